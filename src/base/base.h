@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * base.h - the few words that every other file uses.
+ */
+#ifndef BASE_BASE_H
+#define BASE_BASE_H
+
+#include <assert.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* What two cores pass between them.  Current arm64 servers have 64 too; where a
+ * machine has 128 the layouts stay right and only share more than they need. */
+#define CACHE_LINE          64
+
+#define ARRAY_COUNT(array)  (sizeof(array) / sizeof((array)[0]))
+
+#define likely(condition)   __builtin_expect(!!(condition), 1)
+#define unlikely(condition) __builtin_expect(!!(condition), 0)
+
+/* The structure of which *pointer is the member. */
+#define container_of(pointer, type, member)                                                    \
+    ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
+
+static inline size_t min_size(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+static inline size_t max_size(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+static inline bool is_power_of_two(size_t value)
+{
+    return value != 0 && (value & (value - 1)) == 0;
+}
+
+/* The least multiple of unit (a power of two) that is not below size. */
+static inline size_t round_up(size_t size, size_t unit)
+{
+    assert(is_power_of_two(unit));
+    return (size + unit - 1) & ~(unit - 1);
+}
+
+/* Tells the core that this is a polling loop. */
+static inline void cpu_relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield" ::: "memory");
+#endif
+}
+
+#endif

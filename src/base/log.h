@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * log.h - one line to standard error for what the user should know.
+ *
+ *   matchbox[4711]: warning: cross-memory attach is forbidden, large messages are copied, pid
+ * 4712
+ *
+ * Lowercase; values stand behind a space so that a double click selects them; the
+ * first function that knows the cause says it, once, with what can be done.
+ * A line is one write(2), so lines of several processes do not mix; it is cut at
+ * LOG_LINE_MAX bytes, and control characters in it (from a foreign text) become
+ * '?'.  errno survives every call here.
+ *
+ *   error   an operation of the user fails, or the library cannot go on
+ *   warning it goes on, but not as the user would expect
+ *   info    once per process: what was chosen
+ *   debug   once per connection, or a rare event
+ *   trace   each message
+ *
+ * The default level is warning.  A line below the level costs one relaxed load, and
+ * its arguments are not evaluated.
+ */
+#ifndef BASE_LOG_H
+#define BASE_LOG_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#define LOG_LINE_MAX 1024
+
+enum log_level {
+    LOG_LEVEL_ERROR,
+    LOG_LEVEL_WARN,
+    LOG_LEVEL_INFO,
+    LOG_LEVEL_DEBUG,
+    LOG_LEVEL_TRACE,
+    LOG_LEVEL_COUNT
+};
+
+/* "error", "warn", "info", "debug", "trace", NULL: the choices of a parameter. */
+extern const char *const log_level_names[LOG_LEVEL_COUNT + 1];
+
+/* Receives each line without prefix and newline, instead of standard error. */
+typedef void log_sink_fn(void *arg, enum log_level level, const char *text);
+
+/* Lines above this level are dropped.  The whole process shares the setting. */
+void log_level_set(enum log_level level);
+
+enum log_level log_level_get(void);
+
+/* sink NULL restores standard error.  Call it while no other thread logs. */
+void log_set_sink(log_sink_fn *sink, void *arg);
+
+/* Writes a line, whatever the level is; use the macros below. */
+void log_write(enum log_level level, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+extern _Atomic int log_level_now; /* read by log_is_on(), set by log_level_set() */
+
+static inline bool log_is_on(enum log_level level)
+{
+    return (int)level <= atomic_load_explicit(&log_level_now, memory_order_relaxed);
+}
+
+#define LOG_AT(level, ...) (log_is_on(level) ? log_write(level, __VA_ARGS__) : (void)0)
+
+#define LOG_ERROR(...)     LOG_AT(LOG_LEVEL_ERROR, __VA_ARGS__)
+#define LOG_WARN(...)      LOG_AT(LOG_LEVEL_WARN, __VA_ARGS__)
+#define LOG_INFO(...)      LOG_AT(LOG_LEVEL_INFO, __VA_ARGS__)
+#define LOG_DEBUG(...)     LOG_AT(LOG_LEVEL_DEBUG, __VA_ARGS__)
+#define LOG_TRACE(...)     LOG_AT(LOG_LEVEL_TRACE, __VA_ARGS__)
+
+#endif

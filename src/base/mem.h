@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * mem.h - allocation that is counted and that a test can make fail.
+ *
+ * Every allocation of the library goes through here.  All functions may be
+ * called from any thread.  Each failure sets errno to ENOMEM.  A size of 0 is
+ * taken as 1, so NULL always means failure.
+ */
+#ifndef BASE_MEM_H
+#define BASE_MEM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Contents undefined. */
+void *mem_alloc(size_t size);
+
+/* Zero-filled; NULL also if count * size does not fit a size_t. */
+void *mem_calloc(size_t count, size_t size);
+
+/* As realloc(): on failure NULL, and pointer still holds what it held.  pointer
+ * may be NULL.  The alignment of mem_alloc_aligned() is not kept. */
+void *mem_realloc(void *pointer, size_t size);
+
+/* alignment is a power of two and at least sizeof(void *); contents undefined. */
+void *mem_alloc_aligned(size_t alignment, size_t size);
+
+/* Releases what any of the above returned; NULL is allowed. */
+void mem_free(void *pointer);
+
+/* The n-th allocation from now (1 = the next, of any thread) fails, and only
+ * that one; 0 switches this off.  A mem_realloc() counts as an allocation. */
+void mem_fail_at(uint64_t n);
+
+/* Allocations made and not yet freed, and the bytes that they occupy. */
+uint64_t mem_live(void);
+uint64_t mem_live_bytes(void);
+
+#endif

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * pool.h - objects of one size, at stable addresses, with ids that go stale.
+ *
+ *   chunks[0] -> | id | object | id | object | ...     one allocation each, never
+ *   chunks[1] -> | id | object | id | object | ...     moved, freed by pool_fini()
+ *
+ *   id:   generation          | live |  index
+ *         63 ...                            ... 0      index has as many bits as
+ *                                                      max_objects needs
+ *
+ * An id can leave the process: whatever comes back, pool_find() answers with the
+ * live object that has exactly this id, or NULL.  The header of an object (16 bytes
+ * in front of it) holds its id, or the id of its last life with the live bit
+ * cleared.  Taking sets the live bit; giving clears it and counts the generation.
+ *
+ * Invariants (pool_is_valid)
+ *   I1  slot i is in chunk i / chunk_objects; its id has index i
+ *   I2  the live bit is set if and only if the object is taken; live counts them
+ *   I3  every slot that is not live is on the free list exactly once
+ *   I4  an id is never given out twice in the life of a pool (until a slot was taken
+ *       2^(63 - index bits) times: 2^43 with a million objects)
+ *
+ * take, give, id and find cost O(1).  Not for several threads at once.
+ */
+#ifndef BASE_POOL_H
+#define BASE_POOL_H
+
+#include "base/base.h"
+
+struct pool_slot {
+    uint64_t id;
+    struct pool_slot *next_free;
+};
+
+static_assert(sizeof(struct pool_slot) == 16, "objects keep the alignment of malloc");
+
+struct pool {
+    struct pool_slot *free; /* the last given comes first: its lines are warm */
+    unsigned char **chunks;
+    uint32_t slot_count; /* in all chunks */
+    uint32_t live;
+    uint32_t max_objects;
+    uint32_t chunk_objects; /* a power of two */
+    uint32_t chunk_shift;
+    uint32_t index_bits;
+    size_t stride; /* from slot to slot */
+    uint32_t chunk_count, chunk_room;
+};
+
+typedef void pool_visit_fn(void *arg, void *object);
+
+#define POOL_MAX_OBJECTS (UINT32_C(1) << 31)
+
+/* Allocates nothing yet; every chunk will hold chunk_objects (rounded up to a power
+ * of two) objects of object_size bytes, aligned to 16.
+ * 1 <= max_objects <= POOL_MAX_OBJECTS, chunk_objects >= 1.  Undone by pool_fini(). */
+void pool_init(struct pool *pool, size_t object_size, uint32_t chunk_objects,
+               uint32_t max_objects);
+
+/* Frees all memory, objects that are still live included. */
+void pool_fini(struct pool *pool);
+
+/* An object with undefined contents; NULL if max_objects are live or there is no
+ * memory.  Released by pool_give(). */
+void *pool_take(struct pool *pool);
+
+/* Takes the object back: its id is stale from here on. */
+void pool_give(struct pool *pool, void *object);
+
+/* Never 0. */
+static inline uint64_t pool_id(const struct pool *pool, const void *object)
+{
+    const struct pool_slot *slot = (const struct pool_slot *)object - 1;
+
+    (void)pool;
+    return slot->id;
+}
+
+static inline struct pool_slot *pool_slot_at(const struct pool *pool, uint32_t index)
+{
+    unsigned char *chunk = pool->chunks[index >> pool->chunk_shift];
+
+    return (struct pool_slot *)(void *)(chunk +
+                                        (index & (pool->chunk_objects - 1)) * pool->stride);
+}
+
+/* The live object with this id, or NULL.  Safe for any value. */
+static inline void *pool_find(const struct pool *pool, uint64_t id)
+{
+    uint64_t index = id & ((UINT64_C(1) << pool->index_bits) - 1);
+    struct pool_slot *slot;
+
+    if (unlikely(index >= pool->slot_count || !(id >> pool->index_bits & 1)))
+        return NULL;
+    slot = pool_slot_at(pool, (uint32_t)index);
+    return likely(slot->id == id) ? slot + 1 : NULL;
+}
+
+/* How many objects are taken. */
+static inline uint32_t pool_live(const struct pool *pool)
+{
+    return pool->live;
+}
+
+/* Visits each live object once, in index order.  visit may give the object that it
+ * was called with; objects that it takes may or may not be visited. */
+void pool_for_each(struct pool *pool, pool_visit_fn *visit, void *arg);
+
+/* Checks all invariants; walks everything. */
+bool pool_is_valid(const struct pool *pool);
+
+#endif

@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * ring.h - records of any size from one process to another, through shared memory.
+ *
+ *            head                       tail
+ *             |                          |
+ *   cells  | r1     | r2 | r3         | 0 | old bytes ...      | skip .... |
+ *            3 cells  1     3           next frame word          to the end
+ *
+ * One producer, one consumer.  A record takes consecutive cells of one cache line
+ * each.  Its first 4 bytes are the ring's own, the frame word: the bytes of the
+ * record with these 4, or 0 for "nothing here yet".  The caller's data starts at
+ * offset RING_FRAME_SIZE.  There is no shared tail: the consumer looks at the frame
+ * word at its head, so a record of up to 64 bytes costs one line written and one
+ * line read.  A record never crosses the end of the ring: a skip frame sends the
+ * consumer to cell 0.
+ *
+ * head and tail count cells and are never reduced; the cell is the low bits.  The
+ * tail is private to the producer; the head is told to it in batches, so its line
+ * seldom moves.
+ *
+ * Zero-filled memory is a valid empty ring.
+ *
+ * Invariants
+ *   I1  head <= tail <= head + cell_count
+ *   I2  the frame word at tail is 0: the producer zeroes the word behind a record
+ *       before it publishes the record, and so reserves one cell more than it fills
+ *   I3  the producer writes only cells of which it knows that they are released: the
+ *       acquire of head in ring_refill() pairs with the release in
+ *       ring_consumer_flush()
+ *   I4  the consumer reads only what is published: the acquire of the frame word in
+ *       ring_peek() pairs with the release in ring_publish()
+ *   I5  a record has at most a quarter of the cells, and the consumer holds back less
+ *       than a quarter of what it released.  So a producer of an empty ring
+ *       always gets its cells, even when a skip is needed (2 quarters at most)
+ *
+ * The other side is not trusted.  A frame word is read once and checked against the
+ * end of the ring and the longest record; a head is checked against I1.  What does
+ * not hold kills this half of the ring: its error is -EPROTO from then on, and
+ * nothing more is read or written.  The contents of a record can still change while
+ * they are read; the caller copies before it checks.
+ *
+ * armed, producer_waiting and closed are the caller's: this file only gives them
+ * their place.  Sleeping needs a store of armed, a full barrier, and a last
+ * ring_is_empty() on one side; ring_publish(), a full barrier (or membarrier on the
+ * other side) and a load of armed on this one.
+ */
+#ifndef BASE_RING_H
+#define BASE_RING_H
+
+#include <errno.h>
+#include <stdalign.h>
+#include <stdatomic.h>
+
+#include "base/base.h"
+
+#define RING_CELL_SIZE CACHE_LINE
+
+/* What the frame word takes from the front of each record. */
+#define RING_FRAME_SIZE 4u
+
+#define RING_MIN_CELLS  4u
+#define RING_MAX_CELLS  (1u << 24)
+
+/* "The next record is at cell 0"; longer than any record. */
+#define RING_SKIP UINT32_MAX
+
+struct ring {
+    /* the consumer writes this line */
+    alignas(CACHE_LINE) _Atomic uint64_t head; /* cells released */
+    _Atomic uint32_t armed;                    /* stopped polling, wants a doorbell */
+
+    /* the producer writes this line, seldom */
+    alignas(CACHE_LINE) _Atomic uint32_t producer_waiting; /* full: flush the head soon */
+    _Atomic uint32_t closed;                               /* nothing will follow */
+
+    alignas(CACHE_LINE) unsigned char cells[];
+};
+
+static_assert(offsetof(struct ring, producer_waiting) == CACHE_LINE, "producer line");
+static_assert(offsetof(struct ring, cells) == 2 * CACHE_LINE, "cells start on a line");
+static_assert(sizeof(_Atomic uint32_t) == 4, "the frame word is 4 bytes");
+static_assert(ATOMIC_LLONG_LOCK_FREE == 2 && ATOMIC_INT_LOCK_FREE == 2, "between processes");
+
+struct ring_producer {
+    struct ring *shared;
+    uint64_t tail;       /* the next cell to fill */
+    uint64_t head_seen;  /* a head that the consumer had at some time */
+    uint32_t cell_count; /* a power of two */
+    int error;           /* 0, or -EPROTO: the consumer broke I1 */
+};
+
+struct ring_consumer {
+    struct ring *shared;
+    uint64_t head;       /* the next cell to read */
+    uint64_t published;  /* the head that the producer can see */
+    uint32_t cell_count; /* a power of two */
+    uint32_t cells_held; /* of the record that ring_peek() returned, 0 = none */
+    uint32_t data_limit; /* a record has fewer bytes than this behind its frame word;
+                            0 after an error, so that no frame is good again */
+    int error;           /* 0, or -EPROTO: a frame word was impossible */
+};
+
+/* Shared memory for a ring of cell_count cells; it must start on a cache line. */
+static inline size_t ring_bytes(uint32_t cell_count)
+{
+    return sizeof(struct ring) + (size_t)cell_count * RING_CELL_SIZE;
+}
+
+/* The longest record, frame word included. */
+static inline uint32_t ring_max_record(uint32_t cell_count)
+{
+    return cell_count / 4 * RING_CELL_SIZE;
+}
+
+static inline bool ring_count_is_valid(uint32_t cell_count)
+{
+    return is_power_of_two(cell_count) && cell_count >= RING_MIN_CELLS &&
+           cell_count <= RING_MAX_CELLS;
+}
+
+/* Each half starts on a ring through which nothing has gone yet.  The halves hold no
+ * resources: there is nothing to undo. */
+static inline void ring_producer_init(struct ring_producer *p, struct ring *shared,
+                                      uint32_t cell_count)
+{
+    assert(ring_count_is_valid(cell_count));
+    *p = (struct ring_producer){.shared = shared, .cell_count = cell_count};
+}
+
+static inline void ring_consumer_init(struct ring_consumer *c, struct ring *shared,
+                                      uint32_t cell_count)
+{
+    assert(ring_count_is_valid(cell_count));
+    *c = (struct ring_consumer){
+        .shared = shared,
+        .cell_count = cell_count,
+        .data_limit = ring_max_record(cell_count) - RING_FRAME_SIZE + 1,
+    };
+}
+
+static inline uint32_t ring_cells_of(uint32_t size)
+{
+    return (size + RING_CELL_SIZE - 1) / RING_CELL_SIZE;
+}
+
+static inline _Atomic uint32_t *ring_frame(struct ring *r, uint32_t cell)
+{
+    return (_Atomic uint32_t *)(void *)(r->cells + (size_t)cell * RING_CELL_SIZE);
+}
+
+/* ---- producer ---- */
+
+/* Learns the consumer's head.  True if cells more can be filled.  Seldom called. */
+static inline bool ring_refill(struct ring_producer *p, uint64_t cells)
+{
+    uint64_t head;
+
+    if (p->error != 0)
+        return false;
+    /* pairs with the release in ring_consumer_flush() */
+    head = atomic_load_explicit(&p->shared->head, memory_order_acquire);
+    if (p->tail - head > p->cell_count) {
+        p->error = -EPROTO;
+        p->head_seen = p->tail - p->cell_count; /* full for ever */
+        return false;
+    }
+    p->head_seen = head;
+    return p->cell_count - (p->tail - head) >= cells;
+}
+
+/* Sends the consumer to cell 0; there is room for it and for a frame word there. */
+static inline void ring_skip(struct ring_producer *p, uint32_t cell)
+{
+    atomic_store_explicit(ring_frame(p->shared, 0), 0, memory_order_relaxed);
+    /* pairs with the acquire in ring_peek() */
+    atomic_store_explicit(ring_frame(p->shared, cell), RING_SKIP, memory_order_release);
+    p->tail += p->cell_count - cell;
+}
+
+/* Producer: where to write a record of size bytes (frame word included; at most
+ * ring_max_record()), aligned to a cache line, or NULL: the ring is full, or broken
+ * (p->error).  Write behind the first RING_FRAME_SIZE bytes, then ring_publish();
+ * or do nothing, and nothing was sent.  One record at a time. */
+static inline void *ring_reserve(struct ring_producer *p, uint32_t size)
+{
+    uint32_t cells = ring_cells_of(size);
+    uint32_t cell = (uint32_t)p->tail & (p->cell_count - 1);
+    uint32_t to_end = p->cell_count - cell;
+    uint64_t need = (uint64_t)cells + 1;
+
+    assert(size >= RING_FRAME_SIZE && size <= ring_max_record(p->cell_count));
+    if (unlikely(cells > to_end))
+        need += to_end;
+    if (unlikely(p->cell_count - (p->tail - p->head_seen) < need) && !ring_refill(p, need))
+        return NULL;
+    if (unlikely(cells > to_end)) {
+        ring_skip(p, cell);
+        cell = 0;
+    }
+    return p->shared->cells + (size_t)cell * RING_CELL_SIZE;
+}
+
+/* Producer: hands over the record that ring_reserve() returned, with its final size,
+ * which must not be more than was reserved. */
+static inline void ring_publish(struct ring_producer *p, void *record, uint32_t size)
+{
+    uint64_t next = p->tail + ring_cells_of(size);
+
+    assert(size >= RING_FRAME_SIZE);
+    atomic_store_explicit(ring_frame(p->shared, (uint32_t)next & (p->cell_count - 1)), 0,
+                          memory_order_relaxed);
+    /* pairs with the acquire in ring_peek(): record, and the zero behind it */
+    atomic_store_explicit((_Atomic uint32_t *)record, size, memory_order_release);
+    p->tail = next;
+}
+
+/* ---- consumer ---- */
+
+/* Nothing behind this is believed any more. */
+static inline void *ring_break(struct ring_consumer *c)
+{
+    c->error = -EPROTO;
+    c->data_limit = 0;
+    c->cells_held = 0;
+    return NULL;
+}
+
+/* Consumer: the oldest record and its size (frame word included), or NULL: nothing
+ * has arrived, or the ring is broken (c->error; look at it when nothing came).
+ * The record stays where it is until ring_release(); peeking again returns it again.
+ * *size is the checked size; the frame word in the record must not be read again. */
+static inline void *ring_peek(struct ring_consumer *c, uint32_t *size)
+{
+    uint32_t cell = (uint32_t)c->head & (c->cell_count - 1);
+    /* pairs with the releases in ring_publish() and ring_skip() */
+    uint32_t frame = atomic_load_explicit(ring_frame(c->shared, cell), memory_order_acquire);
+
+    if (frame == 0)
+        return NULL;
+    if (unlikely(frame == RING_SKIP) && cell != 0 && c->error == 0) {
+        c->head += c->cell_count - cell;
+        cell = 0;
+        frame = atomic_load_explicit(ring_frame(c->shared, 0), memory_order_acquire);
+        if (frame == 0)
+            return NULL;
+    }
+    /* a frame below RING_FRAME_SIZE wraps and is too long, too */
+    if (unlikely(frame - RING_FRAME_SIZE >= c->data_limit) ||
+        unlikely(ring_cells_of(frame) > c->cell_count - cell))
+        return ring_break(c);
+    c->cells_held = ring_cells_of(frame);
+    *size = frame;
+    return c->shared->cells + (size_t)cell * RING_CELL_SIZE;
+}
+
+/* Consumer: tells the producer how far it is.  Needed only when someone waits for
+ * room: producer_waiting is set, or the ring is left alone for a while. */
+static inline void ring_consumer_flush(struct ring_consumer *c)
+{
+    if (c->head == c->published)
+        return;
+    /* pairs with the acquire in ring_refill(): our reads are done */
+    atomic_store_explicit(&c->shared->head, c->head, memory_order_release);
+    c->published = c->head;
+}
+
+/* Consumer: done with the record that ring_peek() returned. */
+static inline void ring_release(struct ring_consumer *c)
+{
+    assert(c->cells_held != 0);
+    c->head += c->cells_held;
+    c->cells_held = 0;
+    if (unlikely(c->head - c->published >= c->cell_count / 4))
+        ring_consumer_flush(c);
+}
+
+/* Consumer: true if nothing has arrived (a skip counts as something until ring_peek()
+ * followed it).  A broken ring is empty. */
+static inline bool ring_is_empty(const struct ring_consumer *c)
+{
+    uint32_t cell = (uint32_t)c->head & (c->cell_count - 1);
+
+    return c->error != 0 ||
+           atomic_load_explicit(ring_frame(c->shared, cell), memory_order_acquire) == 0;
+}
+
+#endif

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * sys.h - the system calls that can fail, counted, and made to fail by tests.
+ *
+ * Each wrapper has the arguments and the return convention of its system call
+ * (-1 and errno), except where a comment says otherwise.
+ *
+ * EINTR   open, ftruncate, fallocate, read, write and getrandom try again by
+ *         themselves.  poll and futex_wait return it: the caller waits with a
+ *         deadline and must look around anyway.  The others never report it.
+ *         An injected EINTR is always returned.
+ *
+ * Release close and munmap that are made to fail release first and then report the
+ *         failure, as Linux does for close: nothing has to be tried twice.
+ *
+ * Leaks   sys_fds_live() and sys_maps_live() count what was opened and mapped here
+ *         and not yet closed.  A descriptor or mapping must therefore be released
+ *         here, too.  A child after fork() inherits the counters.
+ *
+ * Threads everything here may be called from any thread.
+ */
+#ifndef BASE_SYS_H
+#define BASE_SYS_H
+
+#include <poll.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+
+/* ---- files and memory ---- */
+
+int sys_open(const char *path, int flags, mode_t mode); /* O_CLOEXEC is added */
+int sys_close(int fd);
+ssize_t sys_read(int fd, void *buffer, size_t size);        /* may be short */
+ssize_t sys_write(int fd, const void *buffer, size_t size); /* may be short */
+int sys_pipe2(int fds[2], int flags);
+int sys_fstat(int fd, struct stat *status);
+int sys_memfd_create(const char *name, unsigned flags); /* MFD_* */
+int sys_ftruncate(int fd, off_t size);
+int sys_fchmod(int fd, mode_t mode);
+
+/* command is F_ADD_SEALS (returns 0) or F_GET_SEALS (returns the seals, seals is
+ * not used). */
+int sys_fcntl_seal(int fd, int command, int seals);
+
+/* Gives the pages of [offset, offset+size) back; they read as zero again. */
+int sys_fallocate_punch(int fd, off_t offset, off_t size);
+
+/* Maps [offset, offset+size) of fd, shared, readable and writable; fd -1 maps new
+ * zero-filled memory, shared with children.  NULL on failure.
+ * Released by sys_munmap() with the same address and size. */
+void *sys_mmap(size_t size, int fd, off_t offset);
+int sys_munmap(void *address, size_t size);
+
+/* ---- other processes ---- */
+
+/* Copies [remote, remote+size) of process pid to or from local memory.  Returns the
+ * bytes copied, which may be fewer (a hole in the remote memory; more than 2 GiB). */
+ssize_t sys_process_vm_readv(pid_t pid, void *local, uint64_t remote, size_t size);
+ssize_t sys_process_vm_writev(pid_t pid, const void *local, uint64_t remote, size_t size);
+
+pid_t sys_fork(void);
+int sys_kill(pid_t pid, int signal);
+int sys_pidfd_open(pid_t pid);
+
+/* For options with one argument, such as PR_SET_PTRACER and PR_SET_PDEATHSIG. */
+int sys_prctl(int option, unsigned long argument);
+
+/* ---- waiting ---- */
+
+/* Sleeps while *address == value, at most timeout_ns (UINT64_MAX = forever).  Works
+ * between processes.  0 woken (perhaps for no reason); -1: EAGAIN *address had
+ * another value, ETIMEDOUT, EINTR. */
+int sys_futex_wait(const _Atomic uint32_t *address, uint32_t value, uint64_t timeout_ns);
+
+/* Wakes at most count sleepers; returns how many. */
+int sys_futex_wake(_Atomic uint32_t *address, int count);
+
+int sys_poll(struct pollfd *fds, nfds_t count, int timeout_ms);
+int sys_membarrier(int command);
+
+/* ---- chance ---- */
+
+/* Fills the whole buffer; 0 or -1. */
+int sys_getrandom(void *buffer, size_t size);
+
+/* ---- for tests ---- */
+
+/* The n-th wrapped call from now (1 = the next, of any thread) fails with errnum,
+ * and only that one; 0 switches this off. */
+void sys_fail_at(uint64_t n, int errnum);
+
+#define SYS_FAIL_ALWAYS (-1)
+
+/* As sys_fail_at(), counting only calls of one wrapper: name is without "sys_", as
+ * "process_vm_readv".  n SYS_FAIL_ALWAYS fails every call until n 0 switches it off.
+ * Each name has a setting of its own, independent of sys_fail_at().
+ * Returns 0, or -EINVAL if there is no wrapper of that name. */
+int sys_fail_name(const char *name, int64_t n, int errnum);
+
+/* Switches all failures off. */
+void sys_fail_none(void);
+
+/* Wrapped calls made so far in this process. */
+uint64_t sys_calls(void);
+
+/* Descriptors and mappings that are open. */
+int64_t sys_fds_live(void);
+int64_t sys_maps_live(void);
+
+#endif
