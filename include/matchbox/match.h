@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * match.h - the matching engine alone.
+ *
+ * A `struct match` holds one posted receive queue (PRQ) and one unexpected message
+ * queue (UMQ) and keeps MPI's order between them.  It does no I/O, reads no clock,
+ * starts no thread, and the entries are the caller's memory: they are lent to the
+ * engine while queued and must not move.
+ *
+ *   match_post    a receive: takes the oldest message that it accepts, or queues
+ *   match_arrive  a message: goes to the oldest receive that accepts it, or queues
+ *   match_cancel  takes a queued receive back
+ *   match_peek    what would such a receive take?
+ *   match_claim   takes a queued message out (matched probe)
+ *
+ * A receive accepts a message when the context ids are equal, the source is equal
+ * or the receive's is MATCH_ANY_SOURCE, and ((tag ^ tag) & ~ignore) == 0.
+ *
+ * Invariants (match_is_valid):
+ *   I1  sequence numbers strictly increase along each queue
+ *   I2  no queued receive accepts any queued message
+ *   I3  posted == matched_posts + cancelled + queued receives
+ *       arrived == matched_arrivals + claimed + queued messages
+ *       (a match counts on the side that was queued when it was met)
+ *   I4  an entry's state says on which queue it is
+ *
+ * Threads    one at a time per struct match.
+ */
+#ifndef MATCHBOX_MATCH_H
+#define MATCHBOX_MATCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define MATCH_ANY_SOURCE UINT32_MAX
+
+struct match_envelope {
+    uint32_t context_id;
+    uint32_t source;
+    uint64_t tag;
+};
+
+enum match_state { MATCH_IDLE, MATCH_QUEUED };
+
+/* Link of a queued entry; the engine's own. */
+struct match_link {
+    struct match_link *next, *prev;
+};
+
+/* A receive.  The caller sets envelope and ignore; the rest is the engine's. */
+struct match_recv {
+    struct match_envelope envelope; /* source may be MATCH_ANY_SOURCE */
+    uint64_t ignore;                /* 1 = tag bit not compared */
+    uint64_t seq;                   /* age; smaller is older */
+    struct match_link link;
+    enum match_state state;
+};
+
+/* A message.  The caller sets envelope; the rest is the engine's. */
+struct match_msg {
+    struct match_envelope envelope;
+    uint64_t seq;
+    struct match_link link;
+    enum match_state state;
+};
+
+struct match_counters {
+    uint64_t posted, arrived;         /* calls of post and arrive */
+    uint64_t matched_posts;           /* receives that an arrival took from the PRQ */
+    uint64_t matched_arrivals;        /* messages that a post took from the UMQ */
+    uint64_t met_posts, met_arrivals; /* posts and arrivals that matched at once */
+    uint64_t cancelled, claimed;
+    uint64_t recvs, recvs_max; /* queued now, and the most there ever were */
+    uint64_t msgs, msgs_max;
+    uint64_t searches, search_steps, search_max; /* entries compared by any verb */
+};
+
+struct match {
+    struct match_link recvs; /* oldest first */
+    struct match_link msgs;
+    uint64_t next_seq;
+    struct match_counters count;
+};
+
+/* Starts an empty engine in the caller's memory.  first_seq is the first age to be
+ * given out: 0, or a number that a test wants to see wrap. */
+void match_init(struct match *m, uint64_t first_seq);
+
+/* Forgets everything.  Entries that are still queued become the caller's again;
+ * walk the queues before if they must be found. */
+void match_fini(struct match *m);
+
+/*
+ * match_post - a receive is posted.
+ *
+ * Takes the oldest queued message that recv accepts: *msg is it, and neither is
+ * queued any more.  Otherwise *msg = NULL and recv waits.
+ *
+ * Returns    0; -ENOMEM a table could not grow: nothing changed, recv is not queued.
+ */
+int match_post(struct match *m, struct match_recv *recv, struct match_msg **msg);
+
+/*
+ * match_arrive - a message arrives.
+ *
+ * Gives it to the oldest queued receive that accepts it: *recv is that receive, and
+ * neither is queued.  Otherwise *recv = NULL and msg waits.
+ *
+ * Returns    0; -ENOMEM as match_post.
+ */
+int match_arrive(struct match *m, struct match_msg *msg, struct match_recv **recv);
+
+/*
+ * match_find - the receive that a message with this envelope would meet, taken out
+ * of the queue; NULL if there is none, and then nothing is queued.
+ *
+ * The first half of match_arrive(), for callers that make a struct match_msg only
+ * for messages that have to wait; the second half is match_arrive() itself.
+ * Counts as an arrival only when it finds one.
+ */
+struct match_recv *match_find(struct match *m, const struct match_envelope *envelope);
+
+/* match_cancel - takes recv out of the queue.
+ * Returns    true; false if it is not queued (it has matched or never was). */
+bool match_cancel(struct match *m, struct match_recv *recv);
+
+/* match_peek - the message that a receive with this envelope and these ignore bits
+ * would take, or NULL.  Takes nothing. */
+struct match_msg *match_peek(struct match *m, const struct match_envelope *envelope,
+                             uint64_t ignore);
+
+/* match_claim - takes msg out of the queue, for exactly one receive.
+ * Returns    true; false if it is not queued. */
+bool match_claim(struct match *m, struct match_msg *msg);
+
+/* Walks the queue, oldest first: NULL starts; returns NULL at the end. */
+struct match_recv *match_next_recv(const struct match *m, const struct match_recv *after);
+struct match_msg *match_next_msg(const struct match *m, const struct match_msg *after);
+
+/* match_is_valid - do all invariants hold?  Slow; for tests. */
+bool match_is_valid(const struct match *m);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

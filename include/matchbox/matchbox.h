@@ -1,0 +1,495 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * matchbox.h - MPI tag matching and its protocols, as a library.
+ *
+ * An endpoint sends messages to peers and matches what arrives to receives by
+ * the rules of MPI:
+ *
+ *   - a message carries an envelope: context id, source, tag;
+ *   - a receive names a context id, a source or MBX_ANY_SOURCE, a tag and 64
+ *     ignore bits (1 = not compared).  It accepts a message when the context ids
+ *     are equal, the source is equal or any, and
+ *     ((message tag ^ receive tag) & ~ignore) == 0;
+ *   - a message goes to the earliest posted receive that accepts it, a receive
+ *     takes the earliest message that it accepts, and messages of one sender on
+ *     one context id are taken in the order in which they were sent;
+ *   - the length takes no part in matching.
+ *
+ * Small messages travel eagerly, larger ones by rendezvous: the sender announces
+ * (RTS), the receiver reads the data straight into the posted buffer and
+ * acknowledges (FIN).
+ *
+ * Everything is nonblocking except mbx_wait(), mbx_wait_any() and the mbx_job_
+ * calls that say so.  Nothing moves outside mbx_progress() and the calls that
+ * are documented to make progress.
+ *
+ * Errors     0 or a positive count is success; errors are negative errno values.
+ *            Outputs are written only on success.
+ * Threads    one thread at a time per endpoint; different endpoints are
+ *            independent.
+ * Fork       an endpoint does not survive fork() in the child.
+ *
+ * This header is the only authority on the API.
+ */
+#ifndef MATCHBOX_MATCHBOX_H
+#define MATCHBOX_MATCHBOX_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define MBX_API __attribute__((visibility("default")))
+#else
+#define MBX_API
+#endif
+
+#define MBX_VERSION_MAJOR 0
+#define MBX_VERSION_MINOR 1
+#define MBX_VERSION_PATCH 0
+
+#define MBX_ANY_SOURCE UINT32_MAX        /* source of a receive or probe: anybody */
+#define MBX_ANY_TAG UINT64_MAX           /* ignore bits: compare no tag bit */
+#define MBX_CONTEXT_MAX 0xfffeffffu      /* context ids above are the library's own */
+#define MBX_ADDRESS_SIZE 32
+
+struct mbx_ep;  /* endpoint */
+struct mbx_job; /* the processes started together */
+
+/* A request or a matched message by number.  Never 0; a number that has been
+ * used up is recognised and refused, not confused with a later one. */
+typedef uint64_t mbx_request;
+typedef uint64_t mbx_message;
+
+/* Where an endpoint can be reached.  Opaque bytes of one fixed length, to be
+ * copied to other processes by whatever means the caller has. */
+struct mbx_address {
+    uint8_t bytes[MBX_ADDRESS_SIZE];
+};
+
+/* ---- version and parameters ------------------------------------------------ */
+
+/* mbx_version - the version of the library as text, for example "0.1.0".
+ * Source src/core/settings.c */
+MBX_API const char *mbx_version(void);
+
+/* mbx_strerror - one line for an error of this library, negative or positive
+ * errno.  The text is constant.  Threads: any.  Source src/core/settings.c */
+MBX_API const char *mbx_strerror(int error);
+
+struct mbx_param {
+    char name[48];     /* environment variable, "MBX_..." */
+    char unit[16];     /* "bytes", "ns", ... or empty */
+    char value[128];   /* as set now, formatted */
+    char initial[128]; /* the default */
+    char range[128];   /* what is accepted */
+    char help[256];
+};
+
+/*
+ * mbx_param_get - describe parameter number index (0, 1, ...).
+ *
+ * Returns    0; -ENOENT no parameter of that number (the end of the list);
+ *            -EINVAL the environment holds an unknown or malformed MBX_ variable
+ *            (named in the log).
+ * Threads    any.
+ * Source     src/core/settings.c
+ */
+MBX_API int mbx_param_get(unsigned index, struct mbx_param *param);
+
+/* ---- endpoints --------------------------------------------------------------- */
+
+struct mbx_config {
+    /* "NAME=VALUE" parameters without the MBX_ prefix, NULL-terminated; they win
+     * over the environment.  May be NULL. */
+    const char *const *params;
+    /* 128 random bits that all members of a job share; peers with another key are
+     * refused.  NULL: all zero, any peer of the same user may connect. */
+    const uint8_t *key;
+};
+
+/*
+ * mbx_open - open an endpoint.
+ *
+ * config may be NULL: all parameters from the MBX_ environment.
+ *
+ * Returns    0; -EINVAL unknown or malformed parameter (named in the log);
+ *            -ENOMEM; or the error of the system call that failed.
+ * Ownership  *ep is the caller's until mbx_close().
+ * Threads    any.
+ * Source     src/core/endpoint.c
+ */
+MBX_API int mbx_open(const struct mbx_config *config, struct mbx_ep **ep);
+
+/*
+ * mbx_close - close an endpoint.
+ *
+ * Messages that were completed towards the caller stay deliverable.  Sends that
+ * are still waiting for room are pushed for at most MBX_CLOSE_TIMEOUT; what is
+ * pending after that is abandoned, and so are all receives; buffers may be reused
+ * when the call returns.  Peers see -ENOTCONN on their next operation with us.
+ * Handles, completions and the endpoint itself are dead afterwards: using them is
+ * a programming error that is not detected.
+ *
+ * Returns    0; -ETIMEDOUT sends were abandoned (the endpoint is closed all the
+ *            same).
+ * Progress   makes progress on sends; may block up to MBX_CLOSE_TIMEOUT.
+ * Source     src/core/endpoint.c
+ */
+MBX_API int mbx_close(struct mbx_ep *ep);
+
+/* mbx_address_get - the address under which others reach ep.
+ * Returns 0.  Source src/core/peer.c */
+MBX_API int mbx_address_get(const struct mbx_ep *ep, struct mbx_address *address);
+
+/* mbx_address_text - address as printable text, always terminated.
+ * Returns buf.  Threads: any.  Source src/core/peer.c */
+MBX_API const char *mbx_address_text(const struct mbx_address *address, char *buf, size_t size);
+
+/*
+ * mbx_peer_add - make the endpoint at address a peer of ep.
+ *
+ * Peers are numbered 0, 1, 2, ... in the order in which they become known, by
+ * this call or because they sent something; an address has one number, so adding
+ * it again returns that number.  The endpoint's own address may be added.
+ * Nothing is sent, so a wrong but well-formed address is only noticed by the
+ * first send to it (-ENOTCONN or -EHOSTUNREACH in its completion).
+ *
+ * Returns    0; -EINVAL no well-formed address; -EHOSTUNREACH no open transport
+ *            reaches it; -ENOMEM.
+ * Source     src/core/peer.c
+ */
+MBX_API int mbx_peer_add(struct mbx_ep *ep, const struct mbx_address *address, uint32_t *peer);
+
+/* mbx_peer_address - the address of a peer by number.
+ * Returns 0; -EINVAL no such peer.  Source src/core/peer.c */
+MBX_API int mbx_peer_address(const struct mbx_ep *ep, uint32_t peer, struct mbx_address *address);
+
+/* ---- sending ------------------------------------------------------------------ */
+
+enum mbx_flags {
+    /* No completion entry on success; an error still makes one.  Such a request
+     * has no handle: *request is set to 0. */
+    MBX_SILENT = 1 << 0,
+};
+
+/* What rarely matters of an operation.  NULL means all zero. */
+struct mbx_options {
+    void *user;     /* returned in the completion */
+    uint64_t data;  /* sends: travels with the envelope, not matched */
+    unsigned flags; /* enum mbx_flags */
+};
+
+/*
+ * mbx_send - start sending one message.
+ *
+ * Sends [buf, buf+size) to peer under {context_id, tag}.  It completes as soon as
+ * buf may be reused: at once if the message travels eagerly and there is room, or
+ * when the receiver has read it.
+ *
+ * Order      Messages to one peer on one context id are matched in the order of
+ *            these calls.
+ * Units      size in bytes; 0 is allowed and then buf may be NULL.
+ * Returns    0; -EINVAL no such peer, reserved context id, NULL buf or unknown
+ *            flag; -ENOMEM no request left.  An unreachable or closed peer is no
+ *            error here: the request completes with -ENOTCONN or -EHOSTUNREACH.
+ * Ownership  buf is lent to the library until the request completes.  request may
+ *            be NULL; then the completion queue is the only way to learn of it.
+ * Progress   never blocks; does not call mbx_progress().
+ * Source     src/core/send.c
+ */
+MBX_API int mbx_send(struct mbx_ep *ep, uint32_t peer, uint32_t context_id, uint64_t tag,
+                     const void *buf, size_t size, const struct mbx_options *options,
+                     mbx_request *request);
+
+/* mbx_ssend - as mbx_send, but it completes only after a receive (or a matched
+ * probe's mbx_mrecv) has taken the message.  Source src/core/send.c */
+MBX_API int mbx_ssend(struct mbx_ep *ep, uint32_t peer, uint32_t context_id, uint64_t tag,
+                      const void *buf, size_t size, const struct mbx_options *options,
+                      mbx_request *request);
+
+/*
+ * mbx_inject - send a message whose buffer may be reused when the call returns.
+ *
+ * There is no completion.  If the message cannot be delivered later (the peer has
+ * gone), that is logged and counted (send_errors), not reported.
+ *
+ * Returns    0; -EINVAL as mbx_send; -EMSGSIZE longer than mbx_limits.inject;
+ *            -ENOMEM no room to keep a copy; -ENOTCONN or -EHOSTUNREACH the peer
+ *            is known to be gone.
+ * Source     src/core/send.c
+ */
+MBX_API int mbx_inject(struct mbx_ep *ep, uint32_t peer, uint32_t context_id, uint64_t tag,
+                       const void *buf, size_t size, uint64_t data);
+
+struct mbx_limits {
+    size_t inject;       /* largest message of mbx_inject() */
+    size_t message;      /* largest message of mbx_send() */
+};
+
+/* mbx_limits_get - what this endpoint can carry.  Returns 0.
+ * Source src/core/endpoint.c */
+MBX_API int mbx_limits_get(const struct mbx_ep *ep, struct mbx_limits *limits);
+
+/* ---- receiving ------------------------------------------------------------------ */
+
+/*
+ * mbx_recv - start receiving one message.
+ *
+ * Posts [buf, buf+size) for the oldest message accepted by {context_id, source,
+ * tag, ignore}.  If such a message already arrived it is taken at once; otherwise
+ * the receive waits in post order.  source is a peer number or MBX_ANY_SOURCE.
+ *
+ * Order      see the head of this file (MPI-4.1, section 3.5).
+ * Units      size in bytes; 0 is allowed and then buf may be NULL.
+ * Returns    0; -EINVAL no such peer, reserved context id, NULL buf or unknown
+ *            flag; -ENOMEM no request left, or the posted queue could not grow.
+ *            A longer message is not an error here: the request completes with
+ *            error -EMSGSIZE and the first size bytes written.
+ * Ownership  buf is lent to the library until the request completes or its
+ *            cancellation is reported.
+ * Progress   never blocks; does not call mbx_progress().
+ * Source     src/core/recv.c; matching in src/match/match.c
+ */
+MBX_API int mbx_recv(struct mbx_ep *ep, uint32_t source, uint32_t context_id, uint64_t tag,
+                     uint64_t ignore, void *buf, size_t size, const struct mbx_options *options,
+                     mbx_request *request);
+
+/* What a probe found. */
+struct mbx_status {
+    uint32_t context_id;
+    uint32_t source; /* peer number */
+    uint64_t tag;
+    uint64_t data; /* the sender's options.data */
+    size_t size;   /* bytes of the whole message */
+};
+
+/*
+ * mbx_probe - what would a receive with these arguments take now?
+ *
+ * Takes nothing.  Makes progress once if nothing is there yet.
+ *
+ * Returns    1 and *status; 0 nothing there; -EINVAL as mbx_recv.
+ * Source     src/core/probe.c
+ */
+MBX_API int mbx_probe(struct mbx_ep *ep, uint32_t source, uint32_t context_id, uint64_t tag,
+                      uint64_t ignore, struct mbx_status *status);
+
+/*
+ * mbx_mprobe - matched probe: as mbx_probe, and takes the message out of the queue
+ * for exactly one later mbx_mrecv() or mbx_discard(); nobody else sees it.
+ *
+ * Returns    1, *status and *message; 0; -EINVAL.
+ * Ownership  *message is the caller's until mbx_mrecv(), mbx_discard() or
+ *            mbx_close().
+ * Source     src/core/probe.c
+ */
+MBX_API int mbx_mprobe(struct mbx_ep *ep, uint32_t source, uint32_t context_id, uint64_t tag,
+                       uint64_t ignore, struct mbx_status *status, mbx_message *message);
+
+/*
+ * mbx_mrecv - receive the message of a matched probe.
+ *
+ * Returns    0; -ESTALE message is not (or no longer) held; -EINVAL; -ENOMEM (the
+ *            message stays held).
+ * Ownership  and completion as mbx_recv.
+ * Source     src/core/probe.c
+ */
+MBX_API int mbx_mrecv(struct mbx_ep *ep, mbx_message message, void *buf, size_t size,
+                      const struct mbx_options *options, mbx_request *request);
+
+/* mbx_discard - drop the message of a matched probe; its sender completes as if it
+ * had been received.  Returns 0; -ESTALE; -ENOMEM (the message stays held).
+ * Source src/core/probe.c */
+MBX_API int mbx_discard(struct mbx_ep *ep, mbx_message message);
+
+/*
+ * mbx_cancel - take back a receive that has not matched.
+ *
+ * The request always ends in one completion: -ECANCELED if this call was in time,
+ * the normal one otherwise.  Sends cannot be cancelled.
+ *
+ * Returns    0 cancelled; -EALREADY it has matched, was cancelled before or is
+ *            complete; -ESTALE no such request (its completion was already read);
+ *            -EOPNOTSUPP it is a send.
+ * Source     src/core/recv.c
+ */
+MBX_API int mbx_cancel(struct mbx_ep *ep, mbx_request request);
+
+/* ---- completion and progress ------------------------------------------------------ */
+
+enum mbx_queue {
+    MBX_SENDS = 1 << 0, /* completed sends */
+    MBX_RECVS = 1 << 1, /* completed receives */
+};
+
+struct mbx_completion {
+    mbx_request request;
+    void *user;          /* options.user */
+    int error;           /* 0; -EMSGSIZE truncated; -ECANCELED; -ENOTCONN; -EHOSTUNREACH; ... */
+    enum mbx_queue kind;
+    size_t received;     /* bytes written to the buffer (or sent) */
+    struct mbx_status status; /* receives: of the message, if it matched; size is
+                                 its full length.  Sends: as given, source = peer */
+};
+
+/*
+ * mbx_poll - read completions, oldest first per queue, sends before receives.
+ *
+ * queues is MBX_SENDS, MBX_RECVS or both.  The handles of the returned requests
+ * are dead.  The queues never overflow: a completed request is its own entry.
+ *
+ * Returns    how many of at most count entries were written (0 = none);
+ *            -EINVAL queues names no queue, or entries is NULL.
+ * Progress   none; see mbx_progress().
+ * Source     src/core/request.c
+ */
+MBX_API int mbx_poll(struct mbx_ep *ep, unsigned queues, struct mbx_completion *entries, int count);
+
+/*
+ * mbx_test - is this request complete?  If so, takes its entry from the queue.
+ *
+ * Returns    1 and *completion (may be NULL); 0 not yet; -ESTALE no such request:
+ *            its completion was already taken.
+ * Progress   makes progress once if the request is not complete.
+ * Source     src/core/request.c
+ */
+MBX_API int mbx_test(struct mbx_ep *ep, mbx_request request, struct mbx_completion *completion);
+
+/*
+ * mbx_wait - wait until a request is complete and take its entry from the queue.
+ *
+ * Spins for MBX_SPIN, then sleeps until a peer has something for us.
+ *
+ * Units      timeout_ns in nanoseconds; negative: no limit.
+ * Returns    0 and *completion (may be NULL; the request's own error is in it);
+ *            -ETIMEDOUT; -ESTALE no such request: already waited for, or read from
+ *            the queue; -EINTR a signal arrived while asleep.
+ * Progress   makes progress.  Blocks.
+ * Source     src/core/progress.c
+ */
+MBX_API int mbx_wait(struct mbx_ep *ep, mbx_request request, int64_t timeout_ns,
+                     struct mbx_completion *completion);
+
+/*
+ * mbx_wait_any - wait until mbx_poll(ep, queues) would return an entry.
+ *
+ * Returns    0; -ETIMEDOUT; -EINTR; -EINVAL.
+ * Progress   makes progress.  Blocks.
+ * Source     src/core/progress.c
+ */
+MBX_API int mbx_wait_any(struct mbx_ep *ep, unsigned queues, int64_t timeout_ns);
+
+/*
+ * mbx_progress - move everything that can move: deliver what arrived, continue
+ * rendezvous, push what waited for room.
+ *
+ * Returns    how many messages and steps moved, 0 if nothing did.  Never blocks.
+ * Source     src/core/progress.c
+ */
+MBX_API int mbx_progress(struct mbx_ep *ep);
+
+/* ---- statistics --------------------------------------------------------------------- */
+
+enum mbx_protocol {
+    MBX_INLINE,     /* eager, header and payload in one cache line */
+    MBX_SHORT,      /* eager, one packet */
+    MBX_BOUNCE,     /* eager, several packets */
+    MBX_RNDV_READ,  /* rendezvous, the receiver reads (RTS, read, FIN) */
+    MBX_RNDV_DATA,  /* rendezvous, the sender streams (RTS, CTS, DATA) */
+    MBX_PROTOCOLS
+};
+
+/* mbx_protocol_name - "inline", "short", "bounce", "rndv-read", "rndv-data"; NULL
+ * for another number.  Source src/core/protocol.c */
+MBX_API const char *mbx_protocol_name(enum mbx_protocol protocol);
+
+struct mbx_stats {
+    /* matching */
+    uint64_t expected;   /* messages that met a posted receive on arrival */
+    uint64_t unexpected; /* messages that had to be kept */
+    uint64_t cancelled;  /* receives taken back */
+    uint64_t truncated;  /* receives completed with -EMSGSIZE */
+    uint64_t posted_now, posted_max;         /* posted receive queue, all context ids */
+    uint64_t unexpected_now, unexpected_max; /* unexpected message queue */
+    uint64_t unexpected_bytes_now, unexpected_bytes_max; /* memory that they hold */
+    uint64_t searches, search_steps, search_max; /* entries looked at by post, arrive, probe */
+    uint64_t contexts;                       /* context ids in use */
+    /* messages and bytes by protocol */
+    uint64_t sent[MBX_PROTOCOLS], sent_bytes[MBX_PROTOCOLS];
+    uint64_t received[MBX_PROTOCOLS], received_bytes[MBX_PROTOCOLS];
+    /* transports */
+    uint64_t full;            /* a transport had no room; tried again later */
+    uint64_t read_fallbacks;  /* reads that failed and became RNDV_DATA */
+    uint64_t dropped_packets; /* malformed, repeated or foreign */
+    uint64_t send_errors;     /* sends that ended in an error */
+    uint64_t sleeps;          /* waits that went to sleep */
+    uint64_t peers;
+    uint64_t requests_now, requests_max;
+};
+
+/* mbx_stats_get - counters since open.  Returns 0.  Source src/core/stats.c */
+MBX_API int mbx_stats_get(const struct mbx_ep *ep, struct mbx_stats *stats);
+
+/* One row of the protocol table: messages of up to max_size bytes (inclusive)
+ * travel by this protocol. */
+struct mbx_protocol_row {
+    enum mbx_protocol protocol;
+    size_t max_size;
+};
+
+/* mbx_protocol_get - row index (0, 1, ...) of the table for a peer, or for a peer
+ * not met yet if peer is MBX_ANY_SOURCE.
+ * Returns 0; -ENOENT no more rows; -EINVAL no such peer.  Source src/core/protocol.c */
+MBX_API int mbx_protocol_get(const struct mbx_ep *ep, uint32_t peer, unsigned index,
+                             struct mbx_protocol_row *row);
+
+/* mbx_transport_get - name and one-line description of transport number index of
+ * this library.  Returns 0; -ENOENT.  Threads: any.  Source src/core/endpoint.c */
+MBX_API int mbx_transport_get(unsigned index, const char **name, const char **about);
+
+/* ---- jobs ----------------------------------------------------------------------------- */
+
+/*
+ * mbx_job_open - learn who else was started with this process.
+ *
+ * Under `mbx run` this is the job it started; without a launcher it is a job of
+ * one rank.
+ *
+ * Returns    0; -EPROTO what the launcher left in the environment is damaged;
+ *            -ENOMEM; or the error of the system call that failed.
+ * Source     src/core/job.c
+ */
+MBX_API int mbx_job_open(struct mbx_job **job);
+MBX_API void mbx_job_close(struct mbx_job *job);
+MBX_API uint32_t mbx_job_rank(const struct mbx_job *job);
+MBX_API uint32_t mbx_job_size(const struct mbx_job *job);
+
+/* mbx_job_key - the job's 128-bit key, for mbx_config.key.  Valid until close. */
+MBX_API const uint8_t *mbx_job_key(const struct mbx_job *job);
+
+/*
+ * mbx_job_connect - make every rank of the job a peer of ep, peer number = rank.
+ *
+ * Collective: every rank calls it once per endpoint, in the same order.  ep must
+ * have no peers yet.
+ *
+ * Returns    0; -EBUSY ep already has peers; -ECONNRESET a rank of the job has
+ *            ended without joining; -EINTR; -ENOMEM; -EHOSTUNREACH.
+ * Progress   blocks until all have joined.
+ * Source     src/core/job.c
+ */
+MBX_API int mbx_job_connect(struct mbx_job *job, struct mbx_ep *ep);
+
+/* mbx_job_fence - wait until every rank of the job has called it.
+ * Returns 0; -ECONNRESET a rank has ended without joining; -EINTR.
+ * Progress blocks; makes none.  Source src/core/job.c */
+MBX_API int mbx_job_fence(struct mbx_job *job);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

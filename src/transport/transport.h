@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * transport.h - what moves bytes between endpoints.
+ *
+ * A transport knows links, one per remote endpoint, each a reliable FIFO of packets
+ * in both directions, and may be able to read a remote endpoint's memory.  It knows
+ * no matching and no requests.  What arrives is handed upwards through the events
+ * given at open; calls go up from poll() only.
+ *
+ *   core                      transport                     other side
+ *   connect(address)   --->   link
+ *   send(link, packet) --->   ...                    --->   poll(): deliver(peer, packet)
+ *                             poll(): accept(address) <---  first packet of a stranger
+ *
+ * A full transport never changes a state: send() either takes the whole packet or
+ * takes nothing and returns -EAGAIN.
+ *
+ * Implementations embed struct transport (and struct link) and find themselves with
+ * container_of.
+ */
+#ifndef TRANSPORT_TRANSPORT_H
+#define TRANSPORT_TRANSPORT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "wire/wire.h"
+
+#define TRANSPORT_ADDRESS_SIZE 32
+#define TRANSPORT_KEY_SIZE 16
+
+/* The first byte says which transport wrote it; the rest is that one's own. */
+struct transport_address {
+    uint8_t bytes[TRANSPORT_ADDRESS_SIZE];
+};
+
+enum transport_kind { TRANSPORT_LOOP = 1, TRANSPORT_SHM = 2 };
+
+struct transport;
+
+/* One remote endpoint as a transport sees it. */
+struct link {
+    struct transport *transport;
+    uint32_t peer; /* the core's number, set by the core: handed back in deliver() */
+};
+
+/* Calls upwards, from poll() only (read_done also from read()). */
+struct transport_events {
+    /* A remote endpoint that connect() has not named is about to deliver.  The core
+     * returns 0 and sets *peer, or an error to refuse (everything from it is
+     * dropped and counted).  link is the one to answer through, already usable. */
+    int (*accept)(void *arg, struct link *link, const struct transport_address *address,
+                  uint32_t *peer);
+
+    /* One packet (header, body, payload: size bytes at packet, 8-byte aligned), not
+     * looked into.  Valid until it returns.
+     * 0        taken
+     * -EAGAIN  not taken (no memory now): it is offered again by a later poll(),
+     *          before anything else of this link */
+    int (*deliver)(void *arg, uint32_t peer, const void *packet, size_t size);
+
+    /* A read() that returned -EINPROGRESS has ended. */
+    void (*read_done)(void *arg, void *cookie, int error);
+
+    /* The transport itself dropped something malformed or foreign. */
+    void (*dropped)(void *arg, const char *reason);
+};
+
+/* What to send: the header is complete but for frame; body and payload may be
+ * empty. */
+struct transport_packet {
+    const struct wire_header *header;
+    const void *body;
+    size_t body_size;
+    const void *payload;
+    size_t payload_size;
+};
+
+struct transport_config {
+    const struct transport_events *events;
+    void *arg; /* for the events */
+    uint8_t key[TRANSPORT_KEY_SIZE];
+    /* loop */
+    uint64_t loop_depth;     /* packets a link holds */
+    /* shm */
+    uint64_t shm_ring_bytes; /* of one ordered pair, power of two */
+    uint64_t shm_peers;      /* senders that one endpoint can hold */
+    bool shm_attach;         /* cross-memory attach allowed */
+    /* fault */
+    uint64_t fault_seed;
+    uint64_t fault_percent;  /* how often send, deliver, read are disturbed */
+};
+
+struct transport_limits {
+    size_t packet_max; /* largest packet: header + body + payload */
+    size_t inline_max; /* largest packet that costs one cache line */
+    bool can_read;     /* read() is worth trying */
+};
+
+struct transport_ops {
+    const char *name;
+    const char *about; /* one line for `mbx info` */
+
+    /* Makes the endpoint reachable and sets *out.  Errors as the system's. */
+    int (*open)(const struct transport_config *config, struct transport **out);
+
+    /* Releases everything; what was sent stays deliverable.  No event follows. */
+    void (*close)(struct transport *t);
+
+    void (*address)(const struct transport *t, struct transport_address *address);
+
+    /* A link to the endpoint at address; the same one if it already exists.  Moves
+     * nothing and waits for nobody.
+     * 0              *link is set
+     * -EINVAL        no address of this transport
+     * -EHOSTUNREACH  well-formed, but of another machine
+     * -ENOMEM */
+    int (*connect)(struct transport *t, const struct transport_address *address,
+                   struct link **link);
+
+    /* Takes one packet of at most packet_max bytes.
+     * 0              taken; all of it may be reused at once
+     * -EAGAIN        full: nothing was taken; try again after poll()
+     * -ENOTCONN      the other endpoint is closed or dead; permanent
+     * -EHOSTUNREACH  it could never be reached (no such process, other key); permanent */
+    int (*send)(struct link *link, const struct transport_packet *packet);
+
+    /* Reads size bytes at remote (address and key as the other side's expose() gave
+     * them) into dst.
+     * 0             done
+     * -EINPROGRESS  read_done(cookie) will tell
+     * -EAGAIN       no room; try again after poll()
+     * other         failed; dst may be partly written.  -ENOTSUP: never try again. */
+    int (*read)(struct link *link, void *dst, uint64_t address, uint64_t key, size_t size,
+                void *cookie);
+
+    /* Makes [buf, buf+size) readable by the other side until unexpose(). */
+    int (*expose)(struct link *link, const void *buf, size_t size, uint64_t *address,
+                  uint64_t *key);
+    void (*unexpose)(struct link *link, uint64_t address, uint64_t key);
+
+    /* Delivers up to about budget packets; returns how many.  Never blocks. */
+    int (*poll)(struct transport *t, int budget);
+
+    /* Sleeps until something may be there to poll, or room where send() said
+     * -EAGAIN, at most timeout_ns (negative: no limit).  May return early.
+     * 0; -ETIMEDOUT; -EINTR. */
+    int (*wait)(struct transport *t, int64_t timeout_ns);
+
+    /* Has everything that was taken reached memory that outlives this endpoint? */
+    bool (*is_flushed)(struct transport *t);
+};
+
+struct transport {
+    const struct transport_ops *ops;
+    struct transport_limits limits;
+};
+
+extern const struct transport_ops transport_shm;
+extern const struct transport_ops transport_loop;
+
+/* Opens a transport that disturbs what it wraps: from config's seed it answers
+ * -EAGAIN, holds back deliveries, fails reads.  It never reorders a link, never
+ * loses and never invents. */
+int transport_fault_open(const struct transport_ops *wrapped, const struct transport_config *config,
+                         struct transport **out);
+
+#endif

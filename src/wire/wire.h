@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * wire.h - what travels between two endpoints.
+ *
+ * Every packet starts with a header of 32 bytes:
+ *
+ *   offset size field       meaning
+ *      0     4  frame       the transport's (shm: length of the record, written last)
+ *      4     1  type        enum wire_type
+ *      5     1  version     WIRE_VERSION
+ *      6     2  flags       WIRE_SYNC
+ *      8     8  tag         EAGER, FIRST, RTS: the envelope; else 0
+ *     16     8  data        EAGER, FIRST, RTS: the sender's options.data; else 0
+ *     24     4  context_id  EAGER, FIRST, RTS: the envelope; else 0
+ *     28     4  zero        must be 0
+ *
+ * then, by type, a body:
+ *
+ *   EAGER  -            the whole message is the payload
+ *   SYNC   sender       as EAGER, of a synchronous send: wants a FIN on match
+ *   FIRST  sender size  as EAGER or SYNC (flag), first fragment of a longer message
+ *   MORE   offset       further fragments, in order, nothing to match; one message
+ *                       at a time per pair
+ *   RTS    sender size address key    payload: early data
+ *   CTS    sender receiver offset size   send me the bytes [offset, offset + size)
+ *   DATA   receiver offset            payload: bytes at offset of the message
+ *   FIN    sender                     the message has been taken
+ *
+ * sender and receiver are request numbers of that side, returned as they came.  All
+ * fields are in the byte order of the machine: both sides are on one machine, or
+ * the transport refuses the peer.
+ *
+ * Nothing here is trusted: wire_check() is the one place that looks at a packet
+ * from outside and says whether its shape is right.  Request numbers and ranges
+ * are checked by those who know them.
+ */
+#ifndef WIRE_WIRE_H
+#define WIRE_WIRE_H
+
+#include <assert.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define WIRE_VERSION 1
+
+enum wire_type {
+    WIRE_EAGER = 1,
+    WIRE_SYNC,
+    WIRE_FIRST,
+    WIRE_MORE,
+    WIRE_RTS,
+    WIRE_CTS,
+    WIRE_DATA,
+    WIRE_FIN,
+    WIRE_TYPES
+};
+
+enum wire_flags {
+    WIRE_WANTS_FIN = 1 << 0, /* FIRST: of a synchronous send */
+};
+
+struct wire_header {
+    uint32_t frame;
+    uint8_t type;
+    uint8_t version;
+    uint16_t flags;
+    uint64_t tag;
+    uint64_t data;
+    uint32_t context_id;
+    uint32_t zero;
+};
+
+static_assert(offsetof(struct wire_header, type) == 4, "wire format");
+static_assert(offsetof(struct wire_header, flags) == 6, "wire format");
+static_assert(offsetof(struct wire_header, tag) == 8, "wire format");
+static_assert(offsetof(struct wire_header, data) == 16, "wire format");
+static_assert(offsetof(struct wire_header, context_id) == 24, "wire format");
+static_assert(sizeof(struct wire_header) == 32, "wire format");
+
+struct wire_sync {
+    uint64_t sender;
+};
+
+struct wire_first {
+    uint64_t sender; /* 0 unless WIRE_WANTS_FIN */
+    uint64_t size;
+};
+
+struct wire_more {
+    uint64_t offset;
+};
+
+struct wire_rts {
+    uint64_t sender;
+    uint64_t size;
+    uint64_t address; /* where the data lies, for the transport's read */
+    uint64_t key;
+};
+
+struct wire_cts {
+    uint64_t sender;
+    uint64_t receiver;
+    uint64_t offset;
+    uint64_t size;
+};
+
+struct wire_data {
+    uint64_t receiver;
+    uint64_t offset;
+};
+
+struct wire_fin {
+    uint64_t sender;
+};
+
+/* A packet taken apart by wire_check(). */
+struct wire_packet {
+    struct wire_header header;
+    union {
+        struct wire_sync sync;
+        struct wire_first first;
+        struct wire_more more;
+        struct wire_rts rts;
+        struct wire_cts cts;
+        struct wire_data data;
+        struct wire_fin fin;
+    } body;
+    const void *payload; /* within the caller's packet */
+    size_t payload_size;
+};
+
+/* wire_body_size - bytes between header and payload for a type, known at compile
+ * time where type is; 0 for EAGER. */
+static inline size_t wire_body_size(enum wire_type type)
+{
+    switch (type) {
+    case WIRE_EAGER:
+        return 0;
+    case WIRE_SYNC:
+        return sizeof(struct wire_sync);
+    case WIRE_FIRST:
+        return sizeof(struct wire_first);
+    case WIRE_MORE:
+        return sizeof(struct wire_more);
+    case WIRE_RTS:
+        return sizeof(struct wire_rts);
+    case WIRE_CTS:
+        return sizeof(struct wire_cts);
+    case WIRE_DATA:
+        return sizeof(struct wire_data);
+    case WIRE_FIN:
+        return sizeof(struct wire_fin);
+    case WIRE_TYPES:
+        break;
+    }
+    return 0;
+}
+
+/*
+ * wire_check - take a packet of size bytes from outside apart.
+ *
+ * Copies header and body out first, so what is checked is what is used even if
+ * the memory is shared with the sender.
+ *
+ * Returns    0 and *packet; -EPROTO and *reason (constant text): too short, wrong
+ *            version, unknown type or flags, fields that must be zero are not,
+ *            payload where none belongs, sizes that contradict each other.
+ */
+int wire_check(const void *bytes, size_t size, struct wire_packet *packet, const char **reason);
+
+/* wire_type_name - "eager", "rts", ...; "unknown". */
+const char *wire_type_name(unsigned type);
+
+#endif
