@@ -19,9 +19,10 @@
  * Invariants (match_is_valid):
  *   I1  sequence numbers strictly increase along each queue
  *   I2  no queued receive accepts any queued message
- *   I3  posted == matched_posts + cancelled + queued receives
- *       arrived == matched_arrivals + claimed + queued messages
- *       (a match counts on the side that was queued when it was met)
+ *   I3  posted == met_posts + matched_posts + cancelled + queued receives
+ *       arrived == met_arrivals + matched_arrivals + claimed + queued messages
+ *       (a match counts on both sides: as matched_ on the side that was queued and
+ *       as met_ on the side that met it)
  *   I4  an entry's state says on which queue it is
  *
  * Threads    one at a time per struct match.
@@ -35,6 +36,12 @@
 
 #ifdef __cplusplus
 extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define MATCH_API __attribute__((visibility("default")))
+#else
+#define MATCH_API
 #endif
 
 #define MATCH_ANY_SOURCE UINT32_MAX
@@ -52,7 +59,8 @@ struct match_link {
     struct match_link *next, *prev;
 };
 
-/* A receive.  The caller sets envelope and ignore; the rest is the engine's. */
+/* A receive.  The caller sets envelope and ignore; the rest is the engine's, and
+ * zero (MATCH_IDLE) before the first post. */
 struct match_recv {
     struct match_envelope envelope; /* source may be MATCH_ANY_SOURCE */
     uint64_t ignore;                /* 1 = tag bit not compared */
@@ -61,7 +69,8 @@ struct match_recv {
     enum match_state state;
 };
 
-/* A message.  The caller sets envelope; the rest is the engine's. */
+/* A message.  The caller sets envelope; the rest is the engine's, and zero before
+ * the arrival. */
 struct match_msg {
     struct match_envelope envelope;
     uint64_t seq;
@@ -77,7 +86,9 @@ struct match_counters {
     uint64_t cancelled, claimed;
     uint64_t recvs, recvs_max; /* queued now, and the most there ever were */
     uint64_t msgs, msgs_max;
-    uint64_t searches, search_steps, search_max; /* entries compared by any verb */
+    uint64_t searches;     /* by any verb, of an empty queue too */
+    uint64_t search_steps; /* entries compared by all of them */
+    uint64_t search_max;   /* and by the longest */
 };
 
 struct match {
@@ -87,13 +98,14 @@ struct match {
     struct match_counters count;
 };
 
-/* Starts an empty engine in the caller's memory.  first_seq is the first age to be
- * given out: 0, or a number that a test wants to see wrap. */
-void match_init(struct match *m, uint64_t first_seq);
+/* Starts an empty engine in the caller's memory, where it stays: the queues point
+ * at their heads.  first_seq is the first age to be given out: 0, or a number that
+ * a test wants to see wrap. */
+MATCH_API void match_init(struct match *m, uint64_t first_seq);
 
-/* Forgets everything.  Entries that are still queued become the caller's again;
- * walk the queues before if they must be found. */
-void match_fini(struct match *m);
+/* Forgets everything.  Entries that are still queued become idle and the caller's
+ * again; walk the queues before if they must be found. */
+MATCH_API void match_fini(struct match *m);
 
 /*
  * match_post - a receive is posted.
@@ -103,7 +115,7 @@ void match_fini(struct match *m);
  *
  * Returns    0; -ENOMEM a table could not grow: nothing changed, recv is not queued.
  */
-int match_post(struct match *m, struct match_recv *recv, struct match_msg **msg);
+MATCH_API int match_post(struct match *m, struct match_recv *recv, struct match_msg **msg);
 
 /*
  * match_arrive - a message arrives.
@@ -113,7 +125,7 @@ int match_post(struct match *m, struct match_recv *recv, struct match_msg **msg)
  *
  * Returns    0; -ENOMEM as match_post.
  */
-int match_arrive(struct match *m, struct match_msg *msg, struct match_recv **recv);
+MATCH_API int match_arrive(struct match *m, struct match_msg *msg, struct match_recv **recv);
 
 /*
  * match_find - the receive that a message with this envelope would meet, taken out
@@ -123,27 +135,29 @@ int match_arrive(struct match *m, struct match_msg *msg, struct match_recv **rec
  * for messages that have to wait; the second half is match_arrive() itself.
  * Counts as an arrival only when it finds one.
  */
-struct match_recv *match_find(struct match *m, const struct match_envelope *envelope);
+MATCH_API struct match_recv *match_find(struct match *m, const struct match_envelope *envelope);
 
 /* match_cancel - takes recv out of the queue.
  * Returns    true; false if it is not queued (it has matched or never was). */
-bool match_cancel(struct match *m, struct match_recv *recv);
+MATCH_API bool match_cancel(struct match *m, struct match_recv *recv);
 
 /* match_peek - the message that a receive with this envelope and these ignore bits
  * would take, or NULL.  Takes nothing. */
-struct match_msg *match_peek(struct match *m, const struct match_envelope *envelope,
-                             uint64_t ignore);
+MATCH_API struct match_msg *match_peek(struct match *m, const struct match_envelope *envelope,
+                                       uint64_t ignore);
 
 /* match_claim - takes msg out of the queue, for exactly one receive.
  * Returns    true; false if it is not queued. */
-bool match_claim(struct match *m, struct match_msg *msg);
+MATCH_API bool match_claim(struct match *m, struct match_msg *msg);
 
 /* Walks the queue, oldest first: NULL starts; returns NULL at the end. */
-struct match_recv *match_next_recv(const struct match *m, const struct match_recv *after);
-struct match_msg *match_next_msg(const struct match *m, const struct match_msg *after);
+MATCH_API struct match_recv *match_next_recv(const struct match *m,
+                                             const struct match_recv *after);
+MATCH_API struct match_msg *match_next_msg(const struct match *m,
+                                           const struct match_msg *after);
 
 /* match_is_valid - do all invariants hold?  Slow; for tests. */
-bool match_is_valid(const struct match *m);
+MATCH_API bool match_is_valid(const struct match *m);
 
 #ifdef __cplusplus
 }
