@@ -55,8 +55,8 @@ struct param {
  * overrides (NULL, or "NAME=VALUE" texts ending with NULL; NAME with or without the
  * prefix), which win.
  *
- * Returns 0, or -EINVAL: a value is malformed or out of range, or a name that begins
- * with MBX_ (in the environment) or any name (in overrides) is not in the table.
+ * Returns 0; -EINVAL a value is malformed or out of range, or a name that begins with
+ * MBX_ (in the environment) or any name (in overrides) is not in the table; -ENOMEM.
  * error then holds one line that names the parameter, the value, and what would be
  * right (the range, the choices or the nearest known name).  *settings is written
  * only on success, and only where the rows point. */
@@ -74,7 +74,7 @@ int param_load_from(const struct param *table, size_t count, void *settings,
  * not fit is cut.  Returns text. */
 char *param_format(const struct param *param, const void *settings, char *text, size_t size);
 
-/* What is accepted: "4K..1G", "1..65536 messages", "yes|no", "loop|shm", "text". */
+/* What is accepted: "4K..1G", "1..65536 messages", "yes|no", "loop|shm".  Returns text. */
 char *param_range_text(const struct param *param, char *text, size_t size);
 
 /* The row of this name (without prefix), or NULL. */

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * mem.c - the C library's allocator, counted.
+ *
+ * The size of a block is asked from the allocator when it is counted and again
+ * when it is freed, so a block carries no header and any alignment works.
+ */
+#include "base/mem.h"
+
+#include <errno.h>
+#include <malloc.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "base/base.h"
+#include "base/countdown.h"
+
+static _Atomic int64_t fail_countdown;
+static _Atomic uint64_t live_count;
+static _Atomic uint64_t live_bytes;
+
+static bool mem_fails(void)
+{
+    if (!countdown_fires(&fail_countdown))
+        return false;
+    errno = ENOMEM;
+    return true;
+}
+
+/* Counts a new block; NULL passes through. */
+static void *mem_count(void *pointer)
+{
+    if (pointer == NULL)
+        return NULL;
+    atomic_fetch_add_explicit(&live_count, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&live_bytes, malloc_usable_size(pointer), memory_order_relaxed);
+    return pointer;
+}
+
+void *mem_alloc(size_t size)
+{
+    return mem_fails() ? NULL : mem_count(malloc(max_size(size, 1)));
+}
+
+void *mem_calloc(size_t count, size_t size)
+{
+    return mem_fails() ? NULL : mem_count(calloc(max_size(count, 1), max_size(size, 1)));
+}
+
+void *mem_realloc(void *pointer, size_t size)
+{
+    size_t old_size;
+    void *moved;
+
+    if (pointer == NULL)
+        return mem_alloc(size);
+    if (mem_fails())
+        return NULL;
+    old_size = malloc_usable_size(pointer);
+    moved = realloc(pointer, max_size(size, 1));
+    if (moved == NULL)
+        return NULL;
+    atomic_fetch_sub_explicit(&live_bytes, old_size, memory_order_relaxed);
+    atomic_fetch_add_explicit(&live_bytes, malloc_usable_size(moved), memory_order_relaxed);
+    return moved;
+}
+
+void *mem_alloc_aligned(size_t alignment, size_t size)
+{
+    void *pointer;
+    int err;
+
+    assert(is_power_of_two(alignment) && alignment >= sizeof(void *));
+    if (mem_fails())
+        return NULL;
+    err = posix_memalign(&pointer, alignment, max_size(size, 1));
+    if (err != 0) {
+        errno = err;
+        return NULL;
+    }
+    return mem_count(pointer);
+}
+
+void mem_free(void *pointer)
+{
+    if (pointer == NULL)
+        return;
+    atomic_fetch_sub_explicit(&live_count, 1, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&live_bytes, malloc_usable_size(pointer), memory_order_relaxed);
+    free(pointer);
+}
+
+void mem_fail_at(uint64_t n)
+{
+    assert(n <= INT64_MAX);
+    atomic_store(&fail_countdown, (int64_t)n);
+}
+
+uint64_t mem_live(void)
+{
+    return atomic_load_explicit(&live_count, memory_order_relaxed);
+}
+
+uint64_t mem_live_bytes(void)
+{
+    return atomic_load_explicit(&live_bytes, memory_order_relaxed);
+}

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * pool.c - growing a pool, taking and giving; see pool.h for the picture.
+ */
+#include "base/pool.h"
+
+#include "base/mem.h"
+
+static uint64_t live_bit(const struct pool *pool)
+{
+    return UINT64_C(1) << pool->index_bits;
+}
+
+static bool slot_is_live(const struct pool *pool, const struct pool_slot *slot)
+{
+    return (slot->id & live_bit(pool)) != 0;
+}
+
+/* The least b with 2^b >= value. */
+static uint32_t bits_for(uint32_t value)
+{
+    return value <= 1 ? 0 : 32 - (uint32_t)__builtin_clz(value - 1);
+}
+
+void pool_init(struct pool *pool, size_t object_size, uint32_t chunk_objects,
+               uint32_t max_objects)
+{
+    assert(chunk_objects >= 1 && chunk_objects <= POOL_MAX_OBJECTS);
+    assert(max_objects >= 1 && max_objects <= POOL_MAX_OBJECTS);
+    *pool = (struct pool){
+        .max_objects = max_objects,
+        .chunk_shift = bits_for(chunk_objects),
+        .chunk_objects = UINT32_C(1) << bits_for(chunk_objects),
+        .index_bits = bits_for(max_objects),
+        .stride = sizeof(struct pool_slot) + round_up(object_size, sizeof(struct pool_slot)),
+    };
+}
+
+void pool_fini(struct pool *pool)
+{
+    for (uint32_t i = 0; i < pool->chunk_count; i++)
+        mem_free(pool->chunks[i]);
+    mem_free(pool->chunks);
+    *pool = (struct pool){0};
+}
+
+/* Makes room for one more pointer in chunks. */
+static bool grow_directory(struct pool *pool)
+{
+    uint32_t room = pool->chunk_room == 0 ? 8 : pool->chunk_room * 2;
+    unsigned char **chunks;
+
+    if (pool->chunk_count < pool->chunk_room)
+        return true;
+    chunks = mem_realloc(pool->chunks, room * sizeof *chunks);
+    if (chunks == NULL)
+        return false;
+    pool->chunks = chunks;
+    pool->chunk_room = room;
+    return true;
+}
+
+/* Adds a chunk, or the part of it that max_objects leaves. */
+static bool pool_grow(struct pool *pool)
+{
+    uint32_t left = pool->max_objects - pool->slot_count;
+    uint32_t count = left < pool->chunk_objects ? left : pool->chunk_objects;
+    uint32_t first = pool->slot_count;
+    unsigned char *chunk;
+
+    if (count == 0 || !grow_directory(pool))
+        return false;
+    chunk = mem_alloc(count * pool->stride);
+    if (chunk == NULL)
+        return false;
+    pool->chunks[pool->chunk_count++] = chunk;
+    pool->slot_count += count;
+    for (uint32_t i = pool->slot_count; i-- > first;) { /* so that the lowest is on top */
+        struct pool_slot *slot = pool_slot_at(pool, i);
+
+        slot->id = i;
+        slot->next_free = pool->free;
+        pool->free = slot;
+    }
+    return true;
+}
+
+void *pool_take(struct pool *pool)
+{
+    struct pool_slot *slot;
+
+    if (unlikely(pool->free == NULL) && !pool_grow(pool))
+        return NULL;
+    slot = pool->free;
+    pool->free = slot->next_free;
+    slot->id |= live_bit(pool);
+    pool->live++;
+    return slot + 1;
+}
+
+void pool_give(struct pool *pool, void *object)
+{
+    struct pool_slot *slot = (struct pool_slot *)object - 1;
+
+    assert(slot_is_live(pool, slot));
+    slot->id += live_bit(pool); /* clears the bit; the carry counts the generation */
+    slot->next_free = pool->free;
+    pool->free = slot;
+    pool->live--;
+}
+
+void pool_for_each(struct pool *pool, pool_visit_fn *visit, void *arg)
+{
+    for (uint32_t i = 0; i < pool->slot_count; i++) {
+        struct pool_slot *slot = pool_slot_at(pool, i);
+
+        if (slot_is_live(pool, slot))
+            visit(arg, slot + 1);
+    }
+}
+
+/* I1 and I2; counts what is live. */
+static bool slots_are_valid(const struct pool *pool, uint32_t *live)
+{
+    *live = 0;
+    for (uint32_t i = 0; i < pool->slot_count; i++) {
+        const struct pool_slot *slot = pool_slot_at(pool, i);
+
+        if ((slot->id & (live_bit(pool) - 1)) != i)
+            return false;
+        *live += slot_is_live(pool, slot);
+    }
+    return *live == pool->live;
+}
+
+/* I3: as many free slots as there must be, none of them live.  The list cannot be
+ * longer, and a list that returns to itself would be. */
+static bool free_list_is_valid(const struct pool *pool, uint32_t live)
+{
+    uint32_t left = pool->slot_count - live;
+
+    for (const struct pool_slot *slot = pool->free; slot != NULL; slot = slot->next_free)
+        if (slot_is_live(pool, slot) || left-- == 0)
+            return false;
+    return left == 0;
+}
+
+bool pool_is_valid(const struct pool *pool)
+{
+    uint32_t live;
+
+    return pool->slot_count <= pool->max_objects && slots_are_valid(pool, &live) &&
+           free_list_is_valid(pool, live);
+}

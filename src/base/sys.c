@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * sys.c - each wrapper asks first whether it shall fail, then calls.
+ *
+ * Only the C library and the kernel are below; the log writes its lines without
+ * these wrappers, so that a line never uses up a failure meant for something else.
+ */
+#include "base/sys.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/base.h"
+#include "base/countdown.h"
+
+static_assert(SYS_FAIL_ALWAYS == COUNTDOWN_ALWAYS, "one meaning");
+
+enum sys_call {
+    SYS_OPEN,
+    SYS_CLOSE,
+    SYS_READ,
+    SYS_WRITE,
+    SYS_PIPE2,
+    SYS_FSTAT,
+    SYS_MEMFD_CREATE,
+    SYS_FTRUNCATE,
+    SYS_FCHMOD,
+    SYS_FCNTL_SEAL,
+    SYS_FALLOCATE_PUNCH,
+    SYS_MMAP,
+    SYS_MUNMAP,
+    SYS_PROCESS_VM_READV,
+    SYS_PROCESS_VM_WRITEV,
+    SYS_FORK,
+    SYS_KILL,
+    SYS_PIDFD_OPEN,
+    SYS_PRCTL,
+    SYS_FUTEX_WAIT,
+    SYS_FUTEX_WAKE,
+    SYS_POLL,
+    SYS_MEMBARRIER,
+    SYS_GETRANDOM,
+    SYS_CALL_COUNT
+};
+
+static const char *const sys_names[] = {
+    [SYS_OPEN] = "open",
+    [SYS_CLOSE] = "close",
+    [SYS_READ] = "read",
+    [SYS_WRITE] = "write",
+    [SYS_PIPE2] = "pipe2",
+    [SYS_FSTAT] = "fstat",
+    [SYS_MEMFD_CREATE] = "memfd_create",
+    [SYS_FTRUNCATE] = "ftruncate",
+    [SYS_FCHMOD] = "fchmod",
+    [SYS_FCNTL_SEAL] = "fcntl_seal",
+    [SYS_FALLOCATE_PUNCH] = "fallocate_punch",
+    [SYS_MMAP] = "mmap",
+    [SYS_MUNMAP] = "munmap",
+    [SYS_PROCESS_VM_READV] = "process_vm_readv",
+    [SYS_PROCESS_VM_WRITEV] = "process_vm_writev",
+    [SYS_FORK] = "fork",
+    [SYS_KILL] = "kill",
+    [SYS_PIDFD_OPEN] = "pidfd_open",
+    [SYS_PRCTL] = "prctl",
+    [SYS_FUTEX_WAIT] = "futex_wait",
+    [SYS_FUTEX_WAKE] = "futex_wake",
+    [SYS_POLL] = "poll",
+    [SYS_MEMBARRIER] = "membarrier",
+    [SYS_GETRANDOM] = "getrandom",
+};
+static_assert(ARRAY_COUNT(sys_names) == SYS_CALL_COUNT, "a name is missing");
+
+struct failure {
+    _Atomic int64_t countdown;
+    _Atomic int errnum;
+};
+
+static struct failure fail_any;
+static struct failure fail_named[SYS_CALL_COUNT];
+static _Atomic uint64_t call_count;
+static _Atomic int64_t fds_live;
+static _Atomic int64_t maps_live;
+
+/* ---- failing ---- */
+
+static bool failure_fires(struct failure *failure)
+{
+    if (!countdown_fires(&failure->countdown))
+        return false;
+    errno = failure->errnum;
+    return true;
+}
+
+/* Counts the call.  True, with errno set, if the wrapper shall fail. */
+static bool sys_fails(enum sys_call call)
+{
+    bool any, named;
+
+    atomic_fetch_add_explicit(&call_count, 1, memory_order_relaxed);
+    named = failure_fires(&fail_named[call]); /* both always count this call */
+    any = failure_fires(&fail_any);
+    return any || named;
+}
+
+static void failure_set(struct failure *failure, int64_t n, int errnum)
+{
+    failure->countdown = 0; /* never the old count with the new number */
+    failure->errnum = errnum;
+    failure->countdown = n;
+}
+
+void sys_fail_at(uint64_t n, int errnum)
+{
+    assert(n <= INT64_MAX);
+    failure_set(&fail_any, (int64_t)n, errnum);
+}
+
+int sys_fail_name(const char *name, int64_t n, int errnum)
+{
+    assert(n >= SYS_FAIL_ALWAYS);
+    for (size_t i = 0; i < SYS_CALL_COUNT; i++) {
+        if (strcmp(sys_names[i], name) == 0) {
+            failure_set(&fail_named[i], n, errnum);
+            return 0;
+        }
+    }
+    return -EINVAL;
+}
+
+void sys_fail_none(void)
+{
+    failure_set(&fail_any, 0, 0);
+    for (size_t i = 0; i < SYS_CALL_COUNT; i++)
+        failure_set(&fail_named[i], 0, 0);
+}
+
+uint64_t sys_calls(void)
+{
+    return atomic_load_explicit(&call_count, memory_order_relaxed);
+}
+
+int64_t sys_fds_live(void)
+{
+    return atomic_load_explicit(&fds_live, memory_order_relaxed);
+}
+
+int64_t sys_maps_live(void)
+{
+    return atomic_load_explicit(&maps_live, memory_order_relaxed);
+}
+
+/* Counts a descriptor that was opened; -1 passes through. */
+static int count_fd(int fd)
+{
+    if (fd >= 0)
+        atomic_fetch_add_explicit(&fds_live, 1, memory_order_relaxed);
+    return fd;
+}
+
+/* ---- files and memory ---- */
+
+int sys_open(const char *path, int flags, mode_t mode)
+{
+    int fd;
+
+    if (sys_fails(SYS_OPEN))
+        return -1;
+    do {
+        fd = open(path, flags | O_CLOEXEC, mode);
+    } while (fd < 0 && errno == EINTR);
+    return count_fd(fd);
+}
+
+int sys_close(int fd)
+{
+    bool fails = sys_fails(SYS_CLOSE);
+    int errnum = errno;
+    int err = close(fd);
+
+    if (err == 0 || errno != EBADF) /* Linux releases fd whatever else it says */
+        atomic_fetch_sub_explicit(&fds_live, 1, memory_order_relaxed);
+    if (!fails)
+        return err;
+    errno = errnum;
+    return -1;
+}
+
+ssize_t sys_read(int fd, void *buffer, size_t size)
+{
+    ssize_t done;
+
+    if (sys_fails(SYS_READ))
+        return -1;
+    do {
+        done = read(fd, buffer, size);
+    } while (done < 0 && errno == EINTR);
+    return done;
+}
+
+ssize_t sys_write(int fd, const void *buffer, size_t size)
+{
+    ssize_t done;
+
+    if (sys_fails(SYS_WRITE))
+        return -1;
+    do {
+        done = write(fd, buffer, size);
+    } while (done < 0 && errno == EINTR);
+    return done;
+}
+
+int sys_pipe2(int fds[2], int flags)
+{
+    if (sys_fails(SYS_PIPE2) || pipe2(fds, flags) < 0)
+        return -1;
+    count_fd(fds[0]);
+    count_fd(fds[1]);
+    return 0;
+}
+
+int sys_fstat(int fd, struct stat *status)
+{
+    return sys_fails(SYS_FSTAT) ? -1 : fstat(fd, status);
+}
+
+int sys_memfd_create(const char *name, unsigned flags)
+{
+    return sys_fails(SYS_MEMFD_CREATE) ? -1 : count_fd(memfd_create(name, flags));
+}
+
+int sys_ftruncate(int fd, off_t size)
+{
+    int err;
+
+    if (sys_fails(SYS_FTRUNCATE))
+        return -1;
+    do {
+        err = ftruncate(fd, size);
+    } while (err < 0 && errno == EINTR);
+    return err;
+}
+
+int sys_fchmod(int fd, mode_t mode)
+{
+    return sys_fails(SYS_FCHMOD) ? -1 : fchmod(fd, mode);
+}
+
+int sys_fcntl_seal(int fd, int command, int seals)
+{
+    assert(command == F_ADD_SEALS || command == F_GET_SEALS);
+    return sys_fails(SYS_FCNTL_SEAL) ? -1 : fcntl(fd, command, seals);
+}
+
+int sys_fallocate_punch(int fd, off_t offset, off_t size)
+{
+    int err;
+
+    if (sys_fails(SYS_FALLOCATE_PUNCH))
+        return -1;
+    do {
+        err = fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset, size);
+    } while (err < 0 && errno == EINTR);
+    return err;
+}
+
+void *sys_mmap(size_t size, int fd, off_t offset)
+{
+    int flags = fd < 0 ? MAP_SHARED | MAP_ANONYMOUS : MAP_SHARED;
+    void *address;
+
+    if (sys_fails(SYS_MMAP))
+        return NULL;
+    address = mmap(NULL, size, PROT_READ | PROT_WRITE, flags, fd, offset);
+    if (address == MAP_FAILED)
+        return NULL;
+    atomic_fetch_add_explicit(&maps_live, 1, memory_order_relaxed);
+    return address;
+}
+
+int sys_munmap(void *address, size_t size)
+{
+    bool fails = sys_fails(SYS_MUNMAP);
+    int errnum = errno;
+    int err = munmap(address, size);
+
+    if (err == 0)
+        atomic_fetch_sub_explicit(&maps_live, 1, memory_order_relaxed);
+    if (!fails)
+        return err;
+    errno = errnum;
+    return -1;
+}
+
+/* ---- other processes ---- */
+
+ssize_t sys_process_vm_readv(pid_t pid, void *local, uint64_t remote, size_t size)
+{
+    struct iovec here = {.iov_base = local, .iov_len = size};
+    struct iovec there = {.iov_base = (void *)(uintptr_t)remote, .iov_len = size};
+
+    if (sys_fails(SYS_PROCESS_VM_READV))
+        return -1;
+    return process_vm_readv(pid, &here, 1, &there, 1, 0);
+}
+
+ssize_t sys_process_vm_writev(pid_t pid, const void *local, uint64_t remote, size_t size)
+{
+    struct iovec here = {.iov_base = (void *)(uintptr_t)local, .iov_len = size};
+    struct iovec there = {.iov_base = (void *)(uintptr_t)remote, .iov_len = size};
+
+    if (sys_fails(SYS_PROCESS_VM_WRITEV))
+        return -1;
+    return process_vm_writev(pid, &here, 1, &there, 1, 0);
+}
+
+pid_t sys_fork(void)
+{
+    return sys_fails(SYS_FORK) ? -1 : fork();
+}
+
+int sys_kill(pid_t pid, int signal)
+{
+    return sys_fails(SYS_KILL) ? -1 : kill(pid, signal);
+}
+
+int sys_pidfd_open(pid_t pid)
+{
+    return sys_fails(SYS_PIDFD_OPEN) ? -1 : count_fd((int)syscall(SYS_pidfd_open, pid, 0));
+}
+
+int sys_prctl(int option, unsigned long argument)
+{
+    return sys_fails(SYS_PRCTL) ? -1 : prctl(option, argument, 0, 0, 0);
+}
+
+/* ---- waiting ---- */
+
+int sys_futex_wait(const _Atomic uint32_t *address, uint32_t value, uint64_t timeout_ns)
+{
+    struct timespec timeout = {.tv_sec = (time_t)(timeout_ns / 1000000000u),
+                               .tv_nsec = (long)(timeout_ns % 1000000000u)};
+
+    if (sys_fails(SYS_FUTEX_WAIT))
+        return -1;
+    return (int)syscall(SYS_futex, address, FUTEX_WAIT, value,
+                        timeout_ns == UINT64_MAX ? NULL : &timeout, NULL, 0);
+}
+
+int sys_futex_wake(_Atomic uint32_t *address, int count)
+{
+    if (sys_fails(SYS_FUTEX_WAKE))
+        return -1;
+    return (int)syscall(SYS_futex, address, FUTEX_WAKE, count, NULL, NULL, 0);
+}
+
+int sys_poll(struct pollfd *fds, nfds_t count, int timeout_ms)
+{
+    return sys_fails(SYS_POLL) ? -1 : poll(fds, count, timeout_ms);
+}
+
+int sys_membarrier(int command)
+{
+    return sys_fails(SYS_MEMBARRIER) ? -1 : (int)syscall(SYS_membarrier, command, 0, 0);
+}
+
+/* ---- chance ---- */
+
+int sys_getrandom(void *buffer, size_t size)
+{
+    unsigned char *bytes = buffer;
+
+    if (sys_fails(SYS_GETRANDOM))
+        return -1;
+    while (size > 0) {
+        ssize_t done = getrandom(bytes, size, 0);
+
+        if (done < 0 && errno == EINTR)
+            continue;
+        if (done < 0)
+            return -1;
+        bytes += done;
+        size -= (size_t)done;
+    }
+    return 0;
+}
