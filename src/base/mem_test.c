@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* mem_test.c - counting, failing, and both from several threads. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/base.h"
+#include "base/mem.h"
+
+static void test_live_counts_what_is_not_freed(void **state)
+{
+    void *a, *b, *c;
+
+    (void)state;
+    assert_int_equal(mem_live(), 0);
+    assert_int_equal(mem_live_bytes(), 0);
+    a = mem_alloc(100);
+    b = mem_calloc(10, 10);
+    c = mem_alloc_aligned(4096, 100);
+    assert_int_equal(mem_live(), 3);
+    assert_true(mem_live_bytes() >= 300);
+    b = mem_realloc(b, 100000);
+    assert_int_equal(mem_live(), 3);
+    assert_true(mem_live_bytes() >= 100200);
+    mem_free(a);
+    mem_free(b);
+    mem_free(c);
+    mem_free(NULL);
+    assert_int_equal(mem_live(), 0);
+    assert_int_equal(mem_live_bytes(), 0);
+}
+
+static void test_calloc_zeroes_and_refuses_overflow(void **state)
+{
+    static const unsigned char zeros[1000];
+    unsigned char *p;
+    volatile size_t huge = SIZE_MAX / 2; /* the compiler must not see it coming */
+
+    (void)state;
+    p = mem_alloc(1000);
+    memset(p, 1, 1000);
+    mem_free(p);
+    p = mem_calloc(100, 10);
+    assert_memory_equal(p, zeros, 1000);
+    mem_free(p);
+    assert_null(mem_calloc(huge, 3));
+    assert_int_equal(mem_live(), 0);
+}
+
+static void test_alignment_is_kept(void **state)
+{
+    (void)state;
+    for (size_t alignment = sizeof(void *); alignment <= 65536; alignment *= 2) {
+        void *p = mem_alloc_aligned(alignment, 1);
+
+        assert_int_equal((uintptr_t)p % alignment, 0);
+        mem_free(p);
+    }
+}
+
+static void test_size_zero_is_an_allocation(void **state)
+{
+    void *all[4] = {mem_alloc(0), mem_calloc(0, 5), mem_realloc(NULL, 0),
+                    mem_alloc_aligned(64, 0)};
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_COUNT(all); i++) {
+        assert_non_null(all[i]);
+        mem_free(all[i]);
+    }
+}
+
+/* Performs the four kinds in order; returns a bit for each one that failed. */
+static unsigned fail_pattern(uint64_t n)
+{
+    void *all[4];
+    void *moved = mem_alloc(8);
+    unsigned pattern = 0;
+
+    mem_fail_at(n);
+    all[0] = mem_alloc(1);
+    all[1] = mem_calloc(1, 1);
+    all[2] = mem_alloc_aligned(64, 1);
+    errno = 0;
+    all[3] = mem_realloc(moved, 1000);
+    for (unsigned i = 0; i < 4; i++)
+        pattern |= (all[i] == NULL ? 1u : 0u) << i;
+    if (all[3] == NULL) {
+        assert_int_equal(errno, ENOMEM);
+        all[3] = moved; /* still ours */
+    }
+    for (unsigned i = 0; i < 4; i++)
+        mem_free(all[i]);
+    mem_fail_at(0);
+    assert_int_equal(mem_live(), 0);
+    return pattern;
+}
+
+static void test_only_the_nth_fails(void **state)
+{
+    (void)state;
+    assert_int_equal(fail_pattern(0), 0);
+    for (unsigned n = 1; n <= 4; n++)
+        assert_int_equal(fail_pattern(n), 1u << (n - 1));
+    assert_int_equal(fail_pattern(5), 0);
+}
+
+static _Atomic int failures;
+
+static void *allocate_often(void *arg)
+{
+    for (int i = 0; i < 5000; i++) {
+        void *p = mem_alloc(16);
+
+        if (p == NULL)
+            atomic_fetch_add(&failures, 1);
+        mem_free(p);
+    }
+    return arg;
+}
+
+static void test_one_failure_among_all_threads(void **state)
+{
+    pthread_t threads[4];
+
+    (void)state;
+    mem_fail_at(10000);
+    for (size_t i = 0; i < ARRAY_COUNT(threads); i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, allocate_often, NULL), 0);
+    for (size_t i = 0; i < ARRAY_COUNT(threads); i++)
+        pthread_join(threads[i], NULL);
+    mem_fail_at(0);
+    assert_int_equal(failures, 1);
+    assert_int_equal(mem_live(), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_live_counts_what_is_not_freed),
+        cmocka_unit_test(test_calloc_zeroes_and_refuses_overflow),
+        cmocka_unit_test(test_alignment_is_kept),
+        cmocka_unit_test(test_size_zero_is_an_allocation),
+        cmocka_unit_test(test_only_the_nth_fails),
+        cmocka_unit_test(test_one_failure_among_all_threads),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* param_test.c - every type, every way to be wrong, and what the user is told. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "base/base.h"
+#include "base/mem.h"
+#include "base/param.h"
+
+struct settings {
+    uint64_t ring_size, peers, spin, attach, transport, anything;
+    char directory[PARAM_STRING_MAX];
+};
+
+static const char *const transports[] = {"loop", "shm", "ofi", NULL};
+
+static const struct param table[] = {
+    {.name = "RING_SIZE",
+     .type = PARAM_SIZE,
+     .default_text = "64K",
+     .min = 4096,
+     .max = 1u << 30,
+     .offset = offsetof(struct settings, ring_size)},
+    {.name = "PEERS",
+     .type = PARAM_COUNT,
+     .unit = "peers",
+     .default_text = "8",
+     .min = 1,
+     .max = 65536,
+     .offset = offsetof(struct settings, peers)},
+    {.name = "SPIN",
+     .type = PARAM_TIME,
+     .default_text = "50us",
+     .max = 1000000000,
+     .offset = offsetof(struct settings, spin)},
+    {.name = "ATTACH",
+     .type = PARAM_BOOL,
+     .default_text = "yes",
+     .offset = offsetof(struct settings, attach)},
+    {.name = "TRANSPORT",
+     .type = PARAM_CHOICE,
+     .default_text = "shm",
+     .choices = transports,
+     .offset = offsetof(struct settings, transport)},
+    {.name = "ANYTHING", .type = PARAM_SIZE, .offset = offsetof(struct settings, anything)},
+    {.name = "DIRECTORY", .type = PARAM_STRING, .offset = offsetof(struct settings, directory)},
+    {.name = "RUN_*", .type = PARAM_FOREIGN},
+};
+
+static char error[512];
+
+/* Loads with up to one variable and one override; either may be NULL. */
+static int load(struct settings *s, const char *variable, const char *override)
+{
+    const char *environment[] = {"PATH=/bin", variable, NULL};
+    const char *overrides[] = {override, NULL};
+
+    snprintf(error, sizeof error, "untouched");
+    return param_load_from(table, ARRAY_COUNT(table), s, environment, overrides, error,
+                           sizeof error);
+}
+
+static void expect_refusal(const char *variable, const char *expected)
+{
+    struct settings s, before;
+
+    memset(&s, 0x5a, sizeof s);
+    before = s;
+    assert_int_equal(load(&s, variable, NULL), -EINVAL);
+    assert_string_equal(error, expected);
+    assert_memory_equal(&s, &before, sizeof s);
+}
+
+static uint64_t number(const char *variable, size_t offset)
+{
+    struct settings s;
+
+    if (load(&s, variable, NULL) != 0)
+        fail_msg("%s: %s", variable, error);
+    assert_string_equal(error, "untouched");
+    return *(uint64_t *)(void *)((char *)&s + offset);
+}
+
+#define VALUE(variable, member) number(variable, offsetof(struct settings, member))
+
+static void test_defaults(void **state)
+{
+    struct settings s;
+
+    (void)state;
+    memset(&s, 0x5a, sizeof s);
+    assert_int_equal(load(&s, NULL, NULL), 0);
+    assert_int_equal(s.ring_size, 65536);
+    assert_int_equal(s.peers, 8);
+    assert_int_equal(s.spin, 50000);
+    assert_int_equal(s.attach, 1);
+    assert_int_equal(s.transport, 1);
+    assert_int_equal(s.anything, 0);
+    assert_string_equal(s.directory, "");
+}
+
+static void test_good_values(void **state)
+{
+    (void)state;
+    assert_int_equal(VALUE("MBX_RING_SIZE=4096", ring_size), 4096);
+    assert_int_equal(VALUE("MBX_RING_SIZE=4k", ring_size), 4096);
+    assert_int_equal(VALUE("MBX_RING_SIZE=2M", ring_size), 2u << 20);
+    assert_int_equal(VALUE("MBX_RING_SIZE=1GiB", ring_size), 1u << 30);
+    assert_int_equal(VALUE("MBX_ANYTHING=18446744073709551615", anything), UINT64_MAX);
+    assert_int_equal(VALUE("MBX_ANYTHING=0", anything), 0);
+    assert_int_equal(VALUE("MBX_PEERS=65536", peers), 65536);
+    assert_int_equal(VALUE("MBX_SPIN=0", spin), 0);
+    assert_int_equal(VALUE("MBX_SPIN=7ns", spin), 7);
+    assert_int_equal(VALUE("MBX_SPIN=7us", spin), 7000);
+    assert_int_equal(VALUE("MBX_SPIN=7ms", spin), 7000000);
+    assert_int_equal(VALUE("MBX_SPIN=1s", spin), 1000000000);
+    assert_int_equal(VALUE("MBX_ATTACH=on", attach), 1);
+    assert_int_equal(VALUE("MBX_ATTACH=TRUE", attach), 1);
+    assert_int_equal(VALUE("MBX_ATTACH=1", attach), 1);
+    assert_int_equal(VALUE("MBX_ATTACH=no", attach), 0);
+    assert_int_equal(VALUE("MBX_ATTACH=off", attach), 0);
+    assert_int_equal(VALUE("MBX_ATTACH=false", attach), 0);
+    assert_int_equal(VALUE("MBX_ATTACH=0", attach), 0);
+    assert_int_equal(VALUE("MBX_TRANSPORT=loop", transport), 0);
+    assert_int_equal(VALUE("MBX_TRANSPORT=OFI", transport), 2);
+}
+
+static void test_strings_and_their_limit(void **state)
+{
+    char variable[16 + PARAM_STRING_MAX] = "MBX_DIRECTORY=";
+    size_t start = strlen(variable);
+    struct settings s;
+
+    (void)state;
+    assert_int_equal(load(&s, "MBX_DIRECTORY=/tmp/a=b", NULL), 0);
+    assert_string_equal(s.directory, "/tmp/a=b");
+    assert_int_equal(load(&s, "MBX_DIRECTORY=", NULL), 0);
+    assert_string_equal(s.directory, "");
+    memset(variable + start, 'x', PARAM_STRING_MAX - 1);
+    variable[start + PARAM_STRING_MAX - 1] = '\0';
+    assert_int_equal(load(&s, variable, NULL), 0);
+    assert_string_equal(s.directory, variable + start);
+    memset(variable + start, 'x', PARAM_STRING_MAX);
+    assert_int_equal(load(&s, variable, NULL), -EINVAL);
+    assert_non_null(strstr(error, "text of at most 255 bytes"));
+}
+
+static void test_bad_values_are_explained(void **state)
+{
+    (void)state;
+    expect_refusal("MBX_RING_SIZE=4T", "MBX_RING_SIZE: \"4T\" is wrong, it must be 4K..1G");
+    expect_refusal("MBX_RING_SIZE=4095", "MBX_RING_SIZE: \"4095\" is wrong, it must be 4K..1G");
+    expect_refusal("MBX_RING_SIZE=2G", "MBX_RING_SIZE: \"2G\" is wrong, it must be 4K..1G");
+    expect_refusal("MBX_RING_SIZE=", "MBX_RING_SIZE: \"\" is wrong, it must be 4K..1G");
+    expect_refusal("MBX_RING_SIZE= 4K", "MBX_RING_SIZE: \" 4K\" is wrong, it must be 4K..1G");
+    expect_refusal("MBX_RING_SIZE=4K ", "MBX_RING_SIZE: \"4K \" is wrong, it must be 4K..1G");
+    expect_refusal("MBX_RING_SIZE=-1", "MBX_RING_SIZE: \"-1\" is wrong, it must be 4K..1G");
+    expect_refusal("MBX_RING_SIZE=0x1000",
+                   "MBX_RING_SIZE: \"0x1000\" is wrong, it must be 4K..1G");
+    expect_refusal("MBX_ANYTHING=18446744073709551616",
+                   "MBX_ANYTHING: \"18446744073709551616\" is wrong, it must be bytes, or a "
+                   "number with K, M or G");
+    expect_refusal("MBX_ANYTHING=99999999999999999999999",
+                   "MBX_ANYTHING: \"99999999999999999999999\" is wrong, it must be bytes, or a "
+                   "number with K, M or G");
+    expect_refusal("MBX_ANYTHING=18014398509481984K",
+                   "MBX_ANYTHING: \"18014398509481984K\" is wrong, it must be bytes, or a "
+                   "number with K, M or G");
+    expect_refusal("MBX_PEERS=0", "MBX_PEERS: \"0\" is wrong, it must be 1..65536 peers");
+    expect_refusal("MBX_PEERS=4K", "MBX_PEERS: \"4K\" is wrong, it must be 1..65536 peers");
+    expect_refusal("MBX_SPIN=5", "MBX_SPIN: \"5\" is wrong, it must be 0..1s");
+    expect_refusal("MBX_SPIN=2s", "MBX_SPIN: \"2s\" is wrong, it must be 0..1s");
+    expect_refusal("MBX_ATTACH=maybe", "MBX_ATTACH: \"maybe\" is wrong, it must be yes|no");
+    expect_refusal("MBX_TRANSPORT=tcp",
+                   "MBX_TRANSPORT: \"tcp\" is wrong, it must be loop|shm|ofi");
+}
+
+static void test_unknown_names_suggest_the_nearest(void **state)
+{
+    struct settings s;
+
+    (void)state;
+    expect_refusal("MBX_RNG_SIZE=4K",
+                   "MBX_RNG_SIZE is not a parameter, the nearest is MBX_RING_SIZE");
+    expect_refusal("MBX_transport=shm",
+                   "MBX_transport is not a parameter, the nearest is MBX_TRANSPORT");
+    expect_refusal("MBX_SPINN=1us", "MBX_SPINN is not a parameter, the nearest is MBX_SPIN");
+    expect_refusal("MBX_SIZE_RING=1", "MBX_SIZE_RING is not a parameter");
+    expect_refusal("MBX_XYZZY=1", "MBX_XYZZY is not a parameter");
+    expect_refusal("MBX_=1", "MBX_ is not a parameter");
+    assert_int_equal(load(&s, NULL, "PERS=3"), -EINVAL);
+    assert_string_equal(error, "MBX_PERS is not a parameter, the nearest is MBX_PEERS");
+}
+
+static void test_very_long_unknown_name(void **state)
+{
+    char variable[1000] = "MBX_";
+
+    (void)state;
+    memset(variable + 4, 'A', sizeof variable - 7);
+    variable[sizeof variable - 3] = '=';
+    assert_int_equal(load(&(struct settings){0}, variable, NULL), -EINVAL);
+    assert_int_equal(strlen(error), sizeof error - 1); /* cut, and ended */
+}
+
+static void test_foreign_names_are_left_alone(void **state)
+{
+    struct settings s;
+
+    (void)state;
+    assert_int_equal(load(&s, "MBX_RUN_RANK=whatever", NULL), 0);
+    assert_int_equal(load(&s, "MBX_RUN_=", NULL), 0);
+    assert_int_equal(load(&s, "MBX_RUN=1", NULL), -EINVAL);
+    assert_int_equal(load(&s, "NOTMBX_PEERS=nonsense", NULL), 0);
+}
+
+static void test_overrides_win_with_and_without_prefix(void **state)
+{
+    struct settings s;
+
+    (void)state;
+    assert_int_equal(load(&s, "MBX_PEERS=3", "PEERS=4"), 0);
+    assert_int_equal(s.peers, 4);
+    assert_int_equal(load(&s, "MBX_PEERS=3", "MBX_PEERS=5"), 0);
+    assert_int_equal(s.peers, 5);
+    assert_int_equal(load(&s, "MBX_PEERS=3", NULL), 0);
+    assert_int_equal(s.peers, 3);
+    assert_int_equal(load(&s, NULL, "PEERS"), -EINVAL);
+    assert_string_equal(error, "MBX_PEERS: a value is missing, write PEERS=VALUE");
+    assert_int_equal(load(&s, "MBX_PEERS=bad", "PEERS=4"),
+                     -EINVAL); /* it would surprise later */
+}
+
+static void test_process_environment_is_read(void **state)
+{
+    const char *overrides[] = {"SPIN=1ms", NULL};
+    struct settings s;
+
+    (void)state;
+    setenv("MBX_PEERS", "77", 1);
+    assert_int_equal(param_load(table, ARRAY_COUNT(table), &s, overrides, error, sizeof error),
+                     0);
+    unsetenv("MBX_PEERS");
+    assert_int_equal(s.peers, 77);
+    assert_int_equal(s.spin, 1000000);
+}
+
+static void test_what_is_formatted_reads_back(void **state)
+{
+    static const char *const texts[] = {
+        "RING_SIZE=4K",   "RING_SIZE=4097", "RING_SIZE=1G", "ANYTHING=0",
+        "ANYTHING=1025M", "PEERS=1024",     "SPIN=0",       "SPIN=50us",
+        "SPIN=1s",        "SPIN=1001ns",    "ATTACH=no",    "ATTACH=yes",
+        "DIRECTORY=/x",   "TRANSPORT=ofi",  "DIRECTORY=",   "ANYTHING=16777215G"};
+    char text[PARAM_STRING_MAX], name[32];
+    struct settings s;
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_COUNT(texts); i++) {
+        size_t length = strcspn(texts[i], "=");
+        const struct param *p;
+
+        snprintf(name, sizeof name, "%.*s", (int)length, texts[i]);
+        p = param_find(table, ARRAY_COUNT(table), name);
+        assert_non_null(p);
+        assert_int_equal(load(&s, NULL, texts[i]), 0);
+        assert_string_equal(param_format(p, &s, text, sizeof text), texts[i] + length + 1);
+    }
+}
+
+static void test_range_texts(void **state)
+{
+    static const struct {
+        const char *name, *text;
+    } expected[] = {
+        {"RING_SIZE", "4K..1G"},
+        {"PEERS", "1..65536 peers"},
+        {"SPIN", "0..1s"},
+        {"ATTACH", "yes|no"},
+        {"TRANSPORT", "loop|shm|ofi"},
+        {"ANYTHING", "bytes, or a number with K, M or G"},
+        {"DIRECTORY", "text of at most 255 bytes"},
+    };
+    char text[64];
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_COUNT(expected); i++) {
+        const struct param *p = param_find(table, ARRAY_COUNT(table), expected[i].name);
+
+        assert_string_equal(param_range_text(p, text, sizeof text), expected[i].text);
+    }
+    assert_string_equal(param_range_text(&table[4], text, 6), "loop|"); /* cut */
+    assert_null(param_find(table, ARRAY_COUNT(table), "NOBODY"));
+}
+
+static void test_no_memory(void **state)
+{
+    struct settings s;
+
+    (void)state;
+    mem_fail_at(1);
+    assert_int_equal(load(&s, NULL, NULL), -ENOMEM);
+    mem_fail_at(0);
+    assert_int_equal(mem_live(), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_defaults),
+        cmocka_unit_test(test_good_values),
+        cmocka_unit_test(test_strings_and_their_limit),
+        cmocka_unit_test(test_bad_values_are_explained),
+        cmocka_unit_test(test_unknown_names_suggest_the_nearest),
+        cmocka_unit_test(test_very_long_unknown_name),
+        cmocka_unit_test(test_foreign_names_are_left_alone),
+        cmocka_unit_test(test_overrides_win_with_and_without_prefix),
+        cmocka_unit_test(test_process_environment_is_read),
+        cmocka_unit_test(test_what_is_formatted_reads_back),
+        cmocka_unit_test(test_range_texts),
+        cmocka_unit_test(test_no_memory),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,432 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* sys_test.c - each wrapper works, fails when told, and counts what it opened. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/membarrier.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/base.h"
+#include "base/clock.h"
+#include "base/sys.h"
+
+static _Atomic uint32_t futex_word;
+
+static int reset(void **state)
+{
+    (void)state;
+    sys_fail_none();
+    assert_int_equal(sys_fds_live(), 0);
+    assert_int_equal(sys_maps_live(), 0);
+    return 0;
+}
+
+/* ---- every wrapper fails when its name is told to ---- */
+
+static int do_open(void)
+{
+    int fd = sys_open("/dev/null", O_RDONLY, 0);
+
+    return fd < 0 ? -1 : close(fd); /* not counted here: only failures get this far */
+}
+static int do_read(void)
+{
+    char byte;
+
+    return (int)sys_read(-1, &byte, 1);
+}
+static int do_write(void)
+{
+    return (int)sys_write(-1, "x", 1);
+}
+static int do_pipe2(void)
+{
+    int fds[2];
+
+    return sys_pipe2(fds, 0);
+}
+static int do_fstat(void)
+{
+    struct stat status;
+
+    return sys_fstat(-1, &status);
+}
+static int do_memfd_create(void)
+{
+    return sys_memfd_create("test", 0);
+}
+static int do_ftruncate(void)
+{
+    return sys_ftruncate(-1, 0);
+}
+static int do_fchmod(void)
+{
+    return sys_fchmod(-1, 0);
+}
+static int do_fcntl_seal(void)
+{
+    return sys_fcntl_seal(-1, F_GET_SEALS, 0);
+}
+static int do_fallocate_punch(void)
+{
+    return sys_fallocate_punch(-1, 0, 1);
+}
+static int do_mmap(void)
+{
+    return sys_mmap(4096, -1, 0) == NULL ? -1 : 0;
+}
+static int do_process_vm_readv(void)
+{
+    char byte;
+
+    return (int)sys_process_vm_readv(getpid(), &byte, 0, 1);
+}
+static int do_process_vm_writev(void)
+{
+    char byte = 0;
+
+    return (int)sys_process_vm_writev(getpid(), &byte, 0, 1);
+}
+static int do_fork(void)
+{
+    return sys_fork();
+}
+static int do_kill(void)
+{
+    return sys_kill(getpid(), 0);
+}
+static int do_pidfd_open(void)
+{
+    return sys_pidfd_open(getpid());
+}
+static int do_prctl(void)
+{
+    return sys_prctl(PR_GET_DUMPABLE, 0);
+}
+static int do_futex_wait(void)
+{
+    return sys_futex_wait(&futex_word, 1, 0);
+}
+static int do_futex_wake(void)
+{
+    return sys_futex_wake(&futex_word, 1);
+}
+static int do_poll(void)
+{
+    return sys_poll(NULL, 0, 0);
+}
+static int do_membarrier(void)
+{
+    return sys_membarrier(MEMBARRIER_CMD_QUERY);
+}
+static int do_getrandom(void)
+{
+    char byte;
+
+    return sys_getrandom(&byte, 1);
+}
+static int do_close(void)
+{
+    return sys_close(-1);
+}
+static int do_munmap(void)
+{
+    return sys_munmap(NULL, 0);
+}
+
+static const struct {
+    const char *name;
+    int (*call)(void);
+} wrappers[] = {
+    {"open", do_open},
+    {"close", do_close},
+    {"read", do_read},
+    {"write", do_write},
+    {"pipe2", do_pipe2},
+    {"fstat", do_fstat},
+    {"memfd_create", do_memfd_create},
+    {"ftruncate", do_ftruncate},
+    {"fchmod", do_fchmod},
+    {"fcntl_seal", do_fcntl_seal},
+    {"fallocate_punch", do_fallocate_punch},
+    {"mmap", do_mmap},
+    {"munmap", do_munmap},
+    {"process_vm_readv", do_process_vm_readv},
+    {"process_vm_writev", do_process_vm_writev},
+    {"fork", do_fork},
+    {"kill", do_kill},
+    {"pidfd_open", do_pidfd_open},
+    {"prctl", do_prctl},
+    {"futex_wait", do_futex_wait},
+    {"futex_wake", do_futex_wake},
+    {"poll", do_poll},
+    {"membarrier", do_membarrier},
+    {"getrandom", do_getrandom},
+};
+
+/* ENOTUNIQ is what none of these calls reports by itself. */
+static void test_each_wrapper_fails_by_name(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < ARRAY_COUNT(wrappers); i++) {
+        uint64_t calls = sys_calls();
+
+        assert_int_equal(sys_fail_name(wrappers[i].name, SYS_FAIL_ALWAYS, ENOTUNIQ), 0);
+        for (int again = 0; again < 3; again++) {
+            errno = 0;
+            if (wrappers[i].call() != -1 || errno != ENOTUNIQ)
+                fail_msg("%s did not fail", wrappers[i].name);
+        }
+        assert_int_equal(sys_calls(), calls + 3);
+        assert_int_equal(sys_fail_name(wrappers[i].name, 0, 0), 0);
+    }
+    assert_int_equal(sys_fail_name("no_such_call", 1, EIO), -EINVAL);
+}
+
+static void test_only_the_nth_call_fails(void **state)
+{
+    (void)state;
+    for (uint64_t n = 1; n <= 5; n++) {
+        sys_fail_at(n, EIO);
+        for (uint64_t i = 1; i <= 5; i++) {
+            errno = 0;
+            assert_int_equal(i % 2 != 0 ? do_poll() : do_kill(), i == n ? -1 : 0);
+            assert_int_equal(errno, i == n ? EIO : 0);
+        }
+    }
+    sys_fail_at(2, EIO);
+    sys_fail_at(0, 0);
+    for (int i = 0; i < 5; i++)
+        assert_int_equal(do_poll(), 0);
+}
+
+static void test_a_name_counts_only_its_own_calls(void **state)
+{
+    (void)state;
+    assert_int_equal(sys_fail_name("poll", 3, EIO), 0);
+    assert_int_equal(sys_fail_name("kill", 1, EPERM), 0);
+    assert_int_equal(do_poll(), 0);
+    assert_int_equal(do_kill(), -1);
+    assert_int_equal(errno, EPERM);
+    assert_int_equal(do_kill(), 0);
+    assert_int_equal(do_poll(), 0);
+    assert_int_equal(do_poll(), -1);
+    assert_int_equal(errno, EIO);
+    assert_int_equal(do_poll(), 0);
+}
+
+/* ---- and does its work otherwise ---- */
+
+static void test_memory_file_life(void **state)
+{
+    int fd = sys_memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    unsigned char *a, *b;
+    struct stat status;
+
+    (void)state;
+    assert_true(fd >= 0);
+    assert_int_equal(sys_fds_live(), 1);
+    assert_int_equal(sys_ftruncate(fd, 65536), 0);
+    assert_int_equal(sys_fchmod(fd, 0600), 0);
+    assert_int_equal(sys_fcntl_seal(fd, F_ADD_SEALS, F_SEAL_SHRINK), 0);
+    assert_int_equal(sys_fcntl_seal(fd, F_GET_SEALS, 0), F_SEAL_SHRINK);
+    assert_int_equal(sys_ftruncate(fd, 4096), -1);
+    assert_int_equal(errno, EPERM);
+    assert_int_equal(sys_fstat(fd, &status), 0);
+    assert_int_equal(status.st_size, 65536);
+    a = sys_mmap(65536, fd, 0);
+    b = sys_mmap(4096, fd, 4096);
+    assert_non_null(a);
+    assert_non_null(b);
+    assert_int_equal(sys_maps_live(), 2);
+    a[4096] = 7;
+    assert_int_equal(b[0], 7); /* shared, and the offset counts */
+    assert_int_equal(sys_fallocate_punch(fd, 4096, 4096), 0);
+    assert_int_equal(b[0], 0);
+    assert_int_equal(sys_munmap(a, 65536), 0);
+    assert_int_equal(sys_munmap(b, 4096), 0);
+    assert_int_equal(sys_close(fd), 0);
+}
+
+static void test_anonymous_mapping_and_impossible_one(void **state)
+{
+    unsigned char *p = sys_mmap(4096, -1, 0);
+
+    (void)state;
+    assert_non_null(p);
+    p[0] = 1;
+    assert_int_equal(sys_munmap(p, 4096), 0);
+    assert_null(sys_mmap(0, -1, 0));
+    assert_int_equal(errno, EINVAL);
+}
+
+static void test_failed_release_still_releases(void **state)
+{
+    int fds[2];
+    void *p;
+
+    (void)state;
+    assert_int_equal(sys_pipe2(fds, O_CLOEXEC), 0);
+    assert_int_equal(sys_fds_live(), 2);
+    p = sys_mmap(4096, -1, 0);
+    sys_fail_name("close", 1, EIO);
+    sys_fail_name("munmap", 1, EIO);
+    assert_int_equal(sys_close(fds[0]), -1);
+    assert_int_equal(errno, EIO);
+    assert_int_equal(fcntl(fds[0], F_GETFD), -1);
+    assert_int_equal(sys_munmap(p, 4096), -1);
+    assert_int_equal(errno, EIO);
+    assert_int_equal(sys_close(fds[1]), 0);
+    assert_int_equal(sys_close(fds[1]), -1); /* not ours any more: not counted */
+}
+
+static void test_open_read_write(void **state)
+{
+    int fd = sys_open("/dev/zero", O_RDWR, 0);
+    char bytes[3] = "xy";
+
+    (void)state;
+    assert_true(fd >= 0);
+    assert_int_equal(fcntl(fd, F_GETFD), FD_CLOEXEC);
+    assert_int_equal(sys_read(fd, bytes, 2), 2);
+    assert_int_equal(bytes[0] | bytes[1], 0);
+    assert_int_equal(sys_write(fd, "ab", 2), 2);
+    assert_int_equal(sys_close(fd), 0);
+    assert_int_equal(sys_open("/no/such/file", O_RDONLY, 0), -1);
+    assert_int_equal(errno, ENOENT);
+}
+
+static void test_copy_from_and_to_another_process(void **state)
+{
+    char remote[] = "remote text", local[sizeof remote] = "";
+    int fds[2], status;
+    pid_t child;
+
+    (void)state;
+    assert_int_equal(sys_pipe2(fds, O_CLOEXEC), 0);
+    child = sys_fork();
+    if (child == 0) { /* ends with 0 if the parent wrote over its text */
+        char go;
+
+        _exit(read(fds[0], &go, 1) == 1 && strcmp(remote, "REMOTE text") == 0 ? 0 : 1);
+    }
+    assert_true(child > 0);
+    assert_int_equal(
+        sys_process_vm_readv(child, local, (uint64_t)(uintptr_t)remote, sizeof remote),
+        sizeof remote);
+    assert_string_equal(local, "remote text");
+    assert_int_equal(sys_process_vm_writev(child, "REMOTE", (uint64_t)(uintptr_t)remote, 6), 6);
+    assert_int_equal(sys_write(fds[1], "g", 1), 1);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_int_equal(sys_process_vm_readv(getpid(), local, 8, 4), -1);
+    assert_int_equal(errno, EFAULT);
+    assert_int_equal(sys_close(fds[0]), 0);
+    assert_int_equal(sys_close(fds[1]), 0);
+}
+
+static void test_pidfd_tells_the_end_of_a_process(void **state)
+{
+    struct pollfd waiting = {.events = POLLIN};
+    pid_t child;
+
+    (void)state;
+    child = sys_fork();
+    if (child == 0) {
+        pause();
+        _exit(0);
+    }
+    waiting.fd = sys_pidfd_open(child);
+    assert_true(waiting.fd >= 0);
+    assert_int_equal(sys_poll(&waiting, 1, 0), 0);
+    assert_int_equal(sys_kill(child, SIGKILL), 0);
+    assert_int_equal(sys_poll(&waiting, 1, 10000), 1);
+    assert_int_equal(sys_close(waiting.fd), 0);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+}
+
+static void *wake_when_waiting(void *arg)
+{
+    /* repeated until the sleeper was there: no store can be missed in between */
+    while (sys_futex_wake(&futex_word, 1) == 0)
+        sched_yield();
+    return arg;
+}
+
+static void test_futex_wakes_and_times_out(void **state)
+{
+    uint64_t start = clock_now();
+    pthread_t thread;
+
+    (void)state;
+    futex_word = 5;
+    assert_int_equal(sys_futex_wait(&futex_word, 4, UINT64_MAX), -1);
+    assert_int_equal(errno, EAGAIN);
+    assert_int_equal(sys_futex_wait(&futex_word, 5, 2 * CLOCK_MS), -1);
+    assert_int_equal(errno, ETIMEDOUT);
+    assert_true(clock_now() - start >= 2 * CLOCK_MS);
+    assert_int_equal(sys_futex_wake(&futex_word, 1), 0);
+    assert_int_equal(pthread_create(&thread, NULL, wake_when_waiting, NULL), 0);
+    assert_int_equal(sys_futex_wait(&futex_word, 5, UINT64_MAX), 0);
+    pthread_join(thread, NULL);
+}
+
+static void test_futex_works_between_processes(void **state)
+{
+    _Atomic uint32_t *word = sys_mmap(4096, -1, 0);
+    pid_t child;
+    int status;
+
+    (void)state;
+    assert_non_null(word);
+    child = sys_fork();
+    if (child == 0)
+        _exit(sys_futex_wait(word, 0, 10 * CLOCK_S) == 0 ? 0 : 1);
+    while (sys_futex_wake(word, 1) == 0)
+        sched_yield();
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_int_equal(sys_munmap((void *)word, 4096), 0);
+}
+
+static void test_small_ones(void **state)
+{
+    unsigned char bytes[64] = {0}, zeros[64] = {0};
+
+    (void)state;
+    assert_int_equal(sys_getrandom(bytes, sizeof bytes), 0);
+    assert_memory_not_equal(bytes, zeros, sizeof bytes);
+    assert_true(sys_membarrier(MEMBARRIER_CMD_QUERY) >= 0);
+    assert_true(sys_prctl(PR_GET_DUMPABLE, 0) >= 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(test_each_wrapper_fails_by_name, reset),
+        cmocka_unit_test_teardown(test_only_the_nth_call_fails, reset),
+        cmocka_unit_test_teardown(test_a_name_counts_only_its_own_calls, reset),
+        cmocka_unit_test_teardown(test_memory_file_life, reset),
+        cmocka_unit_test_teardown(test_anonymous_mapping_and_impossible_one, reset),
+        cmocka_unit_test_teardown(test_failed_release_still_releases, reset),
+        cmocka_unit_test_teardown(test_open_read_write, reset),
+        cmocka_unit_test_teardown(test_copy_from_and_to_another_process, reset),
+        cmocka_unit_test_teardown(test_pidfd_tells_the_end_of_a_process, reset),
+        cmocka_unit_test_teardown(test_futex_wakes_and_times_out, reset),
+        cmocka_unit_test_teardown(test_futex_works_between_processes, reset),
+        cmocka_unit_test_teardown(test_small_ones, reset),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
