@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * wire_test.c - good packets come out as they went in, all others are refused.
+ *
+ * Each bad packet is a good one with one thing changed, and the reason tells that
+ * the check refused that thing.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdalign.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "base/random.h"
+#include "wire/wire.h"
+
+#define PACKET_MAX 256
+
+static struct {
+    alignas(8) unsigned char bytes[PACKET_MAX];
+    size_t size;
+} packet;
+
+static void build(enum wire_type type, const void *body, size_t payload_size)
+{
+    struct wire_header h = {.frame = 77, .type = (uint8_t)type, .version = WIRE_VERSION};
+
+    if (type == WIRE_EAGER || type == WIRE_SYNC || type == WIRE_FIRST || type == WIRE_RTS) {
+        h.tag = 11;
+        h.data = 12;
+        h.context_id = 13;
+    }
+    memset(packet.bytes, 0x5a, sizeof packet.bytes);
+    memcpy(packet.bytes, &h, sizeof h);
+    if (wire_body_size(type) != 0)
+        memcpy(packet.bytes + sizeof h, body, wire_body_size(type));
+    packet.size = sizeof h + wire_body_size(type) + payload_size;
+    assert_true(packet.size <= PACKET_MAX);
+}
+
+static struct wire_header *header(void)
+{
+    return (struct wire_header *)(void *)packet.bytes;
+}
+
+static struct wire_packet good(void)
+{
+    struct wire_packet out;
+    const char *reason = "untouched";
+
+    assert_int_equal(wire_check(packet.bytes, packet.size, &out, &reason), 0);
+    assert_string_equal(reason, "untouched");
+    assert_memory_equal(&out.header, packet.bytes, sizeof out.header);
+    assert_memory_equal(&out.body, packet.bytes + 32, wire_body_size(out.header.type));
+    assert_ptr_equal(out.payload, packet.bytes + 32 + wire_body_size(out.header.type));
+    assert_int_equal((const char *)out.payload + out.payload_size - (char *)packet.bytes,
+                     packet.size);
+    return out;
+}
+
+static void bad(const char *want)
+{
+    struct wire_packet out, before;
+    const char *reason = NULL;
+
+    memset(&out, 0x33, sizeof out);
+    memcpy(&before, &out, sizeof out);
+    assert_int_equal(wire_check(packet.bytes, packet.size, &out, &reason), -EPROTO);
+    assert_string_equal(reason, want);
+    assert_memory_equal(&out, &before, sizeof out);
+}
+
+static const struct wire_sync a_sync = {.sender = 5};
+static const struct wire_first a_first = {.sender = 0, .size = 1000};
+static const struct wire_more a_more = {.offset = 100};
+static const struct wire_rts a_rts = {.sender = 6, .size = 1u << 20, .address = 7, .key = 8};
+static const struct wire_cts a_cts = {.sender = 6, .receiver = 9, .offset = 10, .size = 20};
+static const struct wire_data a_data = {.receiver = 9, .offset = 10};
+static const struct wire_fin a_fin = {.sender = 6};
+
+static const struct {
+    enum wire_type type;
+    const void *body;
+    size_t payload_size;
+} samples[] = {
+    {WIRE_EAGER, NULL, 0},    {WIRE_EAGER, NULL, 40},     {WIRE_SYNC, &a_sync, 0},
+    {WIRE_SYNC, &a_sync, 40}, {WIRE_FIRST, &a_first, 40}, {WIRE_MORE, &a_more, 40},
+    {WIRE_RTS, &a_rts, 0},    {WIRE_RTS, &a_rts, 40},     {WIRE_CTS, &a_cts, 0},
+    {WIRE_DATA, &a_data, 40}, {WIRE_FIN, &a_fin, 0},
+};
+
+static void build_sample(size_t i)
+{
+    build(samples[i].type, samples[i].body, samples[i].payload_size);
+}
+
+static void every_type_passes_and_comes_out_whole(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < ARRAY_COUNT(samples); i++) {
+        build_sample(i);
+        assert_int_equal(good().header.type, samples[i].type);
+        assert_int_equal(good().payload_size, samples[i].payload_size);
+    }
+}
+
+static void truncation_is_refused(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < ARRAY_COUNT(samples); i++) {
+        size_t whole = sizeof(struct wire_header) + wire_body_size(samples[i].type);
+
+        build_sample(i);
+        for (packet.size = 0; packet.size < sizeof(struct wire_header); packet.size++)
+            bad("shorter than a header");
+        for (; packet.size < whole; packet.size++)
+            bad("shorter than its body");
+    }
+}
+
+static void bad_headers_are_refused(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < ARRAY_COUNT(samples); i++) {
+        build_sample(i);
+        header()->version = WIRE_VERSION + 1;
+        bad("unknown wire version");
+
+        build_sample(i);
+        header()->type = 0;
+        bad("unknown packet type");
+        for (unsigned type = WIRE_TYPES; type < 256; type++) {
+            header()->type = (uint8_t)type;
+            bad("unknown packet type");
+        }
+
+        build_sample(i);
+        header()->zero = 1u << 31;
+        bad("header field zero is not 0");
+
+        for (unsigned bit = 0; bit < 16; bit++) {
+            if (samples[i].type == WIRE_FIRST && 1u << bit == WIRE_WANTS_FIN)
+                continue;
+            build_sample(i);
+            header()->flags = (uint16_t)(1u << bit);
+            bad("unknown packet flags");
+        }
+    }
+}
+
+static void an_envelope_stands_only_where_it_is_matched(void **state)
+{
+    static const enum wire_type without[] = {WIRE_MORE, WIRE_CTS, WIRE_DATA, WIRE_FIN};
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_COUNT(samples); i++)
+        for (size_t k = 0; k < ARRAY_COUNT(without); k++) {
+            if (samples[i].type != without[k])
+                continue;
+            build_sample(i);
+            header()->tag = 1;
+            bad("envelope in a packet that has none");
+            build_sample(i);
+            header()->data = 1;
+            bad("envelope in a packet that has none");
+            build_sample(i);
+            header()->context_id = 1;
+            bad("envelope in a packet that has none");
+        }
+}
+
+static void contradicting_sizes_are_refused(void **state)
+{
+    struct wire_first first = a_first;
+    struct wire_rts rts = a_rts;
+    struct wire_more more = a_more;
+    struct wire_data data = a_data;
+    struct wire_cts cts = a_cts;
+
+    (void)state;
+    first.size = 40;
+    build(WIRE_FIRST, &first, 40);
+    bad("first fragment is not shorter than its message");
+    first.size = 41;
+    build(WIRE_FIRST, &first, 40);
+    good();
+    build(WIRE_FIRST, &first, 0);
+    bad("empty fragment");
+    first.sender = 1;
+    build(WIRE_FIRST, &first, 40);
+    bad("sender in a first fragment that wants no fin");
+    header()->flags = WIRE_WANTS_FIN;
+    good();
+
+    rts.size = 40;
+    build(WIRE_RTS, &rts, 40);
+    good();
+    build(WIRE_RTS, &rts, 41);
+    bad("more early data than message");
+
+    build(WIRE_MORE, &more, 0);
+    bad("empty fragment");
+    more.offset = UINT64_MAX - 40;
+    build(WIRE_MORE, &more, 40);
+    good();
+    build(WIRE_MORE, &more, 41);
+    bad("range of a fragment wraps");
+
+    build(WIRE_DATA, &data, 0);
+    bad("empty fragment");
+    data.offset = UINT64_MAX - 39;
+    build(WIRE_DATA, &data, 40);
+    bad("range of a fragment wraps");
+
+    cts.offset = UINT64_MAX - 19;
+    build(WIRE_CTS, &cts, 0);
+    bad("range of a cts wraps");
+    build(WIRE_CTS, &a_cts, 1);
+    bad("payload behind a cts");
+    build(WIRE_FIN, &a_fin, 1);
+    bad("payload behind a fin");
+}
+
+/* Whatever the bytes are, an accepted packet obeys the rules that others rely on. */
+static void accepted_noise_is_well_formed(void **state)
+{
+    struct wire_packet out;
+    const char *reason;
+    struct random r;
+    unsigned accepted = 0;
+
+    (void)state;
+    random_seed(&r, 1);
+    for (unsigned round = 0; round < 200000; round++) {
+        size_t noise = random_below(&r, 3);
+
+        build_sample(random_below(&r, ARRAY_COUNT(samples)));
+        while (noise-- > 0)
+            packet.bytes[random_below(&r, 64)] = (unsigned char)random_next(&r);
+        packet.size = random_below(&r, 2) != 0 ? packet.size : random_below(&r, PACKET_MAX);
+        if (wire_check(packet.bytes, packet.size, &out, &reason) != 0)
+            continue;
+        accepted++;
+        assert_in_range(out.header.type, WIRE_EAGER, WIRE_FIN);
+        assert_int_equal(sizeof out.header + wire_body_size(out.header.type) + out.payload_size,
+                         packet.size);
+        if (out.header.type == WIRE_FIRST)
+            assert_true(out.payload_size < out.body.first.size);
+        if (out.header.type == WIRE_MORE)
+            assert_true(out.body.more.offset + out.payload_size > out.body.more.offset);
+        if (out.header.type == WIRE_CTS)
+            assert_true(out.body.cts.offset + out.body.cts.size >= out.body.cts.offset);
+    }
+    assert_in_range(accepted, 1000, 199000);
+}
+
+static void types_have_names(void **state)
+{
+    (void)state;
+    assert_string_equal(wire_type_name(WIRE_EAGER), "eager");
+    assert_string_equal(wire_type_name(WIRE_FIN), "fin");
+    for (unsigned type = WIRE_EAGER; type < WIRE_TYPES; type++)
+        assert_string_not_equal(wire_type_name(type), "unknown");
+    assert_string_equal(wire_type_name(0), "unknown");
+    assert_string_equal(wire_type_name(WIRE_TYPES), "unknown");
+    assert_string_equal(wire_type_name(~0u), "unknown");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_type_passes_and_comes_out_whole),
+        cmocka_unit_test(truncation_is_refused),
+        cmocka_unit_test(bad_headers_are_refused),
+        cmocka_unit_test(an_envelope_stands_only_where_it_is_matched),
+        cmocka_unit_test(contradicting_sizes_are_refused),
+        cmocka_unit_test(accepted_noise_is_well_formed),
+        cmocka_unit_test(types_have_names),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
