@@ -1,0 +1,567 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * match_test.c - the rules one by one, and random histories against the oracle.
+ *
+ *   match_test [SEEDS [FIRST]]      seeds FIRST .. FIRST+SEEDS-1; 1 .. 20000 unless
+ *                                   told, or unless MATCH_SEEDS says how many
+ *
+ * The envelopes of the random histories come from a tiny domain on purpose: with
+ * 2 contexts, 3 sources and 3 tags most operations meet several candidates, so
+ * order is what is tested.  Two of the tags differ only above bit 31.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "base/base.h"
+#include "base/random.h"
+#include "match/history.h"
+
+#define ANY_TAG UINT64_MAX
+
+static unsigned long long seed_first = 1, seed_count = 20000;
+
+/* ---- random histories ------------------------------------------------------ */
+
+static const uint64_t tags[] = {0, 1, 1ull << 40};
+static const uint64_t masks[] = {0, 1, 1ull << 40, ANY_TAG};
+static const uint64_t first_seqs[] = {0, UINT32_MAX - 7, UINT64_MAX - 7, INT64_MAX - 7};
+
+/* How many of 100 operations are of each kind. */
+static const unsigned weights[OP_KINDS] = {
+    [OP_POST] = 32, [OP_ARRIVE] = 22, [OP_FIND] = 4,   [OP_FIND_ARRIVE] = 10,
+    [OP_PEEK] = 8,  [OP_PROBE] = 6,   [OP_CANCEL] = 9, [OP_CLAIM] = 9,
+};
+
+static enum op_kind random_kind(struct random *r)
+{
+    uint64_t draw = random_below(r, 100);
+    int kind = 0;
+
+    while (draw >= weights[kind])
+        draw -= weights[kind++];
+    return (enum op_kind)kind;
+}
+
+/* The target of a cancel or claim is any earlier operation: one that still waits,
+ * one that has matched, or one that made no such entry at all. */
+static struct op random_op(struct random *r, int id)
+{
+    struct op op = {.kind = random_kind(r), .id = id};
+    bool is_wanted = op.kind == OP_POST || op.kind == OP_PEEK || op.kind == OP_PROBE;
+
+    op.target = (int)random_below(r, (uint64_t)id + 1);
+    op.envelope.context_id = (uint32_t)random_below(r, 2);
+    op.envelope.source = (uint32_t)random_below(r, 3);
+    op.envelope.tag = tags[random_below(r, ARRAY_COUNT(tags))];
+    if (is_wanted && random_below(r, 3) == 0)
+        op.envelope.source = MATCH_ANY_SOURCE;
+    if (is_wanted)
+        op.ignore = masks[random_below(r, ARRAY_COUNT(masks))];
+    return op;
+}
+
+static void make_history(struct history *h, uint64_t seed)
+{
+    struct random r;
+
+    random_seed(&r, seed);
+    h->first_seq = first_seqs[seed % ARRAY_COUNT(first_seqs)];
+    h->count = 1 + (int)random_below(&r, HISTORY_MAX);
+    for (int i = 0; i < h->count; i++)
+        h->ops[i] = random_op(&r, i);
+}
+
+static void random_histories_agree_with_the_oracle(void **state)
+{
+    struct history_run run;
+    struct history h;
+
+    (void)state;
+    for (uint64_t seed = seed_first; seed - seed_first < seed_count; seed++) {
+        make_history(&h, seed);
+        if (history_replay(&run, &h) >= 0) {
+            history_report(&h, "seed", seed);
+            fail();
+        }
+    }
+}
+
+/* ---- the rules, one by one ------------------------------------------------- */
+
+struct bench {
+    struct match m;
+    struct match_recv r[4];
+    struct match_msg g[4];
+};
+
+static void bench_init(struct bench *b, uint64_t first_seq)
+{
+    *b = (struct bench){0};
+    match_init(&b->m, first_seq);
+}
+
+/* Receive i is posted; which message did it take (-1: it waits)? */
+static int post(struct bench *b, int i, uint32_t source, uint64_t tag, uint64_t ignore)
+{
+    struct match_msg *met = &b->g[3];
+
+    b->r[i].envelope = (struct match_envelope){.context_id = 1, .source = source, .tag = tag};
+    b->r[i].ignore = ignore;
+    assert_int_equal(match_post(&b->m, &b->r[i], &met), 0);
+    assert_true(match_is_valid(&b->m));
+    return met == NULL ? -1 : (int)(met - b->g);
+}
+
+/* Message i arrives; which receive took it (-1: it waits)? */
+static int arrive(struct bench *b, int i, uint32_t source, uint64_t tag)
+{
+    struct match_recv *met = &b->r[3];
+
+    b->g[i].envelope = (struct match_envelope){.context_id = 1, .source = source, .tag = tag};
+    assert_int_equal(match_arrive(&b->m, &b->g[i], &met), 0);
+    assert_true(match_is_valid(&b->m));
+    return met == NULL ? -1 : (int)(met - b->r);
+}
+
+static void r1_a_message_goes_to_the_earliest_posted_receive(void **state)
+{
+    struct bench b;
+
+    (void)state;
+    bench_init(&b, 0);
+    post(&b, 0, 2, 7, 0);
+    post(&b, 1, 2, 0, ANY_TAG);
+    post(&b, 2, 2, 7, 0);
+    assert_int_equal(arrive(&b, 0, 2, 7), 0);
+    assert_int_equal(arrive(&b, 1, 2, 7), 1);
+    assert_int_equal(arrive(&b, 2, 2, 7), 2);
+    match_fini(&b.m);
+}
+
+/* A shared matcher that keeps a list for each source loses the order between these
+ * two and gives the message to the second. */
+static void an_any_source_receive_posted_before_a_directed_one_keeps_its_message(void **state)
+{
+    struct bench b;
+
+    (void)state;
+    bench_init(&b, 0);
+    post(&b, 0, MATCH_ANY_SOURCE, 7, 0);
+    post(&b, 1, 2, 7, 0);
+    assert_int_equal(arrive(&b, 0, 2, 7), 0);
+    assert_int_equal(arrive(&b, 1, 2, 7), 1);
+
+    post(&b, 0, 2, 7, 0);
+    post(&b, 1, MATCH_ANY_SOURCE, 7, 0);
+    assert_int_equal(arrive(&b, 0, 2, 7), 0);
+    match_fini(&b.m);
+}
+
+static void r2_a_receive_takes_the_earliest_message(void **state)
+{
+    struct bench b;
+
+    (void)state;
+    bench_init(&b, 0);
+    arrive(&b, 0, 2, 7);
+    arrive(&b, 1, 3, 7);
+    arrive(&b, 2, 2, 8);
+    assert_int_equal(post(&b, 0, 2, 0, ANY_TAG), 0);
+    assert_int_equal(post(&b, 1, MATCH_ANY_SOURCE, 0, ANY_TAG), 1);
+    assert_int_equal(post(&b, 2, MATCH_ANY_SOURCE, 0, ANY_TAG), 2);
+    match_fini(&b.m);
+}
+
+static void r3_a_later_message_may_be_taken_before_one_that_cannot_match(void **state)
+{
+    struct bench b;
+
+    (void)state;
+    bench_init(&b, 0);
+    arrive(&b, 0, 2, 7);
+    arrive(&b, 1, 2, 8);
+    assert_int_equal(post(&b, 0, 2, 8, 0), 1);
+    assert_int_equal(post(&b, 1, 2, 7, 0), 0);
+    match_fini(&b.m);
+}
+
+static void r4_a_receive_is_posted_only_if_no_message_waits_for_it(void **state)
+{
+    struct bench b;
+
+    (void)state;
+    bench_init(&b, 0);
+    arrive(&b, 0, 2, 7);
+    assert_int_equal(post(&b, 0, 2, 7, 0), 0);
+    assert_null(match_next_recv(&b.m, NULL));
+    assert_null(match_next_msg(&b.m, NULL));
+    assert_int_equal(post(&b, 1, 2, 7, 0), -1);
+    assert_ptr_equal(match_next_recv(&b.m, NULL), &b.r[1]);
+    match_fini(&b.m);
+}
+
+static void r5_peek_says_what_the_receive_would_take_and_takes_nothing(void **state)
+{
+    struct match_envelope any = {.context_id = 1, .source = MATCH_ANY_SOURCE};
+    struct bench b;
+
+    (void)state;
+    bench_init(&b, 0);
+    assert_null(match_peek(&b.m, &any, ANY_TAG));
+    arrive(&b, 0, 2, 7);
+    arrive(&b, 1, 2, 7);
+    assert_ptr_equal(match_peek(&b.m, &any, ANY_TAG), &b.g[0]);
+    assert_ptr_equal(match_peek(&b.m, &any, ANY_TAG), &b.g[0]);
+    assert_int_equal(post(&b, 0, MATCH_ANY_SOURCE, 0, ANY_TAG), 0);
+    assert_ptr_equal(match_peek(&b.m, &any, ANY_TAG), &b.g[1]);
+    match_fini(&b.m);
+}
+
+static void r5_nobody_else_sees_a_claimed_message(void **state)
+{
+    struct match_envelope any = {.context_id = 1, .source = MATCH_ANY_SOURCE};
+    struct bench b;
+
+    (void)state;
+    bench_init(&b, 0);
+    arrive(&b, 0, 2, 7);
+    arrive(&b, 1, 2, 8);
+    assert_true(match_claim(&b.m, &b.g[0]));
+    assert_true(match_is_valid(&b.m));
+    assert_ptr_equal(match_peek(&b.m, &any, ANY_TAG), &b.g[1]);
+    assert_int_equal(post(&b, 0, 2, 7, 0), -1);
+    assert_int_equal(post(&b, 1, MATCH_ANY_SOURCE, 0, ANY_TAG), 1);
+    match_fini(&b.m);
+}
+
+static void r6_a_cancelled_receive_never_matches_and_the_rest_keep_their_order(void **state)
+{
+    struct bench b;
+
+    (void)state;
+    bench_init(&b, 0);
+    post(&b, 0, 2, 7, 0);
+    post(&b, 1, MATCH_ANY_SOURCE, 7, 0);
+    post(&b, 2, 2, 7, 0);
+    assert_true(match_cancel(&b.m, &b.r[0]));
+    assert_true(match_is_valid(&b.m));
+    assert_int_equal(arrive(&b, 0, 2, 7), 1);
+    assert_int_equal(arrive(&b, 1, 2, 7), 2);
+    assert_int_equal(arrive(&b, 2, 2, 7), -1);
+    match_fini(&b.m);
+}
+
+static void r6_a_receive_that_has_matched_cannot_be_cancelled(void **state)
+{
+    struct bench b;
+
+    (void)state;
+    bench_init(&b, 0);
+    post(&b, 0, 2, 7, 0);
+    arrive(&b, 0, 2, 7);
+    assert_false(match_cancel(&b.m, &b.r[0]));
+    arrive(&b, 1, 2, 7);
+    assert_int_equal(post(&b, 1, 2, 7, 0), 1);
+    assert_false(match_cancel(&b.m, &b.r[1]));
+    assert_int_equal(b.m.count.cancelled, 0);
+    match_fini(&b.m);
+}
+
+/* Lengths live around the entries, where the engine cannot see them: the short
+ * receive that was posted first takes the long message. */
+static void r7_length_takes_no_part(void **state)
+{
+    struct sized_recv {
+        size_t size;
+        struct match_recv match;
+    } small = {.size = 1}, large = {.size = 1000};
+    struct sized_msg {
+        size_t size;
+        struct match_msg match;
+    } msg = {.size = 1000};
+    struct match_msg *none;
+    struct match_recv *met;
+    struct match m;
+
+    (void)state;
+    match_init(&m, 0);
+    assert_int_equal(match_post(&m, &small.match, &none), 0);
+    assert_int_equal(match_post(&m, &large.match, &none), 0);
+    assert_int_equal(match_arrive(&m, &msg.match, &met), 0);
+    assert_ptr_equal(container_of(met, struct sized_recv, match), &small);
+    match_fini(&m);
+}
+
+static void r9_wildcards_do_not_cross_context_ids(void **state)
+{
+    struct match_envelope any = {.context_id = 0xffff0001, .source = MATCH_ANY_SOURCE};
+    struct bench b;
+
+    (void)state;
+    bench_init(&b, 0);
+    post(&b, 0, MATCH_ANY_SOURCE, 0, ANY_TAG);
+    assert_null(match_find(&b.m, &(struct match_envelope){.context_id = 2, .source = 2}));
+    assert_int_equal(arrive(&b, 0, 2, 7), 0);
+    arrive(&b, 1, 2, 7);
+    assert_null(match_peek(&b.m, &any, ANY_TAG));
+    match_fini(&b.m);
+}
+
+static void every_tag_bit_is_compared_unless_it_is_ignored(void **state)
+{
+    struct bench b;
+
+    (void)state;
+    for (int bit = 0; bit < 64; bit++) {
+        uint64_t one = 1ull << bit;
+
+        bench_init(&b, 0);
+        post(&b, 0, 2, one, 0);
+        post(&b, 1, 2, one, ~one);
+        assert_int_equal(arrive(&b, 0, 2, 0), -1);
+        assert_int_equal(post(&b, 2, 2, one, one), 0);
+        assert_int_equal(arrive(&b, 1, 2, ANY_TAG), 1);
+        match_fini(&b.m);
+    }
+}
+
+/* ---- misuse, reuse, ages, counters ----------------------------------------- */
+
+static void a_second_cancel_is_refused(void **state)
+{
+    struct bench b;
+
+    (void)state;
+    bench_init(&b, 0);
+    assert_false(match_cancel(&b.m, &b.r[0])); /* never posted */
+    post(&b, 0, 2, 7, 0);
+    assert_true(match_cancel(&b.m, &b.r[0]));
+    assert_false(match_cancel(&b.m, &b.r[0]));
+    assert_int_equal(b.m.count.cancelled, 1);
+    assert_true(match_is_valid(&b.m));
+    match_fini(&b.m);
+}
+
+static void a_second_claim_is_refused(void **state)
+{
+    struct bench b;
+
+    (void)state;
+    bench_init(&b, 0);
+    assert_false(match_claim(&b.m, &b.g[0])); /* never arrived */
+    arrive(&b, 0, 2, 7);
+    assert_true(match_claim(&b.m, &b.g[0]));
+    assert_false(match_claim(&b.m, &b.g[0]));
+    assert_int_equal(b.m.count.claimed, 1);
+    arrive(&b, 1, 2, 7);
+    assert_int_equal(post(&b, 0, 2, 7, 0), 1);
+    assert_false(match_claim(&b.m, &b.g[1])); /* has matched */
+    assert_true(match_is_valid(&b.m));
+    match_fini(&b.m);
+}
+
+static void entries_are_used_again_in_any_state(void **state)
+{
+    struct bench b;
+
+    (void)state;
+    bench_init(&b, 0);
+    for (int round = 0; round < 3; round++) {
+        assert_int_equal(post(&b, 0, 2, 7, 0), -1); /* matched, cancelled, met at once */
+        assert_int_equal(arrive(&b, 0, 2, 7), 0);
+        assert_int_equal(post(&b, 0, 2, 7, 0), -1);
+        assert_true(match_cancel(&b.m, &b.r[0]));
+        assert_int_equal(arrive(&b, 0, 2, 7), -1);
+        assert_int_equal(post(&b, 0, 2, 7, 0), 0);
+        assert_int_equal(arrive(&b, 0, 2, 7), -1);
+        assert_true(match_claim(&b.m, &b.g[0]));
+    }
+    match_fini(&b.m);
+}
+
+static void fini_gives_queued_entries_back(void **state)
+{
+    struct bench b;
+
+    (void)state;
+    bench_init(&b, 0);
+    post(&b, 0, 2, 7, 0);
+    arrive(&b, 0, 2, 8);
+    match_fini(&b.m);
+    assert_false(match_cancel(&b.m, &b.r[0]));
+    assert_false(match_claim(&b.m, &b.g[0]));
+}
+
+/* The ages of three entries lie on both sides of the number at which they wrap. */
+static void ages_may_pass(uint64_t wrap)
+{
+    struct bench b;
+
+    bench_init(&b, wrap - 2);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(post(&b, i, 2, 7, 0), -1);
+    assert_int_equal(b.r[2].seq, wrap);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(arrive(&b, i, 2, 7), i);
+    match_fini(&b.m);
+
+    bench_init(&b, wrap - 2);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(arrive(&b, i, 2, 7), -1);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(post(&b, i, MATCH_ANY_SOURCE, 7, 0), i);
+    match_fini(&b.m);
+}
+
+static void order_holds_when_ages_pass_2_to_the_32(void **state)
+{
+    (void)state;
+    ages_may_pass(1ull << 32);
+}
+
+static void order_holds_when_ages_pass_2_to_the_63(void **state)
+{
+    (void)state;
+    ages_may_pass(1ull << 63);
+}
+
+static void order_holds_when_ages_pass_2_to_the_64(void **state)
+{
+    (void)state;
+    ages_may_pass(0);
+}
+
+/* What this engine, two lists, compares: everything that stands before the match. */
+static void searches_are_counted_entry_by_entry(void **state)
+{
+    struct match_envelope absent = {.context_id = 1, .source = 9, .tag = 9};
+    struct bench b;
+    const struct match_counters *count = &b.m.count;
+
+    (void)state;
+    bench_init(&b, 0);
+    post(&b, 0, 2, 0, 0); /* nothing to compare with */
+    post(&b, 1, 2, 1, 0);
+    post(&b, 2, 2, 2, 0);
+    assert_int_equal(count->searches, 3);
+    assert_int_equal(count->search_steps, 0);
+    arrive(&b, 0, 2, 1);
+    assert_int_equal(count->search_steps, 2);
+    match_find(&b.m, &absent);
+    match_peek(&b.m, &absent, 0);
+    assert_int_equal(count->search_steps, 4);
+    assert_int_equal(count->search_max, 2);
+    arrive(&b, 1, 2, 9);
+    arrive(&b, 2, 2, 9);
+    match_peek(&b.m, &absent, 0);
+    assert_int_equal(count->searches, 9);
+    assert_int_equal(count->search_steps, 10);
+    match_cancel(&b.m, &b.r[0]);
+    match_claim(&b.m, &b.g[2]);
+    assert_int_equal(count->searches, 9);
+    assert_int_equal(count->search_max, 2);
+    match_fini(&b.m);
+}
+
+/* match_is_valid() is only worth asking if each invariant that it names can fail. */
+static void broken_invariants_are_seen(void **state)
+{
+    struct bench b;
+    struct match good;
+
+    (void)state;
+    bench_init(&b, 0);
+    post(&b, 0, 2, 0, 0);
+    post(&b, 1, 2, 1, 0);
+    arrive(&b, 0, 3, 0);
+    arrive(&b, 1, 3, 1);
+    good = b.m;
+
+    b.r[1].seq = b.r[0].seq; /* I1 */
+    assert_false(match_is_valid(&b.m));
+    b.r[1].seq = b.m.next_seq;
+    assert_false(match_is_valid(&b.m));
+    b.r[1].seq = 1;
+    b.g[0].seq = b.g[1].seq + 1;
+    assert_false(match_is_valid(&b.m));
+    b.g[0].seq = 2;
+    b.g[1].envelope.source = 2; /* I2 */
+    assert_false(match_is_valid(&b.m));
+    b.g[1].envelope.source = 3;
+    b.m.count.posted++; /* I3 */
+    assert_false(match_is_valid(&b.m));
+    b.m = good;
+    b.m.count.claimed++;
+    assert_false(match_is_valid(&b.m));
+    b.m = good;
+    b.r[0].state = MATCH_IDLE; /* I4 */
+    assert_false(match_is_valid(&b.m));
+    b.r[0].state = MATCH_QUEUED;
+    b.g[1].state = MATCH_IDLE;
+    assert_false(match_is_valid(&b.m));
+    b.g[1].state = MATCH_QUEUED;
+    b.r[1].link.prev = &b.r[1].link; /* the links */
+    assert_false(match_is_valid(&b.m));
+    b.r[1].link.prev = &b.r[0].link;
+    assert_true(match_is_valid(&b.m));
+    match_fini(&b.m);
+}
+
+/* ---- main ------------------------------------------------------------------ */
+
+static unsigned long long number(const char *name, const char *text)
+{
+    char *end;
+    unsigned long long value = strtoull(text, &end, 10);
+
+    if (*text < '0' || *text > '9' || *end != '\0') {
+        fprintf(stderr, "match_test: %s '%s' is not a number\n", name, text);
+        exit(2);
+    }
+    return value;
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(random_histories_agree_with_the_oracle),
+        cmocka_unit_test(r1_a_message_goes_to_the_earliest_posted_receive),
+        cmocka_unit_test(an_any_source_receive_posted_before_a_directed_one_keeps_its_message),
+        cmocka_unit_test(r2_a_receive_takes_the_earliest_message),
+        cmocka_unit_test(r3_a_later_message_may_be_taken_before_one_that_cannot_match),
+        cmocka_unit_test(r4_a_receive_is_posted_only_if_no_message_waits_for_it),
+        cmocka_unit_test(r5_peek_says_what_the_receive_would_take_and_takes_nothing),
+        cmocka_unit_test(r5_nobody_else_sees_a_claimed_message),
+        cmocka_unit_test(r6_a_cancelled_receive_never_matches_and_the_rest_keep_their_order),
+        cmocka_unit_test(r6_a_receive_that_has_matched_cannot_be_cancelled),
+        cmocka_unit_test(r7_length_takes_no_part),
+        cmocka_unit_test(r9_wildcards_do_not_cross_context_ids),
+        cmocka_unit_test(every_tag_bit_is_compared_unless_it_is_ignored),
+        cmocka_unit_test(a_second_cancel_is_refused),
+        cmocka_unit_test(a_second_claim_is_refused),
+        cmocka_unit_test(entries_are_used_again_in_any_state),
+        cmocka_unit_test(fini_gives_queued_entries_back),
+        cmocka_unit_test(order_holds_when_ages_pass_2_to_the_32),
+        cmocka_unit_test(order_holds_when_ages_pass_2_to_the_63),
+        cmocka_unit_test(order_holds_when_ages_pass_2_to_the_64),
+        cmocka_unit_test(searches_are_counted_entry_by_entry),
+        cmocka_unit_test(broken_invariants_are_seen),
+    };
+    const char *seeds = getenv("MATCH_SEEDS");
+
+    if (argc > 3) {
+        fprintf(stderr, "usage: match_test [SEEDS [FIRST]]\n");
+        return 2;
+    }
+    if (argc > 1)
+        seed_count = number("SEEDS", argv[1]);
+    else if (seeds != NULL)
+        seed_count = number("MATCH_SEEDS", seeds);
+    if (argc > 2)
+        seed_first = number("FIRST", argv[2]);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

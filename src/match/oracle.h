@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * oracle.h - the rules of matching, written to be read.  Test code.
+ *
+ * Two vectors in age order and linear scans.  Receives and messages are numbers
+ * of the caller's; -1 is nobody.
+ */
+#ifndef MATCH_ORACLE_H
+#define MATCH_ORACLE_H
+
+#include <matchbox/match.h>
+
+#define ORACLE_MAX 64
+
+struct oracle_entry {
+    struct match_envelope envelope;
+    uint64_t ignore; /* of a receive */
+    int id;
+};
+
+struct oracle_queue {
+    int count;
+    struct oracle_entry entries[ORACLE_MAX]; /* oldest first */
+};
+
+struct oracle {
+    struct oracle_queue recvs, msgs;
+};
+
+void oracle_init(struct oracle *o);
+
+/* The message that the receive takes, or -1 and the receive waits. */
+int oracle_post(struct oracle *o, struct match_envelope envelope, uint64_t ignore, int id);
+
+/* The receive that takes the message, or -1 and the message waits. */
+int oracle_arrive(struct oracle *o, struct match_envelope envelope, int id);
+
+/* As oracle_arrive(), but on -1 nothing waits. */
+int oracle_find(struct oracle *o, struct match_envelope envelope);
+
+/* The message that such a receive would take, or -1. */
+int oracle_peek(const struct oracle *o, struct match_envelope envelope, uint64_t ignore);
+
+/* Did it wait?  Then it does no more. */
+bool oracle_cancel(struct oracle *o, int id);
+bool oracle_claim(struct oracle *o, int id);
+
+#endif
