@@ -97,7 +97,7 @@ static void try_op(struct op op)
 
 static void extend(void)
 {
-    enum op_kind arrival = h.count % 2 == 1 ? OP_FIND_ARRIVE : OP_ARRIVE;
+    enum op_kind arrival = h.count % 2 == 1 ? OP_MEET : OP_ARRIVE;
 
     for (size_t i = 0; i < ARRAY_COUNT(wanted); i++)
         try_op((struct op){OP_POST, 0, 0, wanted[i].envelope, wanted[i].ignore});
@@ -106,7 +106,7 @@ static void extend(void)
     for (int i = 0; i < h.count; i++) {
         if (h.ops[i].kind == OP_POST)
             try_op((struct op){.kind = OP_CANCEL, .target = i});
-        else if (h.ops[i].kind == OP_ARRIVE || h.ops[i].kind == OP_FIND_ARRIVE)
+        else if (h.ops[i].kind == OP_ARRIVE || h.ops[i].kind == OP_MEET)
             try_op((struct op){.kind = OP_CLAIM, .target = i});
     }
 }

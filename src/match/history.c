@@ -46,7 +46,7 @@ static int do_arrive(struct history_run *run, const struct op *op)
     return match_arrive(&run->m, msg, &met) == 0 ? recv_id(run, met) : BROKEN;
 }
 
-static int do_find_arrive(struct history_run *run, const struct op *op)
+static int do_meet(struct history_run *run, const struct op *op)
 {
     int id = recv_id(run, match_find(&run->m, &op->envelope));
 
@@ -71,8 +71,8 @@ static int engine_answer(struct history_run *run, const struct op *op)
         return do_arrive(run, op);
     case OP_FIND:
         return recv_id(run, match_find(&run->m, &op->envelope));
-    case OP_FIND_ARRIVE:
-        return do_find_arrive(run, op);
+    case OP_MEET:
+        return do_meet(run, op);
     case OP_PEEK:
         return msg_id(run, match_peek(&run->m, &op->envelope, op->ignore));
     case OP_PROBE:
@@ -95,7 +95,7 @@ static int oracle_answer(struct oracle *o, const struct op *op)
     case OP_POST:
         return oracle_post(o, op->envelope, op->ignore, op->id);
     case OP_ARRIVE:
-    case OP_FIND_ARRIVE:
+    case OP_MEET:
         return oracle_arrive(o, op->envelope, op->id);
     case OP_FIND:
         return oracle_find(o, op->envelope);
@@ -128,7 +128,7 @@ static void count(struct match_counters *want, const struct oracle *o, const str
         want->matched_arrivals += met;
         break;
     case OP_ARRIVE:
-    case OP_FIND_ARRIVE:
+    case OP_MEET:
         want->arrived++;
         want->met_arrivals += met;
         want->matched_posts += met;
@@ -237,17 +237,37 @@ static struct history without(const struct history *h, int i)
     return shorter;
 }
 
-/* Drops the first operation, from the newest, that the failure does not need. */
-static bool drop_one(struct history *h)
+/* Becomes h with operation i dropped if that still fails. */
+static bool drop(struct history *h, int i)
 {
+    struct history shorter = without(h, i);
     struct history_run run;
 
-    for (int i = h->count - 1; i >= 0; i--) {
+    if (history_replay(&run, &shorter) < 0)
+        return false;
+    *h = shorter;
+    return true;
+}
+
+static bool drop_one(struct history *h)
+{
+    for (int i = h->count - 1; i >= 0; i--)
+        if (drop(h, i))
+            return true;
+    return false;
+}
+
+/* Two that only go together, such as a receive and the message that it met. */
+static bool drop_pair(struct history *h)
+{
+    for (int i = h->count - 1; i > 0; i--) {
         struct history shorter = without(h, i);
 
-        if (history_replay(&run, &shorter) >= 0) {
-            *h = shorter;
-            return true;
+        for (int j = i - 1; j >= 0; j--) {
+            if (drop(&shorter, j)) {
+                *h = shorter;
+                return true;
+            }
         }
     }
     return false;
@@ -259,7 +279,7 @@ void history_shrink(struct history *h)
 
     do
         h->count = history_replay(&run, h) + 1;
-    while (drop_one(h));
+    while (drop_one(h) || drop_pair(h));
 }
 
 /* Where in h the operation with this id stands, or -1. */
@@ -288,9 +308,9 @@ static void print_envelope(const struct op *op)
 static void print_op(const struct history *h, int i)
 {
     static const char *const names[OP_KINDS] = {
-        [OP_POST] = "post",        [OP_ARRIVE] = "arrive", [OP_FIND] = "find",
-        [OP_FIND_ARRIVE] = "meet", [OP_PEEK] = "peek",     [OP_PROBE] = "probe",
-        [OP_CANCEL] = "cancel",    [OP_CLAIM] = "claim",
+        [OP_POST] = "post",     [OP_ARRIVE] = "arrive", [OP_FIND] = "find",
+        [OP_MEET] = "meet",     [OP_PEEK] = "peek",     [OP_PROBE] = "probe",
+        [OP_CANCEL] = "cancel", [OP_CLAIM] = "claim",
     };
     const struct op *op = &h->ops[i];
 

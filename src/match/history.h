@@ -17,8 +17,8 @@
 enum op_kind {
     OP_POST,
     OP_ARRIVE,
-    OP_FIND,        /* match_find() alone: a message that does not wait */
-    OP_FIND_ARRIVE, /* match_find(), and match_arrive() if it found nobody */
+    OP_FIND, /* match_find() alone: a message that does not wait */
+    OP_MEET, /* match_find(), and match_arrive() if it found nobody */
     OP_PEEK,
     OP_PROBE, /* peek, then claim what it showed */
     OP_CANCEL,
@@ -64,7 +64,8 @@ bool history_check(struct history_run *run);
  * Returns the first operation after which something is wrong, or -1. */
 int history_replay(struct history_run *run, const struct history *h);
 
-/* Drops from h, which fails, every operation that the failure does not need. */
+/* Drops from h, which fails, what the failure does not need, until no one and no
+ * two operations can be spared. */
 void history_shrink(struct history *h);
 
 /* Shrinks h, which fails, and says on stderr what is left and what is wrong. */

@@ -32,7 +32,7 @@ static const uint64_t first_seqs[] = {0, UINT32_MAX - 7, UINT64_MAX - 7, INT64_M
 
 /* How many of 100 operations are of each kind. */
 static const unsigned weights[OP_KINDS] = {
-    [OP_POST] = 32, [OP_ARRIVE] = 22, [OP_FIND] = 4,   [OP_FIND_ARRIVE] = 10,
+    [OP_POST] = 32, [OP_ARRIVE] = 22, [OP_FIND] = 4,   [OP_MEET] = 10,
     [OP_PEEK] = 8,  [OP_PROBE] = 6,   [OP_CANCEL] = 9, [OP_CLAIM] = 9,
 };
 
