@@ -28,7 +28,7 @@
 #include "wire/wire.h"
 
 #define TRANSPORT_ADDRESS_SIZE 32
-#define TRANSPORT_KEY_SIZE 16
+#define TRANSPORT_KEY_SIZE     16
 
 /* The first byte says which transport wrote it; the rest is that one's own. */
 struct transport_address {
@@ -48,8 +48,9 @@ struct link {
 /* Calls upwards, from poll() only (read_done also from read()). */
 struct transport_events {
     /* A remote endpoint that connect() has not named is about to deliver.  The core
-     * returns 0 and sets *peer, or an error to refuse (everything from it is
-     * dropped and counted).  link is the one to answer through, already usable. */
+     * returns 0 and sets *peer; -EAGAIN to be asked again by a later poll(); or
+     * another error to refuse (everything from it is dropped and counted).  link is
+     * the one to answer through, already usable; it lives as long as the endpoint. */
     int (*accept)(void *arg, struct link *link, const struct transport_address *address,
                   uint32_t *peer);
 
@@ -82,14 +83,14 @@ struct transport_config {
     void *arg; /* for the events */
     uint8_t key[TRANSPORT_KEY_SIZE];
     /* loop */
-    uint64_t loop_depth;     /* packets a link holds */
+    uint64_t loop_depth; /* packets a link holds */
     /* shm */
     uint64_t shm_ring_bytes; /* of one ordered pair, power of two */
     uint64_t shm_peers;      /* senders that one endpoint can hold */
     bool shm_attach;         /* cross-memory attach allowed */
     /* fault */
     uint64_t fault_seed;
-    uint64_t fault_percent;  /* how often send, deliver, read are disturbed */
+    uint64_t fault_percent; /* how often send, deliver, read are disturbed */
 };
 
 struct transport_limits {
@@ -163,7 +164,7 @@ extern const struct transport_ops transport_loop;
 /* Opens a transport that disturbs what it wraps: from config's seed it answers
  * -EAGAIN, holds back deliveries, fails reads.  It never reorders a link, never
  * loses and never invents. */
-int transport_fault_open(const struct transport_ops *wrapped, const struct transport_config *config,
-                         struct transport **out);
+int transport_fault_open(const struct transport_ops *wrapped,
+                         const struct transport_config *config, struct transport **out);
 
 #endif

@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * fault.c - a transport that makes the rare daily.
+ *
+ *   core  <- link of ours ->  fault  <- link of its own ->  wrapped transport
+ *
+ * What can happen, happens in config->fault_percent of the calls, chosen by a
+ * generator with config->fault_seed:
+ *
+ *   send       is full once more                     -EAGAIN
+ *   accept     the core is asked later
+ *   deliver    the packet is held back: it comes with a later poll(), before all that
+ *              follows on its link
+ *   read       has no room (-EAGAIN), fails (-EIO), or is done but says so only in the
+ *              next poll() (-EINPROGRESS)
+ *
+ * Order within a link, what is delivered, and the errors that are permanent stay those
+ * of the wrapped transport.
+ *
+ * Our link of a peer is found by the number that the wrapped transport hands back:
+ *
+ * Invariants
+ *   I1  inner->peer is the index in links[] of the link around inner; index 0 is no
+ *       link, so that a fresh inner link (peer 0) has none
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/base.h"
+#include "base/list.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/random.h"
+#include "transport/transport.h"
+
+#define PERCENT_MAX 90 /* what is held back must come some day */
+
+struct fault_link {
+    struct link base;
+    struct link *inner;
+};
+
+struct fault {
+    struct transport base;
+    struct transport *inner;
+    struct transport_ops ops; /* ours, with the name of what is wrapped */
+    char name[32];
+    const struct transport_events *events;
+    void *arg;
+    struct random random;
+    uint64_t percent;
+    struct fault_link **links; /* [0] is NULL */
+    uint32_t link_count, link_room;
+    struct list late; /* late_read.in_late */
+    bool said_again;  /* since the last wait() */
+};
+
+struct late_read {
+    struct list in_late;
+    void *cookie;
+};
+
+static struct fault *fault_of(const struct transport *t)
+{
+    return container_of(t, struct fault, base);
+}
+
+static struct fault_link *link_of(struct link *link)
+{
+    return container_of(link, struct fault_link, base);
+}
+
+static bool strikes(struct fault *fault)
+{
+    return random_below(&fault->random, 100) < fault->percent;
+}
+
+/* ---- links ---- */
+
+static int links_grow(struct fault *fault)
+{
+    uint32_t room = fault->link_room == 0 ? 8 : fault->link_room * 2;
+    struct fault_link **links = mem_realloc(fault->links, room * sizeof *links);
+
+    if (links == NULL)
+        return -ENOMEM;
+    if (fault->link_room == 0) {
+        links[0] = NULL;
+        fault->link_count = 1;
+    }
+    fault->links = links;
+    fault->link_room = room;
+    return 0;
+}
+
+static struct fault_link *link_around(const struct fault *fault, const struct link *inner)
+{
+    return inner->peer != 0 && inner->peer < fault->link_count &&
+                   fault->links[inner->peer]->inner == inner
+               ? fault->links[inner->peer]
+               : NULL;
+}
+
+static struct fault_link *link_wrap(struct fault *fault, struct link *inner)
+{
+    struct fault_link *link = link_around(fault, inner);
+
+    if (link != NULL)
+        return link;
+    if (fault->link_count == fault->link_room && links_grow(fault) != 0)
+        return NULL;
+    link = mem_calloc(1, sizeof *link);
+    if (link == NULL)
+        return NULL;
+    link->base.transport = &fault->base;
+    link->inner = inner;
+    inner->peer = fault->link_count;
+    fault->links[fault->link_count++] = link;
+    return link;
+}
+
+static int fault_connect(struct transport *t, const struct transport_address *address,
+                         struct link **out)
+{
+    struct fault *fault = fault_of(t);
+    struct fault_link *link;
+    struct link *inner;
+    int err = fault->inner->ops->connect(fault->inner, address, &inner);
+
+    if (err != 0)
+        return err;
+    link = link_wrap(fault, inner);
+    if (link == NULL)
+        return -ENOMEM; /* inner stays: links live as long as their endpoint */
+    *out = &link->base;
+    return 0;
+}
+
+/* ---- events from below ---- */
+
+static int on_accept(void *arg, struct link *inner, const struct transport_address *address,
+                     uint32_t *peer)
+{
+    struct fault *fault = arg;
+    struct fault_link *link;
+    int err;
+
+    if (strikes(fault))
+        return -EAGAIN;
+    link = link_wrap(fault, inner);
+    if (link == NULL)
+        return -EAGAIN;
+    err = fault->events->accept(fault->arg, &link->base, address, &link->base.peer);
+    if (err == 0)
+        *peer = inner->peer;
+    return err;
+}
+
+static int on_deliver(void *arg, uint32_t peer, const void *packet, size_t size)
+{
+    struct fault *fault = arg;
+
+    assert(peer != 0 && peer < fault->link_count);
+    if (strikes(fault))
+        return -EAGAIN;
+    return fault->events->deliver(fault->arg, fault->links[peer]->base.peer, packet, size);
+}
+
+static void on_read_done(void *arg, void *cookie, int error)
+{
+    struct fault *fault = arg;
+
+    fault->events->read_done(fault->arg, cookie, error);
+}
+
+static void on_dropped(void *arg, const char *reason)
+{
+    struct fault *fault = arg;
+
+    fault->events->dropped(fault->arg, reason);
+}
+
+static const struct transport_events events_from_below = {
+    .accept = on_accept,
+    .deliver = on_deliver,
+    .read_done = on_read_done,
+    .dropped = on_dropped,
+};
+
+/* ---- calls from above ---- */
+
+static void fault_address(const struct transport *t, struct transport_address *address)
+{
+    const struct fault *fault = fault_of(t);
+
+    fault->inner->ops->address(fault->inner, address);
+}
+
+static int fault_send(struct link *l, const struct transport_packet *packet)
+{
+    struct fault *fault = fault_of(l->transport);
+    struct link *inner = link_of(l)->inner;
+
+    if (strikes(fault)) {
+        fault->said_again = true;
+        return -EAGAIN;
+    }
+    return inner->transport->ops->send(inner, packet);
+}
+
+/* The read is done; the core learns it later. */
+static int delay_read(struct fault *fault, void *cookie)
+{
+    struct late_read *late = mem_alloc(sizeof *late);
+
+    if (late == NULL)
+        return 0;
+    *late = (struct late_read){.cookie = cookie};
+    list_add_tail(&fault->late, &late->in_late);
+    return -EINPROGRESS;
+}
+
+static int fault_read(struct link *l, void *dst, uint64_t address, uint64_t key, size_t size,
+                      void *cookie)
+{
+    struct fault *fault = fault_of(l->transport);
+    struct link *inner = link_of(l)->inner;
+    int err;
+
+    if (strikes(fault)) {
+        fault->said_again = true;
+        return -EAGAIN;
+    }
+    if (strikes(fault))
+        return -EIO;
+    err = inner->transport->ops->read(inner, dst, address, key, size, cookie);
+    return err == 0 && strikes(fault) ? delay_read(fault, cookie) : err;
+}
+
+static int fault_expose(struct link *l, const void *buf, size_t size, uint64_t *address,
+                        uint64_t *key)
+{
+    struct link *inner = link_of(l)->inner;
+
+    return inner->transport->ops->expose(inner, buf, size, address, key);
+}
+
+static void fault_unexpose(struct link *l, uint64_t address, uint64_t key)
+{
+    struct link *inner = link_of(l)->inner;
+
+    inner->transport->ops->unexpose(inner, address, key);
+}
+
+/* Those that wait now; what read_done() starts is for the next poll(). */
+static int tell_late_reads(struct fault *fault)
+{
+    struct list now;
+    struct list *node;
+    int count = 0;
+
+    list_init(&now);
+    list_splice_tail(&now, &fault->late);
+    while ((node = list_pop_head(&now)) != NULL) {
+        struct late_read *late = container_of(node, struct late_read, in_late);
+        void *cookie = late->cookie;
+
+        mem_free(late);
+        fault->events->read_done(fault->arg, cookie, 0);
+        count++;
+    }
+    return count;
+}
+
+static int fault_poll(struct transport *t, int budget)
+{
+    struct fault *fault = fault_of(t);
+    int count = tell_late_reads(fault);
+
+    return count + fault->inner->ops->poll(fault->inner, budget);
+}
+
+static int fault_wait(struct transport *t, int64_t timeout_ns)
+{
+    struct fault *fault = fault_of(t);
+
+    /* it was us who said that there is no room */
+    if (!list_is_empty(&fault->late) || fault->said_again) {
+        fault->said_again = false;
+        return 0;
+    }
+    return fault->inner->ops->wait(fault->inner, timeout_ns);
+}
+
+static bool fault_is_flushed(struct transport *t)
+{
+    struct fault *fault = fault_of(t);
+
+    return fault->inner->ops->is_flushed(fault->inner);
+}
+
+static void fault_close(struct transport *t)
+{
+    struct fault *fault = fault_of(t);
+    struct list *node;
+
+    fault->inner->ops->close(fault->inner);
+    while ((node = list_pop_head(&fault->late)) != NULL)
+        mem_free(container_of(node, struct late_read, in_late));
+    for (uint32_t i = 1; i < fault->link_count; i++)
+        mem_free(fault->links[i]);
+    mem_free(fault->links);
+    mem_free(fault);
+}
+
+static const struct transport_ops ops = {
+    .about = "disturbs what it wraps, for tests",
+    .close = fault_close,
+    .address = fault_address,
+    .connect = fault_connect,
+    .send = fault_send,
+    .read = fault_read,
+    .expose = fault_expose,
+    .unexpose = fault_unexpose,
+    .poll = fault_poll,
+    .wait = fault_wait,
+    .is_flushed = fault_is_flushed,
+};
+
+int transport_fault_open(const struct transport_ops *wrapped,
+                         const struct transport_config *config, struct transport **out)
+{
+    struct transport_config inner_config = *config;
+    struct fault *fault;
+    int err;
+
+    if (config->fault_percent > PERCENT_MAX) {
+        LOG_ERROR("fault: %" PRIu64 " percent is out of range 0..%d", config->fault_percent,
+                  PERCENT_MAX);
+        return -EINVAL;
+    }
+    fault = mem_calloc(1, sizeof *fault);
+    if (fault == NULL)
+        return -ENOMEM;
+    inner_config.events = &events_from_below;
+    inner_config.arg = fault;
+    err = wrapped->open(&inner_config, &fault->inner);
+    if (err != 0) {
+        mem_free(fault);
+        return err;
+    }
+    fault->ops = ops;
+    snprintf(fault->name, sizeof fault->name, "fault(%s)", wrapped->name);
+    fault->ops.name = fault->name;
+    fault->base = (struct transport){.ops = &fault->ops, .limits = fault->inner->limits};
+    fault->events = config->events;
+    fault->arg = config->arg;
+    fault->percent = config->fault_percent;
+    random_seed(&fault->random, config->fault_seed);
+    list_init(&fault->late);
+    *out = &fault->base;
+    return 0;
+}
