@@ -24,6 +24,7 @@ static void remember(void *arg, enum log_level level, const char *text)
 {
     struct seen *seen = arg;
 
+    errno = EBADF; /* as a failing write would */
     seen->count++;
     seen->level = level;
     snprintf(seen->text, sizeof seen->text, "%s", text);

@@ -44,7 +44,13 @@ void *mem_alloc(size_t size)
 
 void *mem_calloc(size_t count, size_t size)
 {
-    return mem_fails() ? NULL : mem_count(calloc(max_size(count, 1), max_size(size, 1)));
+    size_t total;
+
+    if (__builtin_mul_overflow(count, size, &total)) { /* sanitizers abort at this one */
+        errno = ENOMEM;
+        return NULL;
+    }
+    return mem_fails() ? NULL : mem_count(calloc(1, max_size(total, 1)));
 }
 
 void *mem_realloc(void *pointer, size_t size)

@@ -13,6 +13,7 @@
 #include <stdatomic.h>
 
 #include "base/base.h"
+#include "base/countdown.h"
 #include "base/mem.h"
 
 static void test_live_counts_what_is_not_freed(void **state)
@@ -113,6 +114,19 @@ static void test_only_the_nth_fails(void **state)
     assert_int_equal(fail_pattern(5), 0);
 }
 
+/* A thread that saw 1 left, but was overtaken by the one that took it. */
+static void test_an_overtaken_event_does_not_fire(void **state)
+{
+    _Atomic int64_t countdown = 0;
+
+    (void)state;
+    assert_false(countdown_tick(&countdown, 1));
+    countdown = 2;
+    assert_false(countdown_tick(&countdown, 1));
+    assert_true(countdown_tick(&countdown, 2)); /* looks again: 1 is left */
+    assert_int_equal(countdown, 0);
+}
+
 static _Atomic int failures;
 
 static void *allocate_often(void *arg)
@@ -150,6 +164,7 @@ int main(void)
         cmocka_unit_test(test_alignment_is_kept),
         cmocka_unit_test(test_size_zero_is_an_allocation),
         cmocka_unit_test(test_only_the_nth_fails),
+        cmocka_unit_test(test_an_overtaken_event_does_not_fire),
         cmocka_unit_test(test_one_failure_among_all_threads),
     };
 

@@ -17,7 +17,7 @@
 #include "base/param.h"
 
 struct settings {
-    uint64_t ring_size, peers, spin, attach, transport, anything;
+    uint64_t ring_size, peers, spin, attach, transport, anything, slots;
     char directory[PARAM_STRING_MAX];
 };
 
@@ -52,6 +52,7 @@ static const struct param table[] = {
      .choices = transports,
      .offset = offsetof(struct settings, transport)},
     {.name = "ANYTHING", .type = PARAM_SIZE, .offset = offsetof(struct settings, anything)},
+    {.name = "RING_SLOTS", .type = PARAM_COUNT, .offset = offsetof(struct settings, slots)},
     {.name = "DIRECTORY", .type = PARAM_STRING, .offset = offsetof(struct settings, directory)},
     {.name = "RUN_*", .type = PARAM_FOREIGN},
 };
@@ -191,6 +192,8 @@ static void test_unknown_names_suggest_the_nearest(void **state)
     (void)state;
     expect_refusal("MBX_RNG_SIZE=4K",
                    "MBX_RNG_SIZE is not a parameter, the nearest is MBX_RING_SIZE");
+    expect_refusal("MBX_RING_SIZ=4K", /* MBX_RING_SLOTS is near, too */
+                   "MBX_RING_SIZ is not a parameter, the nearest is MBX_RING_SIZE");
     expect_refusal("MBX_transport=shm",
                    "MBX_transport is not a parameter, the nearest is MBX_TRANSPORT");
     expect_refusal("MBX_SPINN=1us", "MBX_SPINN is not a parameter, the nearest is MBX_SPIN");

@@ -173,7 +173,7 @@ static inline bool ring_refill(struct ring_producer *p, uint64_t cells)
 static inline void ring_skip(struct ring_producer *p, uint32_t cell)
 {
     atomic_store_explicit(ring_frame(p->shared, 0), 0, memory_order_relaxed);
-    /* pairs with the acquire in ring_peek() */
+    /* pairs with the acquire in ring_peek(): cell 0 is empty before anyone looks there */
     atomic_store_explicit(ring_frame(p->shared, cell), RING_SKIP, memory_order_release);
     p->tail += p->cell_count - cell;
 }
@@ -238,7 +238,7 @@ static inline void *ring_peek(struct ring_consumer *c, uint32_t *size)
 
     if (frame == 0)
         return NULL;
-    if (unlikely(frame == RING_SKIP) && cell != 0 && c->error == 0) {
+    if (unlikely(frame == RING_SKIP)) { /* once: a second one is too long a record */
         c->head += c->cell_count - cell;
         cell = 0;
         frame = atomic_load_explicit(ring_frame(c->shared, 0), memory_order_acquire);
