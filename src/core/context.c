@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * context.c - one matching engine per context id, found by number.
+ *
+ * Open addressing with linear probing; ids are never removed while the endpoint is
+ * open.  The id used last is tried first.  At most three quarters of the slots are
+ * in use, so a search ends.
+ */
+#include "core/core.h"
+
+static uint32_t context_hash(uint32_t id, uint32_t slots)
+{
+    return (id * UINT32_C(2654435769)) & (slots - 1);
+}
+
+/* The slot of id, or the empty one where it would go. */
+static struct context **context_slot(struct context **table, uint32_t slots, uint32_t id)
+{
+    uint32_t at = context_hash(id, slots);
+
+    while (table[at] != NULL && table[at]->id != id)
+        at = (at + 1) & (slots - 1);
+    return &table[at];
+}
+
+static int context_grow(struct mbx_ep *ep)
+{
+    uint32_t slots = ep->context_slots == 0 ? 16 : ep->context_slots * 2;
+    struct context **table = mem_calloc(slots, sizeof(struct context *));
+
+    if (table == NULL)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < ep->context_slots; i++)
+        if (ep->contexts[i] != NULL)
+            *context_slot(table, slots, ep->contexts[i]->id) = ep->contexts[i];
+    mem_free(ep->contexts);
+    ep->contexts = table;
+    ep->context_slots = slots;
+    return 0;
+}
+
+struct context *context_find(const struct mbx_ep *ep, uint32_t id)
+{
+    if (likely(ep->context_last != NULL && ep->context_last->id == id))
+        return ep->context_last;
+    return ep->context_slots != 0 ? *context_slot(ep->contexts, ep->context_slots, id) : NULL;
+}
+
+struct context *context_get(struct mbx_ep *ep, uint32_t id)
+{
+    struct context *context = context_find(ep, id);
+
+    if (likely(context != NULL)) {
+        ep->context_last = context;
+        return context;
+    }
+    if (ep->context_count * 4 >= ep->context_slots * 3 && context_grow(ep) < 0)
+        return NULL;
+    context = mem_alloc(sizeof *context);
+    if (context == NULL)
+        return NULL;
+    context->id = id;
+    match_init(&context->match, 0);
+    *context_slot(ep->contexts, ep->context_slots, id) = context;
+    ep->context_count++;
+    ep->context_last = context;
+    return context;
+}
+
+void context_fini(struct mbx_ep *ep)
+{
+    for (uint32_t i = 0; i < ep->context_slots; i++) {
+        if (ep->contexts[i] == NULL)
+            continue;
+        match_fini(&ep->contexts[i]->match);
+        mem_free(ep->contexts[i]);
+    }
+    mem_free(ep->contexts);
+}

@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * core.h - endpoint, peer, request, message: the private header of src/core.
+ *
+ *   endpoint ── transport                    one transport moves everything
+ *      ├── contexts: id -> matching engine   (context.c)
+ *      ├── peers:    number -> link          (peer.c)
+ *      │      └── out: requests that have something to send, first in, first out
+ *      ├── requests: a pool; a request is its own completion entry (request.c)
+ *      ├── messages: a pool; unexpected or claimed messages (message.c)
+ *      ├── busy:     peers whose out is not empty
+ *      ├── reading:  receives that read their sender's memory
+ *      └── done[2]:  completed requests that the user has not yet seen
+ *
+ * Invariants
+ *   I1  a request is on at most one of: a matching engine, reading, done; and on at
+ *       most one peer's out besides
+ *   I2  a peer is on busy if and only if its out is not empty
+ *   I3  the first packet of a send goes out only when no request stands before it in
+ *       its peer's out: so messages leave in the order of the calls
+ *   I4  a request that the user has consumed while it is still on an out lingers: its
+ *       handle is dead, and it is given back when the packet has left
+ */
+#ifndef CORE_CORE_H
+#define CORE_CORE_H
+
+#include <errno.h>
+#include <string.h>
+
+#include <matchbox/match.h>
+#include <matchbox/matchbox.h>
+
+#include "base/base.h"
+#include "base/clock.h"
+#include "base/list.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/param.h"
+#include "base/pool.h"
+#include "transport/transport.h"
+#include "wire/wire.h"
+
+/* The longest message that anybody may send eagerly; what claims to be longer is
+ * malformed. */
+#define EAGER_MAX (UINT64_C(1) << 20)
+
+/* ---- settings.c ---- */
+
+enum rndv_choice { RNDV_AUTO, RNDV_READ, RNDV_DATA };
+enum transport_choice { TRANSPORT_CHOICE_SHM, TRANSPORT_CHOICE_LOOP };
+
+struct settings {
+    uint64_t log_level;
+    uint64_t transport; /* enum transport_choice */
+    uint64_t eager_limit, inject_limit, early_data, read_chunk;
+    uint64_t rndv; /* enum rndv_choice */
+    uint64_t requests;
+    uint64_t spin_ns, close_timeout_ns;
+    uint64_t shm_ring_bytes, shm_peers, shm_attach;
+    uint64_t loop_depth;
+    uint64_t fault_percent, fault_seed;
+    char stats_file[PARAM_STRING_MAX];
+};
+
+/* Reads the environment and the overrides; logs what is wrong.  0; -EINVAL. */
+int settings_load(struct settings *settings, const char *const *overrides);
+
+/* The rank that a launcher gave this process, as text; "0" without one. */
+const char *settings_rank(void);
+
+/* ---- requests ---- */
+
+enum request_state {
+    REQUEST_POSTED,    /* receive: waits in the matching engine */
+    REQUEST_EAGER,     /* send: its packets are leaving */
+    REQUEST_RTS,       /* send: its RTS has not left */
+    REQUEST_WAIT_FIN,  /* send: the receiver will say FIN, or CTS */
+    REQUEST_SEND_DATA, /* send: the range that the CTS asked for is leaving */
+    REQUEST_ASSEMBLE,  /* receive: further eager fragments will come */
+    REQUEST_READ,      /* receive: reads the sender's memory */
+    REQUEST_READ_WAIT, /* receive: the transport reads, read_done() will tell */
+    REQUEST_CTS,       /* receive: its CTS has not left */
+    REQUEST_WAIT_DATA, /* receive: DATA will come */
+    REQUEST_COMPLETE,  /* on done, or lent to nobody any more */
+    REQUEST_LINGER,    /* consumed by the user, still on an out */
+    REQUEST_STATES
+};
+
+enum request_flags {
+    REQUEST_SILENT = 1 << 0,  /* no entry on success */
+    REQUEST_MUTE = 1 << 1,    /* no entry ever: inject, discard */
+    REQUEST_SYNC = 1 << 2,    /* send: completes on match */
+    REQUEST_COPIED = 1 << 3,  /* buf is the library's and freed on completion */
+    REQUEST_OWES_FIN = 1 << 4,/* receive: a FIN to `remote` has not left */
+    REQUEST_EXPOSED = 1 << 5, /* send: buf is readable by the peer */
+};
+
+struct request {
+    struct match_recv match; /* receive: its place in the matching engine */
+    struct list out;         /* on its peer's out */
+    struct list queue;       /* on reading or done */
+    uint8_t state;           /* enum request_state */
+    uint8_t protocol;        /* enum mbx_protocol, once known */
+    uint16_t flags;          /* enum request_flags */
+    uint32_t peer;           /* of a receive: once matched */
+    char *buf;
+    size_t size;    /* of buf */
+    uint64_t done;  /* bytes moved */
+    uint64_t total; /* bytes to move (receive: what fits; DATA: end of the range) */
+    uint64_t remote;       /* the other side's request number */
+    uint64_t address, key; /* rendezvous: of the sender's buffer */
+    struct mbx_completion completion;
+};
+
+/* ---- messages that have arrived ---- */
+
+/* What recv_matched() is told of a message: straight from a packet, or kept. */
+struct arrival {
+    struct match_envelope envelope; /* source is the peer */
+    uint64_t data;
+    uint64_t size;         /* of the whole message */
+    uint64_t sender;       /* the sender's request number; 0 if no FIN is wanted */
+    uint64_t address, key; /* RTS */
+    const char *payload;
+    uint32_t have; /* bytes at payload: all, or the first fragment, or early data */
+    bool is_rts;
+};
+
+#define MESSAGE_INLINE 40
+
+/* An unexpected message, or one taken by a matched probe. */
+struct message {
+    struct match_msg match;
+    struct arrival arrival; /* payload points to storage or to memory of its own */
+    char storage[MESSAGE_INLINE];
+};
+
+/* The eager message of a peer of which more fragments are to come.  One of message
+ * and request is set while size > offset. */
+struct assembly {
+    struct message *message;
+    struct request *request;
+    uint64_t size, offset;
+};
+
+/* ---- peers and endpoint ---- */
+
+struct peer {
+    struct link *link;
+    struct list out;  /* requests */
+    struct list busy; /* on endpoint.busy */
+    struct assembly assembly;
+    struct transport_address address;
+    uint32_t number;
+    bool can_read; /* no read from it has failed for good */
+};
+
+struct context {
+    uint32_t id;
+    struct match match;
+};
+
+struct mbx_ep {
+    struct settings settings;
+    struct transport *transport;
+    struct mbx_limits limits;
+    size_t inline_max, short_max; /* largest payloads of these protocols */
+
+    struct context *context_last; /* the one used last, or NULL */
+    struct context **contexts;    /* open addressing, context_slots is a power of two */
+    uint32_t context_slots, context_count;
+
+    struct peer **peers;
+    uint32_t peer_count, peer_slots;
+    uint32_t *peer_index; /* address hash -> number + 1, twice peer_slots */
+
+    struct pool requests, messages;
+    struct list busy, reading;
+    struct list done[2]; /* sends, receives */
+    bool shouted;        /* a malformed packet has been logged */
+
+    struct mbx_stats stats;
+};
+
+/* ---- request.c ---- */
+
+struct request *request_take(struct mbx_ep *ep, enum mbx_queue kind,
+                             const struct mbx_options *options);
+void request_complete(struct mbx_ep *ep, struct request *req, int error);
+/* The packet that req stood on an out for has left. */
+void request_left(struct mbx_ep *ep, struct request *req);
+/* Forgets a request that nobody has seen. */
+void request_drop(struct mbx_ep *ep, struct request *req);
+/* Copies the entry out and kills the handle. */
+void request_consume(struct mbx_ep *ep, struct request *req, struct mbx_completion *completion);
+/* The live request of this handle, or NULL. */
+struct request *request_find(const struct mbx_ep *ep, mbx_request handle);
+/* Takes a request that the peer names: of this kind, state and peer, or NULL. */
+struct request *request_named(struct mbx_ep *ep, uint64_t handle, uint32_t peer,
+                              enum request_state state);
+
+static inline struct request *request_of_out(struct list *node)
+{
+    return container_of(node, struct request, out);
+}
+
+static inline struct request *request_of_queue(struct list *node)
+{
+    return container_of(node, struct request, queue);
+}
+
+static inline bool request_is_send(const struct request *req)
+{
+    return req->completion.kind == MBX_SENDS;
+}
+
+/* ---- message.c ---- */
+
+/* Keeps an arrival that met no receive, with a copy of its payload and room for the
+ * fragments to come.  NULL: no memory. */
+struct message *message_keep(struct mbx_ep *ep, const struct arrival *arrival);
+void message_drop(struct mbx_ep *ep, struct message *message);
+
+/* ---- context.c ---- */
+
+/* The engine of a context id, made on first use; NULL: no memory. */
+struct context *context_get(struct mbx_ep *ep, uint32_t id);
+/* The same, or NULL if there is none yet. */
+struct context *context_find(const struct mbx_ep *ep, uint32_t id);
+void context_fini(struct mbx_ep *ep);
+
+/* ---- peer.c ---- */
+
+int peer_accept(void *ep, struct link *link, const struct transport_address *address,
+                uint32_t *number);
+void peer_fini(struct mbx_ep *ep);
+/* Puts req behind what already waits to leave for its peer. */
+void peer_queue(struct mbx_ep *ep, struct peer *peer, struct request *req);
+
+static inline struct peer *peer_get(const struct mbx_ep *ep, uint32_t number)
+{
+    return ep->peers[number];
+}
+
+/* ---- protocol.c ---- */
+
+/* How a message of this size travels to this peer. */
+enum mbx_protocol protocol_choose(const struct mbx_ep *ep, const struct peer *peer, size_t size);
+
+/* ---- eager.c, rndv.c: each step 0 done for now, -EAGAIN no room: call again, or a
+ * lasting error of the transport ---- */
+
+int eager_step(struct mbx_ep *ep, struct request *req);
+int eager_packet(struct mbx_ep *ep, struct peer *peer, uint32_t context_id, uint64_t tag,
+                 uint64_t data, uint64_t sender, const void *buf, size_t size);
+void eager_receive(struct mbx_ep *ep, struct request *req, const struct arrival *arrival);
+/* A further fragment. */
+int eager_more(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet);
+/* The fragments to come of peer's message go to this kept message. */
+void eager_assemble(struct peer *peer, struct message *message);
+
+int rndv_step(struct mbx_ep *ep, struct request *req);
+void rndv_receive(struct mbx_ep *ep, struct request *req, const struct arrival *arrival);
+/* Reads a chunk for req, which is not on reading; it goes there if more is to come. */
+void rndv_read(struct mbx_ep *ep, struct request *req);
+void rndv_read_done(void *ep, void *cookie, int error);
+int rndv_cts(struct mbx_ep *ep, struct peer *peer, const struct wire_cts *cts);
+int rndv_data(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet);
+int rndv_fin(struct mbx_ep *ep, struct peer *peer, const struct wire_fin *fin);
+/* The receive req has its message: tells the sender, now or when there is room. */
+void rndv_owe_fin(struct mbx_ep *ep, struct request *req, uint64_t sender);
+int rndv_send_fin(struct mbx_ep *ep, struct request *req);
+
+/* ---- recv.c ---- */
+
+void recv_matched(struct mbx_ep *ep, struct request *req, const struct arrival *arrival);
+/* -EINVAL if no receive or probe may name these. */
+int recv_check(const struct mbx_ep *ep, uint32_t source, uint32_t context_id);
+
+/* ---- progress.c ---- */
+
+/* Sends what req has to send now. */
+int progress_step(struct mbx_ep *ep, struct request *req);
+int progress_deliver(void *ep, uint32_t peer, const void *packet, size_t size);
+/* A packet or field from outside made no sense: counted, the first one logged. */
+void progress_dropped(void *ep, const char *reason);
+
+/* ---- stats.c ---- */
+
+void stats_write(const struct mbx_ep *ep);
+
+static inline void stats_kept(uint64_t *now, uint64_t *max, uint64_t amount)
+{
+    *now += amount;
+    if (*now > *max)
+        *max = *now;
+}
+
+#endif

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * eager.c - the complete message travels when the send is processed.
+ *
+ *   sender                                    receiver
+ *   one packet:   EAGER or SYNC  ─────────>   match, copy, complete
+ *   longer:       FIRST          ─────────>   match, copy
+ *                 MORE ...       ─────────>   copy ..., complete
+ *   synchronous:                 <─────────   FIN, on match
+ *
+ * The fragments of a message follow each other on the FIFO path of the pair, and the
+ * next message's first packet comes behind the last of them.  So the receiver keeps
+ * one struct assembly per peer, not a table.
+ *
+ * Invariants
+ *   I1  assembly.offset < assembly.size, or nothing is being assembled
+ *   I2  of assembly.message and assembly.request one is set while I1's first half
+ *       holds, and none otherwise
+ */
+#include "core/core.h"
+
+static enum mbx_protocol eager_protocol(const struct mbx_ep *ep, uint64_t size, uint32_t have)
+{
+    return size <= ep->inline_max ? MBX_INLINE : size == have ? MBX_SHORT : MBX_BOUNCE;
+}
+
+static void eager_count(uint64_t *messages, uint64_t *bytes, enum mbx_protocol protocol,
+                        uint64_t size)
+{
+    messages[protocol]++;
+    bytes[protocol] += size;
+}
+
+/* Sends a whole message as one packet; sender is not 0 if a FIN is wanted.
+ * As transport_ops.send. */
+int eager_packet(struct mbx_ep *ep, struct peer *peer, uint32_t context_id, uint64_t tag,
+                 uint64_t data, uint64_t sender, const void *buf, size_t size)
+{
+    const struct wire_header header = {
+        .type = sender != 0 ? WIRE_SYNC : WIRE_EAGER,
+        .version = WIRE_VERSION,
+        .tag = tag,
+        .data = data,
+        .context_id = context_id,
+    };
+    const struct transport_packet packet = {
+        .header = &header,
+        .body = &sender,
+        .body_size = sender != 0 ? sizeof(struct wire_sync) : 0,
+        .payload = buf,
+        .payload_size = size,
+    };
+    int err = peer->link->transport->ops->send(peer->link, &packet);
+
+    if (likely(err == 0))
+        eager_count(ep->stats.sent, ep->stats.sent_bytes,
+                    size <= ep->inline_max ? MBX_INLINE : MBX_SHORT, size);
+    return err;
+}
+
+/* Sends the next fragment of req. */
+static int eager_fragment(struct mbx_ep *ep, struct request *req)
+{
+    struct link *link = peer_get(ep, req->peer)->link;
+    const struct mbx_status *status = &req->completion.status;
+    bool is_first = req->done == 0;
+    bool sync = req->flags & REQUEST_SYNC;
+    struct wire_first first = {.sender = sync ? req->completion.request : 0, .size = req->size};
+    struct wire_more more = {.offset = req->done};
+    struct wire_header header = {.type = is_first ? WIRE_FIRST : WIRE_MORE,
+                                 .version = WIRE_VERSION};
+    struct transport_packet packet = {
+        .header = &header,
+        .body = is_first ? (void *)&first : (void *)&more,
+        .body_size = is_first ? sizeof first : sizeof more,
+        .payload = req->buf + req->done,
+    };
+    int err;
+
+    if (is_first) {
+        header.flags = sync ? WIRE_WANTS_FIN : 0;
+        header.tag = status->tag;
+        header.data = status->data;
+        header.context_id = status->context_id;
+    }
+    packet.payload_size =
+        min_size(link->transport->limits.packet_max - sizeof header - packet.body_size,
+                 req->size - req->done);
+    err = link->transport->ops->send(link, &packet);
+    if (err == 0)
+        req->done += packet.payload_size;
+    return err;
+}
+
+/* Pushes req as far as it goes.  0 its last packet has left. */
+int eager_step(struct mbx_ep *ep, struct request *req)
+{
+    const struct mbx_status *status = &req->completion.status;
+    bool sync = req->flags & REQUEST_SYNC;
+    int err;
+
+    if (req->size + (sync ? sizeof(struct wire_sync) : 0) <= ep->short_max) {
+        err = eager_packet(ep, peer_get(ep, req->peer), status->context_id, status->tag,
+                           status->data, sync ? req->completion.request : 0, req->buf,
+                           req->size);
+    } else {
+        while ((err = eager_fragment(ep, req)) == 0 && req->done < req->size)
+            ;
+        if (err == 0)
+            eager_count(ep->stats.sent, ep->stats.sent_bytes, MBX_BOUNCE, req->size);
+    }
+    if (err < 0)
+        return err;
+    if (sync)
+        req->state = REQUEST_WAIT_FIN;
+    else
+        request_complete(ep, req, 0);
+    return 0;
+}
+
+/* The message of req has been copied whole. */
+static void eager_done(struct mbx_ep *ep, struct request *req)
+{
+    req->completion.received = req->total;
+    request_complete(ep, req, req->completion.status.size > req->size ? -EMSGSIZE : 0);
+}
+
+/* req has met an eager message, of which arrival->have bytes are here. */
+void eager_receive(struct mbx_ep *ep, struct request *req, const struct arrival *arrival)
+{
+    struct assembly *assembly = &peer_get(ep, req->peer)->assembly;
+    size_t here = min_size(arrival->have, req->total);
+
+    if (here != 0)
+        memcpy(req->buf, arrival->payload, here);
+    eager_count(ep->stats.received, ep->stats.received_bytes,
+                eager_protocol(ep, arrival->size, arrival->have), arrival->size);
+    if (arrival->sender != 0)
+        rndv_owe_fin(ep, req, arrival->sender);
+    if (likely(arrival->have == arrival->size)) {
+        eager_done(ep, req);
+        return;
+    }
+    req->state = REQUEST_ASSEMBLE;
+    assembly->message = NULL;
+    assembly->request = req;
+    assembly->size = arrival->size;
+    assembly->offset = arrival->have;
+}
+
+void eager_assemble(struct peer *peer, struct message *message)
+{
+    peer->assembly = (struct assembly){
+        .message = message,
+        .size = message->arrival.size,
+        .offset = message->arrival.have,
+    };
+}
+
+/* Copies what fits of a fragment into the receive that waits for it. */
+static void eager_more_request(struct request *req, uint64_t offset, const void *payload,
+                               size_t size)
+{
+    if (offset < req->total)
+        memcpy(req->buf + offset, payload, min_size(size, req->total - offset));
+}
+
+static void eager_more_message(struct message *message, const void *payload, size_t size)
+{
+    memcpy((char *)(uintptr_t)message->arrival.payload + message->arrival.have, payload, size);
+    message->arrival.have += (uint32_t)size;
+}
+
+int eager_more(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
+{
+    struct assembly *assembly = &peer->assembly;
+    size_t size = packet->payload_size;
+    struct request *req = assembly->request;
+
+    if (packet->body.more.offset != assembly->offset || size > assembly->size - assembly->offset)
+        return -EPROTO;
+    if (req != NULL)
+        eager_more_request(req, assembly->offset, packet->payload, size);
+    else
+        eager_more_message(assembly->message, packet->payload, size);
+    assembly->offset += size;
+    if (assembly->offset < assembly->size)
+        return 0;
+    *assembly = (struct assembly){.size = 0};
+    if (req != NULL)
+        eager_done(ep, req);
+    return 0;
+}

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * endpoint.c - opening and closing.
+ */
+#include "core/core.h"
+
+static const struct transport_ops *const transports[] = {
+    [TRANSPORT_CHOICE_SHM] = &transport_shm,
+    [TRANSPORT_CHOICE_LOOP] = &transport_loop,
+};
+
+static const struct transport_events events = {
+    .accept = peer_accept,
+    .deliver = progress_deliver,
+    .read_done = rndv_read_done,
+    .dropped = progress_dropped,
+};
+
+int mbx_transport_get(unsigned index, const char **name, const char **about)
+{
+    if (index >= ARRAY_COUNT(transports))
+        return -ENOENT;
+    *name = transports[index]->name;
+    *about = transports[index]->about;
+    return 0;
+}
+
+static int endpoint_transport(struct mbx_ep *ep, const uint8_t *key)
+{
+    const struct settings *s = &ep->settings;
+    struct transport_config config = {
+        .events = &events,
+        .arg = ep,
+        .loop_depth = s->loop_depth,
+        .shm_ring_bytes = s->shm_ring_bytes,
+        .shm_peers = s->shm_peers,
+        .shm_attach = s->shm_attach,
+        .fault_seed = s->fault_seed,
+        .fault_percent = s->fault_percent,
+    };
+
+    if (key != NULL)
+        memcpy(config.key, key, sizeof config.key);
+    return s->fault_percent != 0
+               ? transport_fault_open(transports[s->transport], &config, &ep->transport)
+               : transports[s->transport]->open(&config, &ep->transport);
+}
+
+static void endpoint_limits(struct mbx_ep *ep)
+{
+    const struct transport_limits *limits = &ep->transport->limits;
+
+    ep->inline_max = limits->inline_max - sizeof(struct wire_header);
+    ep->short_max = limits->packet_max - sizeof(struct wire_header);
+    ep->limits.inject = ep->settings.inject_limit;
+    ep->limits.message = UINT64_C(1) << 46;
+}
+
+int mbx_open(const struct mbx_config *config, struct mbx_ep **out)
+{
+    struct mbx_ep *ep = mem_calloc(1, sizeof *ep);
+    uint32_t most;
+    int err;
+
+    if (ep == NULL)
+        return -ENOMEM;
+    err = settings_load(&ep->settings, config != NULL ? config->params : NULL);
+    if (err < 0)
+        goto free_ep;
+    log_level_set((enum log_level)ep->settings.log_level);
+    most = (uint32_t)ep->settings.requests;
+    pool_init(&ep->requests, sizeof(struct request), 128, most);
+    pool_init(&ep->messages, sizeof(struct message), 128, most);
+    list_init(&ep->busy);
+    list_init(&ep->reading);
+    list_init(&ep->done[0]);
+    list_init(&ep->done[1]);
+    err = endpoint_transport(ep, config != NULL ? config->key : NULL);
+    if (err < 0)
+        goto free_pools;
+    endpoint_limits(ep);
+    *out = ep;
+    return 0;
+
+free_pools:
+    pool_fini(&ep->messages);
+    pool_fini(&ep->requests);
+free_ep:
+    mem_free(ep);
+    return err;
+}
+
+int mbx_limits_get(const struct mbx_ep *ep, struct mbx_limits *limits)
+{
+    *limits = ep->limits;
+    return 0;
+}
+
+/* Pushes what waits for room until it has left or time is up. */
+static int endpoint_drain(struct mbx_ep *ep)
+{
+    uint64_t start = clock_now();
+
+    while (!list_is_empty(&ep->busy) || !ep->transport->ops->is_flushed(ep->transport)) {
+        uint64_t gone = clock_now() - start;
+
+        if (gone >= ep->settings.close_timeout_ns)
+            return -ETIMEDOUT;
+        if (mbx_progress(ep) == 0)
+            ep->transport->ops->wait(ep->transport,
+                                     (int64_t)(ep->settings.close_timeout_ns - gone));
+    }
+    return 0;
+}
+
+static void endpoint_free_message(void *arg, void *object)
+{
+    message_drop(arg, object);
+}
+
+static void endpoint_free_request(void *arg, void *object)
+{
+    struct request *req = object;
+
+    (void)arg;
+    if ((req->flags & REQUEST_COPIED) && req->state == REQUEST_EAGER)
+        mem_free(req->buf);
+}
+
+int mbx_close(struct mbx_ep *ep)
+{
+    int err = endpoint_drain(ep);
+
+    stats_write(ep);
+    ep->transport->ops->close(ep->transport);
+    pool_for_each(&ep->messages, endpoint_free_message, ep);
+    pool_for_each(&ep->requests, endpoint_free_request, ep);
+    pool_fini(&ep->messages);
+    pool_fini(&ep->requests);
+    context_fini(ep);
+    peer_fini(ep);
+    mem_free(ep);
+    return err;
+}

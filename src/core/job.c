@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * job.c - the processes that were started together, as peers.
+ */
+#include "boot/boot.h"
+#include "core/core.h"
+
+struct mbx_job {
+    struct boot *boot;
+};
+
+int mbx_job_open(struct mbx_job **out)
+{
+    struct mbx_job *job = mem_alloc(sizeof *job);
+    int err;
+
+    if (job == NULL)
+        return -ENOMEM;
+    err = boot_open(&job->boot);
+    if (err < 0) {
+        mem_free(job);
+        return err;
+    }
+    *out = job;
+    return 0;
+}
+
+void mbx_job_close(struct mbx_job *job)
+{
+    job->boot->ops->close(job->boot);
+    mem_free(job);
+}
+
+uint32_t mbx_job_rank(const struct mbx_job *job)
+{
+    return job->boot->rank;
+}
+
+uint32_t mbx_job_size(const struct mbx_job *job)
+{
+    return job->boot->size;
+}
+
+const uint8_t *mbx_job_key(const struct mbx_job *job)
+{
+    return job->boot->key;
+}
+
+int mbx_job_fence(struct mbx_job *job)
+{
+    return job->boot->ops->fence(job->boot);
+}
+
+/* Makes what rank has put a peer of ep. */
+static int job_add(struct mbx_job *job, struct mbx_ep *ep, uint32_t rank)
+{
+    struct mbx_address address;
+    uint32_t number;
+    int err = job->boot->ops->get(job->boot, rank, &address, sizeof address);
+
+    if (err == 0)
+        err = mbx_peer_add(ep, &address, &number);
+    if (err < 0)
+        LOG_ERROR("rank %u cannot be made a peer: %s", rank, mbx_strerror(err));
+    return err;
+}
+
+int mbx_job_connect(struct mbx_job *job, struct mbx_ep *ep)
+{
+    struct mbx_address address;
+    int err;
+
+    if (ep->peer_count != 0)
+        return -EBUSY;
+    mbx_address_get(ep, &address);
+    err = job->boot->ops->put(job->boot, &address, sizeof address);
+    if (err == 0)
+        err = job->boot->ops->fence(job->boot);
+    for (uint32_t rank = 0; err == 0 && rank < job->boot->size; rank++)
+        err = job_add(job, ep, rank);
+    return err;
+}

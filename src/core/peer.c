@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * peer.c - the endpoints that this one knows, by number and by address.
+ *
+ * Numbers are given in the order in which peers become known, by mbx_peer_add() or
+ * because they sent something, and are never reused.  An address has one number.
+ *
+ *   peers[number] -> struct peer        stable addresses
+ *   peer_index    hash(address) -> number + 1, linear probing, at most half full
+ */
+#include "core/core.h"
+
+#include <stdio.h>
+
+static_assert(MBX_ADDRESS_SIZE == TRANSPORT_ADDRESS_SIZE, "an address is the transport's");
+
+static uint32_t address_hash(const struct transport_address *address)
+{
+    uint64_t hash = UINT64_C(0x9e3779b97f4a7c15), word;
+
+    for (size_t i = 0; i < sizeof address->bytes; i += sizeof word) {
+        memcpy(&word, &address->bytes[i], sizeof word);
+        hash = (hash ^ word) * UINT64_C(0xff51afd7ed558ccd);
+        hash ^= hash >> 32;
+    }
+    return (uint32_t)hash;
+}
+
+/* The index entry of this address, or the empty one where it would go. */
+static uint32_t *peer_entry(const struct mbx_ep *ep, const struct transport_address *address)
+{
+    uint32_t mask = 2 * ep->peer_slots - 1;
+    uint32_t at = address_hash(address) & mask;
+
+    while (ep->peer_index[at] != 0 &&
+           memcmp(&ep->peers[ep->peer_index[at] - 1]->address, address, sizeof *address) != 0)
+        at = (at + 1) & mask;
+    return &ep->peer_index[at];
+}
+
+static int peer_grow(struct mbx_ep *ep)
+{
+    uint32_t slots = ep->peer_slots == 0 ? 8 : ep->peer_slots * 2;
+    uint32_t *index = mem_calloc(2 * (size_t)slots, sizeof *index);
+    struct peer **peers;
+
+    if (index == NULL)
+        return -ENOMEM;
+    peers = mem_realloc(ep->peers, slots * sizeof(struct peer *));
+    if (peers == NULL) {
+        mem_free(index);
+        return -ENOMEM;
+    }
+    mem_free(ep->peer_index);
+    ep->peers = peers;
+    ep->peer_index = index;
+    ep->peer_slots = slots;
+    for (uint32_t i = 0; i < ep->peer_count; i++)
+        *peer_entry(ep, &peers[i]->address) = i + 1;
+    return 0;
+}
+
+/* The peer of this address, known or new.  link NULL: the transport is asked. */
+static int peer_know(struct mbx_ep *ep, const struct transport_address *address,
+                     struct link *link, uint32_t *number)
+{
+    struct peer *peer;
+    uint32_t *entry;
+    int err;
+
+    if (ep->peer_count == ep->peer_slots && (err = peer_grow(ep)) < 0)
+        return err;
+    entry = peer_entry(ep, address);
+    if (*entry != 0) {
+        *number = *entry - 1;
+        return 0;
+    }
+    peer = mem_calloc(1, sizeof *peer);
+    if (peer == NULL)
+        return -ENOMEM;
+    if (link == NULL && (err = ep->transport->ops->connect(ep->transport, address, &link)) < 0) {
+        mem_free(peer);
+        return err;
+    }
+    list_init(&peer->out);
+    list_init(&peer->busy);
+    peer->link = link;
+    peer->address = *address;
+    peer->number = ep->peer_count;
+    peer->can_read = ep->transport->limits.can_read && ep->settings.rndv != RNDV_DATA;
+    link->peer = peer->number;
+    ep->peers[ep->peer_count++] = peer;
+    *entry = peer->number + 1;
+    *number = peer->number;
+    return 0;
+}
+
+int peer_accept(void *arg, struct link *link, const struct transport_address *address,
+                uint32_t *number)
+{
+    return peer_know(arg, address, link, number);
+}
+
+int mbx_peer_add(struct mbx_ep *ep, const struct mbx_address *address, uint32_t *number)
+{
+    struct transport_address bytes;
+
+    memcpy(&bytes, address, sizeof bytes);
+    return peer_know(ep, &bytes, NULL, number);
+}
+
+int mbx_peer_address(const struct mbx_ep *ep, uint32_t number, struct mbx_address *address)
+{
+    if (number >= ep->peer_count)
+        return -EINVAL;
+    memcpy(address, &ep->peers[number]->address, sizeof *address);
+    return 0;
+}
+
+int mbx_address_get(const struct mbx_ep *ep, struct mbx_address *address)
+{
+    struct transport_address bytes;
+
+    ep->transport->ops->address(ep->transport, &bytes);
+    memcpy(address, &bytes, sizeof *address);
+    return 0;
+}
+
+const char *mbx_address_text(const struct mbx_address *address, char *buf, size_t size)
+{
+    size_t used = 0;
+
+    if (size == 0)
+        return buf;
+    buf[0] = '\0';
+    for (size_t i = 0; i < MBX_ADDRESS_SIZE && used + 3 <= size; i++)
+        used += (size_t)snprintf(buf + used, size - used, "%02x", address->bytes[i]);
+    return buf;
+}
+
+void peer_queue(struct mbx_ep *ep, struct peer *peer, struct request *req)
+{
+    list_add_tail(&peer->out, &req->out);
+    if (!list_is_linked(&peer->busy))
+        list_add_tail(&ep->busy, &peer->busy);
+}
+
+void peer_fini(struct mbx_ep *ep)
+{
+    for (uint32_t i = 0; i < ep->peer_count; i++)
+        mem_free(ep->peers[i]);
+    mem_free(ep->peers);
+    mem_free(ep->peer_index);
+}

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * probe.c - looking at the unexpected queue, and taking a message out of it for a
+ * later receive.
+ *
+ * A claimed message stays in the pool of messages; its handle is its number there.
+ * It is told from a queued one by its state in the matching engine.
+ */
+#include "core/core.h"
+
+/* The message that such a receive would take, after a look at the transport. */
+static struct message *probe_find(struct mbx_ep *ep, const struct match_envelope *envelope,
+                                  uint64_t ignore)
+{
+    for (int round = 0; round < 2; round++) {
+        struct context *context = context_find(ep, envelope->context_id);
+        struct match_msg *found =
+            context != NULL ? match_peek(&context->match, envelope, ignore) : NULL;
+
+        if (found != NULL)
+            return container_of(found, struct message, match);
+        if (round == 0)
+            mbx_progress(ep);
+    }
+    return NULL;
+}
+
+static void probe_tell(const struct arrival *arrival, struct mbx_status *status)
+{
+    *status = (struct mbx_status){
+        .context_id = arrival->envelope.context_id,
+        .source = arrival->envelope.source,
+        .tag = arrival->envelope.tag,
+        .data = arrival->data,
+        .size = arrival->size,
+    };
+}
+
+int mbx_probe(struct mbx_ep *ep, uint32_t source, uint32_t context_id, uint64_t tag,
+              uint64_t ignore, struct mbx_status *status)
+{
+    struct match_envelope envelope = {context_id, source, tag};
+    struct message *message;
+
+    if (recv_check(ep, source, context_id) < 0)
+        return -EINVAL;
+    message = probe_find(ep, &envelope, ignore);
+    if (message == NULL)
+        return 0;
+    probe_tell(&message->arrival, status);
+    return 1;
+}
+
+int mbx_mprobe(struct mbx_ep *ep, uint32_t source, uint32_t context_id, uint64_t tag,
+               uint64_t ignore, struct mbx_status *status, mbx_message *handle)
+{
+    struct match_envelope envelope = {context_id, source, tag};
+    struct message *message;
+
+    if (recv_check(ep, source, context_id) < 0)
+        return -EINVAL;
+    message = probe_find(ep, &envelope, ignore);
+    if (message == NULL)
+        return 0;
+    match_claim(&context_find(ep, context_id)->match, &message->match);
+    ep->stats.unexpected_now--;
+    probe_tell(&message->arrival, status);
+    *handle = pool_id(&ep->messages, message);
+    return 1;
+}
+
+/* Gives the claimed message of this handle to a receive. */
+static int probe_take(struct mbx_ep *ep, mbx_message handle, void *buf, size_t size,
+                      const struct mbx_options *options, unsigned flags, mbx_request *request)
+{
+    struct message *message = pool_find(&ep->messages, handle);
+    struct request *req;
+
+    if (message == NULL || message->match.state != MATCH_IDLE)
+        return -ESTALE;
+    req = request_take(ep, MBX_RECVS, options);
+    if (req == NULL)
+        return -ENOMEM;
+    req->flags |= (uint16_t)flags;
+    req->state = REQUEST_POSTED;
+    req->buf = buf;
+    req->size = size;
+    req->completion.received = 0;
+    req->completion.status.context_id = message->arrival.envelope.context_id;
+    if (request != NULL)
+        *request = req->flags & REQUEST_SILENT ? 0 : req->completion.request;
+    recv_matched(ep, req, &message->arrival);
+    message_drop(ep, message);
+    return 0;
+}
+
+int mbx_mrecv(struct mbx_ep *ep, mbx_message message, void *buf, size_t size,
+              const struct mbx_options *options, mbx_request *request)
+{
+    if ((buf == NULL && size != 0) ||
+        (options != NULL && (options->flags & ~(unsigned)MBX_SILENT)))
+        return -EINVAL;
+    return probe_take(ep, message, buf, size, options, 0, request);
+}
+
+int mbx_discard(struct mbx_ep *ep, mbx_message message)
+{
+    return probe_take(ep, message, NULL, 0, NULL, REQUEST_MUTE, NULL);
+}

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * progress.c - the only place where anything moves.
+ *
+ *   mbx_progress ── transport poll ──> progress_deliver   what has arrived
+ *                ├─ reading                               receives that read
+ *                └─ busy peers' out ──> progress_step     what waited for room
+ *
+ * Waiting is progress until nothing moves, for MBX_SPIN, and then sleep on what the
+ * transport's peers can wake.
+ */
+#include "core/core.h"
+
+/* Packets of one poll, so that what waits to leave gets its turn. */
+#define PROGRESS_BUDGET 64
+
+/* Empty polls between two looks at the clock. */
+#define PROGRESS_POLLS 64
+
+void progress_dropped(void *arg, const char *reason)
+{
+    struct mbx_ep *ep = arg;
+
+    ep->stats.dropped_packets++;
+    if (ep->shouted)
+        return;
+    ep->shouted = true;
+    LOG_WARN("dropped a packet: %s (further ones are only counted)", reason);
+}
+
+/* A message has come: to a posted receive, or into the unexpected queue. */
+static int progress_arrive(struct mbx_ep *ep, struct peer *peer, const struct arrival *arrival)
+{
+    struct context *context = context_get(ep, arrival->envelope.context_id);
+    struct match_recv *recv;
+    struct message *message;
+    int err;
+
+    if (unlikely(context == NULL))
+        return -EAGAIN;
+    recv = match_find(&context->match, &arrival->envelope);
+    if (likely(recv != NULL)) {
+        ep->stats.expected++;
+        ep->stats.posted_now--;
+        recv_matched(ep, container_of(recv, struct request, match), arrival);
+        return 0;
+    }
+    message = message_keep(ep, arrival);
+    if (message == NULL)
+        return -EAGAIN;
+    err = match_arrive(&context->match, &message->match, &recv);
+    if (err < 0) {
+        message_drop(ep, message);
+        return -EAGAIN;
+    }
+    ep->stats.unexpected++;
+    stats_kept(&ep->stats.unexpected_now, &ep->stats.unexpected_max, 1);
+    if (!arrival->is_rts && arrival->have < arrival->size)
+        eager_assemble(peer, message);
+    return 0;
+}
+
+static void progress_arrival(struct arrival *arrival, uint32_t peer,
+                             const struct wire_packet *packet)
+{
+    *arrival = (struct arrival){
+        .envelope = {packet->header.context_id, peer, packet->header.tag},
+        .data = packet->header.data,
+        .size = packet->payload_size,
+        .payload = packet->payload,
+        .have = (uint32_t)packet->payload_size,
+    };
+}
+
+/* One packet has arrived.  As transport_events.deliver. */
+int progress_deliver(void *arg, uint32_t number, const void *bytes, size_t size)
+{
+    struct mbx_ep *ep = arg;
+    struct peer *peer = peer_get(ep, number);
+    struct wire_packet packet;
+    struct arrival arrival;
+    const char *reason = "it does not fit the state of its message";
+    int err = wire_check(bytes, size, &packet, &reason);
+
+    if (unlikely(err < 0)) {
+        progress_dropped(ep, reason);
+        return 0;
+    }
+    progress_arrival(&arrival, number, &packet);
+    switch ((enum wire_type)packet.header.type) {
+    case WIRE_EAGER:
+        return progress_arrive(ep, peer, &arrival);
+    case WIRE_SYNC:
+        arrival.sender = packet.body.sync.sender;
+        return progress_arrive(ep, peer, &arrival);
+    case WIRE_FIRST:
+        arrival.sender = packet.body.first.sender;
+        arrival.size = packet.body.first.size;
+        err = arrival.size > EAGER_MAX || peer->assembly.size != 0
+                  ? -EPROTO
+                  : progress_arrive(ep, peer, &arrival);
+        break;
+    case WIRE_RTS:
+        arrival.sender = packet.body.rts.sender;
+        arrival.size = packet.body.rts.size;
+        arrival.address = packet.body.rts.address;
+        arrival.key = packet.body.rts.key;
+        arrival.is_rts = true;
+        return progress_arrive(ep, peer, &arrival);
+    case WIRE_MORE:
+        err = eager_more(ep, peer, &packet);
+        break;
+    case WIRE_CTS:
+        err = rndv_cts(ep, peer, &packet.body.cts);
+        break;
+    case WIRE_DATA:
+        err = rndv_data(ep, peer, &packet);
+        break;
+    case WIRE_FIN:
+        err = rndv_fin(ep, peer, &packet.body.fin);
+        break;
+    case WIRE_TYPES:
+        break;
+    }
+    if (unlikely(err == -EPROTO)) {
+        progress_dropped(ep, reason);
+        return 0;
+    }
+    return err;
+}
+
+int progress_step(struct mbx_ep *ep, struct request *req)
+{
+    int err;
+
+    if (req->flags & REQUEST_OWES_FIN)
+        err = rndv_send_fin(ep, req);
+    else if (req->state == REQUEST_EAGER)
+        err = eager_step(ep, req);
+    else
+        err = rndv_step(ep, req);
+    if (err == -EAGAIN)
+        ep->stats.full++;
+    return err;
+}
+
+/* Sends what waits for this peer, as far as there is room.  How many went. */
+static int progress_push(struct mbx_ep *ep, struct peer *peer)
+{
+    int moved = 0;
+
+    while (!list_is_empty(&peer->out)) {
+        struct request *req = request_of_out(peer->out.next);
+        bool owes_fin = req->flags & REQUEST_OWES_FIN;
+        int err = progress_step(ep, req);
+
+        if (err == -EAGAIN) {
+            /* a long answer lets others go first; messages keep their order */
+            if (req->state == REQUEST_SEND_DATA) {
+                list_remove(&req->out);
+                list_add_tail(&peer->out, &req->out);
+            }
+            break;
+        }
+        if (err < 0 && !owes_fin)
+            request_complete(ep, req, err);
+        request_left(ep, req);
+        moved++;
+    }
+    if (list_is_empty(&peer->out))
+        list_remove(&peer->busy);
+    return moved;
+}
+
+static int progress_reading(struct mbx_ep *ep)
+{
+    struct list now;
+    int moved = 0;
+
+    list_init(&now);
+    list_splice_tail(&now, &ep->reading);
+    for (struct list *node; (node = list_pop_head(&now)) != NULL; moved++)
+        rndv_read(ep, request_of_queue(node));
+    return moved;
+}
+
+static int progress_busy(struct mbx_ep *ep)
+{
+    struct list *node, *next;
+    int moved = 0;
+
+    list_for_each_safe(node, next, &ep->busy)
+        moved += progress_push(ep, container_of(node, struct peer, busy));
+    return moved;
+}
+
+int mbx_progress(struct mbx_ep *ep)
+{
+    int moved = ep->transport->ops->poll(ep->transport, PROGRESS_BUDGET);
+
+    if (unlikely(!list_is_empty(&ep->reading)))
+        moved += progress_reading(ep);
+    if (unlikely(!list_is_empty(&ep->busy)))
+        moved += progress_busy(ep);
+    return moved;
+}
+
+/* What remains until deadline_ns, at most what a transport is asked to sleep. */
+static int64_t progress_left(int64_t timeout_ns, uint64_t start_ns)
+{
+    uint64_t gone = clock_now() - start_ns;
+
+    if (timeout_ns < 0)
+        return -1;
+    return gone < (uint64_t)timeout_ns ? timeout_ns - (int64_t)gone : 0;
+}
+
+/* Waits until is_done(ep, arg).  0; -ETIMEDOUT; -EINTR. */
+static int progress_until(struct mbx_ep *ep, bool (*is_done)(struct mbx_ep *ep, void *arg),
+                          void *arg, int64_t timeout_ns)
+{
+    uint64_t start_ns = 0, moved_ns = 0;
+
+    for (unsigned idle = 0;; idle++) {
+        if (is_done(ep, arg))
+            return 0;
+        if (mbx_progress(ep) > 0) {
+            idle = 0;
+            moved_ns = 0;
+            continue;
+        }
+        if (idle % PROGRESS_POLLS != PROGRESS_POLLS - 1) {
+            cpu_relax();
+            continue;
+        }
+        if (start_ns == 0)
+            start_ns = clock_now();
+        if (moved_ns == 0)
+            moved_ns = clock_now();
+        if (timeout_ns >= 0 && progress_left(timeout_ns, start_ns) == 0)
+            return -ETIMEDOUT;
+        if (list_is_empty(&ep->reading) && clock_now() - moved_ns >= ep->settings.spin_ns) {
+            int err = ep->transport->ops->wait(ep->transport,
+                                               progress_left(timeout_ns, start_ns));
+
+            ep->stats.sleeps++;
+            if (err == -EINTR)
+                return is_done(ep, arg) ? 0 : err;
+        }
+    }
+}
+
+static bool progress_request_done(struct mbx_ep *ep, void *arg)
+{
+    (void)ep;
+    return ((struct request *)arg)->state == REQUEST_COMPLETE;
+}
+
+int mbx_wait(struct mbx_ep *ep, mbx_request request, int64_t timeout_ns,
+             struct mbx_completion *completion)
+{
+    struct request *req = request_find(ep, request);
+    int err;
+
+    if (req == NULL)
+        return -ESTALE;
+    err = progress_until(ep, progress_request_done, req, timeout_ns);
+    if (err == 0)
+        request_consume(ep, req, completion);
+    return err;
+}
+
+static bool progress_any_done(struct mbx_ep *ep, void *arg)
+{
+    unsigned queues = *(unsigned *)arg;
+
+    return ((queues & MBX_SENDS) && !list_is_empty(&ep->done[0])) ||
+           ((queues & MBX_RECVS) && !list_is_empty(&ep->done[1]));
+}
+
+int mbx_wait_any(struct mbx_ep *ep, unsigned queues, int64_t timeout_ns)
+{
+    if (queues == 0 || (queues & ~(unsigned)(MBX_SENDS | MBX_RECVS)))
+        return -EINVAL;
+    return progress_until(ep, progress_any_done, &queues, timeout_ns);
+}

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * request.c - an operation from its call to its completion.
+ *
+ *   take ──> (states of core.h) ──> complete ──> done queue ──> consume ──> given back
+ *                                       │                          │
+ *                                       └── silent or mute ────────┘
+ *
+ * A completed request is its own entry in the completion queue, so the queues cannot
+ * overflow and cost nothing while empty.  A request is completed in exactly one
+ * place, request_complete().
+ */
+#include "core/core.h"
+
+struct request *request_take(struct mbx_ep *ep, enum mbx_queue kind,
+                             const struct mbx_options *options)
+{
+    struct request *req = pool_take(&ep->requests);
+
+    if (unlikely(req == NULL))
+        return NULL;
+    req->match.state = MATCH_IDLE;
+    list_init(&req->out);
+    list_init(&req->queue);
+    req->flags = 0;
+    req->done = 0;
+    req->completion.request = pool_id(&ep->requests, req);
+    req->completion.kind = kind;
+    req->completion.user = NULL;
+    if (options != NULL) {
+        req->completion.user = options->user;
+        if (options->flags & MBX_SILENT)
+            req->flags = REQUEST_SILENT;
+    }
+    if (pool_live(&ep->requests) > ep->stats.requests_max)
+        ep->stats.requests_max = pool_live(&ep->requests);
+    return req;
+}
+
+void request_drop(struct mbx_ep *ep, struct request *req)
+{
+    pool_give(&ep->requests, req);
+}
+
+/* The user will not ask for req again. */
+static void request_release(struct mbx_ep *ep, struct request *req)
+{
+    if (list_is_linked(&req->out))
+        req->state = REQUEST_LINGER;
+    else
+        pool_give(&ep->requests, req);
+}
+
+void request_complete(struct mbx_ep *ep, struct request *req, int error)
+{
+    assert(req->state != REQUEST_COMPLETE && req->state != REQUEST_LINGER);
+    req->state = REQUEST_COMPLETE;
+    req->completion.error = error;
+    if (unlikely(req->flags & REQUEST_EXPOSED)) {
+        struct link *link = peer_get(ep, req->peer)->link;
+
+        req->flags &= (uint16_t)~REQUEST_EXPOSED;
+        link->transport->ops->unexpose(link, req->address, req->key);
+    }
+    if (unlikely(req->flags & REQUEST_COPIED))
+        mem_free(req->buf);
+    if (unlikely(error != 0) && request_is_send(req)) {
+        ep->stats.send_errors++;
+        if (req->flags & REQUEST_MUTE)
+            LOG_WARN("an injected message was lost: %s, peer %u", mbx_strerror(error),
+                     req->peer);
+    }
+    if ((req->flags & REQUEST_MUTE) || ((req->flags & REQUEST_SILENT) && error == 0))
+        request_release(ep, req);
+    else
+        list_add_tail(&ep->done[!request_is_send(req)], &req->queue);
+}
+
+void request_left(struct mbx_ep *ep, struct request *req)
+{
+    list_remove(&req->out);
+    if (req->state == REQUEST_LINGER)
+        pool_give(&ep->requests, req);
+}
+
+void request_consume(struct mbx_ep *ep, struct request *req, struct mbx_completion *completion)
+{
+    assert(req->state == REQUEST_COMPLETE);
+    if (completion != NULL)
+        *completion = req->completion;
+    list_remove(&req->queue);
+    request_release(ep, req);
+}
+
+struct request *request_find(const struct mbx_ep *ep, mbx_request handle)
+{
+    struct request *req = pool_find(&ep->requests, handle);
+
+    return req != NULL && req->state != REQUEST_LINGER ? req : NULL;
+}
+
+struct request *request_named(struct mbx_ep *ep, uint64_t handle, uint32_t peer,
+                              enum request_state state)
+{
+    struct request *req = pool_find(&ep->requests, handle);
+
+    return req != NULL && req->state == state && req->peer == peer ? req : NULL;
+}
+
+int mbx_poll(struct mbx_ep *ep, unsigned queues, struct mbx_completion *entries, int count)
+{
+    int found = 0;
+
+    if (queues == 0 || (queues & ~(unsigned)(MBX_SENDS | MBX_RECVS)) || entries == NULL)
+        return -EINVAL;
+    for (int kind = 0; kind < 2; kind++) {
+        if (!(queues & (1u << kind)))
+            continue;
+        while (found < count && !list_is_empty(&ep->done[kind]))
+            request_consume(ep, request_of_queue(ep->done[kind].next), &entries[found++]);
+    }
+    return found;
+}
+
+int mbx_test(struct mbx_ep *ep, mbx_request request, struct mbx_completion *completion)
+{
+    struct request *req = request_find(ep, request);
+
+    if (req == NULL)
+        return -ESTALE;
+    if (req->state != REQUEST_COMPLETE)
+        mbx_progress(ep);
+    if (req->state != REQUEST_COMPLETE)
+        return 0;
+    request_consume(ep, req, completion);
+    return 1;
+}

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * send.c - a message starts here.
+ *
+ * The protocol is chosen, and the first packet leaves at once if nothing waits to
+ * leave for this peer and the transport has room.  Otherwise the request queues on
+ * the peer's out, in the order of the calls, and progress.c sends it.
+ */
+#include "core/core.h"
+
+static bool send_is_valid(const struct mbx_ep *ep, uint32_t peer, uint32_t context_id,
+                          const void *buf, size_t size)
+{
+    return peer < ep->peer_count && context_id <= MBX_CONTEXT_MAX &&
+           (buf != NULL || size == 0) && size <= ep->limits.message;
+}
+
+/* The first packet of req leaves now or when it is its turn. */
+static void send_first(struct mbx_ep *ep, struct peer *peer, struct request *req)
+{
+    int err = list_is_empty(&peer->out) ? progress_step(ep, req) : -EAGAIN;
+
+    if (err == -EAGAIN)
+        peer_queue(ep, peer, req);
+    else if (err < 0)
+        request_complete(ep, req, err);
+}
+
+/* The request of a message that is going to leave for peer. */
+static struct request *send_request(struct mbx_ep *ep, struct peer *peer, uint32_t context_id,
+                                    uint64_t tag, const void *buf, size_t size,
+                                    const struct mbx_options *options)
+{
+    struct request *req = request_take(ep, MBX_SENDS, options);
+
+    if (req == NULL)
+        return NULL;
+    req->peer = peer->number;
+    req->buf = (char *)(uintptr_t)buf;
+    req->size = req->total = size;
+    req->completion.received = size;
+    req->completion.status = (struct mbx_status){
+        .context_id = context_id,
+        .source = peer->number,
+        .tag = tag,
+        .data = options != NULL ? options->data : 0,
+        .size = size,
+    };
+    return req;
+}
+
+static int send_start(struct mbx_ep *ep, uint32_t number, uint32_t context_id, uint64_t tag,
+                      const void *buf, size_t size, const struct mbx_options *options,
+                      unsigned flags, mbx_request *request)
+{
+    struct request *req;
+    struct peer *peer;
+
+    if (unlikely(!send_is_valid(ep, number, context_id, buf, size)) ||
+        unlikely(options != NULL && (options->flags & ~(unsigned)MBX_SILENT)))
+        return -EINVAL;
+    peer = peer_get(ep, number);
+    req = send_request(ep, peer, context_id, tag, buf, size, options);
+    if (unlikely(req == NULL))
+        return -ENOMEM;
+    req->flags |= (uint16_t)flags;
+    req->protocol = (uint8_t)protocol_choose(ep, peer, size);
+    req->state = req->protocol <= MBX_BOUNCE ? REQUEST_EAGER : REQUEST_RTS;
+    if (request != NULL)
+        *request = req->flags & REQUEST_SILENT ? 0 : req->completion.request;
+    send_first(ep, peer, req);
+    return 0;
+}
+
+int mbx_send(struct mbx_ep *ep, uint32_t peer, uint32_t context_id, uint64_t tag,
+             const void *buf, size_t size, const struct mbx_options *options,
+             mbx_request *request)
+{
+    return send_start(ep, peer, context_id, tag, buf, size, options, 0, request);
+}
+
+int mbx_ssend(struct mbx_ep *ep, uint32_t peer, uint32_t context_id, uint64_t tag,
+              const void *buf, size_t size, const struct mbx_options *options,
+              mbx_request *request)
+{
+    return send_start(ep, peer, context_id, tag, buf, size, options, REQUEST_SYNC, request);
+}
+
+/* The message could not leave in one packet now: a copy will. */
+static int inject_copy(struct mbx_ep *ep, struct peer *peer, uint32_t context_id, uint64_t tag,
+                       const void *buf, size_t size, uint64_t data)
+{
+    struct mbx_options options = {.data = data};
+    char *copy = mem_alloc(size);
+    struct request *req;
+
+    if (copy == NULL)
+        return -ENOMEM;
+    req = send_request(ep, peer, context_id, tag, copy, size, &options);
+    if (req == NULL) {
+        mem_free(copy);
+        return -ENOMEM;
+    }
+    if (size != 0)
+        memcpy(copy, buf, size);
+    req->flags |= REQUEST_MUTE | REQUEST_COPIED;
+    req->protocol = size <= ep->inline_max ? MBX_INLINE : MBX_BOUNCE;
+    req->state = REQUEST_EAGER;
+    send_first(ep, peer, req);
+    return 0;
+}
+
+int mbx_inject(struct mbx_ep *ep, uint32_t number, uint32_t context_id, uint64_t tag,
+               const void *buf, size_t size, uint64_t data)
+{
+    struct peer *peer;
+    int err = -EAGAIN;
+
+    if (unlikely(!send_is_valid(ep, number, context_id, buf, size)))
+        return -EINVAL;
+    if (unlikely(size > ep->limits.inject))
+        return -EMSGSIZE;
+    peer = peer_get(ep, number);
+    if (likely(size <= ep->short_max) && likely(list_is_empty(&peer->out)))
+        err = eager_packet(ep, peer, context_id, tag, data, 0, buf, size);
+    return unlikely(err == -EAGAIN)
+               ? inject_copy(ep, peer, context_id, tag, buf, size, data)
+               : err;
+}

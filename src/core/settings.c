@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * settings.c - every parameter of the library, in one table.
+ *
+ * A parameter is read once, when an endpoint is opened; nothing else in the library
+ * looks at the environment.
+ */
+#include "core/core.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static const char *const transport_names[] = {"shm", "loop", NULL};
+static const char *const rndv_names[] = {"auto", "read", "data", NULL};
+
+#define AT(field) offsetof(struct settings, field)
+
+static const struct param table[] = {
+    {"LOG_LEVEL", PARAM_CHOICE, NULL, "warn", 0, 0, log_level_names,
+     "what is written to standard error", AT(log_level)},
+    {"TRANSPORT", PARAM_CHOICE, NULL, "shm", 0, 0, transport_names,
+     "what moves bytes: shm between processes of one machine, loop inside one process",
+     AT(transport)},
+    {"EAGER_LIMIT", PARAM_SIZE, NULL, "8K", 0, EAGER_MAX, NULL,
+     "messages up to this size are sent eagerly, longer ones by rendezvous", AT(eager_limit)},
+    {"INJECT_LIMIT", PARAM_SIZE, NULL, "8K", 0, EAGER_MAX, NULL,
+     "longest message that may be injected", AT(inject_limit)},
+    {"EARLY_DATA", PARAM_SIZE, NULL, "1K", 0, EAGER_MAX, NULL,
+     "most data that travels with the RTS of a rendezvous", AT(early_data)},
+    {"READ_CHUNK", PARAM_SIZE, NULL, "1M", 4096, UINT64_C(1) << 30, NULL,
+     "most that one step of a rendezvous reads before others get their turn", AT(read_chunk)},
+    {"RNDV", PARAM_CHOICE, NULL, "auto", 0, 0, rndv_names,
+     "how long messages travel: read by the receiver, sent as data, or what works", AT(rndv)},
+    {"REQUESTS", PARAM_COUNT, "requests", "1048576", 1, UINT64_C(1) << 30, NULL,
+     "most requests, and most kept messages, of an endpoint", AT(requests)},
+    {"SPIN", PARAM_TIME, NULL, "50us", 0, 10 * CLOCK_S, NULL,
+     "how long a wait polls before it sleeps", AT(spin_ns)},
+    {"CLOSE_TIMEOUT", PARAM_TIME, NULL, "2s", 0, 3600 * CLOCK_S, NULL,
+     "how long a close pushes sends that wait for room", AT(close_timeout_ns)},
+    {"SHM_RING_SIZE", PARAM_SIZE, NULL, "16K", 4096, UINT64_C(1) << 26, NULL,
+     "shared memory of one sender and one receiver, rounded down to a power of two",
+     AT(shm_ring_bytes)},
+    {"SHM_PEERS", PARAM_COUNT, "peers", "1024", 1, 65536, NULL,
+     "senders that one endpoint can hold a ring for", AT(shm_peers)},
+    {"SHM_ATTACH", PARAM_BOOL, NULL, "yes", 0, 0, NULL,
+     "read other processes' memory (cross-memory attach)", AT(shm_attach)},
+    {"LOOP_DEPTH", PARAM_COUNT, "packets", "4", 1, 65536, NULL,
+     "packets that one direction of a loop link holds", AT(loop_depth)},
+    {"FAULT_PERCENT", PARAM_COUNT, "percent", "0", 0, 90, NULL,
+     "how often the transport pretends to be full, late or unable (for tests)",
+     AT(fault_percent)},
+    {"FAULT_SEED", PARAM_COUNT, NULL, "1", 0, 0, NULL, "seed of these faults", AT(fault_seed)},
+    {"STATS_FILE", PARAM_STRING, NULL, "", 0, 0, NULL,
+     "append the statistics to this file at close; %r is the rank, %p the process",
+     AT(stats_file)},
+    {"BOOT", PARAM_FOREIGN, NULL, NULL, 0, 0, NULL, "set by mbx run for its ranks", 0},
+};
+
+int settings_load(struct settings *settings, const char *const *overrides)
+{
+    char error[512];
+
+    if (param_load(table, ARRAY_COUNT(table), settings, overrides, error, sizeof error) < 0) {
+        LOG_ERROR("%s", error);
+        return -EINVAL;
+    }
+    return 0;
+}
+
+const char *settings_rank(void)
+{
+    static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"};
+    const char *boot = getenv("MBX_BOOT");
+    const char *colon = boot != NULL ? strchr(boot, ':') : NULL;
+
+    if (colon != NULL)
+        return colon + 1;
+    for (size_t i = 0; i < ARRAY_COUNT(names); i++)
+        if (getenv(names[i]) != NULL)
+            return getenv(names[i]);
+    return "0";
+}
+
+int mbx_param_get(unsigned index, struct mbx_param *out)
+{
+    struct settings now, initial;
+    const struct param *p;
+    char error[512];
+
+    if (index >= ARRAY_COUNT(table))
+        return -ENOENT;
+    p = &table[index];
+    if (settings_load(&now, NULL) < 0)
+        return -EINVAL;
+    param_load_from(table, ARRAY_COUNT(table), &initial, NULL, NULL, error, sizeof error);
+    memset(out, 0, sizeof *out);
+    snprintf(out->name, sizeof out->name, PARAM_PREFIX "%s", p->name);
+    snprintf(out->help, sizeof out->help, "%s", p->help);
+    if (p->unit != NULL)
+        snprintf(out->unit, sizeof out->unit, "%s", p->unit);
+    param_range_text(p, out->range, sizeof out->range);
+    param_format(p, &now, out->value, sizeof out->value);
+    param_format(p, &initial, out->initial, sizeof out->initial);
+    return 0;
+}
+
+#define TEXT(x)  #x
+#define VALUE(x) TEXT(x)
+
+const char *mbx_version(void)
+{
+    return VALUE(MBX_VERSION_MAJOR) "." VALUE(MBX_VERSION_MINOR) "." VALUE(MBX_VERSION_PATCH);
+}
+
+const char *mbx_strerror(int error)
+{
+    switch (error < 0 ? -error : error) {
+    case EMSGSIZE:
+        return "message truncated or too long";
+    case ENOTCONN:
+        return "the peer has closed its endpoint or has died";
+    case EHOSTUNREACH:
+        return "the peer cannot be reached";
+    case ESTALE:
+        return "no such request or message: it has been used up";
+    case EALREADY:
+        return "the receive has matched, was cancelled or is complete";
+    case ECANCELED:
+        return "cancelled";
+    case ECONNRESET:
+        return "a rank of the job has ended without joining";
+    default:
+        return strerrordesc_np(error < 0 ? -error : error) != NULL
+                   ? strerrordesc_np(error < 0 ? -error : error)
+                   : "unknown error";
+    }
+}
