@@ -98,7 +98,9 @@ static int peer_know(struct mbx_ep *ep, const struct transport_address *address,
 int peer_accept(void *arg, struct link *link, const struct transport_address *address,
                 uint32_t *number)
 {
-    return peer_know(arg, address, link, number);
+    int err = peer_know(arg, address, link, number);
+
+    return err == -ENOMEM ? -EAGAIN : err; /* no memory now: it may try again */
 }
 
 int mbx_peer_add(struct mbx_ep *ep, const struct mbx_address *address, uint32_t *number)
