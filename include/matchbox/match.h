@@ -132,10 +132,18 @@ MATCH_API int match_arrive(struct match *m, struct match_msg *msg, struct match_
  * of the queue; NULL if there is none, and then nothing is queued.
  *
  * The first half of match_arrive(), for callers that make a struct match_msg only
- * for messages that have to wait; the second half is match_arrive() itself.
- * Counts as an arrival only when it finds one.
+ * for messages that have to wait; match_keep() is the second.  Counts as an arrival
+ * only when it finds one.
  */
 MATCH_API struct match_recv *match_find(struct match *m, const struct match_envelope *envelope);
+
+/*
+ * match_keep - a message that match_find() has just refused waits for its receive.
+ *
+ * Nothing may have been posted in between.
+ * Returns    0; -ENOMEM as match_post.
+ */
+MATCH_API int match_keep(struct match *m, struct match_msg *msg);
 
 /* match_cancel - takes recv out of the queue.
  * Returns    true; false if it is not queued (it has matched or never was). */

@@ -48,7 +48,7 @@ static int progress_arrive(struct mbx_ep *ep, struct peer *peer, const struct ar
     message = message_keep(ep, arrival);
     if (message == NULL)
         return -EAGAIN;
-    err = match_arrive(&context->match, &message->match, &recv);
+    err = match_keep(&context->match, &message->match);
     if (err < 0) {
         message_drop(ep, message);
         return -EAGAIN;

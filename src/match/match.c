@@ -195,16 +195,21 @@ struct match_recv *match_find(struct match *m, const struct match_envelope *enve
     return found;
 }
 
+int match_keep(struct match *m, struct match_msg *msg)
+{
+    m->count.arrived++;
+    queue_msg(m, msg);
+    return 0;
+}
+
 int match_arrive(struct match *m, struct match_msg *msg, struct match_recv **recv)
 {
     struct match_recv *found = match_find(m, &msg->envelope);
 
-    if (found != NULL) {
+    if (found != NULL)
         msg->state = MATCH_IDLE;
-    } else {
-        m->count.arrived++;
-        queue_msg(m, msg);
-    }
+    else
+        match_keep(m, msg);
     *recv = found;
     return 0;
 }
