@@ -6,7 +6,7 @@
  *   one packet:   EAGER or SYNC  ─────────>   match, copy, complete
  *   longer:       FIRST          ─────────>   match, copy
  *                 MORE ...       ─────────>   copy ..., complete
- *   synchronous:                 <─────────   FIN, on match
+ *   synchronous:                 <─────────   FIN, when matched and whole
  *
  * The fragments of a message follow each other on the FIFO path of the pair, and the
  * next message's first packet comes behind the last of them.  So the receiver keeps
@@ -118,9 +118,11 @@ int eager_step(struct mbx_ep *ep, struct request *req)
     return 0;
 }
 
-/* The message of req has been copied whole. */
+/* The message of req has been copied whole, so all its fragments have left the sender. */
 static void eager_done(struct mbx_ep *ep, struct request *req)
 {
+    if (req->remote != 0)
+        rndv_owe_fin(ep, req, req->remote);
     req->completion.received = req->total;
     request_complete(ep, req, req->completion.status.size > req->size ? -EMSGSIZE : 0);
 }
@@ -135,8 +137,7 @@ void eager_receive(struct mbx_ep *ep, struct request *req, const struct arrival 
         memcpy(req->buf, arrival->payload, here);
     eager_count(ep->stats.received, ep->stats.received_bytes,
                 eager_protocol(ep, arrival->size, arrival->have), arrival->size);
-    if (arrival->sender != 0)
-        rndv_owe_fin(ep, req, arrival->sender);
+    req->remote = arrival->sender;
     if (likely(arrival->have == arrival->size)) {
         eager_done(ep, req);
         return;
