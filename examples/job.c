@@ -71,7 +71,8 @@ static void send_to(uint32_t peer, uint32_t context, uint64_t tag, const void *b
     wait_for(request, NULL);
 }
 
-static uint32_t recv_from(uint32_t source, uint32_t context, uint64_t tag, void *buf, size_t size)
+static uint32_t recv_from(uint32_t source, uint32_t context, uint64_t tag, void *buf,
+                          size_t size)
 {
     struct mbx_completion completion;
     mbx_request request;
@@ -94,8 +95,7 @@ static void hand_out(void)
     for (uint32_t working = ranks - 1; working > 0;) {
         struct answer answer;
         struct task task = {next <= TASKS ? next : 0};
-        uint32_t who =
-            recv_from(MBX_ANY_SOURCE, CONTEXT_WORK, TAG_ASK, &answer, sizeof answer);
+        uint32_t who = recv_from(MBX_ANY_SOURCE, CONTEXT_WORK, TAG_ASK, &answer, sizeof answer);
 
         sum += answer.result;
         send_to(who, CONTEXT_WORK, TAG_TASK, &task, sizeof task);

@@ -51,10 +51,10 @@ extern "C" {
 #define MBX_VERSION_MINOR 1
 #define MBX_VERSION_PATCH 0
 
-#define MBX_ANY_SOURCE UINT32_MAX        /* source of a receive or probe: anybody */
-#define MBX_ANY_TAG UINT64_MAX           /* ignore bits: compare no tag bit */
-#define MBX_CONTEXT_MAX 0xfffeffffu      /* context ids above are the library's own */
-#define MBX_ADDRESS_SIZE 32
+#define MBX_ANY_SOURCE    UINT32_MAX  /* source of a receive or probe: anybody */
+#define MBX_ANY_TAG       UINT64_MAX  /* ignore bits: compare no tag bit */
+#define MBX_CONTEXT_MAX   0xfffeffffu /* context ids above are the library's own */
+#define MBX_ADDRESS_SIZE  32
 
 struct mbx_ep;  /* endpoint */
 struct mbx_job; /* the processes started together */
@@ -166,7 +166,8 @@ MBX_API int mbx_peer_add(struct mbx_ep *ep, const struct mbx_address *address, u
 
 /* mbx_peer_address - the address of a peer by number.
  * Returns 0; -EINVAL no such peer.  Source src/core/peer.c */
-MBX_API int mbx_peer_address(const struct mbx_ep *ep, uint32_t peer, struct mbx_address *address);
+MBX_API int mbx_peer_address(const struct mbx_ep *ep, uint32_t peer,
+                             struct mbx_address *address);
 
 /* ---- sending ------------------------------------------------------------------ */
 
@@ -226,8 +227,8 @@ MBX_API int mbx_inject(struct mbx_ep *ep, uint32_t peer, uint32_t context_id, ui
                        const void *buf, size_t size, uint64_t data);
 
 struct mbx_limits {
-    size_t inject;       /* largest message of mbx_inject() */
-    size_t message;      /* largest message of mbx_send() */
+    size_t inject;  /* largest message of mbx_inject() */
+    size_t message; /* largest message of mbx_send() */
 };
 
 /* mbx_limits_get - what this endpoint can carry.  Returns 0.
@@ -328,10 +329,10 @@ enum mbx_queue {
 
 struct mbx_completion {
     mbx_request request;
-    void *user;          /* options.user */
-    int error;           /* 0; -EMSGSIZE truncated; -ECANCELED; -ENOTCONN; -EHOSTUNREACH; ... */
+    void *user; /* options.user */
+    int error;  /* 0; -EMSGSIZE truncated; -ECANCELED; -ENOTCONN; -EHOSTUNREACH; ... */
     enum mbx_queue kind;
-    size_t received;     /* bytes written to the buffer (or sent) */
+    size_t received;          /* bytes written to the buffer (or sent) */
     struct mbx_status status; /* receives: of the message, if it matched; size is
                                  its full length.  Sends: as given, source = peer */
 };
@@ -347,7 +348,8 @@ struct mbx_completion {
  * Progress   none; see mbx_progress().
  * Source     src/core/request.c
  */
-MBX_API int mbx_poll(struct mbx_ep *ep, unsigned queues, struct mbx_completion *entries, int count);
+MBX_API int mbx_poll(struct mbx_ep *ep, unsigned queues, struct mbx_completion *entries,
+                     int count);
 
 /*
  * mbx_test - is this request complete?  If so, takes its entry from the queue.
@@ -395,29 +397,29 @@ MBX_API int mbx_progress(struct mbx_ep *ep);
 /* ---- statistics --------------------------------------------------------------------- */
 
 enum mbx_protocol {
-    MBX_INLINE,     /* eager, header and payload in one cache line */
-    MBX_SHORT,      /* eager, one packet */
-    MBX_BOUNCE,     /* eager, several packets */
-    MBX_RNDV_READ,  /* rendezvous, the receiver reads (RTS, read, FIN) */
-    MBX_RNDV_DATA,  /* rendezvous, the sender streams (RTS, CTS, DATA) */
+    MBX_INLINE,    /* eager, header and payload in one cache line */
+    MBX_SHORT,     /* eager, one packet */
+    MBX_BOUNCE,    /* eager, several packets */
+    MBX_RNDV_READ, /* rendezvous, the receiver reads (RTS, read, FIN) */
+    MBX_RNDV_DATA, /* rendezvous, the sender streams (RTS, CTS, DATA) */
     MBX_PROTOCOLS
 };
 
 /* mbx_protocol_name - "inline", "short", "bounce", "rndv-read", "rndv-data"; NULL
- * for another number.  Source src/core/protocol.c */
+ * for another number.  Source src/core/send.c */
 MBX_API const char *mbx_protocol_name(enum mbx_protocol protocol);
 
 struct mbx_stats {
     /* matching */
-    uint64_t expected;   /* messages that met a posted receive on arrival */
-    uint64_t unexpected; /* messages that had to be kept */
-    uint64_t cancelled;  /* receives taken back */
-    uint64_t truncated;  /* receives completed with -EMSGSIZE */
+    uint64_t expected;                       /* messages that met a posted receive on arrival */
+    uint64_t unexpected;                     /* messages that had to be kept */
+    uint64_t cancelled;                      /* receives taken back */
+    uint64_t truncated;                      /* receives completed with -EMSGSIZE */
     uint64_t posted_now, posted_max;         /* posted receive queue, all context ids */
     uint64_t unexpected_now, unexpected_max; /* unexpected message queue */
     uint64_t unexpected_bytes_now, unexpected_bytes_max; /* memory that they hold */
     uint64_t searches, search_steps, search_max; /* entries looked at by post, arrive, probe */
-    uint64_t contexts;                       /* context ids in use */
+    uint64_t contexts;                           /* context ids in use */
     /* messages and bytes by protocol */
     uint64_t sent[MBX_PROTOCOLS], sent_bytes[MBX_PROTOCOLS];
     uint64_t received[MBX_PROTOCOLS], received_bytes[MBX_PROTOCOLS];
@@ -443,7 +445,7 @@ struct mbx_protocol_row {
 
 /* mbx_protocol_get - row index (0, 1, ...) of the table for a peer, or for a peer
  * not met yet if peer is MBX_ANY_SOURCE.
- * Returns 0; -ENOENT no more rows; -EINVAL no such peer.  Source src/core/protocol.c */
+ * Returns 0; -ENOENT no more rows; -EINVAL no such peer.  Source src/core/send.c */
 MBX_API int mbx_protocol_get(const struct mbx_ep *ep, uint32_t peer, unsigned index,
                              struct mbx_protocol_row *row);
 

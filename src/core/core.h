@@ -87,12 +87,12 @@ enum request_state {
 };
 
 enum request_flags {
-    REQUEST_SILENT = 1 << 0,  /* no entry on success */
-    REQUEST_MUTE = 1 << 1,    /* no entry ever: inject, discard */
-    REQUEST_SYNC = 1 << 2,    /* send: completes on match */
-    REQUEST_COPIED = 1 << 3,  /* buf is the library's and freed on completion */
-    REQUEST_OWES_FIN = 1 << 4,/* receive: a FIN to `remote` has not left */
-    REQUEST_EXPOSED = 1 << 5, /* send: buf is readable by the peer */
+    REQUEST_SILENT = 1 << 0,   /* no entry on success */
+    REQUEST_MUTE = 1 << 1,     /* no entry ever: inject, discard */
+    REQUEST_SYNC = 1 << 2,     /* send: completes on match */
+    REQUEST_COPIED = 1 << 3,   /* buf is the library's and freed on completion */
+    REQUEST_OWES_FIN = 1 << 4, /* receive: a FIN to `remote` has not left */
+    REQUEST_EXPOSED = 1 << 5,  /* send: buf is readable by the peer */
 };
 
 struct request {
@@ -104,9 +104,9 @@ struct request {
     uint16_t flags;          /* enum request_flags */
     uint32_t peer;           /* of a receive: once matched */
     char *buf;
-    size_t size;    /* of buf */
-    uint64_t done;  /* bytes moved */
-    uint64_t total; /* bytes to move (receive: what fits; DATA: end of the range) */
+    size_t size;           /* of buf */
+    uint64_t done;         /* bytes moved */
+    uint64_t total;        /* bytes to move (receive: what fits; DATA: end of the range) */
     uint64_t remote;       /* the other side's request number */
     uint64_t address, key; /* rendezvous: of the sender's buffer */
     struct mbx_completion completion;
@@ -241,11 +241,6 @@ static inline struct peer *peer_get(const struct mbx_ep *ep, uint32_t number)
 {
     return ep->peers[number];
 }
-
-/* ---- protocol.c ---- */
-
-/* How a message of this size travels to this peer. */
-enum mbx_protocol protocol_choose(const struct mbx_ep *ep, const struct peer *peer, size_t size);
 
 /* ---- eager.c, rndv.c: each step 0 done for now, -EAGAIN no room: call again, or a
  * lasting error of the transport ---- */

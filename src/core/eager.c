@@ -100,9 +100,9 @@ int eager_step(struct mbx_ep *ep, struct request *req)
     int err;
 
     if (req->size + (sync ? sizeof(struct wire_sync) : 0) <= ep->short_max) {
-        err = eager_packet(ep, peer_get(ep, req->peer), status->context_id, status->tag,
-                           status->data, sync ? req->completion.request : 0, req->buf,
-                           req->size);
+        err =
+            eager_packet(ep, peer_get(ep, req->peer), status->context_id, status->tag,
+                         status->data, sync ? req->completion.request : 0, req->buf, req->size);
     } else {
         while ((err = eager_fragment(ep, req)) == 0 && req->done < req->size)
             ;
@@ -178,7 +178,8 @@ int eager_more(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *p
     size_t size = packet->payload_size;
     struct request *req = assembly->request;
 
-    if (packet->body.more.offset != assembly->offset || size > assembly->size - assembly->offset)
+    if (packet->body.more.offset != assembly->offset ||
+        size > assembly->size - assembly->offset)
         return -EPROTO;
     if (req != NULL)
         eager_more_request(req, assembly->offset, packet->payload, size);

@@ -78,7 +78,8 @@ static int peer_know(struct mbx_ep *ep, const struct transport_address *address,
     peer = mem_calloc(1, sizeof *peer);
     if (peer == NULL)
         return -ENOMEM;
-    if (link == NULL && (err = ep->transport->ops->connect(ep->transport, address, &link)) < 0) {
+    if (link == NULL &&
+        (err = ep->transport->ops->connect(ep->transport, address, &link)) < 0) {
         mem_free(peer);
         return err;
     }

@@ -189,7 +189,7 @@ static int progress_busy(struct mbx_ep *ep)
     struct list *node, *next;
     int moved = 0;
 
-    list_for_each_safe(node, next, &ep->busy)
+    list_for_each_safe (node, next, &ep->busy)
         moved += progress_push(ep, container_of(node, struct peer, busy));
     return moved;
 }
@@ -240,8 +240,8 @@ static int progress_until(struct mbx_ep *ep, bool (*is_done)(struct mbx_ep *ep, 
         if (timeout_ns >= 0 && progress_left(timeout_ns, start_ns) == 0)
             return -ETIMEDOUT;
         if (list_is_empty(&ep->reading) && clock_now() - moved_ns >= ep->settings.spin_ns) {
-            int err = ep->transport->ops->wait(ep->transport,
-                                               progress_left(timeout_ns, start_ns));
+            int err =
+                ep->transport->ops->wait(ep->transport, progress_left(timeout_ns, start_ns));
 
             ep->stats.sleeps++;
             if (err == -EINTR)

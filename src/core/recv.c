@@ -9,7 +9,8 @@
 
 int recv_check(const struct mbx_ep *ep, uint32_t source, uint32_t context_id)
 {
-    return (source < ep->peer_count || source == MBX_ANY_SOURCE) && context_id <= MBX_CONTEXT_MAX
+    return (source < ep->peer_count || source == MBX_ANY_SOURCE) &&
+                   context_id <= MBX_CONTEXT_MAX
                ? 0
                : -EINVAL;
 }

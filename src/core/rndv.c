@@ -75,8 +75,8 @@ static size_t rndv_room(const struct mbx_ep *ep, enum wire_type type)
 static int rndv_send_rts(struct mbx_ep *ep, struct request *req)
 {
     struct link *link = peer_get(ep, req->peer)->link;
-    size_t early = min_size(min_size(ep->settings.early_data, rndv_room(ep, WIRE_RTS)),
-                            req->size);
+    size_t early =
+        min_size(min_size(ep->settings.early_data, rndv_room(ep, WIRE_RTS)), req->size);
     struct wire_rts rts = {.sender = req->completion.request, .size = req->size};
     int err;
 
