@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * sizes_test.c - whatever the length and the alignment, what was sent is what is
+ * received, and nothing beside it is touched.
+ */
+#include "world.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+
+enum how { SEND, SSEND, INJECT, HOWS };
+
+#define SMALL_MAX ((size_t)1 << 20)
+
+static size_t largest(void)
+{
+    return (size_t)(world_is_quick() ? 4 : 64) << 20;
+}
+
+/* Starts the message; *request is 0 if there will be no completion. */
+static void start(struct mbx_ep *ep, enum how how, uint32_t peer, const void *data, size_t size,
+                  mbx_request *request)
+{
+    *request = 0;
+    switch (how) {
+    case SEND:
+        assert_int_equal(mbx_send(ep, peer, 7, size, data, size, NULL, request), 0);
+        break;
+    case SSEND:
+        assert_int_equal(mbx_ssend(ep, peer, 7, size, data, size, NULL, request), 0);
+        break;
+    case INJECT: {
+        void *copy = malloc(size + 1);
+
+        memcpy(copy, data, size);
+        assert_int_equal(mbx_inject(ep, peer, 7, size, copy, size, 0), 0);
+        memset(copy, 0, size);
+        free(copy);
+        break;
+    }
+    case HOWS:
+        break;
+    }
+}
+
+struct message {
+    enum how how;
+    uint32_t peer;
+    size_t size;
+    unsigned from_align, to_align;
+    bool is_unexpected;
+};
+
+static void transfer(struct world *w, const struct message *m)
+{
+    const unsigned char *data =
+        world_data((unsigned)(m->size % 64) * 64 + m->from_align, m->size);
+    mbx_request send = 0, recv = 0;
+    struct mbx_completion done;
+    struct world_buffer to;
+    int who = (int)m->peer;
+
+    world_buffer_init(&to, m->size, m->to_align);
+    if (m->is_unexpected) {
+        start(w->eps[0], m->how, m->peer, data, m->size, &send);
+        world_settle(w);
+    }
+    assert_int_equal(mbx_recv(w->eps[who], 0, 7, m->size, 0, to.bytes, m->size, NULL, &recv),
+                     0);
+    if (!m->is_unexpected)
+        start(w->eps[0], m->how, m->peer, data, m->size, &send);
+    world_wait(w, who, recv, &done);
+    assert_int_equal(done.error, 0);
+    assert_int_equal(done.received, m->size);
+    assert_int_equal(done.status.size, m->size);
+    if (send != 0)
+        world_wait_error(w, 0, send, 0);
+    if (memcmp(to.bytes, data, m->size) != 0)
+        fail_msg("%zu bytes from alignment %u to %u arrive changed", m->size, m->from_align,
+                 m->to_align);
+    world_buffer_fini(&to, m->size);
+}
+
+/* In every way that a message of this size can go. */
+static void transfer_size(struct world *w, uint32_t peer, size_t size)
+{
+    struct mbx_limits limits;
+    struct message m = {.peer = peer, .size = size};
+
+    mbx_limits_get(w->eps[0], &limits);
+    if (size > SMALL_MAX) {
+        m.is_unexpected = size % 2 == 1;
+        m.how = size % 4 == 0 ? SSEND : SEND;
+        transfer(w, &m);
+        return;
+    }
+    for (int how = 0; how < HOWS; how++) {
+        if (how == INJECT && size > limits.inject)
+            continue;
+        m.how = (enum how)how;
+        for (int late = 0; late < 2; late++) {
+            m.is_unexpected = late;
+            transfer(w, &m);
+        }
+    }
+}
+
+static void around(struct world *w, uint32_t peer, size_t size)
+{
+    for (int d = -1; d <= 1; d++)
+        if ((size > 0 || d >= 0) && size + (size_t)d <= largest())
+            transfer_size(w, peer, size + (size_t)d);
+}
+
+static void test_thresholds(void **state)
+{
+    struct mbx_protocol_row rows[MBX_PROTOCOLS];
+    struct mbx_limits limits;
+    struct world w;
+
+    world_open(&w, *state, 2, NULL);
+    mbx_limits_get(w.eps[0], &limits);
+    for (uint32_t peer = 0; peer < 2; peer++) {
+        int count = world_protocols(w.eps[0], peer, rows);
+
+        assert_true(count >= 2);
+        assert_int_equal(rows[count - 1].max_size, limits.message);
+        for (int i = 0; i < count - 1; i++)
+            around(&w, peer, rows[i].max_size);
+        around(&w, peer, limits.inject);
+    }
+    world_close(&w);
+}
+
+static void test_powers_of_two(void **state)
+{
+    struct world w;
+
+    world_open(&w, *state, 2, NULL);
+    for (size_t size = 1; size <= largest(); size *= 2)
+        around(&w, 1, size);
+    for (size_t size = 1; size <= SMALL_MAX; size *= 4)
+        around(&w, 0, size);
+    world_close(&w);
+}
+
+static void test_every_small_size(void **state)
+{
+    struct world w;
+
+    world_open(&w, *state, 2, NULL);
+    for (size_t size = 0; size <= (world_is_quick() ? 300 : 1200); size++)
+        transfer(&w, &(struct message){
+                         .how = SEND, .peer = 1, .size = size, .is_unexpected = size % 2});
+    world_close(&w);
+}
+
+static void test_alignments(void **state)
+{
+    static const size_t sizes[] = {1, 7, 8, 31, 64, 65, 200, 1000, 5000, 9000, 20000};
+    unsigned step = world_is_quick() ? 61 : 1;
+    struct world w;
+
+    world_open(&w, *state, 2, NULL);
+    for (size_t i = 0; i < ARRAY_COUNT(sizes); i++)
+        for (unsigned both = 0; both < 64 * 64; both += step)
+            transfer(&w, &(struct message){.how = SEND,
+                                           .peer = 1,
+                                           .size = sizes[i],
+                                           .from_align = both % 64,
+                                           .to_align = both / 64,
+                                           .is_unexpected = both % 3 == 0});
+    world_close(&w);
+}
+
+/* The limit of a message is a limit. */
+static void test_too_long(void **state)
+{
+    struct mbx_limits limits;
+    struct world w;
+    char byte = 0;
+
+    world_open(&w, *state, 2, NULL);
+    mbx_limits_get(w.eps[0], &limits);
+    assert_int_equal(mbx_send(w.eps[0], 1, 7, 0, &byte, limits.message + 1, NULL, NULL),
+                     -EINVAL);
+    assert_int_equal(mbx_inject(w.eps[0], 1, 7, 0, &byte, limits.inject + 1, 0), -EMSGSIZE);
+    world_close(&w);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_thresholds),       cmocka_unit_test(test_powers_of_two),
+        cmocka_unit_test(test_every_small_size), cmocka_unit_test(test_alignments),
+        cmocka_unit_test(test_too_long),
+    };
+
+    return world_main(argc, argv, tests, ARRAY_COUNT(tests));
+}

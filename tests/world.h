@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * world.h - several endpoints in one process, all of them peers.  Test code.
+ *
+ * A test program is a list of cmocka tests, each given a configuration (transport,
+ * faults, limits); world_main() runs them in every configuration, or in those named
+ * on the command line:
+ *
+ *   sizes_test [--quick] [CONFIGURATION...]
+ *
+ * --quick asks for fewer rounds (sanitizers).  Nothing here sleeps or looks at a
+ * clock: waiting is progress of everybody, and what does not come about within
+ * WORLD_IDLE_ROUNDS rounds in which nothing moves has failed.
+ */
+#ifndef TESTS_WORLD_H
+#define TESTS_WORLD_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <matchbox/matchbox.h>
+
+#define WORLD_MAX         4
+#define WORLD_IDLE_ROUNDS 10000
+#define WORLD_PARAMS_MAX  24
+
+struct world_config {
+    const char *name;
+    bool is_shm;
+    bool has_faults;
+    const char *params[6]; /* ends with NULL */
+};
+
+/* Ends with a NULL name. */
+extern const struct world_config world_configs[];
+
+struct world {
+    const struct world_config *config;
+    int count;
+    struct mbx_ep *eps[WORLD_MAX]; /* peer number = index, itself included */
+    uint64_t mem;                  /* as before the opening */
+    int64_t fds, maps;
+};
+
+/* main() of a test program.  `each` are run once per configuration; *state is the
+ * struct world_config. */
+int world_main(int argc, char **argv, const struct CMUnitTest *each, size_t count);
+
+bool world_is_quick(void);
+
+/* Opens count endpoints; `more` ("NAME=VALUE", ends with NULL; or NULL) wins over the
+ * configuration.  Undone by world_close(). */
+void world_open(struct world *w, const struct world_config *config, int count,
+                const char *const *more);
+
+/* Opens one endpoint of this configuration, without peers. */
+struct mbx_ep *world_open_one(const struct world_config *config, const char *const *more);
+
+/* Closes those that are still open, and checks that nothing leaked. */
+void world_close(struct world *w);
+
+/* Closes one of them now. */
+int world_close_one(struct world *w, int who);
+
+/* One round of progress of everybody; how much moved. */
+int world_progress(struct world *w);
+
+/* Rounds until nothing moves any more. */
+void world_settle(struct world *w);
+
+/* Rounds until request of endpoint who is complete. */
+void world_wait(struct world *w, int who, mbx_request request,
+                struct mbx_completion *completion);
+
+/* As world_wait(), and the completion must have this error. */
+void world_wait_error(struct world *w, int who, mbx_request request, int error);
+
+struct mbx_stats world_stats(const struct world *w, int who);
+
+/* Rows of the protocol table towards peer; how many. */
+int world_protocols(struct mbx_ep *ep, uint32_t peer, struct mbx_protocol_row *rows);
+
+/* A size that travels by this protocol from w->eps[0] to w->eps[1], or 0 if none. */
+size_t world_size_of(const struct world *w, enum mbx_protocol protocol);
+
+/* size bytes that differ from place to place; the same for the same seed, never
+ * changed.  size + 4096 <= WORLD_DATA_MAX. */
+#define WORLD_DATA_MAX ((size_t)65 << 20)
+const unsigned char *world_data(unsigned seed, size_t size);
+
+/* A buffer between two guards, at an address with this remainder modulo 64. */
+struct world_buffer {
+    unsigned char *memory, *bytes;
+    size_t size;
+};
+void world_buffer_init(struct world_buffer *b, size_t size, unsigned align);
+/* Have the guards, and the bytes from `used` on, been left alone?  Frees it. */
+void world_buffer_fini(struct world_buffer *b, size_t used);
+
+#endif
