@@ -92,15 +92,16 @@ static bool send_is_valid(const struct mbx_ep *ep, uint32_t peer, uint32_t conte
            (buf != NULL || size == 0) && size <= ep->limits.message;
 }
 
-/* The first packet of req leaves now or when it is its turn. */
-static void send_first(struct mbx_ep *ep, struct peer *peer, struct request *req)
+/* The first packet of req leaves now or when it is its turn.  0, or the peer is known
+ * to be gone. */
+static int send_first(struct mbx_ep *ep, struct peer *peer, struct request *req)
 {
     int err = list_is_empty(&peer->out) ? progress_step(ep, req) : -EAGAIN;
 
-    if (err == -EAGAIN)
-        peer_queue(ep, peer, req);
-    else if (err < 0)
-        request_complete(ep, req, err);
+    if (err != -EAGAIN)
+        return err;
+    peer_queue(ep, peer, req);
+    return 0;
 }
 
 /* The request of a message that is going to leave for peer. */
@@ -132,6 +133,7 @@ static int send_start(struct mbx_ep *ep, uint32_t number, uint32_t context_id, u
 {
     struct request *req;
     struct peer *peer;
+    int err;
 
     if (unlikely(!send_is_valid(ep, number, context_id, buf, size)) ||
         unlikely(options != NULL && (options->flags & ~(unsigned)MBX_SILENT)))
@@ -145,7 +147,9 @@ static int send_start(struct mbx_ep *ep, uint32_t number, uint32_t context_id, u
     req->state = req->protocol <= MBX_BOUNCE ? REQUEST_EAGER : REQUEST_RTS;
     if (request != NULL)
         *request = req->flags & REQUEST_SILENT ? 0 : req->completion.request;
-    send_first(ep, peer, req);
+    err = send_first(ep, peer, req);
+    if (unlikely(err < 0))
+        request_complete(ep, req, err);
     return 0;
 }
 
@@ -170,21 +174,30 @@ static int inject_copy(struct mbx_ep *ep, struct peer *peer, uint32_t context_id
     struct mbx_options options = {.data = data};
     char *copy = mem_alloc(size);
     struct request *req;
+    int err;
 
     if (copy == NULL)
         return -ENOMEM;
     req = send_request(ep, peer, context_id, tag, copy, size, &options);
     if (req == NULL) {
-        mem_free(copy);
-        return -ENOMEM;
+        err = -ENOMEM;
+        goto free_copy;
     }
     if (size != 0)
         memcpy(copy, buf, size);
     req->flags |= REQUEST_MUTE | REQUEST_COPIED;
     req->protocol = size <= ep->inline_max ? MBX_INLINE : MBX_BOUNCE;
     req->state = REQUEST_EAGER;
-    send_first(ep, peer, req);
+    err = send_first(ep, peer, req);
+    if (err < 0)
+        goto drop_request;
     return 0;
+
+drop_request:
+    request_drop(ep, req);
+free_copy:
+    mem_free(copy);
+    return err;
 }
 
 int mbx_inject(struct mbx_ep *ep, uint32_t number, uint32_t context_id, uint64_t tag,
