@@ -61,6 +61,17 @@ static bool is_wanted(const char *name, int argc, char **argv)
     return named == 0;
 }
 
+/* Was the library built with the transport of this configuration? */
+static bool is_built(const struct world_config *config)
+{
+    const char *name, *about;
+
+    for (unsigned i = 0; mbx_transport_get(i, &name, &about) == 0; i++)
+        if (strcmp(config->params[0] + strlen("TRANSPORT="), name) == 0)
+            return true;
+    return false;
+}
+
 static bool is_known(const char *name)
 {
     for (const struct world_config *c = world_configs; c->name != NULL; c++)
@@ -91,7 +102,7 @@ int world_main(int argc, char **argv, const struct CMUnitTest *each, size_t coun
 
     read_arguments(argc, argv);
     for (const struct world_config *c = world_configs; c->name != NULL; c++) {
-        if (!is_wanted(c->name, argc, argv))
+        if (!is_wanted(c->name, argc, argv) || !is_built(c))
             continue;
         memcpy(tests, each, count * sizeof *tests);
         for (size_t i = 0; i < count; i++)

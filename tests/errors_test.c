@@ -1,0 +1,611 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * errors_test.c - every wrong use has its documented answer, and nobody else notices.
+ *
+ * Each test ends with an ordinary exchange between the same endpoints.
+ */
+#include "world.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "base/log.h"
+
+#define CONTEXT 3
+
+/* The world still works: one message each way and one to oneself. */
+static void exchange(struct world *w, int a, int b)
+{
+    const int ways[][2] = {{a, b}, {b, a}, {a, a}};
+
+    for (size_t i = 0; i < ARRAY_COUNT(ways); i++) {
+        int from = ways[i][0], to = ways[i][1];
+        mbx_request send, recv;
+        int sent = 4711 + (int)i, got = 0;
+
+        assert_int_equal(
+            mbx_recv(w->eps[to], (uint32_t)from, 999, 5, 0, &got, sizeof got, NULL, &recv), 0);
+        assert_int_equal(
+            mbx_send(w->eps[from], (uint32_t)to, 999, 5, &sent, sizeof sent, NULL, &send), 0);
+        world_wait_error(w, to, recv, 0);
+        world_wait_error(w, from, send, 0);
+        assert_int_equal(got, sent);
+    }
+}
+
+/* ---- truncation ---- */
+
+static void truncate_one(struct world *w, size_t size, size_t room, bool late, bool sync)
+{
+    const unsigned char *data = world_data(0, size);
+    mbx_request send = 0, recv = 0;
+    struct mbx_completion done;
+    struct world_buffer to;
+
+    world_buffer_init(&to, room, 0);
+    if (!late)
+        assert_int_equal(mbx_recv(w->eps[1], 0, CONTEXT, 1, 0, to.bytes, room, NULL, &recv), 0);
+    assert_int_equal(
+        (sync ? mbx_ssend : mbx_send)(w->eps[0], 1, CONTEXT, 1, data, size, NULL, &send), 0);
+    if (late) {
+        world_settle(w);
+        assert_int_equal(mbx_recv(w->eps[1], 0, CONTEXT, 1, 0, to.bytes, room, NULL, &recv), 0);
+    }
+    world_wait(w, 1, recv, &done);
+    assert_int_equal(done.error, -EMSGSIZE);
+    assert_int_equal(done.received, room);
+    assert_int_equal(done.status.size, size);
+    assert_memory_equal(to.bytes, data, room);
+    world_buffer_fini(&to, room);
+    world_wait_error(w, 0, send, 0);
+}
+
+static void test_truncation(void **state)
+{
+    struct world w;
+    uint64_t truncated = 0;
+
+    world_open(&w, *state, 2, NULL);
+    for (int protocol = 0; protocol < MBX_PROTOCOLS; protocol++) {
+        size_t size = world_size_of(&w, (enum mbx_protocol)protocol);
+        const size_t rooms[] = {size - 1, size / 2, 1, 0};
+
+        for (size_t i = 0; size > 1 && i < ARRAY_COUNT(rooms); i++) {
+            for (int how = 0; how < 4; how++, truncated++)
+                truncate_one(&w, size, rooms[i], how & 1, how & 2);
+        }
+    }
+    assert_int_equal(world_stats(&w, 1).truncated, truncated);
+    assert_true(truncated >= 16);
+    exchange(&w, 0, 1);
+    world_close(&w);
+}
+
+/* ---- arguments ---- */
+
+static void test_wrong_arguments_of_sends(void **state)
+{
+    const struct mbx_options unknown = {.flags = 1u << 7};
+    mbx_request request = 77;
+    struct world w;
+    char byte = 1;
+
+    world_open(&w, *state, 2, NULL);
+    for (int sync = 0; sync < 2; sync++) {
+        int (*send)(struct mbx_ep *, uint32_t, uint32_t, uint64_t, const void *, size_t,
+                    const struct mbx_options *, mbx_request *) = sync ? mbx_ssend : mbx_send;
+
+        assert_int_equal(send(w.eps[0], 2, CONTEXT, 0, &byte, 1, NULL, &request), -EINVAL);
+        assert_int_equal(send(w.eps[0], MBX_ANY_SOURCE, CONTEXT, 0, &byte, 1, NULL, &request),
+                         -EINVAL);
+        assert_int_equal(send(w.eps[0], 1, MBX_CONTEXT_MAX + 1, 0, &byte, 1, NULL, &request),
+                         -EINVAL);
+        assert_int_equal(send(w.eps[0], 1, UINT32_MAX, 0, &byte, 1, NULL, &request), -EINVAL);
+        assert_int_equal(send(w.eps[0], 1, CONTEXT, 0, NULL, 1, NULL, &request), -EINVAL);
+        assert_int_equal(send(w.eps[0], 1, CONTEXT, 0, &byte, 1, &unknown, &request), -EINVAL);
+    }
+    assert_int_equal(mbx_inject(w.eps[0], 2, CONTEXT, 0, &byte, 1, 0), -EINVAL);
+    assert_int_equal(mbx_inject(w.eps[0], 1, MBX_CONTEXT_MAX + 1, 0, &byte, 1, 0), -EINVAL);
+    assert_int_equal(mbx_inject(w.eps[0], 1, CONTEXT, 0, NULL, 1, 0), -EINVAL);
+    assert_int_equal(request, 77);
+    assert_int_equal(world_stats(&w, 0).requests_now, 0);
+    exchange(&w, 0, 1);
+    world_close(&w);
+}
+
+static void test_wrong_arguments_of_receives(void **state)
+{
+    const struct mbx_options unknown = {.flags = 1u << 1};
+    const struct mbx_status before = {.tag = 1234};
+    struct mbx_status status = before;
+    mbx_request request = 77;
+    mbx_message message = 78;
+    struct world w;
+    char byte = 1;
+
+    world_open(&w, *state, 2, NULL);
+    assert_int_equal(mbx_recv(w.eps[0], 2, CONTEXT, 0, 0, &byte, 1, NULL, &request), -EINVAL);
+    assert_int_equal(mbx_recv(w.eps[0], 1, MBX_CONTEXT_MAX + 1, 0, 0, &byte, 1, NULL, &request),
+                     -EINVAL);
+    assert_int_equal(mbx_recv(w.eps[0], 1, CONTEXT, 0, 0, NULL, 1, NULL, &request), -EINVAL);
+    assert_int_equal(mbx_recv(w.eps[0], 1, CONTEXT, 0, 0, &byte, 1, &unknown, &request),
+                     -EINVAL);
+    assert_int_equal(mbx_probe(w.eps[0], 2, CONTEXT, 0, 0, &status), -EINVAL);
+    assert_int_equal(mbx_probe(w.eps[0], 1, UINT32_MAX, 0, 0, &status), -EINVAL);
+    assert_int_equal(mbx_mprobe(w.eps[0], 2, CONTEXT, 0, 0, &status, &message), -EINVAL);
+    assert_int_equal(mbx_mprobe(w.eps[0], 1, UINT32_MAX, 0, 0, &status, &message), -EINVAL);
+    assert_int_equal(mbx_probe(w.eps[0], 1, CONTEXT, 0, 0, &status), 0);
+    assert_int_equal(mbx_mprobe(w.eps[0], 1, CONTEXT, 0, 0, &status, &message), 0);
+    assert_memory_equal(&status, &before, sizeof status);
+    assert_int_equal(request, 77);
+    assert_int_equal(message, 78);
+    assert_int_equal(world_stats(&w, 0).requests_now, 0);
+    assert_int_equal(world_stats(&w, 0).posted_now, 0);
+    exchange(&w, 0, 1);
+    world_close(&w);
+}
+
+static void test_empty_messages_need_no_buffer(void **state)
+{
+    mbx_request send, recv;
+    struct world w;
+
+    world_open(&w, *state, 2, NULL);
+    assert_int_equal(mbx_recv(w.eps[1], 0, CONTEXT, 0, 0, NULL, 0, NULL, &recv), 0);
+    assert_int_equal(mbx_send(w.eps[0], 1, CONTEXT, 0, NULL, 0, NULL, &send), 0);
+    world_wait_error(&w, 1, recv, 0);
+    world_wait_error(&w, 0, send, 0);
+    assert_int_equal(mbx_inject(w.eps[0], 1, CONTEXT, 0, NULL, 0, 0), 0);
+    world_settle(&w);
+    assert_int_equal(mbx_recv(w.eps[1], 0, CONTEXT, 0, 0, NULL, 0, NULL, &recv), 0);
+    world_wait_error(&w, 1, recv, 0);
+    exchange(&w, 0, 1);
+    world_close(&w);
+}
+
+static void test_inject_too_long(void **state)
+{
+    struct mbx_limits limits;
+    struct world w;
+    const void *data;
+
+    world_open(&w, *state, 2, NULL);
+    mbx_limits_get(w.eps[0], &limits);
+    data = world_data(0, limits.inject + 1);
+    assert_int_equal(mbx_inject(w.eps[0], 1, CONTEXT, 0, data, limits.inject + 1, 0),
+                     -EMSGSIZE);
+    world_settle(&w);
+    assert_int_equal(world_stats(&w, 1).unexpected, 0);
+    exchange(&w, 0, 1);
+    world_close(&w);
+}
+
+/* ---- requests that are no more ---- */
+
+static void test_cancelled_twice(void **state)
+{
+    struct mbx_completion done;
+    mbx_request recv;
+    struct world w;
+    char byte;
+
+    world_open(&w, *state, 2, NULL);
+    assert_int_equal(mbx_recv(w.eps[0], 1, CONTEXT, 0, 0, &byte, 1, NULL, &recv), 0);
+    assert_int_equal(mbx_cancel(w.eps[0], recv), 0);
+    assert_int_equal(mbx_cancel(w.eps[0], recv), -EALREADY);
+    assert_int_equal(mbx_poll(w.eps[0], MBX_RECVS, &done, 1), 1);
+    assert_int_equal(done.error, -ECANCELED);
+    assert_int_equal(mbx_cancel(w.eps[0], recv), -ESTALE);
+    assert_int_equal(world_stats(&w, 0).cancelled, 1);
+    exchange(&w, 0, 1);
+    world_close(&w);
+}
+
+static void test_sends_cannot_be_cancelled(void **state)
+{
+    mbx_request send, recv;
+    char byte = 1, got;
+    struct world w;
+
+    world_open(&w, *state, 2, NULL);
+    assert_int_equal(mbx_ssend(w.eps[0], 1, CONTEXT, 0, &byte, 1, NULL, &send), 0);
+    assert_int_equal(mbx_cancel(w.eps[0], send), -EOPNOTSUPP);
+    assert_int_equal(mbx_recv(w.eps[1], 0, CONTEXT, 0, 0, &got, 1, NULL, &recv), 0);
+    world_wait_error(&w, 1, recv, 0);
+    world_wait_error(&w, 0, send, 0);
+    assert_int_equal(mbx_cancel(w.eps[0], send), -ESTALE);
+    exchange(&w, 0, 1);
+    world_close(&w);
+}
+
+static void test_finished_requests_are_stale(void **state)
+{
+    const struct mbx_completion before = {.request = 1234};
+    struct mbx_completion done = before;
+    mbx_request send;
+    struct world w;
+    char byte;
+
+    world_open(&w, *state, 2, NULL);
+    assert_int_equal(mbx_send(w.eps[0], 1, CONTEXT, 0, NULL, 0, NULL, &send), 0);
+    world_wait_error(&w, 0, send, 0);
+    assert_int_equal(mbx_wait(w.eps[0], send, 0, &done), -ESTALE);
+    assert_int_equal(mbx_wait(w.eps[0], send, -1, &done), -ESTALE);
+    assert_int_equal(mbx_test(w.eps[0], send, &done), -ESTALE);
+    assert_int_equal(mbx_cancel(w.eps[0], send), -ESTALE);
+    assert_memory_equal(&done, &before, sizeof done);
+
+    assert_int_equal(mbx_send(w.eps[0], 1, CONTEXT, 0, NULL, 0, NULL, &send), 0);
+    while (mbx_poll(w.eps[0], MBX_SENDS, &done, 1) == 0)
+        world_progress(&w);
+    assert_int_equal(done.request, send);
+    assert_int_equal(mbx_wait(w.eps[0], send, 0, NULL), -ESTALE);
+    for (int i = 0; i < 2; i++) {
+        mbx_request recv;
+
+        assert_int_equal(mbx_recv(w.eps[1], 0, CONTEXT, 0, 0, &byte, 1, NULL, &recv), 0);
+        world_wait_error(&w, 1, recv, 0);
+    }
+    exchange(&w, 0, 1);
+    world_close(&w);
+}
+
+static void test_forged_handles_are_stale(void **state)
+{
+    mbx_request recv;
+    struct world w;
+    char byte;
+
+    world_open(&w, *state, 2, NULL);
+    assert_int_equal(mbx_recv(w.eps[0], 1, CONTEXT, 0, 0, &byte, 1, NULL, &recv), 0);
+    for (unsigned bit = 0; bit <= 64; bit++) {
+        const mbx_request forged[] = {bit < 64 ? recv ^ UINT64_C(1) << bit : 0,
+                                      bit < 64 ? UINT64_C(1) << bit : UINT64_MAX,
+                                      bit < 64 ? UINT64_MAX >> bit : 1};
+
+        for (size_t i = 0; i < ARRAY_COUNT(forged); i++) {
+            if (forged[i] == recv)
+                continue;
+            assert_int_equal(mbx_test(w.eps[0], forged[i], NULL), -ESTALE);
+            assert_int_equal(mbx_wait(w.eps[0], forged[i], 0, NULL), -ESTALE);
+            assert_int_equal(mbx_cancel(w.eps[0], forged[i]), -ESTALE);
+            assert_int_equal(mbx_mrecv(w.eps[0], forged[i], &byte, 1, NULL, NULL), -ESTALE);
+            assert_int_equal(mbx_discard(w.eps[0], forged[i]), -ESTALE);
+        }
+    }
+    assert_int_equal(mbx_test(w.eps[0], recv, NULL), 0);
+    assert_int_equal(mbx_cancel(w.eps[0], recv), 0);
+    world_wait_error(&w, 0, recv, -ECANCELED);
+    exchange(&w, 0, 1);
+    world_close(&w);
+}
+
+/* A matched message goes to one receive; one that is only queued has no handle. */
+static void test_messages_are_received_once(void **state)
+{
+    struct mbx_status status;
+    mbx_message message;
+    mbx_request recv;
+    struct world w;
+    int value = 5;
+
+    world_open(&w, *state, 2, NULL);
+    for (int round = 0; round < 2; round++) {
+        assert_int_equal(mbx_inject(w.eps[0], 1, CONTEXT, 0, &value, sizeof value, 0), 0);
+        world_settle(&w);
+        assert_int_equal(mbx_mprobe(w.eps[1], 0, CONTEXT, 0, 0, &status, &message), 1);
+        assert_int_equal(mbx_mrecv(w.eps[1], message, NULL, 1, NULL, &recv), -EINVAL);
+        if (round == 0) {
+            assert_int_equal(mbx_mrecv(w.eps[1], message, &value, sizeof value, NULL, &recv),
+                             0);
+            world_wait_error(&w, 1, recv, 0);
+        } else {
+            assert_int_equal(mbx_discard(w.eps[1], message), 0);
+        }
+        assert_int_equal(mbx_mrecv(w.eps[1], message, &value, sizeof value, NULL, &recv),
+                         -ESTALE);
+        assert_int_equal(mbx_discard(w.eps[1], message), -ESTALE);
+    }
+    exchange(&w, 0, 1);
+    world_close(&w);
+}
+
+static void test_poll_misused(void **state)
+{
+    struct mbx_completion done[2];
+    struct world w;
+
+    world_open(&w, *state, 2, NULL);
+    assert_int_equal(mbx_poll(w.eps[0], 0, done, 2), -EINVAL);
+    assert_int_equal(mbx_poll(w.eps[0], 1u << 5, done, 2), -EINVAL);
+    assert_int_equal(mbx_poll(w.eps[0], MBX_SENDS | 1u << 5, done, 2), -EINVAL);
+    assert_int_equal(mbx_poll(w.eps[0], MBX_SENDS, NULL, 2), -EINVAL);
+    assert_int_equal(mbx_poll(w.eps[0], MBX_SENDS, done, 0), 0);
+    assert_int_equal(mbx_poll(w.eps[0], MBX_SENDS, done, -3), 0);
+    assert_int_equal(mbx_wait_any(w.eps[0], 0, 0), -EINVAL);
+    assert_int_equal(mbx_wait_any(w.eps[0], 1u << 5, 0), -EINVAL);
+    exchange(&w, 0, 1);
+    world_close(&w);
+}
+
+static void test_timeouts(void **state)
+{
+    static const int64_t timeouts[] = {0, 1, 1000, 2000000};
+    mbx_request recv, send;
+    struct world w;
+    char byte = 0, got;
+
+    world_open(&w, *state, 2, NULL);
+    assert_int_equal(mbx_recv(w.eps[0], 1, CONTEXT, 0, 0, &got, 1, NULL, &recv), 0);
+    for (size_t i = 0; i < ARRAY_COUNT(timeouts); i++) {
+        assert_int_equal(mbx_wait(w.eps[0], recv, timeouts[i], NULL), -ETIMEDOUT);
+        assert_int_equal(mbx_wait_any(w.eps[0], MBX_RECVS, timeouts[i]), -ETIMEDOUT);
+        assert_int_equal(mbx_wait_any(w.eps[0], MBX_SENDS | MBX_RECVS, timeouts[i]),
+                         -ETIMEDOUT);
+    }
+    assert_int_equal(mbx_send(w.eps[1], 0, CONTEXT, 0, &byte, 1, NULL, &send), 0);
+    world_settle(&w);
+    assert_int_equal(mbx_wait_any(w.eps[0], MBX_RECVS, 0), 0);
+    assert_int_equal(mbx_wait_any(w.eps[0], MBX_SENDS, 0), -ETIMEDOUT);
+    assert_int_equal(mbx_wait(w.eps[0], recv, 0, NULL), 0);
+    assert_int_equal(mbx_wait(w.eps[1], send, 0, NULL), 0);
+    exchange(&w, 0, 1);
+    world_close(&w);
+}
+
+/* ---- peers ---- */
+
+/* One message of each protocol to a closed peer, by every call. */
+static void send_to_closed(struct world *w, struct mbx_ep *ep, uint32_t peer)
+{
+    for (int protocol = 0; protocol < MBX_PROTOCOLS; protocol++) {
+        size_t size = world_size_of(w, (enum mbx_protocol)protocol);
+
+        for (int sync = 0; sync < 2; sync++) {
+            struct mbx_completion done = {.error = 0};
+            const void *data = world_data(0, size);
+            mbx_request send;
+
+            assert_int_equal(
+                (sync ? mbx_ssend : mbx_send)(ep, peer, CONTEXT, 1, data, size, NULL, &send),
+                0);
+            for (int idle = 0; mbx_test(ep, send, &done) == 0; idle++)
+                assert_true(idle < WORLD_IDLE_ROUNDS);
+            assert_true(done.error == -ENOTCONN || done.error == -EHOSTUNREACH);
+            assert_int_equal(done.kind, MBX_SENDS);
+            assert_int_equal(done.status.source, peer);
+        }
+    }
+}
+
+static void test_sends_to_a_closed_peer_fail(void **state)
+{
+    struct mbx_options silent = {.flags = MBX_SILENT};
+    struct mbx_completion done;
+    struct world w;
+    char byte = 1;
+
+    world_open(&w, *state, 3, NULL);
+    exchange(&w, 0, 2);
+    assert_int_equal(world_close_one(&w, 2), 0);
+    send_to_closed(&w, w.eps[0], 2); /* met before */
+    send_to_closed(&w, w.eps[1], 2); /* never met */
+
+    silent.user = &silent;
+    /* an error of a silent send is told */
+    assert_int_equal(mbx_send(w.eps[0], 2, CONTEXT, 1, &byte, 1, &silent, NULL), 0);
+    while (mbx_poll(w.eps[0], MBX_SENDS, &done, 1) == 0)
+        mbx_progress(w.eps[0]);
+    assert_int_equal(done.error, -ENOTCONN);
+    assert_ptr_equal(done.user, &silent);
+    assert_int_equal(world_stats(&w, 0).requests_now, 0);
+    exchange(&w, 0, 1);
+    world_close(&w);
+}
+
+static void test_injects_to_a_closed_peer_fail(void **state)
+{
+    struct mbx_limits limits;
+    struct world w;
+    const void *data = world_data(0, (size_t)1 << 20);
+    uint64_t errors;
+
+    world_open(&w, *state, 3, NULL);
+    exchange(&w, 0, 2);
+    mbx_limits_get(w.eps[0], &limits);
+    world_close_one(&w, 2);
+    for (int i = 0; i < 2; i++) {
+        /* told by the call if it tried at once, else logged and counted */
+        int err = mbx_inject(w.eps[0], 2, CONTEXT, 0, data, i == 0 ? 1 : limits.inject, 0);
+
+        if (!w.config->has_faults)
+            assert_int_equal(err, -ENOTCONN);
+        world_settle(&w);
+        errors = world_stats(&w, 0).send_errors;
+        assert_true(err == -ENOTCONN || (err == 0 && errors > 0));
+    }
+    assert_int_equal(world_stats(&w, 0).requests_now, 0);
+    exchange(&w, 0, 1);
+    world_close(&w);
+}
+
+/* What a peer sent before it closed still arrives, though nobody looked until then. */
+static void test_messages_outlive_their_sender(void **state)
+{
+    struct mbx_completion done;
+    mbx_request recv;
+    struct world w;
+    int sent = 100, got = 0;
+
+    world_open(&w, *state, 3, NULL);
+    assert_int_equal(mbx_inject(w.eps[2], 0, CONTEXT, 1, &sent, sizeof sent, 6), 0);
+    assert_int_equal(world_close_one(&w, 2), 0);
+    assert_int_equal(mbx_recv(w.eps[0], 2, CONTEXT, 1, 0, &got, sizeof got, NULL, &recv), 0);
+    world_wait(&w, 0, recv, &done);
+    assert_int_equal(done.error, 0);
+    assert_int_equal(done.status.data, 6);
+    assert_int_equal(got, sent);
+    exchange(&w, 0, 1);
+    world_close(&w);
+}
+
+static void test_an_address_has_one_number(void **state)
+{
+    struct mbx_address address, same;
+    struct world w;
+    uint32_t number = 55;
+    char text[2 * MBX_ADDRESS_SIZE + 1], tiny[5];
+
+    world_open(&w, *state, 3, NULL);
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_int_equal(mbx_address_get(w.eps[i], &address), 0);
+        assert_int_equal(mbx_peer_add(w.eps[0], &address, &number), 0);
+        assert_int_equal(number, i);
+        assert_int_equal(mbx_peer_address(w.eps[0], i, &same), 0);
+        assert_memory_equal(&address, &same, sizeof same);
+    }
+    assert_int_equal(mbx_peer_address(w.eps[0], 3, &same), -EINVAL);
+    assert_ptr_equal(mbx_address_text(&address, text, sizeof text), text);
+    assert_int_equal(strlen(text), 2 * MBX_ADDRESS_SIZE);
+    assert_int_equal(strlen(mbx_address_text(&address, tiny, sizeof tiny)), 4);
+    assert_memory_equal(tiny, text, 4);
+    assert_int_equal(world_stats(&w, 0).peers, 3);
+    exchange(&w, 0, 1);
+    world_close(&w);
+}
+
+static void test_malformed_addresses(void **state)
+{
+    struct mbx_address address;
+    uint32_t number = 55;
+    struct world w;
+
+    world_open(&w, *state, 2, NULL);
+    memset(&address, 0, sizeof address);
+    assert_int_equal(mbx_peer_add(w.eps[0], &address, &number), -EINVAL);
+    memset(&address, 0xff, sizeof address);
+    assert_int_equal(mbx_peer_add(w.eps[0], &address, &number), -EINVAL);
+    mbx_address_get(w.eps[1], &address);
+    address.bytes[0] ^= 0x40;
+    assert_int_equal(mbx_peer_add(w.eps[0], &address, &number), -EINVAL);
+    assert_int_equal(number, 55);
+    assert_int_equal(world_stats(&w, 0).peers, 2);
+    exchange(&w, 0, 1);
+    world_close(&w);
+}
+
+/* The address of an endpoint that is no more: known only by sending. */
+static void test_sends_to_nobody_fail(void **state)
+{
+    struct mbx_address address;
+    struct world w;
+    uint32_t number;
+    struct mbx_ep *gone;
+
+    world_open(&w, *state, 2, NULL);
+    gone = world_open_one(*state, NULL);
+    mbx_address_get(gone, &address);
+    mbx_close(gone);
+    assert_int_equal(mbx_peer_add(w.eps[0], &address, &number), 0);
+    assert_int_equal(number, 2);
+    send_to_closed(&w, w.eps[0], number);
+    exchange(&w, 0, 1);
+    world_close(&w);
+}
+
+/* ---- parameters ---- */
+
+static char last_line[256];
+
+static void keep_line(void *arg, enum log_level level, const char *text)
+{
+    (void)arg;
+    (void)level;
+    snprintf(last_line, sizeof last_line, "%s", text);
+}
+
+static void test_wrong_parameters_are_named(void **state)
+{
+    static const char *const wrong[][2] = {
+        {"EAGER_LIMITS=1", "EAGER_LIMITS"}, {"EAGER_LIMIT=1X", "1X"},
+        {"EAGER_LIMIT=", "EAGER_LIMIT"},    {"EAGER_LIMIT=2G", "2G"},
+        {"TRANSPORT=pigeon", "pigeon"},     {"SPIN=5", "SPIN"},
+        {"SHM_ATTACH=maybe", "maybe"},      {"REQUESTS=0", "REQUESTS"},
+        {"LOOP_DEPTH", "LOOP_DEPTH"},
+    };
+    struct mbx_ep *ep = NULL;
+    struct world w;
+
+    world_open(&w, *state, 2, NULL);
+    log_set_sink(keep_line, NULL);
+    for (size_t i = 0; i < ARRAY_COUNT(wrong); i++) {
+        const char *const params[] = {wrong[i][0], NULL};
+        struct mbx_config config = {.params = params};
+
+        last_line[0] = '\0';
+        assert_int_equal(mbx_open(&config, &ep), -EINVAL);
+        if (strstr(last_line, wrong[i][1]) == NULL)
+            fail_msg("%s: the log does not name it: %s", wrong[i][0], last_line);
+    }
+    setenv("MBX_NONSENSE", "1", 1);
+    assert_int_equal(mbx_open(NULL, &ep), -EINVAL);
+    assert_non_null(strstr(last_line, "MBX_NONSENSE"));
+    unsetenv("MBX_NONSENSE");
+    log_set_sink(NULL, NULL);
+    assert_null(ep);
+    exchange(&w, 0, 1);
+    world_close(&w);
+}
+
+/* No request left is an error of the call; one completion later there is one. */
+static void test_requests_run_out(void **state)
+{
+    static const char *const few[] = {"REQUESTS=2", NULL};
+    mbx_request recv[3] = {0};
+    struct world w;
+    char byte;
+
+    world_open(&w, *state, 2, few);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(mbx_recv(w.eps[0], 1, CONTEXT, 0, 0, &byte, 1, NULL, &recv[i]), 0);
+    assert_int_equal(mbx_recv(w.eps[0], 1, CONTEXT, 0, 0, &byte, 1, NULL, &recv[2]), -ENOMEM);
+    assert_int_equal(mbx_send(w.eps[0], 1, CONTEXT, 0, &byte, 1, NULL, &recv[2]), -ENOMEM);
+    assert_int_equal(recv[2], 0);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(mbx_cancel(w.eps[0], recv[i]), 0);
+        world_wait_error(&w, 0, recv[i], -ECANCELED);
+    }
+    exchange(&w, 0, 1);
+    world_close(&w);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_truncation),
+        cmocka_unit_test(test_wrong_arguments_of_sends),
+        cmocka_unit_test(test_wrong_arguments_of_receives),
+        cmocka_unit_test(test_empty_messages_need_no_buffer),
+        cmocka_unit_test(test_inject_too_long),
+        cmocka_unit_test(test_cancelled_twice),
+        cmocka_unit_test(test_sends_cannot_be_cancelled),
+        cmocka_unit_test(test_finished_requests_are_stale),
+        cmocka_unit_test(test_forged_handles_are_stale),
+        cmocka_unit_test(test_messages_are_received_once),
+        cmocka_unit_test(test_poll_misused),
+        cmocka_unit_test(test_timeouts),
+        cmocka_unit_test(test_sends_to_a_closed_peer_fail),
+        cmocka_unit_test(test_injects_to_a_closed_peer_fail),
+        cmocka_unit_test(test_messages_outlive_their_sender),
+        cmocka_unit_test(test_an_address_has_one_number),
+        cmocka_unit_test(test_malformed_addresses),
+        cmocka_unit_test(test_sends_to_nobody_fail),
+        cmocka_unit_test(test_wrong_parameters_are_named),
+        cmocka_unit_test(test_requests_run_out),
+    };
+
+    return world_main(argc, argv, tests, ARRAY_COUNT(tests));
+}
