@@ -122,7 +122,7 @@ static void endpoint_free_request(void *arg, void *object)
     struct request *req = object;
 
     (void)arg;
-    if ((req->flags & REQUEST_COPIED) && req->state == REQUEST_EAGER)
+    if (req->flags & REQUEST_COPIED)
         mem_free(req->buf);
 }
 

@@ -51,19 +51,25 @@ static void request_release(struct mbx_ep *ep, struct request *req)
         pool_give(&ep->requests, req);
 }
 
+/* The buffer of a send is no longer the peer's, or no longer ours. */
+static void request_return_buffer(struct mbx_ep *ep, struct request *req)
+{
+    struct link *link = peer_get(ep, req->peer)->link;
+
+    if (req->flags & REQUEST_EXPOSED)
+        link->transport->ops->unexpose(link, req->address, req->key);
+    if (req->flags & REQUEST_COPIED)
+        mem_free(req->buf);
+    req->flags &= (uint16_t) ~(REQUEST_EXPOSED | REQUEST_COPIED);
+}
+
 void request_complete(struct mbx_ep *ep, struct request *req, int error)
 {
     assert(req->state != REQUEST_COMPLETE && req->state != REQUEST_LINGER);
     req->state = REQUEST_COMPLETE;
     req->completion.error = error;
-    if (unlikely(req->flags & REQUEST_EXPOSED)) {
-        struct link *link = peer_get(ep, req->peer)->link;
-
-        req->flags &= (uint16_t)~REQUEST_EXPOSED;
-        link->transport->ops->unexpose(link, req->address, req->key);
-    }
-    if (unlikely(req->flags & REQUEST_COPIED))
-        mem_free(req->buf);
+    if (unlikely(req->flags & (REQUEST_EXPOSED | REQUEST_COPIED)))
+        request_return_buffer(ep, req);
     if (unlikely(error != 0) && request_is_send(req)) {
         ep->stats.send_errors++;
         if (req->flags & REQUEST_MUTE)
