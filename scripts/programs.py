@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The MPI programs that the demonstration and the soak run, and their own verdicts."""
+import os
+import signal
+import subprocess
+import time
+
+LIMIT_S = 120  # no program here needs half of it
+
+# Open MPI's own shared memory, as a user would get it.
+OB1 = ["--mca", "pml", "ob1", "--mca", "btl", "self,vader"]
+NETPIPE = ["NPopenmpi", "-p", "0", "-n", "200", "-u", "4194304"]
+
+
+class Failed(Exception):
+    pass
+
+
+def say(text):
+    print(text, flush=True)
+
+
+def environment(stats):
+    env = dict(os.environ, MBX_STATS_FILE=stats)
+    if os.geteuid() == 0:  # Open MPI asks twice
+        env["OMPI_ALLOW_RUN_AS_ROOT"] = env["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] = "1"
+    # ranks that share a core (four on two) must give it away while they poll
+    env.setdefault("OMPI_MCA_hwloc_base_binding_policy", "core:overload-allowed")
+    return env
+
+
+def run(name, command, where, stats):
+    """Runs command in folder `where`; its output goes to where/output.  Seconds."""
+    os.makedirs(where, exist_ok=True)
+    log = os.path.join(where, "output")
+    start = time.monotonic()
+    with open(log, "w") as out:
+        process = subprocess.Popen(command, cwd=where, env=environment(stats), stdout=out,
+                                   stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+                                   start_new_session=True)
+        try:
+            status = process.wait(LIMIT_S)
+        except BaseException as end:
+            os.killpg(process.pid, signal.SIGTERM)
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+            if isinstance(end, subprocess.TimeoutExpired):
+                raise Failed(f"{name} did not finish in {LIMIT_S} s; its output is in {log}")
+            raise
+    if status != 0:
+        with open(log) as out:
+            tail = "".join(out.readlines()[-15:])
+        raise Failed(f"{name} ended with status {status}; its output is in {log}:\n{tail}")
+    return time.monotonic() - start
+
+
+def mpiexec(ranks):
+    return ["mpiexec", "-n", str(ranks), "--oversubscribe"]
+
+
+def netpipe(where):
+    """size -> (half round trip in us, MB/s)"""
+    rows = {}
+    with open(os.path.join(where, "np.out")) as lines:
+        for line in lines:
+            size, megabits, seconds = line.split()
+            rows[int(size)] = (float(seconds) * 1e6, float(megabits) * 1048576 / 8e6)
+    for size in (8, 1048576):
+        if size not in rows:
+            raise Failed(f"NetPIPE measured no {size} bytes; see {where}/np.out")
+    return rows
+
+
+def hpcc(where):
+    """hpcc's own verdict and the figures about communication."""
+    path = os.path.join(where, "hpccoutf.txt")
+    with open(path) as lines:
+        text = lines.read()
+    values = dict(line.split("=", 1) for line in text.splitlines()
+                  if "=" in line and " " not in line)
+    failed = text.count("FAILED") + sum(
+        int(line.split()[0]) for line in text.splitlines() if "completed and failed" in line)
+    passed = text.count("PASSED") + text.count("(passed)")
+    if values.get("Success") != "1" or failed:
+        raise Failed(f"hpcc found wrong results; see {path}")
+    return {"verdict": f"Success=1, {passed} checks passed, {failed} failed",
+            "latency": float(values["AvgPingPongLatency_usec"]),
+            "bandwidth": float(values["AvgPingPongBandwidth_GBytes"])}
+
+
+# How hpcc arranges its ranks: rows and columns.
+HPCC_GRIDS = {1: (1, 1), 2: (1, 2), 3: (1, 3), 4: (2, 2), 8: (2, 4)}
+
+
+def hpcc_input(where, ranks, size=1000):
+    """A problem of size x size."""
+    rows, columns = HPCC_GRIDS[ranks]
+    os.makedirs(where, exist_ok=True)
+    with open(os.path.join(where, "hpccinf.txt"), "w") as out:
+        out.write("HPLinpack benchmark input file\nsmall, for a demonstration\n"
+                  f"HPL.out\n8 device\n1 problem sizes\n{size} Ns\n1 NBs\n80 NBs\n"
+                  f"0 PMAP\n1 grids\n{rows} Ps\n{columns} Qs\n16.0 threshold\n1 PFACTs\n2\n"
+                  "1 NBMINs\n4\n1 NDIVs\n2\n1 RFACTs\n1\n1 BCASTs\n1\n1 DEPTHs\n1\n"
+                  "2 SWAP\n64 swapping threshold\n0 L1\n0 U\n1 Equilibration\n"
+                  "8 alignment\n(separator)\n0 more PTRANS sizes\n1200\n"
+                  "0 more PTRANS blocks\n40\n")
