@@ -41,16 +41,14 @@ static int context_grow(struct mbx_ep *ep)
 
 struct context *context_find(const struct mbx_ep *ep, uint32_t id)
 {
-    if (likely(ep->context_last != NULL && ep->context_last->id == id))
-        return ep->context_last;
     return ep->context_slots != 0 ? *context_slot(ep->contexts, ep->context_slots, id) : NULL;
 }
 
-struct context *context_get(struct mbx_ep *ep, uint32_t id)
+struct context *context_make(struct mbx_ep *ep, uint32_t id)
 {
     struct context *context = context_find(ep, id);
 
-    if (likely(context != NULL)) {
+    if (context != NULL) {
         ep->context_last = context;
         return context;
     }

@@ -224,10 +224,17 @@ void message_drop(struct mbx_ep *ep, struct message *message);
 /* ---- context.c ---- */
 
 /* The engine of a context id, made on first use; NULL: no memory. */
-struct context *context_get(struct mbx_ep *ep, uint32_t id);
+struct context *context_make(struct mbx_ep *ep, uint32_t id);
 /* The same, or NULL if there is none yet. */
 struct context *context_find(const struct mbx_ep *ep, uint32_t id);
 void context_fini(struct mbx_ep *ep);
+
+static inline struct context *context_get(struct mbx_ep *ep, uint32_t id)
+{
+    struct context *last = ep->context_last;
+
+    return likely(last != NULL && last->id == id) ? last : context_make(ep, id);
+}
 
 /* ---- peer.c ---- */
 
