@@ -1,0 +1,459 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * av.c - the address vector: fi_addr_t -> address -> peer number, and back.
+ *
+ *   fi_addr --entries--> address --mbx_peer_add--> peer     prov_av_resolve
+ *   fi_addr <--hash----- address <--mbx_peer_address-- peer prov_av_find
+ *
+ * Both ways end in a cache of the endpoint (ep->peers, ep->addrs), so an operation
+ * comes here once per address.  A fi_addr is an index for both types of vector.
+ *
+ * A message that arrived before its sender was inserted still meets a directed
+ * receive posted after the insertion: Matchbox numbered the sender when it arrived,
+ * and mbx_peer_add() gives that number for its address.
+ *
+ * Invariants
+ *   I1  ep->addrs[p] = a implies ep->peers[a] = p: so fi_av_remove() finds all that
+ *       an endpoint remembers of a through ep->peers[a]
+ *   I2  only the endpoint's own thread (or lock) moves the caches; fi_av_remove() may
+ *       reset entries from another thread.  Both hold the vector's lock, and entries
+ *       are atomic because the endpoint reads them without it.
+ */
+#include "provider/provider.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define AV_FIRST_CAPACITY 16
+
+static struct prov_av *av_of(struct fid_av *fid)
+{
+    return container_of(fid, struct prov_av, fid);
+}
+
+/* ---- the table ------------------------------------------------------------------ */
+
+static uint32_t *av_head(const struct prov_av *av, const struct mbx_address *address)
+{
+    uint64_t hash = 0, word;
+
+    for (size_t i = 0; i < sizeof address->bytes; i += sizeof word) {
+        memcpy(&word, &address->bytes[i], sizeof word);
+        hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+        hash ^= hash >> 32;
+    }
+    return &av->heads[hash & (av->hash_size - 1)];
+}
+
+/* Behind those of the same hash: equal addresses stay in order of insertion. */
+static void av_link(struct prov_av *av, uint32_t index)
+{
+    uint32_t *at = av_head(av, &av->entries[index].address);
+
+    while (*at != PROV_AV_NONE)
+        at = &av->entries[*at].next;
+    av->entries[index].next = PROV_AV_NONE;
+    *at = index;
+}
+
+static void av_unlink(struct prov_av *av, uint32_t index)
+{
+    uint32_t *at = av_head(av, &av->entries[index].address);
+
+    while (*at != index)
+        at = &av->entries[*at].next;
+    *at = av->entries[index].next;
+}
+
+static void av_rehash(struct prov_av *av, uint32_t *heads, uint32_t size)
+{
+    free(av->heads);
+    av->heads = heads;
+    av->hash_size = size;
+    memset(heads, 0xff, size * sizeof *heads); /* PROV_AV_NONE */
+    for (uint32_t i = 0; i < av->count; i++)
+        if (av->entries[i].used)
+            av_link(av, i);
+}
+
+/* Room for one more entry at the end. */
+static int av_grow(struct prov_av *av, uint32_t capacity)
+{
+    struct prov_av_entry *entries;
+    uint32_t *heads;
+
+    if (capacity <= av->capacity || capacity > UINT32_C(1) << 30)
+        return -FI_ENOMEM;
+    heads = malloc(capacity * sizeof *heads);
+    if (heads == NULL)
+        return -FI_ENOMEM;
+    entries = realloc(av->entries, capacity * sizeof *entries);
+    if (entries == NULL) {
+        free(heads);
+        return -FI_ENOMEM;
+    }
+    av->entries = entries;
+    av->capacity = capacity;
+    av_rehash(av, heads, capacity);
+    return 0;
+}
+
+static int av_add(struct prov_av *av, const struct mbx_address *address, fi_addr_t *addr)
+{
+    uint32_t index = av->free;
+    int err;
+
+    if (index != PROV_AV_NONE) {
+        av->free = av->entries[index].next;
+    } else {
+        if (av->count == av->capacity && (err = av_grow(av, av->capacity * 2)) < 0)
+            return err;
+        index = av->count++;
+    }
+    av->entries[index].address = *address;
+    av->entries[index].used = true;
+    av_link(av, index);
+    *addr = index;
+    return 0;
+}
+
+static bool av_has(const struct prov_av *av, fi_addr_t addr)
+{
+    return addr < av->count && av->entries[addr].used;
+}
+
+/* ---- the endpoints' caches --------------------------------------------------------- */
+
+static void ep_forget(struct prov_ep *ep, fi_addr_t addr)
+{
+    uint32_t peer;
+
+    if (addr >= ep->peer_limit)
+        return;
+    peer = atomic_exchange_explicit(&ep->peers[addr], PROV_PEER_UNKNOWN, memory_order_relaxed);
+    if (peer < ep->addr_limit &&
+        atomic_load_explicit(&ep->addrs[peer], memory_order_relaxed) == addr)
+        atomic_store_explicit(&ep->addrs[peer], FI_ADDR_NOTAVAIL, memory_order_relaxed);
+}
+
+static int ep_peers_grow(struct prov_ep *ep, uint64_t limit)
+{
+    _Atomic uint32_t *peers = realloc(ep->peers, limit * sizeof *peers);
+
+    if (peers == NULL)
+        return -FI_ENOMEM;
+    for (uint64_t i = ep->peer_limit; i < limit; i++)
+        atomic_init(&peers[i], PROV_PEER_UNKNOWN);
+    ep->peers = peers;
+    ep->peer_limit = limit;
+    return 0;
+}
+
+static int ep_addrs_grow(struct prov_ep *ep, uint32_t limit)
+{
+    _Atomic fi_addr_t *addrs = realloc(ep->addrs, limit * sizeof *addrs);
+
+    if (addrs == NULL)
+        return -FI_ENOMEM;
+    for (uint32_t i = ep->addr_limit; i < limit; i++)
+        atomic_init(&addrs[i], FI_ADDR_NOTAVAIL);
+    ep->addrs = addrs;
+    ep->addr_limit = limit;
+    return 0;
+}
+
+static int resolve_locked(struct prov_ep *ep, fi_addr_t addr, uint32_t *peer)
+{
+    struct prov_av *av = ep->av;
+    uint32_t number;
+    int err;
+
+    if (!av_has(av, addr))
+        return -FI_EINVAL;
+    if (addr >= ep->peer_limit && (err = ep_peers_grow(ep, av->capacity)) < 0)
+        return err;
+    err = mbx_peer_add(ep->mbx, &av->entries[addr].address, &number);
+    if (err < 0)
+        return err;
+    atomic_store_explicit(&ep->peers[addr], number, memory_order_relaxed);
+    *peer = number;
+    return 0;
+}
+
+int prov_av_resolve(struct prov_ep *ep, fi_addr_t addr, uint32_t *peer)
+{
+    int err;
+
+    if (ep->av == NULL)
+        return -FI_ENOAV;
+    pthread_mutex_lock(&ep->av->lock);
+    err = resolve_locked(ep, addr, peer);
+    pthread_mutex_unlock(&ep->av->lock);
+    return err;
+}
+
+static fi_addr_t find_locked(struct prov_ep *ep, uint32_t peer)
+{
+    struct prov_av *av = ep->av;
+    struct mbx_address address;
+    uint32_t index, same;
+
+    if (mbx_peer_address(ep->mbx, peer, &address) < 0)
+        return FI_ADDR_NOTAVAIL;
+    for (index = *av_head(av, &address); index != PROV_AV_NONE; index = av->entries[index].next)
+        if (memcmp(&av->entries[index].address, &address, sizeof address) == 0)
+            break;
+    if (index == PROV_AV_NONE)
+        return FI_ADDR_NOTAVAIL;
+    if ((peer < ep->addr_limit || ep_addrs_grow(ep, (peer | 15) * 2) == 0) &&
+        resolve_locked(ep, index, &same) == 0)
+        atomic_store_explicit(&ep->addrs[peer], index, memory_order_relaxed);
+    return index;
+}
+
+fi_addr_t prov_av_find(struct prov_ep *ep, uint32_t peer)
+{
+    fi_addr_t addr = FI_ADDR_NOTAVAIL;
+
+    if (peer < ep->addr_limit)
+        addr = atomic_load_explicit(&ep->addrs[peer], memory_order_relaxed);
+    if (addr != FI_ADDR_NOTAVAIL || ep->av == NULL)
+        return addr;
+    pthread_mutex_lock(&ep->av->lock);
+    addr = find_locked(ep, peer);
+    pthread_mutex_unlock(&ep->av->lock);
+    return addr;
+}
+
+void prov_av_attach(struct prov_av *av, struct prov_ep *ep)
+{
+    pthread_mutex_lock(&av->lock);
+    ep->av = av;
+    ep->av_next = av->eps;
+    av->eps = ep;
+    pthread_mutex_unlock(&av->lock);
+    atomic_fetch_add(&av->users, 1);
+}
+
+void prov_av_detach(struct prov_av *av, struct prov_ep *ep)
+{
+    struct prov_ep **at = &av->eps;
+
+    pthread_mutex_lock(&av->lock);
+    while (*at != ep)
+        at = &(*at)->av_next;
+    *at = ep->av_next;
+    pthread_mutex_unlock(&av->lock);
+    atomic_fetch_sub(&av->users, 1);
+}
+
+/* ---- operations of the client -------------------------------------------------------- */
+
+/* Returns how many were inserted; with FI_SYNC_ERR context is an array of errors,
+ * and those of others are FI_ADDR_NOTAVAIL. */
+static int av_insert(struct fid_av *fid, const void *addr, size_t count, fi_addr_t *fi_addr,
+                     uint64_t flags, void *context)
+{
+    struct prov_av *av = av_of(fid);
+    int *errors = flags & FI_SYNC_ERR ? context : NULL;
+    int inserted = 0;
+
+    if (flags & ~(FI_SYNC_ERR | FI_MORE))
+        return -FI_EBADFLAGS;
+    if ((addr == NULL && count != 0) || count > INT32_MAX)
+        return -FI_EINVAL;
+    pthread_mutex_lock(&av->lock);
+    for (size_t i = 0; i < count; i++) {
+        struct mbx_address address;
+        fi_addr_t index = FI_ADDR_NOTAVAIL;
+        int err;
+
+        memcpy(&address, (const char *)addr + i * sizeof address, sizeof address);
+        err = av_add(av, &address, &index);
+        if (err == 0)
+            inserted++;
+        if (fi_addr != NULL)
+            fi_addr[i] = index;
+        if (errors != NULL)
+            errors[i] = -err;
+    }
+    pthread_mutex_unlock(&av->lock);
+    return inserted;
+}
+
+static int av_insertsvc(struct fid_av *fid, const char *node, const char *service,
+                        fi_addr_t *fi_addr, uint64_t flags, void *context)
+{
+    (void)fid, (void)node, (void)service, (void)fi_addr, (void)flags, (void)context;
+    return -FI_ENOSYS;
+}
+
+static int av_insertsym(struct fid_av *fid, const char *node, size_t nodecnt,
+                        const char *service, size_t svccnt, fi_addr_t *fi_addr, uint64_t flags,
+                        void *context)
+{
+    (void)fid, (void)node, (void)nodecnt, (void)service, (void)svccnt, (void)fi_addr;
+    (void)flags, (void)context;
+    return -FI_ENOSYS;
+}
+
+static void av_drop(struct prov_av *av, uint32_t index)
+{
+    for (struct prov_ep *ep = av->eps; ep != NULL; ep = ep->av_next)
+        ep_forget(ep, index);
+    av_unlink(av, index);
+    av->entries[index].used = false;
+    av->entries[index].next = av->free;
+    av->free = index;
+}
+
+/* Removes all or, if one of them is not there, none. */
+static int av_remove(struct fid_av *fid, fi_addr_t *fi_addr, size_t count, uint64_t flags)
+{
+    struct prov_av *av = av_of(fid);
+    int err = 0;
+
+    if (flags != 0)
+        return -FI_EBADFLAGS;
+    pthread_mutex_lock(&av->lock);
+    for (size_t i = 0; i < count && err == 0; i++)
+        if (!av_has(av, fi_addr[i]))
+            err = -FI_EINVAL;
+    for (size_t i = 0; i < count && err == 0; i++)
+        if (av_has(av, fi_addr[i])) /* a number may be named twice */
+            av_drop(av, (uint32_t)fi_addr[i]);
+    pthread_mutex_unlock(&av->lock);
+    return err;
+}
+
+static int av_lookup(struct fid_av *fid, fi_addr_t fi_addr, void *addr, size_t *addrlen)
+{
+    struct prov_av *av = av_of(fid);
+    size_t room = *addrlen;
+    int err = -FI_EINVAL;
+
+    pthread_mutex_lock(&av->lock);
+    if (av_has(av, fi_addr)) {
+        memcpy(addr, &av->entries[fi_addr].address,
+               room < MBX_ADDRESS_SIZE ? room : MBX_ADDRESS_SIZE);
+        *addrlen = MBX_ADDRESS_SIZE;
+        err = 0;
+    }
+    pthread_mutex_unlock(&av->lock);
+    return err;
+}
+
+static const char *av_straddr(struct fid_av *fid, const void *addr, char *buf, size_t *len)
+{
+    char text[256] = "";
+    struct mbx_address address;
+    int wanted;
+
+    (void)fid;
+    memcpy(&address, addr, sizeof address);
+    mbx_address_text(&address, text, sizeof text);
+    wanted = snprintf(buf, *len, "fi_matchbox://%s", text);
+    *len = (size_t)wanted + 1;
+    return buf;
+}
+
+static int av_set_open(struct fid_av *fid, struct fi_av_set_attr *attr, struct fid_av_set **set,
+                       void *context)
+{
+    (void)fid, (void)attr, (void)set, (void)context;
+    return -FI_ENOSYS;
+}
+
+static struct fi_ops_av av_ops = {
+    .size = sizeof(struct fi_ops_av),
+    .insert = av_insert,
+    .insertsvc = av_insertsvc,
+    .insertsym = av_insertsym,
+    .remove = av_remove,
+    .lookup = av_lookup,
+    .straddr = av_straddr,
+    .av_set = av_set_open,
+};
+
+static int av_close(struct fid *fid)
+{
+    struct prov_av *av = container_of(fid, struct prov_av, fid.fid);
+
+    if (atomic_load(&av->users) != 0)
+        return -FI_EBUSY;
+    atomic_fetch_sub(&av->domain->users, 1);
+    pthread_mutex_destroy(&av->lock);
+    free(av->heads);
+    free(av->entries);
+    free(av);
+    return 0;
+}
+
+/* Insertion is synchronous, so an event queue has nothing to hear of it. */
+static int av_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
+{
+    (void)fid, (void)flags;
+    return bfid->fclass == FI_CLASS_EQ ? 0 : -FI_EINVAL;
+}
+
+static struct fi_ops av_fid_ops = {
+    .size = sizeof(struct fi_ops),
+    .close = av_close,
+    .bind = av_bind,
+    .control = prov_no_control,
+    .ops_open = prov_no_ops_open,
+    .tostr = prov_no_tostr,
+    .ops_set = prov_no_ops_set,
+};
+
+/* Names (shared vectors), asynchronous insertion and receive contexts are refused. */
+static int av_attr_check(const struct fi_av_attr *attr)
+{
+    if (attr->name != NULL || (attr->flags & (FI_EVENT | FI_READ)))
+        return -FI_ENOSYS;
+    if (attr->type > FI_AV_TABLE || attr->rx_ctx_bits != 0)
+        return -FI_EINVAL;
+    return 0;
+}
+
+static uint32_t av_first_capacity(size_t count)
+{
+    uint32_t capacity = AV_FIRST_CAPACITY;
+
+    while (capacity < count && capacity < UINT32_C(1) << 20)
+        capacity *= 2;
+    return capacity;
+}
+
+int prov_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_av **fid,
+                 void *context)
+{
+    struct prov_av *av;
+    int err = attr == NULL ? -FI_EINVAL : av_attr_check(attr);
+
+    if (err < 0)
+        return err;
+    av = calloc(1, sizeof *av);
+    if (av == NULL)
+        return -FI_ENOMEM;
+    av->free = PROV_AV_NONE;
+    err = av_grow(av, av_first_capacity(attr->count));
+    if (err < 0)
+        goto free_av;
+    av->fid.fid.fclass = FI_CLASS_AV;
+    av->fid.fid.context = context;
+    av->fid.fid.ops = &av_fid_ops;
+    av->fid.ops = &av_ops;
+    av->domain = container_of(domain, struct prov_domain, fid);
+    atomic_init(&av->users, 0);
+    pthread_mutex_init(&av->lock, NULL);
+    atomic_fetch_add(&av->domain->users, 1);
+    if (attr->type == FI_AV_UNSPEC)
+        attr->type = av->domain->av_type == FI_AV_UNSPEC ? FI_AV_TABLE : av->domain->av_type;
+    *fid = &av->fid;
+    return 0;
+
+free_av:
+    free(av);
+    return err;
+}

@@ -1,0 +1,597 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * cq.c - the completion queue: progress, and completions in libfabric's form.
+ *
+ *   cq_read:  events, if any      what stands here already, oldest first
+ *             else each source    progress, poll, convert into the client's array
+ *             first failure       it and what was polled behind it become events
+ *
+ * Completions wait in the endpoints, which keep any number of them, so the queue
+ * cannot overrun and its announced size means nothing.  Events hold what cannot
+ * wait there: results of probes, which never were requests, and a failed completion
+ * with its successors, because libfabric reports a failure by -FI_EAVAIL and hands
+ * it out by fi_cq_readerr() alone.
+ *
+ * Invariants
+ *   I1  sources are polled only when there are no events, so order is kept
+ *   I2  event_capacity >= POLL_BATCH: what was polled always finds room
+ *
+ * A read never blocks, but many empty ones in a row give the core away, early when
+ * this machine is known to have more ranks than cores.
+ */
+#include "provider/provider.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <time.h>
+
+#define POLL_BATCH       16
+#define FIRST_EVENTS     64
+#define IDLE_CROWDED     32    /* empty reads before the core is given away */
+#define IDLE_ALONE       20000 /* the same when every rank may have a core */
+#define WAIT_SLICE_NS    10000000
+#define WAIT_NAP_NS      50000
+#define NS_PER_MS        1000000
+#define NS_PER_S         1000000000
+#define TAG_FLAGS(id)    ((id) == PROV_TAGGED ? FI_TAGGED : FI_MSG)
+#define MIN_ERR_DATA_API FI_VERSION(1, 5)
+
+static struct prov_cq *cq_of(struct fid_cq *fid)
+{
+    return container_of(fid, struct prov_cq, fid);
+}
+
+static void cq_lock(struct prov_cq *cq)
+{
+    if (unlikely(cq->locks))
+        pthread_mutex_lock(&cq->lock);
+}
+
+static void cq_unlock(struct prov_cq *cq)
+{
+    if (unlikely(cq->locks))
+        pthread_mutex_unlock(&cq->lock);
+}
+
+/* ---- events ----------------------------------------------------------------------- */
+
+static struct prov_event *event_at(struct prov_cq *cq, uint32_t nth)
+{
+    return &cq->events[(cq->event_head + nth) & (cq->event_capacity - 1)];
+}
+
+static void event_push(struct prov_cq *cq, const struct prov_event *event)
+{
+    *event_at(cq, cq->event_count++) = *event;
+}
+
+static void event_pop(struct prov_cq *cq)
+{
+    cq->event_head = (cq->event_head + 1) & (cq->event_capacity - 1);
+    cq->event_count--;
+}
+
+static int events_grow(struct prov_cq *cq)
+{
+    uint32_t capacity = cq->event_capacity * 2;
+    struct prov_event *events = malloc(capacity * sizeof *events);
+
+    if (events == NULL)
+        return -FI_ENOMEM;
+    for (uint32_t i = 0; i < cq->event_count; i++)
+        events[i] = *event_at(cq, i);
+    free(cq->events);
+    cq->events = events;
+    cq->event_capacity = capacity;
+    cq->event_head = 0;
+    return 0;
+}
+
+void prov_cq_push(struct prov_cq *cq, const struct prov_event *event)
+{
+    cq_lock(cq);
+    cq->event_reserved--;
+    event_push(cq, event);
+    cq_unlock(cq);
+}
+
+int prov_cq_reserve(struct prov_cq *cq)
+{
+    int err = 0;
+
+    cq_lock(cq);
+    if (cq->event_count + cq->event_reserved + POLL_BATCH >= cq->event_capacity)
+        err = events_grow(cq);
+    if (err == 0)
+        cq->event_reserved++;
+    cq_unlock(cq);
+    return err;
+}
+
+void prov_cq_unreserve(struct prov_cq *cq)
+{
+    cq_lock(cq);
+    cq->event_reserved--;
+    cq_unlock(cq);
+}
+
+/* ---- from Matchbox's completion to ours --------------------------------------------- */
+
+/* What a scattered receive brought goes to the client's vector; the bounce is freed. */
+static void bounce_finish(struct prov_op *op, const struct mbx_completion *c)
+{
+    const char *from = op->bounce->data;
+    size_t left = op->kind == PROV_OP_RECV ? c->received : 0;
+
+    for (size_t i = 0; i < op->bounce->count && left != 0; i++) {
+        const struct iovec *iov = &op->bounce->iov[i];
+        size_t part = left < iov->iov_len ? left : iov->iov_len;
+
+        if (part != 0)
+            memcpy(iov->iov_base, from, part);
+        from += part;
+        left -= part;
+    }
+    free(op->bounce);
+    op->bounce = NULL;
+}
+
+/* Matchbox's errors are errno values; libfabric has a name of its own for one. */
+static int event_error(int error)
+{
+    return error == -EMSGSIZE ? FI_ETRUNC : -error;
+}
+
+/* Takes the operation's record back.  False: there is nothing to report. */
+static inline bool event_from(struct prov_ep *ep, const struct mbx_completion *c,
+                              bool wants_source, struct prov_event *event)
+{
+    struct prov_op *op = c->user;
+    bool quiet = op->quiet;
+
+    event->context = op->context;
+    if (unlikely(op->bounce != NULL))
+        bounce_finish(op, c);
+    prov_op_put(ep, op);
+    if (unlikely(c->error == 0 && quiet))
+        return false;
+    event->len = c->kind == MBX_RECVS ? c->received : 0;
+    event->flags = TAG_FLAGS(c->status.context_id);
+    event->flags |= c->kind == MBX_RECVS ? FI_RECV : FI_SEND;
+    event->data = 0;
+    event->tag = 0;
+    event->source = FI_ADDR_NOTAVAIL;
+    event->error = 0;
+    if (likely(c->kind == MBX_RECVS)) {
+        event->tag = c->status.tag & ~PROV_HAS_DATA;
+        if (c->status.tag & PROV_HAS_DATA) {
+            event->flags |= FI_REMOTE_CQ_DATA;
+            event->data = c->status.data;
+        }
+        if (wants_source && c->error != -ECANCELED)
+            event->source = prov_av_find(ep, c->status.source);
+    }
+    if (unlikely(c->error != 0)) {
+        event->error = event_error(c->error);
+        event->prov_errno = -c->error;
+        event->olen = c->error == -EMSGSIZE ? c->status.size - c->received : 0;
+    }
+    return true;
+}
+
+/* ---- into the client's array ---------------------------------------------------------- */
+
+static inline void entry_fill(enum fi_cq_format format, void *buf, size_t nth,
+                              const struct prov_event *event)
+{
+    switch (format) {
+    case FI_CQ_FORMAT_TAGGED:
+        ((struct fi_cq_tagged_entry *)buf)[nth] =
+            (struct fi_cq_tagged_entry){.op_context = event->context,
+                                        .flags = event->flags,
+                                        .len = event->len,
+                                        .data = event->data,
+                                        .tag = event->tag};
+        break;
+    case FI_CQ_FORMAT_DATA:
+        ((struct fi_cq_data_entry *)buf)[nth] =
+            (struct fi_cq_data_entry){.op_context = event->context,
+                                      .flags = event->flags,
+                                      .len = event->len,
+                                      .data = event->data};
+        break;
+    case FI_CQ_FORMAT_MSG:
+        ((struct fi_cq_msg_entry *)buf)[nth] = (struct fi_cq_msg_entry){
+            .op_context = event->context, .flags = event->flags, .len = event->len};
+        break;
+    case FI_CQ_FORMAT_CONTEXT:
+    case FI_CQ_FORMAT_UNSPEC:
+        ((struct fi_cq_entry *)buf)[nth].op_context = event->context;
+        break;
+    }
+}
+
+static ssize_t events_read(struct prov_cq *cq, void *buf, size_t count, fi_addr_t *sources)
+{
+    size_t done = 0;
+
+    while (done < count && cq->event_count != 0 && event_at(cq, 0)->error == 0) {
+        entry_fill(cq->format, buf, done, event_at(cq, 0));
+        if (sources != NULL)
+            sources[done] = event_at(cq, 0)->source;
+        event_pop(cq);
+        done++;
+    }
+    return done == 0 && count != 0 ? -FI_EAVAIL : (ssize_t)done;
+}
+
+/* Converts completions[0..n); the first failure and all behind it become events.
+ * Returns how many entries were filled. */
+static inline size_t completions_convert(struct prov_cq *cq, struct prov_ep *ep,
+                                         const struct mbx_completion *completions, int n,
+                                         void *buf, size_t done, fi_addr_t *sources)
+{
+    size_t first = done;
+
+    for (int i = 0; i < n; i++) {
+        struct prov_event event;
+        bool aside = unlikely(cq->event_count != 0);
+
+        if (!event_from(ep, &completions[i], sources != NULL || aside || completions[i].error,
+                        &event))
+            continue;
+        if (unlikely(aside || event.error != 0)) {
+            event_push(cq, &event);
+            continue;
+        }
+        entry_fill(cq->format, buf, done, &event);
+        if (sources != NULL)
+            sources[done] = event.source;
+        done++;
+    }
+    return done - first;
+}
+
+/* Moves one endpoint on and reads what completed there, up to count entries. */
+static size_t source_read(struct prov_cq *cq, const struct prov_cq_source *source, void *buf,
+                          size_t done, size_t count, fi_addr_t *sources)
+{
+    struct mbx_completion completions[POLL_BATCH];
+    struct prov_ep *ep = source->ep;
+    size_t first = done;
+    int wanted, n;
+
+    prov_ep_lock(ep);
+    mbx_progress(ep->mbx);
+    do {
+        wanted = count - done < POLL_BATCH ? (int)(count - done) : POLL_BATCH;
+        n = mbx_poll(ep->mbx, source->queues, completions, wanted);
+        done += completions_convert(cq, ep, completions, n, buf, done, sources);
+    } while (n == wanted && done < count && cq->event_count == 0);
+    prov_ep_unlock(ep);
+    return done - first;
+}
+
+/* A count of 0 asks for progress alone. */
+static void sources_progress(struct prov_cq *cq)
+{
+    for (unsigned i = 0; i < cq->source_count; i++) {
+        prov_ep_lock(cq->sources[i].ep);
+        mbx_progress(cq->sources[i].ep->mbx);
+        prov_ep_unlock(cq->sources[i].ep);
+    }
+}
+
+static ssize_t sources_read(struct prov_cq *cq, void *buf, size_t count, fi_addr_t *sources)
+{
+    size_t done = 0;
+
+    if (unlikely(count == 0))
+        sources_progress(cq);
+
+    for (unsigned i = 0; i < cq->source_count && done < count && cq->event_count == 0; i++)
+        done += source_read(cq, &cq->sources[i], buf, done, count, sources);
+    if (likely(done != 0)) {
+        cq->idle = 0;
+        return (ssize_t)done;
+    }
+    return unlikely(cq->event_count != 0) ? -FI_EAVAIL : -FI_EAGAIN;
+}
+
+static inline ssize_t entries_read(struct prov_cq *cq, void *buf, size_t count,
+                                   fi_addr_t *sources)
+{
+    bool yield;
+    ssize_t n;
+
+    cq_lock(cq);
+    n = unlikely(cq->event_count != 0) ? events_read(cq, buf, count, sources)
+                                       : sources_read(cq, buf, count, sources);
+    yield = n == -FI_EAGAIN && ++cq->idle >= cq->idle_limit;
+    if (unlikely(yield))
+        cq->idle = 0;
+    cq_unlock(cq);
+    if (unlikely(yield))
+        sched_yield();
+    return n;
+}
+
+static ssize_t cq_read(struct fid_cq *fid, void *buf, size_t count)
+{
+    return entries_read(cq_of(fid), buf, count, NULL);
+}
+
+static ssize_t cq_readfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *src_addr)
+{
+    return entries_read(cq_of(fid), buf, count, src_addr);
+}
+
+static void error_fill(const struct prov_cq *cq, struct fi_cq_err_entry *entry,
+                       const struct prov_event *event)
+{
+    entry->op_context = event->context;
+    entry->flags = event->flags;
+    entry->len = event->len;
+    entry->buf = NULL;
+    entry->data = event->data;
+    entry->tag = event->tag;
+    entry->olen = event->olen;
+    entry->err = event->error;
+    entry->prov_errno = event->prov_errno;
+    entry->err_data = NULL;
+    /* Clients of older versions have no such field in their structure. */
+    if (FI_VERSION_GE(cq->domain->fabric->fid.api_version, MIN_ERR_DATA_API))
+        entry->err_data_size = 0;
+}
+
+static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *entry, uint64_t flags)
+{
+    struct prov_cq *cq = cq_of(fid);
+    ssize_t n = -FI_EAGAIN;
+
+    (void)flags;
+    cq_lock(cq);
+    if (cq->event_count != 0 && event_at(cq, 0)->error != 0) {
+        error_fill(cq, entry, event_at(cq, 0));
+        event_pop(cq);
+        n = 1;
+    }
+    cq_unlock(cq);
+    return n;
+}
+
+/* ---- waiting ------------------------------------------------------------------------------
+ */
+
+static int64_t now_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * NS_PER_S + t.tv_nsec;
+}
+
+/* Sleeps until something may have come or for a short while.  Asleep in Matchbox if
+ * nobody else may need the endpoint meanwhile; else it is naps. */
+static int cq_doze(struct prov_cq *cq, int64_t left_ns)
+{
+    int64_t slice = left_ns < WAIT_SLICE_NS ? left_ns : WAIT_SLICE_NS;
+    struct timespec nap = {.tv_nsec = left_ns < WAIT_NAP_NS ? left_ns : WAIT_NAP_NS};
+    int err;
+
+    if (cq->source_count != 1 || cq->locks) {
+        nanosleep(&nap, NULL);
+        return 0;
+    }
+    err = mbx_wait_any(cq->sources[0].ep->mbx, cq->sources[0].queues, slice);
+    return err == -ETIMEDOUT ? 0 : err;
+}
+
+/* cond is a threshold that we may ignore: returning earlier is allowed. */
+static ssize_t cq_sreadfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *src_addr,
+                            const void *cond, int timeout)
+{
+    struct prov_cq *cq = cq_of(fid);
+    int64_t end = timeout < 0 ? INT64_MAX : now_ns() + (int64_t)timeout * NS_PER_MS;
+    int64_t left;
+    ssize_t n;
+    int err;
+
+    (void)cond;
+    if (!cq->waits)
+        return -FI_EINVAL;
+    for (;;) {
+        n = entries_read(cq, buf, count, src_addr);
+        if (n != -FI_EAGAIN)
+            return n;
+        left = timeout < 0 ? INT64_MAX : end - now_ns();
+        if (atomic_exchange(&cq->signalled, false) || left <= 0)
+            return -FI_EAGAIN;
+        err = cq_doze(cq, left);
+        if (err < 0)
+            return err;
+    }
+}
+
+static ssize_t cq_sread(struct fid_cq *fid, void *buf, size_t count, const void *cond,
+                        int timeout)
+{
+    return cq_sreadfrom(fid, buf, count, NULL, cond, timeout);
+}
+
+static int cq_signal(struct fid_cq *fid)
+{
+    atomic_store(&cq_of(fid)->signalled, true);
+    return 0;
+}
+
+static const char *cq_strerror(struct fid_cq *fid, int prov_errno, const void *err_data,
+                               char *buf, size_t len)
+{
+    const char *text = mbx_strerror(prov_errno);
+
+    (void)fid, (void)err_data;
+    if (buf != NULL && len != 0) {
+        strncpy(buf, text, len - 1);
+        buf[len - 1] = '\0';
+    }
+    return text;
+}
+
+static struct fi_ops_cq cq_ops = {
+    .size = sizeof(struct fi_ops_cq),
+    .read = cq_read,
+    .readfrom = cq_readfrom,
+    .readerr = cq_readerr,
+    .sread = cq_sread,
+    .sreadfrom = cq_sreadfrom,
+    .signal = cq_signal,
+    .strerror = cq_strerror,
+};
+
+/* ---- open, bind, close ---------------------------------------------------------------------
+ */
+
+int prov_cq_bind(struct prov_cq *cq, struct prov_ep *ep, unsigned queues)
+{
+    struct prov_cq_source *sources;
+    int err = 0;
+
+    cq_lock(cq);
+    for (unsigned i = 0; i < cq->source_count; i++) {
+        if (cq->sources[i].ep == ep) {
+            cq->sources[i].queues |= queues;
+            goto unlock;
+        }
+    }
+    sources = realloc(cq->sources, (cq->source_count + 1) * sizeof *sources);
+    if (sources == NULL) {
+        err = -FI_ENOMEM;
+        goto unlock;
+    }
+    sources[cq->source_count++] = (struct prov_cq_source){.ep = ep, .queues = queues};
+    cq->sources = sources;
+unlock:
+    cq_unlock(cq);
+    return err;
+}
+
+void prov_cq_unbind(struct prov_cq *cq, struct prov_ep *ep)
+{
+    cq_lock(cq);
+    for (unsigned i = 0; i < cq->source_count; i++)
+        if (cq->sources[i].ep == ep)
+            cq->sources[i--] = cq->sources[--cq->source_count];
+    cq_unlock(cq);
+}
+
+static int cq_close(struct fid *fid)
+{
+    struct prov_cq *cq = container_of(fid, struct prov_cq, fid.fid);
+
+    if (cq->source_count != 0)
+        return -FI_EBUSY;
+    atomic_fetch_sub(&cq->domain->users, 1);
+    pthread_mutex_destroy(&cq->lock);
+    free(cq->sources);
+    free(cq->events);
+    free(cq);
+    return 0;
+}
+
+static int cq_control(struct fid *fid, int command, void *arg)
+{
+    struct prov_cq *cq = container_of(fid, struct prov_cq, fid.fid);
+
+    if (command != FI_GETWAITOBJ)
+        return -FI_ENOSYS;
+    *(enum fi_wait_obj *)arg = cq->waits ? FI_WAIT_UNSPEC : FI_WAIT_NONE;
+    return 0;
+}
+
+static struct fi_ops cq_fid_ops = {
+    .size = sizeof(struct fi_ops),
+    .close = cq_close,
+    .bind = prov_no_bind,
+    .control = cq_control,
+    .ops_open = prov_no_ops_open,
+    .tostr = prov_no_tostr,
+    .ops_set = prov_no_ops_set,
+};
+
+/* Ranks on this machine as the launcher tells it, 0 if it does not. */
+static long local_ranks(void)
+{
+    static const char *const names[] = {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"};
+    const char *value = NULL;
+
+    for (size_t i = 0; i < count_of(names) && value == NULL; i++)
+        value = getenv(names[i]);
+    return value == NULL ? 0 : strtol(value, NULL, 10);
+}
+
+static unsigned idle_limit(void)
+{
+    cpu_set_t cores;
+    long count = sched_getaffinity(0, sizeof cores, &cores) < 0 ? 1 : CPU_COUNT(&cores);
+
+    /* A rank bound to one core says nothing about the machine. */
+    if (count == 1)
+        count = sysconf(_SC_NPROCESSORS_ONLN);
+    return local_ranks() > count ? IDLE_CROWDED : IDLE_ALONE;
+}
+
+static int cq_attr_check(const struct fi_cq_attr *attr)
+{
+    if (attr->format > FI_CQ_FORMAT_TAGGED)
+        return -FI_EINVAL;
+    switch (attr->wait_obj) {
+    case FI_WAIT_NONE:
+    case FI_WAIT_UNSPEC:
+    case FI_WAIT_YIELD:
+        return 0;
+    case FI_WAIT_SET:
+    case FI_WAIT_FD:
+    case FI_WAIT_MUTEX_COND:
+    case FI_WAIT_POLLFD:
+        break;
+    }
+    return -FI_ENOSYS;
+}
+
+int prov_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **fid,
+                 void *context)
+{
+    struct prov_cq *cq;
+    int err = attr == NULL ? -FI_EINVAL : cq_attr_check(attr);
+
+    if (err < 0)
+        return err;
+    cq = calloc(1, sizeof *cq);
+    if (cq == NULL)
+        return -FI_ENOMEM;
+    cq->events = malloc(FIRST_EVENTS * sizeof *cq->events);
+    if (cq->events == NULL)
+        goto free_cq;
+    cq->event_capacity = FIRST_EVENTS;
+    cq->fid.fid.fclass = FI_CLASS_CQ;
+    cq->fid.fid.context = context;
+    cq->fid.fid.ops = &cq_fid_ops;
+    cq->fid.ops = &cq_ops;
+    cq->domain = container_of(domain, struct prov_domain, fid);
+    cq->locks = prov_needs_locks(cq->domain->threading);
+    cq->waits = attr->wait_obj != FI_WAIT_NONE;
+    cq->idle_limit = idle_limit();
+    pthread_mutex_init(&cq->lock, NULL);
+    atomic_init(&cq->signalled, false);
+    atomic_fetch_add(&cq->domain->users, 1);
+    if (attr->format == FI_CQ_FORMAT_UNSPEC)
+        attr->format = FI_CQ_FORMAT_CONTEXT;
+    cq->format = attr->format;
+    *fid = &cq->fid;
+    return 0;
+
+free_cq:
+    free(cq);
+    return -FI_ENOMEM;
+}

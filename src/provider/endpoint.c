@@ -1,0 +1,470 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * endpoint.c - the endpoint: open, bind, enable, options, cancel, close.
+ *
+ * The Matchbox endpoint is opened with ours, so that fi_getname() works before
+ * fi_enable(); bindings are only checked at fi_enable().
+ *
+ * Every operation with a completion has a record (struct prov_op) from slabs that
+ * grow with the operations in flight and are kept until close.  A record is on the
+ * free list, or in Matchbox's hands as the user pointer of one request.
+ */
+#include "provider/provider.h"
+
+#include <stdlib.h>
+
+static struct prov_ep *ep_of_fid(struct fid *fid)
+{
+    return container_of(fid, struct prov_ep, fid.fid);
+}
+
+/* ---- operation records ------------------------------------------------------------ */
+
+int prov_op_slab_add(struct prov_ep *ep)
+{
+    struct prov_op_slab *slab = calloc(1, sizeof *slab);
+
+    if (slab == NULL)
+        return -FI_ENOMEM;
+    slab->next = ep->slabs;
+    ep->slabs = slab;
+    for (size_t i = PROV_OPS_PER_SLAB; i-- != 0;)
+        prov_op_put(ep, &slab->ops[i]);
+    return 0;
+}
+
+static void slabs_free(struct prov_ep *ep)
+{
+    while (ep->slabs != NULL) {
+        struct prov_op_slab *slab = ep->slabs;
+
+        ep->slabs = slab->next;
+        for (size_t i = 0; i < PROV_OPS_PER_SLAB; i++)
+            if (slab->ops[i].kind != PROV_OP_FREE)
+                free(slab->ops[i].bounce);
+        free(slab);
+    }
+}
+
+static void claims_free(struct prov_ep *ep)
+{
+    while (ep->claims != NULL) {
+        struct prov_claim *claim = ep->claims;
+
+        ep->claims = claim->next;
+        free(claim);
+    }
+}
+
+ssize_t prov_ep_again(struct prov_ep *ep, int err)
+{
+    if (err != -ENOMEM)
+        return err;
+    mbx_progress(ep->mbx);
+    return -FI_EAGAIN;
+}
+
+/* ---- cancel --------------------------------------------------------------------------- */
+
+static int cancel_in_slab(struct prov_ep *ep, struct prov_op_slab *slab, void *context)
+{
+    for (size_t i = 0; i < PROV_OPS_PER_SLAB; i++) {
+        struct prov_op *op = &slab->ops[i];
+
+        if (op->kind == PROV_OP_RECV && op->context == context &&
+            mbx_cancel(ep->mbx, op->request) == 0)
+            return 0;
+    }
+    return -FI_ENOENT;
+}
+
+/* 0 means that the completion will say FI_ECANCELED: a receive that has matched is
+ * an error, because Open MPI waits for exactly that completion after a 0. */
+static ssize_t ep_cancel(fid_t fid, void *context)
+{
+    struct prov_ep *ep = ep_of_fid(fid);
+    int err = -FI_ENOENT;
+
+    prov_ep_lock(ep);
+    for (struct prov_op_slab *slab = ep->slabs; slab != NULL && err != 0; slab = slab->next)
+        err = cancel_in_slab(ep, slab, context);
+    prov_ep_unlock(ep);
+    return err;
+}
+
+/* ---- options -------------------------------------------------------------------------- */
+
+static int ep_getopt(fid_t fid, int level, int name, void *value, size_t *len)
+{
+    (void)fid, (void)level, (void)name, (void)value, (void)len;
+    return -FI_ENOPROTOOPT;
+}
+
+static int ep_setopt(fid_t fid, int level, int name, const void *value, size_t len)
+{
+    (void)fid, (void)level, (void)name, (void)value, (void)len;
+    return -FI_ENOPROTOOPT;
+}
+
+static int ep_tx_ctx(struct fid_ep *sep, int index, struct fi_tx_attr *attr, struct fid_ep **tx,
+                     void *context)
+{
+    (void)sep, (void)index, (void)attr, (void)tx, (void)context;
+    return -FI_ENOSYS;
+}
+
+static int ep_rx_ctx(struct fid_ep *sep, int index, struct fi_rx_attr *attr, struct fid_ep **rx,
+                     void *context)
+{
+    (void)sep, (void)index, (void)attr, (void)rx, (void)context;
+    return -FI_ENOSYS;
+}
+
+/* The queues have no depth of their own: there is always room. */
+static ssize_t ep_rx_size_left(struct fid_ep *fid)
+{
+    return (ssize_t)prov_ep_of(fid)->recv_size;
+}
+
+static ssize_t ep_tx_size_left(struct fid_ep *fid)
+{
+    return (ssize_t)prov_ep_of(fid)->send_size;
+}
+
+static struct fi_ops_ep ep_ops = {
+    .size = sizeof(struct fi_ops_ep),
+    .cancel = ep_cancel,
+    .getopt = ep_getopt,
+    .setopt = ep_setopt,
+    .tx_ctx = ep_tx_ctx,
+    .rx_ctx = ep_rx_ctx,
+    .rx_size_left = ep_rx_size_left,
+    .tx_size_left = ep_tx_size_left,
+};
+
+/* ---- names ------------------------------------------------------------------------------ */
+
+static int ep_setname(fid_t fid, void *addr, size_t addrlen)
+{
+    (void)fid, (void)addr, (void)addrlen;
+    return -FI_EOPNOTSUPP; /* an endpoint's address is Matchbox's choice */
+}
+
+static int ep_getname(fid_t fid, void *addr, size_t *addrlen)
+{
+    struct mbx_address address;
+    size_t room = *addrlen;
+    int err = mbx_address_get(ep_of_fid(fid)->mbx, &address);
+
+    if (err < 0)
+        return err;
+    *addrlen = sizeof address;
+    if (addr != NULL)
+        memcpy(addr, &address, room < sizeof address ? room : sizeof address);
+    return room < sizeof address ? -FI_ETOOSMALL : 0;
+}
+
+static int ep_getpeer(struct fid_ep *ep, void *addr, size_t *addrlen)
+{
+    (void)ep, (void)addr, (void)addrlen;
+    return -FI_ENOSYS;
+}
+
+static int ep_connect(struct fid_ep *ep, const void *addr, const void *param, size_t len)
+{
+    (void)ep, (void)addr, (void)param, (void)len;
+    return -FI_ENOSYS;
+}
+
+static int ep_listen(struct fid_pep *pep)
+{
+    (void)pep;
+    return -FI_ENOSYS;
+}
+
+static int ep_accept(struct fid_ep *ep, const void *param, size_t len)
+{
+    (void)ep, (void)param, (void)len;
+    return -FI_ENOSYS;
+}
+
+static int ep_reject(struct fid_pep *pep, fid_t handle, const void *param, size_t len)
+{
+    (void)pep, (void)handle, (void)param, (void)len;
+    return -FI_ENOSYS;
+}
+
+static int ep_shutdown(struct fid_ep *ep, uint64_t flags)
+{
+    (void)ep, (void)flags;
+    return -FI_ENOSYS;
+}
+
+static int ep_join(struct fid_ep *ep, const void *addr, uint64_t flags, struct fid_mc **mc,
+                   void *context)
+{
+    (void)ep, (void)addr, (void)flags, (void)mc, (void)context;
+    return -FI_ENOSYS;
+}
+
+static struct fi_ops_cm ep_cm_ops = {
+    .size = sizeof(struct fi_ops_cm),
+    .setname = ep_setname,
+    .getname = ep_getname,
+    .getpeer = ep_getpeer,
+    .connect = ep_connect,
+    .listen = ep_listen,
+    .accept = ep_accept,
+    .reject = ep_reject,
+    .shutdown = ep_shutdown,
+    .join = ep_join,
+};
+
+static struct fi_ops_tagged tagged_ops = {
+    .size = sizeof(struct fi_ops_tagged),
+    .recv = prov_trecv,
+    .recvv = prov_trecvv,
+    .recvmsg = prov_trecvmsg,
+    .send = prov_tsend,
+    .sendv = prov_tsendv,
+    .sendmsg = prov_tsendmsg,
+    .inject = prov_tinject,
+    .senddata = prov_tsenddata,
+    .injectdata = prov_tinjectdata,
+};
+
+static struct fi_ops_msg msg_ops = {
+    .size = sizeof(struct fi_ops_msg),
+    .recv = prov_recv,
+    .recvv = prov_recvv,
+    .recvmsg = prov_recvmsg,
+    .send = prov_send,
+    .sendv = prov_sendv,
+    .sendmsg = prov_sendmsg,
+    .inject = prov_inject,
+    .senddata = prov_senddata,
+    .injectdata = prov_injectdata,
+};
+
+/* ---- bind and enable ------------------------------------------------------------------------
+ */
+
+static int ep_bind_cq(struct prov_ep *ep, struct prov_cq *cq, uint64_t flags)
+{
+    unsigned queues = (flags & FI_TRANSMIT ? MBX_SENDS : 0) | (flags & FI_RECV ? MBX_RECVS : 0);
+    bool selective = flags & FI_SELECTIVE_COMPLETION;
+    int err;
+
+    if (flags & ~(FI_TRANSMIT | FI_RECV | FI_SELECTIVE_COMPLETION) || queues == 0)
+        return -FI_EBADFLAGS;
+    if (cq->domain != ep->domain)
+        return -FI_EDOMAIN;
+    if ((queues & MBX_SENDS && ep->send_cq != NULL) ||
+        (queues & MBX_RECVS && ep->recv_cq != NULL))
+        return -FI_EINVAL;
+    err = prov_cq_bind(cq, ep, queues);
+    if (err < 0)
+        return err;
+    if (queues & MBX_SENDS) {
+        ep->send_cq = cq;
+        ep->send_selective = selective;
+        ep->send_quiet = selective && !(ep->send_flags & FI_COMPLETION);
+    }
+    if (queues & MBX_RECVS) {
+        ep->recv_cq = cq;
+        ep->recv_selective = selective;
+        ep->recv_quiet = selective && !(ep->recv_flags & FI_COMPLETION);
+    }
+    return 0;
+}
+
+static int ep_bind_av(struct prov_ep *ep, struct prov_av *av)
+{
+    if (av->domain != ep->domain)
+        return -FI_EDOMAIN;
+    if (ep->av != NULL)
+        return -FI_EINVAL;
+    prov_av_attach(av, ep);
+    return 0;
+}
+
+static int ep_bind_eq(struct prov_ep *ep, struct prov_eq *eq)
+{
+    if (ep->eq != NULL)
+        return -FI_EINVAL;
+    atomic_fetch_add(&eq->users, 1);
+    ep->eq = eq;
+    return 0;
+}
+
+static int ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
+{
+    struct prov_ep *ep = ep_of_fid(fid);
+
+    if (ep->enabled)
+        return -FI_EOPBADSTATE;
+    switch (bfid->fclass) {
+    case FI_CLASS_CQ:
+        return ep_bind_cq(ep, container_of(bfid, struct prov_cq, fid.fid), flags);
+    case FI_CLASS_AV:
+        return ep_bind_av(ep, container_of(bfid, struct prov_av, fid.fid));
+    case FI_CLASS_EQ:
+        return ep_bind_eq(ep, container_of(bfid, struct prov_eq, fid.fid));
+    default:
+        return -FI_EINVAL;
+    }
+}
+
+static int ep_enable(struct prov_ep *ep)
+{
+    if (ep->av == NULL)
+        return -FI_ENOAV;
+    if ((ep->caps & FI_SEND && ep->send_cq == NULL) ||
+        (ep->caps & FI_RECV && ep->recv_cq == NULL))
+        return -FI_ENOCQ;
+    ep->enabled = true;
+    return 0;
+}
+
+static int ep_getflags(const struct prov_ep *ep, uint64_t *flags)
+{
+    bool send = *flags & FI_TRANSMIT, recv = *flags & FI_RECV;
+
+    if (send == recv)
+        return -FI_EINVAL;
+    *flags = send ? ep->send_flags : ep->recv_flags;
+    return 0;
+}
+
+static int ep_setflags(struct prov_ep *ep, uint64_t flags)
+{
+    bool send = flags & FI_TRANSMIT, recv = flags & FI_RECV;
+
+    if (send == recv)
+        return -FI_EINVAL;
+    flags &= ~(FI_TRANSMIT | FI_RECV);
+    if (send) {
+        ep->send_flags = flags;
+        ep->send_quiet = ep->send_selective && !(flags & FI_COMPLETION);
+    } else {
+        ep->recv_flags = flags;
+        ep->recv_quiet = ep->recv_selective && !(flags & FI_COMPLETION);
+    }
+    return 0;
+}
+
+static int ep_control(struct fid *fid, int command, void *arg)
+{
+    struct prov_ep *ep = ep_of_fid(fid);
+
+    switch (command) {
+    case FI_ENABLE:
+        return ep_enable(ep);
+    case FI_GETOPSFLAG:
+        return ep_getflags(ep, arg);
+    case FI_SETOPSFLAG:
+        return ep_setflags(ep, *(uint64_t *)arg);
+    default:
+        return -FI_ENOSYS;
+    }
+}
+
+/* ---- close and open
+ * --------------------------------------------------------------------------- */
+
+static int ep_close(struct fid *fid)
+{
+    struct prov_ep *ep = ep_of_fid(fid);
+
+    if (ep->send_cq != NULL)
+        prov_cq_unbind(ep->send_cq, ep);
+    if (ep->recv_cq != NULL)
+        prov_cq_unbind(ep->recv_cq, ep);
+    if (ep->av != NULL)
+        prov_av_detach(ep->av, ep);
+    if (ep->eq != NULL)
+        atomic_fetch_sub(&ep->eq->users, 1);
+    /* Sends that could not be delivered in time are logged there; ours is closed. */
+    mbx_close(ep->mbx);
+    slabs_free(ep);
+    claims_free(ep);
+    free(ep->peers);
+    free(ep->addrs);
+    atomic_fetch_sub(&ep->domain->users, 1);
+    pthread_mutex_destroy(&ep->lock);
+    free(ep);
+    return 0;
+}
+
+static struct fi_ops ep_fid_ops = {
+    .size = sizeof(struct fi_ops),
+    .close = ep_close,
+    .bind = ep_bind,
+    .control = ep_control,
+    .ops_open = prov_no_ops_open,
+    .tostr = prov_no_tostr,
+    .ops_set = prov_no_ops_set,
+};
+
+static void ep_configure(struct prov_ep *ep, const struct fi_info *info)
+{
+    struct mbx_limits limits;
+
+    mbx_limits_get(ep->mbx, &limits);
+    ep->inject_limit = limits.inject;
+    ep->locks = prov_needs_locks(ep->domain->threading);
+    ep->caps = info->caps;
+    ep->directed = info->caps & FI_DIRECTED_RECV;
+    ep->send_size = PROV_QUEUE_SIZE;
+    ep->recv_size = PROV_QUEUE_SIZE;
+    if (info->tx_attr != NULL) {
+        ep->send_flags = info->tx_attr->op_flags;
+        ep->send_size = info->tx_attr->size;
+    }
+    if (info->rx_attr != NULL) {
+        ep->recv_flags = info->rx_attr->op_flags;
+        ep->recv_size = info->rx_attr->size;
+    }
+}
+
+int prov_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **fid,
+                 void *context)
+{
+    struct prov_ep *ep;
+    int err;
+
+    if (info == NULL || (info->ep_attr != NULL && info->ep_attr->type != FI_EP_RDM &&
+                         info->ep_attr->type != FI_EP_UNSPEC))
+        return -FI_EINVAL;
+    ep = calloc(1, sizeof *ep);
+    if (ep == NULL)
+        return -FI_ENOMEM;
+    ep->domain = container_of(domain, struct prov_domain, fid);
+    err = mbx_open(NULL, &ep->mbx);
+    if (err < 0)
+        goto free_ep;
+    err = prov_op_slab_add(ep);
+    if (err < 0)
+        goto close_mbx;
+    ep->fid.fid.fclass = FI_CLASS_EP;
+    ep->fid.fid.context = context;
+    ep->fid.fid.ops = &ep_fid_ops;
+    ep->fid.ops = &ep_ops;
+    ep->fid.cm = &ep_cm_ops;
+    ep->fid.msg = &msg_ops;
+    ep->fid.rma = &prov_no_rma_ops;
+    ep->fid.tagged = &tagged_ops;
+    ep->fid.atomic = &prov_no_atomic_ops;
+    ep->fid.collective = &prov_no_collective_ops;
+    ep_configure(ep, info);
+    pthread_mutex_init(&ep->lock, NULL);
+    atomic_fetch_add(&ep->domain->users, 1);
+    *fid = &ep->fid;
+    return 0;
+
+close_mbx:
+    mbx_close(ep->mbx);
+free_ep:
+    free(ep);
+    return err;
+}

@@ -1,0 +1,406 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * provider.h - the libfabric provider: its objects and who holds whom.
+ *
+ *   fabric <- domain <- av <-----+
+ *                    <- cq <---- endpoint -> mbx_ep
+ *          <- eq <---------------+
+ *
+ * An arrow is a counted reference: an object that is still referred to refuses to
+ * close (-FI_EBUSY).  An endpoint is one Matchbox endpoint; a completion queue is
+ * a list of endpoints to poll, so completions wait in the endpoints and a queue
+ * cannot overrun.
+ *
+ * What travels
+ *   context id  PROV_TAGGED or PROV_UNTAGGED: the two never match each other
+ *   tag         63 bits of the client; bit 63 (PROV_HAS_DATA) says that data is
+ *               remote CQ data and not merely zero.  Receives ignore it.
+ *   data        remote CQ data
+ *   user        struct prov_op, always
+ *
+ * Locks      An endpoint and a queue have a mutex each, taken only if the client
+ *            asked for a threading model that needs them (prov_needs_locks); an
+ *            address vector always takes its own.  Order: queue, endpoint, vector.
+ */
+#ifndef PROVIDER_PROVIDER_H
+#define PROVIDER_PROVIDER_H
+
+#include <matchbox/matchbox.h>
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <rdma/fabric.h>
+#include <rdma/fi_atomic.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_collective.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_eq.h>
+#include <rdma/fi_errno.h>
+#include <rdma/fi_rma.h>
+#include <rdma/fi_tagged.h>
+
+#define PROV_NAME         "matchbox"
+#define PROV_VERSION      FI_VERSION(MBX_VERSION_MAJOR * 100 + MBX_VERSION_MINOR, MBX_VERSION_PATCH)
+#define PROV_ADDR_FORMAT  (FI_PROV_SPECIFIC | 0x4d42)
+#define PROV_PROTOCOL     (FI_PROV_SPECIFIC | 0x4d42)
+#define PROV_IOV_LIMIT    8
+#define PROV_INJECT_SIZE  4096
+#define PROV_MESSAGE_MAX  ((size_t)1 << 46)
+#define PROV_QUEUE_SIZE   1024 /* announced depth of send and receive queues; a hint only */
+
+#define PROV_TAGGED       1u
+#define PROV_UNTAGGED     2u
+#define PROV_HAS_DATA     (UINT64_C(1) << 63)
+#define PROV_TAG_FORMAT   UINT64_C(0x5555555555555555) /* one field, top bit not usable */
+
+#define PROV_PEER_UNKNOWN UINT32_MAX
+
+#define likely(x)         __builtin_expect(!!(x), 1)
+#define unlikely(x)       __builtin_expect(!!(x), 0)
+
+/* The libfabric that loaded us; nothing of it is linked. */
+struct prov_library {
+    uint32_t (*version)(void);
+    struct fi_info *(*dupinfo)(const struct fi_info *info);
+    void (*freeinfo)(struct fi_info *info);
+};
+extern struct prov_library prov_library;
+
+/* ---- objects ------------------------------------------------------------------ */
+
+struct prov_fabric {
+    struct fid_fabric fid;
+    atomic_uint users; /* domains and event queues */
+};
+
+struct prov_domain {
+    struct fid_domain fid;
+    struct prov_fabric *fabric;
+    atomic_uint users; /* address vectors, completion queues, endpoints */
+    enum fi_threading threading;
+    enum fi_av_type av_type;
+};
+
+struct prov_av_entry {
+    struct mbx_address address;
+    uint32_t next; /* of the same hash, or of the free list; PROV_AV_NONE ends */
+    bool used;
+};
+
+#define PROV_AV_NONE UINT32_MAX
+
+/*
+ * Addresses by number (fi_addr_t) and back.  An address may stand here several
+ * times; the way back gives one of its numbers, the one inserted first.
+ *
+ * entries[0..count) with used set are on the list of their hash, the others on the
+ * free list.  heads has hash_size (a power of two) lists, each in order of
+ * insertion.
+ */
+struct prov_av {
+    struct fid_av fid;
+    struct prov_domain *domain;
+    pthread_mutex_t lock;
+    atomic_uint users;   /* endpoints */
+    struct prov_ep *eps; /* linked by av_next */
+    struct prov_av_entry *entries;
+    uint32_t *heads;
+    uint32_t count, capacity, hash_size, free;
+};
+
+/* Something that a queue has to report before it polls its endpoints again. */
+struct prov_event {
+    void *context;
+    uint64_t flags;
+    size_t len;
+    uint64_t data;
+    uint64_t tag;
+    fi_addr_t source;
+    size_t olen;
+    int error; /* 0, or a positive FI_ error */
+    int prov_errno;
+};
+
+/* An endpoint bound to a queue, for its sends, its receives or both. */
+struct prov_cq_source {
+    struct prov_ep *ep;
+    unsigned queues; /* enum mbx_queue */
+};
+
+struct prov_cq {
+    struct fid_cq fid;
+    struct prov_domain *domain;
+    enum fi_cq_format format;
+    bool locks;
+    bool waits; /* opened with a wait object: cq_sread may be called */
+    pthread_mutex_t lock;
+    struct prov_cq_source *sources;
+    unsigned source_count;
+    unsigned idle; /* reads in a row that found nothing */
+    unsigned idle_limit;
+    atomic_bool signalled;
+    /* Ring of events: event_count of them from event_head on. */
+    struct prov_event *events;
+    uint32_t event_head, event_count, event_capacity, event_reserved;
+};
+
+enum prov_op_kind { PROV_OP_FREE, PROV_OP_SEND, PROV_OP_RECV };
+
+/* A gathered send or a receive to be scattered: data stands behind it. */
+struct prov_bounce {
+    size_t count;
+    struct iovec iov[PROV_IOV_LIMIT];
+    char data[];
+};
+
+/* One operation under way: what must be known when it completes. */
+struct prov_op {
+    struct prov_op *next; /* free list */
+    void *context;
+    mbx_request request;
+    struct prov_bounce *bounce; /* ours; NULL for most */
+    enum prov_op_kind kind;
+    bool quiet; /* report errors only */
+};
+
+#define PROV_OPS_PER_SLAB 128
+
+struct prov_op_slab {
+    struct prov_op_slab *next;
+    struct prov_op ops[PROV_OPS_PER_SLAB];
+};
+
+/* A message taken by PEEK and CLAIM, until a CLAIM with the same context. */
+struct prov_claim {
+    struct prov_claim *next;
+    void *context;
+    mbx_message message;
+    struct mbx_status status;
+};
+
+struct prov_ep {
+    struct fid_ep fid;
+    /* used by every operation */
+    struct mbx_ep *mbx;
+    _Atomic uint32_t *peers; /* peer number by fi_addr, or PROV_PEER_UNKNOWN */
+    uint64_t peer_limit;     /* entries of peers */
+    struct prov_op *free_ops;
+    size_t inject_limit;             /* of mbx_inject(); longer ones are copied here */
+    uint64_t send_flags, recv_flags; /* for operations that pass no flags */
+    bool send_quiet, recv_quiet;     /* they make no completion (selective) */
+    bool send_selective, recv_selective;
+    bool locks;
+    bool directed; /* receives heed their source address */
+    bool enabled;
+    pthread_mutex_t lock;
+    /* the way back: fi_addr by peer number, or FI_ADDR_NOTAVAIL */
+    _Atomic fi_addr_t *addrs;
+    uint32_t addr_limit;
+    struct prov_domain *domain;
+    struct prov_av *av;
+    struct prov_ep *av_next;
+    struct prov_cq *send_cq, *recv_cq;
+    struct prov_eq *eq;
+    struct prov_op_slab *slabs;
+    struct prov_claim *claims;
+    uint64_t caps;
+    size_t send_size, recv_size; /* queue depths as announced */
+};
+
+struct prov_eq_entry;
+
+struct prov_eq {
+    struct fid_eq fid;
+    struct prov_fabric *fabric;
+    atomic_uint users;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool writable;
+    struct prov_eq_entry *first, **last;
+};
+
+static inline struct prov_ep *prov_ep_of(struct fid_ep *fid)
+{
+    return container_of(fid, struct prov_ep, fid);
+}
+
+/* Models in which the client serialises all calls that meet in one endpoint: by
+ * domain, or by everything bound to one queue.  In the others a thread may read
+ * the queue while another sends. */
+static inline bool prov_needs_locks(enum fi_threading threading)
+{
+    return threading != FI_THREAD_DOMAIN && threading != FI_THREAD_COMPLETION;
+}
+
+static inline void prov_ep_lock(struct prov_ep *ep)
+{
+    if (unlikely(ep->locks))
+        pthread_mutex_lock(&ep->lock);
+}
+
+static inline void prov_ep_unlock(struct prov_ep *ep)
+{
+    if (unlikely(ep->locks))
+        pthread_mutex_unlock(&ep->lock);
+}
+
+/* ---- info.c -------------------------------------------------------------------- */
+
+int prov_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
+                 const struct fi_info *hints, struct fi_info **info);
+
+/* ---- fabric.c ------------------------------------------------------------------- */
+
+int prov_fabric_open(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *context);
+
+/* ---- av.c ------------------------------------------------------------------------ */
+
+int prov_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_av **av,
+                 void *context);
+void prov_av_attach(struct prov_av *av, struct prov_ep *ep);
+void prov_av_detach(struct prov_av *av, struct prov_ep *ep);
+/* Makes addr a peer of ep and remembers its number. */
+int prov_av_resolve(struct prov_ep *ep, fi_addr_t addr, uint32_t *peer);
+/* The way back: FI_ADDR_NOTAVAIL if the peer's address is not in the vector. */
+fi_addr_t prov_av_find(struct prov_ep *ep, uint32_t peer);
+
+/* The peer number of a client's address; err from prov_av_resolve(). */
+static inline int prov_peer(struct prov_ep *ep, fi_addr_t addr, uint32_t *peer)
+{
+    if (likely(addr < ep->peer_limit)) {
+        *peer = atomic_load_explicit(&ep->peers[addr], memory_order_relaxed);
+        if (likely(*peer != PROV_PEER_UNKNOWN))
+            return 0;
+    }
+    return prov_av_resolve(ep, addr, peer);
+}
+
+/* ---- cq.c -------------------------------------------------------------------------- */
+
+int prov_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **cq,
+                 void *context);
+int prov_cq_bind(struct prov_cq *cq, struct prov_ep *ep, unsigned queues);
+void prov_cq_unbind(struct prov_cq *cq, struct prov_ep *ep);
+/* Room for one event that the provider itself makes, then the event, or the room
+ * back.  All with the endpoint unlocked. */
+int prov_cq_reserve(struct prov_cq *cq);
+void prov_cq_push(struct prov_cq *cq, const struct prov_event *event);
+void prov_cq_unreserve(struct prov_cq *cq);
+
+/* ---- endpoint.c ---------------------------------------------------------------------- */
+
+int prov_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep,
+                 void *context);
+int prov_op_slab_add(struct prov_ep *ep);
+
+/* An operation's record; NULL if memory is short.  Released by prov_op_put(). */
+static inline struct prov_op *prov_op_get(struct prov_ep *ep)
+{
+    struct prov_op *op = ep->free_ops;
+
+    if (unlikely(op == NULL)) {
+        if (prov_op_slab_add(ep) < 0)
+            return NULL;
+        op = ep->free_ops;
+    }
+    ep->free_ops = op->next;
+    return op;
+}
+
+static inline void prov_op_put(struct prov_ep *ep, struct prov_op *op)
+{
+    op->kind = PROV_OP_FREE;
+    op->next = ep->free_ops;
+    ep->free_ops = op;
+}
+
+/* Short of memory or requests: those that are under way free theirs as they
+ * complete, so the client shall try again, and this is what moves them. */
+ssize_t prov_ep_again(struct prov_ep *ep, int err);
+
+/* ---- send.c, receive.c: the data operations; endpoint.c puts them into tables --------- */
+
+ssize_t prov_tsend(struct fid_ep *ep, const void *buf, size_t len, void *desc, fi_addr_t dest,
+                   uint64_t tag, void *context);
+ssize_t prov_tsendv(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count,
+                    fi_addr_t dest, uint64_t tag, void *context);
+ssize_t prov_tsendmsg(struct fid_ep *ep, const struct fi_msg_tagged *msg, uint64_t flags);
+ssize_t prov_tinject(struct fid_ep *ep, const void *buf, size_t len, fi_addr_t dest,
+                     uint64_t tag);
+ssize_t prov_tsenddata(struct fid_ep *ep, const void *buf, size_t len, void *desc,
+                       uint64_t data, fi_addr_t dest, uint64_t tag, void *context);
+ssize_t prov_tinjectdata(struct fid_ep *ep, const void *buf, size_t len, uint64_t data,
+                         fi_addr_t dest, uint64_t tag);
+ssize_t prov_send(struct fid_ep *ep, const void *buf, size_t len, void *desc, fi_addr_t dest,
+                  void *context);
+ssize_t prov_sendv(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count,
+                   fi_addr_t dest, void *context);
+ssize_t prov_sendmsg(struct fid_ep *ep, const struct fi_msg *msg, uint64_t flags);
+ssize_t prov_inject(struct fid_ep *ep, const void *buf, size_t len, fi_addr_t dest);
+ssize_t prov_senddata(struct fid_ep *ep, const void *buf, size_t len, void *desc, uint64_t data,
+                      fi_addr_t dest, void *context);
+ssize_t prov_injectdata(struct fid_ep *ep, const void *buf, size_t len, uint64_t data,
+                        fi_addr_t dest);
+
+ssize_t prov_trecv(struct fid_ep *ep, void *buf, size_t len, void *desc, fi_addr_t src,
+                   uint64_t tag, uint64_t ignore, void *context);
+ssize_t prov_trecvv(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count,
+                    fi_addr_t src, uint64_t tag, uint64_t ignore, void *context);
+ssize_t prov_trecvmsg(struct fid_ep *ep, const struct fi_msg_tagged *msg, uint64_t flags);
+ssize_t prov_recv(struct fid_ep *ep, void *buf, size_t len, void *desc, fi_addr_t src,
+                  void *context);
+ssize_t prov_recvv(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count,
+                   fi_addr_t src, void *context);
+ssize_t prov_recvmsg(struct fid_ep *ep, const struct fi_msg *msg, uint64_t flags);
+
+/* Total length, or -1 if the vector is not one that we take. */
+ssize_t prov_iov_size(const struct iovec *iov, size_t count);
+
+/* ---- eq.c --------------------------------------------------------------------------- */
+
+int prov_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_eq **eq,
+                 void *context);
+
+/* ---- unsupported.c: complete tables and entries that answer -FI_ENOSYS --------------- */
+
+extern struct fi_ops_rma prov_no_rma_ops;
+extern struct fi_ops_atomic prov_no_atomic_ops;
+extern struct fi_ops_collective prov_no_collective_ops;
+extern struct fi_ops_mr prov_no_mr_ops;
+
+int prov_no_bind(struct fid *fid, struct fid *bfid, uint64_t flags);
+int prov_no_control(struct fid *fid, int command, void *arg);
+int prov_no_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops,
+                     void *context);
+int prov_no_tostr(const struct fid *fid, char *buf, size_t len);
+int prov_no_ops_set(struct fid *fid, const char *name, uint64_t flags, void *ops,
+                    void *context);
+int prov_no_passive_ep(struct fid_fabric *fabric, struct fi_info *info, struct fid_pep **pep,
+                       void *context);
+int prov_no_wait_open(struct fid_fabric *fabric, struct fi_wait_attr *attr,
+                      struct fid_wait **wait);
+int prov_no_trywait(struct fid_fabric *fabric, struct fid **fids, int count);
+int prov_no_scalable_ep(struct fid_domain *domain, struct fi_info *info, struct fid_ep **sep,
+                        void *context);
+int prov_no_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr,
+                      struct fid_cntr **cntr, void *context);
+int prov_no_poll_open(struct fid_domain *domain, struct fi_poll_attr *attr,
+                      struct fid_poll **poll);
+int prov_no_stx_ctx(struct fid_domain *domain, struct fi_tx_attr *attr, struct fid_stx **stx,
+                    void *context);
+int prov_no_srx_ctx(struct fid_domain *domain, struct fi_rx_attr *attr, struct fid_ep **rx,
+                    void *context);
+int prov_no_query_atomic(struct fid_domain *domain, enum fi_datatype datatype, enum fi_op op,
+                         struct fi_atomic_attr *attr, uint64_t flags);
+int prov_no_query_collective(struct fid_domain *domain, enum fi_collective_op coll,
+                             struct fi_collective_attr *attr, uint64_t flags);
+
+#endif
