@@ -1,0 +1,388 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What fi_getinfo() answers, and objects that carry no messages: address vector,
+ * event queue, references, unsupported operations.
+ */
+#include "provider_world.h"
+
+#include <rdma/fi_atomic.h>
+#include <rdma/fi_rma.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct setup plain;
+
+static int ask(struct fi_info *hints, struct fi_info **info)
+{
+    int err = fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, info);
+
+    fi_freeinfo(hints);
+    return err;
+}
+
+/* ---- negotiation ---------------------------------------------------------------- */
+
+static void offers_what_clients_need(void **state)
+{
+    struct fi_info *hints = world_hints(&plain), *info;
+
+    (void)state;
+    hints->caps = 0;
+    assert_int_equal(ask(hints, &info), 0);
+    assert_string_equal(info->fabric_attr->prov_name, "matchbox");
+    assert_null(info->next);
+    assert_int_equal(info->ep_attr->type, FI_EP_RDM);
+    assert_int_equal(info->mode, 0);
+    assert_int_equal(info->domain_attr->mr_mode, 0);
+    assert_true(info->caps & FI_LOCAL_COMM && info->caps & FI_REMOTE_COMM);
+    assert_true(info->caps & FI_TAGGED && info->caps & FI_DIRECTED_RECV);
+    assert_int_equal(info->domain_attr->cq_data_size, 8);
+    assert_true(info->tx_attr->inject_size >= 4096);
+    assert_int_equal(info->tx_attr->iov_limit, 8);
+    assert_int_equal(info->tx_attr->msg_order, FI_ORDER_SAS);
+    assert_non_null(info->src_addr);
+    assert_int_equal(info->src_addrlen, WORLD_ADDRESS);
+    fi_freeinfo(info);
+}
+
+static void returns_no_capability_that_changes_meaning_unasked(void **state)
+{
+    struct fi_info *hints = world_hints(&plain), *info;
+
+    (void)state;
+    hints->caps = FI_TAGGED;
+    assert_int_equal(ask(hints, &info), 0);
+    assert_true(info->caps & FI_SEND && info->caps & FI_RECV);
+    assert_false(info->caps & FI_DIRECTED_RECV);
+    assert_false(info->caps & FI_MSG);
+    fi_freeinfo(info);
+}
+
+static void echoes_models(void **state)
+{
+    static const enum fi_threading threadings[] = {FI_THREAD_SAFE, FI_THREAD_FID,
+                                                   FI_THREAD_DOMAIN, FI_THREAD_COMPLETION,
+                                                   FI_THREAD_ENDPOINT};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof threadings / sizeof threadings[0]; i++) {
+        struct setup setup = {.threading = threadings[i],
+                              .av_type = i % 2 == 0 ? FI_AV_MAP : FI_AV_TABLE};
+        struct fi_info *hints = world_hints(&setup), *info;
+
+        hints->domain_attr->data_progress = FI_PROGRESS_MANUAL;
+        hints->domain_attr->control_progress = FI_PROGRESS_AUTO;
+        assert_int_equal(ask(hints, &info), 0);
+        assert_int_equal(info->domain_attr->threading, threadings[i]);
+        assert_int_equal(info->domain_attr->av_type, setup.av_type);
+        assert_int_equal(info->domain_attr->data_progress, FI_PROGRESS_MANUAL);
+        assert_int_equal(info->domain_attr->control_progress, FI_PROGRESS_AUTO);
+        fi_freeinfo(info);
+    }
+}
+
+typedef void spoil_fn(struct fi_info *hints);
+
+static void want_msg_endpoint(struct fi_info *h)
+{
+    h->ep_attr->type = FI_EP_MSG;
+}
+
+static void want_datagrams(struct fi_info *h)
+{
+    h->ep_attr->type = FI_EP_DGRAM;
+}
+
+static void want_multicast(struct fi_info *h)
+{
+    h->caps |= FI_MULTICAST;
+}
+
+static void want_sockaddr(struct fi_info *h)
+{
+    h->addr_format = FI_SOCKADDR_IN;
+}
+
+static void want_other_domain(struct fi_info *h)
+{
+    h->domain_attr->name = strdup("eth0");
+}
+
+static void want_long_inject(struct fi_info *h)
+{
+    h->tx_attr->inject_size = 1 << 20;
+}
+
+static void want_many_pieces(struct fi_info *h)
+{
+    h->rx_attr->iov_limit = 9;
+}
+
+static void want_strict_order(struct fi_info *h)
+{
+    h->tx_attr->comp_order = FI_ORDER_STRICT;
+}
+
+static void want_all_tag_bits(struct fi_info *h)
+{
+    h->ep_attr->mem_tag_format = UINT64_MAX;
+}
+
+static void want_auto_progress(struct fi_info *h)
+{
+    h->domain_attr->data_progress = FI_PROGRESS_AUTO;
+}
+
+static void want_two_contexts(struct fi_info *h)
+{
+    h->ep_attr->tx_ctx_cnt = 2;
+}
+
+static void want_shared_context(struct fi_info *h)
+{
+    h->ep_attr->rx_ctx_cnt = FI_SHARED_CONTEXT;
+}
+
+static void want_long_data(struct fi_info *h)
+{
+    h->domain_attr->cq_data_size = 9;
+}
+
+static void want_odd_flags(struct fi_info *h)
+{
+    h->tx_attr->op_flags = FI_COMMIT_COMPLETE;
+}
+
+static void refuses_what_it_does_not_do(void **state)
+{
+    static spoil_fn *const spoil[] = {
+        want_msg_endpoint, want_datagrams,     want_multicast,    want_sockaddr,
+        want_other_domain, want_long_inject,   want_many_pieces,  want_strict_order,
+        want_all_tag_bits, want_auto_progress, want_two_contexts, want_shared_context,
+        want_long_data,    want_odd_flags,
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof spoil / sizeof spoil[0]; i++) {
+        struct fi_info *hints = world_hints(&plain), *info = NULL;
+
+        spoil[i](hints);
+        if (ask(hints, &info) != -FI_ENODATA)
+            fail_msg("case %zu was accepted", i);
+    }
+}
+
+static void nobody_is_layered_on_top(void **state)
+{
+    struct fi_info *info, *i;
+    int ours = 0;
+
+    (void)state;
+    assert_int_equal(fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, NULL, &info), 0);
+    for (i = info; i != NULL; i = i->next) {
+        if (strstr(i->fabric_attr->prov_name, "matchbox") == NULL)
+            continue;
+        assert_string_equal(i->fabric_attr->prov_name, "matchbox");
+        ours++;
+    }
+    assert_int_equal(ours, 1);
+    fi_freeinfo(info);
+}
+
+static void takes_node_and_service(void **state)
+{
+    struct fi_info *hints = world_hints(&plain), *info;
+
+    (void)state;
+    assert_int_equal(fi_getinfo(FI_VERSION(1, 17), "localhost", "7471", 0, hints, &info), 0);
+    assert_non_null(info->src_addr);
+    assert_non_null(info->dest_addr);
+    assert_int_equal(info->dest_addrlen, WORLD_ADDRESS);
+    fi_freeinfo(info);
+    assert_int_equal(fi_getinfo(FI_VERSION(1, 17), NULL, "7471", FI_SOURCE, hints, &info), 0);
+    assert_null(info->dest_addr);
+    fi_freeinfo(info);
+    fi_freeinfo(hints);
+}
+
+static void old_clients_get_old_registration_modes(void **state)
+{
+    struct fi_info *hints = world_hints(&plain), *info;
+
+    (void)state;
+    hints->domain_attr->mr_mode = FI_MR_BASIC;
+    assert_int_equal(fi_getinfo(FI_VERSION(1, 4), NULL, NULL, 0, hints, &info), 0);
+    assert_int_equal(info->domain_attr->mr_mode, FI_MR_BASIC);
+    fi_freeinfo(info);
+    fi_freeinfo(hints);
+}
+
+/* ---- objects ----------------------------------------------------------------------- */
+
+static void objects_in_use_refuse_to_close(void **state)
+{
+    struct world w;
+
+    (void)state;
+    world_open(&w, &plain);
+    assert_int_equal(fi_close(&w.fabric->fid), -FI_EBUSY);
+    assert_int_equal(fi_close(&w.domain->fid), -FI_EBUSY);
+    assert_int_equal(fi_close(&w.node[0].av->fid), -FI_EBUSY);
+    assert_int_equal(fi_close(&w.node[0].cq->fid), -FI_EBUSY);
+    world_close(&w);
+}
+
+static void an_endpoint_needs_its_bindings(void **state)
+{
+    struct fi_av_attr attr = {0};
+    struct fi_cq_attr cq_attr = {0};
+    struct fid_ep *ep;
+    struct fid_av *av;
+    struct fid_cq *cq;
+    struct world w;
+
+    (void)state;
+    world_open(&w, &plain);
+    assert_int_equal(fi_endpoint(w.domain, w.info, &ep, NULL), 0);
+    assert_int_equal(fi_av_open(w.domain, &attr, &av, NULL), 0);
+    assert_int_equal(fi_cq_open(w.domain, &cq_attr, &cq, NULL), 0);
+    assert_int_equal(fi_enable(ep), -FI_ENOAV);
+    assert_int_equal(fi_ep_bind(ep, &av->fid, 0), 0);
+    assert_int_equal(fi_ep_bind(ep, &av->fid, 0), -FI_EINVAL);
+    assert_int_equal(fi_enable(ep), -FI_ENOCQ);
+    assert_int_equal(fi_ep_bind(ep, &cq->fid, FI_TRANSMIT), 0);
+    assert_int_equal(fi_enable(ep), -FI_ENOCQ);
+    assert_int_equal(fi_ep_bind(ep, &cq->fid, FI_RECV), 0);
+    assert_int_equal(fi_enable(ep), 0);
+    assert_int_equal(fi_close(&ep->fid), 0);
+    assert_int_equal(fi_close(&av->fid), 0);
+    assert_int_equal(fi_close(&cq->fid), 0);
+    world_close(&w);
+}
+
+static void unsupported_calls_say_so(void **state)
+{
+    struct fi_cntr_attr cntr_attr = {0};
+    struct fid_cntr *cntr;
+    struct fid_ep *sep;
+    struct fid_mr *mr;
+    struct world w;
+    uint64_t word = 0;
+    size_t len = sizeof word;
+
+    (void)state;
+    world_open(&w, &plain);
+    assert_int_equal(fi_scalable_ep(w.domain, w.info, &sep, NULL), -FI_ENOSYS);
+    assert_int_equal(fi_cntr_open(w.domain, &cntr_attr, &cntr, NULL), -FI_ENOSYS);
+    assert_int_equal(fi_mr_reg(w.domain, &word, 8, FI_READ, 0, 0, 0, &mr, NULL), -FI_ENOSYS);
+    assert_int_equal(fi_read(w.node[0].ep, &word, 8, NULL, 0, 0, 0, NULL), -FI_ENOSYS);
+    assert_int_equal(fi_atomic(w.node[0].ep, &word, 1, NULL, 0, 0, 0, FI_UINT64, FI_SUM, NULL),
+                     -FI_ENOSYS);
+    assert_int_equal(fi_getopt(&w.node[0].ep->fid, FI_OPT_ENDPOINT, 99, &word, &len),
+                     -FI_ENOPROTOOPT);
+    world_close(&w);
+}
+
+static void a_name_needs_room(void **state)
+{
+    struct world w;
+    char name[WORLD_ADDRESS];
+    size_t len = 8;
+
+    (void)state;
+    world_open(&w, &plain);
+    assert_int_equal(fi_getname(&w.node[0].ep->fid, name, &len), -FI_ETOOSMALL);
+    assert_int_equal(len, WORLD_ADDRESS);
+    world_close(&w);
+}
+
+static void addresses_are_kept_and_found(void **state)
+{
+    struct fi_av_attr attr = {.type = FI_AV_MAP};
+    char many[100][WORLD_ADDRESS], back[WORLD_ADDRESS], text[128];
+    fi_addr_t addr[100], twice;
+    size_t len = sizeof back, text_len = sizeof text;
+    struct fid_av *av;
+    struct world w;
+
+    (void)state;
+    world_open(&w, &plain);
+    assert_int_equal(fi_av_open(w.domain, &attr, &av, NULL), 0);
+    for (size_t i = 0; i < 100; i++)
+        pattern_fill(many[i], WORLD_ADDRESS, (unsigned)i);
+    assert_int_equal(fi_av_insert(av, many, 100, addr, 0, NULL), 100);
+    assert_int_equal(fi_av_insert(av, many[5], 1, &twice, 0, NULL), 1);
+    assert_true(twice != addr[5]);
+    for (size_t i = 0; i < 100; i++) {
+        len = sizeof back;
+        assert_int_equal(fi_av_lookup(av, addr[i], back, &len), 0);
+        assert_memory_equal(back, many[i], WORLD_ADDRESS);
+    }
+    assert_non_null(fi_av_straddr(av, many[0], text, &text_len));
+    assert_true(strlen(text) > 2 * WORLD_ADDRESS && text_len == strlen(text) + 1);
+    assert_int_equal(fi_av_remove(av, addr, 100, 0), 0);
+    assert_int_equal(fi_av_lookup(av, addr[7], back, &len), -FI_EINVAL);
+    assert_int_equal(fi_av_remove(av, addr, 1, 0), -FI_EINVAL);
+    assert_int_equal(fi_av_lookup(av, twice, back, &len), 0);
+    assert_int_equal(fi_av_insertsvc(av, "localhost", "1", &twice, 0, NULL), -FI_ENOSYS);
+    assert_int_equal(fi_close(&av->fid), 0);
+    world_close(&w);
+}
+
+static void a_shared_vector_is_refused(void **state)
+{
+    struct fi_av_attr attr = {.type = FI_AV_TABLE, .name = "everybody"};
+    struct fid_av *av;
+    struct world w;
+
+    (void)state;
+    world_open(&w, &plain);
+    assert_int_equal(fi_av_open(w.domain, &attr, &av, NULL), -FI_ENOSYS);
+    world_close(&w);
+}
+
+static void events_come_out_as_written(void **state)
+{
+    struct fi_eq_attr attr = {.flags = FI_WRITE};
+    struct fi_eq_entry in = {.data = 7}, out = {0};
+    struct fid_eq *eq;
+    struct world w;
+    uint32_t event = 0;
+
+    (void)state;
+    world_open(&w, &plain);
+    assert_int_equal(fi_eq_open(w.fabric, &attr, &eq, NULL), 0);
+    assert_int_equal(fi_eq_read(eq, &event, &out, sizeof out, 0), -FI_EAGAIN);
+    assert_int_equal(fi_eq_sread(eq, &event, &out, sizeof out, 5, 0), -FI_EAGAIN);
+    assert_int_equal(fi_eq_write(eq, FI_NOTIFY, &in, sizeof in, 0), sizeof in);
+    assert_int_equal(fi_eq_read(eq, &event, &out, 1, 0), -FI_ETOOSMALL);
+    assert_int_equal(fi_eq_read(eq, &event, &out, sizeof out, FI_PEEK), sizeof out);
+    assert_int_equal(fi_eq_sread(eq, &event, &out, sizeof out, -1, 0), sizeof out);
+    assert_int_equal(event, FI_NOTIFY);
+    assert_int_equal(out.data, 7);
+    assert_int_equal(fi_eq_read(eq, &event, &out, sizeof out, 0), -FI_EAGAIN);
+    assert_int_equal(fi_close(&eq->fid), 0);
+    world_close(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(offers_what_clients_need),
+        cmocka_unit_test(returns_no_capability_that_changes_meaning_unasked),
+        cmocka_unit_test(echoes_models),
+        cmocka_unit_test(refuses_what_it_does_not_do),
+        cmocka_unit_test(nobody_is_layered_on_top),
+        cmocka_unit_test(takes_node_and_service),
+        cmocka_unit_test(old_clients_get_old_registration_modes),
+        cmocka_unit_test(objects_in_use_refuse_to_close),
+        cmocka_unit_test(an_endpoint_needs_its_bindings),
+        cmocka_unit_test(unsupported_calls_say_so),
+        cmocka_unit_test(a_name_needs_room),
+        cmocka_unit_test(addresses_are_kept_and_found),
+        cmocka_unit_test(a_shared_vector_is_refused),
+        cmocka_unit_test(events_come_out_as_written),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "provider_world.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define QUIET_READS  200
+#define PATIENCE_SEC 20
+
+struct fi_info *world_hints(const struct setup *setup)
+{
+    struct fi_info *hints = fi_allocinfo();
+
+    assert_non_null(hints);
+    hints->caps =
+        setup->caps != 0 ? setup->caps : FI_TAGGED | FI_MSG | FI_DIRECTED_RECV | FI_SOURCE;
+    hints->ep_attr->type = FI_EP_RDM;
+    hints->domain_attr->threading =
+        setup->threading != FI_THREAD_UNSPEC ? setup->threading : FI_THREAD_DOMAIN;
+    hints->domain_attr->av_type = setup->av_type;
+    hints->tx_attr->op_flags = setup->send_flags;
+    hints->rx_attr->op_flags = setup->recv_flags;
+    hints->fabric_attr->prov_name = strdup("matchbox");
+    return hints;
+}
+
+static void node_open(struct world *w, struct node *n, const struct setup *setup)
+{
+    struct fi_cq_attr cq = {
+        .format = setup->format != FI_CQ_FORMAT_UNSPEC ? setup->format : FI_CQ_FORMAT_TAGGED,
+        .wait_obj = setup->wait};
+    struct fi_av_attr av = {.type = setup->av_type};
+    size_t len = sizeof n->address;
+
+    assert_int_equal(fi_endpoint(w->domain, w->info, &n->ep, NULL), 0);
+    assert_int_equal(fi_av_open(w->domain, &av, &n->av, NULL), 0);
+    if (setup->shared_cq && n != &w->node[0])
+        n->cq = w->node[0].cq;
+    else
+        assert_int_equal(fi_cq_open(w->domain, &cq, &n->cq, NULL), 0);
+    assert_int_equal(fi_ep_bind(n->ep, &n->av->fid, 0), 0);
+    assert_int_equal(fi_ep_bind(n->ep, &n->cq->fid, FI_TRANSMIT | FI_RECV | setup->bind_flags),
+                     0);
+    assert_int_equal(fi_enable(n->ep), 0);
+    assert_int_equal(fi_getname(&n->ep->fid, n->address, &len), 0);
+    assert_int_equal(len, sizeof n->address);
+}
+
+static void world_introduce(struct world *w)
+{
+    for (int to = 0; to < WORLD_NODES; to++)
+        for (int i = 0; i < WORLD_NODES; i++)
+            assert_int_equal(
+                fi_av_insert(w->node[to].av, w->node[i].address, 1, &w->addr[i], 0, NULL), 1);
+}
+
+void world_open(struct world *w, const struct setup *setup)
+{
+    struct fi_info *hints = world_hints(setup);
+
+    memset(w, 0, sizeof *w);
+    assert_int_equal(fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &w->info), 0);
+    fi_freeinfo(hints);
+    assert_int_equal(fi_fabric(w->info->fabric_attr, &w->fabric, NULL), 0);
+    assert_int_equal(fi_domain(w->fabric, w->info, &w->domain, NULL), 0);
+    for (int i = 0; i < WORLD_NODES; i++)
+        node_open(w, &w->node[i], setup);
+    if (!setup->strangers)
+        world_introduce(w);
+}
+
+void world_close(struct world *w)
+{
+    for (int i = 0; i < WORLD_NODES; i++)
+        assert_int_equal(fi_close(&w->node[i].ep->fid), 0);
+    for (int i = 0; i < WORLD_NODES; i++) {
+        assert_int_equal(fi_close(&w->node[i].av->fid), 0);
+        if (i == 0 || w->node[i].cq != w->node[0].cq)
+            assert_int_equal(fi_close(&w->node[i].cq->fid), 0);
+    }
+    assert_int_equal(fi_close(&w->domain->fid), 0);
+    assert_int_equal(fi_close(&w->fabric->fid), 0);
+    fi_freeinfo(w->info);
+}
+
+void world_progress(struct world *w)
+{
+    for (int i = 0; i < WORLD_NODES; i++)
+        fi_cq_read(w->node[i].cq, NULL, 0);
+}
+
+ssize_t world_read(struct world *w, int node, struct fi_cq_tagged_entry *entry,
+                   fi_addr_t *source)
+{
+    time_t end = time(NULL) + PATIENCE_SEC;
+    ssize_t n;
+
+    do {
+        world_progress(w);
+        n = source == NULL ? fi_cq_read(w->node[node].cq, entry, 1)
+                           : fi_cq_readfrom(w->node[node].cq, entry, 1, source);
+    } while (n == -FI_EAGAIN && time(NULL) < end);
+    return n;
+}
+
+void world_read_error(struct world *w, int node, struct fi_cq_err_entry *error)
+{
+    struct fi_cq_tagged_entry entry;
+
+    memset(error, 0, sizeof *error);
+    assert_int_equal(world_read(w, node, &entry, NULL), -FI_EAVAIL);
+    assert_int_equal(fi_cq_readerr(w->node[node].cq, error, 0), 1);
+}
+
+void world_is_quiet(struct world *w, int node)
+{
+    struct fi_cq_tagged_entry entry;
+
+    for (int i = 0; i < QUIET_READS; i++) {
+        world_progress(w);
+        assert_int_equal(fi_cq_read(w->node[node].cq, &entry, 1), -FI_EAGAIN);
+    }
+}
+
+static unsigned char pattern_at(size_t i, unsigned seed)
+{
+    return (unsigned char)((i * 131 + (i >> 8) * 17 + seed * 29 + 7) & 0xff);
+}
+
+void pattern_fill(void *buf, size_t size, unsigned seed)
+{
+    for (size_t i = 0; i < size; i++)
+        ((unsigned char *)buf)[i] = pattern_at(i, seed);
+}
+
+bool pattern_is(const void *buf, size_t size, unsigned seed)
+{
+    for (size_t i = 0; i < size; i++)
+        if (((const unsigned char *)buf)[i] != pattern_at(i, seed))
+            return false;
+    return true;
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * provider_world.h - endpoints of the libfabric provider in one process, opened
+ * through the real libfabric, for tests.
+ *
+ * Every node has an endpoint, a completion queue and an address vector of its own;
+ * world_open() makes all known to all.  Failures end the test (cmocka).
+ */
+#ifndef TESTS_PROVIDER_WORLD_H
+#define TESTS_PROVIDER_WORLD_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+#include <rdma/fabric.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_eq.h>
+#include <rdma/fi_errno.h>
+#include <rdma/fi_tagged.h>
+
+#define WORLD_NODES   3
+#define WORLD_ADDRESS 32
+
+struct node {
+    struct fid_ep *ep;
+    struct fid_cq *cq;
+    struct fid_av *av;
+    char address[WORLD_ADDRESS];
+};
+
+struct world {
+    struct fi_info *info;
+    struct fid_fabric *fabric;
+    struct fid_domain *domain;
+    struct node node[WORLD_NODES];
+    fi_addr_t addr[WORLD_NODES]; /* of node i, the same in every vector */
+};
+
+/* What a test wants to differ from the default: everything zero. */
+struct setup {
+    enum fi_cq_format format; /* default FI_CQ_FORMAT_TAGGED */
+    enum fi_wait_obj wait;
+    enum fi_threading threading; /* default FI_THREAD_DOMAIN */
+    enum fi_av_type av_type;
+    uint64_t caps;                   /* default tagged, untagged, directed, source */
+    uint64_t bind_flags;             /* FI_SELECTIVE_COMPLETION */
+    uint64_t send_flags, recv_flags; /* op_flags */
+    bool strangers;                  /* insert no addresses */
+    bool shared_cq;                  /* all endpoints report to node 0's queue */
+};
+
+struct fi_info *world_hints(const struct setup *setup);
+void world_open(struct world *w, const struct setup *setup);
+void world_close(struct world *w);
+
+/* Lets everybody make progress without reading completions. */
+void world_progress(struct world *w);
+
+/* Reads one completion of a node, waiting up to a few seconds; -FI_EAVAIL if an
+ * error is next. */
+ssize_t world_read(struct world *w, int node, struct fi_cq_tagged_entry *entry,
+                   fi_addr_t *source);
+
+/* Reads the error that is next. */
+void world_read_error(struct world *w, int node, struct fi_cq_err_entry *error);
+
+/* Asserts that nothing completes at node for a while. */
+void world_is_quiet(struct world *w, int node);
+
+/* Fills and checks a pattern that differs from byte to byte and seed to seed. */
+void pattern_fill(void *buf, size_t size, unsigned seed);
+bool pattern_is(const void *buf, size_t size, unsigned seed);
+
+#endif
