@@ -134,9 +134,9 @@ int mbx_close(struct mbx_ep *ep)
     ep->transport->ops->close(ep->transport);
     pool_for_each(&ep->messages, endpoint_free_message, ep);
     pool_for_each(&ep->requests, endpoint_free_request, ep);
+    context_fini(ep); /* takes what is queued off its queues: before the pools go */
     pool_fini(&ep->messages);
     pool_fini(&ep->requests);
-    context_fini(ep);
     peer_fini(ep);
     mem_free(ep);
     return err;
