@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * bind_none.c - in place of bind.c where hwloc is not there.
+ */
+#include "bind.h"
+
+#include <errno.h>
+
+int bind_plan(cpu_set_t *sets, uint32_t count)
+{
+    (void)sets;
+    (void)count;
+    return -ENOTSUP;
+}

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * info.c - `mbx info`: what this library is and how it is set.
+ */
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <matchbox/matchbox.h>
+
+#include "base/base.h"
+#include "tool.h"
+
+static const char usage[] =
+    "usage: mbx info [OPTIONS]\n"
+    "\n"
+    "Without options: everything.\n"
+    "\n"
+    "  --transports   what can carry messages\n"
+    "  --protocols    by which protocol messages of which size travel\n"
+    "  --params       the parameters: environment variable, value, default, range, meaning\n"
+    "  -h, --help     this text\n"
+    "\n"
+    "The values are those that a program started from here would have.\n";
+
+static const struct option options[] = {{"transports", no_argument, NULL, 't'},
+                                        {"protocols", no_argument, NULL, 'r'},
+                                        {"params", no_argument, NULL, 'p'},
+                                        {"help", no_argument, NULL, 'h'},
+                                        {NULL, 0, NULL, 0}};
+
+static int print_transports(const struct tool *tool)
+{
+    const char *name, *about;
+
+    (void)tool;
+    printf("transports\n");
+    for (unsigned i = 0; mbx_transport_get(i, &name, &about) == 0; i++)
+        printf("  %-10s %s\n", name, about);
+    return TOOL_DONE;
+}
+
+/* "64K", or the bytes where that would lose something. */
+static const char *size_text(size_t size, char *text, size_t room)
+{
+    static const char units[] = " KMGT";
+    unsigned unit = 0;
+
+    if (size == SIZE_MAX)
+        return "any";
+    while (size != 0 && size % 1024 == 0 && unit < 4) {
+        size /= 1024;
+        unit++;
+    }
+    snprintf(text, room, unit > 0 ? "%zu%c" : "%zu", size, units[unit]);
+    return text;
+}
+
+static void print_rows(const struct mbx_ep *ep)
+{
+    struct mbx_protocol_row row;
+    size_t from = 0;
+    char text[32];
+
+    printf("protocols (message size in bytes, both ends included)\n");
+    for (unsigned i = 0; mbx_protocol_get(ep, MBX_ANY_SOURCE, i, &row) == 0; i++) {
+        printf("  %-10s %zu to %s\n", mbx_protocol_name(row.protocol), from,
+               size_text(row.max_size, text, sizeof text));
+        from = row.max_size + 1;
+    }
+}
+
+static int print_protocols(const struct tool *tool)
+{
+    struct mbx_ep *ep;
+    int err = mbx_open(NULL, &ep);
+
+    if (err != 0) {
+        tool_error(tool, "no endpoint can be opened: %s", mbx_strerror(err));
+        return TOOL_FAILED;
+    }
+    print_rows(ep);
+    mbx_close(ep);
+    return TOOL_DONE;
+}
+
+static int print_params(const struct tool *tool)
+{
+    struct mbx_param param;
+    unsigned index = 0;
+    int err;
+
+    printf("parameters\n");
+    for (; (err = mbx_param_get(index, &param)) == 0; index++) {
+        printf("  %s=%s%s%s\n", param.name, param.value, param.unit[0] != '\0' ? " " : "",
+               param.unit);
+        printf("      %s\n", param.help);
+        printf("      default %s, range %s\n",
+               param.initial[0] != '\0' ? param.initial : "empty", param.range);
+    }
+    if (index > 0)
+        return TOOL_DONE;
+    tool_error(tool, "the parameters cannot be read: %s", mbx_strerror(err));
+    return TOOL_FAILED;
+}
+
+/* The parts in the order in which all of them are printed. */
+static const struct part {
+    int option;
+    int (*print)(const struct tool *tool);
+} parts[] = {{'t', print_transports}, {'r', print_protocols}, {'p', print_params}};
+
+static int print_parts(const struct tool *tool, const bool *wanted)
+{
+    int status = TOOL_DONE;
+
+    for (size_t i = 0; i < ARRAY_COUNT(parts); i++)
+        if (wanted[i] && parts[i].print(tool) != TOOL_DONE)
+            status = TOOL_FAILED;
+    return status;
+}
+
+static int run(const struct tool *tool, int argc, char **argv)
+{
+    static const bool all[ARRAY_COUNT(parts)] = {true, true, true};
+    bool wanted[ARRAY_COUNT(parts)] = {false}, any = false;
+    int option, status = 0;
+
+    while ((option = tool_option(tool, argc, argv, "+:h", options, &status)) >= 0)
+        for (size_t i = 0; i < ARRAY_COUNT(parts); i++)
+            if (parts[i].option == option)
+                wanted[i] = any = true;
+    if (option == -2)
+        return status;
+    if (optind < argc)
+        return tool_usage_error(tool, "there is no argument '%s'", argv[optind]);
+    if (any)
+        return print_parts(tool, wanted);
+    printf("matchbox %s\n\n", mbx_version());
+    return print_parts(tool, all);
+}
+
+const struct tool tool_info = {
+    .name = "info",
+    .about = "version, transports, protocols by size, parameters",
+    .usage = usage,
+    .run = run,
+};

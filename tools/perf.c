@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * perf.c - `mbx perf`: starts two ranks of itself, or is one of them.
+ *
+ * Called by a user, it runs `mbx perf` with the same arguments as a job of two ranks,
+ * bound to two cores.  Called within a job (so `mbx run -n 2 mbx perf lat` works, too),
+ * it measures.  Only the public API is used, as any program would.
+ */
+#include "perf.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "base/mem.h"
+#include "boot/board.h"
+#include "launch.h"
+
+#define MAX_SIZES  64
+#define MAX_WINDOW 4096
+
+static const char usage[] =
+    "usage: mbx perf lat|bw|rate [OPTIONS]\n"
+    "\n"
+    "  lat   half round trip of one message, and in turn with it the bare transfer of a\n"
+    "        cache line between the same two cores\n"
+    "  bw    bytes per second, a window of messages at a time\n"
+    "  rate  messages per second, a window at a time\n"
+    "\n"
+    "  -s, --size SIZE       bytes of a message (K, M, G); lat, rate: 8, bw: 1M\n"
+    "      --sizes A,B,...   several sizes, one line each\n"
+    "      --sizes A-B       all powers of two from A to B\n"
+    "  -i, --iterations N    messages to measure with, about\n"
+    "  -w, --window N        messages at a time, 1 to 4096; bw: 16, rate: 64\n"
+    "      --no-bind         let the system choose the cores; --bind is the default\n"
+    "  -h, --help            this text\n"
+    "\n"
+    "Prints key=value, one line per size: the median and the best of 51 repeats.\n";
+
+enum { OPTION_SIZES = 256, OPTION_BIND, OPTION_NO_BIND };
+
+static const struct option options[] = {{"size", required_argument, NULL, 's'},
+                                        {"sizes", required_argument, NULL, OPTION_SIZES},
+                                        {"iterations", required_argument, NULL, 'i'},
+                                        {"window", required_argument, NULL, 'w'},
+                                        {"bind", no_argument, NULL, OPTION_BIND},
+                                        {"no-bind", no_argument, NULL, OPTION_NO_BIND},
+                                        {"help", no_argument, NULL, 'h'},
+                                        {NULL, 0, NULL, 0}};
+
+struct kind {
+    const char *name;
+    int (*measure)(struct perf *p, const struct perf_case *c);
+    size_t size;
+    uint32_t window;
+    uint64_t bytes, messages; /* default iterations: as many as fit both */
+};
+
+static const struct kind kinds[] = {
+    {"lat", perf_latency, 8, 1, UINT64_C(1) << 30, 100000},
+    {"bw", perf_bandwidth, 1 << 20, 16, UINT64_C(4) << 30, 100000},
+    {"rate", perf_rate, 8, 64, UINT64_C(4) << 30, 2000000},
+};
+
+struct request {
+    const struct kind *kind;
+    size_t sizes[MAX_SIZES];
+    unsigned count;
+    uint64_t iterations; /* 0 = by size */
+    uint32_t window;     /* 0 = of the kind */
+    bool bind;
+};
+
+/* ---- arguments ---- */
+
+/* "A-B": doubles from A up to B. */
+static int take_range(const struct tool *tool, struct request *r, const char *first,
+                      const char *last)
+{
+    uint64_t from, to;
+    int err;
+
+    if ((err = tool_size(tool, "--sizes", first, &from)) != 0 ||
+        (err = tool_size(tool, "--sizes", last, &to)) != 0)
+        return err;
+    if (from > to)
+        return tool_usage_error(tool, "--sizes %s-%s: the first is larger", first, last);
+    for (r->count = 0; from <= to; from = from == 0 ? 1 : from * 2)
+        r->sizes[r->count++] = from; /* 42 at most: tool_size() ends at 2^40 */
+    return 0;
+}
+
+static int take_sizes(const struct tool *tool, struct request *r, char *text)
+{
+    char *dash = strchr(text, '-');
+    char *rest = text, *word;
+
+    if (dash != NULL) {
+        *dash = '\0';
+        return take_range(tool, r, text, dash + 1);
+    }
+    r->count = 0;
+    while ((word = strsep(&rest, ",")) != NULL) {
+        uint64_t size;
+        int err = tool_size(tool, "--sizes", word, &size);
+
+        if (err != 0)
+            return err;
+        if (r->count == MAX_SIZES)
+            return tool_usage_error(tool, "--sizes takes at most %d sizes", MAX_SIZES);
+        r->sizes[r->count++] = size;
+    }
+    return 0;
+}
+
+static int take_option(const struct tool *tool, int option, char *value, struct request *r)
+{
+    uint64_t number = 0;
+    int err = 0;
+
+    switch (option) {
+    case 's':
+        if ((err = tool_size(tool, "--size", value, &number)) == 0) {
+            r->sizes[0] = number;
+            r->count = 1;
+        }
+        break;
+    case OPTION_SIZES:
+        err = take_sizes(tool, r, value);
+        break;
+    case 'i':
+        err = tool_number(tool, "--iterations", value, 1, UINT64_C(1) << 40, &r->iterations);
+        break;
+    case 'w':
+        err = tool_number(tool, "--window", value, 1, MAX_WINDOW, &number);
+        r->window = (uint32_t)number;
+        break;
+    default:
+        r->bind = option == OPTION_BIND;
+        break;
+    }
+    return err;
+}
+
+/* The kind may stand before or behind the options. */
+static int take_kind(const struct tool *tool, int argc, char **argv, struct request *r)
+{
+    if (optind == argc)
+        return tool_usage_error(tool, "what shall be measured: lat, bw or rate?");
+    for (size_t i = 0; i < ARRAY_COUNT(kinds); i++)
+        if (strcmp(kinds[i].name, argv[optind]) == 0)
+            r->kind = &kinds[i];
+    if (r->kind == NULL)
+        return tool_usage_error(tool, "cannot measure '%s', only lat, bw and rate",
+                                argv[optind]);
+    optind++;
+    return 0;
+}
+
+static int parse(const struct tool *tool, int argc, char **argv, struct request *r)
+{
+    int option, status = 0;
+
+    for (;;) {
+        while ((option = tool_option(tool, argc, argv, "+:s:i:w:h", options, &status)) >= 0)
+            if ((status = take_option(tool, option, optarg, r)) != 0)
+                return status;
+        if (option == -2)
+            return status != 0 ? status : -1;
+        if (r->kind != NULL)
+            break;
+        if ((status = take_kind(tool, argc, argv, r)) != 0)
+            return status;
+    }
+    if (optind < argc)
+        return tool_usage_error(tool, "there is no argument '%s'", argv[optind]);
+    if (r->count == 0)
+        r->sizes[r->count++] = r->kind->size;
+    if (r->window == 0)
+        r->window = r->kind->window;
+    return 0;
+}
+
+/* ---- a rank ---- */
+
+static struct perf_case case_of(const struct request *r, size_t size)
+{
+    uint64_t by_bytes = r->kind->bytes / max_size(size, 1);
+    uint64_t iterations = r->iterations;
+
+    if (iterations == 0)
+        iterations = min_size(r->kind->messages, max_size(by_bytes, 1));
+    return (struct perf_case){.size = size, .iterations = iterations, .window = r->window};
+}
+
+static int alloc_buffers(struct perf *p, const struct request *r)
+{
+    for (unsigned i = 0; i < r->count; i++)
+        p->capacity = max_size(p->capacity, max_size(r->sizes[i], CACHE_LINE));
+    p->send = mem_alloc_aligned(4096, p->capacity);
+    p->recv = mem_alloc_aligned(4096, p->capacity);
+    if (p->send == NULL || p->recv == NULL)
+        return -ENOMEM;
+    memset(p->send, 0x5a, p->capacity); /* pages are there before the clock runs */
+    memset(p->recv, 0, p->capacity);
+    return 0;
+}
+
+static int open_rank(struct perf *p)
+{
+    struct mbx_config config = {0};
+    int err;
+
+    if (mbx_job_size(p->job) != 2) {
+        tool_error(p->tool, "two ranks are needed, this job has %u", mbx_job_size(p->job));
+        return -EINVAL;
+    }
+    p->rank = mbx_job_rank(p->job);
+    p->peer = 1 - p->rank;
+    config.key = mbx_job_key(p->job);
+    if ((err = mbx_open(&config, &p->ep)) != 0)
+        return err;
+    return mbx_job_connect(p->job, p->ep);
+}
+
+static int measure(struct perf *p, const struct request *r)
+{
+    int err = 0;
+
+    if (r->kind->measure == perf_latency)
+        err = perf_line_open(p);
+    for (unsigned i = 0; i < r->count && err == 0; i++) {
+        struct perf_case c = case_of(r, r->sizes[i]);
+
+        err = r->kind->measure(p, &c);
+        fflush(stdout);
+    }
+    perf_line_close(p);
+    return err;
+}
+
+static int run_rank(const struct tool *tool, const struct request *r)
+{
+    struct perf p = {.tool = tool};
+    int err = mbx_job_open(&p.job);
+
+    if (err == 0 && (err = open_rank(&p)) == 0 && (err = alloc_buffers(&p, r)) == 0)
+        err = measure(&p, r);
+    if (err != 0)
+        tool_error(tool, "rank %u cannot measure: %s", p.rank, mbx_strerror(err));
+    if (p.ep != NULL)
+        mbx_close(p.ep);
+    if (p.job != NULL)
+        mbx_job_close(p.job);
+    mem_free(p.send);
+    mem_free(p.recv);
+    return err == 0 ? TOOL_DONE : TOOL_FAILED;
+}
+
+/* ---- the launcher ---- */
+
+/* The same arguments behind this program's own path. */
+static int launch_self(const struct tool *tool, const struct request *r, int argc, char **argv)
+{
+    struct launch launch = {.tool = tool, .ranks = 2, .bind = r->bind};
+    char **arguments = mem_calloc((size_t)argc + 2, sizeof *arguments);
+    char *path = tool_own_path();
+    int status = TOOL_FAILED;
+
+    if (arguments == NULL || path == NULL) {
+        tool_error(tool, "/proc/self/exe does not tell where this program is");
+        goto free_all;
+    }
+    arguments[0] = path;
+    memcpy(arguments + 1, argv, (size_t)argc * sizeof *argv);
+    launch.argv = arguments;
+    status = launch_job(&launch);
+
+free_all:
+    mem_free(path);
+    mem_free(arguments);
+    return status;
+}
+
+/* Parsing --sizes writes into the argument, so the ranks get a copy made before. */
+static char **copy_arguments(int argc, char **argv)
+{
+    char **copy = mem_calloc((size_t)argc + 1, sizeof *copy);
+
+    for (int i = 0; copy != NULL && i < argc; i++)
+        copy[i] = strdup(argv[i]);
+    return copy;
+}
+
+static int run(const struct tool *tool, int argc, char **argv)
+{
+    struct request r = {.bind = true};
+    char **original = copy_arguments(argc, argv);
+    int status = original != NULL ? parse(tool, argc, argv, &r) : TOOL_FAILED;
+
+    if (status == 0 && getenv(BOARD_ENVIRONMENT) != NULL)
+        status = run_rank(tool, &r);
+    else if (status == 0)
+        status = launch_self(tool, &r, argc, original);
+    for (int i = 0; original != NULL && i < argc; i++)
+        free(original[i]);
+    mem_free(original);
+    return status == -1 ? TOOL_DONE : status;
+}
+
+const struct tool tool_perf = {
+    .name = "perf",
+    .about = "measure latency, bandwidth or message rate between two ranks",
+    .usage = usage,
+    .run = run,
+};

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * perf.h - what `mbx perf` measures, and with what.
+ */
+#ifndef TOOLS_PERF_H
+#define TOOLS_PERF_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <matchbox/matchbox.h>
+
+#include "tool.h"
+
+#define PERF_REPEATS 51 /* of each block; odd, so that the median is one of them */
+
+/* One rank of the two. */
+struct perf {
+    const struct tool *tool;
+    struct mbx_job *job;
+    struct mbx_ep *ep;
+    uint32_t rank, peer;
+    uint8_t *send, *recv; /* capacity bytes each */
+    size_t capacity;
+    struct perf_line *line; /* lat: the bare cache line, or NULL */
+};
+
+/* What is measured: window messages of size bytes at a time, about iterations of them
+ * in all. */
+struct perf_case {
+    size_t size;
+    uint64_t iterations;
+    uint32_t window;
+};
+
+/* Fastest and middle of the repeats. */
+struct perf_times {
+    double min, median;
+};
+
+/* Sorts times[0..count). */
+struct perf_times perf_summary(double *times, size_t count);
+
+/* Round trips in batches, in turn with flips of the bare cache line.
+ * Both ranks call each of these with the same case; 0 or a negative errno. */
+int perf_latency(struct perf *p, const struct perf_case *c);
+int perf_bandwidth(struct perf *p, const struct perf_case *c);
+int perf_rate(struct perf *p, const struct perf_case *c);
+
+/* One cache line that both ranks map: the first makes it and tells the other over ep.
+ * Both call it; 0 or a negative errno.  Released by perf_line_close(). */
+int perf_line_open(struct perf *p);
+void perf_line_close(struct perf *p);
+
+/* Sends the line to and fro; returns nanoseconds per way. */
+double perf_line_flip(struct perf *p, uint64_t flips);
+
+/* Waits for the request of one receive or send; 0, or its error. */
+int perf_wait(struct perf *p, mbx_request request, size_t size);
+
+#endif

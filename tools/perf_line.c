@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * perf_line.c - the least that a message between two cores can cost.
+ *
+ * One word in a page that both ranks map: whoever sees the number it waits for writes
+ * the next one.  Nothing else is in that cache line, and nothing else is done, so the
+ * time per flip is that of moving one line from one core to the other.
+ *
+ * The page is a memfd of rank 0; rank 1 opens it through /proc, which the system
+ * allows to processes of one user.
+ */
+#include "perf.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/base.h"
+#include "base/clock.h"
+#include "base/sys.h"
+
+#define LINE_BYTES 4096
+#define LINE_TAG   1
+#define SPINS      100000 /* then let others run: with one core, that is the peer */
+
+struct perf_line {
+    _Atomic uint64_t word; /* flips so far: odd after rank 0, even after rank 1 */
+};
+
+/* Where rank 0 has the page. */
+struct place {
+    int32_t pid, fd;
+};
+
+static int send_wait(struct perf *p, const void *buf, size_t size)
+{
+    mbx_request request;
+    int err = mbx_send(p->ep, p->peer, 0, LINE_TAG, buf, size, NULL, &request);
+
+    return err != 0 ? err : perf_wait(p, request, size);
+}
+
+static int recv_wait(struct perf *p, void *buf, size_t size)
+{
+    mbx_request request;
+    int err = mbx_recv(p->ep, p->peer, 0, LINE_TAG, 0, buf, size, NULL, &request);
+
+    return err != 0 ? err : perf_wait(p, request, size);
+}
+
+static struct perf_line *map_line(int fd)
+{
+    return fd >= 0 ? sys_mmap(LINE_BYTES, fd, 0) : NULL;
+}
+
+static int make_line(struct perf *p)
+{
+    struct place place = {.pid = (int32_t)getpid()};
+    uint8_t done;
+    int err;
+
+    place.fd = sys_memfd_create("matchbox-line", MFD_CLOEXEC);
+    if (place.fd < 0)
+        return -errno;
+    if (sys_ftruncate(place.fd, LINE_BYTES) < 0 || (p->line = map_line(place.fd)) == NULL) {
+        err = -errno;
+    } else if ((err = send_wait(p, &place, sizeof place)) == 0) {
+        err = recv_wait(p, &done, sizeof done); /* the peer has opened it */
+    }
+    sys_close(place.fd);
+    return err;
+}
+
+static int find_line(struct perf *p)
+{
+    struct place place;
+    char path[64];
+    uint8_t done = 1;
+    int err = recv_wait(p, &place, sizeof place), fd;
+
+    if (err != 0)
+        return err;
+    snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)place.pid, (int)place.fd);
+    fd = sys_open(path, O_RDWR, 0);
+    if (fd < 0 || (p->line = map_line(fd)) == NULL)
+        err = -errno;
+    if (fd >= 0)
+        sys_close(fd);
+    return err != 0 ? err : send_wait(p, &done, sizeof done);
+}
+
+int perf_line_open(struct perf *p)
+{
+    int err = p->rank == 0 ? make_line(p) : find_line(p);
+
+    if (err != 0)
+        tool_error(p->tool, "the ranks cannot share a page for comparison");
+    return err;
+}
+
+void perf_line_close(struct perf *p)
+{
+    if (p->line != NULL)
+        sys_munmap(p->line, LINE_BYTES);
+    p->line = NULL;
+}
+
+static void await_word(struct perf_line *line, uint64_t value)
+{
+    for (uint32_t spins = 0;; spins++) {
+        /* pairs with the release in perf_line_flip() */
+        if (atomic_load_explicit(&line->word, memory_order_acquire) == value)
+            return;
+        if (spins >= SPINS)
+            sched_yield();
+    }
+}
+
+double perf_line_flip(struct perf *p, uint64_t flips)
+{
+    uint64_t base = atomic_load_explicit(&p->line->word, memory_order_acquire) & ~UINT64_C(1);
+    uint64_t start = clock_now();
+
+    for (uint64_t i = 0; i < flips; i++) {
+        if (p->rank == 1)
+            await_word(p->line, base + 2 * i + 1);
+        atomic_store_explicit(&p->line->word, base + 2 * i + 1 + p->rank, memory_order_release);
+        if (p->rank == 0)
+            await_word(p->line, base + 2 * i + 2);
+    }
+    return (double)(clock_now() - start) / (2.0 * (double)flips);
+}

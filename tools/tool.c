@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tool.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+
+struct tool_title tool_title;
+
+static void print_error(const struct tool *tool, const char *format, va_list args)
+{
+    char text[1024];
+
+    vsnprintf(text, sizeof text, format, args);
+    fprintf(stderr, "mbx %s: %s\n", tool->name, text);
+}
+
+void tool_error(const struct tool *tool, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    print_error(tool, format, args);
+    va_end(args);
+}
+
+int tool_usage_error(const struct tool *tool, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    print_error(tool, format, args);
+    va_end(args);
+    fprintf(stderr, "mbx %s --help explains the arguments\n", tool->name);
+    return TOOL_USAGE;
+}
+
+/* The argument that getopt_long() has just refused. */
+static const char *refused_argument(char **argv)
+{
+    static char letter[3] = "-?";
+
+    if (optopt > 0 && optopt < 128) { /* long options have values above */
+        letter[1] = (char)optopt;
+        return letter;
+    }
+    return argv[optind - 1];
+}
+
+int tool_option(const struct tool *tool, int argc, char **argv, const char *letters,
+                const struct option *options, int *status)
+{
+    int c;
+
+    opterr = 0;
+    c = getopt_long(argc, argv, letters, options, NULL);
+    if (c == 'h') {
+        fputs(tool->usage, stdout);
+        *status = TOOL_DONE;
+        return -2;
+    }
+    if (c == '?') {
+        *status = tool_usage_error(tool, "unknown or ambiguous option, or no value for it: %s",
+                                   refused_argument(argv));
+        return -2;
+    }
+    if (c == ':') {
+        *status = tool_usage_error(tool, "option needs a value: %s", refused_argument(argv));
+        return -2;
+    }
+    return c;
+}
+
+/* Decimal digits; *end is what follows them.  False if there are none, or too many. */
+static bool parse_digits(const char *text, uint64_t *number, const char **end)
+{
+    uint64_t sum = 0;
+    const char *p = text;
+
+    for (; *p >= '0' && *p <= '9'; p++)
+        if (__builtin_mul_overflow(sum, 10, &sum) ||
+            __builtin_add_overflow(sum, (uint64_t)(*p - '0'), &sum))
+            return false;
+    *number = sum;
+    *end = p;
+    return p != text;
+}
+
+int tool_number(const struct tool *tool, const char *option, const char *text, uint64_t min,
+                uint64_t max, uint64_t *number)
+{
+    uint64_t value;
+    const char *end;
+
+    if (!parse_digits(text, &value, &end) || *end != '\0' || value < min || value > max)
+        return tool_usage_error(tool, "%s takes a number from %llu to %llu, not '%s'", option,
+                                (unsigned long long)min, (unsigned long long)max, text);
+    *number = value;
+    return 0;
+}
+
+int tool_size(const struct tool *tool, const char *option, const char *text, uint64_t *size)
+{
+    uint64_t value;
+    const char *end;
+    unsigned shift = 0;
+
+    if (!parse_digits(text, &value, &end))
+        goto refuse;
+    if (*end != '\0') {
+        shift = *end == 'K' || *end == 'k' ? 10 : *end == 'M' || *end == 'm' ? 20 : 30;
+        if (strchr("KkMmGg", *end) == NULL || end[1] != '\0')
+            goto refuse;
+    }
+    if (value > (UINT64_C(1) << 40) >> shift)
+        goto refuse;
+    *size = value << shift;
+    return 0;
+
+refuse:
+    return tool_usage_error(tool, "%s takes a size in bytes, with K, M or G, not '%s'", option,
+                            text);
+}
+
+/* 0, or why path cannot be executed, as errno. */
+static int executable_error(const char *path)
+{
+    struct stat status;
+
+    if (stat(path, &status) < 0)
+        return errno;
+    if (S_ISDIR(status.st_mode))
+        return EISDIR;
+    return access(path, X_OK) < 0 ? errno : 0;
+}
+
+/* The best answer of all directories in PATH, 0 or errno. */
+static int search_path(const char *program)
+{
+    const char *path = getenv("PATH");
+    int best = ENOENT;
+
+    for (const char *p = path != NULL ? path : "/bin:/usr/bin";; p++) {
+        size_t length = strcspn(p, ":");
+        char candidate[PATH_MAX];
+        int n = snprintf(candidate, sizeof candidate, "%.*s/%s", (int)length,
+                         length > 0 ? p : ".", program);
+        int error = n < (int)sizeof candidate ? executable_error(candidate) : ENAMETOOLONG;
+
+        if (error == 0)
+            return 0;
+        if (error == EACCES)
+            best = EACCES;
+        p += length;
+        if (*p == '\0')
+            return best;
+    }
+}
+
+int tool_find_program(const struct tool *tool, const char *program)
+{
+    int error = strchr(program, '/') != NULL ? executable_error(program) : search_path(program);
+
+    if (error == 0)
+        return 0;
+    tool_error(tool, "cannot run '%s': %s", program, strerror(error));
+    return error == ENOENT || error == ENOTDIR ? TOOL_NOT_FOUND : TOOL_CANNOT_RUN;
+}
+
+char *tool_own_path(void)
+{
+    char *path = mem_alloc(PATH_MAX);
+    ssize_t length;
+
+    if (path == NULL)
+        return NULL;
+    length = readlink("/proc/self/exe", path, PATH_MAX - 1);
+    if (length < 0) {
+        mem_free(path);
+        return NULL;
+    }
+    path[length] = '\0';
+    return path;
+}

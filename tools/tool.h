@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tool.h - what the commands of `mbx` have in common.
+ *
+ * A command gets the arguments from its own name on and returns the exit code: 0
+ * done, 1 it failed, 2 the arguments are wrong (and one line named the one).
+ */
+#ifndef TOOLS_TOOL_H
+#define TOOLS_TOOL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum tool_exit {
+    TOOL_DONE = 0,
+    TOOL_FAILED = 1,
+    TOOL_USAGE = 2,
+    TOOL_TIMEOUT = 124,
+    TOOL_CANNOT_RUN = 126,
+    TOOL_NOT_FOUND = 127,
+    TOOL_SIGNAL = 128 /* plus the signal's number */
+};
+
+struct tool {
+    const char *name;
+    const char *about; /* one line */
+    const char *usage; /* the whole help text */
+    int (*run)(const struct tool *tool, int argc, char **argv);
+};
+
+extern const struct tool tool_run, tool_exec, tool_info, tool_perf;
+
+/* The command line in memory, where other processes read it: [start, end). */
+struct tool_title {
+    char *start, *end;
+};
+extern struct tool_title tool_title;
+
+/* Prints "mbx NAME: MESSAGE" to standard error. */
+void tool_error(const struct tool *tool, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* The same, and how to get help; returns TOOL_USAGE. */
+int tool_usage_error(const struct tool *tool, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+struct option;
+
+/* getopt_long() that stops at the first argument that is no option, handles --help
+ * and complains about wrong options.  Returns the option; -1 at the end; -2 stop and
+ * exit with *status. */
+int tool_option(const struct tool *tool, int argc, char **argv, const char *letters,
+                const struct option *options, int *status);
+
+/* The decimal number text of an option, min..max; size allows K, M and G behind it.
+ * 0, or TOOL_USAGE after naming what is wrong. */
+int tool_number(const struct tool *tool, const char *option, const char *text, uint64_t min,
+                uint64_t max, uint64_t *number);
+int tool_size(const struct tool *tool, const char *option, const char *text, uint64_t *size);
+
+/* Whether execvp() would find program: 0, or TOOL_NOT_FOUND or TOOL_CANNOT_RUN after
+ * saying why. */
+int tool_find_program(const struct tool *tool, const char *program);
+
+/* The path of this program, or NULL if the system does not tell.  Freed with
+ * mem_free(). */
+char *tool_own_path(void);
+
+#endif
