@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * completion_test.c - each operation ends in one entry, in order, with what the caller
+ * gave along; read by any mixture of poll, test and wait.
+ */
+#include "world.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/base.h"
+
+#define CONTEXT 51
+#define MANY    50
+
+static void post(struct world *w, int who, uint64_t tag, void *buf, size_t size, void *user,
+                 mbx_request *request)
+{
+    const struct mbx_options options = {.user = user};
+
+    assert_int_equal(
+        mbx_recv(w->eps[who], MBX_ANY_SOURCE, CONTEXT, tag, 0, buf, size, &options, request),
+        0);
+}
+
+static void test_entries_say_what_was_done(void **state)
+{
+    struct mbx_completion done;
+    mbx_request send, recv;
+    struct world w;
+    int user, got, value = 3;
+    struct mbx_options options = {.user = &user, .data = 0x1234567890abcdefu};
+
+    world_open(&w, *state, 2, NULL);
+    post(&w, 1, 8, &got, sizeof got, &got, &recv);
+    assert_int_equal(mbx_send(w.eps[0], 1, CONTEXT, 8, &value, sizeof value, &options, &send),
+                     0);
+    world_wait(&w, 0, send, &done);
+    assert_int_equal(done.request, send);
+    assert_ptr_equal(done.user, &user);
+    assert_int_equal(done.error, 0);
+    assert_int_equal(done.kind, MBX_SENDS);
+    assert_int_equal(done.received, sizeof value);
+    assert_int_equal(done.status.context_id, CONTEXT);
+    assert_int_equal(done.status.source, 1);
+    assert_int_equal(done.status.tag, 8);
+    assert_int_equal(done.status.data, options.data);
+    assert_int_equal(done.status.size, sizeof value);
+    world_wait(&w, 1, recv, &done);
+    assert_int_equal(done.request, recv);
+    assert_ptr_equal(done.user, &got);
+    assert_int_equal(done.error, 0);
+    assert_int_equal(done.kind, MBX_RECVS);
+    assert_int_equal(done.received, sizeof value);
+    assert_int_equal(done.status.context_id, CONTEXT);
+    assert_int_equal(done.status.source, 0);
+    assert_int_equal(done.status.tag, 8);
+    assert_int_equal(done.status.data, options.data);
+    assert_int_equal(done.status.size, sizeof value);
+    world_close(&w);
+}
+
+/* Sends and receives have a queue each; sends are read first, oldest first. */
+static void test_queues(void **state)
+{
+    struct mbx_completion done[2 * MANY];
+    mbx_request sends[MANY], recvs[MANY];
+    struct world w;
+    int values[MANY], got[MANY], count;
+
+    world_open(&w, *state, 1, NULL);
+    for (int i = 0; i < MANY; i++)
+        post(&w, 0, 1, &got[i], sizeof got[i], NULL, &recvs[i]);
+    for (int i = 0; i < MANY; i++) {
+        values[i] = i;
+        assert_int_equal(
+            mbx_send(w.eps[0], 0, CONTEXT, 1, &values[i], sizeof(int), NULL, &sends[i]), 0);
+    }
+    world_settle(&w);
+    assert_int_equal(mbx_poll(w.eps[0], MBX_RECVS, done, 3), 3);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(done[i].request, recvs[i]);
+    count = mbx_poll(w.eps[0], MBX_SENDS | MBX_RECVS, done, 2 * MANY);
+    assert_int_equal(count, 2 * MANY - 3);
+    for (int i = 0; i < count; i++) {
+        assert_int_equal(done[i].kind, i < MANY ? MBX_SENDS : MBX_RECVS);
+        assert_int_equal(done[i].request, i < MANY ? sends[i] : recvs[i - MANY + 3]);
+    }
+    assert_int_equal(mbx_poll(w.eps[0], MBX_SENDS | MBX_RECVS, done, 1), 0);
+    assert_memory_equal(got, values, sizeof got);
+    world_close(&w);
+}
+
+/* A silent operation leaves nothing behind but its effect. */
+static void test_silent(void **state)
+{
+    struct mbx_options silent = {.flags = MBX_SILENT};
+    struct mbx_completion done;
+    struct world w;
+
+    world_open(&w, *state, 2, NULL);
+    for (int protocol = 0; protocol < MBX_PROTOCOLS; protocol++) {
+        size_t size = world_size_of(&w, (enum mbx_protocol)protocol);
+        const unsigned char *data = world_data(0, size);
+        mbx_request send = 1, recv = 1;
+        struct world_buffer to;
+
+        for (int late = 0; late < 2; late++) {
+            world_buffer_init(&to, size, 0);
+            if (!late)
+                assert_int_equal(
+                    mbx_recv(w.eps[1], 0, CONTEXT, 1, 0, to.bytes, size, &silent, &recv), 0);
+            assert_int_equal(mbx_ssend(w.eps[0], 1, CONTEXT, 1, data, size, &silent, &send), 0);
+            world_settle(&w);
+            if (late)
+                assert_int_equal(
+                    mbx_recv(w.eps[1], 0, CONTEXT, 1, 0, to.bytes, size, &silent, NULL), 0);
+            world_settle(&w);
+            assert_int_equal(send, 0);
+            assert_int_equal(recv, 0);
+            assert_memory_equal(to.bytes, data, size);
+            world_buffer_fini(&to, size);
+            for (int i = 0; i < 2; i++) {
+                assert_int_equal(mbx_poll(w.eps[i], MBX_SENDS | MBX_RECVS, &done, 1), 0);
+                assert_int_equal(world_stats(&w, i).requests_now, 0);
+            }
+        }
+    }
+    world_close(&w);
+}
+
+/* ... but that it was cut is told. */
+static void test_silent_truncation_is_told(void **state)
+{
+    struct mbx_options silent = {.user = &silent, .flags = MBX_SILENT};
+    struct mbx_completion done;
+    struct world w;
+    char got[4];
+
+    world_open(&w, *state, 2, NULL);
+    assert_int_equal(mbx_recv(w.eps[1], 0, CONTEXT, 1, 0, got, sizeof got, &silent, NULL), 0);
+    assert_int_equal(mbx_inject(w.eps[0], 1, CONTEXT, 1, "too long", 8, 0), 0);
+    world_settle(&w);
+    assert_int_equal(mbx_poll(w.eps[1], MBX_RECVS, &done, 1), 1);
+    assert_int_equal(done.error, -EMSGSIZE);
+    assert_int_equal(done.received, sizeof got);
+    assert_ptr_equal(done.user, &silent);
+    world_close(&w);
+}
+
+/* Waiting for one takes that one; poll gets the others, once each. */
+static void test_mixed_readers(void **state)
+{
+    mbx_request requests[MANY];
+    int got[MANY], seen[MANY] = {0}, polled = 0;
+    struct mbx_completion done;
+    struct world w;
+
+    world_open(&w, *state, 2, NULL);
+    for (int i = 0; i < MANY; i++)
+        post(&w, 1, (uint64_t)i, &got[i], sizeof got[i], &seen[i], &requests[i]);
+    for (int i = MANY - 1; i >= 0; i--)
+        assert_int_equal(mbx_inject(w.eps[0], 1, CONTEXT, (uint64_t)i, &i, sizeof i, 0), 0);
+    world_settle(&w);
+    for (int i = 0; i < MANY; i += 3) {
+        assert_int_equal(mbx_wait(w.eps[1], requests[i], 0, &done), 0);
+        assert_int_equal(done.request, requests[i]);
+        ++*(int *)done.user;
+    }
+    for (int i = 1; i < MANY; i += 3) {
+        assert_int_equal(mbx_test(w.eps[1], requests[i], &done), 1);
+        assert_int_equal(done.request, requests[i]);
+        ++*(int *)done.user;
+    }
+    assert_int_equal(mbx_wait_any(w.eps[1], MBX_RECVS, 0), 0);
+    for (; mbx_poll(w.eps[1], MBX_RECVS, &done, 1) == 1; polled++) {
+        ++*(int *)done.user;
+        assert_int_equal(done.status.tag, (uint64_t)(MANY - 1 - 3 * polled));
+    }
+    for (int i = 0; i < MANY; i++) {
+        assert_int_equal(seen[i], 1);
+        assert_int_equal(got[i], i);
+        assert_int_equal(mbx_wait(w.eps[1], requests[i], 0, NULL), -ESTALE);
+    }
+    world_close(&w);
+}
+
+/* A handle may be left out; the entry comes all the same, with its number. */
+static void test_without_a_handle(void **state)
+{
+    struct mbx_completion done;
+    struct world w;
+    int value = 1, got;
+
+    world_open(&w, *state, 2, NULL);
+    assert_int_equal(mbx_recv(w.eps[1], 0, CONTEXT, 1, 0, &got, sizeof got, NULL, NULL), 0);
+    assert_int_equal(mbx_send(w.eps[0], 1, CONTEXT, 1, &value, sizeof got, NULL, NULL), 0);
+    world_settle(&w);
+    assert_int_equal(mbx_poll(w.eps[0], MBX_SENDS, &done, 1), 1);
+    assert_int_not_equal(done.request, 0);
+    assert_int_equal(mbx_poll(w.eps[1], MBX_RECVS, &done, 1), 1);
+    assert_int_not_equal(done.request, 0);
+    world_close(&w);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_entries_say_what_was_done),
+        cmocka_unit_test(test_queues),
+        cmocka_unit_test(test_silent),
+        cmocka_unit_test(test_silent_truncation_is_told),
+        cmocka_unit_test(test_mixed_readers),
+        cmocka_unit_test(test_without_a_handle),
+    };
+
+    return world_main(argc, argv, tests, ARRAY_COUNT(tests));
+}

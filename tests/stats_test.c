@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * stats_test.c - the numbers are exact.
+ */
+#include "world.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/base.h"
+
+#define CONTEXT 61
+
+static void send_one(struct world *w, size_t size)
+{
+    const struct mbx_options silent = {.flags = MBX_SILENT};
+
+    assert_int_equal(
+        mbx_send(w->eps[0], 1, CONTEXT, 1, world_data(0, size), size, &silent, NULL), 0);
+    world_settle(w);
+}
+
+static void recv_one(struct world *w, void *buf, size_t size)
+{
+    const struct mbx_options silent = {.flags = MBX_SILENT};
+
+    assert_int_equal(mbx_recv(w->eps[1], 0, CONTEXT, 1, 0, buf, size, &silent, NULL), 0);
+    world_settle(w);
+}
+
+static void test_expected_and_unexpected(void **state)
+{
+    struct mbx_stats s;
+    struct world w;
+    char got;
+
+    world_open(&w, *state, 2, NULL);
+    for (int i = 0; i < 3; i++)
+        recv_one(&w, &got, 1);
+    s = world_stats(&w, 1);
+    assert_int_equal(s.posted_now, 3);
+    for (int i = 0; i < 7; i++)
+        send_one(&w, 1);
+    s = world_stats(&w, 1);
+    assert_int_equal(s.expected, 3);
+    assert_int_equal(s.unexpected, 4);
+    assert_int_equal(s.posted_now, 0);
+    assert_int_equal(s.posted_max, 3);
+    assert_int_equal(s.unexpected_now, 4);
+    assert_int_equal(s.unexpected_max, 4);
+    assert_true(s.unexpected_bytes_now > 0);
+    assert_int_equal(s.unexpected_bytes_now, s.unexpected_bytes_max);
+    recv_one(&w, &got, 1);
+    recv_one(&w, &got, 1);
+    send_one(&w, 1);
+    s = world_stats(&w, 1);
+    assert_int_equal(s.unexpected_now, 3);
+    assert_int_equal(s.unexpected_max, 4);
+    assert_int_equal(s.unexpected, 5);
+    for (int i = 0; i < 4; i++)
+        recv_one(&w, &got, 1);
+    s = world_stats(&w, 1);
+    assert_int_equal(s.expected, 3);
+    assert_int_equal(s.unexpected_now, 0);
+    assert_int_equal(s.unexpected_bytes_now, 0);
+    assert_true(s.unexpected_bytes_max > 0);
+    assert_int_equal(s.posted_now, 1);
+    assert_int_equal(s.posted_max, 3);
+    assert_int_equal(s.contexts, 1);
+    assert_int_equal(s.peers, 2);
+    assert_int_equal(s.requests_now, 1);
+    assert_int_equal(s.dropped_packets, 0);
+    assert_int_equal(s.send_errors, 0);
+    world_close(&w);
+}
+
+/* How long a search was: the fifth of five posted receives needs at most five steps,
+ * at least one; nothing else is searched for. */
+static void test_searches(void **state)
+{
+    struct mbx_stats before, after;
+    struct world w;
+    char got[5];
+
+    world_open(&w, *state, 2, NULL);
+    for (uint64_t tag = 10; tag < 15; tag++)
+        assert_int_equal(mbx_recv(w.eps[1], 0, CONTEXT, tag, 0, &got[tag - 10], 1, NULL, NULL),
+                         0);
+    before = world_stats(&w, 1);
+    assert_int_equal(mbx_inject(w.eps[0], 1, CONTEXT, 14, "x", 1, 0), 0);
+    world_settle(&w);
+    after = world_stats(&w, 1);
+    assert_int_equal(after.expected, 1);
+    assert_int_equal(after.searches, before.searches + 1);
+    assert_in_range(after.search_steps - before.search_steps, 1, 5);
+    assert_in_range(after.search_max, 1, 5);
+    world_close(&w);
+}
+
+/* One message of each protocol: counted there, on both sides, with its bytes. */
+static void test_protocols(void **state)
+{
+    const struct world_config *config = *state;
+    uint64_t count[MBX_PROTOCOLS] = {0}, bytes[MBX_PROTOCOLS] = {0};
+    struct mbx_stats from, to;
+    struct world w;
+
+    world_open(&w, *state, 2, NULL);
+    for (int protocol = 0; protocol < MBX_PROTOCOLS; protocol++) {
+        size_t size = world_size_of(&w, (enum mbx_protocol)protocol);
+        struct world_buffer buffer;
+
+        if (size == 0 && protocol != MBX_INLINE)
+            continue;
+        for (int late = 0; late < 2; late++) {
+            world_buffer_init(&buffer, size, 0);
+            if (late)
+                send_one(&w, size);
+            recv_one(&w, buffer.bytes, size);
+            if (!late)
+                send_one(&w, size);
+            world_buffer_fini(&buffer, size);
+            count[protocol]++;
+            bytes[protocol] += size;
+        }
+    }
+    from = world_stats(&w, 0);
+    to = world_stats(&w, 1);
+    if (config->has_faults) { /* a read that failed has become data */
+        count[MBX_RNDV_DATA] += to.read_fallbacks;
+        count[MBX_RNDV_READ] -= to.read_fallbacks;
+        for (int i = 0; i < 2; i++)
+            bytes[MBX_RNDV_READ + i] = from.sent_bytes[MBX_RNDV_READ + i];
+    } else {
+        assert_int_equal(to.read_fallbacks, 0);
+    }
+    assert_memory_equal(from.sent, count, sizeof count);
+    assert_memory_equal(from.sent_bytes, bytes, sizeof bytes);
+    assert_memory_equal(to.received, count, sizeof count);
+    assert_memory_equal(to.received_bytes, bytes, sizeof bytes);
+    assert_int_equal(to.expected, to.unexpected);
+    world_close(&w);
+}
+
+/* A transport without room is tried again, and that is counted; requests too. */
+static void test_full_and_requests(void **state)
+{
+    struct mbx_stats s;
+    struct world w;
+    char got;
+
+    world_open(&w, *state, 2, NULL);
+    for (int i = 0; i < 3000; i++)
+        assert_int_equal(mbx_inject(w.eps[0], 1, CONTEXT, 1, "x", 1, 0), 0);
+    s = world_stats(&w, 0);
+    assert_true(s.full > 0);
+    assert_true(s.requests_now > 0);
+    assert_int_equal(s.requests_now, s.requests_max);
+    for (int i = 0; i < 3000; i++)
+        recv_one(&w, &got, 1);
+    s = world_stats(&w, 0);
+    assert_int_equal(s.requests_now, 0);
+    assert_int_equal(s.sent[MBX_INLINE], 3000);
+    world_close(&w);
+}
+
+/* One line per endpoint at close. */
+static void test_file(void **state)
+{
+    char path[] = "/tmp/matchbox-stats-XXXXXX", param[64], text[8192];
+    const char *const more[] = {param, NULL};
+    int fd = mkstemp(path), lines = 0;
+    struct world w;
+    ssize_t size;
+
+    assert_true(fd >= 0);
+    snprintf(param, sizeof param, "STATS_FILE=%s", path);
+    world_open(&w, *state, 2, more);
+    send_one(&w, 0);
+    world_close(&w);
+    size = read(fd, text, sizeof text - 1);
+    assert_true(size > 0);
+    text[size] = '\0';
+    for (char *p = text; (p = strchr(p, '\n')) != NULL; p++)
+        lines++;
+    assert_int_equal(lines, 2);
+    assert_non_null(strstr(text, " sent_inline=1 "));
+    assert_non_null(strstr(text, " unexpected=1 "));
+    close(fd);
+    unlink(path);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_expected_and_unexpected),
+        cmocka_unit_test(test_searches),
+        cmocka_unit_test(test_protocols),
+        cmocka_unit_test(test_full_and_requests),
+        cmocka_unit_test(test_file),
+    };
+
+    return world_main(argc, argv, tests, ARRAY_COUNT(tests));
+}
