@@ -124,6 +124,7 @@ struct arrival {
     const char *payload;
     uint32_t have; /* bytes at payload: all, or the first fragment, or early data */
     bool is_rts;
+    bool is_fragmented; /* further eager fragments follow */
 };
 
 #define MESSAGE_INLINE 40

@@ -19,9 +19,11 @@
  */
 #include "core/core.h"
 
-static enum mbx_protocol eager_protocol(const struct mbx_ep *ep, uint64_t size, uint32_t have)
+static enum mbx_protocol eager_protocol(const struct mbx_ep *ep, const struct arrival *arrival)
 {
-    return size <= ep->inline_max ? MBX_INLINE : size == have ? MBX_SHORT : MBX_BOUNCE;
+    if (arrival->is_fragmented)
+        return MBX_BOUNCE;
+    return arrival->size <= ep->inline_max ? MBX_INLINE : MBX_SHORT;
 }
 
 static void eager_count(uint64_t *messages, uint64_t *bytes, enum mbx_protocol protocol,
@@ -135,8 +137,8 @@ void eager_receive(struct mbx_ep *ep, struct request *req, const struct arrival 
 
     if (here != 0)
         memcpy(req->buf, arrival->payload, here);
-    eager_count(ep->stats.received, ep->stats.received_bytes,
-                eager_protocol(ep, arrival->size, arrival->have), arrival->size);
+    eager_count(ep->stats.received, ep->stats.received_bytes, eager_protocol(ep, arrival),
+                arrival->size);
     req->remote = arrival->sender;
     if (likely(arrival->have == arrival->size)) {
         eager_done(ep, req);

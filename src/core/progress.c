@@ -100,6 +100,7 @@ int progress_deliver(void *arg, uint32_t number, const void *bytes, size_t size)
     case WIRE_FIRST:
         arrival.sender = packet.body.first.sender;
         arrival.size = packet.body.first.size;
+        arrival.is_fragmented = true;
         err = arrival.size > EAGER_MAX || peer->assembly.size != 0
                   ? -EPROTO
                   : progress_arrive(ep, peer, &arrival);
