@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * bell.c - bell.h explains who must see what.
+ */
+#include "transport/shm/bell.h"
+
+#include <linux/membarrier.h>
+
+#include "base/sys.h"
+
+bool bell_register(void)
+{
+    return sys_membarrier(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED) == 0;
+}
+
+bool bell_can_barrier(void)
+{
+    return sys_membarrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED) == 0;
+}
+
+bool bell_arm_barrier(const struct segment *own)
+{
+    __sync_synchronize(); /* pairs with the real fence of a sender that uses one */
+    return own->needs_fence || sys_membarrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED) == 0;
+}
+
+void bell_wake(struct segment *s)
+{
+    struct segment_control *c = s->control;
+
+    atomic_fetch_add(&c->doorbell, 1);
+    /* whoever takes the flag makes the system call, so a sleeper costs one */
+    if (atomic_load(&c->sleeping) != 0 && atomic_exchange(&c->sleeping, 0) != 0)
+        sys_futex_wake(&c->doorbell, 1);
+}
+
+void bell_ring(struct segment *s, uint32_t slot)
+{
+    uint64_t bit = UINT64_C(1) << slot % 64;
+    /* the release pairs with the acquire in poll's answer_doorbell() */
+    uint64_t before =
+        atomic_fetch_or_explicit(&s->control->ready[slot / 64], bit, memory_order_acq_rel);
+
+    /* still set: we rang for it and the owner has not looked yet, but will */
+    if ((before & bit) == 0)
+        bell_wake(s);
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * bell.h - "look here", for a receiver that does not look by itself.
+ *
+ * A receiver polls only its hot rings.  For the others, and to sleep, it arms: it
+ * says in shared memory that it wants to be told.  A sender that has published looks
+ * whether the receiver has armed.
+ *
+ *   receiver                         sender
+ *   armed = 1                        publish
+ *   full barrier                     full barrier
+ *   is something there?              is armed set?  then ring the bell
+ *
+ * One of the two sees the other, or both do.  The sender does this for each message,
+ * the receiver seldom; so the receiver pays for both barriers, with membarrier(2):
+ * while that runs, every running thread of the processes that have registered executes
+ * a full barrier, and a thread that does not run has done one when it was switched
+ * away.  The sender's barrier is then only one for the compiler.  If the
+ * receiver has no membarrier (segment.needs_fence), or the sender could not register,
+ * the sender's is a real one.
+ *
+ * The bell itself: the bit of the slot in ready[], then doorbell + 1, then a wake if
+ * sleeping is set.  doorbell and sleeping are only used with sequential consistency:
+ * the sender counts and then looks at sleeping; the receiver sets sleeping and then
+ * looks at doorbell, the last time within the futex call.
+ */
+#ifndef SHM_BELL_H
+#define SHM_BELL_H
+
+#include "transport/shm/segment.h"
+
+/* Registers this process as one whose senders use no fence.  True if that worked. */
+bool bell_register(void);
+
+/* True if bell_arm_barrier() can work in this process. */
+bool bell_can_barrier(void);
+
+/* The sender's barrier between publish and the look at armed. */
+static inline void bell_publish_barrier(bool fence)
+{
+    if (unlikely(fence))
+        __sync_synchronize();
+    else
+        atomic_signal_fence(memory_order_seq_cst);
+}
+
+/* The receiver's barrier between arming and the last look, for a sender's
+ * bell_publish_barrier().  False: it failed; what was armed cannot be relied on. */
+bool bell_arm_barrier(const struct segment *own);
+
+/* Tells the owner of s to look at slot. */
+void bell_ring(struct segment *s, uint32_t slot);
+
+/* Tells the owner of s to look around. */
+void bell_wake(struct segment *s);
+
+#endif

@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * inbound.c - a ring that somebody else writes to, from the first ring of the bell to
+ * the slot being free again.
+ *
+ *             bell                introduce              settle
+ *   (nothing) ----> NEW, hot ----------------> OPEN, hot -------> (nothing), slot FREE
+ *                     |  wrong proof, or         |   ^
+ *                     |  the core says no        |   | bell
+ *                     +-----------> REFUSED      +-> OPEN, cool
+ *                                               idle, armed
+ *
+ * A hot ring is polled; a cool one is armed and its sender rings the bell (bell.h).
+ *
+ * Nothing of a sender is looked at before its proof is right.  What the slot says is
+ * copied first.  A sender that broke something is refused: its slot is free again
+ * only when it has ended, for until then it might write.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "transport/shm/shm.h"
+
+#define HOT_FREE 4 /* so many rings are polled whether they are idle or not */
+
+static struct ring *ring_of(const struct inbound *in)
+{
+    return in->ring.shared;
+}
+
+static void set_armed(struct inbound *in, uint32_t armed)
+{
+    /* relaxed: what must be seen in order is behind bell_arm_barrier() */
+    atomic_store_explicit(&ring_of(in)->armed, armed, memory_order_relaxed);
+}
+
+static void heat(struct shm *shm, struct inbound *in)
+{
+    in->busy = true;
+    if (in->hot)
+        return;
+    in->hot = true;
+    set_armed(in, 0);
+    shm->hot[shm->hot_count++] = in;
+}
+
+/* Takes hot[i] out; the last one takes its place. */
+static void cool(struct shm *shm, uint32_t i)
+{
+    shm->hot[i]->hot = false;
+    shm->hot[i] = shm->hot[--shm->hot_count];
+}
+
+static void leave_hot(struct shm *shm, struct inbound *in)
+{
+    for (uint32_t i = 0; in->hot && i < shm->hot_count; i++)
+        if (shm->hot[i] == in)
+            cool(shm, i);
+}
+
+/* ---- beginning ---- */
+
+static struct inbound *create(struct shm *shm, uint32_t slot)
+{
+    struct inbound *in = mem_calloc(1, sizeof *in);
+
+    if (in == NULL)
+        return NULL;
+    in->slot = slot;
+    ring_consumer_init(&in->ring, segment_ring(shm->own, slot), shm->own->ring_cells);
+    shm->inbound[slot] = in;
+    return in;
+}
+
+static enum slot_state state_of_slot(const struct shm *shm, uint32_t slot)
+{
+    /* pairs with the release in link_claim() */
+    return slot_state_of(
+        atomic_load_explicit(&shm->own->slots[slot].claim, memory_order_acquire));
+}
+
+static void settle_refused(struct shm *shm, struct inbound *in);
+
+void inbound_ring(struct shm *shm, uint32_t slot)
+{
+    struct inbound *in = shm->inbound[slot];
+
+    if (in == NULL && state_of_slot(shm, slot) == SLOT_READY) {
+        in = create(shm, slot);
+        if (in == NULL)
+            bell_ring(shm->own, slot); /* no memory: look again with the next poll */
+    }
+    if (in == NULL)
+        return;
+    /* pairs with the release in link.c's release(): all that was sent is there */
+    if (atomic_load_explicit(&ring_of(in)->closed, memory_order_acquire) != 0)
+        in->ending = true;
+    if (in->state == INBOUND_REFUSED)
+        settle_refused(shm, in);
+    else
+        heat(shm, in);
+}
+
+/* Leaves it alone until its sender ends. */
+static void refuse(struct shm *shm, struct inbound *in, const char *reason)
+{
+    struct segment_slot *slot = &shm->own->slots[in->slot];
+    uint64_t claim = atomic_load_explicit(&slot->claim, memory_order_relaxed);
+
+    LOG_DEBUG("shm: refusing pid %u in slot %u, %s", slot_pid_of(claim), in->slot, reason);
+    leave_hot(shm, in);
+    in->state = INBOUND_REFUSED;
+    atomic_store_explicit(&slot->claim, slot_claim(SLOT_REFUSED, slot_pid_of(claim)),
+                          memory_order_release);
+    set_armed(in, 1); /* so that it looks */
+    shm->events->dropped(shm->arg, reason);
+    settle_refused(shm, in);
+}
+
+/* Who is it, and does he know the key?  0; -EPERM; -ENOMEM. */
+static int identify(struct shm *shm, struct inbound *in)
+{
+    struct segment_slot *slot = &shm->own->slots[in->slot];
+    struct transport_address address;
+    uint64_t proof;
+    int err;
+
+    memcpy(&address, &slot->address, sizeof address);
+    memcpy(&proof, &slot->proof, sizeof proof);
+    if ((proof ^ shm_proof(shm, shm->own->cookie, &address)) != 0)
+        return -EPERM;
+    err = link_get(shm, &address, &in->answer);
+    return err == 0 || err == -ENOMEM ? err : -EPERM;
+}
+
+/* Asks the core.  0; -EAGAIN later; -EPERM. */
+static int present(struct shm *shm, struct shm_link *link)
+{
+    struct link *l = &link->member.link;
+    uint32_t peer;
+    int err;
+
+    if (link->member.named)
+        return 0;
+    err = shm->events->accept(shm->arg, l, &link->member.address, &peer);
+    if (err != 0)
+        return err == -EAGAIN ? err : -EPERM;
+    l->peer = peer;
+    link->member.named = true;
+    return 0;
+}
+
+bool inbound_introduce(struct shm *shm, struct inbound *in)
+{
+    int err = identify(shm, in);
+
+    if (err == 0) {
+        in->answer->met = true;
+        err = present(shm, in->answer);
+        if (err == -EPERM)
+            refuse(shm, in, "packet of an endpoint that was refused");
+    } else if (err == -EPERM) {
+        refuse(shm, in, "sender does not know the job's key");
+    }
+    if (err == 0)
+        in->state = INBOUND_OPEN;
+    return err == 0;
+}
+
+/* ---- end ---- */
+
+static void free_slot(struct shm *shm, uint32_t slot)
+{
+    struct segment *own = shm->own;
+
+    segment_clear_ring(own, slot);
+    /* a sender that was killed may have set the bit and not rung */
+    atomic_fetch_and_explicit(&own->control->ready[slot / 64], ~(UINT64_C(1) << slot % 64),
+                              memory_order_relaxed);
+    /* pairs with the acquire in take_slot() */
+    atomic_store_explicit(&own->slots[slot].claim, slot_claim(SLOT_FREE, 0),
+                          memory_order_release);
+}
+
+static void destroy(struct shm *shm, struct inbound *in)
+{
+    leave_hot(shm, in);
+    shm->inbound[in->slot] = NULL;
+    free_slot(shm, in->slot);
+    mem_free(in);
+}
+
+static void settle_refused(struct shm *shm, struct inbound *in)
+{
+    if (in->ending)
+        destroy(shm, in);
+}
+
+bool inbound_settle(struct shm *shm, struct inbound *in)
+{
+    if (in->ring.error != 0) {
+        refuse(shm, in, "damaged ring");
+        return true;
+    }
+    if (!in->ending)
+        return false;
+    destroy(shm, in);
+    return true;
+}
+
+void inbound_close_all(struct shm *shm)
+{
+    /* before the look at the slots: see the end of link_claim() */
+    atomic_store(&shm->control->closed, 1);
+    for (uint32_t i = 0; i < shm->own->peers; i++) {
+        if (state_of_slot(shm, i) == SLOT_FREE)
+            continue;
+        atomic_store(&segment_ring(shm->own, i)->armed, 1);
+        if (shm->inbound[i] != NULL)
+            inbound_wake_producer(shm->inbound[i]);
+        mem_free(shm->inbound[i]);
+        shm->inbound[i] = NULL;
+    }
+}
+
+/* ---- room ---- */
+
+void inbound_wake_producer(struct inbound *in)
+{
+    struct ring *ring = ring_of(in);
+
+    ring_consumer_flush(&in->ring);
+    if (atomic_load_explicit(&ring->producer_waiting, memory_order_relaxed) == 0)
+        return;
+    atomic_store_explicit(&ring->producer_waiting, 0, memory_order_relaxed);
+    /* if it cannot be told, it looks again by itself */
+    if (in->answer != NULL && link_attach(in->answer) == 0)
+        bell_wake(in->answer->remote);
+}
+
+/* ---- hot and cool ---- */
+
+void inbound_arm_all(struct shm *shm)
+{
+    for (uint32_t i = 0; i < shm->hot_count; i++)
+        set_armed(shm->hot[i], 1);
+}
+
+void inbound_disarm_all(struct shm *shm)
+{
+    for (uint32_t i = 0; i < shm->hot_count; i++)
+        set_armed(shm->hot[i], 0);
+}
+
+void inbound_retire_all(struct shm *shm)
+{
+    while (shm->hot_count > 0)
+        cool(shm, shm->hot_count - 1);
+}
+
+static bool has_work(const struct inbound *in)
+{
+    return !ring_is_empty(&in->ring) || in->ending || in->ring.error != 0;
+}
+
+bool inbound_any(const struct shm *shm)
+{
+    for (uint32_t i = 0; i < shm->hot_count; i++)
+        if (has_work(shm->hot[i]))
+            return true;
+    return false;
+}
+
+/* Arms the idle ones beyond HOT_FREE; how many. */
+static uint32_t arm_idle(struct shm *shm)
+{
+    uint32_t armed = 0;
+
+    for (uint32_t i = 0; i < shm->hot_count && armed + HOT_FREE < shm->hot_count; i++) {
+        struct inbound *in = shm->hot[i];
+
+        if (!in->busy && !has_work(in)) {
+            set_armed(in, 1);
+            armed++;
+        }
+    }
+    return armed;
+}
+
+static bool is_armed(const struct inbound *in)
+{
+    return atomic_load_explicit(&ring_of(in)->armed, memory_order_relaxed) != 0;
+}
+
+void inbound_cool_idle(struct shm *shm)
+{
+    bool sure;
+
+    if (arm_idle(shm) != 0) {
+        sure = bell_arm_barrier(shm->own);
+        for (uint32_t i = shm->hot_count; i-- > 0;) {
+            struct inbound *in = shm->hot[i];
+
+            if (!is_armed(in))
+                continue;
+            if (!sure || has_work(in))
+                set_armed(in, 0);
+            else
+                cool(shm, i);
+        }
+    }
+    for (uint32_t i = 0; i < shm->hot_count; i++)
+        shm->hot[i]->busy = false;
+}
+
+/* ---- the dead ---- */
+
+/* The sender of slot is dead: what it sent is still delivered. */
+static void bury(struct shm *shm, uint32_t slot)
+{
+    LOG_DEBUG("shm: the sender in slot %u is dead", slot);
+    if (shm->inbound[slot] == NULL && state_of_slot(shm, slot) != SLOT_READY) {
+        free_slot(shm, slot); /* it died while it claimed */
+        return;
+    }
+    inbound_ring(shm, slot);
+    if (shm->inbound[slot] == NULL)
+        return; /* it had closed before, or there is no memory now */
+    shm->inbound[slot]->ending = true;
+    if (shm->inbound[slot]->state == INBOUND_REFUSED)
+        destroy(shm, shm->inbound[slot]);
+}
+
+bool inbound_sweep(struct shm *shm, uint32_t limit)
+{
+    bool found = false;
+
+    for (uint32_t n = 0; n < shm->own->peers && limit > 0; n++) {
+        uint32_t slot = shm->sweep_slot;
+        uint64_t claim =
+            atomic_load_explicit(&shm->own->slots[slot].claim, memory_order_relaxed);
+
+        shm->sweep_slot = slot + 1 == shm->own->peers ? 0 : slot + 1;
+        if (slot_state_of(claim) == SLOT_FREE && shm->inbound[slot] == NULL)
+            continue;
+        limit--;
+        if (slot_pid_of(claim) == shm->address.pid || process_is_alive(slot_pid_of(claim)))
+            continue;
+        bury(shm, slot);
+        found = true;
+    }
+    return found;
+}

@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * link.c - a way to another endpoint, from the first packet to the last.
+ *
+ *   IDLE ---> OPEN <---> FULL        a packet opens it; a packet finds no room
+ *     |        ^
+ *     +---> STARVED                  the receiver has no free slot, or we have no
+ *     |        |                     descriptors or memory left to map it
+ *     +--------+-------> DEAD        from every state: the other side is gone
+ *
+ * Opening needs nothing of the receiver: we map its segment, claim a free slot, and
+ * may write at once.  What is in the ring belongs to the receiver; it survives us.
+ *
+ * Order of opening (link_claim): claim the slot, so it is ours alone; write who we are
+ * and that we know the key; say READY with a release; ring the bell.
+ */
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "transport/shm/proof.h"
+#include "transport/shm/shm.h"
+
+#define REFUSED_CHECK 65536 /* sends to a full ring between looks at its owner */
+
+static struct shm *owner_of(const struct shm_link *link)
+{
+    return shm_of(link->member.link.transport);
+}
+
+uint64_t shm_proof(const struct shm *shm, uint64_t cookie,
+                   const struct transport_address *sender)
+{
+    struct {
+        uint64_t cookie;
+        struct transport_address sender;
+    } text = {.cookie = cookie};
+
+    if (sender != NULL)
+        text.sender = *sender;
+    return proof_make(shm->key, &text, sizeof text);
+}
+
+/* ---- being there ---- */
+
+int link_get(struct shm *shm, const struct transport_address *address, struct shm_link **out)
+{
+    struct links_member *known = links_find(&shm->links, address);
+    struct shm_address to;
+    struct shm_link *link;
+    int err = 0;
+
+    if (known != NULL) {
+        *out = container_of(known, struct shm_link, member);
+        return 0;
+    }
+    err = address_parse(address, shm->address.host, &to);
+    if (err != 0)
+        return err;
+    link = mem_calloc(1, sizeof *link);
+    if (link == NULL)
+        return -ENOMEM;
+    link->member.link.transport = &shm->base;
+    link->member.address = *address;
+    link->to = to;
+    err = links_add(&shm->links, &link->member);
+    if (err != 0) {
+        mem_free(link);
+        return err;
+    }
+    *out = link;
+    return 0;
+}
+
+static void set_state(struct shm_link *link, enum link_state state)
+{
+    bool blocked = state == LINK_FULL || state == LINK_STARVED;
+
+    if (blocked && !list_is_linked(&link->in_blocked))
+        list_add_tail(&owner_of(link)->blocked, &link->in_blocked);
+    else if (!blocked)
+        list_remove(&link->in_blocked);
+    link->state = state;
+}
+
+static struct ring *ring_of(const struct shm_link *link)
+{
+    return segment_ring(link->remote, link->slot);
+}
+
+/* Lets go of ring and mapping: the receiver drains what is there and frees the slot. */
+static void release(struct shm_link *link)
+{
+    if (link->state == LINK_OPEN || link->state == LINK_FULL) {
+        /* the release pairs with the acquire in inbound_ring(): all is published */
+        atomic_store_explicit(&ring_of(link)->closed, 1, memory_order_release);
+        bell_ring(link->remote, link->slot);
+    }
+    if (link->remote != NULL)
+        segment_detach(link->remote);
+    link->remote = NULL;
+}
+
+int link_kill(struct shm_link *link, int error)
+{
+    if (link->state != LINK_DEAD) {
+        LOG_DEBUG("shm: link to pid %u ends, error %d %s", link->to.pid, -error,
+                  strerror(-error));
+        release(link);
+        set_state(link, LINK_DEAD);
+        link->error = error;
+    }
+    return link->error;
+}
+
+void link_destroy(struct shm_link *link)
+{
+    release(link);
+    list_remove(&link->in_blocked);
+    mem_free(link);
+}
+
+/* ---- opening ---- */
+
+/* What failing to map another's segment means for the link. */
+static int attach_failed(struct shm_link *link, int err)
+{
+    switch (err) {
+    case -ENOENT:
+        return link_kill(link, link->met ? -ENOTCONN : -EHOSTUNREACH);
+    case -EMFILE:
+    case -ENFILE:
+    case -ENOMEM:
+    case -EINTR:
+        LOG_WARN("shm: cannot map the segment of pid %u now, error %d %s", link->to.pid, -err,
+                 strerror(-err));
+        return -EAGAIN;
+    case -EACCES:
+        LOG_WARN("shm: pid %u is of another user or another job", link->to.pid);
+        return link_kill(link, -EHOSTUNREACH);
+    default:
+        LOG_WARN("shm: cannot map the segment of pid %u, error %d %s", link->to.pid, -err,
+                 strerror(-err));
+        return link_kill(link, -EHOSTUNREACH);
+    }
+}
+
+int link_attach(struct shm_link *link)
+{
+    struct shm *shm = owner_of(link);
+    int err;
+
+    if (link->state == LINK_DEAD)
+        return link->error;
+    if (link->remote == NULL) {
+        err = segment_attach(&link->to, shm_proof(shm, link->to.cookie, NULL), &link->remote);
+        if (err != 0)
+            return attach_failed(link, err);
+    }
+    link->met = true;
+    if (atomic_load(&link->remote->control->closed) != 0)
+        return link_kill(link, -ENOTCONN);
+    return 0;
+}
+
+/* Takes a free slot for us: its index, or -1. */
+static int64_t take_slot(struct segment *s, uint32_t pid)
+{
+    for (uint32_t i = 0; i < s->peers; i++) {
+        uint64_t claim = slot_claim(SLOT_FREE, 0);
+
+        if (atomic_load_explicit(&s->slots[i].claim, memory_order_relaxed) != claim)
+            continue;
+        /* the acquire pairs with the release in free_slot(): the ring is clear */
+        if (atomic_compare_exchange_strong_explicit(&s->slots[i].claim, &claim,
+                                                    slot_claim(SLOT_CLAIMED, pid),
+                                                    memory_order_acquire, memory_order_relaxed))
+            return i;
+    }
+    return -1;
+}
+
+static int no_slot(struct shm_link *link)
+{
+    if (!link->warned)
+        LOG_WARN("shm: all %u slots of pid %u are taken by other senders, raise "
+                 "MBX_SHM_PEERS; waiting for one",
+                 link->remote->peers, link->to.pid);
+    link->warned = true;
+    atomic_store_explicit(&link->remote->control->starved, 1, memory_order_relaxed);
+    return -EAGAIN;
+}
+
+static int link_claim(struct shm_link *link)
+{
+    struct shm *shm = owner_of(link);
+    struct segment *s = link->remote;
+    struct segment_slot *slot;
+    int64_t i;
+
+    if (ring_max_record(s->ring_cells) < shm->base.limits.packet_max) {
+        LOG_ERROR("shm: rings of pid %u are shorter than ours, set MBX_SHM_RING_SIZE alike",
+                  link->to.pid);
+        return link_kill(link, -EHOSTUNREACH);
+    }
+    i = take_slot(s, shm->address.pid);
+    if (i < 0)
+        return no_slot(link);
+    slot = &s->slots[i];
+    memcpy(&slot->address, &shm->address, sizeof slot->address);
+    slot->proof = shm_proof(shm, s->cookie, &slot->address);
+    link->slot = (uint32_t)i;
+    link->fence = shm->fence || s->needs_fence;
+    ring_producer_init(&link->out, segment_ring(s, link->slot), s->ring_cells);
+    /* pairs with the acquire in inbound_ring(): address and proof */
+    atomic_store_explicit(&slot->claim, slot_claim(SLOT_READY, shm->address.pid),
+                          memory_order_release);
+    set_state(link, LINK_OPEN);
+    bell_ring(s, link->slot);
+    /* a receiver that closes says so first and then looks for senders */
+    return atomic_load(&s->control->closed) != 0 ? link_kill(link, -ENOTCONN) : 0;
+}
+
+static int link_open(struct shm_link *link)
+{
+    int err = link_attach(link);
+
+    if (err == 0)
+        err = link_claim(link);
+    if (err == -EAGAIN)
+        set_state(link, LINK_STARVED);
+    return err;
+}
+
+int link_prepare(struct shm_link *link, uint32_t size)
+{
+    switch (link->state) {
+    case LINK_OPEN:
+        return 0;
+    case LINK_IDLE:
+    case LINK_STARVED:
+        return link_open(link);
+    case LINK_FULL:
+        if (ring_reserve(&link->out, size) == NULL)
+            return link_full(link, size);
+        set_state(link, LINK_OPEN);
+        link->refused = 0;
+        return 0;
+    case LINK_DEAD:
+        break;
+    }
+    return link->error;
+}
+
+/* ---- trouble ---- */
+
+/* 0, or the receiver has closed, refused us, or broken the ring. */
+static int check_receiver(struct shm_link *link)
+{
+    struct segment *s = link->remote;
+    uint64_t claim = atomic_load_explicit(&s->slots[link->slot].claim, memory_order_acquire);
+
+    if (atomic_load(&s->control->closed) != 0)
+        return link_kill(link, -ENOTCONN);
+    if (claim != slot_claim(SLOT_READY, owner_of(link)->address.pid)) {
+        LOG_WARN("shm: pid %u has refused us", link->to.pid);
+        return link_kill(link, -EHOSTUNREACH);
+    }
+    if (link->out.error != 0) {
+        LOG_ERROR("shm: the ring to pid %u is damaged", link->to.pid);
+        return link_kill(link, -ENOTCONN);
+    }
+    return 0;
+}
+
+static bool is_ours(const struct shm_link *link)
+{
+    return link->to.pid == owner_of(link)->address.pid;
+}
+
+int link_full(struct shm_link *link, uint32_t size)
+{
+    int err = check_receiver(link);
+
+    if (err != 0)
+        return err;
+    if (++link->refused % REFUSED_CHECK == 0 && !is_ours(link) &&
+        !process_is_alive(link->to.pid))
+        return link_kill(link, -ENOTCONN);
+    link->wanted = size;
+    set_state(link, LINK_FULL);
+    return -EAGAIN;
+}
+
+int link_armed(struct shm_link *link)
+{
+    int err = check_receiver(link);
+
+    if (err == 0)
+        bell_ring(link->remote, link->slot);
+    return err;
+}
+
+/* ---- waiting ---- */
+
+void link_ask_for_room(struct shm *shm)
+{
+    struct list *node;
+
+    list_for_each (node, &shm->blocked) {
+        struct shm_link *link = container_of(node, struct shm_link, in_blocked);
+
+        /* before our barrier; the receiver looks at it behind each release */
+        if (link->state == LINK_FULL)
+            atomic_store_explicit(&ring_of(link)->producer_waiting, 1, memory_order_relaxed);
+    }
+}
+
+bool link_room(struct shm *shm)
+{
+    struct list *node, *next;
+
+    list_for_each_safe (node, next, &shm->blocked) {
+        struct shm_link *link = container_of(node, struct shm_link, in_blocked);
+
+        if (link->state == LINK_FULL &&
+            (check_receiver(link) != 0 || ring_reserve(&link->out, link->wanted) != NULL))
+            return true;
+    }
+    return false;
+}
+
+bool link_sweep(struct shm *shm, uint32_t limit)
+{
+    bool found = false;
+
+    while (limit-- > 0) {
+        struct links_member *member = links_next(&shm->links, &shm->sweep_link);
+        struct shm_link *link;
+
+        if (member == NULL) {
+            shm->sweep_link = 0;
+            break;
+        }
+        link = container_of(member, struct shm_link, member);
+        if (link->remote == NULL || is_ours(link) || process_is_alive(link->to.pid))
+            continue;
+        link_kill(link, -ENOTCONN);
+        found = true;
+    }
+    return found;
+}

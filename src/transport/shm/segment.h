@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * segment.h - the memory of one endpoint that others write to.
+ *
+ *   | control | ready bits | slot 0 .. slot n-1 | ring 0 | ring 1 | ... | ring n-1 |
+ *
+ * A slot and its ring belong to one sender at a time.  The file is sparse: a ring costs
+ * memory from the moment when somebody writes to it.
+ *
+ *   slot   FREE ----> CLAIMED ----> READY ----> FREE     the sender has ended, and all
+ *               sender        sender  |    receiver      is delivered
+ *                                     +--> REFUSED ----> FREE
+ *                                  receiver       receiver
+ *
+ * The claim word of a slot holds state and pid together, so that one exchange claims it
+ * and tells for whom.
+ *
+ * It is a memfd: it has no name, so nothing can be left behind.  Others open it as
+ * /proc/<pid>/fd/<fd>.  It is sealed against shrinking and growing, so that a mapping
+ * of it never loses its memory.  Within one process a segment is mapped once and
+ * counted, so what holds between threads is visible to the tools that check threads.
+ */
+#ifndef SHM_SEGMENT_H
+#define SHM_SEGMENT_H
+
+#include <stdalign.h>
+#include <stdatomic.h>
+
+#include "base/base.h"
+#include "base/list.h"
+#include "base/ring.h"
+#include "transport/shm/address.h"
+
+#define SEGMENT_MAGIC     UINT64_C(0x31786f626863746d) /* "mtchbox1" */
+#define SEGMENT_PEERS_MAX 65536u
+
+enum slot_state { SLOT_FREE, SLOT_CLAIMED, SLOT_READY, SLOT_REFUSED };
+
+struct segment_slot {
+    _Atomic uint64_t claim;           /* slot_claim(); zero is FREE */
+    struct transport_address address; /* of the sender */
+    uint64_t proof;                   /* that the sender knows the key */
+    uint64_t zero[2];
+};
+
+static_assert(sizeof(struct segment_slot) == CACHE_LINE, "a slot is a line");
+
+/* Constant once the segment can be found. */
+struct segment_head {
+    uint64_t magic;
+    uint64_t cookie;
+    uint64_t key_check; /* the owner knows the key */
+    uint64_t size;
+    uint32_t peers;
+    uint32_t ring_cells;
+    uint32_t needs_fence; /* the owner has no membarrier: senders fence themselves */
+    uint32_t zero[5];
+};
+
+static_assert(sizeof(struct segment_head) == CACHE_LINE, "a line");
+
+struct segment_control {
+    struct segment_head head;
+
+    alignas(CACHE_LINE) _Atomic uint32_t closed; /* the owner has gone */
+    _Atomic uint32_t starved;                    /* a sender found no slot */
+
+    alignas(CACHE_LINE) _Atomic uint32_t doorbell; /* counts: look at the ready bits */
+    _Atomic uint32_t sleeping;                     /* the owner waits on doorbell */
+
+    alignas(CACHE_LINE) _Atomic uint64_t ready[]; /* bit i: look at slot i */
+};
+
+/* A mapped segment, with what was found good in its head.  The head is not read again. */
+struct segment {
+    struct segment_control *control;
+    struct segment_slot *slots;
+    unsigned char *rings;
+    size_t size;
+    size_t ring_stride;
+    uint64_t cookie;
+    uint64_t key_check;
+    uint32_t peers;
+    uint32_t ring_cells;
+    bool needs_fence;
+    int fd;               /* of the owner; else -1 */
+    unsigned users;       /* in this process, the owner included */
+    struct list in_local; /* while its owner is in this process and open */
+};
+
+struct segment_config {
+    uint32_t peers;
+    uint32_t ring_cells;
+    uint64_t cookie;
+    uint64_t key_check;
+    bool needs_fence;
+};
+
+/* Makes a segment of ours.  System errors, -ENOMEM. */
+int segment_create(const struct segment_config *config, struct segment **out);
+
+/* Maps the segment at address.
+ * 0; -ENOENT there is none (any more); -EACCES it may not be used: other user, other
+ * key; -EPROTO it is none of ours, or damaged; other system errors, -ENOMEM. */
+int segment_attach(const struct shm_address *address, uint64_t key_check, struct segment **out);
+
+/* Is it still there?  0; -ENOENT; other errors say nothing. */
+int segment_probe(const struct shm_address *address);
+
+/* The owner's end: it can no longer be found.  Those who have mapped it keep it. */
+void segment_close(struct segment *s);
+
+/* Undoes segment_attach(). */
+void segment_detach(struct segment *s);
+
+/* Makes ring i empty and gives its memory back. */
+void segment_clear_ring(struct segment *s, uint32_t i);
+
+static inline struct ring *segment_ring(const struct segment *s, uint32_t i)
+{
+    return (struct ring *)(void *)(s->rings + i * s->ring_stride);
+}
+
+static inline uint64_t slot_claim(enum slot_state state, uint32_t pid)
+{
+    return (uint64_t)state << 32 | pid;
+}
+
+static inline enum slot_state slot_state_of(uint64_t claim)
+{
+    return (enum slot_state)(claim >> 32);
+}
+
+static inline uint32_t slot_pid_of(uint64_t claim)
+{
+    return (uint32_t)claim;
+}
+
+#endif

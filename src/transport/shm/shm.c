@@ -1,0 +1,588 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * shm.c - the shortest way between two processes of one machine.
+ *
+ *   sender                                        receiver
+ *   shm_send: write into the receiver's ring      shm_poll: look at each hot ring, and
+ *             publish                                       at the doorbell for the rest
+ *             armed? ring the bell     ------->   shm_wait: arm, barrier, look, sleep
+ *
+ * An inline packet is one cache line written and one line read; nothing else moves
+ * while the receiver polls.  The rings lie in the receiver's segment (segment.h), the
+ * bell is explained in bell.h, links in link.c, inbound rings in inbound.c.
+ *
+ * The job's key is shown by neither side: each proves that it knows it (proof.h), the
+ * receiver when it is mapped, the sender when its first packet is looked at.
+ *
+ * A process that is killed is noticed by those who look for it: whoever waits or polls
+ * for long asks the system about some of the others, now and then (sweep).
+ *
+ * Threads: one at a time per endpoint; endpoints of one process may be used by
+ * different threads.  An endpoint is not usable in a child after fork().
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/random.h"
+#include "base/sys.h"
+#include "transport/shm/proof.h"
+#include "transport/shm/shm.h"
+
+#define INLINE_MAX         RING_CELL_SIZE
+#define RING_BYTES_MIN     (UINT64_C(4) << 10)
+#define RING_BYTES_MAX     (UINT64_C(16) << 20)
+#define RING_BYTES_DEFAULT (UINT64_C(16) << 10)
+#define PEERS_DEFAULT      1024
+
+#define TEND_POLLS         1024 /* polls between looks at what is idle or dead */
+
+#define SWEEP_NS           (100 * CLOCK_MS) /* between looks for the dead */
+#define SWEEP_COUNT        16               /* how many are asked for in one */
+#define SLICE_NS           SWEEP_NS         /* a sleep without looking around */
+#define SLICE_STARVED_NS   (10 * CLOCK_MS)  /* nobody tells when a slot is free */
+#define SLICE_UNSURE_NS    CLOCK_MS         /* the bell may not ring: no barrier */
+
+#define READ_CHECK_NS      CLOCK_S /* how long a pid is believed to be the same process */
+
+/* ---- sending ---- */
+
+/* Copies and returns the end.  Small sizes without a call: two copies that overlap. */
+static inline unsigned char *put(unsigned char *to, const void *from, size_t size)
+{
+    const unsigned char *bytes = from;
+
+    if (size > 32) {
+        memcpy(to, bytes, size);
+    } else if (size >= 16) {
+        memcpy(to, bytes, 16);
+        memcpy(to + size - 16, bytes + size - 16, 16);
+    } else if (size >= 8) {
+        memcpy(to, bytes, 8);
+        memcpy(to + size - 8, bytes + size - 8, 8);
+    } else if (size >= 4) {
+        memcpy(to, bytes, 4);
+        memcpy(to + size - 4, bytes + size - 4, 4);
+    } else {
+        for (size_t i = 0; i < size; i++)
+            to[i] = bytes[i];
+    }
+    return to + size;
+}
+
+static inline void write_packet(unsigned char *record, const struct transport_packet *packet)
+{
+    unsigned char *end = record + sizeof *packet->header;
+
+    /* the frame word is the ring's */
+    memcpy(record + RING_FRAME_SIZE, (const unsigned char *)packet->header + RING_FRAME_SIZE,
+           sizeof *packet->header - RING_FRAME_SIZE);
+    end = put(end, packet->body, packet->body_size);
+    put(end, packet->payload, packet->payload_size);
+}
+
+static int shm_send(struct link *l, const struct transport_packet *packet)
+{
+    struct shm_link *link = link_of(l);
+    uint32_t size =
+        (uint32_t)(sizeof *packet->header + packet->body_size + packet->payload_size);
+    unsigned char *record;
+
+    assert(size <= l->transport->limits.packet_max);
+    if (unlikely(link->state != LINK_OPEN)) {
+        int err = link_prepare(link, size);
+
+        if (err != 0)
+            return err;
+    }
+    record = ring_reserve(&link->out, size);
+    if (unlikely(record == NULL))
+        return link_full(link, size);
+    write_packet(record, packet);
+    ring_publish(&link->out, record, size);
+    bell_publish_barrier(link->fence);
+    if (unlikely(atomic_load_explicit(&link->out.shared->armed, memory_order_relaxed) != 0))
+        return link_armed(link);
+    return 0;
+}
+
+/* ---- receiving ---- */
+
+static bool doorbell_rang(const struct shm *shm)
+{
+    /* pairs with the count in bell_wake(): the ready bits */
+    return atomic_load_explicit(&shm->control->doorbell, memory_order_acquire) !=
+           shm->doorbell_seen;
+}
+
+static void answer_doorbell(struct shm *shm)
+{
+    uint32_t peers = shm->own->peers;
+
+    shm->doorbell_seen = atomic_load_explicit(&shm->control->doorbell, memory_order_acquire);
+    for (uint32_t first = 0; first < peers; first += 64) {
+        _Atomic uint64_t *ready = &shm->control->ready[first / 64];
+        uint64_t bits;
+
+        if (atomic_load_explicit(ready, memory_order_relaxed) == 0)
+            continue;
+        /* pairs with the release in bell_ring(): what was published before */
+        bits = atomic_exchange_explicit(ready, 0, memory_order_acq_rel);
+        for (; bits != 0; bits &= bits - 1) {
+            uint32_t slot = first + (uint32_t)__builtin_ctzll(bits);
+
+            if (slot < peers)
+                inbound_ring(shm, slot);
+        }
+    }
+}
+
+/* Delivers up to budget packets; how many. */
+static inline int drain(struct shm *shm, struct inbound *in, int budget)
+{
+    uint32_t size;
+    void *record;
+    int n = 0;
+
+    while (n < budget && (record = ring_peek(&in->ring, &size)) != NULL) {
+        if (unlikely(in->state != INBOUND_OPEN) && !inbound_introduce(shm, in))
+            return n; /* and in may be gone */
+        if (unlikely(shm->events->deliver(shm->arg, in->answer->member.link.peer, record,
+                                          size) != 0))
+            break;
+        ring_release(&in->ring);
+        n++;
+    }
+    if (n != 0) {
+        in->busy = true;
+        /* pairs with the barrier of a producer that goes to sleep */
+        if (unlikely(atomic_load_explicit(&in->ring.shared->producer_waiting,
+                                          memory_order_relaxed) != 0))
+            inbound_wake_producer(in);
+    } else if (unlikely(in->ending || in->ring.error != 0) && ring_is_empty(&in->ring)) {
+        inbound_settle(shm, in);
+    }
+    return n;
+}
+
+/* All hot rings in turn, beginning with another one each time. */
+static int drain_all(struct shm *shm, int budget)
+{
+    uint32_t count = shm->hot_count;
+    uint32_t i = shm->turn < count ? shm->turn : 0;
+    int share = max_size(1, (size_t)budget / count);
+    int n = 0;
+
+    shm->turn = i + 1;
+    for (uint32_t left = count; left > 0 && n < budget; left--) {
+        if (i >= shm->hot_count)
+            i = 0;
+        if (shm->hot_count == 0)
+            break;
+        n += drain(shm, shm->hot[i], share);
+        i++;
+    }
+    return n;
+}
+
+/* Looks for the dead.  True if one was found. */
+static bool sweep(struct shm *shm, uint64_t now)
+{
+    uint32_t slots = SWEEP_COUNT;
+    bool found;
+
+    if (now - shm->swept_ns < SWEEP_NS)
+        return false;
+    shm->swept_ns = now;
+    if (atomic_load_explicit(&shm->control->starved, memory_order_relaxed) != 0) {
+        atomic_store_explicit(&shm->control->starved, 0, memory_order_relaxed);
+        slots = shm->own->peers;
+    }
+    found = inbound_sweep(shm, slots);
+    return link_sweep(shm, SWEEP_COUNT) || found;
+}
+
+static void tend(struct shm *shm)
+{
+    shm->until_tend = TEND_POLLS;
+    inbound_cool_idle(shm);
+    sweep(shm, clock_now());
+}
+
+static int shm_poll(struct transport *t, int budget)
+{
+    struct shm *shm = shm_of(t);
+    int n = 0;
+
+    if (unlikely(doorbell_rang(shm)))
+        answer_doorbell(shm);
+    if (likely(shm->hot_count == 1))
+        n = drain(shm, shm->hot[0], budget);
+    else if (shm->hot_count != 0)
+        n = drain_all(shm, budget);
+    if (unlikely(--shm->until_tend == 0))
+        tend(shm);
+    return n;
+}
+
+/* ---- waiting ---- */
+
+static bool has_work(struct shm *shm)
+{
+    return doorbell_rang(shm) || inbound_any(shm) || link_room(shm);
+}
+
+static bool is_starved(const struct shm *shm)
+{
+    struct list *node;
+
+    list_for_each (node, &shm->blocked)
+        if (container_of(node, struct shm_link, in_blocked)->state == LINK_STARVED)
+            return true;
+    return false;
+}
+
+/* 0 something may be there; -ETIMEDOUT; -EINTR. */
+static int sleep_until(struct shm *shm, uint64_t deadline, uint64_t slice)
+{
+    for (;;) {
+        uint64_t now = clock_now();
+        int err;
+
+        if (now >= deadline)
+            return -ETIMEDOUT;
+        if (sweep(shm, now))
+            return 0;
+        err = sys_futex_wait(&shm->control->doorbell, shm->doorbell_seen,
+                             min_size(slice, deadline - now)) < 0
+                  ? errno
+                  : 0;
+        if (err == EINTR)
+            return -EINTR;
+        if (has_work(shm) || slice == SLICE_STARVED_NS ||
+            (err != 0 && err != ETIMEDOUT && err != EAGAIN))
+            return 0;
+    }
+}
+
+static uint64_t deadline_of(int64_t timeout_ns)
+{
+    uint64_t now = clock_now();
+
+    return timeout_ns < 0 || (uint64_t)timeout_ns > UINT64_MAX - now
+               ? UINT64_MAX
+               : now + (uint64_t)timeout_ns;
+}
+
+static int arm_and_sleep(struct shm *shm, uint64_t deadline)
+{
+    bool sure;
+
+    link_ask_for_room(shm);
+    inbound_arm_all(shm);
+    sure = bell_arm_barrier(shm->own);
+    if (!sure || has_work(shm))
+        inbound_disarm_all(shm);
+    else
+        inbound_retire_all(shm);
+    if (has_work(shm))
+        return 0;
+    if (is_starved(shm))
+        return sleep_until(shm, deadline, SLICE_STARVED_NS);
+    return sleep_until(shm, deadline, sure ? SLICE_NS : SLICE_UNSURE_NS);
+}
+
+static int shm_wait(struct transport *t, int64_t timeout_ns)
+{
+    struct shm *shm = shm_of(t);
+    int err;
+
+    if (has_work(shm))
+        return 0;
+    if (timeout_ns == 0)
+        return -ETIMEDOUT;
+    /* before the last look at doorbell, which futex_wait makes: see bell.h */
+    atomic_store(&shm->control->sleeping, 1);
+    err = arm_and_sleep(shm, deadline_of(timeout_ns));
+    atomic_store(&shm->control->sleeping, 0);
+    return err;
+}
+
+/* ---- reading memory ---- */
+
+/* 0 if the pid is still the process that we know. */
+static int check_identity(struct shm_link *link)
+{
+    uint64_t now = clock_now();
+
+    if (link->checked_ns != 0 && now - link->checked_ns < READ_CHECK_NS)
+        return 0;
+    if (segment_probe(&link->to) == -ENOENT)
+        return link_kill(link, -ENOTCONN);
+    link->checked_ns = now;
+    return 0;
+}
+
+static int read_failed(struct shm_link *link, int err)
+{
+    switch (err) {
+    case ESRCH:
+        return link_kill(link, -ENOTCONN);
+    case EPERM:
+    case EACCES:
+    case ENOSYS:
+        LOG_WARN("shm: reading the memory of pid %u is forbidden, error %d %s; large messages "
+                 "are copied twice (see kernel.yama.ptrace_scope)",
+                 link->to.pid, err, strerror(err));
+        return -ENOTSUP;
+    default:
+        return -err;
+    }
+}
+
+static int read_foreign(struct shm_link *link, unsigned char *dst, uint64_t address,
+                        size_t size)
+{
+    while (size > 0) {
+        ssize_t done = sys_process_vm_readv((pid_t)link->to.pid, dst, address, size);
+
+        if (done < 0)
+            return read_failed(link, errno);
+        if (done == 0)
+            return -EFAULT;
+        dst += done;
+        address += (uint64_t)done;
+        size -= (size_t)done;
+    }
+    return 0;
+}
+
+static int shm_read(struct link *l, void *dst, uint64_t address, uint64_t key, size_t size,
+                    void *cookie)
+{
+    struct shm *shm = shm_of(l->transport);
+    struct shm_link *link = link_of(l);
+    int err;
+
+    (void)cookie; /* a read is done when it returns */
+    if (!shm->attach)
+        return -ENOTSUP;
+    if (key != link->to.cookie)
+        return -EINVAL;
+    err = link_attach(link);
+    if (err != 0)
+        return err;
+    if (link->to.pid == shm->address.pid) {
+        if (size != 0)
+            memcpy(dst, (const void *)(uintptr_t)address, size);
+        return 0;
+    }
+    err = check_identity(link);
+    return err != 0 ? err : read_foreign(link, dst, address, size);
+}
+
+static int shm_expose(struct link *l, const void *buf, size_t size, uint64_t *address,
+                      uint64_t *key)
+{
+    (void)size;
+    *address = (uintptr_t)buf;
+    *key = shm_of(l->transport)->address.cookie;
+    return 0;
+}
+
+static void shm_unexpose(struct link *l, uint64_t address, uint64_t key)
+{
+    (void)l; /* nothing was registered */
+    (void)address;
+    (void)key;
+}
+
+/* ---- links ---- */
+
+static void shm_address(const struct transport *t, struct transport_address *address)
+{
+    memcpy(address, &shm_of(t)->address, sizeof *address);
+}
+
+static int shm_connect(struct transport *t, const struct transport_address *address,
+                       struct link **out)
+{
+    struct shm_link *link;
+    int err = link_get(shm_of(t), address, &link);
+
+    if (err != 0)
+        return err;
+    link->member.named = true;
+    *out = &link->member.link;
+    return 0;
+}
+
+static bool shm_is_flushed(struct transport *t)
+{
+    (void)t;
+    return true; /* it is in the receivers' memory */
+}
+
+/* ---- open and close ---- */
+
+/* The most cells that fit, with the head of the ring, into bytes. */
+static uint32_t cells_for(uint64_t bytes)
+{
+    uint32_t cells = RING_MIN_CELLS;
+
+    while (ring_bytes(cells * 2) <= bytes)
+        cells *= 2;
+    return cells;
+}
+
+static int check_config(const struct transport_config *config)
+{
+    uint64_t bytes = config->shm_ring_bytes;
+
+    if (bytes != 0 &&
+        (bytes < RING_BYTES_MIN || bytes > RING_BYTES_MAX || (bytes & (bytes - 1)))) {
+        LOG_ERROR("shm: a ring of %" PRIu64 " bytes: must be a power of two, %" PRIu64
+                  " to %" PRIu64,
+                  bytes, RING_BYTES_MIN, RING_BYTES_MAX);
+        return -EINVAL;
+    }
+    if (config->shm_peers > SEGMENT_PEERS_MAX) {
+        LOG_ERROR("shm: %" PRIu64 " peers are too many, at most %u", config->shm_peers,
+                  SEGMENT_PEERS_MAX);
+        return -EINVAL;
+    }
+    return 0;
+}
+
+static int make_address(struct shm_address *address)
+{
+    int err;
+
+    *address = (struct shm_address){.kind = TRANSPORT_SHM, .pid = (uint32_t)getpid()};
+    err = random_secret(&address->cookie, sizeof address->cookie);
+    return err != 0 ? err : address_host(&address->host);
+}
+
+static int create_segment(struct shm *shm, const struct transport_config *config)
+{
+    uint64_t bytes = config->shm_ring_bytes != 0 ? config->shm_ring_bytes : RING_BYTES_DEFAULT;
+    struct segment_config segment = {
+        .peers = config->shm_peers != 0 ? (uint32_t)config->shm_peers : PEERS_DEFAULT,
+        .ring_cells = cells_for(bytes),
+        .cookie = shm->address.cookie,
+        .key_check = shm_proof(shm, shm->address.cookie, NULL),
+        .needs_fence = !bell_can_barrier(),
+    };
+    int err = segment_create(&segment, &shm->own);
+
+    if (err != 0) {
+        LOG_ERROR("shm: cannot make a segment, error %d %s", -err, strerror(-err));
+        return err;
+    }
+    shm->control = shm->own->control;
+    shm->address.fd = (uint32_t)shm->own->fd;
+    return 0;
+}
+
+static int create_tables(struct shm *shm)
+{
+    shm->hot = mem_calloc(shm->own->peers, sizeof(struct inbound *));
+    shm->inbound = mem_calloc(shm->own->peers, sizeof(struct inbound *));
+    return shm->hot != NULL && shm->inbound != NULL ? 0 : -ENOMEM;
+}
+
+static void allow_reads(const struct shm *shm)
+{
+    /* with Yama, only a parent may read otherwise; without it this fails */
+    if (shm->attach)
+        sys_prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
+}
+
+static void init(struct shm *shm, const struct transport_config *config)
+{
+    shm->events = config->events;
+    shm->arg = config->arg;
+    shm->attach = config->shm_attach;
+    shm->until_tend = TEND_POLLS;
+    memcpy(shm->key, config->key, sizeof shm->key);
+    list_init(&shm->blocked);
+    links_init(&shm->links);
+}
+
+static int shm_open_endpoint(const struct transport_config *config, struct transport **out)
+{
+    struct shm *shm;
+    int err = check_config(config);
+
+    if (err != 0)
+        return err;
+    shm = mem_calloc(1, sizeof *shm);
+    if (shm == NULL)
+        return -ENOMEM;
+    init(shm, config);
+    err = make_address(&shm->address);
+    if (err != 0)
+        goto free_shm;
+    shm->fence = !bell_register();
+    err = create_segment(shm, config);
+    if (err != 0)
+        goto free_shm;
+    err = create_tables(shm);
+    if (err != 0)
+        goto free_tables;
+    allow_reads(shm);
+    shm->base.ops = &transport_shm;
+    shm->base.limits = (struct transport_limits){
+        .packet_max = ring_max_record(shm->own->ring_cells),
+        .inline_max = INLINE_MAX,
+        .can_read = shm->attach,
+    };
+    *out = &shm->base;
+    return 0;
+
+free_tables:
+    mem_free(shm->inbound);
+    mem_free(shm->hot);
+    segment_close(shm->own);
+free_shm:
+    mem_free(shm);
+    return err;
+}
+
+static void shm_close(struct transport *t)
+{
+    struct shm *shm = shm_of(t);
+    struct links_member *member;
+    size_t position = 0;
+
+    inbound_close_all(shm);
+    while ((member = links_next(&shm->links, &position)) != NULL)
+        link_destroy(container_of(member, struct shm_link, member));
+    links_fini(&shm->links);
+    mem_free(shm->inbound);
+    mem_free(shm->hot);
+    segment_close(shm->own);
+    explicit_bzero(shm->key, sizeof shm->key);
+    mem_free(shm);
+}
+
+const struct transport_ops transport_shm = {
+    .name = "shm",
+    .about = "processes of one machine, through shared memory",
+    .open = shm_open_endpoint,
+    .close = shm_close,
+    .address = shm_address,
+    .connect = shm_connect,
+    .send = shm_send,
+    .read = shm_read,
+    .expose = shm_expose,
+    .unexpose = shm_unexpose,
+    .poll = shm_poll,
+    .wait = shm_wait,
+    .is_flushed = shm_is_flushed,
+};

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * shm.h - the parts of a shared memory endpoint; never leaves this folder.
+ *
+ *   our process                                  theirs
+ *   shm_link (one per address)
+ *     remote  -----------------------------------> their segment
+ *     out     -----------------------------------> the ring of the slot that we claimed
+ *
+ *   shm.own segment
+ *     slot i, ring i  <--------------------------- their shm_link
+ *     inbound[i]      how far we have read it, and the link to answer through
+ *
+ * Who does what: shm.c opens, closes, sends, polls and waits; link.c makes and ends
+ * what we send through; inbound.c makes and ends what we receive from.
+ *
+ * Invariants
+ *   I1  inbound[i] is NULL, or slot i was READY when we looked
+ *   I2  hot[0 .. hot_count) are the inbounds with hot set; exactly they have
+ *       ring->armed == 0, outside of shm_wait()
+ *   I3  link.out is valid if and only if link.state is OPEN or FULL; link.remote then
+ *       is not NULL, and the slot in it is ours
+ *   I4  a link is on blocked if and only if its state is FULL or STARVED
+ */
+#ifndef SHM_SHM_H
+#define SHM_SHM_H
+
+#include "base/list.h"
+#include "transport/links.h"
+#include "transport/shm/bell.h"
+#include "transport/shm/segment.h"
+
+enum link_state {
+    LINK_IDLE,    /* nothing sent yet, no slot claimed */
+    LINK_OPEN,    /* a ring to write to */
+    LINK_FULL,    /* the last packet found no room in the ring */
+    LINK_STARVED, /* no slot, or no memory or descriptor to open it: to be tried again */
+    LINK_DEAD     /* permanent: link.error */
+};
+
+struct shm_link {
+    struct links_member member; /* first: the core's link */
+    struct ring_producer out;
+    struct segment *remote; /* NULL: not attached */
+    uint32_t slot;
+    enum link_state state;
+    bool fence;      /* see bell_publish_barrier() */
+    bool met;        /* it was there once */
+    bool warned;     /* about having no slot */
+    int error;       /* of a DEAD link */
+    uint32_t wanted; /* FULL: size of the packet that found no room */
+    uint32_t refused;
+    uint64_t checked_ns; /* when the owner was last seen alive, for reads */
+    struct shm_address to;
+    struct list in_blocked;
+};
+
+enum inbound_state {
+    INBOUND_NEW,    /* not yet introduced to the core */
+    INBOUND_OPEN,   /* deliver */
+    INBOUND_REFUSED /* read nothing; wait until the sender ends */
+};
+
+struct inbound {
+    struct ring_consumer ring;
+    struct shm_link *answer; /* OPEN: the link to the sender */
+    uint32_t slot;
+    enum inbound_state state;
+    bool hot;
+    bool ending; /* the sender has closed or is dead: nothing will follow */
+    bool busy;   /* something came since cool_idle() last looked */
+};
+
+struct shm {
+    struct transport base;
+    const struct transport_events *events;
+    void *arg;
+    struct segment_control *control; /* own->control */
+    struct inbound **hot;            /* [peers] */
+    uint32_t hot_count;
+    uint32_t turn;          /* where poll starts in hot */
+    uint32_t doorbell_seen; /* the doorbell when we last answered it */
+    uint32_t until_tend;    /* polls */
+    struct segment *own;
+    struct inbound **inbound; /* [peers], by slot */
+    struct links links;
+    struct list blocked;
+    struct shm_address address;
+    uint8_t key[TRANSPORT_KEY_SIZE];
+    uint64_t key_check; /* of our own segment */
+    bool fence;         /* our senders need a real one */
+    bool attach;        /* cross-memory attach allowed */
+    uint64_t swept_ns;
+    uint32_t sweep_slot;
+    size_t sweep_link;
+};
+
+static inline struct shm *shm_of(const struct transport *t)
+{
+    return container_of(t, struct shm, base);
+}
+
+static inline struct shm_link *link_of(struct link *link)
+{
+    return container_of(link, struct shm_link, member.link);
+}
+
+/* The proof that a segment's owner, or a sender to it, knows the key.  The sender's
+ * address is NULL for the owner. */
+uint64_t shm_proof(const struct shm *shm, uint64_t cookie,
+                   const struct transport_address *sender);
+
+/* ---- link.c ---- */
+
+/* The link to address, made if there is none.  0; -EINVAL, -EHOSTUNREACH, -ENOMEM. */
+int link_get(struct shm *shm, const struct transport_address *address, struct shm_link **out);
+
+/* Maps the other side's segment if it is not.  0; -EAGAIN; or the link is DEAD and
+ * this is its error. */
+int link_attach(struct shm_link *link);
+
+/* Makes a link that is not OPEN ready for a packet of size bytes, or says why not:
+ * the errors of send(). */
+int link_prepare(struct shm_link *link, uint32_t size);
+
+/* The ring is full: makes the link FULL or DEAD.  Returns the error for send(). */
+int link_full(struct shm_link *link, uint32_t size);
+
+/* The receiver has armed the ring, or has ended.  0 or the error for send(). */
+int link_armed(struct shm_link *link);
+
+/* Nothing can be sent any more. */
+int link_kill(struct shm_link *link, int error);
+
+/* Is there room for what found none?  Asks the receivers to tell when there is. */
+bool link_room(struct shm *shm);
+void link_ask_for_room(struct shm *shm);
+
+/* Looks whether the owners of up to limit links, the next ones in turn, still live.
+ * True if one did not. */
+bool link_sweep(struct shm *shm, uint32_t limit);
+
+/* The end of the link itself. */
+void link_destroy(struct shm_link *link);
+
+/* ---- inbound.c ---- */
+
+/* The bell rang for slot. */
+void inbound_ring(struct shm *shm, uint32_t slot);
+
+/* Called with a record waiting, if state is not OPEN: true if it may be delivered. */
+bool inbound_introduce(struct shm *shm, struct inbound *in);
+
+/* Nothing is there: the last, if the sender has ended or the ring is broken?  True if
+ * in has left hot. */
+bool inbound_settle(struct shm *shm, struct inbound *in);
+
+/* Tells the sender, who waits for it, that there is room. */
+void inbound_wake_producer(struct inbound *in);
+
+/* Stops polling rings that have been idle for a while, if there are many. */
+void inbound_cool_idle(struct shm *shm);
+
+/* Arms all hot rings.  Behind bell_arm_barrier(): retire them all, or disarm them. */
+void inbound_arm_all(struct shm *shm);
+void inbound_disarm_all(struct shm *shm);
+void inbound_retire_all(struct shm *shm);
+
+/* Has something arrived in a hot ring, or has one to be settled? */
+bool inbound_any(const struct shm *shm);
+
+/* Looks whether the senders of up to limit slots, the next ones in turn, still live.
+ * True if one did not. */
+bool inbound_sweep(struct shm *shm, uint32_t limit);
+
+/* The end of us: senders learn that nobody reads any more. */
+void inbound_close_all(struct shm *shm);
+
+#endif
