@@ -85,8 +85,8 @@ struct transport_config {
     /* loop */
     uint64_t loop_depth; /* packets a link holds */
     /* shm */
-    uint64_t shm_ring_bytes; /* of one ordered pair, power of two */
-    uint64_t shm_peers;      /* senders that one endpoint can hold */
+    uint64_t shm_ring_bytes; /* of one ordered pair, at most; 0 = default */
+    uint64_t shm_peers;      /* senders that one endpoint can hold; 0 = default */
     bool shm_attach;         /* cross-memory attach allowed */
     /* fault */
     uint64_t fault_seed;
