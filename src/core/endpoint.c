@@ -5,6 +5,7 @@
 #include "core/core.h"
 
 static const struct transport_ops *const transports[] = {
+    [TRANSPORT_CHOICE_SHM] = &transport_shm,
     [TRANSPORT_CHOICE_LOOP] = &transport_loop,
 };
 

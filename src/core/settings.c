@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static const char *const transport_names[] = {"loop", NULL};
+static const char *const transport_names[] = {"shm", "loop", NULL};
 static const char *const rndv_names[] = {"auto", "read", "data", NULL};
 
 #define AT(field) offsetof(struct settings, field)
@@ -18,7 +18,7 @@ static const char *const rndv_names[] = {"auto", "read", "data", NULL};
 static const struct param table[] = {
     {"LOG_LEVEL", PARAM_CHOICE, NULL, "warn", 0, 0, log_level_names,
      "what is written to standard error", AT(log_level)},
-    {"TRANSPORT", PARAM_CHOICE, NULL, "loop", 0, 0, transport_names,
+    {"TRANSPORT", PARAM_CHOICE, NULL, "shm", 0, 0, transport_names,
      "what moves bytes: shm between processes of one machine, loop inside one process",
      AT(transport)},
     {"EAGER_LIMIT", PARAM_SIZE, NULL, "8K", 0, EAGER_MAX, NULL,
