@@ -1,0 +1,747 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * order_test.c - random programs on two or three endpoints against the oracle.
+ *
+ *   order_test [--quick] [--seed N]
+ *
+ * Each seed makes a short program of sends, receives, probes, cancels and progress,
+ * and the settings of its endpoints.  A tap between transport and core sees every
+ * packet that begins a message, so the oracle of each endpoint is told of arrivals in
+ * the order in which they really came, and of receives as they are posted.  From then
+ * on it knows:
+ *
+ *   which receive gets which message, what a probe shows, whether a cancel is in time;
+ *   that each operation completes exactly once, with the right error and content;
+ *   that a synchronous send completes only after its message was taken;
+ *   how long both queues are after every step, and that nothing is left at the end.
+ *
+ * Everything over the loop transport follows from the seed.  A program that fails is
+ * shrunk: what it does not need to fail is dropped, and the rest is printed.  Every
+ * operation has an id that others name, so a program stays meaningful when some of it
+ * is dropped.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/random.h"
+#include "core/core.h"
+#include "match/oracle.h"
+#include "world.h"
+
+#define OPS_MAX        56
+#define IDS_MAX        (2 * OPS_MAX) /* the end receives what is left */
+#define EPS_MAX        3
+#define PARAMS_MAX     8
+#define NOBODY         (-1)
+#define SETTLED_ROUNDS 100
+
+enum kind {
+    SEND,
+    SSEND,
+    INJECT,
+    RECV,
+    PROBE,
+    MPROBE,
+    MRECV,
+    DISCARD,
+    CANCEL,
+    PROGRESS,
+    POLL,
+    TEST,
+    KINDS
+};
+
+static const char *const kind_names[KINDS] = {"send",   "ssend",    "inject", "recv",
+                                              "probe",  "mprobe",   "mrecv",  "discard",
+                                              "cancel", "progress", "poll",   "test"};
+
+struct op {
+    enum kind kind;
+    int id, target; /* target: of mrecv, discard, cancel, test */
+    int ep, peer;   /* peer NOBODY: any source */
+    uint32_t context_id;
+    uint64_t tag, ignore;
+    size_t size;
+    unsigned queues; /* of poll */
+};
+
+struct program {
+    uint64_t seed;
+    bool on_shm;
+    int eps, count;
+    char params[PARAMS_MAX][32];
+    struct op ops[OPS_MAX];
+};
+
+/* What has become of an operation. */
+struct item {
+    struct op op;
+    bool is_live;    /* it was done and will complete, or is a claimed message */
+    bool is_claimed; /* mprobe: held */
+    bool is_taken;   /* message: a receive, mrecv or discard got it */
+    bool is_cancelled;
+    int got; /* receive, mprobe: the message, or NOBODY */
+    int completions;
+    mbx_request request;
+    mbx_message message;
+    unsigned char *buf;
+};
+
+struct run;
+
+struct tap {
+    struct run *run;
+    int who;
+    struct mbx_ep *ep;
+};
+
+struct run {
+    const struct program *program;
+    struct tap taps[EPS_MAX];
+    struct oracle oracles[EPS_MAX];
+    struct item items[IDS_MAX];
+    int next_id; /* for receives of the end */
+    char why[256];
+};
+
+static uint64_t current_seed; /* for a crash */
+
+static void wrong(struct run *run, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* The first thing that is wrong is what counts. */
+static void wrong(struct run *run, const char *format, ...)
+{
+    va_list args;
+
+    if (run->why[0] != '\0')
+        return;
+    va_start(args, format);
+    vsnprintf(run->why, sizeof run->why, format, args);
+    va_end(args);
+}
+
+/* ---- the tap ---- */
+
+static void message_taken(struct run *run, int recv, int message)
+{
+    run->items[recv].got = message;
+    run->items[message].is_taken = true;
+}
+
+/* A packet that begins a message has been delivered: the oracle hears of it. */
+static void tap_arrived(struct tap *tap, uint32_t peer, const struct wire_header *header)
+{
+    struct match_envelope envelope = {header->context_id, peer, header->tag};
+    int id = (int)header->data, recv;
+
+    if (header->data >= IDS_MAX || !tap->run->items[id].is_live) {
+        wrong(tap->run, "a message that nobody sent arrives");
+        return;
+    }
+    recv = oracle_arrive(&tap->run->oracles[tap->who], envelope, id);
+    if (recv != NOBODY)
+        message_taken(tap->run, recv, id);
+}
+
+static int tap_deliver(void *arg, uint32_t peer, const void *packet, size_t size)
+{
+    struct tap *tap = arg;
+    struct wire_header header;
+    int err = progress_deliver(tap->ep, peer, packet, size);
+
+    memcpy(&header, packet, sizeof header);
+    if (err == 0 && (header.type == WIRE_EAGER || header.type == WIRE_SYNC ||
+                     header.type == WIRE_FIRST || header.type == WIRE_RTS))
+        tap_arrived(tap, peer, &header);
+    return err;
+}
+
+static int tap_accept(void *arg, struct link *link, const struct transport_address *address,
+                      uint32_t *peer)
+{
+    return peer_accept(((struct tap *)arg)->ep, link, address, peer);
+}
+
+static void tap_read_done(void *arg, void *cookie, int error)
+{
+    rndv_read_done(((struct tap *)arg)->ep, cookie, error);
+}
+
+static void tap_dropped(void *arg, const char *reason)
+{
+    progress_dropped(((struct tap *)arg)->ep, reason);
+}
+
+static const struct transport_events tap_events = {tap_accept, tap_deliver, tap_read_done,
+                                                   tap_dropped};
+
+/* Opens an endpoint, and its transport a second time with the tap in between. */
+static void tap_open(struct tap *tap)
+{
+    const struct program *program = tap->run->program;
+    const char *params[PARAMS_MAX + 1] = {NULL};
+    const struct mbx_config config = {.params = params};
+    const struct transport_ops *ops = program->on_shm ? &transport_shm : &transport_loop;
+    struct transport_config again = {.events = &tap_events, .arg = tap};
+    struct settings *s;
+    int err;
+
+    for (int i = 0; i < PARAMS_MAX && program->params[i][0] != '\0'; i++)
+        params[i] = program->params[i];
+    err = mbx_open(&config, &tap->ep);
+    if (err < 0)
+        abort();
+    s = &tap->ep->settings;
+    again.loop_depth = s->loop_depth;
+    again.shm_ring_bytes = s->shm_ring_bytes;
+    again.shm_peers = s->shm_peers;
+    again.shm_attach = s->shm_attach;
+    again.fault_seed = program->seed * 4 + (uint64_t)tap->who;
+    again.fault_percent = s->fault_percent;
+    tap->ep->transport->ops->close(tap->ep->transport);
+    err = s->fault_percent != 0 ? transport_fault_open(ops, &again, &tap->ep->transport)
+                                : ops->open(&again, &tap->ep->transport);
+    if (err < 0)
+        abort();
+}
+
+/* ---- completions ---- */
+
+static const unsigned char *content(int id, size_t size)
+{
+    return world_data((unsigned)id * 61 % 4096, size);
+}
+
+static void check_recv(struct run *run, struct item *item, const struct mbx_completion *c)
+{
+    const struct op *sent;
+    size_t size;
+
+    if (item->is_cancelled) {
+        if (c->error != -ECANCELED)
+            wrong(run, "cancelled receive %d ends with %d", item->op.id, c->error);
+        return;
+    }
+    if (item->got == NOBODY) {
+        wrong(run, "receive %d completes without a message", item->op.id);
+        return;
+    }
+    sent = &run->items[item->got].op;
+    size = min_size(sent->size, item->op.size);
+    if (c->status.data != (uint64_t)item->got)
+        wrong(run, "receive %d gets message %d, not %d", item->op.id, (int)c->status.data,
+              item->got);
+    else if (c->status.tag != sent->tag || c->status.source != (uint32_t)sent->ep ||
+             c->status.context_id != sent->context_id || c->status.size != sent->size)
+        wrong(run, "receive %d has another envelope than message %d", item->op.id, item->got);
+    else if (c->error != (sent->size > item->op.size ? -EMSGSIZE : 0) || c->received != size)
+        wrong(run, "receive %d ends with %d, %zu bytes", item->op.id, c->error, c->received);
+    else if (memcmp(item->buf, content(item->got, size), size) != 0)
+        wrong(run, "receive %d: message %d has changed", item->op.id, item->got);
+}
+
+static void check_send(struct run *run, struct item *item, const struct mbx_completion *c)
+{
+    if (c->error != 0 || c->received != item->op.size || c->status.tag != item->op.tag ||
+        c->status.source != (uint32_t)item->op.peer)
+        wrong(run, "send %d ends with %d, %zu bytes", item->op.id, c->error, c->received);
+    else if (item->op.kind == SSEND && !item->is_taken)
+        wrong(run, "synchronous send %d completes before it is taken", item->op.id);
+}
+
+static void check_completion(struct run *run, int who, const struct mbx_completion *c)
+{
+    struct item *item = c->user;
+
+    if (item < run->items || item >= run->items + IDS_MAX || item->op.ep != who ||
+        item->request != c->request || item->completions++ != 0) {
+        wrong(run, "a completion of nobody's, or a second one");
+        return;
+    }
+    if (item->op.kind == SEND || item->op.kind == SSEND)
+        check_send(run, item, c);
+    else
+        check_recv(run, item, c);
+}
+
+static void poll_some(struct run *run, int who, unsigned queues, int most)
+{
+    struct mbx_completion entries[8];
+    int count = mbx_poll(run->taps[who].ep, queues, entries, most);
+
+    for (int i = 0; i < count; i++)
+        check_completion(run, who, &entries[i]);
+}
+
+/* ---- operations ---- */
+
+static void do_send(struct run *run, struct item *item)
+{
+    const struct op *op = &item->op;
+    struct mbx_ep *ep = run->taps[op->ep].ep;
+    const struct mbx_options options = {.user = item, .data = (uint64_t)op->id};
+    const unsigned char *data = content(op->id, op->size);
+    unsigned char copy[OPS_MAX];
+    int err;
+
+    item->is_live = true;
+    if (op->kind == INJECT) {
+        memcpy(copy, data, op->size);
+        err = mbx_inject(ep, (uint32_t)op->peer, op->context_id, op->tag, copy, op->size,
+                         (uint64_t)op->id);
+        memset(copy, 0, sizeof copy);
+    } else {
+        err = (op->kind == SSEND ? mbx_ssend : mbx_send)(ep, (uint32_t)op->peer, op->context_id,
+                                                         op->tag, data, op->size, &options,
+                                                         &item->request);
+    }
+    if (err != 0)
+        wrong(run, "%s %d returns %d", kind_names[op->kind], op->id, err);
+}
+
+static uint32_t source_of(const struct op *op)
+{
+    return op->peer == NOBODY ? MBX_ANY_SOURCE : (uint32_t)op->peer;
+}
+
+static void do_recv(struct run *run, struct item *item)
+{
+    const struct op *op = &item->op;
+    const struct match_envelope envelope = {op->context_id, source_of(op), op->tag};
+    const struct mbx_options options = {.user = item};
+    int err;
+
+    item->buf = malloc(op->size + 1);
+    err = mbx_recv(run->taps[op->ep].ep, source_of(op), op->context_id, op->tag, op->ignore,
+                   item->buf, op->size, &options, &item->request);
+    if (err != 0) {
+        wrong(run, "recv %d returns %d", op->id, err);
+        return;
+    }
+    item->is_live = true;
+    item->got = oracle_post(&run->oracles[op->ep], envelope, op->ignore, op->id);
+    if (item->got != NOBODY)
+        message_taken(run, op->id, item->got);
+}
+
+static void do_probe(struct run *run, struct item *item)
+{
+    const struct op *op = &item->op;
+    const struct match_envelope envelope = {op->context_id, source_of(op), op->tag};
+    struct mbx_ep *ep = run->taps[op->ep].ep;
+    struct mbx_status status = {.data = IDS_MAX};
+    int found = op->kind == PROBE
+                    ? mbx_probe(ep, source_of(op), op->context_id, op->tag, op->ignore, &status)
+                    : mbx_mprobe(ep, source_of(op), op->context_id, op->tag, op->ignore,
+                                 &status, &item->message);
+    int want = oracle_peek(&run->oracles[op->ep], envelope, op->ignore);
+
+    if (found != (want != NOBODY) || (found == 1 && status.data != (uint64_t)want)) {
+        wrong(run, "%s %d returns %d and shows message %d, not %d", kind_names[op->kind],
+              op->id, found, found == 1 ? (int)status.data : NOBODY, want);
+        return;
+    }
+    if (found == 1 && op->kind == MPROBE) {
+        oracle_claim(&run->oracles[op->ep], want);
+        item->is_live = item->is_claimed = true;
+        item->got = want;
+    }
+}
+
+/* mrecv and discard, of the message of an mprobe; twice is an error. */
+static void do_claimed(struct run *run, struct item *item)
+{
+    const struct op *op = &item->op;
+    struct item *probe = &run->items[op->target];
+    const struct mbx_options options = {.user = item};
+    int err, want = probe->is_claimed ? 0 : -ESTALE;
+
+    if (!probe->is_live || probe->op.kind != MPROBE || probe->op.ep != op->ep)
+        return;
+    if (op->kind == MRECV) {
+        item->buf = malloc(op->size + 1);
+        err = mbx_mrecv(run->taps[op->ep].ep, probe->message, item->buf, op->size, &options,
+                        &item->request);
+        item->is_live = err == 0;
+    } else {
+        err = mbx_discard(run->taps[op->ep].ep, probe->message);
+    }
+    if (err != want)
+        wrong(run, "%s %d returns %d, not %d", kind_names[op->kind], op->id, err, want);
+    if (err == 0) {
+        probe->is_claimed = false;
+        message_taken(run, op->id, probe->got);
+    }
+}
+
+static bool has_request(const struct item *item)
+{
+    return item->is_live && (item->op.kind == SEND || item->op.kind == SSEND ||
+                             item->op.kind == RECV || item->op.kind == MRECV);
+}
+
+static void do_cancel(struct run *run, struct item *item)
+{
+    struct item *target = &run->items[item->op.target];
+    int err, want;
+
+    if (!has_request(target))
+        return;
+    err = mbx_cancel(run->taps[target->op.ep].ep, target->request);
+    if (target->completions != 0) {
+        want = -ESTALE;
+    } else if (target->op.kind == SEND || target->op.kind == SSEND) {
+        want = -EOPNOTSUPP;
+    } else if (oracle_cancel(&run->oracles[target->op.ep], target->op.id)) {
+        want = 0;
+        target->is_cancelled = true;
+    } else {
+        want = -EALREADY;
+    }
+    if (err != want)
+        wrong(run, "cancel of %d returns %d, not %d", target->op.id, err, want);
+}
+
+static void do_test(struct run *run, struct item *item)
+{
+    struct item *target = &run->items[item->op.target];
+    struct mbx_completion completion;
+    int done;
+
+    if (!has_request(target))
+        return;
+    done = mbx_test(run->taps[target->op.ep].ep, target->request, &completion);
+    if (target->completions != 0 ? done != -ESTALE : done < 0)
+        wrong(run, "test of %d returns %d", target->op.id, done);
+    else if (done == 1)
+        check_completion(run, target->op.ep, &completion);
+}
+
+static void do_op(struct run *run, const struct op *op)
+{
+    struct item *item = &run->items[op->id];
+
+    item->op = *op;
+    item->got = NOBODY;
+    switch (op->kind) {
+    case SEND:
+    case SSEND:
+    case INJECT:
+        do_send(run, item);
+        break;
+    case RECV:
+        do_recv(run, item);
+        break;
+    case PROBE:
+    case MPROBE:
+        do_probe(run, item);
+        break;
+    case MRECV:
+    case DISCARD:
+        do_claimed(run, item);
+        break;
+    case CANCEL:
+        do_cancel(run, item);
+        break;
+    case PROGRESS:
+        mbx_progress(run->taps[op->ep].ep);
+        break;
+    case POLL:
+        poll_some(run, op->ep, op->queues, 3);
+        break;
+    case TEST:
+        do_test(run, item);
+        break;
+    case KINDS:
+        break;
+    }
+}
+
+/* Both queues are as long as the oracle's. */
+static void check_queues(struct run *run)
+{
+    for (int i = 0; i < run->program->eps; i++) {
+        struct mbx_stats stats;
+
+        mbx_stats_get(run->taps[i].ep, &stats);
+        if (stats.posted_now != (uint64_t)run->oracles[i].recvs.count ||
+            stats.unexpected_now != (uint64_t)run->oracles[i].msgs.count)
+            wrong(run, "endpoint %d has %d posted, %d unexpected, not %d and %d", i,
+                  (int)stats.posted_now, (int)stats.unexpected_now, run->oracles[i].recvs.count,
+                  run->oracles[i].msgs.count);
+    }
+}
+
+/* ---- the end ---- */
+
+static void settle(struct run *run)
+{
+    for (int idle = 0; idle < SETTLED_ROUNDS; idle++)
+        for (int i = 0; i < run->program->eps; i++)
+            if (mbx_progress(run->taps[i].ep) > 0)
+                idle = 0;
+}
+
+/* Receives what is queued, cancels what waits, drops what is claimed. */
+static void finish(struct run *run)
+{
+    struct op op = {.kind = RECV, .peer = NOBODY, .ignore = MBX_ANY_TAG, .size = 1};
+
+    settle(run);
+    for (op.ep = 0; op.ep < run->program->eps; op.ep++) {
+        while (run->oracles[op.ep].msgs.count > 0 && run->why[0] == '\0') {
+            op.id = run->next_id++;
+            op.context_id = run->oracles[op.ep].msgs.entries[0].envelope.context_id;
+            do_op(run, &op);
+        }
+    }
+    for (int id = 0; id < IDS_MAX && run->why[0] == '\0'; id++) {
+        const struct op cancel = {.kind = CANCEL, .target = id},
+                        discard = {.kind = DISCARD,
+                                   .target = id,
+                                   .ep = run->items[id].op.ep,
+                                   .id = IDS_MAX - 1};
+        struct item spare = {.op = cancel};
+
+        if (run->items[id].is_claimed)
+            do_op(run, &discard);
+        else if (run->items[id].op.kind == RECV && run->items[id].completions == 0)
+            do_cancel(run, &spare);
+    }
+    settle(run);
+    for (int i = 0; i < run->program->eps; i++)
+        for (int round = 0; round < IDS_MAX; round++)
+            poll_some(run, i, MBX_SENDS | MBX_RECVS, 8);
+}
+
+static void check_end(struct run *run)
+{
+    for (int id = 0; id < IDS_MAX; id++)
+        if (has_request(&run->items[id]) && run->items[id].completions != 1)
+            wrong(run, "%s %d never completes", kind_names[run->items[id].op.kind], id);
+    for (int i = 0; i < run->program->eps; i++) {
+        struct mbx_stats s;
+
+        mbx_stats_get(run->taps[i].ep, &s);
+        if (s.requests_now != 0 || s.posted_now != 0 || s.unexpected_now != 0 ||
+            s.unexpected_bytes_now != 0)
+            wrong(run, "endpoint %d has something left", i);
+        if (s.dropped_packets != 0)
+            wrong(run, "endpoint %d dropped a packet", i);
+    }
+}
+
+static void open_all(struct run *run)
+{
+    struct mbx_address address;
+    uint32_t number;
+
+    for (int i = 0; i < run->program->eps; i++) {
+        run->taps[i] = (struct tap){.run = run, .who = i};
+        oracle_init(&run->oracles[i]);
+        tap_open(&run->taps[i]);
+    }
+    for (int i = 0; i < run->program->eps; i++)
+        for (int j = 0; j < run->program->eps; j++) {
+            mbx_address_get(run->taps[j].ep, &address);
+            if (mbx_peer_add(run->taps[i].ep, &address, &number) != 0 || number != (uint32_t)j)
+                wrong(run, "peer %d of endpoint %d has number %u", j, i, number);
+        }
+}
+
+/* True if all was right; else why says what was not. */
+static bool program_run(const struct program *program, char *why, size_t size)
+{
+    struct run *run = calloc(1, sizeof *run);
+    uint64_t mem = mem_live();
+    bool ok;
+
+    current_seed = program->seed;
+    run->program = program;
+    run->next_id = OPS_MAX;
+    open_all(run);
+    for (int i = 0; i < program->count && run->why[0] == '\0'; i++) {
+        do_op(run, &program->ops[i]);
+        check_queues(run);
+    }
+    if (run->why[0] == '\0')
+        finish(run);
+    if (run->why[0] == '\0')
+        check_end(run);
+    for (int i = 0; i < program->eps; i++)
+        mbx_close(run->taps[i].ep);
+    if (mem_live() != mem)
+        wrong(run, "memory is lost");
+    for (int i = 0; i < IDS_MAX; i++)
+        free(run->items[i].buf);
+    ok = run->why[0] == '\0';
+    snprintf(why, size, "%s", run->why);
+    free(run);
+    return ok;
+}
+
+/* ---- programs ---- */
+
+static const size_t sizes[] = {0, 1, 8, 40, 300, 470, 600, 1500, 5000, 9000, 20000};
+
+static enum kind random_kind(struct random *r)
+{
+    static const enum kind often[] = {SEND, SEND, SEND,     SSEND,    INJECT,   RECV,
+                                      RECV, RECV, RECV,     PROBE,    MPROBE,   MRECV,
+                                      POLL, TEST, PROGRESS, PROGRESS, PROGRESS, PROGRESS};
+
+    return random_below(r, 12) == 0 ? (enum kind)random_below(r, KINDS)
+                                    : often[random_below(r, ARRAY_COUNT(often))];
+}
+
+static struct op random_op(struct random *r, int eps, int id)
+{
+    static const uint64_t ignores[] = {0, 0, 1, 2, MBX_ANY_TAG};
+    struct op op = {
+        .kind = random_kind(r),
+        .id = id,
+        .target = (int)random_below(r, (uint64_t)id + 1),
+        .ep = (int)random_below(r, (uint64_t)eps),
+        .peer = (int)random_below(r, (uint64_t)eps),
+        .context_id = random_below(r, 4) == 0 ? MBX_CONTEXT_MAX : 0,
+        .tag = random_below(r, 3),
+        .ignore = ignores[random_below(r, ARRAY_COUNT(ignores))],
+        .size = sizes[random_below(r, ARRAY_COUNT(sizes))],
+        .queues = (unsigned)random_below(r, 3) + 1,
+    };
+
+    if (op.kind == INJECT)
+        op.size = min_size(op.size, 40);
+    if (op.kind == RECV || op.kind == PROBE || op.kind == MPROBE) {
+        if (random_below(r, 3) == 0)
+            op.peer = NOBODY;
+        if (random_below(r, 4) != 0)
+            op.size = 20000;
+    }
+    return op;
+}
+
+static void program_make(struct program *p, uint64_t seed, bool on_shm)
+{
+    static const int faults[] = {0, 0, 20, 50};
+    static const char *const eager[] = {"0", "600", "2000", "8K"};
+    struct random r;
+    int i = 0;
+
+    random_seed(&r, seed * 2 + on_shm);
+    *p = (struct program){.seed = seed, .on_shm = on_shm, .count = OPS_MAX};
+    p->eps = 2 + (int)random_below(&r, 2);
+    snprintf(p->params[i++], 32, "TRANSPORT=%s", on_shm ? "shm" : "loop");
+    snprintf(p->params[i++], 32, "FAULT_PERCENT=%d", faults[random_below(&r, 4)]);
+    snprintf(p->params[i++], 32, "EAGER_LIMIT=%s", eager[random_below(&r, 4)]);
+    snprintf(p->params[i++], 32, "RNDV=%s", random_below(&r, 3) == 0 ? "data" : "auto");
+    snprintf(p->params[i++], 32, "EARLY_DATA=%d", (int)random_below(&r, 3) * 200);
+    snprintf(p->params[i++], 32, "READ_CHUNK=4K");
+    if (on_shm)
+        snprintf(p->params[i++], 32, "SHM_RING_SIZE=4K");
+    else
+        snprintf(p->params[i++], 32, "LOOP_DEPTH=%d", 1 + (int)random_below(&r, 4));
+    for (int id = 0; id < OPS_MAX; id++)
+        p->ops[id] = random_op(&r, p->eps, id);
+}
+
+/* Drops what the failure does not need, until nothing more can be dropped. */
+static void program_shrink(struct program *p)
+{
+    char why[256];
+    bool dropped;
+
+    do {
+        dropped = false;
+        for (int i = p->count - 1; i >= 0; i--) {
+            struct program less = *p;
+
+            memmove(&less.ops[i], &less.ops[i + 1],
+                    (size_t)(p->count - i - 1) * sizeof less.ops[0]);
+            less.count--;
+            if (!program_run(&less, why, sizeof why)) {
+                *p = less;
+                dropped = true;
+            }
+        }
+    } while (dropped);
+}
+
+static void op_print(const struct op *op)
+{
+    printf("  %2d ep %d %-8s", op->id, op->ep, kind_names[op->kind]);
+    if (op->kind == MRECV || op->kind == DISCARD || op->kind == CANCEL || op->kind == TEST)
+        printf(" of %d", op->target);
+    else if (op->kind <= MPROBE)
+        printf(" peer %d ctx %u tag %llu ignore %llx size %zu", op->peer, op->context_id,
+               (unsigned long long)op->tag, (unsigned long long)op->ignore, op->size);
+    printf("\n");
+}
+
+static void program_report(struct program *p)
+{
+    char why[256];
+
+    program_shrink(p);
+    program_run(p, why, sizeof why);
+    printf("FAIL seed %llu%s: %s\nshortest program:\n ", (unsigned long long)p->seed,
+           p->on_shm ? " on shm" : "", why[0] != '\0' ? why : "(not every time)");
+    for (int i = 0; i < PARAMS_MAX; i++)
+        printf(" %s", p->params[i]);
+    printf("\n");
+    for (int i = 0; i < p->count; i++)
+        op_print(&p->ops[i]);
+}
+
+static int run_seeds(uint64_t first, uint64_t count, bool on_shm)
+{
+    static struct program p;
+    char why[256];
+
+    for (uint64_t seed = first; seed < first + count; seed++) {
+        program_make(&p, seed, on_shm);
+        if (program_run(&p, why, sizeof why))
+            continue;
+        program_report(&p);
+        return 1;
+    }
+    printf("%llu programs over %s\n", (unsigned long long)count, on_shm ? "shm" : "loop");
+    return 0;
+}
+
+static void on_abort(int signal)
+{
+    char text[64];
+    int size =
+        snprintf(text, sizeof text, "aborted at seed %llu\n", (unsigned long long)current_seed);
+
+    (void)signal;
+    if (write(2, text, (size_t)size) < 0)
+        _exit(2);
+}
+
+int main(int argc, char **argv)
+{
+    uint64_t first = 1, loops = 20000, shms = 2000;
+
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--quick") == 0) {
+            loops = 2000;
+            shms = 150;
+        } else if (strcmp(argv[i], "--seed") == 0 && i + 1 < argc) {
+            first = strtoull(argv[++i], NULL, 10);
+            loops = shms = 1;
+        } else {
+            fprintf(stderr, "unknown argument '%s'; --quick, --seed N\n", argv[i]);
+            return 2;
+        }
+    }
+    signal(SIGABRT, on_abort);
+    return run_seeds(first, loops, false) | run_seeds(first, shms, true);
+}
