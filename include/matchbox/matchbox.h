@@ -94,7 +94,7 @@ struct mbx_param {
  *
  * Returns    0; -ENOENT no parameter of that number (the end of the list);
  *            -EINVAL the environment holds an unknown or malformed MBX_ variable
- *            (named in the log).
+ *            (named in the log); -ENOMEM.
  * Threads    any.
  * Source     src/core/settings.c
  */

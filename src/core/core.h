@@ -62,7 +62,8 @@ struct settings {
     char stats_file[PARAM_STRING_MAX];
 };
 
-/* Reads the environment and the overrides; logs what is wrong.  0; -EINVAL. */
+/* Reads the environment and the overrides; logs what is wrong.  0; -EINVAL;
+ * -ENOMEM. */
 int settings_load(struct settings *settings, const char *const *overrides);
 
 /* The rank that a launcher gave this process, as text; "0" without one. */

@@ -59,12 +59,11 @@ static const struct param table[] = {
 int settings_load(struct settings *settings, const char *const *overrides)
 {
     char error[512];
+    int err = param_load(table, ARRAY_COUNT(table), settings, overrides, error, sizeof error);
 
-    if (param_load(table, ARRAY_COUNT(table), settings, overrides, error, sizeof error) < 0) {
+    if (err < 0)
         LOG_ERROR("%s", error);
-        return -EINVAL;
-    }
-    return 0;
+    return err;
 }
 
 const char *settings_rank(void)
@@ -86,13 +85,17 @@ int mbx_param_get(unsigned index, struct mbx_param *out)
     struct settings now, initial;
     const struct param *p;
     char error[512];
+    int err;
 
     if (index >= ARRAY_COUNT(table))
         return -ENOENT;
     p = &table[index];
-    if (settings_load(&now, NULL) < 0)
-        return -EINVAL;
-    param_load_from(table, ARRAY_COUNT(table), &initial, NULL, NULL, error, sizeof error);
+    err = settings_load(&now, NULL);
+    if (err == 0)
+        err = param_load_from(table, ARRAY_COUNT(table), &initial, NULL, NULL, error,
+                              sizeof error);
+    if (err < 0)
+        return err;
     memset(out, 0, sizeof *out);
     snprintf(out->name, sizeof out->name, PARAM_PREFIX "%s", p->name);
     snprintf(out->help, sizeof out->help, "%s", p->help);
