@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * fail_test.c - every allocation and every system call fails once.
+ *
+ * One story (open, make peers, send and receive by every protocol, wait, close) is
+ * told again and again; in the n-th telling the n-th allocation, or the n-th system
+ * call, fails.  Then
+ *
+ *   the call that needed it says so, with that error, and the same call made again
+ *   succeeds; or nobody notices, because it is tried again later;
+ *   a send may instead complete with an error, and the same send made again arrives;
+ *   everything else goes on, and at the end nothing is left: no memory, no
+ *   descriptor, no mapping.
+ */
+#include "world.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/sys.h"
+
+#define CONTEXT 71
+
+struct story {
+    const struct world_config *config;
+    int errnum;   /* what fails, fails with this */
+    int refusals; /* calls and sends that said so */
+    struct mbx_ep *eps[3];
+};
+
+/* Did the call say no?  Only once, and only with the error that was made. */
+static bool refused(struct story *s, int err)
+{
+    if (err >= 0)
+        return false;
+    if (err != -s->errnum || s->refusals++ != 0)
+        fail_msg("a call returns %d when %d was injected, refusal %d", err, -s->errnum,
+                 s->refusals);
+    return true;
+}
+
+/* A call that may be refused once, and then must not be. */
+#define TRY(s, call) (refused(s, call) ? assert_true((call) >= 0) : (void)0)
+
+static void progress_all(struct story *s)
+{
+    for (int i = 0; i < 3; i++)
+        mbx_progress(s->eps[i]);
+}
+
+static void wait_for(struct story *s, int who, mbx_request request, struct mbx_completion *done)
+{
+    for (int round = 0; mbx_test(s->eps[who], request, done) == 0; round++) {
+        progress_all(s);
+        assert_true(round < WORLD_IDLE_ROUNDS);
+    }
+}
+
+static void open_one(struct story *s, int who)
+{
+    /* a segment of few peers is quickly made */
+    const char *params[WORLD_PARAMS_MAX] = {"SHM_PEERS=4", "SPIN=0"};
+    const struct mbx_config config = {.params = params};
+    uint64_t mem = mem_live();
+    int64_t fds = sys_fds_live(), maps = sys_maps_live();
+    int err;
+
+    for (int i = 0; s->config->params[i] != NULL; i++)
+        params[2 + i] = s->config->params[i];
+    err = mbx_open(&config, &s->eps[who]);
+    if (refused(s, err)) {
+        assert_int_equal(mem_live(), mem);
+        assert_int_equal(sys_fds_live(), fds);
+        assert_int_equal(sys_maps_live(), maps);
+        assert_int_equal(mbx_open(&config, &s->eps[who]), 0);
+    }
+}
+
+/* Endpoints 0 and 1 know each other, 2 knows 0, and 0 is to learn of 2 by what it
+ * sends. */
+static void make_peers(struct story *s)
+{
+    static const int knows[][2] = {{0, 0}, {0, 1}, {1, 0}, {1, 1}, {2, 0}};
+    struct mbx_address address;
+    uint32_t number;
+
+    for (size_t i = 0; i < ARRAY_COUNT(knows); i++) {
+        mbx_address_get(s->eps[knows[i][1]], &address);
+        TRY(s, mbx_peer_add(s->eps[knows[i][0]], &address, &number));
+        assert_int_equal(number, knows[i][1]);
+    }
+}
+
+/* The message of a send that failed is sent again. */
+static void sent(struct story *s, int from, uint32_t to, uint64_t tag, const void *data,
+                 size_t size, mbx_request request)
+{
+    struct mbx_completion done;
+
+    wait_for(s, from, request, &done);
+    if (done.error == 0)
+        return;
+    assert_true(done.error == -s->errnum || done.error == -EHOSTUNREACH ||
+                done.error == -ENOTCONN);
+    assert_int_equal(s->refusals++, 0);
+    assert_int_equal(mbx_send(s->eps[from], to, CONTEXT, tag, data, size, NULL, &request), 0);
+    wait_for(s, from, request, &done);
+    assert_int_equal(done.error, 0);
+}
+
+static void transfer(struct story *s, int from, int to, size_t size, bool sync, bool late)
+{
+    const unsigned char *data = world_data(0, size);
+    uint32_t source = from == 2 ? MBX_ANY_SOURCE : (uint32_t)from;
+    struct mbx_completion done;
+    struct world_buffer buffer;
+    mbx_request send, recv;
+
+    world_buffer_init(&buffer, size, 0);
+    if (!late)
+        TRY(s, mbx_recv(s->eps[to], source, CONTEXT, size, 0, buffer.bytes, size, NULL, &recv));
+    TRY(s, (sync ? mbx_ssend : mbx_send)(s->eps[from], (uint32_t)to, CONTEXT, size, data, size,
+                                         NULL, &send));
+    if (late) {
+        for (int i = 0; i < 20; i++)
+            progress_all(s);
+        TRY(s, mbx_recv(s->eps[to], source, CONTEXT, size, 0, buffer.bytes, size, NULL, &recv));
+    }
+    sent(s, from, (uint32_t)to, size, data, size, send);
+    wait_for(s, to, recv, &done);
+    assert_int_equal(done.error, 0);
+    assert_int_equal(done.received, size);
+    assert_memory_equal(buffer.bytes, data, size);
+    world_buffer_fini(&buffer, size);
+}
+
+static void inject_one(struct story *s, size_t size)
+{
+    const unsigned char *data = world_data(0, size);
+    struct world_buffer buffer;
+    struct mbx_completion done;
+    struct mbx_status status;
+    mbx_message message = 0;
+    mbx_request recv;
+
+    world_buffer_init(&buffer, size, 0);
+    TRY(s, mbx_inject(s->eps[0], 1, CONTEXT, 5, data, size, 0));
+    for (int round = 0;; round++) {
+        progress_all(s);
+        if (mbx_mprobe(s->eps[1], 0, CONTEXT, 5, 0, &status, &message) == 1)
+            break;
+        assert_true(round < WORLD_IDLE_ROUNDS);
+    }
+    TRY(s, mbx_mrecv(s->eps[1], message, buffer.bytes, size, NULL, &recv));
+    wait_for(s, 1, recv, &done);
+    assert_int_equal(done.error, 0);
+    assert_memory_equal(buffer.bytes, data, size);
+    world_buffer_fini(&buffer, size);
+}
+
+/* A wait that sleeps and finds nothing. */
+static void wait_in_vain(struct story *s)
+{
+    mbx_request recv;
+    char byte;
+    int err;
+
+    TRY(s, mbx_recv(s->eps[0], 1, CONTEXT, 77, 0, &byte, 1, NULL, &recv));
+    err = mbx_wait(s->eps[0], recv, 20000, NULL);
+    assert_true(err == -ETIMEDOUT || (err == -EINTR && s->errnum == EINTR));
+    assert_int_equal(mbx_cancel(s->eps[0], recv), 0);
+    assert_int_equal(mbx_wait(s->eps[0], recv, 0, NULL), 0);
+}
+
+static void tell(struct story *s)
+{
+    static const size_t sizes[] = {0, 32, 100, 5000, 20000};
+    struct mbx_limits limits;
+
+    for (int i = 0; i < 3; i++)
+        open_one(s, i);
+    make_peers(s);
+    for (size_t i = 0; i < ARRAY_COUNT(sizes); i++)
+        for (int how = 0; how < 4; how++)
+            transfer(s, 0, 1, sizes[i], how & 1, how & 2);
+    transfer(s, 1, 1, 20000, false, false);
+    transfer(s, 2, 0, 100, false, true);
+    transfer(s, 2, 0, 20000, false, true);
+    inject_one(s, 20);
+    mbx_limits_get(s->eps[0], &limits);
+    inject_one(s, min_size(3000, limits.inject));
+    wait_in_vain(s);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(mbx_close(s->eps[i]), 0);
+}
+
+static void hush(void *arg, enum log_level level, const char *text)
+{
+    (void)arg;
+    (void)level;
+    (void)text;
+}
+
+/* Tells the story with failures switched on by arm(n), until n is beyond its end. */
+static int tell_all(const struct world_config *config, int errnum, void (*arm)(uint64_t, int),
+                    bool (*has_fired)(uint64_t n, uint64_t calls), int step)
+{
+    int told = 0;
+
+    log_set_sink(hush, NULL);
+    for (uint64_t n = 1;; n += (uint64_t)step, told++) {
+        struct story s = {.config = config, .errnum = errnum};
+        uint64_t mem = mem_live(), calls = sys_calls();
+        int64_t fds = sys_fds_live(), maps = sys_maps_live();
+
+        arm(n, errnum);
+        tell(&s);
+        if (!has_fired(n, sys_calls() - calls))
+            break;
+        mem_fail_at(0);
+        sys_fail_none();
+        assert_int_equal(mem_live(), mem);
+        assert_int_equal(sys_fds_live(), fds);
+        assert_int_equal(sys_maps_live(), maps);
+    }
+    mem_fail_at(0);
+    sys_fail_none();
+    log_set_sink(NULL, NULL);
+    return told;
+}
+
+static void arm_mem(uint64_t n, int errnum)
+{
+    (void)errnum;
+    mem_fail_at(n);
+}
+
+/* If the failure is still to come, one of the next n allocations has it. */
+static bool mem_has_fired(uint64_t n, uint64_t calls)
+{
+    (void)calls;
+    for (uint64_t i = 0; i < n; i++) {
+        void *p = mem_alloc(1);
+
+        if (p == NULL)
+            return false;
+        mem_free(p);
+    }
+    return true;
+}
+
+static bool sys_has_fired(uint64_t n, uint64_t calls)
+{
+    return calls >= n;
+}
+
+static void test_every_allocation(void **state)
+{
+    assert_in_range(tell_all(*state, ENOMEM, arm_mem, mem_has_fired, 1), 20, 5000);
+}
+
+static void test_every_system_call(void **state)
+{
+    static const int errnums[] = {ENOMEM, EPERM, EINTR, EMFILE};
+    const struct world_config *config = *state;
+
+    if (!config->is_shm)
+        return;
+    for (size_t i = 0; i < ARRAY_COUNT(errnums); i++)
+        assert_in_range(
+            tell_all(config, errnums[i], sys_fail_at, sys_has_fired, world_is_quick() ? 3 : 1),
+            10, 5000);
+}
+
+/* Cross-memory attach that never works: everything arrives, as data. */
+static void test_attach_always_refused(void **state)
+{
+    struct story s = {.config = *state, .errnum = EPERM};
+
+    if (!s.config->is_shm)
+        return;
+    log_set_sink(hush, NULL);
+    assert_int_equal(sys_fail_name("process_vm_readv", SYS_FAIL_ALWAYS, EPERM), 0);
+    tell(&s);
+    sys_fail_none();
+    log_set_sink(NULL, NULL);
+    assert_int_equal(s.refusals, 0);
+}
+
+static void test_parameters_without_memory(void **state)
+{
+    struct mbx_param param, before;
+
+    (void)state;
+    memset(&param, 7, sizeof param);
+    before = param;
+    log_set_sink(hush, NULL);
+    for (uint64_t n = 1; n <= 2; n++) {
+        mem_fail_at(n);
+        assert_int_equal(mbx_param_get(0, &param), -ENOMEM);
+        assert_memory_equal(&param, &before, sizeof param);
+    }
+    mem_fail_at(3);
+    assert_int_equal(mbx_param_get(0, &param), 0);
+    mem_fail_at(0);
+    log_set_sink(NULL, NULL);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_allocation),
+        cmocka_unit_test(test_every_system_call),
+        cmocka_unit_test(test_attach_always_refused),
+        cmocka_unit_test(test_parameters_without_memory),
+    };
+
+    return world_main(argc, argv, tests, ARRAY_COUNT(tests));
+}
