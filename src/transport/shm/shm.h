@@ -67,8 +67,9 @@ struct inbound {
     uint32_t slot;
     enum inbound_state state;
     bool hot;
-    bool ending; /* the sender has closed or is dead: nothing will follow */
-    bool busy;   /* something came since cool_idle() last looked */
+    bool ending;  /* the sender has closed or is dead: nothing will follow */
+    bool flowing; /* the last poll delivered something */
+    bool busy;    /* something came since cool_idle() last looked */
 };
 
 struct shm {
