@@ -92,8 +92,8 @@ static bool find_provider(const struct tool *tool, char *directory)
         found = realpath(path, directory) != NULL && cut_name(directory);
     }
     if (!found)
-        tool_error(tool, PROVIDER " is neither in %s nor, seen from %s, in %s; was it built?",
-                   places[1], own, places[0]);
+        tool_error(tool, PROVIDER " is neither in %s nor in %s (seen from %s); was it built?",
+                   places[0], places[1], own);
     mem_free(own);
     return found;
 }

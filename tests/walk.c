@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * walk.c - which functions does a message go through?
+ *
+ * The library it is linked with is compiled with -finstrument-functions: each function
+ * calls the hook below when it is entered.  Two endpoints of this process exchange,
+ * over shared memory, an eager and a rendezvous message that are expected, and two
+ * that are not.  Then it prints the address of every function entered, relative to
+ * main, one per line, with the word "unexpected" between the two pairs; scripts/check-walk
+ * turns them into names and compares them with docs/life-of-a-message.md.
+ */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <matchbox/matchbox.h>
+
+#define ENTRIES    (1 << 20)
+#define SMALL_SIZE 100
+#define LARGE_SIZE (1 << 20)
+
+int main(void);
+
+static void *entered[ENTRIES];
+static size_t count, expected_count;
+static int recording;
+
+__attribute__((no_instrument_function)) void __cyg_profile_func_enter(void *function,
+                                                                      void *caller);
+__attribute__((no_instrument_function)) void __cyg_profile_func_exit(void *function,
+                                                                     void *caller);
+
+void __cyg_profile_func_enter(void *function, void *caller)
+{
+    (void)caller;
+    if (recording && count < ENTRIES)
+        entered[count++] = function;
+}
+
+void __cyg_profile_func_exit(void *function, void *caller)
+{
+    (void)function;
+    (void)caller;
+}
+
+static struct mbx_ep *sender, *receiver;
+static uint32_t to_receiver;
+static unsigned char out[LARGE_SIZE], in[2][LARGE_SIZE];
+
+static void require(int condition, const char *what)
+{
+    if (condition)
+        return;
+    fprintf(stderr, "walk: %s\n", what);
+    exit(1);
+}
+
+static void send_one(size_t size, mbx_request *request)
+{
+    require(mbx_send(sender, to_receiver, 0, size, out, size, NULL, request) == 0, "mbx_send");
+}
+
+static void recv_one(size_t size, void *buf, mbx_request *request)
+{
+    require(mbx_recv(receiver, MBX_ANY_SOURCE, 0, size, 0, buf, size, NULL, request) == 0,
+            "mbx_recv");
+}
+
+/* Both sides move until the request of ep is complete. */
+static void finish(struct mbx_ep *ep, mbx_request request)
+{
+    struct mbx_completion done;
+    int result;
+
+    do {
+        mbx_progress(receiver);
+        mbx_progress(sender);
+        result = mbx_test(ep, request, &done);
+    } while (result == 0);
+    require(result == 1 && done.error == 0, "a message failed");
+}
+
+static void open_pair(void)
+{
+    static const char *const params[] = {"TRANSPORT=shm", NULL};
+    struct mbx_config config = {.params = params};
+    struct mbx_address address;
+
+    require(mbx_open(&config, &sender) == 0 && mbx_open(&config, &receiver) == 0, "mbx_open");
+    require(mbx_address_get(receiver, &address) == 0 &&
+                mbx_peer_add(sender, &address, &to_receiver) == 0,
+            "mbx_peer_add");
+}
+
+/* The first contact makes the connection; it is not part of the walk. */
+static void connect_pair(void)
+{
+    mbx_request sent, received;
+
+    recv_one(1, in[0], &received);
+    send_one(1, &sent);
+    finish(receiver, received);
+    finish(sender, sent);
+}
+
+static void expected(void)
+{
+    mbx_request sent[2], received[2];
+
+    recv_one(SMALL_SIZE, in[0], &received[0]);
+    recv_one(LARGE_SIZE, in[1], &received[1]);
+    send_one(SMALL_SIZE, &sent[0]);
+    send_one(LARGE_SIZE, &sent[1]);
+    for (int i = 0; i < 2; i++) {
+        finish(receiver, received[i]);
+        finish(sender, sent[i]);
+    }
+}
+
+static void unexpected(void)
+{
+    mbx_request sent[2], received[2];
+
+    send_one(SMALL_SIZE, &sent[0]);
+    send_one(LARGE_SIZE, &sent[1]);
+    for (int i = 0; i < 100; i++)
+        mbx_progress(receiver);
+    recv_one(SMALL_SIZE, in[0], &received[0]);
+    recv_one(LARGE_SIZE, in[1], &received[1]);
+    for (int i = 0; i < 2; i++) {
+        finish(receiver, received[i]);
+        finish(sender, sent[i]);
+    }
+}
+
+int main(void)
+{
+    memset(out, 0x5a, sizeof out);
+    open_pair();
+    connect_pair();
+    recording = 1;
+    expected();
+    expected_count = count;
+    unexpected();
+    recording = 0;
+    require(memcmp(in[0], out, SMALL_SIZE) == 0 && memcmp(in[1], out, LARGE_SIZE) == 0,
+            "the content is wrong");
+    mbx_close(sender);
+    mbx_close(receiver);
+    for (size_t i = 0; i < count; i++)
+        printf(i == expected_count ? "unexpected\n%ld\n" : "%ld\n",
+               (long)((intptr_t)entered[i] - (intptr_t)&main));
+    return 0;
+}
