@@ -6,7 +6,7 @@
  * one before them that does not count; the median and the best block are printed.
  *
  *   lat        rank 0 sends and waits for the answer; both have posted their receive
- *              before the message can come
+ *              before the message can come, and answer before they post the next
  *   bw, rate   rank 0 sends a window; rank 1 answers with an empty message when it
  *              has received all of it and has posted the receives of the next window
  */
@@ -62,31 +62,42 @@ static int start_send(struct perf *p, size_t size, mbx_request *request)
     return mbx_send(p->ep, p->peer, 0, DATA_TAG, p->send, size, NULL, request);
 }
 
+/* Half a round: sends, and while the message is under way does what can wait, so that
+ * the next answer finds its receive posted and leaves as soon as its question is there. */
+static int send_and_post(struct perf *p, size_t size, bool more, mbx_request *received)
+{
+    mbx_request sent;
+    int err = start_send(p, size, &sent);
+
+    if (err == 0)
+        err = perf_wait(p, sent, size);
+    return err == 0 && more ? start_recv(p, size, received) : err;
+}
+
 static int ping(struct perf *p, size_t size, uint64_t count)
 {
-    mbx_request sent, received;
-    int err = 0;
+    mbx_request received[2]; /* of this round and the next */
+    int err = start_recv(p, size, &received[0]);
 
     for (uint64_t i = 0; i < count && err == 0; i++) {
-        if ((err = start_recv(p, size, &received)) == 0 &&
-            (err = start_send(p, size, &sent)) == 0 &&
-            (err = perf_wait(p, received, size)) == 0)
-            err = perf_wait(p, sent, size);
+        err = send_and_post(p, size, i + 1 < count, &received[(i + 1) % 2]);
+        if (err == 0)
+            err = perf_wait(p, received[i % 2], size);
     }
     return err;
 }
 
-/* Posts the receive of the next round before it answers, so that it is expected. */
 static int pong(struct perf *p, size_t size, uint64_t count)
 {
-    mbx_request sent, received;
-    int err = start_recv(p, size, &received);
+    mbx_request received[2];
+    int err = start_recv(p, size, &received[0]);
 
+    if (err == 0 && count > 1)
+        err = start_recv(p, size, &received[1]);
     for (uint64_t i = 0; i < count && err == 0; i++) {
-        if ((err = perf_wait(p, received, size)) == 0 &&
-            (i + 1 == count || (err = start_recv(p, size, &received)) == 0) &&
-            (err = start_send(p, size, &sent)) == 0)
-            err = perf_wait(p, sent, size);
+        err = perf_wait(p, received[i % 2], size);
+        if (err == 0)
+            err = send_and_post(p, size, i + 2 < count, &received[i % 2]);
     }
     return err;
 }

@@ -30,6 +30,8 @@
  *       ring_consumer_flush()
  *   I4  the consumer reads only what is published: the acquire of the frame word in
  *       ring_peek() pairs with the release in ring_publish()
+ *   I6  if zeroed == tail + 1 its frame word is 0, too, before the next record is
+ *       written: publishing a record of one cell then touches no other line
  *   I5  a record has at most a quarter of the cells, and the consumer holds back less
  *       than a quarter of what it released.  So a producer of an empty ring
  *       always gets its cells, even when a skip is needed (2 quarters at most)
@@ -89,6 +91,7 @@ struct ring_producer {
     struct ring *shared;
     uint64_t tail;       /* the next cell to fill */
     uint64_t head_seen;  /* a head that the consumer had at some time */
+    uint64_t zeroed;     /* I6; 0 = no cell */
     uint32_t cell_count; /* a power of two */
     int error;           /* 0, or -EPROTO: the consumer broke I1 */
 };
@@ -201,6 +204,8 @@ static inline void *ring_reserve(struct ring_producer *p, uint32_t size)
         ring_skip(p, cell);
         cell = 0;
     }
+    if (cells > 1)
+        p->zeroed = 0; /* the caller may write there, whether or not he publishes */
     return p->shared->cells + (size_t)cell * RING_CELL_SIZE;
 }
 
@@ -211,11 +216,20 @@ static inline void ring_publish(struct ring_producer *p, void *record, uint32_t 
     uint64_t next = p->tail + ring_cells_of(size);
 
     assert(size >= RING_FRAME_SIZE);
-    atomic_store_explicit(ring_frame(p->shared, (uint32_t)next & (p->cell_count - 1)), 0,
-                          memory_order_relaxed);
+    if (unlikely(next != p->zeroed))
+        atomic_store_explicit(ring_frame(p->shared, (uint32_t)next & (p->cell_count - 1)), 0,
+                              memory_order_relaxed);
     /* pairs with the acquire in ring_peek(): record, and the zero behind it */
     atomic_store_explicit((_Atomic uint32_t *)record, size, memory_order_release);
     p->tail = next;
+    /* I6: the word behind the next record, if that is a small one.  Done only then, it
+     * would delay that record by moving one more line: the consumer read it a lap ago. */
+    if (likely(p->cell_count - (next - p->head_seen) >= 2)) {
+        p->zeroed = next + 1;
+        atomic_store_explicit(
+            ring_frame(p->shared, (uint32_t)p->zeroed & (p->cell_count - 1)), 0,
+            memory_order_relaxed);
+    }
 }
 
 /* ---- consumer ---- */
