@@ -91,7 +91,7 @@ struct ring_producer {
     struct ring *shared;
     uint64_t tail;       /* the next cell to fill */
     uint64_t head_seen;  /* a head that the consumer had at some time */
-    uint64_t zeroed;     /* I6; 0 = no cell */
+    uint64_t zeroed;     /* I6; tail = no cell */
     uint32_t cell_count; /* a power of two */
     int error;           /* 0, or -EPROTO: the consumer broke I1 */
 };
@@ -205,7 +205,7 @@ static inline void *ring_reserve(struct ring_producer *p, uint32_t size)
         cell = 0;
     }
     if (cells > 1)
-        p->zeroed = 0; /* the caller may write there, whether or not he publishes */
+        p->zeroed = p->tail; /* the caller may write there, whether or not he publishes */
     return p->shared->cells + (size_t)cell * RING_CELL_SIZE;
 }
 
@@ -226,9 +226,8 @@ static inline void ring_publish(struct ring_producer *p, void *record, uint32_t 
      * would delay that record by moving one more line: the consumer read it a lap ago. */
     if (likely(p->cell_count - (next - p->head_seen) >= 2)) {
         p->zeroed = next + 1;
-        atomic_store_explicit(
-            ring_frame(p->shared, (uint32_t)p->zeroed & (p->cell_count - 1)), 0,
-            memory_order_relaxed);
+        atomic_store_explicit(ring_frame(p->shared, (uint32_t)p->zeroed & (p->cell_count - 1)),
+                              0, memory_order_relaxed);
     }
 }
 

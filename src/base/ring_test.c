@@ -41,7 +41,7 @@ static void pair_init(struct pair *pair, uint32_t cell_count)
 /* As if start cells had gone through already: counters next to their overflow. */
 static void pair_start_at(struct pair *pair, uint64_t start)
 {
-    pair->p.tail = pair->p.head_seen = start;
+    pair->p.tail = pair->p.head_seen = pair->p.zeroed = start;
     pair->c.head = pair->c.published = start;
     pair->shared->head = start;
 }
@@ -135,8 +135,12 @@ static void run_against_queue(uint32_t cell_count, uint64_t start, uint64_t seed
             }
         } else if (what < 98) {
             ring_consumer_flush(&pair.c);
-        } else { /* reserved, and thought better of it */
-            ring_reserve(&pair.p, ring_max_record(cell_count));
+        } else { /* reserved, written, and thought better of it */
+            unsigned char *record = ring_reserve(&pair.p, ring_max_record(cell_count));
+
+            if (record != NULL)
+                memset(record + RING_FRAME_SIZE, 0xff,
+                       ring_max_record(cell_count) - RING_FRAME_SIZE);
         }
         if (q.count > 0)
             assert_false(ring_is_empty(&pair.c));

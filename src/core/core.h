@@ -167,6 +167,7 @@ struct mbx_ep {
     struct transport *transport;
     struct mbx_limits limits;
     size_t inline_max, short_max; /* largest payloads of these protocols */
+    size_t at_once_max;           /* largest message that leaves in one packet, eagerly */
 
     struct context *context_last; /* the one used last, or NULL */
     struct context **contexts;    /* open addressing, context_slots is a power of two */
@@ -186,6 +187,9 @@ struct mbx_ep {
 
 /* ---- request.c ---- */
 
+/* Makes what pool_take() gave a request; request_take() does both. */
+void request_init(struct mbx_ep *ep, struct request *req, enum mbx_queue kind,
+                  const struct mbx_options *options);
 struct request *request_take(struct mbx_ep *ep, enum mbx_queue kind,
                              const struct mbx_options *options);
 void request_complete(struct mbx_ep *ep, struct request *req, int error);

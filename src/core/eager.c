@@ -17,6 +17,7 @@
  *   I2  of assembly.message and assembly.request one is set while I1's first half
  *       holds, and none otherwise
  */
+#include "base/copy.h"
 #include "core/core.h"
 
 static enum mbx_protocol eager_protocol(const struct mbx_ep *ep, const struct arrival *arrival)
@@ -132,11 +133,9 @@ static void eager_done(struct mbx_ep *ep, struct request *req)
 /* req has met an eager message, of which arrival->have bytes are here. */
 void eager_receive(struct mbx_ep *ep, struct request *req, const struct arrival *arrival)
 {
-    struct assembly *assembly = &peer_get(ep, req->peer)->assembly;
-    size_t here = min_size(arrival->have, req->total);
+    struct assembly *assembly;
 
-    if (here != 0)
-        memcpy(req->buf, arrival->payload, here);
+    copy_bytes(req->buf, arrival->payload, min_size(arrival->have, req->total));
     eager_count(ep->stats.received, ep->stats.received_bytes, eager_protocol(ep, arrival),
                 arrival->size);
     req->remote = arrival->sender;
@@ -145,6 +144,7 @@ void eager_receive(struct mbx_ep *ep, struct request *req, const struct arrival 
         return;
     }
     req->state = REQUEST_ASSEMBLE;
+    assembly = &peer_get(ep, req->peer)->assembly;
     assembly->message = NULL;
     assembly->request = req;
     assembly->size = arrival->size;

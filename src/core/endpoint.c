@@ -52,6 +52,7 @@ static void endpoint_limits(struct mbx_ep *ep)
 
     ep->inline_max = limits->inline_max - sizeof(struct wire_header);
     ep->short_max = limits->packet_max - sizeof(struct wire_header);
+    ep->at_once_max = min_size(ep->short_max, ep->settings.eager_limit);
     ep->limits.inject = ep->settings.inject_limit;
     ep->limits.message = UINT64_C(1) << 46;
 }

@@ -64,74 +64,78 @@ static int progress_arrive(struct mbx_ep *ep, struct peer *peer, const struct ar
     return 0;
 }
 
-static void progress_arrival(struct arrival *arrival, uint32_t peer,
-                             const struct wire_packet *packet)
+/* Anything but a whole eager message. */
+static int progress_packet(struct mbx_ep *ep, struct peer *peer,
+                           const struct wire_packet *packet)
 {
-    *arrival = (struct arrival){
-        .envelope = {packet->header.context_id, peer, packet->header.tag},
+    struct arrival arrival = {
+        .envelope = {packet->header.context_id, peer->number, packet->header.tag},
         .data = packet->header.data,
         .size = packet->payload_size,
         .payload = packet->payload,
         .have = (uint32_t)packet->payload_size,
     };
+
+    switch ((enum wire_type)packet->header.type) {
+    case WIRE_SYNC:
+        arrival.sender = packet->body.sync.sender;
+        return progress_arrive(ep, peer, &arrival);
+    case WIRE_FIRST:
+        arrival.sender = packet->body.first.sender;
+        arrival.size = packet->body.first.size;
+        arrival.is_fragmented = true;
+        if (arrival.size > EAGER_MAX || peer->assembly.size != 0)
+            return -EPROTO;
+        return progress_arrive(ep, peer, &arrival);
+    case WIRE_RTS:
+        arrival.sender = packet->body.rts.sender;
+        arrival.size = packet->body.rts.size;
+        arrival.address = packet->body.rts.address;
+        arrival.key = packet->body.rts.key;
+        arrival.is_rts = true;
+        return progress_arrive(ep, peer, &arrival);
+    case WIRE_MORE:
+        return eager_more(ep, peer, packet);
+    case WIRE_CTS:
+        return rndv_cts(ep, peer, &packet->body.cts);
+    case WIRE_DATA:
+        return rndv_data(ep, peer, packet);
+    case WIRE_FIN:
+        return rndv_fin(ep, peer, &packet->body.fin);
+    case WIRE_EAGER:
+    case WIRE_TYPES:
+        break;
+    }
+    return -EPROTO;
 }
 
 /* One packet has arrived.  As transport_events.deliver. */
 int progress_deliver(void *arg, uint32_t number, const void *bytes, size_t size)
 {
+    const char *reason = "it does not fit the state of its message";
     struct mbx_ep *ep = arg;
     struct peer *peer = peer_get(ep, number);
     struct wire_packet packet;
-    struct arrival arrival;
-    const char *reason = "it does not fit the state of its message";
-    int err = wire_check(bytes, size, &packet, &reason);
+    int err;
 
-    if (unlikely(err < 0)) {
-        progress_dropped(ep, reason);
-        return 0;
-    }
-    progress_arrival(&arrival, number, &packet);
-    switch ((enum wire_type)packet.header.type) {
-    case WIRE_EAGER:
+    if (likely(wire_is_eager(bytes, size, &packet.header))) {
+        const struct arrival arrival = {
+            .envelope = {packet.header.context_id, number, packet.header.tag},
+            .data = packet.header.data,
+            .size = size - sizeof packet.header,
+            .payload = (const char *)bytes + sizeof packet.header,
+            .have = (uint32_t)(size - sizeof packet.header),
+        };
+
         return progress_arrive(ep, peer, &arrival);
-    case WIRE_SYNC:
-        arrival.sender = packet.body.sync.sender;
-        return progress_arrive(ep, peer, &arrival);
-    case WIRE_FIRST:
-        arrival.sender = packet.body.first.sender;
-        arrival.size = packet.body.first.size;
-        arrival.is_fragmented = true;
-        err = arrival.size > EAGER_MAX || peer->assembly.size != 0
-                  ? -EPROTO
-                  : progress_arrive(ep, peer, &arrival);
-        break;
-    case WIRE_RTS:
-        arrival.sender = packet.body.rts.sender;
-        arrival.size = packet.body.rts.size;
-        arrival.address = packet.body.rts.address;
-        arrival.key = packet.body.rts.key;
-        arrival.is_rts = true;
-        return progress_arrive(ep, peer, &arrival);
-    case WIRE_MORE:
-        err = eager_more(ep, peer, &packet);
-        break;
-    case WIRE_CTS:
-        err = rndv_cts(ep, peer, &packet.body.cts);
-        break;
-    case WIRE_DATA:
-        err = rndv_data(ep, peer, &packet);
-        break;
-    case WIRE_FIN:
-        err = rndv_fin(ep, peer, &packet.body.fin);
-        break;
-    case WIRE_TYPES:
-        break;
     }
-    if (unlikely(err == -EPROTO)) {
-        progress_dropped(ep, reason);
-        return 0;
-    }
-    return err;
+    err = wire_check(bytes, size, &packet, &reason);
+    if (likely(err == 0))
+        err = progress_packet(ep, peer, &packet);
+    if (likely(err != -EPROTO))
+        return err;
+    progress_dropped(ep, reason);
+    return 0;
 }
 
 int progress_step(struct mbx_ep *ep, struct request *req)
@@ -270,6 +274,8 @@ int mbx_wait(struct mbx_ep *ep, mbx_request request, int64_t timeout_ns,
 
     if (req == NULL)
         return -ESTALE;
+    for (int i = 0; i < PROGRESS_POLLS && req->state != REQUEST_COMPLETE; i++)
+        mbx_progress(ep); /* most answers are under way already */
     err = progress_until(ep, progress_request_done, req, timeout_ns);
     if (err == 0)
         request_consume(ep, req, completion);

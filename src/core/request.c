@@ -12,13 +12,9 @@
  */
 #include "core/core.h"
 
-struct request *request_take(struct mbx_ep *ep, enum mbx_queue kind,
-                             const struct mbx_options *options)
+void request_init(struct mbx_ep *ep, struct request *req, enum mbx_queue kind,
+                  const struct mbx_options *options)
 {
-    struct request *req = pool_take(&ep->requests);
-
-    if (unlikely(req == NULL))
-        return NULL;
     req->match.state = MATCH_IDLE;
     list_init(&req->out);
     list_init(&req->queue);
@@ -34,6 +30,15 @@ struct request *request_take(struct mbx_ep *ep, enum mbx_queue kind,
     }
     if (pool_live(&ep->requests) > ep->stats.requests_max)
         ep->stats.requests_max = pool_live(&ep->requests);
+}
+
+struct request *request_take(struct mbx_ep *ep, enum mbx_queue kind,
+                             const struct mbx_options *options)
+{
+    struct request *req = pool_take(&ep->requests);
+
+    if (likely(req != NULL))
+        request_init(ep, req, kind, options);
     return req;
 }
 

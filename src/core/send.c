@@ -104,18 +104,16 @@ static int send_first(struct mbx_ep *ep, struct peer *peer, struct request *req)
     return 0;
 }
 
-/* The request of a message that is going to leave for peer. */
-static struct request *send_request(struct mbx_ep *ep, struct peer *peer, uint32_t context_id,
-                                    uint64_t tag, const void *buf, size_t size,
-                                    const struct mbx_options *options)
+/* Writes down a message that is going to leave for peer, or has left. */
+static void send_fill(struct mbx_ep *ep, struct request *req, const struct peer *peer,
+                      uint32_t context_id, uint64_t tag, const void *buf, size_t size,
+                      const struct mbx_options *options)
 {
-    struct request *req = request_take(ep, MBX_SENDS, options);
-
-    if (req == NULL)
-        return NULL;
+    request_init(ep, req, MBX_SENDS, options);
     req->peer = peer->number;
     req->buf = (char *)(uintptr_t)buf;
     req->size = req->total = size;
+    req->state = REQUEST_EAGER;
     req->completion.received = size;
     req->completion.status = (struct mbx_status){
         .context_id = context_id,
@@ -124,7 +122,6 @@ static struct request *send_request(struct mbx_ep *ep, struct peer *peer, uint32
         .data = options != NULL ? options->data : 0,
         .size = size,
     };
-    return req;
 }
 
 static int send_start(struct mbx_ep *ep, uint32_t number, uint32_t context_id, uint64_t tag,
@@ -133,23 +130,32 @@ static int send_start(struct mbx_ep *ep, uint32_t number, uint32_t context_id, u
 {
     struct request *req;
     struct peer *peer;
-    int err;
+    int err = -EAGAIN;
 
     if (unlikely(!send_is_valid(ep, number, context_id, buf, size)) ||
         unlikely(options != NULL && (options->flags & ~(unsigned)MBX_SILENT)))
         return -EINVAL;
     peer = peer_get(ep, number);
-    req = send_request(ep, peer, context_id, tag, buf, size, options);
+    req = pool_take(&ep->requests);
     if (unlikely(req == NULL))
         return -ENOMEM;
-    req->flags |= (uint16_t)flags;
-    req->protocol = (uint8_t)protocol_choose(ep, peer, size);
-    req->state = req->protocol <= MBX_BOUNCE ? REQUEST_EAGER : REQUEST_RTS;
+    /* a short message is on its way while its request is being written */
+    if (likely(flags == 0 && size <= ep->at_once_max) && likely(list_is_empty(&peer->out)))
+        err = eager_packet(ep, peer, context_id, tag, options != NULL ? options->data : 0, 0,
+                           buf, size);
+    send_fill(ep, req, peer, context_id, tag, buf, size, options);
     if (request != NULL)
         *request = req->flags & REQUEST_SILENT ? 0 : req->completion.request;
-    err = send_first(ep, peer, req);
-    if (unlikely(err < 0))
-        request_complete(ep, req, err);
+    if (unlikely(err == -EAGAIN)) {
+        req->flags |= (uint16_t)flags;
+        req->protocol = (uint8_t)protocol_choose(ep, peer, size);
+        if (req->protocol > MBX_BOUNCE)
+            req->state = REQUEST_RTS;
+        err = send_first(ep, peer, req);
+        if (likely(err == 0))
+            return 0;
+    }
+    request_complete(ep, req, err);
     return 0;
 }
 
@@ -178,16 +184,16 @@ static int inject_copy(struct mbx_ep *ep, struct peer *peer, uint32_t context_id
 
     if (copy == NULL)
         return -ENOMEM;
-    req = send_request(ep, peer, context_id, tag, copy, size, &options);
+    req = pool_take(&ep->requests);
     if (req == NULL) {
         err = -ENOMEM;
         goto free_copy;
     }
     if (size != 0)
         memcpy(copy, buf, size);
+    send_fill(ep, req, peer, context_id, tag, copy, size, &options);
     req->flags |= REQUEST_MUTE | REQUEST_COPIED;
     req->protocol = size <= ep->inline_max ? MBX_INLINE : MBX_BOUNCE;
-    req->state = REQUEST_EAGER;
     err = send_first(ep, peer, req);
     if (err < 0)
         goto drop_request;

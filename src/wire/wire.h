@@ -41,6 +41,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #define WIRE_VERSION 1
 
@@ -155,6 +156,30 @@ static inline size_t wire_body_size(enum wire_type type)
         break;
     }
     return 0;
+}
+
+/* What stands behind frame in every well-formed EAGER, read as one word. */
+static inline uint32_t wire_kind(enum wire_type type)
+{
+    const struct wire_header header = {.type = (uint8_t)type, .version = WIRE_VERSION};
+    uint32_t kind;
+
+    memcpy(&kind, &header.type, sizeof kind);
+    return kind;
+}
+
+/* wire_is_eager - the border for what comes most: true if this is a well-formed EAGER,
+ * and then *header is a copy of its header and the rest is payload.  Else nothing is
+ * known: wire_check(). */
+static inline bool wire_is_eager(const void *bytes, size_t size, struct wire_header *header)
+{
+    uint32_t kind;
+
+    if (size < sizeof *header)
+        return false;
+    memcpy(header, bytes, sizeof *header);
+    memcpy(&kind, &header->type, sizeof kind);
+    return kind == wire_kind(WIRE_EAGER) && header->zero == 0;
 }
 
 /*

@@ -27,6 +27,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/copy.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/random.h"
@@ -52,29 +53,6 @@
 
 /* ---- sending ---- */
 
-/* Copies and returns the end.  Small sizes without a call: two copies that overlap. */
-static inline unsigned char *put(unsigned char *to, const void *from, size_t size)
-{
-    const unsigned char *bytes = from;
-
-    if (size > 32) {
-        memcpy(to, bytes, size);
-    } else if (size >= 16) {
-        memcpy(to, bytes, 16);
-        memcpy(to + size - 16, bytes + size - 16, 16);
-    } else if (size >= 8) {
-        memcpy(to, bytes, 8);
-        memcpy(to + size - 8, bytes + size - 8, 8);
-    } else if (size >= 4) {
-        memcpy(to, bytes, 4);
-        memcpy(to + size - 4, bytes + size - 4, 4);
-    } else {
-        for (size_t i = 0; i < size; i++)
-            to[i] = bytes[i];
-    }
-    return to + size;
-}
-
 static inline void write_packet(unsigned char *record, const struct transport_packet *packet)
 {
     unsigned char *end = record + sizeof *packet->header;
@@ -82,8 +60,8 @@ static inline void write_packet(unsigned char *record, const struct transport_pa
     /* the frame word is the ring's */
     memcpy(record + RING_FRAME_SIZE, (const unsigned char *)packet->header + RING_FRAME_SIZE,
            sizeof *packet->header - RING_FRAME_SIZE);
-    end = put(end, packet->body, packet->body_size);
-    put(end, packet->payload, packet->payload_size);
+    end = copy_bytes(end, packet->body, packet->body_size);
+    copy_bytes(end, packet->payload, packet->payload_size);
 }
 
 /* The next packet will zero the frame word behind it: that line is ours before it is
