@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define BOOT_KEY_SIZE 16
+#define BOOT_KEY_SIZE  16
 #define BOOT_VALUE_MAX 64
 
 struct boot;
