@@ -225,29 +225,64 @@ static ssize_t events_read(struct prov_cq *cq, void *buf, size_t count, fi_addr_
     return done == 0 && count != 0 ? -FI_EAVAIL : (ssize_t)done;
 }
 
+/* Any completion.  Returns how many entries were filled: 1, or 0 if there is nothing
+ * to report or it became an event. */
+static __attribute__((noinline)) size_t convert(struct prov_cq *cq, struct prov_ep *ep,
+                                                const struct mbx_completion *c, void *buf,
+                                                size_t nth, fi_addr_t *sources)
+{
+    struct prov_event event;
+    bool aside = cq->event_count != 0 || c->error != 0;
+
+    if (!event_from(ep, c, sources != NULL || aside, &event))
+        return 0;
+    if (aside) {
+        event_push(cq, &event);
+        return 0;
+    }
+    entry_fill(cq->format, buf, nth, &event);
+    if (sources != NULL)
+        sources[nth] = event.source;
+    return 1;
+}
+
+/* What convert() makes of most receives, without the detour. */
+static inline void convert_plain(struct prov_ep *ep, const struct mbx_completion *c,
+                                 struct fi_cq_tagged_entry *entry)
+{
+    struct prov_op *op = c->user;
+    uint64_t has_data = 0 - (c->status.tag >> 63); /* all bits or none */
+
+    entry->op_context = op->context;
+    entry->flags = TAG_FLAGS(c->status.context_id) | FI_RECV | (has_data & FI_REMOTE_CQ_DATA);
+    entry->len = c->received;
+    entry->buf = NULL;
+    entry->data = c->status.data & has_data;
+    entry->tag = c->status.tag & ~PROV_HAS_DATA;
+    prov_op_put(ep, op);
+}
+
+static inline bool is_plain(const struct mbx_completion *c)
+{
+    const struct prov_op *op = c->user;
+
+    return c->error == 0 && c->kind == MBX_RECVS && op->bounce == NULL && !op->quiet;
+}
+
 /* Converts completions[0..n); the first failure and all behind it become events.
  * Returns how many entries were filled. */
 static inline size_t completions_convert(struct prov_cq *cq, struct prov_ep *ep,
                                          const struct mbx_completion *completions, int n,
                                          void *buf, size_t done, fi_addr_t *sources)
 {
+    bool plain = cq->format == FI_CQ_FORMAT_TAGGED && sources == NULL;
     size_t first = done;
 
     for (int i = 0; i < n; i++) {
-        struct prov_event event;
-        bool aside = unlikely(cq->event_count != 0);
-
-        if (!event_from(ep, &completions[i], sources != NULL || aside || completions[i].error,
-                        &event))
-            continue;
-        if (unlikely(aside || event.error != 0)) {
-            event_push(cq, &event);
-            continue;
-        }
-        entry_fill(cq->format, buf, done, &event);
-        if (sources != NULL)
-            sources[done] = event.source;
-        done++;
+        if (likely(plain && is_plain(&completions[i]) && cq->event_count == 0))
+            convert_plain(ep, &completions[i], (struct fi_cq_tagged_entry *)buf + done++);
+        else
+            done += convert(cq, ep, &completions[i], buf, done, sources);
     }
     return done - first;
 }
@@ -288,7 +323,6 @@ static ssize_t sources_read(struct prov_cq *cq, void *buf, size_t count, fi_addr
 
     if (unlikely(count == 0))
         sources_progress(cq);
-
     for (unsigned i = 0; i < cq->source_count && done < count && cq->event_count == 0; i++)
         done += source_read(cq, &cq->sources[i], buf, done, count, sources);
     if (likely(done != 0)) {
