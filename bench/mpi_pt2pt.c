@@ -109,12 +109,13 @@ static void measure(const char *label, const char *what, size_t size)
                label, size, seconds[count / 2] / rounds / 2 * 1e9,
                seconds[0] / rounds / 2 * 1e9);
     else
-        printf("bench=%s engine=%s size=%zu window=%d mb_per_s_median=%.1f mb_per_s_max=%.1f "
-               "messages_per_s_median=%.0f\n",
+        printf("bench=%s engine=%s size=%zu window=%d median_MB_per_s=%.1f max_MB_per_s=%.1f "
+               "median_messages_per_s=%.0f max_messages_per_s=%.0f\n",
                what, label, size, WINDOW,
                (double)size * WINDOW * windows / seconds[count / 2] / 1e6,
                (double)size * WINDOW * windows / seconds[0] / 1e6,
-               (double)WINDOW * windows / seconds[count / 2]);
+               (double)WINDOW * windows / seconds[count / 2],
+               (double)WINDOW * windows / seconds[0]);
     fflush(stdout);
 }
 

@@ -4,9 +4,9 @@
  *
  * The library it is linked with is compiled with -finstrument-functions: each function
  * calls the hook below when it is entered.  Two endpoints of this process exchange,
- * over shared memory, an eager and a rendezvous message that are expected, and two
- * that are not.  Then it prints the address of every function entered, relative to
- * main, one per line, with the word "unexpected" between the two pairs; scripts/check-walk
+ * over shared memory, a short, a fragmented and a rendezvous message that are expected,
+ * and three that are not.  Then it prints the address of every function entered, relative to
+ * main, one per line, with the word "unexpected" between the two groups; scripts/check-walk
  * turns them into names and compares them with docs/life-of-a-message.md.
  */
 #include <stdint.h>
@@ -16,9 +16,11 @@
 
 #include <matchbox/matchbox.h>
 
-#define ENTRIES    (1 << 20)
-#define SMALL_SIZE 100
-#define LARGE_SIZE (1 << 20)
+#define ENTRIES     (1 << 20)
+#define SMALL_SIZE  100
+#define MEDIUM_SIZE 10000
+#define LARGE_SIZE  (1 << 20)
+#define SIZES       3
 
 int main(void);
 
@@ -46,7 +48,8 @@ void __cyg_profile_func_exit(void *function, void *caller)
 
 static struct mbx_ep *sender, *receiver;
 static uint32_t to_receiver;
-static unsigned char out[LARGE_SIZE], in[2][LARGE_SIZE];
+static const size_t sizes[SIZES] = {SMALL_SIZE, MEDIUM_SIZE, LARGE_SIZE};
+static unsigned char out[LARGE_SIZE], in[SIZES][LARGE_SIZE];
 
 static void require(int condition, const char *what)
 {
@@ -104,34 +107,48 @@ static void connect_pair(void)
     finish(sender, sent);
 }
 
-static void expected(void)
+static void recv_all(mbx_request *received)
 {
-    mbx_request sent[2], received[2];
+    for (int i = 0; i < SIZES; i++)
+        recv_one(sizes[i], in[i], &received[i]);
+}
 
-    recv_one(SMALL_SIZE, in[0], &received[0]);
-    recv_one(LARGE_SIZE, in[1], &received[1]);
-    send_one(SMALL_SIZE, &sent[0]);
-    send_one(LARGE_SIZE, &sent[1]);
-    for (int i = 0; i < 2; i++) {
+static void send_all(mbx_request *sent)
+{
+    for (int i = 0; i < SIZES; i++)
+        send_one(sizes[i], &sent[i]);
+}
+
+static void finish_all(const mbx_request *sent, const mbx_request *received)
+{
+    for (int i = 0; i < SIZES; i++) {
         finish(receiver, received[i]);
         finish(sender, sent[i]);
+        require(memcmp(in[i], out, sizes[i]) == 0, "the content is wrong");
+        memset(in[i], 0, sizes[i]);
     }
+}
+
+static void expected(void)
+{
+    mbx_request sent[SIZES], received[SIZES];
+
+    recv_all(received);
+    send_all(sent);
+    finish_all(sent, received);
 }
 
 static void unexpected(void)
 {
-    mbx_request sent[2], received[2];
+    mbx_request sent[SIZES], received[SIZES];
 
-    send_one(SMALL_SIZE, &sent[0]);
-    send_one(LARGE_SIZE, &sent[1]);
-    for (int i = 0; i < 100; i++)
+    send_all(sent);
+    for (int i = 0; i < 100; i++) {
         mbx_progress(receiver);
-    recv_one(SMALL_SIZE, in[0], &received[0]);
-    recv_one(LARGE_SIZE, in[1], &received[1]);
-    for (int i = 0; i < 2; i++) {
-        finish(receiver, received[i]);
-        finish(sender, sent[i]);
+        mbx_progress(sender);
     }
+    recv_all(received);
+    finish_all(sent, received);
 }
 
 int main(void)
@@ -144,8 +161,6 @@ int main(void)
     expected_count = count;
     unexpected();
     recording = 0;
-    require(memcmp(in[0], out, SMALL_SIZE) == 0 && memcmp(in[1], out, LARGE_SIZE) == 0,
-            "the content is wrong");
     mbx_close(sender);
     mbx_close(receiver);
     for (size_t i = 0; i < count; i++)

@@ -55,15 +55,4 @@ static inline void cpu_relax(void)
 #endif
 }
 
-/* Soon this line is written: fetch it as ours alone.  Any address is safe. */
-static inline void prefetch_write(const void *address)
-{
-#if defined(__x86_64__)
-    /* the builtin makes a prefetch for reading of it, unless told of a newer machine */
-    __asm__ volatile("prefetchw %0" : : "m"(*(const char *)address));
-#else
-    __builtin_prefetch(address, 1);
-#endif
-}
-
 #endif

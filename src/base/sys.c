@@ -347,6 +347,13 @@ int sys_prctl(int option, unsigned long argument)
 
 /* ---- waiting ---- */
 
+uint32_t sys_cores(void)
+{
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+
+    return cores > 0 ? (uint32_t)cores : 1;
+}
+
 int sys_futex_wait(const _Atomic uint32_t *address, uint32_t value, uint64_t timeout_ns)
 {
     struct timespec timeout = {.tv_sec = (time_t)(timeout_ns / 1000000000u),

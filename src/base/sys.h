@@ -67,6 +67,9 @@ int sys_pidfd_open(pid_t pid);
 /* For options with one argument, such as PR_SET_PTRACER and PR_SET_PDEATHSIG. */
 int sys_prctl(int option, unsigned long argument);
 
+/* Cores that the system runs processes on, at least 1. */
+uint32_t sys_cores(void);
+
 /* ---- waiting ---- */
 
 /* Sleeps while *address == value, at most timeout_ns (UINT64_MAX = forever).  Works

@@ -180,6 +180,7 @@ struct mbx_ep {
     struct pool requests, messages;
     struct list busy, reading;
     struct list done[2]; /* sends, receives */
+    uint32_t cores;      /* of this machine */
     bool shouted;        /* a malformed packet has been logged */
 
     struct mbx_stats stats;

@@ -2,6 +2,7 @@
 /*
  * endpoint.c - opening and closing.
  */
+#include "base/sys.h"
 #include "core/core.h"
 
 static const struct transport_ops *const transports[] = {
@@ -69,6 +70,7 @@ int mbx_open(const struct mbx_config *config, struct mbx_ep **out)
     if (err < 0)
         goto free_ep;
     log_level_set((enum log_level)ep->settings.log_level);
+    ep->cores = sys_cores();
     most = (uint32_t)ep->settings.requests;
     pool_init(&ep->requests, sizeof(struct request), 128, most);
     pool_init(&ep->messages, sizeof(struct message), 128, most);

@@ -21,6 +21,9 @@
  * much of the latency of a message that is under way already. */
 #define PROGRESS_EAGER 1024
 
+/* The longest that a wait polls if others need the core. */
+#define PROGRESS_SPIN_SHARED (5 * CLOCK_US)
+
 void progress_dropped(void *arg, const char *reason)
 {
     struct mbx_ep *ep = arg;
@@ -224,6 +227,15 @@ static int64_t progress_left(int64_t timeout_ns, uint64_t start_ns)
     return gone < (uint64_t)timeout_ns ? timeout_ns - (int64_t)gone : 0;
 }
 
+/* How long a wait polls.  With more peers than cores one of them may need ours. */
+static uint64_t progress_spin(const struct mbx_ep *ep)
+{
+    uint64_t spin = ep->settings.spin_ns;
+
+    return ep->peer_count > ep->cores && spin > PROGRESS_SPIN_SHARED ? PROGRESS_SPIN_SHARED
+                                                                     : spin;
+}
+
 /* Waits until is_done(ep, arg).  0; -ETIMEDOUT; -EINTR. */
 static int progress_until(struct mbx_ep *ep, bool (*is_done)(struct mbx_ep *ep, void *arg),
                           void *arg, int64_t timeout_ns)
@@ -249,7 +261,7 @@ static int progress_until(struct mbx_ep *ep, bool (*is_done)(struct mbx_ep *ep, 
             moved_ns = clock_now();
         if (timeout_ns >= 0 && progress_left(timeout_ns, start_ns) == 0)
             return -ETIMEDOUT;
-        if (list_is_empty(&ep->reading) && clock_now() - moved_ns >= ep->settings.spin_ns) {
+        if (list_is_empty(&ep->reading) && clock_now() - moved_ns >= progress_spin(ep)) {
             int err =
                 ep->transport->ops->wait(ep->transport, progress_left(timeout_ns, start_ns));
 

@@ -64,13 +64,6 @@ static inline void write_packet(unsigned char *record, const struct transport_pa
     copy_bytes(end, packet->payload, packet->payload_size);
 }
 
-/* The next packet will zero the frame word behind it: that line is ours before it is
- * needed, so the packet waits for one line only, its own. */
-static inline void fetch_ahead(const struct ring_producer *out)
-{
-    prefetch_write(ring_frame(out->shared, (uint32_t)(out->tail + 1) & (out->cell_count - 1)));
-}
-
 static int shm_send(struct link *l, const struct transport_packet *packet)
 {
     struct shm_link *link = link_of(l);
@@ -93,7 +86,6 @@ static int shm_send(struct link *l, const struct transport_packet *packet)
     bell_publish_barrier(link->fence);
     if (unlikely(atomic_load_explicit(&link->out.shared->armed, memory_order_relaxed) != 0))
         return link_armed(link);
-    fetch_ahead(&link->out);
     return 0;
 }
 
@@ -424,12 +416,12 @@ static bool shm_is_flushed(struct transport *t)
 
 /* ---- open and close ---- */
 
-/* The most cells that fit, with the head of the ring, into bytes. */
+/* The most cells that fit into bytes; the head of the ring comes on top. */
 static uint32_t cells_for(uint64_t bytes)
 {
     uint32_t cells = RING_MIN_CELLS;
 
-    while (ring_bytes(cells * 2) <= bytes)
+    while ((uint64_t)cells * 2 * RING_CELL_SIZE <= bytes)
         cells *= 2;
     return cells;
 }
