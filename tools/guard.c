@@ -57,7 +57,7 @@ static void report(struct guard *g, enum guard_event event, uint32_t rank, int s
 
 static int open_input(const struct guard_job *job, uint32_t rank)
 {
-    return rank == 0 && job->input >= 0 ? job->input : open("/dev/null", O_RDONLY);
+    return rank == 0 && job->input >= 0 ? job->input : open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
 /* Gives the new process what its program shall find; 0 or errno. */

@@ -2,8 +2,10 @@
 /*
  * main.c - `mbx COMMAND ARGUMENTS`.
  */
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <matchbox/matchbox.h>
 
@@ -55,9 +57,24 @@ static bool is_one_of(const char *word, const char *a, const char *b, const char
     return strcmp(word, a) == 0 || strcmp(word, b) == 0 || strcmp(word, c) == 0;
 }
 
+/* Whoever closed them did not mean that the next file we open takes their place: a
+ * rank would read the job's board as its standard input. */
+static void open_standard_files(void)
+{
+    int fd;
+
+    do {
+        fd = open("/dev/null", O_RDWR);
+    } while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd > STDERR_FILENO)
+        close(fd);
+}
+
 int main(int argc, char **argv)
 {
     const struct tool *tool;
+
+    open_standard_files();
 
     if (argc < 2) {
         print_help(stderr);
