@@ -32,9 +32,10 @@
  *       ring_peek() pairs with the release in ring_publish()
  *   I6  if zeroed == tail + 1 its frame word is 0, too, before the next record is
  *       written: publishing a record of one cell then touches no other line
- *   I5  a record has at most a quarter of the cells, and the consumer holds back less
- *       than a quarter of what it released.  So a producer of an empty ring
- *       always gets its cells, even when a skip is needed (2 quarters at most)
+ *   I5  a record has at most 5/16 of the cells, and the consumer holds back less than
+ *       4/16 of what it released, and a skip of less than 5/16 that it followed.  So a
+ *       producer of an empty ring always gets its cells and one more: behind a skip
+ *       that was followed it needs no other (5/16 + 9/16), else at most 10/16 + 4/16
  *
  * The other side is not trusted.  A frame word is read once and checked against the
  * end of the ring and the longest record; a head is checked against I1.  What does
@@ -113,10 +114,11 @@ static inline size_t ring_bytes(uint32_t cell_count)
     return sizeof(struct ring) + (size_t)cell_count * RING_CELL_SIZE;
 }
 
-/* The longest record, frame word included. */
+/* The longest record, frame word included: 5/16 of the ring, so that a ring of 16 KiB
+ * takes a page and its header in one. */
 static inline uint32_t ring_max_record(uint32_t cell_count)
 {
-    return cell_count / 4 * RING_CELL_SIZE;
+    return cell_count * 5 / 16 * RING_CELL_SIZE;
 }
 
 static inline bool ring_count_is_valid(uint32_t cell_count)
