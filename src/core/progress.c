@@ -240,28 +240,29 @@ static uint64_t progress_spin(const struct mbx_ep *ep)
 static int progress_until(struct mbx_ep *ep, bool (*is_done)(struct mbx_ep *ep, void *arg),
                           void *arg, int64_t timeout_ns)
 {
-    uint64_t start_ns = 0, moved_ns = 0;
+    uint64_t start_ns = 0, idle_ns = 0, now_ns;
+    unsigned idle = 0;
 
-    for (unsigned idle = 0;; idle++) {
+    for (unsigned round = 1;; round++) {
         if (is_done(ep, arg))
             return 0;
-        if (mbx_progress(ep) > 0) {
+        if (mbx_progress(ep) > 0)
             idle = 0;
-            moved_ns = 0;
+        else if (++idle > PROGRESS_EAGER)
+            cpu_relax();
+        if (round % PROGRESS_POLLS != 0)
             continue;
-        }
-        if (idle % PROGRESS_POLLS != PROGRESS_POLLS - 1) {
-            if (idle > PROGRESS_EAGER)
-                cpu_relax();
-            continue;
-        }
+        now_ns = clock_now();
         if (start_ns == 0)
-            start_ns = clock_now();
-        if (moved_ns == 0)
-            moved_ns = clock_now();
-        if (timeout_ns >= 0 && progress_left(timeout_ns, start_ns) == 0)
+            start_ns = now_ns;
+        if (timeout_ns >= 0 && now_ns - start_ns >= (uint64_t)timeout_ns)
             return -ETIMEDOUT;
-        if (list_is_empty(&ep->reading) && clock_now() - moved_ns >= progress_spin(ep)) {
+        if (idle < PROGRESS_POLLS)
+            idle_ns = 0;
+        else if (idle_ns == 0)
+            idle_ns = now_ns;
+        if (idle_ns != 0 && now_ns - idle_ns >= progress_spin(ep) &&
+            list_is_empty(&ep->reading)) {
             int err =
                 ep->transport->ops->wait(ep->transport, progress_left(timeout_ns, start_ns));
 
