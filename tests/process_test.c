@@ -1,0 +1,406 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * process_test.c - two processes: every protocol, an early exit, a violent end.
+ *
+ * The child opens its endpoint after the fork; addresses go through pipes.
+ */
+#include "world.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/base.h"
+
+#define CONTEXT   91
+#define LONG_TIME 20000000000 /* a wait that takes this long has failed */
+
+static const size_t sizes[] = {0, 8, 33, 300, 4000, 8192, 8193, 100000, 3000000};
+#define LARGEST 3000000
+
+/* A child that fails says so and ends with 1. */
+static void check(bool ok, const char *what, long value)
+{
+    if (ok)
+        return;
+    fprintf(stderr, "process_test, child: %s, %ld\n", what, value);
+    _exit(1);
+}
+
+struct pair {
+    struct mbx_ep *ep;
+    uint32_t other; /* peer number */
+    pid_t child;
+    int down, up; /* the parent's ends of the pipes */
+};
+
+typedef void child_fn(struct mbx_ep *ep, uint32_t parent, int down, int up);
+
+static void child_main(const struct world_config *config, child_fn *run, int down, int up)
+{
+    const struct mbx_config open = {.params = config->params};
+    struct mbx_address mine, theirs;
+    struct mbx_ep *ep;
+    uint32_t parent;
+
+    check(mbx_open(&open, &ep) == 0, "mbx_open", 0);
+    mbx_address_get(ep, &mine);
+    check(write(up, &mine, sizeof mine) == sizeof mine, "write", errno);
+    check(read(down, &theirs, sizeof theirs) == sizeof theirs, "read", errno);
+    check(mbx_peer_add(ep, &theirs, &parent) == 0, "mbx_peer_add", 0);
+    run(ep, parent, down, up);
+    _exit(0);
+}
+
+static void pair_start(struct pair *pair, const struct world_config *config, child_fn *run)
+{
+    int down[2], up[2];
+
+    assert_int_equal(pipe(down), 0);
+    assert_int_equal(pipe(up), 0);
+    fflush(NULL);
+    pair->child = fork();
+    assert_true(pair->child >= 0);
+    if (pair->child == 0) {
+        close(down[1]);
+        close(up[0]);
+        child_main(config, run, down[0], up[1]);
+    }
+    close(down[0]);
+    close(up[1]);
+    pair->down = down[1];
+    pair->up = up[0];
+}
+
+/* Makes the child and an endpoint of ours peers of each other. */
+static void pair_connect(struct pair *pair, struct mbx_ep *ep)
+{
+    struct mbx_address mine, theirs;
+
+    pair->ep = ep;
+    mbx_address_get(ep, &mine);
+    assert_int_equal(write(pair->down, &mine, sizeof mine), sizeof mine);
+    assert_int_equal(read(pair->up, &theirs, sizeof theirs), sizeof theirs);
+    assert_int_equal(mbx_peer_add(ep, &theirs, &pair->other), 0);
+}
+
+/* The child must have ended like this. */
+static void pair_ended(struct pair *pair, int status, int signal)
+{
+    if (signal != 0)
+        assert_true(WIFSIGNALED(status) && WTERMSIG(status) == signal);
+    else
+        assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    close(pair->down);
+    close(pair->up);
+}
+
+/* Waits for the child's end.  It may need an answer of ours, so there is progress. */
+static void pair_end(struct pair *pair, int signal)
+{
+    int status;
+    pid_t pid;
+
+    while ((pid = waitpid(pair->child, &status, WNOHANG)) == 0) {
+        mbx_progress(pair->ep);
+        sched_yield();
+    }
+    assert_int_equal(pid, pair->child);
+    pair_ended(pair, status, signal);
+}
+
+/* The same without a look at what it sends. */
+static void pair_end_unseen(struct pair *pair)
+{
+    int status;
+
+    assert_int_equal(waitpid(pair->child, &status, 0), pair->child);
+    pair_ended(pair, status, 0);
+}
+
+static void go(int fd)
+{
+    assert_int_equal(write(fd, "g", 1), 1);
+}
+
+static void await(int fd)
+{
+    char byte;
+
+    check(read(fd, &byte, 1) == 1, "the other side has gone", errno);
+}
+
+/* Names in /dev/shm that are ours. */
+static int shm_names(void)
+{
+    DIR *dir = opendir("/dev/shm");
+    int count = 0;
+
+    if (dir == NULL)
+        return 0;
+    for (struct dirent *entry; (entry = readdir(dir)) != NULL;)
+        count +=
+            strstr(entry->d_name, "matchbox") != NULL || strstr(entry->d_name, "mbx") != NULL;
+    closedir(dir);
+    return count;
+}
+
+/* ---- echo ---- */
+
+static void receive(struct mbx_ep *ep, uint32_t from, uint64_t tag, void *buf, size_t size)
+{
+    struct mbx_completion done = {.error = 0};
+    mbx_request recv;
+    int err = mbx_recv(ep, from, CONTEXT, tag, 0, buf, size, NULL, &recv);
+
+    if (err == 0)
+        err = mbx_wait(ep, recv, LONG_TIME, &done);
+    check(err == 0 && done.error == 0 && done.received == size, "receive", err);
+}
+
+static void send_all(struct mbx_ep *ep, uint32_t to, uint64_t tag, const void *buf, size_t size)
+{
+    struct mbx_completion done = {.error = 0};
+    mbx_request send;
+    int err = (tag % 2 ? mbx_ssend : mbx_send)(ep, to, CONTEXT, tag, buf, size, NULL, &send);
+
+    if (err == 0)
+        err = mbx_wait(ep, send, LONG_TIME, &done);
+    check(err == 0 && done.error == 0, "send", err);
+}
+
+static void echo(struct mbx_ep *ep, uint32_t parent, int down, int up)
+{
+    unsigned char *buf = malloc(LARGEST);
+
+    (void)down;
+    (void)up;
+    for (uint64_t i = 0; i < ARRAY_COUNT(sizes) * 4; i++) {
+        receive(ep, parent, i, buf, sizes[i / 4]);
+        send_all(ep, parent, i, buf, sizes[i / 4]);
+    }
+    check(mbx_close(ep) == 0, "mbx_close", 0);
+    free(buf);
+}
+
+static void test_every_protocol_there_and_back(void **state)
+{
+    unsigned char *buf = malloc(LARGEST);
+    struct pair pair;
+    struct world w;
+
+    pair_start(&pair, *state, echo);
+    world_open(&w, *state, 1, NULL);
+    pair_connect(&pair, w.eps[0]);
+    for (uint64_t i = 0; i < ARRAY_COUNT(sizes) * 4; i++) {
+        const unsigned char *data = world_data((unsigned)i * 64, LARGEST);
+
+        memset(buf, 0, sizes[i / 4]);
+        send_all(pair.ep, pair.other, i, data, sizes[i / 4]);
+        receive(pair.ep, pair.other, i, buf, sizes[i / 4]);
+        assert_memory_equal(buf, data, sizes[i / 4]);
+    }
+    pair_end(&pair, 0);
+    assert_int_equal(world_stats(&w, 0).dropped_packets, 0);
+    world_close(&w);
+    free(buf);
+}
+
+/* ---- the sender exits as soon as its sends are complete ---- */
+
+static void send_and_leave(struct mbx_ep *ep, uint32_t parent, int down, int up)
+{
+    (void)down;
+    (void)up;
+    for (uint64_t i = 0; i < 5; i++)
+        send_all(ep, parent, 2 * i, world_data((unsigned)i * 64, LARGEST), 30);
+    mbx_close(ep);
+}
+
+static void send_and_drop(struct mbx_ep *ep, uint32_t parent, int down, int up)
+{
+    (void)down;
+    (void)up;
+    for (uint64_t i = 0; i < 5; i++)
+        send_all(ep, parent, 2 * i, world_data((unsigned)i * 64, LARGEST), 30);
+    _exit(0); /* without closing */
+}
+
+static void exits_early(const struct world_config *config, child_fn *run)
+{
+    unsigned char buf[30];
+    struct pair pair;
+    struct world w;
+
+    pair_start(&pair, config, run);
+    world_open(&w, config, 1, NULL);
+    pair_connect(&pair, w.eps[0]);
+    pair_end_unseen(&pair);
+    for (uint64_t i = 0; i < 5; i++) {
+        receive(pair.ep, pair.other, 2 * i, buf, sizeof buf);
+        assert_memory_equal(buf, world_data((unsigned)i * 64, LARGEST), sizeof buf);
+    }
+    world_close(&w);
+}
+
+static void test_messages_outlive_a_process_that_closed(void **state)
+{
+    exits_early(*state, send_and_leave);
+}
+
+static void test_messages_outlive_a_process_that_did_not_close(void **state)
+{
+    exits_early(*state, send_and_drop);
+}
+
+/* ---- a violent end ---- */
+
+/* Floods the parent with messages of all sizes until it is killed. */
+static void flood(struct mbx_ep *ep, uint32_t parent, int down, int up)
+{
+    const struct mbx_options silent = {.flags = MBX_SILENT};
+    const unsigned char *data = world_data(0, LARGEST);
+
+    (void)down;
+    for (uint64_t i = 0;; i++) {
+        if (i == 200)
+            check(write(up, "f", 1) == 1, "write", errno);
+        if (mbx_send(ep, parent, CONTEXT, 0, data, sizes[i % ARRAY_COUNT(sizes)], &silent,
+                     NULL) != 0)
+            mbx_progress(ep);
+        mbx_progress(ep);
+    }
+}
+
+/* Serves the parent until it is told to stop. */
+static void serve(struct mbx_ep *ep, uint32_t parent, int down, int up)
+{
+    unsigned char *buf = malloc(LARGEST);
+
+    (void)up;
+    for (uint64_t i = 0; i < 40; i++) {
+        receive(ep, parent, i, buf, sizes[i % ARRAY_COUNT(sizes)]);
+        send_all(ep, parent, i, buf, sizes[i % ARRAY_COUNT(sizes)]);
+    }
+    await(down);
+    check(mbx_close(ep) == 0, "mbx_close", 0);
+    free(buf);
+}
+
+static void exchange(struct pair *pair, uint64_t i, unsigned char *buf)
+{
+    size_t size = sizes[i % ARRAY_COUNT(sizes)];
+
+    memset(buf, 0, size);
+    send_all(pair->ep, pair->other, i, world_data(64, LARGEST), size);
+    receive(pair->ep, pair->other, i, buf, size);
+    assert_memory_equal(buf, world_data(64, LARGEST), size);
+}
+
+/* What finds room may still go to a peer whose death nobody has noticed; soon nothing
+ * does, and then nothing of any length. */
+static void send_until_noticed(struct pair *pair)
+{
+    const unsigned char *data = world_data(0, LARGEST);
+    struct mbx_completion done = {.error = 0};
+    mbx_request send;
+
+    for (int i = 0; done.error == 0; i++) {
+        assert_true(i < 1000);
+        assert_int_equal(mbx_send(pair->ep, pair->other, CONTEXT, 1, data, 8, NULL, &send), 0);
+        assert_int_equal(mbx_wait(pair->ep, send, LONG_TIME, &done), 0);
+    }
+    assert_true(done.error == -ENOTCONN || done.error == -EHOSTUNREACH);
+    assert_int_equal(mbx_send(pair->ep, pair->other, CONTEXT, 1, data, LARGEST, NULL, &send),
+                     0);
+    assert_int_equal(mbx_wait(pair->ep, send, LONG_TIME, &done), 0);
+    assert_true(done.error == -ENOTCONN || done.error == -EHOSTUNREACH);
+}
+
+/* One peer is killed while it sends; the other one notices nothing, and a send to the
+ * dead one ends with an error. */
+static void test_a_killed_peer_harms_nobody(void **state)
+{
+    unsigned char *buf = malloc(LARGEST), *lost = malloc(LARGEST);
+    struct pair killed, healthy;
+    struct world w;
+
+    pair_start(&killed, *state, flood);
+    pair_start(&healthy, *state, serve);
+    world_open(&w, *state, 1, (const char *const[]){"CLOSE_TIMEOUT=0", NULL});
+    pair_connect(&killed, w.eps[0]);
+    pair_connect(&healthy, w.eps[0]);
+    for (uint64_t i = 0; i < 10; i++) {
+        assert_int_equal(
+            mbx_recv(w.eps[0], killed.other, CONTEXT, 0, 0, lost, LARGEST, NULL, NULL), 0);
+        exchange(&healthy, i, buf);
+    }
+    await(killed.up);
+    kill(killed.child, SIGKILL);
+    pair_end(&killed, SIGKILL);
+    for (uint64_t i = 10; i < 40; i++) {
+        assert_int_equal(
+            mbx_recv(w.eps[0], killed.other, CONTEXT, 0, 0, lost, LARGEST, NULL, NULL), 0);
+        exchange(&healthy, i, buf);
+    }
+    send_until_noticed(&killed);
+    go(healthy.down);
+    pair_end(&healthy, 0);
+    world_close(&w);
+    assert_int_equal(shm_names(), 0);
+    free(lost);
+    free(buf);
+}
+
+/* Sleeps in a wait for a message that never comes until the parent is killed. */
+static void test_the_killed_one_was_asleep(void **state)
+{
+    struct pair pair;
+    struct world w;
+    char byte = 1;
+
+    pair_start(&pair, *state, serve); /* waits for its first message */
+    world_open(&w, *state, 1, (const char *const[]){"CLOSE_TIMEOUT=0", NULL});
+    pair_connect(&pair, w.eps[0]);
+    assert_int_equal(mbx_inject(pair.ep, pair.other, CONTEXT, 99, &byte, 1, 0), 0);
+    kill(pair.child, SIGKILL);
+    pair_end(&pair, SIGKILL);
+    world_close(&w);
+    assert_int_equal(shm_names(), 0);
+}
+
+/* Only what crosses processes. */
+static int skip_loop(int argc, char **argv, const struct CMUnitTest *tests, size_t count)
+{
+    const char *names[32] = {argv[0]};
+    int named = 1;
+
+    for (int i = 1; i < argc; i++)
+        if (strcmp(argv[i], "--quick") != 0)
+            return world_main(argc, argv, tests, count);
+    for (int i = 1; i < argc; i++)
+        names[named++] = argv[i];
+    for (const struct world_config *c = world_configs; c->name != NULL; c++)
+        if (c->is_shm)
+            names[named++] = c->name;
+    return world_main(named, (char **)(uintptr_t)names, tests, count);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_protocol_there_and_back),
+        cmocka_unit_test(test_messages_outlive_a_process_that_closed),
+        cmocka_unit_test(test_messages_outlive_a_process_that_did_not_close),
+        cmocka_unit_test(test_a_killed_peer_harms_nobody),
+        cmocka_unit_test(test_the_killed_one_was_asleep),
+    };
+
+    return skip_loop(argc, argv, tests, ARRAY_COUNT(tests));
+}

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * threads_test.c - two endpoints of one process, each driven by a thread of its own.
+ *
+ * Ping-pong and streams of every protocol over shared memory, with waits that sleep.
+ * For ThreadSanitizer: all that the two threads share is the transport's.
+ */
+#include "world.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+
+#define CONTEXT   81
+#define WINDOW    32
+#define LONG_TIME 60000000000 /* a wait that takes this long has failed */
+
+/* cmocka's own checks leave by longjmp, which a thread cannot. */
+static void check(bool ok, const char *what, long value)
+{
+    if (ok)
+        return;
+    fprintf(stderr, "threads_test: %s, %ld\n", what, value);
+    abort();
+}
+
+struct player {
+    struct mbx_ep *ep;
+    uint32_t me, other;
+    int rounds;
+    unsigned char *got; /* WINDOW * SIZE_MAX_USED */
+};
+
+static const size_t sizes[] = {0, 8, 32, 33, 300, 4000, 8192, 8193, 50000, 200000};
+#define LARGEST 200000
+
+static void wait_ok(struct player *p, mbx_request request)
+{
+    struct mbx_completion done;
+    int err = mbx_wait(p->ep, request, LONG_TIME, &done);
+
+    check(err == 0, "mbx_wait", err);
+    check(done.error == 0, "completion", done.error);
+}
+
+static const unsigned char *content(uint32_t from, size_t i)
+{
+    return world_data((unsigned)(from * 997 + i * 61) % 4096, LARGEST);
+}
+
+static mbx_request post(struct player *p, size_t slot, size_t size)
+{
+    mbx_request recv;
+    int err =
+        mbx_recv(p->ep, p->other, CONTEXT, 1, 0, p->got + slot * LARGEST, size, NULL, &recv);
+
+    check(err == 0, "mbx_recv", err);
+    return recv;
+}
+
+static mbx_request send_one(struct player *p, size_t i, size_t size)
+{
+    mbx_request send;
+    int err = (i % 4 == 3 ? mbx_ssend : mbx_send)(p->ep, p->other, CONTEXT, 1,
+                                                  content(p->me, i), size, NULL, &send);
+
+    check(err == 0, "mbx_send", err);
+    return send;
+}
+
+static void verify(struct player *p, size_t slot, size_t i, size_t size)
+{
+    check(memcmp(p->got + slot * LARGEST, content(p->other, i), size) == 0,
+          "content of message", (long)i);
+}
+
+static void ping_pong(struct player *p, size_t size)
+{
+    for (int i = 0; i < p->rounds; i++) {
+        mbx_request recv = post(p, 0, size), send;
+
+        if (p->me == 0) {
+            send = send_one(p, (size_t)i, size);
+            wait_ok(p, recv);
+        } else {
+            wait_ok(p, recv);
+            send = send_one(p, (size_t)i, size);
+        }
+        verify(p, 0, (size_t)i, size);
+        wait_ok(p, send);
+    }
+}
+
+/* Both ways at once; every other stream sends before it posts. */
+static void stream(struct player *p, size_t size)
+{
+    mbx_request sends[WINDOW], recvs[WINDOW];
+
+    for (int round = 0; round < (p->rounds + 9) / 10; round++) {
+        bool late = round % 2 == (int)p->me;
+
+        for (size_t i = 0; i < WINDOW; i++) {
+            if (!late)
+                recvs[i] = post(p, i, size);
+            sends[i] = send_one(p, i, size);
+        }
+        for (size_t i = 0; late && i < WINDOW; i++)
+            recvs[i] = post(p, i, size);
+        for (size_t i = 0; i < WINDOW; i++) {
+            wait_ok(p, recvs[i]);
+            verify(p, i, i, size);
+        }
+        for (size_t i = 0; i < WINDOW; i++)
+            wait_ok(p, sends[i]);
+    }
+}
+
+static void *play(void *arg)
+{
+    struct player *p = arg;
+
+    for (size_t i = 0; i < ARRAY_COUNT(sizes); i++) {
+        ping_pong(p, sizes[i]);
+        stream(p, sizes[i]);
+    }
+    return NULL;
+}
+
+static void play_two(const struct world_config *config, const char *const *more, int rounds)
+{
+    struct player players[2];
+    pthread_t threads[2];
+    struct world w;
+
+    world_data(0, LARGEST); /* made by one thread */
+    world_open(&w, config, 2, more);
+    for (uint32_t i = 0; i < 2; i++) {
+        players[i] = (struct player){.ep = w.eps[i], .me = i, .other = 1 - i, .rounds = rounds};
+        players[i].got = malloc((size_t)WINDOW * LARGEST);
+        assert_int_equal(pthread_create(&threads[i], NULL, play, &players[i]), 0);
+    }
+    for (int i = 0; i < 2; i++) {
+        pthread_join(threads[i], NULL);
+        free(players[i].got);
+        assert_int_equal(world_stats(&w, i).dropped_packets, 0);
+    }
+    world_close(&w);
+}
+
+static void test_waits_that_spin(void **state)
+{
+    const struct world_config *config = *state;
+
+    if (config->is_shm)
+        play_two(config, NULL, world_is_quick() ? 20 : 100);
+}
+
+static void test_waits_that_sleep(void **state)
+{
+    static const char *const more[] = {"SPIN=0", NULL};
+    const struct world_config *config = *state;
+
+    if (config->is_shm)
+        play_two(config, more, world_is_quick() ? 20 : 100);
+}
+
+/* ---- a time limit holds while others keep us busy ---- */
+
+static _Atomic bool enough;
+
+static void *flood(void *arg)
+{
+    const struct player *p = arg;
+    char byte = 1;
+
+    for (long i = 0; i < 3000000 && !enough; i++) {
+        if (mbx_inject(p->ep, p->other, CONTEXT, 2, &byte, 1, 0) != 0)
+            break;
+        while (!enough && mbx_progress(p->ep) > 0)
+            ;
+    }
+    return NULL;
+}
+
+/* Everything that arrives is received, and everything received is posted again, so
+ * that it goes on for ever. */
+static void test_a_time_limit_under_load(void **state)
+{
+    const struct world_config *config = *state;
+    struct player player;
+    mbx_request never;
+    pthread_t thread;
+    struct world w;
+    char byte;
+    int err;
+
+    if (!config->is_shm || config->has_faults)
+        return;
+    world_open(&w, config, 2, (const char *const[]){"CLOSE_TIMEOUT=0", NULL});
+    player = (struct player){.ep = w.eps[0], .other = 1};
+    enough = false;
+    assert_int_equal(pthread_create(&thread, NULL, flood, &player), 0);
+    assert_int_equal(mbx_recv(w.eps[1], 0, CONTEXT, 1, 0, &byte, 1, NULL, &never), 0);
+    err = mbx_wait(w.eps[1], never, 5000000, NULL);
+    assert_int_equal(err, -ETIMEDOUT);
+    assert_false(enough);
+    enough = true;
+    pthread_join(thread, NULL);
+    assert_true(world_stats(&w, 1).unexpected < 3000000);
+    world_close(&w);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_waits_that_spin),
+        cmocka_unit_test(test_waits_that_sleep),
+        cmocka_unit_test(test_a_time_limit_under_load),
+    };
+
+    return world_main(argc, argv, tests, ARRAY_COUNT(tests));
+}
