@@ -732,8 +732,8 @@ int main(int argc, char **argv)
 
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--quick") == 0) {
-            loops = 2000;
-            shms = 150;
+            loops = 1000;
+            shms = 80;
         } else if (strcmp(argv[i], "--seed") == 0 && i + 1 < argc) {
             first = strtoull(argv[++i], NULL, 10);
             loops = shms = 1;

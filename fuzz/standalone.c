@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * standalone.c - runs a fuzz target without a fuzzer: the files of a corpus, then inputs
+ * from seeds.
+ *
+ *   wire_fuzz_test RANDOM-INPUTS CORPUS
+ *
+ * Random inputs are half noise, half pieces of the files one behind the other.
+ */
+#include <dirent.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/base.h"
+#include "base/random.h"
+
+#define INPUT_MAX 1024
+#define FILES_MAX 1024
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+struct file {
+    uint8_t data[INPUT_MAX];
+    size_t size;
+};
+
+static struct file *files;
+static size_t file_count;
+
+static int read_file(const char *folder, const char *name)
+{
+    char path[4096];
+    FILE *f;
+
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    f = fopen(path, "rb");
+    if (f == NULL) {
+        perror(path);
+        return -1;
+    }
+    files[file_count].size = fread(files[file_count].data, 1, INPUT_MAX, f);
+    file_count++;
+    fclose(f);
+    return 0;
+}
+
+static int is_shown(const struct dirent *entry)
+{
+    return entry->d_name[0] != '.';
+}
+
+/* In the order of their names, so that seeds mean the same everywhere. */
+static int read_corpus(const char *folder)
+{
+    struct dirent **entries;
+    int count = scandir(folder, &entries, is_shown, alphasort), err = 0;
+
+    if (count < 0) {
+        perror(folder);
+        return -1;
+    }
+    for (int i = 0; i < count; i++) {
+        if (err == 0 && file_count < FILES_MAX)
+            err = read_file(folder, entries[i]->d_name);
+        free(entries[i]);
+    }
+    free(entries);
+    return err;
+}
+
+static size_t make_noise(struct random *r, uint8_t *data)
+{
+    size_t size = random_below(r, INPUT_MAX);
+
+    for (size_t i = 0; i < size; i++)
+        data[i] = (uint8_t)random_next(r);
+    return size;
+}
+
+static size_t make_patchwork(struct random *r, uint8_t *data)
+{
+    size_t size = 0;
+
+    for (int pieces = (int)random_below(r, 8); pieces >= 0; pieces--) {
+        const struct file *from = &files[random_below(r, file_count)];
+        size_t first = random_below(r, from->size + 1);
+
+        for (size_t i = first; i < from->size && size < INPUT_MAX; i++)
+            data[size++] = random_below(r, 20) == 0 ? (uint8_t)random_next(r) : from->data[i];
+    }
+    return size;
+}
+
+int main(int argc, char **argv)
+{
+    uint8_t data[INPUT_MAX];
+    struct random r;
+    uint64_t count;
+
+    if (argc != 3) {
+        fprintf(stderr, "usage: %s RANDOM-INPUTS CORPUS\n", argv[0]);
+        return 2;
+    }
+    files = calloc(FILES_MAX, sizeof *files);
+    if (read_corpus(argv[2]) < 0)
+        return 2;
+    for (size_t i = 0; i < file_count; i++)
+        LLVMFuzzerTestOneInput(files[i].data, files[i].size);
+    count = strtoull(argv[1], NULL, 10);
+    for (uint64_t seed = 1; seed <= count; seed++) {
+        size_t size;
+
+        random_seed(&r, seed);
+        size =
+            seed % 2 == 0 || file_count == 0 ? make_noise(&r, data) : make_patchwork(&r, data);
+        LLVMFuzzerTestOneInput(data, size);
+    }
+    printf("%zu files, %llu inputs from seeds\n", file_count, (unsigned long long)count);
+    free(files);
+    return 0;
+}

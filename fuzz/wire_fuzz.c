@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * wire_fuzz.c - whatever arrives, an endpoint survives it and matches nothing wrongly.
+ *
+ * An input is a program: each byte chooses an action, the following ones its
+ * arguments, and every input means something.
+ *
+ *   victim   receives, sends, probes, cancels as a user would: its requests come into
+ *            all states
+ *   liar     hands packets to the victim in the name of one of its two peers: raw
+ *            bytes, or packets of the right shape with request numbers that exist,
+ *            existed, or nearly exist
+ *   peers    two honest endpoints that the victim's answers really reach
+ *
+ * After each action the engines and pools of the victim must be valid, a packet that
+ * wire_check() refuses must be counted and do nothing else, and what completes must
+ * fit its request.  Buffers have their exact size, for AddressSanitizer.
+ *
+ * Built with -fsanitize=fuzzer, or with standalone.c.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/core.h"
+
+#define REQUESTS_MAX 64
+#define PACKET_MAX   512
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+struct input {
+    const uint8_t *data;
+    size_t size;
+};
+
+/* A request of the victim, and what it may be given. */
+struct user {
+    mbx_request request;
+    unsigned char *buf;
+    size_t size;
+    bool is_send;
+    struct match_envelope envelope;
+    uint64_t ignore;
+    bool was_claimed; /* mrecv: any envelope */
+};
+
+struct fuzz {
+    struct mbx_ep *victim, *peers[2];
+    struct user users[REQUESTS_MAX];
+    int count;
+    mbx_message message;
+};
+
+static void require(bool ok, const char *what)
+{
+    if (ok)
+        return;
+    fprintf(stderr, "wire_fuzz: %s\n", what);
+    abort();
+}
+
+static uint8_t take(struct input *in)
+{
+    if (in->size == 0)
+        return 0;
+    in->size--;
+    return *in->data++;
+}
+
+static size_t take_size(struct input *in)
+{
+    static const size_t sizes[] = {0, 1, 8, 33, 100, 470, 600, 5000, 9000, 20000};
+
+    return sizes[take(in) % ARRAY_COUNT(sizes)];
+}
+
+/* ---- the user ---- */
+
+static struct user *user_new(struct fuzz *f, size_t size)
+{
+    struct user *u;
+
+    if (f->count == REQUESTS_MAX)
+        return NULL;
+    u = &f->users[f->count];
+    u->buf = calloc(1, size != 0 ? size : 1);
+    u->size = size;
+    f->count++;
+    return u;
+}
+
+static void user_recv(struct fuzz *f, struct input *in)
+{
+    static const uint64_t ignores[] = {0, 1, 3, MBX_ANY_TAG};
+    struct user *u = user_new(f, take_size(in));
+    struct mbx_options options = {.user = u};
+    uint8_t what = take(in);
+
+    if (u == NULL)
+        return;
+    u->envelope.source = what % 3 == 2 ? MBX_ANY_SOURCE : what % 3;
+    u->envelope.context_id = what >> 2 & 1;
+    u->envelope.tag = what >> 3 & 3;
+    u->ignore = ignores[what >> 5 & 3];
+    mbx_recv(f->victim, u->envelope.source, u->envelope.context_id, u->envelope.tag, u->ignore,
+             u->buf, u->size, &options, &u->request);
+}
+
+static void user_send(struct fuzz *f, struct input *in)
+{
+    struct user *u = user_new(f, take_size(in));
+    struct mbx_options options = {.user = u};
+    uint8_t what = take(in);
+
+    if (u == NULL)
+        return;
+    u->is_send = true;
+    (what & 2 ? mbx_ssend : mbx_send)(f->victim, what & 1, what >> 2 & 1, what >> 3 & 3, u->buf,
+                                      u->size, &options, &u->request);
+}
+
+static void user_claim(struct fuzz *f, struct input *in)
+{
+    struct mbx_status status;
+    uint8_t what = take(in);
+
+    mbx_mprobe(f->victim, MBX_ANY_SOURCE, what & 1, what >> 1 & 3, what & 8 ? MBX_ANY_TAG : 0,
+               &status, &f->message);
+}
+
+static void user_use_claimed(struct fuzz *f, struct input *in)
+{
+    uint8_t what = take(in);
+    struct mbx_options options;
+    struct user *u;
+
+    if (what & 1) {
+        mbx_discard(f->victim, f->message);
+        return;
+    }
+    u = user_new(f, take_size(in));
+    options = (struct mbx_options){.user = u};
+    if (u == NULL)
+        return;
+    u->was_claimed = true;
+    mbx_mrecv(f->victim, f->message, u->buf, u->size, &options, &u->request);
+}
+
+static bool accepts(const struct user *u, const struct mbx_status *s)
+{
+    return u->was_claimed ||
+           (s->context_id == u->envelope.context_id &&
+            (u->envelope.source == MBX_ANY_SOURCE || u->envelope.source == s->source) &&
+            ((s->tag ^ u->envelope.tag) & ~u->ignore) == 0);
+}
+
+static void user_poll(struct fuzz *f)
+{
+    struct mbx_completion done;
+
+    while (mbx_poll(f->victim, MBX_SENDS | MBX_RECVS, &done, 1) == 1) {
+        struct user *u = done.user;
+
+        require(u >= f->users && u < f->users + f->count && u->request == done.request,
+                "a completion of nobody's");
+        require((done.kind == MBX_SENDS) == u->is_send, "a completion of the wrong kind");
+        u->request = 0;
+        if (u->is_send || done.error == -ECANCELED || done.error == -ENOTCONN)
+            continue;
+        require(accepts(u, &done.status), "a receive got a message that it does not accept");
+        require(done.received <= u->size, "a receive got more than its buffer holds");
+        require(done.error == (done.status.size > u->size ? -EMSGSIZE : 0),
+                "a receive ended with the wrong error");
+    }
+}
+
+/* ---- the liar ---- */
+
+/* A request number: of the victim's, changed a little, or anything. */
+static uint64_t take_handle(const struct fuzz *f, struct input *in)
+{
+    uint8_t what = take(in);
+    uint64_t handle = f->count != 0 ? f->users[(what & 63) % f->count].request : what;
+
+    if (what & 64)
+        handle ^= UINT64_C(1) << take(in) % 64;
+    return what & 128 ? what : handle;
+}
+
+static uint64_t take_number(struct input *in)
+{
+    uint8_t what = take(in);
+    uint64_t number = what & 1 ? take_size(in) : take(in);
+
+    return what & 2 ? number << what % 64 : what & 4 ? UINT64_MAX - number : number;
+}
+
+static size_t craft(const struct fuzz *f, struct input *in, unsigned char *packet)
+{
+    struct wire_header header = {.version = WIRE_VERSION};
+    uint64_t body[4] = {0};
+    uint8_t what = take(in);
+    size_t body_size, payload;
+
+    header.type = 1 + what % (WIRE_TYPES - 1);
+    if (header.type == WIRE_EAGER || header.type == WIRE_SYNC || header.type == WIRE_FIRST ||
+        header.type == WIRE_RTS) {
+        header.context_id = what >> 3 & 1;
+        header.tag = what >> 4 & 3;
+    }
+    header.flags = header.type == WIRE_FIRST ? what >> 6 & 1 : 0;
+    body_size = wire_body_size(header.type);
+    for (size_t i = 0; i < body_size / sizeof body[0]; i++) {
+        bool is_handle = i == 0 || (header.type == WIRE_CTS && i == 1);
+
+        body[i] = is_handle && header.type != WIRE_MORE ? take_handle(f, in) : take_number(in);
+    }
+    if (header.type == WIRE_FIRST && !header.flags)
+        body[0] = 0;
+    payload = header.type == WIRE_CTS || header.type == WIRE_FIN ? 0 : take_number(in) % 400;
+    memcpy(packet, &header, sizeof header);
+    memcpy(packet + sizeof header, body, body_size);
+    memset(packet + sizeof header + body_size, what, payload);
+    return sizeof header + body_size + payload;
+}
+
+static size_t raw(struct input *in, unsigned char *packet)
+{
+    size_t size = take(in);
+
+    for (size_t i = 0; i < size; i++)
+        packet[i] = take(in);
+    return size;
+}
+
+static void lie(struct fuzz *f, struct input *in, bool is_raw)
+{
+    unsigned char packet[PACKET_MAX], *exact;
+    uint32_t peer = take(in) & 1;
+    size_t size = is_raw ? raw(in, packet) : craft(f, in, packet);
+    struct wire_packet parsed;
+    struct mbx_stats before, after;
+    const char *reason;
+    int err;
+
+    exact = malloc(size != 0 ? size : 1);
+    memcpy(exact, packet, size);
+    mbx_stats_get(f->victim, &before);
+    err = progress_deliver(f->victim, peer, exact, size);
+    mbx_stats_get(f->victim, &after);
+    require(err == 0 || err == -EAGAIN, "a packet ends with another error");
+    if (wire_check(exact, size, &parsed, &reason) < 0) {
+        before.dropped_packets++;
+        require(memcmp(&before, &after, sizeof before) == 0,
+                "a malformed packet is more than counted");
+    }
+    free(exact);
+}
+
+/* ---- the whole ---- */
+
+static struct mbx_ep *open_one(void)
+{
+    static const char *const params[] = {
+        "TRANSPORT=loop",  "LOOP_DEPTH=2",    "EAGER_LIMIT=2K", "READ_CHUNK=4K",
+        "LOG_LEVEL=error", "CLOSE_TIMEOUT=0", "REQUESTS=256",   NULL};
+    const struct mbx_config config = {.params = params};
+    struct mbx_ep *ep;
+
+    require(mbx_open(&config, &ep) == 0, "mbx_open");
+    return ep;
+}
+
+static void connect_to(struct mbx_ep *ep, const struct mbx_ep *other)
+{
+    struct mbx_address address;
+    uint32_t number;
+
+    mbx_address_get(other, &address);
+    require(mbx_peer_add(ep, &address, &number) == 0, "mbx_peer_add");
+}
+
+static void check_victim(const struct mbx_ep *ep)
+{
+    require(pool_is_valid(&ep->requests) && pool_is_valid(&ep->messages), "a pool is damaged");
+    for (uint32_t i = 0; i < ep->context_slots; i++)
+        require(ep->contexts[i] == NULL || match_is_valid(&ep->contexts[i]->match),
+                "an engine is damaged");
+}
+
+static void act(struct fuzz *f, struct input *in)
+{
+    uint8_t action = take(in);
+
+    switch (action % 12) {
+    case 0:
+        lie(f, in, true);
+        break;
+    case 1:
+    case 2:
+    case 3:
+    case 4:
+        lie(f, in, false);
+        break;
+    case 5:
+        user_recv(f, in);
+        break;
+    case 6:
+        user_send(f, in);
+        break;
+    case 7:
+        mbx_cancel(f->victim, take_handle(f, in));
+        break;
+    case 8:
+        user_claim(f, in);
+        break;
+    case 9:
+        user_use_claimed(f, in);
+        break;
+    case 10:
+        mbx_progress(f->victim);
+        user_poll(f);
+        break;
+    case 11:
+        mbx_progress(f->peers[action >> 4 & 1]);
+        break;
+    }
+    check_victim(f->victim);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct input in = {data, size};
+    struct fuzz f = {.victim = open_one(), .peers = {open_one(), open_one()}};
+    uint64_t mem;
+
+    for (int i = 0; i < 2; i++) {
+        connect_to(f.victim, f.peers[i]);
+        connect_to(f.peers[i], f.victim);
+    }
+    while (in.size != 0)
+        act(&f, &in);
+    mbx_close(f.victim);
+    for (int i = 0; i < 2; i++)
+        mbx_close(f.peers[i]);
+    for (int i = 0; i < f.count; i++)
+        free(f.users[i].buf);
+    mem = mem_live();
+    require(mem == 0, "memory is lost");
+    return 0;
+}
