@@ -17,8 +17,11 @@
  * faults hold back in a row. */
 #define SETTLED_ROUNDS 100
 
-#define GUARD          64
-#define GUARD_BYTE     0xA5
+/* Of the data: no multiple of anything that is a power of two, but of 8. */
+#define PERIOD     ((size_t)8 * 125003)
+
+#define GUARD      64
+#define GUARD_BYTE 0xA5
 
 const struct world_config world_configs[] = {
     {"loop", false, false, {"TRANSPORT=loop"}},
@@ -253,8 +256,10 @@ const unsigned char *world_data(unsigned seed, size_t size)
     if (data == NULL) {
         data = aligned_alloc(4096, WORLD_DATA_MAX);
         random_seed(&r, 1);
-        for (size_t i = 0; i < WORLD_DATA_MAX / sizeof *data; i++)
+        for (size_t i = 0; i < PERIOD / sizeof *data; i++)
             data[i] = random_next(&r);
+        for (size_t at = PERIOD; at < WORLD_DATA_MAX; at += PERIOD)
+            memcpy((char *)data + at, data, min_size(PERIOD, WORLD_DATA_MAX - at));
     }
     return (unsigned char *)data + seed % 4096;
 }
