@@ -16,6 +16,12 @@
  *   I1  sources are polled only when there are no events, so order is kept
  *   I2  event_capacity >= POLL_BATCH: what was polled always finds room
  *
+ * Clients that got something read again until the queue is empty (Open MPI, MPICH).
+ * So the read after a successful one makes no progress (enum prov_cq_next): what it
+ * would find has hardly come yet, but looking for it fetches the line that a peer is
+ * about to write, before the client can answer what it has just got.  That was a
+ * third of a round trip.
+ *
  * A read never blocks, but many empty ones in a row give the core away, early when
  * this machine is known to have more ranks than cores.
  */
@@ -297,7 +303,8 @@ static size_t source_read(struct prov_cq *cq, const struct prov_cq_source *sourc
     int wanted, n;
 
     prov_ep_lock(ep);
-    mbx_progress(ep->mbx);
+    if (cq->next == PROV_CQ_PROGRESS)
+        mbx_progress(ep->mbx);
     do {
         wanted = count - done < POLL_BATCH ? (int)(count - done) : POLL_BATCH;
         n = mbx_poll(ep->mbx, source->queues, completions, wanted);
@@ -325,28 +332,40 @@ static ssize_t sources_read(struct prov_cq *cq, void *buf, size_t count, fi_addr
         sources_progress(cq);
     for (unsigned i = 0; i < cq->source_count && done < count && cq->event_count == 0; i++)
         done += source_read(cq, &cq->sources[i], buf, done, count, sources);
-    if (likely(done != 0)) {
+    cq->next = done == 0 ? PROV_CQ_PROGRESS : done < count ? PROV_CQ_EMPTY : PROV_CQ_POLL;
+    if (done != 0) {
         cq->idle = 0;
         return (ssize_t)done;
     }
     return unlikely(cq->event_count != 0) ? -FI_EAVAIL : -FI_EAGAIN;
 }
 
-static inline ssize_t entries_read(struct prov_cq *cq, void *buf, size_t count,
-                                   fi_addr_t *sources)
+/* Gives the core away now and then.  Returns -FI_EAGAIN. */
+static ssize_t read_in_vain(struct prov_cq *cq)
 {
-    bool yield;
-    ssize_t n;
+    bool yield = ++cq->idle >= cq->idle_limit;
 
-    cq_lock(cq);
-    n = unlikely(cq->event_count != 0) ? events_read(cq, buf, count, sources)
-                                       : sources_read(cq, buf, count, sources);
-    yield = n == -FI_EAGAIN && ++cq->idle >= cq->idle_limit;
     if (unlikely(yield))
         cq->idle = 0;
     cq_unlock(cq);
     if (unlikely(yield))
         sched_yield();
+    return -FI_EAGAIN;
+}
+
+static inline ssize_t entries_read(struct prov_cq *cq, void *buf, size_t count,
+                                   fi_addr_t *sources)
+{
+    ssize_t n = -FI_EAGAIN;
+
+    cq_lock(cq);
+    if (unlikely(cq->event_count != 0))
+        n = events_read(cq, buf, count, sources);
+    else if (cq->next == PROV_CQ_EMPTY && count != 0)
+        cq->next = PROV_CQ_PROGRESS;
+    else if ((n = sources_read(cq, buf, count, sources)) == -FI_EAGAIN)
+        return read_in_vain(cq);
+    cq_unlock(cq);
     return n;
 }
 

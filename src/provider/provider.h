@@ -135,6 +135,13 @@ struct prov_cq_source {
     unsigned queues; /* enum mbx_queue */
 };
 
+/* What the next read of a queue does, if there are no events. */
+enum prov_cq_next {
+    PROV_CQ_PROGRESS, /* progress and poll */
+    PROV_CQ_POLL,     /* poll: the last read filled the client's array */
+    PROV_CQ_EMPTY,    /* nothing: the last one had room left, so that was all */
+};
+
 struct prov_cq {
     struct fid_cq fid;
     struct prov_domain *domain;
@@ -144,6 +151,7 @@ struct prov_cq {
     pthread_mutex_t lock;
     struct prov_cq_source *sources;
     unsigned source_count;
+    enum prov_cq_next next;
     unsigned idle; /* reads in a row that found nothing */
     unsigned idle_limit;
     atomic_bool signalled;
