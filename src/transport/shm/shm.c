@@ -267,16 +267,17 @@ static uint64_t deadline_of(int64_t timeout_ns)
 
 static int arm_and_sleep(struct shm *shm, uint64_t deadline)
 {
-    bool sure;
+    bool sure, found;
 
     link_ask_for_room(shm);
     inbound_arm_all(shm);
     sure = bell_arm_barrier(shm->own);
-    if (!sure || has_work(shm))
+    found = has_work(shm); /* once: a link that has just died is told of only once */
+    if (!sure || found)
         inbound_disarm_all(shm);
     else
         inbound_retire_all(shm);
-    if (has_work(shm))
+    if (found)
         return 0;
     if (is_starved(shm))
         return sleep_until(shm, deadline, SLICE_STARVED_NS);
