@@ -637,6 +637,28 @@ static void exposed_memory_can_be_read(void **state)
     world_fini();
 }
 
+/* An address comes out of a packet: anything can stand there. */
+static void reading_where_no_memory_is_fails(void **state)
+{
+    static const uint64_t wrong[] = {0, 4096, UINT64_MAX - 4096, UINT64_C(1) << 63};
+    unsigned char source[64] = {1}, target[64];
+    struct link *reader, *owner;
+    uint64_t address, key;
+
+    world_init(state, 2);
+    reader = link_to(0, 1);
+    owner = link_to(1, 0);
+    assert_int_equal(
+        owner->transport->ops->expose(owner, source, sizeof source, &address, &key), 0);
+    for (unsigned i = 0; i < ARRAY_COUNT(wrong); i++)
+        assert_true(read_whole(&world.nodes[0], reader, target, wrong[i], key, sizeof target) <
+                    0);
+    assert_int_equal(read_whole(&world.nodes[0], reader, target, address, key, sizeof source),
+                     0);
+    assert_memory_equal(target, source, sizeof source);
+    world_fini();
+}
+
 static void a_closed_endpoint_cannot_be_read(void **state)
 {
     unsigned char source[64] = {1}, target[64];
@@ -854,6 +876,7 @@ int main(void)
         cmocka_unit_test(what_was_sent_outlives_its_sender),
         cmocka_unit_test(sending_to_one_that_closed_fails),
         cmocka_unit_test(exposed_memory_can_be_read),
+        cmocka_unit_test(reading_where_no_memory_is_fails),
         cmocka_unit_test(a_closed_endpoint_cannot_be_read),
         cmocka_unit_test(closing_with_reads_under_way_leaks_nothing),
         cmocka_unit_test(waiting_ends_in_time_or_with_work),

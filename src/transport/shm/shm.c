@@ -332,8 +332,9 @@ static int read_failed(struct shm_link *link, int err)
     }
 }
 
-static int read_foreign(struct shm_link *link, unsigned char *dst, uint64_t address,
-                        size_t size)
+/* By the system, also within one process: the address is what a packet said, and a wrong
+ * one is to be an error and not a crash. */
+static int read_memory(struct shm_link *link, unsigned char *dst, uint64_t address, size_t size)
 {
     while (size > 0) {
         ssize_t done = sys_process_vm_readv((pid_t)link->to.pid, dst, address, size);
@@ -364,13 +365,16 @@ static int shm_read(struct link *l, void *dst, uint64_t address, uint64_t key, s
     err = link_attach(link);
     if (err != 0)
         return err;
-    if (link->to.pid == shm->address.pid) {
-        if (size != 0)
-            memcpy(dst, (const void *)(uintptr_t)address, size);
-        return 0;
-    }
-    err = check_identity(link);
-    return err != 0 ? err : read_foreign(link, dst, address, size);
+    if (link->to.pid != shm->address.pid)
+        err = check_identity(link);
+    if (err == 0)
+        err = read_memory(link, dst, address, size);
+    if (err != 0)
+        return err;
+    /* an owner that closes may use its memory for something else: what was read before
+     * it said so is good.  The fence: no read above is done behind the look. */
+    atomic_thread_fence(memory_order_acquire);
+    return atomic_load(&link->remote->control->closed) != 0 ? link_kill(link, -ENOTCONN) : 0;
 }
 
 static int shm_expose(struct link *l, const void *buf, size_t size, uint64_t *address,
