@@ -56,31 +56,30 @@ static void stats_path(const char *pattern, char *path, size_t size)
     }
 }
 
-static size_t stats_text(const struct mbx_ep *ep, char *text, size_t size)
+static size_t stats_text(const struct mbx_stats *s, char *text, size_t size)
 {
-    struct mbx_stats s;
     const struct {
         const char *name;
         uint64_t value;
     } lines[] = {
-        {"expected", (mbx_stats_get(ep, &s), s.expected)},
-        {"unexpected", s.unexpected},
-        {"cancelled", s.cancelled},
-        {"truncated", s.truncated},
-        {"posted_max", s.posted_max},
-        {"unexpected_max", s.unexpected_max},
-        {"unexpected_bytes_max", s.unexpected_bytes_max},
-        {"searches", s.searches},
-        {"search_steps", s.search_steps},
-        {"search_max", s.search_max},
-        {"contexts", s.contexts},
-        {"full", s.full},
-        {"read_fallbacks", s.read_fallbacks},
-        {"dropped_packets", s.dropped_packets},
-        {"send_errors", s.send_errors},
-        {"sleeps", s.sleeps},
-        {"peers", s.peers},
-        {"requests_max", s.requests_max},
+        {"expected", s->expected},
+        {"unexpected", s->unexpected},
+        {"cancelled", s->cancelled},
+        {"truncated", s->truncated},
+        {"posted_max", s->posted_max},
+        {"unexpected_max", s->unexpected_max},
+        {"unexpected_bytes_max", s->unexpected_bytes_max},
+        {"searches", s->searches},
+        {"search_steps", s->search_steps},
+        {"search_max", s->search_max},
+        {"contexts", s->contexts},
+        {"full", s->full},
+        {"read_fallbacks", s->read_fallbacks},
+        {"dropped_packets", s->dropped_packets},
+        {"send_errors", s->send_errors},
+        {"sleeps", s->sleeps},
+        {"peers", s->peers},
+        {"requests_max", s->requests_max},
     };
     size_t used = (size_t)snprintf(text, size, "endpoint rank=%s pid=%ld", settings_rank(),
                                    (long)getpid());
@@ -92,10 +91,10 @@ static size_t stats_text(const struct mbx_ep *ep, char *text, size_t size)
         used += (size_t)snprintf(
             text + used, size - used,
             " sent_%s=%llu sent_bytes_%s=%llu received_%s=%llu received_bytes_%s=%llu",
-            mbx_protocol_name(p), (unsigned long long)s.sent[p], mbx_protocol_name(p),
-            (unsigned long long)s.sent_bytes[p], mbx_protocol_name(p),
-            (unsigned long long)s.received[p], mbx_protocol_name(p),
-            (unsigned long long)s.received_bytes[p]);
+            mbx_protocol_name(p), (unsigned long long)s->sent[p], mbx_protocol_name(p),
+            (unsigned long long)s->sent_bytes[p], mbx_protocol_name(p),
+            (unsigned long long)s->received[p], mbx_protocol_name(p),
+            (unsigned long long)s->received_bytes[p]);
     if (used < size)
         used += (size_t)snprintf(text + used, size - used, "\n");
     return min_size(used, size - 1);
@@ -105,13 +104,15 @@ static size_t stats_text(const struct mbx_ep *ep, char *text, size_t size)
 void stats_write(const struct mbx_ep *ep)
 {
     char path[PARAM_STRING_MAX + 64], text[STATS_TEXT_MAX];
+    struct mbx_stats stats;
     size_t size;
     int fd;
 
     if (ep->settings.stats_file[0] == '\0')
         return;
     stats_path(ep->settings.stats_file, path, sizeof path);
-    size = stats_text(ep, text, sizeof text);
+    mbx_stats_get(ep, &stats);
+    size = stats_text(&stats, text, sizeof text);
     fd = sys_open(path, O_WRONLY | O_CREAT | O_APPEND, 0644);
     if (fd < 0 || sys_write(fd, text, size) != (ssize_t)size)
         LOG_WARN("cannot write the statistics to %s: %s", path, mbx_strerror(errno));
