@@ -20,6 +20,7 @@
 #include <stdalign.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/base.h"
 #include "base/clock.h"
@@ -62,6 +63,14 @@ static struct world {
 } world;
 
 static unsigned char scratch[MAX_PACKET];
+
+/* Most of what is tested here is worth a line in the log. */
+static void be_quiet(void *arg, enum log_level level, const char *text)
+{
+    (void)arg;
+    (void)level;
+    assert_non_null(text);
+}
 
 /* ---- packets ---- */
 
@@ -529,6 +538,43 @@ static bool is_gone(int err)
     return err == -ENOTCONN || err == -EHOSTUNREACH;
 }
 
+static unsigned warnings;
+
+static void count_warnings(void *arg, enum log_level level, const char *text)
+{
+    (void)arg;
+    (void)text;
+    warnings += level <= LOG_LEVEL_WARN;
+}
+
+/* Only in another process does a segment have to be opened: the pid of ours. */
+static void a_lack_of_descriptors_is_told_once_and_tried_again(void **state)
+{
+    struct link *link;
+    pid_t parent = getppid();
+    struct wire_header header = {.version = WIRE_VERSION};
+
+    world_init(state, 1);
+    if (world.kind->ops != &transport_shm || world.kind->fault_percent != 0) {
+        world_fini();
+        skip();
+    }
+    memcpy(world.nodes[0].address.bytes + 4, &parent, 4);
+    link = link_to(0, 0);
+    warnings = 0;
+    log_set_sink(count_warnings, NULL);
+    assert_int_equal(sys_fail_name("open", SYS_FAIL_ALWAYS, EMFILE), 0);
+    for (unsigned i = 0; i < 10; i++)
+        assert_int_equal(
+            link->transport->ops->send(link, &(struct transport_packet){.header = &header}),
+            -EAGAIN);
+    sys_fail_none();
+    log_set_sink(be_quiet, NULL);
+    assert_int_equal(warnings, 1);
+    assert_int_equal(send_until_error(link), -EHOSTUNREACH);
+    world_fini();
+}
+
 static void a_closed_endpoint_cannot_be_reached(void **state)
 {
     struct link *link;
@@ -841,14 +887,6 @@ static void no_system_call_is_needed_for_good(void **state)
         }
 }
 
-/* Most of what is tested here is worth a line in the log. */
-static void be_quiet(void *arg, enum log_level level, const char *text)
-{
-    (void)arg;
-    (void)level;
-    assert_non_null(text);
-}
-
 static const struct kind kinds[] = {
     {"loop", &transport_loop, 0},
     {"fault(loop)", &transport_loop, 30},
@@ -871,6 +909,7 @@ int main(void)
         cmocka_unit_test(what_deliver_refuses_is_offered_again_in_order),
         cmocka_unit_test(connecting_twice_gives_the_same_link),
         cmocka_unit_test(malformed_addresses_are_refused),
+        cmocka_unit_test(a_lack_of_descriptors_is_told_once_and_tried_again),
         cmocka_unit_test(a_closed_endpoint_cannot_be_reached),
         cmocka_unit_test(a_new_endpoint_does_not_inherit_links),
         cmocka_unit_test(what_was_sent_outlives_its_sender),

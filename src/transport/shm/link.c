@@ -134,8 +134,10 @@ static int attach_failed(struct shm_link *link, int err)
     case -ENFILE:
     case -ENOMEM:
     case -EINTR:
-        LOG_WARN("shm: cannot map the segment of pid %u now, error %d %s", link->to.pid, -err,
-                 strerror(-err));
+        if (!link->warned)
+            LOG_WARN("shm: cannot map the segment of pid %u now, error %d %s; trying again",
+                     link->to.pid, -err, strerror(-err));
+        link->warned = true;
         return -EAGAIN;
     case -EACCES:
         LOG_WARN("shm: pid %u is of another user or another job", link->to.pid);
