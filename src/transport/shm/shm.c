@@ -146,7 +146,9 @@ static inline int drain(struct shm *shm, struct inbound *in, int budget)
     if (n != 0) {
         in->flowing = true;
         in->busy = true;
-        /* pairs with the barrier of a producer that goes to sleep */
+        /* what was released, and then the look, for a producer that goes to sleep:
+         * bell.h's rule with the sides exchanged */
+        bell_publish_barrier(shm->fence);
         if (unlikely(atomic_load_explicit(&in->ring.shared->producer_waiting,
                                           memory_order_relaxed) != 0))
             inbound_wake_producer(in);
@@ -474,6 +476,7 @@ static int create_segment(struct shm *shm, const struct transport_config *config
         return err;
     }
     shm->control = shm->own->control;
+    shm->fence = shm->fence || shm->own->needs_fence;
     shm->address.fd = (uint32_t)shm->own->fd;
     return 0;
 }

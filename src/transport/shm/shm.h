@@ -46,7 +46,7 @@ struct shm_link {
     enum link_state state;
     bool fence;      /* see bell_publish_barrier() */
     bool met;        /* it was there once */
-    bool warned;     /* about having no slot */
+    bool warned;     /* about having no slot, or no means to map their segment */
     int error;       /* of a DEAD link */
     uint32_t wanted; /* FULL: size of the packet that found no room */
     uint32_t refused;
@@ -89,7 +89,7 @@ struct shm {
     struct shm_address address;
     uint8_t key[TRANSPORT_KEY_SIZE];
     uint64_t key_check; /* of our own segment */
-    bool fence;         /* our senders need a real one */
+    bool fence;         /* membarrier does not reach us, or we have none: use real ones */
     bool attach;        /* cross-memory attach allowed */
     uint64_t swept_ns;
     uint32_t sweep_slot;
