@@ -8,10 +8,10 @@
  *      0     4  frame       the transport's (shm: length of the record, written last)
  *      4     1  type        enum wire_type
  *      5     1  version     WIRE_VERSION
- *      6     2  flags       WIRE_SYNC
- *      8     8  tag         EAGER, FIRST, RTS: the envelope; else 0
- *     16     8  data        EAGER, FIRST, RTS: the sender's options.data; else 0
- *     24     4  context_id  EAGER, FIRST, RTS: the envelope; else 0
+ *      6     2  flags       enum wire_flags
+ *      8     8  tag         EAGER, SYNC, FIRST, RTS: the envelope; else 0
+ *     16     8  data        EAGER, SYNC, FIRST, RTS: the sender's options.data; else 0
+ *     24     4  context_id  EAGER, SYNC, FIRST, RTS: the envelope; else 0
  *     28     4  zero        must be 0
  *
  * then, by type, a body:
