@@ -129,13 +129,15 @@ MBX_API int mbx_open(const struct mbx_config *config, struct mbx_ep **ep);
  *
  * Messages that were completed towards the caller stay deliverable.  Sends that
  * are still waiting for room are pushed for at most MBX_CLOSE_TIMEOUT; what is
- * pending after that is abandoned, and so are all receives; buffers may be reused
- * when the call returns.  Peers see -ENOTCONN on their next operation with us.
+ * pending after that is abandoned, and so are all receives, and sends that a peer
+ * has been told of and has not fetched or matched: who needs them waits for them
+ * before.  Buffers may be reused when the call returns.  Peers see -ENOTCONN on their
+ * next send to us; what they had started that needs our answer stays pending.
  * Handles, completions and the endpoint itself are dead afterwards: using them is
  * a programming error that is not detected.
  *
- * Returns    0; -ETIMEDOUT sends were abandoned (the endpoint is closed all the
- *            same).
+ * Returns    0; -ETIMEDOUT sends that waited for room were abandoned (the endpoint
+ *            is closed all the same).
  * Progress   makes progress on sends; may block up to MBX_CLOSE_TIMEOUT.
  * Source     src/core/endpoint.c
  */
@@ -194,8 +196,8 @@ struct mbx_options {
  * Order      Messages to one peer on one context id are matched in the order of
  *            these calls.
  * Units      size in bytes; 0 is allowed and then buf may be NULL.
- * Returns    0; -EINVAL no such peer, reserved context id, NULL buf or unknown
- *            flag; -ENOMEM no request left.  An unreachable or closed peer is no
+ * Returns    0; -EINVAL no such peer, reserved context id, NULL buf, unknown flag
+ *            or longer than mbx_limits.message; -ENOMEM no request left.  An unreachable or closed peer is no
  *            error here: the request completes with -ENOTCONN or -EHOSTUNREACH.
  * Ownership  buf is lent to the library until the request completes.  request may
  *            be NULL; then the completion queue is the only way to learn of it.
@@ -480,14 +482,16 @@ MBX_API const uint8_t *mbx_job_key(const struct mbx_job *job);
  * have no peers yet.
  *
  * Returns    0; -EBUSY ep already has peers; -ECONNRESET a rank of the job has
- *            ended without joining; -EINTR; -ENOMEM; -EHOSTUNREACH.
+ *            ended without joining; -EPROTO what the ranks share is damaged; -EINTR;
+ *            -ENOMEM; -EINVAL or -EHOSTUNREACH a rank uses another transport.
  * Progress   blocks until all have joined.
  * Source     src/core/job.c
  */
 MBX_API int mbx_job_connect(struct mbx_job *job, struct mbx_ep *ep);
 
 /* mbx_job_fence - wait until every rank of the job has called it.
- * Returns 0; -ECONNRESET a rank has ended without joining; -EINTR.
+ * Returns 0; -ECONNRESET a rank has ended without joining; -EPROTO what the ranks
+ * share is damaged; -EINTR: call again, it goes on with the same fence.
  * Progress blocks; makes none.  Source src/core/job.c */
 MBX_API int mbx_job_fence(struct mbx_job *job);
 
