@@ -197,8 +197,9 @@ struct mbx_options {
  *            these calls.
  * Units      size in bytes; 0 is allowed and then buf may be NULL.
  * Returns    0; -EINVAL no such peer, reserved context id, NULL buf, unknown flag
- *            or longer than mbx_limits.message; -ENOMEM no request left.  An unreachable or closed peer is no
- *            error here: the request completes with -ENOTCONN or -EHOSTUNREACH.
+ *            or longer than mbx_limits.message; -ENOMEM no request left.  An
+ *            unreachable or closed peer is no error here: the request completes with
+ *            -ENOTCONN or -EHOSTUNREACH.
  * Ownership  buf is lent to the library until the request completes.  request may
  *            be NULL; then the completion queue is the only way to learn of it.
  * Progress   never blocks; does not call mbx_progress().
