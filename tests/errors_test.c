@@ -283,6 +283,30 @@ static void test_forged_handles_are_stale(void **state)
     world_close(&w);
 }
 
+/* A message that is only queued cannot be taken by its number. */
+static void test_queued_messages_have_no_handle(void **state)
+{
+    struct mbx_status status;
+    mbx_message message;
+    struct world w;
+    char byte = 1;
+
+    world_open(&w, *state, 2, NULL);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(mbx_inject(w.eps[0], 1, CONTEXT, 0, &byte, 1, 0), 0);
+    world_settle(&w);
+    assert_int_equal(mbx_mprobe(w.eps[1], 0, CONTEXT, 0, 0, &status, &message), 1);
+    for (unsigned bit = 0; bit < 64; bit++) {
+        assert_int_equal(mbx_discard(w.eps[1], message ^ UINT64_C(1) << bit), -ESTALE);
+        assert_int_equal(
+            mbx_mrecv(w.eps[1], message ^ UINT64_C(1) << bit, &byte, 1, NULL, NULL), -ESTALE);
+    }
+    assert_int_equal(mbx_discard(w.eps[1], message), 0);
+    assert_int_equal(world_stats(&w, 1).unexpected_now, 3);
+    exchange(&w, 0, 1);
+    world_close(&w);
+}
+
 /* A matched message goes to one receive; one that is only queued has no handle. */
 static void test_messages_are_received_once(void **state)
 {
@@ -595,6 +619,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_finished_requests_are_stale),
         cmocka_unit_test(test_forged_handles_are_stale),
         cmocka_unit_test(test_messages_are_received_once),
+        cmocka_unit_test(test_queued_messages_have_no_handle),
         cmocka_unit_test(test_poll_misused),
         cmocka_unit_test(test_timeouts),
         cmocka_unit_test(test_sends_to_a_closed_peer_fail),

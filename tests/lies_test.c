@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * lies_test.c - a packet of the right shape that does not fit the state is counted and
+ * does nothing else.
+ *
+ * Endpoint 0 is lied to in the name of its peers 1 and 2, between real packets.
+ */
+#include "world.h"
+
+#include <errno.h>
+#include <stdalign.h>
+#include <string.h>
+
+#include "core/core.h"
+
+#define CONTEXT 15
+#define SIZE    20000 /* a rendezvous in most configurations */
+
+static uint64_t dropped; /* so far, by endpoint 0 */
+
+/* Delivers a packet in the name of peer. */
+static void deliver(struct world *w, uint32_t peer, const struct wire_header *header,
+                    const void *body, const void *payload, size_t payload_size)
+{
+    size_t body_size = wire_body_size(header->type);
+    alignas(8) unsigned char packet[2048];
+
+    memcpy(packet, header, sizeof *header);
+    memcpy(packet + sizeof *header, body, body_size);
+    if (payload_size != 0)
+        memcpy(packet + sizeof *header + body_size, payload, payload_size);
+    assert_int_equal(
+        progress_deliver(w->eps[0], peer, packet, sizeof *header + body_size + payload_size),
+        0);
+}
+
+static void tell(struct world *w, uint32_t peer, enum wire_type type, const void *body,
+                 const void *payload, size_t size)
+{
+    const struct wire_header header = {.type = (uint8_t)type, .version = WIRE_VERSION};
+
+    deliver(w, peer, &header, body, payload, size);
+}
+
+/* The same, and it must be dropped. */
+static void lie(struct world *w, uint32_t peer, enum wire_type type, const void *body,
+                const void *payload, size_t size)
+{
+    tell(w, peer, type, body, payload, size);
+    assert_int_equal(world_stats(w, 0).dropped_packets, ++dropped);
+}
+
+static void tell_message(struct world *w, uint32_t peer, enum wire_type type, const void *body,
+                         const void *payload, size_t size)
+{
+    const struct wire_header header = {
+        .type = (uint8_t)type, .version = WIRE_VERSION, .tag = 1, .context_id = CONTEXT};
+
+    deliver(w, peer, &header, body, payload, size);
+}
+
+static void open_world(struct world *w, const struct world_config *config)
+{
+    dropped = 0;
+    world_open(w, config, 3, (const char *const[]){"CLOSE_TIMEOUT=0", "LOG_LEVEL=error", NULL});
+}
+
+static mbx_request post(struct world *w, void *buf, size_t size)
+{
+    mbx_request recv;
+
+    assert_int_equal(mbx_recv(w->eps[0], 1, CONTEXT, 1, 0, buf, size, NULL, &recv), 0);
+    return recv;
+}
+
+/* Into a posted receive, and into a message that is kept. */
+static void test_fragments(void **state)
+{
+    const unsigned char *data = world_data(0, 1000);
+    const struct wire_first first = {.size = 1000}, longer = {.size = EAGER_MAX + 1};
+    const struct wire_more at[] = {{100}, {99}, {101}, {0}, {400}};
+    unsigned char got[1000];
+    struct world w;
+
+    open_world(&w, *state);
+    for (int late = 0; late < 2; late++) {
+        mbx_request recv = 0;
+
+        memset(got, 0, sizeof got);
+        if (!late)
+            recv = post(&w, got, sizeof got);
+        lie(&w, 1, WIRE_MORE, &at[0], data, 10); /* of no message */
+        lie(&w, 1, WIRE_MORE, &at[3], data, 10);
+        tell_message(&w, 1, WIRE_FIRST, &longer, data, 100); /* too long: not matched */
+        assert_int_equal(world_stats(&w, 0).dropped_packets, ++dropped);
+        tell_message(&w, 1, WIRE_FIRST, &first, data, 100);
+        tell_message(&w, 1, WIRE_FIRST, &first, data, 100); /* in the middle of another */
+        assert_int_equal(world_stats(&w, 0).dropped_packets, ++dropped);
+        lie(&w, 1, WIRE_MORE, &at[1], data, 10);
+        lie(&w, 1, WIRE_MORE, &at[2], data, 10);
+        lie(&w, 1, WIRE_MORE, &at[3], data, 10);
+        lie(&w, 1, WIRE_MORE, &at[0], data, 901); /* beyond the end */
+        lie(&w, 2, WIRE_MORE, &at[0], data, 10);  /* of another peer */
+        tell(&w, 1, WIRE_MORE, &at[0], data + 100, 300);
+        lie(&w, 1, WIRE_MORE, &at[0], data, 300); /* again */
+        tell(&w, 1, WIRE_MORE, &at[4], data + 400, 600);
+        lie(&w, 1, WIRE_MORE, &at[4], data, 10);
+        if (late)
+            recv = post(&w, got, sizeof got);
+        world_wait_error(&w, 0, recv, 0);
+        assert_memory_equal(got, data, sizeof got);
+        assert_int_equal(world_stats(&w, 0).requests_now, 0);
+    }
+    assert_int_equal(world_stats(&w, 0).dropped_packets, dropped);
+    world_close(&w);
+}
+
+/* A receive that waits for data it asked for. */
+static void test_data(void **state)
+{
+    const unsigned char *data = world_data(0, 1000);
+    const struct wire_rts rts = {.sender = 5, .size = 1000}; /* not to be read */
+    struct wire_data good = {.offset = 100}, bad;
+    struct mbx_completion done;
+    unsigned char got[800];
+    mbx_request recv, other;
+    struct world w;
+
+    open_world(&w, *state);
+    recv = post(&w, got, sizeof got);
+    other = post(&w, got, 1); /* waits for its match */
+    tell_message(&w, 1, WIRE_RTS, &rts, data, 100);
+    good.receiver = recv;
+    lie(&w, 1, WIRE_DATA, &good, data, 600); /* more than was asked for, or unasked */
+    world_settle(&w);
+    for (int i = 0; i < 6; i++) {
+        bad = good;
+        if (i == 0)
+            bad.offset = 0;
+        if (i == 1)
+            bad.offset = 101;
+        if (i == 2)
+            bad.receiver = other;
+        if (i == 3)
+            bad.receiver = 0;
+        if (i == 4)
+            bad.receiver ^= UINT64_C(1) << 40;
+        lie(&w, i == 5 ? 2 : 1, WIRE_DATA, &bad, data, 10);
+    }
+    lie(&w, 1, WIRE_DATA, &good, data, 701);
+    tell(&w, 1, WIRE_DATA, &good, data + 100, 300);
+    good.offset = 400;
+    tell(&w, 1, WIRE_DATA, &good, data + 400, 400);
+    assert_int_equal(mbx_test(w.eps[0], recv, &done), 1);
+    assert_int_equal(done.error, -EMSGSIZE);
+    assert_int_equal(done.received, sizeof got);
+    assert_memory_equal(got, data, sizeof got);
+    lie(&w, 1, WIRE_DATA, &good, data, 400);
+    assert_int_equal(mbx_cancel(w.eps[0], other), 0);
+    assert_int_equal(world_stats(&w, 0).dropped_packets, dropped);
+    world_close(&w);
+}
+
+/* A send that waits for the receiver: it says nothing while it has not received. */
+static void sent(struct world *w, size_t size)
+{
+    const unsigned char *data = world_data(0, size);
+    unsigned char got[SIZE];
+    mbx_request send, never, recv;
+    struct wire_fin fin;
+    struct wire_cts cts;
+
+    assert_int_equal(mbx_ssend(w->eps[0], 1, CONTEXT, 2, data, size, NULL, &send), 0);
+    never = post(w, got, 1);
+    world_settle(w);
+    fin.sender = send;
+    cts = (struct wire_cts){.sender = send, .receiver = 7, .size = size};
+    lie(w, 2, WIRE_FIN, &fin, NULL, 0); /* of another peer */
+    lie(w, 2, WIRE_CTS, &cts, NULL, 0);
+    fin.sender = cts.sender = never; /* of a receive */
+    lie(w, 1, WIRE_FIN, &fin, NULL, 0);
+    lie(w, 1, WIRE_CTS, &cts, NULL, 0);
+    fin.sender = cts.sender = send ^ UINT64_C(1) << 40; /* of nothing */
+    lie(w, 1, WIRE_FIN, &fin, NULL, 0);
+    lie(w, 1, WIRE_CTS, &cts, NULL, 0);
+    cts.sender = send;
+    cts.offset = size + 1; /* beyond the end */
+    cts.size = 0;
+    lie(w, 1, WIRE_CTS, &cts, NULL, 0);
+    cts.offset = 1;
+    cts.size = size;
+    lie(w, 1, WIRE_CTS, &cts, NULL, 0);
+    assert_int_equal(mbx_test(w->eps[0], send, NULL), 0);
+    assert_int_equal(mbx_recv(w->eps[1], 0, CONTEXT, 2, 0, got, size, NULL, &recv), 0);
+    world_wait_error(w, 1, recv, 0);
+    world_wait_error(w, 0, send, 0);
+    assert_memory_equal(got, data, size);
+    fin.sender = cts.sender = send; /* it is over */
+    cts.offset = 0;
+    lie(w, 1, WIRE_FIN, &fin, NULL, 0);
+    lie(w, 1, WIRE_CTS, &cts, NULL, 0);
+    assert_int_equal(mbx_cancel(w->eps[0], never), 0);
+    world_wait_error(w, 0, never, -ECANCELED);
+}
+
+static void test_answers(void **state)
+{
+    struct world w;
+
+    open_world(&w, *state);
+    sent(&w, 20);   /* eager: a CTS never fits */
+    sent(&w, SIZE); /* rendezvous */
+    assert_int_equal(world_stats(&w, 0).dropped_packets, dropped);
+    world_close(&w);
+}
+
+/* An eager synchronous send knows no CTS, even a plausible one. */
+static void test_cts_for_an_eager_send(void **state)
+{
+    struct wire_cts cts = {.receiver = 7, .offset = 0, .size = 1};
+    mbx_request send, recv;
+    struct world w;
+    char byte = 1, got;
+
+    open_world(&w, *state);
+    if (world_size_of(&w, MBX_INLINE) > 0) {
+        assert_int_equal(mbx_ssend(w.eps[0], 1, CONTEXT, 2, &byte, 1, NULL, &send), 0);
+        world_settle(&w);
+        cts.sender = send;
+        lie(&w, 1, WIRE_CTS, &cts, NULL, 0);
+        assert_int_equal(mbx_recv(w.eps[1], 0, CONTEXT, 2, 0, &got, 1, NULL, &recv), 0);
+        world_wait_error(&w, 1, recv, 0);
+        world_wait_error(&w, 0, send, 0);
+    }
+    world_close(&w);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_fragments),
+        cmocka_unit_test(test_data),
+        cmocka_unit_test(test_answers),
+        cmocka_unit_test(test_cts_for_an_eager_send),
+    };
+
+    return world_main(argc, argv, tests, ARRAY_COUNT(tests));
+}
