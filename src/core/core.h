@@ -46,7 +46,7 @@
 
 /* ---- settings.c ---- */
 
-enum rndv_choice { RNDV_AUTO, RNDV_READ, RNDV_DATA };
+enum rndv_choice { RNDV_AUTO, RNDV_DATA };
 enum transport_choice { TRANSPORT_CHOICE_SHM, TRANSPORT_CHOICE_LOOP };
 
 struct settings {

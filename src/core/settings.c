@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 static const char *const transport_names[] = {"shm", "loop", NULL};
-static const char *const rndv_names[] = {"auto", "read", "data", NULL};
+static const char *const rndv_names[] = {"auto", "data", NULL};
 
 #define AT(field) offsetof(struct settings, field)
 
@@ -30,7 +30,8 @@ static const struct param table[] = {
     {"READ_CHUNK", PARAM_SIZE, NULL, "1M", 4096, UINT64_C(1) << 30, NULL,
      "most that one step of a rendezvous reads before others get their turn", AT(read_chunk)},
     {"RNDV", PARAM_CHOICE, NULL, "auto", 0, 0, rndv_names,
-     "how long messages travel: read by the receiver, sent as data, or what works", AT(rndv)},
+     "how long messages travel: read by the receiver where it can, or always sent as data",
+     AT(rndv)},
     {"REQUESTS", PARAM_COUNT, "requests", "1048576", 1, UINT64_C(1) << 30, NULL,
      "most requests, and most kept messages, of an endpoint", AT(requests)},
     {"SPIN", PARAM_TIME, NULL, "1ms", 0, 10 * CLOCK_S, NULL,
