@@ -215,7 +215,8 @@ void inbound_close_all(struct shm *shm)
     /* before the look at the slots: see the end of link_claim() */
     atomic_store(&shm->control->closed, 1);
     for (uint32_t i = 0; i < shm->own->peers; i++) {
-        if (state_of_slot(shm, i) == SLOT_FREE)
+        /* the word is the sender's to write: what is ours is let go of, whatever it says */
+        if (state_of_slot(shm, i) == SLOT_FREE && shm->inbound[i] == NULL)
             continue;
         atomic_store(&segment_ring(shm->own, i)->armed, 1);
         if (shm->inbound[i] != NULL)

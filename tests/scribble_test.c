@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * scribble_test.c - another process of the same user writes whatever it likes into the
+ * segment of a shared memory endpoint, at any time, while the endpoint is used.
+ *
+ *   victim    sends, receives, probes, waits as a user would
+ *   honest    an endpoint that talks to the victim
+ *   scribbler changes claims, addresses, proofs, frame words, heads, bells, packets; it
+ *             may know the key, so its proofs can be right
+ *
+ * Nothing that it writes may crash the victim, make it hang, or leak: the victim ends
+ * what it began and closes.  Which messages arrive is not asked.
+ *
+ *   scribble_test [--quick] [FIRST-SEED]
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include <matchbox/matchbox.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/random.h"
+#include "base/sys.h"
+#include "transport/shm/proof.h"
+#include "transport/shm/segment.h"
+#include "wire/wire.h"
+
+#define STEPS    600
+#define BIG      (40 << 10) /* by rendezvous */
+#define REQUESTS 8          /* of the victim, at most at a time */
+
+static uint64_t first_seed = 1, seeds = 300;
+
+static struct world {
+    struct random random;
+    uint64_t rate; /* one step in this many is the scribbler's */
+    struct mbx_ep *victim, *honest;
+    struct segment *segment; /* of the victim, as the scribbler sees it */
+    struct shm_address address;
+    mbx_request requests[REQUESTS];
+    unsigned char bufs[REQUESTS][BIG];
+} w;
+
+static unsigned char source[BIG];
+static uint64_t now_ns = 1;
+
+/* Faster than life, so that the dead are looked for often. */
+static uint64_t fast_clock(void)
+{
+    return now_ns += 5 * CLOCK_MS;
+}
+
+static uint64_t below(uint64_t bound)
+{
+    return random_below(&w.random, bound);
+}
+
+/* ---- the scribbler ---- */
+
+static uint32_t some_pid(void)
+{
+    const uint32_t pids[] = {0,         1,         (uint32_t)getpid(), (uint32_t)getppid(),
+                             INT32_MAX, UINT32_MAX};
+
+    return pids[below(ARRAY_COUNT(pids))];
+}
+
+static uint64_t some_number(void)
+{
+    switch (below(6)) {
+    case 0:
+        return 0;
+    case 1:
+        return below(16);
+    case 2:
+        return below(BIG);
+    case 3:
+        return UINT64_MAX - below(16);
+    case 4: /* the number of a request of one of them, or nearly */
+        return w.requests[below(REQUESTS)] + below(2);
+    default:
+        return random_next(&w.random);
+    }
+}
+
+static void scribble_anywhere(unsigned char *from, size_t size)
+{
+    uint64_t word = some_number();
+
+    memcpy(from + below(size / sizeof word) * sizeof word, &word, sizeof word);
+}
+
+static void scribble_claim(struct segment_slot *slot)
+{
+    atomic_store(&slot->claim, slot_claim((enum slot_state)below(6), some_pid()));
+}
+
+/* Another address, often with the right proof, sometimes that of the victim itself. */
+static void scribble_sender(struct segment_slot *slot)
+{
+    static const uint8_t key[TRANSPORT_KEY_SIZE];
+    struct shm_address address = w.address;
+    struct {
+        uint64_t cookie;
+        struct transport_address sender;
+    } text = {.cookie = w.segment->cookie};
+
+    switch (below(4)) {
+    case 0:
+        break;
+    case 1:
+        address.pid = some_pid();
+        break;
+    case 2:
+        address.fd = (uint32_t)below(16);
+        break;
+    default:
+        address.cookie = some_number();
+        break;
+    }
+    memcpy(&slot->address, &address, sizeof address);
+    memcpy(&text.sender, &address, sizeof address);
+    slot->proof = below(4) != 0 ? proof_make(key, &text, sizeof text) : random_next(&w.random);
+}
+
+/* Returns the cell behind it. */
+static unsigned char *scribble_packet(unsigned char *cell)
+{
+    struct wire_header header = {
+        .frame = (uint32_t)(sizeof header + below(64)),
+        .type = (uint8_t)below(WIRE_TYPES + 1),
+        .version = WIRE_VERSION,
+        .flags = (uint16_t)below(2),
+    };
+    uint64_t body[4];
+
+    if (header.type <= WIRE_FIRST || header.type == WIRE_RTS) {
+        header.tag = below(3);
+        header.context_id = (uint32_t)below(3);
+    }
+    for (size_t i = 0; i < ARRAY_COUNT(body); i++)
+        body[i] = some_number();
+    if (header.type == WIRE_RTS && below(2) != 0)
+        body[3] = w.address.cookie; /* so that the address in front of it is read */
+    memcpy(cell + RING_FRAME_SIZE, &header.type, sizeof header - RING_FRAME_SIZE);
+    memcpy(cell + sizeof header, body, sizeof body);
+    memcpy(cell, &header.frame, sizeof header.frame);
+    return cell + round_up(header.frame, RING_CELL_SIZE);
+}
+
+static void scribble_ring(struct ring *ring)
+{
+    static const uint32_t frames[] = {0, 1, 4, 32, 40, 64, 1280, RING_SKIP, RING_SKIP - 1};
+    unsigned char *cell = ring->cells + below(w.segment->ring_cells) * RING_CELL_SIZE;
+
+    switch (below(6)) {
+    case 0:
+        atomic_store(&ring->head, some_number());
+        break;
+    case 1:
+        atomic_store(&ring->armed, (uint32_t)below(2));
+        atomic_store(&ring->producer_waiting, (uint32_t)below(2));
+        break;
+    case 2:
+        atomic_store(&ring->closed, (uint32_t)below(2));
+        break;
+    case 3:
+        memcpy(cell, &frames[below(ARRAY_COUNT(frames))], sizeof frames[0]);
+        break;
+    case 4:
+        scribble_anywhere(ring->cells, (size_t)w.segment->ring_cells * RING_CELL_SIZE);
+        break;
+    default:
+        scribble_packet(cell);
+        break;
+    }
+}
+
+/* Sends as a sender does, from the beginning of a ring; no packet is what it should be. */
+static void scribble_stream(uint32_t slot)
+{
+    unsigned char *cell = segment_ring(w.segment, slot)->cells;
+
+    for (unsigned i = 0; i < 12; i++)
+        cell = scribble_packet(cell);
+    scribble_sender(&w.segment->slots[slot]);
+    atomic_store(&w.segment->slots[slot].claim, slot_claim(SLOT_READY, (uint32_t)getpid()));
+}
+
+static void scribble(void)
+{
+    struct segment *s = w.segment;
+    uint32_t slot = (uint32_t)below(s->peers);
+    unsigned char *control = (unsigned char *)s->control;
+
+    switch (below(8)) {
+    case 0: /* behind the head, which the honest need to find their way */
+        scribble_anywhere(control + sizeof s->control->head,
+                          (size_t)((unsigned char *)s->slots - control) -
+                              sizeof s->control->head);
+        break;
+    case 1:
+        scribble_claim(&s->slots[slot]);
+        break;
+    case 2:
+        scribble_sender(&s->slots[slot]);
+        break;
+    case 3:
+    case 4:
+        scribble_stream(slot);
+        break;
+    default:
+        scribble_ring(segment_ring(s, slot));
+        break;
+    }
+    atomic_fetch_or(&s->control->ready[0], UINT64_C(1) << slot);
+    atomic_fetch_add(&s->control->doorbell, 1);
+}
+
+/* ---- the others ---- */
+
+static void take_completions(struct mbx_ep *ep)
+{
+    struct mbx_completion done[REQUESTS];
+    int count = mbx_poll(ep, MBX_SENDS | MBX_RECVS, done, REQUESTS);
+
+    for (int i = 0; i < count; i++)
+        for (unsigned r = 0; ep == w.victim && r < REQUESTS; r++)
+            if (w.requests[r] == done[i].request)
+                w.requests[r] = 0;
+}
+
+static void victim_starts(unsigned r)
+{
+    uint32_t context = (uint32_t)below(3);
+    size_t size = below(2) != 0 ? below(64) : BIG;
+    int err;
+
+    if (w.requests[r] != 0)
+        return;
+    if (below(2) != 0)
+        err = mbx_recv(w.victim, MBX_ANY_SOURCE, context, 0, MBX_ANY_TAG, w.bufs[r], size, NULL,
+                       &w.requests[r]);
+    else /* also to peers that were made up */
+        err = (below(2) != 0 ? mbx_send : mbx_ssend)(w.victim, (uint32_t)below(6), context, 1,
+                                                     source, size, NULL, &w.requests[r]);
+    assert_true(err == 0 || err == -EINVAL);
+}
+
+static void victim_probes(void)
+{
+    struct mbx_status status;
+    mbx_message message;
+
+    if (mbx_mprobe(w.victim, MBX_ANY_SOURCE, (uint32_t)below(3), 0, MBX_ANY_TAG, &status,
+                   &message) == 1)
+        assert_int_equal(mbx_discard(w.victim, message), 0);
+}
+
+static void victim_step(void)
+{
+    unsigned r = (unsigned)below(REQUESTS);
+
+    switch (below(16)) {
+    case 0:
+    case 1:
+    case 2:
+    case 3:
+        victim_starts(r);
+        break;
+    case 4:
+        victim_probes();
+        break;
+    case 5:
+        if (w.requests[r] != 0)
+            mbx_cancel(w.victim, w.requests[r]);
+        break;
+    case 6:
+        mbx_wait_any(w.victim, MBX_RECVS, 6 * (int64_t)CLOCK_MS);
+        break;
+    default:
+        mbx_progress(w.victim);
+        break;
+    }
+    take_completions(w.victim);
+}
+
+static void honest_step(void)
+{
+    static unsigned char to[BIG];
+
+    if (below(8) == 0)
+        mbx_send(w.honest, 0, (uint32_t)below(3), below(3), source,
+                 below(4) == 0 ? BIG : below(64), NULL, NULL);
+    if (below(8) == 0)
+        mbx_recv(w.honest, 0, (uint32_t)below(3), 0, MBX_ANY_TAG, to, sizeof to, NULL, NULL);
+    mbx_progress(w.honest);
+    take_completions(w.honest);
+}
+
+/* ---- the world ---- */
+
+static struct mbx_ep *open_one(void)
+{
+    static const char *const params[] = {"TRANSPORT=shm",   "SHM_PEERS=16", "SHM_RING_SIZE=4K",
+                                         "CLOSE_TIMEOUT=0", "SPIN=0",       NULL};
+    const struct mbx_config config = {.params = params};
+    struct mbx_ep *ep = NULL;
+
+    assert_int_equal(mbx_open(&config, &ep), 0);
+    return ep;
+}
+
+static void world_open(uint64_t seed)
+{
+    struct mbx_address address;
+    struct segment_head head;
+    uint32_t peer;
+    char path[64];
+    int fd;
+
+    memset(&w, 0, sizeof w);
+    random_seed(&w.random, seed);
+    w.rate = 2 + below(40);
+    w.victim = open_one();
+    w.honest = open_one();
+    mbx_address_get(w.victim, &address);
+    assert_int_equal(mbx_peer_add(w.honest, &address, &peer), 0);
+    memcpy(&w.address, &address, sizeof w.address);
+    snprintf(path, sizeof path, "/proc/self/fd/%u", w.address.fd);
+    fd = sys_open(path, 0, 0);
+    assert_true(fd >= 0);
+    assert_int_equal(sys_read(fd, &head, sizeof head), sizeof head);
+    sys_close(fd);
+    assert_int_equal(segment_attach(&w.address, head.key_check, &w.segment), 0);
+}
+
+static void world_close(void)
+{
+    segment_detach(w.segment);
+    mbx_close(w.victim);
+    mbx_close(w.honest);
+}
+
+static void a_scribbler_cannot_crash_its_victim(void **state)
+{
+    (void)state;
+    for (uint64_t seed = first_seed; seed < first_seed + seeds; seed++) {
+        uint64_t mem = mem_live();
+        int64_t fds = sys_fds_live(), maps = sys_maps_live();
+
+        world_open(seed);
+        for (unsigned step = 0; step < STEPS; step++) {
+            if (below(w.rate) == 0)
+                scribble();
+            victim_step();
+            honest_step();
+        }
+        world_close();
+        if (mem_live() != mem || sys_fds_live() != fds || sys_maps_live() != maps)
+            fail_msg("something leaked, seed %llu", (unsigned long long)seed);
+    }
+}
+
+static void be_quiet(void *arg, enum log_level level, const char *text)
+{
+    (void)arg;
+    (void)level;
+    assert_non_null(text);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_scribbler_cannot_crash_its_victim),
+    };
+
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--quick") == 0)
+            seeds = 40;
+        else
+            first_seed = strtoull(argv[i], NULL, 10);
+    }
+    log_set_sink(be_quiet, NULL);
+    clock_set(fast_clock);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
