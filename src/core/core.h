@@ -256,8 +256,9 @@ static inline struct peer *peer_get(const struct mbx_ep *ep, uint32_t number)
     return ep->peers[number];
 }
 
-/* ---- eager.c, rndv.c: each step 0 done for now, -EAGAIN no room: call again, or a
- * lasting error of the transport ---- */
+/* ---- eager.c, rndv.c: each step 0 done for now, -EAGAIN no room: call again,
+ * -EINPROGRESS there is room, but others are to have their turn, or a lasting error of
+ * the transport ---- */
 
 int eager_step(struct mbx_ep *ep, struct request *req);
 int eager_packet(struct mbx_ep *ep, struct peer *peer, uint32_t context_id, uint64_t tag,

@@ -166,7 +166,8 @@ static int progress_push(struct mbx_ep *ep, struct peer *peer)
         bool owes_fin = req->flags & REQUEST_OWES_FIN;
         int err = progress_step(ep, req);
 
-        if (err == -EAGAIN) {
+        if (err == -EAGAIN || err == -EINPROGRESS) {
+            moved += err == -EINPROGRESS;
             /* a long answer lets others go first; messages keep their order */
             if (req->state == REQUEST_SEND_DATA) {
                 list_remove(&req->out);
