@@ -13,6 +13,7 @@
 
 #include "base/base.h"
 #include "base/log.h"
+#include "base/sys.h"
 
 #define CONTEXT 3
 
@@ -380,6 +381,30 @@ static void test_timeouts(void **state)
     world_close(&w);
 }
 
+/* A signal ends a sleep, not the request. */
+static void test_interrupted_waits(void **state)
+{
+    const struct world_config *config = *state;
+    mbx_request recv, send;
+    struct world w;
+    char byte = 0, got;
+
+    if (!config->is_shm || config->has_faults)
+        return;
+    world_open(&w, config, 2, (const char *const[]){"SPIN=0", NULL});
+    assert_int_equal(mbx_recv(w.eps[0], 1, CONTEXT, 0, 0, &got, 1, NULL, &recv), 0);
+    assert_int_equal(sys_fail_name("futex_wait", SYS_FAIL_ALWAYS, EINTR), 0);
+    assert_int_equal(mbx_wait(w.eps[0], recv, -1, NULL), -EINTR);
+    assert_int_equal(mbx_wait_any(w.eps[0], MBX_RECVS, -1), -EINTR);
+    sys_fail_none();
+    assert_true(world_stats(&w, 0).sleeps >= 2);
+    assert_int_equal(mbx_send(w.eps[1], 0, CONTEXT, 0, &byte, 1, NULL, &send), 0);
+    world_wait_error(&w, 0, recv, 0);
+    world_wait_error(&w, 1, send, 0);
+    exchange(&w, 0, 1);
+    world_close(&w);
+}
+
 /* ---- peers ---- */
 
 /* One message of each protocol to a closed peer, by every call. */
@@ -622,6 +647,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_queued_messages_have_no_handle),
         cmocka_unit_test(test_poll_misused),
         cmocka_unit_test(test_timeouts),
+        cmocka_unit_test(test_interrupted_waits),
         cmocka_unit_test(test_sends_to_a_closed_peer_fail),
         cmocka_unit_test(test_injects_to_a_closed_peer_fail),
         cmocka_unit_test(test_messages_outlive_their_sender),

@@ -2,7 +2,7 @@
 /*
  * order_test.c - random programs on two or three endpoints against the oracle.
  *
- *   order_test [--quick] [--seed N]
+ *   order_test [--quick] [--seed N [--count N]]
  *
  * Each seed makes a short program of sends, receives, probes, cancels and progress,
  * and the settings of its endpoints.  A tap between transport and core sees every
@@ -737,8 +737,10 @@ int main(int argc, char **argv)
         } else if (strcmp(argv[i], "--seed") == 0 && i + 1 < argc) {
             first = strtoull(argv[++i], NULL, 10);
             loops = shms = 1;
+        } else if (strcmp(argv[i], "--count") == 0 && i + 1 < argc) {
+            loops = shms = strtoull(argv[++i], NULL, 10);
         } else {
-            fprintf(stderr, "unknown argument '%s'; --quick, --seed N\n", argv[i]);
+            fprintf(stderr, "unknown argument '%s'; --quick, --seed N, --count N\n", argv[i]);
             return 2;
         }
     }
