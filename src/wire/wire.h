@@ -158,28 +158,33 @@ static inline size_t wire_body_size(enum wire_type type)
     return 0;
 }
 
-/* What stands behind frame in every well-formed EAGER, read as one word. */
-static inline uint32_t wire_kind(enum wire_type type)
+/* wire_copy_header - everything but the frame, which is the ring's.
+ *
+ * Field by field, and each is read once.  A wider load than the store before it has to
+ * wait until that store is in the cache, and both the sender's header and the copy of the
+ * receiver are used right after they were written. */
+static inline void wire_copy_header(struct wire_header *to,
+                                    const volatile struct wire_header *from)
 {
-    const struct wire_header header = {.type = (uint8_t)type, .version = WIRE_VERSION};
-    uint32_t kind;
-
-    memcpy(&kind, &header.type, sizeof kind);
-    return kind;
+    to->type = from->type;
+    to->version = from->version;
+    to->flags = from->flags;
+    to->tag = from->tag;
+    to->data = from->data;
+    to->context_id = from->context_id;
+    to->zero = from->zero;
 }
 
 /* wire_is_eager - the border for what comes most: true if this is a well-formed EAGER,
- * and then *header is a copy of its header and the rest is payload.  Else nothing is
- * known: wire_check(). */
+ * and then *header is a copy of its header but for the frame and the rest is payload.  Else
+ * nothing is known: wire_check(). */
 static inline bool wire_is_eager(const void *bytes, size_t size, struct wire_header *header)
 {
-    uint32_t kind;
-
     if (size < sizeof *header)
         return false;
-    memcpy(header, bytes, sizeof *header);
-    memcpy(&kind, &header->type, sizeof kind);
-    return kind == wire_kind(WIRE_EAGER) && header->zero == 0;
+    wire_copy_header(header, bytes);
+    return header->type == WIRE_EAGER && header->version == WIRE_VERSION &&
+           header->flags == 0 && header->zero == 0;
 }
 
 /*

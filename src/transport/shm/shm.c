@@ -57,10 +57,9 @@ static inline void write_packet(unsigned char *record, const struct transport_pa
 {
     unsigned char *end = record + sizeof *packet->header;
 
-    /* the frame word is the ring's */
-    memcpy(record + RING_FRAME_SIZE, (const unsigned char *)packet->header + RING_FRAME_SIZE,
-           sizeof *packet->header - RING_FRAME_SIZE);
-    end = copy_bytes(end, packet->body, packet->body_size);
+    wire_copy_header((struct wire_header *)(void *)record, packet->header);
+    if (unlikely(packet->body_size != 0))
+        end = copy_bytes(end, packet->body, packet->body_size);
     copy_bytes(end, packet->payload, packet->payload_size);
 }
 
