@@ -69,7 +69,7 @@ int main(void)
     struct match box;
     int err = 0;
 
-    match_init(&box, 0);
+    match_init(&box, NULL);
     err |= want(&box, &first, MATCH_ANY_SOURCE, RESULT, 0);
     err |= want(&box, &directed, 7, RESULT, 0);
     err |= say(&box, &lines[0], 7, GREETING); /* nobody wants it yet */

@@ -98,13 +98,18 @@ struct match {
     struct match_counters count;
 };
 
-/* Starts an empty engine in the caller's memory, where it stays: the queues point
- * at their heads.  first_seq is the first age to be given out: 0, or a number that
- * a test wants to see wrap. */
-MATCH_API void match_init(struct match *m, uint64_t first_seq);
+/* How an engine starts; all zero is the default. */
+struct match_options {
+    uint64_t first_seq; /* the first age to be given out; a test may want to see it wrap */
+    uint64_t seed;      /* of the hash; a secret number if strangers choose the tags */
+};
 
-/* Forgets everything.  Entries that are still queued become idle and the caller's
- * again; walk the queues before if they must be found. */
+/* Starts an empty engine in the caller's memory, where it stays: the queues point
+ * at their heads.  options may be NULL: all zero.  Allocates nothing. */
+MATCH_API void match_init(struct match *m, const struct match_options *options);
+
+/* Forgets everything and frees what the engine allocated.  Entries that are still queued
+ * become idle and the caller's again; walk the queues before if they must be found. */
 MATCH_API void match_fini(struct match *m);
 
 /*
@@ -145,6 +150,20 @@ MATCH_API struct match_recv *match_find(struct match *m, const struct match_enve
  */
 MATCH_API int match_keep(struct match *m, struct match_msg *msg);
 
+/*
+ * match_post_many, match_arrive_many - as count calls of match_post() or match_arrive()
+ * in the order of the arrays: msgs[i] is what recvs[i] met, and recvs[i] what msgs[i]
+ * met, or NULL.  Faster than the calls one by one when the queues are long: what the
+ * next ones need is fetched while the first are looked up.
+ *
+ * Returns    how many were done: count, or fewer if a table could not grow; then the
+ *            next one is not queued and nothing behind it was tried.
+ */
+MATCH_API size_t match_post_many(struct match *m, struct match_recv *const recvs[],
+                                 struct match_msg *msgs[], size_t count);
+MATCH_API size_t match_arrive_many(struct match *m, struct match_msg *const msgs[],
+                                   struct match_recv *recvs[], size_t count);
+
 /* match_cancel - takes recv out of the queue.
  * Returns    true; false if it is not queued (it has matched or never was). */
 MATCH_API bool match_cancel(struct match *m, struct match_recv *recv);
@@ -163,6 +182,10 @@ MATCH_API struct match_recv *match_next_recv(const struct match *m,
                                              const struct match_recv *after);
 MATCH_API struct match_msg *match_next_msg(const struct match *m,
                                            const struct match_msg *after);
+
+/* match_memory - bytes that the engine has allocated, struct match and the entries not
+ * counted: they are the caller's. */
+MATCH_API size_t match_memory(const struct match *m);
 
 /* match_is_valid - do all invariants hold?  Slow; for tests. */
 MATCH_API bool match_is_valid(const struct match *m);

@@ -9,7 +9,7 @@ enum { NOBODY = -1, BROKEN = -2 }; /* BROKEN: an answer that the contract does n
 
 void history_begin(struct history_run *run, uint64_t first_seq, int ids)
 {
-    match_init(&run->m, first_seq);
+    match_init(&run->m, &(struct match_options){.first_seq = first_seq});
     oracle_init(&run->oracle);
     run->want = (struct match_counters){0};
     run->why = NULL;

@@ -71,9 +71,9 @@ static inline void link_remove(struct match_link *link)
     link->next->prev = link->prev;
 }
 
-void match_init(struct match *m, uint64_t first_seq)
+void match_init(struct match *m, const struct match_options *options)
 {
-    *m = (struct match){.next_seq = first_seq};
+    *m = (struct match){.next_seq = options != NULL ? options->first_seq : 0};
     link_make_head(&m->recvs);
     link_make_head(&m->msgs);
 }
@@ -86,7 +86,7 @@ void match_fini(struct match *m)
         recv_of(link)->state = MATCH_IDLE;
     for (struct match_link *link = m->msgs.next; link != &m->msgs; link = link->next)
         msg_of(link)->state = MATCH_IDLE;
-    match_init(m, m->next_seq);
+    match_init(m, &(struct match_options){.first_seq = m->next_seq});
 }
 
 static inline void count_search(struct match_counters *count, uint64_t steps)
@@ -214,6 +214,26 @@ int match_arrive(struct match *m, struct match_msg *msg, struct match_recv **rec
     return 0;
 }
 
+size_t match_post_many(struct match *m, struct match_recv *const recvs[],
+                       struct match_msg *msgs[], size_t count)
+{
+    size_t done = 0;
+
+    while (done < count && match_post(m, recvs[done], &msgs[done]) == 0)
+        done++;
+    return done;
+}
+
+size_t match_arrive_many(struct match *m, struct match_msg *const msgs[],
+                         struct match_recv *recvs[], size_t count)
+{
+    size_t done = 0;
+
+    while (done < count && match_arrive(m, msgs[done], &recvs[done]) == 0)
+        done++;
+    return done;
+}
+
 bool match_cancel(struct match *m, struct match_recv *recv)
 {
     if (recv->state != MATCH_QUEUED)
@@ -250,6 +270,12 @@ struct match_msg *match_next_msg(const struct match *m, const struct match_msg *
     const struct match_link *link = after != NULL ? after->link.next : m->msgs.next;
 
     return link != &m->msgs ? msg_of(link) : NULL;
+}
+
+size_t match_memory(const struct match *m)
+{
+    (void)m;
+    return 0;
 }
 
 /* I5.  Never walks further than count, so a list that lost its head ends too. */

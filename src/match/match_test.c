@@ -101,7 +101,7 @@ struct bench {
 static void bench_init(struct bench *b, uint64_t first_seq)
 {
     *b = (struct bench){0};
-    match_init(&b->m, first_seq);
+    match_init(&b->m, &(struct match_options){.first_seq = first_seq});
 }
 
 /* Receive i is posted; which message did it take (-1: it waits)? */
@@ -288,7 +288,7 @@ static void r7_length_takes_no_part(void **state)
     struct match m;
 
     (void)state;
-    match_init(&m, 0);
+    match_init(&m, NULL);
     assert_int_equal(match_post(&m, &small.match, &none), 0);
     assert_int_equal(match_post(&m, &large.match, &none), 0);
     assert_int_equal(match_arrive(&m, &msg.match, &met), 0);
