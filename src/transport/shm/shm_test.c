@@ -1,0 +1,583 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * shm_test.c - what only shared memory can get wrong: other processes.
+ *
+ * transport_test.c has what holds for every transport.  Here the other side is a child
+ * process that means well: it streams, sleeps, and is killed.  shm_lies_test.c has
+ * those that do not.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "base/sys.h"
+#include "transport/shm/shm_testing.h"
+
+/* ---- two processes that mean well ---- */
+
+#define STREAM 20000
+
+static void stream_to_0(void)
+{
+    struct node node;
+
+    stage_await(1);
+    CHECK(node_open_as(&node, 1) == 0);
+    stream(&node, connect_to(&node, 0), 0, STREAM);
+    await(&node, STREAM);
+    node_close(&node);
+}
+
+static void streams_between_processes_arrive_whole(void **state)
+{
+    pid_t child = start(stream_to_0);
+    struct node node;
+
+    (void)state;
+    assert_int_equal(node_open_as(&node, 0), 0);
+    stage_set(1);
+    await(&node, STREAM);
+    assert_int_equal(node.accepted, 1);
+    stream(&node, node.link, 0, STREAM);
+    ended_well(child);
+    await_free_slots(&node);
+    node_close(&node);
+}
+
+/* ---- the dead ---- */
+
+static void stream_until_killed(void)
+{
+    struct node node;
+    struct link *link;
+
+    stage_await(1);
+    CHECK(node_open_as(&node, 1) == 0);
+    link = connect_to(&node, 0);
+    for (uint64_t i = 0;;) {
+        int err = send_number(link, i);
+
+        if (err == 0)
+            atomic_store(&board->number, ++i);
+        else
+            CHECK(err == -EAGAIN);
+    }
+}
+
+/* Until something was sent that node has not taken. */
+static void await_more(const struct node *node)
+{
+    uint64_t deadline = clock_now() + (uint64_t)PATIENCE_NS;
+
+    while (atomic_load(&board->number) <= node->arrived && clock_now() < deadline)
+        sched_yield();
+    CHECK(atomic_load(&board->number) > node->arrived);
+}
+
+/* Kills it somewhere in its stream, and leaves a zombie: that is dead, too. */
+static void kill_a_stream(uint64_t after)
+{
+    pid_t child = start(stream_until_killed);
+    struct node node;
+    uint64_t sent;
+
+    assert_int_equal(node_open_as(&node, 0), 0);
+    stage_set(1);
+    await(&node, after);
+    await_more(&node);
+    kill_unreaped(child);
+    assert_true(inbound_sweep(inside(&node), 8)); /* noticed before it is drained */
+    await_free_slots(&node);
+    sent = atomic_load(&board->number);
+    assert_in_range(node.arrived, sent, sent + 1); /* killed before it could count */
+    assert_false(node.wrong);
+    assert_int_equal(node.dropped, 0);
+    reap(child);
+    node_close(&node);
+    stage_set(0);
+}
+
+static void what_a_killed_sender_sent_arrives(void **state)
+{
+    (void)state;
+    for (uint64_t i = 1; i <= 10; i++)
+        kill_a_stream(i * 100);
+}
+
+static void claim_and_die(void)
+{
+    struct node node;
+    struct shm_link *link;
+
+    stage_await(1);
+    CHECK(node_open_as(&node, 1) == 0);
+    link = link_of(connect_to(&node, 0));
+    CHECK(link_attach(link) == 0);
+    atomic_store(&link->remote->slots[3].claim,
+                 slot_claim(SLOT_CLAIMED, inside(&node)->address.pid));
+    raise(SIGKILL);
+}
+
+static void a_slot_of_a_sender_killed_while_claiming_is_freed(void **state)
+{
+    pid_t child = start(claim_and_die);
+    struct node node;
+
+    (void)state;
+    assert_int_equal(node_open_as(&node, 0), 0);
+    stage_set(1);
+    reap(child);
+    assert_int_equal(slots_taken(&node), 1);
+    await_free_slots(&node);
+    node_close(&node);
+}
+
+static void only_exist(void)
+{
+    static unsigned char memory[100000];
+    struct node node;
+
+    CHECK(node_open_as(&node, 1) == 0);
+    for (size_t i = 0; i < sizeof memory; i++)
+        memory[i] = byte_of(5, i);
+    CHECK(transport_shm.expose(connect_to(&node, 1), memory, sizeof memory, &board->remote,
+                               &board->key) == 0);
+    stage_set(1);
+    for (;;)
+        pause();
+}
+
+static void sending_to_a_killed_receiver_fails(void **state)
+{
+    pid_t child = start(only_exist);
+    struct link *link;
+    struct node node;
+    uint64_t number = 0;
+    int err;
+
+    (void)state;
+    assert_int_equal(node_open(&node), 0);
+    stage_await(1);
+    link = connect_to(&node, 1);
+    assert_int_equal(send_number(link, number++), 0);
+    kill_unreaped(child);
+    do {
+        err = send_number(link, number);
+        number += err == 0;
+    } while (err == 0 || err == -EAGAIN);
+    assert_int_equal(err, -ENOTCONN);
+    assert_int_equal(send_number(link, 0), -ENOTCONN);
+    reap(child);
+    node_close(&node);
+}
+
+static void a_killed_receiver_is_noticed_while_asleep(void **state)
+{
+    pid_t child = start(only_exist);
+    struct link *link;
+    struct node node;
+    int err = -ETIMEDOUT;
+
+    (void)state;
+    assert_int_equal(node_open(&node), 0);
+    stage_await(1);
+    link = connect_to(&node, 1);
+    assert_int_equal(send_number(link, 0), 0);
+    kill_unreaped(child);
+    for (unsigned i = 0; i < 10 && err == -ETIMEDOUT; i++)
+        err = transport_shm.wait(node.t, 300 * CLOCK_MS);
+    assert_int_equal(err, 0);
+    assert_int_equal(send_number(link, 1), -ENOTCONN);
+    reap(child);
+    node_close(&node);
+}
+
+/* ---- reads ---- */
+
+static void memory_of_another_process_can_be_read(void **state)
+{
+    static unsigned char target[100000];
+    pid_t child = start(only_exist);
+    struct link *link;
+    struct node node;
+
+    (void)state;
+    assert_int_equal(node_open(&node), 0);
+    stage_await(1);
+    link = connect_to(&node, 1);
+    assert_int_equal(
+        transport_shm.read(link, target, board->remote, board->key, sizeof target, NULL), 0);
+    for (size_t i = 0; i < sizeof target; i++)
+        assert_int_equal(target[i], byte_of(5, i));
+
+    assert_int_equal(transport_shm.read(link, target, 64, board->key, 64, NULL), -EFAULT);
+    assert_int_equal(transport_shm.read(link, target, board->remote, board->key + 1, 64, NULL),
+                     -EINVAL);
+    sys_fail_name("process_vm_readv", 1, EPERM);
+    assert_int_equal(transport_shm.read(link, target, board->remote, board->key, 64, NULL),
+                     -ENOTSUP);
+    sys_fail_name("process_vm_readv", 1, ENOSYS);
+    assert_int_equal(transport_shm.read(link, target, board->remote, board->key, 64, NULL),
+                     -ENOTSUP);
+    assert_int_equal(transport_shm.read(link, target, board->remote, board->key, 64, NULL), 0);
+
+    kill_unreaped(child);
+    reap(child);
+    assert_int_equal(transport_shm.read(link, target, board->remote, board->key, 64, NULL),
+                     -ENOTCONN);
+    assert_int_equal(send_number(link, 0), -ENOTCONN);
+    node_close(&node);
+}
+
+static void reads_can_be_switched_off(void **state)
+{
+    struct node node;
+    struct transport_config config = config_for(&node);
+
+    (void)state;
+    config.shm_attach = false;
+    assert_int_equal(node_open_with(&node, &config), 0);
+    assert_false(node.t->limits.can_read);
+    transport_shm.address(node.t, &board->address[0]);
+    assert_int_equal(transport_shm.read(connect_to(&node, 0), &config, 0, 0, 1, NULL),
+                     -ENOTSUP);
+    node_close(&node);
+}
+
+/* ---- room for few ---- */
+
+static void senders_beyond_the_slots_wait_for_one(void **state)
+{
+    struct node owner, sender[4];
+    struct transport_config config = config_for(&owner);
+    struct link *link[4];
+
+    (void)state;
+    config.shm_peers = 2;
+    assert_int_equal(node_open_with(&owner, &config), 0);
+    transport_shm.address(owner.t, &board->address[0]);
+    for (unsigned i = 0; i < 4; i++) {
+        assert_int_equal(node_open(&sender[i]), 0);
+        link[i] = connect_to(&sender[i], 0);
+        assert_int_equal(send_number(link[i], 0), i < 2 ? 0 : -EAGAIN);
+    }
+    assert_int_equal(send_number(link[3], 0), -EAGAIN);
+    assert_int_equal(transport_shm.wait(sender[3].t, PATIENCE_NS), 0); /* it looks again */
+    assert_int_equal(send_number(link[3], 0), -EAGAIN);
+
+    node_close(&sender[0]); /* but its packet is still there */
+    assert_int_equal(send_number(link[3], 0), -EAGAIN);
+    for (unsigned i = 0; i < 10; i++)
+        transport_shm.poll(owner.t, 16);
+    assert_int_equal(owner.accepted, 2);
+    assert_int_equal(send_number(link[3], 0), 0);
+    assert_int_equal(send_number(link[2], 0), -EAGAIN);
+    for (unsigned i = 1; i < 4; i++)
+        node_close(&sender[i]);
+    await_free_slots(&owner);
+    node_close(&owner);
+}
+
+/* Exactly the hot ones are not armed (I2 of shm.h). */
+static bool hot_is_valid(const struct node *node)
+{
+    const struct shm *shm = inside(node);
+    uint32_t hot = 0;
+
+    for (uint32_t i = 0; i < shm->own->peers; i++) {
+        const struct inbound *in = shm->inbound[i];
+
+        if (in == NULL)
+            continue;
+        if (in->hot != (atomic_load(&in->ring.shared->armed) == 0))
+            return false;
+        hot += in->hot;
+    }
+    return hot == shm->hot_count;
+}
+
+static void quiet_rings_are_not_polled(void **state)
+{
+    struct node owner, sender[8];
+    struct link *link[8];
+
+    (void)state;
+    assert_int_equal(node_open_as(&owner, 0), 0);
+    for (unsigned i = 0; i < 8; i++) {
+        assert_int_equal(node_open(&sender[i]), 0);
+        link[i] = connect_to(&sender[i], 0);
+        owner.arrived = 0;
+        assert_int_equal(send_number(link[i], 0), 0);
+        await(&owner, 1);
+    }
+    assert_int_equal(inside(&owner)->hot_count, 8);
+    for (unsigned i = 0; i < 10000; i++)
+        transport_shm.poll(owner.t, 16);
+    assert_int_equal(inside(&owner)->hot_count, 4);
+    for (unsigned round = 1; round < 50; round++) {
+        for (unsigned i = 0; i < 8; i++) {
+            owner.arrived = round;
+            assert_int_equal(send_number(link[i], round), 0);
+            for (unsigned k = 0; k < 4; k++)
+                transport_shm.poll(owner.t, 16);
+            assert_int_equal(owner.arrived, round + 1);
+            assert_true(hot_is_valid(&owner));
+        }
+        for (unsigned i = 0; i < 5000; i++)
+            transport_shm.poll(owner.t, 16);
+        assert_true(hot_is_valid(&owner));
+    }
+    for (unsigned i = 0; i < 8; i++)
+        node_close(&sender[i]);
+    await_free_slots(&owner);
+    assert_false(owner.wrong);
+    node_close(&owner);
+}
+
+static void nobody_waits_for_a_sender_that_left(void **state)
+{
+    struct node owner, sender;
+
+    (void)state;
+    assert_int_equal(node_open_as(&owner, 0), 0);
+    payload_limit = 100;
+    for (unsigned i = 0; i < 50; i++) { /* more than there are slots */
+        assert_int_equal(node_open(&sender), 0);
+        owner.arrived = 0;
+        for (unsigned number = 0; number < 200; number++) { /* once around the ring */
+            assert_int_equal(send_number(connect_to(&sender, 0), number), 0);
+            if (number % 3 == 0)
+                await(&owner, number + 1);
+            transport_shm.poll(owner.t, 1); /* one too many, sometimes */
+        }
+        node_close(&sender);
+        await(&owner, 200);
+        transport_shm.poll(owner.t, 16);
+        assert_int_equal(slots_taken(&owner), 0);
+    }
+    assert_int_equal(transport_shm.wait(owner.t, CLOCK_MS), -ETIMEDOUT);
+    node_close(&owner);
+}
+
+/* ---- everything fails once ---- */
+
+/* Sends as soon as there is a slot.  No system call, so that a life has the same ones
+ * however long it takes. */
+static int send_patiently(struct link *link)
+{
+    uint64_t deadline = clock_now() + (uint64_t)PATIENCE_NS;
+    int err;
+
+    while ((err = send_number(link, 0)) == -EAGAIN && clock_now() < deadline)
+        sched_yield();
+    return err;
+}
+
+static int read_a_byte(struct link *link)
+{
+    unsigned char byte = 0;
+    int err;
+
+    do
+        err = transport_shm.read(link, &byte, board->remote, board->key, 1, NULL);
+    while (err == -EAGAIN);
+    CHECK(err != 0 || byte == 5);
+    return err;
+}
+
+/* Opens, sends, reads, waits; closes what it opened. */
+static int short_life(void)
+{
+    struct node node;
+    struct link *link;
+    int err = node_open(&node);
+
+    if (err != 0)
+        return err;
+    err = transport_shm.connect(node.t, &board->address[0], &link);
+    if (err == 0)
+        err = send_patiently(link);
+    if (err == 0) {
+        atomic_fetch_add(&board->number, 1);
+        err = read_a_byte(link);
+    }
+    if (err == 0)
+        err = transport_shm.wait(node.t, CLOCK_MS);
+    node_close(&node);
+    return err == -ETIMEDOUT ? 0 : err;
+}
+
+/* A life that leaves nothing; its n-th system call or allocation fails. */
+static int failed_life(uint64_t call, uint64_t allocation, int error)
+{
+    uint64_t mem = mem_live();
+    int64_t fds = sys_fds_live(), maps = sys_maps_live();
+    int err;
+
+    sys_fail_at(call, error);
+    mem_fail_at(allocation);
+    err = short_life();
+    sys_fail_at(0, 0);
+    mem_fail_at(0);
+    CHECK(mem_live() == mem && sys_fds_live() == fds && sys_maps_live() == maps);
+    return err;
+}
+
+static void fail_each_call(int error)
+{
+    uint64_t calls = 0;
+
+    for (uint64_t n = 1; n == 1 || calls >= n - 1; n++) {
+        uint64_t before = sys_calls();
+        int err = failed_life(n, 0, error);
+
+        calls = sys_calls() - before;
+        /* the error itself; what it means for the link; what it means for reads */
+        CHECK(err == 0 || err == -error || err == -EHOSTUNREACH || err == -ENOTSUP);
+    }
+}
+
+static void fail_everything(void)
+{
+    static const int errors[] = {EMFILE, EACCES, EINTR, ENOMEM, EINVAL};
+    unsigned failed = 0;
+
+    stage_await(1);
+    for (unsigned i = 0; i < ARRAY_COUNT(errors); i++)
+        fail_each_call(errors[i]);
+    for (uint64_t n = 1; n <= 20; n++) {
+        int err = failed_life(0, n, 0);
+
+        CHECK(err == 0 || err == -ENOMEM);
+        failed += err != 0;
+    }
+    CHECK(failed >= 3); /* the endpoint, its segment, its tables */
+    CHECK(failed_life(0, 0, 0) == 0);
+}
+
+static void every_failure_between_processes_is_clean(void **state)
+{
+    pid_t child = start(fail_everything);
+    static const unsigned char memory[16] = {5};
+    struct node owner;
+
+    (void)state;
+    assert_int_equal(node_open_as(&owner, 0), 0);
+    assert_int_equal(transport_shm.expose(connect_to(&owner, 0), memory, sizeof memory,
+                                          &board->remote, &board->key),
+                     0);
+    stage_set(1);
+    while (!has_ended(child)) {
+        owner.arrived = 0; /* each life begins at 0 */
+        transport_shm.poll(owner.t, 1);
+    }
+    ended_well(child);
+    owner.arrived = 0;
+    await_free_slots(&owner);
+    /* what was taken for sent has come, whatever failed before and after */
+    assert_int_equal(owner.accepted, atomic_load(&board->number));
+    assert_int_equal(owner.dropped, 0);
+    node_close(&owner);
+}
+
+/* ---- two threads ---- */
+
+struct half {
+    struct node node;
+    unsigned other;
+    uint64_t rounds;
+    uint64_t sum;
+};
+
+/* A value that only the packets order: a checker of threads sees if they do not. */
+static uint64_t baton;
+
+static void *run_half(void *arg)
+{
+    struct half *half = arg;
+    struct link *link = connect_to(&half->node, half->other);
+
+    for (uint64_t i = 0; i < half->rounds; i++) {
+        if (half->other == 0)
+            await(&half->node, i + 1);
+        baton++;
+        stream(&half->node, link, i, i + 1);
+        if (half->other == 1)
+            await(&half->node, i + 1);
+    }
+    return NULL;
+}
+
+static void two_threads_hand_over_what_they_wrote(void **state)
+{
+    struct half half[2] = {{.other = 1, .rounds = 5000}, {.other = 0, .rounds = 5000}};
+    pthread_t thread[2];
+
+    (void)state;
+    baton = 0;
+    for (unsigned i = 0; i < 2; i++)
+        assert_int_equal(node_open_as(&half[i].node, i), 0);
+    for (unsigned i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&thread[i], NULL, run_half, &half[i]), 0);
+    for (unsigned i = 0; i < 2; i++)
+        pthread_join(thread[i], NULL);
+    assert_int_equal(baton, 10000);
+    for (unsigned i = 0; i < 2; i++)
+        node_close(&half[i].node);
+}
+
+static void *stream_half(void *arg)
+{
+    struct half *half = arg;
+
+    stream(&half->node, connect_to(&half->node, half->other), 0, half->rounds);
+    await(&half->node, half->rounds);
+    return NULL;
+}
+
+static void two_threads_stream_both_ways(void **state)
+{
+    struct half half[2] = {{.other = 1, .rounds = 5000}, {.other = 0, .rounds = 5000}};
+    pthread_t thread[2];
+
+    (void)state;
+    for (unsigned i = 0; i < 2; i++)
+        assert_int_equal(node_open_as(&half[i].node, i), 0);
+    for (unsigned i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&thread[i], NULL, stream_half, &half[i]), 0);
+    for (unsigned i = 0; i < 2; i++)
+        pthread_join(thread[i], NULL);
+    for (unsigned i = 0; i < 2; i++)
+        node_close(&half[i].node);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(streams_between_processes_arrive_whole),
+        TEST(what_a_killed_sender_sent_arrives),
+        TEST(a_slot_of_a_sender_killed_while_claiming_is_freed),
+        TEST(sending_to_a_killed_receiver_fails),
+        TEST(a_killed_receiver_is_noticed_while_asleep),
+        TEST(memory_of_another_process_can_be_read),
+        TEST(reads_can_be_switched_off),
+        TEST(senders_beyond_the_slots_wait_for_one),
+        TEST(quiet_rings_are_not_polled),
+        TEST(nobody_waits_for_a_sender_that_left),
+        TEST(every_failure_between_processes_is_clean),
+        TEST(two_threads_hand_over_what_they_wrote),
+        TEST(two_threads_stream_both_ways),
+    };
+
+    return cmocka_run_group_tests(tests, set_up_all, tear_down_all);
+}

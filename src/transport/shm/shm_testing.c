@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * shm_testing.c - see shm_testing.h.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "transport/shm/shm_testing.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/sys.h"
+
+#define STAGE_PATIENCE 10000 /* looks, one each millisecond */
+
+struct board *board;
+size_t payload_limit;
+
+static pid_t running; /* a child that was started and not yet waited for, or 0 */
+static uint64_t mem_before;
+static int64_t fds_before, maps_before;
+
+void check_failed(const char *file, int line, const char *condition)
+{
+    fprintf(stderr, "%s:%d: %s\n", file, line, condition);
+    _exit(99);
+}
+
+/* ---- the board ---- */
+
+void stage_set(uint32_t stage)
+{
+    atomic_store(&board->stage, stage);
+}
+
+void stage_await(uint32_t stage)
+{
+    for (unsigned i = 0; i < STAGE_PATIENCE && atomic_load(&board->stage) < stage; i++)
+        usleep(1000);
+    CHECK(atomic_load(&board->stage) >= stage);
+}
+
+/* ---- contents ---- */
+
+unsigned char byte_of(uint64_t number, size_t i)
+{
+    return (unsigned char)(number * 131 + i * 7);
+}
+
+/* Many sizes, in no order. */
+static size_t payload_size(uint64_t number)
+{
+    return number * 41 % payload_limit;
+}
+
+/* ---- what a node hears ---- */
+
+static int on_accept(void *arg, struct link *link, const struct transport_address *address,
+                     uint32_t *peer)
+{
+    struct node *node = arg;
+
+    (void)address;
+    node->link = link;
+    node->accepted++;
+    *peer = 0;
+    return 0;
+}
+
+/* Is it packet number, whole? */
+static bool is_packet(uint64_t number, const void *packet, size_t size)
+{
+    const unsigned char *payload = (const unsigned char *)packet + sizeof(struct wire_header);
+    struct wire_header header;
+
+    if (size != sizeof header + payload_size(number))
+        return false;
+    memcpy(&header, packet, sizeof header);
+    if (header.tag != number)
+        return false;
+    for (size_t i = 0; i < payload_size(number); i++)
+        if (payload[i] != byte_of(number, i))
+            return false;
+    return true;
+}
+
+static int on_deliver(void *arg, uint32_t peer, const void *packet, size_t size)
+{
+    struct node *node = arg;
+
+    (void)peer;
+    if (!is_packet(node->arrived, packet, size))
+        node->wrong = true;
+    node->arrived++;
+    return 0;
+}
+
+static void on_dropped(void *arg, const char *reason)
+{
+    struct node *node = arg;
+
+    node->dropped++;
+    node->reason = reason;
+}
+
+static const struct transport_events events = {
+    .accept = on_accept,
+    .deliver = on_deliver,
+    .dropped = on_dropped,
+};
+
+/* ---- nodes ---- */
+
+struct transport_config config_for(struct node *node)
+{
+    return (struct transport_config){
+        .events = &events,
+        .arg = node,
+        .key = "one job, one key",
+        .shm_ring_bytes = 16 << 10,
+        .shm_peers = 8,
+        .shm_attach = true,
+    };
+}
+
+int node_open_with(struct node *node, const struct transport_config *config)
+{
+    *node = (struct node){0};
+    return transport_shm.open(config, &node->t);
+}
+
+int node_open(struct node *node)
+{
+    struct transport_config config = config_for(node);
+
+    return node_open_with(node, &config);
+}
+
+int node_open_as(struct node *node, unsigned i)
+{
+    int err = node_open(node);
+
+    if (err == 0)
+        transport_shm.address(node->t, &board->address[i]);
+    return err;
+}
+
+void node_close(struct node *node)
+{
+    transport_shm.close(node->t);
+}
+
+struct shm *inside(const struct node *node)
+{
+    return shm_of(node->t);
+}
+
+struct link *connect_to(struct node *node, unsigned i)
+{
+    struct link *link = NULL;
+
+    CHECK(transport_shm.connect(node->t, &board->address[i], &link) == 0);
+    return link;
+}
+
+unsigned slots_taken(const struct node *node)
+{
+    const struct shm *shm = inside(node);
+    unsigned taken = 0;
+
+    for (uint32_t i = 0; i < shm->own->peers; i++)
+        taken += atomic_load(&shm->own->slots[i].claim) != 0 || shm->inbound[i] != NULL;
+    return taken;
+}
+
+void await_free_slots(struct node *node)
+{
+    for (unsigned i = 0; i < 100 && slots_taken(node) != 0; i++) {
+        transport_shm.wait(node->t, 20 * CLOCK_MS);
+        transport_shm.poll(node->t, 64);
+    }
+    CHECK(slots_taken(node) == 0);
+}
+
+/* ---- packets ---- */
+
+int send_number(struct link *link, uint64_t number)
+{
+    struct wire_header header = {.type = WIRE_EAGER, .version = WIRE_VERSION, .tag = number};
+    size_t size = payload_size(number);
+    unsigned char payload[PAYLOAD_MAX];
+
+    for (size_t i = 0; i < size; i++)
+        payload[i] = byte_of(number, i);
+    return transport_shm.send(link, &(struct transport_packet){.header = &header,
+                                                               .payload = payload,
+                                                               .payload_size = size});
+}
+
+void stream(struct node *node, struct link *link, uint64_t first, uint64_t end)
+{
+    while (first < end) {
+        int err = send_number(link, first);
+
+        if (err == 0) {
+            first++;
+            continue;
+        }
+        CHECK(err == -EAGAIN);
+        transport_shm.poll(node->t, 16);
+        CHECK(transport_shm.wait(node->t, PATIENCE_NS) == 0);
+    }
+}
+
+void await(struct node *node, uint64_t count)
+{
+    while (node->arrived < count)
+        if (transport_shm.poll(node->t, 16) == 0)
+            CHECK(transport_shm.wait(node->t, PATIENCE_NS) == 0);
+    CHECK(!node->wrong);
+}
+
+/* ---- children ---- */
+
+/* cmocka goes on to the next test after a crash: not in a child. */
+static void crash_plainly(void)
+{
+    static const int signals[] = {SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS};
+
+    for (unsigned i = 0; i < ARRAY_COUNT(signals); i++)
+        signal(signals[i], SIG_DFL);
+}
+
+pid_t start(void (*story)(void))
+{
+    pid_t child = fork();
+
+    assert_true(child >= 0);
+    if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        crash_plainly();
+        story();
+        _exit(0);
+    }
+    running = child;
+    return child;
+}
+
+static int wait_for(pid_t child)
+{
+    int status = -1;
+
+    running = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return status;
+}
+
+bool has_ended(pid_t child)
+{
+    siginfo_t info = {0};
+
+    CHECK(waitid(P_PID, (id_t)child, &info, WEXITED | WNOHANG | WNOWAIT) == 0);
+    return info.si_pid == child;
+}
+
+void ended_well(pid_t child)
+{
+    assert_int_equal(wait_for(child), 0);
+}
+
+void kill_unreaped(pid_t child)
+{
+    siginfo_t info;
+
+    assert_int_equal(kill(child, SIGKILL), 0);
+    assert_int_equal(waitid(P_PID, (id_t)child, &info, WEXITED | WNOWAIT), 0);
+}
+
+void reap(pid_t child)
+{
+    int status = wait_for(child);
+
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+}
+
+/* ---- around each test, and around all ---- */
+
+int set_up(void **state)
+{
+    (void)state;
+    memset(board, 0, sizeof *board);
+    payload_limit = PAYLOAD_MAX;
+    mem_before = mem_live();
+    fds_before = sys_fds_live();
+    maps_before = sys_maps_live();
+    return 0;
+}
+
+int tear_down(void **state)
+{
+    (void)state;
+    if (running != 0) {
+        kill(running, SIGKILL);
+        wait_for(running);
+    }
+    sys_fail_none();
+    assert_int_equal(mem_live(), mem_before);
+    assert_int_equal(sys_fds_live(), fds_before);
+    assert_int_equal(sys_maps_live(), maps_before);
+    return 0;
+}
+
+/* Most of what is tested is worth a line in the log. */
+static void be_quiet(void *arg, enum log_level level, const char *text)
+{
+    (void)arg;
+    (void)level;
+    CHECK(text != NULL);
+}
+
+int set_up_all(void **state)
+{
+    (void)state;
+    setvbuf(stdout, NULL, _IONBF, 0); /* CHECK loses no line of cmocka's */
+    log_set_sink(be_quiet, NULL);
+    board = sys_mmap(sizeof *board, -1, 0);
+    return board != NULL ? 0 : -1;
+}
+
+int tear_down_all(void **state)
+{
+    (void)state;
+    return sys_munmap(board, sizeof *board);
+}

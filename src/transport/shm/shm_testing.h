@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * shm_testing.h - what the tests of shared memory share: endpoints that count, children
+ * that tell a story, and a page that all of them see.
+ *
+ *   test                               child, forked before an endpoint is opened
+ *   child = start(story)       --->    story()
+ *   node_open_as(&node, 0)             stage_await(1)
+ *   stage_set(1)               --->    connect_to(&node, 0)
+ *   await(&node, n)            <---    stream(&node, link, 0, n)
+ *   ended_well(child)          <---    returns
+ *
+ * A packet's contents follow from its number, so a receiver knows what must have come:
+ * each node takes the numbers from 0.
+ *
+ * CHECK ends the process, in a child as in the test itself: what it names cannot be
+ * continued from.  A file that includes this also includes cmocka.h.
+ */
+#ifndef SHM_SHM_TESTING_H
+#define SHM_SHM_TESTING_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/clock.h"
+#include "transport/shm/shm.h"
+
+#define PATIENCE_NS      ((int64_t)(10 * CLOCK_S)) /* a wait that takes so long has lost a wake */
+
+#define CHECK(condition) ((condition) ? (void)0 : check_failed(__FILE__, __LINE__, #condition))
+
+void check_failed(const char *file, int line, const char *condition)
+    __attribute__((noreturn, cold));
+
+/* ---- the board: what test and child both see ---- */
+
+struct board {
+    struct transport_address address[4]; /* by the number given to node_open_as() */
+    uint64_t remote, key;                /* of exposed memory */
+    _Atomic uint64_t number;             /* the test's own */
+    _Atomic uint32_t stage;              /* the step that the story has reached */
+};
+
+extern struct board *board;
+
+/* What was written to the board before stage_set() is seen behind stage_await(). */
+void stage_set(uint32_t stage);
+void stage_await(uint32_t stage);
+
+/* ---- one endpoint and what it heard ---- */
+
+struct node {
+    struct transport *t;
+    struct link *link; /* the one that was accepted last */
+    uint64_t arrived;  /* packets: the number that must come next */
+    uint32_t accepted, dropped;
+    bool wrong; /* something came that was not what had to come */
+    const char *reason;
+};
+
+struct transport_config config_for(struct node *node);
+
+/* 0, or the error of open(). */
+int node_open_with(struct node *node, const struct transport_config *config);
+int node_open(struct node *node);
+int node_open_as(struct node *node, unsigned i); /* others find it as number i */
+void node_close(struct node *node);
+
+struct link *connect_to(struct node *node, unsigned i);
+struct shm *inside(const struct node *node);
+
+/* Slots that are somebody's, or not yet let go of. */
+unsigned slots_taken(const struct node *node);
+
+/* Polls and sleeps until no slot is taken. */
+void await_free_slots(struct node *node);
+
+/* ---- packets ---- */
+
+#define PAYLOAD_MAX 2000
+
+/* Payloads are shorter than this: PAYLOAD_MAX, or what a test sets before it forks. */
+extern size_t payload_limit;
+
+/* Byte i of a payload, or of memory, of this number. */
+unsigned char byte_of(uint64_t number, size_t i);
+
+int send_number(struct link *link, uint64_t number);
+
+/* Sends all of [first, end), sleeping where there is no room. */
+void stream(struct node *node, struct link *link, uint64_t first, uint64_t end);
+
+/* Sleeps until count packets have come. */
+void await(struct node *node, uint64_t count);
+
+/* ---- children ---- */
+
+/* One at a time; what a failed test leaves is killed by tear_down(). */
+pid_t start(void (*story)(void));
+
+bool has_ended(pid_t child);
+void ended_well(pid_t child);
+
+/* Dead on return, but not waited for: a zombie. */
+void kill_unreaped(pid_t child);
+void reap(pid_t child);
+
+/* ---- around each test, and around all ---- */
+
+int set_up(void **state);
+int tear_down(void **state); /* nothing is left of memory, descriptors, mappings */
+
+int set_up_all(void **state);
+int tear_down_all(void **state);
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+#endif
