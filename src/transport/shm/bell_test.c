@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * bell_test.c - whoever sleeps is woken when there is something for him.
+ *
+ * Nobody sleeps for ever: after a slice of 100 ms each looks around by himself.  So a
+ * lost wake costs only time, and time is what most tests look at; a busy machine may be
+ * slow, too, but not often.  The one about the barriers makes both sides meet instead.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include "base/sys.h"
+#include "transport/shm/shm_testing.h"
+
+#define ROUNDS 20000
+
+/* Answers each packet with one, asleep in between. */
+static void echo(struct node *node, uint64_t rounds)
+{
+    for (uint64_t i = 0; i < rounds; i++) {
+        await(node, i + 1);
+        stream(node, node->link, i, i + 1);
+    }
+}
+
+static void echo_child(void)
+{
+    struct node node;
+
+    CHECK(node_open_as(&node, 1) == 0);
+    stage_set(1);
+    echo(&node, ROUNDS);
+    node_close(&node);
+}
+
+/* Rounds in which one side waited for a whole slice: the futex had to be told again. */
+static unsigned ping(struct node *node, uint64_t rounds)
+{
+    struct link *link = connect_to(node, 1);
+    unsigned slow = 0;
+
+    for (uint64_t i = 0; i < rounds; i++) {
+        uint64_t before = clock_now();
+
+        stream(node, link, i, i + 1);
+        await(node, i + 1);
+        slow += clock_now() - before > 95 * CLOCK_MS;
+    }
+    return slow;
+}
+
+static void no_wake_is_lost(void **state)
+{
+    pid_t child = start(echo_child);
+    struct node node;
+
+    (void)state;
+    assert_int_equal(node_open(&node), 0);
+    stage_await(1);
+    assert_in_range(ping(&node, ROUNDS), 0, 3); /* a busy machine may be slow */
+    ended_well(child);
+    node_close(&node);
+}
+
+#define RACES 20000
+
+/* Looks at once, but lets others run on a machine with one core; not for ever. */
+static void spin(unsigned *turns)
+{
+    if (++*turns % 1000 == 0)
+        sched_yield();
+    CHECK(*turns < 1u << 30);
+    cpu_relax();
+}
+
+/* A little while: some nanoseconds for each turn. */
+static void idle(uint64_t turns)
+{
+    for (volatile uint64_t left = turns; left > 0;)
+        left = left - 1;
+}
+
+/* Sends packet i as soon as the other side says i. */
+static void race_child(void)
+{
+    struct link *link;
+    struct node node;
+
+    stage_await(1);
+    CHECK(node_open(&node) == 0);
+    link = connect_to(&node, 0);
+    for (uint64_t i = 0; i < RACES; i++) {
+        for (unsigned turns = 0; atomic_load(&board->number) != i + 1;)
+            spin(&turns);
+        /* its line is then at hand: armed can be read before what is published is seen */
+        if (i != 0)
+            atomic_load(&link_of(link)->out.shared->armed);
+        CHECK(send_number(link, i) == 0);
+        atomic_store(&board->stage, (uint32_t)i + 2);
+    }
+    node_close(&node);
+}
+
+/* Arms just when the sender publishes, each time at another moment.  The one saw the
+ * packet or the other rang. */
+static bool race(struct node *node, uint64_t i)
+{
+    struct shm *shm = inside(node);
+    bool seen, rang;
+
+    assert_false(inbound_any(shm)); /* and takes the line that the sender writes next */
+    atomic_store(&board->number, i + 1);
+    idle(i * 13 % 200);
+    inbound_arm_all(shm);
+    assert_true(bell_arm_barrier(shm->own));
+    seen = inbound_any(shm);
+    for (unsigned turns = 0; atomic_load(&board->stage) < i + 2;)
+        spin(&turns);
+    rang = atomic_load(&shm->control->doorbell) != shm->doorbell_seen;
+    inbound_disarm_all(shm);
+    await(node, i + 1);
+    return seen || rang;
+}
+
+static void arming_and_publishing_cannot_miss_each_other(void **state)
+{
+    struct node node;
+    unsigned missed = 0;
+    pid_t child;
+
+    (void)state;
+    payload_limit = 1; /* be quick */
+    child = start(race_child);
+    assert_int_equal(node_open_as(&node, 0), 0);
+    stage_set(1);
+    for (uint64_t i = 0; i < RACES; i++)
+        missed += !race(&node, i);
+    assert_int_equal(missed, 0);
+    ended_well(child);
+    await_free_slots(&node);
+    node_close(&node);
+}
+
+static void echo_without_membarrier(void)
+{
+    sys_fail_name("membarrier", SYS_FAIL_ALWAYS, ENOSYS);
+    echo_child();
+}
+
+/* The owner of a segment without membarrier asks senders for fences; a sender that
+ * could not register uses them. */
+static void no_wake_is_lost_without_membarrier(void **state)
+{
+    pid_t child = start(echo_without_membarrier);
+    struct node node;
+
+    (void)state;
+    assert_int_equal(node_open(&node), 0);
+    stage_await(1);
+    assert_in_range(ping(&node, 3000), 0, 3);
+    assert_true(link_of(connect_to(&node, 1))->fence);
+    kill_unreaped(child);
+    reap(child);
+    node_close(&node);
+}
+
+/* Later failures of membarrier make sleeps short, not endless. */
+static void a_late_failure_of_membarrier_is_survived(void **state)
+{
+    pid_t child = start(echo_child);
+    struct node node;
+
+    (void)state;
+    assert_int_equal(node_open(&node), 0);
+    stage_await(1);
+    assert_false(inside(&node)->own->needs_fence);
+    sys_fail_name("membarrier", SYS_FAIL_ALWAYS, ENOMEM);
+    assert_in_range(ping(&node, 500), 0, 3);
+    kill_unreaped(child);
+    reap(child);
+    node_close(&node);
+}
+
+#define SLOW 3000 /* packets: they fill the ring some 200 times */
+
+static void slow_reader(void)
+{
+    struct node node;
+
+    CHECK(node_open_as(&node, 1) == 0);
+    stage_set(1);
+    while (node.arrived < SLOW) {
+        transport_shm.poll(node.t, 1);
+        if (node.arrived % 8 == 0)
+            usleep(100);
+    }
+    CHECK(!node.wrong);
+    node_close(&node);
+}
+
+static void a_sleeping_sender_is_woken_by_room(void **state)
+{
+    pid_t child = start(slow_reader);
+    struct node node;
+    uint64_t before;
+
+    (void)state;
+    assert_int_equal(node_open(&node), 0);
+    stage_await(1);
+    before = clock_now();
+    stream(&node, connect_to(&node, 1), 0, SLOW);
+    /* a slice for each time that the ring was full would be 20 s */
+    assert_true(clock_now() - before < 8 * CLOCK_S);
+    ended_well(child);
+    node_close(&node);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(no_wake_is_lost),
+        TEST(arming_and_publishing_cannot_miss_each_other),
+        TEST(no_wake_is_lost_without_membarrier),
+        TEST(a_late_failure_of_membarrier_is_survived),
+        TEST(a_sleeping_sender_is_woken_by_room),
+    };
+
+    return cmocka_run_group_tests(tests, set_up_all, tear_down_all);
+}
