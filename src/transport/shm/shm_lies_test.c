@@ -1,0 +1,479 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * shm_lies_test.c - shared memory and those who do not keep to the rules.
+ *
+ * Whoever can open a segment can write anything to it at any time.  What is asked here:
+ * that a stranger without the key is not heard, that a damaged ring costs only the link
+ * that damaged it, and that no contents make us touch memory that is not there.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "base/random.h"
+#include "base/sys.h"
+#include "transport/shm/proof.h"
+#include "transport/shm/shm_testing.h"
+
+/* ---- proofs ---- */
+
+static void proofs_are_siphash(void **state)
+{
+    static const uint8_t key[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+
+    (void)state;
+    /* the example of the paper: the bytes 0 to 14 */
+    assert_int_equal(proof_make(key, key, 15), UINT64_C(0xa129ca6149be45e5));
+    assert_int_equal(proof_make(key, key, 0), UINT64_C(0x726fdb47dd0e0e31));
+    assert_int_equal(proof_make(key, key, 8), UINT64_C(0x93f5f5799a932462));
+}
+
+/* ---- who does not know the key ---- */
+
+static void another_jobs_key_is_refused(void **state)
+{
+    struct node owner, sender;
+    struct transport_config config = config_for(&sender);
+
+    (void)state;
+    assert_int_equal(node_open_as(&owner, 0), 0);
+    config.key[15]++;
+    assert_int_equal(node_open_with(&sender, &config), 0);
+    assert_int_equal(send_number(connect_to(&sender, 0), 0), -EHOSTUNREACH);
+    transport_shm.poll(owner.t, 16);
+    assert_int_equal(slots_taken(&owner), 0);
+    node_close(&sender);
+    node_close(&owner);
+}
+
+/* Somebody who can open the segment, but does not know the key. */
+static void a_sender_without_proof_is_refused(void **state)
+{
+    struct node owner, liar;
+    struct link *link;
+
+    (void)state;
+    assert_int_equal(node_open_as(&owner, 0), 0);
+    assert_int_equal(node_open(&liar), 0);
+    link = connect_to(&liar, 0);
+    assert_int_equal(link_attach(link_of(link)), 0); /* as if it had not been checked */
+    inside(&liar)->key[0]++;
+    assert_int_equal(send_number(link, 0), 0);
+    transport_shm.poll(owner.t, 16);
+    assert_int_equal(owner.accepted + owner.arrived, 0);
+    assert_int_equal(owner.dropped, 1);
+    assert_string_equal(owner.reason, "sender does not know the job's key");
+    assert_int_equal(transport_shm.wait(owner.t, CLOCK_MS), -ETIMEDOUT);
+    assert_int_equal(send_number(link, 1), -EHOSTUNREACH);
+    await_free_slots(&owner);
+    node_close(&liar);
+    node_close(&owner);
+}
+
+/* A proof is good for one address ... */
+static void a_proof_of_another_sender_is_refused(void **state)
+{
+    struct node owner, liar;
+
+    (void)state;
+    assert_int_equal(node_open_as(&owner, 0), 0);
+    assert_int_equal(node_open(&liar), 0);
+    assert_int_equal(send_number(connect_to(&liar, 0), 0), 0);
+    inside(&owner)->own->slots[0].address.bytes[8]++;
+    transport_shm.poll(owner.t, 16);
+    assert_int_equal(owner.accepted + owner.arrived, 0);
+    assert_int_equal(owner.dropped, 1);
+    node_close(&liar);
+    await_free_slots(&owner);
+    node_close(&owner);
+}
+
+/* ... at one receiver: who was given it cannot use it elsewhere. */
+static void a_proof_for_another_receiver_is_refused(void **state)
+{
+    struct node owner, liar, honest;
+    struct segment_slot *given, *used;
+
+    (void)state;
+    assert_int_equal(node_open_as(&owner, 0), 0);
+    assert_int_equal(node_open_as(&liar, 1), 0);
+    assert_int_equal(node_open(&honest), 0);
+    assert_int_equal(send_number(connect_to(&honest, 1), 0), 0);
+    assert_int_equal(send_number(connect_to(&liar, 0), 0), 0);
+    given = &inside(&liar)->own->slots[0];
+    used = &inside(&owner)->own->slots[0];
+    used->address = given->address;
+    used->proof = given->proof;
+    transport_shm.poll(owner.t, 16);
+    assert_int_equal(owner.accepted + owner.arrived, 0);
+    assert_int_equal(owner.dropped, 1);
+    await(&liar, 1);
+    node_close(&honest);
+    await_free_slots(&liar);
+    node_close(&liar);
+    await_free_slots(&owner);
+    node_close(&owner);
+}
+
+/* ---- damage ---- */
+
+/* What the next record of link says about its length. */
+static void damage_frame(struct link *link, uint32_t frame)
+{
+    const struct ring_producer *out = &link_of(link)->out;
+
+    atomic_store(ring_frame(out->shared, (uint32_t)out->tail & (out->cell_count - 1)), frame);
+}
+
+static void drop_damaged(uint32_t frame)
+{
+    struct node owner, liar, honest;
+    struct link *link;
+
+    assert_int_equal(node_open_as(&owner, 0), 0);
+    assert_int_equal(node_open(&liar), 0);
+    assert_int_equal(node_open(&honest), 0);
+    link = connect_to(&liar, 0);
+    assert_int_equal(send_number(link, 0), 0);
+    await(&owner, 1);
+    damage_frame(link, frame);
+    for (unsigned i = 0; i < 5; i++)
+        transport_shm.poll(owner.t, 16);
+    assert_int_equal(owner.arrived, 1);
+    assert_int_equal(owner.dropped, 1);
+    assert_string_equal(owner.reason, "damaged ring");
+    assert_int_equal(send_number(link, 1), -EHOSTUNREACH);
+    assert_int_equal(send_number(connect_to(&honest, 0), 1), 0);
+    await(&owner, 2);
+    node_close(&liar);
+    node_close(&honest);
+    await_free_slots(&owner);
+    node_close(&owner);
+}
+
+static void a_damaged_ring_is_dropped(void **state)
+{
+    struct node node;
+    uint32_t longest;
+
+    (void)state;
+    assert_int_equal(node_open(&node), 0);
+    longest = ring_max_record(inside(&node)->own->ring_cells);
+    node_close(&node);
+    drop_damaged(1);
+    drop_damaged(RING_FRAME_SIZE - 1);
+    drop_damaged(longest + 1);
+    drop_damaged(longest * 4); /* more than the ring */
+    drop_damaged(UINT32_MAX - 1);
+}
+
+static void a_receiver_that_breaks_the_ring_is_left(void **state)
+{
+    struct node owner, sender;
+    struct link *link;
+    uint64_t number = 0;
+    int err;
+
+    (void)state;
+    assert_int_equal(node_open_as(&owner, 0), 0);
+    assert_int_equal(node_open(&sender), 0);
+    link = connect_to(&sender, 0);
+    assert_int_equal(send_number(link, number++), 0);
+    atomic_store(&link_of(link)->out.shared->head, UINT64_MAX / 2);
+    while ((err = send_number(link, number)) == 0)
+        number++;
+    assert_int_equal(err, -ENOTCONN);
+    assert_int_equal(send_number(link, number), -ENOTCONN);
+    node_close(&sender);
+    node_close(&owner);
+}
+
+/* ---- noise ---- */
+
+/* Any byte that others can write: the control page, the slots, the begin of ring 0. */
+static void scribble_anywhere(struct segment *own, struct random *r)
+{
+    size_t begin = sizeof(struct segment_head);
+    size_t end = (size_t)(own->rings - (unsigned char *)own->control) + 1024;
+    unsigned char *at = (unsigned char *)own->control + begin + random_below(r, end - begin);
+
+    *at = (unsigned char)(random_next(r) >> 56 >> random_below(r, 9)); /* often small */
+}
+
+/* The frame word of one of the last records in ring 0, or of the next. */
+static void scribble_frame(struct segment *own, struct random *r, uint64_t tail)
+{
+    uint32_t cell = (uint32_t)(tail - random_below(r, 4)) & (own->ring_cells - 1);
+    uint32_t frame = (uint32_t)random_next(r) >> random_below(r, 32);
+
+    atomic_store(ring_frame(segment_ring(own, 0), cell), frame);
+}
+
+/* One life of an endpoint among scribblers. */
+static void endure(uint64_t seed)
+{
+    struct node owner, sender;
+    struct shm_link *link;
+    struct random r;
+
+    random_seed(&r, seed);
+    CHECK(node_open_as(&owner, 0) == 0);
+    CHECK(node_open(&sender) == 0);
+    link = link_of(connect_to(&sender, 0));
+    for (unsigned i = 0; i < 400; i++) {
+        struct segment *own = inside(&owner)->own;
+        uint64_t dice = random_below(&r, 100);
+
+        if (dice < 30)
+            scribble_anywhere(own, &r);
+        else if (dice < 32)
+            scribble_frame(own, &r, link->out.tail);
+        else if (dice < 60)
+            send_number(&link->member.link, i);
+        else if (dice < 70)
+            atomic_fetch_add(&own->control->doorbell, 1);
+        else if (dice < 72)
+            inbound_sweep(inside(&owner), 8);
+        else
+            transport_shm.poll(owner.t, 4);
+    }
+    node_close(&sender);
+    node_close(&owner);
+}
+
+/* In a child: it may crash, and the board then tells with which seed. */
+static void endure_all(void)
+{
+    uint64_t mem = mem_live();
+    int64_t fds = sys_fds_live(), maps = sys_maps_live();
+
+    for (uint64_t seed = 1; seed <= 1000; seed++) {
+        atomic_store(&board->number, seed);
+        endure(seed);
+        CHECK(mem_live() == mem && sys_fds_live() == fds && sys_maps_live() == maps);
+    }
+    atomic_store(&board->number, 0);
+}
+
+static void noise_in_the_segment_is_survived(void **state)
+{
+    pid_t child = start(endure_all);
+
+    (void)state;
+    while (!has_ended(child))
+        usleep(1000);
+    if (atomic_load(&board->number) != 0)
+        print_error("seed %u\n", (unsigned)atomic_load(&board->number));
+    ended_well(child);
+}
+
+/* ---- what others find at an address ---- */
+
+#define ENOUGH UINT32_MAX /* a stage: the child may end */
+
+/* Maps what is at address 0 once for each even stage, and says how that went. */
+static void attach_on_demand(void)
+{
+    struct node node;
+
+    stage_await(1);
+    CHECK(node_open(&node) == 0);
+    for (uint32_t stage = 2;; stage += 2) {
+        struct link *link;
+
+        stage_await(stage);
+        if (atomic_load(&board->stage) == ENOUGH)
+            break;
+        link = connect_to(&node, 0);
+        atomic_store(&board->number, (uint64_t)-link_attach(link_of(link)));
+        link_destroy(link_of(link)); /* and forget it: a link is for ever */
+        links_fini(&inside(&node)->links);
+        stage_set(stage + 1);
+    }
+    node_close(&node);
+}
+
+/* What the child finds at address 0 as it is now. */
+static int attached_elsewhere(void)
+{
+    uint32_t stage = atomic_load(&board->stage) + 1;
+
+    stage_set(stage);
+    stage_await(stage + 1);
+    return -(int)atomic_load(&board->number);
+}
+
+/* Owner, and a child that looks at it. */
+static pid_t open_watched(struct node *owner)
+{
+    pid_t child = start(attach_on_demand);
+
+    assert_int_equal(node_open_as(owner, 0), 0);
+    stage_set(1);
+    assert_int_equal(attached_elsewhere(), 0);
+    return child;
+}
+
+static void close_watched(struct node *owner, pid_t child)
+{
+    assert_int_equal(attached_elsewhere(), 0);
+    stage_set(ENOUGH);
+    ended_well(child);
+    node_close(owner);
+}
+
+static void a_damaged_head_is_not_believed(void **state)
+{
+    struct segment_head *head, good, bad[9];
+    struct node owner;
+    pid_t child = open_watched(&owner);
+
+    (void)state;
+    head = &inside(&owner)->control->head;
+    good = *head;
+    for (unsigned i = 0; i < ARRAY_COUNT(bad); i++)
+        bad[i] = good;
+    bad[0].magic++;
+    bad[1].cookie++;
+    bad[2].key_check++;
+    bad[3].peers = 0;
+    bad[4].peers++;
+    bad[5].peers = UINT32_MAX;
+    bad[6].ring_cells *= 2;
+    bad[7].ring_cells--;
+    bad[8].size += 64;
+    for (unsigned i = 0; i < ARRAY_COUNT(bad); i++) {
+        *head = bad[i];
+        assert_int_equal(attached_elsewhere(), -EHOSTUNREACH);
+    }
+    *head = good;
+    close_watched(&owner, child);
+}
+
+static void a_closed_segment_is_not_used(void **state)
+{
+    struct node owner;
+    pid_t child = open_watched(&owner);
+
+    (void)state;
+    atomic_store(&inside(&owner)->control->closed, 1);
+    assert_int_equal(attached_elsewhere(), -ENOTCONN);
+    atomic_store(&inside(&owner)->control->closed, 0);
+    close_watched(&owner, child);
+}
+
+/* A file with the contents of a segment; its owner could make it shorter than what
+ * others have mapped, if seals are not what they should be. */
+static int copy_of_segment(const struct segment *s, int seals)
+{
+    int fd = memfd_create("liar", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+    assert_true(fd >= 0);
+    assert_int_equal(ftruncate(fd, (off_t)s->size), 0);
+    assert_int_equal(pwrite(fd, s->control, 4096, 0), 4096);
+    assert_int_equal(fcntl(fd, F_ADD_SEALS, seals), 0);
+    return fd;
+}
+
+static int attached_as(int fd)
+{
+    struct shm_address address, good;
+    int err;
+
+    memcpy(&good, &board->address[0], sizeof good);
+    address = good;
+    address.fd = (uint32_t)fd;
+    memcpy(&board->address[0], &address, sizeof address);
+    err = attached_elsewhere();
+    memcpy(&board->address[0], &good, sizeof good);
+    close(fd);
+    return err;
+}
+
+static void what_is_no_sealed_segment_is_not_mapped(void **state)
+{
+    struct node owner;
+    pid_t child = open_watched(&owner);
+    const struct segment *own = inside(&owner)->own;
+    int pipe_ends[2];
+
+    (void)state;
+    assert_int_equal(attached_as(copy_of_segment(own, F_SEAL_SHRINK)), 0);
+    assert_int_equal(attached_as(copy_of_segment(own, 0)), -EHOSTUNREACH);
+    assert_int_equal(attached_as(copy_of_segment(own, F_SEAL_GROW)), -EHOSTUNREACH);
+    assert_int_equal(attached_as(memfd_create("empty", MFD_CLOEXEC)), -EHOSTUNREACH);
+    assert_int_equal(attached_as(open("/dev/zero", O_RDWR | O_CLOEXEC)), -EHOSTUNREACH);
+    assert_int_equal(attached_as(open("/", O_RDONLY | O_CLOEXEC)), -EHOSTUNREACH);
+    assert_int_equal(pipe2(pipe_ends, O_CLOEXEC), 0);
+    assert_int_equal(attached_as(pipe_ends[0]), -EHOSTUNREACH);
+    assert_int_equal(attached_as(pipe_ends[1]), -EHOSTUNREACH);
+    assert_int_equal(attached_as(INT32_MAX), -EHOSTUNREACH);
+    close_watched(&owner, child);
+}
+
+/* Is a file that has a name there mapped here? */
+static bool maps_a_name(void)
+{
+    FILE *maps = fopen("/proc/self/maps", "re");
+    bool found = false;
+    char line[512];
+
+    CHECK(maps != NULL);
+    while (fgets(line, sizeof line, maps) != NULL)
+        if (strstr(line, " /dev/shm/") != NULL)
+            found = true;
+    fclose(maps);
+    return found;
+}
+
+/* So there is nothing that could be left behind, however a process ends. */
+static void a_segment_keeps_its_size_and_has_no_name(void **state)
+{
+    struct node owner;
+    struct stat status;
+    int fd;
+
+    (void)state;
+    assert_int_equal(node_open(&owner), 0);
+    fd = inside(&owner)->own->fd;
+    assert_int_equal(fstat(fd, &status), 0);
+    assert_int_equal(status.st_mode & 0777, 0600);
+    assert_int_equal(status.st_nlink, 0);
+    assert_false(maps_a_name());
+    assert_int_equal(ftruncate(fd, 0), -1);
+    assert_int_equal(ftruncate(fd, status.st_size * 2), -1);
+    assert_true(status.st_blocks * 512 < 64 << 10); /* rings cost nothing before use */
+    node_close(&owner);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(proofs_are_siphash),
+        TEST(another_jobs_key_is_refused),
+        TEST(a_sender_without_proof_is_refused),
+        TEST(a_proof_of_another_sender_is_refused),
+        TEST(a_proof_for_another_receiver_is_refused),
+        TEST(a_damaged_ring_is_dropped),
+        TEST(a_receiver_that_breaks_the_ring_is_left),
+        TEST(noise_in_the_segment_is_survived),
+        TEST(a_damaged_head_is_not_believed),
+        TEST(a_closed_segment_is_not_used),
+        TEST(what_is_no_sealed_segment_is_not_mapped),
+        TEST(a_segment_keeps_its_size_and_has_no_name),
+    };
+
+    return cmocka_run_group_tests(tests, set_up_all, tear_down_all);
+}
