@@ -1,0 +1,487 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * trace.c - a trace file is written, and read back.
+ *
+ *   trace_record ─> buffer ─(full, or stop)─> file ─> buffer ─> trace_next
+ *
+ * Both sides of the format of trace.h are here, each number put and got by one pair of
+ * functions.  The check of a record is reckoned when the buffer is written out, not on
+ * the way of a message.
+ *
+ * A reader believes nothing: a record is right if its check is, and if its fields are
+ * what its type allows (`shapes`).  Whether the receives and messages that the numbers
+ * name are there is for those to see who replay a trace.
+ */
+#include "trace/trace.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/base.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/sys.h"
+
+#define BUFFER_COUNT    1024
+#define FILES_MAX       65536 /* endpoints of processes with one number, in one folder */
+
+#define CHECK_AT        12 /* in a record */
+#define HEADER_CHECK_AT 28
+
+static_assert(sizeof TRACE_MAGIC - 1 == 8, "the magic fills its field");
+
+static const char *const type_names[TRACE_TYPES] = {
+    [TRACE_POST] = "post",       [TRACE_ARRIVE] = "arrive", [TRACE_CANCEL] = "cancel",
+    [TRACE_PEEK] = "peek",       [TRACE_CLAIM] = "claim",   [TRACE_TAKE] = "take",
+    [TRACE_DISCARD] = "discard", [TRACE_CLOSE] = "close",
+};
+
+const char *trace_type_name(unsigned type)
+{
+    return type < TRACE_TYPES && type_names[type] != NULL ? type_names[type] : "unknown";
+}
+
+/* ---- the format ---- */
+
+static void put32(unsigned char *at, uint32_t value)
+{
+    value = htole32(value);
+    memcpy(at, &value, sizeof value);
+}
+
+static void put64(unsigned char *at, uint64_t value)
+{
+    value = htole64(value);
+    memcpy(at, &value, sizeof value);
+}
+
+static uint32_t get32(const unsigned char *at)
+{
+    uint32_t value;
+
+    memcpy(&value, at, sizeof value);
+    return le32toh(value);
+}
+
+static uint64_t get64(const unsigned char *at)
+{
+    uint64_t value;
+
+    memcpy(&value, at, sizeof value);
+    return le64toh(value);
+}
+
+/* Over all words but the check itself.  Each step can be undone (the multiplier is odd),
+ * so a change in one word always changes the sum before it is folded. */
+static uint32_t check_of(const unsigned char *bytes, size_t size, size_t check_at,
+                         uint64_t number)
+{
+    uint64_t sum = number ^ UINT64_C(0x6d626d6174636865);
+
+    for (size_t at = 0; at < size; at += 4) {
+        if (at == check_at)
+            continue;
+        sum = (sum ^ get32(bytes + at)) * UINT64_C(0x9e3779b97f4a7c15);
+        sum ^= sum >> 29;
+    }
+    return (uint32_t)(sum ^ (sum >> 32));
+}
+
+static void header_put(unsigned char *bytes, const struct trace_info *info)
+{
+    memset(bytes, 0, TRACE_HEADER_SIZE);
+    memcpy(bytes, TRACE_MAGIC, 8);
+    put32(bytes + 8, TRACE_VERSION);
+    put32(bytes + 12, TRACE_RECORD_SIZE);
+    put32(bytes + 16, info->rank);
+    put32(bytes + 20, info->pid);
+    put32(bytes + 24, info->endpoint);
+    put64(bytes + 32, info->start_ns);
+    put32(bytes + HEADER_CHECK_AT, check_of(bytes, TRACE_HEADER_SIZE, HEADER_CHECK_AT, 0));
+}
+
+static void record_put(unsigned char *bytes, const struct trace_event *event, uint64_t delta_ns)
+{
+    put32(bytes, event->type); /* type and zero */
+    put32(bytes + 4, event->context_id);
+    put32(bytes + 8, event->source);
+    put32(bytes + CHECK_AT, 0);
+    put64(bytes + 16, event->tag);
+    put64(bytes + 24, event->ignore);
+    put64(bytes + 32, event->entry);
+    put64(bytes + 40, event->partner);
+    put64(bytes + 48, delta_ns);
+}
+
+static void record_get(const unsigned char *bytes, struct trace_event *event)
+{
+    *event = (struct trace_event){
+        .type = bytes[0],
+        .context_id = get32(bytes + 4),
+        .source = get32(bytes + 8),
+        .tag = get64(bytes + 16),
+        .ignore = get64(bytes + 24),
+        .entry = get64(bytes + 32),
+        .partner = get64(bytes + 40),
+        .delta_ns = get64(bytes + 48),
+    };
+}
+
+/* ---- recording ---- */
+
+struct trace_recorder {
+    int fd; /* -1 after a failure */
+    struct trace_info info;
+    uint64_t last_ns;
+    uint64_t written; /* records in the file */
+    size_t count;     /* records in buffer */
+    char path[512];
+    unsigned char buffer[BUFFER_COUNT * TRACE_RECORD_SIZE];
+};
+
+/* Writes all of it.  0 or a negative errno. */
+static int write_all(int fd, const unsigned char *bytes, size_t size)
+{
+    while (size > 0) {
+        ssize_t done = sys_write(fd, bytes, size);
+
+        if (done <= 0)
+            return done < 0 ? -errno : -EIO;
+        bytes += done;
+        size -= (size_t)done;
+    }
+    return 0;
+}
+
+/* The first file of this process's that is not there yet.  A descriptor, or a negative
+ * errno. */
+static int recorder_create(struct trace_recorder *r, const char *folder)
+{
+    for (uint32_t n = 0; n < FILES_MAX; n++) {
+        int length =
+            snprintf(r->path, sizeof r->path, "%s/matchbox-%" PRIu32 "-%" PRIu32 ".trace",
+                     folder, r->info.pid, n);
+        int fd;
+
+        if (length < 0 || (size_t)length >= sizeof r->path)
+            return -ENAMETOOLONG;
+        fd = sys_open(r->path, O_WRONLY | O_CREAT | O_EXCL, 0600);
+        if (fd >= 0) {
+            r->info.endpoint = n;
+            return fd;
+        }
+        if (errno != EEXIST)
+            return -errno;
+    }
+    return -EEXIST;
+}
+
+int trace_start(const char *folder, uint32_t rank, struct trace_recorder **out)
+{
+    struct trace_recorder *r = mem_alloc(sizeof *r);
+    unsigned char header[TRACE_HEADER_SIZE];
+    int err;
+
+    if (r == NULL)
+        return -ENOMEM;
+    r->info.rank = rank;
+    r->info.pid = (uint32_t)getpid();
+    r->fd = recorder_create(r, folder);
+    if (r->fd < 0) {
+        err = r->fd;
+        goto free_recorder;
+    }
+    r->info.start_ns = r->last_ns = clock_now();
+    r->written = 0;
+    r->count = 0;
+    header_put(header, &r->info);
+    err = write_all(r->fd, header, sizeof header);
+    if (err < 0)
+        goto close_file;
+    *out = r;
+    return 0;
+
+close_file:
+    sys_close(r->fd);
+    unlink(r->path);
+free_recorder:
+    mem_free(r);
+    return err;
+}
+
+static void recorder_fail(struct trace_recorder *r, int err)
+{
+    LOG_WARN("cannot go on recording to %s: %s; the trace ends, the program goes on", r->path,
+             strerrordesc_np(-err));
+    if (r->fd >= 0)
+        sys_close(r->fd);
+    r->fd = -1;
+}
+
+/* Writes the buffer out. */
+static void recorder_flush(struct trace_recorder *r)
+{
+    int err;
+
+    for (size_t i = 0; i < r->count; i++) {
+        unsigned char *record = r->buffer + i * TRACE_RECORD_SIZE;
+
+        put32(record + CHECK_AT, check_of(record, TRACE_RECORD_SIZE, CHECK_AT, r->written + i));
+    }
+    err = write_all(r->fd, r->buffer, r->count * TRACE_RECORD_SIZE);
+    r->written += r->count;
+    r->count = 0;
+    if (err < 0)
+        recorder_fail(r, err);
+}
+
+void trace_record(struct trace_recorder *r, const struct trace_event *event)
+{
+    uint64_t now;
+
+    assert(event->type > 0 && event->type < TRACE_TYPES);
+    if (unlikely(r->fd < 0))
+        return;
+    now = clock_now();
+    record_put(r->buffer + r->count * TRACE_RECORD_SIZE, event, now - r->last_ns);
+    r->last_ns = now;
+    if (++r->count == BUFFER_COUNT)
+        recorder_flush(r);
+}
+
+void trace_stop(struct trace_recorder *r)
+{
+    if (r == NULL)
+        return;
+    trace_record(r, &(struct trace_event){.type = TRACE_CLOSE});
+    if (r->fd >= 0)
+        recorder_flush(r);
+    if (r->fd >= 0 && sys_close(r->fd) < 0) {
+        int err = -errno;
+
+        r->fd = -1;
+        recorder_fail(r, err);
+    }
+    mem_free(r);
+}
+
+/* ---- reading ---- */
+
+/* The fields that a type has; all others are 0. */
+enum shape {
+    HAS_ENVELOPE = 1 << 0,
+    HAS_IGNORE = 1 << 1, /* may have ignore bits and ANY_SOURCE */
+    HAS_ENTRY = 1 << 2,
+    MAY_PARTNER = 1 << 3,
+    HAS_PARTNER = 1 << 4,
+    ONE_OF_BOTH = 1 << 5, /* entry or partner, not both */
+};
+
+static const unsigned shapes[TRACE_TYPES] = {
+    [TRACE_POST] = HAS_ENVELOPE | HAS_IGNORE | HAS_ENTRY | MAY_PARTNER,
+    [TRACE_ARRIVE] = HAS_ENVELOPE | ONE_OF_BOTH,
+    [TRACE_CANCEL] = HAS_ENVELOPE | HAS_IGNORE | HAS_ENTRY,
+    [TRACE_PEEK] = HAS_ENVELOPE | HAS_IGNORE | MAY_PARTNER,
+    [TRACE_CLAIM] = HAS_ENVELOPE | HAS_ENTRY,
+    [TRACE_TAKE] = HAS_ENVELOPE | HAS_ENTRY | HAS_PARTNER,
+    [TRACE_DISCARD] = HAS_ENVELOPE | HAS_ENTRY,
+    [TRACE_CLOSE] = 0,
+};
+
+static const char *check_numbers(unsigned shape, bool entry, bool partner)
+{
+    if (shape & ONE_OF_BOTH)
+        return entry == partner ? "an arrival needs an entry or a partner, and not both" : NULL;
+    if (entry != ((shape & HAS_ENTRY) != 0))
+        return entry ? "it has an entry, which its type has not" : "its entry is 0";
+    if (partner && !(shape & (MAY_PARTNER | HAS_PARTNER)))
+        return "it has a partner, which its type has not";
+    if (!partner && (shape & HAS_PARTNER))
+        return "its partner is 0";
+    return NULL;
+}
+
+/* What is wrong with the record of this number, or NULL. */
+static const char *check_record(const unsigned char *bytes, uint64_t number)
+{
+    struct trace_event e;
+    unsigned shape;
+
+    if (get32(bytes + CHECK_AT) != check_of(bytes, TRACE_RECORD_SIZE, CHECK_AT, number))
+        return "the check is wrong: the record is damaged or not in its place";
+    record_get(bytes, &e);
+    if (e.type == 0 || e.type >= TRACE_TYPES)
+        return "it is of an unknown type";
+    if (get32(bytes) != (uint32_t)e.type)
+        return "field zero is not 0";
+    shape = shapes[e.type];
+    if (!(shape & HAS_ENVELOPE) && (e.context_id | e.source | e.tag) != 0)
+        return "it has an envelope, which its type has not";
+    if (!(shape & HAS_IGNORE) && (e.ignore != 0 || e.source == TRACE_ANY_SOURCE))
+        return "a message has no wildcards";
+    return check_numbers(shape, e.entry != 0, e.partner != 0);
+}
+
+static const char *check_header(const unsigned char *bytes)
+{
+    if (memcmp(bytes, TRACE_MAGIC, 8) != 0)
+        return "this is no trace: it does not begin with " TRACE_MAGIC;
+    if (get32(bytes + 8) != TRACE_VERSION)
+        return "the trace is of another version";
+    if (get32(bytes + HEADER_CHECK_AT) !=
+        check_of(bytes, TRACE_HEADER_SIZE, HEADER_CHECK_AT, 0))
+        return "the check of the header is wrong: it is damaged";
+    if (get32(bytes + 12) != TRACE_RECORD_SIZE)
+        return "the records are of another size";
+    if (get64(bytes + 40) != 0)
+        return "field zero of the header is not 0";
+    return NULL;
+}
+
+/* Writes the line of error; returns err. */
+static int reader_fail(struct trace_reader *r, int err, uint64_t offset, const char *format,
+                       ...) __attribute__((format(printf, 4, 5)));
+
+static int reader_fail(struct trace_reader *r, int err, uint64_t offset, const char *format,
+                       ...)
+{
+    int used =
+        snprintf(r->error, sizeof r->error, "%s: at offset %" PRIu64 ": ", r->path, offset);
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(r->error + used, sizeof r->error - (size_t)used, format, args);
+    va_end(args);
+    r->failed = err;
+    return err;
+}
+
+static uint64_t reader_offset(const struct trace_reader *r)
+{
+    return TRACE_HEADER_SIZE + r->records * TRACE_RECORD_SIZE;
+}
+
+/* Reads until buffer holds size bytes from its start, or the file ends.  0 or a negative
+ * errno. */
+static int reader_fill(struct trace_reader *r, size_t size)
+{
+    while (r->held < size) {
+        ssize_t more = sys_read(r->fd, r->buffer + r->held, size - r->held);
+
+        if (more < 0)
+            return -errno;
+        if (more == 0)
+            return 0;
+        r->held += (size_t)more;
+    }
+    return 0;
+}
+
+static int reader_header(struct trace_reader *r)
+{
+    const unsigned char *bytes = r->buffer;
+    const char *reason;
+    int err = reader_fill(r, TRACE_HEADER_SIZE);
+
+    if (err < 0)
+        return reader_fail(r, err, 0, "cannot be read: %s", strerrordesc_np(-err));
+    if (r->held < TRACE_HEADER_SIZE)
+        return reader_fail(r, -EBADMSG, r->held, "the file ends within the header");
+    reason = check_header(bytes);
+    if (reason != NULL)
+        return reader_fail(r, -EBADMSG, 0, "%s", reason);
+    r->info = (struct trace_info){
+        .rank = get32(bytes + 16),
+        .pid = get32(bytes + 20),
+        .endpoint = get32(bytes + 24),
+        .start_ns = get64(bytes + 32),
+    };
+    r->held = 0;
+    return 0;
+}
+
+int trace_open(struct trace_reader *r, const char *path)
+{
+    int err;
+
+    *r = (struct trace_reader){.fd = sys_open(path, O_RDONLY, 0)};
+    err = r->fd < 0 ? -errno : 0;
+    snprintf(r->path, sizeof r->path, "%s", path);
+    if (err < 0) {
+        snprintf(r->error, sizeof r->error, "%s: cannot be opened: %s", r->path,
+                 strerrordesc_np(-err));
+        return err;
+    }
+    err = reader_header(r);
+    if (err < 0)
+        trace_close(r);
+    return err;
+}
+
+/* No whole record is left in the buffer: reads on.  1 there is one now; 0 this was the
+ * end; or an error. */
+static int reader_more(struct trace_reader *r)
+{
+    uint64_t offset = reader_offset(r);
+    size_t left = r->held - r->at;
+    int err;
+
+    memmove(r->buffer, r->buffer + r->at, left);
+    r->at = 0;
+    r->held = left;
+    err = reader_fill(r, sizeof r->buffer);
+    if (r->held >= TRACE_RECORD_SIZE)
+        return 1; /* an error will be met again, when these have been given out */
+    if (err < 0)
+        return reader_fail(r, err, offset, "cannot be read: %s", strerrordesc_np(-err));
+    if (r->held != 0)
+        return reader_fail(r, -EBADMSG, offset,
+                           r->closed ? "something follows the close"
+                                     : "the file ends within a record, after %zu of %d bytes",
+                           r->held, TRACE_RECORD_SIZE);
+    if (!r->closed)
+        return reader_fail(r, -EBADMSG, offset,
+                           "the file ends without a close: the program or its disk did first");
+    return 0;
+}
+
+int trace_next(struct trace_reader *r, struct trace_event *event)
+{
+    const unsigned char *bytes;
+    const char *reason;
+
+    if (r->failed != 0)
+        return r->failed;
+    if (r->held - r->at < TRACE_RECORD_SIZE) {
+        int more = reader_more(r);
+
+        if (more <= 0)
+            return more;
+    }
+    if (r->closed)
+        return reader_fail(r, -EBADMSG, reader_offset(r), "something follows the close");
+    bytes = r->buffer + r->at;
+    reason = check_record(bytes, r->records);
+    if (reason != NULL)
+        return reader_fail(r, -EBADMSG, reader_offset(r), "record %" PRIu64 ": %s", r->records,
+                           reason);
+    record_get(bytes, event);
+    r->closed = event->type == TRACE_CLOSE;
+    r->at += TRACE_RECORD_SIZE;
+    r->records++;
+    return 1;
+}
+
+void trace_close(struct trace_reader *r)
+{
+    if (r->fd >= 0)
+        sys_close(r->fd);
+    r->fd = -1;
+}

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * trace.h - what a matching engine was asked and what it answered, as a file.
+ *
+ * The recorder belongs to one endpoint and writes FOLDER/matchbox-PID-N.trace; the
+ * reader gives the events back in their order.  A file is a header and records of one
+ * size, all numbers little-endian:
+ *
+ *   header  offset size field        meaning
+ *              0     8  magic        "MBXTRACE"
+ *              8     4  version      TRACE_VERSION
+ *             12     4  record_size  TRACE_RECORD_SIZE
+ *             16     4  rank         in its job; 2^32-1 not known
+ *             20     4  pid          of the process
+ *             24     4  endpoint     the N of the file's name
+ *             28     4  check        of the other 44 bytes
+ *             32     8  start_ns     clock_now() when the recording began; the files of
+ *                                    one machine (since its start) share this clock
+ *             40     8  zero         0
+ *
+ *   record  offset size field        meaning
+ *              0     1  type         enum trace_type
+ *              1     3  zero         0
+ *              4     4  context_id   of the envelope
+ *              8     4  source       of the envelope; 2^32-1 is ANY_SOURCE
+ *             12     4  check        of the other 52 bytes and the record's number
+ *             16     8  tag          of the envelope
+ *             24     8  ignore       of a receive or probe; 1 = not compared
+ *             32     8  entry        who this is about
+ *             40     8  partner      whom it met, or found; 0 nobody
+ *             48     8  delta_ns     since the record before (the first: since start_ns)
+ *
+ *   type     envelope is    entry                              partner
+ *   post     the receive's  the receive                        message taken, or 0: it waits
+ *   arrive   the message's  the message if it waits, else 0    receive met, or 0
+ *   cancel   the receive's  the receive, which waited          0
+ *   peek     as asked       0                                  message found, or 0
+ *   claim    the message's  the message, which waited          0
+ *   take     the message's  the message, which was claimed     the receive that gets it
+ *   discard  the message's  the message, which was claimed     0
+ *   close    0              0                                  0
+ *
+ * Invariants of a whole file
+ *   I1  the last record is a close, and only the last
+ *   I2  no number names two receives or two messages (a receive and a message may share
+ *       one)
+ *   I3  every check is right, so a record that is damaged or not in its place is noticed
+ */
+#ifndef TRACE_TRACE_H
+#define TRACE_TRACE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define TRACE_MAGIC        "MBXTRACE"
+#define TRACE_VERSION      1u
+#define TRACE_HEADER_SIZE  48
+#define TRACE_RECORD_SIZE  56
+#define TRACE_RANK_UNKNOWN UINT32_MAX
+#define TRACE_ANY_SOURCE   UINT32_MAX
+
+enum trace_type {
+    TRACE_POST = 1,
+    TRACE_ARRIVE,
+    TRACE_CANCEL,
+    TRACE_PEEK,
+    TRACE_CLAIM,
+    TRACE_TAKE,
+    TRACE_DISCARD,
+    TRACE_CLOSE,
+    TRACE_TYPES
+};
+
+struct trace_event {
+    enum trace_type type;
+    uint32_t context_id, source;
+    uint64_t tag, ignore;
+    uint64_t entry, partner;
+    uint64_t delta_ns;
+};
+
+/* "post", ...; "unknown" for anything else. */
+const char *trace_type_name(unsigned type);
+
+/* ---- recording ---- */
+
+struct trace_recorder;
+
+/* Starts a file of its own in folder, which must exist: O_EXCL, mode 0600.
+ * 0; -ENOMEM; or why the file cannot be made or written.  Undone by trace_stop(). */
+int trace_start(const char *folder, uint32_t rank, struct trace_recorder **out);
+
+/* Appends an event; its delta_ns is not looked at.  Reads the clock and writes to memory,
+ * and to the file when the buffer is full.  If that fails it says so once, and nothing
+ * more is recorded: the file then ends without a close. */
+void trace_record(struct trace_recorder *recorder, const struct trace_event *event);
+
+/* Records the close, writes what is left and frees everything.  NULL is allowed. */
+void trace_stop(struct trace_recorder *recorder);
+
+/* ---- reading ---- */
+
+#define TRACE_ERROR_MAX  512
+#define TRACE_READ_COUNT 64
+
+/* What the header says. */
+struct trace_info {
+    uint32_t rank, pid, endpoint;
+    uint64_t start_ns;
+};
+
+/* In the caller's memory; info and error are to be read, the rest is trace.c's. */
+struct trace_reader {
+    struct trace_info info;
+    char error[TRACE_ERROR_MAX]; /* one line: the file, the offset, what is wrong */
+    char path[256];              /* for messages: may be cut */
+    int fd;
+    int failed;       /* what trace_next() said last, if it was an error; else 0 */
+    bool closed;      /* a close was read */
+    uint64_t records; /* given out */
+    size_t at, held;  /* what is in buffer: [at, held) */
+    unsigned char buffer[TRACE_READ_COUNT * TRACE_RECORD_SIZE];
+};
+
+/* Opens a file and checks its header.  0; -EBADMSG it is no trace, or damaged; or the
+ * error of the system.  Then error says it and nothing is open. */
+int trace_open(struct trace_reader *reader, const char *path);
+
+/* The next event.  1; 0 at the end of a whole file; -EBADMSG what follows is damaged or
+ * missing (all that was whole before it has been given); or the error of the system.
+ * After an error it says the same again. */
+int trace_next(struct trace_reader *reader, struct trace_event *event);
+
+void trace_close(struct trace_reader *reader);
+
+#endif

@@ -1,0 +1,579 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * trace_test.c - what was recorded is read back; what is damaged is noticed, and what
+ * was whole before it is read all the same.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/base.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/random.h"
+#include "base/sys.h"
+#include "trace/trace.h"
+
+#define EVENTS_MAX 5000
+
+static char folder[64];
+static unsigned warnings;
+static uint64_t now_ns;
+
+static void count_line(void *arg, enum log_level level, const char *text)
+{
+    (void)arg;
+    (void)text;
+    warnings += level == LOG_LEVEL_WARN;
+}
+
+static uint64_t tick(void)
+{
+    return now_ns += 7;
+}
+
+static const char *path_of(unsigned n)
+{
+    static char path[128];
+
+    snprintf(path, sizeof path, "%s/matchbox-%ld-%u.trace", folder, (long)getpid(), n);
+    return path;
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    snprintf(folder, sizeof folder, "/tmp/matchbox-trace-test.XXXXXX");
+    assert_non_null(mkdtemp(folder));
+    log_set_sink(count_line, NULL);
+    clock_set(tick);
+    warnings = 0;
+    now_ns = 1000;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    sys_fail_none();
+    mem_fail_at(0);
+    clock_set(NULL);
+    log_set_sink(NULL, NULL);
+    for (unsigned n = 0; n < 4; n++)
+        unlink(path_of(n));
+    assert_int_equal(rmdir(folder), 0); /* nothing else was left there */
+    assert_int_equal(sys_fds_live(), 0);
+    assert_int_equal(mem_live(), 0);
+    return 0;
+}
+
+/* ---- events, and what is read of a file ---- */
+
+/* The i-th event of a story in which all types, and extreme values, occur. */
+static struct trace_event event_at(unsigned i)
+{
+    const uint64_t big = UINT64_MAX - i;
+    const struct trace_event kinds[] = {
+        {TRACE_POST, 1, 2, 3, 4, i + 1, 0, 0},
+        {TRACE_POST, 1, TRACE_ANY_SOURCE, big, big, big, 9, 0},
+        {TRACE_ARRIVE, UINT32_MAX, 2, big, 0, i + 1, 0, 0},
+        {TRACE_ARRIVE, 1, 0, i, 0, 0, big, 0},
+        {TRACE_CANCEL, 1, TRACE_ANY_SOURCE, 3, big, i + 1, 0, 0},
+        {TRACE_PEEK, 1, TRACE_ANY_SOURCE, 3, big, 0, 0, 0},
+        {TRACE_PEEK, 1, 7, i, 0, 0, 5, 0},
+        {TRACE_CLAIM, 1, 2, 3, 0, i + 1, 0, 0},
+        {TRACE_TAKE, 1, 2, 3, 0, i + 1, 6, 0},
+        {TRACE_DISCARD, 0, 0, 0, 0, i + 1, 0, 0},
+    };
+
+    return kinds[i % ARRAY_COUNT(kinds)];
+}
+
+static void record_events(struct trace_recorder *recorder, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        const struct trace_event event = event_at(i);
+
+        trace_record(recorder, &event);
+    }
+}
+
+/* Writes the file of number 0. */
+static void make_file(unsigned count)
+{
+    struct trace_recorder *recorder;
+
+    assert_int_equal(trace_start(folder, 3, &recorder), 0);
+    record_events(recorder, count);
+    trace_stop(recorder);
+    assert_int_equal(warnings, 0);
+}
+
+static void assert_event(const struct trace_event *got, const struct trace_event *want)
+{
+    assert_int_equal(got->type, want->type);
+    assert_int_equal(got->context_id, want->context_id);
+    assert_int_equal(got->source, want->source);
+    assert_int_equal(got->tag, want->tag);
+    assert_int_equal(got->ignore, want->ignore);
+    assert_int_equal(got->entry, want->entry);
+    assert_int_equal(got->partner, want->partner);
+    assert_int_equal(got->delta_ns, 7);
+}
+
+/* Reads until the end or an error: *count events, each as it was recorded, the close not
+ * counted.  Returns what trace_open() or trace_next() said last. */
+static int read_file(const char *path, unsigned total, unsigned *count, char *error)
+{
+    static struct trace_reader reader;
+    struct trace_event event, again;
+    int result = trace_open(&reader, path);
+
+    *count = 0;
+    if (result == 0) {
+        while ((result = trace_next(&reader, &event)) == 1) {
+            const struct trace_event want = event_at(*count);
+
+            if (event.type == TRACE_CLOSE) {
+                assert_int_equal(*count, total);
+                continue;
+            }
+            assert_in_range(*count, 0, total);
+            assert_event(&event, &want);
+            (*count)++;
+        }
+        assert_int_equal(trace_next(&reader, &again), result); /* it stays so */
+        trace_close(&reader);
+    }
+    assert_int_equal(result < 0, reader.error[0] != '\0');
+    snprintf(error, TRACE_ERROR_MAX, "%s", reader.error);
+    return result;
+}
+
+/* ---- files as bytes ---- */
+
+static unsigned char bytes[EVENTS_MAX * TRACE_RECORD_SIZE];
+
+static size_t load(const char *path)
+{
+    FILE *file = fopen(path, "rb");
+    size_t size;
+
+    assert_non_null(file);
+    size = fread(bytes, 1, sizeof bytes, file);
+    fclose(file);
+    return size;
+}
+
+static void store(const char *path, size_t size)
+{
+    FILE *file = fopen(path, "wb");
+
+    assert_non_null(file);
+    assert_int_equal(fwrite(bytes, 1, size, file), size);
+    fclose(file);
+}
+
+static uint64_t number_at(size_t at, unsigned size)
+{
+    uint64_t number = 0;
+
+    while (size-- > 0)
+        number = number << 8 | bytes[at + size];
+    return number;
+}
+
+/* ---- tests ---- */
+
+static void test_round_trip(void **state)
+{
+    static const unsigned counts[] = {0, 1, 63, 64, 1023, 1024, 1025, 3000};
+    char error[TRACE_ERROR_MAX];
+    unsigned count;
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_COUNT(counts); i++) {
+        make_file(counts[i]);
+        assert_int_equal(read_file(path_of(0), counts[i], &count, error), 0);
+        assert_int_equal(count, counts[i]);
+        unlink(path_of(0));
+    }
+}
+
+/* The table of trace.h, byte by byte. */
+static void test_layout(void **state)
+{
+    const size_t first = 48, second = 48 + 56;
+
+    (void)state;
+    make_file(2);
+    assert_int_equal(load(path_of(0)), 48 + 3 * 56);
+    assert_memory_equal(bytes, "MBXTRACE", 8);
+    assert_int_equal(number_at(8, 4), 1);
+    assert_int_equal(number_at(12, 4), 56);
+    assert_int_equal(number_at(16, 4), 3);
+    assert_int_equal(number_at(20, 4), getpid());
+    assert_int_equal(number_at(24, 4), 0);
+    assert_int_equal(number_at(32, 8), 1007);
+    assert_int_equal(number_at(40, 8), 0);
+    assert_int_equal(number_at(first, 4), TRACE_POST);
+    assert_int_equal(number_at(first + 4, 4), 1);
+    assert_int_equal(number_at(first + 8, 4), 2);
+    assert_int_equal(number_at(first + 16, 8), 3);
+    assert_int_equal(number_at(first + 24, 8), 4);
+    assert_int_equal(number_at(first + 32, 8), 1);
+    assert_int_equal(number_at(first + 40, 8), 0);
+    assert_int_equal(number_at(first + 48, 8), 7);
+    assert_int_equal(number_at(second + 8, 4), UINT32_MAX);
+    assert_int_equal(number_at(second + 16, 8), UINT64_MAX - 1);
+    assert_int_equal(number_at(second + 40, 8), 9);
+    assert_int_equal(number_at(second + 56, 4), TRACE_CLOSE);
+}
+
+static void test_header(void **state)
+{
+    static struct trace_reader reader;
+
+    (void)state;
+    make_file(0);
+    assert_int_equal(trace_open(&reader, path_of(0)), 0);
+    assert_int_equal(reader.info.rank, 3);
+    assert_int_equal(reader.info.pid, getpid());
+    assert_int_equal(reader.info.endpoint, 0);
+    assert_int_equal(reader.info.start_ns, 1007);
+    trace_close(&reader);
+}
+
+/* Each endpoint has a file of its own, which only its user can read. */
+static void test_own_files(void **state)
+{
+    struct trace_recorder *recorders[2];
+    char error[TRACE_ERROR_MAX];
+    struct stat status;
+    unsigned count;
+
+    (void)state;
+    make_file(5);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(trace_start(folder, TRACE_RANK_UNKNOWN, &recorders[i]), 0);
+        record_events(recorders[i], 10);
+    }
+    for (int i = 0; i < 2; i++)
+        trace_stop(recorders[i]);
+    trace_stop(NULL);
+    assert_int_equal(stat(path_of(2), &status), 0);
+    assert_int_equal(status.st_mode & 07777, 0600);
+    assert_int_equal(read_file(path_of(0), 5, &count, error), 0);
+    assert_int_equal(count, 5);
+}
+
+static void test_no_folder(void **state)
+{
+    struct trace_recorder *recorder = NULL;
+    char long_name[600];
+
+    (void)state;
+    assert_int_equal(trace_start("/nonexistent", 0, &recorder), -ENOENT);
+    assert_int_equal(trace_start("/dev/null", 0, &recorder), -ENOTDIR);
+    memset(long_name, 'x', sizeof long_name);
+    long_name[sizeof long_name - 1] = '\0';
+    assert_int_equal(trace_start(long_name, 0, &recorder), -ENAMETOOLONG);
+    assert_null(recorder);
+}
+
+/* The n-th call fails: the start says so, or one warning does, and what can be read is a
+ * beginning of what was recorded. */
+static void test_each_call_fails(void **state)
+{
+    char error[TRACE_ERROR_MAX];
+    unsigned count, refused = 0, warned = 0;
+
+    (void)state;
+    for (uint64_t n = 1;; n++) {
+        struct trace_recorder *recorder;
+        uint64_t before = sys_calls(), calls;
+        int err;
+
+        warnings = 0;
+        sys_fail_at(n, ENOSPC);
+        err = trace_start(folder, 0, &recorder);
+        if (err == 0) {
+            record_events(recorder, 3000);
+            trace_stop(recorder);
+        }
+        sys_fail_at(0, 0);
+        calls = sys_calls() - before;
+        assert_int_equal(sys_fds_live(), 0);
+        assert_int_equal(mem_live(), 0);
+        if (err != 0) {
+            assert_int_equal(err, -ENOSPC);
+            assert_int_equal(access(path_of(0), F_OK), -1);
+            refused++;
+            continue;
+        }
+        err = read_file(path_of(0), 3000, &count, error);
+        unlink(path_of(0));
+        if (calls < n) {
+            assert_int_equal(warnings, 0);
+            assert_int_equal(err, 0);
+            break;
+        }
+        assert_int_equal(warnings, 1);
+        warned++;
+        assert_true(err == 0 || err == -EBADMSG);
+        assert_int_equal(count % 1024, err == 0 ? 3000 % 1024 : 0);
+    }
+    assert_int_equal(refused, 2); /* the open, the header */
+    assert_int_equal(warned, 4);  /* three buffers, the close */
+}
+
+static void test_no_memory(void **state)
+{
+    struct trace_recorder *recorder;
+
+    (void)state;
+    mem_fail_at(1);
+    assert_int_equal(trace_start(folder, 0, &recorder), -ENOMEM);
+}
+
+/* A disk that takes a part of the last write. */
+static void test_full_disk(void **state)
+{
+    const struct rlimit small = {100000, RLIM_INFINITY};
+    struct rlimit old;
+    struct trace_recorder *recorder;
+    char error[TRACE_ERROR_MAX];
+    unsigned count;
+
+    (void)state;
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+    assert_int_equal(trace_start(folder, 0, &recorder), 0);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &(struct rlimit){small.rlim_cur, old.rlim_max}),
+                     0);
+    record_events(recorder, 4000);
+    trace_stop(recorder);
+    setrlimit(RLIMIT_FSIZE, &old);
+    assert_int_equal(warnings, 1);
+    assert_int_equal(read_file(path_of(0), 4000, &count, error), -EBADMSG);
+    assert_int_equal(count, (100000 - TRACE_HEADER_SIZE) / TRACE_RECORD_SIZE);
+    assert_non_null(strstr(error, "ends within a record"));
+}
+
+static void test_truncated(void **state)
+{
+    char error[TRACE_ERROR_MAX], offset[64];
+    unsigned count;
+    size_t size;
+
+    (void)state;
+    make_file(70);
+    size = load(path_of(0));
+    for (size_t cut = 0; cut < size; cut++) {
+        size_t records =
+            cut < TRACE_HEADER_SIZE ? 0 : (cut - TRACE_HEADER_SIZE) / TRACE_RECORD_SIZE;
+
+        store(path_of(0), cut);
+        assert_int_equal(read_file(path_of(0), 70, &count, error), -EBADMSG);
+        assert_int_equal(count, records);
+        snprintf(offset, sizeof offset, "at offset %zu:",
+                 cut < TRACE_HEADER_SIZE ? cut
+                                         : TRACE_HEADER_SIZE + records * TRACE_RECORD_SIZE);
+        assert_non_null(strstr(error, offset));
+    }
+}
+
+static void test_each_bit_flipped(void **state)
+{
+    char error[TRACE_ERROR_MAX];
+    unsigned count;
+    size_t size;
+
+    (void)state;
+    make_file(12);
+    size = load(path_of(0));
+    for (size_t bit = 0; bit < size * 8; bit++) {
+        size_t at = bit / 8;
+
+        bytes[at] ^= (unsigned char)(1 << bit % 8);
+        store(path_of(0), size);
+        assert_int_equal(read_file(path_of(0), 12, &count, error), -EBADMSG);
+        assert_int_equal(
+            count, at < TRACE_HEADER_SIZE ? 0 : (at - TRACE_HEADER_SIZE) / TRACE_RECORD_SIZE);
+        bytes[at] ^= (unsigned char)(1 << bit % 8);
+    }
+}
+
+/* Bytes, runs of bytes and whole records go wrong; the reader ends before the first. */
+static void test_random_damage(void **state)
+{
+    static unsigned char whole[sizeof bytes];
+    char error[TRACE_ERROR_MAX];
+    struct random random;
+    unsigned count;
+    size_t size;
+
+    (void)state;
+    make_file(200);
+    size = load(path_of(0));
+    memcpy(whole, bytes, size);
+    for (uint64_t seed = 1; seed <= 3000; seed++) {
+        size_t first = 0;
+        uint64_t hits;
+
+        random_seed(&random, seed);
+        hits = 1 + random_below(&random, 4);
+        while (hits-- > 0) {
+            size_t at = random_below(&random, size);
+            size_t length = min_size(size - at, 1 + random_below(&random, 100));
+
+            for (size_t i = 0; i < length; i++)
+                bytes[at + i] = (unsigned char)random_next(&random);
+        }
+        store(path_of(0), size);
+        while (first < size && bytes[first] == whole[first])
+            first++;
+        if (read_file(path_of(0), 200, &count, error) != (first < size ? -EBADMSG : 0))
+            fail_msg("seed %llu: damage at %zu is not noticed", (unsigned long long)seed,
+                     first);
+        if (first < size && first >= TRACE_HEADER_SIZE)
+            assert_int_equal(count, (first - TRACE_HEADER_SIZE) / TRACE_RECORD_SIZE);
+        memcpy(bytes, whole, size);
+    }
+}
+
+/* Records that are whole but stand elsewhere. */
+static void test_moved_records(void **state)
+{
+    unsigned char *third = bytes + TRACE_HEADER_SIZE + 2 * TRACE_RECORD_SIZE;
+    unsigned char other[TRACE_RECORD_SIZE];
+    char error[TRACE_ERROR_MAX];
+    unsigned count;
+    size_t size;
+
+    (void)state;
+    make_file(10);
+    size = load(path_of(0));
+    memcpy(other, third + TRACE_RECORD_SIZE, sizeof other);
+    memcpy(third + TRACE_RECORD_SIZE, third, sizeof other);
+    memcpy(third, other, sizeof other);
+    store(path_of(0), size);
+    assert_int_equal(read_file(path_of(0), 10, &count, error), -EBADMSG);
+    assert_int_equal(count, 2);
+    assert_non_null(strstr(error, "at offset 160: record 2: the check is wrong"));
+
+    load(path_of(0)); /* what follows the end, whole or not */
+    unlink(path_of(0));
+    make_file(10);
+    load(path_of(0));
+    memset(bytes + size, 0, TRACE_RECORD_SIZE);
+    for (size_t more = 1; more <= TRACE_RECORD_SIZE; more++) {
+        store(path_of(0), size + more);
+        assert_int_equal(read_file(path_of(0), 10, &count, error), -EBADMSG);
+        assert_int_equal(count, 10);
+        assert_non_null(strstr(error, "something follows the close"));
+    }
+}
+
+/* The check is right, the fields are not: somebody else wrote this. */
+static void test_forged_fields(void **state)
+{
+    static const struct trace_event forged[] = {
+        {TRACE_POST, 1, 2, 3, 4, 0, 5, 0},     {TRACE_ARRIVE, 1, 2, 3, 0, 0, 0, 0},
+        {TRACE_ARRIVE, 1, 2, 3, 0, 5, 5, 0},   {TRACE_ARRIVE, 1, 2, 3, 1, 5, 0, 0},
+        {TRACE_ARRIVE, 1, -1u, 3, 0, 5, 0, 0}, {TRACE_CANCEL, 1, 2, 3, 4, 0, 0, 0},
+        {TRACE_CANCEL, 1, 2, 3, 4, 5, 6, 0},   {TRACE_PEEK, 1, 2, 3, 4, 5, 0, 0},
+        {TRACE_CLAIM, 1, 2, 3, 0, 0, 0, 0},    {TRACE_CLAIM, 1, 2, 3, 0, 5, 6, 0},
+        {TRACE_CLAIM, 1, -1u, 3, 0, 5, 0, 0},  {TRACE_TAKE, 1, 2, 3, 0, 5, 0, 0},
+        {TRACE_TAKE, 1, 2, 3, 0, 0, 6, 0},     {TRACE_DISCARD, 1, 2, 3, 0, 0, 0, 0},
+        {TRACE_DISCARD, 1, 2, 3, 0, 5, 6, 0},  {TRACE_CLOSE, 1, 0, 0, 0, 0, 0, 0},
+        {TRACE_CLOSE, 0, 0, 0, 0, 5, 0, 0},    {TRACE_CLOSE, 0, 0, 0, 1, 0, 0, 0},
+    };
+    char error[TRACE_ERROR_MAX];
+    unsigned count;
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_COUNT(forged); i++) {
+        struct trace_recorder *recorder;
+
+        assert_int_equal(trace_start(folder, 0, &recorder), 0);
+        record_events(recorder, 2);
+        trace_record(recorder, &forged[i]);
+        trace_stop(recorder);
+        if (read_file(path_of(0), 2, &count, error) != -EBADMSG || count != 2)
+            fail_msg("forged record %zu is accepted", i);
+        unlink(path_of(0));
+    }
+}
+
+static void test_no_trace(void **state)
+{
+    char error[TRACE_ERROR_MAX];
+    unsigned count;
+
+    (void)state;
+    assert_int_equal(read_file(path_of(0), 0, &count, error), -ENOENT);
+    assert_non_null(strstr(error, path_of(0)));
+    assert_int_equal(read_file(folder, 0, &count, error), -EISDIR);
+    memset(bytes, 'x', 1000);
+    store(path_of(0), 1000);
+    assert_int_equal(read_file(path_of(0), 0, &count, error), -EBADMSG);
+    assert_non_null(strstr(error, "this is no trace"));
+}
+
+/* A read that fails is told as such, after all that was read before. */
+static void test_each_read_fails(void **state)
+{
+    char error[TRACE_ERROR_MAX];
+    unsigned count;
+    int err;
+
+    (void)state;
+    make_file(300);
+    for (int64_t n = 1;; n++) {
+        sys_fail_name("read", n, EIO);
+        err = read_file(path_of(0), 300, &count, error);
+        sys_fail_none();
+        if (err == 0)
+            break;
+        assert_int_equal(err, -EIO);
+        assert_int_equal(count, n == 1 ? 0 : min_size(300, (size_t)(n - 2) * TRACE_READ_COUNT));
+        assert_int_equal(sys_fds_live(), 0);
+    }
+    assert_int_equal(count, 300);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_round_trip, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_layout, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_header, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_own_files, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_no_folder, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_each_call_fails, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_no_memory, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_full_disk, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_truncated, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_each_bit_flipped, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_random_damage, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_moved_records, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_forged_fields, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_no_trace, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_each_read_fails, set_up, tear_down),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
