@@ -60,13 +60,14 @@ struct settings {
     uint64_t loop_depth;
     uint64_t fault_percent, fault_seed;
     char stats_file[PARAM_STRING_MAX];
+    char trace_folder[PARAM_STRING_MAX];
 };
 
 /* Reads the environment and the overrides; logs what is wrong.  0; -EINVAL;
  * -ENOMEM. */
 int settings_load(struct settings *settings, const char *const *overrides);
 
-/* The rank that a launcher gave this process, as text; "0" without one. */
+/* The rank that a launcher gave this process, as text; NULL without one. */
 const char *settings_rank(void);
 
 /* ---- requests ---- */
@@ -165,6 +166,7 @@ struct context {
 struct mbx_ep {
     struct settings settings;
     struct transport *transport;
+    struct trace_recorder *trace; /* or NULL; record.h */
     struct mbx_limits limits;
     size_t inline_max, short_max; /* largest payloads of these protocols */
     size_t at_once_max;           /* largest message that leaves in one packet, eagerly */

@@ -4,6 +4,7 @@
  */
 #include "base/sys.h"
 #include "core/core.h"
+#include "core/record.h"
 
 static const struct transport_ops *const transports[] = {
     [TRANSPORT_CHOICE_SHM] = &transport_shm,
@@ -82,6 +83,7 @@ int mbx_open(const struct mbx_config *config, struct mbx_ep **out)
     if (err < 0)
         goto free_pools;
     endpoint_limits(ep);
+    record_open(ep);
     *out = ep;
     return 0;
 
@@ -135,6 +137,7 @@ int mbx_close(struct mbx_ep *ep)
     int err = endpoint_drain(ep);
 
     stats_write(ep);
+    record_close(ep);
     ep->transport->ops->close(ep->transport);
     pool_for_each(&ep->messages, endpoint_free_message, ep);
     pool_for_each(&ep->requests, endpoint_free_request, ep);

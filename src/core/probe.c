@@ -7,6 +7,7 @@
  * It is told from a queued one by its state in the matching engine.
  */
 #include "core/core.h"
+#include "core/record.h"
 
 /* The message that such a receive would take, after a look at the transport. */
 static struct message *probe_find(struct mbx_ep *ep, const struct match_envelope *envelope,
@@ -16,9 +17,12 @@ static struct message *probe_find(struct mbx_ep *ep, const struct match_envelope
         struct context *context = context_find(ep, envelope->context_id);
         struct match_msg *found =
             context != NULL ? match_peek(&context->match, envelope, ignore) : NULL;
+        struct message *message =
+            found != NULL ? container_of(found, struct message, match) : NULL;
 
-        if (found != NULL)
-            return container_of(found, struct message, match);
+        record_peek(ep, envelope, ignore, message);
+        if (message != NULL)
+            return message;
         if (round == 0)
             mbx_progress(ep);
     }
@@ -63,6 +67,7 @@ int mbx_mprobe(struct mbx_ep *ep, uint32_t source, uint32_t context_id, uint64_t
     if (message == NULL)
         return 0;
     match_claim(&context_find(ep, context_id)->match, &message->match);
+    record_claim(ep, message);
     ep->stats.unexpected_now--;
     probe_tell(&message->arrival, status);
     *handle = pool_id(&ep->messages, message);
@@ -89,6 +94,7 @@ static int probe_take(struct mbx_ep *ep, mbx_message handle, void *buf, size_t s
     req->completion.status.context_id = message->arrival.envelope.context_id;
     if (request != NULL)
         *request = req->flags & REQUEST_SILENT ? 0 : req->completion.request;
+    record_take(ep, message, req);
     recv_matched(ep, req, &message->arrival);
     message_drop(ep, message);
     return 0;

@@ -10,6 +10,7 @@
  * transport's peers can wake.
  */
 #include "core/core.h"
+#include "core/record.h"
 
 /* Packets of one poll, so that what waits to leave gets its turn. */
 #define PROGRESS_BUDGET 64
@@ -49,6 +50,7 @@ static int progress_arrive(struct mbx_ep *ep, struct peer *peer, const struct ar
     if (likely(recv != NULL)) {
         ep->stats.expected++;
         ep->stats.posted_now--;
+        record_arrive(ep, &arrival->envelope, container_of(recv, struct request, match), NULL);
         recv_matched(ep, container_of(recv, struct request, match), arrival);
         return 0;
     }
@@ -60,6 +62,7 @@ static int progress_arrive(struct mbx_ep *ep, struct peer *peer, const struct ar
         message_drop(ep, message);
         return -EAGAIN;
     }
+    record_arrive(ep, &arrival->envelope, NULL, message);
     ep->stats.unexpected++;
     stats_kept(&ep->stats.unexpected_now, &ep->stats.unexpected_max, 1);
     if (!arrival->is_rts && arrival->have < arrival->size)

@@ -6,6 +6,7 @@
  * them came first.
  */
 #include "core/core.h"
+#include "core/record.h"
 
 int recv_check(const struct mbx_ep *ep, uint32_t source, uint32_t context_id)
 {
@@ -62,10 +63,12 @@ int mbx_recv(struct mbx_ep *ep, uint32_t source, uint32_t context_id, uint64_t t
     if (request != NULL)
         *request = req->flags & REQUEST_SILENT ? 0 : req->completion.request;
     if (found == NULL) {
+        record_post(ep, req, NULL);
         stats_kept(&ep->stats.posted_now, &ep->stats.posted_max, 1);
     } else {
         struct message *message = container_of(found, struct message, match);
 
+        record_post(ep, req, message);
         ep->stats.unexpected_now--;
         recv_matched(ep, req, &message->arrival);
         message_drop(ep, message);
@@ -84,6 +87,7 @@ int mbx_cancel(struct mbx_ep *ep, mbx_request request)
     if (req->state != REQUEST_POSTED ||
         !match_cancel(&context_find(ep, req->match.envelope.context_id)->match, &req->match))
         return -EALREADY;
+    record_cancel(ep, req);
     ep->stats.posted_now--;
     ep->stats.cancelled++;
     request_complete(ep, req, -ECANCELED);

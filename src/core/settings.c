@@ -55,6 +55,9 @@ static const struct param table[] = {
     {"STATS_FILE", PARAM_STRING, NULL, "", 0, 0, NULL,
      "append the statistics to this file at close; %r is the rank, %p the process",
      AT(stats_file)},
+    {"TRACE", PARAM_STRING, NULL, "", 0, 0, NULL,
+     "record what is matched to new files in this folder; mbx trace reads them",
+     AT(trace_folder)},
     {"BOOT", PARAM_FOREIGN, NULL, NULL, 0, 0, NULL, "set by mbx run for its ranks", 0},
 };
 
@@ -79,7 +82,7 @@ const char *settings_rank(void)
     for (size_t i = 0; i < ARRAY_COUNT(names); i++)
         if (getenv(names[i]) != NULL)
             return getenv(names[i]);
-    return "0";
+    return NULL;
 }
 
 int mbx_param_get(unsigned index, struct mbx_param *out)

@@ -35,6 +35,13 @@ int mbx_stats_get(const struct mbx_ep *ep, struct mbx_stats *stats)
     return 0;
 }
 
+static const char *stats_rank(void)
+{
+    const char *rank = settings_rank();
+
+    return rank != NULL ? rank : "0";
+}
+
 /* The file's name with %r and %p replaced. */
 static void stats_path(const char *pattern, char *path, size_t size)
 {
@@ -45,7 +52,7 @@ static void stats_path(const char *pattern, char *path, size_t size)
         int more;
 
         if (pattern[0] == '%' && pattern[1] == 'r')
-            more = snprintf(path + used, size - used, "%s", settings_rank());
+            more = snprintf(path + used, size - used, "%s", stats_rank());
         else if (pattern[0] == '%' && pattern[1] == 'p')
             more = snprintf(path + used, size - used, "%ld", (long)getpid());
         else
@@ -81,8 +88,8 @@ static size_t stats_text(const struct mbx_stats *s, char *text, size_t size)
         {"peers", s->peers},
         {"requests_max", s->requests_max},
     };
-    size_t used = (size_t)snprintf(text, size, "endpoint rank=%s pid=%ld", settings_rank(),
-                                   (long)getpid());
+    size_t used =
+        (size_t)snprintf(text, size, "endpoint rank=%s pid=%ld", stats_rank(), (long)getpid());
 
     for (size_t i = 0; i < ARRAY_COUNT(lines) && used < size; i++)
         used += (size_t)snprintf(text + used, size - used, " %s=%llu", lines[i].name,

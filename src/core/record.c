@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * record.c - events of the matching engines, as trace/trace.h wants them.
+ *
+ * A receive is named by its request, a kept message by its number in the pool: neither is
+ * ever given out twice.  A message that meets its receive at once has no number, and needs
+ * none.
+ */
+#include "core/record.h"
+
+#include <stdlib.h>
+
+/* The rank as a number, if a launcher gave one. */
+static uint32_t record_rank(void)
+{
+    const char *text = settings_rank();
+    char *end;
+    unsigned long rank;
+
+    if (text == NULL)
+        return TRACE_RANK_UNKNOWN;
+    rank = strtoul(text, &end, 10);
+    return end != text && *end == '\0' && rank < TRACE_RANK_UNKNOWN ? (uint32_t)rank
+                                                                    : TRACE_RANK_UNKNOWN;
+}
+
+void record_open(struct mbx_ep *ep)
+{
+    const char *folder = ep->settings.trace_folder;
+    int err;
+
+    if (folder[0] == '\0')
+        return;
+    err = trace_start(folder, record_rank(), &ep->trace);
+    if (err < 0)
+        LOG_WARN("cannot record to MBX_TRACE= %s : %s; the program goes on without a trace",
+                 folder, mbx_strerror(err));
+}
+
+void record_close(struct mbx_ep *ep)
+{
+    trace_stop(ep->trace);
+    ep->trace = NULL;
+}
+
+static uint64_t record_number(const struct mbx_ep *ep, const struct message *message)
+{
+    return message != NULL ? pool_id(&ep->messages, message) : 0;
+}
+
+static uint64_t record_request(const struct mbx_ep *ep, const struct request *req)
+{
+    return req != NULL ? pool_id(&ep->requests, req) : 0;
+}
+
+void record_recv(struct mbx_ep *ep, enum trace_type type, const struct request *req,
+                 const struct message *message)
+{
+    const struct match_envelope *envelope = &req->match.envelope;
+
+    trace_record(ep->trace, &(struct trace_event){
+                                .type = type,
+                                .context_id = envelope->context_id,
+                                .source = envelope->source,
+                                .tag = envelope->tag,
+                                .ignore = req->match.ignore,
+                                .entry = record_request(ep, req),
+                                .partner = record_number(ep, message),
+                            });
+}
+
+void record_message(struct mbx_ep *ep, enum trace_type type,
+                    const struct match_envelope *envelope, const struct message *message,
+                    const struct request *req)
+{
+    trace_record(ep->trace, &(struct trace_event){
+                                .type = type,
+                                .context_id = envelope->context_id,
+                                .source = envelope->source,
+                                .tag = envelope->tag,
+                                .entry = record_number(ep, message),
+                                .partner = record_request(ep, req),
+                            });
+}
+
+void record_look(struct mbx_ep *ep, const struct match_envelope *envelope, uint64_t ignore,
+                 const struct message *found)
+{
+    trace_record(ep->trace, &(struct trace_event){
+                                .type = TRACE_PEEK,
+                                .context_id = envelope->context_id,
+                                .source = envelope->source,
+                                .tag = envelope->tag,
+                                .ignore = ignore,
+                                .partner = record_number(ep, found),
+                            });
+}
