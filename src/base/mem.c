@@ -102,6 +102,11 @@ void mem_fail_at(uint64_t n)
     atomic_store(&fail_countdown, (int64_t)n);
 }
 
+uint64_t mem_fail_left(void)
+{
+    return (uint64_t)atomic_load(&fail_countdown);
+}
+
 uint64_t mem_live(void)
 {
     return atomic_load_explicit(&live_count, memory_order_relaxed);

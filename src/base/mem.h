@@ -32,6 +32,9 @@ void mem_free(void *pointer);
  * that one; 0 switches this off.  A mem_realloc() counts as an allocation. */
 void mem_fail_at(uint64_t n);
 
+/* What is left of that n: 0 if none is going to fail, any more or at all. */
+uint64_t mem_fail_left(void);
+
 /* Allocations made and not yet freed, and the bytes that they occupy. */
 uint64_t mem_live(void);
 uint64_t mem_live_bytes(void);

@@ -98,6 +98,7 @@ static unsigned fail_pattern(uint64_t n)
         assert_int_equal(errno, ENOMEM);
         all[3] = moved; /* still ours */
     }
+    assert_int_equal(mem_fail_left(), n > 4 ? n - 4 : 0);
     for (unsigned i = 0; i < 4; i++)
         mem_free(all[i]);
     mem_fail_at(0);

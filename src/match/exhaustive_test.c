@@ -62,7 +62,6 @@ static bool is_right(void)
 {
     int last = h.count - 1;
 
-    history_begin(&run, h.first_seq, h.count);
     for (int i = 0; i < last; i++)
         history_do(&run, &h.ops[i]);
     if (!history_do(&run, &h.ops[last]) || !history_check(&run))
@@ -78,6 +77,16 @@ static bool is_right(void)
     return history_check(&run);
 }
 
+static bool replay(void)
+{
+    bool right;
+
+    history_begin(&run, &(struct match_options){.first_seq = h.first_seq}, h.count);
+    right = is_right();
+    history_end(&run);
+    return right;
+}
+
 static void extend(void);
 
 /* h with op behind it, and everything that begins so. */
@@ -86,7 +95,7 @@ static void try_op(struct op op)
     op.id = h.count;
     h.ops[h.count++] = op;
     histories++;
-    if (!is_right()) {
+    if (!replay()) {
         history_report(&h, "history", histories);
         exit(1);
     }

@@ -1,20 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "match/history.h"
 
-#include <inttypes.h>
-#include <stdio.h>
+#include <errno.h>
 #include <string.h>
 
-enum { NOBODY = -1, BROKEN = -2 }; /* BROKEN: an answer that the contract does not allow */
+#include "base/mem.h"
 
-void history_begin(struct history_run *run, uint64_t first_seq, int ids)
+enum { NOBODY = ANSWER_NOBODY, BROKEN = ANSWER_BROKEN };
+
+void history_begin(struct history_run *run, const struct match_options *options, int ids)
 {
-    match_init(&run->m, &(struct match_options){.first_seq = first_seq});
+    match_init(&run->m, options);
     oracle_init(&run->oracle);
     run->want = (struct match_counters){0};
+    run->live = mem_live();
+    run->may_refuse = run->has_refused = false;
     run->why = NULL;
     memset(run->recvs, 0, sizeof run->recvs[0] * (size_t)ids);
     memset(run->msgs, 0, sizeof run->msgs[0] * (size_t)ids);
+}
+
+void history_end(struct history_run *run)
+{
+    match_fini(&run->m);
 }
 
 static int recv_id(const struct history_run *run, const struct match_recv *recv)
@@ -27,23 +35,47 @@ static int msg_id(const struct history_run *run, const struct match_msg *msg)
     return msg == NULL ? NOBODY : (int)(msg - run->msgs);
 }
 
-static int do_post(struct history_run *run, const struct op *op)
+static struct match_recv *make_recv(struct history_run *run, const struct op *op)
 {
     struct match_recv *recv = &run->recvs[op->id];
-    struct match_msg *met;
 
     recv->envelope = op->envelope;
     recv->ignore = op->ignore;
-    return match_post(&run->m, recv, &met) == 0 ? msg_id(run, met) : BROKEN;
+    return recv;
+}
+
+static struct match_msg *make_msg(struct history_run *run, const struct op *op)
+{
+    struct match_msg *msg = &run->msgs[op->id];
+
+    msg->envelope = op->envelope;
+    return msg;
+}
+
+/* What a verb that ended with err answered.  A refused entry must not be queued. */
+static int answer_of(int err, int id, enum match_state state)
+{
+    if (err == -ENOMEM && state == MATCH_IDLE)
+        return ANSWER_NO_MEMORY;
+    return err == 0 ? id : BROKEN;
+}
+
+static int do_post(struct history_run *run, const struct op *op)
+{
+    struct match_recv *recv = make_recv(run, op);
+    struct match_msg *met = NULL;
+    int err = match_post(&run->m, recv, &met);
+
+    return answer_of(err, msg_id(run, met), recv->state);
 }
 
 static int do_arrive(struct history_run *run, const struct op *op)
 {
-    struct match_msg *msg = &run->msgs[op->id];
-    struct match_recv *met;
+    struct match_msg *msg = make_msg(run, op);
+    struct match_recv *met = NULL;
+    int err = match_arrive(&run->m, msg, &met);
 
-    msg->envelope = op->envelope;
-    return match_arrive(&run->m, msg, &met) == 0 ? recv_id(run, met) : BROKEN;
+    return answer_of(err, recv_id(run, met), msg->state);
 }
 
 static int do_meet(struct history_run *run, const struct op *op)
@@ -51,6 +83,14 @@ static int do_meet(struct history_run *run, const struct op *op)
     int id = recv_id(run, match_find(&run->m, &op->envelope));
 
     return id == NOBODY ? do_arrive(run, op) : id;
+}
+
+static int do_keep(struct history_run *run, const struct op *op)
+{
+    int id = recv_id(run, match_find(&run->m, &op->envelope));
+    struct match_msg *msg = make_msg(run, op);
+
+    return id == NOBODY ? answer_of(match_keep(&run->m, msg), NOBODY, msg->state) : id;
 }
 
 static int do_probe(struct history_run *run, const struct op *op)
@@ -62,40 +102,92 @@ static int do_probe(struct history_run *run, const struct op *op)
     return match_claim(&run->m, msg) ? msg_id(run, msg) : BROKEN;
 }
 
-static int engine_answer(struct history_run *run, const struct op *op)
+static void do_post_many(struct history_run *run, const struct op *ops, size_t count,
+                         int *answers)
 {
-    switch (op->kind) {
-    case OP_POST:
-        return do_post(run, op);
-    case OP_ARRIVE:
-        return do_arrive(run, op);
-    case OP_FIND:
-        return recv_id(run, match_find(&run->m, &op->envelope));
-    case OP_MEET:
-        return do_meet(run, op);
-    case OP_PEEK:
-        return msg_id(run, match_peek(&run->m, &op->envelope, op->ignore));
-    case OP_PROBE:
-        return do_probe(run, op);
-    case OP_CANCEL:
-        return match_cancel(&run->m, &run->recvs[op->target]);
-    case OP_CLAIM:
-        return match_claim(&run->m, &run->msgs[op->target]);
-    case OP_KINDS:
-        break;
-    }
-    return BROKEN;
+    struct match_recv *recvs[HISTORY_MAX];
+    struct match_msg *met[HISTORY_MAX];
+    size_t done;
+
+    for (size_t i = 0; i < count; i++)
+        recvs[i] = make_recv(run, &ops[i]);
+    done = match_post_many(&run->m, recvs, met, count);
+    for (size_t i = 0; i < count; i++)
+        answers[i] = i < done ? msg_id(run, met[i]) : ANSWER_NO_MEMORY;
 }
 
-static int oracle_answer(struct oracle *o, const struct op *op)
+static void do_arrive_many(struct history_run *run, const struct op *ops, size_t count,
+                           int *answers)
+{
+    struct match_msg *msgs[HISTORY_MAX];
+    struct match_recv *met[HISTORY_MAX];
+    size_t done;
+
+    for (size_t i = 0; i < count; i++)
+        msgs[i] = make_msg(run, &ops[i]);
+    done = match_arrive_many(&run->m, msgs, met, count);
+    for (size_t i = 0; i < count; i++)
+        answers[i] = i < done ? recv_id(run, met[i]) : ANSWER_NO_MEMORY;
+}
+
+/* The answers to ops[0 .. count), which are one call. */
+static void engine_answers(struct history_run *run, const struct op *ops, int count,
+                           int *answers)
+{
+    const struct op *op = &ops[0];
+
+    switch (op->kind) {
+    case OP_POST:
+        *answers = do_post(run, op);
+        break;
+    case OP_ARRIVE:
+        *answers = do_arrive(run, op);
+        break;
+    case OP_POST_MANY:
+        do_post_many(run, ops, (size_t)count, answers);
+        break;
+    case OP_ARRIVE_MANY:
+        do_arrive_many(run, ops, (size_t)count, answers);
+        break;
+    case OP_FIND:
+        *answers = recv_id(run, match_find(&run->m, &op->envelope));
+        break;
+    case OP_MEET:
+        *answers = do_meet(run, op);
+        break;
+    case OP_KEEP:
+        *answers = do_keep(run, op);
+        break;
+    case OP_PEEK:
+        *answers = msg_id(run, match_peek(&run->m, &op->envelope, op->ignore));
+        break;
+    case OP_PROBE:
+        *answers = do_probe(run, op);
+        break;
+    case OP_CANCEL:
+        *answers = match_cancel(&run->m, &run->recvs[op->target]);
+        break;
+    case OP_CLAIM:
+        *answers = match_claim(&run->m, &run->msgs[op->target]);
+        break;
+    case OP_KINDS:
+        *answers = BROKEN;
+        break;
+    }
+}
+
+int history_oracle_answer(struct oracle *o, const struct op *op)
 {
     int id;
 
     switch (op->kind) {
     case OP_POST:
+    case OP_POST_MANY:
         return oracle_post(o, op->envelope, op->ignore, op->id);
     case OP_ARRIVE:
+    case OP_ARRIVE_MANY:
     case OP_MEET:
+    case OP_KEEP:
         return oracle_arrive(o, op->envelope, op->id);
     case OP_FIND:
         return oracle_find(o, op->envelope);
@@ -123,12 +215,15 @@ static void count(struct match_counters *want, const struct oracle *o, const str
 
     switch (op->kind) {
     case OP_POST:
+    case OP_POST_MANY:
         want->posted++;
         want->met_posts += met;
         want->matched_arrivals += met;
         break;
     case OP_ARRIVE:
+    case OP_ARRIVE_MANY:
     case OP_MEET:
+    case OP_KEEP:
         want->arrived++;
         want->met_arrivals += met;
         want->matched_posts += met;
@@ -159,15 +254,57 @@ static void count(struct match_counters *want, const struct oracle *o, const str
         want->msgs_max = want->msgs;
 }
 
-bool history_do(struct history_run *run, const struct op *op)
+/* How many of ops[0 .. count) are done by one call. */
+static int call_length(const struct op *ops, int count)
 {
-    run->got = engine_answer(run, op);
-    run->expected = oracle_answer(&run->oracle, op);
+    int length = 1;
+
+    if (ops[0].kind == OP_POST_MANY || ops[0].kind == OP_ARRIVE_MANY)
+        while (length < count && ops[length].kind == ops[0].kind)
+            length++;
+    return length;
+}
+
+/* Does the oracle say the same to op?  If the engine had no memory, once, the oracle is not
+ * asked: nothing happened. */
+static bool agrees(struct history_run *run, const struct op *op, int answer)
+{
+    run->got = answer;
+    run->expected = history_oracle_answer(&run->oracle, op);
     count(&run->want, &run->oracle, op, run->expected);
     if (run->got == run->expected)
         return true;
     run->why = "the answers differ";
     return false;
+}
+
+static bool refuses(struct history_run *run, int answer)
+{
+    if (answer != ANSWER_NO_MEMORY || !run->may_refuse || run->has_refused)
+        return false;
+    run->has_refused = true;
+    return true;
+}
+
+/* One call, which does ops[0] and perhaps more, on both sides.  Adds to *done how many were
+ * done; none, or fewer than there were, if there was no memory for the next. */
+static bool do_call(struct history_run *run, const struct op *ops, int count, int *done)
+{
+    int answers[HISTORY_MAX];
+    int length = call_length(ops, count);
+
+    engine_answers(run, ops, length, answers);
+    for (int i = 0; i < length && !refuses(run, answers[i]); i++, ++*done)
+        if (!agrees(run, &ops[i], answers[i]))
+            return false;
+    return true;
+}
+
+bool history_do(struct history_run *run, const struct op *op)
+{
+    int done = 0;
+
+    return do_call(run, op, 1, &done);
 }
 
 /* The walk cannot run away: it stops at the first entry that the oracle does not have. */
@@ -213,58 +350,91 @@ bool history_check(struct history_run *run)
         run->why = "the message queues differ";
     else if (!counters_agree(&run->m.count, &run->want))
         run->why = "the counters are wrong";
+    else if ((match_memory(&run->m) != 0) != (mem_live() != run->live))
+        run->why = "match_memory() is wrong";
     else if (!match_is_valid(&run->m))
         run->why = "match_is_valid() is false";
     return run->why == NULL;
 }
 
-int history_replay(struct history_run *run, const struct history *h)
+/* Does h, which has begun, to its end. */
+static int replay(struct history_run *run, const struct history *h)
 {
-    history_begin(run, h->first_seq, HISTORY_MAX);
-    for (int i = 0; i < h->count; i++)
-        if (!history_do(run, &h->ops[i]) || !history_check(run))
-            return i;
+    for (int i = 0, done; i < h->count; i += done) {
+        bool had_refused = run->has_refused;
+
+        done = 0;
+        if (!do_call(run, &h->ops[i], h->count - i, &done))
+            return i + done;
+        if (!history_check(run))
+            return i + done - (run->has_refused == had_refused); /* the last that was tried */
+    }
     return -1;
 }
 
-static struct history without(const struct history *h, int i)
+int history_replay(struct history_run *run, const struct history *h)
+{
+    struct match_options options = {.first_seq = h->first_seq, .seed = h->seed};
+    int wrong;
+
+    history_begin(run, &options, HISTORY_MAX);
+    run->may_refuse = h->fail_at != 0;
+    mem_fail_at(h->fail_at);
+    wrong = replay(run, h);
+    run->has_failed = h->fail_at != 0 && mem_fail_left() == 0;
+    mem_fail_at(0);
+    history_end(run);
+    if (wrong < 0 && mem_live() != run->live) {
+        run->why = "memory is lost";
+        wrong = h->count - 1;
+    }
+    return wrong;
+}
+
+/* ---- shrinking ------------------------------------------------------------- */
+
+static struct history without(const struct history *h, int first, int count)
 {
     struct history shorter = *h;
 
-    shorter.count--;
-    memmove(&shorter.ops[i], &shorter.ops[i + 1],
-            sizeof shorter.ops[0] * (size_t)(shorter.count - i));
+    shorter.count -= count;
+    memmove(&shorter.ops[first], &shorter.ops[first + count],
+            sizeof shorter.ops[0] * (size_t)(shorter.count - first));
     return shorter;
 }
 
-/* Becomes h with operation i dropped if that still fails. */
-static bool drop(struct history *h, int i)
+/* Becomes h with these operations, and all behind the failure, dropped if that still fails. */
+static bool drop(struct history *h, int first, int count, history_fails_fn *fails, void *arg)
 {
-    struct history shorter = without(h, i);
-    struct history_run run;
+    struct history shorter = without(h, first, count);
+    int last = fails(arg, &shorter);
 
-    if (history_replay(&run, &shorter) < 0)
+    if (last < 0)
         return false;
+    shorter.count = last + 1;
     *h = shorter;
     return true;
 }
 
-static bool drop_one(struct history *h)
+/* Drops runs of that many operations wherever that can be done. */
+static bool drop_runs(struct history *h, int length, history_fails_fn *fails, void *arg)
 {
-    for (int i = h->count - 1; i >= 0; i--)
-        if (drop(h, i))
-            return true;
-    return false;
+    bool dropped = false;
+
+    for (int i = h->count - length; i >= 0; i -= length)
+        if (i + length <= h->count && drop(h, i, length, fails, arg))
+            dropped = true;
+    return dropped;
 }
 
 /* Two that only go together, such as a receive and the message that it met. */
-static bool drop_pair(struct history *h)
+static bool drop_pair(struct history *h, history_fails_fn *fails, void *arg)
 {
     for (int i = h->count - 1; i > 0; i--) {
-        struct history shorter = without(h, i);
+        struct history shorter = without(h, i, 1);
 
         for (int j = i - 1; j >= 0; j--) {
-            if (drop(&shorter, j)) {
+            if (drop(&shorter, j, 1, fails, arg)) {
                 *h = shorter;
                 return true;
             }
@@ -273,68 +443,18 @@ static bool drop_pair(struct history *h)
     return false;
 }
 
-void history_shrink(struct history *h)
+void history_shrink(struct history *h, history_fails_fn *fails, void *arg)
 {
-    struct history_run run;
-
-    do
-        h->count = history_replay(&run, h) + 1;
-    while (drop_one(h) || drop_pair(h));
+    h->count = fails(arg, h) + 1;
+    for (int length = h->count / 2; length > 1; length /= 2)
+        drop_runs(h, length, fails, arg);
+    while (drop_runs(h, 1, fails, arg) || drop_pair(h, fails, arg))
+        ;
 }
 
-/* Where in h the operation with this id stands, or -1. */
-static int position(const struct history *h, int id)
+static int replay_fails(void *arg, const struct history *h)
 {
-    for (int i = 0; i < h->count; i++)
-        if (h->ops[i].id == id)
-            return i;
-    return -1;
-}
-
-static void print_envelope(const struct op *op)
-{
-    fprintf(stderr, " ctx %" PRIu32, op->envelope.context_id);
-    if (op->envelope.source == MATCH_ANY_SOURCE)
-        fprintf(stderr, " src any");
-    else
-        fprintf(stderr, " src %" PRIu32, op->envelope.source);
-    fprintf(stderr, " tag 0x%" PRIx64, op->envelope.tag);
-    if (op->ignore == UINT64_MAX)
-        fprintf(stderr, " any-tag");
-    else if (op->ignore != 0)
-        fprintf(stderr, " ignore 0x%" PRIx64, op->ignore);
-}
-
-static void print_op(const struct history *h, int i)
-{
-    static const char *const names[OP_KINDS] = {
-        [OP_POST] = "post",     [OP_ARRIVE] = "arrive", [OP_FIND] = "find",
-        [OP_MEET] = "meet",     [OP_PEEK] = "peek",     [OP_PROBE] = "probe",
-        [OP_CANCEL] = "cancel", [OP_CLAIM] = "claim",
-    };
-    const struct op *op = &h->ops[i];
-
-    fprintf(stderr, "  %d %-6s", i, names[op->kind]);
-    if (op->kind != OP_CANCEL && op->kind != OP_CLAIM)
-        print_envelope(op);
-    else if (position(h, op->target) >= 0)
-        fprintf(stderr, " %d", position(h, op->target));
-    else
-        fprintf(stderr, " what was never queued");
-    fprintf(stderr, "\n");
-}
-
-/* An answer in words: an id is said as its position in h. */
-static void print_answer(const struct history *h, const struct op *op, int answer)
-{
-    if (answer == BROKEN)
-        fprintf(stderr, "an error");
-    else if (op->kind == OP_CANCEL || op->kind == OP_CLAIM)
-        fprintf(stderr, "%s", answer ? "taken back" : "refused");
-    else if (answer == NOBODY)
-        fprintf(stderr, "nobody");
-    else
-        fprintf(stderr, "%d", position(h, answer));
+    return history_replay(arg, h);
 }
 
 void history_report(struct history *h, const char *label, unsigned long long number)
@@ -342,20 +462,17 @@ void history_report(struct history *h, const char *label, unsigned long long num
     struct history_run run;
     const struct op *last;
 
-    history_shrink(h);
+    history_shrink(h, replay_fails, &run);
     fprintf(stderr, "FAIL %s %llu, shortest history:\n", label, number);
-    for (int i = 0; i < h->count; i++)
-        print_op(h, i);
-    if (h->first_seq != 0)
-        fprintf(stderr, "  first_seq 0x%" PRIx64 "\n", h->first_seq);
+    history_print(stderr, h);
     history_replay(&run, h);
     last = &h->ops[h->count - 1];
-    fprintf(stderr, "  %s", run.why);
+    fprintf(stderr, "# %s", run.why);
     if (run.got != run.expected) {
         fprintf(stderr, ": engine ");
-        print_answer(h, last, run.got);
+        history_print_answer(stderr, h, last, run.got);
         fprintf(stderr, ", oracle ");
-        print_answer(h, last, run.expected);
+        history_print_answer(stderr, h, last, run.expected);
     }
     fprintf(stderr, "\n");
 }

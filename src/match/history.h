@@ -2,13 +2,19 @@
 /*
  * history.h - a list of operations, done by the engine and by the oracle.  Test code.
  *
- * Every operation has an id, which names the receive or message that it makes;
- * cancel and claim name their target by it.  A history stays meaningful when any
- * of its operations is dropped: a target that is not there was never queued, and
- * both sides must say so.
+ * Every operation has an id below HISTORY_MAX, its own, which names the receive or message
+ * that it makes; cancel and claim name their target by it.  A history stays meaningful when
+ * any of its operations is dropped: a target that is not there was never queued, and both
+ * sides must say so.
+ *
+ *   history.c         does a history on both sides, and shrinks one that fails
+ *   history_text.c    prints and reads histories
+ *   history_random.c  makes them from seeds
  */
 #ifndef MATCH_HISTORY_H
 #define MATCH_HISTORY_H
+
+#include <stdio.h>
 
 #include "match/oracle.h"
 
@@ -17,13 +23,30 @@
 enum op_kind {
     OP_POST,
     OP_ARRIVE,
-    OP_FIND, /* match_find() alone: a message that does not wait */
-    OP_MEET, /* match_find(), and match_arrive() if it found nobody */
+    OP_POST_MANY,   /* one call for this one and all OP_POST_MANY right behind it */
+    OP_ARRIVE_MANY, /* likewise */
+    OP_FIND,        /* match_find() alone: a message that does not wait */
+    OP_MEET,        /* match_find(), and match_arrive() if it found nobody */
+    OP_KEEP,        /* match_find(), and match_keep() if it found nobody */
     OP_PEEK,
     OP_PROBE, /* peek, then claim what it showed */
     OP_CANCEL,
     OP_CLAIM,
     OP_KINDS
+};
+
+/* Is its envelope that of a receive: may it have wildcards? */
+static inline bool op_is_receive(enum op_kind kind)
+{
+    return kind == OP_POST || kind == OP_POST_MANY || kind == OP_PEEK || kind == OP_PROBE;
+}
+
+/* An answer is the id of the message or receive that was met, or one of these; of cancel
+ * and claim it is a bool. */
+enum {
+    ANSWER_NOBODY = -1,
+    ANSWER_BROKEN = -2,    /* what the contract does not allow */
+    ANSWER_NO_MEMORY = -3, /* -ENOMEM, and everything as before */
 };
 
 struct op {
@@ -35,7 +58,8 @@ struct op {
 };
 
 struct history {
-    uint64_t first_seq;
+    uint64_t first_seq, seed; /* match_options */
+    uint64_t fail_at;         /* this allocation of the engine fails, counted from 1; 0 none */
     int count;
     struct op ops[HISTORY_MAX];
 };
@@ -45,14 +69,20 @@ struct history_run {
     struct match m;
     struct oracle oracle;
     struct match_counters want; /* all but the searches */
+    uint64_t live;              /* mem_live() before the engine */
+    bool may_refuse;            /* one -ENOMEM is in order */
+    bool has_refused;           /* and came */
+    bool has_failed;            /* the allocation fail_at was reached */
     const char *why;            /* what was wrong */
     int got, expected;          /* the answers that differ */
     struct match_recv recvs[HISTORY_MAX];
     struct match_msg msgs[HISTORY_MAX];
 };
 
-/* An empty engine and an empty oracle, for ids 0 .. ids-1. */
-void history_begin(struct history_run *run, uint64_t first_seq, int ids);
+/* An empty engine and an empty oracle, for ids 0 .. ids-1; history_end() lets go of what the
+ * engine allocated. */
+void history_begin(struct history_run *run, const struct match_options *options, int ids);
+void history_end(struct history_run *run);
 
 /* One operation on both.  False if the answers differ. */
 bool history_do(struct history_run *run, const struct op *op);
@@ -60,15 +90,52 @@ bool history_do(struct history_run *run, const struct op *op);
 /* Are the queues, the counters and the invariants as they should be? */
 bool history_check(struct history_run *run);
 
-/* Replays h with a check after every operation.
+/* Replays h with a check after every call.  run may be looked at afterwards; its engine is
+ * closed.
  * Returns the first operation after which something is wrong, or -1. */
 int history_replay(struct history_run *run, const struct history *h);
 
+/* What the rules say to this operation; ANSWER_BROKEN if it is none. */
+int history_oracle_answer(struct oracle *o, const struct op *op);
+
+/* Does h fail, and if so, at which operation?  -1 if it does not. */
+typedef int history_fails_fn(void *arg, const struct history *h);
+
 /* Drops from h, which fails, what the failure does not need, until no one and no
  * two operations can be spared. */
-void history_shrink(struct history *h);
+void history_shrink(struct history *h, history_fails_fn *fails, void *arg);
 
-/* Shrinks h, which fails, and says on stderr what is left and what is wrong. */
+/* Shrinks h, on which engine and oracle disagree, and says on stderr what is left, in the
+ * form that history_read() reads, and what is wrong. */
 void history_report(struct history *h, const char *label, unsigned long long number);
+
+/* ---- history_text.c ---- */
+
+/* A line for each operation and each setting that is not 0. */
+void history_print(FILE *out, const struct history *h);
+
+/* An answer in words: an id is said as its position in h. */
+void history_print_answer(FILE *out, const struct history *h, const struct op *op, int answer);
+
+/* A history as a file says it. */
+struct history_file {
+    struct history history;
+    int lines[HISTORY_MAX];       /* where each operation stands */
+    bool has_answer[HISTORY_MAX]; /* the file says what the answer must be */
+    int answers[HISTORY_MAX];
+};
+
+/* Reads in; what is wrong with it is said on stderr, with name and line.
+ * Returns 0; -EINVAL it is no history; -EIO it cannot be read. */
+int history_read(FILE *in, const char *name, struct history_file *file);
+
+/* ---- history_random.c ---- */
+
+/* Up to 64 operations of all kinds, over a tiny domain. */
+void history_make(struct history *h, uint64_t seed);
+
+/* Up to HISTORY_MAX operations, many of one kind together: queues of hundreds of entries
+ * that grow and empty again, with up to 100 distinct masks. */
+void history_make_deep(struct history *h, uint64_t seed);
 
 #endif

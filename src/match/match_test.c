@@ -5,9 +5,7 @@
  *   match_test [SEEDS [FIRST]]      seeds FIRST .. FIRST+SEEDS-1; 1 .. 20000 unless
  *                                   told, or unless MATCH_SEEDS says how many
  *
- * The envelopes of the random histories come from a tiny domain on purpose: with
- * 2 contexts, 3 sources and 3 tags most operations meet several candidates, so
- * order is what is tested.  Two of the tags differ only above bit 31.
+ * history_random.c makes the histories: short ones over a tiny domain, and deep ones.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,7 +15,6 @@
 #include <cmocka.h>
 
 #include "base/base.h"
-#include "base/random.h"
 #include "match/history.h"
 
 #define ANY_TAG UINT64_MAX
@@ -26,67 +23,31 @@ static unsigned long long seed_first = 1, seed_count = 20000;
 
 /* ---- random histories ------------------------------------------------------ */
 
-static const uint64_t tags[] = {0, 1, 1ull << 40};
-static const uint64_t masks[] = {0, 1, 1ull << 40, ANY_TAG};
-static const uint64_t first_seqs[] = {0, UINT32_MAX - 7, UINT64_MAX - 7, INT64_MAX - 7};
+/* Every 100th seed makes a deep one too. */
+#define DEEP_EVERY 100
 
-/* How many of 100 operations are of each kind. */
-static const unsigned weights[OP_KINDS] = {
-    [OP_POST] = 32, [OP_ARRIVE] = 22, [OP_FIND] = 4,   [OP_MEET] = 10,
-    [OP_PEEK] = 8,  [OP_PROBE] = 6,   [OP_CANCEL] = 9, [OP_CLAIM] = 9,
-};
-
-static enum op_kind random_kind(struct random *r)
+static void must_agree(struct history *h, const char *label, uint64_t seed)
 {
-    uint64_t draw = random_below(r, 100);
-    int kind = 0;
+    struct history_run run;
 
-    while (draw >= weights[kind])
-        draw -= weights[kind++];
-    return (enum op_kind)kind;
-}
-
-/* The target of a cancel or claim is any earlier operation: one that still waits,
- * one that has matched, or one that made no such entry at all. */
-static struct op random_op(struct random *r, int id)
-{
-    struct op op = {.kind = random_kind(r), .id = id};
-    bool is_wanted = op.kind == OP_POST || op.kind == OP_PEEK || op.kind == OP_PROBE;
-
-    op.target = (int)random_below(r, (uint64_t)id + 1);
-    op.envelope.context_id = (uint32_t)random_below(r, 2);
-    op.envelope.source = (uint32_t)random_below(r, 3);
-    op.envelope.tag = tags[random_below(r, ARRAY_COUNT(tags))];
-    if (is_wanted && random_below(r, 3) == 0)
-        op.envelope.source = MATCH_ANY_SOURCE;
-    if (is_wanted)
-        op.ignore = masks[random_below(r, ARRAY_COUNT(masks))];
-    return op;
-}
-
-static void make_history(struct history *h, uint64_t seed)
-{
-    struct random r;
-
-    random_seed(&r, seed);
-    h->first_seq = first_seqs[seed % ARRAY_COUNT(first_seqs)];
-    h->count = 1 + (int)random_below(&r, HISTORY_MAX);
-    for (int i = 0; i < h->count; i++)
-        h->ops[i] = random_op(&r, i);
+    if (history_replay(&run, h) < 0)
+        return;
+    history_report(h, label, seed);
+    fail();
 }
 
 static void random_histories_agree_with_the_oracle(void **state)
 {
-    struct history_run run;
     struct history h;
 
     (void)state;
     for (uint64_t seed = seed_first; seed - seed_first < seed_count; seed++) {
-        make_history(&h, seed);
-        if (history_replay(&run, &h) >= 0) {
-            history_report(&h, "seed", seed);
-            fail();
-        }
+        history_make(&h, seed);
+        must_agree(&h, "seed", seed);
+        if (seed % DEEP_EVERY != 0)
+            continue;
+        history_make_deep(&h, seed / DEEP_EVERY);
+        must_agree(&h, "deep seed", seed / DEEP_EVERY);
     }
 }
 

@@ -10,7 +10,7 @@
 
 #include <matchbox/match.h>
 
-#define ORACLE_MAX 64
+#define ORACLE_MAX 1024
 
 struct oracle_entry {
     struct match_envelope envelope;

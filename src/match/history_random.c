@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * history_random.c - histories from seeds.
+ *
+ * The envelopes come from a tiny domain on purpose: with 2 contexts, 3 sources and 3 tags
+ * most operations meet several candidates, so order is what is tested.  Two of the tags
+ * differ only above bit 31.
+ *
+ * A deep history changes its mood every few dozen operations: receives pile up, messages
+ * pile up, or all kinds come as in a short one.  So its queues pass, up and down, the depths
+ * at which an engine changes its structure.  Bits 8 to 15, which no tag has, make the
+ * masks of some many without changing what they accept; bits 16 to 31 make the tags of
+ * some distinct.
+ */
+#include "base/base.h"
+#include "base/random.h"
+#include "match/history.h"
+
+#define SHORT_MAX  64
+#define MANY_MASKS 100 /* the masks of which a deep history may have as many */
+
+static const uint64_t tags[] = {0, 1, 1ull << 40};
+static const uint64_t masks[] = {0, 1, 1ull << 40, UINT64_MAX};
+static const uint64_t first_seqs[] = {0, UINT32_MAX - 7, UINT64_MAX - 7, INT64_MAX - 7};
+
+/* How many of 100 operations are of each kind. */
+struct mood {
+    unsigned char share[OP_KINDS];
+};
+
+static const struct mood any_kind = {{
+    [OP_POST] = 28,
+    [OP_ARRIVE] = 18,
+    [OP_POST_MANY] = 5,
+    [OP_ARRIVE_MANY] = 5,
+    [OP_FIND] = 4,
+    [OP_MEET] = 4,
+    [OP_KEEP] = 5,
+    [OP_PEEK] = 8,
+    [OP_PROBE] = 6,
+    [OP_CANCEL] = 9,
+    [OP_CLAIM] = 8,
+}};
+
+static const struct mood receives = {{
+    [OP_POST] = 65,
+    [OP_POST_MANY] = 20,
+    [OP_PEEK] = 4,
+    [OP_PROBE] = 3,
+    [OP_CANCEL] = 4,
+    [OP_FIND] = 4,
+}};
+
+static const struct mood messages = {{
+    [OP_ARRIVE] = 40,
+    [OP_ARRIVE_MANY] = 20,
+    [OP_MEET] = 10,
+    [OP_KEEP] = 10,
+    [OP_FIND] = 2,
+    [OP_PEEK] = 10,
+    [OP_PROBE] = 3,
+    [OP_CLAIM] = 5,
+}};
+
+static const struct mood cancels = {{
+    [OP_CANCEL] = 60,
+    [OP_CLAIM] = 30,
+    [OP_POST] = 5,
+    [OP_ARRIVE] = 5,
+}};
+
+static enum op_kind random_kind(struct random *r, const struct mood *mood)
+{
+    uint64_t draw = random_below(r, 100);
+    int kind = 0;
+
+    while (draw >= mood->share[kind])
+        draw -= mood->share[kind++];
+    return (enum op_kind)kind;
+}
+
+/* The target of a cancel or claim is any earlier operation: one that still waits,
+ * one that has matched, or one that made no such entry at all. */
+static struct op random_op(struct random *r, const struct mood *mood, int id)
+{
+    struct op op = {.kind = random_kind(r, mood), .id = id};
+
+    op.target = (int)random_below(r, (uint64_t)id + 1);
+    op.envelope.context_id = (uint32_t)random_below(r, 2);
+    op.envelope.source = (uint32_t)random_below(r, 3);
+    op.envelope.tag = tags[random_below(r, ARRAY_COUNT(tags))];
+    if (op_is_receive(op.kind) && random_below(r, 3) == 0)
+        op.envelope.source = MATCH_ANY_SOURCE;
+    if (op_is_receive(op.kind))
+        op.ignore = masks[random_below(r, ARRAY_COUNT(masks))];
+    return op;
+}
+
+void history_make(struct history *h, uint64_t seed)
+{
+    struct random r;
+
+    random_seed(&r, seed);
+    h->first_seq = first_seqs[seed % ARRAY_COUNT(first_seqs)];
+    h->seed = seed;
+    h->fail_at = 0;
+    h->count = 1 + (int)random_below(&r, SHORT_MAX);
+    for (int i = 0; i < h->count; i++)
+        h->ops[i] = random_op(&r, &any_kind, i);
+}
+
+static const struct mood *random_mood(struct random *r)
+{
+    static const struct mood *const moods[] = {&receives, &receives, &messages,
+                                               &messages, &cancels,  &any_kind};
+
+    return moods[random_below(r, ARRAY_COUNT(moods))];
+}
+
+/* Wildcards would empty the other queue at once, so most of these are exact. */
+static void deepen(struct random *r, struct op *op, bool has_many_masks, bool has_many_tags)
+{
+    if (op->ignore == UINT64_MAX && random_below(r, 4) != 0)
+        op->ignore = 0;
+    if (has_many_masks && op_is_receive(op->kind) && op->ignore != UINT64_MAX &&
+        random_below(r, 2) == 0)
+        op->ignore |= random_below(r, MANY_MASKS) << 8;
+    if (has_many_tags && random_below(r, 2) == 0)
+        op->envelope.tag |= random_below(r, 64) << 16;
+}
+
+void history_make_deep(struct history *h, uint64_t seed)
+{
+    const struct mood *mood = &receives;
+    bool has_many_masks = seed % 3 == 0, has_many_tags = seed % 2 == 0;
+    struct random r;
+
+    random_seed(&r, seed);
+    h->first_seq = first_seqs[seed / 2 % ARRAY_COUNT(first_seqs)];
+    h->seed = seed;
+    h->fail_at = 0;
+    h->count = HISTORY_MAX / 2 + (int)random_below(&r, HISTORY_MAX / 2);
+    for (int i = 0; i < h->count; i++) {
+        if (random_below(&r, 60) == 0)
+            mood = random_mood(&r);
+        h->ops[i] = random_op(&r, mood, i);
+        deepen(&r, &h->ops[i], has_many_masks, has_many_tags);
+    }
+}
