@@ -3,7 +3,7 @@
  * standalone.c - runs a fuzz target without a fuzzer: the files of a corpus, then inputs
  * from seeds.
  *
- *   wire_fuzz_test RANDOM-INPUTS CORPUS
+ *   wire_fuzz_test RANDOM-INPUTS CORPUS      and so each other target
  *
  * Random inputs are half noise, half pieces of the files one behind the other.
  */
