@@ -12,7 +12,8 @@
 #include "base/base.h"
 #include "tool.h"
 
-static const struct tool *const tools[] = {&tool_run, &tool_exec, &tool_info, &tool_perf};
+static const struct tool *const tools[] = {&tool_run, &tool_exec, &tool_info, &tool_perf,
+                                           &tool_trace};
 
 static void print_help(FILE *file)
 {

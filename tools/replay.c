@@ -1,0 +1,439 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * replay.c - the events of one trace, done again with lists.
+ *
+ *   buckets ─> entries by {kind, number}: context ids, receives, messages
+ *   context ─> recvs: r1 - r4 - r7     posted and not met, oldest first
+ *           ─> msgs:  m2 - m3          arrived and not taken
+ *
+ * What was recorded decides who meets whom; the walk only counts, and compares.  So one
+ * wrong answer does not make all that follow wrong.
+ *
+ * Invariants
+ *   I1  an entry of kind RECV is on its context's recvs
+ *   I2  an entry of kind MSG is on its context's msgs, or claimed and on no list
+ */
+#include "replay.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/base.h"
+#include "base/mem.h"
+
+enum kind { KIND_CONTEXT, KIND_RECV, KIND_MSG };
+
+static const char *const kind_names[] = {"context", "receive", "message"};
+
+struct entry {
+    struct list bucket, queue;
+    enum kind kind;
+    uint64_t number;
+    struct entry *context; /* of a receive or message */
+    uint32_t source;
+    uint64_t tag, ignore;
+    struct list recvs, msgs; /* of a context */
+    uint64_t recv_count, msg_count;
+};
+
+#define BUCKETS_MIN 1024
+
+/* ---- entries by number ---- */
+
+static struct list *buckets_make(size_t count)
+{
+    struct list *buckets = mem_alloc(count * sizeof *buckets);
+
+    for (size_t i = 0; buckets != NULL && i < count; i++)
+        list_init(&buckets[i]);
+    return buckets;
+}
+
+static struct list *bucket_of(struct list *buckets, size_t count, enum kind kind,
+                              uint64_t number)
+{
+    uint64_t hash = (number * 4 + kind) * UINT64_C(0x9e3779b97f4a7c15);
+
+    return &buckets[(hash >> 32) & (count - 1)];
+}
+
+static struct entry *entry_find(const struct replay *replay, enum kind kind, uint64_t number)
+{
+    struct list *bucket = bucket_of(replay->buckets, replay->bucket_count, kind, number);
+    struct list *node;
+
+    list_for_each (node, bucket) {
+        struct entry *entry = container_of(node, struct entry, bucket);
+
+        if (entry->kind == kind && entry->number == number)
+            return entry;
+    }
+    return NULL;
+}
+
+static int buckets_grow(struct replay *replay)
+{
+    size_t count = replay->bucket_count * 2;
+    struct list *buckets = buckets_make(count);
+
+    if (buckets == NULL)
+        return -ENOMEM;
+    for (size_t i = 0; i < replay->bucket_count; i++) {
+        for (struct list *node; (node = list_pop_head(&replay->buckets[i])) != NULL;) {
+            struct entry *entry = container_of(node, struct entry, bucket);
+
+            list_add_tail(bucket_of(buckets, count, entry->kind, entry->number), node);
+        }
+    }
+    mem_free(replay->buckets);
+    replay->buckets = buckets;
+    replay->bucket_count = count;
+    return 0;
+}
+
+/* A new entry, found by its number from here on; NULL: no memory. */
+static struct entry *entry_make(struct replay *replay, enum kind kind, uint64_t number)
+{
+    struct entry *entry;
+
+    if (replay->entry_count >= replay->bucket_count && buckets_grow(replay) < 0)
+        return NULL;
+    entry = mem_calloc(1, sizeof *entry);
+    if (entry == NULL)
+        return NULL;
+    entry->kind = kind;
+    entry->number = number;
+    list_init(&entry->recvs);
+    list_init(&entry->msgs);
+    list_add_tail(bucket_of(replay->buckets, replay->bucket_count, kind, number),
+                  &entry->bucket);
+    replay->entry_count++;
+    return entry;
+}
+
+/* Takes it off its queue. */
+static void entry_unqueue(struct entry *entry)
+{
+    list_remove(&entry->queue);
+    if (entry->kind == KIND_RECV)
+        entry->context->recv_count--;
+    else
+        entry->context->msg_count--;
+}
+
+static void entry_drop(struct replay *replay, struct entry *entry)
+{
+    if (list_is_linked(&entry->queue))
+        entry_unqueue(entry);
+    list_remove(&entry->bucket);
+    mem_free(entry);
+    replay->entry_count--;
+}
+
+int replay_init(struct replay *replay)
+{
+    *replay = (struct replay){.bucket_count = BUCKETS_MIN};
+    replay->buckets = buckets_make(BUCKETS_MIN);
+    return replay->buckets != NULL ? 0 : -ENOMEM;
+}
+
+void replay_fini(struct replay *replay)
+{
+    for (size_t i = 0; i < replay->bucket_count; i++)
+        for (struct list *node; (node = list_pop_head(&replay->buckets[i])) != NULL;)
+            mem_free(container_of(node, struct entry, bucket));
+    mem_free(replay->buckets);
+    mem_free(replay->masks);
+}
+
+/* ---- what is wrong ---- */
+
+static int replay_fail(struct replay *replay, const struct trace_event *e, enum kind kind,
+                       uint64_t number, const char *what)
+{
+    snprintf(replay->error, sizeof replay->error,
+             "record %" PRIu64 ": %s names %s %" PRIx64 " %s", replay->records,
+             trace_type_name(e->type), kind_names[kind], number, what);
+    return -EBADMSG;
+}
+
+/* The list has found `right`, or nobody; the engine said `partner`. */
+static void replay_compare(struct replay *replay, const struct trace_event *e,
+                           const struct entry *right)
+{
+    uint64_t number = right != NULL ? right->number : 0;
+
+    if (number == e->partner)
+        return;
+    if (replay->wrong++ == 0)
+        snprintf(replay->error, sizeof replay->error,
+                 "record %" PRIu64 ": %s met %" PRIx64 ", the oldest that fits is %" PRIx64
+                 " (0: nobody)",
+                 replay->records, trace_type_name(e->type), e->partner, number);
+}
+
+/* ---- walking ---- */
+
+static void walks_add(struct replay_walks *walks, uint64_t steps)
+{
+    static const uint64_t limits[REPLAY_RANGES - 1] = {1, 2, 16, 256, 4096};
+    size_t range = 0;
+
+    while (range < ARRAY_COUNT(limits) && steps >= limits[range])
+        range++;
+    walks->ranges[range]++;
+    walks->count++;
+    walks->steps += steps;
+    if (steps > walks->max)
+        walks->max = steps;
+}
+
+static bool accepts(uint32_t source, uint64_t tag, uint64_t ignore, uint32_t from,
+                    uint64_t sent)
+{
+    return (source == TRACE_ANY_SOURCE || source == from) && ((tag ^ sent) & ~ignore) == 0;
+}
+
+/* The oldest message that such a receive accepts, or NULL. */
+static struct entry *walk_msgs(struct replay *replay, struct entry *context,
+                               const struct trace_event *e, enum replay_search search)
+{
+    struct entry *found = NULL;
+    struct list *node;
+    uint64_t steps = 0;
+
+    list_for_each (node, &context->msgs) {
+        struct entry *msg = container_of(node, struct entry, queue);
+
+        steps++;
+        if (accepts(e->source, e->tag, e->ignore, msg->source, msg->tag)) {
+            found = msg;
+            break;
+        }
+    }
+    walks_add(&replay->walks[search], steps);
+    return found;
+}
+
+/* The oldest receive that accepts such a message, or NULL. */
+static struct entry *walk_recvs(struct replay *replay, struct entry *context,
+                                const struct trace_event *e)
+{
+    struct entry *found = NULL;
+    struct list *node;
+    uint64_t steps = 0;
+
+    list_for_each (node, &context->recvs) {
+        struct entry *recv = container_of(node, struct entry, queue);
+
+        steps++;
+        if (accepts(recv->source, recv->tag, recv->ignore, e->source, e->tag)) {
+            found = recv;
+            break;
+        }
+    }
+    walks_add(&replay->walks[REPLAY_ARRIVALS], steps);
+    return found;
+}
+
+/* ---- one function per event ---- */
+
+/* Nobody was met: joins a queue. */
+static int replay_wait(struct replay *replay, struct entry *context,
+                       const struct trace_event *e, enum kind kind)
+{
+    struct entry *entry;
+
+    if (entry_find(replay, kind, e->entry) != NULL)
+        return replay_fail(replay, e, kind, e->entry, "a second time");
+    entry = entry_make(replay, kind, e->entry);
+    if (entry == NULL)
+        return -ENOMEM;
+    entry->context = context;
+    entry->source = e->source;
+    entry->tag = e->tag;
+    entry->ignore = e->ignore;
+    replay->waited[e->type]++;
+    if (kind == KIND_RECV) {
+        list_add_tail(&context->recvs, &entry->queue);
+        replay->posted_max = max_size(replay->posted_max, ++context->recv_count);
+    } else {
+        list_add_tail(&context->msgs, &entry->queue);
+        replay->unexpected_max = max_size(replay->unexpected_max, ++context->msg_count);
+    }
+    return 0;
+}
+
+/* The one that waits in this context under this number, or NULL: and then error says so. */
+static struct entry *replay_waiting(struct replay *replay, const struct entry *context,
+                                    const struct trace_event *e, enum kind kind,
+                                    uint64_t number)
+{
+    struct entry *entry = entry_find(replay, kind, number);
+
+    if (entry != NULL && entry->context == context && list_is_linked(&entry->queue))
+        return entry;
+    replay_fail(replay, e, kind, number, "which does not wait");
+    return NULL;
+}
+
+static int replay_leave(struct replay *replay, const struct entry *context,
+                        const struct trace_event *e, enum kind kind, uint64_t number)
+{
+    struct entry *entry = replay_waiting(replay, context, e, kind, number);
+
+    if (entry == NULL)
+        return -EBADMSG;
+    entry_drop(replay, entry);
+    return 0;
+}
+
+/* Counts how a receive compares. */
+static int replay_mask_add(struct replay *replay, const struct trace_event *e)
+{
+    bool any_source = e->source == TRACE_ANY_SOURCE;
+
+    replay->any_source += any_source;
+    replay->any_tag += e->ignore == UINT64_MAX;
+    for (size_t i = 0; i < replay->mask_count; i++) {
+        if (replay->masks[i].ignore == e->ignore && replay->masks[i].any_source == any_source) {
+            replay->masks[i].posts++;
+            return 0;
+        }
+    }
+    if (replay->mask_count == replay->mask_room) {
+        size_t room = replay->mask_room * 2 + 8;
+        struct replay_mask *more = mem_realloc(replay->masks, room * sizeof *more);
+
+        if (more == NULL)
+            return -ENOMEM;
+        replay->masks = more;
+        replay->mask_room = room;
+    }
+    replay->masks[replay->mask_count++] =
+        (struct replay_mask){.ignore = e->ignore, .posts = 1, .any_source = any_source};
+    return 0;
+}
+
+static int replay_post(struct replay *replay, struct entry *context,
+                       const struct trace_event *e)
+{
+    int err = replay_mask_add(replay, e);
+
+    if (err < 0)
+        return err;
+    replay_compare(replay, e, walk_msgs(replay, context, e, REPLAY_POSTS));
+    return e->partner == 0 ? replay_wait(replay, context, e, KIND_RECV)
+                           : replay_leave(replay, context, e, KIND_MSG, e->partner);
+}
+
+static int replay_arrive(struct replay *replay, struct entry *context,
+                         const struct trace_event *e)
+{
+    replay_compare(replay, e, walk_recvs(replay, context, e));
+    return e->partner == 0 ? replay_wait(replay, context, e, KIND_MSG)
+                           : replay_leave(replay, context, e, KIND_RECV, e->partner);
+}
+
+static int replay_peek(struct replay *replay, struct entry *context,
+                       const struct trace_event *e)
+{
+    replay_compare(replay, e, walk_msgs(replay, context, e, REPLAY_PROBES));
+    replay->found += e->partner != 0;
+    return e->partner == 0 || replay_waiting(replay, context, e, KIND_MSG, e->partner) != NULL
+               ? 0
+               : -EBADMSG;
+}
+
+static int replay_claim(struct replay *replay, const struct entry *context,
+                        const struct trace_event *e)
+{
+    struct entry *msg = replay_waiting(replay, context, e, KIND_MSG, e->entry);
+
+    if (msg == NULL)
+        return -EBADMSG;
+    entry_unqueue(msg);
+    return 0;
+}
+
+/* A claimed message has gone to its receive, or to nobody. */
+static int replay_end(struct replay *replay, const struct trace_event *e)
+{
+    struct entry *msg = entry_find(replay, KIND_MSG, e->entry);
+
+    if (msg == NULL || list_is_linked(&msg->queue))
+        return replay_fail(replay, e, KIND_MSG, e->entry, "which is not claimed");
+    entry_drop(replay, msg);
+    return 0;
+}
+
+static void replay_close(struct replay *replay)
+{
+    for (size_t i = 0; i < replay->bucket_count; i++) {
+        struct list *node;
+
+        list_for_each (node, &replay->buckets[i]) {
+            const struct entry *entry = container_of(node, struct entry, bucket);
+
+            replay->left_recvs += entry->kind == KIND_RECV;
+            replay->left_msgs += entry->kind == KIND_MSG;
+        }
+    }
+}
+
+/* The context of e, made when it occurs first; NULL: no memory. */
+static struct entry *replay_context(struct replay *replay, const struct trace_event *e)
+{
+    struct entry *context = entry_find(replay, KIND_CONTEXT, e->context_id);
+
+    if (context != NULL)
+        return context;
+    context = entry_make(replay, KIND_CONTEXT, e->context_id);
+    replay->contexts += context != NULL;
+    return context;
+}
+
+static int replay_one(struct replay *replay, struct entry *context, const struct trace_event *e)
+{
+    switch (e->type) {
+    case TRACE_POST:
+        return replay_post(replay, context, e);
+    case TRACE_ARRIVE:
+        return replay_arrive(replay, context, e);
+    case TRACE_CANCEL:
+        return replay_leave(replay, context, e, KIND_RECV, e->entry);
+    case TRACE_PEEK:
+        return replay_peek(replay, context, e);
+    case TRACE_CLAIM:
+        return replay_claim(replay, context, e);
+    case TRACE_TAKE:
+    case TRACE_DISCARD:
+        return replay_end(replay, e);
+    case TRACE_CLOSE:
+    case TRACE_TYPES:
+        break;
+    }
+    replay_close(replay);
+    return 0;
+}
+
+int replay_event(struct replay *replay, const struct trace_event *e)
+{
+    struct entry *context = NULL;
+    int err;
+
+    if (e->type != TRACE_CLOSE) {
+        context = replay_context(replay, e);
+        if (context == NULL)
+            return -ENOMEM;
+    }
+    err = replay_one(replay, context, e);
+    if (err < 0)
+        return err;
+    replay->events[e->type]++;
+    replay->ns += e->delta_ns;
+    replay->records++;
+    return 0;
+}

@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * trace.c - `mbx trace`: what MBX_TRACE has recorded, as text.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "base/mem.h"
+#include "replay.h"
+#include "tool.h"
+#include "trace/trace.h"
+
+static const char usage[] =
+    "usage: mbx trace [--summary] FILE...\n"
+    "\n"
+    "Prints what the matching engine of an endpoint was asked and what it answered.  A "
+    "program\n"
+    "that runs with MBX_TRACE=FOLDER writes such files: FOLDER/matchbox-PID-N.trace.\n"
+    "\n"
+    "  --summary      no events: counts, longest queues, masks, and how many entries a plain\n"
+    "                 list would have walked; a line per file in each table, named by its\n"
+    "                 rank, or by process and endpoint\n"
+    "  -h, --help     this text\n"
+    "\n"
+    "An event is one line: microseconds since the recording began, what it is, context id,\n"
+    "source (* is any), tag, ignored bits, and whom it met.  Receives are r and a number,\n"
+    "messages m and a number; all numbers but source and context id are hexadecimal.\n"
+    "\n"
+    "Each trace is also replayed through a plain list.  Exit status 1 if a file cannot be\n"
+    "read to its end, or if an answer is not what MPI's order asks for.\n";
+
+#define RANK_TEXT_MAX 24
+
+static const struct option options[] = {
+    {"summary", no_argument, NULL, 's'}, {"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
+
+/* One file: its header and what became of it. */
+struct traced {
+    struct trace_info info;
+    struct replay replay;
+};
+
+/* ---- events ---- */
+
+/* The rank; or process and endpoint, where nobody said which rank this was. */
+static const char *rank_text(const struct trace_info *info, char *text, size_t size)
+{
+    if (info->rank != TRACE_RANK_UNKNOWN)
+        snprintf(text, size, "%" PRIu32, info->rank);
+    else
+        snprintf(text, size, "%" PRIu32 "-%" PRIu32, info->pid, info->endpoint);
+    return text;
+}
+
+/* "r1f" for whom the event is about, and what came of it. */
+static void print_outcome(const struct trace_event *e)
+{
+    switch (e->type) {
+    case TRACE_POST:
+        printf(e->partner != 0 ? "r%" PRIx64 " takes m%" PRIx64 : "r%" PRIx64 " waits",
+               e->entry, e->partner);
+        break;
+    case TRACE_ARRIVE:
+        if (e->partner != 0)
+            printf("meets r%" PRIx64, e->partner);
+        else
+            printf("m%" PRIx64 " waits", e->entry);
+        break;
+    case TRACE_CANCEL:
+        printf("r%" PRIx64, e->entry);
+        break;
+    case TRACE_PEEK:
+        if (e->partner != 0)
+            printf("sees m%" PRIx64, e->partner);
+        else
+            printf("sees nothing");
+        break;
+    case TRACE_CLAIM:
+    case TRACE_DISCARD:
+        printf("m%" PRIx64, e->entry);
+        break;
+    case TRACE_TAKE:
+        printf("m%" PRIx64 " goes to r%" PRIx64, e->entry, e->partner);
+        break;
+    case TRACE_CLOSE:
+    case TRACE_TYPES:
+        break;
+    }
+}
+
+static void print_event(const struct trace_event *e, uint64_t ns)
+{
+    char source[16] = "*", ignore[32] = "";
+
+    printf("%9" PRIu64 ".%03u %s", ns / 1000, (unsigned)(ns % 1000),
+           trace_type_name(e->type));
+    if (e->type != TRACE_CLOSE) {
+        if (e->source != TRACE_ANY_SOURCE)
+            snprintf(source, sizeof source, "%" PRIu32, e->source);
+        if (e->ignore != 0)
+            snprintf(ignore, sizeof ignore, " ignore %" PRIx64, e->ignore);
+        printf("%*s context %" PRIu32 " source %s tag %" PRIx64 "%s ",
+               (int)(sizeof "discard" - 1 - strlen(trace_type_name(e->type))), "",
+               e->context_id, source, e->tag, ignore);
+        print_outcome(e);
+    }
+    putchar('\n');
+}
+
+static void print_title(const char *path, const struct trace_info *info)
+{
+    printf("%s: process %" PRIu32 ", endpoint %" PRIu32, path, info->pid, info->endpoint);
+    if (info->rank != TRACE_RANK_UNKNOWN)
+        printf(", rank %" PRIu32, info->rank);
+    putchar('\n');
+}
+
+/* ---- reading one file ---- */
+
+/* Reads to the end, or to where it goes wrong; that is said.  TOOL_DONE or TOOL_FAILED. */
+static int read_events(const struct tool *tool, struct trace_reader *reader,
+                       struct replay *replay, bool list)
+{
+    struct trace_event event;
+    int result, err;
+
+    while ((result = trace_next(reader, &event)) == 1) {
+        if (list)
+            print_event(&event, replay->ns + event.delta_ns);
+        err = replay_event(replay, &event);
+        if (err < 0) {
+            tool_error(tool, "%s: %s", reader->path,
+                       err == -ENOMEM ? "no memory" : replay->error);
+            return TOOL_FAILED;
+        }
+    }
+    if (result < 0)
+        tool_error(tool, "%s", reader->error);
+    if (replay->wrong != 0)
+        tool_error(tool, "%s: %" PRIu64 " answers break MPI's order; the first: %s",
+                   reader->path, replay->wrong, replay->error);
+    return result < 0 || replay->wrong != 0 ? TOOL_FAILED : TOOL_DONE;
+}
+
+static int read_file(const struct tool *tool, const char *path, struct traced *traced,
+                     bool list)
+{
+    static struct trace_reader reader;
+    int status;
+
+    if (trace_open(&reader, path) < 0) {
+        tool_error(tool, "%s", reader.error);
+        return TOOL_FAILED;
+    }
+    traced->info = reader.info;
+    if (list)
+        print_title(path, &reader.info);
+    status = read_events(tool, &reader, &traced->replay, list);
+    trace_close(&reader);
+    return status;
+}
+
+/* ---- the summary ---- */
+
+static double share(uint64_t part, uint64_t whole)
+{
+    return whole != 0 ? 100.0 * (double)part / (double)whole : 0;
+}
+
+static void print_counts(const struct traced *files, size_t count, int width)
+{
+    printf("\n%*s %9s %9s %9s %9s %9s %9s %8s %8s %8s %8s %9s\n", width, "rank", "records",
+           "seconds", "receives", "waited", "messages", "waited", "cancels", "probes", "found",
+           "claims", "contexts");
+    for (size_t i = 0; i < count; i++) {
+        const struct replay *r = &files[i].replay;
+        char rank[RANK_TEXT_MAX];
+
+        if (r->records == 0)
+            continue;
+        printf("%*s %9" PRIu64 " %9.3f %9" PRIu64 " %9" PRIu64 " %9" PRIu64 " %9" PRIu64
+               " %8" PRIu64 " %8" PRIu64 " %8" PRIu64 " %8" PRIu64 " %9" PRIu64 "\n",
+               width, rank_text(&files[i].info, rank, sizeof rank), r->records,
+               (double)r->ns / 1e9, r->events[TRACE_POST], r->waited[TRACE_POST],
+               r->events[TRACE_ARRIVE], r->waited[TRACE_ARRIVE], r->events[TRACE_CANCEL],
+               r->events[TRACE_PEEK], r->found, r->events[TRACE_CLAIM], r->contexts);
+    }
+}
+
+static void print_queues(const struct traced *files, size_t count, int width)
+{
+    printf("\n%*s %14s %18s %12s %12s %8s %12s %12s\n", width, "rank", "longest posted",
+           "longest unexpected", "any source %", "any tag %", "masks", "never met",
+           "never taken");
+    for (size_t i = 0; i < count; i++) {
+        const struct replay *r = &files[i].replay;
+        char rank[RANK_TEXT_MAX];
+
+        if (r->records == 0)
+            continue;
+        printf("%*s %14" PRIu64 " %18" PRIu64 " %12.1f %12.1f %8zu %12" PRIu64 " %12" PRIu64
+               "\n",
+               width, rank_text(&files[i].info, rank, sizeof rank), r->posted_max,
+               r->unexpected_max, share(r->any_source, r->events[TRACE_POST]),
+               share(r->any_tag, r->events[TRACE_POST]), r->mask_count, r->left_recvs,
+               r->left_msgs);
+    }
+}
+
+static void print_walks(const struct traced *files, size_t count, int width)
+{
+    static const char *const names[REPLAY_SEARCHES] = {"message", "receive", "probe"};
+
+    printf("\nentries that a plain list walks; in %% of all searches of the line\n"
+           "%*s %-8s %9s %9s %9s %7s %7s %7s %7s %8s %7s\n",
+           width, "rank", "by a", "searches", "mean", "most", "0", "1", "2-15", "16-255",
+           "256-4095", "more");
+    for (size_t i = 0; i < count; i++) {
+        for (int s = 0; s < REPLAY_SEARCHES; s++) {
+            const struct replay_walks *w = &files[i].replay.walks[s];
+            char rank[RANK_TEXT_MAX];
+
+            if (w->count == 0)
+                continue;
+            printf("%*s %-8s %9" PRIu64 " %9.2f %9" PRIu64, width,
+                   rank_text(&files[i].info, rank, sizeof rank), names[s], w->count,
+                   (double)w->steps / (double)w->count, w->max);
+            for (int range = 0; range < REPLAY_RANGES; range++)
+                printf(" %*.1f", range == 4 ? 8 : 7, share(w->ranges[range], w->count));
+            putchar('\n');
+        }
+    }
+}
+
+static void print_masks(const struct traced *files, size_t count, int width)
+{
+    printf("\n%*s %-6s %16s %9s %7s\n", width, "rank", "source", "ignored bits", "receives",
+           "%");
+    for (size_t i = 0; i < count; i++) {
+        const struct replay *r = &files[i].replay;
+        char rank[RANK_TEXT_MAX];
+
+        for (size_t m = 0; m < r->mask_count; m++)
+            printf("%*s %-6s %16" PRIx64 " %9" PRIu64 " %7.1f\n", width,
+                   rank_text(&files[i].info, rank, sizeof rank),
+                   r->masks[m].any_source ? "any" : "one", r->masks[m].ignore,
+                   r->masks[m].posts, share(r->masks[m].posts, r->events[TRACE_POST]));
+    }
+}
+
+/* Of the first column. */
+static int rank_width(const struct traced *files, size_t count)
+{
+    size_t width = sizeof "rank" - 1;
+    char rank[RANK_TEXT_MAX];
+
+    for (size_t i = 0; i < count; i++)
+        if (files[i].replay.records != 0)
+            width = max_size(width, strlen(rank_text(&files[i].info, rank, sizeof rank)));
+    return (int)width;
+}
+
+static int compare_ranks(const void *a, const void *b)
+{
+    const struct traced *x = a, *y = b;
+
+    if (x->info.rank != y->info.rank)
+        return x->info.rank < y->info.rank ? -1 : 1;
+    if (x->info.pid != y->info.pid)
+        return x->info.pid < y->info.pid ? -1 : 1;
+    return (x->info.endpoint > y->info.endpoint) - (x->info.endpoint < y->info.endpoint);
+}
+
+static void print_summary(struct traced *files, size_t count)
+{
+    int width = rank_width(files, count);
+
+    qsort(files, count, sizeof *files, compare_ranks);
+    print_counts(files, count, width);
+    print_queues(files, count, width);
+    print_walks(files, count, width);
+    print_masks(files, count, width);
+}
+
+/* ---- the command ---- */
+
+static int read_files(const struct tool *tool, char **paths, size_t count, bool summary)
+{
+    struct traced *files = mem_calloc(count, sizeof *files);
+    int status = TOOL_DONE;
+    size_t ready = 0;
+
+    while (files != NULL && ready < count && replay_init(&files[ready].replay) == 0)
+        ready++;
+    if (ready < count) {
+        tool_error(tool, "no memory for %zu files", count);
+        status = TOOL_FAILED;
+    } else {
+        for (size_t i = 0; i < count; i++)
+            if (read_file(tool, paths[i], &files[i], !summary) != TOOL_DONE)
+                status = TOOL_FAILED;
+        if (summary)
+            print_summary(files, count);
+    }
+    while (ready > 0)
+        replay_fini(&files[--ready].replay);
+    mem_free(files);
+    return status;
+}
+
+static int run(const struct tool *tool, int argc, char **argv)
+{
+    int option, status = 0;
+    bool summary = false;
+
+    while ((option = tool_option(tool, argc, argv, "+:h", options, &status)) >= 0)
+        summary |= option == 's';
+    if (option == -2)
+        return status;
+    if (optind == argc)
+        return tool_usage_error(tool, "which FILE?");
+    status = read_files(tool, argv + optind, (size_t)(argc - optind), summary);
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        tool_error(tool, "the output cannot be written: %s", strerror(errno));
+        return TOOL_FAILED;
+    }
+    return status;
+}
+
+const struct tool tool_trace = {
+    .name = "trace",
+    .about = "what MBX_TRACE has recorded: events, or a summary",
+    .usage = usage,
+    .run = run,
+};
