@@ -6,7 +6,8 @@
  * An input is a history, and every input means one:
  *
  *   byte 0        the first age: 0, or some entries before 2^32, 2^63 or 2^64
- *   byte 1        the seed of the hash
+ *   byte 1        the seed of the hash; its bits 4 to 7 also when a queue is long, how many
+ *                 masks have tables, and how many bits the hash has
  *   byte 2        which allocation fails, if any
  *   then          operations, of 1 to 4 bytes
  *
@@ -131,6 +132,17 @@ static uint64_t take_first_seq(struct input *in)
     return what < 4 ? 0 : wraps[what & 3] - (what >> 2);
 }
 
+static struct match_options take_options(struct input *in)
+{
+    static const uint32_t short_max[] = {0, 1, 2, 5}, classes[] = {0, 1, 3, 0};
+    struct match_options options = {.first_seq = take_first_seq(in), .seed = take(in)};
+
+    options.short_max = short_max[options.seed >> 4 & 3];
+    options.classes = classes[options.seed >> 6];
+    options.hash_bits = options.seed >> 6 == 3 ? 2 : 0;
+    return options;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static struct history h;
@@ -138,8 +150,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct input in = {data, size};
 
     h.count = 0;
-    h.first_seq = take_first_seq(&in);
-    h.seed = take(&in);
+    h.options = take_options(&in);
     h.fail_at = take(&in) % 64;
     while (in.size != 0 && h.count < OPERATIONS_MAX)
         take_ops(&in, &h);

@@ -65,8 +65,10 @@ struct match_recv {
     struct match_envelope envelope; /* source may be MATCH_ANY_SOURCE */
     uint64_t ignore;                /* 1 = tag bit not compared */
     uint64_t seq;                   /* age; smaller is older */
-    struct match_link link;
+    struct match_link group;        /* long queue: those that want the same, oldest first */
+    struct match_link link;         /* long queue: all, oldest first */
     enum match_state state;
+    uint32_t at; /* short queue: its slot; long queue: its class */
 };
 
 /* A message.  The caller sets envelope; the rest is the engine's, and zero before
@@ -74,8 +76,9 @@ struct match_recv {
 struct match_msg {
     struct match_envelope envelope;
     uint64_t seq;
-    struct match_link link;
+    struct match_link link; /* long queue: all, oldest first */
     enum match_state state;
+    uint32_t at; /* short queue: its slot; long queue: its first entry in an index */
 };
 
 struct match_counters {
@@ -87,25 +90,66 @@ struct match_counters {
     uint64_t recvs, recvs_max; /* queued now, and the most there ever were */
     uint64_t msgs, msgs_max;
     uint64_t searches;     /* by any verb, of an empty queue too */
-    uint64_t search_steps; /* entries compared by all of them */
+    uint64_t search_steps; /* entries and groups looked at by all of them */
     uint64_t search_max;   /* and by the longest */
-};
-
-struct match {
-    struct match_link recvs; /* oldest first */
-    struct match_link msgs;
-    uint64_t next_seq;
-    struct match_counters count;
+    uint64_t overflowed;   /* receives and searches that found no class free for their mask */
 };
 
 /* How an engine starts; all zero is the default. */
 struct match_options {
     uint64_t first_seq; /* the first age to be given out; a test may want to see it wrap */
     uint64_t seed;      /* of the hash; a secret number if strangers choose the tags */
+    uint32_t short_max; /* entries up to which a queue does without tables, 1 to 16; 0: 16 */
+    uint32_t classes;   /* masks that have tables of their own, 1 to 64; 0: 64 */
+    uint32_t hash_bits; /* of the hash, 1 to 64, so that a test sees collisions; 0: 64 */
+};
+
+/* ---- the engine's own; public only so that callers can embed a struct match ---- */
+
+#define MATCH_SLOTS   32 /* of a short queue */
+#define MATCH_LANES   4  /* slots that are compared at a time */
+#define MATCH_CLASSES 64 /* masks that have tables of their own */
+
+/* Four slots of a short PRQ, each field beside its like. */
+struct match_recv_block {
+    uint64_t place[MATCH_LANES]; /* context id and source in one word */
+    uint64_t tag[MATCH_LANES];
+    uint64_t place_mask[MATCH_LANES]; /* 1 = compared */
+    uint64_t tag_mask[MATCH_LANES];
+    struct match_recv *entry[MATCH_LANES];
+};
+
+struct match_msg_block {
+    uint64_t place[MATCH_LANES];
+    uint64_t tag[MATCH_LANES];
+    struct match_msg *entry[MATCH_LANES];
+};
+
+/* Which slots of a short queue are in use. */
+struct match_slots {
+    uint32_t live; /* bit i: slot i holds an entry */
+    uint32_t next; /* the first one that is younger than all entries */
+};
+
+struct match_deep;
+struct match_compare;
+
+struct match {
+    uint64_t next_seq;
+    struct match_slots recv_slots, msg_slots;
+    bool recvs_long, msgs_long;          /* the queue is a list with tables, not slots */
+    const struct match_compare *compare; /* what this machine is best at */
+    struct match_deep *deep;             /* tables; NULL until they are needed */
+    struct match_link recvs, msgs;       /* long queues, oldest first */
+    struct match_options options;
+    struct match_counters count;
+    struct match_recv_block recv_blocks[MATCH_SLOTS / MATCH_LANES];
+    struct match_msg_block msg_blocks[MATCH_SLOTS / MATCH_LANES];
 };
 
 /* Starts an empty engine in the caller's memory, where it stays: the queues point
- * at their heads.  options may be NULL: all zero.  Allocates nothing. */
+ * at their heads.  options may be NULL: all zero; what is out of range is taken as 0.
+ * Allocates nothing. */
 MATCH_API void match_init(struct match *m, const struct match_options *options);
 
 /* Forgets everything and frees what the engine allocated.  Entries that are still queued

@@ -58,7 +58,7 @@ struct context *context_make(struct mbx_ep *ep, uint32_t id)
     if (context == NULL)
         return NULL;
     context->id = id;
-    match_init(&context->match, NULL);
+    match_init(&context->match, &(struct match_options){.seed = ep->match_seed});
     *context_slot(ep->contexts, ep->context_slots, id) = context;
     ep->context_count++;
     ep->context_last = context;

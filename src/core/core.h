@@ -174,6 +174,7 @@ struct mbx_ep {
     struct context *context_last; /* the one used last, or NULL */
     struct context **contexts;    /* open addressing, context_slots is a power of two */
     uint32_t context_slots, context_count;
+    uint64_t match_seed; /* of the engines' hash: peers choose tags, and must not know it */
 
     struct peer **peers;
     uint32_t peer_count, peer_slots;

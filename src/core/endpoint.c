@@ -3,6 +3,7 @@
  * endpoint.c - opening and closing.
  */
 #include "base/sys.h"
+#include "base/random.h"
 #include "core/core.h"
 #include "core/record.h"
 
@@ -71,6 +72,9 @@ int mbx_open(const struct mbx_config *config, struct mbx_ep **out)
     if (err < 0)
         goto free_ep;
     log_level_set((enum log_level)ep->settings.log_level);
+    err = random_secret(&ep->match_seed, sizeof ep->match_seed);
+    if (err < 0)
+        goto free_ep;
     ep->cores = sys_cores();
     most = (uint32_t)ep->settings.requests;
     pool_init(&ep->requests, sizeof(struct request), 128, most);

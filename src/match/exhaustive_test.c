@@ -19,6 +19,8 @@
  * it in the middle).  The 2nd, 4th and 6th operation, if it is an arrival, goes
  * through match_find() first.
  *
+ * All of it three times, with different match_options (variants).
+ *
  * Depth first; a history is done again from the start for each of its extensions,
  * which is cheaper than undoing and needs nothing from the engine.  The ages of
  * all histories wrap at 2^64 after the third queued entry.
@@ -52,7 +54,7 @@ static const struct wanted {
 static const struct match_envelope sent[] = {
     {1, 0, TAG(0)}, {1, 0, TAG(1)}, {1, 1, TAG(0)}, {1, 1, TAG(1)}};
 
-static struct history h = {.first_seq = UINT64_MAX - 2};
+static struct history h;
 static struct history_run run;
 static int depth = 6;
 static unsigned long long histories;
@@ -81,7 +83,7 @@ static bool replay(void)
 {
     bool right;
 
-    history_begin(&run, &(struct match_options){.first_seq = h.first_seq}, h.count);
+    history_begin(&run, &h.options, h.count);
     right = is_right();
     history_end(&run);
     return right;
@@ -120,6 +122,17 @@ static void extend(void)
     }
 }
 
+/* Queues as they are; then, with one operation less as they allocate, such that two entries
+ * make a queue long; then such that masks are too many and prints collide, too. */
+static const struct variant {
+    struct match_options options;
+    int less;
+} variants[] = {
+    {{.first_seq = UINT64_MAX - 2}, 0},
+    {{.first_seq = UINT64_MAX - 2, .short_max = 1}, 1},
+    {{.first_seq = UINT64_MAX - 2, .short_max = 1, .classes = 2, .hash_bits = 1}, 1},
+};
+
 int main(int argc, char **argv)
 {
     if (argc == 2 && strcmp(argv[1], "--long") == 0) {
@@ -131,7 +144,12 @@ int main(int argc, char **argv)
                 argv[1]);
         return 2;
     }
-    extend();
+    for (size_t i = 0; i < ARRAY_COUNT(variants); i++) {
+        h.options = variants[i].options;
+        depth -= variants[i].less;
+        extend();
+        depth += variants[i].less;
+    }
     printf("operations=%d histories=%llu\n", depth, histories);
     return 0;
 }

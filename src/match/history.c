@@ -374,10 +374,9 @@ static int replay(struct history_run *run, const struct history *h)
 
 int history_replay(struct history_run *run, const struct history *h)
 {
-    struct match_options options = {.first_seq = h->first_seq, .seed = h->seed};
     int wrong;
 
-    history_begin(run, &options, HISTORY_MAX);
+    history_begin(run, &h->options, HISTORY_MAX);
     run->may_refuse = h->fail_at != 0;
     mem_fail_at(h->fail_at);
     wrong = replay(run, h);

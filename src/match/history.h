@@ -58,8 +58,8 @@ struct op {
 };
 
 struct history {
-    uint64_t first_seq, seed; /* match_options */
-    uint64_t fail_at;         /* this allocation of the engine fails, counted from 1; 0 none */
+    struct match_options options;
+    uint64_t fail_at; /* this allocation of the engine fails, counted from 1; 0 none */
     int count;
     struct op ops[HISTORY_MAX];
 };

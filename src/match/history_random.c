@@ -96,13 +96,27 @@ static struct op random_op(struct random *r, const struct mood *mood, int id)
     return op;
 }
 
+/* Half of them with what lets a short history see long queues, classes that run out and
+ * prints that collide. */
+static struct match_options random_options(struct random *r, uint64_t seed)
+{
+    struct match_options options = {.first_seq = first_seqs[seed % ARRAY_COUNT(first_seqs)],
+                                    .seed = seed};
+
+    if (random_below(r, 2) == 0) {
+        options.short_max = (uint32_t)random_below(r, 6);
+        options.classes = (uint32_t)random_below(r, 5);
+        options.hash_bits = (uint32_t)random_below(r, 4);
+    }
+    return options;
+}
+
 void history_make(struct history *h, uint64_t seed)
 {
     struct random r;
 
     random_seed(&r, seed);
-    h->first_seq = first_seqs[seed % ARRAY_COUNT(first_seqs)];
-    h->seed = seed;
+    h->options = random_options(&r, seed);
     h->fail_at = 0;
     h->count = 1 + (int)random_below(&r, SHORT_MAX);
     for (int i = 0; i < h->count; i++)
@@ -136,8 +150,7 @@ void history_make_deep(struct history *h, uint64_t seed)
     struct random r;
 
     random_seed(&r, seed);
-    h->first_seq = first_seqs[seed / 2 % ARRAY_COUNT(first_seqs)];
-    h->seed = seed;
+    h->options = random_options(&r, seed / 2);
     h->fail_at = 0;
     h->count = HISTORY_MAX / 2 + (int)random_below(&r, HISTORY_MAX / 2);
     for (int i = 0; i < h->count; i++) {

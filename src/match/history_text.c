@@ -13,7 +13,8 @@
  *   operation   post, arrive, post-many, arrive-many, find, meet, keep, peek, probe with an
  *               envelope; cancel and claim with the name of another, or `nothing`
  *   -> answer   what it must be: a name or `nobody`; `taken` or `refused` of cancel and claim
- *   settings    first_seq, seed, fail_at: the fields of struct history, anywhere
+ *   settings    first_seq, seed, short_max, classes, hash_bits: struct match_options;
+ *               fail_at: struct history; anywhere
  *
  * Numbers are decimal, or hexadecimal with 0x.  What follows a # is for people, and so is a
  * line that begins with FAIL: what history_report() prints is such a text.
@@ -91,8 +92,11 @@ void history_print(FILE *out, const struct history *h)
 {
     for (int i = 0; i < h->count; i++)
         print_op(out, h, i);
-    print_setting(out, "first_seq", h->first_seq);
-    print_setting(out, "seed", h->seed);
+    print_setting(out, "first_seq", h->options.first_seq);
+    print_setting(out, "seed", h->options.seed);
+    print_setting(out, "short_max", h->options.short_max);
+    print_setting(out, "classes", h->options.classes);
+    print_setting(out, "hash_bits", h->options.hash_bits);
     print_setting(out, "fail_at", h->fail_at);
 }
 
@@ -316,6 +320,16 @@ static bool read_setting(struct reader *r, uint64_t most, uint64_t *value)
     return word == NULL || fail(r, "this has no meaning here:", word);
 }
 
+static bool read_small(struct reader *r, uint32_t *value)
+{
+    uint64_t number;
+
+    if (!read_setting(r, UINT32_MAX, &number))
+        return false;
+    *value = (uint32_t)number;
+    return true;
+}
+
 static bool read_line(struct reader *r, char *line)
 {
     struct history *h = &r->file->history;
@@ -327,9 +341,15 @@ static bool read_line(struct reader *r, char *line)
     if (word == NULL || is_word(word, "FAIL"))
         return true;
     if (is_word(word, "first_seq"))
-        return read_setting(r, UINT64_MAX, &h->first_seq);
+        return read_setting(r, UINT64_MAX, &h->options.first_seq);
     if (is_word(word, "seed"))
-        return read_setting(r, UINT64_MAX, &h->seed);
+        return read_setting(r, UINT64_MAX, &h->options.seed);
+    if (is_word(word, "short_max"))
+        return read_small(r, &h->options.short_max);
+    if (is_word(word, "classes"))
+        return read_small(r, &h->options.classes);
+    if (is_word(word, "hash_bits"))
+        return read_small(r, &h->options.hash_bits);
     if (is_word(word, "fail_at"))
         return read_setting(r, INT64_MAX, &h->fail_at);
     return read_op(r, word);

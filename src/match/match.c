@@ -1,79 +1,59 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * match.c - matching that keeps MPI's order, with two lists.
+ * match.c - matching that keeps MPI's order, at the same cost for any length.
  *
- *   recvs  r1 - r4 - r7      posted and not met; no queued message suits them
- *   msgs   m2 - m3 - m9      arrived and not taken; no queued receive wants them
+ * Each of the two queues is short or long.
  *
- *   oldest first             the numbers are one sequence over both queues
+ *   short, up to 16 entries       slots in order of age, compared four at a time
  *
- * A post walks msgs from its oldest end and an arrival walks recvs likewise, so
- * the first that fits is the oldest that fits.  That is the whole of MPI's order:
- * posted order (the earliest receive wins), arrival order (a receive takes the
- * earliest message), and freedom for pairs that could never match.
+ *      slot    0   1   2   3   4   5   6 ...
+ *              -   r2  r5  -   r6  |             live 010110, next 5
  *
- * What does not match at once joins the tail of its own queue.  As each side is
- * searched before the other is queued, a receive and a message that fit never
- * wait at the same time.
+ *   long                          a list of all, in order of age, and tables that lead to
+ *                                 the oldest that suits (deep.h)
  *
- * Cost: constant for post on an empty UMQ, arrival on an empty PRQ, cancel and
- * claim; otherwise what stands before the match, which the counters show.
+ * In slots the lowest that fits is the oldest that fits; the oldest of all is tried first,
+ * by itself, as that is what most programs meet.  A queue becomes long when its 17th
+ * entry comes, and short again when 4 are left, so that a queue about one length does not
+ * go back and forth.  Neither changes the order.
  *
- * Invariants (match_is_valid): I1 to I4 of match.h, and the two that make the
- * walks safe to trust:
- *   I5  n->next->prev == n all around both lists, which hold as many entries as
- *       the counters say
- *   I6  what matched at once on one side was waiting on the other:
+ * What does not match at once joins its own queue.  As each side is searched before the
+ * other is queued, a receive and a message that fit never wait at the same time.
+ *
+ * Invariants (match_is_valid, valid.c): I1 to I4 of match.h, those of deep.h, and
+ *   I5  a short queue's entries are in the live slots, in order of age; each knows its
+ *       slot, and what is compared there is what the entry says
+ *   I6  a long queue's entries are on its list, which is whole
+ *   I7  what matched at once on one side was waiting on the other:
  *       met_posts == matched_arrivals and met_arrivals == matched_posts
  *
- * Ages are compared by signed difference, so a sequence may pass 2^64; two
- * entries in one queue are never 2^63 posts and arrivals apart.
+ * Ages are compared by signed difference, so a sequence may pass 2^64; two entries in one
+ * queue are never 2^63 posts and arrivals apart.
  */
-#include <matchbox/match.h>
+#include "match/deep.h"
 
-#include "base/base.h"
+#include <errno.h>
 
-static inline struct match_recv *recv_of(const struct match_link *link)
+#define SHORT_MAX    16 /* entries of a short queue */
+#define SHORT_FACTOR 4  /* a long queue with this part of them becomes short */
+#define BATCH        8  /* entries whose tables are fetched ahead */
+
+_Static_assert(SHORT_MAX * 2 <= MATCH_SLOTS, "compaction is rare");
+
+static uint32_t in_range(uint32_t value, uint32_t max)
 {
-    return container_of(link, struct match_recv, link);
-}
-
-static inline struct match_msg *msg_of(const struct match_link *link)
-{
-    return container_of(link, struct match_msg, link);
-}
-
-/* Would a receive of this envelope and these ignore bits accept that message? */
-static inline bool accepts(const struct match_envelope *wanted, uint64_t ignore,
-                           const struct match_envelope *message)
-{
-    return wanted->context_id == message->context_id &&
-           (wanted->source == message->source || wanted->source == MATCH_ANY_SOURCE) &&
-           ((wanted->tag ^ message->tag) & ~ignore) == 0;
-}
-
-static inline void link_make_head(struct match_link *head)
-{
-    head->next = head->prev = head;
-}
-
-static inline void link_append(struct match_link *head, struct match_link *link)
-{
-    link->next = head;
-    link->prev = head->prev;
-    head->prev->next = link;
-    head->prev = link;
-}
-
-static inline void link_remove(struct match_link *link)
-{
-    link->prev->next = link->next;
-    link->next->prev = link->prev;
+    return value == 0 || value > max ? max : value;
 }
 
 void match_init(struct match *m, const struct match_options *options)
 {
-    *m = (struct match){.next_seq = options != NULL ? options->first_seq : 0};
+    *m = (struct match){.compare = match_compare_best()};
+    if (options != NULL)
+        m->options = *options;
+    m->options.short_max = in_range(m->options.short_max, SHORT_MAX);
+    m->options.classes = in_range(m->options.classes, MATCH_CLASSES);
+    m->options.hash_bits = in_range(m->options.hash_bits, 64);
+    m->next_seq = m->options.first_seq;
     link_make_head(&m->recvs);
     link_make_head(&m->msgs);
 }
@@ -82,11 +62,15 @@ void match_init(struct match *m, const struct match_options *options)
  * reach into an engine that is gone. */
 void match_fini(struct match *m)
 {
-    for (struct match_link *link = m->recvs.next; link != &m->recvs; link = link->next)
-        recv_of(link)->state = MATCH_IDLE;
-    for (struct match_link *link = m->msgs.next; link != &m->msgs; link = link->next)
-        msg_of(link)->state = MATCH_IDLE;
-    match_init(m, &(struct match_options){.first_seq = m->next_seq});
+    struct match_options options = m->options;
+
+    for (struct match_recv *recv = NULL; (recv = match_next_recv(m, recv)) != NULL;)
+        recv->state = MATCH_IDLE;
+    for (struct match_msg *msg = NULL; (msg = match_next_msg(m, msg)) != NULL;)
+        msg->state = MATCH_IDLE;
+    deep_destroy(m);
+    options.first_seq = m->next_seq;
+    match_init(m, &options);
 }
 
 static inline void count_search(struct match_counters *count, uint64_t steps)
@@ -97,97 +81,343 @@ static inline void count_search(struct match_counters *count, uint64_t steps)
         count->search_max = steps;
 }
 
-/* The oldest queued message that such a receive accepts, or NULL. */
-static inline struct match_msg *
-search_msgs(struct match *m, const struct match_envelope *wanted, uint64_t ignore)
-{
-    struct match_msg *found = NULL;
-    uint64_t steps = 0;
+/* ---- slots of short queues ---- */
 
-    for (struct match_link *link = m->msgs.next; link != &m->msgs; link = link->next) {
-        steps++;
-        if (accepts(wanted, ignore, &msg_of(link)->envelope)) {
-            found = msg_of(link);
-            break;
-        }
-    }
-    count_search(&m->count, steps);
-    return found;
+static inline void recv_to_slot(struct match *m, struct match_recv *recv, uint32_t slot)
+{
+    struct match_recv_block *block = &m->recv_blocks[slot / MATCH_LANES];
+    struct match_mask mask = mask_of(&recv->envelope, recv->ignore);
+    struct match_key key = key_of(&recv->envelope);
+    uint32_t lane = slot % MATCH_LANES;
+
+    block->place[lane] = key.place;
+    block->tag[lane] = key.tag;
+    block->place_mask[lane] = mask.place;
+    block->tag_mask[lane] = mask.tag;
+    block->entry[lane] = recv;
+    recv->at = slot;
+    m->recv_slots.live |= UINT32_C(1) << slot;
 }
 
-/* The oldest queued receive that accepts such a message, or NULL. */
-static inline struct match_recv *search_recvs(struct match *m,
-                                              const struct match_envelope *message)
+static inline void msg_to_slot(struct match *m, struct match_msg *msg, uint32_t slot)
 {
-    struct match_recv *found = NULL;
-    uint64_t steps = 0;
+    struct match_msg_block *block = &m->msg_blocks[slot / MATCH_LANES];
+    struct match_key key = key_of(&msg->envelope);
+    uint32_t lane = slot % MATCH_LANES;
 
-    for (struct match_link *link = m->recvs.next; link != &m->recvs; link = link->next) {
-        steps++;
-        if (accepts(&recv_of(link)->envelope, recv_of(link)->ignore, message)) {
-            found = recv_of(link);
-            break;
-        }
-    }
-    count_search(&m->count, steps);
-    return found;
+    block->place[lane] = key.place;
+    block->tag[lane] = key.tag;
+    block->entry[lane] = msg;
+    msg->at = slot;
+    m->msg_slots.live |= UINT32_C(1) << slot;
 }
 
-static inline void queue_recv(struct match *m, struct match_recv *recv)
+static inline struct match_recv *recv_in_slot(const struct match *m, uint32_t slot)
 {
-    recv->seq = m->next_seq++;
+    return m->recv_blocks[slot / MATCH_LANES].entry[slot % MATCH_LANES];
+}
+
+static inline struct match_msg *msg_in_slot(const struct match *m, uint32_t slot)
+{
+    return m->msg_blocks[slot / MATCH_LANES].entry[slot % MATCH_LANES];
+}
+
+/* All entries move to the lowest slots, in their order. */
+static void compact_recvs(struct match *m)
+{
+    uint32_t left = m->recv_slots.live;
+
+    m->recv_slots = (struct match_slots){0};
+    for (; left != 0; left &= left - 1)
+        recv_to_slot(m, recv_in_slot(m, (uint32_t)__builtin_ctz(left)), m->recv_slots.next++);
+}
+
+static void compact_msgs(struct match *m)
+{
+    uint32_t left = m->msg_slots.live;
+
+    m->msg_slots = (struct match_slots){0};
+    for (; left != 0; left &= left - 1)
+        msg_to_slot(m, msg_in_slot(m, (uint32_t)__builtin_ctz(left)), m->msg_slots.next++);
+}
+
+/* The slot behind all that are in use. */
+static inline uint32_t next_recv_slot(struct match *m)
+{
+    if (m->recv_slots.live == 0)
+        m->recv_slots.next = 0;
+    else if (unlikely(m->recv_slots.next == MATCH_SLOTS))
+        compact_recvs(m);
+    return m->recv_slots.next++;
+}
+
+static inline uint32_t next_msg_slot(struct match *m)
+{
+    if (m->msg_slots.live == 0)
+        m->msg_slots.next = 0;
+    else if (unlikely(m->msg_slots.next == MATCH_SLOTS))
+        compact_msgs(m);
+    return m->msg_slots.next++;
+}
+
+/* ---- from short to long and back ---- */
+
+/* Takes back what lengthen_recvs() had done before it ran out of memory. */
+static void unlengthen_recvs(struct match *m, uint32_t done)
+{
+    for (; done != 0; done &= done - 1) {
+        uint32_t slot = (uint32_t)__builtin_ctz(done);
+
+        posted_remove(m, recv_in_slot(m, slot));
+        recv_in_slot(m, slot)->at = slot;
+    }
+}
+
+static int lengthen_recvs(struct match *m)
+{
+    uint32_t live = m->recv_slots.live;
+
+    for (uint32_t left = live; left != 0; left &= left - 1) {
+        uint32_t slot = (uint32_t)__builtin_ctz(left);
+        int err = posted_add(m, recv_in_slot(m, slot));
+
+        if (err != 0) {
+            recv_in_slot(m, slot)->at = slot;
+            unlengthen_recvs(m, live & ~left);
+            return err;
+        }
+    }
+    m->recv_slots = (struct match_slots){0};
+    m->recvs_long = true;
+    return 0;
+}
+
+static void shorten_recvs(struct match *m)
+{
+    while (m->recvs.next != &m->recvs) {
+        struct match_recv *recv = recv_of(m->recvs.next);
+
+        posted_remove(m, recv);
+        recv_to_slot(m, recv, m->recv_slots.next++);
+    }
+    m->recvs_long = false;
+    deep_trim(m);
+}
+
+static void lengthen_msgs(struct match *m)
+{
+    for (uint32_t left = m->msg_slots.live; left != 0; left &= left - 1) {
+        struct match_msg *msg = msg_in_slot(m, (uint32_t)__builtin_ctz(left));
+
+        link_append(&m->msgs, &msg->link);
+        msg->at = 0;
+    }
+    m->msg_slots = (struct match_slots){0};
+    m->msgs_long = true;
+    unexpected_begin(m);
+}
+
+static void shorten_msgs(struct match *m)
+{
+    while (m->msgs.next != &m->msgs) {
+        struct match_msg *msg = msg_of(m->msgs.next);
+
+        unexpected_remove(m, msg);
+        msg_to_slot(m, msg, m->msg_slots.next++);
+    }
+    m->msgs_long = false;
+    deep_trim(m);
+}
+
+/* ---- queues ---- */
+
+/* The youngest receive, into tables.  -ENOMEM: nothing has changed. */
+static int queue_recv_long(struct match *m, struct match_recv *recv)
+{
+    int err = m->recvs_long ? 0 : lengthen_recvs(m);
+
+    return err != 0 ? err : posted_add(m, recv);
+}
+
+static inline int queue_recv(struct match *m, struct match_recv *recv)
+{
+    recv->seq = m->next_seq;
+    if (likely(!m->recvs_long && m->count.recvs < m->options.short_max))
+        recv_to_slot(m, recv, next_recv_slot(m));
+    else if (unlikely(queue_recv_long(m, recv) < 0))
+        return -ENOMEM;
     recv->state = MATCH_QUEUED;
-    link_append(&m->recvs, &recv->link);
+    m->next_seq++;
     if (++m->count.recvs > m->count.recvs_max)
         m->count.recvs_max = m->count.recvs;
+    return 0;
+}
+
+/* recv has left its slot or its tables. */
+static inline void recv_left(struct match *m, struct match_recv *recv)
+{
+    recv->state = MATCH_IDLE;
+    m->count.recvs--;
+    if (unlikely(m->recvs_long && m->count.recvs <= m->options.short_max / SHORT_FACTOR))
+        shorten_recvs(m);
+}
+
+static inline void free_recv_slot(struct match *m, uint32_t slot)
+{
+    m->recv_slots.live &= ~(UINT32_C(1) << slot);
 }
 
 static inline void unqueue_recv(struct match *m, struct match_recv *recv)
 {
-    link_remove(&recv->link);
-    recv->state = MATCH_IDLE;
-    m->count.recvs--;
+    if (m->recvs_long)
+        posted_remove(m, recv);
+    else
+        free_recv_slot(m, recv->at);
+    recv_left(m, recv);
 }
 
-static inline void queue_msg(struct match *m, struct match_msg *msg)
+static void queue_msg(struct match *m, struct match_msg *msg)
 {
+    if (unlikely(!m->msgs_long && m->count.msgs == m->options.short_max))
+        lengthen_msgs(m);
     msg->seq = m->next_seq++;
     msg->state = MATCH_QUEUED;
-    link_append(&m->msgs, &msg->link);
     if (++m->count.msgs > m->count.msgs_max)
         m->count.msgs_max = m->count.msgs;
+    if (likely(!m->msgs_long)) {
+        msg_to_slot(m, msg, next_msg_slot(m));
+        return;
+    }
+    msg->at = 0;
+    link_append(&m->msgs, &msg->link);
 }
 
 static inline void unqueue_msg(struct match *m, struct match_msg *msg)
 {
-    link_remove(&msg->link);
     msg->state = MATCH_IDLE;
     m->count.msgs--;
+    if (likely(!m->msgs_long)) {
+        m->msg_slots.live &= ~(UINT32_C(1) << msg->at);
+        return;
+    }
+    unexpected_remove(m, msg);
+    if (unlikely(m->count.msgs <= m->options.short_max / SHORT_FACTOR))
+        shorten_msgs(m);
 }
+
+/* ---- searches ---- */
+
+static inline bool slot_fits(const struct match_recv_block *blocks, uint32_t slot,
+                             struct match_key key)
+{
+    const struct match_recv_block *block = &blocks[slot / MATCH_LANES];
+    uint32_t lane = slot % MATCH_LANES;
+    struct match_mask mask = {block->place_mask[lane], block->tag_mask[lane]};
+
+    return key_fits((struct match_key){block->place[lane], block->tag[lane]}, key, mask);
+}
+
+/* How many of the live slots stand before this one, itself included. */
+static inline uint64_t slots_up_to(uint32_t live, uint32_t slot)
+{
+    return (uint64_t)__builtin_popcount(live & (UINT32_MAX >> (31 - slot)));
+}
+
+/* Of the slots that are left after the oldest.  The slot, or -1. */
+static int search_younger_slots(const struct match *m, struct match_key key, uint64_t *steps)
+{
+    uint32_t live = m->recv_slots.live;
+    int slot = m->compare->recvs(m->recv_blocks, live & (live - 1), key);
+
+    *steps = slot < 0 ? m->count.recvs : slots_up_to(live, (uint32_t)slot);
+    return slot;
+}
+
+static inline struct match_recv *take_from_slots(struct match *m, struct match_key key,
+                                                 uint64_t *steps)
+{
+    uint32_t live = m->recv_slots.live;
+    int slot = __builtin_ctz(live);
+
+    *steps = 1;
+    if (unlikely(!slot_fits(m->recv_blocks, (uint32_t)slot, key)))
+        slot = (live & (live - 1)) != 0 ? search_younger_slots(m, key, steps) : -1;
+    if (slot < 0)
+        return NULL;
+    free_recv_slot(m, (uint32_t)slot);
+    return recv_in_slot(m, (uint32_t)slot);
+}
+
+/* The oldest queued receive that accepts such a message, taken out, or NULL. */
+static inline struct match_recv *take_recv(struct match *m,
+                                           const struct match_envelope *message)
+{
+    struct match_key key = key_of(message);
+    struct match_recv *found = NULL;
+    uint64_t steps = 0;
+
+    if (likely(m->recv_slots.live != 0))
+        found = take_from_slots(m, key, &steps);
+    else if (m->recvs_long)
+        found = posted_take(m, key, &steps);
+    count_search(&m->count, steps);
+    if (found != NULL)
+        recv_left(m, found);
+    return found;
+}
+
+/* The oldest queued message that such a receive accepts, or NULL. */
+static struct match_msg *search_msgs(struct match *m, const struct match_envelope *wanted,
+                                     uint64_t ignore)
+{
+    struct match_mask mask = mask_of(wanted, ignore);
+    struct match_key key = key_of(wanted);
+    struct match_msg *found = NULL;
+    uint64_t steps = 0;
+
+    if (m->msg_slots.live != 0) {
+        int slot = m->compare->msgs(m->msg_blocks, m->msg_slots.live, key, mask);
+
+        steps = slot < 0 ? m->count.msgs : slots_up_to(m->msg_slots.live, (uint32_t)slot);
+        found = slot < 0 ? NULL : msg_in_slot(m, (uint32_t)slot);
+    } else if (m->msgs_long) {
+        found = unexpected_find(m, key, mask, &steps);
+    }
+    count_search(&m->count, steps);
+    return found;
+}
+
+/* ---- the verbs ---- */
 
 int match_post(struct match *m, struct match_recv *recv, struct match_msg **msg)
 {
-    struct match_msg *found = search_msgs(m, &recv->envelope, recv->ignore);
+    struct match_msg *found = NULL;
 
-    m->count.posted++;
+    if (likely(m->count.msgs == 0))
+        m->count.searches++;
+    else
+        found = search_msgs(m, &recv->envelope, recv->ignore);
     if (found != NULL) {
         unqueue_msg(m, found);
         recv->state = MATCH_IDLE;
         m->count.matched_arrivals++;
         m->count.met_posts++;
     } else {
-        queue_recv(m, recv);
+        int err = queue_recv(m, recv);
+
+        if (unlikely(err != 0))
+            return err;
     }
+    m->count.posted++;
     *msg = found;
     return 0;
 }
 
 struct match_recv *match_find(struct match *m, const struct match_envelope *envelope)
 {
-    struct match_recv *found = search_recvs(m, envelope);
+    struct match_recv *found = take_recv(m, envelope);
 
     if (found != NULL) {
-        unqueue_recv(m, found);
         m->count.arrived++;
         m->count.matched_posts++;
         m->count.met_arrivals++;
@@ -214,26 +444,6 @@ int match_arrive(struct match *m, struct match_msg *msg, struct match_recv **rec
     return 0;
 }
 
-size_t match_post_many(struct match *m, struct match_recv *const recvs[],
-                       struct match_msg *msgs[], size_t count)
-{
-    size_t done = 0;
-
-    while (done < count && match_post(m, recvs[done], &msgs[done]) == 0)
-        done++;
-    return done;
-}
-
-size_t match_arrive_many(struct match *m, struct match_msg *const msgs[],
-                         struct match_recv *recvs[], size_t count)
-{
-    size_t done = 0;
-
-    while (done < count && match_arrive(m, msgs[done], &recvs[done]) == 0)
-        done++;
-    return done;
-}
-
 bool match_cancel(struct match *m, struct match_recv *recv)
 {
     if (recv->state != MATCH_QUEUED)
@@ -258,103 +468,92 @@ bool match_claim(struct match *m, struct match_msg *msg)
     return true;
 }
 
+/* ---- many at once ---- */
+
+static void prefetch_recv(const struct match *m, const struct match_recv *recv)
+{
+    struct match_mask mask = mask_of(&recv->envelope, recv->ignore);
+
+    if (m->msgs_long)
+        unexpected_prefetch(m, key_of(&recv->envelope), mask);
+    if (m->recvs_long)
+        posted_prefetch_group(m, key_of(&recv->envelope), mask);
+}
+
+size_t match_post_many(struct match *m, struct match_recv *const recvs[],
+                       struct match_msg *msgs[], size_t count)
+{
+    size_t done = 0;
+
+    while (done < count) {
+        size_t end = min_size(done + BATCH, count);
+
+        for (size_t i = done; i < end; i++)
+            prefetch_recv(m, recvs[i]);
+        for (; done < end; done++)
+            if (match_post(m, recvs[done], &msgs[done]) != 0)
+                return done;
+    }
+    return done;
+}
+
+size_t match_arrive_many(struct match *m, struct match_msg *const msgs[],
+                         struct match_recv *recvs[], size_t count)
+{
+    size_t done = 0;
+
+    while (done < count) {
+        size_t end = min_size(done + BATCH, count);
+
+        if (m->recvs_long) {
+            for (size_t i = done; i < end; i++)
+                posted_prefetch(m, key_of(&msgs[i]->envelope));
+            for (size_t i = done; i < end; i++)
+                posted_prefetch_heads(m, key_of(&msgs[i]->envelope));
+        }
+        for (; done < end; done++)
+            if (match_arrive(m, msgs[done], &recvs[done]) != 0)
+                return done;
+    }
+    return done;
+}
+
+/* ---- looking in ---- */
+
+/* The lowest live slot that is not below first, or MATCH_SLOTS. */
+static uint32_t live_slot(uint32_t live, uint32_t first)
+{
+    live = first < MATCH_SLOTS ? live & (UINT32_MAX << first) : 0;
+    return live != 0 ? (uint32_t)__builtin_ctz(live) : MATCH_SLOTS;
+}
+
 struct match_recv *match_next_recv(const struct match *m, const struct match_recv *after)
 {
-    const struct match_link *link = after != NULL ? after->link.next : m->recvs.next;
+    const struct match_link *link;
+    uint32_t slot;
 
-    return link != &m->recvs ? recv_of(link) : NULL;
+    if (m->recvs_long) {
+        link = after != NULL ? after->link.next : m->recvs.next;
+        return link != &m->recvs ? recv_of(link) : NULL;
+    }
+    slot = live_slot(m->recv_slots.live, after != NULL ? after->at + 1 : 0);
+    return slot < MATCH_SLOTS ? recv_in_slot(m, slot) : NULL;
 }
 
 struct match_msg *match_next_msg(const struct match *m, const struct match_msg *after)
 {
-    const struct match_link *link = after != NULL ? after->link.next : m->msgs.next;
+    const struct match_link *link;
+    uint32_t slot;
 
-    return link != &m->msgs ? msg_of(link) : NULL;
+    if (m->msgs_long) {
+        link = after != NULL ? after->link.next : m->msgs.next;
+        return link != &m->msgs ? msg_of(link) : NULL;
+    }
+    slot = live_slot(m->msg_slots.live, after != NULL ? after->at + 1 : 0);
+    return slot < MATCH_SLOTS ? msg_in_slot(m, slot) : NULL;
 }
 
 size_t match_memory(const struct match *m)
 {
-    (void)m;
-    return 0;
-}
-
-/* I5.  Never walks further than count, so a list that lost its head ends too. */
-static bool links_are_valid(const struct match_link *head, uint64_t count)
-{
-    const struct match_link *link = head;
-    uint64_t seen = 0;
-
-    do {
-        if (link->next == NULL || link->next->prev != link)
-            return false;
-        link = link->next;
-    } while (link != head && ++seen <= count);
-    return link == head && seen == count;
-}
-
-static inline bool is_older(uint64_t seq, uint64_t than)
-{
-    return (int64_t)(seq - than) < 0;
-}
-
-/* I1 and I4 for the receives: each is younger than the one before it. */
-static bool recvs_are_in_order(const struct match *m)
-{
-    const struct match_recv *before = NULL, *recv = NULL;
-
-    while ((recv = match_next_recv(m, recv)) != NULL) {
-        if (recv->state != MATCH_QUEUED || !is_older(recv->seq, m->next_seq))
-            return false;
-        if (before != NULL && !is_older(before->seq, recv->seq))
-            return false;
-        before = recv;
-    }
-    return true;
-}
-
-/* I1 and I4 for the messages. */
-static bool msgs_are_in_order(const struct match *m)
-{
-    const struct match_msg *before = NULL, *msg = NULL;
-
-    while ((msg = match_next_msg(m, msg)) != NULL) {
-        if (msg->state != MATCH_QUEUED || !is_older(msg->seq, m->next_seq))
-            return false;
-        if (before != NULL && !is_older(before->seq, msg->seq))
-            return false;
-        before = msg;
-    }
-    return true;
-}
-
-/* I2. */
-static bool nothing_is_left_to_match(const struct match *m)
-{
-    const struct match_recv *recv = NULL;
-
-    while ((recv = match_next_recv(m, recv)) != NULL) {
-        const struct match_msg *msg = NULL;
-
-        while ((msg = match_next_msg(m, msg)) != NULL)
-            if (accepts(&recv->envelope, recv->ignore, &msg->envelope))
-                return false;
-    }
-    return true;
-}
-
-/* I3 and I6. */
-static bool counters_add_up(const struct match_counters *c)
-{
-    return c->posted == c->met_posts + c->matched_posts + c->cancelled + c->recvs &&
-           c->arrived == c->met_arrivals + c->matched_arrivals + c->claimed + c->msgs &&
-           c->met_posts == c->matched_arrivals && c->met_arrivals == c->matched_posts &&
-           c->recvs <= c->recvs_max && c->msgs <= c->msgs_max &&
-           c->search_max <= c->search_steps;
-}
-
-bool match_is_valid(const struct match *m)
-{
-    return links_are_valid(&m->recvs, m->count.recvs) &&
-           links_are_valid(&m->msgs, m->count.msgs) && counters_add_up(&m->count) &&
-           recvs_are_in_order(m) && msgs_are_in_order(m) && nothing_is_left_to_match(m);
+    return deep_memory(m);
 }

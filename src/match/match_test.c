@@ -15,6 +15,8 @@
 #include <cmocka.h>
 
 #include "base/base.h"
+#include "base/random.h"
+#include "match/deep.h"
 #include "match/history.h"
 
 #define ANY_TAG UINT64_MAX
@@ -55,8 +57,8 @@ static void random_histories_agree_with_the_oracle(void **state)
 
 struct bench {
     struct match m;
-    struct match_recv r[4];
-    struct match_msg g[4];
+    struct match_recv r[9];
+    struct match_msg g[9];
 };
 
 static void bench_init(struct bench *b, uint64_t first_seq)
@@ -290,6 +292,72 @@ static void every_tag_bit_is_compared_unless_it_is_ignored(void **state)
     }
 }
 
+/* ---- what depends on the engine's structure --------------------------------- */
+
+/* Eight wait at any time, and the oldest goes when a new one comes: slots run out, again
+ * and again. */
+static void order_holds_when_slots_run_out(void **state)
+{
+    struct bench b;
+
+    (void)state;
+    bench_init(&b, 0);
+    for (int i = 0; i < 200; i++) {
+        assert_int_equal(post(&b, i % 9, 2, 7, 0), -1);
+        if (i >= 8)
+            assert_int_equal(arrive(&b, 0, 2, 7), (i - 8) % 9);
+        assert_true(match_is_valid(&b.m));
+    }
+    match_fini(&b.m);
+    bench_init(&b, 0);
+    for (int i = 0; i < 200; i++) {
+        assert_int_equal(arrive(&b, i % 9, 2, 7), -1);
+        if (i >= 8)
+            assert_int_equal(post(&b, 0, MATCH_ANY_SOURCE, 7, 0), (i - 8) % 9);
+        assert_true(match_is_valid(&b.m));
+    }
+    match_fini(&b.m);
+}
+
+/* Slots filled by chance, some of them dead but not cleared, and keys that fit some. */
+static void fill_slots(struct random *r, struct match_recv_block *recvs,
+                       struct match_msg_block *msgs)
+{
+    for (int i = 0; i < MATCH_SLOTS; i++) {
+        struct match_recv_block *recv = &recvs[i / MATCH_LANES];
+        struct match_msg_block *msg = &msgs[i / MATCH_LANES];
+        int lane = i % MATCH_LANES;
+
+        recv->place[lane] = msg->place[lane] = random_below(r, 2) << 32 | random_below(r, 2);
+        recv->tag[lane] = msg->tag[lane] = random_below(r, 2) << 63 | random_below(r, 2);
+        recv->place_mask[lane] = random_below(r, 2) != 0 ? UINT64_MAX : UINT64_MAX << 32;
+        recv->tag_mask[lane] = random_below(r, 2) != 0 ? UINT64_MAX : random_next(r);
+    }
+}
+
+static void wide_registers_compare_as_the_plain_way(void **state)
+{
+    struct match_recv_block recvs[MATCH_SLOTS / MATCH_LANES];
+    struct match_msg_block msgs[MATCH_SLOTS / MATCH_LANES];
+    const struct match_compare *wide = match_compare_avx2(), *plain = &match_compare_plain;
+    struct random r;
+
+    (void)state;
+    if (wide == NULL)
+        skip();
+    random_seed(&r, 1);
+    for (int i = 0; i < 20000; i++) {
+        uint32_t live = (uint32_t)(random_next(&r) & random_next(&r));
+        struct match_key key = {random_below(&r, 2), random_below(&r, 2) << 63};
+        struct match_mask mask = {random_below(&r, 2) != 0 ? UINT64_MAX : UINT64_MAX << 32,
+                                  random_next(&r) | random_next(&r)};
+
+        fill_slots(&r, recvs, msgs);
+        assert_int_equal(wide->recvs(recvs, live, key), plain->recvs(recvs, live, key));
+        assert_int_equal(wide->msgs(msgs, live, key, mask), plain->msgs(msgs, live, key, mask));
+    }
+}
+
 /* ---- misuse, reuse, ages, counters ----------------------------------------- */
 
 static void a_second_cancel_is_refused(void **state)
@@ -396,7 +464,7 @@ static void order_holds_when_ages_pass_2_to_the_64(void **state)
     ages_may_pass(0);
 }
 
-/* What this engine, two lists, compares: everything that stands before the match. */
+/* Short queues compare everything that stands before the match. */
 static void searches_are_counted_entry_by_entry(void **state)
 {
     struct match_envelope absent = {.context_id = 1, .source = 9, .tag = 9};
@@ -451,8 +519,10 @@ static void broken_invariants_are_seen(void **state)
     assert_false(match_is_valid(&b.m));
     b.g[0].seq = 2;
     b.g[1].envelope.source = 2; /* I2 */
+    b.m.msg_blocks[0].place[1] = UINT64_C(1) << 32 | 2;
     assert_false(match_is_valid(&b.m));
     b.g[1].envelope.source = 3;
+    b.m = good;
     b.m.count.posted++; /* I3 */
     assert_false(match_is_valid(&b.m));
     b.m = good;
@@ -465,9 +535,56 @@ static void broken_invariants_are_seen(void **state)
     b.g[1].state = MATCH_IDLE;
     assert_false(match_is_valid(&b.m));
     b.g[1].state = MATCH_QUEUED;
-    b.r[1].link.prev = &b.r[1].link; /* the links */
+    b.m.recv_blocks[0].tag[1]++; /* what is compared */
     assert_false(match_is_valid(&b.m));
-    b.r[1].link.prev = &b.r[0].link;
+    b.m = good;
+    b.m.recv_slots.live ^= 6; /* which slots are in use */
+    assert_false(match_is_valid(&b.m));
+    b.m = good;
+    assert_true(match_is_valid(&b.m));
+    match_fini(&b.m);
+}
+
+/* As above, of queues that are long from the second entry on. */
+static void broken_tables_are_seen(void **state)
+{
+    struct match_options options = {.short_max = 1, .classes = 1};
+    struct match_deep good;
+    struct bench b;
+
+    (void)state;
+    b = (struct bench){0};
+    match_init(&b.m, &options);
+    for (int i = 0; i < 3; i++)
+        post(&b, i, 2, 0, 0);
+    post(&b, 3, MATCH_ANY_SOURCE, 9, 0); /* no class is left */
+    for (int i = 0; i < 3; i++)
+        arrive(&b, i, 3, 5);
+    assert_null(match_peek(&b.m, &(struct match_envelope){1, 4, 5}, 0));
+    assert_true(match_is_valid(&b.m));
+    good = *b.m.deep;
+
+    b.m.deep->busy ^= 1;
+    assert_false(match_is_valid(&b.m));
+    *b.m.deep = good;
+    b.m.deep->classes[0].indexed = b.g[2].seq; /* in the index, yet not below */
+    assert_false(match_is_valid(&b.m));
+    *b.m.deep = good;
+    b.m.deep->classes[0].recvs--;
+    assert_false(match_is_valid(&b.m));
+    *b.m.deep = good;
+    b.m.deep->classes[0].posted.used++;
+    assert_false(match_is_valid(&b.m));
+    *b.m.deep = good;
+    b.m.deep->masks[0].tag = 0;
+    assert_false(match_is_valid(&b.m));
+    *b.m.deep = good;
+    b.g[1].at = 0; /* a message that denies its place in the index */
+    assert_false(match_is_valid(&b.m));
+    b.g[1].at = 2;
+    b.r[3].at = 0; /* a receive of overflow that says it has a class */
+    assert_false(match_is_valid(&b.m));
+    b.r[3].at = CLASS_NONE;
     assert_true(match_is_valid(&b.m));
     match_fini(&b.m);
 }
@@ -502,6 +619,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(r7_length_takes_no_part),
         cmocka_unit_test(r9_wildcards_do_not_cross_context_ids),
         cmocka_unit_test(every_tag_bit_is_compared_unless_it_is_ignored),
+        cmocka_unit_test(order_holds_when_slots_run_out),
+        cmocka_unit_test(wide_registers_compare_as_the_plain_way),
         cmocka_unit_test(a_second_cancel_is_refused),
         cmocka_unit_test(a_second_claim_is_refused),
         cmocka_unit_test(entries_are_used_again_in_any_state),
@@ -511,6 +630,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(order_holds_when_ages_pass_2_to_the_64),
         cmocka_unit_test(searches_are_counted_entry_by_entry),
         cmocka_unit_test(broken_invariants_are_seen),
+        cmocka_unit_test(broken_tables_are_seen),
     };
     const char *seeds = getenv("MATCH_SEEDS");
 

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * posted.c - the posted receives of a long queue.
+ *
+ * A receive is on the list of all, and in the group of its class and print.  The group's
+ * head is its oldest receive; the ring through `group` comes back to it, so the youngest
+ * is the head's neighbour on the other side.
+ */
+#include "match/deep.h"
+
+#include <errno.h>
+
+static struct match_recv *head_of(uintptr_t head)
+{
+    return (struct match_recv *)head; // NOLINT: a head is the pointer that was put there
+}
+
+static int add_to_class(struct match_deep *deep, struct match_recv *recv,
+                        struct match_mask mask)
+{
+    struct match_class *class = &deep->classes[recv->at];
+    struct group group;
+
+    if (unlikely(table_reserve(&class->posted, 1) < 0))
+        return -ENOMEM;
+    group = table_group(&class->posted, deep_print(deep, key_of(&recv->envelope), mask));
+    if (group_head(group) != 0) {
+        link_append(&head_of(group_head(group))->group, &recv->group);
+    } else {
+        link_make_head(&recv->group);
+        table_set_head(&class->posted, group, (uintptr_t)recv);
+    }
+    class->recvs++;
+    deep->busy |= UINT64_C(1) << recv->at;
+    return 0;
+}
+
+int posted_add(struct match *m, struct match_recv *recv)
+{
+    struct match_mask mask = mask_of(&recv->envelope, recv->ignore);
+    struct match_deep *deep = deep_get(m);
+
+    if (unlikely(deep == NULL))
+        return -ENOMEM;
+    recv->at = deep_class(m, mask);
+    if (unlikely(recv->at == CLASS_NONE)) {
+        link_append(&deep->overflow, &recv->group);
+        m->count.overflowed++;
+    } else if (unlikely(add_to_class(deep, recv, mask) < 0)) {
+        return -ENOMEM;
+    }
+    link_append(&m->recvs, &recv->link);
+    return 0;
+}
+
+/* recv, the oldest of group, goes. */
+static inline void remove_head(struct match_deep *deep, struct match_recv *recv,
+                               struct group group)
+{
+    bool alone = recv->group.next == &recv->group;
+
+    assert(group_head(group) == (uintptr_t)recv);
+    table_set_head(&deep->classes[recv->at].posted, group,
+                   alone ? 0 : (uintptr_t)recv_of_group(recv->group.next));
+}
+
+/* The rest, when recv is no head any more. */
+static inline void unlink_recv(struct match_deep *deep, struct match_recv *recv)
+{
+    link_remove(&recv->link);
+    link_remove(&recv->group);
+    if (likely(recv->at != CLASS_NONE) && --deep->classes[recv->at].recvs == 0)
+        deep->busy &= ~(UINT64_C(1) << recv->at);
+}
+
+/* Is recv the oldest of its group?  The neighbour before the oldest is the youngest, or
+ * itself. */
+static inline bool is_head(const struct match_recv *recv)
+{
+    return recv->at != CLASS_NONE && !is_older(recv_of_group(recv->group.prev)->seq, recv->seq);
+}
+
+void posted_remove(struct match *m, struct match_recv *recv)
+{
+    struct match_deep *deep = m->deep;
+
+    if (is_head(recv)) {
+        struct match_key key = key_of(&recv->envelope);
+
+        remove_head(deep, recv,
+                    table_place(&deep->classes[recv->at].posted,
+                                deep_print(deep, key, deep->masks[recv->at])));
+    }
+    unlink_recv(deep, recv);
+}
+
+/* The oldest of the ring of head that accepts key: head itself, unless two keys share
+ * their print. */
+static struct match_recv *first_of_group(uintptr_t head, struct match_key key,
+                                         struct match_mask mask, uint64_t *steps)
+{
+    struct match_recv *first = head_of(head), *recv = first;
+
+    do {
+        ++*steps;
+        if (likely(key_fits(key_of(&recv->envelope), key, mask)))
+            return recv;
+        recv = recv_of_group(recv->group.next);
+    } while (recv != first);
+    return NULL;
+}
+
+/* The oldest on overflow that accepts key. */
+static struct match_recv *first_of_overflow(const struct match_deep *deep, struct match_key key,
+                                            uint64_t *steps)
+{
+    const struct match_link *link = deep->overflow.next;
+
+    for (; link != &deep->overflow; link = link->next) {
+        struct match_recv *recv = recv_of_group(link);
+
+        ++*steps;
+        if (key_fits(key_of(&recv->envelope), key, mask_of(&recv->envelope, recv->ignore)))
+            return recv;
+    }
+    return NULL;
+}
+
+/* The oldest that was found so far, and the group of which it is the head, if it is. */
+struct candidate {
+    struct match_recv *recv;
+    struct group group;
+};
+
+static inline void consider(struct candidate *best, struct match_recv *recv, struct group group)
+{
+    if (recv != NULL && (best->recv == NULL || is_older(recv->seq, best->recv->seq)))
+        *best = (struct candidate){recv, group};
+}
+
+static inline void search_class(const struct match_deep *deep, int class, struct match_key key,
+                                struct candidate *best, uint64_t *steps)
+{
+    struct match_mask mask = deep->masks[class];
+    struct group group = table_place(&deep->classes[class].posted, deep_print(deep, key, mask));
+
+    ++*steps;
+    if (group_head(group) != 0)
+        consider(best, first_of_group(group_head(group), key, mask, steps), group);
+}
+
+struct match_recv *posted_take(struct match *m, struct match_key key, uint64_t *steps)
+{
+    struct match_deep *deep = m->deep;
+    struct candidate best = {.recv = NULL};
+
+    for (uint64_t left = deep->busy; left != 0; left &= left - 1)
+        search_class(deep, __builtin_ctzll(left), key, &best, steps);
+    if (unlikely(deep->overflow.next != &deep->overflow))
+        consider(&best, first_of_overflow(deep, key, steps), (struct group){.bucket = NULL});
+    if (best.recv == NULL)
+        return NULL;
+    if (likely(best.group.bucket != NULL && group_head(best.group) == (uintptr_t)best.recv))
+        remove_head(deep, best.recv, best.group);
+    unlink_recv(deep, best.recv);
+    return best.recv;
+}
+
+void posted_prefetch_group(const struct match *m, struct match_key key, struct match_mask mask)
+{
+    const struct match_deep *deep = m->deep;
+
+    /* the receives of one call are mostly of one class */
+    table_prefetch(&deep->classes[deep->class_last].posted, deep_print(deep, key, mask));
+}
+
+void posted_prefetch(const struct match *m, struct match_key key)
+{
+    const struct match_deep *deep = m->deep;
+
+    for (uint64_t left = deep->busy; left != 0; left &= left - 1) {
+        int class = __builtin_ctzll(left);
+
+        table_prefetch(&deep->classes[class].posted, deep_print(deep, key, deep->masks[class]));
+    }
+}
+
+void posted_prefetch_heads(const struct match *m, struct match_key key)
+{
+    const struct match_deep *deep = m->deep;
+
+    for (uint64_t left = deep->busy; left != 0; left &= left - 1) {
+        int class = __builtin_ctzll(left);
+        uintptr_t head =
+            table_head(&deep->classes[class].posted, deep_print(deep, key, deep->masks[class]));
+
+        if (head != 0) {
+            __builtin_prefetch(&head_of(head)->envelope, 1);
+            __builtin_prefetch(&head_of(head)->state, 1);
+        }
+    }
+}
