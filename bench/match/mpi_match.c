@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Question   behind     how long is half a round trip with N posted receives in the way?
+ *            expected   what does a message cost when N receives with tags of their own are
+ *                       posted and the messages come in the reverse order?
+ *            unexpected and when the N messages come first and are received in the reverse
+ *                       order?
+ * Method     two ranks.  behind: both post N receives that nothing matches yet, then batches
+ *            of ping-pongs, receive posted first; at last the N are sent.  expected and
+ *            unexpected: every eighth receive is ANY_SOURCE; the time of rank 1 from its first
+ *            receive (unexpected: from the arrival of the first message that it waits for) to
+ *            the last completion, divided by N: posting, matching and moving 8 bytes.
+ *            Batches until SECONDS are over, at least 3; the first warms up and does not count.
+ *            Each message carries its tag, which is checked.
+ *
+ * usage: mpi_match LABEL behind|expected|unexpected N [SECONDS]
+ *
+ * The same program is run over each MPI; scripts/bench-match does that, with a time limit.
+ */
+#include <mpi.h>
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BATCHES_LEAST 3
+#define BATCHES_MOST  200
+#define ROUNDS        50
+#define TAG_BALL      1
+#define TAG_READY     2
+#define TAG_FIRST     10 /* tags of the N; the standard promises 32767 and all have more */
+#define WILD_EVERY    8
+
+/* What one batch took at the rank that reports, per message. */
+struct timing {
+    double post_s, match_s;
+};
+
+static int rank, count;
+static MPI_Request *requests;
+static uint64_t *landed, *sent;
+
+static void fail(const char *what, long got, long wanted)
+{
+    fprintf(stderr, "mpi_match: rank %d: %s: %ld, and not %ld\n", rank, what, got, wanted);
+    MPI_Abort(MPI_COMM_WORLD, 1);
+}
+
+static int tag_of(int i)
+{
+    return TAG_FIRST + i;
+}
+
+/* Posts receive i. */
+static void post(int i)
+{
+    int source = i % WILD_EVERY == WILD_EVERY - 1 ? MPI_ANY_SOURCE : 1 - rank;
+
+    MPI_Irecv(&landed[i], 1, MPI_UINT64_T, source, tag_of(i), MPI_COMM_WORLD, &requests[i]);
+}
+
+static void send_all(int is_reverse)
+{
+    for (int n = 0; n < count; n++) {
+        int i = is_reverse ? count - 1 - n : n;
+
+        sent[i] = (uint64_t)i;
+        MPI_Isend(&sent[i], 1, MPI_UINT64_T, 1 - rank, tag_of(i), MPI_COMM_WORLD, &requests[i]);
+    }
+    MPI_Waitall(count, requests, MPI_STATUSES_IGNORE);
+}
+
+static void check_landed(void)
+{
+    for (int i = 0; i < count; i++)
+        if (landed[i] != (uint64_t)i)
+            fail("a receive got the message of another tag", (long)landed[i], i);
+    memset(landed, 0xff, (size_t)count * sizeof *landed);
+}
+
+/* One side tells the other that it is there.  Not a barrier: its messages would stand in
+ * the queues, too. */
+static void signal_ready(void)
+{
+    MPI_Send(NULL, 0, MPI_BYTE, 1 - rank, TAG_READY, MPI_COMM_WORLD);
+}
+
+static void await_ready(void)
+{
+    MPI_Recv(NULL, 0, MPI_BYTE, 1 - rank, TAG_READY, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+
+static struct timing expected(void)
+{
+    struct timing t = {0, 0};
+    double start, posted;
+
+    if (rank == 0) {
+        await_ready();
+        send_all(1);
+        return t;
+    }
+    start = MPI_Wtime();
+    for (int i = 0; i < count; i++)
+        post(i);
+    posted = MPI_Wtime();
+    signal_ready();
+    MPI_Waitall(count, requests, MPI_STATUSES_IGNORE);
+    t.match_s = MPI_Wtime() - posted;
+    t.post_s = posted - start;
+    check_landed();
+    return t;
+}
+
+/* Messages of one sender do not overtake each other, so all N are there when the last is. */
+static struct timing unexpected(void)
+{
+    struct timing t = {0, 0};
+    double start, arrived;
+
+    if (rank == 0) {
+        await_ready();
+        send_all(0);
+        signal_ready();
+        return t;
+    }
+    signal_ready();
+    start = MPI_Wtime();
+    await_ready();
+    arrived = MPI_Wtime();
+    for (int i = count - 1; i >= 0; i--)
+        post(i);
+    MPI_Waitall(count, requests, MPI_STATUSES_IGNORE);
+    t.match_s = MPI_Wtime() - arrived;
+    t.post_s = arrived - start; /* here: the arrivals */
+    check_landed();
+    return t;
+}
+
+static void ball(int is_first)
+{
+    uint64_t in = UINT64_MAX, out = 7;
+    MPI_Request request;
+
+    MPI_Irecv(&in, 1, MPI_UINT64_T, 1 - rank, TAG_BALL, MPI_COMM_WORLD, &request);
+    if (is_first)
+        MPI_Send(&out, 1, MPI_UINT64_T, 1 - rank, TAG_BALL, MPI_COMM_WORLD);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    if (!is_first)
+        MPI_Send(&out, 1, MPI_UINT64_T, 1 - rank, TAG_BALL, MPI_COMM_WORLD);
+    if (in != out)
+        fail("a ball brought", (long)in, (long)out);
+}
+
+/* Half a round trip, seconds. */
+static struct timing behind(void)
+{
+    struct timing t = {0, 0};
+    double start = MPI_Wtime();
+
+    for (int i = 0; i < ROUNDS; i++)
+        ball(rank == 0);
+    t.match_s = (MPI_Wtime() - start) / ROUNDS / 2;
+    return t;
+}
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* Rank 0 decides whether there is another batch. */
+static int goes_on(double start, double seconds, int batches)
+{
+    int more = batches < BATCHES_LEAST + 1 ||
+               (batches < BATCHES_MOST && MPI_Wtime() - start < seconds);
+
+    MPI_Bcast(&more, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    return more;
+}
+
+static void report(const char *label, const char *what, struct timing *t, int batches)
+{
+    static double match[BATCHES_MOST], total[BATCHES_MOST];
+    double per = strcmp(what, "behind") == 0 ? 1e9 : 1e9 / count;
+
+    for (int i = 0; i < batches; i++) {
+        match[i] = t[i].match_s * per;
+        total[i] = (t[i].match_s + t[i].post_s) * per;
+    }
+    qsort(match, (size_t)batches, sizeof *match, compare);
+    qsort(total, (size_t)batches, sizeof *total, compare);
+    printf("bench=mpi_%s engine=%s depth=%d median_ns=%.1f min_ns=%.1f ", what, label, count,
+           total[batches / 2], total[0]);
+    if (per < 1e9)
+        printf("receive_median_ns=%.1f receive_min_ns=%.1f ", match[batches / 2], match[0]);
+    printf("repeats=%d\n", batches);
+    fflush(stdout);
+}
+
+static void run(const char *label, const char *what, double seconds)
+{
+    static struct timing t[BATCHES_MOST + 1];
+    int is_behind = strcmp(what, "behind") == 0, batches = 0;
+    int reporter = is_behind ? 0 : 1;
+    double start = MPI_Wtime();
+
+    for (int i = 0; is_behind && i < count; i++)
+        MPI_Irecv(&landed[i], 1, MPI_UINT64_T, 1 - rank, tag_of(i), MPI_COMM_WORLD,
+                  &requests[i]);
+    while (batches <= BATCHES_MOST && goes_on(start, seconds, batches))
+        t[batches++] = is_behind                       ? behind()
+                       : strcmp(what, "expected") == 0 ? expected()
+                                                       : unexpected();
+    if (rank == reporter)
+        report(label, what, t + 1, batches - 1);
+    if (!is_behind)
+        return;
+    for (int i = 0; i < count; i++) { /* in the order of posting: cheap everywhere */
+        sent[i] = (uint64_t)i;
+        MPI_Send(&sent[i], 1, MPI_UINT64_T, 1 - rank, tag_of(i), MPI_COMM_WORLD);
+    }
+    MPI_Waitall(count, requests, MPI_STATUSES_IGNORE);
+    check_landed();
+}
+
+static int is_mode(const char *what)
+{
+    return strcmp(what, "behind") == 0 || strcmp(what, "expected") == 0 ||
+           strcmp(what, "unexpected") == 0;
+}
+
+int main(int argc, char **argv)
+{
+    int ranks, flag, *tag_most;
+
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &tag_most, &flag);
+    count = argc > 3 ? atoi(argv[3]) : 0;
+    if (argc < 4 || argc > 5 || ranks != 2 || !is_mode(argv[2]) || count < 1 || !flag ||
+        count > *tag_most - TAG_FIRST) {
+        if (rank == 0)
+            fprintf(stderr, "usage: mpiexec -n 2 mpi_match LABEL behind|expected|unexpected N "
+                            "[SECONDS]\n");
+        MPI_Finalize();
+        return 2;
+    }
+    requests = calloc((size_t)count, sizeof *requests);
+    landed = malloc((size_t)count * sizeof *landed);
+    sent = malloc((size_t)count * sizeof *sent);
+    if (requests == NULL || landed == NULL || sent == NULL)
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    memset(landed, 0xff, (size_t)count * sizeof *landed);
+    run(argv[1], argv[2], argc > 4 ? atof(argv[4]) : 0.5);
+    free(requests);
+    free(landed);
+    free(sent);
+    MPI_Finalize();
+    return 0;
+}

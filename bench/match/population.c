@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * population.c - the classes of receives, and in which order they are met.
+ */
+#include "population.h"
+
+#include "base/base.h"
+#include "base/mem.h"
+#include "base/random.h"
+#include "bench.h"
+
+#define ANY_TAG UINT64_MAX
+#define OWN_SOURCES                                                                            \
+    (1u << (BENCH_SOURCE_BITS - 1)) /* above these, a source has one receive                   \
+                                     */
+
+const char *const position_names[3] = {"front", "random", "back"};
+
+static const struct recv_class exact = {.context_id = 1, .source_mask = 63};
+
+static void set_depth(struct population *p, uint32_t depth)
+{
+    assert(is_power_of_two(depth) && depth <= 1u << BENCH_ID_BITS);
+    *p = (struct population){.depth = depth};
+}
+
+static void count_wild(struct population *p)
+{
+    for (uint32_t k = 0; k < p->depth; k++) {
+        const struct recv_class *class = population_class(p, k);
+
+        p->wild += class->ignore != 0 || class->any_source != 0;
+    }
+}
+
+void population_make_shared(struct population *p, uint32_t depth, unsigned share)
+{
+    set_depth(p, depth);
+    for (unsigned i = 0; i < POPULATION_CLASSES; i++) {
+        p->classes[i] = exact;
+        if ((i * 53 + 40) % POPULATION_CLASSES < share) /* spread */
+            p->classes[i].any_source = MATCH_ANY_SOURCE;
+    }
+    count_wild(p);
+}
+
+void population_make_mpi(struct population *p, uint32_t depth)
+{
+    const struct recv_class kinds[] = {
+        exact,
+        {.context_id = 1, .source_mask = 63, .any_source = MATCH_ANY_SOURCE},
+        {.context_id = 1,
+         .source_shift = 2,
+         .source_mask = OWN_SOURCES - 1,
+         .source_base = OWN_SOURCES,
+         .ignore = ANY_TAG},
+        {.context_id = 2,
+         .source_mask = 63,
+         .any_source = MATCH_ANY_SOURCE,
+         .ignore = ANY_TAG,
+         .is_fifo = true},
+    };
+
+    set_depth(p, depth);
+    for (unsigned i = 0; i < POPULATION_CLASSES; i++)
+        p->classes[i] = kinds[i % ARRAY_COUNT(kinds)];
+    if (depth >= ARRAY_COUNT(kinds))
+        p->fifo_step = ARRAY_COUNT(kinds);
+    count_wild(p);
+}
+
+void population_make_masks(struct population *p, uint32_t depth, unsigned masks)
+{
+    assert(is_power_of_two(masks) && masks <= 1u << (BENCH_TAG_BITS - BENCH_ID_BITS));
+    set_depth(p, depth);
+    for (unsigned i = 0; i < POPULATION_CLASSES; i++) {
+        p->classes[i] = exact;
+        p->classes[i].ignore = (uint64_t)(i % masks) << BENCH_ID_BITS;
+        p->classes[i].noise = p->classes[i].ignore;
+    }
+    count_wild(p);
+}
+
+void population_post(const struct population *p, struct bench_engine *engine)
+{
+    for (uint32_t k = 0; k < p->depth; k++) {
+        struct bench_pattern wanted = population_pattern(population_class(p, k), k);
+
+        if (engine->ops->post(engine, k, &wanted) != BENCH_NONE)
+            bench_fail("engine %s: a receive met a message that is not there",
+                       engine->ops->name);
+    }
+}
+
+void population_arrive(const struct population *p, struct bench_engine *engine)
+{
+    for (uint32_t k = 0; k < p->depth; k++) {
+        struct match_envelope message = population_message(population_class(p, k), k);
+
+        if (engine->ops->arrive(engine, k, &message) != BENCH_NONE)
+            bench_fail("engine %s: a message met a receive that is not there",
+                       engine->ops->name);
+    }
+}
+
+static void shuffle(uint32_t *order, uint32_t count)
+{
+    struct random r;
+
+    random_seed(&r, count);
+    for (uint32_t i = count - 1; i > 0; i--) {
+        uint32_t j = (uint32_t)random_below(&r, i + 1), other = order[j];
+
+        order[j] = order[i];
+        order[i] = other;
+    }
+}
+
+struct plan plan_make(const struct population *p, enum position position, uint32_t least)
+{
+    uint32_t length = p->depth > least ? p->depth : least;
+    struct plan plan = {.mask = length - 1, .order = mem_calloc(length, sizeof *plan.order)};
+
+    if (plan.order == NULL)
+        bench_fail("no memory for a plan of %u steps", length);
+    for (uint32_t i = 0; i < length; i++)
+        plan.order[i] = position == POSITION_BACK ? p->depth - 1 : i & (p->depth - 1);
+    if (position == POSITION_RANDOM)
+        shuffle(plan.order, length);
+    return plan;
+}
+
+void plan_free(struct plan *plan)
+{
+    mem_free(plan->order);
+    plan->order = NULL;
+}

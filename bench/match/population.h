@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * population.h - which receives are posted, and which message belongs to each.
+ *
+ * Receive k and message k are made from k and one of 128 classes, without a branch, so
+ * that a benchmark does not read a table that is longer than the queue it measures.
+ * Message k is accepted by receive k and by no other, whatever their classes - but for
+ * the class of MPI that names neither source nor tag: any of its receives accepts any of
+ * its messages, so the oldest one gets it (is_fifo).
+ *
+ *   exact        source k mod 64, tag k
+ *   any source   the same message; the receive takes any source
+ *   any tag      a source that no other has; the receive ignores the tag
+ *   any of both  on a context id of its own
+ *   mask j       ignores the bits of j above the id; the message has them all set
+ */
+#ifndef BENCH_MATCH_POPULATION_H
+#define BENCH_MATCH_POPULATION_H
+
+#include "engine.h"
+
+#define POPULATION_CLASSES 128
+
+struct recv_class {
+    uint32_t context_id;
+    uint32_t source_shift, source_mask, source_base;
+    uint32_t any_source; /* MATCH_ANY_SOURCE or 0 */
+    bool is_fifo;
+    uint64_t ignore, noise;
+};
+
+struct population {
+    uint32_t depth;     /* a power of two */
+    uint32_t fifo_step; /* receives k = step-1, 2*step-1, ... are fifo; 0: none */
+    uint32_t wild;      /* how many receives have a wildcard */
+    struct recv_class classes[POPULATION_CLASSES];
+};
+
+/* of 128 receives of every 128, `share` are ANY_SOURCE and the others exact. */
+void population_make_shared(struct population *p, uint32_t depth, unsigned share);
+
+/* A quarter of each of MPI's four classes. */
+void population_make_mpi(struct population *p, uint32_t depth);
+
+/* masks (a power of two up to 64) different masks, among them that of an exact receive. */
+void population_make_masks(struct population *p, uint32_t depth, unsigned masks);
+
+/* Posts all receives, oldest first, or lets all messages arrive. */
+void population_post(const struct population *p, struct bench_engine *engine);
+void population_arrive(const struct population *p, struct bench_engine *engine);
+
+enum position { POSITION_FRONT, POSITION_RANDOM, POSITION_BACK };
+
+extern const char *const position_names[3];
+
+/* Which receive is met next.  Each equally often, but for BACK. */
+struct plan {
+    uint32_t mask; /* length - 1 */
+    uint32_t *order;
+};
+
+/* A plan of at least `least` steps over all of p. */
+struct plan plan_make(const struct population *p, enum position position, uint32_t least);
+void plan_free(struct plan *plan);
+
+static inline const struct recv_class *population_class(const struct population *p, uint32_t k)
+{
+    return &p->classes[k % POPULATION_CLASSES];
+}
+
+static inline struct match_envelope population_message(const struct recv_class *class,
+                                                       uint32_t k)
+{
+    return (struct match_envelope){
+        .context_id = class->context_id,
+        .source = ((k >> class->source_shift) & class->source_mask) | class->source_base,
+        .tag = k | class->noise,
+    };
+}
+
+static inline struct bench_pattern population_pattern(const struct recv_class *class,
+                                                      uint32_t k)
+{
+    struct bench_pattern wanted = {.envelope = population_message(class, k),
+                                   .ignore = class->ignore};
+
+    wanted.envelope.source |= class->any_source;
+    wanted.envelope.tag = k & ~class->ignore;
+    return wanted;
+}
+
+#endif
