@@ -34,7 +34,7 @@ static bool fill(const struct bench_case *c, struct subject *s)
     return true;
 }
 
-/* The next receives to cancel.  The plan's batches name none twice; latest has no plan. */
+/* The next receives to cancel.  The plan names none twice in a batch; latest has no plan. */
 static void choose(const struct cancels *cancels, struct subject *s, uint32_t *chosen)
 {
     for (uint32_t i = 0; i < cancels->c.per_round; i++) {
@@ -90,7 +90,7 @@ static void run(struct bench *b, uint32_t depth, bool is_latest, bool is_wild)
     snprintf(cancels.c.keys, sizeof cancels.c.keys, "depth=%u which=%s source=%s", depth,
              is_latest ? "latest" : "random", is_wild ? "any" : "exact");
     if (!is_latest && !b->is_counting && bench_wants(b, cancels.c.bench, cancels.c.keys))
-        cancels.plan = plan_make(&cancels.population, POSITION_RANDOM, depth);
+        cancels.plan = plan_make_rounds(&cancels.population);
     bench_run(b, &cancels.c);
     plan_free(&cancels.plan);
 }

@@ -10,7 +10,7 @@
  *            unexpected: every eighth receive is ANY_SOURCE; the time of rank 1 from its first
  *            receive (unexpected: from the arrival of the first message that it waits for) to
  *            the last completion, divided by N: posting, matching and moving 8 bytes.
- *            Batches until SECONDS are over, at least 3; the first warms up and does not count.
+ *            Batches until SECONDS are over; the first warms up and does not count.
  *            Each message carries its tag, which is checked.
  *
  * usage: mpi_match LABEL behind|expected|unexpected N [SECONDS]
@@ -24,13 +24,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BATCHES_LEAST 3
-#define BATCHES_MOST  200
-#define ROUNDS        50
-#define TAG_BALL      1
-#define TAG_READY     2
-#define TAG_FIRST     10 /* tags of the N; the standard promises 32767 and all have more */
-#define WILD_EVERY    8
+#define BATCHES_MOST 200
+#define ROUNDS       50
+#define TAG_BALL     1
+#define TAG_READY    2
+#define TAG_FIRST    10 /* tags of the N; the standard promises 32767 and all have more */
+#define WILD_EVERY   8
 
 /* What one batch took at the rank that reports, per message. */
 struct timing {
@@ -175,8 +174,7 @@ static int compare(const void *a, const void *b)
 /* Rank 0 decides whether there is another batch. */
 static int goes_on(double start, double seconds, int batches)
 {
-    int more = batches < BATCHES_LEAST + 1 ||
-               (batches < BATCHES_MOST && MPI_Wtime() - start < seconds);
+    int more = batches < 2 || (batches <= BATCHES_MOST && MPI_Wtime() - start < seconds);
 
     MPI_Bcast(&more, 1, MPI_INT, 0, MPI_COMM_WORLD);
     return more;
@@ -211,7 +209,7 @@ static void run(const char *label, const char *what, double seconds)
     for (int i = 0; is_behind && i < count; i++)
         MPI_Irecv(&landed[i], 1, MPI_UINT64_T, 1 - rank, tag_of(i), MPI_COMM_WORLD,
                   &requests[i]);
-    while (batches <= BATCHES_MOST && goes_on(start, seconds, batches))
+    while (goes_on(start, seconds, batches))
         t[batches++] = is_behind                       ? behind()
                        : strcmp(what, "expected") == 0 ? expected()
                                                        : unexpected();

@@ -26,7 +26,6 @@
 #include "bench.h"
 #include "population.h"
 
-#define PLAN_LEAST  1024
 #define BATCH       64
 #define SWEEP_BYTES ((size_t)8 << 20)
 
@@ -223,10 +222,11 @@ static struct bench_case base_case(uint32_t depth)
                                .measure = measure};
 }
 
-static void run(struct bench *b, struct pairs *pairs, enum position position, uint32_t least)
+static void run(struct bench *b, struct pairs *pairs, enum position position)
 {
     if (!b->is_counting && bench_wants(b, pairs->c.bench, pairs->c.keys))
-        pairs->plan = plan_make(&pairs->population, position, least);
+        pairs->plan = pairs->c.per_round == BATCH ? plan_make_rounds(&pairs->population)
+                                                  : plan_make(&pairs->population, position);
     bench_run(b, &pairs->c);
     plan_free(&pairs->plan);
 }
@@ -243,7 +243,7 @@ static void run_match(struct bench *b, uint32_t depth, enum position position,
         return; /* too short to have one */
     snprintf(pairs.c.keys, sizeof pairs.c.keys, "depth=%u position=%s wild_percent=%u wild=%u",
              depth, position_names[position], wild_percent, pairs.population.wild);
-    run(b, &pairs, position, PLAN_LEAST);
+    run(b, &pairs, position);
 }
 
 static void run_mpi(struct bench *b, uint32_t depth, enum position position)
@@ -254,7 +254,7 @@ static void run_mpi(struct bench *b, uint32_t depth, enum position position)
     pairs.c.bench = "match_mpi";
     snprintf(pairs.c.keys, sizeof pairs.c.keys, "depth=%u position=%s wild=%u", depth,
              position_names[position], pairs.population.wild);
-    run(b, &pairs, position, PLAN_LEAST);
+    run(b, &pairs, position);
 }
 
 static void run_masks(struct bench *b, uint32_t depth, unsigned masks)
@@ -265,7 +265,7 @@ static void run_masks(struct bench *b, uint32_t depth, unsigned masks)
     pairs.c.bench = "match_masks";
     snprintf(pairs.c.keys, sizeof pairs.c.keys, "depth=%u position=random masks=%u", depth,
              masks);
-    run(b, &pairs, POSITION_RANDOM, PLAN_LEAST);
+    run(b, &pairs, POSITION_RANDOM);
 }
 
 static void run_cold(struct bench *b, uint32_t depth, enum position position, bool is_code_warm)
@@ -280,7 +280,7 @@ static void run_cold(struct bench *b, uint32_t depth, enum position position, bo
     pairs.c.repeats = b->settings.is_quick ? 9 : 201;
     snprintf(pairs.c.keys, sizeof pairs.c.keys, "depth=%u position=%s code=%s", depth,
              position_names[position], is_code_warm ? "warm" : "cold");
-    run(b, &pairs, position, PLAN_LEAST);
+    run(b, &pairs, position);
 }
 
 static void run_bulk(struct bench *b, uint32_t depth, bool is_bulk)
@@ -295,7 +295,7 @@ static void run_bulk(struct bench *b, uint32_t depth, bool is_bulk)
     pairs.c.least = 1;
     snprintf(pairs.c.keys, sizeof pairs.c.keys, "depth=%u position=random batch=%d form=%s",
              depth, BATCH, is_bulk ? "bulk" : "single");
-    run(b, &pairs, POSITION_RANDOM, depth);
+    run(b, &pairs, POSITION_RANDOM);
 }
 
 static void hot(struct bench *b)

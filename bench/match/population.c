@@ -10,6 +10,12 @@
 #include "bench.h"
 
 #define ANY_TAG UINT64_MAX
+/* How often a plan names each receive; twice as seldom where it would be very long. */
+#define PLAN_LEAST  1024
+#define LONG        65536
+#define ROUNDS      8
+#define ROUNDS_LONG 4
+
 #define OWN_SOURCES                                                                            \
     (1u << (BENCH_SOURCE_BITS - 1)) /* above these, a source has one receive                   \
                                      */
@@ -103,11 +109,11 @@ void population_arrive(const struct population *p, struct bench_engine *engine)
     }
 }
 
-static void shuffle(uint32_t *order, uint32_t count)
+static void shuffle(uint32_t *order, uint32_t count, uint64_t seed)
 {
     struct random r;
 
-    random_seed(&r, count);
+    random_seed(&r, seed);
     for (uint32_t i = count - 1; i > 0; i--) {
         uint32_t j = (uint32_t)random_below(&r, i + 1), other = order[j];
 
@@ -116,17 +122,37 @@ static void shuffle(uint32_t *order, uint32_t count)
     }
 }
 
-struct plan plan_make(const struct population *p, enum position position, uint32_t least)
+static struct plan plan_alloc(uint32_t length)
 {
-    uint32_t length = p->depth > least ? p->depth : least;
     struct plan plan = {.mask = length - 1, .order = mem_calloc(length, sizeof *plan.order)};
 
     if (plan.order == NULL)
         bench_fail("no memory for a plan of %u steps", length);
+    return plan;
+}
+
+struct plan plan_make(const struct population *p, enum position position)
+{
+    uint32_t rounds = p->depth > LONG ? ROUNDS_LONG : ROUNDS;
+    uint32_t length = p->depth * rounds > PLAN_LEAST ? p->depth * rounds : PLAN_LEAST;
+    struct plan plan = plan_alloc(length);
+
     for (uint32_t i = 0; i < length; i++)
         plan.order[i] = position == POSITION_BACK ? p->depth - 1 : i & (p->depth - 1);
     if (position == POSITION_RANDOM)
-        shuffle(plan.order, length);
+        shuffle(plan.order, length, p->depth);
+    return plan;
+}
+
+struct plan plan_make_rounds(const struct population *p)
+{
+    struct plan plan = plan_alloc(p->depth * ROUNDS_LONG);
+
+    for (uint32_t first = 0; first <= plan.mask; first += p->depth) {
+        for (uint32_t i = 0; i < p->depth; i++)
+            plan.order[first + i] = i;
+        shuffle(plan.order + first, p->depth, first + 1);
+    }
     return plan;
 }
 

@@ -53,14 +53,20 @@ enum position { POSITION_FRONT, POSITION_RANDOM, POSITION_BACK };
 
 extern const char *const position_names[3];
 
-/* Which receive is met next.  Each equally often, but for BACK. */
+/* Which receive is met next, again and again from the beginning.  Each equally often, but
+ * for BACK. */
 struct plan {
     uint32_t mask; /* length - 1 */
     uint32_t *order;
 };
 
-/* A plan of at least `least` steps over all of p. */
-struct plan plan_make(const struct population *p, enum position position, uint32_t least);
+/* RANDOM: several times as long as p and shuffled as a whole.  A plan that came back to
+ * its beginning after naming each receive once would find them in its own order. */
+struct plan plan_make(const struct population *p, enum position position);
+
+/* One that names no receive twice in depth steps from a multiple of depth. */
+struct plan plan_make_rounds(const struct population *p);
+
 void plan_free(struct plan *plan);
 
 static inline const struct recv_class *population_class(const struct population *p, uint32_t k)

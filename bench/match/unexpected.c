@@ -20,7 +20,6 @@
 #include "bench.h"
 #include "population.h"
 
-#define PLAN_LEAST  1024
 #define NOT_THERE   (1u << BENCH_ID_BITS) /* in a tag that no message has */
 #define CHECK_EVERY 64
 
@@ -89,7 +88,7 @@ static void run_probe(struct bench *b, uint32_t depth, bool is_missed, bool is_a
     snprintf(u.c.keys, sizeof u.c.keys, "depth=%u what=%s source=%s", depth,
              is_missed ? "missed" : "hit", is_any_source ? "any" : "exact");
     if (!b->is_counting && bench_wants(b, u.c.bench, u.c.keys))
-        u.plan = plan_make(&u.population, POSITION_RANDOM, PLAN_LEAST);
+        u.plan = plan_make(&u.population, POSITION_RANDOM);
     bench_run(b, &u.c);
     plan_free(&u.plan);
 }
@@ -155,11 +154,11 @@ static uint64_t measure_arrivals(const struct bench_case *c, struct subject *s, 
     return ns;
 }
 
-/* The back of the queue each time: what is the worst for a list. */
-static void turn_around(struct plan *plan)
+/* Oldest first; or the back of the queue each time, which is the worst for a list. */
+static void sort_plan(struct plan *plan, uint32_t depth, bool is_reverse)
 {
-    for (uint32_t i = 0; i <= plan->mask; i++)
-        plan->order[i] = plan->mask - i;
+    for (uint32_t i = 0; i < depth; i++)
+        plan->order[i] = is_reverse ? depth - 1 - i : i;
 }
 
 static void run_flood(struct bench *b, uint32_t depth, enum position order, bool is_any_source,
@@ -185,10 +184,9 @@ static void run_flood(struct bench *b, uint32_t depth, enum position order, bool
         snprintf(u.c.keys, sizeof u.c.keys, "depth=%u order=%s source=%s", depth,
                  position_names[order], is_any_source ? "any" : "exact");
     if (!b->is_counting && bench_wants(b, u.c.bench, u.c.keys)) {
-        u.plan = plan_make(&u.population,
-                           order == POSITION_RANDOM ? POSITION_RANDOM : POSITION_FRONT, depth);
-        if (order == POSITION_BACK)
-            turn_around(&u.plan);
+        u.plan = plan_make_rounds(&u.population);
+        if (order != POSITION_RANDOM)
+            sort_plan(&u.plan, depth, order == POSITION_BACK);
     }
     bench_run(b, &u.c);
     plan_free(&u.plan);
