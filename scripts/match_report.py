@@ -105,6 +105,9 @@ def worst(lines, key="median_ns"):
 
 
 def at_most(lines, depth):
+    """Those up to depth, if that was measured."""
+    if not chosen(lines, depth=depth):
+        return []
     return [line for line in lines if int(line["depth"]) <= depth]
 
 
@@ -171,6 +174,14 @@ def panel_title(figure, row, column):
                      ((figure.rows, row), (figure.columns, column)) if key)
 
 
+def short(x, _position=None):
+    """1024 is 1K."""
+    for unit, size in (("M", 1 << 20), ("K", 1 << 10)):
+        if x >= size and x % size == 0:
+            return f"{x / size:.0f}{unit}"
+    return f"{x:g}"
+
+
 def draw_panel(axes, figure, title, lines):
     is_log = True
     for engine in engines_of(lines):
@@ -185,6 +196,7 @@ def draw_panel(axes, figure, title, lines):
     axes.set_yscale("log")
     if is_log:
         axes.set_xscale("log", base=2)
+        axes.xaxis.set_major_formatter(short)
     else:
         axes.tick_params(axis="x", labelrotation=30)
     axes.set_title(title, fontsize=9)
@@ -203,6 +215,7 @@ def draw(plt, figure, lines):
     rows = list(dict.fromkeys(row for (row, _), _ in cells))
     columns = list(dict.fromkeys(column for (_, column), _ in cells))
     picture, axes = plt.subplots(len(rows), len(columns), squeeze=False, sharey=True,
+                                 sharex="col",
                                  figsize=(max(5.5, 4 * len(columns)), 3.2 * len(rows) + 0.6))
     for ax in axes.flat:
         ax.set_visible(False)

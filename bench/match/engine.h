@@ -26,8 +26,8 @@
 
 #define BENCH_NONE UINT32_MAX
 
-/* What fits every engine: UCX has 64 bits for all three.  Wider envelopes go to
- * engines that are not narrow. */
+/* What fits every engine: UCX has 64 bits for all three.  divide() shares them out
+ * otherwise. */
 #define BENCH_CONTEXT_BITS 18
 #define BENCH_SOURCE_BITS  20
 #define BENCH_TAG_BITS     26
@@ -54,12 +54,16 @@ struct bench_engine {
 
 struct bench_ops {
     const char *name;
-    bool is_narrow;      /* takes only what fits the bits above */
+    bool is_narrow;      /* takes only what fits 64 bits in all */
     bool is_measured;    /* false: `nothing`, which cannot be compared with others */
     bool memory_is_seen; /* memory() is what the process grew, not a count */
 
     /* NULL: not enough memory, or the engine cannot start here (it has said why). */
     struct bench_engine *(*create)(uint32_t recvs, uint32_t msgs);
+
+    /* Of a narrow engine, before anything else: so many bits for sources and tags, and the
+     * rest for context ids. */
+    void (*divide)(struct bench_engine *engine, unsigned source_bits, unsigned tag_bits);
 
     /* Entries may still be queued. */
     void (*destroy)(struct bench_engine *engine);

@@ -2,7 +2,7 @@
 /*
  * engine_ucx.c - UCX itself: messages of one process to itself through `self`.
  *
- *   tag   context id | source | tag        18, 20 and 26 bits
+ *   tag   context id | source | tag        18, 20 and 26 bits unless divided otherwise
  *   data  the number of the message, 4 bytes
  *
  * A send over `self` runs the receiver's half before it returns, so the callback of a
@@ -33,6 +33,7 @@ struct ucx {
     bool *is_queued;
     uint64_t *tags; /* of the messages */
     uint32_t recvs;
+    unsigned source_bits, tag_bits;
     uint32_t met; /* set by the callback */
 };
 
@@ -41,21 +42,40 @@ static struct ucx *ucx_of(struct bench_engine *engine)
     return container_of(engine, struct ucx, engine);
 }
 
-static inline uint64_t tag_of(const struct match_envelope *envelope)
+static inline uint64_t low_bits(unsigned count)
 {
-    return (uint64_t)envelope->context_id << (BENCH_SOURCE_BITS + BENCH_TAG_BITS) |
-           (uint64_t)(envelope->source & ((1u << BENCH_SOURCE_BITS) - 1)) << BENCH_TAG_BITS |
-           (envelope->tag & ((1u << BENCH_TAG_BITS) - 1));
+    return count < 64 ? (UINT64_C(1) << count) - 1 : UINT64_MAX;
+}
+
+static inline uint64_t shifted(uint64_t value, unsigned bits)
+{
+    return bits < 64 ? value << bits : 0;
+}
+
+static inline uint64_t tag_of(const struct ucx *e, const struct match_envelope *envelope)
+{
+    uint64_t source = envelope->source & low_bits(e->source_bits);
+
+    return shifted(envelope->context_id, e->source_bits + e->tag_bits) |
+           shifted(source, e->tag_bits) | (envelope->tag & low_bits(e->tag_bits));
 }
 
 /* 1 = compared, as UCX has it. */
-static inline uint64_t mask_of(const struct bench_pattern *wanted)
+static inline uint64_t mask_of(const struct ucx *e, const struct bench_pattern *wanted)
 {
-    uint64_t mask = ~(wanted->ignore & ((1u << BENCH_TAG_BITS) - 1));
+    uint64_t mask = ~(wanted->ignore & low_bits(e->tag_bits));
 
     if (wanted->envelope.source == MATCH_ANY_SOURCE)
-        mask &= ~((uint64_t)((1u << BENCH_SOURCE_BITS) - 1) << BENCH_TAG_BITS);
+        mask &= ~shifted(low_bits(e->source_bits), e->tag_bits);
     return mask;
+}
+
+static void ucx_divide(struct bench_engine *engine, unsigned source_bits, unsigned tag_bits)
+{
+    struct ucx *e = ucx_of(engine);
+
+    e->source_bits = source_bits;
+    e->tag_bits = tag_bits;
 }
 
 static int start_context(struct ucx *e)
@@ -124,6 +144,8 @@ static struct bench_engine *ucx_create(uint32_t recvs, uint32_t msgs)
         return NULL;
     e->engine.ops = &bench_ucx;
     e->recvs = recvs;
+    e->source_bits = BENCH_SOURCE_BITS;
+    e->tag_bits = BENCH_TAG_BITS;
     status = start_context(e);
     if (status == UCS_OK)
         status = start_worker(e);
@@ -175,7 +197,7 @@ static uint32_t ucx_post(struct bench_engine *engine, uint32_t recv,
     };
     ucs_status_ptr_t request =
         ucp_tag_recv_nbx(e->worker, &e->landed[recv], sizeof e->landed[recv],
-                         tag_of(&wanted->envelope), mask_of(wanted), &param);
+                         tag_of(e, &wanted->envelope), mask_of(e, wanted), &param);
 
     assert(!UCS_PTR_IS_ERR(request));
     if (request == NULL)
@@ -192,7 +214,7 @@ static uint32_t ucx_arrive(struct bench_engine *engine, uint32_t msg,
     ucs_status_ptr_t request;
 
     e->met = BENCH_NONE;
-    e->tags[msg] = tag_of(envelope);
+    e->tags[msg] = tag_of(e, envelope);
     request = ucp_tag_send_nbx(e->self, &msg, sizeof msg, e->tags[msg], &param);
     assert(!UCS_PTR_IS_ERR(request));
     if (request != NULL) { /* the first: the endpoint is not wired up yet */
@@ -223,10 +245,10 @@ static bool ucx_peek(struct bench_engine *engine, const struct bench_pattern *wa
     struct ucx *e = ucx_of(engine);
     ucp_tag_recv_info_t info;
 
-    if (ucp_tag_probe_nb(e->worker, tag_of(&wanted->envelope), mask_of(wanted), 0, &info) ==
-        NULL)
+    if (ucp_tag_probe_nb(e->worker, tag_of(e, &wanted->envelope), mask_of(e, wanted), 0,
+                         &info) == NULL)
         return false;
-    *tag = info.sender_tag & ((1u << BENCH_TAG_BITS) - 1);
+    *tag = info.sender_tag & low_bits(e->tag_bits);
     return true;
 }
 
@@ -281,6 +303,7 @@ const struct bench_ops bench_ucx = {
     .is_measured = true,
     .memory_is_seen = true,
     .create = ucx_create,
+    .divide = ucx_divide,
     .destroy = ucx_destroy,
     .post = ucx_post,
     .arrive = ucx_arrive,

@@ -64,7 +64,8 @@ struct plan {
  * its beginning after naming each receive once would find them in its own order. */
 struct plan plan_make(const struct population *p, enum position position);
 
-/* One that names no receive twice in depth steps from a multiple of depth. */
+/* One that names no receive twice in depth steps from a multiple of depth.  There a quarter
+ * of the receives stand before the one that is met, and not half. */
 struct plan plan_make_rounds(const struct population *p);
 
 void plan_free(struct plan *plan);

@@ -22,6 +22,7 @@
 #include "base/random.h"
 #include "bench.h"
 #include "sequence.h"
+#include "trace/trace.h"
 
 #define AGREE_OPS     20000
 #define AGREE_SEED    1
@@ -161,13 +162,12 @@ static const char *const kind_names[] = {"post", "arrive", "cancel", "peek", "cl
 static void check_same(const struct bench_ops *ops, const struct sequence *s, const char *what,
                        const struct sequence_answers *answers)
 {
-    const struct sequence_op *op = &s->ops[answers->first];
+    const struct sequence_op *op = &s->ops[answers->right];
 
-    if (answers->different != 0)
-        bench_fail("engine %s: %zu of %zu answers of %s are not as expected; the first is "
-                   "operation %zu, %s %u: %d, and not %d",
-                   ops->name, answers->different, s->count, what, answers->first,
-                   kind_names[op->kind], op->number, (int)answers->got, (int)op->expected);
+    if (answers->right != s->count)
+        bench_fail("engine %s: operation %zu of %zu of %s, %s %u, gives %d and not %d",
+                   ops->name, answers->right, s->count, what, kind_names[op->kind], op->number,
+                   (int)answers->got, (int)op->expected);
 }
 
 static void agree(const struct bench_ops *ops, const struct sequence *s)
@@ -208,9 +208,310 @@ void bench_agreement(struct bench *b)
     sequence_free(&narrow);
 }
 
+/* ---- replay ---------------------------------------------------------------- */
+
+/* The number that stands for an entry of the recording while it is queued. */
+struct slot {
+    uint64_t entry; /* 0: free */
+    uint32_t number;
+};
+
+/* Entry -> number, open addressing; deleted slots are closed up. */
+struct slots {
+    struct slot *slots;
+    size_t mask, used;
+    uint32_t *free_numbers;
+    uint32_t free_count, next;
+};
+
+static size_t home_of(const struct slots *t, uint64_t entry)
+{
+    return (size_t)((entry * UINT64_C(0x9e3779b97f4a7c15)) >> 32) & t->mask;
+}
+
+/* Where entry is, or the free slot where it would be. */
+static size_t place_of(const struct slots *t, uint64_t entry)
+{
+    size_t at = home_of(t, entry);
+
+    while (t->slots[at].entry != 0 && t->slots[at].entry != entry)
+        at = (at + 1) & t->mask;
+    return at;
+}
+
+static void grow(struct slots *t)
+{
+    struct slots old = *t;
+    size_t capacity = old.slots == NULL ? 1024 : 2 * (old.mask + 1);
+
+    t->mask = capacity - 1;
+    t->slots = calloc(capacity, sizeof *t->slots);
+    t->free_numbers = realloc(old.free_numbers, capacity * sizeof *t->free_numbers);
+    if (t->slots == NULL || t->free_numbers == NULL)
+        bench_fail("no memory for %zu entries", capacity);
+    for (size_t i = 0; old.slots != NULL && i <= old.mask; i++)
+        if (old.slots[i].entry != 0)
+            t->slots[place_of(t, old.slots[i].entry)] = old.slots[i];
+    free(old.slots);
+}
+
+static uint32_t number_take(struct slots *t)
+{
+    return t->free_count > 0 ? t->free_numbers[--t->free_count] : t->next++;
+}
+
+/* The number of an entry that is queued from now on. */
+static uint32_t slots_add(struct slots *t, uint64_t entry)
+{
+    size_t at;
+
+    if (t->slots == NULL || t->used * 2 > t->mask)
+        grow(t);
+    at = place_of(t, entry);
+    t->used++;
+    t->slots[at] = (struct slot){entry, number_take(t)};
+    return t->slots[at].number;
+}
+
+/* Moves what stands behind the gap at `gap` into it, as far as it may. */
+static void close_gap(struct slots *t, size_t gap)
+{
+    for (size_t at = (gap + 1) & t->mask; t->slots[at].entry != 0; at = (at + 1) & t->mask) {
+        size_t home = home_of(t, t->slots[at].entry);
+
+        if (((at - home) & t->mask) >= ((at - gap) & t->mask)) {
+            t->slots[gap] = t->slots[at];
+            gap = at;
+        }
+    }
+    t->slots[gap].entry = 0;
+}
+
+/* Its number, which is free again; BENCH_NONE: there is no such entry. */
+static uint32_t slots_remove(struct slots *t, uint64_t entry)
+{
+    size_t at;
+    uint32_t number;
+
+    if (t->slots == NULL || entry == 0)
+        return BENCH_NONE;
+    at = place_of(t, entry);
+    if (t->slots[at].entry == 0)
+        return BENCH_NONE;
+    number = t->slots[at].number;
+    close_gap(t, at);
+    t->used--;
+    t->free_numbers[t->free_count++] = number;
+    return number;
+}
+
+/* A recording on its way to a sequence. */
+struct reading {
+    struct slots recvs, msgs;
+    struct sequence *sequence;
+    uint64_t records;
+};
+
+/* The number of an entry that meets its partner at once: it is never queued. */
+static uint32_t number_for_now(struct slots *t)
+{
+    uint32_t number;
+
+    if (t->slots == NULL)
+        grow(t);
+    number = number_take(t);
+    t->free_numbers[t->free_count++] = number;
+    return number;
+}
+
+/* Post or arrival: `own` is the side of the entry, `other` that of its partner. */
+static bool read_meeting(struct slots *own, struct slots *other,
+                         const struct trace_event *event, struct sequence_op *op)
+{
+    if (event->partner == 0) {
+        op->expected = BENCH_NONE;
+        op->number = slots_add(own, event->entry);
+        return true;
+    }
+    op->number = number_for_now(own);
+    op->expected = slots_remove(other, event->partner);
+    return op->expected != BENCH_NONE;
+}
+
+/* Adds what the event asks of an engine.  False: it cannot be at this place. */
+static bool read_event(struct reading *r, const struct trace_event *event)
+{
+    struct sequence_op op = {
+        .wanted = {.envelope = {event->context_id, event->source, event->tag},
+                   .ignore = event->ignore}};
+    bool is_right = true;
+
+    switch (event->type) {
+    case TRACE_POST:
+        op.kind = SEQUENCE_POST;
+        is_right = read_meeting(&r->recvs, &r->msgs, event, &op);
+        break;
+    case TRACE_ARRIVE:
+        op.kind = SEQUENCE_ARRIVE;
+        is_right = read_meeting(&r->msgs, &r->recvs, event, &op);
+        break;
+    case TRACE_CANCEL:
+        op.kind = SEQUENCE_CANCEL;
+        op.number = slots_remove(&r->recvs, event->entry);
+        is_right = op.number != BENCH_NONE;
+        break;
+    case TRACE_PEEK:
+        op.kind = SEQUENCE_PEEK;
+        op.expected = event->partner != 0 ? 0 : BENCH_NONE;
+        break;
+    case TRACE_CLAIM:
+        op.kind = SEQUENCE_CLAIM;
+        op.number = slots_remove(&r->msgs, event->entry);
+        is_right = op.number != BENCH_NONE;
+        break;
+    case TRACE_TAKE: /* these ask no engine */
+    case TRACE_DISCARD:
+    case TRACE_CLOSE:
+    case TRACE_TYPES:
+        return true;
+    }
+    if (is_right)
+        sequence_add(r->sequence, &op);
+    return is_right;
+}
+
+static void slots_free(struct slots *t)
+{
+    free(t->slots);
+    free(t->free_numbers);
+}
+
+/* False: it has been said why not. */
+static bool read_file(const char *path, struct sequence *s)
+{
+    struct trace_reader *reader = malloc(sizeof *reader);
+    struct reading reading = {.sequence = s};
+    struct trace_event event;
+    bool is_right = true;
+    int err;
+
+    if (reader == NULL)
+        bench_fail("no memory");
+    err = trace_open(reader, path);
+    if (err == 0) {
+        while (is_right && (err = trace_next(reader, &event)) == 1) {
+            reading.records++;
+            is_right = read_event(&reading, &event);
+        }
+        trace_close(reader);
+    }
+    if (err < 0)
+        fprintf(stderr, "match_bench: %s\n", reader->error);
+    if (!is_right)
+        fprintf(stderr,
+                "match_bench: %s: record %llu (%s) is about an entry that is not there\n", path,
+                (unsigned long long)reading.records, trace_type_name(event.type));
+    slots_free(&reading.recvs);
+    slots_free(&reading.msgs);
+    free(reader);
+    sequence_count(s);
+    return is_right && err == 0;
+}
+
+/* One engine over one recording. */
+struct player {
+    const struct bench_ops *ops;
+    double ns[BENCH_REPEATS_MAX];
+    uint64_t checksum;
+};
+
+static void play(struct player *player, const struct sequence *s, const char *path, unsigned n)
+{
+    struct bench_engine *engine = player->ops->create(s->recvs, s->msgs);
+    struct sequence_answers answers;
+    uint64_t ns;
+
+    if (engine == NULL)
+        bench_fail("engine %s cannot start", player->ops->name);
+    answers = sequence_do(s, engine, &ns);
+    player->ops->destroy(engine);
+    check_same(player->ops, s, path, &answers);
+    player->checksum = answers.checksum;
+    player->ns[n] = (double)ns / (double)s->count;
+}
+
+/* The name of a file as one word. */
+static void word_of(const char *path, char *word, size_t size)
+{
+    const char *slash = strrchr(path, '/');
+
+    snprintf(word, size, "%s", slash != NULL ? slash + 1 : path);
+    for (char *c = word; *c != '\0'; c++)
+        if (*c == ' ' || *c == '=' || *c == '\t' || *c == '\n')
+            *c = '_';
+}
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+static void show_sequence(const struct sequence *s, const char *word)
+{
+    size_t posts = s->kinds[SEQUENCE_POST], arrivals = s->kinds[SEQUENCE_ARRIVE];
+
+    printf("about=replay trace=%s operations=%zu posts=%zu arrivals=%zu cancels=%zu peeks=%zu "
+           "claims=%zu met=%zu posted_max=%u posted_mean=%.1f unexpected_max=%u "
+           "unexpected_mean=%.1f\n",
+           word, s->count, posts, arrivals, s->kinds[SEQUENCE_CANCEL], s->kinds[SEQUENCE_PEEK],
+           s->kinds[SEQUENCE_CLAIM], s->hits, s->recvs_max,
+           (double)s->recvs_sum / (double)(arrivals + !arrivals), s->msgs_max,
+           (double)s->msgs_sum / (double)(posts + !posts));
+}
+
+static void play_all(const struct bench *b, const struct sequence *wide,
+                     const struct sequence *narrow, const char *path)
+{
+    static struct player players[BENCH_ENGINES_MAX];
+    unsigned repeats = b->settings.repeats, count = 0;
+    char word[128];
+
+    word_of(path, word, sizeof word);
+    show_sequence(wide, word);
+    for (unsigned i = 0; bench_engines[i] != NULL; i++)
+        if (b->settings.wants[i] && bench_engines[i]->is_measured &&
+            (!bench_engines[i]->is_narrow || narrow->count != 0))
+            players[count++].ops = bench_engines[i];
+    for (unsigned n = 0; n < repeats; n++)
+        for (unsigned i = 0; i < count; i++)
+            play(&players[i], players[i].ops->is_narrow ? narrow : wide, path, n);
+    for (unsigned i = 0; i < count; i++) {
+        qsort(players[i].ns, repeats, sizeof players[i].ns[0], compare);
+        printf("bench=replay engine=%s trace=%s operations=%zu median_ns=%.1f min_ns=%.1f "
+               "repeats=%u checksum=%016llx\n",
+               players[i].ops->name, word, wide->count, players[i].ns[repeats / 2],
+               players[i].ns[0], repeats, (unsigned long long)players[i].checksum);
+    }
+    fflush(stdout);
+}
+
 bool bench_replay(struct bench *b, const char *path)
 {
-    (void)b;
-    fprintf(stderr, "match_bench: %s\n", path);
-    return false;
+    struct sequence wide = {0}, narrow;
+    bool is_read = read_file(path, &wide);
+
+    if (is_read && wide.count == 0) {
+        fprintf(stderr, "match_bench: %s has no operations\n", path);
+        is_read = false;
+    }
+    if (is_read) {
+        if (!sequence_narrow(&wide, &narrow))
+            fprintf(stderr, "match_bench: %s does not fit into the tags of UCX\n", path);
+        play_all(b, &wide, &narrow, path);
+        sequence_free(&narrow);
+    }
+    sequence_free(&wide);
+    return is_read;
 }

@@ -153,6 +153,16 @@ static void add_narrow(struct sequence *narrow, const struct sequence_op *wide,
     sequence_add(narrow, &op);
 }
 
+/* To tell so many values apart. */
+static unsigned bits_for(size_t count)
+{
+    unsigned bits = 0;
+
+    while (count > (size_t)1 << bits)
+        bits++;
+    return bits;
+}
+
 bool sequence_narrow(const struct sequence *s, struct sequence *narrow)
 {
     struct numbers contexts = {.values = mem_calloc(s->count, sizeof(uint32_t))};
@@ -164,9 +174,9 @@ bool sequence_narrow(const struct sequence *s, struct sequence *narrow)
     if (contexts.values == NULL || sources.values == NULL)
         bench_fail("no memory for %zu operations", s->count);
     take_apart(s, &contexts, &sources, &tag_bits);
-    fits = contexts.count <= 1u << BENCH_CONTEXT_BITS &&
-           sources.count <= 1u << BENCH_SOURCE_BITS &&
-           __builtin_popcountll(tag_bits) <= BENCH_TAG_BITS;
+    narrow->source_bits = bits_for(sources.count);
+    narrow->tag_bits = (unsigned)__builtin_popcountll(tag_bits);
+    fits = bits_for(contexts.count) + narrow->source_bits + narrow->tag_bits <= 64;
     for (size_t i = 0; fits && i < s->count; i++)
         add_narrow(narrow, &s->ops[i], &contexts, &sources, tag_bits);
     sequence_count(narrow);
@@ -202,18 +212,20 @@ struct sequence_answers sequence_do(const struct sequence *s, struct bench_engin
                                     uint64_t *ns)
 {
     struct sequence_answers answers = {0};
-    uint64_t start = clock_now();
+    uint64_t start;
+
+    if (engine->ops->divide != NULL)
+        engine->ops->divide(engine, s->source_bits, s->tag_bits);
+    start = clock_now();
 
     for (size_t i = 0; i < s->count; i++) {
         uint32_t got = do_one(&s->ops[i], engine);
 
         answers.checksum = (answers.checksum ^ got) * UINT64_C(0x9e3779b97f4a7c15);
-        if (unlikely(got != s->ops[i].expected)) {
-            if (answers.different++ == 0) {
-                answers.first = i;
-                answers.got = got;
-            }
-        }
+        answers.got = got;
+        if (unlikely(got != s->ops[i].expected))
+            break;
+        answers.right++;
     }
     *ns = clock_now() - start;
     return answers;

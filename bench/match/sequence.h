@@ -32,9 +32,10 @@ struct sequence {
     size_t count, capacity;
     uint32_t recvs, msgs; /* numbers are below these */
     size_t kinds[SEQUENCE_KINDS];
-    size_t hits;                  /* posts and arrivals that met somebody */
-    uint32_t recvs_max, msgs_max; /* the deepest that the queues were */
-    uint64_t recvs_sum, msgs_sum; /* depth of the PRQ at arrivals, of the UMQ at posts */
+    size_t hits;                    /* posts and arrivals that met somebody */
+    uint32_t recvs_max, msgs_max;   /* the deepest that the queues were */
+    unsigned source_bits, tag_bits; /* of a narrow one: how divide() shares them out */
+    uint64_t recvs_sum, msgs_sum;   /* depth of the PRQ at arrivals, of the UMQ at posts */
 };
 
 /* Appends; bench_fail() without memory. */
@@ -53,12 +54,12 @@ bool sequence_narrow(const struct sequence *s, struct sequence *narrow);
 /* What an engine answered. */
 struct sequence_answers {
     uint64_t checksum; /* of all answers; of a peek, whether there is one */
-    size_t different;  /* answers that are not the expected ones */
-    size_t first;      /* the first of them */
-    uint32_t got;      /* and what it was */
+    size_t right;      /* answers before one was not the expected one */
+    uint32_t got;      /* the last answer */
 };
 
-/* Does all of s on an empty engine.  ns: how long it took. */
+/* Does s on an empty engine, up to the first answer that is not as expected: behind it, the
+ * numbers of entries would not fit.  ns: how long it took. */
 struct sequence_answers sequence_do(const struct sequence *s, struct bench_engine *engine,
                                     uint64_t *ns);
 
