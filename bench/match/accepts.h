@@ -5,18 +5,17 @@
 
 #include "engine.h"
 
-static inline bool accepts(const struct bench_pattern *wanted,
+static inline bool accepts(const struct match_envelope *wanted, uint64_t ignore,
                            const struct match_envelope *message)
 {
-    return ((wanted->envelope.tag ^ message->tag) & ~wanted->ignore) == 0 &&
-           wanted->envelope.context_id == message->context_id &&
-           (wanted->envelope.source == message->source ||
-            wanted->envelope.source == MATCH_ANY_SOURCE);
+    return ((wanted->tag ^ message->tag) & ~ignore) == 0 &&
+           wanted->context_id == message->context_id &&
+           (wanted->source == message->source || wanted->source == MATCH_ANY_SOURCE);
 }
 
-static inline bool is_exact(const struct bench_pattern *wanted)
+static inline bool is_exact(const struct match_envelope *wanted, uint64_t ignore)
 {
-    return wanted->ignore == 0 && wanted->envelope.source != MATCH_ANY_SOURCE;
+    return ignore == 0 && wanted->source != MATCH_ANY_SOURCE;
 }
 
 #endif

@@ -9,8 +9,10 @@
  *   rounds per repeat   as many as fit budget_ms / repeats, found by doubling
  *   too slow            one repeat of the fewest rounds would already take several times
  *                       that: the line says skipped=too_slow and what was seen
- *   right               measure() adds to cursor.wrong whatever is not as expected, and
- *                       makes the next round depend on it; one wrong answer ends the run
+ *   right               measure() adds to cursor.wrong whatever is not as expected; one
+ *                       wrong answer ends the run.  0 as long as all is right, it is also
+ *                       added to the tag that is asked for next, so that a round cannot
+ *                       begin to search before the answer of the last one is there
  */
 #ifndef BENCH_MATCH_BENCH_H
 #define BENCH_MATCH_BENCH_H
@@ -43,7 +45,6 @@ struct bench {
 /* Where a case is.  Loops that are measured work on a copy, which stays in registers. */
 struct cursor {
     uint64_t at;    /* place in the plan */
-    uint32_t fifo;  /* which of the receives without any tag and source is the oldest */
     uint32_t wrong; /* 0 as long as all answers were right */
 };
 

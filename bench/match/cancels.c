@@ -52,7 +52,8 @@ static void post_again(const struct cancels *cancels, struct subject *s, const u
         struct bench_pattern wanted =
             population_pattern(population_class(&cancels->population, k), k);
 
-        s->cursor.wrong |= s->ops->post(s->engine, k, &wanted) ^ BENCH_NONE;
+        s->cursor.wrong |=
+            s->ops->post(s->engine, k, wanted.envelope, wanted.ignore) ^ BENCH_NONE;
     }
 }
 

@@ -68,19 +68,21 @@ struct bench_ops {
     /* Entries may still be queued. */
     void (*destroy)(struct bench_engine *engine);
 
-    /* The message taken, or BENCH_NONE and the receive waits. */
-    uint32_t (*post)(struct bench_engine *engine, uint32_t recv,
-                     const struct bench_pattern *wanted);
+    /* The message taken, or BENCH_NONE and the receive waits.  Envelopes come by value, in
+     * registers: what the measuring loop has just written to memory piece by piece would
+     * be slow to read as a whole. */
+    uint32_t (*post)(struct bench_engine *engine, uint32_t recv, struct match_envelope envelope,
+                     uint64_t ignore);
 
     /* The receive met, or BENCH_NONE and the message waits. */
     uint32_t (*arrive)(struct bench_engine *engine, uint32_t msg,
-                       const struct match_envelope *envelope);
+                       struct match_envelope envelope);
 
     /* False: it is not queued. */
     bool (*cancel)(struct bench_engine *engine, uint32_t recv);
 
     /* Is there a message for such a receive?  *tag is its tag. */
-    bool (*peek)(struct bench_engine *engine, const struct bench_pattern *wanted,
+    bool (*peek)(struct bench_engine *engine, struct match_envelope envelope, uint64_t ignore,
                  uint64_t *tag);
 
     /* False: it is not queued.  May be called only for the message that a peek has

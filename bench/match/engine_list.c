@@ -77,46 +77,47 @@ static struct bench_engine *list_create(uint32_t recvs, uint32_t msgs)
     return &e->engine;
 }
 
-static inline struct list_msg *find_msg(struct lists *e, const struct bench_pattern *wanted)
+static inline struct list_msg *find_msg(struct lists *e, const struct match_envelope *wanted,
+                                        uint64_t ignore)
 {
     for (struct node *n = e->unexpected.next; n != &e->unexpected; n = n->next) {
         struct list_msg *msg = container_of(n, struct list_msg, node);
 
-        if (accepts(wanted, &msg->envelope))
+        if (accepts(wanted, ignore, &msg->envelope))
             return msg;
     }
     return NULL;
 }
 
 static uint32_t list_post(struct bench_engine *engine, uint32_t recv,
-                          const struct bench_pattern *wanted)
+                          struct match_envelope envelope, uint64_t ignore)
 {
     struct lists *e = lists_of(engine);
-    struct list_msg *msg = find_msg(e, wanted);
+    struct list_msg *msg = find_msg(e, &envelope, ignore);
 
     if (msg != NULL) {
         take_out(&msg->node);
         return (uint32_t)(msg - e->msgs);
     }
-    e->recvs[recv].wanted = *wanted;
+    e->recvs[recv].wanted = (struct bench_pattern){envelope, ignore};
     append(&e->posted, &e->recvs[recv].node);
     return BENCH_NONE;
 }
 
 static uint32_t list_arrive(struct bench_engine *engine, uint32_t msg,
-                            const struct match_envelope *envelope)
+                            struct match_envelope envelope)
 {
     struct lists *e = lists_of(engine);
 
     for (struct node *n = e->posted.next; n != &e->posted; n = n->next) {
         struct list_recv *recv = container_of(n, struct list_recv, node);
 
-        if (accepts(&recv->wanted, envelope)) {
+        if (accepts(&recv->wanted.envelope, recv->wanted.ignore, &envelope)) {
             take_out(n);
             return (uint32_t)(recv - e->recvs);
         }
     }
-    e->msgs[msg].envelope = *envelope;
+    e->msgs[msg].envelope = envelope;
     append(&e->unexpected, &e->msgs[msg].node);
     return BENCH_NONE;
 }
@@ -131,10 +132,10 @@ static bool list_cancel(struct bench_engine *engine, uint32_t recv)
     return true;
 }
 
-static bool list_peek(struct bench_engine *engine, const struct bench_pattern *wanted,
-                      uint64_t *tag)
+static bool list_peek(struct bench_engine *engine, struct match_envelope envelope,
+                      uint64_t ignore, uint64_t *tag)
 {
-    struct list_msg *msg = find_msg(lists_of(engine), wanted);
+    struct list_msg *msg = find_msg(lists_of(engine), &envelope, ignore);
 
     if (msg == NULL)
         return false;

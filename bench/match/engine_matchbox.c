@@ -70,28 +70,28 @@ static inline uint32_t number_of_msg(const struct matchbox *e, const struct matc
 }
 
 static uint32_t matchbox_post(struct bench_engine *engine, uint32_t recv,
-                              const struct bench_pattern *wanted)
+                              struct match_envelope envelope, uint64_t ignore)
 {
     struct matchbox *e = matchbox_of(engine);
     struct match_recv *r = &e->recvs[recv];
     struct match_msg *met;
     int err;
 
-    r->envelope = wanted->envelope;
-    r->ignore = wanted->ignore;
+    r->envelope = envelope;
+    r->ignore = ignore;
     err = match_post(&e->match, r, &met);
     assert(err == 0);
     return number_of_msg(e, met);
 }
 
 static uint32_t matchbox_arrive(struct bench_engine *engine, uint32_t msg,
-                                const struct match_envelope *envelope)
+                                struct match_envelope envelope)
 {
     struct matchbox *e = matchbox_of(engine);
     struct match_recv *met;
     int err;
 
-    e->msgs[msg].envelope = *envelope;
+    e->msgs[msg].envelope = envelope;
     err = match_arrive(&e->match, &e->msgs[msg], &met);
     assert(err == 0);
     return number_of_recv(e, met);
@@ -104,11 +104,11 @@ static bool matchbox_cancel(struct bench_engine *engine, uint32_t recv)
     return match_cancel(&e->match, &e->recvs[recv]);
 }
 
-static bool matchbox_peek(struct bench_engine *engine, const struct bench_pattern *wanted,
-                          uint64_t *tag)
+static bool matchbox_peek(struct bench_engine *engine, struct match_envelope envelope,
+                          uint64_t ignore, uint64_t *tag)
 {
     struct matchbox *e = matchbox_of(engine);
-    struct match_msg *msg = match_peek(&e->match, &wanted->envelope, wanted->ignore);
+    struct match_msg *msg = match_peek(&e->match, &envelope, ignore);
 
     if (msg == NULL)
         return false;

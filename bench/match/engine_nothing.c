@@ -38,20 +38,20 @@ static struct bench_engine *nothing_create(uint32_t recvs, uint32_t msgs)
 }
 
 static uint32_t nothing_post(struct bench_engine *engine, uint32_t recv,
-                             const struct bench_pattern *wanted)
+                             struct match_envelope envelope, uint64_t ignore)
 {
     struct nothing *e = container_of(engine, struct nothing, engine);
 
-    e->recvs[recv] = *wanted;
+    e->recvs[recv] = (struct bench_pattern){envelope, ignore};
     return BENCH_NONE;
 }
 
 static uint32_t nothing_arrive(struct bench_engine *engine, uint32_t msg,
-                               const struct match_envelope *envelope)
+                               struct match_envelope envelope)
 {
     (void)engine;
     (void)msg;
-    return (uint32_t)envelope->tag & BENCH_ID_MASK;
+    return (uint32_t)envelope.tag & BENCH_ID_MASK;
 }
 
 const struct bench_ops bench_nothing = {

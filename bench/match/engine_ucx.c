@@ -61,11 +61,12 @@ static inline uint64_t tag_of(const struct ucx *e, const struct match_envelope *
 }
 
 /* 1 = compared, as UCX has it. */
-static inline uint64_t mask_of(const struct ucx *e, const struct bench_pattern *wanted)
+static inline uint64_t mask_of(const struct ucx *e, const struct match_envelope *wanted,
+                               uint64_t ignore)
 {
-    uint64_t mask = ~(wanted->ignore & low_bits(e->tag_bits));
+    uint64_t mask = ~(ignore & low_bits(e->tag_bits));
 
-    if (wanted->envelope.source == MATCH_ANY_SOURCE)
+    if (wanted->source == MATCH_ANY_SOURCE)
         mask &= ~shifted(low_bits(e->source_bits), e->tag_bits);
     return mask;
 }
@@ -185,7 +186,7 @@ static void on_received(void *request, ucs_status_t status, const ucp_tag_recv_i
 }
 
 static uint32_t ucx_post(struct bench_engine *engine, uint32_t recv,
-                         const struct bench_pattern *wanted)
+                         struct match_envelope envelope, uint64_t ignore)
 {
     struct ucx *e = ucx_of(engine);
     ucp_request_param_t param = {
@@ -197,7 +198,7 @@ static uint32_t ucx_post(struct bench_engine *engine, uint32_t recv,
     };
     ucs_status_ptr_t request =
         ucp_tag_recv_nbx(e->worker, &e->landed[recv], sizeof e->landed[recv],
-                         tag_of(e, &wanted->envelope), mask_of(e, wanted), &param);
+                         tag_of(e, &envelope), mask_of(e, &envelope, ignore), &param);
 
     assert(!UCS_PTR_IS_ERR(request));
     if (request == NULL)
@@ -207,14 +208,14 @@ static uint32_t ucx_post(struct bench_engine *engine, uint32_t recv,
 }
 
 static uint32_t ucx_arrive(struct bench_engine *engine, uint32_t msg,
-                           const struct match_envelope *envelope)
+                           struct match_envelope envelope)
 {
     struct ucx *e = ucx_of(engine);
     ucp_request_param_t param = {0};
     ucs_status_ptr_t request;
 
     e->met = BENCH_NONE;
-    e->tags[msg] = tag_of(e, envelope);
+    e->tags[msg] = tag_of(e, &envelope);
     request = ucp_tag_send_nbx(e->self, &msg, sizeof msg, e->tags[msg], &param);
     assert(!UCS_PTR_IS_ERR(request));
     if (request != NULL) { /* the first: the endpoint is not wired up yet */
@@ -239,13 +240,13 @@ static bool ucx_cancel(struct bench_engine *engine, uint32_t recv)
     return true;
 }
 
-static bool ucx_peek(struct bench_engine *engine, const struct bench_pattern *wanted,
-                     uint64_t *tag)
+static bool ucx_peek(struct bench_engine *engine, struct match_envelope envelope,
+                     uint64_t ignore, uint64_t *tag)
 {
     struct ucx *e = ucx_of(engine);
     ucp_tag_recv_info_t info;
 
-    if (ucp_tag_probe_nb(e->worker, tag_of(e, &wanted->envelope), mask_of(e, wanted), 0,
+    if (ucp_tag_probe_nb(e->worker, tag_of(e, &envelope), mask_of(e, &envelope, ignore), 0,
                          &info) == NULL)
         return false;
     *tag = info.sender_tag & low_bits(e->tag_bits);

@@ -66,9 +66,10 @@ static inline unsigned bin_of(const struct match_envelope *envelope)
     return (low % PRIME) ^ (high % PRIME);
 }
 
-static inline struct queue *queue_of(struct like *e, const struct bench_pattern *wanted)
+static inline struct queue *queue_of(struct like *e, const struct match_envelope *wanted,
+                                     uint64_t ignore)
 {
-    return is_exact(wanted) ? &e->recv_bins[bin_of(&wanted->envelope)] : &e->wild;
+    return is_exact(wanted, ignore) ? &e->recv_bins[bin_of(wanted)] : &e->wild;
 }
 
 static void queue_init(struct queue *queue)
@@ -101,7 +102,7 @@ static inline struct like_recv **queue_find(struct queue *queue,
 {
     struct like_recv **at = &queue->head;
 
-    while (*at != NULL && !accepts(&(*at)->wanted, message))
+    while (*at != NULL && !accepts(&(*at)->wanted.envelope, (*at)->wanted.ignore, message))
         at = &(*at)->next;
     return at;
 }
@@ -137,35 +138,39 @@ static struct bench_engine *like_create(uint32_t recvs, uint32_t msgs)
     return &e->engine;
 }
 
-static inline struct like_msg *find_in_bin(struct like *e, const struct bench_pattern *wanted)
+static inline struct like_msg *find_in_bin(struct like *e, const struct match_envelope *wanted,
+                                           uint64_t ignore)
 {
-    struct list *head = &e->msg_bins[bin_of(&wanted->envelope)], *at;
+    struct list *head = &e->msg_bins[bin_of(wanted)], *at;
 
     list_for_each (at, head) {
         struct like_msg *msg = container_of(at, struct like_msg, in_bin);
 
-        if (accepts(wanted, &msg->envelope))
+        if (accepts(wanted, ignore, &msg->envelope))
             return msg;
     }
     return NULL;
 }
 
-static inline struct like_msg *find_in_all(struct like *e, const struct bench_pattern *wanted)
+static inline struct like_msg *find_in_all(struct like *e, const struct match_envelope *wanted,
+                                           uint64_t ignore)
 {
     struct list *at;
 
     list_for_each (at, &e->all) {
         struct like_msg *msg = container_of(at, struct like_msg, in_all);
 
-        if (accepts(wanted, &msg->envelope))
+        if (accepts(wanted, ignore, &msg->envelope))
             return msg;
     }
     return NULL;
 }
 
-static inline struct like_msg *find_msg(struct like *e, const struct bench_pattern *wanted)
+static inline struct like_msg *find_msg(struct like *e, const struct match_envelope *wanted,
+                                        uint64_t ignore)
 {
-    return is_exact(wanted) ? find_in_bin(e, wanted) : find_in_all(e, wanted);
+    return is_exact(wanted, ignore) ? find_in_bin(e, wanted, ignore)
+                                    : find_in_all(e, wanted, ignore);
 }
 
 static inline void take_msg(struct like_msg *msg)
@@ -175,31 +180,31 @@ static inline void take_msg(struct like_msg *msg)
 }
 
 static uint32_t like_post(struct bench_engine *engine, uint32_t recv,
-                          const struct bench_pattern *wanted)
+                          struct match_envelope envelope, uint64_t ignore)
 {
     struct like *e = like_of(engine);
-    struct like_msg *msg = find_msg(e, wanted);
+    struct like_msg *msg = find_msg(e, &envelope, ignore);
     struct like_recv *r = &e->recvs[recv];
 
     if (msg != NULL) {
         take_msg(msg);
         return (uint32_t)(msg - e->msgs);
     }
-    r->wanted = *wanted;
+    r->wanted = (struct bench_pattern){envelope, ignore};
     r->seq = e->next_seq++;
     r->is_queued = true;
-    queue_append(queue_of(e, wanted), r);
+    queue_append(queue_of(e, &envelope, ignore), r);
     return BENCH_NONE;
 }
 
 static uint32_t like_arrive(struct bench_engine *engine, uint32_t msg,
-                            const struct match_envelope *envelope)
+                            struct match_envelope envelope)
 {
     struct like *e = like_of(engine);
-    unsigned bin = bin_of(envelope);
+    unsigned bin = bin_of(&envelope);
     struct queue *queue = &e->recv_bins[bin];
-    struct like_recv **at = queue_find(queue, envelope);
-    struct like_recv **wild = queue_find(&e->wild, envelope), *met;
+    struct like_recv **at = queue_find(queue, &envelope);
+    struct like_recv **wild = queue_find(&e->wild, &envelope), *met;
     struct like_msg *m = &e->msgs[msg];
 
     if (*wild != NULL && (*at == NULL || (*wild)->seq < (*at)->seq)) {
@@ -211,7 +216,7 @@ static uint32_t like_arrive(struct bench_engine *engine, uint32_t msg,
         queue_take(queue, at);
         return (uint32_t)(met - e->recvs);
     }
-    m->envelope = *envelope;
+    m->envelope = envelope;
     list_add_tail(&e->msg_bins[bin], &m->in_bin);
     list_add_tail(&e->all, &m->in_all);
     return BENCH_NONE;
@@ -225,17 +230,17 @@ static bool like_cancel(struct bench_engine *engine, uint32_t recv)
 
     if (!r->is_queued)
         return false;
-    queue = queue_of(e, &r->wanted);
+    queue = queue_of(e, &r->wanted.envelope, r->wanted.ignore);
     for (at = &queue->head; *at != r; at = &(*at)->next)
         continue;
     queue_take(queue, at);
     return true;
 }
 
-static bool like_peek(struct bench_engine *engine, const struct bench_pattern *wanted,
-                      uint64_t *tag)
+static bool like_peek(struct bench_engine *engine, struct match_envelope envelope,
+                      uint64_t ignore, uint64_t *tag)
 {
-    struct like_msg *msg = find_msg(like_of(engine), wanted);
+    struct like_msg *msg = find_msg(like_of(engine), &envelope, ignore);
 
     if (msg == NULL)
         return false;

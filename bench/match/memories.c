@@ -39,7 +39,7 @@ static void look_around(const struct population *p, struct bench_engine *engine)
             wanted.envelope.source ^= 1u << (BENCH_SOURCE_BITS - 2);
         else
             wanted.envelope.context_id += 7;
-        if (engine->ops->peek(engine, &wanted, &tag))
+        if (engine->ops->peek(engine, wanted.envelope, wanted.ignore, &tag))
             bench_fail("engine %s shows a message that is not there", engine->ops->name);
     }
 }

@@ -43,23 +43,14 @@ static const struct pairs *pairs_of(const struct bench_case *c)
 
 static bool fill(const struct bench_case *c, struct subject *s)
 {
-    const struct population *p = &pairs_of(c)->population;
-
-    population_post(p, s->engine);
-    s->cursor.fifo = p->fifo_step - 1;
+    population_post(&pairs_of(c)->population, s->engine);
     return true;
 }
 
 /* Which receive the next message will meet. */
 static inline uint32_t next_of(const struct pairs *pairs, struct cursor *at)
 {
-    const struct population *p = &pairs->population;
-    uint32_t k = pairs->plan.order[(at->at++ + at->wrong) & pairs->plan.mask];
-    bool is_fifo = population_class(p, k)->is_fifo;
-    uint32_t oldest = at->fifo;
-
-    at->fifo = (oldest + (is_fifo ? p->fifo_step : 0)) & (p->depth - 1);
-    return is_fifo ? oldest : k;
+    return pairs->plan.order[at->at++ & pairs->plan.mask];
 }
 
 static uint64_t measure(const struct bench_case *c, struct subject *s, uint64_t rounds)
@@ -76,8 +67,9 @@ static uint64_t measure(const struct bench_case *c, struct subject *s, uint64_t 
         struct match_envelope message = population_message(class, k);
         struct bench_pattern wanted = population_pattern(class, k);
 
-        at.wrong |= ops->arrive(engine, 0, &message) ^ k;
-        at.wrong |= ops->post(engine, k, &wanted) ^ BENCH_NONE;
+        message.tag += at.wrong;
+        at.wrong |= ops->arrive(engine, 0, message) ^ k;
+        at.wrong |= ops->post(engine, k, wanted.envelope, wanted.ignore) ^ BENCH_NONE;
     }
     s->cursor = at;
     return bench_elapsed(start, clock_now());
@@ -103,8 +95,8 @@ static uint32_t warm_code(const struct pairs *pairs, const struct subject *s)
     struct match_envelope message = population_message(class, 0);
     struct bench_pattern wanted = population_pattern(class, 0);
 
-    return s->ops->arrive(s->other, 0, &message) |
-           (s->ops->post(s->other, 0, &wanted) ^ BENCH_NONE);
+    return s->ops->arrive(s->other, 0, message) |
+           (s->ops->post(s->other, 0, wanted.envelope, wanted.ignore) ^ BENCH_NONE);
 }
 
 static bool fill_cold(const struct bench_case *c, struct subject *s)
@@ -140,10 +132,11 @@ static uint64_t measure_cold(const struct bench_case *c, struct subject *s, uint
         k = next_of(pairs, &at);
         class = population_class(&pairs->population, k);
         message = population_message(class, k);
+        message.tag += at.wrong;
         wanted = population_pattern(class, k);
         start = clock_now();
-        at.wrong |= ops->arrive(engine, 0, &message) ^ k;
-        at.wrong |= ops->post(engine, k, &wanted) ^ BENCH_NONE;
+        at.wrong |= ops->arrive(engine, 0, message) ^ k;
+        at.wrong |= ops->post(engine, k, wanted.envelope, wanted.ignore) ^ BENCH_NONE;
         ns += bench_elapsed(start, clock_now());
     }
     s->cursor = at;
@@ -201,10 +194,11 @@ static uint64_t measure_single(const struct bench_case *c, struct subject *s, ui
     for (uint64_t n = 0; n < rounds; n++) {
         make_batch(pairs, s, &batch);
         for (uint32_t i = 0; i < BATCH; i++)
-            batch.found[i] = s->ops->arrive(s->engine, i, &batch.messages[i]);
+            batch.found[i] = s->ops->arrive(s->engine, i, batch.messages[i]);
         check_batch(&batch, s, false);
         for (uint32_t i = 0; i < BATCH; i++)
-            batch.found[i] = s->ops->post(s->engine, batch.recvs[i], &batch.wanted[i]);
+            batch.found[i] = s->ops->post(s->engine, batch.recvs[i], batch.wanted[i].envelope,
+                                          batch.wanted[i].ignore);
         check_batch(&batch, s, true);
     }
     return bench_elapsed(start, clock_now());

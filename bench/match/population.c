@@ -42,6 +42,7 @@ static void count_wild(struct population *p)
 void population_make_shared(struct population *p, uint32_t depth, unsigned share)
 {
     set_depth(p, depth);
+    p->class_mask = share == 0 || share == POPULATION_CLASSES ? 0 : POPULATION_CLASSES - 1;
     for (unsigned i = 0; i < POPULATION_CLASSES; i++) {
         p->classes[i] = exact;
         if ((i * 53 + 40) % POPULATION_CLASSES < share) /* spread */
@@ -60,16 +61,13 @@ void population_make_mpi(struct population *p, uint32_t depth)
          .source_mask = OWN_SOURCES - 1,
          .source_base = OWN_SOURCES,
          .ignore = ANY_TAG},
-        {.context_id = 2,
-         .source_mask = 63,
-         .any_source = MATCH_ANY_SOURCE,
-         .ignore = ANY_TAG,
-         .is_fifo = true},
+        {.context_id = 2, .source_mask = 63, .any_source = MATCH_ANY_SOURCE, .ignore = ANY_TAG},
     };
 
     set_depth(p, depth);
-    for (unsigned i = 0; i < POPULATION_CLASSES; i++)
-        p->classes[i] = kinds[i % ARRAY_COUNT(kinds)];
+    p->class_mask = ARRAY_COUNT(kinds) - 1;
+    for (unsigned i = 0; i < ARRAY_COUNT(kinds); i++)
+        p->classes[i] = kinds[i];
     if (depth >= ARRAY_COUNT(kinds))
         p->fifo_step = ARRAY_COUNT(kinds);
     count_wild(p);
@@ -79,9 +77,10 @@ void population_make_masks(struct population *p, uint32_t depth, unsigned masks)
 {
     assert(is_power_of_two(masks) && masks <= 1u << (BENCH_TAG_BITS - BENCH_ID_BITS));
     set_depth(p, depth);
-    for (unsigned i = 0; i < POPULATION_CLASSES; i++) {
+    p->class_mask = masks - 1;
+    for (unsigned i = 0; i < masks; i++) {
         p->classes[i] = exact;
-        p->classes[i].ignore = (uint64_t)(i % masks) << BENCH_ID_BITS;
+        p->classes[i].ignore = (uint64_t)i << BENCH_ID_BITS;
         p->classes[i].noise = p->classes[i].ignore;
     }
     count_wild(p);
@@ -92,7 +91,7 @@ void population_post(const struct population *p, struct bench_engine *engine)
     for (uint32_t k = 0; k < p->depth; k++) {
         struct bench_pattern wanted = population_pattern(population_class(p, k), k);
 
-        if (engine->ops->post(engine, k, &wanted) != BENCH_NONE)
+        if (engine->ops->post(engine, k, wanted.envelope, wanted.ignore) != BENCH_NONE)
             bench_fail("engine %s: a receive met a message that is not there",
                        engine->ops->name);
     }
@@ -103,7 +102,7 @@ void population_arrive(const struct population *p, struct bench_engine *engine)
     for (uint32_t k = 0; k < p->depth; k++) {
         struct match_envelope message = population_message(population_class(p, k), k);
 
-        if (engine->ops->arrive(engine, k, &message) != BENCH_NONE)
+        if (engine->ops->arrive(engine, k, message) != BENCH_NONE)
             bench_fail("engine %s: a message met a receive that is not there",
                        engine->ops->name);
     }
@@ -131,6 +130,20 @@ static struct plan plan_alloc(uint32_t length)
     return plan;
 }
 
+/* Of receives that accept each other's messages the oldest is met.  Each comes equally
+ * often, so the order goes on in step when the plan begins again. */
+static void put_in_order(const struct population *p, struct plan *plan)
+{
+    uint32_t oldest = p->fifo_step - 1;
+
+    for (uint32_t i = 0; i <= plan->mask; i++) {
+        if (plan->order[i] % p->fifo_step != p->fifo_step - 1)
+            continue;
+        plan->order[i] = oldest;
+        oldest = (oldest + p->fifo_step) & (p->depth - 1);
+    }
+}
+
 struct plan plan_make(const struct population *p, enum position position)
 {
     uint32_t rounds = p->depth > LONG ? ROUNDS_LONG : ROUNDS;
@@ -141,6 +154,8 @@ struct plan plan_make(const struct population *p, enum position position)
         plan.order[i] = position == POSITION_BACK ? p->depth - 1 : i & (p->depth - 1);
     if (position == POSITION_RANDOM)
         shuffle(plan.order, length, p->depth);
+    if (p->fifo_step != 0)
+        put_in_order(p, &plan);
     return plan;
 }
 

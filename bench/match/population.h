@@ -6,7 +6,7 @@
  * that a benchmark does not read a table that is longer than the queue it measures.
  * Message k is accepted by receive k and by no other, whatever their classes - but for
  * the class of MPI that names neither source nor tag: any of its receives accepts any of
- * its messages, so the oldest one gets it (is_fifo).
+ * its messages, so the oldest one gets it, and the plan says which that is.
  *
  *   exact        source k mod 64, tag k
  *   any source   the same message; the receive takes any source
@@ -25,18 +25,18 @@ struct recv_class {
     uint32_t context_id;
     uint32_t source_shift, source_mask, source_base;
     uint32_t any_source; /* MATCH_ANY_SOURCE or 0 */
-    bool is_fifo;
     uint64_t ignore, noise;
 };
 
 struct population {
-    uint32_t depth;     /* a power of two */
-    uint32_t fifo_step; /* receives k = step-1, 2*step-1, ... are fifo; 0: none */
-    uint32_t wild;      /* how many receives have a wildcard */
+    uint32_t depth;      /* a power of two */
+    uint32_t class_mask; /* the class of k is k & class_mask */
+    uint32_t fifo_step;  /* receives step-1, 2*step-1, ... are met oldest first; 0: none */
+    uint32_t wild;       /* how many receives have a wildcard */
     struct recv_class classes[POPULATION_CLASSES];
 };
 
-/* of 128 receives of every 128, `share` are ANY_SOURCE and the others exact. */
+/* Of 128 receives of every 128, `share` are ANY_SOURCE and the others exact. */
 void population_make_shared(struct population *p, uint32_t depth, unsigned share);
 
 /* A quarter of each of MPI's four classes. */
@@ -72,7 +72,7 @@ void plan_free(struct plan *plan);
 
 static inline const struct recv_class *population_class(const struct population *p, uint32_t k)
 {
-    return &p->classes[k % POPULATION_CLASSES];
+    return &p->classes[k & p->class_mask];
 }
 
 static inline struct match_envelope population_message(const struct recv_class *class,

@@ -62,7 +62,7 @@ static void add_post(struct author *a, uint32_t recv)
 
     if (a->recv_is_queued[recv])
         return;
-    op.expected = a->list->ops->post(a->list, recv, &op.wanted);
+    op.expected = a->list->ops->post(a->list, recv, op.wanted.envelope, op.wanted.ignore);
     if (op.expected == BENCH_NONE)
         a->recv_is_queued[recv] = true;
     else
@@ -76,7 +76,7 @@ static void add_arrive(struct author *a, uint32_t msg)
 
     if (a->msg_is_queued[msg])
         return;
-    op.expected = a->list->ops->arrive(a->list, msg, &op.wanted.envelope);
+    op.expected = a->list->ops->arrive(a->list, msg, op.wanted.envelope);
     a->messages[msg] = op.wanted.envelope;
     a->arrived_at[msg] = a->sequence->count;
     if (op.expected == BENCH_NONE)
@@ -101,7 +101,8 @@ static uint32_t oldest_for(const struct author *a, const struct bench_pattern *w
     uint32_t oldest = BENCH_NONE;
 
     for (uint32_t i = 0; i < AGREE_NUMBERS; i++)
-        if (a->msg_is_queued[i] && accepts(wanted, &a->messages[i]) &&
+        if (a->msg_is_queued[i] &&
+            accepts(&wanted->envelope, wanted->ignore, &a->messages[i]) &&
             (oldest == BENCH_NONE || a->arrived_at[i] < a->arrived_at[oldest]))
             oldest = i;
     return oldest;
@@ -113,7 +114,9 @@ static void add_probe(struct author *a, bool is_claimed)
     uint32_t msg = oldest_for(a, &op.wanted);
     uint64_t tag;
 
-    op.expected = a->list->ops->peek(a->list, &op.wanted, &tag) ? 0 : BENCH_NONE;
+    op.expected = a->list->ops->peek(a->list, op.wanted.envelope, op.wanted.ignore, &tag)
+                      ? 0
+                      : BENCH_NONE;
     sequence_add(a->sequence, &op);
     if (!is_claimed || msg == BENCH_NONE)
         return;

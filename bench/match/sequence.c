@@ -193,13 +193,15 @@ static inline uint32_t do_one(const struct sequence_op *op, struct bench_engine 
 
     switch (op->kind) {
     case SEQUENCE_POST:
-        return engine->ops->post(engine, op->number, &op->wanted);
+        return engine->ops->post(engine, op->number, op->wanted.envelope, op->wanted.ignore);
     case SEQUENCE_ARRIVE:
-        return engine->ops->arrive(engine, op->number, &op->wanted.envelope);
+        return engine->ops->arrive(engine, op->number, op->wanted.envelope);
     case SEQUENCE_CANCEL:
         return engine->ops->cancel(engine, op->number) ? 0 : BENCH_NONE;
     case SEQUENCE_PEEK:
-        return engine->ops->peek(engine, &op->wanted, &tag) ? 0 : BENCH_NONE;
+        return engine->ops->peek(engine, op->wanted.envelope, op->wanted.ignore, &tag)
+                   ? 0
+                   : BENCH_NONE;
     case SEQUENCE_CLAIM:
         return engine->ops->claim(engine, op->number) ? 0 : BENCH_NONE;
     case SEQUENCE_KINDS:

@@ -59,13 +59,14 @@ static uint64_t measure_probes(const struct bench_case *c, struct subject *s, ui
     uint64_t start = clock_now();
 
     for (uint64_t i = 0; i < rounds; i++) {
-        uint32_t k = u->plan.order[(at.at++ + at.wrong) & u->plan.mask];
+        uint32_t k = u->plan.order[at.at++ & u->plan.mask];
         struct bench_pattern wanted = pattern_for(u, k);
         uint64_t tag = k;
         bool is_hit;
 
         wanted.envelope.tag |= u->is_missed ? NOT_THERE : 0;
-        is_hit = ops->peek(engine, &wanted, &tag);
+        wanted.envelope.tag += at.wrong;
+        is_hit = ops->peek(engine, wanted.envelope, wanted.ignore, &tag);
         at.wrong |= (uint32_t)tag ^ k;
         at.wrong |= is_hit == u->is_missed;
     }
@@ -110,10 +111,11 @@ static uint64_t receive_all(const struct unexpected *u, struct subject *s)
     uint64_t start = clock_now();
 
     for (uint32_t i = 0; i < u->population.depth; i++) {
-        uint32_t k = u->plan.order[(i + at.wrong) & u->plan.mask];
+        uint32_t k = u->plan.order[i & u->plan.mask];
         struct bench_pattern wanted = pattern_for(u, k);
 
-        at.wrong |= ops->post(s->engine, 0, &wanted) ^ k;
+        wanted.envelope.tag += at.wrong;
+        at.wrong |= ops->post(s->engine, 0, wanted.envelope, wanted.ignore) ^ k;
         if (i % CHECK_EVERY == CHECK_EVERY - 1 && clock_now() - start > u->c.limit_ns)
             return BENCH_TOO_SLOW;
     }
