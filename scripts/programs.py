@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The MPI programs that the demonstration and the soak run, and their own verdicts."""
+"""The MPI programs that the demonstration, the soak and the recording run, and their own
+verdicts."""
 import os
 import signal
 import subprocess
@@ -20,8 +21,8 @@ def say(text):
     print(text, flush=True)
 
 
-def environment(stats):
-    env = dict(os.environ, MBX_STATS_FILE=stats)
+def environment(stats, trace):
+    env = dict(os.environ, MBX_STATS_FILE=stats, MBX_TRACE=trace)
     if os.geteuid() == 0:  # Open MPI asks twice
         env["OMPI_ALLOW_RUN_AS_ROOT"] = env["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] = "1"
     # ranks that share a core (four on two) must give it away while they poll
@@ -29,13 +30,14 @@ def environment(stats):
     return env
 
 
-def run(name, command, where, stats):
-    """Runs command in folder `where`; its output goes to where/output.  Seconds."""
+def run(name, command, where, stats, trace=""):
+    """Runs command in folder `where`; its output goes to where/output.  stats names a file
+    for the statistics, trace a folder.  Seconds."""
     os.makedirs(where, exist_ok=True)
     log = os.path.join(where, "output")
     start = time.monotonic()
     with open(log, "w") as out:
-        process = subprocess.Popen(command, cwd=where, env=environment(stats), stdout=out,
+        process = subprocess.Popen(command, cwd=where, env=environment(stats, trace), stdout=out,
                                    stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
                                    start_new_session=True)
         try:

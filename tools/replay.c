@@ -296,7 +296,6 @@ static int replay_mask_add(struct replay *replay, const struct trace_event *e)
     bool any_source = e->source == TRACE_ANY_SOURCE;
 
     replay->any_source += any_source;
-    replay->any_tag += e->ignore == UINT64_MAX;
     for (size_t i = 0; i < replay->mask_count; i++) {
         if (replay->masks[i].ignore == e->ignore && replay->masks[i].any_source == any_source) {
             replay->masks[i].posts++;

@@ -37,7 +37,7 @@ struct replay {
     uint64_t events[TRACE_TYPES];
     uint64_t waited[TRACE_TYPES];        /* posts and arrivals that met nobody at once */
     uint64_t found;                      /* probes that saw a message */
-    uint64_t any_source, any_tag;        /* posts with these */
+    uint64_t any_source;                 /* posts with it */
     uint64_t contexts;                   /* that occur */
     uint64_t posted_max, unexpected_max; /* longest queues of one context id */
     uint64_t wrong;                      /* answers that are not the oldest that fits */

@@ -97,8 +97,7 @@ static void print_event(const struct trace_event *e, uint64_t ns)
 {
     char source[16] = "*", ignore[32] = "";
 
-    printf("%9" PRIu64 ".%03u %s", ns / 1000, (unsigned)(ns % 1000),
-           trace_type_name(e->type));
+    printf("%9" PRIu64 ".%03u %s", ns / 1000, (unsigned)(ns % 1000), trace_type_name(e->type));
     if (e->type != TRACE_CLOSE) {
         if (e->source != TRACE_ANY_SOURCE)
             snprintf(source, sizeof source, "%" PRIu32, e->source);
@@ -194,21 +193,18 @@ static void print_counts(const struct traced *files, size_t count, int width)
 
 static void print_queues(const struct traced *files, size_t count, int width)
 {
-    printf("\n%*s %14s %18s %12s %12s %8s %12s %12s\n", width, "rank", "longest posted",
-           "longest unexpected", "any source %", "any tag %", "masks", "never met",
-           "never taken");
+    printf("\n%*s %14s %18s %12s %8s %12s %12s\n", width, "rank", "longest posted",
+           "longest unexpected", "any source %", "masks", "never met", "never taken");
     for (size_t i = 0; i < count; i++) {
         const struct replay *r = &files[i].replay;
         char rank[RANK_TEXT_MAX];
 
         if (r->records == 0)
             continue;
-        printf("%*s %14" PRIu64 " %18" PRIu64 " %12.1f %12.1f %8zu %12" PRIu64 " %12" PRIu64
-               "\n",
+        printf("%*s %14" PRIu64 " %18" PRIu64 " %12.1f %8zu %12" PRIu64 " %12" PRIu64 "\n",
                width, rank_text(&files[i].info, rank, sizeof rank), r->posted_max,
-               r->unexpected_max, share(r->any_source, r->events[TRACE_POST]),
-               share(r->any_tag, r->events[TRACE_POST]), r->mask_count, r->left_recvs,
-               r->left_msgs);
+               r->unexpected_max, share(r->any_source, r->events[TRACE_POST]), r->mask_count,
+               r->left_recvs, r->left_msgs);
     }
 }
 
