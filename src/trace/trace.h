@@ -83,7 +83,7 @@ struct trace_event {
 /* "post", ...; "unknown" for anything else. */
 const char *trace_type_name(unsigned type);
 
-/* ---- recording ---- */
+/* ---- recording: one thread at a time per recorder ---- */
 
 struct trace_recorder;
 
