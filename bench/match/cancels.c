@@ -20,7 +20,7 @@
 struct cancels {
     struct bench_case c;
     struct population population;
-    struct plan plan;
+    struct plan plan, fill; /* of which=random */
 };
 
 static const struct cancels *cancels_of(const struct bench_case *c)
@@ -30,7 +30,7 @@ static const struct cancels *cancels_of(const struct bench_case *c)
 
 static bool fill(const struct bench_case *c, struct subject *s)
 {
-    population_post(&cancels_of(c)->population, s->engine);
+    population_post(&cancels_of(c)->population, &cancels_of(c)->fill, s->engine);
     return true;
 }
 
@@ -90,10 +90,13 @@ static void run(struct bench *b, uint32_t depth, bool is_latest, bool is_wild)
     population_make_shared(&cancels.population, depth, is_wild ? POPULATION_CLASSES : 0);
     snprintf(cancels.c.keys, sizeof cancels.c.keys, "depth=%u which=%s source=%s", depth,
              is_latest ? "latest" : "random", is_wild ? "any" : "exact");
-    if (!is_latest && !b->is_counting && bench_wants(b, cancels.c.bench, cancels.c.keys))
+    if (!is_latest && !b->is_counting && bench_wants(b, cancels.c.bench, cancels.c.keys)) {
         cancels.plan = plan_make_rounds(&cancels.population);
+        cancels.fill = plan_make_fill(&cancels.population);
+    }
     bench_run(b, &cancels.c);
     plan_free(&cancels.plan);
+    plan_free(&cancels.fill);
 }
 
 void bench_cancels(struct bench *b)

@@ -65,10 +65,10 @@ static void measure(const struct memory_case *c, const struct bench_ops *ops)
         bench_fail("engine %s has no memory for bench=memory %s", ops->name, c->keys);
     before = memory_of(c, engine);
     if (c->are_msgs) {
-        population_arrive(&p, engine);
+        population_arrive(&p, NULL, engine);
         look_around(&p, engine);
     } else {
-        population_post(&p, engine);
+        population_post(&p, NULL, engine);
     }
     after = memory_of(c, engine);
     /* tables that an engine has from the beginning count, a whole process does not */

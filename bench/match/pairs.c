@@ -10,13 +10,15 @@
  *            match_bulk   what do 64 at once cost, each?
  * Method     depth receives are posted, each for a tag of its own.  Time is taken over
  *            pairs of {message arrives, its receive is posted again}, so the depth stays.
- *            Which receive is met: the oldest (front), any, in a shuffled order in which
- *            each comes equally often (random), or the newest (back).  The next pair waits
- *            for the answer of this one (not so in match_bulk).  cold: 8 MB are read and
- *            written before each pair, and each pair is a repeat; code=warm: then another
- *            engine of the same kind makes a match, so that the queue is cold and the code
- *            is not.  The envelopes are made
- *            inside the measured time; the engine `nothing` shows what that costs.
+ *            Which receive is met: the oldest (front), the newest (back), or any, in a
+ *            shuffled order in which each comes equally often (random; the receives are
+ *            posted in such an order, too, so that a walk along the queue jumps in memory).
+ *            The next pair waits for the answer of this one, but for match_bulk.
+ *            match_cold: 8 MB are read and written before each pair, and each pair is a
+ *            repeat; code=warm: then another engine of the same kind makes a match, so that
+ *            the queue is cold and the code is not.
+ *            The envelopes are made inside the measured time; the engine `nothing` shows
+ *            what that costs.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,7 +34,7 @@
 struct pairs {
     struct bench_case c;
     struct population population;
-    struct plan plan;
+    struct plan plan, fill;
     bool is_code_warm; /* match_cold */
 };
 
@@ -43,7 +45,7 @@ static const struct pairs *pairs_of(const struct bench_case *c)
 
 static bool fill(const struct bench_case *c, struct subject *s)
 {
-    population_post(&pairs_of(c)->population, s->engine);
+    population_post(&pairs_of(c)->population, &pairs_of(c)->fill, s->engine);
     return true;
 }
 
@@ -107,7 +109,7 @@ static bool fill_cold(const struct bench_case *c, struct subject *s)
     s->other = s->ops->create(1, 1);
     if (s->other == NULL)
         return false;
-    population_post(&one, s->other);
+    population_post(&one, NULL, s->other);
     return fill(c, s);
 }
 
@@ -218,11 +220,15 @@ static struct bench_case base_case(uint32_t depth)
 
 static void run(struct bench *b, struct pairs *pairs, enum position position)
 {
-    if (!b->is_counting && bench_wants(b, pairs->c.bench, pairs->c.keys))
+    if (!b->is_counting && bench_wants(b, pairs->c.bench, pairs->c.keys)) {
         pairs->plan = pairs->c.per_round == BATCH ? plan_make_rounds(&pairs->population)
                                                   : plan_make(&pairs->population, position);
+        if (position == POSITION_RANDOM)
+            pairs->fill = plan_make_fill(&pairs->population);
+    }
     bench_run(b, &pairs->c);
     plan_free(&pairs->plan);
+    plan_free(&pairs->fill);
 }
 
 /* Hot: position, share of wildcards. */

@@ -86,28 +86,6 @@ void population_make_masks(struct population *p, uint32_t depth, unsigned masks)
     count_wild(p);
 }
 
-void population_post(const struct population *p, struct bench_engine *engine)
-{
-    for (uint32_t k = 0; k < p->depth; k++) {
-        struct bench_pattern wanted = population_pattern(population_class(p, k), k);
-
-        if (engine->ops->post(engine, k, wanted.envelope, wanted.ignore) != BENCH_NONE)
-            bench_fail("engine %s: a receive met a message that is not there",
-                       engine->ops->name);
-    }
-}
-
-void population_arrive(const struct population *p, struct bench_engine *engine)
-{
-    for (uint32_t k = 0; k < p->depth; k++) {
-        struct match_envelope message = population_message(population_class(p, k), k);
-
-        if (engine->ops->arrive(engine, k, message) != BENCH_NONE)
-            bench_fail("engine %s: a message met a receive that is not there",
-                       engine->ops->name);
-    }
-}
-
 static void shuffle(uint32_t *order, uint32_t count, uint64_t seed)
 {
     struct random r;
@@ -171,8 +149,51 @@ struct plan plan_make_rounds(const struct population *p)
     return plan;
 }
 
+struct plan plan_make_fill(const struct population *p)
+{
+    struct plan plan = plan_alloc(p->depth);
+
+    for (uint32_t i = 0; i < p->depth; i++)
+        plan.order[i] = i;
+    shuffle(plan.order, p->depth, UINT64_MAX);
+    if (p->fifo_step != 0)
+        put_in_order(p, &plan);
+    return plan;
+}
+
 void plan_free(struct plan *plan)
 {
     mem_free(plan->order);
     plan->order = NULL;
+}
+
+static uint32_t nth_of(const struct plan *fill, uint32_t i)
+{
+    return fill != NULL && fill->order != NULL ? fill->order[i] : i;
+}
+
+void population_post(const struct population *p, const struct plan *fill,
+                     struct bench_engine *engine)
+{
+    for (uint32_t i = 0; i < p->depth; i++) {
+        uint32_t k = nth_of(fill, i);
+        struct bench_pattern wanted = population_pattern(population_class(p, k), k);
+
+        if (engine->ops->post(engine, k, wanted.envelope, wanted.ignore) != BENCH_NONE)
+            bench_fail("engine %s: a receive met a message that is not there",
+                       engine->ops->name);
+    }
+}
+
+void population_arrive(const struct population *p, const struct plan *fill,
+                       struct bench_engine *engine)
+{
+    for (uint32_t i = 0; i < p->depth; i++) {
+        uint32_t k = nth_of(fill, i);
+        struct match_envelope message = population_message(population_class(p, k), k);
+
+        if (engine->ops->arrive(engine, k, message) != BENCH_NONE)
+            bench_fail("engine %s: a message met a receive that is not there",
+                       engine->ops->name);
+    }
 }

@@ -45,10 +45,6 @@ void population_make_mpi(struct population *p, uint32_t depth);
 /* masks (a power of two up to 64) different masks, among them that of an exact receive. */
 void population_make_masks(struct population *p, uint32_t depth, unsigned masks);
 
-/* Posts all receives, oldest first, or lets all messages arrive. */
-void population_post(const struct population *p, struct bench_engine *engine);
-void population_arrive(const struct population *p, struct bench_engine *engine);
-
 enum position { POSITION_FRONT, POSITION_RANDOM, POSITION_BACK };
 
 extern const char *const position_names[3];
@@ -68,7 +64,18 @@ struct plan plan_make(const struct population *p, enum position position);
  * of the receives stand before the one that is met, and not half. */
 struct plan plan_make_rounds(const struct population *p);
 
+/* All of p once, shuffled: for a queue whose order is not that of its entries in memory,
+ * as it is not after a while. */
+struct plan plan_make_fill(const struct population *p);
+
 void plan_free(struct plan *plan);
+
+/* Posts all receives, or lets all messages arrive, in the order of the plan or, if it has
+ * none, of their numbers. */
+void population_post(const struct population *p, const struct plan *fill,
+                     struct bench_engine *engine);
+void population_arrive(const struct population *p, const struct plan *fill,
+                       struct bench_engine *engine);
 
 static inline const struct recv_class *population_class(const struct population *p, uint32_t k)
 {

@@ -27,6 +27,7 @@ struct unexpected {
     struct bench_case c;
     struct population population;
     struct plan plan;
+    struct plan fill; /* of probes: in which order the messages came */
     bool is_any_source;
     bool is_missed; /* probes */
 };
@@ -46,7 +47,7 @@ static inline struct bench_pattern pattern_for(const struct unexpected *u, uint3
 
 static bool fill_probes(const struct bench_case *c, struct subject *s)
 {
-    population_arrive(&unexpected_of(c)->population, s->engine);
+    population_arrive(&unexpected_of(c)->population, &unexpected_of(c)->fill, s->engine);
     return true;
 }
 
@@ -88,10 +89,13 @@ static void run_probe(struct bench *b, uint32_t depth, bool is_missed, bool is_a
     population_make_shared(&u.population, depth, is_any_source ? POPULATION_CLASSES : 0);
     snprintf(u.c.keys, sizeof u.c.keys, "depth=%u what=%s source=%s", depth,
              is_missed ? "missed" : "hit", is_any_source ? "any" : "exact");
-    if (!b->is_counting && bench_wants(b, u.c.bench, u.c.keys))
+    if (!b->is_counting && bench_wants(b, u.c.bench, u.c.keys)) {
         u.plan = plan_make(&u.population, POSITION_RANDOM);
+        u.fill = plan_make_fill(&u.population);
+    }
     bench_run(b, &u.c);
     plan_free(&u.plan);
+    plan_free(&u.fill);
 }
 
 /* ---- floods ---------------------------------------------------------------- */
@@ -131,7 +135,7 @@ static uint64_t measure_receives(const struct bench_case *c, struct subject *s, 
     for (uint64_t n = 0; n < rounds; n++) {
         uint64_t once;
 
-        population_arrive(&u->population, s->engine);
+        population_arrive(&u->population, NULL, s->engine);
         once = receive_all(u, s);
         if (once == BENCH_TOO_SLOW)
             return once;
@@ -148,7 +152,7 @@ static uint64_t measure_arrivals(const struct bench_case *c, struct subject *s, 
     for (uint64_t n = 0; n < rounds; n++) {
         uint64_t start = clock_now();
 
-        population_arrive(&u->population, s->engine);
+        population_arrive(&u->population, NULL, s->engine);
         ns += bench_elapsed(start, clock_now());
         if (receive_all(u, s) == BENCH_TOO_SLOW)
             return BENCH_TOO_SLOW;
