@@ -11,6 +11,7 @@
 #include <malloc.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #include "base/base.h"
 #include "base/countdown.h"
@@ -84,6 +85,8 @@ void *mem_alloc_aligned(size_t alignment, size_t size)
         errno = err;
         return NULL;
     }
+    if (alignment >= MEM_HUGE)
+        madvise(pointer, size, MADV_HUGEPAGE); /* if not, it is only slower */
     return mem_count(pointer);
 }
 

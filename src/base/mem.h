@@ -22,7 +22,11 @@ void *mem_calloc(size_t count, size_t size);
  * may be NULL.  The alignment of mem_alloc_aligned() is not kept. */
 void *mem_realloc(void *pointer, size_t size);
 
-/* alignment is a power of two and at least sizeof(void *); contents undefined. */
+/* What a huge page holds. */
+#define MEM_HUGE ((size_t)2 << 20)
+
+/* alignment is a power of two and at least sizeof(void *); contents undefined.
+ * An alignment of MEM_HUGE asks the system for huge pages, too. */
 void *mem_alloc_aligned(size_t alignment, size_t size);
 
 /* Releases what any of the above returned; NULL is allowed. */

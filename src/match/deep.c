@@ -20,12 +20,10 @@ static uint64_t scatter(uint64_t *state)
     return z ^ z >> 31;
 }
 
-struct match_deep *deep_get(struct match *m)
+struct match_deep *deep_make(struct match *m)
 {
     uint64_t state = m->options.seed;
 
-    if (likely(m->deep != NULL))
-        return m->deep;
     m->deep = mem_calloc(1, sizeof *m->deep);
     if (m->deep == NULL)
         return NULL;
@@ -77,11 +75,6 @@ void deep_trim(struct match *m)
     }
 }
 
-static bool is_mask(const struct match_mask *a, struct match_mask b)
-{
-    return a->place == b.place && a->tag == b.tag;
-}
-
 /* A class that nothing queued needs, or CLASS_NONE. */
 static uint32_t idle_class(const struct match_deep *deep)
 {
@@ -112,15 +105,13 @@ static uint32_t make_class(struct match *m, struct match_mask mask)
     return i;
 }
 
-uint32_t deep_class(struct match *m, struct match_mask mask)
+uint32_t deep_find_class(struct match *m, struct match_mask mask)
 {
     struct match_deep *deep = m->deep;
-    uint32_t i = deep->class_last;
+    uint32_t i = 0;
 
-    if (likely(i < deep->class_count && is_mask(&deep->masks[i], mask)))
-        return i;
-    for (i = 0; i < deep->class_count && !is_mask(&deep->masks[i], mask); i++)
-        ;
+    while (i < deep->class_count && !mask_is(&deep->masks[i], mask))
+        i++;
     if (unlikely(i == deep->class_count))
         i = make_class(m, mask);
     if (i != CLASS_NONE)

@@ -68,6 +68,9 @@ struct match_deep {
     uint32_t node_room, node_count, node_free;
 };
 
+/* Long queues stay out of the verbs, which would save registers for them. */
+#define APART __attribute__((noinline))
+
 static inline bool is_older(uint64_t seq, uint64_t than)
 {
     return (int64_t)(seq - than) < 0;
@@ -140,37 +143,59 @@ static inline uint64_t deep_print(const struct match_deep *deep, struct match_ke
 
 /* ---- deep.c: classes ---- */
 
-/* m->deep, made if there is none.  NULL: no memory. */
-struct match_deep *deep_get(struct match *m);
+/* Makes m->deep.  NULL: no memory. */
+struct match_deep *deep_make(struct match *m);
 void deep_destroy(struct match *m);
 /* Frees what a queue that has become short used lately, if it is much. */
 void deep_trim(struct match *m);
 /* The class of this mask, made if there is none; CLASS_NONE: all are in use. */
-uint32_t deep_class(struct match *m, struct match_mask mask);
+uint32_t deep_find_class(struct match *m, struct match_mask mask);
 size_t deep_memory(const struct match *m);
+
+/* m->deep, made if there is none.  NULL: no memory. */
+static inline struct match_deep *deep_get(struct match *m)
+{
+    return likely(m->deep != NULL) ? m->deep : deep_make(m);
+}
+
+static inline bool mask_is(const struct match_mask *a, struct match_mask b)
+{
+    return a->place == b.place && a->tag == b.tag;
+}
+
+/* As deep_find_class(); the class that was used last is tried first. */
+static inline uint32_t deep_class(struct match *m, struct match_mask mask)
+{
+    uint32_t last = m->deep->class_last;
+
+    if (likely(mask_is(&m->deep->masks[last], mask)) && likely(last < m->deep->class_count))
+        return last;
+    return deep_find_class(m, mask);
+}
 
 /* ---- posted.c: the posted receives of a long queue ---- */
 
 /* The youngest receive, with its age.  -ENOMEM: nothing has changed. */
-int posted_add(struct match *m, struct match_recv *recv);
-void posted_remove(struct match *m, struct match_recv *recv);
+APART int posted_add(struct match *m, struct match_recv *recv);
+APART void posted_remove(struct match *m, struct match_recv *recv);
 /* The oldest that accepts key, taken out, or NULL; adds to *steps what was looked at. */
-struct match_recv *posted_take(struct match *m, struct match_key key, uint64_t *steps);
+APART struct match_recv *posted_take(struct match *m, struct match_key key, uint64_t *steps);
 /* Fetches what posted_add() of such a receive will look at. */
 void posted_prefetch_group(const struct match *m, struct match_key key, struct match_mask mask);
-/* Fetch what posted_take() will look at: first the tables, then the receives. */
+/* Fetch what posted_take() will touch, each from what the one before fetched: the tables,
+ * the receives, their neighbours. */
 void posted_prefetch(const struct match *m, struct match_key key);
-void posted_prefetch_heads(const struct match *m, struct match_key key);
+void posted_prefetch_heads(const struct match *m, struct match_key key, bool neighbours);
 bool posted_is_valid(const struct match *m);
 
 /* ---- unexpected.c: the messages of a long queue ---- */
 
 /* The queue has just become long: nothing is in any index. */
 void unexpected_begin(struct match *m);
-void unexpected_remove(struct match *m, struct match_msg *msg);
+APART void unexpected_remove(struct match *m, struct match_msg *msg);
 /* The oldest that has key where mask says so, or NULL. */
-struct match_msg *unexpected_find(struct match *m, struct match_key key, struct match_mask mask,
-                                  uint64_t *steps);
+APART struct match_msg *unexpected_find(struct match *m, struct match_key key,
+                                        struct match_mask mask, uint64_t *steps);
 void unexpected_prefetch(const struct match *m, struct match_key key, struct match_mask mask);
 bool unexpected_is_valid(const struct match *m);
 

@@ -36,9 +36,12 @@
 
 #define SHORT_MAX    16 /* entries of a short queue */
 #define SHORT_FACTOR 4  /* a long queue with this part of them becomes short */
-#define BATCH        8  /* entries whose tables are fetched ahead */
+#define BATCH        16 /* entries whose tables are fetched ahead */
 
 _Static_assert(SHORT_MAX * 2 <= MATCH_SLOTS, "compaction is rare");
+
+/* Stays out of the verbs, which would save registers for it. */
+#define RARE __attribute__((noinline, cold))
 
 static uint32_t in_range(uint32_t value, uint32_t max)
 {
@@ -123,7 +126,7 @@ static inline struct match_msg *msg_in_slot(const struct match *m, uint32_t slot
 }
 
 /* All entries move to the lowest slots, in their order. */
-static void compact_recvs(struct match *m)
+RARE static void compact_recvs(struct match *m)
 {
     uint32_t left = m->recv_slots.live;
 
@@ -132,7 +135,7 @@ static void compact_recvs(struct match *m)
         recv_to_slot(m, recv_in_slot(m, (uint32_t)__builtin_ctz(left)), m->recv_slots.next++);
 }
 
-static void compact_msgs(struct match *m)
+RARE static void compact_msgs(struct match *m)
 {
     uint32_t left = m->msg_slots.live;
 
@@ -163,7 +166,7 @@ static inline uint32_t next_msg_slot(struct match *m)
 /* ---- from short to long and back ---- */
 
 /* Takes back what lengthen_recvs() had done before it ran out of memory. */
-static void unlengthen_recvs(struct match *m, uint32_t done)
+RARE static void unlengthen_recvs(struct match *m, uint32_t done)
 {
     for (; done != 0; done &= done - 1) {
         uint32_t slot = (uint32_t)__builtin_ctz(done);
@@ -173,7 +176,7 @@ static void unlengthen_recvs(struct match *m, uint32_t done)
     }
 }
 
-static int lengthen_recvs(struct match *m)
+RARE static int lengthen_recvs(struct match *m)
 {
     uint32_t live = m->recv_slots.live;
 
@@ -192,7 +195,7 @@ static int lengthen_recvs(struct match *m)
     return 0;
 }
 
-static void shorten_recvs(struct match *m)
+RARE static void shorten_recvs(struct match *m)
 {
     while (m->recvs.next != &m->recvs) {
         struct match_recv *recv = recv_of(m->recvs.next);
@@ -204,7 +207,7 @@ static void shorten_recvs(struct match *m)
     deep_trim(m);
 }
 
-static void lengthen_msgs(struct match *m)
+RARE static void lengthen_msgs(struct match *m)
 {
     for (uint32_t left = m->msg_slots.live; left != 0; left &= left - 1) {
         struct match_msg *msg = msg_in_slot(m, (uint32_t)__builtin_ctz(left));
@@ -217,7 +220,7 @@ static void lengthen_msgs(struct match *m)
     unexpected_begin(m);
 }
 
-static void shorten_msgs(struct match *m)
+RARE static void shorten_msgs(struct match *m)
 {
     while (m->msgs.next != &m->msgs) {
         struct match_msg *msg = msg_of(m->msgs.next);
@@ -232,9 +235,9 @@ static void shorten_msgs(struct match *m)
 /* ---- queues ---- */
 
 /* The youngest receive, into tables.  -ENOMEM: nothing has changed. */
-static int queue_recv_long(struct match *m, struct match_recv *recv)
+static inline int queue_recv_long(struct match *m, struct match_recv *recv)
 {
-    int err = m->recvs_long ? 0 : lengthen_recvs(m);
+    int err = likely(m->recvs_long) ? 0 : lengthen_recvs(m);
 
     return err != 0 ? err : posted_add(m, recv);
 }
@@ -276,7 +279,7 @@ static inline void unqueue_recv(struct match *m, struct match_recv *recv)
     recv_left(m, recv);
 }
 
-static void queue_msg(struct match *m, struct match_msg *msg)
+APART static void queue_msg(struct match *m, struct match_msg *msg)
 {
     if (unlikely(!m->msgs_long && m->count.msgs == m->options.short_max))
         lengthen_msgs(m);
@@ -317,14 +320,23 @@ static inline bool slot_fits(const struct match_recv_block *blocks, uint32_t slo
     return key_fits((struct match_key){block->place[lane], block->tag[lane]}, key, mask);
 }
 
+/* How many bits are 1; without a call on machines that may lack the instruction. */
+static inline uint32_t count_bits(uint32_t bits)
+{
+    bits -= bits >> 1 & 0x55555555;
+    bits = (bits & 0x33333333) + (bits >> 2 & 0x33333333);
+    return ((bits + (bits >> 4)) & 0x0f0f0f0f) * 0x01010101 >> 24;
+}
+
 /* How many of the live slots stand before this one, itself included. */
 static inline uint64_t slots_up_to(uint32_t live, uint32_t slot)
 {
-    return (uint64_t)__builtin_popcount(live & (UINT32_MAX >> (31 - slot)));
+    return count_bits(live & (UINT32_MAX >> (31 - slot)));
 }
 
 /* Of the slots that are left after the oldest.  The slot, or -1. */
-static int search_younger_slots(const struct match *m, struct match_key key, uint64_t *steps)
+APART static int search_younger_slots(const struct match *m, struct match_key key,
+                                      uint64_t *steps)
 {
     uint32_t live = m->recv_slots.live;
     int slot = m->compare->recvs(m->recv_blocks, live & (live - 1), key);
@@ -367,8 +379,8 @@ static inline struct match_recv *take_recv(struct match *m,
 }
 
 /* The oldest queued message that such a receive accepts, or NULL. */
-static struct match_msg *search_msgs(struct match *m, const struct match_envelope *wanted,
-                                     uint64_t ignore)
+APART static struct match_msg *search_msgs(struct match *m, const struct match_envelope *wanted,
+                                           uint64_t ignore)
 {
     struct match_mask mask = mask_of(wanted, ignore);
     struct match_key key = key_of(wanted);
@@ -497,6 +509,16 @@ size_t match_post_many(struct match *m, struct match_recv *const recvs[],
     return done;
 }
 
+static void prefetch_msgs(const struct match *m, struct match_msg *const msgs[], size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        posted_prefetch(m, key_of(&msgs[i]->envelope));
+    for (size_t i = 0; i < count; i++)
+        posted_prefetch_heads(m, key_of(&msgs[i]->envelope), false);
+    for (size_t i = 0; i < count; i++)
+        posted_prefetch_heads(m, key_of(&msgs[i]->envelope), true);
+}
+
 size_t match_arrive_many(struct match *m, struct match_msg *const msgs[],
                          struct match_recv *recvs[], size_t count)
 {
@@ -505,12 +527,8 @@ size_t match_arrive_many(struct match *m, struct match_msg *const msgs[],
     while (done < count) {
         size_t end = min_size(done + BATCH, count);
 
-        if (m->recvs_long) {
-            for (size_t i = done; i < end; i++)
-                posted_prefetch(m, key_of(&msgs[i]->envelope));
-            for (size_t i = done; i < end; i++)
-                posted_prefetch_heads(m, key_of(&msgs[i]->envelope));
-        }
+        if (m->recvs_long)
+            prefetch_msgs(m, &msgs[done], end - done);
         for (; done < end; done++)
             if (match_arrive(m, msgs[done], &recvs[done]) != 0)
                 return done;

@@ -149,15 +149,35 @@ static inline void search_class(const struct match_deep *deep, int class, struct
         consider(best, first_of_group(group_head(group), key, mask, steps), group);
 }
 
-struct match_recv *posted_take(struct match *m, struct match_key key, uint64_t *steps)
+/* Of several classes, and of overflow. */
+static struct candidate search_classes(const struct match_deep *deep, struct match_key key,
+                                       uint64_t *steps)
 {
-    struct match_deep *deep = m->deep;
     struct candidate best = {.recv = NULL};
 
     for (uint64_t left = deep->busy; left != 0; left &= left - 1)
         search_class(deep, __builtin_ctzll(left), key, &best, steps);
     if (unlikely(deep->overflow.next != &deep->overflow))
         consider(&best, first_of_overflow(deep, key, steps), (struct group){.bucket = NULL});
+    return best;
+}
+
+/* Has one class all receives? */
+static inline bool is_one_class(const struct match_deep *deep)
+{
+    return (deep->busy & (deep->busy - 1)) == 0 && deep->busy != 0 &&
+           likely(deep->overflow.next == &deep->overflow);
+}
+
+struct match_recv *posted_take(struct match *m, struct match_key key, uint64_t *steps)
+{
+    struct match_deep *deep = m->deep;
+    struct candidate best = {.recv = NULL};
+
+    if (likely(is_one_class(deep)))
+        search_class(deep, __builtin_ctzll(deep->busy), key, &best, steps);
+    else
+        best = search_classes(deep, key, steps);
     if (best.recv == NULL)
         return NULL;
     if (likely(best.group.bucket != NULL && group_head(best.group) == (uintptr_t)best.recv))
@@ -185,7 +205,20 @@ void posted_prefetch(const struct match *m, struct match_key key)
     }
 }
 
-void posted_prefetch_heads(const struct match *m, struct match_key key)
+/* Its neighbours on the list are written when it goes. */
+static void prefetch_neighbours(const struct match_recv *recv)
+{
+    __builtin_prefetch(recv->link.prev, 1);
+    __builtin_prefetch(recv->link.next, 1);
+}
+
+static void prefetch_recv(const struct match_recv *recv)
+{
+    __builtin_prefetch(&recv->envelope, 1);
+    __builtin_prefetch(&recv->state, 1);
+}
+
+void posted_prefetch_heads(const struct match *m, struct match_key key, bool neighbours)
 {
     const struct match_deep *deep = m->deep;
 
@@ -194,9 +227,11 @@ void posted_prefetch_heads(const struct match *m, struct match_key key)
         uintptr_t head =
             table_head(&deep->classes[class].posted, deep_print(deep, key, deep->masks[class]));
 
-        if (head != 0) {
-            __builtin_prefetch(&head_of(head)->envelope, 1);
-            __builtin_prefetch(&head_of(head)->state, 1);
-        }
+        if (head == 0)
+            continue;
+        if (neighbours)
+            prefetch_neighbours(head_of(head));
+        else
+            prefetch_recv(head_of(head));
     }
 }

@@ -11,10 +11,11 @@
 
 static struct bucket *make_buckets(uint32_t count)
 {
-    struct bucket *buckets = mem_alloc_aligned(CACHE_LINE, count * sizeof *buckets);
+    size_t size = count * sizeof(struct bucket);
+    struct bucket *buckets = mem_alloc_aligned(size < MEM_HUGE ? CACHE_LINE : MEM_HUGE, size);
 
     if (buckets != NULL)
-        memset(buckets, 0, count * sizeof *buckets);
+        memset(buckets, 0, size);
     return buckets;
 }
 
