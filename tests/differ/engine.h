@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * engine.h - a matcher that can be asked what a history gets.  Test code.
+ *
+ * An engine is one receiver and ENGINE_SOURCES senders.  It is given operations one at a
+ * time and answers each as the oracle does: with the id of the receive or message that was
+ * met, ANSWER_NOBODY, or a bool for a cancel.  To say "nobody" it must know that nothing more
+ * will come of the operation: it has settled.  Engines that work behind the scenes say in
+ * their file head how they know.
+ *
+ * A message is told from others by its length, which a probe shows, too:
+ * engine_message_size(id) bytes, the first of which are the id.
+ *
+ * Sources are 0 .. ENGINE_SOURCES-1, context ids 0 .. ENGINE_CONTEXT_MAX, and tags have
+ * ENGINE_TAG_BITS bits; nothing else is ever asked of an engine.
+ */
+#ifndef DIFFER_ENGINE_H
+#define DIFFER_ENGINE_H
+
+#include "match/history.h"
+
+#define ENGINE_SOURCES      4
+#define ENGINE_CONTEXT_MAX  31 /* what all engines can say in a tag of theirs, */
+#define ENGINE_TAG_BITS     48 /* beside the source */
+#define ENGINE_MESSAGE_MAX  (sizeof(int) + HISTORY_MAX)
+#define ENGINE_STALLED_MS   2000 /* what has not settled by then never will */
+#define ENGINE_VERSION_SIZE 64
+
+enum {
+    ANSWER_STALLED = -4, /* never settled */
+    ANSWER_DIED = -5,    /* and the process with it */
+};
+
+struct engine_kind;
+
+struct engine {
+    const struct engine_kind *kind;
+    char version[ENGINE_VERSION_SIZE];
+    unsigned can;    /* 1u << OP_POST and so on */
+    bool is_patient; /* wait a while longer before saying "nobody" */
+};
+
+struct engine_kind {
+    const char *name;
+    const char *about;
+
+    /* Makes one; argument is what stood behind the colon, or NULL.
+     * 0; -ENODEV there is none such on this machine; -EINVAL no such argument. */
+    int (*create)(const char *argument, struct engine **e);
+    void (*destroy)(struct engine *e);
+
+    /* Empty queues, and whatever was there before is forgotten.  0 or a negative errno. */
+    int (*begin)(struct engine *e);
+    void (*end)(struct engine *e);
+
+    /* Does op and settles. */
+    int (*answer)(struct engine *e, const struct op *op);
+};
+
+#define ENGINE_CAN_ALL                                                                         \
+    (1u << OP_POST | 1u << OP_ARRIVE | 1u << OP_PEEK | 1u << OP_PROBE | 1u << OP_CANCEL)
+
+/* Every kind that this program was built with; NULL ends the list. */
+extern const struct engine_kind *const engine_kinds[];
+extern const struct engine_kind engine_wrong, engine_match, engine_ofi, engine_ucx;
+
+static inline size_t engine_message_size(int id)
+{
+    return sizeof id + (size_t)id;
+}
+
+static inline int engine_message_id(size_t size)
+{
+    return size >= sizeof(int) && size < ENGINE_MESSAGE_MAX ? (int)(size - sizeof(int))
+                                                            : ANSWER_BROKEN;
+}
+
+/* ---- meetings.c: what has come of an operation ---- */
+
+/* Receives that completed since the operation began. */
+struct meetings {
+    int count;
+    int recv, msg; /* the first */
+};
+
+/* Receive recv got size bytes at data. */
+void meetings_add(struct meetings *m, int recv, const void *data, size_t size);
+
+/* The answer to op: what it met.  ANSWER_BROKEN if others met too. */
+int meetings_answer(const struct meetings *m, const struct op *op);
+
+#endif
