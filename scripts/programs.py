@@ -21,7 +21,7 @@ def say(text):
     print(text, flush=True)
 
 
-def environment(stats, trace):
+def environment(stats, trace=""):
     env = dict(os.environ, MBX_STATS_FILE=stats, MBX_TRACE=trace)
     if os.geteuid() == 0:  # Open MPI asks twice
         env["OMPI_ALLOW_RUN_AS_ROOT"] = env["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] = "1"
