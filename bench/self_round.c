@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Question   how many instructions does a message of 8 bytes cost, from the posting of its
+ *            receive to the end of both requests, and which functions spend them?
+ * Method     one endpoint is its own peer over shared memory: {post, send, wait for the
+ *            receive, wait for the send}, ROUNDS times, all in round_trips().  It is linked
+ *            with the shared library, as a user's program is, so no call is made cheaper by
+ *            what the compiler knows of its arguments.  A clock says little about code on a
+ *            machine that is shared; instructions can be counted exactly:
+ *
+ *              valgrind --tool=callgrind --toggle-collect=round_trips ./self_round
+ *
+ *            divided by ROUNDS, in the build of ./dev build; callgrind_annotate splits it by
+ *            function.  With "unexpected" each message arrives before its receive is posted.
+ *
+ *   self_round [expected|unexpected] [ROUNDS]
+ */
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <matchbox/matchbox.h>
+
+#define ROUNDS 10000
+
+void round_trips(struct mbx_ep *ep, uint32_t self, uint64_t rounds, bool is_unexpected);
+
+static void require(int result, const char *what)
+{
+    if (result >= 0)
+        return;
+    fprintf(stderr, "self_round: %s: %s\n", what, mbx_strerror(result));
+    exit(1);
+}
+
+static double now_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+}
+
+static void open_self(struct mbx_ep **ep, uint32_t *self)
+{
+    static const char *const params[] = {"TRANSPORT=shm", NULL};
+    struct mbx_address address;
+
+    require(mbx_open(&(struct mbx_config){.params = params}, ep), "mbx_open");
+    require(mbx_address_get(*ep, &address), "mbx_address_get");
+    require(mbx_peer_add(*ep, &address, self), "mbx_peer_add");
+}
+
+/* A function of its own with external linkage: callgrind is told its name. */
+__attribute__((noinline)) void round_trips(struct mbx_ep *ep, uint32_t self, uint64_t rounds,
+                                           bool is_unexpected)
+{
+    mbx_request sent, received;
+    uint64_t in = 0, out;
+
+    for (uint64_t i = 0; i < rounds; i++) {
+        out = i;
+        if (!is_unexpected)
+            require(mbx_recv(ep, self, 0, 1, 0, &in, sizeof in, NULL, &received), "mbx_recv");
+        require(mbx_send(ep, self, 0, 1, &out, sizeof out, NULL, &sent), "mbx_send");
+        if (is_unexpected) {
+            mbx_progress(ep);
+            require(mbx_recv(ep, self, 0, 1, 0, &in, sizeof in, NULL, &received), "mbx_recv");
+        }
+        require(mbx_wait(ep, received, -1, NULL), "mbx_wait of the receive");
+        require(mbx_wait(ep, sent, -1, NULL), "mbx_wait of the send");
+        require(in == out ? 0 : -EBADMSG, "the content of a message");
+    }
+}
+
+int main(int argc, char **argv)
+{
+    bool is_unexpected = argc > 1 && strcmp(argv[1], "unexpected") == 0;
+    char *end = NULL;
+    uint64_t rounds = argc > 2 ? strtoull(argv[2], &end, 10) : ROUNDS;
+    struct mbx_ep *ep;
+    uint32_t self;
+    double start;
+
+    if (argc > 3 || rounds == 0 || (end != NULL && *end != '\0') ||
+        (argc > 1 && !is_unexpected && strcmp(argv[1], "expected") != 0)) {
+        printf("usage: self_round [expected|unexpected] [ROUNDS]\n");
+        return argc == 2 && strcmp(argv[1], "--help") == 0 ? 0 : 2;
+    }
+    open_self(&ep, &self);
+    start = now_ns();
+    round_trips(ep, self, rounds, is_unexpected);
+    printf("bench=self_round messages=%s rounds=%llu round_ns=%.1f\n",
+           is_unexpected ? "unexpected" : "expected", (unsigned long long)rounds,
+           (now_ns() - start) / (double)rounds);
+    require(mbx_close(ep), "mbx_close");
+    return 0;
+}
