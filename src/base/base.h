@@ -19,6 +19,10 @@
 #define likely(condition)   __builtin_expect(!!(condition), 1)
 #define unlikely(condition) __builtin_expect(!!(condition), 0)
 
+/* Before a function that the short path calls seldom: it stays a call, so that the
+ * registers that only it needs are not saved by those who seldom call it. */
+#define OUT_OF_LINE __attribute__((noinline))
+
 /* The structure of which *pointer is the member. */
 #define container_of(pointer, type, member)                                                    \
     ((type *)(void *)((char *)(pointer)-offsetof(type, member)))

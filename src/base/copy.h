@@ -2,8 +2,8 @@
 /*
  * copy.h - memcpy for what is mostly small.
  *
- * Up to 32 bytes are two copies of a fixed size that overlap, so there is no call and no
- * loop: half of what a message of 8 bytes costs to copy.
+ * Up to COPY_SMALL_MAX bytes are two copies of a fixed size that overlap, so there is no
+ * call and no loop: half of what a message of 8 bytes costs to copy.
  */
 #ifndef BASE_COPY_H
 #define BASE_COPY_H
@@ -12,15 +12,17 @@
 
 #include "base/base.h"
 
-/* As memcpy(); from may be NULL if size is 0.  Returns the end of the copy. */
-static inline unsigned char *copy_bytes(void *to, const void *from, size_t size)
+#define COPY_SMALL_MAX 32
+
+/* As memcpy(), of at most COPY_SMALL_MAX bytes; from may be NULL if size is 0.  Returns
+ * the end of the copy. */
+static inline unsigned char *copy_small(void *to, const void *from, size_t size)
 {
     unsigned char *out = to;
     const unsigned char *in = from;
 
-    if (unlikely(size > 32)) {
-        memcpy(out, in, size);
-    } else if (size >= 16) {
+    assert(size <= COPY_SMALL_MAX);
+    if (size >= 16) {
         memcpy(out, in, 16);
         memcpy(out + size - 16, in + size - 16, 16);
     } else if (size >= 8) {
@@ -34,6 +36,14 @@ static inline unsigned char *copy_bytes(void *to, const void *from, size_t size)
             out[i] = in[i];
     }
     return out + size;
+}
+
+/* The same of any size. */
+static inline unsigned char *copy_bytes(void *to, const void *from, size_t size)
+{
+    if (likely(size <= COPY_SMALL_MAX))
+        return copy_small(to, from, size);
+    return (unsigned char *)memcpy(to, from, size) + size;
 }
 
 #endif

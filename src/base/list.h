@@ -5,12 +5,12 @@
  *   head <-> node <-> node <-> head        an empty head points at itself
  *
  * struct list is both the head and the link; container_of() leads from a link
- * to what it is embedded in.  Nothing is allocated and nothing can fail.
+ * to what it is embedded in.  Nothing is allocated and nothing can fail.  A node
+ * starts with list_init_node(), or as zero-filled memory.
  *
  * Invariants
  *   I1  n->next->prev == n and n->prev->next == n for the head and each node
- *   I2  a node that list_remove() or list_init() left points at itself, so
- *       list_is_linked() is false; zero-filled memory is an unlinked node too
+ *   I2  next is NULL in a node, and only in a node, that is in no list
  */
 #ifndef BASE_LIST_H
 #define BASE_LIST_H
@@ -21,10 +21,16 @@ struct list {
     struct list *next, *prev;
 };
 
-/* Makes an empty head, or an unlinked node. */
-static inline void list_init(struct list *list)
+/* Makes an empty head. */
+static inline void list_init(struct list *head)
 {
-    list->next = list->prev = list;
+    head->next = head->prev = head;
+}
+
+/* Makes a node that is in no list. */
+static inline void list_init_node(struct list *node)
+{
+    node->next = NULL;
 }
 
 static inline bool list_is_empty(const struct list *head)
@@ -34,7 +40,7 @@ static inline bool list_is_empty(const struct list *head)
 
 static inline bool list_is_linked(const struct list *node)
 {
-    return node->next != node && node->next != NULL;
+    return node->next != NULL;
 }
 
 /* node goes between two neighbours. */
@@ -60,11 +66,11 @@ static inline void list_add_head(struct list *head, struct list *node)
 /* Takes node out of its list.  A node that is in no list stays so. */
 static inline void list_remove(struct list *node)
 {
-    if (list_is_linked(node)) {
-        node->prev->next = node->next;
-        node->next->prev = node->prev;
-    }
-    list_init(node);
+    if (!list_is_linked(node))
+        return;
+    node->prev->next = node->next;
+    node->next->prev = node->prev;
+    list_init_node(node);
 }
 
 /* The oldest node, or NULL. */

@@ -6,14 +6,9 @@
 
 #include "base/mem.h"
 
-static uint64_t live_bit(const struct pool *pool)
-{
-    return UINT64_C(1) << pool->index_bits;
-}
-
 static bool slot_is_live(const struct pool *pool, const struct pool_slot *slot)
 {
-    return (slot->id & live_bit(pool)) != 0;
+    return (slot->id & pool->live_bit) != 0;
 }
 
 /* The least b with 2^b >= value. */
@@ -30,8 +25,9 @@ void pool_init(struct pool *pool, size_t object_size, uint32_t chunk_objects,
     *pool = (struct pool){
         .max_objects = max_objects,
         .chunk_shift = bits_for(chunk_objects),
-        .chunk_objects = UINT32_C(1) << bits_for(chunk_objects),
-        .index_bits = bits_for(max_objects),
+        .chunk_mask = (UINT32_C(1) << bits_for(chunk_objects)) - 1,
+        .index_mask = (UINT64_C(1) << bits_for(max_objects)) - 1,
+        .live_bit = UINT64_C(1) << bits_for(max_objects),
         .stride = sizeof(struct pool_slot) + round_up(object_size, sizeof(struct pool_slot)),
     };
 }
@@ -61,10 +57,10 @@ static bool grow_directory(struct pool *pool)
 }
 
 /* Adds a chunk, or the part of it that max_objects leaves. */
-static bool pool_grow(struct pool *pool)
+bool pool_grow(struct pool *pool)
 {
     uint32_t left = pool->max_objects - pool->slot_count;
-    uint32_t count = left < pool->chunk_objects ? left : pool->chunk_objects;
+    uint32_t count = left <= pool->chunk_mask ? left : pool->chunk_mask + 1;
     uint32_t first = pool->slot_count;
     unsigned char *chunk;
 
@@ -85,28 +81,20 @@ static bool pool_grow(struct pool *pool)
     return true;
 }
 
-void *pool_take(struct pool *pool)
+/* Was it ever taken?  If not, no generation has been counted. */
+static bool slot_is_used(const struct pool *pool, uint32_t index)
 {
-    struct pool_slot *slot;
-
-    if (unlikely(pool->free == NULL) && !pool_grow(pool))
-        return NULL;
-    slot = pool->free;
-    pool->free = slot->next_free;
-    slot->id |= live_bit(pool);
-    pool->live++;
-    return slot + 1;
+    return pool_slot_at(pool, index)->id != index;
 }
 
-void pool_give(struct pool *pool, void *object)
+/* By I5 a slot is taken for the first time only while all those before it are taken. */
+uint32_t pool_most(const struct pool *pool)
 {
-    struct pool_slot *slot = (struct pool_slot *)object - 1;
+    uint32_t most = pool->slot_count;
 
-    assert(slot_is_live(pool, slot));
-    slot->id += live_bit(pool); /* clears the bit; the carry counts the generation */
-    slot->next_free = pool->free;
-    pool->free = slot;
-    pool->live--;
+    while (most > 0 && !slot_is_used(pool, most - 1))
+        most--;
+    return most;
 }
 
 void pool_for_each(struct pool *pool, pool_visit_fn *visit, void *arg)
@@ -126,11 +114,22 @@ static bool slots_are_valid(const struct pool *pool, uint32_t *live)
     for (uint32_t i = 0; i < pool->slot_count; i++) {
         const struct pool_slot *slot = pool_slot_at(pool, i);
 
-        if ((slot->id & (live_bit(pool) - 1)) != i)
+        if ((slot->id & pool->index_mask) != i)
             return false;
         *live += slot_is_live(pool, slot);
     }
     return *live == pool->live;
+}
+
+/* I5. */
+static bool used_come_first(const struct pool *pool)
+{
+    uint32_t most = pool_most(pool);
+
+    for (uint32_t i = 0; i < most; i++)
+        if (!slot_is_used(pool, i))
+            return false;
+    return pool->live <= most;
 }
 
 /* I3: as many free slots as there must be, none of them live.  The list cannot be
@@ -150,5 +149,5 @@ bool pool_is_valid(const struct pool *pool)
     uint32_t live;
 
     return pool->slot_count <= pool->max_objects && slots_are_valid(pool, &live) &&
-           free_list_is_valid(pool, live);
+           used_come_first(pool) && free_list_is_valid(pool, live);
 }

@@ -20,6 +20,8 @@
  *   I3  every slot that is not live is on the free list exactly once
  *   I4  an id is never given out twice in the life of a pool (until a slot was taken
  *       2^(63 - index bits) times: 2^43 with a million objects)
+ *   I5  slots that were never taken have the highest indices: they stand below all
+ *       others on the free list, lowest index first
  *
  * take, give, id and find cost O(1).  Not for several threads at once.
  */
@@ -41,10 +43,10 @@ struct pool {
     uint32_t slot_count; /* in all chunks */
     uint32_t live;
     uint32_t max_objects;
-    uint32_t chunk_objects; /* a power of two */
+    uint32_t chunk_mask; /* objects of a chunk, a power of two, less 1 */
     uint32_t chunk_shift;
-    uint32_t index_bits;
-    size_t stride; /* from slot to slot */
+    uint64_t index_mask, live_bit; /* of an id */
+    size_t stride;                 /* from slot to slot */
     uint32_t chunk_count, chunk_room;
 };
 
@@ -61,12 +63,35 @@ void pool_init(struct pool *pool, size_t object_size, uint32_t chunk_objects,
 /* Frees all memory, objects that are still live included. */
 void pool_fini(struct pool *pool);
 
+/* Adds slots to an empty free list; false if max_objects are there, or no memory. */
+bool pool_grow(struct pool *pool);
+
 /* An object with undefined contents; NULL if max_objects are live or there is no
  * memory.  Released by pool_give(). */
-void *pool_take(struct pool *pool);
+static inline void *pool_take(struct pool *pool)
+{
+    struct pool_slot *slot;
+
+    if (unlikely(pool->free == NULL) && !pool_grow(pool))
+        return NULL;
+    slot = pool->free;
+    pool->free = slot->next_free;
+    slot->id |= pool->live_bit;
+    pool->live++;
+    return slot + 1;
+}
 
 /* Takes the object back: its id is stale from here on. */
-void pool_give(struct pool *pool, void *object);
+static inline void pool_give(struct pool *pool, void *object)
+{
+    struct pool_slot *slot = (struct pool_slot *)object - 1;
+
+    assert((slot->id & pool->live_bit) != 0);
+    slot->id += pool->live_bit; /* clears the bit; the carry counts the generation */
+    slot->next_free = pool->free;
+    pool->free = slot;
+    pool->live--;
+}
 
 /* Never 0. */
 static inline uint64_t pool_id(const struct pool *pool, const void *object)
@@ -81,17 +106,16 @@ static inline struct pool_slot *pool_slot_at(const struct pool *pool, uint32_t i
 {
     unsigned char *chunk = pool->chunks[index >> pool->chunk_shift];
 
-    return (struct pool_slot *)(void *)(chunk +
-                                        (index & (pool->chunk_objects - 1)) * pool->stride);
+    return (struct pool_slot *)(void *)(chunk + (index & pool->chunk_mask) * pool->stride);
 }
 
 /* The live object with this id, or NULL.  Safe for any value. */
 static inline void *pool_find(const struct pool *pool, uint64_t id)
 {
-    uint64_t index = id & ((UINT64_C(1) << pool->index_bits) - 1);
+    uint64_t index = id & pool->index_mask;
     struct pool_slot *slot;
 
-    if (unlikely(index >= pool->slot_count || !(id >> pool->index_bits & 1)))
+    if (unlikely(index >= pool->slot_count) || unlikely((id & pool->live_bit) == 0))
         return NULL;
     slot = pool_slot_at(pool, (uint32_t)index);
     return likely(slot->id == id) ? slot + 1 : NULL;
@@ -102,6 +126,9 @@ static inline uint32_t pool_live(const struct pool *pool)
 {
     return pool->live;
 }
+
+/* How many were taken at the most, at any one time.  Costs the slots of a chunk. */
+uint32_t pool_most(const struct pool *pool);
 
 /* Visits each live object once, in index order.  visit may give the object that it
  * was called with; objects that it takes may or may not be visited. */

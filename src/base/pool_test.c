@@ -21,13 +21,14 @@ static void test_random_lives(void **state)
     enum { MAX = 37, STALE = 256 };
     struct object *live[MAX];
     uint64_t ids[MAX], stale[STALE] = {0};
-    uint32_t count = 0;
+    uint32_t count = 0, most = 0;
     struct random r;
     struct pool pool;
 
     (void)state;
     random_seed(&r, 1);
     pool_init(&pool, sizeof(struct object), 8, MAX);
+    assert_int_equal(pool_most(&pool), 0);
     for (int step = 0; step < 20000; step++) {
         if (random_below(&r, 2) != 0) {
             struct object *o = pool_take(&pool);
@@ -41,6 +42,7 @@ static void test_random_lives(void **state)
             o->payload[0] = o->payload[2] = pool_id(&pool, o);
             ids[count] = pool_id(&pool, o);
             live[count++] = o;
+            most = count > most ? count : most;
         } else if (count > 0) {
             uint32_t i = (uint32_t)random_below(&r, count);
 
@@ -50,6 +52,7 @@ static void test_random_lives(void **state)
             ids[i] = ids[count];
         }
         assert_int_equal(pool_live(&pool), count);
+        assert_int_equal(pool_most(&pool), most);
         if (step % 64 == 0)
             assert_true(pool_is_valid(&pool));
         for (uint32_t i = 0; i < count; i++) {

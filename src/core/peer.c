@@ -84,7 +84,7 @@ static int peer_know(struct mbx_ep *ep, const struct transport_address *address,
         return err;
     }
     list_init(&peer->out);
-    list_init(&peer->busy);
+    list_init_node(&peer->busy);
     peer->link = link;
     peer->address = *address;
     peer->number = ep->peer_count;

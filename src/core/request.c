@@ -16,8 +16,8 @@ void request_init(struct mbx_ep *ep, struct request *req, enum mbx_queue kind,
                   const struct mbx_options *options)
 {
     req->match.state = MATCH_IDLE;
-    list_init(&req->out);
-    list_init(&req->queue);
+    list_init_node(&req->out);
+    list_init_node(&req->queue);
     req->flags = 0;
     req->done = 0;
     req->completion.request = pool_id(&ep->requests, req);
