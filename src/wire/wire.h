@@ -63,9 +63,14 @@ enum wire_flags {
 
 struct wire_header {
     uint32_t frame;
-    uint8_t type;
-    uint8_t version;
-    uint16_t flags;
+    union {
+        struct {
+            uint8_t type;
+            uint8_t version;
+            uint16_t flags;
+        };
+        uint32_t what; /* the three as one word, for those in a hurry */
+    };
     uint64_t tag;
     uint64_t data;
     uint32_t context_id;
@@ -158,6 +163,12 @@ static inline size_t wire_body_size(enum wire_type type)
     return 0;
 }
 
+/* wire_what - the beginning of a packet of this type without flags, as one word. */
+static inline uint32_t wire_what(enum wire_type type)
+{
+    return (struct wire_header){.type = (uint8_t)type, .version = WIRE_VERSION}.what;
+}
+
 /* wire_copy_header - everything but the frame, which is the ring's.
  *
  * Field by field, and each is read once.  A wider load than the store before it has to
@@ -166,9 +177,7 @@ static inline size_t wire_body_size(enum wire_type type)
 static inline void wire_copy_header(struct wire_header *to,
                                     const volatile struct wire_header *from)
 {
-    to->type = from->type;
-    to->version = from->version;
-    to->flags = from->flags;
+    to->what = from->what;
     to->tag = from->tag;
     to->data = from->data;
     to->context_id = from->context_id;
@@ -183,8 +192,7 @@ static inline bool wire_is_eager(const void *bytes, size_t size, struct wire_hea
     if (size < sizeof *header)
         return false;
     wire_copy_header(header, bytes);
-    return header->type == WIRE_EAGER && header->version == WIRE_VERSION &&
-           header->flags == 0 && header->zero == 0;
+    return header->what == wire_what(WIRE_EAGER) && header->zero == 0;
 }
 
 /*

@@ -152,7 +152,7 @@ static int present(struct shm *shm, struct shm_link *link)
     return 0;
 }
 
-bool inbound_introduce(struct shm *shm, struct inbound *in)
+OUT_OF_LINE bool inbound_introduce(struct shm *shm, struct inbound *in)
 {
     int err = identify(shm, in);
 
@@ -198,7 +198,7 @@ static void settle_refused(struct shm *shm, struct inbound *in)
         destroy(shm, in);
 }
 
-bool inbound_settle(struct shm *shm, struct inbound *in)
+OUT_OF_LINE bool inbound_settle(struct shm *shm, struct inbound *in)
 {
     if (in->ring.error != 0) {
         refuse(shm, in, "damaged ring");
@@ -228,7 +228,7 @@ void inbound_close_all(struct shm *shm)
 
 /* ---- room ---- */
 
-void inbound_wake_producer(struct inbound *in)
+OUT_OF_LINE void inbound_wake_producer(struct inbound *in)
 {
     struct ring *ring = ring_of(in);
 

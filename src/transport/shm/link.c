@@ -236,7 +236,7 @@ static int link_open(struct shm_link *link)
     return err;
 }
 
-int link_prepare(struct shm_link *link, uint32_t size)
+OUT_OF_LINE int link_prepare(struct shm_link *link, uint32_t size)
 {
     switch (link->state) {
     case LINK_OPEN:
@@ -282,7 +282,7 @@ static bool is_ours(const struct shm_link *link)
     return link->to.pid == owner_of(link)->address.pid;
 }
 
-int link_full(struct shm_link *link, uint32_t size)
+OUT_OF_LINE int link_full(struct shm_link *link, uint32_t size)
 {
     int err = check_receiver(link);
 
@@ -296,7 +296,7 @@ int link_full(struct shm_link *link, uint32_t size)
     return -EAGAIN;
 }
 
-int link_armed(struct shm_link *link)
+OUT_OF_LINE int link_armed(struct shm_link *link)
 {
     int err = check_receiver(link);
 

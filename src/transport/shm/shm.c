@@ -53,24 +53,21 @@
 
 /* ---- sending ---- */
 
-static inline void write_packet(unsigned char *record, const struct transport_packet *packet)
+/* Behind ring_publish(): does the receiver look by itself?  0, or the error for send(). */
+static inline int tell(struct shm_link *link)
 {
-    unsigned char *end = record + sizeof *packet->header;
-
-    wire_copy_header((struct wire_header *)(void *)record, packet->header);
-    if (unlikely(packet->body_size != 0))
-        end = copy_bytes(end, packet->body, packet->body_size);
-    copy_bytes(end, packet->payload, packet->payload_size);
+    bell_publish_barrier(link->fence);
+    if (unlikely(atomic_load_explicit(&link->out.shared->armed, memory_order_relaxed) != 0))
+        return link_armed(link);
+    return 0;
 }
 
-static int shm_send(struct link *l, const struct transport_packet *packet)
+/* A packet of more than a cell, or for a link that is not OPEN. */
+static OUT_OF_LINE int send_long(struct shm_link *link, const struct transport_packet *packet,
+                                 uint32_t size)
 {
-    struct shm_link *link = link_of(l);
-    uint32_t size =
-        (uint32_t)(sizeof *packet->header + packet->body_size + packet->payload_size);
-    unsigned char *record;
+    unsigned char *record, *end;
 
-    assert(size <= l->transport->limits.packet_max);
     if (unlikely(link->state != LINK_OPEN)) {
         int err = link_prepare(link, size);
 
@@ -80,12 +77,33 @@ static int shm_send(struct link *l, const struct transport_packet *packet)
     record = ring_reserve(&link->out, size);
     if (unlikely(record == NULL))
         return link_full(link, size);
-    write_packet(record, packet);
+    wire_copy_header((struct wire_header *)(void *)record, packet->header);
+    end = copy_bytes(record + sizeof *packet->header, packet->body, packet->body_size);
+    copy_bytes(end, packet->payload, packet->payload_size);
     ring_publish(&link->out, record, size);
-    bell_publish_barrier(link->fence);
-    if (unlikely(atomic_load_explicit(&link->out.shared->armed, memory_order_relaxed) != 0))
-        return link_armed(link);
-    return 0;
+    return tell(link);
+}
+
+/* A packet of one cell calls nothing before it has left. */
+static int shm_send(struct link *l, const struct transport_packet *packet)
+{
+    struct shm_link *link = link_of(l);
+    uint32_t size =
+        (uint32_t)(sizeof *packet->header + packet->body_size + packet->payload_size);
+    unsigned char *record, *end;
+
+    if (unlikely(size > RING_CELL_SIZE) || unlikely(link->state != LINK_OPEN))
+        return send_long(link, packet, size);
+    record = ring_reserve_cell(&link->out);
+    if (unlikely(record == NULL))
+        return link_full(link, size);
+    end = record + sizeof *packet->header;
+    wire_copy_header((struct wire_header *)(void *)record, packet->header);
+    if (unlikely(packet->body_size != 0))
+        end = copy_small(end, packet->body, packet->body_size);
+    copy_small(end, packet->payload, packet->payload_size);
+    ring_publish_cell(&link->out, record, size);
+    return tell(link);
 }
 
 /* ---- receiving ---- */
@@ -97,7 +115,7 @@ static bool doorbell_rang(const struct shm *shm)
            shm->doorbell_seen;
 }
 
-static void answer_doorbell(struct shm *shm)
+static OUT_OF_LINE void answer_doorbell(struct shm *shm)
 {
     uint32_t peers = shm->own->peers;
 
@@ -127,13 +145,18 @@ static void answer_doorbell(struct shm *shm)
 static inline int drain(struct shm *shm, struct inbound *in, int budget)
 {
     uint32_t size;
-    void *record;
+    void *record = ring_peek(&in->ring, &size);
     int n = 0;
 
+    if (record == NULL) {
+        in->flowing = false;
+        if (unlikely(in->ending || in->ring.error != 0) && ring_is_empty(&in->ring))
+            inbound_settle(shm, in);
+        return 0;
+    }
     if (!in->flowing)
         budget = 1;
-    in->flowing = false;
-    while (n < budget && (record = ring_peek(&in->ring, &size)) != NULL) {
+    do {
         if (unlikely(in->state != INBOUND_OPEN) && !inbound_introduce(shm, in))
             return n; /* and in may be gone */
         if (unlikely(shm->events->deliver(shm->arg, in->answer->member.link.peer, record,
@@ -141,24 +164,19 @@ static inline int drain(struct shm *shm, struct inbound *in, int budget)
             break;
         ring_release(&in->ring);
         n++;
-    }
-    if (n != 0) {
-        in->flowing = true;
-        in->busy = true;
-        /* what was released, and then the look, for a producer that goes to sleep:
-         * bell.h's rule with the sides exchanged */
-        bell_publish_barrier(shm->fence);
-        if (unlikely(atomic_load_explicit(&in->ring.shared->producer_waiting,
-                                          memory_order_relaxed) != 0))
-            inbound_wake_producer(in);
-    } else if (unlikely(in->ending || in->ring.error != 0) && ring_is_empty(&in->ring)) {
-        inbound_settle(shm, in);
-    }
+    } while (n < budget && (record = ring_peek(&in->ring, &size)) != NULL);
+    in->flowing = in->busy = n != 0;
+    /* what was released, and then the look, for a producer that goes to sleep: bell.h's
+     * rule with the sides exchanged */
+    bell_publish_barrier(shm->fence);
+    if (unlikely(atomic_load_explicit(&in->ring.shared->producer_waiting,
+                                      memory_order_relaxed) != 0))
+        inbound_wake_producer(in);
     return n;
 }
 
 /* All hot rings in turn, beginning with another one each time. */
-static int drain_all(struct shm *shm, int budget)
+static OUT_OF_LINE int drain_all(struct shm *shm, int budget)
 {
     uint32_t count = shm->hot_count;
     uint32_t i = shm->turn < count ? shm->turn : 0;
@@ -194,7 +212,7 @@ static bool sweep(struct shm *shm, uint64_t now)
     return link_sweep(shm, SWEEP_COUNT) || found;
 }
 
-static void tend(struct shm *shm)
+static OUT_OF_LINE void tend(struct shm *shm)
 {
     shm->until_tend = TEND_POLLS;
     inbound_cool_idle(shm);
