@@ -44,7 +44,7 @@ struct context *context_find(const struct mbx_ep *ep, uint32_t id)
     return ep->context_slots != 0 ? *context_slot(ep->contexts, ep->context_slots, id) : NULL;
 }
 
-struct context *context_make(struct mbx_ep *ep, uint32_t id)
+OUT_OF_LINE struct context *context_make(struct mbx_ep *ep, uint32_t id)
 {
     struct context *context = context_find(ep, id);
 

@@ -10,7 +10,7 @@
  *      ├── messages: a pool; unexpected or claimed messages (message.c)
  *      ├── busy:     peers whose out is not empty
  *      ├── reading:  receives that read their sender's memory
- *      └── done[2]:  completed requests that the user has not yet seen
+ *      └── done:     completed requests that the user has not yet seen
  *
  * Invariants
  *   I1  a request is on at most one of: a matching engine, reading, done; and on at
@@ -104,14 +104,16 @@ struct request {
     uint8_t state;           /* enum request_state */
     uint8_t protocol;        /* enum mbx_protocol, once known */
     uint16_t flags;          /* enum request_flags */
-    uint32_t peer;           /* of a receive: once matched */
+    /* the rest, down to completion, means nothing in a send that was complete at once */
+    uint32_t peer; /* of a receive: once matched */
     char *buf;
     size_t size;           /* of buf */
     uint64_t done;         /* bytes moved */
     uint64_t total;        /* bytes to move (receive: what fits; DATA: end of the range) */
     uint64_t remote;       /* the other side's request number */
     uint64_t address, key; /* rendezvous: of the sender's buffer */
-    struct mbx_completion completion;
+    struct mbx_completion completion; /* of a receive: error once matched, if the rest goes
+                                         well */
 };
 
 /* ---- messages that have arrived ---- */
@@ -119,24 +121,31 @@ struct request {
 /* What recv_matched() is told of a message: straight from a packet, or kept. */
 struct arrival {
     struct match_envelope envelope; /* source is the peer */
+    uint64_t size;                  /* of the whole message */
     uint64_t data;
-    uint64_t size;         /* of the whole message */
-    uint64_t sender;       /* the sender's request number; 0 if no FIN is wanted */
-    uint64_t address, key; /* RTS */
     const char *payload;
-    uint32_t have; /* bytes at payload: all, or the first fragment, or early data */
-    bool is_rts;
-    bool is_fragmented; /* further eager fragments follow */
+    const struct wire_rts *rts; /* NULL: an eager message */
+    uint64_t sender;            /* the sender's request number; 0 if no FIN is wanted */
+    size_t have;                /* bytes at payload: all, the first fragment, early data */
+    bool is_fragmented;         /* further eager fragments follow */
 };
 
-#define MESSAGE_INLINE 40
+/* The longest payload that a kept message holds itself. */
+#define MESSAGE_INLINE 24
 
-/* An unexpected message, or one taken by a matched probe. */
+/* An unexpected message, or one taken by a matched probe; see message.c.  Many may have
+ * to wait, so it holds no more than a short one needs. */
 struct message {
     struct match_msg match;
-    struct arrival arrival; /* payload points to storage or to memory of its own */
-    char storage[MESSAGE_INLINE];
+    uint64_t data;
+    uint32_t size; /* of payload; or it says that there is more */
+    union {
+        char payload[MESSAGE_INLINE];
+        struct message_more *more;
+    };
 };
+
+static_assert(sizeof(struct message) <= sizeof(struct match_msg) + 40, "many wait");
 
 /* The eager message of a peer of which more fragments are to come.  One of message
  * and request is set while size > offset. */
@@ -182,20 +191,33 @@ struct mbx_ep {
 
     struct pool requests, messages;
     struct list busy, reading;
-    struct list done[2]; /* sends, receives */
-    uint32_t cores;      /* of this machine */
-    bool shouted;        /* a malformed packet has been logged */
+    struct list done[MBX_RECVS + 1]; /* by enum mbx_queue; [0] is nobody's */
+    uint32_t cores;                  /* of this machine */
+    bool shouted;                    /* a malformed packet has been logged */
 
     struct mbx_stats stats;
 };
 
 /* ---- request.c ---- */
 
-/* Makes what pool_take() gave a request; request_take() does both. */
-void request_init(struct mbx_ep *ep, struct request *req, enum mbx_queue kind,
-                  const struct mbx_options *options);
-struct request *request_take(struct mbx_ep *ep, enum mbx_queue kind,
-                             const struct mbx_options *options);
+/* Makes what pool_take() gave a request of this kind. */
+static inline void request_init(struct mbx_ep *ep, struct request *req, enum mbx_queue kind,
+                                const struct mbx_options *options)
+{
+    list_init_node(&req->out);
+    list_init_node(&req->queue);
+    req->flags = options->flags & MBX_SILENT ? REQUEST_SILENT : 0;
+    req->completion.request = pool_id(&ep->requests, req);
+    req->completion.user = options->user;
+    req->completion.kind = kind;
+}
+
+/* What its user is told of it. */
+static inline mbx_request request_handle(const struct request *req)
+{
+    return req->flags & REQUEST_SILENT ? 0 : req->completion.request;
+}
+
 void request_complete(struct mbx_ep *ep, struct request *req, int error);
 /* The packet that req stood on an out for has left. */
 void request_left(struct mbx_ep *ep, struct request *req);
@@ -219,6 +241,19 @@ static inline struct request *request_of_queue(struct list *node)
     return container_of(node, struct request, queue);
 }
 
+/* The options that were meant. */
+static inline const struct mbx_options *options_of(const struct mbx_options *options)
+{
+    static const struct mbx_options none;
+
+    return options != NULL ? options : &none;
+}
+
+static inline bool options_are_valid(const struct mbx_options *options)
+{
+    return (options->flags & ~(unsigned)MBX_SILENT) == 0;
+}
+
 static inline bool request_is_send(const struct request *req)
 {
     return req->completion.kind == MBX_SENDS;
@@ -230,6 +265,10 @@ static inline bool request_is_send(const struct request *req)
  * fragments to come.  NULL: no memory. */
 struct message *message_keep(struct mbx_ep *ep, const struct arrival *arrival);
 void message_drop(struct mbx_ep *ep, struct message *message);
+/* What was kept, as it arrived; *room may be used for it. */
+const struct arrival *message_arrival(const struct message *message, struct arrival *room);
+/* A further fragment of a kept message. */
+void message_append(struct message *message, const void *payload, size_t size);
 
 /* ---- context.c ---- */
 
@@ -269,8 +308,8 @@ int eager_packet(struct mbx_ep *ep, struct peer *peer, uint32_t context_id, uint
 void eager_receive(struct mbx_ep *ep, struct request *req, const struct arrival *arrival);
 /* A further fragment. */
 int eager_more(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet);
-/* The fragments to come of peer's message go to this kept message. */
-void eager_assemble(struct peer *peer, struct message *message);
+/* The fragments to come of this arrival go to the message that keeps it. */
+void eager_assemble(struct mbx_ep *ep, const struct arrival *arrival, struct message *message);
 
 int rndv_step(struct mbx_ep *ep, struct request *req);
 void rndv_receive(struct mbx_ep *ep, struct request *req, const struct arrival *arrival);
@@ -286,9 +325,18 @@ int rndv_send_fin(struct mbx_ep *ep, struct request *req);
 
 /* ---- recv.c ---- */
 
+/* A request for a receive into this buffer; NULL: none is left. */
+struct request *recv_take(struct mbx_ep *ep, void *buf, size_t size,
+                          const struct mbx_options *options);
 void recv_matched(struct mbx_ep *ep, struct request *req, const struct arrival *arrival);
 /* -EINVAL if no receive or probe may name these. */
-int recv_check(const struct mbx_ep *ep, uint32_t source, uint32_t context_id);
+static inline int recv_check(const struct mbx_ep *ep, uint32_t source, uint32_t context_id)
+{
+    return (source < ep->peer_count || source == MBX_ANY_SOURCE) &&
+                   context_id <= MBX_CONTEXT_MAX
+               ? 0
+               : -EINVAL;
+}
 
 /* ---- progress.c ---- */
 

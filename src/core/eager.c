@@ -40,15 +40,14 @@ int eager_packet(struct mbx_ep *ep, struct peer *peer, uint32_t context_id, uint
                  uint64_t data, uint64_t sender, const void *buf, size_t size)
 {
     const struct wire_header header = {
-        .type = sender != 0 ? WIRE_SYNC : WIRE_EAGER,
-        .version = WIRE_VERSION,
+        .what = wire_what(sender != 0 ? WIRE_SYNC : WIRE_EAGER),
         .tag = tag,
         .data = data,
         .context_id = context_id,
     };
     const struct transport_packet packet = {
         .header = &header,
-        .body = &sender,
+        .body = sender != 0 ? &sender : NULL,
         .body_size = sender != 0 ? sizeof(struct wire_sync) : 0,
         .payload = buf,
         .payload_size = size,
@@ -124,39 +123,45 @@ int eager_step(struct mbx_ep *ep, struct request *req)
 /* The message of req has been copied whole, so all its fragments have left the sender. */
 static void eager_done(struct mbx_ep *ep, struct request *req)
 {
-    if (req->remote != 0)
+    if (unlikely(req->remote != 0))
         rndv_owe_fin(ep, req, req->remote);
     req->completion.received = req->total;
-    request_complete(ep, req, req->completion.status.size > req->size ? -EMSGSIZE : 0);
+    request_complete(ep, req, req->completion.error);
+}
+
+/* The rest of the message that req has met will come in fragments. */
+static OUT_OF_LINE void eager_await(struct mbx_ep *ep, struct request *req,
+                                    const struct arrival *arrival)
+{
+    req->state = REQUEST_ASSEMBLE;
+    peer_get(ep, req->peer)->assembly = (struct assembly){
+        .request = req,
+        .size = arrival->size,
+        .offset = arrival->have,
+    };
 }
 
 /* req has met an eager message, of which arrival->have bytes are here. */
 void eager_receive(struct mbx_ep *ep, struct request *req, const struct arrival *arrival)
 {
-    struct assembly *assembly;
+    size_t size = arrival->size, have = arrival->have;
 
-    copy_bytes(req->buf, arrival->payload, min_size(arrival->have, req->total));
+    copy_bytes(req->buf, arrival->payload, min_size(have, req->total));
     eager_count(ep->stats.received, ep->stats.received_bytes, eager_protocol(ep, arrival),
-                arrival->size);
+                size);
     req->remote = arrival->sender;
-    if (likely(arrival->have == arrival->size)) {
+    if (likely(have == size))
         eager_done(ep, req);
-        return;
-    }
-    req->state = REQUEST_ASSEMBLE;
-    assembly = &peer_get(ep, req->peer)->assembly;
-    assembly->message = NULL;
-    assembly->request = req;
-    assembly->size = arrival->size;
-    assembly->offset = arrival->have;
+    else
+        eager_await(ep, req, arrival);
 }
 
-void eager_assemble(struct peer *peer, struct message *message)
+void eager_assemble(struct mbx_ep *ep, const struct arrival *arrival, struct message *message)
 {
-    peer->assembly = (struct assembly){
+    peer_get(ep, arrival->envelope.source)->assembly = (struct assembly){
         .message = message,
-        .size = message->arrival.size,
-        .offset = message->arrival.have,
+        .size = arrival->size,
+        .offset = arrival->have,
     };
 }
 
@@ -166,12 +171,6 @@ static void eager_more_request(struct request *req, uint64_t offset, const void 
 {
     if (offset < req->total)
         memcpy(req->buf + offset, payload, min_size(size, req->total - offset));
-}
-
-static void eager_more_message(struct message *message, const void *payload, size_t size)
-{
-    memcpy((char *)(uintptr_t)message->arrival.payload + message->arrival.have, payload, size);
-    message->arrival.have += (uint32_t)size;
 }
 
 int eager_more(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
@@ -186,7 +185,7 @@ int eager_more(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *p
     if (req != NULL)
         eager_more_request(req, assembly->offset, packet->payload, size);
     else
-        eager_more_message(assembly->message, packet->payload, size);
+        message_append(assembly->message, packet->payload, size);
     assembly->offset += size;
     if (assembly->offset < assembly->size)
         return 0;

@@ -81,8 +81,8 @@ int mbx_open(const struct mbx_config *config, struct mbx_ep **out)
     pool_init(&ep->messages, sizeof(struct message), 128, most);
     list_init(&ep->busy);
     list_init(&ep->reading);
-    list_init(&ep->done[0]);
-    list_init(&ep->done[1]);
+    list_init(&ep->done[MBX_SENDS]);
+    list_init(&ep->done[MBX_RECVS]);
     err = endpoint_transport(ep, config != NULL ? config->key : NULL);
     if (err < 0)
         goto free_pools;

@@ -29,8 +29,11 @@ static struct message *probe_find(struct mbx_ep *ep, const struct match_envelope
     return NULL;
 }
 
-static void probe_tell(const struct arrival *arrival, struct mbx_status *status)
+static void probe_tell(const struct message *message, struct mbx_status *status)
 {
+    struct arrival room;
+    const struct arrival *arrival = message_arrival(message, &room);
+
     *status = (struct mbx_status){
         .context_id = arrival->envelope.context_id,
         .source = arrival->envelope.source,
@@ -51,7 +54,7 @@ int mbx_probe(struct mbx_ep *ep, uint32_t source, uint32_t context_id, uint64_t 
     message = probe_find(ep, &envelope, ignore);
     if (message == NULL)
         return 0;
-    probe_tell(&message->arrival, status);
+    probe_tell(message, status);
     return 1;
 }
 
@@ -69,7 +72,7 @@ int mbx_mprobe(struct mbx_ep *ep, uint32_t source, uint32_t context_id, uint64_t
     match_claim(&context_find(ep, context_id)->match, &message->match);
     record_claim(ep, message);
     ep->stats.unexpected_now--;
-    probe_tell(&message->arrival, status);
+    probe_tell(message, status);
     *handle = pool_id(&ep->messages, message);
     return 1;
 }
@@ -79,23 +82,19 @@ static int probe_take(struct mbx_ep *ep, mbx_message handle, void *buf, size_t s
                       const struct mbx_options *options, unsigned flags, mbx_request *request)
 {
     struct message *message = pool_find(&ep->messages, handle);
+    struct arrival room;
     struct request *req;
 
     if (message == NULL || message->match.state != MATCH_IDLE)
         return -ESTALE;
-    req = request_take(ep, MBX_RECVS, options);
+    req = recv_take(ep, buf, size, options_of(options));
     if (req == NULL)
         return -ENOMEM;
     req->flags |= (uint16_t)flags;
-    req->state = REQUEST_POSTED;
-    req->buf = buf;
-    req->size = size;
-    req->completion.received = 0;
-    req->completion.status.context_id = message->arrival.envelope.context_id;
     if (request != NULL)
-        *request = req->flags & REQUEST_SILENT ? 0 : req->completion.request;
+        *request = request_handle(req);
     record_take(ep, message, req);
-    recv_matched(ep, req, &message->arrival);
+    recv_matched(ep, req, message_arrival(message, &room));
     message_drop(ep, message);
     return 0;
 }
@@ -103,8 +102,7 @@ static int probe_take(struct mbx_ep *ep, mbx_message handle, void *buf, size_t s
 int mbx_mrecv(struct mbx_ep *ep, mbx_message message, void *buf, size_t size,
               const struct mbx_options *options, mbx_request *request)
 {
-    if ((buf == NULL && size != 0) ||
-        (options != NULL && (options->flags & ~(unsigned)MBX_SILENT)))
+    if ((buf == NULL && size != 0) || !options_are_valid(options_of(options)))
         return -EINVAL;
     return probe_take(ep, message, buf, size, options, 0, request);
 }

@@ -25,7 +25,7 @@
 /* The longest that a wait polls if others need the core. */
 #define PROGRESS_SPIN_SHARED (5 * CLOCK_US)
 
-void progress_dropped(void *arg, const char *reason)
+OUT_OF_LINE void progress_dropped(void *arg, const char *reason)
 {
     struct mbx_ep *ep = arg;
 
@@ -36,70 +36,84 @@ void progress_dropped(void *arg, const char *reason)
     LOG_WARN("dropped a packet: %s (further ones are only counted)", reason);
 }
 
-/* A message has come: to a posted receive, or into the unexpected queue. */
-static int progress_arrive(struct mbx_ep *ep, struct peer *peer, const struct arrival *arrival)
+/* The posted receive that such a message meets.  NULL: it has to wait, in *context, if
+ * there was memory for one. */
+static inline struct request *progress_match(struct mbx_ep *ep,
+                                             const struct match_envelope *envelope,
+                                             struct context **context)
 {
-    struct context *context = context_get(ep, arrival->envelope.context_id);
     struct match_recv *recv;
-    struct message *message;
+
+    *context = context_get(ep, envelope->context_id);
+    recv = likely(*context != NULL) ? match_find(&(*context)->match, envelope) : NULL;
+    if (recv == NULL)
+        return NULL;
+    ep->stats.expected++;
+    ep->stats.posted_now--;
+    record_arrive(ep, envelope, container_of(recv, struct request, match), NULL);
+    return container_of(recv, struct request, match);
+}
+
+/* The message waits in the unexpected queue.  As transport_events.deliver. */
+static OUT_OF_LINE int progress_keep(struct mbx_ep *ep, struct context *context,
+                                     const struct arrival *arrival)
+{
+    struct message *message = context != NULL ? message_keep(ep, arrival) : NULL;
     int err;
 
-    if (unlikely(context == NULL))
-        return -EAGAIN;
-    recv = match_find(&context->match, &arrival->envelope);
-    if (likely(recv != NULL)) {
-        ep->stats.expected++;
-        ep->stats.posted_now--;
-        record_arrive(ep, &arrival->envelope, container_of(recv, struct request, match), NULL);
-        recv_matched(ep, container_of(recv, struct request, match), arrival);
-        return 0;
-    }
-    message = message_keep(ep, arrival);
-    if (message == NULL)
+    if (unlikely(message == NULL))
         return -EAGAIN;
     err = match_keep(&context->match, &message->match);
-    if (err < 0) {
+    if (unlikely(err < 0)) {
         message_drop(ep, message);
         return -EAGAIN;
     }
     record_arrive(ep, &arrival->envelope, NULL, message);
     ep->stats.unexpected++;
     stats_kept(&ep->stats.unexpected_now, &ep->stats.unexpected_max, 1);
-    if (!arrival->is_rts && arrival->have < arrival->size)
-        eager_assemble(peer, message);
+    if (arrival->is_fragmented)
+        eager_assemble(ep, arrival, message);
     return 0;
 }
 
-/* Anything but a whole eager message. */
-static int progress_packet(struct mbx_ep *ep, struct peer *peer,
-                           const struct wire_packet *packet)
+/* A message has come. */
+static int progress_arrive(struct mbx_ep *ep, const struct arrival *arrival)
 {
-    struct arrival arrival = {
+    struct context *context;
+    struct request *req = progress_match(ep, &arrival->envelope, &context);
+
+    if (req == NULL)
+        return progress_keep(ep, context, arrival);
+    recv_matched(ep, req, arrival);
+    return 0;
+}
+
+/* Anything but a whole eager message.  0 done; 1 it is or begins a message, *arrival;
+ * -EPROTO it does not fit the state of its message. */
+static int progress_packet(struct mbx_ep *ep, struct peer *peer,
+                           const struct wire_packet *packet, struct arrival *arrival)
+{
+    *arrival = (struct arrival){
         .envelope = {packet->header.context_id, peer->number, packet->header.tag},
         .data = packet->header.data,
         .size = packet->payload_size,
         .payload = packet->payload,
-        .have = (uint32_t)packet->payload_size,
+        .have = packet->payload_size,
     };
-
     switch ((enum wire_type)packet->header.type) {
     case WIRE_SYNC:
-        arrival.sender = packet->body.sync.sender;
-        return progress_arrive(ep, peer, &arrival);
+        arrival->sender = packet->body.sync.sender;
+        return 1;
     case WIRE_FIRST:
-        arrival.sender = packet->body.first.sender;
-        arrival.size = packet->body.first.size;
-        arrival.is_fragmented = true;
-        if (arrival.size > EAGER_MAX || peer->assembly.size != 0)
-            return -EPROTO;
-        return progress_arrive(ep, peer, &arrival);
+        arrival->sender = packet->body.first.sender;
+        arrival->size = packet->body.first.size;
+        arrival->is_fragmented = true;
+        return arrival->size > EAGER_MAX || peer->assembly.size != 0 ? -EPROTO : 1;
     case WIRE_RTS:
-        arrival.sender = packet->body.rts.sender;
-        arrival.size = packet->body.rts.size;
-        arrival.address = packet->body.rts.address;
-        arrival.key = packet->body.rts.key;
-        arrival.is_rts = true;
-        return progress_arrive(ep, peer, &arrival);
+        arrival->sender = packet->body.rts.sender;
+        arrival->size = packet->body.rts.size;
+        arrival->rts = &packet->body.rts;
+        return 1;
     case WIRE_MORE:
         return eager_more(ep, peer, packet);
     case WIRE_CTS:
@@ -115,33 +129,62 @@ static int progress_packet(struct mbx_ep *ep, struct peer *peer,
     return -EPROTO;
 }
 
-/* One packet has arrived.  As transport_events.deliver. */
-int progress_deliver(void *arg, uint32_t number, const void *bytes, size_t size)
+/* Any packet, or what claims to be one.  As transport_events.deliver. */
+static OUT_OF_LINE int progress_check(struct mbx_ep *ep, uint32_t number, const void *bytes,
+                                      size_t size)
 {
     const char *reason = "it does not fit the state of its message";
-    struct mbx_ep *ep = arg;
-    struct peer *peer = peer_get(ep, number);
     struct wire_packet packet;
-    int err;
+    struct arrival arrival;
+    int result = wire_check(bytes, size, &packet, &reason);
 
-    if (likely(wire_is_eager(bytes, size, &packet.header))) {
-        const struct arrival arrival = {
-            .envelope = {packet.header.context_id, number, packet.header.tag},
-            .data = packet.header.data,
-            .size = size - sizeof packet.header,
-            .payload = (const char *)bytes + sizeof packet.header,
-            .have = (uint32_t)(size - sizeof packet.header),
-        };
-
-        return progress_arrive(ep, peer, &arrival);
-    }
-    err = wire_check(bytes, size, &packet, &reason);
-    if (likely(err == 0))
-        err = progress_packet(ep, peer, &packet);
-    if (likely(err != -EPROTO))
-        return err;
-    progress_dropped(ep, reason);
+    if (likely(result == 0))
+        result = progress_packet(ep, peer_get(ep, number), &packet, &arrival);
+    if (result == 1)
+        return progress_arrive(ep, &arrival);
+    if (unlikely(result < 0))
+        progress_dropped(ep, reason);
     return 0;
+}
+
+/* A whole eager message, as it lies in its packet. */
+static inline struct arrival progress_eager(const struct wire_header *header, uint32_t number,
+                                            const void *bytes, size_t size)
+{
+    return (struct arrival){
+        .envelope = {header->context_id, number, header->tag},
+        .size = size - sizeof *header,
+        .data = header->data,
+        .payload = (const char *)bytes + sizeof *header,
+        .have = size - sizeof *header,
+    };
+}
+
+/* One packet has arrived.  As transport_events.deliver.
+ *
+ * For the short path, an arrival is made only where it is known what becomes of it: then
+ * the compiler needs neither to make it nor to ask what kind it is. */
+int progress_deliver(void *arg, uint32_t number, const void *bytes, size_t size)
+{
+    struct mbx_ep *ep = arg;
+    struct wire_header header;
+    struct context *context;
+    struct request *req;
+
+    if (unlikely(!wire_is_eager(bytes, size, &header)))
+        return progress_check(ep, number, bytes, size);
+    req = progress_match(
+        ep, &(const struct match_envelope){header.context_id, number, header.tag}, &context);
+    if (likely(req != NULL)) {
+        const struct arrival arrival = progress_eager(&header, number, bytes, size);
+
+        recv_matched(ep, req, &arrival);
+        return 0;
+    } else {
+        const struct arrival arrival = progress_eager(&header, number, bytes, size);
+
+        return progress_keep(ep, context, &arrival);
+    }
 }
 
 int progress_step(struct mbx_ep *ep, struct request *req)
@@ -188,7 +231,7 @@ static int progress_push(struct mbx_ep *ep, struct peer *peer)
     return moved;
 }
 
-static int progress_reading(struct mbx_ep *ep)
+static OUT_OF_LINE int progress_reading(struct mbx_ep *ep)
 {
     struct list now;
     int moved = 0;
@@ -200,7 +243,7 @@ static int progress_reading(struct mbx_ep *ep)
     return moved;
 }
 
-static int progress_busy(struct mbx_ep *ep)
+static OUT_OF_LINE int progress_busy(struct mbx_ep *ep)
 {
     struct list *node, *next;
     int moved = 0;
@@ -241,8 +284,9 @@ static uint64_t progress_spin(const struct mbx_ep *ep)
 }
 
 /* Waits until is_done(ep, arg).  0; -ETIMEDOUT; -EINTR. */
-static int progress_until(struct mbx_ep *ep, bool (*is_done)(struct mbx_ep *ep, void *arg),
-                          void *arg, int64_t timeout_ns)
+static OUT_OF_LINE int progress_until(struct mbx_ep *ep,
+                                      bool (*is_done)(struct mbx_ep *ep, void *arg), void *arg,
+                                      int64_t timeout_ns)
 {
     uint64_t start_ns = 0, idle_ns = 0, now_ns;
     unsigned idle = 0;
@@ -283,28 +327,41 @@ static bool progress_request_done(struct mbx_ep *ep, void *arg)
     return ((struct request *)arg)->state == REQUEST_COMPLETE;
 }
 
+/* req is not complete yet: mbx_wait() from here on. */
+static OUT_OF_LINE int progress_request(struct mbx_ep *ep, struct request *req,
+                                        int64_t timeout_ns, struct mbx_completion *completion)
+{
+    int polls = 0, err = 0;
+
+    do /* most answers are under way already */
+        mbx_progress(ep);
+    while (req->state != REQUEST_COMPLETE && ++polls < PROGRESS_POLLS);
+    if (unlikely(req->state != REQUEST_COMPLETE))
+        err = progress_until(ep, progress_request_done, req, timeout_ns);
+    if (likely(err == 0))
+        request_consume(ep, req, completion);
+    return err;
+}
+
 int mbx_wait(struct mbx_ep *ep, mbx_request request, int64_t timeout_ns,
              struct mbx_completion *completion)
 {
     struct request *req = request_find(ep, request);
-    int err;
 
-    if (req == NULL)
+    if (unlikely(req == NULL))
         return -ESTALE;
-    for (int i = 0; i < PROGRESS_POLLS && req->state != REQUEST_COMPLETE; i++)
-        mbx_progress(ep); /* most answers are under way already */
-    err = progress_until(ep, progress_request_done, req, timeout_ns);
-    if (err == 0)
-        request_consume(ep, req, completion);
-    return err;
+    if (req->state != REQUEST_COMPLETE)
+        return progress_request(ep, req, timeout_ns, completion);
+    request_consume(ep, req, completion);
+    return 0;
 }
 
 static bool progress_any_done(struct mbx_ep *ep, void *arg)
 {
     unsigned queues = *(unsigned *)arg;
 
-    return ((queues & MBX_SENDS) && !list_is_empty(&ep->done[0])) ||
-           ((queues & MBX_RECVS) && !list_is_empty(&ep->done[1]));
+    return ((queues & MBX_SENDS) && !list_is_empty(&ep->done[MBX_SENDS])) ||
+           ((queues & MBX_RECVS) && !list_is_empty(&ep->done[MBX_RECVS]));
 }
 
 int mbx_wait_any(struct mbx_ep *ep, unsigned queues, int64_t timeout_ns)

@@ -57,7 +57,7 @@ static inline void record_peek(struct mbx_ep *ep, const struct match_envelope *e
 static inline void record_claim(struct mbx_ep *ep, const struct message *message)
 {
     if (unlikely(ep->trace != NULL))
-        record_message(ep, TRACE_CLAIM, &message->arrival.envelope, message, NULL);
+        record_message(ep, TRACE_CLAIM, &message->match.envelope, message, NULL);
 }
 
 /* The claimed message goes to req, which discards it if it is mute. */
@@ -66,7 +66,7 @@ static inline void record_take(struct mbx_ep *ep, const struct message *message,
 {
     if (unlikely(ep->trace != NULL))
         record_message(ep, req->flags & REQUEST_MUTE ? TRACE_DISCARD : TRACE_TAKE,
-                       &message->arrival.envelope, message,
+                       &message->match.envelope, message,
                        req->flags & REQUEST_MUTE ? NULL : req);
 }
 

@@ -8,28 +8,52 @@
 #include "core/core.h"
 #include "core/record.h"
 
-int recv_check(const struct mbx_ep *ep, uint32_t source, uint32_t context_id)
-{
-    return (source < ep->peer_count || source == MBX_ANY_SOURCE) &&
-                   context_id <= MBX_CONTEXT_MAX
-               ? 0
-               : -EINVAL;
-}
-
 void recv_matched(struct mbx_ep *ep, struct request *req, const struct arrival *arrival)
 {
-    req->peer = arrival->envelope.source;
+    struct mbx_status *status = &req->completion.status;
+
+    req->peer = status->source = arrival->envelope.source;
     req->total = min_size(req->size, arrival->size);
-    req->completion.status.source = arrival->envelope.source;
-    req->completion.status.tag = arrival->envelope.tag;
-    req->completion.status.data = arrival->data;
-    req->completion.status.size = arrival->size;
-    if (unlikely(arrival->size > req->size) && !(req->flags & REQUEST_MUTE))
-        ep->stats.truncated++;
-    if (arrival->is_rts)
-        rndv_receive(ep, req, arrival);
-    else
+    status->context_id = arrival->envelope.context_id;
+    status->tag = arrival->envelope.tag;
+    status->data = arrival->data;
+    status->size = arrival->size;
+    req->completion.error = 0;
+    if (unlikely(arrival->size > req->size)) {
+        req->completion.error = -EMSGSIZE;
+        ep->stats.truncated += !(req->flags & REQUEST_MUTE);
+    }
+    if (likely(arrival->rts == NULL))
         eager_receive(ep, req, arrival);
+    else
+        rndv_receive(ep, req, arrival);
+}
+
+/* A receive that was just posted has found its message. */
+static OUT_OF_LINE void recv_unexpected(struct mbx_ep *ep, struct request *req,
+                                        struct message *message)
+{
+    struct arrival room;
+
+    ep->stats.unexpected_now--;
+    recv_matched(ep, req, message_arrival(message, &room));
+    message_drop(ep, message);
+}
+
+struct request *recv_take(struct mbx_ep *ep, void *buf, size_t size,
+                          const struct mbx_options *options)
+{
+    struct request *req = pool_take(&ep->requests);
+
+    if (unlikely(req == NULL))
+        return NULL;
+    request_init(ep, req, MBX_RECVS, options);
+    req->match.state = MATCH_IDLE;
+    req->state = REQUEST_POSTED;
+    req->buf = buf;
+    req->size = size;
+    req->completion.received = 0;
+    return req;
 }
 
 int mbx_recv(struct mbx_ep *ep, uint32_t source, uint32_t context_id, uint64_t tag,
@@ -41,37 +65,29 @@ int mbx_recv(struct mbx_ep *ep, uint32_t source, uint32_t context_id, uint64_t t
     struct request *req;
     int err;
 
+    options = options_of(options);
     if (unlikely(recv_check(ep, source, context_id) < 0 || (buf == NULL && size != 0)) ||
-        unlikely(options != NULL && (options->flags & ~(unsigned)MBX_SILENT)))
+        unlikely(!options_are_valid(options)))
         return -EINVAL;
     context = context_get(ep, context_id);
-    req = likely(context != NULL) ? request_take(ep, MBX_RECVS, options) : NULL;
+    req = likely(context != NULL) ? recv_take(ep, buf, size, options) : NULL;
     if (unlikely(req == NULL))
         return -ENOMEM;
-    req->state = REQUEST_POSTED;
-    req->buf = buf;
-    req->size = size;
     req->match.envelope = (struct match_envelope){context_id, source, tag};
     req->match.ignore = ignore;
-    req->completion.received = 0;
-    req->completion.status = (struct mbx_status){context_id, source, tag, 0, 0};
     err = match_post(&context->match, &req->match, &found);
     if (unlikely(err < 0)) {
         request_drop(ep, req);
         return err;
     }
     if (request != NULL)
-        *request = req->flags & REQUEST_SILENT ? 0 : req->completion.request;
-    if (found == NULL) {
+        *request = request_handle(req);
+    if (likely(found == NULL)) {
         record_post(ep, req, NULL);
         stats_kept(&ep->stats.posted_now, &ep->stats.posted_max, 1);
     } else {
-        struct message *message = container_of(found, struct message, match);
-
-        record_post(ep, req, message);
-        ep->stats.unexpected_now--;
-        recv_matched(ep, req, &message->arrival);
-        message_drop(ep, message);
+        record_post(ep, req, container_of(found, struct message, match));
+        recv_unexpected(ep, req, container_of(found, struct message, match));
     }
     return 0;
 }
@@ -90,6 +106,11 @@ int mbx_cancel(struct mbx_ep *ep, mbx_request request)
     record_cancel(ep, req);
     ep->stats.posted_now--;
     ep->stats.cancelled++;
+    req->completion.status = (struct mbx_status){
+        .context_id = req->match.envelope.context_id,
+        .source = req->match.envelope.source,
+        .tag = req->match.envelope.tag,
+    };
     request_complete(ep, req, -ECANCELED);
     return 0;
 }

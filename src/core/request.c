@@ -12,34 +12,10 @@
  */
 #include "core/core.h"
 
-void request_init(struct mbx_ep *ep, struct request *req, enum mbx_queue kind,
-                  const struct mbx_options *options)
+/* Where a completed request waits to be seen. */
+static struct list *request_queue(struct mbx_ep *ep, const struct request *req)
 {
-    req->match.state = MATCH_IDLE;
-    list_init_node(&req->out);
-    list_init_node(&req->queue);
-    req->flags = 0;
-    req->done = 0;
-    req->completion.request = pool_id(&ep->requests, req);
-    req->completion.kind = kind;
-    req->completion.user = NULL;
-    if (options != NULL) {
-        req->completion.user = options->user;
-        if (options->flags & MBX_SILENT)
-            req->flags = REQUEST_SILENT;
-    }
-    if (pool_live(&ep->requests) > ep->stats.requests_max)
-        ep->stats.requests_max = pool_live(&ep->requests);
-}
-
-struct request *request_take(struct mbx_ep *ep, enum mbx_queue kind,
-                             const struct mbx_options *options)
-{
-    struct request *req = pool_take(&ep->requests);
-
-    if (likely(req != NULL))
-        request_init(ep, req, kind, options);
-    return req;
+    return &ep->done[req->completion.kind];
 }
 
 void request_drop(struct mbx_ep *ep, struct request *req)
@@ -68,14 +44,14 @@ static void request_return_buffer(struct mbx_ep *ep, struct request *req)
     req->flags &= (uint16_t) ~(REQUEST_EXPOSED | REQUEST_COPIED);
 }
 
-void request_complete(struct mbx_ep *ep, struct request *req, int error)
+/* Of a request that failed, or whose user may not want to hear of it. */
+static OUT_OF_LINE void request_complete_rest(struct mbx_ep *ep, struct request *req)
 {
-    assert(req->state != REQUEST_COMPLETE && req->state != REQUEST_LINGER);
-    req->state = REQUEST_COMPLETE;
-    req->completion.error = error;
-    if (unlikely(req->flags & (REQUEST_EXPOSED | REQUEST_COPIED)))
+    int error = req->completion.error;
+
+    if (req->flags & (REQUEST_EXPOSED | REQUEST_COPIED))
         request_return_buffer(ep, req);
-    if (unlikely(error != 0) && request_is_send(req)) {
+    if (error != 0 && request_is_send(req)) {
         ep->stats.send_errors++;
         if (req->flags & REQUEST_MUTE)
             LOG_WARN("an injected message was lost: %s, peer %u", mbx_strerror(error),
@@ -84,7 +60,18 @@ void request_complete(struct mbx_ep *ep, struct request *req, int error)
     if ((req->flags & REQUEST_MUTE) || ((req->flags & REQUEST_SILENT) && error == 0))
         request_release(ep, req);
     else
-        list_add_tail(&ep->done[!request_is_send(req)], &req->queue);
+        list_add_tail(request_queue(ep, req), &req->queue);
+}
+
+void request_complete(struct mbx_ep *ep, struct request *req, int error)
+{
+    assert(req->state < REQUEST_COMPLETE);
+    req->state = REQUEST_COMPLETE;
+    req->completion.error = error;
+    if (likely((req->flags | error) == 0))
+        list_add_tail(request_queue(ep, req), &req->queue);
+    else
+        request_complete_rest(ep, req);
 }
 
 void request_left(struct mbx_ep *ep, struct request *req)
@@ -124,8 +111,8 @@ int mbx_poll(struct mbx_ep *ep, unsigned queues, struct mbx_completion *entries,
 
     if (queues == 0 || (queues & ~(unsigned)(MBX_SENDS | MBX_RECVS)) || entries == NULL)
         return -EINVAL;
-    for (int kind = 0; kind < 2; kind++) {
-        if (!(queues & (1u << kind)))
+    for (unsigned kind = MBX_SENDS; kind <= MBX_RECVS; kind++) {
+        if (!(queues & kind))
             continue;
         while (found < count && !list_is_empty(&ep->done[kind]))
             request_consume(ep, request_of_queue(ep->done[kind].next), &entries[found++]);

@@ -155,7 +155,7 @@ static void rndv_received(struct mbx_ep *ep, struct request *req, enum mbx_proto
     req->completion.received = req->total;
     if (protocol == MBX_RNDV_READ)
         rndv_owe_fin(ep, req, req->remote);
-    request_complete(ep, req, req->completion.status.size > req->size ? -EMSGSIZE : 0);
+    request_complete(ep, req, req->completion.error);
 }
 
 /* Reading has failed, or is not possible: ask for the rest. */
@@ -228,7 +228,8 @@ void rndv_read_done(void *arg, void *cookie, int error)
 }
 
 /* req has met an RTS: its early data first, then the rest. */
-void rndv_receive(struct mbx_ep *ep, struct request *req, const struct arrival *arrival)
+OUT_OF_LINE void rndv_receive(struct mbx_ep *ep, struct request *req,
+                              const struct arrival *arrival)
 {
     size_t early = min_size(arrival->have, req->total);
 
@@ -236,9 +237,9 @@ void rndv_receive(struct mbx_ep *ep, struct request *req, const struct arrival *
         memcpy(req->buf, arrival->payload, early);
     req->done = early;
     req->remote = arrival->sender;
-    req->address = arrival->address;
-    req->key = arrival->key;
-    if (req->done < req->total && !(peer_get(ep, req->peer)->can_read && arrival->address)) {
+    req->address = arrival->rts->address;
+    req->key = arrival->rts->key;
+    if (req->done < req->total && !(peer_get(ep, req->peer)->can_read && req->address)) {
         rndv_ask(ep, req);
         return;
     }
@@ -285,7 +286,7 @@ int rndv_send_fin(struct mbx_ep *ep, struct request *req)
     return err;
 }
 
-void rndv_owe_fin(struct mbx_ep *ep, struct request *req, uint64_t sender)
+OUT_OF_LINE void rndv_owe_fin(struct mbx_ep *ep, struct request *req, uint64_t sender)
 {
     struct peer *peer = peer_get(ep, req->peer);
 

@@ -104,24 +104,49 @@ static int send_first(struct mbx_ep *ep, struct peer *peer, struct request *req)
     return 0;
 }
 
-/* Writes down a message that is going to leave for peer, or has left. */
-static void send_fill(struct mbx_ep *ep, struct request *req, const struct peer *peer,
-                      uint32_t context_id, uint64_t tag, const void *buf, size_t size,
-                      const struct mbx_options *options)
+/* What a completion will say of a message. */
+static void send_describe(struct mbx_ep *ep, struct request *req, const struct peer *peer,
+                          uint32_t context_id, uint64_t tag, size_t size,
+                          const struct mbx_options *options)
 {
     request_init(ep, req, MBX_SENDS, options);
-    req->peer = peer->number;
-    req->buf = (char *)(uintptr_t)buf;
-    req->size = req->total = size;
     req->state = REQUEST_EAGER;
     req->completion.received = size;
     req->completion.status = (struct mbx_status){
         .context_id = context_id,
         .source = peer->number,
         .tag = tag,
-        .data = options != NULL ? options->data : 0,
+        .data = options->data,
         .size = size,
     };
+}
+
+/* A message that has not left: how it is to travel.  As send_first(). */
+static int send_travel(struct mbx_ep *ep, struct request *req, struct peer *peer,
+                       const void *buf, unsigned flags)
+{
+    size_t size = req->completion.received;
+
+    req->peer = peer->number;
+    req->buf = (char *)(uintptr_t)buf;
+    req->size = req->total = size;
+    req->done = 0;
+    req->flags |= (uint16_t)flags;
+    req->protocol = (uint8_t)(flags & REQUEST_MUTE ? protocol_eager(ep, size)
+                                                   : protocol_choose(ep, peer, size));
+    if (req->protocol > MBX_BOUNCE)
+        req->state = REQUEST_RTS;
+    return send_first(ep, peer, req);
+}
+
+/* A message that could not leave at once, or may not. */
+static OUT_OF_LINE void send_later(struct mbx_ep *ep, struct request *req, struct peer *peer,
+                                   const void *buf, unsigned flags)
+{
+    int err = send_travel(ep, req, peer, buf, flags);
+
+    if (err < 0)
+        request_complete(ep, req, err);
 }
 
 static int send_start(struct mbx_ep *ep, uint32_t number, uint32_t context_id, uint64_t tag,
@@ -132,8 +157,9 @@ static int send_start(struct mbx_ep *ep, uint32_t number, uint32_t context_id, u
     struct peer *peer;
     int err = -EAGAIN;
 
+    options = options_of(options);
     if (unlikely(!send_is_valid(ep, number, context_id, buf, size)) ||
-        unlikely(options != NULL && (options->flags & ~(unsigned)MBX_SILENT)))
+        unlikely(!options_are_valid(options)))
         return -EINVAL;
     peer = peer_get(ep, number);
     req = pool_take(&ep->requests);
@@ -141,21 +167,14 @@ static int send_start(struct mbx_ep *ep, uint32_t number, uint32_t context_id, u
         return -ENOMEM;
     /* a short message is on its way while its request is being written */
     if (likely(flags == 0 && size <= ep->at_once_max) && likely(list_is_empty(&peer->out)))
-        err = eager_packet(ep, peer, context_id, tag, options != NULL ? options->data : 0, 0,
-                           buf, size);
-    send_fill(ep, req, peer, context_id, tag, buf, size, options);
+        err = eager_packet(ep, peer, context_id, tag, options->data, 0, buf, size);
+    send_describe(ep, req, peer, context_id, tag, size, options);
     if (request != NULL)
-        *request = req->flags & REQUEST_SILENT ? 0 : req->completion.request;
-    if (unlikely(err == -EAGAIN)) {
-        req->flags |= (uint16_t)flags;
-        req->protocol = (uint8_t)protocol_choose(ep, peer, size);
-        if (req->protocol > MBX_BOUNCE)
-            req->state = REQUEST_RTS;
-        err = send_first(ep, peer, req);
-        if (likely(err == 0))
-            return 0;
-    }
-    request_complete(ep, req, err);
+        *request = request_handle(req);
+    if (likely(err != -EAGAIN))
+        request_complete(ep, req, err);
+    else
+        send_later(ep, req, peer, buf, flags);
     return 0;
 }
 
@@ -174,8 +193,8 @@ int mbx_ssend(struct mbx_ep *ep, uint32_t peer, uint32_t context_id, uint64_t ta
 }
 
 /* The message could not leave in one packet now: a copy will. */
-static int inject_copy(struct mbx_ep *ep, struct peer *peer, uint32_t context_id, uint64_t tag,
-                       const void *buf, size_t size, uint64_t data)
+static OUT_OF_LINE int inject_copy(struct mbx_ep *ep, struct peer *peer, uint32_t context_id,
+                                   uint64_t tag, const void *buf, size_t size, uint64_t data)
 {
     struct mbx_options options = {.data = data};
     char *copy = mem_alloc(size);
@@ -191,10 +210,8 @@ static int inject_copy(struct mbx_ep *ep, struct peer *peer, uint32_t context_id
     }
     if (size != 0)
         memcpy(copy, buf, size);
-    send_fill(ep, req, peer, context_id, tag, copy, size, &options);
-    req->flags |= REQUEST_MUTE | REQUEST_COPIED;
-    req->protocol = size <= ep->inline_max ? MBX_INLINE : MBX_BOUNCE;
-    err = send_first(ep, peer, req);
+    send_describe(ep, req, peer, context_id, tag, size, &options);
+    err = send_travel(ep, req, peer, copy, REQUEST_MUTE | REQUEST_COPIED);
     if (err < 0)
         goto drop_request;
     return 0;

@@ -21,6 +21,7 @@ int mbx_stats_get(const struct mbx_ep *ep, struct mbx_stats *stats)
     stats->peers = ep->peer_count;
     stats->contexts = ep->context_count;
     stats->requests_now = pool_live(&ep->requests);
+    stats->requests_max = pool_most(&ep->requests);
     for (uint32_t i = 0; i < ep->context_slots; i++) {
         const struct match_counters *count;
 
