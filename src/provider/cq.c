@@ -217,7 +217,8 @@ static inline void entry_fill(enum fi_cq_format format, void *buf, size_t nth,
     }
 }
 
-static ssize_t events_read(struct prov_cq *cq, void *buf, size_t count, fi_addr_t *sources)
+static OUT_OF_LINE ssize_t events_read(struct prov_cq *cq, void *buf, size_t count,
+                                       fi_addr_t *sources)
 {
     size_t done = 0;
 
@@ -233,9 +234,9 @@ static ssize_t events_read(struct prov_cq *cq, void *buf, size_t count, fi_addr_
 
 /* Any completion.  Returns how many entries were filled: 1, or 0 if there is nothing
  * to report or it became an event. */
-static __attribute__((noinline)) size_t convert(struct prov_cq *cq, struct prov_ep *ep,
-                                                const struct mbx_completion *c, void *buf,
-                                                size_t nth, fi_addr_t *sources)
+static OUT_OF_LINE size_t convert(struct prov_cq *cq, struct prov_ep *ep,
+                                  const struct mbx_completion *c, void *buf, size_t nth,
+                                  fi_addr_t *sources)
 {
     struct prov_event event;
     bool aside = cq->event_count != 0 || c->error != 0;
@@ -294,8 +295,8 @@ static inline size_t completions_convert(struct prov_cq *cq, struct prov_ep *ep,
 }
 
 /* Moves one endpoint on and reads what completed there, up to count entries. */
-static size_t source_read(struct prov_cq *cq, const struct prov_cq_source *source, void *buf,
-                          size_t done, size_t count, fi_addr_t *sources)
+static inline size_t source_read(struct prov_cq *cq, const struct prov_cq_source *source,
+                                 void *buf, size_t done, size_t count, fi_addr_t *sources)
 {
     struct mbx_completion completions[POLL_BATCH];
     struct prov_ep *ep = source->ep;
@@ -315,7 +316,7 @@ static size_t source_read(struct prov_cq *cq, const struct prov_cq_source *sourc
 }
 
 /* A count of 0 asks for progress alone. */
-static void sources_progress(struct prov_cq *cq)
+static OUT_OF_LINE void sources_progress(struct prov_cq *cq)
 {
     for (unsigned i = 0; i < cq->source_count; i++) {
         prov_ep_lock(cq->sources[i].ep);
@@ -324,7 +325,8 @@ static void sources_progress(struct prov_cq *cq)
     }
 }
 
-static ssize_t sources_read(struct prov_cq *cq, void *buf, size_t count, fi_addr_t *sources)
+static inline ssize_t sources_read(struct prov_cq *cq, void *buf, size_t count,
+                                   fi_addr_t *sources)
 {
     size_t done = 0;
 
@@ -341,7 +343,7 @@ static ssize_t sources_read(struct prov_cq *cq, void *buf, size_t count, fi_addr
 }
 
 /* Gives the core away now and then.  Returns -FI_EAGAIN. */
-static ssize_t read_in_vain(struct prov_cq *cq)
+static OUT_OF_LINE ssize_t read_in_vain(struct prov_cq *cq)
 {
     bool yield = ++cq->idle >= cq->idle_limit;
 
@@ -369,9 +371,21 @@ static inline ssize_t entries_read(struct prov_cq *cq, void *buf, size_t count,
     return n;
 }
 
+static OUT_OF_LINE ssize_t cq_read_all(struct prov_cq *cq, void *buf, size_t count)
+{
+    return entries_read(cq, buf, count, NULL);
+}
+
+/* Half of all reads follow a successful one: those are answered here. */
 static ssize_t cq_read(struct fid_cq *fid, void *buf, size_t count)
 {
-    return entries_read(cq_of(fid), buf, count, NULL);
+    struct prov_cq *cq = cq_of(fid);
+
+    if (unlikely(cq->locks) || cq->next != PROV_CQ_EMPTY ||
+        unlikely(cq->event_count != 0 || count == 0))
+        return cq_read_all(cq, buf, count);
+    cq->next = PROV_CQ_PROGRESS;
+    return -FI_EAGAIN;
 }
 
 static ssize_t cq_readfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *src_addr)

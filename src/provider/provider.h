@@ -66,6 +66,9 @@
 #define likely(x)         __builtin_expect(!!(x), 1)
 #define unlikely(x)       __builtin_expect(!!(x), 0)
 
+/* Before a function that the short path calls seldom: it stays a call. */
+#define OUT_OF_LINE __attribute__((noinline))
+
 /* The libfabric that loaded us; nothing of it is linked. */
 struct prov_library {
     uint32_t (*version)(void);
