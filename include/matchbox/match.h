@@ -138,6 +138,7 @@ struct match {
     uint64_t next_seq;
     struct match_slots recv_slots, msg_slots;
     bool recvs_long, msgs_long;          /* the queue is a list with tables, not slots */
+    uint32_t recv_room;                  /* so many receives get slots; 0 while it is long */
     const struct match_compare *compare; /* what this machine is best at */
     struct match_deep *deep;             /* tables; NULL until they are needed */
     struct match_link recvs, msgs;       /* long queues, oldest first */

@@ -68,9 +68,6 @@ struct match_deep {
     uint32_t node_room, node_count, node_free;
 };
 
-/* Long queues stay out of the verbs, which would save registers for them. */
-#define APART __attribute__((noinline))
-
 static inline bool is_older(uint64_t seq, uint64_t than)
 {
     return (int64_t)(seq - than) < 0;
@@ -176,10 +173,10 @@ static inline uint32_t deep_class(struct match *m, struct match_mask mask)
 /* ---- posted.c: the posted receives of a long queue ---- */
 
 /* The youngest receive, with its age.  -ENOMEM: nothing has changed. */
-APART int posted_add(struct match *m, struct match_recv *recv);
-APART void posted_remove(struct match *m, struct match_recv *recv);
+int posted_add(struct match *m, struct match_recv *recv);
+void posted_remove(struct match *m, struct match_recv *recv);
 /* The oldest that accepts key, taken out, or NULL; adds to *steps what was looked at. */
-APART struct match_recv *posted_take(struct match *m, struct match_key key, uint64_t *steps);
+struct match_recv *posted_take(struct match *m, struct match_key key, uint64_t *steps);
 /* Fetches what posted_add() of such a receive will look at. */
 void posted_prefetch_group(const struct match *m, struct match_key key, struct match_mask mask);
 /* Fetch what posted_take() will touch, each from what the one before fetched: the tables,
@@ -192,10 +189,10 @@ bool posted_is_valid(const struct match *m);
 
 /* The queue has just become long: nothing is in any index. */
 void unexpected_begin(struct match *m);
-APART void unexpected_remove(struct match *m, struct match_msg *msg);
+void unexpected_remove(struct match *m, struct match_msg *msg);
 /* The oldest that has key where mask says so, or NULL. */
-APART struct match_msg *unexpected_find(struct match *m, struct match_key key,
-                                        struct match_mask mask, uint64_t *steps);
+struct match_msg *unexpected_find(struct match *m, struct match_key key, struct match_mask mask,
+                                  uint64_t *steps);
 void unexpected_prefetch(const struct match *m, struct match_key key, struct match_mask mask);
 bool unexpected_is_valid(const struct match *m);
 

@@ -40,8 +40,9 @@
 
 _Static_assert(SHORT_MAX * 2 <= MATCH_SLOTS, "compaction is rare");
 
-/* Stays out of the verbs, which would save registers for it. */
-#define RARE __attribute__((noinline, cold))
+/* Stay out of the verbs, which would save registers for them. */
+#define RARE  __attribute__((noinline, cold))
+#define APART __attribute__((noinline))
 
 static uint32_t in_range(uint32_t value, uint32_t max)
 {
@@ -56,6 +57,7 @@ void match_init(struct match *m, const struct match_options *options)
     m->options.short_max = in_range(m->options.short_max, SHORT_MAX);
     m->options.classes = in_range(m->options.classes, MATCH_CLASSES);
     m->options.hash_bits = in_range(m->options.hash_bits, 64);
+    m->recv_room = m->options.short_max;
     m->next_seq = m->options.first_seq;
     link_make_head(&m->recvs);
     link_make_head(&m->msgs);
@@ -192,6 +194,7 @@ RARE static int lengthen_recvs(struct match *m)
     }
     m->recv_slots = (struct match_slots){0};
     m->recvs_long = true;
+    m->recv_room = 0;
     return 0;
 }
 
@@ -204,6 +207,7 @@ RARE static void shorten_recvs(struct match *m)
         recv_to_slot(m, recv, m->recv_slots.next++);
     }
     m->recvs_long = false;
+    m->recv_room = m->options.short_max;
     deep_trim(m);
 }
 
@@ -242,17 +246,23 @@ static inline int queue_recv_long(struct match *m, struct match_recv *recv)
     return err != 0 ? err : posted_add(m, recv);
 }
 
-static inline int queue_recv(struct match *m, struct match_recv *recv)
+/* recv has its place in the queue, and its age. */
+static inline void recv_queued(struct match *m, struct match_recv *recv)
 {
-    recv->seq = m->next_seq;
-    if (likely(!m->recvs_long && m->count.recvs < m->options.short_max))
-        recv_to_slot(m, recv, next_recv_slot(m));
-    else if (unlikely(queue_recv_long(m, recv) < 0))
-        return -ENOMEM;
     recv->state = MATCH_QUEUED;
     m->next_seq++;
     if (++m->count.recvs > m->count.recvs_max)
         m->count.recvs_max = m->count.recvs;
+}
+
+static int queue_recv(struct match *m, struct match_recv *recv)
+{
+    recv->seq = m->next_seq;
+    if (m->count.recvs < m->recv_room)
+        recv_to_slot(m, recv, next_recv_slot(m));
+    else if (unlikely(queue_recv_long(m, recv) < 0))
+        return -ENOMEM;
+    recv_queued(m, recv);
     return 0;
 }
 
@@ -334,48 +344,18 @@ static inline uint64_t slots_up_to(uint32_t live, uint32_t slot)
     return count_bits(live & (UINT32_MAX >> (31 - slot)));
 }
 
-/* Of the slots that are left after the oldest.  The slot, or -1. */
-APART static int search_younger_slots(const struct match *m, struct match_key key,
-                                      uint64_t *steps)
+/* The oldest that accepts key, taken out of its slot, or NULL. */
+static struct match_recv *take_from_slots(struct match *m, struct match_key key,
+                                          uint64_t *steps)
 {
     uint32_t live = m->recv_slots.live;
-    int slot = m->compare->recvs(m->recv_blocks, live & (live - 1), key);
+    int slot = m->compare->recvs(m->recv_blocks, live, key);
 
     *steps = slot < 0 ? m->count.recvs : slots_up_to(live, (uint32_t)slot);
-    return slot;
-}
-
-static inline struct match_recv *take_from_slots(struct match *m, struct match_key key,
-                                                 uint64_t *steps)
-{
-    uint32_t live = m->recv_slots.live;
-    int slot = __builtin_ctz(live);
-
-    *steps = 1;
-    if (unlikely(!slot_fits(m->recv_blocks, (uint32_t)slot, key)))
-        slot = (live & (live - 1)) != 0 ? search_younger_slots(m, key, steps) : -1;
     if (slot < 0)
         return NULL;
     free_recv_slot(m, (uint32_t)slot);
     return recv_in_slot(m, (uint32_t)slot);
-}
-
-/* The oldest queued receive that accepts such a message, taken out, or NULL. */
-static inline struct match_recv *take_recv(struct match *m,
-                                           const struct match_envelope *message)
-{
-    struct match_key key = key_of(message);
-    struct match_recv *found = NULL;
-    uint64_t steps = 0;
-
-    if (likely(m->recv_slots.live != 0))
-        found = take_from_slots(m, key, &steps);
-    else if (m->recvs_long)
-        found = posted_take(m, key, &steps);
-    count_search(&m->count, steps);
-    if (found != NULL)
-        recv_left(m, found);
-    return found;
 }
 
 /* The oldest queued message that such a receive accepts, or NULL. */
@@ -401,39 +381,85 @@ APART static struct match_msg *search_msgs(struct match *m, const struct match_e
 
 /* ---- the verbs ---- */
 
-int match_post(struct match *m, struct match_recv *recv, struct match_msg **msg)
+/* Messages wait, or the queue is long, or its slots have run out. */
+APART static int post_further(struct match *m, struct match_recv *recv, struct match_msg **msg)
 {
     struct match_msg *found = NULL;
 
-    if (likely(m->count.msgs == 0))
-        m->count.searches++;
-    else
+    if (m->count.msgs != 0)
         found = search_msgs(m, &recv->envelope, recv->ignore);
+    else
+        m->count.searches++;
     if (found != NULL) {
         unqueue_msg(m, found);
         recv->state = MATCH_IDLE;
         m->count.matched_arrivals++;
         m->count.met_posts++;
-    } else {
-        int err = queue_recv(m, recv);
-
-        if (unlikely(err != 0))
-            return err;
+    } else if (unlikely(queue_recv(m, recv) < 0)) {
+        return -ENOMEM;
     }
     m->count.posted++;
     *msg = found;
     return 0;
 }
 
+int match_post(struct match *m, struct match_recv *recv, struct match_msg **msg)
+{
+    if (unlikely(m->count.msgs != 0 || m->count.recvs >= m->recv_room ||
+                 m->recv_slots.next == MATCH_SLOTS))
+        return post_further(m, recv, msg);
+    m->count.searches++; /* of nothing */
+    m->count.posted++;
+    recv->seq = m->next_seq;
+    recv_to_slot(m, recv, next_recv_slot(m));
+    recv_queued(m, recv);
+    *msg = NULL;
+    return 0;
+}
+
+/* A message meets found, whom steps looked at. */
+static inline void count_match(struct match *m, uint64_t steps)
+{
+    count_search(&m->count, steps);
+    m->count.arrived++;
+    m->count.matched_posts++;
+    m->count.met_arrivals++;
+}
+
+/* The oldest receive of a short queue does not accept it, or the queue is long. */
+APART static struct match_recv *find_further(struct match *m,
+                                             const struct match_envelope *envelope)
+{
+    struct match_key key = key_of(envelope);
+    struct match_recv *found = NULL;
+    uint64_t steps = 0;
+
+    if (m->recvs_long)
+        found = posted_take(m, key, &steps);
+    else if (m->recv_slots.live != 0)
+        found = take_from_slots(m, key, &steps);
+    if (found == NULL) {
+        count_search(&m->count, steps);
+        return NULL;
+    }
+    recv_left(m, found);
+    count_match(m, steps);
+    return found;
+}
+
 struct match_recv *match_find(struct match *m, const struct match_envelope *envelope)
 {
-    struct match_recv *found = take_recv(m, envelope);
+    uint32_t live = m->recv_slots.live;
+    uint32_t oldest = (uint32_t)__builtin_ctz(live | UINT32_C(1) << 31);
+    struct match_recv *found;
 
-    if (found != NULL) {
-        m->count.arrived++;
-        m->count.matched_posts++;
-        m->count.met_arrivals++;
-    }
+    if (unlikely(live == 0) || unlikely(!slot_fits(m->recv_blocks, oldest, key_of(envelope))))
+        return find_further(m, envelope);
+    found = recv_in_slot(m, oldest);
+    found->state = MATCH_IDLE;
+    m->recv_slots.live = live & (live - 1);
+    m->count.recvs--;
+    count_match(m, 1);
     return found;
 }
 

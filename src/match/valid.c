@@ -129,7 +129,8 @@ static bool long_queues_are_valid(const struct match *m)
 {
     return links_are_valid(&m->recvs, m->recvs_long ? m->count.recvs : 0) &&
            links_are_valid(&m->msgs, m->msgs_long ? m->count.msgs : 0) &&
-           (!m->recvs_long || m->deep != NULL);
+           (!m->recvs_long || m->deep != NULL) &&
+           m->recv_room == (m->recvs_long ? 0 : m->options.short_max);
 }
 
 /* ---- deep.h I1, I3, I4 of the receives ---- */
