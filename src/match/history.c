@@ -6,6 +6,8 @@
 
 #include "base/mem.h"
 
+#define ALWAYS_CHECKED 64 /* operations */
+
 enum { NOBODY = ANSWER_NOBODY, BROKEN = ANSWER_BROKEN };
 
 void history_begin(struct history_run *run, const struct match_options *options, int ids)
@@ -357,6 +359,13 @@ bool history_check(struct history_run *run)
     return run->why == NULL;
 }
 
+/* A check costs what the queues hold, so a long history is looked at less often: but always
+ * at its end, where a shorter one must still fail, and when something was refused. */
+static bool is_checked(const struct history *h, int done, bool has_just_refused)
+{
+    return done <= ALWAYS_CHECKED || done % 8 == 0 || done == h->count || has_just_refused;
+}
+
 /* Does h, which has begun, to its end. */
 static int replay(struct history_run *run, const struct history *h)
 {
@@ -366,7 +375,7 @@ static int replay(struct history_run *run, const struct history *h)
         done = 0;
         if (!do_call(run, &h->ops[i], h->count - i, &done))
             return i + done;
-        if (!history_check(run))
+        if (is_checked(h, i + done, run->has_refused != had_refused) && !history_check(run))
             return i + done - (run->has_refused == had_refused); /* the last that was tried */
     }
     return -1;

@@ -90,9 +90,9 @@ bool history_do(struct history_run *run, const struct op *op);
 /* Are the queues, the counters and the invariants as they should be? */
 bool history_check(struct history_run *run);
 
-/* Replays h with a check after every call.  run may be looked at afterwards; its engine is
- * closed.
- * Returns the first operation after which something is wrong, or -1. */
+/* Replays h with a check after every call, or after some of them once it is long.  run may be
+ * looked at afterwards; its engine is closed. Returns the first operation after which something
+ * is wrong, or -1. */
 int history_replay(struct history_run *run, const struct history *h);
 
 /* What the rules say to this operation; ANSWER_BROKEN if it is none. */
