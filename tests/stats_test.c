@@ -24,6 +24,13 @@ static void send_one(struct world *w, size_t size)
     world_settle(w);
 }
 
+/* The same, eagerly whatever the limits are. */
+static void inject_one(struct world *w, size_t size)
+{
+    assert_int_equal(mbx_inject(w->eps[0], 1, CONTEXT, 1, world_data(0, size), size, 0), 0);
+    world_settle(w);
+}
+
 static void recv_one(struct world *w, void *buf, size_t size)
 {
     const struct mbx_options silent = {.flags = MBX_SILENT};
@@ -75,6 +82,32 @@ static void test_expected_and_unexpected(void **state)
     assert_int_equal(s.requests_now, 1);
     assert_int_equal(s.dropped_packets, 0);
     assert_int_equal(s.send_errors, 0);
+    world_close(&w);
+}
+
+/* What a flood of short messages costs: 128 bytes each at the most, the queue's own index
+ * aside.  A longer one costs its payload and little more. */
+static void test_memory_of_what_waits(void **state)
+{
+    enum { COUNT = 500, LONGER = 100 };
+    struct mbx_stats s;
+    struct world w;
+    uint64_t before;
+    char got[LONGER];
+
+    world_open(&w, *state, 2, NULL);
+    for (int i = 0; i < COUNT; i++)
+        inject_one(&w, 8);
+    s = world_stats(&w, 1);
+    assert_int_equal(s.unexpected_now, COUNT);
+    assert_in_range(s.unexpected_bytes_now, COUNT * 8, COUNT * 128);
+    before = s.unexpected_bytes_now;
+    inject_one(&w, LONGER);
+    s = world_stats(&w, 1);
+    assert_in_range(s.unexpected_bytes_now - before, LONGER, LONGER + 256);
+    for (int i = 0; i <= COUNT; i++)
+        recv_one(&w, got, LONGER);
+    assert_int_equal(world_stats(&w, 1).unexpected_bytes_now, 0);
     world_close(&w);
 }
 
@@ -198,6 +231,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_expected_and_unexpected),
+        cmocka_unit_test(test_memory_of_what_waits),
         cmocka_unit_test(test_searches),
         cmocka_unit_test(test_protocols),
         cmocka_unit_test(test_full_and_requests),
