@@ -115,7 +115,7 @@ static bool doorbell_rang(const struct shm *shm)
            shm->doorbell_seen;
 }
 
-static OUT_OF_LINE void answer_doorbell(struct shm *shm)
+static void answer_doorbell(struct shm *shm)
 {
     uint32_t peers = shm->own->peers;
 
@@ -137,23 +137,16 @@ static OUT_OF_LINE void answer_doorbell(struct shm *shm)
     }
 }
 
-/* Delivers up to budget packets; how many.
+/* Delivers up to budget packets, record of this size first; how many.
  *
  * After a pause it takes one and returns without looking for a second: the sender has
  * just written the frame word there, so that look would be a cache miss that stands
  * between a ping and its pong. */
-static inline int drain(struct shm *shm, struct inbound *in, int budget)
+static OUT_OF_LINE int take(struct shm *shm, struct inbound *in, void *record, uint32_t size,
+                            int budget)
 {
-    uint32_t size;
-    void *record = ring_peek(&in->ring, &size);
     int n = 0;
 
-    if (record == NULL) {
-        in->flowing = false;
-        if (unlikely(in->ending || in->ring.error != 0) && ring_is_empty(&in->ring))
-            inbound_settle(shm, in);
-        return 0;
-    }
     if (!in->flowing)
         budget = 1;
     do {
@@ -173,6 +166,20 @@ static inline int drain(struct shm *shm, struct inbound *in, int budget)
                                       memory_order_relaxed) != 0))
         inbound_wake_producer(in);
     return n;
+}
+
+/* As take(), if something is there. */
+static inline int drain(struct shm *shm, struct inbound *in, int budget)
+{
+    uint32_t size;
+    void *record = ring_peek(&in->ring, &size);
+
+    if (record != NULL)
+        return take(shm, in, record, size, budget);
+    in->flowing = false;
+    if (unlikely(in->ending || in->ring.error != 0) && ring_is_empty(&in->ring))
+        inbound_settle(shm, in);
+    return 0;
 }
 
 /* All hot rings in turn, beginning with another one each time. */
@@ -212,27 +219,39 @@ static bool sweep(struct shm *shm, uint64_t now)
     return link_sweep(shm, SWEEP_COUNT) || found;
 }
 
-static OUT_OF_LINE void tend(struct shm *shm)
+static void tend(struct shm *shm)
 {
     shm->until_tend = TEND_POLLS;
     inbound_cool_idle(shm);
     sweep(shm, clock_now());
 }
 
+static inline int poll_hot(struct shm *shm, int budget)
+{
+    if (likely(shm->hot_count == 1))
+        return drain(shm, shm->hot[0], budget);
+    return shm->hot_count != 0 ? drain_all(shm, budget) : 0;
+}
+
+static OUT_OF_LINE int poll_and_tend(struct shm *shm, int budget)
+{
+    if (doorbell_rang(shm))
+        answer_doorbell(shm);
+    if (shm->until_tend == 0)
+        tend(shm);
+    return poll_hot(shm, budget);
+}
+
+/* A look that finds nothing calls nothing: it is what a message that is on its way finds
+ * us doing. */
 static int shm_poll(struct transport *t, int budget)
 {
     struct shm *shm = shm_of(t);
-    int n = 0;
 
-    if (unlikely(doorbell_rang(shm)))
-        answer_doorbell(shm);
-    if (likely(shm->hot_count == 1))
-        n = drain(shm, shm->hot[0], budget);
-    else if (shm->hot_count != 0)
-        n = drain_all(shm, budget);
-    if (unlikely(--shm->until_tend == 0))
-        tend(shm);
-    return n;
+    shm->until_tend--;
+    if (unlikely(doorbell_rang(shm)) || unlikely(shm->until_tend == 0))
+        return poll_and_tend(shm, budget);
+    return poll_hot(shm, budget);
 }
 
 /* ---- waiting ---- */
