@@ -234,9 +234,9 @@ static OUT_OF_LINE ssize_t events_read(struct prov_cq *cq, void *buf, size_t cou
 
 /* Any completion.  Returns how many entries were filled: 1, or 0 if there is nothing
  * to report or it became an event. */
-static OUT_OF_LINE size_t convert(struct prov_cq *cq, struct prov_ep *ep,
-                                  const struct mbx_completion *c, void *buf, size_t nth,
-                                  fi_addr_t *sources)
+static inline size_t convert(struct prov_cq *cq, struct prov_ep *ep,
+                             const struct mbx_completion *c, void *buf, size_t nth,
+                             fi_addr_t *sources)
 {
     struct prov_event event;
     bool aside = cq->event_count != 0 || c->error != 0;
@@ -253,7 +253,28 @@ static OUT_OF_LINE size_t convert(struct prov_cq *cq, struct prov_ep *ep,
     return 1;
 }
 
-/* What convert() makes of most receives, without the detour. */
+/* Converts completions[0..n); the first failure and all behind it become events.
+ * Returns how many entries were filled. */
+static OUT_OF_LINE size_t convert_all(struct prov_cq *cq, struct prov_ep *ep,
+                                      const struct mbx_completion *completions, int n,
+                                      void *buf, size_t done, fi_addr_t *sources)
+{
+    size_t first = done;
+
+    for (int i = 0; i < n; i++)
+        done += convert(cq, ep, &completions[i], buf, done, sources);
+    return done - first;
+}
+
+/* A receive of which there is nothing special to report. */
+static inline bool is_plain(const struct mbx_completion *c)
+{
+    const struct prov_op *op = c->user;
+
+    return c->kind == MBX_RECVS && op->bounce == NULL && !op->quiet && c->error == 0;
+}
+
+/* What convert() makes of it, without the detour. */
 static inline void convert_plain(struct prov_ep *ep, const struct mbx_completion *c,
                                  struct fi_cq_tagged_entry *entry)
 {
@@ -269,29 +290,22 @@ static inline void convert_plain(struct prov_ep *ep, const struct mbx_completion
     prov_op_put(ep, op);
 }
 
-static inline bool is_plain(const struct mbx_completion *c)
+/* As convert_all(), while there are no events; most are plain, and most clients ask for
+ * tagged entries. */
+static inline size_t convert_most(struct prov_cq *cq, struct prov_ep *ep,
+                                  const struct mbx_completion *completions, int n, void *buf,
+                                  size_t done, fi_addr_t *sources)
 {
-    const struct prov_op *op = c->user;
+    struct fi_cq_tagged_entry *entries = (struct fi_cq_tagged_entry *)buf + done;
+    int plain = 0;
 
-    return c->error == 0 && c->kind == MBX_RECVS && op->bounce == NULL && !op->quiet;
-}
-
-/* Converts completions[0..n); the first failure and all behind it become events.
- * Returns how many entries were filled. */
-static inline size_t completions_convert(struct prov_cq *cq, struct prov_ep *ep,
-                                         const struct mbx_completion *completions, int n,
-                                         void *buf, size_t done, fi_addr_t *sources)
-{
-    bool plain = cq->format == FI_CQ_FORMAT_TAGGED && sources == NULL;
-    size_t first = done;
-
-    for (int i = 0; i < n; i++) {
-        if (likely(plain && is_plain(&completions[i]) && cq->event_count == 0))
-            convert_plain(ep, &completions[i], (struct fi_cq_tagged_entry *)buf + done++);
-        else
-            done += convert(cq, ep, &completions[i], buf, done, sources);
-    }
-    return done - first;
+    if (likely(cq->format == FI_CQ_FORMAT_TAGGED && sources == NULL))
+        for (; plain < n && is_plain(&completions[plain]); plain++)
+            convert_plain(ep, &completions[plain], &entries[plain]);
+    if (likely(plain == n))
+        return (size_t)plain;
+    return (size_t)plain + convert_all(cq, ep, completions + plain, n - plain, buf,
+                                       done + (size_t)plain, sources);
 }
 
 /* Moves one endpoint on and reads what completed there, up to count entries. */
@@ -309,8 +323,8 @@ static inline size_t source_read(struct prov_cq *cq, const struct prov_cq_source
     do {
         wanted = count - done < POLL_BATCH ? (int)(count - done) : POLL_BATCH;
         n = mbx_poll(ep->mbx, source->queues, completions, wanted);
-        done += completions_convert(cq, ep, completions, n, buf, done, sources);
-    } while (n == wanted && done < count && cq->event_count == 0);
+        done += convert_most(cq, ep, completions, n, buf, done, sources);
+    } while (unlikely(n == wanted) && done < count && cq->event_count == 0);
     prov_ep_unlock(ep);
     return done - first;
 }
