@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * device.h - what a matching device must do.
+ *
+ * A device is another context that matches: hardware, a thread or a process, with an address
+ * space of its own.  Messages of the peers reach it first.  It holds the head of the posted
+ * receive queue; software holds the tail, and a shadow of the whole.
+ *
+ *        software                                        device
+ *
+ *   1  append      a posted receive    ──── ADD ───>   entry, inactive until in sync
+ *   2  take_back   all of them         ──── DEL ───>   REVOKED_ALL
+ *   3              unexpected message  <────────────   UNEXPECTED, in an untagged buffer
+ *   4  hold        unexpected message  ────────────>   (MBX_DEVICE_HOLDS)
+ *   5  revoke      one receive         ──── DEL ───>   REVOKED: 0, or "already consumed"
+ *   6  unhold      unexpected message  ────────────>   UNHELD (MBX_DEVICE_HOLDS)
+ *   7  sync        "so many handled"   ──── SYNC ──>
+ *   8  poll                            <────────────   MATCHED, DATA_VALID, ...
+ *   9  configure, replenish: room for receives and commands, untagged buffers
+ *
+ * 1, 2, 4 to 7 and replenish are commands: the device performs them one after the other in
+ * the order of the calls, each atomically with respect to arrivals.
+ *
+ * State of a device
+ *   entries    {handle, envelope, ignore bits, buffer, active}, oldest first
+ *   found      how many tagged messages it could not match ("unexpected"), mod 2^16
+ *   handled    how many of these software has completely handled, as last reported
+ *   It is in sync when handled == found.
+ *
+ * Command
+ *   1. handled becomes what the command carries;
+ *   2. append adds an inactive entry; revoke removes one, or fails if it is not there;
+ *   3. if in sync, every entry becomes active.
+ *
+ * Arrival of a tagged message, in the sender's order, atomic
+ *   The oldest active entry that accepts it leaves the list: MATCHED.  Otherwise the whole
+ *   message goes to an untagged buffer, found grows, UNEXPECTED.  Without a buffer nothing
+ *   happens: the sender is held back.  Messages that are not tagged (FIN, CTS, data) are
+ *   PASSED, and not counted.
+ *
+ * Data
+ *   Whole with the message:  MATCHED with MBX_DEVICE_WHOLE
+ *   Longer:                  MATCHED, and DATA_VALID when all that fits is in the buffer
+ *   Rendezvous:              MATCHED, the device reads, DATA_VALID, and it tells the sender
+ *                            (FIN): FIN_SENT.  Software is not needed for any of it.
+ *   Rendezvous that the device cannot do, or not any more: MATCHED, and INCOMPLETE with how
+ *   far it came; software goes on from there, and tells the sender.
+ *
+ * Order of events
+ *   MATCHED, UNEXPECTED, PASSED and the answers to commands come in the order in which the
+ *   device did these things.  DATA_VALID, INCOMPLETE and FIN_SENT come behind their MATCHED,
+ *   and in no order else.
+ *
+ * Handles are the caller's numbers, below limits.list.  One may be used again when the last
+ * event that can name it has been polled: REVOKED (error 0); MATCHED with MBX_DEVICE_WHOLE
+ * and no FIN wanted; DATA_VALID without, FIN_SENT with a FIN wanted; INCOMPLETE.  If it was
+ * being revoked, both that event and REVOKED.
+ *
+ * Active entries are always a prefix of the list.  A caller must not report more messages as
+ * handled than it has handled, and handled means: compared with every receive that was posted
+ * before, handed over or not, and either kept, or given to a receive whose revoke has been
+ * called.  docs/offload.md tells why.
+ *
+ * Errors     0 or a count is success; errors are negative errno values.
+ * Threads    one at a time per device.
+ * Memory     buffers given with append belong to the device until the handle may be used
+ *            again; untagged buffers from replenish until the event that names them.
+ */
+#ifndef MATCHBOX_DEVICE_H
+#define MATCHBOX_DEVICE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define MBX_DEVICE_ANY_SOURCE_ID UINT32_MAX
+
+enum mbx_device_caps {
+    MBX_DEVICE_MASKS = 1 << 0,      /* any ignore bits; without it only none, or all */
+    MBX_DEVICE_ANY_SOURCE = 1 << 1, /* receives from anybody */
+    MBX_DEVICE_RENDEZVOUS = 1 << 2, /* reads the sender's memory and tells it */
+    MBX_DEVICE_TRUNCATES = 1 << 3,  /* a message that is longer than the buffer does no harm;
+                                       without it hand over only receives that hold
+                                       limits.eager_max */
+    MBX_DEVICE_HOLDS = 1 << 4,      /* can hold unexpected messages: hold, unhold */
+};
+
+/* What a device has.  The first three are what configure may ask for, at most. */
+struct mbx_device_limits {
+    uint32_t list;                                /* receives that it holds at a time */
+    uint32_t commands;                            /* that may wait for it */
+    uint32_t untagged;                            /* buffers for unexpected messages */
+    uint32_t context_bits, source_bits, tag_bits; /* of an envelope that it can tell apart */
+    size_t untagged_size; /* bytes that every untagged buffer must have */
+    size_t eager_max;     /* the longest message that comes without rendezvous */
+    unsigned caps;        /* enum mbx_device_caps */
+};
+
+struct mbx_device_envelope {
+    uint32_t context_id;
+    uint32_t source; /* MBX_DEVICE_ANY_SOURCE_ID: anybody, of a receive */
+    uint64_t tag;
+};
+
+struct mbx_device_recv {
+    uint32_t handle;
+    struct mbx_device_envelope envelope;
+    uint64_t ignore; /* 1 = tag bit not compared */
+    void *buf;
+    size_t size;
+};
+
+enum mbx_device_event_type {
+    MBX_DEVICE_MATCHED = 1, /* handle has met the message of this envelope, size and data */
+    MBX_DEVICE_DATA_VALID,  /* handle: all that fits is in the buffer; error if not */
+    MBX_DEVICE_INCOMPLETE,  /* handle: done bytes are in the buffer, software does the rest */
+    MBX_DEVICE_FIN_SENT,    /* handle: the sender has been told */
+    MBX_DEVICE_UNEXPECTED,  /* buffer, bytes: a tagged packet that met no entry; counted */
+    MBX_DEVICE_PASSED,      /* buffer, bytes: any other packet; not counted */
+    MBX_DEVICE_REVOKED,     /* handle: error 0, or -ENOENT: it has been consumed before */
+    MBX_DEVICE_REVOKED_ALL, /* no entry is left; what was matched has been told before */
+    MBX_DEVICE_UNHELD,      /* handle: error 0, or -ENOENT: it was matched before */
+    MBX_DEVICE_LOST,        /* the last event: the device is gone */
+};
+
+enum mbx_device_event_flags {
+    MBX_DEVICE_WHOLE = 1 << 0,     /* MATCHED: the data is in the buffer */
+    MBX_DEVICE_WANTS_FIN = 1 << 1, /* MATCHED: the sender waits for a FIN */
+    MBX_DEVICE_BY_RNDV = 1 << 2,   /* MATCHED: a rendezvous */
+    MBX_DEVICE_HELD = 1 << 3,      /* MATCHED: a message that software had given to hold, its
+                                      handle in message */
+};
+
+struct mbx_device_event {
+    uint8_t type; /* enum mbx_device_event_type */
+    uint8_t flags;
+    uint32_t handle;
+    int32_t error;
+    uint32_t buffer;                     /* UNEXPECTED, PASSED: the number of the buffer */
+    uint32_t peer;                       /* UNEXPECTED, PASSED: from whom */
+    uint32_t message;                    /* HELD */
+    uint64_t bytes;                      /* UNEXPECTED, PASSED: of the packet */
+    struct mbx_device_envelope envelope; /* MATCHED: of the message */
+    uint64_t size;                       /* MATCHED: of the message, whether it fits or not */
+    uint64_t data;                       /* MATCHED: what travelled with the envelope */
+    uint64_t done;                 /* MATCHED, DATA_VALID, INCOMPLETE: bytes in the buffer */
+    uint64_t sender, address, key; /* MATCHED: the sender's request; where a rendezvous
+                                      finds the data */
+    uint64_t mark;                 /* of the packet; the driver's own */
+};
+
+struct mbx_device;
+
+struct mbx_device_ops {
+    const char *name;
+    const char *about; /* one line for `mbx info` */
+
+    void (*close)(struct mbx_device *device);
+    void (*limits)(const struct mbx_device *device, struct mbx_device_limits *limits);
+
+    /* Sets room for so many receives, commands and untagged buffers; before anything else.
+     * 0; -EINVAL more than limits; -ENOMEM. */
+    int (*configure)(struct mbx_device *device, uint32_t list, uint32_t commands,
+                     uint32_t untagged);
+
+    /* Gives untagged buffer number `buffer` (below untagged), of limits.untagged_size bytes;
+     * the first time and after each event that named it.  0; -EAGAIN no room now. */
+    int (*replenish)(struct mbx_device *device, uint32_t buffer, void *memory);
+
+    /* Each of these carries how many unexpected messages have been handled, mod 2^16.
+     * 0; -EAGAIN no room for a command, nothing happened; -ENODEV the device is gone. */
+    int (*append)(struct mbx_device *device, const struct mbx_device_recv *recv,
+                  uint16_t handled); /* also -ENOSPC: the list is full */
+    int (*revoke)(struct mbx_device *device, uint32_t handle, uint16_t handled);
+    int (*take_back)(struct mbx_device *device, uint16_t handled);
+    int (*sync)(struct mbx_device *device, uint16_t handled);
+    /* message: the caller's number for it, below list */
+    int (*hold)(struct mbx_device *device, uint32_t message,
+                const struct mbx_device_envelope *envelope, uint16_t handled);
+    int (*unhold)(struct mbx_device *device, uint32_t message, uint16_t handled);
+
+    /* Copies out up to count events; how many.  Never waits, also not for command room. */
+    int (*poll)(struct mbx_device *device, struct mbx_device_event *events, int count);
+};
+
+struct mbx_device {
+    const struct mbx_device_ops *ops;
+};
+
+#ifdef __cplusplus
+}
+#endif
+#endif

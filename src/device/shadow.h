@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * shadow.h - the software half of split matching: one order across host and device.
+ *
+ * The shadow list is the posted receive queue itself: every receive that has met no message
+ * is in its owner's matching engine, handed over or not.  What is kept here is where else it
+ * is:
+ *
+ *   shadow_post      queued in the engine
+ *      │ stays: too small, or the device cannot hold such a receive, or an earlier one that
+ *      ├──────────> SOFTWARE      stays fits the same messages
+ *      v
+ *   WAITING ──room──> HANDED ──── MATCHED ────> owner's matched()
+ *      │                │   └──── shadow_taken(): a message that the device could not match
+ *      │                │         has met it; the revoke goes first, then the message counts
+ *      │                v          as handled
+ *      └─cancel─┐   REVOKING ──── REVOKED ────> owner's revoked()
+ *               v       └───────── MATCHED ────> owner's matched(): the cancel came too late
+ *             (gone)
+ *
+ * Receives are handed over in posting order, and one never passes an earlier one that stays
+ * in software and fits one of its messages.  So what the device holds is, for every message,
+ * the head of what fits it.
+ *
+ * The owner calls shadow_poll(); it gives every unexpected message to the owner, who compares
+ * it with the whole shadow list (its engine) and keeps it or gives it to a receive, before
+ * the call returns: then it counts as handled.  Posting (search of the unexpected queue,
+ * entry into the engine, append) and this are one critical section, because the owner has
+ * one thread, or one lock.
+ *
+ * Invariants
+ *   I1  handled never counts a message before the owner's unexpected() has returned 0, nor
+ *       before the revoke of the receive that it met has been called
+ *   I2  a slot is free when no event can name its handle any more
+ *   I3  waiting is in posting order, and is empty while a slot is free and the device takes
+ *       commands
+ *   I4  a receive that is SOFTWARE is counted in the filter, no other is
+ */
+#ifndef DEVICE_SHADOW_H
+#define DEVICE_SHADOW_H
+
+#include <matchbox/device.h>
+#include <matchbox/match.h>
+
+#include "base/list.h"
+
+enum shadow_state {
+    SHADOW_NONE,     /* not posted, or over */
+    SHADOW_SOFTWARE, /* stays in software */
+    SHADOW_WAITING,  /* for room in the device */
+    SHADOW_HANDED,
+    SHADOW_REVOKING, /* its owner wants it back */
+    SHADOW_MATCHED,  /* by the device, which moves the data */
+};
+
+/* A posted receive; in the owner's memory, beside its match_recv. */
+struct shadow_recv {
+    const struct match_recv *match;
+    void *buf;
+    size_t size;
+    struct list node; /* on waiting */
+    uint32_t handle;  /* HANDED and later */
+    enum shadow_state state;
+};
+
+struct shadow_events {
+    /* recv has met the message of event->envelope in the device.  Unless its owner wanted it
+     * back it is still in the engine, from where he takes it now. */
+    void (*matched)(void *arg, struct shadow_recv *recv, const struct mbx_device_event *event);
+    /* What was matched and not WHOLE: DATA_VALID, INCOMPLETE, or the device was LOST on the
+     * way. */
+    void (*moved)(void *arg, struct shadow_recv *recv, const struct mbx_device_event *event);
+    /* A cancel has come in time. */
+    void (*revoked)(void *arg, struct shadow_recv *recv);
+    /* A packet.  If it is an unexpected message, the owner compares it with the whole shadow
+     * list.  0, or -EAGAIN: it is offered again by a later poll, before anything else. */
+    int (*packet)(void *arg, uint32_t peer, const void *packet, size_t size);
+    /* The device is gone, or does not keep its contract.  When this returns it must not touch
+     * anything any more; then moved() with LOST and revoked() tell of the receives that it
+     * had, and the others are software's again. */
+    void (*lost)(void *arg);
+};
+
+struct shadow_config {
+    struct mbx_device *device; /* configured here; the caller closes it, behind shadow_fini */
+    uint32_t list, untagged;   /* 0: as much as the device has */
+    uint64_t threshold;        /* receives with smaller buffers stay in software */
+    const struct shadow_events *events;
+    void *arg;
+};
+
+struct shadow_stats {
+    uint64_t handed;                    /* receives handed over */
+    uint64_t matched;                   /* of these, matched by the device */
+    uint64_t taken;                     /* taken back for a message that came before */
+    uint64_t cancels_won, cancels_lost; /* cancels of receives that the device held */
+    uint64_t overlapped;                /* kept, because an earlier one that stays overlaps */
+    uint64_t waited;                    /* found no room at first */
+    uint64_t passed;                    /* unexpected messages passed to software */
+    uint64_t syncs;                     /* SYNC commands */
+    uint64_t incomplete;                /* rendezvous that software had to finish */
+    uint64_t waiting, waiting_max, in_device, in_device_max;
+};
+
+#define SHADOW_FILTER 1024
+
+struct shadow_slot {
+    struct shadow_recv *recv; /* who is to be told; NULL: nobody any more */
+    bool is_held;             /* the device may hold it or move its data */
+    bool is_revoked;          /* a REVOKED will come */
+    bool is_matched;          /* DATA_VALID or INCOMPLETE will come */
+    bool is_owed;             /* FIN_SENT will come */
+};
+
+/* What stays in software, counted by what it accepts. */
+struct shadow_filter {
+    uint32_t exact[SHADOW_FILTER]; /* by envelope */
+    uint32_t wild[SHADOW_FILTER];  /* with any wildcard, by context id */
+    uint32_t all[SHADOW_FILTER];   /* all, by context id */
+};
+
+struct shadow {
+    struct mbx_device *device;
+    struct mbx_device_limits limits;
+    const struct shadow_events *events;
+    void *arg;
+    uint64_t threshold;
+    bool is_lost;
+    uint16_t handled, reported; /* mod 2^16 */
+    struct list waiting;
+    struct shadow_slot *slots; /* [list], by handle */
+    uint32_t *free;            /* handles */
+    uint32_t free_count, list, untagged;
+    unsigned char *buffers; /* untagged */
+    uint32_t *empty;        /* numbers of those that the device is to be given */
+    uint32_t empty_count;
+    struct mbx_device_event pending; /* a packet that the owner had no room for; type 0: none */
+    struct shadow_filter filter;
+    struct shadow_stats stats;
+};
+
+/* Configures the device.  0; -EINVAL the device cannot be used so; -ENOMEM. */
+int shadow_init(struct shadow *shadow, const struct shadow_config *config);
+
+/* The device must not touch anything any more. */
+void shadow_fini(struct shadow *shadow);
+
+/* shadow_post - match has been posted, and waits in its engine. */
+void shadow_post(struct shadow *shadow, struct shadow_recv *recv,
+                 const struct match_recv *match, void *buf, size_t size);
+
+/* shadow_taken - within packet(): the message has met recv, which has left its engine. */
+void shadow_taken(struct shadow *shadow, struct shadow_recv *recv);
+
+/* shadow_cancel - recv's owner has taken it out of its engine and wants it back.
+ * True: it is his.  False: revoked() or matched() will tell. */
+bool shadow_cancel(struct shadow *shadow, struct shadow_recv *recv);
+
+/* shadow_poll - events, then what has room now; how many events. */
+int shadow_poll(struct shadow *shadow);
+
+/* shadow_is_valid - do all invariants hold?  For tests. */
+bool shadow_is_valid(const struct shadow *shadow);
+
+#endif
