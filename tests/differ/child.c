@@ -96,13 +96,25 @@ static bool serve_history(struct engine *e, int socket, const struct history *h)
     return put(socket, &ended, sizeof ended);
 }
 
+/* Libraries that catch a crash, to write a file into the current folder or to wait for a
+ * debugger, hide how the process died. */
+static void die_as_usual(void)
+{
+    static const int signals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
+
+    for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++)
+        signal(signals[i], SIG_DFL);
+}
+
 static void serve(const struct engine_name *name, int socket)
 {
     static struct history h;
     struct hello hello = {.err = 0};
     struct engine *e = NULL;
 
+    die_as_usual(); /* as some catch them when they are loaded, */
     hello.err = name->kind->create(name->argument, &e);
+    die_as_usual(); /* and some when they are used */
     if (hello.err == 0) {
         e->kind = name->kind;
         e->is_patient = name->is_patient;
