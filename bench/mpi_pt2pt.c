@@ -13,6 +13,8 @@
  */
 #include <mpi.h>
 
+#include <limits.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +22,8 @@
 #define BATCHES 60
 #define ROUNDS  500
 #define WINDOW  64
+
+static const char usage[] = "usage: mpiexec -n 2 mpi_pt2pt LABEL lat|bw|rate [SIZE...]";
 
 static int rank;
 
@@ -119,25 +123,61 @@ static void measure(const char *label, const char *what, size_t size)
     fflush(stdout);
 }
 
+/* The number of bytes that a text says; SIZE_MAX if it is none. */
+static size_t to_size(const char *text)
+{
+    char *end;
+    unsigned long long size = strtoull(text, &end, 10);
+
+    return *text >= '0' && *text <= '9' && *end == '\0' && size <= INT_MAX ? (size_t)size
+                                                                           : SIZE_MAX;
+}
+
+/* What is wrong with the arguments, or NULL. */
+static const char *check(int argc, char **argv, int ranks)
+{
+    static char error[200];
+
+    if (argc < 3)
+        return usage;
+    if (strcmp(argv[2], "lat") != 0 && strcmp(argv[2], "bw") != 0 &&
+        strcmp(argv[2], "rate") != 0) {
+        snprintf(error, sizeof error, "there are lat, bw and rate, no '%.60s'", argv[2]);
+        return error;
+    }
+    for (int i = 3; i < argc; i++) {
+        if (to_size(argv[i]) == SIZE_MAX) {
+            snprintf(error, sizeof error, "SIZE is a number of bytes from 0 to %d, not '%.60s'",
+                     INT_MAX, argv[i]);
+            return error;
+        }
+    }
+    return ranks == 2 ? NULL : "it takes two ranks: mpiexec -n 2";
+}
+
 int main(int argc, char **argv)
 {
+    const char *error;
     int ranks;
 
+    if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
+        printf("%s\n", usage);
+        return 0;
+    }
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    if (argc < 3 || ranks != 2 ||
-        (strcmp(argv[2], "lat") != 0 && strcmp(argv[2], "bw") != 0 &&
-         strcmp(argv[2], "rate") != 0)) {
+    error = check(argc, argv, ranks);
+    if (error != NULL) {
         if (rank == 0)
-            fprintf(stderr, "usage: mpiexec -n 2 mpi_pt2pt LABEL lat|bw|rate [SIZE...]\n");
+            fprintf(stderr, "mpi_pt2pt: %s\n", error);
         MPI_Finalize();
         return 2;
     }
     if (argc == 3)
         measure(argv[1], argv[2], strcmp(argv[2], "bw") == 0 ? (size_t)1 << 20 : 8);
     for (int i = 3; i < argc; i++)
-        measure(argv[1], argv[2], strtoull(argv[i], NULL, 10));
+        measure(argv[1], argv[2], to_size(argv[i]));
     MPI_Finalize();
     return 0;
 }

@@ -87,8 +87,13 @@ int main(int argc, char **argv)
 
     if (argc > 3 || rounds == 0 || (end != NULL && *end != '\0') ||
         (argc > 1 && !is_unexpected && strcmp(argv[1], "expected") != 0)) {
-        printf("usage: self_round [expected|unexpected] [ROUNDS]\n");
-        return argc == 2 && strcmp(argv[1], "--help") == 0 ? 0 : 2;
+        bool is_asked = argc == 2 && strcmp(argv[1], "--help") == 0;
+
+        if (!is_asked)
+            fprintf(stderr, "self_round: wrong argument '%s'\n", argv[argc > 3 ? 3 : argc - 1]);
+        fprintf(is_asked ? stdout : stderr,
+                "usage: self_round [expected|unexpected] [ROUNDS]\n");
+        return is_asked ? 0 : 2;
     }
     open_self(&ep, &self);
     start = now_ns();

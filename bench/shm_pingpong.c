@@ -5,10 +5,10 @@
  * Method     two processes, each pinned to a core, in turns: a bare ping-pong of one
  *            word in one cache line, then a packet of 32 + 8 bytes each way through the
  *            shm transport.  Repeated in short slices; the median and the fastest repeat of
- * each, as half round trips.  Then what a call costs alone: a poll that finds nothing, and a
- * send with a poll of the own packet.
+ *            each, as half round trips.  Then what a call costs alone: a poll that finds
+ *            nothing, and a send with a poll of the own packet.
  *
- *   shm_pingpong [rounds] [repeats]
+ *   shm_pingpong [ROUNDS [REPEATS]]
  */
 #include <sched.h>
 #include <signal.h>
@@ -215,17 +215,38 @@ static void run(unsigned who, uint64_t rounds, int repeats)
     t->ops->close(t);
 }
 
+/* The number that a text says; the program ends if it is none from 1 to max. */
+static uint64_t to_number(const char *name, const char *text, uint64_t max)
+{
+    char *end;
+    uint64_t value = strtoull(text, &end, 10);
+
+    if (*text >= '0' && *text <= '9' && *end == '\0' && value >= 1 && value <= max)
+        return value;
+    fprintf(stderr, "shm_pingpong: %s is a number from 1 to %llu, not '%s'\n", name,
+            (unsigned long long)max, text);
+    exit(2);
+}
+
 int main(int argc, char **argv)
 {
-    uint64_t rounds = argc > 1 ? strtoull(argv[1], NULL, 10) : 1000;
-    int repeats = argc > 2 ? atoi(argv[2]) : 900;
-    int status = 0;
+    static const char usage[] = "usage: shm_pingpong [ROUNDS [REPEATS]]\n";
+    uint64_t rounds = 1000;
+    int repeats = 900, status = 0;
     pid_t child;
 
-    if (rounds == 0 || repeats < 1 || repeats > REPEATS_MAX) {
-        fprintf(stderr, "shm_pingpong: rounds from 1, repeats 1 to %d\n", REPEATS_MAX);
+    if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
+        fputs(usage, stdout);
+        return 0;
+    }
+    if (argc > 3) {
+        fprintf(stderr, "shm_pingpong: there is no argument '%s'\n%s", argv[3], usage);
         return 2;
     }
+    if (argc > 1)
+        rounds = to_number("ROUNDS", argv[1], UINT32_MAX);
+    if (argc > 2)
+        repeats = (int)to_number("REPEATS", argv[2], REPEATS_MAX);
     shared = sys_mmap(sizeof *shared, -1, 0);
     if (shared == NULL)
         fail("mmap", -1);

@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/base.h"
 #include "base/random.h"
@@ -97,9 +98,17 @@ int main(int argc, char **argv)
     uint8_t data[INPUT_MAX];
     struct random r;
     uint64_t count;
+    char *end;
 
     if (argc != 3) {
-        fprintf(stderr, "usage: %s RANDOM-INPUTS CORPUS\n", argv[0]);
+        bool is_asked = argc == 2 && strcmp(argv[1], "--help") == 0;
+
+        fprintf(is_asked ? stdout : stderr, "usage: %s RANDOM-INPUTS CORPUS\n", argv[0]);
+        return is_asked ? 0 : 2;
+    }
+    count = strtoull(argv[1], &end, 10);
+    if (*argv[1] < '0' || *argv[1] > '9' || *end != '\0') {
+        fprintf(stderr, "%s: RANDOM-INPUTS is a number, not '%s'\n", argv[0], argv[1]);
         return 2;
     }
     files = calloc(FILES_MAX, sizeof *files);
@@ -107,7 +116,6 @@ int main(int argc, char **argv)
         return 2;
     for (size_t i = 0; i < file_count; i++)
         LLVMFuzzerTestOneInput(files[i].data, files[i].size);
-    count = strtoull(argv[1], NULL, 10);
     for (uint64_t seed = 1; seed <= count; seed++) {
         size_t size;
 

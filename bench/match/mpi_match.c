@@ -36,6 +36,9 @@ struct timing {
     double post_s, match_s;
 };
 
+static const char usage[] =
+    "usage: mpiexec -n 2 mpi_match LABEL behind|expected|unexpected N [SECONDS]";
+
 static int rank, count;
 static MPI_Request *requests;
 static uint64_t *landed, *sent;
@@ -231,20 +234,60 @@ static int is_mode(const char *what)
            strcmp(what, "unexpected") == 0;
 }
 
+/* What is wrong with the arguments, or NULL; sets count and *seconds. */
+static const char *parse(int argc, char **argv, int ranks, double *seconds)
+{
+    static char error[200];
+    int flag, *tag_most;
+    char *end;
+    long n;
+
+    if (argc < 4)
+        return usage;
+    if (argc > 5) {
+        snprintf(error, sizeof error, "there is no argument '%.60s'", argv[5]);
+        return error;
+    }
+    if (!is_mode(argv[2])) {
+        snprintf(error, sizeof error, "there are behind, expected and unexpected, no '%.60s'",
+                 argv[2]);
+        return error;
+    }
+    MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &tag_most, &flag);
+    n = strtol(argv[3], &end, 10);
+    if (*end != '\0' || n < 1 || !flag || n > *tag_most - TAG_FIRST) {
+        snprintf(error, sizeof error, "N is a number from 1 to %d, not '%.60s'",
+                 flag ? *tag_most - TAG_FIRST : 0, argv[3]);
+        return error;
+    }
+    count = (int)n;
+    if (argc > 4) {
+        *seconds = strtod(argv[4], &end);
+        if (end == argv[4] || *end != '\0' || !(*seconds >= 0)) {
+            snprintf(error, sizeof error, "SECONDS is a number, not '%.60s'", argv[4]);
+            return error;
+        }
+    }
+    return ranks == 2 ? NULL : "it takes two ranks: mpiexec -n 2";
+}
+
 int main(int argc, char **argv)
 {
-    int ranks, flag, *tag_most;
+    double seconds = 0.5;
+    const char *error;
+    int ranks;
 
+    if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
+        printf("%s\n", usage);
+        return 0;
+    }
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &tag_most, &flag);
-    count = argc > 3 ? atoi(argv[3]) : 0;
-    if (argc < 4 || argc > 5 || ranks != 2 || !is_mode(argv[2]) || count < 1 || !flag ||
-        count > *tag_most - TAG_FIRST) {
+    error = parse(argc, argv, ranks, &seconds);
+    if (error != NULL) {
         if (rank == 0)
-            fprintf(stderr, "usage: mpiexec -n 2 mpi_match LABEL behind|expected|unexpected N "
-                            "[SECONDS]\n");
+            fprintf(stderr, "mpi_match: %s\n", error);
         MPI_Finalize();
         return 2;
     }
@@ -254,7 +297,7 @@ int main(int argc, char **argv)
     if (requests == NULL || landed == NULL || sent == NULL)
         MPI_Abort(MPI_COMM_WORLD, 1);
     memset(landed, 0xff, (size_t)count * sizeof *landed);
-    run(argv[1], argv[2], argc > 4 ? atof(argv[4]) : 0.5);
+    run(argv[1], argv[2], seconds);
     free(requests);
     free(landed);
     free(sent);

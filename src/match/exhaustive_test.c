@@ -139,9 +139,12 @@ int main(int argc, char **argv)
         depth = 7;
     } else if (argc == 2 && strlen(argv[1]) == 1 && argv[1][0] >= '1' && argv[1][0] <= '9') {
         depth = argv[1][0] - '0';
+    } else if (argc == 2 && strcmp(argv[1], "--help") == 0) {
+        printf("usage: exhaustive_test [OPERATIONS | --long]\n");
+        return 0;
     } else if (argc > 1) {
         fprintf(stderr, "exhaustive_test: '%s' is neither --long nor a number from 1 to 9\n",
-                argv[1]);
+                argv[argc > 2 ? 2 : 1]);
         return 2;
     }
     for (size_t i = 0; i < ARRAY_COUNT(variants); i++) {

@@ -46,6 +46,10 @@ int main(int argc, char **argv)
     unsigned long seeds = 3;
     char *end = NULL;
 
+    if (argc == 2 && strcmp(argv[1], "--help") == 0) {
+        printf("usage: growth_test [SEEDS]\n");
+        return 0;
+    }
     if (argc > 1) {
         seeds = strtoul(argv[1], &end, 10);
         if (argc > 2 || argv[1][0] < '0' || argv[1][0] > '9' || *end != '\0') {

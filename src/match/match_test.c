@@ -634,9 +634,11 @@ int main(int argc, char **argv)
     };
     const char *seeds = getenv("MATCH_SEEDS");
 
-    if (argc > 3) {
-        fprintf(stderr, "usage: match_test [SEEDS [FIRST]]\n");
-        return 2;
+    bool is_asked = argc == 2 && strcmp(argv[1], "--help") == 0;
+
+    if (argc > 3 || is_asked) {
+        fprintf(is_asked ? stdout : stderr, "usage: match_test [SEEDS [FIRST]]\n");
+        return is_asked ? 0 : 2;
     }
     if (argc > 1)
         seed_count = number("SEEDS", argv[1]);
