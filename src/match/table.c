@@ -34,6 +34,7 @@ int table_grow(struct table *t, uint32_t count)
     while ((uint64_t)bigger.size * BUCKET_GROUPS * 3 < ((uint64_t)t->heads + count) * 8)
         if ((bigger.size *= 2) > BUCKETS_MAX)
             return -ENOMEM;
+    bigger.shift = 64 - (uint32_t)__builtin_ctz(bigger.size);
     bigger.buckets = make_buckets(bigger.size);
     if (bigger.buckets == NULL)
         return -ENOMEM;
@@ -62,7 +63,7 @@ bool table_is_valid(const struct table *t)
 {
     uint32_t used = 0, heads = 0;
 
-    if (!table_has_room(t, 0))
+    if (!table_has_room(t, 0) || (t->size != 0 && t->size != UINT64_C(1) << (64 - t->shift)))
         return false;
     for (uint32_t i = 0; i < t->size; i++) {
         const struct bucket *bucket = &t->buckets[i];

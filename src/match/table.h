@@ -11,6 +11,10 @@
  * that empties keeps its place, as programs use the same keys again and again; when
  * places run out, the empty ones are dropped.
  *
+ * A print is good as a name, but its bits are not all good as a number of a bucket: with one
+ * seed in a hundred, tags that count up share their low ones.  So a multiplication spreads it,
+ * and the top bits of that count (table_test looks at many seeds and kinds of envelopes).
+ *
  * The four prints of a bucket are compared without a branch between them, so a search is
  * one cache line and one prediction, which is mostly right.
  *
@@ -42,6 +46,7 @@ struct table {
     uint32_t size;          /* buckets: a power of two, or 0 */
     uint32_t used;          /* places that have a print */
     uint32_t heads;         /* groups that have a head */
+    uint32_t shift;         /* 64 - log2(size) */
 };
 
 /* A place in a table: good until the table grows. */
@@ -68,6 +73,12 @@ static inline int table_reserve(struct table *t, uint32_t count)
     return likely(table_has_room(t, count)) ? 0 : table_grow(t, count);
 }
 
+/* The bucket where the search for print begins; the table has buckets. */
+static inline uint32_t table_home(const struct table *t, uint64_t print)
+{
+    return (uint32_t)(print * UINT64_C(0x9e3779b97f4a7c15) >> t->shift);
+}
+
 /* Bit i: print i of the bucket is this one. */
 static inline uint32_t bucket_find(const struct bucket *bucket, uint64_t print)
 {
@@ -80,7 +91,7 @@ static inline uint32_t bucket_find(const struct bucket *bucket, uint64_t print)
 /* Where print's group is, or would be.  There is a free place, so the search ends. */
 static inline struct group table_place(const struct table *t, uint64_t print)
 {
-    for (uint32_t i = (uint32_t)print & (t->size - 1);; i = (i + 1) & (t->size - 1)) {
+    for (uint32_t i = table_home(t, print);; i = (i + 1) & (t->size - 1)) {
         struct bucket *bucket = &t->buckets[i];
         uint32_t found = bucket_find(bucket, print);
 
@@ -106,7 +117,7 @@ static inline uintptr_t table_head(const struct table *t, uint64_t print)
 static inline void table_prefetch(const struct table *t, uint64_t print)
 {
     if (t->size != 0)
-        __builtin_prefetch(&t->buckets[(uint32_t)print & (t->size - 1)], 1);
+        __builtin_prefetch(&t->buckets[table_home(t, print)], 1);
 }
 
 /* print's group, made if there is none; there is room. */
