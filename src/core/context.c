@@ -5,18 +5,22 @@
  * Open addressing with linear probing; ids are never removed while the endpoint is
  * open.  The id used last is tried first.  At most three quarters of the slots are
  * in use, so a search ends.
+ *
+ * Peers choose the ids of their messages, and programs number them as they like.  So the
+ * hash multiplies by a secret number, and all bits of an id reach the bits that count.
  */
 #include "core/core.h"
 
-static uint32_t context_hash(uint32_t id, uint32_t slots)
+static uint32_t context_hash(const struct mbx_ep *ep, uint32_t id, uint32_t slots)
 {
-    return (id * UINT32_C(2654435769)) & (slots - 1);
+    return (uint32_t)(id * (ep->match_seed | 1) >> 32) & (slots - 1);
 }
 
 /* The slot of id, or the empty one where it would go. */
-static struct context **context_slot(struct context **table, uint32_t slots, uint32_t id)
+static struct context **context_slot(const struct mbx_ep *ep, struct context **table,
+                                     uint32_t slots, uint32_t id)
 {
-    uint32_t at = context_hash(id, slots);
+    uint32_t at = context_hash(ep, id, slots);
 
     while (table[at] != NULL && table[at]->id != id)
         at = (at + 1) & (slots - 1);
@@ -32,7 +36,7 @@ static int context_grow(struct mbx_ep *ep)
         return -ENOMEM;
     for (uint32_t i = 0; i < ep->context_slots; i++)
         if (ep->contexts[i] != NULL)
-            *context_slot(table, slots, ep->contexts[i]->id) = ep->contexts[i];
+            *context_slot(ep, table, slots, ep->contexts[i]->id) = ep->contexts[i];
     mem_free(ep->contexts);
     ep->contexts = table;
     ep->context_slots = slots;
@@ -41,7 +45,8 @@ static int context_grow(struct mbx_ep *ep)
 
 struct context *context_find(const struct mbx_ep *ep, uint32_t id)
 {
-    return ep->context_slots != 0 ? *context_slot(ep->contexts, ep->context_slots, id) : NULL;
+    return ep->context_slots != 0 ? *context_slot(ep, ep->contexts, ep->context_slots, id)
+                                  : NULL;
 }
 
 OUT_OF_LINE struct context *context_make(struct mbx_ep *ep, uint32_t id)
@@ -59,7 +64,7 @@ OUT_OF_LINE struct context *context_make(struct mbx_ep *ep, uint32_t id)
         return NULL;
     context->id = id;
     match_init(&context->match, &(struct match_options){.seed = ep->match_seed});
-    *context_slot(ep->contexts, ep->context_slots, id) = context;
+    *context_slot(ep, ep->contexts, ep->context_slots, id) = context;
     ep->context_count++;
     ep->context_last = context;
     return context;

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * context_test.c - are context ids found, and do none of them crowd?
+ *
+ * A table whose ids crowd is right and slow; so what is measured is the longest run of slots
+ * in use, which is as far as a search can have to go.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "base/mem.h"
+#include "base/random.h"
+#include "core/core.h"
+
+#define IDS      2000
+#define RUN_MOST 250 /* of 4096 slots; random ids: about 60 */
+#define SEEDS    20
+
+/* As far as context.c knows an endpoint. */
+static struct mbx_ep *open_ep(uint64_t seed)
+{
+    struct mbx_ep *ep = mem_calloc(1, sizeof *ep);
+    struct random r;
+
+    assert_non_null(ep);
+    random_seed(&r, seed);
+    ep->match_seed = random_next(&r);
+    return ep;
+}
+
+static void close_ep(struct mbx_ep *ep)
+{
+    context_fini(ep);
+    mem_free(ep);
+}
+
+static uint32_t longest_run(const struct mbx_ep *ep)
+{
+    uint32_t run = 0, longest = 0;
+
+    for (uint32_t i = 0; i < 2 * ep->context_slots; i++) {
+        run = ep->contexts[i % ep->context_slots] != NULL ? run + 1 : 0;
+        longest = run > longest ? run : longest;
+    }
+    return longest;
+}
+
+static void every_id_is_found_again(void **state)
+{
+    struct mbx_ep *ep = open_ep(1);
+
+    (void)state;
+    assert_null(context_find(ep, 0));
+    for (uint32_t i = 0; i < IDS; i++)
+        assert_int_equal(context_make(ep, i * 77777)->id, i * 77777);
+    assert_int_equal(ep->context_count, IDS);
+    for (uint32_t i = 0; i < IDS; i++) {
+        struct context *context = context_find(ep, i * 77777);
+
+        assert_non_null(context);
+        assert_int_equal(context->id, i * 77777);
+        assert_ptr_equal(context_make(ep, i * 77777), context);
+    }
+    assert_int_equal(ep->context_count, IDS);
+    assert_null(context_find(ep, 1));
+    close_ep(ep);
+}
+
+/* Such as ids of which the low half is zero. */
+static void ids_that_differ_in_few_bits_do_not_crowd(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        for (uint32_t shift = 0; shift <= 20; shift += 4) {
+            struct mbx_ep *ep = open_ep(seed);
+            uint32_t run;
+
+            for (uint32_t i = 0; i < IDS; i++)
+                context_make(ep, i << shift | 5);
+            run = longest_run(ep);
+            close_ep(ep);
+            if (run > RUN_MOST)
+                fail_msg("seed %llu, ids shifted by %u: %u slots in a row",
+                         (unsigned long long)seed, shift, run);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_id_is_found_again),
+        cmocka_unit_test(ids_that_differ_in_few_bits_do_not_crowd),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
