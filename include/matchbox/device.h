@@ -177,7 +177,8 @@ struct mbx_device_ops {
                   uint16_t handled); /* also -ENOSPC: the list is full */
     int (*revoke)(struct mbx_device *device, uint32_t handle, uint16_t handled);
     int (*take_back)(struct mbx_device *device, uint16_t handled);
-    int (*sync)(struct mbx_device *device, uint16_t handled);
+    int (*sync)(struct mbx_device *device, uint16_t handled); /* also -EAGAIN while an earlier
+        sync waits: of the room for commands, syncs take one place at most */
     /* message: the caller's number for it, below list */
     int (*hold)(struct mbx_device *device, uint32_t message,
                 const struct mbx_device_envelope *envelope, uint16_t handled);

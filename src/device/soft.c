@@ -175,7 +175,6 @@ int soft_command(struct soft *soft, const struct soft_command *command)
 {
     int err = 0;
 
-    soft->handled = command->handled;
     switch ((enum soft_command_type)command->type) {
     case SOFT_APPEND:
         err = append(soft, command);
@@ -198,9 +197,12 @@ int soft_command(struct soft *soft, const struct soft_command *command)
     default:
         err = -EPROTO;
     }
+    if (err != 0)
+        return err;
+    soft->handled = command->handled;
     if (soft_is_in_sync(soft))
         activate(soft);
-    return err;
+    return 0;
 }
 
 /* ---- arrivals ---- */
