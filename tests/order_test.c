@@ -178,8 +178,12 @@ static void tap_dropped(void *arg, const char *reason)
     progress_dropped(((struct tap *)arg)->ep, reason);
 }
 
-static const struct transport_events tap_events = {tap_accept, tap_deliver, tap_read_done,
-                                                   tap_dropped};
+static const struct transport_events tap_events = {
+    .accept = tap_accept,
+    .deliver = tap_deliver,
+    .read_done = tap_read_done,
+    .dropped = tap_dropped,
+};
 
 /* Opens an endpoint, and its transport a second time with the tap in between. */
 static void tap_open(struct tap *tap)

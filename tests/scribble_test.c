@@ -223,7 +223,7 @@ static void scribble(void)
         break;
     }
     atomic_fetch_or(&s->control->ready[0], UINT64_C(1) << slot);
-    atomic_fetch_add(&s->control->doorbell, 1);
+    atomic_fetch_add(&s->control->doorbell.count, 1);
 }
 
 /* ---- the others ---- */

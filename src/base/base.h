@@ -23,6 +23,10 @@
  * registers that only it needs are not saved by those who seldom call it. */
 #define OUT_OF_LINE __attribute__((noinline))
 
+/* Before a function that exists to be compiled into each of its callers, with what they know
+ * of its arguments. */
+#define ALWAYS_INLINE inline __attribute__((always_inline))
+
 /* The structure of which *pointer is the member. */
 #define container_of(pointer, type, member)                                                    \
     ((type *)(void *)((char *)(pointer)-offsetof(type, member)))

@@ -150,6 +150,21 @@ static inline void ring_consumer_init(struct ring_consumer *c, struct ring *shar
     };
 }
 
+/* A consumer that continues where another one of this ring stopped: at head, or at the head
+ * that the other one has published if that is further on.  The record there is what
+ * ring_peek() returns next, whether or not the other one had peeked at it. */
+static inline void ring_consumer_resume(struct ring_consumer *c, struct ring *shared,
+                                        uint32_t cell_count, uint64_t head)
+{
+    ring_consumer_init(c, shared, cell_count);
+    c->published = atomic_load_explicit(&shared->head, memory_order_relaxed);
+    c->head = (int64_t)(head - c->published) < 0 ? c->published : head;
+    if (c->head - c->published > cell_count) { /* I1 */
+        c->error = -EPROTO;
+        c->cell_limit = c->data_limit = 0;
+    }
+}
+
 static inline uint32_t ring_cells_of(uint32_t size)
 {
     return (size + RING_CELL_SIZE - 1) / RING_CELL_SIZE;

@@ -181,11 +181,20 @@ static void on_dropped(void *arg, const char *reason)
     fault->events->dropped(fault->arg, reason);
 }
 
+static void on_repeats(void *arg, uint32_t peer)
+{
+    struct fault *fault = arg;
+
+    if (fault->events->repeats != NULL)
+        fault->events->repeats(fault->arg, fault->links[peer]->base.peer);
+}
+
 static const struct transport_events events_from_below = {
     .accept = on_accept,
     .deliver = on_deliver,
     .read_done = on_read_done,
     .dropped = on_dropped,
+    .repeats = on_repeats,
 };
 
 /* ---- calls from above ---- */
@@ -300,6 +309,37 @@ static bool fault_is_flushed(struct transport *t)
     return fault->inner->ops->is_flushed(fault->inner);
 }
 
+static int fault_split(struct transport *t, struct transport_handle *handle)
+{
+    struct fault *fault = fault_of(t);
+
+    return fault->inner->ops->split(fault->inner, handle);
+}
+
+/* Who joins joins what is wrapped: there is nothing to disturb it by before. */
+static int fault_join(const struct transport_config *config,
+                      const struct transport_handle *handle, struct transport **out)
+{
+    (void)config;
+    (void)handle;
+    (void)out;
+    return -ENOTSUP;
+}
+
+static int fault_rejoin(struct transport *t)
+{
+    struct fault *fault = fault_of(t);
+
+    return fault->inner->ops->rejoin(fault->inner);
+}
+
+static void fault_nudge(struct transport *t)
+{
+    struct fault *fault = fault_of(t);
+
+    fault->inner->ops->nudge(fault->inner);
+}
+
 static void fault_close(struct transport *t)
 {
     struct fault *fault = fault_of(t);
@@ -326,6 +366,10 @@ static const struct transport_ops ops = {
     .poll = fault_poll,
     .wait = fault_wait,
     .is_flushed = fault_is_flushed,
+    .split = fault_split,
+    .join = fault_join,
+    .rejoin = fault_rejoin,
+    .nudge = fault_nudge,
 };
 
 int transport_fault_open(const struct transport_ops *wrapped,

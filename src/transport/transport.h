@@ -15,6 +15,17 @@
  * A full transport never changes a state: send() either takes the whole packet or
  * takes nothing and returns -EAGAIN.
  *
+ * An endpoint can be split: its receiving half is then run by somebody else, a thread or
+ * another process, through a second transport object of the same address.
+ *
+ *   application                          the other one
+ *   split(t, &handle)       handle --->  join(config, &handle, &other)
+ *   t: send, read, wait                  other: deliver, accept; send and read too
+ *   nudge(t)                       --->  wait(other) returns
+ *   wait(t) returns                <---  nudge(other)
+ *   rejoin(t)                            close(other), or death
+ *   t: all of it again
+ *
  * Implementations embed struct transport (and struct link) and find themselves with
  * container_of.
  */
@@ -66,6 +77,11 @@ struct transport_events {
 
     /* The transport itself dropped something malformed or foreign. */
     void (*dropped)(void *arg, const char *reason);
+
+    /* The next deliver(), of this peer, offers a packet that was being delivered when
+     * whoever received in this endpoint's place died: its deliver() may have done nothing
+     * yet, or all.  Said again before each time that it is offered.  May be NULL. */
+    void (*repeats)(void *arg, uint32_t peer);
 };
 
 /* What to send: the header is complete but for frame; body and payload may be
@@ -91,6 +107,11 @@ struct transport_config {
     /* fault */
     uint64_t fault_seed;
     uint64_t fault_percent; /* how often send, deliver, read are disturbed */
+};
+
+/* What join() must know; bytes that may be passed to another process of this machine. */
+struct transport_handle {
+    struct transport_address address; /* the endpoint's */
 };
 
 struct transport_limits {
@@ -151,6 +172,62 @@ struct transport_ops {
 
     /* Has everything that was taken reached memory that outlives this endpoint? */
     bool (*is_flushed)(struct transport *t);
+
+    /* Stops receiving, so that another one can: from now on poll() delivers nothing, and
+     * what arrives waits for whoever joins.  All else goes on as before: address, links,
+     * send(), read(), expose(), and wait() for room.  Sets *handle.  No other thread may be
+     * in wait() of t.
+     * 0          *handle is set
+     * -EALREADY  it is split
+     * -ENOTSUP   this transport cannot */
+    int (*split)(struct transport *t, struct transport_handle *handle);
+
+    /* Receives in the place of a split endpoint, of this or another process; config as at
+     * open, with the endpoint's key (what says how the endpoint is made is not looked at).
+     * *out is a transport of its own with the endpoint's address:
+     *
+     * poll()    delivers what arrives, from exactly where t stopped; each peer is presented
+     *           to accept() once more, unless connect() has named it
+     * wait()    sleeps until there is something to poll, room, or a nudge()
+     * connect() and send()  through links of its own.  At the receiver both halves are the
+     *           same peer; what one of them sends is in order, but not what both do
+     * read()    as t's, also of t's own memory
+     * expose()  -ENOTSUP: its memory is not that of the address
+     * close()   before rejoin(), and before t is closed; or its process dies
+     *
+     * 0          *out is set
+     * -EINVAL    no handle of this transport
+     * -EHOSTUNREACH  of another machine
+     * -ENOENT    there is no such endpoint (any more)
+     * -EACCES    of another user, or another key
+     * -EBUSY     it is not split, or another one has joined
+     * -ENOTSUP   this transport cannot
+     * -ENOMEM, and the system's */
+    int (*join)(const struct transport_config *config, const struct transport_handle *handle,
+                struct transport **out);
+
+    /* Receives again, behind the other one, who has closed or died, at any instruction
+     * (or, if nobody ever joined, at once).  Per link:
+     *
+     * - A packet for which the other one's deliver() returned 0 and which was then released
+     *   is not delivered again.  All others are, once, in order, to t.
+     * - The packet that the other one was delivering when it died, if it had come to neither
+     *   deliver()'s return nor the release behind it, is delivered again; at most one packet
+     *   of the whole endpoint, since poll() delivers one at a time.  repeats() announces it.
+     *   After a close() there is none.
+     * - Packets that the other one has sent arrive; its links end.  Senders to t notice
+     *   nothing, but that one who slept for room may be woken 100 ms late.
+     *
+     * 0          it receives; it may be split again
+     * -EINVAL    it is not split
+     * -EBUSY     the other one has neither closed nor died
+     * -ENOTSUP   this transport cannot */
+    int (*rejoin)(struct transport *t);
+
+    /* Makes wait() of the other half return: of whoever has joined, if t is split, or of the
+     * split endpoint, if t has joined.  If it does not wait now, then its next wait() that has
+     * no poll() in front returns at once.  Otherwise does nothing. */
+    void (*nudge)(struct transport *t);
 };
 
 struct transport {

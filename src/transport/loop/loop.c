@@ -636,6 +636,35 @@ static void loop_close(struct transport *t)
     mem_free(loop);
 }
 
+/* ---- splitting: who would receive instead is not in this thread ---- */
+
+static int loop_split(struct transport *t, struct transport_handle *handle)
+{
+    (void)t;
+    (void)handle;
+    return -ENOTSUP;
+}
+
+static int loop_join(const struct transport_config *config,
+                     const struct transport_handle *handle, struct transport **out)
+{
+    (void)config;
+    (void)handle;
+    (void)out;
+    return -ENOTSUP;
+}
+
+static int loop_rejoin(struct transport *t)
+{
+    (void)t;
+    return -ENOTSUP;
+}
+
+static void loop_nudge(struct transport *t)
+{
+    (void)t;
+}
+
 const struct transport_ops transport_loop = {
     .name = "loop",
     .about = "endpoints of one process, for tests and simulation",
@@ -650,4 +679,8 @@ const struct transport_ops transport_loop = {
     .poll = loop_poll,
     .wait = loop_wait,
     .is_flushed = loop_is_flushed,
+    .split = loop_split,
+    .join = loop_join,
+    .rejoin = loop_rejoin,
+    .nudge = loop_nudge,
 };

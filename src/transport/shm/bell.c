@@ -24,14 +24,18 @@ bool bell_arm_barrier(const struct segment *own)
     return own->needs_fence || sys_membarrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED) == 0;
 }
 
-void bell_wake(struct segment *s)
+void bell_wake(struct segment_bell *bell)
 {
-    struct segment_control *c = s->control;
-
-    atomic_fetch_add(&c->doorbell, 1);
+    atomic_fetch_add(&bell->count, 1);
     /* whoever takes the flag makes the system call, so a sleeper costs one */
-    if (atomic_load(&c->sleeping) != 0 && atomic_exchange(&c->sleeping, 0) != 0)
-        sys_futex_wake(&c->doorbell, 1);
+    if (atomic_load(&bell->sleeping) != 0 && atomic_exchange(&bell->sleeping, 0) != 0)
+        sys_futex_wake(&bell->count, 1);
+}
+
+void bell_tell_room(struct segment *s)
+{
+    bell_wake(&s->control->doorbell);
+    bell_wake(&s->control->owner);
 }
 
 void bell_ring(struct segment *s, uint32_t slot)
@@ -43,5 +47,5 @@ void bell_ring(struct segment *s, uint32_t slot)
 
     /* still set: we rang for it and the owner has not looked yet, but will */
     if ((before & bit) == 0)
-        bell_wake(s);
+        bell_wake(&s->control->doorbell);
 }

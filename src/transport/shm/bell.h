@@ -19,10 +19,14 @@
  * receiver has no membarrier (segment.needs_fence), or the sender could not register,
  * the sender's is a real one.
  *
- * The bell itself: the bit of the slot in ready[], then doorbell + 1, then a wake if
- * sleeping is set.  doorbell and sleeping are only used with sequential consistency:
+ * The bell itself: the bit of the slot in ready[], then the doorbell's count + 1, then a
+ * wake if sleeping is set.  count and sleeping are only used with sequential consistency:
  * the sender counts and then looks at sleeping; the receiver sets sleeping and then
- * looks at doorbell, the last time within the futex call.
+ * looks at count, the last time within the futex call.
+ *
+ * A bell has one sleeper.  An endpoint that is split has two, and so two bells: who
+ * receives sleeps on the doorbell, the owner on its own.  Whoever makes room does not know
+ * which of the two waits for it, and rings both.
  */
 #ifndef SHM_BELL_H
 #define SHM_BELL_H
@@ -48,10 +52,13 @@ static inline void bell_publish_barrier(bool fence)
  * bell_publish_barrier().  False: it failed; what was armed cannot be relied on. */
 bool bell_arm_barrier(const struct segment *own);
 
-/* Tells the owner of s to look at slot. */
+/* Tells the receiver of s to look at slot. */
 void bell_ring(struct segment *s, uint32_t slot);
 
-/* Tells the owner of s to look around. */
-void bell_wake(struct segment *s);
+/* Tells whoever sends in the name of s that there is room. */
+void bell_tell_room(struct segment *s);
+
+/* Tells the sleeper of this bell to look around. */
+void bell_wake(struct segment_bell *bell);
 
 #endif

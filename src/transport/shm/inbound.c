@@ -62,6 +62,20 @@ static void leave_hot(struct shm *shm, struct inbound *in)
 
 /* ---- beginning ---- */
 
+/* Begins where whoever received before us stopped; a new ring begins at 0. */
+static void resume(struct shm *shm, struct inbound *in)
+{
+    /* pairs with the release in inbound_mark() */
+    uint64_t taken =
+        atomic_load_explicit(&shm->own->slots[in->slot].taken, memory_order_acquire);
+
+    in->repeat_head = taken >> 1;
+    ring_consumer_resume(&in->ring, segment_ring(shm->own, in->slot), shm->own->ring_cells,
+                         in->repeat_head);
+    /* if it was released in between, the mark came too late */
+    in->may_repeat = (taken & 1) != 0 && in->ring.head == in->repeat_head;
+}
+
 static struct inbound *create(struct shm *shm, uint32_t slot)
 {
     struct inbound *in = mem_calloc(1, sizeof *in);
@@ -69,7 +83,7 @@ static struct inbound *create(struct shm *shm, uint32_t slot)
     if (in == NULL)
         return NULL;
     in->slot = slot;
-    ring_consumer_init(&in->ring, segment_ring(shm->own, slot), shm->own->ring_cells);
+    resume(shm, in);
     shm->inbound[slot] = in;
     return in;
 }
@@ -82,16 +96,49 @@ static enum slot_state state_of_slot(const struct shm *shm, uint32_t slot)
 }
 
 static void settle_refused(struct shm *shm, struct inbound *in);
+static void free_slot(struct shm *shm, uint32_t slot);
+static int identify(struct shm *shm, struct inbound *in);
+
+/* Whoever received before us may have left a sender asleep, which he was about to wake. */
+static void wake_left_producer(struct shm *shm, struct inbound *in)
+{
+    ring_consumer_flush(&in->ring);
+    __sync_synchronize(); /* as behind each release: take() */
+    if (atomic_load_explicit(&ring_of(in)->producer_waiting, memory_order_relaxed) != 0 &&
+        identify(shm, in) == 0)
+        inbound_wake_producer(in);
+}
+
+/* A slot that we have not looked at; NULL if there is nothing in it for us now. */
+static struct inbound *begin(struct shm *shm, uint32_t slot)
+{
+    enum slot_state state = state_of_slot(shm, slot);
+    struct inbound *in;
+
+    if (state == SLOT_CLEARING)
+        free_slot(shm, slot); /* whoever began that is dead */
+    if (state != SLOT_READY && state != SLOT_REFUSED)
+        return NULL;
+    in = create(shm, slot);
+    if (in == NULL) {
+        bell_ring(shm->own, slot); /* no memory: look again with the next poll */
+        return NULL;
+    }
+    if (state == SLOT_REFUSED) {
+        in->state = INBOUND_REFUSED;
+        set_armed(in, 1);
+    } else {
+        wake_left_producer(shm, in);
+    }
+    return in;
+}
 
 void inbound_ring(struct shm *shm, uint32_t slot)
 {
     struct inbound *in = shm->inbound[slot];
 
-    if (in == NULL && state_of_slot(shm, slot) == SLOT_READY) {
-        in = create(shm, slot);
-        if (in == NULL)
-            bell_ring(shm->own, slot); /* no memory: look again with the next poll */
-    }
+    if (in == NULL)
+        in = begin(shm, slot);
     if (in == NULL)
         return;
     /* pairs with the release in link.c's release(): all that was sent is there */
@@ -152,6 +199,19 @@ static int present(struct shm *shm, struct shm_link *link)
     return 0;
 }
 
+/* The record that waits, if it was in delivery when whoever received before us ended, is
+ * announced as a repeat as often as it is offered; the next one makes the ring OPEN. */
+static void open_or_repeat(struct shm *shm, struct inbound *in)
+{
+    if (inbound_repeats(in)) {
+        if (shm->events->repeats != NULL)
+            shm->events->repeats(shm->arg, in->answer->member.link.peer);
+        return;
+    }
+    in->may_repeat = false;
+    in->state = INBOUND_OPEN;
+}
+
 OUT_OF_LINE bool inbound_introduce(struct shm *shm, struct inbound *in)
 {
     int err = identify(shm, in);
@@ -165,7 +225,7 @@ OUT_OF_LINE bool inbound_introduce(struct shm *shm, struct inbound *in)
         refuse(shm, in, "sender does not know the job's key");
     }
     if (err == 0)
-        in->state = INBOUND_OPEN;
+        open_or_repeat(shm, in);
     return err == 0;
 }
 
@@ -174,8 +234,13 @@ OUT_OF_LINE bool inbound_introduce(struct shm *shm, struct inbound *in)
 static void free_slot(struct shm *shm, uint32_t slot)
 {
     struct segment *own = shm->own;
+    uint64_t claim = atomic_load_explicit(&own->slots[slot].claim, memory_order_relaxed);
 
+    /* first: if we are killed on the way, who receives behind us clears it again */
+    atomic_store_explicit(&own->slots[slot].claim,
+                          slot_claim(SLOT_CLEARING, slot_pid_of(claim)), memory_order_release);
     segment_clear_ring(own, slot);
+    atomic_store_explicit(&own->slots[slot].taken, 0, memory_order_relaxed);
     /* a sender that was killed may have set the bit and not rung */
     atomic_fetch_and_explicit(&own->control->ready[slot / 64], ~(UINT64_C(1) << slot % 64),
                               memory_order_relaxed);
@@ -226,6 +291,32 @@ void inbound_close_all(struct shm *shm)
     }
 }
 
+/* ---- another one receives ---- */
+
+void inbound_leave_all(struct shm *shm)
+{
+    for (uint32_t slot = 0; slot < shm->own->peers; slot++) {
+        struct inbound *in = shm->inbound[slot];
+
+        if (in == NULL)
+            continue;
+        ring_consumer_flush(&in->ring);
+        inbound_mark(shm, in, inbound_repeats(in));
+        shm->inbound[slot] = NULL;
+        mem_free(in);
+    }
+    shm->hot_count = 0;
+}
+
+void inbound_adopt_all(struct shm *shm)
+{
+    for (uint32_t slot = 0; slot < shm->own->peers; slot++)
+        if (state_of_slot(shm, slot) != SLOT_FREE)
+            atomic_fetch_or_explicit(&shm->control->ready[slot / 64], UINT64_C(1) << slot % 64,
+                                     memory_order_relaxed);
+    shm->bell_seen = atomic_load(&shm->bell->count) - 1;
+}
+
 /* ---- room ---- */
 
 OUT_OF_LINE void inbound_wake_producer(struct inbound *in)
@@ -238,7 +329,7 @@ OUT_OF_LINE void inbound_wake_producer(struct inbound *in)
     atomic_store_explicit(&ring->producer_waiting, 0, memory_order_relaxed);
     /* if it cannot be told, it looks again by itself */
     if (in->answer != NULL && link_attach(in->answer) == 0)
-        bell_wake(in->answer->remote);
+        bell_tell_room(in->answer->remote);
 }
 
 /* ---- hot and cool ---- */
@@ -347,7 +438,7 @@ bool inbound_sweep(struct shm *shm, uint32_t limit)
         if (slot_state_of(claim) == SLOT_FREE && shm->inbound[slot] == NULL)
             continue;
         limit--;
-        if (slot_pid_of(claim) == shm->address.pid || process_is_alive(slot_pid_of(claim)))
+        if (slot_pid_of(claim) == shm->pid || process_is_alive(slot_pid_of(claim)))
             continue;
         bury(shm, slot);
         found = true;

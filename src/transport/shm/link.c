@@ -207,7 +207,7 @@ static int link_claim(struct shm_link *link)
                   link->to.pid);
         return link_kill(link, -EHOSTUNREACH);
     }
-    i = take_slot(s, shm->address.pid);
+    i = take_slot(s, shm->pid);
     if (i < 0)
         return no_slot(link);
     slot = &s->slots[i];
@@ -217,8 +217,7 @@ static int link_claim(struct shm_link *link)
     link->fence = shm->fence || s->needs_fence;
     ring_producer_init(&link->out, segment_ring(s, link->slot), s->ring_cells);
     /* pairs with the acquire in inbound_ring(): address and proof */
-    atomic_store_explicit(&slot->claim, slot_claim(SLOT_READY, shm->address.pid),
-                          memory_order_release);
+    atomic_store_explicit(&slot->claim, slot_claim(SLOT_READY, shm->pid), memory_order_release);
     set_state(link, LINK_OPEN);
     bell_ring(s, link->slot);
     /* a receiver that closes says so first and then looks for senders */
@@ -266,7 +265,7 @@ static int check_receiver(struct shm_link *link)
 
     if (atomic_load(&s->control->closed) != 0)
         return link_kill(link, -ENOTCONN);
-    if (claim != slot_claim(SLOT_READY, owner_of(link)->address.pid)) {
+    if (claim != slot_claim(SLOT_READY, owner_of(link)->pid)) {
         LOG_WARN("shm: pid %u has refused us", link->to.pid);
         return link_kill(link, -EHOSTUNREACH);
     }
@@ -279,7 +278,7 @@ static int check_receiver(struct shm_link *link)
 
 static bool is_ours(const struct shm_link *link)
 {
-    return link->to.pid == owner_of(link)->address.pid;
+    return link->to.pid == owner_of(link)->pid;
 }
 
 OUT_OF_LINE int link_full(struct shm_link *link, uint32_t size)

@@ -237,7 +237,8 @@ static int attach_file(struct segment *s, int fd, uint64_t cookie, uint64_t key_
     return 0;
 }
 
-static int attach_foreign(const struct shm_address *address, uint64_t key_check,
+/* The mapping keeps the memory: the descriptor is kept only if keep_fd. */
+static int attach_foreign(const struct shm_address *address, uint64_t key_check, bool keep_fd,
                           struct segment **out)
 {
     struct segment *s = mem_calloc(1, sizeof *s);
@@ -251,7 +252,10 @@ static int attach_foreign(const struct shm_address *address, uint64_t key_check,
         goto free_segment;
     }
     err = attach_file(s, fd, address->cookie, key_check);
-    sys_close(fd); /* the mapping keeps the memory */
+    if (err == 0 && keep_fd)
+        s->fd = fd;
+    else
+        sys_close(fd);
     if (err != 0)
         goto free_segment;
     *out = s;
@@ -262,13 +266,11 @@ free_segment:
     return err;
 }
 
-int segment_attach(const struct shm_address *address, uint64_t key_check, struct segment **out)
+static int attach_local(const struct shm_address *address, uint64_t key_check,
+                        struct segment **out)
 {
-    struct segment *s;
+    struct segment *s = find_local(address);
 
-    if (address->pid != (uint32_t)getpid())
-        return attach_foreign(address, key_check, out);
-    s = find_local(address);
     if (s == NULL)
         return -ENOENT;
     if (s->key_check != key_check) {
@@ -277,6 +279,18 @@ int segment_attach(const struct shm_address *address, uint64_t key_check, struct
     }
     *out = s;
     return 0;
+}
+
+int segment_attach(const struct shm_address *address, uint64_t key_check, struct segment **out)
+{
+    return address->pid == (uint32_t)getpid() ? attach_local(address, key_check, out)
+                                              : attach_foreign(address, key_check, false, out);
+}
+
+int segment_join(const struct shm_address *address, uint64_t key_check, struct segment **out)
+{
+    return address->pid == (uint32_t)getpid() ? attach_local(address, key_check, out)
+                                              : attach_foreign(address, key_check, true, out);
 }
 
 int segment_probe(const struct shm_address *address)
@@ -305,6 +319,8 @@ void segment_detach(struct segment *s)
     pthread_mutex_unlock(&local.lock);
     if (users != 0)
         return;
+    if (s->fd >= 0)
+        sys_close(s->fd);
     sys_munmap(s->control, s->size);
     mem_free(s);
 }
@@ -314,7 +330,8 @@ void segment_close(struct segment *s)
     pthread_mutex_lock(&local.lock);
     list_remove(&s->in_local);
     pthread_mutex_unlock(&local.lock);
-    sys_close(s->fd);
+    sys_close(s->fd); /* now, and not with the last user: nobody shall find it any more */
+    s->fd = -1;
     segment_detach(s);
 }
 

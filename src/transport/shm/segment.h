@@ -7,13 +7,17 @@
  * A slot and its ring belong to one sender at a time.  The file is sparse: a ring costs
  * memory from the moment when somebody writes to it.
  *
- *   slot   FREE ----> CLAIMED ----> READY ----> FREE     the sender has ended, and all
- *               sender        sender  |    receiver      is delivered
- *                                     +--> REFUSED ----> FREE
+ *   slot   FREE ----> CLAIMED ----> READY ----> CLEARING ----> FREE    the sender has ended,
+ *               sender        sender  |   receiver                     and all is delivered
+ *                                     +--> REFUSED ----> CLEARING ----> FREE
  *                                  receiver       receiver
  *
  * The claim word of a slot holds state and pid together, so that one exchange claims it
  * and tells for whom.
+ *
+ * Who receives is the owner, or whoever has joined a segment that the owner split (split.c).
+ * So all that a receiver must know to continue behind another one lies here: the state of
+ * the slot, and how far its ring is delivered (segment_slot.taken, and ring.h's head).
  *
  * It is a memfd: it has no name, so nothing can be left behind.  Others open it as
  * /proc/<pid>/fd/<fd>.  It is sealed against shrinking and growing, so that a mapping
@@ -34,13 +38,14 @@
 #define SEGMENT_MAGIC     UINT64_C(0x31786f626863746d) /* "mtchbox1" */
 #define SEGMENT_PEERS_MAX 65536u
 
-enum slot_state { SLOT_FREE, SLOT_CLAIMED, SLOT_READY, SLOT_REFUSED };
+enum slot_state { SLOT_FREE, SLOT_CLAIMED, SLOT_READY, SLOT_REFUSED, SLOT_CLEARING };
 
 struct segment_slot {
     _Atomic uint64_t claim;           /* slot_claim(); zero is FREE */
     struct transport_address address; /* of the sender */
     uint64_t proof;                   /* that the sender knows the key */
-    uint64_t zero[2];
+    _Atomic uint64_t taken;           /* slot_taken(), kept up to date while split */
+    uint64_t zero;
 };
 
 static_assert(sizeof(struct segment_slot) == CACHE_LINE, "a slot is a line");
@@ -59,14 +64,28 @@ struct segment_head {
 
 static_assert(sizeof(struct segment_head) == CACHE_LINE, "a line");
 
+/* A count to sleep on; bell.h. */
+struct segment_bell {
+    _Atomic uint32_t count;
+    _Atomic uint32_t sleeping; /* somebody waits on count */
+};
+
+enum segment_receiver {
+    RECEIVER_OWNER,
+    RECEIVER_NOBODY, /* the owner has split it, and nobody has joined */
+    RECEIVER_JOINED
+};
+
 struct segment_control {
     struct segment_head head;
 
     alignas(CACHE_LINE) _Atomic uint32_t closed; /* the owner has gone */
     _Atomic uint32_t starved;                    /* a sender found no slot */
 
-    alignas(CACHE_LINE) _Atomic uint32_t doorbell; /* counts: look at the ready bits */
-    _Atomic uint32_t sleeping;                     /* the owner waits on doorbell */
+    alignas(CACHE_LINE) struct segment_bell doorbell; /* the receiver's: look at ready */
+
+    alignas(CACHE_LINE) struct segment_bell owner; /* the owner's, while it does not receive */
+    _Atomic uint64_t receiver; /* receiver_word(): written by the two halves only */
 
     alignas(CACHE_LINE) _Atomic uint64_t ready[]; /* bit i: look at slot i */
 };
@@ -83,7 +102,7 @@ struct segment {
     uint32_t peers;
     uint32_t ring_cells;
     bool needs_fence;
-    int fd;               /* of the owner; else -1 */
+    int fd;               /* of the owner, or who joined; else -1 */
     unsigned users;       /* in this process, the owner included */
     struct list in_local; /* while its owner is in this process and open */
 };
@@ -107,10 +126,13 @@ int segment_attach(const struct shm_address *address, uint64_t key_check, struct
 /* Is it still there?  0; -ENOENT; other errors say nothing. */
 int segment_probe(const struct shm_address *address);
 
+/* As segment_attach(), and s->fd is valid: to receive in the owner's place. */
+int segment_join(const struct shm_address *address, uint64_t key_check, struct segment **out);
+
 /* The owner's end: it can no longer be found.  Those who have mapped it keep it. */
 void segment_close(struct segment *s);
 
-/* Undoes segment_attach(). */
+/* Undoes segment_attach() and segment_join(). */
 void segment_detach(struct segment *s);
 
 /* Makes ring i empty and gives its memory back. */
@@ -134,6 +156,23 @@ static inline enum slot_state slot_state_of(uint64_t claim)
 static inline uint32_t slot_pid_of(uint64_t claim)
 {
     return (uint32_t)claim;
+}
+
+/* All in front of head is taken; the record at head may be, too: it was being delivered. */
+static inline uint64_t slot_taken(uint64_t head, bool in_delivery)
+{
+    return head << 1 | in_delivery;
+}
+
+/* pid of who joined, else 0. */
+static inline uint64_t receiver_word(enum segment_receiver receiver, uint32_t pid)
+{
+    return (uint64_t)receiver << 32 | pid;
+}
+
+static inline enum segment_receiver receiver_of(uint64_t word)
+{
+    return (enum segment_receiver)(word >> 32);
 }
 
 #endif

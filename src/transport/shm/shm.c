@@ -9,7 +9,8 @@
  *
  * An inline packet is one cache line written and one line read; nothing else moves
  * while the receiver polls.  The rings lie in the receiver's segment (segment.h), the
- * bell is explained in bell.h, links in link.c, inbound rings in inbound.c.
+ * bell is explained in bell.h, links in link.c, inbound rings in inbound.c, who receives
+ * instead of the owner in split.c.
  *
  * The job's key is shown by neither side: each proves that it knows it (proof.h), the
  * receiver when it is mapped, the sender when its first packet is looked at.
@@ -48,8 +49,6 @@
 #define SLICE_NS           SWEEP_NS         /* a sleep without looking around */
 #define SLICE_STARVED_NS   (10 * CLOCK_MS)  /* nobody tells when a slot is free */
 #define SLICE_UNSURE_NS    CLOCK_MS         /* the bell may not ring: no barrier */
-
-#define READ_CHECK_NS      CLOCK_S /* how long a pid is believed to be the same process */
 
 /* ---- sending ---- */
 
@@ -108,18 +107,17 @@ static int shm_send(struct link *l, const struct transport_packet *packet)
 
 /* ---- receiving ---- */
 
-static bool doorbell_rang(const struct shm *shm)
+static bool bell_rang(const struct shm *shm)
 {
     /* pairs with the count in bell_wake(): the ready bits */
-    return atomic_load_explicit(&shm->control->doorbell, memory_order_acquire) !=
-           shm->doorbell_seen;
+    return atomic_load_explicit(&shm->bell->count, memory_order_acquire) != shm->bell_seen;
 }
 
-static void answer_doorbell(struct shm *shm)
+static void answer_bell(struct shm *shm)
 {
-    uint32_t peers = shm->own->peers;
+    uint32_t peers = shm->role != SHM_SPLIT ? shm->own->peers : 0;
 
-    shm->doorbell_seen = atomic_load_explicit(&shm->control->doorbell, memory_order_acquire);
+    shm->bell_seen = atomic_load_explicit(&shm->bell->count, memory_order_acquire);
     for (uint32_t first = 0; first < peers; first += 64) {
         _Atomic uint64_t *ready = &shm->control->ready[first / 64];
         uint64_t bits;
@@ -137,13 +135,14 @@ static void answer_doorbell(struct shm *shm)
     }
 }
 
-/* Delivers up to budget packets, record of this size first; how many.
+/* Delivers up to budget packets, record of this size first; how many.  marking: the
+ * segment says before and behind each how far we are.
  *
  * After a pause it takes one and returns without looking for a second: the sender has
  * just written the frame word there, so that look would be a cache miss that stands
  * between a ping and its pong. */
-static OUT_OF_LINE int take(struct shm *shm, struct inbound *in, void *record, uint32_t size,
-                            int budget)
+static ALWAYS_INLINE int take_records(struct shm *shm, struct inbound *in, void *record,
+                                      uint32_t size, int budget, bool marking)
 {
     int n = 0;
 
@@ -152,10 +151,17 @@ static OUT_OF_LINE int take(struct shm *shm, struct inbound *in, void *record, u
     do {
         if (unlikely(in->state != INBOUND_OPEN) && !inbound_introduce(shm, in))
             return n; /* and in may be gone */
+        if (marking)
+            inbound_mark(shm, in, true);
         if (unlikely(shm->events->deliver(shm->arg, in->answer->member.link.peer, record,
-                                          size) != 0))
+                                          size) != 0)) {
+            if (marking)
+                inbound_mark(shm, in, inbound_repeats(in));
             break;
+        }
         ring_release(&in->ring);
+        if (marking)
+            inbound_mark(shm, in, false);
         n++;
     } while (n < budget && (record = ring_peek(&in->ring, &size)) != NULL);
     in->flowing = in->busy = n != 0;
@@ -168,22 +174,43 @@ static OUT_OF_LINE int take(struct shm *shm, struct inbound *in, void *record, u
     return n;
 }
 
-/* As take(), if something is there. */
-static inline int drain(struct shm *shm, struct inbound *in, int budget)
+typedef int take_fn(struct shm *shm, struct inbound *in, void *record, uint32_t size,
+                    int budget);
+
+static OUT_OF_LINE int take(struct shm *shm, struct inbound *in, void *record, uint32_t size,
+                            int budget)
+{
+    return take_records(shm, in, record, size, budget, false);
+}
+
+static OUT_OF_LINE int take_marking(struct shm *shm, struct inbound *in, void *record,
+                                    uint32_t size, int budget)
+{
+    return take_records(shm, in, record, size, budget, true);
+}
+
+/* As take_some(), if something is there. */
+static ALWAYS_INLINE int drain_by(struct shm *shm, struct inbound *in, int budget,
+                                  take_fn *take_some)
 {
     uint32_t size;
     void *record = ring_peek(&in->ring, &size);
 
     if (record != NULL)
-        return take(shm, in, record, size, budget);
+        return take_some(shm, in, record, size, budget);
     in->flowing = false;
     if (unlikely(in->ending || in->ring.error != 0) && ring_is_empty(&in->ring))
         inbound_settle(shm, in);
     return 0;
 }
 
-/* All hot rings in turn, beginning with another one each time. */
-static OUT_OF_LINE int drain_all(struct shm *shm, int budget)
+static inline int drain(struct shm *shm, struct inbound *in, int budget)
+{
+    return drain_by(shm, in, budget, take);
+}
+
+/* All hot rings, at least one, in turn, beginning with another one each time. */
+static ALWAYS_INLINE int drain_all_by(struct shm *shm, int budget, take_fn *take_some)
 {
     uint32_t count = shm->hot_count;
     uint32_t i = shm->turn < count ? shm->turn : 0;
@@ -196,26 +223,40 @@ static OUT_OF_LINE int drain_all(struct shm *shm, int budget)
             i = 0;
         if (shm->hot_count == 0)
             break;
-        n += drain(shm, shm->hot[i], share);
+        n += drain_by(shm, shm->hot[i], share, take_some);
         i++;
     }
     return n;
 }
 
+static OUT_OF_LINE int drain_all(struct shm *shm, int budget)
+{
+    return drain_all_by(shm, budget, take);
+}
+
+/* Looks for dead senders.  True if one was found. */
+static bool sweep_slots(struct shm *shm)
+{
+    uint32_t slots = SWEEP_COUNT;
+
+    if (shm->role == SHM_SPLIT)
+        return false; /* the one who receives looks */
+    if (atomic_load_explicit(&shm->control->starved, memory_order_relaxed) != 0) {
+        atomic_store_explicit(&shm->control->starved, 0, memory_order_relaxed);
+        slots = shm->own->peers;
+    }
+    return inbound_sweep(shm, slots);
+}
+
 /* Looks for the dead.  True if one was found. */
 static bool sweep(struct shm *shm, uint64_t now)
 {
-    uint32_t slots = SWEEP_COUNT;
     bool found;
 
     if (now - shm->swept_ns < SWEEP_NS)
         return false;
     shm->swept_ns = now;
-    if (atomic_load_explicit(&shm->control->starved, memory_order_relaxed) != 0) {
-        atomic_store_explicit(&shm->control->starved, 0, memory_order_relaxed);
-        slots = shm->own->peers;
-    }
-    found = inbound_sweep(shm, slots);
+    found = sweep_slots(shm);
     return link_sweep(shm, SWEEP_COUNT) || found;
 }
 
@@ -233,12 +274,17 @@ static inline int poll_hot(struct shm *shm, int budget)
     return shm->hot_count != 0 ? drain_all(shm, budget) : 0;
 }
 
-static OUT_OF_LINE int poll_and_tend(struct shm *shm, int budget)
+static void look_around(struct shm *shm)
 {
-    if (doorbell_rang(shm))
-        answer_doorbell(shm);
+    if (bell_rang(shm))
+        answer_bell(shm);
     if (shm->until_tend == 0)
         tend(shm);
+}
+
+static OUT_OF_LINE int poll_and_tend(struct shm *shm, int budget)
+{
+    look_around(shm);
     return poll_hot(shm, budget);
 }
 
@@ -249,16 +295,26 @@ static int shm_poll(struct transport *t, int budget)
     struct shm *shm = shm_of(t);
 
     shm->until_tend--;
-    if (unlikely(doorbell_rang(shm)) || unlikely(shm->until_tend == 0))
+    if (unlikely(bell_rang(shm)) || unlikely(shm->until_tend == 0))
         return poll_and_tend(shm, budget);
     return poll_hot(shm, budget);
+}
+
+int shm_poll_marking(struct transport *t, int budget)
+{
+    struct shm *shm = shm_of(t);
+
+    shm->until_tend--;
+    if (bell_rang(shm) || shm->until_tend == 0)
+        look_around(shm);
+    return shm->hot_count != 0 ? drain_all_by(shm, budget, take_marking) : 0;
 }
 
 /* ---- waiting ---- */
 
 static bool has_work(struct shm *shm)
 {
-    return doorbell_rang(shm) || inbound_any(shm) || link_room(shm);
+    return bell_rang(shm) || inbound_any(shm) || link_room(shm);
 }
 
 static bool is_starved(const struct shm *shm)
@@ -282,7 +338,7 @@ static int sleep_until(struct shm *shm, uint64_t deadline, uint64_t slice)
             return -ETIMEDOUT;
         if (sweep(shm, now))
             return 0;
-        err = sys_futex_wait(&shm->control->doorbell, shm->doorbell_seen,
+        err = sys_futex_wait(&shm->bell->count, shm->bell_seen,
                              min_size(slice, deadline - now)) < 0
                   ? errno
                   : 0;
@@ -331,104 +387,11 @@ static int shm_wait(struct transport *t, int64_t timeout_ns)
         return 0;
     if (timeout_ns == 0)
         return -ETIMEDOUT;
-    /* before the last look at doorbell, which futex_wait makes: see bell.h */
-    atomic_store(&shm->control->sleeping, 1);
+    /* before the last look at the count, which futex_wait makes: see bell.h */
+    atomic_store(&shm->bell->sleeping, 1);
     err = arm_and_sleep(shm, deadline_of(timeout_ns));
-    atomic_store(&shm->control->sleeping, 0);
+    atomic_store(&shm->bell->sleeping, 0);
     return err;
-}
-
-/* ---- reading memory ---- */
-
-/* 0 if the pid is still the process that we know. */
-static int check_identity(struct shm_link *link)
-{
-    uint64_t now = clock_now();
-
-    if (link->checked_ns != 0 && now - link->checked_ns < READ_CHECK_NS)
-        return 0;
-    if (segment_probe(&link->to) == -ENOENT)
-        return link_kill(link, -ENOTCONN);
-    link->checked_ns = now;
-    return 0;
-}
-
-static int read_failed(struct shm_link *link, int err)
-{
-    switch (err) {
-    case ESRCH:
-        return link_kill(link, -ENOTCONN);
-    case EPERM:
-    case EACCES:
-    case ENOSYS:
-        LOG_WARN("shm: reading the memory of pid %u is forbidden, error %d %s; large messages "
-                 "are copied twice (see kernel.yama.ptrace_scope)",
-                 link->to.pid, err, strerror(err));
-        return -ENOTSUP;
-    default:
-        return -err;
-    }
-}
-
-/* By the system, also within one process: the address is what a packet said, and a wrong
- * one is to be an error and not a crash. */
-static int read_memory(struct shm_link *link, unsigned char *dst, uint64_t address, size_t size)
-{
-    while (size > 0) {
-        ssize_t done = sys_process_vm_readv((pid_t)link->to.pid, dst, address, size);
-
-        if (done < 0)
-            return read_failed(link, errno);
-        if (done == 0)
-            return -EFAULT;
-        dst += done;
-        address += (uint64_t)done;
-        size -= (size_t)done;
-    }
-    return 0;
-}
-
-static int shm_read(struct link *l, void *dst, uint64_t address, uint64_t key, size_t size,
-                    void *cookie)
-{
-    struct shm *shm = shm_of(l->transport);
-    struct shm_link *link = link_of(l);
-    int err;
-
-    (void)cookie; /* a read is done when it returns */
-    if (!shm->attach)
-        return -ENOTSUP;
-    if (key != link->to.cookie)
-        return -EINVAL;
-    err = link_attach(link);
-    if (err != 0)
-        return err;
-    if (link->to.pid != shm->address.pid)
-        err = check_identity(link);
-    if (err == 0)
-        err = read_memory(link, dst, address, size);
-    if (err != 0)
-        return err;
-    /* an owner that closes may use its memory for something else: what was read before
-     * it said so is good.  The fence: no read above is done behind the look. */
-    atomic_thread_fence(memory_order_acquire);
-    return atomic_load(&link->remote->control->closed) != 0 ? link_kill(link, -ENOTCONN) : 0;
-}
-
-static int shm_expose(struct link *l, const void *buf, size_t size, uint64_t *address,
-                      uint64_t *key)
-{
-    (void)size;
-    *address = (uintptr_t)buf;
-    *key = shm_of(l->transport)->address.cookie;
-    return 0;
-}
-
-static void shm_unexpose(struct link *l, uint64_t address, uint64_t key)
-{
-    (void)l; /* nothing was registered */
-    (void)address;
-    (void)key;
 }
 
 /* ---- links ---- */
@@ -511,8 +474,6 @@ static int create_segment(struct shm *shm, const struct transport_config *config
         LOG_ERROR("shm: cannot make a segment, error %d %s", -err, strerror(-err));
         return err;
     }
-    shm->control = shm->own->control;
-    shm->fence = shm->fence || shm->own->needs_fence;
     shm->address.fd = (uint32_t)shm->own->fd;
     return 0;
 }
@@ -531,8 +492,12 @@ static void allow_reads(const struct shm *shm)
         sys_prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
 }
 
-static void init(struct shm *shm, const struct transport_config *config)
+struct shm *shm_create(const struct transport_config *config)
 {
+    struct shm *shm = mem_calloc(1, sizeof *shm);
+
+    if (shm == NULL)
+        return NULL;
     shm->events = config->events;
     shm->arg = config->arg;
     shm->attach = config->shm_attach;
@@ -540,6 +505,37 @@ static void init(struct shm *shm, const struct transport_config *config)
     memcpy(shm->key, config->key, sizeof shm->key);
     list_init(&shm->blocked);
     links_init(&shm->links);
+    shm->pid = (uint32_t)getpid();
+    shm->fence = !bell_register();
+    return shm;
+}
+
+int shm_enter(struct shm *shm)
+{
+    shm->control = shm->own->control;
+    shm->bell = &shm->control->doorbell;
+    shm->fence = shm->fence || shm->own->needs_fence;
+    shm->base.ops = &transport_shm;
+    shm->base.limits = (struct transport_limits){
+        .packet_max = ring_max_record(shm->own->ring_cells),
+        .inline_max = INLINE_MAX,
+        .can_read = shm->attach,
+    };
+    return create_tables(shm);
+}
+
+void shm_destroy(struct shm *shm)
+{
+    struct links_member *member;
+    size_t position = 0;
+
+    while ((member = links_next(&shm->links, &position)) != NULL)
+        link_destroy(container_of(member, struct shm_link, member));
+    links_fini(&shm->links);
+    mem_free(shm->inbound);
+    mem_free(shm->hot);
+    explicit_bzero(shm->key, sizeof shm->key);
+    mem_free(shm);
 }
 
 static int shm_open_endpoint(const struct transport_config *config, struct transport **out)
@@ -549,54 +545,37 @@ static int shm_open_endpoint(const struct transport_config *config, struct trans
 
     if (err != 0)
         return err;
-    shm = mem_calloc(1, sizeof *shm);
+    shm = shm_create(config);
     if (shm == NULL)
         return -ENOMEM;
-    init(shm, config);
     err = make_address(&shm->address);
     if (err != 0)
-        goto free_shm;
-    shm->fence = !bell_register();
+        goto destroy_shm;
     err = create_segment(shm, config);
     if (err != 0)
-        goto free_shm;
-    err = create_tables(shm);
+        goto destroy_shm;
+    err = shm_enter(shm);
     if (err != 0)
-        goto free_tables;
+        goto close_segment;
     allow_reads(shm);
-    shm->base.ops = &transport_shm;
-    shm->base.limits = (struct transport_limits){
-        .packet_max = ring_max_record(shm->own->ring_cells),
-        .inline_max = INLINE_MAX,
-        .can_read = shm->attach,
-    };
     *out = &shm->base;
     return 0;
 
-free_tables:
-    mem_free(shm->inbound);
-    mem_free(shm->hot);
+close_segment:
     segment_close(shm->own);
-free_shm:
-    mem_free(shm);
+destroy_shm:
+    shm_destroy(shm);
     return err;
 }
 
 static void shm_close(struct transport *t)
 {
     struct shm *shm = shm_of(t);
-    struct links_member *member;
-    size_t position = 0;
+    struct segment *own = shm->own;
 
     inbound_close_all(shm);
-    while ((member = links_next(&shm->links, &position)) != NULL)
-        link_destroy(container_of(member, struct shm_link, member));
-    links_fini(&shm->links);
-    mem_free(shm->inbound);
-    mem_free(shm->hot);
-    segment_close(shm->own);
-    explicit_bzero(shm->key, sizeof shm->key);
-    mem_free(shm);
+    shm_destroy(shm);
+    segment_close(own);
 }
 
 const struct transport_ops transport_shm = {
@@ -613,4 +592,8 @@ const struct transport_ops transport_shm = {
     .poll = shm_poll,
     .wait = shm_wait,
     .is_flushed = shm_is_flushed,
+    .split = shm_split,
+    .join = shm_join,
+    .rejoin = shm_rejoin,
+    .nudge = shm_nudge,
 };

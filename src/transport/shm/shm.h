@@ -21,6 +21,7 @@
  *   I3  link.out is valid if and only if link.state is OPEN or FULL; link.remote then
  *       is not NULL, and the slot in it is ours
  *   I4  a link is on blocked if and only if its state is FULL or STARVED
+ *   I5  if role is SPLIT every inbound[i] is NULL
  */
 #ifndef SHM_SHM_H
 #define SHM_SHM_H
@@ -56,7 +57,7 @@ struct shm_link {
 };
 
 enum inbound_state {
-    INBOUND_NEW,    /* not yet introduced to the core */
+    INBOUND_NEW,    /* not yet introduced to the core, or its next packet may be a repeat */
     INBOUND_OPEN,   /* deliver */
     INBOUND_REFUSED /* read nothing; wait until the sender ends */
 };
@@ -66,27 +67,40 @@ struct inbound {
     struct shm_link *answer; /* OPEN: the link to the sender */
     uint32_t slot;
     enum inbound_state state;
+    uint64_t repeat_head; /* may_repeat: the record that may have been delivered already */
+    bool may_repeat;
     bool hot;
     bool ending;  /* the sender has closed or is dead: nothing will follow */
     bool flowing; /* the last poll delivered something */
     bool busy;    /* something came since cool_idle() last looked */
 };
 
+/* What of its segment an endpoint uses: split.c. */
+enum shm_role {
+    SHM_WHOLE, /* its owner: all of it */
+    SHM_SPLIT, /* its owner: all but the receiving half */
+    SHM_JOINED /* somebody else: the receiving half */
+};
+
 struct shm {
     struct transport base;
     const struct transport_events *events;
     void *arg;
-    struct segment_control *control; /* own->control */
-    struct inbound **hot;            /* [peers] */
+    struct segment_bell *bell; /* in own: what rings for us */
+    struct inbound **hot;      /* [peers] */
     uint32_t hot_count;
-    uint32_t turn;          /* where poll starts in hot */
-    uint32_t doorbell_seen; /* the doorbell when we last answered it */
-    uint32_t until_tend;    /* polls */
-    struct segment *own;
-    struct inbound **inbound; /* [peers], by slot */
+    uint32_t turn;                   /* where poll starts in hot */
+    uint32_t bell_seen;              /* the bell's count when we last answered it */
+    uint32_t until_tend;             /* polls */
+    struct segment *own;             /* JOINED: of the endpoint in whose place we receive */
+    struct segment_control *control; /* own->control */
+    struct inbound **inbound;        /* [peers], by slot */
     struct links links;
     struct list blocked;
-    struct shm_address address;
+    struct shm_address address; /* JOINED: as own */
+    uint32_t pid;               /* our process; JOINED: address.pid may be another */
+    enum shm_role role;
+    struct transport_ops ops; /* JOINED: base.ops */
     uint8_t key[TRANSPORT_KEY_SIZE];
     uint64_t key_check; /* of our own segment */
     bool fence;         /* membarrier does not reach us, or we have none: use real ones */
@@ -106,12 +120,41 @@ static inline struct shm_link *link_of(struct link *link)
     return container_of(link, struct shm_link, member.link);
 }
 
+/* ---- shm.c ---- */
+
+/* An endpoint without a segment.  NULL: no memory. */
+struct shm *shm_create(const struct transport_config *config);
+
+/* Makes it usable, behind setting address and own.  0; -ENOMEM. */
+int shm_enter(struct shm *shm);
+
+/* Undoes shm_create() and shm_enter(), but for own: links, tables, memory. */
+void shm_destroy(struct shm *shm);
+
+/* shm_poll() that keeps in the segment how far it is: a poll() of who has joined. */
+int shm_poll_marking(struct transport *t, int budget);
+
+/* ---- split.c ---- */
+
+int shm_split(struct transport *t, struct transport_handle *handle);
+int shm_join(const struct transport_config *config, const struct transport_handle *handle,
+             struct transport **out);
+int shm_rejoin(struct transport *t);
+void shm_nudge(struct transport *t);
+
+/* ---- read.c ---- */
+
+int shm_read(struct link *l, void *dst, uint64_t address, uint64_t key, size_t size,
+             void *cookie);
+int shm_expose(struct link *l, const void *buf, size_t size, uint64_t *address, uint64_t *key);
+void shm_unexpose(struct link *l, uint64_t address, uint64_t key);
+
+/* ---- link.c ---- */
+
 /* The proof that a segment's owner, or a sender to it, knows the key.  The sender's
  * address is NULL for the owner. */
 uint64_t shm_proof(const struct shm *shm, uint64_t cookie,
                    const struct transport_address *sender);
-
-/* ---- link.c ---- */
 
 /* The link to address, made if there is none.  0; -EINVAL, -EHOSTUNREACH, -ENOMEM. */
 int link_get(struct shm *shm, const struct transport_address *address, struct shm_link **out);
@@ -148,6 +191,30 @@ void link_destroy(struct shm_link *link);
 
 /* The bell rang for slot. */
 void inbound_ring(struct shm *shm, uint32_t slot);
+
+/* Says in the segment how far in is delivered; in_delivery: its next record is just now. */
+static inline void inbound_mark(struct shm *shm, const struct inbound *in, bool in_delivery)
+{
+    /* before and behind what deliver() does, also for a reader behind our death, who sees
+     * all that we did until then */
+    atomic_signal_fence(memory_order_seq_cst);
+    /* pairs with the acquire in inbound.c's create() */
+    atomic_store_explicit(&shm->own->slots[in->slot].taken,
+                          slot_taken(in->ring.head, in_delivery), memory_order_release);
+    atomic_signal_fence(memory_order_seq_cst);
+}
+
+/* May the next record have been delivered already, by whoever received before us? */
+static inline bool inbound_repeats(const struct inbound *in)
+{
+    return in->may_repeat && in->ring.head == in->repeat_head;
+}
+
+/* Lets go of all rings, so that another one can continue with each where we are. */
+void inbound_leave_all(struct shm *shm);
+
+/* Makes the next poll look at all slots: what another one has left is ours. */
+void inbound_adopt_all(struct shm *shm);
 
 /* Called with a record waiting, if state is not OPEN: true if it may be delivered. */
 bool inbound_introduce(struct shm *shm, struct inbound *in);

@@ -243,7 +243,7 @@ static void endure(uint64_t seed)
         else if (dice < 60)
             send_number(&link->member.link, i);
         else if (dice < 70)
-            atomic_fetch_add(&own->control->doorbell, 1);
+            atomic_fetch_add(&own->control->doorbell.count, 1);
         else if (dice < 72)
             inbound_sweep(inside(&owner), 8);
         else

@@ -80,7 +80,7 @@ static int on_accept(void *arg, struct link *link, const struct transport_addres
 }
 
 /* Is it packet number, whole? */
-static bool is_packet(uint64_t number, const void *packet, size_t size)
+bool is_packet(uint64_t number, const void *packet, size_t size)
 {
     const unsigned char *payload = (const unsigned char *)packet + sizeof(struct wire_header);
     struct wire_header header;
@@ -159,7 +159,7 @@ int node_open_as(struct node *node, unsigned i)
 
 void node_close(struct node *node)
 {
-    transport_shm.close(node->t);
+    node->t->ops->close(node->t);
 }
 
 struct shm *inside(const struct node *node)
@@ -219,7 +219,7 @@ void stream(struct node *node, struct link *link, uint64_t first, uint64_t end)
             continue;
         }
         CHECK(err == -EAGAIN);
-        transport_shm.poll(node->t, 16);
+        node->t->ops->poll(node->t, 16);
         CHECK(transport_shm.wait(node->t, PATIENCE_NS) == 0);
     }
 }
@@ -227,7 +227,7 @@ void stream(struct node *node, struct link *link, uint64_t first, uint64_t end)
 void await(struct node *node, uint64_t count)
 {
     while (node->arrived < count)
-        if (transport_shm.poll(node->t, 16) == 0)
+        if (node->t->ops->poll(node->t, 16) == 0)
             CHECK(transport_shm.wait(node->t, PATIENCE_NS) == 0);
     CHECK(!node->wrong);
 }

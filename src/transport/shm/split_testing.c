@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * split_testing.c - see split_testing.h.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/sys.h"
+#include "transport/shm/split_testing.h"
+
+struct notes *notes;
+
+/* ---- what a half hears ---- */
+
+static int on_accept(void *arg, struct link *link, const struct transport_address *address,
+                     uint32_t *peer)
+{
+    struct half *half = arg;
+
+    for (uint32_t i = 0; i < PEERS; i++) {
+        if (memcmp(address, &board->address[i], sizeof *address) != 0)
+            continue;
+        CHECK(half->link[i] == NULL); /* each address is one peer, however many rings it has */
+        half->link[i] = link;
+        *peer = i;
+        return 0;
+    }
+    return -EPERM;
+}
+
+static void on_repeats(void *arg, uint32_t peer)
+{
+    struct half *half = arg;
+
+    CHECK(peer < PEERS);
+    half->announced = true;
+}
+
+static int on_deliver(void *arg, uint32_t peer, const void *packet, size_t size)
+{
+    uint64_t count = atomic_load(&notes->count);
+    bool announced = ((struct half *)arg)->announced;
+    struct half *half = arg;
+    struct wire_header header;
+
+    half->announced = false;
+    if (half->refuses && ++half->offered % 7 == 0)
+        return -EAGAIN;
+    CHECK(count < NOTES_MAX);
+    memcpy(&header, packet, sizeof header);
+    CHECK(is_packet(header.tag, packet, size));
+    notes->note[count] =
+        (struct note){.peer = peer, .announced = announced, .number = header.tag};
+    atomic_store(&notes->count, count + 1);
+    return 0;
+}
+
+static void on_dropped(void *arg, const char *reason)
+{
+    (void)arg;
+    fprintf(stderr, "dropped: %s\n", reason);
+    CHECK(reason == NULL);
+}
+
+static const struct transport_events events = {
+    .accept = on_accept,
+    .deliver = on_deliver,
+    .dropped = on_dropped,
+    .repeats = on_repeats,
+};
+
+/* ---- halves ---- */
+
+static struct transport_config config_of(struct half *half)
+{
+    struct transport_config config = config_for(NULL);
+
+    config.events = &events;
+    config.arg = half;
+    return config;
+}
+
+void half_open(struct half *half, unsigned i)
+{
+    struct transport_config config = config_of(half);
+
+    *half = (struct half){0};
+    CHECK(transport_shm.open(&config, &half->t) == 0);
+    transport_shm.address(half->t, &board->address[i]);
+}
+
+int half_join(struct half *half)
+{
+    struct transport_config config = config_of(half);
+
+    *half = (struct half){0};
+    return transport_shm.join(&config, &notes->handle, &half->t);
+}
+
+void half_split(struct half *half)
+{
+    CHECK(half->t->ops->split(half->t, &notes->handle) == 0);
+}
+
+void half_rejoin(struct half *half)
+{
+    CHECK(half->t->ops->rejoin(half->t) == 0);
+}
+
+void half_close(struct half *half)
+{
+    half->t->ops->close(half->t);
+}
+
+struct link *half_link(struct half *half, unsigned i)
+{
+    struct link *link = half->link[i];
+
+    if (link == NULL) {
+        CHECK(half->t->ops->connect(half->t, &board->address[i], &link) == 0);
+        link->peer = i;
+        half->link[i] = link;
+    }
+    return link;
+}
+
+void half_await(struct half *half, uint64_t count)
+{
+    while (atomic_load(&notes->count) < count)
+        if (half->t->ops->poll(half->t, 16) == 0)
+            CHECK(half->t->ops->wait(half->t, PATIENCE_NS) == 0);
+}
+
+void half_serve(struct half *half)
+{
+    while (atomic_load(&notes->stop) == 0)
+        if (half->t->ops->poll(half->t, 16) == 0)
+            CHECK(half->t->ops->wait(half->t, PATIENCE_NS) == 0);
+}
+
+/* ---- what was heard ---- */
+
+static void wrong_note(uint64_t i, uint64_t wanted)
+{
+    const struct note *note = &notes->note[i];
+
+    fprintf(stderr, "note %llu: packet %llu of peer %u%s, wanted %llu\n", (unsigned long long)i,
+            (unsigned long long)note->number, note->peer, note->announced ? " (announced)" : "",
+            (unsigned long long)wanted);
+    CHECK(note->number == wanted);
+}
+
+void notes_check(const uint64_t sent[PEERS], unsigned repeats)
+{
+    uint64_t next[PEERS] = {0};
+    unsigned again = 0;
+
+    for (uint64_t i = 0; i < atomic_load(&notes->count); i++) {
+        const struct note *note = &notes->note[i];
+
+        CHECK(note->peer < PEERS);
+        if (note->number == next[note->peer])
+            next[note->peer]++;
+        else if (note->announced && note->number + 1 == next[note->peer])
+            again++;
+        else
+            wrong_note(i, next[note->peer]);
+    }
+    CHECK(again <= repeats);
+    for (unsigned i = 0; i < PEERS; i++)
+        CHECK(next[i] == sent[i]);
+}
+
+/* ---- around each test, and around all ---- */
+
+int set_up_notes(void **state)
+{
+    atomic_store(&notes->count, 0);
+    atomic_store(&notes->stop, 0);
+    return set_up(state);
+}
+
+int set_up_all_notes(void **state)
+{
+    notes = sys_mmap(sizeof *notes, -1, 0);
+    return notes != NULL ? set_up_all(state) : -1;
+}
+
+int tear_down_all_notes(void **state)
+{
+    return sys_munmap(notes, sizeof *notes) == 0 ? tear_down_all(state) : -1;
+}
