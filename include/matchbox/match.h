@@ -14,7 +14,9 @@
  *   match_claim   takes a queued message out (matched probe)
  *
  * A receive accepts a message when the context ids are equal, the source is equal
- * or the receive's is MATCH_ANY_SOURCE, and ((tag ^ tag) & ~ignore) == 0.
+ * or the receive's is MATCH_ANY_SOURCE, and ((tag ^ tag) & ~ignore) == 0.  Context ids
+ * and tags may have any value, and so may sources; a message whose source is
+ * MATCH_ANY_SOURCE only meets receives from any source.
  *
  * Invariants (match_is_valid):
  *   I1  sequence numbers strictly increase along each queue
@@ -25,7 +27,17 @@
  *       as met_ on the side that met it)
  *   I4  an entry's state says on which queue it is
  *
- * Threads    one at a time per struct match.
+ * Ownership  An entry belongs to the engine from the call that queues it to the call that
+ *            gives it back: match_arrive(), match_find() and match_cancel() a receive,
+ *            match_post() and match_claim() a message.  Meanwhile it may be read.  An entry
+ *            that is queued must not be posted or arrive again, and is cancelled or claimed
+ *            in its own engine; match_is_valid() sees most of such mistakes.
+ * Memory     A queue of up to 16 entries allocates nothing.  Longer ones have tables, which
+ *            grow in match_post() and match_peek() and are freed by match_fini(), the large
+ *            ones when a queue is short again.
+ * Threads    one at a time per struct match, of which there may be any number.
+ * Versions   struct match and the entries are laid out here, so a program is compiled with
+ *            the header of the library that it is linked with.
  */
 #ifndef MATCHBOX_MATCH_H
 #define MATCHBOX_MATCH_H
@@ -59,8 +71,8 @@ struct match_link {
     struct match_link *next, *prev;
 };
 
-/* A receive.  The caller sets envelope and ignore; the rest is the engine's, and
- * zero (MATCH_IDLE) before the first post. */
+/* A receive.  The caller sets envelope and ignore; the rest is the engine's.  state is
+ * MATCH_IDLE (0) before the first post, and whenever the entry is the caller's. */
 struct match_recv {
     struct match_envelope envelope; /* source may be MATCH_ANY_SOURCE */
     uint64_t ignore;                /* 1 = tag bit not compared */
@@ -71,8 +83,7 @@ struct match_recv {
     uint32_t at; /* short queue: its slot; long queue: its class */
 };
 
-/* A message.  The caller sets envelope; the rest is the engine's, and zero before
- * the arrival. */
+/* A message.  The caller sets envelope; the rest is the engine's, as of a receive. */
 struct match_msg {
     struct match_envelope envelope;
     uint64_t seq;
@@ -163,7 +174,8 @@ MATCH_API void match_fini(struct match *m);
  * Takes the oldest queued message that recv accepts: *msg is it, and neither is
  * queued any more.  Otherwise *msg = NULL and recv waits.
  *
- * Returns    0; -ENOMEM a table could not grow: nothing changed, recv is not queued.
+ * Returns    0; -ENOMEM a table could not grow: nothing changed, recv is not queued, and
+ *            *msg was not written.  It may be tried again.
  */
 MATCH_API int match_post(struct match *m, struct match_recv *recv, struct match_msg **msg);
 
@@ -173,7 +185,8 @@ MATCH_API int match_post(struct match *m, struct match_recv *recv, struct match_
  * Gives it to the oldest queued receive that accepts it: *recv is that receive, and
  * neither is queued.  Otherwise *recv = NULL and msg waits.
  *
- * Returns    0; -ENOMEM as match_post.
+ * Returns    0; -ENOMEM as match_post().  Now an arrival allocates nothing; callers check
+ *            all the same.
  */
 MATCH_API int match_arrive(struct match *m, struct match_msg *msg, struct match_recv **recv);
 
@@ -213,8 +226,9 @@ MATCH_API size_t match_arrive_many(struct match *m, struct match_msg *const msgs
  * Returns    true; false if it is not queued (it has matched or never was). */
 MATCH_API bool match_cancel(struct match *m, struct match_recv *recv);
 
-/* match_peek - the message that a receive with this envelope and these ignore bits
- * would take, or NULL.  Takes nothing. */
+/* match_peek - the message that a receive with this envelope (source may be
+ * MATCH_ANY_SOURCE) and these ignore bits would take, or NULL.  Takes nothing.  For want of
+ * memory it is slow, and never wrong. */
 MATCH_API struct match_msg *match_peek(struct match *m, const struct match_envelope *envelope,
                                        uint64_t ignore);
 
@@ -222,7 +236,8 @@ MATCH_API struct match_msg *match_peek(struct match *m, const struct match_envel
  * Returns    true; false if it is not queued. */
 MATCH_API bool match_claim(struct match *m, struct match_msg *msg);
 
-/* Walks the queue, oldest first: NULL starts; returns NULL at the end. */
+/* Walks the queue, oldest first: NULL starts; returns NULL at the end.  after is still
+ * queued: who cancels or claims on the way asks for the next one first. */
 MATCH_API struct match_recv *match_next_recv(const struct match *m,
                                              const struct match_recv *after);
 MATCH_API struct match_msg *match_next_msg(const struct match *m,
