@@ -2,13 +2,11 @@
 /*
  * mem.c - the C library's allocator, counted.
  *
- * The size of a block is asked from the allocator when it is counted and again
- * when it is freed, so a block carries no header and any alignment works.
+ * Only the number of blocks is counted, so a block carries no header and any alignment works.
  */
 #include "base/mem.h"
 
 #include <errno.h>
-#include <malloc.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -18,7 +16,6 @@
 
 static _Atomic int64_t fail_countdown;
 static _Atomic uint64_t live_count;
-static _Atomic uint64_t live_bytes;
 
 static bool mem_fails(void)
 {
@@ -34,7 +31,6 @@ static void *mem_count(void *pointer)
     if (pointer == NULL)
         return NULL;
     atomic_fetch_add_explicit(&live_count, 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&live_bytes, malloc_usable_size(pointer), memory_order_relaxed);
     return pointer;
 }
 
@@ -56,20 +52,9 @@ void *mem_calloc(size_t count, size_t size)
 
 void *mem_realloc(void *pointer, size_t size)
 {
-    size_t old_size;
-    void *moved;
-
     if (pointer == NULL)
         return mem_alloc(size);
-    if (mem_fails())
-        return NULL;
-    old_size = malloc_usable_size(pointer);
-    moved = realloc(pointer, max_size(size, 1));
-    if (moved == NULL)
-        return NULL;
-    atomic_fetch_sub_explicit(&live_bytes, old_size, memory_order_relaxed);
-    atomic_fetch_add_explicit(&live_bytes, malloc_usable_size(moved), memory_order_relaxed);
-    return moved;
+    return mem_fails() ? NULL : realloc(pointer, max_size(size, 1));
 }
 
 void *mem_alloc_aligned(size_t alignment, size_t size)
@@ -95,7 +80,6 @@ void mem_free(void *pointer)
     if (pointer == NULL)
         return;
     atomic_fetch_sub_explicit(&live_count, 1, memory_order_relaxed);
-    atomic_fetch_sub_explicit(&live_bytes, malloc_usable_size(pointer), memory_order_relaxed);
     free(pointer);
 }
 
@@ -113,9 +97,4 @@ uint64_t mem_fail_left(void)
 uint64_t mem_live(void)
 {
     return atomic_load_explicit(&live_count, memory_order_relaxed);
-}
-
-uint64_t mem_live_bytes(void)
-{
-    return atomic_load_explicit(&live_bytes, memory_order_relaxed);
 }

@@ -39,8 +39,7 @@ void mem_fail_at(uint64_t n);
 /* What is left of that n: 0 if none is going to fail, any more or at all. */
 uint64_t mem_fail_left(void);
 
-/* Allocations made and not yet freed, and the bytes that they occupy. */
+/* Allocations made and not yet freed. */
 uint64_t mem_live(void);
-uint64_t mem_live_bytes(void);
 
 #endif

@@ -319,11 +319,6 @@ static const struct param *find_row(const struct param *table, size_t count, con
     return NULL;
 }
 
-const struct param *param_find(const struct param *table, size_t count, const char *name)
-{
-    return find_row(table, count, name, strlen(name));
-}
-
 /* Letters to insert, delete or change (Levenshtein), letters of either case alike. */
 static size_t edit_distance(const char *a, size_t a_length, const char *b, size_t b_length)
 {

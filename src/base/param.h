@@ -77,7 +77,4 @@ char *param_format(const struct param *param, const void *settings, char *text, 
 /* What is accepted: "4K..1G", "1..65536 messages", "yes|no", "loop|shm".  Returns text. */
 char *param_range_text(const struct param *param, char *text, size_t size);
 
-/* The row of this name (without prefix), or NULL. */
-const struct param *param_find(const struct param *table, size_t count, const char *name);
-
 #endif

@@ -31,7 +31,6 @@ enum sys_call {
     SYS_CLOSE,
     SYS_READ,
     SYS_WRITE,
-    SYS_PIPE2,
     SYS_FSTAT,
     SYS_MEMFD_CREATE,
     SYS_FTRUNCATE,
@@ -59,7 +58,6 @@ static const char *const sys_names[] = {
     [SYS_CLOSE] = "close",
     [SYS_READ] = "read",
     [SYS_WRITE] = "write",
-    [SYS_PIPE2] = "pipe2",
     [SYS_FSTAT] = "fstat",
     [SYS_MEMFD_CREATE] = "memfd_create",
     [SYS_FTRUNCATE] = "ftruncate",
@@ -219,15 +217,6 @@ ssize_t sys_write(int fd, const void *buffer, size_t size)
         done = write(fd, buffer, size);
     } while (done < 0 && errno == EINTR);
     return done;
-}
-
-int sys_pipe2(int fds[2], int flags)
-{
-    if (sys_fails(SYS_PIPE2) || pipe2(fds, flags) < 0)
-        return -1;
-    count_fd(fds[0]);
-    count_fd(fds[1]);
-    return 0;
 }
 
 int sys_fstat(int fd, struct stat *status)

@@ -34,7 +34,6 @@ int sys_open(const char *path, int flags, mode_t mode); /* O_CLOEXEC is added */
 int sys_close(int fd);
 ssize_t sys_read(int fd, void *buffer, size_t size);        /* may be short */
 ssize_t sys_write(int fd, const void *buffer, size_t size); /* may be short */
-int sys_pipe2(int fds[2], int flags);
 int sys_fstat(int fd, struct stat *status);
 int sys_memfd_create(const char *name, unsigned flags); /* MFD_* */
 int sys_ftruncate(int fd, off_t size);

@@ -22,16 +22,6 @@
 
 #include "base/base.h"
 
-static const char *const type_names[WIRE_TYPES] = {
-    [WIRE_EAGER] = "eager", [WIRE_SYNC] = "sync", [WIRE_FIRST] = "first", [WIRE_MORE] = "more",
-    [WIRE_RTS] = "rts",     [WIRE_CTS] = "cts",   [WIRE_DATA] = "data",   [WIRE_FIN] = "fin",
-};
-
-const char *wire_type_name(unsigned type)
-{
-    return type < WIRE_TYPES && type_names[type] != NULL ? type_names[type] : "unknown";
-}
-
 /* Does this type carry an envelope, so can it be matched? */
 static bool has_envelope(enum wire_type type)
 {

@@ -207,7 +207,4 @@ static inline bool wire_is_eager(const void *bytes, size_t size, struct wire_hea
  */
 int wire_check(const void *bytes, size_t size, struct wire_packet *packet, const char **reason);
 
-/* wire_type_name - "eager", "rts", ...; "unknown". */
-const char *wire_type_name(unsigned type);
-
 #endif
