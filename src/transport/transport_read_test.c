@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * transport_read_test.c - what transport.h promises of reading another's memory, and of
+ * waiting, over every transport.
+ */
+#include "transport/transport_testing.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/clock.h"
+
+/* Memory of node 1 that node 0 may read. */
+struct exposed {
+    struct link *reader, *owner;
+    uint64_t address, key;
+};
+
+/* Opens the two, too. */
+static void expose(void **state, struct exposed *x, void *memory, size_t size)
+{
+    world_init(state, 2);
+    x->reader = link_to(0, 1);
+    x->owner = link_to(1, 0);
+    assert_int_equal(
+        x->owner->transport->ops->expose(x->owner, memory, size, &x->address, &x->key), 0);
+}
+
+/* Reads until it works; the disturbing transport fails some. */
+static int read_whole(const struct exposed *x, void *dst, uint64_t address, size_t size)
+{
+    struct node *node = &world.nodes[0];
+    uint32_t done = node->done;
+    int err = -EAGAIN;
+
+    for (unsigned round = 0; round < 1000 && (err == -EAGAIN || err == -EIO); round++) {
+        err = x->reader->transport->ops->read(x->reader, dst, address, x->key, size, &done);
+        if (err == -EINPROGRESS) {
+            poll_until(&node->done, ++done);
+            assert_ptr_equal(node->read_cookie, &done);
+            err = node->read_error;
+        } else if (err == -EAGAIN) {
+            poll_all();
+        }
+    }
+    return err;
+}
+
+static void exposed_memory_can_be_read(void **state)
+{
+    static unsigned char source[(1 << 20) + 3], target[(1 << 20) + 3];
+    static const size_t sizes[] = {0, 1, 63, 4096, 65537, sizeof source};
+    struct exposed x;
+
+    fill(source, 7, sizeof source);
+    expose(state, &x, source, sizeof source);
+    if (!world.nodes[0].t->limits.can_read)
+        skip();
+    for (unsigned i = 0; i < 4 * ARRAY_COUNT(sizes); i++) {
+        size_t size = sizes[i / 4];
+        size_t offset = (sizeof source - size) / 2;
+
+        memset(target, 0, sizeof target);
+        assert_int_equal(read_whole(&x, target, x.address + offset, size), 0);
+        assert_memory_equal(target, source + offset, size);
+        assert_true(size == sizeof target || target[size] == 0);
+    }
+    x.owner->transport->ops->unexpose(x.owner, x.address, x.key);
+    world_fini();
+}
+
+/* An address comes out of a packet: anything can stand there. */
+static void reading_where_no_memory_is_fails(void **state)
+{
+    static const uint64_t wrong[] = {0, 4096, UINT64_MAX - 4096, UINT64_C(1) << 63};
+    unsigned char source[64] = {1}, target[64];
+    struct exposed x;
+
+    expose(state, &x, source, sizeof source);
+    for (unsigned i = 0; i < ARRAY_COUNT(wrong); i++)
+        assert_true(read_whole(&x, target, wrong[i], sizeof target) < 0);
+    assert_int_equal(read_whole(&x, target, x.address, sizeof source), 0);
+    assert_memory_equal(target, source, sizeof source);
+    world_fini();
+}
+
+static void a_closed_endpoint_cannot_be_read(void **state)
+{
+    unsigned char source[64] = {1}, target[64];
+    struct exposed x;
+
+    expose(state, &x, source, sizeof source);
+    send_all(x.reader, 0, 1);
+    assert_int_equal(read_whole(&x, target, x.address, sizeof source), 0);
+    node_close(1);
+    for (unsigned i = 0; i < 4; i++)
+        assert_int_equal(read_whole(&x, target, x.address, sizeof source), -ENOTCONN);
+    world_fini();
+}
+
+static void closing_with_reads_under_way_leaks_nothing(void **state)
+{
+    unsigned char source[64] = {1}, target[4][64];
+    struct exposed x;
+
+    expose(state, &x, source, sizeof source);
+    for (unsigned i = 0; i < 4; i++)
+        x.reader->transport->ops->read(x.reader, target[i], x.address, x.key, sizeof source,
+                                       NULL);
+    node_close(0);
+    assert_int_equal(world.nodes[0].done, 0);
+    world_fini();
+}
+
+/* ---- waiting ---- */
+
+static void waiting_ends_in_time_or_with_work(void **state)
+{
+    struct transport *t;
+    uint64_t before;
+
+    world_init(state, 2);
+    t = world.nodes[1].t;
+    link_to(1, 0);
+    poll_idle();
+    before = clock_now();
+    assert_int_equal(t->ops->wait(t, 2 * CLOCK_MS), -ETIMEDOUT);
+    assert_true(clock_now() - before < CLOCK_S);
+    send_all(link_to(0, 1), 0, 1);
+    assert_int_equal(t->ops->wait(t, -1), 0);
+    poll_until(&world.nodes[1].arrived[0], 1);
+    world_fini();
+}
+
+static void waiting_ends_when_there_is_room(void **state)
+{
+    struct link *link;
+    uint32_t taken;
+
+    world_init(state, 2);
+    link = link_to(0, 1);
+    link_to(1, 0);
+    taken = send_until_full(link, 0);
+    poll_until(&world.nodes[1].arrived[0], taken);
+    assert_int_equal(link->transport->ops->wait(link->transport, 10 * (int64_t)CLOCK_S), 0);
+    assert_true(send_until_full(link, taken) > taken);
+    world_fini();
+}
+
+/* Whoever was told to come again can wait, and is not left waiting. */
+static void waiting_ends_after_every_again(void **state)
+{
+    unsigned char source[64] = {1}, target[64];
+    struct exposed x;
+
+    expose(state, &x, source, sizeof source);
+    for (uint32_t i = 0; i < 200;) {
+        int err = send_number(x.reader, i);
+
+        if (err == 0) {
+            i++;
+            continue;
+        }
+        poll_idle();
+        assert_int_equal(x.reader->transport->ops->wait(x.reader->transport, CLOCK_S), 0);
+    }
+    poll_until(&world.nodes[1].arrived[0], 200);
+    for (unsigned i = 0; i < 50; i++) {
+        int err = x.reader->transport->ops->read(x.reader, target, x.address, x.key,
+                                                 sizeof target, &i);
+
+        if (err != -EINPROGRESS)
+            continue;
+        assert_int_equal(x.reader->transport->ops->wait(x.reader->transport, CLOCK_S), 0);
+        poll_until(&world.nodes[0].done, world.nodes[0].done + 1);
+    }
+    world_fini();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(exposed_memory_can_be_read),
+        cmocka_unit_test(reading_where_no_memory_is_fails),
+        cmocka_unit_test(a_closed_endpoint_cannot_be_read),
+        cmocka_unit_test(closing_with_reads_under_way_leaks_nothing),
+        cmocka_unit_test(waiting_ends_in_time_or_with_work),
+        cmocka_unit_test(waiting_ends_when_there_is_room),
+        cmocka_unit_test(waiting_ends_after_every_again),
+    };
+
+    return run_over_all(tests, ARRAY_COUNT(tests));
+}

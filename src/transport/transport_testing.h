@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * transport_testing.h - a world of a few endpoints in one thread, over any transport.  Test
+ * code.
+ *
+ * Each node has what its events said.  A packet's contents follow from its number, so a
+ * receiver knows what must have come.  Every test ends with all endpoints closed and nothing
+ * left of memory, descriptors and mappings (world_fini).  Failures end the test (cmocka).
+ */
+#ifndef TRANSPORT_TESTING_H
+#define TRANSPORT_TESTING_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/base.h"
+#include "base/log.h"
+#include "transport/transport.h"
+
+#define MAX_NODES  4
+#define MAX_LINKS  8
+#define MAX_PACKET (64 << 10)
+#define PATIENCE   20000 /* rounds without what must come before a test fails */
+
+struct kind {
+    const char *name;
+    const struct transport_ops *ops;
+    uint64_t fault_percent; /* 0: not wrapped */
+};
+
+struct node {
+    struct transport *t;
+    struct transport_address address;
+    struct link *links[MAX_LINKS]; /* by peer number */
+    uint32_t link_count;
+    uint32_t arrived[MAX_LINKS]; /* packets, by peer */
+    uint32_t wrong;              /* packets that were not the one that had to come */
+    uint32_t accepted, dropped, done;
+    int accept_error;       /* what accept() answers */
+    uint32_t deliver_again; /* how many deliveries are refused */
+    uint32_t refusals;
+    int read_error;
+    void *read_cookie;
+};
+
+struct world {
+    const struct kind *kind;
+    struct node nodes[MAX_NODES];
+    uint64_t mem_before;
+    int64_t fds_before, maps_before;
+};
+
+extern struct world world;
+
+/* What most tests do with the log: it is worth a line, and nothing more. */
+void be_quiet(void *arg, enum log_level level, const char *text);
+
+/* ---- the world: world_init() gets the state of a test ---- */
+
+void world_init(void **state, unsigned nodes);
+void world_fini(void);
+int node_open(unsigned i);
+void node_close(unsigned i);
+int try_link(unsigned from, unsigned to, struct link **out);
+struct link *link_to(unsigned from, unsigned to);
+
+/* ---- packets ---- */
+
+/* Bytes of packet number; the first 4 are the transport's. */
+void fill(unsigned char *bytes, uint32_t number, size_t size);
+int send_sized(struct link *link, uint32_t number, size_t size);
+int send_number(struct link *link, uint32_t number);
+void send_all(struct link *link, uint32_t first, uint32_t count);
+
+/* Sends until there is really no room; returns the next number. */
+uint32_t send_until_full(struct link *link, uint32_t number);
+
+/* Sends until the answer is not "again" and not "taken". */
+int send_until_error(struct link *link);
+
+int poll_all(void);
+void poll_until(const uint32_t *counter, uint32_t value);
+
+/* A few rounds in which nothing more may come. */
+void poll_idle(void);
+
+/* ---- the suite ---- */
+
+/* Runs the tests over every kind of transport; how many failed. */
+int run_over_all(const struct CMUnitTest *tests, size_t count);
+
+#endif
