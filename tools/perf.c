@@ -18,17 +18,19 @@
 #include "base/mem.h"
 #include "boot/board.h"
 #include "launch.h"
+#include "overlap.h"
 
-#define MAX_SIZES  64
 #define MAX_WINDOW 4096
 
 static const char usage[] =
     "usage: mbx perf lat|bw|rate [OPTIONS]\n"
+    "       mbx perf overlap [OPTIONS]     (mbx perf overlap --help lists them)\n"
     "\n"
     "  lat   half round trip of one message, and in turn with it the bare transfer of a\n"
     "        cache line between the same two cores\n"
     "  bw    bytes per second, a window of messages at a time\n"
     "  rate  messages per second, a window at a time\n"
+    "  overlap  how much of a transfer happens while the receiver computes\n"
     "\n"
     "  -s, --size SIZE       bytes of a message (K, M, G); lat, rate: 8, bw: 1M\n"
     "      --sizes A,B,...   several sizes, one line each\n"
@@ -67,54 +69,13 @@ static const struct kind kinds[] = {
 
 struct request {
     const struct kind *kind;
-    size_t sizes[MAX_SIZES];
-    unsigned count;
+    struct perf_sizes sizes;
     uint64_t iterations; /* 0 = by size */
     uint32_t window;     /* 0 = of the kind */
     bool bind;
 };
 
 /* ---- arguments ---- */
-
-/* "A-B": doubles from A up to B. */
-static int take_range(const struct tool *tool, struct request *r, const char *first,
-                      const char *last)
-{
-    uint64_t from, to;
-    int err;
-
-    if ((err = tool_size(tool, "--sizes", first, &from)) != 0 ||
-        (err = tool_size(tool, "--sizes", last, &to)) != 0)
-        return err;
-    if (from > to)
-        return tool_usage_error(tool, "--sizes %s-%s: the first is larger", first, last);
-    for (r->count = 0; from <= to; from = from == 0 ? 1 : from * 2)
-        r->sizes[r->count++] = from; /* 42 at most: tool_size() ends at 2^40 */
-    return 0;
-}
-
-static int take_sizes(const struct tool *tool, struct request *r, char *text)
-{
-    char *dash = strchr(text, '-');
-    char *rest = text, *word;
-
-    if (dash != NULL) {
-        *dash = '\0';
-        return take_range(tool, r, text, dash + 1);
-    }
-    r->count = 0;
-    while ((word = strsep(&rest, ",")) != NULL) {
-        uint64_t size;
-        int err = tool_size(tool, "--sizes", word, &size);
-
-        if (err != 0)
-            return err;
-        if (r->count == MAX_SIZES)
-            return tool_usage_error(tool, "--sizes takes at most %d sizes", MAX_SIZES);
-        r->sizes[r->count++] = size;
-    }
-    return 0;
-}
 
 static int take_option(const struct tool *tool, int option, char *value, struct request *r)
 {
@@ -123,13 +84,10 @@ static int take_option(const struct tool *tool, int option, char *value, struct 
 
     switch (option) {
     case 's':
-        if ((err = tool_size(tool, "--size", value, &number)) == 0) {
-            r->sizes[0] = number;
-            r->count = 1;
-        }
+        err = perf_take_size(tool, &r->sizes, value);
         break;
     case OPTION_SIZES:
-        err = take_sizes(tool, r, value);
+        err = perf_take_sizes(tool, &r->sizes, value);
         break;
     case 'i':
         err = tool_number(tool, "--iterations", value, 1, UINT64_C(1) << 40, &r->iterations);
@@ -149,12 +107,14 @@ static int take_option(const struct tool *tool, int option, char *value, struct 
 static int take_kind(const struct tool *tool, int argc, char **argv, struct request *r)
 {
     if (optind == argc)
-        return tool_usage_error(tool, "what shall be measured: lat, bw or rate?");
+        return tool_usage_error(tool, "what shall be measured: lat, bw, rate or overlap?");
     for (size_t i = 0; i < ARRAY_COUNT(kinds); i++)
         if (strcmp(kinds[i].name, argv[optind]) == 0)
             r->kind = &kinds[i];
+    if (strcmp(argv[optind], "overlap") == 0)
+        return tool_usage_error(tool, "'overlap' stands before its options");
     if (r->kind == NULL)
-        return tool_usage_error(tool, "cannot measure '%s', only lat, bw and rate",
+        return tool_usage_error(tool, "cannot measure '%s', only lat, bw, rate and overlap",
                                 argv[optind]);
     optind++;
     return 0;
@@ -177,8 +137,8 @@ static int parse(const struct tool *tool, int argc, char **argv, struct request 
     }
     if (optind < argc)
         return tool_usage_error(tool, "there is no argument '%s'", argv[optind]);
-    if (r->count == 0)
-        r->sizes[r->count++] = r->kind->size;
+    if (r->sizes.count == 0)
+        r->sizes.size[r->sizes.count++] = r->kind->size;
     if (r->window == 0)
         r->window = r->kind->window;
     return 0;
@@ -198,8 +158,8 @@ static struct perf_case case_of(const struct request *r, size_t size)
 
 static int alloc_buffers(struct perf *p, const struct request *r)
 {
-    for (unsigned i = 0; i < r->count; i++)
-        p->capacity = max_size(p->capacity, max_size(r->sizes[i], CACHE_LINE));
+    for (unsigned i = 0; i < r->sizes.count; i++)
+        p->capacity = max_size(p->capacity, max_size(r->sizes.size[i], CACHE_LINE));
     p->send = mem_alloc_aligned(4096, p->capacity);
     p->recv = mem_alloc_aligned(4096, p->capacity);
     if (p->send == NULL || p->recv == NULL)
@@ -232,8 +192,8 @@ static int measure(struct perf *p, const struct request *r)
 
     if (r->kind->measure == perf_latency)
         err = perf_line_open(p);
-    for (unsigned i = 0; i < r->count && err == 0; i++) {
-        struct perf_case c = case_of(r, r->sizes[i]);
+    for (unsigned i = 0; i < r->sizes.count && err == 0; i++) {
+        struct perf_case c = case_of(r, r->sizes.size[i]);
 
         err = r->kind->measure(p, &c);
         fflush(stdout);
@@ -298,9 +258,13 @@ static char **copy_arguments(int argc, char **argv)
 static int run(const struct tool *tool, int argc, char **argv)
 {
     struct request r = {.bind = true};
-    char **original = copy_arguments(argc, argv);
-    int status = original != NULL ? parse(tool, argc, argv, &r) : TOOL_FAILED;
+    char **original;
+    int status;
 
+    if (argc > 1 && strcmp(argv[1], "overlap") == 0)
+        return overlap_run(argc - 1, argv + 1);
+    original = copy_arguments(argc, argv);
+    status = original != NULL ? parse(tool, argc, argv, &r) : TOOL_FAILED;
     if (status == 0 && getenv(BOARD_ENVIRONMENT) != NULL)
         status = run_rank(tool, &r);
     else if (status == 0)
@@ -313,7 +277,7 @@ static int run(const struct tool *tool, int argc, char **argv)
 
 const struct tool tool_perf = {
     .name = "perf",
-    .about = "measure latency, bandwidth or message rate between two ranks",
+    .about = "measure latency, bandwidth, message rate or overlap between two ranks",
     .usage = usage,
     .run = run,
 };

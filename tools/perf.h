@@ -12,7 +12,19 @@
 
 #include "tool.h"
 
-#define PERF_REPEATS 51 /* of each block; odd, so that the median is one of them */
+#define PERF_REPEATS   51 /* of each block; odd, so that the median is one of them */
+
+#define PERF_SIZES_MAX 64
+
+struct perf_sizes {
+    size_t size[PERF_SIZES_MAX];
+    unsigned count;
+};
+
+/* The values of --size and --sizes; the second writes into text.  0, or TOOL_USAGE after
+ * naming what is wrong. */
+int perf_take_size(const struct tool *tool, struct perf_sizes *sizes, const char *text);
+int perf_take_sizes(const struct tool *tool, struct perf_sizes *sizes, char *text);
 
 /* One rank of the two. */
 struct perf {

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * overlap_mode.c - who matches, in words.
+ *
+ *   name               MBX_MATCH  MBX_DEVICE
+ *   software           software   none
+ *   DEVICE             split      DEVICE
+ *   MATCH/DEVICE       MATCH      DEVICE
+ *
+ * What a build has is asked of its own parameters, so a device that is added later needs
+ * nothing here.  A build that has neither parameter matches in software.
+ */
+#include "overlap.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+
+static const char *const devices[] = {"soft", "soft-thread", "soft-process"};
+
+static bool find_param(const char *name, struct mbx_param *param)
+{
+    for (unsigned i = 0; mbx_param_get(i, param) == 0; i++)
+        if (strcmp(param->name, name) == 0)
+            return true;
+    return false;
+}
+
+/* Is word one of "a|b|c"? */
+static bool is_choice(const char *choices, const char *word)
+{
+    size_t length = strlen(word);
+
+    for (const char *p = choices;; p++) {
+        size_t n = strcspn(p, "|");
+
+        if (n == length && strncmp(p, word, n) == 0)
+            return true;
+        p += n;
+        if (*p == '\0')
+            return false;
+    }
+}
+
+static bool takes(const char *name, const char *value)
+{
+    struct mbx_param param;
+
+    return find_param(name, &param) && is_choice(param.range, value);
+}
+
+static bool is_device(const char *name)
+{
+    for (size_t i = 0; i < ARRAY_COUNT(devices); i++)
+        if (strcmp(devices[i], name) == 0)
+            return true;
+    return strcmp(name, "none") != 0 && takes("MBX_DEVICE", name);
+}
+
+bool overlap_mode_find(const char *name, struct overlap_mode *mode)
+{
+    const char *slash = strchr(name, '/');
+    const char *device = slash != NULL ? slash + 1 : name;
+    struct overlap_mode found = {.match = "split"};
+
+    if (strlen(name) >= sizeof found.name || strlen(device) >= sizeof found.device)
+        return false;
+    if (slash != NULL)
+        snprintf(found.match, sizeof found.match, "%.*s", (int)min_size(slash - name, 15),
+                 name);
+    if (strcmp(found.match, "device") != 0 && strcmp(found.match, "split") != 0)
+        return false;
+    if (strcmp(name, "software") == 0) {
+        snprintf(found.match, sizeof found.match, "software");
+        device = "none";
+    } else if (!is_device(device)) {
+        return false;
+    }
+    snprintf(found.device, sizeof found.device, "%s", device);
+    snprintf(found.name, sizeof found.name, "%s", name);
+    *mode = found;
+    return true;
+}
+
+bool overlap_mode_is_here(const struct overlap_mode *mode)
+{
+    return strcmp(mode->match, "software") == 0 ||
+           (takes("MBX_MATCH", mode->match) && takes("MBX_DEVICE", mode->device));
+}
+
+static int set_param(const char *name, const char *value)
+{
+    if (!takes(name, value))
+        return 0;
+    return setenv(name, value, 1) < 0 ? -errno : 0;
+}
+
+int overlap_mode_enter(const struct overlap_mode *mode)
+{
+    int err = set_param("MBX_MATCH", mode->match);
+
+    return err != 0 ? err : set_param("MBX_DEVICE", mode->device);
+}
+
+void overlap_mode_now(struct overlap_mode *mode)
+{
+    struct mbx_param param;
+
+    *mode = (struct overlap_mode){.match = "software", .device = "none"};
+    if (find_param("MBX_MATCH", &param))
+        snprintf(mode->match, sizeof mode->match, "%.15s", param.value);
+    if (find_param("MBX_DEVICE", &param))
+        snprintf(mode->device, sizeof mode->device, "%.31s", param.value);
+    if (strcmp(mode->match, "software") == 0 || strcmp(mode->device, "none") == 0)
+        *mode = (struct overlap_mode){"software", "software", "none"};
+    else if (strcmp(mode->match, "split") == 0)
+        snprintf(mode->name, sizeof mode->name, "%s", mode->device);
+    else
+        snprintf(mode->name, sizeof mode->name, "%s/%s", mode->match, mode->device);
+}
+
+bool overlap_mode_is_apart(const struct overlap_mode *mode)
+{
+    return strcmp(mode->device, "none") != 0 && strcmp(mode->device, "soft") != 0;
+}
