@@ -33,10 +33,15 @@
 #define REPEATS      51
 #define MAX_REPEATS  100000
 #define MAX_WINDOW   4096
+#define MAX_COMPUTE  10000               /* percent */
 #define MAX_BYTES    (UINT64_C(1) << 30) /* of a window */
 #define MAX_MODES    16
 #define LINE_SIZE    1024
 #define NOT_MEASURED (-1.0)
+
+/* Beyond these, percent, the three times contradict each other. */
+#define RAW_LEAST (-25.0)
+#define RAW_MOST  115.0
 
 static const char usage[] =
     "usage: mbx perf overlap [OPTIONS]\n"
@@ -49,6 +54,8 @@ static const char usage[] =
     "  -w, --window N        messages at a time, 1 to 4096; by default 256K bytes, and 1\n"
     "                        to 64 messages\n"
     "  -r, --repeats N       how often each time is taken (51)\n"
+    "  -c, --compute PERCENT how long to compute, of the time of the transfer, 1 to 10000 "
+    "(100)\n"
     "  -m, --modes A,B,...   one pair of ranks for each mode, and a table of all at the\n"
     "                        end; without it one pair, as MBX_MATCH and MBX_DEVICE say\n"
     "      --no-bind         let the system choose the cores; --bind is the default\n"
@@ -68,7 +75,7 @@ static const char usage[] =
     "  Three times, each the median of the repeats, the three taken in turn:\n"
     "    comm      from the moment when a window is sent to posted receives until all of it\n"
     "              is received and the receiver, which only waits for it, knows\n"
-    "    compute   a computation of about the same time, without any call\n"
+    "    compute   a computation of about the same time (--compute), without any call\n"
     "    both      the receives are posted, from that moment the receiver computes, then it\n"
     "              waits for what is missing\n"
     "  overlap_percent = 100 * (1 - (both - max(comm, compute)) / min(comm, compute)), kept\n"
@@ -89,15 +96,12 @@ static const char usage[] =
 
 enum { OPTION_SIZES = 256, OPTION_BIND, OPTION_NO_BIND };
 
-static const struct option options[] = {{"size", required_argument, NULL, 's'},
-                                        {"sizes", required_argument, NULL, OPTION_SIZES},
-                                        {"window", required_argument, NULL, 'w'},
-                                        {"repeats", required_argument, NULL, 'r'},
-                                        {"modes", required_argument, NULL, 'm'},
-                                        {"bind", no_argument, NULL, OPTION_BIND},
-                                        {"no-bind", no_argument, NULL, OPTION_NO_BIND},
-                                        {"help", no_argument, NULL, 'h'},
-                                        {NULL, 0, NULL, 0}};
+static const struct option options[] = {
+    {"size", required_argument, NULL, 's'},    {"sizes", required_argument, NULL, OPTION_SIZES},
+    {"window", required_argument, NULL, 'w'},  {"repeats", required_argument, NULL, 'r'},
+    {"compute", required_argument, NULL, 'c'}, {"modes", required_argument, NULL, 'm'},
+    {"bind", no_argument, NULL, OPTION_BIND},  {"no-bind", no_argument, NULL, OPTION_NO_BIND},
+    {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0}};
 
 static const struct tool tool = {.name = "perf overlap", .usage = usage};
 
@@ -106,6 +110,7 @@ struct column {
     struct overlap_mode mode;
     bool is_here;
     double percent[PERF_SIZES_MAX]; /* or NOT_MEASURED */
+    bool is_disturbed[PERF_SIZES_MAX];
 };
 
 struct request {
@@ -120,13 +125,13 @@ static int take_mode(struct request *r, const char *name)
 {
     struct column *column = &r->columns[r->count];
 
-    for (unsigned i = 0; i < r->count; i++)
-        if (strcmp(r->columns[i].mode.name, name) == 0)
-            return tool_usage_error(&tool, "--modes names '%s' twice", name);
     if (r->count == MAX_MODES)
         return tool_usage_error(&tool, "--modes takes at most %d modes", MAX_MODES);
     if (!overlap_mode_find(name, &column->mode))
         return tool_usage_error(&tool, "--modes: there is no mode '%s'", name);
+    for (unsigned i = 0; i < r->count; i++)
+        if (strcmp(r->columns[i].mode.name, column->mode.name) == 0)
+            return tool_usage_error(&tool, "--modes names '%s' twice", name);
     column->is_here = overlap_mode_is_here(&column->mode);
     for (unsigned i = 0; i < PERF_SIZES_MAX; i++)
         column->percent[i] = NOT_MEASURED;
@@ -167,6 +172,10 @@ static int take_option(struct request *r, int option, char *value)
         if ((err = tool_number(&tool, "--repeats", value, 1, MAX_REPEATS, &number)) == 0)
             r->o.repeats = (uint32_t)number;
         return err;
+    case 'c':
+        if ((err = tool_number(&tool, "--compute", value, 1, MAX_COMPUTE, &number)) == 0)
+            r->o.percent = (uint32_t)number;
+        return err;
     case 'm':
         return take_modes(r, value);
     default:
@@ -194,7 +203,7 @@ static int parse(int argc, char **argv, struct request *r)
     int option, status = 0;
 
     perf_take_sizes(&tool, &r->o.sizes, initial);
-    while ((option = tool_option(&tool, argc, argv, "+:s:w:r:m:h", options, &status)) >= 0)
+    while ((option = tool_option(&tool, argc, argv, "+:s:w:r:c:m:h", options, &status)) >= 0)
         if ((status = take_option(r, option, optarg)) != 0)
             return status;
     if (option == -2)
@@ -222,13 +231,14 @@ static char *sizes_text(const struct perf_sizes *sizes)
 static int launch_pair(const struct overlap *o)
 {
     char *path = tool_own_path(), *sizes = sizes_text(&o->sizes);
-    char repeats[16], window[16];
-    const char *argv[] = {path,    "perf", "overlap", "--sizes", sizes, "--repeats",
-                          repeats, NULL,   NULL,      NULL,      NULL};
+    char repeats[16], window[16], percent[16];
+    const char *argv[16] = {path,        "perf",  "overlap",   "--sizes", sizes,
+                            "--repeats", repeats, "--compute", percent};
     struct launch launch = {.tool = &tool, .argv = (char **)argv, .ranks = 2};
-    int n = 7, status = TOOL_FAILED;
+    int n = 9, status = TOOL_FAILED;
 
     snprintf(repeats, sizeof repeats, "%u", o->repeats);
+    snprintf(percent, sizeof percent, "%u", o->percent);
     snprintf(window, sizeof window, "%u", o->window);
     if (o->window != 0) {
         argv[n++] = "--window";
@@ -286,16 +296,36 @@ static pid_t start_launcher(const struct request *r, const struct column *column
     return -err;
 }
 
-static void take_line(const struct perf_sizes *sizes, struct column *column, const char *line)
+/* The value of a key in a line, up to the next space; "" if it is not there. */
+static const char *value_of(const char *line, const char *key)
 {
-    const char *percent = strstr(line, " overlap_percent=");
-    const char *size = strstr(line, " size=");
+    const char *found = strstr(line, key);
 
-    if (strncmp(line, "perf=overlap ", 13) != 0 || percent == NULL || size == NULL)
-        return;
+    return found != NULL ? found + strlen(key) : "";
+}
+
+/* The ranks say what mode they are in; it must be the one that was asked for. */
+static int take_line(const struct perf_sizes *sizes, struct column *column, const char *line)
+{
+    const char *mode = value_of(line, " mode=");
+    size_t size = strtoull(value_of(line, " size="), NULL, 10);
+
+    if (strncmp(line, "perf=overlap ", 13) != 0)
+        return TOOL_DONE;
+    if (strlen(column->mode.name) != strcspn(mode, " ") ||
+        strncmp(mode, column->mode.name, strlen(column->mode.name)) != 0) {
+        tool_error(&tool, "mode %s was asked for, but the ranks are in mode %.*s",
+                   column->mode.name, (int)strcspn(mode, " "), mode);
+        return TOOL_FAILED;
+    }
     for (unsigned i = 0; i < sizes->count; i++)
-        if (sizes->size[i] == strtoull(size + 6, NULL, 10))
-            column->percent[i] = strtod(percent + 17, NULL);
+        if (sizes->size[i] == size) {
+            double raw = strtod(value_of(line, " overlap_raw_percent="), NULL);
+
+            column->percent[i] = strtod(value_of(line, " overlap_percent="), NULL);
+            column->is_disturbed[i] = raw < RAW_LEAST || raw > RAW_MOST;
+        }
+    return TOOL_DONE;
 }
 
 static int exit_code(int status)
@@ -308,7 +338,7 @@ static int run_mode(const struct request *r, struct column *column)
     char line[LINE_SIZE];
     FILE *lines;
     pid_t pid;
-    int status;
+    int status, taken = TOOL_DONE;
 
     if (!column->is_here) {
         printf("perf=overlap mode=%s skipped=not_in_this_build\n", column->mode.name);
@@ -322,12 +352,13 @@ static int run_mode(const struct request *r, struct column *column)
     while (fgets(line, sizeof line, lines) != NULL) {
         fputs(line, stdout);
         fflush(stdout);
-        take_line(&r->o.sizes, column, line);
+        if (taken == TOOL_DONE)
+            taken = take_line(&r->o.sizes, column, line);
     }
     fclose(lines);
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
         ;
-    return exit_code(status);
+    return taken != TOOL_DONE ? taken : exit_code(status);
 }
 
 /* ---- the table ---- */
@@ -337,7 +368,7 @@ static void print_head(const struct request *r)
     printf("\noverlap in percent\n%12s", "size");
     for (unsigned i = 0; i < r->count; i++)
         if (r->columns[i].is_here)
-            printf(" %*s", (int)max_size(12, strlen(r->columns[i].mode.name)),
+            printf(" %*s ", (int)max_size(12, strlen(r->columns[i].mode.name)),
                    r->columns[i].mode.name);
     printf("\n");
 }
@@ -350,11 +381,21 @@ static void print_row(const struct request *r, unsigned row)
         int width = (int)max_size(12, strlen(column->mode.name));
 
         if (column->is_here && column->percent[row] != NOT_MEASURED)
-            printf(" %*.1f", width, column->percent[row]);
+            printf(" %*.1f%c", width, column->percent[row],
+                   column->is_disturbed[row] ? '*' : ' ');
         else if (column->is_here)
-            printf(" %*s", width, "failed");
+            printf(" %*s ", width, "failed");
     }
     printf("\n");
+}
+
+static bool is_any_disturbed(const struct request *r)
+{
+    for (unsigned i = 0; i < r->count; i++)
+        for (unsigned row = 0; row < r->o.sizes.count; row++)
+            if (r->columns[i].is_disturbed[row])
+                return true;
+    return false;
 }
 
 static void print_missing(const struct request *r)
@@ -379,6 +420,9 @@ static int run_modes(struct request *r)
         print_head(r);
         for (unsigned row = 0; row < r->o.sizes.count; row++)
             print_row(r, row);
+        if (is_any_disturbed(r))
+            printf("* disturbed: something else ran on these cores, and the three times "
+                   "contradict each other\n");
     }
     print_missing(r);
     if (measured == 0) {
@@ -390,7 +434,7 @@ static int run_modes(struct request *r)
 
 int overlap_run(int argc, char **argv)
 {
-    struct request r = {.o = {.tool = &tool, .repeats = REPEATS, .bind = true}};
+    struct request r = {.o = {.tool = &tool, .repeats = REPEATS, .percent = 100, .bind = true}};
     int status = parse(argc, argv, &r);
 
     if (status != 0)

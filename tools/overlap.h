@@ -23,7 +23,8 @@ struct overlap {
     const struct tool *tool;
     struct perf_sizes sizes;
     uint32_t repeats;
-    uint32_t window; /* 0 = by size */
+    uint32_t window;  /* 0 = by size */
+    uint32_t percent; /* the computation, of the transfer's time */
     bool bind;
 };
 

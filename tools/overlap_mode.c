@@ -4,8 +4,8 @@
  *
  *   name               MBX_MATCH  MBX_DEVICE
  *   software           software   none
- *   DEVICE             split      DEVICE
- *   MATCH/DEVICE       MATCH      DEVICE
+ *   DEVICE             split      DEVICE     (also written split/DEVICE)
+ *   device/DEVICE      device     DEVICE
  *
  * What a build has is asked of its own parameters, so a device that is added later needs
  * nothing here.  A build that has neither parameter matches in software.
@@ -60,6 +60,17 @@ static bool is_device(const char *name)
     return strcmp(name, "none") != 0 && takes("MBX_DEVICE", name);
 }
 
+/* Every mode has one name, however it was written. */
+static void name_mode(struct overlap_mode *mode)
+{
+    if (strcmp(mode->match, "software") == 0 || strcmp(mode->device, "none") == 0)
+        *mode = (struct overlap_mode){"software", "software", "none"};
+    else if (strcmp(mode->match, "split") == 0)
+        snprintf(mode->name, sizeof mode->name, "%s", mode->device);
+    else
+        snprintf(mode->name, sizeof mode->name, "%s/%s", mode->match, mode->device);
+}
+
 bool overlap_mode_find(const char *name, struct overlap_mode *mode)
 {
     const char *slash = strchr(name, '/');
@@ -80,7 +91,7 @@ bool overlap_mode_find(const char *name, struct overlap_mode *mode)
         return false;
     }
     snprintf(found.device, sizeof found.device, "%s", device);
-    snprintf(found.name, sizeof found.name, "%s", name);
+    name_mode(&found);
     *mode = found;
     return true;
 }
@@ -114,12 +125,7 @@ void overlap_mode_now(struct overlap_mode *mode)
         snprintf(mode->match, sizeof mode->match, "%.15s", param.value);
     if (find_param("MBX_DEVICE", &param))
         snprintf(mode->device, sizeof mode->device, "%.31s", param.value);
-    if (strcmp(mode->match, "software") == 0 || strcmp(mode->device, "none") == 0)
-        *mode = (struct overlap_mode){"software", "software", "none"};
-    else if (strcmp(mode->match, "split") == 0)
-        snprintf(mode->name, sizeof mode->name, "%s", mode->device);
-    else
-        snprintf(mode->name, sizeof mode->name, "%s/%s", mode->match, mode->device);
+    name_mode(mode);
 }
 
 bool overlap_mode_is_apart(const struct overlap_mode *mode)

@@ -18,7 +18,8 @@
  * Three times are taken in turn, so that a disturbance meets all of them:
  *
  *   comm      a round with nothing to compute
- *   compute   the same computation alone, made to last about as long as comm
+ *   compute   the same computation alone, made to last about as long as comm (--compute:
+ *             a percentage of that)
  *   both      a round with the computation
  *
  *   overlap = 1 - (both - max(comm, compute)) / min(comm, compute)
@@ -43,6 +44,7 @@
 #include "base/base.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/sys.h"
 
 #define GO_TAG       4
 #define READY_TAG    5
@@ -294,7 +296,8 @@ static int round_of(struct rank *r, size_t size, uint64_t steps, struct go *go, 
     return -ETIMEDOUT;
 }
 
-/* How much there is to compute for a round of this size: as much as its transfer takes. */
+/* How much there is to compute for a round of this size: as much as its transfer takes, or
+ * the wanted part of that. */
 static int find_steps(struct rank *r, size_t size, struct go *go, uint64_t *steps)
 {
     double ns[WARM_ROUNDS];
@@ -303,7 +306,8 @@ static int find_steps(struct rank *r, size_t size, struct go *go, uint64_t *step
     for (int i = 0; i < WARM_ROUNDS; i++)
         if ((err = round_of(r, size, 0, go, &ns[i])) != 0)
             return err;
-    *steps = 1 + (uint64_t)(perf_summary(ns, WARM_ROUNDS).min / r->step_ns);
+    *steps =
+        1 + (uint64_t)(perf_summary(ns, WARM_ROUNDS).min / r->step_ns * r->o->percent / 100);
     return 0;
 }
 
@@ -465,7 +469,8 @@ static int open_rank(struct rank *r)
         tool_error(p->tool, "it is not known which cores there are; --no-bind does without");
         return err;
     }
-    r->sleeps = overlap_mode_is_apart(&r->mode) && (!bind || r->place.is_shared);
+    r->sleeps =
+        overlap_mode_is_apart(&r->mode) && (bind ? r->place.is_shared : sys_cores() < 3);
     if (bind && (err = overlap_place_enter(&r->place.others)) != 0)
         return err;
     if ((err = open_endpoint(r)) != 0)
