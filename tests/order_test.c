@@ -5,10 +5,9 @@
  *   order_test [--quick] [--seed N [--count N]]
  *
  * Each seed makes a short program of sends, receives, probes, cancels and progress,
- * and the settings of its endpoints.  A tap between transport and core sees every
- * packet that begins a message, so the oracle of each endpoint is told of arrivals in
- * the order in which they really came, and of receives as they are posted.  From then
- * on it knows:
+ * and the settings of its endpoints (order_program.h).  A tap between transport and core sees
+ * every packet that begins a message, so the oracle of each endpoint is told of arrivals in the
+ * order in which they really came, and of receives as they are posted.  From then on it knows:
  *
  *   which receive gets which message, what a probe shows, whether a cancel is in time;
  *   that each operation completes exactly once, with the right error and content;
@@ -16,9 +15,7 @@
  *   how long both queues are after every step, and that nothing is left at the end.
  *
  * Everything over the loop transport follows from the seed.  A program that fails is
- * shrunk: what it does not need to fail is dropped, and the rest is printed.  Every
- * operation has an id that others name, so a program stays meaningful when some of it
- * is dropped.
+ * shrunk: what it does not need to fail is dropped, and the rest is printed.
  */
 #include <errno.h>
 #include <signal.h>
@@ -28,55 +25,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/random.h"
 #include "core/core.h"
 #include "match/oracle.h"
+#include "order_program.h"
 #include "world.h"
 
-#define OPS_MAX        56
 #define IDS_MAX        (2 * OPS_MAX) /* the end receives what is left */
-#define EPS_MAX        3
-#define PARAMS_MAX     8
-#define NOBODY         (-1)
 #define SETTLED_ROUNDS 100
-
-enum kind {
-    SEND,
-    SSEND,
-    INJECT,
-    RECV,
-    PROBE,
-    MPROBE,
-    MRECV,
-    DISCARD,
-    CANCEL,
-    PROGRESS,
-    POLL,
-    TEST,
-    KINDS
-};
-
-static const char *const kind_names[KINDS] = {"send",   "ssend",    "inject", "recv",
-                                              "probe",  "mprobe",   "mrecv",  "discard",
-                                              "cancel", "progress", "poll",   "test"};
-
-struct op {
-    enum kind kind;
-    int id, target; /* target: of mrecv, discard, cancel, test */
-    int ep, peer;   /* peer NOBODY: any source */
-    uint32_t context_id;
-    uint64_t tag, ignore;
-    size_t size;
-    unsigned queues; /* of poll */
-};
-
-struct program {
-    uint64_t seed;
-    bool on_shm;
-    int eps, count;
-    char params[PARAMS_MAX][32];
-    struct op ops[OPS_MAX];
-};
 
 /* What has become of an operation. */
 struct item {
@@ -590,117 +545,24 @@ static bool program_run(const struct program *program, char *why, size_t size)
     return ok;
 }
 
-/* ---- programs ---- */
+/* ---- failures ---- */
 
-static const size_t sizes[] = {0, 1, 8, 40, 300, 470, 600, 1500, 5000, 9000, 20000};
-
-static enum kind random_kind(struct random *r)
-{
-    static const enum kind often[] = {SEND, SEND, SEND,     SSEND,    INJECT,   RECV,
-                                      RECV, RECV, RECV,     PROBE,    MPROBE,   MRECV,
-                                      POLL, TEST, PROGRESS, PROGRESS, PROGRESS, PROGRESS};
-
-    return random_below(r, 12) == 0 ? (enum kind)random_below(r, KINDS)
-                                    : often[random_below(r, ARRAY_COUNT(often))];
-}
-
-static struct op random_op(struct random *r, int eps, int id)
-{
-    static const uint64_t ignores[] = {0, 0, 1, 2, MBX_ANY_TAG};
-    struct op op = {
-        .kind = random_kind(r),
-        .id = id,
-        .target = (int)random_below(r, (uint64_t)id + 1),
-        .ep = (int)random_below(r, (uint64_t)eps),
-        .peer = (int)random_below(r, (uint64_t)eps),
-        .context_id = random_below(r, 4) == 0 ? MBX_CONTEXT_MAX : 0,
-        .tag = random_below(r, 3),
-        .ignore = ignores[random_below(r, ARRAY_COUNT(ignores))],
-        .size = sizes[random_below(r, ARRAY_COUNT(sizes))],
-        .queues = (unsigned)random_below(r, 3) + 1,
-    };
-
-    if (op.kind == INJECT)
-        op.size = min_size(op.size, 40);
-    if (op.kind == RECV || op.kind == PROBE || op.kind == MPROBE) {
-        if (random_below(r, 3) == 0)
-            op.peer = NOBODY;
-        if (random_below(r, 4) != 0)
-            op.size = 20000;
-    }
-    return op;
-}
-
-static void program_make(struct program *p, uint64_t seed, bool on_shm)
-{
-    static const int faults[] = {0, 0, 20, 50};
-    static const char *const eager[] = {"0", "600", "2000", "8K"};
-    struct random r;
-    int i = 0;
-
-    random_seed(&r, seed * 2 + on_shm);
-    *p = (struct program){.seed = seed, .on_shm = on_shm, .count = OPS_MAX};
-    p->eps = 2 + (int)random_below(&r, 2);
-    snprintf(p->params[i++], 32, "TRANSPORT=%s", on_shm ? "shm" : "loop");
-    snprintf(p->params[i++], 32, "FAULT_PERCENT=%d", faults[random_below(&r, 4)]);
-    snprintf(p->params[i++], 32, "EAGER_LIMIT=%s", eager[random_below(&r, 4)]);
-    snprintf(p->params[i++], 32, "RNDV=%s", random_below(&r, 3) == 0 ? "data" : "auto");
-    snprintf(p->params[i++], 32, "EARLY_DATA=%d", (int)random_below(&r, 3) * 200);
-    snprintf(p->params[i++], 32, "READ_CHUNK=4K");
-    if (on_shm)
-        snprintf(p->params[i++], 32, "SHM_RING_SIZE=4K");
-    else
-        snprintf(p->params[i++], 32, "LOOP_DEPTH=%d", 1 + (int)random_below(&r, 4));
-    for (int id = 0; id < OPS_MAX; id++)
-        p->ops[id] = random_op(&r, p->eps, id);
-}
-
-/* Drops what the failure does not need, until nothing more can be dropped. */
-static void program_shrink(struct program *p)
+static bool fails(const struct program *program)
 {
     char why[256];
-    bool dropped;
 
-    do {
-        dropped = false;
-        for (int i = p->count - 1; i >= 0; i--) {
-            struct program less = *p;
-
-            memmove(&less.ops[i], &less.ops[i + 1],
-                    (size_t)(p->count - i - 1) * sizeof less.ops[0]);
-            less.count--;
-            if (!program_run(&less, why, sizeof why)) {
-                *p = less;
-                dropped = true;
-            }
-        }
-    } while (dropped);
-}
-
-static void op_print(const struct op *op)
-{
-    printf("  %2d ep %d %-8s", op->id, op->ep, kind_names[op->kind]);
-    if (op->kind == MRECV || op->kind == DISCARD || op->kind == CANCEL || op->kind == TEST)
-        printf(" of %d", op->target);
-    else if (op->kind <= MPROBE)
-        printf(" peer %d ctx %u tag %llu ignore %llx size %zu", op->peer, op->context_id,
-               (unsigned long long)op->tag, (unsigned long long)op->ignore, op->size);
-    printf("\n");
+    return !program_run(program, why, sizeof why);
 }
 
 static void program_report(struct program *p)
 {
     char why[256];
 
-    program_shrink(p);
+    program_shrink(p, fails);
     program_run(p, why, sizeof why);
-    printf("FAIL seed %llu%s: %s\nshortest program:\n ", (unsigned long long)p->seed,
+    printf("FAIL seed %llu%s: %s\nshortest program:\n", (unsigned long long)p->seed,
            p->on_shm ? " on shm" : "", why[0] != '\0' ? why : "(not every time)");
-    for (int i = 0; i < PARAMS_MAX; i++)
-        printf(" %s", p->params[i]);
-    printf("\n");
-    for (int i = 0; i < p->count; i++)
-        op_print(&p->ops[i]);
+    program_print(p);
 }
 
 static int run_seeds(uint64_t first, uint64_t count, bool on_shm)
@@ -743,6 +605,9 @@ int main(int argc, char **argv)
             loops = shms = 1;
         } else if (strcmp(argv[i], "--count") == 0 && i + 1 < argc) {
             loops = shms = strtoull(argv[++i], NULL, 10);
+        } else if (strcmp(argv[i], "--help") == 0) {
+            printf("usage: order_test [--quick] [--seed N [--count N]]\n");
+            return 0;
         } else {
             fprintf(stderr, "unknown argument '%s'; --quick, --seed N, --count N\n", argv[i]);
             return 2;

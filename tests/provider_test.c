@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Messages through the libfabric provider: what was sent is what is received, in
- * every form of call, and what completes says what libfabric documents.
+ * provider_test.c - messages through the libfabric provider: what was sent is what is
+ * received, in every form of call, by whom it was meant for.
  */
 #include "provider_world.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,34 +13,7 @@
 static const struct setup plain;
 static char out_buf[BIG], in_buf[BIG];
 
-#define EP(w, i) ((w).node[i].ep)
-
 static int contexts[8]; /* their addresses are the op contexts */
-
-static void expect_send(struct world *w, int node, void *context)
-{
-    struct fi_cq_tagged_entry e;
-
-    assert_int_equal(world_read(w, node, &e, NULL), 1);
-    assert_ptr_equal(e.op_context, context);
-    assert_int_equal(e.flags & (FI_SEND | FI_RECV), FI_SEND);
-}
-
-static void expect_recv(struct world *w, int node, void *context, size_t len, uint64_t tag)
-{
-    struct fi_cq_tagged_entry e;
-
-    assert_int_equal(world_read(w, node, &e, NULL), 1);
-    assert_ptr_equal(e.op_context, context);
-    assert_int_equal(e.flags & (FI_SEND | FI_RECV), FI_RECV);
-    assert_int_equal(e.len, len);
-    assert_int_equal(e.tag, tag);
-}
-
-static void inject_word(struct world *w, int from, int to, uint64_t tag, uint64_t word)
-{
-    assert_int_equal(fi_tinject(EP(*w, from), &word, sizeof word, w->addr[to], tag), 0);
-}
 
 /* ---- moving bytes ------------------------------------------------------------------ */
 
@@ -520,212 +492,6 @@ static void discarded_messages_are_gone(void **state)
     world_close(&w);
 }
 
-/* ---- completions
- * ---------------------------------------------------------------------------------- */
-
-static void selected_operations_alone_complete(void **state)
-{
-    struct setup setup = {.bind_flags = FI_SELECTIVE_COMPLETION, .recv_flags = FI_COMPLETION};
-    struct world w;
-    uint64_t word = 0;
-    struct iovec iov = {&word, sizeof word};
-    struct fi_msg_tagged msg = {
-        .msg_iov = &iov, .iov_count = 1, .tag = 1, .context = &contexts[0]};
-    struct fi_msg_tagged empty = {.tag = 1, .context = &contexts[1]};
-
-    (void)state;
-    world_open(&w, &setup);
-    msg.addr = empty.addr = w.addr[1];
-    assert_int_equal(fi_tsend(EP(w, 0), &word, 8, NULL, w.addr[1], 1, &contexts[0]), 0);
-    assert_int_equal(fi_tsendmsg(EP(w, 0), &msg, 0), 0);
-    assert_int_equal(fi_tsendmsg(EP(w, 0), &empty, 0), 0);
-    for (int i = 0; i < 3; i++) {
-        fi_trecv(EP(w, 1), &word, 8, NULL, w.addr[0], 1, 0, &contexts[2]);
-        expect_recv(&w, 1, &contexts[2], i < 2 ? 8 : 0, 1);
-    }
-    world_is_quiet(&w, 0);
-    assert_int_equal(fi_tsendmsg(EP(w, 0), &msg, FI_COMPLETION), 0);
-    expect_send(&w, 0, &contexts[0]);
-    msg.addr = w.addr[0];
-    assert_int_equal(fi_trecvmsg(EP(w, 1), &msg, 0), 0);
-    world_is_quiet(&w, 1);
-    world_close(&w);
-}
-
-static void match_complete_waits_for_the_match(void **state)
-{
-    struct world w;
-    uint64_t word = 0;
-    struct iovec iov = {&word, sizeof word};
-    struct fi_msg_tagged msg = {
-        .msg_iov = &iov, .iov_count = 1, .tag = 1, .context = &contexts[0]};
-
-    (void)state;
-    world_open(&w, &plain);
-    msg.addr = w.addr[1];
-    assert_int_equal(fi_tsendmsg(EP(w, 0), &msg, FI_DELIVERY_COMPLETE | FI_COMPLETION), 0);
-    expect_send(&w, 0, &contexts[0]);
-    msg.tag = 2;
-    assert_int_equal(fi_tsendmsg(EP(w, 0), &msg, FI_MATCH_COMPLETE | FI_COMPLETION), 0);
-    world_is_quiet(&w, 0);
-    fi_trecv(EP(w, 1), &word, 8, NULL, w.addr[0], 2, 0, &contexts[1]);
-    expect_recv(&w, 1, &contexts[1], 8, 2);
-    expect_send(&w, 0, &contexts[0]);
-    world_close(&w);
-}
-
-static void every_format_is_filled(void **state)
-{
-    union {
-        struct fi_cq_entry context;
-        struct fi_cq_msg_entry msg;
-        struct fi_cq_data_entry data;
-        struct fi_cq_tagged_entry tagged;
-    } e[4];
-    static const size_t entry_size[] = {[FI_CQ_FORMAT_CONTEXT] = sizeof e[0].context,
-                                        [FI_CQ_FORMAT_MSG] = sizeof e[0].msg,
-                                        [FI_CQ_FORMAT_DATA] = sizeof e[0].data,
-                                        [FI_CQ_FORMAT_TAGGED] = sizeof e[0].tagged};
-    uint64_t word = 0;
-    struct world w;
-
-    (void)state;
-    for (unsigned f = FI_CQ_FORMAT_CONTEXT; f <= FI_CQ_FORMAT_TAGGED; f++) {
-        struct setup setup = {.format = (enum fi_cq_format)f};
-        ssize_t n = 0;
-
-        world_open(&w, &setup);
-        memset(e, 0xaa, sizeof e);
-        for (int i = 0; i < 2; i++) {
-            fi_trecv(EP(w, 1), &word, 8, NULL, w.addr[0], 6, 0, &contexts[i]);
-            fi_tinjectdata(EP(w, 0), &word, 8, 5, w.addr[1], 6);
-        }
-        while (n < 2) {
-            ssize_t got = fi_cq_read(w.node[1].cq, (char *)e + (size_t)n * entry_size[f],
-                                     (size_t)(2 - n));
-
-            world_progress(&w);
-            n += got > 0 ? got : 0;
-        }
-        assert_ptr_equal(e[0].context.op_context, &contexts[0]);
-        assert_ptr_equal(((struct fi_cq_entry *)((char *)e + entry_size[f]))->op_context,
-                         &contexts[1]);
-        assert_int_equal(*((unsigned char *)e + 2 * entry_size[f]), 0xaa);
-        if (f >= FI_CQ_FORMAT_MSG)
-            assert_int_equal(e[0].msg.len, 8);
-        if (f >= FI_CQ_FORMAT_DATA)
-            assert_int_equal(e[0].data.data, 5);
-        if (f >= FI_CQ_FORMAT_TAGGED)
-            assert_int_equal(e[0].tagged.tag, 6);
-        world_close(&w);
-    }
-}
-
-static void a_queue_is_never_overrun(void **state)
-{
-    static uint64_t words[5000];
-    struct world w;
-
-    (void)state;
-    world_open(&w, &plain);
-    for (unsigned i = 0; i < 5000; i++)
-        assert_int_equal(fi_trecv(EP(w, 1), &words[i], 8, NULL, w.addr[0], i, 0, &words[i]), 0);
-    for (unsigned i = 0; i < 5000; i++)
-        inject_word(&w, 0, 1, i, i);
-    for (unsigned i = 0; i < 100000; i++)
-        world_progress(&w);
-    for (unsigned i = 0; i < 5000; i++) {
-        expect_recv(&w, 1, &words[i], 8, i);
-        assert_int_equal(words[i], i);
-    }
-    world_close(&w);
-}
-
-static void one_queue_serves_many_endpoints(void **state)
-{
-    struct setup setup = {.shared_cq = true};
-    struct fi_cq_tagged_entry e;
-    struct world w;
-    uint64_t word;
-    int seen = 0;
-
-    (void)state;
-    world_open(&w, &setup);
-    for (int i = 0; i < WORLD_NODES; i++) {
-        fi_trecv(EP(w, i), &word, 8, NULL, FI_ADDR_UNSPEC, 1, 0, &contexts[i]);
-        inject_word(&w, (i + 1) % WORLD_NODES, i, 1, 1);
-    }
-    for (int i = 0; i < WORLD_NODES; i++) {
-        assert_int_equal(world_read(&w, 0, &e, NULL), 1);
-        seen |= 1 << ((int *)e.op_context - contexts);
-    }
-    assert_int_equal(seen, 7);
-    world_close(&w);
-}
-
-static void a_blocking_read_waits_and_gives_up(void **state)
-{
-    struct setup setup = {.wait = FI_WAIT_UNSPEC};
-    struct fi_cq_tagged_entry e;
-    struct world w;
-    uint64_t word;
-
-    (void)state;
-    world_open(&w, &plain);
-    assert_int_equal(fi_cq_sread(w.node[1].cq, &e, 1, NULL, 1), -FI_EINVAL);
-    world_close(&w);
-    world_open(&w, &setup);
-    assert_int_equal(fi_cq_sread(w.node[1].cq, &e, 1, NULL, 20), -FI_EAGAIN);
-    fi_trecv(EP(w, 1), &word, 8, NULL, w.addr[0], 1, 0, &contexts[0]);
-    inject_word(&w, 0, 1, 1, 1);
-    assert_int_equal(fi_cq_sread(w.node[1].cq, &e, 1, NULL, -1), 1);
-    assert_int_equal(fi_cq_signal(w.node[1].cq), 0);
-    assert_int_equal(fi_cq_sread(w.node[1].cq, &e, 1, NULL, -1), -FI_EAGAIN);
-    world_close(&w);
-}
-
-/* ---- threads
- * ----------------------------------------------------------------------------------------- */
-
-#define THREAD_MESSAGES 20000
-
-/* Sends to itself, while another thread receives and reads the same endpoint. */
-static void *send_many(void *arg)
-{
-    struct world *w = arg;
-
-    for (uint64_t i = 0; i < THREAD_MESSAGES;) {
-        ssize_t err = fi_tinject(EP(*w, 0), &i, sizeof i, w->addr[0], 1);
-
-        if (err != 0 && err != -FI_EAGAIN)
-            return w;
-        i += err == 0;
-    }
-    return NULL;
-}
-
-static void threads_may_share_a_safe_endpoint(void **state)
-{
-    struct setup setup = {.threading = FI_THREAD_SAFE};
-    pthread_t sender;
-    void *failed;
-    struct world w;
-
-    (void)state;
-    world_open(&w, &setup);
-    pthread_create(&sender, NULL, send_many, &w);
-    for (uint64_t i = 0; i < THREAD_MESSAGES; i++) {
-        uint64_t word = 0;
-
-        assert_int_equal(fi_trecv(EP(w, 0), &word, 8, NULL, w.addr[0], 1, 0, &word), 0);
-        expect_recv(&w, 0, &word, 8, 1);
-        assert_int_equal(word, i);
-    }
-    pthread_join(sender, &failed);
-    assert_null(failed);
-    world_close(&w);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -749,13 +515,6 @@ int main(void)
         cmocka_unit_test(a_probe_finds_or_fails),
         cmocka_unit_test(a_claimed_message_belongs_to_its_context),
         cmocka_unit_test(discarded_messages_are_gone),
-        cmocka_unit_test(selected_operations_alone_complete),
-        cmocka_unit_test(match_complete_waits_for_the_match),
-        cmocka_unit_test(every_format_is_filled),
-        cmocka_unit_test(a_queue_is_never_overrun),
-        cmocka_unit_test(one_queue_serves_many_endpoints),
-        cmocka_unit_test(a_blocking_read_waits_and_gives_up),
-        cmocka_unit_test(threads_may_share_a_safe_endpoint),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

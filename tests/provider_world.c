@@ -141,3 +141,28 @@ bool pattern_is(const void *buf, size_t size, unsigned seed)
             return false;
     return true;
 }
+
+void expect_send(struct world *w, int node, void *context)
+{
+    struct fi_cq_tagged_entry e;
+
+    assert_int_equal(world_read(w, node, &e, NULL), 1);
+    assert_ptr_equal(e.op_context, context);
+    assert_int_equal(e.flags & (FI_SEND | FI_RECV), FI_SEND);
+}
+
+void expect_recv(struct world *w, int node, void *context, size_t len, uint64_t tag)
+{
+    struct fi_cq_tagged_entry e;
+
+    assert_int_equal(world_read(w, node, &e, NULL), 1);
+    assert_ptr_equal(e.op_context, context);
+    assert_int_equal(e.flags & (FI_SEND | FI_RECV), FI_RECV);
+    assert_int_equal(e.len, len);
+    assert_int_equal(e.tag, tag);
+}
+
+void inject_word(struct world *w, int from, int to, uint64_t tag, uint64_t word)
+{
+    assert_int_equal(fi_tinject(EP(*w, from), &word, sizeof word, w->addr[to], tag), 0);
+}

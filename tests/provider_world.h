@@ -55,6 +55,8 @@ struct setup {
     bool shared_cq;                  /* all endpoints report to node 0's queue */
 };
 
+#define EP(w, i) ((w).node[i].ep)
+
 struct fi_info *world_hints(const struct setup *setup);
 void world_open(struct world *w, const struct setup *setup);
 void world_close(struct world *w);
@@ -72,6 +74,13 @@ void world_read_error(struct world *w, int node, struct fi_cq_err_entry *error);
 
 /* Asserts that nothing completes at node for a while. */
 void world_is_quiet(struct world *w, int node);
+
+/* Assert that the next completion of a node is that of a send; of a receive. */
+void expect_send(struct world *w, int node, void *context);
+void expect_recv(struct world *w, int node, void *context, size_t len, uint64_t tag);
+
+/* Injects 8 bytes. */
+void inject_word(struct world *w, int from, int to, uint64_t tag, uint64_t word);
 
 /* Fills and checks a pattern that differs from byte to byte and seed to seed. */
 void pattern_fill(void *buf, size_t size, unsigned seed);

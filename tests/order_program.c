@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * order_program.c - order_program.h says it all.
+ */
+#include "order_program.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include <matchbox/matchbox.h>
+
+#include "base/base.h"
+#include "base/random.h"
+
+const char *const kind_names[KINDS] = {"send",   "ssend",    "inject", "recv",
+                                       "probe",  "mprobe",   "mrecv",  "discard",
+                                       "cancel", "progress", "poll",   "test"};
+
+static const size_t sizes[] = {0, 1, 8, 40, 300, 470, 600, 1500, 5000, 9000, 20000};
+
+static enum kind random_kind(struct random *r)
+{
+    static const enum kind often[] = {SEND, SEND, SEND,     SSEND,    INJECT,   RECV,
+                                      RECV, RECV, RECV,     PROBE,    MPROBE,   MRECV,
+                                      POLL, TEST, PROGRESS, PROGRESS, PROGRESS, PROGRESS};
+
+    return random_below(r, 12) == 0 ? (enum kind)random_below(r, KINDS)
+                                    : often[random_below(r, ARRAY_COUNT(often))];
+}
+
+static struct op random_op(struct random *r, int eps, int id)
+{
+    static const uint64_t ignores[] = {0, 0, 1, 2, MBX_ANY_TAG};
+    struct op op = {
+        .kind = random_kind(r),
+        .id = id,
+        .target = (int)random_below(r, (uint64_t)id + 1),
+        .ep = (int)random_below(r, (uint64_t)eps),
+        .peer = (int)random_below(r, (uint64_t)eps),
+        .context_id = random_below(r, 4) == 0 ? MBX_CONTEXT_MAX : 0,
+        .tag = random_below(r, 3),
+        .ignore = ignores[random_below(r, ARRAY_COUNT(ignores))],
+        .size = sizes[random_below(r, ARRAY_COUNT(sizes))],
+        .queues = (unsigned)random_below(r, 3) + 1,
+    };
+
+    if (op.kind == INJECT)
+        op.size = min_size(op.size, 40);
+    if (op.kind == RECV || op.kind == PROBE || op.kind == MPROBE) {
+        if (random_below(r, 3) == 0)
+            op.peer = NOBODY;
+        if (random_below(r, 4) != 0)
+            op.size = 20000;
+    }
+    return op;
+}
+
+void program_make(struct program *p, uint64_t seed, bool on_shm)
+{
+    static const int faults[] = {0, 0, 20, 50};
+    static const char *const eager[] = {"0", "600", "2000", "8K"};
+    struct random r;
+    int i = 0;
+
+    random_seed(&r, seed * 2 + on_shm);
+    *p = (struct program){.seed = seed, .on_shm = on_shm, .count = OPS_MAX};
+    p->eps = 2 + (int)random_below(&r, 2);
+    snprintf(p->params[i++], 32, "TRANSPORT=%s", on_shm ? "shm" : "loop");
+    snprintf(p->params[i++], 32, "FAULT_PERCENT=%d", faults[random_below(&r, 4)]);
+    snprintf(p->params[i++], 32, "EAGER_LIMIT=%s", eager[random_below(&r, 4)]);
+    snprintf(p->params[i++], 32, "RNDV=%s", random_below(&r, 3) == 0 ? "data" : "auto");
+    snprintf(p->params[i++], 32, "EARLY_DATA=%d", (int)random_below(&r, 3) * 200);
+    snprintf(p->params[i++], 32, "READ_CHUNK=4K");
+    if (on_shm)
+        snprintf(p->params[i++], 32, "SHM_RING_SIZE=4K");
+    else
+        snprintf(p->params[i++], 32, "LOOP_DEPTH=%d", 1 + (int)random_below(&r, 4));
+    for (int id = 0; id < OPS_MAX; id++)
+        p->ops[id] = random_op(&r, p->eps, id);
+}
+
+void program_shrink(struct program *p, bool (*fails)(const struct program *p))
+{
+    bool dropped;
+
+    do {
+        dropped = false;
+        for (int i = p->count - 1; i >= 0; i--) {
+            struct program less = *p;
+
+            memmove(&less.ops[i], &less.ops[i + 1],
+                    (size_t)(p->count - i - 1) * sizeof less.ops[0]);
+            less.count--;
+            if (fails(&less)) {
+                *p = less;
+                dropped = true;
+            }
+        }
+    } while (dropped);
+}
+
+static void op_print(const struct op *op)
+{
+    printf("  %2d ep %d %-8s", op->id, op->ep, kind_names[op->kind]);
+    if (op->kind == MRECV || op->kind == DISCARD || op->kind == CANCEL || op->kind == TEST)
+        printf(" of %d", op->target);
+    else if (op->kind <= MPROBE)
+        printf(" peer %d ctx %u tag %llu ignore %llx size %zu", op->peer, op->context_id,
+               (unsigned long long)op->tag, (unsigned long long)op->ignore, op->size);
+    printf("\n");
+}
+
+void program_print(const struct program *p)
+{
+    printf(" ");
+    for (int i = 0; i < PARAMS_MAX; i++)
+        printf(" %s", p->params[i]);
+    printf("\n");
+    for (int i = 0; i < p->count; i++)
+        op_print(&p->ops[i]);
+}
