@@ -25,6 +25,7 @@
 
 #define HELLO_WAIT_MS  20000
 #define ANSWER_WAIT_MS (8 * ENGINE_STALLED_MS)
+#define END_WAIT_S     5 /* an engine that stalls may not end either */
 
 struct hello {
     int err;
@@ -89,21 +90,28 @@ static bool serve_history(struct engine *e, int socket, const struct history *h)
     }
     for (int i = 0; i < h->count; i++) {
         answer = e->kind->answer(e, &h->ops[i]);
-        if (!put(socket, &answer, sizeof answer) || answer == ANSWER_STALLED)
+        if (!put(socket, &answer, sizeof answer) || answer == ANSWER_STALLED) {
+            alarm(END_WAIT_S);
+            e->kind->end(e);
             return false;
+        }
     }
     e->kind->end(e);
     return put(socket, &ended, sizeof ended);
 }
 
 /* Libraries that catch a crash, to write a file into the current folder or to wait for a
- * debugger, hide how the process died. */
-static void die_as_usual(void)
+ * debugger, hide how the process died.  And who interrupts the driver must not end the child
+ * before the engine has cleaned up: it sees that the parent is gone. */
+static void own_signals(void)
 {
-    static const int signals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
+    static const int crashes[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
+    static const int requests[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 
-    for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++)
-        signal(signals[i], SIG_DFL);
+    for (size_t i = 0; i < sizeof crashes / sizeof crashes[0]; i++)
+        signal(crashes[i], SIG_DFL);
+    for (size_t i = 0; i < sizeof requests / sizeof requests[0]; i++)
+        signal(requests[i], SIG_IGN);
 }
 
 static void serve(const struct engine_name *name, int socket)
@@ -112,9 +120,9 @@ static void serve(const struct engine_name *name, int socket)
     struct hello hello = {.err = 0};
     struct engine *e = NULL;
 
-    die_as_usual(); /* as some catch them when they are loaded, */
+    own_signals(); /* as some catch them when they are loaded, */
     hello.err = name->kind->create(name->argument, &e);
-    die_as_usual(); /* and some when they are used */
+    own_signals(); /* and some when they are used */
     if (hello.err == 0) {
         e->kind = name->kind;
         e->is_patient = name->is_patient;
@@ -123,9 +131,9 @@ static void serve(const struct engine_name *name, int socket)
     }
     if (!put(socket, &hello, sizeof hello) || hello.err != 0)
         return;
-    while (get(socket, &h, sizeof h, -1) == 0)
-        if (!serve_history(e, socket, &h))
-            return;
+    while (get(socket, &h, sizeof h, -1) == 0 && serve_history(e, socket, &h))
+        continue;
+    alarm(END_WAIT_S);
     name->kind->destroy(e);
 }
 
