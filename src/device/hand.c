@@ -46,7 +46,8 @@ static int poll_events(struct mbx_device *device, struct mbx_device_event *event
     struct hand *hand = hand_of(device);
     int n = 0;
 
-    for (; n < count && hand->events_count > 0; n++) {
+    for (; n < count && hand->events_count > 0 && hand->shows > 0; n++) {
+        hand->shows -= hand->shows != UINT32_MAX;
         events[n] = hand->events[hand->events_first];
         hand->events_first = (hand->events_first + 1) % HAND_EVENTS;
         hand->events_count--;
@@ -75,9 +76,33 @@ static int command(struct mbx_device *device, const struct soft_command *wanted)
     return 0;
 }
 
+static bool fits(uint64_t value, uint32_t bits)
+{
+    return bits >= 64 || value >> bits == 0;
+}
+
+/* May a caller who has read the limits hand this receive over? */
+static bool is_within(const struct mbx_device_limits *limits,
+                      const struct mbx_device_recv *recv)
+{
+    const struct mbx_device_envelope *envelope = &recv->envelope;
+
+    if (envelope->source == MBX_DEVICE_ANY_SOURCE_ID
+            ? !(limits->caps & MBX_DEVICE_ANY_SOURCE)
+            : !fits(envelope->source, limits->source_bits))
+        return false;
+    if (recv->ignore != 0 && ~recv->ignore != 0 && !(limits->caps & MBX_DEVICE_MASKS))
+        return false;
+    if (!(limits->caps & MBX_DEVICE_TRUNCATES) && recv->size < limits->eager_max)
+        return false;
+    return fits(envelope->context_id, limits->context_bits) &&
+           fits(envelope->tag & ~recv->ignore, limits->tag_bits);
+}
+
 static int append(struct mbx_device *device, const struct mbx_device_recv *recv,
                   uint16_t handled)
 {
+    hand_of(device)->was_misused |= !is_within(&hand_of(device)->config.limits, recv);
     if (recv->handle >= hand_of(device)->list)
         return -ENOSPC;
     return command(device, &(struct soft_command){.type = SOFT_APPEND,
@@ -91,8 +116,11 @@ static int append(struct mbx_device *device, const struct mbx_device_recv *recv,
 
 static int revoke(struct mbx_device *device, uint32_t handle, uint16_t handled)
 {
-    return command(device, &(struct soft_command){
-                               .type = SOFT_REVOKE, .handled = handled, .handle = handle});
+    int err = command(device, &(struct soft_command){
+                                  .type = SOFT_REVOKE, .handled = handled, .handle = handle});
+
+    hand_of(device)->has_refused_revoke |= err == -EAGAIN;
+    return err;
 }
 
 static int take_back(struct mbx_device *device, uint16_t handled)
@@ -232,18 +260,25 @@ static void move_piece(struct hand *hand, struct hand_transfer *transfer)
     }
 }
 
+bool hand_can_move(const struct hand *hand, uint32_t handle)
+{
+    const struct hand_transfer *transfer = &hand->transfers[handle];
+
+    if (hand->is_lost)
+        return false;
+    return transfer->is_moving ? transfer->packet.kind == HAND_RENDEZVOUS : transfer->owes_fin;
+}
+
 bool hand_move(struct hand *hand, uint32_t handle)
 {
     struct hand_transfer *transfer = &hand->transfers[handle];
 
-    if (hand->is_lost)
+    if (!hand_can_move(hand, handle))
         return false;
-    if (transfer->is_moving && transfer->packet.kind == HAND_RENDEZVOUS)
+    if (transfer->is_moving)
         move_piece(hand, transfer);
-    else if (!transfer->is_moving && transfer->owes_fin)
-        send_fin(hand, transfer);
     else
-        return false;
+        send_fin(hand, transfer);
     return true;
 }
 
@@ -528,11 +563,17 @@ static const struct mbx_device_limits all = {
 
 void hand_init(struct hand *hand, const struct hand_config *config)
 {
-    memset(hand, 0, sizeof *hand);
+    memset(hand, 0, offsetof(struct hand, queue));
     hand->device.ops = &ops;
     hand->config = *config;
-    if (hand->config.limits.list == 0)
+    hand->shows = UINT32_MAX;
+    if (hand->config.limits.list == 0) {
         hand->config.limits = all;
+        if (config->caps != 0)
+            hand->config.limits.caps = config->caps;
+        if (config->tag_bits != 0)
+            hand->config.limits.tag_bits = config->tag_bits;
+    }
 }
 
 void hand_fini(struct hand *hand)

@@ -72,6 +72,8 @@ struct hand_transfer {
 
 struct hand_config {
     struct mbx_device_limits limits; /* all 0: as many as there can be, all that it can do */
+    unsigned caps;                   /* with limits of 0: only these; 0: all */
+    uint32_t tag_bits;               /* likewise */
     uint32_t counter_bits;           /* of the device's counts; 0: 16 */
 };
 
@@ -80,16 +82,16 @@ struct hand {
     struct hand_config config;
     struct soft soft;
     bool is_configured, is_lost;
-    bool has_overflowed; /* there was no room for an event */
-    bool was_misused;    /* a command made no sense */
+    bool has_overflowed;     /* there was no room for an event */
+    bool has_refused_revoke; /* there was no room for one */
+    bool was_misused;        /* a command made no sense, or asked for what it cannot do */
     uint32_t list, commands, untagged;
 
-    struct hand_queued queue[HAND_COMMANDS + HAND_BUFFERS]; /* a ring */
     uint32_t queue_first, queue_count;
     uint32_t commands_waiting, syncs_waiting, buffers_waiting;
 
-    struct mbx_device_event events[HAND_EVENTS]; /* a ring */
     uint32_t events_first, events_count, events_max;
+    uint32_t shows; /* so many more are shown to poll; UINT32_MAX: all */
 
     void *memory[HAND_BUFFERS];   /* of untagged buffers */
     uint32_t empty[HAND_BUFFERS]; /* numbers of those that wait for a packet; a ring */
@@ -103,6 +105,10 @@ struct hand {
     void (*on_fin)(void *arg, uint32_t peer, uint32_t message);
     void (*on_arrival)(void *arg, uint32_t peer, uint32_t message); /* of a tagged message */
     void *arg;
+
+    /* the two rings; not cleared */
+    struct hand_queued queue[HAND_COMMANDS + HAND_BUFFERS]; /* a ring */
+    struct mbx_device_event events[HAND_EVENTS];            /* a ring */
 };
 
 void hand_init(struct hand *hand, const struct hand_config *config);
@@ -122,6 +128,7 @@ bool hand_take_packet(struct hand *hand, uint32_t peer, struct hand_packet *pack
 bool hand_command(struct hand *hand);
 bool hand_arrive(struct hand *hand, uint32_t peer); /* also if the sender is held back */
 bool hand_move(struct hand *hand, uint32_t handle);
+bool hand_can_move(const struct hand *hand, uint32_t handle);
 
 /* All of it, until nothing moves. */
 void hand_run(struct hand *hand);
