@@ -1,0 +1,703 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * handover.pml - who gets which message, when a device and software both match.
+ *
+ *   senders           device                          software              user
+ *
+ *   message --------> entry armed and fits: matched   shadow list  <------- post
+ *                     else: untagged buffer,          unexpected   <------- cancel
+ *                           found + 1                 messages
+ *
+ *                     list of entries  <-- commands --  hand over, take back, report
+ *                     what it did      -- completions -> polled, handled + 1
+ *
+ *   message ----------- by shared memory, past the device ------->
+ *
+ * The device owns the head of the posted receive queue.  Software owns the tail, and its
+ * shadow list has every receive.  A message for which the device finds no armed entry goes
+ * to software, which compares it with the whole shadow list.  While such a message is on
+ * its way, software may post a receive that fits it and hand that over: then the message
+ * and the entry have passed each other.
+ *
+ * The cure is a count.  The device counts the messages that it found unexpected (`found`),
+ * software counts those that it has handled (`handled`) and reports this number with every
+ * command.  A new entry is not armed: it matches nothing until a command carries the number
+ * that the device has itself.  At that moment nothing is on its way.
+ *
+ * Steps, each of them one atomic action here:
+ *
+ *   device    takes a message from the wire; carries out the oldest command
+ *   software  posts a receive: searches the unexpected messages, else puts it on the shadow
+ *             list; hands over any receive that may be; polls one completion;
+ *             begins a cancel; takes a message from shared memory; reports its count (SYNC);
+ *             gives the device up
+ *
+ * What must hold (`must` names it when it does not):
+ *
+ *   M1  a message is matched once                M2  a receive is matched once
+ *   M3  a cancelled receive is not matched, and a matched one not cancelled
+ *   M4  of the messages of one path that a receive accepts, it gets the earliest
+ *   M5  of the receives that accept a message, the earliest gets it
+ *   M6  a receive that was passed over, because it was about to be cancelled or given away,
+ *       is not matched by the device after all
+ *   M7  a take-back fails only after the completion of the match has been polled
+ *   M8  the device never has more entries than its list has places
+ *   M9  polling never waits for command room
+ *
+ * and when nothing moves any more:
+ *
+ *   R1  every message has arrived, every receive is posted, every queue is empty
+ *   R2  no unexpected message waits beside a receive that accepts it
+ *   R3  software knows every match
+ *   R4  the counts agree, and what the device holds is armed: it is of use again
+ *
+ * Left out here, and shown in delivery.pml: data, rendezvous, handles.  Armed entries are
+ * always a prefix of the list, as arming takes all of it, so one number says which they are.
+ * The command ADD has no completion, as nothing depends on it.
+ *
+ * Every option below is a number, and most are 0 or 1.  models/variants sets them.
+ */
+
+/* Sizes. */
+#ifndef MESSAGES
+#define MESSAGES 3
+#endif
+#ifndef RECEIVES
+#define RECEIVES 3
+#endif
+#ifndef LIST /* places in the device's list */
+#define LIST 2
+#endif
+#ifndef TAGS /* 2: tags A and B; 1: only A */
+#define TAGS 2
+#endif
+#ifndef ROOM /* commands that can wait */
+#define ROOM (LIST + 2)
+#endif
+#ifndef QUEUE /* completions that can wait */
+#define QUEUE (MESSAGES + 2 * LIST)
+#endif
+#ifndef MODULUS /* of the count; 65536 in reality */
+#define MODULUS 8
+#endif
+
+/* What takes part. */
+#ifndef CANCELS /* how many receives the user may cancel */
+#define CANCELS 0
+#endif
+#ifndef PATHS /* 2: messages also come by shared memory */
+#define PATHS 1
+#endif
+#ifndef LOSS /* software may give the device up at any time */
+#define LOSS 0
+#endif
+#ifndef SYNCS /* software reports its count also when it has no other command */
+#define SYNCS 1
+#endif
+#ifndef WINDOW /* unreported messages: 0 any number, 1 fewer than MODULUS since the last */
+#define WINDOW 0 /* report that was posted, 2 since the last that was carried out */
+#endif
+#ifndef COUNT_FIRST /* the count is raised, then the message handled, in one step */
+#define COUNT_FIRST 0
+#endif
+
+/* What is done wrong. */
+#ifndef ARM_AT_ONCE /* a new entry is armed whatever the counts say */
+#define ARM_AT_ONCE 0
+#endif
+#ifndef COUNT_EARLY /* a message is counted in one step and handled in a later one */
+#define COUNT_EARLY 0
+#endif
+#ifndef FORGET_DEL /* the entry of a receive that software matches stays in the list */
+#define FORGET_DEL 0
+#endif
+#ifndef OVERTAKE /* commands may be carried out in any order */
+#define OVERTAKE 0
+#endif
+#ifndef PAST_OVERLAP /* a receive is handed over past an earlier one that overlaps it */
+#define PAST_OVERLAP 0
+#endif
+#ifndef CANCEL_AT_ONCE /* the user's cancel does not wait for the device's answer */
+#define CANCEL_AT_ONCE 0
+#endif
+#ifndef TRUST_DEL /* a failed take-back is taken for a success */
+#define TRUST_DEL 0
+#endif
+#ifndef TWO_QUEUES /* unexpected messages have a completion queue of their own */
+#define TWO_QUEUES 0
+#endif
+#ifndef GAP /* the search of the unexpected messages and the posting are two steps */
+#define GAP 0
+#endif
+#ifndef POLL_WAITS /* commands take all the room, and polling waits for some */
+#define POLL_WAITS 0
+#endif
+#ifndef TAKE_AT_ONCE /* a message of shared memory takes a receive without asking the device */
+#define TAKE_AT_ONCE 0
+#endif
+#ifndef PASS_CANCEL /* a message of shared memory passes a receive that is about to be cancelled */
+#define PASS_CANCEL 0
+#endif
+#ifndef SWEEP_EARLY /* receives are taken back from a lost device before the queue is empty */
+#define SWEEP_EARLY 0
+#endif
+#ifndef UNPARK_EARLY /* a parked message goes on before a lost device's queue is empty */
+#define UNPARK_EARLY 0
+#endif
+
+/* For drawings: 0 lets M4 and M5 pass, so that an error flow goes on to its end. */
+#ifndef ORDER
+#define ORDER 1
+#endif
+#ifndef SHOW_CURE /* stops at the end of a run that would have been the error flow */
+#define SHOW_CURE 0
+#endif
+
+#define ANY 2        /* any tag, any path */
+#define NETWORK 0    /* the device's path */
+#define SHARED 1     /* the other path */
+#define NONE RECEIVES
+
+/* ---- state ----------------------------------------------------------------------- */
+
+/* A message: not here yet, between the two contexts, unexpected, with its receive. */
+mtype:message = { coming, passed, kept, given };
+
+/* A receive on the shadow list: in software only, handed over, about to be cancelled, about
+ * to be taken back for a message of the other path. */
+mtype:receive = { unposted, waiting, handed, revoked, recalled, ended, cancelled };
+
+mtype:command = { add, drop, revoke, recall, sync }; /* drop, revoke, recall: all are DEL */
+mtype:completion = { match, unexpected, revoke_done, recall_done };
+
+/* messages, in order of arrival */
+byte arrived;
+mtype:message at[MESSAGES] = coming;
+bit tag[MESSAGES];
+bit path[MESSAGES];
+
+/* software: the shadow list, in order of posting */
+byte posted;
+mtype:receive shadow[RECEIVES] = unposted;
+byte want[RECEIVES];      /* tag, or ANY */
+byte want_path[RECEIVES]; /* path, or ANY */
+byte handled;             /* unexpected messages of the device */
+byte told;                /* the last count reported */
+byte parked;              /* a message of shared memory that waits for an answer, + 1, */
+byte parked_on;           /* about this receive */
+byte in_hand;             /* COUNT_EARLY: a message that is counted and not handled, + 1 */
+bit searched;             /* GAP: the search is over, the posting is not */
+byte cancels;
+bit closed, swept;        /* LOSS: given up; its receives are taken back */
+byte in_use;              /* list places that are taken, or may be */
+byte may_go;              /* receives that may be handed over, one bit for each */
+
+/* device */
+byte entry[LIST], entries, armed; /* the first `armed` of `entries` */
+byte found, reported;
+byte takes; /* tags that an armed entry accepts, one bit for each */
+
+chan commands = [ROOM] of { mtype:command, byte, byte };           /* receive, count */
+chan completions[2] = [QUEUE] of { mtype:completion, byte, byte }; /* message or ok, receive */
+
+/* what is true, whoever knows it */
+byte got[RECEIVES];    /* message + 1 */
+bit skipped[RECEIVES]; /* passed over */
+bit spared;            /* SHOW_CURE: an entry fitted a message, and was not armed */
+
+/* Used within one step only: 0 between steps, so that they make no states. */
+byte i, k, m, r, count;
+bit ok;
+mtype:command order;
+mtype:completion what;
+
+inline step_ends() {
+    i = 0; k = 0; m = 0; r = 0; count = 0; ok = 0;
+    order = 0;
+    what = 0
+}
+
+/* ---- rules ----------------------------------------------------------------------- */
+
+#define must(truth, name) \
+    if :: (truth) :: else -> printf("broken: "); printf(name); printf("\n"); assert(false) fi
+
+#define accepts(r, m) \
+    ((want[r] == ANY || want[r] == tag[m]) && (want_path[r] == ANY || want_path[r] == path[m]))
+
+#define overlap(a, b) \
+    ((want[a] == ANY || want[b] == ANY || want[a] == want[b]) && \
+     (want_path[a] == ANY || want_path[b] == ANY || want_path[a] == want_path[b]))
+
+#define in_sync ((found - reported) % MODULUS == 0)
+
+/* Is there an untagged buffer?  If not, only a message that is matched is taken. */
+#define may_be_unexpected \
+    (WINDOW == 0 || (WINDOW == 1 && found < told + MODULUS - 1) || \
+     (WINDOW == 2 && found < reported + MODULUS - 1))
+
+/* Receive r gets message m: here everything is checked that MPI demands of a match. */
+inline give(m, r) {
+    must(at[m] != given, "a message is matched once (M1)");
+    must(got[r] == 0, "a receive is matched once (M2)");
+    must(shadow[r] != cancelled, "a cancelled receive is not matched (M3)");
+    for (i : 0 .. MESSAGES - 1) {
+        must(!ORDER || i >= m || at[i] == given || path[i] != path[m] || !accepts(r, i),
+             "a receive gets the earliest message (M4)")
+    }
+    for (i : 0 .. RECEIVES - 1) {
+        if
+        :: i < r && i < posted && got[i] == 0 && accepts(i, m) ->
+            must(!ORDER || (shadow[i] != waiting && shadow[i] != handed),
+                 "a message goes to the earliest receive (M5)");
+            skipped[i] = (shadow[i] == revoked || shadow[i] == recalled)
+        :: else
+        fi
+    }
+    at[m] = given;
+    got[r] = m + 1
+}
+
+inline print_order(order) {
+    if
+    :: order == add -> printf("add ")
+    :: order == drop -> printf("drop ")
+    :: order == revoke -> printf("revoke ")
+    :: order == recall -> printf("recall ")
+    :: order == sync -> printf("sync ")
+    fi
+}
+
+/* ---- device ---------------------------------------------------------------------- */
+
+/* k: the first armed entry that fits message m, or `entries`. */
+inline find_entry(m) {
+    k = 0;
+    do
+    :: k < armed && !accepts(entry[k], m) -> k++
+    :: k >= armed -> k = entries; break
+    :: else -> break
+    od
+}
+
+inline remove_entry(k) {
+    armed = armed - (k < armed);
+    entries--;
+    for (i : 0 .. LIST - 2) {
+        if
+        :: i >= k -> entry[i] = entry[i + 1]
+        :: else
+        fi
+    }
+    entry[entries] = 0
+}
+
+/* The message whose number is `arrived`; its tag is chosen. */
+inline take_from_wire() {
+    m = arrived;
+    arrived++;
+    printf("@ send %d %d\n", m, tag[m]);
+    find_entry(m);
+    if
+    :: k < entries ->
+        r = entry[k];
+        printf("@ device_match %d %d\n", m, r);
+        remove_entry(k);
+        must(!skipped[r], "a receive that was passed over is not matched (M6)");
+        give(m, r);
+        completions[0]!match, m, r
+    :: else ->
+        at[m] = passed;
+        found++;
+        spared = (spared || (SHOW_CURE && !handled && armed < entries && accepts(entry[armed], m)));
+        printf("@ device_unexpected %d %d\n", m, found);
+        completions[TWO_QUEUES]!unexpected, m, 0
+    fi
+}
+
+/* ok: was there an entry for receive r? */
+inline carry_out_del(r) {
+    k = 0;
+    do
+    :: k < entries && entry[k] != r -> k++
+    :: else -> break
+    od;
+    ok = (k < entries);
+    if
+    :: ok -> remove_entry(k)
+    :: else
+    fi
+}
+
+inline carry_out_command() {
+    commands?order, r, count;
+    reported = count;
+    ok = 1;
+    if
+    :: order == add ->
+        must(entries < LIST, "the list has a place for every entry (M8)");
+        entry[entries] = r;
+        entries++
+    :: order == sync
+    :: else -> carry_out_del(r)
+    fi;
+    if
+    :: in_sync || ARM_AT_ONCE -> armed = entries
+    :: else
+    fi;
+    printf("@ device ");
+    print_order(order);
+    printf("%d %d %d %d %d %d\n", r, ok, found, reported, entries, armed);
+    if
+    :: order == revoke -> completions[0]!revoke_done, ok, r
+    :: order == recall -> completions[0]!recall_done, ok, r
+    :: else
+    fi
+}
+
+/* After each step of the device. */
+inline look_for_armed() {
+    takes = 0;
+    for (k : 0 .. LIST - 1) {
+        if
+        :: k < armed -> takes = takes | (want[entry[k]] == ANY -> 3 : 1 << want[entry[k]])
+        :: else
+        fi
+    }
+    step_ends()
+}
+
+#define may_complete (len(completions[0]) < QUEUE && len(completions[1]) < QUEUE)
+
+proctype Device() {
+end:
+    do
+    :: atomic {
+        !closed && arrived < MESSAGES && may_complete && (may_be_unexpected || takes) ->
+        if
+        :: (may_be_unexpected || takes & 1) -> tag[arrived] = 0
+        :: (may_be_unexpected || takes & 2) && TAGS > 1 && arrived > 0 -> tag[arrived] = 1
+        fi; /* that the first message has tag A loses nothing */
+        d_step { take_from_wire(); look_for_armed() }
+       }
+    :: d_step { !closed && len(commands) > 0 && may_complete ->
+        carry_out_command();
+        look_for_armed()
+       }
+    :: d_step {
+        OVERTAKE && len(commands) > 1 -> /* the oldest command becomes the youngest */
+        commands?order, r, count;
+        commands!order, r, count;
+        step_ends()
+       }
+    od
+}
+
+/* ---- software -------------------------------------------------------------------- */
+
+/* After each step.  A receive may be handed over if no earlier receive that is in software
+ * only overlaps it, and if the device's path can match it at all. */
+inline look_for_room() {
+    in_use = 0;
+    may_go = 0;
+    for (r : 0 .. RECEIVES - 1) {
+        in_use = in_use + (shadow[r] == handed || shadow[r] == revoked || shadow[r] == recalled);
+        ok = (shadow[r] == waiting && want_path[r] != SHARED && !closed);
+        for (i : 0 .. RECEIVES - 1) {
+            ok = ok && (PAST_OVERLAP || i >= r || shadow[i] != waiting || !overlap(i, r))
+        }
+        may_go = may_go | (ok << r)
+    }
+    step_ends()
+}
+
+/* Each place in use may still need a DEL, and polling must find room for it: so others
+ * leave that much. */
+#define room_for(n) \
+    (POLL_WAITS -> len(commands) < ROOM : len(commands) + in_use + (n) <= ROOM)
+#define open_or_swept (!closed || swept)
+#define may_poll (!POLL_WAITS || len(commands) < ROOM)
+
+inline command(order, r) {
+    must(len(commands) < ROOM, "there is room for a command that may not wait (M9)");
+    commands!order, r, handled;
+    told = handled;
+    printf("@ software ");
+    print_order(order);
+    printf("%d %d\n", r, handled)
+}
+
+/* k: the first receive on the shadow list that message m may have, or NONE.  A take-back
+ * that is under way succeeds if m is an unexpected message of the device: until m is counted
+ * the entry cannot be armed.  Of a message of the other path we know no such thing. */
+inline find_receive(m) {
+    k = 0;
+    do
+    :: k == posted -> k = NONE; break
+    :: k < posted && accepts(k, m) &&
+       (shadow[k] == waiting || shadow[k] == handed ||
+        (shadow[k] == revoked && path[m] == SHARED && !PASS_CANCEL)) -> break
+    :: else -> k++
+    od
+}
+
+inline park(m, r) {
+    printf("@ park %d %d\n", m, r);
+    parked = m + 1;
+    parked_on = r
+}
+
+inline software_gives(m, r) {
+    printf("@ software_match %d %d\n", m, r);
+    give(m, r);
+    shadow[r] = ended
+}
+
+/* A message that came to software meets the whole shadow list. */
+inline handle(m) {
+    find_receive(m);
+    if
+    :: k == NONE ->
+        printf("@ keep %d\n", m);
+        at[m] = kept
+    :: k != NONE && shadow[k] == handed && path[m] == SHARED && !TAKE_AT_ONCE && !closed ->
+        command(recall, k);
+        shadow[k] = recalled;
+        park(m, k)
+    :: k != NONE && shadow[k] == revoked -> park(m, k)
+    :: else ->
+        if
+        :: shadow[k] == handed && !closed && !FORGET_DEL -> command(drop, k)
+        :: else
+        fi;
+        software_gives(m, k)
+    fi
+}
+
+inline handle_unexpected(m) {
+    printf("@ poll_unexpected %d\n", m);
+    handled = handled + (COUNT_EARLY || COUNT_FIRST);
+    if
+    :: COUNT_EARLY -> in_hand = m + 1
+    :: else -> handle(m)
+    fi;
+    handled = handled + !(COUNT_EARLY || COUNT_FIRST)
+}
+
+inline answer_to_cancel(r) {
+    printf("@ poll_revoke %d %d\n", r, ok);
+    if
+    :: ok || TRUST_DEL ->
+        must(got[r] == 0, "a matched receive is not cancelled (M3)");
+        shadow[r] = cancelled
+    :: else ->
+        must(shadow[r] == ended, "the match was polled before the failure (M7)")
+    fi
+}
+
+inline unpark() {
+    m = parked - 1;
+    parked = 0;
+    parked_on = 0
+}
+
+/* The receive is ours, and for the parked message; or it got another one. */
+inline answer_to_recall(r) {
+    printf("@ poll_recall %d %d\n", r, ok);
+    if
+    :: ok -> unpark(); software_gives(m, r)
+    :: else -> must(shadow[r] == ended, "the match was polled before the failure (M7)")
+    fi
+}
+
+inline poll(q) {
+    completions[q]?what, m, r;
+    ok = m;
+    if
+    :: what == match ->
+        printf("@ poll_match %d %d\n", m, r);
+        shadow[r] = ended
+    :: what == unexpected -> handle_unexpected(m)
+    :: what == revoke_done -> answer_to_cancel(r)
+    :: what == recall_done -> answer_to_recall(r)
+    fi;
+    if
+    :: parked && parked_on == r && (what == revoke_done || what == recall_done) &&
+       (open_or_swept || UNPARK_EARLY) -> unpark(); handle(m)
+    :: else /* a lost device's later completions may say that other receives are matched */
+    fi;
+    look_for_room()
+}
+
+/* Receive `posted`; what it wants is chosen. */
+inline search_unexpected() {
+    printf("@ post %d %d\n", posted, want[posted]);
+    k = 0;
+    do
+    :: k < MESSAGES && !(at[k] == kept && accepts(posted, k)) -> k++
+    :: else -> break
+    od;
+    if
+    :: k < MESSAGES ->
+        software_gives(k, posted);
+        posted++
+    :: else -> searched = 1
+    fi
+}
+
+inline enter_shadow_list() {
+    shadow[posted] = waiting;
+    posted++;
+    searched = 0;
+    look_for_room()
+}
+
+inline begin_cancel(r) {
+    cancels++;
+    printf("@ cancel %d\n", r);
+    if
+    :: shadow[r] == handed && !CANCEL_AT_ONCE ->
+        command(revoke, r);
+        shadow[r] = revoked
+    :: shadow[r] == handed && CANCEL_AT_ONCE ->
+        command(drop, r);
+        shadow[r] = cancelled
+    :: shadow[r] == waiting -> shadow[r] = cancelled
+    :: else /* too late, or already asked for */
+    fi;
+    look_for_room()
+}
+
+/* The device is closed and the queue is empty: what it had not matched is ours again. */
+inline sweep() {
+    printf("@ sweep\n");
+    swept = 1;
+    for (r : 0 .. RECEIVES - 1) {
+        if
+        :: shadow[r] == handed || shadow[r] == recalled -> shadow[r] = waiting
+        :: shadow[r] == revoked -> shadow[r] = cancelled
+        :: else
+        fi
+    }
+    if
+    :: parked -> unpark(); handle(m)
+    :: else
+    fi;
+    look_for_room()
+}
+
+#define queues_empty (len(completions[0]) + len(completions[1]) == 0)
+
+proctype Software() {
+    byte chosen;
+end:
+    do
+    :: atomic {
+        posted < RECEIVES && !searched ->
+        if
+        :: want[posted] = 0
+        :: TAGS > 1 -> want[posted] = 1
+        :: TAGS > 1 -> want[posted] = ANY
+        fi;
+        if
+        :: want_path[posted] = NETWORK
+        :: PATHS > 1 -> want_path[posted] = SHARED
+        :: PATHS > 1 -> want_path[posted] = ANY
+        fi;
+        d_step {
+            search_unexpected();
+            if
+            :: searched && !GAP -> enter_shadow_list()
+            :: else
+            fi;
+            step_ends()
+        }
+       }
+    :: d_step { GAP && searched -> printf("@ enter %d\n", posted); enter_shadow_list() }
+    :: atomic {
+        may_go && in_use < LIST && room_for(2) ->
+        do
+        :: may_go & (1 << chosen) -> break
+        :: may_go >> (chosen + 1) -> chosen++
+        od;
+        d_step {
+            command(add, chosen);
+            shadow[chosen] = handed;
+            chosen = 0;
+            look_for_room()
+        }
+       }
+    :: atomic {
+        !queues_empty && !in_hand && may_poll ->
+        if
+        :: len(completions[0]) > 0
+        :: len(completions[1]) > 0 -> chosen = 1
+        fi;
+        d_step { poll(chosen); chosen = 0 }
+       }
+    :: d_step { COUNT_EARLY && in_hand && may_poll ->
+        m = in_hand - 1;
+        in_hand = 0;
+        handle(m);
+        look_for_room()
+       }
+    :: d_step { SYNCS && told != handled && !closed && room_for(1) ->
+        command(sync, 0);
+        step_ends()
+       }
+    :: atomic {
+        cancels < CANCELS && posted > 0 && open_or_swept && may_poll ->
+        do
+        :: chosen + 1 < posted -> chosen++
+        :: break
+        od;
+        d_step { begin_cancel(chosen); chosen = 0 }
+       }
+    :: atomic { /* a message by shared memory, or, after a loss, by the network */
+        (PATHS > 1 || swept) && arrived < MESSAGES && !parked && open_or_swept && may_poll ->
+        if
+        :: PATHS > 1 -> path[arrived] = SHARED
+        :: swept
+        fi;
+        if
+        :: tag[arrived] = 0
+        :: TAGS > 1 && arrived > 0 -> tag[arrived] = 1
+        fi;
+        d_step {
+            m = arrived;
+            arrived++;
+            printf("@ shared %d %d\n", m, tag[m]);
+            handle(m);
+            look_for_room()
+        }
+       }
+    :: d_step { LOSS && !closed -> printf("@ close\n"); closed = 1; look_for_room() }
+    :: d_step { closed && !swept && (queues_empty || SWEEP_EARLY) -> sweep() }
+    od
+}
+
+/* ---- the end of a run ------------------------------------------------------------ */
+
+#define quiet (arrived == MESSAGES && posted == RECEIVES && queues_empty && \
+               (closed || len(commands) == 0) && !parked && !in_hand)
+
+init {
+    atomic { run Software(); run Device() }
+    timeout;
+    d_step {
+        must(quiet, "nothing waits for ever (R1)");
+        for (m : 0 .. MESSAGES - 1) {
+            for (r : 0 .. RECEIVES - 1) {
+                must(at[m] != kept || (shadow[r] != waiting && shadow[r] != handed) ||
+                     !accepts(r, m), "no message waits beside its receive (R2)")
+            }
+        }
+        for (r : 0 .. RECEIVES - 1) {
+            must((got[r] != 0) == (shadow[r] == ended), "software knows every match (R3)")
+        }
+        must(!SYNCS || closed || (in_sync && armed == entries),
+             "the device is armed again (R4)");
+        must(!spared, "no rule; the run is over (END)");
+        step_ends()
+    }
+}
