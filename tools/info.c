@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <matchbox/device.h>
 #include <matchbox/matchbox.h>
 
 #include "base/base.h"
@@ -17,17 +18,17 @@ static const char usage[] =
     "Without options: everything.\n"
     "\n"
     "  --transports   what can carry messages\n"
+    "  --devices      what can match in place of the host, or why it cannot\n"
     "  --protocols    by which protocol messages of which size travel\n"
     "  --params       the parameters: environment variable, value, default, range, meaning\n"
     "  -h, --help     this text\n"
     "\n"
     "The values are those that a program started from here would have.\n";
 
-static const struct option options[] = {{"transports", no_argument, NULL, 't'},
-                                        {"protocols", no_argument, NULL, 'r'},
-                                        {"params", no_argument, NULL, 'p'},
-                                        {"help", no_argument, NULL, 'h'},
-                                        {NULL, 0, NULL, 0}};
+static const struct option options[] = {
+    {"transports", no_argument, NULL, 't'}, {"devices", no_argument, NULL, 'd'},
+    {"protocols", no_argument, NULL, 'r'},  {"params", no_argument, NULL, 'p'},
+    {"help", no_argument, NULL, 'h'},       {NULL, 0, NULL, 0}};
 
 static int print_transports(const struct tool *tool)
 {
@@ -37,6 +38,17 @@ static int print_transports(const struct tool *tool)
     printf("transports\n");
     for (unsigned i = 0; mbx_transport_get(i, &name, &about) == 0; i++)
         printf("  %-10s %s\n", name, about);
+    return TOOL_DONE;
+}
+
+static int print_devices(const struct tool *tool)
+{
+    struct mbx_device_info info;
+
+    (void)tool;
+    printf("devices that match\n");
+    for (unsigned i = 0; mbx_device_get(i, &info) == 0; i++)
+        printf("  %s: %s\n", info.name, info.detail);
     return TOOL_DONE;
 }
 
@@ -108,7 +120,8 @@ static int print_params(const struct tool *tool)
 static const struct part {
     int option;
     int (*print)(const struct tool *tool);
-} parts[] = {{'t', print_transports}, {'r', print_protocols}, {'p', print_params}};
+} parts[] = {
+    {'t', print_transports}, {'d', print_devices}, {'r', print_protocols}, {'p', print_params}};
 
 static int print_parts(const struct tool *tool, const bool *wanted)
 {
@@ -122,7 +135,7 @@ static int print_parts(const struct tool *tool, const bool *wanted)
 
 static int run(const struct tool *tool, int argc, char **argv)
 {
-    static const bool all[ARRAY_COUNT(parts)] = {true, true, true};
+    static const bool all[ARRAY_COUNT(parts)] = {true, true, true, true};
     bool wanted[ARRAY_COUNT(parts)] = {false}, any = false;
     int option, status = 0;
 
@@ -142,7 +155,7 @@ static int run(const struct tool *tool, int argc, char **argv)
 
 const struct tool tool_info = {
     .name = "info",
-    .about = "version, transports, protocols by size, parameters",
+    .about = "version, transports, devices, protocols by size, parameters",
     .usage = usage,
     .run = run,
 };

@@ -77,6 +77,12 @@
 extern "C" {
 #endif
 
+#if defined(__GNUC__)
+#define MBX_DEVICE_API __attribute__((visibility("default")))
+#else
+#define MBX_DEVICE_API
+#endif
+
 #define MBX_DEVICE_ANY_SOURCE_ID UINT32_MAX
 
 enum mbx_device_caps {
@@ -128,11 +134,13 @@ enum mbx_device_event_type {
 };
 
 enum mbx_device_event_flags {
-    MBX_DEVICE_WHOLE = 1 << 0,     /* MATCHED: the data is in the buffer */
-    MBX_DEVICE_WANTS_FIN = 1 << 1, /* MATCHED: the sender waits for a FIN */
-    MBX_DEVICE_BY_RNDV = 1 << 2,   /* MATCHED: a rendezvous */
-    MBX_DEVICE_HELD = 1 << 3,      /* MATCHED: a message that software had given to hold, its
-                                      handle in message */
+    MBX_DEVICE_WHOLE = 1 << 0,      /* MATCHED: the data is in the buffer */
+    MBX_DEVICE_WANTS_FIN = 1 << 1,  /* MATCHED: the sender waits for a FIN */
+    MBX_DEVICE_BY_RNDV = 1 << 2,    /* MATCHED: a rendezvous */
+    MBX_DEVICE_HELD = 1 << 3,       /* MATCHED: a message that software had given to hold, its
+                                       handle in message */
+    MBX_DEVICE_SIZE_LATER = 1 << 4, /* MATCHED: size, sender, address and key, and data of a
+                                       rendezvous, are told by DATA_VALID or INCOMPLETE */
 };
 
 struct mbx_device_event {
@@ -191,6 +199,25 @@ struct mbx_device_ops {
 struct mbx_device {
     const struct mbx_device_ops *ops;
 };
+
+/* A backend of this library. */
+struct mbx_device_info {
+    const char *name;
+    const char *about; /* one line: what it is */
+    bool is_available; /* it can be used here and now */
+    char detail[160];  /* one line: which there are, or why there is none */
+};
+
+/*
+ * mbx_device_get - backend number index (0, 1, ...) of this library.
+ *
+ * Looks at the machine: for hardware each device is opened and asked what it can do.
+ *
+ * Returns    0; -ENOENT no more.
+ * Threads    any.
+ * Source     src/device/devices.c
+ */
+MBX_DEVICE_API int mbx_device_get(unsigned index, struct mbx_device_info *info);
 
 #ifdef __cplusplus
 }
