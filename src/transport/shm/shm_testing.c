@@ -187,7 +187,9 @@ unsigned slots_taken(const struct node *node)
 
 void await_free_slots(struct node *node)
 {
-    for (unsigned i = 0; i < 100 && slots_taken(node) != 0; i++) {
+    uint64_t deadline = clock_now() + (uint64_t)PATIENCE_NS;
+
+    while (slots_taken(node) != 0 && clock_now() < deadline) {
         transport_shm.wait(node->t, 20 * CLOCK_MS);
         transport_shm.poll(node->t, 64);
     }

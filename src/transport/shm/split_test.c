@@ -145,7 +145,8 @@ static void work_after(struct half *owner, struct peer *peer)
         stream(&peer->node, connect_to(&peer->node, 0), i, i + 1);
         half_await(owner, i + 1);
     }
-    notes_check((uint64_t[PEERS]){0, STREAM + 100}, 0);
+    assert_int_equal(notes_check((uint64_t[PEERS]){0}, (uint64_t[PEERS]){[1] = STREAM + 100}),
+                     0);
     half_close(owner);
     node_close(&peer->node);
 }

@@ -37,6 +37,7 @@ struct half {
     bool announced;           /* the next packet may be a repeat */
     bool refuses;             /* deliver() takes nothing, now and then */
     uint64_t offered;
+    void (*noted)(void); /* called at the end of each deliver(), or NULL */
 };
 
 /* An endpoint of its own as number i of the board, or in the place of notes->handle. */
@@ -58,9 +59,12 @@ void half_await(struct half *half, uint64_t count);
 /* Polls and sleeps until notes->stop. */
 void half_serve(struct half *half);
 
-/* Each peer's packets came in order, none is missing, and only such came twice as were
- * announced: at most repeats.  Sent[i] came of peer i. */
-void notes_check(const uint64_t sent[PEERS], unsigned repeats);
+/* Polls and sleeps until nothing is left. */
+void half_drain(struct half *half);
+
+/* Peer i's packets [first[i], end[i]) came in order, none is missing, and only such came
+ * twice as were announced; returns how many did.  Begins new notes. */
+unsigned notes_check(const uint64_t first[PEERS], const uint64_t end[PEERS]);
 
 int set_up_notes(void **state);
 int set_up_all_notes(void **state);

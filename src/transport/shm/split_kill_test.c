@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * split_kill_test.c - whoever receives in an endpoint's place may be killed at any moment.
+ *
+ *   this process                                child
+ *   owner 0, senders 1 to 3
+ *   split                            --->       join, poll: notes each packet
+ *   the senders send                            ...
+ *   kill it, rejoin, receive the rest           dead
+ *   check the notes of both
+ *
+ * Nothing may be missing or out of order, and of each death at most one packet may come
+ * twice, announced.  One test kills when it likes; the others behind a given number of
+ * instructions of join and of poll.
+ *
+ *   split_kill_test [--long]    --long: thousands of random kills, and each instruction
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "base/random.h"
+#include "base/sys.h"
+#include "transport/shm/split_testing.h"
+
+#define SEED 20261121
+
+static unsigned random_kills = 40;
+static bool each_instruction;
+
+/* ---- one endpoint and those who send to it ---- */
+
+struct world {
+    struct half owner;
+    struct node sender[PEERS]; /* 1 .. */
+    struct link *link[PEERS];
+    uint64_t first[PEERS], next[PEERS]; /* numbers: since the last check, and to be sent */
+    unsigned kills;                     /* since the last check */
+    struct random random;
+};
+
+static void sender_open(struct world *w, unsigned i)
+{
+    CHECK(node_open_as(&w->sender[i], i) == 0);
+    w->link[i] = connect_to(&w->sender[i], 0);
+    w->owner.link[i] = NULL; /* a new address */
+}
+
+static void sender_send(struct world *w, unsigned i)
+{
+    int err = send_number(w->link[i], w->next[i]);
+
+    CHECK(err == 0 || err == -EAGAIN);
+    w->next[i] += err == 0;
+}
+
+static void world_open(struct world *w)
+{
+    memset(w, 0, sizeof *w);
+    random_seed(&w->random, SEED);
+    half_open(&w->owner, 0);
+    for (unsigned i = 1; i < PEERS; i++)
+        sender_open(w, i);
+}
+
+static void world_close(struct world *w)
+{
+    for (unsigned i = 1; i < PEERS; i++)
+        if (w->sender[i].t != NULL)
+            node_close(&w->sender[i]);
+    half_drain(&w->owner);
+    half_close(&w->owner);
+}
+
+/* All that was sent is received; was it as promised? */
+static void world_check(struct world *w)
+{
+    half_drain(&w->owner);
+    CHECK(notes_check(w->first, w->next) <= w->kills);
+    memcpy(w->first, w->next, sizeof w->first);
+    w->kills = 0;
+}
+
+static unsigned owner_slots(const struct world *w)
+{
+    return slots_taken(&(struct node){.t = w->owner.t});
+}
+
+/* ---- killed at random ---- */
+
+static void answer(struct half *joined)
+{
+    for (unsigned i = 1; i < PEERS; i++)
+        if (joined->link[i] != NULL)
+            send_number(joined->link[i], atomic_load(&notes->count));
+}
+
+/* Receives, refuses, sleeps and answers; dies at any moment. */
+static void live_dangerously(void)
+{
+    struct half joined;
+
+    CHECK(half_join(&joined) == 0);
+    stage_set(1);
+    joined.refuses = true;
+    for (;;) {
+        if (joined.t->ops->poll(joined.t, 16) != 0)
+            answer(&joined);
+        else
+            joined.t->ops->wait(joined.t, CLOCK_MS);
+    }
+}
+
+static void send_at_random(struct world *w)
+{
+    for (uint64_t n = random_below(&w->random, 300); n > 0; n--) {
+        unsigned i = 1 + (unsigned)random_below(&w->random, PEERS - 1);
+
+        sender_send(w, i);
+        if (random_below(&w->random, 8) == 0) {
+            transport_shm.poll(w->sender[i].t, 16); /* the answers */
+            sched_yield();
+        }
+    }
+}
+
+static void kill_at_random(struct world *w)
+{
+    pid_t child;
+
+    half_split(&w->owner);
+    stage_set(0);
+    child = start(live_dangerously);
+    if (random_below(&w->random, 4) != 0)
+        stage_await(1);
+    send_at_random(w);
+    CHECK(w->owner.t->ops->poll(w->owner.t, 16) == 0);
+    kill_unreaped(child);
+    w->kills++;
+    half_rejoin(&w->owner);
+    reap(child);
+}
+
+/* Another endpoint takes the place of a sender. */
+static void replace_a_sender(struct world *w)
+{
+    unsigned i = 1 + (unsigned)random_below(&w->random, PEERS - 1);
+
+    node_close(&w->sender[i]);
+    sender_open(w, i);
+}
+
+static void nothing_is_lost_by_a_kill(void **state)
+{
+    static struct world w;
+
+    (void)state;
+    world_open(&w);
+    for (unsigned n = 1; n <= random_kills; n++) {
+        kill_at_random(&w);
+        send_at_random(&w); /* also before anyone has looked again */
+        for (uint64_t polls = random_below(&w.random, 20); polls > 0; polls--)
+            w.owner.t->ops->poll(w.owner.t, 4);
+        if (n % 4 == 0)
+            world_check(&w);
+        if (n % 8 == 0)
+            replace_a_sender(&w);
+    }
+    world_check(&w);
+    for (unsigned i = 1; i < PEERS; i++)
+        await_free_slots(&w.sender[i]); /* those of the dead, while their endpoint lives */
+    world_close(&w);
+}
+
+/* ---- killed behind a number of instructions ---- */
+
+/*
+ * The life of who has joined, in spans that are stepped through one at a time:
+ *
+ *   span   FROM_JOIN        0         1          ...   6
+ *          join()           poll      deliver 1        deliver 6, the last; the slot of who
+ *                                                      has left; close
+ *
+ * Each ends where the next one begins, and with it the child.
+ */
+#define FROM_JOIN (-1)
+#define PACKETS   6
+
+static int span_stepped;    /* the one that is stepped through */
+static int span;            /* where we are */
+static uint64_t steps_left; /* of it, to live */
+
+#if defined(__x86_64__)
+#define CAN_STEP true
+
+/* Behind each instruction. */
+static void on_step(int signal)
+{
+    (void)signal;
+    atomic_fetch_add_explicit(&board->number, 1, memory_order_relaxed);
+    if (--steps_left == 0)
+        kill(getpid(), SIGKILL);
+}
+
+/* The processor's trap flag: the system sends SIGTRAP behind each instruction, but not
+ * within its handler. */
+static void steps_begin(void)
+{
+    CHECK(signal(SIGTRAP, on_step) != SIG_ERR);
+    __asm__ volatile("pushfq\n\torq $0x100, (%%rsp)\n\tpopfq" ::: "memory", "cc");
+}
+
+#else
+#define CAN_STEP false
+
+static void steps_begin(void)
+{
+    CHECK(CAN_STEP);
+}
+#endif
+
+static void span_begin(int next)
+{
+    if (span == span_stepped)
+        kill(getpid(), SIGKILL);
+    span = next;
+    if (span == span_stepped)
+        steps_begin();
+}
+
+static void span_of_packet(void)
+{
+    span_begin(span + 1);
+}
+
+static void live_by_steps(void)
+{
+    struct half joined;
+
+    span = FROM_JOIN - 1;
+    span_begin(FROM_JOIN);
+    CHECK(half_join(&joined) == 0);
+    span_begin(0);
+    joined.noted = span_of_packet;
+    for (unsigned i = 0; i < 2 * PACKETS; i++)
+        joined.t->ops->poll(joined.t, 2);
+    half_close(&joined);
+    CHECK(span == PACKETS);
+    kill(getpid(), SIGKILL);
+}
+
+/* One sender goes on, one has just left.  Some packets of several cells, so that there is a
+ * skip to be followed now and then. */
+static void send_a_few(struct world *w)
+{
+    sender_open(w, 2);
+    for (unsigned n = 0; n < PACKETS / 2; n++) {
+        sender_send(w, 1);
+        sender_send(w, 2);
+    }
+    node_close(&w->sender[2]);
+    w->sender[2].t = NULL;
+}
+
+/* How many instructions it did. */
+static uint64_t kill_behind(struct world *w, uint64_t steps)
+{
+    send_a_few(w);
+    half_split(&w->owner);
+    steps_left = steps;
+    atomic_store(&board->number, 0);
+    reap(start(live_by_steps));
+    w->kills++;
+    half_rejoin(&w->owner);
+    world_check(w);
+    assert_int_equal(owner_slots(w), 1);
+    return atomic_load(&board->number);
+}
+
+static void kill_everywhere(struct world *w, uint64_t kills)
+{
+    uint64_t life = kill_behind(w, UINT64_MAX);
+
+    assert_in_range(life, 50, 100000);
+    if (each_instruction)
+        kills = min_size(life, 3000);
+    for (uint64_t n = 1; n <= kills; n++)
+        kill_behind(w, kills == life ? n : 1 + random_below(&w->random, life));
+}
+
+static void step_through(int first, int last, uint64_t kills)
+{
+    static struct world w;
+
+    if (!CAN_STEP)
+        skip();
+    payload_limit = 300;
+    world_open(&w);
+    node_close(&w.sender[2]);
+    w.sender[2].t = NULL;
+    for (span_stepped = first; span_stepped <= last; span_stepped++)
+        kill_everywhere(&w, kills);
+    world_close(&w);
+}
+
+static void nothing_is_lost_wherever_poll_is_killed(void **state)
+{
+    (void)state;
+    step_through(0, PACKETS, 6);
+}
+
+static void nothing_is_lost_wherever_join_is_killed(void **state)
+{
+    (void)state;
+    step_through(FROM_JOIN, FROM_JOIN, 10);
+}
+
+/* ---- the end of the owner's patience ---- */
+
+static void be_slow(void)
+{
+    struct half joined;
+
+    CHECK(half_join(&joined) == 0);
+    stage_set(1);
+    for (;;)
+        pause();
+}
+
+static void who_lives_is_not_taken_for_dead(void **state)
+{
+    static struct world w;
+    pid_t child;
+
+    (void)state;
+    world_open(&w);
+    half_split(&w.owner);
+    child = start(be_slow);
+    stage_await(1);
+    sender_send(&w, 1);
+    assert_int_equal(w.owner.t->ops->rejoin(w.owner.t), -EBUSY);
+    assert_int_equal(kill(child, SIGSTOP), 0);
+    assert_int_equal(w.owner.t->ops->rejoin(w.owner.t), -EBUSY);
+    kill_unreaped(child);
+    half_rejoin(&w.owner);
+    reap(child);
+    w.kills = 0; /* it never looked at it */
+    world_check(&w);
+    world_close(&w);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        NOTES_TEST(nothing_is_lost_by_a_kill),
+        NOTES_TEST(nothing_is_lost_wherever_poll_is_killed),
+        NOTES_TEST(nothing_is_lost_wherever_join_is_killed),
+        NOTES_TEST(who_lives_is_not_taken_for_dead),
+    };
+
+    if (argc == 2 && strcmp(argv[1], "--long") == 0) {
+        each_instruction = true;
+        random_kills = 5000;
+    } else if (argc == 2 && strcmp(argv[1], "--help") == 0) {
+        printf("usage: split_kill_test [--long]\n"
+               "  --long  5000 random kills, and one at each instruction of poll\n");
+        return 0;
+    } else if (argc != 1) {
+        fprintf(stderr, "split_kill_test: what is %s? usage: split_kill_test [--long]\n",
+                argv[1]);
+        return 2;
+    }
+    return cmocka_run_group_tests(tests, set_up_all_notes, tear_down_all_notes);
+}
