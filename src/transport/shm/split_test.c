@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/random.h"
 #include "base/sys.h"
 #include "transport/shm/split_testing.h"
 
@@ -193,11 +194,470 @@ static void a_process_can_receive_in_its_place(void **state)
     work_after(&owner, &peer);
 }
 
+/* ---- back and forth ---- */
+
+#define SENDERS 3
+
+static uint64_t next_number[PEERS]; /* by sender, 1 .. */
+
+/* Fills rings, or not quite. */
+static void send_some(struct node *sender, struct random *random)
+{
+    for (uint64_t n = random_below(random, 120); n > 0; n--) {
+        unsigned i = 1 + (unsigned)random_below(random, SENDERS);
+        int err = send_number(connect_to(&sender[i], 0), next_number[i]);
+
+        CHECK(err == 0 || err == -EAGAIN);
+        next_number[i] += err == 0;
+    }
+}
+
+static void poll_some(struct half *half, struct random *random)
+{
+    half->refuses = random_below(random, 2) != 0;
+    for (uint64_t n = random_below(random, 12); n > 0; n--)
+        half->t->ops->poll(half->t, 1 + (int)random_below(random, 8));
+    half->refuses = false;
+}
+
+/* Split, perhaps joined, perhaps twice, and back. */
+static void hand_over(struct half *owner, struct node *sender, struct random *random)
+{
+    struct half joined;
+
+    half_split(owner);
+    for (uint64_t n = random_below(random, 3); n > 0; n--) {
+        send_some(sender, random);
+        assert_int_equal(half_join(&joined), 0);
+        poll_some(&joined, random);
+        send_some(sender, random);
+        poll_some(&joined, random);
+        half_close(&joined);
+    }
+    assert_int_equal(owner->t->ops->poll(owner->t, 16), 0);
+    send_some(sender, random);
+    half_rejoin(owner);
+}
+
+static void each_continues_where_the_other_stopped(void **state)
+{
+    struct node sender[PEERS];
+    struct random random;
+    struct half owner;
+
+    (void)state;
+    random_seed(&random, 7);
+    memset(next_number, 0, sizeof next_number);
+    half_open(&owner, 0);
+    for (unsigned i = 1; i <= SENDERS; i++)
+        assert_int_equal(node_open_as(&sender[i], i), 0);
+    for (unsigned n = 0; n < 500; n++) {
+        hand_over(&owner, sender, &random);
+        poll_some(&owner, &random);
+    }
+    half_drain(&owner);
+    assert_true(next_number[1] > 1000);
+    assert_int_equal(notes_check((uint64_t[PEERS]){0}, next_number), 0);
+    for (unsigned i = 1; i <= SENDERS; i++)
+        node_close(&sender[i]);
+    half_drain(&owner);
+    half_close(&owner);
+}
+
+/* What a sender does while nobody receives is not lost: it leaves, another one comes. */
+static void senders_come_and_go_meanwhile(void **state)
+{
+    struct half owner, joined;
+    struct node sender;
+
+    (void)state;
+    half_open(&owner, 0);
+    half_split(&owner);
+    for (unsigned i = 0; i < 20; i++) { /* more than there are slots */
+        assert_int_equal(node_open_as(&sender, 1), 0);
+        assert_int_equal(send_number(connect_to(&sender, 0), i), 0);
+        node_close(&sender);
+        assert_int_equal(half_join(&joined), 0);
+        half_drain(&joined);
+        half_close(&joined);
+        assert_int_equal(slots_taken(&(struct node){.t = owner.t}), 0);
+    }
+    half_rejoin(&owner);
+    half_drain(&owner);
+    assert_int_equal(notes_check((uint64_t[PEERS]){0}, (uint64_t[PEERS]){[1] = 20}), 0);
+    half_close(&owner);
+}
+
+/* ---- nudges ---- */
+
+#define NUDGES 5000
+
+/* Answers each command (board->number counts them) by counting it, and a nudge. */
+static void *obey(void *arg)
+{
+    struct half joined;
+
+    (void)arg;
+    stage_await(1);
+    CHECK(half_join(&joined) == 0);
+    stage_set(2);
+    for (uint64_t done = 0; done < NUDGES;) {
+        joined.t->ops->poll(joined.t, 16);
+        if (atomic_load(&board->number) == done) {
+            CHECK(joined.t->ops->wait(joined.t, PATIENCE_NS) == 0);
+            continue;
+        }
+        atomic_store(&notes->count, ++done);
+        joined.t->ops->nudge(joined.t);
+    }
+    half_close(&joined);
+    return NULL;
+}
+
+static void obey_in_a_child(void)
+{
+    obey(NULL);
+}
+
+/* Rounds that took a whole slice: a nudge was lost. */
+static unsigned command(struct half *owner)
+{
+    unsigned slow = 0;
+
+    for (uint64_t i = 1; i <= NUDGES; i++) {
+        uint64_t before = clock_now();
+
+        atomic_store(&board->number, i);
+        owner->t->ops->nudge(owner->t);
+        for (;;) {
+            owner->t->ops->poll(owner->t, 16);
+            if (atomic_load(&notes->count) == i)
+                break;
+            CHECK(owner->t->ops->wait(owner->t, PATIENCE_NS) == 0);
+        }
+        slow += clock_now() - before > 95 * CLOCK_MS;
+    }
+    return slow;
+}
+
+static void no_nudge_between_processes_is_lost(void **state)
+{
+    pid_t child = start(obey_in_a_child);
+    struct half owner;
+
+    (void)state;
+    half_open(&owner, 0);
+    half_split(&owner);
+    stage_set(1);
+    stage_await(2);
+    assert_in_range(command(&owner), 0, 3); /* a busy machine may be slow */
+    ended_well(child);
+    half_rejoin(&owner);
+    half_close(&owner);
+}
+
+static void no_nudge_between_threads_is_lost(void **state)
+{
+    struct half owner;
+    pthread_t thread;
+
+    (void)state;
+    half_open(&owner, 0);
+    half_split(&owner);
+    stage_set(1);
+    assert_int_equal(pthread_create(&thread, NULL, obey, NULL), 0);
+    stage_await(2);
+    assert_in_range(command(&owner), 0, 3);
+    pthread_join(thread, NULL);
+    half_rejoin(&owner);
+    half_close(&owner);
+}
+
+static void a_nudge_is_kept_for_the_next_wait(void **state)
+{
+    struct half owner, joined;
+
+    (void)state;
+    half_open(&owner, 0);
+    owner.t->ops->nudge(owner.t); /* nobody is there */
+    assert_int_equal(owner.t->ops->wait(owner.t, 0), -ETIMEDOUT);
+    half_split(&owner);
+    assert_int_equal(half_join(&joined), 0);
+    joined.t->ops->poll(joined.t, 16);
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(owner.t->ops->wait(owner.t, CLOCK_MS), -ETIMEDOUT);
+        assert_int_equal(joined.t->ops->wait(joined.t, CLOCK_MS), -ETIMEDOUT);
+        owner.t->ops->nudge(owner.t);
+        assert_int_equal(owner.t->ops->wait(owner.t, 0), -ETIMEDOUT); /* not itself */
+        assert_int_equal(joined.t->ops->wait(joined.t, PATIENCE_NS), 0);
+        joined.t->ops->poll(joined.t, 16);
+        joined.t->ops->nudge(joined.t);
+        assert_int_equal(joined.t->ops->wait(joined.t, 0), -ETIMEDOUT);
+        assert_int_equal(owner.t->ops->wait(owner.t, PATIENCE_NS), 0);
+        owner.t->ops->poll(owner.t, 16);
+    }
+    half_close(&joined);
+    assert_int_equal(owner.t->ops->wait(owner.t, PATIENCE_NS), 0); /* learns of the end */
+    half_rejoin(&owner);
+    half_close(&owner);
+}
+
+/* ---- two who wait for room ---- */
+
+#define SLOW 1500 /* packets of each half: they fill a ring some 100 times */
+
+static void slow_reader(void)
+{
+    struct peer peer;
+
+    peer_open(&peer);
+    stage_set(1);
+    while (peer.joined_next < SLOW || peer.owner_next < OWNERS_FIRST + SLOW) {
+        if (transport_shm.poll(peer.node.t, 1) != 0 &&
+            (peer.joined_next + peer.owner_next) % 8 == 0)
+            usleep(100);
+    }
+    CHECK(!peer.wrong && peer.node.accepted == 1);
+    node_close(&peer.node);
+}
+
+static void *stream_joined(void *arg)
+{
+    struct half joined;
+
+    (void)arg;
+    CHECK(half_join(&joined) == 0);
+    half_stream(&joined, 0, SLOW);
+    half_close(&joined);
+    return NULL;
+}
+
+static void both_sleeping_halves_are_woken_by_room(void **state)
+{
+    pid_t child = start(slow_reader);
+    struct half owner;
+    pthread_t thread;
+    uint64_t before;
+
+    (void)state;
+    stage_await(1);
+    half_open(&owner, 0);
+    half_split(&owner);
+    before = clock_now();
+    assert_int_equal(pthread_create(&thread, NULL, stream_joined, NULL), 0);
+    half_stream(&owner, OWNERS_FIRST, OWNERS_FIRST + SLOW);
+    pthread_join(thread, NULL);
+    /* a slice for each time that a ring was full would be 10 s */
+    assert_true(clock_now() - before < 5 * CLOCK_S);
+    ended_well(child);
+    half_rejoin(&owner);
+    half_close(&owner);
+}
+
+/* ---- reads ---- */
+
+static unsigned char exposed[5000];
+
+static void read_as_joined(void)
+{
+    static unsigned char copy[sizeof exposed];
+    struct half joined;
+    uint64_t address, key;
+
+    stage_await(1);
+    CHECK(half_join(&joined) == 0);
+    for (unsigned i = 0; i < 2; i++) { /* the application's, and a peer's */
+        struct link *link = half_link(&joined, i);
+
+        memset(copy, 0, sizeof copy);
+        CHECK(joined.t->ops->read(link, copy, board->remote,
+                                  i == 0 ? board->key : atomic_load(&board->number),
+                                  sizeof copy, NULL) == 0);
+        for (size_t k = 0; k < sizeof copy; k++)
+            CHECK(copy[k] == byte_of(3, k));
+        CHECK(joined.t->ops->expose(link, copy, sizeof copy, &address, &key) == -ENOTSUP);
+    }
+    half_close(&joined);
+}
+
+static void who_has_joined_reads_like_the_endpoint(void **state)
+{
+    pid_t child = start(read_as_joined);
+    uint64_t address, key;
+    struct half owner;
+    struct node peer;
+
+    (void)state;
+    for (size_t k = 0; k < sizeof exposed; k++)
+        exposed[k] = byte_of(3, k);
+    half_open(&owner, 0);
+    assert_int_equal(node_open_as(&peer, 1), 0);
+    half_split(&owner);
+    assert_int_equal(owner.t->ops->expose(half_link(&owner, 1), exposed, sizeof exposed,
+                                          &board->remote, &board->key),
+                     0);
+    assert_int_equal(
+        transport_shm.expose(connect_to(&peer, 0), exposed, sizeof exposed, &address, &key), 0);
+    atomic_store(&board->number, key);
+    stage_set(1);
+    ended_well(child);
+    half_rejoin(&owner);
+    node_close(&peer);
+    half_close(&owner);
+}
+
+/* ---- errors ---- */
+
+static void halves_come_in_turn(void **state)
+{
+    struct half owner, joined, third;
+
+    (void)state;
+    half_open(&owner, 0);
+    memcpy(&notes->handle.address, &board->address[0], sizeof board->address[0]);
+    assert_int_equal(half_join(&joined), -EBUSY); /* it is whole */
+    assert_int_equal(owner.t->ops->rejoin(owner.t), -EINVAL);
+    half_split(&owner);
+    assert_memory_equal(&notes->handle.address, &board->address[0], sizeof board->address[0]);
+    assert_int_equal(owner.t->ops->split(owner.t, &notes->handle), -EALREADY);
+    assert_int_equal(half_join(&joined), 0);
+    assert_int_equal(half_join(&third), -EBUSY);
+    assert_int_equal(owner.t->ops->rejoin(owner.t), -EBUSY);
+    assert_int_equal(joined.t->ops->split(joined.t, &notes->handle), -EALREADY);
+    assert_int_equal(joined.t->ops->rejoin(joined.t), -EINVAL);
+    half_close(&joined);
+    half_rejoin(&owner);
+    assert_int_equal(owner.t->ops->rejoin(owner.t), -EINVAL);
+    half_close(&owner);
+    assert_int_equal(half_join(&joined), -ENOENT);
+}
+
+static void a_wrong_handle_or_key_is_refused(void **state)
+{
+    struct transport_config config = config_for(NULL);
+    struct transport_handle handle;
+    struct transport *t = NULL;
+    struct half owner;
+
+    (void)state;
+    half_open(&owner, 0);
+    half_split(&owner);
+    config.key[3]++;
+    assert_int_equal(transport_shm.join(&config, &notes->handle, &t), -EACCES);
+    config.key[3]--;
+    handle = notes->handle;
+    handle.address.bytes[0] = TRANSPORT_LOOP;
+    assert_int_equal(transport_shm.join(&config, &handle, &t), -EINVAL);
+    handle = notes->handle;
+    handle.address.bytes[24]++;
+    assert_int_equal(transport_shm.join(&config, &handle, &t), -EHOSTUNREACH);
+    handle = notes->handle;
+    handle.address.bytes[16]++;
+    assert_int_equal(transport_shm.join(&config, &handle, &t), -ENOENT);
+    assert_null(t);
+    half_rejoin(&owner);
+    half_close(&owner);
+}
+
+/* ---- everything fails once ---- */
+
+/* Joins, receives what is there, answers, closes; its n-th call or allocation fails. */
+static int failed_life(uint64_t call, uint64_t allocation, int error)
+{
+    uint64_t mem = mem_live();
+    int64_t fds = sys_fds_live(), maps = sys_maps_live();
+    struct half joined;
+    int err;
+
+    sys_fail_at(call, error);
+    mem_fail_at(allocation);
+    err = half_join(&joined);
+    if (err == 0) {
+        for (unsigned i = 0; i < 4; i++)
+            joined.t->ops->poll(joined.t, 2);
+        if (joined.link[1] != NULL)
+            send_number(joined.link[1], 0);
+        joined.t->ops->wait(joined.t, 1);
+        half_close(&joined);
+    }
+    sys_fail_at(0, 0);
+    mem_fail_at(0);
+    CHECK(mem_live() == mem && sys_fds_live() == fds && sys_maps_live() == maps);
+    return err;
+}
+
+static void fail_everything(void)
+{
+    static const int errors[] = {EMFILE, EACCES, EINTR, ENOMEM};
+    unsigned failed = 0;
+
+    stage_await(1);
+    for (unsigned i = 0; i < ARRAY_COUNT(errors); i++) {
+        uint64_t calls = 0;
+
+        for (uint64_t n = 1; n == 1 || calls >= n - 1; n++) {
+            uint64_t before = sys_calls();
+            int err = failed_life(n, 0, errors[i]);
+
+            calls = sys_calls() - before;
+            CHECK(err == 0 || err == -errors[i]);
+            failed += err != 0;
+        }
+    }
+    CHECK(failed >= 16); /* the host's two files, and finding the segment */
+    failed = 0;
+    for (uint64_t n = 1; n <= 12; n++) {
+        int err = failed_life(0, n, 0);
+
+        CHECK(err == 0 || err == -ENOMEM);
+        failed += err != 0;
+    }
+    CHECK(failed == 4); /* the endpoint, its segment, its two tables */
+    CHECK(failed_life(0, 0, 0) == 0);
+}
+
+static void every_failure_of_a_joined_life_is_clean(void **state)
+{
+    pid_t child = start(fail_everything);
+    struct half owner;
+    struct node peer;
+    uint64_t sent = 0;
+
+    (void)state;
+    half_open(&owner, 0);
+    assert_int_equal(node_open_as(&peer, 1), 0);
+    half_split(&owner);
+    stage_set(1);
+    while (!has_ended(child)) {
+        sent += send_number(connect_to(&peer, 0), sent) == 0;
+        transport_shm.poll(peer.t, 16);
+        sched_yield();
+    }
+    ended_well(child);
+    half_rejoin(&owner);
+    half_drain(&owner);
+    assert_int_equal(notes_check((uint64_t[PEERS]){0}, (uint64_t[PEERS]){[1] = sent}), 0);
+    await_free_slots(&peer);
+    node_close(&peer);
+    half_drain(&owner);
+    half_close(&owner);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         NOTES_TEST(a_process_can_receive_in_its_place),
         NOTES_TEST(a_thread_can_receive_in_its_place),
+        NOTES_TEST(each_continues_where_the_other_stopped),
+        NOTES_TEST(senders_come_and_go_meanwhile),
+        NOTES_TEST(no_nudge_between_processes_is_lost),
+        NOTES_TEST(no_nudge_between_threads_is_lost),
+        NOTES_TEST(a_nudge_is_kept_for_the_next_wait),
+        NOTES_TEST(both_sleeping_halves_are_woken_by_room),
+        NOTES_TEST(who_has_joined_reads_like_the_endpoint),
+        NOTES_TEST(halves_come_in_turn),
+        NOTES_TEST(a_wrong_handle_or_key_is_refused),
+        NOTES_TEST(every_failure_of_a_joined_life_is_clean),
     };
 
     return cmocka_run_group_tests(tests, set_up_all_notes, tear_down_all_notes);
