@@ -214,10 +214,10 @@ static void send_some(struct node *sender, struct random *random)
 
 static void poll_some(struct half *half, struct random *random)
 {
-    half->refuses = random_below(random, 2) != 0;
+    half->refuses = random_below(random, 2) != 0 ? 7 : 0;
     for (uint64_t n = random_below(random, 12); n > 0; n--)
         half->t->ops->poll(half->t, 1 + (int)random_below(random, 8));
-    half->refuses = false;
+    half->refuses = 0;
 }
 
 /* Split, perhaps joined, perhaps twice, and back. */

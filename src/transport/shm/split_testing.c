@@ -52,7 +52,7 @@ static int on_deliver(void *arg, uint32_t peer, const void *packet, size_t size)
     struct wire_header header;
 
     half->announced = false;
-    if (half->refuses && ++half->offered % 7 == 0)
+    if (half->refuses != 0 && ++half->offered % half->refuses == 0)
         return -EAGAIN;
     CHECK(count < NOTES_MAX);
     memcpy(&header, packet, sizeof header);

@@ -35,7 +35,7 @@ struct half {
     struct transport *t;
     struct link *link[PEERS]; /* of those that have sent */
     bool announced;           /* the next packet may be a repeat */
-    bool refuses;             /* deliver() takes nothing, now and then */
+    unsigned refuses;         /* deliver() takes nothing each so many times; 0 = never */
     uint64_t offered;
     void (*noted)(void); /* called at the end of each deliver(), or NULL */
 };
