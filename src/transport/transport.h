@@ -193,7 +193,8 @@ struct transport_ops {
      *           same peer; what one of them sends is in order, but not what both do
      * read()    as t's, also of t's own memory
      * expose()  -ENOTSUP: its memory is not that of the address
-     * close()   before rejoin(), and before t is closed; or its process dies
+     * close()   before rejoin(), and before t is closed; or its process dies.  It ends with
+     *           a nudge()
      *
      * 0          *out is set
      * -EINVAL    no handle of this transport
@@ -209,12 +210,12 @@ struct transport_ops {
     /* Receives again, behind the other one, who has closed or died, at any instruction
      * (or, if nobody ever joined, at once).  Per link:
      *
-     * - A packet for which the other one's deliver() returned 0 and which was then released
-     *   is not delivered again.  All others are, once, in order, to t.
-     * - The packet that the other one was delivering when it died, if it had come to neither
-     *   deliver()'s return nor the release behind it, is delivered again; at most one packet
-     *   of the whole endpoint, since poll() delivers one at a time.  repeats() announces it.
-     *   After a close() there is none.
+     * - A packet that the other one has delivered (its deliver() returned 0) and released is
+     *   not delivered again.  All others are, in order, to t.
+     * - So the packet that the other one had begun to deliver and not yet released when it
+     *   died comes again, whatever its deliver() had done: at most one packet of the whole
+     *   endpoint for each death, since poll() delivers one at a time.  repeats() announces
+     *   it, to whoever is offered it.  A close() makes none.
      * - Packets that the other one has sent arrive; its links end.  Senders to t notice
      *   nothing, but that one who slept for room may be woken 100 ms late.
      *

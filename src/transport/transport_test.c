@@ -328,6 +328,34 @@ static void sending_to_one_that_closed_fails(void **state)
     world_fini();
 }
 
+/* ---- splitting ---- */
+
+/* Nothing comes while it is split; a transport that cannot be split goes on receiving. */
+static void splitting_holds_back_what_arrives_or_is_refused(void **state)
+{
+    struct transport_handle handle;
+    struct transport *t, *other;
+    bool can;
+
+    world_init(state, 2);
+    t = world.nodes[0].t;
+    can = world.kind->ops != &transport_loop;
+    link_to(0, 1);
+    assert_int_equal(t->ops->rejoin(t), can ? -EINVAL : -ENOTSUP);
+    assert_int_equal(t->ops->split(t, &handle), can ? 0 : -ENOTSUP);
+    if (!can)
+        assert_int_equal(t->ops->join(NULL, &handle, &other), -ENOTSUP);
+    send_all(link_to(1, 0), 0, 3);
+    if (can) {
+        poll_idle();
+        assert_int_equal(world.nodes[0].arrived[0], 0);
+        assert_int_equal(t->ops->rejoin(t), 0);
+    }
+    t->ops->nudge(t);
+    poll_until(&world.nodes[0].arrived[0], 3);
+    world_fini();
+}
+
 /* ---- everything fails once ---- */
 
 /* A short life: two endpoints, a few packets, an answer to a stranger.  Returns the
@@ -421,6 +449,7 @@ int main(void)
         cmocka_unit_test(a_new_endpoint_does_not_inherit_links),
         cmocka_unit_test(what_was_sent_outlives_its_sender),
         cmocka_unit_test(sending_to_one_that_closed_fails),
+        cmocka_unit_test(splitting_holds_back_what_arrives_or_is_refused),
         cmocka_unit_test(no_allocation_is_needed_for_good),
         cmocka_unit_test(no_system_call_is_needed_for_good),
     };
