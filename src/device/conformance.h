@@ -2,7 +2,7 @@
 /*
  * conformance.h - what every struct mbx_device must do, as a suite of tests.  Test code.
  *
- *   suite (conformance.c)                      target (of a backend)
+ *   suite (conformance_*.c)                     target (of a backend)
  *
  *   ops of device.h       ── append, poll, ...──>   the device
  *   conformance_message   ── send() ──────────>     a peer, with a wire to the device

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * conformance_bench.h - a device under test, and what the tests do with it.  Test code.
+ *
+ * Every verb here must succeed, and every expectation must hold, or the test fails.  Events
+ * are polled into a list; a test takes them out one by one, in order, and at the end none may
+ * be left.
+ */
+#ifndef DEVICE_CONFORMANCE_BENCH_H
+#define DEVICE_CONFORMANCE_BENCH_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+#include "base/base.h"
+#include "base/mem.h"
+#include "device/conformance.h"
+
+#define BENCH_LIST     8 /* of the device under test, if it has as many */
+#define BENCH_UNTAGGED 8
+#define BENCH_EVENTS   64
+#define BENCH_TEXT     140
+
+extern const struct conformance_target *bench_target; /* of this run */
+extern const char bench_text[BENCH_TEXT];             /* what messages are made of */
+
+struct bench {
+    void *world;
+    struct mbx_device *device;
+    struct mbx_device_limits limits;
+    uint32_t list, commands, untagged;
+    unsigned char *untagged_memory;
+    uint16_t handled;
+    struct mbx_device_event events[BENCH_EVENTS]; /* polled and not yet looked at */
+    int count;
+    uint64_t sent; /* messages; the next one's data */
+};
+
+/* A receive and its memory, with bytes behind it that nobody may write. */
+struct landing {
+    struct mbx_device_recv recv;
+    unsigned char *bytes;
+};
+
+void bench_give_buffer(struct bench *b, uint32_t buffer);
+void bench_open_small(struct bench *b, uint32_t list, uint32_t untagged);
+void bench_open(struct bench *b);
+void bench_close(struct bench *b);
+void bench_run(struct bench *b);
+void bench_poll(struct bench *b);
+/* The oldest event of this type, which is taken out; DATA_VALID and FIN_SENT of different
+ * messages may come in any order. */
+struct mbx_device_event bench_take(struct bench *b, enum mbx_device_event_type type);
+/* The next event must be of this type. */
+struct mbx_device_event bench_next(struct bench *b, enum mbx_device_event_type type);
+void bench_is_silent(struct bench *b);
+bool bench_can(const struct bench *b, unsigned caps);
+bool bench_sends(enum conformance_kind kind);
+struct landing bench_landing(uint32_t handle, uint32_t source, uint64_t tag, size_t size);
+void bench_append(struct bench *b, const struct landing *landing);
+/* Room for the longest eager message: what any device may be handed. */
+struct landing bench_post(struct bench *b, uint32_t handle, uint32_t source, uint64_t tag);
+void bench_revoke(struct bench *b, uint32_t handle);
+void bench_report(struct bench *b);
+struct conformance_message bench_message(enum conformance_kind kind, uint32_t peer,
+                                         uint64_t tag, const void *payload, size_t size);
+struct conformance_message bench_send(struct bench *b, enum conformance_kind kind,
+                                      uint32_t peer, uint64_t tag, size_t size);
+/* A short eager message: 8 bytes that differ from message to message. */
+struct conformance_message bench_send_short(struct bench *b, uint32_t peer, uint64_t tag);
+/* MATCHED with everything that it says. */
+struct mbx_device_event bench_matched(struct bench *b, const struct landing *landing,
+                                      const struct conformance_message *message);
+void bench_has_landed(struct landing *landing, const struct conformance_message *message);
+/* MATCHED, and all that has to follow: the bytes are there, the sender has been told. */
+void bench_received(struct bench *b, struct landing *landing,
+                    const struct conformance_message *message);
+/* UNEXPECTED, and its buffer given back; it counts as handled. */
+void bench_unexpected(struct bench *b, const struct conformance_message *message);
+void bench_revoked(struct bench *b, struct landing *landing, int error);
+
+/* ---- the tests ---- */
+
+int conformance_match(void); /* conformance_match.c; how many failed */
+int conformance_data(void);  /* conformance_data.c */
+
+#endif
