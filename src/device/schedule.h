@@ -16,7 +16,7 @@
  * order of the arrivals at the device alone, whatever was done in between.
  *
  * What is checked (schedule.c)
- *   after every step   the invariants of match, shadow, soft and hand: no overflow of
+ *   after every step   the invariants of shadow, soft and hand: no overflow of
  *                      commands and events, no revoke without room; a matched receive says
  *                      the right envelope, its bytes are there when it ends, it ends once
  *   when all is quiet  what the device holds is active; nobody waits while there is room
@@ -121,6 +121,7 @@ struct schedule_run {
     int arrivals[SCHEDULE_MAX]; /* ids of messages, in the order of their arrival */
     int posts[SCHEDULE_MAX];    /* ids of receives, in the order of their posting */
     int arrival_count, post_count;
+    int ids; /* all are below */
     int deny;
     bool is_software_alone; /* the device was lost, and software has noticed */
     struct schedule_sums sums;
