@@ -219,6 +219,8 @@ struct transport_ops {
      * - Packets that the other one has sent arrive; its links end.  Senders to t notice
      *   nothing, but that one who slept for room may be woken 100 ms late.
      *
+     * No other thread may be in wait() of t.
+     *
      * 0          it receives; it may be split again
      * -EINVAL    it is not split
      * -EBUSY     the other one has neither closed nor died
