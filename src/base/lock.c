@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * lock.c - what lock.h does when two want the same.
+ */
+#include "base/lock.h"
+
+#include "base/sys.h"
+
+/* Looks at a lock that is held before sleeping: longer than most hold it. */
+#define LOCK_SPINS 100
+
+/* Sleeps while the state is `state`; may return early. */
+static void lock_sleep(struct lock *lock, uint32_t state)
+{
+    atomic_fetch_add(&lock->asleep, 1);
+    (void)sys_futex_wait(&lock->state, state, UINT64_MAX); /* woken or not: we look again */
+    atomic_fetch_sub(&lock->asleep, 1);
+}
+
+OUT_OF_LINE void lock_wake(struct lock *lock)
+{
+    if (atomic_load(&lock->asleep) != 0)
+        sys_futex_wake(&lock->state, 1);
+}
+
+/* Takes a lock that is free or offered.  True if that worked. */
+static bool lock_try(struct lock *lock)
+{
+    uint32_t seen = atomic_load_explicit(&lock->state, memory_order_relaxed);
+
+    return seen != LOCK_HELD &&
+           atomic_compare_exchange_strong_explicit(&lock->state, &seen, LOCK_HELD,
+                                                   memory_order_acquire, memory_order_relaxed);
+}
+
+/* Takes it; counted in wanting. */
+static void lock_take_wanted(struct lock *lock)
+{
+    for (unsigned spins = 0; !lock_try(lock); spins++) {
+        if (spins < LOCK_SPINS)
+            cpu_relax();
+        else
+            lock_sleep(lock, LOCK_HELD);
+    }
+}
+
+OUT_OF_LINE void lock_take_held(struct lock *lock)
+{
+    atomic_fetch_add(&lock->wanting, 1); /* before the next look at state: I3 */
+    lock_take_wanted(lock);
+    atomic_fetch_sub(&lock->wanting, 1);
+}
+
+/* The state that offers it now; the same one comes again after 2^31 offers. */
+static uint32_t lock_offer(struct lock *lock)
+{
+    return LOCK_OFFERED + (lock->offers++ & (UINT32_MAX >> 1));
+}
+
+OUT_OF_LINE void lock_pass(struct lock *lock)
+{
+    uint32_t offer = lock_offer(lock);
+
+    atomic_fetch_add(&lock->wanting, 1);
+    atomic_store(&lock->state, offer);
+    lock_wake(lock);
+    for (unsigned spins = 0; atomic_load_explicit(&lock->state, memory_order_relaxed) == offer;
+         spins++) {
+        if (spins < LOCK_SPINS)
+            cpu_relax();
+        else
+            lock_sleep(lock, offer);
+    }
+    lock_take_wanted(lock);
+    atomic_fetch_sub(&lock->wanting, 1);
+}

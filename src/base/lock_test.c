@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * lock_test.c - nobody is let in twice, nobody is kept out for ever.
+ *
+ * What the lock guards here is plain memory, so ThreadSanitizer sees every way in that
+ * does not order what was written before.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "base/lock.h"
+#include "base/sys.h"
+
+#define TAKERS 4
+
+struct shared {
+    struct lock lock;
+    uint64_t rounds; /* of each taker */
+    uint64_t count;  /* guarded */
+    bool inside;     /* guarded */
+    uint32_t left;   /* guarded: takers that have not finished */
+};
+
+/* cmocka's own checks leave by longjmp, which a thread cannot. */
+static void check(bool ok, const char *what)
+{
+    if (ok)
+        return;
+    fprintf(stderr, "lock_test: %s\n", what);
+    abort();
+}
+
+static void enter(struct shared *s)
+{
+    check(!s->inside, "two are inside");
+    s->inside = true;
+    s->count++;
+    s->inside = false;
+}
+
+static void *take_often(void *arg)
+{
+    struct shared *s = arg;
+
+    for (uint64_t i = 0; i < s->rounds; i++) {
+        lock_take(&s->lock);
+        enter(s);
+        lock_give(&s->lock);
+    }
+    lock_take(&s->lock);
+    s->left--;
+    lock_give(&s->lock);
+    return NULL;
+}
+
+static void start_takers(struct shared *s, pthread_t *threads)
+{
+    for (int i = 0; i < TAKERS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, take_often, s), 0);
+}
+
+static void join_takers(pthread_t *threads)
+{
+    for (int i = 0; i < TAKERS; i++)
+        pthread_join(threads[i], NULL);
+}
+
+static void test_one_at_a_time(void **state)
+{
+    struct shared s = {.rounds = 20000, .left = TAKERS};
+    pthread_t threads[TAKERS];
+
+    (void)state;
+    start_takers(&s, threads);
+    join_takers(threads);
+    assert_int_equal(s.count, TAKERS * s.rounds);
+    assert_int_equal(s.lock.state, LOCK_FREE);
+    assert_int_equal(s.lock.wanting, 0);
+    assert_int_equal(s.lock.asleep, 0);
+}
+
+/* Holds the lock until all others have finished, which they cannot if it is only ever
+ * taken again by the one who had it. */
+static void *poll_until_alone(void *arg)
+{
+    struct shared *s = arg;
+
+    lock_take(&s->lock);
+    while (s->left > 0) {
+        enter(s);
+        if (lock_is_wanted(&s->lock))
+            lock_pass(&s->lock);
+    }
+    lock_give(&s->lock);
+    return NULL;
+}
+
+static void poll_beside_takers(int pollers)
+{
+    struct shared s = {.rounds = 3000, .left = TAKERS};
+    pthread_t threads[TAKERS], polling[2];
+
+    for (int i = 0; i < pollers; i++)
+        assert_int_equal(pthread_create(&polling[i], NULL, poll_until_alone, &s), 0);
+    start_takers(&s, threads);
+    join_takers(threads);
+    for (int i = 0; i < pollers; i++)
+        pthread_join(polling[i], NULL);
+    assert_true(s.count >= TAKERS * s.rounds);
+    assert_int_equal(s.lock.state, LOCK_FREE);
+    assert_int_equal(s.lock.wanting, 0);
+}
+
+static void test_who_polls_lets_others_in(void **state)
+{
+    (void)state;
+    poll_beside_takers(1);
+}
+
+/* Each then also takes what the other offers. */
+static void test_two_who_poll(void **state)
+{
+    (void)state;
+    poll_beside_takers(2);
+}
+
+/* A sleep that fails or ends early costs only time. */
+static void test_a_futex_that_fails(void **state)
+{
+    (void)state;
+    sys_fail_name("futex_wait", SYS_FAIL_ALWAYS, EINTR);
+    poll_beside_takers(2);
+    sys_fail_none();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_one_at_a_time),
+        cmocka_unit_test(test_who_polls_lets_others_in),
+        cmocka_unit_test(test_two_who_poll),
+        cmocka_unit_test(test_a_futex_that_fails),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
