@@ -189,12 +189,30 @@ static void on_repeats(void *arg, uint32_t peer)
         fault->events->repeats(fault->arg, fault->links[peer]->base.peer);
 }
 
+static void on_sleeps(void *arg)
+{
+    struct fault *fault = arg;
+
+    if (fault->events->sleeps != NULL)
+        fault->events->sleeps(fault->arg);
+}
+
+static void on_slept(void *arg)
+{
+    struct fault *fault = arg;
+
+    if (fault->events->slept != NULL)
+        fault->events->slept(fault->arg);
+}
+
 static const struct transport_events events_from_below = {
     .accept = on_accept,
     .deliver = on_deliver,
     .read_done = on_read_done,
     .dropped = on_dropped,
     .repeats = on_repeats,
+    .sleeps = on_sleeps,
+    .slept = on_slept,
 };
 
 /* ---- calls from above ---- */
@@ -302,6 +320,13 @@ static int fault_wait(struct transport *t, int64_t timeout_ns)
     return fault->inner->ops->wait(fault->inner, timeout_ns);
 }
 
+static void fault_wake(struct transport *t)
+{
+    struct fault *fault = fault_of(t);
+
+    fault->inner->ops->wake(fault->inner);
+}
+
 static bool fault_is_flushed(struct transport *t)
 {
     struct fault *fault = fault_of(t);
@@ -365,6 +390,7 @@ static const struct transport_ops ops = {
     .unexpose = fault_unexpose,
     .poll = fault_poll,
     .wait = fault_wait,
+    .wake = fault_wake,
     .is_flushed = fault_is_flushed,
     .split = fault_split,
     .join = fault_join,

@@ -26,6 +26,8 @@
  *   rejoin(t)                            close(other), or death
  *   t: all of it again
  *
+ * One thread at a time per endpoint, except while wait() sleeps.
+ *
  * Implementations embed struct transport (and struct link) and find themselves with
  * container_of.
  */
@@ -56,7 +58,8 @@ struct link {
     uint32_t peer; /* the core's number, set by the core: handed back in deliver() */
 };
 
-/* Calls upwards, from poll() only (read_done also from read()). */
+/* Calls upwards, from poll() only (read_done also from read(), sleeps and slept from wait()).
+ */
 struct transport_events {
     /* A remote endpoint that connect() has not named is about to deliver.  The core
      * returns 0 and sets *peer; -EAGAIN to be asked again by a later poll(); or
@@ -82,6 +85,12 @@ struct transport_events {
      * whoever received in this endpoint's place died: its deliver() may have done nothing
      * yet, or all.  Said again before each time that it is offered.  May be NULL. */
     void (*repeats)(void *arg, uint32_t peer);
+
+    /* wait() is about to sleep, and has slept: in between it touches nothing that the
+     * other calls use, and other threads may make all of them but wait() and close().
+     * Both may be NULL. */
+    void (*sleeps)(void *arg);
+    void (*slept)(void *arg);
 };
 
 /* What to send: the header is complete but for frame; body and payload may be
@@ -169,6 +178,9 @@ struct transport_ops {
      * -EAGAIN, at most timeout_ns (negative: no limit).  May return early.
      * 0; -ETIMEDOUT; -EINTR. */
     int (*wait)(struct transport *t, int64_t timeout_ns);
+
+    /* Makes the wait() of another thread, which has said that it sleeps(), return early. */
+    void (*wake)(struct transport *t);
 
     /* Has everything that was taken reached memory that outlives this endpoint? */
     bool (*is_flushed)(struct transport *t);

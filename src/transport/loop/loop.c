@@ -528,6 +528,11 @@ static bool has_room(const struct loop_link *link)
     return q == NULL || q->receiver == NULL || q->count < q->depth;
 }
 
+static void loop_wake(struct transport *t)
+{
+    (void)t; /* wait() never sleeps */
+}
+
 static int loop_wait(struct transport *t, int64_t timeout_ns)
 {
     struct loop *loop = loop_of(t);
@@ -678,6 +683,7 @@ const struct transport_ops transport_loop = {
     .unexpose = loop_unexpose,
     .poll = loop_poll,
     .wait = loop_wait,
+    .wake = loop_wake,
     .is_flushed = loop_is_flushed,
     .split = loop_split,
     .join = loop_join,

@@ -18,8 +18,12 @@
  * A process that is killed is noticed by those who look for it: whoever waits or polls
  * for long asks the system about some of the others, now and then (sweep).
  *
- * Threads: one at a time per endpoint; endpoints of one process may be used by
- * different threads.  An endpoint is not usable in a child after fork().
+ * Threads: one at a time per endpoint, but for one that sleeps in shm_wait(): what it did
+ * to sleep stays right whatever the others do, because it is not a state of the endpoint.
+ * The rings that it has armed are cold ones now, which ring the bell until a poll has made
+ * them hot again; and when the bell has rung since it lay down, it gets up, whoever has
+ * answered.  Endpoints of one process may be used by different threads.  An endpoint is
+ * not usable in a child after fork().
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -327,9 +331,24 @@ static bool is_starved(const struct shm *shm)
     return false;
 }
 
+/* Sleeps while the bell is as we have seen it; 0 or the error of the futex. */
+static int sleep_slice(struct shm *shm, uint32_t seen, uint64_t timeout_ns)
+{
+    int err;
+
+    if (shm->events->sleeps != NULL)
+        shm->events->sleeps(shm->arg);
+    err = sys_futex_wait(&shm->bell->count, seen, timeout_ns) < 0 ? errno : 0;
+    if (shm->events->slept != NULL)
+        shm->events->slept(shm->arg);
+    return err;
+}
+
 /* 0 something may be there; -ETIMEDOUT; -EINTR. */
 static int sleep_until(struct shm *shm, uint64_t deadline, uint64_t slice)
 {
+    uint32_t seen = shm->bell_seen; /* another thread may answer while we sleep */
+
     for (;;) {
         uint64_t now = clock_now();
         int err;
@@ -338,13 +357,10 @@ static int sleep_until(struct shm *shm, uint64_t deadline, uint64_t slice)
             return -ETIMEDOUT;
         if (sweep(shm, now))
             return 0;
-        err = sys_futex_wait(&shm->bell->count, shm->bell_seen,
-                             min_size(slice, deadline - now)) < 0
-                  ? errno
-                  : 0;
+        err = sleep_slice(shm, seen, min_size(slice, deadline - now));
         if (err == EINTR)
             return -EINTR;
-        if (has_work(shm) || slice == SLICE_STARVED_NS ||
+        if (seen != shm->bell_seen || has_work(shm) || slice == SLICE_STARVED_NS ||
             (err != 0 && err != ETIMEDOUT && err != EAGAIN))
             return 0;
     }
@@ -392,6 +408,11 @@ static int shm_wait(struct transport *t, int64_t timeout_ns)
     err = arm_and_sleep(shm, deadline_of(timeout_ns));
     atomic_store(&shm->bell->sleeping, 0);
     return err;
+}
+
+static void shm_wake(struct transport *t)
+{
+    bell_wake(shm_of(t)->bell);
 }
 
 /* ---- links ---- */
@@ -591,6 +612,7 @@ const struct transport_ops transport_shm = {
     .unexpose = shm_unexpose,
     .poll = shm_poll,
     .wait = shm_wait,
+    .wake = shm_wake,
     .is_flushed = shm_is_flushed,
     .split = shm_split,
     .join = shm_join,
