@@ -35,7 +35,9 @@
  * Memory     A queue of up to 16 entries allocates nothing.  Longer ones have tables, which
  *            grow in match_post() and match_peek() and are freed by match_fini(), the large
  *            ones when a queue is short again.
- * Threads    one at a time per struct match, of which there may be any number.
+ * Threads    one at a time per struct match, of which there may be any number; they share
+ *            nothing.  What different threads use (engines, receives, messages) is best kept
+ *            128 bytes apart: cores fetch lines in pairs.
  * Versions   struct match and the entries are laid out here, so a program is compiled with
  *            the header of the library that it is linked with.
  */

@@ -12,7 +12,10 @@
 
 /* What two cores pass between them.  Current arm64 servers have 64 too; where a
  * machine has 128 the layouts stay right and only share more than they need. */
-#define CACHE_LINE          64
+#define CACHE_LINE 64
+
+/* Between what two cores write and do not share: many fetch lines in pairs. */
+#define CACHE_APART         (2 * CACHE_LINE)
 
 #define ARRAY_COUNT(array)  (sizeof(array) / sizeof((array)[0]))
 

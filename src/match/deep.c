@@ -5,6 +5,9 @@
  */
 #include "match/deep.h"
 
+#include <stdalign.h>
+#include <string.h>
+
 #include "base/mem.h"
 
 /* A table or node array beyond this is freed when its queue has become short. */
@@ -24,9 +27,10 @@ struct match_deep *deep_make(struct match *m)
 {
     uint64_t state = m->options.seed;
 
-    m->deep = mem_calloc(1, sizeof *m->deep);
+    m->deep = mem_alloc_aligned(alignof(struct match_deep), sizeof *m->deep);
     if (m->deep == NULL)
         return NULL;
+    memset(m->deep, 0, sizeof *m->deep);
     m->deep->seeds[0] = scatter(&state);
     m->deep->seeds[1] = scatter(&state);
     m->deep->print_mask = UINT64_MAX >> (64 - m->options.hash_bits);

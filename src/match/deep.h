@@ -32,6 +32,9 @@
 #ifndef MATCH_DEEP_H
 #define MATCH_DEEP_H
 
+#include <stdalign.h>
+
+#include "base/base.h"
 #include "match/compare.h"
 #include "match/table.h"
 
@@ -54,9 +57,9 @@ struct match_class {
 #define CLASS_NONE MATCH_CLASSES /* overflow */
 
 struct match_deep {
-    uint64_t seeds[2];
-    uint64_t print_mask; /* a test may want collisions */
-    uint64_t busy;       /* classes with receives */
+    alignas(CACHE_APART) uint64_t seeds[2]; /* engines of two threads share no line */
+    uint64_t print_mask;                    /* a test may want collisions */
+    uint64_t busy;                          /* classes with receives */
     uint32_t class_count;
     uint32_t class_last; /* used last */
     struct match_mask masks[MATCH_CLASSES];

@@ -12,7 +12,7 @@
 static struct bucket *make_buckets(uint32_t count)
 {
     size_t size = count * sizeof(struct bucket);
-    struct bucket *buckets = mem_alloc_aligned(size < MEM_HUGE ? CACHE_LINE : MEM_HUGE, size);
+    struct bucket *buckets = mem_alloc_aligned(size < MEM_HUGE ? CACHE_APART : MEM_HUGE, size);
 
     if (buckets != NULL)
         memset(buckets, 0, size);

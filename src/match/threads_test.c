@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * threads_test.c - engines of different context ids share nothing.
+ *
+ * Two threads, each with an engine of its own and no lock, do the same work, deep enough
+ * for tables to be made and given back.  For ThreadSanitizer: whatever it reports is
+ * something that the engines share.
+ */
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include <matchbox/match.h>
+
+#define DEPTH  3000
+#define ROUNDS 3
+
+struct worker {
+    uint32_t context_id;
+    uint64_t met; /* messages that found their receive, or receives their message */
+    struct match_recv recvs[DEPTH];
+    struct match_msg msgs[DEPTH];
+};
+
+/* cmocka's own checks leave by longjmp, which a thread cannot. */
+static void check(bool ok, const char *what)
+{
+    if (ok)
+        return;
+    fprintf(stderr, "threads_test: %s\n", what);
+    abort();
+}
+
+static struct match_envelope envelope(const struct worker *w, uint32_t i)
+{
+    return (struct match_envelope){w->context_id, i % 5, i};
+}
+
+/* Every third receive takes any source, every seventh of them any tag of one bit more. */
+static void post_all(struct worker *w, struct match *m)
+{
+    for (uint32_t i = 0; i < DEPTH; i++) {
+        struct match_recv *recv = &w->recvs[i];
+        struct match_msg *found;
+
+        *recv = (struct match_recv){.envelope = envelope(w, i)};
+        if (i % 3 == 0)
+            recv->envelope.source = MATCH_ANY_SOURCE;
+        if (i % 21 == 0)
+            recv->ignore = UINT64_C(1) << 40;
+        check(match_post(m, recv, &found) == 0 && found == NULL, "match_post");
+    }
+}
+
+static void meet_all(struct worker *w, struct match *m)
+{
+    for (uint32_t i = DEPTH; i-- > 0;) {
+        const struct match_envelope e = envelope(w, i);
+
+        if (i % 4 == 0)
+            check(match_cancel(m, &w->recvs[i]), "match_cancel");
+        else
+            check(match_find(m, &e) == &w->recvs[i], "match_find");
+        w->met++;
+    }
+}
+
+static void keep_and_post(struct worker *w, struct match *m)
+{
+    for (uint32_t i = 0; i < DEPTH; i++) {
+        w->msgs[i] = (struct match_msg){.envelope = envelope(w, i)};
+        check(match_find(m, &w->msgs[i].envelope) == NULL, "match_find of nothing");
+        check(match_keep(m, &w->msgs[i]) == 0, "match_keep");
+    }
+    for (uint32_t i = DEPTH; i-- > 0;) {
+        struct match_msg *found;
+
+        w->recvs[i] = (struct match_recv){.envelope = envelope(w, i)};
+        check(match_post(m, &w->recvs[i], &found) == 0 && found == &w->msgs[i],
+              "match_post of what has come");
+        w->met++;
+    }
+}
+
+static void *work(void *arg)
+{
+    struct worker *w = arg;
+
+    for (int round = 0; round < ROUNDS; round++) {
+        struct match m;
+
+        match_init(&m, &(struct match_options){.seed = 7});
+        post_all(w, &m);
+        meet_all(w, &m);
+        keep_and_post(w, &m);
+        check(match_is_valid(&m), "match_is_valid");
+        match_fini(&m);
+    }
+    return NULL;
+}
+
+static void test_two_engines_two_threads(void **state)
+{
+    static struct worker workers[2] = {{.context_id = 1}, {.context_id = 2}};
+    pthread_t threads[2];
+
+    (void)state;
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, work, &workers[i]), 0);
+    for (int i = 0; i < 2; i++) {
+        pthread_join(threads[i], NULL);
+        assert_int_equal(workers[i].met, 2 * ROUNDS * DEPTH);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_two_engines_two_threads),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
