@@ -25,8 +25,14 @@
  *
  * Errors     0 or a positive count is success; errors are negative errno values.
  *            Outputs are written only on success.
- * Threads    one thread at a time per endpoint; different endpoints are
- *            independent.
+ * Threads    With MBX_THREADS=one (the default) one thread at a time per endpoint.
+ *            With MBX_THREADS=many any number: the calls of one endpoint take its
+ *            lock, one after the other, and the waits let the others in.
+ *            Either way endpoints are independent of each other, but for those of
+ *            MBX_TRANSPORT=loop that talk to each other: all of them are one thread's
+ *            at a time.  A call that names no endpoint may be made by any thread, but
+ *            for the mbx_job_ calls: one thread at a time per job.
+ *            What differs is said at the call.  docs/threads.md says what it costs.
  * Fork       an endpoint does not survive fork() in the child.
  *
  * This header is the only authority on the API.
@@ -138,13 +144,15 @@ MBX_API int mbx_open(const struct mbx_config *config, struct mbx_ep **ep);
  *
  * Returns    0; -ETIMEDOUT sends that waited for room were abandoned (the endpoint
  *            is closed all the same).
+ * Threads    the last call: with MBX_THREADS=many, too, all others on this endpoint
+ *            have returned before it begins, and none begins afterwards.
  * Progress   makes progress on sends; may block up to MBX_CLOSE_TIMEOUT.
  * Source     src/core/endpoint.c
  */
 MBX_API int mbx_close(struct mbx_ep *ep);
 
 /* mbx_address_get - the address under which others reach ep.
- * Returns 0.  Source src/core/peer.c */
+ * Returns 0.  Threads: any, also with MBX_THREADS=one.  Source src/core/peer.c */
 MBX_API int mbx_address_get(const struct mbx_ep *ep, struct mbx_address *address);
 
 /* mbx_address_text - address as printable text, always terminated.
@@ -195,6 +203,8 @@ struct mbx_options {
  *
  * Order      Messages to one peer on one context id are matched in the order of
  *            these calls.
+ * Threads    the order of calls in two threads is the order in which they get the
+ *            lock; who needs another one orders the threads.
  * Units      size in bytes; 0 is allowed and then buf may be NULL.
  * Returns    0; -EINVAL no such peer, reserved context id, NULL buf, unknown flag
  *            or longer than mbx_limits.message; -ENOMEM no request left.  An
@@ -235,7 +245,7 @@ struct mbx_limits {
 };
 
 /* mbx_limits_get - what this endpoint can carry.  Returns 0.
- * Source src/core/endpoint.c */
+ * Threads: any, also with MBX_THREADS=one.  Source src/core/endpoint.c */
 MBX_API int mbx_limits_get(const struct mbx_ep *ep, struct mbx_limits *limits);
 
 /* ---- receiving ------------------------------------------------------------------ */
@@ -277,6 +287,8 @@ struct mbx_status {
  * Takes nothing.  Makes progress once if nothing is there yet.
  *
  * Returns    1 and *status; 0 nothing there; -EINVAL as mbx_recv.
+ * Threads    with MBX_THREADS=many another thread may take the message before this one
+ *            receives it: mbx_mprobe() takes it at once.
  * Source     src/core/probe.c
  */
 MBX_API int mbx_probe(struct mbx_ep *ep, uint32_t source, uint32_t context_id, uint64_t tag,
@@ -348,6 +360,8 @@ struct mbx_completion {
  *
  * Returns    how many of at most count entries were written (0 = none);
  *            -EINVAL queues names no queue, or entries is NULL.
+ * Threads    an entry is given to one thread.  It may be that of a request for which
+ *            another one waits; that one gets -ESTALE.
  * Progress   none; see mbx_progress().
  * Source     src/core/request.c
  */
@@ -359,6 +373,7 @@ MBX_API int mbx_poll(struct mbx_ep *ep, unsigned queues, struct mbx_completion *
  *
  * Returns    1 and *completion (may be NULL); 0 not yet; -ESTALE no such request:
  *            its completion was already taken.
+ * Threads    any number may ask for the same request; one gets it.
  * Progress   makes progress once if the request is not complete.
  * Source     src/core/request.c
  */
@@ -372,9 +387,12 @@ MBX_API int mbx_test(struct mbx_ep *ep, mbx_request request, struct mbx_completi
  * Units      timeout_ns in nanoseconds; negative: no limit.
  * Returns    0 and *completion (may be NULL; the request's own error is in it);
  *            -ETIMEDOUT; -ESTALE no such request: already waited for, or read from
- *            the queue; -EINTR a signal arrived while asleep.
+ *            the queue, also by another thread meanwhile; -EINTR a signal arrived
+ *            while asleep.
+ * Threads    any number may wait in one endpoint, also for the same request: one gets
+ *            it.  One of them polls and sleeps for all; others come and go as they like.
  * Progress   makes progress.  Blocks.
- * Source     src/core/progress.c
+ * Source     src/core/wait.c
  */
 MBX_API int mbx_wait(struct mbx_ep *ep, mbx_request request, int64_t timeout_ns,
                      struct mbx_completion *completion);
@@ -383,8 +401,9 @@ MBX_API int mbx_wait(struct mbx_ep *ep, mbx_request request, int64_t timeout_ns,
  * mbx_wait_any - wait until mbx_poll(ep, queues) would return an entry.
  *
  * Returns    0; -ETIMEDOUT; -EINTR; -EINVAL.
+ * Threads    all that wait return when there is an entry, and one of them will find it.
  * Progress   makes progress.  Blocks.
- * Source     src/core/progress.c
+ * Source     src/core/wait.c
  */
 MBX_API int mbx_wait_any(struct mbx_ep *ep, unsigned queues, int64_t timeout_ns);
 
@@ -485,6 +504,7 @@ MBX_API const uint8_t *mbx_job_key(const struct mbx_job *job);
  * Returns    0; -EBUSY ep already has peers; -ECONNRESET a rank of the job has
  *            ended without joining; -EPROTO what the ranks share is damaged; -EINTR;
  *            -ENOMEM; -EINVAL or -EHOSTUNREACH a rank uses another transport.
+ * Threads    other threads use ep only after it has returned.
  * Progress   blocks until all have joined.
  * Source     src/core/job.c
  */

@@ -10,7 +10,12 @@
  *      ├── messages: a pool; unexpected or claimed messages (message.c)
  *      ├── busy:     peers whose out is not empty
  *      ├── reading:  receives that read their sender's memory
- *      └── done:     completed requests that the user has not yet seen
+ *      ├── done:     completed requests that the user has not yet seen
+ *      └── waiters:  threads in a wait (wait.c)
+ *
+ * Threads: with MBX_THREADS=many, everything in an endpoint that can change is touched
+ * only under its lock.  The public functions take it, nobody else; what they call is
+ * written as if there were one thread.
  *
  * Invariants
  *   I1  a request is on at most one of: a matching engine, reading, done; and on at
@@ -33,6 +38,7 @@
 #include "base/base.h"
 #include "base/clock.h"
 #include "base/list.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/param.h"
@@ -48,10 +54,12 @@
 
 enum rndv_choice { RNDV_AUTO, RNDV_DATA };
 enum transport_choice { TRANSPORT_CHOICE_SHM, TRANSPORT_CHOICE_LOOP };
+enum threads_choice { THREADS_ONE, THREADS_MANY };
 
 struct settings {
     uint64_t log_level;
     uint64_t transport; /* enum transport_choice */
+    uint64_t threads;   /* enum threads_choice */
     uint64_t eager_limit, inject_limit, early_data, read_chunk;
     uint64_t rndv; /* enum rndv_choice */
     uint64_t requests;
@@ -95,6 +103,7 @@ enum request_flags {
     REQUEST_COPIED = 1 << 3,   /* buf is the library's and freed on completion */
     REQUEST_OWES_FIN = 1 << 4, /* receive: a FIN to `remote` has not left */
     REQUEST_EXPOSED = 1 << 5,  /* send: buf is readable by the peer */
+    REQUEST_AWAITED = 1 << 6,  /* a thread may sleep until it is complete */
 };
 
 struct request {
@@ -174,6 +183,8 @@ struct context {
 
 struct mbx_ep {
     struct settings settings;
+    bool has_threads; /* MBX_THREADS=many: all below is guarded by lock */
+    struct lock lock;
     struct transport *transport;
     struct trace_recorder *trace; /* or NULL; record.h */
     struct mbx_limits limits;
@@ -195,8 +206,53 @@ struct mbx_ep {
     uint32_t cores;                  /* of this machine */
     bool shouted;                    /* a malformed packet has been logged */
 
+    /* wait.c */
+    struct list waiters;
+    struct waiter *poller; /* the one of them that polls the transport, or NULL */
+    uint32_t waiter_count;
+    uint32_t any_waiters; /* those that wait for any completion */
+    bool asleep;          /* the poller sleeps, and does not hold the lock */
+    bool news;            /* an awaited request has completed, or: */
+    bool stirred;         /* there is something to do that the sleeper does not know of */
+
     struct mbx_stats stats;
 };
+
+/* ---- the lock ---- */
+
+/* With many threads: gives the lock, and tells those whose wait is over.  wait.c */
+void wait_leave(struct mbx_ep *ep);
+
+/* A const endpoint is one that the caller does not change; the lock is not part of that. */
+static inline struct lock *ep_lock_of(const struct mbx_ep *ep)
+{
+    return &((struct mbx_ep *)(uintptr_t)ep)->lock;
+}
+
+static inline void ep_lock(const struct mbx_ep *ep)
+{
+    if (unlikely(ep->has_threads))
+        lock_take(ep_lock_of(ep));
+}
+
+static inline void ep_unlock(struct mbx_ep *ep)
+{
+    if (unlikely(ep->has_threads))
+        wait_leave(ep);
+}
+
+/* After a look that has changed nothing. */
+static inline void ep_unlock_unchanged(const struct mbx_ep *ep)
+{
+    if (unlikely(ep->has_threads))
+        lock_give(ep_lock_of(ep));
+}
+
+/* There is something to do that comes from no peer: whoever sleeps must get up for it. */
+static inline void ep_stir(struct mbx_ep *ep)
+{
+    ep->news = ep->stirred = true;
+}
 
 /* ---- request.c ---- */
 
@@ -340,11 +396,19 @@ static inline int recv_check(const struct mbx_ep *ep, uint32_t source, uint32_t 
 
 /* ---- progress.c ---- */
 
+/* mbx_progress() for who has the lock. */
+int progress_round(struct mbx_ep *ep);
 /* Sends what req has to send now. */
 int progress_step(struct mbx_ep *ep, struct request *req);
 int progress_deliver(void *ep, uint32_t peer, const void *packet, size_t size);
 /* A packet or field from outside made no sense: counted, the first one logged. */
 void progress_dropped(void *ep, const char *reason);
+
+/* ---- wait.c ---- */
+
+/* As transport_events.sleeps and slept. */
+void wait_sleeps(void *ep);
+void wait_slept(void *ep);
 
 /* ---- stats.c ---- */
 

@@ -17,6 +17,8 @@ static const struct transport_events events = {
     .deliver = progress_deliver,
     .read_done = rndv_read_done,
     .dropped = progress_dropped,
+    .sleeps = wait_sleeps,
+    .slept = wait_slept,
 };
 
 int mbx_transport_get(unsigned index, const char **name, const char **about)
@@ -75,12 +77,14 @@ int mbx_open(const struct mbx_config *config, struct mbx_ep **out)
     err = random_secret(&ep->match_seed, sizeof ep->match_seed);
     if (err < 0)
         goto free_ep;
+    ep->has_threads = ep->settings.threads == THREADS_MANY;
     ep->cores = sys_cores();
     most = (uint32_t)ep->settings.requests;
     pool_init(&ep->requests, sizeof(struct request), 128, most);
     pool_init(&ep->messages, sizeof(struct message), 128, most);
     list_init(&ep->busy);
     list_init(&ep->reading);
+    list_init(&ep->waiters);
     list_init(&ep->done[MBX_SENDS]);
     list_init(&ep->done[MBX_RECVS]);
     err = endpoint_transport(ep, config != NULL ? config->key : NULL);
@@ -115,7 +119,7 @@ static int endpoint_drain(struct mbx_ep *ep)
 
         if (gone >= ep->settings.close_timeout_ns)
             return -ETIMEDOUT;
-        if (mbx_progress(ep) == 0)
+        if (progress_round(ep) == 0)
             ep->transport->ops->wait(ep->transport,
                                      (int64_t)(ep->settings.close_timeout_ns - gone));
     }
@@ -138,8 +142,11 @@ static void endpoint_free_request(void *arg, void *object)
 
 int mbx_close(struct mbx_ep *ep)
 {
-    int err = endpoint_drain(ep);
+    int err;
 
+    ep_lock(ep);
+    err = endpoint_drain(ep);
+    ep_unlock(ep);
     stats_write(ep);
     record_close(ep);
     ep->transport->ops->close(ep->transport);

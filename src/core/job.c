@@ -60,9 +60,21 @@ static int job_add(struct mbx_job *job, struct mbx_ep *ep, uint32_t rank)
 
     if (err == 0)
         err = mbx_peer_add(ep, &address, &number);
+    if (err == 0 && number != rank) /* another thread made somebody a peer meanwhile */
+        err = -EBUSY;
     if (err < 0)
         LOG_ERROR("rank %u cannot be made a peer: %s", rank, mbx_strerror(err));
     return err;
+}
+
+static bool job_has_peers(const struct mbx_ep *ep)
+{
+    bool has_peers;
+
+    ep_lock(ep);
+    has_peers = ep->peer_count != 0;
+    ep_unlock_unchanged(ep);
+    return has_peers;
 }
 
 int mbx_job_connect(struct mbx_job *job, struct mbx_ep *ep)
@@ -70,7 +82,7 @@ int mbx_job_connect(struct mbx_job *job, struct mbx_ep *ep)
     struct mbx_address address;
     int err;
 
-    if (ep->peer_count != 0)
+    if (job_has_peers(ep))
         return -EBUSY;
     mbx_address_get(ep, &address);
     err = job->boot->ops->put(job->boot, &address, sizeof address);

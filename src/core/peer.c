@@ -107,17 +107,26 @@ int peer_accept(void *arg, struct link *link, const struct transport_address *ad
 int mbx_peer_add(struct mbx_ep *ep, const struct mbx_address *address, uint32_t *number)
 {
     struct transport_address bytes;
+    int err;
 
     memcpy(&bytes, address, sizeof bytes);
-    return peer_know(ep, &bytes, NULL, number);
+    ep_lock(ep);
+    err = peer_know(ep, &bytes, NULL, number);
+    ep_unlock(ep);
+    return err;
 }
 
 int mbx_peer_address(const struct mbx_ep *ep, uint32_t number, struct mbx_address *address)
 {
-    if (number >= ep->peer_count)
-        return -EINVAL;
-    memcpy(address, &ep->peers[number]->address, sizeof *address);
-    return 0;
+    int err = -EINVAL;
+
+    ep_lock(ep);
+    if (number < ep->peer_count) {
+        memcpy(address, &ep->peers[number]->address, sizeof *address);
+        err = 0;
+    }
+    ep_unlock_unchanged(ep);
+    return err;
 }
 
 int mbx_address_get(const struct mbx_ep *ep, struct mbx_address *address)
@@ -143,6 +152,7 @@ const char *mbx_address_text(const struct mbx_address *address, char *buf, size_
 
 void peer_queue(struct mbx_ep *ep, struct peer *peer, struct request *req)
 {
+    ep_stir(ep);
     list_add_tail(&peer->out, &req->out);
     if (!list_is_linked(&peer->busy))
         list_add_tail(&ep->busy, &peer->busy);

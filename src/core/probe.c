@@ -24,7 +24,7 @@ static struct message *probe_find(struct mbx_ep *ep, const struct match_envelope
         if (message != NULL)
             return message;
         if (round == 0)
-            mbx_progress(ep);
+            progress_round(ep);
     }
     return NULL;
 }
@@ -43,38 +43,49 @@ static void probe_tell(const struct message *message, struct mbx_status *status)
     };
 }
 
+/* Takes the message out of the queue, if handle is not NULL. */
+static int probe_any(struct mbx_ep *ep, const struct match_envelope *envelope, uint64_t ignore,
+                     struct mbx_status *status, mbx_message *handle)
+{
+    struct message *message;
+
+    if (recv_check(ep, envelope->source, envelope->context_id) < 0)
+        return -EINVAL;
+    message = probe_find(ep, envelope, ignore);
+    if (message == NULL)
+        return 0;
+    probe_tell(message, status);
+    if (handle == NULL)
+        return 1;
+    match_claim(&context_find(ep, envelope->context_id)->match, &message->match);
+    record_claim(ep, message);
+    ep->stats.unexpected_now--;
+    *handle = pool_id(&ep->messages, message);
+    return 1;
+}
+
 int mbx_probe(struct mbx_ep *ep, uint32_t source, uint32_t context_id, uint64_t tag,
               uint64_t ignore, struct mbx_status *status)
 {
     struct match_envelope envelope = {context_id, source, tag};
-    struct message *message;
+    int result;
 
-    if (recv_check(ep, source, context_id) < 0)
-        return -EINVAL;
-    message = probe_find(ep, &envelope, ignore);
-    if (message == NULL)
-        return 0;
-    probe_tell(message, status);
-    return 1;
+    ep_lock(ep);
+    result = probe_any(ep, &envelope, ignore, status, NULL);
+    ep_unlock(ep);
+    return result;
 }
 
 int mbx_mprobe(struct mbx_ep *ep, uint32_t source, uint32_t context_id, uint64_t tag,
                uint64_t ignore, struct mbx_status *status, mbx_message *handle)
 {
     struct match_envelope envelope = {context_id, source, tag};
-    struct message *message;
+    int result;
 
-    if (recv_check(ep, source, context_id) < 0)
-        return -EINVAL;
-    message = probe_find(ep, &envelope, ignore);
-    if (message == NULL)
-        return 0;
-    match_claim(&context_find(ep, context_id)->match, &message->match);
-    record_claim(ep, message);
-    ep->stats.unexpected_now--;
-    probe_tell(message, status);
-    *handle = pool_id(&ep->messages, message);
-    return 1;
+    ep_lock(ep);
+    result = probe_any(ep, &envelope, ignore, status, handle);
+    ep_unlock(ep);
+    return result;
 }
 
 /* Gives the claimed message of this handle to a receive. */
@@ -102,12 +113,22 @@ static int probe_take(struct mbx_ep *ep, mbx_message handle, void *buf, size_t s
 int mbx_mrecv(struct mbx_ep *ep, mbx_message message, void *buf, size_t size,
               const struct mbx_options *options, mbx_request *request)
 {
+    int err;
+
     if ((buf == NULL && size != 0) || !options_are_valid(options_of(options)))
         return -EINVAL;
-    return probe_take(ep, message, buf, size, options, 0, request);
+    ep_lock(ep);
+    err = probe_take(ep, message, buf, size, options, 0, request);
+    ep_unlock(ep);
+    return err;
 }
 
 int mbx_discard(struct mbx_ep *ep, mbx_message message)
 {
-    return probe_take(ep, message, NULL, 0, NULL, REQUEST_MUTE, NULL);
+    int err;
+
+    ep_lock(ep);
+    err = probe_take(ep, message, NULL, 0, NULL, REQUEST_MUTE, NULL);
+    ep_unlock(ep);
+    return err;
 }

@@ -2,28 +2,15 @@
 /*
  * progress.c - the only place where anything moves.
  *
- *   mbx_progress ── transport poll ──> progress_deliver   what has arrived
- *                ├─ reading                               receives that read
- *                └─ busy peers' out ──> progress_step     what waited for room
- *
- * Waiting is progress until nothing moves, for MBX_SPIN, and then sleep on what the
- * transport's peers can wake.
+ *   progress_round ── transport poll ──> progress_deliver   what has arrived
+ *                  ├─ reading                               receives that read
+ *                  └─ busy peers' out ──> progress_step     what waited for room
  */
 #include "core/core.h"
 #include "core/record.h"
 
 /* Packets of one poll, so that what waits to leave gets its turn. */
 #define PROGRESS_BUDGET 64
-
-/* Empty polls between two looks at the clock. */
-#define PROGRESS_POLLS 64
-
-/* Empty polls before a wait relaxes the core between them: a relax costs up to 40 ns,
- * much of the latency of a message that is under way already. */
-#define PROGRESS_EAGER 1024
-
-/* The longest that a wait polls if others need the core. */
-#define PROGRESS_SPIN_SHARED (5 * CLOCK_US)
 
 OUT_OF_LINE void progress_dropped(void *arg, const char *reason)
 {
@@ -214,6 +201,7 @@ static int progress_push(struct mbx_ep *ep, struct peer *peer)
 
         if (err == -EAGAIN || err == -EINPROGRESS) {
             moved += err == -EINPROGRESS;
+            ep_stir(ep);
             /* a long answer lets others go first; messages keep their order */
             if (req->state == REQUEST_SEND_DATA) {
                 list_remove(&req->out);
@@ -253,7 +241,7 @@ static OUT_OF_LINE int progress_busy(struct mbx_ep *ep)
     return moved;
 }
 
-int mbx_progress(struct mbx_ep *ep)
+int progress_round(struct mbx_ep *ep)
 {
     int moved = ep->transport->ops->poll(ep->transport, PROGRESS_BUDGET);
 
@@ -264,109 +252,14 @@ int mbx_progress(struct mbx_ep *ep)
     return moved;
 }
 
-/* What remains until deadline_ns, at most what a transport is asked to sleep. */
-static int64_t progress_left(int64_t timeout_ns, uint64_t start_ns)
+int mbx_progress(struct mbx_ep *ep)
 {
-    uint64_t gone = clock_now() - start_ns;
+    int moved;
 
-    if (timeout_ns < 0)
-        return -1;
-    return gone < (uint64_t)timeout_ns ? timeout_ns - (int64_t)gone : 0;
-}
-
-/* How long a wait polls.  With more peers than cores one of them may need ours. */
-static uint64_t progress_spin(const struct mbx_ep *ep)
-{
-    uint64_t spin = ep->settings.spin_ns;
-
-    return ep->peer_count > ep->cores && spin > PROGRESS_SPIN_SHARED ? PROGRESS_SPIN_SHARED
-                                                                     : spin;
-}
-
-/* Waits until is_done(ep, arg).  0; -ETIMEDOUT; -EINTR. */
-static OUT_OF_LINE int progress_until(struct mbx_ep *ep,
-                                      bool (*is_done)(struct mbx_ep *ep, void *arg), void *arg,
-                                      int64_t timeout_ns)
-{
-    uint64_t start_ns = 0, idle_ns = 0, now_ns;
-    unsigned idle = 0;
-
-    for (unsigned round = 1;; round++) {
-        if (is_done(ep, arg))
-            return 0;
-        if (mbx_progress(ep) > 0)
-            idle = 0;
-        else if (++idle > PROGRESS_EAGER)
-            cpu_relax();
-        if (round % PROGRESS_POLLS != 0)
-            continue;
-        now_ns = clock_now();
-        if (start_ns == 0)
-            start_ns = now_ns;
-        if (timeout_ns >= 0 && now_ns - start_ns >= (uint64_t)timeout_ns)
-            return -ETIMEDOUT;
-        if (idle < PROGRESS_POLLS)
-            idle_ns = 0;
-        else if (idle_ns == 0)
-            idle_ns = now_ns;
-        if (idle_ns != 0 && now_ns - idle_ns >= progress_spin(ep) &&
-            list_is_empty(&ep->reading)) {
-            int err =
-                ep->transport->ops->wait(ep->transport, progress_left(timeout_ns, start_ns));
-
-            ep->stats.sleeps++;
-            if (err == -EINTR)
-                return is_done(ep, arg) ? 0 : err;
-        }
-    }
-}
-
-static bool progress_request_done(struct mbx_ep *ep, void *arg)
-{
-    (void)ep;
-    return ((struct request *)arg)->state == REQUEST_COMPLETE;
-}
-
-/* req is not complete yet: mbx_wait() from here on. */
-static OUT_OF_LINE int progress_request(struct mbx_ep *ep, struct request *req,
-                                        int64_t timeout_ns, struct mbx_completion *completion)
-{
-    int polls = 0, err = 0;
-
-    do /* most answers are under way already */
-        mbx_progress(ep);
-    while (req->state != REQUEST_COMPLETE && ++polls < PROGRESS_POLLS);
-    if (unlikely(req->state != REQUEST_COMPLETE))
-        err = progress_until(ep, progress_request_done, req, timeout_ns);
-    if (likely(err == 0))
-        request_consume(ep, req, completion);
-    return err;
-}
-
-int mbx_wait(struct mbx_ep *ep, mbx_request request, int64_t timeout_ns,
-             struct mbx_completion *completion)
-{
-    struct request *req = request_find(ep, request);
-
-    if (unlikely(req == NULL))
-        return -ESTALE;
-    if (req->state != REQUEST_COMPLETE)
-        return progress_request(ep, req, timeout_ns, completion);
-    request_consume(ep, req, completion);
-    return 0;
-}
-
-static bool progress_any_done(struct mbx_ep *ep, void *arg)
-{
-    unsigned queues = *(unsigned *)arg;
-
-    return ((queues & MBX_SENDS) && !list_is_empty(&ep->done[MBX_SENDS])) ||
-           ((queues & MBX_RECVS) && !list_is_empty(&ep->done[MBX_RECVS]));
-}
-
-int mbx_wait_any(struct mbx_ep *ep, unsigned queues, int64_t timeout_ns)
-{
-    if (queues == 0 || (queues & ~(unsigned)(MBX_SENDS | MBX_RECVS)))
-        return -EINVAL;
-    return progress_until(ep, progress_any_done, &queues, timeout_ns);
+    if (likely(!ep->has_threads))
+        return progress_round(ep);
+    ep_lock(ep);
+    moved = progress_round(ep);
+    ep_unlock(ep);
+    return moved;
 }

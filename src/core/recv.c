@@ -56,9 +56,9 @@ struct request *recv_take(struct mbx_ep *ep, void *buf, size_t size,
     return req;
 }
 
-int mbx_recv(struct mbx_ep *ep, uint32_t source, uint32_t context_id, uint64_t tag,
-             uint64_t ignore, void *buf, size_t size, const struct mbx_options *options,
-             mbx_request *request)
+static int recv_start(struct mbx_ep *ep, uint32_t source, uint32_t context_id, uint64_t tag,
+                      uint64_t ignore, void *buf, size_t size,
+                      const struct mbx_options *options, mbx_request *request)
 {
     struct context *context;
     struct match_msg *found;
@@ -92,7 +92,21 @@ int mbx_recv(struct mbx_ep *ep, uint32_t source, uint32_t context_id, uint64_t t
     return 0;
 }
 
-int mbx_cancel(struct mbx_ep *ep, mbx_request request)
+int mbx_recv(struct mbx_ep *ep, uint32_t source, uint32_t context_id, uint64_t tag,
+             uint64_t ignore, void *buf, size_t size, const struct mbx_options *options,
+             mbx_request *request)
+{
+    int err;
+
+    if (likely(!ep->has_threads))
+        return recv_start(ep, source, context_id, tag, ignore, buf, size, options, request);
+    ep_lock(ep);
+    err = recv_start(ep, source, context_id, tag, ignore, buf, size, options, request);
+    ep_unlock(ep);
+    return err;
+}
+
+static int recv_cancel(struct mbx_ep *ep, mbx_request request)
 {
     struct request *req = request_find(ep, request);
 
@@ -113,4 +127,14 @@ int mbx_cancel(struct mbx_ep *ep, mbx_request request)
     };
     request_complete(ep, req, -ECANCELED);
     return 0;
+}
+
+int mbx_cancel(struct mbx_ep *ep, mbx_request request)
+{
+    int err;
+
+    ep_lock(ep);
+    err = recv_cancel(ep, request);
+    ep_unlock(ep);
+    return err;
 }

@@ -51,6 +51,8 @@ static OUT_OF_LINE void request_complete_rest(struct mbx_ep *ep, struct request 
 
     if (req->flags & (REQUEST_EXPOSED | REQUEST_COPIED))
         request_return_buffer(ep, req);
+    if (req->flags & REQUEST_AWAITED)
+        ep->news = true;
     if (error != 0 && request_is_send(req)) {
         ep->stats.send_errors++;
         if (req->flags & REQUEST_MUTE)
@@ -132,7 +134,8 @@ static inline int request_poll(struct mbx_ep *ep, enum mbx_queue kind,
     return found;
 }
 
-int mbx_poll(struct mbx_ep *ep, unsigned queues, struct mbx_completion *entries, int count)
+static inline int request_poll_both(struct mbx_ep *ep, unsigned queues,
+                                    struct mbx_completion *entries, int count)
 {
     int found = 0;
 
@@ -145,16 +148,47 @@ int mbx_poll(struct mbx_ep *ep, unsigned queues, struct mbx_completion *entries,
     return found;
 }
 
-int mbx_test(struct mbx_ep *ep, mbx_request request, struct mbx_completion *completion)
+static OUT_OF_LINE int request_poll_locked(struct mbx_ep *ep, unsigned queues,
+                                           struct mbx_completion *entries, int count)
+{
+    int found;
+
+    ep_lock(ep);
+    found = request_poll_both(ep, queues, entries, count);
+    ep_unlock(ep);
+    return found;
+}
+
+int mbx_poll(struct mbx_ep *ep, unsigned queues, struct mbx_completion *entries, int count)
+{
+    if (unlikely(ep->has_threads))
+        return request_poll_locked(ep, queues, entries, count);
+    return request_poll_both(ep, queues, entries, count);
+}
+
+static int request_test(struct mbx_ep *ep, mbx_request request,
+                        struct mbx_completion *completion)
 {
     struct request *req = request_find(ep, request);
 
     if (req == NULL)
         return -ESTALE;
     if (req->state != REQUEST_COMPLETE)
-        mbx_progress(ep);
+        progress_round(ep);
     if (req->state != REQUEST_COMPLETE)
         return 0;
     request_consume(ep, req, completion);
     return 1;
+}
+
+int mbx_test(struct mbx_ep *ep, mbx_request request, struct mbx_completion *completion)
+{
+    int result;
+
+    if (likely(!ep->has_threads))
+        return request_test(ep, request, completion);
+    ep_lock(ep);
+    result = request_test(ep, request, completion);
+    ep_unlock(ep);
+    return result;
 }

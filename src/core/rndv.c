@@ -211,6 +211,7 @@ void rndv_read(struct mbx_ep *ep, struct request *req)
         rndv_received(ep, req, MBX_RNDV_READ);
     else if (err == 0 || err == -EAGAIN)
         list_add_tail(&ep->reading, &req->queue);
+    ep_stir(ep); /* also if the transport goes on with it */
 }
 
 void rndv_read_done(void *arg, void *cookie, int error)

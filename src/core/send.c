@@ -52,8 +52,8 @@ const char *mbx_protocol_name(enum mbx_protocol protocol)
     return NULL;
 }
 
-int mbx_protocol_get(const struct mbx_ep *ep, uint32_t number, unsigned index,
-                     struct mbx_protocol_row *row)
+static int protocol_row(const struct mbx_ep *ep, uint32_t number, unsigned index,
+                        struct mbx_protocol_row *row)
 {
     bool read = ep->transport->limits.can_read && ep->settings.rndv != RNDV_DATA;
     const struct mbx_protocol_row all[] = {
@@ -81,6 +81,17 @@ int mbx_protocol_get(const struct mbx_ep *ep, uint32_t number, unsigned index,
         return 0;
     }
     return -ENOENT;
+}
+
+int mbx_protocol_get(const struct mbx_ep *ep, uint32_t number, unsigned index,
+                     struct mbx_protocol_row *row)
+{
+    int err;
+
+    ep_lock(ep);
+    err = protocol_row(ep, number, index, row);
+    ep_unlock_unchanged(ep);
+    return err;
 }
 
 /* ---- sending ---- */
@@ -178,10 +189,25 @@ static int send_start(struct mbx_ep *ep, uint32_t number, uint32_t context_id, u
     return 0;
 }
 
+static OUT_OF_LINE int send_locked(struct mbx_ep *ep, uint32_t number, uint32_t context_id,
+                                   uint64_t tag, const void *buf, size_t size,
+                                   const struct mbx_options *options, unsigned flags,
+                                   mbx_request *request)
+{
+    int err;
+
+    ep_lock(ep);
+    err = send_start(ep, number, context_id, tag, buf, size, options, flags, request);
+    ep_unlock(ep);
+    return err;
+}
+
 int mbx_send(struct mbx_ep *ep, uint32_t peer, uint32_t context_id, uint64_t tag,
              const void *buf, size_t size, const struct mbx_options *options,
              mbx_request *request)
 {
+    if (unlikely(ep->has_threads))
+        return send_locked(ep, peer, context_id, tag, buf, size, options, 0, request);
     return send_start(ep, peer, context_id, tag, buf, size, options, 0, request);
 }
 
@@ -189,6 +215,9 @@ int mbx_ssend(struct mbx_ep *ep, uint32_t peer, uint32_t context_id, uint64_t ta
               const void *buf, size_t size, const struct mbx_options *options,
               mbx_request *request)
 {
+    if (unlikely(ep->has_threads))
+        return send_locked(ep, peer, context_id, tag, buf, size, options, REQUEST_SYNC,
+                           request);
     return send_start(ep, peer, context_id, tag, buf, size, options, REQUEST_SYNC, request);
 }
 
@@ -223,8 +252,8 @@ free_copy:
     return err;
 }
 
-int mbx_inject(struct mbx_ep *ep, uint32_t number, uint32_t context_id, uint64_t tag,
-               const void *buf, size_t size, uint64_t data)
+static int inject_start(struct mbx_ep *ep, uint32_t number, uint32_t context_id, uint64_t tag,
+                        const void *buf, size_t size, uint64_t data)
 {
     struct peer *peer;
     int err = -EAGAIN;
@@ -238,4 +267,17 @@ int mbx_inject(struct mbx_ep *ep, uint32_t number, uint32_t context_id, uint64_t
         err = eager_packet(ep, peer, context_id, tag, data, 0, buf, size);
     return unlikely(err == -EAGAIN) ? inject_copy(ep, peer, context_id, tag, buf, size, data)
                                     : err;
+}
+
+int mbx_inject(struct mbx_ep *ep, uint32_t number, uint32_t context_id, uint64_t tag,
+               const void *buf, size_t size, uint64_t data)
+{
+    int err;
+
+    if (likely(!ep->has_threads))
+        return inject_start(ep, number, context_id, tag, buf, size, data);
+    ep_lock(ep);
+    err = inject_start(ep, number, context_id, tag, buf, size, data);
+    ep_unlock(ep);
+    return err;
 }

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 static const char *const transport_names[] = {"shm", "loop", NULL};
+static const char *const threads_names[] = {"one", "many", NULL};
 static const char *const rndv_names[] = {"auto", "data", NULL};
 
 #define AT(field) offsetof(struct settings, field)
@@ -21,6 +22,9 @@ static const struct param table[] = {
     {"TRANSPORT", PARAM_CHOICE, NULL, "shm", 0, 0, transport_names,
      "what moves bytes: shm between processes of one machine, loop inside one process",
      AT(transport)},
+    {"THREADS", PARAM_CHOICE, NULL, "one", 0, 0, threads_names,
+     "who may call functions of one endpoint: one thread at a time, or many at once",
+     AT(threads)},
     {"EAGER_LIMIT", PARAM_SIZE, NULL, "16K", 0, EAGER_MAX, NULL,
      "messages up to this size are sent eagerly, longer ones by rendezvous", AT(eager_limit)},
     {"INJECT_LIMIT", PARAM_SIZE, NULL, "8K", 0, EAGER_MAX, NULL,

@@ -15,7 +15,7 @@
 
 #define STATS_TEXT_MAX 4096
 
-int mbx_stats_get(const struct mbx_ep *ep, struct mbx_stats *stats)
+static void stats_gather(const struct mbx_ep *ep, struct mbx_stats *stats)
 {
     *stats = ep->stats;
     stats->peers = ep->peer_count;
@@ -33,6 +33,13 @@ int mbx_stats_get(const struct mbx_ep *ep, struct mbx_stats *stats)
         if (count->search_max > stats->search_max)
             stats->search_max = count->search_max;
     }
+}
+
+int mbx_stats_get(const struct mbx_ep *ep, struct mbx_stats *stats)
+{
+    ep_lock(ep);
+    stats_gather(ep, stats);
+    ep_unlock_unchanged(ep);
     return 0;
 }
 

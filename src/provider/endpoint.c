@@ -430,6 +430,8 @@ static void ep_configure(struct prov_ep *ep, const struct fi_info *info)
 int prov_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **fid,
                  void *context)
 {
+    /* prov_ep_lock() guards also what is ours, so the library need not have a second lock */
+    static const char *const params[] = {"THREADS=one", NULL};
     struct prov_ep *ep;
     int err;
 
@@ -440,7 +442,7 @@ int prov_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep 
     if (ep == NULL)
         return -FI_ENOMEM;
     ep->domain = container_of(domain, struct prov_domain, fid);
-    err = mbx_open(NULL, &ep->mbx);
+    err = mbx_open(&(struct mbx_config){.params = params}, &ep->mbx);
     if (err < 0)
         goto free_ep;
     err = prov_op_slab_add(ep);

@@ -21,6 +21,7 @@
  * Locks      An endpoint and a queue have a mutex each, taken only if the client
  *            asked for a threading model that needs them (prov_needs_locks); an
  *            address vector always takes its own.  Order: queue, endpoint, vector.
+ *            The library's own lock is never on (MBX_THREADS).
  */
 #ifndef PROVIDER_PROVIDER_H
 #define PROVIDER_PROVIDER_H

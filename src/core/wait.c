@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * wait.c - waiting, of one thread or of many.
+ *
+ *   mbx_wait ── complete? ── a few rounds ──> wait_until
+ *                                               │
+ *                      nobody polls ────────────┴──────────── somebody does
+ *                           v                                      v
+ *   wait_poll: rounds of progress, and between             wait_told: gives the lock and
+ *   them it lets others have the lock; idle for            sleeps until it is told
+ *   MBX_SPIN, it sleeps in the transport, which                    │
+ *   gives the lock                                                 │
+ *                           └───────────── look again ─────────────┘
+ *
+ * So of those who wait exactly one polls or sleeps in the transport, ep->poller; the
+ * others cost nothing.  Waiters are told under the lock, when it is given or after a
+ * round that moved something: those whose wait is over, and when the poller leaves, the
+ * one who has waited longest, to poll from then on.  With one thread there is one waiter,
+ * who polls.
+ *
+ * Invariants, whenever the lock is free
+ *   I1  a waiter whose wait is over is told, or on its way out, or is the poller and not
+ *       asleep, or the transport's wake() has been called for it
+ *   I2  if there is no poller and there are waiters, one of them is told
+ *   I3  whatever has been queued since the poller went to sleep was followed by wake()
+ *
+ * A waiter clears its flag, looks, and gives the lock to sleep; who tells does so under
+ * the lock: so nothing is told between the look and the sleep without being seen.
+ */
+#include "base/sys.h"
+#include "core/core.h"
+
+/* Empty polls between two looks at the clock. */
+#define WAIT_POLLS 64
+
+/* Empty polls before a wait relaxes the core between them: a relax costs up to 40 ns,
+ * much of the latency of a message that is under way already. */
+#define WAIT_EAGER 1024
+
+/* The longest that a wait polls if others need the core. */
+#define WAIT_SPIN_SHARED (5 * CLOCK_US)
+
+struct waiter {
+    struct list node;    /* on ep->waiters */
+    mbx_request request; /* 0: any completion of these queues */
+    unsigned queues;
+    int64_t timeout_ns;
+    uint64_t start_ns; /* 0: the clock has not been looked at */
+    _Atomic uint32_t told;
+};
+
+static struct waiter *waiter_of(struct list *node)
+{
+    return container_of(node, struct waiter, node);
+}
+
+/* ---- what is waited for ---- */
+
+static bool wait_any_done(const struct mbx_ep *ep, unsigned queues)
+{
+    return ((queues & MBX_SENDS) && !list_is_empty(&ep->done[MBX_SENDS])) ||
+           ((queues & MBX_RECVS) && !list_is_empty(&ep->done[MBX_RECVS]));
+}
+
+/* Also if another thread has taken the completion: there is nothing to wait for then. */
+static bool wait_is_over(const struct mbx_ep *ep, const struct waiter *w)
+{
+    const struct request *req;
+
+    if (w->request == 0)
+        return wait_any_done(ep, w->queues);
+    req = request_find(ep, w->request);
+    return req == NULL || req->state == REQUEST_COMPLETE;
+}
+
+/* What remains; negative: no limit. */
+static int64_t wait_left(const struct waiter *w, uint64_t now_ns)
+{
+    uint64_t gone = now_ns - w->start_ns;
+
+    if (w->timeout_ns < 0)
+        return -1;
+    return gone < (uint64_t)w->timeout_ns ? w->timeout_ns - (int64_t)gone : 0;
+}
+
+/* How long a wait polls.  With more peers or waiters than cores one of them may need ours. */
+static uint64_t wait_spin(const struct mbx_ep *ep)
+{
+    uint64_t spin = ep->settings.spin_ns;
+    bool is_shared = ep->peer_count > ep->cores || ep->waiter_count > ep->cores;
+
+    return is_shared && spin > WAIT_SPIN_SHARED ? WAIT_SPIN_SHARED : spin;
+}
+
+/* ---- telling ---- */
+
+static void wait_tell_one(struct waiter *w)
+{
+    /* the release pairs with the acquire in wait_is_told() */
+    atomic_store_explicit(&w->told, 1, memory_order_release);
+    sys_futex_wake(&w->told, 1); /* under the lock: w is there until its thread has that */
+}
+
+static bool wait_is_told(const struct waiter *w)
+{
+    return atomic_load_explicit(&w->told, memory_order_acquire) != 0;
+}
+
+/* Tells those whose wait is over, and the poller if it has to get up. */
+static OUT_OF_LINE void wait_tell(struct mbx_ep *ep)
+{
+    bool needs_poller = ep->stirred;
+    struct list *node;
+
+    ep->news = ep->stirred = false;
+    list_for_each (node, &ep->waiters) {
+        struct waiter *w = waiter_of(node);
+
+        if (wait_is_told(w) || !wait_is_over(ep, w))
+            continue;
+        if (w == ep->poller)
+            needs_poller = true;
+        else
+            wait_tell_one(w);
+    }
+    if (needs_poller && ep->asleep)
+        ep->transport->ops->wake(ep->transport);
+}
+
+/* Something has happened: to a waiter? */
+static inline void wait_look(struct mbx_ep *ep)
+{
+    if (unlikely(ep->news) || unlikely(ep->any_waiters != 0))
+        wait_tell(ep);
+}
+
+OUT_OF_LINE void wait_leave(struct mbx_ep *ep)
+{
+    if (unlikely(ep->waiter_count != 0))
+        wait_look(ep);
+    lock_give(&ep->lock);
+}
+
+/* ---- polling ---- */
+
+/* Between two calls others may have changed everything. */
+static inline void wait_let_in(struct mbx_ep *ep)
+{
+    if (unlikely(lock_is_wanted(&ep->lock)))
+        lock_pass(&ep->lock);
+}
+
+void wait_sleeps(void *arg)
+{
+    struct mbx_ep *ep = arg;
+
+    ep->asleep = true;
+    ep_unlock(ep);
+}
+
+void wait_slept(void *arg)
+{
+    struct mbx_ep *ep = arg;
+
+    ep_lock(ep);
+    ep->asleep = false;
+}
+
+/* Nothing has moved for a while, and nobody was let in since the last round: what had
+ * stirred has been tried, and whatever comes now wakes us. */
+static int wait_sleep(struct mbx_ep *ep, const struct waiter *w)
+{
+    int err;
+
+    ep->stirred = false;
+    err = ep->transport->ops->wait(ep->transport, wait_left(w, clock_now()));
+    ep->stats.sleeps++;
+    return err == -EINTR ? err : 0;
+}
+
+/* Polls until the wait of w is over; 0; -ETIMEDOUT; -EINTR. */
+static int wait_poll(struct mbx_ep *ep, struct waiter *w)
+{
+    uint64_t idle_ns = 0, now_ns;
+    unsigned idle = 0;
+    int err = 0, moved;
+
+    wait_look(ep); /* at what wait_request() has moved */
+    for (unsigned round = 1; err == 0; round++) {
+        wait_let_in(ep);
+        if (wait_is_over(ep, w))
+            return 0;
+        moved = progress_round(ep);
+        if (moved > 0 || ep->news)
+            wait_look(ep);
+        if (moved > 0)
+            idle = 0;
+        else if (++idle > WAIT_EAGER)
+            cpu_relax();
+        if (round % WAIT_POLLS != 0)
+            continue;
+        now_ns = clock_now();
+        if (w->start_ns == 0)
+            w->start_ns = now_ns;
+        if (wait_left(w, now_ns) == 0)
+            return -ETIMEDOUT;
+        if (idle < WAIT_POLLS)
+            idle_ns = 0;
+        else if (idle_ns == 0)
+            idle_ns = now_ns;
+        if (idle_ns != 0 && now_ns - idle_ns >= wait_spin(ep) && list_is_empty(&ep->reading))
+            err = wait_sleep(ep, w);
+    }
+    return err;
+}
+
+/* ---- being told ---- */
+
+/* Sleeps until w is told.  0; -ETIMEDOUT; -EINTR. */
+static int wait_told_asleep(struct waiter *w)
+{
+    while (!wait_is_told(w)) {
+        int64_t left = wait_left(w, clock_now());
+
+        if (left == 0)
+            return -ETIMEDOUT;
+        if (sys_futex_wait(&w->told, 0, left < 0 ? UINT64_MAX : (uint64_t)left) < 0 &&
+            errno == EINTR)
+            return -EINTR;
+    }
+    return 0;
+}
+
+/* Lets the poller work until w is told.  0; -ETIMEDOUT; -EINTR. */
+static int wait_told(struct mbx_ep *ep, struct waiter *w)
+{
+    uint64_t spin_ns = wait_spin(ep), now_ns = clock_now(), until_ns = now_ns + spin_ns;
+    int err = 0;
+
+    if (w->start_ns == 0)
+        w->start_ns = now_ns;
+    ep_unlock(ep);
+    while (!wait_is_told(w) && now_ns < until_ns && wait_left(w, now_ns) != 0) {
+        for (int i = 0; i < WAIT_POLLS && !wait_is_told(w); i++)
+            cpu_relax();
+        now_ns = clock_now();
+    }
+    if (!wait_is_told(w)) {
+        err = wait_told_asleep(w);
+        ep_lock(ep);
+        ep->stats.sleeps++;
+        return err;
+    }
+    ep_lock(ep);
+    return 0;
+}
+
+/* ---- waiting ---- */
+
+static void wait_join(struct mbx_ep *ep, struct waiter *w)
+{
+    list_add_tail(&ep->waiters, &w->node);
+    ep->waiter_count++;
+    ep->any_waiters += w->request == 0;
+}
+
+/* If there is nobody who polls, the next one has to. */
+static void wait_part(struct mbx_ep *ep, struct waiter *w)
+{
+    list_remove(&w->node);
+    ep->waiter_count--;
+    ep->any_waiters -= w->request == 0;
+    if (ep->poller == NULL && !list_is_empty(&ep->waiters))
+        wait_tell_one(waiter_of(ep->waiters.next));
+}
+
+/* Waits for what w says.  0; -ETIMEDOUT; -EINTR. */
+static OUT_OF_LINE int wait_until(struct mbx_ep *ep, struct waiter *w)
+{
+    int err = 0;
+
+    wait_join(ep, w);
+    while (err == 0 && !wait_is_over(ep, w)) {
+        atomic_store_explicit(&w->told, 0, memory_order_relaxed);
+        if (ep->poller != NULL) {
+            err = wait_told(ep, w);
+        } else {
+            ep->poller = w;
+            err = wait_poll(ep, w);
+            ep->poller = NULL;
+        }
+    }
+    wait_part(ep, w);
+    return err != 0 && wait_is_over(ep, w) ? 0 : err;
+}
+
+/* As wait_request(), after the first rounds. */
+static OUT_OF_LINE int wait_long(struct mbx_ep *ep, struct request *req, int64_t timeout_ns,
+                                 struct mbx_completion *completion)
+{
+    struct waiter w = {.request = req->completion.request, .timeout_ns = timeout_ns};
+    int err;
+
+    if (ep->has_threads)
+        req->flags |= REQUEST_AWAITED;
+    err = wait_until(ep, &w);
+    if (err < 0)
+        return err;
+    req = request_find(ep, w.request);
+    if (req == NULL)
+        return -ESTALE; /* another thread has taken it */
+    request_consume(ep, req, completion);
+    return 0;
+}
+
+/* req is not complete yet: mbx_wait() from here on. */
+static OUT_OF_LINE int wait_request(struct mbx_ep *ep, struct request *req, int64_t timeout_ns,
+                                    struct mbx_completion *completion)
+{
+    int polls = 0;
+
+    do /* most answers are under way already */
+        progress_round(ep);
+    while (req->state != REQUEST_COMPLETE && ++polls < WAIT_POLLS &&
+           !lock_is_wanted(&ep->lock));
+    if (unlikely(req->state != REQUEST_COMPLETE))
+        return wait_long(ep, req, timeout_ns, completion);
+    request_consume(ep, req, completion);
+    return 0;
+}
+
+static inline int wait_start(struct mbx_ep *ep, mbx_request request, int64_t timeout_ns,
+                             struct mbx_completion *completion)
+{
+    struct request *req = request_find(ep, request);
+
+    if (unlikely(req == NULL))
+        return -ESTALE;
+    if (req->state != REQUEST_COMPLETE)
+        return wait_request(ep, req, timeout_ns, completion);
+    request_consume(ep, req, completion);
+    return 0;
+}
+
+static OUT_OF_LINE int wait_locked(struct mbx_ep *ep, mbx_request request, int64_t timeout_ns,
+                                   struct mbx_completion *completion)
+{
+    int err;
+
+    ep_lock(ep);
+    err = wait_start(ep, request, timeout_ns, completion);
+    ep_unlock(ep);
+    return err;
+}
+
+int mbx_wait(struct mbx_ep *ep, mbx_request request, int64_t timeout_ns,
+             struct mbx_completion *completion)
+{
+    if (unlikely(ep->has_threads))
+        return wait_locked(ep, request, timeout_ns, completion);
+    return wait_start(ep, request, timeout_ns, completion);
+}
+
+int mbx_wait_any(struct mbx_ep *ep, unsigned queues, int64_t timeout_ns)
+{
+    struct waiter w = {.queues = queues, .timeout_ns = timeout_ns};
+    int err;
+
+    if (queues == 0 || (queues & ~(unsigned)(MBX_SENDS | MBX_RECVS)))
+        return -EINVAL;
+    ep_lock(ep);
+    err = wait_until(ep, &w);
+    ep_unlock(ep);
+    return err;
+}

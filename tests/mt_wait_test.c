@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * mt_wait_test.c - threads that wait in one endpoint, one situation after the other.
+ *
+ * mt_test.c meets them by chance; here each is brought about: several wait for the same
+ * request; one sleeps while another leaves work behind that only the sleeper can do; the
+ * one that polls for all leaves.
+ */
+#include "world.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/base.h"
+#include "core/core.h"
+
+#define CONTEXT    7
+#define NOBODY     9999                    /* a tag that nobody sends */
+#define LONG_TIME  60000000000             /* a wait that takes this long has failed */
+#define SHORT_TIME (10 * (int64_t)CLOCK_S) /* the same where nothing has to be slow */
+
+/* cmocka's own checks leave by longjmp, which a thread cannot. */
+static void check(bool ok, const char *what, long value)
+{
+    if (ok)
+        return;
+    fprintf(stderr, "mt_wait_test: %s, %ld\n", what, value);
+    abort();
+}
+
+static const char *const many[] = {"THREADS=many", NULL};
+static const char *const many_asleep[] = {"THREADS=many", "SPIN=0", NULL};
+
+/* ---- several wait for the same ---- */
+
+struct waiting {
+    struct mbx_ep *ep;
+    mbx_request request;
+    _Atomic int got, stale;
+};
+
+static void *wait_for_it(void *arg)
+{
+    struct waiting *wait = arg;
+    struct mbx_completion done;
+    int err = mbx_wait(wait->ep, wait->request, LONG_TIME, &done);
+
+    check(err == 0 || err == -ESTALE, "mbx_wait of the same", err);
+    atomic_fetch_add(err == 0 ? &wait->got : &wait->stale, 1);
+    return NULL;
+}
+
+/* Three threads wait for one receive; this one ends it: by a message, or by a cancel. */
+static void test_one_of_those_that_wait_for_the_same(void **state)
+{
+    for (int round = 0; round < (world_is_quick() ? 10 : 60); round++) {
+        struct waiting wait = {0};
+        pthread_t threads[3];
+        struct world w;
+        char byte;
+
+        world_open(&w, *state, 1, round % 2 == 0 ? many_asleep : many);
+        wait.ep = w.eps[0];
+        assert_int_equal(mbx_recv(wait.ep, 0, CONTEXT, 1, 0, &byte, 1, NULL, &wait.request), 0);
+        for (int i = 0; i < 3; i++)
+            assert_int_equal(pthread_create(&threads[i], NULL, wait_for_it, &wait), 0);
+        for (int i = 0; i < round % 7; i++)
+            sched_yield();
+        if (round % 3 == 0)
+            assert_int_equal(mbx_cancel(wait.ep, wait.request), 0);
+        else
+            assert_int_equal(mbx_inject(wait.ep, 0, CONTEXT, 1, "x", 1, 0), 0);
+        for (int i = 0; i < 3; i++)
+            pthread_join(threads[i], NULL);
+        assert_int_equal(wait.got, 1);
+        assert_int_equal(wait.stale, 2);
+        world_close(&w);
+    }
+}
+
+/* ---- a send must leave while another thread sleeps ---- */
+
+/* Endpoint 1 does not read until the ring to it is full.  What queues then must be pushed
+ * by a thread that sleeps, and has lain down when there was nothing to push: nobody but
+ * the thread that sends can wake it.  (Sleepers look around every 100 ms, which would hide
+ * a wake that is lost; so the fastest round counts.) */
+
+#define FLOOD     200
+#define ROUND_MAX (50 * CLOCK_MS)
+
+static bool is_asleep(struct mbx_ep *ep)
+{
+    bool is;
+
+    ep_lock(ep);
+    is = ep->asleep;
+    ep_unlock(ep);
+    return is;
+}
+
+static void *wait_for_the_answer(void *arg)
+{
+    struct waiting *wait = arg;
+    int err = mbx_wait(wait->ep, wait->request, LONG_TIME, NULL);
+
+    check(err == 0, "mbx_wait of the sleeper", err);
+    atomic_store(&wait->got, 1);
+    return NULL;
+}
+
+/* One that sleeps in endpoint 0, and what it waits for. */
+static pthread_t start_sleeper(struct waiting *wait)
+{
+    pthread_t thread;
+
+    assert_int_equal(mbx_recv(wait->ep, 1, CONTEXT, 1, 0, NULL, 0, NULL, &wait->request), 0);
+    assert_int_equal(pthread_create(&thread, NULL, wait_for_the_answer, wait), 0);
+    while (!is_asleep(wait->ep))
+        sched_yield();
+    return thread;
+}
+
+static uint64_t flood(struct world *w)
+{
+    static char bytes[FLOOD][500];
+    struct waiting wait = {.ep = w->eps[0]};
+    mbx_request recvs[FLOOD];
+    uint64_t start;
+    pthread_t thread;
+
+    thread = start_sleeper(&wait);
+    start = clock_now();
+    for (int i = 0; i < FLOOD; i++)
+        assert_int_equal(mbx_inject(wait.ep, 1, CONTEXT, 2, bytes[0], 500, 0), 0);
+    for (int i = 0; i < FLOOD; i++) {
+        assert_int_equal(mbx_recv(w->eps[1], 0, CONTEXT, 2, 0, bytes[i], 500, NULL, &recvs[i]),
+                         0);
+        assert_int_equal(mbx_wait(w->eps[1], recvs[i], LONG_TIME, NULL), 0);
+    }
+    start = clock_now() - start;
+    assert_int_equal(mbx_inject(w->eps[1], 0, CONTEXT, 1, NULL, 0, 0), 0);
+    pthread_join(thread, NULL);
+    return start;
+}
+
+static void test_a_send_beside_a_sleeper(void **state)
+{
+    const struct world_config *config = *state;
+    uint64_t fastest = UINT64_MAX;
+    struct world w;
+
+    if (!config->is_shm || config->has_faults)
+        return;
+    world_open(&w, config, 2, many_asleep);
+    for (int round = 0; round < 5; round++) {
+        uint64_t took = flood(&w);
+
+        fastest = took < fastest ? took : fastest;
+    }
+    assert_true(world_stats(&w, 0).full > 0);
+    if (fastest > ROUND_MAX)
+        fail_msg("the fastest of 5 rounds took %llu ns", (unsigned long long)fastest);
+    world_close(&w);
+}
+
+/* ---- a read must go on while another thread sleeps ---- */
+
+#define SHORT_TIME                                                                             \
+    (10 * (int64_t)CLOCK_S) /* long enough; a wait that takes this has failed                  \
+                             */
+
+/* This thread posts the receive of a long message, which begins to read it, and does
+ * nothing more; the sender waits for the FIN. */
+static void test_a_read_beside_a_sleeper(void **state)
+{
+    static const char *const params[] = {"THREADS=many", "SPIN=0", "READ_CHUNK=4K", NULL};
+    static unsigned char into[100000];
+    const struct world_config *config = *state;
+    struct waiting wait = {0};
+    struct mbx_status status;
+    mbx_request sent;
+    pthread_t thread;
+    struct world w;
+
+    if (!config->is_shm)
+        return;
+    world_open(&w, config, 2, params);
+    wait.ep = w.eps[0];
+    assert_int_equal(mbx_ssend(w.eps[1], 0, CONTEXT, 2, world_data(0, sizeof into), sizeof into,
+                               NULL, &sent),
+                     0);
+    while (mbx_probe(w.eps[0], 1, CONTEXT, 2, 0, &status) == 0)
+        mbx_progress(w.eps[1]);
+    thread = start_sleeper(&wait);
+    assert_int_equal(mbx_recv(w.eps[0], 1, CONTEXT, 2, 0, into, sizeof into, NULL, NULL), 0);
+    assert_int_equal(mbx_wait(w.eps[1], sent, SHORT_TIME, NULL), 0);
+    assert_int_equal(mbx_inject(w.eps[1], 0, CONTEXT, 1, NULL, 0, 0), 0);
+    while (atomic_load(&wait.got) == 0)
+        mbx_progress(w.eps[1]); /* it may be held back there */
+    pthread_join(thread, NULL);
+    assert_memory_equal(into, world_data(0, sizeof into), sizeof into);
+    world_close(&w);
+}
+
+/* ---- who polled for all leaves ---- */
+
+static uint32_t waiter_count(struct mbx_ep *ep)
+{
+    uint32_t waiters;
+
+    ep_lock(ep);
+    waiters = ep->waiter_count;
+    ep_unlock(ep);
+    return waiters;
+}
+
+static void *wait_in_vain(void *arg)
+{
+    struct waiting *wait = arg;
+    int err = mbx_wait(wait->ep, wait->request, 50 * CLOCK_MS, NULL);
+
+    check(err == -ETIMEDOUT, "mbx_wait in vain", err);
+    return NULL;
+}
+
+static void *wait_a_short_time(void *arg)
+{
+    struct waiting *wait = arg;
+    int err = mbx_wait(wait->ep, wait->request, SHORT_TIME, NULL);
+
+    check(err == 0, "mbx_wait of the second poller", err);
+    atomic_store(&wait->got, 1);
+    return NULL;
+}
+
+/* The first poller runs out of time; nobody but the second waiter can then notice what
+ * comes. */
+static void test_the_poller_leaves(void **state)
+{
+    const struct world_config *config = *state;
+    pthread_t first, second;
+    struct world w;
+
+    if (!config->is_shm)
+        return;
+    for (int round = 0; round < 2; round++) {
+        struct waiting vain = {0}, wait = {0};
+
+        world_open(&w, config, 2, round == 0 ? many : many_asleep);
+        vain.ep = wait.ep = w.eps[0];
+        assert_int_equal(mbx_recv(vain.ep, 1, CONTEXT, NOBODY, 0, NULL, 0, NULL, &vain.request),
+                         0);
+        assert_int_equal(mbx_recv(wait.ep, 1, CONTEXT, 1, 0, NULL, 0, NULL, &wait.request), 0);
+        assert_int_equal(pthread_create(&first, NULL, wait_in_vain, &vain), 0);
+        while (waiter_count(vain.ep) == 0)
+            sched_yield();
+        assert_int_equal(pthread_create(&second, NULL, wait_a_short_time, &wait), 0);
+        pthread_join(first, NULL);
+        assert_int_equal(mbx_send(w.eps[1], 0, CONTEXT, 1, NULL, 0, NULL, NULL), 0);
+        while (atomic_load(&wait.got) == 0)
+            mbx_progress(w.eps[1]); /* it may be held back there */
+        pthread_join(second, NULL);
+        world_close(&w);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_one_of_those_that_wait_for_the_same),
+        cmocka_unit_test(test_a_send_beside_a_sleeper),
+        cmocka_unit_test(test_a_read_beside_a_sleeper),
+        cmocka_unit_test(test_the_poller_leaves),
+    };
+
+    return world_main(argc, argv, tests, ARRAY_COUNT(tests));
+}
