@@ -277,6 +277,54 @@ static void a_report_that_is_late_again_activates_nothing(void **state)
     bench_close(&b);
 }
 
+static void a_report_activates_all_in_their_order(void **state)
+{
+    struct bench b;
+    struct landing r[3];
+    struct conformance_message m;
+
+    (void)state;
+    bench_open(&b);
+    m = bench_send_short(&b, 2, 9);
+    bench_run(&b);
+    for (uint32_t i = 0; i < 3; i++)
+        r[i] = bench_post(&b, 2 - i, 2, 7);
+    bench_poll(&b);
+    bench_unexpected(&b, &m);
+    bench_report(&b);
+    for (int i = 0; i < 3; i++) {
+        m = bench_send_short(&b, 2, 7);
+        bench_poll(&b);
+        bench_received(&b, &r[i], &m);
+    }
+    bench_close(&b);
+}
+
+static void as_many_unreported_as_there_are_buffers_are_not_none(void **state)
+{
+    struct bench b;
+    struct landing r;
+    struct conformance_message m[BENCH_UNTAGGED];
+
+    (void)state;
+    bench_open(&b);
+    for (uint32_t n = 1; n < b.untagged; n++) {
+        for (uint32_t i = 0; i < n; i++)
+            m[i] = bench_send_short(&b, 2, 8);
+        bench_run(&b);
+        r = bench_post(&b, 0, 2, 7);
+        bench_run(&b);
+        m[n] = bench_send_short(&b, 2, 7);
+        bench_poll(&b);
+        for (uint32_t i = 0; i <= n; i++)
+            bench_unexpected(&b, &m[i]);
+        bench_revoke(&b, 0);
+        bench_poll(&b);
+        bench_revoked(&b, &r, 0);
+    }
+    bench_close(&b);
+}
+
 static void every_command_reports(void **state)
 {
     struct bench b;
@@ -539,6 +587,8 @@ int conformance_match(void)
         cmocka_unit_test(bits_under_the_ignore_bits_do_not_count),
         cmocka_unit_test(an_entry_waits_until_what_was_found_is_reported),
         cmocka_unit_test(a_report_that_is_late_again_activates_nothing),
+        cmocka_unit_test(a_report_activates_all_in_their_order),
+        cmocka_unit_test(as_many_unreported_as_there_are_buffers_are_not_none),
         cmocka_unit_test(every_command_reports),
         cmocka_unit_test(what_is_active_stays_active),
         cmocka_unit_test(the_count_has_sixteen_bits),

@@ -251,7 +251,7 @@ static void on_lost(void *arg)
     struct schedule_run *run = arg;
 
     if (!run->hand.is_lost || run->hand.events_count > 0)
-        wrong(run, "the shadow gives a device up that keeps its contract");
+        wrong(run, "the shadow does not trust the device any more");
     run->is_software_alone = true;
     run->sums.lost++;
 }

@@ -27,6 +27,7 @@ struct posted {
     unsigned char buf[HAND_EAGER_MAX];
     enum outcome outcome; /* the last thing that was told */
     int told;             /* how often something was */
+    int next;             /* posted as soon as this one is matched; 0: none */
     bool is_cancelled;
 };
 
@@ -45,6 +46,8 @@ struct bench {
 
 /* ---- an owner ---- */
 
+static struct shadow_recv *post(struct bench *b, int i, uint32_t source, uint64_t tag);
+
 static struct posted *tell(struct shadow_recv *shadow, enum outcome outcome)
 {
     struct posted *recv = container_of(shadow, struct posted, shadow);
@@ -62,6 +65,8 @@ static void on_matched(void *arg, struct shadow_recv *shadow,
 
     (void)event;
     assert_int_equal(match_cancel(&b->match, &recv->match), !recv->is_cancelled);
+    if (recv->next != 0)
+        post(b, recv->next, 2, 7);
 }
 
 static void on_moved(void *arg, struct shadow_recv *shadow,
@@ -162,7 +167,6 @@ static struct shadow_recv *post_sized(struct bench *b, int i, uint32_t source, u
     assert_int_equal(match_post(&b->match, &recv->match, &met), 0);
     assert_null(met);
     shadow_post(&b->shadow, &recv->shadow, &recv->match, recv->buf, size);
-    assert_true(shadow_is_valid(&b->shadow));
     return &recv->shadow;
 }
 
@@ -387,6 +391,28 @@ static void the_oldest_that_waits_goes_first(void **state)
     bench_close(&b);
 }
 
+static void one_that_is_posted_from_a_callback_does_not_pass_those_that_wait(void **state)
+{
+    struct bench b;
+
+    (void)state;
+    bench_open_with(&b, &(struct hand_config){0}, 2, 0);
+    for (int i = 0; i < 3; i++)
+        post(&b, i, 2, 7);
+    b.recvs[1].next = 3;
+    hand_run(&b.hand);
+    arrive(&b, 7);
+    arrive(&b, 7); /* the second callback finds a handle free, and receive 2 waiting for it */
+    poll(&b);
+    assert_true(b.recvs[2].shadow.handle == waiting_command(&b, 0)->handle);
+    settle(&b);
+    arrive(&b, 7);
+    settle(&b);
+    assert_int_equal(b.recvs[2].outcome, MATCHED);
+    assert_int_equal(b.recvs[3].outcome, NONE);
+    bench_close(&b);
+}
+
 static void one_that_waits_can_be_taken_or_cancelled(void **state)
 {
     struct bench b;
@@ -555,6 +581,26 @@ static void syncs_leave_room_for_revokes(void **state)
     bench_close(&b);
 }
 
+static void a_sync_that_found_no_room_is_sent_later(void **state)
+{
+    struct bench b;
+
+    (void)state;
+    bench_open(&b);
+    post(&b, 0, 2, 7);
+    hand_run(&b.hand);
+    for (int i = 0; i < 2; i++) { /* the second finds the first SYNC still waiting */
+        arrive(&b, 9);
+        poll(&b);
+    }
+    assert_int_equal(b.hand.commands_waiting, 1);
+    hand_run(&b.hand);
+    assert_false(soft_is_in_sync(&b.hand.soft));
+    settle(&b);
+    assert_true(soft_is_in_sync(&b.hand.soft));
+    bench_close(&b);
+}
+
 static void untagged_buffers_go_back(void **state)
 {
     struct bench b;
@@ -603,6 +649,29 @@ static void a_handle_that_is_matched_and_revoked_waits_for_both(void **state)
     assert_int_equal(b.recvs[0].told, 1);
     assert_int_equal(free_handles(&b), 8);
     assert_int_equal(b.shadow.stats.cancels_lost, 1);
+    bench_close(&b);
+}
+
+static void a_cancel_that_is_too_late_does_not_end_a_receive_whose_data_moves(void **state)
+{
+    struct bench b;
+
+    (void)state;
+    bench_open(&b);
+    post(&b, 0, 2, 7);
+    hand_run(&b.hand);
+    put(&b, HAND_EAGER, 7, 2 * HAND_INLINE, false);
+    hand_arrive(&b.hand, 2);
+    assert_false(cancel(&b, 0));
+    while (hand_command(&b.hand))
+        ;
+    poll(&b); /* MATCHED, and that the revoke failed */
+    assert_int_equal(b.recvs[0].outcome, MATCHED);
+    assert_int_equal(b.recvs[0].told, 1);
+    settle(&b);
+    assert_int_equal(b.recvs[0].outcome, VALID);
+    assert_int_equal(b.recvs[0].told, 2);
+    assert_int_equal(free_handles(&b), 8);
     bench_close(&b);
 }
 
@@ -866,6 +935,7 @@ int main(void)
         cmocka_unit_test(a_receive_does_not_pass_one_that_stays_and_fits_the_same),
         cmocka_unit_test(one_that_is_over_holds_nobody_back),
         cmocka_unit_test(the_oldest_that_waits_goes_first),
+        cmocka_unit_test(one_that_is_posted_from_a_callback_does_not_pass_those_that_wait),
         cmocka_unit_test(one_that_waits_can_be_taken_or_cancelled),
         cmocka_unit_test(a_message_counts_when_its_owner_has_had_it),
         cmocka_unit_test(a_refused_message_does_not_count_and_comes_again),
@@ -874,9 +944,11 @@ int main(void)
         cmocka_unit_test(a_sync_goes_only_when_the_device_holds_something),
         cmocka_unit_test(many_messages_are_reported_though_nobody_waits),
         cmocka_unit_test(syncs_leave_room_for_revokes),
+        cmocka_unit_test(a_sync_that_found_no_room_is_sent_later),
         cmocka_unit_test(untagged_buffers_go_back),
         cmocka_unit_test(a_handle_is_free_when_its_revoke_has_been_answered),
         cmocka_unit_test(a_handle_that_is_matched_and_revoked_waits_for_both),
+        cmocka_unit_test(a_cancel_that_is_too_late_does_not_end_a_receive_whose_data_moves),
         cmocka_unit_test(a_handle_waits_for_the_data),
         cmocka_unit_test(a_handle_waits_for_the_fin),
         cmocka_unit_test(an_incomplete_rendezvous_owes_nothing),
