@@ -215,7 +215,7 @@ struct mbx_device_info {
  *
  * Returns    0; -ENOENT no more.
  * Threads    any.
- * Source     src/device/devices.c
+ * Source     src/port/devices.c
  */
 MBX_DEVICE_API int mbx_device_get(unsigned index, struct mbx_device_info *info);
 

@@ -8,6 +8,9 @@
 #include "base/sys.h"
 
 #include <errno.h>
+#include <sys/wait.h>
+#include <limits.h>
+#include <sched.h>
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <signal.h>
@@ -42,6 +45,7 @@ enum sys_call {
     SYS_PROCESS_VM_READV,
     SYS_PROCESS_VM_WRITEV,
     SYS_FORK,
+    SYS_SPAWN,
     SYS_KILL,
     SYS_PIDFD_OPEN,
     SYS_PRCTL,
@@ -69,6 +73,7 @@ static const char *const sys_names[] = {
     [SYS_PROCESS_VM_READV] = "process_vm_readv",
     [SYS_PROCESS_VM_WRITEV] = "process_vm_writev",
     [SYS_FORK] = "fork",
+    [SYS_SPAWN] = "spawn",
     [SYS_KILL] = "kill",
     [SYS_PIDFD_OPEN] = "pidfd_open",
     [SYS_PRCTL] = "prctl",
@@ -317,6 +322,60 @@ ssize_t sys_process_vm_writev(pid_t pid, const void *local, uint64_t remote, siz
 pid_t sys_fork(void)
 {
     return sys_fails(SYS_FORK) ? -1 : fork();
+}
+
+/* What the child of sys_spawn() is told, and what it tells; they share memory until it
+ * executes. */
+struct spawn {
+    const char *path;
+    int fd;
+    int errnum;
+};
+
+#define SPAWN_FD    3
+#define SPAWN_STACK 65536
+
+static int spawn_child(void *arg)
+{
+    struct spawn *spawn = arg;
+    char *argv[] = {(char *)(uintptr_t)spawn->path, NULL};
+    bool moved = spawn->fd == SPAWN_FD ? fcntl(spawn->fd, F_SETFD, 0) == 0
+                                       : dup2(spawn->fd, SPAWN_FD) == SPAWN_FD;
+
+    if (moved) {
+        syscall(SYS_close_range, SPAWN_FD + 1, UINT_MAX, 0);
+        execve(spawn->path, argv, environ);
+    }
+    spawn->errnum = errno;
+    _exit(127);
+}
+
+/* Not posix_spawn(): its children are those that any wait of the application would find. */
+pid_t sys_spawn(const char *path, int fd)
+{
+    struct spawn spawn = {.path = path, .fd = fd};
+    unsigned char *stack;
+    sigset_t all, old;
+    pid_t pid;
+
+    if (sys_fails(SYS_SPAWN))
+        return -1;
+    stack = mmap(NULL, SPAWN_STACK, PROT_READ | PROT_WRITE,
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+    if (stack == MAP_FAILED)
+        return -1;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    pid = clone(spawn_child, stack + SPAWN_STACK, CLONE_VM | CLONE_VFORK, &spawn);
+    if (pid < 0)
+        spawn.errnum = errno;
+    else if (spawn.errnum != 0)
+        while (waitpid(pid, NULL, __WCLONE) < 0 && errno == EINTR)
+            ;
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    munmap(stack, SPAWN_STACK);
+    errno = spawn.errnum;
+    return spawn.errnum != 0 ? -1 : pid;
 }
 
 int sys_kill(pid_t pid, int signal)

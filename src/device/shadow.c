@@ -116,6 +116,8 @@ static void slot_lose(struct shadow *shadow, struct shadow_slot *slot)
     struct shadow_recv *recv = slot->recv;
 
     slot->recv = NULL;
+    if (slot->is_owed && !slot->is_matched)
+        shadow->events->owed(shadow->arg, slot->peer, slot->sender);
     if (recv == NULL)
         return;
     switch (recv->state) {
@@ -152,6 +154,7 @@ static void lose(struct shadow *shadow)
     for (uint32_t i = 0; i < shadow->list; i++)
         slot_lose(shadow, &shadow->slots[i]);
     shadow->stats.waiting = shadow->stats.in_device = 0;
+    shadow->owed_count = 0;
 }
 
 /* What the device says makes no sense: it is not believed any more. */
@@ -325,6 +328,9 @@ static void on_matched(struct shadow *shadow, const struct mbx_device_event *eve
     slot->is_held = false;
     slot->is_matched = !(event->flags & MBX_DEVICE_WHOLE);
     slot->is_owed = (event->flags & MBX_DEVICE_WANTS_FIN) != 0;
+    slot->peer = event->envelope.source;
+    slot->sender = event->sender;
+    shadow->owed_count += slot->is_owed;
     shadow->stats.matched++;
     shadow->stats.cancels_lost += recv->state == SHADOW_REVOKING;
     recv->state = slot->is_matched ? SHADOW_MATCHED : SHADOW_NONE;
@@ -346,6 +352,7 @@ static void on_moved(struct shadow *shadow, const struct mbx_device_event *event
     slot->is_matched = false;
     slot->recv = NULL;
     if (event->type == MBX_DEVICE_INCOMPLETE) {
+        shadow->owed_count -= slot->is_owed;
         slot->is_owed = false; /* it is software that tells the sender */
         shadow->stats.incomplete++;
     }
@@ -361,6 +368,7 @@ static void on_fin_sent(struct shadow *shadow, const struct mbx_device_event *ev
         return;
     }
     shadow->slots[event->handle].is_owed = false;
+    shadow->owed_count--;
     slot_settle(shadow, event->handle);
 }
 
@@ -489,6 +497,12 @@ int shadow_poll(struct shadow *shadow)
     pump_waiting(shadow);
     pump_sync(shadow);
     return count;
+}
+
+bool shadow_has_work(const struct shadow *shadow)
+{
+    return !shadow->is_lost && (shadow->pending.type != 0 || shadow->empty_count != 0 ||
+                                (!list_is_empty(&shadow->waiting) && shadow->free_count != 0));
 }
 
 /* ---- open and close ---- */

@@ -75,6 +75,8 @@ struct shadow_events {
     /* A packet.  If it is an unexpected message, the owner compares it with the whole shadow
      * list.  0, or -EAGAIN: it is offered again by a later poll, before anything else. */
     int (*packet)(void *arg, uint32_t peer, const void *packet, size_t size);
+    /* The device may not have sent this FIN: it is to be sent, perhaps once more. */
+    void (*owed)(void *arg, uint32_t peer, uint64_t sender);
     /* The device is gone, or does not keep its contract.  When this returns it must not touch
      * anything any more; then moved() with LOST and revoked() tell of the receives that it
      * had, and the others are software's again. */
@@ -109,7 +111,9 @@ struct shadow_slot {
     bool is_held;             /* the device may hold it or move its data */
     bool is_revoked;          /* a REVOKED will come */
     bool is_matched;          /* DATA_VALID or INCOMPLETE will come */
-    bool is_owed;             /* FIN_SENT will come */
+    bool is_owed;             /* FIN_SENT will come: for */
+    uint32_t peer;
+    uint64_t sender;
 };
 
 /* What stays in software, counted by what it accepts. */
@@ -131,6 +135,7 @@ struct shadow {
     struct shadow_slot *slots; /* [list], by handle */
     uint32_t *free;            /* handles */
     uint32_t free_count, list, untagged;
+    uint32_t owed_count;    /* FIN_SENT to come */
     unsigned char *buffers; /* untagged */
     uint32_t *empty;        /* numbers of those that the device is to be given */
     uint32_t empty_count;
@@ -158,6 +163,9 @@ bool shadow_cancel(struct shadow *shadow, struct shadow_recv *recv);
 
 /* shadow_poll - events, then what has room now; how many events. */
 int shadow_poll(struct shadow *shadow);
+
+/* shadow_has_work - would the next poll do something though the device has said nothing? */
+bool shadow_has_work(const struct shadow *shadow);
 
 /* shadow_is_valid - do all invariants hold?  For tests. */
 bool shadow_is_valid(const struct shadow *shadow);

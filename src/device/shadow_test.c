@@ -42,6 +42,7 @@ struct bench {
     int refusals;            /* so many more are refused */
     uint16_t handled_within; /* what counted as handled when packet() was called last */
     int lost;
+    int owed;
 };
 
 /* ---- an owner ---- */
@@ -117,7 +118,17 @@ static void on_lost(void *arg)
     ((struct bench *)arg)->lost++;
 }
 
+static void on_owed(void *arg, uint32_t peer, uint64_t sender)
+{
+    struct bench *b = arg;
+
+    (void)peer;
+    (void)sender;
+    b->owed++;
+}
+
 static const struct shadow_events events = {
+    .owed = on_owed,
     .matched = on_matched,
     .moved = on_moved,
     .revoked = on_revoked,

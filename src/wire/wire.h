@@ -45,6 +45,10 @@
 
 #define WIRE_VERSION 1
 
+/* The longest message that anybody may send eagerly; what claims to be longer is
+ * malformed. */
+#define WIRE_EAGER_MAX (UINT64_C(1) << 20)
+
 enum wire_type {
     WIRE_EAGER = 1,
     WIRE_SYNC,

@@ -3,16 +3,27 @@
  * devices.c - the backends of this library, and which of them can be used.
  */
 #include <errno.h>
+#include <stdio.h>
 
 #include <matchbox/device.h>
 
 #include "base/base.h"
 #include "device/verbs.h"
+#include "port/soft_device.h"
+
+static bool always(char *line, size_t size)
+{
+    snprintf(line, size, "can be used");
+    return true;
+}
 
 static const struct backend {
     const char *name, *about;
     bool (*explain)(char *line, size_t size);
 } backends[] = {
+    {"soft", "software, in the progress loop", always},
+    {"soft-thread", "software, on a thread of its own", always},
+    {"soft-process", "software, in a process of its own", soft_process_explain},
     {"verbs", "hardware that matches tags, through libibverbs", verbs_explain},
 };
 

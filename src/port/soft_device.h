@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * soft_device.h - the software device as the application sees it: a struct mbx_device.
+ *
+ *   driver    where the port runs            whose packets are the device's
+ *   LOOP      soft_device_run(), called      soft_device_deliver(), called by the owner of
+ *             by the application             the transport with what arrives
+ *   THREAD    a thread of this process       it receives in the transport's place (split)
+ *   PROCESS   a process of its own           the same; memory is reached by copies across
+ *
+ * All three do the same and talk to the application through the same two rings (region.h).
+ */
+#ifndef PORT_SOFT_DEVICE_H
+#define PORT_SOFT_DEVICE_H
+
+#include <matchbox/device.h>
+
+#include "transport/transport.h"
+
+enum soft_driver { SOFT_LOOP, SOFT_THREAD, SOFT_PROCESS };
+
+struct soft_device_config {
+    enum soft_driver driver;
+    struct transport *transport;
+    const struct transport_config *transport_config; /* THREAD, PROCESS: for join() */
+    uint64_t read_chunk, spin_ns;
+    uint64_t seed;
+    const char *program; /* PROCESS: what to execute; "": looked for beside the library */
+    /* The number of the peer at this address.  0; -ENOMEM: asked again; or the peer is
+     * refused. */
+    int (*number)(void *arg, const struct transport_address *address, uint32_t *peer);
+    /* LOOP: the way back to a peer. */
+    struct link *(*link)(void *arg, uint32_t peer);
+    void *arg;
+};
+
+/* Opens a device that waits for configure().  0; -EINVAL the transport cannot be split;
+ * -ENOMEM. */
+int soft_device_open(const struct soft_device_config *config, struct mbx_device **out);
+
+/* LOOP: does what there is to do; how much. */
+int soft_device_run(struct mbx_device *device);
+int soft_device_deliver(struct mbx_device *device, uint32_t peer, const void *packet,
+                        size_t size);
+/* LOOP: the end of a read; false: it is not one of the device's. */
+bool soft_device_read_done(struct mbx_device *device, void *cookie, int error);
+
+/* soft_device_stop - the device does nothing any more when this returns, whatever it was
+ * doing; its events up to here can still be polled, and end with LOST. */
+void soft_device_stop(struct mbx_device *device);
+
+/* soft_device_repeated - behind a stop and the last event: has the packet that the device was
+ * delivering when it stopped been told of by an event? */
+bool soft_device_repeated(const struct mbx_device *device);
+
+/* Before and behind a sleep in the transport.  False: there is something to do. */
+bool soft_device_lie_down(struct mbx_device *device);
+void soft_device_get_up(struct mbx_device *device);
+
+/* How often it, elsewhere, found nothing to do; and it looks again now.  For tests. */
+uint64_t soft_device_idle_rounds(struct mbx_device *device);
+
+/* Can there be one in a process of its own?  And the line that says so. */
+bool soft_process_explain(char *line, size_t size);
+
+#endif
