@@ -93,7 +93,7 @@ static void test_too_late(void **state)
             if (mbx_cancel(w.eps[1], recv) != -EALREADY)
                 fail_msg("a matched receive was cancelled");
             mbx_progress(w.eps[0]);
-            assert_true(idle < WORLD_IDLE_ROUNDS);
+            assert_true(idle < world_patience());
         }
         assert_int_equal(done.error, 0);
         assert_memory_equal(to.bytes, data, size);

@@ -77,7 +77,7 @@ static mbx_request post(struct world *w, void *buf, size_t size)
 static void test_fragments(void **state)
 {
     const unsigned char *data = world_data(0, 1000);
-    const struct wire_first first = {.size = 1000}, longer = {.size = EAGER_MAX + 1};
+    const struct wire_first first = {.size = 1000}, longer = {.size = WIRE_EAGER_MAX + 1};
     const struct wire_more at[] = {{100}, {99}, {101}, {0}, {400}};
     unsigned char got[1000];
     struct world w;

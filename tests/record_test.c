@@ -102,6 +102,7 @@ static void tell_story(struct world *w)
     recv[1] = post(w, MBX_ANY_SOURCE, 2, MBX_ANY_TAG);
     send_tag(w, 1); /* meets recv[0] */
     assert_int_equal(mbx_cancel(w->eps[1], recv[1]), 0);
+    world_settle(w);
     send_tag(w, 3); /* waits */
     send_tag(w, 4);
     send_tag(w, 5);

@@ -10,7 +10,7 @@
  *
  * --quick asks for fewer rounds (sanitizers).  Nothing here sleeps or looks at a
  * clock: waiting is progress of everybody, and what does not come about within
- * WORLD_IDLE_ROUNDS rounds in which nothing moves has failed.
+ * world_patience() rounds in which nothing moves has failed.
  */
 #ifndef TESTS_WORLD_H
 #define TESTS_WORLD_H
@@ -25,16 +25,24 @@
 
 #include <matchbox/matchbox.h>
 
-#define WORLD_MAX         4
-#define WORLD_IDLE_ROUNDS 10000
-#define WORLD_PARAMS_MAX  24
+#define WORLD_MAX        4
+#define WORLD_PARAMS_MAX 24
 
 struct world_config {
     const char *name;
     bool is_shm;
     bool has_faults;
-    const char *params[6]; /* ends with NULL */
+    const char *params[9]; /* ends with NULL */
 };
+
+/* Rounds without any movement behind which a test has failed.  With a device that runs
+ * elsewhere a round of ours may be none of its. */
+int world_patience(void);
+
+bool world_has_device(const struct world_config *config);
+
+/* Does a device run beside this process's threads?  Then what it does takes time. */
+bool world_is_elsewhere(const struct world_config *config);
 
 /* Ends with a NULL name. */
 extern const struct world_config world_configs[];

@@ -453,6 +453,16 @@ struct mbx_stats {
     uint64_t sleeps;          /* waits that went to sleep */
     uint64_t peers;
     uint64_t requests_now, requests_max;
+    /* the matching device; all 0 without one */
+    uint64_t device_handed, device_handed_max; /* receives handed over; the most at a time */
+    uint64_t device_matched;                   /* of these, matched by the device */
+    uint64_t device_taken; /* taken back, for a message that the device could not match */
+    uint64_t device_cancels_won, device_cancels_lost; /* of receives that the device held */
+    uint64_t device_syncs;      /* times that it was only told how far software is */
+    uint64_t device_passed;     /* unexpected messages that it passed to software */
+    uint64_t device_incomplete; /* rendezvous that software had to finish for it */
+    uint64_t device_overlapped; /* receives kept, because an earlier one that stays overlaps */
+    uint64_t device_waited;     /* receives that found it full at first */
 };
 
 /* mbx_stats_get - counters since open.  Returns 0.  Source src/core/stats.c */

@@ -43,18 +43,23 @@
 #include "base/mem.h"
 #include "base/param.h"
 #include "base/pool.h"
+#include "device/shadow.h"
 #include "transport/transport.h"
 #include "wire/wire.h"
-
-/* The longest message that anybody may send eagerly; what claims to be longer is
- * malformed. */
-#define EAGER_MAX (UINT64_C(1) << 20)
 
 /* ---- settings.c ---- */
 
 enum rndv_choice { RNDV_AUTO, RNDV_DATA };
 enum transport_choice { TRANSPORT_CHOICE_SHM, TRANSPORT_CHOICE_LOOP };
 enum threads_choice { THREADS_ONE, THREADS_MANY };
+enum device_choice {
+    DEVICE_NONE,
+    DEVICE_SOFT,
+    DEVICE_SOFT_THREAD,
+    DEVICE_SOFT_PROCESS,
+    DEVICE_VERBS
+};
+enum match_choice { MATCH_SPLIT, MATCH_SOFTWARE, MATCH_DEVICE };
 
 struct settings {
     uint64_t log_level;
@@ -67,6 +72,10 @@ struct settings {
     uint64_t shm_ring_bytes, shm_peers, shm_attach;
     uint64_t loop_depth;
     uint64_t fault_percent, fault_seed;
+    uint64_t device; /* enum device_choice */
+    uint64_t match;  /* enum match_choice */
+    uint64_t device_list, device_buffers, device_threshold, device_spin_ns;
+    char device_program[PARAM_STRING_MAX];
     char stats_file[PARAM_STRING_MAX];
     char trace_folder[PARAM_STRING_MAX];
 };
@@ -86,6 +95,8 @@ enum request_state {
     REQUEST_RTS,       /* send: its RTS has not left */
     REQUEST_WAIT_FIN,  /* send: the receiver will say FIN, or CTS */
     REQUEST_SEND_DATA, /* send: the range that the CTS asked for is leaving */
+    REQUEST_DEVICE,    /* receive: matched by the device, which moves the data */
+    REQUEST_REVOKING,  /* receive: cancelled, if the device still has it */
     REQUEST_ASSEMBLE,  /* receive: further eager fragments will come */
     REQUEST_READ,      /* receive: reads the sender's memory */
     REQUEST_READ_WAIT, /* receive: the transport reads, read_done() will tell */
@@ -123,6 +134,7 @@ struct request {
     uint64_t address, key; /* rendezvous: of the sender's buffer */
     struct mbx_completion completion; /* of a receive: error once matched, if the rest goes
                                          well */
+    struct shadow_recv shadow;        /* receive, with a device: where else it is */
 };
 
 /* ---- messages that have arrived ---- */
@@ -137,6 +149,7 @@ struct arrival {
     uint64_t sender;            /* the sender's request number; 0 if no FIN is wanted */
     size_t have;                /* bytes at payload: all, the first fragment, early data */
     bool is_fragmented;         /* further eager fragments follow */
+    const struct mbx_device_event *event; /* the device has matched it, or NULL */
 };
 
 /* The longest payload that a kept message holds itself. */
@@ -162,6 +175,7 @@ struct assembly {
     struct message *message;
     struct request *request;
     uint64_t size, offset;
+    bool is_lost; /* its beginning was lost with the device: neither is set, offset unknown */
 };
 
 /* ---- peers and endpoint ---- */
@@ -186,7 +200,9 @@ struct mbx_ep {
     bool has_threads; /* MBX_THREADS=many: all below is guarded by lock */
     struct lock lock;
     struct transport *transport;
-    struct trace_recorder *trace; /* or NULL; record.h */
+    struct transport_config transport_config; /* how it was opened */
+    struct trace_recorder *trace;             /* or NULL; record.h */
+    struct offload *offload;                  /* or NULL; offload.h */
     struct mbx_limits limits;
     size_t inline_max, short_max; /* largest payloads of these protocols */
     size_t at_once_max;           /* largest message that leaves in one packet, eagerly */
@@ -346,6 +362,9 @@ static inline struct context *context_get(struct mbx_ep *ep, uint32_t id)
 int peer_accept(void *ep, struct link *link, const struct transport_address *address,
                 uint32_t *number);
 void peer_fini(struct mbx_ep *ep);
+/* The peer of this address, known or new.  link NULL: the transport is asked. */
+int peer_know(struct mbx_ep *ep, const struct transport_address *address, struct link *link,
+              uint32_t *number);
 /* Puts req behind what already waits to leave for its peer. */
 void peer_queue(struct mbx_ep *ep, struct peer *peer, struct request *req);
 
@@ -371,6 +390,8 @@ int rndv_step(struct mbx_ep *ep, struct request *req);
 void rndv_receive(struct mbx_ep *ep, struct request *req, const struct arrival *arrival);
 /* Reads a chunk for req, which is not on reading; it goes there if more is to come. */
 void rndv_read(struct mbx_ep *ep, struct request *req);
+/* Goes on at req->done, where the device has left it; ask: not by reading. */
+void rndv_resume(struct mbx_ep *ep, struct request *req, bool ask);
 void rndv_read_done(void *ep, void *cookie, int error);
 int rndv_cts(struct mbx_ep *ep, struct peer *peer, const struct wire_cts *cts);
 int rndv_data(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet);
@@ -385,6 +406,8 @@ int rndv_send_fin(struct mbx_ep *ep, struct request *req);
 struct request *recv_take(struct mbx_ep *ep, void *buf, size_t size,
                           const struct mbx_options *options);
 void recv_matched(struct mbx_ep *ep, struct request *req, const struct arrival *arrival);
+/* The cancel of req, which is in no engine any more, was in time. */
+void recv_cancelled(struct mbx_ep *ep, struct request *req);
 /* -EINVAL if no receive or probe may name these. */
 static inline int recv_check(const struct mbx_ep *ep, uint32_t source, uint32_t context_id)
 {

@@ -173,12 +173,27 @@ static void eager_more_request(struct request *req, uint64_t offset, const void 
         memcpy(req->buf + offset, payload, min_size(size, req->total - offset));
 }
 
+/* A fragment of a message of which the device had the beginning. */
+static OUT_OF_LINE int eager_more_lost(struct assembly *assembly,
+                                       const struct wire_packet *packet)
+{
+    uint64_t end = packet->body.more.offset + packet->payload_size;
+
+    if (end > assembly->size)
+        return -EPROTO;
+    if (end == assembly->size)
+        *assembly = (struct assembly){.size = 0};
+    return 0;
+}
+
 int eager_more(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
 {
     struct assembly *assembly = &peer->assembly;
     size_t size = packet->payload_size;
     struct request *req = assembly->request;
 
+    if (unlikely(assembly->is_lost))
+        return eager_more_lost(assembly, packet);
     if (packet->body.more.offset != assembly->offset ||
         size > assembly->size - assembly->offset)
         return -EPROTO;

@@ -5,6 +5,7 @@
 #include "base/sys.h"
 #include "base/random.h"
 #include "core/core.h"
+#include "core/offload.h"
 #include "core/record.h"
 
 static const struct transport_ops *const transports[] = {
@@ -17,6 +18,17 @@ static const struct transport_events events = {
     .deliver = progress_deliver,
     .read_done = rndv_read_done,
     .dropped = progress_dropped,
+    .sleeps = wait_sleeps,
+    .slept = wait_slept,
+};
+
+/* The same with a matching device. */
+static const struct transport_events offload_events = {
+    .accept = peer_accept,
+    .deliver = offload_deliver,
+    .read_done = offload_read_done,
+    .dropped = progress_dropped,
+    .repeats = offload_repeats,
     .sleeps = wait_sleeps,
     .slept = wait_slept,
 };
@@ -34,7 +46,7 @@ static int endpoint_transport(struct mbx_ep *ep, const uint8_t *key)
 {
     const struct settings *s = &ep->settings;
     struct transport_config config = {
-        .events = &events,
+        .events = s->device == DEVICE_NONE ? &events : &offload_events,
         .arg = ep,
         .loop_depth = s->loop_depth,
         .shm_ring_bytes = s->shm_ring_bytes,
@@ -44,11 +56,20 @@ static int endpoint_transport(struct mbx_ep *ep, const uint8_t *key)
         .fault_percent = s->fault_percent,
     };
 
+    int err;
+
     if (key != NULL)
         memcpy(config.key, key, sizeof config.key);
-    return s->fault_percent != 0
-               ? transport_fault_open(transports[s->transport], &config, &ep->transport)
-               : transports[s->transport]->open(&config, &ep->transport);
+    err = s->fault_percent != 0
+              ? transport_fault_open(transports[s->transport], &config, &ep->transport)
+              : transports[s->transport]->open(&config, &ep->transport);
+    if (err < 0)
+        return err;
+    ep->transport_config = config;
+    err = offload_open(ep, &ep->transport_config);
+    if (err < 0)
+        ep->transport->ops->close(ep->transport);
+    return err;
 }
 
 static void endpoint_limits(struct mbx_ep *ep)
@@ -114,14 +135,14 @@ static int endpoint_drain(struct mbx_ep *ep)
 {
     uint64_t start = clock_now();
 
-    while (!list_is_empty(&ep->busy) || !ep->transport->ops->is_flushed(ep->transport)) {
+    while (!list_is_empty(&ep->busy) || !ep->transport->ops->is_flushed(ep->transport) ||
+           !offload_is_flushed(ep)) {
         uint64_t gone = clock_now() - start;
 
         if (gone >= ep->settings.close_timeout_ns)
             return -ETIMEDOUT;
         if (progress_round(ep) == 0)
-            ep->transport->ops->wait(ep->transport,
-                                     (int64_t)(ep->settings.close_timeout_ns - gone));
+            offload_sleep(ep, (int64_t)(ep->settings.close_timeout_ns - gone));
     }
     return 0;
 }
@@ -149,6 +170,7 @@ int mbx_close(struct mbx_ep *ep)
     ep_unlock(ep);
     stats_write(ep);
     record_close(ep);
+    offload_close(ep);
     ep->transport->ops->close(ep->transport);
     pool_for_each(&ep->messages, endpoint_free_message, ep);
     pool_for_each(&ep->requests, endpoint_free_request, ep);

@@ -60,9 +60,8 @@ static int peer_grow(struct mbx_ep *ep)
     return 0;
 }
 
-/* The peer of this address, known or new.  link NULL: the transport is asked. */
-static int peer_know(struct mbx_ep *ep, const struct transport_address *address,
-                     struct link *link, uint32_t *number)
+int peer_know(struct mbx_ep *ep, const struct transport_address *address, struct link *link,
+              uint32_t *number)
 {
     struct peer *peer;
     uint32_t *entry;

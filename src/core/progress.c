@@ -7,6 +7,7 @@
  *                  └─ busy peers' out ──> progress_step     what waited for room
  */
 #include "core/core.h"
+#include "core/offload.h"
 #include "core/record.h"
 
 /* Packets of one poll, so that what waits to leave gets its turn. */
@@ -38,6 +39,8 @@ static inline struct request *progress_match(struct mbx_ep *ep,
     ep->stats.expected++;
     ep->stats.posted_now--;
     record_arrive(ep, envelope, container_of(recv, struct request, match), NULL);
+    if (unlikely(ep->offload != NULL))
+        offload_taken(ep, container_of(recv, struct request, match));
     return container_of(recv, struct request, match);
 }
 
@@ -95,7 +98,7 @@ static int progress_packet(struct mbx_ep *ep, struct peer *peer,
         arrival->sender = packet->body.first.sender;
         arrival->size = packet->body.first.size;
         arrival->is_fragmented = true;
-        return arrival->size > EAGER_MAX || peer->assembly.size != 0 ? -EPROTO : 1;
+        return arrival->size > WIRE_EAGER_MAX || peer->assembly.size != 0 ? -EPROTO : 1;
     case WIRE_RTS:
         arrival->sender = packet->body.rts.sender;
         arrival->size = packet->body.rts.size;
@@ -245,6 +248,8 @@ int progress_round(struct mbx_ep *ep)
 {
     int moved = ep->transport->ops->poll(ep->transport, PROGRESS_BUDGET);
 
+    if (unlikely(ep->offload != NULL))
+        moved += offload_poll(ep);
     if (unlikely(!list_is_empty(&ep->reading)))
         moved += progress_reading(ep);
     if (unlikely(!list_is_empty(&ep->busy)))

@@ -6,6 +6,7 @@
  * them came first.
  */
 #include "core/core.h"
+#include "core/offload.h"
 #include "core/record.h"
 
 void recv_matched(struct mbx_ep *ep, struct request *req, const struct arrival *arrival)
@@ -85,6 +86,8 @@ static int recv_start(struct mbx_ep *ep, uint32_t source, uint32_t context_id, u
     if (likely(found == NULL)) {
         record_post(ep, req, NULL);
         stats_kept(&ep->stats.posted_now, &ep->stats.posted_max, 1);
+        if (unlikely(ep->offload != NULL))
+            offload_post(ep, req);
     } else {
         record_post(ep, req, container_of(found, struct message, match));
         recv_unexpected(ep, req, container_of(found, struct message, match));
@@ -106,6 +109,18 @@ int mbx_recv(struct mbx_ep *ep, uint32_t source, uint32_t context_id, uint64_t t
     return err;
 }
 
+void recv_cancelled(struct mbx_ep *ep, struct request *req)
+{
+    record_cancel(ep, req);
+    ep->stats.cancelled++;
+    req->completion.status = (struct mbx_status){
+        .context_id = req->match.envelope.context_id,
+        .source = req->match.envelope.source,
+        .tag = req->match.envelope.tag,
+    };
+    request_complete(ep, req, -ECANCELED);
+}
+
 static int recv_cancel(struct mbx_ep *ep, mbx_request request)
 {
     struct request *req = request_find(ep, request);
@@ -117,15 +132,9 @@ static int recv_cancel(struct mbx_ep *ep, mbx_request request)
     if (req->state != REQUEST_POSTED ||
         !match_cancel(&context_find(ep, req->match.envelope.context_id)->match, &req->match))
         return -EALREADY;
-    record_cancel(ep, req);
     ep->stats.posted_now--;
-    ep->stats.cancelled++;
-    req->completion.status = (struct mbx_status){
-        .context_id = req->match.envelope.context_id,
-        .source = req->match.envelope.source,
-        .tag = req->match.envelope.tag,
-    };
-    request_complete(ep, req, -ECANCELED);
+    if (ep->offload == NULL || offload_cancel(ep, req))
+        recv_cancelled(ep, req);
     return 0;
 }
 

@@ -20,6 +20,7 @@
  * is lent to the peer from RTS to FIN or CTS.
  */
 #include "core/core.h"
+#include "core/offload.h"
 
 /* DATA packets that leave before others get their turn, and arrivals theirs. */
 #define DATA_BURST 16
@@ -32,6 +33,7 @@ static const struct {
     [REQUEST_WAIT_FIN] = {"wait-fin", 1u << REQUEST_SEND_DATA},
     [REQUEST_SEND_DATA] = {"send-data", 0},
     [REQUEST_POSTED] = {"posted", 1u << REQUEST_READ | 1u << REQUEST_CTS},
+    [REQUEST_DEVICE] = {"device", 1u << REQUEST_READ | 1u << REQUEST_CTS},
     [REQUEST_READ] = {"read", 1u << REQUEST_READ_WAIT | 1u << REQUEST_CTS},
     [REQUEST_READ_WAIT] = {"read-wait", 1u << REQUEST_READ | 1u << REQUEST_CTS},
     [REQUEST_CTS] = {"cts", 1u << REQUEST_WAIT_DATA},
@@ -228,24 +230,34 @@ void rndv_read_done(void *arg, void *cookie, int error)
     list_add_tail(&ep->reading, &req->queue);
 }
 
+void rndv_resume(struct mbx_ep *ep, struct request *req, bool ask)
+{
+    if (req->done < req->total &&
+        (ask || !(peer_get(ep, req->peer)->can_read && req->address))) {
+        rndv_ask(ep, req);
+        return;
+    }
+    rndv_move(req, REQUEST_READ);
+    rndv_read(ep, req);
+}
+
 /* req has met an RTS: its early data first, then the rest. */
 OUT_OF_LINE void rndv_receive(struct mbx_ep *ep, struct request *req,
                               const struct arrival *arrival)
 {
     size_t early = min_size(arrival->have, req->total);
 
+    if (unlikely(arrival->event != NULL)) {
+        offload_receive(ep, req, arrival);
+        return;
+    }
     if (early != 0)
         memcpy(req->buf, arrival->payload, early);
     req->done = early;
     req->remote = arrival->sender;
     req->address = arrival->rts->address;
     req->key = arrival->rts->key;
-    if (req->done < req->total && !(peer_get(ep, req->peer)->can_read && req->address)) {
-        rndv_ask(ep, req);
-        return;
-    }
-    rndv_move(req, REQUEST_READ);
-    rndv_read(ep, req);
+    rndv_resume(ep, req, false);
 }
 
 static int rndv_send_cts(struct mbx_ep *ep, struct request *req)
@@ -322,6 +334,8 @@ int rndv_step(struct mbx_ep *ep, struct request *req)
     case REQUEST_POSTED:
     case REQUEST_EAGER:
     case REQUEST_WAIT_FIN:
+    case REQUEST_DEVICE:
+    case REQUEST_REVOKING:
     case REQUEST_ASSEMBLE:
     case REQUEST_READ:
     case REQUEST_READ_WAIT:

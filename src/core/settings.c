@@ -12,6 +12,9 @@
 
 static const char *const transport_names[] = {"shm", "loop", NULL};
 static const char *const threads_names[] = {"one", "many", NULL};
+static const char *const device_names[] = {"none",         "soft",  "soft-thread",
+                                           "soft-process", "verbs", NULL};
+static const char *const match_names[] = {"split", "software", "device", NULL};
 static const char *const rndv_names[] = {"auto", "data", NULL};
 
 #define AT(field) offsetof(struct settings, field)
@@ -25,11 +28,11 @@ static const struct param table[] = {
     {"THREADS", PARAM_CHOICE, NULL, "one", 0, 0, threads_names,
      "who may call functions of one endpoint: one thread at a time, or many at once",
      AT(threads)},
-    {"EAGER_LIMIT", PARAM_SIZE, NULL, "16K", 0, EAGER_MAX, NULL,
+    {"EAGER_LIMIT", PARAM_SIZE, NULL, "16K", 0, WIRE_EAGER_MAX, NULL,
      "messages up to this size are sent eagerly, longer ones by rendezvous", AT(eager_limit)},
-    {"INJECT_LIMIT", PARAM_SIZE, NULL, "8K", 0, EAGER_MAX, NULL,
+    {"INJECT_LIMIT", PARAM_SIZE, NULL, "8K", 0, WIRE_EAGER_MAX, NULL,
      "longest message that may be injected", AT(inject_limit)},
-    {"EARLY_DATA", PARAM_SIZE, NULL, "1K", 0, EAGER_MAX, NULL,
+    {"EARLY_DATA", PARAM_SIZE, NULL, "1K", 0, WIRE_EAGER_MAX, NULL,
      "most data that travels with the RTS of a rendezvous", AT(early_data)},
     {"READ_CHUNK", PARAM_SIZE, NULL, "1M", 4096, UINT64_C(1) << 30, NULL,
      "most that one step of a rendezvous reads before others get their turn", AT(read_chunk)},
@@ -56,6 +59,25 @@ static const struct param table[] = {
      "how often the transport pretends to be full, late or unable (for tests)",
      AT(fault_percent)},
     {"FAULT_SEED", PARAM_COUNT, NULL, "1", 0, 0, NULL, "seed of these faults", AT(fault_seed)},
+    {"DEVICE", PARAM_CHOICE, NULL, "none", 0, 0, device_names,
+     "what matches beside software: soft in the progress loop, on a thread, in a process",
+     AT(device)},
+    {"MATCH", PARAM_CHOICE, NULL, "split", 0, 0, match_names,
+     "who matches, if there is a device: both, software alone, or the device wherever it can",
+     AT(match)},
+    {"DEVICE_LIST", PARAM_COUNT, "receives", "1024", 1, 65536, NULL,
+     "receives that the device holds at a time; its command room follows from it",
+     AT(device_list)},
+    {"DEVICE_BUFFERS", PARAM_COUNT, "buffers", "128", 1, 16384, NULL,
+     "buffers for messages that the device passes to software", AT(device_buffers)},
+    {"DEVICE_THRESHOLD", PARAM_SIZE, NULL, "4K", 0, 0, NULL,
+     "receives with smaller buffers stay in software if the matching is split",
+     AT(device_threshold)},
+    {"DEVICE_SPIN", PARAM_TIME, NULL, "20us", 0, 10 * CLOCK_S, NULL,
+     "how long a device on a thread or in a process polls before it sleeps",
+     AT(device_spin_ns)},
+    {"DEVICE_PROGRAM", PARAM_STRING, NULL, "", 0, 0, NULL,
+     "the program of soft-process, if it is not beside the library", AT(device_program)},
     {"STATS_FILE", PARAM_STRING, NULL, "", 0, 0, NULL,
      "append the statistics to this file at close; %r is the rank, %p the process",
      AT(stats_file)},

@@ -6,6 +6,7 @@
  * here.
  */
 #include "core/core.h"
+#include "core/offload.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -33,6 +34,7 @@ static void stats_gather(const struct mbx_ep *ep, struct mbx_stats *stats)
         if (count->search_max > stats->search_max)
             stats->search_max = count->search_max;
     }
+    offload_stats(ep, stats);
 }
 
 int mbx_stats_get(const struct mbx_ep *ep, struct mbx_stats *stats)
@@ -93,6 +95,13 @@ static size_t stats_text(const struct mbx_stats *s, char *text, size_t size)
         {"dropped_packets", s->dropped_packets},
         {"send_errors", s->send_errors},
         {"sleeps", s->sleeps},
+        {"device_handed", s->device_handed},
+        {"device_matched", s->device_matched},
+        {"device_taken", s->device_taken},
+        {"device_cancels_won", s->device_cancels_won},
+        {"device_cancels_lost", s->device_cancels_lost},
+        {"device_syncs", s->device_syncs},
+        {"device_passed", s->device_passed},
         {"peers", s->peers},
         {"requests_max", s->requests_max},
     };

@@ -29,6 +29,7 @@
  */
 #include "base/sys.h"
 #include "core/core.h"
+#include "core/offload.h"
 
 /* Empty polls between two looks at the clock. */
 #define WAIT_POLLS 64
@@ -173,7 +174,7 @@ static int wait_sleep(struct mbx_ep *ep, const struct waiter *w)
     int err;
 
     ep->stirred = false;
-    err = ep->transport->ops->wait(ep->transport, wait_left(w, clock_now()));
+    err = offload_sleep(ep, wait_left(w, clock_now()));
     ep->stats.sleeps++;
     return err == -EINTR ? err : 0;
 }

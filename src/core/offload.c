@@ -1,0 +1,414 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * offload.c - what the device does becomes what happens to requests.
+ *
+ *   POSTED ──device matched──> DEVICE ──DATA_VALID──> COMPLETE
+ *     │                          └──INCOMPLETE──> READ or CTS, as if software had matched it
+ *     └──cancel──> REVOKING ──in time──> COMPLETE (-ECANCELED)
+ *                     └──too late──> as POSTED
+ *
+ * The device is gone: what it had matched by rendezvous and not finished is read again from
+ * where its MATCHED said; no FIN has left for it, because DATA_VALID comes first.  FINs that it
+ * may not have sent are sent again; the sender refuses the second.  Only the fragments of an
+ * eager message that it had taken are lost: that receive ends with -EIO.
+ */
+#include "core/offload.h"
+
+#include "core/record.h"
+#include "port/soft_device.h"
+
+/* How long a sleep may last without a look whether a device elsewhere is alive. */
+#define LOOK_NS ((int64_t)(100 * CLOCK_MS))
+
+static struct request *request_of(struct shadow_recv *recv)
+{
+    return container_of(recv, struct request, shadow);
+}
+
+/* ---- receives ---- */
+
+void offload_post(struct mbx_ep *ep, struct request *req)
+{
+    req->shadow.state = SHADOW_NONE;
+    shadow_post(&ep->offload->shadow, &req->shadow, &req->match, req->buf, req->size);
+    if (ep->offload->in_loop)
+        ep_stir(ep); /* a thread that sleeps has a command to perform */
+}
+
+void offload_taken(struct mbx_ep *ep, struct request *req)
+{
+    shadow_taken(&ep->offload->shadow, &req->shadow);
+}
+
+bool offload_cancel(struct mbx_ep *ep, struct request *req)
+{
+    if (shadow_cancel(&ep->offload->shadow, &req->shadow))
+        return true;
+    req->state = REQUEST_REVOKING;
+    if (ep->offload->in_loop)
+        ep_stir(ep);
+    return false;
+}
+
+/* ---- what the device has matched ---- */
+
+static enum mbx_protocol offload_protocol(const struct mbx_ep *ep,
+                                          const struct mbx_device_event *event)
+{
+    if (event->flags & MBX_DEVICE_BY_RNDV)
+        return MBX_RNDV_READ;
+    if (!(event->flags & MBX_DEVICE_WHOLE))
+        return MBX_BOUNCE;
+    return event->size <= ep->inline_max ? MBX_INLINE : MBX_SHORT;
+}
+
+static void offload_done(struct mbx_ep *ep, struct request *req, int error)
+{
+    ep->stats.received[req->protocol]++;
+    ep->stats.received_bytes[req->protocol] += req->completion.status.size;
+    req->completion.received = error == 0 ? req->total : req->done;
+    request_complete(ep, req, error != 0 ? error : req->completion.error);
+}
+
+void offload_receive(struct mbx_ep *ep, struct request *req, const struct arrival *arrival)
+{
+    const struct mbx_device_event *event = arrival->event;
+
+    req->protocol = (uint8_t)offload_protocol(ep, event);
+    req->done = min_size(event->done, req->total);
+    req->remote = event->sender;
+    req->address = event->address;
+    req->key = event->key;
+    req->state = REQUEST_DEVICE;
+    if (event->flags & MBX_DEVICE_WHOLE)
+        offload_done(ep, req, 0);
+}
+
+static void on_matched(void *arg, struct shadow_recv *recv,
+                       const struct mbx_device_event *event)
+{
+    struct mbx_ep *ep = arg;
+    struct request *req = request_of(recv);
+    static const struct wire_rts none;
+    const struct arrival arrival = {
+        .rts = &none, /* offload_receive() is on the way of a rendezvous */
+        .envelope = {event->envelope.context_id, event->envelope.source, event->envelope.tag},
+        .size = event->size,
+        .data = event->data,
+        .sender = event->sender,
+        .event = event,
+    };
+
+    if (match_cancel(&context_find(ep, req->match.envelope.context_id)->match, &req->match))
+        ep->stats.posted_now--;
+    ep->stats.expected++;
+    record_arrive(ep, &arrival.envelope, req, NULL);
+    recv_matched(ep, req, &arrival);
+}
+
+/* The fragments that are still to come of a message whose first ones are lost. */
+static void offload_forget(struct mbx_ep *ep, const struct request *req)
+{
+    peer_get(ep, req->peer)->assembly =
+        (struct assembly){.size = req->completion.status.size, .is_lost = true};
+}
+
+static void on_moved(void *arg, struct shadow_recv *recv, const struct mbx_device_event *event)
+{
+    struct mbx_ep *ep = arg;
+    struct request *req = request_of(recv);
+
+    if (event->type == MBX_DEVICE_DATA_VALID) {
+        offload_done(ep, req, event->error);
+    } else if (req->protocol == MBX_RNDV_READ) {
+        ep->stats.read_fallbacks += event->type == MBX_DEVICE_INCOMPLETE && req->address != 0;
+        if (event->type == MBX_DEVICE_INCOMPLETE)
+            req->done = min_size(event->done, req->total);
+        rndv_resume(ep, req, event->type == MBX_DEVICE_INCOMPLETE);
+    } else {
+        offload_forget(ep, req);
+        if (req->remote != 0)
+            rndv_owe_fin(ep, req, req->remote);
+        offload_done(ep, req, -EIO);
+    }
+}
+
+static void on_revoked(void *arg, struct shadow_recv *recv)
+{
+    recv_cancelled(arg, request_of(recv));
+}
+
+/* ---- packets ---- */
+
+static int on_packet(void *arg, uint32_t peer, const void *packet, size_t size)
+{
+    struct mbx_ep *ep = arg;
+
+    return peer < ep->peer_count ? progress_deliver(ep, peer, packet, size) : 0;
+}
+
+int offload_deliver(void *arg, uint32_t peer, const void *packet, size_t size)
+{
+    struct mbx_ep *ep = arg;
+    struct offload *offload = ep->offload;
+
+    if (offload == NULL || offload->is_receiving) {
+        if (offload != NULL && offload->may_repeat) {
+            offload->may_repeat = false;
+            if (soft_device_repeated(offload->device))
+                return 0;
+        }
+        return progress_deliver(ep, peer, packet, size);
+    }
+    return soft_device_deliver(offload->device, peer, packet, size);
+}
+
+void offload_repeats(void *arg, uint32_t peer)
+{
+    struct mbx_ep *ep = arg;
+
+    (void)peer;
+    ep->offload->may_repeat = true;
+}
+
+void offload_read_done(void *arg, void *cookie, int error)
+{
+    struct mbx_ep *ep = arg;
+
+    if (ep->offload == NULL || !soft_device_read_done(ep->offload->device, cookie, error))
+        rndv_read_done(ep, cookie, error);
+}
+
+/* ---- the device is gone ---- */
+
+static void on_lost(void *arg)
+{
+    struct mbx_ep *ep = arg;
+
+    soft_device_stop(ep->offload->device);
+    LOG_WARN("the matching device is gone: matching goes on in software");
+}
+
+static void on_owed(void *arg, uint32_t peer, uint64_t sender)
+{
+    struct mbx_ep *ep = arg;
+    struct request *req = recv_take(ep, NULL, 0, &(struct mbx_options){.flags = 0});
+
+    if (req == NULL) {
+        LOG_ERROR("no memory for a FIN that the device owed to peer %u", peer);
+        return;
+    }
+    req->flags |= REQUEST_MUTE;
+    req->peer = peer;
+    rndv_owe_fin(ep, req, sender);
+    request_complete(ep, req, 0);
+}
+
+/* Packets come to us again, from where the device was. */
+static void offload_take_over(struct mbx_ep *ep)
+{
+    struct offload *offload = ep->offload;
+    int err = offload->in_loop ? 0 : ep->transport->ops->rejoin(ep->transport);
+
+    if (err == 0 || err == -EINVAL)
+        offload->is_receiving = true;
+    else if (err != -EBUSY)
+        LOG_ERROR("cannot receive again behind the device: %s", mbx_strerror(err));
+}
+
+static const struct shadow_events events = {
+    .matched = on_matched,
+    .moved = on_moved,
+    .revoked = on_revoked,
+    .packet = on_packet,
+    .lost = on_lost,
+    .owed = on_owed,
+};
+
+/* ---- progress ---- */
+
+int offload_poll(struct mbx_ep *ep)
+{
+    struct offload *offload = ep->offload;
+    int moved = 0;
+
+    if (unlikely(offload->shadow.is_lost)) {
+        if (!offload->is_receiving)
+            offload_take_over(ep);
+        return 0;
+    }
+    if (offload->in_loop)
+        moved = soft_device_run(offload->device);
+    return moved + shadow_poll(&offload->shadow);
+}
+
+/* May we sleep until the transport, or the device, wakes us? */
+static bool offload_lie_down(struct offload *offload)
+{
+    if (offload->shadow.is_lost)
+        return offload->is_receiving;
+    return !shadow_has_work(&offload->shadow) && soft_device_lie_down(offload->device);
+}
+
+int offload_wait(struct mbx_ep *ep, int64_t timeout_ns)
+{
+    struct offload *offload = ep->offload;
+    bool looks = !offload->in_loop && (timeout_ns < 0 || timeout_ns > LOOK_NS);
+    int err = 0;
+
+    if (offload_lie_down(offload))
+        err = ep->transport->ops->wait(ep->transport, looks ? LOOK_NS : timeout_ns);
+    if (!offload->shadow.is_lost)
+        soft_device_get_up(offload->device);
+    return looks && err == -ETIMEDOUT ? 0 : err;
+}
+
+/* ---- open and close ---- */
+
+static int offload_number(void *arg, const struct transport_address *address, uint32_t *peer)
+{
+    return peer_know(arg, address, NULL, peer);
+}
+
+static struct link *offload_link(void *arg, uint32_t peer)
+{
+    struct mbx_ep *ep = arg;
+
+    return peer < ep->peer_count ? peer_get(ep, peer)->link : NULL;
+}
+
+static int offload_device(struct mbx_ep *ep, const struct transport_config *config,
+                          struct mbx_device **device)
+{
+    static const enum soft_driver drivers[] = {
+        [DEVICE_SOFT] = SOFT_LOOP,
+        [DEVICE_SOFT_THREAD] = SOFT_THREAD,
+        [DEVICE_SOFT_PROCESS] = SOFT_PROCESS,
+    };
+    const struct settings *s = &ep->settings;
+
+    return soft_device_open(
+        &(struct soft_device_config){
+            .driver = drivers[s->device],
+            .transport = ep->transport,
+            .transport_config = config,
+            .read_chunk = s->read_chunk,
+            .spin_ns = min_size(s->spin_ns, s->device_spin_ns),
+            .seed = ep->match_seed,
+            .program = s->device_program,
+            .number = offload_number,
+            .link = offload_link,
+            .arg = ep,
+        },
+        device);
+}
+
+/* 0; -EINVAL the settings ask for what cannot be. */
+static int offload_check(const struct settings *s)
+{
+    if (s->device == DEVICE_NONE) {
+        if (s->match == MATCH_DEVICE)
+            LOG_ERROR("MBX_MATCH=device needs a device: MBX_DEVICE=soft, soft-thread or "
+                      "soft-process");
+        return s->match == MATCH_DEVICE ? -EINVAL : 0;
+    }
+    if (s->device > DEVICE_SOFT_PROCESS) {
+        LOG_ERROR("MBX_DEVICE=verbs: there is no network transport that it could serve");
+        return -EINVAL;
+    }
+    if (s->device != DEVICE_SOFT &&
+        (s->transport != TRANSPORT_CHOICE_SHM || s->fault_percent != 0)) {
+        LOG_ERROR("MBX_DEVICE=soft-thread and soft-process need MBX_TRANSPORT=shm, and no "
+                  "faults; MBX_DEVICE=soft works with every transport");
+        return -EINVAL;
+    }
+    if (s->device == DEVICE_SOFT_PROCESS && !s->shm_attach) {
+        LOG_ERROR("MBX_DEVICE=soft-process needs MBX_SHM_ATTACH=yes: it reaches this process's "
+                  "memory in no other way");
+        return -EINVAL;
+    }
+    return 0;
+}
+
+static int offload_start(struct mbx_ep *ep, const struct transport_config *config)
+{
+    const struct settings *s = &ep->settings;
+    struct offload *offload = ep->offload;
+    int err = offload_device(ep, config, &offload->device);
+
+    if (err != 0)
+        return err;
+    offload->in_loop = s->device == DEVICE_SOFT;
+    err = shadow_init(&offload->shadow,
+                      &(struct shadow_config){
+                          .device = offload->device,
+                          .list = (uint32_t)s->device_list,
+                          .untagged = (uint32_t)s->device_buffers,
+                          .threshold = s->match == MATCH_DEVICE ? 0 : s->device_threshold,
+                          .events = &events,
+                          .arg = ep,
+                      });
+    if (err != 0)
+        offload->device->ops->close(offload->device);
+    else
+        soft_device_run(offload->device); /* it has its buffers before the first packet */
+    return err;
+}
+
+int offload_open(struct mbx_ep *ep, const struct transport_config *config)
+{
+    int err = offload_check(&ep->settings);
+
+    if (err != 0 || ep->settings.device == DEVICE_NONE || ep->settings.match == MATCH_SOFTWARE)
+        return err;
+    ep->offload = mem_calloc(1, sizeof *ep->offload);
+    if (ep->offload == NULL)
+        return -ENOMEM;
+    err = offload_start(ep, config);
+    if (err != 0) {
+        LOG_ERROR("cannot start the matching device: %s", mbx_strerror(err));
+        mem_free(ep->offload);
+        ep->offload = NULL;
+    }
+    return err;
+}
+
+void offload_close(struct mbx_ep *ep)
+{
+    struct offload *offload = ep->offload;
+
+    if (offload == NULL)
+        return;
+    soft_device_stop(offload->device);
+    if (!offload->in_loop && !offload->is_receiving)
+        ep->transport->ops->rejoin(ep->transport);
+    offload->device->ops->close(offload->device);
+    shadow_fini(&offload->shadow);
+    mem_free(offload);
+    ep->offload = NULL;
+}
+
+bool offload_is_flushed(const struct mbx_ep *ep)
+{
+    return ep->offload == NULL || ep->offload->shadow.owed_count == 0;
+}
+
+void offload_stats(const struct mbx_ep *ep, struct mbx_stats *stats)
+{
+    const struct shadow_stats *s;
+
+    if (ep->offload == NULL)
+        return;
+    s = &ep->offload->shadow.stats;
+    stats->device_handed = s->handed;
+    stats->device_handed_max = s->in_device_max;
+    stats->device_matched = s->matched;
+    stats->device_taken = s->taken;
+    stats->device_cancels_won = s->cancels_won;
+    stats->device_cancels_lost = s->cancels_lost;
+    stats->device_syncs = s->syncs;
+    stats->device_passed = s->passed;
+    stats->device_incomplete = s->incomplete;
+    stats->device_overlapped = s->overlapped;
+    stats->device_waited = s->waited;
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * offload.h - a matching device beside the matching engines.  Private to src/core.
+ *
+ *   mbx_recv ──> match_post ──queued──> offload_post ──> shadow ──> device
+ *                                                                     │
+ *   offload_poll <── shadow_poll <── MATCHED, DATA_VALID, ... <───────┤
+ *      ├── offload_matched ──> recv_matched ──> offload_receive       │
+ *      └── progress_deliver, of packets that the device passed on <───┘
+ *              └── met a receive? offload_taken
+ *
+ * Without a device ep->offload is NULL, and each of these costs a branch that always goes the
+ * same way.
+ */
+#ifndef CORE_OFFLOAD_H
+#define CORE_OFFLOAD_H
+
+#include "core/core.h"
+#include "device/shadow.h"
+
+struct offload {
+    struct shadow shadow;
+    struct mbx_device *device;
+    bool in_loop;      /* the transport's packets are given to the device here */
+    bool is_receiving; /* the device is gone: they are ours */
+    bool may_repeat;   /* the packet that is offered next may have been told of already */
+};
+
+/* Opens what the settings ask for, behind the transport; ep->offload stays NULL if that is
+ * nothing.  0 or an error, which is logged. */
+int offload_open(struct mbx_ep *ep, const struct transport_config *config);
+
+/* The device stops; before the transport is closed. */
+void offload_close(struct mbx_ep *ep);
+
+/* As transport_events.deliver, read_done, repeats. */
+int offload_deliver(void *ep, uint32_t peer, const void *packet, size_t size);
+void offload_read_done(void *ep, void *cookie, int error);
+void offload_repeats(void *ep, uint32_t peer);
+
+/* What the device did and what it can be given; how much. */
+int offload_poll(struct mbx_ep *ep);
+
+/* req was posted and waits in its engine. */
+void offload_post(struct mbx_ep *ep, struct request *req);
+
+/* req has left its engine for a message that the device did not match. */
+void offload_taken(struct mbx_ep *ep, struct request *req);
+
+/* req has left its engine because its user cancels it.  False: the device is asked first. */
+bool offload_cancel(struct mbx_ep *ep, struct request *req);
+
+/* recv_matched() of a message that the device has matched. */
+void offload_receive(struct mbx_ep *ep, struct request *req, const struct arrival *arrival);
+
+/* As transport_ops.wait, with a device that wants to be heard, too. */
+int offload_wait(struct mbx_ep *ep, int64_t timeout_ns);
+
+static inline int offload_sleep(struct mbx_ep *ep, int64_t timeout_ns)
+{
+    return ep->offload == NULL ? ep->transport->ops->wait(ep->transport, timeout_ns)
+                               : offload_wait(ep, timeout_ns);
+}
+
+/* Has the device sent all FINs that it owes? */
+bool offload_is_flushed(const struct mbx_ep *ep);
+
+void offload_stats(const struct mbx_ep *ep, struct mbx_stats *stats);
+
+#endif
