@@ -17,6 +17,9 @@
 #include "core/record.h"
 #include "port/soft_device.h"
 
+/* So long a device elsewhere may be without a receive before it leaves. */
+#define UNUSED_POLLS 16384
+
 /* How long a sleep may last without a look whether a device elsewhere is alive. */
 #define LOOK_NS ((int64_t)(100 * CLOCK_MS))
 
@@ -31,8 +34,8 @@ void offload_post(struct mbx_ep *ep, struct request *req)
 {
     req->shadow.state = SHADOW_NONE;
     shadow_post(&ep->offload->shadow, &req->shadow, &req->match, req->buf, req->size);
-    if (ep->offload->in_loop)
-        ep_stir(ep); /* a thread that sleeps has a command to perform */
+    if (ep->offload->in_loop || req->shadow.state == SHADOW_WAITING)
+        ep_stir(ep); /* a thread that sleeps has something to do */
 }
 
 void offload_taken(struct mbx_ep *ep, struct request *req)
@@ -147,20 +150,33 @@ static int on_packet(void *arg, uint32_t peer, const void *packet, size_t size)
     return peer < ep->peer_count ? progress_deliver(ep, peer, packet, size) : 0;
 }
 
+/* Is there anything in the device, or to be heard from it? */
+static bool offload_is_idle(const struct offload *offload)
+{
+    return shadow_is_idle(&offload->shadow) && !soft_device_has_events(offload->device);
+}
+
+/* A device in the loop that holds nothing could only pass the packet on. */
+static bool offload_is_devices(const struct offload *offload)
+{
+    return offload->in_loop && !offload->is_receiving && !offload_is_idle(offload);
+}
+
 int offload_deliver(void *arg, uint32_t peer, const void *packet, size_t size)
 {
     struct mbx_ep *ep = arg;
     struct offload *offload = ep->offload;
 
-    if (offload == NULL || offload->is_receiving) {
-        if (offload != NULL && offload->may_repeat) {
-            offload->may_repeat = false;
-            if (soft_device_repeated(offload->device))
-                return 0;
-        }
+    if (offload == NULL)
         return progress_deliver(ep, peer, packet, size);
+    if (offload_is_devices(offload))
+        return soft_device_deliver(offload->device, peer, packet, size);
+    if (unlikely(offload->may_repeat)) {
+        offload->may_repeat = false;
+        if (soft_device_repeated(offload->device))
+            return 0;
     }
-    return soft_device_deliver(offload->device, peer, packet, size);
+    return progress_deliver(ep, peer, packet, size);
 }
 
 void offload_repeats(void *arg, uint32_t peer)
@@ -227,6 +243,15 @@ static const struct shadow_events events = {
 
 /* ---- progress ---- */
 
+/* A device elsewhere that has nothing to do only makes the way of a message longer. */
+static void offload_spare(struct offload *offload)
+{
+    if (!shadow_is_idle(&offload->shadow))
+        offload->unused = 0;
+    else if (++offload->unused == UNUSED_POLLS)
+        soft_device_detach(offload->device);
+}
+
 int offload_poll(struct mbx_ep *ep)
 {
     struct offload *offload = ep->offload;
@@ -237,9 +262,16 @@ int offload_poll(struct mbx_ep *ep)
             offload_take_over(ep);
         return 0;
     }
+    if (shadow_is_idle(&offload->shadow) &&
+        (offload->in_loop ? !soft_device_has_events(offload->device)
+                          : !soft_device_is_there(offload->device)))
+        return 0;
     if (offload->in_loop)
         moved = soft_device_run(offload->device);
-    return moved + shadow_poll(&offload->shadow);
+    moved += shadow_poll(&offload->shadow);
+    if (!offload->in_loop && !offload->shadow.is_lost)
+        offload_spare(offload);
+    return moved;
 }
 
 /* May we sleep until the transport, or the device, wakes us? */
@@ -253,7 +285,8 @@ static bool offload_lie_down(struct offload *offload)
 int offload_wait(struct mbx_ep *ep, int64_t timeout_ns)
 {
     struct offload *offload = ep->offload;
-    bool looks = !offload->in_loop && (timeout_ns < 0 || timeout_ns > LOOK_NS);
+    bool looks = !offload->in_loop && soft_device_is_there(offload->device) &&
+                 (timeout_ns < 0 || timeout_ns > LOOK_NS);
     int err = 0;
 
     if (offload_lie_down(offload))
@@ -268,6 +301,14 @@ int offload_wait(struct mbx_ep *ep, int64_t timeout_ns)
 static int offload_number(void *arg, const struct transport_address *address, uint32_t *peer)
 {
     return peer_know(arg, address, NULL, peer);
+}
+
+/* Not while another thread sleeps in the transport. */
+static bool offload_may_split(void *arg)
+{
+    const struct mbx_ep *ep = arg;
+
+    return !ep->asleep;
 }
 
 static struct link *offload_link(void *arg, uint32_t peer)
@@ -297,6 +338,7 @@ static int offload_device(struct mbx_ep *ep, const struct transport_config *conf
             .seed = ep->match_seed,
             .program = s->device_program,
             .number = offload_number,
+            .may_split = offload_may_split,
             .link = offload_link,
             .arg = ep,
         },

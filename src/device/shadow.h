@@ -167,6 +167,13 @@ int shadow_poll(struct shadow *shadow);
 /* shadow_has_work - would the next poll do something though the device has said nothing? */
 bool shadow_has_work(const struct shadow *shadow);
 
+/* shadow_is_idle - has it nothing in the device, and nothing to do? */
+static inline bool shadow_is_idle(const struct shadow *shadow)
+{
+    return shadow->stats.in_device == 0 && shadow->pending.type == 0 &&
+           shadow->empty_count == 0 && list_is_empty(&shadow->waiting);
+}
+
 /* shadow_is_valid - do all invariants hold?  For tests. */
 bool shadow_is_valid(const struct shadow *shadow);
 

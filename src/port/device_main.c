@@ -46,13 +46,12 @@ static bool parent_is_there(void *arg)
 static int run(struct region *region)
 {
     struct transport_config transport = {.shm_attach = region->attach};
-    struct transport_handle handle = region->handle;
 
     memcpy(transport.key, region->key, sizeof transport.key);
     return serve(&(struct serve_config){
         .region = region,
         .transport = &transport,
-        .handle = &handle,
+        .handle = &region->handle,
         .ops = &transport_shm,
         .memory = {.write = write_across, .arg = region},
         .spin_ns = region->spin_ns,

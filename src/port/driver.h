@@ -13,6 +13,13 @@
 
 struct soft_device;
 
+/* Who receives.  A driver's port does between the two. */
+enum soft_attachment {
+    SOFT_AWAY,   /* the transport's owner */
+    SOFT_THERE,  /* the device, or soon */
+    SOFT_LEAVING /* the device, until it says that it has left */
+};
+
 struct soft_driver_ops {
     /* Starts the device's other half; region and handle are ready.  0 or an error. */
     int (*start)(struct soft_device *device);
@@ -38,6 +45,7 @@ struct soft_device {
     uint64_t mark;    /* of the last event that was polled */
     uint32_t until_look;
     bool is_configured;
+    enum soft_attachment attachment;
     bool is_stopped; /* nothing runs any more */
     bool is_over;    /* LOST has been told */
     struct transport_handle handle;

@@ -419,8 +419,8 @@ static int command(struct port *port, const struct port_command *command)
     case PORT_REFUSE:
         if (port->config.answer == NULL)
             return -EPROTO;
-        port->config.answer(port->config.arg, command->type == PORT_REFUSE ? command->error : 0,
-                            command->number);
+        port->config.answer(port->config.arg, command->question,
+                            command->type == PORT_REFUSE ? command->error : 0, command->number);
         return 0;
     }
     return -EPROTO;
@@ -492,13 +492,28 @@ bool port_is_idle(const struct port *port)
     return list_is_empty(&port->moving) && ring_is_empty(&port->commands);
 }
 
-bool port_ask(struct port *port, const struct transport_address *address)
+bool port_leave(struct port *port)
+{
+    struct port_event *event;
+
+    if (!port_is_idle(port) || !list_is_empty(&port->owing))
+        return false;
+    event = event_room(port);
+    if (event == NULL)
+        return false;
+    event->type = PORT_LEFT;
+    event_write(port, event);
+    return true;
+}
+
+bool port_ask(struct port *port, uint32_t question, const struct transport_address *address)
 {
     struct port_event *event = event_room(port);
 
     if (event == NULL)
         return false;
     event->type = PORT_ASK;
+    event->question = question;
     event->address = *address;
     event_write(port, event);
     return true;

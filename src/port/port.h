@@ -37,11 +37,10 @@ struct port_memory {
 
 struct port_config {
     struct region *region;
-    struct transport *transport; /* whose packets come here, and FINs leave by */
     /* The way back to a peer, or NULL. */
     struct link *(*link)(void *arg, uint32_t peer);
-    /* The answer to the oldest port_ask(); NULL: there are no questions. */
-    void (*answer)(void *arg, int error, uint32_t peer);
+    /* The answer to a port_ask(); NULL: there are no questions. */
+    void (*answer)(void *arg, uint32_t question, int error, uint32_t peer);
     void *arg;
     struct port_memory memory;
 };
@@ -102,8 +101,12 @@ int port_run(struct port *port);
 /* port_is_idle - is there nothing to do before something arrives? */
 bool port_is_idle(const struct port *port);
 
-/* port_ask - asks software for the number of a peer; answers come in the order of the
- * questions.  False: no room. */
-bool port_ask(struct port *port, const struct transport_address *address);
+/* port_ask - asks software for the number of a peer; question comes back with the answer.
+ * False: no room. */
+bool port_ask(struct port *port, uint32_t question, const struct transport_address *address);
+
+/* port_leave - if nothing is under way: tells software that this device will not receive any
+ * more, from when its transport is closed.  False: not now. */
+bool port_leave(struct port *port);
 
 #endif

@@ -76,7 +76,6 @@ static void describe(struct soft_device *device)
 
     region->pid = (uint32_t)getpid();
     region->attach = config->shm_attach;
-    region->handle = device->handle;
     memcpy(region->key, config->key, sizeof region->key);
 }
 

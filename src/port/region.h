@@ -28,8 +28,8 @@
 enum port_command_type {
     PORT_SOFT = 1, /* soft: a command of device.h */
     PORT_BUFFER,   /* number, address: an untagged buffer */
-    PORT_PEER,     /* number: the answer to PORT_ASK */
-    PORT_REFUSE,   /* the other answer: error */
+    PORT_PEER,     /* question, number: the answer to PORT_ASK */
+    PORT_REFUSE,   /* question, error: the other answer */
 };
 
 struct port_command {
@@ -39,7 +39,7 @@ struct port_command {
     union {
         struct soft_command soft;
         struct {
-            uint32_t number;
+            uint32_t number, question;
             int32_t error;
             uint64_t address;
         };
@@ -50,7 +50,8 @@ static_assert(sizeof(struct port_command) <= RING_CELL_SIZE, "a command is a lin
 
 enum port_event_type {
     PORT_EVENT = 1, /* event */
-    PORT_ASK,       /* address: which number has this peer? */
+    PORT_ASK,       /* question, address: which number has this peer? */
+    PORT_LEFT,      /* the device does not receive any more: region.wanted was 0 */
 };
 
 struct port_event {
@@ -59,7 +60,10 @@ struct port_event {
     uint8_t zero[3];
     union {
         struct mbx_device_event event;
-        struct transport_address address;
+        struct {
+            uint32_t question; /* a number that comes back with the answer */
+            struct transport_address address;
+        };
     };
 };
 
@@ -78,7 +82,8 @@ struct region {
 
     /* software writes this line */
     alignas(CACHE_LINE) _Atomic uint32_t software_sleeps;
-    _Atomic uint32_t stop; /* the device is to end */
+    _Atomic uint32_t stop;   /* the device is to end */
+    _Atomic uint32_t wanted; /* it is to receive in the transport's place */
 
     /* and these before there is a device */
     alignas(CACHE_LINE) uint32_t list;

@@ -1,6 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * serve.c - peers have numbers, which only the application gives: the first packet of a peer
+ * serve.c - a device that runs by itself.
+ *
+ *   region.wanted      0 ───────────────> 1 ───────────────────> 0
+ *   this side          sleeps   join()    receives   port_leave(), close()   sleeps
+ *   transport's owner  receives  split()  does not   sees PORT_LEFT: rejoin()  receives
+ *
+ * It receives in the transport's place only while software wants it to: as long as no receive
+ * is the device's, messages are shorter on their way without it.
+ *
+ * Peers have numbers, which only the application gives: the first packet of a peer
  * waits until it has answered.
  *
  *   accept() ──> ASKED ──answer──> ANSWERED ──accept() again──> by_peer[number]
@@ -20,6 +29,9 @@
 /* Empty rounds between two looks at the clock. */
 #define SERVE_ROUNDS 64
 
+/* What a look that finds the device unwanted counts for: it does nothing then. */
+#define IDLE_ROUNDS 1024
+
 /* The longest sleep: then it looks whether the application is still there. */
 #define SERVE_SLEEP_NS (100 * CLOCK_MS)
 
@@ -27,6 +39,7 @@
 struct stranger {
     struct list node; /* on strangers, in the order of the questions */
     struct link *link;
+    uint32_t question;
     bool is_answered;
     int error;
     uint32_t peer;
@@ -37,8 +50,10 @@ struct server {
     struct port port;
     struct transport *transport;
     struct list strangers;
+    uint32_t questions; /* asked so far */
     struct link **by_peer;
     uint32_t peer_count;
+    uint64_t rounds; /* region.idle */
 };
 
 /* ---- who is who ---- */
@@ -63,7 +78,8 @@ static int ask(struct server *server, struct link *link,
 
     if (stranger == NULL)
         return -EAGAIN;
-    if (!port_ask(&server->port, address)) {
+    stranger->question = ++server->questions;
+    if (!port_ask(&server->port, stranger->question, address)) {
         mem_free(stranger);
         return -EAGAIN;
     }
@@ -112,7 +128,8 @@ static int on_accept(void *arg, struct link *link, const struct transport_addres
     return err;
 }
 
-static void on_answer(void *arg, int error, uint32_t peer)
+/* An answer to a question of which nobody knows any more changes nothing. */
+static void on_answer(void *arg, uint32_t question, int error, uint32_t peer)
 {
     struct server *server = arg;
     struct list *node;
@@ -120,7 +137,7 @@ static void on_answer(void *arg, int error, uint32_t peer)
     list_for_each (node, &server->strangers) {
         struct stranger *stranger = container_of(node, struct stranger, node);
 
-        if (stranger->is_answered)
+        if (stranger->question != question)
             continue;
         stranger->is_answered = true;
         stranger->error = error;
@@ -167,12 +184,26 @@ static const struct transport_events events = {
 
 /* ---- work and rest ---- */
 
+static bool is_wanted(const struct region *region)
+{
+    /* pairs with the release in soft_device.c's attach(): the handle is there */
+    return atomic_load_explicit(&region->wanted, memory_order_acquire) != 0;
+}
+
+static bool is_over(const struct server *server)
+{
+    const struct serve_config *config = server->config;
+
+    return atomic_load_explicit(&config->region->stop, memory_order_relaxed) != 0 ||
+           server->port.is_broken;
+}
+
 static void sleep_a_while(struct server *server)
 {
     struct region *region = server->config->region;
 
     region_lie_down(&region->device_sleeps);
-    if (port_is_idle(&server->port) && atomic_load(&region->stop) == 0)
+    if (port_is_idle(&server->port) && is_wanted(region) && !is_over(server))
         server->transport->ops->wait(server->transport, (int64_t)SERVE_SLEEP_NS);
     region_get_up(&region->device_sleeps);
 }
@@ -184,14 +215,14 @@ static bool may_go_on(const struct server *server)
     return config->may_go_on == NULL || config->may_go_on(config->arg);
 }
 
-static void work(struct server *server)
+/* Receives until it is not wanted, or over, or alone. */
+static void receive(struct server *server)
 {
     struct region *region = server->config->region;
-    uint64_t idle_ns = 0, rounds = 0;
+    uint64_t idle_ns = 0;
     unsigned idle = 0;
 
-    while (atomic_load_explicit(&region->stop, memory_order_relaxed) == 0 &&
-           !server->port.is_broken) {
+    while (!is_over(server)) {
         int moved = server->transport->ops->poll(server->transport, SERVE_BUDGET) +
                     port_run(&server->port);
 
@@ -201,13 +232,15 @@ static void work(struct server *server)
                 server->transport->ops->nudge(server->transport);
             continue;
         }
-        atomic_store_explicit(&region->idle, ++rounds, memory_order_relaxed);
+        if (unlikely(!is_wanted(region)) && port_leave(&server->port))
+            return;
+        atomic_store_explicit(&region->idle, ++server->rounds, memory_order_relaxed);
         cpu_relax();
         if (++idle % SERVE_ROUNDS != 0)
             continue;
-        if (idle == SERVE_ROUNDS)
+        if (idle == SERVE_ROUNDS) {
             idle_ns = clock_now();
-        else if (clock_now() - idle_ns >= server->config->spin_ns) {
+        } else if (clock_now() - idle_ns >= server->config->spin_ns) {
             sleep_a_while(server);
             if (!may_go_on(server))
                 return;
@@ -216,39 +249,52 @@ static void work(struct server *server)
     }
 }
 
-static int begin(struct server *server)
+/* ---- coming and going ---- */
+
+static int join(struct server *server)
 {
     const struct serve_config *config = server->config;
     struct transport_config transport = *config->transport;
-    int err;
 
     transport.events = &events;
     transport.arg = server;
-    err = config->ops->join(&transport, config->handle, &server->transport);
-    if (err != 0)
-        return err;
-    err = port_init(&server->port, &(struct port_config){
-                                       .region = config->region,
-                                       .transport = server->transport,
-                                       .link = link_of,
-                                       .answer = on_answer,
-                                       .arg = server,
-                                       .memory = config->memory,
-                                   });
-    if (err != 0)
-        server->transport->ops->close(server->transport);
-    return err;
+    return config->ops->join(&transport, config->handle, &server->transport);
 }
 
-static void end(struct server *server)
+/* The links go with the transport, so all peers are strangers again. */
+static void leave(struct server *server)
 {
     struct list *node;
 
     server->transport->ops->close(server->transport);
-    port_fini(&server->port);
     while ((node = list_pop_head(&server->strangers)) != NULL)
         mem_free(container_of(node, struct stranger, node));
     mem_free(server->by_peer);
+    server->by_peer = NULL;
+    server->peer_count = 0;
+}
+
+/* Until it is over.  0 or the error of a join. */
+static int work(struct server *server)
+{
+    struct region *region = server->config->region;
+
+    while (!is_over(server) && may_go_on(server)) {
+        int err;
+
+        if (!is_wanted(region)) {
+            server->rounds += IDLE_ROUNDS;
+            atomic_store_explicit(&region->idle, server->rounds, memory_order_relaxed);
+            sys_futex_wait(&region->wanted, 0, SERVE_SLEEP_NS);
+            continue;
+        }
+        err = join(server);
+        if (err != 0)
+            return err;
+        receive(server);
+        leave(server);
+    }
+    return 0;
 }
 
 static void say(struct region *region, enum region_state state, int error)
@@ -261,17 +307,20 @@ static void say(struct region *region, enum region_state state, int error)
 int serve(const struct serve_config *config)
 {
     struct server server = {.config = config};
-    int err;
+    int err = port_init(&server.port, &(struct port_config){
+                                          .region = config->region,
+                                          .link = link_of,
+                                          .answer = on_answer,
+                                          .arg = &server,
+                                          .memory = config->memory,
+                                      });
 
     list_init(&server.strangers);
-    err = begin(&server);
-    if (err != 0) {
-        say(config->region, REGION_FAILED, err);
-        return err;
+    if (err == 0) {
+        say(config->region, REGION_RUNNING, 0);
+        err = work(&server);
+        port_fini(&server.port);
     }
-    say(config->region, REGION_RUNNING, 0);
-    work(&server);
-    end(&server);
-    say(config->region, REGION_ENDED, 0);
-    return 0;
+    say(config->region, err == 0 ? REGION_ENDED : REGION_FAILED, err);
+    return err;
 }

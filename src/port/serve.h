@@ -20,7 +20,7 @@ struct serve_config {
     void *arg;
 };
 
-/* serve - joins, says RUNNING (or FAILED) in the region, works until the region says stop,
+/* serve - says RUNNING (or FAILED) in the region, works until the region says stop,
  * and says ENDED.  0 or an error. */
 int serve(const struct serve_config *config);
 

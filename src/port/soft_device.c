@@ -48,7 +48,7 @@ static int command_write(struct soft_device *device, struct port_command *comman
 {
     ring_publish(&device->commands, command, sizeof *command);
     device->written++;
-    if (device->driver != NULL && region_sleeps(&device->region->device_sleeps))
+    if (device->attachment != SOFT_AWAY && region_sleeps(&device->region->device_sleeps))
         device->config.transport->ops->nudge(device->config.transport);
     return 0;
 }
@@ -64,9 +64,66 @@ static int command_soft(struct soft_device *device, const struct soft_command *s
     return command_write(device, command);
 }
 
+/* The device is to receive.  0 it does, or will; -EAGAIN it is just leaving. */
+static int attach(struct soft_device *device)
+{
+    struct transport *t = device->config.transport;
+    int err;
+
+    if (device->driver == NULL || device->attachment == SOFT_THERE || device->is_over)
+        return 0;
+    if (device->attachment == SOFT_LEAVING ||
+        (device->config.may_split != NULL && !device->config.may_split(device->config.arg)))
+        return -EAGAIN;
+    err = t->ops->split(t, &device->handle);
+    if (err != 0)
+        return err;
+    device->attachment = SOFT_THERE;
+    device->region->handle = device->handle;
+    /* pairs with the acquire in serve.c's is_wanted() */
+    atomic_store_explicit(&device->region->wanted, 1, memory_order_release);
+    sys_futex_wake(&device->region->wanted, 1);
+    return 0;
+}
+
+void soft_device_detach(struct mbx_device *d)
+{
+    struct soft_device *device = device_of(d);
+
+    if (device->attachment != SOFT_THERE || device->is_over)
+        return;
+    device->attachment = SOFT_LEAVING;
+    atomic_store(&device->region->wanted, 0);
+    device->config.transport->ops->nudge(device->config.transport);
+}
+
+/* The device says that it has left; it may be about to. */
+static bool receive_again(struct soft_device *device)
+{
+    int err = device->config.transport->ops->rejoin(device->config.transport);
+
+    if (err == -EBUSY)
+        return false;
+    if (err != 0)
+        LOG_ERROR("cannot receive again behind the device: error %d", err);
+    device->attachment = SOFT_AWAY;
+    return true;
+}
+
+bool soft_device_is_there(const struct mbx_device *d)
+{
+    const struct soft_device *device = device_of(d);
+
+    return device->driver == NULL || device->attachment != SOFT_AWAY;
+}
+
 static int soft_append(struct mbx_device *d, const struct mbx_device_recv *recv,
                        uint16_t handled)
 {
+    int err = attach(device_of(d));
+
+    if (err != 0)
+        return err;
     return command_soft(device_of(d), &(struct soft_command){
                                           .type = SOFT_APPEND,
                                           .handled = handled,
@@ -139,7 +196,7 @@ static int soft_replenish(struct mbx_device *d, uint32_t buffer, void *memory)
 /* ---- events ---- */
 
 /* The device wants to know who this is.  False: the answer has to wait. */
-static bool answer(struct soft_device *device, const struct transport_address *address)
+static bool answer(struct soft_device *device, const struct port_event *event)
 {
     struct port_command *command = command_room(device);
     uint32_t peer = 0;
@@ -147,11 +204,12 @@ static bool answer(struct soft_device *device, const struct transport_address *a
 
     if (command == NULL)
         return false;
-    err = device->config.number(device->config.arg, address, &peer);
+    err = device->config.number(device->config.arg, &event->address, &peer);
     if (err == -ENOMEM)
         return false;
     command->type = err == 0 ? PORT_PEER : PORT_REFUSE;
     command->number = peer;
+    command->question = event->question;
     command->error = err;
     command_write(device, command);
     return true;
@@ -203,23 +261,32 @@ static bool tell_lost(struct soft_device *device, struct mbx_device_event *event
     return true;
 }
 
+/* What is between this file and the port.  False: later, and nothing behind it before. */
+static bool take_note(struct soft_device *device, const struct port_event *event)
+{
+    if (device->is_stopped)
+        return true;
+    return event->type == PORT_LEFT ? receive_again(device) : answer(device, event);
+}
+
 static int soft_poll(struct mbx_device *d, struct mbx_device_event *events, int count)
 {
     struct soft_device *device = device_of(d);
     struct port_event event;
-    int n = 0;
+    int n = 0, notes = 0;
 
     while (n < count && next_event(device, &event)) {
-        if (event.type == PORT_ASK) {
-            if (!device->is_stopped && !answer(device, &event.address))
-                break;
-        } else {
+        if (event.type == PORT_EVENT) {
             events[n++] = event.event;
             device->mark = event.event.mark;
+        } else if (take_note(device, &event)) {
+            notes++;
+        } else {
+            break;
         }
         ring_release(&device->events);
     }
-    if (n != 0)
+    if (n + notes != 0)
         ring_consumer_flush(&device->events);
     else if (unlikely(tell_lost(device, &events[n])))
         n++;
@@ -259,7 +326,6 @@ static int start_loop(struct soft_device *device)
         return -ENOMEM;
     err = port_init(port, &(struct port_config){
                               .region = device->region,
-                              .transport = device->config.transport,
                               .link = device->config.link,
                               .arg = device->config.arg,
                               .memory = {.is_ours = true},
@@ -292,19 +358,13 @@ static int await_start(struct soft_device *device)
 
 static int start_elsewhere(struct soft_device *device)
 {
-    struct transport *t = device->config.transport;
-    int err = t->ops->split(t, &device->handle);
+    int err = device->driver->start(device);
 
     if (err != 0)
         return err;
-    err = device->driver->start(device);
-    if (err == 0) {
-        err = await_start(device);
-        if (err != 0)
-            device->driver->stop(device);
-    }
+    err = await_start(device);
     if (err != 0)
-        t->ops->rejoin(t);
+        device->driver->stop(device);
     return err;
 }
 
@@ -409,6 +469,8 @@ bool soft_device_lie_down(struct mbx_device *d)
         return true;
     if (device->driver == NULL)
         return port_is_idle(device->port) && ring_is_empty(&device->events);
+    if (device->attachment == SOFT_AWAY)
+        return true;
     device->until_look = 1; /* the first look behind a sleep is a real one */
     region_lie_down(&device->region->software_sleeps);
     return ring_is_empty(&device->events);
@@ -421,11 +483,19 @@ void soft_device_get_up(struct mbx_device *d)
     region_get_up(&device->region->software_sleeps);
 }
 
+bool soft_device_has_events(const struct mbx_device *d)
+{
+    return !ring_is_empty(&device_of(d)->events);
+}
+
 uint64_t soft_device_idle_rounds(struct mbx_device *d)
 {
     struct soft_device *device = device_of(d);
 
-    device->config.transport->ops->nudge(device->config.transport);
+    if (device->attachment != SOFT_AWAY)
+        device->config.transport->ops->nudge(device->config.transport);
+    else
+        sys_futex_wake(&device->region->wanted, 1);
     return atomic_load(&device->region->idle);
 }
 

@@ -29,6 +29,8 @@ struct soft_device_config {
     /* The number of the peer at this address.  0; -ENOMEM: asked again; or the peer is
      * refused. */
     int (*number)(void *arg, const struct transport_address *address, uint32_t *peer);
+    /* THREAD, PROCESS: may the transport be split now?  NULL: always. */
+    bool (*may_split)(void *arg);
     /* LOOP: the way back to a peer. */
     struct link *(*link)(void *arg, uint32_t peer);
     void *arg;
@@ -52,6 +54,16 @@ void soft_device_stop(struct mbx_device *device);
 /* soft_device_repeated - behind a stop and the last event: has the packet that the device was
  * delivering when it stopped been told of by an event? */
 bool soft_device_repeated(const struct mbx_device *device);
+
+/* soft_device_detach - the caller has nothing left in the device: it is not to receive any
+ * more, until the next append.  Elsewhere it takes a while; polls go on as before. */
+void soft_device_detach(struct mbx_device *device);
+
+/* May packets go to it? */
+bool soft_device_is_there(const struct mbx_device *device);
+
+/* Has it said something that was not polled? */
+bool soft_device_has_events(const struct mbx_device *device);
 
 /* Before and behind a sleep in the transport.  False: there is something to do. */
 bool soft_device_lie_down(struct mbx_device *device);

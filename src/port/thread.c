@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <signal.h>
 
+#include "base/sys.h"
 #include "port/driver.h"
 #include "port/serve.h"
 
@@ -39,7 +40,10 @@ static int thread_start(struct soft_device *device)
 static void thread_stop(struct soft_device *device)
 {
     atomic_store(&device->region->stop, 1);
-    device->config.transport->ops->nudge(device->config.transport);
+    atomic_store(&device->region->wanted, 1); /* so that it does not sleep */
+    sys_futex_wake(&device->region->wanted, 1);
+    if (device->attachment != SOFT_AWAY)
+        device->config.transport->ops->nudge(device->config.transport);
     pthread_join(device->thread, NULL);
 }
 
