@@ -141,7 +141,8 @@ static int try_to_finish(struct player *p, struct slot *slot, struct mbx_complet
     }
 }
 
-static void finish(struct player *p, struct slot *slot, int error)
+/* Until it is complete; its error. */
+static int await(struct player *p, struct slot *slot)
 {
     struct mbx_completion done;
 
@@ -155,7 +156,14 @@ static void finish(struct player *p, struct slot *slot, int error)
         else
             check(result == 0, "test or wait", result);
     }
-    check(slot->done.error == error, "error of a completion", slot->done.error);
+    return slot->done.error;
+}
+
+static void finish(struct player *p, struct slot *slot, int error)
+{
+    int ended = await(p, slot);
+
+    check(ended == error, "error of a completion", ended);
 }
 
 /* ---- streams ---- */
@@ -246,14 +254,14 @@ static void receive_probed(struct player *p, struct slot *slot)
 }
 
 /* Takes back what was posted, if it can, and posts it again.  Only the newest: the
- * stream's order stays. */
+ * stream's order stays.  A device may have been faster. */
 static void cancel_and_post(struct player *p, struct slot *slot)
 {
     int err = mbx_cancel(p->ep, slot->request);
 
     if (err == 0) {
-        finish(p, slot, -ECANCELED);
-        post(p, slot, p->in);
+        if (await(p, slot) == -ECANCELED)
+            post(p, slot, p->in);
     } else {
         check(err == -EALREADY || (err == -ESTALE && p->manner == MIXED), "mbx_cancel", err);
     }

@@ -328,7 +328,8 @@ MBX_API int mbx_discard(struct mbx_ep *ep, mbx_message message);
  * The request always ends in one completion: -ECANCELED if this call was in time,
  * the normal one otherwise.  Sends cannot be cancelled.
  *
- * Returns    0 cancelled; -EALREADY it has matched, was cancelled before or is
+ * Returns    0 cancelled, or, if a device has the receive, on its way: the completion
+ *            tells; -EALREADY it has matched, was cancelled before or is
  *            complete; -ESTALE no such request (its completion was already read);
  *            -EOPNOTSUPP it is a send.
  * Source     src/core/recv.c
