@@ -324,8 +324,7 @@ pid_t sys_fork(void)
     return sys_fails(SYS_FORK) ? -1 : fork();
 }
 
-/* What the child of sys_spawn() is told, and what it tells; they share memory until it
- * executes. */
+/* What the child of sys_spawn() is told, and what it tells: in memory that they share. */
 struct spawn {
     const char *path;
     int fd;
@@ -333,49 +332,51 @@ struct spawn {
 };
 
 #define SPAWN_FD    3
-#define SPAWN_STACK 65536
+#define SPAWN_BYTES 65536
 
+/* A child of a process with threads, so nothing but system calls. */
 static int spawn_child(void *arg)
 {
     struct spawn *spawn = arg;
     char *argv[] = {(char *)(uintptr_t)spawn->path, NULL};
-    bool moved = spawn->fd == SPAWN_FD ? fcntl(spawn->fd, F_SETFD, 0) == 0
-                                       : dup2(spawn->fd, SPAWN_FD) == SPAWN_FD;
+    bool moved = spawn->fd == SPAWN_FD ? syscall(SYS_fcntl, spawn->fd, F_SETFD, 0) == 0
+                                       : syscall(SYS_dup3, spawn->fd, SPAWN_FD, 0) == SPAWN_FD;
 
     if (moved) {
         syscall(SYS_close_range, SPAWN_FD + 1, UINT_MAX, 0);
-        execve(spawn->path, argv, environ);
+        syscall(SYS_execve, spawn->path, argv, environ);
     }
     spawn->errnum = errno;
-    _exit(127);
+    syscall(SYS_exit_group, 127);
+    return 0;
 }
 
 /* Not posix_spawn(): its children are those that any wait of the application would find. */
 pid_t sys_spawn(const char *path, int fd)
 {
-    struct spawn spawn = {.path = path, .fd = fd};
-    unsigned char *stack;
+    struct spawn *spawn;
+    unsigned char *memory;
     sigset_t all, old;
+    int errnum;
     pid_t pid;
 
     if (sys_fails(SYS_SPAWN))
         return -1;
-    stack = mmap(NULL, SPAWN_STACK, PROT_READ | PROT_WRITE,
-                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
-    if (stack == MAP_FAILED)
+    memory = mmap(NULL, SPAWN_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
         return -1;
+    spawn = (struct spawn *)(void *)memory; /* and its stack behind it, from the end */
+    *spawn = (struct spawn){.path = path, .fd = fd};
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    pid = clone(spawn_child, stack + SPAWN_STACK, CLONE_VM | CLONE_VFORK, &spawn);
-    if (pid < 0)
-        spawn.errnum = errno;
-    else if (spawn.errnum != 0)
-        while (waitpid(pid, NULL, __WCLONE) < 0 && errno == EINTR)
-            ;
+    pid = clone(spawn_child, memory + SPAWN_BYTES, CLONE_VFORK, spawn);
+    errnum = pid < 0 ? errno : spawn->errnum;
+    while (errnum != 0 && pid > 0 && waitpid(pid, NULL, __WCLONE) < 0 && errno == EINTR)
+        ;
     pthread_sigmask(SIG_SETMASK, &old, NULL);
-    munmap(stack, SPAWN_STACK);
-    errno = spawn.errnum;
-    return spawn.errnum != 0 ? -1 : pid;
+    munmap(memory, SPAWN_BYTES);
+    errno = errnum;
+    return errnum != 0 ? -1 : pid;
 }
 
 int sys_kill(pid_t pid, int signal)
