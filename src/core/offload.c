@@ -143,11 +143,10 @@ static void on_revoked(void *arg, struct shadow_recv *recv)
 
 /* ---- packets ---- */
 
-static int on_packet(void *arg, uint32_t peer, const void *packet, size_t size)
+/* Such a number may come from another process. */
+static bool on_knows(void *arg, uint32_t peer)
 {
-    struct mbx_ep *ep = arg;
-
-    return peer < ep->peer_count ? progress_deliver(ep, peer, packet, size) : 0;
+    return peer < ((const struct mbx_ep *)arg)->peer_count;
 }
 
 /* Is there anything in the device, or to be heard from it? */
@@ -236,7 +235,8 @@ static const struct shadow_events events = {
     .matched = on_matched,
     .moved = on_moved,
     .revoked = on_revoked,
-    .packet = on_packet,
+    .packet = progress_deliver,
+    .knows = on_knows,
     .lost = on_lost,
     .owed = on_owed,
 };

@@ -58,6 +58,15 @@ static bool filter_overlaps(const struct shadow_filter *filter, const struct mat
                           : filter->exact[envelope_slot(match)] != 0;
 }
 
+/* Can a message of this envelope have met match? */
+static bool accepts(const struct match_recv *match, const struct mbx_device_envelope *envelope)
+{
+    return match->envelope.context_id == envelope->context_id &&
+           (match->envelope.source == MATCH_ANY_SOURCE ||
+            match->envelope.source == envelope->source) &&
+           ((match->envelope.tag ^ envelope->tag) & ~match->ignore) == 0;
+}
+
 /* ---- what a device can hold ---- */
 
 static bool fits_bits(uint64_t value, uint32_t bits)
@@ -234,6 +243,7 @@ static void pump_buffers(struct shadow *shadow)
                                            shadow->buffers +
                                                buffer * shadow->limits.untagged_size) < 0)
             return;
+        shadow->is_given[buffer] = true;
         shadow->empty_count--;
     }
 }
@@ -316,12 +326,18 @@ bool shadow_cancel(struct shadow *shadow, struct shadow_recv *recv)
 
 /* ---- events ---- */
 
+static bool knows(const struct shadow *shadow, uint32_t peer)
+{
+    return shadow->events->knows == NULL || shadow->events->knows(shadow->arg, peer);
+}
+
 static void on_matched(struct shadow *shadow, const struct mbx_device_event *event)
 {
     struct shadow_slot *slot = &shadow->slots[event->handle];
     struct shadow_recv *recv = slot->recv;
 
-    if (!slot->is_held || recv == NULL || (event->flags & MBX_DEVICE_HELD)) {
+    if (!slot->is_held || recv == NULL || (event->flags & MBX_DEVICE_HELD) ||
+        !accepts(recv->match, &event->envelope) || !knows(shadow, event->envelope.source)) {
         distrust(shadow, event);
         return;
     }
@@ -330,7 +346,7 @@ static void on_matched(struct shadow *shadow, const struct mbx_device_event *eve
     slot->is_owed = (event->flags & MBX_DEVICE_WANTS_FIN) != 0;
     slot->peer = event->envelope.source;
     slot->sender = event->sender;
-    shadow->owed_count += slot->is_owed;
+    shadow->owed_count += slot->is_owed && !slot->is_matched;
     shadow->stats.matched++;
     shadow->stats.cancels_lost += recv->state == SHADOW_REVOKING;
     recv->state = slot->is_matched ? SHADOW_MATCHED : SHADOW_NONE;
@@ -352,10 +368,10 @@ static void on_moved(struct shadow *shadow, const struct mbx_device_event *event
     slot->is_matched = false;
     slot->recv = NULL;
     if (event->type == MBX_DEVICE_INCOMPLETE) {
-        shadow->owed_count -= slot->is_owed;
         slot->is_owed = false; /* it is software that tells the sender */
         shadow->stats.incomplete++;
     }
+    shadow->owed_count += slot->is_owed;
     recv->state = SHADOW_NONE;
     shadow->events->moved(shadow->arg, recv, event);
     slot_settle(shadow, event->handle);
@@ -363,12 +379,14 @@ static void on_moved(struct shadow *shadow, const struct mbx_device_event *event
 
 static void on_fin_sent(struct shadow *shadow, const struct mbx_device_event *event)
 {
-    if (!shadow->slots[event->handle].is_owed) {
+    struct shadow_slot *slot = &shadow->slots[event->handle];
+
+    if (!slot->is_owed) {
         distrust(shadow, event);
         return;
     }
-    shadow->slots[event->handle].is_owed = false;
-    shadow->owed_count--;
+    slot->is_owed = false;
+    shadow->owed_count -= !slot->is_matched;
     slot_settle(shadow, event->handle);
 }
 
@@ -409,6 +427,7 @@ static bool on_packet(struct shadow *shadow, const struct mbx_device_event *even
         shadow->stats.passed++;
         shadow->handled++; /* I1 */
     }
+    shadow->is_given[event->buffer] = false;
     shadow->empty[shadow->empty_count++] = event->buffer;
     return true;
 }
@@ -420,9 +439,11 @@ static bool is_event(const struct shadow *shadow, const struct mbx_device_event 
     switch ((enum mbx_device_event_type)event->type) {
     case MBX_DEVICE_UNEXPECTED:
     case MBX_DEVICE_PASSED:
-        return event->buffer < shadow->untagged && event->bytes <= shadow->limits.untagged_size;
-    case MBX_DEVICE_MATCHED:
+        return event->buffer < shadow->untagged && shadow->is_given[event->buffer] &&
+               event->bytes <= shadow->limits.untagged_size && knows(shadow, event->peer);
     case MBX_DEVICE_DATA_VALID:
+        return event->handle < shadow->list && event->error <= 0;
+    case MBX_DEVICE_MATCHED:
     case MBX_DEVICE_INCOMPLETE:
     case MBX_DEVICE_FIN_SENT:
     case MBX_DEVICE_REVOKED:
@@ -519,9 +540,10 @@ static int allocate(struct shadow *shadow)
     shadow->slots = mem_calloc(shadow->list, sizeof *shadow->slots);
     shadow->free = mem_calloc(shadow->list, sizeof *shadow->free);
     shadow->empty = mem_calloc(shadow->untagged, sizeof *shadow->empty);
+    shadow->is_given = mem_calloc(shadow->untagged, sizeof *shadow->is_given);
     shadow->buffers = mem_calloc(shadow->untagged, shadow->limits.untagged_size);
     return shadow->slots != NULL && shadow->free != NULL && shadow->empty != NULL &&
-                   shadow->buffers != NULL
+                   shadow->is_given != NULL && shadow->buffers != NULL
                ? 0
                : -ENOMEM;
 }
@@ -565,6 +587,7 @@ void shadow_fini(struct shadow *shadow)
     mem_free(shadow->slots);
     mem_free(shadow->free);
     mem_free(shadow->empty);
+    mem_free(shadow->is_given);
     mem_free(shadow->buffers);
 }
 

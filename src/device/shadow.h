@@ -75,6 +75,8 @@ struct shadow_events {
     /* A packet.  If it is an unexpected message, the owner compares it with the whole shadow
      * list.  0, or -EAGAIN: it is offered again by a later poll, before anything else. */
     int (*packet)(void *arg, uint32_t peer, const void *packet, size_t size);
+    /* Is there such a peer?  Nothing is told of any other.  NULL: there are all. */
+    bool (*knows)(void *arg, uint32_t peer);
     /* The device may not have sent this FIN: it is to be sent, perhaps once more. */
     void (*owed)(void *arg, uint32_t peer, uint64_t sender);
     /* The device is gone, or does not keep its contract.  When this returns it must not touch
@@ -135,10 +137,11 @@ struct shadow {
     struct shadow_slot *slots; /* [list], by handle */
     uint32_t *free;            /* handles */
     uint32_t free_count, list, untagged;
-    uint32_t owed_count;    /* FIN_SENT to come */
+    uint32_t owed_count;    /* receives that are over, with a FIN_SENT to come */
     unsigned char *buffers; /* untagged */
     uint32_t *empty;        /* numbers of those that the device is to be given */
     uint32_t empty_count;
+    bool *is_given;                  /* [untagged]: which of them it has */
     struct mbx_device_event pending; /* a packet that the owner had no room for; type 0: none */
     struct shadow_filter filter;
     struct shadow_stats stats;

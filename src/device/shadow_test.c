@@ -127,7 +127,14 @@ static void on_owed(void *arg, uint32_t peer, uint64_t sender)
     b->owed++;
 }
 
+static bool on_knows(void *arg, uint32_t peer)
+{
+    (void)arg;
+    return peer < 8;
+}
+
 static const struct shadow_events events = {
+    .knows = on_knows,
     .owed = on_owed,
     .matched = on_matched,
     .moved = on_moved,
@@ -833,23 +840,117 @@ static void ignore_log(void *arg, enum log_level level, const char *text)
     ++*(int *)arg;
 }
 
-/* Receive 0 is in the device, under handle 0; then it says this. */
-static void distrusts(const struct mbx_device_event *event)
+static void say(struct bench *b, const struct mbx_device_event *event)
+{
+    b->hand.events[(b->hand.events_first + b->hand.events_count++) % HAND_EVENTS] = *event;
+}
+
+/* Receive 0, from source (2, or anybody), is in the device, under handle 0; then it says
+ * this. */
+static void distrusts_from(uint32_t source, const struct mbx_device_event *event)
 {
     struct bench b;
     int logged = 0;
 
     bench_open(&b);
     log_set_sink(ignore_log, &logged);
-    post(&b, 0, 2, 7);
+    post(&b, 0, source, 7);
     hand_run(&b.hand);
-    b.hand.events[(b.hand.events_first + b.hand.events_count++) % HAND_EVENTS] = *event;
+    say(&b, event);
     shadow_poll(&b.shadow);
     log_set_sink(NULL, NULL);
     assert_int_equal(b.lost, 1);
     assert_int_equal(logged, 1);
     assert_int_equal(b.recvs[0].told, 0);
     assert_int_equal(b.recvs[0].shadow.state, SHADOW_NONE);
+    bench_close(&b);
+}
+
+static void distrusts(const struct mbx_device_event *event)
+{
+    distrusts_from(2, event);
+}
+
+/* MATCHED for a receive from source; the message is this one. */
+static void distrusts_match(uint32_t source, uint32_t context_id, uint32_t peer, uint64_t tag)
+{
+    distrusts_from(source, &(struct mbx_device_event){.type = MBX_DEVICE_MATCHED,
+                                                      .flags = MBX_DEVICE_WHOLE,
+                                                      .envelope = {context_id, peer, tag}});
+}
+
+static void a_match_with_a_message_that_does_not_fit_is_not_believed(void **state)
+{
+    (void)state;
+    distrusts_match(2, 9, 2, 7);
+    distrusts_match(2, 1, 3, 7);
+    distrusts_match(2, 1, 2, 8);
+    distrusts_match(MBX_DEVICE_ANY_SOURCE_ID, 1, 8, 7); /* there are 8 peers */
+    distrusts_match(MBX_DEVICE_ANY_SOURCE_ID, 1, MBX_DEVICE_ANY_SOURCE_ID, 7);
+}
+
+static void data_that_ends_with_no_error_and_no_success_is_not_believed(void **state)
+{
+    struct bench b;
+    int logged = 0;
+
+    (void)state;
+    bench_open(&b);
+    log_set_sink(ignore_log, &logged);
+    post(&b, 0, 2, 7);
+    hand_run(&b.hand);
+    say(&b, &(struct mbx_device_event){.type = MBX_DEVICE_MATCHED, .envelope = {1, 2, 7}});
+    say(&b, &(struct mbx_device_event){.type = MBX_DEVICE_DATA_VALID, .error = 1});
+    poll(&b);
+    log_set_sink(NULL, NULL);
+    assert_int_equal(b.lost, 1);
+    assert_int_equal(b.recvs[0].outcome, LOST);
+    bench_close(&b);
+}
+
+/* The list of empty buffers has room for each of them once. */
+static void a_buffer_that_comes_twice_is_not_believed(void **state)
+{
+    const struct mbx_device_event event = {
+        .type = MBX_DEVICE_PASSED, .buffer = 3, .peer = 2, .bytes = sizeof(struct hand_packet)};
+    struct bench b;
+    int logged = 0;
+
+    (void)state;
+    bench_open(&b);
+    log_set_sink(ignore_log, &logged);
+    ((struct hand_packet *)(void *)(b.shadow.buffers + 3 * b.shadow.limits.untagged_size))
+        ->kind = HAND_OTHER;
+    say(&b, &event);
+    say(&b, &event);
+    shadow_poll(&b.shadow);
+    log_set_sink(NULL, NULL);
+    assert_int_equal(b.offered, 1);
+    assert_int_equal(b.lost, 1);
+    assert_int_equal(logged, 1);
+    bench_close(&b);
+}
+
+static void a_fin_is_owed_when_the_data_is_there(void **state)
+{
+    struct bench b;
+
+    (void)state;
+    bench_open(&b);
+    post(&b, 0, 2, 7);
+    hand_run(&b.hand);
+    put(&b, HAND_RENDEZVOUS, 7, HAND_STEP, true);
+    hand_arrive(&b.hand, 2);
+    poll(&b);
+    assert_int_equal(b.recvs[0].outcome, MATCHED);
+    assert_int_equal(b.shadow.owed_count, 0);
+    hand_move(&b.hand, 0);
+    poll(&b);
+    assert_int_equal(b.recvs[0].outcome, VALID);
+    assert_int_equal(b.shadow.owed_count, 1);
+    hand_move(&b.hand, 0);
+    poll(&b);
+    assert_int_equal(b.shadow.owed_count, 0);
     bench_close(&b);
 }
 
@@ -867,6 +968,7 @@ static void a_device_that_breaks_its_contract_is_given_up(void **state)
     distrusts(&(struct mbx_device_event){.type = MBX_DEVICE_UNEXPECTED, .buffer = 8});
     distrusts(&(struct mbx_device_event){.type = MBX_DEVICE_PASSED,
                                          .bytes = sizeof(struct hand_packet) + 1});
+    distrusts(&(struct mbx_device_event){.type = MBX_DEVICE_PASSED, .peer = 8});
     distrusts(&(struct mbx_device_event){.type = MBX_DEVICE_REVOKED_ALL});
     distrusts(&(struct mbx_device_event){.type = MBX_DEVICE_UNHELD});
     distrusts(&(struct mbx_device_event){.type = 0});
@@ -931,7 +1033,7 @@ static void a_shadow_without_memory_leaves_nothing(void **state)
         hand_fini(&hand);
         assert_int_equal(mem_live(), live);
     } while (err != 0);
-    assert_int_equal(n, 4 + 2 + 1); /* the shadow's, the device's, and none */
+    assert_int_equal(n, 5 + 2 + 1); /* the shadow's, the device's, and none */
 }
 
 int main(void)
@@ -968,6 +1070,10 @@ int main(void)
         cmocka_unit_test(what_a_lost_device_had_is_told_of),
         cmocka_unit_test(a_command_to_a_device_that_is_gone_waits_for_its_last_event),
         cmocka_unit_test(a_device_that_breaks_its_contract_is_given_up),
+        cmocka_unit_test(a_match_with_a_message_that_does_not_fit_is_not_believed),
+        cmocka_unit_test(data_that_ends_with_no_error_and_no_success_is_not_believed),
+        cmocka_unit_test(a_buffer_that_comes_twice_is_not_believed),
+        cmocka_unit_test(a_fin_is_owed_when_the_data_is_there),
         cmocka_unit_test(a_revoke_that_failed_without_a_match_is_not_believed),
         cmocka_unit_test(a_shadow_asks_for_no_more_than_the_device_has),
         cmocka_unit_test(a_shadow_without_memory_leaves_nothing),
