@@ -192,11 +192,14 @@ static void test_cancelled_twice(void **state)
     mbx_request recv;
     struct world w;
     char byte;
+    int err;
 
     world_open(&w, *state, 2, NULL);
     assert_int_equal(mbx_recv(w.eps[0], 1, CONTEXT, 0, 0, &byte, 1, NULL, &recv), 0);
     assert_int_equal(mbx_cancel(w.eps[0], recv), 0);
-    assert_int_equal(mbx_cancel(w.eps[0], recv), -EALREADY);
+    while ((err = mbx_cancel(w.eps[0], recv)) == -EINPROGRESS) /* a device is asked */
+        mbx_progress(w.eps[0]);
+    assert_int_equal(err, -ECANCELED);
     world_settle(&w);
     assert_int_equal(mbx_poll(w.eps[0], MBX_RECVS, &done, 1), 1);
     assert_int_equal(done.error, -ECANCELED);

@@ -329,9 +329,9 @@ MBX_API int mbx_discard(struct mbx_ep *ep, mbx_message message);
  * the normal one otherwise.  Sends cannot be cancelled.
  *
  * Returns    0 cancelled, or, if a device has the receive, on its way: the completion
- *            tells; -EALREADY it has matched, was cancelled before or is
- *            complete; -ESTALE no such request (its completion was already read);
- *            -EOPNOTSUPP it is a send.
+ *            tells; -EINPROGRESS it still is, since an earlier call; -ECANCELED it was
+ *            cancelled before; -EALREADY it has matched or is complete; -ESTALE no such
+ *            request (its completion was already read); -EOPNOTSUPP it is a send.
  * Source     src/core/recv.c
  */
 MBX_API int mbx_cancel(struct mbx_ep *ep, mbx_request request);

@@ -121,6 +121,15 @@ void recv_cancelled(struct mbx_ep *ep, struct request *req)
     request_complete(ep, req, -ECANCELED);
 }
 
+/* What has become of a receive that is not posted any more. */
+static int recv_fate(const struct request *req)
+{
+    if (req->state == REQUEST_REVOKING)
+        return -EINPROGRESS;
+    return req->state == REQUEST_COMPLETE && req->completion.error == -ECANCELED ? -ECANCELED
+                                                                                 : -EALREADY;
+}
+
 static int recv_cancel(struct mbx_ep *ep, mbx_request request)
 {
     struct request *req = request_find(ep, request);
@@ -131,7 +140,7 @@ static int recv_cancel(struct mbx_ep *ep, mbx_request request)
         return -EOPNOTSUPP;
     if (req->state != REQUEST_POSTED ||
         !match_cancel(&context_find(ep, req->match.envelope.context_id)->match, &req->match))
-        return -EALREADY;
+        return recv_fate(req);
     ep->stats.posted_now--;
     if (ep->offload == NULL || offload_cancel(ep, req))
         recv_cancelled(ep, req);

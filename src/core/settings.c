@@ -158,7 +158,7 @@ const char *mbx_strerror(int error)
     case ESTALE:
         return "no such request or message: it has been used up";
     case EALREADY:
-        return "the receive has matched, was cancelled or is complete";
+        return "the receive has matched or is complete";
     case ECANCELED:
         return "cancelled";
     case ECONNRESET:

@@ -66,6 +66,16 @@ ssize_t prov_ep_again(struct prov_ep *ep, int err)
 
 /* ---- cancel --------------------------------------------------------------------------- */
 
+/* A device may have matched it in the meantime.  True: it was cancelled. */
+static bool cancel_settle(struct prov_ep *ep, mbx_request request)
+{
+    int err;
+
+    while ((err = mbx_cancel(ep->mbx, request)) == -EINPROGRESS)
+        mbx_progress(ep->mbx);
+    return err == -ECANCELED;
+}
+
 static int cancel_in_slab(struct prov_ep *ep, struct prov_op_slab *slab, void *context)
 {
     for (size_t i = 0; i < PROV_OPS_PER_SLAB; i++) {
@@ -73,7 +83,7 @@ static int cancel_in_slab(struct prov_ep *ep, struct prov_op_slab *slab, void *c
 
         if (op->kind == PROV_OP_RECV && op->context == context &&
             mbx_cancel(ep->mbx, op->request) == 0)
-            return 0;
+            return cancel_settle(ep, op->request) ? 0 : -FI_ENOENT;
     }
     return -FI_ENOENT;
 }
