@@ -70,7 +70,7 @@ static const struct param table[] = {
      AT(device_list)},
     {"DEVICE_BUFFERS", PARAM_COUNT, "buffers", "128", 1, 16384, NULL,
      "buffers for messages that the device passes to software", AT(device_buffers)},
-    {"DEVICE_THRESHOLD", PARAM_SIZE, NULL, "4K", 0, 0, NULL,
+    {"DEVICE_THRESHOLD", PARAM_SIZE, NULL, "32K", 0, 0, NULL,
      "receives with smaller buffers stay in software if the matching is split",
      AT(device_threshold)},
     {"DEVICE_SPIN", PARAM_TIME, NULL, "20us", 0, 10 * CLOCK_S, NULL,
