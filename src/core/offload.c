@@ -223,8 +223,13 @@ static void on_owed(void *arg, uint32_t peer, uint64_t sender)
 static void offload_take_over(struct mbx_ep *ep)
 {
     struct offload *offload = ep->offload;
-    int err = offload->in_loop ? 0 : ep->transport->ops->rejoin(ep->transport);
+    int err;
 
+    if (ep->asleep) {
+        ep_stir(ep); /* it is for the thread that sleeps in the transport */
+        return;
+    }
+    err = offload->in_loop ? 0 : ep->transport->ops->rejoin(ep->transport);
     if (err == 0 || err == -EINVAL)
         offload->is_receiving = true;
     else if (err != -EBUSY)

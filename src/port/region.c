@@ -7,8 +7,8 @@
 
 #include "base/sys.h"
 
-/* Questions about peers and their answers are beside what device.h counts. */
-#define SPARE 64
+/* Questions about peers and their answers, and PORT_LEFT, are beside what device.h counts. */
+#define SPARE (PORT_QUESTIONS + 1)
 
 /* A ring gives out half of its cells at least, whatever the records. */
 static uint32_t cells_for(uint64_t records, uint64_t cells_each)

@@ -69,6 +69,9 @@ struct port_event {
 
 #define PORT_EVENT_CELLS ((sizeof(struct port_event) + RING_CELL_SIZE - 1) / RING_CELL_SIZE)
 
+/* Questions that may wait for their answers: there is room for them in both rings. */
+#define PORT_QUESTIONS 64
+
 enum region_state { REGION_STARTING, REGION_RUNNING, REGION_FAILED, REGION_ENDED };
 
 struct region {

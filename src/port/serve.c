@@ -51,6 +51,7 @@ struct server {
     struct transport *transport;
     struct list strangers;
     uint32_t questions; /* asked so far */
+    uint32_t open;      /* of these, without an answer: at most PORT_QUESTIONS */
     struct link **by_peer;
     uint32_t peer_count;
     uint64_t rounds; /* region.idle */
@@ -71,10 +72,18 @@ static struct stranger *find(struct server *server, const struct link *link)
     return NULL;
 }
 
+/* Behind an event. */
+static void wake_software(struct server *server)
+{
+    if (region_sleeps(&server->config->region->software_sleeps))
+        server->transport->ops->nudge(server->transport);
+}
+
 static int ask(struct server *server, struct link *link,
                const struct transport_address *address)
 {
-    struct stranger *stranger = mem_calloc(1, sizeof *stranger);
+    struct stranger *stranger =
+        server->open < PORT_QUESTIONS ? mem_calloc(1, sizeof *stranger) : NULL;
 
     if (stranger == NULL)
         return -EAGAIN;
@@ -85,6 +94,8 @@ static int ask(struct server *server, struct link *link,
     }
     stranger->link = link;
     list_add_tail(&server->strangers, &stranger->node);
+    server->open++;
+    wake_software(server); /* this poll delivers nothing, so nobody else does */
     return -EAGAIN;
 }
 
@@ -134,6 +145,7 @@ static void on_answer(void *arg, uint32_t question, int error, uint32_t peer)
     struct server *server = arg;
     struct list *node;
 
+    server->open--; /* also if it was asked before we left */
     list_for_each (node, &server->strangers) {
         struct stranger *stranger = container_of(node, struct stranger, node);
 
@@ -228,8 +240,7 @@ static void receive(struct server *server)
 
         if (moved > 0) {
             idle = 0;
-            if (region_sleeps(&region->software_sleeps))
-                server->transport->ops->nudge(server->transport);
+            wake_software(server);
             continue;
         }
         if (unlikely(!is_wanted(region)) && port_leave(&server->port))

@@ -100,8 +100,11 @@ void soft_device_detach(struct mbx_device *d)
 /* The device says that it has left; it may be about to. */
 static bool receive_again(struct soft_device *device)
 {
-    int err = device->config.transport->ops->rejoin(device->config.transport);
+    int err;
 
+    if (device->config.may_split != NULL && !device->config.may_split(device->config.arg))
+        return false; /* who sleeps is woken by the other half's close() */
+    err = device->config.transport->ops->rejoin(device->config.transport);
     if (err == -EBUSY)
         return false;
     if (err != 0)

@@ -29,7 +29,7 @@ struct soft_device_config {
     /* The number of the peer at this address.  0; -ENOMEM: asked again; or the peer is
      * refused. */
     int (*number)(void *arg, const struct transport_address *address, uint32_t *peer);
-    /* THREAD, PROCESS: may the transport be split now?  NULL: always. */
+    /* THREAD, PROCESS: may the transport be split, or joined together, now?  NULL: always. */
     bool (*may_split)(void *arg);
     /* LOOP: the way back to a peer. */
     struct link *(*link)(void *arg, uint32_t peer);
