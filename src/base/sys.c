@@ -351,7 +351,7 @@ static int spawn_child(void *arg)
     return 0;
 }
 
-/* Not posix_spawn(): its children are those that any wait of the application would find. */
+/* Not posix_spawn(): of one that cannot be executed the application hears no SIGCHLD. */
 pid_t sys_spawn(const char *path, int fd)
 {
     struct spawn *spawn;
@@ -371,7 +371,7 @@ pid_t sys_spawn(const char *path, int fd)
     pthread_sigmask(SIG_SETMASK, &all, &old);
     pid = clone(spawn_child, memory + SPAWN_BYTES, CLONE_VFORK, spawn);
     errnum = pid < 0 ? errno : spawn->errnum;
-    while (errnum != 0 && pid > 0 && waitpid(pid, NULL, __WCLONE) < 0 && errno == EINTR)
+    while (errnum != 0 && pid > 0 && waitpid(pid, NULL, __WALL) < 0 && errno == EINTR)
         ;
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     munmap(memory, SPAWN_BYTES);

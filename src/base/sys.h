@@ -62,9 +62,8 @@ ssize_t sys_process_vm_writev(pid_t pid, const void *local, uint64_t remote, siz
 pid_t sys_fork(void);
 
 /* Executes the program at path, without arguments, with this environment, all signals blocked,
- * the standard files, and descriptor fd as its descriptor 3.  The child sends no signal when it
- * ends, and only a wait for __WCLONE sees it.  Its pid; -1 and errno also if it cannot be
- * executed. */
+ * the standard files, and descriptor fd as its descriptor 3.  It is a child like any other from
+ * then on.  Its pid; -1 and errno also if it cannot be executed. */
 pid_t sys_spawn(const char *path, int fd);
 int sys_kill(pid_t pid, int signal);
 int sys_pidfd_open(pid_t pid);

@@ -7,8 +7,8 @@
  * it leaves is right at any instruction (it may be killed by others), so there is no reason to
  * wait for it.
  *
- * It is a child that sends no signal when it ends, and that only those wait for who ask for
- * such children: the application's own children stay its own business.
+ * It is a child of the application, which may wait for it by a wait for any child, as when it
+ * ignores SIGCHLD; its pid may be another's then.  So it is named by a descriptor.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -50,7 +51,7 @@ static int find_beside(char *path, size_t size)
     return -ENOENT;
 }
 
-/* Its path, and whether it can be executed. */
+/* Its path, and whether it can be executed; errno if not. */
 static bool find_program(const char *given, char *path, size_t size)
 {
     if (given[0] == '\0' && find_beside(path, size) == 0)
@@ -65,7 +66,7 @@ bool soft_process_explain(char *line, size_t size)
     char path[PATH_MAX];
     bool found = find_program(given != NULL ? given : "", path, sizeof path);
 
-    snprintf(line, size, found ? "can be used: %s" : "there is no program %s", path);
+    snprintf(line, size, found ? "can be used: %s" : "cannot execute %s", path);
     return found;
 }
 
@@ -79,23 +80,17 @@ static void describe(struct soft_device *device)
     memcpy(region->key, config->key, sizeof region->key);
 }
 
-static void end_process(const struct soft_device *device)
-{
-    kill(device->pid, SIGKILL); /* not one of those calls that tests make fail */
-    while (waitpid(device->pid, NULL, __WCLONE) < 0 && errno == EINTR)
-        ;
-}
-
 static int process_start(struct soft_device *device)
 {
     char path[PATH_MAX];
     int err;
 
     if (!find_program(device->config.program, path, sizeof path)) {
-        LOG_ERROR(
-            "soft-process: there is no program %s; MBX_DEVICE_PROGRAM can say where it is",
-            path);
-        return -ENOENT;
+        err = -errno;
+        LOG_ERROR("soft-process: cannot execute %s, error %d %s; MBX_DEVICE_PROGRAM can say "
+                  "where the program is",
+                  path, -err, strerror(-err));
+        return err;
     }
     describe(device);
     device->pid = sys_spawn(path, device->region_fd);
@@ -107,15 +102,22 @@ static int process_start(struct soft_device *device)
     device->pidfd = sys_pidfd_open(device->pid);
     if (device->pidfd < 0) {
         err = -errno;
-        end_process(device);
+        kill(device->pid, SIGKILL);
+        while (waitpid(device->pid, NULL, 0) < 0 && errno == EINTR)
+            ;
         return err;
     }
     return 0;
 }
 
+/* These are no calls that tests make fail. */
 static void process_stop(struct soft_device *device)
 {
-    end_process(device);
+    siginfo_t info;
+
+    syscall(SYS_pidfd_send_signal, device->pidfd, SIGKILL, NULL, 0);
+    while (waitid(P_PIDFD, (id_t)device->pidfd, &info, WEXITED) < 0 && errno == EINTR)
+        ;
     sys_close(device->pidfd);
 }
 
