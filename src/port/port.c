@@ -149,8 +149,11 @@ static int read_chunk(struct port *port, struct port_move *move)
     if (link == NULL)
         return -ENOTCONN;
     move->chunk = size;
+    port->reading++; /* the transport may tell before it returns */
     err = link->transport->ops->read(link, is_ours ? (void *)(uintptr_t)to : port->bounce,
                                      move->address + move->done, move->key, size, move);
+    if (err != -EINPROGRESS)
+        port->reading--;
     if (err == 0 && !is_ours)
         err = write_to(port, to, port->bounce, size);
     if (err == 0)
@@ -183,6 +186,7 @@ void port_read_done(struct port *port, void *cookie, int error)
 {
     struct port_move *move = cookie;
 
+    port->reading--;
     if (error < 0) {
         move_hand_back(port, move, error);
         return;
@@ -369,6 +373,12 @@ static int tagged(struct port *port, uint32_t peer, const struct wire_packet *pa
     return err;
 }
 
+void port_begin(struct port *port)
+{
+    /* release: whoever sees this number sees the events of the packets before */
+    atomic_store_explicit(&port->config.region->begun, ++port->begun, memory_order_release);
+}
+
 int port_deliver(struct port *port, uint32_t peer, const void *bytes, size_t size)
 {
     struct port_assembly *assembly;
@@ -377,8 +387,6 @@ int port_deliver(struct port *port, uint32_t peer, const void *bytes, size_t siz
 
     if (unlikely(port->is_broken))
         return -EAGAIN;
-    /* release: whoever sees this number sees the events of the packets before */
-    atomic_store_explicit(&port->config.region->begun, ++port->begun, memory_order_release);
     if (unlikely(peer >= port->assembly_count) && assemblies_grow(port, peer) < 0)
         return -EAGAIN;
     /* what makes no sense is for software to refuse */

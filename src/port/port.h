@@ -76,8 +76,9 @@ struct port {
     struct port_assembly *assemblies; /* by peer */
     uint32_t assembly_count;
     struct list moving, owing;
+    uint32_t reading;      /* reads of which the transport will tell: it writes meanwhile */
     uint64_t performed;    /* commands */
-    uint64_t begun;        /* packets that were offered; marks their events */
+    uint64_t begun;        /* packets that were begun; marks their events */
     unsigned char *bounce; /* for data on its way to memory that is not ours */
     bool is_broken;        /* software's commands make no sense: it is told LOST */
 };
@@ -85,6 +86,10 @@ struct port {
 /* port_init - 0; -EINVAL the region makes no sense; -ENOMEM. */
 int port_init(struct port *port, const struct port_config *config);
 void port_fini(struct port *port);
+
+/* port_begin - a packet will be delivered, and nobody knows of it yet: the events of what was
+ * done before do not tell of it.  As transport_events.begins. */
+void port_begin(struct port *port);
 
 /* port_deliver - a packet of a peer.  As transport_events.deliver. */
 int port_deliver(struct port *port, uint32_t peer, const void *packet, size_t size);

@@ -79,7 +79,7 @@ struct region {
     alignas(CACHE_LINE) _Atomic uint32_t state; /* enum region_state */
     _Atomic int32_t error;                      /* of FAILED */
     _Atomic uint32_t device_sleeps;
-    _Atomic uint64_t begun;     /* packets that were offered to the device */
+    _Atomic uint64_t begun;     /* packets that were begun, port_begin() */
     _Atomic uint64_t performed; /* commands */
     _Atomic uint64_t idle;      /* rounds in which it, elsewhere, found nothing to do */
 

@@ -167,6 +167,13 @@ static struct link *link_of(void *arg, uint32_t peer)
 
 /* ---- what arrives ---- */
 
+static void on_begins(void *arg)
+{
+    struct server *server = arg;
+
+    port_begin(&server->port);
+}
+
 static int on_deliver(void *arg, uint32_t peer, const void *packet, size_t size)
 {
     struct server *server = arg;
@@ -189,6 +196,7 @@ static void on_dropped(void *arg, const char *reason)
 
 static const struct transport_events events = {
     .accept = on_accept,
+    .begins = on_begins,
     .deliver = on_deliver,
     .read_done = on_read_done,
     .dropped = on_dropped,

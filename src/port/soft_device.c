@@ -221,8 +221,8 @@ static bool answer(struct soft_device *device, const struct port_event *event)
 /* Has the device ended?  Asked when the ring is empty; whoever ends it has written all. */
 static bool has_ended(struct soft_device *device)
 {
-    if (device->driver == NULL)
-        return device->is_stopped || device->port->is_broken;
+    if (device->driver == NULL) /* what it began to read is still written */
+        return (device->is_stopped || device->port->is_broken) && device->port->reading == 0;
     if (device->is_stopped)
         return true;
     if (atomic_load(&device->region->state) != REGION_RUNNING)
@@ -307,7 +307,9 @@ int soft_device_run(struct mbx_device *d)
 
 int soft_device_deliver(struct mbx_device *d, uint32_t peer, const void *packet, size_t size)
 {
-    return port_deliver(device_of(d)->port, peer, packet, size);
+    struct soft_device *device = device_of(d);
+
+    return device->is_stopped ? -EAGAIN : port_deliver(device->port, peer, packet, size);
 }
 
 bool soft_device_read_done(struct mbx_device *d, void *cookie, int error)
@@ -346,14 +348,19 @@ static int start_loop(struct soft_device *device)
 /* Until the device works, or cannot. */
 static int await_start(struct soft_device *device)
 {
+    const char *program = device->config.program != NULL ? device->config.program : "";
     struct region *region = device->region;
     uint64_t start = clock_now();
 
     while (atomic_load(&region->state) == REGION_STARTING) {
-        if (!device->driver->is_alive(device))
+        if (!device->driver->is_alive(device)) {
+            LOG_ERROR("the device ended before it began%s%s", program[0] ? ": " : "", program);
             return -ENODEV;
-        if (clock_now() - start > START_NS)
+        }
+        if (clock_now() - start > START_NS) {
+            LOG_ERROR("the device does not begin%s%s", program[0] ? ": " : "", program);
             return -ETIMEDOUT;
+        }
         sys_futex_wait(&region->state, REGION_STARTING, 10 * CLOCK_MS);
     }
     return atomic_load(&region->state) == REGION_FAILED ? atomic_load(&region->error) : 0;

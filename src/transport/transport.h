@@ -75,6 +75,10 @@ struct transport_events {
      *          before anything else of this link */
     int (*deliver)(void *arg, uint32_t peer, const void *packet, size_t size);
 
+    /* Of who has joined: a deliver() comes next, and whoever continues behind us does not
+     * know of it yet; once it does, repeats() may be said of that packet.  May be NULL. */
+    void (*begins)(void *arg);
+
     /* A read() that returned -EINPROGRESS has ended. */
     void (*read_done)(void *arg, void *cookie, int error);
 

@@ -139,6 +139,13 @@ static void answer_bell(struct shm *shm)
     }
 }
 
+static inline void begin(struct shm *shm, const struct inbound *in)
+{
+    if (shm->events->begins != NULL)
+        shm->events->begins(shm->arg);
+    inbound_mark(shm, in, true);
+}
+
 /* Delivers up to budget packets, record of this size first; how many.  marking: the
  * segment says before and behind each how far we are.
  *
@@ -156,7 +163,7 @@ static ALWAYS_INLINE int take_records(struct shm *shm, struct inbound *in, void 
         if (unlikely(in->state != INBOUND_OPEN) && !inbound_introduce(shm, in))
             return n; /* and in may be gone */
         if (marking)
-            inbound_mark(shm, in, true);
+            begin(shm, in);
         if (unlikely(shm->events->deliver(shm->arg, in->answer->member.link.peer, record,
                                           size) != 0)) {
             if (marking)
