@@ -175,7 +175,7 @@ struct assembly {
     struct message *message;
     struct request *request;
     uint64_t size, offset;
-    bool is_lost; /* its beginning was lost with the device: neither is set, offset unknown */
+    bool is_lost; /* its beginning was lost with the device: offset is unknown */
 };
 
 /* ---- peers and endpoint ---- */

@@ -173,16 +173,19 @@ static void eager_more_request(struct request *req, uint64_t offset, const void 
         memcpy(req->buf + offset, payload, min_size(size, req->total - offset));
 }
 
-/* A fragment of a message of which the device had the beginning. */
-static OUT_OF_LINE int eager_more_lost(struct assembly *assembly,
+/* A fragment of a message of which a device that is gone had the beginning. */
+static OUT_OF_LINE int eager_more_lost(struct mbx_ep *ep, struct assembly *assembly,
                                        const struct wire_packet *packet)
 {
     uint64_t end = packet->body.more.offset + packet->payload_size;
+    struct request *req = assembly->request;
 
     if (end > assembly->size)
         return -EPROTO;
-    if (end == assembly->size)
-        *assembly = (struct assembly){.size = 0};
+    if (end < assembly->size)
+        return 0;
+    *assembly = (struct assembly){.size = 0};
+    eager_done(ep, req);
     return 0;
 }
 
@@ -193,7 +196,7 @@ int eager_more(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *p
     struct request *req = assembly->request;
 
     if (unlikely(assembly->is_lost))
-        return eager_more_lost(assembly, packet);
+        return eager_more_lost(ep, assembly, packet);
     if (packet->body.more.offset != assembly->offset ||
         size > assembly->size - assembly->offset)
         return -EPROTO;

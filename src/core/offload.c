@@ -65,10 +65,15 @@ static enum mbx_protocol offload_protocol(const struct mbx_ep *ep,
     return event->size <= ep->inline_max ? MBX_INLINE : MBX_SHORT;
 }
 
-static void offload_done(struct mbx_ep *ep, struct request *req, int error)
+static void offload_count(struct mbx_ep *ep, const struct request *req)
 {
     ep->stats.received[req->protocol]++;
     ep->stats.received_bytes[req->protocol] += req->completion.status.size;
+}
+
+static void offload_done(struct mbx_ep *ep, struct request *req, int error)
+{
+    offload_count(ep, req);
     req->completion.received = error == 0 ? req->total : req->done;
     request_complete(ep, req, error != 0 ? error : req->completion.error);
 }
@@ -109,11 +114,19 @@ static void on_matched(void *arg, struct shadow_recv *recv,
     recv_matched(ep, req, &arrival);
 }
 
-/* The fragments that are still to come of a message whose first ones are lost. */
-static void offload_forget(struct mbx_ep *ep, const struct request *req)
+/* The device had the first fragments of this message.  It ends with the last one: before that
+ * the sender does not expect to be told. */
+static void offload_await(struct mbx_ep *ep, struct request *req)
 {
-    peer_get(ep, req->peer)->assembly =
-        (struct assembly){.size = req->completion.status.size, .is_lost = true};
+    offload_count(ep, req);
+    req->total = req->done;
+    req->completion.error = -EIO;
+    req->state = REQUEST_ASSEMBLE;
+    peer_get(ep, req->peer)->assembly = (struct assembly){
+        .request = req,
+        .size = req->completion.status.size,
+        .is_lost = true,
+    };
 }
 
 static void on_moved(void *arg, struct shadow_recv *recv, const struct mbx_device_event *event)
@@ -129,10 +142,7 @@ static void on_moved(void *arg, struct shadow_recv *recv, const struct mbx_devic
             req->done = min_size(event->done, req->total);
         rndv_resume(ep, req, event->type == MBX_DEVICE_INCOMPLETE);
     } else {
-        offload_forget(ep, req);
-        if (req->remote != 0)
-            rndv_owe_fin(ep, req, req->remote);
-        offload_done(ep, req, -EIO);
+        offload_await(ep, req);
     }
 }
 

@@ -96,6 +96,7 @@ static size_t stats_text(const struct mbx_stats *s, char *text, size_t size)
         {"send_errors", s->send_errors},
         {"sleeps", s->sleeps},
         {"device_handed", s->device_handed},
+        {"device_handed_max", s->device_handed_max},
         {"device_matched", s->device_matched},
         {"device_taken", s->device_taken},
         {"device_cancels_won", s->device_cancels_won},
