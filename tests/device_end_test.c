@@ -1,0 +1,538 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * device_end_test.c - the end of a device as those see it who do not look: who sleeps, threads
+ * that wait, a peer in another process; and devices that never begin.
+ *
+ * device_loss_test.c loses devices at random moments; here each situation is brought about.
+ */
+#include "world.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/base.h"
+#include "base/clock.h"
+#include "base/sys.h"
+#include "core/core.h"
+#include "core/offload.h"
+#include "port/driver.h"
+
+#define CONTEXT   83
+#define LONG_TIME (20 * (int64_t)CLOCK_S) /* a wait that takes this long has failed */
+#define LARGEST   100000
+
+static const size_t sizes[] = {0, 8, 300, 4000, 30000, LARGEST};
+
+static struct soft_device *device_of(const struct mbx_ep *ep)
+{
+    return container_of(ep->offload->device, struct soft_device, base);
+}
+
+static bool is_of_processes(const struct world_config *config)
+{
+    return strcmp(config->params[1], "DEVICE=soft-process") == 0;
+}
+
+static bool is_process(const struct mbx_ep *ep)
+{
+    return device_of(ep)->driver == &soft_driver_process;
+}
+
+/* A child, or a thread, that fails says so and ends everything: cmocka's own checks leave by
+ * longjmp. */
+static void check(bool ok, const char *what, long value)
+{
+    if (ok)
+        return;
+    fprintf(stderr, "device_end_test: %s, %ld\n", what, value);
+    abort();
+}
+
+/* By whoever can: a process is killed; else the library stops its device itself. */
+static void end_device(struct mbx_ep *ep)
+{
+    if (is_process(ep))
+        check(kill(device_of(ep)->pid, SIGKILL) == 0, "kill", errno);
+    else
+        soft_device_stop(ep->offload->device);
+}
+
+/* ---- a peer in another process ---- */
+
+struct hello {
+    struct mbx_address address;
+    pid_t device; /* 0: no process */
+};
+
+struct pair {
+    struct mbx_ep *ep;
+    uint32_t other; /* peer number */
+    struct hello theirs;
+    pid_t child;
+    int down, up; /* the parent's ends of the pipes */
+};
+
+static void tell(int fd, struct mbx_ep *ep)
+{
+    struct hello hello = {.device = is_process(ep) ? device_of(ep)->pid : 0};
+
+    mbx_address_get(ep, &hello.address);
+    check(write(fd, &hello, sizeof hello) == sizeof hello, "write", errno);
+}
+
+static void hear(int fd, struct mbx_ep *ep, struct hello *hello, uint32_t *peer)
+{
+    check(read(fd, hello, sizeof *hello) == sizeof *hello, "read", errno);
+    check(mbx_peer_add(ep, &hello->address, peer) == 0, "mbx_peer_add", 0);
+}
+
+typedef void child_fn(struct mbx_ep *ep, uint32_t parent, const struct hello *theirs, int down);
+
+static const char *const few_eager[] = {"EAGER_LIMIT=3000", "LOG_LEVEL=error",
+                                        "CLOSE_TIMEOUT=100ms", NULL};
+
+static void child_main(const struct world_config *config, child_fn *run, int down, int up)
+{
+    struct mbx_ep *ep = world_open_one(config, few_eager);
+    struct hello theirs;
+    uint32_t parent;
+
+    tell(up, ep);
+    hear(down, ep, &theirs, &parent);
+    run(ep, parent, &theirs, down);
+    check(mbx_close(ep) == 0, "mbx_close", 0);
+    _exit(0);
+}
+
+/* The child opens its endpoint after the fork. */
+static void pair_open(struct pair *pair, struct world *w, const struct world_config *config,
+                      child_fn *run)
+{
+    int down[2], up[2];
+
+    assert_int_equal(pipe(down), 0);
+    assert_int_equal(pipe(up), 0);
+    fflush(NULL);
+    pair->child = fork();
+    assert_true(pair->child >= 0);
+    if (pair->child == 0) {
+        close(down[1]);
+        close(up[0]);
+        child_main(config, run, down[0], up[1]);
+    }
+    close(down[0]);
+    close(up[1]);
+    pair->down = down[1];
+    pair->up = up[0];
+    world_open(w, config, 1, few_eager);
+    pair->ep = w->eps[0];
+    tell(pair->down, pair->ep);
+    hear(pair->up, pair->ep, &pair->theirs, &pair->other);
+}
+
+static void pair_close(struct pair *pair, struct world *w)
+{
+    int status;
+    pid_t pid;
+
+    close(pair->down);
+    while ((pid = waitpid(pair->child, &status, WNOHANG)) == 0) {
+        mbx_progress(pair->ep);
+        sched_yield();
+    }
+    assert_int_equal(pid, pair->child);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    close(pair->up);
+    world_close(w);
+    if (pair->theirs.device != 0)
+        assert_true(kill(pair->theirs.device, 0) < 0 && errno == ESRCH);
+}
+
+static mbx_request post(struct mbx_ep *ep, uint64_t tag, void *buf, size_t size)
+{
+    mbx_request recv = 0;
+
+    check(mbx_recv(ep, MBX_ANY_SOURCE, CONTEXT, tag, 0, buf, size, NULL, &recv) == 0,
+          "mbx_recv", 0);
+    return recv;
+}
+
+static void await(struct mbx_ep *ep, mbx_request request, size_t size)
+{
+    struct mbx_completion done = {.error = 0};
+    int err = mbx_wait(ep, request, LONG_TIME, &done);
+
+    check(err == 0, "mbx_wait", err);
+    check(done.error == 0, "the completion", done.error);
+    check(done.received == size, "the size", (long)done.received);
+}
+
+static void send_all(struct mbx_ep *ep, uint32_t to, uint64_t tag, const void *buf, size_t size)
+{
+    mbx_request send = 0;
+
+    check((tag % 3 == 0 ? mbx_ssend : mbx_send)(ep, to, CONTEXT, tag, buf, size, NULL, &send) ==
+              0,
+          "mbx_send", 0);
+    await(ep, send, size);
+}
+
+/* ---- both devices die while messages go to and fro ---- */
+
+#define ECHOES 60
+#define WINDOW 5
+
+static size_t echo_size(uint64_t i)
+{
+    return sizes[i % ARRAY_COUNT(sizes)];
+}
+
+/* Gives back what comes, posting ahead. */
+static void echo(struct mbx_ep *ep, uint32_t parent, const struct hello *theirs, int down)
+{
+    unsigned char *buf = malloc((size_t)WINDOW * LARGEST);
+    mbx_request recv[WINDOW];
+
+    (void)theirs;
+    (void)down;
+    for (uint64_t i = 0; i < WINDOW; i++)
+        recv[i] = post(ep, i, buf + i * LARGEST, LARGEST);
+    for (uint64_t i = 0; i < ECHOES; i++) {
+        unsigned char *at = buf + i % WINDOW * LARGEST;
+
+        await(ep, recv[i % WINDOW], echo_size(i));
+        send_all(ep, parent, i, at, echo_size(i));
+        if (i + WINDOW < ECHOES)
+            recv[i % WINDOW] = post(ep, i + WINDOW, at, LARGEST);
+    }
+    free(buf);
+}
+
+static void test_both_devices_end_under_way(void **state)
+{
+    const struct world_config *config = *state;
+    unsigned char *buf = malloc(LARGEST);
+
+    for (int round = 0; round < (world_is_quick() ? 2 : 8); round++) {
+        struct pair pair;
+        struct world w;
+
+        pair_open(&pair, &w, config, echo);
+        for (uint64_t i = 0; i < ECHOES; i++) {
+            const unsigned char *data = world_data((unsigned)i * 64, LARGEST);
+            mbx_request back;
+
+            memset(buf, 0, LARGEST);
+            back = post(pair.ep, i, buf, LARGEST);
+            if (i == 10 + 5 * (uint64_t)round)
+                end_device(pair.ep);
+            send_all(pair.ep, pair.other, i, data, echo_size(i));
+            if (i == 30 - 3 * (uint64_t)round && pair.theirs.device != 0)
+                assert_int_equal(kill(pair.theirs.device, SIGKILL), 0);
+            await(pair.ep, back, echo_size(i));
+            assert_memory_equal(buf, data, echo_size(i));
+        }
+        assert_true(pair.ep->offload->is_receiving);
+        pair_close(&pair, &w);
+    }
+    free(buf);
+}
+
+/* ---- it dies while its application sleeps ---- */
+
+/* Kills the parent's device and sends then: nobody is there who could ring. */
+static void kill_and_send(struct mbx_ep *ep, uint32_t parent, const struct hello *theirs,
+                          int down)
+{
+    for (uint64_t i = 0; i < 2; i++) {
+        char byte;
+
+        check(read(down, &byte, 1) == 1, "read", errno);
+        usleep(20000); /* the parent falls asleep; if it has not yet, the test is easier */
+        if (i == 0)
+            check(kill(theirs->device, SIGKILL) == 0, "kill", errno);
+        send_all(ep, parent, i, world_data(0, LARGEST), i == 0 ? 300 : LARGEST);
+    }
+}
+
+static void test_who_sleeps_notices(void **state)
+{
+    unsigned char *buf = malloc(LARGEST);
+    struct pair pair;
+    struct world w;
+
+    if (!is_of_processes(*state)) {
+        free(buf);
+        skip(); /* nobody else can end a thread */
+    }
+    pair_open(&pair, &w, *state, kill_and_send);
+    for (uint64_t i = 0; i < 2; i++) {
+        mbx_request recv = post(pair.ep, i, buf, LARGEST);
+
+        assert_int_equal(write(pair.down, "g", 1), 1);
+        await(pair.ep, recv, i == 0 ? 300 : LARGEST);
+        assert_memory_equal(buf, world_data(0, LARGEST), i == 0 ? 300 : LARGEST);
+    }
+    assert_true(world_stats(&w, 0).sleeps > 0);
+    assert_true(pair.ep->offload->is_receiving);
+    pair_close(&pair, &w);
+    free(buf);
+}
+
+/* ---- it dies while threads wait ---- */
+
+#define THREADS 3
+#define EACH    20
+
+struct waiting {
+    struct mbx_ep *ep;
+    uint64_t first;
+    unsigned char buf[EACH][300];
+};
+
+static void *wait_for_each(void *arg)
+{
+    struct waiting *waiting = arg;
+    mbx_request recv[EACH];
+
+    for (int i = 0; i < EACH; i++)
+        recv[i] = post(waiting->ep, waiting->first + (uint64_t)i, waiting->buf[i], 300);
+    for (int i = 0; i < EACH; i++) {
+        await(waiting->ep, recv[i], 300);
+        check(memcmp(waiting->buf[i], world_data((unsigned)waiting->first + (unsigned)i, 300),
+                     300) == 0,
+              "bytes", i);
+    }
+    return NULL;
+}
+
+/* The device of the endpoint in which they wait. */
+static void end_device_of_waiters(struct mbx_ep *ep)
+{
+    ep_lock(ep);
+    end_device(ep);
+    ep_unlock(ep);
+}
+
+static void test_threads_that_wait_go_on(void **state)
+{
+    static struct waiting waiting[THREADS];
+    static const char *const many[] = {"THREADS=many", "LOG_LEVEL=error", NULL};
+
+    for (int round = 0; round < (world_is_quick() ? 2 : 6); round++) {
+        pthread_t threads[THREADS];
+        struct world w;
+
+        world_open(&w, *state, 2, many);
+        for (int i = 0; i < THREADS; i++) {
+            waiting[i].ep = w.eps[1];
+            waiting[i].first = (uint64_t)i * EACH;
+            assert_int_equal(pthread_create(&threads[i], NULL, wait_for_each, &waiting[i]), 0);
+        }
+        for (int i = 0; i < THREADS * EACH; i++) {
+            if (i == 10 * round)
+                end_device_of_waiters(w.eps[1]);
+            send_all(w.eps[0], 1, (uint64_t)i, world_data((unsigned)i, 300), 300);
+        }
+        for (int i = 0; i < THREADS; i++)
+            pthread_join(threads[i], NULL);
+        world_close(&w);
+    }
+}
+
+/* ---- its application dies ---- */
+
+/* Receives what the parent floods it with, until it is killed. */
+static void receive_for_ever(struct mbx_ep *ep, uint32_t parent, const struct hello *theirs,
+                             int down)
+{
+    static unsigned char buf[WINDOW][LARGEST];
+    mbx_request recv[WINDOW];
+
+    (void)parent;
+    (void)theirs;
+    (void)down;
+    for (int i = 0; i < WINDOW; i++)
+        recv[i] = post(ep, 0, buf[i], LARGEST);
+    for (int i = 0;; i = (i + 1) % WINDOW) {
+        check(mbx_wait(ep, recv[i], LONG_TIME, NULL) == 0, "mbx_wait", 0);
+        recv[i] = post(ep, 0, buf[i], LARGEST);
+    }
+}
+
+/* One that nobody has waited for yet has gone, too. */
+static bool is_running(pid_t pid)
+{
+    char path[64], text[256] = "", *behind;
+    FILE *file;
+
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    file = fopen(path, "r");
+    if (file == NULL)
+        return false;
+    check(fgets(text, sizeof text, file) != NULL || ferror(file), "fgets", errno);
+    fclose(file);
+    behind = strrchr(text, ')');
+    return behind != NULL && behind[2] != 'Z' && behind[2] != 'X';
+}
+
+/* Sends of any size until n have left. */
+static void flood(struct pair *pair, int n)
+{
+    const struct mbx_options silent = {.flags = MBX_SILENT};
+    struct mbx_stats stats = {.full = 0};
+
+    for (int i = 0; i < n && stats.requests_now < 100; i++) {
+        assert_int_equal(mbx_send(pair->ep, pair->other, CONTEXT, 0, world_data(0, LARGEST),
+                                  sizes[(unsigned)i % ARRAY_COUNT(sizes)], &silent, NULL),
+                         0);
+        mbx_progress(pair->ep);
+        mbx_stats_get(pair->ep, &stats);
+    }
+}
+
+static void test_it_does_not_outlive_its_application(void **state)
+{
+    uint64_t patience = world_is_quick() ? 20 * CLOCK_S : CLOCK_S;
+
+    if (!is_of_processes(*state))
+        skip();
+    for (int round = 0; round < 3; round++) {
+        struct pair pair;
+        struct world w;
+        uint64_t start;
+        int status;
+
+        pair_open(&pair, &w, *state, receive_for_ever);
+        flood(&pair, 300 * round); /* 0: the device has not been used */
+        assert_true(is_running(pair.theirs.device));
+        kill(pair.child, SIGKILL);
+        assert_int_equal(waitpid(pair.child, &status, 0), pair.child);
+        for (start = clock_now(); is_running(pair.theirs.device);) {
+            assert_true(clock_now() - start < patience);
+            flood(&pair, 1);
+            usleep(1000);
+        }
+        close(pair.down);
+        close(pair.up);
+        world_close(&w);
+    }
+}
+
+/* ---- it never begins ---- */
+
+/* What opening with this program says on standard error; the error. */
+static int open_with(const char *program, char *said, size_t size)
+{
+    char parameter[300];
+    const char *const params[] = {"TRANSPORT=shm", "DEVICE=soft-process", parameter, NULL};
+    struct mbx_ep *ep = (void *)1;
+    FILE *file = tmpfile();
+    int err, old = dup(2);
+
+    snprintf(parameter, sizeof parameter, "DEVICE_PROGRAM=%s", program);
+    fflush(stderr);
+    dup2(fileno(file), 2);
+    err = mbx_open(&(struct mbx_config){.params = params}, &ep);
+    fflush(stderr);
+    dup2(old, 2);
+    close(old);
+    rewind(file);
+    said[fread(said, 1, size - 1, file)] = '\0';
+    fclose(file);
+    assert_ptr_equal(ep, (void *)1);
+    return err;
+}
+
+static void make_file(const char *path, mode_t mode, const char *text)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+    assert_int_equal(fchmod(fd, mode), 0);
+    close(fd);
+}
+
+static void test_programs_that_are_no_device(void **state)
+{
+    char folder[] = "/tmp/matchbox-device-end-XXXXXX", plain[64], text[64], script[64];
+    const struct {
+        const char *program;
+        int error;
+    } cases[] = {
+        {"/nonexistent/matchbox-device", -ENOENT},
+        {plain, -EACCES},
+        {folder, -EACCES},
+        {text, -ENOEXEC},
+        {script, -ENODEV},
+        {"/bin/true", -ENODEV},
+    };
+    uint64_t mem = mem_live();
+    int64_t fds = sys_fds_live(), maps = sys_maps_live();
+    char said[1000];
+
+    if (!is_of_processes(*state))
+        skip();
+    assert_non_null(mkdtemp(folder));
+    snprintf(plain, sizeof plain, "%s/plain", folder);
+    snprintf(text, sizeof text, "%s/text", folder);
+    snprintf(script, sizeof script, "%s/script", folder);
+    make_file(plain, 0600, "#!/bin/sh\n");
+    make_file(text, 0700, "no program\n");
+    make_file(script, 0700, "#!/bin/sh\nexit 3\n");
+    for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
+        int err = open_with(cases[i].program, said, sizeof said);
+
+        if (err != cases[i].error || strstr(said, cases[i].program) == NULL)
+            fail_msg("%s: error %d, said: %s", cases[i].program, err, said);
+        assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+        assert_int_equal(errno, ECHILD);
+    }
+    assert_int_equal(mem_live(), mem);
+    assert_int_equal(sys_fds_live(), fds);
+    assert_int_equal(sys_maps_live(), maps);
+    unlink(plain);
+    unlink(text);
+    unlink(script);
+    rmdir(folder);
+}
+
+/* Only where a device runs beside the threads of the process. */
+static int elsewhere(int argc, char **argv, const struct CMUnitTest *tests, size_t count)
+{
+    const char *names[64] = {argv[0]};
+    int named = 1;
+
+    for (int i = 1; i < argc; i++)
+        if (argv[i][0] != '-')
+            return world_main(argc, argv, tests, count);
+    for (int i = 1; i < argc; i++)
+        names[named++] = argv[i];
+    for (const struct world_config *c = world_configs; c->name != NULL; c++)
+        if (world_is_elsewhere(c))
+            names[named++] = c->name;
+    return world_main(named, (char **)(uintptr_t)names, tests, count);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_both_devices_end_under_way),
+        cmocka_unit_test(test_who_sleeps_notices),
+        cmocka_unit_test(test_threads_that_wait_go_on),
+        cmocka_unit_test(test_it_does_not_outlive_its_application),
+        cmocka_unit_test(test_programs_that_are_no_device),
+    };
+
+    return elsewhere(argc, argv, tests, ARRAY_COUNT(tests));
+}

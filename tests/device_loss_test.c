@@ -1,0 +1,749 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * device_loss_test.c - a device is lost at any moment, and nothing of the messages is.
+ *
+ *   device_loss_test [--quick] [--long] [--rounds N] [--seed N] [CONFIGURATION...]
+ *
+ * A round is made from a seed.  Three endpoints with a device each send each other, and
+ * themselves, messages by every protocol, and post receives of every shape; in between one of
+ * the devices is lost, or two.  How it is lost:
+ *
+ *   killed    the process, by a signal, at any instruction
+ *   hung      it stops, and is killed some steps later
+ *   stopped   by the library's own call
+ *   refusing  it is given a command that makes no sense, refuses it, and ends
+ *
+ * Whatever the seed, a device elsewhere does what it does at times of its own: so the same
+ * seed gives the same operations, and not the same moment.
+ *
+ * What must hold
+ *   L1  each receive ends once, and each send without an error
+ *   L2  each message is received once, by a receive that accepts it, with its bytes
+ *   L3  of two messages of a sender that a receive accepts, the later one is not received
+ *       by it unless the earlier one is by a receive posted before; and no message by a
+ *       receive while one posted before, which accepts it, gets nothing
+ *   L4  -EIO ends only a receive whose message came eagerly in fragments, and of these at most
+ *       one for each sender and device that is lost
+ *   L5  nothing is written around a buffer, nor into it once its receive has ended
+ *   L6  what is posted behind the loss is matched, in software; the numbers say so
+ *   L7  no memory, descriptor, mapping or process is left
+ */
+#include "world.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/base.h"
+#include "base/random.h"
+#include "core/core.h"
+#include "core/offload.h"
+#include "port/driver.h"
+
+#define ENDPOINTS 3
+#define CONTEXT   71
+#define TAGS      3
+
+#define STEPS     200
+#define SENT_MAX  (STEPS + 2 * BURST + ENDPOINTS * AFTER)
+#define POSTS_MAX (2 * SENT_MAX)
+#define BURST     24 /* messages that the device is busy with when it is lost */
+#define AFTER     4  /* messages for each endpoint behind the loss */
+
+#define ENDED     0x5C /* what a buffer is filled with when its receive has ended */
+
+enum loss { LOSS_KILLED, LOSS_HUNG, LOSS_STOPPED, LOSS_REFUSING, LOSSES };
+static const char *const loss_names[LOSSES] = {"killed", "hung", "stopped", "refusing"};
+
+struct sent {
+    uint32_t from, to;
+    uint64_t tag;
+    size_t size;
+    bool is_sync, is_injected, is_complete, is_received;
+};
+
+enum post_state { POST_WAITS, POST_RECEIVED, POST_FAILED, POST_CANCELLED };
+
+struct post {
+    uint32_t at, source;
+    uint64_t tag, ignore;
+    struct world_buffer buffer;
+    mbx_request request;
+    enum post_state state;
+    bool was_cancelled;
+    struct sent *got;
+};
+
+struct round {
+    struct world w;
+    struct random random;
+    size_t size_max, short_max, eager_max;
+    struct sent sent[SENT_MAX];
+    int sent_count;
+    struct post posts[ENDPOINTS][POSTS_MAX]; /* in the order of posting */
+    int post_count[ENDPOINTS];
+    pid_t pids[ENDPOINTS];
+    pid_t hung[ENDPOINTS]; /* 0: no */
+    enum loss losses[ENDPOINTS];
+    bool is_lost[ENDPOINTS];
+    int failed; /* receives with -EIO */
+};
+
+/* What all rounds of a configuration saw together. */
+static struct {
+    uint64_t rounds, messages, handed, matched, taken, failed, noticed;
+    uint64_t losses[LOSSES];
+} total;
+
+static uint64_t first_seed = 1, wanted_rounds;
+static uint64_t seed_now; /* 0: none fails */
+
+static uint64_t below(struct round *r, uint64_t bound)
+{
+    return random_below(&r->random, bound);
+}
+
+/* ---- opening ---- */
+
+static struct soft_device *device_of(struct round *r, uint32_t who)
+{
+    return container_of(r->w.eps[who]->offload->device, struct soft_device, base);
+}
+
+static bool is_process(struct round *r, uint32_t who)
+{
+    return device_of(r, who)->driver == &soft_driver_process;
+}
+
+/* What the configuration leaves open. */
+static void round_open(struct round *r, const struct world_config *config)
+{
+    static const char *const eager[] = {"EAGER_LIMIT=64", "EAGER_LIMIT=16K", "EAGER_LIMIT=1M"};
+    static const char *const lists[] = {"DEVICE_LIST=1", "DEVICE_LIST=3", "DEVICE_LIST=16",
+                                        "DEVICE_LIST=1024"};
+    static const char *const buffers[] = {"DEVICE_BUFFERS=2", "DEVICE_BUFFERS=16",
+                                          "DEVICE_BUFFERS=128"};
+    static const char *const thresholds[] = {"DEVICE_THRESHOLD=0", "DEVICE_THRESHOLD=0",
+                                             "DEVICE_THRESHOLD=1K"};
+    const char *more[] = {
+        eager[below(r, ARRAY_COUNT(eager))],
+        lists[below(r, ARRAY_COUNT(lists))],
+        buffers[below(r, ARRAY_COUNT(buffers))],
+        thresholds[below(r, ARRAY_COUNT(thresholds))],
+        below(r, 2) ? "READ_CHUNK=4K" : "READ_CHUNK=64K",
+        below(r, 4) ? "RNDV=auto" : "RNDV=data",
+        below(r, 2) ? "EARLY_DATA=0" : "EARLY_DATA=1K",
+        below(r, 3) ? "SHM_RING_SIZE=4K" : "SHM_RING_SIZE=16K",
+        "LOG_LEVEL=error",
+        NULL,
+    };
+
+    world_open(&r->w, config, ENDPOINTS, more);
+    r->size_max = below(r, 4) ? 40000 : 200000;
+    r->short_max = r->w.eps[0]->short_max;
+    r->eager_max = r->w.eps[0]->settings.eager_limit;
+    for (uint32_t i = 0; i < ENDPOINTS; i++)
+        r->pids[i] = is_process(r, i) ? device_of(r, i)->pid : 0;
+}
+
+/* ---- what ends ---- */
+
+static const unsigned char *bytes_of(const struct round *r, const struct sent *sent)
+{
+    return world_data((unsigned)(sent - r->sent) * 20, sent->size);
+}
+
+static bool accepts(const struct post *post, const struct sent *sent)
+{
+    return (post->source == MBX_ANY_SOURCE || post->source == sent->from) &&
+           ((post->tag ^ sent->tag) & ~post->ignore) == 0;
+}
+
+static bool is_fragmented(const struct round *r, const struct sent *sent)
+{
+    return (sent->is_injected || sent->size <= r->eager_max) &&
+           sent->size + (sent->is_sync ? sizeof(struct wire_sync) : 0) > r->short_max;
+}
+
+/* The message that a receive of endpoint `at` has met. */
+static struct sent *sent_of(struct round *r, uint32_t at, const struct mbx_status *status)
+{
+    struct sent *sent = &r->sent[status->data];
+
+    assert_in_range(status->data, 0, r->sent_count - 1);
+    assert_int_equal(sent->to, at);
+    assert_int_equal(sent->from, status->source);
+    assert_int_equal(sent->tag, status->tag);
+    assert_int_equal(sent->size, status->size);
+    return sent;
+}
+
+static void received(struct round *r, struct post *post, const struct mbx_completion *done)
+{
+    struct sent *sent = sent_of(r, post->at, &done->status);
+    size_t fits = min_size(sent->size, post->buffer.size);
+
+    assert_true(accepts(post, sent));
+    assert_false(sent->is_received);
+    sent->is_received = true;
+    post->got = sent;
+    post->state = POST_RECEIVED;
+    if (done->error == -EIO) {
+        assert_true(is_fragmented(r, sent));
+        assert_true(r->is_lost[post->at]);
+        post->state = POST_FAILED;
+        r->failed++;
+        return;
+    }
+    assert_int_equal(done->error, fits < sent->size ? -EMSGSIZE : 0);
+    assert_int_equal(done->received, fits);
+    assert_memory_equal(post->buffer.bytes, bytes_of(r, sent), fits);
+}
+
+static void post_ended(struct round *r, struct post *post, const struct mbx_completion *done)
+{
+    assert_int_equal(post->state, POST_WAITS);
+    if (done->error == -ECANCELED) {
+        assert_true(post->was_cancelled);
+        post->state = POST_CANCELLED;
+    } else {
+        received(r, post, done);
+    }
+    memset(post->buffer.bytes, ENDED, post->buffer.size);
+}
+
+static void sent_ended(struct sent *sent, const struct mbx_completion *done)
+{
+    assert_false(sent->is_complete);
+    assert_int_equal(done->error, 0);
+    sent->is_complete = true;
+}
+
+static void collect(struct round *r, uint32_t who)
+{
+    struct mbx_completion done[8];
+    int count = mbx_poll(r->w.eps[who], MBX_SENDS | MBX_RECVS, done, ARRAY_COUNT(done));
+
+    for (int i = 0; i < count; i++)
+        if (done[i].kind == MBX_SENDS)
+            sent_ended(done[i].user, &done[i]);
+        else
+            post_ended(r, done[i].user, &done[i]);
+}
+
+static int progress(struct round *r, uint32_t who)
+{
+    int moved = mbx_progress(r->w.eps[who]);
+
+    collect(r, who);
+    return moved;
+}
+
+/* ---- operations ---- */
+
+static size_t some_size(struct round *r)
+{
+    static const size_t classes[] = {1, 41, 300, 4000, 4100, 12000};
+    uint64_t class = below(r, ARRAY_COUNT(classes) + 2);
+
+    return below(r, class < ARRAY_COUNT(classes) ? classes[class] : r->size_max);
+}
+
+static void post(struct round *r, uint32_t at, uint32_t source, uint64_t tag, uint64_t ignore,
+                 size_t size)
+{
+    struct post *post = &r->posts[at][r->post_count[at]];
+    const struct mbx_options options = {.user = post};
+
+    assert_true(r->post_count[at] < POSTS_MAX);
+    *post = (struct post){.at = at, .source = source, .tag = tag, .ignore = ignore};
+    world_buffer_init(&post->buffer, size, (unsigned)below(r, 8));
+    r->post_count[at]++;
+    assert_int_equal(mbx_recv(r->w.eps[at], source, CONTEXT, tag, ignore, post->buffer.bytes,
+                              size, &options, &post->request),
+                     0);
+}
+
+static void post_some(struct round *r)
+{
+    uint32_t source = below(r, 2) ? (uint32_t)below(r, ENDPOINTS) : MBX_ANY_SOURCE;
+    uint64_t ignore = below(r, 4) ? 0 : MBX_ANY_TAG;
+    size_t size = below(r, 4) ? r->size_max : some_size(r);
+
+    post(r, (uint32_t)below(r, ENDPOINTS), source, below(r, TAGS), ignore, size);
+}
+
+static void send_to(struct round *r, uint32_t from, uint32_t to, size_t size)
+{
+    struct sent *sent = &r->sent[r->sent_count];
+    const struct mbx_options options = {.user = sent, .data = (uint64_t)r->sent_count};
+    struct mbx_ep *ep = r->w.eps[from];
+
+    assert_true(r->sent_count < SENT_MAX);
+    *sent = (struct sent){
+        .from = from, .to = to, .tag = below(r, TAGS), .size = size, .is_sync = !below(r, 4)};
+    r->sent_count++;
+    if (!sent->is_sync && size <= ep->limits.inject && !below(r, 4)) {
+        assert_int_equal(
+            mbx_inject(ep, to, CONTEXT, sent->tag, bytes_of(r, sent), size, options.data), 0);
+        sent->is_injected = sent->is_complete = true;
+        return;
+    }
+    assert_int_equal((sent->is_sync ? mbx_ssend : mbx_send)(
+                         ep, to, CONTEXT, sent->tag, bytes_of(r, sent), size, &options, NULL),
+                     0);
+}
+
+static void send_some(struct round *r)
+{
+    uint32_t from = (uint32_t)below(r, ENDPOINTS);
+
+    send_to(r, from, (uint32_t)below(r, ENDPOINTS), some_size(r));
+}
+
+static void cancel(struct round *r, struct post *post)
+{
+    int err =
+        post->state != POST_WAITS ? -EALREADY : mbx_cancel(r->w.eps[post->at], post->request);
+
+    assert_true(err == 0 || err == -EALREADY ||
+                (post->was_cancelled && (err == -EINPROGRESS || err == -ECANCELED)));
+    if (err == 0)
+        post->was_cancelled = true;
+}
+
+static void cancel_some(struct round *r)
+{
+    uint32_t at = (uint32_t)below(r, ENDPOINTS);
+
+    if (r->post_count[at] != 0)
+        cancel(r, &r->posts[at][below(r, (uint64_t)r->post_count[at])]);
+}
+
+static void step(struct round *r)
+{
+    switch (below(r, 10)) {
+    case 0:
+    case 1:
+    case 2:
+        post_some(r);
+        break;
+    case 3:
+    case 4:
+    case 5:
+        send_some(r);
+        break;
+    case 6:
+        cancel_some(r);
+        break;
+    case 7:
+        for (uint32_t i = 0; i < ENDPOINTS; i++)
+            progress(r, i);
+        break;
+    default:
+        progress(r, (uint32_t)below(r, ENDPOINTS));
+        break;
+    }
+}
+
+/* ---- loss ---- */
+
+/* Gives the device much to do, of which it does some. */
+static void keep_busy(struct round *r, uint32_t who)
+{
+    if (below(r, 2)) {
+        for (int i = 0; i < BURST; i++) {
+            if (below(r, 3))
+                post(r, who, MBX_ANY_SOURCE, 0, MBX_ANY_TAG, 300);
+            send_to(r, (uint32_t)below(r, ENDPOINTS), who, below(r, 300));
+        }
+    }
+    if (below(r, 8) == 0)
+        sched_yield();
+    for (uint64_t n = below(r, below(r, 2) ? 20000 : 500); n > 0; n--)
+        cpu_relax();
+}
+
+static enum loss some_loss(struct round *r, uint32_t who)
+{
+    return is_process(r, who) ? (enum loss)below(r, LOSSES)
+                              : (enum loss)(LOSS_STOPPED + below(r, 2));
+}
+
+static void lose(struct round *r, uint32_t who)
+{
+    struct mbx_device *device = r->w.eps[who]->offload->device;
+
+    if (r->is_lost[who])
+        return;
+    keep_busy(r, who);
+    r->losses[who] = some_loss(r, who);
+    switch (r->losses[who]) {
+    case LOSS_KILLED:
+        kill(r->pids[who], SIGKILL);
+        break;
+    case LOSS_HUNG:
+        kill(r->pids[who], SIGSTOP);
+        r->hung[who] = r->pids[who];
+        break;
+    case LOSS_STOPPED:
+        soft_device_stop(device);
+        break;
+    case LOSS_REFUSING:
+        if (device->ops->replenish(device, UINT32_MAX, NULL) != 0)
+            return; /* no room for it now */
+        break;
+    case LOSSES:
+        break;
+    }
+    r->is_lost[who] = true;
+    total.losses[r->losses[who]]++;
+}
+
+static void kill_hung(struct round *r)
+{
+    for (int i = 0; i < ENDPOINTS; i++)
+        if (r->hung[i] != 0) {
+            kill(r->hung[i], SIGKILL);
+            r->hung[i] = 0;
+        }
+}
+
+/* Steps, and one or two losses among them. */
+static void round_run(struct round *r)
+{
+    int steps = 40 + (int)below(r, STEPS - 40);
+    int first = (int)below(r, (uint64_t)steps), second = (int)below(r, 2 * (uint64_t)steps);
+    int end = first + 1 + (int)below(r, 60);
+
+    for (int i = 0; i < steps; i++) {
+        if (i == first || i == second)
+            lose(r, (uint32_t)below(r, ENDPOINTS));
+        step(r);
+        if (i == end)
+            kill_hung(r);
+    }
+    kill_hung(r);
+}
+
+/* ---- the end of a round ---- */
+
+typedef bool round_fn(const struct round *r);
+
+static void tell_what_is_missing(const struct round *r)
+{
+    for (int i = 0; i < ENDPOINTS; i++)
+        fprintf(stderr, "endpoint %d: its device is %s\n", i,
+                r->is_lost[i] ? loss_names[r->losses[i]] : "well");
+    for (int i = 0; i < r->sent_count; i++) {
+        const struct sent *sent = &r->sent[i];
+
+        if (!sent->is_received || !sent->is_complete)
+            fprintf(stderr, "message %d, %u to %u, tag %u, %zu bytes%s%s: %s, %s\n", i,
+                    sent->from, sent->to, (unsigned)sent->tag, sent->size,
+                    sent->is_sync ? ", synchronous" : "",
+                    is_fragmented(r, sent) ? ", in fragments" : "",
+                    sent->is_received ? "received" : "not received",
+                    sent->is_complete ? "send complete" : "send not complete");
+    }
+}
+
+static void round_until(struct round *r, round_fn *is_so, const char *what)
+{
+    for (int idle = 0; !is_so(r); idle++) {
+        int moved = 0;
+
+        if (idle > world_patience() / 10) {
+            tell_what_is_missing(r);
+            fail_msg("it does not come about that %s", what);
+        }
+        for (uint32_t i = 0; i < ENDPOINTS; i++)
+            moved += progress(r, i);
+        if (moved > 0)
+            idle = 0;
+        else
+            sched_yield();
+    }
+}
+
+/* A device that has nothing to do is not looked at. */
+static bool is_unused(const struct offload *offload)
+{
+    return shadow_is_idle(&offload->shadow) &&
+           (offload->in_loop ? !soft_device_has_events(offload->device)
+                             : !soft_device_is_there(offload->device));
+}
+
+static bool all_losses_are_known(const struct round *r)
+{
+    for (int i = 0; i < ENDPOINTS; i++) {
+        const struct offload *offload = r->w.eps[i]->offload;
+
+        if (r->is_lost[i] && !offload->shadow.is_lost && !is_unused(offload))
+            return false;
+    }
+    return true;
+}
+
+static bool all_is_received(const struct round *r)
+{
+    for (int i = 0; i < r->sent_count; i++)
+        if (!r->sent[i].is_received || !r->sent[i].is_complete)
+            return false;
+    return true;
+}
+
+static bool all_posts_have_ended(const struct round *r)
+{
+    for (int i = 0; i < ENDPOINTS; i++)
+        for (int n = 0; n < r->post_count[i]; n++)
+            if (r->posts[i][n].state == POST_WAITS)
+                return false;
+    return true;
+}
+
+/* A receive for each message that may have none. */
+static void post_the_rest(struct round *r)
+{
+    for (int i = 0; i < r->sent_count; i++)
+        if (!r->sent[i].is_received)
+            post(r, r->sent[i].to, MBX_ANY_SOURCE, 0, MBX_ANY_TAG, r->size_max);
+}
+
+static void cancel_the_rest(struct round *r)
+{
+    for (int i = 0; i < ENDPOINTS; i++)
+        for (int n = 0; n < r->post_count[i]; n++)
+            if (r->posts[i][n].state == POST_WAITS && !r->posts[i][n].was_cancelled) {
+                cancel(r, &r->posts[i][n]);
+                assert_true(r->posts[i][n].was_cancelled);
+            }
+}
+
+/* L6 */
+static void go_on_in_software(struct round *r)
+{
+    struct mbx_stats before[ENDPOINTS], after;
+    bool in_software[ENDPOINTS];
+
+    for (int i = 0; i < ENDPOINTS; i++) {
+        before[i] = world_stats(&r->w, i);
+        in_software[i] = r->w.eps[i]->offload->shadow.is_lost;
+        total.noticed += in_software[i];
+    }
+    for (uint32_t i = 0; i < ENDPOINTS; i++)
+        for (uint32_t n = 0; n < AFTER; n++) {
+            post(r, i, (i + n) % ENDPOINTS, 0, MBX_ANY_TAG, r->size_max);
+            send_to(r, (i + n) % ENDPOINTS, i, some_size(r));
+        }
+    round_until(r, all_is_received, "messages behind the loss are received");
+    for (int i = 0; i < ENDPOINTS; i++) {
+        after = world_stats(&r->w, i);
+        assert_int_equal(after.expected + after.unexpected,
+                         before[i].expected + before[i].unexpected + AFTER);
+        if (!in_software[i])
+            continue;
+        assert_int_equal(after.device_handed, before[i].device_handed);
+        assert_int_equal(after.device_matched, before[i].device_matched);
+        assert_true(r->w.eps[i]->offload->is_receiving);
+    }
+}
+
+/* L3: of the messages of post, which one does it see first? */
+static void check_order_of(const struct round *r, int at, int n)
+{
+    const struct post *post = &r->posts[at][n];
+
+    for (int later = n + 1; later < r->post_count[at]; later++) {
+        const struct sent *sent = r->posts[at][later].got;
+
+        if (sent == NULL || !accepts(post, sent))
+            continue;
+        if (post->got == NULL)
+            fail_msg("endpoint %d: receive %d passed over for receive %d", at, n, later);
+        if (post->got->from == sent->from && post->got > sent)
+            fail_msg("endpoint %d: message %d overtaken by %d in receive %d", at,
+                     (int)(sent - r->sent), (int)(post->got - r->sent), n);
+    }
+}
+
+/* Those that were cancelled on the way may have been gone when the message came. */
+static void check_order(const struct round *r, const bool *on_the_way)
+{
+    for (int i = 0; i < ENDPOINTS; i++)
+        for (int n = 0; n < r->post_count[i]; n++)
+            if (!on_the_way[i * POSTS_MAX + n])
+                check_order_of(r, i, n);
+}
+
+/* L5 */
+static void check_buffers(struct round *r)
+{
+    for (int i = 0; i < ENDPOINTS; i++)
+        for (int n = 0; n < r->post_count[i]; n++) {
+            struct world_buffer *buffer = &r->posts[i][n].buffer;
+
+            for (size_t at = 0; at < buffer->size; at++)
+                if (buffer->bytes[at] != ENDED)
+                    fail_msg("endpoint %d: receive %d was written to at %zu when it had ended",
+                             i, n, at);
+            world_buffer_fini(buffer, buffer->size);
+        }
+}
+
+static void count(struct round *r)
+{
+    int losses = 0;
+
+    for (int i = 0; i < ENDPOINTS; i++) {
+        struct mbx_stats stats = world_stats(&r->w, i);
+
+        assert_int_equal(stats.send_errors, 0);
+        losses += r->is_lost[i];
+        total.handed += stats.device_handed;
+        total.matched += stats.device_matched;
+        total.taken += stats.device_taken;
+    }
+    assert_true(r->failed <= losses * ENDPOINTS); /* L4 */
+    total.failed += (uint64_t)r->failed;
+    total.messages += (uint64_t)r->sent_count;
+    total.rounds++;
+}
+
+static void round_finish(struct round *r)
+{
+    bool *on_the_way = calloc((size_t)ENDPOINTS * POSTS_MAX, sizeof *on_the_way);
+
+    post_the_rest(r);
+    round_until(r, all_is_received, "everything is received");
+    round_until(r, all_losses_are_known, "the losses are noticed");
+    go_on_in_software(r);
+    for (int i = 0; i < ENDPOINTS; i++)
+        for (int n = 0; n < r->post_count[i]; n++)
+            on_the_way[i * POSTS_MAX + n] = r->posts[i][n].was_cancelled;
+    cancel_the_rest(r);
+    round_until(r, all_posts_have_ended, "all receives end");
+    check_order(r, on_the_way);
+    free(on_the_way);
+    count(r);
+    world_close(&r->w);
+    for (int i = 0; i < ENDPOINTS; i++) /* L7 */
+        if (r->pids[i] != 0 && (kill(r->pids[i], 0) == 0 || errno != ESRCH))
+            fail_msg("endpoint %d: its device is still there, pid %d, %s", i, (int)r->pids[i],
+                     r->is_lost[i] ? loss_names[r->losses[i]] : "not lost");
+    check_buffers(r);
+}
+
+static void round_of(uint64_t seed, const struct world_config *config)
+{
+    struct round *r = calloc(1, sizeof *r);
+
+    seed_now = seed;
+    random_seed(&r->random, seed);
+    round_open(r, config);
+    round_run(r);
+    round_finish(r);
+    seed_now = 0;
+    free(r);
+}
+
+/* ---- all of them ---- */
+
+static uint64_t rounds_of(const struct world_config *config)
+{
+    if (wanted_rounds != 0)
+        return wanted_rounds;
+    if (world_is_elsewhere(config))
+        return world_is_quick() ? 5 : 30;
+    return world_is_quick() ? 10 : 40;
+}
+
+static void test_a_lost_device_loses_nothing(void **state)
+{
+    const struct world_config *config = *state;
+    uint64_t rounds = rounds_of(config);
+
+    memset(&total, 0, sizeof total);
+    for (uint64_t i = 0; i < rounds; i++) {
+        round_of(first_seed + i, config);
+        if (wanted_rounds != 0 && (i + 1) % 100 == 0)
+            printf("%s: %llu of %llu rounds\n", config->name, (unsigned long long)i + 1,
+                   (unsigned long long)rounds);
+    }
+    printf("%s: %llu rounds, %llu messages; receives: %llu handed over, %llu matched by the "
+           "device, %llu taken back, %llu ended with -EIO; devices:",
+           config->name, (unsigned long long)total.rounds, (unsigned long long)total.messages,
+           (unsigned long long)total.handed, (unsigned long long)total.matched,
+           (unsigned long long)total.taken, (unsigned long long)total.failed);
+    for (int i = 0; i < LOSSES; i++)
+        printf(" %llu %s", (unsigned long long)total.losses[i], loss_names[i]);
+    printf("; %llu losses noticed\n", (unsigned long long)total.noticed);
+    assert_true(total.matched > 0);
+    assert_true(total.noticed > 0);
+}
+
+static int tell_seed(void **state)
+{
+    const struct world_config *config = *state;
+
+    if (seed_now != 0)
+        fprintf(stderr, "FAIL %s; again: --rounds 100 --seed %llu %s (the moments differ)\n",
+                config->name, (unsigned long long)seed_now, config->name);
+    return 0;
+}
+
+/* Takes our own options out of argv; the rest is world_main()'s. */
+static int read_options(int argc, char **argv)
+{
+    int kept = 1;
+
+    for (int i = 1; i < argc; i++) {
+        char *end = NULL;
+
+        if (strcmp(argv[i], "--long") == 0) {
+            wanted_rounds = 1000;
+        } else if ((strcmp(argv[i], "--rounds") == 0 || strcmp(argv[i], "--seed") == 0) &&
+                   i + 1 < argc) {
+            *(strcmp(argv[i], "--seed") == 0 ? &first_seed : &wanted_rounds) =
+                strtoull(argv[i + 1], &end, 10);
+            if (*end != '\0' || end == argv[i + 1]) {
+                fprintf(stderr, "%s takes a number, got '%s'\n", argv[i], argv[i + 1]);
+                exit(2);
+            }
+            i++;
+        } else {
+            argv[kept++] = argv[i];
+        }
+    }
+    argv[kept] = NULL;
+    return kept;
+}
+
+static int with_devices(int argc, char **argv, const struct CMUnitTest *tests, size_t count)
+{
+    const char *names[64] = {argv[0]};
+    int named = 1;
+
+    for (int i = 1; i < argc; i++)
+        if (argv[i][0] != '-')
+            return world_main(argc, argv, tests, count);
+    for (int i = 1; i < argc; i++)
+        names[named++] = argv[i];
+    for (const struct world_config *c = world_configs; c->name != NULL; c++)
+        if (world_has_device(c))
+            names[named++] = c->name;
+    return world_main(named, (char **)(uintptr_t)names, tests, count);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(test_a_lost_device_loses_nothing, tell_seed),
+    };
+
+    return with_devices(read_options(argc, argv), argv, tests, ARRAY_COUNT(tests));
+}
