@@ -43,6 +43,17 @@ static bool parent_is_there(void *arg)
     return (uint32_t)getppid() == region->pid;
 }
 
+/* Is this process allowed to write to the application?  It is seen in the region, which the
+ * application has, too. */
+static int try_memory(struct region *region)
+{
+    const uint64_t mark = ~region->seed;
+    int err =
+        write_across(region, region->self + offsetof(struct region, probe), &mark, sizeof mark);
+
+    return err != 0 ? err : *(volatile uint64_t *)&region->probe == mark ? 0 : -EFAULT;
+}
+
 static int run(struct region *region)
 {
     struct transport_config transport = {.shm_attach = region->attach};
@@ -75,6 +86,16 @@ int main(int argc, char **argv)
     }
     if (!parent_is_there(region))
         return 1;
+    err = try_memory(region);
+    if (err != 0) {
+        LOG_ERROR("device: writing to the memory of pid %u is forbidden, error %d %s (see "
+                  "kernel.yama.ptrace_scope); MBX_DEVICE=soft-thread does without",
+                  region->pid, -err, strerror(-err));
+        atomic_store(&region->error, err);
+        atomic_store(&region->state, REGION_FAILED);
+        sys_futex_wake(&region->state, 1);
+        return 1;
+    }
     err = run(region);
     if (err != 0)
         LOG_ERROR("device: %s", strerror(-err));

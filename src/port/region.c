@@ -39,6 +39,8 @@ size_t region_bytes(uint32_t list, uint32_t untagged)
 
 void region_init(struct region *region, uint32_t list, uint32_t untagged)
 {
+    region->layout = REGION_LAYOUT;
+    region->self = (uintptr_t)region;
     region->list = list;
     region->untagged = untagged;
     region->command_cells = region_command_cells(list, untagged);
@@ -75,7 +77,8 @@ int region_attach(int fd, size_t *size, struct region **region)
     found = sys_mmap((size_t)status.st_size, fd, 0);
     if (found == NULL)
         return -errno;
-    if ((size_t)status.st_size != region_bytes(found->list, found->untagged)) {
+    if (found->layout != REGION_LAYOUT ||
+        (size_t)status.st_size != region_bytes(found->list, found->untagged)) {
         sys_munmap(found, (size_t)status.st_size);
         return -EPROTO;
     }

@@ -95,12 +95,22 @@ struct region {
     uint64_t read_chunk, spin_ns;
     uint64_t seed;
     /* for a device in a process of its own */
-    uint32_t pid; /* of the application */
+    uint32_t layout; /* REGION_LAYOUT: both sides are of one build */
+    uint32_t pid;    /* of the application */
+    uint64_t self;   /* this region, as the application sees it */
+    uint64_t probe;  /* the device writes it there, to see whether it may */
     bool attach;
     struct transport_handle handle;
     uint8_t key[TRANSPORT_KEY_SIZE];
     alignas(CACHE_LINE) unsigned char rings[];
 };
+
+/* Changes with everything that the two sides have to agree on. */
+#define REGION_LAYOUT                                                                          \
+    ((uint32_t)(sizeof(struct region) << 20 | sizeof(struct port_command) << 10 |              \
+                sizeof(struct port_event)) +                                                   \
+     REGION_VERSION)
+#define REGION_VERSION 1u
 
 /* Cells of the two rings for so many receives and buffers; 0 if they are too many. */
 uint32_t region_command_cells(uint32_t list, uint32_t untagged);

@@ -35,6 +35,13 @@
 /* The longest sleep: then it looks whether the application is still there. */
 #define SERVE_SLEEP_NS (100 * CLOCK_MS)
 
+/* A peer that was known once: numbers do not change, links do. */
+struct known {
+    struct transport_address address;
+    uint32_t peer;
+    bool is_used;
+};
+
 /* A peer that is about to be known. */
 struct stranger {
     struct list node; /* on strangers, in the order of the questions */
@@ -54,8 +61,67 @@ struct server {
     uint32_t open;      /* of these, without an answer: at most PORT_QUESTIONS */
     struct link **by_peer;
     uint32_t peer_count;
+    struct known *known; /* open addressing; known_slots is a power of two, at most half used */
+    uint32_t known_count, known_slots;
     uint64_t rounds; /* region.idle */
 };
+
+/* ---- who was who ---- */
+
+/* The entry of this address, or the free one where it would go. */
+static struct known *known_entry(struct known *table, uint32_t slots,
+                                 const struct transport_address *address)
+{
+    uint64_t hash = UINT64_C(0x9e3779b97f4a7c15), word;
+    uint32_t at;
+
+    for (size_t i = 0; i < sizeof address->bytes; i += sizeof word) {
+        memcpy(&word, &address->bytes[i], sizeof word);
+        hash = (hash ^ word) * UINT64_C(0xff51afd7ed558ccd);
+        hash ^= hash >> 32;
+    }
+    for (at = (uint32_t)hash & (slots - 1); table[at].is_used; at = (at + 1) & (slots - 1))
+        if (memcmp(&table[at].address, address, sizeof *address) == 0)
+            break;
+    return &table[at];
+}
+
+static bool known_grow(struct server *server)
+{
+    uint32_t slots = server->known_slots == 0 ? 32 : 2 * server->known_slots;
+    struct known *table = mem_calloc(slots, sizeof *table);
+
+    if (table == NULL)
+        return false;
+    for (uint32_t i = 0; i < server->known_slots; i++)
+        if (server->known[i].is_used)
+            *known_entry(table, slots, &server->known[i].address) = server->known[i];
+    mem_free(server->known);
+    server->known = table;
+    server->known_slots = slots;
+    return true;
+}
+
+/* Without memory the peer is asked for again when it is a stranger again. */
+static void known_add(struct server *server, const struct transport_address *address,
+                      uint32_t peer)
+{
+    if (2 * server->known_count >= server->known_slots && !known_grow(server))
+        return;
+    *known_entry(server->known, server->known_slots, address) =
+        (struct known){.address = *address, .peer = peer, .is_used = true};
+    server->known_count++;
+}
+
+static const struct known *known_find(const struct server *server,
+                                      const struct transport_address *address)
+{
+    const struct known *known = server->known_slots != 0
+                                    ? known_entry(server->known, server->known_slots, address)
+                                    : NULL;
+
+    return known != NULL && known->is_used ? known : NULL;
+}
 
 /* ---- who is who ---- */
 
@@ -122,9 +188,17 @@ static int on_accept(void *arg, struct link *link, const struct transport_addres
                      uint32_t *peer)
 {
     struct server *server = arg;
-    struct stranger *stranger = find(server, link);
+    const struct known *known = known_find(server, address);
+    struct stranger *stranger;
     int err;
 
+    if (known != NULL) {
+        err = remember(server, known->peer, link);
+        if (err == 0)
+            *peer = known->peer;
+        return err;
+    }
+    stranger = find(server, link);
     if (stranger == NULL)
         return ask(server, link, address);
     if (!stranger->is_answered)
@@ -132,8 +206,10 @@ static int on_accept(void *arg, struct link *link, const struct transport_addres
     err = stranger->error != 0 ? stranger->error : remember(server, stranger->peer, link);
     if (err == -EAGAIN)
         return err;
-    if (err == 0)
+    if (err == 0) {
         *peer = stranger->peer;
+        known_add(server, address, stranger->peer);
+    }
     list_remove(&stranger->node);
     mem_free(stranger);
     return err;
@@ -280,7 +356,8 @@ static int join(struct server *server)
     return config->ops->join(&transport, config->handle, &server->transport);
 }
 
-/* The links go with the transport, so all peers are strangers again. */
+/* The links go with the transport; who has been asked for and not been told of is asked for
+ * again. */
 static void leave(struct server *server)
 {
     struct list *node;
@@ -339,6 +416,7 @@ int serve(const struct serve_config *config)
         say(config->region, REGION_RUNNING, 0);
         err = work(&server);
         port_fini(&server.port);
+        mem_free(server.known);
     }
     say(config->region, err == 0 ? REGION_ENDED : REGION_FAILED, err);
     return err;
