@@ -55,4 +55,7 @@ struct soft_device {
     int pidfd;
 };
 
+/* Of a device elsewhere that receives. */
+void soft_device_wake(struct soft_device *device);
+
 #endif

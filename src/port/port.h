@@ -80,6 +80,7 @@ struct port {
     uint64_t performed;    /* commands */
     uint64_t begun;        /* packets that were begun; marks their events */
     unsigned char *bounce; /* for data on its way to memory that is not ours */
+    bool is_held_back;     /* a packet was refused since this was last cleared */
     bool is_broken;        /* software's commands make no sense: it is told LOST */
 };
 

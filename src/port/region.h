@@ -86,6 +86,7 @@ struct region {
     /* software writes this line */
     alignas(CACHE_LINE) _Atomic uint32_t software_sleeps;
     _Atomic uint32_t stop;   /* the device is to end */
+    _Atomic uint32_t bell;   /* counts what a device that is held back sleeps for */
     _Atomic uint32_t wanted; /* it is to receive in the transport's place */
 
     /* and these before there is a device */

@@ -35,6 +35,9 @@
 /* The longest sleep: then it looks whether the application is still there. */
 #define SERVE_SLEEP_NS (100 * CLOCK_MS)
 
+/* The same while a packet is refused: other peers have no means to end this one. */
+#define SERVE_HELD_NS CLOCK_MS
+
 /* A peer that was known once: numbers do not change, links do. */
 struct known {
     struct transport_address address;
@@ -201,8 +204,10 @@ static int on_accept(void *arg, struct link *link, const struct transport_addres
     stranger = find(server, link);
     if (stranger == NULL)
         return ask(server, link, address);
-    if (!stranger->is_answered)
+    if (!stranger->is_answered) {
+        server->port.is_held_back = true;
         return -EAGAIN;
+    }
     err = stranger->error != 0 ? stranger->error : remember(server, stranger->peer, link);
     if (err == -EAGAIN)
         return err;
@@ -253,8 +258,10 @@ static void on_begins(void *arg)
 static int on_deliver(void *arg, uint32_t peer, const void *packet, size_t size)
 {
     struct server *server = arg;
+    int err = port_deliver(&server->port, peer, packet, size);
 
-    return port_deliver(&server->port, peer, packet, size);
+    server->port.is_held_back |= err != 0;
+    return err;
 }
 
 static void on_read_done(void *arg, void *cookie, int error)
@@ -294,13 +301,20 @@ static bool is_over(const struct server *server)
            server->port.is_broken;
 }
 
+/* Held back, it waits for what software alone can give; the transport, where a packet lies,
+ * would not let it sleep. */
 static void sleep_a_while(struct server *server)
 {
     struct region *region = server->config->region;
+    uint32_t seen = atomic_load(&region->bell);
 
     region_lie_down(&region->device_sleeps);
-    if (port_is_idle(&server->port) && is_wanted(region) && !is_over(server))
-        server->transport->ops->wait(server->transport, (int64_t)SERVE_SLEEP_NS);
+    if (port_is_idle(&server->port) && is_wanted(region) && !is_over(server)) {
+        if (server->port.is_held_back)
+            sys_futex_wait(&region->bell, seen, SERVE_HELD_NS);
+        else
+            server->transport->ops->wait(server->transport, (int64_t)SERVE_SLEEP_NS);
+    }
     region_get_up(&region->device_sleeps);
 }
 
@@ -319,8 +333,11 @@ static void receive(struct server *server)
     unsigned idle = 0;
 
     while (!is_over(server)) {
-        int moved = server->transport->ops->poll(server->transport, SERVE_BUDGET) +
-                    port_run(&server->port);
+        int moved;
+
+        server->port.is_held_back = false;
+        moved = server->transport->ops->poll(server->transport, SERVE_BUDGET) +
+                port_run(&server->port);
 
         if (moved > 0) {
             idle = 0;

@@ -32,6 +32,14 @@ static struct soft_device *device_of(const struct mbx_device *device)
 
 /* ---- commands ---- */
 
+/* Wherever it sleeps: in the transport, or because it is held back (serve.c). */
+void soft_device_wake(struct soft_device *device)
+{
+    atomic_fetch_add(&device->region->bell, 1);
+    sys_futex_wake(&device->region->bell, 1);
+    device->config.transport->ops->nudge(device->config.transport);
+}
+
 /* Room for a command; NULL: none, or the device is gone. */
 static struct port_command *command_room(struct soft_device *device)
 {
@@ -49,7 +57,7 @@ static int command_write(struct soft_device *device, struct port_command *comman
     ring_publish(&device->commands, command, sizeof *command);
     device->written++;
     if (device->attachment != SOFT_AWAY && region_sleeps(&device->region->device_sleeps))
-        device->config.transport->ops->nudge(device->config.transport);
+        soft_device_wake(device);
     return 0;
 }
 
@@ -94,7 +102,7 @@ void soft_device_detach(struct mbx_device *d)
         return;
     device->attachment = SOFT_LEAVING;
     atomic_store(&device->region->wanted, 0);
-    device->config.transport->ops->nudge(device->config.transport);
+    soft_device_wake(device);
 }
 
 /* The device says that it has left; it may be about to. */
@@ -503,7 +511,7 @@ uint64_t soft_device_idle_rounds(struct mbx_device *d)
     struct soft_device *device = device_of(d);
 
     if (device->attachment != SOFT_AWAY)
-        device->config.transport->ops->nudge(device->config.transport);
+        soft_device_wake(device);
     else
         sys_futex_wake(&device->region->wanted, 1);
     return atomic_load(&device->region->idle);

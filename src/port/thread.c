@@ -43,7 +43,7 @@ static void thread_stop(struct soft_device *device)
     atomic_store(&device->region->wanted, 1); /* so that it does not sleep */
     sys_futex_wake(&device->region->wanted, 1);
     if (device->attachment != SOFT_AWAY)
-        device->config.transport->ops->nudge(device->config.transport);
+        soft_device_wake(device);
     pthread_join(device->thread, NULL);
 }
 
