@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The MPI programs that the demonstration, the soak and the recording run, and their own
-verdicts."""
+"""The MPI programs that the demonstration, the soak, the modes and the recording run, and
+their own verdicts."""
+import glob
 import os
 import signal
 import subprocess
@@ -21,8 +22,8 @@ def say(text):
     print(text, flush=True)
 
 
-def environment(stats, trace=""):
-    env = dict(os.environ, MBX_STATS_FILE=stats, MBX_TRACE=trace)
+def environment(stats, trace="", more=None):
+    env = dict(os.environ, MBX_STATS_FILE=stats, MBX_TRACE=trace, **(more or {}))
     if os.geteuid() == 0:  # Open MPI asks twice
         env["OMPI_ALLOW_RUN_AS_ROOT"] = env["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] = "1"
     # ranks that share a core (four on two) must give it away while they poll
@@ -30,18 +31,18 @@ def environment(stats, trace=""):
     return env
 
 
-def run(name, command, where, stats, trace=""):
+def run(name, command, where, stats, trace="", more=None, limit_s=LIMIT_S):
     """Runs command in folder `where`; its output goes to where/output.  stats names a file
-    for the statistics, trace a folder.  Seconds."""
+    for the statistics, trace a folder, more has more of the environment.  Seconds."""
     os.makedirs(where, exist_ok=True)
     log = os.path.join(where, "output")
     start = time.monotonic()
     with open(log, "w") as out:
-        process = subprocess.Popen(command, cwd=where, env=environment(stats, trace), stdout=out,
-                                   stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+        process = subprocess.Popen(command, cwd=where, env=environment(stats, trace, more),
+                                   stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
                                    start_new_session=True)
         try:
-            status = process.wait(LIMIT_S)
+            status = process.wait(limit_s)
         except BaseException as end:
             os.killpg(process.pid, signal.SIGTERM)
             try:
@@ -49,7 +50,7 @@ def run(name, command, where, stats, trace=""):
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
             if isinstance(end, subprocess.TimeoutExpired):
-                raise Failed(f"{name} did not finish in {LIMIT_S} s; its output is in {log}")
+                raise Failed(f"{name} did not finish in {limit_s} s; its output is in {log}")
             raise
     if status != 0:
         with open(log) as out:
@@ -60,6 +61,22 @@ def run(name, command, where, stats, trace=""):
 
 def mpiexec(ranks):
     return ["mpiexec", "-n", str(ranks), "--oversubscribe"]
+
+
+def statistics(folder):
+    """One dict per rank, endpoints of a rank added up."""
+    ranks = {}
+    for name in sorted(os.listdir(folder)):
+        if not name.startswith("stats."):
+            continue
+        with open(os.path.join(folder, name)) as lines:
+            for line in lines:
+                pairs = dict(word.split("=", 1) for word in line.split() if "=" in word)
+                rank = ranks.setdefault(int(pairs["rank"]), {})
+                for key, value in pairs.items():
+                    if key not in ("rank", "pid"):
+                        rank[key] = rank.get(key, 0) + int(value)
+    return ranks
 
 
 def netpipe(where):
@@ -100,6 +117,8 @@ def hpcc_input(where, ranks, size=1000):
     """A problem of size x size."""
     rows, columns = HPCC_GRIDS[ranks]
     os.makedirs(where, exist_ok=True)
+    if os.path.exists(os.path.join(where, "hpccoutf.txt")):
+        os.unlink(os.path.join(where, "hpccoutf.txt"))  # hpcc appends
     with open(os.path.join(where, "hpccinf.txt"), "w") as out:
         out.write("HPLinpack benchmark input file\nsmall, for a demonstration\n"
                   f"HPL.out\n8 device\n1 problem sizes\n{size} Ns\n1 NBs\n80 NBs\n"
@@ -108,3 +127,37 @@ def hpcc_input(where, ranks, size=1000):
                   "2 SWAP\n64 swapping threshold\n0 L1\n0 U\n1 Equilibration\n"
                   "8 alignment\n(separator)\n0 more PTRANS sizes\n1200\n"
                   "0 more PTRANS blocks\n40\n")
+
+
+MPI_TESTS = ("p2p", "collectives", "order", "threads", "app_amr", "app_farm")
+
+
+def everything(build, ranks, pipe=NETPIPE, size=200):
+    """What there is to run on so many ranks: (name, command, what prepares its folder, what
+    checks its result; both may be None).  size is that of hpcc's problem."""
+    mbx = os.path.join(build, "tools", "mbx")
+    over = [mbx, "exec"] + mpiexec(ranks)
+    if ranks == 2:
+        yield "NetPIPE", over + pipe, None, netpipe
+    yield "hpcc", over + ["hpcc"], lambda where: hpcc_input(where, ranks, size), hpcc
+    for name in MPI_TESTS:
+        yield name, over + [os.path.join(build, "tests", "mpi", name)], None, None
+    yield ("the native example",
+           [mbx, "run", "-n", str(ranks), os.path.join(build, "examples", "job")], None, None)
+
+
+def run_checked(program, ranks, where, **how):
+    """Runs one of everything(); as run()."""
+    name, command, prepare, check = program
+    if prepare:
+        prepare(where)
+    seconds = run(f"{name}, {ranks} ranks", command, where, **how)
+    if check:
+        check(where)
+    return seconds
+
+
+def left_behind():
+    names = [name for name in glob.glob("/dev/shm/*") if "mbx" in name or "matchbox" in name]
+    if names:
+        raise Failed(f"left behind: {' '.join(names)}")
