@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * device_step_test.c - a device's process is killed behind each of its instructions.
+ *
+ *   device_step_test [--quick] [--long] [CONFIGURATION...]
+ *
+ * device_loss_test.c kills at random moments, and some moments are a few instructions long:
+ * between the mark that a packet is being delivered and the number that its events have, say.
+ * Here the device is stopped as by a debugger while receives and messages are put before it,
+ * does so many instructions, and is killed.  A story says which messages; it is told once to
+ * the end, to see how many instructions it has, and then again for each of them (--long), or
+ * for some.
+ *
+ * All messages must be received, each once, in order, with their bytes, and all sends end; but
+ * a message that came in fragments may have failed with -EIO.
+ */
+#include "world.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+
+#include "base/base.h"
+#include "core/core.h"
+#include "core/offload.h"
+#include "port/driver.h"
+
+#define CONTEXT       97
+#define WARM          1 /* tags */
+#define TOLD          2
+#define TOLD_MAX      4
+#define SIZE_MAX_TOLD 6000
+
+/* Rounds in which the device finds nothing to do: the story is over. */
+#define REST 3
+
+struct story {
+    const char *name;
+    const char *eager_limit;
+    int posted, sent; /* receives before the messages, and messages */
+    size_t size;      /* of the first; the others are shorter by a byte each */
+    bool is_sync;
+};
+
+static const struct story stories[] = {
+    {"short messages", "EAGER_LIMIT=1M", 3, 3, 40, false},
+    {"unexpected ones", "EAGER_LIMIT=1M", 0, 3, 40, false},
+    {"one posted, two not", "EAGER_LIMIT=1M", 1, 3, 300, false},
+    {"synchronous ones", "EAGER_LIMIT=1M", 2, 3, 40, true},
+    {"fragments", "EAGER_LIMIT=1M", 2, 2, 3000, false},
+    {"synchronous fragments", "EAGER_LIMIT=1M", 1, 2, 3000, true},
+    {"rendezvous", "EAGER_LIMIT=64", 2, 2, SIZE_MAX_TOLD, false},
+};
+
+static bool is_long;
+
+struct telling {
+    const struct story *story;
+    struct world w;
+    struct soft_device *device;
+    unsigned char got[TOLD_MAX][SIZE_MAX_TOLD];
+    mbx_request sends[TOLD_MAX], recvs[TOLD_MAX];
+};
+
+static size_t size_of(const struct story *story, int i)
+{
+    return story->size - (size_t)i;
+}
+
+static void post(struct telling *t, int i)
+{
+    assert_int_equal(mbx_recv(t->w.eps[1], MBX_ANY_SOURCE, CONTEXT, TOLD, 0, t->got[i],
+                              SIZE_MAX_TOLD, NULL, &t->recvs[i]),
+                     0);
+}
+
+static void send_one(struct telling *t, int i)
+{
+    assert_int_equal((t->story->is_sync ? mbx_ssend : mbx_send)(
+                         t->w.eps[0], 1, CONTEXT, TOLD, world_data((unsigned)i * 20, 6000),
+                         size_of(t->story, i), NULL, &t->sends[i]),
+                     0);
+}
+
+/* ---- opening and closing ---- */
+
+/* The sender has no device; the receiver's never sleeps, and is at work. */
+static void telling_open(struct telling *t, const struct story *story,
+                         const struct world_config *config)
+{
+    const char *sender[] = {"MATCH=software", story->eager_limit, "SHM_RING_SIZE=4K", NULL};
+    const char *receiver[] = {"DEVICE_SPIN=10s", "SHM_RING_SIZE=4K", "LOG_LEVEL=error", NULL};
+    struct mbx_address address;
+    mbx_request recv;
+    uint32_t number;
+
+    *t = (struct telling){.story = story};
+    world_open(&t->w, config, 0, NULL);
+    t->w.count = 2;
+    t->w.eps[0] = world_open_one(config, sender);
+    t->w.eps[1] = world_open_one(config, receiver);
+    for (int i = 0; i < 4; i++) {
+        mbx_address_get(t->w.eps[i % 2], &address);
+        assert_int_equal(mbx_peer_add(t->w.eps[i / 2], &address, &number), 0);
+    }
+    t->device = container_of(t->w.eps[1]->offload->device, struct soft_device, base);
+    assert_int_equal(
+        mbx_recv(t->w.eps[1], MBX_ANY_SOURCE, CONTEXT, WARM, 0, t->got[0], 8, NULL, &recv), 0);
+    assert_int_equal(mbx_inject(t->w.eps[0], 1, CONTEXT, WARM, "warm", 4, 0), 0);
+    world_wait(&t->w, 1, recv, NULL);
+    assert_int_equal(world_stats(&t->w, 1).device_matched, 1);
+}
+
+/* ---- one instruction after the other ---- */
+
+/* False: nobody may be traced here. */
+static bool hold(pid_t pid)
+{
+    int status;
+
+    if (ptrace(PTRACE_SEIZE, pid, NULL, NULL) < 0)
+        return false;
+    assert_int_equal(ptrace(PTRACE_INTERRUPT, pid, NULL, NULL), 0);
+    assert_int_equal(waitpid(pid, &status, __WALL), pid);
+    assert_true(WIFSTOPPED(status));
+    return true;
+}
+
+static void step(pid_t pid)
+{
+    int status;
+
+    assert_int_equal(ptrace(PTRACE_SINGLESTEP, pid, NULL, NULL), 0);
+    assert_int_equal(waitpid(pid, &status, __WALL), pid);
+    assert_true(WIFSTOPPED(status));
+}
+
+/* At most so many steps, or until the device rests; how many. */
+static long steps(struct telling *t, long most)
+{
+    uint64_t idle = 0, seen = 0;
+    long n;
+
+    for (n = 0; n < most && idle < REST; n++) {
+        uint64_t now;
+
+        step(t->device->pid);
+        if (n % 256 == 0)
+            mbx_progress(t->w.eps[0]); /* a full ring */
+        now = atomic_load(&t->device->region->idle);
+        idle += now != seen && n != 0;
+        seen = now;
+    }
+    return n;
+}
+
+/* ---- a story ---- */
+
+static void begin(struct telling *t)
+{
+    for (int i = 0; i < t->story->posted; i++)
+        post(t, i);
+    for (int i = 0; i < t->story->sent; i++)
+        send_one(t, i);
+}
+
+static void check_receive(struct telling *t, int i)
+{
+    struct mbx_completion done;
+    size_t size = size_of(t->story, i);
+
+    world_wait(&t->w, 1, t->recvs[i], &done);
+    assert_int_equal(done.status.size, size); /* the order */
+    if (done.error == -EIO && size + 8 > t->w.eps[0]->short_max &&
+        size <= t->w.eps[0]->settings.eager_limit)
+        return;
+    assert_int_equal(done.error, 0);
+    assert_memory_equal(t->got[i], world_data((unsigned)i * 20, 6000), size);
+}
+
+static void finish(struct telling *t)
+{
+    struct mbx_stats stats;
+
+    for (int i = t->story->posted; i < t->story->sent; i++)
+        post(t, i);
+    for (int i = 0; i < t->story->sent; i++)
+        check_receive(t, i);
+    for (int i = 0; i < t->story->sent; i++)
+        world_wait_error(&t->w, 0, t->sends[i], 0);
+    stats = world_stats(&t->w, 1);
+    assert_int_equal(stats.expected + stats.unexpected, (uint64_t)t->story->sent + 1);
+    world_close(&t->w);
+}
+
+/* Tells it up to so many instructions; how many they were, or -1 if that cannot be done here.
+ */
+static long tell(const struct story *story, const struct world_config *config, long most)
+{
+    static struct telling t;
+    long count;
+
+    telling_open(&t, story, config);
+    if (!hold(t.device->pid)) {
+        world_close(&t.w);
+        return -1;
+    }
+    begin(&t);
+    count = steps(&t, most);
+    kill(t.device->pid, SIGKILL);
+    finish(&t);
+    return count;
+}
+
+/* What was told last, for who has to look for an error. */
+static const char *last_name;
+static long last_step;
+
+static void test_killed_behind_any_instruction(void **state)
+{
+    const struct world_config *config = *state;
+
+    for (size_t s = 0; s < ARRAY_COUNT(stories); s++) {
+        long count, stride, told = 0;
+
+        last_name = stories[s].name;
+        last_step = -1;
+        count = tell(&stories[s], config, 1000000);
+        if (count < 0)
+            skip();
+        assert_true(count > 100 && count < 1000000);
+        stride = is_long ? 1 : 1 + count / (world_is_quick() ? 4 : 16);
+        for (last_step = stride / 2; last_step < count; last_step += stride, told++)
+            tell(&stories[s], config, last_step);
+        printf("%s: %s, %ld instructions, killed behind %ld of them\n", config->name,
+               stories[s].name, count, told);
+    }
+    last_name = NULL;
+}
+
+static int tell_where(void **state)
+{
+    (void)state;
+    if (last_name != NULL)
+        fprintf(stderr, "%s, killed behind instruction %ld\n", last_name, last_step);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(test_killed_behind_any_instruction, tell_where),
+    };
+    const char *names[32] = {argv[0]};
+    int named = 1;
+    bool is_named = false;
+
+    for (int i = 1; i < argc && named < 30; i++) {
+        if (strcmp(argv[i], "--long") == 0)
+            is_long = true;
+        else
+            names[named++] = argv[i];
+        is_named = is_named || argv[i][0] != '-';
+    }
+    if (!is_named)
+        names[named++] = "shm-process";
+    return world_main(named, (char **)(uintptr_t)names, tests, ARRAY_COUNT(tests));
+}
