@@ -300,7 +300,8 @@ static void write_memory(struct fake_srq *srq, const struct ibv_sge *sge, const 
                          uint32_t size)
 {
     fake_check_memory(fake_context_of(srq->srq.context), sge);
-    memcpy((void *)(uintptr_t)sge->addr, bytes, size);
+    if (size != 0)
+        memcpy((void *)(uintptr_t)sge->addr, bytes, size);
 }
 
 /* The data of a matched message is there. */
