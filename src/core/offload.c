@@ -294,6 +294,8 @@ static bool offload_lie_down(struct offload *offload)
 {
     if (offload->shadow.is_lost)
         return offload->is_receiving;
+    if (offload->in_loop && offload_is_idle(offload))
+        return true; /* nor do we poll it; its commands can wait */
     return !shadow_has_work(&offload->shadow) && soft_device_lie_down(offload->device);
 }
 
