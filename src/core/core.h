@@ -97,6 +97,7 @@ enum request_state {
     REQUEST_SEND_DATA, /* send: the range that the CTS asked for is leaving */
     REQUEST_DEVICE,    /* receive: matched by the device, which moves the data */
     REQUEST_REVOKING,  /* receive: cancelled, if the device still has it */
+    REQUEST_CLAIMED,   /* receive: claimed by a sender, if the device still has it */
     REQUEST_ASSEMBLE,  /* receive: further eager fragments will come */
     REQUEST_READ,      /* receive: reads the sender's memory */
     REQUEST_READ_WAIT, /* receive: the transport reads, read_done() will tell */

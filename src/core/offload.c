@@ -6,6 +6,7 @@
  *     │                          └──INCOMPLETE──> READ or CTS, as if software had matched it
  *     └──cancel──> REVOKING ──in time──> COMPLETE (-ECANCELED)
  *                     └──too late──> as POSTED
+ *   CLAIMED is the same for who wants it for another message, and then is told.
  *
  * The device is gone: what it had matched by rendezvous and not finished is read again from
  * where its MATCHED said; no FIN has left for it, because DATA_VALID comes first.  FINs that it
@@ -51,6 +52,34 @@ bool offload_cancel(struct mbx_ep *ep, struct request *req)
     if (ep->offload->in_loop)
         ep_stir(ep);
     return false;
+}
+
+int offload_revoke(struct mbx_ep *ep, struct request *req)
+{
+    struct context *context = context_find(ep, req->match.envelope.context_id);
+
+    if (req->state != REQUEST_POSTED || !match_cancel(&context->match, &req->match))
+        return -EALREADY;
+    ep->stats.posted_now--;
+    if (ep->offload == NULL || shadow_claim(&ep->offload->shadow, &req->shadow))
+        return 0;
+    req->state = REQUEST_CLAIMED;
+    if (ep->offload->in_loop)
+        ep_stir(ep);
+    return -EINPROGRESS;
+}
+
+void offload_on_answer(struct mbx_ep *ep, offload_answer_fn *answer)
+{
+    if (ep->offload != NULL)
+        ep->offload->answer = answer;
+}
+
+/* A claimed receive is what any other is, whether its claim was in time or not. */
+static void offload_answer(struct mbx_ep *ep, struct request *req, bool is_ours)
+{
+    req->state = REQUEST_POSTED;
+    ep->offload->answer(ep, req, is_ours);
 }
 
 /* ---- what the device has matched ---- */
@@ -109,6 +138,8 @@ static void on_matched(void *arg, struct shadow_recv *recv,
 
     if (match_cancel(&context_find(ep, req->match.envelope.context_id)->match, &req->match))
         ep->stats.posted_now--;
+    else if (req->state == REQUEST_CLAIMED)
+        offload_answer(ep, req, false);
     ep->stats.expected++;
     record_arrive(ep, &arrival.envelope, req, NULL);
     recv_matched(ep, req, &arrival);
@@ -148,7 +179,12 @@ static void on_moved(void *arg, struct shadow_recv *recv, const struct mbx_devic
 
 static void on_revoked(void *arg, struct shadow_recv *recv)
 {
-    recv_cancelled(arg, request_of(recv));
+    struct request *req = request_of(recv);
+
+    if (req->state == REQUEST_CLAIMED)
+        offload_answer(arg, req, true);
+    else
+        recv_cancelled(arg, req);
 }
 
 /* ---- packets ---- */

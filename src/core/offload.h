@@ -18,6 +18,10 @@
 #include "core/core.h"
 #include "device/shadow.h"
 
+/* The device's answer to offload_revoke(): req is ours, and waits nowhere; or the device has
+ * matched it, and recv_matched() follows. */
+typedef void offload_answer_fn(struct mbx_ep *ep, struct request *req, bool is_ours);
+
 struct offload {
     struct shadow shadow;
     struct mbx_device *device;
@@ -25,6 +29,7 @@ struct offload {
     bool is_receiving; /* the device is gone: they are ours */
     uint32_t unused;   /* polls since the device last had a receive */
     bool may_repeat;   /* the packet that is offered next may have been told of already */
+    offload_answer_fn *answer;
 };
 
 /* Opens what the settings ask for, behind the transport; ep->offload stays NULL if that is
@@ -50,6 +55,21 @@ void offload_taken(struct mbx_ep *ep, struct request *req);
 
 /* req has left its engine because its user cancels it.  False: the device is asked first. */
 bool offload_cancel(struct mbx_ep *ep, struct request *req);
+
+/*
+ * offload_revoke - takes req back, for a message that does not come through the device.
+ *
+ * Afterwards req is in no engine, no message that arrives can meet it, and a cancel is
+ * too late: whoever calls this gives it a message, or completes it.
+ *
+ * Returns    0 it is ours, its state is REQUEST_POSTED; -EINPROGRESS the device is asked, and
+ *            offload_on_answer()'s function will be called, once, from offload_poll();
+ *            -EALREADY it is not posted any more.
+ */
+int offload_revoke(struct mbx_ep *ep, struct request *req);
+
+/* Who is told. */
+void offload_on_answer(struct mbx_ep *ep, offload_answer_fn *answer);
 
 /* recv_matched() of a message that the device has matched. */
 void offload_receive(struct mbx_ep *ep, struct request *req, const struct arrival *arrival);

@@ -336,6 +336,7 @@ int rndv_step(struct mbx_ep *ep, struct request *req)
     case REQUEST_WAIT_FIN:
     case REQUEST_DEVICE:
     case REQUEST_REVOKING:
+    case REQUEST_CLAIMED:
     case REQUEST_ASSEMBLE:
     case REQUEST_READ:
     case REQUEST_READ_WAIT:

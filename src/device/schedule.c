@@ -321,14 +321,16 @@ static void do_follow(struct schedule_run *run, const struct schedule_step *step
         recv->follower = step;
 }
 
-static void do_cancel(struct schedule_run *run, int target)
+/* A receive that was claimed is no more there than one that was cancelled. */
+static void do_cancel(struct schedule_run *run, int target,
+                      bool (*ask)(struct shadow *, struct shadow_recv *))
 {
     struct host_recv *recv = &run->recvs[target];
 
     if (!recv->is_posted || !match_cancel(&run->match, &recv->match))
         return;
     recv->is_cancelling = true;
-    if (shadow_cancel(&run->shadow, &recv->shadow))
+    if (ask(&run->shadow, &recv->shadow))
         end_recv(run, recv, END_CANCELLED);
 }
 
@@ -418,7 +420,10 @@ static void do_step(struct schedule_run *run, const struct schedule_step *step)
         do_follow(run, step);
         break;
     case STEP_CANCEL:
-        do_cancel(run, step->target);
+        do_cancel(run, step->target, shadow_cancel);
+        break;
+    case STEP_CLAIM:
+        do_cancel(run, step->target, shadow_claim);
         break;
     case STEP_SEND:
         do_send(run, step);
@@ -489,7 +494,7 @@ static void cancel_all(struct schedule_run *run)
     do {
         posted = run->post_count;
         for (int i = 0; i < posted; i++)
-            do_cancel(run, run->posts[i]);
+            do_cancel(run, run->posts[i], shadow_cancel);
         become_quiet(run);
     } while (run->post_count > posted);
 }
@@ -660,6 +665,8 @@ static void add_sums(struct schedule_run *run, int steps)
     run->sums.taken = run->shadow.stats.taken;
     run->sums.cancels_won = run->shadow.stats.cancels_won;
     run->sums.cancels_lost = run->shadow.stats.cancels_lost;
+    run->sums.claims_won = run->shadow.stats.claims_won;
+    run->sums.claims_lost = run->shadow.stats.claims_lost;
     run->sums.overlapped = run->shadow.stats.overlapped;
     run->sums.waited = run->shadow.stats.waited;
     run->sums.syncs = run->shadow.stats.syncs;

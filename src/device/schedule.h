@@ -48,6 +48,7 @@ enum step_kind {
     STEP_POST,
     STEP_FOLLOW, /* posted when the receive that target posted ends, from where that is told */
     STEP_CANCEL, /* that receive */
+    STEP_CLAIM,  /* that receive, for a message that comes from nowhere here */
     STEP_SEND,   /* onto the sender's wire */
     STEP_ARRIVE, /* the oldest packet of a wire, at the device; or in software, if that is lost
                   */
@@ -61,8 +62,8 @@ enum step_kind {
 
 struct schedule_step {
     enum step_kind kind;
-    int id;                         /* its own; names what it posts or sends */
-    int target;                     /* of FOLLOW and CANCEL; MOVE, POLL, DENY: a number */
+    int id;     /* its own; names what it posts or sends */
+    int target; /* of FOLLOW, CANCEL and CLAIM; MOVE, POLL, DENY: a number */
     struct match_envelope envelope; /* POST, SEND; ARRIVE: its source */
     uint64_t ignore;
     uint32_t size;
@@ -107,7 +108,8 @@ struct host_msg {
 /* How often what can happen did. */
 struct schedule_sums {
     uint64_t schedules, steps, received, by_device, by_software, taken, cancelled, cancels_won,
-        cancels_lost, overlapped, waited, refused, incomplete, syncs, lost, ended_by_loss;
+        cancels_lost, claims_won, claims_lost, overlapped, waited, refused, incomplete, syncs,
+        lost, ended_by_loss;
 };
 
 struct schedule_run {

@@ -131,6 +131,7 @@ static void make_step(struct schedule_step *step, struct maker *maker, int id)
         make_send(step, r);
         break;
     case STEP_CANCEL:
+    case STEP_CLAIM:
         step->target = make_target(maker);
         break;
     case STEP_ARRIVE:
@@ -163,6 +164,7 @@ static uint32_t make_phase(struct maker *maker, uint32_t *weights)
     weights[STEP_FOLLOW] = one_in(r, 3) ? 1 + draw(r, 4) : 0;
     weights[STEP_SEND] = one_in(r, 3) ? 0 : 2 + draw(r, 14);
     weights[STEP_CANCEL] = maker->cancels && one_in(r, 2) ? 1 + draw(r, 6) : 0;
+    weights[STEP_CLAIM] = maker->cancels && one_in(r, 4) ? 1 + draw(r, 4) : 0;
     weights[STEP_ARRIVE] = pick(r, speeds, 4);
     weights[STEP_COMMAND] = 1 + pick(r, speeds, 4);
     weights[STEP_MOVE] = pick(r, speeds, 3);

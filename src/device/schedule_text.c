@@ -104,6 +104,9 @@ static void print_step(FILE *out, const struct schedule_step *step)
     case STEP_CANCEL:
         fprintf(out, "cancel  r%d", step->target);
         break;
+    case STEP_CLAIM:
+        fprintf(out, "claim   r%d", step->target);
+        break;
     case STEP_SEND:
         print_send(out, step);
         break;

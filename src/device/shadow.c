@@ -119,6 +119,25 @@ static void slot_settle(struct shadow *shadow, uint32_t handle)
 
 /* ---- the device is gone ---- */
 
+/* A cancel or claim of recv is answered: did it come in time? */
+static void count_answer(struct shadow *shadow, const struct shadow_recv *recv, bool in_time)
+{
+    struct shadow_stats *stats = &shadow->stats;
+
+    if (recv->state == SHADOW_REVOKING)
+        (*(in_time ? &stats->cancels_won : &stats->cancels_lost))++;
+    else if (recv->state == SHADOW_CLAIMED)
+        (*(in_time ? &stats->claims_won : &stats->claims_lost))++;
+}
+
+/* recv is its owner's. */
+static void give_back(struct shadow *shadow, struct shadow_recv *recv)
+{
+    count_answer(shadow, recv, true);
+    recv->state = SHADOW_NONE;
+    shadow->events->revoked(shadow->arg, recv);
+}
+
 /* What the device had of this receive is software's again, or is to be told of as lost. */
 static void slot_lose(struct shadow *shadow, struct shadow_slot *slot)
 {
@@ -134,9 +153,8 @@ static void slot_lose(struct shadow *shadow, struct shadow_slot *slot)
         recv->state = SHADOW_NONE;
         break;
     case SHADOW_REVOKING:
-        recv->state = SHADOW_NONE;
-        shadow->stats.cancels_won++;
-        shadow->events->revoked(shadow->arg, recv);
+    case SHADOW_CLAIMED:
+        give_back(shadow, recv);
         break;
     case SHADOW_MATCHED:
         recv->state = SHADOW_NONE;
@@ -313,15 +331,26 @@ void shadow_taken(struct shadow *shadow, struct shadow_recv *recv)
     revoke(shadow, recv);
 }
 
-bool shadow_cancel(struct shadow *shadow, struct shadow_recv *recv)
+/* True: recv is over.  False: the device is asked. */
+static bool ask_back(struct shadow *shadow, struct shadow_recv *recv, enum shadow_state state)
 {
     if (recv->state != SHADOW_HANDED) {
         forget(shadow, recv);
         return true;
     }
-    recv->state = SHADOW_REVOKING;
+    recv->state = state;
     revoke(shadow, recv);
     return false;
+}
+
+bool shadow_cancel(struct shadow *shadow, struct shadow_recv *recv)
+{
+    return ask_back(shadow, recv, SHADOW_REVOKING);
+}
+
+bool shadow_claim(struct shadow *shadow, struct shadow_recv *recv)
+{
+    return ask_back(shadow, recv, SHADOW_CLAIMED);
 }
 
 /* ---- events ---- */
@@ -348,7 +377,7 @@ static void on_matched(struct shadow *shadow, const struct mbx_device_event *eve
     slot->sender = event->sender;
     shadow->owed_count += slot->is_owed && !slot->is_matched;
     shadow->stats.matched++;
-    shadow->stats.cancels_lost += recv->state == SHADOW_REVOKING;
+    count_answer(shadow, recv, false);
     recv->state = slot->is_matched ? SHADOW_MATCHED : SHADOW_NONE;
     if (!slot->is_matched)
         slot->recv = NULL;
@@ -404,11 +433,8 @@ static void on_revoked(struct shadow *shadow, const struct mbx_device_event *eve
     if (event->error == 0) {
         slot->is_held = false;
         slot->recv = NULL;
-        if (recv != NULL) {
-            recv->state = SHADOW_NONE;
-            shadow->stats.cancels_won++;
-            shadow->events->revoked(shadow->arg, recv);
-        }
+        if (recv != NULL)
+            give_back(shadow, recv);
     }
     slot_settle(shadow, event->handle);
 }

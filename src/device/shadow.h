@@ -14,9 +14,14 @@
  *      │                │   └──── shadow_taken(): a message that the device could not match
  *      │                │         has met it; the revoke goes first, then the message counts
  *      │                v          as handled
- *      └─cancel─┐   REVOKING ──── REVOKED ────> owner's revoked()
- *               v       └───────── MATCHED ────> owner's matched(): the cancel came too late
+ *      ├─cancel─┐   REVOKING ──── REVOKED ────> owner's revoked()
+ *      └─claim──┤   CLAIMED  └──── MATCHED ────> owner's matched(): it came too late
+ *               v
  *             (gone)
+ *
+ * A cancel and a claim ask the device in the same way, and wait for its answer.  A cancel is
+ * the user's.  A claim is for a message that does not come through the device, which nothing
+ * keeps from matching the receive meanwhile.
  *
  * Receives are handed over in posting order, and one never passes an earlier one that stays
  * in software and fits one of its messages.  So what the device holds is, for every message,
@@ -49,7 +54,8 @@ enum shadow_state {
     SHADOW_SOFTWARE, /* stays in software */
     SHADOW_WAITING,  /* for room in the device */
     SHADOW_HANDED,
-    SHADOW_REVOKING, /* its owner wants it back */
+    SHADOW_REVOKING, /* cancelled, if the device still has it */
+    SHADOW_CLAIMED,  /* for a message of elsewhere, if the device still has it */
     SHADOW_MATCHED,  /* by the device, which moves the data */
 };
 
@@ -70,7 +76,7 @@ struct shadow_events {
     /* What was matched and not WHOLE: DATA_VALID, INCOMPLETE, or the device was LOST on the
      * way. */
     void (*moved)(void *arg, struct shadow_recv *recv, const struct mbx_device_event *event);
-    /* A cancel has come in time. */
+    /* A cancel or a claim has come in time. */
     void (*revoked)(void *arg, struct shadow_recv *recv);
     /* A packet.  If it is an unexpected message, the owner compares it with the whole shadow
      * list.  0, or -EAGAIN: it is offered again by a later poll, before anything else. */
@@ -98,6 +104,7 @@ struct shadow_stats {
     uint64_t matched;                   /* of these, matched by the device */
     uint64_t taken;                     /* taken back for a message that came before */
     uint64_t cancels_won, cancels_lost; /* cancels of receives that the device held */
+    uint64_t claims_won, claims_lost;   /* claims of such */
     uint64_t overlapped;                /* kept, because an earlier one that stays overlaps */
     uint64_t waited;                    /* found no room at first */
     uint64_t passed;                    /* unexpected messages passed to software */
@@ -163,6 +170,9 @@ void shadow_taken(struct shadow *shadow, struct shadow_recv *recv);
 /* shadow_cancel - recv's owner has taken it out of its engine and wants it back.
  * True: it is his.  False: revoked() or matched() will tell. */
 bool shadow_cancel(struct shadow *shadow, struct shadow_recv *recv);
+
+/* shadow_claim - the same, for a message that does not come through the device. */
+bool shadow_claim(struct shadow *shadow, struct shadow_recv *recv);
 
 /* shadow_poll - events, then what has room now; how many events. */
 int shadow_poll(struct shadow *shadow);

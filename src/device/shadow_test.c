@@ -200,6 +200,13 @@ static bool cancel(struct bench *b, int i)
     return shadow_cancel(&b->shadow, &b->recvs[i].shadow);
 }
 
+static bool claim(struct bench *b, int i)
+{
+    b->recvs[i].is_cancelled = true;
+    assert_true(match_cancel(&b->match, &b->recvs[i].match));
+    return shadow_claim(&b->shadow, &b->recvs[i].shadow);
+}
+
 static void put(struct bench *b, enum hand_kind kind, uint64_t tag, uint64_t size,
                 bool wants_fin)
 {
@@ -785,6 +792,29 @@ static void a_cancel_in_the_device_waits_for_its_answer(void **state)
     bench_close(&b);
 }
 
+static void a_claim_in_the_device_waits_for_its_answer(void **state)
+{
+    struct bench b;
+
+    (void)state;
+    bench_open(&b);
+    post(&b, 0, 2, 7);
+    post(&b, 1, 2, 8);
+    hand_run(&b.hand);
+    arrive(&b, 8);
+    assert_false(claim(&b, 0));
+    assert_false(claim(&b, 1));
+    assert_int_equal(b.recvs[0].shadow.state, SHADOW_CLAIMED);
+    assert_int_equal(b.recvs[0].told + b.recvs[1].told, 0);
+    settle(&b);
+    assert_int_equal(b.recvs[0].outcome, REVOKED);
+    assert_int_equal(b.recvs[1].outcome, MATCHED);
+    assert_int_equal(b.shadow.stats.claims_won, 1);
+    assert_int_equal(b.shadow.stats.claims_lost, 1);
+    assert_int_equal(b.shadow.stats.cancels_won + b.shadow.stats.cancels_lost, 0);
+    bench_close(&b);
+}
+
 /* ---- a device that is lost, or lies ---- */
 
 static void what_a_lost_device_had_is_told_of(void **state)
@@ -1067,6 +1097,7 @@ int main(void)
         cmocka_unit_test(an_incomplete_rendezvous_owes_nothing),
         cmocka_unit_test(a_cancel_in_software_is_done_at_once),
         cmocka_unit_test(a_cancel_in_the_device_waits_for_its_answer),
+        cmocka_unit_test(a_claim_in_the_device_waits_for_its_answer),
         cmocka_unit_test(what_a_lost_device_had_is_told_of),
         cmocka_unit_test(a_command_to_a_device_that_is_gone_waits_for_its_last_event),
         cmocka_unit_test(a_device_that_breaks_its_contract_is_given_up),
