@@ -11,7 +11,8 @@
  *
  * The suite knows a device by device.h alone, and says nothing about how it is made.  A
  * backend writes a target and a main() that returns conformance_run(&target).  What a device
- * cannot do (limits.caps), and what a target has no function for, is skipped.
+ * cannot do (limits.caps), what a list is too short for, and what a target has no function
+ * for, is skipped, and the test says so.
  *
  * Between two calls of run() a device may work or not, as it likes; so a target with a
  * thread or a process behind it fits as well as one that is worked by hand.  run() must not
@@ -28,7 +29,8 @@ enum conformance_kind {
     CONFORMANCE_EAGER,
     CONFORMANCE_SYNC, /* eager, and the sender waits for a FIN */
     CONFORMANCE_RENDEZVOUS,
-    CONFORMANCE_OTHER, /* not tagged: passed */
+    CONFORMANCE_UNREADABLE, /* a rendezvous that a device which can do them cannot do */
+    CONFORMANCE_OTHER,      /* not tagged: passed */
 };
 
 /* A message that a peer sends.  envelope.source is the peer.  The payload stays where it is
@@ -44,17 +46,20 @@ struct conformance_message {
 struct conformance_target {
     const char *name;
     unsigned kinds; /* bit 1 << kind: its peers can send such messages */
+    uint32_t list;  /* receives that the device is configured for; 0: some */
 
     /* A device that is not configured yet, with CONFORMANCE_PEERS peers; aborts if that
      * cannot be.  close() closes the device, too. */
     void *(*open)(struct mbx_device **device);
     void (*close)(void *world);
 
-    /* The peer sends; as many as one likes, its wire has room.  A message of up to
-     * limits.eager_max bytes that is not a RENDEZVOUS goes in as many packets as it takes. */
+    /* The peer sends; as many as one likes, its wire has room, or the device makes some.  A
+     * message of up to limits.eager_max bytes that is no rendezvous goes in as many packets
+     * as it takes. */
     void (*send)(void *world, uint32_t peer, const struct conformance_message *message);
 
-    /* Lets the device, the peers and what is between them work until nothing moves. */
+    /* Lets the device, the peers and what is between them work until nothing moves.  Called
+     * for the first time when the device is configured and has its buffers. */
     void (*run)(void *world);
 
     /* What the packet of an UNEXPECTED event says: kind, envelope, size and data of the

@@ -6,8 +6,9 @@
 #define GUARD 0xa5 /* in a buffer where nothing has been written */
 
 const struct conformance_target *bench_target;
+unsigned char bench_bytes[BENCH_LONG];
 
-/* ---- a device and what it said -------------------------------------------------------- */
+/* ---- around each test ----------------------------------------------------------------- */
 
 static void *buffer_memory(const struct bench *b, uint32_t buffer)
 {
@@ -19,81 +20,71 @@ void bench_give_buffer(struct bench *b, uint32_t buffer)
     assert_int_equal(b->device->ops->replenish(b->device, buffer, buffer_memory(b, buffer)), 0);
 }
 
-void bench_open_small(struct bench *b, uint32_t list, uint32_t untagged)
+static void allocate(struct bench *b)
 {
-    *b = (struct bench){0};
+    b->room = (int)(4 * b->list + b->untagged + 32);
+    b->events = mem_calloc((size_t)b->room, sizeof *b->events);
+    b->untagged_memory = mem_calloc(b->untagged, b->limits.untagged_size);
+    assert_non_null(b->events);
+    assert_non_null(b->untagged_memory);
+}
+
+static int set_up(void **state, uint32_t list, uint32_t untagged)
+{
+    struct bench *b = mem_calloc(1, sizeof *b);
+
+    assert_non_null(b);
+    for (size_t i = 0; i < sizeof bench_bytes; i++)
+        bench_bytes[i] = (unsigned char)(i * 131 + i / 251);
     b->world = bench_target->open(&b->device);
     b->device->ops->limits(b->device, &b->limits);
     b->list = (uint32_t)min_size(list, b->limits.list);
     b->untagged = (uint32_t)min_size(untagged, b->limits.untagged);
     b->commands = 2 * b->list + 2;
-    b->untagged_memory = mem_calloc(b->untagged, b->limits.untagged_size);
-    assert_non_null(b->untagged_memory);
+    allocate(b);
     assert_int_equal(b->device->ops->configure(b->device, b->list, b->commands, b->untagged),
                      0);
     for (uint32_t i = 0; i < b->untagged; i++)
         bench_give_buffer(b, i);
     bench_target->run(b->world);
+    *state = b;
+    return 0;
 }
 
-void bench_open(struct bench *b)
+static uint32_t wanted_list(void)
 {
-    bench_open_small(b, BENCH_LIST, BENCH_UNTAGGED);
+    return bench_target->list != 0 ? bench_target->list : BENCH_LIST;
 }
 
-void bench_close(struct bench *b)
+int bench_set_up(void **state)
 {
-    assert_int_equal(b->count, 0);
+    return set_up(state, wanted_list(), BENCH_UNTAGGED);
+}
+
+int bench_set_up_least(void **state)
+{
+    return set_up(state, 1, 1);
+}
+
+int bench_set_up_many(void **state)
+{
+    return set_up(state, wanted_list(), BENCH_MANY);
+}
+
+int bench_tear_down(void **state)
+{
+    struct bench *b = *state;
+    int left = b->count;
+
     bench_target->close(b->world);
     mem_free(b->untagged_memory);
+    mem_free(b->events);
+    mem_free(b);
+    assert_int_equal(left, 0);
+    return 0;
 }
 
-void bench_run(struct bench *b)
-{
-    bench_target->run(b->world);
-}
-
-void bench_poll(struct bench *b)
-{
-    int n;
-
-    bench_run(b);
-    do {
-        n = b->device->ops->poll(b->device, &b->events[b->count], BENCH_EVENTS - b->count);
-        assert_true(n >= 0);
-        b->count += n;
-        assert_true(b->count < BENCH_EVENTS);
-        bench_run(b);
-    } while (n > 0);
-}
-
-struct mbx_device_event bench_take(struct bench *b, enum mbx_device_event_type type)
-{
-    for (int i = 0; i < b->count; i++) {
-        struct mbx_device_event event = b->events[i];
-
-        if (event.type != type)
-            continue;
-        b->count--;
-        memmove(&b->events[i], &b->events[i + 1], sizeof event * (size_t)(b->count - i));
-        return event;
-    }
-    fail_msg("%s: no event of type %d among %d", bench_target->name, type, b->count);
-    return (struct mbx_device_event){0};
-}
-
-struct mbx_device_event bench_next(struct bench *b, enum mbx_device_event_type type)
-{
-    assert_true(b->count > 0);
-    assert_int_equal(b->events[0].type, type);
-    return bench_take(b, type);
-}
-
-void bench_is_silent(struct bench *b)
-{
-    bench_poll(b);
-    assert_int_equal(b->count, 0);
-}
+/* ---- what it can do ------------------------------------------------------------------- */
 
 bool bench_can(const struct bench *b, unsigned caps)
 {
@@ -105,7 +96,60 @@ bool bench_sends(enum conformance_kind kind)
     return (bench_target->kinds & 1u << kind) != 0;
 }
 
+void bench_needs(const struct bench *b, unsigned caps)
+{
+    if (bench_can(b, caps))
+        return;
+    print_message("%s: skipped, the device has not the capabilities %#x\n", bench_target->name,
+                  caps & ~b->limits.caps);
+    skip();
+}
+
+void bench_needs_kind(enum conformance_kind kind)
+{
+    if (bench_sends(kind))
+        return;
+    print_message("%s: skipped, nobody can send messages of kind %d\n", bench_target->name,
+                  kind);
+    skip();
+}
+
+void bench_needs_list(const struct bench *b, uint32_t list)
+{
+    if (b->list >= list)
+        return;
+    print_message("%s: skipped, needs a list of %u entries\n", bench_target->name, list);
+    skip();
+}
+
 /* ---- verbs that must succeed ---------------------------------------------------------- */
+
+void bench_run(struct bench *b)
+{
+    bench_target->run(b->world);
+}
+
+/* Those that wait move to the beginning, so that there is room behind them. */
+static void make_room(struct bench *b)
+{
+    memmove(b->events, &b->events[b->first], sizeof *b->events * (size_t)b->count);
+    b->first = 0;
+}
+
+void bench_poll(struct bench *b)
+{
+    int n;
+
+    make_room(b);
+    bench_run(b);
+    do {
+        n = b->device->ops->poll(b->device, &b->events[b->count], b->room - b->count);
+        assert_true(n >= 0);
+        b->count += n;
+        assert_true(b->count < b->room);
+        bench_run(b);
+    } while (n > 0);
+}
 
 struct landing bench_landing(uint32_t handle, uint32_t source, uint64_t tag, size_t size)
 {
@@ -127,9 +171,19 @@ void bench_append(struct bench *b, const struct landing *landing)
 
 struct landing bench_post(struct bench *b, uint32_t handle, uint32_t source, uint64_t tag)
 {
-    struct landing landing = bench_landing(handle, source, tag, b->limits.eager_max);
+    size_t size = bench_can(b, MBX_DEVICE_TRUNCATES) ? min_size(b->limits.eager_max, 100)
+                                                     : b->limits.eager_max;
+    struct landing landing = bench_landing(handle, source, tag, size);
 
     bench_append(b, &landing);
+    return landing;
+}
+
+struct landing bench_place(struct bench *b, uint32_t handle, uint32_t source, uint64_t tag)
+{
+    struct landing landing = bench_post(b, handle, source, tag);
+
+    bench_run(b);
     return landing;
 }
 
@@ -148,10 +202,6 @@ void bench_report(struct bench *b)
     bench_run(b);
 }
 
-const char bench_text[BENCH_TEXT] =
-    "The quick brown fox jumps over the lazy dog, and the dog sleeps on; "
-    "so the fox comes back and jumps once more, and again, and again.";
-
 struct conformance_message bench_message(enum conformance_kind kind, uint32_t peer,
                                          uint64_t tag, const void *payload, size_t size)
 {
@@ -161,7 +211,7 @@ struct conformance_message bench_message(enum conformance_kind kind, uint32_t pe
 struct conformance_message bench_send(struct bench *b, enum conformance_kind kind,
                                       uint32_t peer, uint64_t tag, size_t size)
 {
-    struct conformance_message message = bench_message(kind, peer, tag, bench_text, size);
+    struct conformance_message message = bench_message(kind, peer, tag, bench_bytes, size);
 
     message.data = ++b->sent;
     bench_target->send(b->world, peer, &message);
@@ -171,7 +221,7 @@ struct conformance_message bench_send(struct bench *b, enum conformance_kind kin
 struct conformance_message bench_send_short(struct bench *b, uint32_t peer, uint64_t tag)
 {
     struct conformance_message message =
-        bench_message(CONFORMANCE_EAGER, peer, tag, bench_text + b->sent % 16, 8);
+        bench_message(CONFORMANCE_EAGER, peer, tag, bench_bytes + b->sent % 16, 8);
 
     message.data = ++b->sent;
     bench_target->send(b->world, peer, &message);
@@ -179,6 +229,51 @@ struct conformance_message bench_send_short(struct bench *b, uint32_t peer, uint
 }
 
 /* ---- what must have happened ---------------------------------------------------------- */
+
+const struct mbx_device_event *bench_peek(const struct bench *b)
+{
+    assert_true(b->count > 0);
+    return &b->events[b->first];
+}
+
+/* Event number i of those that wait. */
+static struct mbx_device_event take_out(struct bench *b, int i)
+{
+    struct mbx_device_event *place = &b->events[b->first + i], event = *place;
+
+    b->count--;
+    if (i == 0)
+        b->first++;
+    else
+        memmove(place, place + 1, sizeof event * (size_t)(b->count - i));
+    return event;
+}
+
+struct mbx_device_event bench_take(struct bench *b, enum mbx_device_event_type type)
+{
+    for (int i = 0; i < b->count; i++)
+        if (b->events[b->first + i].type == type)
+            return take_out(b, i);
+    fail_msg("%s: no event of type %d among %d", bench_target->name, type, b->count);
+    return (struct mbx_device_event){0};
+}
+
+struct mbx_device_event bench_next(struct bench *b, enum mbx_device_event_type type)
+{
+    assert_int_equal(bench_peek(b)->type, type);
+    return take_out(b, 0);
+}
+
+void bench_is_silent(struct bench *b)
+{
+    bench_poll(b);
+    assert_int_equal(b->count, 0);
+}
+
+static bool is_rendezvous(enum conformance_kind kind)
+{
+    return kind == CONFORMANCE_RENDEZVOUS || kind == CONFORMANCE_UNREADABLE;
+}
 
 struct mbx_device_event bench_matched(struct bench *b, const struct landing *landing,
                                       const struct conformance_message *message)
@@ -189,20 +284,22 @@ struct mbx_device_event bench_matched(struct bench *b, const struct landing *lan
     assert_int_equal(event.envelope.context_id, message->envelope.context_id);
     assert_int_equal(event.envelope.source, message->envelope.source);
     assert_int_equal(event.envelope.tag, message->envelope.tag);
-    assert_int_equal(event.size, message->size);
+    if (!(event.flags & MBX_DEVICE_SIZE_LATER))
+        assert_int_equal(event.size, message->size);
     assert_int_equal(event.data, message->data);
-    assert_int_equal((event.flags & MBX_DEVICE_BY_RNDV) != 0,
-                     message->kind == CONFORMANCE_RENDEZVOUS);
+    assert_int_equal((event.flags & MBX_DEVICE_BY_RNDV) != 0, is_rendezvous(message->kind));
     return event;
 }
 
-void bench_has_landed(struct landing *landing, const struct conformance_message *message)
+static void has_landed(struct landing *landing, const struct conformance_message *message)
 {
     size_t size = min_size(landing->recv.size, message->size);
 
     assert_memory_equal(landing->bytes, message->payload, size);
     for (size_t i = size; i < landing->recv.size + 8; i++)
-        assert_int_equal(landing->bytes[i], GUARD);
+        if (landing->bytes[i] != GUARD)
+            fail_msg("%s: byte %zu was written, of a message of %zu in a buffer of %zu",
+                     bench_target->name, i, message->size, landing->recv.size);
     mem_free(landing->bytes);
 }
 
@@ -218,12 +315,14 @@ void bench_received(struct bench *b, struct landing *landing,
         assert_int_equal(valid.handle, landing->recv.handle);
         assert_int_equal(valid.error, 0);
         assert_int_equal(valid.done, size);
+        if (event.flags & MBX_DEVICE_SIZE_LATER)
+            assert_int_equal(valid.size, message->size);
     } else {
         assert_int_equal(event.done, size);
     }
     if (event.flags & MBX_DEVICE_WANTS_FIN)
         assert_int_equal(bench_take(b, MBX_DEVICE_FIN_SENT).handle, landing->recv.handle);
-    bench_has_landed(landing, message);
+    has_landed(landing, message);
 }
 
 void bench_unexpected(struct bench *b, const struct conformance_message *message)
@@ -255,4 +354,29 @@ void bench_revoked(struct bench *b, struct landing *landing, int error)
     assert_int_equal(event.error, error);
     if (error == 0)
         mem_free(landing->bytes);
+}
+
+/* ---- a verb and what must come of it -------------------------------------------------- */
+
+void bench_meets(struct bench *b, struct landing *landing, uint32_t peer, uint64_t tag)
+{
+    struct conformance_message message = bench_send_short(b, peer, tag);
+
+    bench_poll(b);
+    bench_received(b, landing, &message);
+}
+
+void bench_misses(struct bench *b, uint32_t peer, uint64_t tag)
+{
+    struct conformance_message message = bench_send_short(b, peer, tag);
+
+    bench_poll(b);
+    bench_unexpected(b, &message);
+}
+
+void bench_withdraws(struct bench *b, struct landing *landing)
+{
+    bench_revoke(b, landing->recv.handle);
+    bench_poll(b);
+    bench_revoked(b, landing, 0);
 }

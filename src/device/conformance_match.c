@@ -12,20 +12,17 @@
 
 static void a_device_has_some_room(void **state)
 {
-    struct bench b;
+    const struct bench *b = *state;
 
-    (void)state;
-    bench_open(&b);
-    assert_non_null(b.device->ops->name);
-    assert_non_null(b.device->ops->about);
-    assert_true(b.limits.list >= 1);
-    assert_true(b.limits.commands >= b.commands);
-    assert_true(b.limits.untagged >= 1);
-    assert_true(b.limits.untagged_size > 0);
-    assert_true(b.limits.eager_max >= 8);
-    assert_true(b.limits.context_bits >= 1 && b.limits.source_bits >= 2);
-    assert_true(b.limits.tag_bits >= 16);
-    bench_close(&b);
+    assert_non_null(b->device->ops->name);
+    assert_non_null(b->device->ops->about);
+    assert_true(b->limits.list >= 1);
+    assert_true(b->limits.commands >= b->commands);
+    assert_true(b->limits.untagged >= 1);
+    assert_true(b->limits.untagged_size > 0);
+    assert_true(b->limits.eager_max >= 8);
+    assert_true(b->limits.context_bits >= 1 && b->limits.source_bits >= 2);
+    assert_true(b->limits.tag_bits >= 16);
 }
 
 static void configure_refuses_more_than_the_limits(void **state)
@@ -45,560 +42,399 @@ static void configure_refuses_more_than_the_limits(void **state)
 
 static void a_device_that_does_nothing_has_no_events(void **state)
 {
-    struct bench b;
+    struct bench *b = *state;
 
-    (void)state;
-    bench_open(&b);
-    bench_is_silent(&b);
-    bench_report(&b);
-    bench_is_silent(&b);
-    bench_close(&b);
+    bench_is_silent(b);
+    bench_report(b);
+    bench_is_silent(b);
 }
 
 /* ---- matching ------------------------------------------------------------------------- */
 
 static void a_message_meets_a_receive(void **state)
 {
-    struct bench b;
-    struct landing r;
-    struct conformance_message m;
+    struct bench *b = *state;
+    struct landing r = bench_post(b, 0, 2, 7);
 
-    (void)state;
-    bench_open(&b);
-    r = bench_post(&b, 0, 2, 7);
-    bench_is_silent(&b);
-    m = bench_send_short(&b, 2, 7);
-    bench_poll(&b);
-    bench_received(&b, &r, &m);
-    bench_close(&b);
+    bench_is_silent(b);
+    bench_meets(b, &r, 2, 7);
 }
 
 static void a_message_without_a_receive_is_unexpected(void **state)
 {
-    struct bench b;
-    struct conformance_message m;
-
-    (void)state;
-    bench_open(&b);
-    m = bench_send_short(&b, 2, 7);
-    bench_poll(&b);
-    bench_unexpected(&b, &m);
-    bench_close(&b);
+    bench_misses(*state, 2, 7);
 }
 
 static void context_source_and_tag_all_count(void **state)
 {
-    struct bench b;
-    struct landing r;
+    struct bench *b = *state;
+    struct landing r = bench_place(b, 0, 2, 7);
     struct conformance_message m;
 
-    (void)state;
-    bench_open(&b);
-    r = bench_post(&b, 0, 2, 7);
-    bench_run(&b);
-    m = bench_send_short(&b, 2, 8); /* another tag */
-    bench_poll(&b);
-    bench_unexpected(&b, &m);
-    m = bench_send_short(&b, 1, 7); /* another source */
-    bench_poll(&b);
-    bench_unexpected(&b, &m);
-    m = bench_message(CONFORMANCE_EAGER, 2, 7, bench_text, 8);
+    bench_misses(b, 2, 8); /* another tag */
+    bench_misses(b, 1, 7); /* another source */
+    m = bench_message(CONFORMANCE_EAGER, 2, 7, bench_bytes, 8);
     m.envelope.context_id = 0;
-    bench_target->send(b.world, 2, &m);
-    bench_poll(&b);
-    bench_unexpected(&b, &m);
-    m = bench_send_short(&b, 2, 7);
-    bench_poll(&b);
-    bench_received(&b, &r, &m);
-    bench_close(&b);
+    bench_target->send(b->world, 2, &m);
+    bench_poll(b);
+    bench_unexpected(b, &m);
+    bench_meets(b, &r, 2, 7);
 }
 
+/* The whole list at once. */
 static void the_oldest_receive_is_met(void **state)
 {
-    struct bench b;
-    struct landing r[3];
-    struct conformance_message m[3];
+    struct bench *b = *state;
+    struct landing *r;
+    struct conformance_message *m;
 
-    (void)state;
-    bench_open(&b);
-    for (uint32_t i = 0; i < 3; i++)
-        r[i] = bench_post(&b, (i + 1) % 3, 2, 7); /* handles say nothing about age */
-    bench_run(&b);
-    for (int i = 0; i < 3; i++)
-        m[i] = bench_send_short(&b, 2, 7);
-    bench_poll(&b);
-    for (int i = 0; i < 3; i++) {
-        struct mbx_device_event event = bench_matched(&b, &r[i], &m[i]);
-
-        if (!(event.flags & MBX_DEVICE_WHOLE))
-            bench_take(&b, MBX_DEVICE_DATA_VALID);
-        bench_has_landed(&r[i], &m[i]);
-    }
-    bench_close(&b);
+    bench_needs_list(b, 2);
+    r = mem_calloc(b->list, sizeof *r);
+    m = mem_calloc(b->list, sizeof *m);
+    assert_true(r != NULL && m != NULL);
+    for (uint32_t i = 0; i < b->list; i++)
+        r[i] = bench_post(b, b->list - 1 - i, 2, 7); /* handles say nothing about age */
+    bench_run(b);
+    for (uint32_t i = 0; i < b->list; i++)
+        m[i] = bench_send_short(b, 2, 7);
+    bench_poll(b);
+    for (uint32_t i = 0; i < b->list; i++)
+        bench_received(b, &r[i], &m[i]);
+    mem_free(r);
+    mem_free(m);
 }
 
 static void a_receive_from_anybody_keeps_its_age(void **state)
 {
-    struct bench b;
+    struct bench *b = *state;
     struct landing r[2];
-    struct conformance_message m[2];
 
-    (void)state;
-    bench_open(&b);
-    if (!bench_can(&b, MBX_DEVICE_ANY_SOURCE)) {
-        bench_close(&b);
-        skip();
-    }
-    r[0] = bench_post(&b, 0, MBX_DEVICE_ANY_SOURCE_ID, 7);
-    r[1] = bench_post(&b, 1, 2, 7);
-    bench_run(&b);
-    for (int i = 0; i < 2; i++) {
-        m[i] = bench_send_short(&b, 2, 7);
-        bench_poll(&b);
-        bench_received(&b, &r[i], &m[i]);
-    }
-    bench_close(&b);
+    bench_needs(b, MBX_DEVICE_ANY_SOURCE);
+    bench_needs_list(b, 2);
+    r[0] = bench_post(b, 0, MBX_DEVICE_ANY_SOURCE_ID, 7);
+    r[1] = bench_place(b, 1, 2, 7);
+    for (int i = 0; i < 2; i++)
+        bench_meets(b, &r[i], 2, 7);
 }
 
-/* A receive of tag 0x10 with these ignore bits; a message of tag 0x13. */
-static void ignore_bits(unsigned caps, uint64_t ignore, bool fits)
+/* A receive of this tag with these ignore bits, and a message that it accepts or not. */
+static void ignore_bits(struct bench *b, uint64_t wanted, uint64_t ignore, uint64_t tag,
+                        bool fits)
 {
-    struct bench b;
-    struct landing r;
-    struct conformance_message m;
+    struct landing r = bench_landing(0, 2, wanted, b->limits.eager_max);
 
-    bench_open(&b);
-    if (!bench_can(&b, caps)) {
-        bench_close(&b);
-        skip();
-    }
-    r = bench_landing(0, 2, 0x10, b.limits.eager_max);
     r.recv.ignore = ignore;
-    bench_append(&b, &r);
-    bench_run(&b);
-    m = bench_send_short(&b, 2, 0x13);
-    bench_poll(&b);
+    bench_append(b, &r);
+    bench_run(b);
     if (fits) {
-        bench_received(&b, &r, &m);
+        bench_meets(b, &r, 2, tag);
     } else {
-        bench_unexpected(&b, &m);
+        bench_misses(b, 2, tag);
         mem_free(r.bytes);
     }
-    bench_close(&b);
 }
 
 static void all_ignore_bits_accept_any_tag(void **state)
 {
-    (void)state;
-    ignore_bits(0, UINT64_MAX, true);
+    ignore_bits(*state, 0x10, UINT64_MAX, 0x13, true);
 }
 
 static void some_ignore_bits_accept_tags_that_differ_there(void **state)
 {
-    (void)state;
-    ignore_bits(MBX_DEVICE_MASKS, 0x3, true);
+    bench_needs(*state, MBX_DEVICE_MASKS);
+    ignore_bits(*state, 0x10, 0x3, 0x13, true);
 }
 
 static void bits_that_are_not_ignored_count(void **state)
 {
-    (void)state;
-    ignore_bits(MBX_DEVICE_MASKS, 0x1, false);
+    bench_needs(*state, MBX_DEVICE_MASKS);
+    ignore_bits(*state, 0x10, 0x1, 0x13, false);
 }
 
 static void bits_under_the_ignore_bits_do_not_count(void **state)
 {
-    struct bench b;
-    struct landing r;
-    struct conformance_message m;
-
-    (void)state;
-    bench_open(&b);
-    if (!bench_can(&b, MBX_DEVICE_MASKS)) {
-        bench_close(&b);
-        skip();
-    }
-    r = bench_landing(0, 2, 0x1f, b.limits.eager_max); /* 0xf is ignored, and set */
-    r.recv.ignore = 0xf;
-    bench_append(&b, &r);
-    bench_run(&b);
-    m = bench_send_short(&b, 2, 0x10);
-    bench_poll(&b);
-    bench_received(&b, &r, &m);
-    bench_close(&b);
+    bench_needs(*state, MBX_DEVICE_MASKS);
+    ignore_bits(*state, 0x1f, 0xf, 0x10, true); /* 0xf is ignored, and set */
 }
 
 /* ---- the count ------------------------------------------------------------------------ */
 
 static void an_entry_waits_until_what_was_found_is_reported(void **state)
 {
-    struct bench b;
+    struct bench *b = *state;
     struct landing r;
-    struct conformance_message m[3];
+    struct conformance_message m[2];
 
-    (void)state;
-    bench_open(&b);
-    m[0] = bench_send_short(&b, 2, 7);
-    bench_run(&b);
-    r = bench_post(&b, 0, 2, 7); /* does not know of m[0] */
-    bench_run(&b);
-    m[1] = bench_send_short(&b, 2, 7);
-    bench_poll(&b);
-    bench_unexpected(&b, &m[0]);
-    bench_unexpected(&b, &m[1]);
-    bench_report(&b);
-    m[2] = bench_send_short(&b, 2, 7);
-    bench_poll(&b);
-    bench_received(&b, &r, &m[2]);
-    bench_close(&b);
+    m[0] = bench_send_short(b, 2, 7);
+    bench_run(b);
+    r = bench_place(b, 0, 2, 7); /* does not know of m[0] */
+    m[1] = bench_send_short(b, 2, 7);
+    bench_poll(b);
+    bench_unexpected(b, &m[0]);
+    bench_unexpected(b, &m[1]);
+    bench_report(b);
+    bench_meets(b, &r, 2, 7);
 }
 
 static void a_report_that_is_late_again_activates_nothing(void **state)
 {
-    struct bench b;
+    struct bench *b = *state;
     struct landing r;
-    struct conformance_message m[3];
+    struct conformance_message m[2];
 
-    (void)state;
-    bench_open(&b);
-    m[0] = bench_send_short(&b, 2, 8);
-    bench_poll(&b);
-    bench_unexpected(&b, &m[0]);
-    m[1] = bench_send_short(&b, 2, 8);
-    bench_run(&b);
-    r = bench_post(&b, 0, 2, 7); /* tells of m[0]; there is m[1] */
-    bench_run(&b);
-    m[2] = bench_send_short(&b, 2, 7);
-    bench_poll(&b);
-    bench_unexpected(&b, &m[1]);
-    bench_unexpected(&b, &m[2]);
-    bench_revoke(&b, 0);
-    bench_poll(&b);
-    bench_revoked(&b, &r, 0);
-    bench_close(&b);
+    bench_misses(b, 2, 8);
+    m[0] = bench_send_short(b, 2, 8);
+    bench_run(b);
+    r = bench_place(b, 0, 2, 7); /* tells of the first; there is m[0] */
+    m[1] = bench_send_short(b, 2, 7);
+    bench_poll(b);
+    bench_unexpected(b, &m[0]);
+    bench_unexpected(b, &m[1]);
+    bench_withdraws(b, &r);
 }
 
 static void a_report_activates_all_in_their_order(void **state)
 {
-    struct bench b;
+    struct bench *b = *state;
+    uint32_t n = (uint32_t)min_size(3, b->list);
     struct landing r[3];
-    struct conformance_message m;
+    struct conformance_message m = bench_send_short(b, 2, 9);
 
-    (void)state;
-    bench_open(&b);
-    m = bench_send_short(&b, 2, 9);
-    bench_run(&b);
-    for (uint32_t i = 0; i < 3; i++)
-        r[i] = bench_post(&b, 2 - i, 2, 7);
-    bench_poll(&b);
-    bench_unexpected(&b, &m);
-    bench_report(&b);
-    for (int i = 0; i < 3; i++) {
-        m = bench_send_short(&b, 2, 7);
-        bench_poll(&b);
-        bench_received(&b, &r[i], &m);
-    }
-    bench_close(&b);
+    bench_run(b);
+    for (uint32_t i = 0; i < n; i++)
+        r[i] = bench_post(b, n - 1 - i, 2, 7);
+    bench_poll(b);
+    bench_unexpected(b, &m);
+    bench_report(b);
+    for (uint32_t i = 0; i < n; i++)
+        bench_meets(b, &r[i], 2, 7);
 }
 
 static void as_many_unreported_as_there_are_buffers_are_not_none(void **state)
 {
-    struct bench b;
+    struct bench *b = *state;
     struct landing r;
     struct conformance_message m[BENCH_UNTAGGED];
 
-    (void)state;
-    bench_open(&b);
-    for (uint32_t n = 1; n < b.untagged; n++) {
+    for (uint32_t n = 1; n < b->untagged; n++) {
         for (uint32_t i = 0; i < n; i++)
-            m[i] = bench_send_short(&b, 2, 8);
-        bench_run(&b);
-        r = bench_post(&b, 0, 2, 7);
-        bench_run(&b);
-        m[n] = bench_send_short(&b, 2, 7);
-        bench_poll(&b);
+            m[i] = bench_send_short(b, 2, 8);
+        bench_run(b);
+        r = bench_place(b, 0, 2, 7);
+        m[n] = bench_send_short(b, 2, 7);
+        bench_poll(b);
         for (uint32_t i = 0; i <= n; i++)
-            bench_unexpected(&b, &m[i]);
-        bench_revoke(&b, 0);
-        bench_poll(&b);
-        bench_revoked(&b, &r, 0);
+            bench_unexpected(b, &m[i]);
+        bench_withdraws(b, &r);
     }
-    bench_close(&b);
 }
 
 static void every_command_reports(void **state)
 {
-    struct bench b;
-    struct landing r[3];
+    struct bench *b = *state;
+    struct landing r, other;
     struct conformance_message m;
 
-    (void)state;
-    bench_open(&b);
+    bench_needs_list(b, 2);
     for (int with = 0; with < 2; with++) {
-        m = bench_send_short(&b, 2, 9);
-        bench_run(&b);
-        r[0] = bench_post(&b, 0, 2, 7);
-        r[1] = bench_post(&b, 1, 3, 9);
-        bench_poll(&b);
-        bench_unexpected(&b, &m);
+        m = bench_send_short(b, 2, 9);
+        bench_run(b);
+        r = bench_post(b, 0, 2, 7);
+        bench_poll(b);
+        bench_unexpected(b, &m);
         if (with == 0)
-            r[2] = bench_post(&b, 2, 3, 9);
+            other = bench_place(b, 1, 3, 9);
         else
-            bench_revoke(&b, 2);
-        bench_poll(&b);
-        if (with == 1)
-            bench_revoked(&b, &r[2], 0);
-        m = bench_send_short(&b, 2, 7);
-        bench_poll(&b);
-        bench_received(&b, &r[0], &m);
-        bench_revoke(&b, 1);
-        bench_poll(&b);
-        bench_revoked(&b, &r[1], 0);
+            bench_withdraws(b, &other);
+        bench_meets(b, &r, 2, 7);
     }
-    bench_close(&b);
 }
 
 static void what_is_active_stays_active(void **state)
 {
-    struct bench b;
+    struct bench *b = *state;
     struct landing r[2];
     struct conformance_message m[3];
 
-    (void)state;
-    bench_open(&b);
-    r[0] = bench_post(&b, 0, 2, 7);
-    bench_run(&b);
-    m[0] = bench_send_short(&b, 2, 8);
-    bench_run(&b);
-    r[1] = bench_post(&b, 1, 2, 7); /* inactive, behind the active one */
-    bench_run(&b);
-    m[1] = bench_send_short(&b, 2, 7);
-    m[2] = bench_send_short(&b, 2, 7);
-    bench_poll(&b);
-    bench_unexpected(&b, &m[0]);
-    bench_received(&b, &r[0], &m[1]);
-    bench_unexpected(&b, &m[2]);
-    bench_revoke(&b, 1);
-    bench_poll(&b);
-    bench_revoked(&b, &r[1], 0);
-    bench_close(&b);
+    bench_needs_list(b, 2);
+    r[0] = bench_place(b, 0, 2, 7);
+    m[0] = bench_send_short(b, 2, 8);
+    bench_run(b);
+    r[1] = bench_place(b, 1, 2, 7); /* inactive, behind the active one */
+    m[1] = bench_send_short(b, 2, 7);
+    m[2] = bench_send_short(b, 2, 7);
+    bench_poll(b);
+    bench_unexpected(b, &m[0]);
+    bench_received(b, &r[0], &m[1]);
+    bench_unexpected(b, &m[2]);
+    bench_withdraws(b, &r[1]);
 }
 
 static void the_count_has_sixteen_bits(void **state)
 {
-    struct bench b;
+    struct bench *b = *state;
+    struct conformance_message m[BENCH_MANY];
     struct landing r;
-    struct conformance_message m[BENCH_UNTAGGED];
 
-    (void)state;
-    bench_open(&b);
     for (uint32_t left = 65536 + 3; left > 0;) {
-        uint32_t n = (uint32_t)min_size(left, b.untagged);
+        uint32_t n = (uint32_t)min_size(left, b->untagged);
 
         for (uint32_t i = 0; i < n; i++)
-            m[i] = bench_send_short(&b, 2, 7);
-        bench_poll(&b);
+            m[i] = bench_send_short(b, 2, 7);
+        bench_poll(b);
         for (uint32_t i = 0; i < n; i++)
-            bench_unexpected(&b, &m[i]);
+            bench_unexpected(b, &m[i]);
         left -= n;
     }
-    r = bench_post(&b, 0, 2, 7);
-    bench_run(&b);
-    m[0] = bench_send_short(&b, 2, 7);
-    bench_poll(&b);
-    bench_received(&b, &r, &m[0]);
-    bench_close(&b);
+    r = bench_place(b, 0, 2, 7);
+    bench_meets(b, &r, 2, 7);
 }
 
 /* ---- taking back ---------------------------------------------------------------------- */
 
 static void a_revoked_receive_is_not_met(void **state)
 {
-    struct bench b;
-    struct landing r;
-    struct conformance_message m;
+    struct bench *b = *state;
+    struct landing r = bench_place(b, 0, 2, 7);
 
-    (void)state;
-    bench_open(&b);
-    r = bench_post(&b, 0, 2, 7);
-    bench_run(&b);
-    bench_revoke(&b, 0);
-    bench_poll(&b);
-    bench_revoked(&b, &r, 0);
-    m = bench_send_short(&b, 2, 7);
-    bench_poll(&b);
-    bench_unexpected(&b, &m);
-    bench_close(&b);
+    bench_withdraws(b, &r);
+    bench_misses(b, 2, 7);
 }
 
 static void revoking_one_leaves_the_others(void **state)
 {
-    struct bench b;
+    struct bench *b = *state;
+    uint32_t n = (uint32_t)min_size(3, b->list);
     struct landing r[3];
-    struct conformance_message m[2];
 
-    (void)state;
-    bench_open(&b);
-    for (uint32_t i = 0; i < 3; i++)
-        r[i] = bench_post(&b, i, 2, 7);
-    bench_revoke(&b, 1);
-    bench_poll(&b);
-    bench_revoked(&b, &r[1], 0);
-    for (int i = 0; i < 2; i++) {
-        m[i] = bench_send_short(&b, 2, 7);
-        bench_poll(&b);
-        bench_received(&b, &r[2 * i], &m[i]);
-    }
-    bench_close(&b);
+    bench_needs_list(b, 2);
+    for (uint32_t i = 0; i < n; i++)
+        r[i] = bench_post(b, i, 2, 7);
+    bench_withdraws(b, &r[1]);
+    for (uint32_t i = 0; i < n; i += 2)
+        bench_meets(b, &r[i], 2, 7);
 }
 
 static void an_inactive_receive_can_be_revoked(void **state)
 {
-    struct bench b;
+    struct bench *b = *state;
     struct landing r;
-    struct conformance_message m[2];
+    struct conformance_message m = bench_send_short(b, 2, 8);
 
-    (void)state;
-    bench_open(&b);
-    m[0] = bench_send_short(&b, 2, 8);
-    bench_run(&b);
-    r = bench_post(&b, 0, 2, 7);
-    bench_revoke(&b, 0);
-    bench_poll(&b);
-    bench_unexpected(&b, &m[0]);
-    bench_revoked(&b, &r, 0);
-    bench_report(&b);
-    m[1] = bench_send_short(&b, 2, 7);
-    bench_poll(&b);
-    bench_unexpected(&b, &m[1]);
-    bench_close(&b);
+    bench_run(b);
+    r = bench_post(b, 0, 2, 7);
+    bench_revoke(b, 0);
+    bench_poll(b);
+    bench_unexpected(b, &m);
+    bench_revoked(b, &r, 0);
+    bench_report(b);
+    bench_misses(b, 2, 7);
 }
 
 static void a_revoke_that_comes_too_late_says_so_behind_the_match(void **state)
 {
-    struct bench b;
-    struct landing r;
-    struct conformance_message m;
+    struct bench *b = *state;
+    struct landing r = bench_place(b, 0, 2, 7);
+    struct landing kept = r; /* bench_received() frees the bytes */
+    struct conformance_message m = bench_send_short(b, 2, 7);
 
-    (void)state;
-    bench_open(&b);
-    r = bench_post(&b, 0, 2, 7);
-    bench_run(&b);
-    m = bench_send_short(&b, 2, 7);
-    bench_run(&b);
-    bench_revoke(&b, 0);
-    bench_poll(&b);
-    {
-        struct landing kept = r; /* bench_received() frees the bytes */
-
-        bench_received(&b, &r, &m);
-        bench_revoked(&b, &kept, -ENOENT);
-    }
-    bench_close(&b);
+    bench_run(b);
+    bench_revoke(b, 0);
+    bench_poll(b);
+    bench_received(b, &r, &m);
+    bench_revoked(b, &kept, -ENOENT);
 }
 
 static void take_back_leaves_no_entry(void **state)
 {
-    struct bench b;
-    struct landing r[4];
-    struct conformance_message m;
+    struct bench *b = *state;
+    uint32_t n = (uint32_t)min_size(3, b->list);
+    struct landing r[3], again;
 
-    (void)state;
-    bench_open(&b);
-    for (uint32_t i = 0; i < 3; i++)
-        r[i] = bench_post(&b, i, 2, 7 + i);
-    bench_run(&b);
-    assert_int_equal(b.device->ops->take_back(b.device, b.handled), 0);
-    bench_poll(&b);
-    bench_next(&b, MBX_DEVICE_REVOKED_ALL);
-    m = bench_send_short(&b, 2, 7);
-    bench_poll(&b);
-    bench_unexpected(&b, &m);
-    r[3] = bench_post(&b, 0, 2, 7); /* the handles are free */
-    bench_run(&b);
-    m = bench_send_short(&b, 2, 7);
-    bench_poll(&b);
-    bench_received(&b, &r[3], &m);
-    for (int i = 0; i < 3; i++)
+    for (uint32_t i = 0; i < n; i++)
+        r[i] = bench_post(b, i, 2, 7 + i);
+    bench_run(b);
+    assert_int_equal(b->device->ops->take_back(b->device, b->handled), 0);
+    bench_poll(b);
+    bench_next(b, MBX_DEVICE_REVOKED_ALL);
+    bench_misses(b, 2, 7);
+    again = bench_place(b, 0, 2, 7); /* the handles are free */
+    bench_meets(b, &again, 2, 7);
+    for (uint32_t i = 0; i < n; i++)
         mem_free(r[i].bytes);
-    bench_close(&b);
 }
 
 /* ---- order ---------------------------------------------------------------------------- */
 
 static void events_come_in_the_order_of_what_was_done(void **state)
 {
-    struct bench b;
+    struct bench *b = *state;
     struct landing r[2];
     struct conformance_message m[3];
 
-    (void)state;
-    bench_open(&b);
-    r[0] = bench_post(&b, 0, 2, 7);
-    r[1] = bench_post(&b, 1, 2, 9);
-    bench_run(&b);
-    m[0] = bench_send_short(&b, 2, 8);
-    bench_run(&b);
-    m[1] = bench_send_short(&b, 2, 7);
-    bench_run(&b);
-    bench_revoke(&b, 1);
-    bench_run(&b);
-    m[2] = bench_send_short(&b, 2, 9);
-    bench_poll(&b);
-    bench_unexpected(&b, &m[0]);
-    bench_received(&b, &r[0], &m[1]);
-    bench_revoked(&b, &r[1], 0);
-    bench_unexpected(&b, &m[2]);
-    bench_close(&b);
+    bench_needs_list(b, 2);
+    r[0] = bench_post(b, 0, 2, 7);
+    r[1] = bench_place(b, 1, 2, 9);
+    m[0] = bench_send_short(b, 2, 8);
+    bench_run(b);
+    m[1] = bench_send_short(b, 2, 7);
+    bench_run(b);
+    bench_revoke(b, 1);
+    bench_run(b);
+    m[2] = bench_send_short(b, 2, 9);
+    bench_poll(b);
+    bench_unexpected(b, &m[0]);
+    bench_received(b, &r[0], &m[1]);
+    bench_revoked(b, &r[1], 0);
+    bench_unexpected(b, &m[2]);
 }
 
 static void poll_gives_no_more_than_it_is_asked_for(void **state)
 {
-    struct bench b;
+    struct bench *b = *state;
     struct conformance_message m[2];
 
-    (void)state;
-    bench_open(&b);
     for (int i = 0; i < 2; i++)
-        m[i] = bench_send_short(&b, 2, 7);
-    bench_run(&b);
-    assert_int_equal(b.device->ops->poll(b.device, b.events, 0), 0);
-    assert_int_equal(b.device->ops->poll(b.device, &b.events[0], 1), 1);
-    assert_int_equal(b.device->ops->poll(b.device, &b.events[1], 1), 1);
-    b.count = 2;
+        m[i] = bench_send_short(b, 2, 7);
+    bench_run(b);
+    assert_int_equal(b->device->ops->poll(b->device, b->events, 0), 0);
+    assert_int_equal(b->device->ops->poll(b->device, &b->events[0], 1), 1);
+    assert_int_equal(b->device->ops->poll(b->device, &b->events[1], 1), 1);
+    b->count = 2;
     for (int i = 0; i < 2; i++)
-        bench_unexpected(&b, &m[i]);
-    bench_close(&b);
+        bench_unexpected(b, &m[i]);
 }
 
 int conformance_match(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_device_has_some_room),
+        BENCH_TEST(a_device_has_some_room),
         cmocka_unit_test(configure_refuses_more_than_the_limits),
-        cmocka_unit_test(a_device_that_does_nothing_has_no_events),
-        cmocka_unit_test(a_message_meets_a_receive),
-        cmocka_unit_test(a_message_without_a_receive_is_unexpected),
-        cmocka_unit_test(context_source_and_tag_all_count),
-        cmocka_unit_test(the_oldest_receive_is_met),
-        cmocka_unit_test(a_receive_from_anybody_keeps_its_age),
-        cmocka_unit_test(all_ignore_bits_accept_any_tag),
-        cmocka_unit_test(some_ignore_bits_accept_tags_that_differ_there),
-        cmocka_unit_test(bits_that_are_not_ignored_count),
-        cmocka_unit_test(bits_under_the_ignore_bits_do_not_count),
-        cmocka_unit_test(an_entry_waits_until_what_was_found_is_reported),
-        cmocka_unit_test(a_report_that_is_late_again_activates_nothing),
-        cmocka_unit_test(a_report_activates_all_in_their_order),
-        cmocka_unit_test(as_many_unreported_as_there_are_buffers_are_not_none),
-        cmocka_unit_test(every_command_reports),
-        cmocka_unit_test(what_is_active_stays_active),
-        cmocka_unit_test(the_count_has_sixteen_bits),
-        cmocka_unit_test(a_revoked_receive_is_not_met),
-        cmocka_unit_test(revoking_one_leaves_the_others),
-        cmocka_unit_test(an_inactive_receive_can_be_revoked),
-        cmocka_unit_test(a_revoke_that_comes_too_late_says_so_behind_the_match),
-        cmocka_unit_test(take_back_leaves_no_entry),
-        cmocka_unit_test(events_come_in_the_order_of_what_was_done),
-        cmocka_unit_test(poll_gives_no_more_than_it_is_asked_for),
+        BENCH_TEST(a_device_that_does_nothing_has_no_events),
+        BENCH_TEST(a_message_meets_a_receive),
+        BENCH_TEST(a_message_without_a_receive_is_unexpected),
+        BENCH_TEST(context_source_and_tag_all_count),
+        BENCH_TEST(the_oldest_receive_is_met),
+        BENCH_TEST(a_receive_from_anybody_keeps_its_age),
+        BENCH_TEST(all_ignore_bits_accept_any_tag),
+        BENCH_TEST(some_ignore_bits_accept_tags_that_differ_there),
+        BENCH_TEST(bits_that_are_not_ignored_count),
+        BENCH_TEST(bits_under_the_ignore_bits_do_not_count),
+        BENCH_TEST(an_entry_waits_until_what_was_found_is_reported),
+        BENCH_TEST(a_report_that_is_late_again_activates_nothing),
+        BENCH_TEST(a_report_activates_all_in_their_order),
+        BENCH_TEST(as_many_unreported_as_there_are_buffers_are_not_none),
+        BENCH_TEST(every_command_reports),
+        BENCH_TEST(what_is_active_stays_active),
+        cmocka_unit_test_setup_teardown(the_count_has_sixteen_bits, bench_set_up_many,
+                                        bench_tear_down),
+        BENCH_TEST(a_revoked_receive_is_not_met),
+        BENCH_TEST(revoking_one_leaves_the_others),
+        BENCH_TEST(an_inactive_receive_can_be_revoked),
+        BENCH_TEST(a_revoke_that_comes_too_late_says_so_behind_the_match),
+        BENCH_TEST(take_back_leaves_no_entry),
+        BENCH_TEST(events_come_in_the_order_of_what_was_done),
+        BENCH_TEST(poll_gives_no_more_than_it_is_asked_for),
     };
 
     return cmocka_run_group_tests_name(bench_target->name, tests, NULL, NULL);

@@ -51,19 +51,21 @@ static enum hand_kind kind_of(enum conformance_kind kind)
 {
     if (kind == CONFORMANCE_OTHER)
         return HAND_OTHER;
-    return kind == CONFORMANCE_RENDEZVOUS ? HAND_RENDEZVOUS : HAND_EAGER;
+    return kind == CONFORMANCE_RENDEZVOUS || kind == CONFORMANCE_UNREADABLE ? HAND_RENDEZVOUS
+                                                                            : HAND_EAGER;
 }
 
 static void send_message(void *world, uint32_t peer, const struct conformance_message *message)
 {
     const struct hand *hand = world;
-    bool reads = hand->config.limits.caps & MBX_DEVICE_RENDEZVOUS;
+    bool reads = (hand->config.limits.caps & MBX_DEVICE_RENDEZVOUS) &&
+                 message->kind != CONFORMANCE_UNREADABLE;
 
     hand_send_message(world, peer,
                       &(struct hand_packet){
                           .kind = (uint8_t)kind_of(message->kind),
                           .wants_fin = message->kind == CONFORMANCE_SYNC ||
-                                       message->kind == CONFORMANCE_RENDEZVOUS,
+                                       kind_of(message->kind) == HAND_RENDEZVOUS,
                           .message = (uint32_t)message->data,
                           .envelope = message->envelope,
                           .size = message->size,
@@ -109,7 +111,7 @@ int main(void)
     struct conformance_target target = {
         .name = "device conformance: soft, by hand",
         .kinds = 1 << CONFORMANCE_EAGER | 1 << CONFORMANCE_SYNC | 1 << CONFORMANCE_RENDEZVOUS |
-                 1 << CONFORMANCE_OTHER,
+                 1 << CONFORMANCE_UNREADABLE | 1 << CONFORMANCE_OTHER,
         .open = open_world,
         .close = close_world,
         .send = send_message,
