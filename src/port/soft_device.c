@@ -23,6 +23,7 @@
 #define START_NS     (10 * CLOCK_S)
 
 #define LIST_MAX     65536u
+#define COMMANDS_MAX (2 * LIST_MAX + 2)
 #define UNTAGGED_MAX 16384u
 
 static struct soft_device *device_of(const struct mbx_device *device)
@@ -392,7 +393,7 @@ static void soft_limits(const struct mbx_device *d, struct mbx_device_limits *li
 {
     *limits = (struct mbx_device_limits){
         .list = LIST_MAX,
-        .commands = 2 * LIST_MAX + 2,
+        .commands = COMMANDS_MAX,
         .untagged = UNTAGGED_MAX,
         .context_bits = 32,
         .source_bits = 32,
@@ -443,7 +444,7 @@ static int soft_configure(struct mbx_device *d, uint32_t list, uint32_t commands
     int err;
 
     if (device->is_configured || list == 0 || list > LIST_MAX || untagged == 0 ||
-        untagged > UNTAGGED_MAX || commands < 2 * list + 2)
+        untagged > UNTAGGED_MAX || commands < 2 * list + 2 || commands > COMMANDS_MAX)
         return -EINVAL;
     err = make_region(device, list, untagged);
     if (err != 0)
