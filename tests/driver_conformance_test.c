@@ -1,0 +1,550 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * driver_conformance_test.c - the conformance suite over the software device as it is used: in
+ * the loop, on a thread, in a process of its own; with short lists and long ones.
+ *
+ *   driver_conformance_test [DRIVER...]        loop, thread, process; all of them if none
+ *
+ *   peers 0 .. 3            endpoint
+ *   send()  ── shm ──┬───>  poll() ── soft_device_deliver() ──> device     loop
+ *                    └────────────────────────────────────────> device     thread, process
+ *   told()  <── FIN ─────────────────────────────────────────── device
+ *
+ * Each peer is an endpoint with a segment of its own, and so is the one that has the device.
+ * On a thread and in a process the device receives in the place of that endpoint; it begins
+ * with the first receive that it is given, and knows a peer when the application has said its
+ * number.  Both happen in the first run(): each peer sends to a receive of ours, which is over
+ * before the suite begins.
+ *
+ * How a device is lost: a process is killed; the others are stopped by the library's call.
+ */
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/sys.h"
+#include "device/conformance_bench.h"
+#include "port/driver.h"
+#include "wire/wire.h"
+
+#define PATIENCE_NS (20 * CLOCK_S) /* what does not come about in this time has failed */
+#define READ_CHUNK  4096           /* so that a rendezvous takes several steps */
+
+/* The device has looked around, and once more behind a look that had begun before. */
+#define IDLE_ROUNDS 3
+
+static const struct {
+    const char *name;
+    enum soft_driver driver;
+} drivers[] = {{"loop", SOFT_LOOP}, {"thread", SOFT_THREAD}, {"process", SOFT_PROCESS}};
+
+static const uint32_t lists[] = {1, 2, 16, 1024};
+
+static enum soft_driver driver; /* of this run */
+
+struct peer {
+    struct transport *t;
+    struct transport_address address;
+    struct link *link; /* to the endpoint with the device */
+    uint64_t awaits;   /* the number of the last message that asked for a FIN */
+    uint64_t told;
+};
+
+struct world {
+    struct transport_config config;
+    struct transport *t; /* the endpoint with the device */
+    struct soft_device *device;
+    struct link *links[CONFORMANCE_PEERS]; /* loop: the ways back */
+    struct peer peers[CONFORMANCE_PEERS];
+    bool is_ready, is_lost;
+};
+
+/* ---- what the peers hear ---- */
+
+static int on_fin(void *arg, uint32_t number, const void *bytes, size_t size)
+{
+    struct peer *peer = arg;
+    struct wire_packet packet;
+    const char *reason;
+
+    (void)number;
+    assert_int_equal(wire_check(bytes, size, &packet, &reason), 0);
+    assert_int_equal(packet.header.type, WIRE_FIN);
+    assert_int_equal(packet.body.fin.sender, peer->awaits);
+    peer->told++;
+    return 0;
+}
+
+/* They know everybody whom they hear. */
+static int on_stranger(void *arg, struct link *link, const struct transport_address *address,
+                       uint32_t *number)
+{
+    (void)arg;
+    (void)link;
+    (void)address;
+    *number = 0; /* the device's own links */
+    return 0;
+}
+
+static void on_dropped(void *arg, const char *reason)
+{
+    (void)arg;
+    fail_msg("dropped: %s", reason);
+}
+
+static const struct transport_events peer_events = {
+    .accept = on_stranger,
+    .deliver = on_fin,
+    .dropped = on_dropped,
+};
+
+/* ---- the endpoint with the device ---- */
+
+static int number_of(void *arg, const struct transport_address *address, uint32_t *number)
+{
+    const struct world *w = arg;
+
+    for (uint32_t i = 0; i < CONFORMANCE_PEERS; i++)
+        if (memcmp(address, &w->peers[i].address, sizeof *address) == 0) {
+            *number = i;
+            return 0;
+        }
+    return -EPERM;
+}
+
+static int on_accept(void *arg, struct link *link, const struct transport_address *address,
+                     uint32_t *number)
+{
+    struct world *w = arg;
+    int err = number_of(w, address, number);
+
+    if (err == 0)
+        w->links[*number] = link;
+    return err;
+}
+
+static int on_packet(void *arg, uint32_t number, const void *packet, size_t size)
+{
+    struct world *w = arg;
+
+    assert_int_equal(driver, SOFT_LOOP); /* else all packets are the device's */
+    return soft_device_deliver(&w->device->base, number, packet, size);
+}
+
+static void on_read_done(void *arg, void *cookie, int error)
+{
+    struct world *w = arg;
+
+    assert_true(soft_device_read_done(&w->device->base, cookie, error));
+}
+
+static const struct transport_events events = {
+    .accept = on_accept,
+    .deliver = on_packet,
+    .read_done = on_read_done,
+    .dropped = on_dropped,
+};
+
+static struct link *link_of(void *arg, uint32_t number)
+{
+    const struct world *w = arg;
+
+    return w->links[number];
+}
+
+/* ---- work ---- */
+
+static void check_patience(uint64_t start_ns, const char *what)
+{
+    if (clock_now() - start_ns > PATIENCE_NS)
+        fail_msg("%s: it does not come about that %s", bench_target->name, what);
+}
+
+/* Only what is of this thread; what moved. */
+static int work(struct world *w)
+{
+    int moved = 0;
+
+    if (driver == SOFT_LOOP && !w->is_lost)
+        moved += w->t->ops->poll(w->t, 64) + soft_device_run(&w->device->base);
+    for (int i = 0; i < CONFORMANCE_PEERS; i++)
+        moved += w->peers[i].t->ops->poll(w->peers[i].t, 64);
+    return moved;
+}
+
+/* Until a device elsewhere has found nothing to do. */
+static void await_device(struct world *w)
+{
+    struct mbx_device *device = &w->device->base;
+    uint64_t start = clock_now(), rounds;
+
+    if (driver == SOFT_LOOP || w->is_lost)
+        return;
+    rounds = soft_device_idle_rounds(device);
+    while (soft_device_idle_rounds(device) < rounds + IDLE_ROUNDS) {
+        sched_yield();
+        check_patience(start, "the device has nothing to do");
+    }
+}
+
+static void settle(struct world *w)
+{
+    do
+        await_device(w);
+    while (work(w) > 0);
+}
+
+/* ---- what the peers send ---- */
+
+static void send_packet(struct world *w, struct peer *peer,
+                        const struct transport_packet *packet)
+{
+    uint64_t start = clock_now();
+
+    for (int err; (err = peer->t->ops->send(peer->link, packet)) != 0;) {
+        assert_int_equal(err, -EAGAIN);
+        work(w);
+        sched_yield();
+        check_patience(start, "a wire has room");
+    }
+}
+
+static struct wire_header header_of(enum wire_type type,
+                                    const struct conformance_message *message)
+{
+    return (struct wire_header){
+        .what = wire_what(type),
+        .tag = message->envelope.tag,
+        .data = message->data,
+        .context_id = message->envelope.context_id,
+    };
+}
+
+/* In one packet, if it fits; else with its first one. */
+static size_t send_first(struct world *w, struct peer *peer,
+                         const struct conformance_message *message)
+{
+    bool wants_fin = message->kind == CONFORMANCE_SYNC;
+    size_t room = peer->t->limits.packet_max - sizeof(struct wire_header);
+    const struct wire_sync sync = {.sender = message->data};
+    const struct wire_first first = {.sender = wants_fin ? message->data : 0,
+                                     .size = message->size};
+    struct wire_header header = header_of(wants_fin ? WIRE_SYNC : WIRE_EAGER, message);
+    struct transport_packet packet = {
+        .header = &header, .payload = message->payload, .payload_size = message->size};
+
+    if (message->size + sizeof sync > room) {
+        header = header_of(WIRE_FIRST, message);
+        header.flags = wants_fin ? WIRE_WANTS_FIN : 0;
+        packet.body = &first;
+        packet.body_size = sizeof first;
+        packet.payload_size = room - sizeof first;
+    } else if (wants_fin) {
+        packet.body = &sync;
+        packet.body_size = sizeof sync;
+    }
+    send_packet(w, peer, &packet);
+    return packet.payload_size;
+}
+
+static void send_eager(struct world *w, struct peer *peer,
+                       const struct conformance_message *message)
+{
+    const struct wire_header header = {.what = wire_what(WIRE_MORE)};
+    size_t room = peer->t->limits.packet_max - sizeof header - sizeof(struct wire_more);
+    size_t done = send_first(w, peer, message);
+
+    while (done < message->size) {
+        const struct wire_more more = {.offset = done};
+        size_t size = min_size(room, message->size - done);
+
+        send_packet(w, peer,
+                    &(struct transport_packet){.header = &header,
+                                               .body = &more,
+                                               .body_size = sizeof more,
+                                               .payload = (const char *)message->payload + done,
+                                               .payload_size = size});
+        done += size;
+    }
+}
+
+/* One that cannot be read is exposed nowhere. */
+static void send_rts(struct world *w, struct peer *peer,
+                     const struct conformance_message *message)
+{
+    const struct wire_header header = header_of(WIRE_RTS, message);
+    struct wire_rts rts = {.sender = message->data, .size = message->size};
+
+    if (message->kind == CONFORMANCE_RENDEZVOUS)
+        assert_int_equal(peer->t->ops->expose(peer->link, message->payload, message->size,
+                                              &rts.address, &rts.key),
+                         0);
+    send_packet(
+        w, peer,
+        &(struct transport_packet){.header = &header, .body = &rts, .body_size = sizeof rts});
+}
+
+/* Nobody waits for this FIN. */
+static void send_other(struct world *w, struct peer *peer)
+{
+    const struct wire_header header = {.what = wire_what(WIRE_FIN)};
+    const struct wire_fin fin = {.sender = 1};
+
+    send_packet(
+        w, peer,
+        &(struct transport_packet){.header = &header, .body = &fin, .body_size = sizeof fin});
+}
+
+static void send_message(void *world, uint32_t number,
+                         const struct conformance_message *message)
+{
+    struct world *w = world;
+    struct peer *peer = &w->peers[number];
+
+    switch (message->kind) {
+    case CONFORMANCE_EAGER:
+        send_eager(w, peer, message);
+        break;
+    case CONFORMANCE_SYNC:
+        peer->awaits = message->data;
+        send_eager(w, peer, message);
+        break;
+    case CONFORMANCE_RENDEZVOUS:
+    case CONFORMANCE_UNREADABLE:
+        peer->awaits = message->data;
+        send_rts(w, peer, message);
+        break;
+    case CONFORMANCE_OTHER:
+        send_other(w, peer);
+        break;
+    }
+}
+
+/* ---- the first run ---- */
+
+/* The peer sends to a receive of ours; nothing of it is left. */
+static void introduce(struct world *w, uint32_t number)
+{
+    struct mbx_device *device = &w->device->base;
+    const struct conformance_message message = {
+        CONFORMANCE_EAGER, {1, number, 0}, "hello", 5, 0};
+    char heard[5];
+    const struct mbx_device_recv recv = {
+        .envelope = message.envelope, .buf = heard, .size = sizeof heard};
+    struct mbx_device_event event;
+    uint64_t start = clock_now();
+
+    assert_int_equal(device->ops->append(device, &recv, 0), 0);
+    settle(w);
+    send_message(w, number, &message);
+    while (device->ops->poll(device, &event, 1) == 0) {
+        work(w);
+        sched_yield();
+        check_patience(start, "a peer is known");
+    }
+    assert_int_equal(event.type, MBX_DEVICE_MATCHED);
+    assert_memory_equal(heard, message.payload, sizeof heard);
+}
+
+static void run(void *world)
+{
+    struct world *w = world;
+
+    if (!w->is_ready) {
+        w->is_ready = true;
+        for (uint32_t i = 0; i < CONFORMANCE_PEERS; i++)
+            introduce(w, i);
+    }
+    settle(w);
+}
+
+/* ---- open and close ---- */
+
+static struct transport_config config_of(const struct transport_events *of, void *arg)
+{
+    return (struct transport_config){
+        .events = of, .arg = arg, .key = "one job, one key", .shm_attach = true};
+}
+
+static void open_endpoint(struct world *w)
+{
+    w->config = config_of(&events, w);
+    assert_int_equal(transport_shm.open(&w->config, &w->t), 0);
+}
+
+static void open_peer(struct world *w, struct peer *peer)
+{
+    const struct transport_config config = config_of(&peer_events, peer);
+    struct transport_address to;
+
+    assert_int_equal(transport_shm.open(&config, &peer->t), 0);
+    transport_shm.address(peer->t, &peer->address);
+    transport_shm.address(w->t, &to);
+    assert_int_equal(transport_shm.connect(peer->t, &to, &peer->link), 0);
+}
+
+static void open_device(struct world *w)
+{
+    const char *program = getenv("MBX_DEVICE_PROGRAM");
+    struct mbx_device *device;
+
+    assert_int_equal(soft_device_open(
+                         &(struct soft_device_config){
+                             .driver = driver,
+                             .transport = w->t,
+                             .transport_config = &w->config,
+                             .read_chunk = READ_CHUNK,
+                             .spin_ns = 20 * CLOCK_US,
+                             .seed = 1,
+                             .program = program != NULL ? program : "",
+                             .number = number_of,
+                             .link = link_of,
+                             .arg = w,
+                         },
+                         &device),
+                     0);
+    w->device = container_of(device, struct soft_device, base);
+}
+
+static void *open_world(struct mbx_device **device)
+{
+    struct world *w = mem_calloc(1, sizeof *w);
+
+    assert_non_null(w);
+    open_endpoint(w);
+    for (int i = 0; i < CONFORMANCE_PEERS; i++)
+        open_peer(w, &w->peers[i]);
+    open_device(w);
+    *device = &w->device->base;
+    return w;
+}
+
+static void close_world(void *world)
+{
+    struct world *w = world;
+
+    soft_device_stop(&w->device->base);
+    w->t->ops->rejoin(w->t); /* refused if it is not split */
+    w->device->base.ops->close(&w->device->base);
+    w->t->ops->close(w->t);
+    for (int i = 0; i < CONFORMANCE_PEERS; i++)
+        w->peers[i].t->ops->close(w->peers[i].t);
+    mem_free(w);
+}
+
+static void lose(void *world)
+{
+    struct world *w = world;
+    uint64_t start = clock_now();
+
+    if (driver == SOFT_PROCESS) {
+        assert_int_equal(kill(w->device->pid, SIGKILL), 0);
+        while (w->device->driver->is_alive(w->device))
+            check_patience(start, "a killed device is gone");
+        w->device->until_look = 1; /* the next poll that finds nothing looks */
+    } else {
+        soft_device_stop(&w->device->base);
+    }
+    w->is_lost = true;
+}
+
+/* ---- what the suite sees ---- */
+
+static void read_packet(void *world, const struct mbx_device_event *event, const void *memory,
+                        struct conformance_message *message)
+{
+    struct wire_packet packet;
+    const char *reason;
+
+    (void)world;
+    assert_int_equal(wire_check(memory, event->bytes, &packet, &reason), 0);
+    *message = (struct conformance_message){
+        .kind = CONFORMANCE_EAGER,
+        .envelope = {packet.header.context_id, event->peer, packet.header.tag},
+        .payload = packet.payload,
+        .size = packet.payload_size,
+        .data = packet.header.data,
+    };
+    if (packet.header.type == WIRE_RTS) {
+        message->kind = CONFORMANCE_RENDEZVOUS;
+        message->payload = NULL;
+        message->size = packet.body.rts.size;
+    } else if (packet.header.type == WIRE_SYNC) {
+        message->kind = CONFORMANCE_SYNC;
+    } else {
+        assert_int_equal(packet.header.type, WIRE_EAGER);
+    }
+}
+
+static uint64_t told(void *world, uint32_t peer)
+{
+    return ((struct world *)world)->peers[peer].told;
+}
+
+/* ---- all of them ---- */
+
+/* How many tests failed; nothing may be left. */
+static int run_driver(size_t which)
+{
+    int64_t fds = sys_fds_live(), maps = sys_maps_live();
+    int failed = 0;
+
+    driver = drivers[which].driver;
+    for (size_t i = 0; i < ARRAY_COUNT(lists); i++) {
+        char name[60];
+        const struct conformance_target target = {
+            .name = name,
+            .kinds = 1 << CONFORMANCE_EAGER | 1 << CONFORMANCE_SYNC |
+                     1 << CONFORMANCE_RENDEZVOUS | 1 << CONFORMANCE_UNREADABLE |
+                     1 << CONFORMANCE_OTHER,
+            .list = lists[i],
+            .open = open_world,
+            .close = close_world,
+            .send = send_message,
+            .run = run,
+            .read = read_packet,
+            .told = told,
+            .lose = lose,
+        };
+
+        snprintf(name, sizeof name, "device conformance: soft, %s, list of %u",
+                 drivers[which].name, lists[i]);
+        failed += conformance_run(&target);
+    }
+    if (failed == 0 && (sys_fds_live() != fds || sys_maps_live() != maps)) {
+        fprintf(stderr, "%s: descriptors or mappings are left\n", drivers[which].name);
+        failed = 1;
+    }
+    return failed;
+}
+
+static size_t find_driver(const char *name)
+{
+    for (size_t i = 0; i < ARRAY_COUNT(drivers); i++)
+        if (strcmp(drivers[i].name, name) == 0)
+            return i;
+    fprintf(stderr, "driver_conformance_test: no driver '%s': loop, thread or process\n", name);
+    exit(2);
+}
+
+int main(int argc, char **argv)
+{
+    int failed = 0;
+
+    if (argc > 1 && strcmp(argv[1], "--help") == 0) {
+        puts("usage: driver_conformance_test [DRIVER...]\n"
+             "The conformance suite over the software device; DRIVER is loop, thread or "
+             "process.");
+        return 0;
+    }
+    for (int i = 1; i < argc; i++)
+        find_driver(argv[i]);
+    for (int i = 1; i < argc; i++)
+        failed += run_driver(find_driver(argv[i]));
+    for (size_t i = 0; argc == 1 && i < ARRAY_COUNT(drivers); i++)
+        failed += run_driver(i);
+    return failed != 0;
+}
