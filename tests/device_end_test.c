@@ -5,6 +5,7 @@
  *
  * device_loss_test.c loses devices at random moments; here each situation is brought about.
  */
+#include "device.h"
 #include "world.h"
 
 #include <errno.h>
@@ -24,7 +25,6 @@
 #include "base/sys.h"
 #include "core/core.h"
 #include "core/offload.h"
-#include "port/driver.h"
 
 #define CONTEXT   83
 #define LONG_TIME (20 * (int64_t)CLOCK_S) /* a wait that takes this long has failed */
@@ -32,19 +32,9 @@
 
 static const size_t sizes[] = {0, 8, 300, 4000, 30000, LARGEST};
 
-static struct soft_device *device_of(const struct mbx_ep *ep)
-{
-    return container_of(ep->offload->device, struct soft_device, base);
-}
-
 static bool is_of_processes(const struct world_config *config)
 {
     return strcmp(config->params[1], "DEVICE=soft-process") == 0;
-}
-
-static bool is_process(const struct mbx_ep *ep)
-{
-    return device_of(ep)->driver == &soft_driver_process;
 }
 
 /* A child, or a thread, that fails says so and ends everything: cmocka's own checks leave by
@@ -60,8 +50,8 @@ static void check(bool ok, const char *what, long value)
 /* By whoever can: a process is killed; else the library stops its device itself. */
 static void end_device(struct mbx_ep *ep)
 {
-    if (is_process(ep))
-        check(kill(device_of(ep)->pid, SIGKILL) == 0, "kill", errno);
+    if (device_pid(ep) != 0)
+        check(kill(device_pid(ep), SIGKILL) == 0, "kill", errno);
     else
         soft_device_stop(ep->offload->device);
 }
@@ -83,7 +73,7 @@ struct pair {
 
 static void tell(int fd, struct mbx_ep *ep)
 {
-    struct hello hello = {.device = is_process(ep) ? device_of(ep)->pid : 0};
+    struct hello hello = {.device = device_pid(ep)};
 
     mbx_address_get(ep, &hello.address);
     check(write(fd, &hello, sizeof hello) == sizeof hello, "write", errno);
@@ -117,22 +107,9 @@ static void child_main(const struct world_config *config, child_fn *run, int dow
 static void pair_open(struct pair *pair, struct world *w, const struct world_config *config,
                       child_fn *run)
 {
-    int down[2], up[2];
-
-    assert_int_equal(pipe(down), 0);
-    assert_int_equal(pipe(up), 0);
-    fflush(NULL);
-    pair->child = fork();
-    assert_true(pair->child >= 0);
-    if (pair->child == 0) {
-        close(down[1]);
-        close(up[0]);
-        child_main(config, run, down[0], up[1]);
-    }
-    close(down[0]);
-    close(up[1]);
-    pair->down = down[1];
-    pair->up = up[0];
+    pair->child = world_fork(&pair->down, &pair->up);
+    if (pair->child == 0)
+        child_main(config, run, pair->down, pair->up);
     world_open(w, config, 1, few_eager);
     pair->ep = w->eps[0];
     tell(pair->down, pair->ep);
@@ -525,21 +502,10 @@ static void test_programs_that_are_no_device(void **state)
     rmdir(folder);
 }
 
-/* Only where a device runs beside the threads of the process, and one that does not. */
-static int elsewhere(int argc, char **argv, const struct CMUnitTest *tests, size_t count)
+/* Where a device runs beside the threads of the process, and once where it does not. */
+static bool is_meant(const struct world_config *config)
 {
-    const char *names[64] = {argv[0]};
-    int named = 1;
-
-    for (int i = 1; i < argc; i++)
-        if (argv[i][0] != '-')
-            return world_main(argc, argv, tests, count);
-    for (int i = 1; i < argc; i++)
-        names[named++] = argv[i];
-    for (const struct world_config *c = world_configs; c->name != NULL; c++)
-        if (world_is_elsewhere(c) || strcmp(c->name, "shm-soft-16") == 0)
-            names[named++] = c->name;
-    return world_main(named, (char **)(uintptr_t)names, tests, count);
+    return world_is_elsewhere(config) || strcmp(config->name, "shm-soft-16") == 0;
 }
 
 int main(int argc, char **argv)
@@ -553,5 +519,5 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_programs_that_are_no_device),
     };
 
-    return elsewhere(argc, argv, tests, ARRAY_COUNT(tests));
+    return world_main_for(argc, argv, is_meant, tests, ARRAY_COUNT(tests));
 }

@@ -28,6 +28,7 @@
  *   L6  what is posted behind the loss is matched, in software; the numbers say so
  *   L7  no memory, descriptor, mapping or process is left
  */
+#include "device.h"
 #include "world.h"
 
 #include <errno.h>
@@ -42,7 +43,6 @@
 #include "base/random.h"
 #include "core/core.h"
 #include "core/offload.h"
-#include "port/driver.h"
 
 #define ENDPOINTS 3
 #define CONTEXT   71
@@ -109,16 +109,6 @@ static uint64_t below(struct round *r, uint64_t bound)
 
 /* ---- opening ---- */
 
-static struct soft_device *device_of(struct round *r, uint32_t who)
-{
-    return container_of(r->w.eps[who]->offload->device, struct soft_device, base);
-}
-
-static bool is_process(struct round *r, uint32_t who)
-{
-    return device_of(r, who)->driver == &soft_driver_process;
-}
-
 /* What the configuration leaves open. */
 static void round_open(struct round *r, const struct world_config *config)
 {
@@ -147,7 +137,7 @@ static void round_open(struct round *r, const struct world_config *config)
     r->short_max = r->w.eps[0]->short_max;
     r->eager_max = r->w.eps[0]->settings.eager_limit;
     for (uint32_t i = 0; i < ENDPOINTS; i++)
-        r->pids[i] = is_process(r, i) ? device_of(r, i)->pid : 0;
+        r->pids[i] = device_pid(r->w.eps[i]);
 }
 
 /* ---- what ends ---- */
@@ -370,8 +360,8 @@ static void keep_busy(struct round *r, uint32_t who)
 
 static enum loss some_loss(struct round *r, uint32_t who)
 {
-    return is_process(r, who) ? (enum loss)below(r, LOSSES)
-                              : (enum loss)(LOSS_STOPPED + below(r, 2));
+    return r->pids[who] != 0 ? (enum loss)below(r, LOSSES)
+                             : (enum loss)(LOSS_STOPPED + below(r, 2));
 }
 
 static void lose(struct round *r, uint32_t who)
@@ -470,20 +460,12 @@ static void round_until(struct round *r, round_fn *is_so, const char *what)
     }
 }
 
-/* A device that has nothing to do is not looked at. */
-static bool is_unused(const struct offload *offload)
-{
-    return shadow_is_idle(&offload->shadow) &&
-           (offload->in_loop ? !soft_device_has_events(offload->device)
-                             : !soft_device_is_there(offload->device));
-}
-
 static bool all_losses_are_known(const struct round *r)
 {
     for (int i = 0; i < ENDPOINTS; i++) {
         const struct offload *offload = r->w.eps[i]->offload;
 
-        if (r->is_lost[i] && !offload->shadow.is_lost && !is_unused(offload))
+        if (r->is_lost[i] && !offload->shadow.is_lost && !device_is_unused(r->w.eps[i]))
             return false;
     }
     return true;
@@ -696,54 +678,17 @@ static int tell_seed(void **state)
     return 0;
 }
 
-/* Takes our own options out of argv; the rest is world_main()'s. */
-static int read_options(int argc, char **argv)
-{
-    int kept = 1;
-
-    for (int i = 1; i < argc; i++) {
-        char *end = NULL;
-
-        if (strcmp(argv[i], "--long") == 0) {
-            wanted_rounds = 1000;
-        } else if ((strcmp(argv[i], "--rounds") == 0 || strcmp(argv[i], "--seed") == 0) &&
-                   i + 1 < argc) {
-            *(strcmp(argv[i], "--seed") == 0 ? &first_seed : &wanted_rounds) =
-                strtoull(argv[i + 1], &end, 10);
-            if (*end != '\0' || end == argv[i + 1]) {
-                fprintf(stderr, "%s takes a number, got '%s'\n", argv[i], argv[i + 1]);
-                exit(2);
-            }
-            i++;
-        } else {
-            argv[kept++] = argv[i];
-        }
-    }
-    argv[kept] = NULL;
-    return kept;
-}
-
-static int with_devices(int argc, char **argv, const struct CMUnitTest *tests, size_t count)
-{
-    const char *names[64] = {argv[0]};
-    int named = 1;
-
-    for (int i = 1; i < argc; i++)
-        if (argv[i][0] != '-')
-            return world_main(argc, argv, tests, count);
-    for (int i = 1; i < argc; i++)
-        names[named++] = argv[i];
-    for (const struct world_config *c = world_configs; c->name != NULL; c++)
-        if (world_has_device(c))
-            names[named++] = c->name;
-    return world_main(named, (char **)(uintptr_t)names, tests, count);
-}
-
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_a_lost_device_loses_nothing, tell_seed),
     };
 
-    return with_devices(read_options(argc, argv), argv, tests, ARRAY_COUNT(tests));
+    bool is_long = false;
+
+    argc = world_take_flag(argc, argv, "--long", &is_long);
+    wanted_rounds = is_long ? 1000 : 0;
+    argc = world_take_number(argc, argv, "--rounds", &wanted_rounds);
+    argc = world_take_number(argc, argv, "--seed", &first_seed);
+    return world_main_for(argc, argv, world_has_device, tests, ARRAY_COUNT(tests));
 }

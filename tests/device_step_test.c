@@ -14,6 +14,7 @@
  * All messages must be received, each once, in order, with their bytes, and all sends end; but
  * a message that came in fragments may have failed with -EIO.
  */
+#include "device.h"
 #include "world.h"
 
 #include <errno.h>
@@ -28,7 +29,6 @@
 #include "base/base.h"
 #include "core/core.h"
 #include "core/offload.h"
-#include "port/driver.h"
 
 /* Instructions that a story may take. */
 #define STEPS_MAX     1000000
@@ -111,7 +111,7 @@ static void telling_open(struct telling *t, const struct story *story,
         mbx_address_get(t->w.eps[i % 2], &address);
         assert_int_equal(mbx_peer_add(t->w.eps[i / 2], &address, &number), 0);
     }
-    t->device = container_of(t->w.eps[1]->offload->device, struct soft_device, base);
+    t->device = device_of(t->w.eps[1]);
     assert_int_equal(
         mbx_recv(t->w.eps[1], MBX_ANY_SOURCE, CONTEXT, WARM, 0, t->got[0], 8, NULL, &recv), 0);
     assert_int_equal(mbx_inject(t->w.eps[0], 1, CONTEXT, WARM, "warm", 4, 0), 0);
@@ -257,23 +257,17 @@ static int tell_where(void **state)
     return 0;
 }
 
+static bool is_meant(const struct world_config *config)
+{
+    return strcmp(config->name, "shm-process") == 0;
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_killed_behind_any_instruction, tell_where),
     };
-    const char *names[32] = {argv[0]};
-    int named = 1;
-    bool is_named = false;
 
-    for (int i = 1; i < argc && named < 30; i++) {
-        if (strcmp(argv[i], "--long") == 0)
-            is_long = true;
-        else
-            names[named++] = argv[i];
-        is_named = is_named || argv[i][0] != '-';
-    }
-    if (!is_named)
-        names[named++] = "shm-process";
-    return world_main(named, (char **)(uintptr_t)names, tests, ARRAY_COUNT(tests));
+    argc = world_take_flag(argc, argv, "--long", &is_long);
+    return world_main_for(argc, argv, is_meant, tests, ARRAY_COUNT(tests));
 }

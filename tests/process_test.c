@@ -60,22 +60,9 @@ static void child_main(const struct world_config *config, child_fn *run, int dow
 
 static void pair_start(struct pair *pair, const struct world_config *config, child_fn *run)
 {
-    int down[2], up[2];
-
-    assert_int_equal(pipe(down), 0);
-    assert_int_equal(pipe(up), 0);
-    fflush(NULL);
-    pair->child = fork();
-    assert_true(pair->child >= 0);
-    if (pair->child == 0) {
-        close(down[1]);
-        close(up[0]);
-        child_main(config, run, down[0], up[1]);
-    }
-    close(down[0]);
-    close(up[1]);
-    pair->down = down[1];
-    pair->up = up[0];
+    pair->child = world_fork(&pair->down, &pair->up);
+    if (pair->child == 0)
+        child_main(config, run, pair->down, pair->up);
 }
 
 /* Makes the child and an endpoint of ours peers of each other. */
@@ -376,20 +363,9 @@ static void test_the_killed_one_was_asleep(void **state)
 }
 
 /* Only what crosses processes. */
-static int skip_loop(int argc, char **argv, const struct CMUnitTest *tests, size_t count)
+static bool is_shm(const struct world_config *config)
 {
-    const char *names[32] = {argv[0]};
-    int named = 1;
-
-    for (int i = 1; i < argc; i++)
-        if (strcmp(argv[i], "--quick") != 0)
-            return world_main(argc, argv, tests, count);
-    for (int i = 1; i < argc; i++)
-        names[named++] = argv[i];
-    for (const struct world_config *c = world_configs; c->name != NULL; c++)
-        if (c->is_shm)
-            names[named++] = c->name;
-    return world_main(named, (char **)(uintptr_t)names, tests, count);
+    return config->is_shm;
 }
 
 int main(int argc, char **argv)
@@ -402,5 +378,5 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_the_killed_one_was_asleep),
     };
 
-    return skip_loop(argc, argv, tests, ARRAY_COUNT(tests));
+    return world_main_for(argc, argv, is_shm, tests, ARRAY_COUNT(tests));
 }

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/base.h"
 #include "base/mem.h"
@@ -138,7 +139,10 @@ static bool is_known(const char *name)
 static void read_arguments(int argc, char **argv)
 {
     for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "--quick") == 0) {
+        if (strcmp(argv[i], "--help") == 0) {
+            printf("usage: %s [--quick] [CONFIGURATION...]\n", argv[0]);
+            exit(0);
+        } else if (strcmp(argv[i], "--quick") == 0) {
             is_quick = true;
         } else if (!is_known(argv[i])) {
             fprintf(stderr, "unknown argument '%s'; --quick, or of:", argv[i]);
@@ -167,6 +171,77 @@ int world_main(int argc, char **argv, const struct CMUnitTest *each, size_t coun
     }
     free(tests);
     return failed == 0 ? 0 : 1;
+}
+
+int world_main_for(int argc, char **argv, world_meant_fn *is_meant,
+                   const struct CMUnitTest *each, size_t count)
+{
+    const char *names[64] = {argv[0]};
+    int named = 1, given = 0;
+
+    for (int i = 1; i < argc && named < 32; i++) {
+        given += argv[i][0] != '-';
+        names[named++] = argv[i];
+    }
+    for (const struct world_config *c = world_configs; given == 0 && c->name != NULL; c++)
+        if (is_meant(c))
+            names[named++] = c->name;
+    assert_true(named < (int)ARRAY_COUNT(names));
+    return world_main(named, (char **)(uintptr_t)names, each, count);
+}
+
+/* Without argv[i] and the count - 1 behind it. */
+static int take_out(int argc, char **argv, int i, int count)
+{
+    for (int k = i; k + count < argc; k++)
+        argv[k] = argv[k + count];
+    argv[argc - count] = NULL;
+    return argc - count;
+}
+
+int world_take_flag(int argc, char **argv, const char *option, bool *is_there)
+{
+    for (int i = 1; i < argc; i++)
+        if (strcmp(argv[i], option) == 0) {
+            *is_there = true;
+            argc = take_out(argc, argv, i--, 1);
+        }
+    return argc;
+}
+
+int world_take_number(int argc, char **argv, const char *option, uint64_t *value)
+{
+    for (int i = 1; i < argc; i++) {
+        const char *text = i + 1 < argc ? argv[i + 1] : "nothing";
+        char *end;
+
+        if (strcmp(argv[i], option) != 0)
+            continue;
+        *value = strtoull(text, &end, 10);
+        if (text[0] < '0' || text[0] > '9' || *end != '\0') {
+            fprintf(stderr, "%s takes a number, got '%s'\n", option, text);
+            exit(2);
+        }
+        argc = take_out(argc, argv, i--, 2);
+    }
+    return argc;
+}
+
+pid_t world_fork(int *down, int *up)
+{
+    int to[2], from[2];
+    pid_t pid;
+
+    assert_int_equal(pipe(to), 0);
+    assert_int_equal(pipe(from), 0);
+    fflush(NULL);
+    pid = fork();
+    assert_true(pid >= 0);
+    *down = to[pid != 0];
+    *up = from[pid == 0];
+    close(to[pid == 0]);
+    close(from[pid != 0]);
+    return pid;
 }
 
 struct mbx_ep *world_open_one(const struct world_config *config, const char *const *more)

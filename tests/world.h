@@ -20,6 +20,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include <cmocka.h>
 
@@ -58,6 +59,21 @@ struct world {
 /* main() of a test program.  `each` are run once per configuration; *state is the
  * struct world_config. */
 int world_main(int argc, char **argv, const struct CMUnitTest *each, size_t count);
+
+/* The same for a program that is about some configurations: without names on the command line
+ * it runs only in those that are meant. */
+typedef bool world_meant_fn(const struct world_config *config);
+int world_main_for(int argc, char **argv, world_meant_fn *is_meant,
+                   const struct CMUnitTest *each, size_t count);
+
+/* A program's own options, before world_main(): each takes what it finds out of argv and
+ * returns what is left of argc.  No number behind the option: exit code 2. */
+int world_take_flag(int argc, char **argv, const char *option, bool *is_there);
+int world_take_number(int argc, char **argv, const char *option, uint64_t *value);
+
+/* A child with a pipe in each direction.  Returns in both: 0 and the child's ends, or its pid
+ * and ours; down is to the child. */
+pid_t world_fork(int *down, int *up);
 
 bool world_is_quick(void);
 

@@ -47,6 +47,7 @@ struct conformance_target {
     const char *name;
     unsigned kinds; /* bit 1 << kind: its peers can send such messages */
     uint32_t list;  /* receives that the device is configured for; 0: some */
+    bool is_brief;  /* without what takes 65,536 messages: another run has it */
 
     /* A device that is not configured yet, with CONFORMANCE_PEERS peers; aborts if that
      * cannot be.  close() closes the device, too. */

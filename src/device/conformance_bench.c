@@ -114,6 +114,14 @@ void bench_needs_kind(enum conformance_kind kind)
     skip();
 }
 
+void bench_needs_time(void)
+{
+    if (!bench_target->is_brief)
+        return;
+    print_message("%s: skipped, takes many messages\n", bench_target->name);
+    skip();
+}
+
 void bench_needs_list(const struct bench *b, uint32_t list)
 {
     if (b->list >= list)

@@ -64,6 +64,7 @@ bool bench_can(const struct bench *b, unsigned caps);
 bool bench_sends(enum conformance_kind kind);
 void bench_needs(const struct bench *b, unsigned caps);
 void bench_needs_kind(enum conformance_kind kind);
+void bench_needs_time(void);
 void bench_needs_list(const struct bench *b, uint32_t list);
 
 /* ---- verbs that must succeed ---- */

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "device.h"
+
+#include "base/base.h"
+#include "core/core.h"
+#include "core/offload.h"
+
+struct soft_device *device_of(const struct mbx_ep *ep)
+{
+    return container_of(ep->offload->device, struct soft_device, base);
+}
+
+pid_t device_pid(const struct mbx_ep *ep)
+{
+    const struct soft_device *device = device_of(ep);
+
+    return device->driver == &soft_driver_process ? device->pid : 0;
+}
+
+bool device_is_unused(const struct mbx_ep *ep)
+{
+    const struct offload *offload = ep->offload;
+
+    return shadow_is_idle(&offload->shadow) &&
+           (offload->in_loop ? !soft_device_has_events(offload->device)
+                             : !soft_device_is_there(offload->device));
+}
