@@ -30,6 +30,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../tools/overlap_work.h"
+
 #define TAG_GO       1
 #define TAG_READY    2
 #define TAG_MESSAGE  3
@@ -217,49 +219,6 @@ static void take_the_core(void)
     run_on(&own);
 }
 
-/* ---- time and computation ---- */
-
-static uint64_t now_ns(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
-/* Each step needs the result of the one before. */
-static void compute(uint64_t steps)
-{
-    uint64_t x = steps;
-
-    for (uint64_t i = 0; i < steps; i++) {
-        x = x * 6364136223846793005u + 1;
-        __asm__ volatile("" : "+r"(x)); /* neither left out nor done in one go */
-    }
-}
-
-static double compute_timed(uint64_t steps)
-{
-    uint64_t start = now_ns();
-
-    compute(steps);
-    return (double)(now_ns() - start);
-}
-
-/* Nanoseconds of a step: of the fastest try, so that it is ours alone. */
-static double compute_calibrate(void)
-{
-    const uint64_t steps = 200000;
-    double best = compute_timed(steps);
-
-    for (int i = 0; i < 20; i++) {
-        double ns = compute_timed(steps);
-
-        best = ns < best ? ns : best;
-    }
-    return best / (double)steps;
-}
-
 /* ---- messages ---- */
 
 static char *message_at(int size, int i)
@@ -267,25 +226,9 @@ static char *message_at(int size, int i)
     return buffers + (size_t)i * (size_t)size;
 }
 
-static size_t mark_size(int size)
-{
-    return (size_t)size < sizeof(uint64_t) ? (size_t)size : sizeof(uint64_t);
-}
-
-static void stamp(int size, int i, uint64_t mark)
-{
-    char *message = message_at(size, i);
-
-    memcpy(message, &mark, mark_size(size));
-    memcpy(message + size - mark_size(size), &mark, mark_size(size));
-}
-
 static void check_stamp(int size, int i, uint64_t mark)
 {
-    const char *message = message_at(size, i);
-
-    if (memcmp(message, &mark, mark_size(size)) == 0 &&
-        memcmp(message + size - mark_size(size), &mark, mark_size(size)) == 0)
+    if (work_is_stamped(message_at(size, i), (size_t)size, mark))
         return;
     fprintf(stderr, "overlap_mpi: message %d of %d bytes came with other bytes\n", i, size);
     MPI_Abort(MPI_COMM_WORLD, 1);
@@ -327,14 +270,14 @@ static void serve_size(int size)
     for (;;) {
         MPI_Recv(&go, sizeof go, MPI_BYTE, 0, TAG_GO, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         for (int i = 0; i < window; i++)
-            stamp(size, i, go.round + (uint64_t)i);
-        ready.start_ns = now_ns() + go.lead_ns;
+            work_stamp(message_at(size, i), (size_t)size, go.round + (uint64_t)i);
+        ready.start_ns = work_now() + go.lead_ns;
         MPI_Send(&ready, sizeof ready, MPI_BYTE, 0, TAG_READY, MPI_COMM_WORLD);
         if (go.round == 0)
             return;
-        while (now_ns() < ready.start_ns)
+        while (work_now() < ready.start_ns)
             sched_yield();
-        ready.late += now_ns() - ready.start_ns > LATE_NS;
+        ready.late += work_now() - ready.start_ns > LATE_NS;
         send_window(size, window);
     }
 }
@@ -363,14 +306,14 @@ static double try_round(int size, uint64_t steps, const struct go *go)
         MPI_Irecv(message_at(size, i), size, MPI_BYTE, 1, TAG_MESSAGE, MPI_COMM_WORLD,
                   &requests[i]);
     ready = ask(go);
-    is_late = now_ns() >= ready.start_ns;
+    is_late = work_now() >= ready.start_ns;
     if (!is_late) {
-        while (now_ns() < ready.start_ns)
+        while (work_now() < ready.start_ns)
             ;
-        compute(steps);
+        work_compute(steps);
     }
     MPI_Waitall(window, requests, MPI_STATUSES_IGNORE);
-    end = now_ns();
+    end = work_now();
     for (int i = 0; i < window; i++)
         check_stamp(size, i, go->round + (uint64_t)i);
     return is_late ? -1 : (double)(end - ready.start_ns);
@@ -451,7 +394,7 @@ static void measure_size(int size)
     steps = 1 + (uint64_t)(least / step_ns * o.percent / 100);
     for (int i = 0; i < o.repeats; i++) {
         comm[i] = round_of(size, 0, &go);
-        work[i] = compute_timed(steps);
+        work[i] = work_compute_timed(steps);
         both[i] = round_of(size, steps, &go);
     }
     go.round = 0;
@@ -494,7 +437,7 @@ int main(int argc, char **argv)
     take_the_core();
     alloc_buffers();
     if (rank == 0)
-        step_ns = compute_calibrate();
+        step_ns = work_calibrate();
     for (int i = 0; i < o.count; i++) {
         if (rank == 0)
             measure_size(o.sizes[i]);

@@ -35,6 +35,7 @@
  * receiver looks at both when the clock has stopped.
  */
 #include "overlap.h"
+#include "overlap_work.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -93,63 +94,12 @@ uint32_t overlap_window(const struct overlap *o, size_t size)
     return (uint32_t)max_size(1, min_size(WINDOW_MAX, WINDOW_BYTES / max_size(size, 1)));
 }
 
-/* ---- the computation ---- */
-
-/* Each step needs the result of the one before. */
-static void compute(uint64_t steps)
-{
-    uint64_t x = steps;
-
-    for (uint64_t i = 0; i < steps; i++) {
-        x = x * UINT64_C(6364136223846793005) + 1;
-        __asm__ volatile("" : "+r"(x)); /* neither left out nor done in one go */
-    }
-}
-
-static double compute_timed(uint64_t steps)
-{
-    uint64_t start = clock_now();
-
-    compute(steps);
-    return (double)(clock_now() - start);
-}
-
-/* Nanoseconds of a step: of the fastest try, so that it is ours alone. */
-static double compute_calibrate(void)
-{
-    const uint64_t steps = 200000;
-    double best = compute_timed(steps);
-
-    for (int i = 0; i < 20; i++) {
-        double ns = compute_timed(steps);
-
-        best = ns < best ? ns : best;
-    }
-    return best / (double)steps;
-}
-
 /* ---- messages ---- */
 
 /* Where message i of the window lies. */
 static uint8_t *message_at(uint8_t *buffers, size_t size, uint32_t i)
 {
     return buffers + (size_t)i * size;
-}
-
-static void stamp(uint8_t *message, size_t size, uint64_t mark)
-{
-    size_t length = min_size(size, sizeof mark);
-
-    memcpy(message, &mark, length);
-    memcpy(message + size - length, &mark, length);
-}
-
-static bool is_stamped(const uint8_t *message, size_t size, uint64_t mark)
-{
-    size_t length = min_size(size, sizeof mark);
-
-    return memcmp(message, &mark, length) == 0 &&
-           memcmp(message + size - length, &mark, length) == 0;
 }
 
 /* ---- the sender ---- */
@@ -202,7 +152,7 @@ static int serve_size(struct rank *r, size_t size)
         if ((err = hear_go(r, &go)) != 0)
             return err;
         for (uint32_t i = 0; i < window; i++)
-            stamp(message_at(r->perf.send, size, i), size, go.round + i);
+            work_stamp(message_at(r->perf.send, size, i), size, go.round + i);
         ready.start_ns = clock_now() + go.lead_ns;
         if ((err = say_ready(r, &ready)) != 0 || go.round == 0)
             return err;
@@ -249,7 +199,7 @@ static int ask(struct rank *r, const struct go *go, struct ready *ready)
 static int check_window(const struct rank *r, size_t size, uint32_t window, uint64_t round)
 {
     for (uint32_t i = 0; i < window; i++)
-        if (!is_stamped(message_at(r->perf.recv, size, i), size, round + i)) {
+        if (!work_is_stamped(message_at(r->perf.recv, size, i), size, round + i)) {
             tool_error(r->o->tool, "message %u of %zu bytes came with other bytes", i, size);
             return -EBADMSG;
         }
@@ -273,7 +223,7 @@ static int try_round(struct rank *r, size_t size, uint64_t steps, const struct g
     }
     while (clock_now() < ready.start_ns)
         ;
-    compute(steps);
+    work_compute(steps);
     err = wait_window(r, size, window);
     end_ns = clock_now();
     *ns = (double)(end_ns - ready.start_ns);
@@ -321,7 +271,7 @@ static int take_times(struct rank *r, size_t size, struct times *t)
     for (uint32_t i = 0; i < r->o->repeats && err == 0; i++) {
         if ((err = round_of(r, size, 0, &go, &t->comm[i])) != 0)
             break;
-        t->compute[i] = compute_timed(steps);
+        t->compute[i] = work_compute_timed(steps);
         err = round_of(r, size, steps, &go, &t->both[i]);
     }
     go.round = 0;
@@ -411,7 +361,7 @@ static int measure(struct rank *r)
     int err = 0;
 
     if (r->perf.rank == 0)
-        r->step_ns = compute_calibrate();
+        r->step_ns = work_calibrate();
     for (unsigned i = 0; i < sizes->count && err == 0; i++)
         err =
             r->perf.rank == 0 ? measure_size(r, sizes->size[i]) : serve_size(r, sizes->size[i]);
