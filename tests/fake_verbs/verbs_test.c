@@ -286,13 +286,24 @@ static void send_eager(struct bench *b, uint64_t tag, uint32_t data, const void 
     send_packet(b->world, 2, &tmh, payload, size);
 }
 
-/* Of the order in which devices that are opened from now on work. */
-static void set_seed(unsigned seed)
+/* The story in so many orders in which its devices may work. */
+static void for_seeds(unsigned seeds, void (*story)(void))
 {
-    char text[16];
+    for (unsigned seed = 0; seed < seeds; seed++) {
+        char text[16];
 
-    snprintf(text, sizeof text, "%u", seed);
-    setenv("FAKE_VERBS_SEED", text, 1);
+        snprintf(text, sizeof text, "%u", seed);
+        setenv("FAKE_VERBS_SEED", text, 1);
+        story();
+    }
+}
+
+/* A device, and a receive of tag 7 in it. */
+static void open_with_receive(struct bench *b, uint32_t list, void *buf, size_t size)
+{
+    bench_open(b, list, list);
+    append(b, 0, 7, buf, size);
+    run(b->world);
 }
 
 static void an_envelope_survives_its_tag(void **state)
@@ -319,12 +330,11 @@ static void poll_slowly(struct bench *b, int wanted)
 }
 
 /* Several packets: matched with the first, there with the last; the length comes then. */
-static void receive_long(unsigned seed)
+static void receive_long(void)
 {
     unsigned char sent[6000], got[VERBS_EAGER_MAX];
     struct bench b;
 
-    set_seed(seed);
     bench_open(&b, 4, 4);
     for (size_t i = 0; i < sizeof sent; i++)
         sent[i] = (unsigned char)(i * 7 / 3);
@@ -348,8 +358,7 @@ static void receive_long(unsigned seed)
 static void a_long_message_is_matched_before_it_is_there(void **state)
 {
     (void)state;
-    for (unsigned seed = 0; seed < 50; seed++)
-        receive_long(seed);
+    for_seeds(50, receive_long);
 }
 
 static void an_announced_message_says_where_it_is(void **state)
@@ -359,9 +368,7 @@ static void an_announced_message_says_where_it_is(void **state)
     struct bench b;
 
     (void)state;
-    bench_open(&b, 4, 4);
-    append(&b, 0, 7, got, sizeof got);
-    run(b.world);
+    open_with_receive(&b, 4, got, sizeof got);
     for (int i = 0; i < 2; i++)
         send_eager(&b, 7, VERBS_ANNOUNCED, &rts, sizeof rts);
     poll_all(&b);
@@ -417,9 +424,7 @@ static void a_wrong_announcement_is_an_error_of_its_receive(void **state)
     struct bench b;
 
     (void)state;
-    bench_open(&b, 4, 4);
-    append(&b, 0, 7, got, sizeof got);
-    run(b.world);
+    open_with_receive(&b, 4, got, sizeof got);
     send_eager(&b, 7, VERBS_ANNOUNCED, "short", 5);
     poll_all(&b);
     assert_int_equal(b.count, 2);
@@ -509,9 +514,7 @@ static void an_eager_message_that_does_not_fit_ends_it(void **state)
     struct bench b;
 
     (void)state;
-    bench_open(&b, 4, 4);
-    append(&b, 0, 7, got, sizeof got);
-    run(b.world);
+    open_with_receive(&b, 4, got, sizeof got);
     send_eager(&b, 7, 0, "12345", 5);
     expect_lost(&b);
 }
@@ -522,13 +525,12 @@ static void an_eager_message_that_does_not_fit_ends_it(void **state)
 
 /* ALIKE receives and messages that all fit each other: those matched before the receives are
  * back must be the oldest of both, in order, and the other messages unexpected. */
-static void take_back_once(unsigned seed)
+static void take_back_once(void)
 {
     unsigned char got[ALIKE][VERBS_EAGER_MAX];
     struct bench b;
     uint32_t matched = 0, passed = 0, ends = 0;
 
-    set_seed(seed);
     bench_open(&b, ALIKE, ALIKE);
     for (uint32_t i = 0; i < ALIKE; i++)
         append(&b, i, 7, got[i], sizeof got[i]);
@@ -562,8 +564,7 @@ static void take_back_once(unsigned seed)
 static void what_is_left_is_the_head_while_all_is_taken_back(void **state)
 {
     (void)state;
-    for (unsigned seed = 0; seed < 200; seed++)
-        take_back_once(seed);
+    for_seeds(200, take_back_once);
 }
 
 static void a_consumed_receive_can_be_revoked(void **state)
@@ -572,9 +573,7 @@ static void a_consumed_receive_can_be_revoked(void **state)
     struct bench b;
 
     (void)state;
-    bench_open(&b, 2, 2);
-    append(&b, 0, 7, got[0], sizeof got[0]);
-    run(b.world);
+    open_with_receive(&b, 2, got[0], sizeof got[0]);
     send_eager(&b, 7, 1, "abc", 3);
     poll_all(&b);
     assert_int_equal(b.count, 1);
