@@ -256,14 +256,15 @@ static void on_lost(void *arg)
     run->sums.lost++;
 }
 
-/* The FIN is sent again: the sender refuses the second. */
+/* This device says FIN_SENT in the same step in which it sends the FIN: so none has left. */
 static void on_owed(void *arg, uint32_t peer, uint64_t message)
 {
     struct schedule_run *run = arg;
 
-    (void)peer;
-    if (run->msgs[message].told == 0)
-        run->msgs[message].told++;
+    if (peer != run->msgs[message].sent->envelope.source)
+        wrong(run, "a FIN for m%d is owed to another peer, %u", (int)message, peer);
+    run->msgs[message].told++;
+    run->sums.owed++;
 }
 
 static const struct shadow_events shadow_events = {
@@ -531,15 +532,12 @@ static void check_matching(struct schedule_run *run)
               run->oracle.msgs.count);
 }
 
+/* Once, of a message that was received; lost device or not. */
 static bool is_told_right(const struct schedule_run *run, const struct host_msg *msg)
 {
-    const struct host_recv *recv = msg->recv < 0 ? NULL : &run->recvs[msg->recv];
+    bool is_received = msg->recv >= 0 && run->recvs[msg->recv].end == END_RECEIVED;
 
-    if (recv == NULL || !msg->sent->wants_fin)
-        return msg->told == 0;
-    if (run->hand.is_lost && msg->is_at_device)
-        return msg->told <= 1; /* the sender sees that the device is gone */
-    return recv->end == END_NONE ? msg->told == 0 : msg->told == 1;
+    return msg->told == (is_received && msg->sent->wants_fin ? 1 : 0);
 }
 
 static void check_senders(struct schedule_run *run)

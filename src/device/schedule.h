@@ -109,7 +109,7 @@ struct host_msg {
 struct schedule_sums {
     uint64_t schedules, steps, received, by_device, by_software, taken, cancelled, cancels_won,
         cancels_lost, claims_won, claims_lost, overlapped, waited, refused, incomplete, syncs,
-        lost, ended_by_loss;
+        lost, ended_by_loss, owed;
 };
 
 struct schedule_run {

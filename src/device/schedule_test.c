@@ -69,7 +69,7 @@ static void print_sums(const struct schedule_sums *sums, uint64_t first)
            "by_software=%llu taken=%llu cancelled=%llu cancels_won=%llu cancels_lost=%llu "
            "claims_won=%llu claims_lost=%llu overlapped=%llu waited=%llu refused=%llu "
            "incomplete=%llu syncs=%llu lost=%llu "
-           "ended_by_loss=%llu\n",
+           "ended_by_loss=%llu owed=%llu\n",
            (unsigned long long)sums->schedules, (unsigned long long)first,
            (unsigned long long)sums->steps, (unsigned long long)sums->received,
            (unsigned long long)sums->by_device, (unsigned long long)sums->by_software,
@@ -79,7 +79,7 @@ static void print_sums(const struct schedule_sums *sums, uint64_t first)
            (unsigned long long)sums->overlapped, (unsigned long long)sums->waited,
            (unsigned long long)sums->refused, (unsigned long long)sums->incomplete,
            (unsigned long long)sums->syncs, (unsigned long long)sums->lost,
-           (unsigned long long)sums->ended_by_loss);
+           (unsigned long long)sums->ended_by_loss, (unsigned long long)sums->owed);
 }
 
 /* Schedules that reach nothing test nothing: with enough of them everything has happened. */
