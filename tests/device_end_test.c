@@ -29,6 +29,7 @@
 #define CONTEXT   83
 #define LONG_TIME (20 * (int64_t)CLOCK_S) /* a wait that takes this long has failed */
 #define LARGEST   100000
+#define ENDS_NS   (6 * CLOCK_S) /* so long a program that is no device may delay an open */
 
 static const size_t sizes[] = {0, 8, 300, 4000, 30000, LARGEST};
 
@@ -460,7 +461,8 @@ static void make_file(const char *path, mode_t mode, const char *text)
 
 static void test_programs_that_are_no_device(void **state)
 {
-    char folder[] = "/tmp/matchbox-device-end-XXXXXX", plain[64], text[64], script[64];
+    char folder[] = "/tmp/matchbox-device-end-XXXXXX", plain[64], text[64], script[64],
+         blocks[64];
     const struct {
         const char *program;
         int error;
@@ -471,6 +473,7 @@ static void test_programs_that_are_no_device(void **state)
         {text, -ENOEXEC},
         {script, -ENODEV},
         {"/bin/true", -ENODEV},
+        {blocks, -ETIMEDOUT},
     };
     uint64_t mem = mem_live();
     int64_t fds = sys_fds_live(), maps = sys_maps_live();
@@ -484,12 +487,17 @@ static void test_programs_that_are_no_device(void **state)
     snprintf(script, sizeof script, "%s/script", folder);
     make_file(plain, 0600, "#!/bin/sh\n");
     make_file(text, 0700, "no program\n");
+    snprintf(blocks, sizeof blocks, "%s/blocks", folder);
     make_file(script, 0700, "#!/bin/sh\nexit 3\n");
+    make_file(blocks, 0700, "#!/bin/sh\nexec sleep 60\n");
     for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
+        uint64_t start = clock_now();
         int err = open_with(cases[i].program, said, sizeof said);
 
-        if (err != cases[i].error || strstr(said, cases[i].program) == NULL)
+        if (err != cases[i].error || strstr(said, cases[i].program) == NULL ||
+            strstr(said, "MBX_DEVICE_PROGRAM") == NULL)
             fail_msg("%s: error %d, said: %s", cases[i].program, err, said);
+        assert_true(clock_now() - start < ENDS_NS);
         assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
         assert_int_equal(errno, ECHILD);
     }
@@ -499,6 +507,7 @@ static void test_programs_that_are_no_device(void **state)
     unlink(plain);
     unlink(text);
     unlink(script);
+    unlink(blocks);
     rmdir(folder);
 }
 

@@ -86,14 +86,13 @@ int main(int argc, char **argv)
     }
     if (!parent_is_there(region))
         return 1;
+    region_say(region, REGION_ANSWERED, 0);
     err = try_memory(region);
     if (err != 0) {
         LOG_ERROR("device: writing to the memory of pid %u is forbidden, error %d %s (see "
                   "kernel.yama.ptrace_scope); MBX_DEVICE=soft-thread does without",
                   region->pid, -err, strerror(-err));
-        atomic_store(&region->error, err);
-        atomic_store(&region->state, REGION_FAILED);
-        sys_futex_wake(&region->state, 1);
+        region_say(region, REGION_FAILED, err);
         return 1;
     }
     err = run(region);

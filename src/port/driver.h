@@ -6,6 +6,7 @@
 #ifndef PORT_DRIVER_H
 #define PORT_DRIVER_H
 
+#include <limits.h>
 #include <pthread.h>
 
 #include "port/port.h"
@@ -53,6 +54,7 @@ struct soft_device {
     pthread_t thread;  /* THREAD */
     pid_t pid;         /* PROCESS */
     int pidfd;
+    char program[PATH_MAX]; /* what it executes */
 };
 
 /* Of a device elsewhere that receives. */

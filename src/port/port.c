@@ -490,6 +490,8 @@ int port_run(struct port *port)
 {
     int count = run_commands(port);
 
+    if (port->is_broken)
+        return count; /* it begins nothing any more: software does, when it is told LOST */
     if (!list_is_empty(&port->moving) || !list_is_empty(&port->owing))
         count += run_moves(port);
     return count;

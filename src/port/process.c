@@ -82,10 +82,10 @@ static void describe(struct soft_device *device)
 
 static int process_start(struct soft_device *device)
 {
-    char path[PATH_MAX];
+    char *path = device->program;
     int err;
 
-    if (!find_program(device->config.program, path, sizeof path)) {
+    if (!find_program(device->config.program, path, sizeof device->program)) {
         err = -errno;
         LOG_ERROR("soft-process: cannot execute %s, error %d %s; MBX_DEVICE_PROGRAM can say "
                   "where the program is",
@@ -96,7 +96,9 @@ static int process_start(struct soft_device *device)
     device->pid = sys_spawn(path, device->region_fd);
     if (device->pid < 0) {
         err = -errno;
-        LOG_ERROR("soft-process: cannot start %s, error %d %s", path, -err, strerror(-err));
+        LOG_ERROR("soft-process: cannot start %s, error %d %s; MBX_DEVICE_PROGRAM says what is "
+                  "executed",
+                  path, -err, strerror(-err));
         return err;
     }
     device->pidfd = sys_pidfd_open(device->pid);

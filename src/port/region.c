@@ -47,6 +47,13 @@ void region_init(struct region *region, uint32_t list, uint32_t untagged)
     region->event_cells = region_event_cells(list, untagged);
 }
 
+void region_say(struct region *region, enum region_state state, int error)
+{
+    atomic_store(&region->error, error);
+    atomic_store(&region->state, state);
+    sys_futex_wake(&region->state, 1);
+}
+
 int region_create(size_t size, int *fd, struct region **region)
 {
     int new = sys_memfd_create("matchbox-device", MFD_CLOEXEC | MFD_ALLOW_SEALING);

@@ -72,7 +72,13 @@ struct port_event {
 /* Questions that may wait for their answers: there is room for them in both rings. */
 #define PORT_QUESTIONS 64
 
-enum region_state { REGION_STARTING, REGION_RUNNING, REGION_FAILED, REGION_ENDED };
+enum region_state {
+    REGION_STARTING,
+    REGION_ANSWERED, /* by a program that knows what a region is */
+    REGION_RUNNING,
+    REGION_FAILED,
+    REGION_ENDED
+};
 
 struct region {
     /* the device writes this line */
@@ -111,7 +117,7 @@ struct region {
     ((uint32_t)(sizeof(struct region) << 20 | sizeof(struct port_command) << 10 |              \
                 sizeof(struct port_event)) +                                                   \
      REGION_VERSION)
-#define REGION_VERSION 1u
+#define REGION_VERSION 2u
 
 /* Cells of the two rings for so many receives and buffers; 0 if they are too many. */
 uint32_t region_command_cells(uint32_t list, uint32_t untagged);
@@ -129,6 +135,9 @@ void region_destroy(struct region *region, size_t size, int fd);
 
 /* Writes what the device has to know into zero-filled memory. */
 void region_init(struct region *region, uint32_t list, uint32_t untagged);
+
+/* The device's new state; error is of FAILED. */
+void region_say(struct region *region, enum region_state state, int error);
 
 static inline struct ring *region_commands(struct region *region)
 {

@@ -410,13 +410,6 @@ static int work(struct server *server)
     return 0;
 }
 
-static void say(struct region *region, enum region_state state, int error)
-{
-    atomic_store(&region->error, error);
-    atomic_store(&region->state, state);
-    sys_futex_wake(&region->state, 1);
-}
-
 int serve(const struct serve_config *config)
 {
     struct server server = {.config = config};
@@ -430,11 +423,11 @@ int serve(const struct serve_config *config)
 
     list_init(&server.strangers);
     if (err == 0) {
-        say(config->region, REGION_RUNNING, 0);
+        region_say(config->region, REGION_RUNNING, 0);
         err = work(&server);
         port_fini(&server.port);
         mem_free(server.known);
     }
-    say(config->region, err == 0 ? REGION_ENDED : REGION_FAILED, err);
+    region_say(config->region, err == 0 ? REGION_ENDED : REGION_FAILED, err);
     return err;
 }

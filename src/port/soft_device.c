@@ -19,7 +19,8 @@
 /* Polls that find nothing between two looks whether the device still lives. */
 #define LOOK_EVERY 4096
 
-/* How long a device may take to begin. */
+/* How long the program of a device may take to answer, and then to begin. */
+#define ANSWER_NS    (2 * CLOCK_S)
 #define START_NS     (10 * CLOCK_S)
 
 #define LIST_MAX     65536u
@@ -258,13 +259,24 @@ static bool next_event(struct soft_device *device, struct port_event *event)
     return true;
 }
 
+/* Who has ended needs no answers.  True: behind them is an event. */
+static bool skip_notes(struct soft_device *device)
+{
+    struct port_event event;
+
+    while (next_event(device, &event)) {
+        if (event.type == PORT_EVENT)
+            return true;
+        ring_release(&device->events);
+    }
+    return false;
+}
+
 static bool tell_lost(struct soft_device *device, struct mbx_device_event *event)
 {
-    struct port_event unread;
-
     if (device->is_over)
         return false;
-    if (device->events.error == 0 && (!has_ended(device) || next_event(device, &unread)))
+    if (device->events.error == 0 && (!has_ended(device) || skip_notes(device)))
         return false; /* it may have written something before it ended: look again */
     if (device->events.error != 0)
         LOG_ERROR("the device wrote something that is no event");
@@ -354,25 +366,39 @@ static int start_loop(struct soft_device *device)
 
 /* ---- the others ---- */
 
-/* Until the device works, or cannot. */
-static int await_start(struct soft_device *device)
+/* Until the device is not in this state any more.  0; -ENODEV it has ended; -ETIMEDOUT. */
+static int await_state(struct soft_device *device, enum region_state state, uint64_t limit_ns)
 {
-    const char *program = device->config.program != NULL ? device->config.program : "";
     struct region *region = device->region;
     uint64_t start = clock_now();
 
-    while (atomic_load(&region->state) == REGION_STARTING) {
-        if (!device->driver->is_alive(device)) {
-            LOG_ERROR("the device ended before it began%s%s", program[0] ? ": " : "", program);
+    while (atomic_load(&region->state) == state) {
+        if (!device->driver->is_alive(device))
             return -ENODEV;
-        }
-        if (clock_now() - start > START_NS) {
-            LOG_ERROR("the device does not begin%s%s", program[0] ? ": " : "", program);
+        if (clock_now() - start > limit_ns)
             return -ETIMEDOUT;
-        }
-        sys_futex_wait(&region->state, REGION_STARTING, 10 * CLOCK_MS);
+        sys_futex_wait(&region->state, state, 10 * CLOCK_MS);
     }
-    return atomic_load(&region->state) == REGION_FAILED ? atomic_load(&region->error) : 0;
+    return 0;
+}
+
+/* Until the device works, or cannot. */
+static int await_start(struct soft_device *device)
+{
+    int err = await_state(device, REGION_STARTING, ANSWER_NS);
+
+    if (err == 0)
+        err = await_state(device, REGION_ANSWERED, START_NS);
+    if (err == 0)
+        return atomic_load(&device->region->state) == REGION_FAILED
+                   ? atomic_load(&device->region->error)
+                   : 0;
+    LOG_ERROR("the device %s: %s", err == -ENODEV ? "ended before it began" : "does not begin",
+              device->config.driver == SOFT_PROCESS ? device->program : "a thread");
+    if (device->config.driver == SOFT_PROCESS)
+        LOG_ERROR("is that matchbox-device, of this build? MBX_DEVICE_PROGRAM says what is "
+                  "executed");
+    return err;
 }
 
 static int start_elsewhere(struct soft_device *device)
