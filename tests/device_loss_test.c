@@ -12,6 +12,7 @@
  *   hung      it stops, and is killed some steps later
  *   stopped   by the library's own call
  *   refusing  it is given a command that makes no sense, refuses it, and ends
+ *   lying     it says what makes no sense, between what does (only in the loop)
  *
  * Whatever the seed, a device elsewhere does what it does at times of its own: so the same
  * seed gives the same operations, and not the same moment.
@@ -56,8 +57,9 @@
 
 #define ENDED     0x5C /* what a buffer is filled with when its receive has ended */
 
-enum loss { LOSS_KILLED, LOSS_HUNG, LOSS_STOPPED, LOSS_REFUSING, LOSSES };
-static const char *const loss_names[LOSSES] = {"killed", "hung", "stopped", "refusing"};
+enum loss { LOSS_KILLED, LOSS_HUNG, LOSS_STOPPED, LOSS_REFUSING, LOSS_LYING, LOSSES };
+static const char *const loss_names[LOSSES] = {"killed", "hung", "stopped", "refusing",
+                                               "lying"};
 
 struct sent {
     uint32_t from, to;
@@ -360,8 +362,23 @@ static void keep_busy(struct round *r, uint32_t who)
 
 static enum loss some_loss(struct round *r, uint32_t who)
 {
-    return r->pids[who] != 0 ? (enum loss)below(r, LOSSES)
-                             : (enum loss)(LOSS_STOPPED + below(r, 2));
+    if (r->pids[who] != 0)
+        return (enum loss)below(r, LOSS_LYING);
+    return (enum loss)(LOSS_STOPPED +
+                       below(r, device_of(r->w.eps[who])->driver == NULL ? 3 : 2));
+}
+
+static bool lie(struct round *r, uint32_t who)
+{
+    struct port *port = device_of(r->w.eps[who])->port;
+    struct port_event *event = ring_reserve(&port->events, sizeof *event);
+
+    if (event == NULL)
+        return false;
+    event->type = PORT_EVENT;
+    event->event = (struct mbx_device_event){.type = MBX_DEVICE_REVOKED_ALL};
+    ring_publish(&port->events, event, sizeof *event);
+    return true;
 }
 
 static void lose(struct round *r, uint32_t who)
@@ -386,6 +403,10 @@ static void lose(struct round *r, uint32_t who)
     case LOSS_REFUSING:
         if (device->ops->replenish(device, UINT32_MAX, NULL) != 0)
             return; /* no room for it now */
+        break;
+    case LOSS_LYING:
+        if (!lie(r, who))
+            return;
         break;
     case LOSSES:
         break;

@@ -123,7 +123,9 @@ struct mbx_device_recv {
 enum mbx_device_event_type {
     MBX_DEVICE_MATCHED = 1, /* handle has met the message of this envelope, size and data */
     MBX_DEVICE_DATA_VALID,  /* handle: all that fits is in the buffer; error if not */
-    MBX_DEVICE_INCOMPLETE,  /* handle: done bytes are in the buffer, software does the rest */
+    MBX_DEVICE_INCOMPLETE,  /* handle: done bytes are in the buffer, software does the rest;
+                               error -EPROTO: nobody can, what the sender says of the message
+                               makes no sense */
     MBX_DEVICE_FIN_SENT,    /* handle: the sender has been told */
     MBX_DEVICE_UNEXPECTED,  /* buffer, bytes: a tagged packet that met no entry; counted */
     MBX_DEVICE_PASSED,      /* buffer, bytes: any other packet; not counted */
@@ -153,9 +155,9 @@ struct mbx_device_event {
     uint32_t message;                    /* HELD */
     uint64_t bytes;                      /* UNEXPECTED, PASSED: of the packet */
     struct mbx_device_envelope envelope; /* MATCHED: of the message */
-    uint64_t size;                       /* MATCHED: of the message, whether it fits or not */
-    uint64_t data;                       /* MATCHED: what travelled with the envelope */
-    uint64_t done;                 /* MATCHED, DATA_VALID, INCOMPLETE: bytes in the buffer */
+    uint64_t size; /* MATCHED, or as SIZE_LATER says: of the message, whether it fits or not */
+    uint64_t data; /* MATCHED: what travelled with the envelope */
+    uint64_t done; /* MATCHED, DATA_VALID, INCOMPLETE: bytes in the buffer */
     uint64_t sender, address, key; /* MATCHED: the sender's request; where a rendezvous
                                       finds the data */
     uint64_t mark;                 /* of the packet; the driver's own */

@@ -407,6 +407,17 @@ int rndv_send_fin(struct mbx_ep *ep, struct request *req);
 struct request *recv_take(struct mbx_ep *ep, void *buf, size_t size,
                           const struct mbx_options *options);
 void recv_matched(struct mbx_ep *ep, struct request *req, const struct arrival *arrival);
+/* The message of req has this size: how much of it fits? */
+static inline void recv_sized(struct mbx_ep *ep, struct request *req, uint64_t size)
+{
+    req->completion.status.size = size;
+    req->total = min_size(req->size, size);
+    req->completion.error = 0;
+    if (unlikely(size > req->size)) {
+        req->completion.error = -EMSGSIZE;
+        ep->stats.truncated += !(req->flags & REQUEST_MUTE);
+    }
+}
 /* The cancel of req, which is in no engine any more, was in time. */
 void recv_cancelled(struct mbx_ep *ep, struct request *req);
 /* -EINVAL if no receive or probe may name these. */

@@ -11,7 +11,8 @@
  * The device is gone: what it had matched by rendezvous and not finished is read again from
  * where its MATCHED said; no FIN has left for it, because DATA_VALID comes first.  FINs that it
  * may not have sent are sent again; the sender refuses the second.  Only the fragments of an
- * eager message that it had taken are lost: that receive ends with -EIO.
+ * eager message that it had taken are lost: that receive ends with -EIO.  So does one of which
+ * not even the size was told (MBX_DEVICE_SIZE_LATER).
  */
 #include "core/offload.h"
 
@@ -107,15 +108,21 @@ static void offload_done(struct mbx_ep *ep, struct request *req, int error)
     request_complete(ep, req, error != 0 ? error : req->completion.error);
 }
 
+/* Where a rendezvous is to be continued. */
+static void offload_find(struct request *req, const struct mbx_device_event *event)
+{
+    req->remote = event->sender;
+    req->address = event->address;
+    req->key = event->key;
+}
+
 void offload_receive(struct mbx_ep *ep, struct request *req, const struct arrival *arrival)
 {
     const struct mbx_device_event *event = arrival->event;
 
     req->protocol = (uint8_t)offload_protocol(ep, event);
     req->done = min_size(event->done, req->total);
-    req->remote = event->sender;
-    req->address = event->address;
-    req->key = event->key;
+    offload_find(req, event);
     req->state = REQUEST_DEVICE;
     if (event->flags & MBX_DEVICE_WHOLE)
         offload_done(ep, req, 0);
@@ -160,12 +167,28 @@ static void offload_await(struct mbx_ep *ep, struct request *req)
     };
 }
 
+/* The device did not know more than the envelope when it matched.  False: nobody will ever
+ * know. */
+static bool offload_learn(struct mbx_ep *ep, struct request *req,
+                          const struct mbx_device_event *event)
+{
+    if (event->type == MBX_DEVICE_LOST)
+        return false;
+    recv_sized(ep, req, event->size);
+    if (req->protocol == MBX_RNDV_READ)
+        req->completion.status.data = event->data;
+    offload_find(req, event);
+    return true;
+}
+
 static void on_moved(void *arg, struct shadow_recv *recv, const struct mbx_device_event *event)
 {
     struct mbx_ep *ep = arg;
     struct request *req = request_of(recv);
 
-    if (event->type == MBX_DEVICE_DATA_VALID) {
+    if (!recv->is_sized && !offload_learn(ep, req, event)) {
+        offload_done(ep, req, -EIO);
+    } else if (event->type == MBX_DEVICE_DATA_VALID || event->error == -EPROTO) {
         offload_done(ep, req, event->error);
     } else if (req->protocol == MBX_RNDV_READ) {
         ep->stats.read_fallbacks += event->type == MBX_DEVICE_INCOMPLETE && req->address != 0;
@@ -338,7 +361,8 @@ static bool offload_lie_down(struct offload *offload)
 int offload_wait(struct mbx_ep *ep, int64_t timeout_ns)
 {
     struct offload *offload = ep->offload;
-    bool looks = !offload->in_loop && soft_device_is_there(offload->device) &&
+    bool looks = !offload->in_loop && !offload->is_receiving &&
+                 soft_device_is_there(offload->device) &&
                  (timeout_ns < 0 || timeout_ns > LOOK_NS);
     int err = 0;
 

@@ -14,16 +14,10 @@ void recv_matched(struct mbx_ep *ep, struct request *req, const struct arrival *
     struct mbx_status *status = &req->completion.status;
 
     req->peer = status->source = arrival->envelope.source;
-    req->total = min_size(req->size, arrival->size);
     status->context_id = arrival->envelope.context_id;
     status->tag = arrival->envelope.tag;
     status->data = arrival->data;
-    status->size = arrival->size;
-    req->completion.error = 0;
-    if (unlikely(arrival->size > req->size)) {
-        req->completion.error = -EMSGSIZE;
-        ep->stats.truncated += !(req->flags & REQUEST_MUTE);
-    }
+    recv_sized(ep, req, arrival->size);
     if (likely(arrival->rts == NULL))
         eager_receive(ep, req, arrival);
     else

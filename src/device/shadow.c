@@ -138,6 +138,15 @@ static void give_back(struct shadow *shadow, struct shadow_recv *recv)
     shadow->events->revoked(shadow->arg, recv);
 }
 
+/* From here on the device does nothing any more. */
+static void stop(struct shadow *shadow)
+{
+    if (shadow->is_stopped)
+        return;
+    shadow->is_stopped = true;
+    shadow->events->lost(shadow->arg);
+}
+
 /* What the device had of this receive is software's again, or is to be told of as lost. */
 static void slot_lose(struct shadow *shadow, struct shadow_slot *slot)
 {
@@ -172,10 +181,8 @@ static void lose(struct shadow *shadow)
 {
     struct list *node;
 
-    if (shadow->is_lost)
-        return;
+    stop(shadow);
     shadow->is_lost = true;
-    shadow->events->lost(shadow->arg);
     while ((node = list_pop_head(&shadow->waiting)) != NULL)
         container_of(node, struct shadow_recv, node)->state = SHADOW_NONE;
     for (uint32_t i = 0; i < shadow->list; i++)
@@ -184,13 +191,16 @@ static void lose(struct shadow *shadow)
     shadow->owed_count = 0;
 }
 
-/* What the device says makes no sense: it is not believed any more. */
+/* What the device says makes no sense: it is stopped.  It may have told a sender already that
+ * his message is received; so what else it has said is looked at, and what makes sense is
+ * believed, until its last event. */
 static void distrust(struct shadow *shadow, const struct mbx_device_event *event)
 {
-    LOG_ERROR("the device broke its contract (event %u of handle %u, error %d, buffer %u): "
-              "going on without it",
-              event->type, event->handle, event->error, event->buffer);
-    lose(shadow);
+    if (!shadow->is_stopped)
+        LOG_ERROR("the device broke its contract (event %u of handle %u, error %d, buffer %u): "
+                  "going on without it",
+                  event->type, event->handle, event->error, event->buffer);
+    stop(shadow);
 }
 
 /* ---- commands ---- */
@@ -282,7 +292,7 @@ static void pump_sync(struct shadow *shadow)
 void shadow_post(struct shadow *shadow, struct shadow_recv *recv,
                  const struct match_recv *match, void *buf, size_t size)
 {
-    if (shadow->is_lost)
+    if (shadow->is_stopped)
         return;
     recv->match = match;
     recv->buf = buf;
@@ -379,6 +389,7 @@ static void on_matched(struct shadow *shadow, const struct mbx_device_event *eve
     shadow->stats.matched++;
     count_answer(shadow, recv, false);
     recv->state = slot->is_matched ? SHADOW_MATCHED : SHADOW_NONE;
+    recv->is_sized = !(event->flags & MBX_DEVICE_SIZE_LATER);
     if (!slot->is_matched)
         slot->recv = NULL;
     shadow->events->matched(shadow->arg, recv, event);
@@ -394,6 +405,8 @@ static void on_moved(struct shadow *shadow, const struct mbx_device_event *event
         distrust(shadow, event);
         return;
     }
+    if (!recv->is_sized)
+        slot->sender = event->sender;
     slot->is_matched = false;
     slot->recv = NULL;
     if (event->type == MBX_DEVICE_INCOMPLETE) {
@@ -469,7 +482,9 @@ static bool is_event(const struct shadow *shadow, const struct mbx_device_event 
                event->bytes <= shadow->limits.untagged_size && knows(shadow, event->peer);
     case MBX_DEVICE_DATA_VALID:
         return event->handle < shadow->list && event->error <= 0;
-    case MBX_DEVICE_MATCHED:
+    case MBX_DEVICE_MATCHED: /* behind one that is whole nothing could tell the size */
+        return event->handle < shadow->list &&
+               !((event->flags & MBX_DEVICE_WHOLE) && (event->flags & MBX_DEVICE_SIZE_LATER));
     case MBX_DEVICE_INCOMPLETE:
     case MBX_DEVICE_FIN_SENT:
     case MBX_DEVICE_REVOKED:
@@ -538,7 +553,7 @@ int shadow_poll(struct shadow *shadow)
         if (!take(shadow, &event))
             break;
     }
-    if (shadow->is_lost)
+    if (shadow->is_stopped)
         return count;
     pump_buffers(shadow);
     pump_waiting(shadow);
@@ -548,8 +563,10 @@ int shadow_poll(struct shadow *shadow)
 
 bool shadow_has_work(const struct shadow *shadow)
 {
-    return !shadow->is_lost && (shadow->pending.type != 0 || shadow->empty_count != 0 ||
-                                (!list_is_empty(&shadow->waiting) && shadow->free_count != 0));
+    if (shadow->is_stopped)
+        return !shadow->is_lost; /* its last event has to be found */
+    return shadow->pending.type != 0 || shadow->empty_count != 0 ||
+           (!list_is_empty(&shadow->waiting) && shadow->free_count != 0);
 }
 
 /* ---- open and close ---- */

@@ -67,6 +67,7 @@ struct shadow_recv {
     struct list node; /* on waiting */
     uint32_t handle;  /* HANDED and later */
     enum shadow_state state;
+    bool is_sized; /* MATCHED: it was told with the size of the message (no SIZE_LATER) */
 };
 
 struct shadow_events {
@@ -74,7 +75,8 @@ struct shadow_events {
      * back it is still in the engine, from where he takes it now. */
     void (*matched)(void *arg, struct shadow_recv *recv, const struct mbx_device_event *event);
     /* What was matched and not WHOLE: DATA_VALID, INCOMPLETE, or the device was LOST on the
-     * way. */
+     * way.  Unless recv->is_sized the first two tell of the size, and of what else the match
+     * left out; behind LOST nobody does. */
     void (*moved)(void *arg, struct shadow_recv *recv, const struct mbx_device_event *event);
     /* A cancel or a claim has come in time. */
     void (*revoked)(void *arg, struct shadow_recv *recv);
@@ -85,9 +87,10 @@ struct shadow_events {
     bool (*knows)(void *arg, uint32_t peer);
     /* The device may not have sent this FIN: it is to be sent, perhaps once more. */
     void (*owed)(void *arg, uint32_t peer, uint64_t sender);
-    /* The device is gone, or does not keep its contract.  When this returns it must not touch
-     * anything any more; then moved() with LOST and revoked() tell of the receives that it
-     * had, and the others are software's again. */
+    /* The device is gone, or does not keep its contract: it must not begin anything any more
+     * when this returns.  Once.  Its events are polled as before, to the last one, LOST, behind
+     * which it touches nothing; then moved() with LOST and revoked() tell of the receives that
+     * it had, and the others are software's again. */
     void (*lost)(void *arg);
 };
 
@@ -138,7 +141,8 @@ struct shadow {
     const struct shadow_events *events;
     void *arg;
     uint64_t threshold;
-    bool is_lost;
+    bool is_stopped;            /* lost() has been called: nothing more is handed over */
+    bool is_lost;               /* and there are no more events: LOST was the last one */
     uint16_t handled, reported; /* mod 2^16 */
     struct list waiting;
     struct shadow_slot *slots; /* [list], by handle */
@@ -183,8 +187,9 @@ bool shadow_has_work(const struct shadow *shadow);
 /* shadow_is_idle - has it nothing in the device, and nothing to do? */
 static inline bool shadow_is_idle(const struct shadow *shadow)
 {
-    return shadow->stats.in_device == 0 && shadow->pending.type == 0 &&
-           shadow->empty_count == 0 && list_is_empty(&shadow->waiting);
+    return shadow->is_stopped == shadow->is_lost && shadow->stats.in_device == 0 &&
+           shadow->pending.type == 0 && shadow->empty_count == 0 &&
+           list_is_empty(&shadow->waiting);
 }
 
 /* shadow_is_valid - do all invariants hold?  For tests. */

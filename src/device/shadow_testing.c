@@ -71,9 +71,13 @@ static int on_packet(void *arg, uint32_t peer, const void *memory, size_t size)
     return 0;
 }
 
+/* Whatever the reason: it does nothing any more. */
 static void on_lost(void *arg)
 {
-    ((struct owner *)arg)->lost++;
+    struct owner *o = arg;
+
+    o->lost++;
+    hand_lose(&o->hand);
 }
 
 static void on_owed(void *arg, uint32_t peer, uint64_t sender)
@@ -81,8 +85,8 @@ static void on_owed(void *arg, uint32_t peer, uint64_t sender)
     struct owner *o = arg;
 
     (void)peer;
-    (void)sender;
     o->owed++;
+    o->owed_sender = sender;
 }
 
 static bool on_knows(void *arg, uint32_t peer)

@@ -49,7 +49,8 @@ struct owner {
     uint16_t handled_within; /* what counted as handled when packet() was called last */
     int lost;
     int owed;
-    int logged; /* lines */
+    uint64_t owed_sender; /* the last one */
+    int logged;           /* lines */
 };
 
 extern const struct shadow_events owner_events;

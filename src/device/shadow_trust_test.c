@@ -114,6 +114,76 @@ static void a_buffer_that_comes_twice_is_not_believed(void **state)
     assert_int_equal(o->logged, 1);
 }
 
+static const struct mbx_device_event nonsense = {.type = 200};
+
+/* What it did before it was stopped cannot be undone: its sender has been told. */
+static void what_a_device_said_behind_nonsense_counts(void **state)
+{
+    struct owner *o = *state;
+
+    owner_place(o, 0, 2, 7);
+    owner_begin(o, HAND_RENDEZVOUS, 7, HAND_STEP, true);
+    owner_poll(o);
+    owner_say(o, &nonsense);
+    hand_move(&o->hand, 0); /* the data */
+    hand_move(&o->hand, 0); /* the FIN */
+    owner_say(o, &nonsense);
+    owner_arrive(o, 9);
+    owner_poll(o);
+    assert_int_equal(o->recvs[0].outcome, VALID);
+    assert_int_equal(o->recvs[0].told, 2);
+    assert_int_equal(o->owed, 0);
+    assert_int_equal(o->kept, 1);
+    assert_int_equal(o->lost, 1);
+    assert_int_equal(o->logged, 1);
+    assert_true(o->shadow.is_lost);
+}
+
+static void a_device_that_was_stopped_is_given_nothing_more(void **state)
+{
+    struct owner *o = *state;
+
+    owner_place(o, 0, 2, 7);
+    owner_say(o, &nonsense);
+    o->hand.shows = 1;
+    assert_int_equal(shadow_poll(&o->shadow), 1);
+    assert_int_equal(o->lost, 1);
+    assert_false(o->shadow.is_lost);
+    assert_false(shadow_is_idle(&o->shadow));
+    assert_true(shadow_has_work(&o->shadow));
+    assert_int_equal(o->recvs[0].shadow.state, SHADOW_HANDED);
+    assert_int_equal(owner_post(o, 1, 2, 7)->state, SHADOW_NONE);
+    assert_true(owner_cancel(o, 1));
+    assert_false(owner_cancel(o, 0));
+    o->hand.shows = UINT32_MAX;
+    owner_poll(o);
+    assert_int_equal(o->lost, 1);
+    assert_int_equal(o->recvs[0].outcome, REVOKED);
+    assert_true(o->shadow.is_lost);
+    assert_false(shadow_has_work(&o->shadow));
+}
+
+/* Such a match names no sender. */
+static void a_fin_that_is_owed_goes_to_the_sender_that_was_told_of_later(void **state)
+{
+    struct owner *o = *state;
+
+    owner_place(o, 0, 2, 7);
+    owner_say(o, &(struct mbx_device_event){.type = MBX_DEVICE_MATCHED,
+                                            .flags = MBX_DEVICE_SIZE_LATER |
+                                                     MBX_DEVICE_BY_RNDV | MBX_DEVICE_WANTS_FIN,
+                                            .envelope = {1, 2, 7}});
+    owner_poll(o);
+    assert_false(o->recvs[0].shadow.is_sized);
+    owner_say(o, &(struct mbx_device_event){
+                     .type = MBX_DEVICE_DATA_VALID, .size = 10, .done = 10, .sender = 42});
+    hand_lose(&o->hand);
+    owner_poll(o);
+    assert_int_equal(o->recvs[0].outcome, VALID);
+    assert_int_equal(o->owed, 1);
+    assert_int_equal(o->owed_sender, 42);
+}
+
 static void a_fin_is_owed_when_the_data_is_there(void **state)
 {
     struct owner *o = *state;
@@ -138,6 +208,10 @@ static void a_device_that_breaks_its_contract_is_given_up(void **state)
     distrusts(*state, &(struct mbx_device_event){.type = MBX_DEVICE_MATCHED, .handle = 8});
     distrusts(*state, &(struct mbx_device_event){
                           .type = MBX_DEVICE_MATCHED, .handle = 0, .flags = MBX_DEVICE_HELD});
+    distrusts(*state,
+              &(struct mbx_device_event){.type = MBX_DEVICE_MATCHED,
+                                         .flags = MBX_DEVICE_WHOLE | MBX_DEVICE_SIZE_LATER,
+                                         .envelope = {1, 2, 7}});
     distrusts(*state, &(struct mbx_device_event){.type = MBX_DEVICE_DATA_VALID, .handle = 0});
     distrusts(*state, &(struct mbx_device_event){.type = MBX_DEVICE_INCOMPLETE, .handle = 0});
     distrusts(*state, &(struct mbx_device_event){.type = MBX_DEVICE_FIN_SENT, .handle = 0});
@@ -174,6 +248,9 @@ int main(void)
         OWNER_TEST(a_match_with_a_message_that_does_not_fit_is_not_believed),
         OWNER_TEST(data_that_ends_with_no_error_and_no_success_is_not_believed),
         OWNER_TEST(a_buffer_that_comes_twice_is_not_believed),
+        OWNER_TEST(what_a_device_said_behind_nonsense_counts),
+        OWNER_TEST(a_device_that_was_stopped_is_given_nothing_more),
+        OWNER_TEST(a_fin_that_is_owed_goes_to_the_sender_that_was_told_of_later),
         OWNER_TEST(a_fin_is_owed_when_the_data_is_there),
         OWNER_TEST(a_device_that_breaks_its_contract_is_given_up),
         OWNER_TEST(a_revoke_that_failed_without_a_match_is_not_believed),
