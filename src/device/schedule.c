@@ -146,6 +146,7 @@ static void software_arrival(struct schedule_run *run, const struct hand_packet 
     struct host_msg *msg = &run->msgs[packet->message];
     struct match_recv *met;
 
+    run->heard++;
     msg->match.envelope = msg->sent->envelope;
     store(msg, packet);
     met = match_find(&run->match, &msg->match.envelope);
@@ -157,12 +158,31 @@ static void software_arrival(struct schedule_run *run, const struct hand_packet 
     software_meets(run, recv_of(met), msg);
 }
 
-static void has_arrived(struct schedule_run *run, uint32_t message)
+static void has_come(struct schedule_run *run, uint32_t message)
 {
     if (run->msgs[message].has_arrived)
         wrong(run, "m%u arrives twice", message);
     run->msgs[message].has_arrived = true;
+}
+
+/* By the device's path. */
+static void has_arrived(struct schedule_run *run, uint32_t message)
+{
+    has_come(run, message);
     run->arrivals[run->arrival_count++] = (int)message;
+}
+
+/* By another path; again, if a receive was claimed for it and the claim was too late. */
+static void has_arrived_beside(struct schedule_run *run, struct host_msg *msg)
+{
+    int id = msg_id(run, msg), kept = 0;
+
+    for (int i = 0; i < run->beside_count; i++)
+        if (run->besides[i] != id)
+            run->besides[kept++] = run->besides[i];
+    run->besides[kept] = id;
+    run->beside_count = kept + 1;
+    msg->heard = run->heard;
 }
 
 /* ---- what the shadow tells ---- */
@@ -174,9 +194,12 @@ static void on_matched(void *arg, struct shadow_recv *shadow,
     struct host_recv *recv = container_of(shadow, struct host_recv, shadow);
     struct host_msg *msg = &run->msgs[event->data];
 
-    if (match_cancel(&run->match, &recv->match) == recv->is_cancelling)
+    bool was_out = recv->is_cancelling || recv->is_found;
+
+    run->heard++;
+    if (match_cancel(&run->match, &recv->match) == was_out)
         wrong(run, "r%d is matched, and was%s in the engine", recv_id(run, recv),
-              recv->is_cancelling ? "" : " not");
+              was_out ? "" : " not");
     if (!msg->has_arrived || event->size != msg->sent->size ||
         event->envelope.tag != msg->sent->envelope.tag ||
         event->envelope.source != msg->sent->envelope.source ||
@@ -267,8 +290,48 @@ static void on_owed(void *arg, uint32_t peer, uint64_t message)
     run->sums.owed++;
 }
 
+static struct shadow_recv *on_find(void *arg, struct shadow_message *message)
+{
+    struct schedule_run *run = arg;
+    struct match_recv *met = match_find(&run->match, &message->envelope);
+
+    has_arrived_beside(run, container_of(message, struct host_msg, beside));
+    if (met == NULL)
+        return NULL;
+    recv_of(met)->is_found = true;
+    return &recv_of(met)->shadow;
+}
+
+static void on_met(void *arg, struct shadow_message *message, struct shadow_recv *shadow)
+{
+    struct schedule_run *run = arg;
+    struct host_recv *recv = container_of(shadow, struct host_recv, shadow);
+
+    if (!recv->is_found)
+        wrong(run, "r%d meets m%d, and was not found for it", recv_id(run, recv),
+              msg_id(run, container_of(message, struct host_msg, beside)));
+    run->sums.beside++;
+    software_meets(run, recv, container_of(message, struct host_msg, beside));
+}
+
+static int on_keep(void *arg, struct shadow_message *message)
+{
+    struct schedule_run *run = arg;
+
+    if (run->deny > 0) {
+        run->deny--;
+        run->sums.refused++;
+        return -ENOMEM;
+    }
+    must(run, match_keep(&run->match, &container_of(message, struct host_msg, beside)->match));
+    return 0;
+}
+
 static const struct shadow_events shadow_events = {
     .owed = on_owed,
+    .find = on_find,
+    .met = on_met,
+    .keep = on_keep,
     .matched = on_matched,
     .moved = on_moved,
     .revoked = on_revoked,
@@ -372,8 +435,30 @@ static bool arrive_alone(struct schedule_run *run, uint32_t peer)
     return true;
 }
 
+/* Software reads a wire that does not end at the device. */
+static bool arrive_beside(struct schedule_run *run, uint32_t peer)
+{
+    struct hand_packet packet;
+    struct host_msg *msg;
+
+    if (!hand_take_packet(&run->hand, peer, &packet))
+        return false;
+    if (packet.kind == HAND_FRAGMENT) {
+        software_fragment(run, &packet);
+        return true;
+    }
+    has_come(run, packet.message);
+    msg = &run->msgs[packet.message];
+    msg->match.envelope = msg->beside.envelope = msg->sent->envelope;
+    store(msg, &packet);
+    beside_arrive(&run->shadow, &msg->beside);
+    return true;
+}
+
 static bool do_arrive(struct schedule_run *run, uint32_t peer)
 {
+    if (run->schedule->beside & 1u << peer)
+        return arrive_beside(run, peer);
     return run->is_software_alone ? arrive_alone(run, peer) : hand_arrive(&run->hand, peer);
 }
 
@@ -399,7 +484,7 @@ static bool nobody_waits_while_there_is_room(const struct schedule_run *run)
 
     return hand->is_lost || list_is_empty(&run->shadow.waiting) ||
            run->shadow.free_count == 0 || hand->commands_waiting == hand->commands ||
-           run->shadow.pending.type != 0;
+           run->shadow.pending.type != 0 || !list_is_empty(&run->shadow.parked);
 }
 
 static bool do_poll(struct schedule_run *run, int count)
@@ -485,6 +570,8 @@ static void become_quiet(struct schedule_run *run)
     }
     if (!run->hand.is_lost && !list_is_empty(&run->hand.soft.inactive))
         wrong(run, "all is quiet, and what the device holds is not active");
+    if (!list_is_empty(&run->shadow.parked))
+        wrong(run, "all is quiet, and a message is parked");
 }
 
 /* What follows a cancelled receive is posted then, and cancelled, too. */
@@ -500,15 +587,30 @@ static void cancel_all(struct schedule_run *run)
     } while (run->post_count > posted);
 }
 
+/* Those of the device's path and those of another, in one order. */
+static void tell_oracle(struct schedule_run *run)
+{
+    int b = 0;
+
+    for (int i = 0; i <= run->arrival_count; i++) {
+        for (; b < run->beside_count && run->msgs[run->besides[b]].heard == i; b++)
+            oracle_arrive(&run->oracle, run->msgs[run->besides[b]].sent->envelope,
+                          run->besides[b]);
+        if (i < run->arrival_count)
+            oracle_arrive(&run->oracle, run->msgs[run->arrivals[i]].sent->envelope,
+                          run->arrivals[i]);
+    }
+    if (b < run->beside_count)
+        wrong(run, "software has heard of messages that the device never had");
+}
+
 /* Which message does each receive get that was not cancelled before the end? */
 static void ask_oracle(struct schedule_run *run, int *want)
 {
     for (int i = 0; i < run->ids; i++)
         want[i] = -1;
     oracle_init(&run->oracle);
-    for (int i = 0; i < run->arrival_count; i++)
-        oracle_arrive(&run->oracle, run->msgs[run->arrivals[i]].sent->envelope,
-                      run->arrivals[i]);
+    tell_oracle(run);
     for (int i = 0; i < run->post_count; i++) {
         int id = run->posts[i];
         const struct host_recv *recv = &run->recvs[id];
@@ -530,6 +632,22 @@ static void check_matching(struct schedule_run *run)
     if (run->match.count.msgs != (uint64_t)run->oracle.msgs.count)
         wrong(run, "%d messages wait, and the oracle says %d", (int)run->match.count.msgs,
               run->oracle.msgs.count);
+}
+
+/* Those of one source arrive as they were sent. */
+static void check_overtaking(struct schedule_run *run)
+{
+    int last[SCHEDULE_PEERS];
+
+    for (int i = 0; i < SCHEDULE_PEERS; i++)
+        last[i] = -1;
+    for (int i = 0; i < run->beside_count; i++) {
+        int id = run->besides[i], *before = &last[run->msgs[id].sent->envelope.source];
+
+        if (id < *before)
+            wrong(run, "m%d has overtaken m%d", *before, id);
+        *before = id;
+    }
 }
 
 /* Once, of a message that was received; lost device or not. */
@@ -601,6 +719,7 @@ static void check_end(struct schedule_run *run)
         wrong(run, "match_is_valid() is false");
     cancel_all(run);
     check_matching(run);
+    check_overtaking(run);
     check_senders(run);
     check_receives(run);
     check_leftovers(run);
@@ -618,7 +737,7 @@ static void begin(struct schedule_run *run, const struct schedule *s)
     for (int i = 0; i < run->ids; i++)
         run->recvs[i].message = run->msgs[i].recv = -1;
     run->schedule = s;
-    run->arrival_count = run->post_count = run->deny = 0;
+    run->arrival_count = run->beside_count = run->post_count = run->heard = run->deny = 0;
     run->is_software_alone = false;
     run->sums = (struct schedule_sums){0};
     run->why[0] = '\0';
@@ -660,6 +779,7 @@ static void add_sums(struct schedule_run *run, int steps)
 {
     run->sums.schedules = 1;
     run->sums.steps = (uint64_t)steps;
+    run->sums.parked = run->shadow.stats.parked;
     run->sums.taken = run->shadow.stats.taken;
     run->sums.cancels_won = run->shadow.stats.cancels_won;
     run->sums.cancels_lost = run->shadow.stats.cancels_lost;

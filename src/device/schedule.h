@@ -13,7 +13,12 @@
  * other, so a device may be as slow or as fast as one likes, between any two steps of the
  * application.  Afterwards everything runs until nothing moves, and then the oracle is asked
  * which message each receive must have got: that follows from the order of the posts and the
- * order of the arrivals at the device alone, whatever was done in between.
+ * order of the arrivals alone, whatever was done in between.
+ *
+ * In some schedules some of the senders have another path, past the device (beside.h).  A
+ * message of theirs arrives when software decides which receive it gets or that it is kept,
+ * and if a receive is claimed for it in time, when it was claimed: behind what software had
+ * heard of the device until then.
  *
  * What is checked (schedule.c)
  *   after every step   the invariants of shadow, soft and hand: no overflow of
@@ -36,6 +41,7 @@
 
 #include <stdio.h>
 
+#include "device/beside.h"
 #include "device/hand.h"
 #include "device/shadow.h"
 #include "match/oracle.h"
@@ -55,7 +61,7 @@ enum step_kind {
     STEP_COMMAND,
     STEP_MOVE, /* transfer number target, of those that there are */
     STEP_POLL, /* up to target events; 0: all */
-    STEP_DENY, /* the owner has no room for the next target packets */
+    STEP_DENY, /* the owner has no room for the next target messages */
     STEP_LOSE, /* the device is lost */
     STEP_KINDS
 };
@@ -77,6 +83,7 @@ struct schedule {
     uint32_t tag_bits;
     unsigned caps;
     uint64_t threshold;
+    uint32_t beside; /* senders with another path, one bit for each */
     int count;
     struct schedule_step steps[SCHEDULE_MAX];
 };
@@ -87,6 +94,7 @@ struct host_recv {
     struct match_recv match; /* first: the engine's answer is cast back */
     struct shadow_recv shadow;
     bool is_posted, is_cancelling;
+    bool is_found; /* by a message of another path, and not in the engine since */
     enum end end;
     int message; /* that it met, or -1 */
     const struct schedule_step *follower;
@@ -97,6 +105,8 @@ struct host_recv {
 
 struct host_msg {
     struct match_msg match;
+    struct shadow_message beside;
+    int heard; /* of another path: so many of the device's messages arrived before it */
     bool has_arrived, is_at_device;
     int recv;      /* that met it, or -1 */
     uint32_t told; /* FINs to its sender */
@@ -107,9 +117,9 @@ struct host_msg {
 
 /* How often what can happen did. */
 struct schedule_sums {
-    uint64_t schedules, steps, received, by_device, by_software, taken, cancelled, cancels_won,
-        cancels_lost, claims_won, claims_lost, overlapped, waited, refused, incomplete, syncs,
-        lost, ended_by_loss, owed;
+    uint64_t schedules, steps, received, by_device, by_software, beside, parked, taken,
+        cancelled, cancels_won, cancels_lost, claims_won, claims_lost, overlapped, waited,
+        refused, incomplete, syncs, lost, ended_by_loss, owed;
 };
 
 struct schedule_run {
@@ -121,9 +131,11 @@ struct schedule_run {
     struct host_recv recvs[SCHEDULE_MAX];
     struct host_msg msgs[SCHEDULE_MAX];
     int arrivals[SCHEDULE_MAX]; /* ids of messages, in the order of their arrival */
+    int besides[SCHEDULE_MAX];  /* the same, of those of another path */
     int posts[SCHEDULE_MAX];    /* ids of receives, in the order of their posting */
-    int arrival_count, post_count;
-    int ids; /* all are below */
+    int arrival_count, beside_count, post_count;
+    int heard; /* of so many of arrivals software has heard */
+    int ids;   /* all are below */
     int deny;
     bool is_software_alone; /* the device was lost, and software has noticed */
     struct schedule_sums sums;

@@ -126,7 +126,7 @@ static void print_step(FILE *out, const struct schedule_step *step)
             fprintf(out, "poll    %d events", step->target);
         break;
     case STEP_DENY:
-        fprintf(out, "deny    the next %d packets", step->target);
+        fprintf(out, "deny    the next %d messages", step->target);
         break;
     case STEP_LOSE:
         fprintf(out, "lose    the device");
@@ -148,6 +148,9 @@ static void print_schedule(FILE *out, const struct schedule *s)
     for (unsigned i = 0; i < 4; i++)
         if (s->caps & 1u << i)
             fprintf(out, " %s", caps[i]);
+    for (unsigned i = 0; i < SCHEDULE_PEERS; i++)
+        if (s->beside & 1u << i)
+            fprintf(out, ", %u is beside it", i);
     fprintf(out, "\n");
     for (int i = 0; i < s->count; i++) {
         fprintf(out, "  %2d ", i);

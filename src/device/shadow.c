@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "device/beside.h"
 
 /* Events of one poll. */
 #define POLL_EVENTS 16
@@ -61,10 +62,8 @@ static bool filter_overlaps(const struct shadow_filter *filter, const struct mat
 /* Can a message of this envelope have met match? */
 static bool accepts(const struct match_recv *match, const struct mbx_device_envelope *envelope)
 {
-    return match->envelope.context_id == envelope->context_id &&
-           (match->envelope.source == MATCH_ANY_SOURCE ||
-            match->envelope.source == envelope->source) &&
-           ((match->envelope.tag ^ envelope->tag) & ~match->ignore) == 0;
+    return shadow_accepts(match, &(const struct match_envelope){
+                                     envelope->context_id, envelope->source, envelope->tag});
 }
 
 /* ---- what a device can hold ---- */
@@ -135,7 +134,7 @@ static void give_back(struct shadow *shadow, struct shadow_recv *recv)
 {
     count_answer(shadow, recv, true);
     recv->state = SHADOW_NONE;
-    shadow->events->revoked(shadow->arg, recv);
+    beside_in_time(shadow, recv);
 }
 
 /* From here on the device does nothing any more. */
@@ -252,7 +251,7 @@ static void revoke(struct shadow *shadow, const struct shadow_recv *recv)
 
 static void pump_waiting(struct shadow *shadow)
 {
-    while (!list_is_empty(&shadow->waiting)) {
+    while (!list_is_empty(&shadow->waiting) && list_is_empty(&shadow->parked)) {
         struct shadow_recv *recv = container_of(shadow->waiting.next, struct shadow_recv, node);
 
         if (hand_over(shadow, recv) < 0)
@@ -297,6 +296,7 @@ void shadow_post(struct shadow *shadow, struct shadow_recv *recv,
     recv->match = match;
     recv->buf = buf;
     recv->size = size;
+    recv->message = NULL;
     if (size < shadow->threshold || !can_hold(&shadow->limits, match, size)) {
         recv->state = SHADOW_SOFTWARE;
     } else if (filter_overlaps(&shadow->filter, match)) {
@@ -307,7 +307,8 @@ void shadow_post(struct shadow *shadow, struct shadow_recv *recv,
         filter_count(&shadow->filter, match, +1);
         return;
     }
-    if (list_is_empty(&shadow->waiting) && hand_over(shadow, recv) == 0)
+    if (list_is_empty(&shadow->waiting) && list_is_empty(&shadow->parked) &&
+        hand_over(shadow, recv) == 0)
         return;
     recv->state = SHADOW_WAITING;
     list_init_node(&recv->node);
@@ -349,6 +350,7 @@ static bool ask_back(struct shadow *shadow, struct shadow_recv *recv, enum shado
         return true;
     }
     recv->state = state;
+    beside_asked(shadow, recv);
     revoke(shadow, recv);
     return false;
 }
@@ -387,7 +389,10 @@ static void on_matched(struct shadow *shadow, const struct mbx_device_event *eve
     slot->sender = event->sender;
     shadow->owed_count += slot->is_owed && !slot->is_matched;
     shadow->stats.matched++;
-    count_answer(shadow, recv, false);
+    if (recv->state != SHADOW_HANDED) {
+        count_answer(shadow, recv, false);
+        beside_too_late(shadow, recv);
+    }
     recv->state = slot->is_matched ? SHADOW_MATCHED : SHADOW_NONE;
     recv->is_sized = !(event->flags & MBX_DEVICE_SIZE_LATER);
     if (!slot->is_matched)
@@ -545,7 +550,7 @@ int shadow_poll(struct shadow *shadow)
     struct mbx_device_event event;
     int count = 0;
 
-    if (shadow->is_lost || !take_pending(shadow))
+    if (!shadow->is_lost && !take_pending(shadow))
         return 0;
     while (count < POLL_EVENTS && !shadow->is_lost &&
            shadow->device->ops->poll(shadow->device, &event, 1) == 1) {
@@ -553,6 +558,7 @@ int shadow_poll(struct shadow *shadow)
         if (!take(shadow, &event))
             break;
     }
+    beside_look(shadow);
     if (shadow->is_stopped)
         return count;
     pump_buffers(shadow);
@@ -563,10 +569,14 @@ int shadow_poll(struct shadow *shadow)
 
 bool shadow_has_work(const struct shadow *shadow)
 {
+    bool may_hand_over = !list_is_empty(&shadow->waiting) && list_is_empty(&shadow->parked) &&
+                         shadow->free_count != 0;
+
+    if (shadow->must_look && !list_is_empty(&shadow->parked))
+        return true;
     if (shadow->is_stopped)
         return !shadow->is_lost; /* its last event has to be found */
-    return shadow->pending.type != 0 || shadow->empty_count != 0 ||
-           (!list_is_empty(&shadow->waiting) && shadow->free_count != 0);
+    return shadow->pending.type != 0 || shadow->empty_count != 0 || may_hand_over;
 }
 
 /* ---- open and close ---- */
@@ -607,6 +617,7 @@ int shadow_init(struct shadow *shadow, const struct shadow_config *config)
         .threshold = config->threshold,
     };
     list_init(&shadow->waiting);
+    beside_init(shadow);
     shadow->device->ops->limits(shadow->device, &shadow->limits);
     shadow->list = at_most(config->list, shadow->limits.list);
     shadow->untagged = at_most(config->untagged, shadow->limits.untagged);
@@ -640,8 +651,10 @@ bool shadow_is_valid(const struct shadow *shadow)
 {
     uint32_t used = 0;
 
+    if (!beside_is_valid(shadow))
+        return false;
     if (shadow->is_lost)
-        return list_is_empty(&shadow->waiting);
+        return list_is_empty(&shadow->waiting) && list_is_empty(&shadow->asked);
     for (uint32_t i = 0; i < shadow->list; i++) {
         const struct shadow_slot *slot = &shadow->slots[i];
         bool in_use = slot->is_held || slot->is_revoked || slot->is_matched || slot->is_owed;

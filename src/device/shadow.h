@@ -21,7 +21,8 @@
  *
  * A cancel and a claim ask the device in the same way, and wait for its answer.  A cancel is
  * the user's.  A claim is for a message that does not come through the device, which nothing
- * keeps from matching the receive meanwhile.
+ * keeps from matching the receive meanwhile: beside.h has those of another path, and
+ * shadow_claim() is for any other.
  *
  * Receives are handed over in posting order, and one never passes an earlier one that stays
  * in software and fits one of its messages.  So what the device holds is, for every message,
@@ -37,8 +38,8 @@
  *   I1  handled never counts a message before the owner's unexpected() has returned 0, nor
  *       before the revoke of the receive that it met has been called
  *   I2  a slot is free when no event can name its handle any more
- *   I3  waiting is in posting order, and is empty while a slot is free and the device takes
- *       commands
+ *   I3  waiting is in posting order, and is empty while a slot is free, the device takes
+ *       commands and no message is parked
  *   I4  a receive that is SOFTWARE is counted in the filter, no other is
  */
 #ifndef DEVICE_SHADOW_H
@@ -59,13 +60,21 @@ enum shadow_state {
     SHADOW_MATCHED,  /* by the device, which moves the data */
 };
 
+/* A message of another path; in its owner's memory. */
+struct shadow_message {
+    struct match_envelope envelope;
+    struct list node;         /* on parked */
+    struct shadow_recv *recv; /* claimed for it, or NULL */
+};
+
 /* A posted receive; in the owner's memory, beside its match_recv. */
 struct shadow_recv {
     const struct match_recv *match;
     void *buf;
     size_t size;
-    struct list node; /* on waiting */
-    uint32_t handle;  /* HANDED and later */
+    struct list node;               /* on waiting or asked */
+    struct shadow_message *message; /* CLAIMED: for it; NULL: for somebody else */
+    uint32_t handle;                /* HANDED and later */
     enum shadow_state state;
     bool is_sized; /* MATCHED: it was told with the size of the message (no SIZE_LATER) */
 };
@@ -78,13 +87,21 @@ struct shadow_events {
      * way.  Unless recv->is_sized the first two tell of the size, and of what else the match
      * left out; behind LOST nobody does. */
     void (*moved)(void *arg, struct shadow_recv *recv, const struct mbx_device_event *event);
-    /* A cancel or a claim has come in time. */
+    /* A cancel has come in time, or a claim by shadow_claim(). */
     void (*revoked)(void *arg, struct shadow_recv *recv);
     /* A packet.  If it is an unexpected message, the owner compares it with the whole shadow
      * list.  0, or -EAGAIN: it is offered again by a later poll, before anything else. */
     int (*packet)(void *arg, uint32_t peer, const void *packet, size_t size);
     /* Is there such a peer?  Nothing is told of any other.  NULL: there are all. */
     bool (*knows)(void *arg, uint32_t peer);
+    /* Of messages of another path, each as match_find() and match_keep() have it.  The receive
+     * that such a message would meet, taken out of its engine, or NULL. */
+    struct shadow_recv *(*find)(void *arg, struct shadow_message *message);
+    /* message has met recv, which find() gave for it some time ago.  Both are the owner's. */
+    void (*met)(void *arg, struct shadow_message *message, struct shadow_recv *recv);
+    /* message has met none, as find() has just said, and waits for a receive.  0: it is the
+     * owner's; or an error: it is found and kept again by a later poll. */
+    int (*keep)(void *arg, struct shadow_message *message);
     /* The device may not have sent this FIN: it is to be sent, perhaps once more. */
     void (*owed)(void *arg, uint32_t peer, uint64_t sender);
     /* The device is gone, or does not keep its contract: it must not begin anything any more
@@ -109,14 +126,16 @@ struct shadow_stats {
     uint64_t cancels_won, cancels_lost; /* cancels of receives that the device held */
     uint64_t claims_won, claims_lost;   /* claims of such */
     uint64_t overlapped;                /* kept, because an earlier one that stays overlaps */
-    uint64_t waited;                    /* found no room at first */
+    uint64_t waited;                    /* found no room at first, or a parked message */
+    uint64_t parked;                    /* messages of another path that had to wait */
     uint64_t passed;                    /* unexpected messages passed to software */
     uint64_t syncs;                     /* SYNC commands */
     uint64_t incomplete;                /* rendezvous that software had to finish */
     uint64_t waiting, waiting_max, in_device, in_device_max;
 };
 
-#define SHADOW_FILTER 1024
+#define SHADOW_FILTER  1024
+#define SHADOW_SOURCES 64
 
 struct shadow_slot {
     struct shadow_recv *recv; /* who is to be told; NULL: nobody any more */
@@ -154,6 +173,10 @@ struct shadow {
     uint32_t empty_count;
     bool *is_given;                  /* [untagged]: which of them it has */
     struct mbx_device_event pending; /* a packet that the owner had no room for; type 0: none */
+    struct list asked;               /* receives that are REVOKING or CLAIMED */
+    struct list parked;              /* messages of another path: beside.h */
+    uint32_t parked_from[SHADOW_SOURCES]; /* how many, by source */
+    bool must_look;                       /* an answer may have changed what they wait for */
     struct shadow_filter filter;
     struct shadow_stats stats;
 };
@@ -175,7 +198,8 @@ void shadow_taken(struct shadow *shadow, struct shadow_recv *recv);
  * True: it is his.  False: revoked() or matched() will tell. */
 bool shadow_cancel(struct shadow *shadow, struct shadow_recv *recv);
 
-/* shadow_claim - the same, for a message that does not come through the device. */
+/* shadow_claim - the same, for a message that does not come through the device.
+ * Afterwards the owner gives it that message. */
 bool shadow_claim(struct shadow *shadow, struct shadow_recv *recv);
 
 /* shadow_poll - events, then what has room now; how many events. */
@@ -189,7 +213,17 @@ static inline bool shadow_is_idle(const struct shadow *shadow)
 {
     return shadow->is_stopped == shadow->is_lost && shadow->stats.in_device == 0 &&
            shadow->pending.type == 0 && shadow->empty_count == 0 &&
-           list_is_empty(&shadow->waiting);
+           list_is_empty(&shadow->waiting) && list_is_empty(&shadow->parked);
+}
+
+/* shadow_accepts - would match take a message of this envelope? */
+static inline bool shadow_accepts(const struct match_recv *match,
+                                  const struct match_envelope *envelope)
+{
+    return match->envelope.context_id == envelope->context_id &&
+           (match->envelope.source == MATCH_ANY_SOURCE ||
+            match->envelope.source == envelope->source) &&
+           ((match->envelope.tag ^ envelope->tag) & ~match->ignore) == 0;
 }
 
 /* shadow_is_valid - do all invariants hold?  For tests. */
