@@ -2,17 +2,26 @@
 /*
  * beside_test.c - messages that do not come through the device, and the receives it holds.
  *
- * Endpoint 0 receives.  Its peer 1 sends as always, through the device if there is one.
+ * Endpoint 0 receives.  Its peer 1 sends as always, through the device if there is one.  Peers
+ * 2 and 3 send to a second transport of endpoint 0, which the test opens and polls:
+ *
+ *   eps[1] ──> transport ──> device ──> endpoint 0
+ *   others ──> second transport ─────────> (offload_beside)
+ *
+ * Random traffic is checked by what MPI demands of any two messages and any two receives, as a
+ * device elsewhere does not say when it did what.
  */
 #include "world.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/base.h"
 #include "base/random.h"
 #include "core/core.h"
 #include "core/offload.h"
+#include "port/soft_device.h"
 
 #define CONTEXT 23
 #define SIZE    64
@@ -181,12 +190,487 @@ static void test_claims_race_with_messages(void **state)
     world_close(&w);
 }
 
+/* ---- a second transport ---- */
+
+#define OTHERS 2
+
+struct second {
+    struct world w;
+    struct transport *transport;
+    struct mbx_ep *others[OTHERS]; /* peers 2 and 3 of endpoint 0, which is peer 0 to them */
+};
+
+static const struct transport_events second_events = {
+    .accept = peer_accept,
+    .deliver = offload_beside,
+    .read_done = offload_read_done,
+    .dropped = progress_dropped,
+};
+
+static void second_open_transport(struct second *s)
+{
+    const struct settings *settings = &s->w.eps[0]->settings;
+    const struct transport_ops *ops = s->w.config->is_shm ? &transport_shm : &transport_loop;
+    const struct transport_config config = {
+        .events = &second_events,
+        .arg = s->w.eps[0],
+        .loop_depth = settings->loop_depth,
+        .shm_ring_bytes = settings->shm_ring_bytes,
+        .shm_peers = settings->shm_peers,
+        .shm_attach = settings->shm_attach,
+        .fault_seed = settings->fault_seed + 1,
+        .fault_percent = settings->fault_percent,
+    };
+
+    assert_int_equal(settings->fault_percent != 0
+                         ? transport_fault_open(ops, &config, &s->transport)
+                         : ops->open(&config, &s->transport),
+                     0);
+}
+
+/* Each knows the other, over the second transport. */
+static void second_connect(struct second *s, int i)
+{
+    struct transport_address address;
+    struct mbx_address bytes;
+    struct link *link;
+    uint32_t number;
+
+    s->transport->ops->address(s->transport, &address);
+    memcpy(&bytes, &address, sizeof bytes);
+    assert_int_equal(mbx_peer_add(s->others[i], &bytes, &number), 0);
+    assert_int_equal(number, 0);
+    assert_int_equal(mbx_address_get(s->others[i], &bytes), 0);
+    memcpy(&address, &bytes, sizeof address);
+    assert_int_equal(s->transport->ops->connect(s->transport, &address, &link), 0);
+    assert_int_equal(peer_know(s->w.eps[0], &address, link, &number), 0);
+    assert_int_equal(number, 2 + i);
+}
+
+static void second_open(struct second *s, const struct world_config *config)
+{
+    world_open(&s->w, config, 2, (const char *const[]){"LOG_LEVEL=error", NULL});
+    second_open_transport(s);
+    for (int i = 0; i < OTHERS; i++) {
+        s->others[i] = world_open_one(config, (const char *const[]){"DEVICE=none", NULL});
+        second_connect(s, i);
+    }
+}
+
+static void second_poll(struct second *s)
+{
+    s->transport->ops->poll(s->transport, 64);
+}
+
+static int second_progress(struct second *s)
+{
+    int moved = world_progress(&s->w) + s->transport->ops->poll(s->transport, 64);
+
+    for (int i = 0; i < OTHERS; i++)
+        moved += mbx_progress(s->others[i]);
+    return moved;
+}
+
+static void second_close(struct second *s)
+{
+    for (int i = 0; i < 100; i++) /* the last FINs */
+        second_progress(s);
+    for (int i = 0; i < OTHERS; i++)
+        assert_int_equal(mbx_close(s->others[i]), 0);
+    s->transport->ops->close(s->transport);
+    world_close(&s->w);
+}
+
+static void second_wait(struct second *s, struct mbx_ep *ep, mbx_request request,
+                        struct mbx_completion *done)
+{
+    for (int idle = 0; mbx_test(ep, request, done) == 0; idle++) {
+        second_progress(s);
+        assert_true(idle < world_patience());
+    }
+    assert_int_equal(done->error, 0);
+}
+
+/* Has no device, or one that does what it does in our loop, and at once. */
+static bool is_stepwise(const struct world_config *config)
+{
+    return world_has_device(config) && !world_is_elsewhere(config) && !config->has_faults;
+}
+
+/* ---- one message ---- */
+
+static mbx_request send_beside(struct second *s, int i, uint64_t tag, unsigned seed,
+                               size_t size)
+{
+    mbx_request send;
+
+    assert_int_equal(
+        mbx_ssend(s->others[i], 0, CONTEXT, tag, world_data(seed, size), size, NULL, &send), 0);
+    return send;
+}
+
+/* The message is here, and a probe does not see it: it has not arrived. */
+static void test_a_parked_message_has_not_arrived(void **state)
+{
+    unsigned char got[SIZE], late[SIZE];
+    struct mbx_completion done;
+    struct mbx_status status;
+    mbx_request recv, send, next;
+    struct second s;
+
+    if (!is_stepwise(*state))
+        return;
+    second_open(&s, *state);
+    recv = post(&s.w, MBX_ANY_SOURCE, 1, got);
+    world_settle(&s.w);
+    send = send_beside(&s, 0, 1, 4, SIZE);
+    next = send_beside(&s, 0, 2, 5, SIZE); /* behind it */
+    for (int i = 0; i < 4; i++) {
+        mbx_progress(s.others[0]);
+        second_poll(&s);
+    }
+    assert_int_equal(world_stats(&s.w, 0).device_parked, 2);
+    assert_int_equal(world_stats(&s.w, 0).unexpected_now, 0);
+    assert_int_equal(world_stats(&s.w, 0).posted_now, 0);
+    assert_int_equal(mbx_cancel(s.w.eps[0], recv), -EALREADY);
+    assert_int_equal(mbx_test(s.others[0], send, &done), 0);
+    second_wait(&s, s.w.eps[0], recv, &done);
+    assert_int_equal(done.status.source, 2);
+    assert_memory_equal(got, world_data(4, SIZE), SIZE);
+    second_wait(&s, s.others[0], send, &done);
+    assert_int_equal(mbx_probe(s.w.eps[0], 2, CONTEXT, 2, 0, &status), 1);
+    recv = post(&s.w, 2, 2, late);
+    second_wait(&s, s.w.eps[0], recv, &done);
+    assert_memory_equal(late, world_data(5, SIZE), SIZE);
+    second_wait(&s, s.others[0], next, &done);
+    assert_int_equal(world_stats(&s.w, 0).device_claims_won, 1);
+    second_close(&s);
+}
+
+/* The device has matched the receive, and nobody has heard of that. */
+static void test_a_message_of_another_path_is_too_late(void **state)
+{
+    unsigned char got[SIZE], late[SIZE];
+    struct mbx_completion done;
+    mbx_request recv, send;
+    struct second s;
+
+    if (!is_stepwise(*state))
+        return;
+    second_open(&s, *state);
+    recv = post(&s.w, MBX_ANY_SOURCE, 1, got);
+    world_settle(&s.w);
+    send_one(&s.w, 1, 3);
+    poll_transport(&s.w);
+    send = send_beside(&s, 0, 1, 4, SIZE);
+    mbx_progress(s.others[0]);
+    second_poll(&s);
+    assert_int_equal(world_stats(&s.w, 0).device_parked, 1);
+    second_wait(&s, s.w.eps[0], recv, &done);
+    assert_int_equal(done.status.source, 1);
+    assert_memory_equal(got, world_data(3, SIZE), SIZE);
+    recv = post(&s.w, MBX_ANY_SOURCE, 1, late);
+    second_wait(&s, s.w.eps[0], recv, &done);
+    assert_memory_equal(late, world_data(4, SIZE), SIZE);
+    second_wait(&s, s.others[0], send, &done);
+    assert_int_equal(world_stats(&s.w, 0).device_claims_lost, 1);
+    second_close(&s);
+}
+
+/* It will not answer any more: what was asked for is ours. */
+static void test_a_lost_device_answers(void **state)
+{
+    unsigned char got[SIZE];
+    struct mbx_completion done;
+    mbx_request recv, send;
+    struct second s;
+
+    if (!is_stepwise(*state))
+        return;
+    second_open(&s, *state);
+    recv = post(&s.w, MBX_ANY_SOURCE, 1, got);
+    world_settle(&s.w);
+    send = send_beside(&s, 0, 1, 4, SIZE);
+    mbx_progress(s.others[0]);
+    second_poll(&s);
+    assert_int_equal(world_stats(&s.w, 0).device_parked, 1);
+    soft_device_stop(s.w.eps[0]->offload->device);
+    second_wait(&s, s.w.eps[0], recv, &done);
+    assert_memory_equal(got, world_data(4, SIZE), SIZE);
+    second_wait(&s, s.others[0], send, &done);
+    assert_true(s.w.eps[0]->offload->shadow.is_lost);
+    second_close(&s);
+}
+
+/* An endpoint may close with a message that waits for its device. */
+static void test_what_is_parked_is_freed(void **state)
+{
+    unsigned char got[SIZE];
+    struct second s;
+
+    if (!is_stepwise(*state))
+        return;
+    second_open(&s, *state);
+    post(&s.w, MBX_ANY_SOURCE, 1, got);
+    world_settle(&s.w);
+    assert_int_equal(mbx_inject(s.others[0], 0, CONTEXT, 1, world_data(3, SIZE), SIZE, 0), 0);
+    for (int i = 0; i < 4; i++) {
+        mbx_progress(s.others[0]);
+        second_poll(&s);
+    }
+    assert_int_equal(world_stats(&s.w, 0).device_parked, 1);
+    for (int i = 0; i < OTHERS; i++)
+        assert_int_equal(mbx_close(s.others[i]), 0);
+    s.transport->ops->close(s.transport);
+    world_close(&s.w);
+}
+
+/* ---- random traffic ---- */
+
+#define MESSAGES 48
+#define LONGEST  (80 * 1000)
+
+struct sent {
+    uint32_t source;
+    uint64_t tag;
+    size_t size;
+    int recv; /* that got it, or -1 */
+};
+
+struct posted {
+    uint32_t source;
+    uint64_t tag, ignore;
+    mbx_request request;
+    unsigned char *buf;
+};
+
+struct traffic {
+    struct second second;
+    struct random random;
+    uint64_t seed;
+    struct sent sent[MESSAGES];         /* of each source in the order of the calls */
+    struct posted posted[2 * MESSAGES]; /* in the order of the calls */
+    int sent_count, posted_count;
+    int stops_at; /* the step at which the device is lost; -1: it is not */
+};
+
+static struct mbx_ep *sender(struct traffic *t, uint32_t source)
+{
+    return source == 1 ? t->second.w.eps[1] : t->second.others[source - 2];
+}
+
+static void traffic_send(struct traffic *t)
+{
+    static const size_t sizes[] = {0, 8, 100, 3000, 20000, LONGEST};
+    int id = t->sent_count++;
+    struct sent *m = &t->sent[id];
+    struct mbx_options options = {.flags = MBX_SILENT, .data = (uint64_t)id};
+    int (*send)(struct mbx_ep *, uint32_t, uint32_t, uint64_t, const void *, size_t,
+                const struct mbx_options *, mbx_request *) =
+        random_below(&t->random, 3) == 0 ? mbx_ssend : mbx_send;
+
+    *m = (struct sent){.source = 1 + (uint32_t)random_below(&t->random, 1 + OTHERS),
+                       .tag = random_below(&t->random, 2),
+                       .size = sizes[random_below(&t->random, ARRAY_COUNT(sizes))],
+                       .recv = -1};
+    assert_int_equal(send(sender(t, m->source), 0, CONTEXT, m->tag,
+                          world_data((unsigned)id, m->size), m->size, &options, NULL),
+                     0);
+}
+
+static void traffic_post(struct traffic *t, bool is_any)
+{
+    struct posted *r = &t->posted[t->posted_count++];
+
+    *r = (struct posted){.source = MBX_ANY_SOURCE, .ignore = UINT64_MAX};
+    if (!is_any && random_below(&t->random, 2) == 0)
+        r->source = 1 + (uint32_t)random_below(&t->random, 1 + OTHERS);
+    if (!is_any && random_below(&t->random, 2) == 0) {
+        r->tag = random_below(&t->random, 2);
+        r->ignore = 0;
+    }
+    r->buf = malloc(LONGEST);
+    assert_non_null(r->buf);
+    assert_int_equal(mbx_recv(t->second.w.eps[0], r->source, CONTEXT, r->tag, r->ignore, r->buf,
+                              LONGEST, NULL, &r->request),
+                     0);
+}
+
+static void traffic_step(struct traffic *t)
+{
+    switch (random_below(&t->random, 10)) {
+    case 0:
+    case 1:
+        if (t->sent_count < MESSAGES)
+            traffic_send(t);
+        break;
+    case 2:
+    case 3:
+        if (t->posted_count < MESSAGES)
+            traffic_post(t, false);
+        break;
+    case 4:
+        if (t->posted_count > 0)
+            mbx_cancel(t->second.w.eps[0],
+                       t->posted[random_below(&t->random, (uint64_t)t->posted_count)].request);
+        break;
+    case 5:
+        poll_transport(&t->second.w);
+        break;
+    case 6:
+        second_poll(&t->second);
+        break;
+    case 7:
+        mbx_progress(t->second.w.eps[0]);
+        break;
+    default:
+        mbx_progress(sender(t, 1 + (uint32_t)random_below(&t->random, 1 + OTHERS)));
+    }
+}
+
+/* Takes the completion of a receive. */
+static int traffic_completed(struct traffic *t)
+{
+    struct mbx_completion done;
+    int id = 0;
+
+    if (mbx_poll(t->second.w.eps[0], MBX_RECVS, &done, 1) == 0)
+        return 0;
+    while (t->posted[id].request != done.request)
+        id++;
+    t->posted[id].request = 0;
+    if (done.error == -ECANCELED)
+        return 1;
+    /* only of fragments of which a lost device had the first */
+    assert_true(done.error == 0 || (done.error == -EIO && t->stops_at >= 0));
+    assert_true(done.status.data < (uint64_t)t->sent_count);
+    assert_int_equal(t->sent[done.status.data].recv, -1);
+    assert_int_equal(t->sent[done.status.data].source, done.status.source);
+    assert_int_equal(t->sent[done.status.data].size, done.status.size);
+    if (done.error == 0)
+        assert_memory_equal(t->posted[id].buf,
+                            world_data((unsigned)done.status.data, done.status.size),
+                            done.status.size);
+    t->sent[done.status.data].recv = id;
+    return 1;
+}
+
+static int traffic_waiting(const struct traffic *t)
+{
+    int waiting = 0;
+
+    for (int i = 0; i < t->sent_count; i++)
+        waiting += t->sent[i].recv < 0;
+    return waiting;
+}
+
+/* Receives that take anything, until every message is received. */
+static void traffic_end(struct traffic *t)
+{
+    for (int idle = 0; traffic_waiting(t) > 0; idle++) {
+        if (idle % 1000 == 0 && t->posted_count < 2 * MESSAGES)
+            traffic_post(t, true);
+        second_progress(&t->second);
+        if (traffic_completed(t))
+            idle = 0;
+        if (idle > world_patience())
+            fail_msg("seed %llu: %d messages are not received", (unsigned long long)t->seed,
+                     traffic_waiting(t));
+    }
+}
+
+static bool accepts(const struct posted *r, const struct sent *m)
+{
+    return (r->source == MBX_ANY_SOURCE || r->source == m->source) &&
+           ((r->tag ^ m->tag) & ~r->ignore) == 0;
+}
+
+/* Two messages of one source that both could take, each, what the other took: the first one has
+ * the first receive. */
+static void traffic_check(const struct traffic *t)
+{
+    for (int a = 0; a < t->sent_count; a++) {
+        for (int b = a + 1; b < t->sent_count; b++) {
+            const struct sent *first = &t->sent[a], *second = &t->sent[b];
+
+            if (first->source == second->source && first->recv > second->recv &&
+                accepts(&t->posted[second->recv], first))
+                fail_msg(
+                    "seed %llu: message %d of peer %u took receive %d, and %d before it %d",
+                    (unsigned long long)t->seed, b, first->source, second->recv, a,
+                    first->recv);
+        }
+    }
+}
+
+/* What the end has posted and nobody needed. */
+static void traffic_clear(struct traffic *t)
+{
+    for (int i = 0; i < t->posted_count; i++)
+        if (t->posted[i].request != 0)
+            mbx_cancel(t->second.w.eps[0], t->posted[i].request);
+    for (int i = 0; i < t->posted_count; i++) {
+        for (int idle = 0; t->posted[i].request != 0; idle++) {
+            second_progress(&t->second);
+            traffic_completed(t);
+            assert_true(idle < world_patience());
+        }
+        free(t->posted[i].buf);
+    }
+}
+
+#define STEPS 600
+
+static void traffic_run(struct traffic *t, bool has_device)
+{
+    t->stops_at = has_device && random_below(&t->random, 3) == 0
+                      ? (int)random_below(&t->random, STEPS)
+                      : -1;
+    for (int i = 0; i < STEPS; i++) {
+        if (i == t->stops_at)
+            soft_device_stop(t->second.w.eps[0]->offload->device);
+        traffic_step(t);
+    }
+    traffic_end(t);
+    traffic_check(t);
+    traffic_clear(t);
+}
+
+static void test_random_traffic_on_two_paths(void **state)
+{
+    uint64_t parked = 0, matched = 0, won = 0;
+    static struct traffic t;
+
+    for (uint64_t seed = 1; seed <= (world_is_quick() ? 4 : 30); seed++) {
+        struct mbx_stats stats;
+
+        t.sent_count = t.posted_count = 0;
+        t.seed = seed;
+        random_seed(&t.random, seed);
+        second_open(&t.second, *state);
+        traffic_run(&t, world_has_device(*state));
+        stats = world_stats(&t.second.w, 0);
+        assert_int_equal(stats.posted_now + stats.unexpected_now, 0);
+        parked += stats.device_parked;
+        matched += stats.device_matched;
+        won += stats.device_claims_won;
+        second_close(&t.second);
+    }
+    if (world_has_device(*state))
+        assert_true(parked > 0 && matched > 0 && won > 0);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_claimed_receive_is_ours),
         cmocka_unit_test(test_a_claim_that_is_too_late),
         cmocka_unit_test(test_claims_race_with_messages),
+        cmocka_unit_test(test_a_parked_message_has_not_arrived),
+        cmocka_unit_test(test_a_message_of_another_path_is_too_late),
+        cmocka_unit_test(test_a_lost_device_answers),
+        cmocka_unit_test(test_what_is_parked_is_freed),
+        cmocka_unit_test(test_random_traffic_on_two_paths),
     };
 
     return world_main(argc, argv, tests, ARRAY_COUNT(tests));

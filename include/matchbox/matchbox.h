@@ -459,6 +459,9 @@ struct mbx_stats {
     uint64_t device_matched;                   /* of these, matched by the device */
     uint64_t device_taken; /* taken back, for a message that the device could not match */
     uint64_t device_cancels_won, device_cancels_lost; /* of receives that the device held */
+    uint64_t device_claims_won, device_claims_lost;   /* of these, for messages that do not come
+                                                         through it */
+    uint64_t device_parked;     /* such messages that had to wait for its answer */
     uint64_t device_syncs;      /* times that it was only told how far software is */
     uint64_t device_passed;     /* unexpected messages that it passed to software */
     uint64_t device_incomplete; /* rendezvous that software had to finish for it */

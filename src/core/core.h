@@ -436,6 +436,10 @@ int progress_round(struct mbx_ep *ep);
 /* Sends what req has to send now. */
 int progress_step(struct mbx_ep *ep, struct request *req);
 int progress_deliver(void *ep, uint32_t peer, const void *packet, size_t size);
+/* The same, and a message that it brings goes to offload_arrive(). */
+int progress_beside(struct mbx_ep *ep, uint32_t peer, const void *packet, size_t size);
+/* message, which met no receive, waits in the unexpected queue.  0; -ENOMEM. */
+int progress_wait(struct mbx_ep *ep, struct context *context, struct message *message);
 /* A packet or field from outside made no sense: counted, the first one logged. */
 void progress_dropped(void *ep, const char *reason);
 

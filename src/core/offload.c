@@ -17,6 +17,7 @@
 #include "core/offload.h"
 
 #include "core/record.h"
+#include "device/beside.h"
 #include "port/soft_device.h"
 
 /* So long a device elsewhere may be without a receive before it leaves. */
@@ -263,6 +264,90 @@ void offload_read_done(void *arg, void *cookie, int error)
         rndv_read_done(ep, cookie, error);
 }
 
+/* ---- messages of another path ---- */
+
+/* One that may have to wait for the device. */
+struct beside {
+    struct shadow_message shadow;
+    struct message *message;
+};
+
+int offload_beside(void *arg, uint32_t peer, const void *packet, size_t size)
+{
+    struct mbx_ep *ep = arg;
+
+    if (ep->offload == NULL || beside_is_clear(&ep->offload->shadow))
+        return progress_deliver(ep, peer, packet, size);
+    return progress_beside(ep, peer, packet, size);
+}
+
+int offload_arrive(struct mbx_ep *ep, const struct arrival *arrival)
+{
+    struct beside *beside;
+
+    if (context_get(ep, arrival->envelope.context_id) == NULL)
+        return -EAGAIN;
+    beside = mem_alloc(sizeof *beside);
+    if (beside == NULL)
+        return -EAGAIN;
+    beside->message = message_keep(ep, arrival);
+    if (beside->message == NULL) {
+        mem_free(beside);
+        return -EAGAIN;
+    }
+    if (arrival->is_fragmented)
+        eager_assemble(ep, arrival, beside->message);
+    beside->shadow.envelope = arrival->envelope;
+    beside_arrive(&ep->offload->shadow, &beside->shadow);
+    return 0;
+}
+
+static struct shadow_recv *on_find(void *arg, struct shadow_message *message)
+{
+    struct mbx_ep *ep = arg;
+    struct context *context = context_find(ep, message->envelope.context_id);
+    struct match_recv *recv = match_find(&context->match, &message->envelope);
+
+    if (recv == NULL)
+        return NULL;
+    ep->stats.posted_now--;
+    return &container_of(recv, struct request, match)->shadow;
+}
+
+static void on_met(void *arg, struct shadow_message *shadow, struct shadow_recv *recv)
+{
+    struct mbx_ep *ep = arg;
+    struct beside *beside = container_of(shadow, struct beside, shadow);
+    struct request *req = request_of(recv);
+    struct arrival room;
+
+    ep->stats.expected++;
+    record_arrive(ep, &shadow->envelope, req, NULL);
+    recv_matched(ep, req, message_arrival(beside->message, &room));
+    message_drop(ep, beside->message);
+    mem_free(beside);
+}
+
+static int on_keep(void *arg, struct shadow_message *shadow)
+{
+    struct mbx_ep *ep = arg;
+    struct beside *beside = container_of(shadow, struct beside, shadow);
+    int err = progress_wait(ep, context_find(ep, shadow->envelope.context_id), beside->message);
+
+    if (err == 0)
+        mem_free(beside);
+    return err;
+}
+
+/* The endpoint closes; messages are freed where all are. */
+static void offload_drop_parked(struct offload *offload)
+{
+    struct list *node;
+
+    while ((node = list_pop_head(&offload->shadow.parked)) != NULL)
+        mem_free(container_of(node, struct beside, shadow.node));
+}
+
 /* ---- the device is gone ---- */
 
 static void on_lost(void *arg)
@@ -310,6 +395,9 @@ static const struct shadow_events events = {
     .moved = on_moved,
     .revoked = on_revoked,
     .packet = progress_deliver,
+    .find = on_find,
+    .met = on_met,
+    .keep = on_keep,
     .knows = on_knows,
     .lost = on_lost,
     .owed = on_owed,
@@ -334,7 +422,7 @@ int offload_poll(struct mbx_ep *ep)
     if (unlikely(offload->shadow.is_lost)) {
         if (!offload->is_receiving)
             offload_take_over(ep);
-        return 0;
+        return shadow_poll(&offload->shadow);
     }
     if (shadow_is_idle(&offload->shadow) &&
         (offload->in_loop ? !soft_device_has_events(offload->device)
@@ -352,7 +440,7 @@ int offload_poll(struct mbx_ep *ep)
 static bool offload_lie_down(struct offload *offload)
 {
     if (offload->shadow.is_lost)
-        return offload->is_receiving;
+        return offload->is_receiving && !shadow_has_work(&offload->shadow);
     if (offload->in_loop && offload_is_idle(offload))
         return true; /* nor do we poll it; its commands can wait */
     return !shadow_has_work(&offload->shadow) && soft_device_lie_down(offload->device);
@@ -502,6 +590,7 @@ void offload_close(struct mbx_ep *ep)
     if (!offload->in_loop && !offload->is_receiving)
         ep->transport->ops->rejoin(ep->transport);
     offload->device->ops->close(offload->device);
+    offload_drop_parked(offload);
     shadow_fini(&offload->shadow);
     mem_free(offload);
     ep->offload = NULL;
@@ -525,6 +614,9 @@ void offload_stats(const struct mbx_ep *ep, struct mbx_stats *stats)
     stats->device_taken = s->taken;
     stats->device_cancels_won = s->cancels_won;
     stats->device_cancels_lost = s->cancels_lost;
+    stats->device_claims_won = s->claims_won;
+    stats->device_claims_lost = s->claims_lost;
+    stats->device_parked = s->parked;
     stats->device_syncs = s->syncs;
     stats->device_passed = s->passed;
     stats->device_incomplete = s->incomplete;

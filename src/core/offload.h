@@ -9,6 +9,9 @@
  *      └── progress_deliver, of packets that the device passed on <───┘
  *              └── met a receive? offload_taken
  *
+ * A second transport of the endpoint, whose packets do not go through the device, delivers to
+ * offload_beside(): its messages may have to wait for the device's answer (device/beside.h).
+ *
  * Without a device ep->offload is NULL, and each of these costs a branch that always goes the
  * same way.
  */
@@ -43,6 +46,13 @@ void offload_close(struct mbx_ep *ep);
 int offload_deliver(void *ep, uint32_t peer, const void *packet, size_t size);
 void offload_read_done(void *ep, void *cookie, int error);
 void offload_repeats(void *ep, uint32_t peer);
+
+/* As transport_events.deliver, of a transport whose packets do not go through the device.  All
+ * packets of a peer come by one transport. */
+int offload_beside(void *ep, uint32_t peer, const void *packet, size_t size);
+
+/* A message has come so, while the device holds something. */
+int offload_arrive(struct mbx_ep *ep, const struct arrival *arrival);
 
 /* What the device did and what it can be given; how much. */
 int offload_poll(struct mbx_ep *ep);

@@ -44,23 +44,30 @@ static inline struct request *progress_match(struct mbx_ep *ep,
     return container_of(recv, struct request, match);
 }
 
+int progress_wait(struct mbx_ep *ep, struct context *context, struct message *message)
+{
+    int err = match_keep(&context->match, &message->match);
+
+    if (unlikely(err < 0))
+        return err;
+    record_arrive(ep, &message->match.envelope, NULL, message);
+    ep->stats.unexpected++;
+    stats_kept(&ep->stats.unexpected_now, &ep->stats.unexpected_max, 1);
+    return 0;
+}
+
 /* The message waits in the unexpected queue.  As transport_events.deliver. */
 static OUT_OF_LINE int progress_keep(struct mbx_ep *ep, struct context *context,
                                      const struct arrival *arrival)
 {
     struct message *message = context != NULL ? message_keep(ep, arrival) : NULL;
-    int err;
 
     if (unlikely(message == NULL))
         return -EAGAIN;
-    err = match_keep(&context->match, &message->match);
-    if (unlikely(err < 0)) {
+    if (unlikely(progress_wait(ep, context, message) < 0)) {
         message_drop(ep, message);
         return -EAGAIN;
     }
-    record_arrive(ep, &arrival->envelope, NULL, message);
-    ep->stats.unexpected++;
-    stats_kept(&ep->stats.unexpected_now, &ep->stats.unexpected_max, 1);
     if (arrival->is_fragmented)
         eager_assemble(ep, arrival, message);
     return 0;
@@ -119,9 +126,10 @@ static int progress_packet(struct mbx_ep *ep, struct peer *peer,
     return -EPROTO;
 }
 
-/* Any packet, or what claims to be one.  As transport_events.deliver. */
+/* Any packet, or what claims to be one; is_beside: it did not come through the device.  As
+ * transport_events.deliver. */
 static OUT_OF_LINE int progress_check(struct mbx_ep *ep, uint32_t number, const void *bytes,
-                                      size_t size)
+                                      size_t size, bool is_beside)
 {
     const char *reason = "it does not fit the state of its message";
     struct wire_packet packet;
@@ -131,7 +139,8 @@ static OUT_OF_LINE int progress_check(struct mbx_ep *ep, uint32_t number, const 
     if (likely(result == 0))
         result = progress_packet(ep, peer_get(ep, number), &packet, &arrival);
     if (result == 1)
-        return progress_arrive(ep, &arrival);
+        return unlikely(is_beside) ? offload_arrive(ep, &arrival)
+                                   : progress_arrive(ep, &arrival);
     if (unlikely(result < 0))
         progress_dropped(ep, reason);
     return 0;
@@ -162,7 +171,7 @@ int progress_deliver(void *arg, uint32_t number, const void *bytes, size_t size)
     struct request *req;
 
     if (unlikely(!wire_is_eager(bytes, size, &header)))
-        return progress_check(ep, number, bytes, size);
+        return progress_check(ep, number, bytes, size, false);
     req = progress_match(
         ep, &(const struct match_envelope){header.context_id, number, header.tag}, &context);
     if (likely(req != NULL)) {
@@ -175,6 +184,17 @@ int progress_deliver(void *arg, uint32_t number, const void *bytes, size_t size)
 
         return progress_keep(ep, context, &arrival);
     }
+}
+
+int progress_beside(struct mbx_ep *ep, uint32_t number, const void *bytes, size_t size)
+{
+    struct wire_header header;
+    struct arrival arrival;
+
+    if (!wire_is_eager(bytes, size, &header))
+        return progress_check(ep, number, bytes, size, true);
+    arrival = progress_eager(&header, number, bytes, size);
+    return offload_arrive(ep, &arrival);
 }
 
 int progress_step(struct mbx_ep *ep, struct request *req)
