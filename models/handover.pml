@@ -85,7 +85,7 @@
 #ifndef CANCELS /* how many receives the user may cancel */
 #define CANCELS 0
 #endif
-#ifndef PATHS /* 2: messages also come by shared memory */
+#ifndef PATHS /* 2: messages also come by shared memory; 3: of two senders */
 #define PATHS 1
 #endif
 #ifndef LOSS /* software may give the device up at any time */
@@ -138,6 +138,9 @@
 #ifndef PASS_CANCEL /* a message of shared memory passes a receive that is about to be cancelled */
 #define PASS_CANCEL 0
 #endif
+#ifndef PASS_RECALLED /* ... that is about to be taken back for a message of another sender */
+#define PASS_RECALLED 0
+#endif
 #ifndef SWEEP_EARLY /* receives are taken back from a lost device before the queue is empty */
 #define SWEEP_EARLY 0
 #endif
@@ -153,9 +156,10 @@
 #define SHOW_CURE 0
 #endif
 
-#define ANY 2        /* any tag, any path */
-#define NETWORK 0    /* the device's path */
-#define SHARED 1     /* the other path */
+#define ANY 2        /* any tag */
+#define ANY_PATH 3
+#define NETWORK 0    /* the device's path; others: shared memory, one of each sender */
+#define SHARED 2     /* senders by shared memory, at most */
 #define NONE RECEIVES
 
 /* ---- state ----------------------------------------------------------------------- */
@@ -174,17 +178,18 @@ mtype:completion = { match, unexpected, revoke_done, recall_done };
 byte arrived;
 mtype:message at[MESSAGES] = coming;
 bit tag[MESSAGES];
-bit path[MESSAGES];
+byte path[MESSAGES];
 
 /* software: the shadow list, in order of posting */
 byte posted;
 mtype:receive shadow[RECEIVES] = unposted;
 byte want[RECEIVES];      /* tag, or ANY */
-byte want_path[RECEIVES]; /* path, or ANY */
+byte want_path[RECEIVES]; /* path, or ANY_PATH */
 byte handled;             /* unexpected messages of the device */
 byte told;                /* the last count reported */
-byte parked;              /* a message of shared memory that waits for an answer, + 1, */
-byte parked_on;           /* about this receive */
+byte parked[SHARED];      /* a message of each sender that waits for an answer, + 1, */
+byte parked_on[SHARED];   /* about this receive, */
+bit asks[SHARED];         /* which is to be its own */
 byte in_hand;             /* COUNT_EARLY: a message that is counted and not handled, + 1 */
 bit searched;             /* GAP: the search is over, the posting is not */
 byte cancels;
@@ -206,13 +211,13 @@ bit skipped[RECEIVES]; /* passed over */
 bit spared;            /* SHOW_CURE: an entry fitted a message, and was not armed */
 
 /* Used within one step only: 0 between steps, so that they make no states. */
-byte i, k, m, r, count;
+byte i, k, m, r, s, count;
 bit ok;
 mtype:command order;
 mtype:completion what;
 
 inline step_ends() {
-    i = 0; k = 0; m = 0; r = 0; count = 0; ok = 0;
+    i = 0; k = 0; m = 0; r = 0; s = 0; count = 0; ok = 0;
     order = 0;
     what = 0
 }
@@ -223,11 +228,11 @@ inline step_ends() {
     if :: (truth) :: else -> printf("broken: "); printf(name); printf("\n"); assert(false) fi
 
 #define accepts(r, m) \
-    ((want[r] == ANY || want[r] == tag[m]) && (want_path[r] == ANY || want_path[r] == path[m]))
+    ((want[r] == ANY || want[r] == tag[m]) && (want_path[r] == ANY_PATH || want_path[r] == path[m]))
 
 #define overlap(a, b) \
     ((want[a] == ANY || want[b] == ANY || want[a] == want[b]) && \
-     (want_path[a] == ANY || want_path[b] == ANY || want_path[a] == want_path[b]))
+     (want_path[a] == ANY_PATH || want_path[b] == ANY_PATH || want_path[a] == want_path[b]))
 
 #define in_sync ((found - reported) % MODULUS == 0)
 
@@ -402,7 +407,8 @@ inline look_for_room() {
     may_go = 0;
     for (r : 0 .. RECEIVES - 1) {
         in_use = in_use + (shadow[r] == handed || shadow[r] == revoked || shadow[r] == recalled);
-        ok = (shadow[r] == waiting && want_path[r] != SHARED && !closed);
+        ok = (shadow[r] == waiting && !closed &&
+              (want_path[r] == NETWORK || want_path[r] == ANY_PATH));
         for (i : 0 .. RECEIVES - 1) {
             ok = ok && (PAST_OVERLAP || i >= r || shadow[i] != waiting || !overlap(i, r))
         }
@@ -429,22 +435,25 @@ inline command(order, r) {
 
 /* k: the first receive on the shadow list that message m may have, or NONE.  A take-back
  * that is under way succeeds if m is an unexpected message of the device: until m is counted
- * the entry cannot be armed.  Of a message of the other path we know no such thing. */
+ * the entry cannot be armed.  Of a message of another path we know no such thing, whoever the
+ * take-back is for. */
 inline find_receive(m) {
     k = 0;
     do
     :: k == posted -> k = NONE; break
     :: k < posted && accepts(k, m) &&
        (shadow[k] == waiting || shadow[k] == handed ||
-        (shadow[k] == revoked && path[m] == SHARED && !PASS_CANCEL)) -> break
+        (shadow[k] == revoked && path[m] != NETWORK && !PASS_CANCEL) ||
+        (shadow[k] == recalled && path[m] != NETWORK && !PASS_RECALLED)) -> break
     :: else -> k++
     od
 }
 
-inline park(m, r) {
+inline park(m, r, asking) {
     printf("@ park %d %d\n", m, r);
-    parked = m + 1;
-    parked_on = r
+    parked[path[m] - 1] = m + 1;
+    parked_on[path[m] - 1] = r;
+    asks[path[m] - 1] = asking
 }
 
 inline software_gives(m, r) {
@@ -460,11 +469,11 @@ inline handle(m) {
     :: k == NONE ->
         printf("@ keep %d\n", m);
         at[m] = kept
-    :: k != NONE && shadow[k] == handed && path[m] == SHARED && !TAKE_AT_ONCE && !closed ->
+    :: k != NONE && shadow[k] == handed && path[m] != NETWORK && !TAKE_AT_ONCE && !closed ->
         command(recall, k);
         shadow[k] = recalled;
-        park(m, k)
-    :: k != NONE && shadow[k] == revoked -> park(m, k)
+        park(m, k, 1)
+    :: k != NONE && (shadow[k] == revoked || shadow[k] == recalled) -> park(m, k, 0)
     :: else ->
         if
         :: shadow[k] == handed && !closed && !FORGET_DEL -> command(drop, k)
@@ -495,17 +504,22 @@ inline answer_to_cancel(r) {
     fi
 }
 
-inline unpark() {
-    m = parked - 1;
-    parked = 0;
-    parked_on = 0
+/* m: the message of sender s. */
+inline unpark(s) {
+    m = parked[s] - 1;
+    parked[s] = 0;
+    parked_on[s] = 0;
+    asks[s] = 0
 }
 
-/* The receive is ours, and for the parked message; or it got another one. */
+/* The receive is ours, and for the message that asked; or it got another one. */
 inline answer_to_recall(r) {
     printf("@ poll_recall %d %d\n", r, ok);
     if
-    :: ok -> unpark(); software_gives(m, r)
+    :: ok ->
+        s = (asks[0] && parked_on[0] == r -> 0 : 1);
+        unpark(s);
+        software_gives(m, r)
     :: else -> must(shadow[r] == ended, "the match was polled before the failure (M7)")
     fi
 }
@@ -522,8 +536,13 @@ inline poll(q) {
     :: what == recall_done -> answer_to_recall(r)
     fi;
     if
-    :: parked && parked_on == r && (what == revoke_done || what == recall_done) &&
-       (open_or_swept || UNPARK_EARLY) -> unpark(); handle(m)
+    :: (what == revoke_done || what == recall_done) && (open_or_swept || UNPARK_EARLY) ->
+        for (s : 0 .. SHARED - 1) {
+            if
+            :: parked[s] && parked_on[s] == r -> unpark(s); handle(m)
+            :: else
+            fi
+        }
     :: else /* a lost device's later completions may say that other receives are matched */
     fi;
     look_for_room()
@@ -579,10 +598,12 @@ inline sweep() {
         :: else
         fi
     }
-    if
-    :: parked -> unpark(); handle(m)
-    :: else
-    fi;
+    for (s : 0 .. SHARED - 1) {
+        if
+        :: parked[s] -> unpark(s); handle(m)
+        :: else
+        fi
+    }
     look_for_room()
 }
 
@@ -601,8 +622,9 @@ end:
         fi;
         if
         :: want_path[posted] = NETWORK
-        :: PATHS > 1 -> want_path[posted] = SHARED
-        :: PATHS > 1 -> want_path[posted] = ANY
+        :: PATHS > 1 -> want_path[posted] = 1
+        :: PATHS > 2 -> want_path[posted] = 2
+        :: PATHS > 1 -> want_path[posted] = ANY_PATH
         fi;
         d_step {
             search_unexpected();
@@ -654,9 +676,11 @@ end:
         d_step { begin_cancel(chosen); chosen = 0 }
        }
     :: atomic { /* a message by shared memory, or, after a loss, by the network */
-        (PATHS > 1 || swept) && arrived < MESSAGES && !parked && open_or_swept && may_poll ->
+        (swept || (PATHS > 1 && !parked[0]) || (PATHS > 2 && !parked[1])) &&
+        arrived < MESSAGES && open_or_swept && may_poll ->
         if
-        :: PATHS > 1 -> path[arrived] = SHARED
+        :: PATHS > 1 && !parked[0] -> path[arrived] = 1
+        :: PATHS > 2 && !parked[1] -> path[arrived] = 2
         :: swept
         fi;
         if
@@ -679,7 +703,7 @@ end:
 /* ---- the end of a run ------------------------------------------------------------ */
 
 #define quiet (arrived == MESSAGES && posted == RECEIVES && queues_empty && \
-               (closed || len(commands) == 0) && !parked && !in_hand)
+               (closed || len(commands) == 0) && !parked[0] && !parked[1] && !in_hand)
 
 init {
     atomic { run Software(); run Device() }
