@@ -2,33 +2,19 @@
 #include "device/schedule.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <string.h>
 
 #include "base/base.h"
 
-#define UNTOUCHED 0xa5 /* what a buffer holds before its receive ends, */
-#define ENDED     0xee /* and what its owner puts there afterwards */
+#define UNTOUCHED 0xa5 /* what a buffer holds before its receive ends */
 
 /* Rounds that it may take until nothing moves any more. */
 #define QUIET_ROUNDS 4000
 
-static void __attribute__((format(printf, 2, 3)))
-wrong(struct schedule_run *run, const char *format, ...)
-{
-    va_list args;
-
-    if (run->why[0] != '\0')
-        return;
-    va_start(args, format);
-    vsnprintf(run->why, sizeof run->why, format, args);
-    va_end(args);
-}
-
 static void must(struct schedule_run *run, int err)
 {
     if (err != 0)
-        wrong(run, "a call that must succeed fails: error %d", err);
+        schedule_wrong(run, "a call that must succeed fails: error %d", err);
 }
 
 static struct host_recv *recv_of(struct match_recv *match)
@@ -48,23 +34,17 @@ static int msg_id(const struct schedule_run *run, const struct host_msg *msg)
 
 /* ---- receives end ---- */
 
-static bool all_are(const unsigned char *bytes, size_t size, unsigned char value)
-{
-    for (size_t i = 0; i < size; i++)
-        if (bytes[i] != value)
-            return false;
-    return true;
-}
-
 static void check_bytes(struct schedule_run *run, const struct host_recv *recv)
 {
     const struct host_msg *msg = &run->msgs[recv->message];
     size_t size = min_size(recv->size, msg->sent->size);
 
     if (memcmp(recv->buf, msg->bytes, size) != 0)
-        wrong(run, "receive r%d has not the bytes of m%d", recv_id(run, recv), recv->message);
-    if (!all_are(recv->buf + size, sizeof recv->buf - size, UNTOUCHED))
-        wrong(run, "bytes behind m%d were written in r%d", recv->message, recv_id(run, recv));
+        schedule_wrong(run, "receive r%d has not the bytes of m%d", recv_id(run, recv),
+                       recv->message);
+    if (!schedule_bytes_are(recv->buf + size, sizeof recv->buf - size, UNTOUCHED))
+        schedule_wrong(run, "bytes behind m%d were written in r%d", recv->message,
+                       recv_id(run, recv));
 }
 
 static void do_post(struct schedule_run *run, const struct schedule_step *step);
@@ -74,13 +54,15 @@ static void do_post(struct schedule_run *run, const struct schedule_step *step);
 static void end_recv(struct schedule_run *run, struct host_recv *recv, enum end end)
 {
     if (recv->end != END_NONE)
-        wrong(run, "receive r%d ends twice", recv_id(run, recv));
+        schedule_wrong(run, "receive r%d ends twice", recv_id(run, recv));
     recv->end = end;
     if (end == END_RECEIVED)
         check_bytes(run, recv);
-    else if (end == END_CANCELLED && !all_are(recv->buf, sizeof recv->buf, UNTOUCHED))
-        wrong(run, "receive r%d was cancelled, and has been written", recv_id(run, recv));
-    memset(recv->buf, ENDED, sizeof recv->buf);
+    else if (end == END_CANCELLED &&
+             !schedule_bytes_are(recv->buf, sizeof recv->buf, UNTOUCHED))
+        schedule_wrong(run, "receive r%d was cancelled, and has been written",
+                       recv_id(run, recv));
+    memset(recv->buf, SCHEDULE_ENDED, sizeof recv->buf);
     run->sums.received += end == END_RECEIVED;
     run->sums.cancelled += end == END_CANCELLED;
     run->sums.ended_by_loss += end == END_LOST;
@@ -91,8 +73,9 @@ static void end_recv(struct schedule_run *run, struct host_recv *recv, enum end 
 static void meet(struct schedule_run *run, struct host_recv *recv, struct host_msg *msg)
 {
     if (recv->message >= 0 || msg->recv >= 0)
-        wrong(run, "r%d and m%d meet, but r%d had m%d and m%d had r%d", recv_id(run, recv),
-              msg_id(run, msg), recv_id(run, recv), recv->message, msg_id(run, msg), msg->recv);
+        schedule_wrong(run, "r%d and m%d meet, but r%d had m%d and m%d had r%d",
+                       recv_id(run, recv), msg_id(run, msg), recv_id(run, recv), recv->message,
+                       msg_id(run, msg), msg->recv);
     recv->message = msg_id(run, msg);
     msg->recv = recv_id(run, recv);
 }
@@ -161,7 +144,7 @@ static void software_arrival(struct schedule_run *run, const struct hand_packet 
 static void has_come(struct schedule_run *run, uint32_t message)
 {
     if (run->msgs[message].has_arrived)
-        wrong(run, "m%u arrives twice", message);
+        schedule_wrong(run, "m%u arrives twice", message);
     run->msgs[message].has_arrived = true;
 }
 
@@ -198,14 +181,14 @@ static void on_matched(void *arg, struct shadow_recv *shadow,
 
     run->heard++;
     if (match_cancel(&run->match, &recv->match) == was_out)
-        wrong(run, "r%d is matched, and was%s in the engine", recv_id(run, recv),
-              was_out ? "" : " not");
+        schedule_wrong(run, "r%d is matched, and was%s in the engine", recv_id(run, recv),
+                       was_out ? "" : " not");
     if (!msg->has_arrived || event->size != msg->sent->size ||
         event->envelope.tag != msg->sent->envelope.tag ||
         event->envelope.source != msg->sent->envelope.source ||
         event->envelope.context_id != msg->sent->envelope.context_id)
-        wrong(run, "r%d is told another envelope than that of m%d", recv_id(run, recv),
-              msg_id(run, msg));
+        schedule_wrong(run, "r%d is told another envelope than that of m%d", recv_id(run, recv),
+                       msg_id(run, msg));
     run->sums.by_device++;
     msg->is_at_device = true;
     meet(run, recv, msg);
@@ -229,7 +212,7 @@ static void on_moved(void *arg, struct shadow_recv *shadow,
     struct host_msg *msg = &run->msgs[recv->message];
 
     if (recv->message < 0) {
-        wrong(run, "r%d has data and no message", recv_id(run, recv));
+        schedule_wrong(run, "r%d has data and no message", recv_id(run, recv));
         return;
     }
     if (event->type == MBX_DEVICE_DATA_VALID)
@@ -246,7 +229,7 @@ static void on_revoked(void *arg, struct shadow_recv *shadow)
     struct host_recv *recv = container_of(shadow, struct host_recv, shadow);
 
     if (!recv->is_cancelling)
-        wrong(run, "r%d is revoked, and nobody wanted it back", recv_id(run, recv));
+        schedule_wrong(run, "r%d is revoked, and nobody wanted it back", recv_id(run, recv));
     end_recv(run, recv, END_CANCELLED);
 }
 
@@ -261,7 +244,7 @@ static int on_packet(void *arg, uint32_t peer, const void *memory, size_t size)
         return -EAGAIN;
     }
     if (size != sizeof *packet || packet->envelope.source != peer)
-        wrong(run, "a packet of %zu bytes from %u is not what was sent", size, peer);
+        schedule_wrong(run, "a packet of %zu bytes from %u is not what was sent", size, peer);
     if (packet->kind == HAND_FRAGMENT)
         software_fragment(run, packet);
     else
@@ -274,7 +257,7 @@ static void on_lost(void *arg)
     struct schedule_run *run = arg;
 
     if (!run->hand.is_lost || run->hand.events_count > 0)
-        wrong(run, "the shadow does not trust the device any more");
+        schedule_wrong(run, "the shadow does not trust the device any more");
     run->is_software_alone = true;
     run->sums.lost++;
 }
@@ -285,7 +268,7 @@ static void on_owed(void *arg, uint32_t peer, uint64_t message)
     struct schedule_run *run = arg;
 
     if (peer != run->msgs[message].sent->envelope.source)
-        wrong(run, "a FIN for m%d is owed to another peer, %u", (int)message, peer);
+        schedule_wrong(run, "a FIN for m%d is owed to another peer, %u", (int)message, peer);
     run->msgs[message].told++;
     run->sums.owed++;
 }
@@ -308,8 +291,8 @@ static void on_met(void *arg, struct shadow_message *message, struct shadow_recv
     struct host_recv *recv = container_of(shadow, struct host_recv, shadow);
 
     if (!recv->is_found)
-        wrong(run, "r%d meets m%d, and was not found for it", recv_id(run, recv),
-              msg_id(run, container_of(message, struct host_msg, beside)));
+        schedule_wrong(run, "r%d meets m%d, and was not found for it", recv_id(run, recv),
+                       msg_id(run, container_of(message, struct host_msg, beside)));
     run->sums.beside++;
     software_meets(run, recv, container_of(message, struct host_msg, beside));
 }
@@ -492,7 +475,7 @@ static bool do_poll(struct schedule_run *run, int count)
     run->hand.shows = count == 0 ? UINT32_MAX : (uint32_t)count;
     count = shadow_poll(&run->shadow);
     if (!nobody_waits_while_there_is_room(run))
-        wrong(run, "a receive waits, and there is room for it");
+        schedule_wrong(run, "a receive waits, and there is room for it");
     return count > 0;
 }
 
@@ -542,13 +525,13 @@ static void do_step(struct schedule_run *run, const struct schedule_step *step)
 static void check_step(struct schedule_run *run)
 {
     if (run->hand.has_overflowed)
-        wrong(run, "there are more events than soft_events() says");
+        schedule_wrong(run, "there are more events than soft_events() says");
     else if (run->hand.has_refused_revoke)
-        wrong(run, "there is no room for a revoke");
+        schedule_wrong(run, "there is no room for a revoke");
     else if (!hand_is_valid(&run->hand))
-        wrong(run, "hand_is_valid() or soft_is_valid() is false");
+        schedule_wrong(run, "hand_is_valid() or soft_is_valid() is false");
     else if (!shadow_is_valid(&run->shadow))
-        wrong(run, "shadow_is_valid() is false");
+        schedule_wrong(run, "shadow_is_valid() is false");
 }
 
 /* Everything runs until nothing moves. */
@@ -566,12 +549,12 @@ static void become_quiet(struct schedule_run *run)
         idle = moved ? 0 : idle + 1;
         check_step(run);
         if (++rounds == QUIET_ROUNDS)
-            wrong(run, "it does not become quiet");
+            schedule_wrong(run, "it does not become quiet");
     }
     if (!run->hand.is_lost && !list_is_empty(&run->hand.soft.inactive))
-        wrong(run, "all is quiet, and what the device holds is not active");
+        schedule_wrong(run, "all is quiet, and what the device holds is not active");
     if (!list_is_empty(&run->shadow.parked))
-        wrong(run, "all is quiet, and a message is parked");
+        schedule_wrong(run, "all is quiet, and a message is parked");
 }
 
 /* What follows a cancelled receive is posted then, and cancelled, too. */
@@ -587,142 +570,14 @@ static void cancel_all(struct schedule_run *run)
     } while (run->post_count > posted);
 }
 
-/* Those of the device's path and those of another, in one order. */
-static void tell_oracle(struct schedule_run *run)
-{
-    int b = 0;
-
-    for (int i = 0; i <= run->arrival_count; i++) {
-        for (; b < run->beside_count && run->msgs[run->besides[b]].heard == i; b++)
-            oracle_arrive(&run->oracle, run->msgs[run->besides[b]].sent->envelope,
-                          run->besides[b]);
-        if (i < run->arrival_count)
-            oracle_arrive(&run->oracle, run->msgs[run->arrivals[i]].sent->envelope,
-                          run->arrivals[i]);
-    }
-    if (b < run->beside_count)
-        wrong(run, "software has heard of messages that the device never had");
-}
-
-/* Which message does each receive get that was not cancelled before the end? */
-static void ask_oracle(struct schedule_run *run, int *want)
-{
-    for (int i = 0; i < run->ids; i++)
-        want[i] = -1;
-    oracle_init(&run->oracle);
-    tell_oracle(run);
-    for (int i = 0; i < run->post_count; i++) {
-        int id = run->posts[i];
-        const struct host_recv *recv = &run->recvs[id];
-
-        if (recv->end != END_CANCELLED)
-            want[id] = oracle_post(&run->oracle, recv->match.envelope, recv->match.ignore, id);
-    }
-}
-
-static void check_matching(struct schedule_run *run)
-{
-    int want[SCHEDULE_MAX];
-
-    ask_oracle(run, want);
-    for (int i = 0; i < run->ids; i++)
-        if (run->recvs[i].is_posted && run->recvs[i].message != want[i])
-            wrong(run, "receive r%d got message %d, and the oracle says %d (-1: none)", i,
-                  run->recvs[i].message, want[i]);
-    if (run->match.count.msgs != (uint64_t)run->oracle.msgs.count)
-        wrong(run, "%d messages wait, and the oracle says %d", (int)run->match.count.msgs,
-              run->oracle.msgs.count);
-}
-
-/* Those of one source arrive as they were sent. */
-static void check_overtaking(struct schedule_run *run)
-{
-    int last[SCHEDULE_PEERS];
-
-    for (int i = 0; i < SCHEDULE_PEERS; i++)
-        last[i] = -1;
-    for (int i = 0; i < run->beside_count; i++) {
-        int id = run->besides[i], *before = &last[run->msgs[id].sent->envelope.source];
-
-        if (id < *before)
-            wrong(run, "m%d has overtaken m%d", *before, id);
-        *before = id;
-    }
-}
-
-/* Once, of a message that was received; lost device or not. */
-static bool is_told_right(const struct schedule_run *run, const struct host_msg *msg)
-{
-    bool is_received = msg->recv >= 0 && run->recvs[msg->recv].end == END_RECEIVED;
-
-    return msg->told == (is_received && msg->sent->wants_fin ? 1 : 0);
-}
-
-static void check_senders(struct schedule_run *run)
-{
-    for (int i = 0; i < run->ids; i++) {
-        if (run->msgs[i].sent == NULL)
-            continue;
-        if (!run->msgs[i].has_arrived)
-            wrong(run, "m%d has not arrived", i);
-        else if (!is_told_right(run, &run->msgs[i]))
-            wrong(run, "the sender of m%d was told %u times", i, run->msgs[i].told);
-    }
-}
-
-static void check_receives(struct schedule_run *run)
-{
-    for (int i = 0; i < run->ids; i++) {
-        const struct host_recv *recv = &run->recvs[i];
-
-        if (recv->is_posted && recv->end == END_NONE)
-            wrong(run, "receive r%d does not end", i);
-        else if (recv->is_posted && !all_are(recv->buf, sizeof recv->buf, ENDED))
-            wrong(run, "receive r%d was written after its end", i);
-        else if (recv->is_posted && recv->shadow.state != SHADOW_NONE)
-            wrong(run, "receive r%d is still in the shadow", i);
-    }
-}
-
-static bool has_filter_left(const struct shadow_filter *filter)
-{
-    const uint32_t *counts = filter->exact;
-
-    for (size_t i = 0; i < sizeof *filter / sizeof *counts; i++)
-        if (counts[i] != 0)
-            return true;
-    return false;
-}
-
-static void check_leftovers(struct schedule_run *run)
-{
-    if (has_filter_left(&run->shadow.filter))
-        wrong(run, "the filter still counts a receive");
-    else if (run->shadow.stats.waiting != 0 || run->shadow.stats.in_device != 0)
-        wrong(run, "%llu receives wait and %llu are in the device, at the end",
-              (unsigned long long)run->shadow.stats.waiting,
-              (unsigned long long)run->shadow.stats.in_device);
-    if (run->hand.is_lost)
-        return;
-    if (run->shadow.free_count != run->shadow.list)
-        wrong(run, "%u of %u handles are free at the end", run->shadow.free_count,
-              run->shadow.list);
-    else if (!hand_is_idle(&run->hand))
-        wrong(run, "the device is not idle at the end");
-}
-
 static void check_end(struct schedule_run *run)
 {
     become_quiet(run);
-    check_senders(run);
+    schedule_check_senders(run);
     if (!match_is_valid(&run->match))
-        wrong(run, "match_is_valid() is false");
+        schedule_wrong(run, "match_is_valid() is false");
     cancel_all(run);
-    check_matching(run);
-    check_overtaking(run);
-    check_senders(run);
-    check_receives(run);
-    check_leftovers(run);
+    schedule_check_end(run);
 }
 
 /* ---- a whole schedule ---- */

@@ -20,7 +20,7 @@
  * and if a receive is claimed for it in time, when it was claimed: behind what software had
  * heard of the device until then.
  *
- * What is checked (schedule.c)
+ * What is checked
  *   after every step   the invariants of shadow, soft and hand: no overflow of
  *                      commands and events, no revoke without room; a matched receive says
  *                      the right envelope, its bytes are there when it ends, it ends once
@@ -33,6 +33,7 @@
  * nothing.
  *
  *   schedule.c         does a schedule
+ *   schedule_check.c   asks the oracle, at the end
  *   schedule_random.c  makes them from seeds
  *   schedule_text.c    shrinks and prints one that fails
  */
@@ -48,7 +49,8 @@
 
 #define SCHEDULE_MAX   96 /* steps */
 #define SCHEDULE_PEERS 3
-#define SCHEDULE_BYTES 96 /* the longest message */
+#define SCHEDULE_BYTES 96   /* the longest message */
+#define SCHEDULE_ENDED 0xee /* what an owner puts into his buffer when a receive has ended */
 
 enum step_kind {
     STEP_POST,
@@ -151,5 +153,16 @@ void schedule_make(struct schedule *s, uint64_t seed);
 
 /* Shrinks s, which fails, and says on stderr what is left and what is wrong. */
 void schedule_report(struct schedule *s, struct schedule_run *run, uint64_t seed);
+
+/* ---- between schedule.c and schedule_check.c ---- */
+
+/* The first thing that is wrong is kept. */
+void schedule_wrong(struct schedule_run *run, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+bool schedule_bytes_are(const unsigned char *bytes, size_t size, unsigned char value);
+/* At any time when all is quiet. */
+void schedule_check_senders(struct schedule_run *run);
+/* When all receives have ended. */
+void schedule_check_end(struct schedule_run *run);
 
 #endif
