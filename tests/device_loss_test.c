@@ -371,8 +371,11 @@ static enum loss some_loss(struct round *r, uint32_t who)
 static bool lie(struct round *r, uint32_t who)
 {
     struct port *port = device_of(r->w.eps[who])->port;
-    struct port_event *event = ring_reserve(&port->events, sizeof *event);
+    struct port_event *event;
 
+    if (device_is_unused(r->w.eps[who]))
+        return false; /* it says nothing */
+    event = ring_reserve(&port->events, sizeof *event);
     if (event == NULL)
         return false;
     event->type = PORT_EVENT;

@@ -37,6 +37,9 @@ void offload_post(struct mbx_ep *ep, struct request *req)
 {
     req->shadow.state = SHADOW_NONE;
     shadow_post(&ep->offload->shadow, &req->shadow, &req->match, req->buf, req->size);
+    if (req->shadow.state == SHADOW_SOFTWARE)
+        return;
+    ep->offload->is_quiet = false;
     if (ep->offload->in_loop || req->shadow.state == SHADOW_WAITING)
         ep_stir(ep); /* a thread that sleeps has something to do */
 }
@@ -236,7 +239,7 @@ int offload_deliver(void *arg, uint32_t peer, const void *packet, size_t size)
     struct mbx_ep *ep = arg;
     struct offload *offload = ep->offload;
 
-    if (offload == NULL)
+    if (offload == NULL || likely(offload->is_quiet))
         return progress_deliver(ep, peer, packet, size);
     if (offload_is_devices(offload))
         return soft_device_deliver(offload->device, peer, packet, size);
@@ -405,6 +408,15 @@ static const struct shadow_events events = {
 
 /* ---- progress ---- */
 
+/* Only a receive that is handed over makes such a device do something: from then on it is
+ * polled again. */
+static bool offload_has_nothing(const struct offload *offload)
+{
+    return shadow_is_idle(&offload->shadow) &&
+           (offload->in_loop ? !soft_device_has_events(offload->device)
+                             : !soft_device_is_there(offload->device));
+}
+
 /* A device elsewhere that has nothing to do only makes the way of a message longer. */
 static void offload_spare(struct offload *offload)
 {
@@ -419,14 +431,15 @@ int offload_poll(struct mbx_ep *ep)
     struct offload *offload = ep->offload;
     int moved = 0;
 
+    if (likely(offload->is_quiet))
+        return 0;
     if (unlikely(offload->shadow.is_lost)) {
         if (!offload->is_receiving)
             offload_take_over(ep);
         return shadow_poll(&offload->shadow);
     }
-    if (shadow_is_idle(&offload->shadow) &&
-        (offload->in_loop ? !soft_device_has_events(offload->device)
-                          : !soft_device_is_there(offload->device)))
+    offload->is_quiet = offload_has_nothing(offload);
+    if (offload->is_quiet)
         return 0;
     if (offload->in_loop)
         moved = soft_device_run(offload->device);

@@ -30,6 +30,7 @@ struct offload {
     struct mbx_device *device;
     bool in_loop;      /* the transport's packets are given to the device here */
     bool is_receiving; /* the device is gone: they are ours */
+    bool is_quiet;     /* there is nothing to do before the next receive is handed over */
     uint32_t unused;   /* polls since the device last had a receive */
     bool may_repeat;   /* the packet that is offered next may have been told of already */
     offload_answer_fn *answer;
