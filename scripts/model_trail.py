@@ -155,12 +155,109 @@ DELIVERY = {
     'sweep': lambda: Event('software', 'takes the receives back'),
 }
 
+# ---- reach_through.pml, pure.pml ------------------------------------------------------------
+
+PARTIES = ('source A', 'source B', 'receiver')
+NOBODY = 3
+
+
+class Sides:
+    """Events of the two models of matching at the sender.  The sends of source A come first,
+    so whose a send is follows from how many those are."""
+
+    def __init__(self, model, sends):
+        self.sends = sends
+        self.number = 'epoch' if model == 'reach_through' else 'generation'
+
+    def owner(self, s):
+        return PARTIES[s >= self.sends]
+
+    def up(self, kind, s, text):
+        lane = self.owner(s)
+        return Event(lane, text, (f'command {kind}', lane, 'receiver'), note='')
+
+    def got_up(self, kind, s, text):
+        way = (f'command {kind}', self.owner(s), 'receiver')
+        return Event('receiver', f'reads {text}', end=way, note='')
+
+    @staticmethod
+    def down(kind, i, text):
+        return Event('receiver', text, (f'completion {kind}', 'receiver', PARTIES[i]), note='')
+
+    @staticmethod
+    def got_down(kind, i, text):
+        return Event(PARTIES[i], f'reads {text}',
+                     end=(f'completion {kind}', 'receiver', PARTIES[i]), note='')
+
+    def fetched(self, s):
+        return int(s >= self.sends)
+
+    def events(self):
+        """{what: function that makes the event}"""
+        return {
+            'send': lambda s, tag: Event(self.owner(s), f'send s{s}, {TAGS[tag]}'),
+            'emit': lambda s, full: self.up('env', s, f'envelope of s{s}' +
+                                            (' and payload' if full else '')),
+            'got_env': lambda s: self.got_up('env', s, f'envelope of s{s}'),
+            'hold': lambda i, e: self.up('hold', i * self.sends, f'HOLD, epoch {e}'),
+            'got_hold': lambda i, e: self.got_up('hold', i * self.sends, f'HOLD, epoch {e}'),
+            'claim': lambda s, r: self.up('claim', s, f'CLAIM s{s} for r{r}'),
+            'got_claim': lambda s, r: self.got_up('claim', s, f'CLAIM s{s} for r{r}'),
+            'answer': lambda i, ok, s: self.up('answer', i * self.sends,
+                                               f'ANSWER s{s}' if ok else 'ANSWER none'),
+            'take': lambda s, r: self.up('take', s, f'take the word of r{r} for s{s}'),
+            'won': lambda s, r: Event(self.owner(s), f's{s} has r{r}'),
+            'lost_claim': lambda s, r: Event(self.owner(s), f's{s} lost r{r}: back in its place'),
+            'too_late': lambda s, r: Event('receiver', f'r{r} is not open: s{s} is not matched'),
+            'write': lambda s, r: Event(self.owner(s), f'begins to write s{s} into r{r}'),
+            'land': lambda s, r: Event(self.owner(s), f'the data of s{s} is written into r{r}'),
+            'rtr': lambda i, r, e: self.down('rtr', i, f'RTR r{r}, {self.number} {e}'),
+            'got_rtr': lambda i, r, e: self.got_down('rtr', i, f'RTR r{r}, {self.number} {e}'),
+            'retire': lambda i, r: self.down('retire', i, f'RETIRE r{r}'),
+            'got_retire': lambda i, r: self.got_down('retire', i, f'RETIRE r{r}'),
+            'grant': lambda i, r: self.down('grant', i, f'GRANT r{r}'),
+            'got_grant': lambda i, r: self.got_down('grant', i, f'GRANT r{r}'),
+            'credit': lambda i, n, p: self.down('credit', i, f'CREDIT {n}, {p} of payload'),
+            'got_credit': lambda i, n, p: self.got_down('credit', i, f'CREDIT {n}, {p} of payload'),
+            'fetch': lambda s, r: self.down('fetch', self.fetched(s), f'FETCH s{s} into r{r}'),
+            'got_fetch': lambda s, r: self.got_down('fetch', self.fetched(s),
+                                                    f'FETCH s{s} into r{r}'),
+            'peek': lambda i, t, e: self.down('peek', i, f'PEEK {TAGS[t]}, epoch {e}'),
+            'got_ask': lambda i, r, ok: Event(PARTIES[i], f'is asked for r{r} back: ' +
+                                              ('yes' if ok else 'too late')),
+            'post': lambda r, want, source, *probe: Event(
+                'receiver', ('matched probe ' if any(probe) else 'post ') +
+                f'r{r}, {TAGS[want]}, ' + ('from A' if source == 0 else 'from B' if source == 1 else 'any source')),
+            'keep': lambda s: Event('receiver', f's{s} is unexpected'),
+            'bind': lambda s, r: Event('receiver', f'r{r} gets s{s}', pair=(s, r)),
+            'cancel': lambda r: Event('receiver', f'cancel r{r}'),
+            'receive_found': lambda r: Event('receiver', f'a buffer for what probe r{r} found'),
+            'probe': lambda t: Event('receiver', f'probe, {TAGS[t]}'),
+            'probed': lambda s: Event('receiver', f'the probe finds s{s}'),
+            'see': lambda r, i: Event('receiver', f'sees r{r} taken by ' + (
+                'nobody it knows' if i == NOBODY else PARTIES[i])),
+            'fail': lambda r: Event('receiver', f'r{r} fails'),
+            'die': lambda i: Event(PARTIES[i], 'dies'),
+            'learn': lambda i, j: Event(PARTIES[i], f'learns that {PARTIES[j]} is dead'),
+        }
+
+
+def sides(model, trail):
+    """Whose a send is, from the line `sends of A: N` that the models print first."""
+    for line in trail:
+        if line.strip().startswith('sends of A: '):
+            return Sides(model, int(line.split()[-1])).events()
+    return Sides(model, 0).events()
+
+
 # ---- words -------------------------------------------------------------------------------
 
 
 def read(model, trail):
     """([Event], the rule that broke) of the lines that a model printed."""
     events, broken = [], ''
+    tables = {'handover': HANDOVER, 'delivery': DELIVERY}
+    table = tables[model] if model in tables else sides(model, trail)
     for line in trail:
         words = line.split()
         if line.startswith('broken: '):
@@ -172,7 +269,7 @@ def read(model, trail):
             make = software_command if words[1] == 'software' else device_command
             events.append(make(words[2], *numbers))
         else:
-            events.append((HANDOVER if model == 'handover' else DELIVERY)[words[1]](*numbers))
+            events.append(table[words[1]](*numbers))
     return events, broken
 
 
@@ -186,7 +283,9 @@ def tell(model, trail):
 
 # ---- drawing -----------------------------------------------------------------------------
 
-LANES = {'senders': 90, 'device': 400, 'software': 800, 'user': 1010}
+LANES = {'senders': 90, 'device': 400, 'software': 800, 'user': 1010,
+         'source A': 400, 'receiver': 800, 'source B': 90}
+LEFT = ('device', 'source A')  # whose notes are to the left
 WIDTH, ROW, TOP = 1100, 46, 118
 ACTORS = {'device': 'the device', 'software': 'software'}
 
@@ -279,11 +378,12 @@ def draw_arrow(drawing, event, y1, y2, bottom):
                  f'{kind.split()[0]} label halo', event.label)
 
 
-def draw_note(drawing, event, y, whole):
+def draw_note(drawing, event, y, whole, last):
     """Beside the lane, on the side where no queue is."""
-    left = event.lane == 'device'
+    left = event.lane in LEFT
     x = LANES[event.lane] + (-12 if left else 12)
-    kind = 'note' if not event.pair else 'note hit' if whole else 'note miss'
+    wrong = last if event.lane == 'receiver' else not whole
+    kind = 'note' if not event.pair else 'note miss' if wrong else 'note hit'
     drawing.text(x, y + 5, 'end' if left else 'start', kind + ' halo', event.note)
 
 
@@ -293,7 +393,7 @@ def last_words(events, broken, whole):
         return 'each receive is matched once, and in order'
     pairs = [event for event in events if event.pair]
     ends = [event for event in pairs if event.pair[1] == pairs[-1].pair[1]]
-    if len(ends) < 2:
+    if len(ends) < 2 or any(event.lane not in ACTORS for event in ends):
         return f'broken: {broken}'
     return f'{recv(ends[0].pair[1])} is matched twice: ' + ', '.join(
         f'with {message(event.pair[0])} by {ACTORS[event.lane]}' for event in ends)
@@ -306,7 +406,11 @@ def draw(model, trail, title):
     whole = broken.endswith(ENDED)
     bottom = TOP + len(events) * ROW
     height = bottom + 66
+    own = ('source A', 'receiver') if model in ('reach_through', 'pure') else tuple(LANES)[:4]
+    used = {event.lane for event in events}.union(own)
     for lane, x in LANES.items():
+        if lane not in used:
+            continue
         drawing.lines.append(
             f'<line x1="{x}" y1="84" x2="{x}" y2="{bottom}" class="lane"/>'
             f'<rect x="{x - 55}" y="56" width="110" height="28" rx="5" class="head"/>')
@@ -317,7 +421,7 @@ def draw(model, trail, title):
             end = ends[row]
             draw_arrow(drawing, event, y, None if end is None else TOP + end * ROW, bottom)
         if event.note:
-            draw_note(drawing, event, y, whole)
+            draw_note(drawing, event, y, whole, event is events[-1])
     drawing.text(24, 36, 'start', 'title', title)
     drawing.lines.append(f'<rect x="24" y="{bottom + 14}" width="{WIDTH - 48}" height="34" rx="5" '
                          f'class="{"good" if whole else "bad"}"/>')
