@@ -227,7 +227,7 @@ class Sides:
                                               ('yes' if ok else 'too late')),
             'post': lambda r, want, source, *probe: Event(
                 'receiver', ('matched probe ' if any(probe) else 'post ') +
-                f'r{r}, {TAGS[want]}, ' + ('from A' if source == 0 else 'from B' if source == 1 else 'any source')),
+                f'r{r}, {TAGS[want]}, ' + ('from A', 'from B', 'any source')[source]),
             'keep': lambda s: Event('receiver', f's{s} is unexpected'),
             'bind': lambda s, r: Event('receiver', f'r{r} gets s{s}', pair=(s, r)),
             'cancel': lambda r: Event('receiver', f'cancel r{r}'),
