@@ -50,7 +50,7 @@
 #ifndef RECEIVES
 #define RECEIVES 3
 #endif
-#ifndef SLOTS /* words */
+#ifndef SLOTS /* words, 3 at most */
 #define SLOTS 2
 #endif
 #ifndef TAGS /* 2: tags A and B; 1: only A */
@@ -642,6 +642,9 @@ end:
     :: d_step { word[0] == taken && (!half || owner[0] != UNNAMED) -> see(0) }
     :: d_step { SLOTS > 1 && word[1 % SLOTS] == taken && (!half || owner[1 % SLOTS] != UNNAMED) ->
         see(1 % SLOTS)
+       }
+    :: d_step { SLOTS > 2 && word[2 % SLOTS] == taken && (!half || owner[2 % SLOTS] != UNNAMED) ->
+        see(2 % SLOTS)
        }
     :: d_step { nempty(answers[0]) && !lost[0] -> read_answer(0) }
     :: atomic {
