@@ -163,8 +163,28 @@ static bool is_in_range(const struct param *p, uint64_t number)
     return !has_limits(p) || (number >= p->min && number <= p->max);
 }
 
+/* A word that stands for a number beyond all others. */
+static bool read_name(const struct param *p, const char *text, uint64_t *number)
+{
+    if (p->choices == NULL || !read_word(text, p->choices, number))
+        return false;
+    *number = UINT64_MAX - *number;
+    return true;
+}
+
+/* The word of this number, or NULL. */
+static const char *name_of(const struct param *p, uint64_t number)
+{
+    for (size_t i = 0; p->choices != NULL && p->choices[i] != NULL; i++)
+        if (number == UINT64_MAX - i)
+            return p->choices[i];
+    return NULL;
+}
+
 static bool read_value(const struct param *p, const char *text, struct value *value)
 {
+    if (p->type != PARAM_CHOICE && read_name(p, text, &value->number))
+        return true;
     switch (p->type) {
     case PARAM_SIZE:
         return read_with_suffix(text, size_suffixes, ARRAY_COUNT(size_suffixes),
@@ -206,6 +226,10 @@ static void format_number(uint64_t number, const struct suffix *suffixes, size_t
 static void format_value(const struct param *p, uint64_t number, const char *string, char *text,
                          size_t size)
 {
+    if (p->type != PARAM_CHOICE && name_of(p, number) != NULL) {
+        snprintf(text, size, "%s", name_of(p, number));
+        return;
+    }
     switch (p->type) {
     case PARAM_SIZE:
         format_number(number, size_suffixes, ARRAY_COUNT(size_suffixes), "0", text, size);
@@ -277,11 +301,18 @@ static void format_choices(const char *const *choices, char *text, size_t size)
 
 char *param_range_text(const struct param *param, char *text, size_t size)
 {
+    size_t used;
+
     switch (param->type) {
     case PARAM_SIZE:
     case PARAM_COUNT:
     case PARAM_TIME:
         format_range(param, text, size);
+        used = strlen(text);
+        if (param->choices != NULL && used + 1 < size) {
+            text[used] = '|';
+            format_choices(param->choices, text + used + 1, size - used - 1);
+        }
         break;
     case PARAM_BOOL:
         snprintf(text, size, "yes|no");

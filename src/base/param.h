@@ -17,6 +17,9 @@
  *   PARAM_STRING  fewer than PARAM_STRING_MAX bytes         char[PARAM_STRING_MAX]
  *   PARAM_FOREIGN anything: somebody else reads it           not at all
  *
+ * A SIZE or COUNT with choices takes these words, too: choices[i] is stored as
+ * UINT64_MAX - i, whatever the range.
+ *
  * Letters may be of either case, except in strings.  SIZE also takes KB and KiB, and
  * so on.  A FOREIGN row only makes its name known; if the name ends in '*', all names
  * that begin so.
@@ -46,7 +49,7 @@ struct param {
     const char *unit;           /* of a COUNT, as "messages"; else NULL */
     const char *default_text;   /* as a user would write it; NULL is 0 or "" */
     uint64_t min, max;          /* SIZE, COUNT, TIME; both 0 = no limits */
-    const char *const *choices; /* CHOICE: ends with NULL; else NULL */
+    const char *const *choices; /* ends with NULL; or NULL, if not a CHOICE */
     const char *help;           /* one sentence, lowercase, no full stop */
     size_t offset;              /* into the settings structure */
 };

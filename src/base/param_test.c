@@ -17,11 +17,12 @@
 #include "base/param.h"
 
 struct settings {
-    uint64_t ring_size, peers, spin, attach, transport, anything, slots;
+    uint64_t ring_size, peers, spin, attach, transport, anything, slots, window, share;
     char directory[PARAM_STRING_MAX];
 };
 
 static const char *const transports[] = {"loop", "shm", "ofi", NULL};
+static const char *const words[] = {"auto", "unlimited", NULL};
 
 static const struct param table[] = {
     {.name = "RING_SIZE",
@@ -54,6 +55,18 @@ static const struct param table[] = {
     {.name = "ANYTHING", .type = PARAM_SIZE, .offset = offsetof(struct settings, anything)},
     {.name = "RING_SLOTS", .type = PARAM_COUNT, .offset = offsetof(struct settings, slots)},
     {.name = "DIRECTORY", .type = PARAM_STRING, .offset = offsetof(struct settings, directory)},
+    {.name = "WINDOW",
+     .type = PARAM_COUNT,
+     .unit = "messages",
+     .default_text = "auto",
+     .max = 100,
+     .choices = words,
+     .offset = offsetof(struct settings, window)},
+    {.name = "SHARE",
+     .type = PARAM_SIZE,
+     .default_text = "unlimited",
+     .choices = words,
+     .offset = offsetof(struct settings, share)},
     {.name = "RUN_*", .type = PARAM_FOREIGN},
 };
 
@@ -141,6 +154,31 @@ static void test_good_values(void **state)
     assert_int_equal(VALUE("MBX_ATTACH=0", attach), 0);
     assert_int_equal(VALUE("MBX_TRANSPORT=loop", transport), 0);
     assert_int_equal(VALUE("MBX_TRANSPORT=OFI", transport), 2);
+}
+
+/* A word is no number, and is none of those that may be written. */
+static void test_words_in_place_of_numbers(void **state)
+{
+    struct settings s;
+
+    (void)state;
+    assert_int_equal(load(&s, NULL, NULL), 0);
+    assert_int_equal(s.window, UINT64_MAX);
+    assert_int_equal(s.share, UINT64_MAX - 1);
+    assert_int_equal(VALUE("MBX_WINDOW=auto", window), UINT64_MAX);
+    assert_int_equal(VALUE("MBX_WINDOW=Unlimited", window), UINT64_MAX - 1);
+    assert_int_equal(VALUE("MBX_WINDOW=0", window), 0);
+    assert_int_equal(VALUE("MBX_WINDOW=100", window), 100);
+    assert_int_equal(VALUE("MBX_SHARE=AUTO", share), UINT64_MAX);
+    assert_int_equal(VALUE("MBX_SHARE=64K", share), 65536);
+    expect_refusal("MBX_WINDOW=101",
+                   "MBX_WINDOW: \"101\" is wrong, it must be 0..100 messages|auto|unlimited");
+    expect_refusal("MBX_WINDOW=aut",
+                   "MBX_WINDOW: \"aut\" is wrong, it must be 0..100 messages|auto|unlimited");
+    expect_refusal("MBX_WINDOW=", "MBX_WINDOW: \"\" is wrong, it must be 0..100 "
+                                  "messages|auto|unlimited");
+    assert_int_equal(load(&s, "MBX_WINDOW=18446744073709551615", NULL), -EINVAL);
+    assert_int_equal(load(&s, "MBX_SHARE=none", NULL), -EINVAL);
 }
 
 static void test_strings_and_their_limit(void **state)
@@ -268,10 +306,11 @@ static void test_process_environment_is_read(void **state)
 static void test_what_is_formatted_reads_back(void **state)
 {
     static const char *const texts[] = {
-        "RING_SIZE=4K",   "RING_SIZE=4097", "RING_SIZE=1G", "ANYTHING=0",
-        "ANYTHING=1025M", "PEERS=1024",     "SPIN=0",       "SPIN=50us",
-        "SPIN=1s",        "SPIN=1001ns",    "ATTACH=no",    "ATTACH=yes",
-        "DIRECTORY=/x",   "TRANSPORT=ofi",  "DIRECTORY=",   "ANYTHING=16777215G"};
+        "RING_SIZE=4K",   "RING_SIZE=4097", "RING_SIZE=1G",    "ANYTHING=0",
+        "ANYTHING=1025M", "PEERS=1024",     "SPIN=0",          "SPIN=50us",
+        "SPIN=1s",        "SPIN=1001ns",    "ATTACH=no",       "ATTACH=yes",
+        "DIRECTORY=/x",   "TRANSPORT=ofi",  "DIRECTORY=",      "ANYTHING=16777215G",
+        "WINDOW=auto",    "WINDOW=7",       "SHARE=unlimited", "SHARE=4K"};
     char text[PARAM_STRING_MAX], name[32];
     struct settings s;
 
@@ -299,6 +338,7 @@ static void test_range_texts(void **state)
         {"ATTACH", "yes|no"},
         {"TRANSPORT", "loop|shm|ofi"},
         {"ANYTHING", "bytes, or a number with K, M or G"},
+        {"WINDOW", "0..100 messages|auto|unlimited"},
         {"DIRECTORY", "text of at most 255 bytes"},
     };
     char text[64];
@@ -327,6 +367,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_defaults),
         cmocka_unit_test(test_good_values),
+        cmocka_unit_test(test_words_in_place_of_numbers),
         cmocka_unit_test(test_strings_and_their_limit),
         cmocka_unit_test(test_bad_values_are_explained),
         cmocka_unit_test(test_unknown_names_suggest_the_nearest),
