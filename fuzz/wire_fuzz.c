@@ -195,29 +195,64 @@ static uint64_t take_number(struct input *in)
     return what & 2 ? number << what % 64 : what & 4 ? UINT64_MAX - number : number;
 }
 
+/* By type: does it have an envelope and payload, which fields of its body are request
+ * numbers (a mask), and its flags. */
+static const struct {
+    bool has_envelope, has_payload;
+    uint8_t handles;
+    uint16_t flags;
+} shapes[WIRE_TYPES] = {
+    [WIRE_EAGER] = {true, true, 0, 0},
+    [WIRE_SYNC] = {true, true, 1, 0},
+    [WIRE_FIRST] = {true, true, 1, WIRE_WANTS_FIN},
+    [WIRE_MORE] = {false, true, 0, 0},
+    [WIRE_RTS] = {true, true, 1, WIRE_SHORT_OF},
+    [WIRE_CTS] = {false, false, 3, 0},
+    [WIRE_DATA] = {false, true, 1, 0},
+    [WIRE_FIN] = {false, false, 1, 0},
+    [WIRE_CREDIT] = {false, false, 0, 0},
+    [WIRE_HOLD] = {false, false, 0, 0},
+    [WIRE_RTR] = {true, false, 1, WIRE_ANY_SOURCE | WIRE_ROOM_USED},
+    [WIRE_CLAIM] = {true, true, 3, WIRE_WON},
+    [WIRE_GRANT] = {false, false, 1, 0},
+    [WIRE_RETIRE] = {false, false, 3, 0},
+    [WIRE_PEEK] = {true, false, 0, WIRE_ANY_SOURCE},
+    [WIRE_PEEKED] = {true, false, 2, 0},
+};
+
+/* Epochs, numbers of RTRs, questions: small ones mean most. */
+static uint64_t take_field(struct input *in, enum wire_type type)
+{
+    bool is_small = type == WIRE_HOLD || type == WIRE_RTR || type == WIRE_PEEK ||
+                    type == WIRE_PEEKED || type == WIRE_CREDIT;
+    uint8_t what = is_small ? take(in) : 128;
+
+    return what < 128 ? what & 7 : take_number(in);
+}
+
 static size_t craft(const struct fuzz *f, struct input *in, unsigned char *packet)
 {
     struct wire_header header = {.version = WIRE_VERSION};
-    uint64_t body[4] = {0};
-    uint8_t what = take(in);
+    uint64_t body[5] = {0};
+    uint8_t kind = take(in), what = take(in);
     size_t body_size, payload;
 
-    header.type = 1 + what % (WIRE_TYPES - 1);
-    if (header.type == WIRE_EAGER || header.type == WIRE_SYNC || header.type == WIRE_FIRST ||
-        header.type == WIRE_RTS) {
+    header.type = 1 + kind % (WIRE_TYPES - 1);
+    if (shapes[header.type].has_envelope) {
         header.context_id = what >> 3 & 1;
         header.tag = what >> 4 & 3;
+        if (header.type == WIRE_RTR || header.type == WIRE_PEEK)
+            header.data = what & 1 ? MBX_ANY_TAG : what >> 1 & 3;
     }
-    header.flags = header.type == WIRE_FIRST ? what >> 6 & 1 : 0;
+    header.flags = what & 64 ? shapes[header.type].flags : 0;
     body_size = wire_body_size(header.type);
-    for (size_t i = 0; i < body_size / sizeof body[0]; i++) {
-        bool is_handle = i == 0 || (header.type == WIRE_CTS && i == 1);
-
-        body[i] = is_handle && header.type != WIRE_MORE ? take_handle(f, in) : take_number(in);
-    }
+    require(body_size <= sizeof body, "a body that is longer than the longest");
+    for (size_t i = 0; i < body_size / sizeof body[0]; i++)
+        body[i] = shapes[header.type].handles >> i & 1 ? take_handle(f, in)
+                                                       : take_field(in, header.type);
     if (header.type == WIRE_FIRST && !header.flags)
         body[0] = 0;
-    payload = header.type == WIRE_CTS || header.type == WIRE_FIN ? 0 : take_number(in) % 400;
+    payload = shapes[header.type].has_payload ? take_number(in) % 400 : 0;
     memcpy(packet, &header, sizeof header);
     memcpy(packet + sizeof header, body, body_size);
     memset(packet + sizeof header + body_size, what, payload);
@@ -259,11 +294,21 @@ static void lie(struct fuzz *f, struct input *in, bool is_raw)
 
 /* ---- the whole ---- */
 
-static struct mbx_ep *open_one(void)
+/* Every input begins with the window of all endpoints: wide, or so small that messages are
+ * held. */
+static struct mbx_ep *open_one(uint8_t window)
 {
-    static const char *const params[] = {
-        "TRANSPORT=loop",  "LOOP_DEPTH=2",    "EAGER_LIMIT=2K", "READ_CHUNK=4K",
-        "LOG_LEVEL=error", "CLOSE_TIMEOUT=0", "REQUESTS=256",   NULL};
+    static const char *const windows[] = {"WINDOW=auto", "WINDOW=0", "WINDOW=1", "WINDOW=2"};
+    const char *const params[] = {"TRANSPORT=loop",
+                                  "LOOP_DEPTH=2",
+                                  "EAGER_LIMIT=2K",
+                                  "READ_CHUNK=4K",
+                                  "LOG_LEVEL=error",
+                                  "CLOSE_TIMEOUT=0",
+                                  "REQUESTS=256",
+                                  windows[window % 4],
+                                  window & 4 ? "WINDOW_PAYLOAD=0" : "WINDOW_PAYLOAD=auto",
+                                  NULL};
     const struct mbx_config config = {.params = params};
     struct mbx_ep *ep;
 
@@ -331,7 +376,8 @@ static void act(struct fuzz *f, struct input *in)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct input in = {data, size};
-    struct fuzz f = {.victim = open_one(), .peers = {open_one(), open_one()}};
+    uint8_t window = take(&in);
+    struct fuzz f = {.victim = open_one(window), .peers = {open_one(window), open_one(window)}};
     uint64_t mem;
 
     for (int i = 0; i < 2; i++) {

@@ -175,7 +175,8 @@ static void test_mixed_readers(void **state)
     assert_int_equal(mbx_wait_any(w.eps[1], MBX_RECVS, 0), 0);
     for (; mbx_poll(w.eps[1], MBX_RECVS, &done, 1) == 1; polled++) {
         ++*(int *)done.user;
-        assert_int_equal(done.status.tag, (uint64_t)(MANY - 3 - 3 * polled));
+        if (world_window(w.config) == UINT64_MAX) /* else they are taken as they are wanted */
+            assert_int_equal(done.status.tag, (uint64_t)(MANY - 3 - 3 * polled));
     }
     for (int i = 0; i < MANY; i++) {
         assert_int_equal(seen[i], 1);

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/base.h"
 #include "base/log.h"
@@ -226,15 +227,23 @@ static void test_sends_cannot_be_cancelled(void **state)
     world_close(&w);
 }
 
+static void post_two(struct world *w, char *byte, mbx_request *recvs)
+{
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(mbx_recv(w->eps[1], 0, CONTEXT, 0, 0, byte, 1, NULL, &recvs[i]), 0);
+}
+
 static void test_finished_requests_are_stale(void **state)
 {
     const struct mbx_completion before = {.request = 1234};
     struct mbx_completion done = before;
-    mbx_request send;
+    mbx_request send, recvs[2];
     struct world w;
     char byte;
 
     world_open(&w, *state, 2, NULL);
+    if (world_window(w.config) != UINT64_MAX) /* a send that is held completes by a receive */
+        post_two(&w, &byte, recvs);
     assert_int_equal(mbx_send(w.eps[0], 1, CONTEXT, 0, NULL, 0, NULL, &send), 0);
     world_wait_error(&w, 0, send, 0);
     assert_int_equal(mbx_wait(w.eps[0], send, 0, &done), -ESTALE);
@@ -248,12 +257,10 @@ static void test_finished_requests_are_stale(void **state)
         world_progress(&w);
     assert_int_equal(done.request, send);
     assert_int_equal(mbx_wait(w.eps[0], send, 0, NULL), -ESTALE);
-    for (int i = 0; i < 2; i++) {
-        mbx_request recv;
-
-        assert_int_equal(mbx_recv(w.eps[1], 0, CONTEXT, 0, 0, &byte, 1, NULL, &recv), 0);
-        world_wait_error(&w, 1, recv, 0);
-    }
+    if (world_window(w.config) == UINT64_MAX)
+        post_two(&w, &byte, recvs);
+    world_wait_error(&w, 1, recvs[0], 0);
+    world_wait_error(&w, 1, recvs[1], 0);
     exchange(&w, 0, 1);
     world_close(&w);
 }
@@ -300,14 +307,15 @@ static void test_queued_messages_have_no_handle(void **state)
     for (int i = 0; i < 4; i++)
         assert_int_equal(mbx_inject(w.eps[0], 1, CONTEXT, 0, &byte, 1, 0), 0);
     world_settle(&w);
-    assert_int_equal(mbx_mprobe(w.eps[1], 0, CONTEXT, 0, 0, &status, &message), 1);
+    assert_int_equal(world_mprobe(&w, 1, 0, CONTEXT, 0, 0, &status, &message), 1);
     for (unsigned bit = 0; bit < 64; bit++) {
         assert_int_equal(mbx_discard(w.eps[1], message ^ UINT64_C(1) << bit), -ESTALE);
         assert_int_equal(
             mbx_mrecv(w.eps[1], message ^ UINT64_C(1) << bit, &byte, 1, NULL, NULL), -ESTALE);
     }
     assert_int_equal(mbx_discard(w.eps[1], message), 0);
-    assert_int_equal(world_stats(&w, 1).unexpected_now, 3);
+    world_settle(&w);
+    assert_int_equal(world_waiting(&w), 3);
     exchange(&w, 0, 1);
     world_close(&w);
 }
@@ -325,7 +333,7 @@ static void test_messages_are_received_once(void **state)
     for (int round = 0; round < 2; round++) {
         assert_int_equal(mbx_inject(w.eps[0], 1, CONTEXT, 0, &value, sizeof value, 0), 0);
         world_settle(&w);
-        assert_int_equal(mbx_mprobe(w.eps[1], 0, CONTEXT, 0, 0, &status, &message), 1);
+        assert_int_equal(world_mprobe(&w, 1, 0, CONTEXT, 0, 0, &status, &message), 1);
         assert_int_equal(mbx_mrecv(w.eps[1], message, NULL, 1, NULL, &recv), -EINVAL);
         if (round == 0) {
             assert_int_equal(mbx_mrecv(w.eps[1], message, &value, sizeof value, NULL, &recv),
@@ -411,6 +419,16 @@ static void test_interrupted_waits(void **state)
 
 /* ---- peers ---- */
 
+/* What is held for a peer that is gone fails when somebody has looked, which is done from time
+ * to time. */
+static void let_time_pass(const struct world *w)
+{
+    const struct timespec while_ns = {.tv_nsec = 1000000};
+
+    if (world_window(w->config) != UINT64_MAX)
+        nanosleep(&while_ns, NULL);
+}
+
 /* One message of each protocol to a closed peer, by every call. */
 static void send_to_closed(struct world *w, struct mbx_ep *ep, uint32_t peer)
 {
@@ -425,8 +443,10 @@ static void send_to_closed(struct world *w, struct mbx_ep *ep, uint32_t peer)
             assert_int_equal(
                 (sync ? mbx_ssend : mbx_send)(ep, peer, CONTEXT, 1, data, size, NULL, &send),
                 0);
-            for (int idle = 0; mbx_test(ep, send, &done) == 0; idle++)
+            for (int idle = 0; mbx_test(ep, send, &done) == 0; idle++) {
                 assert_true(idle < world_patience());
+                let_time_pass(w);
+            }
             assert_true(done.error == -ENOTCONN || done.error == -EHOSTUNREACH);
             assert_int_equal(done.kind, MBX_SENDS);
             assert_int_equal(done.status.source, peer);
@@ -474,9 +494,14 @@ static void test_injects_to_a_closed_peer_fail(void **state)
         /* told by the call if it tried at once, else logged and counted */
         int err = mbx_inject(w.eps[0], 2, CONTEXT, 0, data, i == 0 ? 1 : limits.inject, 0);
 
-        if (!w.config->has_faults)
+        if (!w.config->has_faults && world_window(w.config) == UINT64_MAX)
             assert_int_equal(err, -ENOTCONN);
         world_settle(&w);
+        for (int idle = 0; world_stats(&w, 0).requests_now > 0; idle++) {
+            assert_true(idle < world_patience());
+            let_time_pass(&w);
+            world_progress(&w);
+        }
         errors = world_stats(&w, 0).send_errors;
         assert_true(err == -ENOTCONN || (err == 0 && errors > 0));
     }
@@ -493,6 +518,8 @@ static void test_messages_outlive_their_sender(void **state)
     struct world w;
     int sent = 100, got = 0;
 
+    if (world_window(*state) == 0)
+        skip(); /* what is held is abandoned */
     world_open(&w, *state, 3, NULL);
     assert_int_equal(mbx_inject(w.eps[2], 0, CONTEXT, 1, &sent, sizeof sent, 6), 0);
     assert_int_equal(world_close_one(&w, 2), 0);

@@ -65,6 +65,15 @@ static void open_world(struct world *w, const struct world_config *config)
     world_open(w, config, 3, (const char *const[]){"CLOSE_TIMEOUT=0", "LOG_LEVEL=error", NULL});
 }
 
+/* The same, and peers may send by themselves, whatever the configuration says. */
+static void open_wide(struct world *w, const struct world_config *config)
+{
+    dropped = 0;
+    world_open(w, config, 3,
+               (const char *const[]){"CLOSE_TIMEOUT=0", "LOG_LEVEL=error", "ANY_SOURCE=window",
+                                     "WINDOW=auto", "WINDOW_PAYLOAD=auto", NULL});
+}
+
 static mbx_request post(struct world *w, void *buf, size_t size)
 {
     mbx_request recv;
@@ -82,7 +91,7 @@ static void test_fragments(void **state)
     unsigned char got[1000];
     struct world w;
 
-    open_world(&w, *state);
+    open_wide(&w, *state);
     for (int late = 0; late < 2; late++) {
         mbx_request recv = 0;
 

@@ -143,6 +143,8 @@ static uint64_t flood(struct world *w)
     }
     start = clock_now() - start;
     assert_int_equal(mbx_inject(w->eps[1], 0, CONTEXT, 1, NULL, 0, 0), 0);
+    while (atomic_load(&wait.got) == 0)
+        mbx_progress(w->eps[1]); /* it may be held there */
     pthread_join(thread, NULL);
     return start;
 }
@@ -161,7 +163,10 @@ static void test_a_send_beside_a_sleeper(void **state)
 
         fastest = took < fastest ? took : fastest;
     }
-    assert_true(world_stats(&w, 0).full > 0);
+    if (world_window(config) == UINT64_MAX)
+        assert_true(world_stats(&w, 0).full > 0);
+    else
+        assert_int_equal(world_stats(&w, 0).held_now, 0);
     if (fastest > ROUND_MAX)
         fail_msg("the fastest of 5 rounds took %llu ns", (unsigned long long)fastest);
     world_close(&w);

@@ -28,6 +28,26 @@ static enum kind random_kind(struct random *r)
                                     : often[random_below(r, ARRAY_COUNT(often))];
 }
 
+/* All of one context and few tags, so that much suits much. */
+static void op_narrow(struct op *op)
+{
+    op->context_id = 0;
+    op->tag &= 1;
+    op->peer = op->kind <= INJECT ? 0 : op->peer;
+    op->ep = op->kind <= INJECT ? (op->ep == 0 ? 1 : op->ep) : op->kind <= DISCARD ? 0 : op->ep;
+}
+
+/* One of a few questions, asked again and again. */
+static void op_probing(struct op *op, struct random *r)
+{
+    if (random_below(r, 2) != 0 || op->kind <= INJECT)
+        return;
+    op->kind = random_below(r, 2) == 0 ? PROBE : MPROBE;
+    op->ep = 0;
+    op->peer = NOBODY;
+    op->ignore = random_below(r, 2) == 0 ? 0 : MBX_ANY_TAG;
+}
+
 static struct op random_op(struct random *r, int eps, int id)
 {
     static const uint64_t ignores[] = {0, 0, 1, 2, MBX_ANY_TAG};
@@ -57,9 +77,12 @@ static struct op random_op(struct random *r, int eps, int id)
 
 void program_make(struct program *p, uint64_t seed, bool on_shm)
 {
+    static const char *const windows[] = {"0", "0", "1", "2", "5", "auto"};
+    static const char *const any[] = {"window", "window", "sender"};
     static const int faults[] = {0, 0, 20, 50};
     static const char *const eager[] = {"0", "600", "2000", "8K"};
     struct random r;
+    bool is_narrow, is_probing;
     int i = 0;
 
     random_seed(&r, seed * 2 + on_shm);
@@ -71,12 +94,23 @@ void program_make(struct program *p, uint64_t seed, bool on_shm)
     snprintf(p->params[i++], 32, "RNDV=%s", random_below(&r, 3) == 0 ? "data" : "auto");
     snprintf(p->params[i++], 32, "EARLY_DATA=%d", (int)random_below(&r, 3) * 200);
     snprintf(p->params[i++], 32, "READ_CHUNK=4K");
+    snprintf(p->params[i++], 32, "ANY_SOURCE=%s", any[random_below(&r, 3)]);
+    snprintf(p->params[i++], 32, "WINDOW=%s", windows[random_below(&r, ARRAY_COUNT(windows))]);
+    snprintf(p->params[i++], 32, "WINDOW_PAYLOAD=%s", random_below(&r, 2) == 0 ? "0" : "auto");
     if (on_shm)
         snprintf(p->params[i++], 32, "SHM_RING_SIZE=4K");
     else
         snprintf(p->params[i++], 32, "LOOP_DEPTH=%d", 1 + (int)random_below(&r, 4));
-    for (int id = 0; id < OPS_MAX; id++)
+    p->room = random_below(&r, 2) == 0 ? 1 + (int)random_below(&r, 4) : 256;
+    is_narrow = random_below(&r, 2) == 0;
+    is_probing = is_narrow && random_below(&r, 2) == 0;
+    for (int id = 0; id < OPS_MAX; id++) {
         p->ops[id] = random_op(&r, p->eps, id);
+        if (is_narrow)
+            op_narrow(&p->ops[id]);
+        if (is_probing)
+            op_probing(&p->ops[id], &r);
+    }
 }
 
 void program_shrink(struct program *p, bool (*fails)(const struct program *p))
@@ -115,7 +149,7 @@ void program_print(const struct program *p)
     printf(" ");
     for (int i = 0; i < PARAMS_MAX; i++)
         printf(" %s", p->params[i]);
-    printf("\n");
+    printf(", room %d\n", p->room);
     for (int i = 0; i < p->count; i++)
         op_print(&p->ops[i]);
 }

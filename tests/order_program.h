@@ -14,7 +14,7 @@
 
 #define OPS_MAX    56
 #define EPS_MAX    3
-#define PARAMS_MAX 8
+#define PARAMS_MAX 11
 #define NOBODY     (-1)
 
 enum kind {
@@ -47,6 +47,7 @@ struct program {
     uint64_t seed;
     bool on_shm;
     int eps, count;
+    int room; /* for RTRs, at each endpoint */
     char params[PARAMS_MAX][32];
     struct op ops[OPS_MAX];
 };

@@ -2,7 +2,9 @@
 /*
  * order_test.c - random programs on two or three endpoints against the oracle.
  *
- *   order_test [--quick] [--seed N [--count N]]
+ *   order_test [--quick] [--seed N [--count N]] [--loop] [--window]
+ *
+ * --loop: not over shm; --window: nothing with MBX_ANY_SOURCE=sender.
  *
  * Each seed makes a short program of sends, receives, probes, cancels and progress,
  * and the settings of its endpoints (order_program.h).  A tap between transport and core sees
@@ -12,7 +14,9 @@
  *   which receive gets which message, what a probe shows, whether a cancel is in time;
  *   that each operation completes exactly once, with the right error and content;
  *   that a synchronous send completes only after its message was taken;
- *   how long both queues are after every step, and that nothing is left at the end.
+ *   how long both queues are after every step, and that nothing is left at the end;
+ *   that a message which waits at its sender comes before no earlier one of that sender that
+ *   the same receive, or probe, accepts.
  *
  * Everything over the loop transport follows from the seed.  A program that fails is
  * shrunk: what it does not need to fail is dropped, and the rest is printed.
@@ -25,7 +29,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/arbiter.h"
 #include "core/core.h"
+#include "core/credit.h"
 #include "match/oracle.h"
 #include "order_program.h"
 #include "world.h"
@@ -39,6 +45,7 @@ struct item {
     bool is_live;    /* it was done and will complete, or is a claimed message */
     bool is_claimed; /* mprobe: held */
     bool is_taken;   /* message: a receive, mrecv or discard got it */
+    bool is_here;    /* message: it has come, or is claimed where it waits */
     bool is_cancelled;
     int got; /* receive, mprobe: the message, or NOBODY */
     int completions;
@@ -89,8 +96,68 @@ static void message_taken(struct run *run, int recv, int message)
     run->items[message].is_taken = true;
 }
 
+static bool is_message(const struct op *op)
+{
+    return op->kind == SEND || op->kind == SSEND || op->kind == INJECT;
+}
+
+static bool accepts(const struct op *recv, const struct op *message)
+{
+    return (recv->peer == NOBODY || recv->peer == message->ep) &&
+           recv->context_id == message->context_id &&
+           ((recv->tag ^ message->tag) & ~recv->ignore) == 0;
+}
+
+/* The first message below `before` from peer to who that recv accepts and that has not come. */
+static int oldest_held(const struct run *run, int who, const struct op *recv, int peer,
+                       int before)
+{
+    for (int id = 0; id < before; id++) {
+        const struct item *item = &run->items[id];
+
+        if (item->is_live && is_message(&item->op) && !item->is_here && item->op.ep == peer &&
+            item->op.peer == who && accepts(recv, &item->op))
+            return id;
+    }
+    return NOBODY;
+}
+
+static struct item *item_of(struct run *run, int who, uint64_t request)
+{
+    for (int id = 0; id < IDS_MAX; id++)
+        if (run->items[id].is_live && run->items[id].request == request &&
+            run->items[id].op.kind == RECV && run->items[id].op.ep == who)
+            return &run->items[id];
+    return NULL;
+}
+
+/* A message has claimed a receive, and has it.  One whose word another sender has won, and
+ * whose claim is still under way, does not stand before it any more.  The oracle's answer: that
+ * receive, or an earlier one that it should have been. */
+static int tap_claimed(struct tap *tap, struct match_envelope envelope, uint64_t request)
+{
+    struct oracle *oracle = &tap->run->oracles[tap->who];
+    struct item *won = item_of(tap->run, tap->who, request);
+
+    for (int i = 0; won != NULL && i < oracle->recvs.count; i++) {
+        struct item *item = &tap->run->items[oracle->recvs.entries[i].id];
+        struct oracle only = {.recvs.count = 1, .recvs.entries = {oracle->recvs.entries[i]}};
+        struct request *req = request_find(tap->ep, item->request);
+
+        if (item == won)
+            break;
+        if (oracle_find(&only, envelope) != NOBODY &&
+            (req == NULL || arbiter_owner(tap->ep, req) == MBX_ANY_SOURCE))
+            return item->op.id; /* it is open, and earlier */
+    }
+    if (won == NULL || !oracle_cancel(oracle, won->op.id))
+        return NOBODY;
+    return won->op.id;
+}
+
 /* A packet that begins a message has been delivered: the oracle hears of it. */
-static void tap_arrived(struct tap *tap, uint32_t peer, const struct wire_header *header)
+static void tap_arrived(struct tap *tap, uint32_t peer, const struct wire_header *header,
+                        const void *packet)
 {
     struct match_envelope envelope = {header->context_id, peer, header->tag};
     int id = (int)header->data, recv;
@@ -99,21 +166,36 @@ static void tap_arrived(struct tap *tap, uint32_t peer, const struct wire_header
         wrong(tap->run, "a message that nobody sent arrives");
         return;
     }
-    recv = oracle_arrive(&tap->run->oracles[tap->who], envelope, id);
-    if (recv != NOBODY)
-        message_taken(tap->run, recv, id);
+    if (header->type == WIRE_CLAIM) {
+        struct wire_claim claim;
+
+        memcpy(&claim, (const char *)packet + sizeof *header, sizeof claim);
+        recv = tap_claimed(tap, envelope, claim.receiver);
+        if (recv == NOBODY || tap->run->items[recv].request != claim.receiver)
+            wrong(tap->run, "message %d has claimed a receive that is not the first", id);
+    } else {
+        recv = oracle_arrive(&tap->run->oracles[tap->who], envelope, id);
+    }
+    tap->run->items[id].is_here = true;
+    if (recv == NOBODY)
+        return;
+    message_taken(tap->run, recv, id);
+    if (oldest_held(tap->run, tap->who, &tap->run->items[recv].op, (int)peer, id) != NOBODY)
+        wrong(tap->run, "receive %d gets message %d before an earlier one", recv, id);
 }
 
 static int tap_deliver(void *arg, uint32_t peer, const void *packet, size_t size)
 {
     struct tap *tap = arg;
     struct wire_header header;
+    uint64_t reached = tap->ep->stats.reached;
     int err = progress_deliver(tap->ep, peer, packet, size);
 
     memcpy(&header, packet, sizeof header);
-    if (err == 0 && (header.type == WIRE_EAGER || header.type == WIRE_SYNC ||
-                     header.type == WIRE_FIRST || header.type == WIRE_RTS))
-        tap_arrived(tap, peer, &header);
+    if (err == 0 &&
+        (header.type == WIRE_EAGER || header.type == WIRE_SYNC || header.type == WIRE_FIRST ||
+         header.type == WIRE_RTS || tap->ep->stats.reached != reached))
+        tap_arrived(tap, peer, &header, packet);
     return err;
 }
 
@@ -156,7 +238,9 @@ static void tap_open(struct tap *tap)
     err = mbx_open(&config, &tap->ep);
     if (err < 0)
         abort();
+    tap->ep->hold_room = (uint32_t)program->room;
     s = &tap->ep->settings;
+    again.welcome = credit_welcome(tap->ep);
     again.loop_depth = s->loop_depth;
     again.shm_ring_bytes = s->shm_ring_bytes;
     again.shm_peers = s->shm_peers;
@@ -289,6 +373,27 @@ static void do_recv(struct run *run, struct item *item)
         message_taken(run, op->id, item->got);
 }
 
+/* A probe shows a message that has not come: is it the one that it has to show? */
+static bool probe_held(struct run *run, struct item *item, int id)
+{
+    const struct op *op = &item->op;
+    struct oracle *oracle = &run->oracles[op->ep];
+    const struct op *message = &run->items[id].op;
+    struct oracle after = *oracle;
+
+    if (id < 0 || id >= IDS_MAX || run->items[id].is_here || !run->items[id].is_live ||
+        oldest_held(run, op->ep, op, message->ep, id + 1) != id ||
+        oracle_find(&after, (struct match_envelope){message->context_id, (uint32_t)message->ep,
+                                                    message->tag}) != NOBODY)
+        return false;
+    if (op->kind == MPROBE) {
+        run->items[id].is_here = true;
+        item->is_live = item->is_claimed = true;
+        item->got = id;
+    }
+    return true;
+}
+
 static void do_probe(struct run *run, struct item *item)
 {
     const struct op *op = &item->op;
@@ -301,6 +406,8 @@ static void do_probe(struct run *run, struct item *item)
                                  &status, &item->message);
     int want = oracle_peek(&run->oracles[op->ep], envelope, op->ignore);
 
+    if (found == 1 && want == NOBODY && probe_held(run, item, (int)status.data))
+        return;
     if (found != (want != NOBODY) || (found == 1 && status.data != (uint64_t)want)) {
         wrong(run, "%s %d returns %d and shows message %d, not %d", kind_names[op->kind],
               op->id, found, found == 1 ? (int)status.data : NOBODY, want);
@@ -345,18 +452,32 @@ static bool has_request(const struct item *item)
                              item->op.kind == RECV || item->op.kind == MRECV);
 }
 
+/* Has a sender won the word of this receive, and its claim not come yet? */
+static bool is_won(const struct run *run, const struct item *item)
+{
+    const struct mbx_ep *ep = run->taps[item->op.ep].ep;
+    const struct request *req = request_find(ep, item->request);
+
+    return req != NULL && req->state == REQUEST_POSTED && ep->arbiter != NULL &&
+           ep->reach != NULL && arbiter_owner(ep, req) != MBX_ANY_SOURCE;
+}
+
 static void do_cancel(struct run *run, struct item *item)
 {
     struct item *target = &run->items[item->op.target];
+    bool is_too_late;
     int err, want;
 
     if (!has_request(target))
         return;
+    is_too_late = is_won(run, target);
     err = mbx_cancel(run->taps[target->op.ep].ep, target->request);
     if (target->completions != 0) {
         want = -ESTALE;
     } else if (target->op.kind == SEND || target->op.kind == SSEND) {
         want = -EOPNOTSUPP;
+    } else if (is_too_late) {
+        want = -EALREADY;
     } else if (oracle_cancel(&run->oracles[target->op.ep], target->op.id)) {
         want = 0;
         target->is_cancelled = true;
@@ -447,12 +568,50 @@ static void settle(struct run *run)
                 idle = 0;
 }
 
+/* All is quiet: no receive is open that a message which waits at its sender suits. */
+static void check_met(struct run *run)
+{
+    for (int id = 0; id < IDS_MAX; id++) {
+        const struct item *message = &run->items[id];
+
+        if (!message->is_live || !is_message(&message->op) || message->is_here)
+            continue;
+        for (int i = 0; i < run->oracles[message->op.peer].recvs.count; i++) {
+            int recv = run->oracles[message->op.peer].recvs.entries[i].id;
+
+            if (accepts(&run->items[recv].op, &message->op))
+                wrong(run, "receive %d and message %d never meet", recv, id);
+        }
+    }
+}
+
+/* Receives until nothing waits at its sender any more. */
+static void finish_held(struct run *run)
+{
+    for (int id = 0; id < IDS_MAX && run->why[0] == '\0'; id++) {
+        const struct op *message = &run->items[id].op;
+        struct op op = {.kind = RECV, .peer = NOBODY, .ignore = MBX_ANY_TAG, .size = 1};
+
+        if (!run->items[id].is_live || !is_message(message) || run->items[id].is_here ||
+            run->next_id == IDS_MAX - 1)
+            continue;
+        op.ep = message->peer;
+        op.context_id = message->context_id;
+        op.id = run->next_id++;
+        do_op(run, &op);
+        settle(run);
+        id = -1;
+    }
+}
+
 /* Receives what is queued, cancels what waits, drops what is claimed. */
 static void finish(struct run *run)
 {
     struct op op = {.kind = RECV, .peer = NOBODY, .ignore = MBX_ANY_TAG, .size = 1};
 
     settle(run);
+    check_met(run);
+    finish_held(run);
     for (op.ep = 0; op.ep < run->program->eps; op.ep++) {
         while (run->oracles[op.ep].msgs.count > 0 && run->why[0] == '\0') {
             op.id = run->next_id++;
@@ -565,13 +724,23 @@ static void program_report(struct program *p)
     program_print(p);
 }
 
-static int run_seeds(uint64_t first, uint64_t count, bool on_shm)
+/* As if it had been drawn. */
+static void never_sender(struct program *p)
+{
+    for (int i = 0; i < PARAMS_MAX; i++)
+        if (strcmp(p->params[i], "ANY_SOURCE=sender") == 0)
+            snprintf(p->params[i], sizeof p->params[i], "ANY_SOURCE=window");
+}
+
+static int run_seeds(uint64_t first, uint64_t count, bool on_shm, bool is_window)
 {
     static struct program p;
     char why[256];
 
     for (uint64_t seed = first; seed < first + count; seed++) {
         program_make(&p, seed, on_shm);
+        if (is_window)
+            never_sender(&p);
         if (program_run(&p, why, sizeof why))
             continue;
         program_report(&p);
@@ -595,6 +764,7 @@ static void on_abort(int signal)
 int main(int argc, char **argv)
 {
     uint64_t first = 1, loops = 20000, shms = 2000;
+    bool is_loop = false, is_window = false;
 
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--quick") == 0) {
@@ -605,14 +775,21 @@ int main(int argc, char **argv)
             loops = shms = 1;
         } else if (strcmp(argv[i], "--count") == 0 && i + 1 < argc) {
             loops = shms = strtoull(argv[++i], NULL, 10);
+        } else if (strcmp(argv[i], "--loop") == 0) {
+            is_loop = true;
+        } else if (strcmp(argv[i], "--window") == 0) {
+            is_window = true;
         } else if (strcmp(argv[i], "--help") == 0) {
-            printf("usage: order_test [--quick] [--seed N [--count N]]\n");
+            printf("usage: order_test [--quick] [--seed N [--count N]] [--loop] [--window]\n");
             return 0;
         } else {
-            fprintf(stderr, "unknown argument '%s'; --quick, --seed N, --count N\n", argv[i]);
+            fprintf(stderr,
+                    "unknown argument '%s'; --quick, --seed N, --count N, --loop, --window\n",
+                    argv[i]);
             return 2;
         }
     }
     signal(SIGABRT, on_abort);
-    return run_seeds(first, loops, false) | run_seeds(first, shms, true);
+    return run_seeds(first, loops, false, is_window) |
+           (is_loop ? 0 : run_seeds(first, shms, true, is_window));
 }

@@ -221,6 +221,7 @@ static void send_and_drop(struct mbx_ep *ep, uint32_t parent, int down, int up)
 
 static void exits_early(const struct world_config *config, child_fn *run)
 {
+    bool is_held = world_window(config) < 5; /* then a send completes by its receive */
     unsigned char buf[30];
     struct pair pair;
     struct world w;
@@ -228,11 +229,14 @@ static void exits_early(const struct world_config *config, child_fn *run)
     pair_start(&pair, config, run);
     world_open(&w, config, 1, NULL);
     pair_connect(&pair, w.eps[0]);
-    pair_end_unseen(&pair);
+    if (!is_held)
+        pair_end_unseen(&pair);
     for (uint64_t i = 0; i < 5; i++) {
         receive(pair.ep, pair.other, 2 * i, buf, sizeof buf);
         assert_memory_equal(buf, world_data((unsigned)i * 64, LARGEST), sizeof buf);
     }
+    if (is_held)
+        pair_end(&pair, 0);
     world_close(&w);
 }
 

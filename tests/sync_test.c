@@ -65,8 +65,8 @@ static void probed(struct world *w, size_t size, bool discard)
     mbx_message message;
 
     world_settle(w);
-    assert_int_equal(mbx_probe(w->eps[1], 0, CONTEXT, 1, 0, &status), 1);
-    assert_int_equal(mbx_mprobe(w->eps[1], 0, CONTEXT, 1, 0, &status, &message), 1);
+    assert_int_equal(world_probe(w, 1, 0, CONTEXT, 1, 0, &status), 1);
+    assert_int_equal(world_mprobe(w, 1, 0, CONTEXT, 1, 0, &status, &message), 1);
     world_settle(w);
     assert_int_equal(mbx_test(w->eps[0], send, NULL), 0);
     world_buffer_init(&buffer, size, 0);

@@ -34,6 +34,9 @@
 #define DEVICE(kind, list)                                                                     \
     "DEVICE=" kind, "DEVICE_LIST=" list, "DEVICE_THRESHOLD=0", "DEVICE_SPIN=0"
 
+/* One unmatched message of each peer, and no payload with it. */
+#define NARROW "WINDOW=1", "WINDOW_PAYLOAD=0"
+
 const struct world_config world_configs[] = {
     {"loop", false, false, {"TRANSPORT=loop"}},
     {"loop-fault", false, true, {"TRANSPORT=loop", "FAULT_PERCENT=30", "FAULT_SEED=3"}},
@@ -43,14 +46,30 @@ const struct world_config world_configs[] = {
     {"loop-eager-1m",
      false,
      true,
-     {"TRANSPORT=loop", "EAGER_LIMIT=1M", "INJECT_LIMIT=1M", "FAULT_PERCENT=10"}},
+     {"TRANSPORT=loop", "EAGER_LIMIT=1M", "INJECT_LIMIT=1M", "FAULT_PERCENT=10",
+      "WINDOW_PAYLOAD=unlimited", "WINDOW=unlimited"}},
     {"shm", true, false, {"TRANSPORT=shm"}},
     {"shm-fault", true, true, {"TRANSPORT=shm", "FAULT_PERCENT=30", "FAULT_SEED=5"}},
     {"shm-no-attach", true, false, {"TRANSPORT=shm", "SHM_ATTACH=no"}},
     {"shm-data-fault", true, true, {"TRANSPORT=shm", "RNDV=data", "FAULT_PERCENT=10"}},
     {"shm-ring-4k", true, false, {"TRANSPORT=shm", "SHM_RING_SIZE=4K", "READ_CHUNK=4K"}},
     {"shm-eager-64", true, false, {"TRANSPORT=shm", "EAGER_LIMIT=64", "EARLY_DATA=0"}},
-    {"shm-eager-1m", true, false, {"TRANSPORT=shm", "EAGER_LIMIT=1M", "SHM_RING_SIZE=8K"}},
+    {"shm-eager-1m",
+     true,
+     false,
+     {"TRANSPORT=shm", "EAGER_LIMIT=1M", "SHM_RING_SIZE=8K", "WINDOW_PAYLOAD=unlimited",
+      "WINDOW=unlimited"}},
+    /* messages that wait at their sender: all of them, or all but one of each peer */
+    {"loop-window-0", false, false, {"TRANSPORT=loop", "WINDOW=0"}},
+    {"loop-window-0-fault",
+     false,
+     true,
+     {"TRANSPORT=loop", "WINDOW=0", "FAULT_PERCENT=30", "FAULT_SEED=9"}},
+    {"loop-window-1", false, false, {"TRANSPORT=loop", NARROW, "LOOP_DEPTH=1"}},
+    {"loop-soft-window-1", false, false, {"TRANSPORT=loop", NARROW, DEVICE("soft", "2")}},
+    {"shm-window-0", true, false, {"TRANSPORT=shm", "WINDOW=0", "SHM_RING_SIZE=4K"}},
+    {"shm-window-1-fault", true, true, {"TRANSPORT=shm", NARROW, "FAULT_PERCENT=30"}},
+    {"shm-sender", true, false, {"TRANSPORT=shm", "ANY_SOURCE=sender"}},
     /* the same with a device: every driver, every length of its list */
     {"loop-soft", false, false, {"TRANSPORT=loop", DEVICE("soft", "1024")}},
     {"loop-soft-1", false, false, {"TRANSPORT=loop", DEVICE("soft", "1"), "LOOP_DEPTH=1"}},
@@ -86,6 +105,13 @@ static bool begins(const struct world_config *config, const char *with)
         if (strncmp(config->params[i], with, strlen(with)) == 0)
             return true;
     return false;
+}
+
+uint64_t world_window(const struct world_config *config)
+{
+    if (begins(config, "WINDOW=0") || begins(config, "ANY_SOURCE=sender"))
+        return 0;
+    return begins(config, "WINDOW=1") ? 1 : UINT64_MAX;
 }
 
 bool world_has_device(const struct world_config *config)
@@ -372,6 +398,49 @@ void world_wait_error(struct world *w, int who, mbx_request request, int error)
 
     world_wait(w, who, request, &completion);
     assert_int_equal(completion.error, error);
+}
+
+/* How often a probe is repeated: it asks, learns that nothing is there although a message was
+ * on its way to being held, and asks again. */
+static int probe_rounds(const struct world *w)
+{
+    return world_window(w->config) == UINT64_MAX ? 1 : 4;
+}
+
+int world_probe(struct world *w, int who, uint32_t source, uint32_t context_id, uint64_t tag,
+                uint64_t ignore, struct mbx_status *status)
+{
+    int found = 0;
+
+    for (int round = 0; found == 0 && round < probe_rounds(w); round++) {
+        if (round != 0)
+            world_settle(w);
+        found = mbx_probe(w->eps[who], source, context_id, tag, ignore, status);
+    }
+    return found;
+}
+
+int world_mprobe(struct world *w, int who, uint32_t source, uint32_t context_id, uint64_t tag,
+                 uint64_t ignore, struct mbx_status *status, mbx_message *message)
+{
+    int found = 0;
+
+    for (int round = 0; found == 0 && round < probe_rounds(w); round++) {
+        if (round != 0)
+            world_settle(w);
+        found = mbx_mprobe(w->eps[who], source, context_id, tag, ignore, status, message);
+    }
+    return found;
+}
+
+uint64_t world_waiting(const struct world *w)
+{
+    uint64_t waiting = 0;
+
+    for (int i = 0; i < w->count; i++)
+        if (w->eps[i] != NULL)
+            waiting += world_stats(w, i).unexpected_now + world_stats(w, i).held_now;
+    return waiting;
 }
 
 struct mbx_stats world_stats(const struct world *w, int who)

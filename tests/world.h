@@ -40,6 +40,10 @@ struct world_config {
  * elsewhere a round of ours may be none of its. */
 int world_patience(void);
 
+/* Unmatched messages that one endpoint of this configuration may have at another: beyond
+ * that, they wait at their sender.  UINT64_MAX: more than any test sends. */
+uint64_t world_window(const struct world_config *config);
+
 bool world_has_device(const struct world_config *config);
 
 /* Does a device run beside this process's threads?  Then what it does takes time. */
@@ -103,6 +107,17 @@ void world_wait(struct world *w, int who, mbx_request request,
 
 /* As world_wait(), and the completion must have this error. */
 void world_wait_error(struct world *w, int who, mbx_request request, int error);
+
+/* mbx_probe() and mbx_mprobe() of endpoint who for what has been sent.  Where it may wait at
+ * its sender the sender is asked, and has time to answer; else there is one call, which must
+ * know. */
+int world_probe(struct world *w, int who, uint32_t source, uint32_t context_id, uint64_t tag,
+                uint64_t ignore, struct mbx_status *status);
+int world_mprobe(struct world *w, int who, uint32_t source, uint32_t context_id, uint64_t tag,
+                 uint64_t ignore, struct mbx_status *status, mbx_message *message);
+
+/* Messages that wait for a receive, wherever they do. */
+uint64_t world_waiting(const struct world *w);
 
 struct mbx_stats world_stats(const struct world *w, int who);
 

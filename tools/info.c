@@ -20,15 +20,19 @@ static const char usage[] =
     "  --transports   what can carry messages\n"
     "  --devices      what can match in place of the host, or why it cannot\n"
     "  --protocols    by which protocol messages of which size travel\n"
+    "  --window       what messages without a receive may cost this process\n"
     "  --params       the parameters: environment variable, value, default, range, meaning\n"
     "  -h, --help     this text\n"
     "\n"
     "The values are those that a program started from here would have.\n";
 
-static const struct option options[] = {
-    {"transports", no_argument, NULL, 't'}, {"devices", no_argument, NULL, 'd'},
-    {"protocols", no_argument, NULL, 'r'},  {"params", no_argument, NULL, 'p'},
-    {"help", no_argument, NULL, 'h'},       {NULL, 0, NULL, 0}};
+static const struct option options[] = {{"transports", no_argument, NULL, 't'},
+                                        {"devices", no_argument, NULL, 'd'},
+                                        {"protocols", no_argument, NULL, 'r'},
+                                        {"params", no_argument, NULL, 'p'},
+                                        {"window", no_argument, NULL, 'w'},
+                                        {"help", no_argument, NULL, 'h'},
+                                        {NULL, 0, NULL, 0}};
 
 static int print_transports(const struct tool *tool)
 {
@@ -82,7 +86,29 @@ static void print_rows(const struct mbx_ep *ep)
     }
 }
 
-static int print_protocols(const struct tool *tool)
+static void print_amount(const char *what, uint64_t amount, const char *about)
+{
+    char text[32] = "unlimited";
+
+    if (amount != UINT64_MAX)
+        size_text(amount, text, sizeof text);
+    printf("  %-10s %-9s %s\n", what, text, about);
+}
+
+static void print_limits(const struct mbx_ep *ep)
+{
+    struct mbx_limits limits;
+
+    mbx_limits_get(ep, &limits);
+    printf("messages without a receive (bytes, or messages)\n");
+    print_amount("memory", limits.unexpected, "all of them together, at most");
+    print_amount("messages", limits.window, "of one peer, at first; further ones wait there");
+    print_amount("payload", limits.window_payload,
+                 "with these, at first; without it they come alone");
+    print_amount("lendable", limits.lendable, "for peers that want more");
+}
+
+static int print_of_endpoint(const struct tool *tool, void (*print)(const struct mbx_ep *ep))
 {
     struct mbx_ep *ep;
     int err = mbx_open(NULL, &ep);
@@ -91,9 +117,19 @@ static int print_protocols(const struct tool *tool)
         tool_error(tool, "no endpoint can be opened: %s", mbx_strerror(err));
         return TOOL_FAILED;
     }
-    print_rows(ep);
+    print(ep);
     mbx_close(ep);
     return TOOL_DONE;
+}
+
+static int print_protocols(const struct tool *tool)
+{
+    return print_of_endpoint(tool, print_rows);
+}
+
+static int print_window(const struct tool *tool)
+{
+    return print_of_endpoint(tool, print_limits);
 }
 
 static int print_params(const struct tool *tool)
@@ -120,8 +156,11 @@ static int print_params(const struct tool *tool)
 static const struct part {
     int option;
     int (*print)(const struct tool *tool);
-} parts[] = {
-    {'t', print_transports}, {'d', print_devices}, {'r', print_protocols}, {'p', print_params}};
+} parts[] = {{'t', print_transports},
+             {'d', print_devices},
+             {'r', print_protocols},
+             {'w', print_window},
+             {'p', print_params}};
 
 static int print_parts(const struct tool *tool, const bool *wanted)
 {
@@ -135,7 +174,7 @@ static int print_parts(const struct tool *tool, const bool *wanted)
 
 static int run(const struct tool *tool, int argc, char **argv)
 {
-    static const bool all[ARRAY_COUNT(parts)] = {true, true, true, true};
+    static const bool all[ARRAY_COUNT(parts)] = {true, true, true, true, true};
     bool wanted[ARRAY_COUNT(parts)] = {false}, any = false;
     int option, status = 0;
 

@@ -410,6 +410,14 @@ static int replay_one(struct replay *replay, struct entry *context, const struct
     case TRACE_TAKE:
     case TRACE_DISCARD:
         return replay_end(replay, e);
+    case TRACE_HOLD: /* steps on the way to an arrival */
+    case TRACE_RTR:
+    case TRACE_MATCH:
+    case TRACE_LOCK:
+    case TRACE_GRANT:
+    case TRACE_LOST:
+    case TRACE_RETIRE:
+        return 0;
     case TRACE_CLOSE:
     case TRACE_TYPES:
         break;

@@ -87,6 +87,23 @@ static void print_outcome(const struct trace_event *e)
     case TRACE_TAKE:
         printf("m%" PRIx64 " goes to r%" PRIx64, e->entry, e->partner);
         break;
+    case TRACE_HOLD:
+        printf("hold %" PRIu64, e->entry);
+        break;
+    case TRACE_RTR:
+        printf("r%" PRIx64 " in hold %" PRIu64, e->entry, e->partner);
+        break;
+    case TRACE_MATCH:
+    case TRACE_LOCK:
+    case TRACE_LOST:
+        printf("s%" PRIx64 " for r%" PRIx64, e->entry, e->partner);
+        break;
+    case TRACE_GRANT:
+        printf("s%" PRIx64, e->entry);
+        break;
+    case TRACE_RETIRE:
+        printf("r%" PRIx64, e->entry);
+        break;
     case TRACE_CLOSE:
     case TRACE_TYPES:
         break;

@@ -374,6 +374,13 @@ static bool read_event(struct reading *r, const struct trace_event *event)
         break;
     case TRACE_TAKE: /* these ask no engine */
     case TRACE_DISCARD:
+    case TRACE_HOLD:
+    case TRACE_RTR:
+    case TRACE_MATCH:
+    case TRACE_LOCK:
+    case TRACE_GRANT:
+    case TRACE_LOST:
+    case TRACE_RETIRE:
     case TRACE_CLOSE:
     case TRACE_TYPES:
         return true;

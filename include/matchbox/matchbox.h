@@ -242,6 +242,12 @@ MBX_API int mbx_inject(struct mbx_ep *ep, uint32_t peer, uint32_t context_id, ui
 struct mbx_limits {
     size_t inject;  /* largest message of mbx_inject() */
     size_t message; /* largest message of mbx_send() */
+    /* what messages without a receive may cost here (docs/send-side.md); bytes, UINT64_MAX: no
+     * limit */
+    uint64_t unexpected;     /* all of them */
+    uint64_t window;         /* messages of one peer, at first */
+    uint64_t window_payload; /* bytes with these */
+    uint64_t lendable;       /* bytes for peers that want more */
 };
 
 /* mbx_limits_get - what this endpoint can carry.  Returns 0.
@@ -443,6 +449,15 @@ struct mbx_stats {
     uint64_t unexpected_bytes_now, unexpected_bytes_max; /* memory that they hold */
     uint64_t searches, search_steps, search_max; /* entries looked at by post, arrive, probe */
     uint64_t contexts;                           /* context ids in use */
+    /* messages that waited at their sender (docs/send-side.md) */
+    uint64_t control;            /* packets without a message: all that follow, and CLAIM */
+    uint64_t credits;            /* CREDITs sent */
+    uint64_t holds;              /* times that sends had to be held */
+    uint64_t held_now, held_max; /* sends */
+    uint64_t claims, claims_won, claims_lost; /* of such, at receives elsewhere */
+    uint64_t rtrs, retires;                   /* open receives told to senders that hold */
+    uint64_t reached;                         /* messages that met a receive by a claim */
+    uint64_t peeks;                           /* questions of probes */
     /* messages and bytes by protocol */
     uint64_t sent[MBX_PROTOCOLS], sent_bytes[MBX_PROTOCOLS];
     uint64_t received[MBX_PROTOCOLS], received_bytes[MBX_PROTOCOLS];

@@ -8,7 +8,7 @@
  *      │      └── out: requests that have something to send, first in, first out
  *      ├── requests: a pool; a request is its own completion entry (request.c)
  *      ├── messages: a pool; unexpected or claimed messages (message.c)
- *      ├── busy:     peers whose out is not empty
+ *      ├── busy:     peers to whom something waits to leave
  *      ├── reading:  receives that read their sender's memory
  *      ├── done:     completed requests that the user has not yet seen
  *      └── waiters:  threads in a wait (wait.c)
@@ -20,9 +20,10 @@
  * Invariants
  *   I1  a request is on at most one of: a matching engine, reading, done; and on at
  *       most one peer's out besides
- *   I2  a peer is on busy if and only if its out is not empty
- *   I3  the first packet of a send goes out only when no request stands before it in
- *       its peer's out: so messages leave in the order of the calls
+ *   I2  a peer is on busy if and only if its out is not empty or it owes something
+ *   I3  the first packet of a send goes out only with credit (credit.h), when no request
+ *       stands before it in its peer's out, and none is held: so messages leave in the
+ *       order of the calls
  *   I4  a request that the user has consumed while it is still on an out lingers: its
  *       handle is dead, and it is given back when the packet has left
  */
@@ -59,6 +60,17 @@ enum device_choice {
     DEVICE_SOFT_PROCESS,
     DEVICE_VERBS
 };
+enum fault_die_choice {
+    FAULT_DIE_NEVER,
+    FAULT_DIE_HOLD,
+    FAULT_DIE_RTR,
+    FAULT_DIE_MATCH,
+    FAULT_DIE_LOCK,
+    FAULT_DIE_GRANT,
+    FAULT_DIE_LOST,
+    FAULT_DIE_RETIRE
+};
+enum any_source_choice { ANY_SOURCE_WINDOW, ANY_SOURCE_SENDER };
 enum match_choice { MATCH_SPLIT, MATCH_SOFTWARE, MATCH_DEVICE };
 
 struct settings {
@@ -68,12 +80,15 @@ struct settings {
     uint64_t eager_limit, inject_limit, early_data, read_chunk;
     uint64_t rndv; /* enum rndv_choice */
     uint64_t requests;
+    uint64_t any_source; /* enum any_source_choice */
+    uint64_t unexpected_memory, window, window_payload;
     uint64_t spin_ns, close_timeout_ns;
     uint64_t shm_ring_bytes, shm_peers, shm_attach;
     uint64_t loop_depth;
     uint64_t fault_percent, fault_seed;
-    uint64_t device; /* enum device_choice */
-    uint64_t match;  /* enum match_choice */
+    uint64_t fault_die; /* enum fault_die_choice */
+    uint64_t device;    /* enum device_choice */
+    uint64_t match;     /* enum match_choice */
     uint64_t device_list, device_buffers, device_threshold, device_spin_ns;
     char device_program[PARAM_STRING_MAX];
     char stats_file[PARAM_STRING_MAX];
@@ -90,49 +105,59 @@ const char *settings_rank(void);
 /* ---- requests ---- */
 
 enum request_state {
-    REQUEST_POSTED,    /* receive: waits in the matching engine */
-    REQUEST_EAGER,     /* send: its packets are leaving */
-    REQUEST_RTS,       /* send: its RTS has not left */
-    REQUEST_WAIT_FIN,  /* send: the receiver will say FIN, or CTS */
-    REQUEST_SEND_DATA, /* send: the range that the CTS asked for is leaving */
-    REQUEST_DEVICE,    /* receive: matched by the device, which moves the data */
-    REQUEST_REVOKING,  /* receive: cancelled, if the device still has it */
-    REQUEST_CLAIMED,   /* receive: claimed by a sender, if the device still has it */
-    REQUEST_ASSEMBLE,  /* receive: further eager fragments will come */
-    REQUEST_READ,      /* receive: reads the sender's memory */
-    REQUEST_READ_WAIT, /* receive: the transport reads, read_done() will tell */
-    REQUEST_CTS,       /* receive: its CTS has not left */
-    REQUEST_WAIT_DATA, /* receive: DATA will come */
-    REQUEST_COMPLETE,  /* on done, or lent to nobody any more */
-    REQUEST_LINGER,    /* consumed by the user, still on an out */
+    REQUEST_POSTED,     /* receive: waits in the matching engine */
+    REQUEST_HELD,       /* send: waits here, for credit or a receive that wants it */
+    REQUEST_CLAIM,      /* send: its claim has not left */
+    REQUEST_WAIT_GRANT, /* send: the receiver will say GRANT, FIN or RETIRE */
+    REQUEST_EAGER,      /* send: its packets are leaving */
+    REQUEST_RTS,        /* send: its RTS has not left */
+    REQUEST_WAIT_FIN,   /* send: the receiver will say FIN, or CTS */
+    REQUEST_SEND_DATA,  /* send: the range that the CTS asked for is leaving */
+    REQUEST_DEVICE,     /* receive: matched by the device, which moves the data */
+    REQUEST_REVOKING,   /* receive: cancelled, if the device still has it */
+    REQUEST_CLAIMED,    /* receive: claimed by a sender, if the device still has it */
+    REQUEST_ASSEMBLE,   /* receive: further eager fragments will come */
+    REQUEST_READ,       /* receive: reads the sender's memory */
+    REQUEST_READ_WAIT,  /* receive: the transport reads, read_done() will tell */
+    REQUEST_CTS,        /* receive: its CTS has not left */
+    REQUEST_WAIT_DATA,  /* receive: DATA will come */
+    REQUEST_COMPLETE,   /* on done, or lent to nobody any more */
+    REQUEST_LINGER,     /* consumed by the user, still on an out */
     REQUEST_STATES
 };
 
 enum request_flags {
-    REQUEST_SILENT = 1 << 0,   /* no entry on success */
-    REQUEST_MUTE = 1 << 1,     /* no entry ever: inject, discard */
-    REQUEST_SYNC = 1 << 2,     /* send: completes on match */
-    REQUEST_COPIED = 1 << 3,   /* buf is the library's and freed on completion */
-    REQUEST_OWES_FIN = 1 << 4, /* receive: a FIN to `remote` has not left */
-    REQUEST_EXPOSED = 1 << 5,  /* send: buf is readable by the peer */
-    REQUEST_AWAITED = 1 << 6,  /* a thread may sleep until it is complete */
+    REQUEST_SILENT = 1 << 0,     /* no entry on success */
+    REQUEST_MUTE = 1 << 1,       /* no entry ever: inject, discard */
+    REQUEST_SYNC = 1 << 2,       /* send: completes on match */
+    REQUEST_COPIED = 1 << 3,     /* buf is the library's and freed on completion */
+    REQUEST_OWES_FIN = 1 << 4,   /* receive: a FIN to `remote` has not left */
+    REQUEST_EXPOSED = 1 << 5,    /* send: buf is readable by the peer */
+    REQUEST_AWAITED = 1 << 6,    /* a thread may sleep until it is complete */
+    REQUEST_LEAVING = 1 << 7,    /* send: on out with its first packet */
+    REQUEST_SHORT_OF = 1 << 8,   /* send: not eager for want of payload credit */
+    REQUEST_PEER_GONE = 1 << 10, /* receive: that is why it is cancelled */
+    REQUEST_WON = 1 << 9,        /* send: its claim has won the word of the receive */
 };
 
 struct request {
-    struct match_recv match; /* receive: its place in the matching engine */
-    struct list out;         /* on its peer's out */
-    struct list queue;       /* on reading or done */
-    uint8_t state;           /* enum request_state */
-    uint8_t protocol;        /* enum mbx_protocol, once known */
-    uint16_t flags;          /* enum request_flags */
+    union {
+        struct match_recv match; /* receive: its place in the matching engine */
+        struct match_msg held;   /* held send: its place among those (hold.c) */
+    };
+    struct list out;   /* on its peer's out */
+    struct list queue; /* on reading or done; or among the held sends, or open receives */
+    uint8_t state;     /* enum request_state */
+    uint8_t protocol;  /* enum mbx_protocol, once known */
+    uint16_t flags;    /* enum request_flags */
     /* the rest, down to completion, means nothing in a send that was complete at once */
     uint32_t peer; /* of a receive: once matched */
     char *buf;
     size_t size;           /* of buf */
-    uint64_t done;         /* bytes moved */
+    uint64_t done;         /* bytes moved; RTS that has not left: its early data */
     uint64_t total;        /* bytes to move (receive: what fits; DATA: end of the range) */
-    uint64_t remote;       /* the other side's request number */
-    uint64_t address, key; /* rendezvous: of the sender's buffer */
+    uint64_t remote;       /* the other side's request number; open receive: reach.c */
+    uint64_t address, key; /* rendezvous: of the sender's buffer; open receive: arbiter.h */
     struct mbx_completion completion; /* of a receive: error once matched, if the rest goes
                                          well */
     struct shadow_recv shadow;        /* receive, with a device: where else it is */
@@ -161,14 +186,18 @@ struct arrival {
 struct message {
     struct match_msg match;
     uint64_t data;
-    uint32_t size; /* of payload; or it says that there is more */
+    uint32_t size; /* of payload; or it says that it is something else */
     union {
-        char payload[MESSAGE_INLINE];
+        struct {
+            uint64_t sender;
+            char payload[MESSAGE_INLINE];
+        };
+        struct wire_rts rts;
         struct message_more *more;
     };
 };
 
-static_assert(sizeof(struct message) <= sizeof(struct match_msg) + 40, "many wait");
+static_assert(sizeof(struct message) <= sizeof(struct match_msg) + 48, "many wait");
 
 /* The eager message of a peer of which more fragments are to come.  One of message
  * and request is set while size > offset. */
@@ -179,22 +208,61 @@ struct assembly {
     bool is_lost; /* its beginning was lost with the device: offset is unknown */
 };
 
+/* ---- credit.c; the fast part is in credit.h ---- */
+
+/* Of one peer.  As its sender: what may still leave.  As its receiver: what it may have
+ * here, and what it has. */
+struct credit {
+    uint64_t envelopes, payload;             /* may leave; 0 envelopes while it is held */
+    uint64_t freed_envelopes, freed_payload; /* matched here, and not told yet */
+    uint64_t tell_envelopes, tell_payload;   /* told when so much is freed */
+    uint64_t window, window_payload;         /* the peer may have so much here */
+    uint64_t kept_envelopes, kept_payload;   /* of this waits here as unexpected */
+    uint64_t half;                           /* of the window that the peer began with */
+};
+
+/* Of the endpoint, as a receiver. */
+struct credit_pool {
+    uint64_t window, window_payload; /* of every peer, from the beginning */
+    uint64_t lendable, lendable_all; /* bytes for those that want more */
+};
+
 /* ---- peers and endpoint ---- */
+
+/* What is owed to a peer besides requests. */
+enum peer_owes {
+    OWES_CREDIT = 1 << 0,
+    OWES_HOLD = 1 << 1,   /* behind the messages on out */
+    OWES_RTR = 1 << 2,    /* reach.c knows which */
+    OWES_ANSWER = 1 << 3, /* as above */
+    OWES_PEEK = 1 << 4,
+    OWES_PEEKED = 1 << 5,
+};
 
 struct peer {
     struct link *link;
-    struct list out;  /* requests */
-    struct list busy; /* on endpoint.busy */
+    uint32_t number;
+    uint8_t owes;                                  /* enum peer_owes */
+    bool can_read;                                 /* no read from it has failed for good */
+    bool is_awaited, is_doubted, is_gone, is_dead; /* watch.c */
+    struct list out;                               /* requests */
+    struct list busy;                              /* on endpoint.busy */
+    struct credit credit;
+    uint32_t leaving;      /* messages on out whose first packet has not left */
+    struct hold *hold;     /* sends that wait here, or NULL: hold.c */
+    struct holder *holder; /* its sends wait there, or NULL: reach.c */
     struct assembly assembly;
     struct transport_address address;
-    uint32_t number;
-    bool can_read; /* no read from it has failed for good */
 };
 
 struct context {
     uint32_t id;
     struct match match;
 };
+
+struct arbiter;
+struct holding;
+struct reach;
 
 struct mbx_ep {
     struct settings settings;
@@ -204,6 +272,12 @@ struct mbx_ep {
     struct transport_config transport_config; /* how it was opened */
     struct trace_recorder *trace;             /* or NULL; record.h */
     struct offload *offload;                  /* or NULL; offload.h */
+    struct holding *holding;                  /* or NULL: no send was ever held; hold.c */
+    struct arbiter *arbiter;                  /* or NULL: claims decide */
+    struct reach *reach;                      /* or NULL: no peer ever held one; reach.c */
+    uint32_t hold_room;                       /* RTRs that are kept for one receiver */
+    bool is_watched;                          /* offload or reach: recv_left() is called */
+    struct credit_pool credit;
     struct mbx_limits limits;
     size_t inline_max, short_max; /* largest payloads of these protocols */
     size_t at_once_max;           /* largest message that leaves in one packet, eagerly */
@@ -222,6 +296,8 @@ struct mbx_ep {
     struct list done[MBX_RECVS + 1]; /* by enum mbx_queue; [0] is nobody's */
     uint32_t cores;                  /* of this machine */
     bool shouted;                    /* a malformed packet has been logged */
+    uint32_t rounds;                 /* of progress, since peers were looked at */
+    uint64_t watched_ns;             /* when that was */
 
     /* wait.c */
     struct list waiters;
@@ -338,6 +414,8 @@ static inline bool request_is_send(const struct request *req)
  * fragments to come.  NULL: no memory. */
 struct message *message_keep(struct mbx_ep *ep, const struct arrival *arrival);
 void message_drop(struct mbx_ep *ep, struct message *message);
+/* The payload credit that its sender has spent on it. */
+uint64_t message_credit(const struct message *message);
 /* What was kept, as it arrived; *room may be used for it. */
 const struct arrival *message_arrival(const struct message *message, struct arrival *room);
 /* A further fragment of a kept message. */
@@ -368,11 +446,31 @@ int peer_know(struct mbx_ep *ep, const struct transport_address *address, struct
               uint32_t *number);
 /* Puts req behind what already waits to leave for its peer. */
 void peer_queue(struct mbx_ep *ep, struct peer *peer, struct request *req);
+/* One packet without a message: of this type, which has this body.  As transport_ops.send. */
+int peer_tell(struct mbx_ep *ep, struct peer *peer, enum wire_type type, const void *body);
+/* The same with flags, the envelope and data of status, and payload. */
+int peer_tell_message(struct mbx_ep *ep, struct peer *peer, enum wire_type type, unsigned flags,
+                      const struct mbx_status *status, const void *body, const void *payload,
+                      size_t payload_size);
+/* Something is owed to it, from the next progress on. */
+void peer_owe(struct mbx_ep *ep, struct peer *peer, enum peer_owes what);
+/* The same, and tried at once. */
+void peer_owe_now(struct mbx_ep *ep, struct peer *peer, enum peer_owes what);
+/* Sends what is owed, as far as there is room.  How much went. */
+int peer_pay(struct mbx_ep *ep, struct peer *peer);
 
 static inline struct peer *peer_get(const struct mbx_ep *ep, uint32_t number)
 {
     return ep->peers[number];
 }
+
+/* ---- send.c ---- */
+
+/* The first packet of req, which has its credit, leaves now or when it is its turn.  0, or the
+ * peer is known to be gone. */
+int send_first(struct mbx_ep *ep, struct peer *peer, struct request *req);
+/* Counts a message whose receiver has all of it. */
+void send_count(struct mbx_ep *ep, const struct request *req);
 
 /* ---- eager.c, rndv.c: each step 0 done for now, -EAGAIN no room: call again,
  * -EINPROGRESS there is room, but others are to have their turn, or a lasting error of
@@ -400,6 +498,13 @@ int rndv_fin(struct mbx_ep *ep, struct peer *peer, const struct wire_fin *fin);
 /* The receive req has its message: tells the sender, now or when there is room. */
 void rndv_owe_fin(struct mbx_ep *ep, struct request *req, uint64_t sender);
 int rndv_send_fin(struct mbx_ep *ep, struct request *req);
+/* Bytes of payload that a packet of this type can carry. */
+size_t rndv_room(const struct mbx_ep *ep, enum wire_type type);
+/* The most early data that travels with a packet of this type. */
+size_t rndv_early(const struct mbx_ep *ep, enum wire_type type);
+/* Where the peer can read the buffer of req; zeroes if it cannot, and then its protocol is
+ * MBX_RNDV_DATA. */
+void rndv_expose(struct mbx_ep *ep, struct request *req, uint64_t *address, uint64_t *key);
 
 /* ---- recv.c ---- */
 
@@ -407,6 +512,9 @@ int rndv_send_fin(struct mbx_ep *ep, struct request *req);
 struct request *recv_take(struct mbx_ep *ep, void *buf, size_t size,
                           const struct mbx_options *options);
 void recv_matched(struct mbx_ep *ep, struct request *req, const struct arrival *arrival);
+/* With is_watched: req has left its engine for a message that the device did not match, from
+ * this peer. */
+void recv_left(struct mbx_ep *ep, struct request *req, const struct peer *peer);
 /* The message of req has this size: how much of it fits? */
 static inline void recv_sized(struct mbx_ep *ep, struct request *req, uint64_t size)
 {
@@ -442,6 +550,20 @@ int progress_beside(struct mbx_ep *ep, uint32_t peer, const void *packet, size_t
 int progress_wait(struct mbx_ep *ep, struct context *context, struct message *message);
 /* A packet or field from outside made no sense: counted, the first one logged. */
 void progress_dropped(void *ep, const char *reason);
+
+/* ---- watch.c ---- */
+
+/* From look to look; a peer that is gone is found by the second. */
+#define WATCH_NS ((int64_t)(100 * CLOCK_MS))
+
+/* Looks whether those peers are there that somebody waits for, if it is time. */
+void watch_look(struct mbx_ep *ep);
+
+/* May somebody wait for a peer? */
+static inline bool watch_is_on(const struct mbx_ep *ep)
+{
+    return pool_live(&ep->requests) != 0;
+}
 
 /* ---- wait.c ---- */
 

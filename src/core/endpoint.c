@@ -5,7 +5,11 @@
 #include "base/sys.h"
 #include "base/random.h"
 #include "core/core.h"
+#include "core/arbiter.h"
+#include "core/credit.h"
+#include "core/hold.h"
 #include "core/offload.h"
+#include "core/reach.h"
 #include "core/record.h"
 
 static const struct transport_ops *const transports[] = {
@@ -48,6 +52,7 @@ static int endpoint_transport(struct mbx_ep *ep, const uint8_t *key)
     struct transport_config config = {
         .events = s->device == DEVICE_NONE ? &events : &offload_events,
         .arg = ep,
+        .welcome = credit_welcome(ep),
         .loop_depth = s->loop_depth,
         .shm_ring_bytes = s->shm_ring_bytes,
         .shm_peers = s->shm_peers,
@@ -81,6 +86,7 @@ static void endpoint_limits(struct mbx_ep *ep)
     ep->at_once_max = min_size(ep->short_max, ep->settings.eager_limit);
     ep->limits.inject = ep->settings.inject_limit;
     ep->limits.message = UINT64_C(1) << 46;
+    credit_limits(ep, &ep->limits);
 }
 
 int mbx_open(const struct mbx_config *config, struct mbx_ep **out)
@@ -108,14 +114,22 @@ int mbx_open(const struct mbx_config *config, struct mbx_ep **out)
     list_init(&ep->waiters);
     list_init(&ep->done[MBX_SENDS]);
     list_init(&ep->done[MBX_RECVS]);
+    ep->hold_room = HOLD_RTRS;
+    credit_open(ep);
     err = endpoint_transport(ep, config != NULL ? config->key : NULL);
     if (err < 0)
         goto free_pools;
+    err = arbiter_init(ep);
+    if (err < 0)
+        goto close_transport;
     endpoint_limits(ep);
     record_open(ep);
     *out = ep;
     return 0;
 
+close_transport:
+    offload_close(ep);
+    ep->transport->ops->close(ep->transport);
 free_pools:
     pool_fini(&ep->messages);
     pool_fini(&ep->requests);
@@ -174,6 +188,9 @@ int mbx_close(struct mbx_ep *ep)
     ep->transport->ops->close(ep->transport);
     pool_for_each(&ep->messages, endpoint_free_message, ep);
     pool_for_each(&ep->requests, endpoint_free_request, ep);
+    hold_fini(ep);
+    arbiter_fini(ep);
+    reach_fini(ep);
     context_fini(ep); /* takes what is queued off its queues: before the pools go */
     pool_fini(&ep->messages);
     pool_fini(&ep->requests);

@@ -2,18 +2,21 @@
 /*
  * message.c - messages that came before their receive.
  *
- *   short and eager      | match | data, size | payload |           in the pool, alone
- *   anything else        | match | data, size | more --> | arrival | rts | payload ... |
+ *   short and eager      | match | data, size | sender, payload |    in the pool, alone
+ *   RTS alone            | match | data, RTS  | rts             |    as well
+ *   anything else        | match | data, LONG | more --> | arrival | rts | payload ... |
  *
- * A flood of short messages is what hurts, so those cost nothing but their place in the
- * pool.  The others (longer ones, fragmented ones with room for all fragments, those that
- * want a FIN, and rendezvous) have memory of their own.
+ * What costs no payload credit has no memory but its place in the pool: an envelope.  The
+ * others (longer ones, fragmented ones with room for all fragments, RTS with early data) have
+ * memory of their own, and no more than credit.h says.
  */
 #include "base/copy.h"
 #include "core/core.h"
+#include "core/credit.h"
 
-/* size of a message that has more. */
+/* size of a message that is not short. */
 #define MESSAGE_LONG UINT32_MAX
+#define MESSAGE_RTS  (UINT32_MAX - 1)
 
 struct message_more {
     struct arrival arrival; /* payload and rts point to what follows */
@@ -23,8 +26,7 @@ struct message_more {
 
 static bool arrival_is_short(const struct arrival *arrival)
 {
-    return arrival->size <= MESSAGE_INLINE && arrival->rts == NULL && arrival->sender == 0 &&
-           !arrival->is_fragmented;
+    return arrival->size <= MESSAGE_INLINE && arrival->rts == NULL && !arrival->is_fragmented;
 }
 
 /* Bytes of memory of its own: with room for all of an eager message. */
@@ -32,6 +34,8 @@ static size_t more_bytes(const struct arrival *arrival)
 {
     return sizeof(struct message_more) + (arrival->rts != NULL ? arrival->have : arrival->size);
 }
+
+static_assert(sizeof(struct message_more) + 16 <= 192, "credit_bytes() has room for it");
 
 static struct message_more *more_make(const struct arrival *arrival)
 {
@@ -62,7 +66,12 @@ struct message *message_keep(struct mbx_ep *ep, const struct arrival *arrival)
     if (likely(arrival_is_short(arrival))) {
         message->data = arrival->data;
         message->size = (uint32_t)arrival->size;
+        message->sender = arrival->sender;
         copy_small(message->payload, arrival->payload, arrival->size);
+    } else if (arrival->rts != NULL && arrival->have == 0) {
+        message->data = arrival->data;
+        message->size = MESSAGE_RTS;
+        message->rts = *arrival->rts;
     } else {
         message->size = MESSAGE_LONG;
         message->more = more_make(arrival);
@@ -85,9 +94,25 @@ const struct arrival *message_arrival(const struct message *message, struct arri
         .size = message->size,
         .data = message->data,
         .payload = message->payload,
+        .sender = message->sender,
         .have = message->size,
     };
+    if (message->size == MESSAGE_RTS) {
+        room->size = message->rts.size;
+        room->rts = &message->rts;
+        room->have = 0;
+    }
     return room;
+}
+
+uint64_t message_credit(const struct message *message)
+{
+    const struct arrival *arrival;
+
+    if (likely(message->size != MESSAGE_LONG))
+        return 0;
+    arrival = &message->more->arrival;
+    return arrival->rts != NULL ? credit_early(arrival->have) : credit_eager(arrival->size);
 }
 
 void message_append(struct message *message, const void *payload, size_t size)

@@ -16,6 +16,8 @@
  */
 #include "core/offload.h"
 
+#include "core/credit.h"
+#include "core/reach.h"
 #include "core/record.h"
 #include "device/beside.h"
 #include "port/soft_device.h"
@@ -63,9 +65,12 @@ int offload_revoke(struct mbx_ep *ep, struct request *req)
 {
     struct context *context = context_find(ep, req->match.envelope.context_id);
 
-    if (req->state != REQUEST_POSTED || !match_cancel(&context->match, &req->match))
+    if (req->state != REQUEST_POSTED || (ep->reach != NULL && !reach_cancel(ep, req)) ||
+        !match_cancel(&context->match, &req->match))
         return -EALREADY;
     ep->stats.posted_now--;
+    if (ep->reach != NULL)
+        reach_closed(ep, req, NULL);
     if (ep->offload == NULL || shadow_claim(&ep->offload->shadow, &req->shadow))
         return 0;
     req->state = REQUEST_CLAIMED;
@@ -85,6 +90,23 @@ static void offload_answer(struct mbx_ep *ep, struct request *req, bool is_ours)
 {
     req->state = REQUEST_POSTED;
     ep->offload->answer(ep, req, is_ours);
+}
+
+void offload_recall(struct mbx_ep *ep)
+{
+    shadow_recall(&ep->offload->shadow);
+    if (ep->offload->in_loop)
+        ep_stir(ep);
+}
+
+void offload_lend(struct mbx_ep *ep)
+{
+    shadow_lend(&ep->offload->shadow);
+}
+
+bool offload_is_home(const struct mbx_ep *ep)
+{
+    return ep->offload->shadow.recalled == 0;
 }
 
 /* ---- what the device has matched ---- */
@@ -132,6 +154,21 @@ void offload_receive(struct mbx_ep *ep, struct request *req, const struct arriva
         offload_done(ep, req, 0);
 }
 
+/* The payload credit that the sender has spent: not more, for the early data is not told. */
+static uint64_t offload_credit(const struct mbx_device_event *event)
+{
+    return event->flags & MBX_DEVICE_BY_RNDV ? credit_early(event->done)
+                                             : credit_eager(event->size);
+}
+
+/* The device has matched req, which was in its engine until now. */
+static void offload_left(struct mbx_ep *ep, struct request *req)
+{
+    ep->stats.posted_now--;
+    if (ep->reach != NULL)
+        reach_closed(ep, req, NULL);
+}
+
 static void on_matched(void *arg, struct shadow_recv *recv,
                        const struct mbx_device_event *event)
 {
@@ -148,9 +185,10 @@ static void on_matched(void *arg, struct shadow_recv *recv,
     };
 
     if (match_cancel(&context_find(ep, req->match.envelope.context_id)->match, &req->match))
-        ep->stats.posted_now--;
+        offload_left(ep, req);
     else if (req->state == REQUEST_CLAIMED)
         offload_answer(ep, req, false);
+    credit_freed(ep, peer_get(ep, arrival.envelope.source), offload_credit(event));
     ep->stats.expected++;
     record_arrive(ep, &arrival.envelope, req, NULL);
     recv_matched(ep, req, &arrival);
@@ -286,10 +324,15 @@ int offload_beside(void *arg, uint32_t peer, const void *packet, size_t size)
 
 int offload_arrive(struct mbx_ep *ep, const struct arrival *arrival)
 {
+    struct peer *peer = peer_get(ep, arrival->envelope.source);
     struct beside *beside;
 
     if (context_get(ep, arrival->envelope.context_id) == NULL)
         return -EAGAIN;
+    if (!credit_has_room(peer, credit_of(arrival))) {
+        progress_dropped(ep, "it is beyond the window of its sender");
+        return 0;
+    }
     beside = mem_alloc(sizeof *beside);
     if (beside == NULL)
         return -EAGAIN;
@@ -300,6 +343,7 @@ int offload_arrive(struct mbx_ep *ep, const struct arrival *arrival)
     }
     if (arrival->is_fragmented)
         eager_assemble(ep, arrival, beside->message);
+    credit_keep(peer, credit_of(arrival));
     beside->shadow.envelope = arrival->envelope;
     beside_arrive(&ep->offload->shadow, &beside->shadow);
     return 0;
@@ -313,7 +357,7 @@ static struct shadow_recv *on_find(void *arg, struct shadow_message *message)
 
     if (recv == NULL)
         return NULL;
-    ep->stats.posted_now--;
+    offload_left(ep, container_of(recv, struct request, match));
     return &container_of(recv, struct request, match)->shadow;
 }
 
@@ -326,6 +370,8 @@ static void on_met(void *arg, struct shadow_message *shadow, struct shadow_recv 
 
     ep->stats.expected++;
     record_arrive(ep, &shadow->envelope, req, NULL);
+    credit_met(ep, beside->message);
+    credit_emptied(ep, beside->message);
     recv_matched(ep, req, message_arrival(beside->message, &room));
     message_drop(ep, beside->message);
     mem_free(beside);
@@ -584,6 +630,7 @@ int offload_open(struct mbx_ep *ep, const struct transport_config *config)
     ep->offload = mem_calloc(1, sizeof *ep->offload);
     if (ep->offload == NULL)
         return -ENOMEM;
+    ep->is_watched = true;
     err = offload_start(ep, config);
     if (err != 0) {
         LOG_ERROR("cannot start the matching device: %s", mbx_strerror(err));

@@ -82,6 +82,13 @@ int offload_revoke(struct mbx_ep *ep, struct request *req);
 /* Who is told. */
 void offload_on_answer(struct mbx_ep *ep, offload_answer_fn *answer);
 
+/* A peer holds messages: the device gives back what it has, and gets nothing, until
+ * offload_lend(). */
+void offload_recall(struct mbx_ep *ep);
+void offload_lend(struct mbx_ep *ep);
+/* Has it given back all? */
+bool offload_is_home(const struct mbx_ep *ep);
+
 /* recv_matched() of a message that the device has matched. */
 void offload_receive(struct mbx_ep *ep, struct request *req, const struct arrival *arrival);
 

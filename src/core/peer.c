@@ -9,6 +9,9 @@
  *   peer_index    hash(address) -> number + 1, linear probing, at most half full
  */
 #include "core/core.h"
+#include "core/credit.h"
+#include "core/hold.h"
+#include "core/reach.h"
 
 #include <stdio.h>
 
@@ -89,6 +92,7 @@ int peer_know(struct mbx_ep *ep, const struct transport_address *address, struct
     peer->number = ep->peer_count;
     peer->can_read = ep->transport->limits.can_read && ep->settings.rndv != RNDV_DATA;
     link->peer = peer->number;
+    credit_start(ep, peer);
     ep->peers[ep->peer_count++] = peer;
     *entry = peer->number + 1;
     *number = peer->number;
@@ -149,12 +153,99 @@ const char *mbx_address_text(const struct mbx_address *address, char *buf, size_
     return buf;
 }
 
-void peer_queue(struct mbx_ep *ep, struct peer *peer, struct request *req)
+static void peer_is_busy(struct mbx_ep *ep, struct peer *peer)
 {
     ep_stir(ep);
-    list_add_tail(&peer->out, &req->out);
     if (!list_is_linked(&peer->busy))
         list_add_tail(&ep->busy, &peer->busy);
+}
+
+void peer_queue(struct mbx_ep *ep, struct peer *peer, struct request *req)
+{
+    list_add_tail(&peer->out, &req->out);
+    peer_is_busy(ep, peer);
+}
+
+/* ---- packets without a message ---- */
+
+int peer_tell_message(struct mbx_ep *ep, struct peer *peer, enum wire_type type, unsigned flags,
+                      const struct mbx_status *status, const void *body, const void *payload,
+                      size_t payload_size)
+{
+    const struct wire_header header = {
+        .type = (uint8_t)type,
+        .version = WIRE_VERSION,
+        .flags = (uint16_t)flags,
+        .tag = status->tag,
+        .data = status->data,
+        .context_id = status->context_id,
+    };
+    const struct transport_packet packet = {
+        .header = &header,
+        .body = body,
+        .body_size = wire_body_size(type),
+        .payload = payload,
+        .payload_size = payload_size,
+    };
+    int err = peer->link->transport->ops->send(peer->link, &packet);
+
+    ep->stats.control += err == 0;
+    return err;
+}
+
+int peer_tell(struct mbx_ep *ep, struct peer *peer, enum wire_type type, const void *body)
+{
+    static const struct mbx_status none;
+
+    return peer_tell_message(ep, peer, type, 0, &none, body, NULL, 0);
+}
+
+/* ---- what is owed ---- */
+
+static const struct {
+    enum peer_owes what;
+    int (*pay)(struct mbx_ep *ep, struct peer *peer);
+} debts[] = {
+    {OWES_ANSWER, reach_answer}, {OWES_CREDIT, credit_tell}, {OWES_HOLD, hold_tell},
+    {OWES_RTR, reach_advertise}, {OWES_PEEKED, hold_answer}, {OWES_PEEK, reach_peek},
+};
+
+/* Nothing that waits for it will come. */
+static OUT_OF_LINE void peer_is_gone(struct mbx_ep *ep, struct peer *peer, int error)
+{
+    hold_fail(ep, peer, error);
+}
+
+int peer_pay(struct mbx_ep *ep, struct peer *peer)
+{
+    int paid = 0, err;
+
+    for (size_t i = 0; i < ARRAY_COUNT(debts) && peer->owes != 0; i++) {
+        if (!(peer->owes & debts[i].what))
+            continue;
+        err = debts[i].pay(ep, peer);
+        if (err == -EAGAIN)
+            continue;
+        peer->owes &= (uint8_t)~debts[i].what; /* paid, or there is nobody any more */
+        paid++;
+        if (unlikely(err != 0))
+            peer_is_gone(ep, peer, err);
+    }
+    return paid;
+}
+
+void peer_owe(struct mbx_ep *ep, struct peer *peer, enum peer_owes what)
+{
+    peer->owes |= (uint8_t)what;
+    peer_is_busy(ep, peer);
+}
+
+void peer_owe_now(struct mbx_ep *ep, struct peer *peer, enum peer_owes what)
+{
+    peer->owes |= (uint8_t)what;
+    peer_pay(ep, peer);
+    if (peer->owes != 0)
+        peer_is_busy(ep, peer);
 }
 
 void peer_fini(struct mbx_ep *ep)

@@ -7,6 +7,8 @@
  * It is told from a queued one by its state in the matching engine.
  */
 #include "core/core.h"
+#include "core/credit.h"
+#include "core/reach.h"
 #include "core/record.h"
 
 /* The message that such a receive would take, after a look at the transport. */
@@ -43,6 +45,32 @@ static void probe_tell(const struct message *message, struct mbx_status *status)
     };
 }
 
+/* The message is out of the queue, for whoever has its handle. */
+static void probe_claim(struct mbx_ep *ep, struct message *message)
+{
+    const struct match_envelope *envelope = &message->match.envelope;
+
+    match_claim(&context_find(ep, envelope->context_id)->match, &message->match);
+    record_claim(ep, message);
+    ep->stats.unexpected_now--;
+    credit_met(ep, message);
+}
+
+/* As probe_any(), of the messages that wait at their senders. */
+static OUT_OF_LINE int probe_held(struct mbx_ep *ep, const struct match_envelope *envelope,
+                                  uint64_t ignore, struct mbx_status *status,
+                                  mbx_message *handle)
+{
+    struct message *message;
+    int found = reach_probe(ep, envelope, ignore, status, handle != NULL ? &message : NULL);
+
+    if (found == 1 && handle != NULL) {
+        record_claim(ep, message);
+        *handle = pool_id(&ep->messages, message);
+    }
+    return found;
+}
+
 /* Takes the message out of the queue, if handle is not NULL. */
 static int probe_any(struct mbx_ep *ep, const struct match_envelope *envelope, uint64_t ignore,
                      struct mbx_status *status, mbx_message *handle)
@@ -53,14 +81,12 @@ static int probe_any(struct mbx_ep *ep, const struct match_envelope *envelope, u
         return -EINVAL;
     message = probe_find(ep, envelope, ignore);
     if (message == NULL)
-        return 0;
+        return ep->reach != NULL ? probe_held(ep, envelope, ignore, status, handle) : 0;
     probe_tell(message, status);
-    if (handle == NULL)
-        return 1;
-    match_claim(&context_find(ep, envelope->context_id)->match, &message->match);
-    record_claim(ep, message);
-    ep->stats.unexpected_now--;
-    *handle = pool_id(&ep->messages, message);
+    if (handle != NULL) {
+        probe_claim(ep, message);
+        *handle = pool_id(&ep->messages, message);
+    }
     return 1;
 }
 
@@ -105,6 +131,7 @@ static int probe_take(struct mbx_ep *ep, mbx_message handle, void *buf, size_t s
     if (request != NULL)
         *request = request_handle(req);
     record_take(ep, message, req);
+    credit_emptied(ep, message);
     recv_matched(ep, req, message_arrival(message, &room));
     message_drop(ep, message);
     return 0;

@@ -7,11 +7,17 @@
  *                  └─ busy peers' out ──> progress_step     what waited for room
  */
 #include "core/core.h"
+#include "core/credit.h"
+#include "core/hold.h"
 #include "core/offload.h"
+#include "core/reach.h"
 #include "core/record.h"
 
 /* Packets of one poll, so that what waits to leave gets its turn. */
 #define PROGRESS_BUDGET 64
+
+/* Rounds from one look at the clock to the next, for who waits for a peer. */
+#define WATCH_ROUNDS 64
 
 OUT_OF_LINE void progress_dropped(void *arg, const char *reason)
 {
@@ -39,8 +45,8 @@ static inline struct request *progress_match(struct mbx_ep *ep,
     ep->stats.expected++;
     ep->stats.posted_now--;
     record_arrive(ep, envelope, container_of(recv, struct request, match), NULL);
-    if (unlikely(ep->offload != NULL))
-        offload_taken(ep, container_of(recv, struct request, match));
+    if (unlikely(ep->is_watched))
+        recv_left(ep, container_of(recv, struct request, match), NULL);
     return container_of(recv, struct request, match);
 }
 
@@ -60,33 +66,44 @@ int progress_wait(struct mbx_ep *ep, struct context *context, struct message *me
 static OUT_OF_LINE int progress_keep(struct mbx_ep *ep, struct context *context,
                                      const struct arrival *arrival)
 {
-    struct message *message = context != NULL ? message_keep(ep, arrival) : NULL;
+    struct peer *peer = peer_get(ep, arrival->envelope.source);
+    struct message *message;
 
+    if (unlikely(!credit_has_room(peer, credit_of(arrival)))) {
+        progress_dropped(ep, "it is beyond the window of its sender");
+        return 0;
+    }
+    message = context != NULL ? message_keep(ep, arrival) : NULL;
     if (unlikely(message == NULL))
         return -EAGAIN;
     if (unlikely(progress_wait(ep, context, message) < 0)) {
         message_drop(ep, message);
         return -EAGAIN;
     }
+    credit_keep(peer, credit_of(arrival));
     if (arrival->is_fragmented)
         eager_assemble(ep, arrival, message);
     return 0;
 }
 
 /* A message has come. */
-static int progress_arrive(struct mbx_ep *ep, const struct arrival *arrival)
+static int progress_arrive(struct mbx_ep *ep, struct peer *peer, const struct arrival *arrival)
 {
     struct context *context;
-    struct request *req = progress_match(ep, &arrival->envelope, &context);
+    struct request *req;
 
+    if (unlikely(peer->holder != NULL))
+        reach_leave(ep, peer);
+    req = progress_match(ep, &arrival->envelope, &context);
     if (req == NULL)
         return progress_keep(ep, context, arrival);
+    credit_freed(ep, peer, credit_of(arrival));
     recv_matched(ep, req, arrival);
     return 0;
 }
 
-/* Anything but a whole eager message.  0 done; 1 it is or begins a message, *arrival;
- * -EPROTO it does not fit the state of its message. */
+/* Anything but a whole eager message.  0 done; 1 it is or begins a message, *arrival; -EAGAIN
+ * no memory now; -EPROTO it does not fit the state of its message. */
 static int progress_packet(struct mbx_ep *ep, struct peer *peer,
                            const struct wire_packet *packet, struct arrival *arrival)
 {
@@ -110,6 +127,8 @@ static int progress_packet(struct mbx_ep *ep, struct peer *peer,
         arrival->sender = packet->body.rts.sender;
         arrival->size = packet->body.rts.size;
         arrival->rts = &packet->body.rts;
+        if (packet->header.flags & WIRE_SHORT_OF)
+            credit_lend(ep, peer, false);
         return 1;
     case WIRE_MORE:
         return eager_more(ep, peer, packet);
@@ -119,6 +138,22 @@ static int progress_packet(struct mbx_ep *ep, struct peer *peer,
         return rndv_data(ep, peer, packet);
     case WIRE_FIN:
         return rndv_fin(ep, peer, &packet->body.fin);
+    case WIRE_CREDIT:
+        return credit_arrive(ep, peer, &packet->body.credit);
+    case WIRE_HOLD:
+        return reach_hold(ep, peer, &packet->body.hold);
+    case WIRE_RTR:
+        return hold_rtr(ep, peer, packet);
+    case WIRE_CLAIM:
+        return reach_claim(ep, peer, packet);
+    case WIRE_GRANT:
+        return hold_grant(ep, peer, &packet->body.grant);
+    case WIRE_RETIRE:
+        return hold_retire(ep, peer, &packet->body.retire);
+    case WIRE_PEEK:
+        return hold_peek(ep, peer, packet);
+    case WIRE_PEEKED:
+        return reach_peeked(ep, peer, packet);
     case WIRE_EAGER:
     case WIRE_TYPES:
         break;
@@ -140,7 +175,9 @@ static OUT_OF_LINE int progress_check(struct mbx_ep *ep, uint32_t number, const 
         result = progress_packet(ep, peer_get(ep, number), &packet, &arrival);
     if (result == 1)
         return unlikely(is_beside) ? offload_arrive(ep, &arrival)
-                                   : progress_arrive(ep, &arrival);
+                                   : progress_arrive(ep, peer_get(ep, number), &arrival);
+    if (unlikely(result == -EAGAIN))
+        return result;
     if (unlikely(result < 0))
         progress_dropped(ep, reason);
     return 0;
@@ -169,14 +206,19 @@ int progress_deliver(void *arg, uint32_t number, const void *bytes, size_t size)
     struct wire_header header;
     struct context *context;
     struct request *req;
+    struct peer *peer;
 
     if (unlikely(!wire_is_eager(bytes, size, &header)))
         return progress_check(ep, number, bytes, size, false);
+    peer = peer_get(ep, number);
+    if (unlikely(peer->holder != NULL))
+        reach_leave(ep, peer);
     req = progress_match(
         ep, &(const struct match_envelope){header.context_id, number, header.tag}, &context);
     if (likely(req != NULL)) {
         const struct arrival arrival = progress_eager(&header, number, bytes, size);
 
+        credit_freed(ep, peer, credit_eager(arrival.size));
         recv_matched(ep, req, &arrival);
         return 0;
     } else {
@@ -205,6 +247,8 @@ int progress_step(struct mbx_ep *ep, struct request *req)
         err = rndv_send_fin(ep, req);
     else if (req->state == REQUEST_EAGER)
         err = eager_step(ep, req);
+    else if (req->state == REQUEST_CLAIM)
+        err = hold_claim_step(ep, req);
     else
         err = rndv_step(ep, req);
     if (err == -EAGAIN)
@@ -212,10 +256,20 @@ int progress_step(struct mbx_ep *ep, struct request *req)
     return err;
 }
 
+/* The peer is gone: req ends, and so does what is held for it. */
+static OUT_OF_LINE void progress_failed(struct mbx_ep *ep, struct peer *peer,
+                                        struct request *req, int err)
+{
+    if (req->state == REQUEST_CLAIM)
+        hold_fail(ep, peer, err);
+    else
+        request_complete(ep, req, err);
+}
+
 /* Sends what waits for this peer, as far as there is room.  How many went. */
 static int progress_push(struct mbx_ep *ep, struct peer *peer)
 {
-    int moved = 0;
+    int moved = peer->owes != 0 ? peer_pay(ep, peer) : 0;
 
     while (!list_is_empty(&peer->out)) {
         struct request *req = request_of_out(peer->out.next);
@@ -232,12 +286,16 @@ static int progress_push(struct mbx_ep *ep, struct peer *peer)
             }
             break;
         }
+        peer->leaving -= (req->flags & REQUEST_LEAVING) != 0;
+        req->flags &= (uint16_t)~REQUEST_LEAVING;
         if (err < 0 && !owes_fin)
-            request_complete(ep, req, err);
+            progress_failed(ep, peer, req, err);
         request_left(ep, req);
         moved++;
     }
-    if (list_is_empty(&peer->out))
+    if (peer->owes & (OWES_HOLD | OWES_PEEKED))
+        moved += peer_pay(ep, peer); /* they were behind messages */
+    if (list_is_empty(&peer->out) && peer->owes == 0)
         list_remove(&peer->busy);
     return moved;
 }
@@ -274,6 +332,8 @@ int progress_round(struct mbx_ep *ep)
         moved += progress_reading(ep);
     if (unlikely(!list_is_empty(&ep->busy)))
         moved += progress_busy(ep);
+    if (++ep->rounds >= WATCH_ROUNDS && watch_is_on(ep))
+        watch_look(ep);
     return moved;
 }
 

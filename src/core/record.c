@@ -8,7 +8,11 @@
  */
 #include "core/record.h"
 
+#include <signal.h>
 #include <stdlib.h>
+#include <unistd.h>
+
+#include "base/sys.h"
 
 /* The rank as a number, if a launcher gave one. */
 static uint32_t record_rank(void)
@@ -94,4 +98,21 @@ void record_look(struct mbx_ep *ep, const struct match_envelope *envelope, uint6
                                 .ignore = ignore,
                                 .partner = record_number(ep, found),
                             });
+}
+
+/* Which step a process is to die at. */
+static const enum trace_type fatal[] = {
+    [FAULT_DIE_HOLD] = TRACE_HOLD,     [FAULT_DIE_RTR] = TRACE_RTR,
+    [FAULT_DIE_MATCH] = TRACE_MATCH,   [FAULT_DIE_LOCK] = TRACE_LOCK,
+    [FAULT_DIE_GRANT] = TRACE_GRANT,   [FAULT_DIE_LOST] = TRACE_LOST,
+    [FAULT_DIE_RETIRE] = TRACE_RETIRE,
+};
+
+void record_one_step(struct mbx_ep *ep, const struct trace_event *event)
+{
+    if (ep->trace != NULL)
+        trace_record(ep->trace, event);
+    if (ep->settings.fault_die != FAULT_DIE_NEVER &&
+        fatal[ep->settings.fault_die] == event->type)
+        sys_kill(getpid(), SIGKILL);
 }

@@ -70,4 +70,24 @@ static inline void record_take(struct mbx_ep *ep, const struct message *message,
                        req->flags & REQUEST_MUTE ? NULL : req);
 }
 
+/* With a trace, or MBX_FAULT_DIE. */
+void record_one_step(struct mbx_ep *ep, const struct trace_event *event);
+
+/* A step of a message that waits at its sender, and of the receive that reaches for it. */
+static inline void record_step(struct mbx_ep *ep, enum trace_type type, const struct peer *peer,
+                               const struct match_envelope *envelope, uint64_t ignore,
+                               uint64_t entry, uint64_t partner)
+{
+    if (unlikely(ep->trace != NULL || ep->settings.fault_die != FAULT_DIE_NEVER))
+        record_one_step(ep, &(struct trace_event){
+                                .type = type,
+                                .context_id = envelope->context_id,
+                                .source = peer->number,
+                                .tag = envelope->tag,
+                                .ignore = ignore,
+                                .entry = entry,
+                                .partner = partner,
+                            });
+}
+
 #endif

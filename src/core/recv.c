@@ -6,7 +6,9 @@
  * them came first.
  */
 #include "core/core.h"
+#include "core/credit.h"
 #include "core/offload.h"
+#include "core/reach.h"
 #include "core/record.h"
 
 void recv_matched(struct mbx_ep *ep, struct request *req, const struct arrival *arrival)
@@ -29,10 +31,21 @@ static OUT_OF_LINE void recv_unexpected(struct mbx_ep *ep, struct request *req,
                                         struct message *message)
 {
     struct arrival room;
+    const struct arrival *arrival = message_arrival(message, &room);
 
     ep->stats.unexpected_now--;
-    recv_matched(ep, req, message_arrival(message, &room));
+    credit_met(ep, message);
+    credit_emptied(ep, message);
+    recv_matched(ep, req, arrival);
     message_drop(ep, message);
+}
+
+OUT_OF_LINE void recv_left(struct mbx_ep *ep, struct request *req, const struct peer *peer)
+{
+    if (ep->offload != NULL)
+        offload_taken(ep, req);
+    if (ep->reach != NULL)
+        reach_closed(ep, req, peer);
 }
 
 struct request *recv_take(struct mbx_ep *ep, void *buf, size_t size,
@@ -49,6 +62,15 @@ struct request *recv_take(struct mbx_ep *ep, void *buf, size_t size,
     req->size = size;
     req->completion.received = 0;
     return req;
+}
+
+/* With is_watched: req waits in its engine. */
+static OUT_OF_LINE void recv_waits(struct mbx_ep *ep, struct request *req)
+{
+    if (ep->offload != NULL)
+        offload_post(ep, req);
+    if (ep->reach != NULL)
+        reach_post(ep, req);
 }
 
 static int recv_start(struct mbx_ep *ep, uint32_t source, uint32_t context_id, uint64_t tag,
@@ -80,8 +102,8 @@ static int recv_start(struct mbx_ep *ep, uint32_t source, uint32_t context_id, u
     if (likely(found == NULL)) {
         record_post(ep, req, NULL);
         stats_kept(&ep->stats.posted_now, &ep->stats.posted_max, 1);
-        if (unlikely(ep->offload != NULL))
-            offload_post(ep, req);
+        if (unlikely(ep->is_watched))
+            recv_waits(ep, req);
     } else {
         record_post(ep, req, container_of(found, struct message, match));
         recv_unexpected(ep, req, container_of(found, struct message, match));
@@ -112,7 +134,7 @@ void recv_cancelled(struct mbx_ep *ep, struct request *req)
         .source = req->match.envelope.source,
         .tag = req->match.envelope.tag,
     };
-    request_complete(ep, req, -ECANCELED);
+    request_complete(ep, req, req->flags & REQUEST_PEER_GONE ? -ENOTCONN : -ECANCELED);
 }
 
 /* What has become of a receive that is not posted any more. */
@@ -132,10 +154,12 @@ static int recv_cancel(struct mbx_ep *ep, mbx_request request)
         return -ESTALE;
     if (request_is_send(req))
         return -EOPNOTSUPP;
-    if (req->state != REQUEST_POSTED ||
+    if (req->state != REQUEST_POSTED || (ep->reach != NULL && !reach_cancel(ep, req)) ||
         !match_cancel(&context_find(ep, req->match.envelope.context_id)->match, &req->match))
         return recv_fate(req);
     ep->stats.posted_now--;
+    if (ep->reach != NULL)
+        reach_closed(ep, req, NULL);
     if (ep->offload == NULL || offload_cancel(ep, req))
         recv_cancelled(ep, req);
     return 0;

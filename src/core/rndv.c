@@ -20,6 +20,7 @@
  * is lent to the peer from RTS to FIN or CTS.
  */
 #include "core/core.h"
+#include "core/hold.h"
 #include "core/offload.h"
 
 /* DATA packets that leave before others get their turn, and arrivals theirs. */
@@ -62,6 +63,7 @@ static int rndv_control(struct mbx_ep *ep, const struct request *req, enum wire_
     };
 
     if (type == WIRE_RTS) {
+        header.flags = req->flags & REQUEST_SHORT_OF ? WIRE_SHORT_OF : 0;
         header.tag = req->completion.status.tag;
         header.data = req->completion.status.data;
         header.context_id = req->completion.status.context_id;
@@ -69,20 +71,21 @@ static int rndv_control(struct mbx_ep *ep, const struct request *req, enum wire_
     return link->transport->ops->send(link, &packet);
 }
 
-/* Bytes of payload that a packet of this type can carry. */
-static size_t rndv_room(const struct mbx_ep *ep, enum wire_type type)
+size_t rndv_room(const struct mbx_ep *ep, enum wire_type type)
 {
     return ep->transport->limits.packet_max - sizeof(struct wire_header) - wire_body_size(type);
 }
 
+size_t rndv_early(const struct mbx_ep *ep, enum wire_type type)
+{
+    return min_size(ep->settings.early_data, rndv_room(ep, type));
+}
+
 /* ---- sender ---- */
 
-static int rndv_send_rts(struct mbx_ep *ep, struct request *req)
+void rndv_expose(struct mbx_ep *ep, struct request *req, uint64_t *address, uint64_t *key)
 {
     struct link *link = peer_get(ep, req->peer)->link;
-    size_t early =
-        min_size(min_size(ep->settings.early_data, rndv_room(ep, WIRE_RTS)), req->size);
-    struct wire_rts rts = {.sender = req->completion.request, .size = req->size};
     int err;
 
     if (!(req->flags & REQUEST_EXPOSED) && req->protocol == MBX_RNDV_READ) {
@@ -92,11 +95,16 @@ static int rndv_send_rts(struct mbx_ep *ep, struct request *req)
         else
             req->protocol = MBX_RNDV_DATA;
     }
-    if (req->flags & REQUEST_EXPOSED) {
-        rts.address = req->address;
-        rts.key = req->key;
-    }
-    return rndv_control(ep, req, WIRE_RTS, &rts, req->buf, early);
+    *address = req->flags & REQUEST_EXPOSED ? req->address : 0;
+    *key = req->flags & REQUEST_EXPOSED ? req->key : 0;
+}
+
+static int rndv_send_rts(struct mbx_ep *ep, struct request *req)
+{
+    struct wire_rts rts = {.sender = req->completion.request, .size = req->size};
+
+    rndv_expose(ep, req, &rts.address, &rts.key);
+    return rndv_control(ep, req, WIRE_RTS, &rts, req->buf, req->done);
 }
 
 static void rndv_sent(struct mbx_ep *ep, struct request *req, enum mbx_protocol protocol)
@@ -120,8 +128,12 @@ static int rndv_send_data(struct mbx_ep *ep, struct request *req)
 /* The receiver cannot read: it wants the bytes in messages. */
 int rndv_cts(struct mbx_ep *ep, struct peer *peer, const struct wire_cts *cts)
 {
-    struct request *req = request_named(ep, cts->sender, peer->number, REQUEST_WAIT_FIN);
+    struct request *req = request_named(ep, cts->sender, peer->number, REQUEST_WAIT_GRANT);
 
+    if (req != NULL)
+        hold_cts(ep, req); /* it says what the GRANT behind it will say */
+    hold_probed(ep, peer, cts->sender);
+    req = request_named(ep, cts->sender, peer->number, REQUEST_WAIT_FIN);
     if (req == NULL || req->protocol <= MBX_BOUNCE || cts->offset > req->size ||
         cts->size > req->size - cts->offset)
         return -EPROTO;
@@ -136,10 +148,17 @@ int rndv_cts(struct mbx_ep *ep, struct peer *peer, const struct wire_cts *cts)
 /* The receiver has all that it wants: of a rendezvous or of a synchronous send. */
 int rndv_fin(struct mbx_ep *ep, struct peer *peer, const struct wire_fin *fin)
 {
-    struct request *req = request_named(ep, fin->sender, peer->number, REQUEST_WAIT_FIN);
+    struct request *req;
 
-    if (req == NULL)
-        return -EPROTO;
+    hold_probed(ep, peer, fin->sender);
+    req = request_named(ep, fin->sender, peer->number, REQUEST_WAIT_FIN);
+    if (req == NULL) {
+        req = request_named(ep, fin->sender, peer->number, REQUEST_WAIT_GRANT);
+        if (req == NULL)
+            return -EPROTO;
+        hold_done(ep, req); /* the payload came with its claim */
+        return 0;
+    }
     if (req->protocol > MBX_BOUNCE)
         rndv_sent(ep, req, MBX_RNDV_READ);
     else
@@ -332,6 +351,9 @@ int rndv_step(struct mbx_ep *ep, struct request *req)
             rndv_move(req, REQUEST_WAIT_DATA);
         break;
     case REQUEST_POSTED:
+    case REQUEST_HELD:
+    case REQUEST_CLAIM:
+    case REQUEST_WAIT_GRANT:
     case REQUEST_EAGER:
     case REQUEST_WAIT_FIN:
     case REQUEST_DEVICE:

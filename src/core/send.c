@@ -12,11 +12,13 @@
  * A row is absent where its upper limit is not above the one before.  Injected
  * messages always travel eagerly.
  *
- * Then the first packet leaves at once if nothing waits to
- * leave for this peer and the transport has room.  Otherwise the request queues on
- * the peer's out, in the order of the calls, and progress.c sends it.
+ * Then the first packet leaves at once if there is credit (credit.h), nothing waits to leave
+ * for this peer and the transport has room.  Without room the request queues on the peer's
+ * out, in the order of the calls, and progress.c sends it; without credit it is held (hold.c).
  */
 #include "core/core.h"
+#include "core/credit.h"
+#include "core/hold.h"
 
 /* ---- protocol choice ---- */
 
@@ -103,16 +105,22 @@ static bool send_is_valid(const struct mbx_ep *ep, uint32_t peer, uint32_t conte
            (buf != NULL || size == 0) && size <= ep->limits.message;
 }
 
-/* The first packet of req leaves now or when it is its turn.  0, or the peer is known
- * to be gone. */
-static int send_first(struct mbx_ep *ep, struct peer *peer, struct request *req)
+int send_first(struct mbx_ep *ep, struct peer *peer, struct request *req)
 {
     int err = list_is_empty(&peer->out) ? progress_step(ep, req) : -EAGAIN;
 
     if (err != -EAGAIN)
         return err;
+    req->flags |= REQUEST_LEAVING;
+    peer->leaving++;
     peer_queue(ep, peer, req);
     return 0;
+}
+
+void send_count(struct mbx_ep *ep, const struct request *req)
+{
+    ep->stats.sent[req->protocol]++;
+    ep->stats.sent_bytes[req->protocol] += req->size;
 }
 
 /* What a completion will say of a message. */
@@ -145,9 +153,9 @@ static int send_travel(struct mbx_ep *ep, struct request *req, struct peer *peer
     req->flags |= (uint16_t)flags;
     req->protocol = (uint8_t)(flags & REQUEST_MUTE ? protocol_eager(ep, size)
                                                    : protocol_choose(ep, peer, size));
-    if (req->protocol > MBX_BOUNCE)
-        req->state = REQUEST_RTS;
-    return send_first(ep, peer, req);
+    if (credit_take_request(ep, peer, req))
+        return send_first(ep, peer, req);
+    return hold_add(ep, peer, req);
 }
 
 /* A message that could not leave at once, or may not. */
@@ -158,6 +166,18 @@ static OUT_OF_LINE void send_later(struct mbx_ep *ep, struct request *req, struc
 
     if (err < 0)
         request_complete(ep, req, err);
+}
+
+/* A whole message that has its credit, and that nobody else has to know of.  As
+ * transport_ops.send. */
+static inline int send_packet(struct mbx_ep *ep, struct peer *peer, uint32_t context_id,
+                              uint64_t tag, uint64_t data, const void *buf, size_t size)
+{
+    int err = eager_packet(ep, peer, context_id, tag, data, 0, buf, size);
+
+    if (unlikely(err == -EAGAIN))
+        credit_return(peer, size);
+    return err;
 }
 
 static int send_start(struct mbx_ep *ep, uint32_t number, uint32_t context_id, uint64_t tag,
@@ -177,8 +197,9 @@ static int send_start(struct mbx_ep *ep, uint32_t number, uint32_t context_id, u
     if (unlikely(req == NULL))
         return -ENOMEM;
     /* a short message is on its way while its request is being written */
-    if (likely(flags == 0 && size <= ep->at_once_max) && likely(list_is_empty(&peer->out)))
-        err = eager_packet(ep, peer, context_id, tag, options->data, 0, buf, size);
+    if (likely(flags == 0 && size <= ep->at_once_max) && likely(list_is_empty(&peer->out)) &&
+        likely(credit_take(peer, size)))
+        err = send_packet(ep, peer, context_id, tag, options->data, buf, size);
     send_describe(ep, req, peer, context_id, tag, size, options);
     if (request != NULL)
         *request = request_handle(req);
@@ -263,8 +284,9 @@ static int inject_start(struct mbx_ep *ep, uint32_t number, uint32_t context_id,
     if (unlikely(size > ep->limits.inject))
         return -EMSGSIZE;
     peer = peer_get(ep, number);
-    if (likely(size <= ep->short_max) && likely(list_is_empty(&peer->out)))
-        err = eager_packet(ep, peer, context_id, tag, data, 0, buf, size);
+    if (likely(size <= ep->short_max) && likely(list_is_empty(&peer->out)) &&
+        likely(credit_take(peer, size)))
+        err = send_packet(ep, peer, context_id, tag, data, buf, size);
     return unlikely(err == -EAGAIN) ? inject_copy(ep, peer, context_id, tag, buf, size, data)
                                     : err;
 }

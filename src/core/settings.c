@@ -17,6 +17,11 @@ static const char *const device_names[] = {"none",         "soft",  "soft-thread
 static const char *const match_names[] = {"split", "software", "device", NULL};
 static const char *const rndv_names[] = {"auto", "data", NULL};
 
+static const char *const fault_die_names[] = {"never", "hold", "rtr",    "match", "lock",
+                                              "grant", "lost", "retire", NULL};
+static const char *const any_source_names[] = {"window", "sender", NULL};
+static const char *const window_words[] = {"auto", "unlimited", NULL};
+
 #define AT(field) offsetof(struct settings, field)
 
 static const struct param table[] = {
@@ -41,6 +46,19 @@ static const struct param table[] = {
      AT(rndv)},
     {"REQUESTS", PARAM_COUNT, "requests", "1048576", 1, UINT64_C(1) << 30, NULL,
      "most requests, and most kept messages, of an endpoint", AT(requests)},
+    {"ANY_SOURCE", PARAM_CHOICE, NULL, "window", 0, 0, any_source_names,
+     "where messages are matched: here up to the window, beyond it and with sender always "
+     "there",
+     AT(any_source)},
+    {"UNEXPECTED_MEMORY", PARAM_SIZE, NULL, "64M", 0, UINT64_C(1) << 48, NULL,
+     "most memory that messages of peers may take before their receive is there",
+     AT(unexpected_memory)},
+    {"WINDOW", PARAM_COUNT, "messages", "auto", 0, 65534, window_words,
+     "messages that one peer may have here unmatched; auto: from MBX_UNEXPECTED_MEMORY",
+     AT(window)},
+    {"WINDOW_PAYLOAD", PARAM_SIZE, NULL, "auto", 0, 4194176, window_words,
+     "payload that comes with these; without it they come alone and the payload is fetched",
+     AT(window_payload)},
     {"SPIN", PARAM_TIME, NULL, "1ms", 0, 10 * CLOCK_S, NULL,
      "how long a wait polls before it sleeps; at most 5us with more peers than cores",
      AT(spin_ns)},
@@ -58,6 +76,10 @@ static const struct param table[] = {
     {"FAULT_PERCENT", PARAM_COUNT, "percent", "0", 0, 90, NULL,
      "how often the transport pretends to be full, late or unable (for tests)",
      AT(fault_percent)},
+    {"FAULT_DIE", PARAM_CHOICE, NULL, "never", 0, 0, fault_die_names,
+     "at which step of a message that waits at its sender this process kills itself (for "
+     "tests)",
+     AT(fault_die)},
     {"FAULT_SEED", PARAM_COUNT, NULL, "1", 0, 0, NULL, "seed of these faults", AT(fault_seed)},
     {"DEVICE", PARAM_CHOICE, NULL, "none", 0, 0, device_names,
      "what matches beside software: soft in the progress loop, on a thread, in a process",

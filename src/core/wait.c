@@ -173,8 +173,14 @@ static int wait_sleep(struct mbx_ep *ep, const struct waiter *w)
 {
     int err;
 
+    int64_t left_ns = wait_left(w, clock_now());
+
+    if (watch_is_on(ep) && (left_ns < 0 || left_ns > WATCH_NS)) {
+        left_ns = WATCH_NS;
+        ep->rounds = UINT32_MAX - 1; /* look as soon as we are awake */
+    }
     ep->stirred = false;
-    err = offload_sleep(ep, wait_left(w, clock_now()));
+    err = offload_sleep(ep, left_ns);
     ep->stats.sleeps++;
     return err == -EINTR ? err : 0;
 }

@@ -157,6 +157,10 @@ static void slot_lose(struct shadow *shadow, struct shadow_slot *slot)
     if (recv == NULL)
         return;
     switch (recv->state) {
+    case SHADOW_RECALLED:
+        shadow->recalled--;
+        recv->state = SHADOW_NONE;
+        break;
     case SHADOW_HANDED:
         recv->state = SHADOW_NONE;
         break;
@@ -297,7 +301,8 @@ void shadow_post(struct shadow *shadow, struct shadow_recv *recv,
     recv->buf = buf;
     recv->size = size;
     recv->message = NULL;
-    if (size < shadow->threshold || !can_hold(&shadow->limits, match, size)) {
+    if (shadow->is_recalled || size < shadow->threshold ||
+        !can_hold(&shadow->limits, match, size)) {
         recv->state = SHADOW_SOFTWARE;
     } else if (filter_overlaps(&shadow->filter, match)) {
         recv->state = SHADOW_SOFTWARE;
@@ -330,8 +335,23 @@ static void forget(struct shadow *shadow, struct shadow_recv *recv)
     recv->state = SHADOW_NONE;
 }
 
+/* The device has been asked for it already. */
+static bool is_asked(struct shadow *shadow, const struct shadow_recv *recv)
+{
+    if (recv->state != SHADOW_RECALLED)
+        return false;
+    shadow->recalled--;
+    return true;
+}
+
 void shadow_taken(struct shadow *shadow, struct shadow_recv *recv)
 {
+    if (is_asked(shadow, recv)) {
+        shadow->slots[recv->handle].recv = NULL;
+        recv->state = SHADOW_NONE;
+        shadow->stats.taken++;
+        return;
+    }
     if (recv->state != SHADOW_HANDED) {
         forget(shadow, recv);
         return;
@@ -345,6 +365,11 @@ void shadow_taken(struct shadow *shadow, struct shadow_recv *recv)
 /* True: recv is over.  False: the device is asked. */
 static bool ask_back(struct shadow *shadow, struct shadow_recv *recv, enum shadow_state state)
 {
+    if (is_asked(shadow, recv)) {
+        recv->state = state;
+        beside_asked(shadow, recv);
+        return false;
+    }
     if (recv->state != SHADOW_HANDED) {
         forget(shadow, recv);
         return true;
@@ -363,6 +388,42 @@ bool shadow_cancel(struct shadow *shadow, struct shadow_recv *recv)
 bool shadow_claim(struct shadow *shadow, struct shadow_recv *recv)
 {
     return ask_back(shadow, recv, SHADOW_CLAIMED);
+}
+
+/* recv stays in software. */
+static void keep(struct shadow *shadow, struct shadow_recv *recv)
+{
+    recv->state = SHADOW_SOFTWARE;
+    filter_count(&shadow->filter, recv->match, +1);
+}
+
+void shadow_recall(struct shadow *shadow)
+{
+    struct list *node;
+
+    if (shadow->is_recalled)
+        return;
+    shadow->is_recalled = true;
+    if (shadow->is_lost)
+        return;
+    while ((node = list_pop_head(&shadow->waiting)) != NULL) {
+        shadow->stats.waiting--;
+        keep(shadow, container_of(node, struct shadow_recv, node));
+    }
+    for (uint32_t i = 0; i < shadow->list; i++) {
+        struct shadow_recv *recv = shadow->slots[i].recv;
+
+        if (recv == NULL || recv->state != SHADOW_HANDED)
+            continue;
+        recv->state = SHADOW_RECALLED;
+        shadow->recalled++;
+        revoke(shadow, recv);
+    }
+}
+
+void shadow_lend(struct shadow *shadow)
+{
+    shadow->is_recalled = false;
 }
 
 /* ---- events ---- */
@@ -389,7 +450,9 @@ static void on_matched(struct shadow *shadow, const struct mbx_device_event *eve
     slot->sender = event->sender;
     shadow->owed_count += slot->is_owed && !slot->is_matched;
     shadow->stats.matched++;
-    if (recv->state != SHADOW_HANDED) {
+    if (is_asked(shadow, recv)) {
+        /* it was recalled too late */
+    } else if (recv->state != SHADOW_HANDED) {
         count_answer(shadow, recv, false);
         beside_too_late(shadow, recv);
     }
@@ -451,7 +514,9 @@ static void on_revoked(struct shadow *shadow, const struct mbx_device_event *eve
     if (event->error == 0) {
         slot->is_held = false;
         slot->recv = NULL;
-        if (recv != NULL)
+        if (recv != NULL && is_asked(shadow, recv))
+            keep(shadow, recv);
+        else if (recv != NULL)
             give_back(shadow, recv);
     }
     slot_settle(shadow, event->handle);

@@ -56,6 +56,7 @@ enum shadow_state {
     SHADOW_WAITING,  /* for room in the device */
     SHADOW_HANDED,
     SHADOW_REVOKING, /* cancelled, if the device still has it */
+    SHADOW_RECALLED, /* to stay in software, if the device still has it */
     SHADOW_CLAIMED,  /* for a message of elsewhere, if the device still has it */
     SHADOW_MATCHED,  /* by the device, which moves the data */
 };
@@ -162,6 +163,8 @@ struct shadow {
     uint64_t threshold;
     bool is_stopped;            /* lost() has been called: nothing more is handed over */
     bool is_lost;               /* and there are no more events: LOST was the last one */
+    bool is_recalled;           /* nothing is handed over */
+    uint32_t recalled;          /* receives that the device has not answered for */
     uint16_t handled, reported; /* mod 2^16 */
     struct list waiting;
     struct shadow_slot *slots; /* [list], by handle */
@@ -201,6 +204,11 @@ bool shadow_cancel(struct shadow *shadow, struct shadow_recv *recv);
 /* shadow_claim - the same, for a message that does not come through the device.
  * Afterwards the owner gives it that message. */
 bool shadow_claim(struct shadow *shadow, struct shadow_recv *recv);
+
+/* shadow_recall - everything that is handed over comes back to stay in software, and so do
+ * those that are posted, until shadow_lend().  recalled tells how many are still out. */
+void shadow_recall(struct shadow *shadow);
+void shadow_lend(struct shadow *shadow);
 
 /* shadow_poll - events, then what has room now; how many events. */
 int shadow_poll(struct shadow *shadow);

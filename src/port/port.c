@@ -332,6 +332,14 @@ static bool is_tagged(const struct wire_packet *packet)
     case WIRE_CTS:
     case WIRE_DATA:
     case WIRE_FIN:
+    case WIRE_CREDIT:
+    case WIRE_HOLD:
+    case WIRE_RTR:
+    case WIRE_CLAIM:
+    case WIRE_GRANT:
+    case WIRE_RETIRE:
+    case WIRE_PEEK:
+    case WIRE_PEEKED:
     case WIRE_TYPES:
         break;
     }

@@ -40,7 +40,9 @@ static_assert(sizeof TRACE_MAGIC - 1 == 8, "the magic fills its field");
 static const char *const type_names[TRACE_TYPES] = {
     [TRACE_POST] = "post",       [TRACE_ARRIVE] = "arrive", [TRACE_CANCEL] = "cancel",
     [TRACE_PEEK] = "peek",       [TRACE_CLAIM] = "claim",   [TRACE_TAKE] = "take",
-    [TRACE_DISCARD] = "discard", [TRACE_CLOSE] = "close",
+    [TRACE_DISCARD] = "discard", [TRACE_CLOSE] = "close",   [TRACE_HOLD] = "hold",
+    [TRACE_RTR] = "rtr",         [TRACE_MATCH] = "match",   [TRACE_LOCK] = "lock",
+    [TRACE_GRANT] = "grant",     [TRACE_LOST] = "lost",     [TRACE_RETIRE] = "retire",
 };
 
 const char *trace_type_name(unsigned type)
@@ -293,6 +295,13 @@ static const unsigned shapes[TRACE_TYPES] = {
     [TRACE_TAKE] = HAS_ENVELOPE | HAS_ENTRY | HAS_PARTNER,
     [TRACE_DISCARD] = HAS_ENVELOPE | HAS_ENTRY,
     [TRACE_CLOSE] = 0,
+    [TRACE_HOLD] = HAS_ENVELOPE | HAS_ENTRY,
+    [TRACE_RTR] = HAS_ENVELOPE | HAS_IGNORE | HAS_ENTRY | HAS_PARTNER,
+    [TRACE_MATCH] = HAS_ENVELOPE | HAS_ENTRY | HAS_PARTNER,
+    [TRACE_LOCK] = HAS_ENVELOPE | HAS_ENTRY | HAS_PARTNER,
+    [TRACE_GRANT] = HAS_ENVELOPE | HAS_ENTRY | MAY_PARTNER,
+    [TRACE_LOST] = HAS_ENVELOPE | HAS_ENTRY | HAS_PARTNER,
+    [TRACE_RETIRE] = HAS_ENVELOPE | HAS_IGNORE | HAS_ENTRY,
 };
 
 static const char *check_numbers(unsigned shape, bool entry, bool partner)

@@ -40,6 +40,17 @@
  *   discard  the message's  the message, which was claimed     0
  *   close    0              0                                  0
  *
+ * and the steps of messages that wait at their sender (docs/send-side.md), the source being
+ * the other endpoint:
+ *
+ *   hold     0              number of the hold                 0: it holds messages for us
+ *   rtr      the receive's  the receive, told to that sender   number of its hold
+ *   match    the message's  our send                           the receive that it suits
+ *   lock     the message's  our send, which owns the word of   the receive
+ *   grant    the message's  our send, which is to be received  by the receive, or 0: a probe
+ *   lost     the message's  our send, which waits again        the receive, which is closed
+ *   retire   the receive's  the receive, no longer open        0
+ *
  * Invariants of a whole file
  *   I1  the last record is a close, and only the last
  *   I2  no number names two receives or two messages (a receive and a message may share
@@ -69,6 +80,13 @@ enum trace_type {
     TRACE_TAKE,
     TRACE_DISCARD,
     TRACE_CLOSE,
+    TRACE_HOLD,
+    TRACE_RTR,
+    TRACE_MATCH,
+    TRACE_LOCK,
+    TRACE_GRANT,
+    TRACE_LOST,
+    TRACE_RETIRE,
     TRACE_TYPES
 };
 

@@ -320,6 +320,29 @@ static int fault_wait(struct transport *t, int64_t timeout_ns)
     return fault->inner->ops->wait(fault->inner, timeout_ns);
 }
 
+static int fault_check(struct link *l)
+{
+    struct link *inner = link_of(l)->inner;
+
+    return inner->transport->ops->check(inner);
+}
+
+static int fault_exchange(struct link *l, uint64_t index, uint64_t expected, uint64_t desired,
+                          uint64_t *found)
+{
+    struct link *inner = link_of(l)->inner;
+
+    return inner->transport->ops->exchange(inner, index, expected, desired, found);
+}
+
+static int fault_exchange_own(struct transport *t, uint64_t index, uint64_t expected,
+                              uint64_t desired, uint64_t *found)
+{
+    struct fault *fault = fault_of(t);
+
+    return fault->inner->ops->exchange_own(fault->inner, index, expected, desired, found);
+}
+
 static void fault_wake(struct transport *t)
 {
     struct fault *fault = fault_of(t);
@@ -390,6 +413,9 @@ static const struct transport_ops ops = {
     .unexpose = fault_unexpose,
     .poll = fault_poll,
     .wait = fault_wait,
+    .check = fault_check,
+    .exchange = fault_exchange,
+    .exchange_own = fault_exchange_own,
     .wake = fault_wake,
     .is_flushed = fault_is_flushed,
     .split = fault_split,

@@ -43,10 +43,13 @@
 #define TRANSPORT_ADDRESS_SIZE 32
 #define TRANSPORT_KEY_SIZE     16
 
-/* The first byte says which transport wrote it; the rest is that one's own. */
+/* The first byte says which transport wrote it, the four from TRANSPORT_WELCOME on are
+ * transport_config.welcome of who opened it; the rest is that transport's own. */
 struct transport_address {
     uint8_t bytes[TRANSPORT_ADDRESS_SIZE];
 };
+
+#define TRANSPORT_WELCOME 12
 
 enum transport_kind { TRANSPORT_LOOP = 1, TRANSPORT_SHM = 2 };
 
@@ -111,6 +114,7 @@ struct transport_config {
     const struct transport_events *events;
     void *arg; /* for the events */
     uint8_t key[TRANSPORT_KEY_SIZE];
+    uint32_t welcome; /* the core's, for who reads our address */
     /* loop */
     uint64_t loop_depth; /* packets a link holds */
     /* shm */
@@ -131,6 +135,7 @@ struct transport_limits {
     size_t packet_max; /* largest packet: header + body + payload */
     size_t inline_max; /* largest packet that costs one cache line */
     bool can_read;     /* read() is worth trying */
+    uint32_t words;    /* of our own, for exchange(); 0: it is not supported */
 };
 
 struct transport_ops {
@@ -169,6 +174,22 @@ struct transport_ops {
      * other         failed; dst may be partly written.  -ENOTSUP: never try again. */
     int (*read)(struct link *link, void *dst, uint64_t address, uint64_t key, size_t size,
                 void *cookie);
+
+    /* Is the other endpoint still there?  For who waits for it; costs a system call.
+     * 0 as far as is known; -EHOSTDOWN it has died; -ENOTCONN or another: it has closed, or
+     * could never be reached. */
+    int (*check)(struct link *link);
+
+    /* Compares word `index` of the other endpoint with expected and, if it is that, makes it
+     * desired, in one step that nobody else's falls into; *found is what it was.  All words
+     * are 0 at first.
+     * 0; -EINVAL no such word; -ENOTSUP; -ENOTCONN */
+    int (*exchange)(struct link *link, uint64_t index, uint64_t expected, uint64_t desired,
+                    uint64_t *found);
+
+    /* The same with a word of our own. */
+    int (*exchange_own)(struct transport *t, uint64_t index, uint64_t expected,
+                        uint64_t desired, uint64_t *found);
 
     /* Makes [buf, buf+size) readable by the other side until unexpose(). */
     int (*expose)(struct link *link, const void *buf, size_t size, uint64_t *address,

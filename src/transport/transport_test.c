@@ -213,10 +213,13 @@ static void malformed_addresses_are_refused(void **state)
     address.bytes[0]++;
     assert_int_equal(t->ops->connect(t, &address, &link), -EINVAL);
     assert_null(link);
-    /* one bit changed: refused now, or a link that leads nowhere */
+    /* one bit changed: refused now, or a link that leads nowhere; but for the core's word,
+     * which no transport looks at */
     for (unsigned bit = 8; bit < 8 * TRANSPORT_ADDRESS_SIZE; bit++) {
         int err;
 
+        if (bit / 8 - TRANSPORT_WELCOME < 4)
+            continue;
         address = world.nodes[1].address;
         address.bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
         err = t->ops->connect(t, &address, &link);

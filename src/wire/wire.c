@@ -22,11 +22,28 @@
 
 #include "base/base.h"
 
-/* Does this type carry an envelope, so can it be matched? */
-static bool has_envelope(enum wire_type type)
-{
-    return type == WIRE_EAGER || type == WIRE_SYNC || type == WIRE_FIRST || type == WIRE_RTS;
-}
+/* By type: does it carry an envelope, which flags may it have, and payload? */
+static const struct {
+    bool has_envelope, has_payload;
+    uint16_t flags;
+} shapes[WIRE_TYPES] = {
+    [WIRE_EAGER] = {true, true, 0},
+    [WIRE_SYNC] = {true, true, 0},
+    [WIRE_FIRST] = {true, true, WIRE_WANTS_FIN},
+    [WIRE_MORE] = {false, true, 0},
+    [WIRE_RTS] = {true, true, WIRE_SHORT_OF},
+    [WIRE_CTS] = {false, false, 0},
+    [WIRE_DATA] = {false, true, 0},
+    [WIRE_FIN] = {false, false, 0},
+    [WIRE_CREDIT] = {false, false, 0},
+    [WIRE_HOLD] = {false, false, 0},
+    [WIRE_RTR] = {true, false, WIRE_ANY_SOURCE | WIRE_ROOM_USED},
+    [WIRE_CLAIM] = {true, true, WIRE_WON},
+    [WIRE_GRANT] = {false, false, 0},
+    [WIRE_RETIRE] = {false, false, 0},
+    [WIRE_PEEK] = {true, false, WIRE_ANY_SOURCE},
+    [WIRE_PEEKED] = {true, false, 0},
+};
 
 static bool range_wraps(uint64_t offset, uint64_t size)
 {
@@ -36,17 +53,15 @@ static bool range_wraps(uint64_t offset, uint64_t size)
 /* What is wrong with the header, or NULL. */
 static const char *check_header(const struct wire_header *h)
 {
-    unsigned allowed = h->type == WIRE_FIRST ? WIRE_WANTS_FIN : 0;
-
     if (unlikely(h->version != WIRE_VERSION))
         return "unknown wire version";
     if (unlikely(h->type == 0 || h->type >= WIRE_TYPES))
         return "unknown packet type";
-    if (unlikely((h->flags & ~allowed) != 0))
+    if (unlikely((h->flags & ~shapes[h->type].flags) != 0))
         return "unknown packet flags";
     if (unlikely(h->zero != 0))
         return "header field zero is not 0";
-    if (unlikely(!has_envelope(h->type) && (h->tag | h->data | h->context_id) != 0))
+    if (unlikely(!shapes[h->type].has_envelope && (h->tag | h->data | h->context_id) != 0))
         return "envelope in a packet that has none";
     return NULL;
 }
@@ -74,9 +89,17 @@ static const char *check_fragment(uint64_t offset, size_t payload_size)
 /* What is wrong with body and payload, or NULL. */
 static const char *check_body(const struct wire_packet *p)
 {
+    if (!shapes[p->header.type].has_payload && p->payload_size != 0)
+        return "payload where none belongs";
     switch ((enum wire_type)p->header.type) {
     case WIRE_EAGER:
     case WIRE_SYNC:
+    case WIRE_FIN:
+    case WIRE_RTR:
+    case WIRE_GRANT:
+    case WIRE_RETIRE:
+    case WIRE_PEEK:
+    case WIRE_PEEKED:
     case WIRE_TYPES:
         return NULL;
     case WIRE_FIRST:
@@ -87,13 +110,18 @@ static const char *check_body(const struct wire_packet *p)
         return check_fragment(p->body.data.offset, p->payload_size);
     case WIRE_RTS:
         return p->payload_size > p->body.rts.size ? "more early data than message" : NULL;
+    case WIRE_CLAIM:
+        return p->payload_size > p->body.claim.size ? "more early data than message" : NULL;
     case WIRE_CTS:
-        if (p->payload_size != 0)
-            return "payload behind a cts";
         return range_wraps(p->body.cts.offset, p->body.cts.size) ? "range of a cts wraps"
                                                                  : NULL;
-    case WIRE_FIN:
-        return p->payload_size != 0 ? "payload behind a fin" : NULL;
+    case WIRE_CREDIT:
+        return (p->body.credit.envelopes | p->body.credit.payload) >> 62 != 0
+                   ? "more credit than there can be"
+                   : NULL;
+    case WIRE_HOLD:
+        return p->body.hold.epoch != 0 && p->body.hold.room == 0 ? "no room for a single rtr"
+                                                                 : NULL;
     }
     return NULL;
 }

@@ -9,22 +9,37 @@
  *      4     1  type        enum wire_type
  *      5     1  version     WIRE_VERSION
  *      6     2  flags       enum wire_flags
- *      8     8  tag         EAGER, SYNC, FIRST, RTS: the envelope; else 0
- *     16     8  data        EAGER, SYNC, FIRST, RTS: the sender's options.data; else 0
- *     24     4  context_id  EAGER, SYNC, FIRST, RTS: the envelope; else 0
+ *      8     8  tag         the envelope of those that have one; else 0
+ *     16     8  data        of these: the sender's options.data; RTR, PEEK: ignore bits; else 0
+ *     24     4  context_id  as tag
  *     28     4  zero        must be 0
  *
- * then, by type, a body:
+ * then, by type, a body (* has an envelope):
  *
- *   EAGER  -            the whole message is the payload
- *   SYNC   sender       as EAGER, of a synchronous send: wants a FIN on match
- *   FIRST  sender size  as EAGER or SYNC (flag), first fragment of a longer message
+ *  *EAGER  -            the whole message is the payload
+ *  *SYNC   sender       as EAGER, of a synchronous send: wants a FIN on match
+ *  *FIRST  sender size  as EAGER or SYNC (flag), first fragment of a longer message
  *   MORE   offset       further fragments, in order, nothing to match; one message
  *                       at a time per pair
- *   RTS    sender size address key    payload: early data
+ *  *RTS    sender size address key    payload: early data
  *   CTS    sender receiver offset size   send me the bytes [offset, offset + size)
  *   DATA   receiver offset            payload: bytes at offset of the message
  *   FIN    sender                     the message has been taken
+ *
+ * and, for messages that wait at their sender (docs/send-side.md):
+ *
+ *   CREDIT envelopes payload          so many messages, so many bytes more may come
+ *   HOLD   epoch room from            I hold messages: send me RTRs, at most room of them,
+ *                                     of receives behind from; epoch 0: no longer
+ *  *RTR    receiver epoch number word as   this receive is open; what it accepts is the
+ *                                     envelope (flag: from any source).  word: its lock, or
+ *                                     0; as: the number of who takes that
+ *  *CLAIM  sender receiver size address key   my message suits; payload: early data
+ *   GRANT  sender                     that message is received, or taken by a probe
+ *   RETIRE receiver sender            that receive is not open any more; if sender is not 0,
+ *                                     so its claim is lost
+ *  *PEEK   question                   do you hold what such a receive would take?
+ *  *PEEKED question sender size address key   yes, and its envelope; no, if sender is 0
  *
  * sender and receiver are request numbers of that side, returned as they came.  All
  * fields are in the byte order of the machine: both sides are on one machine, or
@@ -43,7 +58,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#define WIRE_VERSION 1
+#define WIRE_VERSION 2
 
 /* The longest message that anybody may send eagerly; what claims to be longer is
  * malformed. */
@@ -58,11 +73,23 @@ enum wire_type {
     WIRE_CTS,
     WIRE_DATA,
     WIRE_FIN,
+    WIRE_CREDIT,
+    WIRE_HOLD,
+    WIRE_RTR,
+    WIRE_CLAIM,
+    WIRE_GRANT,
+    WIRE_RETIRE,
+    WIRE_PEEK,
+    WIRE_PEEKED,
     WIRE_TYPES
 };
 
 enum wire_flags {
-    WIRE_WANTS_FIN = 1 << 0, /* FIRST: of a synchronous send */
+    WIRE_WANTS_FIN = 1 << 0,  /* FIRST: of a synchronous send */
+    WIRE_SHORT_OF = 1 << 1,   /* RTS: eager, had there been credit for its payload */
+    WIRE_ANY_SOURCE = 1 << 2, /* RTR, PEEK: of any source */
+    WIRE_ROOM_USED = 1 << 3,  /* RTR: no further one comes before the next HOLD */
+    WIRE_WON = 1 << 4,        /* CLAIM: the sender has taken the word of the receive */
 };
 
 struct wire_header {
@@ -124,6 +151,54 @@ struct wire_fin {
     uint64_t sender;
 };
 
+struct wire_credit {
+    uint64_t envelopes;
+    uint64_t payload;
+};
+
+struct wire_hold {
+    uint64_t epoch;
+    uint64_t room;
+    uint64_t from; /* the number of an RTR, or 0 */
+};
+
+struct wire_rtr {
+    uint64_t receiver;
+    uint64_t epoch;
+    uint64_t number; /* grows from RTR to RTR */
+    uint64_t word;   /* of the core's arbiter, or 0 */
+    uint64_t as;
+};
+
+struct wire_claim {
+    uint64_t sender;
+    uint64_t receiver;
+    uint64_t size;
+    uint64_t address; /* as of an RTS */
+    uint64_t key;
+};
+
+struct wire_grant {
+    uint64_t sender;
+};
+
+struct wire_retire {
+    uint64_t receiver;
+    uint64_t sender;
+};
+
+struct wire_peek {
+    uint64_t question;
+};
+
+struct wire_peeked {
+    uint64_t question;
+    uint64_t sender;
+    uint64_t size;
+    uint64_t address;
+    uint64_t key;
+};
+
 /* A packet taken apart by wire_check(). */
 struct wire_packet {
     struct wire_header header;
@@ -135,6 +210,14 @@ struct wire_packet {
         struct wire_cts cts;
         struct wire_data data;
         struct wire_fin fin;
+        struct wire_credit credit;
+        struct wire_hold hold;
+        struct wire_rtr rtr;
+        struct wire_claim claim;
+        struct wire_grant grant;
+        struct wire_retire retire;
+        struct wire_peek peek;
+        struct wire_peeked peeked;
     } body;
     const void *payload; /* within the caller's packet */
     size_t payload_size;
@@ -161,6 +244,22 @@ static inline size_t wire_body_size(enum wire_type type)
         return sizeof(struct wire_data);
     case WIRE_FIN:
         return sizeof(struct wire_fin);
+    case WIRE_CREDIT:
+        return sizeof(struct wire_credit);
+    case WIRE_HOLD:
+        return sizeof(struct wire_hold);
+    case WIRE_RTR:
+        return sizeof(struct wire_rtr);
+    case WIRE_CLAIM:
+        return sizeof(struct wire_claim);
+    case WIRE_GRANT:
+        return sizeof(struct wire_grant);
+    case WIRE_RETIRE:
+        return sizeof(struct wire_retire);
+    case WIRE_PEEK:
+        return sizeof(struct wire_peek);
+    case WIRE_PEEKED:
+        return sizeof(struct wire_peeked);
     case WIRE_TYPES:
         break;
     }

@@ -27,11 +27,37 @@ static struct {
     size_t size;
 } packet;
 
+static bool has_envelope(enum wire_type type)
+{
+    switch (type) {
+    case WIRE_EAGER:
+    case WIRE_SYNC:
+    case WIRE_FIRST:
+    case WIRE_RTS:
+    case WIRE_RTR:
+    case WIRE_CLAIM:
+    case WIRE_PEEK:
+    case WIRE_PEEKED:
+        return true;
+    case WIRE_MORE:
+    case WIRE_CTS:
+    case WIRE_DATA:
+    case WIRE_FIN:
+    case WIRE_CREDIT:
+    case WIRE_HOLD:
+    case WIRE_GRANT:
+    case WIRE_RETIRE:
+    case WIRE_TYPES:
+        break;
+    }
+    return false;
+}
+
 static void build(enum wire_type type, const void *body, size_t payload_size)
 {
     struct wire_header h = {.frame = 77, .type = (uint8_t)type, .version = WIRE_VERSION};
 
-    if (type == WIRE_EAGER || type == WIRE_SYNC || type == WIRE_FIRST || type == WIRE_RTS) {
+    if (has_envelope(type)) {
         h.tag = 11;
         h.data = 12;
         h.context_id = 13;
@@ -83,17 +109,56 @@ static const struct wire_rts a_rts = {.sender = 6, .size = 1u << 20, .address = 
 static const struct wire_cts a_cts = {.sender = 6, .receiver = 9, .offset = 10, .size = 20};
 static const struct wire_data a_data = {.receiver = 9, .offset = 10};
 static const struct wire_fin a_fin = {.sender = 6};
+static const struct wire_credit a_credit = {.envelopes = 3, .payload = 400};
+static const struct wire_hold a_hold = {.epoch = 2, .room = 100, .from = 7};
+static const struct wire_rtr a_rtr = {
+    .receiver = 9, .epoch = 2, .number = 8, .word = 70, .as = 71};
+static const struct wire_claim a_claim = {
+    .sender = 6, .receiver = 9, .size = 1000, .address = 7, .key = 8};
+static const struct wire_grant a_grant = {.sender = 6};
+static const struct wire_retire a_retire = {.receiver = 9, .sender = 6};
+static const struct wire_peek a_peek = {.question = 4};
+static const struct wire_peeked a_peeked = {
+    .question = 4, .sender = 6, .size = 1000, .address = 7, .key = 8};
 
 static const struct {
     enum wire_type type;
     const void *body;
     size_t payload_size;
+    unsigned flags; /* that it may have */
 } samples[] = {
-    {WIRE_EAGER, NULL, 0},    {WIRE_EAGER, NULL, 40},     {WIRE_SYNC, &a_sync, 0},
-    {WIRE_SYNC, &a_sync, 40}, {WIRE_FIRST, &a_first, 40}, {WIRE_MORE, &a_more, 40},
-    {WIRE_RTS, &a_rts, 0},    {WIRE_RTS, &a_rts, 40},     {WIRE_CTS, &a_cts, 0},
-    {WIRE_DATA, &a_data, 40}, {WIRE_FIN, &a_fin, 0},
+    {WIRE_EAGER, NULL, 0, 0},
+    {WIRE_EAGER, NULL, 40, 0},
+    {WIRE_SYNC, &a_sync, 0, 0},
+    {WIRE_SYNC, &a_sync, 40, 0},
+    {WIRE_FIRST, &a_first, 40, WIRE_WANTS_FIN},
+    {WIRE_MORE, &a_more, 40, 0},
+    {WIRE_RTS, &a_rts, 0, WIRE_SHORT_OF},
+    {WIRE_RTS, &a_rts, 40, WIRE_SHORT_OF},
+    {WIRE_CTS, &a_cts, 0, 0},
+    {WIRE_DATA, &a_data, 40, 0},
+    {WIRE_FIN, &a_fin, 0, 0},
+    {WIRE_CREDIT, &a_credit, 0, 0},
+    {WIRE_HOLD, &a_hold, 0, 0},
+    {WIRE_RTR, &a_rtr, 0, WIRE_ANY_SOURCE | WIRE_ROOM_USED},
+    {WIRE_CLAIM, &a_claim, 0, WIRE_WON},
+    {WIRE_CLAIM, &a_claim, 40, WIRE_WON},
+    {WIRE_GRANT, &a_grant, 0, 0},
+    {WIRE_RETIRE, &a_retire, 0, 0},
+    {WIRE_PEEK, &a_peek, 0, WIRE_ANY_SOURCE},
+    {WIRE_PEEKED, &a_peeked, 0, 0},
 };
+
+/* Every type has a sample, so what goes through all samples goes through all types. */
+static void every_type_has_a_sample(void **state)
+{
+    unsigned seen = 0;
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_COUNT(samples); i++)
+        seen |= 1u << samples[i].type;
+    assert_int_equal(seen, (1u << WIRE_TYPES) - 2);
+}
 
 static void build_sample(size_t i)
 {
@@ -145,33 +210,47 @@ static void bad_headers_are_refused(void **state)
         bad("header field zero is not 0");
 
         for (unsigned bit = 0; bit < 16; bit++) {
-            if (samples[i].type == WIRE_FIRST && 1u << bit == WIRE_WANTS_FIN)
-                continue;
             build_sample(i);
             header()->flags = (uint16_t)(1u << bit);
-            bad("unknown packet flags");
+            if (samples[i].flags & 1u << bit)
+                good();
+            else
+                bad("unknown packet flags");
         }
     }
 }
 
 static void an_envelope_stands_only_where_it_is_matched(void **state)
 {
-    static const enum wire_type without[] = {WIRE_MORE, WIRE_CTS, WIRE_DATA, WIRE_FIN};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_COUNT(samples); i++) {
+        if (has_envelope(samples[i].type))
+            continue;
+        build_sample(i);
+        header()->tag = 1;
+        bad("envelope in a packet that has none");
+        build_sample(i);
+        header()->data = 1;
+        bad("envelope in a packet that has none");
+        build_sample(i);
+        header()->context_id = 1;
+        bad("envelope in a packet that has none");
+    }
+}
+
+static void payload_stands_only_where_it_belongs(void **state)
+{
+    static const enum wire_type without[] = {WIRE_CTS,    WIRE_FIN,  WIRE_CREDIT,
+                                             WIRE_HOLD,   WIRE_RTR,  WIRE_GRANT,
+                                             WIRE_RETIRE, WIRE_PEEK, WIRE_PEEKED};
 
     (void)state;
     for (size_t i = 0; i < ARRAY_COUNT(samples); i++)
         for (size_t k = 0; k < ARRAY_COUNT(without); k++) {
             if (samples[i].type != without[k])
                 continue;
-            build_sample(i);
-            header()->tag = 1;
-            bad("envelope in a packet that has none");
-            build_sample(i);
-            header()->data = 1;
-            bad("envelope in a packet that has none");
-            build_sample(i);
-            header()->context_id = 1;
-            bad("envelope in a packet that has none");
+            build(samples[i].type, samples[i].body, 1);
+            bad("payload where none belongs");
         }
 }
 
@@ -221,10 +300,37 @@ static void contradicting_sizes_are_refused(void **state)
     cts.offset = UINT64_MAX - 19;
     build(WIRE_CTS, &cts, 0);
     bad("range of a cts wraps");
-    build(WIRE_CTS, &a_cts, 1);
-    bad("payload behind a cts");
-    build(WIRE_FIN, &a_fin, 1);
-    bad("payload behind a fin");
+}
+
+static void absurd_numbers_of_holding_are_refused(void **state)
+{
+    struct wire_credit credit = {.envelopes = (UINT64_C(1) << 62) - 1};
+    struct wire_hold hold = a_hold;
+    struct wire_claim claim = a_claim;
+
+    (void)state;
+    credit.payload = credit.envelopes;
+    build(WIRE_CREDIT, &credit, 0);
+    good();
+    credit.payload = UINT64_C(1) << 62;
+    build(WIRE_CREDIT, &credit, 0);
+    bad("more credit than there can be");
+    credit = (struct wire_credit){.envelopes = UINT64_MAX};
+    build(WIRE_CREDIT, &credit, 0);
+    bad("more credit than there can be");
+
+    hold.room = 0;
+    build(WIRE_HOLD, &hold, 0);
+    bad("no room for a single rtr");
+    hold.epoch = 0; /* it is over */
+    build(WIRE_HOLD, &hold, 0);
+    good();
+
+    claim.size = 40;
+    build(WIRE_CLAIM, &claim, 40);
+    good();
+    build(WIRE_CLAIM, &claim, 41);
+    bad("more early data than message");
 }
 
 /* Whatever the bytes are, an accepted packet obeys the rules that others rely on. */
@@ -247,13 +353,15 @@ static void accepted_noise_is_well_formed(void **state)
         if (wire_check(packet.bytes, packet.size, &out, &reason) != 0)
             continue;
         accepted++;
-        assert_in_range(out.header.type, WIRE_EAGER, WIRE_FIN);
+        assert_in_range(out.header.type, WIRE_EAGER, WIRE_TYPES - 1);
         assert_int_equal(sizeof out.header + wire_body_size(out.header.type) + out.payload_size,
                          packet.size);
         if (out.header.type == WIRE_FIRST)
             assert_true(out.payload_size < out.body.first.size);
         if (out.header.type == WIRE_MORE)
             assert_true(out.body.more.offset + out.payload_size > out.body.more.offset);
+        if (out.header.type == WIRE_CLAIM)
+            assert_true(out.payload_size <= out.body.claim.size);
         if (out.header.type == WIRE_CTS)
             assert_true(out.body.cts.offset + out.body.cts.size >= out.body.cts.offset);
     }
@@ -263,11 +371,14 @@ static void accepted_noise_is_well_formed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_type_has_a_sample),
         cmocka_unit_test(every_type_passes_and_comes_out_whole),
         cmocka_unit_test(truncation_is_refused),
         cmocka_unit_test(bad_headers_are_refused),
         cmocka_unit_test(an_envelope_stands_only_where_it_is_matched),
+        cmocka_unit_test(payload_stands_only_where_it_belongs),
         cmocka_unit_test(contradicting_sizes_are_refused),
+        cmocka_unit_test(absurd_numbers_of_holding_are_refused),
         cmocka_unit_test(accepted_noise_is_well_formed),
     };
 

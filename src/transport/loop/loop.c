@@ -43,17 +43,19 @@
 #define LOOP_INLINE_MAX    64
 #define LOOP_DEPTH_MAX     (1u << 16)
 #define LOOP_DEPTH_DEFAULT 4
+#define LOOP_WORDS         4 /* few, so that tests run out of them */
 
 struct loop_address {
     uint8_t kind;
     uint8_t zero[3];
     uint32_t pid;
     uint32_t index;
-    uint32_t zero2;
+    uint32_t welcome;
     uint64_t generation;
     uint64_t zero3;
 };
 
+static_assert(offsetof(struct loop_address, welcome) == TRANSPORT_WELCOME, "address format");
 static_assert(sizeof(struct loop_address) == TRANSPORT_ADDRESS_SIZE, "fills an address");
 
 struct loop {
@@ -63,6 +65,7 @@ struct loop {
     uint32_t depth;
     uint32_t index; /* in the registry */
     uint64_t generation;
+    uint32_t welcome;
     struct links links;
     struct list inbox;     /* queue.in_inbox */
     struct list ready;     /* queue.in_ready */
@@ -71,6 +74,7 @@ struct loop {
     struct list exposures; /* exposure.in_exposures */
     uint64_t next_key;
     bool next_read_waits;
+    _Atomic uint64_t words[LOOP_WORDS];
 };
 
 struct loop_link {
@@ -211,6 +215,7 @@ static void loop_address(const struct transport *t, struct transport_address *ad
         .kind = TRANSPORT_LOOP,
         .pid = (uint32_t)getpid(),
         .index = loop->index,
+        .welcome = loop->welcome,
         .generation = loop->generation,
     };
 
@@ -223,8 +228,8 @@ static int check_address(const struct transport_address *address)
     struct loop_address a;
 
     memcpy(&a, address, sizeof a);
-    if (a.kind != TRANSPORT_LOOP || memcmp(a.zero, zero, sizeof zero) != 0 || a.zero2 != 0 ||
-        a.zero3 != 0 || a.generation == 0)
+    if (a.kind != TRANSPORT_LOOP || memcmp(a.zero, zero, sizeof zero) != 0 || a.zero3 != 0 ||
+        a.generation == 0)
         return -EINVAL;
     return a.pid == (uint32_t)getpid() ? 0 : -EHOSTUNREACH;
 }
@@ -335,6 +340,35 @@ static int loop_send(struct link *l, const struct transport_packet *packet)
     else if (err == -EAGAIN)
         list_add_tail(&loop->blocked, &link->in_blocked);
     return err;
+}
+
+static int loop_check(struct link *l)
+{
+    struct loop_link *link = link_of(l);
+    struct loop *receiver;
+
+    if (link->out != NULL)
+        return link->out->receiver == NULL ? -ENOTCONN : 0;
+    return registry_find(&link->member.address, &receiver);
+}
+
+static int loop_exchange_own(struct transport *t, uint64_t index, uint64_t expected,
+                             uint64_t desired, uint64_t *found)
+{
+    if (index >= LOOP_WORDS)
+        return -EINVAL;
+    *found = expected;
+    atomic_compare_exchange_strong(&loop_of(t)->words[index], found, desired);
+    return 0;
+}
+
+static int loop_exchange(struct link *l, uint64_t index, uint64_t expected, uint64_t desired,
+                         uint64_t *found)
+{
+    struct loop *receiver;
+    int err = registry_find(&link_of(l)->member.address, &receiver);
+
+    return err != 0 ? err : loop_exchange_own(&receiver->base, index, expected, desired, found);
 }
 
 /* ---- receiving ---- */
@@ -575,10 +609,13 @@ static int loop_open(const struct transport_config *config, struct transport **o
     if (loop == NULL)
         return -ENOMEM;
     loop->base.ops = &transport_loop;
-    loop->base.limits = (struct transport_limits){
-        .packet_max = LOOP_PACKET_MAX, .inline_max = LOOP_INLINE_MAX, .can_read = true};
+    loop->base.limits = (struct transport_limits){.packet_max = LOOP_PACKET_MAX,
+                                                  .inline_max = LOOP_INLINE_MAX,
+                                                  .can_read = true,
+                                                  .words = LOOP_WORDS};
     loop->events = config->events;
     loop->arg = config->arg;
+    loop->welcome = config->welcome;
     loop->depth = config->loop_depth != 0 ? (uint32_t)config->loop_depth : LOOP_DEPTH_DEFAULT;
     list_init(&loop->inbox);
     list_init(&loop->ready);
@@ -683,6 +720,9 @@ const struct transport_ops transport_loop = {
     .unexpose = loop_unexpose,
     .poll = loop_poll,
     .wait = loop_wait,
+    .check = loop_check,
+    .exchange = loop_exchange,
+    .exchange_own = loop_exchange_own,
     .wake = loop_wake,
     .is_flushed = loop_is_flushed,
     .split = loop_split,

@@ -7,7 +7,7 @@
  *      1     3  zero
  *      4     4  pid     its process
  *      8     4  fd      its segment there: /proc/<pid>/fd/<fd>
- *     12     4  zero
+ *     12     4  welcome  the core's
  *     16     8  cookie  64 random bits, also in the segment: a process or descriptor
  *                       of the same number is not taken for the old one
  *     24     8  host    this boot of this machine, and the pid namespace
@@ -25,12 +25,13 @@ struct shm_address {
     uint8_t zero[3];
     uint32_t pid;
     uint32_t fd;
-    uint32_t zero2;
+    uint32_t welcome;
     uint64_t cookie;
     uint64_t host;
 };
 
 static_assert(offsetof(struct shm_address, pid) == 4, "address format");
+static_assert(offsetof(struct shm_address, welcome) == TRANSPORT_WELCOME, "address format");
 static_assert(offsetof(struct shm_address, cookie) == 16, "address format");
 static_assert(sizeof(struct shm_address) == TRANSPORT_ADDRESS_SIZE, "fills an address");
 

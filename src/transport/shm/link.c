@@ -103,11 +103,17 @@ static void release(struct shm_link *link)
     link->remote = NULL;
 }
 
+static bool is_ours(const struct shm_link *link)
+{
+    return link->to.pid == owner_of(link)->pid;
+}
+
 int link_kill(struct shm_link *link, int error)
 {
     if (link->state != LINK_DEAD) {
         LOG_DEBUG("shm: link to pid %u ends, error %d %s", link->to.pid, -error,
                   strerror(-error));
+        link->has_closed = link->remote == NULL || atomic_load(&link->remote->control->closed);
         release(link);
         set_state(link, LINK_DEAD);
         link->error = error;
@@ -276,11 +282,6 @@ static int check_receiver(struct shm_link *link)
     return 0;
 }
 
-static bool is_ours(const struct shm_link *link)
-{
-    return link->to.pid == owner_of(link)->pid;
-}
-
 OUT_OF_LINE int link_full(struct shm_link *link, uint32_t size)
 {
     int err = check_receiver(link);
@@ -302,6 +303,21 @@ OUT_OF_LINE int link_armed(struct shm_link *link)
     if (err == 0)
         bell_ring(link->remote, link->slot);
     return err;
+}
+
+int link_check(struct shm_link *link)
+{
+    if (link->state != LINK_DEAD) {
+        if (link->remote != NULL && atomic_load(&link->remote->control->closed) != 0)
+            link_kill(link, -ENOTCONN);
+        else if (!is_ours(link) && !process_is_alive(link->to.pid))
+            link_kill(link, link->met ? -ENOTCONN : -EHOSTUNREACH);
+    }
+    if (link->state != LINK_DEAD)
+        return 0;
+    /* who is on the way out is seen as alive a little longer than its memory is there */
+    return !link->has_closed && !is_ours(link) && !process_is_alive(link->to.pid) ? -EHOSTDOWN
+                                                                                  : link->error;
 }
 
 /* ---- waiting ---- */

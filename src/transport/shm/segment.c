@@ -49,7 +49,7 @@ static size_t control_size(uint32_t peers)
 static size_t segment_size(uint32_t peers, uint32_t ring_cells)
 {
     return control_size(peers) + (size_t)peers * sizeof(struct segment_slot) +
-           (size_t)peers * ring_bytes(ring_cells);
+           SEGMENT_WORDS * sizeof(uint64_t) + (size_t)peers * ring_bytes(ring_cells);
 }
 
 static bool geometry_is_valid(uint32_t peers, uint32_t ring_cells)
@@ -66,7 +66,8 @@ static int map(struct segment *s, int fd, uint32_t peers, uint32_t ring_cells)
         return -errno;
     s->control = (struct segment_control *)(void *)base;
     s->slots = (struct segment_slot *)(void *)(base + control_size(peers));
-    s->rings = base + control_size(peers) + (size_t)peers * sizeof(struct segment_slot);
+    s->words = (_Atomic uint64_t *)(void *)(s->slots + peers);
+    s->rings = (unsigned char *)(s->words + SEGMENT_WORDS);
     s->size = size;
     s->ring_stride = ring_bytes(ring_cells);
     s->peers = peers;

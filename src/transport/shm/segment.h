@@ -2,7 +2,7 @@
 /*
  * segment.h - the memory of one endpoint that others write to.
  *
- *   | control | ready bits | slot 0 .. slot n-1 | ring 0 | ring 1 | ... | ring n-1 |
+ *   | control | ready bits | slot 0 .. slot n-1 | words | ring 0 | ring 1 | ... | ring n-1 |
  *
  * A slot and its ring belong to one sender at a time.  The file is sparse: a ring costs
  * memory from the moment when somebody writes to it.
@@ -11,6 +11,9 @@
  *               sender        sender  |   receiver                     and all is delivered
  *                                     +--> REFUSED ----> CLEARING ----> FREE
  *                                  receiver       receiver
+ *
+ * The words are the core's: it compares and exchanges them, here and from the other side
+ * (transport_ops.exchange).
  *
  * The claim word of a slot holds state and pid together, so that one exchange claims it
  * and tells for whom.
@@ -37,6 +40,7 @@
 
 #define SEGMENT_MAGIC     UINT64_C(0x31786f626863746d) /* "mtchbox1" */
 #define SEGMENT_PEERS_MAX 65536u
+#define SEGMENT_WORDS     1024u
 
 enum slot_state { SLOT_FREE, SLOT_CLAIMED, SLOT_READY, SLOT_REFUSED, SLOT_CLEARING };
 
@@ -94,6 +98,7 @@ struct segment_control {
 struct segment {
     struct segment_control *control;
     struct segment_slot *slots;
+    _Atomic uint64_t *words; /* [SEGMENT_WORDS] */
     unsigned char *rings;
     size_t size;
     size_t ring_stride;

@@ -417,6 +417,41 @@ static int shm_wait(struct transport *t, int64_t timeout_ns)
     return err;
 }
 
+static int exchange(_Atomic uint64_t *words, uint64_t index, uint64_t expected,
+                    uint64_t desired, uint64_t *found)
+{
+    if (index >= SEGMENT_WORDS)
+        return -EINVAL;
+    *found = expected;
+    /* release: what the winner has written before; acquire: what the loser reads behind it */
+    atomic_compare_exchange_strong_explicit(&words[index], found, desired, memory_order_acq_rel,
+                                            memory_order_acquire);
+    return 0;
+}
+
+static int shm_exchange(struct link *l, uint64_t index, uint64_t expected, uint64_t desired,
+                        uint64_t *found)
+{
+    const struct shm_link *link = container_of(l, struct shm_link, member.link);
+
+    if (link->state == LINK_DEAD)
+        return link->error;
+    return link->remote == NULL
+               ? -ENOTSUP
+               : exchange(link->remote->words, index, expected, desired, found);
+}
+
+static int shm_exchange_own(struct transport *t, uint64_t index, uint64_t expected,
+                            uint64_t desired, uint64_t *found)
+{
+    return exchange(shm_of(t)->own->words, index, expected, desired, found);
+}
+
+static int shm_check(struct link *l)
+{
+    return link_check(container_of(l, struct shm_link, member.link));
+}
+
 static void shm_wake(struct transport *t)
 {
     bell_wake(shm_of(t)->bell);
@@ -548,6 +583,7 @@ int shm_enter(struct shm *shm)
         .packet_max = ring_max_record(shm->own->ring_cells),
         .inline_max = INLINE_MAX,
         .can_read = shm->attach,
+        .words = SEGMENT_WORDS,
     };
     return create_tables(shm);
 }
@@ -579,6 +615,7 @@ static int shm_open_endpoint(const struct transport_config *config, struct trans
     err = make_address(&shm->address);
     if (err != 0)
         goto destroy_shm;
+    shm->address.welcome = config->welcome;
     err = create_segment(shm, config);
     if (err != 0)
         goto destroy_shm;
@@ -619,6 +656,9 @@ const struct transport_ops transport_shm = {
     .unexpose = shm_unexpose,
     .poll = shm_poll,
     .wait = shm_wait,
+    .check = shm_check,
+    .exchange = shm_exchange,
+    .exchange_own = shm_exchange_own,
     .wake = shm_wake,
     .is_flushed = shm_is_flushed,
     .split = shm_split,

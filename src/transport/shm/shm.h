@@ -47,6 +47,7 @@ struct shm_link {
     enum link_state state;
     bool fence;      /* see bell_publish_barrier() */
     bool met;        /* it was there once */
+    bool has_closed; /* at its end; or was never mapped */
     bool warned;     /* about having no slot, or no means to map their segment */
     int error;       /* of a DEAD link */
     uint32_t wanted; /* FULL: size of the packet that found no room */
@@ -169,6 +170,9 @@ int link_prepare(struct shm_link *link, uint32_t size);
 
 /* The ring is full: makes the link FULL or DEAD.  Returns the error for send(). */
 int link_full(struct shm_link *link, uint32_t size);
+
+/* As transport_ops.check. */
+int link_check(struct shm_link *link);
 
 /* The receiver has armed the ring, or has ended.  0 or the error for send(). */
 int link_armed(struct shm_link *link);

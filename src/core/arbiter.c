@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * arbiter.c - words that decide which sender wins a receive; arbiter.h.
+ *
+ * Only the endpoint opens its words, and only through the transport's exchange, as the senders:
+ * whatever makes that atomic, here it is the same.
+ */
+#include "core/arbiter.h"
+
+enum word_state { WORD_CLOSED, WORD_OPEN, WORD_TAKEN };
+
+#define OWNER_BITS 24
+#define OWNER_MAX  ((UINT32_C(1) << OWNER_BITS) - 1)
+
+struct arbiter {
+    uint32_t count, free_count;
+    uint32_t *free;  /* indexes */
+    uint64_t last[]; /* [count]: what we have left there */
+};
+
+static uint64_t word(uint32_t generation, enum word_state state, uint32_t owner)
+{
+    return (uint64_t)generation << 32 | (uint64_t)state << OWNER_BITS | owner;
+}
+
+static uint32_t word_generation(uint64_t word)
+{
+    return (uint32_t)(word >> 32);
+}
+
+static enum word_state word_state_of(uint64_t word)
+{
+    return (enum word_state)((word >> OWNER_BITS) & 0xff);
+}
+
+static uint32_t name_index(uint64_t name)
+{
+    return (uint32_t)name - 1;
+}
+
+int arbiter_init(struct mbx_ep *ep)
+{
+    uint32_t count = ep->transport->limits.words;
+    struct arbiter *arbiter;
+
+    if (ep->settings.any_source != ANY_SOURCE_SENDER || count == 0)
+        return 0;
+    arbiter = mem_calloc(1, sizeof *arbiter + count * sizeof arbiter->last[0]);
+    if (arbiter == NULL)
+        return -ENOMEM;
+    arbiter->free = mem_calloc(count, sizeof *arbiter->free);
+    if (arbiter->free == NULL) {
+        mem_free(arbiter);
+        return -ENOMEM;
+    }
+    arbiter->count = count;
+    while (arbiter->free_count < count) {
+        arbiter->free[arbiter->free_count] = count - 1 - arbiter->free_count;
+        arbiter->free_count++;
+    }
+    ep->arbiter = arbiter;
+    return 0;
+}
+
+void arbiter_fini(struct mbx_ep *ep)
+{
+    if (ep->arbiter == NULL)
+        return;
+    mem_free(ep->arbiter->free);
+    mem_free(ep->arbiter);
+}
+
+/* One exchange of a word of ours; true: it was as expected. */
+static bool exchange(const struct mbx_ep *ep, uint32_t index, uint64_t expected,
+                     uint64_t desired, uint64_t *found)
+{
+    return ep->transport->ops->exchange_own(ep->transport, index, expected, desired, found) ==
+               0 &&
+           *found == expected;
+}
+
+void arbiter_open(struct mbx_ep *ep, struct request *req)
+{
+    struct arbiter *arbiter = ep->arbiter;
+    uint32_t index, generation;
+    uint64_t found;
+
+    req->key = 0;
+    if (arbiter == NULL || arbiter->free_count == 0)
+        return;
+    index = arbiter->free[arbiter->free_count - 1];
+    generation = word_generation(arbiter->last[index]) + 1;
+    if (!exchange(ep, index, arbiter->last[index], word(generation, WORD_OPEN, 0), &found)) {
+        arbiter->last[index] = found; /* somebody scribbles; another time, then */
+        return;
+    }
+    arbiter->free_count--;
+    arbiter->last[index] = word(generation, WORD_OPEN, 0);
+    req->key = (uint64_t)generation << 32 | (index + 1);
+}
+
+/* The word of req, which holds `value`, is free. */
+static void give_back(struct arbiter *arbiter, struct request *req, uint64_t value)
+{
+    uint32_t index = name_index(req->key);
+
+    arbiter->last[index] = value;
+    arbiter->free[arbiter->free_count++] = index;
+    req->key = 0;
+}
+
+bool arbiter_close(struct mbx_ep *ep, struct request *req)
+{
+    uint64_t closed, found;
+
+    if (req->key == 0)
+        return true;
+    closed = word((uint32_t)(req->key >> 32), WORD_CLOSED, 0);
+    if (!exchange(ep, name_index(req->key), ep->arbiter->last[name_index(req->key)], closed,
+                  &found))
+        return false;
+    give_back(ep->arbiter, req, closed);
+    return true;
+}
+
+bool arbiter_give(struct mbx_ep *ep, struct request *req, const struct peer *peer, bool has_won)
+{
+    uint32_t generation = (uint32_t)(req->key >> 32);
+    uint64_t taken, found;
+
+    if (req->key == 0)
+        return !has_won;
+    taken = word(generation, WORD_TAKEN, peer->number);
+    if (has_won ? !exchange(ep, name_index(req->key), taken, taken, &found)
+                : !exchange(ep, name_index(req->key), ep->arbiter->last[name_index(req->key)],
+                            taken, &found))
+        return false;
+    give_back(ep->arbiter, req, taken);
+    return true;
+}
+
+uint32_t arbiter_owner(const struct mbx_ep *ep, const struct request *req)
+{
+    uint64_t found;
+
+    if (req->key == 0)
+        return MBX_ANY_SOURCE;
+    exchange(ep, name_index(req->key), 0, 0, &found);
+    return word_state_of(found) == WORD_TAKEN ? (uint32_t)found & OWNER_MAX : MBX_ANY_SOURCE;
+}
+
+int arbiter_claim(const struct peer *peer, uint64_t name, uint64_t as)
+{
+    uint32_t generation = (uint32_t)(name >> 32);
+    uint64_t expected = word(generation, WORD_OPEN, 0), found;
+    int err;
+
+    if ((uint32_t)name == 0 || as > OWNER_MAX)
+        return -EINVAL;
+    err = peer->link->transport->ops->exchange(peer->link, name_index(name), expected,
+                                               word(generation, WORD_TAKEN, (uint32_t)as),
+                                               &found);
+    if (err != 0)
+        return err;
+    return found == expected ? 0 : -EALREADY;
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * arbiter.h - which sender wins a receive.  Private to src/core.
+ *
+ * Several senders may hold a message that suits one receive.  There are two arbiters between
+ * them:
+ *
+ *   a word    in memory of the receiver that the transport lets the senders compare and
+ *             exchange (transport_ops.exchange: atomics in shared memory).  One exchange
+ *             takes the lock and says who has it; then the receiver is told, and learns it
+ *             from the word even if the winner dies before
+ *   claims    the receiver itself: it gives the receive to the first claim that it processes
+ *
+ * A receive has a word with MBX_ANY_SOURCE=sender, while there is one free; all others are
+ * decided by claims.
+ *
+ *   word      generation:32 | state:8 | owner:24       the owner is our number of the sender
+ *   name      generation:32 | index + 1                of a word, as it stands in an RTR
+ *
+ *   CLOSED ──arbiter_open──> OPEN ──arbiter_claim, by a sender──> TAKEN
+ *     ^                        └────arbiter_close─────┐             │
+ *     └───────────────────────────────────────────────┴─────────────┘ arbiter_close
+ *
+ * The generation is new each time a word is opened, so an exchange that comes late meets
+ * another word than it expects.
+ */
+#ifndef CORE_ARBITER_H
+#define CORE_ARBITER_H
+
+#include "core/core.h"
+
+/* 0; -ENOMEM. */
+int arbiter_init(struct mbx_ep *ep);
+void arbiter_fini(struct mbx_ep *ep);
+
+/* req becomes open for senders: req->key names its word, or is 0. */
+void arbiter_open(struct mbx_ep *ep, struct request *req);
+
+/* Nobody is to win req any more; its word is free.  False: a sender has it, and nothing has
+ * changed. */
+bool arbiter_close(struct mbx_ep *ep, struct request *req);
+
+/* peer is to have req: it says so (has_won), or it claims it.  True: so it is, and the word is
+ * free. */
+bool arbiter_give(struct mbx_ep *ep, struct request *req, const struct peer *peer,
+                  bool has_won);
+
+/* Our number of the sender who has taken the word of req; MBX_ANY_SOURCE: nobody has. */
+uint32_t arbiter_owner(const struct mbx_ep *ep, const struct request *req);
+
+/* At a sender: takes the word of this name at peer, whose number for us is `as`.
+ * 0 it is ours; -EALREADY it is not open any more; other: it cannot be reached, so claim. */
+int arbiter_claim(const struct peer *peer, uint64_t name, uint64_t as);
+
+#endif

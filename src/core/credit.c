@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * credit.c - windows: how they are made, told, lent and taken back.
+ *
+ *   settings.unexpected_memory
+ *   ├── half: what every peer that there may be begins with, alike
+ *   │         window x CREDIT_ENVELOPE, and as much again for payload
+ *   └── half: lendable
+ */
+#include "core/credit.h"
+
+#include "core/hold.h"
+#include "core/reach.h"
+
+/* The first window of a peer, at most: enough for the messages that one ring holds. */
+#define WINDOW_MOST  256
+#define PAYLOAD_MOST (UINT64_C(1) << 18)
+
+/* What one peer may be lent at a time, at least if there is as much, and in all. */
+#define LOAN_LEAST     4096
+#define LOAN_MOST      (UINT64_C(1) << 20)
+#define LOAN_ENVELOPES (UINT64_C(1) << 14)
+
+/* A busy peer is lent so many envelopes unasked, so that it needs to be told less often. */
+#define WINDOW_BUSY 1024
+
+/* In an address: envelopes in the low half, payload in units of these bytes above. */
+#define WELCOME_UNIT      64
+#define WELCOME_UNLIMITED 0xffffu
+
+/* Words for settings.window and window_payload. */
+#define SETTING_AUTO      UINT64_MAX
+#define SETTING_UNLIMITED (UINT64_MAX - 1)
+
+/* ---- windows ---- */
+
+static uint64_t setting_or(uint64_t setting, uint64_t automatic, uint64_t most)
+{
+    if (setting == SETTING_UNLIMITED)
+        return CREDIT_UNLIMITED;
+    return min_size(setting == SETTING_AUTO ? automatic : setting, most);
+}
+
+void credit_open(struct mbx_ep *ep)
+{
+    const struct settings *s = &ep->settings;
+    uint64_t share = s->unexpected_memory / 2 / s->shm_peers;
+    uint64_t window = min_size(share / 2 / CREDIT_ENVELOPE, WINDOW_MOST);
+    struct credit_pool *pool = &ep->credit;
+    uint64_t used;
+
+    pool->window = setting_or(s->window, window, WELCOME_UNLIMITED - 1);
+    pool->window_payload = setting_or(s->window_payload, min_size(share / 2, PAYLOAD_MOST),
+                                      (WELCOME_UNLIMITED - 1) * WELCOME_UNIT);
+    if (pool->window_payload != CREDIT_UNLIMITED)
+        pool->window_payload -= pool->window_payload % WELCOME_UNIT;
+    used = s->shm_peers * (window * CREDIT_ENVELOPE + share / 2);
+    pool->lendable_all = s->unexpected_memory - min_size(used, s->unexpected_memory);
+    if (s->any_source == ANY_SOURCE_SENDER)
+        pool->window = pool->window_payload = 0;
+    if (s->any_source == ANY_SOURCE_SENDER || s->window != SETTING_AUTO ||
+        s->window_payload != SETTING_AUTO)
+        pool->lendable_all = 0; /* what the user says is what there is */
+    pool->lendable = pool->lendable_all;
+}
+
+void credit_limits(const struct mbx_ep *ep, struct mbx_limits *limits)
+{
+    const struct credit_pool *pool = &ep->credit;
+    uint64_t peers = ep->settings.shm_peers;
+
+    limits->window = pool->window < CREDIT_UNLIMITED ? pool->window : UINT64_MAX;
+    limits->window_payload =
+        pool->window_payload < CREDIT_UNLIMITED ? pool->window_payload : UINT64_MAX;
+    limits->lendable = pool->lendable_all;
+    limits->unexpected = limits->window == UINT64_MAX || limits->window_payload == UINT64_MAX
+                             ? UINT64_MAX
+                             : peers * (pool->window * CREDIT_ENVELOPE + pool->window_payload) +
+                                   pool->lendable_all;
+}
+
+uint32_t credit_welcome(const struct mbx_ep *ep)
+{
+    const struct credit_pool *pool = &ep->credit;
+    uint64_t window = pool->window, payload = pool->window_payload / WELCOME_UNIT;
+
+    return (uint32_t)(min_size(window, WELCOME_UNLIMITED) | min_size(payload, WELCOME_UNLIMITED)
+                                                                << 16);
+}
+
+static void credit_thresholds(struct credit *credit)
+{
+    credit->tell_envelopes = credit->window >= CREDIT_UNLIMITED
+                                 ? UINT64_MAX
+                                 : credit->window / 2 + (credit->window < 2);
+    credit->tell_payload =
+        credit->window_payload >= CREDIT_UNLIMITED || credit->window_payload == 0
+            ? UINT64_MAX
+            : credit->window_payload / 2;
+}
+
+void credit_start(struct mbx_ep *ep, struct peer *peer)
+{
+    struct credit *credit = &peer->credit;
+    uint32_t welcome;
+
+    memcpy(&welcome, &peer->address.bytes[TRANSPORT_WELCOME], sizeof welcome);
+    credit->envelopes = welcome & WELCOME_UNLIMITED;
+    credit->half = credit_half(credit->envelopes);
+    if (credit->envelopes == WELCOME_UNLIMITED)
+        credit->envelopes = CREDIT_UNLIMITED;
+    credit->payload = (uint64_t)(welcome >> 16) * WELCOME_UNIT;
+    if (welcome >> 16 == WELCOME_UNLIMITED)
+        credit->payload = CREDIT_UNLIMITED;
+    credit->window = ep->credit.window;
+    credit->window_payload = ep->credit.window_payload;
+    credit_thresholds(credit);
+}
+
+/* ---- telling ---- */
+
+/* What is freed, but for what is not lent any longer. */
+static void credit_take_back(struct credit_pool *pool, struct credit *credit)
+{
+    uint64_t envelopes, payload;
+
+    if (likely(pool->lendable >= pool->lendable_all / 8))
+        return;
+    envelopes = min_size(credit->freed_envelopes, credit->window - pool->window) / 2;
+    payload =
+        min_size(credit->freed_payload, credit->window_payload - pool->window_payload) / 2;
+    credit->freed_envelopes -= envelopes;
+    credit->freed_payload -= payload;
+    credit->window -= envelopes;
+    credit->window_payload -= payload;
+    pool->lendable += envelopes * CREDIT_ENVELOPE + payload;
+    credit_thresholds(credit);
+}
+
+/* All of the window is freed again and again, and there is plenty to lend. */
+static void credit_widen(struct credit_pool *pool, struct credit *credit)
+{
+    uint64_t more = credit->window;
+
+    if (credit->window >= WINDOW_BUSY || credit->kept_envelopes != 0 ||
+        pool->lendable < pool->lendable_all / 2 + more * CREDIT_ENVELOPE)
+        return;
+    credit->window += more;
+    credit->freed_envelopes += more;
+    pool->lendable -= more * CREDIT_ENVELOPE;
+    credit_thresholds(credit);
+}
+
+int credit_tell(struct mbx_ep *ep, struct peer *peer)
+{
+    struct credit *credit = &peer->credit;
+    struct wire_credit told;
+    int err;
+
+    if (ep->credit.window >= CREDIT_UNLIMITED)
+        return 0;
+    if (unlikely(peer->owes & OWES_ANSWER))
+        return -EAGAIN; /* a GRANT first: the sender must not send what we have taken */
+    credit_take_back(&ep->credit, credit);
+    credit_widen(&ep->credit, credit);
+    told = (struct wire_credit){credit->freed_envelopes, credit->freed_payload};
+    if ((told.envelopes | told.payload) == 0)
+        return 0;
+    err = peer_tell(ep, peer, WIRE_CREDIT, &told);
+    if (err == -EAGAIN)
+        return err;
+    credit->freed_envelopes = credit->freed_payload = 0;
+    reach_told(peer, told.envelopes);
+    ep->stats.credits++;
+    return err;
+}
+
+OUT_OF_LINE void credit_tell_soon(struct mbx_ep *ep, struct peer *peer)
+{
+    if (credit_tell(ep, peer) == -EAGAIN)
+        peer_owe(ep, peer, OWES_CREDIT);
+}
+
+/* ---- lending ---- */
+
+void credit_lend(struct mbx_ep *ep, struct peer *peer, bool envelopes)
+{
+    struct credit_pool *pool = &ep->credit;
+    struct credit *credit = &peer->credit;
+    uint64_t most = pool->lendable / 4, more;
+
+    if (envelopes) {
+        more = min_size(credit->window + 1, most / CREDIT_ENVELOPE);
+        more = min_size(more, LOAN_ENVELOPES - min_size(LOAN_ENVELOPES, credit->window));
+        credit->window += more;
+        credit->freed_envelopes += more;
+        pool->lendable -= more * CREDIT_ENVELOPE;
+    } else {
+        more = credit->window_payload > LOAN_LEAST ? credit->window_payload : LOAN_LEAST;
+        more = min_size(min_size(more, most),
+                        LOAN_MOST - min_size(LOAN_MOST, credit->window_payload));
+        credit->window_payload += more;
+        credit->freed_payload += more;
+        pool->lendable -= more;
+    }
+    credit_thresholds(credit);
+    credit_tell_soon(ep, peer);
+}
+
+/* ---- as a sender ---- */
+
+/* The most early data that credit allows. */
+static size_t credit_early_data(const struct mbx_ep *ep, const struct peer *peer, size_t size)
+{
+    size_t early = min_size(size, rndv_early(ep, WIRE_RTS));
+
+    if (early != 0 && credit_bytes(early) > peer->credit.payload)
+        early = 0;
+    return early;
+}
+
+bool credit_take_request(struct mbx_ep *ep, struct peer *peer, struct request *req)
+{
+    if (req->protocol <= MBX_BOUNCE && credit_take(peer, req->size)) {
+        req->state = REQUEST_EAGER;
+        return true;
+    }
+    if (peer->credit.envelopes == 0)
+        return false;
+    if (req->protocol <= MBX_BOUNCE) {
+        req->protocol = peer->can_read ? MBX_RNDV_READ : MBX_RNDV_DATA;
+        req->flags |= REQUEST_SHORT_OF;
+    }
+    req->state = REQUEST_RTS;
+    req->done = credit_early_data(ep, peer, req->size);
+    peer->credit.envelopes--;
+    peer->credit.payload -= credit_early(req->done);
+    return true;
+}
+
+int credit_arrive(struct mbx_ep *ep, struct peer *peer, const struct wire_credit *credit)
+{
+    struct credit *own = &peer->credit;
+
+    if (own->payload + credit->payload > CREDIT_UNLIMITED)
+        return -EPROTO;
+    own->payload += credit->payload;
+    if (peer->hold != NULL && peer->hold->is_on)
+        return hold_credit(ep, peer, credit->envelopes);
+    if (own->envelopes + credit->envelopes > CREDIT_UNLIMITED)
+        return -EPROTO;
+    own->envelopes += credit->envelopes;
+    return 0;
+}

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * credit.h - what peers may cost us, and we them.  Private to src/core.
+ *
+ *   sender                                    receiver
+ *   credit_take, message ──────────────────>  matched: credit_freed
+ *                                             or kept: credit_keep ... credit_met
+ *   credit_arrive      <───────────── CREDIT  half a window is freed: credit_tell
+ *
+ * A message needs an envelope credit, and for the payload that comes with it payload
+ * credit, in bytes as they are allocated if it has to be kept.  The first comes back when the
+ * message is matched, not when it arrives; the second when that memory is free, which for a
+ * matched probe is when the message is received.  So what a peer can make us keep is bounded by
+ * what we have given it:
+ *
+ *   settings.unexpected_memory >= peers x (window x ENVELOPE + window_payload) + lendable
+ *
+ * Every peer begins with the same small window, which is part of our address.  The rest is
+ * lent: envelopes to a peer that has to hold messages (hold.c), payload to one that could not
+ * send a message eagerly; and taken back as it is freed when little is left.
+ *
+ * Invariants, for a receiver and each of its peers
+ *   I1  the peer's credit + what is under way from it + kept + freed == window
+ *   I2  the sum of what is beyond the first window + lendable == lendable_all
+ */
+#ifndef CORE_CREDIT_H
+#define CORE_CREDIT_H
+
+#include "core/core.h"
+
+#define CREDIT_UNLIMITED (UINT64_C(1) << 61)
+
+/* What a kept message costs without payload: struct message with its slot, and its places
+ * in the index of the matching engine. */
+#define CREDIT_ENVELOPE 192
+
+/* Who holds messages sends them by itself again with so much credit; the window is that of the
+ * beginning. */
+static inline uint64_t credit_half(uint64_t window)
+{
+    return window < 2 ? 1 : window / 2;
+}
+
+/* Bytes for the payload of a kept message that does not fit into struct message. */
+static inline uint64_t credit_bytes(uint64_t size)
+{
+    return (size + 192 + 15) & ~UINT64_C(15);
+}
+
+/* ... that comes eagerly: with so much payload. */
+static inline uint64_t credit_eager(uint64_t size)
+{
+    return likely(size <= MESSAGE_INLINE) ? 0 : credit_bytes(size);
+}
+
+/* ... that comes as an RTS with so much early data. */
+static inline uint64_t credit_early(uint64_t size)
+{
+    return size == 0 ? 0 : credit_bytes(size);
+}
+
+static inline uint64_t credit_of(const struct arrival *arrival)
+{
+    return arrival->rts != NULL ? credit_early(arrival->have) : credit_eager(arrival->size);
+}
+
+/* ---- as a sender ---- */
+
+/* May an eager message of this size leave for peer now?  Then it is paid for. */
+static inline bool credit_take(struct peer *peer, uint64_t size)
+{
+    uint64_t payload = credit_eager(size);
+
+    if (unlikely(peer->credit.envelopes == 0) || unlikely(payload > peer->credit.payload))
+        return false;
+    peer->credit.envelopes--;
+    peer->credit.payload -= payload;
+    return true;
+}
+
+/* It did not leave. */
+static inline void credit_return(struct peer *peer, uint64_t size)
+{
+    peer->credit.envelopes++;
+    peer->credit.payload += credit_eager(size);
+}
+
+/* As credit_take() of req, whatever its protocol; without payload credit it becomes a
+ * rendezvous. */
+bool credit_take_request(struct mbx_ep *ep, struct peer *peer, struct request *req);
+
+/* More may leave. */
+int credit_arrive(struct mbx_ep *ep, struct peer *peer, const struct wire_credit *credit);
+
+/* ---- as a receiver ---- */
+
+/* From the settings: what every peer begins with. */
+void credit_open(struct mbx_ep *ep);
+
+/* What the user is told of it. */
+void credit_limits(const struct mbx_ep *ep, struct mbx_limits *limits);
+
+/* The same as part of our address. */
+uint32_t credit_welcome(const struct mbx_ep *ep);
+
+/* A new peer, whose address tells what we begin with there. */
+void credit_start(struct mbx_ep *ep, struct peer *peer);
+
+/* Tells the peer what is freed.  As transport_ops.send. */
+int credit_tell(struct mbx_ep *ep, struct peer *peer);
+
+/* The same now or when there is room. */
+void credit_tell_soon(struct mbx_ep *ep, struct peer *peer);
+
+/* A message of this peer is matched. */
+static inline void credit_freed(struct mbx_ep *ep, struct peer *peer, uint64_t payload)
+{
+    struct credit *credit = &peer->credit;
+
+    credit->freed_payload += payload;
+    if (unlikely(++credit->freed_envelopes >= credit->tell_envelopes) ||
+        unlikely(credit->freed_payload >= credit->tell_payload))
+        credit_tell_soon(ep, peer);
+}
+
+/* Payload of a message that is matched already. */
+static inline void credit_freed_payload(struct mbx_ep *ep, struct peer *peer, uint64_t payload)
+{
+    peer->credit.freed_payload += payload;
+    if (peer->credit.freed_payload >= peer->credit.tell_payload)
+        credit_tell_soon(ep, peer);
+}
+
+/* It wants more than it has: envelopes, or else payload. */
+void credit_lend(struct mbx_ep *ep, struct peer *peer, bool envelopes);
+
+/* An unexpected message is to be kept.  False: its sender had no credit for it. */
+static inline bool credit_has_room(const struct peer *peer, uint64_t payload)
+{
+    const struct credit *credit = &peer->credit;
+
+    return likely(credit->kept_envelopes < credit->window) &&
+           likely(credit->kept_payload + payload <= credit->window_payload);
+}
+
+static inline void credit_keep(struct peer *peer, uint64_t payload)
+{
+    peer->credit.kept_envelopes++;
+    peer->credit.kept_payload += payload;
+}
+
+/* A kept message is matched. */
+static inline void credit_met(struct mbx_ep *ep, const struct message *message)
+{
+    struct peer *peer = peer_get(ep, message->match.envelope.source);
+
+    peer->credit.kept_envelopes--;
+    credit_freed(ep, peer, 0);
+}
+
+/* The memory of its payload will be free. */
+static inline void credit_emptied(struct mbx_ep *ep, const struct message *message)
+{
+    struct peer *peer = peer_get(ep, message->match.envelope.source);
+    uint64_t payload = message_credit(message);
+
+    if (payload == 0)
+        return;
+    peer->credit.kept_payload -= payload;
+    credit_freed_payload(ep, peer, payload);
+}
+
+#endif

@@ -1,0 +1,644 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * hold.c - the sender's half of matching at the sender.
+ *
+ * A send without envelope credit stays here, and so do all later ones to that peer.  The peer
+ * is told once (HOLD) and answers with an RTR for each open receive that could take a message
+ * of ours, in posting order, and for each one that is posted later.  They are compared here:
+ *
+ *      HELD ── suits an RTR ──> CLAIM ──left──> WAIT_GRANT ── GRANT ──> WAIT_FIN (rndv.c)
+ *       ^                                          ├────── FIN ────> complete
+ *       └──────────────────────────────────────────┴────── RETIRE    the claim is lost
+ *
+ * When enough credit has come back, the messages leave in their order; the RTRs are void then.
+ *
+ * The matching engine is used the other way round: held sends are its messages, RTRs its
+ * receives, and the source of both is the peer.  A claimed send stays in the engine, so that
+ * it still stands before later ones; its RTR does not, because whatever becomes of the claim,
+ * that receive will not be open any more.
+ *
+ * What may be claimed: the earliest RTR that suits the send, and the earliest held send that
+ * suits the RTR; unresolved claims still count.  For that, in this order
+ *   1. a send whose claim was lost, then one that is fresh, looks for an RTR only while no
+ *      claim is unresolved;
+ *   2. an RTR looks for a send only when there is none of 1; if the earliest that suits is
+ *      claimed, it and all behind it wait.
+ *
+ * Room for RTRs is limited.  When it is used up and none of them suits, they are dropped and
+ * the next ones are asked for (is_partial).  Sends that are fresh then have not been compared
+ * with those that were dropped, so they wait until the round is over, and then everything
+ * begins anew with another HOLD.
+ *
+ * Invariants
+ *   I1  while it is on: peer.credit.envelopes is 0, no message of its sends has left, and those
+ *       that left before are followed by HOLD
+ *   I2  a send before `fresh` is in the engine, no other is; an RTR before `unread` is, no
+ * other I3  RTRs and claims are of this epoch; none is left when it ends I4  a HELD send before
+ * `fresh` that is not among the lost suits no RTR before `unread`
+ */
+#include "core/hold.h"
+
+#include "core/arbiter.h"
+#include "core/credit.h"
+#include "core/record.h"
+
+/* Of the endpoint. */
+struct holding {
+    struct match match;
+    struct pool rtrs;
+};
+
+/* An open receive of a peer. */
+struct rtr {
+    struct match_recv match; /* the source is the peer */
+    struct list node;        /* on hold.rtrs */
+    uint64_t receiver;
+    uint64_t word, as; /* arbiter.h */
+};
+
+static struct rtr *rtr_of(struct list *node)
+{
+    return container_of(node, struct rtr, node);
+}
+
+/* ---- made and ended ---- */
+
+static struct holding *holding_make(struct mbx_ep *ep)
+{
+    struct holding *holding = mem_alloc(sizeof *holding);
+
+    if (holding == NULL)
+        return NULL;
+    match_init(&holding->match, &(struct match_options){.seed = ep->match_seed});
+    pool_init(&holding->rtrs, sizeof(struct rtr), 64, POOL_MAX_OBJECTS);
+    return holding;
+}
+
+static struct hold *hold_make(struct mbx_ep *ep, struct peer *peer)
+{
+    struct hold *hold;
+
+    if (ep->holding == NULL && (ep->holding = holding_make(ep)) == NULL)
+        return NULL;
+    hold = mem_calloc(1, sizeof *hold);
+    if (hold == NULL)
+        return NULL;
+    list_init(&hold->sends);
+    list_init(&hold->rtrs);
+    hold->fresh = &hold->sends;
+    hold->unread = &hold->rtrs;
+    return peer->hold = hold;
+}
+
+void hold_fini(struct mbx_ep *ep)
+{
+    for (uint32_t i = 0; i < ep->peer_count; i++)
+        mem_free(ep->peers[i]->hold);
+    if (ep->holding == NULL)
+        return;
+    match_fini(&ep->holding->match);
+    pool_fini(&ep->holding->rtrs);
+    mem_free(ep->holding);
+}
+
+/* ---- lists ---- */
+
+static void rtr_drop(struct mbx_ep *ep, struct hold *hold, struct rtr *rtr)
+{
+    if (hold->unread == &rtr->node)
+        hold->unread = rtr->node.next;
+    match_cancel(&ep->holding->match, &rtr->match);
+    list_remove(&rtr->node);
+    hold->rtr_count--;
+    pool_give(&ep->holding->rtrs, rtr);
+}
+
+static void rtr_drop_all(struct mbx_ep *ep, struct hold *hold)
+{
+    while (!list_is_empty(&hold->rtrs))
+        rtr_drop(ep, hold, rtr_of(hold->rtrs.next));
+}
+
+/* req is no longer among the sends. */
+static void hold_remove(struct mbx_ep *ep, struct hold *hold, struct request *req)
+{
+    if (hold->fresh == &req->queue)
+        hold->fresh = req->queue.next;
+    match_claim(&ep->holding->match, &req->held);
+    list_remove(&req->queue);
+    hold->count--;
+    ep->stats.held_now--;
+}
+
+/* ---- claims ---- */
+
+/* So much of the message travels with its claim. */
+static size_t claim_payload(const struct mbx_ep *ep, const struct request *req)
+{
+    size_t room = rndv_room(ep, WIRE_CLAIM);
+
+    if (req->size <= ep->settings.eager_limit && req->size <= room)
+        return req->size;
+    return min_size(req->size, rndv_early(ep, WIRE_CLAIM));
+}
+
+int hold_claim_step(struct mbx_ep *ep, struct request *req)
+{
+    struct peer *peer = peer_get(ep, req->peer);
+    size_t payload = claim_payload(ep, req);
+    struct wire_claim claim = {
+        .sender = req->completion.request,
+        .receiver = req->remote,
+        .size = req->size,
+    };
+    int err;
+
+    if (payload < req->size) {
+        if (req->protocol <= MBX_BOUNCE)
+            req->protocol = peer->can_read ? MBX_RNDV_READ : MBX_RNDV_DATA;
+        rndv_expose(ep, req, &claim.address, &claim.key);
+    }
+    err = peer_tell_message(ep, peer, WIRE_CLAIM, req->flags & REQUEST_WON ? WIRE_WON : 0,
+                            &req->completion.status, &claim, req->buf, payload);
+    if (err == 0)
+        req->state = REQUEST_WAIT_GRANT;
+    return err;
+}
+
+/* The claim of req is lost: it waits again, in its old place. */
+static void hold_lost(struct mbx_ep *ep, struct peer *peer, struct request *req)
+{
+    struct hold *hold = peer->hold;
+
+    req->state = REQUEST_HELD;
+    hold->lost[hold->lost_count++] = req;
+    ep->stats.claims_lost++;
+    record_step(ep, TRACE_LOST, peer, &req->held.envelope, 0, req->completion.request,
+                req->remote);
+}
+
+/* Takes the word of the receive that req suits, if it has one.  False: another has it. */
+static bool hold_lock(struct mbx_ep *ep, struct peer *peer, struct request *req, uint64_t word,
+                      uint64_t as)
+{
+    int err = word != 0 ? arbiter_claim(peer, word, as) : -ENOTSUP;
+
+    if (err == 0) {
+        req->flags |= REQUEST_WON;
+        record_step(ep, TRACE_LOCK, peer, &req->held.envelope, 0, req->completion.request,
+                    req->remote);
+    }
+    return err != -EALREADY;
+}
+
+/* rtr wants req. */
+static void hold_claim(struct mbx_ep *ep, struct peer *peer, struct request *req,
+                       struct rtr *rtr)
+{
+    struct hold *hold = peer->hold;
+    uint64_t word = rtr->word, as = rtr->as;
+    int err = -EAGAIN;
+
+    req->remote = rtr->receiver;
+    rtr_drop(ep, hold, rtr);
+    ep->stats.claims++;
+    record_step(ep, TRACE_MATCH, peer, &req->held.envelope, 0, req->completion.request,
+                req->remote);
+    if (!hold_lock(ep, peer, req, word, as)) {
+        hold_lost(ep, peer, req);
+        return;
+    }
+    req->state = REQUEST_CLAIM;
+    hold->claims++;
+    if (list_is_empty(&peer->out))
+        err = hold_claim_step(ep, req);
+    if (err == -EAGAIN)
+        peer_queue(ep, peer, req);
+    else if (err < 0)
+        hold_fail(ep, peer, err);
+}
+
+/* The claim of req is decided. */
+static void hold_resolved(struct hold *hold, struct request *req)
+{
+    if (req->state == REQUEST_WAIT_GRANT)
+        hold->claims--;
+}
+
+/* ---- comparing ---- */
+
+/* Takes the oldest of those that have lost a claim out of them. */
+static struct request *lost_pop(struct hold *hold)
+{
+    uint32_t oldest = 0;
+    struct request *req;
+
+    for (uint32_t i = 1; i < hold->lost_count; i++)
+        if ((int64_t)(hold->lost[i]->held.seq - hold->lost[oldest]->held.seq) < 0)
+            oldest = i;
+    req = hold->lost[oldest];
+    hold->lost[oldest] = hold->lost[--hold->lost_count];
+    return req;
+}
+
+static bool has_fresh(const struct hold *hold)
+{
+    return hold->fresh != &hold->sends;
+}
+
+/* Rule 1. */
+static void compare_send(struct mbx_ep *ep, struct peer *peer)
+{
+    struct match *match = &ep->holding->match;
+    struct hold *hold = peer->hold;
+    bool is_lost = hold->lost_count != 0;
+    struct request *req = is_lost ? lost_pop(hold) : request_of_queue(hold->fresh);
+    struct match_recv *recv = match_find(match, &req->held.envelope);
+
+    if (!is_lost) {
+        match_keep(match, &req->held);
+        hold->fresh = req->queue.next;
+    }
+    if (recv != NULL)
+        hold_claim(ep, peer, req, container_of(recv, struct rtr, match));
+}
+
+/* Rule 2.  False: it has to wait. */
+static bool compare_rtr(struct mbx_ep *ep, struct peer *peer)
+{
+    struct match *match = &ep->holding->match;
+    struct hold *hold = peer->hold;
+    struct rtr *rtr = rtr_of(hold->unread);
+    struct match_msg *msg = match_peek(match, &rtr->match.envelope, rtr->match.ignore);
+    struct request *req = container_of(msg, struct request, held);
+
+    if (msg == NULL) {
+        if (match_post(match, &rtr->match, &msg) < 0)
+            return false;
+        hold->unread = rtr->node.next;
+        return true;
+    }
+    if (req->state != REQUEST_HELD)
+        return false;
+    hold_claim(ep, peer, req, rtr);
+    return true;
+}
+
+/* Compares what is to be compared next.  False: nothing can be, for now. */
+static bool hold_compare(struct mbx_ep *ep, struct peer *peer)
+{
+    struct hold *hold = peer->hold;
+    bool has_sends = hold->lost_count != 0 || (has_fresh(hold) && !hold->is_partial);
+
+    if (has_sends) {
+        if (hold->claims != 0)
+            return false;
+        compare_send(ep, peer);
+        return true;
+    }
+    return hold->unread != &hold->rtrs && hold->claims < HOLD_CLAIMS && compare_rtr(ep, peer);
+}
+
+/* ---- on and off ---- */
+
+/* From now on, or again from another place: the peer is to send RTRs. */
+static void hold_ask(struct mbx_ep *ep, struct peer *peer, uint64_t from)
+{
+    struct hold *hold = peer->hold;
+
+    rtr_drop_all(ep, hold);
+    hold->epoch++;
+    hold->from = from;
+    hold->last = from;
+    hold->is_full = false;
+    hold->is_partial = from != 0;
+    peer_owe_now(ep, peer, OWES_HOLD);
+}
+
+static void hold_begin(struct mbx_ep *ep, struct peer *peer)
+{
+    struct hold *hold = peer->hold;
+
+    hold->is_on = true;
+    hold->is_peeked = false;
+    hold->envelopes = peer->credit.envelopes;
+    peer->credit.envelopes = 0;
+    ep->stats.holds++;
+    hold_ask(ep, peer, 0);
+}
+
+/* All RTRs that there is room for have been compared in vain, or all that there are but
+ * without the fresh sends. */
+static void hold_turn_page(struct mbx_ep *ep, struct peer *peer)
+{
+    struct hold *hold = peer->hold;
+
+    if (hold->claims != 0 || hold->lost_count != 0 || hold->unread != &hold->rtrs)
+        return;
+    /* in this order: behind the last RTR there may be nothing that would wake us */
+    if (hold->is_partial && has_fresh(hold))
+        hold_ask(ep, peer, 0);
+    else if (hold->is_full && hold->fresh != hold->sends.next)
+        hold_ask(ep, peer, hold->last);
+}
+
+static bool hold_may_leave(const struct hold *hold, const struct credit *credit)
+{
+    return hold->claims == 0 && !hold->is_peeked && hold->envelopes != 0 &&
+           hold->envelopes >= min_size(hold->count, credit->half);
+}
+
+/* The messages leave in their order, as far as the credit goes. */
+static void hold_leave(struct mbx_ep *ep, struct peer *peer)
+{
+    struct hold *hold = peer->hold;
+
+    rtr_drop_all(ep, hold);
+    hold->lost_count = 0;
+    hold->is_on = false;
+    peer->credit.envelopes = hold->envelopes;
+    hold->envelopes = 0;
+    while (!list_is_empty(&hold->sends)) {
+        struct request *req = request_of_queue(hold->sends.next);
+        int err;
+
+        if (!credit_take_request(ep, peer, req))
+            break;
+        hold_remove(ep, hold, req);
+        err = send_first(ep, peer, req);
+        if (err < 0)
+            request_complete(ep, req, err);
+    }
+    if (!list_is_empty(&hold->sends))
+        hold_begin(ep, peer);
+    else if (peer->owes & OWES_HOLD)
+        peer->owes &= (uint8_t)~OWES_HOLD; /* it does not have to know any more */
+}
+
+/* Does whatever can be done now. */
+static void hold_pump(struct mbx_ep *ep, struct peer *peer)
+{
+    struct hold *hold = peer->hold;
+
+    if (!hold->is_on)
+        return;
+    do
+        if (hold->count != 0 && hold_may_leave(hold, &peer->credit)) {
+            hold_leave(ep, peer);
+            return;
+        }
+    while (hold_compare(ep, peer));
+    hold_turn_page(ep, peer);
+}
+
+int hold_add(struct mbx_ep *ep, struct peer *peer, struct request *req)
+{
+    const struct mbx_status *status = &req->completion.status;
+    struct hold *hold = peer->hold != NULL ? peer->hold : hold_make(ep, peer);
+
+    if (hold == NULL)
+        return -ENOMEM;
+    req->state = REQUEST_HELD;
+    req->held = (struct match_msg){
+        .envelope = {status->context_id, peer->number, status->tag},
+    };
+    list_add_tail(&hold->sends, &req->queue);
+    if (!has_fresh(hold))
+        hold->fresh = &req->queue;
+    hold->count++;
+    stats_kept(&ep->stats.held_now, &ep->stats.held_max, 1);
+    if (!hold->is_on)
+        hold_begin(ep, peer);
+    hold_pump(ep, peer);
+    return 0;
+}
+
+/* ---- what the peer says ---- */
+
+int hold_credit(struct mbx_ep *ep, struct peer *peer, uint64_t envelopes)
+{
+    struct hold *hold = peer->hold;
+
+    if (hold->envelopes + envelopes > CREDIT_UNLIMITED)
+        return -EPROTO;
+    hold->envelopes += envelopes;
+    hold->is_peeked = false;
+    if (hold->count == 0 && hold_may_leave(hold, &peer->credit)) {
+        hold_leave(ep, peer);
+        peer_owe_now(ep, peer, OWES_HOLD); /* that it is over */
+    }
+    hold_pump(ep, peer);
+    return 0;
+}
+
+int hold_rtr(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
+{
+    const struct wire_rtr *body = &packet->body.rtr;
+    struct hold *hold = peer->hold;
+    struct rtr *rtr;
+
+    if (hold == NULL || !hold->is_on || body->epoch != hold->epoch)
+        return 0;
+    if (hold->rtr_count == 2 * HOLD_RTRS || body->number <= hold->last)
+        return -EPROTO;
+    rtr = pool_take(&ep->holding->rtrs);
+    if (rtr == NULL)
+        return -EAGAIN;
+    *rtr = (struct rtr){
+        .match.envelope = {packet->header.context_id, peer->number, packet->header.tag},
+        .match.ignore = packet->header.data,
+        .receiver = body->receiver,
+        .word = body->word,
+        .as = body->as,
+    };
+    list_add_tail(&hold->rtrs, &rtr->node);
+    if (hold->unread == &hold->rtrs)
+        hold->unread = &rtr->node;
+    hold->rtr_count++;
+    hold->last = body->number;
+    hold->is_full |= (packet->header.flags & WIRE_ROOM_USED) != 0;
+    hold->is_peeked = false;
+    hold_pump(ep, peer);
+    return 0;
+}
+
+/* The receive is not open any more. */
+static void retire_rtr(struct mbx_ep *ep, struct hold *hold, uint64_t receiver)
+{
+    struct list *node;
+
+    list_for_each (node, &hold->rtrs)
+        if (rtr_of(node)->receiver == receiver) {
+            rtr_drop(ep, hold, rtr_of(node));
+            return;
+        }
+}
+
+int hold_retire(struct mbx_ep *ep, struct peer *peer, const struct wire_retire *retire)
+{
+    struct hold *hold = peer->hold;
+    struct request *req;
+
+    if (hold == NULL)
+        return -EPROTO;
+    if (retire->sender == 0) {
+        retire_rtr(ep, hold, retire->receiver);
+    } else {
+        req = request_named(ep, retire->sender, peer->number, REQUEST_WAIT_GRANT);
+        if (req == NULL || req->remote != retire->receiver)
+            return -EPROTO;
+        hold_resolved(hold, req);
+        hold_lost(ep, peer, req);
+    }
+    hold_pump(ep, peer);
+    return 0;
+}
+
+/* The peer has req, which is not held any more. */
+static void hold_give(struct mbx_ep *ep, struct peer *peer, struct request *req)
+{
+    struct hold *hold = peer->hold;
+
+    record_step(ep, TRACE_GRANT, peer, &req->held.envelope, 0, req->completion.request,
+                req->remote);
+    ep->stats.claims_won += req->state == REQUEST_WAIT_GRANT;
+    if (req->state == REQUEST_HELD)
+        hold->is_peeked = false; /* it is the one that the peer was told of */
+    hold_resolved(hold, req);
+    hold_remove(ep, hold, req);
+}
+
+/* What follows is a rendezvous. */
+static void hold_granted(struct mbx_ep *ep, struct peer *peer, struct request *req)
+{
+    hold_give(ep, peer, req);
+    if (req->protocol <= MBX_BOUNCE)
+        req->protocol = peer->can_read ? MBX_RNDV_READ : MBX_RNDV_DATA;
+    req->state = REQUEST_WAIT_FIN;
+}
+
+int hold_grant(struct mbx_ep *ep, struct peer *peer, const struct wire_grant *grant)
+{
+    struct request *req = pool_find(&ep->requests, grant->sender);
+
+    if (req == NULL || !request_is_send(req) || req->peer != peer->number)
+        return req == NULL ? 0 : -EPROTO;
+    if (req->state == REQUEST_HELD && !peer->hold->is_peeked)
+        return -EPROTO;
+    if (req->state != REQUEST_WAIT_GRANT && req->state != REQUEST_HELD)
+        return 0; /* its FIN or CTS has come first */
+    hold_granted(ep, peer, req);
+    hold_pump(ep, peer);
+    return 0;
+}
+
+void hold_probed(struct mbx_ep *ep, struct peer *peer, uint64_t sender)
+{
+    struct request *req = request_named(ep, sender, peer->number, REQUEST_HELD);
+
+    if (req != NULL && peer->hold->is_peeked)
+        hold_cts(ep, req);
+}
+
+void hold_cts(struct mbx_ep *ep, struct request *req)
+{
+    struct peer *peer = peer_get(ep, req->peer);
+
+    hold_granted(ep, peer, req);
+    hold_pump(ep, peer);
+}
+
+void hold_done(struct mbx_ep *ep, struct request *req)
+{
+    struct peer *peer = peer_get(ep, req->peer);
+
+    hold_give(ep, peer, req);
+    send_count(ep, req);
+    request_complete(ep, req, 0);
+    hold_pump(ep, peer);
+}
+
+/* ---- probes ---- */
+
+int hold_peek(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
+{
+    struct hold *hold = peer->hold;
+
+    if (hold == NULL)
+        return -EPROTO;
+    hold->question = packet->body.peek.question;
+    hold->asked =
+        (struct match_envelope){packet->header.context_id, peer->number, packet->header.tag};
+    hold->ignore = packet->header.data;
+    hold->is_peeked = false;
+    hold_pump(ep, peer);
+    peer_owe_now(ep, peer, OWES_PEEKED);
+    return 0;
+}
+
+/* The held send that the question is after; NULL if there is none, or not surely. */
+static struct request *hold_look(struct mbx_ep *ep, struct hold *hold)
+{
+    struct match_msg *msg;
+
+    if (!hold->is_on || hold->claims != 0 || hold->lost_count != 0 || hold->is_full ||
+        hold->unread != &hold->rtrs)
+        return NULL;
+    msg = match_peek(&ep->holding->match, &hold->asked, hold->ignore);
+    return msg != NULL ? container_of(msg, struct request, held) : NULL;
+}
+
+int hold_answer(struct mbx_ep *ep, struct peer *peer)
+{
+    static const struct mbx_status nothing;
+    struct hold *hold = peer->hold;
+    struct request *req = hold_look(ep, hold);
+    struct wire_peeked peeked = {.question = hold->question};
+    int err;
+
+    if (!list_is_empty(&peer->out))
+        return -EAGAIN; /* who asks again and again must not keep messages from leaving */
+    if (req != NULL) {
+        peeked.sender = req->completion.request;
+        peeked.size = req->size;
+        rndv_expose(ep, req, &peeked.address, &peeked.key);
+    }
+    err = peer_tell_message(ep, peer, WIRE_PEEKED, 0,
+                            req != NULL ? &req->completion.status : &nothing, &peeked, NULL, 0);
+    if (err == 0)
+        hold->is_peeked = req != NULL;
+    return err;
+}
+
+/* ---- HOLD ---- */
+
+int hold_tell(struct mbx_ep *ep, struct peer *peer)
+{
+    const struct hold *hold = peer->hold;
+    struct wire_hold body = {0};
+
+    if (peer->leaving != 0)
+        return -EAGAIN;
+    if (hold->is_on)
+        body = (struct wire_hold){hold->epoch, ep->hold_room, hold->from};
+    return peer_tell(ep, peer, WIRE_HOLD, &body);
+}
+
+void hold_fail(struct mbx_ep *ep, struct peer *peer, int error)
+{
+    struct hold *hold = peer->hold;
+
+    if (hold == NULL)
+        return;
+    rtr_drop_all(ep, hold);
+    hold->lost_count = 0;
+    hold->is_on = false;
+    hold->claims = 0;
+    while (!list_is_empty(&hold->sends)) {
+        struct request *req = request_of_queue(hold->sends.next);
+
+        hold_remove(ep, hold, req);
+        request_complete(ep, req, error);
+    }
+    peer->credit.envelopes = CREDIT_UNLIMITED; /* so that the next ones fail at once */
+}

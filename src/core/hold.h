@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * hold.h - sends that wait at their sender.  Private to src/core; hold.c tells how.
+ */
+#ifndef CORE_HOLD_H
+#define CORE_HOLD_H
+
+#include "core/core.h"
+
+/* Unresolved claims of one sender at one receiver, at most. */
+#define HOLD_CLAIMS 16
+
+/* mbx_ep.hold_room, if nobody says otherwise. */
+#define HOLD_RTRS 256
+
+/* What waits for one peer. */
+struct hold {
+    bool is_on;      /* messages are held, not sent */
+    bool is_peeked;  /* the peer was told of one: none is sent before it has said more */
+    bool is_partial; /* RTRs were dropped: fresh ones are not compared with all */
+    bool is_full;    /* the peer may have more RTRs than there is room for */
+    uint32_t claims; /* unresolved */
+    uint32_t rtr_count, lost_count;
+    uint64_t count;     /* of sends */
+    uint64_t envelopes; /* credit that has come meanwhile */
+    uint64_t epoch;     /* of the last HOLD */
+    uint64_t from;      /* the RTRs up to this number are not wanted again */
+    uint64_t last;      /* number of the youngest RTR */
+    uint64_t question;  /* of the peer's PEEK: */
+    struct match_envelope asked;
+    uint64_t ignore;
+    struct list
+        sends; /* request.queue: HELD, CLAIM and WAIT_GRANT, in the order of the calls */
+    struct list *fresh; /* the first of them that is not in the engine, or &sends */
+    struct request *lost[HOLD_CLAIMS]; /* their claim is lost: to be compared again */
+    struct list rtrs;                  /* rtr.node, in the order of arrival */
+    struct list *unread;               /* the first of them that is not compared, or &rtrs */
+};
+
+/* A send without credit, or behind one.  0; -ENOMEM: it is not held. */
+int hold_add(struct mbx_ep *ep, struct peer *peer, struct request *req);
+
+/* Envelope credit has come while it is on.  0; -EPROTO. */
+int hold_credit(struct mbx_ep *ep, struct peer *peer, uint64_t envelopes);
+
+/* What a peer says.  0; -EAGAIN no memory now; -EPROTO. */
+int hold_rtr(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet);
+int hold_retire(struct mbx_ep *ep, struct peer *peer, const struct wire_retire *retire);
+int hold_grant(struct mbx_ep *ep, struct peer *peer, const struct wire_grant *grant);
+int hold_peek(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet);
+
+/* The peer speaks of what it has taken of this sender by a matched probe, and the GRANT is
+ * still to come: then it is as if that had come. */
+void hold_probed(struct mbx_ep *ep, struct peer *peer, uint64_t sender);
+
+/* req, which is claimed, is received whole. */
+void hold_done(struct mbx_ep *ep, struct request *req);
+
+/* req, which is claimed, is received, and its data asked for. */
+void hold_cts(struct mbx_ep *ep, struct request *req);
+
+/* The claim of req leaves now.  As eager_step(). */
+int hold_claim_step(struct mbx_ep *ep, struct request *req);
+
+/* What is owed.  As transport_ops.send. */
+int hold_tell(struct mbx_ep *ep, struct peer *peer);
+int hold_answer(struct mbx_ep *ep, struct peer *peer);
+
+/* The peer is gone: all its sends end with this error. */
+void hold_fail(struct mbx_ep *ep, struct peer *peer, int error);
+
+void hold_fini(struct mbx_ep *ep);
+
+#endif

@@ -1,0 +1,553 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * reach.c - the receiver's half of matching at the sender.
+ *
+ * A peer that holds messages (HOLD) gets an RTR for each open receive that could take one of
+ * them, in posting order, and for each one that is posted later and waits.  It answers with
+ * CLAIM when one suits a message that it holds:
+ *
+ *   the receive is open      it is matched, as if the message had come: GRANT, or FIN if the
+ *                            payload came with the claim; the other holders get RETIRE
+ *   it is not                RETIRE: the claim is lost
+ *
+ * Every claim is answered.  The RETIREs to the others are not needed, they only keep their
+ * lists short; where there is no room for one now it is left out.
+ *
+ * Once a peer has held something, all open receives are on a list of their own in posting
+ * order.  What a holder has been told is a place on that list: it knows the receives before
+ * `next` that are still open, and no other.
+ *
+ *   open     r1  r2  r3  r4  r5             request.queue, numbered in request.remote
+ *                        ^next of a holder with little room
+ *                                 ^next of one that knows them all
+ *
+ * A matched probe takes a held message by GRANT without a claim, after the holder has said
+ * (PEEKED) that this is the one that such a receive would take.  The holder sends nothing by
+ * itself until it hears from us, and what we were told is forgotten with the next CREDIT or RTR
+ * to it, so what it said is true as long as we know it.
+ *
+ * Invariants
+ *   I1  a request is on open if and only if it is POSTED and in its engine
+ *   I2  holder.live counts RTRs that it may still have; it never has more than room
+ *   I3  a peer has no more than HOLD_CLAIMS unanswered claims, so answers have room
+ */
+#include "core/reach.h"
+
+#include "core/arbiter.h"
+#include "core/credit.h"
+#include "core/hold.h"
+#include "core/offload.h"
+#include "core/record.h"
+
+/* GRANT if receiver is 0, or else RETIRE. */
+struct answer {
+    uint64_t sender, receiver;
+};
+
+struct holder {
+    struct peer *peer;
+    struct list node;  /* on reach.holders while epoch is not 0 */
+    uint64_t epoch;    /* of its HOLD; 0: it holds nothing */
+    uint64_t room;     /* for RTRs there */
+    uint64_t live;     /* of these, in use */
+    uint64_t told;     /* envelopes of credit, since a message of it came */
+    struct list *next; /* the first on open that it does not know, or the head */
+    bool is_told_full; /* the last RTR said that room is used up */
+    bool is_asked;     /* question has not been answered */
+    bool is_answered;  /* ... has, and the answer is still true: */
+    uint64_t question;
+    struct match_envelope asked;
+    uint64_t ignore;
+    struct wire_peeked peeked;
+    struct mbx_status status;
+    uint32_t answer_count;
+    struct answer answers[HOLD_CLAIMS + 1]; /* one for a matched probe */
+};
+
+/* Of the endpoint. */
+struct reach {
+    struct list open;    /* receives */
+    struct list holders; /* holder.node */
+    uint64_t numbered;   /* receives, so far */
+    uint64_t questions;
+};
+
+static struct holder *holder_of(struct list *node)
+{
+    return container_of(node, struct holder, node);
+}
+
+/* ---- made and ended ---- */
+
+static void open_add(struct mbx_ep *ep, struct reach *reach, struct request *req)
+{
+    arbiter_open(ep, req);
+    req->remote = ++reach->numbered;
+    list_add_tail(&reach->open, &req->queue);
+}
+
+/* From now on the open receives are on a list. */
+static struct reach *reach_make(struct mbx_ep *ep)
+{
+    struct reach *reach = mem_calloc(1, sizeof *reach);
+
+    if (reach == NULL)
+        return NULL;
+    list_init(&reach->open);
+    list_init(&reach->holders);
+    for (uint32_t i = 0; i < ep->context_slots; i++)
+        for (struct match_recv *recv = NULL;
+             ep->contexts[i] != NULL &&
+             (recv = match_next_recv(&ep->contexts[i]->match, recv)) != NULL;)
+            open_add(ep, reach, container_of(recv, struct request, match));
+    ep->reach = reach;
+    ep->is_watched = true;
+    return reach;
+}
+
+static struct holder *holder_make(struct mbx_ep *ep, struct peer *peer)
+{
+    struct holder *holder;
+
+    if (ep->reach == NULL && reach_make(ep) == NULL)
+        return NULL;
+    holder = mem_calloc(1, sizeof *holder);
+    if (holder == NULL)
+        return NULL;
+    holder->peer = peer;
+    return peer->holder = holder;
+}
+
+void reach_fini(struct mbx_ep *ep)
+{
+    for (uint32_t i = 0; i < ep->peer_count; i++)
+        mem_free(ep->peers[i]->holder);
+    mem_free(ep->reach);
+}
+
+/* ---- holders ---- */
+
+static void holder_end(struct mbx_ep *ep, struct holder *holder)
+{
+    if (holder->epoch == 0)
+        return;
+    holder->epoch = 0;
+    holder->is_asked = holder->is_answered = false;
+    holder->peer->owes &= (uint8_t) ~(OWES_RTR | OWES_PEEK);
+    list_remove(&holder->node);
+    if (list_is_empty(&ep->reach->holders) && ep->offload != NULL)
+        offload_lend(ep);
+}
+
+OUT_OF_LINE void reach_leave(struct mbx_ep *ep, struct peer *peer)
+{
+    peer->holder->told = 0;
+    holder_end(ep, peer->holder);
+}
+
+int reach_hold(struct mbx_ep *ep, struct peer *peer, const struct wire_hold *hold)
+{
+    struct holder *holder = peer->holder;
+    struct list *next;
+
+    if (holder == NULL && hold->epoch == 0)
+        return 0;
+    if (holder == NULL && (holder = holder_make(ep, peer)) == NULL)
+        return -EAGAIN;
+    holder_end(ep, holder);
+    if (hold->epoch == 0)
+        return 0;
+    for (next = ep->reach->open.next; next != &ep->reach->open; next = next->next)
+        if (request_of_queue(next)->remote > hold->from)
+            break;
+    holder->epoch = hold->epoch;
+    holder->room = hold->room;
+    holder->live = 0;
+    holder->is_told_full = false;
+    holder->next = next;
+    list_add_tail(&ep->reach->holders, &holder->node);
+    if (ep->offload != NULL)
+        offload_recall(ep);
+    record_step(ep, TRACE_HOLD, peer, &(struct match_envelope){0}, 0, hold->epoch, 0);
+    peer_owe_now(ep, peer, OWES_RTR);
+    credit_lend(ep, peer, true);
+    return 0;
+}
+
+/* ---- RTR ---- */
+
+/* What it was told of makes this peer's last answer to a probe uncertain. */
+static void reach_forget(struct peer *peer)
+{
+    struct holder *holder = peer->holder;
+
+    if (holder == NULL)
+        return;
+    holder->is_answered = false;
+    if (!(peer->owes & OWES_PEEK))
+        holder->is_asked = false; /* the answer may be older than what we say now */
+}
+
+static bool suits(const struct holder *holder, const struct request *req)
+{
+    return req->match.envelope.source == MBX_ANY_SOURCE ||
+           req->match.envelope.source == holder->peer->number;
+}
+
+static int send_rtr(struct mbx_ep *ep, struct holder *holder, struct request *req)
+{
+    /* words are in the memory of one transport, and the peer may be on another */
+    bool has_word = holder->peer->link->transport == ep->transport;
+    const struct wire_rtr rtr = {
+        .receiver = req->completion.request,
+        .epoch = holder->epoch,
+        .number = req->remote,
+        .word = has_word ? req->key : 0,
+        .as = holder->peer->number,
+    };
+    const struct mbx_status status = {
+        .context_id = req->match.envelope.context_id,
+        .tag = req->match.envelope.tag,
+        .data = req->match.ignore,
+    };
+    bool uses_up = holder->live + 1 >= holder->room;
+    unsigned flags = (req->match.envelope.source == MBX_ANY_SOURCE ? WIRE_ANY_SOURCE : 0) |
+                     (uses_up ? WIRE_ROOM_USED : 0);
+    int err;
+
+    err = peer_tell_message(ep, holder->peer, WIRE_RTR, flags, &status, &rtr, NULL, 0);
+    if (err != 0)
+        return err;
+    record_step(ep, TRACE_RTR, holder->peer, &req->match.envelope, req->match.ignore,
+                req->completion.request, holder->epoch);
+    holder->live++;
+    holder->is_told_full = uses_up;
+    reach_forget(holder->peer);
+    ep->stats.rtrs++;
+    return 0;
+}
+
+/* It was told of so much credit that it leaves: an RTR would come behind that and be void.
+ * What it still holds then comes with another HOLD.  A peer that holds has used up what it knew
+ * of, so what it was told since its last message came has not been used. */
+static bool will_leave(const struct mbx_ep *ep, const struct holder *holder)
+{
+    return holder->told >= credit_half(ep->credit.window);
+}
+
+int reach_advertise(struct mbx_ep *ep, struct peer *peer)
+{
+    struct holder *holder = peer->holder;
+
+    if (will_leave(ep, holder))
+        return 0;
+    if ((ep->offload != NULL && !offload_is_home(ep)) || (peer->owes & OWES_ANSWER))
+        return -EAGAIN; /* a GRANT first: the sender must not claim with what we have taken */
+    while (holder->next != &ep->reach->open && !holder->is_told_full) {
+        struct request *req = request_of_queue(holder->next);
+        int err = suits(holder, req) ? send_rtr(ep, holder, req) : 0;
+
+        if (err != 0)
+            return err;
+        holder->next = holder->next->next;
+    }
+    return 0;
+}
+
+void reach_post(struct mbx_ep *ep, struct request *req)
+{
+    struct list *node;
+
+    open_add(ep, ep->reach, req);
+    list_for_each (node, &ep->reach->holders) {
+        struct holder *holder = holder_of(node);
+
+        if (holder->next == &ep->reach->open)
+            holder->next = &req->queue;
+        if (suits(holder, req))
+            reach_forget(holder->peer); /* of two that suit this one goes first */
+        if (suits(holder, req) || holder->next != &req->queue)
+            peer_owe_now(ep, holder->peer, OWES_RTR);
+        else
+            holder->next = &ep->reach->open; /* it is the last, and not for this one */
+    }
+}
+
+/* ---- answers ---- */
+
+static int send_answer(struct mbx_ep *ep, struct peer *peer, const struct answer *answer)
+{
+    const struct wire_grant grant = {answer->sender};
+    const struct wire_retire retire = {answer->receiver, answer->sender};
+
+    if (answer->receiver == 0)
+        return peer_tell(ep, peer, WIRE_GRANT, &grant);
+    ep->stats.retires++;
+    return peer_tell(ep, peer, WIRE_RETIRE, &retire);
+}
+
+int reach_answer(struct mbx_ep *ep, struct peer *peer)
+{
+    struct holder *holder = peer->holder;
+
+    while (holder->answer_count != 0) {
+        int err = send_answer(ep, peer, &holder->answers[0]);
+
+        if (err != 0)
+            return err;
+        holder->answer_count--;
+        memmove(&holder->answers[0], &holder->answers[1],
+                holder->answer_count * sizeof holder->answers[0]);
+    }
+    return 0;
+}
+
+/* False: it has more unanswered claims than it may. */
+static bool answer(struct mbx_ep *ep, struct holder *holder, struct answer what)
+{
+    if (holder->answer_count == ARRAY_COUNT(holder->answers))
+        return false;
+    holder->answers[holder->answer_count++] = what;
+    peer_owe_now(ep, holder->peer, OWES_ANSWER);
+    return true;
+}
+
+/* It has an RTR that is of no use any more. */
+static void retire(struct mbx_ep *ep, struct holder *holder, const struct request *req)
+{
+    const struct answer what = {0, req->completion.request};
+
+    if (holder->answer_count != 0 || send_answer(ep, holder->peer, &what) != 0)
+        return;
+    record_step(ep, TRACE_RETIRE, holder->peer, &req->match.envelope, req->match.ignore,
+                req->completion.request, 0);
+    holder->live -= holder->live != 0;
+}
+
+void reach_closed(struct mbx_ep *ep, struct request *req, const struct peer *winner)
+{
+    struct list *open = &ep->reach->open, *node;
+
+    arbiter_close(ep, req);
+    list_for_each (node, &ep->reach->holders) {
+        struct holder *holder = holder_of(node);
+
+        if (holder->next == &req->queue)
+            holder->next = req->queue.next;
+        else if (!suits(holder, req) ||
+                 (holder->next != open && request_of_queue(holder->next)->remote < req->remote))
+            continue; /* never told */
+        else if (holder->peer == winner)
+            holder->live -= holder->live != 0;
+        else
+            retire(ep, holder, req);
+    }
+    list_remove(&req->queue);
+}
+
+bool reach_cancel(struct mbx_ep *ep, struct request *req)
+{
+    return arbiter_close(ep, req);
+}
+
+/* ---- claims ---- */
+
+/* The open receive that is claimed, and may be. */
+static struct request *claimed(struct mbx_ep *ep, const struct peer *peer,
+                               const struct wire_packet *packet)
+{
+    struct request *req = request_find(ep, packet->body.claim.receiver);
+    const struct match_envelope *want;
+
+    if (req == NULL || req->state != REQUEST_POSTED || request_is_send(req))
+        return NULL;
+    want = &req->match.envelope;
+    return (want->source == MBX_ANY_SOURCE || want->source == peer->number) &&
+                   want->context_id == packet->header.context_id &&
+                   ((want->tag ^ packet->header.tag) & ~req->match.ignore) == 0
+               ? req
+               : NULL;
+}
+
+/* The message as it would have come by itself. */
+static struct arrival claim_arrival(const struct peer *peer, const struct wire_packet *packet,
+                                    struct wire_rts *rts)
+{
+    const struct wire_claim *claim = &packet->body.claim;
+
+    *rts = (struct wire_rts){claim->sender, claim->size, claim->address, claim->key};
+    return (struct arrival){
+        .envelope = {packet->header.context_id, peer->number, packet->header.tag},
+        .data = packet->header.data,
+        .size = claim->size,
+        .payload = packet->payload,
+        .have = packet->payload_size,
+        .sender = claim->sender,
+        .rts = packet->payload_size < claim->size ? rts : NULL,
+    };
+}
+
+int reach_claim(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
+{
+    const struct wire_claim *claim = &packet->body.claim;
+    bool has_won = (packet->header.flags & WIRE_WON) != 0;
+    struct request *req = claimed(ep, peer, packet);
+    struct arrival arrival;
+    struct wire_rts rts;
+
+    if (peer->holder == NULL || peer->holder->epoch == 0 || claim->sender == 0)
+        return -EPROTO;
+    if (req == NULL || !arbiter_give(ep, req, peer, has_won))
+        return !has_won &&
+                       answer(ep, peer->holder, (struct answer){claim->sender, claim->receiver})
+                   ? 0
+                   : -EPROTO;
+    arrival = claim_arrival(peer, packet, &rts);
+    if (arrival.rts != NULL && !answer(ep, peer->holder, (struct answer){claim->sender, 0}))
+        return -EPROTO;
+    match_cancel(&context_find(ep, req->match.envelope.context_id)->match, &req->match);
+    ep->stats.expected++;
+    ep->stats.posted_now--;
+    ep->stats.reached++;
+    record_arrive(ep, &arrival.envelope, req, NULL);
+    recv_left(ep, req, peer);
+    recv_matched(ep, req, &arrival);
+    return 0;
+}
+
+/* ---- probes ---- */
+
+void reach_told(struct peer *peer, uint64_t envelopes)
+{
+    if (peer->holder == NULL)
+        return;
+    peer->holder->told += envelopes;
+    reach_forget(peer);
+}
+
+int reach_peek(struct mbx_ep *ep, struct peer *peer)
+{
+    struct holder *holder = peer->holder;
+    const struct wire_peek body = {holder->question};
+    const struct mbx_status status = {
+        .context_id = holder->asked.context_id,
+        .tag = holder->asked.tag,
+        .data = holder->ignore,
+    };
+
+    if (holder->next != &ep->reach->open || holder->answer_count != 0)
+        return -EAGAIN;
+    return peer_tell_message(ep, peer, WIRE_PEEK, 0, &status, &body, NULL, 0);
+}
+
+static void holder_ask(struct mbx_ep *ep, struct holder *holder,
+                       const struct match_envelope *envelope, uint64_t ignore)
+{
+    holder->is_asked = true;
+    holder->is_answered = false;
+    holder->asked = *envelope;
+    holder->ignore = ignore;
+    holder->question = ++ep->reach->questions;
+    ep->stats.peeks++;
+    peer_owe_now(ep, holder->peer, OWES_PEEK);
+}
+
+/* Would an open receive take the message?  Then a probe does not see it. */
+static bool is_wanted(const struct reach *reach, const struct mbx_status *status)
+{
+    struct list *node;
+
+    list_for_each (node, &reach->open) {
+        const struct match_recv *recv = &request_of_queue(node)->match;
+
+        if ((recv->envelope.source == MBX_ANY_SOURCE ||
+             recv->envelope.source == status->source) &&
+            recv->envelope.context_id == status->context_id &&
+            ((recv->envelope.tag ^ status->tag) & ~recv->ignore) == 0)
+            return true;
+    }
+    return false;
+}
+
+int reach_peeked(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
+{
+    const struct wire_peeked *body = &packet->body.peeked;
+    struct holder *holder = peer->holder;
+
+    if (holder == NULL)
+        return -EPROTO;
+    if (!holder->is_asked || body->question != holder->question)
+        return 0;
+    holder->is_asked = false;
+    if (body->sender == 0)
+        return 0;
+    if (packet->header.context_id != holder->asked.context_id ||
+        ((packet->header.tag ^ holder->asked.tag) & ~holder->ignore) != 0)
+        return -EPROTO;
+    holder->peeked = *body;
+    holder->status = (struct mbx_status){
+        .context_id = packet->header.context_id,
+        .source = peer->number,
+        .tag = packet->header.tag,
+        .data = packet->header.data,
+        .size = body->size,
+    };
+    holder->is_answered = !is_wanted(ep->reach, &holder->status);
+    return 0;
+}
+
+static bool is_question(const struct holder *holder, const struct match_envelope *envelope,
+                        uint64_t ignore)
+{
+    return holder->asked.context_id == envelope->context_id &&
+           holder->asked.tag == envelope->tag && holder->ignore == ignore;
+}
+
+/* The held message is this process's from now on. */
+static struct message *reach_take(struct mbx_ep *ep, struct holder *holder)
+{
+    const struct wire_rts rts = {holder->peeked.sender, holder->peeked.size,
+                                 holder->peeked.address, holder->peeked.key};
+    const struct arrival arrival = {
+        .envelope = {holder->status.context_id, holder->status.source, holder->status.tag},
+        .data = holder->status.data,
+        .size = rts.size,
+        .rts = &rts,
+        .sender = rts.sender,
+    };
+    struct message *message = message_keep(ep, &arrival);
+
+    if (message == NULL)
+        return NULL;
+    record_arrive(ep, &arrival.envelope, NULL, message);
+    holder->is_answered = false;
+    answer(ep, holder, (struct answer){rts.sender, 0});
+    return message;
+}
+
+int reach_probe(struct mbx_ep *ep, const struct match_envelope *envelope, uint64_t ignore,
+                struct mbx_status *status, struct message **message)
+{
+    struct list *node;
+
+    list_for_each (node, &ep->reach->holders) {
+        struct holder *holder = holder_of(node);
+
+        if (envelope->source != MBX_ANY_SOURCE && envelope->source != holder->peer->number)
+            continue;
+        if (holder->is_answered && is_question(holder, envelope, ignore)) {
+            if (message != NULL) {
+                if (holder->answer_count != 0)
+                    continue;
+                *message = reach_take(ep, holder);
+                if (*message == NULL)
+                    return -ENOMEM;
+            }
+            *status = holder->status;
+            return 1;
+        }
+        if (!holder->is_asked)
+            holder_ask(ep, holder, envelope, ignore);
+    }
+    return 0;
+}

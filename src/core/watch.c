@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * watch.c - peers that go away while somebody waits for them.
+ *
+ * A peer that dies says nothing, and who only waits sends nothing that could fail.  So while
+ * there are requests, progress looks every WATCH_NS at those peers that one of them waits for.
+ * If such a peer is gone,
+ *
+ *   its sends           end with -ENOTCONN, whatever they wait for
+ *   receives that have met a message of it and wait for its data
+ *                       end with -ENOTCONN; completion.status says of whom
+ *   a receive whose word it has taken (arbiter.h) without telling
+ *                       ends in the same way: nobody else can have it any more
+ *   receives from it alone
+ *                       do so if it has died, at the second look: what it had sent before is
+ *                       delivered first.  After an orderly close they wait, and can be
+ * cancelled
+ *
+ * and what others send and receive goes on.  Data of a dead peer cannot come later: we read it,
+ * or it comes in packets, which are delivered in order before that second look.
+ */
+#include "core/arbiter.h"
+#include "core/core.h"
+#include "core/hold.h"
+#include "core/offload.h"
+#include "core/reach.h"
+
+/* Whom does req wait for?  MBX_ANY_SOURCE: nobody, or anybody. */
+static uint32_t watch_whom(const struct mbx_ep *ep, const struct request *req)
+{
+    switch ((enum request_state)req->state) {
+    case REQUEST_POSTED:
+        if (req->match.envelope.source != MBX_ANY_SOURCE)
+            return req->match.envelope.source;
+        return ep->reach != NULL ? arbiter_owner(ep, req) : MBX_ANY_SOURCE;
+    case REQUEST_HELD:
+    case REQUEST_WAIT_GRANT:
+    case REQUEST_WAIT_FIN:
+    case REQUEST_ASSEMBLE:
+    case REQUEST_WAIT_DATA:
+        return req->peer;
+    case REQUEST_CLAIM: /* these have something to send, which will fail */
+    case REQUEST_EAGER:
+    case REQUEST_RTS:
+    case REQUEST_SEND_DATA:
+    case REQUEST_READ:
+    case REQUEST_READ_WAIT:
+    case REQUEST_CTS:
+    case REQUEST_DEVICE: /* the device tells */
+    case REQUEST_REVOKING:
+    case REQUEST_CLAIMED:
+    case REQUEST_COMPLETE:
+    case REQUEST_LINGER:
+    case REQUEST_STATES:
+        break;
+    }
+    return MBX_ANY_SOURCE;
+}
+
+static void watch_mark(void *arg, void *object)
+{
+    struct mbx_ep *ep = arg;
+    uint32_t whom = watch_whom(ep, object);
+
+    if (whom < ep->peer_count)
+        peer_get(ep, whom)->is_awaited = true;
+}
+
+/* A receive that is still posted: its sender has died, or has won it and died. */
+static void watch_end_posted(struct mbx_ep *ep, struct request *req, struct peer *peer)
+{
+    struct context *context = context_find(ep, req->match.envelope.context_id);
+    bool is_won = ep->reach != NULL && arbiter_owner(ep, req) == peer->number;
+
+    if (!is_won && !peer->is_dead)
+        return;
+    if (!match_cancel(&context->match, &req->match))
+        return;
+    ep->stats.posted_now--;
+    if (is_won)
+        arbiter_give(ep, req, peer, true);
+    if (ep->reach != NULL)
+        reach_closed(ep, req, NULL);
+    req->flags |= REQUEST_PEER_GONE;
+    req->match.envelope.source = peer->number;
+    if (ep->offload == NULL || offload_cancel(ep, req))
+        recv_cancelled(ep, req);
+}
+
+static void watch_end(void *arg, void *object)
+{
+    struct mbx_ep *ep = arg;
+    struct request *req = object;
+    uint32_t whom = watch_whom(ep, req);
+    struct peer *peer;
+
+    if (whom >= ep->peer_count || !peer_get(ep, whom)->is_gone)
+        return;
+    peer = peer_get(ep, whom);
+    if (req->state == REQUEST_POSTED) {
+        watch_end_posted(ep, req, peer);
+        return;
+    }
+    if (req->state == REQUEST_HELD || req->state == REQUEST_WAIT_GRANT)
+        return; /* hold_fail() */
+    if (req->state == REQUEST_ASSEMBLE)
+        peer->assembly = (struct assembly){.size = 0};
+    req->completion.received = request_is_send(req) ? req->completion.received : req->done;
+    request_complete(ep, req, -ENOTCONN);
+}
+
+/* Is peer gone?  It is told the second time, so that what it had sent is delivered. */
+static bool watch_peer(struct mbx_ep *ep, struct peer *peer)
+{
+    int err;
+
+    if (!peer->is_awaited)
+        return false;
+    peer->is_awaited = false;
+    err = peer->link->transport->ops->check(peer->link);
+    if (err == 0)
+        return false;
+    if (!peer->is_doubted) {
+        peer->is_doubted = true;
+        return false;
+    }
+    peer->is_dead = err == -EHOSTDOWN;
+    peer->is_gone = true;
+    hold_fail(ep, peer, -ENOTCONN);
+    if (peer->holder != NULL)
+        reach_leave(ep, peer);
+    return true;
+}
+
+void watch_look(struct mbx_ep *ep)
+{
+    uint64_t now_ns = clock_now();
+    bool found = false;
+
+    ep->rounds = 0;
+    if (now_ns - ep->watched_ns < (uint64_t)WATCH_NS)
+        return;
+    ep->watched_ns = now_ns;
+    pool_for_each(&ep->requests, watch_mark, ep);
+    for (uint32_t i = 0; i < ep->peer_count; i++)
+        found |= watch_peer(ep, peer_get(ep, i));
+    if (found)
+        pool_for_each(&ep->requests, watch_end, ep);
+}

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * messages_test.c - how many packets a receive costs when many senders hold what it wants.
+ *
+ * N sources have the same K messages for one receiver, which takes all of them by receives for
+ * any source, one after the other, and lets the others do `think` rounds of progress between
+ * two of them.  Counted is every packet that a transport took, in both directions:
+ *
+ *   messages_per_receive = packets / receives
+ *
+ * A match at the sender costs a multiple of N; a window of W costs what is below, at any N and
+ * whatever the think time is.  The senders' claims, lost or not, are in it.
+ */
+#include "world.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "core/core.h"
+
+#define CONTEXT     7
+#define TAG         3
+#define SOURCES_MAX 256
+#define EACH        32 /* messages of a source */
+
+static const struct {
+    uint64_t window;
+    double most; /* messages per receive */
+} windows[] = {{1, 3.0}, {4, 2.4}, {16, 2.0}};
+
+static const int sources[] = {16, 64, SOURCES_MAX};
+static const int thinks[] = {0, 1, 8};
+
+struct many {
+    int count; /* of sources */
+    struct mbx_ep *receiver, *source[SOURCES_MAX];
+};
+
+/* ---- packets ---- */
+
+static const struct transport_ops *counted;
+static uint64_t packets;
+
+static int count_send(struct link *link, const struct transport_packet *packet)
+{
+    int err = counted->send(link, packet);
+
+    packets += err == 0;
+    return err;
+}
+
+static struct mbx_ep *open_counted(const char *window)
+{
+    const char *const params[] = {"TRANSPORT=loop", "LOOP_DEPTH=64", window, NULL};
+    static struct transport_ops ops;
+    struct mbx_ep *ep;
+
+    assert_int_equal(mbx_open(&(struct mbx_config){.params = params}, &ep), 0);
+    counted = ep->transport->ops;
+    ops = *counted;
+    ops.send = count_send;
+    ep->transport->ops = &ops;
+    return ep;
+}
+
+static void close_counted(struct mbx_ep *ep)
+{
+    ep->transport->ops = counted;
+    assert_int_equal(mbx_close(ep), 0);
+}
+
+/* ---- many endpoints ---- */
+
+static void many_open(struct many *m, int count, uint64_t window)
+{
+    char text[32];
+    struct mbx_address address;
+    uint32_t number;
+
+    snprintf(text, sizeof text, "WINDOW=%llu", (unsigned long long)window);
+    m->count = count;
+    m->receiver = open_counted(text);
+    mbx_address_get(m->receiver, &address);
+    for (int i = 0; i < count; i++) {
+        m->source[i] = open_counted(text);
+        assert_int_equal(mbx_peer_add(m->source[i], &address, &number), 0);
+    }
+}
+
+static void many_close(struct many *m)
+{
+    for (int i = 0; i < m->count; i++)
+        close_counted(m->source[i]);
+    close_counted(m->receiver);
+}
+
+static int many_progress(struct many *m)
+{
+    int moved = mbx_progress(m->receiver);
+
+    for (int i = 0; i < m->count; i++)
+        moved += mbx_progress(m->source[i]);
+    return moved;
+}
+
+/* ---- the flood ---- */
+
+/* What each source sends: its messages in order. */
+static uint64_t content(int source, int message)
+{
+    return (uint64_t)source << 32 | (uint64_t)message;
+}
+
+static void flood(struct many *m, uint64_t data[][EACH])
+{
+    const struct mbx_options silent = {.flags = MBX_SILENT};
+
+    for (int n = 0; n < EACH; n++)
+        for (int i = 0; i < m->count; i++) {
+            data[i][n] = content(i, n);
+            assert_int_equal(mbx_send(m->source[i], 0, CONTEXT, TAG, &data[i][n],
+                                      sizeof data[i][n], &silent, NULL),
+                             0);
+        }
+    while (many_progress(m) > 0)
+        ;
+}
+
+static void receive_one(struct many *m, int next[], int think)
+{
+    uint64_t got = UINT64_MAX;
+    mbx_request request;
+    int source;
+
+    assert_int_equal(mbx_recv(m->receiver, MBX_ANY_SOURCE, CONTEXT, TAG, 0, &got, sizeof got,
+                              NULL, &request),
+                     0);
+    for (int idle = 0; mbx_test(m->receiver, request, NULL) == 0;) {
+        idle = many_progress(m) > 0 ? 0 : idle + 1;
+        assert_true(idle < 100);
+    }
+    source = (int)(got >> 32);
+    assert_in_range(source, 0, m->count - 1);
+    assert_int_equal(got, content(source, next[source]));
+    next[source]++;
+    for (int i = 0; i < think; i++)
+        many_progress(m);
+}
+
+/* What the statistics say of the same: a message that came with its claim is counted there as
+ * a message and as a packet. */
+static uint64_t packets_by_statistics(const struct many *m)
+{
+    uint64_t count = 0;
+
+    for (int i = 0; i <= m->count; i++) {
+        struct mbx_stats s;
+
+        mbx_stats_get(i < m->count ? m->source[i] : m->receiver, &s);
+        for (int p = 0; p < MBX_PROTOCOLS; p++)
+            count += s.sent[p];
+        count += s.control - s.claims_won;
+    }
+    return count;
+}
+
+static double measure(int count, uint64_t window, int think)
+{
+    static uint64_t data[SOURCES_MAX][EACH];
+    int next[SOURCES_MAX] = {0}, receives = count * EACH;
+    struct mbx_stats s;
+    struct many m;
+
+    packets = 0;
+    many_open(&m, count, window);
+    flood(&m, data);
+    for (int i = 0; i < receives; i++)
+        receive_one(&m, next, think);
+    while (many_progress(&m) > 0)
+        ;
+    mbx_stats_get(m.receiver, &s);
+    printf("test=messages sources=%d window=%d think=%d receives=%d "
+           "messages_per_receive=%.3f by_statistics=%.3f unexpected_max=%llu credits=%llu "
+           "rtrs=%llu retires=%llu reached=%llu\n",
+           count, (int)window, think, receives, (double)packets / receives,
+           (double)packets_by_statistics(&m) / receives, (unsigned long long)s.unexpected_max,
+           (unsigned long long)s.credits, (unsigned long long)s.rtrs,
+           (unsigned long long)s.retires, (unsigned long long)s.reached);
+    assert_true(s.unexpected_max <= (uint64_t)count * window);
+    many_close(&m);
+    return (double)packets / receives;
+}
+
+static void test_a_receive_costs_few_messages_at_any_number_of_senders(void **state)
+{
+    (void)state;
+    for (size_t w = 0; w < ARRAY_COUNT(windows); w++)
+        for (size_t n = 0; n < ARRAY_COUNT(sources); n++)
+            for (size_t t = 0; t < ARRAY_COUNT(thinks); t++)
+                assert_true(measure(sources[n], windows[w].window, thinks[t]) <=
+                            windows[w].most);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_receive_costs_few_messages_at_any_number_of_senders),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
