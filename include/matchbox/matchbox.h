@@ -134,7 +134,8 @@ MBX_API int mbx_open(const struct mbx_config *config, struct mbx_ep **ep);
  * mbx_close - close an endpoint.
  *
  * Messages that were completed towards the caller stay deliverable.  Sends that
- * are still waiting for room are pushed for at most MBX_CLOSE_TIMEOUT; what is
+ * are still waiting for room are pushed for at most MBX_CLOSE_TIMEOUT, and so are
+ * injected messages that wait here for their receive (docs/send-side.md); what is
  * pending after that is abandoned, and so are all receives, and sends that a peer
  * has been told of and has not fetched or matched: who needs them waits for them
  * before.  Buffers may be reused when the call returns.  Peers see -ENOTCONN on their
@@ -142,8 +143,8 @@ MBX_API int mbx_open(const struct mbx_config *config, struct mbx_ep **ep);
  * Handles, completions and the endpoint itself are dead afterwards: using them is
  * a programming error that is not detected.
  *
- * Returns    0; -ETIMEDOUT sends that waited for room were abandoned (the endpoint
- *            is closed all the same).
+ * Returns    0; -ETIMEDOUT sends that waited for room, or injected messages, were
+ *            abandoned (the endpoint is closed all the same; it is logged).
  * Threads    the last call: with MBX_THREADS=many, too, all others on this endpoint
  *            have returned before it begins, and none begins afterwards.
  * Progress   makes progress on sends; may block up to MBX_CLOSE_TIMEOUT.

@@ -293,6 +293,7 @@ struct mbx_ep {
 
     struct pool requests, messages;
     struct list busy, reading;
+    uint32_t injected; /* messages that have not left, or not been taken where they wait */
     struct list done[MBX_RECVS + 1]; /* by enum mbx_queue; [0] is nobody's */
     uint32_t cores;                  /* of this machine */
     bool shouted;                    /* a malformed packet has been logged */

@@ -144,19 +144,30 @@ int mbx_limits_get(const struct mbx_ep *ep, struct mbx_limits *limits)
     return 0;
 }
 
-/* Pushes what waits for room until it has left or time is up. */
+/* Pushes what waits for room, and what was injected and waits here for its receive, until it
+ * has left or time is up. */
 static int endpoint_drain(struct mbx_ep *ep)
 {
     uint64_t start = clock_now();
 
+    for (uint32_t i = 0; i < ep->peer_count; i++) /* these only serve messages to come */
+        ep->peers[i]->owes &= OWES_ANSWER | OWES_HOLD | OWES_PEEKED;
     while (!list_is_empty(&ep->busy) || !ep->transport->ops->is_flushed(ep->transport) ||
-           !offload_is_flushed(ep)) {
-        uint64_t gone = clock_now() - start;
+           !offload_is_flushed(ep) || ep->injected != 0) {
+        uint64_t gone = clock_now() - start, left;
 
-        if (gone >= ep->settings.close_timeout_ns)
+        if (gone >= ep->settings.close_timeout_ns) {
+            if (ep->injected != 0)
+                LOG_WARN("%u injected messages were not received within MBX_CLOSE_TIMEOUT, and "
+                         "are lost",
+                         ep->injected);
             return -ETIMEDOUT;
-        if (progress_round(ep) == 0)
-            offload_sleep(ep, (int64_t)(ep->settings.close_timeout_ns - gone));
+        }
+        if (progress_round(ep) == 0) {
+            left = ep->settings.close_timeout_ns - gone;
+            offload_sleep(ep, (int64_t)min_size(left, (size_t)WATCH_NS));
+            ep->rounds = UINT32_MAX - 1; /* look whether they are still there */
+        }
     }
     return 0;
 }

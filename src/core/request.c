@@ -53,6 +53,7 @@ static OUT_OF_LINE void request_complete_rest(struct mbx_ep *ep, struct request 
         request_return_buffer(ep, req);
     if (req->flags & REQUEST_AWAITED)
         ep->news = true;
+    ep->injected -= (req->flags & REQUEST_MUTE) && request_is_send(req);
     if (error != 0 && request_is_send(req)) {
         ep->stats.send_errors++;
         if (req->flags & REQUEST_MUTE)

@@ -261,12 +261,14 @@ static OUT_OF_LINE int inject_copy(struct mbx_ep *ep, struct peer *peer, uint32_
     if (size != 0)
         memcpy(copy, buf, size);
     send_describe(ep, req, peer, context_id, tag, size, &options);
+    ep->injected++; /* request_complete() takes it off */
     err = send_travel(ep, req, peer, copy, REQUEST_MUTE | REQUEST_COPIED);
     if (err < 0)
         goto drop_request;
     return 0;
 
 drop_request:
+    ep->injected--;
     request_drop(ep, req);
 free_copy:
     mem_free(copy);

@@ -63,7 +63,9 @@ static const struct param table[] = {
      "how long a wait polls before it sleeps; at most 5us with more peers than cores",
      AT(spin_ns)},
     {"CLOSE_TIMEOUT", PARAM_TIME, NULL, "2s", 0, 3600 * CLOCK_S, NULL,
-     "how long a close pushes sends that wait for room", AT(close_timeout_ns)},
+     "how long a close goes on with sends that wait for room, or were injected and not "
+     "received",
+     AT(close_timeout_ns)},
     {"SHM_RING_SIZE", PARAM_SIZE, NULL, "16K", 4096, UINT64_C(1) << 26, NULL,
      "shared memory of one sender and one receiver, rounded down to a power of two",
      AT(shm_ring_bytes)},
