@@ -230,6 +230,48 @@ static void test_matched_probes_with_any_tag_behind(void **state)
     close_clean(&w);
 }
 
+/* A matched probe takes a held message, there is no room to say so, and then there is: for what
+ * is said later, a credit or that a receive is open. */
+static void taken_without_room(const struct world_config *config, bool with_credit)
+{
+    int values[] = {0, 1, 2, 3}, got = -1, last = -1;
+    struct mbx_status status;
+    mbx_request sends[3], recv;
+    mbx_message message;
+    struct world w;
+
+    world_open(&w, config, 2, NULL);
+    sends[0] = send_one(&w, 0, 1, CONTEXT, 1, &values[0]);
+    sends[1] = send_one(&w, 0, 1, CONTEXT, 2, &values[1]);
+    world_settle(&w);
+    assert_int_equal(world_probe(&w, 1, 0, CONTEXT, 2, 0, &status), 1);
+    sends[2] = send_one(&w, 1, 0, CONTEXT, 3, &values[2]); /* fills a link with one slot */
+    assert_int_equal(world_mprobe(&w, 1, 0, CONTEXT, 2, 0, &status, &message), 1);
+    mbx_progress(w.eps[0]); /* empties it */
+    if (with_credit)
+        assert_int_equal(receive(&w, 1, 0, CONTEXT, 1, 0), 0);
+    recv = post_one(&w, 1, 0, CONTEXT, 2, 0, &last);
+    if (!with_credit)
+        assert_int_equal(receive(&w, 1, 0, CONTEXT, 1, 0), 0);
+    world_settle(&w);
+    assert_int_equal(mbx_cancel(w.eps[1], recv), 0); /* the message was not given twice */
+    world_wait_error(&w, 1, recv, -ECANCELED);
+    assert_int_equal(receive(&w, 0, 1, CONTEXT, 3, 0), 2);
+    assert_int_equal(mbx_mrecv(w.eps[1], message, &got, sizeof got, NULL, &recv), 0);
+    world_wait_error(&w, 1, recv, 0);
+    assert_int_equal(got, 1);
+    assert_int_equal(last, -1);
+    for (int i = 0; i < 3; i++)
+        world_wait_error(&w, i < 2 ? 0 : 1, sends[i], 0);
+    close_clean(&w);
+}
+
+static void test_nothing_overtakes_a_grant(void **state)
+{
+    taken_without_room(*state, true);
+    taken_without_room(*state, false);
+}
+
 /* ---- races ---- */
 
 /* Two senders hold a message that suits one receive, which is cancelled at any moment: it has
@@ -466,6 +508,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_a_barrier_under_full_windows),
         cmocka_unit_test(test_a_probe_sees_what_the_open_receive_leaves),
         cmocka_unit_test(test_matched_probes_with_any_tag_behind),
+        cmocka_unit_test(test_nothing_overtakes_a_grant),
         cmocka_unit_test(test_cancel_races),
         cmocka_unit_test(test_beyond_its_window),
         cmocka_unit_test(test_lies_about_holding),

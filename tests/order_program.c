@@ -37,15 +37,19 @@ static void op_narrow(struct op *op)
     op->ep = op->kind <= INJECT ? (op->ep == 0 ? 1 : op->ep) : op->kind <= DISCARD ? 0 : op->ep;
 }
 
-/* One of a few questions, asked again and again. */
+/* One of a few questions, asked again and again; the answers need progress. */
 static void op_probing(struct op *op, struct random *r)
 {
-    if (random_below(r, 2) != 0 || op->kind <= INJECT)
+    uint64_t what = random_below(r, 8);
+
+    if (op->kind <= INJECT || what == 0)
         return;
-    op->kind = random_below(r, 2) == 0 ? PROBE : MPROBE;
-    op->ep = 0;
+    op->kind = what < 4 ? PROGRESS : what < 5 ? PROBE : MPROBE;
+    op->ep = what < 4 ? (int)(what & 1) : 0;
     op->peer = NOBODY;
-    op->ignore = random_below(r, 2) == 0 ? 0 : MBX_ANY_TAG;
+    op->context_id = 0;
+    op->tag &= 1;
+    op->ignore = random_below(r, 3) == 0 ? 0 : MBX_ANY_TAG;
 }
 
 static struct op random_op(struct random *r, int eps, int id)
