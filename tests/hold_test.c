@@ -230,6 +230,31 @@ static void test_matched_probes_with_any_tag_behind(void **state)
     close_clean(&w);
 }
 
+/* A receive is posted after a probe was shown its message, and there is no room to say so. */
+static void test_an_open_receive_has_what_was_shown(void **state)
+{
+    int values[] = {0, 1, 2}, got = -1;
+    struct mbx_status status;
+    mbx_request sends[3], recv;
+    struct world w;
+
+    world_open(&w, *state, 2, NULL);
+    sends[0] = send_one(&w, 0, 1, CONTEXT, 1, &values[0]);
+    sends[1] = send_one(&w, 0, 1, CONTEXT, 2, &values[1]);
+    world_settle(&w);
+    assert_int_equal(world_probe(&w, 1, 0, CONTEXT, 2, 0, &status), 1);
+    sends[2] = send_one(&w, 1, 0, CONTEXT, 3, &values[2]); /* fills a link with one slot */
+    recv = post_one(&w, 1, 0, CONTEXT, 2, 0, &got);
+    assert_int_equal(mbx_probe(w.eps[1], 0, CONTEXT, 2, 0, &status), 0);
+    world_wait_error(&w, 1, recv, 0);
+    assert_int_equal(got, 1);
+    assert_int_equal(receive(&w, 1, 0, CONTEXT, 1, 0), 0);
+    assert_int_equal(receive(&w, 0, 1, CONTEXT, 3, 0), 2);
+    for (int i = 0; i < 3; i++)
+        world_wait_error(&w, i < 2 ? 0 : 1, sends[i], 0);
+    close_clean(&w);
+}
+
 /* A matched probe takes a held message, there is no room to say so, and then there is: for what
  * is said later, a credit or that a receive is open. */
 static void taken_without_room(const struct world_config *config, bool with_credit)
@@ -508,6 +533,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_a_barrier_under_full_windows),
         cmocka_unit_test(test_a_probe_sees_what_the_open_receive_leaves),
         cmocka_unit_test(test_matched_probes_with_any_tag_behind),
+        cmocka_unit_test(test_an_open_receive_has_what_was_shown),
         cmocka_unit_test(test_nothing_overtakes_a_grant),
         cmocka_unit_test(test_cancel_races),
         cmocka_unit_test(test_beyond_its_window),
