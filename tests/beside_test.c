@@ -421,8 +421,12 @@ static void test_what_is_parked_is_freed(void **state)
         second_poll(&s);
     }
     assert_int_equal(world_stats(&s.w, 0).device_parked, 1);
-    for (int i = 0; i < OTHERS; i++)
-        assert_int_equal(mbx_close(s.others[i]), 0);
+    for (int i = 0; i < OTHERS; i++) {
+        int err = mbx_close(s.others[i]);
+
+        /* it may be told that what it injected was not received */
+        assert_true(err == 0 || (i == 0 && err == -ETIMEDOUT));
+    }
     s.transport->ops->close(s.transport);
     world_close(&s.w);
 }

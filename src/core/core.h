@@ -513,6 +513,13 @@ void rndv_expose(struct mbx_ep *ep, struct request *req, uint64_t *address, uint
 struct request *recv_take(struct mbx_ep *ep, void *buf, size_t size,
                           const struct mbx_options *options);
 void recv_matched(struct mbx_ep *ep, struct request *req, const struct arrival *arrival);
+/* Does req wait in its engine?  POSTED alone does not say so: it may be promised to a message
+ * that waits for the device's answer. */
+static inline bool recv_is_open(const struct request *req)
+{
+    return req->state == REQUEST_POSTED && req->match.state == MATCH_QUEUED;
+}
+
 /* With is_watched: req has left its engine for a message that the device did not match, from
  * this peer. */
 void recv_left(struct mbx_ep *ep, struct request *req, const struct peer *peer);

@@ -359,7 +359,7 @@ static struct request *claimed(struct mbx_ep *ep, const struct peer *peer,
     struct request *req = request_find(ep, packet->body.claim.receiver);
     const struct match_envelope *want;
 
-    if (req == NULL || req->state != REQUEST_POSTED || request_is_send(req))
+    if (req == NULL || request_is_send(req) || !recv_is_open(req))
         return NULL;
     want = &req->match.envelope;
     return (want->source == MBX_ANY_SOURCE || want->source == peer->number) &&

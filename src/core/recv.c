@@ -154,7 +154,7 @@ static int recv_cancel(struct mbx_ep *ep, mbx_request request)
         return -ESTALE;
     if (request_is_send(req))
         return -EOPNOTSUPP;
-    if (req->state != REQUEST_POSTED || (ep->reach != NULL && !reach_cancel(ep, req)) ||
+    if (!recv_is_open(req) || (ep->reach != NULL && !reach_cancel(ep, req)) ||
         !match_cancel(&context_find(ep, req->match.envelope.context_id)->match, &req->match))
         return recv_fate(req);
     ep->stats.posted_now--;

@@ -30,6 +30,8 @@ static uint32_t watch_whom(const struct mbx_ep *ep, const struct request *req)
 {
     switch ((enum request_state)req->state) {
     case REQUEST_POSTED:
+        if (!recv_is_open(req))
+            break; /* the device tells */
         if (req->match.envelope.source != MBX_ANY_SOURCE)
             return req->match.envelope.source;
         return ep->reach != NULL ? arbiter_owner(ep, req) : MBX_ANY_SOURCE;
