@@ -65,7 +65,7 @@ int offload_revoke(struct mbx_ep *ep, struct request *req)
 {
     struct context *context = context_find(ep, req->match.envelope.context_id);
 
-    if (req->state != REQUEST_POSTED || (ep->reach != NULL && !reach_cancel(ep, req)) ||
+    if (!recv_is_open(req) || (ep->reach != NULL && !reach_cancel(ep, req)) ||
         !match_cancel(&context->match, &req->match))
         return -EALREADY;
     ep->stats.posted_now--;
@@ -106,7 +106,7 @@ void offload_lend(struct mbx_ep *ep)
 
 bool offload_is_home(const struct mbx_ep *ep)
 {
-    return ep->offload->shadow.recalled == 0;
+    return ep->offload->shadow.recalled == 0 && list_is_empty(&ep->offload->shadow.parked);
 }
 
 /* ---- what the device has matched ---- */

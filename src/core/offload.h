@@ -86,7 +86,8 @@ void offload_on_answer(struct mbx_ep *ep, offload_answer_fn *answer);
  * offload_lend(). */
 void offload_recall(struct mbx_ep *ep);
 void offload_lend(struct mbx_ep *ep);
-/* Has it given back all? */
+/* Has it given back all, and does no message wait for its answer?  What is held comes behind
+ * that. */
 bool offload_is_home(const struct mbx_ep *ep);
 
 /* recv_matched() of a message that the device has matched. */
