@@ -135,6 +135,8 @@ static void test_data(void **state)
     mbx_request recv, other;
     struct world w;
 
+    if (world_window(*state) == 0)
+        return; /* whoever lies has no credit for a message */
     open_world(&w, *state);
     recv = post(&w, got, sizeof got);
     other = post(&w, got, 1); /* waits for its match */

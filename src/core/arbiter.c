@@ -123,6 +123,14 @@ bool arbiter_close(struct mbx_ep *ep, struct request *req)
     return true;
 }
 
+void arbiter_abandon(struct mbx_ep *ep, struct request *req)
+{
+    uint64_t found;
+
+    exchange(ep, name_index(req->key), 0, 0, &found);
+    give_back(ep->arbiter, req, found);
+}
+
 bool arbiter_give(struct mbx_ep *ep, struct request *req, const struct peer *peer, bool has_won)
 {
     uint32_t generation = (uint32_t)(req->key >> 32);

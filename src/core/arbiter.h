@@ -40,6 +40,9 @@ void arbiter_open(struct mbx_ep *ep, struct request *req);
  * changed. */
 bool arbiter_close(struct mbx_ep *ep, struct request *req);
 
+/* req is matched though a sender has taken its word, which is free then: its claim is lost. */
+void arbiter_abandon(struct mbx_ep *ep, struct request *req);
+
 /* peer is to have req: it says so (has_won), or it claims it.  True: so it is, and the word is
  * free. */
 bool arbiter_give(struct mbx_ep *ep, struct request *req, const struct peer *peer,

@@ -53,6 +53,20 @@ struct context *context_find(const struct mbx_ep *ep, uint32_t id)
                                   : NULL;
 }
 
+/* The messages of a context that is new come in, in their order. */
+static void context_call_in(struct mbx_ep *ep, struct context *context)
+{
+    struct match *lobby = &ep->lobby->match;
+
+    for (struct match_msg *next = match_next_msg(lobby, NULL), *msg; (msg = next) != NULL;) {
+        next = match_next_msg(lobby, msg);
+        if (msg->envelope.context_id != context->id)
+            continue;
+        match_claim(lobby, msg);
+        match_keep(&context->match, msg);
+    }
+}
+
 OUT_OF_LINE struct context *context_make(struct mbx_ep *ep, uint32_t id)
 {
     struct context *context = context_find(ep, id);
@@ -71,7 +85,16 @@ OUT_OF_LINE struct context *context_make(struct mbx_ep *ep, uint32_t id)
     *context_slot(ep, ep->contexts, ep->context_slots, id) = context;
     ep->context_count++;
     ep->context_last = context;
+    if (unlikely(ep->lobby != NULL))
+        context_call_in(ep, context);
     return context;
+}
+
+struct context *context_lobby(struct mbx_ep *ep)
+{
+    if (ep->lobby == NULL && (ep->lobby = mem_alloc(sizeof *ep->lobby)) != NULL)
+        match_init(&ep->lobby->match, &(struct match_options){.seed = ep->match_seed});
+    return ep->lobby;
 }
 
 void context_fini(struct mbx_ep *ep)
@@ -83,4 +106,7 @@ void context_fini(struct mbx_ep *ep)
         mem_free(ep->contexts[i]);
     }
     mem_free(ep->contexts);
+    if (ep->lobby != NULL)
+        match_fini(&ep->lobby->match);
+    mem_free(ep->lobby);
 }

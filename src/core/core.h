@@ -283,6 +283,7 @@ struct mbx_ep {
     size_t at_once_max;           /* largest message that leaves in one packet, eagerly */
 
     struct context *context_last; /* the one used last, or NULL */
+    struct context *lobby;        /* or NULL */
     struct context **contexts;    /* open addressing, context_slots is a power of two */
     uint32_t context_slots, context_count;
     uint64_t match_seed; /* of the engines' hash: peers choose tags, and must not know it */
@@ -429,6 +430,18 @@ struct context *context_make(struct mbx_ep *ep, uint32_t id);
 /* The same, or NULL if there is none yet. */
 struct context *context_find(const struct mbx_ep *ep, uint32_t id);
 void context_fini(struct mbx_ep *ep);
+
+/* The same for who only has a message: nobody here has named that id if it is NULL. */
+static inline struct context *context_known(struct mbx_ep *ep, uint32_t id)
+{
+    struct context *last = ep->context_last;
+
+    return likely(last != NULL && last->id == id) ? last : context_find(ep, id);
+}
+
+/* Where messages wait whose context id nobody here has named yet: an engine for each that a
+ * peer makes up would be memory that others exhaust.  NULL: no memory. */
+struct context *context_lobby(struct mbx_ep *ep);
 
 static inline struct context *context_get(struct mbx_ep *ep, uint32_t id)
 {

@@ -157,8 +157,10 @@ int credit_tell(struct mbx_ep *ep, struct peer *peer)
     struct wire_credit told;
     int err;
 
-    if (ep->credit.window >= CREDIT_UNLIMITED)
-        return 0;
+    if (credit->window >= CREDIT_UNLIMITED)
+        credit->freed_envelopes = 0;
+    if (credit->window_payload >= CREDIT_UNLIMITED)
+        credit->freed_payload = 0;
     if (unlikely(peer->owes & OWES_ANSWER))
         return -EAGAIN; /* a GRANT first: the sender must not send what we have taken */
     credit_take_back(&ep->credit, credit);

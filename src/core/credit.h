@@ -134,6 +134,13 @@ static inline void credit_freed_payload(struct mbx_ep *ep, struct peer *peer, ui
 /* It wants more than it has: envelopes, or else payload. */
 void credit_lend(struct mbx_ep *ep, struct peer *peer, bool envelopes);
 
+/* A message comes.  False: its sender had no credit for it. */
+static inline bool credit_admits(const struct peer *peer)
+{
+    return likely(peer->credit.kept_envelopes + peer->credit.freed_envelopes <
+                  peer->credit.window);
+}
+
 /* An unexpected message is to be kept.  False: its sender had no credit for it. */
 static inline bool credit_has_room(const struct peer *peer, uint64_t payload)
 {

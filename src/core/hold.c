@@ -171,6 +171,7 @@ static void hold_lost(struct mbx_ep *ep, struct peer *peer, struct request *req)
     struct hold *hold = peer->hold;
 
     req->state = REQUEST_HELD;
+    req->flags &= (uint16_t)~REQUEST_WON;
     hold->lost[hold->lost_count++] = req;
     ep->stats.claims_lost++;
     record_step(ep, TRACE_LOST, peer, &req->held.envelope, 0, req->completion.request,
@@ -439,8 +440,13 @@ int hold_rtr(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *pac
 
     if (hold == NULL || !hold->is_on || body->epoch != hold->epoch)
         return 0;
-    if (hold->rtr_count == 2 * HOLD_RTRS || body->number <= hold->last)
+    if (body->number <= hold->last)
         return -EPROTO;
+    if (hold->is_full || hold->rtr_count == 2 * HOLD_RTRS) {
+        hold->is_full = true; /* the next page brings it, and all behind it */
+        hold_pump(ep, peer);
+        return 0;
+    }
     rtr = pool_take(&ep->holding->rtrs);
     if (rtr == NULL)
         return -EAGAIN;

@@ -188,6 +188,8 @@ static void on_matched(void *arg, struct shadow_recv *recv,
         offload_left(ep, req);
     else if (req->state == REQUEST_CLAIMED)
         offload_answer(ep, req, false);
+    if (peer_get(ep, arrival.envelope.source)->holder != NULL)
+        reach_leave(ep, peer_get(ep, arrival.envelope.source));
     credit_freed(ep, peer_get(ep, arrival.envelope.source), offload_credit(event));
     ep->stats.expected++;
     record_arrive(ep, &arrival.envelope, req, NULL);

@@ -214,6 +214,8 @@ static const struct {
 static OUT_OF_LINE void peer_is_gone(struct mbx_ep *ep, struct peer *peer, int error)
 {
     hold_fail(ep, peer, error);
+    if (peer->holder != NULL)
+        reach_leave(ep, peer);
 }
 
 int peer_pay(struct mbx_ep *ep, struct peer *peer)

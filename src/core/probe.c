@@ -16,7 +16,7 @@ static struct message *probe_find(struct mbx_ep *ep, const struct match_envelope
                                   uint64_t ignore)
 {
     for (int round = 0; round < 2; round++) {
-        struct context *context = context_find(ep, envelope->context_id);
+        struct context *context = context_get(ep, envelope->context_id);
         struct match_msg *found =
             context != NULL ? match_peek(&context->match, envelope, ignore) : NULL;
         struct message *message =

@@ -19,6 +19,8 @@
 /* Rounds from one look at the clock to the next, for who waits for a peer. */
 #define WATCH_ROUNDS 64
 
+static const char beyond_window[] = "it is beyond the window of its sender";
+
 OUT_OF_LINE void progress_dropped(void *arg, const char *reason)
 {
     struct mbx_ep *ep = arg;
@@ -30,15 +32,15 @@ OUT_OF_LINE void progress_dropped(void *arg, const char *reason)
     LOG_WARN("dropped a packet: %s (further ones are only counted)", reason);
 }
 
-/* The posted receive that such a message meets.  NULL: it has to wait, in *context, if
- * there was memory for one. */
+/* The posted receive that such a message meets.  NULL: it has to wait, in *context, or in the
+ * lobby if that is NULL. */
 static inline struct request *progress_match(struct mbx_ep *ep,
                                              const struct match_envelope *envelope,
                                              struct context **context)
 {
     struct match_recv *recv;
 
-    *context = context_get(ep, envelope->context_id);
+    *context = context_known(ep, envelope->context_id);
     recv = likely(*context != NULL) ? match_find(&(*context)->match, envelope) : NULL;
     if (recv == NULL)
         return NULL;
@@ -70,9 +72,11 @@ static OUT_OF_LINE int progress_keep(struct mbx_ep *ep, struct context *context,
     struct message *message;
 
     if (unlikely(!credit_has_room(peer, credit_of(arrival)))) {
-        progress_dropped(ep, "it is beyond the window of its sender");
+        progress_dropped(ep, beyond_window);
         return 0;
     }
+    if (context == NULL)
+        context = context_lobby(ep);
     message = context != NULL ? message_keep(ep, arrival) : NULL;
     if (unlikely(message == NULL))
         return -EAGAIN;
@@ -92,6 +96,10 @@ static int progress_arrive(struct mbx_ep *ep, struct peer *peer, const struct ar
     struct context *context;
     struct request *req;
 
+    if (unlikely(!credit_admits(peer))) {
+        progress_dropped(ep, beyond_window);
+        return 0;
+    }
     if (unlikely(peer->holder != NULL))
         reach_leave(ep, peer);
     req = progress_match(ep, &arrival->envelope, &context);
@@ -211,6 +219,10 @@ int progress_deliver(void *arg, uint32_t number, const void *bytes, size_t size)
     if (unlikely(!wire_is_eager(bytes, size, &header)))
         return progress_check(ep, number, bytes, size, false);
     peer = peer_get(ep, number);
+    if (unlikely(!credit_admits(peer))) {
+        progress_dropped(ep, beyond_window);
+        return 0;
+    }
     if (unlikely(peer->holder != NULL))
         reach_leave(ep, peer);
     req = progress_match(

@@ -39,6 +39,9 @@
 #include "core/offload.h"
 #include "core/record.h"
 
+/* Other questions that an answer survives. */
+#define ANSWER_SPARED 2
+
 /* GRANT if receiver is 0, or else RETIRE. */
 struct answer {
     uint64_t sender, receiver;
@@ -48,13 +51,18 @@ struct holder {
     struct peer *peer;
     struct list node;  /* on reach.holders while epoch is not 0 */
     uint64_t epoch;    /* of its HOLD; 0: it holds nothing */
+    uint64_t from;     /* it has dropped the RTRs up to this number */
     uint64_t room;     /* for RTRs there */
     uint64_t live;     /* of these, in use */
     uint64_t told;     /* envelopes of credit, since a message of it came */
     struct list *next; /* the first on open that it does not know, or the head */
     bool is_told_full; /* the last RTR said that room is used up */
     bool is_asked;     /* question has not been answered */
-    bool is_answered;  /* ... has, and the answer is still true: */
+    bool is_put_off;   /* another question waits: */
+    struct match_envelope next_asked;
+    uint64_t next_ignore;
+    unsigned spared;  /* times that it did, for the sake of an answer */
+    bool is_answered; /* ... has, and the answer is still true: */
     uint64_t question;
     struct match_envelope asked;
     uint64_t ignore;
@@ -148,6 +156,7 @@ OUT_OF_LINE void reach_leave(struct mbx_ep *ep, struct peer *peer)
 int reach_hold(struct mbx_ep *ep, struct peer *peer, const struct wire_hold *hold)
 {
     struct holder *holder = peer->holder;
+    bool is_first = holder == NULL || holder->epoch == 0;
     struct list *next;
 
     if (holder == NULL && hold->epoch == 0)
@@ -161,6 +170,7 @@ int reach_hold(struct mbx_ep *ep, struct peer *peer, const struct wire_hold *hol
         if (request_of_queue(next)->remote > hold->from)
             break;
     holder->epoch = hold->epoch;
+    holder->from = hold->from;
     holder->room = hold->room;
     holder->live = 0;
     holder->is_told_full = false;
@@ -170,7 +180,10 @@ int reach_hold(struct mbx_ep *ep, struct peer *peer, const struct wire_hold *hol
         offload_recall(ep);
     record_step(ep, TRACE_HOLD, peer, &(struct match_envelope){0}, 0, hold->epoch, 0);
     peer_owe_now(ep, peer, OWES_RTR);
-    credit_lend(ep, peer, true);
+    if (is_first)
+        credit_lend(ep, peer, true);
+    else
+        credit_tell_soon(ep, peer);
     return 0;
 }
 
@@ -256,10 +269,10 @@ int reach_advertise(struct mbx_ep *ep, struct peer *peer)
 
 void reach_post(struct mbx_ep *ep, struct request *req)
 {
-    struct list *node;
+    struct list *node, *next;
 
     open_add(ep, ep->reach, req);
-    list_for_each (node, &ep->reach->holders) {
+    list_for_each_safe (node, next, &ep->reach->holders) {
         struct holder *holder = holder_of(node);
 
         if (holder->next == &ep->reach->open)
@@ -328,15 +341,16 @@ void reach_closed(struct mbx_ep *ep, struct request *req, const struct peer *win
 {
     struct list *open = &ep->reach->open, *node;
 
-    arbiter_close(ep, req);
+    if (!arbiter_close(ep, req))
+        arbiter_abandon(ep, req);
     list_for_each (node, &ep->reach->holders) {
         struct holder *holder = holder_of(node);
 
         if (holder->next == &req->queue)
             holder->next = req->queue.next;
-        else if (!suits(holder, req) ||
+        else if (!suits(holder, req) || req->remote <= holder->from ||
                  (holder->next != open && request_of_queue(holder->next)->remote < req->remote))
-            continue; /* never told */
+            continue; /* never told, or dropped there since */
         else if (holder->peer == winner)
             holder->live -= holder->live != 0;
         else
@@ -352,6 +366,15 @@ bool reach_cancel(struct mbx_ep *ep, struct request *req)
 
 /* ---- claims ---- */
 
+/* Does the holder know of this open receive?  It turns a page only without unresolved claims.
+ */
+static bool was_told(const struct mbx_ep *ep, const struct holder *holder,
+                     const struct request *req)
+{
+    return req->remote > holder->from && (holder->next == &ep->reach->open ||
+                                          req->remote < request_of_queue(holder->next)->remote);
+}
+
 /* The open receive that is claimed, and may be. */
 static struct request *claimed(struct mbx_ep *ep, const struct peer *peer,
                                const struct wire_packet *packet)
@@ -359,7 +382,8 @@ static struct request *claimed(struct mbx_ep *ep, const struct peer *peer,
     struct request *req = request_find(ep, packet->body.claim.receiver);
     const struct match_envelope *want;
 
-    if (req == NULL || request_is_send(req) || !recv_is_open(req))
+    if (req == NULL || request_is_send(req) || !recv_is_open(req) ||
+        !was_told(ep, peer->holder, req) || (ep->offload != NULL && !offload_is_home(ep)))
         return NULL;
     want = &req->match.envelope;
     return (want->source == MBX_ANY_SOURCE || want->source == peer->number) &&
@@ -391,15 +415,15 @@ int reach_claim(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *
 {
     const struct wire_claim *claim = &packet->body.claim;
     bool has_won = (packet->header.flags & WIRE_WON) != 0;
-    struct request *req = claimed(ep, peer, packet);
+    struct request *req;
     struct arrival arrival;
     struct wire_rts rts;
 
     if (peer->holder == NULL || peer->holder->epoch == 0 || claim->sender == 0)
         return -EPROTO;
+    req = claimed(ep, peer, packet);
     if (req == NULL || !arbiter_give(ep, req, peer, has_won))
-        return !has_won &&
-                       answer(ep, peer->holder, (struct answer){claim->sender, claim->receiver})
+        return answer(ep, peer->holder, (struct answer){claim->sender, claim->receiver})
                    ? 0
                    : -EPROTO;
     arrival = claim_arrival(peer, packet, &rts);
@@ -435,8 +459,12 @@ int reach_peek(struct mbx_ep *ep, struct peer *peer)
         .data = holder->ignore,
     };
 
-    if (holder->next != &ep->reach->open || holder->answer_count != 0)
-        return -EAGAIN;
+    if (holder->next != &ep->reach->open || holder->answer_count != 0) {
+        if (peer->owes & (OWES_RTR | OWES_ANSWER))
+            return -EAGAIN;
+        holder->is_asked = false; /* the next probe asks again */
+        return 0;
+    }
     return peer_tell_message(ep, peer, WIRE_PEEK, 0, &status, &body, NULL, 0);
 }
 
@@ -445,6 +473,7 @@ static void holder_ask(struct mbx_ep *ep, struct holder *holder,
 {
     holder->is_asked = true;
     holder->is_answered = false;
+    holder->spared = 0;
     holder->asked = *envelope;
     holder->ignore = ignore;
     holder->question = ++ep->reach->questions;
@@ -469,6 +498,15 @@ static bool is_wanted(const struct reach *reach, const struct mbx_status *status
     return false;
 }
 
+/* Asks what was put off. */
+static void holder_ask_next(struct mbx_ep *ep, struct holder *holder)
+{
+    const struct match_envelope envelope = holder->next_asked;
+
+    holder->is_put_off = false;
+    holder_ask(ep, holder, &envelope, holder->next_ignore);
+}
+
 int reach_peeked(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
 {
     const struct wire_peeked *body = &packet->body.peeked;
@@ -479,8 +517,11 @@ int reach_peeked(struct mbx_ep *ep, struct peer *peer, const struct wire_packet 
     if (!holder->is_asked || body->question != holder->question)
         return 0;
     holder->is_asked = false;
-    if (body->sender == 0)
+    if (body->sender == 0) {
+        if (holder->is_put_off)
+            holder_ask_next(ep, holder);
         return 0;
+    }
     if (packet->header.context_id != holder->asked.context_id ||
         ((packet->header.tag ^ holder->asked.tag) & ~holder->ignore) != 0)
         return -EPROTO;
@@ -525,12 +566,30 @@ static struct message *reach_take(struct mbx_ep *ep, struct holder *holder)
     return message;
 }
 
+/* A probe wants to know this.  One question at a time: the others wait, so that two that take
+ * turns are both asked, and an answer is there when its question comes again. */
+static void holder_probe(struct mbx_ep *ep, struct holder *holder,
+                         const struct match_envelope *envelope, uint64_t ignore)
+{
+    if (holder->is_asked || (holder->is_answered && holder->spared++ < ANSWER_SPARED)) {
+        if (!holder->is_put_off && !is_question(holder, envelope, ignore)) {
+            holder->is_put_off = true;
+            holder->next_asked = *envelope;
+            holder->next_ignore = ignore;
+        }
+    } else if (holder->is_put_off) {
+        holder_ask_next(ep, holder);
+    } else {
+        holder_ask(ep, holder, envelope, ignore);
+    }
+}
+
 int reach_probe(struct mbx_ep *ep, const struct match_envelope *envelope, uint64_t ignore,
                 struct mbx_status *status, struct message **message)
 {
-    struct list *node;
+    struct list *node, *next;
 
-    list_for_each (node, &ep->reach->holders) {
+    list_for_each_safe (node, next, &ep->reach->holders) {
         struct holder *holder = holder_of(node);
 
         if (envelope->source != MBX_ANY_SOURCE && envelope->source != holder->peer->number)
@@ -544,10 +603,10 @@ int reach_probe(struct mbx_ep *ep, const struct match_envelope *envelope, uint64
                     return -ENOMEM;
             }
             *status = holder->status;
+            holder->spared = 0;
             return 1;
         }
-        if (!holder->is_asked)
-            holder_ask(ep, holder, envelope, ignore);
+        holder_probe(ep, holder, envelope, ignore);
     }
     return 0;
 }
