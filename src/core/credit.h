@@ -141,13 +141,12 @@ static inline bool credit_admits(const struct peer *peer)
                   peer->credit.window);
 }
 
-/* An unexpected message is to be kept.  False: its sender had no credit for it. */
+/* It is to be kept.  False: its sender had no credit for the payload. */
 static inline bool credit_has_room(const struct peer *peer, uint64_t payload)
 {
     const struct credit *credit = &peer->credit;
 
-    return likely(credit->kept_envelopes < credit->window) &&
-           likely(credit->kept_payload + payload <= credit->window_payload);
+    return likely(credit->kept_payload + payload <= credit->window_payload);
 }
 
 static inline void credit_keep(struct peer *peer, uint64_t payload)
