@@ -106,7 +106,10 @@ void offload_lend(struct mbx_ep *ep)
 
 bool offload_is_home(const struct mbx_ep *ep)
 {
-    return ep->offload->shadow.recalled == 0 && list_is_empty(&ep->offload->shadow.parked);
+    const struct offload *offload = ep->offload;
+
+    return offload->shadow.recalled == 0 && list_is_empty(&offload->shadow.parked) &&
+           (!offload->shadow.is_stopped || offload->is_receiving);
 }
 
 /* ---- what the device has matched ---- */
