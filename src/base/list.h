@@ -89,6 +89,16 @@ static inline struct list *list_pop_head(struct list *head)
     return node;
 }
 
+/* Removes and returns the youngest node, or NULL. */
+static inline struct list *list_pop_tail(struct list *head)
+{
+    struct list *node = list_is_empty(head) ? NULL : head->prev;
+
+    if (node != NULL)
+        list_remove(node);
+    return node;
+}
+
 /* Moves all nodes of from, in order, behind those of to; from becomes empty. */
 static inline void list_splice_tail(struct list *to, struct list *from)
 {

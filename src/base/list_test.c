@@ -105,6 +105,22 @@ static void test_pop_gives_the_oldest_and_unlinks_it(void **state)
     assert_false(list_is_linked(&a.link));
     assert_ptr_equal(list_pop_head(&head), &b.link);
     assert_null(list_pop_head(&head));
+    assert_null(list_pop_tail(&head));
+}
+
+static void test_pop_tail_gives_the_youngest_and_unlinks_it(void **state)
+{
+    struct item a = {.number = 1}, b = {.number = 2};
+    struct list head;
+
+    (void)state;
+    list_init(&head);
+    list_add_tail(&head, &a.link);
+    list_add_tail(&head, &b.link);
+    assert_ptr_equal(list_pop_tail(&head), &b.link);
+    assert_false(list_is_linked(&b.link));
+    assert_ptr_equal(list_pop_tail(&head), &a.link);
+    assert_true(list_is_empty(&head));
 }
 
 static void test_removing_twice_is_harmless(void **state)
@@ -162,6 +178,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random_operations),
         cmocka_unit_test(test_pop_gives_the_oldest_and_unlinks_it),
+        cmocka_unit_test(test_pop_tail_gives_the_youngest_and_unlinks_it),
         cmocka_unit_test(test_removing_twice_is_harmless),
         cmocka_unit_test(test_safe_walk_may_remove_what_it_stands_on),
         cmocka_unit_test(test_splice_keeps_order),

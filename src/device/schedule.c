@@ -381,6 +381,12 @@ static void do_cancel(struct schedule_run *run, int target,
         end_recv(run, recv, END_CANCELLED);
 }
 
+static void do_recall(struct schedule_run *run)
+{
+    shadow_recall(&run->shadow);
+    run->sums.recalled += run->shadow.recalled;
+}
+
 static void do_send(struct schedule_run *run, const struct schedule_step *step)
 {
     struct host_msg *msg = &run->msgs[step->id];
@@ -514,6 +520,12 @@ static void do_step(struct schedule_run *run, const struct schedule_step *step)
         break;
     case STEP_LOSE:
         hand_lose(&run->hand);
+        break;
+    case STEP_RECALL:
+        do_recall(run);
+        break;
+    case STEP_LEND:
+        shadow_lend(&run->shadow);
         break;
     case STEP_KINDS:
         break;

@@ -61,10 +61,12 @@ enum step_kind {
     STEP_ARRIVE, /* the oldest packet of a wire, at the device; or in software, if that is lost
                   */
     STEP_COMMAND,
-    STEP_MOVE, /* transfer number target, of those that there are */
-    STEP_POLL, /* up to target events; 0: all */
-    STEP_DENY, /* the owner has no room for the next target messages */
-    STEP_LOSE, /* the device is lost */
+    STEP_MOVE,   /* transfer number target, of those that there are */
+    STEP_POLL,   /* up to target events; 0: all */
+    STEP_DENY,   /* the owner has no room for the next target messages */
+    STEP_LOSE,   /* the device is lost */
+    STEP_RECALL, /* software wants all receives for itself */
+    STEP_LEND,
     STEP_KINDS
 };
 
@@ -121,7 +123,7 @@ struct host_msg {
 struct schedule_sums {
     uint64_t schedules, steps, received, by_device, by_software, beside, parked, taken,
         cancelled, cancels_won, cancels_lost, claims_won, claims_lost, overlapped, waited,
-        refused, incomplete, syncs, lost, ended_by_loss, owed;
+        recalled, refused, incomplete, syncs, lost, ended_by_loss, owed;
 };
 
 struct schedule_run {

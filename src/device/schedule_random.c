@@ -15,7 +15,7 @@
 struct maker {
     struct random random;
     bool is_tame; /* no wildcards */
-    bool cancels;
+    bool cancels, recalls;
     int posts[SCHEDULE_MAX]; /* steps that post */
     uint32_t post_count;
 };
@@ -149,6 +149,8 @@ static void make_step(struct schedule_step *step, struct maker *maker, int id)
         break;
     case STEP_COMMAND:
     case STEP_LOSE:
+    case STEP_RECALL:
+    case STEP_LEND:
     case STEP_KINDS:
         break;
     }
@@ -172,6 +174,8 @@ static uint32_t make_phase(struct maker *maker, uint32_t *weights)
     weights[STEP_POLL] = pick(r, speeds, 4);
     weights[STEP_DENY] = one_in(r, 8);
     weights[STEP_LOSE] = 0;
+    weights[STEP_RECALL] = maker->recalls && one_in(r, 2) ? 1 + draw(r, 2) : 0;
+    weights[STEP_LEND] = maker->recalls ? 1 + draw(r, 4) : 0;
     for (int i = 0; i < STEP_KINDS; i++)
         sum += weights[i];
     return sum;
@@ -212,6 +216,7 @@ void schedule_make(struct schedule *s, uint64_t seed)
     random_seed(r, seed);
     maker.is_tame = one_in(r, 3);
     maker.cancels = one_in(r, 2);
+    maker.recalls = one_in(r, 4);
     *s = (struct schedule){.count = 16 + (int)draw(r, SCHEDULE_MAX - 15)};
     make_device(s, r);
     make_steps(s, &maker);

@@ -131,6 +131,12 @@ static void print_step(FILE *out, const struct schedule_step *step)
     case STEP_LOSE:
         fprintf(out, "lose    the device");
         break;
+    case STEP_RECALL:
+        fprintf(out, "recall  all receives");
+        break;
+    case STEP_LEND:
+        fprintf(out, "lend    receives again");
+        break;
     case STEP_KINDS:
         break;
     }

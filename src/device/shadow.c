@@ -116,6 +116,16 @@ static void slot_settle(struct shadow *shadow, uint32_t handle)
     shadow->stats.in_device--;
 }
 
+/* Has the device been asked for it already?  Then what it is now is the caller's to say. */
+static bool was_recalled(struct shadow *shadow, const struct shadow_recv *recv)
+{
+    if (recv->state != SHADOW_RECALLED)
+        return false;
+    shadow->recalled--;
+    filter_count(&shadow->filter, recv->match, -1);
+    return true;
+}
+
 /* ---- the device is gone ---- */
 
 /* A cancel or claim of recv is answered: did it come in time? */
@@ -158,10 +168,11 @@ static void slot_lose(struct shadow *shadow, struct shadow_slot *slot)
         return;
     switch (recv->state) {
     case SHADOW_RECALLED:
-        shadow->recalled--;
+        was_recalled(shadow, recv);
         recv->state = SHADOW_NONE;
         break;
     case SHADOW_HANDED:
+        list_remove(&recv->node);
         recv->state = SHADOW_NONE;
         break;
     case SHADOW_REVOKING:
@@ -233,6 +244,8 @@ static int hand_over(struct shadow *shadow, struct shadow_recv *recv)
     if (!was_taken(shadow,
                    shadow->device->ops->append(shadow->device, &entry, shadow->handled)))
         return -EAGAIN;
+    list_remove(&recv->node);
+    list_add_tail(&shadow->handed, &recv->node);
     recv->handle = slot_take(shadow, recv);
     recv->state = SHADOW_HANDED;
     shadow->stats.handed++;
@@ -260,7 +273,6 @@ static void pump_waiting(struct shadow *shadow)
 
         if (hand_over(shadow, recv) < 0)
             return;
-        list_remove(&recv->node);
         shadow->stats.waiting--;
     }
 }
@@ -301,6 +313,7 @@ void shadow_post(struct shadow *shadow, struct shadow_recv *recv,
     recv->buf = buf;
     recv->size = size;
     recv->message = NULL;
+    list_init_node(&recv->node);
     if (shadow->is_recalled || size < shadow->threshold ||
         !can_hold(&shadow->limits, match, size)) {
         recv->state = SHADOW_SOFTWARE;
@@ -316,7 +329,6 @@ void shadow_post(struct shadow *shadow, struct shadow_recv *recv,
         hand_over(shadow, recv) == 0)
         return;
     recv->state = SHADOW_WAITING;
-    list_init_node(&recv->node);
     list_add_tail(&shadow->waiting, &recv->node);
     shadow->stats.waited++;
     if (++shadow->stats.waiting > shadow->stats.waiting_max)
@@ -335,18 +347,9 @@ static void forget(struct shadow *shadow, struct shadow_recv *recv)
     recv->state = SHADOW_NONE;
 }
 
-/* The device has been asked for it already. */
-static bool is_asked(struct shadow *shadow, const struct shadow_recv *recv)
-{
-    if (recv->state != SHADOW_RECALLED)
-        return false;
-    shadow->recalled--;
-    return true;
-}
-
 void shadow_taken(struct shadow *shadow, struct shadow_recv *recv)
 {
-    if (is_asked(shadow, recv)) {
+    if (was_recalled(shadow, recv)) {
         shadow->slots[recv->handle].recv = NULL;
         recv->state = SHADOW_NONE;
         shadow->stats.taken++;
@@ -356,6 +359,7 @@ void shadow_taken(struct shadow *shadow, struct shadow_recv *recv)
         forget(shadow, recv);
         return;
     }
+    list_remove(&recv->node);
     shadow->slots[recv->handle].recv = NULL;
     recv->state = SHADOW_NONE;
     shadow->stats.taken++;
@@ -365,7 +369,7 @@ void shadow_taken(struct shadow *shadow, struct shadow_recv *recv)
 /* True: recv is over.  False: the device is asked. */
 static bool ask_back(struct shadow *shadow, struct shadow_recv *recv, enum shadow_state state)
 {
-    if (is_asked(shadow, recv)) {
+    if (was_recalled(shadow, recv)) {
         recv->state = state;
         beside_asked(shadow, recv);
         return false;
@@ -374,6 +378,7 @@ static bool ask_back(struct shadow *shadow, struct shadow_recv *recv, enum shado
         forget(shadow, recv);
         return true;
     }
+    list_remove(&recv->node);
     recv->state = state;
     beside_asked(shadow, recv);
     revoke(shadow, recv);
@@ -410,12 +415,11 @@ void shadow_recall(struct shadow *shadow)
         shadow->stats.waiting--;
         keep(shadow, container_of(node, struct shadow_recv, node));
     }
-    for (uint32_t i = 0; i < shadow->list; i++) {
-        struct shadow_recv *recv = shadow->slots[i].recv;
+    while ((node = list_pop_tail(&shadow->handed)) != NULL) { /* the youngest first: I5 */
+        struct shadow_recv *recv = container_of(node, struct shadow_recv, node);
 
-        if (recv == NULL || recv->state != SHADOW_HANDED)
-            continue;
         recv->state = SHADOW_RECALLED;
+        filter_count(&shadow->filter, recv->match, +1);
         shadow->recalled++;
         revoke(shadow, recv);
     }
@@ -450,9 +454,9 @@ static void on_matched(struct shadow *shadow, const struct mbx_device_event *eve
     slot->sender = event->sender;
     shadow->owed_count += slot->is_owed && !slot->is_matched;
     shadow->stats.matched++;
-    if (is_asked(shadow, recv)) {
-        /* it was recalled too late */
-    } else if (recv->state != SHADOW_HANDED) {
+    if (recv->state == SHADOW_HANDED) {
+        list_remove(&recv->node);
+    } else if (!was_recalled(shadow, recv)) {
         count_answer(shadow, recv, false);
         beside_too_late(shadow, recv);
     }
@@ -514,7 +518,7 @@ static void on_revoked(struct shadow *shadow, const struct mbx_device_event *eve
     if (event->error == 0) {
         slot->is_held = false;
         slot->recv = NULL;
-        if (recv != NULL && is_asked(shadow, recv))
+        if (recv != NULL && was_recalled(shadow, recv))
             keep(shadow, recv);
         else if (recv != NULL)
             give_back(shadow, recv);
@@ -682,6 +686,7 @@ int shadow_init(struct shadow *shadow, const struct shadow_config *config)
         .threshold = config->threshold,
     };
     list_init(&shadow->waiting);
+    list_init(&shadow->handed);
     beside_init(shadow);
     shadow->device->ops->limits(shadow->device, &shadow->limits);
     shadow->list = at_most(config->list, shadow->limits.list);
@@ -716,10 +721,11 @@ bool shadow_is_valid(const struct shadow *shadow)
 {
     uint32_t used = 0;
 
-    if (!beside_is_valid(shadow))
+    if (!beside_is_valid(shadow) || (shadow->is_recalled && !list_is_empty(&shadow->handed)))
         return false;
     if (shadow->is_lost)
-        return list_is_empty(&shadow->waiting) && list_is_empty(&shadow->asked);
+        return list_is_empty(&shadow->waiting) && list_is_empty(&shadow->handed) &&
+               list_is_empty(&shadow->asked) && shadow->recalled == 0;
     for (uint32_t i = 0; i < shadow->list; i++) {
         const struct shadow_slot *slot = &shadow->slots[i];
         bool in_use = slot->is_held || slot->is_revoked || slot->is_matched || slot->is_owed;

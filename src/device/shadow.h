@@ -40,7 +40,10 @@
  *   I2  a slot is free when no event can name its handle any more
  *   I3  waiting is in posting order, and is empty while a slot is free, the device takes
  *       commands and no message is parked
- *   I4  a receive that is SOFTWARE is counted in the filter, no other is
+ *   I4  a receive that is SOFTWARE or RECALLED is counted in the filter, no other is
+ *   I5  those that are recalled leave the device one by one, the youngest first: meanwhile
+ *       what it still has are the heads of what fits a message, and it is not given any that
+ *       fits what one of those that leave fits
  */
 #ifndef DEVICE_SHADOW_H
 #define DEVICE_SHADOW_H
@@ -73,7 +76,7 @@ struct shadow_recv {
     const struct match_recv *match;
     void *buf;
     size_t size;
-    struct list node;               /* on waiting or asked */
+    struct list node;               /* on waiting, handed or asked */
     struct shadow_message *message; /* CLAIMED: for it; NULL: for somebody else */
     uint32_t handle;                /* HANDED and later */
     enum shadow_state state;
@@ -167,6 +170,7 @@ struct shadow {
     uint32_t recalled;          /* receives that the device has not answered for */
     uint16_t handled, reported; /* mod 2^16 */
     struct list waiting;
+    struct list handed;        /* receives that are HANDED, in posting order */
     struct shadow_slot *slots; /* [list], by handle */
     uint32_t *free;            /* handles */
     uint32_t free_count, list, untagged;
