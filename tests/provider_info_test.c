@@ -262,8 +262,6 @@ static void an_endpoint_needs_its_bindings(void **state)
 
 static void unsupported_calls_say_so(void **state)
 {
-    struct fi_cntr_attr cntr_attr = {0};
-    struct fid_cntr *cntr;
     struct fid_ep *sep;
     struct fid_mr *mr;
     struct world w;
@@ -273,7 +271,6 @@ static void unsupported_calls_say_so(void **state)
     (void)state;
     world_open(&w, &plain);
     assert_int_equal(fi_scalable_ep(w.domain, w.info, &sep, NULL), -FI_ENOSYS);
-    assert_int_equal(fi_cntr_open(w.domain, &cntr_attr, &cntr, NULL), -FI_ENOSYS);
     assert_int_equal(fi_mr_reg(w.domain, &word, 8, FI_READ, 0, 0, 0, &mr, NULL), -FI_ENOSYS);
     assert_int_equal(fi_read(w.node[0].ep, &word, 8, NULL, 0, 0, 0, NULL), -FI_ENOSYS);
     assert_int_equal(fi_atomic(w.node[0].ep, &word, 1, NULL, 0, 0, 0, FI_UINT64, FI_SUM, NULL),

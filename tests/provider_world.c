@@ -25,6 +25,21 @@ struct fi_info *world_hints(const struct setup *setup)
     return hints;
 }
 
+static void node_count(struct world *w, struct node *n, uint64_t counts)
+{
+    static const uint64_t flags[NODE_COUNTERS] = {
+        FI_SEND, FI_RECV, FI_READ, FI_WRITE, FI_REMOTE_READ, FI_REMOTE_WRITE,
+    };
+    struct fi_cntr_attr attr = {.wait_obj = FI_WAIT_UNSPEC};
+
+    for (int i = 0; i < NODE_COUNTERS; i++) {
+        if (!(counts & flags[i]))
+            continue;
+        assert_int_equal(fi_cntr_open(w->domain, &attr, &n->cntr[i], NULL), 0);
+        assert_int_equal(fi_ep_bind(n->ep, &n->cntr[i]->fid, flags[i]), 0);
+    }
+}
+
 static void node_open(struct world *w, struct node *n, const struct setup *setup)
 {
     struct fi_cq_attr cq = {
@@ -40,8 +55,10 @@ static void node_open(struct world *w, struct node *n, const struct setup *setup
     else
         assert_int_equal(fi_cq_open(w->domain, &cq, &n->cq, NULL), 0);
     assert_int_equal(fi_ep_bind(n->ep, &n->av->fid, 0), 0);
-    assert_int_equal(fi_ep_bind(n->ep, &n->cq->fid, FI_TRANSMIT | FI_RECV | setup->bind_flags),
-                     0);
+    if (!setup->queueless)
+        assert_int_equal(
+            fi_ep_bind(n->ep, &n->cq->fid, FI_TRANSMIT | FI_RECV | setup->bind_flags), 0);
+    node_count(w, n, setup->counts);
     assert_int_equal(fi_enable(n->ep), 0);
     assert_int_equal(fi_getname(&n->ep->fid, n->address, &len), 0);
     assert_int_equal(len, sizeof n->address);
@@ -76,6 +93,9 @@ void world_close(struct world *w)
         assert_int_equal(fi_close(&w->node[i].ep->fid), 0);
     for (int i = 0; i < WORLD_NODES; i++) {
         assert_int_equal(fi_close(&w->node[i].av->fid), 0);
+        for (int k = 0; k < NODE_COUNTERS; k++)
+            if (w->node[i].cntr[k] != NULL)
+                assert_int_equal(fi_close(&w->node[i].cntr[k]->fid), 0);
         if (i == 0 || w->node[i].cq != w->node[0].cq)
             assert_int_equal(fi_close(&w->node[i].cq->fid), 0);
     }

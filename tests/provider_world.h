@@ -22,12 +22,25 @@
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_eq.h>
 #include <rdma/fi_errno.h>
+#include <rdma/fi_rma.h>
 #include <rdma/fi_tagged.h>
 
 #define WORLD_NODES   3
 #define WORLD_ADDRESS 32
 
+/* The counters that a node may have. */
+enum node_counter {
+    NODE_SENDS,
+    NODE_RECVS,
+    NODE_READS,
+    NODE_WRITES,
+    NODE_READ_HERE,
+    NODE_WRITTEN_HERE,
+    NODE_COUNTERS
+};
+
 struct node {
+    struct fid_cntr *cntr[NODE_COUNTERS]; /* or NULL */
     struct fid_ep *ep;
     struct fid_cq *cq;
     struct fid_av *av;
@@ -51,7 +64,9 @@ struct setup {
     uint64_t caps;                   /* default tagged, untagged, directed, source */
     uint64_t bind_flags;             /* FI_SELECTIVE_COMPLETION */
     uint64_t send_flags, recv_flags; /* op_flags */
+    uint64_t counts;                 /* FI_SEND, ...: each node has a counter for each */
     bool strangers;                  /* insert no addresses */
+    bool queueless;                  /* no queues: counters are all there is */
     bool shared_cq;                  /* all endpoints report to node 0's queue */
 };
 

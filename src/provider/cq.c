@@ -158,6 +158,8 @@ static inline bool event_from(struct prov_ep *ep, const struct mbx_completion *c
     event->context = op->context;
     if (unlikely(op->bounce != NULL))
         bounce_finish(op, c);
+    if (unlikely(ep->counts))
+        prov_count_op(ep, op->kind, c->error);
     prov_op_put(ep, op);
     if (unlikely(c->error == 0 && quiet))
         return false;
@@ -299,7 +301,7 @@ static inline size_t convert_most(struct prov_cq *cq, struct prov_ep *ep,
     struct fi_cq_tagged_entry *entries = (struct fi_cq_tagged_entry *)buf + done;
     int plain = 0;
 
-    if (likely(cq->format == FI_CQ_FORMAT_TAGGED && sources == NULL))
+    if (likely(cq->format == FI_CQ_FORMAT_TAGGED && sources == NULL && !ep->counts))
         for (; plain < n && is_plain(&completions[plain]); plain++)
             convert_plain(ep, &completions[plain], &entries[plain]);
     if (likely(plain == n))
@@ -439,6 +441,59 @@ static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *entry, uin
     }
     cq_unlock(cq);
     return n;
+}
+
+/* ---- for counters ------------------------------------------------------------------------ */
+
+/* False: nothing more completed, or there is no room. */
+static bool source_collect(struct prov_cq *cq, const struct prov_cq_source *source)
+{
+    struct mbx_completion completions[POLL_BATCH];
+    struct prov_event event;
+    int n;
+
+    if (cq->event_count + cq->event_reserved + POLL_BATCH > cq->event_capacity &&
+        events_grow(cq) < 0)
+        return false;
+    n = mbx_poll(source->ep->mbx, source->queues, completions, POLL_BATCH);
+    for (int i = 0; i < n; i++)
+        if (event_from(source->ep, &completions[i], true, &event))
+            event_push(cq, &event);
+    return n == POLL_BATCH;
+}
+
+void prov_cq_collect(struct prov_cq *cq)
+{
+    cq_lock(cq);
+    for (unsigned i = 0; i < cq->source_count; i++) {
+        const struct prov_cq_source *source = &cq->sources[i];
+
+        prov_ep_lock(source->ep);
+        mbx_progress(source->ep->mbx);
+        while (source_collect(cq, source))
+            continue;
+        prov_ep_unlock(source->ep);
+    }
+    cq->next = PROV_CQ_PROGRESS;
+    cq_unlock(cq);
+}
+
+void prov_ep_forget(struct prov_ep *ep)
+{
+    unsigned queues =
+        (ep->send_cq == NULL ? MBX_SENDS : 0) | (ep->recv_cq == NULL ? MBX_RECVS : 0);
+    struct mbx_completion completions[POLL_BATCH];
+    struct prov_event event;
+    int n;
+
+    prov_ep_lock(ep);
+    mbx_progress(ep->mbx);
+    do {
+        n = mbx_poll(ep->mbx, queues, completions, POLL_BATCH);
+        for (int i = 0; i < n; i++)
+            event_from(ep, &completions[i], false, &event);
+    } while (n == POLL_BATCH);
+    prov_ep_unlock(ep);
 }
 
 /* ---- waiting ------------------------------------------------------------------------------

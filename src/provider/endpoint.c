@@ -320,6 +320,8 @@ static int ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
         return ep_bind_av(ep, container_of(bfid, struct prov_av, fid.fid));
     case FI_CLASS_EQ:
         return ep_bind_eq(ep, container_of(bfid, struct prov_eq, fid.fid));
+    case FI_CLASS_CNTR:
+        return prov_cntr_bind(container_of(bfid, struct prov_cntr, fid.fid), ep, flags);
     default:
         return -FI_EINVAL;
     }
@@ -329,8 +331,8 @@ static int ep_enable(struct prov_ep *ep)
 {
     if (ep->av == NULL)
         return -FI_ENOAV;
-    if ((ep->caps & FI_SEND && ep->send_cq == NULL) ||
-        (ep->caps & FI_RECV && ep->recv_cq == NULL))
+    if ((ep->caps & FI_SEND && ep->send_cq == NULL && ep->cntrs[PROV_COUNT_SEND] == NULL) ||
+        (ep->caps & FI_RECV && ep->recv_cq == NULL && ep->cntrs[PROV_COUNT_RECV] == NULL))
         return -FI_ENOCQ;
     ep->enabled = true;
     return 0;
@@ -386,6 +388,7 @@ static int ep_close(struct fid *fid)
 {
     struct prov_ep *ep = ep_of_fid(fid);
 
+    prov_cntr_unbind(ep);
     if (ep->send_cq != NULL)
         prov_cq_unbind(ep->send_cq, ep);
     if (ep->recv_cq != NULL)

@@ -84,8 +84,9 @@ static bool domain_fits(const struct fi_domain_attr *hint)
            hint->ep_cnt <= COUNT_LIMIT && hint->tx_ctx_cnt <= COUNT_LIMIT &&
            hint->rx_ctx_cnt <= COUNT_LIMIT && hint->max_ep_tx_ctx <= 1 &&
            hint->max_ep_rx_ctx <= 1 && hint->max_ep_stx_ctx == 0 && hint->max_ep_srx_ctx == 0 &&
-           hint->cntr_cnt == 0 && hint->mr_iov_limit == 0 && hint->auth_key_size == 0 &&
-           hint->max_err_data == 0 && hint->mr_cnt == 0 && is_subset(hint->caps, DOMAIN_CAPS);
+           hint->cntr_cnt <= COUNT_LIMIT && hint->mr_iov_limit == 0 &&
+           hint->auth_key_size == 0 && hint->max_err_data == 0 && hint->mr_cnt == 0 &&
+           is_subset(hint->caps, DOMAIN_CAPS);
 }
 
 /* Bits below the leading zeros of a tag format can be used. */
@@ -218,6 +219,7 @@ static int domain_fill(struct fi_domain_attr *attr, const struct fi_domain_attr 
     attr->rx_ctx_cnt = COUNT_LIMIT;
     attr->max_ep_tx_ctx = 1;
     attr->max_ep_rx_ctx = 1;
+    attr->cntr_cnt = COUNT_LIMIT;
     attr->caps = DOMAIN_CAPS;
     if (hint != NULL)
         domain_echo(attr, hint);

@@ -4,6 +4,7 @@
  *
  *   fabric <- domain <- av <-----+
  *                    <- cq <---- endpoint -> mbx_ep
+ *                    <- cntr <---+
  *          <- eq <---------------+
  *
  * An arrow is a counted reference: an object that is still referred to refuses to
@@ -20,7 +21,7 @@
  *
  * Locks      An endpoint and a queue have a mutex each, taken only if the client
  *            asked for a threading model that needs them (prov_needs_locks); an
- *            address vector always takes its own.  Order: queue, endpoint, vector.
+ *            address vector always takes its own.  Order: counter, queue, endpoint, vector.
  *            The library's own lock is never on (MBX_THREADS).
  */
 #ifndef PROVIDER_PROVIDER_H
@@ -166,6 +167,28 @@ struct prov_cq {
 
 enum prov_op_kind { PROV_OP_FREE, PROV_OP_SEND, PROV_OP_RECV };
 
+/* What a counter may count.  The first are operations: their kind, less one. */
+enum prov_count {
+    PROV_COUNT_SEND,
+    PROV_COUNT_RECV,
+    PROV_COUNT_READ,
+    PROV_COUNT_WRITE,
+    PROV_COUNT_REMOTE_READ,
+    PROV_COUNT_REMOTE_WRITE,
+    PROV_COUNTS
+};
+
+struct prov_cntr {
+    struct fid_cntr fid;
+    struct prov_domain *domain;
+    atomic_uint users; /* bindings */
+    bool waits;        /* opened with a wait object: cntr_wait may be called */
+    pthread_mutex_t lock;
+    struct prov_ep **eps; /* in which it makes progress */
+    unsigned ep_count;
+    _Atomic uint64_t value, errors;
+};
+
 /* A gathered send or a receive to be scattered: data stands behind it. */
 struct prov_bounce {
     size_t count;
@@ -212,6 +235,7 @@ struct prov_ep {
     bool locks;
     bool directed; /* receives heed their source address */
     bool enabled;
+    bool counts; /* some counter is bound */
     pthread_mutex_t lock;
     /* the way back: fi_addr by peer number, or FI_ADDR_NOTAVAIL */
     _Atomic fi_addr_t *addrs;
@@ -220,6 +244,7 @@ struct prov_ep {
     struct prov_av *av;
     struct prov_ep *av_next;
     struct prov_cq *send_cq, *recv_cq;
+    struct prov_cntr *cntrs[PROV_COUNTS]; /* or NULL */
     struct prov_eq *eq;
     struct prov_op_slab *slabs;
     struct prov_claim *claims;
@@ -306,6 +331,28 @@ void prov_cq_unbind(struct prov_cq *cq, struct prov_ep *ep);
 int prov_cq_reserve(struct prov_cq *cq);
 void prov_cq_push(struct prov_cq *cq, const struct prov_event *event);
 void prov_cq_unreserve(struct prov_cq *cq);
+/* Progress; what completes becomes events of the queue, and is counted. */
+void prov_cq_collect(struct prov_cq *cq);
+/* Progress in ep; what completes for which it has no queue is counted, and forgotten. */
+void prov_ep_forget(struct prov_ep *ep);
+
+/* ---- counter.c ---------------------------------------------------------------------- */
+
+int prov_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr, struct fid_cntr **cntr,
+                   void *context);
+/* flags say of what kind of operation. */
+int prov_cntr_bind(struct prov_cntr *cntr, struct prov_ep *ep, uint64_t flags);
+/* Takes all of ep's away. */
+void prov_cntr_unbind(struct prov_ep *ep);
+
+/* An operation of ours, of that kind, has ended. */
+static inline void prov_count_op(struct prov_ep *ep, enum prov_op_kind kind, int error)
+{
+    struct prov_cntr *cntr = ep->cntrs[kind - 1];
+
+    if (cntr != NULL)
+        atomic_fetch_add(error == 0 ? &cntr->value : &cntr->errors, 1);
+}
 
 /* ---- endpoint.c ---------------------------------------------------------------------- */
 
@@ -402,8 +449,6 @@ int prov_no_wait_open(struct fid_fabric *fabric, struct fi_wait_attr *attr,
 int prov_no_trywait(struct fid_fabric *fabric, struct fid **fids, int count);
 int prov_no_scalable_ep(struct fid_domain *domain, struct fi_info *info, struct fid_ep **sep,
                         void *context);
-int prov_no_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr,
-                      struct fid_cntr **cntr, void *context);
 int prov_no_poll_open(struct fid_domain *domain, struct fi_poll_attr *attr,
                       struct fid_poll **poll);
 int prov_no_stx_ctx(struct fid_domain *domain, struct fi_tx_attr *attr, struct fid_stx **stx,

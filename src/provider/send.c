@@ -183,6 +183,8 @@ static inline ssize_t inject_one(struct prov_ep *ep, uint32_t context_id, uint64
         err = mbx_inject(ep->mbx, peer, context_id, tag, buf, len, data);
     if (unlikely(err < 0))
         err = prov_ep_again(ep, (int)err);
+    else if (unlikely(ep->counts))
+        prov_count_op(ep, PROV_OP_SEND, 0);
     prov_ep_unlock(ep);
     return err;
 }

@@ -66,13 +66,6 @@ int prov_no_scalable_ep(struct fid_domain *domain, struct fi_info *info, struct 
     return -FI_ENOSYS;
 }
 
-int prov_no_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr,
-                      struct fid_cntr **cntr, void *context)
-{
-    (void)domain, (void)attr, (void)cntr, (void)context;
-    return -FI_ENOSYS;
-}
-
 int prov_no_poll_open(struct fid_domain *domain, struct fi_poll_attr *attr,
                       struct fid_poll **poll)
 {

@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * provider_counter_test.c - counters of the libfabric provider: every operation that ends is
+ * counted once, and looking at a counter takes nothing from a queue.
+ */
+#include "provider_world.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#define BIG      (1 << 18)
+#define LOOKS    2000000 /* within which what is under way has come */
+#define PATIENCE 20000   /* ms; only a failure takes so long */
+#define MESSAGES 40
+
+static const struct setup counted = {.counts = FI_SEND | FI_RECV};
+static char out_buf[BIG], in_buf[BIG];
+static int contexts[MESSAGES];
+
+static struct fid_cntr *counter(struct world *w, int node, enum node_counter which)
+{
+    return w->node[node].cntr[which];
+}
+
+/* Looks at counters alone until this one stands at value. */
+static void await_count(struct world *w, int node, enum node_counter which, uint64_t value)
+{
+    for (int i = 0; i < LOOKS && fi_cntr_read(counter(w, node, which)) != value; i++)
+        for (int n = 0; n < WORLD_NODES; n++)
+            fi_cntr_read(counter(w, n, NODE_SENDS));
+    assert_int_equal(fi_cntr_read(counter(w, node, which)), value);
+}
+
+/* ---- numbers --------------------------------------------------------------------------- */
+
+static void a_counter_can_be_set_and_added_to(void **state)
+{
+    struct fid_cntr *c;
+    struct world w;
+
+    (void)state;
+    world_open(&w, &counted);
+    c = counter(&w, 0, NODE_SENDS);
+    assert_int_equal(fi_cntr_read(c), 0);
+    assert_int_equal(fi_cntr_readerr(c), 0);
+    assert_int_equal(fi_cntr_add(c, 5), 0);
+    assert_int_equal(fi_cntr_add(c, 2), 0);
+    assert_int_equal(fi_cntr_adderr(c, 3), 0);
+    assert_int_equal(fi_cntr_read(c), 7);
+    assert_int_equal(fi_cntr_readerr(c), 3);
+    assert_int_equal(fi_cntr_set(c, 100), 0);
+    assert_int_equal(fi_cntr_seterr(c, 200), 0);
+    assert_int_equal(fi_cntr_read(c), 100);
+    assert_int_equal(fi_cntr_readerr(c), 200);
+    world_close(&w);
+}
+
+static void every_message_is_counted_once(void **state)
+{
+    struct world w;
+
+    (void)state;
+    world_open(&w, &counted);
+    for (unsigned i = 0; i < MESSAGES; i++) {
+        size_t size = i % 2 ? 64 : BIG;
+
+        assert_int_equal(fi_trecv(EP(w, 1), in_buf, size, NULL, w.addr[0], i, 0, &contexts[i]),
+                         0);
+        assert_int_equal(fi_tsend(EP(w, 0), out_buf, size, NULL, w.addr[1], i, &contexts[i]),
+                         0);
+        await_count(&w, 1, NODE_RECVS, i + 1);
+        await_count(&w, 0, NODE_SENDS, i + 1);
+    }
+    assert_int_equal(fi_cntr_read(counter(&w, 0, NODE_RECVS)), 0);
+    assert_int_equal(fi_cntr_read(counter(&w, 1, NODE_SENDS)), 0);
+    /* and no completion was lost by looking: they come in order */
+    for (unsigned i = 0; i < MESSAGES; i++) {
+        expect_send(&w, 0, &contexts[i]);
+        expect_recv(&w, 1, &contexts[i], i % 2 ? 64 : BIG, i);
+    }
+    world_is_quiet(&w, 0);
+    world_is_quiet(&w, 1);
+    world_close(&w);
+}
+
+static void what_makes_no_completion_is_counted(void **state)
+{
+    struct setup setup = {.counts = FI_SEND | FI_RECV, .bind_flags = FI_SELECTIVE_COMPLETION};
+    uint64_t word = 0;
+    struct world w;
+
+    (void)state;
+    world_open(&w, &setup);
+    fi_trecv(EP(w, 1), &word, 8, NULL, w.addr[0], 1, 0, &contexts[0]);
+    fi_trecv(EP(w, 1), in_buf, 4096, NULL, w.addr[0], 2, 0, &contexts[0]);
+    fi_trecv(EP(w, 1), &word, 8, NULL, w.addr[0], 3, 0, &contexts[0]);
+    inject_word(&w, 0, 1, 1, 7);
+    assert_int_equal(fi_tinject(EP(w, 0), out_buf, 4096, w.addr[1], 2), 0);
+    fi_tsend(EP(w, 0), out_buf, 8, NULL, w.addr[1], 3, &contexts[1]);
+    await_count(&w, 1, NODE_RECVS, 3);
+    await_count(&w, 0, NODE_SENDS, 3);
+    world_is_quiet(&w, 0);
+    world_is_quiet(&w, 1);
+    world_close(&w);
+}
+
+static void a_failure_counts_as_an_error(void **state)
+{
+    struct fi_cq_err_entry error;
+    uint64_t word = 0;
+    struct world w;
+
+    (void)state;
+    world_open(&w, &counted);
+    fi_trecv(EP(w, 1), &word, 4, NULL, w.addr[0], 1, 0, &contexts[0]);
+    inject_word(&w, 0, 1, 1, 7);
+    for (int i = 0; i < LOOKS && fi_cntr_readerr(counter(&w, 1, NODE_RECVS)) == 0; i++)
+        continue;
+    assert_int_equal(fi_cntr_readerr(counter(&w, 1, NODE_RECVS)), 1);
+    assert_int_equal(fi_cntr_read(counter(&w, 1, NODE_RECVS)), 0);
+    world_read_error(&w, 1, &error);
+    assert_int_equal(error.err, FI_ETRUNC);
+    world_close(&w);
+}
+
+/* ---- queues are not needed ------------------------------------------------------------------
+ */
+
+static void counters_do_without_queues(void **state)
+{
+    struct setup setup = {.counts = FI_SEND | FI_RECV, .queueless = true};
+    struct world w;
+
+    (void)state;
+    world_open(&w, &setup);
+    for (unsigned i = 0; i < MESSAGES; i++) {
+        pattern_fill(out_buf, BIG, i);
+        fi_trecv(EP(w, 1), in_buf, BIG, NULL, w.addr[0], i, 0, NULL);
+        fi_tsend(EP(w, 0), out_buf, BIG, NULL, w.addr[1], i, NULL);
+        await_count(&w, 1, NODE_RECVS, i + 1);
+        await_count(&w, 0, NODE_SENDS, i + 1);
+        assert_true(pattern_is(in_buf, BIG, i));
+    }
+    world_close(&w);
+}
+
+static void one_counter_may_count_for_many(void **state)
+{
+    struct world w;
+    struct fid_ep *ep;
+    struct fid_cntr *all;
+    struct fi_cntr_attr attr = {.wait_obj = FI_WAIT_NONE};
+    uint64_t word = 0;
+
+    (void)state;
+    world_open(&w, &counted);
+    assert_int_equal(fi_cntr_open(w.domain, &attr, &all, NULL), 0);
+    assert_int_equal(fi_cntr_wait(all, 1, 0), -FI_EINVAL);
+    assert_int_equal(fi_endpoint(w.domain, w.info, &ep, NULL), 0);
+    assert_int_equal(fi_ep_bind(ep, &w.node[0].av->fid, 0), 0);
+    assert_int_equal(fi_ep_bind(ep, &all->fid, 0), -FI_EBADFLAGS);
+    assert_int_equal(fi_ep_bind(ep, &all->fid, FI_SEND | FI_RECV), 0);
+    assert_int_equal(fi_ep_bind(ep, &all->fid, FI_SEND), -FI_EINVAL);
+    assert_int_equal(fi_enable(ep), 0);
+    assert_int_equal(fi_close(&all->fid), -FI_EBUSY);
+    assert_int_equal(fi_trecv(EP(w, 1), &word, 8, NULL, FI_ADDR_UNSPEC, 1, 0, NULL), 0);
+    assert_int_equal(fi_tsend(ep, &word, 8, NULL, w.addr[1], 1, NULL), 0);
+    for (int i = 0; i < LOOKS && fi_cntr_read(all) != 1; i++)
+        world_progress(&w);
+    assert_int_equal(fi_cntr_read(all), 1);
+    assert_int_equal(fi_close(&ep->fid), 0);
+    assert_int_equal(fi_close(&all->fid), 0);
+    world_close(&w);
+}
+
+static void what_cannot_be_is_refused(void **state)
+{
+    struct fi_cntr_attr fd = {.wait_obj = FI_WAIT_FD}, flags = {.flags = 1};
+    struct fid_cntr *c;
+    struct world w;
+
+    (void)state;
+    world_open(&w, &counted);
+    assert_int_equal(fi_cntr_open(w.domain, &fd, &c, NULL), -FI_ENOSYS);
+    assert_int_equal(fi_cntr_open(w.domain, &flags, &c, NULL), -FI_EBADFLAGS);
+    world_close(&w);
+}
+
+/* ---- waiting
+ * ---------------------------------------------------------------------------------- */
+
+static void a_wait_ends_at_the_threshold_or_the_limit(void **state)
+{
+    struct fid_cntr *c;
+    struct world w;
+
+    (void)state;
+    world_open(&w, &counted);
+    c = counter(&w, 0, NODE_RECVS);
+    assert_int_equal(fi_cntr_wait(c, 1, 1), -FI_ETIMEDOUT);
+    assert_int_equal(fi_cntr_wait(c, 0, -1), 0);
+    fi_cntr_add(c, 3);
+    assert_int_equal(fi_cntr_wait(c, 3, -1), 0);
+    assert_int_equal(fi_cntr_wait(c, 4, 1), -FI_ETIMEDOUT);
+    world_close(&w);
+}
+
+/* A thread adds to the counter; the other one waits. */
+static void *adder(void *arg)
+{
+    for (int i = 0; i < 1000; i++)
+        fi_cntr_add(arg, 1);
+    return NULL;
+}
+
+static void *failer(void *arg)
+{
+    fi_cntr_adderr(arg, 1);
+    return NULL;
+}
+
+static void a_wait_hears_of_other_threads(void **state)
+{
+    struct setup setup = {.counts = FI_SEND | FI_RECV, .threading = FI_THREAD_SAFE};
+    pthread_t thread[4];
+    struct fid_cntr *c;
+    struct world w;
+    int result;
+
+    (void)state;
+    world_open(&w, &setup);
+    c = counter(&w, 0, NODE_RECVS);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(pthread_create(&thread[i], NULL, adder, c), 0);
+    assert_int_equal(fi_cntr_wait(c, 4000, PATIENCE), 0);
+    for (int i = 0; i < 4; i++)
+        pthread_join(thread[i], NULL);
+    assert_int_equal(fi_cntr_read(c), 4000);
+    /* an error ends a wait; it may have come before the wait began */
+    assert_int_equal(pthread_create(&thread[0], NULL, failer, c), 0);
+    result = fi_cntr_wait(c, 4001, 1000);
+    pthread_join(thread[0], NULL);
+    assert_true(result == -FI_EAVAIL || result == -FI_ETIMEDOUT);
+    assert_int_equal(fi_cntr_readerr(c), 1);
+    world_close(&w);
+}
+
+/* Four threads send, each from its node to the next, and wait for counters alone. */
+static struct world ring;
+
+static void *sender(void *arg)
+{
+    int me = (int)(intptr_t)arg, next = (me + 1) % WORLD_NODES;
+    static uint64_t words[WORLD_NODES][MESSAGES];
+
+    for (unsigned i = 0; i < MESSAGES; i++) {
+        while (fi_trecv(EP(ring, me), &words[me][i], 8, NULL, FI_ADDR_UNSPEC, i, 0, NULL) ==
+               -FI_EAGAIN)
+            continue;
+        while (fi_tinject(EP(ring, me), &i, sizeof i, ring.addr[next], i) == -FI_EAGAIN)
+            continue;
+    }
+    return (void *)(intptr_t)(fi_cntr_wait(ring.node[me].cntr[NODE_RECVS], MESSAGES,
+                                           PATIENCE) == 0 &&
+                              words[me][MESSAGES - 1] == MESSAGES - 1);
+}
+
+static void threads_may_wait_for_counters(void **state)
+{
+    struct setup setup = {.counts = FI_SEND | FI_RECV, .threading = FI_THREAD_SAFE};
+    pthread_t thread[WORLD_NODES];
+    void *well;
+
+    (void)state;
+    world_open(&ring, &setup);
+    for (int i = 0; i < WORLD_NODES; i++)
+        assert_int_equal(pthread_create(&thread[i], NULL, sender, (void *)(intptr_t)i), 0);
+    for (int i = 0; i < WORLD_NODES; i++) {
+        pthread_join(thread[i], &well);
+        assert_non_null(well);
+    }
+    for (int i = 0; i < WORLD_NODES; i++)
+        await_count(&ring, i, NODE_SENDS, MESSAGES);
+    world_close(&ring);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_counter_can_be_set_and_added_to),
+        cmocka_unit_test(every_message_is_counted_once),
+        cmocka_unit_test(what_makes_no_completion_is_counted),
+        cmocka_unit_test(a_failure_counts_as_an_error),
+        cmocka_unit_test(counters_do_without_queues),
+        cmocka_unit_test(one_counter_may_count_for_many),
+        cmocka_unit_test(what_cannot_be_is_refused),
+        cmocka_unit_test(a_wait_ends_at_the_threshold_or_the_limit),
+        cmocka_unit_test(a_wait_hears_of_other_threads),
+        cmocka_unit_test(threads_may_wait_for_counters),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
