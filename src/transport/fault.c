@@ -236,7 +236,7 @@ static int fault_send(struct link *l, const struct transport_packet *packet)
     return inner->transport->ops->send(inner, packet);
 }
 
-/* The read is done; the core learns it later. */
+/* The read or write is done; the core learns it later. */
 static int delay_read(struct fault *fault, void *cookie)
 {
     struct late_read *late = mem_alloc(sizeof *late);
@@ -248,20 +248,37 @@ static int delay_read(struct fault *fault, void *cookie)
     return -EINPROGRESS;
 }
 
+/* What becomes of a read or write before it is tried. */
+static int access_strikes(struct fault *fault)
+{
+    if (strikes(fault)) {
+        fault->said_again = true;
+        return -EAGAIN;
+    }
+    return strikes(fault) ? -EIO : 0;
+}
+
 static int fault_read(struct link *l, void *dst, uint64_t address, uint64_t key, size_t size,
                       void *cookie)
 {
     struct fault *fault = fault_of(l->transport);
     struct link *inner = link_of(l)->inner;
-    int err;
+    int err = access_strikes(fault);
 
-    if (strikes(fault)) {
-        fault->said_again = true;
-        return -EAGAIN;
-    }
-    if (strikes(fault))
-        return -EIO;
-    err = inner->transport->ops->read(inner, dst, address, key, size, cookie);
+    if (err == 0)
+        err = inner->transport->ops->read(inner, dst, address, key, size, cookie);
+    return err == 0 && strikes(fault) ? delay_read(fault, cookie) : err;
+}
+
+static int fault_write(struct link *l, uint64_t address, uint64_t key, const void *src,
+                       size_t size, void *cookie)
+{
+    struct fault *fault = fault_of(l->transport);
+    struct link *inner = link_of(l)->inner;
+    int err = access_strikes(fault);
+
+    if (err == 0)
+        err = inner->transport->ops->write(inner, address, key, src, size, cookie);
     return err == 0 && strikes(fault) ? delay_read(fault, cookie) : err;
 }
 
@@ -409,6 +426,7 @@ static const struct transport_ops ops = {
     .connect = fault_connect,
     .send = fault_send,
     .read = fault_read,
+    .write = fault_write,
     .expose = fault_expose,
     .unexpose = fault_unexpose,
     .poll = fault_poll,

@@ -3,7 +3,7 @@
  * transport.h - what moves bytes between endpoints.
  *
  * A transport knows links, one per remote endpoint, each a reliable FIFO of packets
- * in both directions, and may be able to read a remote endpoint's memory.  It knows
+ * in both directions, and may be able to read and write a remote endpoint's memory.  It knows
  * no matching and no requests.  What arrives is handed upwards through the events
  * given at open; calls go up from poll() only.
  *
@@ -61,7 +61,8 @@ struct link {
     uint32_t peer; /* the core's number, set by the core: handed back in deliver() */
 };
 
-/* Calls upwards, from poll() only (read_done also from read(), sleeps and slept from wait()).
+/* Calls upwards, from poll() only (read_done also from read() and write(), sleeps and slept
+ * from wait()).
  */
 struct transport_events {
     /* A remote endpoint that connect() has not named is about to deliver.  The core
@@ -82,7 +83,7 @@ struct transport_events {
      * know of it yet; once it does, repeats() may be said of that packet.  May be NULL. */
     void (*begins)(void *arg);
 
-    /* A read() that returned -EINPROGRESS has ended. */
+    /* A read() or write() that returned -EINPROGRESS has ended. */
     void (*read_done)(void *arg, void *cookie, int error);
 
     /* The transport itself dropped something malformed or foreign. */
@@ -134,7 +135,7 @@ struct transport_handle {
 struct transport_limits {
     size_t packet_max; /* largest packet: header + body + payload */
     size_t inline_max; /* largest packet that costs one cache line */
-    bool can_read;     /* read() is worth trying */
+    bool can_read;     /* read() and write() are worth trying */
     uint32_t words;    /* of our own, for exchange(); 0: it is not supported */
 };
 
@@ -175,6 +176,11 @@ struct transport_ops {
     int (*read)(struct link *link, void *dst, uint64_t address, uint64_t key, size_t size,
                 void *cookie);
 
+    /* The other way round: writes size bytes of src to remote, which the other side has
+     * exposed.  As read(); if it fails, remote may be partly written. */
+    int (*write)(struct link *link, uint64_t address, uint64_t key, const void *src,
+                 size_t size, void *cookie);
+
     /* Is the other endpoint still there?  For who waits for it; costs a system call.
      * 0 as far as is known; -EHOSTDOWN it has died; -ENOTCONN or another: it has closed, or
      * could never be reached. */
@@ -191,7 +197,7 @@ struct transport_ops {
     int (*exchange_own)(struct transport *t, uint64_t index, uint64_t expected,
                         uint64_t desired, uint64_t *found);
 
-    /* Makes [buf, buf+size) readable by the other side until unexpose(). */
+    /* Lets the other side read and write [buf, buf+size) until unexpose(). */
     int (*expose)(struct link *link, const void *buf, size_t size, uint64_t *address,
                   uint64_t *key);
     void (*unexpose)(struct link *link, uint64_t address, uint64_t key);
@@ -279,7 +285,7 @@ extern const struct transport_ops transport_shm;
 extern const struct transport_ops transport_loop;
 
 /* Opens a transport that disturbs what it wraps: from config's seed it answers
- * -EAGAIN, holds back deliveries, fails reads.  It never reorders a link, never
+ * -EAGAIN, holds back deliveries, fails reads and writes.  It never reorders a link, never
  * loses and never invents. */
 int transport_fault_open(const struct transport_ops *wrapped,
                          const struct transport_config *config, struct transport **out);

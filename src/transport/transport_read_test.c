@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * transport_read_test.c - what transport.h promises of reading another's memory, and of
- * waiting, over every transport.
+ * transport_read_test.c - what transport.h promises of reading and writing another's
+ * memory, and of waiting, over every transport.
  */
 #include "transport/transport_testing.h"
 
@@ -26,15 +26,25 @@ static void expose(void **state, struct exposed *x, void *memory, size_t size)
         x->owner->transport->ops->expose(x->owner, memory, size, &x->address, &x->key), 0);
 }
 
-/* Reads until it works; the disturbing transport fails some. */
-static int read_whole(const struct exposed *x, void *dst, uint64_t address, size_t size)
+static int start(const struct exposed *x, void *here, uint64_t address, size_t size,
+                 bool is_write, void *cookie)
+{
+    const struct transport_ops *ops = x->reader->transport->ops;
+
+    return is_write ? ops->write(x->reader, address, x->key, here, size, cookie)
+                    : ops->read(x->reader, here, address, x->key, size, cookie);
+}
+
+/* Moves until it works; the disturbing transport fails some. */
+static int move_whole(const struct exposed *x, void *here, uint64_t address, size_t size,
+                      bool is_write)
 {
     struct node *node = &world.nodes[0];
     uint32_t done = node->done;
     int err = -EAGAIN;
 
     for (unsigned round = 0; round < 1000 && (err == -EAGAIN || err == -EIO); round++) {
-        err = x->reader->transport->ops->read(x->reader, dst, address, x->key, size, &done);
+        err = start(x, here, address, size, is_write, &done);
         if (err == -EINPROGRESS) {
             poll_until(&node->done, ++done);
             assert_ptr_equal(node->read_cookie, &done);
@@ -44,6 +54,38 @@ static int read_whole(const struct exposed *x, void *dst, uint64_t address, size
         }
     }
     return err;
+}
+
+static int read_whole(const struct exposed *x, void *dst, uint64_t address, size_t size)
+{
+    return move_whole(x, dst, address, size, false);
+}
+
+static int write_whole(const struct exposed *x, const void *src, uint64_t address, size_t size)
+{
+    return move_whole(x, (void *)(uintptr_t)src, address, size, true);
+}
+
+static void exposed_memory_can_be_written(void **state)
+{
+    static unsigned char source[(1 << 20) + 3], target[(1 << 20) + 5];
+    static const size_t sizes[] = {0, 1, 63, 4096, 65537, sizeof source};
+    struct exposed x;
+
+    fill(source, 7, sizeof source);
+    expose(state, &x, target, sizeof target);
+    if (!world.nodes[0].t->limits.can_read)
+        skip();
+    for (unsigned i = 0; i < 4 * ARRAY_COUNT(sizes); i++) {
+        size_t size = sizes[i / 4];
+
+        memset(target, 0, sizeof target);
+        assert_int_equal(write_whole(&x, source, x.address + 1, size), 0);
+        assert_memory_equal(target + 1, source, size);
+        assert_true(target[0] == 0 && target[size + 1] == 0);
+    }
+    x.owner->transport->ops->unexpose(x.owner, x.address, x.key);
+    world_fini();
 }
 
 static void exposed_memory_can_be_read(void **state)
@@ -77,8 +119,10 @@ static void reading_where_no_memory_is_fails(void **state)
     struct exposed x;
 
     expose(state, &x, source, sizeof source);
-    for (unsigned i = 0; i < ARRAY_COUNT(wrong); i++)
+    for (unsigned i = 0; i < ARRAY_COUNT(wrong); i++) {
         assert_true(read_whole(&x, target, wrong[i], sizeof target) < 0);
+        assert_true(write_whole(&x, target, wrong[i], sizeof target) < 0);
+    }
     assert_int_equal(read_whole(&x, target, x.address, sizeof source), 0);
     assert_memory_equal(target, source, sizeof source);
     world_fini();
@@ -93,8 +137,11 @@ static void a_closed_endpoint_cannot_be_read(void **state)
     send_all(x.reader, 0, 1);
     assert_int_equal(read_whole(&x, target, x.address, sizeof source), 0);
     node_close(1);
-    for (unsigned i = 0; i < 4; i++)
+    for (unsigned i = 0; i < 4; i++) {
         assert_int_equal(read_whole(&x, target, x.address, sizeof source), -ENOTCONN);
+        assert_int_equal(write_whole(&x, target, x.address, sizeof source), -ENOTCONN);
+    }
+    assert_int_equal(source[0], 1);
     world_fini();
 }
 
@@ -181,6 +228,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(exposed_memory_can_be_read),
+        cmocka_unit_test(exposed_memory_can_be_written),
         cmocka_unit_test(reading_where_no_memory_is_fails),
         cmocka_unit_test(a_closed_endpoint_cannot_be_read),
         cmocka_unit_test(closing_with_reads_under_way_leaks_nothing),

@@ -102,8 +102,9 @@ struct loop_queue {
 struct pending_read {
     struct list in_reads;
     struct loop_link *link;
-    void *dst, *cookie;
+    void *here, *cookie;
     uint64_t address, key;
+    bool is_write; /* from here */
     size_t size;
 };
 
@@ -445,11 +446,12 @@ static void deliver_ready(struct loop *loop, int budget, int *delivered)
     list_splice_tail(&loop->ready, &stuck);
 }
 
-/* ---- reading memory ---- */
+/* ---- reading and writing memory ---- */
 
-static int copy_exposed(struct loop_link *link, void *dst, uint64_t address, uint64_t key,
-                        size_t size)
+static int copy_exposed(struct loop_link *link, void *here, uint64_t address, uint64_t key,
+                        size_t size, bool is_write)
 {
+    void *there = (void *)(uintptr_t)address;
     struct loop *remote;
     struct list *node;
     int err = registry_find(&link->member.address, &remote);
@@ -462,33 +464,46 @@ static int copy_exposed(struct loop_link *link, void *dst, uint64_t address, uin
         if (e->key == key && address >= e->address && address - e->address <= e->size &&
             size <= e->size - (address - e->address)) {
             if (size != 0)
-                memcpy(dst, (const void *)(uintptr_t)address, size);
+                memmove(is_write ? there : here, is_write ? here : there, size);
             return 0;
         }
     }
     return -EFAULT;
 }
 
-static int loop_read(struct link *l, void *dst, uint64_t address, uint64_t key, size_t size,
-                     void *cookie)
+static int loop_copy(struct link *l, void *here, uint64_t address, uint64_t key, size_t size,
+                     void *cookie, bool is_write)
 {
     struct loop *loop = loop_of(l->transport);
     struct pending_read *read;
 
     loop->next_read_waits = !loop->next_read_waits;
     if (loop->next_read_waits)
-        return copy_exposed(link_of(l), dst, address, key, size);
+        return copy_exposed(link_of(l), here, address, key, size, is_write);
     read = mem_alloc(sizeof *read);
     if (read == NULL)
         return -EAGAIN;
     *read = (struct pending_read){.link = link_of(l),
-                                  .dst = dst,
+                                  .here = here,
                                   .cookie = cookie,
                                   .address = address,
                                   .key = key,
+                                  .is_write = is_write,
                                   .size = size};
     list_add_tail(&loop->reads, &read->in_reads);
     return -EINPROGRESS;
+}
+
+static int loop_read(struct link *l, void *dst, uint64_t address, uint64_t key, size_t size,
+                     void *cookie)
+{
+    return loop_copy(l, dst, address, key, size, cookie, false);
+}
+
+static int loop_write(struct link *l, uint64_t address, uint64_t key, const void *src,
+                      size_t size, void *cookie)
+{
+    return loop_copy(l, (void *)(uintptr_t)src, address, key, size, cookie, true);
 }
 
 /* Those that wait now; what read_done() starts is for the next poll(). */
@@ -502,7 +517,7 @@ static int complete_reads(struct loop *loop)
     list_splice_tail(&now, &loop->reads);
     while ((node = list_pop_head(&now)) != NULL) {
         struct pending_read *r = container_of(node, struct pending_read, in_reads);
-        int err = copy_exposed(r->link, r->dst, r->address, r->key, r->size);
+        int err = copy_exposed(r->link, r->here, r->address, r->key, r->size, r->is_write);
         void *cookie = r->cookie;
 
         mem_free(r);
@@ -716,6 +731,7 @@ const struct transport_ops transport_loop = {
     .connect = loop_connect,
     .send = loop_send,
     .read = loop_read,
+    .write = loop_write,
     .expose = loop_expose,
     .unexpose = loop_unexpose,
     .poll = loop_poll,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * read.c - copying straight out of another process's memory.
+ * read.c - copying straight out of another process's memory, and into it.
  *
  * Nothing is registered: whoever exposes says where its buffer lies, and that it is its
- * own (the cookie of its endpoint); the reader asks the system for the bytes.
+ * own (the cookie of its endpoint); the other side asks the system to move the bytes.
  */
 #include <errno.h>
 #include <string.h>
@@ -28,7 +28,7 @@ static int check_identity(struct shm_link *link)
     return 0;
 }
 
-static int read_failed(struct shm_link *link, int err)
+static int access_failed(struct shm_link *link, int err)
 {
     switch (err) {
     case ESRCH:
@@ -36,9 +36,10 @@ static int read_failed(struct shm_link *link, int err)
     case EPERM:
     case EACCES:
     case ENOSYS:
-        LOG_WARN("shm: reading the memory of pid %u is forbidden, error %d %s; large messages "
-                 "are copied twice (see kernel.yama.ptrace_scope)",
-                 link->to.pid, err, strerror(err));
+        LOG_WARN(
+            "shm: access to the memory of pid %u is forbidden, error %d %s; large messages "
+            "are copied twice (see kernel.yama.ptrace_scope)",
+            link->to.pid, err, strerror(err));
         return -ENOTSUP;
     default:
         return -err;
@@ -53,7 +54,7 @@ static int read_memory(struct shm_link *link, unsigned char *dst, uint64_t addre
         ssize_t done = sys_process_vm_readv((pid_t)link->to.pid, dst, address, size);
 
         if (done < 0)
-            return read_failed(link, errno);
+            return access_failed(link, errno);
         if (done == 0)
             return -EFAULT;
         dst += done;
@@ -63,23 +64,50 @@ static int read_memory(struct shm_link *link, unsigned char *dst, uint64_t addre
     return 0;
 }
 
-int shm_read(struct link *l, void *dst, uint64_t address, uint64_t key, size_t size,
-             void *cookie)
+static int write_memory(struct shm_link *link, const unsigned char *src, uint64_t address,
+                        size_t size)
 {
-    struct shm *shm = shm_of(l->transport);
-    struct shm_link *link = link_of(l);
+    while (size > 0) {
+        ssize_t done = sys_process_vm_writev((pid_t)link->to.pid, src, address, size);
+
+        if (done < 0)
+            return access_failed(link, errno);
+        if (done == 0)
+            return -EFAULT;
+        src += done;
+        address += (uint64_t)done;
+        size -= (size_t)done;
+    }
+    return 0;
+}
+
+/* May we touch the memory behind this link, as what was exposed with this key? */
+static int check_access(struct shm *shm, struct shm_link *link, uint64_t key)
+{
     int err;
 
-    (void)cookie; /* a read is done when it returns */
     if (!shm->attach)
         return -ENOTSUP;
     if (key != link->to.cookie)
         return -EINVAL;
     err = link_attach(link);
-    if (err != 0)
-        return err;
-    if (link->to.pid != shm->pid)
+    if (err == 0 && link->to.pid != shm->pid)
         err = check_identity(link);
+    return err;
+}
+
+static bool has_closed(const struct shm_link *link)
+{
+    return atomic_load(&link->remote->control->closed) != 0;
+}
+
+int shm_read(struct link *l, void *dst, uint64_t address, uint64_t key, size_t size,
+             void *cookie)
+{
+    struct shm_link *link = link_of(l);
+    int err = check_access(shm_of(l->transport), link, key);
+
+    (void)cookie; /* a read is done when it returns */
     if (err == 0)
         err = read_memory(link, dst, address, size);
     if (err != 0)
@@ -87,7 +115,21 @@ int shm_read(struct link *l, void *dst, uint64_t address, uint64_t key, size_t s
     /* an owner that closes may use its memory for something else: what was read before
      * it said so is good.  The fence: no read above is done behind the look. */
     atomic_thread_fence(memory_order_acquire);
-    return atomic_load(&link->remote->control->closed) != 0 ? link_kill(link, -ENOTCONN) : 0;
+    return has_closed(link) ? link_kill(link, -ENOTCONN) : 0;
+}
+
+/* An owner that closes while this writes may find it written a moment later. */
+int shm_write(struct link *l, uint64_t address, uint64_t key, const void *src, size_t size,
+              void *cookie)
+{
+    struct shm_link *link = link_of(l);
+    int err = check_access(shm_of(l->transport), link, key);
+
+    (void)cookie; /* a write is done when it returns */
+    if (err != 0)
+        return err;
+    return has_closed(link) ? link_kill(link, -ENOTCONN)
+                            : write_memory(link, src, address, size);
 }
 
 int shm_expose(struct link *l, const void *buf, size_t size, uint64_t *address, uint64_t *key)

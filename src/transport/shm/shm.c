@@ -652,6 +652,7 @@ const struct transport_ops transport_shm = {
     .connect = shm_connect,
     .send = shm_send,
     .read = shm_read,
+    .write = shm_write,
     .expose = shm_expose,
     .unexpose = shm_unexpose,
     .poll = shm_poll,

@@ -147,6 +147,8 @@ void shm_nudge(struct transport *t);
 
 int shm_read(struct link *l, void *dst, uint64_t address, uint64_t key, size_t size,
              void *cookie);
+int shm_write(struct link *l, uint64_t address, uint64_t key, const void *src, size_t size,
+              void *cookie);
 int shm_expose(struct link *l, const void *buf, size_t size, uint64_t *address, uint64_t *key);
 void shm_unexpose(struct link *l, uint64_t address, uint64_t key);
 

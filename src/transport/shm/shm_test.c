@@ -230,6 +230,13 @@ static void memory_of_another_process_can_be_read(void **state)
     assert_int_equal(transport_shm.read(link, target, board->remote, board->key, 64, NULL),
                      -ENOTSUP);
     assert_int_equal(transport_shm.read(link, target, board->remote, board->key, 64, NULL), 0);
+    assert_int_equal(transport_shm.write(link, 64, board->key, target, 64, NULL), -EFAULT);
+    assert_int_equal(transport_shm.write(link, board->remote, board->key + 1, target, 64, NULL),
+                     -EINVAL);
+    sys_fail_name("process_vm_writev", 1, EPERM);
+    assert_int_equal(transport_shm.write(link, board->remote, board->key, target, 64, NULL),
+                     -ENOTSUP);
+    assert_int_equal(transport_shm.write(link, board->remote, board->key, target, 64, NULL), 0);
 
     kill_unreaped(child);
     reap(child);
