@@ -93,6 +93,17 @@ static int events_grow(struct prov_cq *cq)
     return 0;
 }
 
+void prov_event_cancelled(struct prov_event *event, void *context, bool many)
+{
+    *event = (struct prov_event){
+        .context = context,
+        .flags = FI_MSG | FI_RECV | (many ? FI_MULTI_RECV : 0),
+        .source = FI_ADDR_NOTAVAIL,
+        .error = FI_ECANCELED,
+        .prov_errno = ECANCELED,
+    };
+}
+
 void prov_cq_push(struct prov_cq *cq, const struct prov_event *event)
 {
     cq_lock(cq);
@@ -166,6 +177,7 @@ static inline bool event_from(struct prov_ep *ep, const struct mbx_completion *c
     event->len = c->kind == MBX_RECVS ? c->received : 0;
     event->flags = TAG_FLAGS(c->status.context_id);
     event->flags |= c->kind == MBX_RECVS ? FI_RECV : FI_SEND;
+    event->buf = NULL;
     event->data = 0;
     event->tag = 0;
     event->source = FI_ADDR_NOTAVAIL;
@@ -198,6 +210,7 @@ static inline void entry_fill(enum fi_cq_format format, void *buf, size_t nth,
             (struct fi_cq_tagged_entry){.op_context = event->context,
                                         .flags = event->flags,
                                         .len = event->len,
+                                        .buf = event->buf,
                                         .data = event->data,
                                         .tag = event->tag};
         break;
@@ -206,6 +219,7 @@ static inline void entry_fill(enum fi_cq_format format, void *buf, size_t nth,
             (struct fi_cq_data_entry){.op_context = event->context,
                                       .flags = event->flags,
                                       .len = event->len,
+                                      .buf = event->buf,
                                       .data = event->data};
         break;
     case FI_CQ_FORMAT_MSG:
@@ -234,25 +248,62 @@ static OUT_OF_LINE ssize_t events_read(struct prov_cq *cq, void *buf, size_t cou
     return done == 0 && count != 0 ? -FI_EAVAIL : (ssize_t)done;
 }
 
+/* Gives the client one event, now or, if others come first or it has no array (buf is
+ * NULL), by events.  How many entries were filled: 1 or 0. */
+static inline size_t report(struct prov_cq *cq, const struct prov_event *event, void *buf,
+                            size_t nth, fi_addr_t *sources)
+{
+    if (cq->event_count != 0 || event->error != 0 || buf == NULL) {
+        event_push(cq, event);
+        return 0;
+    }
+    entry_fill(cq->format, buf, nth, event);
+    if (sources != NULL)
+        sources[nth] = event->source;
+    return 1;
+}
+
+/* A message in a buffer for many.  A cancel that had to wait for it is told behind it. */
+static OUT_OF_LINE size_t convert_part(struct prov_cq *cq, struct prov_ep *ep,
+                                       const struct mbx_completion *c, void *buf, size_t nth,
+                                       fi_addr_t *sources)
+{
+    struct prov_op *op = c->user;
+    void *context = op->context, *at = op->buf;
+    enum prov_multi_end end = prov_multi_part_done(ep, op);
+    struct prov_event event;
+    size_t filled = 0;
+
+    if (end == PROV_MULTI_RELEASED)
+        op->quiet = false;
+    if (event_from(ep, c, true, &event)) {
+        event.buf = at;
+        event.flags |= end == PROV_MULTI_RELEASED ? FI_MULTI_RECV : 0;
+        filled = report(cq, &event, buf, nth, sources);
+    }
+    if (end == PROV_MULTI_CANCELLED) {
+        prov_event_cancelled(&event, context, true);
+        cq->event_reserved--;
+        event_push(cq, &event);
+    }
+    return filled;
+}
+
 /* Any completion.  Returns how many entries were filled: 1, or 0 if there is nothing
  * to report or it became an event. */
 static inline size_t convert(struct prov_cq *cq, struct prov_ep *ep,
                              const struct mbx_completion *c, void *buf, size_t nth,
                              fi_addr_t *sources)
 {
+    const struct prov_op *op = c->user;
+    bool aside = cq->event_count != 0 || c->error != 0 || buf == NULL;
     struct prov_event event;
-    bool aside = cq->event_count != 0 || c->error != 0;
 
+    if (unlikely(op->kind == PROV_OP_PART))
+        return convert_part(cq, ep, c, buf, nth, sources);
     if (!event_from(ep, c, sources != NULL || aside, &event))
         return 0;
-    if (aside) {
-        event_push(cq, &event);
-        return 0;
-    }
-    entry_fill(cq->format, buf, nth, &event);
-    if (sources != NULL)
-        sources[nth] = event.source;
-    return 1;
+    return report(cq, &event, buf, nth, sources);
 }
 
 /* Converts completions[0..n); the first failure and all behind it become events.
@@ -273,7 +324,7 @@ static inline bool is_plain(const struct mbx_completion *c)
 {
     const struct prov_op *op = c->user;
 
-    return c->kind == MBX_RECVS && op->bounce == NULL && !op->quiet && c->error == 0;
+    return op->kind == PROV_OP_RECV && op->bounce == NULL && !op->quiet && c->error == 0;
 }
 
 /* What convert() makes of it, without the detour. */
@@ -321,7 +372,7 @@ static inline size_t source_read(struct prov_cq *cq, const struct prov_cq_source
 
     prov_ep_lock(ep);
     if (cq->next == PROV_CQ_PROGRESS)
-        mbx_progress(ep->mbx);
+        prov_ep_progress(ep);
     do {
         wanted = count - done < POLL_BATCH ? (int)(count - done) : POLL_BATCH;
         n = mbx_poll(ep->mbx, source->queues, completions, wanted);
@@ -336,7 +387,7 @@ static OUT_OF_LINE void sources_progress(struct prov_cq *cq)
 {
     for (unsigned i = 0; i < cq->source_count; i++) {
         prov_ep_lock(cq->sources[i].ep);
-        mbx_progress(cq->sources[i].ep->mbx);
+        prov_ep_progress(cq->sources[i].ep);
         prov_ep_unlock(cq->sources[i].ep);
     }
 }
@@ -415,7 +466,7 @@ static void error_fill(const struct prov_cq *cq, struct fi_cq_err_entry *entry,
     entry->op_context = event->context;
     entry->flags = event->flags;
     entry->len = event->len;
-    entry->buf = NULL;
+    entry->buf = event->buf;
     entry->data = event->data;
     entry->tag = event->tag;
     entry->olen = event->olen;
@@ -449,7 +500,6 @@ static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *entry, uin
 static bool source_collect(struct prov_cq *cq, const struct prov_cq_source *source)
 {
     struct mbx_completion completions[POLL_BATCH];
-    struct prov_event event;
     int n;
 
     if (cq->event_count + cq->event_reserved + POLL_BATCH > cq->event_capacity &&
@@ -457,8 +507,7 @@ static bool source_collect(struct prov_cq *cq, const struct prov_cq_source *sour
         return false;
     n = mbx_poll(source->ep->mbx, source->queues, completions, POLL_BATCH);
     for (int i = 0; i < n; i++)
-        if (event_from(source->ep, &completions[i], true, &event))
-            event_push(cq, &event);
+        convert(cq, source->ep, &completions[i], NULL, 0, NULL);
     return n == POLL_BATCH;
 }
 
@@ -469,7 +518,7 @@ void prov_cq_collect(struct prov_cq *cq)
         const struct prov_cq_source *source = &cq->sources[i];
 
         prov_ep_lock(source->ep);
-        mbx_progress(source->ep->mbx);
+        prov_ep_progress(source->ep);
         while (source_collect(cq, source))
             continue;
         prov_ep_unlock(source->ep);
@@ -487,11 +536,16 @@ void prov_ep_forget(struct prov_ep *ep)
     int n;
 
     prov_ep_lock(ep);
-    mbx_progress(ep->mbx);
+    prov_ep_progress(ep);
     do {
         n = mbx_poll(ep->mbx, queues, completions, POLL_BATCH);
-        for (int i = 0; i < n; i++)
+        for (int i = 0; i < n; i++) {
+            struct prov_op *op = completions[i].user;
+
+            if (op->kind == PROV_OP_PART)
+                prov_multi_part_done(ep, op);
             event_from(ep, &completions[i], false, &event);
+        }
     } while (n == POLL_BATCH);
     prov_ep_unlock(ep);
 }

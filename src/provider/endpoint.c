@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * endpoint.c - the endpoint: open, bind, enable, options, cancel, close.
+ * endpoint.c - the endpoint: open, bind, enable, options, close.
  *
  * The Matchbox endpoint is opened with ours, so that fi_getname() works before
  * fi_enable(); bindings are only checked at fi_enable().
@@ -28,6 +28,7 @@ int prov_op_slab_add(struct prov_ep *ep)
         return -FI_ENOMEM;
     slab->next = ep->slabs;
     ep->slabs = slab;
+    ep->slab_count++;
     for (size_t i = PROV_OPS_PER_SLAB; i-- != 0;)
         prov_op_put(ep, &slab->ops[i]);
     return 0;
@@ -39,9 +40,11 @@ static void slabs_free(struct prov_ep *ep)
         struct prov_op_slab *slab = ep->slabs;
 
         ep->slabs = slab->next;
-        for (size_t i = 0; i < PROV_OPS_PER_SLAB; i++)
+        for (size_t i = 0; i < PROV_OPS_PER_SLAB; i++) {
             if (slab->ops[i].kind != PROV_OP_FREE)
                 free(slab->ops[i].bounce);
+            prov_multi_free(&slab->ops[i]);
+        }
         free(slab);
     }
 }
@@ -60,60 +63,38 @@ ssize_t prov_ep_again(struct prov_ep *ep, int err)
 {
     if (err != -ENOMEM)
         return err;
-    mbx_progress(ep->mbx);
+    prov_ep_progress(ep);
     return -FI_EAGAIN;
-}
-
-/* ---- cancel --------------------------------------------------------------------------- */
-
-/* A device may have matched it in the meantime.  True: it was cancelled. */
-static bool cancel_settle(struct prov_ep *ep, mbx_request request)
-{
-    int err;
-
-    while ((err = mbx_cancel(ep->mbx, request)) == -EINPROGRESS)
-        mbx_progress(ep->mbx);
-    return err == -ECANCELED;
-}
-
-static int cancel_in_slab(struct prov_ep *ep, struct prov_op_slab *slab, void *context)
-{
-    for (size_t i = 0; i < PROV_OPS_PER_SLAB; i++) {
-        struct prov_op *op = &slab->ops[i];
-
-        if (op->kind == PROV_OP_RECV && op->context == context &&
-            mbx_cancel(ep->mbx, op->request) == 0)
-            return cancel_settle(ep, op->request) ? 0 : -FI_ENOENT;
-    }
-    return -FI_ENOENT;
-}
-
-/* 0 means that the completion will say FI_ECANCELED: a receive that has matched is
- * an error, because Open MPI waits for exactly that completion after a 0. */
-static ssize_t ep_cancel(fid_t fid, void *context)
-{
-    struct prov_ep *ep = ep_of_fid(fid);
-    int err = -FI_ENOENT;
-
-    prov_ep_lock(ep);
-    for (struct prov_op_slab *slab = ep->slabs; slab != NULL && err != 0; slab = slab->next)
-        err = cancel_in_slab(ep, slab, context);
-    prov_ep_unlock(ep);
-    return err;
 }
 
 /* ---- options -------------------------------------------------------------------------- */
 
 static int ep_getopt(fid_t fid, int level, int name, void *value, size_t *len)
 {
-    (void)fid, (void)level, (void)name, (void)value, (void)len;
-    return -FI_ENOPROTOOPT;
+    size_t room = *len;
+
+    if (level != FI_OPT_ENDPOINT || name != FI_OPT_MIN_MULTI_RECV)
+        return -FI_ENOPROTOOPT;
+    *len = sizeof(size_t);
+    if (room < sizeof(size_t))
+        return -FI_ETOOSMALL;
+    memcpy(value, &ep_of_fid(fid)->multi_min, sizeof(size_t));
+    return 0;
 }
 
+/* Counts for buffers that are posted from now on. */
 static int ep_setopt(fid_t fid, int level, int name, const void *value, size_t len)
 {
-    (void)fid, (void)level, (void)name, (void)value, (void)len;
-    return -FI_ENOPROTOOPT;
+    struct prov_ep *ep = ep_of_fid(fid);
+
+    if (level != FI_OPT_ENDPOINT || name != FI_OPT_MIN_MULTI_RECV)
+        return -FI_ENOPROTOOPT;
+    if (len < sizeof(size_t))
+        return -FI_EINVAL;
+    prov_ep_lock(ep);
+    memcpy(&ep->multi_min, value, sizeof(size_t));
+    prov_ep_unlock(ep);
+    return 0;
 }
 
 static int ep_tx_ctx(struct fid_ep *sep, int index, struct fi_tx_attr *attr, struct fid_ep **tx,
@@ -143,7 +124,7 @@ static ssize_t ep_tx_size_left(struct fid_ep *fid)
 
 static struct fi_ops_ep ep_ops = {
     .size = sizeof(struct fi_ops_ep),
-    .cancel = ep_cancel,
+    .cancel = prov_cancel,
     .getopt = ep_getopt,
     .setopt = ep_setopt,
     .tx_ctx = ep_tx_ctx,
@@ -338,6 +319,12 @@ static int ep_enable(struct prov_ep *ep)
     return 0;
 }
 
+/* Who did not ask for buffers that take many messages does not get them. */
+static uint64_t recv_flags_of(const struct prov_ep *ep, uint64_t flags)
+{
+    return ep->caps & FI_MULTI_RECV ? flags : flags & ~FI_MULTI_RECV;
+}
+
 static int ep_getflags(const struct prov_ep *ep, uint64_t *flags)
 {
     bool send = *flags & FI_TRANSMIT, recv = *flags & FI_RECV;
@@ -359,7 +346,7 @@ static int ep_setflags(struct prov_ep *ep, uint64_t flags)
         ep->send_flags = flags;
         ep->send_quiet = ep->send_selective && !(flags & FI_COMPLETION);
     } else {
-        ep->recv_flags = flags;
+        ep->recv_flags = recv_flags_of(ep, flags);
         ep->recv_quiet = ep->recv_selective && !(flags & FI_COMPLETION);
     }
     return 0;
@@ -401,6 +388,7 @@ static int ep_close(struct fid *fid)
     mbx_close(ep->mbx);
     slabs_free(ep);
     claims_free(ep);
+    free(ep->index);
     free(ep->peers);
     free(ep->addrs);
     atomic_fetch_sub(&ep->domain->users, 1);
@@ -428,6 +416,7 @@ static void ep_configure(struct prov_ep *ep, const struct fi_info *info)
     ep->locks = prov_needs_locks(ep->domain->threading);
     ep->caps = info->caps;
     ep->directed = info->caps & FI_DIRECTED_RECV;
+    ep->multi_min = PROV_MULTI_MIN;
     ep->send_size = PROV_QUEUE_SIZE;
     ep->recv_size = PROV_QUEUE_SIZE;
     if (info->tx_attr != NULL) {
@@ -435,7 +424,7 @@ static void ep_configure(struct prov_ep *ep, const struct fi_info *info)
         ep->send_size = info->tx_attr->size;
     }
     if (info->rx_attr != NULL) {
-        ep->recv_flags = info->rx_attr->op_flags;
+        ep->recv_flags = recv_flags_of(ep, info->rx_attr->op_flags);
         ep->recv_size = info->rx_attr->size;
     }
 }

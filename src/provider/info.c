@@ -25,17 +25,17 @@
 
 #define TYPE_CAPS        (FI_MSG | FI_TAGGED)
 #define WAY_CAPS         (FI_SEND | FI_RECV)
-#define HINT_CAPS        (TYPE_CAPS | WAY_CAPS | FI_DIRECTED_RECV)
+#define HINT_CAPS        (TYPE_CAPS | WAY_CAPS | FI_DIRECTED_RECV | FI_MULTI_RECV)
 /* Returned whether asked for or not: they cost nothing. */
 #define FREE_CAPS   (FI_SOURCE | FI_LOCAL_COMM | FI_REMOTE_COMM)
 #define DOMAIN_CAPS (FI_LOCAL_COMM | FI_REMOTE_COMM)
 #define SEND_CAPS   (TYPE_CAPS | FI_SEND)
-#define RECV_CAPS   (TYPE_CAPS | FI_RECV | FI_DIRECTED_RECV | FI_SOURCE)
+#define RECV_CAPS   (TYPE_CAPS | FI_RECV | FI_DIRECTED_RECV | FI_MULTI_RECV | FI_SOURCE)
 
 #define SEND_FLAGS                                                                             \
     (FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE |                   \
      FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE)
-#define RECV_FLAGS  FI_COMPLETION
+#define RECV_FLAGS  (FI_COMPLETION | FI_MULTI_RECV)
 #define ORDERS      FI_ORDER_SAS
 #define BUFFERED    ((size_t)1 << 30) /* unexpected data that we are willing to hold */
 #define COUNT_LIMIT ((size_t)1 << 16) /* endpoints and queues of a domain */

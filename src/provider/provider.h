@@ -64,6 +64,7 @@
 #define PROV_TAG_FORMAT   UINT64_C(0x5555555555555555) /* one field, top bit not usable */
 
 #define PROV_PEER_UNKNOWN UINT32_MAX
+#define PROV_MULTI_MIN    64 /* FI_OPT_MIN_MULTI_RECV at first */
 
 #define likely(x)         __builtin_expect(!!(x), 1)
 #define unlikely(x)       __builtin_expect(!!(x), 0)
@@ -126,6 +127,7 @@ struct prov_event {
     void *context;
     uint64_t flags;
     size_t len;
+    void *buf; /* where the message lies, if the receive took many; else NULL */
     uint64_t data;
     uint64_t tag;
     fi_addr_t source;
@@ -165,7 +167,13 @@ struct prov_cq {
     uint32_t event_head, event_count, event_capacity, event_reserved;
 };
 
-enum prov_op_kind { PROV_OP_FREE, PROV_OP_SEND, PROV_OP_RECV };
+enum prov_op_kind {
+    PROV_OP_FREE,
+    PROV_OP_SEND,
+    PROV_OP_RECV,
+    PROV_OP_LISTED = 32, /* a receive that multi.c matches; not in Matchbox's hands */
+    PROV_OP_PART,        /* a message that goes to the buffer of one of these */
+};
 
 /* What a counter may count.  The first are operations: their kind, less one. */
 enum prov_count {
@@ -203,10 +211,16 @@ struct prov_op {
     mbx_request request;
     struct prov_bounce *bounce; /* ours; NULL for most */
     enum prov_op_kind kind;
-    bool quiet; /* report errors only */
+    bool quiet;               /* report errors only */
+    struct prov_op **same_at; /* what points here in the index; NULL: it is not there */
+    struct prov_op *same;     /* the next one there (cancel.c) */
+    struct prov_multi *multi; /* LISTED, PART */
+    void *buf;                /* PART: where it begins */
 };
 
 #define PROV_OPS_PER_SLAB 128
+
+struct prov_multi; /* multi.c */
 
 struct prov_op_slab {
     struct prov_op_slab *next;
@@ -247,8 +261,18 @@ struct prov_ep {
     struct prov_cntr *cntrs[PROV_COUNTS]; /* or NULL */
     struct prov_eq *eq;
     struct prov_op_slab *slabs;
+    size_t slab_count;
     struct prov_claim *claims;
     uint64_t caps;
+    /* multi.c: untagged receives that are matched there, and a message for one of them */
+    struct prov_multi *multis, *multi_last;
+    unsigned multi_any;
+    mbx_message multi_message; /* 0: none */
+    struct mbx_status multi_status;
+    size_t multi_min; /* FI_OPT_MIN_MULTI_RECV */
+    /* cancel.c: receives by context; NULL before the first fi_cancel() */
+    struct prov_op **index;
+    size_t index_size;
     size_t send_size, recv_size; /* queue depths as announced */
 };
 
@@ -335,6 +359,8 @@ void prov_cq_unreserve(struct prov_cq *cq);
 void prov_cq_collect(struct prov_cq *cq);
 /* Progress in ep; what completes for which it has no queue is counted, and forgotten. */
 void prov_ep_forget(struct prov_ep *ep);
+/* What is reported of an untagged receive that was taken back here. */
+void prov_event_cancelled(struct prov_event *event, void *context, bool many);
 
 /* ---- counter.c ---------------------------------------------------------------------- */
 
@@ -348,17 +374,52 @@ void prov_cntr_unbind(struct prov_ep *ep);
 /* An operation of ours, of that kind, has ended. */
 static inline void prov_count_op(struct prov_ep *ep, enum prov_op_kind kind, int error)
 {
-    struct prov_cntr *cntr = ep->cntrs[kind - 1];
+    struct prov_cntr *cntr = ep->cntrs[(kind < PROV_OP_LISTED ? kind : PROV_OP_RECV) - 1];
 
     if (cntr != NULL)
         atomic_fetch_add(error == 0 ? &cntr->value : &cntr->errors, 1);
 }
+
+/* ---- multi.c ------------------------------------------------------------------------- */
+
+/* Must untagged receives of this endpoint wait there? */
+static inline bool prov_multi_is_busy(const struct prov_ep *ep)
+{
+    return ep->multis != NULL || ep->multi_message != 0;
+}
+
+/* Puts a receive on the list; many: its buffer takes messages until it is full. */
+int prov_multi_post(struct prov_ep *ep, struct prov_op *op, uint32_t source, void *buf,
+                    size_t len, bool many);
+/* Gives the receives on the list what has come for them. */
+void prov_multi_pull(struct prov_ep *ep);
+
+enum prov_multi_end {
+    PROV_MULTI_STAYS,     /* the buffer is still in use */
+    PROV_MULTI_RELEASED,  /* it is the client's again */
+    PROV_MULTI_CANCELLED, /* and that is said by an event, for which there is room */
+};
+/* The message of this record has come; the record stays the caller's. */
+enum prov_multi_end prov_multi_part_done(struct prov_ep *ep, struct prov_op *part);
+/* 0 the receive is gone; -FI_EINPROGRESS PROV_MULTI_CANCELLED will be its end; -FI_ENOENT. */
+int prov_multi_cancel(struct prov_ep *ep, struct prov_op *op);
+/* Is the buffer of this receive for many messages? */
+bool prov_multi_is_many(const struct prov_op *op);
+/* Of an endpoint that closes. */
+void prov_multi_free(struct prov_op *op);
 
 /* ---- endpoint.c ---------------------------------------------------------------------- */
 
 int prov_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep,
                  void *context);
 int prov_op_slab_add(struct prov_ep *ep);
+
+/* ---- cancel.c ------------------------------------------------------------------------- */
+
+/* The receives under way by context: from the first fi_cancel() on. */
+void prov_index_add(struct prov_ep *ep, struct prov_op *op);
+void prov_index_remove(struct prov_op *op);
+ssize_t prov_cancel(fid_t fid, void *context);
 
 /* An operation's record; NULL if memory is short.  Released by prov_op_put(). */
 static inline struct prov_op *prov_op_get(struct prov_ep *ep)
@@ -376,6 +437,8 @@ static inline struct prov_op *prov_op_get(struct prov_ep *ep)
 
 static inline void prov_op_put(struct prov_ep *ep, struct prov_op *op)
 {
+    if (unlikely(op->same_at != NULL))
+        prov_index_remove(op);
     op->kind = PROV_OP_FREE;
     op->next = ep->free_ops;
     ep->free_ops = op;
@@ -384,6 +447,14 @@ static inline void prov_op_put(struct prov_ep *ep, struct prov_op *op)
 /* Short of memory or requests: those that are under way free theirs as they
  * complete, so the client shall try again, and this is what moves them. */
 ssize_t prov_ep_again(struct prov_ep *ep, int err);
+
+/* Progress, of receives that multi.c matches, too. */
+static inline void prov_ep_progress(struct prov_ep *ep)
+{
+    mbx_progress(ep->mbx);
+    if (unlikely(ep->multis != NULL))
+        prov_multi_pull(ep);
+}
 
 /* ---- send.c, receive.c: the data operations; endpoint.c puts them into tables --------- */
 

@@ -13,6 +13,9 @@
  * A claimed message is found by the client's context alone: address, tag and ignore
  * bits of the CLAIM call may be anything.
  *
+ * Untagged receives that take many messages, and those posted behind them, are matched
+ * in multi.c.
+ *
  * The source address counts only if FI_DIRECTED_RECV was asked for; clients that did
  * not ask pass anything.
  */
@@ -33,6 +36,7 @@ struct target {
     fi_addr_t src;
     void *context;
     bool quiet;
+    bool many;                  /* FI_MULTI_RECV */
     struct prov_bounce *bounce; /* holds buf; as in send.c */
 };
 
@@ -61,7 +65,14 @@ static inline struct prov_op *recv_op(struct prov_ep *ep, const struct target *t
     op->kind = PROV_OP_RECV;
     op->quiet = t->quiet;
     op->bounce = t->bounce;
+    if (unlikely(ep->index != NULL))
+        prov_index_add(ep, op);
     return op;
+}
+
+static inline bool target_is_listed(const struct prov_ep *ep, const struct target *t)
+{
+    return t->context_id == PROV_UNTAGGED && unlikely(t->many || prov_multi_is_busy(ep));
 }
 
 static inline ssize_t target_post(struct prov_ep *ep, const struct target *t)
@@ -78,8 +89,11 @@ static inline ssize_t target_post(struct prov_ep *ep, const struct target *t)
     if (unlikely(op == NULL))
         return prov_ep_again(ep, -ENOMEM);
     options.user = op;
-    err = mbx_recv(ep->mbx, source, t->context_id, t->tag, t->ignore | PROV_HAS_DATA, t->buf,
-                   t->len, &options, &op->request);
+    if (target_is_listed(ep, t))
+        err = prov_multi_post(ep, op, source, t->buf, t->len, t->many);
+    else
+        err = mbx_recv(ep->mbx, source, t->context_id, t->tag, t->ignore | PROV_HAS_DATA,
+                       t->buf, t->len, &options, &op->request);
     if (likely(err == 0))
         return 0;
     prov_op_put(ep, op);
@@ -135,7 +149,7 @@ static ssize_t recv_vector(struct prov_ep *ep, struct target *t, const struct io
     ssize_t size = prov_iov_size(iov, count);
     ssize_t err = 0;
 
-    if (size < 0)
+    if (size < 0 || (t->many && (count != 1 || size == 0)))
         return -FI_EINVAL;
     t->len = (size_t)size;
     if (count > 1 && size != 0)
@@ -342,19 +356,29 @@ ssize_t prov_trecvmsg(struct fid_ep *fid, const struct fi_msg_tagged *msg, uint6
 
 /* ---- untagged ----------------------------------------------------------------------- */
 
-ssize_t prov_recv(struct fid_ep *ep, void *buf, size_t len, void *desc, fi_addr_t src,
+ssize_t prov_recv(struct fid_ep *fid, void *buf, size_t len, void *desc, fi_addr_t src,
                   void *context)
 {
+    struct prov_ep *ep = prov_ep_of(fid);
+
     (void)desc;
-    return recv_one(prov_ep_of(ep), PROV_UNTAGGED, 0, 0, buf, len, src, context);
+    if (unlikely(ep->recv_flags & FI_MULTI_RECV)) {
+        struct iovec iov = {.iov_base = buf, .iov_len = len};
+
+        return prov_recvv(fid, &iov, NULL, 1, src, context);
+    }
+    return recv_one(ep, PROV_UNTAGGED, 0, 0, buf, len, src, context);
 }
 
 ssize_t prov_recvv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count,
                    fi_addr_t src, void *context)
 {
     struct prov_ep *ep = prov_ep_of(fid);
-    struct target t = {
-        .context_id = PROV_UNTAGGED, .src = src, .context = context, .quiet = ep->recv_quiet};
+    struct target t = {.context_id = PROV_UNTAGGED,
+                       .src = src,
+                       .context = context,
+                       .quiet = ep->recv_quiet,
+                       .many = ep->recv_flags & FI_MULTI_RECV};
 
     (void)desc;
     return recv_vector(ep, &t, iov, count, target_post);
@@ -366,9 +390,10 @@ ssize_t prov_recvmsg(struct fid_ep *fid, const struct fi_msg *msg, uint64_t flag
     struct target t = {.context_id = PROV_UNTAGGED,
                        .src = msg->addr,
                        .context = msg->context,
-                       .quiet = ep->recv_selective && !(flags & FI_COMPLETION)};
+                       .quiet = ep->recv_selective && !(flags & FI_COMPLETION),
+                       .many = flags & FI_MULTI_RECV};
 
-    if (flags & ~(FI_COMPLETION | FI_MORE))
+    if (flags & ~(FI_COMPLETION | FI_MORE | (ep->caps & FI_MULTI_RECV)))
         return -FI_EBADFLAGS;
     return recv_vector(ep, &t, msg->msg_iov, msg->iov_count, target_post);
 }

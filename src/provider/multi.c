@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * multi.c - buffers that take many messages (FI_MULTI_RECV).
+ *
+ *   buf                            used                    len
+ *    | message 1 | m. 2 | message 3 | room for the next one |
+ *
+ * Matchbox has no receive that stays posted.  So while there is such a buffer, the
+ * untagged receives of its endpoint wait here, on a list in the order of their
+ * posting, and messages are taken out of Matchbox's unexpected queue (mbx_mprobe) and
+ * given to the first receive that accepts them (mbx_mrecv), the buffers keeping
+ * their place in the list until they are used up.  Posting a new single receive for
+ * each message instead would move the buffer behind those posted in the meantime.
+ *
+ * A part is the receive of one message into such a buffer.  The buffer goes back to
+ * the client with the flag FI_MULTI_RECV in the completion of its last part; since
+ * parts may complete out of order (a long message is still being read), that is the
+ * part that completes last.
+ *
+ * Invariants
+ *   I1  receives that Matchbox holds are older than those on the list: while the list
+ *       is not empty, untagged receives join it
+ *   I2  so no message on the way to the list is wanted by a receive in Matchbox, and
+ *       none is taken that no receive on the list accepts: what waits counts against
+ *       the limits of unexpected messages
+ *   I3  a buffer is on the list as long as it has at least min bytes left, and a byte
+ *   I4  a buffer off the list lives as long as it has parts
+ */
+#include "provider/provider.h"
+
+#include <stdlib.h>
+
+struct prov_multi {
+    struct prov_multi *next, *before; /* on the list */
+    struct prov_op *op;               /* the receive as the client knows it */
+    uint32_t source;                  /* peer, or MBX_ANY_SOURCE */
+    bool many; /* false: an ordinary receive that waits behind such a buffer */
+    bool listed;
+    bool cancelled; /* to be said when the parts are complete */
+    char *buf;
+    size_t len, used, min;
+    unsigned parts; /* that are not complete */
+};
+
+static void list_append(struct prov_ep *ep, struct prov_multi *m)
+{
+    m->before = ep->multi_last;
+    if (m->before != NULL)
+        m->before->next = m;
+    else
+        ep->multis = m;
+    ep->multi_last = m;
+    ep->multi_any += m->source == MBX_ANY_SOURCE;
+    m->listed = true;
+}
+
+static void list_remove(struct prov_ep *ep, struct prov_multi *m)
+{
+    if (m->before != NULL)
+        m->before->next = m->next;
+    else
+        ep->multis = m->next;
+    if (m->next != NULL)
+        m->next->before = m->before;
+    else
+        ep->multi_last = m->before;
+    ep->multi_any -= m->source == MBX_ANY_SOURCE;
+    m->listed = false;
+}
+
+static struct prov_multi *list_find(const struct prov_ep *ep, uint32_t source)
+{
+    struct prov_multi *m = ep->multis;
+
+    while (m != NULL && m->source != MBX_ANY_SOURCE && m->source != source)
+        m = m->next;
+    return m;
+}
+
+/* ---- taking messages ---------------------------------------------------------------- */
+
+static int part_post(struct prov_ep *ep, struct prov_op *op, void *buf, size_t len)
+{
+    struct mbx_options options = {.user = op};
+
+    return mbx_mrecv(ep->mbx, ep->multi_message, buf, len, &options, &op->request);
+}
+
+/* An ordinary receive leaves this file with its message. */
+static int single_take(struct prov_ep *ep, struct prov_multi *m)
+{
+    int err = part_post(ep, m->op, m->buf, m->len);
+
+    if (err < 0)
+        return err;
+    m->op->kind = PROV_OP_RECV;
+    list_remove(ep, m);
+    free(m);
+    return 0;
+}
+
+static int many_take(struct prov_ep *ep, struct prov_multi *m, size_t size)
+{
+    size_t room = m->len - m->used;
+    struct prov_op *part = prov_op_get(ep);
+    int err;
+
+    if (part == NULL)
+        return -FI_ENOMEM;
+    part->kind = PROV_OP_PART;
+    part->context = m->op->context;
+    part->quiet = m->op->quiet;
+    part->bounce = NULL;
+    part->multi = m;
+    part->buf = m->buf + m->used;
+    err = part_post(ep, part, part->buf, room);
+    if (err < 0) {
+        prov_op_put(ep, part);
+        return err;
+    }
+    m->parts++;
+    m->used += size < room ? size : room;
+    if (m->used == m->len || m->len - m->used < m->min)
+        list_remove(ep, m);
+    return 0;
+}
+
+/* Takes the oldest message that a receive on the list accepts out of the queue. */
+static bool message_find(struct prov_ep *ep, struct mbx_status *status)
+{
+    struct prov_multi *m = ep->multis;
+
+    if (ep->multi_any != 0)
+        return mbx_mprobe(ep->mbx, MBX_ANY_SOURCE, PROV_UNTAGGED, 0, MBX_ANY_TAG, status,
+                          &ep->multi_message) > 0;
+    while (m != NULL && mbx_mprobe(ep->mbx, m->source, PROV_UNTAGGED, 0, MBX_ANY_TAG, status,
+                                   &ep->multi_message) <= 0)
+        m = m->next;
+    return m != NULL;
+}
+
+/* False: nothing there, or no memory: then the message waits in ep->multi_message. */
+static bool message_take(struct prov_ep *ep)
+{
+    struct prov_multi *m;
+    int err;
+
+    if (ep->multi_message == 0 && !message_find(ep, &ep->multi_status)) {
+        ep->multi_message = 0;
+        return false;
+    }
+    m = list_find(ep, ep->multi_status.source);
+    if (m == NULL)
+        return false; /* that receive was cancelled meanwhile; another one will come */
+    err = m->many ? many_take(ep, m, ep->multi_status.size) : single_take(ep, m);
+    if (err < 0)
+        return false;
+    ep->multi_message = 0;
+    return true;
+}
+
+void prov_multi_pull(struct prov_ep *ep)
+{
+    while (ep->multis != NULL && message_take(ep))
+        ;
+}
+
+/* ---- posting and completing ------------------------------------------------------------- */
+
+int prov_multi_post(struct prov_ep *ep, struct prov_op *op, uint32_t source, void *buf,
+                    size_t len, bool many)
+{
+    struct prov_multi *m = calloc(1, sizeof *m);
+
+    if (m == NULL)
+        return -FI_ENOMEM;
+    m->op = op;
+    m->source = source;
+    m->many = many;
+    m->buf = buf;
+    m->len = len;
+    m->min = ep->multi_min;
+    op->kind = PROV_OP_LISTED;
+    op->multi = m;
+    list_append(ep, m);
+    prov_multi_pull(ep);
+    return 0;
+}
+
+enum prov_multi_end prov_multi_part_done(struct prov_ep *ep, struct prov_op *part)
+{
+    struct prov_multi *m = part->multi;
+    enum prov_multi_end end = m->cancelled ? PROV_MULTI_CANCELLED : PROV_MULTI_RELEASED;
+
+    if (--m->parts != 0 || m->listed)
+        return PROV_MULTI_STAYS;
+    prov_op_put(ep, m->op);
+    free(m);
+    return end;
+}
+
+int prov_multi_cancel(struct prov_ep *ep, struct prov_op *op)
+{
+    struct prov_multi *m = op->multi;
+
+    if (!m->listed)
+        return -FI_ENOENT; /* used up: the last part tells */
+    list_remove(ep, m);
+    if (m->parts != 0) {
+        m->cancelled = true;
+        return -FI_EINPROGRESS;
+    }
+    free(op->bounce);
+    prov_op_put(ep, op);
+    free(m);
+    return 0;
+}
+
+bool prov_multi_is_many(const struct prov_op *op)
+{
+    return op->kind == PROV_OP_LISTED && op->multi->many;
+}
+
+void prov_multi_free(struct prov_op *op)
+{
+    if (op->kind == PROV_OP_LISTED)
+        free(op->multi);
+}
