@@ -430,7 +430,8 @@ static void test_an_unused_device_keeps_nobody_awake(void **state)
 static int open_with(const char *program, char *said, size_t size)
 {
     char parameter[300];
-    const char *const params[] = {"TRANSPORT=shm", "DEVICE=soft-process", parameter, NULL};
+    const char *const params[] = {"TRANSPORT=shm", "DEVICE=soft-process", "DEVICE_ANSWER=100ms",
+                                  parameter, NULL};
     struct mbx_ep *ep = (void *)1;
     FILE *file = tmpfile();
     int err, old = dup(2);

@@ -401,6 +401,7 @@ static void open_device(struct world *w)
                              .transport_config = &w->config,
                              .read_chunk = READ_CHUNK,
                              .spin_ns = 20 * CLOCK_US,
+                             .answer_ns = 60 * CLOCK_S,
                              .seed = 1,
                              .program = program != NULL ? program : "",
                              .number = number_of,

@@ -32,7 +32,8 @@
 
 /* Everything goes to the device that fits. */
 #define DEVICE(kind, list)                                                                     \
-    "DEVICE=" kind, "DEVICE_LIST=" list, "DEVICE_THRESHOLD=0", "DEVICE_SPIN=0"
+    "DEVICE=" kind, "DEVICE_LIST=" list, "DEVICE_THRESHOLD=0", "DEVICE_SPIN=0",                \
+        "DEVICE_ANSWER=60s"
 
 /* One unmatched message of each peer, and no payload with it. */
 #define NARROW "WINDOW=1", "WINDOW_PAYLOAD=0"

@@ -89,7 +89,7 @@ struct settings {
     uint64_t fault_die; /* enum fault_die_choice */
     uint64_t device;    /* enum device_choice */
     uint64_t match;     /* enum match_choice */
-    uint64_t device_list, device_buffers, device_threshold, device_spin_ns;
+    uint64_t device_list, device_buffers, device_threshold, device_spin_ns, device_answer_ns;
     char device_program[PARAM_STRING_MAX];
     char stats_file[PARAM_STRING_MAX];
     char trace_folder[PARAM_STRING_MAX];

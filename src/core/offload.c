@@ -564,6 +564,7 @@ static int offload_device(struct mbx_ep *ep, const struct transport_config *conf
             .transport_config = config,
             .read_chunk = s->read_chunk,
             .spin_ns = min_size(s->spin_ns, s->device_spin_ns),
+            .answer_ns = s->device_answer_ns,
             .seed = ep->match_seed,
             .program = s->device_program,
             .number = offload_number,

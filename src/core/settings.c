@@ -100,6 +100,8 @@ static const struct param table[] = {
     {"DEVICE_SPIN", PARAM_TIME, NULL, "20us", 0, 10 * CLOCK_S, NULL,
      "how long a device on a thread or in a process polls before it sleeps",
      AT(device_spin_ns)},
+    {"DEVICE_ANSWER", PARAM_TIME, NULL, "10s", CLOCK_MS, 3600 * CLOCK_S, NULL,
+     "how long a device on a thread or in a process may take to begin", AT(device_answer_ns)},
     {"DEVICE_PROGRAM", PARAM_STRING, NULL, "", 0, 0, NULL,
      "the program of soft-process, if it is not beside the library", AT(device_program)},
     {"STATS_FILE", PARAM_STRING, NULL, "", 0, 0, NULL,

@@ -20,8 +20,6 @@
 #define LOOK_EVERY 4096
 
 /* How long the program of a device may take to answer, and then to begin. */
-#define ANSWER_NS    (2 * CLOCK_S)
-#define START_NS     (10 * CLOCK_S)
 
 #define LIST_MAX     65536u
 #define COMMANDS_MAX (2 * LIST_MAX + 2)
@@ -367,7 +365,7 @@ static int start_loop(struct soft_device *device)
 /* ---- the others ---- */
 
 /* Until the device is not in this state any more.  0; -ENODEV it has ended; -ETIMEDOUT. */
-static int await_state(struct soft_device *device, enum region_state state, uint64_t limit_ns)
+static int await_state(struct soft_device *device, enum region_state state)
 {
     struct region *region = device->region;
     uint64_t start = clock_now();
@@ -375,7 +373,7 @@ static int await_state(struct soft_device *device, enum region_state state, uint
     while (atomic_load(&region->state) == state) {
         if (!device->driver->is_alive(device))
             return -ENODEV;
-        if (clock_now() - start > limit_ns)
+        if (clock_now() - start > device->config.answer_ns)
             return -ETIMEDOUT;
         sys_futex_wait(&region->state, state, 10 * CLOCK_MS);
     }
@@ -385,10 +383,10 @@ static int await_state(struct soft_device *device, enum region_state state, uint
 /* Until the device works, or cannot. */
 static int await_start(struct soft_device *device)
 {
-    int err = await_state(device, REGION_STARTING, ANSWER_NS);
+    int err = await_state(device, REGION_STARTING);
 
     if (err == 0)
-        err = await_state(device, REGION_ANSWERED, START_NS);
+        err = await_state(device, REGION_ANSWERED);
     if (err == 0)
         return atomic_load(&device->region->state) == REGION_FAILED
                    ? atomic_load(&device->region->error)
