@@ -29,8 +29,8 @@
  *   device    takes a message from the wire; carries out the oldest command
  *   software  posts a receive: searches the unexpected messages, else puts it on the shadow
  *             list; hands over any receive that may be; polls one completion;
- *             begins a cancel; takes a message from shared memory; reports its count (SYNC);
- *             gives the device up
+ *             begins a cancel; takes a message from shared memory; takes back all that the
+ *             device has; reports its count (SYNC); gives the device up
  *
  * What must hold (`must` names it when it does not):
  *
@@ -88,6 +88,9 @@
 #ifndef PATHS /* 2: messages also come by shared memory; 3: of two senders */
 #define PATHS 1
 #endif
+#ifndef FETCHES /* how often software takes everything back, to keep it for a while */
+#define FETCHES 0
+#endif
 #ifndef LOSS /* software may give the device up at any time */
 #define LOSS 0
 #endif
@@ -141,6 +144,12 @@
 #ifndef PASS_RECALLED /* ... that is about to be taken back for a message of another sender */
 #define PASS_RECALLED 0
 #endif
+#ifndef OLDEST_FIRST /* what is taken back leaves the device in the order of posting */
+#define OLDEST_FIRST 0
+#endif
+#ifndef PAST_LEAVING /* a receive is handed over past one that overlaps it and is about to leave */
+#define PAST_LEAVING 0
+#endif
 #ifndef SWEEP_EARLY /* receives are taken back from a lost device before the queue is empty */
 #define SWEEP_EARLY 0
 #endif
@@ -168,11 +177,11 @@
 mtype:message = { coming, passed, kept, given };
 
 /* A receive on the shadow list: in software only, handed over, about to be cancelled, about
- * to be taken back for a message of the other path. */
-mtype:receive = { unposted, waiting, handed, revoked, recalled, ended, cancelled };
+ * to be taken back for a message of the other path, or about to leave with all others. */
+mtype:receive = { unposted, waiting, handed, revoked, recalled, leaving, ended, cancelled };
 
-mtype:command = { add, drop, revoke, recall, sync }; /* drop, revoke, recall: all are DEL */
-mtype:completion = { match, unexpected, revoke_done, recall_done };
+mtype:command = { add, drop, revoke, recall, fetch, sync }; /* all between add and sync are DEL */
+mtype:completion = { match, unexpected, revoke_done, recall_done, fetch_done };
 
 /* messages, in order of arrival */
 byte arrived;
@@ -192,7 +201,7 @@ byte parked_on[SHARED];   /* about this receive, */
 bit asks[SHARED];         /* which is to be its own */
 byte in_hand;             /* COUNT_EARLY: a message that is counted and not handled, + 1 */
 bit searched;             /* GAP: the search is over, the posting is not */
-byte cancels;
+byte cancels, fetches;
 bit closed, swept;        /* LOSS: given up; its receives are taken back */
 byte in_use;              /* list places that are taken, or may be */
 byte may_go;              /* receives that may be handed over, one bit for each */
@@ -255,6 +264,7 @@ inline give(m, r) {
         :: i < r && i < posted && got[i] == 0 && accepts(i, m) ->
             must(!ORDER || (shadow[i] != waiting && shadow[i] != handed),
                  "a message goes to the earliest receive (M5)");
+            must(!ORDER || shadow[i] != leaving, "a message goes to the earliest receive (M5)");
             skipped[i] = (shadow[i] == revoked || shadow[i] == recalled)
         :: else
         fi
@@ -269,6 +279,7 @@ inline print_order(order) {
     :: order == drop -> printf("drop ")
     :: order == revoke -> printf("revoke ")
     :: order == recall -> printf("recall ")
+    :: order == fetch -> printf("fetch ")
     :: order == sync -> printf("sync ")
     fi
 }
@@ -356,6 +367,7 @@ inline carry_out_command() {
     if
     :: order == revoke -> completions[0]!revoke_done, ok, r
     :: order == recall -> completions[0]!recall_done, ok, r
+    :: order == fetch -> completions[0]!fetch_done, ok, r
     :: else
     fi
 }
@@ -406,11 +418,13 @@ inline look_for_room() {
     in_use = 0;
     may_go = 0;
     for (r : 0 .. RECEIVES - 1) {
-        in_use = in_use + (shadow[r] == handed || shadow[r] == revoked || shadow[r] == recalled);
+        in_use = in_use + (shadow[r] == handed || shadow[r] == revoked ||
+                           shadow[r] == recalled || shadow[r] == leaving);
         ok = (shadow[r] == waiting && !closed &&
               (want_path[r] == NETWORK || want_path[r] == ANY_PATH));
         for (i : 0 .. RECEIVES - 1) {
-            ok = ok && (PAST_OVERLAP || i >= r || shadow[i] != waiting || !overlap(i, r))
+            ok = ok && (PAST_OVERLAP || i >= r || !overlap(i, r) ||
+                        (shadow[i] != waiting && (shadow[i] != leaving || PAST_LEAVING)))
         }
         may_go = may_go | (ok << r)
     }
@@ -442,7 +456,7 @@ inline find_receive(m) {
     do
     :: k == posted -> k = NONE; break
     :: k < posted && accepts(k, m) &&
-       (shadow[k] == waiting || shadow[k] == handed ||
+       (shadow[k] == waiting || shadow[k] == handed || shadow[k] == leaving ||
         (shadow[k] == revoked && path[m] != NETWORK && !PASS_CANCEL) ||
         (shadow[k] == recalled && path[m] != NETWORK && !PASS_RECALLED)) -> break
     :: else -> k++
@@ -472,6 +486,9 @@ inline handle(m) {
     :: k != NONE && shadow[k] == handed && path[m] != NETWORK && !TAKE_AT_ONCE && !closed ->
         command(recall, k);
         shadow[k] = recalled;
+        park(m, k, 1)
+    :: k != NONE && shadow[k] == leaving && path[m] != NETWORK && !closed ->
+        shadow[k] = recalled; /* the device has been asked */
         park(m, k, 1)
     :: k != NONE && (shadow[k] == revoked || shadow[k] == recalled) -> park(m, k, 0)
     :: else ->
@@ -524,6 +541,19 @@ inline answer_to_recall(r) {
     fi
 }
 
+/* The receive is what it has become since. */
+inline answer_to_fetch(r) {
+    printf("@ poll_fetch %d %d\n", r, ok);
+    if
+    :: shadow[r] == recalled -> answer_to_recall(r)
+    :: shadow[r] == revoked -> answer_to_cancel(r)
+    :: shadow[r] == leaving ->
+        must(ok, "the match was polled before the failure (M7)");
+        shadow[r] = waiting
+    :: else /* matched, there or by software */
+    fi
+}
+
 inline poll(q) {
     completions[q]?what, m, r;
     ok = m;
@@ -534,9 +564,10 @@ inline poll(q) {
     :: what == unexpected -> handle_unexpected(m)
     :: what == revoke_done -> answer_to_cancel(r)
     :: what == recall_done -> answer_to_recall(r)
+    :: what == fetch_done -> answer_to_fetch(r)
     fi;
     if
-    :: (what == revoke_done || what == recall_done) && (open_or_swept || UNPARK_EARLY) ->
+    :: (what == revoke_done || what == recall_done || what == fetch_done) && (open_or_swept || UNPARK_EARLY) ->
         for (s : 0 .. SHARED - 1) {
             if
             :: parked[s] && parked_on[s] == r -> unpark(s); handle(m)
@@ -581,9 +612,31 @@ inline begin_cancel(r) {
     :: shadow[r] == handed && CANCEL_AT_ONCE ->
         command(drop, r);
         shadow[r] = cancelled
+    :: shadow[r] == leaving -> shadow[r] = revoked /* the device has been asked */
     :: shadow[r] == waiting -> shadow[r] = cancelled
     :: else /* too late, or already asked for */
     fi;
+    look_for_room()
+}
+
+inline take_back(r) {
+    if
+    :: shadow[r] == handed ->
+        command(fetch, r);
+        shadow[r] = leaving
+    :: else
+    fi
+}
+
+/* Software wants everything, for a reason of its own.  The youngest leaves first: what is still
+ * in the device is, for every message, the head of what fits it. */
+inline fetch_all() {
+    fetches++;
+    printf("@ fetch_all\n");
+    for (s : 1 .. RECEIVES) {
+        k = (OLDEST_FIRST -> s - 1 : RECEIVES - s);
+        take_back(k)
+    }
     look_for_room()
 }
 
@@ -593,7 +646,8 @@ inline sweep() {
     swept = 1;
     for (r : 0 .. RECEIVES - 1) {
         if
-        :: shadow[r] == handed || shadow[r] == recalled -> shadow[r] = waiting
+        :: shadow[r] == handed || shadow[r] == recalled || shadow[r] == leaving ->
+            shadow[r] = waiting
         :: shadow[r] == revoked -> shadow[r] = cancelled
         :: else
         fi
@@ -695,6 +749,7 @@ end:
             look_for_room()
         }
        }
+    :: d_step { fetches < FETCHES && !closed && in_use > 0 && may_poll -> fetch_all() }
     :: d_step { LOSS && !closed -> printf("@ close\n"); closed = 1; look_for_room() }
     :: d_step { closed && !swept && (queues_empty || SWEEP_EARLY) -> sweep() }
     od

@@ -41,7 +41,7 @@ def count_state(found, reported, entries, armed):
 # ---- handover.pml ------------------------------------------------------------------------
 
 COMMANDS = {'add': 'ADD', 'drop': 'DEL', 'revoke': 'signaled DEL', 'recall': 'signaled DEL',
-            'sync': 'SYNC'}
+            'fetch': 'signaled DEL', 'sync': 'SYNC'}
 DOWN = ('software', 'device')
 UP = ('device', 'software')
 CALL = ('call', 'user', 'software')
@@ -63,7 +63,7 @@ def device_command(order, r, ok, *state):
     what = command_text(order, r) + ('' if ok else ': fails')
     event = Event('device', f'carries out {what}: {count_state(*state)}',
                   end=('command ' + order, *DOWN), note=count_state(*state))
-    if order in ('revoke', 'recall'):
+    if order in ('revoke', 'recall', 'fetch'):
         event.start, event.label = (f'completion {order}', *UP), 'done' if ok else 'failed'
     return event
 
@@ -111,6 +111,8 @@ HANDOVER = {
                                       f'{message(m)}: who fits?'),
     'poll_revoke': lambda r, ok: answer('revoke', r, ok),
     'poll_recall': lambda r, ok: answer('recall', r, ok),
+    'poll_fetch': lambda r, ok: answer('fetch', r, ok),
+    'fetch_all': lambda: Event('software', 'wants all receives back', note='all back'),
     'software_match': lambda m, r: Event('software', f'gives {message(m)} to {recv(r)}',
                                          note=f'{recv(r)} gets {message(m)}', pair=(m, r)),
     'enter': lambda r: Event('software', f'puts {recv(r)} on the shadow list',

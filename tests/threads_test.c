@@ -162,7 +162,7 @@ static void test_waits_that_spin(void **state)
     const struct world_config *config = *state;
 
     if (config->is_shm)
-        play_two(config, NULL, world_is_quick() ? 6 : 30);
+        play_two(config, NULL, world_is_quick() ? 5 : 12);
 }
 
 static void test_waits_that_sleep(void **state)
@@ -171,7 +171,7 @@ static void test_waits_that_sleep(void **state)
     const struct world_config *config = *state;
 
     if (config->is_shm)
-        play_two(config, more, world_is_quick() ? 6 : 30);
+        play_two(config, more, world_is_quick() ? 5 : 12);
 }
 
 /* ---- a time limit holds while others keep us busy ---- */
