@@ -5,8 +5,8 @@
  * An input is a program: each byte chooses an action, the following ones its
  * arguments, and every input means something.
  *
- *   victim   receives, sends, probes, cancels as a user would: its requests come into
- *            all states
+ *   victim   receives, sends, probes, cancels, reads and writes as a user would: its
+ *            requests come into all states; some of its memory may be accessed
  *   liar     hands packets to the victim in the name of one of its two peers: raw
  *            bytes, or packets of the right shape with request numbers that exist,
  *            existed, or nearly exist
@@ -25,6 +25,8 @@
 
 #define REQUESTS_MAX 64
 #define PACKET_MAX   512
+#define REGION_KEY   3
+#define REGION_SIZE  1000
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -38,7 +40,7 @@ struct user {
     mbx_request request;
     unsigned char *buf;
     size_t size;
-    bool is_send;
+    bool is_send, is_access;
     struct match_envelope envelope;
     uint64_t ignore;
     bool was_claimed; /* mrecv: any envelope */
@@ -49,6 +51,8 @@ struct fuzz {
     struct user users[REQUESTS_MAX];
     int count;
     mbx_message message;
+    unsigned char *memory; /* of its region */
+    uint64_t results[64];  /* of its atomics */
 };
 
 static void require(bool ok, const char *what)
@@ -146,6 +150,38 @@ static void user_use_claimed(struct fuzz *f, struct input *in)
     mbx_mrecv(f->victim, f->message, u->buf, u->size, &options, &u->request);
 }
 
+static void user_access(struct fuzz *f, struct input *in)
+{
+    struct user *u = user_new(f, take_size(in));
+    struct mbx_options options = {.user = u};
+    uint8_t what = take(in);
+    struct mbx_atomic atomic = {
+        .op = (enum mbx_op)(what >> 1 & 15), .type = MBX_UINT64, .count = 8, .key = REGION_KEY};
+
+    if (u == NULL)
+        return;
+    u->is_access = true;
+    atomic.operand = atomic.op == MBX_ATOMIC_READ ? NULL : f->results;
+    atomic.compare = atomic.op >= MBX_CSWAP ? f->results : NULL;
+    atomic.result = f->results + 32;
+    if (what & 128)
+        mbx_atomic(f->victim, what & 1, &atomic, &options, &u->request);
+    else if (what & 64)
+        mbx_read(f->victim, what & 1, u->buf, u->size, REGION_KEY, 0, &options, &u->request);
+    else
+        mbx_write(f->victim, what & 1, u->buf, u->size, REGION_KEY, 0, &options, &u->request);
+}
+
+/* Shares the region, or ends that. */
+static void user_share(struct fuzz *f, struct input *in)
+{
+    const struct mbx_region region = {
+        .buf = f->memory, .size = REGION_SIZE, .rights = take(in) % 4};
+
+    if (mbx_register(f->victim, REGION_KEY, &region) == -EEXIST)
+        mbx_deregister(f->victim, REGION_KEY);
+}
+
 static bool accepts(const struct user *u, const struct mbx_status *s)
 {
     return u->was_claimed ||
@@ -158,14 +194,20 @@ static void user_poll(struct fuzz *f)
 {
     struct mbx_completion done;
 
-    while (mbx_poll(f->victim, MBX_SENDS | MBX_RECVS, &done, 1) == 1) {
+    while (mbx_poll(f->victim, MBX_SENDS | MBX_RECVS | MBX_ACCESS | MBX_EVENTS, &done, 1) ==
+           1) {
         struct user *u = done.user;
 
+        if (done.kind == MBX_EVENTS) {
+            require(done.error == 0 && done.status.source < 2, "an event of nobody's");
+            continue;
+        }
         require(u >= f->users && u < f->users + f->count && u->request == done.request,
                 "a completion of nobody's");
         require((done.kind == MBX_SENDS) == u->is_send, "a completion of the wrong kind");
+        require((done.kind == MBX_ACCESS) == u->is_access, "a completion of another kind");
         u->request = 0;
-        if (u->is_send || done.error == -ECANCELED || done.error == -ENOTCONN)
+        if (u->is_send || u->is_access || done.error == -ECANCELED || done.error == -ENOTCONN)
             continue;
         require(accepts(u, &done.status), "a receive got a message that it does not accept");
         require(done.received <= u->size, "a receive got more than its buffer holds");
@@ -218,6 +260,11 @@ static const struct {
     [WIRE_RETIRE] = {false, false, 3, 0},
     [WIRE_PEEK] = {true, false, 0, WIRE_ANY_SOURCE},
     [WIRE_PEEKED] = {true, false, 2, 0},
+    [WIRE_PUT] = {false, true, 0, WIRE_HAS_DATA},
+    [WIRE_GET] = {false, false, 0, 0},
+    [WIRE_ATOMIC] = {false, true, 0, 0},
+    [WIRE_ANSWER] = {false, true, 1, WIRE_LAST},
+    [WIRE_PUSH] = {false, true, 0, 0},
 };
 
 /* Epochs, numbers of RTRs, questions: small ones mean most. */
@@ -230,10 +277,42 @@ static uint64_t take_field(struct input *in, enum wire_type type)
     return what < 128 ? what & 7 : take_number(in);
 }
 
+/* Makes of a body one that means something more often than by chance: it names the region,
+ * and the length of its payload; or wants a push. */
+static size_t mend_access(struct wire_header *header, uint64_t *body, uint8_t what,
+                          size_t payload)
+{
+    struct wire_atomic atomic = {.sender = body[0], .key = REGION_KEY, .at = what};
+
+    switch ((int)header->type) {
+    case WIRE_PUT:
+        payload = what & 4 ? payload : 0;
+        body[3] = payload != 0 ? payload : body[3];
+        break;
+    case WIRE_ATOMIC:
+        atomic.what =
+            (what % MBX_OPS) | (uint32_t)(what >> 4) << 8 | (what & 2 ? WIRE_ATOMIC_FETCH : 0);
+        atomic.count = 1 + (what & 7);
+        memcpy(body, &atomic, sizeof atomic);
+        payload = mbx_atomic_size(what % MBX_OPS, what >> 4) * atomic.count *
+                  (what % MBX_OPS >= MBX_CSWAP ? 2 : 1);
+        return payload % 400;
+    case WIRE_ANSWER:
+        header->flags = what & 4 ? WIRE_PULL : header->flags;
+        body[1] = what & 8 ? body[1] & 31 : 0;
+        return what & 4 ? 0 : payload;
+    default:
+        return payload;
+    }
+    body[1] = REGION_KEY;
+    body[2] &= 1023;
+    return payload;
+}
+
 static size_t craft(const struct fuzz *f, struct input *in, unsigned char *packet)
 {
     struct wire_header header = {.version = WIRE_VERSION};
-    uint64_t body[5] = {0};
+    uint64_t body[6] = {0};
     uint8_t kind = take(in), what = take(in);
     size_t body_size, payload;
 
@@ -253,6 +332,8 @@ static size_t craft(const struct fuzz *f, struct input *in, unsigned char *packe
     if (header.type == WIRE_FIRST && !header.flags)
         body[0] = 0;
     payload = shapes[header.type].has_payload ? take_number(in) % 400 : 0;
+    if (header.type >= WIRE_PUT && what & 1)
+        payload = mend_access(&header, body, take(in), payload);
     memcpy(packet, &header, sizeof header);
     memcpy(packet + sizeof header, body, body_size);
     memset(packet + sizeof header + body_size, what, payload);
@@ -337,7 +418,7 @@ static void act(struct fuzz *f, struct input *in)
 {
     uint8_t action = take(in);
 
-    switch (action % 12) {
+    switch (action % 14) {
     case 0:
         lie(f, in, true);
         break;
@@ -369,6 +450,12 @@ static void act(struct fuzz *f, struct input *in)
     case 11:
         mbx_progress(f->peers[action >> 4 & 1]);
         break;
+    case 12:
+        user_access(f, in);
+        break;
+    case 13:
+        user_share(f, in);
+        break;
     }
     check_victim(f->victim);
 }
@@ -384,6 +471,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         connect_to(f.victim, f.peers[i]);
         connect_to(f.peers[i], f.victim);
     }
+    f.memory = calloc(1, REGION_SIZE);
+    mbx_register(f.peers[0], REGION_KEY,
+                 &(struct mbx_region){.buf = f.results, .size = 64, .rights = 3});
     while (in.size != 0)
         act(&f, &in);
     mbx_close(f.victim);
@@ -391,6 +481,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         mbx_close(f.peers[i]);
     for (int i = 0; i < f.count; i++)
         free(f.users[i].buf);
+    free(f.memory);
     mem = mem_live();
     require(mem == 0, "memory is lost");
     return 0;

@@ -186,6 +186,12 @@ enum mbx_flags {
     /* No completion entry on success; an error still makes one.  Such a request
      * has no handle: *request is set to 0. */
     MBX_SILENT = 1 << 0,
+    /* mbx_write: the owner of the region finds an entry with options.data in its queue
+     * MBX_EVENTS. */
+    MBX_REMOTE_DATA = 1 << 1,
+    /* mbx_write, and mbx_atomic without compare: what is written may be reused when the
+     * call returns; at most mbx_limits.inject bytes. */
+    MBX_COPY = 1 << 2,
 };
 
 /* What rarely matters of an operation.  NULL means all zero. */
@@ -242,7 +248,8 @@ MBX_API int mbx_inject(struct mbx_ep *ep, uint32_t peer, uint32_t context_id, ui
 
 struct mbx_limits {
     size_t inject;  /* largest message of mbx_inject() */
-    size_t message; /* largest message of mbx_send() */
+    size_t message; /* largest message of mbx_send(), read and write */
+    size_t atomic;  /* bytes of the operands of one mbx_atomic(), at most */
     /* what messages without a receive may cost here (docs/send-side.md); bytes, UINT64_MAX: no
      * limit */
     uint64_t unexpected;     /* all of them */
@@ -338,16 +345,194 @@ MBX_API int mbx_discard(struct mbx_ep *ep, mbx_message message);
  * Returns    0 cancelled, or, if a device has the receive, on its way: the completion
  *            tells; -EINPROGRESS it still is, since an earlier call; -ECANCELED it was
  *            cancelled before; -EALREADY it has matched or is complete; -ESTALE no such
- *            request (its completion was already read); -EOPNOTSUPP it is a send.
+ *            request (its completion was already read); -EOPNOTSUPP it is no receive.
  * Source     src/core/recv.c
  */
 MBX_API int mbx_cancel(struct mbx_ep *ep, mbx_request request);
 
+/* ---- one-sided ------------------------------------------------------------------------
+ *
+ * A peer reads, writes and updates memory that we have registered, and we its, without a
+ * receive.  Such an access names a region by its key, and an address in it; it is performed
+ * by the progress of the region's owner, and by nobody else.  From this follows
+ *
+ *   rights     are looked at when the access is performed, and again for each part of a long
+ *              one; the owner trusts no address of a peer
+ *   order      accesses of one endpoint to one peer are performed in the order of the calls,
+ *              each after the one before is complete; messages are not ordered with them
+ *   atomicity  atomics of all peers, and of all endpoints of one process, are performed one
+ *              after the other, element by element; against the owner's own instructions,
+ *              reads and writes nothing is promised
+ *   the end    mbx_deregister() returns when nothing reads or writes the region any more,
+ *              and nothing will
+ *   copies     long ones are moved once, straight between the buffers, by the owner, where
+ *              the transport can do that (process_vm_readv, process_vm_writev)
+ *   progress   an owner that makes none lets its peers wait
+ *
+ * An access completes in the queue MBX_ACCESS when it has been performed; of a write, the
+ * bytes are then in the region.  Errors of its completion: -EACCES no such key, or not this
+ * right; -ERANGE beyond the region; -ENOTCONN or -EHOSTUNREACH the peer is gone; then a
+ * read or write may have been performed in part.
+ */
+
+enum mbx_rights {
+    MBX_REMOTE_READ = 1 << 0,  /* reads, and atomics that bring a result */
+    MBX_REMOTE_WRITE = 1 << 1, /* writes and atomics */
+};
+
+/* Memory that peers may access. */
+struct mbx_region {
+    void *buf;
+    size_t size;
+    /* What peers call the first byte: 0, or the address of buf, or anything; address + size
+     * does not exceed 2^64 - 1. */
+    uint64_t address;
+    unsigned rights; /* enum mbx_rights */
+};
+
+/*
+ * mbx_register - let all peers of ep access region, under a key of the caller's choice.
+ *
+ * Regions may overlap.
+ *
+ * Returns    0; -EEXIST the key is in use; -EINVAL unknown rights or addresses that wrap;
+ *            -ENOMEM.
+ * Ownership  the memory is lent to the library until mbx_deregister() or mbx_close().
+ * Source     src/core/region.c
+ */
+MBX_API int mbx_register(struct mbx_ep *ep, uint64_t key, const struct mbx_region *region);
+
+/*
+ * mbx_deregister - end that.
+ *
+ * Accesses that are under way end with -EACCES at their peers.  When this returns, the
+ * memory is the caller's again: nobody reads or writes it.
+ *
+ * Returns    0; -ENOENT no such key.
+ * Progress   makes progress while the transport moves bytes of the region; never waits for
+ *            a peer to act.
+ * Source     src/core/region.c
+ */
+MBX_API int mbx_deregister(struct mbx_ep *ep, uint64_t key);
+
+/* Accesses of peers that were performed without an error. */
+struct mbx_served {
+    uint64_t reads;  /* and atomics that bring a result */
+    uint64_t writes; /* and other atomics */
+};
+
+/* mbx_served_get - how many there were since ep was opened.  Returns 0.
+ * Source src/core/region.c */
+MBX_API int mbx_served_get(const struct mbx_ep *ep, struct mbx_served *served);
+
+/* mbx_region_served - the same of one region, since it was registered.
+ * Returns 0; -ENOENT no such key.  Source src/core/region.c */
+MBX_API int mbx_region_served(const struct mbx_ep *ep, uint64_t key, struct mbx_served *served);
+
+/*
+ * mbx_write - start writing [buf, buf+size) to a region of peer.
+ *
+ * Returns    0; -EINVAL no such peer, NULL buf, unknown flag, an address that wraps, or
+ *            longer than mbx_limits.message; -EMSGSIZE too long for MBX_COPY; -ENOMEM.
+ * Ownership  buf is lent to the library until the request completes, unless MBX_COPY.
+ * Progress   never blocks; does not call mbx_progress().
+ * Source     src/core/access.c; at the owner src/core/serve.c
+ */
+MBX_API int mbx_write(struct mbx_ep *ep, uint32_t peer, const void *buf, size_t size,
+                      uint64_t key, uint64_t address, const struct mbx_options *options,
+                      mbx_request *request);
+
+/*
+ * mbx_read - start reading size bytes of a region of peer into buf.
+ *
+ * Returns    and ownership as mbx_write(), without the flags.  If ep is closed while a read
+ *            is under way, its peer may still write to buf for a moment: wait for it before.
+ * Source     src/core/access.c
+ */
+MBX_API int mbx_read(struct mbx_ep *ep, uint32_t peer, void *buf, size_t size, uint64_t key,
+                     uint64_t address, const struct mbx_options *options, mbx_request *request);
+
+/* Elements of an atomic, in the representation of this machine. */
+enum mbx_type {
+    MBX_INT8,
+    MBX_UINT8,
+    MBX_INT16,
+    MBX_UINT16,
+    MBX_INT32,
+    MBX_UINT32,
+    MBX_INT64,
+    MBX_UINT64,
+    MBX_FLOAT,
+    MBX_DOUBLE,
+    MBX_FLOAT_COMPLEX,
+    MBX_DOUBLE_COMPLEX,
+    MBX_LONG_DOUBLE,
+    MBX_LONG_DOUBLE_COMPLEX,
+    MBX_INT128,
+    MBX_UINT128,
+    MBX_TYPES
+};
+
+/* What becomes of each element there (x), given an operand (y) and, from MBX_CSWAP on, what it
+ * is compared with (c). */
+enum mbx_op {
+    MBX_MIN,  /* the smaller of x and y; not complex */
+    MBX_MAX,  /* the larger; not complex */
+    MBX_SUM,  /* x + y; integers wrap */
+    MBX_PROD, /* x * y; integers wrap */
+    MBX_LOR,  /* x || y */
+    MBX_LAND, /* x && y */
+    MBX_BOR,  /* x | y; integers */
+    MBX_BAND, /* x & y; integers */
+    MBX_LXOR, /* !x != !y */
+    MBX_BXOR, /* x ^ y; integers */
+    MBX_ATOMIC_READ,
+    MBX_ATOMIC_WRITE, /* y */
+    MBX_CSWAP,        /* y if c == x */
+    MBX_CSWAP_NE,     /* y if c != x */
+    MBX_CSWAP_LE,     /* y if c <= x; not complex, as the following */
+    MBX_CSWAP_LT,     /* y if c < x */
+    MBX_CSWAP_GE,     /* y if c >= x */
+    MBX_CSWAP_GT,     /* y if c > x */
+    MBX_MSWAP,        /* (y & c) | (x & ~c); integers */
+    MBX_OPS
+};
+
+/* One atomic, of count elements. */
+struct mbx_atomic {
+    enum mbx_op op;
+    enum mbx_type type;
+    size_t count;
+    const void *operand; /* MBX_ATOMIC_READ: NULL */
+    const void *compare; /* from MBX_CSWAP on; else NULL */
+    void *result;        /* what was there before; or NULL, but for MBX_ATOMIC_READ */
+    uint64_t key, address;
+};
+
+/* mbx_atomic_size - bytes of an element; 0 if there is no such operation on this type.
+ * Threads: any.  Source src/core/atomic.c */
+MBX_API size_t mbx_atomic_size(enum mbx_op op, enum mbx_type type);
+
+/*
+ * mbx_atomic - start an atomic update of memory of peer.
+ *
+ * Returns    0; -EOPNOTSUPP no such operation on this type; -EINVAL no such peer, unknown
+ *            flag, no elements, or a pointer missing or not wanted; -EMSGSIZE more than
+ *            mbx_limits.atomic, or than MBX_COPY allows; -ENOMEM.
+ * Ownership  operand, compare and result are lent to the library until the request
+ *            completes; with MBX_COPY, result alone.
+ * Source     src/core/access.c; at the owner src/core/serve.c, src/core/atomic.c
+ */
+MBX_API int mbx_atomic(struct mbx_ep *ep, uint32_t peer, const struct mbx_atomic *atomic,
+                       const struct mbx_options *options, mbx_request *request);
+
 /* ---- completion and progress ------------------------------------------------------ */
 
 enum mbx_queue {
-    MBX_SENDS = 1 << 0, /* completed sends */
-    MBX_RECVS = 1 << 1, /* completed receives */
+    MBX_SENDS = 1 << 0,  /* completed sends */
+    MBX_RECVS = 1 << 1,  /* completed receives */
+    MBX_ACCESS = 1 << 2, /* completed reads, writes and atomics of ours */
+    MBX_EVENTS = 1 << 3, /* writes of others that carried data (MBX_REMOTE_DATA) */
 };
 
 struct mbx_completion {
@@ -357,13 +542,15 @@ struct mbx_completion {
     enum mbx_queue kind;
     size_t received;          /* bytes written to the buffer (or sent) */
     struct mbx_status status; /* receives: of the message, if it matched; size is
-                                 its full length.  Sends: as given, source = peer */
+                                 its full length.  Sends: as given, source = peer.
+                                 MBX_ACCESS and MBX_EVENTS: source = peer, tag = key
+                                 of the region */
 };
 
 /*
- * mbx_poll - read completions, oldest first per queue, sends before receives.
+ * mbx_poll - read completions, oldest first per queue, in the order of enum mbx_queue.
  *
- * queues is MBX_SENDS, MBX_RECVS or both.  The handles of the returned requests
+ * queues is one of enum mbx_queue, or several.  The handles of the returned requests
  * are dead.  The queues never overflow: a completed request is its own entry.
  *
  * Returns    how many of at most count entries were written (0 = none);
@@ -483,6 +670,11 @@ struct mbx_stats {
     uint64_t device_incomplete; /* rendezvous that software had to finish for it */
     uint64_t device_overlapped; /* receives kept, because an earlier one that stays overlaps */
     uint64_t device_waited;     /* receives that found it full at first */
+    /* one-sided */
+    uint64_t puts, gets, atomics;         /* of ours, that ended without an error */
+    uint64_t access_errors;               /* and with one */
+    uint64_t served_reads, served_writes; /* as struct mbx_served */
+    uint64_t served_fallbacks;            /* long ones that had to be copied twice */
 };
 
 /* mbx_stats_get - counters since open.  Returns 0.  Source src/core/stats.c */

@@ -8,6 +8,7 @@
  *      │      └── out: requests that have something to send, first in, first out
  *      ├── requests: a pool; a request is its own completion entry (request.c)
  *      ├── messages: a pool; unexpected or claimed messages (message.c)
+ *      ├── regions:  what peers may access (region.c), and serving: whose accesses wait
  *      ├── busy:     peers to whom something waits to leave
  *      ├── reading:  receives that read their sender's memory
  *      ├── done:     completed requests that the user has not yet seen
@@ -105,24 +106,30 @@ const char *settings_rank(void);
 /* ---- requests ---- */
 
 enum request_state {
-    REQUEST_POSTED,     /* receive: waits in the matching engine */
-    REQUEST_HELD,       /* send: waits here, for credit or a receive that wants it */
-    REQUEST_CLAIM,      /* send: its claim has not left */
-    REQUEST_WAIT_GRANT, /* send: the receiver will say GRANT, FIN or RETIRE */
-    REQUEST_EAGER,      /* send: its packets are leaving */
-    REQUEST_RTS,        /* send: its RTS has not left */
-    REQUEST_WAIT_FIN,   /* send: the receiver will say FIN, or CTS */
-    REQUEST_SEND_DATA,  /* send: the range that the CTS asked for is leaving */
-    REQUEST_DEVICE,     /* receive: matched by the device, which moves the data */
-    REQUEST_REVOKING,   /* receive: cancelled, if the device still has it */
-    REQUEST_CLAIMED,    /* receive: claimed by a sender, if the device still has it */
-    REQUEST_ASSEMBLE,   /* receive: further eager fragments will come */
-    REQUEST_READ,       /* receive: reads the sender's memory */
-    REQUEST_READ_WAIT,  /* receive: the transport reads, read_done() will tell */
-    REQUEST_CTS,        /* receive: its CTS has not left */
-    REQUEST_WAIT_DATA,  /* receive: DATA will come */
-    REQUEST_COMPLETE,   /* on done, or lent to nobody any more */
-    REQUEST_LINGER,     /* consumed by the user, still on an out */
+    REQUEST_POSTED,      /* receive: waits in the matching engine */
+    REQUEST_HELD,        /* send: waits here, for credit or a receive that wants it */
+    REQUEST_CLAIM,       /* send: its claim has not left */
+    REQUEST_WAIT_GRANT,  /* send: the receiver will say GRANT, FIN or RETIRE */
+    REQUEST_EAGER,       /* send: its packets are leaving */
+    REQUEST_RTS,         /* send: its RTS has not left */
+    REQUEST_WAIT_FIN,    /* send: the receiver will say FIN, or CTS */
+    REQUEST_SEND_DATA,   /* send: the range that the CTS asked for is leaving */
+    REQUEST_DEVICE,      /* receive: matched by the device, which moves the data */
+    REQUEST_REVOKING,    /* receive: cancelled, if the device still has it */
+    REQUEST_CLAIMED,     /* receive: claimed by a sender, if the device still has it */
+    REQUEST_ASSEMBLE,    /* receive: further eager fragments will come */
+    REQUEST_READ,        /* receive: reads the sender's memory */
+    REQUEST_READ_WAIT,   /* receive: the transport reads, read_done() will tell */
+    REQUEST_CTS,         /* receive: its CTS has not left */
+    REQUEST_WAIT_DATA,   /* receive: DATA will come */
+    REQUEST_ACCESS,      /* access: its packet has not left */
+    REQUEST_WAIT_ANSWER, /* access: the owner of the memory will say ANSWER */
+    REQUEST_PUSH,        /* access: what the owner asked for is leaving */
+    REQUEST_SERVE,       /* access of a peer: waits for its turn, or for room */
+    REQUEST_SERVE_WAIT,  /* access of a peer: the transport moves, read_done() will tell */
+    REQUEST_WAIT_PUSH,   /* access of a peer: its bytes will come */
+    REQUEST_COMPLETE,    /* on done, or lent to nobody any more */
+    REQUEST_LINGER,      /* consumed by the user, still on an out */
     REQUEST_STATES
 };
 
@@ -140,13 +147,30 @@ enum request_flags {
     REQUEST_WON = 1 << 9,        /* send: its claim has won the word of the receive */
 };
 
+enum access_type { ACCESS_PUT, ACCESS_GET, ACCESS_ATOMIC };
+
+/* A one-sided access, of ours or of a peer. */
+struct access {
+    uint64_t key, at;     /* region, and address in it */
+    const void *compare;  /* ours */
+    void *result;         /* ours: of an atomic */
+    uint32_t what, count; /* of an atomic, as in its packet */
+    uint8_t type;         /* enum access_type */
+    bool has_data;        /* PUT: the owner is told */
+    bool is_moved;        /* of a peer: all is done but the answer */
+    bool has_payload;     /* of a peer: PUT whose bytes came with it */
+    uint16_t error;       /* of a peer: its end, if is_moved; a positive errno */
+};
+
 struct request {
     union {
         struct match_recv match; /* receive: its place in the matching engine */
         struct match_msg held;   /* held send: its place among those (hold.c) */
+        struct access access;    /* one-sided */
     };
     struct list out;   /* on its peer's out */
-    struct list queue; /* on reading or done; or among the held sends, or open receives */
+    struct list queue; /* on reading or done; or among the held sends, or open receives; or
+                          among the accesses that wait, or those of a peer */
     uint8_t state;     /* enum request_state */
     uint8_t protocol;  /* enum mbx_protocol, once known */
     uint16_t flags;    /* enum request_flags */
@@ -248,16 +272,26 @@ struct peer {
     struct list out;                               /* requests */
     struct list busy;                              /* on endpoint.busy */
     struct credit credit;
-    uint32_t leaving;      /* messages on out whose first packet has not left */
-    struct hold *hold;     /* sends that wait here, or NULL: hold.c */
-    struct holder *holder; /* its sends wait there, or NULL: reach.c */
+    uint32_t leaving;          /* messages on out whose first packet has not left */
+    struct hold *hold;         /* sends that wait here, or NULL: hold.c */
+    struct holder *holder;     /* its sends wait there, or NULL: reach.c */
+    struct accesses *accesses; /* one-sided, or NULL: there were none; access.h */
     struct assembly assembly;
     struct transport_address address;
 };
 
+struct accesses;
+struct region;
+
 struct context {
     uint32_t id;
     struct match match;
+};
+
+/* By key; region.c. */
+struct region_table {
+    struct region **heads; /* a power of two, or NULL */
+    uint32_t head_count, count;
 };
 
 struct arbiter;
@@ -295,11 +329,13 @@ struct mbx_ep {
     struct pool requests, messages;
     struct list busy, reading;
     uint32_t injected; /* messages that have not left, or not been taken where they wait */
-    struct list done[MBX_RECVS + 1]; /* by enum mbx_queue; [0] is nobody's */
-    uint32_t cores;                  /* of this machine */
-    bool shouted;                    /* a malformed packet has been logged */
-    uint32_t rounds;                 /* of progress, since peers were looked at */
-    uint64_t watched_ns;             /* when that was */
+    struct list done[MBX_EVENTS + 1]; /* by enum mbx_queue; the others are nobody's */
+    struct list serving;              /* peers' accesses that are not done: accesses.serving */
+    struct region_table regions;      /* what peers may access */
+    uint32_t cores;                   /* of this machine */
+    bool shouted;                     /* a malformed packet has been logged */
+    uint32_t rounds;                  /* of progress, since peers were looked at */
+    uint64_t watched_ns;              /* when that was */
 
     /* wait.c */
     struct list waiters;
@@ -403,6 +439,11 @@ static inline const struct mbx_options *options_of(const struct mbx_options *opt
 static inline bool options_are_valid(const struct mbx_options *options)
 {
     return (options->flags & ~(unsigned)MBX_SILENT) == 0;
+}
+
+static inline bool queues_are_valid(unsigned queues)
+{
+    return queues != 0 && queues < MBX_EVENTS << 1;
 }
 
 static inline bool request_is_send(const struct request *req)

@@ -5,6 +5,7 @@
 #include "base/sys.h"
 #include "base/random.h"
 #include "core/core.h"
+#include "core/access.h"
 #include "core/arbiter.h"
 #include "core/credit.h"
 #include "core/hold.h"
@@ -86,6 +87,7 @@ static void endpoint_limits(struct mbx_ep *ep)
     ep->at_once_max = min_size(ep->short_max, ep->settings.eager_limit);
     ep->limits.inject = ep->settings.inject_limit;
     ep->limits.message = UINT64_C(1) << 46;
+    ep->limits.atomic = access_atomic_max(ep);
     credit_limits(ep, &ep->limits);
 }
 
@@ -114,6 +116,9 @@ int mbx_open(const struct mbx_config *config, struct mbx_ep **out)
     list_init(&ep->waiters);
     list_init(&ep->done[MBX_SENDS]);
     list_init(&ep->done[MBX_RECVS]);
+    list_init(&ep->done[MBX_ACCESS]);
+    list_init(&ep->done[MBX_EVENTS]);
+    list_init(&ep->serving);
     ep->hold_room = HOLD_RTRS;
     credit_open(ep);
     err = endpoint_transport(ep, config != NULL ? config->key : NULL);
@@ -202,6 +207,7 @@ int mbx_close(struct mbx_ep *ep)
     hold_fini(ep);
     arbiter_fini(ep);
     reach_fini(ep);
+    region_fini(ep);
     context_fini(ep); /* takes what is queued off its queues: before the pools go */
     pool_fini(&ep->messages);
     pool_fini(&ep->requests);

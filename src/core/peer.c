@@ -252,8 +252,10 @@ void peer_owe_now(struct mbx_ep *ep, struct peer *peer, enum peer_owes what)
 
 void peer_fini(struct mbx_ep *ep)
 {
-    for (uint32_t i = 0; i < ep->peer_count; i++)
+    for (uint32_t i = 0; i < ep->peer_count; i++) {
+        mem_free(ep->peers[i]->accesses);
         mem_free(ep->peers[i]);
+    }
     mem_free(ep->peers);
     mem_free(ep->peer_index);
 }

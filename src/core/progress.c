@@ -4,8 +4,10 @@
  *
  *   progress_round ── transport poll ──> progress_deliver   what has arrived
  *                  ├─ reading                               receives that read
+ *                  ├─ serving                               what peers do to our memory
  *                  └─ busy peers' out ──> progress_step     what waited for room
  */
+#include "core/access.h"
 #include "core/core.h"
 #include "core/credit.h"
 #include "core/hold.h"
@@ -162,6 +164,14 @@ static int progress_packet(struct mbx_ep *ep, struct peer *peer,
         return hold_peek(ep, peer, packet);
     case WIRE_PEEKED:
         return reach_peeked(ep, peer, packet);
+    case WIRE_PUT:
+    case WIRE_GET:
+    case WIRE_ATOMIC:
+        return serve_arrive(ep, peer, packet);
+    case WIRE_PUSH:
+        return serve_push(ep, peer, packet);
+    case WIRE_ANSWER:
+        return access_answer(ep, peer, packet);
     case WIRE_EAGER:
     case WIRE_TYPES:
         break;
@@ -261,6 +271,8 @@ int progress_step(struct mbx_ep *ep, struct request *req)
         err = eager_step(ep, req);
     else if (req->state == REQUEST_CLAIM)
         err = hold_claim_step(ep, req);
+    else if (req->state == REQUEST_ACCESS || req->state == REQUEST_PUSH)
+        err = access_step(ep, req);
     else
         err = rndv_step(ep, req);
     if (err == -EAGAIN)
@@ -274,6 +286,8 @@ static OUT_OF_LINE void progress_failed(struct mbx_ep *ep, struct peer *peer,
 {
     if (req->state == REQUEST_CLAIM)
         hold_fail(ep, peer, err);
+    else if (req->completion.kind == MBX_ACCESS)
+        access_end(ep, req, err);
     else
         request_complete(ep, req, err);
 }
@@ -292,7 +306,7 @@ static int progress_push(struct mbx_ep *ep, struct peer *peer)
             moved += err == -EINPROGRESS;
             ep_stir(ep);
             /* a long answer lets others go first; messages keep their order */
-            if (req->state == REQUEST_SEND_DATA) {
+            if (req->state == REQUEST_SEND_DATA || req->state == REQUEST_PUSH) {
                 list_remove(&req->out);
                 list_add_tail(&peer->out, &req->out);
             }
@@ -342,6 +356,8 @@ int progress_round(struct mbx_ep *ep)
         moved += offload_poll(ep);
     if (unlikely(!list_is_empty(&ep->reading)))
         moved += progress_reading(ep);
+    if (unlikely(!list_is_empty(&ep->serving)))
+        moved += serve_all(ep);
     if (unlikely(!list_is_empty(&ep->busy)))
         moved += progress_busy(ep);
     if (++ep->rounds >= WATCH_ROUNDS && watch_is_on(ep))

@@ -152,7 +152,7 @@ static int recv_cancel(struct mbx_ep *ep, mbx_request request)
 
     if (req == NULL)
         return -ESTALE;
-    if (request_is_send(req))
+    if (req->completion.kind != MBX_RECVS)
         return -EOPNOTSUPP;
     if (!recv_is_open(req) || (ep->reach != NULL && !reach_cancel(ep, req)) ||
         !match_cancel(&context_find(ep, req->match.envelope.context_id)->match, &req->match))

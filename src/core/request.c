@@ -10,6 +10,7 @@
  * overflow and cost nothing while empty.  A request is completed in exactly one
  * place, request_complete().
  */
+#include "core/access.h"
 #include "core/core.h"
 
 /* Where a completed request waits to be seen. */
@@ -103,6 +104,8 @@ static void request_tell(const struct mbx_completion *from, struct mbx_completio
 void request_consume(struct mbx_ep *ep, struct request *req, struct mbx_completion *completion)
 {
     assert(req->state == REQUEST_COMPLETE);
+    if (unlikely(req->completion.kind == MBX_EVENTS))
+        serve_event_read(ep, req);
     if (completion != NULL)
         request_tell(&req->completion, completion);
     list_remove(&req->queue);
@@ -140,12 +143,16 @@ static inline int request_poll_both(struct mbx_ep *ep, unsigned queues,
 {
     int found = 0;
 
-    if (queues == 0 || (queues & ~(unsigned)(MBX_SENDS | MBX_RECVS)) || entries == NULL)
+    if (!queues_are_valid(queues) || entries == NULL)
         return -EINVAL;
     if (queues & MBX_SENDS)
         found = request_poll(ep, MBX_SENDS, entries, count);
     if (queues & MBX_RECVS)
         found += request_poll(ep, MBX_RECVS, entries + found, count - found);
+    if (unlikely(queues & MBX_ACCESS))
+        found += request_poll(ep, MBX_ACCESS, entries + found, count - found);
+    if (unlikely(queues & MBX_EVENTS))
+        found += request_poll(ep, MBX_EVENTS, entries + found, count - found);
     return found;
 }
 

@@ -19,6 +19,7 @@
  * receive that is too short asks for, and reads, only what fits.  The sender's buffer
  * is lent to the peer from RTS to FIN or CTS.
  */
+#include "core/access.h"
 #include "core/core.h"
 #include "core/hold.h"
 #include "core/offload.h"
@@ -240,6 +241,10 @@ void rndv_read_done(void *arg, void *cookie, int error)
     struct mbx_ep *ep = arg;
     struct request *req = cookie;
 
+    if (req->state == REQUEST_SERVE_WAIT) {
+        serve_moved(ep, req, error);
+        return;
+    }
     if (error < 0) {
         rndv_read_failed(ep, req, error);
         return;
@@ -363,6 +368,12 @@ int rndv_step(struct mbx_ep *ep, struct request *req)
     case REQUEST_READ:
     case REQUEST_READ_WAIT:
     case REQUEST_WAIT_DATA:
+    case REQUEST_ACCESS:
+    case REQUEST_WAIT_ANSWER:
+    case REQUEST_PUSH:
+    case REQUEST_SERVE:
+    case REQUEST_SERVE_WAIT:
+    case REQUEST_WAIT_PUSH:
     case REQUEST_COMPLETE:
     case REQUEST_LINGER:
     case REQUEST_STATES:

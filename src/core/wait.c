@@ -59,8 +59,10 @@ static struct waiter *waiter_of(struct list *node)
 
 static bool wait_any_done(const struct mbx_ep *ep, unsigned queues)
 {
-    return ((queues & MBX_SENDS) && !list_is_empty(&ep->done[MBX_SENDS])) ||
-           ((queues & MBX_RECVS) && !list_is_empty(&ep->done[MBX_RECVS]));
+    for (unsigned queue = MBX_SENDS; queue <= MBX_EVENTS; queue <<= 1)
+        if ((queues & queue) && !list_is_empty(&ep->done[queue]))
+            return true;
+    return false;
 }
 
 /* Also if another thread has taken the completion: there is nothing to wait for then. */
@@ -373,7 +375,7 @@ int mbx_wait_any(struct mbx_ep *ep, unsigned queues, int64_t timeout_ns)
     struct waiter w = {.queues = queues, .timeout_ns = timeout_ns};
     int err;
 
-    if (queues == 0 || (queues & ~(unsigned)(MBX_SENDS | MBX_RECVS)))
+    if (!queues_are_valid(queues))
         return -EINVAL;
     ep_lock(ep);
     err = wait_until(ep, &w);

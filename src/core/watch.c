@@ -11,6 +11,8 @@
  *                       end with -ENOTCONN; completion.status says of whom
  *   a receive whose word it has taken (arbiter.h) without telling
  *                       ends in the same way: nobody else can have it any more
+ *   reads, writes and atomics of its memory end with -ENOTCONN; those that it had begun
+ *                       of ours are dropped
  *   receives from it alone
  *                       do so if it has died, at the second look: what it had sent before is
  *                       delivered first.  After an orderly close they wait, and can be
@@ -19,6 +21,7 @@
  * and what others send and receive goes on.  Data of a dead peer cannot come later: we read it,
  * or it comes in packets, which are delivered in order before that second look.
  */
+#include "core/access.h"
 #include "core/arbiter.h"
 #include "core/core.h"
 #include "core/hold.h"
@@ -40,7 +43,14 @@ static uint32_t watch_whom(const struct mbx_ep *ep, const struct request *req)
     case REQUEST_WAIT_FIN:
     case REQUEST_ASSEMBLE:
     case REQUEST_WAIT_DATA:
+    case REQUEST_WAIT_ANSWER:
+    case REQUEST_WAIT_PUSH:
         return req->peer;
+    case REQUEST_ACCESS:
+        return list_is_linked(&req->queue) ? req->peer : MBX_ANY_SOURCE;
+    case REQUEST_PUSH:
+    case REQUEST_SERVE:
+    case REQUEST_SERVE_WAIT:
     case REQUEST_CLAIM: /* these have something to send, which will fail */
     case REQUEST_EAGER:
     case REQUEST_RTS:
@@ -105,6 +115,14 @@ static void watch_end(void *arg, void *object)
     }
     if (req->state == REQUEST_HELD || req->state == REQUEST_WAIT_GRANT)
         return; /* hold_fail() */
+    if (req->completion.kind == MBX_ACCESS) {
+        access_end(ep, req, -ENOTCONN);
+        return;
+    }
+    if (req->state == REQUEST_WAIT_PUSH) {
+        serve_drop(ep, req);
+        return;
+    }
     if (req->state == REQUEST_ASSEMBLE)
         peer->assembly = (struct assembly){.size = 0};
     req->completion.received = request_is_send(req) ? req->completion.received : req->done;

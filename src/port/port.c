@@ -340,6 +340,11 @@ static bool is_tagged(const struct wire_packet *packet)
     case WIRE_RETIRE:
     case WIRE_PEEK:
     case WIRE_PEEKED:
+    case WIRE_PUT:
+    case WIRE_GET:
+    case WIRE_ATOMIC:
+    case WIRE_ANSWER:
+    case WIRE_PUSH:
     case WIRE_TYPES:
         break;
     }

@@ -43,6 +43,11 @@ static const struct {
     [WIRE_RETIRE] = {false, false, 0},
     [WIRE_PEEK] = {true, false, WIRE_ANY_SOURCE},
     [WIRE_PEEKED] = {true, false, 0},
+    [WIRE_PUT] = {true, true, WIRE_HAS_DATA},
+    [WIRE_GET] = {false, false, 0},
+    [WIRE_ATOMIC] = {false, true, 0},
+    [WIRE_ANSWER] = {false, true, WIRE_LAST | WIRE_PULL},
+    [WIRE_PUSH] = {false, true, 0},
 };
 
 static bool range_wraps(uint64_t offset, uint64_t size)
@@ -86,6 +91,44 @@ static const char *check_fragment(uint64_t offset, size_t payload_size)
     return range_wraps(offset, payload_size) ? "range of a fragment wraps" : NULL;
 }
 
+static const char *check_put(const struct wire_packet *p)
+{
+    const struct wire_range *range = &p->body.range;
+
+    if (p->header.tag != 0 || p->header.context_id != 0)
+        return "envelope in a packet that has none";
+    if (!(p->header.flags & WIRE_HAS_DATA) && p->header.data != 0)
+        return "data in a put that has none";
+    if (p->payload_size != 0 && p->payload_size != range->size)
+        return "payload is not what is to be written";
+    return range_wraps(range->at, range->size) ? "range of a put wraps" : NULL;
+}
+
+static const char *check_atomic(const struct wire_packet *p)
+{
+    const struct wire_atomic *atomic = &p->body.atomic;
+
+    if (atomic->what & ~(WIRE_ATOMIC_OP | WIRE_ATOMIC_TYPE | WIRE_ATOMIC_FETCH))
+        return "unknown bits in an atomic";
+    return atomic->count == 0 ? "atomic of nothing" : NULL;
+}
+
+static const char *check_answer(const struct wire_packet *p)
+{
+    const struct wire_answer *answer = &p->body.answer;
+
+    if (answer->error >= WIRE_ERROR_MAX)
+        return "unknown error in an answer";
+    if ((p->header.flags & WIRE_PULL) &&
+        ((p->header.flags & WIRE_LAST) || answer->error != 0 || p->payload_size != 0))
+        return "an answer that wants a push says more";
+    if (answer->error != 0 && (p->payload_size != 0 || !(p->header.flags & WIRE_LAST)))
+        return "an error brings bytes, or more is to come";
+    if (p->header.flags == 0 && p->payload_size == 0)
+        return "empty fragment";
+    return range_wraps(answer->offset, p->payload_size) ? "range of an answer wraps" : NULL;
+}
+
 /* What is wrong with body and payload, or NULL. */
 static const char *check_body(const struct wire_packet *p)
 {
@@ -115,6 +158,17 @@ static const char *check_body(const struct wire_packet *p)
     case WIRE_CTS:
         return range_wraps(p->body.cts.offset, p->body.cts.size) ? "range of a cts wraps"
                                                                  : NULL;
+    case WIRE_PUT:
+        return check_put(p);
+    case WIRE_GET:
+        return range_wraps(p->body.range.at, p->body.range.size) ? "range of a get wraps"
+                                                                 : NULL;
+    case WIRE_ATOMIC:
+        return check_atomic(p);
+    case WIRE_ANSWER:
+        return check_answer(p);
+    case WIRE_PUSH:
+        return check_fragment(p->body.push.offset, p->payload_size);
     case WIRE_CREDIT:
         return (p->body.credit.envelopes | p->body.credit.payload) >> 62 != 0
                    ? "more credit than there can be"

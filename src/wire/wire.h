@@ -41,6 +41,17 @@
  *  *PEEK   question                   do you hold what such a receive would take?
  *  *PEEKED question sender size address key   yes, and its envelope; no, if sender is 0
  *
+ * and to reach a region of the receiver's memory by its key (core/access.h):
+ *
+ *   PUT    sender key at size address exposed   write size bytes to at of the region.  Payload:
+ *                                     all of them; or none: they lie at address, or are to be
+ *                                     asked for.  data (flag): tell the owner of this number
+ *   GET    sender key at size address exposed   read them; they may be written to address
+ *   ATOMIC sender key at what count   payload: operands and what they are compared with
+ *   ANSWER sender error offset        payload: bytes at offset of what was read.  Flags: this
+ *                                     ends it; or: push your bytes from offset on
+ *   PUSH   sender offset              payload: bytes at offset of what is to be written
+ *
  * sender and receiver are request numbers of that side, returned as they came.  All
  * fields are in the byte order of the machine: both sides are on one machine, or
  * the transport refuses the peer.
@@ -58,7 +69,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#define WIRE_VERSION 2
+#define WIRE_VERSION 3
 
 /* The longest message that anybody may send eagerly; what claims to be longer is
  * malformed. */
@@ -81,6 +92,11 @@ enum wire_type {
     WIRE_RETIRE,
     WIRE_PEEK,
     WIRE_PEEKED,
+    WIRE_PUT,
+    WIRE_GET,
+    WIRE_ATOMIC,
+    WIRE_ANSWER,
+    WIRE_PUSH,
     WIRE_TYPES
 };
 
@@ -90,6 +106,9 @@ enum wire_flags {
     WIRE_ANY_SOURCE = 1 << 2, /* RTR, PEEK: of any source */
     WIRE_ROOM_USED = 1 << 3,  /* RTR: no further one comes before the next HOLD */
     WIRE_WON = 1 << 4,        /* CLAIM: the sender has taken the word of the receive */
+    WIRE_HAS_DATA = 1 << 5,   /* PUT: the owner of the region is told of data */
+    WIRE_LAST = 1 << 6,       /* ANSWER: it ends here */
+    WIRE_PULL = 1 << 7,       /* ANSWER: it wants a PUSH */
 };
 
 struct wire_header {
@@ -199,6 +218,42 @@ struct wire_peeked {
     uint64_t key;
 };
 
+/* PUT and GET. */
+struct wire_range {
+    uint64_t sender;
+    uint64_t key;
+    uint64_t at; /* of the first byte, as the region counts */
+    uint64_t size;
+    uint64_t address; /* where the sender's buffer lies, for the transport; or 0 and 0 */
+    uint64_t exposed; /* its key */
+};
+
+struct wire_atomic {
+    uint64_t sender;
+    uint64_t key;
+    uint64_t at;
+    uint32_t what; /* WIRE_ATOMIC_...; the core knows operations and types */
+    uint32_t count;
+};
+
+#define WIRE_ATOMIC_OP    0x000000ffu
+#define WIRE_ATOMIC_TYPE  0x0000ff00u
+#define WIRE_ATOMIC_FETCH 0x00010000u /* the answer brings what was there before */
+
+struct wire_answer {
+    uint64_t sender;
+    uint64_t error; /* a positive errno, or 0 */
+    uint64_t offset;
+};
+
+/* The errno values that an ANSWER may bring are below. */
+#define WIRE_ERROR_MAX 4096u
+
+struct wire_push {
+    uint64_t sender;
+    uint64_t offset;
+};
+
 /* A packet taken apart by wire_check(). */
 struct wire_packet {
     struct wire_header header;
@@ -218,6 +273,10 @@ struct wire_packet {
         struct wire_retire retire;
         struct wire_peek peek;
         struct wire_peeked peeked;
+        struct wire_range range;
+        struct wire_atomic atomic;
+        struct wire_answer answer;
+        struct wire_push push;
     } body;
     const void *payload; /* within the caller's packet */
     size_t payload_size;
@@ -260,6 +319,15 @@ static inline size_t wire_body_size(enum wire_type type)
         return sizeof(struct wire_peek);
     case WIRE_PEEKED:
         return sizeof(struct wire_peeked);
+    case WIRE_PUT:
+    case WIRE_GET:
+        return sizeof(struct wire_range);
+    case WIRE_ATOMIC:
+        return sizeof(struct wire_atomic);
+    case WIRE_ANSWER:
+        return sizeof(struct wire_answer);
+    case WIRE_PUSH:
+        return sizeof(struct wire_push);
     case WIRE_TYPES:
         break;
     }

@@ -47,6 +47,11 @@ static bool has_envelope(enum wire_type type)
     case WIRE_HOLD:
     case WIRE_GRANT:
     case WIRE_RETIRE:
+    case WIRE_PUT: /* its own: data, with a flag */
+    case WIRE_GET:
+    case WIRE_ATOMIC:
+    case WIRE_ANSWER:
+    case WIRE_PUSH:
     case WIRE_TYPES:
         break;
     }
@@ -117,6 +122,13 @@ static const struct wire_claim a_claim = {
     .sender = 6, .receiver = 9, .size = 1000, .address = 7, .key = 8};
 static const struct wire_grant a_grant = {.sender = 6};
 static const struct wire_retire a_retire = {.receiver = 9, .sender = 6};
+static const struct wire_range a_put = {.sender = 6, .key = 7, .at = 100, .size = 40};
+static const struct wire_range a_get = {
+    .sender = 6, .key = 7, .at = 100, .size = 1000, .address = 8, .exposed = 9};
+static const struct wire_atomic an_atomic = {
+    .sender = 6, .key = 7, .at = 100, .what = WIRE_ATOMIC_FETCH, .count = 5};
+static const struct wire_answer an_answer = {.sender = 6, .offset = 100};
+static const struct wire_push a_push = {.sender = 6, .offset = 100};
 static const struct wire_peek a_peek = {.question = 4};
 static const struct wire_peeked a_peeked = {
     .question = 4, .sender = 6, .size = 1000, .address = 7, .key = 8};
@@ -147,6 +159,12 @@ static const struct {
     {WIRE_RETIRE, &a_retire, 0, 0},
     {WIRE_PEEK, &a_peek, 0, WIRE_ANY_SOURCE},
     {WIRE_PEEKED, &a_peeked, 0, 0},
+    {WIRE_PUT, &a_put, 40, WIRE_HAS_DATA},
+    {WIRE_PUT, &a_put, 0, WIRE_HAS_DATA},
+    {WIRE_GET, &a_get, 0, 0},
+    {WIRE_ATOMIC, &an_atomic, 40, 0},
+    {WIRE_ANSWER, &an_answer, 40, WIRE_LAST},
+    {WIRE_PUSH, &a_push, 40, 0},
 };
 
 /* Every type has a sample, so what goes through all samples goes through all types. */
@@ -212,7 +230,9 @@ static void bad_headers_are_refused(void **state)
         for (unsigned bit = 0; bit < 16; bit++) {
             build_sample(i);
             header()->flags = (uint16_t)(1u << bit);
-            if (samples[i].flags & 1u << bit)
+            if (samples[i].type == WIRE_ANSWER && 1u << bit == WIRE_PULL)
+                bad("an answer that wants a push says more");
+            else if (samples[i].flags & 1u << bit)
                 good();
             else
                 bad("unknown packet flags");
@@ -231,7 +251,8 @@ static void an_envelope_stands_only_where_it_is_matched(void **state)
         bad("envelope in a packet that has none");
         build_sample(i);
         header()->data = 1;
-        bad("envelope in a packet that has none");
+        bad(samples[i].type == WIRE_PUT ? "data in a put that has none"
+                                        : "envelope in a packet that has none");
         build_sample(i);
         header()->context_id = 1;
         bad("envelope in a packet that has none");
@@ -240,9 +261,9 @@ static void an_envelope_stands_only_where_it_is_matched(void **state)
 
 static void payload_stands_only_where_it_belongs(void **state)
 {
-    static const enum wire_type without[] = {WIRE_CTS,    WIRE_FIN,  WIRE_CREDIT,
-                                             WIRE_HOLD,   WIRE_RTR,  WIRE_GRANT,
-                                             WIRE_RETIRE, WIRE_PEEK, WIRE_PEEKED};
+    static const enum wire_type without[] = {WIRE_CTS,    WIRE_FIN,   WIRE_CREDIT, WIRE_HOLD,
+                                             WIRE_RTR,    WIRE_GRANT, WIRE_RETIRE, WIRE_PEEK,
+                                             WIRE_PEEKED, WIRE_GET};
 
     (void)state;
     for (size_t i = 0; i < ARRAY_COUNT(samples); i++)
@@ -300,6 +321,58 @@ static void contradicting_sizes_are_refused(void **state)
     cts.offset = UINT64_MAX - 19;
     build(WIRE_CTS, &cts, 0);
     bad("range of a cts wraps");
+}
+
+static void contradicting_accesses_are_refused(void **state)
+{
+    struct wire_range put = a_put, get = a_get;
+    struct wire_atomic atomic = an_atomic;
+    struct wire_answer answer = an_answer;
+
+    (void)state;
+    build(WIRE_PUT, &put, 39);
+    bad("payload is not what is to be written");
+    put.at = UINT64_MAX - 39;
+    build(WIRE_PUT, &put, 40);
+    bad("range of a put wraps");
+    header()->flags = WIRE_HAS_DATA;
+    bad("range of a put wraps");
+    get.at = UINT64_MAX - 998;
+    build(WIRE_GET, &get, 0);
+    bad("range of a get wraps");
+    get.at = UINT64_MAX - 1000;
+    build(WIRE_GET, &get, 0);
+    good();
+
+    atomic.count = 0;
+    build(WIRE_ATOMIC, &atomic, 0);
+    bad("atomic of nothing");
+    atomic = an_atomic;
+    atomic.what = 1u << 17;
+    build(WIRE_ATOMIC, &atomic, 40);
+    bad("unknown bits in an atomic");
+
+    build(WIRE_ANSWER, &answer, 0);
+    bad("empty fragment");
+    header()->flags = WIRE_PULL;
+    good();
+    header()->flags = WIRE_PULL | WIRE_LAST;
+    bad("an answer that wants a push says more");
+    answer.error = 5;
+    build(WIRE_ANSWER, &answer, 0);
+    bad("an error brings bytes, or more is to come");
+    header()->flags = WIRE_LAST;
+    good();
+    build(WIRE_ANSWER, &answer, 1);
+    header()->flags = WIRE_LAST;
+    bad("an error brings bytes, or more is to come");
+    answer.error = WIRE_ERROR_MAX;
+    build(WIRE_ANSWER, &answer, 0);
+    header()->flags = WIRE_LAST;
+    bad("unknown error in an answer");
+    answer = (struct wire_answer){.offset = UINT64_MAX - 38};
+    build(WIRE_ANSWER, &answer, 40);
+    bad("range of an answer wraps");
 }
 
 static void absurd_numbers_of_holding_are_refused(void **state)
@@ -378,6 +451,7 @@ int main(void)
         cmocka_unit_test(an_envelope_stands_only_where_it_is_matched),
         cmocka_unit_test(payload_stands_only_where_it_belongs),
         cmocka_unit_test(contradicting_sizes_are_refused),
+        cmocka_unit_test(contradicting_accesses_are_refused),
         cmocka_unit_test(absurd_numbers_of_holding_are_refused),
         cmocka_unit_test(accepted_noise_is_well_formed),
     };

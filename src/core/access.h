@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * access.h - one-sided: reads, writes and atomics of a peer's memory.  Private to src/core.
+ *
+ *   whose access it is (access.c)                whose memory it is (serve.c, region.c)
+ *   access       ── PUT, GET, ATOMIC ────────>   serve: behind the earlier ones of this peer,
+ *   wait-answer                                  copies the bytes, or has the transport read
+ *                                                or write the other side's buffer
+ *                <──────────────── ANSWER ───    done
+ *   complete
+ *
+ * or, of a long PUT, where the owner cannot read the other side's buffer:
+ *
+ *   wait-answer  <────────── ANSWER, pull ───    wait-push
+ *   push         ── PUSH ... ────────────────>
+ *   wait-answer  <──────────────── ANSWER ───    done
+ *   complete
+ *
+ * and a long GET whose bytes cannot be written to the other side's buffer is answered by
+ * several ANSWERs.
+ *
+ * Why the owner performs it, and not the other side by process_vm_writev: the owner looks at
+ * key, rights and range at the moment of the access, so there is nothing to be told, cached
+ * or revoked; order and atomicity need no lock between processes; and a deregistered region
+ * is not touched any more.  The bytes move once all the same.
+ *
+ * Invariants
+ *   I1  of our accesses to a peer at most ACCESS_WINDOW are under way: on its out, at it, or
+ *       in an answer.  The others wait, in the order of the calls
+ *   I2  so a peer has at most as many jobs here, and what is beyond that is malformed
+ *   I3  a peer's jobs are performed in the order of their packets: only the first is stepped
+ *   I4  accesses.serving is on endpoint.serving if and only if there are jobs
+ *   I5  an event that the user has not read is counted in unread; with EVENT_WINDOW of them
+ *       a peer's next write with data waits
+ */
+#ifndef CORE_ACCESS_H
+#define CORE_ACCESS_H
+
+#include "core/core.h"
+
+#define ACCESS_WINDOW 32
+#define EVENT_WINDOW  1024
+
+/* Of one peer. */
+struct accesses {
+    struct peer *peer;
+    struct list waiting; /* ours that may not leave yet */
+    struct list jobs;    /* the peer's */
+    struct list serving; /* on endpoint.serving */
+    uint32_t under_way;  /* ours */
+    uint32_t job_count;
+    uint32_t unread; /* events that it made */
+};
+
+/* ---- access.c ---- */
+
+/* Made on first use; NULL: no memory. */
+struct accesses *access_of(struct mbx_ep *ep, struct peer *peer);
+/* Most bytes of an atomic's operands. */
+size_t access_atomic_max(const struct mbx_ep *ep);
+/* As eager_step(). */
+int access_step(struct mbx_ep *ep, struct request *req);
+/* req, of ours, ends: it is under way, or waits. */
+void access_end(struct mbx_ep *ep, struct request *req, int error);
+/* As transport_events.deliver. */
+int access_answer(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet);
+
+/* ---- serve.c ---- */
+
+/* A PUT, GET or ATOMIC; a PUSH.  As transport_events.deliver. */
+int serve_arrive(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet);
+int serve_push(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet);
+/* Performs what can be; how much. */
+int serve_all(struct mbx_ep *ep);
+/* The transport has moved a part of req, or failed to. */
+void serve_moved(struct mbx_ep *ep, struct request *req, int error);
+/* Its peer is gone. */
+void serve_drop(struct mbx_ep *ep, struct request *req);
+/* The user reads this event. */
+void serve_event_read(struct mbx_ep *ep, const struct request *req);
+
+/* ---- region.c ---- */
+
+struct region {
+    struct region *next; /* of the same hash */
+    uint64_t key;
+    struct mbx_region memory;
+    struct mbx_served served;
+    uint32_t busy;   /* parts that the transport moves */
+    bool is_closing; /* nobody may begin anything */
+};
+
+/* The region of this key if [at, at + size) lies in it and it has these rights; else NULL and
+ * *error, a positive errno. */
+struct region *region_check(struct mbx_ep *ep, uint64_t key, uint64_t at, uint64_t size,
+                            unsigned rights, uint16_t *error);
+/* The region of this key, also while it is closing, or NULL. */
+struct region *region_find(const struct mbx_ep *ep, uint64_t key);
+void region_fini(struct mbx_ep *ep);
+
+static inline char *region_at(const struct region *region, uint64_t at)
+{
+    return (char *)((uintptr_t)region->memory.buf + (uintptr_t)(at - region->memory.address));
+}
+
+/* ---- atomic.c ---- */
+
+/* Updates count elements at target.  operand's are replaced by what was there before if
+ * fetch.  compare: as many, or NULL if op takes none.  Alignment does not matter. */
+void atomic_apply(enum mbx_op op, enum mbx_type type, size_t count, void *target, void *operand,
+                  const void *compare, bool fetch);
+
+static inline bool atomic_compares(enum mbx_op op)
+{
+    return op >= MBX_CSWAP;
+}
+
+#endif
