@@ -602,6 +602,41 @@ MBX_API int mbx_wait(struct mbx_ep *ep, mbx_request request, int64_t timeout_ns,
  */
 MBX_API int mbx_wait_any(struct mbx_ep *ep, unsigned queues, int64_t timeout_ns);
 
+/* mbx_ready - would mbx_poll(ep, queues) return an entry?
+ * Returns 1; 0; -EINVAL queues names no queue.  Progress none.  Source src/core/wait.c */
+MBX_API int mbx_ready(struct mbx_ep *ep, unsigned queues);
+
+/* What mbx_sleep() calls; either may be NULL. */
+struct mbx_sleep_hooks {
+    void (*sleeps)(void *arg); /* the thread is about to sleep, */
+    void (*slept)(void *arg);  /* and has slept */
+    void *arg;
+};
+
+/*
+ * mbx_sleep - sleep until there may be something to do for mbx_progress().
+ *
+ * For a thread with a loop of its own that makes progress, looks at what has come of it,
+ * and sleeps when mbx_progress() has returned 0.  Unlike mbx_wait_any() it is woken by
+ * whatever arrives, not by completions alone.  hooks may be NULL.
+ *
+ * Units      timeout_ns in nanoseconds; negative: no limit.
+ * Returns    0 something may have come; also early.  -ETIMEDOUT; -EINTR a signal arrived;
+ *            -EBUSY another thread waits in this endpoint.
+ * Threads    between hooks->sleeps and hooks->slept other threads may make all calls
+ *            but mbx_close() and those that wait, with MBX_THREADS=one, too: who has a lock
+ *            of his own around this endpoint gives it in the one and takes it in the
+ *            other.  With MBX_THREADS=one they call mbx_wake() if they leave something to do.
+ * Progress   none.  Blocks.
+ * Source     src/core/wait.c
+ */
+MBX_API int mbx_sleep(struct mbx_ep *ep, int64_t timeout_ns,
+                      const struct mbx_sleep_hooks *hooks);
+
+/* mbx_wake - makes the mbx_sleep() of another thread return, or, if it is about to sleep, not
+ * sleep.  Threads: any, also with MBX_THREADS=one.  Source src/core/wait.c */
+MBX_API void mbx_wake(struct mbx_ep *ep);
+
 /*
  * mbx_progress - move everything that can move: deliver what arrived, continue
  * rendezvous, push what waited for room.

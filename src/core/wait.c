@@ -24,6 +24,9 @@
  *   I2  if there is no poller and there are waiters, one of them is told
  *   I3  whatever has been queued since the poller went to sleep was followed by wake()
  *
+ * mbx_sleep() is the sleep alone, for a caller who polls himself: a poller that waits for no
+ * completion.
+ *
  * A waiter clears its flag, looks, and gives the lock to sleep; who tells does so under
  * the lock: so nothing is told between the look and the sleep without being seen.
  */
@@ -159,12 +162,16 @@ void wait_sleeps(void *arg)
 
     ep->asleep = true;
     ep_unlock(ep);
+    if (ep->hooks != NULL && ep->hooks->sleeps != NULL)
+        ep->hooks->sleeps(ep->hooks->arg);
 }
 
 void wait_slept(void *arg)
 {
     struct mbx_ep *ep = arg;
 
+    if (ep->hooks != NULL && ep->hooks->slept != NULL)
+        ep->hooks->slept(ep->hooks->arg);
     ep_lock(ep);
     ep->asleep = false;
 }
@@ -381,4 +388,51 @@ int mbx_wait_any(struct mbx_ep *ep, unsigned queues, int64_t timeout_ns)
     err = wait_until(ep, &w);
     ep_unlock(ep);
     return err;
+}
+
+/* Sleeps once, as the poller: so that others tell us, with MBX_THREADS=many. */
+static int wait_nap(struct mbx_ep *ep, struct waiter *w, const struct mbx_sleep_hooks *hooks)
+{
+    int err;
+
+    if (ep->poller != NULL)
+        return -EBUSY;
+    if (!list_is_empty(&ep->reading))
+        return 0; /* there is something to do, of which the transport knows nothing */
+    wait_join(ep, w);
+    ep->poller = w;
+    ep->hooks = hooks;
+    err = wait_sleep(ep, w);
+    ep->hooks = NULL;
+    ep->poller = NULL;
+    wait_part(ep, w);
+    return err == 0 && wait_left(w, clock_now()) == 0 ? -ETIMEDOUT : err;
+}
+
+int mbx_ready(struct mbx_ep *ep, unsigned queues)
+{
+    int result;
+
+    if (queues == 0 || (queues & ~(unsigned)(MBX_SENDS | MBX_RECVS)))
+        return -EINVAL;
+    ep_lock(ep);
+    result = wait_any_done(ep, queues);
+    ep_unlock_unchanged(ep);
+    return result;
+}
+
+int mbx_sleep(struct mbx_ep *ep, int64_t timeout_ns, const struct mbx_sleep_hooks *hooks)
+{
+    struct waiter w = {.timeout_ns = timeout_ns, .start_ns = clock_now()};
+    int err;
+
+    ep_lock(ep);
+    err = wait_nap(ep, &w, hooks);
+    ep_unlock(ep);
+    return err;
+}
+
+void mbx_wake(struct mbx_ep *ep)
+{
+    ep->transport->ops->wake(ep->transport);
 }

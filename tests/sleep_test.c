@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * sleep_test.c - a loop of one's own that sleeps (mbx_sleep) wakes for whatever comes,
+ * and lets others use the endpoint while it sleeps.
+ *
+ * The endpoint is opened for one thread, and a lock of ours goes around it.  Whether a wake
+ * was lost is seen by the time: sleepers look around every 100 ms by themselves, so the
+ * fastest of several rounds must be faster.
+ */
+#include "world.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+
+#include "base/base.h"
+#include "base/clock.h"
+
+#define CONTEXT   43
+#define ROUNDS    10
+#define ROUND_MAX (50 * CLOCK_MS)
+
+struct sleeper {
+    struct mbx_ep *ep;
+    pthread_mutex_t lock;
+    bool is_asleep; /* guarded by lock, which the sleeper gives only then */
+    bool has_ended;
+    int err;
+};
+
+static void sleeps(void *arg)
+{
+    struct sleeper *s = arg;
+
+    s->is_asleep = true;
+    pthread_mutex_unlock(&s->lock);
+}
+
+static void slept(void *arg)
+{
+    struct sleeper *s = arg;
+
+    pthread_mutex_lock(&s->lock);
+    s->is_asleep = false;
+}
+
+static void *sleep_till_ready(void *arg)
+{
+    struct sleeper *s = arg;
+    const struct mbx_sleep_hooks hooks = {sleeps, slept, s};
+
+    pthread_mutex_lock(&s->lock);
+    while (s->err == 0 && !mbx_ready(s->ep, MBX_RECVS))
+        if (mbx_progress(s->ep) == 0)
+            s->err = mbx_sleep(s->ep, -1, &hooks);
+    s->has_ended = true;
+    pthread_mutex_unlock(&s->lock);
+    return NULL;
+}
+
+static bool look(struct sleeper *s, const bool *flag)
+{
+    bool is;
+
+    pthread_mutex_lock(&s->lock);
+    is = *flag;
+    pthread_mutex_unlock(&s->lock);
+    return is;
+}
+
+/* Returns when it sleeps. */
+static pthread_t sleeper_start(struct sleeper *s, struct mbx_ep *ep)
+{
+    pthread_t thread;
+
+    *s = (struct sleeper){.ep = ep, .lock = PTHREAD_MUTEX_INITIALIZER};
+    assert_int_equal(pthread_create(&thread, NULL, sleep_till_ready, s), 0);
+    while (!look(s, &s->is_asleep))
+        sched_yield();
+    return thread;
+}
+
+/* other makes progress meanwhile: its message may be matched there. */
+static void sleeper_join(struct sleeper *s, pthread_t thread, struct mbx_ep *other)
+{
+    while (!look(s, &s->has_ended)) {
+        mbx_progress(other);
+        sched_yield();
+    }
+    pthread_join(thread, NULL);
+    assert_int_equal(s->err, 0);
+}
+
+/* Opens w, and endpoint 1 has sent to endpoint 0. */
+static void world_open_acquainted(struct world *w, const struct world_config *config)
+{
+    char byte;
+
+    world_open(w, config, 2, NULL);
+    assert_int_equal(mbx_recv(w->eps[0], 1, CONTEXT, 2, 0, &byte, 1,
+                              &(struct mbx_options){.flags = MBX_SILENT}, NULL),
+                     0);
+    assert_int_equal(mbx_inject(w->eps[1], 0, CONTEXT, 2, "x", 1, 0), 0);
+    world_settle(w);
+}
+
+static void a_message_wakes(void **state)
+{
+    uint64_t best = UINT64_MAX;
+
+    for (int round = 0; round < ROUNDS; round++) {
+        struct sleeper s;
+        struct world w;
+        pthread_t thread;
+        uint64_t start;
+        char byte;
+
+        world_open_acquainted(&w, *state);
+        assert_int_equal(mbx_recv(w.eps[0], 1, CONTEXT, 1, 0, &byte, 1, NULL, NULL), 0);
+        thread = sleeper_start(&s, w.eps[0]);
+        start = clock_now();
+        assert_int_equal(mbx_inject(w.eps[1], 0, CONTEXT, 1, "x", 1, 0), 0);
+        sleeper_join(&s, thread, w.eps[1]);
+        if (clock_now() - start < best)
+            best = clock_now() - start;
+        world_close(&w);
+    }
+    assert_true(best < ROUND_MAX);
+}
+
+/* What the others leave is not heard of, but a wake is. */
+static void others_use_the_endpoint_and_wake(void **state)
+{
+    uint64_t best = UINT64_MAX;
+
+    for (int round = 0; round < ROUNDS; round++) {
+        struct sleeper s;
+        struct world w;
+        pthread_t thread;
+        uint64_t start;
+        char byte;
+
+        world_open_acquainted(&w, *state);
+        thread = sleeper_start(&s, w.eps[0]);
+        pthread_mutex_lock(&s.lock);
+        assert_int_equal(mbx_ready(s.ep, MBX_RECVS), 0);
+        assert_int_equal(mbx_sleep(s.ep, 0, NULL), -EBUSY);
+        assert_int_equal(mbx_recv(s.ep, 0, CONTEXT, 1, 0, &byte, 1, NULL, NULL), 0);
+        assert_int_equal(mbx_inject(s.ep, 0, CONTEXT, 1, "x", 1, 0), 0);
+        while (mbx_ready(s.ep, MBX_RECVS) == 0)
+            mbx_progress(s.ep);
+        start = clock_now();
+        mbx_wake(s.ep);
+        pthread_mutex_unlock(&s.lock);
+        sleeper_join(&s, thread, w.eps[1]);
+        if (clock_now() - start < best)
+            best = clock_now() - start;
+        world_close(&w);
+    }
+    assert_true(best < ROUND_MAX);
+}
+
+static void a_sleep_ends_by_itself(void **state)
+{
+    struct mbx_sleep_hooks none = {0};
+    struct world w;
+    char byte;
+
+    world_open(&w, *state, 2, NULL);
+    while (mbx_progress(w.eps[0]) > 0)
+        continue;
+    assert_int_equal(mbx_sleep(w.eps[0], CLOCK_MS, &none), -ETIMEDOUT);
+    assert_int_equal(mbx_ready(w.eps[0], 0), -EINVAL);
+    assert_int_equal(mbx_ready(w.eps[0], 4), -EINVAL);
+    assert_int_equal(mbx_recv(w.eps[0], 1, CONTEXT, 1, 0, &byte, 1, NULL, NULL), 0);
+    assert_int_equal(mbx_inject(w.eps[1], 0, CONTEXT, 1, "x", 1, 0), 0);
+    while (!mbx_ready(w.eps[0], MBX_RECVS)) {
+        mbx_progress(w.eps[0]);
+        mbx_progress(w.eps[1]);
+    }
+    assert_int_equal(mbx_ready(w.eps[0], MBX_SENDS), 0);
+    assert_int_equal(mbx_ready(w.eps[0], MBX_SENDS | MBX_RECVS), 1);
+    world_close(&w);
+}
+
+/* Nobody sleeps in `loop`, faults make it get up early. */
+static bool is_meant(const struct world_config *config)
+{
+    return config->is_shm && !config->has_faults && !world_has_device(config);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_message_wakes),
+        cmocka_unit_test(others_use_the_endpoint_and_wake),
+        cmocka_unit_test(a_sleep_ends_by_itself),
+    };
+
+    return world_main_for(argc, argv, is_meant, tests, ARRAY_COUNT(tests));
+}
