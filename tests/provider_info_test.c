@@ -70,12 +70,13 @@ static void echoes_models(void **state)
                               .av_type = i % 2 == 0 ? FI_AV_MAP : FI_AV_TABLE};
         struct fi_info *hints = world_hints(&setup), *info;
 
-        hints->domain_attr->data_progress = FI_PROGRESS_MANUAL;
+        hints->domain_attr->data_progress = i < 3 ? FI_PROGRESS_MANUAL : FI_PROGRESS_AUTO;
         hints->domain_attr->control_progress = FI_PROGRESS_AUTO;
         assert_int_equal(ask(hints, &info), 0);
         assert_int_equal(info->domain_attr->threading, threadings[i]);
         assert_int_equal(info->domain_attr->av_type, setup.av_type);
-        assert_int_equal(info->domain_attr->data_progress, FI_PROGRESS_MANUAL);
+        assert_int_equal(info->domain_attr->data_progress,
+                         i < 3 ? FI_PROGRESS_MANUAL : FI_PROGRESS_AUTO);
         assert_int_equal(info->domain_attr->control_progress, FI_PROGRESS_AUTO);
         fi_freeinfo(info);
     }
@@ -128,11 +129,6 @@ static void want_all_tag_bits(struct fi_info *h)
     h->ep_attr->mem_tag_format = UINT64_MAX;
 }
 
-static void want_auto_progress(struct fi_info *h)
-{
-    h->domain_attr->data_progress = FI_PROGRESS_AUTO;
-}
-
 static void want_two_contexts(struct fi_info *h)
 {
     h->ep_attr->tx_ctx_cnt = 2;
@@ -156,10 +152,10 @@ static void want_odd_flags(struct fi_info *h)
 static void refuses_what_it_does_not_do(void **state)
 {
     static spoil_fn *const spoil[] = {
-        want_msg_endpoint, want_datagrams,     want_multicast,    want_sockaddr,
-        want_other_domain, want_long_inject,   want_many_pieces,  want_strict_order,
-        want_all_tag_bits, want_auto_progress, want_two_contexts, want_shared_context,
-        want_long_data,    want_odd_flags,
+        want_msg_endpoint, want_datagrams,    want_multicast,      want_sockaddr,
+        want_other_domain, want_long_inject,  want_many_pieces,    want_strict_order,
+        want_all_tag_bits, want_two_contexts, want_shared_context, want_long_data,
+        want_odd_flags,
     };
 
     (void)state;
@@ -340,7 +336,7 @@ static void a_shared_vector_is_refused(void **state)
 
 static void events_come_out_as_written(void **state)
 {
-    struct fi_eq_attr attr = {.flags = FI_WRITE};
+    struct fi_eq_attr attr = {.flags = FI_WRITE, .wait_obj = FI_WAIT_UNSPEC};
     struct fi_eq_entry in = {.data = 7}, out = {0};
     struct fid_eq *eq;
     struct world w;

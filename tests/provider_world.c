@@ -19,6 +19,7 @@ struct fi_info *world_hints(const struct setup *setup)
     hints->domain_attr->threading =
         setup->threading != FI_THREAD_UNSPEC ? setup->threading : FI_THREAD_DOMAIN;
     hints->domain_attr->av_type = setup->av_type;
+    hints->domain_attr->data_progress = setup->progress;
     hints->tx_attr->op_flags = setup->send_flags;
     hints->rx_attr->op_flags = setup->recv_flags;
     hints->fabric_attr->prov_name = strdup("matchbox");
@@ -44,7 +45,8 @@ static void node_open(struct world *w, struct node *n, const struct setup *setup
 {
     struct fi_cq_attr cq = {
         .format = setup->format != FI_CQ_FORMAT_UNSPEC ? setup->format : FI_CQ_FORMAT_TAGGED,
-        .wait_obj = setup->wait};
+        .wait_obj = setup->wait,
+        .wait_cond = setup->wait_cond};
     struct fi_av_attr av = {.type = setup->av_type};
     size_t len = sizeof n->address;
 

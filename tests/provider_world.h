@@ -59,6 +59,8 @@ struct world {
 struct setup {
     enum fi_cq_format format; /* default FI_CQ_FORMAT_TAGGED */
     enum fi_wait_obj wait;
+    enum fi_cq_wait_cond wait_cond;
+    enum fi_progress progress;
     enum fi_threading threading; /* default FI_THREAD_DOMAIN */
     enum fi_av_type av_type;
     uint64_t caps;                   /* default tagged, untagged, directed, source */

@@ -29,34 +29,17 @@
 
 #include <sched.h>
 #include <stdlib.h>
-#include <time.h>
 
 #define POLL_BATCH       16
 #define FIRST_EVENTS     64
 #define IDLE_CROWDED     32    /* empty reads before the core is given away */
 #define IDLE_ALONE       20000 /* the same when every rank may have a core */
-#define WAIT_SLICE_NS    10000000
-#define WAIT_NAP_NS      50000
-#define NS_PER_MS        1000000
-#define NS_PER_S         1000000000
 #define TAG_FLAGS(id)    ((id) == PROV_TAGGED ? FI_TAGGED : FI_MSG)
 #define MIN_ERR_DATA_API FI_VERSION(1, 5)
 
 static struct prov_cq *cq_of(struct fid_cq *fid)
 {
     return container_of(fid, struct prov_cq, fid);
-}
-
-static void cq_lock(struct prov_cq *cq)
-{
-    if (unlikely(cq->locks))
-        pthread_mutex_lock(&cq->lock);
-}
-
-static void cq_unlock(struct prov_cq *cq)
-{
-    if (unlikely(cq->locks))
-        pthread_mutex_unlock(&cq->lock);
 }
 
 /* ---- events ----------------------------------------------------------------------- */
@@ -66,9 +49,13 @@ static struct prov_event *event_at(struct prov_cq *cq, uint32_t nth)
     return &cq->events[(cq->event_head + nth) & (cq->event_capacity - 1)];
 }
 
+/* Who sleeps hears of it, as of what completes in an endpoint. */
 static void event_push(struct prov_cq *cq, const struct prov_event *event)
 {
     *event_at(cq, cq->event_count++) = *event;
+    if (atomic_load_explicit(&cq->armed, memory_order_relaxed) &&
+        atomic_exchange(&cq->armed, false))
+        prov_wait_ring(&cq->wait);
 }
 
 static void event_pop(struct prov_cq *cq)
@@ -106,30 +93,30 @@ void prov_event_cancelled(struct prov_event *event, void *context, bool many)
 
 void prov_cq_push(struct prov_cq *cq, const struct prov_event *event)
 {
-    cq_lock(cq);
+    prov_cq_lock(cq);
     cq->event_reserved--;
     event_push(cq, event);
-    cq_unlock(cq);
+    prov_cq_unlock(cq);
 }
 
 int prov_cq_reserve(struct prov_cq *cq)
 {
     int err = 0;
 
-    cq_lock(cq);
+    prov_cq_lock(cq);
     if (cq->event_count + cq->event_reserved + POLL_BATCH >= cq->event_capacity)
         err = events_grow(cq);
     if (err == 0)
         cq->event_reserved++;
-    cq_unlock(cq);
+    prov_cq_unlock(cq);
     return err;
 }
 
 void prov_cq_unreserve(struct prov_cq *cq)
 {
-    cq_lock(cq);
+    prov_cq_lock(cq);
     cq->event_reserved--;
-    cq_unlock(cq);
+    prov_cq_unlock(cq);
 }
 
 /* ---- from Matchbox's completion to ours --------------------------------------------- */
@@ -416,7 +403,7 @@ static OUT_OF_LINE ssize_t read_in_vain(struct prov_cq *cq)
 
     if (unlikely(yield))
         cq->idle = 0;
-    cq_unlock(cq);
+    prov_cq_unlock(cq);
     if (unlikely(yield))
         sched_yield();
     return -FI_EAGAIN;
@@ -427,14 +414,14 @@ static inline ssize_t entries_read(struct prov_cq *cq, void *buf, size_t count,
 {
     ssize_t n = -FI_EAGAIN;
 
-    cq_lock(cq);
+    prov_cq_lock(cq);
     if (unlikely(cq->event_count != 0))
         n = events_read(cq, buf, count, sources);
     else if (cq->next == PROV_CQ_EMPTY && count != 0)
         cq->next = PROV_CQ_PROGRESS;
     else if ((n = sources_read(cq, buf, count, sources)) == -FI_EAGAIN)
         return read_in_vain(cq);
-    cq_unlock(cq);
+    prov_cq_unlock(cq);
     return n;
 }
 
@@ -453,6 +440,11 @@ static ssize_t cq_read(struct fid_cq *fid, void *buf, size_t count)
         return cq_read_all(cq, buf, count);
     cq->next = PROV_CQ_PROGRESS;
     return -FI_EAGAIN;
+}
+
+ssize_t prov_cq_readfrom(struct prov_cq *cq, void *buf, size_t count, fi_addr_t *src_addr)
+{
+    return entries_read(cq, buf, count, src_addr);
 }
 
 static ssize_t cq_readfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *src_addr)
@@ -484,13 +476,13 @@ static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *entry, uin
     ssize_t n = -FI_EAGAIN;
 
     (void)flags;
-    cq_lock(cq);
+    prov_cq_lock(cq);
     if (cq->event_count != 0 && event_at(cq, 0)->error != 0) {
         error_fill(cq, entry, event_at(cq, 0));
         event_pop(cq);
         n = 1;
     }
-    cq_unlock(cq);
+    prov_cq_unlock(cq);
     return n;
 }
 
@@ -513,7 +505,7 @@ static bool source_collect(struct prov_cq *cq, const struct prov_cq_source *sour
 
 void prov_cq_collect(struct prov_cq *cq)
 {
-    cq_lock(cq);
+    prov_cq_lock(cq);
     for (unsigned i = 0; i < cq->source_count; i++) {
         const struct prov_cq_source *source = &cq->sources[i];
 
@@ -524,7 +516,7 @@ void prov_cq_collect(struct prov_cq *cq)
         prov_ep_unlock(source->ep);
     }
     cq->next = PROV_CQ_PROGRESS;
-    cq_unlock(cq);
+    prov_cq_unlock(cq);
 }
 
 void prov_ep_forget(struct prov_ep *ep)
@@ -550,71 +542,6 @@ void prov_ep_forget(struct prov_ep *ep)
     prov_ep_unlock(ep);
 }
 
-/* ---- waiting ------------------------------------------------------------------------------
- */
-
-static int64_t now_ns(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * NS_PER_S + t.tv_nsec;
-}
-
-/* Sleeps until something may have come or for a short while.  Asleep in Matchbox if
- * nobody else may need the endpoint meanwhile; else it is naps. */
-static int cq_doze(struct prov_cq *cq, int64_t left_ns)
-{
-    int64_t slice = left_ns < WAIT_SLICE_NS ? left_ns : WAIT_SLICE_NS;
-    struct timespec nap = {.tv_nsec = left_ns < WAIT_NAP_NS ? left_ns : WAIT_NAP_NS};
-    int err;
-
-    if (cq->source_count != 1 || cq->locks) {
-        nanosleep(&nap, NULL);
-        return 0;
-    }
-    err = mbx_wait_any(cq->sources[0].ep->mbx, cq->sources[0].queues, slice);
-    return err == -ETIMEDOUT ? 0 : err;
-}
-
-/* cond is a threshold that we may ignore: returning earlier is allowed. */
-static ssize_t cq_sreadfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *src_addr,
-                            const void *cond, int timeout)
-{
-    struct prov_cq *cq = cq_of(fid);
-    int64_t end = timeout < 0 ? INT64_MAX : now_ns() + (int64_t)timeout * NS_PER_MS;
-    int64_t left;
-    ssize_t n;
-    int err;
-
-    (void)cond;
-    if (!cq->waits)
-        return -FI_EINVAL;
-    for (;;) {
-        n = entries_read(cq, buf, count, src_addr);
-        if (n != -FI_EAGAIN)
-            return n;
-        left = timeout < 0 ? INT64_MAX : end - now_ns();
-        if (atomic_exchange(&cq->signalled, false) || left <= 0)
-            return -FI_EAGAIN;
-        err = cq_doze(cq, left);
-        if (err < 0)
-            return err;
-    }
-}
-
-static ssize_t cq_sread(struct fid_cq *fid, void *buf, size_t count, const void *cond,
-                        int timeout)
-{
-    return cq_sreadfrom(fid, buf, count, NULL, cond, timeout);
-}
-
-static int cq_signal(struct fid_cq *fid)
-{
-    atomic_store(&cq_of(fid)->signalled, true);
-    return 0;
-}
-
 static const char *cq_strerror(struct fid_cq *fid, int prov_errno, const void *err_data,
                                char *buf, size_t len)
 {
@@ -633,9 +560,9 @@ static struct fi_ops_cq cq_ops = {
     .read = cq_read,
     .readfrom = cq_readfrom,
     .readerr = cq_readerr,
-    .sread = cq_sread,
-    .sreadfrom = cq_sreadfrom,
-    .signal = cq_signal,
+    .sread = prov_cq_sread,
+    .sreadfrom = prov_cq_sreadfrom,
+    .signal = prov_cq_signal,
     .strerror = cq_strerror,
 };
 
@@ -647,7 +574,11 @@ int prov_cq_bind(struct prov_cq *cq, struct prov_ep *ep, unsigned queues)
     struct prov_cq_source *sources;
     int err = 0;
 
-    cq_lock(cq);
+    /* a thread of ours will use the endpoint, too */
+    if (cq->wait.object != FI_WAIT_NONE && cq->wait.object != FI_WAIT_YIELD)
+        ep->locks = true;
+
+    prov_cq_lock(cq);
     for (unsigned i = 0; i < cq->source_count; i++) {
         if (cq->sources[i].ep == ep) {
             cq->sources[i].queues |= queues;
@@ -662,25 +593,26 @@ int prov_cq_bind(struct prov_cq *cq, struct prov_ep *ep, unsigned queues)
     sources[cq->source_count++] = (struct prov_cq_source){.ep = ep, .queues = queues};
     cq->sources = sources;
 unlock:
-    cq_unlock(cq);
+    prov_cq_unlock(cq);
     return err;
 }
 
 void prov_cq_unbind(struct prov_cq *cq, struct prov_ep *ep)
 {
-    cq_lock(cq);
+    prov_cq_lock(cq);
     for (unsigned i = 0; i < cq->source_count; i++)
         if (cq->sources[i].ep == ep)
             cq->sources[i--] = cq->sources[--cq->source_count];
-    cq_unlock(cq);
+    prov_cq_unlock(cq);
 }
 
 static int cq_close(struct fid *fid)
 {
     struct prov_cq *cq = container_of(fid, struct prov_cq, fid.fid);
 
-    if (cq->source_count != 0)
+    if (cq->source_count != 0 || atomic_load(&cq->users) != 0)
         return -FI_EBUSY;
+    prov_wait_fini(&cq->wait, fid);
     atomic_fetch_sub(&cq->domain->users, 1);
     pthread_mutex_destroy(&cq->lock);
     free(cq->sources);
@@ -693,10 +625,7 @@ static int cq_control(struct fid *fid, int command, void *arg)
 {
     struct prov_cq *cq = container_of(fid, struct prov_cq, fid.fid);
 
-    if (command != FI_GETWAITOBJ)
-        return -FI_ENOSYS;
-    *(enum fi_wait_obj *)arg = cq->waits ? FI_WAIT_UNSPEC : FI_WAIT_NONE;
-    return 0;
+    return prov_wait_control(&cq->wait, command, arg);
 }
 
 static struct fi_ops cq_fid_ops = {
@@ -733,20 +662,9 @@ static unsigned idle_limit(void)
 
 static int cq_attr_check(const struct fi_cq_attr *attr)
 {
-    if (attr->format > FI_CQ_FORMAT_TAGGED)
+    if (attr->format > FI_CQ_FORMAT_TAGGED || attr->wait_cond > FI_CQ_COND_THRESHOLD)
         return -FI_EINVAL;
-    switch (attr->wait_obj) {
-    case FI_WAIT_NONE:
-    case FI_WAIT_UNSPEC:
-    case FI_WAIT_YIELD:
-        return 0;
-    case FI_WAIT_SET:
-    case FI_WAIT_FD:
-    case FI_WAIT_MUTEX_COND:
-    case FI_WAIT_POLLFD:
-        break;
-    }
-    return -FI_ENOSYS;
+    return attr->flags & ~FI_AFFINITY ? -FI_EBADFLAGS : 0;
 }
 
 int prov_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **fid,
@@ -761,27 +679,36 @@ int prov_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_
     if (cq == NULL)
         return -FI_ENOMEM;
     cq->events = malloc(FIRST_EVENTS * sizeof *cq->events);
-    if (cq->events == NULL)
+    if (cq->events == NULL) {
+        err = -FI_ENOMEM;
         goto free_cq;
+    }
     cq->event_capacity = FIRST_EVENTS;
     cq->fid.fid.fclass = FI_CLASS_CQ;
     cq->fid.fid.context = context;
     cq->fid.fid.ops = &cq_fid_ops;
     cq->fid.ops = &cq_ops;
     cq->domain = container_of(domain, struct prov_domain, fid);
+    cq->format = attr->format == FI_CQ_FORMAT_UNSPEC ? FI_CQ_FORMAT_CONTEXT : attr->format;
     cq->locks = prov_needs_locks(cq->domain->threading);
-    cq->waits = attr->wait_obj != FI_WAIT_NONE;
+    cq->has_threshold = attr->wait_cond == FI_CQ_COND_THRESHOLD;
     cq->idle_limit = idle_limit();
     pthread_mutex_init(&cq->lock, NULL);
+    atomic_init(&cq->users, 0);
+    atomic_init(&cq->armed, false);
     atomic_init(&cq->signalled, false);
+    err = prov_wait_init(&cq->wait, attr->wait_obj, attr->wait_set, &cq->fid.fid);
+    if (err < 0)
+        goto free_events;
     atomic_fetch_add(&cq->domain->users, 1);
-    if (attr->format == FI_CQ_FORMAT_UNSPEC)
-        attr->format = FI_CQ_FORMAT_CONTEXT;
-    cq->format = attr->format;
+    attr->format = cq->format;
     *fid = &cq->fid;
     return 0;
 
+free_events:
+    pthread_mutex_destroy(&cq->lock);
+    free(cq->events);
 free_cq:
     free(cq);
-    return -FI_ENOMEM;
+    return err;
 }

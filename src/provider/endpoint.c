@@ -310,11 +310,15 @@ static int ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 
 static int ep_enable(struct prov_ep *ep)
 {
+    int err;
+
     if (ep->av == NULL)
         return -FI_ENOAV;
     if ((ep->caps & FI_SEND && ep->send_cq == NULL && ep->cntrs[PROV_COUNT_SEND] == NULL) ||
         (ep->caps & FI_RECV && ep->recv_cq == NULL && ep->cntrs[PROV_COUNT_RECV] == NULL))
         return -FI_ENOCQ;
+    if (ep->domain->auto_progress && (err = prov_watch_always(ep)) < 0)
+        return err;
     ep->enabled = true;
     return 0;
 }
@@ -376,6 +380,7 @@ static int ep_close(struct fid *fid)
     struct prov_ep *ep = ep_of_fid(fid);
 
     prov_cntr_unbind(ep);
+    prov_watch_fini(ep);
     if (ep->send_cq != NULL)
         prov_cq_unbind(ep->send_cq, ep);
     if (ep->recv_cq != NULL)
@@ -413,7 +418,7 @@ static void ep_configure(struct prov_ep *ep, const struct fi_info *info)
 
     mbx_limits_get(ep->mbx, &limits);
     ep->inject_limit = limits.inject;
-    ep->locks = prov_needs_locks(ep->domain->threading);
+    ep->locks = prov_needs_locks(ep->domain->threading) || ep->domain->auto_progress;
     ep->caps = info->caps;
     ep->directed = info->caps & FI_DIRECTED_RECV;
     ep->multi_min = PROV_MULTI_MIN;
@@ -462,6 +467,7 @@ int prov_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep 
     ep->fid.collective = &prov_no_collective_ops;
     ep_configure(ep, info);
     pthread_mutex_init(&ep->lock, NULL);
+    prov_watch_init(ep);
     atomic_fetch_add(&ep->domain->users, 1);
     *fid = &ep->fid;
     return 0;

@@ -1,18 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * eq.c - the event queue: a list of what the client wrote.
+ * eq.c - the event queue: a list of events and errors, in the order in which they came.
  *
- * Everything that could report here (address insertion, registration, connections)
- * is synchronous or not offered, so the only source of events is fi_eq_write().
+ * They come from fi_eq_write() and from address vectors with FI_EVENT; everything else that
+ * could report here (registration, connections) is synchronous or not offered.  An error
+ * bars the events behind it until fi_eq_readerr() has taken it (-FI_EAVAIL).
+ *
+ * An event of ours that finds no memory is lost, and the next look says so: the error
+ * FI_EOVERRUN, behind all others.
  */
 #include "provider/provider.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 struct prov_eq_entry {
     struct prov_eq_entry *next;
+    bool is_error; /* then data is a struct fi_eq_err_entry */
     uint32_t event;
     size_t size;
     char data[];
@@ -23,26 +27,89 @@ static struct prov_eq *eq_of(struct fid_eq *fid)
     return container_of(fid, struct prov_eq, fid);
 }
 
+/* ---- the list --------------------------------------------------------------------------- */
+
+static struct prov_eq_entry *entry_create(uint32_t event, const void *data, size_t size)
+{
+    struct prov_eq_entry *entry = malloc(sizeof *entry + size);
+
+    if (entry == NULL)
+        return NULL;
+    *entry = (struct prov_eq_entry){.event = event, .size = size};
+    if (size != 0)
+        memcpy(entry->data, data, size);
+    return entry;
+}
+
+/* NULL: something was lost. */
+static void entry_append(struct prov_eq *eq, struct prov_eq_entry *entry)
+{
+    pthread_mutex_lock(&eq->lock);
+    if (entry != NULL) {
+        *eq->last = entry;
+        eq->last = &entry->next;
+    } else {
+        eq->overran = true;
+    }
+    pthread_mutex_unlock(&eq->lock);
+    prov_wait_ring(&eq->wait);
+}
+
+static void entry_drop(struct prov_eq *eq)
+{
+    struct prov_eq_entry *entry = eq->first;
+
+    eq->first = entry->next;
+    if (eq->first == NULL)
+        eq->last = &eq->first;
+    free(entry);
+}
+
+void prov_eq_event(struct prov_eq *eq, uint32_t event, const void *entry, size_t size)
+{
+    entry_append(eq, entry_create(event, entry, size));
+}
+
+void prov_eq_error(struct prov_eq *eq, const struct fi_eq_err_entry *error)
+{
+    struct prov_eq_entry *entry = entry_create(0, error, sizeof *error);
+
+    if (entry != NULL)
+        entry->is_error = true;
+    entry_append(eq, entry);
+}
+
+bool prov_eq_is_ready(struct prov_eq *eq)
+{
+    bool is;
+
+    pthread_mutex_lock(&eq->lock);
+    is = eq->first != NULL || eq->overran;
+    pthread_mutex_unlock(&eq->lock);
+    return is;
+}
+
+/* ---- reading and writing ------------------------------------------------------------------
+ */
+
 static ssize_t eq_take(struct prov_eq *eq, uint32_t *event, void *buf, size_t len,
                        uint64_t flags)
 {
-    struct prov_eq_entry *entry = eq->first;
+    const struct prov_eq_entry *entry = eq->first;
     ssize_t size;
 
     if (entry == NULL)
-        return -FI_EAGAIN;
+        return eq->overran ? -FI_EAVAIL : -FI_EAGAIN;
+    if (entry->is_error)
+        return -FI_EAVAIL;
     if (len < entry->size)
         return -FI_ETOOSMALL;
     *event = entry->event;
     if (entry->size != 0)
         memcpy(buf, entry->data, entry->size);
     size = (ssize_t)entry->size;
-    if (flags & FI_PEEK)
-        return size;
-    eq->first = entry->next;
-    if (eq->first == NULL)
-        eq->last = &eq->first;
-    free(entry);
+    if (!(flags & FI_PEEK))
+        entry_drop(eq);
     return size;
 }
 
@@ -52,16 +119,43 @@ static ssize_t eq_read(struct fid_eq *fid, uint32_t *event, void *buf, size_t le
     struct prov_eq *eq = eq_of(fid);
     ssize_t size;
 
+    if (flags & ~FI_PEEK)
+        return -FI_EBADFLAGS;
     pthread_mutex_lock(&eq->lock);
     size = eq_take(eq, event, buf, len, flags);
     pthread_mutex_unlock(&eq->lock);
     return size;
 }
 
+/* Clients of older versions have a shorter structure. */
+static size_t error_size(const struct prov_eq *eq)
+{
+    return FI_VERSION_GE(eq->fabric->fid.api_version, FI_VERSION(1, 5))
+               ? sizeof(struct fi_eq_err_entry)
+               : offsetof(struct fi_eq_err_entry, err_data_size);
+}
+
 static ssize_t eq_readerr(struct fid_eq *fid, struct fi_eq_err_entry *entry, uint64_t flags)
 {
-    (void)fid, (void)entry, (void)flags;
-    return -FI_EAGAIN; /* nothing that could fail reports here */
+    struct prov_eq *eq = eq_of(fid);
+    struct fi_eq_err_entry lost = {.fid = &fid->fid, .err = FI_EOVERRUN, .prov_errno = ENOMEM};
+    ssize_t size = -FI_EAGAIN;
+
+    if (flags & ~FI_PEEK)
+        return -FI_EBADFLAGS;
+    pthread_mutex_lock(&eq->lock);
+    if (eq->first != NULL && eq->first->is_error) {
+        memcpy(entry, eq->first->data, error_size(eq));
+        size = (ssize_t)sizeof *entry;
+        if (!(flags & FI_PEEK))
+            entry_drop(eq);
+    } else if (eq->first == NULL && eq->overran) {
+        memcpy(entry, &lost, error_size(eq));
+        size = (ssize_t)sizeof *entry;
+        eq->overran = flags & FI_PEEK;
+    }
+    pthread_mutex_unlock(&eq->lock);
+    return size;
 }
 
 static ssize_t eq_write(struct fid_eq *fid, uint32_t event, const void *buf, size_t len,
@@ -70,53 +164,32 @@ static ssize_t eq_write(struct fid_eq *fid, uint32_t event, const void *buf, siz
     struct prov_eq *eq = eq_of(fid);
     struct prov_eq_entry *entry;
 
-    if (!eq->writable || flags != 0)
+    if (!eq->is_writable || flags != 0)
         return -FI_EINVAL;
-    entry = malloc(sizeof *entry + len);
+    entry = entry_create(event, buf, len);
     if (entry == NULL)
         return -FI_ENOMEM;
-    entry->next = NULL;
-    entry->event = event;
-    entry->size = len;
-    if (len != 0)
-        memcpy(entry->data, buf, len);
-    pthread_mutex_lock(&eq->lock);
-    *eq->last = entry;
-    eq->last = &entry->next;
-    pthread_cond_signal(&eq->changed);
-    pthread_mutex_unlock(&eq->lock);
+    entry_append(eq, entry);
     return (ssize_t)len;
-}
-
-static struct timespec deadline_after(int timeout_ms)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    t.tv_sec += timeout_ms / 1000;
-    t.tv_nsec += (long)(timeout_ms % 1000) * 1000000;
-    if (t.tv_nsec >= 1000000000) {
-        t.tv_nsec -= 1000000000;
-        t.tv_sec++;
-    }
-    return t;
 }
 
 static ssize_t eq_sread(struct fid_eq *fid, uint32_t *event, void *buf, size_t len, int timeout,
                         uint64_t flags)
 {
     struct prov_eq *eq = eq_of(fid);
-    struct timespec deadline = deadline_after(timeout < 0 ? 0 : timeout);
-    ssize_t size;
-    int err = 0;
+    int64_t deadline_ns = prov_deadline(timeout);
 
-    pthread_mutex_lock(&eq->lock);
-    while (eq->first == NULL && err == 0)
-        err = timeout < 0 ? pthread_cond_wait(&eq->changed, &eq->lock)
-                          : pthread_cond_timedwait(&eq->changed, &eq->lock, &deadline);
-    size = eq_take(eq, event, buf, len, flags);
-    pthread_mutex_unlock(&eq->lock);
-    return size;
+    if (eq->wait.object == FI_WAIT_NONE || eq->wait.object == FI_WAIT_SET)
+        return -FI_EINVAL;
+    for (;;) {
+        uint64_t rings = prov_wait_rings(&eq->wait);
+        ssize_t size = eq_read(fid, event, buf, len, flags);
+
+        if (size != -FI_EAGAIN)
+            return size;
+        if (!prov_wait_sleep(&eq->wait, rings, deadline_ns))
+            return -FI_EAGAIN;
+    }
 }
 
 static const char *eq_strerror(struct fid_eq *fid, int prov_errno, const void *err_data,
@@ -139,66 +212,68 @@ static struct fi_ops_eq eq_ops = {
     .strerror = eq_strerror,
 };
 
+/* ---- open and close -------------------------------------------------------------------------
+ */
+
 static int eq_close(struct fid *fid)
 {
     struct prov_eq *eq = container_of(fid, struct prov_eq, fid.fid);
 
     if (atomic_load(&eq->users) != 0)
         return -FI_EBUSY;
-    while (eq->first != NULL) {
-        struct prov_eq_entry *entry = eq->first;
-
-        eq->first = entry->next;
-        free(entry);
-    }
+    prov_wait_fini(&eq->wait, fid);
+    while (eq->first != NULL)
+        entry_drop(eq);
     atomic_fetch_sub(&eq->fabric->users, 1);
-    pthread_cond_destroy(&eq->changed);
     pthread_mutex_destroy(&eq->lock);
     free(eq);
     return 0;
+}
+
+static int eq_control(struct fid *fid, int command, void *arg)
+{
+    return prov_wait_control(&container_of(fid, struct prov_eq, fid.fid)->wait, command, arg);
 }
 
 static struct fi_ops eq_fid_ops = {
     .size = sizeof(struct fi_ops),
     .close = eq_close,
     .bind = prov_no_bind,
-    .control = prov_no_control,
+    .control = eq_control,
     .ops_open = prov_no_ops_open,
     .tostr = prov_no_tostr,
     .ops_set = prov_no_ops_set,
 };
 
-static void eq_init_waiting(struct prov_eq *eq)
-{
-    pthread_condattr_t attr;
-
-    pthread_mutex_init(&eq->lock, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&eq->changed, &attr);
-    pthread_condattr_destroy(&attr);
-}
-
 int prov_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_eq **fid,
                  void *context)
 {
+    static const struct fi_eq_attr none = {.wait_obj = FI_WAIT_UNSPEC};
     struct prov_eq *eq;
+    int err;
 
-    if (attr != NULL && attr->wait_obj != FI_WAIT_NONE && attr->wait_obj != FI_WAIT_UNSPEC &&
-        attr->wait_obj != FI_WAIT_YIELD)
-        return -FI_ENOSYS;
+    if (attr == NULL)
+        attr = (struct fi_eq_attr *)(uintptr_t)&none;
+    if (attr->flags & ~(FI_WRITE | FI_AFFINITY))
+        return -FI_EBADFLAGS;
     eq = calloc(1, sizeof *eq);
     if (eq == NULL)
         return -FI_ENOMEM;
-    eq_init_waiting(eq);
+    pthread_mutex_init(&eq->lock, NULL);
     eq->fid.fid.fclass = FI_CLASS_EQ;
     eq->fid.fid.context = context;
     eq->fid.fid.ops = &eq_fid_ops;
     eq->fid.ops = &eq_ops;
     eq->fabric = container_of(fabric, struct prov_fabric, fid);
-    eq->writable = attr != NULL && (attr->flags & FI_WRITE);
+    eq->is_writable = attr->flags & FI_WRITE;
     eq->last = &eq->first;
     atomic_init(&eq->users, 0);
+    err = prov_wait_init(&eq->wait, attr->wait_obj, attr->wait_set, &eq->fid.fid);
+    if (err < 0) {
+        pthread_mutex_destroy(&eq->lock);
+        free(eq);
+        return err;
+    }
     atomic_fetch_add(&eq->fabric->users, 1);
     *fid = &eq->fid;
     return 0;

@@ -44,7 +44,7 @@ static struct fi_ops_domain domain_ops = {
     .endpoint = prov_ep_open,
     .scalable_ep = prov_no_scalable_ep,
     .cntr_open = prov_cntr_open,
-    .poll_open = prov_no_poll_open,
+    .poll_open = prov_poll_open,
     .stx_ctx = prov_no_stx_ctx,
     .srx_ctx = prov_no_srx_ctx,
     .query_atomic = prov_no_query_atomic,
@@ -70,6 +70,7 @@ static int domain_open(struct fid_fabric *fabric, struct fi_info *info, struct f
     domain->fabric = container_of(fabric, struct prov_fabric, fid);
     domain->threading = info->domain_attr->threading;
     domain->av_type = info->domain_attr->av_type;
+    domain->auto_progress = info->domain_attr->data_progress == FI_PROGRESS_AUTO;
     atomic_init(&domain->users, 0);
     atomic_fetch_add(&domain->fabric->users, 1);
     *fid = &domain->fid;
@@ -109,8 +110,8 @@ static struct fi_ops_fabric fabric_ops = {
     .domain = domain_open,
     .passive_ep = prov_no_passive_ep,
     .eq_open = prov_eq_open,
-    .wait_open = prov_no_wait_open,
-    .trywait = prov_no_trywait,
+    .wait_open = prov_wait_open,
+    .trywait = prov_trywait,
     .domain2 = domain_open2,
 };
 

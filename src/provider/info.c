@@ -78,15 +78,14 @@ static bool domain_fits(const struct fi_domain_attr *hint)
     if (hint == NULL)
         return true;
     return names_us(hint->name) && hint->threading <= FI_THREAD_ENDPOINT &&
-           hint->data_progress != FI_PROGRESS_AUTO && hint->resource_mgmt <= FI_RM_ENABLED &&
-           hint->av_type <= FI_AV_TABLE && hint->mr_key_size <= sizeof(uint64_t) &&
-           hint->cq_data_size <= sizeof(uint64_t) && hint->cq_cnt <= COUNT_LIMIT &&
-           hint->ep_cnt <= COUNT_LIMIT && hint->tx_ctx_cnt <= COUNT_LIMIT &&
-           hint->rx_ctx_cnt <= COUNT_LIMIT && hint->max_ep_tx_ctx <= 1 &&
-           hint->max_ep_rx_ctx <= 1 && hint->max_ep_stx_ctx == 0 && hint->max_ep_srx_ctx == 0 &&
-           hint->cntr_cnt <= COUNT_LIMIT && hint->mr_iov_limit == 0 &&
-           hint->auth_key_size == 0 && hint->max_err_data == 0 && hint->mr_cnt == 0 &&
-           is_subset(hint->caps, DOMAIN_CAPS);
+           hint->resource_mgmt <= FI_RM_ENABLED && hint->av_type <= FI_AV_TABLE &&
+           hint->mr_key_size <= sizeof(uint64_t) && hint->cq_data_size <= sizeof(uint64_t) &&
+           hint->cq_cnt <= COUNT_LIMIT && hint->ep_cnt <= COUNT_LIMIT &&
+           hint->tx_ctx_cnt <= COUNT_LIMIT && hint->rx_ctx_cnt <= COUNT_LIMIT &&
+           hint->max_ep_tx_ctx <= 1 && hint->max_ep_rx_ctx <= 1 && hint->max_ep_stx_ctx == 0 &&
+           hint->max_ep_srx_ctx == 0 && hint->cntr_cnt <= COUNT_LIMIT &&
+           hint->mr_iov_limit == 0 && hint->auth_key_size == 0 && hint->max_err_data == 0 &&
+           hint->mr_cnt == 0 && is_subset(hint->caps, DOMAIN_CAPS);
 }
 
 /* Bits below the leading zeros of a tag format can be used. */

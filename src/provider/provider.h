@@ -93,6 +93,7 @@ struct prov_domain {
     atomic_uint users; /* address vectors, completion queues, endpoints */
     enum fi_threading threading;
     enum fi_av_type av_type;
+    bool auto_progress; /* each endpoint has a thread (watch.c) */
 };
 
 struct prov_av_entry {
@@ -120,6 +121,29 @@ struct prov_av {
     struct prov_av_entry *entries;
     uint32_t *heads;
     uint32_t count, capacity, hash_size, free;
+};
+
+/* What clients sleep on (wait.c). */
+struct prov_wait {
+    enum fi_wait_obj object; /* FI_WAIT_NONE: nobody does */
+    int fd;                  /* an eventfd, or -1 */
+    struct fid_wait *set;    /* that is rung, too; or NULL */
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    uint64_t rings;
+    bool raised; /* fd is readable */
+};
+
+/* An endpoint's thread (watch.c).  All guarded by the endpoint's lock. */
+struct prov_watch {
+    pthread_t thread;
+    pthread_cond_t wanted;
+    bool is_there;
+    bool always; /* automatic progress */
+    bool stops;
+    bool is_asleep; /* in Matchbox, */
+    bool is_deep;   /* without a limit */
+    bool used;      /* the client was here meanwhile */
 };
 
 /* Something that a queue has to report before it polls its endpoints again. */
@@ -154,13 +178,16 @@ struct prov_cq {
     struct prov_domain *domain;
     enum fi_cq_format format;
     bool locks;
-    bool waits; /* opened with a wait object: cq_sread may be called */
+    bool has_threshold; /* FI_CQ_COND_THRESHOLD */
     pthread_mutex_t lock;
+    atomic_uint users; /* poll sets */
     struct prov_cq_source *sources;
     unsigned source_count;
     enum prov_cq_next next;
     unsigned idle; /* reads in a row that found nothing */
     unsigned idle_limit;
+    struct prov_wait wait;
+    atomic_bool armed; /* somebody wants to be rung */
     atomic_bool signalled;
     /* Ring of events: event_count of them from event_head on. */
     struct prov_event *events;
@@ -274,6 +301,7 @@ struct prov_ep {
     struct prov_op **index;
     size_t index_size;
     size_t send_size, recv_size; /* queue depths as announced */
+    struct prov_watch watch;
 };
 
 struct prov_eq_entry;
@@ -283,8 +311,9 @@ struct prov_eq {
     struct prov_fabric *fabric;
     atomic_uint users;
     pthread_mutex_t lock;
-    pthread_cond_t changed;
-    bool writable;
+    struct prov_wait wait;
+    bool is_writable;
+    bool overran; /* an event was lost, for want of memory */
     struct prov_eq_entry *first, **last;
 };
 
@@ -307,10 +336,27 @@ static inline void prov_ep_lock(struct prov_ep *ep)
         pthread_mutex_lock(&ep->lock);
 }
 
+void prov_watch_used(struct prov_ep *ep); /* see below */
+
 static inline void prov_ep_unlock(struct prov_ep *ep)
 {
-    if (unlikely(ep->locks))
-        pthread_mutex_unlock(&ep->lock);
+    if (likely(!ep->locks))
+        return;
+    if (unlikely(ep->watch.is_asleep))
+        prov_watch_used(ep);
+    pthread_mutex_unlock(&ep->lock);
+}
+
+static inline void prov_cq_lock(struct prov_cq *cq)
+{
+    if (unlikely(cq->locks))
+        pthread_mutex_lock(&cq->lock);
+}
+
+static inline void prov_cq_unlock(struct prov_cq *cq)
+{
+    if (unlikely(cq->locks))
+        pthread_mutex_unlock(&cq->lock);
 }
 
 /* ---- info.c -------------------------------------------------------------------- */
@@ -361,6 +407,61 @@ void prov_cq_collect(struct prov_cq *cq);
 void prov_ep_forget(struct prov_ep *ep);
 /* What is reported of an untagged receive that was taken back here. */
 void prov_event_cancelled(struct prov_event *event, void *context, bool many);
+
+ssize_t prov_cq_readfrom(struct prov_cq *cq, void *buf, size_t count, fi_addr_t *src_addr);
+
+/* ---- cq_wait.c ------------------------------------------------------------------------ */
+
+ssize_t prov_cq_sread(struct fid_cq *cq, void *buf, size_t count, const void *cond,
+                      int timeout);
+ssize_t prov_cq_sreadfrom(struct fid_cq *cq, void *buf, size_t count, fi_addr_t *src_addr,
+                          const void *cond, int timeout);
+int prov_cq_signal(struct fid_cq *cq);
+/* The next completion rings the queue. */
+int prov_cq_arm(struct prov_cq *cq);
+/* Progress; is there something to read? */
+bool prov_cq_is_ready(struct prov_cq *cq);
+/* fi_trywait(): 0, or -FI_EAGAIN: do not sleep. */
+int prov_cq_try(struct prov_cq *cq);
+
+/* ---- wait.c ---------------------------------------------------------------------------- */
+
+int64_t prov_now_ns(void);
+/* INT64_MAX: never (timeout_ms is negative). */
+int64_t prov_deadline(int timeout_ms);
+
+/* owner joins the set, if the object is FI_WAIT_SET.  0; -FI_EINVAL, -FI_ENOSYS. */
+int prov_wait_init(struct prov_wait *w, enum fi_wait_obj object, struct fid_wait *set,
+                   struct fid *owner);
+void prov_wait_fini(struct prov_wait *w, struct fid *owner);
+/* FI_GETWAIT and FI_GETWAITOBJ. */
+int prov_wait_control(struct prov_wait *w, int command, void *arg);
+void prov_wait_ring(struct prov_wait *w);
+/* The descriptor is not readable any more until the next ring. */
+void prov_wait_lower(struct prov_wait *w);
+/* How often it was rung; sleeps while it is still so.  False: the time is up. */
+uint64_t prov_wait_rings(struct prov_wait *w);
+bool prov_wait_sleep(struct prov_wait *w, uint64_t rings, int64_t deadline_ns);
+
+/* ---- watch.c --------------------------------------------------------------------------- */
+
+void prov_watch_init(struct prov_ep *ep);
+void prov_watch_fini(struct prov_ep *ep);
+/* What next completes in ep for cq rings it; starts the thread. */
+int prov_watch_arm(struct prov_ep *ep, struct prov_cq *cq);
+/* Makes progress from now on. */
+int prov_watch_always(struct prov_ep *ep);
+
+/* ---- sets.c ----------------------------------------------------------------------------- */
+
+int prov_poll_open(struct fid_domain *domain, struct fi_poll_attr *attr,
+                   struct fid_poll **poll);
+int prov_wait_open(struct fid_fabric *fabric, struct fi_wait_attr *attr,
+                   struct fid_wait **wait);
+int prov_trywait(struct fid_fabric *fabric, struct fid **fids, int count);
+int prov_wait_set_add(struct fid_wait *set, struct fid *member);
+void prov_wait_set_remove(struct fid_wait *set, struct fid *member);
+void prov_wait_set_ring(struct fid_wait *set);
 
 /* ---- counter.c ---------------------------------------------------------------------- */
 
@@ -449,11 +550,13 @@ static inline void prov_op_put(struct prov_ep *ep, struct prov_op *op)
 ssize_t prov_ep_again(struct prov_ep *ep, int err);
 
 /* Progress, of receives that multi.c matches, too. */
-static inline void prov_ep_progress(struct prov_ep *ep)
+static inline int prov_ep_progress(struct prov_ep *ep)
 {
-    mbx_progress(ep->mbx);
+    int moved = mbx_progress(ep->mbx);
+
     if (unlikely(ep->multis != NULL))
         prov_multi_pull(ep);
+    return moved;
 }
 
 /* ---- send.c, receive.c: the data operations; endpoint.c puts them into tables --------- */
@@ -499,6 +602,12 @@ ssize_t prov_iov_size(const struct iovec *iov, size_t count);
 int prov_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_eq **eq,
                  void *context);
 
+bool prov_eq_is_ready(struct prov_eq *eq);
+/* What the provider itself has to say; if memory is short, fi_eq_readerr() says that something
+ * was lost. */
+void prov_eq_event(struct prov_eq *eq, uint32_t event, const void *entry, size_t size);
+void prov_eq_error(struct prov_eq *eq, const struct fi_eq_err_entry *error);
+
 /* ---- unsupported.c: complete tables and entries that answer -FI_ENOSYS --------------- */
 
 extern struct fi_ops_rma prov_no_rma_ops;
@@ -515,13 +624,8 @@ int prov_no_ops_set(struct fid *fid, const char *name, uint64_t flags, void *ops
                     void *context);
 int prov_no_passive_ep(struct fid_fabric *fabric, struct fi_info *info, struct fid_pep **pep,
                        void *context);
-int prov_no_wait_open(struct fid_fabric *fabric, struct fi_wait_attr *attr,
-                      struct fid_wait **wait);
-int prov_no_trywait(struct fid_fabric *fabric, struct fid **fids, int count);
 int prov_no_scalable_ep(struct fid_domain *domain, struct fi_info *info, struct fid_ep **sep,
                         void *context);
-int prov_no_poll_open(struct fid_domain *domain, struct fi_poll_attr *attr,
-                      struct fid_poll **poll);
 int prov_no_stx_ctx(struct fid_domain *domain, struct fi_tx_attr *attr, struct fid_stx **stx,
                     void *context);
 int prov_no_srx_ctx(struct fid_domain *domain, struct fi_rx_attr *attr, struct fid_ep **rx,

@@ -46,30 +46,10 @@ int prov_no_passive_ep(struct fid_fabric *fabric, struct fi_info *info, struct f
     return -FI_ENOSYS;
 }
 
-int prov_no_wait_open(struct fid_fabric *fabric, struct fi_wait_attr *attr,
-                      struct fid_wait **wait)
-{
-    (void)fabric, (void)attr, (void)wait;
-    return -FI_ENOSYS;
-}
-
-int prov_no_trywait(struct fid_fabric *fabric, struct fid **fids, int count)
-{
-    (void)fabric, (void)fids, (void)count;
-    return -FI_ENOSYS;
-}
-
 int prov_no_scalable_ep(struct fid_domain *domain, struct fi_info *info, struct fid_ep **sep,
                         void *context)
 {
     (void)domain, (void)info, (void)sep, (void)context;
-    return -FI_ENOSYS;
-}
-
-int prov_no_poll_open(struct fid_domain *domain, struct fi_poll_attr *attr,
-                      struct fid_poll **poll)
-{
-    (void)domain, (void)attr, (void)poll;
     return -FI_ENOSYS;
 }
 

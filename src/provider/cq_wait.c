@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * cq_wait.c - waiting at a completion queue: blocking reads, signals, and what fi_trywait()
+ * and the sets ask of a queue.
+ *
+ *   read ── nothing? ──> arm (watch.c) ──> read once more ──> sleep until the queue is rung
+ *
+ * A queue is rung for what completes in its endpoints, by their watches or by other threads
+ * of the client that use them, and for events that are set aside in it (cq.c).  A ring may
+ * be for nothing: then the reader goes round again.
+ */
+#include "provider/provider.h"
+
+#include <sched.h>
+#include <time.h>
+
+#define SPIN_NS 20000 /* reads before the first sleep: an answer may be under way */
+#define NAP_NS  50000 /* instead of a sleep, if no thread can be had */
+
+static struct prov_cq *cq_of(struct fid_cq *fid)
+{
+    return container_of(fid, struct prov_cq, fid);
+}
+
+int prov_cq_arm(struct prov_cq *cq)
+{
+    int err = 0;
+
+    prov_cq_lock(cq);
+    cq->next = PROV_CQ_PROGRESS;
+    for (unsigned i = 0; i < cq->source_count && err == 0; i++)
+        err = prov_watch_arm(cq->sources[i].ep, cq);
+    prov_cq_unlock(cq);
+    return err;
+}
+
+bool prov_cq_is_ready(struct prov_cq *cq)
+{
+    bool is;
+
+    prov_cq_collect(cq);
+    prov_cq_lock(cq);
+    is = cq->event_count != 0;
+    prov_cq_unlock(cq);
+    return is;
+}
+
+static size_t entry_size(enum fi_cq_format format)
+{
+    switch (format) {
+    case FI_CQ_FORMAT_MSG:
+        return sizeof(struct fi_cq_msg_entry);
+    case FI_CQ_FORMAT_DATA:
+        return sizeof(struct fi_cq_data_entry);
+    case FI_CQ_FORMAT_TAGGED:
+        return sizeof(struct fi_cq_tagged_entry);
+    case FI_CQ_FORMAT_CONTEXT:
+    case FI_CQ_FORMAT_UNSPEC:
+        break;
+    }
+    return sizeof(struct fi_cq_entry);
+}
+
+/* Without the thread that would ring us. */
+static void nap(void)
+{
+    const struct timespec some = {.tv_nsec = NAP_NS};
+
+    nanosleep(&some, NULL);
+}
+
+int prov_cq_try(struct prov_cq *cq)
+{
+    int err;
+
+    prov_wait_lower(&cq->wait);
+    err = prov_cq_arm(cq);
+    if (err < 0)
+        return err;
+    return prov_cq_is_ready(cq) || atomic_exchange(&cq->signalled, false) ? -FI_EAGAIN : 0;
+}
+
+/* As a read that waits for one entry or more, or for an error; -FI_EAGAIN: the time is up,
+ * or somebody has signalled. */
+static ssize_t cq_await(struct prov_cq *cq, void *buf, size_t count, fi_addr_t *src_addr,
+                        int64_t deadline_ns)
+{
+    int64_t now = prov_now_ns(), sleep_ns = now + SPIN_NS;
+    bool is_armed = false;
+    uint64_t rings = 0;
+
+    for (;; now = prov_now_ns()) {
+        ssize_t n = prov_cq_readfrom(cq, buf, count, src_addr);
+
+        if (n != -FI_EAGAIN || atomic_exchange(&cq->signalled, false) || now >= deadline_ns)
+            return n;
+        if (now < sleep_ns)
+            continue;
+        if (cq->wait.object == FI_WAIT_YIELD) {
+            sched_yield();
+        } else if (!is_armed) {
+            rings = prov_wait_rings(&cq->wait);
+            is_armed = prov_cq_arm(cq) == 0;
+            if (!is_armed)
+                nap();
+        } else {
+            prov_wait_sleep(&cq->wait, rings, deadline_ns);
+            is_armed = false;
+        }
+    }
+}
+
+/* How many entries the caller wants at least. */
+static size_t threshold(const struct prov_cq *cq, const void *cond, size_t count)
+{
+    size_t wanted = (size_t)(uintptr_t)cond;
+
+    if (!cq->has_threshold || wanted == 0)
+        return 1;
+    return wanted < count ? wanted : count;
+}
+
+ssize_t prov_cq_sreadfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *src_addr,
+                          const void *cond, int timeout)
+{
+    struct prov_cq *cq = cq_of(fid);
+    size_t wanted = threshold(cq, cond, count), done = 0;
+    int64_t deadline_ns = prov_deadline(timeout);
+
+    if (cq->wait.object == FI_WAIT_NONE || cq->wait.object == FI_WAIT_SET)
+        return -FI_EINVAL;
+    do {
+        ssize_t n = cq_await(cq, (char *)buf + done * entry_size(cq->format), count - done,
+                             src_addr == NULL ? NULL : src_addr + done, deadline_ns);
+
+        if (n < 0)
+            return done == 0 ? n : (ssize_t)done;
+        done += (size_t)n;
+    } while (done < wanted);
+    return (ssize_t)done;
+}
+
+ssize_t prov_cq_sread(struct fid_cq *fid, void *buf, size_t count, const void *cond,
+                      int timeout)
+{
+    return prov_cq_sreadfrom(fid, buf, count, NULL, cond, timeout);
+}
+
+int prov_cq_signal(struct fid_cq *fid)
+{
+    struct prov_cq *cq = cq_of(fid);
+
+    if (cq->wait.object == FI_WAIT_NONE)
+        return -FI_EINVAL;
+    atomic_store(&cq->signalled, true);
+    prov_wait_ring(&cq->wait);
+    return 0;
+}

@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * sets.c - several objects at once: poll sets, wait sets, and fi_trywait().
+ *
+ *   poll set   fi_poll() makes progress and says which of its queues and counters have
+ *              something: a queue an entry, a counter another value than the last time
+ *   wait set   fi_wait() sleeps until one of the queues that were opened with it has something
+ *   fi_trywait says whether the caller may sleep: nothing is there, and what comes will ring
+ *
+ * Both sets are lists of members.  An object in a poll set refuses to close; one that was
+ * opened with a wait set leaves it when it closes.
+ */
+#include "provider/provider.h"
+
+#include <stdlib.h>
+
+struct member {
+    struct fid *fid;
+    uint64_t seen; /* of a counter: values and errors when it was last told of */
+};
+
+struct members {
+    pthread_mutex_t lock;
+    struct member *items;
+    unsigned count;
+};
+
+struct poll_set {
+    struct fid_poll fid;
+    struct prov_domain *domain;
+    struct members members;
+};
+
+struct wait_set {
+    struct fid_wait fid;
+    struct prov_fabric *fabric;
+    struct members members;
+    struct prov_wait wait;
+};
+
+/* ---- one object -----------------------------------------------------------------------------
+ */
+
+static struct prov_cq *cq_of(struct fid *fid)
+{
+    return container_of(fid, struct prov_cq, fid.fid);
+}
+
+static struct prov_eq *eq_of(struct fid *fid)
+{
+    return container_of(fid, struct prov_eq, fid.fid);
+}
+
+static struct prov_cntr *cntr_of(struct fid *fid)
+{
+    return container_of(fid, struct prov_cntr, fid.fid);
+}
+
+/* Who refers to it; NULL: it can be in no set. */
+static atomic_uint *users_of(struct fid *fid)
+{
+    switch (fid->fclass) {
+    case FI_CLASS_CQ:
+        return &cq_of(fid)->users;
+    case FI_CLASS_EQ:
+        return &eq_of(fid)->users;
+    case FI_CLASS_CNTR:
+        return &cntr_of(fid)->users;
+    default:
+        return NULL;
+    }
+}
+
+static uint64_t counter_now(struct fid *fid)
+{
+    struct fid_cntr *cntr = &cntr_of(fid)->fid;
+
+    return fi_cntr_read(cntr) + fi_cntr_readerr(cntr);
+}
+
+static bool member_is_ready(struct member *m)
+{
+    uint64_t before = m->seen;
+
+    switch (m->fid->fclass) {
+    case FI_CLASS_CQ:
+        return prov_cq_is_ready(cq_of(m->fid));
+    case FI_CLASS_EQ:
+        return prov_eq_is_ready(eq_of(m->fid));
+    default:
+        m->seen = counter_now(m->fid);
+        return m->seen != before;
+    }
+}
+
+/* ---- lists ----------------------------------------------------------------------------------
+ */
+
+static int members_add(struct members *members, struct fid *fid)
+{
+    struct member *items;
+    int err = 0;
+
+    pthread_mutex_lock(&members->lock);
+    items = realloc(members->items, (members->count + 1) * sizeof *items);
+    if (items == NULL) {
+        err = -FI_ENOMEM;
+    } else {
+        items[members->count++] = (struct member){.fid = fid};
+        members->items = items;
+    }
+    pthread_mutex_unlock(&members->lock);
+    return err;
+}
+
+/* False: it was not there. */
+static bool members_remove(struct members *members, struct fid *fid)
+{
+    unsigned i = 0;
+    bool found;
+
+    pthread_mutex_lock(&members->lock);
+    while (i < members->count && members->items[i].fid != fid)
+        i++;
+    found = i < members->count;
+    if (found)
+        members->items[i] = members->items[--members->count];
+    pthread_mutex_unlock(&members->lock);
+    return found;
+}
+
+static void members_fini(struct members *members)
+{
+    pthread_mutex_destroy(&members->lock);
+    free(members->items);
+}
+
+/* Puts the contexts of those that have something into found; how many. */
+static int members_poll(struct members *members, void **found, int count)
+{
+    int n = 0;
+
+    pthread_mutex_lock(&members->lock);
+    for (unsigned i = 0; i < members->count && n < count; i++)
+        if (member_is_ready(&members->items[i]))
+            found[n++] = members->items[i].fid->context;
+    pthread_mutex_unlock(&members->lock);
+    return n;
+}
+
+/* ---- poll sets
+ * ------------------------------------------------------------------------------- */
+
+static struct poll_set *poll_of(struct fid_poll *fid)
+{
+    return container_of(fid, struct poll_set, fid);
+}
+
+static int poll_poll(struct fid_poll *fid, void **context, int count)
+{
+    if (count < 0 || (context == NULL && count != 0))
+        return -FI_EINVAL;
+    return members_poll(&poll_of(fid)->members, context, count);
+}
+
+static int poll_add(struct fid_poll *fid, struct fid *member, uint64_t flags)
+{
+    struct poll_set *set = poll_of(fid);
+    atomic_uint *users = users_of(member);
+    int err;
+
+    if (flags != 0)
+        return -FI_EBADFLAGS;
+    if (users == NULL)
+        return -FI_EINVAL;
+    err = members_add(&set->members, member);
+    if (err == 0)
+        atomic_fetch_add(users, 1);
+    return err;
+}
+
+static int poll_del(struct fid_poll *fid, struct fid *member, uint64_t flags)
+{
+    if (flags != 0)
+        return -FI_EBADFLAGS;
+    if (!members_remove(&poll_of(fid)->members, member))
+        return -FI_EINVAL;
+    atomic_fetch_sub(users_of(member), 1);
+    return 0;
+}
+
+static struct fi_ops_poll poll_ops = {
+    .size = sizeof(struct fi_ops_poll),
+    .poll = poll_poll,
+    .poll_add = poll_add,
+    .poll_del = poll_del,
+};
+
+static int poll_close(struct fid *fid)
+{
+    struct poll_set *set = container_of(fid, struct poll_set, fid.fid);
+
+    for (unsigned i = 0; i < set->members.count; i++)
+        atomic_fetch_sub(users_of(set->members.items[i].fid), 1);
+    members_fini(&set->members);
+    atomic_fetch_sub(&set->domain->users, 1);
+    free(set);
+    return 0;
+}
+
+static struct fi_ops poll_fid_ops = {
+    .size = sizeof(struct fi_ops),
+    .close = poll_close,
+    .bind = prov_no_bind,
+    .control = prov_no_control,
+    .ops_open = prov_no_ops_open,
+    .tostr = prov_no_tostr,
+    .ops_set = prov_no_ops_set,
+};
+
+int prov_poll_open(struct fid_domain *domain, struct fi_poll_attr *attr, struct fid_poll **fid)
+{
+    struct poll_set *set;
+
+    if (attr != NULL && attr->flags != 0)
+        return -FI_EBADFLAGS;
+    set = calloc(1, sizeof *set);
+    if (set == NULL)
+        return -FI_ENOMEM;
+    set->fid.fid.fclass = FI_CLASS_POLL;
+    set->fid.fid.ops = &poll_fid_ops;
+    set->fid.ops = &poll_ops;
+    set->domain = container_of(domain, struct prov_domain, fid);
+    pthread_mutex_init(&set->members.lock, NULL);
+    atomic_fetch_add(&set->domain->users, 1);
+    *fid = &set->fid;
+    return 0;
+}
+
+/* ---- wait sets
+ * ------------------------------------------------------------------------------- */
+
+static struct wait_set *wait_of(struct fid_wait *fid)
+{
+    return container_of(fid, struct wait_set, fid);
+}
+
+int prov_wait_set_add(struct fid_wait *fid, struct fid *member)
+{
+    return members_add(&wait_of(fid)->members, member);
+}
+
+void prov_wait_set_remove(struct fid_wait *fid, struct fid *member)
+{
+    members_remove(&wait_of(fid)->members, member);
+}
+
+void prov_wait_set_ring(struct fid_wait *fid)
+{
+    prov_wait_ring(&wait_of(fid)->wait);
+}
+
+/* What comes from now on rings the set. */
+static int set_arm(struct wait_set *set)
+{
+    int err = 0;
+
+    pthread_mutex_lock(&set->members.lock);
+    for (unsigned i = 0; i < set->members.count && err == 0; i++)
+        if (set->members.items[i].fid->fclass == FI_CLASS_CQ)
+            err = prov_cq_arm(cq_of(set->members.items[i].fid));
+    pthread_mutex_unlock(&set->members.lock);
+    return err;
+}
+
+static bool set_is_ready(struct wait_set *set)
+{
+    void *first;
+
+    return members_poll(&set->members, &first, 1) == 1;
+}
+
+static int wait_wait(struct fid_wait *fid, int timeout)
+{
+    struct wait_set *set = wait_of(fid);
+    int64_t deadline_ns = prov_deadline(timeout);
+
+    for (;;) {
+        uint64_t rings = prov_wait_rings(&set->wait);
+        int err = set_arm(set);
+
+        if (err < 0)
+            return err;
+        if (set_is_ready(set))
+            return 0;
+        if (!prov_wait_sleep(&set->wait, rings, deadline_ns))
+            return -FI_ETIMEDOUT;
+    }
+}
+
+static struct fi_ops_wait wait_ops = {
+    .size = sizeof(struct fi_ops_wait),
+    .wait = wait_wait,
+};
+
+static int wait_close(struct fid *fid)
+{
+    struct wait_set *set = container_of(fid, struct wait_set, fid.fid);
+
+    if (set->members.count != 0)
+        return -FI_EBUSY;
+    prov_wait_fini(&set->wait, fid);
+    members_fini(&set->members);
+    atomic_fetch_sub(&set->fabric->users, 1);
+    free(set);
+    return 0;
+}
+
+static int wait_control(struct fid *fid, int command, void *arg)
+{
+    return prov_wait_control(&container_of(fid, struct wait_set, fid.fid)->wait, command, arg);
+}
+
+static struct fi_ops wait_fid_ops = {
+    .size = sizeof(struct fi_ops),
+    .close = wait_close,
+    .bind = prov_no_bind,
+    .control = wait_control,
+    .ops_open = prov_no_ops_open,
+    .tostr = prov_no_tostr,
+    .ops_set = prov_no_ops_set,
+};
+
+/* A set that nobody can wait for is none; one set does not wait in another. */
+static int wait_attr_check(const struct fi_wait_attr *attr)
+{
+    if (attr == NULL)
+        return 0;
+    if (attr->flags != 0)
+        return -FI_EBADFLAGS;
+    return attr->wait_obj == FI_WAIT_NONE || attr->wait_obj == FI_WAIT_SET ? -FI_EINVAL : 0;
+}
+
+int prov_wait_open(struct fid_fabric *fabric, struct fi_wait_attr *attr, struct fid_wait **fid)
+{
+    struct wait_set *set;
+    int err = wait_attr_check(attr);
+
+    if (err < 0)
+        return err;
+    set = calloc(1, sizeof *set);
+    if (set == NULL)
+        return -FI_ENOMEM;
+    err = prov_wait_init(&set->wait, attr == NULL ? FI_WAIT_UNSPEC : attr->wait_obj, NULL,
+                         &set->fid.fid);
+    if (err < 0) {
+        free(set);
+        return err;
+    }
+    set->fid.fid.fclass = FI_CLASS_WAIT;
+    set->fid.fid.ops = &wait_fid_ops;
+    set->fid.ops = &wait_ops;
+    set->fabric = container_of(fabric, struct prov_fabric, fid);
+    pthread_mutex_init(&set->members.lock, NULL);
+    atomic_fetch_add(&set->fabric->users, 1);
+    *fid = &set->fid;
+    return 0;
+}
+
+/* ---- fi_trywait
+ * ------------------------------------------------------------------------------- */
+
+static int eq_try(struct prov_eq *eq)
+{
+    prov_wait_lower(&eq->wait);
+    return prov_eq_is_ready(eq) ? -FI_EAGAIN : 0;
+}
+
+static int set_try(struct wait_set *set)
+{
+    int err;
+
+    prov_wait_lower(&set->wait);
+    err = set_arm(set);
+    if (err < 0)
+        return err;
+    return set_is_ready(set) ? -FI_EAGAIN : 0;
+}
+
+int prov_trywait(struct fid_fabric *fabric, struct fid **fids, int count)
+{
+    int err = 0;
+
+    (void)fabric;
+    for (int i = 0; i < count && err == 0; i++) {
+        switch (fids[i]->fclass) {
+        case FI_CLASS_CQ:
+            err = prov_cq_try(cq_of(fids[i]));
+            break;
+        case FI_CLASS_EQ:
+            err = eq_try(eq_of(fids[i]));
+            break;
+        case FI_CLASS_WAIT:
+            err = set_try(container_of(fids[i], struct wait_set, fid.fid));
+            break;
+        default:
+            return -FI_EINVAL;
+        }
+    }
+    return err;
+}

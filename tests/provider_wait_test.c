@@ -1,0 +1,695 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * provider_wait_test.c - waiting: whoever sleeps is woken for what he waits for, by blocking
+ * reads, descriptors, signals, poll sets and wait sets; and automatic progress.
+ *
+ * A wake that is lost is a wait of PATIENCE_MS, and fails the test.
+ */
+#include "provider_world.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PATIENCE_MS 30000
+#define BIG         (1 << 20)
+
+static int contexts[8]; /* their addresses are the op contexts */
+static char big_out[BIG], big_in[BIG];
+
+/* A thread that cannot assert. */
+static void check(bool ok, const char *what)
+{
+    if (ok)
+        return;
+    fprintf(stderr, "FAIL in a thread: %s\n", what);
+    abort();
+}
+
+static pthread_t start(void *(*run)(void *), void *arg)
+{
+    pthread_t thread;
+
+    assert_int_equal(pthread_create(&thread, NULL, run, arg), 0);
+    return thread;
+}
+
+/* ---- two that wait for each other ---------------------------------------------------------
+ */
+
+/* How a side gets its next completion. */
+typedef ssize_t get_fn(struct world *w, int node, struct fi_cq_tagged_entry *entry);
+
+struct side {
+    struct world *w;
+    int node;
+    get_fn *get;
+    int rounds;
+    bool untagged, many;
+    char buf[1 << 16];
+};
+
+static ssize_t get_by_sread(struct world *w, int node, struct fi_cq_tagged_entry *entry)
+{
+    return fi_cq_sread(w->node[node].cq, entry, 1, NULL, PATIENCE_MS);
+}
+
+static ssize_t get_by_descriptor(struct world *w, int node, struct fi_cq_tagged_entry *entry)
+{
+    struct fid *fid = &w->node[node].cq->fid;
+    struct pollfd polled = {.events = POLLIN};
+
+    if (fi_control(fid, FI_GETWAIT, &polled.fd) != 0)
+        return -FI_EOTHER;
+    for (;;) {
+        ssize_t n = fi_cq_read(w->node[node].cq, entry, 1);
+
+        if (n != -FI_EAGAIN)
+            return n;
+        if (fi_trywait(w->fabric, &fid, 1) != 0)
+            continue;
+        if (poll(&polled, 1, PATIENCE_MS) != 1)
+            return -FI_ETIMEDOUT;
+    }
+}
+
+static bool side_post(struct side *s, uint64_t *word)
+{
+    struct iovec iov = {s->buf, sizeof s->buf};
+    struct fi_msg msg = {.msg_iov = &iov, .iov_count = 1, .addr = FI_ADDR_UNSPEC};
+
+    if (s->many)
+        return fi_recvmsg(EP(*s->w, s->node), &msg, FI_MULTI_RECV) == 0;
+    if (s->untagged)
+        return fi_recv(EP(*s->w, s->node), word, 8, NULL, FI_ADDR_UNSPEC, word) == 0;
+    return fi_trecv(EP(*s->w, s->node), word, 8, NULL, FI_ADDR_UNSPEC, 1, 0, word) == 0;
+}
+
+static bool side_send(struct side *s, uint64_t word)
+{
+    fi_addr_t to = s->w->addr[1 - s->node];
+    ssize_t err;
+
+    do
+        err = s->untagged || s->many ? fi_inject(EP(*s->w, s->node), &word, 8, to)
+                                     : fi_tinject(EP(*s->w, s->node), &word, 8, to, 1);
+    while (err == -FI_EAGAIN);
+    return err == 0;
+}
+
+static void *play(void *arg)
+{
+    struct side *s = arg;
+    uint64_t word = 0;
+
+    for (int i = 0; i < s->rounds; i++) {
+        struct fi_cq_tagged_entry e = {0};
+
+        if (!s->many || i == 0)
+            check(side_post(s, &word), "the receive was not posted");
+        check(s->node == 1 || side_send(s, (uint64_t)i), "the message was not sent");
+        check(s->get(s->w, s->node, &e) == 1, "there was no message in time");
+        if (s->many)
+            memcpy(&word, e.buf, sizeof word);
+        check(word == (uint64_t)i, "it was another message");
+        check(s->node == 0 || side_send(s, (uint64_t)i), "the answer was not sent");
+    }
+    return NULL;
+}
+
+static void ping_pong(const struct setup *setup, get_fn *get, bool untagged, bool many)
+{
+    static struct side sides[2];
+    struct world w;
+    pthread_t thread;
+
+    world_open(&w, setup);
+    for (int i = 0; i < 2; i++) {
+        sides[i].w = &w;
+        sides[i].node = i;
+        sides[i].get = get;
+        sides[i].rounds = 1000;
+        sides[i].untagged = untagged;
+        sides[i].many = many;
+    }
+    thread = start(play, &sides[1]);
+    play(&sides[0]);
+    pthread_join(thread, NULL);
+    world_close(&w);
+}
+
+#define MANY (FI_TAGGED | FI_MSG | FI_MULTI_RECV | FI_SOURCE)
+
+static void a_blocking_read_wakes(void **state)
+{
+    static const struct setup setups[] = {
+        {.wait = FI_WAIT_UNSPEC, .threading = FI_THREAD_ENDPOINT},
+        {.wait = FI_WAIT_YIELD, .threading = FI_THREAD_SAFE},
+        {.wait = FI_WAIT_FD, .threading = FI_THREAD_SAFE},
+        {.wait = FI_WAIT_UNSPEC, .progress = FI_PROGRESS_AUTO, .threading = FI_THREAD_SAFE},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof setups / sizeof setups[0]; i++)
+        ping_pong(&setups[i], get_by_sread, i % 2, false);
+}
+
+static void a_descriptor_wakes(void **state)
+{
+    static const struct setup safe = {.wait = FI_WAIT_FD, .threading = FI_THREAD_SAFE};
+    static const struct setup domain = {.wait = FI_WAIT_FD, .threading = FI_THREAD_ENDPOINT};
+
+    (void)state;
+    ping_pong(&safe, get_by_descriptor, false, false);
+    ping_pong(&domain, get_by_descriptor, true, false);
+}
+
+/* These messages are matched by the provider, so nothing completes before it looks. */
+static void what_a_buffer_for_many_takes_wakes(void **state)
+{
+    static const struct setup setups[] = {
+        {.caps = MANY, .wait = FI_WAIT_UNSPEC, .threading = FI_THREAD_SAFE},
+        {.caps = MANY, .wait = FI_WAIT_FD, .threading = FI_THREAD_SAFE},
+    };
+
+    (void)state;
+    ping_pong(&setups[0], get_by_sread, true, true);
+    ping_pong(&setups[1], get_by_descriptor, true, true);
+}
+
+static void a_blocking_read_gives_up(void **state)
+{
+    static const enum fi_wait_obj objects[] = {FI_WAIT_UNSPEC, FI_WAIT_FD, FI_WAIT_YIELD};
+    static const struct setup none;
+    struct fi_cq_tagged_entry e;
+    fi_addr_t source;
+    struct world w;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof objects / sizeof objects[0]; i++) {
+        struct setup setup = {.wait = objects[i]};
+
+        world_open(&w, &setup);
+        assert_int_equal(fi_cq_sread(w.node[1].cq, &e, 1, NULL, 0), -FI_EAGAIN);
+        assert_int_equal(fi_cq_sreadfrom(w.node[1].cq, &e, 1, &source, NULL, 5), -FI_EAGAIN);
+        world_close(&w);
+    }
+    world_open(&w, &none);
+    assert_int_equal(fi_cq_sread(w.node[1].cq, &e, 1, NULL, 1), -FI_EINVAL);
+    assert_int_equal(fi_cq_signal(w.node[1].cq), -FI_EINVAL);
+    world_close(&w);
+}
+
+/* A long message needs steps of both sides; both sleep. */
+static void *read_big(void *arg)
+{
+    struct world *w = arg;
+    struct fi_cq_tagged_entry e;
+
+    check(fi_cq_sread(w->node[1].cq, &e, 1, NULL, PATIENCE_MS) == 1, "nothing came");
+    check(e.len == BIG, "it was shorter");
+    return NULL;
+}
+
+static void both_sleep_over_a_long_message(void **state)
+{
+    struct setup setup = {.wait = FI_WAIT_UNSPEC, .threading = FI_THREAD_SAFE};
+    struct fi_cq_tagged_entry e;
+    pthread_t thread;
+    struct world w;
+
+    (void)state;
+    world_open(&w, &setup);
+    pattern_fill(big_out, BIG, 1);
+    memset(big_in, 0, BIG);
+    assert_int_equal(fi_trecv(EP(w, 1), big_in, BIG, NULL, w.addr[0], 1, 0, NULL), 0);
+    thread = start(read_big, &w);
+    assert_int_equal(fi_tsend(EP(w, 0), big_out, BIG, NULL, w.addr[1], 1, NULL), 0);
+    assert_int_equal(fi_cq_sread(w.node[0].cq, &e, 1, NULL, PATIENCE_MS), 1);
+    pthread_join(thread, NULL);
+    assert_true(pattern_is(big_in, BIG, 1));
+    world_close(&w);
+}
+
+/* ---- threshold and signal -------------------------------------------------------------------
+ */
+
+static void a_threshold_is_waited_for(void **state)
+{
+    struct setup setup = {.wait = FI_WAIT_UNSPEC, .wait_cond = FI_CQ_COND_THRESHOLD};
+    struct fi_cq_tagged_entry e[8];
+    fi_addr_t sources[8];
+    uint64_t words[8];
+    struct world w;
+
+    (void)state;
+    world_open(&w, &setup);
+    for (unsigned i = 0; i < 8; i++)
+        fi_trecv(EP(w, 1), &words[i], 8, NULL, FI_ADDR_UNSPEC, i, 0, &words[i]);
+    for (unsigned i = 0; i < 5; i++)
+        inject_word(&w, 0, 1, i, i);
+    assert_int_equal(
+        fi_cq_sreadfrom(w.node[1].cq, e, 8, sources, (void *)(uintptr_t)5, PATIENCE_MS), 5);
+    for (unsigned i = 0; i < 5; i++) {
+        assert_int_equal(e[i].tag, i);
+        assert_int_equal(sources[i], w.addr[0]);
+    }
+    inject_word(&w, 0, 1, 5, 5);
+    /* not enough of them: what is there when the time is up */
+    assert_int_equal(fi_cq_sread(w.node[1].cq, e, 8, (void *)(uintptr_t)2, 200), 1);
+    /* more than the array holds */
+    for (unsigned i = 6; i < 8; i++)
+        inject_word(&w, 0, 1, i, i);
+    assert_int_equal(fi_cq_sread(w.node[1].cq, e, 2, (void *)(uintptr_t)20, PATIENCE_MS), 2);
+    world_close(&w);
+}
+
+static void *signal_it(void *arg)
+{
+    check(fi_cq_signal(arg) == 0, "fi_cq_signal");
+    return NULL;
+}
+
+static void a_signal_ends_a_wait(void **state)
+{
+    struct setup setup = {.wait = FI_WAIT_FD, .threading = FI_THREAD_SAFE};
+    struct pollfd polled = {.events = POLLIN};
+    struct fi_cq_tagged_entry e;
+    struct fid *fid;
+    struct world w;
+
+    (void)state;
+    world_open(&w, &setup);
+    for (int i = 0; i < 50; i++) {
+        pthread_t thread = start(signal_it, w.node[1].cq);
+
+        assert_int_equal(fi_cq_sread(w.node[1].cq, &e, 1, NULL, -1), -FI_EAGAIN);
+        pthread_join(thread, NULL);
+    }
+    fid = &w.node[1].cq->fid;
+    assert_int_equal(fi_control(fid, FI_GETWAIT, &polled.fd), 0);
+    assert_int_equal(fi_trywait(w.fabric, &fid, 1), 0);
+    assert_int_equal(poll(&polled, 1, 0), 0);
+    assert_int_equal(fi_cq_signal(w.node[1].cq), 0);
+    assert_int_equal(poll(&polled, 1, PATIENCE_MS), 1);
+    assert_int_equal(fi_trywait(w.fabric, &fid, 1), -FI_EAGAIN); /* that was the signal */
+    assert_int_equal(fi_trywait(w.fabric, &fid, 1), 0);
+    assert_int_equal(poll(&polled, 1, 0), 0);
+    world_close(&w);
+}
+
+/* ---- objects
+ * --------------------------------------------------------------------------------- */
+
+static void wait_objects_are_what_was_asked_for(void **state)
+{
+    static const struct setup plain;
+    struct fi_cq_attr attr = {.wait_obj = FI_WAIT_MUTEX_COND};
+    struct pollfd fds[2];
+    struct fi_wait_pollfd polled = {.nfds = 0, .fd = fds};
+    enum fi_wait_obj object;
+    struct fid_cq *cq;
+    struct world w;
+    int fd;
+
+    (void)state;
+    world_open(&w, &plain);
+    assert_int_equal(fi_cq_open(w.domain, &attr, &cq, NULL), -FI_ENOSYS);
+    attr.wait_obj = (enum fi_wait_obj)99;
+    assert_int_equal(fi_cq_open(w.domain, &attr, &cq, NULL), -FI_EINVAL);
+    attr.wait_obj = FI_WAIT_SET; /* and no set */
+    assert_int_equal(fi_cq_open(w.domain, &attr, &cq, NULL), -FI_EINVAL);
+    attr = (struct fi_cq_attr){.wait_cond = (enum fi_cq_wait_cond)7};
+    assert_int_equal(fi_cq_open(w.domain, &attr, &cq, NULL), -FI_EINVAL);
+    for (int o = FI_WAIT_NONE; o <= FI_WAIT_POLLFD; o++) {
+        if (o == FI_WAIT_SET || o == FI_WAIT_MUTEX_COND)
+            continue;
+        attr = (struct fi_cq_attr){.wait_obj = (enum fi_wait_obj)o};
+        assert_int_equal(fi_cq_open(w.domain, &attr, &cq, NULL), 0);
+        assert_int_equal(fi_control(&cq->fid, FI_GETWAITOBJ, &object), 0);
+        assert_int_equal(object, o);
+        if (o == FI_WAIT_POLLFD) {
+            assert_int_equal(fi_control(&cq->fid, FI_GETWAIT, &polled), -FI_ETOOSMALL);
+            assert_int_equal(polled.nfds, 1);
+            assert_int_equal(fi_control(&cq->fid, FI_GETWAIT, &polled), 0);
+            assert_int_equal(fds[0].events, POLLIN);
+        } else {
+            assert_int_equal(fi_control(&cq->fid, FI_GETWAIT, &fd),
+                             o == FI_WAIT_FD ? 0 : -FI_ENOSYS);
+        }
+        assert_int_equal(fi_close(&cq->fid), 0);
+    }
+    world_close(&w);
+}
+
+/* ---- sets
+ * -------------------------------------------------------------------------------------- */
+
+static void a_poll_set_names_who_has_something(void **state)
+{
+    static const struct setup plain;
+    struct fi_poll_attr attr = {0};
+    struct fid_poll *set;
+    uint64_t words[2];
+    void *found[4];
+    struct world w;
+
+    (void)state;
+    world_open(&w, &plain);
+    w.node[0].cq->fid.context = &contexts[0];
+    w.node[1].cq->fid.context = &contexts[1];
+    assert_int_equal(fi_poll_open(w.domain, &attr, &set), 0);
+    assert_int_equal(fi_poll_add(set, &w.node[0].cq->fid, 0), 0);
+    assert_int_equal(fi_poll_add(set, &w.node[1].cq->fid, 0), 0);
+    assert_int_equal(fi_poll_add(set, &w.node[1].cq->fid, 1), -FI_EBADFLAGS);
+    assert_int_equal(fi_poll_add(set, &w.domain->fid, 0), -FI_EINVAL);
+    assert_int_equal(fi_poll(set, found, 4), 0);
+    for (int i = 0; i < 2; i++)
+        fi_trecv(EP(w, i), &words[i], 8, NULL, FI_ADDR_UNSPEC, 1, 0, &words[i]);
+    inject_word(&w, 0, 1, 1, 7);
+    while (fi_poll(set, found, 4) == 0)
+        continue;
+    assert_ptr_equal(found[0], &contexts[1]);
+    assert_int_equal(fi_poll(set, found, 4), 1); /* until it has been read */
+    inject_word(&w, 1, 0, 1, 8);
+    while (fi_poll(set, found, 4) != 2)
+        continue;
+    assert_int_equal(fi_poll(set, found, 1), 1); /* there is room for one */
+    expect_recv(&w, 1, &words[1], 8, 1);
+    expect_recv(&w, 0, &words[0], 8, 1);
+    assert_int_equal(fi_poll(set, found, 4), 0);
+    assert_int_equal(fi_poll_del(set, &w.node[2].cq->fid, 0), -FI_EINVAL);
+    assert_int_equal(fi_poll_del(set, &w.node[1].cq->fid, 0), 0);
+    assert_int_equal(fi_close(&set->fid), 0);
+    world_close(&w);
+}
+
+static void a_counter_in_a_poll_set_tells_changes(void **state)
+{
+    static const struct setup plain;
+    struct fi_cntr_attr cntr_attr = {0};
+    struct fi_poll_attr attr = {0};
+    struct fid_cntr *cntr;
+    struct fid_poll *set;
+    void *found[2];
+    struct world w;
+
+    (void)state;
+    world_open(&w, &plain);
+    assert_int_equal(fi_cntr_open(w.domain, &cntr_attr, &cntr, &contexts[5]), 0);
+    assert_int_equal(fi_poll_open(w.domain, &attr, &set), 0);
+    assert_int_equal(fi_poll_add(set, &cntr->fid, 0), 0);
+    assert_int_equal(fi_close(&cntr->fid), -FI_EBUSY);
+    assert_int_equal(fi_poll(set, found, 2), 0);
+    assert_int_equal(fi_cntr_add(cntr, 1), 0);
+    assert_int_equal(fi_poll(set, found, 2), 1);
+    assert_ptr_equal(found[0], &contexts[5]);
+    assert_int_equal(fi_poll(set, found, 2), 0); /* that was told */
+    assert_int_equal(fi_close(&set->fid), 0);
+    assert_int_equal(fi_close(&cntr->fid), 0);
+    world_close(&w);
+}
+
+/* Node 0 has another queue, which rings the set. */
+struct with_set {
+    struct world w;
+    struct fid_wait *set;
+    struct fid_ep *ep;
+    struct fid_cq *cq;
+    struct fid_eq *eq;
+    struct fid_av *av;
+    fi_addr_t addr; /* of ep, for the nodes */
+};
+
+static void with_set_open(struct with_set *s, enum fi_wait_obj object)
+{
+    static const struct setup plain = {.threading = FI_THREAD_SAFE};
+    struct fi_wait_attr attr = {.wait_obj = object};
+    struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_TAGGED, .wait_obj = FI_WAIT_SET};
+    struct fi_eq_attr eq = {.flags = FI_WRITE, .wait_obj = FI_WAIT_SET};
+    struct fi_av_attr av = {0};
+    char address[WORLD_ADDRESS];
+    size_t len = sizeof address;
+
+    world_open(&s->w, &plain);
+    assert_int_equal(fi_wait_open(s->w.fabric, &attr, &s->set), 0);
+    cq.wait_set = eq.wait_set = s->set;
+    assert_int_equal(fi_cq_open(s->w.domain, &cq, &s->cq, NULL), 0);
+    assert_int_equal(fi_eq_open(s->w.fabric, &eq, &s->eq, NULL), 0);
+    assert_int_equal(fi_av_open(s->w.domain, &av, &s->av, NULL), 0);
+    assert_int_equal(fi_endpoint(s->w.domain, s->w.info, &s->ep, NULL), 0);
+    assert_int_equal(fi_ep_bind(s->ep, &s->cq->fid, FI_TRANSMIT | FI_RECV), 0);
+    assert_int_equal(fi_ep_bind(s->ep, &s->av->fid, 0), 0);
+    assert_int_equal(fi_enable(s->ep), 0);
+    assert_int_equal(fi_getname(&s->ep->fid, address, &len), 0);
+    assert_int_equal(fi_av_insert(s->w.node[0].av, address, 1, &s->addr, 0, NULL), 1);
+}
+
+static void with_set_close(struct with_set *s)
+{
+    assert_int_equal(fi_close(&s->ep->fid), 0);
+    assert_int_equal(fi_close(&s->av->fid), 0);
+    assert_int_equal(fi_close(&s->set->fid), -FI_EBUSY);
+    assert_int_equal(fi_close(&s->cq->fid), 0);
+    assert_int_equal(fi_close(&s->eq->fid), 0);
+    assert_int_equal(fi_close(&s->set->fid), 0);
+    world_close(&s->w);
+}
+
+static void *send_to_the_set(void *arg)
+{
+    struct with_set *s = arg;
+    uint64_t word = 1;
+    ssize_t err;
+
+    do {
+        err = fi_tinject(EP(s->w, 0), &word, 8, s->addr, 1);
+        fi_cq_read(s->w.node[0].cq, NULL, 0);
+    } while (err == -FI_EAGAIN);
+    check(err == 0, "the message was not sent");
+    for (int i = 0; i < 1000; i++) /* the two may still have to be introduced */
+        fi_cq_read(s->w.node[0].cq, NULL, 0);
+    return NULL;
+}
+
+static void a_wait_set_wakes_for_any_member(void **state)
+{
+    struct fi_cq_tagged_entry e;
+    struct with_set s;
+    uint32_t event;
+    uint64_t word;
+
+    (void)state;
+    with_set_open(&s, FI_WAIT_UNSPEC);
+    assert_int_equal(fi_wait(s.set, 5), -FI_ETIMEDOUT);
+    assert_int_equal(fi_cq_sread(s.cq, &e, 1, NULL, 5), -FI_EINVAL);
+    for (int i = 0; i < 50; i++) {
+        pthread_t thread;
+
+        assert_int_equal(fi_trecv(s.ep, &word, 8, NULL, FI_ADDR_UNSPEC, 1, 0, &word), 0);
+        thread = start(send_to_the_set, &s);
+        assert_int_equal(fi_wait(s.set, PATIENCE_MS), 0);
+        assert_int_equal(fi_cq_read(s.cq, &e, 1), 1);
+        pthread_join(thread, NULL);
+    }
+    assert_int_equal(fi_eq_write(s.eq, 3, "x", 1, 0), 1);
+    assert_int_equal(fi_wait(s.set, PATIENCE_MS), 0);
+    assert_int_equal(fi_eq_read(s.eq, &event, &word, 8, 0), 1);
+    assert_int_equal(fi_wait(s.set, 0), -FI_ETIMEDOUT);
+    with_set_close(&s);
+}
+
+static void a_wait_set_has_a_descriptor(void **state)
+{
+    struct pollfd polled = {.events = POLLIN};
+    struct fi_wait_attr bad = {.wait_obj = FI_WAIT_SET};
+    struct fi_cq_tagged_entry e;
+    struct fid_wait *set;
+    struct with_set s;
+    struct fid *fid;
+    uint64_t word;
+
+    (void)state;
+    with_set_open(&s, FI_WAIT_FD);
+    assert_int_equal(fi_wait_open(s.w.fabric, &bad, &set), -FI_EINVAL);
+    fid = &s.set->fid;
+    assert_int_equal(fi_control(fid, FI_GETWAIT, &polled.fd), 0);
+    for (int i = 0; i < 50; i++) {
+        pthread_t thread;
+        ssize_t n;
+
+        assert_int_equal(fi_trecv(s.ep, &word, 8, NULL, FI_ADDR_UNSPEC, 1, 0, &word), 0);
+        thread = start(send_to_the_set, &s);
+        while ((n = fi_cq_read(s.cq, &e, 1)) == -FI_EAGAIN)
+            if (fi_trywait(s.w.fabric, &fid, 1) == 0)
+                assert_int_equal(poll(&polled, 1, PATIENCE_MS), 1);
+        assert_int_equal(n, 1);
+        pthread_join(thread, NULL);
+    }
+    with_set_close(&s);
+}
+
+/* ---- event queues
+ * ------------------------------------------------------------------------------- */
+
+static void *write_an_event(void *arg)
+{
+    check(fi_eq_write(arg, 9, "event", 6, 0) == 6, "fi_eq_write");
+    return NULL;
+}
+
+static void an_event_queue_tells_what_was_written(void **state)
+{
+    struct fi_eq_attr attr = {.flags = FI_WRITE, .wait_obj = FI_WAIT_FD};
+    struct pollfd polled = {.events = POLLIN};
+    static const struct setup plain;
+    struct fi_eq_err_entry error;
+    struct fid_eq *eq, *mute;
+    pthread_t thread;
+    uint32_t event;
+    struct fid *fid;
+    char buf[8];
+    struct world w;
+
+    (void)state;
+    world_open(&w, &plain);
+    assert_int_equal(fi_eq_open(w.fabric, &attr, &eq, NULL), 0);
+    fid = &eq->fid;
+    assert_int_equal(fi_control(fid, FI_GETWAIT, &polled.fd), 0);
+    assert_int_equal(fi_eq_read(eq, &event, buf, sizeof buf, 0), -FI_EAGAIN);
+    assert_int_equal(fi_eq_sread(eq, &event, buf, sizeof buf, 1, 0), -FI_EAGAIN);
+    assert_int_equal(fi_eq_readerr(eq, &error, 0), -FI_EAGAIN);
+    assert_int_equal(fi_trywait(w.fabric, &fid, 1), 0);
+    thread = start(write_an_event, eq);
+    assert_int_equal(poll(&polled, 1, PATIENCE_MS), 1);
+    assert_int_equal(fi_trywait(w.fabric, &fid, 1), -FI_EAGAIN);
+    assert_int_equal(fi_eq_read(eq, &event, buf, 3, 0), -FI_ETOOSMALL);
+    assert_int_equal(fi_eq_read(eq, &event, buf, sizeof buf, FI_PEEK), 6);
+    assert_int_equal(fi_eq_read(eq, &event, buf, sizeof buf, FI_MORE), -FI_EBADFLAGS);
+    assert_int_equal(fi_eq_sread(eq, &event, buf, sizeof buf, -1, 0), 6);
+    assert_string_equal(buf, "event");
+    assert_int_equal(event, 9);
+    pthread_join(thread, NULL);
+    thread = start(write_an_event, eq);
+    assert_int_equal(fi_eq_sread(eq, &event, buf, sizeof buf, PATIENCE_MS, 0), 6);
+    pthread_join(thread, NULL);
+    assert_non_null(fi_eq_strerror(eq, FI_EINVAL, NULL, buf, sizeof buf));
+    attr = (struct fi_eq_attr){.wait_obj = FI_WAIT_NONE};
+    assert_int_equal(fi_eq_open(w.fabric, &attr, &mute, NULL), 0);
+    assert_int_equal(fi_eq_write(mute, 9, "event", 6, 0), -FI_EINVAL);
+    assert_int_equal(fi_eq_sread(mute, &event, buf, sizeof buf, 1, 0), -FI_EINVAL);
+    assert_int_equal(fi_close(&mute->fid), 0);
+    assert_int_equal(fi_close(&eq->fid), 0);
+    world_close(&w);
+}
+
+/* ---- progress by itself, and many threads
+ * --------------------------------------------------------- */
+
+/* Node 1 posts and looks away; only node 0 reads.  The long message is fetched all the same. */
+static void a_message_arrives_while_nobody_looks(void **state)
+{
+    struct setup setup = {.progress = FI_PROGRESS_AUTO};
+    struct fi_cq_tagged_entry e;
+    struct world w;
+    ssize_t n;
+
+    (void)state;
+    world_open(&w, &setup);
+    assert_int_equal(w.info->domain_attr->data_progress, FI_PROGRESS_AUTO);
+    pattern_fill(big_out, BIG, 4);
+    memset(big_in, 0, BIG);
+    assert_int_equal(fi_trecv(EP(w, 1), big_in, BIG, NULL, w.addr[0], 1, 0, &contexts[1]), 0);
+    assert_int_equal(fi_tsend(EP(w, 0), big_out, BIG, NULL, w.addr[1], 1, &contexts[0]), 0);
+    while ((n = fi_cq_read(w.node[0].cq, &e, 1)) == -FI_EAGAIN)
+        sched_yield();
+    assert_int_equal(n, 1);
+    expect_recv(&w, 1, &contexts[1], BIG, 1);
+    assert_true(pattern_is(big_in, BIG, 4));
+    world_close(&w);
+}
+
+#define THREADS  4
+#define MESSAGES 400
+
+struct worker {
+    struct world *w;
+    uint64_t number;
+    atomic_uint *got; /* messages of this number, read by anybody */
+};
+
+/* All send to and receive from the same endpoint, and any reads anybody's completion. */
+static void *work(void *arg)
+{
+    struct worker *me = arg;
+    struct fid_ep *ep = EP(*me->w, 0);
+    uint64_t words[2];
+
+    for (unsigned i = 0; i < MESSAGES; i++) {
+        struct fi_cq_tagged_entry e;
+        ssize_t err;
+
+        check(fi_trecv(ep, &words[i % 2], 8, NULL, me->w->addr[0], me->number, 0, me) == 0,
+              "fi_trecv");
+        while ((err = fi_tinject(ep, &words[0], 8, me->w->addr[0], me->number)) == -FI_EAGAIN)
+            continue;
+        check(err == 0, "fi_tinject");
+        while (atomic_load(me->got) <= i) {
+            ssize_t n = fi_cq_sread(me->w->node[0].cq, &e, 1, NULL, 100);
+
+            check(n == 1 || n == -FI_EAGAIN, "fi_cq_sread");
+            if (n == 1)
+                atomic_fetch_add(((struct worker *)e.op_context)->got, 1);
+        }
+    }
+    return NULL;
+}
+
+static void four_threads_share_an_endpoint(void **state)
+{
+    struct setup setup = {.threading = FI_THREAD_SAFE, .wait = FI_WAIT_UNSPEC};
+    struct worker workers[THREADS];
+    pthread_t threads[THREADS];
+    atomic_uint got[THREADS];
+    struct world w;
+
+    (void)state;
+    world_open(&w, &setup);
+    for (unsigned i = 0; i < THREADS; i++) {
+        atomic_init(&got[i], 0);
+        workers[i] = (struct worker){&w, i, &got[i]};
+        threads[i] = start(work, &workers[i]);
+    }
+    for (unsigned i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    for (unsigned i = 0; i < THREADS; i++)
+        assert_int_equal(atomic_load(&got[i]), MESSAGES);
+    world_close(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_blocking_read_wakes),
+        cmocka_unit_test(a_descriptor_wakes),
+        cmocka_unit_test(what_a_buffer_for_many_takes_wakes),
+        cmocka_unit_test(a_blocking_read_gives_up),
+        cmocka_unit_test(both_sleep_over_a_long_message),
+        cmocka_unit_test(a_threshold_is_waited_for),
+        cmocka_unit_test(a_signal_ends_a_wait),
+        cmocka_unit_test(wait_objects_are_what_was_asked_for),
+        cmocka_unit_test(a_poll_set_names_who_has_something),
+        cmocka_unit_test(a_counter_in_a_poll_set_tells_changes),
+        cmocka_unit_test(a_wait_set_wakes_for_any_member),
+        cmocka_unit_test(a_wait_set_has_a_descriptor),
+        cmocka_unit_test(an_event_queue_tells_what_was_written),
+        cmocka_unit_test(a_message_arrives_while_nobody_looks),
+        cmocka_unit_test(four_threads_share_an_endpoint),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
