@@ -4,6 +4,7 @@
  */
 #include "world.h"
 
+#include "core/credit.h"
 #include "core/offload.h"
 #include "port/soft_device.h"
 
@@ -108,29 +109,29 @@ int world_patience(void)
     return is_elsewhere ? 100 * 1000 * 1000 : 10000;
 }
 
-static bool begins(const struct world_config *config, const char *with)
+bool world_has_param(const struct world_config *config, const char *name)
 {
     for (int i = 0; config->params[i] != NULL; i++)
-        if (strncmp(config->params[i], with, strlen(with)) == 0)
+        if (strncmp(config->params[i], name, strlen(name)) == 0)
             return true;
     return false;
 }
 
 uint64_t world_window(const struct world_config *config)
 {
-    if (begins(config, "WINDOW=0") || begins(config, "ANY_SOURCE=sender"))
+    if (world_has_param(config, "WINDOW=0") || world_has_param(config, "ANY_SOURCE=sender"))
         return 0;
-    return begins(config, "WINDOW=1") ? 1 : UINT64_MAX;
+    return world_has_param(config, "WINDOW=1") ? 1 : UINT64_MAX;
 }
 
 bool world_has_device(const struct world_config *config)
 {
-    return begins(config, "DEVICE=");
+    return world_has_param(config, "DEVICE=");
 }
 
 bool world_is_elsewhere(const struct world_config *config)
 {
-    return begins(config, "DEVICE=soft-");
+    return world_has_param(config, "DEVICE=soft-");
 }
 
 bool world_is_quick(void)
@@ -334,9 +335,26 @@ void world_open(struct world *w, const struct world_config *config, int count,
     world_connect(w);
 }
 
+void world_check_loans(const struct mbx_ep *ep)
+{
+    const struct credit_pool *pool = &ep->credit;
+    uint64_t sum = pool->lendable;
+
+    for (uint32_t i = 0; i < ep->peer_count; i++) {
+        const struct credit *credit = &ep->peers[i]->credit;
+
+        sum += (credit->window - pool->window) * CREDIT_ENVELOPE;
+        sum += credit->window_payload - pool->window_payload;
+    }
+    assert_int_equal(sum, pool->lendable_all);
+}
+
 int world_close_one(struct world *w, int who)
 {
-    int err = mbx_close(w->eps[who]);
+    int err;
+
+    world_check_loans(w->eps[who]);
+    err = mbx_close(w->eps[who]);
 
     w->eps[who] = NULL;
     return err;

@@ -44,6 +44,9 @@ int world_patience(void);
  * that, they wait at their sender.  UINT64_MAX: more than any test sends. */
 uint64_t world_window(const struct world_config *config);
 
+/* Does it set a parameter whose name begins so? */
+bool world_has_param(const struct world_config *config, const char *name);
+
 bool world_has_device(const struct world_config *config);
 
 /* Does a device run beside this process's threads?  Then what it does takes time. */
@@ -88,6 +91,10 @@ void world_open(struct world *w, const struct world_config *config, int count,
 
 /* Opens one endpoint of this configuration, without peers. */
 struct mbx_ep *world_open_one(const struct world_config *config, const char *const *more);
+
+/* What peers have beyond their first windows and what may still be lent is what there was (I2
+ * of credit.h). */
+void world_check_loans(const struct mbx_ep *ep);
 
 /* Closes those that are still open, and checks that nothing leaked. */
 void world_close(struct world *w);

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * loan_test.c - what peers are lent, and that it comes back.
+ *
+ * Three endpoints send to a fourth one more than it may keep, each message under a tag of its
+ * own, and it asks for the last ones first.  So they hold, are lent envelopes and payload, and
+ * when little is left some is taken back from who frees it.  After every round the books are
+ * balanced (credit.h, I2), and nobody has cost more than was agreed.
+ */
+#include "world.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "base/random.h"
+#include "core/core.h"
+#include "core/credit.h"
+
+#define CONTEXT  37
+#define SENDERS  3
+#define RECEIVER SENDERS
+#define SIZE     600
+#define AT_ONCE  16 /* receives */
+
+/* Windows are not fixed, and nothing is handed to a device. */
+static bool is_lending(const struct world_config *config)
+{
+    return world_window(config) == UINT64_MAX && !world_has_device(config) &&
+           !world_has_param(config, "WINDOW");
+}
+
+static int messages(void)
+{
+    return world_is_quick() ? 400 : 1500;
+}
+
+struct loans {
+    struct world w;
+    mbx_request *sends[SENDERS];
+    uint64_t limit;       /* bytes of unexpected messages */
+    uint64_t least, last; /* lendable */
+    bool has_risen;       /* while somebody still wanted more */
+};
+
+static size_t size_of(int from, int i)
+{
+    return (size_t)(from * 7 + i * 31) % (SIZE + 1);
+}
+
+static void loans_open(struct loans *loans, const struct world_config *config)
+{
+    static const char *const more[] = {"UNEXPECTED_MEMORY=256K", "SHM_PEERS=4",
+                                       "EAGER_LIMIT=4K", NULL};
+    struct mbx_limits limits;
+
+    *loans = (struct loans){0};
+    world_open(&loans->w, config, SENDERS + 1, more);
+    assert_int_equal(mbx_limits_get(loans->w.eps[RECEIVER], &limits), 0);
+    assert_true(limits.lendable > 0);
+    assert_true(limits.unexpected <= 256 * 1024);
+    loans->limit = limits.unexpected;
+    loans->least = loans->last = loans->w.eps[RECEIVER]->credit.lendable;
+    for (int i = 0; i < SENDERS; i++)
+        loans->sends[i] = calloc((size_t)messages(), sizeof *loans->sends[i]);
+}
+
+static void loans_close(struct loans *loans)
+{
+    world_close(&loans->w);
+    for (int i = 0; i < SENDERS; i++)
+        free(loans->sends[i]);
+}
+
+static void loans_look(struct loans *loans)
+{
+    const struct mbx_ep *ep = loans->w.eps[RECEIVER];
+
+    world_check_loans(ep);
+    assert_true(world_stats(&loans->w, RECEIVER).unexpected_bytes_max <= loans->limit);
+    loans->least = min_size(loans->least, ep->credit.lendable);
+    loans->has_risen |= ep->credit.lendable > loans->last;
+    loans->last = ep->credit.lendable;
+}
+
+static void loans_progress(struct loans *loans)
+{
+    world_progress(&loans->w);
+    loans_look(loans);
+}
+
+static void send_all(struct loans *loans)
+{
+    for (int i = 0; i < messages(); i++) {
+        for (int from = 0; from < SENDERS; from++)
+            assert_int_equal(mbx_send(loans->w.eps[from], RECEIVER, CONTEXT, (uint64_t)i,
+                                      world_data((unsigned)i, SIZE), size_of(from, i), NULL,
+                                      &loans->sends[from][i]),
+                             0);
+        if (i % 8 == 0)
+            loans_progress(loans);
+    }
+    for (int i = 0; i < 1000; i++)
+        loans_progress(loans);
+}
+
+/* The messages number last - AT_ONCE + 1 to last of each sender, in this order. */
+static void receive_some(struct loans *loans, int last)
+{
+    static unsigned char bytes[SENDERS][AT_ONCE][SIZE];
+    mbx_request recvs[SENDERS][AT_ONCE];
+    int first = last - AT_ONCE + 1 > 0 ? last - AT_ONCE + 1 : 0;
+
+    for (int from = 0; from < SENDERS; from++)
+        for (int i = first; i <= last; i++)
+            assert_int_equal(mbx_recv(loans->w.eps[RECEIVER], (uint32_t)from, CONTEXT,
+                                      (uint64_t)i, 0, bytes[from][i - first], SIZE, NULL,
+                                      &recvs[from][i - first]),
+                             0);
+    for (int from = 0; from < SENDERS; from++)
+        for (int i = first; i <= last; i++) {
+            world_wait_error(&loans->w, RECEIVER, recvs[from][i - first], 0);
+            assert_memory_equal(bytes[from][i - first], world_data((unsigned)i, SIZE),
+                                size_of(from, i));
+            loans_look(loans);
+        }
+}
+
+static void test_what_is_lent_comes_back(void **state)
+{
+    struct loans loans;
+    uint64_t all;
+
+    loans_open(&loans, *state);
+    all = loans.w.eps[RECEIVER]->credit.lendable_all;
+    send_all(&loans);
+    for (int last = messages() - 1; last >= 0; last -= AT_ONCE)
+        receive_some(&loans, last);
+    for (int from = 0; from < SENDERS; from++)
+        for (int i = 0; i < messages(); i++)
+            world_wait_error(&loans.w, from, loans.sends[from][i], 0);
+    assert_true(loans.least < all / 2); /* much was lent, */
+    assert_true(loans.has_risen);       /* and some of it taken back */
+    assert_int_equal(world_stats(&loans.w, RECEIVER).dropped_packets, 0);
+    loans_close(&loans);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_what_is_lent_comes_back),
+    };
+
+    return world_main_for(argc, argv, is_lending, tests, ARRAY_COUNT(tests));
+}
