@@ -445,6 +445,13 @@ static void lie_to_receiver(struct world *w, mbx_request recv)
            &(const struct wire_header){
                .type = WIRE_CLAIM, .version = WIRE_VERSION, .tag = 5, .context_id = CONTEXT},
            &claim); /* nor was it to this one */
+    lie_as(w, 1,
+           &(const struct wire_header){.type = WIRE_CLAIM,
+                                       .version = WIRE_VERSION,
+                                       .flags = WIRE_WON,
+                                       .tag = 5,
+                                       .context_id = CONTEXT},
+           &claim); /* of a receive whose word nobody has taken */
     claim.receiver = recv ^ UINT64_C(1) << 40;
     lie_tagged(w, WIRE_CLAIM, 5, &claim); /* of nothing */
     assert_int_equal(mbx_test(w->eps[0], recv, NULL), 0);

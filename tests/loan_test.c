@@ -45,7 +45,9 @@ struct loans {
 
 static size_t size_of(int from, int i)
 {
-    return (size_t)(from * 7 + i * 31) % (SIZE + 1);
+    /* messages of the first need no payload credit: it is lent envelopes */
+    return from == 0 ? (size_t)i % (MESSAGE_INLINE + 1)
+                     : (size_t)(from * 7 + i * 31) % (SIZE + 1);
 }
 
 static void loans_open(struct loans *loans, const struct world_config *config)
@@ -145,9 +147,33 @@ static void test_what_is_lent_comes_back(void **state)
     loans_close(&loans);
 }
 
+/* Whose messages are all matched at once is lent envelopes unasked. */
+static void test_a_busy_window_widens(void **state)
+{
+    struct loans loans;
+    const struct credit *credit;
+    uint64_t window;
+
+    loans_open(&loans, *state);
+    credit = &peer_get(loans.w.eps[RECEIVER], 0)->credit;
+    window = credit->window;
+    for (int i = 0; i < messages(); i++) {
+        mbx_request recv;
+
+        assert_int_equal(
+            mbx_recv(loans.w.eps[RECEIVER], 0, CONTEXT, 1, 0, NULL, 0, NULL, &recv), 0);
+        assert_int_equal(mbx_inject(loans.w.eps[0], RECEIVER, CONTEXT, 1, NULL, 0, 0), 0);
+        world_wait_error(&loans.w, RECEIVER, recv, 0);
+        loans_look(&loans);
+    }
+    assert_true(credit->window > window);
+    loans_close(&loans);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_busy_window_widens),
         cmocka_unit_test(test_what_is_lent_comes_back),
     };
 
