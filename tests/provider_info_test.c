@@ -317,7 +317,6 @@ static void addresses_are_kept_and_found(void **state)
     assert_int_equal(fi_av_lookup(av, addr[7], back, &len), -FI_EINVAL);
     assert_int_equal(fi_av_remove(av, addr, 1, 0), -FI_EINVAL);
     assert_int_equal(fi_av_lookup(av, twice, back, &len), 0);
-    assert_int_equal(fi_av_insertsvc(av, "localhost", "1", &twice, 0, NULL), -FI_ENOSYS);
     assert_int_equal(fi_close(&av->fid), 0);
     world_close(&w);
 }

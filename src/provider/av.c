@@ -249,52 +249,170 @@ void prov_av_detach(struct prov_av *av, struct prov_ep *ep)
 
 /* ---- operations of the client -------------------------------------------------------- */
 
-/* Returns how many were inserted; with FI_SYNC_ERR context is an array of errors,
- * and those of others are FI_ADDR_NOTAVAIL. */
+/* A name is looked up now: what is kept is the address of who has it now. */
+static int av_insert_one(struct prov_av *av, const struct mbx_address *address, fi_addr_t *addr)
+{
+    struct mbx_address real = *address;
+    int err = prov_is_name(address) ? prov_name_find(address, &real) : 0;
+
+    if (err < 0)
+        return err;
+    pthread_mutex_lock(&av->lock);
+    err = av_add(av, &real, addr);
+    pthread_mutex_unlock(&av->lock);
+    return err;
+}
+
+static void event_failed(struct prov_av *av, size_t index, int err, void *context)
+{
+    const struct fi_eq_err_entry error = {.fid = &av->fid.fid,
+                                          .context = context,
+                                          .data = index,
+                                          .err = -err,
+                                          .prov_errno = -err};
+
+    prov_eq_error(av->eq, &error);
+}
+
+static void event_inserted(struct prov_av *av, size_t count, void *context)
+{
+    const struct fi_eq_entry entry = {.fid = &av->fid.fid, .context = context, .data = count};
+
+    prov_eq_event(av->eq, FI_AV_COMPLETE, &entry, sizeof entry);
+}
+
+/*
+ * One insertion, of one address or of many.
+ *
+ * Returns how many were inserted.  With FI_SYNC_ERR context is an array of errors; those that
+ * were not inserted are FI_ADDR_NOTAVAIL.  A vector with events says all that by these, and
+ * returns 0.
+ */
+struct insertion {
+    struct prov_av *av;
+    fi_addr_t *fi_addr; /* or NULL */
+    int *errors;        /* or NULL */
+    void *context;
+    size_t index;
+    int inserted;
+};
+
+static int insertion_begin(struct insertion *in, struct fid_av *fid, fi_addr_t *fi_addr,
+                           uint64_t flags, void *context)
+{
+    *in = (struct insertion){.av = av_of(fid),
+                             .fi_addr = fi_addr,
+                             .errors = flags & FI_SYNC_ERR ? context : NULL,
+                             .context = context};
+    if (flags & ~(FI_SYNC_ERR | FI_MORE))
+        return -FI_EBADFLAGS;
+    if (in->av->has_events && in->av->eq == NULL)
+        return -FI_ENOEQ;
+    return in->av->has_events && (flags & FI_SYNC_ERR) ? -FI_EINVAL : 0;
+}
+
+/* The next address; made is the error of what should have made it. */
+static void insertion_add(struct insertion *in, const struct mbx_address *address, int made)
+{
+    fi_addr_t addr = FI_ADDR_NOTAVAIL;
+    int err = made < 0 ? made : av_insert_one(in->av, address, &addr);
+
+    in->inserted += err == 0;
+    if (in->fi_addr != NULL)
+        in->fi_addr[in->index] = addr;
+    if (in->errors != NULL)
+        in->errors[in->index] = -err;
+    if (err < 0 && in->av->has_events)
+        event_failed(in->av, in->index, err, in->context);
+    in->index++;
+}
+
+static int insertion_end(struct insertion *in)
+{
+    if (!in->av->has_events)
+        return in->inserted;
+    event_inserted(in->av, (size_t)in->inserted, in->context);
+    return 0;
+}
+
 static int av_insert(struct fid_av *fid, const void *addr, size_t count, fi_addr_t *fi_addr,
                      uint64_t flags, void *context)
 {
-    struct prov_av *av = av_of(fid);
-    int *errors = flags & FI_SYNC_ERR ? context : NULL;
-    int inserted = 0;
+    struct insertion in;
+    int err = insertion_begin(&in, fid, fi_addr, flags, context);
 
-    if (flags & ~(FI_SYNC_ERR | FI_MORE))
-        return -FI_EBADFLAGS;
+    if (err < 0)
+        return err;
     if ((addr == NULL && count != 0) || count > INT32_MAX)
         return -FI_EINVAL;
-    pthread_mutex_lock(&av->lock);
     for (size_t i = 0; i < count; i++) {
         struct mbx_address address;
-        fi_addr_t index = FI_ADDR_NOTAVAIL;
-        int err;
 
         memcpy(&address, (const char *)addr + i * sizeof address, sizeof address);
-        err = av_add(av, &address, &index);
-        if (err == 0)
-            inserted++;
-        if (fi_addr != NULL)
-            fi_addr[i] = index;
-        if (errors != NULL)
-            errors[i] = -err;
+        insertion_add(&in, &address, 0);
     }
-    pthread_mutex_unlock(&av->lock);
-    return inserted;
+    return insertion_end(&in);
 }
 
 static int av_insertsvc(struct fid_av *fid, const char *node, const char *service,
                         fi_addr_t *fi_addr, uint64_t flags, void *context)
 {
-    (void)fid, (void)node, (void)service, (void)fi_addr, (void)flags, (void)context;
-    return -FI_ENOSYS;
+    struct mbx_address name;
+    struct insertion in;
+    int err = insertion_begin(&in, fid, fi_addr, flags, context);
+
+    if (err < 0)
+        return err;
+    err = prov_name_make(node, service, 0, &name);
+    insertion_add(&in, &name, err);
+    return insertion_end(&in);
 }
 
+/* text with the number at its end raised by offset, or text if offset is 0.  False: there is
+ * none, or no room. */
+static bool numbered(const char *text, size_t offset, char *to, size_t size)
+{
+    size_t length = strlen(text), digits = 0;
+    int used;
+
+    while (digits < length && digits < 9 && text[length - digits - 1] >= '0' &&
+           text[length - digits - 1] <= '9')
+        digits++;
+    if (offset == 0)
+        used = snprintf(to, size, "%s", text);
+    else if (digits == 0)
+        return false;
+    else
+        used = snprintf(to, size, "%.*s%0*lu", (int)(length - digits), text, (int)digits,
+                        strtoul(text + length - digits, NULL, 10) + offset);
+    return used >= 0 && (size_t)used < size;
+}
+
+/* All services of each node, node by node: node7, node8, ... and 100, 101, ... */
 static int av_insertsym(struct fid_av *fid, const char *node, size_t nodecnt,
                         const char *service, size_t svccnt, fi_addr_t *fi_addr, uint64_t flags,
                         void *context)
 {
-    (void)fid, (void)node, (void)nodecnt, (void)service, (void)svccnt, (void)fi_addr;
-    (void)flags, (void)context;
-    return -FI_ENOSYS;
+    struct insertion in;
+    int err = insertion_begin(&in, fid, fi_addr, flags, context);
+
+    if (err < 0)
+        return err;
+    if (node == NULL || service == NULL || nodecnt == 0 || svccnt == 0 ||
+        nodecnt > INT32_MAX / svccnt)
+        return -FI_EINVAL;
+    for (size_t i = 0; i < nodecnt * svccnt; i++) {
+        char one_node[256], one_service[32];
+        struct mbx_address name;
+
+        if (numbered(node, i / svccnt, one_node, sizeof one_node) &&
+            numbered(service, i % svccnt, one_service, sizeof one_service))
+            err = prov_name_make(one_node, one_service, 0, &name);
+        else
+            err = -FI_EINVAL;
+        insertion_add(&in, &name, err);
+    }
+    return insertion_end(&in);
 }
 
 static void av_drop(struct prov_av *av, uint32_t index)
@@ -351,7 +469,11 @@ static const char *av_straddr(struct fid_av *fid, const void *addr, char *buf, s
 
     (void)fid;
     memcpy(&address, addr, sizeof address);
-    mbx_address_text(&address, text, sizeof text);
+    if (prov_is_name(&address))
+        snprintf(text, sizeof text, "service/%.*s", (int)sizeof address.bytes - 8,
+                 (const char *)&address.bytes[8]);
+    else
+        mbx_address_text(&address, text, sizeof text);
     wanted = snprintf(buf, *len, "fi_matchbox://%s", text);
     *len = (size_t)wanted + 1;
     return buf;
@@ -381,6 +503,8 @@ static int av_close(struct fid *fid)
 
     if (atomic_load(&av->users) != 0)
         return -FI_EBUSY;
+    if (av->eq != NULL)
+        atomic_fetch_sub(&av->eq->users, 1);
     atomic_fetch_sub(&av->domain->users, 1);
     pthread_mutex_destroy(&av->lock);
     free(av->heads);
@@ -389,11 +513,17 @@ static int av_close(struct fid *fid)
     return 0;
 }
 
-/* Insertion is synchronous, so an event queue has nothing to hear of it. */
 static int av_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 {
-    (void)fid, (void)flags;
-    return bfid->fclass == FI_CLASS_EQ ? 0 : -FI_EINVAL;
+    struct prov_av *av = container_of(fid, struct prov_av, fid.fid);
+
+    if (bfid->fclass != FI_CLASS_EQ || av->eq != NULL)
+        return -FI_EINVAL;
+    if (flags != 0)
+        return -FI_EBADFLAGS;
+    av->eq = container_of(bfid, struct prov_eq, fid.fid);
+    atomic_fetch_add(&av->eq->users, 1);
+    return 0;
 }
 
 static struct fi_ops av_fid_ops = {
@@ -406,11 +536,13 @@ static struct fi_ops av_fid_ops = {
     .ops_set = prov_no_ops_set,
 };
 
-/* Names (shared vectors), asynchronous insertion and receive contexts are refused. */
+/* Names (shared vectors) and receive contexts are refused. */
 static int av_attr_check(const struct fi_av_attr *attr)
 {
-    if (attr->name != NULL || (attr->flags & (FI_EVENT | FI_READ)))
+    if (attr->name != NULL || (attr->flags & FI_READ))
         return -FI_ENOSYS;
+    if (attr->flags & ~(FI_EVENT | FI_SYMMETRIC))
+        return -FI_EBADFLAGS;
     if (attr->type > FI_AV_TABLE || attr->rx_ctx_bits != 0)
         return -FI_EINVAL;
     return 0;
@@ -445,6 +577,7 @@ int prov_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_
     av->fid.fid.ops = &av_fid_ops;
     av->fid.ops = &av_ops;
     av->domain = container_of(domain, struct prov_domain, fid);
+    av->has_events = attr->flags & FI_EVENT;
     atomic_init(&av->users, 0);
     pthread_mutex_init(&av->lock, NULL);
     atomic_fetch_add(&av->domain->users, 1);

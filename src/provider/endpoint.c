@@ -135,10 +135,18 @@ static struct fi_ops_ep ep_ops = {
 
 /* ---- names ------------------------------------------------------------------------------ */
 
+/* An endpoint's address is Matchbox's choice; what can be chosen is a service name. */
 static int ep_setname(fid_t fid, void *addr, size_t addrlen)
 {
-    (void)fid, (void)addr, (void)addrlen;
-    return -FI_EOPNOTSUPP; /* an endpoint's address is Matchbox's choice */
+    struct prov_ep *ep = ep_of_fid(fid);
+    struct mbx_address name;
+
+    if (addr == NULL || addrlen != sizeof name)
+        return -FI_EINVAL;
+    memcpy(&name, addr, sizeof name);
+    if (!prov_is_name(&name))
+        return -FI_EOPNOTSUPP;
+    return ep->enabled ? -FI_EOPBADSTATE : prov_name_publish(ep, &name);
 }
 
 static int ep_getname(fid_t fid, void *addr, size_t *addrlen)
@@ -389,6 +397,7 @@ static int ep_close(struct fid *fid)
         prov_av_detach(ep->av, ep);
     if (ep->eq != NULL)
         atomic_fetch_sub(&ep->eq->users, 1);
+    prov_name_withdraw(ep);
     /* Sends that could not be delivered in time are logged there; ours is closed. */
     mbx_close(ep->mbx);
     slabs_free(ep);
@@ -434,6 +443,17 @@ static void ep_configure(struct prov_ep *ep, const struct fi_info *info)
     }
 }
 
+/* The source that the client has asked fi_getinfo() for is a name, or nothing. */
+static int ep_publish(struct prov_ep *ep, const struct fi_info *info)
+{
+    struct mbx_address name;
+
+    if (info->src_addr == NULL || info->src_addrlen != sizeof name)
+        return 0;
+    memcpy(&name, info->src_addr, sizeof name);
+    return prov_is_name(&name) ? prov_name_publish(ep, &name) : 0;
+}
+
 int prov_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **fid,
                  void *context)
 {
@@ -455,6 +475,10 @@ int prov_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep 
     err = prov_op_slab_add(ep);
     if (err < 0)
         goto close_mbx;
+    ep->name_fd = -1;
+    err = ep_publish(ep, info);
+    if (err < 0)
+        goto free_slabs;
     ep->fid.fid.fclass = FI_CLASS_EP;
     ep->fid.fid.context = context;
     ep->fid.fid.ops = &ep_fid_ops;
@@ -472,6 +496,8 @@ int prov_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep 
     *fid = &ep->fid;
     return 0;
 
+free_slabs:
+    slabs_free(ep);
 close_mbx:
     mbx_close(ep->mbx);
 free_ep:

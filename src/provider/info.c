@@ -235,27 +235,54 @@ static int fabric_fill(struct fi_fabric_attr *attr, const struct fi_fabric_attr 
     return attr->name == NULL ? -FI_ENOMEM : 0;
 }
 
-/* An address of the client's choice, or zeros: an endpoint gets its own only when
- * it is opened, but clients copy the field without looking whether it is there. */
-static int address_fill(void **addr, size_t *len, const void *hint, size_t hint_len)
+/* A name, an address of the client's choice, or zeros: an endpoint gets its own only when it
+ * is opened, but clients copy the field without looking whether it is there. */
+static int address_fill(void **addr, size_t *len, const struct mbx_address *name,
+                        const void *hint, size_t hint_len)
 {
     *addr = calloc(1, MBX_ADDRESS_SIZE);
     if (*addr == NULL)
         return -FI_ENOMEM;
     *len = MBX_ADDRESS_SIZE;
-    if (hint != NULL && hint_len == MBX_ADDRESS_SIZE)
+    if (name != NULL)
+        memcpy(*addr, name, MBX_ADDRESS_SIZE);
+    else if (hint != NULL && hint_len == MBX_ADDRESS_SIZE)
         memcpy(*addr, hint, MBX_ADDRESS_SIZE);
     return 0;
 }
 
-static int addresses_fill(struct fi_info *info, const struct fi_info *hints, bool has_dest)
+/* What fi_getinfo() was told of the two ends; a name or NULL each. */
+struct ends {
+    struct mbx_address name;
+    const struct mbx_address *src, *dest;
+};
+
+static int ends_find(struct ends *ends, const char *node, const char *service, uint64_t flags)
 {
-    int err = address_fill(&info->src_addr, &info->src_addrlen,
+    bool is_any; /* a source with service 0 is any */
+    int err;
+
+    *ends = (struct ends){.src = NULL};
+    if (node == NULL && service == NULL)
+        return 0;
+    is_any = service == NULL || strcmp(service, "0") == 0;
+    err = prov_name_make(node, is_any ? "0" : service, flags, &ends->name);
+    if (!(flags & FI_SOURCE))
+        ends->dest = &ends->name;
+    else if (!is_any)
+        ends->src = &ends->name;
+    return err < 0 ? -FI_ENODATA : 0;
+}
+
+static int addresses_fill(struct fi_info *info, const struct fi_info *hints,
+                          const struct ends *ends)
+{
+    int err = address_fill(&info->src_addr, &info->src_addrlen, ends->src,
                            hints == NULL ? NULL : hints->src_addr,
                            hints == NULL ? 0 : hints->src_addrlen);
 
-    if (err == 0 && (has_dest || (hints != NULL && hints->dest_addr != NULL)))
-        err = address_fill(&info->dest_addr, &info->dest_addrlen,
+    if (err == 0 && (ends->dest != NULL || (hints != NULL && hints->dest_addr != NULL)))
+        err = address_fill(&info->dest_addr, &info->dest_addrlen, ends->dest,
                            hints == NULL ? NULL : hints->dest_addr,
                            hints == NULL ? 0 : hints->dest_addrlen);
     return err;
@@ -280,18 +307,21 @@ static int info_fill(struct fi_info *info, const struct fi_info *hints, uint32_t
 int prov_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
                  const struct fi_info *hints, struct fi_info **info)
 {
-    bool has_dest = (node != NULL || service != NULL) && !(flags & FI_SOURCE);
     struct fi_info *made;
+    struct ends ends;
     int err;
 
     if ((flags & INTERNAL_REQUEST) || (hints != NULL && !hints_fit(hints)))
         return -FI_ENODATA;
+    err = ends_find(&ends, node, service, flags);
+    if (err < 0)
+        return err;
     made = prov_library.dupinfo(NULL);
     if (made == NULL)
         return -FI_ENOMEM;
     err = info_fill(made, hints, version);
     if (err == 0 && !(flags & FI_PROV_ATTR_ONLY))
-        err = addresses_fill(made, hints, has_dest);
+        err = addresses_fill(made, hints, &ends);
     if (err < 0) {
         prov_library.freeinfo(made);
         return err;

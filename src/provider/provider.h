@@ -118,6 +118,8 @@ struct prov_av {
     pthread_mutex_t lock;
     atomic_uint users;   /* endpoints */
     struct prov_ep *eps; /* linked by av_next */
+    struct prov_eq *eq;  /* FI_EVENT: is told of insertions */
+    bool has_events;
     struct prov_av_entry *entries;
     uint32_t *heads;
     uint32_t count, capacity, hash_size, free;
@@ -302,6 +304,8 @@ struct prov_ep {
     size_t index_size;
     size_t send_size, recv_size; /* queue depths as announced */
     struct prov_watch watch;
+    struct mbx_address name; /* as published, */
+    int name_fd;             /* unless this is -1 */
 };
 
 struct prov_eq_entry;
@@ -389,6 +393,19 @@ static inline int prov_peer(struct prov_ep *ep, fi_addr_t addr, uint32_t *peer)
     }
     return prov_av_resolve(ep, addr, peer);
 }
+
+/* ---- name.c ----------------------------------------------------------------------------- */
+
+/* The name of a service on a node, which must be this machine; node may be NULL.
+ * 0; -FI_ENODATA another machine, or an unknown one; -FI_EINVAL no service. */
+int prov_name_make(const char *node, const char *service, uint64_t flags,
+                   struct mbx_address *address);
+bool prov_is_name(const struct mbx_address *address);
+/* ep can be found under this name until it closes.  -FI_EADDRINUSE: another one can. */
+int prov_name_publish(struct prov_ep *ep, const struct mbx_address *address);
+void prov_name_withdraw(struct prov_ep *ep);
+/* The address of who has published it; -FI_EADDRNOTAVAIL: nobody. */
+int prov_name_find(const struct mbx_address *address, struct mbx_address *real);
 
 /* ---- cq.c -------------------------------------------------------------------------- */
 

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * name.c - node and service: a name under which an endpoint can be found before anybody has
+ * its address.
+ *
+ *   server   fi_getinfo(NULL, "7471", FI_SOURCE) -> src_addr is the name "7471"
+ *            fi_endpoint(info)                    -> the name is published
+ *   client   fi_getinfo("localhost", "7471")      -> dest_addr is the name "7471"
+ *            fi_av_insert(dest_addr)              -> looks it up
+ *
+ *   offset size  of a name, which is as long as an address
+ *      0     8   magic: no transport's addresses begin so
+ *      8    24   the service, with zeros behind it
+ *
+ * Services are numbers as in TCP, or words of at most 23 letters, digits and "._-".  They
+ * belong to a user of this machine: a published name is a file of ours in NAME_FOLDER that
+ * holds the address, and is locked as long as the endpoint is open.  A file without a lock
+ * was left by a process that died, and is taken over.  What is in a file is believed only
+ * if it is ours, and Matchbox checks the address as any other.
+ *
+ * A node must be this machine: there is no network.
+ */
+#include "provider/provider.h"
+
+#include <assert.h>
+#include <ctype.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#define NAME_FOLDER "/dev/shm"
+#define SERVICE_MAX 23
+
+static const uint8_t magic[8] = {0xff, 'm', 'b', 'x', 'n', 'a', 'm', 'e'};
+
+struct name {
+    uint8_t magic[8];
+    char service[SERVICE_MAX + 1];
+};
+
+static_assert(sizeof(struct name) == MBX_ADDRESS_SIZE, "a name is as long as an address");
+
+bool prov_is_name(const struct mbx_address *address)
+{
+    return memcmp(address->bytes, magic, sizeof magic) == 0;
+}
+
+/* ---- from text ------------------------------------------------------------------------- */
+
+static bool service_is_valid(const char *service)
+{
+    size_t length = strlen(service);
+
+    for (size_t i = 0; i < length; i++)
+        if (!isalnum((unsigned char)service[i]) && strchr("._-", service[i]) == NULL)
+            return false;
+    return length > 0 && length <= SERVICE_MAX;
+}
+
+/* Is this an address of this machine?  A socket can be bound to no other. */
+static bool address_is_local(const struct addrinfo *found)
+{
+    int fd = socket(found->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    bool is;
+
+    if (fd < 0)
+        return false;
+    is = bind(fd, found->ai_addr, found->ai_addrlen) == 0;
+    close(fd);
+    return is;
+}
+
+static bool node_is_local(const char *node, bool is_numeric)
+{
+    const struct addrinfo hints = {.ai_socktype = SOCK_DGRAM,
+                                   .ai_flags = is_numeric ? AI_NUMERICHOST : 0};
+    struct addrinfo *list;
+    bool is = false;
+
+    if (getaddrinfo(node, NULL, &hints, &list) != 0)
+        return false;
+    for (const struct addrinfo *at = list; at != NULL && !is; at = at->ai_next)
+        is = address_is_local(at);
+    freeaddrinfo(list);
+    return is;
+}
+
+int prov_name_make(const char *node, const char *service, uint64_t flags,
+                   struct mbx_address *address)
+{
+    struct name name = {.service = ""};
+
+    if (node != NULL && !node_is_local(node, flags & FI_NUMERICHOST))
+        return -FI_ENODATA;
+    if (service == NULL || !service_is_valid(service))
+        return -FI_EINVAL;
+    memcpy(name.magic, magic, sizeof magic);
+    snprintf(name.service, sizeof name.service, "%s", service);
+    memcpy(address, &name, sizeof name);
+    return 0;
+}
+
+/* The bytes may come from anywhere. */
+static int name_of(const struct mbx_address *address, struct name *name)
+{
+    memcpy(name, address, sizeof *name);
+    if (name->service[SERVICE_MAX] != '\0' || !service_is_valid(name->service))
+        return -FI_EINVAL;
+    return 0;
+}
+
+/* ---- files ------------------------------------------------------------------------------- */
+
+static void path_of(const struct name *name, char *path, size_t size)
+{
+    snprintf(path, size, NAME_FOLDER "/matchbox-name-%u-%s", (unsigned)geteuid(),
+             name->service);
+}
+
+static bool is_ours(int fd)
+{
+    struct stat status;
+
+    return fstat(fd, &status) == 0 && status.st_uid == geteuid() && S_ISREG(status.st_mode);
+}
+
+/* Does path still name what fd is?  Who had it may have removed it before we locked it. */
+static bool is_there(int fd, const char *path)
+{
+    struct stat ours, theirs;
+
+    return fstat(fd, &ours) == 0 && stat(path, &theirs) == 0 && ours.st_ino == theirs.st_ino &&
+           ours.st_dev == theirs.st_dev;
+}
+
+/* The lock goes with the open file, not with the process: a name may be looked up by who has
+ * published it. */
+static int file_lock(int fd)
+{
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+
+    if (fcntl(fd, F_OFD_SETLK, &lock) == 0)
+        return 0;
+    return errno == EAGAIN || errno == EACCES ? -FI_EADDRINUSE : -errno;
+}
+
+static bool is_locked(int fd)
+{
+    struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
+
+    return fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+}
+
+/* A locked file, or an error. */
+static int file_take(const char *path)
+{
+    for (;;) {
+        int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+        int err;
+
+        if (fd < 0)
+            return -errno;
+        err = is_ours(fd) ? file_lock(fd) : -FI_EACCES;
+        if (err == 0 && is_there(fd, path))
+            return fd;
+        close(fd);
+        if (err < 0)
+            return err;
+    }
+}
+
+int prov_name_publish(struct prov_ep *ep, const struct mbx_address *address)
+{
+    struct mbx_address real;
+    struct name name;
+    char path[128];
+    int fd, err = name_of(address, &name);
+
+    if (err < 0)
+        return err;
+    path_of(&name, path, sizeof path);
+    fd = file_take(path);
+    if (fd < 0)
+        return fd;
+    mbx_address_get(ep->mbx, &real);
+    if (pwrite(fd, &real, sizeof real, 0) != (ssize_t)sizeof real) {
+        unlink(path);
+        close(fd);
+        return -FI_ENOSPC;
+    }
+    prov_name_withdraw(ep);
+    ep->name = *address;
+    ep->name_fd = fd;
+    return 0;
+}
+
+void prov_name_withdraw(struct prov_ep *ep)
+{
+    struct name name;
+    char path[128];
+
+    if (ep->name_fd < 0)
+        return;
+    if (name_of(&ep->name, &name) == 0) {
+        path_of(&name, path, sizeof path);
+        unlink(path); /* before the lock goes */
+    }
+    close(ep->name_fd);
+    ep->name_fd = -1;
+}
+
+int prov_name_find(const struct mbx_address *address, struct mbx_address *real)
+{
+    struct mbx_address found;
+    struct name name;
+    char path[128];
+    int fd, err = name_of(address, &name);
+
+    if (err < 0)
+        return err;
+    path_of(&name, path, sizeof path);
+    fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0)
+        return -FI_EADDRNOTAVAIL;
+    if (!is_ours(fd) || !is_locked(fd) ||
+        pread(fd, &found, sizeof found, 0) != (ssize_t)sizeof found || prov_is_name(&found))
+        err = -FI_EADDRNOTAVAIL;
+    else
+        *real = found;
+    close(fd);
+    return err;
+}

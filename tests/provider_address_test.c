@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * provider_address_test.c - addresses: vectors of both types, names of nodes and services,
+ * events of insertions, and what is not an address.
+ */
+#include "provider_world.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const struct setup plain;
+static int contexts[4]; /* their addresses are the op contexts */
+
+/* A service that no other run of this test has. */
+static const char *service(int nth)
+{
+    static char text[2][24];
+
+    snprintf(text[nth % 2], sizeof text[0], "test-%d.%d", (int)getpid(), nth);
+    return text[nth % 2];
+}
+
+static struct fi_info *info_of(const char *node, const char *name, uint64_t flags)
+{
+    struct fi_info *hints = world_hints(&plain), *info = NULL;
+    int err = fi_getinfo(FI_VERSION(1, 17), node, name, flags, hints, &info);
+
+    fi_freeinfo(hints);
+    if (err != 0)
+        assert_int_equal(err, -FI_ENODATA);
+    return info;
+}
+
+/* An endpoint that has the name of info. */
+static int open_named(struct world *w, struct fi_info *info, struct fid_ep **ep)
+{
+    return fi_endpoint(w->domain, info, ep, NULL);
+}
+
+static void bind_and_enable(struct world *w, struct fid_ep *ep, struct fid_cq *cq)
+{
+    assert_int_equal(fi_ep_bind(ep, &w->node[0].av->fid, 0), 0);
+    assert_int_equal(fi_ep_bind(ep, &cq->fid, FI_TRANSMIT | FI_RECV), 0);
+    assert_int_equal(fi_enable(ep), 0);
+}
+
+/* ---- names ----------------------------------------------------------------------------------
+ */
+
+static void a_service_is_found_by_name(void **state)
+{
+    struct fi_info *server, *client;
+    struct fi_cq_tagged_entry e;
+    uint64_t word = 0;
+    struct fid_ep *ep;
+    fi_addr_t addr;
+    struct world w;
+    ssize_t n;
+
+    (void)state;
+    world_open(&w, &plain);
+    server = info_of(NULL, service(0), FI_SOURCE);
+    client = info_of("localhost", service(0), 0);
+    assert_int_equal(fi_av_insert(w.node[1].av, client->dest_addr, 1, &addr, 0, NULL), 0);
+    assert_int_equal(addr, FI_ADDR_NOTAVAIL); /* nobody has it yet */
+    assert_int_equal(open_named(&w, server, &ep), 0);
+    bind_and_enable(&w, ep, w.node[0].cq);
+    assert_int_equal(fi_av_insert(w.node[1].av, client->dest_addr, 1, &addr, 0, NULL), 1);
+    assert_int_equal(fi_trecv(ep, &word, 8, NULL, FI_ADDR_UNSPEC, 1, 0, &contexts[0]), 0);
+    word = 77;
+    assert_int_equal(fi_tinject(EP(w, 1), &word, 8, addr, 1), 0);
+    word = 0;
+    n = world_read(&w, 0, &e, NULL);
+    assert_int_equal(n, 1);
+    assert_int_equal(word, 77);
+    assert_int_equal(fi_close(&ep->fid), 0);
+    assert_int_equal(fi_av_insert(w.node[1].av, client->dest_addr, 1, &addr, 0, NULL), 0);
+    fi_freeinfo(server);
+    fi_freeinfo(client);
+    world_close(&w);
+}
+
+static void a_service_has_one_owner(void **state)
+{
+    struct fi_info *first, *second;
+    struct fid_ep *ep, *other;
+    struct world w;
+
+    (void)state;
+    world_open(&w, &plain);
+    first = info_of(NULL, service(0), FI_SOURCE);
+    second = info_of(NULL, service(1), FI_SOURCE);
+    assert_int_equal(open_named(&w, first, &ep), 0);
+    assert_int_equal(open_named(&w, first, &other), -FI_EADDRINUSE);
+    assert_int_equal(fi_setname(&ep->fid, second->src_addr, second->src_addrlen), 0);
+    assert_int_equal(open_named(&w, first, &other), 0); /* it has another one now */
+    assert_int_equal(fi_setname(&other->fid, second->src_addr, second->src_addrlen),
+                     -FI_EADDRINUSE);
+    assert_int_equal(fi_setname(&other->fid, w.node[0].address, WORLD_ADDRESS), -FI_EOPNOTSUPP);
+    assert_int_equal(fi_setname(&other->fid, first->src_addr, 4), -FI_EINVAL);
+    assert_int_equal(fi_setname(&EP(w, 0)->fid, first->src_addr, first->src_addrlen),
+                     -FI_EOPBADSTATE);
+    assert_int_equal(fi_close(&ep->fid), 0);
+    assert_int_equal(fi_close(&other->fid), 0);
+    assert_int_equal(open_named(&w, first, &ep), 0);
+    assert_int_equal(fi_close(&ep->fid), 0);
+    fi_freeinfo(first);
+    fi_freeinfo(second);
+    world_close(&w);
+}
+
+static void nodes_and_services_are_checked(void **state)
+{
+    static const struct {
+        const char *node, *service;
+        uint64_t flags;
+        bool is_good, has_dest;
+    } cases[] = {
+        {"127.0.0.1", "7471", 0, true, true},
+        {"127.0.0.1", NULL, 0, true, true},
+        {"localhost", "7471", 0, true, true},
+        {NULL, "echo", 0, true, true},
+        {"127.0.0.1", "7471", FI_SOURCE, true, false},
+        {"127.0.0.1", NULL, FI_SOURCE, true, false},
+        {"127.0.0.1", "7471", FI_NUMERICHOST, true, true},
+        {"localhost", "7471", FI_NUMERICHOST, false, false}, /* not a number */
+        {"192.0.2.1", "7471", FI_NUMERICHOST, false, false}, /* not this machine */
+        {NULL, "../etc", 0, false, false},
+        {NULL, "a-service-of-24-letters.", 0, false, false},
+        {"127.0.0.1", "", 0, false, false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct fi_info *info = info_of(cases[i].node, cases[i].service, cases[i].flags);
+
+        if ((info != NULL) != cases[i].is_good)
+            fail_msg("case %zu", i);
+        if (info == NULL)
+            continue;
+        assert_int_equal(info->src_addrlen, WORLD_ADDRESS);
+        assert_int_equal(info->dest_addr != NULL, cases[i].has_dest);
+        fi_freeinfo(info);
+    }
+}
+
+static void services_can_be_inserted_by_name(void **state)
+{
+    struct fi_info *infos[2];
+    struct fid_ep *eps[2];
+    fi_addr_t addr, addrs[6];
+    int errors[6];
+    char base[24];
+    struct world w;
+
+    (void)state;
+    world_open(&w, &plain);
+    snprintf(base, sizeof base, "%d008", (int)getpid());
+    for (int i = 0; i < 2; i++) { /* 008 and 009 of three that will be asked for */
+        char name[24];
+
+        snprintf(name, sizeof name, "%d%03d", (int)getpid(), 8 + i);
+        infos[i] = info_of(NULL, name, FI_SOURCE);
+        assert_int_equal(open_named(&w, infos[i], &eps[i]), 0);
+    }
+    assert_int_equal(fi_av_insertsvc(w.node[0].av, "localhost", base, &addr, 0, NULL), 1);
+    assert_int_equal(fi_av_insertsvc(w.node[0].av, "localhost", "/", &addr, 0, NULL), 0);
+    assert_int_equal(addr, FI_ADDR_NOTAVAIL);
+    assert_int_equal(
+        fi_av_insertsym(w.node[0].av, "127.0.0.1", 1, base, 3, addrs, FI_SYNC_ERR, errors), 2);
+    assert_int_equal(errors[0], 0);
+    assert_int_equal(errors[1], 0);
+    assert_int_equal(errors[2], FI_EADDRNOTAVAIL);
+    assert_true(addrs[0] != addrs[1] && addrs[2] == FI_ADDR_NOTAVAIL);
+    /* 127.0.0.1 and 127.0.0.2 are both this machine */
+    assert_int_equal(
+        fi_av_insertsym(w.node[0].av, "127.0.0.1", 2, base, 2, addrs, FI_SYNC_ERR, errors), 4);
+    assert_int_equal(fi_av_insertsym(w.node[0].av, NULL, 1, base, 1, addrs, 0, NULL),
+                     -FI_EINVAL);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(fi_close(&eps[i]->fid), 0);
+        fi_freeinfo(infos[i]);
+    }
+    world_close(&w);
+}
+
+/* ---- vectors
+ * --------------------------------------------------------------------------------- */
+
+static void an_insertion_is_told_by_events(void **state)
+{
+    struct fi_av_attr attr = {.type = FI_AV_MAP, .flags = FI_EVENT};
+    struct fi_eq_attr eq_attr = {.wait_obj = FI_WAIT_UNSPEC};
+    char addresses[2][WORLD_ADDRESS] = {{0}};
+    struct fi_eq_err_entry error = {0};
+    struct fi_eq_entry entry = {0};
+    struct fi_info *nobody;
+    struct fid_av *av;
+    struct fid_eq *eq;
+    fi_addr_t addrs[2];
+    uint32_t event;
+    struct world w;
+    int errors[2];
+
+    (void)state;
+    world_open(&w, &plain);
+    nobody = info_of(NULL, service(0), 0);
+    memcpy(addresses[0], nobody->dest_addr, WORLD_ADDRESS);
+    memcpy(addresses[1], w.node[1].address, WORLD_ADDRESS);
+    assert_int_equal(fi_av_open(w.domain, &attr, &av, NULL), 0);
+    assert_int_equal(fi_av_insert(av, addresses, 2, addrs, 0, NULL), -FI_ENOEQ);
+    assert_int_equal(fi_eq_open(w.fabric, &eq_attr, &eq, NULL), 0);
+    assert_int_equal(fi_av_bind(av, &eq->fid, 0), 0);
+    assert_int_equal(fi_close(&eq->fid), -FI_EBUSY);
+    assert_int_equal(fi_av_insert(av, addresses, 2, addrs, FI_SYNC_ERR, errors), -FI_EINVAL);
+    assert_int_equal(fi_av_insert(av, addresses, 2, addrs, 0, &contexts[1]), 0);
+    assert_int_equal(fi_eq_sread(eq, &event, &entry, sizeof entry, -1, 0), -FI_EAVAIL);
+    assert_int_equal(fi_eq_readerr(eq, &error, FI_PEEK), sizeof error);
+    assert_int_equal(fi_eq_readerr(eq, &error, 0), sizeof error);
+    assert_ptr_equal(error.fid, &av->fid);
+    assert_ptr_equal(error.context, &contexts[1]);
+    assert_int_equal(error.data, 0); /* which one */
+    assert_int_equal(error.err, FI_EADDRNOTAVAIL);
+    assert_int_equal(fi_eq_read(eq, &event, &entry, sizeof entry, 0), sizeof entry);
+    assert_int_equal(event, FI_AV_COMPLETE);
+    assert_ptr_equal(entry.fid, &av->fid);
+    assert_ptr_equal(entry.context, &contexts[1]);
+    assert_int_equal(entry.data, 1); /* how many */
+    assert_int_equal(addrs[0], FI_ADDR_NOTAVAIL);
+    assert_int_not_equal(addrs[1], FI_ADDR_NOTAVAIL);
+    assert_int_equal(fi_close(&av->fid), 0);
+    assert_int_equal(fi_close(&eq->fid), 0);
+    fi_freeinfo(nobody);
+    world_close(&w);
+}
+
+static void attributes_of_vectors_are_checked(void **state)
+{
+    struct fi_av_attr attr = {.type = (enum fi_av_type)9};
+    struct fid_av *av;
+    struct world w;
+
+    (void)state;
+    world_open(&w, &plain);
+    assert_int_equal(fi_av_open(w.domain, &attr, &av, NULL), -FI_EINVAL);
+    attr = (struct fi_av_attr){.rx_ctx_bits = 1};
+    assert_int_equal(fi_av_open(w.domain, &attr, &av, NULL), -FI_EINVAL);
+    attr = (struct fi_av_attr){.name = "everybody"};
+    assert_int_equal(fi_av_open(w.domain, &attr, &av, NULL), -FI_ENOSYS);
+    attr = (struct fi_av_attr){.flags = FI_PEEK};
+    assert_int_equal(fi_av_open(w.domain, &attr, &av, NULL), -FI_EBADFLAGS);
+    attr = (struct fi_av_attr){.type = FI_AV_UNSPEC, .flags = FI_SYMMETRIC, .count = 1000};
+    assert_int_equal(fi_av_open(w.domain, &attr, &av, NULL), 0);
+    assert_int_not_equal(attr.type, FI_AV_UNSPEC);
+    assert_int_equal(fi_av_insert(av, NULL, 1, NULL, 0, NULL), -FI_EINVAL);
+    assert_int_equal(fi_av_insert(av, NULL, 0, NULL, FI_MORE, NULL), 0);
+    assert_int_equal(fi_av_insert(av, NULL, 0, NULL, FI_PEEK, NULL), -FI_EBADFLAGS);
+    assert_int_equal(fi_close(&av->fid), 0);
+    world_close(&w);
+}
+
+/* Bytes that are no address go into a vector; the first use of them says so. */
+static void what_is_no_address_is_refused_in_use(void **state)
+{
+    char junk[WORLD_ADDRESS], text[256];
+    size_t len = sizeof text;
+    fi_addr_t addr;
+    struct world w;
+
+    (void)state;
+    world_open(&w, &plain);
+    memset(junk, 0x77, sizeof junk);
+    assert_int_equal(fi_av_insert(w.node[0].av, junk, 1, &addr, 0, NULL), 1);
+    assert_true(fi_tinject(EP(w, 0), "x", 1, addr, 1) < 0);
+    assert_int_equal(fi_tinject(EP(w, 0), "x", 1, 4711, 1), -FI_EINVAL);
+    assert_int_equal(fi_tsend(EP(w, 0), "x", 1, NULL, FI_ADDR_UNSPEC, 1, NULL), -FI_EINVAL);
+    assert_non_null(fi_av_straddr(w.node[0].av, junk, text, &len));
+    len = 5;
+    assert_non_null(fi_av_straddr(w.node[0].av, junk, text, &len));
+    assert_true(len > 5 && strlen(text) == 4);
+    world_close(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_service_is_found_by_name),
+        cmocka_unit_test(a_service_has_one_owner),
+        cmocka_unit_test(nodes_and_services_are_checked),
+        cmocka_unit_test(services_can_be_inserted_by_name),
+        cmocka_unit_test(an_insertion_is_told_by_events),
+        cmocka_unit_test(attributes_of_vectors_are_checked),
+        cmocka_unit_test(what_is_no_address_is_refused_in_use),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
