@@ -39,7 +39,7 @@ static void offers_what_clients_need(void **state)
     assert_int_equal(info->domain_attr->cq_data_size, 8);
     assert_true(info->tx_attr->inject_size >= 4096);
     assert_int_equal(info->tx_attr->iov_limit, 8);
-    assert_int_equal(info->tx_attr->msg_order, FI_ORDER_SAS);
+    assert_true(info->tx_attr->msg_order & FI_ORDER_SAS);
     assert_non_null(info->src_addr);
     assert_int_equal(info->src_addrlen, WORLD_ADDRESS);
     fi_freeinfo(info);
@@ -259,7 +259,6 @@ static void an_endpoint_needs_its_bindings(void **state)
 static void unsupported_calls_say_so(void **state)
 {
     struct fid_ep *sep;
-    struct fid_mr *mr;
     struct world w;
     uint64_t word = 0;
     size_t len = sizeof word;
@@ -267,7 +266,6 @@ static void unsupported_calls_say_so(void **state)
     (void)state;
     world_open(&w, &plain);
     assert_int_equal(fi_scalable_ep(w.domain, w.info, &sep, NULL), -FI_ENOSYS);
-    assert_int_equal(fi_mr_reg(w.domain, &word, 8, FI_READ, 0, 0, 0, &mr, NULL), -FI_ENOSYS);
     assert_int_equal(fi_read(w.node[0].ep, &word, 8, NULL, 0, 0, 0, NULL), -FI_ENOSYS);
     assert_int_equal(fi_atomic(w.node[0].ep, &word, 1, NULL, 0, 0, 0, FI_UINT64, FI_SUM, NULL),
                      -FI_ENOSYS);

@@ -20,6 +20,7 @@ struct fi_info *world_hints(const struct setup *setup)
         setup->threading != FI_THREAD_UNSPEC ? setup->threading : FI_THREAD_DOMAIN;
     hints->domain_attr->av_type = setup->av_type;
     hints->domain_attr->data_progress = setup->progress;
+    hints->domain_attr->mr_mode = setup->mr_mode;
     hints->tx_attr->op_flags = setup->send_flags;
     hints->rx_attr->op_flags = setup->recv_flags;
     hints->fabric_attr->prov_name = strdup("matchbox");

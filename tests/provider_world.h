@@ -66,10 +66,11 @@ struct setup {
     uint64_t caps;                   /* default tagged, untagged, directed, source */
     uint64_t bind_flags;             /* FI_SELECTIVE_COMPLETION */
     uint64_t send_flags, recv_flags; /* op_flags */
-    uint64_t counts;                 /* FI_SEND, ...: each node has a counter for each */
-    bool strangers;                  /* insert no addresses */
-    bool queueless;                  /* no queues: counters are all there is */
-    bool shared_cq;                  /* all endpoints report to node 0's queue */
+    int mr_mode;
+    uint64_t counts; /* FI_SEND, ...: each node has a counter for each */
+    bool strangers;  /* insert no addresses */
+    bool queueless;  /* no queues: counters are all there is */
+    bool shared_cq;  /* all endpoints report to node 0's queue */
 };
 
 #define EP(w, i) ((w).node[i].ep)

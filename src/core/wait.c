@@ -413,7 +413,7 @@ int mbx_ready(struct mbx_ep *ep, unsigned queues)
 {
     int result;
 
-    if (queues == 0 || (queues & ~(unsigned)(MBX_SENDS | MBX_RECVS)))
+    if (!queues_are_valid(queues))
         return -EINVAL;
     ep_lock(ep);
     result = wait_any_done(ep, queues);

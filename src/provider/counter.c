@@ -115,7 +115,60 @@ void prov_cntr_unbind(struct prov_ep *ep)
     ep->counts = false;
 }
 
+/* ---- regions --------------------------------------------------------------------------- */
+
+int prov_cntr_add_mr(struct prov_cntr *cntr, struct prov_mr *mr)
+{
+    struct prov_mr **mrs;
+    int err = 0;
+
+    pthread_mutex_lock(&cntr->lock);
+    for (unsigned i = 0; i < cntr->mr_count; i++)
+        if (cntr->mrs[i] == mr)
+            goto unlock;
+    mrs = realloc(cntr->mrs, (cntr->mr_count + 1) * sizeof(struct prov_mr *));
+    if (mrs == NULL) {
+        err = -FI_ENOMEM;
+        goto unlock;
+    }
+    mrs[cntr->mr_count++] = mr;
+    cntr->mrs = mrs;
+    atomic_fetch_add(&cntr->users, 1);
+unlock:
+    pthread_mutex_unlock(&cntr->lock);
+    return err;
+}
+
+void prov_cntr_remove_mr(struct prov_cntr *cntr, struct prov_mr *mr)
+{
+    pthread_mutex_lock(&cntr->lock);
+    for (unsigned i = 0; i < cntr->mr_count; i++)
+        if (cntr->mrs[i] == mr)
+            cntr->mrs[i--] = cntr->mrs[--cntr->mr_count];
+    pthread_mutex_unlock(&cntr->lock);
+    atomic_fetch_sub(&cntr->users, 1);
+}
+
 /* ---- progress -------------------------------------------------------------------------- */
+
+/* What peers did through ep. */
+static void ep_count_served(struct prov_ep *ep)
+{
+    struct prov_cntr *reads = ep->cntrs[PROV_COUNT_REMOTE_READ];
+    struct prov_cntr *writes = ep->cntrs[PROV_COUNT_REMOTE_WRITE];
+    struct mbx_served served;
+
+    if (reads == NULL && writes == NULL)
+        return;
+    prov_ep_lock(ep);
+    mbx_served_get(ep->mbx, &served);
+    if (reads != NULL)
+        atomic_fetch_add(&reads->value, served.reads - ep->served.reads);
+    if (writes != NULL)
+        atomic_fetch_add(&writes->value, served.writes - ep->served.writes);
+    ep->served = served;
+    prov_ep_unlock(ep);
+}
 
 /* What completes in ep becomes known to its counters. */
 static void ep_collect(struct prov_ep *ep)
@@ -126,6 +179,18 @@ static void ep_collect(struct prov_ep *ep)
         prov_cq_collect(ep->recv_cq);
     if (ep->send_cq == NULL || ep->recv_cq == NULL)
         prov_ep_forget(ep);
+    ep_count_served(ep);
+}
+
+/* A region may be accessed through any endpoint. */
+static void mrs_collect(struct prov_cntr *cntr)
+{
+    pthread_mutex_lock(&cntr->domain->lock);
+    for (struct prov_ep *ep = cntr->domain->eps; ep != NULL; ep = ep->domain_next)
+        ep_collect(ep);
+    pthread_mutex_unlock(&cntr->domain->lock);
+    for (unsigned i = 0; i < cntr->mr_count; i++)
+        prov_mr_count(cntr->mrs[i]);
 }
 
 static void cntr_progress(struct prov_cntr *cntr)
@@ -133,6 +198,8 @@ static void cntr_progress(struct prov_cntr *cntr)
     pthread_mutex_lock(&cntr->lock);
     for (unsigned i = 0; i < cntr->ep_count; i++)
         ep_collect(cntr->eps[i]);
+    if (cntr->mr_count != 0)
+        mrs_collect(cntr);
     pthread_mutex_unlock(&cntr->lock);
 }
 
@@ -239,6 +306,7 @@ static int cntr_close(struct fid *fid)
     atomic_fetch_sub(&cntr->domain->users, 1);
     pthread_mutex_destroy(&cntr->lock);
     free(cntr->eps);
+    free(cntr->mrs);
     free(cntr);
     return 0;
 }

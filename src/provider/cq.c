@@ -286,6 +286,8 @@ static inline size_t convert(struct prov_cq *cq, struct prov_ep *ep,
     bool aside = cq->event_count != 0 || c->error != 0 || buf == NULL;
     struct prov_event event;
 
+    if (unlikely(c->kind > MBX_RECVS))
+        return prov_access_event(ep, c, &event) ? report(cq, &event, buf, nth, sources) : 0;
     if (unlikely(op->kind == PROV_OP_PART))
         return convert_part(cq, ep, c, buf, nth, sources);
     if (!event_from(ep, c, sources != NULL || aside, &event))
@@ -311,7 +313,8 @@ static inline bool is_plain(const struct mbx_completion *c)
 {
     const struct prov_op *op = c->user;
 
-    return op->kind == PROV_OP_RECV && op->bounce == NULL && !op->quiet && c->error == 0;
+    return c->kind == MBX_RECVS && op->kind == PROV_OP_RECV && op->bounce == NULL &&
+           !op->quiet && c->error == 0;
 }
 
 /* What convert() makes of it, without the detour. */
@@ -521,8 +524,8 @@ void prov_cq_collect(struct prov_cq *cq)
 
 void prov_ep_forget(struct prov_ep *ep)
 {
-    unsigned queues =
-        (ep->send_cq == NULL ? MBX_SENDS : 0) | (ep->recv_cq == NULL ? MBX_RECVS : 0);
+    unsigned queues = (ep->send_cq == NULL ? ep->send_queues : 0) |
+                      (ep->recv_cq == NULL ? ep->recv_queues : 0);
     struct mbx_completion completions[POLL_BATCH];
     struct prov_event event;
     int n;
@@ -534,6 +537,10 @@ void prov_ep_forget(struct prov_ep *ep)
         for (int i = 0; i < n; i++) {
             struct prov_op *op = completions[i].user;
 
+            if (completions[i].kind > MBX_RECVS) {
+                prov_access_event(ep, &completions[i], &event);
+                continue;
+            }
             if (op->kind == PROV_OP_PART)
                 prov_multi_part_done(ep, op);
             event_from(ep, &completions[i], false, &event);

@@ -250,7 +250,8 @@ static struct fi_ops_msg msg_ops = {
 
 static int ep_bind_cq(struct prov_ep *ep, struct prov_cq *cq, uint64_t flags)
 {
-    unsigned queues = (flags & FI_TRANSMIT ? MBX_SENDS : 0) | (flags & FI_RECV ? MBX_RECVS : 0);
+    unsigned queues =
+        (flags & FI_TRANSMIT ? ep->send_queues : 0) | (flags & FI_RECV ? ep->recv_queues : 0);
     bool selective = flags & FI_SELECTIVE_COMPLETION;
     int err;
 
@@ -387,6 +388,7 @@ static int ep_close(struct fid *fid)
 {
     struct prov_ep *ep = ep_of_fid(fid);
 
+    prov_mr_leave(ep);
     prov_cntr_unbind(ep);
     prov_watch_fini(ep);
     if (ep->send_cq != NULL)
@@ -427,6 +429,13 @@ static void ep_configure(struct prov_ep *ep, const struct fi_info *info)
 
     mbx_limits_get(ep->mbx, &limits);
     ep->inject_limit = limits.inject;
+    ep->atomic_limit = limits.atomic;
+    ep->send_queues = MBX_SENDS;
+    ep->recv_queues = MBX_RECVS;
+    if (info->caps & (FI_RMA | FI_ATOMIC)) {
+        ep->send_queues |= MBX_ACCESS;
+        ep->recv_queues |= MBX_EVENTS;
+    }
     ep->locks = prov_needs_locks(ep->domain->threading) || ep->domain->auto_progress;
     ep->caps = info->caps;
     ep->directed = info->caps & FI_DIRECTED_RECV;
@@ -485,17 +494,23 @@ int prov_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep 
     ep->fid.ops = &ep_ops;
     ep->fid.cm = &ep_cm_ops;
     ep->fid.msg = &msg_ops;
-    ep->fid.rma = &prov_no_rma_ops;
+    ep->fid.rma = info->caps & FI_RMA ? &prov_rma_ops : &prov_no_rma_ops;
     ep->fid.tagged = &tagged_ops;
-    ep->fid.atomic = &prov_no_atomic_ops;
+    ep->fid.atomic = info->caps & FI_ATOMIC ? &prov_atomic_ops : &prov_no_atomic_ops;
     ep->fid.collective = &prov_no_collective_ops;
     ep_configure(ep, info);
     pthread_mutex_init(&ep->lock, NULL);
+    err = info->caps & (FI_RMA | FI_ATOMIC) ? prov_mr_join(ep) : 0;
+    if (err < 0)
+        goto destroy_lock;
     prov_watch_init(ep);
     atomic_fetch_add(&ep->domain->users, 1);
     *fid = &ep->fid;
     return 0;
 
+destroy_lock:
+    pthread_mutex_destroy(&ep->lock);
+    prov_name_withdraw(ep);
 free_slabs:
     slabs_free(ep);
 close_mbx:

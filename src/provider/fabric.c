@@ -17,6 +17,7 @@ static int domain_close(struct fid *fid)
     if (atomic_load(&domain->users) != 0)
         return -FI_EBUSY;
     atomic_fetch_sub(&domain->fabric->users, 1);
+    pthread_mutex_destroy(&domain->lock);
     free(domain);
     return 0;
 }
@@ -47,10 +48,20 @@ static struct fi_ops_domain domain_ops = {
     .poll_open = prov_poll_open,
     .stx_ctx = prov_no_stx_ctx,
     .srx_ctx = prov_no_srx_ctx,
-    .query_atomic = prov_no_query_atomic,
+    .query_atomic = prov_query_atomic,
     .query_collective = prov_no_query_collective,
     .endpoint2 = domain_endpoint2,
 };
+
+static void domain_mr_mode(struct prov_domain *domain, int mode)
+{
+    if (mode == FI_MR_BASIC)
+        mode = FI_MR_VIRT_ADDR | FI_MR_PROV_KEY;
+    domain->mr_virtual = mode & FI_MR_VIRT_ADDR;
+    domain->mr_prov_key = mode & FI_MR_PROV_KEY;
+    domain->mr_endpoint = mode & FI_MR_ENDPOINT;
+    domain->next_key = 1;
+}
 
 static int domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **fid,
                        void *context)
@@ -66,11 +77,13 @@ static int domain_open(struct fid_fabric *fabric, struct fi_info *info, struct f
     domain->fid.fid.context = context;
     domain->fid.fid.ops = &domain_fid_ops;
     domain->fid.ops = &domain_ops;
-    domain->fid.mr = &prov_no_mr_ops;
+    domain->fid.mr = &prov_mr_ops;
     domain->fabric = container_of(fabric, struct prov_fabric, fid);
     domain->threading = info->domain_attr->threading;
     domain->av_type = info->domain_attr->av_type;
     domain->auto_progress = info->domain_attr->data_progress == FI_PROGRESS_AUTO;
+    domain_mr_mode(domain, info->domain_attr->mr_mode);
+    pthread_mutex_init(&domain->lock, NULL);
     atomic_init(&domain->users, 0);
     atomic_fetch_add(&domain->fabric->users, 1);
     *fid = &domain->fid;

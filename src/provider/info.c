@@ -10,7 +10,8 @@
  *   sizes and counts        the hint must not exceed ours; ours is returned
  *   threading, progress,    the hint is returned as it came: clients that check
  *   av_type                 take even a stronger answer for a refusal
- *   mode, mr_mode           we need nothing, so nothing is returned
+ *   mr_mode                 how regions are named: as the hint likes
+ *   mode                    we need nothing, so nothing is returned
  *
  * Refused without looking further: internal requests of other providers and other
  * endpoint types.  Otherwise ofi_rxm and ofi_rxd would layer themselves on top of
@@ -25,18 +26,29 @@
 
 #define TYPE_CAPS        (FI_MSG | FI_TAGGED)
 #define WAY_CAPS         (FI_SEND | FI_RECV)
-#define HINT_CAPS        (TYPE_CAPS | WAY_CAPS | FI_DIRECTED_RECV | FI_MULTI_RECV)
+#define SIDE_CAPS        (FI_RMA | FI_ATOMIC)
+#define SIDE_WAY_CAPS    (FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)
+#define MR_MODES         (FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_ENDPOINT)
+#define HINT_CAPS                                                                              \
+    (TYPE_CAPS | WAY_CAPS | FI_DIRECTED_RECV | FI_MULTI_RECV | SIDE_CAPS | SIDE_WAY_CAPS |     \
+     FI_RMA_EVENT)
 /* Returned whether asked for or not: they cost nothing. */
 #define FREE_CAPS   (FI_SOURCE | FI_LOCAL_COMM | FI_REMOTE_COMM)
 #define DOMAIN_CAPS (FI_LOCAL_COMM | FI_REMOTE_COMM)
-#define SEND_CAPS   (TYPE_CAPS | FI_SEND)
-#define RECV_CAPS   (TYPE_CAPS | FI_RECV | FI_DIRECTED_RECV | FI_MULTI_RECV | FI_SOURCE)
+#define SEND_CAPS   (TYPE_CAPS | FI_SEND | SIDE_CAPS | FI_READ | FI_WRITE)
+#define RECV_CAPS                                                                              \
+    (TYPE_CAPS | FI_RECV | FI_DIRECTED_RECV | FI_MULTI_RECV | FI_SOURCE | SIDE_CAPS |          \
+     FI_REMOTE_READ | FI_REMOTE_WRITE | FI_RMA_EVENT)
 
 #define SEND_FLAGS                                                                             \
     (FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE |                   \
      FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE)
-#define RECV_FLAGS  (FI_COMPLETION | FI_MULTI_RECV)
-#define ORDERS      FI_ORDER_SAS
+#define RECV_FLAGS (FI_COMPLETION | FI_MULTI_RECV)
+/* R and W are one-sided, atomics included; they are not ordered with messages. */
+#define ORDERS                                                                                 \
+    (FI_ORDER_SAS | FI_ORDER_RAR | FI_ORDER_RAW | FI_ORDER_WAR | FI_ORDER_WAW |                \
+     FI_ORDER_RMA_RAR | FI_ORDER_RMA_RAW | FI_ORDER_RMA_WAR | FI_ORDER_RMA_WAW |               \
+     FI_ORDER_ATOMIC_RAR | FI_ORDER_ATOMIC_RAW | FI_ORDER_ATOMIC_WAR | FI_ORDER_ATOMIC_WAW)
 #define BUFFERED    ((size_t)1 << 30) /* unexpected data that we are willing to hold */
 #define COUNT_LIMIT ((size_t)1 << 16) /* endpoints and queues of a domain */
 
@@ -59,10 +71,12 @@ static uint64_t caps_for(uint64_t hint)
         return HINT_CAPS | FREE_CAPS;
     if (!is_subset(hint, HINT_CAPS | FREE_CAPS))
         return 0;
-    if ((caps & TYPE_CAPS) == 0)
+    if ((caps & (TYPE_CAPS | SIDE_CAPS)) == 0)
         caps |= TYPE_CAPS;
-    if ((caps & WAY_CAPS) == 0)
+    if ((caps & TYPE_CAPS) && (caps & WAY_CAPS) == 0)
         caps |= WAY_CAPS;
+    if ((caps & SIDE_CAPS) && (caps & SIDE_WAY_CAPS) == 0)
+        caps |= SIDE_WAY_CAPS;
     return caps | FREE_CAPS;
 }
 
@@ -84,8 +98,8 @@ static bool domain_fits(const struct fi_domain_attr *hint)
            hint->tx_ctx_cnt <= COUNT_LIMIT && hint->rx_ctx_cnt <= COUNT_LIMIT &&
            hint->max_ep_tx_ctx <= 1 && hint->max_ep_rx_ctx <= 1 && hint->max_ep_stx_ctx == 0 &&
            hint->max_ep_srx_ctx == 0 && hint->cntr_cnt <= COUNT_LIMIT &&
-           hint->mr_iov_limit == 0 && hint->auth_key_size == 0 && hint->max_err_data == 0 &&
-           hint->mr_cnt == 0 && is_subset(hint->caps, DOMAIN_CAPS);
+           hint->mr_iov_limit <= 1 && hint->auth_key_size == 0 && hint->max_err_data == 0 &&
+           hint->mr_cnt <= COUNT_LIMIT && is_subset(hint->caps, DOMAIN_CAPS);
 }
 
 /* Bits below the leading zeros of a tag format can be used. */
@@ -101,9 +115,11 @@ static bool ep_fits(const struct fi_ep_attr *hint)
     return (hint->type == FI_EP_UNSPEC || hint->type == FI_EP_RDM) &&
            (hint->protocol == FI_PROTO_UNSPEC || hint->protocol == PROV_PROTOCOL) &&
            hint->protocol_version <= 1 && hint->max_msg_size <= PROV_MESSAGE_MAX &&
-           hint->max_order_raw_size == 0 && hint->max_order_war_size == 0 &&
-           hint->max_order_waw_size == 0 && tag_format_fits(hint->mem_tag_format) &&
-           hint->tx_ctx_cnt <= 1 && hint->rx_ctx_cnt <= 1 && hint->auth_key_size == 0;
+           hint->max_order_raw_size <= PROV_MESSAGE_MAX &&
+           hint->max_order_war_size <= PROV_MESSAGE_MAX &&
+           hint->max_order_waw_size <= PROV_MESSAGE_MAX &&
+           tag_format_fits(hint->mem_tag_format) && hint->tx_ctx_cnt <= 1 &&
+           hint->rx_ctx_cnt <= 1 && hint->auth_key_size == 0;
 }
 
 static bool tx_fits(const struct fi_tx_attr *hint, uint64_t caps)
@@ -114,7 +130,7 @@ static bool tx_fits(const struct fi_tx_attr *hint, uint64_t caps)
            is_subset(hint->op_flags, SEND_FLAGS) && is_subset(hint->msg_order, ORDERS) &&
            is_subset(hint->comp_order, FI_ORDER_NONE) &&
            hint->inject_size <= PROV_INJECT_SIZE && hint->iov_limit <= PROV_IOV_LIMIT &&
-           hint->rma_iov_limit == 0;
+           hint->rma_iov_limit <= PROV_IOV_LIMIT;
 }
 
 static bool rx_fits(const struct fi_rx_attr *hint, uint64_t caps)
@@ -142,6 +158,7 @@ static void tx_fill(struct fi_tx_attr *attr, const struct fi_tx_attr *hint, uint
 {
     attr->caps = caps & SEND_CAPS;
     attr->msg_order = ORDERS;
+    attr->rma_iov_limit = PROV_IOV_LIMIT;
     attr->inject_size = PROV_INJECT_SIZE;
     attr->size = PROV_QUEUE_SIZE;
     attr->iov_limit = PROV_IOV_LIMIT;
@@ -172,16 +189,22 @@ static void ep_fill(struct fi_ep_attr *attr)
     attr->protocol = PROV_PROTOCOL;
     attr->protocol_version = 1;
     attr->max_msg_size = PROV_MESSAGE_MAX;
+    attr->max_order_raw_size = PROV_MESSAGE_MAX;
+    attr->max_order_war_size = PROV_MESSAGE_MAX;
+    attr->max_order_waw_size = PROV_MESSAGE_MAX;
     attr->mem_tag_format = PROV_TAG_FORMAT;
     attr->tx_ctx_cnt = 1;
     attr->rx_ctx_cnt = 1;
 }
 
-/* Before 1.5 the memory registration mode was one of two names, and 0 was none. */
+/* The modes that the client can live with are those that it gets: some, like its own
+ * addresses, are what it likes best.  Before 1.5 the memory registration mode was one of two
+ * names, and 0 was none. */
 static int mr_mode_for(uint32_t version, const struct fi_domain_attr *hint)
 {
-    if (FI_VERSION_GE(version, FI_VERSION(1, 5)))
-        return 0;
+    if (FI_VERSION_GE(version, FI_VERSION(1, 5)) &&
+        (hint == NULL || hint->mr_mode != FI_MR_BASIC))
+        return hint != NULL ? hint->mr_mode & (int)MR_MODES : 0;
     return hint != NULL && hint->mr_mode == FI_MR_BASIC ? FI_MR_BASIC : FI_MR_SCALABLE;
 }
 
@@ -219,6 +242,8 @@ static int domain_fill(struct fi_domain_attr *attr, const struct fi_domain_attr 
     attr->max_ep_tx_ctx = 1;
     attr->max_ep_rx_ctx = 1;
     attr->cntr_cnt = COUNT_LIMIT;
+    attr->mr_cnt = COUNT_LIMIT;
+    attr->mr_iov_limit = 1;
     attr->caps = DOMAIN_CAPS;
     if (hint != NULL)
         domain_echo(attr, hint);

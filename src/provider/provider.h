@@ -5,6 +5,7 @@
  *   fabric <- domain <- av <-----+
  *                    <- cq <---- endpoint -> mbx_ep
  *                    <- cntr <---+
+ *                    <- mr
  *          <- eq <---------------+
  *
  * An arrow is a counted reference: an object that is still referred to refuses to
@@ -21,7 +22,8 @@
  *
  * Locks      An endpoint and a queue have a mutex each, taken only if the client
  *            asked for a threading model that needs them (prov_needs_locks); an
- *            address vector always takes its own.  Order: counter, queue, endpoint, vector.
+ *            address vector always takes its own.  Order: counter, domain, queue, endpoint,
+ *            vector.
  *            The library's own lock is never on (MBX_THREADS).
  */
 #ifndef PROVIDER_PROVIDER_H
@@ -93,7 +95,26 @@ struct prov_domain {
     atomic_uint users; /* address vectors, completion queues, endpoints */
     enum fi_threading threading;
     enum fi_av_type av_type;
-    bool auto_progress; /* each endpoint has a thread (watch.c) */
+    bool auto_progress;                        /* each endpoint has a thread (watch.c) */
+    bool mr_virtual, mr_prov_key, mr_endpoint; /* mr_mode */
+    pthread_mutex_t lock;                      /* for all below */
+    struct prov_ep *eps;                       /* that may be accessed; linked by domain_next */
+    struct prov_mr *mrs;
+    uint64_t next_key;
+    size_t atomic_limit; /* of its endpoints; 0: not known yet */
+};
+
+/* What peers may access.  Constant, or guarded by the domain's lock. */
+struct prov_mr {
+    struct fid_mr fid;
+    struct prov_mr *next;
+    struct prov_domain *domain;
+    struct prov_ep *ep; /* the only one, or NULL: all */
+    bool enabled;       /* registered with them */
+    struct mbx_region region;
+    struct prov_cntr *reads, *writes; /* or NULL */
+    struct mbx_served past;           /* with endpoints that are closed */
+    struct mbx_served seen;           /* already counted */
 };
 
 struct prov_av_entry {
@@ -200,6 +221,8 @@ enum prov_op_kind {
     PROV_OP_FREE,
     PROV_OP_SEND,
     PROV_OP_RECV,
+    PROV_OP_READ,        /* and atomics that bring a result */
+    PROV_OP_WRITE,       /* and other atomics */
     PROV_OP_LISTED = 32, /* a receive that multi.c matches; not in Matchbox's hands */
     PROV_OP_PART,        /* a message that goes to the buffer of one of these */
 };
@@ -223,6 +246,8 @@ struct prov_cntr {
     pthread_mutex_t lock;
     struct prov_ep **eps; /* in which it makes progress */
     unsigned ep_count;
+    struct prov_mr **mrs; /* whose accesses it counts */
+    unsigned mr_count;
     _Atomic uint64_t value, errors;
 };
 
@@ -241,6 +266,9 @@ struct prov_op {
     struct prov_bounce *bounce; /* ours; NULL for most */
     enum prov_op_kind kind;
     bool quiet;               /* report errors only */
+    uint8_t parts;            /* one-sided: accesses that have not completed */
+    int error;                /* of those that have: the first one, or 0 */
+    uint64_t flags;           /* one-sided: what it was, for the completion */
     struct prov_op **same_at; /* what points here in the index; NULL: it is not there */
     struct prov_op *same;     /* the next one there (cancel.c) */
     struct prov_multi *multi; /* LISTED, PART */
@@ -285,7 +313,10 @@ struct prov_ep {
     uint32_t addr_limit;
     struct prov_domain *domain;
     struct prov_av *av;
-    struct prov_ep *av_next;
+    struct prov_ep *av_next, *domain_next;
+    unsigned send_queues, recv_queues; /* enum mbx_queue */
+    struct mbx_served served;          /* already counted */
+    size_t atomic_limit;
     struct prov_cq *send_cq, *recv_cq;
     struct prov_cntr *cntrs[PROV_COUNTS]; /* or NULL */
     struct prov_eq *eq;
@@ -488,6 +519,8 @@ int prov_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr, struct 
 int prov_cntr_bind(struct prov_cntr *cntr, struct prov_ep *ep, uint64_t flags);
 /* Takes all of ep's away. */
 void prov_cntr_unbind(struct prov_ep *ep);
+int prov_cntr_add_mr(struct prov_cntr *cntr, struct prov_mr *mr);
+void prov_cntr_remove_mr(struct prov_cntr *cntr, struct prov_mr *mr);
 
 /* An operation of ours, of that kind, has ended. */
 static inline void prov_count_op(struct prov_ep *ep, enum prov_op_kind kind, int error)
@@ -614,6 +647,31 @@ ssize_t prov_recvmsg(struct fid_ep *ep, const struct fi_msg *msg, uint64_t flags
 /* Total length, or -1 if the vector is not one that we take. */
 ssize_t prov_iov_size(const struct iovec *iov, size_t count);
 
+/* ---- mr.c ---------------------------------------------------------------------------- */
+
+extern struct fi_ops_mr prov_mr_ops;
+/* The regions of its domain are ep's from now on, and no longer. */
+int prov_mr_join(struct prov_ep *ep);
+void prov_mr_leave(struct prov_ep *ep);
+/* Tells its counters of new accesses. */
+void prov_mr_count(struct prov_mr *mr);
+
+/* ---- rma.c, atomic.c ------------------------------------------------------------------- */
+
+extern struct fi_ops_rma prov_rma_ops;
+extern struct fi_ops_atomic prov_atomic_ops;
+int prov_query_atomic(struct fid_domain *domain, enum fi_datatype datatype, enum fi_op op,
+                      struct fi_atomic_attr *attr, uint64_t flags);
+/* A record for a one-sided call; its accesses are counted in parts as they begin.  NULL: no
+ * memory. */
+struct prov_op *prov_access_op(struct prov_ep *ep, enum prov_op_kind kind, void *context,
+                               bool quiet, uint64_t flags);
+/* All accesses of op have begun, or err says why the next has not.  What the call returns. */
+ssize_t prov_access_begun(struct prov_ep *ep, struct prov_op *op, int err);
+/* A completion of MBX_ACCESS or MBX_EVENTS.  False: there is nothing to report. */
+bool prov_access_event(struct prov_ep *ep, const struct mbx_completion *c,
+                       struct prov_event *event);
+
 /* ---- eq.c --------------------------------------------------------------------------- */
 
 int prov_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_eq **eq,
@@ -630,7 +688,6 @@ void prov_eq_error(struct prov_eq *eq, const struct fi_eq_err_entry *error);
 extern struct fi_ops_rma prov_no_rma_ops;
 extern struct fi_ops_atomic prov_no_atomic_ops;
 extern struct fi_ops_collective prov_no_collective_ops;
-extern struct fi_ops_mr prov_no_mr_ops;
 
 int prov_no_bind(struct fid *fid, struct fid *bfid, uint64_t flags);
 int prov_no_control(struct fid *fid, int command, void *arg);
@@ -647,8 +704,6 @@ int prov_no_stx_ctx(struct fid_domain *domain, struct fi_tx_attr *attr, struct f
                     void *context);
 int prov_no_srx_ctx(struct fid_domain *domain, struct fi_rx_attr *attr, struct fid_ep **rx,
                     void *context);
-int prov_no_query_atomic(struct fid_domain *domain, enum fi_datatype datatype, enum fi_op op,
-                         struct fi_atomic_attr *attr, uint64_t flags);
 int prov_no_query_collective(struct fid_domain *domain, enum fi_collective_op coll,
                              struct fi_collective_attr *attr, uint64_t flags);
 

@@ -67,53 +67,12 @@ int prov_no_srx_ctx(struct fid_domain *domain, struct fi_rx_attr *attr, struct f
     return -FI_ENOSYS;
 }
 
-int prov_no_query_atomic(struct fid_domain *domain, enum fi_datatype datatype, enum fi_op op,
-                         struct fi_atomic_attr *attr, uint64_t flags)
-{
-    (void)domain, (void)datatype, (void)op, (void)attr, (void)flags;
-    return -FI_ENOSYS;
-}
-
 int prov_no_query_collective(struct fid_domain *domain, enum fi_collective_op coll,
                              struct fi_collective_attr *attr, uint64_t flags)
 {
     (void)domain, (void)coll, (void)attr, (void)flags;
     return -FI_ENOSYS;
 }
-
-/* ---- memory registration -------------------------------------------------------- */
-
-static int no_mr_reg(struct fid *fid, const void *buf, size_t len, uint64_t access,
-                     uint64_t offset, uint64_t key, uint64_t flags, struct fid_mr **mr,
-                     void *context)
-{
-    (void)fid, (void)buf, (void)len, (void)access, (void)offset, (void)key, (void)flags;
-    (void)mr, (void)context;
-    return -FI_ENOSYS;
-}
-
-static int no_mr_regv(struct fid *fid, const struct iovec *iov, size_t count, uint64_t access,
-                      uint64_t offset, uint64_t key, uint64_t flags, struct fid_mr **mr,
-                      void *context)
-{
-    (void)fid, (void)iov, (void)count, (void)access, (void)offset, (void)key, (void)flags;
-    (void)mr, (void)context;
-    return -FI_ENOSYS;
-}
-
-static int no_mr_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t flags,
-                         struct fid_mr **mr)
-{
-    (void)fid, (void)attr, (void)flags, (void)mr;
-    return -FI_ENOSYS;
-}
-
-struct fi_ops_mr prov_no_mr_ops = {
-    .size = sizeof(struct fi_ops_mr),
-    .reg = no_mr_reg,
-    .regv = no_mr_regv,
-    .regattr = no_mr_regattr,
-};
 
 /* ---- remote memory access --------------------------------------------------------- */
 

@@ -52,8 +52,8 @@ static void cq_tell(struct prov_ep *ep, struct prov_cq *cq, unsigned queues)
 
 static void tell(struct prov_ep *ep)
 {
-    cq_tell(ep, ep->send_cq, MBX_SENDS);
-    cq_tell(ep, ep->recv_cq, MBX_RECVS);
+    cq_tell(ep, ep->send_cq, ep->send_queues);
+    cq_tell(ep, ep->recv_cq, ep->recv_queues);
 }
 
 static bool is_wanted(const struct prov_ep *ep)

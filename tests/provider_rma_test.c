@@ -1,0 +1,568 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * provider_rma_test.c - memory regions, reads and writes of the libfabric provider: every form
+ * of call moves the bytes that it names and no others, and tells whom it should.
+ */
+#include "provider_world.h"
+
+#include <pthread.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define CAPS  (FI_MSG | FI_TAGGED | FI_RMA | FI_DIRECTED_RECV | FI_SOURCE | FI_RMA_EVENT)
+#define BIG   ((size_t)1 << 19)
+#define KEY   41
+#define LOOKS 2000000
+#define ALL   (FI_REMOTE_READ | FI_REMOTE_WRITE)
+
+static const struct setup plain = {.caps = CAPS};
+static char here[BIG], there[BIG + 64];
+static int contexts[4];
+
+static struct fid_mr *share(struct world *w, void *buf, size_t size, uint64_t access)
+{
+    struct fid_mr *mr;
+
+    assert_int_equal(fi_mr_reg(w->domain, buf, size, access, 0, KEY, 0, &mr, NULL), 0);
+    return mr;
+}
+
+/* World and a region that lies in `there`. */
+static struct fid_mr *open_shared(struct world *w, const struct setup *setup)
+{
+    world_open(w, setup);
+    memset(there, 0x11, sizeof there);
+    return share(w, there, BIG, ALL);
+}
+
+static void close_shared(struct world *w, struct fid_mr *mr)
+{
+    assert_int_equal(fi_close(&mr->fid), 0);
+    world_close(w);
+}
+
+/* The next completion of node 0 is that of an access. */
+static void expect_access(struct world *w, void *context, uint64_t flag)
+{
+    struct fi_cq_tagged_entry e;
+
+    assert_int_equal(world_read(w, 0, &e, NULL), 1);
+    assert_ptr_equal(e.op_context, context);
+    assert_int_equal(e.flags, FI_RMA | flag);
+}
+
+static void expect_data(struct world *w, int node, uint64_t data, size_t len)
+{
+    struct fi_cq_tagged_entry e;
+    fi_addr_t source;
+
+    assert_int_equal(world_read(w, node, &e, &source), 1);
+    assert_int_equal(e.flags, FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA);
+    assert_null(e.op_context);
+    assert_int_equal(e.data, data);
+    assert_int_equal(e.len, len);
+    assert_int_equal(source, w->addr[0]);
+}
+
+/* ---- bytes ------------------------------------------------------------------------------ */
+
+static void every_size_is_written_and_read(void **state)
+{
+    static const size_t sizes[] = {0, 1, 8, 100, 4096, 5000, 70000, BIG};
+    struct fid_mr *mr;
+    struct world w;
+
+    (void)state;
+    mr = open_shared(&w, &plain);
+    for (unsigned i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        size_t size = sizes[i], at = (BIG - size) / 2;
+
+        pattern_fill(here, size, i);
+        memset(there, 0x11, sizeof there);
+        assert_int_equal(fi_write(EP(w, 0), here, size, NULL, w.addr[1], at, KEY, &contexts[0]),
+                         0);
+        expect_access(&w, &contexts[0], FI_WRITE);
+        assert_true(pattern_is(there + at, size, i));
+        assert_true(there[at + size] == 0x11 && (at == 0 || there[at - 1] == 0x11));
+        memset(here, 0, size);
+        assert_int_equal(fi_read(EP(w, 0), here, size, NULL, w.addr[1], at, KEY, &contexts[1]),
+                         0);
+        expect_access(&w, &contexts[1], FI_READ);
+        assert_true(pattern_is(here, size, i));
+    }
+    world_is_quiet(&w, 1);
+    close_shared(&w, mr);
+}
+
+static void pieces_are_gathered_and_scattered(void **state)
+{
+    struct iovec iov[8], big = {here, 600};
+    struct fi_rma_iov rma[3] = {{.addr = 1000, .len = 100, .key = KEY},
+                                {.addr = 3000, .len = 0, .key = KEY},
+                                {.addr = 2000, .len = 500, .key = KEY}};
+    struct fi_msg_rma msg = {.msg_iov = iov,
+                             .iov_count = 8,
+                             .rma_iov = rma,
+                             .rma_iov_count = 3,
+                             .context = &contexts[2]};
+    struct fid_mr *mr;
+    struct world w;
+
+    (void)state;
+    mr = open_shared(&w, &plain);
+    msg.addr = w.addr[1];
+    pattern_fill(here, 600, 3);
+    for (size_t i = 0; i < 8; i++)
+        iov[i] = (struct iovec){here + 75 * i, 75};
+    assert_int_equal(fi_writev(EP(w, 0), iov, NULL, 8, w.addr[1], 50, KEY, &contexts[0]), 0);
+    expect_access(&w, &contexts[0], FI_WRITE);
+    assert_true(pattern_is(there + 50, 600, 3));
+    assert_int_equal(fi_writemsg(EP(w, 0), &msg, 0), 0);
+    expect_access(&w, &contexts[2], FI_WRITE);
+    assert_memory_equal(there + 1000, here, 100);
+    assert_memory_equal(there + 2000, here + 100, 500);
+    assert_int_equal(there[1100], 0x11);
+
+    memset(here, 0, 600);
+    assert_int_equal(fi_readmsg(EP(w, 0), &msg, FI_COMPLETION), 0);
+    expect_access(&w, &contexts[2], FI_READ);
+    assert_true(pattern_is(here, 600, 3));
+    memset(here, 0, 600);
+    assert_int_equal(fi_readv(EP(w, 0), &big, NULL, 1, w.addr[1], 50, KEY, &contexts[1]), 0);
+    expect_access(&w, &contexts[1], FI_READ);
+    assert_true(pattern_is(here, 600, 3));
+
+    rma[2].len = 499; /* not as much as here */
+    assert_int_equal(fi_writemsg(EP(w, 0), &msg, 0), -FI_EINVAL);
+    assert_int_equal(fi_readmsg(EP(w, 0), &msg, FI_PEEK), -FI_EBADFLAGS);
+    assert_int_equal(fi_writev(EP(w, 0), iov, NULL, 9, w.addr[1], 0, KEY, NULL), -FI_EINVAL);
+    world_is_quiet(&w, 0);
+    close_shared(&w, mr);
+}
+
+static void an_injected_write_completes_silently(void **state)
+{
+    struct iovec iov = {here, 3000};
+    struct fi_rma_iov rma = {.addr = 0, .len = 3000, .key = KEY};
+    struct fi_msg_rma msg = {.msg_iov = &iov,
+                             .iov_count = 1,
+                             .rma_iov = &rma,
+                             .rma_iov_count = 1,
+                             .context = &contexts[1]};
+    struct fid_mr *mr;
+    struct world w;
+
+    (void)state;
+    mr = open_shared(&w, &plain);
+    for (unsigned i = 0; i < 100; i++) { /* more than may be under way */
+        pattern_fill(here, 4096, i);
+        assert_int_equal(fi_inject_write(EP(w, 0), here, 4096, w.addr[1], i * 4096 % BIG, KEY),
+                         0);
+        memset(here, 0, 4096);
+    }
+    msg.addr = w.addr[1];
+    pattern_fill(here, 3000, 77);
+    assert_int_equal(fi_writemsg(EP(w, 0), &msg, FI_INJECT | FI_DELIVERY_COMPLETE), 0);
+    memset(here, 0, 3000);
+    expect_access(&w, &contexts[1], FI_WRITE); /* behind all others */
+    assert_true(pattern_is(there, 3000, 77));
+    for (unsigned i = 1; i < 100; i++)
+        assert_true(pattern_is(there + i * 4096, 4096, i));
+    world_is_quiet(&w, 0);
+    assert_int_equal(fi_inject_write(EP(w, 0), here, 4097, w.addr[1], 0, KEY), -FI_EMSGSIZE);
+    close_shared(&w, mr);
+}
+
+static void remote_data_is_told_at_the_target(void **state)
+{
+    struct iovec iov = {here, 100};
+    struct fi_rma_iov rma[2] = {{.addr = 0, .len = 60, .key = KEY},
+                                {.addr = 99, .len = 40, .key = KEY}};
+    struct fi_msg_rma msg = {.msg_iov = &iov,
+                             .iov_count = 1,
+                             .rma_iov = rma,
+                             .rma_iov_count = 2,
+                             .context = &contexts[2],
+                             .data = 3};
+    struct fid_mr *mr;
+    struct world w;
+
+    (void)state;
+    mr = open_shared(&w, &plain);
+    msg.addr = w.addr[1];
+    assert_int_equal(
+        fi_writedata(EP(w, 0), here, BIG, NULL, UINT64_MAX, w.addr[1], 0, KEY, &contexts[0]),
+        0);
+    expect_data(&w, 1, UINT64_MAX, BIG);
+    expect_access(&w, &contexts[0], FI_WRITE);
+    assert_int_equal(fi_inject_writedata(EP(w, 0), here, 8, 2, w.addr[1], 0, KEY), 0);
+    expect_data(&w, 1, 2, 8);
+    assert_int_equal(fi_writemsg(EP(w, 0), &msg, FI_REMOTE_CQ_DATA), 0);
+    expect_data(&w, 1, 3, 40); /* the last of its parts */
+    expect_access(&w, &contexts[2], FI_WRITE);
+    assert_int_equal(fi_writemsg(EP(w, 0), &msg, 0), 0);
+    expect_access(&w, &contexts[2], FI_WRITE);
+    world_is_quiet(&w, 1);
+    close_shared(&w, mr);
+}
+
+static void selective_completion_holds_for_accesses(void **state)
+{
+    struct setup setup = {.caps = CAPS, .bind_flags = FI_SELECTIVE_COMPLETION};
+    struct iovec iov = {here, 8};
+    struct fi_rma_iov rma = {.addr = 0, .len = 8, .key = KEY};
+    struct fi_msg_rma msg = {.msg_iov = &iov,
+                             .iov_count = 1,
+                             .rma_iov = &rma,
+                             .rma_iov_count = 1,
+                             .context = &contexts[1]};
+    struct fi_cq_err_entry error;
+    struct fid_mr *mr;
+    struct world w;
+
+    (void)state;
+    mr = open_shared(&w, &setup);
+    msg.addr = w.addr[1];
+    assert_int_equal(fi_write(EP(w, 0), here, 8, NULL, w.addr[1], 0, KEY, &contexts[0]), 0);
+    assert_int_equal(fi_readmsg(EP(w, 0), &msg, 0), 0);
+    assert_int_equal(fi_writemsg(EP(w, 0), &msg, FI_COMPLETION), 0);
+    expect_access(&w, &contexts[1], FI_WRITE);
+    world_is_quiet(&w, 0);
+    /* a failure is always told */
+    assert_int_equal(fi_write(EP(w, 0), here, 8, NULL, w.addr[1], BIG, KEY, &contexts[2]), 0);
+    world_read_error(&w, 0, &error);
+    assert_ptr_equal(error.op_context, &contexts[2]);
+    close_shared(&w, mr);
+}
+
+/* ---- regions --------------------------------------------------------------------------------
+ */
+
+static void expect_error(struct world *w, int err, uint64_t flag)
+{
+    struct fi_cq_err_entry error;
+
+    world_read_error(w, 0, &error);
+    assert_int_equal(error.err, err);
+    assert_ptr_equal(error.op_context, &contexts[3]);
+    assert_int_equal(error.flags, FI_RMA | flag);
+}
+
+static void what_is_not_allowed_is_an_error(void **state)
+{
+    struct fid_mr *mr, *again;
+    struct world w;
+
+    (void)state;
+    world_open(&w, &plain);
+    memset(there, 0x11, sizeof there);
+    mr = share(&w, there, 1000, FI_REMOTE_READ);
+    assert_int_equal(fi_mr_reg(w.domain, here, 1, ALL, 0, KEY, 0, &again, NULL), -FI_ENOKEY);
+    assert_int_equal(fi_mr_reg(w.domain, here, 1, ALL, 1, KEY + 1, 0, &again, NULL),
+                     -FI_EINVAL);
+    assert_int_equal(fi_mr_reg(w.domain, here, 1, ALL, 0, KEY + 1, FI_PEEK, &again, NULL),
+                     -FI_EBADFLAGS);
+    assert_int_equal(fi_write(EP(w, 0), here, 8, NULL, w.addr[1], 0, KEY, &contexts[3]), 0);
+    expect_error(&w, FI_EACCES, FI_WRITE);
+    assert_int_equal(fi_read(EP(w, 0), here, 8, NULL, w.addr[1], 993, KEY, &contexts[3]), 0);
+    expect_error(&w, ERANGE, FI_READ);
+    assert_int_equal(fi_read(EP(w, 0), here, 8, NULL, w.addr[1], 0, KEY + 1, &contexts[3]), 0);
+    expect_error(&w, FI_EACCES, FI_READ);
+    assert_int_equal(fi_inject_write(EP(w, 0), here, 8, w.addr[1], 0, KEY), 0);
+    world_read_error(&w, 0, &(struct fi_cq_err_entry){0});
+    assert_int_equal(fi_close(&mr->fid), 0);
+    assert_int_equal(fi_read(EP(w, 0), here, 8, NULL, w.addr[1], 0, KEY, &contexts[3]), 0);
+    expect_error(&w, FI_EACCES, FI_READ);
+    assert_int_equal(there[0], 0x11);
+    world_close(&w);
+}
+
+static void a_region_is_known_to_all_endpoints(void **state)
+{
+    struct fid_mr *mr;
+    struct fid_ep *later;
+    char address[WORLD_ADDRESS];
+    size_t len = sizeof address;
+    fi_addr_t addr;
+    struct world w;
+
+    (void)state;
+    mr = open_shared(&w, &plain);
+    assert_int_equal(fi_endpoint(w.domain, w.info, &later, NULL), 0);
+    assert_int_equal(fi_ep_bind(later, &w.node[1].av->fid, 0), 0);
+    assert_int_equal(fi_ep_bind(later, &w.node[1].cq->fid, FI_TRANSMIT | FI_RECV), 0);
+    assert_int_equal(fi_enable(later), 0);
+    assert_int_equal(fi_getname(&later->fid, address, &len), 0);
+    assert_int_equal(fi_av_insert(w.node[0].av, address, 1, &addr, 0, NULL), 1);
+    for (int i = 0; i < 3; i++) {
+        char byte = (char)(i + 1);
+
+        assert_int_equal(fi_write(EP(w, 0), &byte, 1, NULL, i == 2 ? addr : w.addr[i],
+                                  (uint64_t)i, KEY, &contexts[0]),
+                         0);
+        expect_access(&w, &contexts[0], FI_WRITE);
+    }
+    assert_memory_equal(there, "\1\2\3", 3);
+    assert_int_equal(fi_close(&w.domain->fid), -FI_EBUSY);
+    assert_int_equal(fi_close(&later->fid), 0);
+    close_shared(&w, mr);
+}
+
+/* How the first byte is named, and who chooses the key. */
+static void every_mode_names_memory_its_way(void **state)
+{
+    static const int modes[] = {0, FI_MR_VIRT_ADDR, FI_MR_PROV_KEY | FI_MR_VIRT_ADDR,
+                                FI_MR_PROV_KEY | FI_MR_ALLOCATED, FI_MR_ENDPOINT};
+    struct fid_mr *mr, *other;
+    struct world w;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
+        struct setup setup = {.caps = CAPS, .mr_mode = modes[i]};
+        uint64_t base = modes[i] & FI_MR_VIRT_ADDR ? (uintptr_t)there : 0;
+
+        world_open(&w, &setup);
+        assert_int_equal(w.info->domain_attr->mr_mode, modes[i]);
+        mr = share(&w, there, BIG, ALL);
+        if (modes[i] & FI_MR_PROV_KEY) { /* the same wish is no collision */
+            other = share(&w, here, 8, ALL);
+            assert_true(fi_mr_key(mr) != fi_mr_key(other));
+            assert_int_equal(fi_close(&other->fid), 0);
+        } else {
+            assert_int_equal(fi_mr_key(mr), KEY);
+        }
+        if (modes[i] & FI_MR_ENDPOINT) {
+            assert_int_equal(fi_mr_enable(mr), -FI_EOPBADSTATE);
+            assert_int_equal(fi_mr_bind(mr, &EP(w, 1)->fid, 0), 0);
+            assert_int_equal(fi_mr_enable(mr), 0);
+            assert_int_equal(
+                fi_write(EP(w, 0), "x", 1, NULL, w.addr[2], base, KEY, &contexts[3]), 0);
+            expect_error(&w, FI_EACCES, FI_WRITE);
+        }
+        there[9] = 0;
+        assert_int_equal(
+            fi_write(EP(w, 0), "x", 1, NULL, w.addr[1], base + 9, fi_mr_key(mr), &contexts[0]),
+            0);
+        expect_access(&w, &contexts[0], FI_WRITE);
+        assert_int_equal(there[9], 'x');
+        close_shared(&w, mr);
+    }
+}
+
+static void who_did_not_ask_for_it_gets_none(void **state)
+{
+    struct setup setup = {.caps = FI_TAGGED};
+    struct world w;
+
+    (void)state;
+    world_open(&w, &setup);
+    assert_int_equal(w.info->caps & (FI_RMA | FI_ATOMIC), 0);
+    assert_int_equal(fi_write(EP(w, 0), here, 8, NULL, w.addr[1], 0, KEY, NULL), -FI_ENOSYS);
+    world_close(&w);
+}
+
+/* ---- order
+ * ------------------------------------------------------------------------------------ */
+
+static void accesses_are_performed_in_order(void **state)
+{
+    static uint64_t values[60][1000], seen[60];
+    struct fid_mr *mr;
+    struct world w;
+
+    (void)state;
+    mr = open_shared(&w, &plain);
+    for (unsigned i = 0; i < 60; i++) {
+        size_t words = i % 3 == 0 ? 1000 : 2;
+
+        for (size_t k = 0; k < words; k++)
+            values[i][k] = i;
+        assert_int_equal(
+            fi_write(EP(w, 0), values[i], 8 * words, NULL, w.addr[1], 0, KEY, NULL), 0);
+        assert_int_equal(
+            fi_read(EP(w, 0), &seen[i], 8, NULL, w.addr[1], 8 * (words - 1), KEY, &contexts[0]),
+            0);
+    }
+    for (unsigned i = 0; i < 60; i++) {
+        expect_access(&w, NULL, FI_WRITE);
+        expect_access(&w, &contexts[0], FI_READ);
+        assert_int_equal(seen[i], i);
+    }
+    close_shared(&w, mr);
+}
+
+/* ---- counters
+ * ----------------------------------------------------------------------------------- */
+
+static void await_count(struct world *w, struct fid_cntr *cntr, uint64_t value)
+{
+    for (int i = 0; i < LOOKS && fi_cntr_read(cntr) != value; i++)
+        world_progress(w);
+    assert_int_equal(fi_cntr_read(cntr), value);
+}
+
+static void both_sides_can_count(void **state)
+{
+    struct setup setup = {.caps = CAPS,
+                          .counts = FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE};
+    struct fi_cntr_attr attr = {.wait_obj = FI_WAIT_UNSPEC};
+    struct fid_cntr *region;
+    struct fid_mr *mr;
+    struct world w;
+
+    (void)state;
+    mr = open_shared(&w, &setup);
+    assert_int_equal(fi_cntr_open(w.domain, &attr, &region, NULL), 0);
+    assert_int_equal(fi_mr_bind(mr, &region->fid, FI_SEND), -FI_EBADFLAGS);
+    assert_int_equal(fi_mr_bind(mr, &region->fid, FI_REMOTE_WRITE), 0);
+    assert_int_equal(fi_close(&region->fid), -FI_EBUSY);
+    for (int i = 0; i < 5; i++) {
+        assert_int_equal(fi_write(EP(w, 0), here, 8, NULL, w.addr[1], 0, KEY, NULL), 0);
+        assert_int_equal(fi_inject_write(EP(w, 0), here, 8, w.addr[2], 0, KEY), 0);
+        assert_int_equal(fi_read(EP(w, 0), here, BIG, NULL, w.addr[1], 0, KEY, NULL), 0);
+    }
+    assert_int_equal(fi_write(EP(w, 0), here, 8, NULL, w.addr[1], BIG, KEY, NULL), 0);
+    await_count(&w, w.node[0].cntr[NODE_WRITES], 10);
+    await_count(&w, w.node[0].cntr[NODE_READS], 5);
+    await_count(&w, w.node[1].cntr[NODE_WRITTEN_HERE], 5);
+    await_count(&w, w.node[2].cntr[NODE_WRITTEN_HERE], 5);
+    await_count(&w, w.node[1].cntr[NODE_READ_HERE], 5);
+    await_count(&w, region, 10);
+    assert_int_equal(fi_cntr_read(w.node[2].cntr[NODE_READ_HERE]), 0);
+    assert_int_equal(fi_cntr_readerr(w.node[1].cntr[NODE_WRITTEN_HERE]), 0);
+    for (int i = 0; i < LOOKS && fi_cntr_readerr(w.node[0].cntr[NODE_WRITES]) != 1; i++)
+        world_progress(&w);
+    assert_int_equal(fi_cntr_readerr(w.node[0].cntr[NODE_WRITES]), 1);
+    assert_int_equal(fi_close(&mr->fid), 0);
+    assert_int_equal(fi_cntr_read(region), 10);
+    assert_int_equal(fi_close(&region->fid), 0);
+    world_close(&w);
+}
+
+/* ---- threads and processes
+ * -------------------------------------------------------------------------- */
+
+#define THREADS 4
+#define WRITES  60
+
+static struct world many;
+
+/* Each writes into its own part of the region, through an endpoint that all use. */
+static void *writer(void *arg)
+{
+    unsigned me = (unsigned)(intptr_t)arg;
+    char bytes[512];
+    ssize_t err;
+
+    for (unsigned i = 0; i < WRITES; i++) {
+        pattern_fill(bytes, sizeof bytes, me * WRITES + i);
+        do {
+            err = fi_inject_write(EP(many, 0), bytes, sizeof bytes, many.addr[1],
+                                  (me * WRITES + i) * sizeof bytes, KEY);
+        } while (err == -FI_EAGAIN);
+        if (err != 0)
+            return NULL;
+    }
+    return many.info;
+}
+
+static void threads_may_share_an_endpoint(void **state)
+{
+    struct setup setup = {.caps = CAPS,
+                          .threading = FI_THREAD_SAFE,
+                          .counts = FI_SEND | FI_WRITE | FI_REMOTE_WRITE};
+    pthread_t thread[THREADS];
+    struct fid_mr *mr;
+    void *well;
+
+    (void)state;
+    mr = open_shared(&many, &setup);
+    for (unsigned i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&thread[i], NULL, writer, (void *)(intptr_t)i), 0);
+    await_count(&many, many.node[1].cntr[NODE_WRITTEN_HERE], THREADS * WRITES);
+    for (unsigned i = 0; i < THREADS; i++) {
+        pthread_join(thread[i], &well);
+        assert_non_null(well);
+    }
+    await_count(&many, many.node[0].cntr[NODE_WRITES], THREADS * WRITES);
+    for (unsigned i = 0; i < THREADS * WRITES; i++)
+        assert_true(pattern_is(there + (size_t)i * 512, 512, i));
+    close_shared(&many, mr);
+}
+
+/* The child shares memory, says where, and serves until it was written to 3 times. */
+static int child(int out)
+{
+    struct setup setup = {.caps = CAPS, .counts = FI_REMOTE_WRITE};
+    struct fid_mr *mr;
+    struct world w;
+    bool well;
+
+    mr = open_shared(&w, &setup);
+    pattern_fill(there, BIG, 5);
+    if (write(out, w.node[0].address, WORLD_ADDRESS) != WORLD_ADDRESS)
+        return 1;
+    well = fi_cntr_wait(w.node[0].cntr[NODE_WRITTEN_HERE], 3, 60000) == 0 &&
+           pattern_is(there, BIG, 6);
+    close_shared(&w, mr);
+    return well ? 0 : 1;
+}
+
+static void another_process_can_be_accessed(void **state)
+{
+    char address[WORLD_ADDRESS];
+    int pipes[2], status;
+    fi_addr_t addr;
+    struct world w;
+    pid_t pid;
+
+    (void)state;
+    assert_int_equal(pipe(pipes), 0);
+    pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0)
+        _exit(child(pipes[1]));
+    world_open(&w, &plain);
+    assert_int_equal(read(pipes[0], address, sizeof address), sizeof address);
+    assert_int_equal(fi_av_insert(w.node[0].av, address, 1, &addr, 0, NULL), 1);
+    assert_int_equal(fi_read(EP(w, 0), here, BIG, NULL, addr, 0, KEY, &contexts[0]), 0);
+    expect_access(&w, &contexts[0], FI_READ);
+    assert_true(pattern_is(here, BIG, 5));
+    pattern_fill(here, BIG, 6);
+    assert_int_equal(fi_write(EP(w, 0), here, BIG, NULL, addr, 0, KEY, &contexts[1]), 0);
+    expect_access(&w, &contexts[1], FI_WRITE);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(fi_write(EP(w, 0), here, 8, NULL, addr, 0, KEY, &contexts[2]), 0);
+    expect_access(&w, &contexts[2], FI_WRITE);
+    expect_access(&w, &contexts[2], FI_WRITE);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    /* it is gone: the next access says so */
+    assert_int_equal(fi_write(EP(w, 0), here, 8, NULL, addr, 0, KEY, &contexts[3]), 0);
+    expect_error(&w, FI_ENOTCONN, FI_WRITE);
+    world_close(&w);
+    close(pipes[0]);
+    close(pipes[1]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(another_process_can_be_accessed), /* forks: before there are threads */
+        cmocka_unit_test(every_size_is_written_and_read),
+        cmocka_unit_test(pieces_are_gathered_and_scattered),
+        cmocka_unit_test(an_injected_write_completes_silently),
+        cmocka_unit_test(remote_data_is_told_at_the_target),
+        cmocka_unit_test(selective_completion_holds_for_accesses),
+        cmocka_unit_test(what_is_not_allowed_is_an_error),
+        cmocka_unit_test(a_region_is_known_to_all_endpoints),
+        cmocka_unit_test(every_mode_names_memory_its_way),
+        cmocka_unit_test(who_did_not_ask_for_it_gets_none),
+        cmocka_unit_test(accesses_are_performed_in_order),
+        cmocka_unit_test(both_sides_can_count),
+        cmocka_unit_test(threads_may_share_an_endpoint),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
