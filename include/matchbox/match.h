@@ -202,6 +202,11 @@ MATCH_API int match_arrive(struct match *m, struct match_msg *msg, struct match_
  */
 MATCH_API struct match_recv *match_find(struct match *m, const struct match_envelope *envelope);
 
+/* match_first - the same receive, which stays where it is.  Nothing changes, and it does not
+ * count as a search. */
+MATCH_API struct match_recv *match_first(const struct match *m,
+                                         const struct match_envelope *envelope);
+
 /*
  * match_keep - a message that match_find() has just refused waits for its receive.
  *

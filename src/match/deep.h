@@ -180,6 +180,8 @@ int posted_add(struct match *m, struct match_recv *recv);
 void posted_remove(struct match *m, struct match_recv *recv);
 /* The oldest that accepts key, taken out, or NULL; adds to *steps what was looked at. */
 struct match_recv *posted_take(struct match *m, struct match_key key, uint64_t *steps);
+/* The same one, which stays. */
+struct match_recv *posted_first(const struct match *m, struct match_key key);
 /* Fetches what posted_add() of such a receive will look at. */
 void posted_prefetch_group(const struct match *m, struct match_key key, struct match_mask mask);
 /* Fetch what posted_take() will touch, each from what the one before fetched: the tables,

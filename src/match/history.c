@@ -37,6 +37,15 @@ static int msg_id(const struct history_run *run, const struct match_msg *msg)
     return msg == NULL ? NOBODY : (int)(msg - run->msgs);
 }
 
+/* match_first() must have said so before. */
+static int do_find(struct history_run *run, const struct op *op)
+{
+    const struct match_recv *first = match_first(&run->m, &op->envelope);
+    int id = recv_id(run, match_find(&run->m, &op->envelope));
+
+    return recv_id(run, first) == id ? id : BROKEN;
+}
+
 static struct match_recv *make_recv(struct history_run *run, const struct op *op)
 {
     struct match_recv *recv = &run->recvs[op->id];
@@ -152,7 +161,7 @@ static void engine_answers(struct history_run *run, const struct op *ops, int co
         do_arrive_many(run, ops, (size_t)count, answers);
         break;
     case OP_FIND:
-        *answers = recv_id(run, match_find(&run->m, &op->envelope));
+        *answers = do_find(run, op);
         break;
     case OP_MEET:
         *answers = do_meet(run, op);

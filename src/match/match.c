@@ -463,6 +463,18 @@ struct match_recv *match_find(struct match *m, const struct match_envelope *enve
     return found;
 }
 
+struct match_recv *match_first(const struct match *m, const struct match_envelope *envelope)
+{
+    struct match_key key = key_of(envelope);
+    int slot;
+
+    if (m->recvs_long)
+        return posted_first(m, key);
+    slot = m->recv_slots.live != 0 ? m->compare->recvs(m->recv_blocks, m->recv_slots.live, key)
+                                   : -1;
+    return slot < 0 ? NULL : recv_in_slot(m, (uint32_t)slot);
+}
+
 int match_keep(struct match *m, struct match_msg *msg)
 {
     m->count.arrived++;

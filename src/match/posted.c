@@ -186,6 +186,13 @@ struct match_recv *posted_take(struct match *m, struct match_key key, uint64_t *
     return best.recv;
 }
 
+struct match_recv *posted_first(const struct match *m, struct match_key key)
+{
+    uint64_t steps = 0;
+
+    return search_classes(m->deep, key, &steps).recv;
+}
+
 void posted_prefetch_group(const struct match *m, struct match_key key, struct match_mask mask)
 {
     const struct match_deep *deep = m->deep;
