@@ -11,6 +11,7 @@
  *   accept     the core is asked later
  *   deliver    the packet is held back: it comes with a later poll(), before all that
  *              follows on its link
+ *   look       sees nothing now                      -EAGAIN
  *   read       has no room (-EAGAIN), fails (-EIO), or is done but says so only in the
  *              next poll() (-EINPROGRESS)
  *
@@ -360,6 +361,22 @@ static int fault_exchange_own(struct transport *t, uint64_t index, uint64_t expe
     return fault->inner->ops->exchange_own(fault->inner, index, expected, desired, found);
 }
 
+static int fault_look(struct link *l, uint64_t index, uint64_t *words, size_t count)
+{
+    struct link *inner = link_of(l)->inner;
+
+    return strikes(fault_of(l->transport))
+               ? -EAGAIN
+               : inner->transport->ops->look(inner, index, words, count);
+}
+
+static int fault_show(struct transport *t, uint64_t index, const uint64_t *words, size_t count)
+{
+    struct fault *fault = fault_of(t);
+
+    return fault->inner->ops->show(fault->inner, index, words, count);
+}
+
 static void fault_wake(struct transport *t)
 {
     struct fault *fault = fault_of(t);
@@ -434,6 +451,8 @@ static const struct transport_ops ops = {
     .check = fault_check,
     .exchange = fault_exchange,
     .exchange_own = fault_exchange_own,
+    .look = fault_look,
+    .show = fault_show,
     .wake = fault_wake,
     .is_flushed = fault_is_flushed,
     .split = fault_split,

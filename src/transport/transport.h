@@ -137,6 +137,7 @@ struct transport_limits {
     size_t inline_max; /* largest packet that costs one cache line */
     bool can_read;     /* read() and write() are worth trying */
     uint32_t words;    /* of our own, for exchange(); 0: it is not supported */
+    uint32_t board;    /* ... and so many behind these, to show() something on; or 0 */
 };
 
 struct transport_ops {
@@ -196,6 +197,14 @@ struct transport_ops {
     /* The same with a word of our own. */
     int (*exchange_own)(struct transport *t, uint64_t index, uint64_t expected,
                         uint64_t desired, uint64_t *found);
+
+    /* Copies `count` words of the other endpoint from `index` on, each of them as a whole; what
+     * was written there before a word that is read was written is seen behind it.
+     * 0; -EAGAIN not now; -EINVAL no such words; -ENOTSUP; -ENOTCONN, -EHOSTUNREACH */
+    int (*look)(struct link *link, uint64_t index, uint64_t *words, size_t count);
+
+    /* Writes words of our own, in this order.  0; -EINVAL no such words */
+    int (*show)(struct transport *t, uint64_t index, const uint64_t *words, size_t count);
 
     /* Lets the other side read and write [buf, buf+size) until unexpose(). */
     int (*expose)(struct link *link, const void *buf, size_t size, uint64_t *address,

@@ -44,6 +44,7 @@
 #define LOOP_DEPTH_MAX     (1u << 16)
 #define LOOP_DEPTH_DEFAULT 4
 #define LOOP_WORDS         4 /* few, so that tests run out of them */
+#define LOOP_BOARD         700
 
 struct loop_address {
     uint8_t kind;
@@ -74,7 +75,7 @@ struct loop {
     struct list exposures; /* exposure.in_exposures */
     uint64_t next_key;
     bool next_read_waits;
-    _Atomic uint64_t words[LOOP_WORDS];
+    _Atomic uint64_t words[LOOP_WORDS + LOOP_BOARD];
 };
 
 struct loop_link {
@@ -356,7 +357,7 @@ static int loop_check(struct link *l)
 static int loop_exchange_own(struct transport *t, uint64_t index, uint64_t expected,
                              uint64_t desired, uint64_t *found)
 {
-    if (index >= LOOP_WORDS)
+    if (index >= LOOP_WORDS + LOOP_BOARD)
         return -EINVAL;
     *found = expected;
     atomic_compare_exchange_strong(&loop_of(t)->words[index], found, desired);
@@ -370,6 +371,36 @@ static int loop_exchange(struct link *l, uint64_t index, uint64_t expected, uint
     int err = registry_find(&link_of(l)->member.address, &receiver);
 
     return err != 0 ? err : loop_exchange_own(&receiver->base, index, expected, desired, found);
+}
+
+static bool has_words(uint64_t index, size_t count)
+{
+    const uint64_t all = LOOP_WORDS + LOOP_BOARD;
+
+    return index <= all && count <= all - index;
+}
+
+static int loop_look(struct link *l, uint64_t index, uint64_t *words, size_t count)
+{
+    struct loop *remote;
+    int err = registry_find(&link_of(l)->member.address, &remote);
+
+    if (err != 0)
+        return err;
+    if (!has_words(index, count))
+        return -EINVAL;
+    for (size_t i = 0; i < count; i++)
+        words[i] = atomic_load_explicit(&remote->words[index + i], memory_order_acquire);
+    return 0;
+}
+
+static int loop_show(struct transport *t, uint64_t index, const uint64_t *words, size_t count)
+{
+    if (!has_words(index, count))
+        return -EINVAL;
+    for (size_t i = 0; i < count; i++)
+        atomic_store_explicit(&loop_of(t)->words[index + i], words[i], memory_order_release);
+    return 0;
 }
 
 /* ---- receiving ---- */
@@ -627,7 +658,8 @@ static int loop_open(const struct transport_config *config, struct transport **o
     loop->base.limits = (struct transport_limits){.packet_max = LOOP_PACKET_MAX,
                                                   .inline_max = LOOP_INLINE_MAX,
                                                   .can_read = true,
-                                                  .words = LOOP_WORDS};
+                                                  .words = LOOP_WORDS,
+                                                  .board = LOOP_BOARD};
     loop->events = config->events;
     loop->arg = config->arg;
     loop->welcome = config->welcome;
@@ -739,6 +771,8 @@ const struct transport_ops transport_loop = {
     .check = loop_check,
     .exchange = loop_exchange,
     .exchange_own = loop_exchange_own,
+    .look = loop_look,
+    .show = loop_show,
     .wake = loop_wake,
     .is_flushed = loop_is_flushed,
     .split = loop_split,

@@ -49,7 +49,8 @@ static size_t control_size(uint32_t peers)
 static size_t segment_size(uint32_t peers, uint32_t ring_cells)
 {
     return control_size(peers) + (size_t)peers * sizeof(struct segment_slot) +
-           SEGMENT_WORDS * sizeof(uint64_t) + (size_t)peers * ring_bytes(ring_cells);
+           (SEGMENT_WORDS + SEGMENT_BOARD) * sizeof(uint64_t) +
+           (size_t)peers * ring_bytes(ring_cells);
 }
 
 static bool geometry_is_valid(uint32_t peers, uint32_t ring_cells)
@@ -67,7 +68,7 @@ static int map(struct segment *s, int fd, uint32_t peers, uint32_t ring_cells)
     s->control = (struct segment_control *)(void *)base;
     s->slots = (struct segment_slot *)(void *)(base + control_size(peers));
     s->words = (_Atomic uint64_t *)(void *)(s->slots + peers);
-    s->rings = (unsigned char *)(s->words + SEGMENT_WORDS);
+    s->rings = (unsigned char *)(s->words + SEGMENT_WORDS + SEGMENT_BOARD);
     s->size = size;
     s->ring_stride = ring_bytes(ring_cells);
     s->peers = peers;

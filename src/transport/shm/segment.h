@@ -12,8 +12,8 @@
  *                                     +--> REFUSED ----> CLEARING ----> FREE
  *                                  receiver       receiver
  *
- * The words are the core's: it compares and exchanges them, here and from the other side
- * (transport_ops.exchange).
+ * The words are the core's: it compares and exchanges them, here and from the other side, and
+ * shows others what it likes in those of the board behind them (transport_ops.exchange, look).
  *
  * The claim word of a slot holds state and pid together, so that one exchange claims it
  * and tells for whom.
@@ -38,9 +38,10 @@
 #include "base/ring.h"
 #include "transport/shm/address.h"
 
-#define SEGMENT_MAGIC     UINT64_C(0x31786f626863746d) /* "mtchbox1" */
+#define SEGMENT_MAGIC     UINT64_C(0x32786f626863746d) /* "mtchbox2" */
 #define SEGMENT_PEERS_MAX 65536u
 #define SEGMENT_WORDS     1024u
+#define SEGMENT_BOARD     2688u /* words behind these */
 
 enum slot_state { SLOT_FREE, SLOT_CLAIMED, SLOT_READY, SLOT_REFUSED, SLOT_CLEARING };
 
@@ -98,7 +99,7 @@ struct segment_control {
 struct segment {
     struct segment_control *control;
     struct segment_slot *slots;
-    _Atomic uint64_t *words; /* [SEGMENT_WORDS] */
+    _Atomic uint64_t *words; /* [SEGMENT_WORDS + SEGMENT_BOARD] */
     unsigned char *rings;
     size_t size;
     size_t ring_stride;

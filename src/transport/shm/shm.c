@@ -420,7 +420,7 @@ static int shm_wait(struct transport *t, int64_t timeout_ns)
 static int exchange(_Atomic uint64_t *words, uint64_t index, uint64_t expected,
                     uint64_t desired, uint64_t *found)
 {
-    if (index >= SEGMENT_WORDS)
+    if (index >= SEGMENT_WORDS + SEGMENT_BOARD)
         return -EINVAL;
     *found = expected;
     /* release: what the winner has written before; acquire: what the loser reads behind it */
@@ -445,6 +445,38 @@ static int shm_exchange_own(struct transport *t, uint64_t index, uint64_t expect
                             uint64_t desired, uint64_t *found)
 {
     return exchange(shm_of(t)->own->words, index, expected, desired, found);
+}
+
+static bool has_words(uint64_t index, size_t count)
+{
+    const uint64_t all = SEGMENT_WORDS + SEGMENT_BOARD;
+
+    return index <= all && count <= all - index;
+}
+
+static int shm_look(struct link *l, uint64_t index, uint64_t *words, size_t count)
+{
+    struct shm_link *link = link_of(l);
+    int err = link->remote != NULL && link->state != LINK_DEAD ? 0 : link_attach(link);
+
+    if (err != 0)
+        return err;
+    if (!has_words(index, count))
+        return -EINVAL;
+    for (size_t i = 0; i < count; i++) /* pairs with the release in shm_show() */
+        words[i] = atomic_load_explicit(&link->remote->words[index + i], memory_order_acquire);
+    return 0;
+}
+
+static int shm_show(struct transport *t, uint64_t index, const uint64_t *words, size_t count)
+{
+    struct segment *own = shm_of(t)->own;
+
+    if (!has_words(index, count))
+        return -EINVAL;
+    for (size_t i = 0; i < count; i++) /* pairs with the acquire in shm_look() */
+        atomic_store_explicit(&own->words[index + i], words[i], memory_order_release);
+    return 0;
 }
 
 static int shm_check(struct link *l)
@@ -584,6 +616,7 @@ int shm_enter(struct shm *shm)
         .inline_max = INLINE_MAX,
         .can_read = shm->attach,
         .words = SEGMENT_WORDS,
+        .board = SEGMENT_BOARD,
     };
     return create_tables(shm);
 }
@@ -660,6 +693,8 @@ const struct transport_ops transport_shm = {
     .check = shm_check,
     .exchange = shm_exchange,
     .exchange_own = shm_exchange_own,
+    .look = shm_look,
+    .show = shm_show,
     .wake = shm_wake,
     .is_flushed = shm_is_flushed,
     .split = shm_split,
