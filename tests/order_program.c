@@ -100,6 +100,7 @@ void program_make(struct program *p, uint64_t seed, bool on_shm)
     snprintf(p->params[i++], 32, "READ_CHUNK=4K");
     snprintf(p->params[i++], 32, "ANY_SOURCE=%s", any[random_below(&r, 3)]);
     snprintf(p->params[i++], 32, "WINDOW=%s", windows[random_below(&r, ARRAY_COUNT(windows))]);
+    snprintf(p->params[i++], 32, "HOLD_TAKE=%s", random_below(&r, 2) == 0 ? "no" : "yes");
     snprintf(p->params[i++], 32, "WINDOW_PAYLOAD=%s", random_below(&r, 2) == 0 ? "0" : "auto");
     if (on_shm)
         snprintf(p->params[i++], 32, "SHM_RING_SIZE=4K");

@@ -184,19 +184,73 @@ static void tap_arrived(struct tap *tap, uint32_t peer, const struct wire_header
         wrong(tap->run, "receive %d gets message %d before an earlier one", recv, id);
 }
 
+/* Receive recv has met a message that has not come. */
+static void tap_met(struct tap *tap, int recv, struct match_envelope envelope, uint64_t data)
+{
+    struct run *run = tap->run;
+    int id = (int)data;
+
+    if (data >= IDS_MAX || !run->items[id].is_live || run->items[id].is_here ||
+        run->items[id].op.ep != (int)envelope.source || run->items[id].op.peer != tap->who)
+        wrong(run, "receive %d takes a message that is not held for it", recv);
+    else if (oracle_arrive(&run->oracles[tap->who], envelope, id) != recv)
+        wrong(run, "receive %d is not the first for message %d", recv, id);
+    else if (oldest_held(run, tap->who, &run->items[recv].op, (int)envelope.source, id) !=
+             NOBODY)
+        wrong(run, "receive %d takes message %d before an earlier one", recv, id);
+    if (run->why[0] != '\0')
+        return;
+    run->items[id].is_here = true;
+    message_taken(run, recv, id);
+}
+
+/* Receives that wait in the oracle and no longer in their endpoint have taken a message where
+ * it waits: which one, it is asked, and whether that is right, the oracle.  In posting order:
+ * that is how they take in one go. */
+static void tap_taken(struct tap *tap)
+{
+    struct oracle *oracle = &tap->run->oracles[tap->who];
+
+    for (int i = 0; i < oracle->recvs.count && tap->run->why[0] == '\0'; i++) {
+        struct item *item = &tap->run->items[oracle->recvs.entries[i].id];
+        const struct request *req = request_find(tap->ep, item->request);
+        const struct mbx_status *status;
+
+        if (req == NULL || req->match.state == MATCH_QUEUED || req->state == REQUEST_REVOKING ||
+            req->completion.error == -ECANCELED)
+            continue;
+        status = &req->completion.status;
+        tap_met(tap, item->op.id,
+                (struct match_envelope){status->context_id, status->source, status->tag},
+                status->data);
+        i = -1; /* it has left the oracle */
+    }
+}
+
 static int tap_deliver(void *arg, uint32_t peer, const void *packet, size_t size)
 {
     struct tap *tap = arg;
     struct wire_header header;
     uint64_t reached = tap->ep->stats.reached;
-    int err = progress_deliver(tap->ep, peer, packet, size);
+    int err;
 
+    tap_taken(tap);
+    err = progress_deliver(tap->ep, peer, packet, size);
     memcpy(&header, packet, sizeof header);
     if (err == 0 &&
         (header.type == WIRE_EAGER || header.type == WIRE_SYNC || header.type == WIRE_FIRST ||
          header.type == WIRE_RTS || tap->ep->stats.reached != reached))
         tap_arrived(tap, peer, &header, packet);
+    tap_taken(tap);
     return err;
+}
+
+static int tap_progress(struct tap *tap)
+{
+    int moved = mbx_progress(tap->ep);
+
+    tap_taken(tap);
+    return moved;
 }
 
 static int tap_accept(void *arg, struct link *link, const struct transport_address *address,
@@ -404,8 +458,10 @@ static void do_probe(struct run *run, struct item *item)
                     ? mbx_probe(ep, source_of(op), op->context_id, op->tag, op->ignore, &status)
                     : mbx_mprobe(ep, source_of(op), op->context_id, op->tag, op->ignore,
                                  &status, &item->message);
-    int want = oracle_peek(&run->oracles[op->ep], envelope, op->ignore);
+    int want;
 
+    tap_taken(&run->taps[op->ep]); /* before the look */
+    want = oracle_peek(&run->oracles[op->ep], envelope, op->ignore);
     if (found == 1 && want == NOBODY && probe_held(run, item, (int)status.data))
         return;
     if (found != (want != NOBODY) || (found == 1 && status.data != (uint64_t)want)) {
@@ -488,6 +544,14 @@ static void do_cancel(struct run *run, struct item *item)
         wrong(run, "cancel of %d returns %d, not %d", target->op.id, err, want);
 }
 
+/* Or it was consumed. */
+static bool is_complete(const struct run *run, const struct item *item)
+{
+    const struct request *req = request_find(run->taps[item->op.ep].ep, item->request);
+
+    return req == NULL || req->state == REQUEST_COMPLETE;
+}
+
 static void do_test(struct run *run, struct item *item)
 {
     struct item *target = &run->items[item->op.target];
@@ -496,6 +560,10 @@ static void do_test(struct run *run, struct item *item)
 
     if (!has_request(target))
         return;
+    if (!is_complete(run, target))
+        tap_progress(&run->taps[target->op.ep]);
+    if (!is_complete(run, target))
+        return; /* a receive that takes and is consumed in one call would leave no trace */
     done = mbx_test(run->taps[target->op.ep].ep, target->request, &completion);
     if (target->completions != 0 ? done != -ESTALE : done < 0)
         wrong(run, "test of %d returns %d", target->op.id, done);
@@ -530,7 +598,7 @@ static void do_op(struct run *run, const struct op *op)
         do_cancel(run, item);
         break;
     case PROGRESS:
-        mbx_progress(run->taps[op->ep].ep);
+        tap_progress(&run->taps[op->ep]);
         break;
     case POLL:
         poll_some(run, op->ep, op->queues, 3);
@@ -541,6 +609,8 @@ static void do_op(struct run *run, const struct op *op)
     case KINDS:
         break;
     }
+    for (int i = 0; i < run->program->eps; i++)
+        tap_taken(&run->taps[i]);
 }
 
 /* Both queues are as long as the oracle's. */
@@ -564,7 +634,7 @@ static void settle(struct run *run)
 {
     for (int idle = 0; idle < SETTLED_ROUNDS; idle++)
         for (int i = 0; i < run->program->eps; i++)
-            if (mbx_progress(run->taps[i].ep) > 0)
+            if (tap_progress(&run->taps[i]) > 0)
                 idle = 0;
 }
 

@@ -123,7 +123,8 @@ int world_probe(struct world *w, int who, uint32_t source, uint32_t context_id, 
 int world_mprobe(struct world *w, int who, uint32_t source, uint32_t context_id, uint64_t tag,
                  uint64_t ignore, struct mbx_status *status, mbx_message *message);
 
-/* Messages that wait for a receive, wherever they do. */
+/* Messages that wait for a receive, wherever they do.  What was taken there waits no more,
+ * whether its sender knows it or not. */
 uint64_t world_waiting(const struct world *w);
 
 struct mbx_stats world_stats(const struct world *w, int who);

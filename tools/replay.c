@@ -417,6 +417,9 @@ static int replay_one(struct replay *replay, struct entry *context, const struct
     case TRACE_GRANT:
     case TRACE_LOST:
     case TRACE_RETIRE:
+    case TRACE_OFFER:
+    case TRACE_PICK:
+    case TRACE_GIVEN:
         return 0;
     case TRACE_CLOSE:
     case TRACE_TYPES:

@@ -98,7 +98,14 @@ static void print_outcome(const struct trace_event *e)
     case TRACE_LOST:
         printf("s%" PRIx64 " for r%" PRIx64, e->entry, e->partner);
         break;
+    case TRACE_OFFER:
+        printf("hold %" PRIu64 " with %" PRIu64, e->entry, e->partner);
+        break;
+    case TRACE_PICK:
+        printf("r%" PRIx64 " takes s%" PRIx64, e->entry, e->partner);
+        break;
     case TRACE_GRANT:
+    case TRACE_GIVEN:
         printf("s%" PRIx64, e->entry);
         break;
     case TRACE_RETIRE:

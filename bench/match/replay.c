@@ -381,6 +381,9 @@ static bool read_event(struct reading *r, const struct trace_event *event)
     case TRACE_GRANT:
     case TRACE_LOST:
     case TRACE_RETIRE:
+    case TRACE_OFFER:
+    case TRACE_PICK:
+    case TRACE_GIVEN:
     case TRACE_CLOSE:
     case TRACE_TYPES:
         return true;

@@ -681,6 +681,8 @@ struct mbx_stats {
     uint64_t rtrs, retires;                   /* open receives told to senders that hold */
     uint64_t reached;                         /* messages that met a receive by a claim */
     uint64_t peeks;                           /* questions of probes */
+    uint64_t taken;                           /* messages that were taken at their sender */
+    uint64_t given;                           /* ... and sends whose receiver did that */
     /* messages and bytes by protocol */
     uint64_t sent[MBX_PROTOCOLS], sent_bytes[MBX_PROTOCOLS];
     uint64_t received[MBX_PROTOCOLS], received_bytes[MBX_PROTOCOLS];

@@ -69,7 +69,10 @@ enum fault_die_choice {
     FAULT_DIE_LOCK,
     FAULT_DIE_GRANT,
     FAULT_DIE_LOST,
-    FAULT_DIE_RETIRE
+    FAULT_DIE_RETIRE,
+    FAULT_DIE_OFFER,
+    FAULT_DIE_PICK,
+    FAULT_DIE_GIVEN
 };
 enum any_source_choice { ANY_SOURCE_WINDOW, ANY_SOURCE_SENDER };
 enum match_choice { MATCH_SPLIT, MATCH_SOFTWARE, MATCH_DEVICE };
@@ -83,6 +86,7 @@ struct settings {
     uint64_t requests;
     uint64_t any_source; /* enum any_source_choice */
     uint64_t unexpected_memory, window, window_payload;
+    uint64_t hold_take; /* bool */
     uint64_t spin_ns, close_timeout_ns;
     uint64_t shm_ring_bytes, shm_peers, shm_attach;
     uint64_t loop_depth;
@@ -296,6 +300,7 @@ struct region_table {
 
 struct arbiter;
 struct holding;
+struct offers;
 struct reach;
 
 struct mbx_ep {
@@ -307,6 +312,7 @@ struct mbx_ep {
     struct trace_recorder *trace;             /* or NULL; record.h */
     struct offload *offload;                  /* or NULL; offload.h */
     struct holding *holding;                  /* or NULL: no send was ever held; hold.c */
+    struct offers *offers;                    /* or NULL: nothing was ever shown; offer.c */
     struct arbiter *arbiter;                  /* or NULL: claims decide */
     struct reach *reach;                      /* or NULL: no peer ever held one; reach.c */
     uint32_t hold_room;                       /* RTRs that are kept for one receiver */
@@ -561,6 +567,8 @@ size_t rndv_early(const struct mbx_ep *ep, enum wire_type type);
 /* Where the peer can read the buffer of req; zeroes if it cannot, and then its protocol is
  * MBX_RNDV_DATA. */
 void rndv_expose(struct mbx_ep *ep, struct request *req, uint64_t *address, uint64_t *key);
+/* The same of a message that may still travel in any way, if it was not done before. */
+void rndv_offer(const struct peer *peer, struct request *req, uint64_t *address, uint64_t *key);
 
 /* ---- recv.c ---- */
 

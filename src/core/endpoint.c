@@ -9,6 +9,7 @@
 #include "core/arbiter.h"
 #include "core/credit.h"
 #include "core/hold.h"
+#include "core/offer.h"
 #include "core/offload.h"
 #include "core/reach.h"
 #include "core/record.h"
@@ -201,6 +202,7 @@ int mbx_close(struct mbx_ep *ep)
     stats_write(ep);
     record_close(ep);
     offload_close(ep);
+    offer_close(ep);
     ep->transport->ops->close(ep->transport);
     pool_for_each(&ep->messages, endpoint_free_message, ep);
     pool_for_each(&ep->requests, endpoint_free_request, ep);

@@ -10,6 +10,10 @@
  *       ^                                          ├────── FIN ────> complete
  *       └──────────────────────────────────────────┴────── RETIRE    the claim is lost
  *
+ * Or the peer takes some of them by itself, where it sees them (offer.h): then they wait for
+ * FIN or CTS as behind a GRANT.  It does so only between our functions: what decides about a
+ * send shuts the table first, and learns what was taken.
+ *
  * When enough credit has come back, the messages leave in their order; the RTRs are void then.
  *
  * The matching engine is used the other way round: held sends are its messages, RTRs its
@@ -40,12 +44,14 @@
 
 #include "core/arbiter.h"
 #include "core/credit.h"
+#include "core/offer.h"
 #include "core/record.h"
 
 /* Of the endpoint. */
 struct holding {
     struct match match;
     struct pool rtrs;
+    uint64_t epochs; /* so far, of all peers: no two have the same */
 };
 
 /* An open receive of a peer. */
@@ -69,6 +75,7 @@ static struct holding *holding_make(struct mbx_ep *ep)
 
     if (holding == NULL)
         return NULL;
+    holding->epochs = 0;
     match_init(&holding->match, &(struct match_options){.seed = ep->match_seed});
     pool_init(&holding->rtrs, sizeof(struct rtr), 64, POOL_MAX_OBJECTS);
     return holding;
@@ -94,6 +101,7 @@ void hold_fini(struct mbx_ep *ep)
 {
     for (uint32_t i = 0; i < ep->peer_count; i++)
         mem_free(ep->peers[i]->hold);
+    offer_fini(ep);
     if (ep->holding == NULL)
         return;
     match_fini(&ep->holding->match);
@@ -124,10 +132,68 @@ static void hold_remove(struct mbx_ep *ep, struct hold *hold, struct request *re
 {
     if (hold->fresh == &req->queue)
         hold->fresh = req->queue.next;
+    if (hold->offer != NULL)
+        offer_forget(hold->offer, req);
     match_claim(&ep->holding->match, &req->held);
     list_remove(&req->queue);
     hold->count--;
     ep->stats.held_now--;
+}
+
+/* ---- what the peer takes by itself ---- */
+
+static void hold_offer_end(struct mbx_ep *ep, struct hold *hold)
+{
+    if (hold->offer != NULL)
+        offer_give(ep, hold->offer);
+    hold->offer = NULL;
+}
+
+/* The peer has taken req, and will say FIN or CTS. */
+static void hold_taken(struct mbx_ep *ep, struct peer *peer, struct request *req)
+{
+    record_step(ep, TRACE_GIVEN, peer, &req->held.envelope, 0, req->completion.request, 0);
+    ep->stats.given++;
+    hold_remove(ep, peer->hold, req);
+    if (offer_is_inside(req) && req->protocol <= MBX_BOUNCE)
+        send_count(ep, req);
+    else if (req->protocol <= MBX_BOUNCE)
+        req->protocol = peer->can_read ? MBX_RNDV_READ : MBX_RNDV_DATA;
+    req->state = REQUEST_WAIT_FIN;
+}
+
+/* From here to hold_show() the peer takes nothing; what it has taken is known. */
+static void hold_shut(struct mbx_ep *ep, struct peer *peer)
+{
+    struct hold *hold = peer->hold;
+    uint32_t taken;
+
+    if (hold->offer == NULL)
+        return;
+    if (offer_shut(ep, hold->offer, &taken) < 0) {
+        LOG_WARN("peer %u has damaged the table of what is held for it; it gets none any more",
+                 peer->number);
+        hold->is_cheated = true;
+        hold_offer_end(ep, hold);
+        return;
+    }
+    for (; taken != 0; taken &= taken - 1)
+        hold_taken(ep, peer, hold->offer->entries[__builtin_ctz(taken)]);
+}
+
+/* The peer may take what is held, if nothing of it is under way. */
+static void hold_show(struct mbx_ep *ep, struct peer *peer)
+{
+    struct hold *hold = peer->hold;
+
+    if (hold->offer == NULL || !hold->is_on || hold->claims != 0 || hold->lost_count != 0 ||
+        hold->is_peeked)
+        return;
+    if (hold->offer->is_open && !offer_is_due(hold->offer, &hold->sends))
+        return;
+    hold_shut(ep, peer);
+    if (hold->offer != NULL)
+        offer_show(ep, peer, hold->offer, &hold->sends, hold->epoch);
 }
 
 /* ---- claims ---- */
@@ -307,12 +373,18 @@ static void hold_ask(struct mbx_ep *ep, struct peer *peer, uint64_t from)
 {
     struct hold *hold = peer->hold;
 
+    hold_shut(ep, peer);
     rtr_drop_all(ep, hold);
-    hold->epoch++;
+    hold->epoch = ++ep->holding->epochs;
+    if (hold->offer == NULL && !hold->is_cheated)
+        hold->offer = offer_get(ep, peer, &hold->sends);
+    if (hold->offer != NULL)
+        hold->offer->is_stale = true;
     hold->from = from;
     hold->last = from;
     hold->is_full = false;
     hold->is_partial = from != 0;
+    hold_show(ep, peer); /* before the peer hears of it */
     peer_owe_now(ep, peer, OWES_HOLD);
 }
 
@@ -370,10 +442,12 @@ static void hold_leave(struct mbx_ep *ep, struct peer *peer)
         if (err < 0)
             request_complete(ep, req, err);
     }
-    if (!list_is_empty(&hold->sends))
+    if (!list_is_empty(&hold->sends)) {
         hold_begin(ep, peer);
-    else if (peer->owes & OWES_HOLD)
-        peer->owes &= (uint8_t)~OWES_HOLD; /* it does not have to know any more */
+        return;
+    }
+    hold_offer_end(ep, hold);
+    peer->owes &= (uint8_t)~OWES_HOLD; /* it does not have to know any more */
 }
 
 /* Does whatever can be done now. */
@@ -383,13 +457,17 @@ static void hold_pump(struct mbx_ep *ep, struct peer *peer)
 
     if (!hold->is_on)
         return;
+    if (hold_may_leave(hold, &peer->credit) || !list_is_empty(&hold->rtrs))
+        hold_shut(ep, peer);
     do
         if (hold->count != 0 && hold_may_leave(hold, &peer->credit)) {
             hold_leave(ep, peer);
+            hold_show(ep, peer);
             return;
         }
     while (hold_compare(ep, peer));
     hold_turn_page(ep, peer);
+    hold_show(ep, peer);
 }
 
 int hold_add(struct mbx_ep *ep, struct peer *peer, struct request *req)
@@ -406,6 +484,8 @@ int hold_add(struct mbx_ep *ep, struct peer *peer, struct request *req)
     list_add_tail(&hold->sends, &req->queue);
     if (!has_fresh(hold))
         hold->fresh = &req->queue;
+    if (hold->offer != NULL && hold->offer->next == &hold->sends)
+        hold->offer->next = &req->queue;
     hold->count++;
     stats_kept(&ep->stats.held_now, &ep->stats.held_max, 1);
     if (!hold->is_on)
@@ -422,6 +502,7 @@ int hold_credit(struct mbx_ep *ep, struct peer *peer, uint64_t envelopes)
 
     if (hold->envelopes + envelopes > CREDIT_UNLIMITED)
         return -EPROTO;
+    hold_shut(ep, peer);
     hold->envelopes += envelopes;
     hold->is_peeked = false;
     if (hold->count == 0 && hold_may_leave(hold, &peer->credit)) {
@@ -542,8 +623,13 @@ void hold_probed(struct mbx_ep *ep, struct peer *peer, uint64_t sender)
 {
     struct request *req = request_named(ep, sender, peer->number, REQUEST_HELD);
 
-    if (req != NULL && peer->hold->is_peeked)
+    if (req == NULL)
+        return;
+    hold_shut(ep, peer);
+    if (req->state == REQUEST_HELD && peer->hold->is_peeked)
         hold_cts(ep, req);
+    else
+        hold_pump(ep, peer);
 }
 
 void hold_cts(struct mbx_ep *ep, struct request *req)
@@ -598,12 +684,14 @@ int hold_answer(struct mbx_ep *ep, struct peer *peer)
 {
     static const struct mbx_status nothing;
     struct hold *hold = peer->hold;
-    struct request *req = hold_look(ep, hold);
     struct wire_peeked peeked = {.question = hold->question};
+    struct request *req;
     int err;
 
     if (!list_is_empty(&peer->out))
         return -EAGAIN; /* who asks again and again must not keep messages from leaving */
+    hold_shut(ep, peer);
+    req = hold_look(ep, hold);
     if (req != NULL) {
         peeked.sender = req->completion.request;
         peeked.size = req->size;
@@ -613,6 +701,7 @@ int hold_answer(struct mbx_ep *ep, struct peer *peer)
                             req != NULL ? &req->completion.status : &nothing, &peeked, NULL, 0);
     if (err == 0)
         hold->is_peeked = req != NULL;
+    hold_show(ep, peer);
     return err;
 }
 
@@ -626,7 +715,8 @@ int hold_tell(struct mbx_ep *ep, struct peer *peer)
     if (peer->leaving != 0)
         return -EAGAIN;
     if (hold->is_on)
-        body = (struct wire_hold){hold->epoch, ep->hold_room, hold->from};
+        body = (struct wire_hold){hold->epoch, ep->hold_room, hold->from,
+                                  hold->offer != NULL ? hold->offer->index : 0};
     return peer_tell(ep, peer, WIRE_HOLD, &body);
 }
 
@@ -636,6 +726,7 @@ void hold_fail(struct mbx_ep *ep, struct peer *peer, int error)
 
     if (hold == NULL)
         return;
+    hold_offer_end(ep, hold);
     rtr_drop_all(ep, hold);
     hold->lost_count = 0;
     hold->is_on = false;

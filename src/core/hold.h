@@ -35,6 +35,8 @@ struct hold {
     struct request *lost[HOLD_CLAIMS]; /* their claim is lost: to be compared again */
     struct list rtrs;                  /* rtr.node, in the order of arrival */
     struct list *unread;               /* the first of them that is not compared, or &rtrs */
+    struct offer *offer;               /* where the peer sees the first sends, or NULL */
+    bool is_cheated;                   /* it has written nonsense there: never again */
 };
 
 /* A send without credit, or behind one.  0; -ENOMEM: it is not held. */
@@ -49,8 +51,8 @@ int hold_retire(struct mbx_ep *ep, struct peer *peer, const struct wire_retire *
 int hold_grant(struct mbx_ep *ep, struct peer *peer, const struct wire_grant *grant);
 int hold_peek(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet);
 
-/* The peer speaks of what it has taken of this sender by a matched probe, and the GRANT is
- * still to come: then it is as if that had come. */
+/* The peer speaks of a message that it may have taken by itself: then we know that now.  Or by
+ * a matched probe, and the GRANT is still to come: then it is as if that had come. */
 void hold_probed(struct mbx_ep *ep, struct peer *peer, uint64_t sender);
 
 /* req, which is claimed, is received whole. */

@@ -21,6 +21,10 @@
  *                        ^next of a holder with little room
  *                                 ^next of one that knows them all
  *
+ * Where a holder shows what it holds (offer.h), none of that is needed for most: a receive,
+ * when it is posted or would be advertised, takes the first message there that it accepts, if
+ * it is itself the first that accepts it.  Else it gets its RTR.  A probe looks there, too.
+ *
  * A matched probe takes a held message by GRANT without a claim, after the holder has said
  * (PEEKED) that this is the one that such a receive would take.  The holder sends nothing by
  * itself until it hears from us, and what we were told is forgotten with the next CREDIT or RTR
@@ -38,6 +42,7 @@
 #include "core/hold.h"
 #include "core/offload.h"
 #include "core/record.h"
+#include "core/take.h"
 
 /* Other questions that an answer survives. */
 #define ANSWER_SPARED 2
@@ -49,16 +54,17 @@ struct answer {
 
 struct holder {
     struct peer *peer;
-    struct list node;  /* on reach.holders while epoch is not 0 */
-    uint64_t epoch;    /* of its HOLD; 0: it holds nothing */
-    uint64_t from;     /* it has dropped the RTRs up to this number */
-    uint64_t room;     /* for RTRs there */
-    uint64_t live;     /* of these, in use */
-    uint64_t told;     /* envelopes of credit, since a message of it came */
-    struct list *next; /* the first on open that it does not know, or the head */
-    bool is_told_full; /* the last RTR said that room is used up */
-    bool is_asked;     /* question has not been answered */
-    bool is_put_off;   /* another question waits: */
+    struct list node;        /* on reach.holders while epoch is not 0 */
+    uint64_t epoch;          /* of its HOLD; 0: it holds nothing */
+    struct take_table table; /* where we take what it holds */
+    uint64_t from;           /* it has dropped the RTRs up to this number */
+    uint64_t room;           /* for RTRs there */
+    uint64_t live;           /* of these, in use */
+    uint64_t told;           /* envelopes of credit, since a message of it came */
+    struct list *next;       /* the first on open that it does not know, or the head */
+    bool is_told_full;       /* the last RTR said that room is used up */
+    bool is_asked;           /* question has not been answered */
+    bool is_put_off;         /* another question waits: */
     struct match_envelope next_asked;
     uint64_t next_ignore;
     unsigned spared;  /* times that it did, for the sake of an answer */
@@ -170,6 +176,7 @@ int reach_hold(struct mbx_ep *ep, struct peer *peer, const struct wire_hold *hol
         if (request_of_queue(next)->remote > hold->from)
             break;
     holder->epoch = hold->epoch;
+    holder->table = (struct take_table){hold->table, hold->epoch};
     holder->from = hold->from;
     holder->room = hold->room;
     holder->live = 0;
@@ -185,6 +192,44 @@ int reach_hold(struct mbx_ep *ep, struct peer *peer, const struct wire_hold *hol
     else
         credit_tell_soon(ep, peer);
     return 0;
+}
+
+/* ---- taking ---- */
+
+/* May what holders show be taken now?  With words it is they who decide. */
+static bool may_take(const struct mbx_ep *ep)
+{
+    return ep->settings.hold_take && ep->arbiter == NULL &&
+           (ep->offload == NULL || offload_is_home(ep));
+}
+
+/* The receive that such a message would meet, or NULL. */
+static struct match_recv *wanted_by(const struct mbx_ep *ep,
+                                    const struct match_envelope *envelope)
+{
+    const struct context *context = context_find(ep, envelope->context_id);
+
+    return context != NULL ? match_first(&context->match, envelope) : NULL;
+}
+
+/* req, which waits in its engine, takes what the holder shows, if it is the first that may.
+ * True: *take is its message, and it has left its engine. */
+static bool take_for(struct mbx_ep *ep, struct holder *holder, struct request *req,
+                     struct take *take)
+{
+    struct peer *peer = holder->peer;
+    const struct match_envelope *envelope = &take->arrival.envelope;
+
+    if (take_find(peer, &holder->table, &req->match.envelope, req->match.ignore, take) != 1 ||
+        wanted_by(ep, envelope) != &req->match || !take_have(peer, &holder->table, take))
+        return false;
+    record_step(ep, TRACE_PICK, peer, envelope, 0, req->completion.request, take->rts.sender);
+    match_cancel(&context_find(ep, envelope->context_id)->match, &req->match);
+    ep->stats.expected++;
+    ep->stats.posted_now--;
+    ep->stats.taken++;
+    record_arrive(ep, envelope, req, NULL);
+    return true;
 }
 
 /* ---- RTR ---- */
@@ -248,6 +293,18 @@ static bool will_leave(const struct mbx_ep *ep, const struct holder *holder)
     return holder->told >= credit_half(ep->credit.window);
 }
 
+/* req, which is the next that the holder is to hear of, takes its message instead. */
+static bool reach_early(struct mbx_ep *ep, struct holder *holder, struct request *req)
+{
+    struct take take;
+
+    if (!may_take(ep) || !take_for(ep, holder, req, &take))
+        return false;
+    recv_left(ep, req, holder->peer);
+    recv_matched(ep, req, &take.arrival);
+    return true;
+}
+
 int reach_advertise(struct mbx_ep *ep, struct peer *peer)
 {
     struct holder *holder = peer->holder;
@@ -258,8 +315,13 @@ int reach_advertise(struct mbx_ep *ep, struct peer *peer)
         return -EAGAIN; /* a GRANT first: the sender must not claim with what we have taken */
     while (holder->next != &ep->reach->open && !holder->is_told_full) {
         struct request *req = request_of_queue(holder->next);
-        int err = suits(holder, req) ? send_rtr(ep, holder, req) : 0;
+        int err = 0;
 
+        if (suits(holder, req)) {
+            if (reach_early(ep, holder, req))
+                continue; /* next is the one behind it */
+            err = send_rtr(ep, holder, req);
+        }
         if (err != 0)
             return err;
         holder->next = holder->next->next;
@@ -267,22 +329,50 @@ int reach_advertise(struct mbx_ep *ep, struct peer *peer)
     return 0;
 }
 
+/* req, which has just been posted, takes what somebody shows: then nobody hears of it. */
+static bool reach_at_once(struct mbx_ep *ep, struct request *req)
+{
+    struct list *node;
+    struct take take;
+
+    if (!may_take(ep))
+        return false;
+    list_for_each (node, &ep->reach->holders) {
+        struct holder *holder = holder_of(node);
+
+        if (!suits(holder, req) || !take_for(ep, holder, req, &take))
+            continue;
+        list_remove(node); /* the others are first the next time */
+        list_add_tail(&ep->reach->holders, node);
+        if (ep->offload != NULL)
+            offload_taken(ep, req);
+        recv_matched(ep, req, &take.arrival);
+        return true;
+    }
+    return false;
+}
+
 void reach_post(struct mbx_ep *ep, struct request *req)
 {
     struct list *node, *next;
 
+    if (reach_at_once(ep, req))
+        return;
     open_add(ep, ep->reach, req);
+    list_for_each (node, &ep->reach->holders)
+        if (holder_of(node)->next == &ep->reach->open)
+            holder_of(node)->next = &req->queue;
     list_for_each_safe (node, next, &ep->reach->holders) {
         struct holder *holder = holder_of(node);
 
-        if (holder->next == &ep->reach->open)
-            holder->next = &req->queue;
         if (suits(holder, req))
             reach_forget(holder->peer); /* of two that suit this one goes first */
         if (suits(holder, req) || holder->next != &req->queue)
             peer_owe_now(ep, holder->peer, OWES_RTR);
         else
             holder->next = &ep->reach->open; /* it is the last, and not for this one */
+        if (!recv_is_open(req))
+            return; /* it has taken something after all */
     }
 }
 
@@ -566,6 +656,26 @@ static struct message *reach_take(struct mbx_ep *ep, struct holder *holder)
     return message;
 }
 
+/* What the holder shows is this process's from now on.  0; -EAGAIN it has changed; -ENOMEM. */
+static int holder_take(struct mbx_ep *ep, struct holder *holder, const struct take *take,
+                       struct message **out)
+{
+    struct message *message = message_keep(ep, &take->arrival);
+
+    if (message == NULL)
+        return -ENOMEM;
+    if (!take_have(holder->peer, &holder->table, take)) {
+        message_drop(ep, message);
+        return -EAGAIN;
+    }
+    ep->stats.taken++;
+    record_step(ep, TRACE_PICK, holder->peer, &take->arrival.envelope, 0,
+                pool_id(&ep->messages, message), take->rts.sender);
+    record_arrive(ep, &take->arrival.envelope, NULL, message);
+    *out = message;
+    return 0;
+}
+
 /* A probe wants to know this.  One question at a time: the others wait, so that two that take
  * turns are both asked, and an answer is there when its question comes again. */
 static void holder_probe(struct mbx_ep *ep, struct holder *holder,
@@ -584,6 +694,35 @@ static void holder_probe(struct mbx_ep *ep, struct holder *holder,
     }
 }
 
+/* The same of what the holder shows.  1 and *status; 0 it holds nothing of the kind; -EAGAIN it
+ * is to be asked; -ENOMEM. */
+static int holder_look(struct mbx_ep *ep, struct holder *holder,
+                       const struct match_envelope *wanted, uint64_t ignore,
+                       struct mbx_status *status, struct message **message)
+{
+    struct peer *peer = holder->peer;
+    struct take take;
+    const struct arrival *arrival = &take.arrival;
+    int found = may_take(ep) ? take_find(peer, &holder->table, wanted, ignore, &take) : -EAGAIN;
+
+    if (found == 0)
+        return 0;
+    if (found != 1 || wanted_by(ep, &arrival->envelope) != NULL)
+        return -EAGAIN;
+    if (message == NULL && !take_is_there(peer, &holder->table, &take))
+        return -EAGAIN;
+    if (message != NULL && (found = holder_take(ep, holder, &take, message)) < 0)
+        return found;
+    *status = (struct mbx_status){
+        .context_id = arrival->envelope.context_id,
+        .source = peer->number,
+        .tag = arrival->envelope.tag,
+        .data = arrival->data,
+        .size = arrival->size,
+    };
+    return 1;
+}
+
 int reach_probe(struct mbx_ep *ep, const struct match_envelope *envelope, uint64_t ignore,
                 struct mbx_status *status, struct message **message)
 {
@@ -591,8 +730,14 @@ int reach_probe(struct mbx_ep *ep, const struct match_envelope *envelope, uint64
 
     list_for_each_safe (node, next, &ep->reach->holders) {
         struct holder *holder = holder_of(node);
+        int found;
 
         if (envelope->source != MBX_ANY_SOURCE && envelope->source != holder->peer->number)
+            continue;
+        found = holder_look(ep, holder, envelope, ignore, status, message);
+        if (found == 1 || found == -ENOMEM)
+            return found;
+        if (found == 0)
             continue;
         if (holder->is_answered && is_question(holder, envelope, ignore)) {
             if (message != NULL) {

@@ -105,7 +105,8 @@ static const enum trace_type fatal[] = {
     [FAULT_DIE_HOLD] = TRACE_HOLD,     [FAULT_DIE_RTR] = TRACE_RTR,
     [FAULT_DIE_MATCH] = TRACE_MATCH,   [FAULT_DIE_LOCK] = TRACE_LOCK,
     [FAULT_DIE_GRANT] = TRACE_GRANT,   [FAULT_DIE_LOST] = TRACE_LOST,
-    [FAULT_DIE_RETIRE] = TRACE_RETIRE,
+    [FAULT_DIE_RETIRE] = TRACE_RETIRE, [FAULT_DIE_OFFER] = TRACE_OFFER,
+    [FAULT_DIE_PICK] = TRACE_PICK,     [FAULT_DIE_GIVEN] = TRACE_GIVEN,
 };
 
 void record_one_step(struct mbx_ep *ep, const struct trace_event *event)

@@ -86,16 +86,23 @@ size_t rndv_early(const struct mbx_ep *ep, enum wire_type type)
 
 void rndv_expose(struct mbx_ep *ep, struct request *req, uint64_t *address, uint64_t *key)
 {
-    struct link *link = peer_get(ep, req->peer)->link;
-    int err;
-
-    if (!(req->flags & REQUEST_EXPOSED) && req->protocol == MBX_RNDV_READ) {
-        err = link->transport->ops->expose(link, req->buf, req->size, &req->address, &req->key);
-        if (err == 0)
-            req->flags |= REQUEST_EXPOSED;
-        else
+    if (req->protocol == MBX_RNDV_READ) {
+        rndv_offer(peer_get(ep, req->peer), req, address, key);
+        if (!(req->flags & REQUEST_EXPOSED))
             req->protocol = MBX_RNDV_DATA;
+        return;
     }
+    *address = req->flags & REQUEST_EXPOSED ? req->address : 0;
+    *key = req->flags & REQUEST_EXPOSED ? req->key : 0;
+}
+
+void rndv_offer(const struct peer *peer, struct request *req, uint64_t *address, uint64_t *key)
+{
+    const struct transport_ops *ops = peer->link->transport->ops;
+
+    if (!(req->flags & REQUEST_EXPOSED) && peer->can_read &&
+        ops->expose(peer->link, req->buf, req->size, &req->address, &req->key) == 0)
+        req->flags |= REQUEST_EXPOSED;
     *address = req->flags & REQUEST_EXPOSED ? req->address : 0;
     *key = req->flags & REQUEST_EXPOSED ? req->key : 0;
 }

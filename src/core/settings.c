@@ -17,8 +17,9 @@ static const char *const device_names[] = {"none",         "soft",  "soft-thread
 static const char *const match_names[] = {"split", "software", "device", NULL};
 static const char *const rndv_names[] = {"auto", "data", NULL};
 
-static const char *const fault_die_names[] = {"never", "hold", "rtr",    "match", "lock",
-                                              "grant", "lost", "retire", NULL};
+static const char *const fault_die_names[] = {"never", "hold",  "rtr",   "match",
+                                              "lock",  "grant", "lost",  "retire",
+                                              "offer", "pick",  "given", NULL};
 static const char *const any_source_names[] = {"window", "sender", NULL};
 static const char *const window_words[] = {"auto", "unlimited", NULL};
 
@@ -59,6 +60,10 @@ static const struct param table[] = {
     {"WINDOW_PAYLOAD", PARAM_SIZE, NULL, "auto", 0, 4194176, window_words,
      "payload that comes with these; without it they come alone and the payload is fetched",
      AT(window_payload)},
+    {"HOLD_TAKE", PARAM_BOOL, NULL, "yes", 0, 0, NULL,
+     "messages that wait at their sender lie where a receiver on the same machine takes them "
+     "by itself",
+     AT(hold_take)},
     {"SPIN", PARAM_TIME, NULL, "1ms", 0, 10 * CLOCK_S, NULL,
      "how long a wait polls before it sleeps; at most 5us with more peers than cores",
      AT(spin_ns)},

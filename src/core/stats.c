@@ -96,6 +96,8 @@ static size_t stats_text(const struct mbx_stats *s, char *text, size_t size)
         {"rtrs", s->rtrs},
         {"retires", s->retires},
         {"reached", s->reached},
+        {"taken", s->taken},
+        {"given", s->given},
         {"peeks", s->peeks},
         {"searches", s->searches},
         {"search_steps", s->search_steps},

@@ -43,6 +43,7 @@ static const char *const type_names[TRACE_TYPES] = {
     [TRACE_DISCARD] = "discard", [TRACE_CLOSE] = "close",   [TRACE_HOLD] = "hold",
     [TRACE_RTR] = "rtr",         [TRACE_MATCH] = "match",   [TRACE_LOCK] = "lock",
     [TRACE_GRANT] = "grant",     [TRACE_LOST] = "lost",     [TRACE_RETIRE] = "retire",
+    [TRACE_OFFER] = "offer",     [TRACE_PICK] = "pick",     [TRACE_GIVEN] = "given",
 };
 
 const char *trace_type_name(unsigned type)
@@ -302,6 +303,9 @@ static const unsigned shapes[TRACE_TYPES] = {
     [TRACE_GRANT] = HAS_ENVELOPE | HAS_ENTRY | MAY_PARTNER,
     [TRACE_LOST] = HAS_ENVELOPE | HAS_ENTRY | HAS_PARTNER,
     [TRACE_RETIRE] = HAS_ENVELOPE | HAS_IGNORE | HAS_ENTRY,
+    [TRACE_OFFER] = HAS_ENVELOPE | HAS_ENTRY | HAS_PARTNER,
+    [TRACE_PICK] = HAS_ENVELOPE | HAS_ENTRY | HAS_PARTNER,
+    [TRACE_GIVEN] = HAS_ENVELOPE | HAS_ENTRY,
 };
 
 static const char *check_numbers(unsigned shape, bool entry, bool partner)

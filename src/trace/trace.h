@@ -50,6 +50,11 @@
  *   grant    the message's  our send, which is to be received  by the receive, or 0: a probe
  *   lost     the message's  our send, which waits again        the receive, which is closed
  *   retire   the receive's  the receive, no longer open        0
+ *   offer    0              number of our hold, which the      messages that it sees from
+ *                           other knows                        now on
+ *   pick     the message's  the receive, or the message of a   the other's send, which it
+ *                           matched probe                      takes by itself
+ *   given    the message's  our send, which was picked         0
  *
  * Invariants of a whole file
  *   I1  the last record is a close, and only the last
@@ -87,6 +92,9 @@ enum trace_type {
     TRACE_GRANT,
     TRACE_LOST,
     TRACE_RETIRE,
+    TRACE_OFFER,
+    TRACE_PICK,
+    TRACE_GIVEN,
     TRACE_TYPES
 };
 

@@ -29,8 +29,9 @@
  * and, for messages that wait at their sender (docs/send-side.md):
  *
  *   CREDIT envelopes payload          so many messages, so many bytes more may come
- *   HOLD   epoch room from            I hold messages: send me RTRs, at most room of them,
- *                                     of receives behind from; epoch 0: no longer
+ *   HOLD   epoch room from table      I hold messages: send me RTRs, at most room of them,
+ *                                     of receives behind from; epoch 0: no longer.  table: 0,
+ *                                     or where on my board you see some of them
  *  *RTR    receiver epoch number word as   this receive is open; what it accepts is the
  *                                     envelope (flag: from any source).  word: its lock, or
  *                                     0; as: the number of who takes that
@@ -178,7 +179,8 @@ struct wire_credit {
 struct wire_hold {
     uint64_t epoch;
     uint64_t room;
-    uint64_t from; /* the number of an RTR, or 0 */
+    uint64_t from;  /* the number of an RTR, or 0 */
+    uint64_t table; /* of the core's offers, or 0 */
 };
 
 struct wire_rtr {

@@ -115,7 +115,7 @@ static const struct wire_cts a_cts = {.sender = 6, .receiver = 9, .offset = 10, 
 static const struct wire_data a_data = {.receiver = 9, .offset = 10};
 static const struct wire_fin a_fin = {.sender = 6};
 static const struct wire_credit a_credit = {.envelopes = 3, .payload = 400};
-static const struct wire_hold a_hold = {.epoch = 2, .room = 100, .from = 7};
+static const struct wire_hold a_hold = {.epoch = 2, .room = 100, .from = 7, .table = 9};
 static const struct wire_rtr a_rtr = {
     .receiver = 9, .epoch = 2, .number = 8, .word = 70, .as = 71};
 static const struct wire_claim a_claim = {

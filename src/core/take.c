@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * take.c - the receiver's half of offer.h: looking into a table of another process, and taking.
+ *
+ * What is there is another's memory: each word is read once and checked where it is used.  A
+ * sender that lies about its table deceives itself: it says which of its messages come first,
+ * and where their bytes are, and could send the same by itself.
+ */
+#include "core/take.h"
+
+static int look(const struct peer *peer, uint64_t index, uint64_t *words, size_t count)
+{
+    return peer->link->transport->ops->look(peer->link, index, words, count);
+}
+
+/* Does the entry with these first words suit? */
+static bool fits(const uint64_t *words, const struct match_envelope *envelope, uint64_t ignore)
+{
+    return (uint32_t)words[OFFER_CONTEXT] == envelope->context_id &&
+           ((words[OFFER_TAG] ^ envelope->tag) & ~ignore) == 0;
+}
+
+/* What was read, as if it had come by itself.  False: there is no such message. */
+static bool unpack(const struct peer *peer, const uint64_t *words, struct take *take)
+{
+    bool is_inside = words[OFFER_CONTEXT] >> 32 != 0;
+
+    if (words[OFFER_SENDER] == 0 || (is_inside && words[OFFER_SIZE] > OFFER_INLINE))
+        return false;
+    memcpy(take->payload, &words[OFFER_INSIDE], sizeof take->payload);
+    take->rts = (struct wire_rts){words[OFFER_SENDER], words[OFFER_SIZE], words[OFFER_ADDRESS],
+                                  words[OFFER_KEY]};
+    take->arrival = (struct arrival){
+        .envelope = {(uint32_t)words[OFFER_CONTEXT], peer->number, words[OFFER_TAG]},
+        .data = words[OFFER_DATA],
+        .size = words[OFFER_SIZE],
+        .payload = (const char *)take->payload,
+        .have = is_inside ? words[OFFER_SIZE] : 0,
+        .sender = words[OFFER_SENDER],
+        .rts = is_inside ? NULL : &take->rts,
+    };
+    return true;
+}
+
+static int find_in(const struct peer *peer, const struct take_table *table, uint32_t count,
+                   const struct match_envelope *envelope, uint64_t ignore, struct take *take)
+{
+    uint64_t words[OFFER_ENTRY];
+    int err = 0;
+
+    for (uint32_t i = 0; i < count && err == 0; i++) {
+        if (take->version & offer_bit(i))
+            continue;
+        err = look(peer, offer_at(table->index, i), words, OFFER_TAG + 1);
+        if (err != 0 || !fits(words, envelope, ignore))
+            continue;
+        err = look(peer, offer_at(table->index, i), words, OFFER_ENTRY);
+        if (err != 0)
+            break;
+        take->entry = i;
+        return fits(words, envelope, ignore) && unpack(peer, words, take) ? 1 : -EAGAIN;
+    }
+    return err;
+}
+
+int take_find(const struct peer *peer, const struct take_table *table,
+              const struct match_envelope *envelope, uint64_t ignore, struct take *take)
+{
+    uint64_t head[OFFER_COUNT + 1];
+    uint32_t count;
+    int err;
+
+    if (table->index == 0)
+        return -EAGAIN;
+    err = look(peer, table->index, head, ARRAY_COUNT(head));
+    if (err != 0)
+        return err;
+    count = (uint32_t)head[OFFER_COUNT];
+    take->version = head[OFFER_VERSION];
+    if ((take->version & OFFER_BUSY) != 0 || head[OFFER_EPOCH] != table->epoch ||
+        count > OFFER_ENTRIES)
+        return -EAGAIN;
+    err = find_in(peer, table, count, envelope, ignore, take);
+    if (err != 0)
+        return err;
+    return (head[OFFER_COUNT] & OFFER_ALL) != 0 && take_is_there(peer, table, take) ? 0
+                                                                                    : -EAGAIN;
+}
+
+/* Exchanges the version that was seen for this one. */
+static bool exchange(const struct peer *peer, const struct take_table *table,
+                     const struct take *take, uint64_t version)
+{
+    uint64_t found;
+
+    return peer->link->transport->ops->exchange(peer->link, table->index + OFFER_VERSION,
+                                                take->version, version, &found) == 0 &&
+           found == take->version;
+}
+
+bool take_have(const struct peer *peer, const struct take_table *table, const struct take *take)
+{
+    return exchange(peer, table, take, take->version | offer_bit(take->entry));
+}
+
+bool take_is_there(const struct peer *peer, const struct take_table *table,
+                   const struct take *take)
+{
+    return exchange(peer, table, take, take->version);
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * take.h - messages that their receiver takes out of its sender's table.  Private to src/core;
+ * offer.h has the table.
+ */
+#ifndef CORE_TAKE_H
+#define CORE_TAKE_H
+
+#include "core/offer.h"
+
+/* Where a peer's messages lie, as its HOLD said; index 0: nowhere. */
+struct take_table {
+    uint64_t index, epoch;
+};
+
+/* A message in a table, and the version that it was seen with. */
+struct take {
+    uint64_t version;
+    uint32_t entry;
+    uint64_t payload[OFFER_PAYLOAD];
+    struct wire_rts rts;
+    struct arrival arrival; /* payload and rts point to what is above */
+};
+
+/* Looks for the first message in the table that such a receive would take; source is the peer.
+ * 1 *take, which stays where it is; 0 the peer holds none; -EAGAIN it is not known; or as
+ * transport_ops.look. */
+int take_find(const struct peer *peer, const struct take_table *table,
+              const struct match_envelope *envelope, uint64_t ignore, struct take *take);
+
+/* It is ours.  False: not any more, and nothing has changed. */
+bool take_have(const struct peer *peer, const struct take_table *table,
+               const struct take *take);
+
+/* It is still there. */
+bool take_is_there(const struct peer *peer, const struct take_table *table,
+                   const struct take *take);
+
+#endif
