@@ -334,6 +334,49 @@ static void sending_to_one_that_closed_fails(void **state)
 /* ---- splitting ---- */
 
 /* Nothing comes while it is split; a transport that cannot be split goes on receiving. */
+/* look() until it is not "not now". */
+static int look_at(struct link *link, uint64_t index, uint64_t *words, size_t count)
+{
+    int err = -EAGAIN;
+
+    for (unsigned round = 0; round < PATIENCE && err == -EAGAIN; round++)
+        err = link->transport->ops->look(link, index, words, count);
+    return err;
+}
+
+static void what_is_shown_is_seen_and_can_be_exchanged(void **state)
+{
+    static const uint64_t shown[] = {1, UINT64_MAX, 3, 4};
+    uint64_t seen[5] = {0}, found, end, board;
+    struct transport *owner;
+    struct link *link;
+
+    world_init(state, 2);
+    owner = world.nodes[1].t;
+    link = link_to(0, 1);
+    board = owner->limits.words;
+    end = board + owner->limits.board;
+    assert_int_equal(look_at(link, end - 5, seen, 5), 0);
+    assert_int_equal(seen[0] | seen[4], 0);
+    assert_int_equal(owner->ops->show(owner, end - 4, shown, 4), 0);
+    assert_int_equal(look_at(link, end - 5, seen, 5), 0);
+    assert_int_equal(seen[0], 0);
+    assert_memory_equal(&seen[1], shown, sizeof shown);
+    assert_int_equal(link->transport->ops->exchange(link, end - 1, 4, 5, &found), 0);
+    assert_int_equal(found, 4);
+    assert_int_equal(owner->ops->exchange_own(owner, end - 1, 4, 6, &found), 0);
+    assert_int_equal(found, 5);
+
+    assert_int_equal(look_at(link, end - 4, seen, 5), -EINVAL);
+    assert_int_equal(look_at(link, UINT64_MAX - 2, seen, 5), -EINVAL);
+    assert_int_equal(owner->ops->show(owner, end - 3, shown, 4), -EINVAL);
+    assert_int_equal(owner->ops->show(owner, UINT64_MAX, shown, 4), -EINVAL);
+    assert_int_equal(link->transport->ops->exchange(link, end, 0, 1, &found), -EINVAL);
+    node_close(1);
+    assert_int_equal(look_at(link, board, seen, 5), -ENOTCONN);
+    world_fini();
+}
+
 static void splitting_holds_back_what_arrives_or_is_refused(void **state)
 {
     struct transport_handle handle;
@@ -452,6 +495,7 @@ int main(void)
         cmocka_unit_test(a_new_endpoint_does_not_inherit_links),
         cmocka_unit_test(what_was_sent_outlives_its_sender),
         cmocka_unit_test(sending_to_one_that_closed_fails),
+        cmocka_unit_test(what_is_shown_is_seen_and_can_be_exchanged),
         cmocka_unit_test(splitting_holds_back_what_arrives_or_is_refused),
         cmocka_unit_test(no_allocation_is_needed_for_good),
         cmocka_unit_test(no_system_call_is_needed_for_good),
