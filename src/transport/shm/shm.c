@@ -457,7 +457,7 @@ static bool has_words(uint64_t index, size_t count)
 static int shm_look(struct link *l, uint64_t index, uint64_t *words, size_t count)
 {
     struct shm_link *link = link_of(l);
-    int err = link->remote != NULL && link->state != LINK_DEAD ? 0 : link_attach(link);
+    int err = link_attach(link);
 
     if (err != 0)
         return err;
