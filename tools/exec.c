@@ -18,9 +18,11 @@
 
 #include "base/base.h"
 #include "base/mem.h"
+#include "base/random.h"
 #include "tool.h"
 
 #define PROVIDER "libmatchbox-fi.so"
+#define KEY_SIZE 16
 
 static const char usage[] =
     "usage: mbx exec [OPTIONS] [--] COMMAND [ARGUMENTS]\n"
@@ -28,7 +30,8 @@ static const char usage[] =
     "\n"
     "Executes COMMAND, such as `mpiexec -n 4 ./program`, with an environment that makes\n"
     "Open MPI or MPICH send its messages over Matchbox.  Variables that are set already\n"
-    "stay as they are.\n"
+    "stay as they are.  The processes of the command also get a key (MBX_KEY): others cannot\n"
+    "connect to them.\n"
     "\n"
     "  -p, --print    print the variables instead\n"
     "  -v, --verbose  say which variables are set, and which were left alone\n"
@@ -118,12 +121,33 @@ static int set_variable(const struct tool *tool, const char *name, const char *v
     return setenv(name, value, 0);
 }
 
+/* A key of this job's own, so that others of the same user stay outside. */
+static int set_key(const struct tool *tool, bool verbose)
+{
+    uint8_t key[KEY_SIZE];
+    char text[2 * KEY_SIZE + 1];
+    int err = random_secret(key, sizeof key);
+
+    if (err < 0) {
+        tool_error(tool, "there is no key for MBX_KEY: %s", strerror(-err));
+        return err;
+    }
+    for (size_t i = 0; i < sizeof key; i++)
+        snprintf(text + 2 * i, 3, "%02x", key[i]);
+    if (verbose)
+        tool_error(tool, "MBX_KEY %s",
+                   getenv("MBX_KEY") == NULL ? "is new" : "was set already");
+    return setenv("MBX_KEY", text, 0);
+}
+
 static int execute(const struct tool *tool, char **command, const char *directory, bool verbose)
 {
     int status = tool_find_program(tool, command[0]);
 
     if (status != 0)
         return status;
+    if (set_key(tool, verbose) < 0)
+        return TOOL_FAILED;
     for (size_t i = 0; i < ARRAY_COUNT(variables); i++) {
         const char *value = variables[i].value != NULL ? variables[i].value : directory;
 

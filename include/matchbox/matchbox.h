@@ -113,7 +113,8 @@ struct mbx_config {
      * over the environment.  May be NULL. */
     const char *const *params;
     /* 128 random bits that all members of a job share; peers with another key are
-     * refused.  NULL: all zero, any peer of the same user may connect. */
+     * refused.  NULL: MBX_KEY, or, without that, all zero: any peer of the same user that
+     * has no key either may connect. */
     const uint8_t *key;
 };
 

@@ -97,6 +97,7 @@ struct settings {
     uint64_t device_list, device_buffers, device_threshold, device_spin_ns, device_answer_ns;
     char device_program[PARAM_STRING_MAX];
     char stats_file[PARAM_STRING_MAX];
+    char key[PARAM_STRING_MAX];
     char trace_folder[PARAM_STRING_MAX];
 };
 
@@ -106,6 +107,8 @@ int settings_load(struct settings *settings, const char *const *overrides);
 
 /* The rank that a launcher gave this process, as text; NULL without one. */
 const char *settings_rank(void);
+/* MBX_KEY; all zero if it is not set.  0; -EINVAL it is no key, which is logged. */
+int settings_key(const struct settings *settings, uint8_t *key, size_t size);
 
 /* ---- requests ---- */
 
@@ -347,11 +350,11 @@ struct mbx_ep {
     struct list waiters;
     struct waiter *poller; /* the one of them that polls the transport, or NULL */
     uint32_t waiter_count;
-    uint32_t any_waiters; /* those that wait for any completion */
-    bool asleep;          /* the poller sleeps, and does not hold the lock */
+    uint32_t any_waiters;                /* those that wait for any completion */
+    bool asleep;                         /* the poller sleeps, and does not hold the lock */
     const struct mbx_sleep_hooks *hooks; /* of a poller in mbx_sleep(), or NULL */
-    bool news;            /* an awaited request has completed, or: */
-    bool stirred;         /* there is something to do that the sleeper does not know of */
+    bool news;                           /* an awaited request has completed, or: */
+    bool stirred; /* there is something to do that the sleeper does not know of */
 
     struct mbx_stats stats;
 };

@@ -63,10 +63,14 @@ static int endpoint_transport(struct mbx_ep *ep, const uint8_t *key)
         .fault_percent = s->fault_percent,
     };
 
-    int err;
+    int err = 0;
 
     if (key != NULL)
         memcpy(config.key, key, sizeof config.key);
+    else
+        err = settings_key(s, config.key, sizeof config.key);
+    if (err < 0)
+        return err;
     err = s->fault_percent != 0
               ? transport_fault_open(transports[s->transport], &config, &ep->transport)
               : transports[s->transport]->open(&config, &ep->transport);

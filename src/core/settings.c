@@ -112,6 +112,10 @@ static const struct param table[] = {
     {"STATS_FILE", PARAM_STRING, NULL, "", 0, 0, NULL,
      "append the statistics to this file at close; %r is the rank, %p the process",
      AT(stats_file)},
+    {"KEY", PARAM_STRING, NULL, "", 0, 0, NULL,
+     "the job's key, 32 hexadecimal digits: processes with another one are refused; mbx exec "
+     "makes one",
+     AT(key)},
     {"TRACE", PARAM_STRING, NULL, "", 0, 0, NULL,
      "record what is matched to new files in this folder; mbx trace reads them",
      AT(trace_folder)},
@@ -126,6 +130,26 @@ int settings_load(struct settings *settings, const char *const *overrides)
     if (err < 0)
         LOG_ERROR("%s", error);
     return err;
+}
+
+int settings_key(const struct settings *settings, uint8_t *key, size_t size)
+{
+    const char *text = settings->key;
+    unsigned byte;
+
+    memset(key, 0, size);
+    if (text[0] == '\0')
+        return 0;
+    if (strlen(text) != 2 * size || strspn(text, "0123456789abcdefABCDEF") != 2 * size) {
+        LOG_ERROR("MBX_KEY: %zu characters that are not %zu hexadecimal digits", strlen(text),
+                  2 * size);
+        return -EINVAL;
+    }
+    for (size_t i = 0; i < size; i++) {
+        sscanf(text + 2 * i, "%2x", &byte);
+        key[i] = (uint8_t)byte;
+    }
+    return 0;
 }
 
 const char *settings_rank(void)
