@@ -276,6 +276,8 @@ static ssize_t update_vector(struct fid_ep *fid, enum form form, struct pieces o
         .inject = form == BASE && (ep->send_flags & FI_INJECT),
     };
 
+    if (element_size(form, type, op) == 0)
+        return -FI_EOPNOTSUPP;
     return count == SIZE_MAX ? -FI_EINVAL : update(ep, &u);
 }
 

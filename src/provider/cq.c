@@ -387,8 +387,6 @@ static inline ssize_t sources_read(struct prov_cq *cq, void *buf, size_t count,
 {
     size_t done = 0;
 
-    if (unlikely(count == 0))
-        sources_progress(cq);
     for (unsigned i = 0; i < cq->source_count && done < count && cq->event_count == 0; i++)
         done += source_read(cq, &cq->sources[i], buf, done, count, sources);
     cq->next = done == 0 ? PROV_CQ_PROGRESS : done < count ? PROV_CQ_EMPTY : PROV_CQ_POLL;
@@ -418,6 +416,8 @@ static inline ssize_t entries_read(struct prov_cq *cq, void *buf, size_t count,
     ssize_t n = -FI_EAGAIN;
 
     prov_cq_lock(cq);
+    if (unlikely(count == 0))
+        sources_progress(cq); /* whatever else there is */
     if (unlikely(cq->event_count != 0))
         n = events_read(cq, buf, count, sources);
     else if (cq->next == PROV_CQ_EMPTY && count != 0)

@@ -1,0 +1,588 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * provider_atomic_test.c - atomics of the libfabric provider: every operation on every type,
+ * in every form of call, gives what the table of libfabric says; and none is lost between
+ * threads, endpoints and processes.
+ */
+#include "provider_world.h"
+
+#include <complex.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <rdma/fi_atomic.h>
+
+#define CAPS  (FI_MSG | FI_RMA | FI_ATOMIC)
+#define KEY   5
+#define COUNT 6 /* elements of a call */
+#define ALL   (FI_REMOTE_READ | FI_REMOTE_WRITE)
+#define OPS   ((int)FI_ATOMIC_OP_LAST)
+#define TYPES ((int)FI_UINT128 + 1)
+
+static const struct setup plain = {.caps = CAPS};
+static int contexts[4];
+
+/* ---- elements by type ------------------------------------------------------------------- */
+
+static const size_t sizes[TYPES] = {
+    [FI_INT8] = 1,
+    [FI_UINT8] = 1,
+    [FI_INT16] = 2,
+    [FI_UINT16] = 2,
+    [FI_INT32] = 4,
+    [FI_UINT32] = 4,
+    [FI_INT64] = 8,
+    [FI_UINT64] = 8,
+    [FI_FLOAT] = sizeof(float),
+    [FI_DOUBLE] = sizeof(double),
+    [FI_FLOAT_COMPLEX] = sizeof(float _Complex),
+    [FI_DOUBLE_COMPLEX] = sizeof(double _Complex),
+    [FI_LONG_DOUBLE] = sizeof(long double),
+    [FI_LONG_DOUBLE_COMPLEX] = sizeof(long double _Complex),
+    [FI_INT128] = 16,
+    [FI_UINT128] = 16,
+};
+
+/* Small whole numbers, which every type can hold: so one oracle does for all. */
+static void element_set(void *elements, size_t i, enum fi_datatype type, int value)
+{
+    char *at = (char *)elements + i * sizes[type];
+    float f = (float)value;
+    double d = value;
+    long double l = value;
+    float _Complex fc = f;
+    double _Complex dc = d;
+    long double _Complex lc = l;
+    __int128 whole = value;
+
+    memset(at, 0, sizes[type]);
+    switch ((int)type) {
+    case FI_FLOAT:
+        memcpy(at, &f, sizeof f);
+        break;
+    case FI_DOUBLE:
+        memcpy(at, &d, sizeof d);
+        break;
+    case FI_LONG_DOUBLE:
+        memcpy(at, &l, 10); /* what is behind is padding */
+        if (sizeof l != 16 || (unsigned char)__LDBL_MANT_DIG__ != 64)
+            memcpy(at, &l, sizeof l);
+        break;
+    case FI_FLOAT_COMPLEX:
+        memcpy(at, &fc, sizeof fc);
+        break;
+    case FI_DOUBLE_COMPLEX:
+        memcpy(at, &dc, sizeof dc);
+        break;
+    case FI_LONG_DOUBLE_COMPLEX:
+        memcpy(at, &lc, sizeof lc);
+        break;
+    default: /* the low bytes: these machines have them first */
+        memcpy(at, &whole, sizes[type]);
+        break;
+    }
+}
+
+static int element_get(const void *elements, size_t i, enum fi_datatype type)
+{
+    const char *at = (const char *)elements + i * sizes[type];
+    long double _Complex lc;
+    double _Complex dc;
+    float _Complex fc;
+    signed char first;
+    long double l;
+    double d;
+    float f;
+
+    switch ((int)type) {
+    case FI_FLOAT:
+        memcpy(&f, at, sizeof f);
+        return (int)f;
+    case FI_DOUBLE:
+        memcpy(&d, at, sizeof d);
+        return (int)d;
+    case FI_LONG_DOUBLE:
+        memcpy(&l, at, sizeof l);
+        return (int)l;
+    case FI_FLOAT_COMPLEX:
+        memcpy(&fc, at, sizeof fc);
+        return cimagf(fc) == 0 ? (int)crealf(fc) : INT32_MIN;
+    case FI_DOUBLE_COMPLEX:
+        memcpy(&dc, at, sizeof dc);
+        return cimag(dc) == 0 ? (int)creal(dc) : INT32_MIN;
+    case FI_LONG_DOUBLE_COMPLEX:
+        memcpy(&lc, at, sizeof lc);
+        return cimagl(lc) == 0 ? (int)creall(lc) : INT32_MIN;
+    default:
+        memcpy(&first, at, 1);
+        return first;
+    }
+}
+
+/* ---- the oracle ---------------------------------------------------------------------------
+ */
+
+static bool is_integer(enum fi_datatype type)
+{
+    return type <= FI_UINT64 || type >= FI_INT128;
+}
+
+static bool is_complex(enum fi_datatype type)
+{
+    return type == FI_FLOAT_COMPLEX || type == FI_DOUBLE_COMPLEX ||
+           type == FI_LONG_DOUBLE_COMPLEX;
+}
+
+static bool is_meaningful(enum fi_op op, enum fi_datatype type)
+{
+    if (op == FI_BOR || op == FI_BAND || op == FI_BXOR || op == FI_MSWAP)
+        return is_integer(type);
+    if (op == FI_MIN || op == FI_MAX || (op >= FI_CSWAP_LE && op <= FI_CSWAP_GT))
+        return !is_complex(type);
+    return true;
+}
+
+static int expected(enum fi_op op, int x, int y, int c)
+{
+    switch ((int)op) {
+    case FI_MIN:
+        return x < y ? x : y;
+    case FI_MAX:
+        return x > y ? x : y;
+    case FI_SUM:
+        return x + y;
+    case FI_PROD:
+        return x * y;
+    case FI_LOR:
+        return x || y;
+    case FI_LAND:
+        return x && y;
+    case FI_BOR:
+        return x | y;
+    case FI_BAND:
+        return x & y;
+    case FI_LXOR:
+        return !x != !y;
+    case FI_BXOR:
+        return x ^ y;
+    case FI_ATOMIC_READ:
+        return x;
+    case FI_ATOMIC_WRITE:
+        return y;
+    case FI_CSWAP:
+        return c == x ? y : x;
+    case FI_CSWAP_NE:
+        return c != x ? y : x;
+    case FI_CSWAP_LE:
+        return c <= x ? y : x;
+    case FI_CSWAP_LT:
+        return c < x ? y : x;
+    case FI_CSWAP_GE:
+        return c >= x ? y : x;
+    case FI_CSWAP_GT:
+        return c > x ? y : x;
+    default: /* FI_MSWAP */
+        return (y & c) | (x & ~c);
+    }
+}
+
+/* ---- all of them, in all forms --------------------------------------------------------------
+ */
+
+enum form { BASE, FETCH, COMPARE, FORMS };
+
+/* Whether this call exists by libfabric's table. */
+static bool exists(enum form form, enum fi_op op, enum fi_datatype type)
+{
+    if (!is_meaningful(op, type))
+        return false;
+    if (form == COMPARE)
+        return op >= FI_CSWAP;
+    return op < FI_CSWAP && (form == FETCH || op != FI_ATOMIC_READ);
+}
+
+static const int xs[COUNT] = {0, 3, 5, 2, 0, 7}, ys[COUNT] = {4, 0, 5, 6, 0, 1},
+                 cs[COUNT] = {0, 4, 5, 1, 3, 7};
+
+static struct {
+    char there[COUNT * 32], y[COUNT * 32], c[COUNT * 32], result[COUNT * 32];
+} e;
+
+static void elements_fill(enum fi_datatype type)
+{
+    for (size_t i = 0; i < COUNT; i++) {
+        element_set(e.there, i, type, xs[i]);
+        element_set(e.y, i, type, ys[i]);
+        element_set(e.c, i, type, cs[i]);
+        element_set(e.result, i, type, 99);
+    }
+}
+
+static void elements_check(enum form form, enum fi_op op, enum fi_datatype type)
+{
+    for (size_t i = 0; i < COUNT; i++) {
+        int got = element_get(e.there, i, type), want = expected(op, xs[i], ys[i], cs[i]);
+        int before = element_get(e.result, i, type);
+
+        if (got == want && before == (form == BASE ? 99 : xs[i]))
+            continue;
+        fprintf(stderr, "form %d op %d type %d element %zu: %d instead of %d, before %d\n",
+                (int)form, (int)op, (int)type, i, got, want, before);
+        fail();
+    }
+}
+
+static void expect_atomic(struct world *w, void *context, uint64_t flag)
+{
+    struct fi_cq_tagged_entry entry;
+
+    assert_int_equal(world_read(w, 0, &entry, NULL), 1);
+    assert_ptr_equal(entry.op_context, context);
+    assert_int_equal(entry.flags, FI_ATOMIC | flag);
+}
+
+static ssize_t call_one(struct world *w, enum form form, enum fi_op op, enum fi_datatype type)
+{
+    void *y = op == FI_ATOMIC_READ ? NULL : e.y;
+
+    switch (form) {
+    case BASE:
+        return fi_atomic(EP(*w, 0), y, COUNT, NULL, w->addr[1], 0, KEY, type, op, &contexts[0]);
+    case FETCH:
+        return fi_fetch_atomic(EP(*w, 0), y, COUNT, NULL, e.result, NULL, w->addr[1], 0, KEY,
+                               type, op, &contexts[0]);
+    case COMPARE:
+    case FORMS:
+        break;
+    }
+    return fi_compare_atomic(EP(*w, 0), y, COUNT, NULL, e.c, NULL, e.result, NULL, w->addr[1],
+                             0, KEY, type, op, &contexts[0]);
+}
+
+/* The same in pieces: 2 and 4 elements, 3 and 3, 1 and 5. */
+static ssize_t call_vector(struct world *w, enum form form, enum fi_op op,
+                           enum fi_datatype type)
+{
+    size_t s = sizes[type];
+    struct fi_ioc y[2] = {{e.y, 2}, {e.y + 2 * s, 4}};
+    struct fi_ioc c[2] = {{e.c, 3}, {e.c + 3 * s, 3}};
+    struct fi_ioc r[2] = {{e.result, 1}, {e.result + s, 5}};
+
+    switch (form) {
+    case BASE:
+        return fi_atomicv(EP(*w, 0), y, NULL, 2, w->addr[1], 0, KEY, type, op, &contexts[0]);
+    case FETCH:
+        return fi_fetch_atomicv(EP(*w, 0), y, NULL, 2, r, NULL, 2, w->addr[1], 0, KEY, type, op,
+                                &contexts[0]);
+    case COMPARE:
+    case FORMS:
+        break;
+    }
+    return fi_compare_atomicv(EP(*w, 0), y, NULL, 2, c, NULL, 2, r, NULL, 2, w->addr[1], 0, KEY,
+                              type, op, &contexts[0]);
+}
+
+static ssize_t call_msg(struct world *w, enum form form, enum fi_op op, enum fi_datatype type)
+{
+    size_t s = sizes[type];
+    struct fi_ioc y = {e.y, COUNT}, c = {e.c, COUNT}, r = {e.result, COUNT};
+    struct fi_rma_ioc rma[2] = {{0, 4, KEY}, {4 * s, 2, KEY}};
+    struct fi_msg_atomic msg = {.msg_iov = &y,
+                                .iov_count = 1,
+                                .addr = w->addr[1],
+                                .rma_iov = rma,
+                                .rma_iov_count = 2,
+                                .datatype = type,
+                                .op = op,
+                                .context = &contexts[0]};
+
+    switch (form) {
+    case BASE:
+        return fi_atomicmsg(EP(*w, 0), &msg, FI_DELIVERY_COMPLETE);
+    case FETCH:
+        return fi_fetch_atomicmsg(EP(*w, 0), &msg, &r, NULL, 1, 0);
+    case COMPARE:
+    case FORMS:
+        break;
+    }
+    return fi_compare_atomicmsg(EP(*w, 0), &msg, &c, NULL, 1, &r, NULL, 1, 0);
+}
+
+typedef ssize_t call_fn(struct world *w, enum form form, enum fi_op op, enum fi_datatype type);
+
+static void try_one(struct world *w, call_fn *call, enum form form, enum fi_op op,
+                    enum fi_datatype type)
+{
+    elements_fill(type);
+    if (!exists(form, op, type)) {
+        assert_int_equal(call(w, form, op, type), -FI_EOPNOTSUPP);
+        return;
+    }
+    assert_int_equal(call(w, form, op, type), 0);
+    expect_atomic(w, &contexts[0], form == BASE ? FI_WRITE : FI_READ);
+    elements_check(form, op, type);
+}
+
+static struct fid_mr *share(struct world *w, void *buf, size_t size)
+{
+    struct fid_mr *mr;
+
+    assert_int_equal(fi_mr_reg(w->domain, buf, size, ALL, 0, KEY, 0, &mr, NULL), 0);
+    return mr;
+}
+
+static void every_operation_on_every_type_in_every_form(void **state)
+{
+    static call_fn *const calls[] = {call_one, call_vector, call_msg};
+    struct fid_mr *mr;
+    struct world w;
+
+    (void)state;
+    world_open(&w, &plain);
+    mr = share(&w, e.there, sizeof e.there);
+    for (size_t call = 0; call < sizeof calls / sizeof calls[0]; call++)
+        for (int type = 0; type < TYPES; type++)
+            for (int op = 0; op < OPS; op++)
+                for (int form = 0; form < FORMS; form++)
+                    try_one(&w, calls[call], (enum form)form, (enum fi_op)op,
+                            (enum fi_datatype)type);
+    assert_int_equal(fi_close(&mr->fid), 0);
+    world_close(&w);
+}
+
+static int ask_valid(struct world *w, enum form form, enum fi_op op, enum fi_datatype type,
+                     size_t *count)
+{
+    return form == BASE    ? fi_atomicvalid(EP(*w, 0), type, op, count)
+           : form == FETCH ? fi_fetch_atomicvalid(EP(*w, 0), type, op, count)
+                           : fi_compare_atomicvalid(EP(*w, 0), type, op, count);
+}
+
+static void what_there_is_can_be_asked(void **state)
+{
+    static const uint64_t flags[FORMS] = {0, FI_FETCH_ATOMIC, FI_COMPARE_ATOMIC};
+    struct fi_atomic_attr attr;
+    struct world w;
+    size_t count;
+
+    (void)state;
+    world_open(&w, &plain);
+    for (int type = 0; type < TYPES; type++) {
+        for (int op = 0; op < OPS; op++) {
+            for (int form = 0; form < FORMS; form++) {
+                bool is_there = exists(form, op, type);
+                int want = is_there ? 0 : -FI_EOPNOTSUPP;
+
+                count = 0;
+                attr = (struct fi_atomic_attr){0};
+                assert_int_equal(ask_valid(&w, form, op, type, &count), want);
+                assert_int_equal(fi_query_atomic(w.domain, type, op, &attr, flags[form]), want);
+                assert_int_equal(attr.count, count);
+                assert_int_equal(attr.size, is_there ? sizes[type] : 0);
+                assert_true(!is_there || count >= 12);
+            }
+        }
+    }
+    assert_int_equal(fi_query_atomic(w.domain, FI_INT8, FI_SUM, &attr, FI_SEND), -FI_EBADFLAGS);
+    assert_int_equal(fi_atomicvalid(EP(w, 0), FI_INT8, FI_ATOMIC_OP_LAST, &count),
+                     -FI_EOPNOTSUPP);
+    world_close(&w);
+}
+
+/* ---- limits and errors
+ * ------------------------------------------------------------------------ */
+
+static void as_many_as_were_promised_and_no_more(void **state)
+{
+    static uint8_t cells[8192], ones[8192], before[8192];
+    struct fid_mr *mr;
+    struct world w;
+    size_t count;
+
+    (void)state;
+    world_open(&w, &plain);
+    mr = share(&w, cells, sizeof cells);
+    memset(ones, 1, sizeof ones);
+    assert_int_equal(fi_fetch_atomicvalid(EP(w, 0), FI_UINT8, FI_SUM, &count), 0);
+    assert_true(count < sizeof cells);
+    assert_int_equal(fi_fetch_atomic(EP(w, 0), ones, count, NULL, before, NULL, w.addr[1], 0,
+                                     KEY, FI_UINT8, FI_SUM, &contexts[1]),
+                     0);
+    expect_atomic(&w, &contexts[1], FI_READ);
+    assert_true(cells[0] == 1 && cells[count - 1] == 1 && cells[count] == 0);
+    assert_int_equal(
+        fi_atomic(EP(w, 0), ones, count + 1, NULL, w.addr[1], 0, KEY, FI_UINT8, FI_SUM, NULL),
+        -FI_EMSGSIZE);
+    assert_int_equal(
+        fi_atomic(EP(w, 0), ones, 0, NULL, w.addr[1], 0, KEY, FI_UINT8, FI_SUM, NULL),
+        -FI_EINVAL);
+    assert_int_equal(fi_close(&mr->fid), 0);
+    world_close(&w);
+}
+
+static void injected_ones_are_all_performed(void **state)
+{
+    struct fi_cq_err_entry error;
+    uint64_t cell = 0, one = 1;
+    struct fid_mr *mr;
+    struct world w;
+
+    (void)state;
+    world_open(&w, &plain);
+    mr = share(&w, &cell, sizeof cell);
+    for (int i = 0; i < 200; i++) {
+        assert_int_equal(
+            fi_inject_atomic(EP(w, 0), &one, 1, w.addr[1], 0, KEY, FI_UINT64, FI_SUM), 0);
+        one = 77; /* it may be reused */
+        one = 1;
+    }
+    assert_int_equal(
+        fi_atomic(EP(w, 0), &one, 1, NULL, w.addr[1], 0, KEY, FI_UINT64, FI_SUM, &contexts[1]),
+        0);
+    expect_atomic(&w, &contexts[1], FI_WRITE);
+    assert_int_equal(cell, 201);
+    assert_int_equal(
+        fi_atomic(EP(w, 0), &one, 1, NULL, w.addr[1], 4, KEY, FI_UINT64, FI_SUM, &contexts[2]),
+        0);
+    world_read_error(&w, 0, &error);
+    assert_int_equal(error.err, ERANGE);
+    assert_ptr_equal(error.op_context, &contexts[2]);
+    assert_int_equal(cell, 201);
+    assert_int_equal(fi_close(&mr->fid), 0);
+    world_close(&w);
+}
+
+/* ---- many at a time
+ * ------------------------------------------------------------------------------- */
+
+#define EACH 300
+
+static struct world many;
+
+/* Adds through node me; half of the calls bring what was there. */
+static void *adder(void *arg)
+{
+    int me = (int)(intptr_t)arg;
+    struct fid_cntr *reads = many.node[me].cntr[NODE_READS];
+    uint64_t one = 1, before[EACH];
+    ssize_t err = 0;
+
+    for (int i = 0; i < EACH && err == 0; i++) {
+        do {
+            err = i % 2
+                      ? fi_inject_atomic(EP(many, me), &one, 1, many.addr[i / 2 % WORLD_NODES],
+                                         0, KEY, FI_UINT64, FI_SUM)
+                      : fi_fetch_atomic(EP(many, me), &one, 1, NULL, &before[i], NULL,
+                                        many.addr[i / 2 % WORLD_NODES], 0, KEY, FI_UINT64,
+                                        FI_SUM, NULL);
+        } while (err == -FI_EAGAIN);
+    }
+    return err == 0 && fi_cntr_wait(reads, EACH / 2, 60000) == 0 ? many.info : NULL;
+}
+
+/* Three endpoints of one domain, each with its thread, update the same memory through each
+ * other. */
+static void none_is_lost_between_threads(void **state)
+{
+    struct setup setup = {.caps = CAPS,
+                          .threading = FI_THREAD_SAFE,
+                          .counts = FI_SEND | FI_READ | FI_WRITE | FI_REMOTE_WRITE};
+    pthread_t thread[WORLD_NODES];
+    uint64_t cell = 0;
+    struct fid_mr *mr;
+    void *well;
+
+    (void)state;
+    world_open(&many, &setup);
+    mr = share(&many, &cell, sizeof cell);
+    for (int i = 0; i < WORLD_NODES; i++)
+        assert_int_equal(pthread_create(&thread[i], NULL, adder, (void *)(intptr_t)i), 0);
+    for (int i = 0; i < WORLD_NODES; i++) /* those that are done still have to serve */
+        while (fi_cntr_read(many.node[i].cntr[NODE_WRITES]) != EACH / 2 ||
+               fi_cntr_read(many.node[i].cntr[NODE_READS]) != EACH / 2)
+            world_progress(&many);
+    for (int i = 0; i < WORLD_NODES; i++) {
+        pthread_join(thread[i], &well);
+        assert_non_null(well);
+    }
+    assert_int_equal(fi_close(&mr->fid), 0);
+    assert_int_equal(cell, WORLD_NODES * EACH);
+    world_close(&many);
+}
+
+struct board {
+    char address[2][WORLD_ADDRESS];
+    _Atomic int ready, done;
+    uint64_t cell;
+};
+
+/* Each of two processes adds to memory of the first, which also adds to its own. */
+static int add_from(struct board *board, int me)
+{
+    struct setup setup = {.caps = CAPS, .counts = FI_SEND | FI_WRITE};
+    struct fid_mr *mr = NULL;
+    uint64_t one = 1;
+    fi_addr_t addr;
+    struct world w;
+    bool well = true;
+
+    world_open(&w, &setup);
+    if (me == 0)
+        mr = share(&w, &board->cell, sizeof board->cell);
+    memcpy(board->address[me], w.node[0].address, WORLD_ADDRESS);
+    board->ready++;
+    while (board->ready < 2)
+        world_progress(&w);
+    if (fi_av_insert(w.node[0].av, board->address[0], 1, &addr, 0, NULL) != 1)
+        return 1;
+    for (int i = 0; i < EACH; i++)
+        while (fi_inject_atomic(EP(w, 0), &one, 1, addr, 0, KEY, FI_UINT64, FI_SUM) != 0)
+            continue;
+    well = fi_cntr_wait(w.node[0].cntr[NODE_WRITES], EACH, 60000) == 0;
+    board->done++;
+    while (board->done < 2)
+        world_progress(&w);
+    if (mr != NULL)
+        fi_close(&mr->fid);
+    world_close(&w);
+    return well ? 0 : 1;
+}
+
+static void none_is_lost_between_processes(void **state)
+{
+    struct board *board =
+        mmap(NULL, sizeof *board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    int status;
+    pid_t pid;
+
+    (void)state;
+    assert_ptr_not_equal(board, MAP_FAILED);
+    pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0)
+        _exit(add_from(board, 1));
+    assert_int_equal(add_from(board, 0), 0);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    assert_int_equal(board->cell, 2 * EACH);
+    munmap(board, sizeof *board);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(none_is_lost_between_processes), /* forks: before there are threads */
+        cmocka_unit_test(every_operation_on_every_type_in_every_form),
+        cmocka_unit_test(what_there_is_can_be_asked),
+        cmocka_unit_test(as_many_as_were_promised_and_no_more),
+        cmocka_unit_test(injected_ones_are_all_performed),
+        cmocka_unit_test(none_is_lost_between_threads),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
