@@ -10,7 +10,8 @@
  *   liar     hands packets to the victim in the name of one of its two peers: raw
  *            bytes, or packets of the right shape with request numbers that exist,
  *            existed, or nearly exist
- *   peers    two honest endpoints that the victim's answers really reach
+ *   peers    two honest endpoints that the victim's answers really reach, and that send and
+ *            receive, too
  *
  * After each action the engines and pools of the victim must be valid, a packet that
  * wire_check() refuses must be counted and do nothing else, and what completes must
@@ -51,8 +52,9 @@ struct fuzz {
     struct user users[REQUESTS_MAX];
     int count;
     mbx_message message;
-    unsigned char *memory; /* of its region */
-    uint64_t results[64];  /* of its atomics */
+    unsigned char *memory;        /* of its region */
+    uint64_t results[64];         /* of its atomics */
+    unsigned char heap[2][20000]; /* of the peers: they send it, and receive there */
 };
 
 static void require(bool ok, const char *what)
@@ -265,13 +267,16 @@ static const struct {
     [WIRE_ATOMIC] = {false, true, 0, 0},
     [WIRE_ANSWER] = {false, true, 1, WIRE_LAST},
     [WIRE_PUSH] = {false, true, 0, 0},
+    [WIRE_EARLY] = {true, false, 1, 0},
+    [WIRE_WRITE] = {true, false, 3, WIRE_STOPPED},
+    [WIRE_WRITTEN] = {false, false, 1, WIRE_STOPPED},
 };
 
 /* Epochs, numbers of RTRs, questions: small ones mean most. */
 static uint64_t take_field(struct input *in, enum wire_type type)
 {
     bool is_small = type == WIRE_HOLD || type == WIRE_RTR || type == WIRE_PEEK ||
-                    type == WIRE_PEEKED || type == WIRE_CREDIT;
+                    type == WIRE_PEEKED || type == WIRE_CREDIT || type == WIRE_EARLY;
     uint8_t what = is_small ? take(in) : 128;
 
     return what < 128 ? what & 7 : take_number(in);
@@ -312,7 +317,7 @@ static size_t mend_access(struct wire_header *header, uint64_t *body, uint8_t wh
 static size_t craft(const struct fuzz *f, struct input *in, unsigned char *packet)
 {
     struct wire_header header = {.version = WIRE_VERSION};
-    uint64_t body[6] = {0};
+    uint64_t body[9] = {0};
     uint8_t kind = take(in), what = take(in);
     size_t body_size, payload;
 
@@ -320,7 +325,7 @@ static size_t craft(const struct fuzz *f, struct input *in, unsigned char *packe
     if (shapes[header.type].has_envelope) {
         header.context_id = what >> 3 & 1;
         header.tag = what >> 4 & 3;
-        if (header.type == WIRE_RTR || header.type == WIRE_PEEK)
+        if (header.type == WIRE_RTR || header.type == WIRE_PEEK || header.type == WIRE_EARLY)
             header.data = what & 1 ? MBX_ANY_TAG : what >> 1 & 3;
     }
     header.flags = what & 64 ? shapes[header.type].flags : 0;
@@ -373,10 +378,29 @@ static void lie(struct fuzz *f, struct input *in, bool is_raw)
     free(exact);
 }
 
+/* ---- the peers ---- */
+
+static void peer_act(struct fuzz *f, struct input *in, int who)
+{
+    static const struct mbx_options silent = {.flags = MBX_SILENT};
+    uint8_t what = take(in);
+    size_t size = take_size(in);
+    struct mbx_completion done;
+
+    if (what & 1)
+        mbx_recv(f->peers[who], 0, what >> 2 & 1, what >> 3 & 3, what & 32 ? MBX_ANY_TAG : 0,
+                 f->heap[who], size, &silent, NULL);
+    else
+        mbx_send(f->peers[who], 0, what >> 2 & 1, what >> 3 & 3, f->heap[who], size, &silent,
+                 NULL);
+    while (mbx_poll(f->peers[who], MBX_SENDS | MBX_RECVS, &done, 1) == 1)
+        ;
+}
+
 /* ---- the whole ---- */
 
 /* Every input begins with the window of all endpoints: wide, or so small that messages are
- * held. */
+ * held; and says whether receives are told in advance. */
 static struct mbx_ep *open_one(uint8_t window)
 {
     static const char *const windows[] = {"WINDOW=auto", "WINDOW=0", "WINDOW=1", "WINDOW=2"};
@@ -389,6 +413,8 @@ static struct mbx_ep *open_one(uint8_t window)
                                   "REQUESTS=256",
                                   windows[window % 4],
                                   window & 4 ? "WINDOW_PAYLOAD=0" : "WINDOW_PAYLOAD=auto",
+                                  "EARLY_SIZE=1",
+                                  window & 8 ? "EARLY_RECV=always" : "EARLY_RECV=off",
                                   NULL};
     const struct mbx_config config = {.params = params};
     struct mbx_ep *ep;
@@ -418,7 +444,7 @@ static void act(struct fuzz *f, struct input *in)
 {
     uint8_t action = take(in);
 
-    switch (action % 14) {
+    switch (action % 15) {
     case 0:
         lie(f, in, true);
         break;
@@ -456,6 +482,9 @@ static void act(struct fuzz *f, struct input *in)
     case 13:
         user_share(f, in);
         break;
+    case 14:
+        peer_act(f, in, action >> 4 & 1);
+        break;
     }
     check_victim(f->victim);
 }
@@ -464,9 +493,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct input in = {data, size};
     uint8_t window = take(&in);
-    struct fuzz f = {.victim = open_one(window), .peers = {open_one(window), open_one(window)}};
+    static struct fuzz f;
     uint64_t mem;
 
+    memset(&f, 0, sizeof f);
+    f.victim = open_one(window);
+    for (int i = 0; i < 2; i++)
+        f.peers[i] = open_one(window);
     for (int i = 0; i < 2; i++) {
         connect_to(f.victim, f.peers[i]);
         connect_to(f.peers[i], f.victim);

@@ -79,6 +79,19 @@ static struct op random_op(struct random *r, int eps, int id)
     return op;
 }
 
+/* By chance of its own: what else a seed means does not depend on it. */
+static int early_params(struct program *p, int i)
+{
+    static const char *const when[] = {"off", "auto", "always", "always"};
+    static const char *const size[] = {"1", "1", "600", "8K"};
+    struct random r;
+
+    random_seed(&r, ~(p->seed * 2 + p->on_shm));
+    snprintf(p->params[i++], 32, "EARLY_RECV=%s", when[random_below(&r, 4)]);
+    snprintf(p->params[i++], 32, "EARLY_SIZE=%s", size[random_below(&r, 4)]);
+    return i;
+}
+
 void program_make(struct program *p, uint64_t seed, bool on_shm)
 {
     static const char *const windows[] = {"0", "0", "1", "2", "5", "auto"};
@@ -106,6 +119,7 @@ void program_make(struct program *p, uint64_t seed, bool on_shm)
         snprintf(p->params[i++], 32, "SHM_RING_SIZE=4K");
     else
         snprintf(p->params[i++], 32, "LOOP_DEPTH=%d", 1 + (int)random_below(&r, 4));
+    i = early_params(p, i);
     p->room = random_below(&r, 2) == 0 ? 1 + (int)random_below(&r, 4) : 256;
     is_narrow = random_below(&r, 2) == 0;
     is_probing = is_narrow && random_below(&r, 2) == 0;

@@ -2,9 +2,11 @@
 /*
  * order_test.c - random programs on two or three endpoints against the oracle.
  *
- *   order_test [--quick] [--seed N [--count N]] [--loop] [--window]
+ *   order_test [--quick] [--seed N [--count N]] [--loop] [--window | --early]
  *
- * --loop: not over shm; --window: nothing with MBX_ANY_SOURCE=sender.
+ * --loop: not over shm; --window: nothing with MBX_ANY_SOURCE=sender; --early: nor with a
+ * window or protocol that keeps receives from being told in advance, and nearly all of them
+ * are.
  *
  * Each seed makes a short program of sends, receives, probes, cancels and progress,
  * and the settings of its endpoints (order_program.h).  A tap between transport and core sees
@@ -72,6 +74,9 @@ struct run {
 };
 
 static uint64_t current_seed; /* for a crash */
+
+/* Receives that were told early in all programs so far, and what became of them. */
+static uint64_t told, written, missed, nothing, stopped;
 
 static void wrong(struct run *run, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
@@ -155,6 +160,21 @@ static int tap_claimed(struct tap *tap, struct match_envelope envelope, uint64_t
     return won->op.id;
 }
 
+/* The receive that a CLAIM or WRITE names. */
+static uint64_t tap_receiver(const struct wire_header *header, const void *packet)
+{
+    const char *body = (const char *)packet + sizeof *header;
+    struct wire_claim claim;
+    struct wire_write write;
+
+    if (header->type == WIRE_CLAIM) {
+        memcpy(&claim, body, sizeof claim);
+        return claim.receiver;
+    }
+    memcpy(&write, body, sizeof write);
+    return write.receiver;
+}
+
 /* A packet that begins a message has been delivered: the oracle hears of it. */
 static void tap_arrived(struct tap *tap, uint32_t peer, const struct wire_header *header,
                         const void *packet)
@@ -166,12 +186,11 @@ static void tap_arrived(struct tap *tap, uint32_t peer, const struct wire_header
         wrong(tap->run, "a message that nobody sent arrives");
         return;
     }
-    if (header->type == WIRE_CLAIM) {
-        struct wire_claim claim;
+    if (header->type == WIRE_CLAIM || header->type == WIRE_WRITE) {
+        uint64_t receiver = tap_receiver(header, packet);
 
-        memcpy(&claim, (const char *)packet + sizeof *header, sizeof claim);
-        recv = tap_claimed(tap, envelope, claim.receiver);
-        if (recv == NOBODY || tap->run->items[recv].request != claim.receiver)
+        recv = tap_claimed(tap, envelope, receiver);
+        if (recv == NOBODY || tap->run->items[recv].request != receiver)
             wrong(tap->run, "message %d has claimed a receive that is not the first", id);
     } else {
         recv = oracle_arrive(&tap->run->oracles[tap->who], envelope, id);
@@ -231,15 +250,15 @@ static int tap_deliver(void *arg, uint32_t peer, const void *packet, size_t size
 {
     struct tap *tap = arg;
     struct wire_header header;
-    uint64_t reached = tap->ep->stats.reached;
+    uint64_t reached = tap->ep->stats.reached + tap->ep->stats.early_won;
     int err;
 
     tap_taken(tap);
     err = progress_deliver(tap->ep, peer, packet, size);
     memcpy(&header, packet, sizeof header);
-    if (err == 0 &&
-        (header.type == WIRE_EAGER || header.type == WIRE_SYNC || header.type == WIRE_FIRST ||
-         header.type == WIRE_RTS || tap->ep->stats.reached != reached))
+    if (err == 0 && (header.type == WIRE_EAGER || header.type == WIRE_SYNC ||
+                     header.type == WIRE_FIRST || header.type == WIRE_RTS ||
+                     tap->ep->stats.reached + tap->ep->stats.early_won != reached))
         tap_arrived(tap, peer, &header, packet);
     tap_taken(tap);
     return err;
@@ -343,12 +362,29 @@ static void check_recv(struct run *run, struct item *item, const struct mbx_comp
         wrong(run, "receive %d: message %d has changed", item->op.id, item->got);
 }
 
+/* Has the sender of this message taken the word of a receive that accepts it? */
+static bool is_bound(const struct run *run, const struct item *item)
+{
+    const struct oracle *oracle = &run->oracles[item->op.peer];
+    const struct mbx_ep *ep = run->taps[item->op.peer].ep;
+
+    for (int i = 0; i < oracle->recvs.count; i++) {
+        const struct item *recv = &run->items[oracle->recvs.entries[i].id];
+        const struct request *req = request_find(ep, recv->request);
+
+        if (req != NULL && accepts(&recv->op, &item->op) &&
+            arbiter_owner(ep, req) == (uint32_t)item->op.ep)
+            return true;
+    }
+    return false;
+}
+
 static void check_send(struct run *run, struct item *item, const struct mbx_completion *c)
 {
     if (c->error != 0 || c->received != item->op.size || c->status.tag != item->op.tag ||
         c->status.source != (uint32_t)item->op.peer)
         wrong(run, "send %d ends with %d, %zu bytes", item->op.id, c->error, c->received);
-    else if (item->op.kind == SSEND && !item->is_taken)
+    else if (item->op.kind == SSEND && !item->is_taken && !is_bound(run, item))
         wrong(run, "synchronous send %d completes before it is taken", item->op.id);
 }
 
@@ -514,8 +550,8 @@ static bool is_won(const struct run *run, const struct item *item)
     const struct mbx_ep *ep = run->taps[item->op.ep].ep;
     const struct request *req = request_find(ep, item->request);
 
-    return req != NULL && req->state == REQUEST_POSTED && ep->arbiter != NULL &&
-           ep->reach != NULL && arbiter_owner(ep, req) != MBX_ANY_SOURCE;
+    return req != NULL && req->state == REQUEST_POSTED &&
+           arbiter_owner(ep, req) != MBX_ANY_SOURCE;
 }
 
 static void do_cancel(struct run *run, struct item *item)
@@ -717,6 +753,11 @@ static void check_end(struct run *run)
         struct mbx_stats s;
 
         mbx_stats_get(run->taps[i].ep, &s);
+        told += s.early_rtrs;
+        written += s.early_won;
+        missed += s.early_missed;
+        nothing += s.early_void;
+        stopped += s.early_stopped;
         if (s.requests_now != 0 || s.posted_now != 0 || s.unexpected_now != 0 ||
             s.unexpected_bytes_now != 0)
             wrong(run, "endpoint %d has something left", i);
@@ -794,29 +835,49 @@ static void program_report(struct program *p)
     program_print(p);
 }
 
-/* As if it had been drawn. */
-static void never_sender(struct program *p)
+enum only { ONLY_ANY, ONLY_WINDOW, ONLY_EARLY };
+
+/* As if this had been drawn in the place of what has the same name. */
+static void draw(struct program *p, const char *param)
 {
+    size_t name = (size_t)(strchr(param, '=') - param) + 1;
+
     for (int i = 0; i < PARAMS_MAX; i++)
-        if (strcmp(p->params[i], "ANY_SOURCE=sender") == 0)
-            snprintf(p->params[i], sizeof p->params[i], "ANY_SOURCE=window");
+        if (strncmp(p->params[i], param, name) == 0)
+            snprintf(p->params[i], sizeof p->params[i], "%s", param);
 }
 
-static int run_seeds(uint64_t first, uint64_t count, bool on_shm, bool is_window)
+static void draw_only(struct program *p, enum only only)
+{
+    if (only == ONLY_ANY)
+        return;
+    draw(p, "ANY_SOURCE=window");
+    if (only == ONLY_WINDOW)
+        return;
+    draw(p, "RNDV=auto");
+    draw(p, "EARLY_RECV=always");
+    draw(p, "EARLY_SIZE=1");
+    draw(p, p->seed % 4 == 0 ? "WINDOW=1" : p->seed % 4 == 1 ? "WINDOW=3" : "WINDOW=auto");
+}
+
+static int run_seeds(uint64_t first, uint64_t count, bool on_shm, enum only only)
 {
     static struct program p;
     char why[256];
 
     for (uint64_t seed = first; seed < first + count; seed++) {
         program_make(&p, seed, on_shm);
-        if (is_window)
-            never_sender(&p);
+        draw_only(&p, only);
         if (program_run(&p, why, sizeof why))
             continue;
         program_report(&p);
         return 1;
     }
-    printf("%llu programs over %s\n", (unsigned long long)count, on_shm ? "shm" : "loop");
+    printf("%llu programs over %s; so far %llu receives were told early: %llu written, %llu of "
+           "these not whole, %llu missed, %llu void\n",
+           (unsigned long long)count, on_shm ? "shm" : "loop", (unsigned long long)told,
+           (unsigned long long)written, (unsigned long long)stopped, (unsigned long long)missed,
+           (unsigned long long)nothing);
     return 0;
 }
 
@@ -834,7 +895,8 @@ static void on_abort(int signal)
 int main(int argc, char **argv)
 {
     uint64_t first = 1, loops = 20000, shms = 2000;
-    bool is_loop = false, is_window = false;
+    bool is_loop = false;
+    enum only only = ONLY_ANY;
 
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--quick") == 0) {
@@ -848,18 +910,22 @@ int main(int argc, char **argv)
         } else if (strcmp(argv[i], "--loop") == 0) {
             is_loop = true;
         } else if (strcmp(argv[i], "--window") == 0) {
-            is_window = true;
+            only = ONLY_WINDOW;
+        } else if (strcmp(argv[i], "--early") == 0) {
+            only = ONLY_EARLY;
         } else if (strcmp(argv[i], "--help") == 0) {
-            printf("usage: order_test [--quick] [--seed N [--count N]] [--loop] [--window]\n");
+            printf("usage: order_test [--quick] [--seed N [--count N]] [--loop] [--window | "
+                   "--early]\n");
             return 0;
         } else {
             fprintf(stderr,
-                    "unknown argument '%s'; --quick, --seed N, --count N, --loop, --window\n",
+                    "unknown argument '%s'; --quick, --seed N, --count N, --loop, --window, "
+                    "--early\n",
                     argv[i]);
             return 2;
         }
     }
     signal(SIGABRT, on_abort);
-    return run_seeds(first, loops, false, is_window) |
-           (is_loop ? 0 : run_seeds(first, shms, true, is_window));
+    return run_seeds(first, loops, false, only) |
+           (is_loop ? 0 : run_seeds(first, shms, true, only));
 }

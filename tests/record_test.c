@@ -20,7 +20,8 @@
 #define EVENTS_MAX 64
 
 static char folder[64], setting[96];
-static const char *const traced[] = {setting, NULL};
+static const char *const traced[] = {setting, "EARLY_RECV=off", NULL};
+static const char *const traced_early[] = {setting, "EARLY_RECV=always", "EARLY_SIZE=1", NULL};
 static unsigned warnings, clock_reads;
 
 static void count_line(void *arg, enum log_level level, const char *text)
@@ -251,6 +252,37 @@ static void test_every_protocol(void **state)
     remove_folder(2);
 }
 
+/* A receive that is told to its sender in advance: written into, and void. */
+static void test_early_events(void **state)
+{
+    const struct world_config *config = *state;
+    struct trace_event e[EVENTS_MAX];
+    mbx_request recv[2];
+    struct world w;
+
+    if (strcmp(config->name, "loop") != 0 && strcmp(config->name, "shm") != 0)
+        skip();
+    make_folder();
+    world_open(&w, config, 2, traced_early);
+    recv[0] = post(&w, 0, 1, 0);
+    world_settle(&w);
+    send_tag(&w, 1);
+    recv[1] = post(&w, 0, 2, 0);
+    send_tag(&w, 3);
+    assert_int_equal(mbx_cancel(w.eps[1], recv[1]), 0);
+    world_close(&w);
+    assert_int_equal(events_of(1, e), 8);
+    assert_event(&e[0], TRACE_POST, 0, 1, 0, e[0].entry, 0);
+    assert_event(&e[1], TRACE_EARLY, 0, 1, 0, e[0].entry, 0);
+    assert_event(&e[2], TRACE_ARRIVE, 0, 1, 0, 0, e[0].entry);
+    assert_event(&e[4], TRACE_EARLY, 0, 2, 0, e[3].entry, 0);
+    assert_int_equal(events_of(0, e), 4);
+    assert_event(&e[0], TRACE_LOCK, 1, 1, 0, e[0].entry, recv[0]);
+    assert_event(&e[1], TRACE_WRITE, 1, 1, 0, e[0].entry, recv[0]);
+    assert_event(&e[2], TRACE_VOID, 1, 2, 0, 0, recv[1]);
+    remove_folder(2);
+}
+
 /* A trace that cannot be made costs a warning, not the program. */
 static void test_no_folder(void **state)
 {
@@ -272,7 +304,7 @@ static void test_full_disk(void **state)
     struct trace_event e[EVENTS_MAX];
     static struct trace_reader reader;
     /* a sender that holds messages has as much to tell */
-    const char *const told[] = {setting, "HOLD_TAKE=no", NULL};
+    const char *const told[] = {setting, "HOLD_TAKE=no", "EARLY_RECV=off", NULL};
     unsigned files = world_window(*state) == 0 ? 2 : 1;
     struct world w;
 
@@ -331,6 +363,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_every_event),    cmocka_unit_test(test_missed_probes),
         cmocka_unit_test(test_every_protocol), cmocka_unit_test(test_no_folder),
         cmocka_unit_test(test_full_disk),      cmocka_unit_test(test_off_costs_no_clock),
+        cmocka_unit_test(test_early_events),
     };
 
     return world_main(argc, argv, tests, ARRAY_COUNT(tests));

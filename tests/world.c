@@ -72,6 +72,13 @@ const struct world_config world_configs[] = {
     {"shm-window-0", true, false, {"TRANSPORT=shm", "WINDOW=0", "SHM_RING_SIZE=4K"}},
     {"shm-window-1-fault", true, true, {"TRANSPORT=shm", NARROW, "FAULT_PERCENT=30"}},
     {"shm-sender", true, false, {"TRANSPORT=shm", "ANY_SOURCE=sender"}},
+    /* receives that their sender is told of before it sends: nearly all from one source */
+    {"loop-early-fault",
+     false,
+     true,
+     {"TRANSPORT=loop", "EARLY_RECV=always", "EARLY_SIZE=1", "READ_CHUNK=4K",
+      "FAULT_PERCENT=20", "FAULT_SEED=11"}},
+    {"shm-early", true, false, {"TRANSPORT=shm", "EARLY_RECV=always", "EARLY_SIZE=1"}},
     /* the same with a device: every driver, every length of its list */
     {"loop-soft", false, false, {"TRANSPORT=loop", DEVICE("soft", "1024")}},
     {"loop-soft-1", false, false, {"TRANSPORT=loop", DEVICE("soft", "1"), "LOOP_DEPTH=1"}},

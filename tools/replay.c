@@ -420,6 +420,9 @@ static int replay_one(struct replay *replay, struct entry *context, const struct
     case TRACE_OFFER:
     case TRACE_PICK:
     case TRACE_GIVEN:
+    case TRACE_EARLY:
+    case TRACE_VOID:
+    case TRACE_WRITE:
         return 0;
     case TRACE_CLOSE:
     case TRACE_TYPES:

@@ -96,6 +96,7 @@ static void print_outcome(const struct trace_event *e)
     case TRACE_MATCH:
     case TRACE_LOCK:
     case TRACE_LOST:
+    case TRACE_WRITE:
         printf("s%" PRIx64 " for r%" PRIx64, e->entry, e->partner);
         break;
     case TRACE_OFFER:
@@ -108,6 +109,10 @@ static void print_outcome(const struct trace_event *e)
     case TRACE_GIVEN:
         printf("s%" PRIx64, e->entry);
         break;
+    case TRACE_VOID:
+        printf("r%" PRIx64, e->partner);
+        break;
+    case TRACE_EARLY:
     case TRACE_RETIRE:
         printf("r%" PRIx64, e->entry);
         break;

@@ -384,6 +384,9 @@ static bool read_event(struct reading *r, const struct trace_event *event)
     case TRACE_OFFER:
     case TRACE_PICK:
     case TRACE_GIVEN:
+    case TRACE_EARLY:
+    case TRACE_VOID:
+    case TRACE_WRITE:
     case TRACE_CLOSE:
     case TRACE_TYPES:
         return true;

@@ -650,11 +650,12 @@ MBX_API int mbx_progress(struct mbx_ep *ep);
 /* ---- statistics --------------------------------------------------------------------- */
 
 enum mbx_protocol {
-    MBX_INLINE,    /* eager, header and payload in one cache line */
-    MBX_SHORT,     /* eager, one packet */
-    MBX_BOUNCE,    /* eager, several packets */
-    MBX_RNDV_READ, /* rendezvous, the receiver reads (RTS, read, FIN) */
-    MBX_RNDV_DATA, /* rendezvous, the sender streams (RTS, CTS, DATA) */
+    MBX_INLINE,     /* eager, header and payload in one cache line */
+    MBX_SHORT,      /* eager, one packet */
+    MBX_BOUNCE,     /* eager, several packets */
+    MBX_RNDV_READ,  /* rendezvous, the receiver reads (RTS, read, FIN) */
+    MBX_RNDV_DATA,  /* rendezvous, the sender streams (RTS, CTS, DATA) */
+    MBX_RNDV_WRITE, /* the sender writes into a receive that it was told of (EARLY, WRITE) */
     MBX_PROTOCOLS
 };
 
@@ -684,6 +685,12 @@ struct mbx_stats {
     uint64_t peeks;                           /* questions of probes */
     uint64_t taken;                           /* messages that were taken at their sender */
     uint64_t given;                           /* ... and sends whose receiver did that */
+    /* receives told before their message was sent (docs/send-side.md) */
+    uint64_t early_rtrs;    /* receives told */
+    uint64_t early_won;     /* of these, written into by their sender */
+    uint64_t early_missed;  /* of these, matched with a message that came by itself */
+    uint64_t early_void;    /* told by peers, and of no use here: a message was under way */
+    uint64_t early_stopped; /* messages that could not be written, or not whole */
     /* messages and bytes by protocol */
     uint64_t sent[MBX_PROTOCOLS], sent_bytes[MBX_PROTOCOLS];
     uint64_t received[MBX_PROTOCOLS], received_bytes[MBX_PROTOCOLS];

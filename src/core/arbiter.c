@@ -43,7 +43,10 @@ int arbiter_init(struct mbx_ep *ep)
     uint32_t count = ep->transport->limits.words;
     struct arbiter *arbiter;
 
-    if (ep->settings.any_source != ANY_SOURCE_SENDER || count == 0)
+    bool is_wanted =
+        ep->settings.any_source == ANY_SOURCE_SENDER || ep->settings.early_recv != EARLY_OFF;
+
+    if (!is_wanted || count == 0)
         return 0;
     arbiter = mem_calloc(1, sizeof *arbiter + count * sizeof arbiter->last[0]);
     if (arbiter == NULL)

@@ -12,7 +12,8 @@
  *   claims    the receiver itself: it gives the receive to the first claim that it processes
  *
  * A receive has a word with MBX_ANY_SOURCE=sender, while there is one free; all others are
- * decided by claims.
+ * decided by claims.  Without that, a receive that one sender is told of in advance has one
+ * (early_recv.c): nobody else may take it, and it stands between that sender and a cancel.
  *
  *   word      generation:32 | state:8 | owner:24       the owner is our number of the sender
  *   name      generation:32 | index + 1                of a word, as it stands in an RTR

@@ -11,6 +11,7 @@
  *      ├── regions:  what peers may access (region.c), and serving: whose accesses wait
  *      ├── busy:     peers to whom something waits to leave
  *      ├── reading:  receives that read their sender's memory
+ *      ├── writing:  sends that write into their receiver's
  *      ├── done:     completed requests that the user has not yet seen
  *      └── waiters:  threads in a wait (wait.c)
  *
@@ -19,7 +20,7 @@
  * written as if there were one thread.
  *
  * Invariants
- *   I1  a request is on at most one of: a matching engine, reading, done; and on at
+ *   I1  a request is on at most one of: a matching engine, reading, writing, done; and on at
  *       most one peer's out besides
  *   I2  a peer is on busy if and only if its out is not empty or it owes something
  *   I3  the first packet of a send goes out only with credit (credit.h), when no request
@@ -72,9 +73,12 @@ enum fault_die_choice {
     FAULT_DIE_RETIRE,
     FAULT_DIE_OFFER,
     FAULT_DIE_PICK,
-    FAULT_DIE_GIVEN
+    FAULT_DIE_GIVEN,
+    FAULT_DIE_EARLY,
+    FAULT_DIE_WRITE
 };
 enum any_source_choice { ANY_SOURCE_WINDOW, ANY_SOURCE_SENDER };
+enum early_choice { EARLY_AUTO, EARLY_ALWAYS, EARLY_OFF };
 enum match_choice { MATCH_SPLIT, MATCH_SOFTWARE, MATCH_DEVICE };
 
 struct settings {
@@ -85,6 +89,8 @@ struct settings {
     uint64_t rndv; /* enum rndv_choice */
     uint64_t requests;
     uint64_t any_source; /* enum any_source_choice */
+    uint64_t early_recv; /* enum early_choice */
+    uint64_t early_size;
     uint64_t unexpected_memory, window, window_payload;
     uint64_t hold_take; /* bool */
     uint64_t spin_ns, close_timeout_ns;
@@ -121,6 +127,9 @@ enum request_state {
     REQUEST_RTS,         /* send: its RTS has not left */
     REQUEST_WAIT_FIN,    /* send: the receiver will say FIN, or CTS */
     REQUEST_SEND_DATA,   /* send: the range that the CTS asked for is leaving */
+    REQUEST_WRITE,       /* send: its WRITE has not left */
+    REQUEST_WRITING,     /* send: its data is being written, it is on writing */
+    REQUEST_WRITTEN,     /* send: its WRITTEN has not left */
     REQUEST_DEVICE,      /* receive: matched by the device, which moves the data */
     REQUEST_REVOKING,    /* receive: cancelled, if the device still has it */
     REQUEST_CLAIMED,     /* receive: claimed by a sender, if the device still has it */
@@ -129,6 +138,7 @@ enum request_state {
     REQUEST_READ_WAIT,   /* receive: the transport reads, read_done() will tell */
     REQUEST_CTS,         /* receive: its CTS has not left */
     REQUEST_WAIT_DATA,   /* receive: DATA will come */
+    REQUEST_FILLING,     /* receive: its sender writes into it, WRITTEN will come */
     REQUEST_ACCESS,      /* access: its packet has not left */
     REQUEST_WAIT_ANSWER, /* access: the owner of the memory will say ANSWER */
     REQUEST_PUSH,        /* access: what the owner asked for is leaving */
@@ -152,6 +162,22 @@ enum request_flags {
     REQUEST_SHORT_OF = 1 << 8,   /* send: not eager for want of payload credit */
     REQUEST_PEER_GONE = 1 << 10, /* receive: that is why it is cancelled */
     REQUEST_WON = 1 << 9,        /* send: its claim has won the word of the receive */
+    REQUEST_LENT = 1 << 11,      /* receive: its sender was told where buf is (early.h) */
+    REQUEST_STOPPED = 1 << 12,   /* send: what is not written is to be fetched */
+    REQUEST_MOVING = 1 << 13,    /* send: the transport writes, read_done() will tell */
+};
+
+/* Where a sender writes. */
+struct target {
+    uint64_t receiver;           /* the request of the receive */
+    uint64_t word, as;           /* arbiter.h */
+    uint64_t address, key, size; /* of its buffer */
+};
+
+/* Where the buffer of a receive is, as the sender was told. */
+struct lent {
+    uint64_t address, key;
+    uint64_t number; /* grows from one to the next of that sender */
 };
 
 enum access_type { ACCESS_PUT, ACCESS_GET, ACCESS_ATOMIC };
@@ -174,6 +200,7 @@ struct request {
         struct match_recv match; /* receive: its place in the matching engine */
         struct match_msg held;   /* held send: its place among those (hold.c) */
         struct access access;    /* one-sided */
+        struct target target;    /* send that writes (early_send.c) */
     };
     struct list out;   /* on its peer's out */
     struct list queue; /* on reading or done; or among the held sends, or open receives; or
@@ -191,7 +218,10 @@ struct request {
     uint64_t address, key; /* rendezvous: of the sender's buffer; open receive: arbiter.h */
     struct mbx_completion completion; /* of a receive: error once matched, if the rest goes
                                          well */
-    struct shadow_recv shadow;        /* receive, with a device: where else it is */
+    union {
+        struct shadow_recv shadow; /* receive, with a device: where else it is */
+        struct lent lent;          /* receive, LENT: no device then */
+    };
 };
 
 /* ---- messages that have arrived ---- */
@@ -273,8 +303,8 @@ enum peer_owes {
 struct peer {
     struct link *link;
     uint32_t number;
-    uint8_t owes;                                  /* enum peer_owes */
-    bool can_read;                                 /* no read from it has failed for good */
+    uint8_t owes;             /* enum peer_owes */
+    bool can_read, can_write; /* no read from it, write to it has failed for good */
     bool is_awaited, is_doubted, is_gone, is_dead; /* watch.c */
     struct list out;                               /* requests */
     struct list busy;                              /* on endpoint.busy */
@@ -283,6 +313,7 @@ struct peer {
     struct hold *hold;         /* sends that wait here, or NULL: hold.c */
     struct holder *holder;     /* its sends wait there, or NULL: reach.c */
     struct accesses *accesses; /* one-sided, or NULL: there were none; access.h */
+    struct early *early;       /* receives told before their message, or NULL: early.h */
     struct assembly assembly;
     struct transport_address address;
 };
@@ -319,7 +350,10 @@ struct mbx_ep {
     struct arbiter *arbiter;                  /* or NULL: claims decide */
     struct reach *reach;                      /* or NULL: no peer ever held one; reach.c */
     uint32_t hold_room;                       /* RTRs that are kept for one receiver */
-    bool is_watched;                          /* offload or reach: recv_left() is called */
+    size_t watched_from;                      /* recv_left() is called of receives with so
+                                                 much room: 0 with offload or reach */
+    size_t early_from;                        /* they may be told early; SIZE_MAX: none */
+    uint32_t lent;                            /* receives that are LENT */
     struct credit_pool credit;
     struct mbx_limits limits;
     size_t inline_max, short_max; /* largest payloads of these protocols */
@@ -336,7 +370,7 @@ struct mbx_ep {
     uint32_t *peer_index; /* address hash -> number + 1, twice peer_slots */
 
     struct pool requests, messages;
-    struct list busy, reading;
+    struct list busy, reading, writing;
     uint32_t injected; /* messages that have not left, or not been taken where they wait */
     struct list done[MBX_EVENTS + 1]; /* by enum mbx_queue; the others are nobody's */
     struct list serving;              /* peers' accesses that are not done: accesses.serving */
@@ -534,6 +568,8 @@ static inline struct peer *peer_get(const struct mbx_ep *ep, uint32_t number)
 /* The first packet of req, which has its credit, leaves now or when it is its turn.  0, or the
  * peer is known to be gone. */
 int send_first(struct mbx_ep *ep, struct peer *peer, struct request *req);
+/* The same if there is credit; or else it waits here.  0; -ENOMEM; or as above. */
+int send_or_hold(struct mbx_ep *ep, struct peer *peer, struct request *req);
 /* Counts a message whose receiver has all of it. */
 void send_count(struct mbx_ep *ep, const struct request *req);
 
@@ -579,6 +615,9 @@ void rndv_offer(const struct peer *peer, struct request *req, uint64_t *address,
 struct request *recv_take(struct mbx_ep *ep, void *buf, size_t size,
                           const struct mbx_options *options);
 void recv_matched(struct mbx_ep *ep, struct request *req, const struct arrival *arrival);
+/* req has met this message: what its completion will say. */
+void recv_describe(struct mbx_ep *ep, struct request *req,
+                   const struct match_envelope *envelope, uint64_t data, uint64_t size);
 /* Does req wait in its engine?  POSTED alone does not say so: it may be promised to a message
  * that waits for the device's answer. */
 static inline bool recv_is_open(const struct request *req)
@@ -586,8 +625,8 @@ static inline bool recv_is_open(const struct request *req)
     return req->state == REQUEST_POSTED && req->match.state == MATCH_QUEUED;
 }
 
-/* With is_watched: req has left its engine for a message that the device did not match, from
- * this peer. */
+/* Of a receive that is watched: req has left its engine for a message that the device did not
+ * match, from this peer. */
 void recv_left(struct mbx_ep *ep, struct request *req, const struct peer *peer);
 /* The message of req has this size: how much of it fits? */
 static inline void recv_sized(struct mbx_ep *ep, struct request *req, uint64_t size)

@@ -9,6 +9,7 @@
  */
 #include "core/credit.h"
 
+#include "core/early.h"
 #include "core/hold.h"
 #include "core/reach.h"
 
@@ -249,6 +250,8 @@ int credit_arrive(struct mbx_ep *ep, struct peer *peer, const struct wire_credit
     own->payload += credit->payload;
     if (peer->hold != NULL && peer->hold->is_on)
         return hold_credit(ep, peer, credit->envelopes);
+    if (peer->early != NULL && peer->early->count != 0)
+        return early_credit(peer, credit->envelopes);
     if (own->envelopes + credit->envelopes > CREDIT_UNLIMITED)
         return -EPROTO;
     own->envelopes += credit->envelopes;

@@ -8,6 +8,7 @@
 #include "core/access.h"
 #include "core/arbiter.h"
 #include "core/credit.h"
+#include "core/early.h"
 #include "core/hold.h"
 #include "core/offer.h"
 #include "core/offload.h"
@@ -118,6 +119,7 @@ int mbx_open(const struct mbx_config *config, struct mbx_ep **out)
     pool_init(&ep->messages, sizeof(struct message), 128, most);
     list_init(&ep->busy);
     list_init(&ep->reading);
+    list_init(&ep->writing);
     list_init(&ep->waiters);
     list_init(&ep->done[MBX_SENDS]);
     list_init(&ep->done[MBX_RECVS]);
@@ -125,6 +127,7 @@ int mbx_open(const struct mbx_config *config, struct mbx_ep **out)
     list_init(&ep->done[MBX_EVENTS]);
     list_init(&ep->serving);
     ep->hold_room = HOLD_RTRS;
+    ep->watched_from = SIZE_MAX;
     credit_open(ep);
     err = endpoint_transport(ep, config != NULL ? config->key : NULL);
     if (err < 0)
@@ -132,6 +135,7 @@ int mbx_open(const struct mbx_config *config, struct mbx_ep **out)
     err = arbiter_init(ep);
     if (err < 0)
         goto close_transport;
+    early_open(ep);
     endpoint_limits(ep);
     record_open(ep);
     *out = ep;
@@ -162,8 +166,10 @@ static int endpoint_drain(struct mbx_ep *ep)
 
     for (uint32_t i = 0; i < ep->peer_count; i++) /* these only serve messages to come */
         ep->peers[i]->owes &= OWES_ANSWER | OWES_HOLD | OWES_PEEKED;
+    early_shut(ep); /* what is still lent then is being written */
     while (!list_is_empty(&ep->busy) || !ep->transport->ops->is_flushed(ep->transport) ||
-           !offload_is_flushed(ep) || ep->injected != 0) {
+           !offload_is_flushed(ep) || ep->injected != 0 || ep->lent != 0 ||
+           !list_is_empty(&ep->writing)) {
         uint64_t gone = clock_now() - start, left;
 
         if (gone >= ep->settings.close_timeout_ns) {
@@ -211,6 +217,7 @@ int mbx_close(struct mbx_ep *ep)
     pool_for_each(&ep->messages, endpoint_free_message, ep);
     pool_for_each(&ep->requests, endpoint_free_request, ep);
     hold_fini(ep);
+    early_fini(ep);
     arbiter_fini(ep);
     reach_fini(ep);
     region_fini(ep);

@@ -45,6 +45,7 @@
 #include "core/arbiter.h"
 #include "core/credit.h"
 #include "core/offer.h"
+#include "core/early.h"
 #include "core/record.h"
 
 /* Of the endpoint. */
@@ -392,6 +393,7 @@ static void hold_begin(struct mbx_ep *ep, struct peer *peer)
 {
     struct hold *hold = peer->hold;
 
+    early_drop(peer);
     hold->is_on = true;
     hold->is_peeked = false;
     hold->envelopes = peer->credit.envelopes;
@@ -724,6 +726,7 @@ void hold_fail(struct mbx_ep *ep, struct peer *peer, int error)
 {
     struct hold *hold = peer->hold;
 
+    early_drop(peer);
     if (hold == NULL)
         return;
     hold_offer_end(ep, hold);

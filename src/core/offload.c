@@ -16,6 +16,8 @@
  */
 #include "core/offload.h"
 
+#include "core/arbiter.h"
+
 #include "core/credit.h"
 #include "core/reach.h"
 #include "core/record.h"
@@ -65,7 +67,7 @@ int offload_revoke(struct mbx_ep *ep, struct request *req)
 {
     struct context *context = context_find(ep, req->match.envelope.context_id);
 
-    if (!recv_is_open(req) || (ep->reach != NULL && !reach_cancel(ep, req)) ||
+    if (!recv_is_open(req) || !arbiter_close(ep, req) ||
         !match_cancel(&context->match, &req->match))
         return -EALREADY;
     ep->stats.posted_now--;
@@ -636,7 +638,7 @@ int offload_open(struct mbx_ep *ep, const struct transport_config *config)
     ep->offload = mem_calloc(1, sizeof *ep->offload);
     if (ep->offload == NULL)
         return -ENOMEM;
-    ep->is_watched = true;
+    ep->watched_from = 0;
     err = offload_start(ep, config);
     if (err != 0) {
         LOG_ERROR("cannot start the matching device: %s", mbx_strerror(err));

@@ -3,13 +3,14 @@
  * progress.c - the only place where anything moves.
  *
  *   progress_round ── transport poll ──> progress_deliver   what has arrived
- *                  ├─ reading                               receives that read
+ *                  ├─ reading, writing                      memory of peers
  *                  ├─ serving                               what peers do to our memory
  *                  └─ busy peers' out ──> progress_step     what waited for room
  */
 #include "core/access.h"
 #include "core/core.h"
 #include "core/credit.h"
+#include "core/early.h"
 #include "core/hold.h"
 #include "core/offload.h"
 #include "core/reach.h"
@@ -49,7 +50,7 @@ static inline struct request *progress_match(struct mbx_ep *ep,
     ep->stats.expected++;
     ep->stats.posted_now--;
     record_arrive(ep, envelope, container_of(recv, struct request, match), NULL);
-    if (unlikely(ep->is_watched))
+    if (unlikely(container_of(recv, struct request, match)->size >= ep->watched_from))
         recv_left(ep, container_of(recv, struct request, match), NULL);
     return container_of(recv, struct request, match);
 }
@@ -172,6 +173,12 @@ static int progress_packet(struct mbx_ep *ep, struct peer *peer,
         return serve_push(ep, peer, packet);
     case WIRE_ANSWER:
         return access_answer(ep, peer, packet);
+    case WIRE_EARLY:
+        return early_arrive(ep, peer, packet);
+    case WIRE_WRITE:
+        return early_begun(ep, peer, packet);
+    case WIRE_WRITTEN:
+        return early_ended(ep, peer, packet);
     case WIRE_EAGER:
     case WIRE_TYPES:
         break;
@@ -338,6 +345,18 @@ static OUT_OF_LINE int progress_reading(struct mbx_ep *ep)
     return moved;
 }
 
+static OUT_OF_LINE int progress_writing(struct mbx_ep *ep)
+{
+    struct list now;
+    int moved = 0;
+
+    list_init(&now);
+    list_splice_tail(&now, &ep->writing);
+    for (struct list *node; (node = list_pop_head(&now)) != NULL; moved++)
+        early_write(ep, request_of_queue(node));
+    return moved;
+}
+
 static OUT_OF_LINE int progress_busy(struct mbx_ep *ep)
 {
     struct list *node, *next;
@@ -358,6 +377,8 @@ int progress_round(struct mbx_ep *ep)
         moved += progress_reading(ep);
     if (unlikely(!list_is_empty(&ep->serving)))
         moved += serve_all(ep);
+    if (unlikely(!list_is_empty(&ep->writing)))
+        moved += progress_writing(ep);
     if (unlikely(!list_is_empty(&ep->busy)))
         moved += progress_busy(ep);
     if (++ep->rounds >= WATCH_ROUNDS && watch_is_on(ep))

@@ -95,7 +95,8 @@ static struct holder *holder_of(struct list *node)
 
 static void open_add(struct mbx_ep *ep, struct reach *reach, struct request *req)
 {
-    arbiter_open(ep, req);
+    if (ep->settings.any_source == ANY_SOURCE_SENDER)
+        arbiter_open(ep, req);
     req->remote = ++reach->numbered;
     list_add_tail(&reach->open, &req->queue);
 }
@@ -115,7 +116,7 @@ static struct reach *reach_make(struct mbx_ep *ep)
              (recv = match_next_recv(&ep->contexts[i]->match, recv)) != NULL;)
             open_add(ep, reach, container_of(recv, struct request, match));
     ep->reach = reach;
-    ep->is_watched = true;
+    ep->watched_from = 0;
     return reach;
 }
 
@@ -194,12 +195,17 @@ int reach_hold(struct mbx_ep *ep, struct peer *peer, const struct wire_hold *hol
     return 0;
 }
 
+bool reach_holds(const struct peer *peer)
+{
+    return peer->holder != NULL && peer->holder->epoch != 0;
+}
+
 /* ---- taking ---- */
 
 /* May what holders show be taken now?  With words it is they who decide. */
 static bool may_take(const struct mbx_ep *ep)
 {
-    return ep->settings.hold_take && ep->arbiter == NULL &&
+    return ep->settings.hold_take && ep->settings.any_source != ANY_SOURCE_SENDER &&
            (ep->offload == NULL || offload_is_home(ep));
 }
 
@@ -221,7 +227,8 @@ static bool take_for(struct mbx_ep *ep, struct holder *holder, struct request *r
     const struct match_envelope *envelope = &take->arrival.envelope;
 
     if (take_find(peer, &holder->table, &req->match.envelope, req->match.ignore, take) != 1 ||
-        wanted_by(ep, envelope) != &req->match || !take_have(peer, &holder->table, take))
+        wanted_by(ep, envelope) != &req->match || arbiter_owner(ep, req) != MBX_ANY_SOURCE ||
+        !take_have(peer, &holder->table, take))
         return false;
     record_step(ep, TRACE_PICK, peer, envelope, 0, req->completion.request, take->rts.sender);
     match_cancel(&context_find(ep, envelope->context_id)->match, &req->match);
@@ -254,8 +261,10 @@ static bool suits(const struct holder *holder, const struct request *req)
 
 static int send_rtr(struct mbx_ep *ep, struct holder *holder, struct request *req)
 {
-    /* words are in the memory of one transport, and the peer may be on another */
-    bool has_word = holder->peer->link->transport == ep->transport;
+    /* words are in the memory of one transport, and the peer may be on another; and a word that
+     * is there because the receive was told early is not for those who hold */
+    bool has_word = holder->peer->link->transport == ep->transport &&
+                    ep->settings.any_source == ANY_SOURCE_SENDER;
     const struct wire_rtr rtr = {
         .receiver = req->completion.request,
         .epoch = holder->epoch,
@@ -447,11 +456,6 @@ void reach_closed(struct mbx_ep *ep, struct request *req, const struct peer *win
             retire(ep, holder, req);
     }
     list_remove(&req->queue);
-}
-
-bool reach_cancel(struct mbx_ep *ep, struct request *req)
-{
-    return arbiter_close(ep, req);
 }
 
 /* ---- claims ---- */

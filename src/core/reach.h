@@ -19,8 +19,8 @@ void reach_leave(struct mbx_ep *ep, struct peer *peer);
 /* req is open: it waits in its engine. */
 void reach_post(struct mbx_ep *ep, struct request *req);
 
-/* The user wants req, which is open, back.  False: a sender has won it already. */
-bool reach_cancel(struct mbx_ep *ep, struct request *req);
+/* Does this peer hold messages, as far as is known? */
+bool reach_holds(const struct peer *peer);
 
 /* req is not open any more; winner has it, or NULL. */
 void reach_closed(struct mbx_ep *ep, struct request *req, const struct peer *winner);

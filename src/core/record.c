@@ -107,6 +107,7 @@ static const enum trace_type fatal[] = {
     [FAULT_DIE_GRANT] = TRACE_GRANT,   [FAULT_DIE_LOST] = TRACE_LOST,
     [FAULT_DIE_RETIRE] = TRACE_RETIRE, [FAULT_DIE_OFFER] = TRACE_OFFER,
     [FAULT_DIE_PICK] = TRACE_PICK,     [FAULT_DIE_GIVEN] = TRACE_GIVEN,
+    [FAULT_DIE_EARLY] = TRACE_EARLY,   [FAULT_DIE_WRITE] = TRACE_WRITE,
 };
 
 void record_one_step(struct mbx_ep *ep, const struct trace_event *event)

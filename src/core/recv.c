@@ -5,21 +5,35 @@
  * recv_matched() is the one place where a receive and a message meet, whichever of
  * them came first.
  */
+#include "core/arbiter.h"
 #include "core/core.h"
 #include "core/credit.h"
+#include "core/early.h"
 #include "core/offload.h"
 #include "core/reach.h"
 #include "core/record.h"
 
-void recv_matched(struct mbx_ep *ep, struct request *req, const struct arrival *arrival)
+static inline void describe(struct mbx_ep *ep, struct request *req,
+                            const struct match_envelope *envelope, uint64_t data, uint64_t size)
 {
     struct mbx_status *status = &req->completion.status;
 
-    req->peer = status->source = arrival->envelope.source;
-    status->context_id = arrival->envelope.context_id;
-    status->tag = arrival->envelope.tag;
-    status->data = arrival->data;
-    recv_sized(ep, req, arrival->size);
+    req->peer = status->source = envelope->source;
+    status->context_id = envelope->context_id;
+    status->tag = envelope->tag;
+    status->data = data;
+    recv_sized(ep, req, size);
+}
+
+void recv_describe(struct mbx_ep *ep, struct request *req,
+                   const struct match_envelope *envelope, uint64_t data, uint64_t size)
+{
+    describe(ep, req, envelope, data, size);
+}
+
+void recv_matched(struct mbx_ep *ep, struct request *req, const struct arrival *arrival)
+{
+    describe(ep, req, &arrival->envelope, arrival->data, arrival->size);
     if (likely(arrival->rts == NULL))
         eager_receive(ep, req, arrival);
     else
@@ -46,6 +60,8 @@ OUT_OF_LINE void recv_left(struct mbx_ep *ep, struct request *req, const struct 
         offload_taken(ep, req);
     if (ep->reach != NULL)
         reach_closed(ep, req, peer);
+    if (req->flags & REQUEST_LENT)
+        early_missed(ep, req);
 }
 
 struct request *recv_take(struct mbx_ep *ep, void *buf, size_t size,
@@ -60,17 +76,20 @@ struct request *recv_take(struct mbx_ep *ep, void *buf, size_t size,
     req->state = REQUEST_POSTED;
     req->buf = buf;
     req->size = size;
+    req->key = 0; /* it has no word */
     req->completion.received = 0;
     return req;
 }
 
-/* With is_watched: req waits in its engine. */
+/* req, which is watched, waits in its engine. */
 static OUT_OF_LINE void recv_waits(struct mbx_ep *ep, struct request *req)
 {
     if (ep->offload != NULL)
         offload_post(ep, req);
+    if (size_is_early(ep, req->size))
+        early_post(ep, req);
     if (ep->reach != NULL)
-        reach_post(ep, req);
+        reach_post(ep, req); /* it may be complete */
 }
 
 static int recv_start(struct mbx_ep *ep, uint32_t source, uint32_t context_id, uint64_t tag,
@@ -102,7 +121,7 @@ static int recv_start(struct mbx_ep *ep, uint32_t source, uint32_t context_id, u
     if (likely(found == NULL)) {
         record_post(ep, req, NULL);
         stats_kept(&ep->stats.posted_now, &ep->stats.posted_max, 1);
-        if (unlikely(ep->is_watched))
+        if (unlikely(size >= ep->watched_from))
             recv_waits(ep, req);
     } else {
         record_post(ep, req, container_of(found, struct message, match));
@@ -154,7 +173,7 @@ static int recv_cancel(struct mbx_ep *ep, mbx_request request)
         return -ESTALE;
     if (req->completion.kind != MBX_RECVS)
         return -EOPNOTSUPP;
-    if (!recv_is_open(req) || (ep->reach != NULL && !reach_cancel(ep, req)) ||
+    if (!recv_is_open(req) || !arbiter_close(ep, req) ||
         !match_cancel(&context_find(ep, req->match.envelope.context_id)->match, &req->match))
         return recv_fate(req);
     ep->stats.posted_now--;

@@ -12,6 +12,7 @@
  */
 #include "core/access.h"
 #include "core/core.h"
+#include "core/early.h"
 
 /* Where a completed request waits to be seen. */
 static struct list *request_queue(struct mbx_ep *ep, const struct request *req)
@@ -52,6 +53,8 @@ static OUT_OF_LINE void request_complete_rest(struct mbx_ep *ep, struct request 
 
     if (req->flags & (REQUEST_EXPOSED | REQUEST_COPIED))
         request_return_buffer(ep, req);
+    if (req->flags & REQUEST_LENT)
+        early_unlend(ep, req);
     if (req->flags & REQUEST_AWAITED)
         ep->news = true;
     ep->injected -= (req->flags & REQUEST_MUTE) && request_is_send(req);

@@ -21,6 +21,7 @@
  */
 #include "core/access.h"
 #include "core/core.h"
+#include "core/early.h"
 #include "core/hold.h"
 #include "core/offload.h"
 
@@ -40,6 +41,7 @@ static const struct {
     [REQUEST_READ_WAIT] = {"read-wait", 1u << REQUEST_READ | 1u << REQUEST_CTS},
     [REQUEST_CTS] = {"cts", 1u << REQUEST_WAIT_DATA},
     [REQUEST_WAIT_DATA] = {"wait-data", 0},
+    [REQUEST_FILLING] = {"filling", 1u << REQUEST_READ | 1u << REQUEST_CTS},
 };
 
 static void rndv_move(struct request *req, enum request_state to)
@@ -252,6 +254,10 @@ void rndv_read_done(void *arg, void *cookie, int error)
         serve_moved(ep, req, error);
         return;
     }
+    if (req->flags & REQUEST_MOVING) {
+        early_write_done(ep, req, error);
+        return;
+    }
     if (error < 0) {
         rndv_read_failed(ep, req, error);
         return;
@@ -362,12 +368,17 @@ int rndv_step(struct mbx_ep *ep, struct request *req)
         if ((err = rndv_send_cts(ep, req)) == 0)
             rndv_move(req, REQUEST_WAIT_DATA);
         break;
+    case REQUEST_WRITE:
+    case REQUEST_WRITTEN:
+        err = early_step(ep, req);
+        break;
     case REQUEST_POSTED:
     case REQUEST_HELD:
     case REQUEST_CLAIM:
     case REQUEST_WAIT_GRANT:
     case REQUEST_EAGER:
     case REQUEST_WAIT_FIN:
+    case REQUEST_WRITING:
     case REQUEST_DEVICE:
     case REQUEST_REVOKING:
     case REQUEST_CLAIMED:
@@ -381,6 +392,7 @@ int rndv_step(struct mbx_ep *ep, struct request *req)
     case REQUEST_SERVE:
     case REQUEST_SERVE_WAIT:
     case REQUEST_WAIT_PUSH:
+    case REQUEST_FILLING:
     case REQUEST_COMPLETE:
     case REQUEST_LINGER:
     case REQUEST_STATES:

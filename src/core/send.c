@@ -9,15 +9,20 @@
  *     .. eager_limit           bounce     several packets
  *     .. message               rndv-read  or rndv-data if the peer cannot be read
  *
+ * or rndv-write, if the receiver has told in advance where a message goes (early_send.c).
+ *
  * A row is absent where its upper limit is not above the one before.  Injected
  * messages always travel eagerly.
  *
  * Then the first packet leaves at once if there is credit (credit.h), nothing waits to leave
  * for this peer and the transport has room.  Without room the request queues on the peer's
  * out, in the order of the calls, and progress.c sends it; without credit it is held (hold.c).
+ * While receives of the peer are known in advance there is none to be had at first, so that
+ * each send is compared with them.
  */
 #include "core/core.h"
 #include "core/credit.h"
+#include "core/early.h"
 #include "core/hold.h"
 
 /* ---- protocol choice ---- */
@@ -48,6 +53,8 @@ const char *mbx_protocol_name(enum mbx_protocol protocol)
         return "rndv-read";
     case MBX_RNDV_DATA:
         return "rndv-data";
+    case MBX_RNDV_WRITE:
+        return "rndv-write";
     case MBX_PROTOCOLS:
         break;
     }
@@ -117,6 +124,12 @@ int send_first(struct mbx_ep *ep, struct peer *peer, struct request *req)
     return 0;
 }
 
+int send_or_hold(struct mbx_ep *ep, struct peer *peer, struct request *req)
+{
+    return credit_take_request(ep, peer, req) ? send_first(ep, peer, req)
+                                              : hold_add(ep, peer, req);
+}
+
 void send_count(struct mbx_ep *ep, const struct request *req)
 {
     ep->stats.sent[req->protocol]++;
@@ -153,9 +166,8 @@ static int send_travel(struct mbx_ep *ep, struct request *req, struct peer *peer
     req->flags |= (uint16_t)flags;
     req->protocol = (uint8_t)(flags & REQUEST_MUTE ? protocol_eager(ep, size)
                                                    : protocol_choose(ep, peer, size));
-    if (credit_take_request(ep, peer, req))
-        return send_first(ep, peer, req);
-    return hold_add(ep, peer, req);
+    return likely(peer->early == NULL) ? send_or_hold(ep, peer, req)
+                                       : early_send(ep, peer, req);
 }
 
 /* A message that could not leave at once, or may not. */

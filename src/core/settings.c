@@ -17,10 +17,11 @@ static const char *const device_names[] = {"none",         "soft",  "soft-thread
 static const char *const match_names[] = {"split", "software", "device", NULL};
 static const char *const rndv_names[] = {"auto", "data", NULL};
 
-static const char *const fault_die_names[] = {"never", "hold",  "rtr",   "match",
-                                              "lock",  "grant", "lost",  "retire",
-                                              "offer", "pick",  "given", NULL};
+static const char *const fault_die_names[] = {"never", "hold",  "rtr",    "match", "lock",
+                                              "grant", "lost",  "retire", "offer", "pick",
+                                              "given", "early", "write",  NULL};
 static const char *const any_source_names[] = {"window", "sender", NULL};
+static const char *const early_names[] = {"auto", "always", "off", NULL};
 static const char *const window_words[] = {"auto", "unlimited", NULL};
 
 #define AT(field) offsetof(struct settings, field)
@@ -51,6 +52,12 @@ static const struct param table[] = {
      "where messages are matched: here up to the window, beyond it and with sender always "
      "there",
      AT(any_source)},
+    {"EARLY_RECV", PARAM_CHOICE, NULL, "auto", 0, 0, early_names,
+     "tell the sender of a receive that waits for it alone, so that it writes there by itself: "
+     "where that is of use, always, or never",
+     AT(early_recv)},
+    {"EARLY_SIZE", PARAM_SIZE, NULL, "32K", 1, UINT64_C(1) << 46, NULL,
+     "smaller receives are not told, and smaller messages not written", AT(early_size)},
     {"UNEXPECTED_MEMORY", PARAM_SIZE, NULL, "64M", 0, UINT64_C(1) << 48, NULL,
      "most memory that messages of peers may take before their receive is there",
      AT(unexpected_memory)},

@@ -224,7 +224,8 @@ static int wait_poll(struct mbx_ep *ep, struct waiter *w)
             idle_ns = 0;
         else if (idle_ns == 0)
             idle_ns = now_ns;
-        if (idle_ns != 0 && now_ns - idle_ns >= wait_spin(ep) && list_is_empty(&ep->reading))
+        if (idle_ns != 0 && now_ns - idle_ns >= wait_spin(ep) && list_is_empty(&ep->reading) &&
+            list_is_empty(&ep->writing))
             err = wait_sleep(ep, w);
     }
     return err;

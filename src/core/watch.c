@@ -19,7 +19,8 @@
  * cancelled
  *
  * and what others send and receive goes on.  Data of a dead peer cannot come later: we read it,
- * or it comes in packets, which are delivered in order before that second look.
+ * or it comes in packets, which are delivered in order before that second look, or it is
+ * written by a process that is no more, or whose endpoint is closed.
  */
 #include "core/access.h"
 #include "core/arbiter.h"
@@ -37,7 +38,7 @@ static uint32_t watch_whom(const struct mbx_ep *ep, const struct request *req)
             break; /* the device tells */
         if (req->match.envelope.source != MBX_ANY_SOURCE)
             return req->match.envelope.source;
-        return ep->reach != NULL ? arbiter_owner(ep, req) : MBX_ANY_SOURCE;
+        return arbiter_owner(ep, req);
     case REQUEST_HELD:
     case REQUEST_WAIT_GRANT:
     case REQUEST_WAIT_FIN:
@@ -45,6 +46,7 @@ static uint32_t watch_whom(const struct mbx_ep *ep, const struct request *req)
     case REQUEST_WAIT_DATA:
     case REQUEST_WAIT_ANSWER:
     case REQUEST_WAIT_PUSH:
+    case REQUEST_FILLING:
         return req->peer;
     case REQUEST_ACCESS:
         return list_is_linked(&req->queue) ? req->peer : MBX_ANY_SOURCE;
@@ -55,6 +57,9 @@ static uint32_t watch_whom(const struct mbx_ep *ep, const struct request *req)
     case REQUEST_EAGER:
     case REQUEST_RTS:
     case REQUEST_SEND_DATA:
+    case REQUEST_WRITE:
+    case REQUEST_WRITING:
+    case REQUEST_WRITTEN:
     case REQUEST_READ:
     case REQUEST_READ_WAIT:
     case REQUEST_CTS:
@@ -82,7 +87,7 @@ static void watch_mark(void *arg, void *object)
 static void watch_end_posted(struct mbx_ep *ep, struct request *req, struct peer *peer)
 {
     struct context *context = context_find(ep, req->match.envelope.context_id);
-    bool is_won = ep->reach != NULL && arbiter_owner(ep, req) == peer->number;
+    bool is_won = arbiter_owner(ep, req) == peer->number;
 
     if (!is_won && !peer->is_dead)
         return;

@@ -345,6 +345,9 @@ static bool is_tagged(const struct wire_packet *packet)
     case WIRE_ATOMIC:
     case WIRE_ANSWER:
     case WIRE_PUSH:
+    case WIRE_EARLY:
+    case WIRE_WRITE:
+    case WIRE_WRITTEN:
     case WIRE_TYPES:
         break;
     }

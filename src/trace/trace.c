@@ -44,6 +44,7 @@ static const char *const type_names[TRACE_TYPES] = {
     [TRACE_RTR] = "rtr",         [TRACE_MATCH] = "match",   [TRACE_LOCK] = "lock",
     [TRACE_GRANT] = "grant",     [TRACE_LOST] = "lost",     [TRACE_RETIRE] = "retire",
     [TRACE_OFFER] = "offer",     [TRACE_PICK] = "pick",     [TRACE_GIVEN] = "given",
+    [TRACE_EARLY] = "early",     [TRACE_VOID] = "void",     [TRACE_WRITE] = "write",
 };
 
 const char *trace_type_name(unsigned type)
@@ -306,6 +307,9 @@ static const unsigned shapes[TRACE_TYPES] = {
     [TRACE_OFFER] = HAS_ENVELOPE | HAS_ENTRY | HAS_PARTNER,
     [TRACE_PICK] = HAS_ENVELOPE | HAS_ENTRY | HAS_PARTNER,
     [TRACE_GIVEN] = HAS_ENVELOPE | HAS_ENTRY,
+    [TRACE_EARLY] = HAS_ENVELOPE | HAS_IGNORE | HAS_ENTRY,
+    [TRACE_VOID] = HAS_ENVELOPE | HAS_IGNORE | HAS_PARTNER,
+    [TRACE_WRITE] = HAS_ENVELOPE | HAS_ENTRY | HAS_PARTNER,
 };
 
 static const char *check_numbers(unsigned shape, bool entry, bool partner)

@@ -55,6 +55,9 @@
  *   pick     the message's  the receive, or the message of a   the other's send, which it
  *                           matched probe                      takes by itself
  *   given    the message's  our send, which was picked         0
+ *   early    the receive's  the receive, told to that sender   0: in advance
+ *   void     the receive's  0                                  the receive, told to us in vain
+ *   write    the message's  our send, which goes into          the receive
  *
  * Invariants of a whole file
  *   I1  the last record is a close, and only the last
@@ -95,6 +98,9 @@ enum trace_type {
     TRACE_OFFER,
     TRACE_PICK,
     TRACE_GIVEN,
+    TRACE_EARLY,
+    TRACE_VOID,
+    TRACE_WRITE,
     TRACE_TYPES
 };
 

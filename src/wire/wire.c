@@ -48,6 +48,9 @@ static const struct {
     [WIRE_ATOMIC] = {false, true, 0},
     [WIRE_ANSWER] = {false, true, WIRE_LAST | WIRE_PULL},
     [WIRE_PUSH] = {false, true, 0},
+    [WIRE_EARLY] = {true, false, 0},
+    [WIRE_WRITE] = {true, false, WIRE_STOPPED},
+    [WIRE_WRITTEN] = {false, false, WIRE_STOPPED},
 };
 
 static bool range_wraps(uint64_t offset, uint64_t size)
@@ -129,6 +132,28 @@ static const char *check_answer(const struct wire_packet *p)
     return range_wraps(answer->offset, p->payload_size) ? "range of an answer wraps" : NULL;
 }
 
+static const char *check_early(const struct wire_early *early)
+{
+    if (early->word == 0)
+        return "an early receive without a word";
+    if (early->size == 0)
+        return "an early receive without room";
+    if (early->from == 0 || early->from > early->number)
+        return "an early receive behind itself";
+    if (early->credit >> 62 != 0)
+        return "more credit than there can be";
+    return range_wraps(early->address, early->size) ? "buffer of an early receive wraps" : NULL;
+}
+
+/* Where the rest lies is said only if it is to be fetched. */
+static const char *check_write(const struct wire_packet *p, uint64_t address, uint64_t key)
+{
+    bool is_stopped = (p->header.flags & WIRE_STOPPED) != 0;
+
+    return !is_stopped && (address | key) != 0 ? "where the data lies, of one that is written"
+                                               : NULL;
+}
+
 /* What is wrong with body and payload, or NULL. */
 static const char *check_body(const struct wire_packet *p)
 {
@@ -176,6 +201,14 @@ static const char *check_body(const struct wire_packet *p)
     case WIRE_HOLD:
         return p->body.hold.epoch != 0 && p->body.hold.room == 0 ? "no room for a single rtr"
                                                                  : NULL;
+    case WIRE_EARLY:
+        return check_early(&p->body.early);
+    case WIRE_WRITE:
+        if (p->body.write.done > p->body.write.size)
+            return "more written than message";
+        return check_write(p, p->body.write.address, p->body.write.key);
+    case WIRE_WRITTEN:
+        return check_write(p, p->body.written.address, p->body.written.key);
     }
     return NULL;
 }

@@ -10,7 +10,8 @@
  *      5     1  version     WIRE_VERSION
  *      6     2  flags       enum wire_flags
  *      8     8  tag         the envelope of those that have one; else 0
- *     16     8  data        of these: the sender's options.data; RTR, PEEK: ignore bits; else 0
+ *     16     8  data        of these: the sender's options.data; RTR, PEEK, EARLY: ignore bits;
+ *                           else 0
  *     24     4  context_id  as tag
  *     28     4  zero        must be 0
  *
@@ -53,6 +54,16 @@
  *                                     ends it; or: push your bytes from offset on
  *   PUSH   sender offset              payload: bytes at offset of what is to be written
  *
+ * and, for receives that are told to their sender before it sends:
+ *
+ *  *EARLY  receiver number from credit word as size address key
+ *                                     this receive is open, and here lies its buffer.  word,
+ * as: see RTR; credit: the envelopes that you have if nothing of yours is under way.  Such
+ * receives are numbered; from: the oldest one that is open and accepts a message that this one
+ * accepts *WRITE  receiver sender size done address key my message goes into it: so many bytes
+ * are there.  If that is not all, more follow and WRITTEN; or (flag) none, and the rest is as
+ * of an RTS WRITTEN receiver done address key  the end: now so many are there; as above
+ *
  * sender and receiver are request numbers of that side, returned as they came.  All
  * fields are in the byte order of the machine: both sides are on one machine, or
  * the transport refuses the peer.
@@ -70,7 +81,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#define WIRE_VERSION 3
+#define WIRE_VERSION 4
 
 /* The longest message that anybody may send eagerly; what claims to be longer is
  * malformed. */
@@ -98,6 +109,9 @@ enum wire_type {
     WIRE_ATOMIC,
     WIRE_ANSWER,
     WIRE_PUSH,
+    WIRE_EARLY,
+    WIRE_WRITE,
+    WIRE_WRITTEN,
     WIRE_TYPES
 };
 
@@ -110,6 +124,7 @@ enum wire_flags {
     WIRE_HAS_DATA = 1 << 5,   /* PUT: the owner of the region is told of data */
     WIRE_LAST = 1 << 6,       /* ANSWER: it ends here */
     WIRE_PULL = 1 << 7,       /* ANSWER: it wants a PUSH */
+    WIRE_STOPPED = 1 << 8,    /* WRITE, WRITTEN: no more is written */
 };
 
 struct wire_header {
@@ -256,6 +271,34 @@ struct wire_push {
     uint64_t offset;
 };
 
+struct wire_early {
+    uint64_t receiver;
+    uint64_t number; /* grows from EARLY to EARLY */
+    uint64_t from;
+    uint64_t credit;
+    uint64_t word; /* of the core's arbiter */
+    uint64_t as;
+    uint64_t size;
+    uint64_t address; /* where the data goes, for the transport's write */
+    uint64_t key;
+};
+
+struct wire_write {
+    uint64_t receiver;
+    uint64_t sender;
+    uint64_t size; /* of the message, which may be longer than the receive */
+    uint64_t done;
+    uint64_t address; /* as of an RTS; 0 unless WIRE_STOPPED */
+    uint64_t key;
+};
+
+struct wire_written {
+    uint64_t receiver;
+    uint64_t done;
+    uint64_t address;
+    uint64_t key;
+};
+
 /* A packet taken apart by wire_check(). */
 struct wire_packet {
     struct wire_header header;
@@ -279,6 +322,9 @@ struct wire_packet {
         struct wire_atomic atomic;
         struct wire_answer answer;
         struct wire_push push;
+        struct wire_early early;
+        struct wire_write write;
+        struct wire_written written;
     } body;
     const void *payload; /* within the caller's packet */
     size_t payload_size;
@@ -330,6 +376,12 @@ static inline size_t wire_body_size(enum wire_type type)
         return sizeof(struct wire_answer);
     case WIRE_PUSH:
         return sizeof(struct wire_push);
+    case WIRE_EARLY:
+        return sizeof(struct wire_early);
+    case WIRE_WRITE:
+        return sizeof(struct wire_write);
+    case WIRE_WRITTEN:
+        return sizeof(struct wire_written);
     case WIRE_TYPES:
         break;
     }

@@ -38,6 +38,8 @@ static bool has_envelope(enum wire_type type)
     case WIRE_CLAIM:
     case WIRE_PEEK:
     case WIRE_PEEKED:
+    case WIRE_EARLY:
+    case WIRE_WRITE:
         return true;
     case WIRE_MORE:
     case WIRE_CTS:
@@ -52,6 +54,7 @@ static bool has_envelope(enum wire_type type)
     case WIRE_ATOMIC:
     case WIRE_ANSWER:
     case WIRE_PUSH:
+    case WIRE_WRITTEN:
     case WIRE_TYPES:
         break;
     }
@@ -132,6 +135,18 @@ static const struct wire_push a_push = {.sender = 6, .offset = 100};
 static const struct wire_peek a_peek = {.question = 4};
 static const struct wire_peeked a_peeked = {
     .question = 4, .sender = 6, .size = 1000, .address = 7, .key = 8};
+static const struct wire_early a_early = {.receiver = 9,
+                                          .number = 8,
+                                          .from = 5,
+                                          .credit = 3,
+                                          .word = 70,
+                                          .as = 71,
+                                          .size = 1000,
+                                          .address = 7,
+                                          .key = 8};
+static const struct wire_write a_write = {
+    .receiver = 9, .sender = 6, .size = 1000, .done = 1000};
+static const struct wire_written a_written = {.receiver = 9, .done = 1000};
 
 static const struct {
     enum wire_type type;
@@ -165,6 +180,9 @@ static const struct {
     {WIRE_ATOMIC, &an_atomic, 40, 0},
     {WIRE_ANSWER, &an_answer, 40, WIRE_LAST},
     {WIRE_PUSH, &a_push, 40, 0},
+    {WIRE_EARLY, &a_early, 0, 0},
+    {WIRE_WRITE, &a_write, 0, WIRE_STOPPED},
+    {WIRE_WRITTEN, &a_written, 0, WIRE_STOPPED},
 };
 
 /* Every type has a sample, so what goes through all samples goes through all types. */
@@ -261,9 +279,9 @@ static void an_envelope_stands_only_where_it_is_matched(void **state)
 
 static void payload_stands_only_where_it_belongs(void **state)
 {
-    static const enum wire_type without[] = {WIRE_CTS,    WIRE_FIN,   WIRE_CREDIT, WIRE_HOLD,
-                                             WIRE_RTR,    WIRE_GRANT, WIRE_RETIRE, WIRE_PEEK,
-                                             WIRE_PEEKED, WIRE_GET};
+    static const enum wire_type without[] = {
+        WIRE_CTS,  WIRE_FIN,    WIRE_CREDIT, WIRE_HOLD,  WIRE_RTR,   WIRE_GRANT,  WIRE_RETIRE,
+        WIRE_PEEK, WIRE_PEEKED, WIRE_GET,    WIRE_EARLY, WIRE_WRITE, WIRE_WRITTEN};
 
     (void)state;
     for (size_t i = 0; i < ARRAY_COUNT(samples); i++)

@@ -432,13 +432,10 @@ static int exchange(_Atomic uint64_t *words, uint64_t index, uint64_t expected,
 static int shm_exchange(struct link *l, uint64_t index, uint64_t expected, uint64_t desired,
                         uint64_t *found)
 {
-    const struct shm_link *link = container_of(l, struct shm_link, member.link);
+    struct shm_link *link = container_of(l, struct shm_link, member.link);
+    int err = link_attach(link);
 
-    if (link->state == LINK_DEAD)
-        return link->error;
-    return link->remote == NULL
-               ? -ENOTSUP
-               : exchange(link->remote->words, index, expected, desired, found);
+    return err != 0 ? err : exchange(link->remote->words, index, expected, desired, found);
 }
 
 static int shm_exchange_own(struct transport *t, uint64_t index, uint64_t expected,

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * early.h - receives that their sender knows of before it sends.  Private to src/core;
+ * early_recv.c tells what the receiver does, early_send.c what the sender does.
+ *
+ *   receiver                                   sender
+ *   a large receive from one source waits
+ *          EARLY(r, word, buffer, credit) ──>  nothing of mine is under way: kept
+ *                                              a send suits r: takes the word of r,
+ *          <──────────────────── writes ────   into the buffer
+ *   r leaves its engine  <──────── WRITE ───
+ *                        <────── WRITTEN ───   behind the last byte, if that came later
+ *   complete                                   complete
+ *
+ * So the message travels without any progress of its receiver, and without a copy.
+ */
+#ifndef CORE_EARLY_H
+#define CORE_EARLY_H
+
+#include "core/core.h"
+
+/* Receives that one sender is told of at a time, and keeps. */
+#define EARLY_MOST 16
+
+/* An open receive of a peer, which waits for a message of ours alone. */
+struct early_rtr {
+    struct match_envelope envelope; /* the source is the peer */
+    uint64_t ignore, number;
+    struct target target;
+};
+
+/* Of one peer. */
+struct early {
+    /* as its sender */
+    uint32_t count;                    /* of rtrs */
+    uint32_t vain;                     /* sends in a row that suited none of them */
+    uint64_t envelopes;                /* our credit there, put aside while count is not 0 */
+    uint64_t last;                     /* the greatest number of one, */
+    uint64_t forgotten;                /* and of one that was not kept, or not to the end */
+    struct early_rtr rtrs[EARLY_MOST]; /* in the order of their posts */
+    /* as its receiver */
+    uint64_t numbered; /* receives that it was told of so far */
+    uint32_t told;     /* receives that are LENT to it */
+    uint32_t skip;     /* so many receives more are not told */
+    uint32_t pause;    /* as many as will not be when the next one is of no use */
+};
+
+/* Reads the settings. */
+void early_open(struct mbx_ep *ep);
+void early_fini(struct mbx_ep *ep);
+
+/* ---- as a receiver ---- */
+
+/* May a receive with so much room be told?  Then recv_left() is called of it. */
+static inline bool size_is_early(const struct mbx_ep *ep, size_t size)
+{
+    return size >= ep->early_from;
+}
+
+/* req, whose size is early, waits in its engine. */
+void early_post(struct mbx_ep *ep, struct request *req);
+
+/* req, LENT, has left its engine for a message that came by itself. */
+void early_missed(struct mbx_ep *ep, struct request *req);
+
+/* req, LENT, is over: nobody is to write there any more. */
+void early_unlend(struct mbx_ep *ep, struct request *req);
+
+/* Before the endpoint closes: takes back what no sender has taken. */
+void early_shut(struct mbx_ep *ep);
+
+/* WRITE and WRITTEN.  0; -EPROTO. */
+int early_begun(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet);
+int early_ended(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet);
+
+/* ---- as a sender ---- */
+
+/* EARLY.  0; -EAGAIN no memory now; -EPROTO. */
+int early_arrive(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet);
+
+/* A send to a peer with peer->early: goes into a receive that is known, or as send_or_hold().
+ */
+int early_send(struct mbx_ep *ep, struct peer *peer, struct request *req);
+
+/* The WRITE or WRITTEN of req leaves now.  As eager_step(). */
+int early_step(struct mbx_ep *ep, struct request *req);
+
+/* Writes a chunk for req, which is not on writing; it goes there if more is to come. */
+void early_write(struct mbx_ep *ep, struct request *req);
+
+/* The transport has written what it was to, or not. */
+void early_write_done(struct mbx_ep *ep, struct request *req, int error);
+
+/* Envelope credit has come while count is not 0.  0; -EPROTO. */
+int early_credit(struct peer *peer, uint64_t envelopes);
+
+/* Forgets what the peer has told: harmless at any time. */
+void early_drop(struct peer *peer);
+
+#endif
