@@ -307,6 +307,7 @@ static void connections_and_contexts_are_refused(void **state)
     assert_int_equal(fi_getpeer(EP(w, 0), address, &len), -FI_ENOSYS);
     assert_int_equal(fi_join(EP(w, 0), address, 0, &mc, NULL), -FI_ENOSYS);
     assert_int_equal(fi_passive_ep(w.fabric, w.info, &pep, NULL), -FI_ENOSYS);
+    assert_int_equal(fi_ep_alias(EP(w, 0), &ep, 0), -FI_ENOSYS);
     assert_int_equal(fi_tx_context(EP(w, 0), 0, &tx, &ep, NULL), -FI_ENOSYS);
     assert_int_equal(fi_rx_context(EP(w, 0), 0, &rx, &ep, NULL), -FI_ENOSYS);
     assert_int_equal(fi_stx_context(w.domain, &tx, &stx, NULL), -FI_ENOSYS);
