@@ -194,6 +194,12 @@ static int wait_sleep(struct mbx_ep *ep, const struct waiter *w)
     return err == -EINTR ? err : 0;
 }
 
+/* Is there something to move that nothing arrives for? */
+static bool is_moving(const struct mbx_ep *ep)
+{
+    return !list_is_empty(&ep->reading) || !list_is_empty(&ep->writing);
+}
+
 /* Polls until the wait of w is over; 0; -ETIMEDOUT; -EINTR. */
 static int wait_poll(struct mbx_ep *ep, struct waiter *w)
 {
@@ -224,8 +230,7 @@ static int wait_poll(struct mbx_ep *ep, struct waiter *w)
             idle_ns = 0;
         else if (idle_ns == 0)
             idle_ns = now_ns;
-        if (idle_ns != 0 && now_ns - idle_ns >= wait_spin(ep) && list_is_empty(&ep->reading) &&
-            list_is_empty(&ep->writing))
+        if (idle_ns != 0 && now_ns - idle_ns >= wait_spin(ep) && !is_moving(ep))
             err = wait_sleep(ep, w);
     }
     return err;
@@ -398,7 +403,7 @@ static int wait_nap(struct mbx_ep *ep, struct waiter *w, const struct mbx_sleep_
 
     if (ep->poller != NULL)
         return -EBUSY;
-    if (!list_is_empty(&ep->reading))
+    if (is_moving(ep))
         return 0; /* there is something to do, of which the transport knows nothing */
     wait_join(ep, w);
     ep->poller = w;
