@@ -38,7 +38,8 @@ static bool is_taking(const struct world_config *config)
 
 static size_t size_of(int i)
 {
-    static const size_t sizes[] = {0, 4, OFFER_INLINE, OFFER_INLINE + 1, 3000, LARGE};
+    static const size_t sizes[] = {0,    4, MESSAGE_INLINE + 1, OFFER_INLINE, OFFER_INLINE + 1,
+                                   LARGE};
 
     return sizes[(size_t)i % ARRAY_COUNT(sizes)];
 }

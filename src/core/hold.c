@@ -156,7 +156,7 @@ static void hold_taken(struct mbx_ep *ep, struct peer *peer, struct request *req
     record_step(ep, TRACE_GIVEN, peer, &req->held.envelope, 0, req->completion.request, 0);
     ep->stats.given++;
     hold_remove(ep, peer->hold, req);
-    if (offer_is_inside(req) && req->protocol <= MBX_BOUNCE)
+    if (offer_is_short(req) && req->protocol <= MBX_BOUNCE)
         send_count(ep, req);
     else if (req->protocol <= MBX_BOUNCE)
         req->protocol = peer->can_read ? MBX_RNDV_READ : MBX_RNDV_DATA;
@@ -380,7 +380,7 @@ static void hold_ask(struct mbx_ep *ep, struct peer *peer, uint64_t from)
     if (hold->offer == NULL && !hold->is_cheated)
         hold->offer = offer_get(ep, peer, &hold->sends);
     if (hold->offer != NULL)
-        hold->offer->is_stale = true;
+        hold->offer->is_known = false;
     hold->from = from;
     hold->last = from;
     hold->is_full = false;

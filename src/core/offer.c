@@ -57,9 +57,10 @@ struct offer *offer_get(struct mbx_ep *ep, const struct peer *peer, struct list 
 
         if (offer->is_used)
             continue;
-        offer->is_used = offer->is_stale = true;
+        offer->is_used = true;
+        offer->is_all = false;
         offer->count = offer->gone = 0;
-        offer->next = sends;
+        offer->next = sends->next;
         put_version(ep, offer, OFFER_BUSY);
         return offer;
     }
@@ -158,15 +159,16 @@ static void add(struct mbx_ep *ep, const struct peer *peer, struct offer *offer,
         [OFFER_SENDER] = req->completion.request,
     };
 
-    if (offer_is_inside(req)) {
+    size_t inside = req->size <= OFFER_INLINE ? req->size : 0;
+
+    if (req->size <= OFFER_INLINE)
         words[OFFER_CONTEXT] |= UINT64_C(1) << 32;
-        if (req->size != 0)
-            memcpy(&words[OFFER_INSIDE], req->buf, req->size);
-    } else {
+    if (inside != 0)
+        memcpy(&words[OFFER_INSIDE], req->buf, inside);
+    if (!offer_is_short(req))
         rndv_offer(peer, req, &words[OFFER_ADDRESS], &words[OFFER_KEY]);
-    }
     put(ep, offer_at(offer->index, offer->count), words,
-        offer_is_inside(req) ? OFFER_ENTRY : OFFER_INSIDE);
+        OFFER_INSIDE + (inside + sizeof words[0] - 1) / sizeof words[0]);
     offer->entries[offer->count++] = req;
     offer->next = req->queue.next;
 }
@@ -174,11 +176,9 @@ static void add(struct mbx_ep *ep, const struct peer *peer, struct offer *offer,
 void offer_show(struct mbx_ep *ep, const struct peer *peer, struct offer *offer,
                 struct list *sends, uint64_t epoch)
 {
-    bool is_known = !offer->is_stale; /* or else HOLD comes behind this */
     uint64_t head[] = {epoch, 0};
 
-    if (offer->is_stale || is_worn(offer, sends)) {
-        offer->is_stale = false;
+    if (is_worn(offer, sends)) {
         offer->count = offer->gone = 0;
         offer->next = sends->next;
     }
@@ -187,8 +187,8 @@ void offer_show(struct mbx_ep *ep, const struct peer *peer, struct offer *offer,
     offer->is_all = offer->next == sends;
     head[1] = offer->count | (offer->is_all ? OFFER_ALL : 0);
     put(ep, offer->index + OFFER_EPOCH, head, ARRAY_COUNT(head));
-    if (is_known && offer->count != 0)
+    if (offer->is_known && offer->count != 0)
         record_step(ep, TRACE_OFFER, peer, &(struct match_envelope){0}, 0, epoch, offer->count);
     put_version(ep, offer, (uint64_t)offer->gone << 32);
-    offer->is_open = true;
+    offer->is_open = offer->is_known = true;
 }

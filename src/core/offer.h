@@ -44,7 +44,7 @@
 #include "core/core.h"
 
 #define OFFER_ENTRIES 32
-#define OFFER_PAYLOAD 3 /* words of payload in an entry */
+#define OFFER_PAYLOAD 128 /* words of payload in an entry */
 
 /* ---- on the board ---- */
 
@@ -67,7 +67,7 @@ enum offer_entry {
 #define OFFER_INLINE (sizeof(uint64_t) * OFFER_PAYLOAD)
 #define OFFER_BUSY   (UINT64_C(1) << 31)
 
-static_assert(OFFER_INLINE == MESSAGE_INLINE, "costs no payload credit where it is kept");
+static_assert(OFFER_INLINE >= MESSAGE_INLINE, "needs no address");
 static_assert(OFFER_ENTRIES == 32, "bits in the version");
 
 static inline uint32_t offer_taken(uint64_t version)
@@ -93,7 +93,7 @@ struct offer {
     uint64_t version; /* what we have left there */
     uint64_t epoch;
     bool is_used, is_open, is_all;
-    bool is_stale; /* to be written anew, for a HOLD that has not left */
+    bool is_known; /* the peer has heard of it, or will before it looks */
     uint32_t count;
     uint32_t gone; /* bits: of these, no longer held */
     struct request *entries[OFFER_ENTRIES];
@@ -121,10 +121,11 @@ void offer_show(struct mbx_ep *ep, const struct peer *peer, struct offer *offer,
 /* req, which stands at next or in the table, leaves the sends. */
 void offer_forget(struct offer *offer, const struct request *req);
 
-/* Its payload travels in the entry. */
-static inline bool offer_is_inside(const struct request *req)
+/* Whoever takes it needs nothing but what is in the entry.  Of a longer one a matched probe,
+ * which has no memory for the payload, fetches that later. */
+static inline bool offer_is_short(const struct request *req)
 {
-    return req->size <= OFFER_INLINE;
+    return req->size <= MESSAGE_INLINE;
 }
 
 /* Before the transport is closed: nothing that we hold can be taken any more. */

@@ -664,7 +664,14 @@ static struct message *reach_take(struct mbx_ep *ep, struct holder *holder)
 static int holder_take(struct mbx_ep *ep, struct holder *holder, const struct take *take,
                        struct message **out)
 {
-    struct message *message = message_keep(ep, &take->arrival);
+    struct arrival arrival = take->arrival;
+    struct message *message;
+
+    if (arrival.size > MESSAGE_INLINE) { /* its sender had no credit for memory here */
+        arrival.rts = &take->rts;
+        arrival.have = 0;
+    }
+    message = message_keep(ep, &arrival);
 
     if (message == NULL)
         return -ENOMEM;

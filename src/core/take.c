@@ -20,32 +20,36 @@ static bool fits(const uint64_t *words, const struct match_envelope *envelope, u
            ((words[OFFER_TAG] ^ envelope->tag) & ~ignore) == 0;
 }
 
-/* What was read, as if it had come by itself.  False: there is no such message. */
-static bool unpack(const struct peer *peer, const uint64_t *words, struct take *take)
+/* What was read, as if it had come by itself.  0; -EAGAIN: there is no such message, for now;
+ * or as transport_ops.look. */
+static int unpack(const struct peer *peer, const struct take_table *table,
+                  const uint64_t *words, struct take *take)
 {
+    uint64_t size = words[OFFER_SIZE], at = offer_at(table->index, take->entry);
     bool is_inside = words[OFFER_CONTEXT] >> 32 != 0;
 
-    if (words[OFFER_SENDER] == 0 || (is_inside && words[OFFER_SIZE] > OFFER_INLINE))
-        return false;
-    memcpy(take->payload, &words[OFFER_INSIDE], sizeof take->payload);
-    take->rts = (struct wire_rts){words[OFFER_SENDER], words[OFFER_SIZE], words[OFFER_ADDRESS],
-                                  words[OFFER_KEY]};
+    if (words[OFFER_SENDER] == 0 || (is_inside && size > OFFER_INLINE))
+        return -EAGAIN;
+    take->rts =
+        (struct wire_rts){words[OFFER_SENDER], size, words[OFFER_ADDRESS], words[OFFER_KEY]};
     take->arrival = (struct arrival){
         .envelope = {(uint32_t)words[OFFER_CONTEXT], peer->number, words[OFFER_TAG]},
         .data = words[OFFER_DATA],
-        .size = words[OFFER_SIZE],
+        .size = size,
         .payload = (const char *)take->payload,
-        .have = is_inside ? words[OFFER_SIZE] : 0,
+        .have = is_inside ? size : 0,
         .sender = words[OFFER_SENDER],
         .rts = is_inside ? NULL : &take->rts,
     };
-    return true;
+    return is_inside ? look(peer, at + OFFER_INSIDE, take->payload,
+                            (size + sizeof words[0] - 1) / sizeof words[0])
+                     : 0;
 }
 
 static int find_in(const struct peer *peer, const struct take_table *table, uint32_t count,
                    const struct match_envelope *envelope, uint64_t ignore, struct take *take)
 {
-    uint64_t words[OFFER_ENTRY];
+    uint64_t words[OFFER_INSIDE];
     int err = 0;
 
     for (uint32_t i = 0; i < count && err == 0; i++) {
@@ -54,11 +58,12 @@ static int find_in(const struct peer *peer, const struct take_table *table, uint
         err = look(peer, offer_at(table->index, i), words, OFFER_TAG + 1);
         if (err != 0 || !fits(words, envelope, ignore))
             continue;
-        err = look(peer, offer_at(table->index, i), words, OFFER_ENTRY);
-        if (err != 0)
-            break;
         take->entry = i;
-        return fits(words, envelope, ignore) && unpack(peer, words, take) ? 1 : -EAGAIN;
+        err = look(peer, offer_at(table->index, i), words, OFFER_INSIDE);
+        if (err == 0)
+            err = fits(words, envelope, ignore) ? unpack(peer, table, words, take) : -EAGAIN;
+        if (err == 0)
+            return 1;
     }
     return err;
 }

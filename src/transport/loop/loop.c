@@ -44,7 +44,7 @@
 #define LOOP_DEPTH_MAX     (1u << 16)
 #define LOOP_DEPTH_DEFAULT 4
 #define LOOP_WORDS         4 /* few, so that tests run out of them */
-#define LOOP_BOARD         700
+#define LOOP_BOARD         8704
 
 struct loop_address {
     uint8_t kind;

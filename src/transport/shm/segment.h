@@ -41,7 +41,7 @@
 #define SEGMENT_MAGIC     UINT64_C(0x32786f626863746d) /* "mtchbox2" */
 #define SEGMENT_PEERS_MAX 65536u
 #define SEGMENT_WORDS     1024u
-#define SEGMENT_BOARD     2688u /* words behind these */
+#define SEGMENT_BOARD     34816u /* words behind these */
 
 enum slot_state { SLOT_FREE, SLOT_CLAIMED, SLOT_READY, SLOT_REFUSED, SLOT_CLEARING };
 
