@@ -252,13 +252,29 @@ def sides(model, trail):
     return Sides(model, 0).events()
 
 
+# ---- taking.pml ---------------------------------------------------------------------------
+
+TAKING = {
+    'send': lambda s, tag: Event('source A', f'send s{s}, {TAGS[tag]}'),
+    'emit': lambda s: Event('source A', f'envelope of s{s} leaves'),
+    'hold': lambda e: Event('source A', f'HOLD, epoch {e}'),
+    'claim': lambda s, r: Event('source A', f'CLAIM s{s} for r{r}'),
+    'shut': lambda: Event('source A', 'begins to decide'),
+    'post': lambda r, want: Event('receiver', f'post r{r}, {TAGS[want]}'),
+    'rtr': lambda r, e: Event('receiver', f'RTR r{r}, epoch {e}'),
+    'look': lambda g: Event('receiver', f'reads the version, generation {g}'),
+    'take': lambda s, r: Event('receiver', f'sets its bit for s{s}'),
+    'bind': lambda s, r: Event('receiver', f'r{r} gets s{s}', pair=(s, r)),
+}
+
+
 # ---- words -------------------------------------------------------------------------------
 
 
 def read(model, trail):
     """([Event], the rule that broke) of the lines that a model printed."""
     events, broken = [], ''
-    tables = {'handover': HANDOVER, 'delivery': DELIVERY}
+    tables = {'handover': HANDOVER, 'delivery': DELIVERY, 'taking': TAKING}
     table = tables[model] if model in tables else sides(model, trail)
     for line in trail:
         words = line.split()

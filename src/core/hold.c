@@ -150,11 +150,20 @@ static void hold_offer_end(struct mbx_ep *ep, struct hold *hold)
     hold->offer = NULL;
 }
 
+/* req is not to be compared again. */
+static void lost_forget(struct hold *hold, const struct request *req)
+{
+    for (uint32_t i = 0; i < hold->lost_count; i++)
+        if (hold->lost[i] == req)
+            hold->lost[i--] = hold->lost[--hold->lost_count];
+}
+
 /* The peer has taken req, and will say FIN or CTS. */
 static void hold_taken(struct mbx_ep *ep, struct peer *peer, struct request *req)
 {
     record_step(ep, TRACE_GIVEN, peer, &req->held.envelope, 0, req->completion.request, 0);
     ep->stats.given++;
+    lost_forget(peer->hold, req);
     hold_remove(ep, peer->hold, req);
     if (offer_is_short(req) && req->protocol <= MBX_BOUNCE)
         send_count(ep, req);
@@ -182,13 +191,12 @@ static void hold_shut(struct mbx_ep *ep, struct peer *peer)
         hold_taken(ep, peer, hold->offer->entries[__builtin_ctz(taken)]);
 }
 
-/* The peer may take what is held, if nothing of it is under way. */
+/* The peer may take what is held. */
 static void hold_show(struct mbx_ep *ep, struct peer *peer)
 {
     struct hold *hold = peer->hold;
 
-    if (hold->offer == NULL || !hold->is_on || hold->claims != 0 || hold->lost_count != 0 ||
-        hold->is_peeked)
+    if (hold->offer == NULL || !hold->is_on || hold->is_peeked)
         return;
     if (hold->offer->is_open && !offer_is_due(hold->offer, &hold->sends))
         return;
@@ -237,6 +245,7 @@ static void hold_lost(struct mbx_ep *ep, struct peer *peer, struct request *req)
 {
     struct hold *hold = peer->hold;
 
+    hold_shut(ep, peer);
     req->state = REQUEST_HELD;
     req->flags &= (uint16_t)~REQUEST_WON;
     hold->lost[hold->lost_count++] = req;
@@ -588,6 +597,7 @@ static void hold_give(struct mbx_ep *ep, struct peer *peer, struct request *req)
 {
     struct hold *hold = peer->hold;
 
+    hold_shut(ep, peer);
     record_step(ep, TRACE_GRANT, peer, &req->held.envelope, 0, req->completion.request,
                 req->remote);
     ep->stats.claims_won += req->state == REQUEST_WAIT_GRANT;

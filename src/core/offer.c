@@ -95,7 +95,7 @@ static bool is_honest(const struct offer *offer, uint64_t found)
 
     return (uint32_t)found == (uint32_t)offer->version &&
            (offer_taken(found) & offer_taken(offer->version)) == offer_taken(offer->version) &&
-           (offer_taken(found) & ~all) == 0;
+           (offer_taken(found) & ~offer_taken(offer->version) & (~all | offer->claimed)) == 0;
 }
 
 int offer_shut(struct mbx_ep *ep, struct offer *offer, uint32_t *taken)
@@ -173,10 +173,21 @@ static void add(struct mbx_ep *ep, const struct peer *peer, struct offer *offer,
     offer->next = req->queue.next;
 }
 
+/* Those that are not plainly held. */
+static uint32_t claimed_of(const struct offer *offer)
+{
+    uint32_t claimed = 0;
+
+    for (uint32_t i = 0; i < offer->count; i++)
+        if (!(offer->gone & UINT32_C(1) << i) && offer->entries[i]->state != REQUEST_HELD)
+            claimed |= UINT32_C(1) << i;
+    return claimed;
+}
+
 void offer_show(struct mbx_ep *ep, const struct peer *peer, struct offer *offer,
                 struct list *sends, uint64_t epoch)
 {
-    uint64_t head[] = {epoch, 0};
+    uint64_t head[OFFER_CLAIMED] = {epoch};
 
     if (is_worn(offer, sends)) {
         offer->count = offer->gone = 0;
@@ -186,6 +197,8 @@ void offer_show(struct mbx_ep *ep, const struct peer *peer, struct offer *offer,
         add(ep, peer, offer, request_of_queue(offer->next));
     offer->is_all = offer->next == sends;
     head[1] = offer->count | (offer->is_all ? OFFER_ALL : 0);
+    offer->claimed = claimed_of(offer);
+    head[2] = offer->claimed;
     put(ep, offer->index + OFFER_EPOCH, head, ARRAY_COUNT(head));
     if (offer->is_known && offer->count != 0)
         record_step(ep, TRACE_OFFER, peer, &(struct match_envelope){0}, 0, epoch, offer->count);

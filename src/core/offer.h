@@ -5,7 +5,7 @@
  * What a sender holds for a peer (hold.c) lies, as far as there is room, in a table on its
  * transport's board, where the peer sees it:
  *
- *   version | epoch | count, is_all | ...        OFFER_HEAD words
+ *   version | epoch | count, is_all | claimed    OFFER_HEAD words
  *   entry 0: envelope, data, size, address, key, sender, payload
  *   ...                                          the first sends that are held, in their order
  *   entry OFFER_ENTRIES - 1
@@ -25,16 +25,16 @@
  * the version busy or changed goes the other way (reach.c), and the sender's exchange fails at
  * most once for each entry.
  *
- * While the table is open, the sender has no unresolved claim and has shown no message to a
- * probe: then all in the table are plainly held, and a claim or an envelope of an earlier one
- * cannot be under way.
+ * A message with which the sender has claimed a receive is marked, and stands before later ones
+ * until the claim is resolved: what it suits is not taken past it.  The receiver knows the
+ * claims that it has granted, of which the sender may not have heard yet; these are gone.
  *
  * Invariants
  *   I1  the entries are a prefix of hold.sends, but for those whose bit is set
  *   I2  the epoch is that of the last HOLD that is sent or owed, and no other table of the
  *       endpoint ever had it; so who has not processed that HOLD, behind whatever left before
  *       it, takes nothing
- *   I3  while a table is open, hold.claims and hold.lost_count are 0, and !hold.is_peeked
+ *   I3  while a table is open, its marks are those of hold.sends, and !hold.is_peeked
  *   I4  nothing that was read from the board is used, but for the taken bits, and these are
  *       compared with what may be
  */
@@ -48,7 +48,7 @@
 
 /* ---- on the board ---- */
 
-enum offer_head { OFFER_VERSION, OFFER_EPOCH, OFFER_COUNT, OFFER_HEAD = 8 };
+enum offer_head { OFFER_VERSION, OFFER_EPOCH, OFFER_COUNT, OFFER_CLAIMED, OFFER_HEAD = 8 };
 
 enum offer_entry {
     OFFER_CONTEXT, /* the id; the upper half is 1 if the whole payload is in the entry */
@@ -95,7 +95,8 @@ struct offer {
     bool is_used, is_open, is_all;
     bool is_known; /* the peer has heard of it, or will before it looks */
     uint32_t count;
-    uint32_t gone; /* bits: of these, no longer held */
+    uint32_t gone;    /* bits: of these, no longer held */
+    uint32_t claimed; /* ... claimed with; while it is open */
     struct request *entries[OFFER_ENTRIES];
     struct list *next; /* the first of hold.sends that is in none of them, or its head */
 };

@@ -177,7 +177,7 @@ int reach_hold(struct mbx_ep *ep, struct peer *peer, const struct wire_hold *hol
         if (request_of_queue(next)->remote > hold->from)
             break;
     holder->epoch = hold->epoch;
-    holder->table = (struct take_table){hold->table, hold->epoch};
+    holder->table = (struct take_table){.index = hold->table, .epoch = hold->epoch};
     holder->from = hold->from;
     holder->room = hold->room;
     holder->live = 0;
@@ -527,6 +527,7 @@ int reach_claim(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *
     ep->stats.expected++;
     ep->stats.posted_now--;
     ep->stats.reached++;
+    take_granted(&peer->holder->table, claim->sender);
     record_arrive(ep, &arrival.envelope, req, NULL);
     recv_left(ep, req, peer);
     recv_matched(ep, req, &arrival);

@@ -46,13 +46,23 @@ static int unpack(const struct peer *peer, const struct take_table *table,
                      : 0;
 }
 
-static int find_in(const struct peer *peer, const struct take_table *table, uint32_t count,
-                   const struct match_envelope *envelope, uint64_t ignore, struct take *take)
+/* The sender waits for an answer to its claim, which it has got. */
+static bool is_granted(const struct take_table *table, uint64_t sender)
+{
+    for (size_t i = 0; i < ARRAY_COUNT(table->granted); i++)
+        if (table->granted[i] == sender)
+            return true;
+    return false;
+}
+
+static int find_in(const struct peer *peer, const struct take_table *table,
+                   const uint64_t *head, const struct match_envelope *envelope, uint64_t ignore,
+                   struct take *take)
 {
     uint64_t words[OFFER_INSIDE];
     int err = 0;
 
-    for (uint32_t i = 0; i < count && err == 0; i++) {
+    for (uint32_t i = 0; i < (uint32_t)head[OFFER_COUNT] && err == 0; i++) {
         if (take->version & offer_bit(i))
             continue;
         err = look(peer, offer_at(table->index, i), words, OFFER_TAG + 1);
@@ -60,6 +70,11 @@ static int find_in(const struct peer *peer, const struct take_table *table, uint
             continue;
         take->entry = i;
         err = look(peer, offer_at(table->index, i), words, OFFER_INSIDE);
+        if (err == 0 && (head[OFFER_CLAIMED] >> i & 1) != 0) {
+            if (is_granted(table, words[OFFER_SENDER]))
+                continue;
+            return -EAGAIN;
+        }
         if (err == 0)
             err = fits(words, envelope, ignore) ? unpack(peer, table, words, take) : -EAGAIN;
         if (err == 0)
@@ -71,8 +86,7 @@ static int find_in(const struct peer *peer, const struct take_table *table, uint
 int take_find(const struct peer *peer, const struct take_table *table,
               const struct match_envelope *envelope, uint64_t ignore, struct take *take)
 {
-    uint64_t head[OFFER_COUNT + 1];
-    uint32_t count;
+    uint64_t head[OFFER_CLAIMED + 1];
     int err;
 
     if (table->index == 0)
@@ -80,12 +94,11 @@ int take_find(const struct peer *peer, const struct take_table *table,
     err = look(peer, table->index, head, ARRAY_COUNT(head));
     if (err != 0)
         return err;
-    count = (uint32_t)head[OFFER_COUNT];
     take->version = head[OFFER_VERSION];
     if ((take->version & OFFER_BUSY) != 0 || head[OFFER_EPOCH] != table->epoch ||
-        count > OFFER_ENTRIES)
+        (uint32_t)head[OFFER_COUNT] > OFFER_ENTRIES)
         return -EAGAIN;
-    err = find_in(peer, table, count, envelope, ignore, take);
+    err = find_in(peer, table, head, envelope, ignore, take);
     if (err != 0)
         return err;
     return (head[OFFER_COUNT] & OFFER_ALL) != 0 && take_is_there(peer, table, take) ? 0

@@ -6,12 +6,21 @@
 #ifndef CORE_TAKE_H
 #define CORE_TAKE_H
 
+#include "core/hold.h"
 #include "core/offer.h"
 
 /* Where a peer's messages lie, as its HOLD said; index 0: nowhere. */
 struct take_table {
     uint64_t index, epoch;
+    uint64_t granted[HOLD_CLAIMS]; /* sends whose claims were the last that were good */
+    uint32_t granted_count;
 };
+
+/* This send of the peer has claimed a receive, and has it. */
+static inline void take_granted(struct take_table *table, uint64_t sender)
+{
+    table->granted[table->granted_count++ % HOLD_CLAIMS] = sender;
+}
 
 /* A message in a table, and the version that it was seen with. */
 struct take {
