@@ -369,6 +369,7 @@ MBX_API int mbx_cancel(struct mbx_ep *ep, mbx_request request);
  *   copies     long ones are moved once, straight between the buffers, by the owner, where
  *              the transport can do that (process_vm_readv, process_vm_writev)
  *   progress   an owner that makes none lets its peers wait
+ *   close      mbx_close() pushes none of ours: who needs them waits for them before
  *
  * An access completes in the queue MBX_ACCESS when it has been performed; of a write, the
  * bytes are then in the region.  Errors of its completion: -EACCES no such key, or not this
