@@ -19,6 +19,7 @@
 #include "core/arbiter.h"
 
 #include "core/credit.h"
+#include "core/early.h"
 #include "core/reach.h"
 #include "core/record.h"
 #include "device/beside.h"
@@ -73,6 +74,8 @@ int offload_revoke(struct mbx_ep *ep, struct request *req)
     ep->stats.posted_now--;
     if (ep->reach != NULL)
         reach_closed(ep, req, NULL);
+    if (req->flags & REQUEST_LENT)
+        early_missed(ep, req);
     if (ep->offload == NULL || shadow_claim(&ep->offload->shadow, &req->shadow))
         return 0;
     req->state = REQUEST_CLAIMED;
