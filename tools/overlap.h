@@ -40,15 +40,17 @@ uint32_t overlap_window(const struct overlap *o, size_t size);
 
 /* ---- modes ---- */
 
-/* "software", or a device, alone ("soft-thread", it matches together with software) or
- * behind what MBX_MATCH shall be ("device/soft-thread"). */
+/* "software", "early" (in software, with receives that are told in advance), or a device, alone
+ * ("soft-thread", it matches together with software) or behind what MBX_MATCH shall be
+ * ("device/soft-thread"). */
 struct overlap_mode {
     char name[64];
     char match[16];  /* MBX_MATCH */
     char device[32]; /* MBX_DEVICE */
+    char early[8];   /* MBX_EARLY_RECV; with a device there are none anyway */
 };
 
-#define OVERLAP_MODES "software,soft,soft-thread,soft-process" /* --modes all */
+#define OVERLAP_MODES "software,early,soft,soft-thread,soft-process" /* --modes all */
 
 /* The mode called name.  False if there is none of that name; that it exists does not
  * mean that this build has it. */

@@ -2,8 +2,9 @@
 /*
  * overlap_mode.c - who matches, in words.
  *
- *   name               MBX_MATCH  MBX_DEVICE
- *   software           software   none
+ *   name               MBX_MATCH  MBX_DEVICE   MBX_EARLY_RECV
+ *   software           software   none         off
+ *   early              software   none         auto
  *   DEVICE             split      DEVICE     (also written split/DEVICE)
  *   device/DEVICE      device     DEVICE
  *
@@ -64,7 +65,9 @@ static bool is_device(const char *name)
 static void name_mode(struct overlap_mode *mode)
 {
     if (strcmp(mode->match, "software") == 0 || strcmp(mode->device, "none") == 0)
-        *mode = (struct overlap_mode){"software", "software", "none"};
+        *mode = strcmp(mode->early, "off") == 0
+                    ? (struct overlap_mode){"software", "software", "none", "off"}
+                    : (struct overlap_mode){"early", "software", "none", "auto"};
     else if (strcmp(mode->match, "split") == 0)
         snprintf(mode->name, sizeof mode->name, "%s", mode->device);
     else
@@ -75,7 +78,7 @@ bool overlap_mode_find(const char *name, struct overlap_mode *mode)
 {
     const char *slash = strchr(name, '/');
     const char *device = slash != NULL ? slash + 1 : name;
-    struct overlap_mode found = {.match = "split"};
+    struct overlap_mode found = {.match = "split", .early = "auto"};
 
     if (strlen(name) >= sizeof found.name || strlen(device) >= sizeof found.device)
         return false;
@@ -84,8 +87,10 @@ bool overlap_mode_find(const char *name, struct overlap_mode *mode)
                  name);
     if (strcmp(found.match, "device") != 0 && strcmp(found.match, "split") != 0)
         return false;
-    if (strcmp(name, "software") == 0) {
+    if (strcmp(name, "software") == 0 || strcmp(name, "early") == 0) {
         snprintf(found.match, sizeof found.match, "software");
+        if (strcmp(name, "software") == 0)
+            snprintf(found.early, sizeof found.early, "off");
         device = "none";
     } else if (!is_device(device)) {
         return false;
@@ -113,18 +118,22 @@ int overlap_mode_enter(const struct overlap_mode *mode)
 {
     int err = set_param("MBX_MATCH", mode->match);
 
-    return err != 0 ? err : set_param("MBX_DEVICE", mode->device);
+    if (err == 0)
+        err = set_param("MBX_DEVICE", mode->device);
+    return err != 0 ? err : set_param("MBX_EARLY_RECV", mode->early);
 }
 
 void overlap_mode_now(struct overlap_mode *mode)
 {
     struct mbx_param param;
 
-    *mode = (struct overlap_mode){.match = "software", .device = "none"};
+    *mode = (struct overlap_mode){.match = "software", .device = "none", .early = "off"};
     if (find_param("MBX_MATCH", &param))
         snprintf(mode->match, sizeof mode->match, "%.15s", param.value);
     if (find_param("MBX_DEVICE", &param))
         snprintf(mode->device, sizeof mode->device, "%.31s", param.value);
+    if (find_param("MBX_EARLY_RECV", &param))
+        snprintf(mode->early, sizeof mode->early, "%.7s", param.value);
     name_mode(mode);
 }
 
