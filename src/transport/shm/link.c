@@ -305,6 +305,23 @@ OUT_OF_LINE int link_armed(struct shm_link *link)
     return err;
 }
 
+/* Has it stopped without a word?  If its memory was never mapped, what it sends us through
+ * tells: we may not have noticed yet that this has ended. */
+static bool has_died(const struct shm_link *link)
+{
+    const struct shm *shm = owner_of(link);
+
+    if (is_ours(link) || process_is_alive(link->to.pid))
+        return false;
+    for (uint32_t i = 0; link->has_closed && i < shm->own->peers; i++) {
+        const struct inbound *in = shm->inbound[i];
+
+        if (in != NULL && in->answer == link)
+            return atomic_load(&in->ring.shared->closed) == 0;
+    }
+    return !link->has_closed || link->left_open;
+}
+
 int link_check(struct shm_link *link)
 {
     if (link->state != LINK_DEAD) {
@@ -316,8 +333,7 @@ int link_check(struct shm_link *link)
     if (link->state != LINK_DEAD)
         return 0;
     /* who is on the way out is seen as alive a little longer than its memory is there */
-    return !link->has_closed && !is_ours(link) && !process_is_alive(link->to.pid) ? -EHOSTDOWN
-                                                                                  : link->error;
+    return has_died(link) ? -EHOSTDOWN : link->error;
 }
 
 /* ---- waiting ---- */

@@ -48,6 +48,7 @@ struct shm_link {
     bool fence;      /* see bell_publish_barrier() */
     bool met;        /* it was there once */
     bool has_closed; /* at its end; or was never mapped */
+    bool left_open;  /* what it sent us ended, and not because it closed */
     bool warned;     /* about having no slot, or no means to map their segment */
     int error;       /* of a DEAD link */
     uint32_t wanted; /* FULL: size of the packet that found no room */
