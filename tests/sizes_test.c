@@ -162,7 +162,7 @@ static void test_every_small_size(void **state)
 static void test_alignments(void **state)
 {
     static const size_t sizes[] = {1, 7, 8, 31, 64, 65, 200, 1000, 5000, 9000, 20000};
-    unsigned step = world_is_quick() ? 61 : 1;
+    unsigned step = world_is_quick() || world_is_elsewhere(*state) ? 61 : 1;
     struct world w;
 
     world_open(&w, *state, 2, NULL);
