@@ -518,9 +518,32 @@ static bool is_meant(const struct world_config *config)
     return world_is_elsewhere(config) || strcmp(config->name, "shm-soft-16") == 0;
 }
 
+/* Hardware that nothing here could serve: everything goes on in software. */
+static void test_no_hardware(void **state)
+{
+    static const char *const more[] = {"DEVICE=verbs", "LOG_LEVEL=error", NULL};
+    const char *const alone[] = {"TRANSPORT=loop", "DEVICE=verbs", "MATCH=device",
+                                 "LOG_LEVEL=error", NULL};
+    struct mbx_ep *ep = NULL;
+    mbx_request recv;
+    struct world w;
+    char got = 0;
+
+    world_open(&w, *state, 2, more);
+    assert_null(w.eps[0]->offload);
+    assert_int_equal(mbx_recv(w.eps[0], 1, 7, 1, 0, &got, 1, NULL, &recv), 0);
+    assert_int_equal(mbx_inject(w.eps[1], 0, 7, 1, "x", 1, 0), 0);
+    world_wait_error(&w, 0, recv, 0);
+    assert_int_equal(got, 'x');
+    world_close(&w);
+    assert_int_equal(mbx_open(&(struct mbx_config){.params = alone}, &ep), -EINVAL);
+    assert_null(ep);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_no_hardware),
         cmocka_unit_test(test_both_devices_end_under_way),
         cmocka_unit_test(test_who_sleeps_notices),
         cmocka_unit_test(test_threads_that_wait_go_on),

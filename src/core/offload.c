@@ -589,10 +589,6 @@ static int offload_check(const struct settings *s)
                       "soft-process");
         return s->match == MATCH_DEVICE ? -EINVAL : 0;
     }
-    if (s->device > DEVICE_SOFT_PROCESS) {
-        LOG_ERROR("MBX_DEVICE=verbs: there is no network transport that it could serve");
-        return -EINVAL;
-    }
     if (s->device != DEVICE_SOFT &&
         (s->transport != TRANSPORT_CHOICE_SHM || s->fault_percent != 0)) {
         LOG_ERROR("MBX_DEVICE=soft-thread and soft-process need MBX_TRANSPORT=shm, and no "
@@ -632,10 +628,22 @@ static int offload_start(struct mbx_ep *ep, const struct transport_config *confi
     return err;
 }
 
+/* Without a transport that such a device could serve it is as on a machine without one. */
+static void offload_forgo(struct settings *s)
+{
+    if (s->device <= DEVICE_SOFT_PROCESS)
+        return;
+    s->device = DEVICE_NONE;
+    LOG_WARN("MBX_DEVICE=verbs: there is no network transport that it could serve: matching is "
+             "done in software");
+}
+
 int offload_open(struct mbx_ep *ep, const struct transport_config *config)
 {
-    int err = offload_check(&ep->settings);
+    int err;
 
+    offload_forgo(&ep->settings);
+    err = offload_check(&ep->settings);
     if (err != 0 || ep->settings.device == DEVICE_NONE || ep->settings.match == MATCH_SOFTWARE)
         return err;
     ep->offload = mem_calloc(1, sizeof *ep->offload);
