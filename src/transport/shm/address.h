@@ -10,7 +10,7 @@
  *     12     4  welcome  the core's
  *     16     8  cookie  64 random bits, also in the segment: a process or descriptor
  *                       of the same number is not taken for the old one
- *     24     8  host    this boot of this machine, and the pid namespace
+ *     24     8  host    base/host.h
  */
 #ifndef SHM_ADDRESS_H
 #define SHM_ADDRESS_H
@@ -34,10 +34,6 @@ static_assert(offsetof(struct shm_address, pid) == 4, "address format");
 static_assert(offsetof(struct shm_address, welcome) == TRANSPORT_WELCOME, "address format");
 static_assert(offsetof(struct shm_address, cookie) == 16, "address format");
 static_assert(sizeof(struct shm_address) == TRANSPORT_ADDRESS_SIZE, "fills an address");
-
-/* What all processes that can see each other here have in common and others have not.
- * 0 and *host; an error if /proc cannot be read. */
-int address_host(uint64_t *host);
 
 /* 0 and *out; -EINVAL no address of this transport; -EHOSTUNREACH of another host. */
 int address_parse(const struct transport_address *bytes, uint64_t host,

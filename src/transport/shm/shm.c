@@ -33,6 +33,7 @@
 
 #include "base/clock.h"
 #include "base/copy.h"
+#include "base/host.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/random.h"
@@ -547,7 +548,7 @@ static int make_address(struct shm_address *address)
 
     *address = (struct shm_address){.kind = TRANSPORT_SHM, .pid = (uint32_t)getpid()};
     err = random_secret(&address->cookie, sizeof address->cookie);
-    return err != 0 ? err : address_host(&address->host);
+    return err != 0 ? err : host_id(&address->host);
 }
 
 static int create_segment(struct shm *shm, const struct transport_config *config)

@@ -45,6 +45,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/host.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "transport/shm/shm.h"
@@ -149,7 +150,7 @@ static void set_ops(struct shm *shm)
 static int find(struct shm *shm, const struct transport_address *address)
 {
     uint64_t host;
-    int err = address_host(&host);
+    int err = host_id(&host);
 
     if (err == 0)
         err = address_parse(address, host, &shm->address);

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * host_test.c - the same host in every process of it, another one in other namespaces.
+ */
+#include "base/host.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/log.h"
+#include "base/sys.h"
+
+#define NOT_ALLOWED 77
+
+/* The host of a new process in namespaces of its own (CLONE_NEW*, or 0), or 0 if they
+ * are not allowed here. */
+static uint64_t host_in(int namespaces)
+{
+    int ends[2], status;
+    uint64_t id = 0;
+    pid_t pid;
+
+    assert_int_equal(pipe(ends), 0);
+    pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        pid_t inner;
+
+        if (unshare(namespaces) < 0)
+            _exit(NOT_ALLOWED);
+        inner = fork(); /* a new pid namespace begins with a child */
+        if (inner == 0)
+            _exit(host_id(&id) != 0 || write(ends[1], &id, sizeof id) != sizeof id);
+        if (inner < 0 || waitpid(inner, &status, 0) != inner)
+            _exit(1);
+        _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    if (WEXITSTATUS(status) != NOT_ALLOWED) {
+        assert_int_equal(WEXITSTATUS(status), 0);
+        assert_int_equal(read(ends[0], &id, sizeof id), sizeof id);
+    }
+    close(ends[0]);
+    close(ends[1]);
+    return id;
+}
+
+static void processes_of_one_host_agree(void **state)
+{
+    uint64_t here = 0, again = 0;
+
+    (void)state;
+    assert_int_equal(host_id(&here), 0);
+    assert_int_equal(host_id(&again), 0);
+    assert_true(here != 0);
+    assert_true(here == again);
+    assert_true(host_in(0) == here);
+    assert_int_equal(sys_fds_live(), 0);
+}
+
+static void differs(int namespaces)
+{
+    uint64_t here, there = host_in(namespaces);
+
+    assert_int_equal(host_id(&here), 0);
+    if (there == 0)
+        skip();
+    assert_true(there != here);
+}
+
+static void a_pid_namespace_is_another_host(void **state)
+{
+    (void)state;
+    differs(CLONE_NEWPID);
+}
+
+static void a_user_namespace_is_another_host(void **state)
+{
+    (void)state;
+    differs(CLONE_NEWUSER);
+}
+
+static void a_network_namespace_is_not(void **state)
+{
+    uint64_t here, there = host_in(CLONE_NEWNET | CLONE_NEWUTS | CLONE_NEWNS | CLONE_NEWIPC);
+
+    (void)state;
+    assert_int_equal(host_id(&here), 0);
+    if (there == 0)
+        skip();
+    assert_true(there == here);
+}
+
+static void keep_log(void *arg, enum log_level level, const char *text)
+{
+    (void)level;
+    snprintf(arg, LOG_LINE_MAX, "%s", text);
+}
+
+/* As often as each is called, it fails; once more, and nothing does. */
+static void every_failing_call_is_reported(void **state)
+{
+    static const char *const names[] = {"open", "read", "fstat"};
+    static const int counts[] = {3, 1, 2};
+    char text[LOG_LINE_MAX];
+
+    (void)state;
+    log_set_sink(keep_log, text);
+    for (int i = 0; i < 3; i++) {
+        for (int n = 1; n <= counts[i] + 1; n++) {
+            uint64_t id = 5;
+            int err;
+
+            text[0] = '\0';
+            assert_int_equal(sys_fail_name(names[i], n, EACCES), 0);
+            err = host_id(&id);
+            sys_fail_none();
+            assert_int_equal(err, n <= counts[i] ? -EACCES : 0);
+            assert_true((id == 5) == (err != 0));
+            assert_true((strstr(text, "/proc/") != NULL) == (err != 0));
+            assert_int_equal(sys_fds_live(), 0);
+        }
+    }
+    log_set_sink(NULL, NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(processes_of_one_host_agree),
+        cmocka_unit_test(a_pid_namespace_is_another_host),
+        cmocka_unit_test(a_user_namespace_is_another_host),
+        cmocka_unit_test(a_network_namespace_is_not),
+        cmocka_unit_test(every_failing_call_is_reported),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
