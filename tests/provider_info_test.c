@@ -290,7 +290,7 @@ static void a_name_needs_room(void **state)
 static void addresses_are_kept_and_found(void **state)
 {
     struct fi_av_attr attr = {.type = FI_AV_MAP};
-    char many[100][WORLD_ADDRESS], back[WORLD_ADDRESS], text[128];
+    char many[100][WORLD_ADDRESS], back[WORLD_ADDRESS], text[256];
     fi_addr_t addr[100], twice;
     size_t len = sizeof back, text_len = sizeof text;
     struct fid_av *av;

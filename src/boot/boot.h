@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #define BOOT_KEY_SIZE  16
-#define BOOT_VALUE_MAX 64
+#define BOOT_VALUE_MAX 128
 
 struct boot;
 

@@ -117,7 +117,7 @@ struct region {
     ((uint32_t)(sizeof(struct region) << 20 | sizeof(struct port_command) << 10 |              \
                 sizeof(struct port_event)) +                                                   \
      REGION_VERSION)
-#define REGION_VERSION 2u
+#define REGION_VERSION 3u
 
 /* Cells of the two rings for so many receives and buffers; 0 if they are too many. */
 uint32_t region_command_cells(uint32_t list, uint32_t untagged);

@@ -11,6 +11,7 @@
  *   offset size  of a name, which is as long as an address
  *      0     8   magic: no transport's addresses begin so
  *      8    24   the service, with zeros behind it
+ *     32    48   zeros
  *
  * Services are numbers as in TCP, or words of at most 23 letters, digits and "._-".  They
  * belong to a user of this machine: a published name is a file of ours in NAME_FOLDER that
@@ -39,6 +40,7 @@ static const uint8_t magic[8] = {0xff, 'm', 'b', 'x', 'n', 'a', 'm', 'e'};
 struct name {
     uint8_t magic[8];
     char service[SERVICE_MAX + 1];
+    uint8_t zero[MBX_ADDRESS_SIZE - 8 - SERVICE_MAX - 1];
 };
 
 static_assert(sizeof(struct name) == MBX_ADDRESS_SIZE, "a name is as long as an address");

@@ -40,16 +40,29 @@
 
 #include "wire/wire.h"
 
-#define TRANSPORT_ADDRESS_SIZE 32
+#define TRANSPORT_ADDRESS_SIZE 80
 #define TRANSPORT_KEY_SIZE     16
 
-/* The first byte says which transport wrote it, the four from TRANSPORT_WELCOME on are
- * transport_config.welcome of who opened it; the rest is that transport's own. */
+/*
+ *   offset size  of an address
+ *      0     1   which transport wrote it: enum transport_kind
+ *      1     3   how to read the network part; zero without one
+ *      4     8   the transport's own
+ *     12     4   transport_config.welcome of who opened it
+ *     16    16   the transport's own
+ *     32    48   network part: where the same endpoint is reached from other machines, or
+ *                zero
+ */
 struct transport_address {
     uint8_t bytes[TRANSPORT_ADDRESS_SIZE];
 };
 
 #define TRANSPORT_WELCOME 12
+
+/* Where the network part is. */
+#define TRANSPORT_NETWORK_HEAD 1 /* 3 bytes */
+#define TRANSPORT_NETWORK      32
+#define TRANSPORT_NETWORK_SIZE (TRANSPORT_ADDRESS_SIZE - TRANSPORT_NETWORK)
 
 enum transport_kind { TRANSPORT_LOOP = 1, TRANSPORT_SHM = 2 };
 
@@ -116,6 +129,8 @@ struct transport_config {
     void *arg; /* for the events */
     uint8_t key[TRANSPORT_KEY_SIZE];
     uint32_t welcome; /* the core's, for who reads our address */
+    /* shm: its network part is to be our address's, too; NULL: it has none */
+    const struct transport_address *network;
     /* loop */
     uint64_t loop_depth; /* packets a link holds */
     /* shm */

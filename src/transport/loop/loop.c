@@ -54,6 +54,7 @@ struct loop_address {
     uint32_t welcome;
     uint64_t generation;
     uint64_t zero3;
+    uint8_t zero4[TRANSPORT_NETWORK_SIZE];
 };
 
 static_assert(offsetof(struct loop_address, welcome) == TRANSPORT_WELCOME, "address format");
@@ -226,12 +227,12 @@ static void loop_address(const struct transport *t, struct transport_address *ad
 
 static int check_address(const struct transport_address *address)
 {
-    static const uint8_t zero[3];
+    static const uint8_t zero[TRANSPORT_NETWORK_SIZE];
     struct loop_address a;
 
     memcpy(&a, address, sizeof a);
-    if (a.kind != TRANSPORT_LOOP || memcmp(a.zero, zero, sizeof zero) != 0 || a.zero3 != 0 ||
-        a.generation == 0)
+    if (a.kind != TRANSPORT_LOOP || memcmp(a.zero, zero, sizeof a.zero) != 0 || a.zero3 != 0 ||
+        memcmp(a.zero4, zero, sizeof a.zero4) != 0 || a.generation == 0)
         return -EINVAL;
     return a.pid == (uint32_t)getpid() ? 0 : -EHOSTUNREACH;
 }

@@ -18,8 +18,7 @@ int address_parse(const struct transport_address *bytes, uint64_t host, struct s
     struct shm_address a;
 
     memcpy(&a, bytes, sizeof a);
-    if (a.kind != TRANSPORT_SHM || (a.zero[0] | a.zero[1] | a.zero[2]) != 0 || a.pid == 0 ||
-        a.pid > INT32_MAX || a.fd > INT32_MAX)
+    if (a.kind != TRANSPORT_SHM || a.pid == 0 || a.pid > INT32_MAX || a.fd > INT32_MAX)
         return -EINVAL;
     if (a.host != host)
         return -EHOSTUNREACH;

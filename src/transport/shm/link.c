@@ -38,9 +38,20 @@ uint64_t shm_proof(const struct shm *shm, uint64_t cookie,
         struct transport_address sender;
     } text = {.cookie = cookie};
 
-    if (sender != NULL)
-        text.sender = *sender;
+    text.sender = *sender;
     return proof_make(shm->key, &text, sizeof text);
+}
+
+uint64_t shm_owner_proof(const struct shm *shm, const struct transport_address *owner)
+{
+    struct transport_address network = {.bytes = {0}};
+    struct shm_address here;
+
+    memcpy(&here, owner, sizeof here);
+    memcpy(&network.bytes[TRANSPORT_NETWORK_HEAD], here.network, sizeof here.network);
+    memcpy(&network.bytes[TRANSPORT_NETWORK], &owner->bytes[TRANSPORT_NETWORK],
+           TRANSPORT_NETWORK_SIZE);
+    return shm_proof(shm, here.cookie, &network);
 }
 
 /* ---- being there ---- */
@@ -163,7 +174,8 @@ int link_attach(struct shm_link *link)
     if (link->state == LINK_DEAD)
         return link->error;
     if (link->remote == NULL) {
-        err = segment_attach(&link->to, shm_proof(shm, link->to.cookie, NULL), &link->remote);
+        err = segment_attach(&link->to, shm_owner_proof(shm, &link->member.address),
+                             &link->remote);
         if (err != 0)
             return attach_failed(link, err);
     }
@@ -217,7 +229,7 @@ static int link_claim(struct shm_link *link)
     if (i < 0)
         return no_slot(link);
     slot = &s->slots[i];
-    memcpy(&slot->address, &shm->address, sizeof slot->address);
+    slot->address = shm->whole;
     slot->proof = shm_proof(shm, s->cookie, &slot->address);
     link->slot = (uint32_t)i;
     link->fence = shm->fence || s->needs_fence;

@@ -38,7 +38,7 @@
 #include "base/ring.h"
 #include "transport/shm/address.h"
 
-#define SEGMENT_MAGIC     UINT64_C(0x32786f626863746d) /* "mtchbox2" */
+#define SEGMENT_MAGIC     UINT64_C(0x33786f626863746d) /* "mtchbox3" */
 #define SEGMENT_PEERS_MAX 65536u
 #define SEGMENT_WORDS     1024u
 #define SEGMENT_BOARD     34816u /* words behind these */
@@ -47,13 +47,13 @@ enum slot_state { SLOT_FREE, SLOT_CLAIMED, SLOT_READY, SLOT_REFUSED, SLOT_CLEARI
 
 struct segment_slot {
     _Atomic uint64_t claim;           /* slot_claim(); zero is FREE */
-    struct transport_address address; /* of the sender */
-    uint64_t proof;                   /* that the sender knows the key */
     _Atomic uint64_t taken;           /* slot_taken(), kept up to date while split */
-    uint64_t zero;
+    uint64_t proof;                   /* that the sender knows the key */
+    struct transport_address address; /* of the sender */
+    uint64_t zero[3];
 };
 
-static_assert(sizeof(struct segment_slot) == CACHE_LINE, "a slot is a line");
+static_assert(sizeof(struct segment_slot) == 2 * CACHE_LINE, "a slot is two lines");
 
 /* Constant once the segment can be found. */
 struct segment_head {

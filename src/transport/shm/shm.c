@@ -491,7 +491,7 @@ static void shm_wake(struct transport *t)
 
 static void shm_address(const struct transport *t, struct transport_address *address)
 {
-    memcpy(address, &shm_of(t)->address, sizeof *address);
+    *address = shm_of(t)->whole;
 }
 
 static int shm_connect(struct transport *t, const struct transport_address *address,
@@ -542,13 +542,26 @@ static int check_config(const struct transport_config *config)
     return 0;
 }
 
-static int make_address(struct shm_address *address)
+/* All of it but the descriptor. */
+static int make_address(struct shm *shm, const struct transport_config *config)
 {
+    struct shm_address *address = &shm->address;
     int err;
 
-    *address = (struct shm_address){.kind = TRANSPORT_SHM, .pid = (uint32_t)getpid()};
+    *address = (struct shm_address){
+        .kind = TRANSPORT_SHM, .pid = shm->pid, .welcome = config->welcome};
     err = random_secret(&address->cookie, sizeof address->cookie);
-    return err != 0 ? err : host_id(&address->host);
+    if (err == 0)
+        err = host_id(&address->host);
+    if (err != 0)
+        return err;
+    if (config->network != NULL) {
+        shm->whole = *config->network;
+        memcpy(address->network, &shm->whole.bytes[TRANSPORT_NETWORK_HEAD],
+               sizeof address->network);
+    }
+    memcpy(&shm->whole, address, sizeof *address);
+    return 0;
 }
 
 static int create_segment(struct shm *shm, const struct transport_config *config)
@@ -558,7 +571,7 @@ static int create_segment(struct shm *shm, const struct transport_config *config
         .peers = config->shm_peers != 0 ? (uint32_t)config->shm_peers : PEERS_DEFAULT,
         .ring_cells = cells_for(bytes),
         .cookie = shm->address.cookie,
-        .key_check = shm_proof(shm, shm->address.cookie, NULL),
+        .key_check = shm_owner_proof(shm, &shm->whole),
         .needs_fence = !bell_can_barrier(),
     };
     int err = segment_create(&segment, &shm->own);
@@ -568,6 +581,7 @@ static int create_segment(struct shm *shm, const struct transport_config *config
         return err;
     }
     shm->address.fd = (uint32_t)shm->own->fd;
+    memcpy(&shm->whole, &shm->address, sizeof shm->address);
     return 0;
 }
 
@@ -643,10 +657,9 @@ static int shm_open_endpoint(const struct transport_config *config, struct trans
     shm = shm_create(config);
     if (shm == NULL)
         return -ENOMEM;
-    err = make_address(&shm->address);
+    err = make_address(shm, config);
     if (err != 0)
         goto destroy_shm;
-    shm->address.welcome = config->welcome;
     err = create_segment(shm, config);
     if (err != 0)
         goto destroy_shm;

@@ -100,7 +100,8 @@ struct shm {
     struct links links;
     struct list blocked;
     struct shm_address address; /* JOINED: as own */
-    uint32_t pid;               /* our process; JOINED: address.pid may be another */
+    struct transport_address whole;
+    uint32_t pid; /* our process; JOINED: address.pid may be another */
     enum shm_role role;
     struct transport_ops ops; /* JOINED: base.ops */
     uint8_t key[TRANSPORT_KEY_SIZE];
@@ -155,10 +156,13 @@ void shm_unexpose(struct link *l, uint64_t address, uint64_t key);
 
 /* ---- link.c ---- */
 
-/* The proof that a segment's owner, or a sender to it, knows the key.  The sender's
- * address is NULL for the owner. */
+/* The proof that a sender to the segment with this cookie knows the key. */
 uint64_t shm_proof(const struct shm *shm, uint64_t cookie,
                    const struct transport_address *sender);
+
+/* The proof that the owner of the segment at address knows the key, and that nobody has
+ * changed what only the network uses of it. */
+uint64_t shm_owner_proof(const struct shm *shm, const struct transport_address *owner);
 
 /* The link to address, made if there is none.  0; -EINVAL, -EHOSTUNREACH, -ENOMEM. */
 int link_get(struct shm *shm, const struct transport_address *address, struct shm_link **out);

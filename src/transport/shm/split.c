@@ -65,7 +65,7 @@ int shm_split(struct transport *t, struct transport_handle *handle)
     /* pairs with the exchange in take_over(): the marks */
     atomic_store(&shm->control->receiver, receiver_word(RECEIVER_NOBODY, 0));
     *handle = (struct transport_handle){0};
-    memcpy(&handle->address, &shm->address, sizeof handle->address);
+    handle->address = shm->whole;
     return 0;
 }
 
@@ -154,8 +154,9 @@ static int find(struct shm *shm, const struct transport_address *address)
 
     if (err == 0)
         err = address_parse(address, host, &shm->address);
+    shm->whole = *address;
     if (err == 0)
-        err = segment_join(&shm->address, shm_proof(shm, shm->address.cookie, NULL), &shm->own);
+        err = segment_join(&shm->address, shm_owner_proof(shm, address), &shm->own);
     return err;
 }
 
