@@ -175,13 +175,17 @@ static void one_counter_may_count_for_many(void **state)
 
 static void what_cannot_be_is_refused(void **state)
 {
-    struct fi_cntr_attr fd = {.wait_obj = FI_WAIT_FD}, flags = {.flags = 1};
+    struct fi_cntr_attr cond = {.wait_obj = FI_WAIT_MUTEX_COND}, flags = {.flags = 1};
+    struct fi_cntr_attr no_set = {.wait_obj = FI_WAIT_SET};
+    struct fi_cntr_attr unknown = {.wait_obj = (enum fi_wait_obj)99};
     struct fid_cntr *c;
     struct world w;
 
     (void)state;
     world_open(&w, &counted);
-    assert_int_equal(fi_cntr_open(w.domain, &fd, &c, NULL), -FI_ENOSYS);
+    assert_int_equal(fi_cntr_open(w.domain, &cond, &c, NULL), -FI_ENOSYS);
+    assert_int_equal(fi_cntr_open(w.domain, &no_set, &c, NULL), -FI_EINVAL);
+    assert_int_equal(fi_cntr_open(w.domain, &unknown, &c, NULL), -FI_EINVAL);
     assert_int_equal(fi_cntr_open(w.domain, &flags, &c, NULL), -FI_EBADFLAGS);
     world_close(&w);
 }

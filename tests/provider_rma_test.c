@@ -207,6 +207,37 @@ static void remote_data_is_told_at_the_target(void **state)
     close_shared(&w, mr);
 }
 
+/* Three times as many as wait in a target that could tell them somebody. */
+static void remote_data_that_nobody_can_read_is_dropped(void **state)
+{
+    static const struct setup setups[] = {
+        {.caps = FI_RMA | FI_RMA_EVENT, .sends_only = true},
+        {.caps = FI_RMA | FI_RMA_EVENT, .sends_only = true, .progress = FI_PROGRESS_AUTO},
+        {.caps = FI_RMA | FI_RMA_EVENT, .sends_only = true, .counts = FI_REMOTE_WRITE},
+    };
+
+    (void)state;
+    for (size_t s = 0; s < sizeof setups / sizeof setups[0]; s++) {
+        struct fid_cntr *written;
+        struct fid_mr *mr;
+        struct world w;
+
+        mr = open_shared(&w, &setups[s]);
+        written = w.node[1].cntr[NODE_WRITTEN_HERE];
+        for (uint64_t i = 0; i < 3072; i++) {
+            memcpy(here, &i, sizeof i);
+            assert_int_equal(
+                fi_writedata(EP(w, 0), here, 8, NULL, i, w.addr[1], 0, KEY, &contexts[0]), 0);
+            expect_access(&w, &contexts[0], FI_WRITE);
+            assert_memory_equal(there, here, sizeof i);
+        }
+        world_is_quiet(&w, 1);
+        if (written != NULL)
+            assert_int_equal(fi_cntr_read(written), 3072);
+        close_shared(&w, mr);
+    }
+}
+
 static void selective_completion_holds_for_accesses(void **state)
 {
     struct setup setup = {.caps = CAPS, .bind_flags = FI_SELECTIVE_COMPLETION};
@@ -554,6 +585,7 @@ int main(void)
         cmocka_unit_test(pieces_are_gathered_and_scattered),
         cmocka_unit_test(an_injected_write_completes_silently),
         cmocka_unit_test(remote_data_is_told_at_the_target),
+        cmocka_unit_test(remote_data_that_nobody_can_read_is_dropped),
         cmocka_unit_test(selective_completion_holds_for_accesses),
         cmocka_unit_test(what_is_not_allowed_is_an_error),
         cmocka_unit_test(a_region_is_known_to_all_endpoints),

@@ -27,15 +27,16 @@ struct fi_info *world_hints(const struct setup *setup)
     return hints;
 }
 
-static void node_count(struct world *w, struct node *n, uint64_t counts)
+static void node_count(struct world *w, struct node *n, const struct setup *setup)
 {
     static const uint64_t flags[NODE_COUNTERS] = {
         FI_SEND, FI_RECV, FI_READ, FI_WRITE, FI_REMOTE_READ, FI_REMOTE_WRITE,
     };
-    struct fi_cntr_attr attr = {.wait_obj = FI_WAIT_UNSPEC};
+    struct fi_cntr_attr attr = {.wait_obj = setup->cntr_wait != FI_WAIT_NONE ? setup->cntr_wait
+                                                                             : FI_WAIT_UNSPEC};
 
     for (int i = 0; i < NODE_COUNTERS; i++) {
-        if (!(counts & flags[i]))
+        if (!(setup->counts & flags[i]))
             continue;
         assert_int_equal(fi_cntr_open(w->domain, &attr, &n->cntr[i], NULL), 0);
         assert_int_equal(fi_ep_bind(n->ep, &n->cntr[i]->fid, flags[i]), 0);
@@ -60,8 +61,10 @@ static void node_open(struct world *w, struct node *n, const struct setup *setup
     assert_int_equal(fi_ep_bind(n->ep, &n->av->fid, 0), 0);
     if (!setup->queueless)
         assert_int_equal(
-            fi_ep_bind(n->ep, &n->cq->fid, FI_TRANSMIT | FI_RECV | setup->bind_flags), 0);
-    node_count(w, n, setup->counts);
+            fi_ep_bind(n->ep, &n->cq->fid,
+                       FI_TRANSMIT | (setup->sends_only ? 0 : FI_RECV) | setup->bind_flags),
+            0);
+    node_count(w, n, setup);
     assert_int_equal(fi_enable(n->ep), 0);
     assert_int_equal(fi_getname(&n->ep->fid, n->address, &len), 0);
     assert_int_equal(len, sizeof n->address);

@@ -11,19 +11,18 @@
  * endpoints that are bound, and what completes there is counted and set aside in their
  * queues (prov_cq_collect), or forgotten where there is no queue.
  *
- * Locks      a counter's own, before those of queues and endpoints, guards the list of
- *            endpoints; the two numbers are atomic, and changed under any lock.
+ * Waiting    as for a queue (wait.c): arm, look once more, sleep until rung.  A counter is rung
+ *            by whatever changes it, and by the watches of the endpoints for what completes
+ *            or was accessed there (watch.c).  Those of a region are all endpoints of the
+ *            domain, so it has a bell for them: the list of the counters of regions.
+ *
+ * Locks      a counter's own, before those of queues and endpoints, guards the lists of
+ *            endpoints and regions; the numbers are atomic, and changed under any lock.  The
+ *            domain's bell, behind all but those of wait objects, guards its list.
  */
 #include "provider/provider.h"
 
-#include <sched.h>
 #include <stdlib.h>
-#include <time.h>
-
-#define LOOKS_AWAKE 2000  /* in vain, before a wait naps between two of them */
-#define NAP_NS      50000 /* between looks; nobody wakes us */
-#define NS_PER_MS   1000000
-#define NS_PER_S    1000000000
 
 static struct prov_cntr *cntr_of(struct fid_cntr *fid)
 {
@@ -83,6 +82,7 @@ int prov_cntr_bind(struct prov_cntr *cntr, struct prov_ep *ep, uint64_t flags)
     err = cntr_add_ep(cntr, ep);
     if (err < 0)
         return err;
+    prov_ep_lock(ep);
     for (size_t i = 0; i < count_of(kinds); i++) {
         if (!(flags & kinds[i].flag))
             continue;
@@ -90,6 +90,8 @@ int prov_cntr_bind(struct prov_cntr *cntr, struct prov_ep *ep, uint64_t flags)
         atomic_fetch_add(&cntr->users, 1);
     }
     ep->counts = true;
+    prov_ep_unlock(ep);
+    prov_cntr_ring(cntr); /* who sleeps does not know of ep */
     return 0;
 }
 
@@ -106,16 +108,39 @@ static void cntr_remove_ep(struct prov_cntr *cntr, struct prov_ep *ep)
 void prov_cntr_unbind(struct prov_ep *ep)
 {
     for (unsigned i = 0; i < PROV_COUNTS; i++) {
-        if (ep->cntrs[i] == NULL)
+        struct prov_cntr *cntr = ep->cntrs[i];
+
+        if (cntr == NULL)
             continue;
-        cntr_remove_ep(ep->cntrs[i], ep);
-        atomic_fetch_sub(&ep->cntrs[i]->users, 1);
+        cntr_remove_ep(cntr, ep);
+        prov_ep_lock(ep); /* its watch may be about to ring the counter */
         ep->cntrs[i] = NULL;
+        prov_ep_unlock(ep);
+        atomic_fetch_sub(&cntr->users, 1);
     }
     ep->counts = false;
 }
 
 /* ---- regions --------------------------------------------------------------------------- */
+
+static void bell_join(struct prov_cntr *cntr)
+{
+    pthread_mutex_lock(&cntr->domain->bell);
+    cntr->bell_next = cntr->domain->region_cntrs;
+    cntr->domain->region_cntrs = cntr;
+    pthread_mutex_unlock(&cntr->domain->bell);
+}
+
+static void bell_leave(struct prov_cntr *cntr)
+{
+    struct prov_cntr **at = &cntr->domain->region_cntrs;
+
+    pthread_mutex_lock(&cntr->domain->bell);
+    while (*at != cntr)
+        at = &(*at)->bell_next;
+    *at = cntr->bell_next;
+    pthread_mutex_unlock(&cntr->domain->bell);
+}
 
 int prov_cntr_add_mr(struct prov_cntr *cntr, struct prov_mr *mr)
 {
@@ -134,8 +159,11 @@ int prov_cntr_add_mr(struct prov_cntr *cntr, struct prov_mr *mr)
     mrs[cntr->mr_count++] = mr;
     cntr->mrs = mrs;
     atomic_fetch_add(&cntr->users, 1);
+    if (cntr->mr_count == 1)
+        bell_join(cntr);
 unlock:
     pthread_mutex_unlock(&cntr->lock);
+    prov_cntr_ring(cntr); /* who sleeps does not know of mr */
     return err;
 }
 
@@ -145,8 +173,20 @@ void prov_cntr_remove_mr(struct prov_cntr *cntr, struct prov_mr *mr)
     for (unsigned i = 0; i < cntr->mr_count; i++)
         if (cntr->mrs[i] == mr)
             cntr->mrs[i--] = cntr->mrs[--cntr->mr_count];
+    if (cntr->mr_count == 0)
+        bell_leave(cntr);
     pthread_mutex_unlock(&cntr->lock);
     atomic_fetch_sub(&cntr->users, 1);
+}
+
+void prov_cntr_ring_regions(struct prov_domain *domain)
+{
+    if (!atomic_load(&domain->bell_armed) || !atomic_exchange(&domain->bell_armed, false))
+        return;
+    pthread_mutex_lock(&domain->bell);
+    for (struct prov_cntr *c = domain->region_cntrs; c != NULL; c = c->bell_next)
+        prov_cntr_ring(c);
+    pthread_mutex_unlock(&domain->bell);
 }
 
 /* ---- progress -------------------------------------------------------------------------- */
@@ -163,9 +203,9 @@ static void ep_count_served(struct prov_ep *ep)
     prov_ep_lock(ep);
     mbx_served_get(ep->mbx, &served);
     if (reads != NULL)
-        atomic_fetch_add(&reads->value, served.reads - ep->served.reads);
+        prov_cntr_count(reads, 0, served.reads - ep->served.reads);
     if (writes != NULL)
-        atomic_fetch_add(&writes->value, served.writes - ep->served.writes);
+        prov_cntr_count(writes, 0, served.writes - ep->served.writes);
     ep->served = served;
     prov_ep_unlock(ep);
 }
@@ -205,82 +245,151 @@ static void cntr_progress(struct prov_cntr *cntr)
 
 /* ---- calls ------------------------------------------------------------------------------- */
 
+static uint64_t look(struct prov_cntr *cntr, _Atomic uint64_t *number, _Atomic uint64_t *seen)
+{
+    uint64_t now;
+
+    cntr_progress(cntr);
+    now = atomic_load(number);
+    atomic_store(seen, now);
+    return now;
+}
+
 static uint64_t cntr_read(struct fid_cntr *fid)
 {
     struct prov_cntr *cntr = cntr_of(fid);
 
-    cntr_progress(cntr);
-    return atomic_load(&cntr->value);
+    return look(cntr, &cntr->value, &cntr->seen_value);
 }
 
 static uint64_t cntr_readerr(struct fid_cntr *fid)
 {
     struct prov_cntr *cntr = cntr_of(fid);
 
+    return look(cntr, &cntr->errors, &cntr->seen_errors);
+}
+
+uint64_t prov_cntr_total(struct prov_cntr *cntr)
+{
     cntr_progress(cntr);
-    return atomic_load(&cntr->errors);
+    return atomic_load(&cntr->value) + atomic_load(&cntr->errors);
 }
 
 static int cntr_add(struct fid_cntr *fid, uint64_t value)
 {
-    atomic_fetch_add(&cntr_of(fid)->value, value);
+    prov_cntr_count(cntr_of(fid), 0, value);
     return 0;
 }
 
 static int cntr_adderr(struct fid_cntr *fid, uint64_t value)
 {
-    atomic_fetch_add(&cntr_of(fid)->errors, value);
+    prov_cntr_count(cntr_of(fid), FI_EOTHER, value);
     return 0;
 }
 
 static int cntr_set(struct fid_cntr *fid, uint64_t value)
 {
     atomic_store(&cntr_of(fid)->value, value);
+    prov_cntr_ring(cntr_of(fid));
     return 0;
 }
 
 static int cntr_seterr(struct fid_cntr *fid, uint64_t value)
 {
     atomic_store(&cntr_of(fid)->errors, value);
+    prov_cntr_ring(cntr_of(fid));
     return 0;
 }
 
-static int64_t now_ns(void)
-{
-    struct timespec t;
+/* ---- waiting ------------------------------------------------------------------------------
+ */
 
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * NS_PER_S + t.tv_nsec;
+void prov_cntr_ring(struct prov_cntr *cntr)
+{
+    if (atomic_load(&cntr->armed) && atomic_exchange(&cntr->armed, false))
+        prov_wait_ring(&cntr->wait);
 }
 
-/* Until the next look. */
-static void rest(unsigned looks)
+/* Endpoints have locks from the first wait on.  A client without threading makes no other
+ * call now in what is bound to this counter, nor, with FI_THREAD_DOMAIN, in the domain. */
+static int eps_arm(struct prov_cntr *cntr)
 {
-    const struct timespec nap = {.tv_nsec = NAP_NS};
+    int err = 0;
 
-    if (looks < LOOKS_AWAKE)
-        sched_yield();
-    else
-        nanosleep(&nap, NULL);
+    for (unsigned i = 0; i < cntr->ep_count && err == 0; i++) {
+        if (!cntr->eps[i]->locks)
+            cntr->eps[i]->locks = true;
+        err = prov_watch_arm(cntr->eps[i], &cntr->armed);
+    }
+    return err;
+}
+
+static int regions_arm(struct prov_cntr *cntr)
+{
+    struct prov_domain *domain = cntr->domain;
+    int err = 0;
+
+    atomic_store(&domain->bell_armed, true);
+    pthread_mutex_lock(&domain->lock);
+    for (struct prov_ep *ep = domain->eps; ep != NULL && err == 0; ep = ep->domain_next) {
+        if (!ep->locks && domain->threading == FI_THREAD_DOMAIN)
+            ep->locks = true;
+        err = ep->locks ? prov_watch_arm(ep, &domain->bell_armed) : -FI_EAGAIN;
+    }
+    pthread_mutex_unlock(&domain->lock);
+    return err;
+}
+
+int prov_cntr_arm(struct prov_cntr *cntr)
+{
+    int err;
+
+    pthread_mutex_lock(&cntr->lock);
+    atomic_store(&cntr->armed, true);
+    err = eps_arm(cntr);
+    if (err == 0 && cntr->mr_count != 0)
+        err = regions_arm(cntr);
+    pthread_mutex_unlock(&cntr->lock);
+    return err < 0 ? -FI_EAGAIN : 0;
+}
+
+int prov_cntr_try(struct prov_cntr *cntr)
+{
+    uint64_t value, errors;
+    int err;
+
+    prov_wait_lower(&cntr->wait);
+    err = prov_cntr_arm(cntr);
+    cntr_progress(cntr);
+    value = atomic_load(&cntr->value);
+    errors = atomic_load(&cntr->errors);
+    if (atomic_exchange(&cntr->seen_value, value) != value)
+        err = -FI_EAGAIN;
+    if (atomic_exchange(&cntr->seen_errors, errors) != errors)
+        err = -FI_EAGAIN;
+    return err;
+}
+
+static int arm(void *arg)
+{
+    return prov_cntr_arm(arg);
 }
 
 static int cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout)
 {
     struct prov_cntr *cntr = cntr_of(fid);
+    struct prov_waiter waiter = prov_waiter_begin(&cntr->wait, prov_deadline(timeout));
     uint64_t errors = atomic_load(&cntr->errors);
-    int64_t end = timeout < 0 ? INT64_MAX : now_ns() + (int64_t)timeout * NS_PER_MS;
 
-    if (!cntr->waits)
+    if (cntr->wait.object == FI_WAIT_NONE || cntr->wait.object == FI_WAIT_SET)
         return -FI_EINVAL;
-    for (unsigned looks = 0;; looks++) {
+    do {
         if (cntr_read(fid) >= threshold)
             return 0;
         if (atomic_load(&cntr->errors) != errors)
             return -FI_EAVAIL;
-        if (timeout >= 0 && now_ns() >= end)
-            return -FI_ETIMEDOUT;
-        rest(looks);
-    }
+    } while (prov_waiter_rest(&waiter, arm, cntr));
+    return -FI_ETIMEDOUT;
 }
 
 static struct fi_ops_cntr cntr_ops = {
@@ -303,6 +412,7 @@ static int cntr_close(struct fid *fid)
 
     if (atomic_load(&cntr->users) != 0)
         return -FI_EBUSY;
+    prov_wait_fini(&cntr->wait, fid);
     atomic_fetch_sub(&cntr->domain->users, 1);
     pthread_mutex_destroy(&cntr->lock);
     free(cntr->eps);
@@ -315,10 +425,7 @@ static int cntr_control(struct fid *fid, int command, void *arg)
 {
     struct prov_cntr *cntr = container_of(fid, struct prov_cntr, fid.fid);
 
-    if (command != FI_GETWAITOBJ)
-        return -FI_ENOSYS;
-    *(enum fi_wait_obj *)arg = cntr->waits ? FI_WAIT_UNSPEC : FI_WAIT_NONE;
-    return 0;
+    return prov_wait_control(&cntr->wait, command, arg);
 }
 
 static struct fi_ops cntr_fid_ops = {
@@ -335,20 +442,7 @@ static int cntr_attr_check(const struct fi_cntr_attr *attr)
 {
     if (attr->events != FI_CNTR_EVENTS_COMP)
         return -FI_EINVAL;
-    if (attr->flags != 0)
-        return -FI_EBADFLAGS;
-    switch (attr->wait_obj) {
-    case FI_WAIT_NONE:
-    case FI_WAIT_UNSPEC:
-    case FI_WAIT_YIELD:
-        return 0;
-    case FI_WAIT_SET: /* nothing could wake them: only a look makes progress */
-    case FI_WAIT_FD:
-    case FI_WAIT_MUTEX_COND:
-    case FI_WAIT_POLLFD:
-        break;
-    }
-    return -FI_ENOSYS;
+    return attr->flags != 0 ? -FI_EBADFLAGS : 0;
 }
 
 int prov_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr, struct fid_cntr **fid,
@@ -371,11 +465,13 @@ int prov_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr, struct 
     cntr->fid.fid.ops = &cntr_fid_ops;
     cntr->fid.ops = &cntr_ops;
     cntr->domain = container_of(domain, struct prov_domain, fid);
-    cntr->waits = attr->wait_obj != FI_WAIT_NONE;
     pthread_mutex_init(&cntr->lock, NULL);
-    atomic_init(&cntr->users, 0);
-    atomic_init(&cntr->value, 0);
-    atomic_init(&cntr->errors, 0);
+    err = prov_wait_init(&cntr->wait, attr->wait_obj, attr->wait_set, &cntr->fid.fid);
+    if (err < 0) {
+        pthread_mutex_destroy(&cntr->lock);
+        free(cntr);
+        return err;
+    }
     atomic_fetch_add(&cntr->domain->users, 1);
     *fid = &cntr->fid;
     return 0;

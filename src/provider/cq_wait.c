@@ -11,12 +11,6 @@
  */
 #include "provider/provider.h"
 
-#include <sched.h>
-#include <time.h>
-
-#define SPIN_NS 20000 /* reads before the first sleep: an answer may be under way */
-#define NAP_NS  50000 /* instead of a sleep, if no thread can be had */
-
 static struct prov_cq *cq_of(struct fid_cq *fid)
 {
     return container_of(fid, struct prov_cq, fid);
@@ -29,7 +23,7 @@ int prov_cq_arm(struct prov_cq *cq)
     prov_cq_lock(cq);
     cq->next = PROV_CQ_PROGRESS;
     for (unsigned i = 0; i < cq->source_count && err == 0; i++)
-        err = prov_watch_arm(cq->sources[i].ep, cq);
+        err = prov_watch_arm(cq->sources[i].ep, &cq->armed);
     prov_cq_unlock(cq);
     return err;
 }
@@ -61,14 +55,6 @@ static size_t entry_size(enum fi_cq_format format)
     return sizeof(struct fi_cq_entry);
 }
 
-/* Without the thread that would ring us. */
-static void nap(void)
-{
-    const struct timespec some = {.tv_nsec = NAP_NS};
-
-    nanosleep(&some, NULL);
-}
-
 int prov_cq_try(struct prov_cq *cq)
 {
     int err;
@@ -80,34 +66,25 @@ int prov_cq_try(struct prov_cq *cq)
     return prov_cq_is_ready(cq) || atomic_exchange(&cq->signalled, false) ? -FI_EAGAIN : 0;
 }
 
+static int arm(void *arg)
+{
+    return prov_cq_arm(arg);
+}
+
 /* As a read that waits for one entry or more, or for an error; -FI_EAGAIN: the time is up,
  * or somebody has signalled. */
 static ssize_t cq_await(struct prov_cq *cq, void *buf, size_t count, fi_addr_t *src_addr,
                         int64_t deadline_ns)
 {
-    int64_t now = prov_now_ns(), sleep_ns = now + SPIN_NS;
-    bool is_armed = false;
-    uint64_t rings = 0;
+    struct prov_waiter waiter = prov_waiter_begin(&cq->wait, deadline_ns);
+    ssize_t n;
 
-    for (;; now = prov_now_ns()) {
-        ssize_t n = prov_cq_readfrom(cq, buf, count, src_addr);
-
-        if (n != -FI_EAGAIN || atomic_exchange(&cq->signalled, false) || now >= deadline_ns)
-            return n;
-        if (now < sleep_ns)
-            continue;
-        if (cq->wait.object == FI_WAIT_YIELD) {
-            sched_yield();
-        } else if (!is_armed) {
-            rings = prov_wait_rings(&cq->wait);
-            is_armed = prov_cq_arm(cq) == 0;
-            if (!is_armed)
-                nap();
-        } else {
-            prov_wait_sleep(&cq->wait, rings, deadline_ns);
-            is_armed = false;
-        }
-    }
+    do {
+        n = prov_cq_readfrom(cq, buf, count, src_addr);
+        if (n != -FI_EAGAIN || atomic_exchange(&cq->signalled, false))
+            break;
+    } while (prov_waiter_rest(&waiter, arm, cq));
+    return n;
 }
 
 /* How many entries the caller wants at least. */

@@ -17,6 +17,7 @@ static int domain_close(struct fid *fid)
     if (atomic_load(&domain->users) != 0)
         return -FI_EBUSY;
     atomic_fetch_sub(&domain->fabric->users, 1);
+    pthread_mutex_destroy(&domain->bell);
     pthread_mutex_destroy(&domain->lock);
     free(domain);
     return 0;
@@ -84,6 +85,8 @@ static int domain_open(struct fid_fabric *fabric, struct fi_info *info, struct f
     domain->auto_progress = info->domain_attr->data_progress == FI_PROGRESS_AUTO;
     domain_mr_mode(domain, info->domain_attr->mr_mode);
     pthread_mutex_init(&domain->lock, NULL);
+    pthread_mutex_init(&domain->bell, NULL);
+    atomic_init(&domain->bell_armed, false);
     atomic_init(&domain->users, 0);
     atomic_fetch_add(&domain->fabric->users, 1);
     *fid = &domain->fid;

@@ -73,6 +73,7 @@ int prov_mr_join(struct prov_ep *ep)
         domain->eps = ep;
     }
     pthread_mutex_unlock(&domain->lock);
+    prov_cntr_ring_regions(domain); /* who sleeps for accesses does not know of ep */
     return err;
 }
 
@@ -136,8 +137,8 @@ static bool key_is_free(const struct prov_domain *domain, uint64_t key)
 
 static void count_more(struct prov_cntr *cntr, uint64_t now, uint64_t *seen)
 {
-    if (cntr != NULL)
-        atomic_fetch_add(&cntr->value, now - *seen);
+    if (cntr != NULL && now != *seen)
+        prov_cntr_count(cntr, 0, now - *seen);
     *seen = now;
 }
 

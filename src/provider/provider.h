@@ -21,9 +21,9 @@
  *   user        struct prov_op, always
  *
  * Locks      An endpoint and a queue have a mutex each, taken only if the client
- *            asked for a threading model that needs them (prov_needs_locks); an
- *            address vector always takes its own.  Order: counter, domain, queue, endpoint,
- *            vector.
+ *            asked for a threading model that needs them (prov_needs_locks), or an
+ *            endpoint has a thread of ours (watch.c); an address vector always takes its
+ *            own.  Order: counter, domain, queue, endpoint, vector, bell.
  *            The library's own lock is never on (MBX_THREADS).
  */
 #ifndef PROVIDER_PROVIDER_H
@@ -102,6 +102,10 @@ struct prov_domain {
     struct prov_mr *mrs;
     uint64_t next_key;
     size_t atomic_limit; /* of its endpoints; 0: not known yet */
+    /* Counters of regions, which any endpoint may change (counter.c); and its own lock. */
+    pthread_mutex_t bell;
+    struct prov_cntr *region_cntrs;
+    atomic_bool bell_armed; /* one of them wants to be rung */
 };
 
 /* What peers may access.  Constant, or guarded by the domain's lock. */
@@ -164,9 +168,10 @@ struct prov_watch {
     bool is_there;
     bool always; /* automatic progress */
     bool stops;
-    bool is_asleep; /* in Matchbox, */
-    bool is_deep;   /* without a limit */
-    bool used;      /* the client was here meanwhile */
+    bool is_asleep;         /* in Matchbox, */
+    bool is_deep;           /* without a limit */
+    bool used;              /* the client was here meanwhile */
+    struct mbx_served told; /* accesses of peers, when counters were last told */
 };
 
 /* Something that a queue has to report before it polls its endpoints again. */
@@ -242,13 +247,16 @@ struct prov_cntr {
     struct fid_cntr fid;
     struct prov_domain *domain;
     atomic_uint users; /* bindings */
-    bool waits;        /* opened with a wait object: cntr_wait may be called */
     pthread_mutex_t lock;
     struct prov_ep **eps; /* in which it makes progress */
     unsigned ep_count;
     struct prov_mr **mrs; /* whose accesses it counts */
     unsigned mr_count;
+    struct prov_cntr *bell_next; /* of the domain's region_cntrs, while mr_count is not 0 */
     _Atomic uint64_t value, errors;
+    _Atomic uint64_t seen_value, seen_errors; /* by the client: what fi_trywait() compares */
+    struct prov_wait wait;
+    atomic_bool armed; /* somebody wants to be rung */
 };
 
 /* A gathered send or a receive to be scattered: data stands behind it. */
@@ -306,7 +314,8 @@ struct prov_ep {
     bool locks;
     bool directed; /* receives heed their source address */
     bool enabled;
-    bool counts; /* some counter is bound */
+    bool counts;       /* some counter is bound */
+    bool drops_events; /* remote CQ data of writes: there is no queue to tell it */
     pthread_mutex_t lock;
     /* the way back: fi_addr by peer number, or FI_ADDR_NOTAVAIL */
     _Atomic fi_addr_t *addrs;
@@ -477,6 +486,21 @@ int prov_cq_try(struct prov_cq *cq);
 int64_t prov_now_ns(void);
 /* INT64_MAX: never (timeout_ms is negative). */
 int64_t prov_deadline(int timeout_ms);
+/* Instead of a sleep, if nobody would ring. */
+void prov_nap(void);
+
+/* How a blocking call waits for what rings a wait object. */
+struct prov_waiter {
+    struct prov_wait *wait;
+    int64_t spin_until_ns; /* looks before the first sleep: an answer may be under way */
+    int64_t deadline_ns;
+    uint64_t rings;
+    bool is_armed;
+};
+struct prov_waiter prov_waiter_begin(struct prov_wait *wait, int64_t deadline_ns);
+/* Between two looks that found nothing; arm(arg) has the object rung for what comes next.
+ * False: the time is up. */
+bool prov_waiter_rest(struct prov_waiter *waiter, int (*arm)(void *arg), void *arg);
 
 /* owner joins the set, if the object is FI_WAIT_SET.  0; -FI_EINVAL, -FI_ENOSYS. */
 int prov_wait_init(struct prov_wait *w, enum fi_wait_obj object, struct fid_wait *set,
@@ -495,8 +519,9 @@ bool prov_wait_sleep(struct prov_wait *w, uint64_t rings, int64_t deadline_ns);
 
 void prov_watch_init(struct prov_ep *ep);
 void prov_watch_fini(struct prov_ep *ep);
-/* What next completes in ep for cq rings it; starts the thread. */
-int prov_watch_arm(struct prov_ep *ep, struct prov_cq *cq);
+/* What next completes in ep rings the queue or counter whose flag this is; starts the thread.
+ * The endpoint has locks. */
+int prov_watch_arm(struct prov_ep *ep, atomic_bool *armed);
 /* Makes progress from now on. */
 int prov_watch_always(struct prov_ep *ep);
 
@@ -521,6 +546,24 @@ int prov_cntr_bind(struct prov_cntr *cntr, struct prov_ep *ep, uint64_t flags);
 void prov_cntr_unbind(struct prov_ep *ep);
 int prov_cntr_add_mr(struct prov_cntr *cntr, struct prov_mr *mr);
 void prov_cntr_remove_mr(struct prov_cntr *cntr, struct prov_mr *mr);
+/* Progress; values and errors together. */
+uint64_t prov_cntr_total(struct prov_cntr *cntr);
+/* The next change rings the counter.  -FI_EAGAIN: nothing would; look again instead. */
+int prov_cntr_arm(struct prov_cntr *cntr);
+/* fi_trywait(): 0, or -FI_EAGAIN: do not sleep. */
+int prov_cntr_try(struct prov_cntr *cntr);
+/* Wakes who has armed it. */
+void prov_cntr_ring(struct prov_cntr *cntr);
+/* The same of all counters of regions, if one of them is armed. */
+void prov_cntr_ring_regions(struct prov_domain *domain);
+
+/* One more, or one error more. */
+static inline void prov_cntr_count(struct prov_cntr *cntr, int error, uint64_t count)
+{
+    atomic_fetch_add(error == 0 ? &cntr->value : &cntr->errors, count);
+    if (unlikely(atomic_load(&cntr->armed)))
+        prov_cntr_ring(cntr);
+}
 
 /* An operation of ours, of that kind, has ended. */
 static inline void prov_count_op(struct prov_ep *ep, enum prov_op_kind kind, int error)
@@ -528,7 +571,7 @@ static inline void prov_count_op(struct prov_ep *ep, enum prov_op_kind kind, int
     struct prov_cntr *cntr = ep->cntrs[(kind < PROV_OP_LISTED ? kind : PROV_OP_RECV) - 1];
 
     if (cntr != NULL)
-        atomic_fetch_add(error == 0 ? &cntr->value : &cntr->errors, 1);
+        prov_cntr_count(cntr, error, 1);
 }
 
 /* ---- multi.c ------------------------------------------------------------------------- */
@@ -599,6 +642,8 @@ static inline void prov_op_put(struct prov_ep *ep, struct prov_op *op)
  * complete, so the client shall try again, and this is what moves them. */
 ssize_t prov_ep_again(struct prov_ep *ep, int err);
 
+void prov_events_drop(struct prov_ep *ep); /* rma.c, see below */
+
 /* Progress, of receives that multi.c matches, too. */
 static inline int prov_ep_progress(struct prov_ep *ep)
 {
@@ -606,6 +651,8 @@ static inline int prov_ep_progress(struct prov_ep *ep)
 
     if (unlikely(ep->multis != NULL))
         prov_multi_pull(ep);
+    if (unlikely(ep->drops_events))
+        prov_events_drop(ep);
     return moved;
 }
 
@@ -668,6 +715,8 @@ struct prov_op *prov_access_op(struct prov_ep *ep, enum prov_op_kind kind, void 
                                bool quiet, uint64_t flags);
 /* All accesses of op have begun, or err says why the next has not.  What the call returns. */
 ssize_t prov_access_begun(struct prov_ep *ep, struct prov_op *op, int err);
+/* Remote CQ data for an endpoint without a queue for it is taken and forgotten. */
+void prov_events_drop(struct prov_ep *ep);
 /* A completion of MBX_ACCESS or MBX_EVENTS.  False: there is nothing to report. */
 bool prov_access_event(struct prov_ep *ep, const struct mbx_completion *c,
                        struct prov_event *event);

@@ -22,6 +22,8 @@
 #define READ_FLAGS                                                                             \
     (FI_COMPLETION | FI_MORE | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE)
 
+#define DROP_BATCH 16 /* events */
+
 /* One call. */
 struct transfer {
     bool is_write;
@@ -77,6 +79,16 @@ static bool event_of_peer(struct prov_ep *ep, const struct mbx_completion *c,
     event->data = c->status.data;
     event->source = prov_av_find(ep, c->status.source);
     return true;
+}
+
+/* Data that nobody can ever read must not stop its sender, which it would: only so many events
+ * of one peer wait.  The write itself is counted by FI_REMOTE_WRITE, as every other. */
+void prov_events_drop(struct prov_ep *ep)
+{
+    struct mbx_completion completions[DROP_BATCH];
+
+    while (mbx_poll(ep->mbx, MBX_EVENTS, completions, DROP_BATCH) == DROP_BATCH)
+        continue;
 }
 
 bool prov_access_event(struct prov_ep *ep, const struct mbx_completion *c,

@@ -4,7 +4,8 @@
  *
  *   poll set   fi_poll() makes progress and says which of its queues and counters have
  *              something: a queue an entry, a counter another value than the last time
- *   wait set   fi_wait() sleeps until one of the queues that were opened with it has something
+ *   wait set   fi_wait() sleeps until one of the queues and counters that were opened with it
+ *              has something
  *   fi_trywait says whether the caller may sleep: nothing is there, and what comes will ring
  *
  * Both sets are lists of members.  An object in a poll set refuses to close; one that was
@@ -71,13 +72,6 @@ static atomic_uint *users_of(struct fid *fid)
     }
 }
 
-static uint64_t counter_now(struct fid *fid)
-{
-    struct fid_cntr *cntr = &cntr_of(fid)->fid;
-
-    return fi_cntr_read(cntr) + fi_cntr_readerr(cntr);
-}
-
 static bool member_is_ready(struct member *m)
 {
     uint64_t before = m->seen;
@@ -88,7 +82,7 @@ static bool member_is_ready(struct member *m)
     case FI_CLASS_EQ:
         return prov_eq_is_ready(eq_of(m->fid));
     default:
-        m->seen = counter_now(m->fid);
+        m->seen = prov_cntr_total(cntr_of(m->fid));
         return m->seen != before;
     }
 }
@@ -260,6 +254,19 @@ void prov_wait_set_ring(struct fid_wait *fid)
     prov_wait_ring(&wait_of(fid)->wait);
 }
 
+/* An event queue always rings. */
+static int member_arm(struct fid *fid)
+{
+    switch (fid->fclass) {
+    case FI_CLASS_CQ:
+        return prov_cq_arm(cq_of(fid));
+    case FI_CLASS_CNTR:
+        return prov_cntr_arm(cntr_of(fid));
+    default:
+        return 0;
+    }
+}
+
 /* What comes from now on rings the set. */
 static int set_arm(struct wait_set *set)
 {
@@ -267,8 +274,7 @@ static int set_arm(struct wait_set *set)
 
     pthread_mutex_lock(&set->members.lock);
     for (unsigned i = 0; i < set->members.count && err == 0; i++)
-        if (set->members.items[i].fid->fclass == FI_CLASS_CQ)
-            err = prov_cq_arm(cq_of(set->members.items[i].fid));
+        err = member_arm(set->members.items[i].fid);
     pthread_mutex_unlock(&set->members.lock);
     return err;
 }
@@ -289,11 +295,13 @@ static int wait_wait(struct fid_wait *fid, int timeout)
         uint64_t rings = prov_wait_rings(&set->wait);
         int err = set_arm(set);
 
-        if (err < 0)
+        if (err < 0 && err != -FI_EAGAIN)
             return err;
         if (set_is_ready(set))
             return 0;
-        if (!prov_wait_sleep(&set->wait, rings, deadline_ns))
+        if (err == -FI_EAGAIN && prov_now_ns() < deadline_ns)
+            prov_nap();
+        else if (err == -FI_EAGAIN || !prov_wait_sleep(&set->wait, rings, deadline_ns))
             return -FI_ETIMEDOUT;
     }
 }
@@ -399,6 +407,9 @@ int prov_trywait(struct fid_fabric *fabric, struct fid **fids, int count)
             break;
         case FI_CLASS_EQ:
             err = eq_try(eq_of(fids[i]));
+            break;
+        case FI_CLASS_CNTR:
+            err = prov_cntr_try(cntr_of(fids[i]));
             break;
         case FI_CLASS_WAIT:
             err = set_try(container_of(fids[i], struct wait_set, fid.fid));

@@ -24,11 +24,14 @@
  */
 #include "provider/provider.h"
 
+#include <sched.h>
 #include <sys/eventfd.h>
 #include <time.h>
 
 #define NS_PER_MS INT64_C(1000000)
 #define NS_PER_S  INT64_C(1000000000)
+#define SPIN_NS   20000
+#define NAP_NS    50000
 
 int64_t prov_now_ns(void)
 {
@@ -41,6 +44,13 @@ int64_t prov_now_ns(void)
 int64_t prov_deadline(int timeout_ms)
 {
     return timeout_ms < 0 ? INT64_MAX : prov_now_ns() + timeout_ms * NS_PER_MS;
+}
+
+void prov_nap(void)
+{
+    const struct timespec some = {.tv_nsec = NAP_NS};
+
+    nanosleep(&some, NULL);
 }
 
 /* ---- open and close --------------------------------------------------------------------- */
@@ -196,4 +206,35 @@ bool prov_wait_sleep(struct prov_wait *w, uint64_t rings, int64_t deadline_ns)
     rung = w->rings != rings;
     pthread_mutex_unlock(&w->lock);
     return rung;
+}
+
+/* ---- blocking calls --------------------------------------------------------------------- */
+
+struct prov_waiter prov_waiter_begin(struct prov_wait *wait, int64_t deadline_ns)
+{
+    return (struct prov_waiter){
+        .wait = wait, .spin_until_ns = prov_now_ns() + SPIN_NS, .deadline_ns = deadline_ns};
+}
+
+/* Armed first and asleep only after one more look, which is the caller's. */
+bool prov_waiter_rest(struct prov_waiter *waiter, int (*arm)(void *arg), void *arg)
+{
+    int64_t now = prov_now_ns();
+
+    if (now >= waiter->deadline_ns)
+        return false;
+    if (now < waiter->spin_until_ns)
+        return true;
+    if (waiter->wait->object == FI_WAIT_YIELD) {
+        sched_yield();
+    } else if (!waiter->is_armed) {
+        waiter->rings = prov_wait_rings(waiter->wait);
+        waiter->is_armed = arm(arg) == 0;
+        if (!waiter->is_armed)
+            prov_nap();
+    } else {
+        prov_wait_sleep(waiter->wait, waiter->rings, waiter->deadline_ns);
+        waiter->is_armed = false;
+    }
+    return true;
 }

@@ -16,9 +16,12 @@
  *
  * Invariants
  *   I1  the thread runs and reads with ep->lock, but for its sleep
- *   I2  while a queue is armed and its endpoint has completions for it that came after, it is
- *       rung, or somebody holds ep->lock who will ring it
+ *   I2  while a queue or a counter is armed and the endpoint has something for it that came
+ *       after, it is rung, or somebody holds ep->lock who will ring it
  *   I3  an endpoint with a watch has locks
+ *
+ * Who has completions for a counter may also have them for a queue: the counter's waiter sets
+ * them aside there.  A ring for other completions than a counter's own is one for nothing.
  */
 #include "provider/provider.h"
 
@@ -50,16 +53,49 @@ static void cq_tell(struct prov_ep *ep, struct prov_cq *cq, unsigned queues)
         prov_wait_ring(&cq->wait);
 }
 
+/* Have peers read or written here since the counters were told? */
+static bool has_served(struct prov_ep *ep)
+{
+    struct mbx_served before = ep->watch.told;
+
+    mbx_served_get(ep->mbx, &ep->watch.told);
+    return ep->watch.told.reads != before.reads || ep->watch.told.writes != before.writes;
+}
+
+static void cntrs_tell(struct prov_ep *ep)
+{
+    bool served = has_served(ep);
+
+    if (served)
+        prov_cntr_ring_regions(ep->domain);
+    if (!ep->counts || !(served || mbx_ready(ep->mbx, ep->send_queues | ep->recv_queues)))
+        return;
+    for (unsigned i = 0; i < PROV_COUNTS; i++)
+        if (ep->cntrs[i] != NULL)
+            prov_cntr_ring(ep->cntrs[i]);
+}
+
 static void tell(struct prov_ep *ep)
 {
     cq_tell(ep, ep->send_cq, ep->send_queues);
     cq_tell(ep, ep->recv_cq, ep->recv_queues);
+    cntrs_tell(ep);
+}
+
+static bool cntrs_are_armed(const struct prov_ep *ep)
+{
+    if (atomic_load(&ep->domain->bell_armed))
+        return true;
+    for (unsigned i = 0; ep->counts && i < PROV_COUNTS; i++)
+        if (ep->cntrs[i] != NULL && atomic_load(&ep->cntrs[i]->armed))
+            return true;
+    return false;
 }
 
 static bool is_wanted(const struct prov_ep *ep)
 {
     return ep->watch.always || (ep->send_cq != NULL && atomic_load(&ep->send_cq->armed)) ||
-           (ep->recv_cq != NULL && atomic_load(&ep->recv_cq->armed));
+           (ep->recv_cq != NULL && atomic_load(&ep->recv_cq->armed)) || cntrs_are_armed(ep);
 }
 
 OUT_OF_LINE void prov_watch_used(struct prov_ep *ep)
@@ -141,12 +177,12 @@ static int watch_want(struct prov_ep *ep)
     return 0;
 }
 
-int prov_watch_arm(struct prov_ep *ep, struct prov_cq *cq)
+int prov_watch_arm(struct prov_ep *ep, atomic_bool *armed)
 {
     int err;
 
     pthread_mutex_lock(&ep->lock);
-    atomic_store(&cq->armed, true);
+    atomic_store(armed, true);
     err = watch_want(ep);
     pthread_mutex_unlock(&ep->lock);
     return err;

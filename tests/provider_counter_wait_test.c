@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * provider_counter_wait_test.c - who waits for a counter sleeps, and is woken by whatever
+ * changes it: operations of its endpoint, accesses of peers, other threads; by blocking calls,
+ * descriptors and wait sets.
+ *
+ * A wake that is lost is a wait of PATIENCE_MS, and fails the test.
+ */
+#include "provider_world.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#define PATIENCE_MS 30000
+#define ROUNDS      300
+#define KEY         7
+#define RMA_CAPS    (FI_MSG | FI_TAGGED | FI_RMA | FI_DIRECTED_RECV | FI_SOURCE)
+
+static char memory[64];
+
+/* A thread that cannot assert. */
+static void check(bool ok, const char *what)
+{
+    if (ok)
+        return;
+    fprintf(stderr, "FAIL in a thread: %s\n", what);
+    abort();
+}
+
+static pthread_t start(void *(*run)(void *), void *arg)
+{
+    pthread_t thread;
+
+    assert_int_equal(pthread_create(&thread, NULL, run, arg), 0);
+    return thread;
+}
+
+/* ---- ways to wait ----------------------------------------------------------------------- */
+
+/* Until the counter stands at value.  False: not in time. */
+typedef bool await_fn(struct world *w, struct fid_cntr *c, uint64_t value);
+
+static bool await_by_call(struct world *w, struct fid_cntr *c, uint64_t value)
+{
+    (void)w;
+    return fi_cntr_wait(c, value, PATIENCE_MS) == 0;
+}
+
+static bool await_by_descriptor(struct world *w, struct fid_cntr *c, uint64_t value)
+{
+    struct pollfd polled = {.events = POLLIN};
+    struct fid *fid = &c->fid;
+
+    if (fi_control(fid, FI_GETWAIT, &polled.fd) != 0)
+        return false;
+    while (fi_cntr_read(c) < value)
+        if (fi_trywait(w->fabric, &fid, 1) == 0 && poll(&polled, 1, PATIENCE_MS) != 1)
+            return false;
+    return true;
+}
+
+/* ---- messages ------------------------------------------------------------------------------
+ */
+
+struct side {
+    struct world *w;
+    int node;
+    await_fn *await;
+};
+
+static void side_send(struct side *s, uint64_t word)
+{
+    ssize_t err;
+
+    do
+        err = fi_tinject(EP(*s->w, s->node), &word, 8, s->w->addr[1 - s->node], 1);
+    while (err == -FI_EAGAIN);
+    check(err == 0, "the message was not sent");
+}
+
+static void *play(void *arg)
+{
+    struct side *s = arg;
+    struct fid_cntr *received = s->w->node[s->node].cntr[NODE_RECVS];
+    uint64_t word = 0;
+
+    for (uint64_t i = 0; i < ROUNDS; i++) {
+        check(fi_trecv(EP(*s->w, s->node), &word, 8, NULL, FI_ADDR_UNSPEC, 1, 0, &word) == 0,
+              "the receive was not posted");
+        if (s->node == 0)
+            side_send(s, i);
+        check(s->await(s->w, received, i + 1), "there was no message in time");
+        check(word == i, "it was another message");
+        if (s->node == 1)
+            side_send(s, i);
+    }
+    return NULL;
+}
+
+static void ping_pong(const struct setup *setup, await_fn *await)
+{
+    struct side sides[2];
+    struct world w;
+    pthread_t thread;
+
+    world_open(&w, setup);
+    for (int i = 0; i < 2; i++)
+        sides[i] = (struct side){&w, i, await};
+    thread = start(play, &sides[1]);
+    play(&sides[0]);
+    pthread_join(thread, NULL);
+    world_close(&w);
+}
+
+static void a_message_wakes_who_waits_for_its_counter(void **state)
+{
+    static const struct setup setups[] = {
+        {.counts = FI_SEND | FI_RECV, .threading = FI_THREAD_SAFE},
+        {.counts = FI_SEND | FI_RECV, .threading = FI_THREAD_COMPLETION},
+        {.counts = FI_RECV, .threading = FI_THREAD_ENDPOINT, .cntr_wait = FI_WAIT_YIELD},
+        {.counts = FI_RECV, .threading = FI_THREAD_SAFE, .progress = FI_PROGRESS_AUTO},
+        {.counts = FI_SEND | FI_RECV, .threading = FI_THREAD_SAFE, .queueless = true},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof setups / sizeof setups[0]; i++)
+        ping_pong(&setups[i], await_by_call);
+}
+
+static void a_descriptor_of_a_counter_wakes(void **state)
+{
+    static const struct setup safe = {
+        .counts = FI_RECV, .threading = FI_THREAD_SAFE, .cntr_wait = FI_WAIT_FD};
+    static const struct setup completion = {
+        .counts = FI_RECV, .threading = FI_THREAD_COMPLETION, .cntr_wait = FI_WAIT_FD};
+
+    (void)state;
+    ping_pong(&safe, await_by_descriptor);
+    ping_pong(&completion, await_by_descriptor);
+}
+
+/* ---- accesses of peers
+ * -----------------------------------------------------------------------
+ */
+
+/* Node 0 writes; its own waits make the progress. */
+static void *write_words(void *arg)
+{
+    struct world *w = arg;
+
+    for (uint64_t i = 1; i <= ROUNDS; i++) {
+        while (fi_write(EP(*w, 0), &i, sizeof i, NULL, w->addr[1], 0, KEY, NULL) == -FI_EAGAIN)
+            continue;
+        check(fi_cntr_wait(w->node[0].cntr[NODE_WRITES], i, PATIENCE_MS) == 0,
+              "a write did not end in time");
+    }
+    return NULL;
+}
+
+/* Node 1 sleeps until each has come. */
+static void writes_are_waited_for(struct world *w, struct fid_cntr *written, await_fn *await)
+{
+    pthread_t thread = start(write_words, w);
+
+    for (uint64_t i = 1; i <= ROUNDS; i++)
+        assert_true(await(w, written, i));
+    pthread_join(thread, NULL);
+    assert_int_equal(fi_cntr_read(written), ROUNDS);
+}
+
+static void a_write_of_a_peer_wakes(void **state)
+{
+    static const struct setup setup = {
+        .caps = RMA_CAPS, .counts = FI_WRITE | FI_REMOTE_WRITE, .threading = FI_THREAD_SAFE};
+    struct fid_mr *mr;
+    struct world w;
+
+    (void)state;
+    world_open(&w, &setup);
+    assert_int_equal(
+        fi_mr_reg(w.domain, memory, sizeof memory, FI_REMOTE_WRITE, 0, KEY, 0, &mr, NULL), 0);
+    writes_are_waited_for(&w, w.node[1].cntr[NODE_WRITTEN_HERE], await_by_call);
+    assert_int_equal(fi_close(&mr->fid), 0);
+    world_close(&w);
+}
+
+/* The counter of a region: no endpoint knows it, and any may change it. */
+static void region_counter(enum fi_threading threading, enum fi_wait_obj object,
+                           await_fn *await)
+{
+    struct setup setup = {.caps = RMA_CAPS, .counts = FI_WRITE, .threading = threading};
+    struct fi_cntr_attr attr = {.wait_obj = object};
+    struct fid_cntr *written;
+    struct fid_mr *mr;
+    struct world w;
+
+    world_open(&w, &setup);
+    assert_int_equal(fi_cntr_open(w.domain, &attr, &written, NULL), 0);
+    assert_int_equal(
+        fi_mr_reg(w.domain, memory, sizeof memory, FI_REMOTE_WRITE, 0, KEY, 0, &mr, NULL), 0);
+    assert_int_equal(fi_mr_bind(mr, &written->fid, FI_REMOTE_WRITE), 0);
+    writes_are_waited_for(&w, written, await);
+    assert_int_equal(fi_close(&written->fid), -FI_EBUSY);
+    assert_int_equal(fi_close(&mr->fid), 0);
+    assert_int_equal(fi_close(&written->fid), 0);
+    world_close(&w);
+}
+
+static void a_write_to_a_region_wakes(void **state)
+{
+    (void)state;
+    region_counter(FI_THREAD_SAFE, FI_WAIT_UNSPEC, await_by_call);
+    region_counter(FI_THREAD_SAFE, FI_WAIT_FD, await_by_descriptor);
+}
+
+/* ---- sets
+ * ------------------------------------------------------------------------------------
+ */
+
+static void *add_one(void *arg)
+{
+    check(fi_cntr_add(arg, 1) == 0, "fi_cntr_add");
+    return NULL;
+}
+
+static void *fail_one(void *arg)
+{
+    check(fi_cntr_adderr(arg, 1) == 0, "fi_cntr_adderr");
+    return NULL;
+}
+
+static void a_wait_set_wakes_for_a_counter(void **state)
+{
+    static const struct setup plain = {.threading = FI_THREAD_SAFE};
+    struct fi_wait_attr set_attr = {.wait_obj = FI_WAIT_UNSPEC};
+    struct fi_cntr_attr attr = {.wait_obj = FI_WAIT_SET};
+    struct fid_wait *set;
+    struct fid_cntr *c;
+    struct world w;
+
+    (void)state;
+    world_open(&w, &plain);
+    assert_int_equal(fi_wait_open(w.fabric, &set_attr, &set), 0);
+    attr.wait_set = set;
+    assert_int_equal(fi_cntr_open(w.domain, &attr, &c, NULL), 0);
+    assert_int_equal(fi_close(&set->fid), -FI_EBUSY);
+    assert_int_equal(fi_cntr_wait(c, 1, 0), -FI_EINVAL);
+    assert_int_equal(fi_wait(set, 2), -FI_ETIMEDOUT);
+    for (int i = 1; i <= 50; i++) {
+        pthread_t thread = start(i % 2 ? add_one : fail_one, c);
+
+        assert_int_equal(fi_wait(set, PATIENCE_MS), 0);
+        pthread_join(thread, NULL);
+    }
+    assert_int_equal(fi_cntr_read(c), 25);
+    assert_int_equal(fi_cntr_readerr(c), 25);
+    assert_int_equal(fi_close(&c->fid), 0);
+    assert_int_equal(fi_close(&set->fid), 0);
+    world_close(&w);
+}
+
+/* ---- other threads, and objects
+ * --------------------------------------------------------------
+ */
+
+static void a_thread_wakes_another(void **state)
+{
+    static const struct setup plain = {.threading = FI_THREAD_SAFE};
+    struct fi_cntr_attr attr = {.wait_obj = FI_WAIT_FD};
+    struct pollfd polled = {.events = POLLIN};
+    struct fid_cntr *c;
+    struct fid *fid;
+    struct world w;
+
+    (void)state;
+    world_open(&w, &plain);
+    assert_int_equal(fi_cntr_open(w.domain, &attr, &c, NULL), 0);
+    for (uint64_t i = 1; i <= 50; i++) {
+        pthread_t thread = start(add_one, c);
+
+        assert_int_equal(fi_cntr_wait(c, i, PATIENCE_MS), 0);
+        pthread_join(thread, NULL);
+    }
+    /* what was not seen keeps from sleeping, once */
+    fid = &c->fid;
+    assert_int_equal(fi_control(fid, FI_GETWAIT, &polled.fd), 0);
+    assert_int_equal(fi_cntr_add(c, 1), 0);
+    assert_int_equal(fi_trywait(w.fabric, &fid, 1), -FI_EAGAIN);
+    assert_int_equal(fi_trywait(w.fabric, &fid, 1), 0);
+    assert_int_equal(poll(&polled, 1, 0), 0);
+    assert_int_equal(fi_cntr_seterr(c, 9), 0);
+    assert_int_equal(poll(&polled, 1, PATIENCE_MS), 1);
+    assert_int_equal(fi_trywait(w.fabric, &fid, 1), -FI_EAGAIN);
+    assert_int_equal(fi_cntr_set(c, 4), 0);
+    assert_int_equal(fi_cntr_read(c), 4);
+    assert_int_equal(fi_trywait(w.fabric, &fid, 1), 0);
+    assert_int_equal(fi_close(&c->fid), 0);
+    world_close(&w);
+}
+
+static void a_counter_has_the_wait_object_that_was_asked_for(void **state)
+{
+    static const struct setup plain;
+    enum fi_wait_obj object;
+    struct fid_cntr *c;
+    struct world w;
+    int fd;
+
+    (void)state;
+    world_open(&w, &plain);
+    for (int o = FI_WAIT_NONE; o <= FI_WAIT_YIELD; o++) {
+        struct fi_cntr_attr attr = {.wait_obj = (enum fi_wait_obj)o};
+
+        if (o == FI_WAIT_SET || o == FI_WAIT_MUTEX_COND)
+            continue;
+        assert_int_equal(fi_cntr_open(w.domain, &attr, &c, NULL), 0);
+        assert_int_equal(fi_control(&c->fid, FI_GETWAITOBJ, &object), 0);
+        assert_int_equal(object, o);
+        assert_int_equal(fi_control(&c->fid, FI_GETWAIT, &fd),
+                         o == FI_WAIT_FD ? 0 : -FI_ENOSYS);
+        assert_int_equal(fi_close(&c->fid), 0);
+    }
+    world_close(&w);
+}
+
+/* ---- sleep
+ * ------------------------------------------------------------------------------------
+ */
+
+/* Who naps leaves the core thousands of times in this time; a machine that is busy makes it
+ * fewer, for both. */
+static void who_waits_sleeps(void **state)
+{
+    static const struct setup setup = {.counts = FI_RECV};
+    struct rusage before, after;
+    struct world w;
+
+    (void)state;
+    world_open(&w, &setup);
+    getrusage(RUSAGE_SELF, &before); /* the endpoint's thread, too */
+    assert_int_equal(fi_cntr_wait(w.node[1].cntr[NODE_RECVS], 1, 300), -FI_ETIMEDOUT);
+    getrusage(RUSAGE_SELF, &after);
+    assert_true(after.ru_nvcsw - before.ru_nvcsw < 100);
+    world_close(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_message_wakes_who_waits_for_its_counter),
+        cmocka_unit_test(a_descriptor_of_a_counter_wakes),
+        cmocka_unit_test(a_write_of_a_peer_wakes),
+        cmocka_unit_test(a_write_to_a_region_wakes),
+        cmocka_unit_test(a_wait_set_wakes_for_a_counter),
+        cmocka_unit_test(a_thread_wakes_another),
+        cmocka_unit_test(a_counter_has_the_wait_object_that_was_asked_for),
+        cmocka_unit_test(who_waits_sleeps),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
