@@ -118,7 +118,6 @@ void prov_cntr_unbind(struct prov_ep *ep)
         prov_ep_unlock(ep);
         atomic_fetch_sub(&cntr->users, 1);
     }
-    ep->counts = false;
 }
 
 /* ---- regions --------------------------------------------------------------------------- */

@@ -326,7 +326,9 @@ static int ep_enable(struct prov_ep *ep)
     if ((ep->caps & FI_SEND && ep->send_cq == NULL && ep->cntrs[PROV_COUNT_SEND] == NULL) ||
         (ep->caps & FI_RECV && ep->recv_cq == NULL && ep->cntrs[PROV_COUNT_RECV] == NULL))
         return -FI_ENOCQ;
+    prov_ep_lock(ep);
     ep->drops_events = (ep->recv_queues & MBX_EVENTS) && ep->recv_cq == NULL;
+    prov_ep_unlock(ep);
     if (ep->domain->auto_progress && (err = prov_watch_always(ep)) < 0)
         return err;
     ep->enabled = true;
