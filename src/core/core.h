@@ -53,7 +53,7 @@
 /* ---- settings.c ---- */
 
 enum rndv_choice { RNDV_AUTO, RNDV_DATA };
-enum transport_choice { TRANSPORT_CHOICE_SHM, TRANSPORT_CHOICE_LOOP };
+enum transport_choice { TRANSPORT_CHOICE_SHM, TRANSPORT_CHOICE_LOOP, TRANSPORT_CHOICE_SIM };
 enum threads_choice { THREADS_ONE, THREADS_MANY };
 enum device_choice {
     DEVICE_NONE,

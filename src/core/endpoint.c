@@ -18,6 +18,7 @@
 static const struct transport_ops *const transports[] = {
     [TRANSPORT_CHOICE_SHM] = &transport_shm,
     [TRANSPORT_CHOICE_LOOP] = &transport_loop,
+    [TRANSPORT_CHOICE_SIM] = &transport_sim,
 };
 
 static const struct transport_events events = {

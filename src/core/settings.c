@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static const char *const transport_names[] = {"shm", "loop", NULL};
+static const char *const transport_names[] = {"shm", "loop", "sim", NULL};
 static const char *const threads_names[] = {"one", "many", NULL};
 static const char *const device_names[] = {"none",         "soft",  "soft-thread",
                                            "soft-process", "verbs", NULL};
@@ -30,7 +30,8 @@ static const struct param table[] = {
     {"LOG_LEVEL", PARAM_CHOICE, NULL, "warn", 0, 0, log_level_names,
      "what is written to standard error", AT(log_level)},
     {"TRANSPORT", PARAM_CHOICE, NULL, "shm", 0, 0, transport_names,
-     "what moves bytes: shm between processes of one machine, loop inside one process",
+     "what moves bytes: shm between processes of one machine, loop inside one process, sim "
+     "inside a simulation (./dev sim)",
      AT(transport)},
     {"THREADS", PARAM_CHOICE, NULL, "one", 0, 0, threads_names,
      "who may call functions of one endpoint: one thread at a time, or many at once",

@@ -64,7 +64,7 @@ struct transport_address {
 #define TRANSPORT_NETWORK      32
 #define TRANSPORT_NETWORK_SIZE (TRANSPORT_ADDRESS_SIZE - TRANSPORT_NETWORK)
 
-enum transport_kind { TRANSPORT_LOOP = 1, TRANSPORT_SHM = 2 };
+enum transport_kind { TRANSPORT_LOOP = 1, TRANSPORT_SHM = 2, TRANSPORT_SIM = 16 };
 
 struct transport;
 
@@ -307,6 +307,7 @@ struct transport {
 
 extern const struct transport_ops transport_shm;
 extern const struct transport_ops transport_loop;
+extern const struct transport_ops transport_sim; /* sim/sim.h */
 
 /* Opens a transport that disturbs what it wraps: from config's seed it answers
  * -EAGAIN, holds back deliveries, fails reads and writes.  It never reorders a link, never

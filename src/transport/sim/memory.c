@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * memory.c - what an endpoint does to the memory of another one: reads, writes, words.
+ *
+ * A read or write is done at once, or some time later, or fails; one that ends later moves its
+ * bytes when it ends.  Only what is exposed can be reached, only while its owner is there.
+ * Words are exchanged at once, whatever is under way in the queues: atomics of a network keep
+ * no order with its messages.
+ */
+#include "transport/sim/world.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/mem.h"
+
+struct exposure {
+    struct list in_exposures;
+    uint64_t address, key;
+    size_t size;
+};
+
+struct sim_move {
+    struct list in_moves; /* or moved */
+    struct sim_link *link;
+    void *here, *cookie;
+    uint64_t address, key;
+    size_t size;
+    bool is_write, is_lost;
+};
+
+/* ---- what is exposed ---- */
+
+int memory_expose(struct link *l, const void *buf, size_t size, uint64_t *address,
+                  uint64_t *key)
+{
+    struct sim *sim = sim_of(l->transport);
+    struct exposure *e = mem_alloc(sizeof *e);
+
+    if (e == NULL)
+        return -ENOMEM;
+    list_init_node(&e->in_exposures);
+    e->address = (uintptr_t)buf;
+    e->key = ++sim->next_key;
+    e->size = size;
+    list_add_tail(&sim->exposures, &e->in_exposures);
+    *address = e->address;
+    *key = e->key;
+    return 0;
+}
+
+void memory_unexpose(struct link *l, uint64_t address, uint64_t key)
+{
+    struct list *node, *next;
+
+    (void)address;
+    list_for_each_safe (node, next, &sim_of(l->transport)->exposures) {
+        struct exposure *e = container_of(node, struct exposure, in_exposures);
+
+        if (e->key != key)
+            continue;
+        list_remove(node);
+        mem_free(e);
+    }
+}
+
+static bool is_exposed(const struct sim *sim, uint64_t address, uint64_t key, size_t size)
+{
+    struct list *node;
+
+    list_for_each (node, &sim->exposures) {
+        const struct exposure *e = container_of(node, struct exposure, in_exposures);
+
+        if (e->key == key && address >= e->address && address - e->address <= e->size &&
+            size <= e->size - (address - e->address))
+            return true;
+    }
+    return false;
+}
+
+/* ---- reads and writes ---- */
+
+static int move_bytes(const struct sim_move *m)
+{
+    void *there = (void *)(uintptr_t)m->address;
+    struct sim *remote;
+    int err = world_find(m->link->remote, &remote);
+
+    if (err != 0)
+        return -ENOTCONN;
+    if (!is_exposed(remote, m->address, m->key, m->size))
+        return -EFAULT;
+    if (m->size != 0)
+        memmove(m->is_write ? there : m->here, m->is_write ? m->here : there, m->size);
+    return m->is_lost ? -EIO : 0; /* the bytes may be there all the same */
+}
+
+static int move_later(struct sim *sim, const struct sim_move *move)
+{
+    struct sim_move *m = mem_alloc(sizeof *m);
+
+    if (m == NULL)
+        return -EAGAIN;
+    *m = *move;
+    list_init_node(&m->in_moves);
+    if (world_add_event(EVENT_MOVED, world_later(), sim->index, m) != 0) {
+        mem_free(m);
+        return -EAGAIN;
+    }
+    list_add_tail(&sim->moves, &m->in_moves);
+    return -EINPROGRESS;
+}
+
+static int move_start(struct sim_move *move)
+{
+    struct sim *sim = sim_of(move->link->member.link.transport);
+
+    if (!world.config.can_read)
+        return -ENOTSUP;
+    if (sim->is_dead)
+        return -ENOTCONN;
+    move->is_lost = world_chance(world.config.percent_lost);
+    return world_chance(world.config.percent_late) ? move_later(sim, move) : move_bytes(move);
+}
+
+int memory_read(struct link *l, void *dst, uint64_t address, uint64_t key, size_t size,
+                void *cookie)
+{
+    struct sim_move move = {.link = sim_link_of(l),
+                            .here = dst,
+                            .cookie = cookie,
+                            .address = address,
+                            .key = key,
+                            .size = size};
+
+    return move_start(&move);
+}
+
+int memory_write(struct link *l, uint64_t address, uint64_t key, const void *src, size_t size,
+                 void *cookie)
+{
+    struct sim_move move = {.link = sim_link_of(l),
+                            .here = (void *)(uintptr_t)src,
+                            .cookie = cookie,
+                            .address = address,
+                            .key = key,
+                            .size = size,
+                            .is_write = true};
+
+    return move_start(&move);
+}
+
+void memory_due(struct sim *sim, void *what)
+{
+    struct sim_move *m = what;
+
+    list_remove(&m->in_moves);
+    list_add_tail(&sim->moved, &m->in_moves);
+}
+
+int memory_end_moves(struct sim *sim)
+{
+    struct list now;
+    struct list *node;
+    int ended = 0;
+
+    list_init(&now);
+    list_splice_tail(&now, &sim->moved);
+    while ((node = list_pop_head(&now)) != NULL) {
+        struct sim_move *m = container_of(node, struct sim_move, in_moves);
+        int err = move_bytes(m);
+        void *cookie = m->cookie;
+
+        mem_free(m);
+        sim->events->read_done(sim->arg, cookie, err);
+        ended++;
+    }
+    return ended;
+}
+
+static void free_moves(struct list *moves)
+{
+    struct list *node;
+
+    while ((node = list_pop_head(moves)) != NULL)
+        mem_free(container_of(node, struct sim_move, in_moves));
+}
+
+void memory_leave(struct sim *sim)
+{
+    struct list *node;
+
+    free_moves(&sim->moves);
+    free_moves(&sim->moved);
+    while ((node = list_pop_head(&sim->exposures)) != NULL)
+        mem_free(container_of(node, struct exposure, in_exposures));
+    mem_free(sim->board);
+}
+
+/* ---- words ---- */
+
+/* The board lies behind the words of exchange(), and can be exchanged too.  NULL: there is no
+ * such word, or no memory. */
+static uint64_t *word_at(struct sim *sim, uint64_t index)
+{
+    const struct transport_limits *limits = &sim->base.limits;
+
+    if (index < limits->words)
+        return &sim->words[index];
+    if (index - limits->words >= limits->board)
+        return NULL;
+    if (sim->board == NULL)
+        sim->board = mem_calloc(limits->board, sizeof *sim->board);
+    return sim->board != NULL ? &sim->board[index - limits->words] : NULL;
+}
+
+int memory_exchange_own(struct transport *t, uint64_t index, uint64_t expected,
+                        uint64_t desired, uint64_t *found)
+{
+    uint64_t *word = word_at(sim_of(t), index);
+
+    if (word == NULL)
+        return -EINVAL;
+    *found = *word;
+    if (*word == expected)
+        *word = desired;
+    return 0;
+}
+
+/* Whose words are at the other end of this link.  0; -ENOTCONN. */
+static int remote_of(struct link *l, struct sim **out)
+{
+    int err = world_find(sim_link_of(l)->remote, out);
+
+    return err != 0 || sim_of(l->transport)->is_dead ? -ENOTCONN : 0;
+}
+
+int memory_exchange(struct link *l, uint64_t index, uint64_t expected, uint64_t desired,
+                    uint64_t *found)
+{
+    struct sim *remote;
+    int err = remote_of(l, &remote);
+
+    return err != 0 ? err : memory_exchange_own(&remote->base, index, expected, desired, found);
+}
+
+int memory_look(struct link *l, uint64_t index, uint64_t *words, size_t count)
+{
+    struct sim *remote;
+    int err = remote_of(l, &remote);
+
+    for (size_t i = 0; i < count && err == 0; i++) {
+        const uint64_t *word = word_at(remote, index + i);
+
+        if (word == NULL)
+            err = -EINVAL;
+        else
+            words[i] = *word;
+    }
+    return err;
+}
+
+int memory_show(struct transport *t, uint64_t index, const uint64_t *words, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        uint64_t *word = word_at(sim_of(t), index + i);
+
+        if (word == NULL)
+            return -EINVAL;
+        *word = words[i];
+    }
+    return 0;
+}

@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * queue.c - packets on their way, one queue for each ordered pair.
+ *
+ *   send ──> queue [ p1 | p2 | p3 ]  p1 is due: the queue is on ready ──> poll, deliver
+ *                    each is due at a moment of its own, not before the one in front of it
+ *
+ * A queue is made by the first send of its pair.  It belongs to both sides and to its event,
+ * and is freed by whoever lets go last.
+ */
+#include "transport/sim/world.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/mem.h"
+
+/* ---- links and queues ---- */
+
+struct sim_link *queue_link(struct sim *sim, const struct transport_address *address,
+                            uint32_t index)
+{
+    struct links_member *known = links_find(&sim->links, address);
+    struct sim_link *link;
+
+    if (known != NULL)
+        return container_of(known, struct sim_link, member);
+    link = mem_calloc(1, sizeof *link);
+    if (link == NULL)
+        return NULL;
+    link->member.link.transport = &sim->base;
+    link->member.address = *address;
+    link->remote = index;
+    if (links_add(&sim->links, &link->member) != 0) {
+        mem_free(link);
+        return NULL;
+    }
+    return link;
+}
+
+static struct sim_packet *pop(struct sim_queue *q)
+{
+    struct sim_packet *p = q->first;
+
+    q->first = p->next;
+    q->count--;
+    return p;
+}
+
+/* Frees it if nobody needs it any more. */
+static void let_go(struct sim_queue *q)
+{
+    bool is_wanted = q->receiver != NULL && (q->count != 0 || q->sender != NULL);
+
+    if (is_wanted || q->has_event || (q->receiver == NULL && q->sender != NULL))
+        return;
+    list_remove(&q->in_inbox);
+    list_remove(&q->in_ready);
+    while (q->count != 0)
+        mem_free(pop(q));
+    mem_free(q);
+}
+
+static int queue_create(struct sim_link *link)
+{
+    struct sim *sender = sim_of(link->member.link.transport), *receiver;
+    struct sim_queue *q;
+    int err = world_find(link->remote, &receiver);
+
+    if (err != 0)
+        return -ENOTCONN;
+    q = mem_calloc(1, sizeof *q);
+    if (q == NULL)
+        return -EAGAIN;
+    q->receiver = receiver;
+    q->sender = link;
+    q->from_index = sender->index;
+    world_address(sender, &q->from);
+    list_add_tail(&receiver->inbox, &q->in_inbox);
+    link->out = q;
+    return 0;
+}
+
+/* The first packet will be due: then, or it is. */
+static void queue_expect(struct sim_queue *q)
+{
+    uint64_t due_ns = q->first->due_ns;
+
+    if (due_ns > world.now_ns &&
+        world_add_event(EVENT_PACKET, due_ns, q->receiver->index, q) == 0)
+        q->has_event = true;
+    else
+        list_add_tail(&q->receiver->ready, &q->in_ready);
+}
+
+void queue_due(struct sim_queue *q)
+{
+    q->has_event = false;
+    if (q->receiver != NULL && q->count != 0)
+        list_add_tail(&q->receiver->ready, &q->in_ready);
+    else
+        let_go(q);
+}
+
+/* ---- sending ---- */
+
+static unsigned char *put(unsigned char *to, const void *from, size_t size)
+{
+    if (size != 0)
+        memcpy(to, from, size);
+    return to + size;
+}
+
+static struct sim_packet *packet_make(const struct transport_packet *packet)
+{
+    size_t size = sizeof *packet->header + packet->body_size + packet->payload_size;
+    struct sim_packet *p = mem_alloc(sizeof *p + size);
+    unsigned char *end;
+
+    assert(size <= SIM_PACKET_MAX);
+    if (p == NULL)
+        return NULL;
+    p->next = NULL;
+    p->size = size;
+    end = put(p->bytes, packet->header, sizeof *packet->header);
+    end = put(end, packet->body, packet->body_size);
+    put(end, packet->payload, packet->payload_size);
+    return p;
+}
+
+static void push(struct sim_queue *q, struct sim_packet *p)
+{
+    p->due_ns = world_later();
+    if (p->due_ns < q->last_due_ns)
+        p->due_ns = q->last_due_ns;
+    q->last_due_ns = p->due_ns;
+    if (q->count++ != 0) {
+        q->last->next = p;
+        q->last = p;
+        return;
+    }
+    q->first = q->last = p;
+    if (!list_is_linked(&q->in_ready) && !q->has_event) /* else it is being delivered from */
+        queue_expect(q);
+}
+
+/* There will be room, or there is: the sender hears of it. */
+static void tell_room(struct sim_link *link)
+{
+    struct sim *sim = sim_of(link->member.link.transport);
+
+    if (!link->is_told && world_add_event(EVENT_ROOM, world_later(), sim->index, link) == 0)
+        link->is_told = true;
+}
+
+/* As transport_ops.send, of one that has a queue. */
+static int queue_take(struct sim_link *link, const struct transport_packet *packet)
+{
+    struct sim_queue *q = link->out;
+    struct sim_packet *p;
+
+    if (q->receiver == NULL)
+        return -ENOTCONN;
+    if (q->count >= world.config.depth) {
+        q->is_awaited = true;
+        return -EAGAIN;
+    }
+    p = world_chance(world.config.percent_full) ? NULL : packet_make(packet);
+    if (p == NULL) {
+        tell_room(link);
+        return -EAGAIN;
+    }
+    push(q, p);
+    return 0;
+}
+
+int queue_send(struct link *l, const struct transport_packet *packet)
+{
+    struct sim_link *link = sim_link_of(l);
+    int err = 0;
+
+    if (sim_of(l->transport)->is_dead)
+        return -ENOTCONN;
+    if (link->out == NULL)
+        err = queue_create(link);
+    if (err == -EAGAIN)
+        tell_room(link);
+    return err != 0 ? err : queue_take(link, packet);
+}
+
+/* ---- receiving ---- */
+
+/* Introduces a stranger.  0, also for one that is refused; -EAGAIN later. */
+static int introduce(struct sim *sim, struct sim_queue *q)
+{
+    struct sim_link *link;
+    uint32_t peer;
+    int err;
+
+    if (q->answer != NULL || q->is_refused)
+        return 0;
+    link = queue_link(sim, &q->from, q->from_index);
+    if (link == NULL)
+        return -EAGAIN;
+    if (!link->member.named) {
+        err = sim->events->accept(sim->arg, &link->member.link, &q->from, &peer);
+        if (err == -EAGAIN)
+            return err;
+        q->is_refused = err != 0;
+        if (err != 0)
+            return 0;
+        link->member.link.peer = peer;
+        link->member.named = true;
+    }
+    q->answer = link;
+    return 0;
+}
+
+/* Hands the first packet up.  0 it has gone; -EAGAIN it stays. */
+static int deliver_first(struct sim *sim, struct sim_queue *q)
+{
+    struct sim_packet *p = q->first;
+    int err = introduce(sim, q);
+
+    if (err != 0)
+        return err;
+    if (q->is_refused)
+        sim->events->dropped(sim->arg, "packet of an endpoint that was refused");
+    else
+        err = sim->events->deliver(sim->arg, q->answer->member.link.peer, p->bytes, p->size);
+    if (err != 0)
+        return -EAGAIN;
+    world.packets++;
+    if (world.config.delivered != NULL)
+        world.config.delivered(world.config.arg, q->from_index, sim->index, p->bytes, p->size);
+    mem_free(pop(q));
+    if (q->is_awaited && q->sender != NULL) {
+        q->is_awaited = false;
+        tell_room(q->sender);
+    }
+    return 0;
+}
+
+int queue_deliver(struct sim *sim, int budget)
+{
+    int delivered = 0;
+    struct list *node;
+
+    while (delivered < budget && (node = list_first(&sim->ready)) != NULL) {
+        struct sim_queue *q = container_of(node, struct sim_queue, in_ready);
+
+        if (deliver_first(sim, q) != 0) { /* no memory now: it may try again */
+            world_add_event(EVENT_ROOM, world_later(), sim->index, NULL);
+            break;
+        }
+        delivered++;
+        list_remove(node);
+        if (q->count != 0)
+            queue_expect(q);
+        else
+            let_go(q);
+    }
+    return delivered;
+}
+
+/* ---- the end ---- */
+
+/* Only so many of its packets, from the first, arrive. */
+static void cut(struct sim_queue *q)
+{
+    uint64_t left = random_below(&world.random, 2 * (uint64_t)q->count + 1);
+
+    if (left >= q->count)
+        return;
+    for (struct sim_packet **p = &q->first; q->count != 0; p = &(*p)->next) {
+        if (left-- != 0) {
+            q->last = *p;
+            continue;
+        }
+        while (*p != NULL) {
+            struct sim_packet *next = (*p)->next;
+
+            mem_free(*p);
+            *p = next;
+            q->count--;
+        }
+        return;
+    }
+}
+
+static void leave_inbox(struct sim *sim)
+{
+    struct list *node;
+
+    while ((node = list_pop_head(&sim->inbox)) != NULL) {
+        struct sim_queue *q = container_of(node, struct sim_queue, in_inbox);
+
+        list_remove(&q->in_ready);
+        q->receiver = NULL;
+        if (q->is_awaited && q->sender != NULL)
+            tell_room(q->sender); /* it will find that nobody is there */
+        let_go(q);
+    }
+}
+
+void queue_leave(struct sim *sim, bool is_lost)
+{
+    struct links_member *member;
+    size_t position = 0;
+
+    leave_inbox(sim);
+    while ((member = links_next(&sim->links, &position)) != NULL) {
+        struct sim_link *link = container_of(member, struct sim_link, member);
+        struct sim_queue *q = link->out;
+
+        link->out = NULL;
+        if (q == NULL)
+            continue;
+        if (is_lost)
+            cut(q);
+        q->sender = NULL;
+        if (q->count == 0)
+            list_remove(&q->in_ready);
+        let_go(q);
+    }
+}

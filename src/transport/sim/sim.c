@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * sim.c - the transport of a simulated world; sim.h says how it is driven.
+ *
+ *   world.c   time, chance, events, who is there
+ *   queue.c   packets
+ *   memory.c  reads, writes, words
+ *
+ * Per link it is a reliable FIFO, and between links nothing is ordered: each packet takes a
+ * time of its own.  As much as the contract allows to go wrong goes wrong by chance: sends find
+ * no room, reads end late or fail, endpoints die.
+ */
+#include "transport/sim/world.h"
+
+#include <errno.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+
+static void sim_address(const struct transport *t, struct transport_address *address)
+{
+    world_address(sim_of(t), address);
+}
+
+static int sim_connect(struct transport *t, const struct transport_address *address,
+                       struct link **out)
+{
+    struct sim_link *link;
+    uint32_t index;
+    int err = world_check(address, &index);
+
+    if (err != 0)
+        return err;
+    link = queue_link(sim_of(t), address, index);
+    if (link == NULL)
+        return -ENOMEM;
+    link->member.named = true;
+    *out = &link->member.link;
+    return 0;
+}
+
+static int sim_check(struct link *link)
+{
+    struct sim *remote;
+
+    return world_find(sim_link_of(link)->remote, &remote);
+}
+
+/* ---- polling ---- */
+
+static int sim_poll(struct transport *t, int budget)
+{
+    struct sim *sim = sim_of(t);
+    int ended;
+
+    if (sim->is_dead)
+        return 0;
+    ended = memory_end_moves(sim);
+    return ended + queue_deliver(sim, budget);
+}
+
+static int sim_wait(struct transport *t, int64_t timeout_ns)
+{
+    struct sim *sim = sim_of(t);
+
+    if (!list_is_empty(&sim->ready) || !list_is_empty(&sim->moved))
+        return 0;
+    world.places[sim->index].sleeps = true;
+    if (timeout_ns >= 0)
+        sim_alarm(sim->index, world.now_ns + (uint64_t)timeout_ns);
+    return -ETIMEDOUT;
+}
+
+static void sim_wake(struct transport *t)
+{
+    sim_alarm(sim_of(t)->index, world.now_ns);
+}
+
+static bool sim_is_flushed(struct transport *t)
+{
+    (void)t;
+    return true; /* a queue outlives its sender */
+}
+
+/* ---- open and close ---- */
+
+static int sim_open(const struct transport_config *config, struct transport **out)
+{
+    struct sim *sim;
+    int err;
+
+    if (!world.is_on) {
+        LOG_ERROR("sim: there is no simulation in this process; ./dev sim runs them");
+        return -ENODEV;
+    }
+    sim = mem_calloc(1, sizeof *sim);
+    if (sim == NULL)
+        return -ENOMEM;
+    sim->base.ops = &transport_sim;
+    sim->base.limits =
+        (struct transport_limits){.packet_max = SIM_PACKET_MAX,
+                                  .inline_max = SIM_INLINE_MAX,
+                                  .can_read = world.config.can_read,
+                                  .words = world.config.words,
+                                  .board = world.config.has_board ? SIM_BOARD : 0};
+    sim->events = config->events;
+    sim->arg = config->arg;
+    sim->welcome = config->welcome;
+    list_init(&sim->inbox);
+    list_init(&sim->ready);
+    list_init(&sim->moves);
+    list_init(&sim->moved);
+    list_init(&sim->exposures);
+    err = world_add(sim);
+    if (err != 0) {
+        mem_free(sim);
+        return err;
+    }
+    *out = &sim->base;
+    return 0;
+}
+
+static void sim_close(struct transport *t)
+{
+    struct sim *sim = sim_of(t);
+    struct links_member *member;
+    size_t position = 0;
+
+    world_remove(sim);
+    queue_leave(sim, false);
+    while ((member = links_next(&sim->links, &position)) != NULL)
+        mem_free(container_of(member, struct sim_link, member));
+    links_fini(&sim->links);
+    memory_leave(sim);
+    mem_free(sim);
+}
+
+/* ---- splitting: who would receive instead is not in this thread ---- */
+
+static int sim_split(struct transport *t, struct transport_handle *handle)
+{
+    (void)t;
+    (void)handle;
+    return -ENOTSUP;
+}
+
+static int sim_join(const struct transport_config *config,
+                    const struct transport_handle *handle, struct transport **out)
+{
+    (void)config;
+    (void)handle;
+    (void)out;
+    return -ENOTSUP;
+}
+
+static int sim_rejoin(struct transport *t)
+{
+    (void)t;
+    return -ENOTSUP;
+}
+
+static void sim_nudge(struct transport *t)
+{
+    (void)t;
+}
+
+const struct transport_ops transport_sim = {
+    .name = "sim",
+    .about = "endpoints of one process in virtual time, for simulation",
+    .open = sim_open,
+    .close = sim_close,
+    .address = sim_address,
+    .connect = sim_connect,
+    .send = queue_send,
+    .read = memory_read,
+    .write = memory_write,
+    .expose = memory_expose,
+    .unexpose = memory_unexpose,
+    .poll = sim_poll,
+    .wait = sim_wait,
+    .check = sim_check,
+    .exchange = memory_exchange,
+    .exchange_own = memory_exchange_own,
+    .look = memory_look,
+    .show = memory_show,
+    .wake = sim_wake,
+    .is_flushed = sim_is_flushed,
+    .split = sim_split,
+    .join = sim_join,
+    .rejoin = sim_rejoin,
+    .nudge = sim_nudge,
+};

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * world.c - time, chance, and who is there.
+ */
+#include "transport/sim/world.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+
+#define FIRST_MOMENT CLOCK_S /* so that a clock at 0 means nothing yet */
+
+/* One delay in so many is this many times as long. */
+#define LATE_ONE_IN 16
+#define LATE_TIMES  8
+
+struct sim_world world;
+
+struct address {
+    uint8_t kind;
+    uint8_t zero[3];
+    uint32_t world;
+    uint32_t index;
+    uint32_t welcome;
+    uint8_t zero2[TRANSPORT_ADDRESS_SIZE - 16];
+};
+
+static_assert(offsetof(struct address, welcome) == TRANSPORT_WELCOME, "address format");
+static_assert(sizeof(struct address) == TRANSPORT_ADDRESS_SIZE, "fills an address");
+
+/* ---- begin and end ---- */
+
+static uint64_t world_clock(void)
+{
+    return world.now_ns;
+}
+
+int sim_begin(const struct sim_config *config)
+{
+    assert(config->words <= SIM_WORDS_MAX && config->depth != 0 &&
+           config->delay_min_ns <= config->delay_max_ns);
+    if (world.is_on)
+        return -EBUSY;
+    world = (struct sim_world){.is_on = true, .config = *config, .now_ns = FIRST_MOMENT};
+    world.name = (uint32_t)(config->seed * UINT64_C(0x9e3779b97f4a7c15) >> 32);
+    random_seed(&world.random, config->seed);
+    random_secret_set(config->seed);
+    clock_set(world_clock);
+    return 0;
+}
+
+/* Frees the queues that wait for their event alone. */
+static void world_drop_events(void)
+{
+    while (world.events.count != 0) {
+        struct event event = events_take(&world.events);
+
+        if (event.kind == EVENT_PACKET && event.what != NULL)
+            queue_due(event.what);
+    }
+}
+
+void sim_end(void)
+{
+    world_drop_events();
+    events_fini(&world.events);
+    mem_free(world.places);
+    world = (struct sim_world){0};
+    clock_set(NULL);
+    random_secret_reset();
+}
+
+/* ---- chance and time ---- */
+
+uint64_t sim_now(void)
+{
+    return world.now_ns;
+}
+
+bool sim_sleeps(uint32_t who)
+{
+    return world.places[who].sleeps;
+}
+
+uint64_t sim_stirred(void)
+{
+    return world.stirred_ns;
+}
+
+bool sim_is_moving(void)
+{
+    return world.moving != 0;
+}
+
+uint64_t sim_packets(void)
+{
+    return world.packets;
+}
+
+bool world_chance(uint32_t percent)
+{
+    return percent != 0 && random_below(&world.random, 100) < percent;
+}
+
+uint64_t world_later(void)
+{
+    const struct sim_config *c = &world.config;
+    uint64_t delay =
+        c->delay_min_ns + random_below(&world.random, c->delay_max_ns - c->delay_min_ns + 1);
+
+    if (random_below(&world.random, LATE_ONE_IN) == 0)
+        delay *= LATE_TIMES;
+    return world.now_ns + delay;
+}
+
+/* ---- events ---- */
+
+int world_add_event(enum event_kind kind, uint64_t at_ns, uint32_t who, void *what)
+{
+    const struct event event = {.at_ns = at_ns, .kind = kind, .who = who, .what = what};
+    int err = events_add(&world.events, event);
+
+    world.moving += err == 0 && kind != EVENT_ALARM;
+    return err;
+}
+
+int sim_alarm(uint32_t who, uint64_t at_ns)
+{
+    struct sim_place *place = &world.places[who];
+    int err;
+
+    at_ns = at_ns < world.now_ns ? world.now_ns : at_ns;
+    if (place->alarm_ns <= at_ns)
+        return 0;
+    err = world_add_event(EVENT_ALARM, at_ns, who, NULL);
+    if (err == 0)
+        place->alarm_ns = at_ns;
+    return err;
+}
+
+/* Does it concern its endpoint?  Then what it says is done. */
+static bool event_happens(const struct event *event)
+{
+    struct sim_place *place = &world.places[event->who];
+
+    switch (event->kind) {
+    case EVENT_PACKET:
+        queue_due(event->what); /* it knows whether its receiver is there */
+        break;
+    case EVENT_ROOM:
+        if (place->sim != NULL && event->what != NULL)
+            ((struct sim_link *)event->what)->is_told = false;
+        break;
+    case EVENT_MOVED:
+        if (place->sim != NULL)
+            memory_due(place->sim, event->what);
+        break;
+    case EVENT_ALARM:
+        if (place->alarm_ns != event->at_ns)
+            return false; /* an earlier one has replaced it */
+        place->alarm_ns = SIM_NEVER;
+        break;
+    }
+    return place->sim != NULL && !place->is_dead;
+}
+
+bool sim_next(uint32_t *who, uint64_t until_ns)
+{
+    const struct event *first;
+
+    while ((first = events_first(&world.events)) != NULL && first->at_ns <= until_ns) {
+        struct event event = events_take(&world.events);
+
+        world.now_ns = event.at_ns;
+        if (event.kind != EVENT_ALARM) {
+            world.moving--;
+            world.stirred_ns = world.now_ns;
+        }
+        if (event_happens(&event)) {
+            *who = event.who;
+            world.places[event.who].sleeps = false;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- who is there ---- */
+
+static int world_grow(void)
+{
+    uint32_t room = world.room == 0 ? 16 : world.room * 2;
+    struct sim_place *places = mem_realloc(world.places, room * sizeof *places);
+
+    if (places == NULL)
+        return -ENOMEM;
+    world.places = places;
+    world.room = room;
+    return 0;
+}
+
+int world_add(struct sim *sim)
+{
+    if (world.count == world.room && world_grow() != 0)
+        return -ENOMEM;
+    sim->index = world.count++;
+    world.places[sim->index] = (struct sim_place){.sim = sim, .alarm_ns = SIM_NEVER};
+    return 0;
+}
+
+void world_remove(struct sim *sim)
+{
+    world.places[sim->index].sim = NULL;
+}
+
+int world_find(uint32_t index, struct sim **out)
+{
+    const struct sim_place *place = &world.places[index];
+
+    if (index >= world.count)
+        return -EHOSTUNREACH;
+    if (place->is_dead)
+        return -EHOSTDOWN;
+    if (place->sim == NULL)
+        return -ENOTCONN;
+    *out = place->sim;
+    return 0;
+}
+
+void sim_kill(uint32_t who)
+{
+    struct sim_place *place = &world.places[who];
+
+    assert(place->sim != NULL && !place->is_dead);
+    place->is_dead = place->sim->is_dead = true;
+    queue_leave(place->sim, true);
+}
+
+/* ---- addresses ---- */
+
+void world_address(const struct sim *sim, struct transport_address *address)
+{
+    const struct address a = {.kind = TRANSPORT_SIM,
+                              .world = world.name,
+                              .index = sim->index,
+                              .welcome = sim->welcome};
+
+    memcpy(address, &a, sizeof a);
+}
+
+int world_check(const struct transport_address *address, uint32_t *index)
+{
+    static const uint8_t zero[TRANSPORT_ADDRESS_SIZE];
+    struct address a;
+
+    memcpy(&a, address, sizeof a);
+    if (a.kind != TRANSPORT_SIM || memcmp(a.zero, zero, sizeof a.zero) != 0 ||
+        memcmp(a.zero2, zero, sizeof a.zero2) != 0)
+        return -EINVAL;
+    if (a.world != world.name || a.index >= world.count)
+        return -EHOSTUNREACH;
+    *index = a.index;
+    return 0;
+}
+
+uint32_t sim_whose(const uint8_t *address)
+{
+    struct transport_address bytes;
+    uint32_t index;
+
+    memcpy(&bytes, address, sizeof bytes);
+    return world_check(&bytes, &index) == 0 ? index : SIM_NOBODY;
+}

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * world.h - what the files of src/transport/sim share.
+ *
+ *   world ── endpoints[index] ── struct sim            time, chance, events
+ *                                  ├── links ── out: struct sim_queue ── packets
+ *                                  ├── inbox: all queues to it; ready: those whose first
+ *                                  │          packet is due
+ *                                  ├── moves: reads and writes under way; moved: due
+ *                                  └── exposures
+ *
+ * Invariants
+ *   I1  an index is given once in a world, so an event whose endpoint is not there any more
+ *       points at nothing that may be touched
+ *   I2  a queue with packets is on ready, or has a packet event, but not both
+ *   I3  a queue without packets has no receiver, or a sender, or an event that frees it
+ *   I4  due moments do not decrease along a queue: it stays first in, first out
+ */
+#ifndef TRANSPORT_SIM_WORLD_H
+#define TRANSPORT_SIM_WORLD_H
+
+#include <stdalign.h>
+
+#include "base/list.h"
+#include "base/random.h"
+#include "transport/links.h"
+#include "transport/sim/events.h"
+#include "transport/sim/sim.h"
+#include "transport/transport.h"
+
+#define SIM_PACKET_MAX 512
+#define SIM_INLINE_MAX 64
+#define SIM_WORDS_MAX  16
+#define SIM_BOARD      8704
+
+struct sim {
+    struct transport base;
+    const struct transport_events *events;
+    void *arg;
+    uint32_t index, welcome;
+    bool is_dead;
+    struct links links;
+    struct list inbox; /* sim_queue.in_inbox */
+    struct list ready; /* sim_queue.in_ready */
+    struct list moves; /* sim_move.in_moves */
+    struct list moved; /* as above */
+    struct list exposures;
+    uint64_t next_key;
+    uint64_t words[SIM_WORDS_MAX];
+    uint64_t *board; /* NULL: nothing was ever shown */
+};
+
+struct sim_link {
+    struct links_member member;
+    uint32_t remote;       /* index */
+    bool is_told;          /* a room event is under way */
+    struct sim_queue *out; /* NULL until the first send */
+};
+
+struct sim_packet {
+    struct sim_packet *next;
+    uint64_t due_ns;
+    size_t size;
+    alignas(8) unsigned char bytes[];
+};
+
+struct sim_queue {
+    struct sim *receiver;    /* NULL: gone */
+    struct sim_link *sender; /* NULL: gone */
+    struct sim_link *answer; /* the receiver's link to the sender, once it is known */
+    struct transport_address from;
+    uint32_t from_index;
+    bool is_refused, is_awaited, has_event;
+    struct list in_inbox, in_ready;
+    uint32_t count;
+    struct sim_packet *first, *last;
+    uint64_t last_due_ns;
+};
+
+struct sim_place {
+    struct sim *sim; /* NULL: closed */
+    bool is_dead, sleeps;
+    uint64_t alarm_ns;
+};
+
+struct sim_world {
+    bool is_on;
+    struct sim_config config;
+    uint32_t name; /* in its addresses */
+    uint64_t now_ns, stirred_ns, packets;
+    uint64_t moving; /* events but alarms */
+    struct random random;
+    struct events events;
+    struct sim_place *places;
+    uint32_t count, room;
+};
+
+extern struct sim_world world;
+
+/* ---- world.c ---- */
+
+/* Makes room for one endpoint more and sets its index. */
+int world_add(struct sim *sim);
+void world_remove(struct sim *sim);
+/* The open endpoint, or what became of it: -EHOSTDOWN, -ENOTCONN, -EHOSTUNREACH. */
+int world_find(uint32_t index, struct sim **out);
+/* A moment from now on, by chance. */
+uint64_t world_later(void);
+/* True in so many of a hundred cases. */
+bool world_chance(uint32_t percent);
+int world_add_event(enum event_kind kind, uint64_t at_ns, uint32_t who, void *what);
+/* What the bytes of an address say.  0; -EINVAL; -EHOSTUNREACH of another world. */
+int world_check(const struct transport_address *address, uint32_t *index);
+void world_address(const struct sim *sim, struct transport_address *address);
+
+static inline struct sim *sim_of(const struct transport *t)
+{
+    return container_of(t, struct sim, base);
+}
+
+static inline struct sim_link *sim_link_of(struct link *link)
+{
+    return container_of(link, struct sim_link, member.link);
+}
+
+/* ---- queue.c ---- */
+
+struct sim_link *queue_link(struct sim *sim, const struct transport_address *address,
+                            uint32_t index);
+int queue_send(struct link *link, const struct transport_packet *packet);
+/* Delivers what is ready. */
+int queue_deliver(struct sim *sim, int budget);
+/* A packet event of a queue has come. */
+void queue_due(struct sim_queue *queue);
+/* The endpoint ends: as a sender, and as a receiver.  is_lost: only some of what it has sent
+ * stays. */
+void queue_leave(struct sim *sim, bool is_lost);
+
+/* ---- memory.c ---- */
+
+int memory_expose(struct link *link, const void *buf, size_t size, uint64_t *address,
+                  uint64_t *key);
+void memory_unexpose(struct link *link, uint64_t address, uint64_t key);
+int memory_read(struct link *link, void *dst, uint64_t address, uint64_t key, size_t size,
+                void *cookie);
+int memory_write(struct link *link, uint64_t address, uint64_t key, const void *src,
+                 size_t size, void *cookie);
+/* A move event has come. */
+void memory_due(struct sim *sim, void *move);
+/* Says of those that are due that they have ended.  How many. */
+int memory_end_moves(struct sim *sim);
+void memory_leave(struct sim *sim);
+int memory_exchange(struct link *link, uint64_t index, uint64_t expected, uint64_t desired,
+                    uint64_t *found);
+int memory_exchange_own(struct transport *t, uint64_t index, uint64_t expected,
+                        uint64_t desired, uint64_t *found);
+int memory_look(struct link *link, uint64_t index, uint64_t *words, size_t count);
+int memory_show(struct transport *t, uint64_t index, const uint64_t *words, size_t count);
+
+#endif
