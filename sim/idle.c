@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * idle.c - bytes of the C library's allocator, before and after.
+ *
+ * Question   what does an endpoint cost that has sent nothing, and a peer of it to whom nothing
+ *            was sent?
+ * Method     mallinfo2() around opening the endpoints, and around making all of them peers of
+ *            the first; so with what the allocator adds to each block.  Under a sanitizer,
+ *            whose allocator does not count, it is 0.
+ */
+#include "idle.h"
+
+#include <inttypes.h>
+#include <malloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <matchbox/matchbox.h>
+
+#include "transport/sim/sim.h"
+
+static size_t bytes_now(void)
+{
+    struct mallinfo2 info = mallinfo2();
+
+    return info.uordblks + info.hblkhd;
+}
+
+static int add_peers(struct mbx_ep **eps, uint32_t ranks)
+{
+    struct mbx_address address;
+    uint32_t number;
+    int err = 0;
+
+    for (uint32_t i = 0; i < ranks && err == 0; i++) {
+        mbx_address_get(eps[i], &address);
+        err = mbx_peer_add(eps[0], &address, &number);
+    }
+    return err;
+}
+
+int idle_measure(uint32_t ranks)
+{
+    static const char *const params[] = {"TRANSPORT=sim", NULL};
+    const struct sim_config world = {.seed = 1, .depth = 16, .words = 4, .can_read = true};
+    const struct mbx_config config = {.params = params};
+    struct mbx_ep **eps = calloc(ranks, sizeof(struct mbx_ep *));
+    size_t before, opened, known;
+    uint32_t open = 0;
+    int err = eps != NULL ? sim_begin(&world) : -1;
+
+    if (err != 0)
+        return err;
+    before = bytes_now();
+    while (open < ranks && (err = mbx_open(&config, &eps[open])) == 0)
+        open++;
+    opened = bytes_now();
+    if (err == 0)
+        err = add_peers(eps, ranks);
+    known = bytes_now();
+    printf("idle ranks=%" PRIu32 " bytes_per_endpoint=%zu bytes_per_peer=%zu\n", open,
+           (opened - before) / ranks, (known - opened) / ranks);
+    while (open > 0)
+        mbx_close(eps[--open]);
+    sim_end();
+    free(eps);
+    return err;
+}

@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * job.c - job.h says it all.
+ */
+#include "job.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include "check.h"
+#include "core/core.h"
+
+/* When nothing has happened for so long, nothing will: longer than a rank stalls, and than it
+ * takes to find that a peer is gone. */
+#define QUIET_NS (CLOCK_S)
+
+/* A job that goes on for so long never ends. */
+#define ENDLESS_NS (30 * CLOCK_S)
+
+void job_wrong(struct job *job, const char *format, ...)
+{
+    va_list args;
+
+    if (job->why[0] != '\0')
+        return;
+    va_start(args, format);
+    vsnprintf(job->why, sizeof job->why, format, args);
+    va_end(args);
+}
+
+bool item_accepts(const struct item *receive, const struct item *message)
+{
+    const struct op *r = &receive->op, *m = &message->op;
+
+    return (r->peer == PLAN_ANYBODY || r->peer == m->rank) && r->rank == m->peer &&
+           r->context_id == m->context_id && ((r->tag ^ m->tag) & ~r->ignore) == 0;
+}
+
+static void *zeroed(size_t count, size_t size)
+{
+    void *memory = calloc(count, size);
+
+    if (memory == NULL) {
+        fprintf(stderr, "sim: no memory\n");
+        exit(1);
+    }
+    return memory;
+}
+
+/* ---- phases ---- */
+
+/* Lets time go on until nothing has happened for a while, from then on. */
+static void settle(struct job *job, uint64_t from_ns)
+{
+    uint32_t who;
+
+    while (job->why[0] == '\0') {
+        uint64_t last_ns = sim_stirred() > from_ns ? sim_stirred() : from_ns;
+
+        if (!sim_next(&who, sim_is_moving() ? SIM_NEVER : last_ns + QUIET_NS))
+            return;
+        rank_run(job, who);
+        if (sim_now() - job->begin_ns > ENDLESS_NS)
+            job_wrong(job, "it never ends");
+    }
+}
+
+static void open_all(struct job *job)
+{
+    const struct plan *plan = job->plan;
+    uint32_t op = 0;
+
+    for (uint32_t who = 0; who < plan->ranks; who++) {
+        struct rank *rank = &job->ranks[who];
+
+        rank->first = rank->next = op;
+        while (op < plan->count && plan->ops[op].rank == who)
+            op++;
+        rank->end = op;
+        rank_open(job, who);
+    }
+    job->begin_ns = sim_now();
+}
+
+static bool has_ended(const struct job *job)
+{
+    for (uint32_t who = 0; who < job->plan->ranks; who++)
+        if (!job->ranks[who].is_dead && job->ranks[who].next < job->ranks[who].end)
+            return false;
+    return true;
+}
+
+/* Each rank begins with its first operation, and goes on by itself. */
+static void run_program(struct job *job)
+{
+    uint64_t end_ns = 0;
+
+    for (uint32_t i = 0; i < job->plan->count; i++)
+        if (job->plan->ops[i].at_ns > end_ns)
+            end_ns = job->plan->ops[i].at_ns;
+    for (uint32_t who = 0; who < job->plan->ranks; who++)
+        sim_alarm(who, sim_now());
+    settle(job, job->begin_ns + end_ns);
+    if (!has_ended(job))
+        job_wrong(job, "a rank does not come to the end of its program");
+}
+
+/* Another operation of the end, done now. */
+static struct item *do_now(struct job *job, const struct op *op)
+{
+    struct item *item = &job->items[job->item_count++];
+
+    assert(job->item_count <= job->item_room);
+    item->op = *op;
+    item->op.id = job->item_count - 1;
+    item->op.at_ns = sim_now() - job->begin_ns;
+    rank_do(job, item);
+    return item;
+}
+
+static bool is_open(const struct job *job, const struct item *item)
+{
+    return item_has_request(item) && item->op.kind == OP_RECV && item->completions == 0 &&
+           !job->ranks[item->op.rank].is_dead && !item->is_cancelled;
+}
+
+/* Takes back what still waits for a message, and drops what is claimed. */
+static void run_cancels(struct job *job)
+{
+    uint32_t count = job->item_count;
+    struct item spare = {.op = {.kind = OP_CANCEL}};
+
+    for (uint32_t id = 1; id < count && job->why[0] == '\0'; id++) {
+        struct item *item = &job->items[id];
+
+        if (job->ranks[item->op.rank].is_dead)
+            continue;
+        spare.op.rank = item->op.rank;
+        spare.op.target = id;
+        spare.op.kind = item->is_claimed ? OP_DISCARD : OP_CANCEL;
+        if (item->is_claimed || is_open(job, item)) {
+            rank_do(job, &spare);
+            sim_alarm(item->op.rank, sim_now());
+        }
+    }
+    settle(job, sim_now());
+}
+
+/* A receive for each message that nobody has received. */
+static void run_drain(struct job *job)
+{
+    uint32_t count = job->item_count;
+
+    for (uint32_t id = 1; id < count && job->why[0] == '\0'; id++) {
+        const struct item *message = &job->items[id];
+        struct op op = {.kind = OP_RECV,
+                        .rank = message->op.peer,
+                        .peer = PLAN_ANYBODY,
+                        .context_id = message->op.context_id,
+                        .ignore = MBX_ANY_TAG,
+                        .size = id % 3 == 0 ? 100 : PLAN_SIZE_MAX};
+
+        if (!message->is_live || !op_is_message(&message->op) || message->taken_by != 0 ||
+            job->ranks[message->op.peer].is_dead)
+            continue;
+        do_now(job, &op)->is_drain = true;
+        sim_alarm(op.rank, sim_now());
+    }
+    settle(job, sim_now());
+}
+
+static void run(struct job *job)
+{
+    open_all(job);
+    run_program(job);
+    if (job->why[0] == '\0')
+        check_met(job);
+    if (job->why[0] == '\0')
+        run_cancels(job);
+    if (job->why[0] == '\0')
+        run_drain(job);
+    if (job->why[0] == '\0')
+        run_cancels(job); /* what a dead rank did not send after all */
+    if (job->why[0] == '\0')
+        check_end(job);
+}
+
+/* ---- the whole ---- */
+
+static void add_stats(struct job *job, const struct mbx_ep *ep)
+{
+    struct mbx_stats s;
+
+    mbx_stats_get(ep, &s);
+    job->counts.held += s.holds;
+    job->counts.reached += s.reached;
+    job->counts.taken += s.taken;
+    job->counts.early += s.early_won;
+    job->counts.rendezvous += s.received[MBX_RNDV_READ] + s.received[MBX_RNDV_DATA];
+}
+
+static void close_all(struct job *job)
+{
+    job->counts.virtual_ns = sim_now() - job->begin_ns;
+    job->counts.packets = sim_packets();
+    for (uint32_t who = 0; who < job->plan->ranks; who++) {
+        if (job->ranks[who].ep == NULL)
+            continue;
+        add_stats(job, job->ranks[who].ep);
+        rank_close(job, who);
+    }
+    sim_end();
+    if (mem_live() != job->live)
+        job_wrong(job, "%" PRId64 " blocks of memory are lost",
+                  (int64_t)(mem_live() - job->live));
+    for (uint32_t id = 1; id < job->item_count; id++)
+        rank_forget(&job->items[id]);
+}
+
+static const char *const packet_names[] = {
+    [WIRE_EAGER] = "eager",   [WIRE_SYNC] = "sync",     [WIRE_FIRST] = "first",
+    [WIRE_MORE] = "more",     [WIRE_RTS] = "rts",       [WIRE_CTS] = "cts",
+    [WIRE_DATA] = "data",     [WIRE_FIN] = "fin",       [WIRE_CREDIT] = "credit",
+    [WIRE_HOLD] = "hold",     [WIRE_RTR] = "rtr",       [WIRE_CLAIM] = "claim",
+    [WIRE_GRANT] = "grant",   [WIRE_RETIRE] = "retire", [WIRE_PEEK] = "peek",
+    [WIRE_PEEKED] = "peeked", [WIRE_PUT] = "put",       [WIRE_GET] = "get",
+    [WIRE_ATOMIC] = "atomic", [WIRE_ANSWER] = "answer", [WIRE_PUSH] = "push",
+    [WIRE_EARLY] = "early",   [WIRE_WRITE] = "write",   [WIRE_WRITTEN] = "written",
+    [WIRE_TYPES] = NULL,
+};
+
+static const char *packet_name(uint8_t type)
+{
+    return type < WIRE_TYPES && packet_names[type] != NULL ? packet_names[type] : "?";
+}
+
+static void tell_packet(void *arg, uint32_t from, uint32_t to, const void *packet, size_t size)
+{
+    const struct job *job = arg;
+    struct wire_header header;
+
+    memcpy(&header, packet, sizeof header);
+    printf("%10.3f us  %" PRIu32 " -> %" PRIu32 ": %s ctx %" PRIu32 " tag %" PRIu64
+           " data %" PRIu64 ", %zu bytes\n",
+           (double)(sim_now() - job->begin_ns) / 1000, from, to, packet_name(header.type),
+           header.context_id, header.tag, header.data, size);
+}
+
+static uint32_t message_count(const struct plan *plan)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < plan->count; i++)
+        count += op_is_message(&plan->ops[i]);
+    return count;
+}
+
+bool job_run(const struct plan *plan, bool is_verbose, struct job_counts *counts, char *why,
+             size_t size)
+{
+    struct job job = {.plan = plan, .is_verbose = is_verbose, .live = mem_live()};
+    struct sim_config world = plan->world;
+
+    job.counts.digest = UINT64_C(0xcbf29ce484222325);
+    job.item_count = plan->last_id + 1;
+    job.item_room = job.item_count + message_count(plan);
+    job.items = zeroed(job.item_room, sizeof *job.items);
+    job.ranks = zeroed(plan->ranks, sizeof *job.ranks);
+    if (is_verbose) {
+        world.delivered = tell_packet;
+        world.arg = &job;
+    }
+    if (sim_begin(&world) != 0)
+        abort();
+    run(&job);
+    close_all(&job);
+    *counts = job.counts;
+    snprintf(why, size, "%s", job.why);
+    free(job.items);
+    free(job.ranks);
+    return job.why[0] == '\0';
+}

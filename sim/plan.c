@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * plan.c - chance decides, but most messages find a receive.
+ *
+ * Messages are drawn together with a receive that accepts them, somewhere around the same time
+ * in the program of the other rank; on top of that come receives, probes and cancels for
+ * nothing in particular.  Envelopes come from a tiny domain on purpose, so that what waits
+ * suits much that comes, and order is what is tested.
+ */
+#include "plan.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <matchbox/matchbox.h>
+
+#include "base/base.h"
+#include "base/clock.h"
+#include "base/random.h"
+
+#define OPS_PER_MESSAGE 4 /* at most: send, mprobe, mrecv, and something else */
+
+const char *const op_names[OP_KINDS] = {
+    "send",  "ssend",   "inject", "recv", "probe", "mprobe",
+    "mrecv", "discard", "cancel", "add",  "stall", "die",
+};
+
+/* What the seed has decided for the whole job. */
+struct mood {
+    struct random r;
+    uint64_t span_ns;
+    uint32_t hot_count; /* ranks to which many write: the first ones */
+    bool is_narrow, has_stalls, has_adds;
+    uint32_t percent_any, percent_sync, percent_lonely;
+    uint32_t size_count;
+};
+
+static const uint32_t sizes[] = {0,   1,    8,    24,   40,    300,          470,
+                                 600, 1500, 5000, 9000, 20000, PLAN_SIZE_MAX};
+
+static uint32_t below(struct mood *m, uint32_t bound)
+{
+    return (uint32_t)random_below(&m->r, bound);
+}
+
+static bool chance(struct mood *m, uint32_t percent)
+{
+    return below(m, 100) < percent;
+}
+
+/* ---- settings ---- */
+
+static const char *one_of(struct mood *m, const char *const *names, uint32_t count)
+{
+    return names[below(m, count)];
+}
+
+#define ONE_OF(m, ...)                                                                         \
+    one_of(m, (const char *const[]){__VA_ARGS__},                                              \
+           (uint32_t)ARRAY_COUNT(((const char *const[]){__VA_ARGS__})))
+
+static void draw_params(struct plan *p, struct mood *m, const char *any_source,
+                        char params[PLAN_PARAMS][40])
+{
+    int i = 0;
+
+    (void)p;
+    snprintf(params[i++], 40, "TRANSPORT=sim");
+    snprintf(params[i++], 40, "LOG_LEVEL=error");
+    snprintf(params[i++], 40, "CLOSE_TIMEOUT=0");
+    snprintf(params[i++], 40, "ANY_SOURCE=%s", any_source);
+    snprintf(params[i++], 40, "EAGER_LIMIT=%s", ONE_OF(m, "0", "600", "2000", "8K", "16K"));
+    snprintf(params[i++], 40, "RNDV=%s", ONE_OF(m, "data", "auto", "auto"));
+    snprintf(params[i++], 40, "EARLY_DATA=%s", ONE_OF(m, "0", "200", "400"));
+    snprintf(params[i++], 40, "READ_CHUNK=%s", ONE_OF(m, "4K", "4K", "1M"));
+    snprintf(params[i++], 40, "WINDOW=%s", ONE_OF(m, "0", "0", "1", "2", "5", "auto", "auto"));
+    snprintf(params[i++], 40, "WINDOW_PAYLOAD=%s", ONE_OF(m, "0", "auto"));
+    snprintf(params[i++], 40, "UNEXPECTED_MEMORY=%s", ONE_OF(m, "64M", "64M", "100K", "4K"));
+    snprintf(params[i++], 40, "HOLD_TAKE=%s", ONE_OF(m, "no", "yes"));
+    snprintf(params[i++], 40, "EARLY_RECV=%s", ONE_OF(m, "off", "auto", "always", "always"));
+    snprintf(params[i++], 40, "EARLY_SIZE=%s", ONE_OF(m, "1", "1", "600", "8K"));
+    snprintf(params[i++], 40, "SPIN=0");
+}
+
+static void draw_settings(struct plan *p, struct mood *m)
+{
+    const char *any_source = ONE_OF(m, "window", "window", "sender");
+
+    p->variants = chance(m, 30) ? PLAN_VARIANTS : 1;
+    for (uint32_t i = 0; i < p->variants; i++)
+        draw_params(p, m, any_source, p->params[i]);
+    p->room = chance(m, 50) ? 1 + below(m, 4) : 256;
+}
+
+static void draw_world(struct plan *p, struct mood *m)
+{
+    static const uint32_t percents[] = {0, 0, 5, 30};
+    struct sim_config *w = &p->world;
+
+    *w = (struct sim_config){.seed = p->seed};
+    w->delay_min_ns = CLOCK_US;
+    w->delay_max_ns = chance(m, 50) ? 3 * CLOCK_US : 40 * CLOCK_US;
+    w->depth = chance(m, 60) ? 1 + below(m, 4) : 64;
+    w->words = chance(m, 70) ? 1 + below(m, 16) : 0;
+    w->percent_full = percents[below(m, 4)];
+    w->percent_late = 20 * below(m, 5);
+    w->percent_lost = percents[below(m, 4)];
+    w->can_read = chance(m, 80);
+    w->has_board = chance(m, 70);
+}
+
+/* ---- operations ---- */
+
+static struct op *op_add(struct plan *p, enum op_kind kind, uint32_t rank, uint64_t at_ns)
+{
+    struct op *op = &p->ops[p->count++];
+
+    *op = (struct op){
+        .kind = kind, .id = ++p->last_id, .rank = rank, .peer = PLAN_ANYBODY, .at_ns = at_ns};
+    return op;
+}
+
+/* Whom does rank write to? */
+static uint32_t draw_friend(struct plan *p, struct mood *m, uint32_t rank)
+{
+    uint32_t what = below(m, 100);
+
+    if (what < 60)
+        return (rank + 1 + below(m, 3)) % p->ranks;
+    if (what < 80)
+        return below(m, m->hot_count);
+    return what < 88 ? rank : below(m, p->ranks);
+}
+
+static void draw_envelope(struct mood *m, struct op *op)
+{
+    op->context_id = m->is_narrow || chance(m, 75) ? 0 : MBX_CONTEXT_MAX;
+    op->tag = below(m, m->is_narrow ? 2 : 3);
+}
+
+/* What else it accepts. */
+static void draw_pattern(struct mood *m, struct op *op)
+{
+    static const uint64_t ignores[] = {0, 0, 1, 2, MBX_ANY_TAG};
+
+    op->ignore = ignores[below(m, ARRAY_COUNT(ignores))];
+    if (chance(m, m->percent_any))
+        op->peer = PLAN_ANYBODY;
+    op->size = chance(m, 75) ? PLAN_SIZE_MAX : sizes[below(m, m->size_count)];
+}
+
+static uint64_t draw_time(struct mood *m)
+{
+    return random_below(&m->r, m->span_ns);
+}
+
+/* Somewhere around that. */
+static uint64_t draw_near(struct mood *m, uint64_t at_ns)
+{
+    uint64_t around = m->span_ns / 4;
+    uint64_t to = at_ns + random_below(&m->r, around + 1);
+
+    return to < around / 2 ? 0 : to - around / 2;
+}
+
+/* The receive of a message, or a matched probe and what follows it. */
+static void draw_receive(struct plan *p, struct mood *m, const struct op *message)
+{
+    bool is_probed = chance(m, 15);
+    uint64_t at_ns = draw_near(m, message->at_ns), later_ns;
+    struct op *op = op_add(p, is_probed ? OP_MPROBE : OP_RECV, message->peer, at_ns), *then;
+
+    op->peer = message->rank;
+    op->context_id = message->context_id;
+    op->tag = message->tag;
+    draw_pattern(m, op);
+    if (!is_probed)
+        return;
+    later_ns = draw_near(m, at_ns);
+    then = op_add(p, chance(m, 75) ? OP_MRECV : OP_DISCARD, op->rank, later_ns);
+    then->target = op->id;
+    then->size = op->size;
+    if (then->at_ns < at_ns)
+        then->at_ns = at_ns;
+}
+
+static void draw_message(struct plan *p, struct mood *m)
+{
+    static const enum op_kind kinds[] = {OP_SEND, OP_SEND, OP_INJECT};
+    uint32_t rank = below(m, p->ranks);
+    enum op_kind kind = chance(m, m->percent_sync) ? OP_SSEND : kinds[below(m, 3)];
+    uint64_t at_ns = draw_time(m);
+    struct op *op = op_add(p, kind, rank, at_ns);
+
+    op->peer = draw_friend(p, m, rank);
+    draw_envelope(m, op);
+    op->size = sizes[below(m, kind == OP_INJECT ? 5 : m->size_count)];
+    if (!chance(m, m->percent_lonely))
+        draw_receive(p, m, op);
+}
+
+/* Something that fits to nothing. */
+static void draw_other(struct plan *p, struct mood *m)
+{
+    static const enum op_kind kinds[] = {OP_RECV,   OP_RECV,   OP_PROBE, OP_PROBE,
+                                         OP_CANCEL, OP_CANCEL, OP_ADD,   OP_STALL};
+    enum op_kind kind = kinds[below(m, ARRAY_COUNT(kinds))];
+    struct op *op;
+    uint32_t rank;
+
+    if ((kind == OP_ADD && !m->has_adds) || (kind == OP_STALL && !m->has_stalls))
+        return;
+    rank = below(m, p->ranks);
+    op = op_add(p, kind, rank, draw_time(m));
+    op->peer = draw_friend(p, m, op->rank);
+    draw_envelope(m, op);
+    if (kind == OP_CANCEL) {
+        op->target = 1 + below(m, p->last_id);
+        op->rank = p->ops[op->target - 1].rank; /* not yet sorted */
+    } else if (kind == OP_STALL) {
+        op->until_ns =
+            op->at_ns + random_below(&m->r, chance(m, 80) ? m->span_ns / 4 : 300 * CLOCK_MS);
+    } else if (kind != OP_ADD) {
+        draw_pattern(m, op);
+    }
+}
+
+static void draw_deaths(struct plan *p, struct mood *m)
+{
+    uint32_t count;
+
+    p->has_deaths = p->ranks > 1 && chance(m, 35);
+    count = p->has_deaths ? 1 + below(m, p->ranks / 4 + 1) : 0;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t rank = below(m, p->ranks);
+
+        op_add(p, OP_DIE, rank, draw_time(m));
+    }
+}
+
+static int op_compare(const void *a, const void *b)
+{
+    const struct op *x = a, *y = b;
+
+    if (x->rank != y->rank)
+        return x->rank < y->rank ? -1 : 1;
+    if (x->at_ns != y->at_ns)
+        return x->at_ns < y->at_ns ? -1 : 1;
+    return x->id < y->id ? -1 : x->id > y->id;
+}
+
+/* ---- the plan ---- */
+
+static void *checked(void *memory)
+{
+    if (memory == NULL) {
+        fprintf(stderr, "sim: no memory\n");
+        exit(1);
+    }
+    return memory;
+}
+
+static void draw_mood(struct plan *p, struct mood *m, uint32_t per_rank)
+{
+    static const uint32_t any[] = {0, 30, 30, 80};
+
+    m->hot_count = 1 + p->ranks / 32;
+    m->is_narrow = chance(m, 50);
+    m->has_stalls = chance(m, 40);
+    m->has_adds = chance(m, 40);
+    m->percent_any = any[below(m, 4)];
+    m->percent_sync = 25 * below(m, 4);
+    m->percent_lonely = 10 * below(m, 4);
+    m->size_count = chance(m, 20) ? 5 : (uint32_t)ARRAY_COUNT(sizes) - below(m, 2);
+    m->span_ns = (uint64_t)per_rank * (chance(m, 50) ? 4 : 40) * CLOCK_US;
+}
+
+void plan_make(struct plan *p, uint64_t seed, uint32_t ranks, uint32_t per_rank)
+{
+    static const uint32_t few[] = {2, 2, 3, 3, 4, 5, 8, 16};
+    struct mood m = {0};
+    uint64_t messages, room;
+
+    random_seed(&m.r, seed);
+    *p = (struct plan){.seed = seed};
+    p->ranks = few[below(&m, ARRAY_COUNT(few))];
+    p->ranks = ranks != 0 ? ranks : p->ranks;
+    if (per_rank == 0)
+        per_rank = 4 + below(&m, 60);
+    draw_world(p, &m);
+    draw_settings(p, &m);
+    draw_mood(p, &m, per_rank);
+    messages = (uint64_t)p->ranks * per_rank / 3 + 1;
+    room = messages * OPS_PER_MESSAGE + p->ranks;
+    p->ops = checked(calloc(room, sizeof *p->ops));
+    for (uint64_t i = 0; i < messages; i++) {
+        draw_message(p, &m);
+        if (chance(&m, 60))
+            draw_other(p, &m);
+    }
+    draw_deaths(p, &m);
+    qsort(p->ops, p->count, sizeof *p->ops, op_compare);
+}
+
+void plan_free(struct plan *p)
+{
+    free(p->ops);
+    p->ops = NULL;
+}
+
+void plan_copy(struct plan *to, const struct plan *from)
+{
+    *to = *from;
+    to->ops = checked(malloc((from->count + 1) * sizeof *to->ops));
+    memcpy(to->ops, from->ops, from->count * sizeof *to->ops);
+}
+
+/* ---- printing ---- */
+
+static void print_peer(const struct op *op)
+{
+    if (op->peer == PLAN_ANYBODY)
+        printf(" any");
+    else
+        printf(" %" PRIu32, op->peer);
+}
+
+void op_print(const struct op *op)
+{
+    printf("  %4" PRIu32 " at %6" PRIu64 " us rank %" PRIu32 " %-7s", op->id,
+           op->at_ns / CLOCK_US, op->rank, op_names[op->kind]);
+    if (op->target != 0)
+        printf(" of %" PRIu32, op->target);
+    if (op_is_message(op) || op->kind == OP_ADD)
+        printf(" to");
+    else if (op->kind <= OP_MPROBE)
+        printf(" from");
+    if (op->kind <= OP_MPROBE || op->kind == OP_ADD)
+        print_peer(op);
+    if (op->kind <= OP_MPROBE)
+        printf(" ctx %" PRIu32 " tag %" PRIu64, op->context_id, op->tag);
+    if (op->kind >= OP_RECV && op->kind <= OP_MPROBE && op->ignore != 0)
+        printf(" ignore %" PRIx64, op->ignore);
+    if (op->kind <= OP_RECV || op->kind == OP_MRECV)
+        printf(" size %" PRIu32, op->size);
+    if (op->kind == OP_STALL)
+        printf(" until %" PRIu64 " us", op->until_ns / CLOCK_US);
+    printf("\n");
+}
+
+void plan_print(const struct plan *p)
+{
+    const struct sim_config *w = &p->world;
+
+    printf("  %" PRIu32 " ranks; a packet takes %" PRIu64 " to %" PRIu64
+           " us, a pair holds %" PRIu32 "; %" PRIu32 " words%s%s; full %" PRIu32
+           " %%, late %" PRIu32 " %%, lost %" PRIu32 " %%\n",
+           p->ranks, w->delay_min_ns / CLOCK_US, w->delay_max_ns / CLOCK_US, w->depth, w->words,
+           w->has_board ? ", a board" : "", w->can_read ? ", reads" : "", w->percent_full,
+           w->percent_late, w->percent_lost);
+    for (uint32_t v = 0; v < p->variants; v++) {
+        printf("  settings %" PRIu32 ":", v);
+        for (int i = 0; i < PLAN_PARAMS; i++)
+            printf(" %s", p->params[v][i]);
+        printf(" room %" PRIu32 "\n", p->room);
+    }
+    for (uint32_t i = 0; i < p->count; i++)
+        op_print(&p->ops[i]);
+}

@@ -1,0 +1,519 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * rank.c - one rank at work: operations, progress, completions.
+ *
+ * A buffer that was lent to the library is spoilt and freed as soon as the library gives it
+ * back, so who reads or writes it later is found: by what arrives, or by the sanitizer.
+ */
+#include "job.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "base/clock.h"
+#include "core/core.h"
+
+#define ROUNDS_MAX  4 /* of progress, before others have their turn */
+#define MPROBES_MAX 6
+
+/* ---- contents ---- */
+
+static unsigned char content_at(uint32_t id, size_t i)
+{
+    return (unsigned char)(id * 131 + i * 7 + (i >> 8) * 3 + 1);
+}
+
+static void content_fill(unsigned char *buf, uint32_t id, size_t size)
+{
+    for (size_t i = 0; i < size; i++)
+        buf[i] = content_at(id, i);
+}
+
+static bool content_is(const unsigned char *buf, uint32_t id, size_t size)
+{
+    for (size_t i = 0; i < size; i++)
+        if (buf[i] != content_at(id, i))
+            return false;
+    return true;
+}
+
+static unsigned char *buffer(size_t size)
+{
+    unsigned char *buf = malloc(size + 1);
+
+    if (buf == NULL)
+        abort();
+    memset(buf, 0x5a, size + 1);
+    return buf;
+}
+
+static void buffer_free(struct item *item)
+{
+    if (item->buf != NULL)
+        memset(item->buf, 0xee, item->op.size);
+    free(item->buf);
+    item->buf = NULL;
+}
+
+/* ---- peers ---- */
+
+/* The number of that rank among the peers of who. */
+static uint32_t peer_of(struct job *job, uint32_t who, uint32_t rank)
+{
+    uint32_t number = 0;
+    int err;
+
+    if (rank == PLAN_ANYBODY)
+        return MBX_ANY_SOURCE;
+    err = mbx_peer_add(job->ranks[who].ep, &job->ranks[rank].address, &number);
+    if (err != 0)
+        job_wrong(job, "rank %" PRIu32 " cannot know rank %" PRIu32 ": %d", who, rank, err);
+    return number;
+}
+
+/* ... and the rank of a number. */
+static uint32_t rank_of(struct job *job, uint32_t who, uint32_t number)
+{
+    struct rank *rank = &job->ranks[who];
+    struct mbx_address address;
+
+    while (number >= rank->known && mbx_peer_address(rank->ep, rank->known, &address) == 0) {
+        if ((rank->known & (rank->known - 1)) == 0)
+            rank->whose = realloc(rank->whose, (rank->known + 1) * 2 * sizeof *rank->whose);
+        if (rank->whose == NULL)
+            abort();
+        rank->whose[rank->known++] = sim_whose(address.bytes);
+    }
+    return number < rank->known ? rank->whose[number] : SIM_NOBODY;
+}
+
+/* ---- completions ---- */
+
+/* A receive or probe of who has met the message that says it is this one. */
+static void message_met(struct job *job, struct item *item, const struct mbx_status *status)
+{
+    struct item *message = job_item(job, (uint32_t)status->data);
+    bool takes = item->op.kind != OP_PROBE;
+
+    if (status->data == 0 || status->data >= job->item_count || !message->is_live ||
+        !op_is_message(&message->op) || message->op.peer != item->op.rank)
+        job_wrong(job, "%s %" PRIu32 " meets a message that nobody sent there",
+                  op_names[item->op.kind], item->op.id);
+    else if (message->op.tag != status->tag || message->op.context_id != status->context_id ||
+             message->op.size != status->size ||
+             rank_of(job, item->op.rank, status->source) != message->op.rank)
+        job_wrong(job, "%s %" PRIu32 " sees another envelope than that of message %" PRIu32,
+                  op_names[item->op.kind], item->op.id, message->op.id);
+    else if (takes && message->taken_by != 0)
+        job_wrong(job, "message %" PRIu32 " is taken by %" PRIu32 " and by %" PRIu32,
+                  message->op.id, message->taken_by, item->op.id);
+    if (job->why[0] != '\0')
+        return;
+    item->got = message->op.id;
+    if (takes)
+        message->taken_by = item->op.id;
+}
+
+/* The rank whose death explains that the operation has failed, if there is one. */
+static bool is_explained(struct job *job, const struct item *item,
+                         const struct mbx_completion *c)
+{
+    uint32_t other = rank_of(job, item->op.rank, c->status.source);
+
+    return other != SIM_NOBODY && job->ranks[other].is_dead &&
+           (c->error == -ENOTCONN || c->error == -EHOSTUNREACH || c->error == -EHOSTDOWN);
+}
+
+static void receive_failed(struct job *job, struct item *item, const struct mbx_completion *c)
+{
+    if (c->error == -ECANCELED && item->is_cancelled) {
+        job->counts.cancelled++;
+        return;
+    }
+    if (!is_explained(job, item, c))
+        job_wrong(job, "%s %" PRIu32 " ends with %d", op_names[item->op.kind], item->op.id,
+                  c->error);
+    if (c->status.data != 0 && item->op.kind == OP_RECV)
+        message_met(job, item, &c->status);
+    job->counts.failed++;
+}
+
+static void receive_done(struct job *job, struct item *item, const struct mbx_completion *c)
+{
+    size_t fits = min_size(c->status.size, item->op.size);
+
+    if (c->error != 0 && c->error != -EMSGSIZE) {
+        receive_failed(job, item, c);
+        return;
+    }
+    if (item->is_cancelled)
+        job_wrong(job, "receive %" PRIu32 " was cancelled and ends with %d", item->op.id,
+                  c->error);
+    if (item->op.kind == OP_RECV)
+        message_met(job, item, &c->status);
+    if (job->why[0] != '\0')
+        return;
+    if (c->status.data != item->got)
+        job_wrong(job, "mrecv %" PRIu32 " gets message %" PRIu64 ", not %" PRIu32, item->op.id,
+                  c->status.data, item->got);
+    else if (c->error != (c->status.size > item->op.size ? -EMSGSIZE : 0) ||
+             c->received != fits)
+        job_wrong(job, "receive %" PRIu32 " ends with %d, %zu bytes", item->op.id, c->error,
+                  c->received);
+    else if (!content_is(item->buf, item->got, fits))
+        job_wrong(job, "receive %" PRIu32 ": message %" PRIu32 " has changed", item->op.id,
+                  item->got);
+    else if (item->buf[item->op.size] != 0x5a)
+        job_wrong(job, "receive %" PRIu32 ": written beyond its end", item->op.id);
+    job->counts.received++;
+    job->counts.truncated += c->error != 0;
+}
+
+static void send_done(struct job *job, struct item *item, const struct mbx_completion *c)
+{
+    if (rank_of(job, item->op.rank, c->status.source) != item->op.peer)
+        job_wrong(job, "%s %" PRIu32 " ends with another peer", op_names[item->op.kind],
+                  item->op.id);
+    else if (c->error != 0 && !is_explained(job, item, c))
+        job_wrong(job, "%s %" PRIu32 " ends with %d", op_names[item->op.kind], item->op.id,
+                  c->error);
+    else if (c->error == 0 && op_is_message(&item->op) && c->received != item->op.size)
+        job_wrong(job, "%s %" PRIu32 " ends with %zu bytes", op_names[item->op.kind],
+                  item->op.id, c->received);
+    job->counts.sent += c->error == 0;
+    job->counts.failed += c->error != 0;
+}
+
+static void digest_add(struct job *job, uint64_t value)
+{
+    job->counts.digest = (job->counts.digest ^ value) * UINT64_C(0x100000001b3);
+}
+
+static void completed(struct job *job, uint32_t who, const struct mbx_completion *c)
+{
+    struct item *item = job_item(job, (uint32_t)(uintptr_t)c->user);
+
+    if (!item_has_request(item) || item->op.rank != who || item->request != c->request ||
+        item->completions++ != 0) {
+        job_wrong(job, "rank %" PRIu32 " sees a completion of nobody's, or a second one", who);
+        return;
+    }
+    item->error = c->error;
+    item->done = ++job->ranks[who].clock;
+    item->done_ns = sim_now();
+    if (item_is_receive(item))
+        receive_done(job, item, c);
+    else
+        send_done(job, item, c);
+    digest_add(job, item->op.id);
+    digest_add(job, item->got);
+    digest_add(job, (uint64_t)(int64_t)c->error);
+    digest_add(job, sim_now());
+    if (job->is_verbose)
+        printf("%10.3f us  rank %" PRIu32 ": %s %" PRIu32 " ends with %d, message %" PRIu32
+               "\n",
+               (double)(sim_now() - job->begin_ns) / 1000, who, op_names[item->op.kind],
+               item->op.id, c->error, item->got);
+    if (op_is_message(&item->op) || item_is_receive(item))
+        buffer_free(item);
+}
+
+static void poll_all(struct job *job, uint32_t who)
+{
+    struct mbx_completion entries[8];
+    int count;
+
+    while ((count = mbx_poll(job->ranks[who].ep, MBX_SENDS | MBX_RECVS | MBX_ACCESS, entries,
+                             8)) > 0)
+        for (int i = 0; i < count; i++)
+            completed(job, who, &entries[i]);
+}
+
+/* ---- operations ---- */
+
+static int do_send(struct job *job, struct item *item)
+{
+    const struct op *op = &item->op;
+    struct mbx_ep *ep = job->ranks[op->rank].ep;
+    const struct mbx_options options = {.user = (void *)(uintptr_t)op->id, .data = op->id};
+    uint32_t peer = peer_of(job, op->rank, op->peer);
+    unsigned char *buf = buffer(op->size);
+    int err;
+
+    item->is_live = true;
+    content_fill(buf, op->id, op->size);
+    if (op->kind == OP_INJECT) {
+        err = mbx_inject(ep, peer, op->context_id, op->tag, buf, op->size, op->id);
+        memset(buf, 0xee, op->size);
+        free(buf);
+        if (err == -ENOTCONN && job->ranks[op->peer].is_dead)
+            err = 0;
+        return err;
+    }
+    item->buf = buf;
+    return (op->kind == OP_SSEND ? mbx_ssend : mbx_send)(ep, peer, op->context_id, op->tag, buf,
+                                                         op->size, &options, &item->request);
+}
+
+static int do_recv(struct job *job, struct item *item)
+{
+    const struct op *op = &item->op;
+    const struct mbx_options options = {.user = (void *)(uintptr_t)op->id};
+    uint32_t peer = peer_of(job, op->rank, op->peer);
+
+    item->is_live = true;
+    item->buf = buffer(op->size);
+    return mbx_recv(job->ranks[op->rank].ep, peer, op->context_id, op->tag, op->ignore,
+                    item->buf, op->size, &options, &item->request);
+}
+
+static int do_probe(struct job *job, struct item *item)
+{
+    const struct op *op = &item->op;
+    struct mbx_ep *ep = job->ranks[op->rank].ep;
+    uint32_t peer = peer_of(job, op->rank, op->peer);
+    struct mbx_status status;
+    int found = op->kind == OP_PROBE
+                    ? mbx_probe(ep, peer, op->context_id, op->tag, op->ignore, &status)
+                    : mbx_mprobe(ep, peer, op->context_id, op->tag, op->ignore, &status,
+                                 &item->message);
+
+    if (found <= 0)
+        return found;
+    poll_all(job, op->rank); /* it has made progress: what that completed was before it */
+    item->posted = ++job->ranks[op->rank].clock;
+    item->is_live = true;
+    item->is_claimed = op->kind == OP_MPROBE;
+    job->ranks[op->rank].claims += item->is_claimed;
+    message_met(job, item, &status);
+    return 0;
+}
+
+static int do_claimed(struct job *job, struct item *item)
+{
+    const struct op *op = &item->op;
+    struct item *probe = job_item(job, op->target);
+    struct mbx_ep *ep = job->ranks[op->rank].ep;
+    const struct mbx_options options = {.user = (void *)(uintptr_t)op->id};
+
+    if (!probe->is_claimed || probe->op.rank != op->rank)
+        return 0;
+    probe->is_claimed = false;
+    item->got = probe->got;
+    if (op->kind == OP_DISCARD)
+        return mbx_discard(ep, probe->message);
+    item->is_live = true;
+    item->buf = buffer(op->size);
+    return mbx_mrecv(ep, probe->message, item->buf, op->size, &options, &item->request);
+}
+
+static int do_cancel(struct job *job, struct item *item)
+{
+    struct item *target = job_item(job, item->op.target);
+    int err;
+
+    if (!item_has_request(target) || target->op.rank != item->op.rank)
+        return 0;
+    err = mbx_cancel(job->ranks[item->op.rank].ep, target->request);
+    if (err == 0 && target->op.kind == OP_RECV && !target->is_cancelled &&
+        target->completions == 0) {
+        target->is_cancelled = true;
+        target->cancelled = ++job->ranks[item->op.rank].clock;
+        return 0;
+    }
+    if (target->completions != 0)
+        return err == -ESTALE ? 0 : -EBADMSG;
+    if (!item_is_receive(target))
+        return err == -EOPNOTSUPP ? 0 : -EBADMSG;
+    return err == (target->is_cancelled ? -ECANCELED : -EALREADY) ? 0 : -EBADMSG;
+}
+
+static int do_add(struct job *job, struct item *item)
+{
+    static const uint64_t one = 1;
+    const struct op *op = &item->op;
+    const struct mbx_options options = {.user = (void *)(uintptr_t)op->id};
+    const struct mbx_atomic atomic = {.op = MBX_SUM,
+                                      .type = MBX_UINT64,
+                                      .count = 1,
+                                      .operand = &one,
+                                      .result = &item->result,
+                                      .key = PLAN_REGION_KEY,
+                                      .address = op->tag % PLAN_CELLS * sizeof one};
+
+    item->is_live = true;
+    return mbx_atomic(job->ranks[op->rank].ep, peer_of(job, op->rank, op->peer), &atomic,
+                      &options, &item->request);
+}
+
+static void do_die(struct job *job, uint32_t who)
+{
+    struct rank *rank = &job->ranks[who];
+
+    sim_kill(who);
+    rank->is_dead = true;
+    job->counts.deaths++;
+    rank_close(job, who);
+}
+
+void rank_do(struct job *job, struct item *item)
+{
+    struct rank *rank = &job->ranks[item->op.rank];
+    int err = 0;
+
+    if (job->is_verbose) {
+        printf("%10.3f us", (double)(sim_now() - job->begin_ns) / 1000);
+        op_print(&item->op);
+    }
+    job->counts.operations++;
+    item->posted = ++rank->clock;
+    item->posted_ns = sim_now();
+    switch (item->op.kind) {
+    case OP_SEND:
+    case OP_SSEND:
+    case OP_INJECT:
+        err = do_send(job, item);
+        break;
+    case OP_RECV:
+        err = do_recv(job, item);
+        break;
+    case OP_PROBE:
+    case OP_MPROBE:
+        err = do_probe(job, item);
+        break;
+    case OP_MRECV:
+    case OP_DISCARD:
+        err = do_claimed(job, item);
+        break;
+    case OP_CANCEL:
+        err = do_cancel(job, item);
+        break;
+    case OP_ADD:
+        err = do_add(job, item);
+        break;
+    case OP_STALL:
+        rank->stalls_until_ns = job->begin_ns + item->op.until_ns;
+        break;
+    case OP_DIE:
+        do_die(job, item->op.rank);
+        break;
+    case OP_KINDS:
+        break;
+    }
+    if (err != 0)
+        job_wrong(job, "%s %" PRIu32 " returns %d", op_names[item->op.kind], item->op.id, err);
+}
+
+/* ---- the rank as a whole ---- */
+
+/* Does an mprobe have another try, a little later? */
+static bool asks_again(struct rank *rank, struct item *item)
+{
+    if (item->op.kind != OP_MPROBE || item->is_live || ++item->tries >= MPROBES_MAX)
+        return false;
+    rank->again_ns = sim_now() + 10 * CLOCK_US;
+    return true;
+}
+
+/* When its next operation is due. */
+static uint64_t next_ns(const struct job *job, const struct rank *rank)
+{
+    uint64_t at_ns = job->begin_ns + job->plan->ops[rank->next].at_ns;
+
+    return at_ns > rank->again_ns ? at_ns : rank->again_ns;
+}
+
+/* Does what is due.  False: it is dead, or stalls. */
+static bool do_due(struct job *job, uint32_t who)
+{
+    struct rank *rank = &job->ranks[who];
+
+    while (rank->next < rank->end && job->why[0] == '\0') {
+        const struct op *op = &job->plan->ops[rank->next];
+        struct item *item = job_item(job, op->id);
+
+        if (next_ns(job, rank) > sim_now())
+            break;
+        item->op = *op;
+        rank_do(job, item);
+        if (rank->is_dead)
+            return false;
+        if (asks_again(rank, item))
+            break;
+        rank->next++;
+        if (rank->stalls_until_ns > sim_now()) {
+            sim_alarm(who, rank->stalls_until_ns);
+            return false;
+        }
+    }
+    return job->why[0] == '\0';
+}
+
+void rank_run(struct job *job, uint32_t who)
+{
+    struct rank *rank = &job->ranks[who];
+    int rounds = 0;
+
+    if (rank->stalls_until_ns > sim_now()) {
+        sim_alarm(who, rank->stalls_until_ns);
+        return;
+    }
+    if (!do_due(job, who))
+        return;
+    while (mbx_progress(rank->ep) != 0 && ++rounds < ROUNDS_MAX)
+        continue;
+    poll_all(job, who);
+    if (rank->next < rank->end)
+        sim_alarm(who, next_ns(job, rank));
+    if (rounds != ROUNDS_MAX)
+        mbx_sleep(rank->ep, -1, NULL);
+    if (!sim_sleeps(who))
+        sim_alarm(who, sim_now() + CLOCK_US);
+}
+
+void rank_open(struct job *job, uint32_t who)
+{
+    const struct plan *plan = job->plan;
+    struct rank *rank = &job->ranks[who];
+    const char *params[PLAN_PARAMS + 1] = {NULL};
+    const struct mbx_config config = {.params = params};
+    const struct mbx_region region = {rank->cells, sizeof rank->cells, 0,
+                                      MBX_REMOTE_READ | MBX_REMOTE_WRITE};
+    int err;
+
+    for (int i = 0; i < PLAN_PARAMS && plan->params[who % plan->variants][i][0] != '\0'; i++)
+        params[i] = plan->params[who % plan->variants][i];
+    err = mbx_open(&config, &rank->ep);
+    if (err == 0)
+        err = mbx_register(rank->ep, PLAN_REGION_KEY, &region);
+    if (err != 0) {
+        fprintf(stderr, "sim: rank %" PRIu32 " cannot be opened: %s\n", who, mbx_strerror(err));
+        exit(1);
+    }
+    rank->ep->hold_room = plan->room;
+    mbx_address_get(rank->ep, &rank->address);
+}
+
+void rank_forget(struct item *item)
+{
+    if (item->is_live)
+        buffer_free(item);
+}
+
+void rank_close(struct job *job, uint32_t who)
+{
+    struct rank *rank = &job->ranks[who];
+    int err = mbx_close(rank->ep);
+
+    if (err != 0 && !rank->is_dead)
+        job_wrong(job, "the close of rank %" PRIu32 " returns %d", who, err);
+    rank->ep = NULL;
+    for (uint32_t i = rank->first; i < rank->end; i++) /* what it has lent is nobody's now */
+        rank_forget(job_item(job, job->plan->ops[i].id));
+    free(rank->whose);
+    rank->whose = NULL;
+}
