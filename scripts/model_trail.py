@@ -268,13 +268,28 @@ TAKING = {
 }
 
 
+# ---- early.pml ----------------------------------------------------------------------------
+
+EARLY = {
+    'send': lambda s, tag: Event('source A', f'send s{s}, {TAGS[tag]}'),
+    'emit': lambda s: Event('source A', f's{s} leaves by itself'),
+    'keep': lambda n: Event('source A', f'keeps what was told as number {n}'),
+    'void': lambda n: Event('source A', f'does not keep number {n}'),
+    'write': lambda s, r: Event('source A', f'takes the word of r{r} for s{s}, WRITE'),
+    'post': lambda r, want: Event('receiver', f'post r{r}, {TAGS[want]}'),
+    'tell': lambda r, n: Event('receiver', f'EARLY r{r}, as number {n}'),
+    'cancel': lambda r: Event('receiver', f'cancel r{r}'),
+    'bind': lambda s, r: Event('receiver', f'r{r} gets s{s}', pair=(s, r)),
+}
+
+
 # ---- words -------------------------------------------------------------------------------
 
 
 def read(model, trail):
     """([Event], the rule that broke) of the lines that a model printed."""
     events, broken = [], ''
-    tables = {'handover': HANDOVER, 'delivery': DELIVERY, 'taking': TAKING}
+    tables = {'handover': HANDOVER, 'delivery': DELIVERY, 'taking': TAKING, 'early': EARLY}
     table = tables[model] if model in tables else sides(model, trail)
     for line in trail:
         words = line.split()

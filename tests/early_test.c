@@ -281,6 +281,49 @@ static void test_a_short_message_meets_it(void **state)
     world_close(&w);
 }
 
+/* It may meet any of those that it suits; so one behind them, which it does not suit, may not
+ * be the first for the next message. */
+static void test_a_short_message_stands_before_others(void **state)
+{
+    struct world w;
+    mbx_request recv[4];
+
+    open_two(&w, state, always);
+    recv[0] = post(&w, 0, 1, 0);
+    recv[1] = post(&w, 1, 0, MBX_ANY_TAG);
+    recv[2] = post(&w, 2, 2, 0);
+    recv[3] = post(&w, 3, 3, 0);
+    step(&w, 0);
+    send(&w, 5, 1, 999);
+    send(&w, 6, 2, SIZE);
+    send(&w, 7, 3, SIZE);
+    send(&w, 8, 2, SIZE);
+    expect(&w, recv[0], 0, 5, 999);
+    expect(&w, recv[1], 1, 6, SIZE);
+    expect(&w, recv[2], 2, 8, SIZE);
+    expect(&w, recv[3], 3, 7, SIZE);
+    assert_int_equal(world_stats(&w, 1).early_won, 0);
+    world_close(&w);
+}
+
+/* What does not overlap with what it may meet is written as ever. */
+static void test_a_short_message_does_no_harm_to_others(void **state)
+{
+    struct world w;
+    mbx_request recv[2];
+
+    open_two(&w, state, always);
+    recv[0] = post(&w, 0, 1, 0);
+    recv[1] = post(&w, 1, 2, 0);
+    step(&w, 0);
+    send(&w, 5, 1, 999);
+    send(&w, 6, 2, SIZE);
+    expect(&w, recv[0], 0, 5, 999);
+    expect(&w, recv[1], 1, 6, SIZE);
+    assert_int_equal(world_stats(&w, 1).early_won, 1);
+    world_close(&w);
+}
+
 /* Sends that suit none of them are not compared for ever; and what comes behind one that was
  * dropped does not count. */
 static void test_what_nobody_wants_is_dropped(void **state)
@@ -666,6 +709,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_what_follows_a_void_one_is_void),
         cmocka_unit_test(test_those_that_overlap_are_filled_in_order),
         cmocka_unit_test(test_a_short_message_meets_it),
+        cmocka_unit_test(test_a_short_message_stands_before_others),
+        cmocka_unit_test(test_a_short_message_does_no_harm_to_others),
         cmocka_unit_test(test_what_nobody_wants_is_dropped),
         cmocka_unit_test(test_holding_drops_them),
         cmocka_unit_test(test_it_is_given_up_where_it_is_of_no_use),

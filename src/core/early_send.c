@@ -9,7 +9,8 @@
  * posted there, before anything else becomes of it:
  *
  *   suits none          goes as ever
- *   suits, but is short goes as ever; the receive is forgotten, as this message will meet it
+ *   suits, but is short goes as ever; the receives that it suits are forgotten, as it will meet
+ *                       one of them, and those behind that overlap with a forgotten one
  *   suits               takes its word: if that is closed the receive is forgotten, and the
  * next one that suits is looked for; else the message is written there
  *
@@ -139,18 +140,27 @@ int early_arrive(struct mbx_ep *ep, struct peer *peer, const struct wire_packet 
 
 /* ---- which one ---- */
 
-/* The first from *index on that suits req; false if none does. */
-static bool early_suits(const struct early *early, const struct request *req, uint32_t *index)
+static bool early_is_for(const struct early_rtr *rtr, const struct request *req)
 {
     const struct mbx_status *status = &req->completion.status;
 
-    for (; *index < early->count; ++*index) {
-        const struct early_rtr *rtr = &early->rtrs[*index];
+    return rtr->envelope.context_id == status->context_id &&
+           ((rtr->envelope.tag ^ status->tag) & ~rtr->ignore) == 0;
+}
 
-        if (rtr->envelope.context_id == status->context_id &&
-            ((rtr->envelope.tag ^ status->tag) & ~rtr->ignore) == 0)
+/* Is there a message of ours for both? */
+static bool early_overlap(const struct early_rtr *a, const struct early_rtr *b)
+{
+    return a->envelope.context_id == b->envelope.context_id &&
+           ((a->envelope.tag ^ b->envelope.tag) & ~a->ignore & ~b->ignore) == 0;
+}
+
+/* The first from *index on that suits req; false if none does. */
+static bool early_suits(const struct early *early, const struct request *req, uint32_t *index)
+{
+    for (; *index < early->count; ++*index)
+        if (early_is_for(&early->rtrs[*index], req))
             return true;
-    }
     return false;
 }
 
@@ -164,11 +174,34 @@ static bool early_claims(struct peer *peer, const struct target *target)
     return err == 0;
 }
 
+/* req, which is short, will meet one of those that suit it, if one is still open there.  So
+ * what stands behind one of these, and accepts a message that it accepts, may not be the first.
+ */
+static void early_step_aside(struct early *early, const struct request *req)
+{
+    struct early_rtr aside[EARLY_MOST];
+    uint32_t count = 0, kept = 0;
+
+    for (uint32_t i = 0; i < early->count; i++) {
+        const struct early_rtr *rtr = &early->rtrs[i];
+        bool is_aside = early_is_for(rtr, req);
+
+        for (uint32_t k = 0; k < count && !is_aside; k++)
+            is_aside = early_overlap(&aside[k], rtr);
+        if (is_aside) {
+            early_forget(early, rtr->number);
+            aside[count++] = *rtr;
+        } else {
+            early->rtrs[kept++] = *rtr;
+        }
+    }
+    early->count = kept;
+}
+
 /* Takes a receive for req: its word is ours, and req->target says where it is. */
 static bool early_take(struct mbx_ep *ep, struct peer *peer, struct request *req)
 {
     struct early *early = peer->early;
-    bool is_short = req->size < ep->settings.early_size;
     uint32_t index = 0;
 
     if (early->count == 0)
@@ -179,13 +212,15 @@ static bool early_take(struct mbx_ep *ep, struct peer *peer, struct request *req
         return false;
     }
     early->vain = 0;
+    if (req->size < ep->settings.early_size) {
+        early_step_aside(early, req);
+        return false;
+    }
     for (; early_suits(early, req, &index);) {
         const struct target target = early->rtrs[index].target;
 
-        if (is_short)
-            early_forget(early, early->rtrs[index].number); /* it may meet an earlier one */
         early_remove(early, index);
-        if (is_short || !early_claims(peer, &target))
+        if (!early_claims(peer, &target))
             continue;
         req->target = target;
         return true;
