@@ -49,8 +49,10 @@
     (FI_ORDER_SAS | FI_ORDER_RAR | FI_ORDER_RAW | FI_ORDER_WAR | FI_ORDER_WAW |                \
      FI_ORDER_RMA_RAR | FI_ORDER_RMA_RAW | FI_ORDER_RMA_WAR | FI_ORDER_RMA_WAW |               \
      FI_ORDER_ATOMIC_RAR | FI_ORDER_ATOMIC_RAW | FI_ORDER_ATOMIC_WAR | FI_ORDER_ATOMIC_WAW)
-#define BUFFERED    ((size_t)1 << 30) /* unexpected data that we are willing to hold */
-#define COUNT_LIMIT ((size_t)1 << 16) /* endpoints and queues of a domain */
+/* FI_PROGRESS_CONTROL_UNIFIED, of 2.0: a promise that we do not need. */
+#define PROGRESS_LAST 3
+#define BUFFERED      ((size_t)1 << 30) /* unexpected data that we are willing to hold */
+#define COUNT_LIMIT   ((size_t)1 << 16) /* endpoints and queues of a domain */
 
 static bool is_subset(uint64_t hint, uint64_t offer)
 {
@@ -87,19 +89,26 @@ static bool fabric_fits(const struct fi_fabric_attr *hint)
             (hint->prov_name == NULL || strcasecmp(hint->prov_name, PROV_NAME) == 0));
 }
 
+static bool models_fit(const struct fi_domain_attr *hint)
+{
+    return hint->threading <= FI_THREAD_ENDPOINT &&
+           (int)hint->control_progress <= PROGRESS_LAST &&
+           (int)hint->data_progress <= PROGRESS_LAST && hint->resource_mgmt <= FI_RM_ENABLED &&
+           hint->av_type <= FI_AV_TABLE;
+}
+
 static bool domain_fits(const struct fi_domain_attr *hint)
 {
     if (hint == NULL)
         return true;
-    return names_us(hint->name) && hint->threading <= FI_THREAD_ENDPOINT &&
-           hint->resource_mgmt <= FI_RM_ENABLED && hint->av_type <= FI_AV_TABLE &&
-           hint->mr_key_size <= sizeof(uint64_t) && hint->cq_data_size <= sizeof(uint64_t) &&
-           hint->cq_cnt <= COUNT_LIMIT && hint->ep_cnt <= COUNT_LIMIT &&
-           hint->tx_ctx_cnt <= COUNT_LIMIT && hint->rx_ctx_cnt <= COUNT_LIMIT &&
-           hint->max_ep_tx_ctx <= 1 && hint->max_ep_rx_ctx <= 1 && hint->max_ep_stx_ctx == 0 &&
-           hint->max_ep_srx_ctx == 0 && hint->cntr_cnt <= COUNT_LIMIT &&
-           hint->mr_iov_limit <= 1 && hint->auth_key_size == 0 && hint->max_err_data == 0 &&
-           hint->mr_cnt <= COUNT_LIMIT && is_subset(hint->caps, DOMAIN_CAPS);
+    return names_us(hint->name) && models_fit(hint) && hint->mr_key_size <= sizeof(uint64_t) &&
+           hint->cq_data_size <= sizeof(uint64_t) && hint->cq_cnt <= COUNT_LIMIT &&
+           hint->ep_cnt <= COUNT_LIMIT && hint->tx_ctx_cnt <= COUNT_LIMIT &&
+           hint->rx_ctx_cnt <= COUNT_LIMIT && hint->max_ep_tx_ctx <= 1 &&
+           hint->max_ep_rx_ctx <= 1 && hint->max_ep_stx_ctx == 0 && hint->max_ep_srx_ctx == 0 &&
+           hint->cntr_cnt <= COUNT_LIMIT && hint->mr_iov_limit <= 1 &&
+           hint->auth_key_size == 0 && hint->max_err_data == 0 && hint->mr_cnt <= COUNT_LIMIT &&
+           is_subset(hint->caps, DOMAIN_CAPS);
 }
 
 /* Bits below the leading zeros of a tag format can be used. */
@@ -199,7 +208,7 @@ static void ep_fill(struct fi_ep_attr *attr)
 
 /* The modes that the client can live with are those that it gets: some, like its own
  * addresses, are what it likes best.  Before 1.5 the memory registration mode was one of two
- * names, and 0 was none. */
+ * names, and 0 was none; one name may still be asked for, which 2.x calls deprecated. */
 static int mr_mode_for(uint32_t version, const struct fi_domain_attr *hint)
 {
     if (FI_VERSION_GE(version, FI_VERSION(1, 5)) &&
