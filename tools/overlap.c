@@ -27,7 +27,7 @@
 
 #include "base/base.h"
 #include "base/mem.h"
-#include "boot/board.h"
+#include "boot/boot.h"
 #include "launch.h"
 
 #define REPEATS      51
@@ -442,7 +442,7 @@ int overlap_run(int argc, char **argv)
 
     if (status != 0)
         return status == -1 ? TOOL_DONE : status;
-    if (getenv(BOARD_ENVIRONMENT) == NULL)
+    if (!boot_has_launcher())
         return r.count > 0 ? run_modes(&r) : launch_pair(&r.o);
     if (r.count > 0)
         return tool_usage_error(&tool, "--modes starts jobs and cannot be used within one");

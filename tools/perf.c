@@ -16,7 +16,7 @@
 
 #include "base/base.h"
 #include "base/mem.h"
-#include "boot/board.h"
+#include "boot/boot.h"
 #include "launch.h"
 #include "overlap.h"
 
@@ -265,7 +265,7 @@ static int run(const struct tool *tool, int argc, char **argv)
         return overlap_run(argc - 1, argv + 1);
     original = copy_arguments(argc, argv);
     status = original != NULL ? parse(tool, argc, argv, &r) : TOOL_FAILED;
-    if (status == 0 && getenv(BOARD_ENVIRONMENT) != NULL)
+    if (status == 0 && boot_has_launcher())
         status = run_rank(tool, &r);
     else if (status == 0)
         status = launch_self(tool, &r, argc, original);

@@ -748,11 +748,16 @@ MBX_API int mbx_transport_get(unsigned index, const char **name, const char **ab
 /*
  * mbx_job_open - learn who else was started with this process.
  *
- * Under `mbx run` this is the job it started; without a launcher it is a job of
- * one rank.
+ * Under `mbx run` this is the job it started, and under a launcher that speaks PMIx (Open
+ * MPI's mpiexec, prterun, srun --mpi=pmix) the launcher's; without a launcher it is a job
+ * of one rank.  A launcher that speaks neither is an error: the ranks would all be jobs of
+ * one.  MBX_BOOT=single makes them so; see docs/starting.md.
  *
- * Returns    0; -EPROTO what the launcher left in the environment is damaged;
+ * Returns    0; -ENOTSUP the launcher speaks neither; -EPROTO what it left in the
+ *            environment, or says, is damaged; -ECONNRESET a rank has ended without
+ *            joining; -ENOSYS there is no libpmix; -EINVAL a parameter is wrong;
  *            -ENOMEM; or the error of the system call that failed.
+ * Progress   under PMIx the first one of a process blocks until every rank has called it.
  * Source     src/core/job.c
  */
 MBX_API int mbx_job_open(struct mbx_job **job);
@@ -779,7 +784,8 @@ MBX_API const uint8_t *mbx_job_key(const struct mbx_job *job);
 MBX_API int mbx_job_connect(struct mbx_job *job, struct mbx_ep *ep);
 
 /* mbx_job_fence - wait until every rank of the job has called it.
- * Returns 0; -ECONNRESET a rank has ended without joining; -EPROTO what the ranks
+ * Returns 0; -ECONNRESET a rank has ended without joining or, under PMIx, did not come
+ * within MBX_BOOT_TIMEOUT; no fence succeeds any more; -EPROTO what the ranks
  * share is damaged; -EINTR: call again, it goes on with the same fence.
  * Progress blocks; makes none.  Source src/core/job.c */
 MBX_API int mbx_job_fence(struct mbx_job *job);

@@ -40,7 +40,7 @@
 #include "boot/boot.h"
 
 #define BOARD_MAGIC     UINT64_C(0x4d42582d424f4152) /* "MBX-BOAR" */
-#define BOARD_VERSION   2
+#define BOARD_VERSION   3
 #define BOARD_RANKS_MAX 4096
 
 /* The environment variable that leads a rank to its board: "FD:RANK". */
@@ -75,8 +75,8 @@ struct board_shared {
     alignas(CACHE_LINE) struct board_slot slot[];
 };
 
-static_assert(sizeof(struct board_value) == 152, "board layout");
-static_assert(sizeof(struct board_slot) == 320, "board layout");
+static_assert(sizeof(struct board_value) == 280, "board layout");
+static_assert(sizeof(struct board_slot) == 576, "board layout");
 static_assert(offsetof(struct board_shared, arrivals) == 64, "board layout");
 static_assert(offsetof(struct board_shared, bell) == 128, "board layout");
 static_assert(offsetof(struct board_shared, slot) == 192, "board layout");

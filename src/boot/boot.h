@@ -2,20 +2,23 @@
 /*
  * boot.h - who is in the job: rank, size, put, get, fence.
  *
- * Start-up differs by launcher, so this is an ops table.  `mbx run` is one
- * implementation (run.c), a process without a launcher another (single.c).
+ * Start-up differs by launcher, so this is an ops table: `mbx run` is one implementation
+ * (run.c), launchers that speak PMIx another (pmix.c), a process without a launcher the
+ * third (single.c).  boot.c chooses.
  *
  * Under `mbx run` all ranks and the launcher share one memory object, the board,
- * inherited as a file descriptor: it never has a name.  board.h describes it.
+ * inherited as a file descriptor: it never has a name.  board.h describes it.  Under PMIx
+ * a server of the launcher on each host passes on what the ranks tell it.
  */
 #ifndef BOOT_BOOT_H
 #define BOOT_BOOT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #define BOOT_KEY_SIZE  16
-#define BOOT_VALUE_MAX 128
+#define BOOT_VALUE_MAX 256
 
 struct boot;
 
@@ -23,16 +26,20 @@ struct boot_ops {
     const char *name;
 
     /* Publishes one value of at most BOOT_VALUE_MAX bytes under this rank and
-     * round; visible to the others after the next fence.
-     * 0; -EMSGSIZE. */
+     * round; visible to the others after the next fence.  In a round all ranks put, or
+     * none.
+     * 0; -EMSGSIZE; -ENOMEM, -EPROTO the launcher did not take it. */
     int (*put)(struct boot *b, const void *value, size_t size);
 
     /* Copies what rank put before the last fence; size must be what was put.
-     * 0; -ENOENT it put nothing; -EPROTO it is damaged or of another size. */
+     * 0; -ENOENT it put nothing; -EPROTO it is damaged or of another size;
+     * -ECONNRESET the launcher does not answer. */
     int (*get)(struct boot *b, uint32_t rank, void *value, size_t size);
 
     /* Waits until every rank has called it.
-     * 0; -ECONNRESET a rank has ended without joining; -EINTR. */
+     * 0; -ECONNRESET a rank has ended without joining or, where a launcher does not
+     * tell, did not come within the time-out; -EPROTO the launcher is at fault;
+     * -EINTR call it again, it goes on with the same fence. */
     int (*fence)(struct boot *b);
 
     void (*close)(struct boot *b);
@@ -44,8 +51,23 @@ struct boot {
     uint8_t key[BOOT_KEY_SIZE];
 };
 
-/* Opens what the environment offers.  0; -EPROTO what the launcher left is damaged;
- * -ENOMEM; system errors.  MBX_BOOT (set by `mbx run`): "FD:RANK". */
-int boot_open(struct boot **out);
+/* Opens what the environment offers, in this order:
+ *
+ *   MBX_BOOT=FD:RANK       set by `mbx run` for its ranks
+ *   MBX_BOOT=pmix, single  what a user insists on
+ *   PMIX_NAMESPACE, PMIX_RANK   set by launchers that speak PMIx; every rank must open
+ *   nothing                a job of one
+ *
+ * A launcher that speaks something else would start as many jobs of one as it was told
+ * ranks; that is an error.  timeout_ns is how long a fence waits for a rank of which the
+ * launcher tells nothing; 0 = forever.
+ *
+ * 0; -ENOTSUP started by a launcher that cannot be understood; -EPROTO what the launcher
+ * left or says is damaged; -ECONNRESET a rank has ended or did not open in time; -ENOSYS
+ * there is no libpmix; -ENOMEM; system errors. */
+int boot_open(uint64_t timeout_ns, struct boot **out);
+
+/* Was this process started as a rank, as far as the environment tells? */
+bool boot_has_launcher(void);
 
 #endif

@@ -55,7 +55,7 @@ static pid_t start_rank(int fd, uint32_t rank, rank_fn *fn)
 
         snprintf(text, sizeof text, "%u", rank);
         set_environment(fd, text);
-        if (boot_open(&b) != 0 || b->rank != rank)
+        if (boot_open(0, &b) != 0 || b->rank != rank)
             _exit(99);
         result = fn(b);
         b->ops->close(b);
@@ -111,7 +111,7 @@ static int reopen_between_fences(struct boot *b)
     struct boot *again;
     uint32_t value = b->rank, got;
 
-    if (b->ops->fence(b) != 0 || boot_open(&again) != 0)
+    if (b->ops->fence(b) != 0 || boot_open(0, &again) != 0)
         return 1;
     if (again->ops->put(again, &value, sizeof value) != 0 || again->ops->fence(again) != 0)
         return 2;
@@ -243,7 +243,7 @@ static int open_as(int fd, const char *rank)
     log_text[0] = '\0';
     set_environment(fd, rank);
     log_set_sink(keep_log, NULL);
-    err = boot_open(&b);
+    err = boot_open(0, &b);
     log_set_sink(NULL, NULL);
     unsetenv(BOARD_ENVIRONMENT);
     if (err == 0)
@@ -272,7 +272,7 @@ static void a_damaged_environment_is_refused(void **state)
         log_text[0] = '\0';
         setenv(BOARD_ENVIRONMENT, texts[i], 1);
         log_set_sink(keep_log, NULL);
-        assert_int_equal(boot_open(&b), -EPROTO);
+        assert_int_equal(boot_open(0, &b), -EPROTO);
         log_set_sink(NULL, NULL);
         assert_non_null(strstr(log_text, BOARD_ENVIRONMENT));
         assert_null(b);
@@ -343,7 +343,7 @@ static struct boot *open_second(struct board *board, int *fd)
 
     assert_int_equal(board_create(board, 2, fd), 0);
     set_environment(*fd, "1");
-    assert_int_equal(boot_open(&b), 0);
+    assert_int_equal(boot_open(0, &b), 0);
     unsetenv(BOARD_ENVIRONMENT);
     return b;
 }
@@ -413,7 +413,7 @@ static void alone_is_a_job_of_one(void **state)
 
     (void)state;
     unsetenv(BOARD_ENVIRONMENT);
-    assert_int_equal(boot_open(&b), 0);
+    assert_int_equal(boot_open(0, &b), 0);
     assert_int_equal(b->rank, 0);
     assert_int_equal(b->size, 1);
     assert_int_equal(all_rounds(b), 0);

@@ -7,7 +7,7 @@
  * process may close and open again, and a second program of the same rank goes on
  * where the first one stopped.
  */
-#include "boot/run.h"
+#include "boot/ways.h"
 
 #include <errno.h>
 #include <limits.h>

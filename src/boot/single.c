@@ -6,13 +6,12 @@
  * round before, which can be read.
  */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "base/sys.h"
 #include "boot/board.h"
-#include "boot/run.h"
+#include "boot/ways.h"
 
 struct single_value {
     bool is_put;
@@ -93,11 +92,4 @@ int single_open(struct boot **out)
     }
     *out = &single->boot;
     return 0;
-}
-
-int boot_open(struct boot **out)
-{
-    const char *text = getenv(BOARD_ENVIRONMENT);
-
-    return text != NULL ? run_open(text, out) : single_open(out);
 }

@@ -93,7 +93,7 @@ struct settings {
     uint64_t early_size;
     uint64_t unexpected_memory, window, window_payload;
     uint64_t hold_take; /* bool */
-    uint64_t spin_ns, close_timeout_ns;
+    uint64_t spin_ns, close_timeout_ns, boot_timeout_ns;
     uint64_t shm_ring_bytes, shm_peers, shm_attach;
     uint64_t loop_depth;
     uint64_t fault_percent, fault_seed;

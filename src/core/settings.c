@@ -2,8 +2,8 @@
 /*
  * settings.c - every parameter of the library, in one table.
  *
- * A parameter is read once, when an endpoint is opened; nothing else in the library
- * looks at the environment.
+ * A parameter is read once, when an endpoint or a job is opened; nothing else in the
+ * library looks at the environment, but for what launchers leave in it (src/boot).
  */
 #include "core/core.h"
 
@@ -127,7 +127,12 @@ static const struct param table[] = {
     {"TRACE", PARAM_STRING, NULL, "", 0, 0, NULL,
      "record what is matched to new files in this folder; mbx trace reads them",
      AT(trace_folder)},
-    {"BOOT", PARAM_FOREIGN, NULL, NULL, 0, 0, NULL, "set by mbx run for its ranks", 0},
+    {"BOOT", PARAM_FOREIGN, NULL, NULL, 0, 0, NULL,
+     "who started the ranks: set by mbx run; pmix or single to insist on it", 0},
+    {"BOOT_TIMEOUT", PARAM_TIME, NULL, "600s", 0, 1000000 * CLOCK_S, NULL,
+     "how long a fence of the job waits for a rank of which the launcher tells nothing; 0 is "
+     "forever",
+     AT(boot_timeout_ns)},
 };
 
 int settings_load(struct settings *settings, const char *const *overrides)

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * boot.c - who has started this process, told from its environment.
+ */
+#include "boot/boot.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "base/log.h"
+#include "boot/board.h"
+#include "boot/ways.h"
+
+/* Launchers that tell a rank and a size, and nothing through which ranks could meet. */
+static const struct {
+    const char *rank, *size;
+    const char *who;
+    const char *advice;
+} strangers[] = {
+    {"PMI_RANK", "PMI_SIZE", "a launcher that speaks PMI and no PMIx",
+     "MPICH's mpiexec does, and srun --mpi=pmi2; use srun --mpi=pmix"},
+    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "Open MPI's launcher without PMIx",
+     "its PMIX_RANK and PMIX_NAMESPACE do not reach this process"},
+    {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "srun without PMIx", "use srun --mpi=pmix"},
+};
+
+/* Would this process take itself for a job of one though it was started as one of many? */
+static int refuse_strangers(void)
+{
+    for (size_t i = 0; i < ARRAY_COUNT(strangers); i++) {
+        const char *rank = getenv(strangers[i].rank), *size = getenv(strangers[i].size);
+
+        if (rank == NULL || size == NULL || strtol(size, NULL, 10) <= 1)
+            continue;
+        LOG_ERROR(
+            "rank %s of %s was started by %s, so it cannot meet the others: %s, Open MPI's "
+            "mpiexec, prterun or mbx run; or set " BOARD_ENVIRONMENT
+            "=single if each is to be a job of its own",
+            rank, size, strangers[i].who, strangers[i].advice);
+        return -ENOTSUP;
+    }
+    return 0;
+}
+
+static bool has_pmix(void)
+{
+    return getenv("PMIX_NAMESPACE") != NULL && getenv("PMIX_RANK") != NULL;
+}
+
+bool boot_has_launcher(void)
+{
+    const char *text = getenv(BOARD_ENVIRONMENT);
+
+    return text != NULL ? strcmp(text, "single") != 0 : has_pmix();
+}
+
+int boot_open(uint64_t timeout_ns, struct boot **out)
+{
+    const char *text = getenv(BOARD_ENVIRONMENT);
+    int err;
+
+    if (text != NULL && strcmp(text, "single") == 0)
+        return single_open(out);
+    if (text != NULL && strcmp(text, "pmix") != 0)
+        return run_open(text, out);
+    if (text != NULL || has_pmix())
+        return pmix_open(timeout_ns, out);
+    err = refuse_strangers();
+    return err != 0 ? err : single_open(out);
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * pmix_library.h - libpmix, found when a launcher that speaks PMIx has started us.
+ *
+ * It is loaded and not linked: a program that runs under `mbx run` or alone does not need
+ * it, and where it is missing only these launchers are.  One that is in the process already
+ * (an MPI library brought it) is the one that is used, so both are one client of the
+ * launcher's server: PMIx_Init() counts.
+ *
+ * Versions 3 to 5 have one interface (libpmix.so.2) as far as it is used here: byte objects
+ * and numbers in pmix_value_t, and the calls below.
+ */
+#ifndef BOOT_PMIX_LIBRARY_H
+#define BOOT_PMIX_LIBRARY_H
+
+#include <pmix.h>
+
+struct pmix_library {
+    pmix_status_t (*init)(pmix_proc_t *self, pmix_info_t *info, size_t count);
+    pmix_status_t (*finalize)(const pmix_info_t *info, size_t count);
+    pmix_status_t (*put)(pmix_scope_t scope, const char *key, pmix_value_t *value);
+    pmix_status_t (*commit)(void);
+    pmix_status_t (*fence_nb)(const pmix_proc_t *procs, size_t proc_count,
+                              const pmix_info_t *info, size_t info_count, pmix_op_cbfunc_t done,
+                              void *arg);
+    pmix_status_t (*get_nb)(const pmix_proc_t *proc, const char *key, const pmix_info_t *info,
+                            size_t info_count, pmix_value_cbfunc_t done, void *arg);
+    pmix_status_t (*abort)(int code, const char *text, pmix_proc_t *procs, size_t proc_count);
+    const char *(*error_string)(pmix_status_t status);
+};
+
+/* Fills *library; it stays loaded until the process ends.  0; -ENOSYS it is not there, or
+ * lacks something, which is logged. */
+int pmix_library_load(struct pmix_library *library);
+
+#endif

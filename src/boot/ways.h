@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * ways.h - the ways in which boot_open() opens: under `mbx run`, by PMIx, and alone.
+ */
+#ifndef BOOT_WAYS_H
+#define BOOT_WAYS_H
+
+#include "boot/boot.h"
+
+/* text is the value of MBX_BOOT, "FD:RANK".  Errors as boot_open(). */
+int run_open(const char *text, struct boot **out);
+
+/* Asks the PMIx server that the environment names.  Errors as boot_open(). */
+int pmix_open(uint64_t timeout_ns, struct boot **out);
+
+/* A job of one rank.  0; -ENOMEM; the error of getrandom. */
+int single_open(struct boot **out);
+
+#endif
