@@ -531,29 +531,34 @@ MBX_API int mbx_atomic(struct mbx_ep *ep, uint32_t peer, const struct mbx_atomic
 /* ---- completion and progress ------------------------------------------------------ */
 
 enum mbx_queue {
-    MBX_SENDS = 1 << 0,  /* completed sends */
-    MBX_RECVS = 1 << 1,  /* completed receives */
-    MBX_ACCESS = 1 << 2, /* completed reads, writes and atomics of ours */
-    MBX_EVENTS = 1 << 3, /* writes of others that carried data (MBX_REMOTE_DATA) */
+    MBX_SENDS = 1 << 0,    /* completed sends */
+    MBX_RECVS = 1 << 1,    /* completed receives */
+    MBX_ACCESS = 1 << 2,   /* completed reads, writes and atomics of ours */
+    MBX_EVENTS = 1 << 3,   /* writes of others that carried data (MBX_REMOTE_DATA) */
+    MBX_FAILURES = 1 << 4, /* no completions: receives from any source that still wait, and a
+                              peer has died meanwhile */
 };
 
 struct mbx_completion {
     mbx_request request;
     void *user; /* options.user */
-    int error;  /* 0; -EMSGSIZE truncated; -ECANCELED; -ENOTCONN; -EHOSTUNREACH; ... */
+    int error;  /* 0; -EMSGSIZE truncated; -ECANCELED; -ENOTCONN; -EHOSTUNREACH; ...;
+                   MBX_FAILURES: -EHOSTDOWN */
     enum mbx_queue kind;
     size_t received;          /* bytes written to the buffer (or sent) */
     struct mbx_status status; /* receives: of the message, if it matched; size is
                                  its full length.  Sends: as given, source = peer.
                                  MBX_ACCESS and MBX_EVENTS: source = peer, tag = key
-                                 of the region */
+                                 of the region.  MBX_FAILURES: as asked for, but
+                                 source = the peer that has died, the last if several */
 };
 
 /*
  * mbx_poll - read completions, oldest first per queue, in the order of enum mbx_queue.
  *
  * queues is one of enum mbx_queue, or several.  The handles of the returned requests
- * are dead.  The queues never overflow: a completed request is its own entry.
+ * are dead, but for those of MBX_FAILURES: see there.  The queues never overflow: a completed
+ * request is its own entry.
  *
  * Returns    how many of at most count entries were written (0 = none);
  *            -EINVAL queues names no queue, or entries is NULL.
@@ -569,7 +574,8 @@ MBX_API int mbx_poll(struct mbx_ep *ep, unsigned queues, struct mbx_completion *
  * mbx_test - is this request complete?  If so, takes its entry from the queue.
  *
  * Returns    1 and *completion (may be NULL); 0 not yet; -ESTALE no such request:
- *            its completion was already taken.
+ *            its completion was already taken; -EHOSTDOWN it is a receive from any source
+ *            that still waits, and a peer has died: see mbx_failed().
  * Threads    any number may ask for the same request; one gets it.
  * Progress   makes progress once if the request is not complete.
  * Source     src/core/request.c
@@ -583,7 +589,8 @@ MBX_API int mbx_test(struct mbx_ep *ep, mbx_request request, struct mbx_completi
  *
  * Units      timeout_ns in nanoseconds; negative: no limit.
  * Returns    0 and *completion (may be NULL; the request's own error is in it);
- *            -ETIMEDOUT; -ESTALE no such request: already waited for, or read from
+ *            -EHOSTDOWN as mbx_test(); -ETIMEDOUT; -ESTALE no such request: already waited
+ *            for, or read from
  *            the queue, also by another thread meanwhile; -EINTR a signal arrived
  *            while asleep.
  * Threads    any number may wait in one endpoint, also for the same request: one gets
@@ -647,6 +654,34 @@ MBX_API void mbx_wake(struct mbx_ep *ep);
  * Source     src/core/progress.c
  */
 MBX_API int mbx_progress(struct mbx_ep *ep);
+
+/* ---- peers that die --------------------------------------------------------------- */
+
+/*
+ * mbx_failed - which peers are known to have died?
+ *
+ * A peer has died if its process has ended without mbx_close().  That is noticed, within
+ * MBX_PEER_TIMEOUT and while this endpoint makes progress, of those peers for whom some
+ * request here waits.  What needs that peer alone then ends with -ENOTCONN.  A receive
+ * from any source may still be met by somebody else: it stays posted, and can be matched
+ * and cancelled as before.  It is told once, and once more for each peer that dies
+ * later, in whichever of these ways comes first:
+ *
+ *   mbx_wait() or mbx_test() of it returns -EHOSTDOWN
+ *   mbx_poll() with MBX_FAILURES gives an entry with its handle, which stays alive
+ *
+ * A receive from any source that is posted later is told in the same way, until
+ * mbx_failed_ack() says that these deaths are known.
+ *
+ * Returns    how many; the numbers of the first of them, at most count, are written to peers,
+ *            in the order in which they were found.  peers may be NULL if count is 0.
+ * Source     src/core/failed.c
+ */
+MBX_API int mbx_failed(const struct mbx_ep *ep, uint32_t *peers, int count);
+
+/* mbx_failed_ack - no receive is told any more of the peers that mbx_failed() names now.
+ * Returns how many these are.  Source src/core/failed.c */
+MBX_API int mbx_failed_ack(struct mbx_ep *ep);
 
 /* ---- statistics --------------------------------------------------------------------- */
 

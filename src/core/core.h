@@ -93,7 +93,7 @@ struct settings {
     uint64_t early_size;
     uint64_t unexpected_memory, window, window_payload;
     uint64_t hold_take; /* bool */
-    uint64_t spin_ns, close_timeout_ns, boot_timeout_ns;
+    uint64_t spin_ns, close_timeout_ns, peer_timeout_ns, boot_timeout_ns;
     uint64_t shm_ring_bytes, shm_peers, shm_attach;
     uint64_t loop_depth;
     uint64_t fault_percent, fault_seed;
@@ -165,6 +165,7 @@ enum request_flags {
     REQUEST_LENT = 1 << 11,      /* receive: its sender was told where buf is (early.h) */
     REQUEST_STOPPED = 1 << 12,   /* send: what is not written is to be fetched */
     REQUEST_MOVING = 1 << 13,    /* send: the transport writes, read_done() will tell */
+    REQUEST_TOLD = 1 << 14,      /* receive from any source: of the last death (failed.c) */
 };
 
 /* Where a sender writes. */
@@ -306,6 +307,7 @@ struct peer {
     uint8_t owes;             /* enum peer_owes */
     bool can_read, can_write; /* no read from it, write to it has failed for good */
     bool is_awaited, is_doubted, is_gone, is_dead; /* watch.c */
+    uint32_t next_failed;                          /* died after it; failed.c */
     struct list out;                               /* requests */
     struct list busy;                              /* on endpoint.busy */
     struct credit credit;
@@ -379,6 +381,12 @@ struct mbx_ep {
     bool shouted;                     /* a malformed packet has been logged */
     uint32_t rounds;                  /* of progress, since peers were looked at */
     uint64_t watched_ns;              /* when that was */
+    uint32_t watch_next;              /* the peer from which on the next look goes on */
+
+    /* failed.c */
+    uint32_t failed_first, failed_last; /* peers that have died, by next_failed */
+    uint32_t failed_count, failed_known;
+    bool is_untold; /* there may be a receive that has not been told */
 
     /* wait.c */
     struct list waiters;
@@ -487,7 +495,7 @@ static inline bool options_are_valid(const struct mbx_options *options)
 
 static inline bool queues_are_valid(unsigned queues)
 {
-    return queues != 0 && queues < MBX_EVENTS << 1;
+    return queues != 0 && queues < MBX_FAILURES << 1;
 }
 
 static inline bool request_is_send(const struct request *req)
@@ -666,8 +674,15 @@ void progress_dropped(void *ep, const char *reason);
 
 /* ---- watch.c ---- */
 
-/* From look to look; a peer that is gone is found by the second. */
-#define WATCH_NS ((int64_t)(100 * CLOCK_MS))
+/* Looks within MBX_PEER_TIMEOUT.  A peer that is gone is found by the second that concerns it.
+ */
+#define WATCH_LOOKS 20
+
+/* From look to look. */
+static inline int64_t watch_ns(const struct mbx_ep *ep)
+{
+    return (int64_t)(ep->settings.peer_timeout_ns / WATCH_LOOKS);
+}
 
 /* Looks whether those peers are there that somebody waits for, if it is time. */
 void watch_look(struct mbx_ep *ep);
@@ -677,6 +692,33 @@ static inline bool watch_is_on(const struct mbx_ep *ep)
 {
     return pool_live(&ep->requests) != 0;
 }
+
+/* ---- failed.c ---- */
+
+/* peer has died: from now on receives from any source are told. */
+void failed_add(struct mbx_ep *ep, struct peer *peer);
+/* req, open, from any source: it has been posted when deaths are not acknowledged, or there is
+ * a new one. */
+void failed_untold(struct mbx_ep *ep, struct request *req);
+/* Entries of MBX_FAILURES. */
+int failed_poll(struct mbx_ep *ep, struct mbx_completion *entries, int count);
+/* Is there one? */
+bool failed_any(struct mbx_ep *ep);
+
+static inline bool recv_is_from_any(const struct request *req)
+{
+    return req->completion.kind == MBX_RECVS && recv_is_open(req) &&
+           req->match.envelope.source == MBX_ANY_SOURCE;
+}
+
+/* Is req to be told now? */
+static inline bool failed_concerns(const struct mbx_ep *ep, const struct request *req)
+{
+    return unlikely(ep->is_untold) && !(req->flags & REQUEST_TOLD) && recv_is_from_any(req);
+}
+
+/* Then it is, by this.  -EHOSTDOWN. */
+int failed_tell(struct request *req);
 
 /* ---- wait.c ---- */
 

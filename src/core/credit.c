@@ -152,12 +152,39 @@ static void credit_widen(struct credit_pool *pool, struct credit *credit)
     credit_thresholds(credit);
 }
 
+/* What is beyond the first window and not in use. */
+static uint64_t credit_idle(uint64_t window, uint64_t first, uint64_t kept)
+{
+    return window - (kept > first ? kept : first);
+}
+
+OUT_OF_LINE void credit_end(struct mbx_ep *ep, struct peer *peer)
+{
+    struct credit_pool *pool = &ep->credit;
+    struct credit *credit = &peer->credit;
+    uint64_t envelopes, payload;
+
+    credit->freed_envelopes = credit->freed_payload = 0;
+    credit->tell_envelopes = credit->tell_payload = 1; /* so that we come here again */
+    if (credit->window >= CREDIT_UNLIMITED || credit->window_payload >= CREDIT_UNLIMITED)
+        return;
+    envelopes = credit_idle(credit->window, pool->window, credit->kept_envelopes);
+    payload = credit_idle(credit->window_payload, pool->window_payload, credit->kept_payload);
+    credit->window -= envelopes;
+    credit->window_payload -= payload;
+    pool->lendable += envelopes * CREDIT_ENVELOPE + payload;
+}
+
 int credit_tell(struct mbx_ep *ep, struct peer *peer)
 {
     struct credit *credit = &peer->credit;
     struct wire_credit told;
     int err;
 
+    if (unlikely(peer->is_gone)) {
+        credit_end(ep, peer);
+        return 0;
+    }
     if (credit->window >= CREDIT_UNLIMITED)
         credit->freed_envelopes = 0;
     if (credit->window_payload >= CREDIT_UNLIMITED)

@@ -131,6 +131,9 @@ static inline void credit_freed_payload(struct mbx_ep *ep, struct peer *peer, ui
         credit_tell_soon(ep, peer);
 }
 
+/* It is gone: what it was lent, and does not use, is there for others. */
+void credit_end(struct mbx_ep *ep, struct peer *peer);
+
 /* It wants more than it has: envelopes, or else payload. */
 void credit_lend(struct mbx_ep *ep, struct peer *peer, bool envelopes);
 

@@ -182,7 +182,7 @@ static int endpoint_drain(struct mbx_ep *ep)
         }
         if (progress_round(ep) == 0) {
             left = ep->settings.close_timeout_ns - gone;
-            offload_sleep(ep, (int64_t)min_size(left, (size_t)WATCH_NS));
+            offload_sleep(ep, (int64_t)min_size(left, (size_t)watch_ns(ep)));
             ep->rounds = UINT32_MAX - 1; /* look whether they are still there */
         }
     }

@@ -84,6 +84,8 @@ struct request *recv_take(struct mbx_ep *ep, void *buf, size_t size,
 /* req, which is watched, waits in its engine. */
 static OUT_OF_LINE void recv_waits(struct mbx_ep *ep, struct request *req)
 {
+    if (ep->failed_count != ep->failed_known && recv_is_from_any(req))
+        failed_untold(ep, req);
     if (ep->offload != NULL)
         offload_post(ep, req);
     if (size_is_early(ep, req->size))

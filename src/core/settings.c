@@ -79,6 +79,9 @@ static const struct param table[] = {
      "how long a close goes on with sends that wait for room, or were injected and not "
      "received",
      AT(close_timeout_ns)},
+    {"PEER_TIMEOUT", PARAM_TIME, NULL, "2s", 20 * CLOCK_MS, 3600 * CLOCK_S, NULL,
+     "within this time it is noticed that a peer has died for whom something waits",
+     AT(peer_timeout_ns)},
     {"SHM_RING_SIZE", PARAM_SIZE, NULL, "16K", 4096, UINT64_C(1) << 26, NULL,
      "shared memory of one sender and one receiver, rounded down to a power of two",
      AT(shm_ring_bytes)},
@@ -229,6 +232,8 @@ const char *mbx_strerror(int error)
         return "the receive has matched or is complete";
     case ECANCELED:
         return "cancelled";
+    case EHOSTDOWN:
+        return "a peer has died; the receive from any source still waits";
     case ECONNRESET:
         return "a rank of the job has ended without joining";
     default:

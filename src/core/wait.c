@@ -60,8 +60,10 @@ static struct waiter *waiter_of(struct list *node)
 
 /* ---- what is waited for ---- */
 
-static bool wait_any_done(const struct mbx_ep *ep, unsigned queues)
+static bool wait_any_done(struct mbx_ep *ep, unsigned queues)
 {
+    if ((queues & MBX_FAILURES) && failed_any(ep))
+        return true;
     for (unsigned queue = MBX_SENDS; queue <= MBX_EVENTS; queue <<= 1)
         if ((queues & queue) && !list_is_empty(&ep->done[queue]))
             return true;
@@ -69,14 +71,14 @@ static bool wait_any_done(const struct mbx_ep *ep, unsigned queues)
 }
 
 /* Also if another thread has taken the completion: there is nothing to wait for then. */
-static bool wait_is_over(const struct mbx_ep *ep, const struct waiter *w)
+static bool wait_is_over(struct mbx_ep *ep, const struct waiter *w)
 {
     const struct request *req;
 
     if (w->request == 0)
         return wait_any_done(ep, w->queues);
     req = request_find(ep, w->request);
-    return req == NULL || req->state == REQUEST_COMPLETE;
+    return req == NULL || req->state == REQUEST_COMPLETE || failed_concerns(ep, req);
 }
 
 /* What remains; negative: no limit. */
@@ -184,8 +186,8 @@ static int wait_sleep(struct mbx_ep *ep, const struct waiter *w)
 
     int64_t left_ns = wait_left(w, clock_now());
 
-    if (watch_is_on(ep) && (left_ns < 0 || left_ns > WATCH_NS)) {
-        left_ns = WATCH_NS;
+    if (watch_is_on(ep) && (left_ns < 0 || left_ns > watch_ns(ep))) {
+        left_ns = watch_ns(ep);
         ep->rounds = UINT32_MAX - 1; /* look as soon as we are awake */
     }
     ep->stirred = false;
@@ -331,6 +333,8 @@ static OUT_OF_LINE int wait_long(struct mbx_ep *ep, struct request *req, int64_t
     req = request_find(ep, w.request);
     if (req == NULL)
         return -ESTALE; /* another thread has taken it */
+    if (req->state != REQUEST_COMPLETE)
+        return failed_tell(req);
     request_consume(ep, req, completion);
     return 0;
 }

@@ -3,8 +3,9 @@
  * watch.c - peers that go away while somebody waits for them.
  *
  * A peer that dies says nothing, and who only waits sends nothing that could fail.  So while
- * there are requests, progress looks every WATCH_NS at those peers that one of them waits for.
- * If such a peer is gone,
+ * there are requests, progress looks, WATCH_LOOKS times in MBX_PEER_TIMEOUT, at those peers
+ * that one of them waits for; and for a receive from any source at all of them, a share
+ * in each look.  If such a peer is gone,
  *
  *   its sends           end with -ENOTCONN, whatever they wait for
  *   receives that have met a message of it and wait for its data
@@ -16,7 +17,11 @@
  *   receives from it alone
  *                       do so if it has died, at the second look: what it had sent before is
  *                       delivered first.  After an orderly close they wait, and can be
- * cancelled
+ *                       cancelled
+ *   receives from any source
+ *                       are told if it has died (failed.c), and wait on
+ *   what it was lent beyond its first window
+ *                       is others' again (credit.c)
  *
  * and what others send and receive goes on.  Data of a dead peer cannot come later: we read it,
  * or it comes in packets, which are delivered in order before that second look, or it is
@@ -25,9 +30,13 @@
 #include "core/access.h"
 #include "core/arbiter.h"
 #include "core/core.h"
+#include "core/credit.h"
 #include "core/hold.h"
 #include "core/offload.h"
 #include "core/reach.h"
+
+/* Peers that are looked at in one look for the sake of receives from any source, at least. */
+#define WATCH_SHARE 64
 
 /* Whom does req wait for?  MBX_ANY_SOURCE: nobody, or anybody. */
 static uint32_t watch_whom(const struct mbx_ep *ep, const struct request *req)
@@ -74,13 +83,36 @@ static uint32_t watch_whom(const struct mbx_ep *ep, const struct request *req)
     return MBX_ANY_SOURCE;
 }
 
+struct watch {
+    struct mbx_ep *ep;
+    bool is_for_any; /* a receive from any source waits */
+    bool is_death;   /* a peer has died, which was not known */
+};
+
 static void watch_mark(void *arg, void *object)
 {
-    struct mbx_ep *ep = arg;
-    uint32_t whom = watch_whom(ep, object);
+    struct watch *watch = arg;
+    uint32_t whom = watch_whom(watch->ep, object);
 
-    if (whom < ep->peer_count)
-        peer_get(ep, whom)->is_awaited = true;
+    if (whom < watch->ep->peer_count)
+        peer_get(watch->ep, whom)->is_awaited = true;
+    watch->is_for_any |= recv_is_from_any(object);
+}
+
+/* Any peer may be the one that is waited for: a share of them is looked at.  All have had two
+ * looks before the time is over. */
+static void watch_mark_share(struct mbx_ep *ep)
+{
+    uint32_t share = ep->peer_count / (WATCH_LOOKS / 3) + 1;
+
+    if (share < WATCH_SHARE)
+        share = WATCH_SHARE;
+    for (uint32_t i = 0; i < share && i < ep->peer_count; i++) {
+        if (ep->watch_next >= ep->peer_count)
+            ep->watch_next = 0;
+        peer_get(ep, ep->watch_next)->is_awaited |= !peer_get(ep, ep->watch_next)->is_gone;
+        ep->watch_next++;
+    }
 }
 
 /* A receive that is still posted: its sender has died, or has won it and died. */
@@ -106,11 +138,14 @@ static void watch_end_posted(struct mbx_ep *ep, struct request *req, struct peer
 
 static void watch_end(void *arg, void *object)
 {
-    struct mbx_ep *ep = arg;
+    struct watch *watch = arg;
+    struct mbx_ep *ep = watch->ep;
     struct request *req = object;
     uint32_t whom = watch_whom(ep, req);
     struct peer *peer;
 
+    if (watch->is_death && recv_is_from_any(req))
+        failed_untold(ep, req); /* it may be ended below: then somebody has won it */
     if (whom >= ep->peer_count || !peer_get(ep, whom)->is_gone)
         return;
     peer = peer_get(ep, whom);
@@ -137,9 +172,10 @@ static void watch_end(void *arg, void *object)
 /* Is peer gone?  It is told the second time, so that what it had sent is delivered. */
 static bool watch_peer(struct mbx_ep *ep, struct peer *peer)
 {
+    bool was_dead = peer->is_dead;
     int err;
 
-    if (!peer->is_awaited)
+    if (!peer->is_awaited && (!peer->is_doubted || peer->is_gone))
         return false;
     peer->is_awaited = false;
     err = peer->link->transport->ops->check(peer->link);
@@ -149,26 +185,34 @@ static bool watch_peer(struct mbx_ep *ep, struct peer *peer)
         peer->is_doubted = true;
         return false;
     }
-    peer->is_dead = err == -EHOSTDOWN;
+    peer->is_dead = was_dead || err == -EHOSTDOWN;
     peer->is_gone = true;
+    if (peer->is_dead && !was_dead)
+        failed_add(ep, peer);
     hold_fail(ep, peer, -ENOTCONN);
     if (peer->holder != NULL)
         reach_leave(ep, peer);
+    credit_end(ep, peer);
     return true;
 }
 
 void watch_look(struct mbx_ep *ep)
 {
     uint64_t now_ns = clock_now();
+    uint32_t dead = ep->failed_count;
+    struct watch watch = {.ep = ep};
     bool found = false;
 
     ep->rounds = 0;
-    if (now_ns - ep->watched_ns < (uint64_t)WATCH_NS)
+    if (now_ns - ep->watched_ns < (uint64_t)watch_ns(ep))
         return;
     ep->watched_ns = now_ns;
-    pool_for_each(&ep->requests, watch_mark, ep);
+    pool_for_each(&ep->requests, watch_mark, &watch);
+    if (watch.is_for_any)
+        watch_mark_share(ep);
     for (uint32_t i = 0; i < ep->peer_count; i++)
         found |= watch_peer(ep, peer_get(ep, i));
+    watch.is_death = ep->failed_count != dead;
     if (found)
-        pool_for_each(&ep->requests, watch_end, ep);
+        pool_for_each(&ep->requests, watch_end, &watch);
 }

@@ -251,9 +251,12 @@ static void free_slot(struct shm *shm, uint32_t slot)
 
 static void destroy(struct shm *shm, struct inbound *in)
 {
-    if (in->ending && in->answer != NULL)
-        in->answer->left_open =
-            atomic_load_explicit(&ring_of(in)->closed, memory_order_relaxed) == 0;
+    if (in->ending && in->answer != NULL) {
+        bool is_open = atomic_load_explicit(&ring_of(in)->closed, memory_order_relaxed) == 0;
+
+        in->answer->left_open |= is_open;
+        in->answer->has_closed |= !is_open;
+    }
     leave_hot(shm, in);
     shm->inbound[in->slot] = NULL;
     free_slot(shm, in->slot);

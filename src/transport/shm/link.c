@@ -124,7 +124,8 @@ int link_kill(struct shm_link *link, int error)
     if (link->state != LINK_DEAD) {
         LOG_DEBUG("shm: link to pid %u ends, error %d %s", link->to.pid, -error,
                   strerror(-error));
-        link->has_closed = link->remote == NULL || atomic_load(&link->remote->control->closed);
+        link->has_closed |=
+            link->remote != NULL && atomic_load(&link->remote->control->closed) != 0;
         release(link);
         set_state(link, LINK_DEAD);
         link->error = error;
@@ -317,15 +318,15 @@ OUT_OF_LINE int link_armed(struct shm_link *link)
     return err;
 }
 
-/* Has it stopped without a word?  If its memory was never mapped, what it sends us through
- * tells: we may not have noticed yet that this has ended. */
+/* Has it stopped without a word?  What it sends us through may have one for us that we have not
+ * noticed yet.  Who is gone, and has never said anything, has not said that it closes. */
 static bool has_died(const struct shm_link *link)
 {
     const struct shm *shm = owner_of(link);
 
     if (is_ours(link) || process_is_alive(link->to.pid))
         return false;
-    for (uint32_t i = 0; link->has_closed && i < shm->own->peers; i++) {
+    for (uint32_t i = 0; i < shm->own->peers; i++) {
         const struct inbound *in = shm->inbound[i];
 
         if (in != NULL && in->answer == link)

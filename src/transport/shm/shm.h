@@ -47,7 +47,7 @@ struct shm_link {
     enum link_state state;
     bool fence;      /* see bell_publish_barrier() */
     bool met;        /* it was there once */
-    bool has_closed; /* at its end; or was never mapped */
+    bool has_closed; /* its segment, or what it sent us, says so */
     bool left_open;  /* what it sent us ended, and not because it closed */
     bool warned;     /* about having no slot, or no means to map their segment */
     int error;       /* of a DEAD link */
