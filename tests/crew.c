@@ -17,7 +17,7 @@
 
 void crew_start(struct crew *crew, int count, crew_fn *fn, const void *arg)
 {
-    *crew = (struct crew){.count = count};
+    *crew = (struct crew){.count = count, .left = count};
     crew->board = mmap(NULL, sizeof *crew->board, PROT_READ | PROT_WRITE,
                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(crew->board != MAP_FAILED);
@@ -33,22 +33,26 @@ void crew_start(struct crew *crew, int count, crew_fn *fn, const void *arg)
 }
 
 /* In the order in which they end: the others learn of it. */
-void crew_end(struct crew *crew)
+void crew_wait(struct crew *crew)
 {
-    for (int left = crew->count; left > 0; left--) {
+    while (crew->left > 0) {
         int status;
         pid_t pid = waitpid(-1, &status, 0);
 
-        if (pid < 0 && errno == EINTR) {
-            left++;
+        assert_true(pid > 0 || errno == EINTR);
+        if (pid < 0)
             continue;
-        }
-        assert_true(pid > 0);
         for (int rank = 0; rank < crew->count; rank++)
             if (crew->pids[rank] == pid)
                 crew->statuses[rank] = status;
         crew->board->ended++;
+        crew->left--;
     }
+}
+
+void crew_end(struct crew *crew)
+{
+    crew_wait(crew);
     munmap(crew->board, sizeof *crew->board);
     crew->board = NULL;
 }

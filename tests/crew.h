@@ -45,7 +45,7 @@ struct crew_board {
 
 struct crew {
     struct crew_board *board; /* shared by all */
-    int count;
+    int count, left;
     pid_t pids[CREW_MAX];
     int statuses[CREW_MAX]; /* as waitpid() */
 };
@@ -55,7 +55,10 @@ typedef void crew_fn(struct crew *crew, int rank, const void *arg);
 /* Forks count children that run this and then end with 0. */
 void crew_start(struct crew *crew, int count, crew_fn *fn, const void *arg);
 
-/* Waits for all of them.  Undoes crew_start(). */
+/* Waits for all of them; the board can still be read. */
+void crew_wait(struct crew *crew);
+
+/* Waits for those that have not been waited for.  Undoes crew_start(). */
 void crew_end(struct crew *crew);
 
 /* Was this one killed by SIGKILL? */

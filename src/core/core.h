@@ -62,21 +62,6 @@ enum device_choice {
     DEVICE_SOFT_PROCESS,
     DEVICE_VERBS
 };
-enum fault_die_choice {
-    FAULT_DIE_NEVER,
-    FAULT_DIE_HOLD,
-    FAULT_DIE_RTR,
-    FAULT_DIE_MATCH,
-    FAULT_DIE_LOCK,
-    FAULT_DIE_GRANT,
-    FAULT_DIE_LOST,
-    FAULT_DIE_RETIRE,
-    FAULT_DIE_OFFER,
-    FAULT_DIE_PICK,
-    FAULT_DIE_GIVEN,
-    FAULT_DIE_EARLY,
-    FAULT_DIE_WRITE
-};
 enum any_source_choice { ANY_SOURCE_WINDOW, ANY_SOURCE_SENDER };
 enum early_choice { EARLY_AUTO, EARLY_ALWAYS, EARLY_OFF };
 enum match_choice { MATCH_SPLIT, MATCH_SOFTWARE, MATCH_DEVICE };
@@ -97,10 +82,10 @@ struct settings {
     uint64_t shm_ring_bytes, shm_peers, shm_attach;
     uint64_t loop_depth;
     uint64_t fault_percent, fault_seed;
-    uint64_t fault_die; /* enum fault_die_choice */
-    uint64_t device;    /* enum device_choice */
-    uint64_t match;     /* enum match_choice */
+    uint64_t device; /* enum device_choice */
+    uint64_t match;  /* enum match_choice */
     uint64_t device_list, device_buffers, device_threshold, device_spin_ns, device_answer_ns;
+    char fault_die[PARAM_STRING_MAX];
     char device_program[PARAM_STRING_MAX];
     char stats_file[PARAM_STRING_MAX];
     char key[PARAM_STRING_MAX];
@@ -346,6 +331,7 @@ struct mbx_ep {
     struct transport *transport;
     struct transport_config transport_config; /* how it was opened */
     struct trace_recorder *trace;             /* or NULL; record.h */
+    bool records;                             /* with a trace, or MBX_FAULT_DIE */
     struct offload *offload;                  /* or NULL; offload.h */
     struct holding *holding;                  /* or NULL: no send was ever held; hold.c */
     struct offers *offers;                    /* or NULL: nothing was ever shown; offer.c */

@@ -63,17 +63,18 @@ static int endpoint_transport(struct mbx_ep *ep, const uint8_t *key)
         .shm_attach = s->shm_attach,
         .fault_seed = s->fault_seed,
         .fault_percent = s->fault_percent,
+        .fault_die = s->fault_die[0] != '\0' ? s->fault_die : NULL,
     };
 
-    int err = 0;
+    int err = record_check_death(s);
 
     if (key != NULL)
         memcpy(config.key, key, sizeof config.key);
-    else
+    else if (err == 0)
         err = settings_key(s, config.key, sizeof config.key);
     if (err < 0)
         return err;
-    err = s->fault_percent != 0
+    err = s->fault_percent != 0 || config.fault_die != NULL
               ? transport_fault_open(transports[s->transport], &config, &ep->transport)
               : transports[s->transport]->open(&config, &ep->transport);
     if (err < 0)

@@ -589,8 +589,8 @@ static int offload_check(const struct settings *s)
                       "soft-process");
         return s->match == MATCH_DEVICE ? -EINVAL : 0;
     }
-    if (s->device != DEVICE_SOFT &&
-        (s->transport != TRANSPORT_CHOICE_SHM || s->fault_percent != 0)) {
+    if (s->device != DEVICE_SOFT && (s->transport != TRANSPORT_CHOICE_SHM ||
+                                     s->fault_percent != 0 || s->fault_die[0] != '\0')) {
         LOG_ERROR("MBX_DEVICE=soft-thread and soft-process need MBX_TRANSPORT=shm, and no "
                   "faults; MBX_DEVICE=soft works with every transport");
         return -EINVAL;

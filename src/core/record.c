@@ -8,11 +8,9 @@
  */
 #include "core/record.h"
 
-#include <signal.h>
 #include <stdlib.h>
-#include <unistd.h>
 
-#include "base/sys.h"
+#include "base/death.h"
 
 /* The rank as a number, if a launcher gave one. */
 static uint32_t record_rank(void)
@@ -28,11 +26,45 @@ static uint32_t record_rank(void)
                                                                     : TRACE_RANK_UNKNOWN;
 }
 
+/* ---- what is asked for ---- */
+
+static bool is_packet_point(const char *name)
+{
+    for (unsigned type = 1; type < WIRE_TYPES; type++)
+        if (strcmp(name, wire_type_name(type)) == 0)
+            return true;
+    return false;
+}
+
+static bool is_trace_point(const char *name)
+{
+    for (unsigned type = 1; type < TRACE_TYPES; type++)
+        if (strcmp(name, trace_type_name(type)) == 0)
+            return true;
+    return false;
+}
+
+int record_check_death(const struct settings *settings)
+{
+    const char *point = settings->fault_die;
+
+    if (point[0] == '\0' || strcmp(point, DEATH_NOWHERE) == 0 || is_trace_point(point) ||
+        strcmp(point, DEATH_READING) == 0 || strcmp(point, DEATH_WRITING) == 0 ||
+        (strncmp(point, DEATH_SENT, strlen(DEATH_SENT)) == 0 &&
+         is_packet_point(point + strlen(DEATH_SENT))) ||
+        (strncmp(point, DEATH_GOT, strlen(DEATH_GOT)) == 0 &&
+         is_packet_point(point + strlen(DEATH_GOT))))
+        return 0;
+    LOG_ERROR("MBX_FAULT_DIE= %s : there is no such point", point);
+    return -EINVAL;
+}
+
 void record_open(struct mbx_ep *ep)
 {
     const char *folder = ep->settings.trace_folder;
     int err;
 
+    ep->records = folder[0] != '\0' || ep->settings.fault_die[0] != '\0';
     if (folder[0] == '\0')
         return;
     err = trace_start(folder, record_rank(), &ep->trace);
@@ -41,8 +73,18 @@ void record_open(struct mbx_ep *ep)
                  folder, mbx_strerror(err));
 }
 
+void record_event(struct mbx_ep *ep, const struct trace_event *event)
+{
+    if (ep->trace != NULL)
+        trace_record(ep->trace, event);
+    if (ep->settings.fault_die[0] != '\0')
+        death_come_by(ep->settings.fault_die, "", trace_type_name(event->type));
+}
+
 void record_close(struct mbx_ep *ep)
 {
+    if (ep->settings.fault_die[0] != '\0')
+        death_come_by(ep->settings.fault_die, "", trace_type_name(TRACE_CLOSE));
     trace_stop(ep->trace);
     ep->trace = NULL;
 }
@@ -62,59 +104,40 @@ void record_recv(struct mbx_ep *ep, enum trace_type type, const struct request *
 {
     const struct match_envelope *envelope = &req->match.envelope;
 
-    trace_record(ep->trace, &(struct trace_event){
-                                .type = type,
-                                .context_id = envelope->context_id,
-                                .source = envelope->source,
-                                .tag = envelope->tag,
-                                .ignore = req->match.ignore,
-                                .entry = record_request(ep, req),
-                                .partner = record_number(ep, message),
-                            });
+    record_event(ep, &(struct trace_event){
+                         .type = type,
+                         .context_id = envelope->context_id,
+                         .source = envelope->source,
+                         .tag = envelope->tag,
+                         .ignore = req->match.ignore,
+                         .entry = record_request(ep, req),
+                         .partner = record_number(ep, message),
+                     });
 }
 
 void record_message(struct mbx_ep *ep, enum trace_type type,
                     const struct match_envelope *envelope, const struct message *message,
                     const struct request *req)
 {
-    trace_record(ep->trace, &(struct trace_event){
-                                .type = type,
-                                .context_id = envelope->context_id,
-                                .source = envelope->source,
-                                .tag = envelope->tag,
-                                .entry = record_number(ep, message),
-                                .partner = record_request(ep, req),
-                            });
+    record_event(ep, &(struct trace_event){
+                         .type = type,
+                         .context_id = envelope->context_id,
+                         .source = envelope->source,
+                         .tag = envelope->tag,
+                         .entry = record_number(ep, message),
+                         .partner = record_request(ep, req),
+                     });
 }
 
 void record_look(struct mbx_ep *ep, const struct match_envelope *envelope, uint64_t ignore,
                  const struct message *found)
 {
-    trace_record(ep->trace, &(struct trace_event){
-                                .type = TRACE_PEEK,
-                                .context_id = envelope->context_id,
-                                .source = envelope->source,
-                                .tag = envelope->tag,
-                                .ignore = ignore,
-                                .partner = record_number(ep, found),
-                            });
-}
-
-/* Which step a process is to die at. */
-static const enum trace_type fatal[] = {
-    [FAULT_DIE_HOLD] = TRACE_HOLD,     [FAULT_DIE_RTR] = TRACE_RTR,
-    [FAULT_DIE_MATCH] = TRACE_MATCH,   [FAULT_DIE_LOCK] = TRACE_LOCK,
-    [FAULT_DIE_GRANT] = TRACE_GRANT,   [FAULT_DIE_LOST] = TRACE_LOST,
-    [FAULT_DIE_RETIRE] = TRACE_RETIRE, [FAULT_DIE_OFFER] = TRACE_OFFER,
-    [FAULT_DIE_PICK] = TRACE_PICK,     [FAULT_DIE_GIVEN] = TRACE_GIVEN,
-    [FAULT_DIE_EARLY] = TRACE_EARLY,   [FAULT_DIE_WRITE] = TRACE_WRITE,
-};
-
-void record_one_step(struct mbx_ep *ep, const struct trace_event *event)
-{
-    if (ep->trace != NULL)
-        trace_record(ep->trace, event);
-    if (ep->settings.fault_die != FAULT_DIE_NEVER &&
-        fatal[ep->settings.fault_die] == event->type)
-        sys_kill(getpid(), SIGKILL);
+    record_event(ep, &(struct trace_event){
+                         .type = TRACE_PEEK,
+                         .context_id = envelope->context_id,
+                         .source = envelope->source,
+                         .tag = envelope->tag,
+                         .ignore = ignore,
+                         .partner = record_number(ep, found),
+                     });
 }

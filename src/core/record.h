@@ -16,7 +16,10 @@
 void record_open(struct mbx_ep *ep);
 void record_close(struct mbx_ep *ep);
 
-/* Only with a trace.  message and req may be NULL. */
+/* Does MBX_FAULT_DIE name a point that there is?  -EINVAL if not, which is logged. */
+int record_check_death(const struct settings *settings);
+
+/* Only with ep->records.  message and req may be NULL. */
 void record_recv(struct mbx_ep *ep, enum trace_type type, const struct request *req,
                  const struct message *message);
 void record_message(struct mbx_ep *ep, enum trace_type type,
@@ -29,13 +32,13 @@ void record_look(struct mbx_ep *ep, const struct match_envelope *envelope, uint6
 static inline void record_post(struct mbx_ep *ep, const struct request *req,
                                const struct message *message)
 {
-    if (unlikely(ep->trace != NULL))
+    if (unlikely(ep->records))
         record_recv(ep, TRACE_POST, req, message);
 }
 
 static inline void record_cancel(struct mbx_ep *ep, const struct request *req)
 {
-    if (unlikely(ep->trace != NULL))
+    if (unlikely(ep->records))
         record_recv(ep, TRACE_CANCEL, req, NULL);
 }
 
@@ -43,20 +46,20 @@ static inline void record_cancel(struct mbx_ep *ep, const struct request *req)
 static inline void record_arrive(struct mbx_ep *ep, const struct match_envelope *envelope,
                                  const struct request *req, const struct message *message)
 {
-    if (unlikely(ep->trace != NULL))
+    if (unlikely(ep->records))
         record_message(ep, TRACE_ARRIVE, envelope, message, req);
 }
 
 static inline void record_peek(struct mbx_ep *ep, const struct match_envelope *envelope,
                                uint64_t ignore, const struct message *found)
 {
-    if (unlikely(ep->trace != NULL))
+    if (unlikely(ep->records))
         record_look(ep, envelope, ignore, found);
 }
 
 static inline void record_claim(struct mbx_ep *ep, const struct message *message)
 {
-    if (unlikely(ep->trace != NULL))
+    if (unlikely(ep->records))
         record_message(ep, TRACE_CLAIM, &message->match.envelope, message, NULL);
 }
 
@@ -64,30 +67,30 @@ static inline void record_claim(struct mbx_ep *ep, const struct message *message
 static inline void record_take(struct mbx_ep *ep, const struct message *message,
                                const struct request *req)
 {
-    if (unlikely(ep->trace != NULL))
+    if (unlikely(ep->records))
         record_message(ep, req->flags & REQUEST_MUTE ? TRACE_DISCARD : TRACE_TAKE,
                        &message->match.envelope, message,
                        req->flags & REQUEST_MUTE ? NULL : req);
 }
 
-/* With a trace, or MBX_FAULT_DIE. */
-void record_one_step(struct mbx_ep *ep, const struct trace_event *event);
+/* With ep->records: goes to the trace, and may be the end. */
+void record_event(struct mbx_ep *ep, const struct trace_event *event);
 
 /* A step of a message that waits at its sender, and of the receive that reaches for it. */
 static inline void record_step(struct mbx_ep *ep, enum trace_type type, const struct peer *peer,
                                const struct match_envelope *envelope, uint64_t ignore,
                                uint64_t entry, uint64_t partner)
 {
-    if (unlikely(ep->trace != NULL || ep->settings.fault_die != FAULT_DIE_NEVER))
-        record_one_step(ep, &(struct trace_event){
-                                .type = type,
-                                .context_id = envelope->context_id,
-                                .source = peer->number,
-                                .tag = envelope->tag,
-                                .ignore = ignore,
-                                .entry = entry,
-                                .partner = partner,
-                            });
+    if (unlikely(ep->records))
+        record_event(ep, &(struct trace_event){
+                             .type = type,
+                             .context_id = envelope->context_id,
+                             .source = peer->number,
+                             .tag = envelope->tag,
+                             .ignore = ignore,
+                             .entry = entry,
+                             .partner = partner,
+                         });
 }
 
 #endif

@@ -17,9 +17,6 @@ static const char *const device_names[] = {"none",         "soft",  "soft-thread
 static const char *const match_names[] = {"split", "software", "device", NULL};
 static const char *const rndv_names[] = {"auto", "data", NULL};
 
-static const char *const fault_die_names[] = {"never", "hold",  "rtr",    "match", "lock",
-                                              "grant", "lost",  "retire", "offer", "pick",
-                                              "given", "early", "write",  NULL};
 static const char *const any_source_names[] = {"window", "sender", NULL};
 static const char *const early_names[] = {"auto", "always", "off", NULL};
 static const char *const window_words[] = {"auto", "unlimited", NULL};
@@ -94,9 +91,10 @@ static const struct param table[] = {
     {"FAULT_PERCENT", PARAM_COUNT, "percent", "0", 0, 90, NULL,
      "how often the transport pretends to be full, late or unable (for tests)",
      AT(fault_percent)},
-    {"FAULT_DIE", PARAM_CHOICE, NULL, "never", 0, 0, fault_die_names,
-     "at which step of a message that waits at its sender this process kills itself (for "
-     "tests)",
+    {"FAULT_DIE", PARAM_STRING, NULL, "", 0, 0, NULL,
+     "where this process kills itself (for tests): at a trace event, sent-TYPE or got-TYPE of "
+     "a "
+     "packet, or within a read or write",
      AT(fault_die)},
     {"FAULT_SEED", PARAM_COUNT, NULL, "1", 0, 0, NULL, "seed of these faults", AT(fault_seed)},
     {"DEVICE", PARAM_CHOICE, NULL, "none", 0, 0, device_names,

@@ -15,6 +15,8 @@
  *   read       has no room (-EAGAIN), fails (-EIO), or is done but says so only in the
  *              next poll() (-EINPROGRESS)
  *
+ * And at the point config->fault_die, if it is not NULL, this process dies (base/death.h).
+ *
  * Order within a link, what is delivered, and the errors that are permanent stay those
  * of the wrapped transport.
  *
@@ -27,8 +29,10 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/base.h"
+#include "base/death.h"
 #include "base/list.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -51,6 +55,7 @@ struct fault {
     void *arg;
     struct random random;
     uint64_t percent;
+    const char *die;           /* or NULL */
     struct fault_link **links; /* [0] is NULL */
     uint32_t link_count, link_room;
     struct list late; /* late_read.in_late */
@@ -75,6 +80,22 @@ static struct fault_link *link_of(struct link *link)
 static bool strikes(struct fault *fault)
 {
     return random_below(&fault->random, 100) < fault->percent;
+}
+
+/* ---- dying ---- */
+
+static void come_by_packet(const struct fault *fault, const char *prefix, unsigned type)
+{
+    const char *name = wire_type_name(type);
+
+    if (unlikely(fault->die != NULL) && name != NULL)
+        death_come_by(fault->die, prefix, name);
+}
+
+/* Of what is to be read or written at once: it ends in the middle. */
+static bool dies_within(const struct fault *fault, const char *point, size_t size)
+{
+    return unlikely(fault->die != NULL) && size > 1 && strcmp(fault->die, point) == 0;
 }
 
 /* ---- links ---- */
@@ -165,6 +186,8 @@ static int on_deliver(void *arg, uint32_t peer, const void *packet, size_t size)
     assert(peer != 0 && peer < fault->link_count);
     if (strikes(fault))
         return -EAGAIN;
+    if (size >= sizeof(struct wire_header))
+        come_by_packet(fault, DEATH_GOT, ((const struct wire_header *)packet)->type);
     return fault->events->deliver(fault->arg, fault->links[peer]->base.peer, packet, size);
 }
 
@@ -229,12 +252,16 @@ static int fault_send(struct link *l, const struct transport_packet *packet)
 {
     struct fault *fault = fault_of(l->transport);
     struct link *inner = link_of(l)->inner;
+    int err;
 
     if (strikes(fault)) {
         fault->said_again = true;
         return -EAGAIN;
     }
-    return inner->transport->ops->send(inner, packet);
+    err = inner->transport->ops->send(inner, packet);
+    if (err == 0)
+        come_by_packet(fault, DEATH_SENT, packet->header->type);
+    return err;
 }
 
 /* The read or write is done; the core learns it later. */
@@ -266,8 +293,12 @@ static int fault_read(struct link *l, void *dst, uint64_t address, uint64_t key,
     struct link *inner = link_of(l)->inner;
     int err = access_strikes(fault);
 
+    if (dies_within(fault, DEATH_READING, size))
+        size /= 2;
     if (err == 0)
         err = inner->transport->ops->read(inner, dst, address, key, size, cookie);
+    if (err == 0 && fault->die != NULL)
+        death_come_by(fault->die, "", DEATH_READING);
     return err == 0 && strikes(fault) ? delay_read(fault, cookie) : err;
 }
 
@@ -278,8 +309,12 @@ static int fault_write(struct link *l, uint64_t address, uint64_t key, const voi
     struct link *inner = link_of(l)->inner;
     int err = access_strikes(fault);
 
+    if (dies_within(fault, DEATH_WRITING, size))
+        size /= 2;
     if (err == 0)
         err = inner->transport->ops->write(inner, address, key, src, size, cookie);
+    if (err == 0 && fault->die != NULL)
+        death_come_by(fault->die, "", DEATH_WRITING);
     return err == 0 && strikes(fault) ? delay_read(fault, cookie) : err;
 }
 
@@ -490,6 +525,7 @@ int transport_fault_open(const struct transport_ops *wrapped,
     fault->events = config->events;
     fault->arg = config->arg;
     fault->percent = config->fault_percent;
+    fault->die = config->fault_die;
     random_seed(&fault->random, config->fault_seed);
     list_init(&fault->late);
     *out = &fault->base;

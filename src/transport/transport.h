@@ -140,6 +140,7 @@ struct transport_config {
     /* fault */
     uint64_t fault_seed;
     uint64_t fault_percent; /* how often send, deliver, read are disturbed */
+    const char *fault_die;  /* where to die (fault.c), valid until close; or NULL */
 };
 
 /* What join() must know; bytes that may be passed to another process of this machine. */
@@ -308,6 +309,13 @@ struct transport {
 extern const struct transport_ops transport_shm;
 extern const struct transport_ops transport_loop;
 extern const struct transport_ops transport_sim; /* sim/sim.h */
+
+/* Points where it dies, if config says so: behind a packet of a type, before one is delivered,
+ * when half of what is to be read or written has been. */
+#define DEATH_SENT    "sent-"
+#define DEATH_GOT     "got-"
+#define DEATH_READING "reading"
+#define DEATH_WRITING "writing"
 
 /* Opens a transport that disturbs what it wraps: from config's seed it answers
  * -EAGAIN, holds back deliveries, fails reads and writes.  It never reorders a link, never

@@ -53,6 +53,22 @@ static const struct {
     [WIRE_WRITTEN] = {false, false, WIRE_STOPPED},
 };
 
+static const char *const names[WIRE_TYPES] = {
+    [WIRE_EAGER] = "eager",   [WIRE_SYNC] = "sync",     [WIRE_FIRST] = "first",
+    [WIRE_MORE] = "more",     [WIRE_RTS] = "rts",       [WIRE_CTS] = "cts",
+    [WIRE_DATA] = "data",     [WIRE_FIN] = "fin",       [WIRE_CREDIT] = "credit",
+    [WIRE_HOLD] = "hold",     [WIRE_RTR] = "rtr",       [WIRE_CLAIM] = "claim",
+    [WIRE_GRANT] = "grant",   [WIRE_RETIRE] = "retire", [WIRE_PEEK] = "peek",
+    [WIRE_PEEKED] = "peeked", [WIRE_PUT] = "put",       [WIRE_GET] = "get",
+    [WIRE_ATOMIC] = "atomic", [WIRE_ANSWER] = "answer", [WIRE_PUSH] = "push",
+    [WIRE_EARLY] = "early",   [WIRE_WRITE] = "write",   [WIRE_WRITTEN] = "written",
+};
+
+const char *wire_type_name(unsigned type)
+{
+    return type < WIRE_TYPES ? names[type] : NULL;
+}
+
 static bool range_wraps(uint64_t offset, uint64_t size)
 {
     return offset + size < offset;

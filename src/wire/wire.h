@@ -420,6 +420,9 @@ static inline bool wire_is_eager(const void *bytes, size_t size, struct wire_hea
     return header->what == wire_what(WIRE_EAGER) && header->zero == 0;
 }
 
+/* "eager", ...; NULL for another number. */
+const char *wire_type_name(unsigned type);
+
 /*
  * wire_check - take a packet of size bytes from outside apart.
  *

@@ -1,0 +1,755 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * death_test.c - a process dies at every point that has a name, and the others come to an end.
+ *
+ *   death_test [--quick | --all] [SCENE...]
+ *
+ * Three processes play a scene: rank 0 receives, or has memory that the others access; 1 and 2
+ * send, or access it.  First each scene is played without a death, to learn which of them comes
+ * by which points (base/death.h): events of the trace, packets of each type sent and about to
+ * be delivered, the middle of a read and of a write.  The names are those of the trace and of
+ * the wire, so one that is new and that no scene comes by fails the test.  Then, for each point
+ * and for rank 0 and rank 1, a scene is played in which that one kills itself there; with
+ * --all, every scene that comes by it; with --quick, some.
+ *
+ * What must hold for those who live:
+ *
+ *   each request ends, with success or, if it concerns the dead, with its error.  A receive
+ * from any source that is left says that a peer has died, and can be cancelled what succeeds
+ * has its content, and each message of who lives is received once what concerns nobody dead
+ * succeeds no buffer changes when its request has ended, and nothing is left behind: no
+ * request, no memory, no mapping
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "base/death.h"
+#include "core/core.h"
+#include "crew.h"
+#include "trace/trace.h"
+
+#define RANKS    3
+#define VICTIMS  2 /* rank 2 does what rank 1 does */
+#define MESSAGES 4 /* of each sender */
+#define LONG     ((size_t)200000)
+#define POISON   0x77
+#define TRIES    5 /* until somebody dies */
+
+/* context ids */
+enum { DATA = 1, GO, BEGUN, AMONG, DONE };
+
+struct scene {
+    const char *name;
+    void (*receiver)(struct crew *crew, const struct scene *scene, int victim,
+                     struct mbx_ep *ep);
+    void (*sender)(struct crew *crew, const struct scene *scene, int victim, struct mbx_ep *ep,
+                   int rank);
+    const char *params[6]; /* ends with NULL */
+    size_t size;
+    bool is_sync;
+    bool is_late;     /* messages come before their receives */
+    bool is_directed; /* no receive is from any source */
+};
+
+struct play {
+    const struct scene *scene;
+    const char *point;
+    int victim;
+};
+
+/* ---- points ---- */
+
+#define POINTS_MAX 128
+
+static char points[POINTS_MAX][32];
+static int point_count;
+
+static void points_add(const char *prefix, const char *name)
+{
+    assert_true(point_count < POINTS_MAX);
+    snprintf(points[point_count++], sizeof points[0], "%s%s", prefix, name);
+}
+
+static void points_make(void)
+{
+    for (unsigned type = 1; type < TRACE_TYPES; type++)
+        points_add("", trace_type_name(type));
+    for (unsigned type = 1; type < WIRE_TYPES; type++) {
+        points_add(DEATH_SENT, wire_type_name(type));
+        points_add(DEATH_GOT, wire_type_name(type));
+    }
+    points_add("", DEATH_READING);
+    points_add("", DEATH_WRITING);
+}
+
+static void see(void *seen, const char *point)
+{
+    _Atomic unsigned char *mine = seen;
+
+    for (int i = 0; i < point_count; i++)
+        if (strcmp(points[i], point) == 0) {
+            mine[i] = 1;
+            return;
+        }
+    _exit(99); /* a point that is not known */
+}
+
+/* ---- what each rank does ---- */
+
+static unsigned char content(int rank, int message, size_t at)
+{
+    return (unsigned char)(rank * 31 + message * 7 + (int)(at % 251));
+}
+
+static void fill(unsigned char *buf, int rank, int message, size_t size)
+{
+    for (size_t i = 0; i < size; i++)
+        buf[i] = content(rank, message, i);
+}
+
+static bool is_whole(const unsigned char *buf, int rank, int message, size_t size)
+{
+    for (size_t i = 0; i < size; i++)
+        if (buf[i] != content(rank, message, i))
+            return false;
+    return true;
+}
+
+/* May this be the error of what concerns rank `other`? */
+static bool fits(int error, int other, int victim)
+{
+    return error == 0 || (other == victim && (error == -ENOTCONN || error == -EHOSTUNREACH));
+}
+
+static struct mbx_completion await(struct mbx_ep *ep, mbx_request request)
+{
+    struct mbx_completion done;
+    int err;
+
+    do
+        err = mbx_wait(ep, request, CREW_WAIT_NS, &done);
+    while (err == -EHOSTDOWN);
+    MUST(err == 0, 30);
+    return done;
+}
+
+/* Whoever of the senders lives can still reach the other one. */
+static void meet_others(struct mbx_ep *ep, int rank, int victim)
+{
+    int other = 3 - rank;
+    mbx_request heard;
+
+    MUST(mbx_recv(ep, (uint32_t)other, AMONG, 0, 0, NULL, 0, NULL, &heard) == 0, 31);
+    MUST(fits(crew_signal(ep, (uint32_t)other, AMONG), other, victim), 32);
+    MUST(fits(await(ep, heard).error, other, victim), 39);
+}
+
+static void sender_end(struct mbx_ep *ep, int rank, int victim)
+{
+    meet_others(ep, rank, victim);
+    MUST(fits(crew_signal(ep, 0, DONE), 0, victim), 33);
+}
+
+static mbx_request send_one(struct mbx_ep *ep, const struct scene *scene, uint64_t tag,
+                            const void *buf)
+{
+    mbx_request request;
+
+    MUST((scene->is_sync ? mbx_ssend : mbx_send)(ep, 0, DATA, tag, buf, scene->size, NULL,
+                                                 &request) == 0,
+         34);
+    return request;
+}
+
+static void send_messages(struct crew *crew, const struct scene *scene, int victim,
+                          struct mbx_ep *ep, int rank)
+{
+    static unsigned char bufs[MESSAGES][LONG];
+    mbx_request requests[MESSAGES], begun = 0;
+
+    (void)crew;
+    if (!scene->is_late)
+        MUST(fits(crew_hear(ep, 0, GO), 0, victim), 35);
+    for (int i = 0; i < MESSAGES; i++) {
+        fill(bufs[i], rank, i, scene->size);
+        requests[i] = send_one(ep, scene, (uint64_t)i, bufs[i]);
+    }
+    if (scene->is_late)
+        MUST(mbx_send(ep, 0, BEGUN, 0, NULL, 0, NULL, &begun) == 0, 36);
+    for (int i = 0; i < MESSAGES; i++)
+        MUST(fits(await(ep, requests[i]).error, 0, victim), 37);
+    if (scene->is_late)
+        MUST(fits(await(ep, begun).error, 0, victim), 38);
+    sender_end(ep, rank, victim);
+}
+
+/* ---- the receiver ---- */
+
+/* The first ones are from any source, then as many from each sender. */
+#define RECEIVES (3 * MESSAGES)
+
+struct receiver {
+    unsigned char bufs[RECEIVES][LONG];
+    mbx_request requests[RECEIVES];
+    bool is_poisoned[RECEIVES];
+    int got[RANKS][MESSAGES];
+    bool is_dead[RANKS];
+};
+
+static uint32_t source_of(const struct scene *scene, int receive)
+{
+    return receive < MESSAGES && !scene->is_directed ? MBX_ANY_SOURCE
+                                                     : 1 + (uint32_t)receive % 2;
+}
+
+static void post(struct receiver *r, struct mbx_ep *ep, const struct scene *scene)
+{
+    mbx_request vain;
+
+    for (int i = 0; i < RECEIVES; i++)
+        MUST(mbx_recv(ep, source_of(scene, i), DATA, 0, MBX_ANY_TAG, r->bufs[i], scene->size,
+                      NULL, &r->requests[i]) == 0,
+             40);
+    MUST(mbx_recv(ep, 1, DONE, 99, 0, NULL, 0, NULL, &vain) == 0, 41);
+    MUST(mbx_cancel(ep, vain) == 0 && await(ep, vain).error == -ECANCELED, 42);
+}
+
+/* Waits for the last word of each sender, behind which nothing of it comes. */
+static void hear_done(struct receiver *r, struct mbx_ep *ep, int victim)
+{
+    for (int rank = 1; rank < RANKS; rank++) {
+        int error = crew_hear(ep, (uint32_t)rank, DONE);
+
+        MUST(fits(error, rank, victim), 43);
+        r->is_dead[rank] = error != 0;
+    }
+}
+
+/* One that may not have been met.  Its completion. */
+static struct mbx_completion finish(const struct receiver *r, struct mbx_ep *ep,
+                                    const struct scene *scene, int receive)
+{
+    mbx_request request = r->requests[receive];
+    uint32_t source = source_of(scene, receive);
+    bool has_died = r->is_dead[1] || r->is_dead[2];
+    struct mbx_completion done;
+    int err = -EHOSTDOWN;
+
+    if (source == MBX_ANY_SOURCE && has_died)
+        err = mbx_wait(ep, request, CREW_WAIT_NS, &done); /* is told, or has ended */
+    else if (source != MBX_ANY_SOURCE && r->is_dead[source])
+        err = mbx_wait(ep, request, CREW_WAIT_NS, &done); /* ends */
+    if (err == 0)
+        return done;
+    MUST(err == -EHOSTDOWN && (source == MBX_ANY_SOURCE || !r->is_dead[source]), 44);
+    mbx_cancel(ep, request);
+    return await(ep, request);
+}
+
+static void take_stock(struct receiver *r, struct mbx_ep *ep, const struct scene *scene)
+{
+    for (int i = 0; i < RECEIVES; i++) {
+        struct mbx_completion done = finish(r, ep, scene, i);
+        int source = (int)done.status.source, tag = (int)done.status.tag;
+
+        if (done.error == 0) {
+            MUST(source < RANKS && tag < MESSAGES && done.received == scene->size, 45);
+            MUST(is_whole(r->bufs[i], source, tag, scene->size), 46);
+            MUST(r->got[source][tag]++ == 0, 47);
+            continue;
+        }
+        MUST(done.error == -ECANCELED || (done.error == -ENOTCONN && r->is_dead[source]), 48);
+        memset(r->bufs[i], POISON, scene->size);
+        r->is_poisoned[i] = true;
+    }
+}
+
+static void check_stock(const struct receiver *r, struct mbx_ep *ep, const struct scene *scene)
+{
+    for (int i = 0; i < 200; i++)
+        mbx_progress(ep);
+    for (int i = 0; i < RECEIVES; i++)
+        for (size_t at = 0; r->is_poisoned[i] && at < scene->size; at++)
+            MUST(r->bufs[i][at] == POISON, 50);
+    for (int rank = 1; rank < RANKS; rank++)
+        for (int tag = 0; tag < MESSAGES; tag++)
+            MUST(r->is_dead[rank] || r->got[rank][tag] == 1, 51);
+}
+
+static void receive_messages(struct crew *crew, const struct scene *scene, int victim,
+                             struct mbx_ep *ep)
+{
+    static struct receiver r;
+
+    (void)crew;
+    for (uint32_t rank = 1; scene->is_late && rank < RANKS; rank++)
+        MUST(fits(crew_hear(ep, rank, BEGUN), (int)rank, victim), 52);
+    post(&r, ep, scene);
+    for (uint32_t rank = 1; !scene->is_late && rank < RANKS; rank++)
+        MUST(fits(crew_signal(ep, rank, GO), (int)rank, victim), 53);
+    hear_done(&r, ep, victim);
+    take_stock(&r, ep, scene);
+    check_stock(&r, ep, scene);
+}
+
+/* ---- two claims for one receive ---- */
+
+/* Each sender holds a message; then there is one receive, which both claim before the receiver
+ * looks. */
+static void send_claims(struct crew *crew, const struct scene *scene, int victim,
+                        struct mbx_ep *ep, int rank)
+{
+    static unsigned char buf[LONG];
+    struct mbx_stats stats;
+    mbx_request request;
+    uint64_t before;
+
+    fill(buf, rank, 0, scene->size);
+    request = send_one(ep, scene, 0, buf);
+    MUST(fits(crew_signal(ep, 0, BEGUN), 0, victim), 60);
+    mbx_stats_get(ep, &stats);
+    before = stats.claims;
+    crew->board->words[0]++;
+    while (stats.claims == before && crew->board->ended == 0) {
+        mbx_progress(ep);
+        mbx_stats_get(ep, &stats);
+    }
+    crew->board->words[1]++;
+    MUST(fits(await(ep, request).error, 0, victim), 61);
+    sender_end(ep, rank, victim);
+}
+
+static void receive_claims(struct crew *crew, const struct scene *scene, int victim,
+                           struct mbx_ep *ep)
+{
+    static unsigned char bufs[2][LONG];
+    mbx_request requests[2];
+    bool is_dead = false;
+
+    for (uint32_t rank = 1; rank < RANKS; rank++)
+        MUST(fits(crew_hear(ep, rank, BEGUN), (int)rank, victim), 62);
+    crew_await(crew, ep, 0, 2);
+    for (int i = 0; i < 2; i++) {
+        MUST(mbx_recv(ep, MBX_ANY_SOURCE, DATA, 0, 0, bufs[i], scene->size, NULL,
+                      &requests[i]) == 0,
+             63);
+        if (i == 0)
+            crew_await(crew, NULL, 1, 2);
+    }
+    for (uint32_t rank = 1; rank < RANKS; rank++)
+        is_dead |= crew_hear(ep, rank, DONE) != 0;
+    for (int i = 0; i < 2; i++) {
+        struct mbx_completion done;
+        int err = mbx_wait(ep, requests[i], CREW_WAIT_NS, &done);
+
+        if (err == -EHOSTDOWN && is_dead) {
+            mbx_cancel(ep, requests[i]);
+            done = await(ep, requests[i]);
+            MUST(done.error == -ECANCELED || done.error == 0, 64);
+        } else {
+            MUST(err == 0 && fits(done.error, (int)done.status.source, victim), 65);
+        }
+        MUST(done.error != 0 || is_whole(bufs[i], (int)done.status.source, 0, scene->size), 66);
+    }
+}
+
+/* ---- told in vain ---- */
+
+/* Each sender has sent a message that the receiver does not know of when it tells of a receive
+ * for another one. */
+static void send_before_told(struct crew *crew, const struct scene *scene, int victim,
+                             struct mbx_ep *ep, int rank)
+{
+    static unsigned char bufs[2][LONG];
+    mbx_request requests[2];
+
+    for (int i = 0; i < 2; i++)
+        fill(bufs[i], rank, i, scene->size);
+    requests[0] = send_one(ep, scene, 0, bufs[0]);
+    crew->board->words[0]++;
+    crew_await(crew, NULL, 1, 1);
+    mbx_progress(ep);
+    requests[1] = send_one(ep, scene, 1, bufs[1]);
+    for (int i = 0; i < 2; i++)
+        MUST(fits(await(ep, requests[i]).error, 0, victim), 70);
+    sender_end(ep, rank, victim);
+}
+
+static void tell_in_vain(struct crew *crew, const struct scene *scene, int victim,
+                         struct mbx_ep *ep)
+{
+    static unsigned char bufs[RANKS][2][LONG];
+    mbx_request requests[RANKS][2];
+
+    crew_await(crew, NULL, 0, 2);
+    for (uint32_t tag = 2; tag-- > 0;)
+        for (uint32_t rank = 1; rank < RANKS; rank++)
+            MUST(mbx_recv(ep, rank, DATA, tag, 0, bufs[rank][tag], scene->size, NULL,
+                          &requests[rank][tag]) == 0,
+                 71);
+    crew->board->words[1] = 1;
+    for (int rank = 1; rank < RANKS; rank++) {
+        for (int tag = 0; tag < 2; tag++) {
+            struct mbx_completion done = await(ep, requests[rank][tag]);
+
+            MUST(fits(done.error, rank, victim), 72);
+            MUST(done.error != 0 || is_whole(bufs[rank][tag], rank, tag, scene->size), 73);
+        }
+        MUST(fits(crew_hear(ep, (uint32_t)rank, DONE), rank, victim), 74);
+    }
+}
+
+/* ---- matched probes ---- */
+
+/* The next message of rank.  False: it is dead, which its last word has told. */
+static bool probe_one(struct mbx_ep *ep, uint32_t rank, mbx_request last_word, int victim,
+                      struct mbx_status *status, mbx_message *message)
+{
+    struct mbx_completion done;
+
+    while (mbx_mprobe(ep, rank, DATA, 0, MBX_ANY_TAG, status, message) != 1)
+        if (mbx_test(ep, last_word, &done) == 1) {
+            MUST(done.error != 0 && fits(done.error, (int)rank, victim), 80);
+            return false;
+        }
+    return true;
+}
+
+/* All messages of rank, one of which is not wanted.  False: it has died. */
+static bool probe_all(struct mbx_ep *ep, const struct scene *scene, uint32_t rank,
+                      mbx_request last_word, int victim)
+{
+    static unsigned char buf[LONG];
+    struct mbx_completion done;
+    struct mbx_status status;
+    mbx_message message;
+    mbx_request request;
+
+    for (uint64_t tag = 0; tag < MESSAGES; tag++) {
+        if (!probe_one(ep, rank, last_word, victim, &status, &message))
+            return false;
+        MUST(status.tag == tag && status.size == scene->size, 81);
+        if (tag == 1) {
+            MUST(mbx_discard(ep, message) == 0, 82);
+            continue;
+        }
+        MUST(mbx_mrecv(ep, message, buf, scene->size, NULL, &request) == 0, 83);
+        done = await(ep, request);
+        MUST(fits(done.error, (int)rank, victim), 84);
+        MUST(done.error != 0 || is_whole(buf, (int)rank, (int)tag, scene->size), 85);
+    }
+    return true;
+}
+
+static void probe_messages(struct crew *crew, const struct scene *scene, int victim,
+                           struct mbx_ep *ep)
+{
+    mbx_request last_word[RANKS];
+    bool is_there[RANKS];
+
+    (void)crew;
+    for (uint32_t rank = 1; rank < RANKS; rank++) {
+        MUST(fits(crew_hear(ep, rank, BEGUN), (int)rank, victim), 86);
+        MUST(mbx_recv(ep, rank, DONE, 0, 0, NULL, 0, NULL, &last_word[rank]) == 0, 87);
+        is_there[rank] = probe_all(ep, scene, rank, last_word[rank], victim);
+    }
+    for (int rank = 1; rank < RANKS; rank++)
+        if (is_there[rank])
+            MUST(fits(await(ep, last_word[rank]).error, rank, victim), 88);
+}
+
+/* ---- one-sided ---- */
+
+#define KEY   7
+#define AREA  ((size_t)300000) /* of each rank in the region */
+#define SHORT ((size_t)64)
+
+static void own_memory(struct crew *crew, const struct scene *scene, int victim,
+                       struct mbx_ep *ep)
+{
+    static unsigned char memory[RANKS * AREA];
+    const struct mbx_region region = {
+        .buf = memory, .size = sizeof memory, .rights = MBX_REMOTE_READ | MBX_REMOTE_WRITE};
+    struct mbx_completion event;
+    int events[RANKS] = {0};
+
+    (void)crew;
+    (void)scene;
+    MUST(mbx_register(ep, KEY, &region) == 0, 90);
+    for (uint32_t rank = 1; rank < RANKS; rank++)
+        MUST(fits(crew_signal(ep, rank, GO), (int)rank, victim), 91);
+    for (int rank = 1; rank < RANKS; rank++) {
+        int error = crew_hear(ep, (uint32_t)rank, DONE);
+
+        MUST(fits(error, rank, victim), 92);
+        if (error != 0)
+            continue;
+        MUST(is_whole(memory + (size_t)rank * AREA, rank, 0, LONG), 93);
+        while (mbx_poll(ep, MBX_EVENTS, &event, 1) == 1)
+            events[event.status.source] += event.status.data == event.status.source;
+        MUST(events[rank] == 1, 94);
+    }
+    MUST(mbx_deregister(ep, KEY) == 0, 95);
+    memset(memory, POISON, sizeof memory);
+    for (int i = 0; i < 200; i++)
+        mbx_progress(ep);
+    for (size_t i = 0; i < sizeof memory; i++)
+        MUST(memory[i] == POISON, 96);
+    while (mbx_poll(ep, MBX_EVENTS, &event, 1) == 1)
+        ;
+}
+
+static void access_memory(struct crew *crew, const struct scene *scene, int victim,
+                          struct mbx_ep *ep, int rank)
+{
+    static unsigned char mine[LONG], back[LONG];
+    const struct mbx_options tells = {.flags = MBX_REMOTE_DATA, .data = (uint64_t)rank};
+    uint64_t one = 1, before = 99, base = (uint64_t)rank * AREA, word = base + LONG;
+    const struct mbx_atomic add = {.op = MBX_SUM,
+                                   .type = MBX_UINT64,
+                                   .count = 1,
+                                   .operand = &one,
+                                   .result = &before,
+                                   .key = KEY,
+                                   .address = word};
+    mbx_request requests[4];
+
+    (void)crew;
+    (void)scene;
+    fill(mine, rank, 0, LONG);
+    MUST(fits(crew_hear(ep, 0, GO), 0, victim), 100);
+    MUST(mbx_write(ep, 0, mine, LONG, KEY, base, &tells, &requests[0]) == 0, 101);
+    MUST(mbx_write(ep, 0, mine, SHORT, KEY, base, NULL, &requests[1]) == 0, 102);
+    MUST(mbx_atomic(ep, 0, &add, NULL, &requests[2]) == 0, 103);
+    MUST(mbx_read(ep, 0, back, LONG, KEY, base, NULL, &requests[3]) == 0, 104);
+    for (int i = 0; i < 4; i++) {
+        int error = await(ep, requests[i]).error;
+
+        MUST(fits(error, 0, victim), 105);
+        MUST(error != 0 || i != 2 || before == 0, 106);
+        MUST(error != 0 || i != 3 || is_whole(back, rank, 0, LONG), 107);
+    }
+    sender_end(ep, rank, victim);
+}
+
+/* ---- scenes ---- */
+
+#define MESSAGES_OF receive_messages, send_messages
+#define HELD        "WINDOW=0", "HOLD_TAKE=no"
+
+static const struct scene scenes[] = {
+    {"eager", MESSAGES_OF, .size = 8},
+    {"sync-late", MESSAGES_OF, .size = 8, .is_sync = true, .is_late = true},
+    {"narrow", MESSAGES_OF, {"WINDOW=2"}, .size = 100},
+    {"fragments",
+     MESSAGES_OF,
+     {"EAGER_LIMIT=1M", "SHM_RING_SIZE=8K", "WINDOW_PAYLOAD=unlimited"},
+     .size = 50000,
+     .is_sync = true},
+    {"read", MESSAGES_OF, {"EARLY_RECV=off", "READ_CHUNK=64K"}, .size = LONG},
+    {"read-late", MESSAGES_OF, {"EARLY_RECV=off"}, .size = LONG, .is_late = true},
+    {"data", MESSAGES_OF, {"RNDV=data"}, .size = LONG},
+    {"held", MESSAGES_OF, {HELD}, .size = 8},
+    {"held-long", MESSAGES_OF, {HELD}, .size = LONG, .is_late = true},
+    {"taken", MESSAGES_OF, {"WINDOW=0"}, .size = 8, .is_late = true},
+    {"taken-long", MESSAGES_OF, {"WINDOW=0"}, .size = LONG, .is_late = true},
+    {"words", MESSAGES_OF, {"ANY_SOURCE=sender"}, .size = LONG},
+    {"early",
+     MESSAGES_OF,
+     {"EARLY_RECV=always", "READ_CHUNK=64K"},
+     .size = LONG,
+     .is_directed = true},
+    {"early-whole", MESSAGES_OF, {"EARLY_RECV=always"}, .size = LONG, .is_directed = true},
+    {"claims", receive_claims, send_claims, {HELD}, .size = 8},
+    {"claims-long", receive_claims, send_claims, {HELD}, .size = LONG},
+    {"locks", receive_claims, send_claims, {"ANY_SOURCE=sender"}, .size = LONG},
+    {"void", tell_in_vain, send_before_told, {"EARLY_RECV=always"}, .size = LONG},
+    {"probe", probe_messages, send_messages, .size = 8, .is_late = true},
+    {"probe-long", probe_messages, send_messages, .size = LONG, .is_sync = true,
+     .is_late = true},
+    {"probe-held", probe_messages, send_messages, {HELD}, .size = LONG, .is_late = true},
+    {"access", own_memory, access_memory, {"READ_CHUNK=64K"}, .size = 0},
+    {"access-packets", own_memory, access_memory, {"SHM_ATTACH=no"}, .size = 0},
+};
+
+#define SCENES ((int)ARRAY_COUNT(scenes))
+
+static void be(struct crew *crew, int rank, const void *arg)
+{
+    const struct play *play = arg;
+    const char *params[CREW_PARAMS] = {"TRANSPORT=shm", "PEER_TIMEOUT=20ms", "LOG_LEVEL=error",
+                                       NULL};
+    const char *point = DEATH_NOWHERE;
+    char die[64];
+    struct mbx_ep *ep;
+    int count = 3;
+
+    if (rank == play->victim)
+        point = play->point;
+    snprintf(die, sizeof die, "FAULT_DIE=%s", point);
+    params[count++] = die;
+    for (int i = 0; play->scene->params[i] != NULL; i++)
+        params[count++] = play->scene->params[i];
+    params[count] = NULL;
+    if (play->victim < 0)
+        death_set_witness(see, (void *)(uintptr_t)crew->board->seen[rank]);
+    ep = crew_open(crew, rank, params);
+    if (rank == 0)
+        play->scene->receiver(crew, play->scene, play->victim, ep);
+    else
+        play->scene->sender(crew, play->scene, play->victim, ep, rank);
+    crew_close(ep);
+}
+
+/* ---- playing ---- */
+
+static struct {
+    bool is_quick, is_all;
+    bool is_wanted[SCENES];
+    unsigned char seen[SCENES][VICTIMS][POINTS_MAX];
+    int plays, silent;
+} test;
+
+/* False: nobody died. */
+static bool play(const struct play *play, unsigned char (*seen)[POINTS_MAX])
+{
+    struct crew crew;
+    bool died;
+
+    crew_start(&crew, RANKS, be, play);
+    crew_wait(&crew);
+    for (int rank = 0; seen != NULL && rank < VICTIMS; rank++)
+        for (int i = 0; i < point_count; i++)
+            seen[rank][i] = crew.board->seen[rank][i];
+    crew_end(&crew);
+    died = play->victim >= 0 && crew_was_killed(&crew, play->victim);
+    for (int rank = 0; rank < RANKS; rank++)
+        if (crew.statuses[rank] != 0 && !(rank == play->victim && died))
+            fail_msg("scene %s, rank %d dies at %s: rank %d ends with status %x (exit code %d)",
+                     play->scene->name, play->victim, play->point, rank,
+                     (unsigned)crew.statuses[rank], crew.statuses[rank] >> 8);
+    return died;
+}
+
+static void every_point_is_come_by(void **state)
+{
+    int missing = 0;
+
+    (void)state;
+    for (int s = 0; s < SCENES; s++)
+        if (test.is_wanted[s])
+            play(&(struct play){&scenes[s], "nowhere", -1}, test.seen[s]);
+    for (int i = 0; i < point_count; i++) {
+        bool is_seen = false;
+
+        for (int s = 0; s < SCENES; s++)
+            is_seen |= !test.is_wanted[s] || test.seen[s][0][i] || test.seen[s][1][i];
+        if (!is_seen)
+            print_error("no scene comes by %s\n", points[i]);
+        missing += !is_seen;
+    }
+    assert_int_equal(missing, 0);
+}
+
+/* Plays until somebody dies there. */
+static bool die_at(int scene, int victim, int point)
+{
+    const struct play p = {&scenes[scene], points[point], victim};
+    bool died = false;
+
+    for (int i = 0; i < TRIES && !died; i++)
+        died = play(&p, NULL);
+    test.plays++;
+    return died;
+}
+
+/* In one scene that comes by, or in all.  How many deaths. */
+static int die_in_scenes(int victim, int point)
+{
+    int deaths = 0;
+
+    for (int s = 0; s < SCENES && (test.is_all || deaths == 0); s++)
+        if (test.seen[s][victim][point])
+            deaths += die_at(s, victim, point);
+    return deaths;
+}
+
+static void a_death_at_each_point_is_survived(void **state)
+{
+    int nth = 0;
+
+    (void)state;
+    for (int i = 0; i < point_count; i++)
+        for (int victim = 0; victim < VICTIMS; victim++) {
+            bool is_seen = false;
+
+            for (int s = 0; s < SCENES; s++)
+                is_seen |= test.seen[s][victim][i] != 0;
+            if (!is_seen || (test.is_quick && nth++ % 5 != 0))
+                continue;
+            if (die_in_scenes(victim, i) == 0) {
+                print_error("rank %d came by %s once, and never again\n", victim, points[i]);
+                test.silent++;
+            }
+        }
+    print_message("%d deaths\n", test.plays);
+    assert_int_equal(test.silent, 0);
+}
+
+/* ---- the command line ---- */
+
+static int scene_of(const char *name)
+{
+    for (int s = 0; s < SCENES; s++)
+        if (strcmp(scenes[s].name, name) == 0)
+            return s;
+    return -1;
+}
+
+static void print_usage(FILE *to, const char *program)
+{
+    fprintf(to, "usage: %s [--quick | --all] [SCENE...]\nscenes:", program);
+    for (int s = 0; s < SCENES; s++)
+        fprintf(to, " %s", scenes[s].name);
+    fprintf(to, "\n");
+}
+
+static void read_arguments(int argc, char **argv)
+{
+    int named = 0;
+
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--help") == 0) {
+            print_usage(stdout, argv[0]);
+            exit(0);
+        } else if (strcmp(argv[i], "--quick") == 0) {
+            test.is_quick = true;
+        } else if (strcmp(argv[i], "--all") == 0) {
+            test.is_all = true;
+        } else if (scene_of(argv[i]) >= 0) {
+            test.is_wanted[scene_of(argv[i])] = true;
+            named++;
+        } else {
+            fprintf(stderr, "%s: there is no scene or option '%s'\n", argv[0], argv[i]);
+            print_usage(stderr, argv[0]);
+            exit(2);
+        }
+    }
+    for (int s = 0; named == 0 && s < SCENES; s++)
+        test.is_wanted[s] = true;
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_point_is_come_by),
+        cmocka_unit_test(a_death_at_each_point_is_survived),
+    };
+
+    read_arguments(argc, argv);
+    points_make();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
