@@ -246,6 +246,79 @@ static void test_cts_for_an_eager_send(void **state)
     world_close(&w);
 }
 
+/* ---- floods ---- */
+
+#define FLOOD 20000
+
+/* Synchronous messages of a peer that reads one packet now and then: each wants a FIN. */
+static void test_fins_that_nobody_reads_are_bounded(void **state)
+{
+    const struct world_config *config = *state;
+    const struct wire_sync sync = {.sender = 77};
+    mbx_request recv;
+    struct world w;
+    struct peer *peer;
+    uint64_t bound;
+
+    if (config->has_faults || world_has_device(config))
+        skip();
+    open_wide(&w, config);
+    peer = w.eps[0]->peers[1];
+    for (int i = 0; i < FLOOD; i++) {
+        uint64_t before = world_stats(&w, 0).dropped_packets;
+
+        recv = post(&w, NULL, 0);
+        tell_message(&w, 1, WIRE_SYNC, &sync, NULL, 0);
+        if (world_stats(&w, 0).dropped_packets != before) /* it had no credit */
+            mbx_cancel(w.eps[0], recv);
+        assert_int_equal(mbx_wait(w.eps[0], recv, -1, NULL), 0);
+        if (i % 16 == 0)
+            w.eps[1]->transport->ops->poll(w.eps[1]->transport, 1);
+        mbx_progress(w.eps[0]);
+        bound = FINS_MOST + peer->credit.window;
+        assert_in_range(peer->fins, 0, bound);
+        assert_in_range(world_stats(&w, 0).requests_now, 0, bound);
+    }
+    assert_true(peer->fins > FINS_MOST); /* or nothing was asked */
+    dropped = world_stats(&w, 0).dropped_packets;
+    for (int i = 0; i < FLOOD && peer->fins != 0; i++)
+        world_progress(&w);
+    assert_int_equal(peer->fins, 0);
+    world_close(&w);
+}
+
+/* A HOLD is a packet; what it makes its receiver do has a bound, however many receives wait. */
+static void test_a_flood_of_holds_walks_no_list(void **state)
+{
+    const struct world_config *config = *state;
+    mbx_request recvs[2000], wanted;
+    struct wire_hold hold = {.room = 8};
+    uint64_t before;
+    struct world w;
+
+    if (config->has_faults || world_has_device(config))
+        skip();
+    world_open(&w, config, 3, /* without credit to lend: that would end the hold */
+               (const char *const[]){"CLOSE_TIMEOUT=0", "LOG_LEVEL=error", "ANY_SOURCE=window",
+                                     "WINDOW=0", NULL});
+    for (size_t i = 0; i < ARRAY_COUNT(recvs); i++)
+        assert_int_equal(mbx_recv(w.eps[0], 2, CONTEXT, 1, 0, NULL, 0, NULL, &recvs[i]), 0);
+    wanted = post(&w, NULL, 0);
+    before = world_stats(&w, 0).rtr_looks;
+    for (hold.epoch = 1; hold.epoch <= 500; hold.epoch++)
+        tell(&w, 1, WIRE_HOLD, &hold, NULL, 0);
+    assert_in_range(world_stats(&w, 0).rtr_looks - before, 500, 500 * 200);
+    /* the walk ends in time, and the receive that it may have is told */
+    before = world_stats(&w, 0).rtrs;
+    for (int i = 0; i < 100; i++)
+        mbx_progress(w.eps[0]);
+    assert_int_equal(world_stats(&w, 0).rtrs, before + 1);
+    assert_int_equal(mbx_cancel(w.eps[0], wanted), 0);
+    for (size_t i = 0; i < ARRAY_COUNT(recvs); i++)
+        assert_int_equal(mbx_cancel(w.eps[0], recvs[i]), 0);
+    world_close(&w);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -253,6 +326,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_data),
         cmocka_unit_test(test_answers),
         cmocka_unit_test(test_cts_for_an_eager_send),
+        cmocka_unit_test(test_fins_that_nobody_reads_are_bounded),
+        cmocka_unit_test(test_a_flood_of_holds_walks_no_list),
     };
 
     return world_main(argc, argv, tests, ARRAY_COUNT(tests));

@@ -276,6 +276,10 @@ struct credit_pool {
 
 /* ---- peers and endpoint ---- */
 
+/* A peer to whom more FINs are owed gets no more credit: it does not read, and each message
+ * that it sends may make another one. */
+#define FINS_MOST 256
+
 /* What is owed to a peer besides requests. */
 enum peer_owes {
     OWES_CREDIT = 1 << 0,
@@ -297,6 +301,7 @@ struct peer {
     struct list busy;                              /* on endpoint.busy */
     struct credit credit;
     uint32_t leaving;          /* messages on out whose first packet has not left */
+    uint32_t fins;             /* FINs on out */
     struct hold *hold;         /* sends that wait here, or NULL: hold.c */
     struct holder *holder;     /* its sends wait there, or NULL: reach.c */
     struct accesses *accesses; /* one-sided, or NULL: there were none; access.h */

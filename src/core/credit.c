@@ -191,6 +191,8 @@ int credit_tell(struct mbx_ep *ep, struct peer *peer)
         credit->freed_payload = 0;
     if (unlikely(peer->owes & OWES_ANSWER))
         return -EAGAIN; /* a GRANT first: the sender must not send what we have taken */
+    if (unlikely(peer->fins > FINS_MOST))
+        return -EAGAIN; /* they leave first */
     credit_take_back(&ep->credit, credit);
     credit_widen(&ep->credit, credit);
     told = (struct wire_credit){credit->freed_envelopes, credit->freed_payload};

@@ -22,6 +22,7 @@
  * Invariants, for a receiver and each of its peers
  *   I1  the peer's credit + what is under way from it + kept + freed == window
  *   I2  the sum of what is beyond the first window + lendable == lendable_all
+ *   I3  no more FINs are owed to the peer than FINS_MOST, what its window holds, and its claims
  */
 #ifndef CORE_CREDIT_H
 #define CORE_CREDIT_H

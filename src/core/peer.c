@@ -227,7 +227,8 @@ int peer_pay(struct mbx_ep *ep, struct peer *peer)
         if (!(peer->owes & debts[i].what))
             continue;
         err = debts[i].pay(ep, peer);
-        if (err == -EAGAIN)
+        paid += err == -EINPROGRESS;
+        if (err == -EAGAIN || err == -EINPROGRESS)
             continue;
         peer->owes &= (uint8_t)~debts[i].what; /* paid, or there is nobody any more */
         paid++;

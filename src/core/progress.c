@@ -320,6 +320,7 @@ static int progress_push(struct mbx_ep *ep, struct peer *peer)
             break;
         }
         peer->leaving -= (req->flags & REQUEST_LEAVING) != 0;
+        peer->fins -= owes_fin;
         req->flags &= (uint16_t)~REQUEST_LEAVING;
         if (err < 0 && !owes_fin)
             progress_failed(ep, peer, req, err);

@@ -21,6 +21,9 @@
  *                        ^next of a holder with little room
  *                                 ^next of one that knows them all
  *
+ * A HOLD costs its sender a packet, so it must not cost us a walk along the list: behind
+ * one, next is the head, and comes on by LOOKS_MOST receives at a time that it is not told of.
+ *
  * Where a holder shows what it holds (offer.h), none of that is needed for most: a receive,
  * when it is posted or would be advertised, takes the first message there that it accepts, if
  * it is itself the first that accepts it.  Else it gets its RTR.  A probe looks there, too.
@@ -51,6 +54,9 @@
 struct answer {
     uint64_t sender, receiver;
 };
+
+/* Receives that a holder is not told of, passed at a time. */
+#define LOOKS_MOST 128
 
 struct holder {
     struct peer *peer;
@@ -164,7 +170,6 @@ int reach_hold(struct mbx_ep *ep, struct peer *peer, const struct wire_hold *hol
 {
     struct holder *holder = peer->holder;
     bool is_first = holder == NULL || holder->epoch == 0;
-    struct list *next;
 
     if (holder == NULL && hold->epoch == 0)
         return 0;
@@ -173,16 +178,13 @@ int reach_hold(struct mbx_ep *ep, struct peer *peer, const struct wire_hold *hol
     holder_end(ep, holder);
     if (hold->epoch == 0)
         return 0;
-    for (next = ep->reach->open.next; next != &ep->reach->open; next = next->next)
-        if (request_of_queue(next)->remote > hold->from)
-            break;
     holder->epoch = hold->epoch;
     holder->table = (struct take_table){.index = hold->table, .epoch = hold->epoch};
     holder->from = hold->from;
     holder->room = hold->room;
     holder->live = 0;
     holder->is_told_full = false;
-    holder->next = next;
+    holder->next = ep->reach->open.next;
     list_add_tail(&ep->reach->holders, &holder->node);
     if (ep->offload != NULL)
         offload_recall(ep);
@@ -226,6 +228,8 @@ static bool take_for(struct mbx_ep *ep, struct holder *holder, struct request *r
     struct peer *peer = holder->peer;
     const struct match_envelope *envelope = &take->arrival.envelope;
 
+    if (peer->fins > FINS_MOST)
+        return false; /* it does not read what we have taken */
     if (take_find(peer, &holder->table, &req->match.envelope, req->match.ignore, take) != 1 ||
         wanted_by(ep, envelope) != &req->match || arbiter_owner(ep, req) != MBX_ANY_SOURCE ||
         !take_have(peer, &holder->table, take))
@@ -317,6 +321,7 @@ static bool reach_early(struct mbx_ep *ep, struct holder *holder, struct request
 int reach_advertise(struct mbx_ep *ep, struct peer *peer)
 {
     struct holder *holder = peer->holder;
+    int looks = 0;
 
     if (will_leave(ep, holder))
         return 0;
@@ -326,10 +331,14 @@ int reach_advertise(struct mbx_ep *ep, struct peer *peer)
         struct request *req = request_of_queue(holder->next);
         int err = 0;
 
-        if (suits(holder, req)) {
+        ep->stats.rtr_looks++;
+        if (req->remote > holder->from && suits(holder, req)) {
             if (reach_early(ep, holder, req))
                 continue; /* next is the one behind it */
             err = send_rtr(ep, holder, req);
+        } else if (++looks > LOOKS_MOST) {
+            ep_stir(ep);
+            return -EINPROGRESS;
         }
         if (err != 0)
             return err;
@@ -477,6 +486,7 @@ static struct request *claimed(struct mbx_ep *ep, const struct peer *peer,
     const struct match_envelope *want;
 
     if (req == NULL || request_is_send(req) || !recv_is_open(req) ||
+        peer->fins > FINS_MOST + HOLD_CLAIMS + peer->credit.window ||
         !was_told(ep, peer->holder, req) || (ep->offload != NULL && !offload_is_home(ep)))
         return NULL;
     want = &req->match.envelope;

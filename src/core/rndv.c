@@ -342,8 +342,10 @@ OUT_OF_LINE void rndv_owe_fin(struct mbx_ep *ep, struct request *req, uint64_t s
 
     req->remote = sender;
     req->flags |= REQUEST_OWES_FIN;
-    if (!list_is_empty(&peer->out) || rndv_send_fin(ep, req) == -EAGAIN)
+    if (!list_is_empty(&peer->out) || rndv_send_fin(ep, req) == -EAGAIN) {
+        peer->fins++;
         peer_queue(ep, peer, req);
+    }
 }
 
 /* Pushes what req has to send as far as it goes.  0 nothing more to send for now. */

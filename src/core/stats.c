@@ -95,6 +95,7 @@ static size_t stats_text(const struct mbx_stats *s, char *text, size_t size)
         {"claims_lost", s->claims_lost},
         {"rtrs", s->rtrs},
         {"retires", s->retires},
+        {"rtr_looks", s->rtr_looks},
         {"reached", s->reached},
         {"taken", s->taken},
         {"given", s->given},
