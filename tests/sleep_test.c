@@ -171,7 +171,7 @@ static void a_sleep_ends_by_itself(void **state)
         continue;
     assert_int_equal(mbx_sleep(w.eps[0], CLOCK_MS, &none), -ETIMEDOUT);
     assert_int_equal(mbx_ready(w.eps[0], 0), -EINVAL);
-    assert_int_equal(mbx_ready(w.eps[0], 16), -EINVAL);
+    assert_int_equal(mbx_ready(w.eps[0], 32), -EINVAL);
     assert_int_equal(mbx_recv(w.eps[0], 1, CONTEXT, 1, 0, &byte, 1, NULL, NULL), 0);
     assert_int_equal(mbx_inject(w.eps[1], 0, CONTEXT, 1, "x", 1, 0), 0);
     while (!mbx_ready(w.eps[0], MBX_RECVS)) {

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * provider_fault_test.c - what a client of libfabric is told when a peer dies.
+ *
+ * The peer is a process that shares memory and then does nothing until it is killed; so what
+ * is started before waits for it.  Each operation ends with one error, FI_ENOTCONN; a receive
+ * from any source waits on, others are not concerned.
+ */
+#include "provider_world.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <rdma/fi_atomic.h>
+
+#define CAPS                                                                                   \
+    (FI_TAGGED | FI_MSG | FI_SOURCE | FI_DIRECTED_RECV | FI_RMA | FI_ATOMIC | FI_READ |        \
+     FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)
+#define KEY      9
+#define SIZE     ((size_t)1 << 20)
+#define PATIENCE 60 /* seconds, on any machine */
+
+enum { TRECV, TRECV_MSG, TSEND, WRITE, READ, FETCH, OPERATIONS };
+
+static const struct setup setup = {.caps = CAPS};
+static char memory[SIZE], bufs[OPERATIONS][SIZE];
+static int contexts[OPERATIONS];
+
+/* ---- who dies ---- */
+
+static void victim(int out)
+{
+    struct fid_mr *mr;
+    struct world w;
+
+    world_open(&w, &setup);
+    if (fi_mr_reg(w.domain, memory, SIZE, FI_REMOTE_READ | FI_REMOTE_WRITE, 0, KEY, 0, &mr,
+                  NULL) != 0)
+        _exit(1);
+    if (write(out, w.node[0].address, WORLD_ADDRESS) != WORLD_ADDRESS)
+        _exit(1);
+    for (;;)
+        pause();
+}
+
+static pid_t victim_start(struct world *w, fi_addr_t *addr)
+{
+    char address[WORLD_ADDRESS];
+    int pipes[2];
+    pid_t pid;
+
+    assert_int_equal(pipe(pipes), 0);
+    pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0)
+        victim(pipes[1]);
+    world_open(w, &setup);
+    assert_int_equal(read(pipes[0], address, sizeof address), sizeof address);
+    assert_int_equal(fi_av_insert(w->node[0].av, address, 1, addr, 0, NULL), 1);
+    close(pipes[0]);
+    close(pipes[1]);
+    return pid;
+}
+
+static void victim_end(pid_t pid)
+{
+    int status;
+
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFSIGNALED(status));
+}
+
+/* ---- what it is for the others ---- */
+
+static void start_all(struct world *w, fi_addr_t addr)
+{
+    struct fid_ep *ep = w->node[0].ep;
+
+    assert_int_equal(fi_trecv(ep, bufs[TRECV], SIZE, NULL, addr, 1, 0, &contexts[TRECV]), 0);
+    assert_int_equal(fi_recv(ep, bufs[TRECV_MSG], 8, NULL, addr, &contexts[TRECV_MSG]), 0);
+    assert_int_equal(fi_tsend(ep, bufs[TSEND], SIZE, NULL, addr, 2, &contexts[TSEND]), 0);
+    assert_int_equal(fi_write(ep, bufs[WRITE], SIZE, NULL, addr, 0, KEY, &contexts[WRITE]), 0);
+    assert_int_equal(fi_read(ep, bufs[READ], SIZE, NULL, addr, 0, KEY, &contexts[READ]), 0);
+    assert_int_equal(fi_fetch_atomic(ep, bufs[FETCH], 1, NULL, bufs[FETCH] + 8, NULL, addr, 0,
+                                     KEY, FI_UINT64, FI_SUM, &contexts[FETCH]),
+                     0);
+}
+
+/* The next thing at node 0 is an error.  Which operation has ended? */
+static int next_error(struct world *w)
+{
+    time_t until = time(NULL) + PATIENCE;
+    struct fi_cq_tagged_entry entry;
+    struct fi_cq_err_entry error = {.err_data_size = 0};
+    ssize_t n;
+
+    do {
+        assert_true(time(NULL) < until);
+        n = fi_cq_read(w->node[0].cq, &entry, 1);
+    } while (n == -FI_EAGAIN);
+    assert_int_equal(n, -FI_EAVAIL);
+    assert_int_equal(fi_cq_readerr(w->node[0].cq, &error, 0), 1);
+    assert_int_equal(error.err, FI_ENOTCONN);
+    assert_int_equal(error.prov_errno, ENOTCONN);
+    assert_non_null(
+        strstr(fi_cq_strerror(w->node[0].cq, error.prov_errno, NULL, NULL, 0), "died"));
+    assert_in_range((uintptr_t)error.op_context, (uintptr_t)&contexts[0],
+                    (uintptr_t)&contexts[OPERATIONS - 1]);
+    return (int)((int *)error.op_context - contexts);
+}
+
+/* All of them end, each once. */
+static void all_fail(struct world *w)
+{
+    bool has_ended[OPERATIONS] = {false};
+
+    for (int i = 0; i < OPERATIONS; i++) {
+        int which = next_error(w);
+
+        assert_false(has_ended[which]);
+        has_ended[which] = true;
+    }
+}
+
+static void what_waits_for_the_dead_fails(void **state)
+{
+    struct fi_cq_err_entry error = {.err_data_size = 0};
+    fi_addr_t addr;
+    struct world w;
+    char any[8];
+    pid_t pid;
+
+    (void)state;
+    pid = victim_start(&w, &addr);
+    assert_int_equal(fi_trecv(w.node[0].ep, any, sizeof any, NULL, FI_ADDR_UNSPEC, 5, 0, any),
+                     0);
+    start_all(&w, addr);
+    world_is_quiet(&w, 0);
+    victim_end(pid);
+    all_fail(&w); /* what was started before */
+    start_all(&w, addr);
+    all_fail(&w); /* and behind it */
+    assert_int_equal(fi_tinject(w.node[0].ep, any, 1, addr, 2), -FI_ENOTCONN);
+    /* from any source: another one may still send, */
+    inject_word(&w, 1, 0, 5, 77);
+    expect_recv(&w, 0, any, sizeof any, 5);
+    /* and if not, it can be taken back */
+    assert_int_equal(fi_trecv(w.node[0].ep, any, sizeof any, NULL, FI_ADDR_UNSPEC, 5, 0, any),
+                     0);
+    world_is_quiet(&w, 0);
+    assert_int_equal(fi_cancel(&w.node[0].ep->fid, any), 0);
+    world_read_error(&w, 0, &error);
+    assert_int_equal(error.err, FI_ECANCELED);
+    world_close(&w);
+}
+
+/* Who has never been heard of: nothing was ever sent to it, and it has sent nothing. */
+static void a_receive_from_who_died_unheard_fails(void **state)
+{
+    fi_addr_t addr;
+    struct world w;
+    pid_t pid;
+
+    (void)state;
+    pid = victim_start(&w, &addr);
+    victim_end(pid);
+    assert_int_equal(
+        fi_trecv(w.node[0].ep, bufs[TRECV], SIZE, NULL, addr, 1, 0, &contexts[TRECV]), 0);
+    assert_int_equal(next_error(&w), TRECV);
+    world_close(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_waits_for_the_dead_fails),
+        cmocka_unit_test(a_receive_from_who_died_unheard_fails),
+    };
+
+    setenv("MBX_PEER_TIMEOUT", "20ms", 1);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
