@@ -216,7 +216,7 @@ static bool early_take(struct mbx_ep *ep, struct peer *peer, struct request *req
         early_step_aside(early, req);
         return false;
     }
-    for (; early_suits(early, req, &index);) {
+    while (early_suits(early, req, &index)) {
         const struct target target = early->rtrs[index].target;
 
         early_remove(early, index);
