@@ -26,7 +26,7 @@
 #include <rdma/fi_tagged.h>
 
 #define WORLD_NODES   3
-#define WORLD_ADDRESS 80
+#define WORLD_ADDRESS 64
 
 /* The counters that a node may have. */
 enum node_counter {

@@ -60,7 +60,7 @@ extern "C" {
 #define MBX_ANY_SOURCE    UINT32_MAX  /* source of a receive or probe: anybody */
 #define MBX_ANY_TAG       UINT64_MAX  /* ignore bits: compare no tag bit */
 #define MBX_CONTEXT_MAX   0xfffeffffu /* context ids above are the library's own */
-#define MBX_ADDRESS_SIZE  80
+#define MBX_ADDRESS_SIZE  64
 
 struct mbx_ep;  /* endpoint */
 struct mbx_job; /* the processes started together */

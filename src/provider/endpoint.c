@@ -11,6 +11,7 @@
  */
 #include "provider/provider.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 static struct prov_ep *ep_of_fid(struct fid *fid)
@@ -148,6 +149,8 @@ static int ep_setname(fid_t fid, void *addr, size_t addrlen)
         return -FI_EOPNOTSUPP;
     return ep->enabled ? -FI_EOPBADSTATE : prov_name_publish(ep, &name);
 }
+
+static_assert(sizeof(struct mbx_address) <= FI_NAME_MAX, "Open MPI has room for no more");
 
 static int ep_getname(fid_t fid, void *addr, size_t *addrlen)
 {

@@ -40,8 +40,9 @@
 
 #include "wire/wire.h"
 
-#define TRANSPORT_ADDRESS_SIZE 80
-#define TRANSPORT_KEY_SIZE     16
+#define TRANSPORT_ADDRESS_SIZE 64 /* clients of libfabric have room for no more (FI_NAME_MAX)  \
+                                   */
+#define TRANSPORT_KEY_SIZE 16
 
 /*
  *   offset size  of an address
@@ -50,7 +51,7 @@
  *      4     8   the transport's own
  *     12     4   transport_config.welcome of who opened it
  *     16    16   the transport's own
- *     32    48   network part: where the same endpoint is reached from other machines, or
+ *     32    32   network part: where the same endpoint is reached from other machines, or
  *                zero
  */
 struct transport_address {

@@ -50,7 +50,7 @@ struct segment_slot {
     _Atomic uint64_t taken;           /* slot_taken(), kept up to date while split */
     uint64_t proof;                   /* that the sender knows the key */
     struct transport_address address; /* of the sender */
-    uint64_t zero[3];
+    uint64_t zero[5];
 };
 
 static_assert(sizeof(struct segment_slot) == 2 * CACHE_LINE, "a slot is two lines");
