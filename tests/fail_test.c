@@ -4,7 +4,7 @@
  *
  * One story (open, make peers, send and receive by every protocol, wait, close) is
  * told again and again; in the n-th telling the n-th allocation, or the n-th system
- * call, fails.  Then
+ * call, fails; and another one, of memory that a peer reads, writes and updates.  Then
  *
  *   the call that needed it says so, with that error, and the same call made again
  *   succeeds; or nobody notices, because it is tried again later;
@@ -203,6 +203,82 @@ static void tell(struct story *s)
         assert_int_equal(mbx_close(s->eps[i]), 0);
 }
 
+/* ---- one-sided ---- */
+
+#define KEY 3
+
+enum { WRITE, READ, ADD, ACCESSES };
+
+static int access_start(struct story *s, int what, char *buf, size_t size, uint64_t *before,
+                        mbx_request *request)
+{
+    static const uint64_t one = 1;
+    const struct mbx_atomic add = {.op = MBX_SUM,
+                                   .type = MBX_UINT64,
+                                   .count = 1,
+                                   .operand = &one,
+                                   .result = before,
+                                   .key = KEY};
+
+    if (what == ADD)
+        return mbx_atomic(s->eps[0], 1, &add, NULL, request);
+    if (what == READ)
+        return mbx_read(s->eps[0], 1, buf, size, KEY, 0, NULL, request);
+    return mbx_write(s->eps[0], 1, buf, size, KEY, 0, NULL, request);
+}
+
+/* An access that may end with the error that was made, once, and then does not. */
+static void access_one(struct story *s, int what, char *buf, size_t size, uint64_t *before)
+{
+    struct mbx_completion done;
+    mbx_request request;
+
+    for (int i = 0; i < 2; i++) {
+        TRY(s, access_start(s, what, buf, size, before, &request));
+        wait_for(s, 0, request, &done);
+        if (done.error == 0)
+            return;
+        assert_true(done.error == -s->errnum || done.error == -EHOSTUNREACH ||
+                    done.error == -ENOTCONN);
+        assert_int_equal(s->refusals++, 0);
+    }
+    fail_msg("an access fails twice");
+}
+
+static void tell_accesses(struct story *s)
+{
+    static const size_t sizes[] = {8, 5000, 40000};
+    static char there[40000], out[40000], back[40000];
+    const struct mbx_region region = {
+        .buf = there, .size = sizeof there, .rights = MBX_REMOTE_READ | MBX_REMOTE_WRITE};
+    struct mbx_address address;
+    uint64_t before, expected;
+    uint32_t number;
+
+    for (int i = 0; i < 3; i++)
+        open_one(s, i);
+    for (int i = 0; i < 2; i++) {
+        mbx_address_get(s->eps[i], &address);
+        TRY(s, mbx_peer_add(s->eps[0], &address, &number));
+    }
+    TRY(s, mbx_register(s->eps[1], KEY, &region));
+    for (size_t i = 0; i < ARRAY_COUNT(sizes); i++) {
+        memcpy(out, world_data((unsigned)i, sizes[i]), sizes[i]);
+        access_one(s, WRITE, out, sizes[i], NULL);
+        assert_memory_equal(there, out, sizes[i]);
+        access_one(s, READ, back, sizes[i], NULL);
+        assert_memory_equal(back, out, sizes[i]);
+        memcpy(&expected, out, sizeof expected);
+        access_one(s, ADD, NULL, 0, &before);
+        assert_int_equal(before, expected);
+    }
+    assert_int_equal(mbx_deregister(s->eps[1], KEY), 0);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(mbx_close(s->eps[i]), 0);
+}
+
+/* ---- again and again ---- */
+
 static void hush(void *arg, enum log_level level, const char *text)
 {
     (void)arg;
@@ -218,7 +294,8 @@ static int step_of(const struct world_config *config)
 }
 
 /* Tells the story with failures switched on by arm(n), until n is beyond its end. */
-static int tell_all(const struct world_config *config, int errnum, void (*arm)(uint64_t, int),
+static int tell_all(const struct world_config *config, void (*story)(struct story *),
+                    int errnum, void (*arm)(uint64_t, int),
                     bool (*has_fired)(uint64_t n, uint64_t calls), int step)
 {
     int told = 0;
@@ -230,7 +307,7 @@ static int tell_all(const struct world_config *config, int errnum, void (*arm)(u
         int64_t fds = sys_fds_live(), maps = sys_maps_live();
 
         arm(n, errnum);
-        tell(&s);
+        story(&s);
         if (!has_fired(n, sys_calls() - calls))
             break;
         mem_fail_at(0);
@@ -272,9 +349,9 @@ static bool sys_has_fired(uint64_t n, uint64_t calls)
 
 static void test_every_allocation(void **state)
 {
-    assert_in_range(
-        tell_all(*state, ENOMEM, arm_mem, mem_has_fired, world_is_elsewhere(*state) ? 3 : 1), 5,
-        5000);
+    assert_in_range(tell_all(*state, tell, ENOMEM, arm_mem, mem_has_fired,
+                             world_is_elsewhere(*state) ? 3 : 1),
+                    5, 5000);
 }
 
 static void test_every_system_call(void **state)
@@ -285,8 +362,22 @@ static void test_every_system_call(void **state)
     if (!config->is_shm)
         return;
     for (size_t i = 0; i < ARRAY_COUNT(errnums); i++)
-        assert_in_range(tell_all(config, errnums[i], sys_fail_at, sys_has_fired,
+        assert_in_range(tell_all(config, tell, errnums[i], sys_fail_at, sys_has_fired,
                                  step_of(config) * (world_is_quick() ? 3 : 1)),
+                        1, 5000);
+}
+
+static void test_every_failure_of_accesses(void **state)
+{
+    const struct world_config *config = *state;
+
+    if (world_has_device(config) || config->has_faults)
+        return;
+    assert_in_range(tell_all(config, tell_accesses, ENOMEM, arm_mem, mem_has_fired, 1), 5,
+                    5000);
+    if (config->is_shm)
+        assert_in_range(tell_all(config, tell_accesses, EPERM, sys_fail_at, sys_has_fired,
+                                 world_is_quick() ? 3 : 1),
                         1, 5000);
 }
 
@@ -329,6 +420,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_allocation),
         cmocka_unit_test(test_every_system_call),
+        cmocka_unit_test(test_every_failure_of_accesses),
         cmocka_unit_test(test_attach_always_refused),
         cmocka_unit_test(test_parameters_without_memory),
     };
