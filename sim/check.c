@@ -127,7 +127,7 @@ static void place_free(struct place *p)
 /* Nobody knows whether it ever came. */
 static bool is_lost(const struct job *job, const struct item *message)
 {
-    return message->taken_by == 0 && job->ranks[message->op.rank].is_dead;
+    return message->taken_by == 0 && (message->is_void || job->ranks[message->op.rank].is_dead);
 }
 
 /* ---- all is quiet ---- */
@@ -362,7 +362,7 @@ static void check_item(struct job *job, const struct item *item)
         job_wrong(job, "%s %" PRIu32 " never completes", op_names[item->op.kind], item->op.id);
     if (!op_is_message(&item->op) || job->ranks[item->op.peer].is_dead)
         return;
-    if (item->taken_by == 0)
+    if (item->taken_by == 0 && !item->is_void)
         job_wrong(job, "message %" PRIu32 " is lost", item->op.id);
     else if (item->op.kind == OP_SSEND && item->done_ns < taker->posted_ns)
         job_wrong(job, "synchronous send %" PRIu32 " completes before receive %" PRIu32,

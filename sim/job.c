@@ -127,7 +127,7 @@ static struct item *do_now(struct job *job, const struct op *op)
 static bool is_open(const struct job *job, const struct item *item)
 {
     return item_has_request(item) && item->op.kind == OP_RECV && item->completions == 0 &&
-           !job->ranks[item->op.rank].is_dead && !item->is_cancelled;
+           !job->ranks[item->op.rank].is_dead && !item->is_asked;
 }
 
 /* Takes back what still waits for a message, and drops what is claimed. */
@@ -167,7 +167,7 @@ static void run_drain(struct job *job)
                         .size = id % 3 == 0 ? 100 : PLAN_SIZE_MAX};
 
         if (!message->is_live || !op_is_message(&message->op) || message->taken_by != 0 ||
-            job->ranks[message->op.peer].is_dead)
+            message->is_void || job->ranks[message->op.peer].is_dead)
             continue;
         do_now(job, &op)->is_drain = true;
         sim_alarm(op.rank, sim_now());
@@ -267,6 +267,7 @@ bool job_run(const struct plan *plan, bool is_verbose, struct job_counts *counts
     struct job job = {.plan = plan, .is_verbose = is_verbose, .live = mem_live()};
     struct sim_config world = plan->world;
 
+    random_seed(&job.chance, ~plan->seed);
     job.counts.digest = UINT64_C(0xcbf29ce484222325);
     job.item_count = plan->last_id + 1;
     job.item_room = job.item_count + message_count(plan);

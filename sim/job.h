@@ -16,6 +16,7 @@
 
 #include <matchbox/matchbox.h>
 
+#include "base/random.h"
 #include "plan.h"
 
 struct mbx_ep;
@@ -25,7 +26,9 @@ struct item {
     struct op op;
     bool is_live;      /* it was done, and is to complete if it has a request */
     bool is_claimed;   /* mprobe: of a message that is held */
-    bool is_cancelled; /* receive: in time */
+    bool is_asked;     /* receive: a cancel has returned 0 */
+    bool is_cancelled; /* ... and was in time */
+    bool is_void;      /* message: there was no memory to send it */
     bool is_drain;     /* receive of the end */
     uint8_t tries;     /* of an mprobe */
     uint32_t got;      /* receive, probe: id of the message, or 0 */
@@ -67,6 +70,7 @@ struct job {
     struct item *items; /* by id; [0] is none */
     uint32_t item_count, item_room;
     uint64_t begin_ns;
+    struct random chance;
     bool is_verbose;
     uint64_t live; /* blocks of memory before */
     struct job_counts counts;

@@ -87,7 +87,7 @@ static bool is_failing(const struct plan *plan)
     return !job_run(plan, false, &counts, why, sizeof why);
 }
 
-static void report(struct plan *plan, const char *first_why)
+static void report(const struct options *o, struct plan *plan, const char *first_why)
 {
     struct job_counts counts;
     char why[256];
@@ -96,7 +96,7 @@ static void report(struct plan *plan, const char *first_why)
            plan->ranks, plan->count, first_why);
     fflush(stdout);
     plan_shrink(plan, is_failing, SHRINK_JOBS);
-    job_run(plan, false, &counts, why, sizeof why);
+    job_run(plan, o->is_verbose, &counts, why, sizeof why);
     printf("with %" PRIu32 " operations: %s\n", plan->count, why);
     plan_print(plan);
     fflush(stdout);
@@ -153,7 +153,7 @@ static bool run_seed(const struct options *o, uint64_t seed, uint32_t ranks, uin
         print_counts(&counts);
     }
     if (!ok)
-        report(&plan, why);
+        report(o, &plan, why);
     plan_free(&plan);
     return ok;
 }

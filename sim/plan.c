@@ -23,8 +23,8 @@
 #define OPS_PER_MESSAGE 4 /* at most: send, mprobe, mrecv, and something else */
 
 const char *const op_names[OP_KINDS] = {
-    "send",  "ssend",   "inject", "recv", "probe", "mprobe",
-    "mrecv", "discard", "cancel", "add",  "stall", "die",
+    "send",    "ssend",  "inject", "recv",  "probe", "mprobe", "mrecv",
+    "discard", "cancel", "add",    "stall", "die",   "leave",
 };
 
 /* What the seed has decided for the whole job. */
@@ -92,6 +92,29 @@ static void draw_settings(struct plan *p, struct mood *m)
     for (uint32_t i = 0; i < p->variants; i++)
         draw_params(p, m, any_source, p->params[i]);
     p->room = chance(m, 50) ? 1 + below(m, 4) : 256;
+}
+
+/* What came later is drawn by chance of its own, so that what else a seed means stays. */
+static void draw_device(struct mood *m, char params[PLAN_PARAMS][40])
+{
+    int i = PLAN_PARAMS - 5;
+
+    snprintf(params[i++], 40, "DEVICE=soft");
+    snprintf(params[i++], 40, "MATCH=%s", ONE_OF(m, "split", "software", "device", "device"));
+    snprintf(params[i++], 40, "DEVICE_LIST=%s", ONE_OF(m, "1", "2", "5", "64"));
+    snprintf(params[i++], 40, "DEVICE_BUFFERS=%s", ONE_OF(m, "1", "3", "32"));
+    snprintf(params[i++], 40, "DEVICE_THRESHOLD=%s", ONE_OF(m, "0", "1", "600", "8K"));
+}
+
+static void draw_more(struct plan *p, struct mood *m)
+{
+    p->percent_memory = chance(m, 15) ? 1 + below(m, 20) : 0;
+    p->has_device = chance(m, 25);
+    for (uint32_t i = 0; i < p->variants && p->has_device; i++)
+        draw_device(m, p->params[i]);
+    for (uint32_t i = 0; i < p->count; i++)
+        if (p->ops[i].kind == OP_DIE && chance(m, 30))
+            p->ops[i].kind = OP_LEAVE;
 }
 
 static void draw_world(struct plan *p, struct mood *m)
@@ -235,8 +258,9 @@ static void draw_deaths(struct plan *p, struct mood *m)
     count = p->has_deaths ? 1 + below(m, p->ranks / 4 + 1) : 0;
     for (uint32_t i = 0; i < count; i++) {
         uint32_t rank = below(m, p->ranks);
+        uint64_t at_ns = draw_time(m);
 
-        op_add(p, OP_DIE, rank, draw_time(m));
+        op_add(p, OP_DIE, rank, at_ns);
     }
 }
 
@@ -301,6 +325,8 @@ void plan_make(struct plan *p, uint64_t seed, uint32_t ranks, uint32_t per_rank)
             draw_other(p, &m);
     }
     draw_deaths(p, &m);
+    random_seed(&m.r, ~seed);
+    draw_more(p, &m);
     qsort(p->ops, p->count, sizeof *p->ops, op_compare);
 }
 
@@ -354,6 +380,8 @@ void plan_print(const struct plan *p)
 {
     const struct sim_config *w = &p->world;
 
+    if (p->percent_memory != 0)
+        printf("  memory fails in %" PRIu32 " %% of the rounds\n", p->percent_memory);
     printf("  %" PRIu32 " ranks; a packet takes %" PRIu64 " to %" PRIu64
            " us, a pair holds %" PRIu32 "; %" PRIu32 " words%s%s; full %" PRIu32
            " %%, late %" PRIu32 " %%, lost %" PRIu32 " %%\n",
@@ -363,7 +391,8 @@ void plan_print(const struct plan *p)
     for (uint32_t v = 0; v < p->variants; v++) {
         printf("  settings %" PRIu32 ":", v);
         for (int i = 0; i < PLAN_PARAMS; i++)
-            printf(" %s", p->params[v][i]);
+            if (p->params[v][i][0] != '\0')
+                printf(" %s", p->params[v][i]);
         printf(" room %" PRIu32 "\n", p->room);
     }
     for (uint32_t i = 0; i < p->count; i++)

