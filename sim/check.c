@@ -134,11 +134,16 @@ static bool is_lost(const struct job *job, const struct item *message)
 
 static void place_met(struct place *p)
 {
+    uint32_t dead = p->job->counts.deaths != 0 ? rank_dead_peers(p->job, p->who) : 0;
+
     for (uint32_t r = 0; r < p->take_count; r++) {
         const struct item *recv = p->takes[r];
 
         if (recv->op.kind != OP_RECV || recv->completions != 0 || recv->is_cancelled)
             continue;
+        if (recv->op.peer == PLAN_ANYBODY && dead != 0 && recv->told == 0)
+            job_wrong(p->job, "receive %" PRIu32 " is not told that a peer has died",
+                      recv->op.id);
         for (uint32_t m = 0; m < p->message_count; m++)
             if (p->messages[m]->taken_by == 0 && !is_lost(p->job, p->messages[m]) &&
                 item_accepts(recv, p->messages[m]))

@@ -34,6 +34,7 @@ struct item {
     uint32_t got;      /* receive, probe: id of the message, or 0 */
     uint32_t taken_by; /* message: id of the receive, or 0 */
     uint32_t completions;
+    uint32_t told; /* receive from any source: so often of a peer that has died */
     int error;
     mbx_request request;
     mbx_message message;
@@ -51,9 +52,9 @@ struct rank {
     uint64_t again_ns;         /* the next one not before */
     uint32_t clock;            /* counts what it does and sees */
     uint64_t stalls_until_ns;
-    bool is_dead;
-    uint32_t claims; /* messages that matched probes took */
-    uint32_t *whose; /* by peer number: the rank */
+    bool is_dead, has_left; /* dead in either case; has_left: it closed its endpoint */
+    uint32_t claims;        /* messages that matched probes took */
+    uint32_t *whose;        /* by peer number: the rank */
     uint32_t known;
     uint64_t cells[PLAN_CELLS];
 };
@@ -112,6 +113,8 @@ void rank_run(struct job *job, uint32_t who);
 /* Does this one now. */
 void rank_do(struct job *job, struct item *item);
 void rank_close(struct job *job, uint32_t who);
+/* How many peers of it have died. */
+uint32_t rank_dead_peers(struct job *job, uint32_t who);
 /* Its endpoint is closed: its buffer is nobody's any more. */
 void rank_forget(struct item *item);
 

@@ -82,6 +82,7 @@ static void draw_params(struct plan *p, struct mood *m, const char *any_source,
     snprintf(params[i++], 40, "EARLY_RECV=%s", ONE_OF(m, "off", "auto", "always", "always"));
     snprintf(params[i++], 40, "EARLY_SIZE=%s", ONE_OF(m, "1", "1", "600", "8K"));
     snprintf(params[i++], 40, "SPIN=0");
+    snprintf(params[i++], 40, "PEER_TIMEOUT=400ms");
 }
 
 static void draw_settings(struct plan *p, struct mood *m)

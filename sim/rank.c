@@ -228,6 +228,33 @@ static void completed(struct job *job, uint32_t who, const struct mbx_completion
         buffer_free(item);
 }
 
+uint32_t rank_dead_peers(struct job *job, uint32_t who)
+{
+    uint32_t dead = 0, rank;
+
+    for (uint32_t peer = 0; (rank = rank_of(job, who, peer)) != SIM_NOBODY; peer++)
+        dead += job->ranks[rank].is_dead && !job->ranks[rank].has_left;
+    return dead;
+}
+
+/* A receive from any source, which waits as before, is told that a peer has died. */
+static void told(struct job *job, uint32_t who, const struct mbx_completion *c)
+{
+    struct item *item = job_item(job, (uint32_t)(uintptr_t)c->user);
+    uint32_t dead = rank_of(job, who, c->status.source);
+
+    if (!item_has_request(item) || item->op.kind != OP_RECV || item->op.rank != who ||
+        item->op.peer != PLAN_ANYBODY || item->request != c->request ||
+        item->completions != 0 || c->error != -EHOSTDOWN)
+        job_wrong(job, "rank %" PRIu32 " is told of a death for a receive that does not wait",
+                  who);
+    else if (dead == SIM_NOBODY || !job->ranks[dead].is_dead || job->ranks[dead].has_left)
+        job_wrong(job, "receive %" PRIu32 " is told of the death of somebody who lives",
+                  item->op.id);
+    else if (++item->told > rank_dead_peers(job, who))
+        job_wrong(job, "receive %" PRIu32 " is told of a death twice", item->op.id);
+}
+
 static void poll_all(struct job *job, uint32_t who)
 {
     struct mbx_completion entries[8];
@@ -237,6 +264,10 @@ static void poll_all(struct job *job, uint32_t who)
                              8)) > 0)
         for (int i = 0; i < count; i++)
             completed(job, who, &entries[i]);
+    while (job->counts.deaths != 0 &&
+           (count = mbx_poll(job->ranks[who].ep, MBX_FAILURES, entries, 8)) > 0)
+        for (int i = 0; i < count; i++)
+            told(job, who, &entries[i]);
 }
 
 /* ---- operations ---- */
@@ -365,6 +396,7 @@ static void do_die(struct job *job, uint32_t who, enum op_kind kind)
     if (kind == OP_DIE)
         sim_kill(who);
     rank->is_dead = true;
+    rank->has_left = kind == OP_LEAVE;
     job->counts.deaths++;
     rank_close(job, who);
 }
