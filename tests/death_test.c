@@ -249,7 +249,9 @@ static struct mbx_completion finish(const struct receiver *r, struct mbx_ep *ep,
     return await(ep, request);
 }
 
-static void take_stock(struct receiver *r, struct mbx_ep *ep, const struct scene *scene)
+/* Who dies in its close has said its last word. */
+static void take_stock(struct receiver *r, struct mbx_ep *ep, const struct scene *scene,
+                       int victim)
 {
     for (int i = 0; i < RECEIVES; i++) {
         struct mbx_completion done = finish(r, ep, scene, i);
@@ -261,7 +263,7 @@ static void take_stock(struct receiver *r, struct mbx_ep *ep, const struct scene
             MUST(r->got[source][tag]++ == 0, 47);
             continue;
         }
-        MUST(done.error == -ECANCELED || (done.error == -ENOTCONN && r->is_dead[source]), 48);
+        MUST(done.error == -ECANCELED || (done.error == -ENOTCONN && source == victim), 48);
         memset(r->bufs[i], POISON, scene->size);
         r->is_poisoned[i] = true;
     }
@@ -291,7 +293,7 @@ static void receive_messages(struct crew *crew, const struct scene *scene, int v
     for (uint32_t rank = 1; !scene->is_late && rank < RANKS; rank++)
         MUST(fits(crew_signal(ep, rank, GO), (int)rank, victim), 53);
     hear_done(&r, ep, victim);
-    take_stock(&r, ep, scene);
+    take_stock(&r, ep, scene, victim);
     check_stock(&r, ep, scene);
 }
 
@@ -327,7 +329,6 @@ static void receive_claims(struct crew *crew, const struct scene *scene, int vic
 {
     static unsigned char bufs[2][LONG];
     mbx_request requests[2];
-    bool is_dead = false;
 
     for (uint32_t rank = 1; rank < RANKS; rank++)
         MUST(fits(crew_hear(ep, rank, BEGUN), (int)rank, victim), 62);
@@ -340,12 +341,12 @@ static void receive_claims(struct crew *crew, const struct scene *scene, int vic
             crew_await(crew, NULL, 1, 2);
     }
     for (uint32_t rank = 1; rank < RANKS; rank++)
-        is_dead |= crew_hear(ep, rank, DONE) != 0;
+        MUST(fits(crew_hear(ep, rank, DONE), (int)rank, victim), 67);
     for (int i = 0; i < 2; i++) {
         struct mbx_completion done;
         int err = mbx_wait(ep, requests[i], CREW_WAIT_NS, &done);
 
-        if (err == -EHOSTDOWN && is_dead) {
+        if (err == -EHOSTDOWN && victim > 0) {
             mbx_cancel(ep, requests[i]);
             done = await(ep, requests[i]);
             MUST(done.error == -ECANCELED || done.error == 0, 64);
