@@ -40,9 +40,9 @@
 
 #include "wire/wire.h"
 
-#define TRANSPORT_ADDRESS_SIZE 64 /* clients of libfabric have room for no more (FI_NAME_MAX)  \
-                                   */
-#define TRANSPORT_KEY_SIZE 16
+/* Clients of libfabric have room for no more (FI_NAME_MAX). */
+#define TRANSPORT_ADDRESS_SIZE 64
+#define TRANSPORT_KEY_SIZE     16
 
 /*
  *   offset size  of an address
