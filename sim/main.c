@@ -32,7 +32,7 @@ struct options {
     uint64_t first, count;
     uint64_t seconds; /* of a campaign, or 0 */
     uint32_t ranks, per_rank, idle;
-    bool is_verbose, has_lines, is_quiet;
+    bool is_verbose, has_lines, is_quiet, fails_memory;
 };
 
 struct totals {
@@ -46,7 +46,7 @@ static void help(void)
 {
     printf(
         "usage: sim [SEED=N | --seeds FILE | --campaign TIME | --count N [--first N]]\n"
-        "           [--ranks N] [--per-rank N] [--lines] [--quiet]\n"
+        "           [--ranks N] [--per-rank N] [--memory] [--lines] [--quiet]\n"
         "       sim --idle RANKS\n"
         "\n"
         "Runs jobs of many ranks in this process, in virtual time; each follows from its\n"
@@ -143,6 +143,8 @@ static bool run_seed(const struct options *o, uint64_t seed, uint32_t ranks, uin
 
     current_seed = seed;
     plan_make(&plan, seed, ranks, per_rank);
+    if (!o->fails_memory)
+        plan.percent_memory = 0;
     if (o->is_verbose)
         plan_print(&plan);
     ok = job_run(&plan, o->is_verbose, &counts, why, sizeof why);
@@ -291,6 +293,8 @@ static void parse(struct options *o, int argc, char **argv)
             o->is_verbose = true;
         } else if (strcmp(name, "--lines") == 0) {
             o->has_lines = true;
+        } else if (strcmp(name, "--memory") == 0) {
+            o->fails_memory = true;
         } else if (strcmp(name, "--quiet") == 0) {
             o->is_quiet = true;
         } else {
