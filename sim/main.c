@@ -60,6 +60,7 @@ static void help(void)
         "  --count N        so many jobs, from seed 1, or --first, on (default: 100)\n"
         "  --ranks N        ranks of each job, up to %u (default: the seed says)\n"
         "  --per-rank N     operations of a rank, about (default: the seed says)\n"
+        "  --memory         in some jobs an allocation fails now and then\n"
         "  --lines          a line for each job\n"
         "  --quiet          with SEED=N: not packet by packet\n"
         "  --idle RANKS     what idle endpoints and peers cost, in bytes\n",
