@@ -30,7 +30,7 @@
 #include "base/mem.h"
 #include "base/random.h"
 #include "base/sys.h"
-#include "transport/shm/proof.h"
+#include "transport/proof.h"
 #include "transport/shm/segment.h"
 #include "wire/wire.h"
 

@@ -98,6 +98,11 @@ const struct world_config world_configs[] = {
      true,
      false,
      {"TRANSPORT=shm", DEVICE("soft-process", "1"), "SHM_RING_SIZE=4K"}},
+    /* over a network: where they are named, or with MATCHBOX_TEST_NETWORK */
+    {"ofi", true, false, {"TRANSPORT=ofi", "OFI_PROVIDER=tcp;ofi_rxm"}},
+    {"ofi-window-1", true, false, {"TRANSPORT=ofi", "OFI_PROVIDER=tcp;ofi_rxm", NARROW}},
+    {"ofi-data", true, false, {"TRANSPORT=ofi", "OFI_PROVIDER=tcp;ofi_rxm", "RNDV=data"}},
+    {"ofi-net", true, false, {"TRANSPORT=ofi", "OFI_PROVIDER=net"}},
     /* these four run where they are named, or with MATCHBOX_TEST_RARE in the environment */
     {"shm-thread-1", true, false, {"TRANSPORT=shm", DEVICE("soft-thread", "1")}},
     {"shm-thread-16", true, false, {"TRANSPORT=shm", DEVICE("soft-thread", "16")}},
@@ -152,6 +157,9 @@ static bool is_usual(const struct world_config *config)
     const struct world_config *end = &world_configs[ARRAY_COUNT(world_configs) - 1];
     bool is_rare = end - config <= RARE;
 
+    if (world_has_param(config, "TRANSPORT=ofi") || getenv("MATCHBOX_TEST_NETWORK") != NULL)
+        return world_has_param(config, "TRANSPORT=ofi") &&
+               getenv("MATCHBOX_TEST_NETWORK") != NULL;
     return is_rare == (getenv("MATCHBOX_TEST_RARE") != NULL);
 }
 
@@ -413,10 +421,22 @@ static int devices_settle(struct world *w)
     return moved;
 }
 
+/* Over a network, what was sent may still wait for a connection, which nobody sees come. */
+static bool is_flushed(const struct world *w)
+{
+    for (int i = 0; i < w->count; i++) {
+        struct transport *t = w->eps[i] != NULL ? w->eps[i]->transport : NULL;
+
+        if (t != NULL && t->ops == &transport_ofi && !t->ops->is_flushed(t))
+            return false;
+    }
+    return true;
+}
+
 void world_settle(struct world *w)
 {
     for (int idle = 0; idle < SETTLED_ROUNDS; idle++)
-        if (world_progress(w) > 0)
+        if (world_progress(w) > 0 || !is_flushed(w))
             idle = 0;
     /* twice: what we did in the first pass may be what a device waited for */
     for (int pass = 0; is_elsewhere && pass < 2; pass++)

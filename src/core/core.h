@@ -47,13 +47,21 @@
 #include "base/param.h"
 #include "base/pool.h"
 #include "device/shadow.h"
+#include "transport/mux.h"
 #include "transport/transport.h"
 #include "wire/wire.h"
 
 /* ---- settings.c ---- */
 
 enum rndv_choice { RNDV_AUTO, RNDV_DATA };
-enum transport_choice { TRANSPORT_CHOICE_SHM, TRANSPORT_CHOICE_LOOP, TRANSPORT_CHOICE_SIM };
+enum transport_choice {
+    TRANSPORT_CHOICE_AUTO,
+    TRANSPORT_CHOICE_SHM,
+    TRANSPORT_CHOICE_OFI,
+    TRANSPORT_CHOICE_LOOP,
+    TRANSPORT_CHOICE_SHM_OFI,
+    TRANSPORT_CHOICE_SIM
+};
 enum threads_choice { THREADS_ONE, THREADS_MANY };
 enum device_choice {
     DEVICE_NONE,
@@ -81,7 +89,8 @@ struct settings {
     uint64_t spin_ns, close_timeout_ns, peer_timeout_ns, boot_timeout_ns;
     uint64_t shm_ring_bytes, shm_peers, shm_attach;
     uint64_t loop_depth;
-    uint64_t fault_percent, fault_seed;
+    uint64_t fault_percent, fault_seed, fault_host;
+    uint64_t ofi_timeout_ns;
     uint64_t device; /* enum device_choice */
     uint64_t match;  /* enum match_choice */
     uint64_t device_list, device_buffers, device_threshold, device_spin_ns, device_answer_ns;
@@ -89,12 +98,16 @@ struct settings {
     char device_program[PARAM_STRING_MAX];
     char stats_file[PARAM_STRING_MAX];
     char key[PARAM_STRING_MAX];
+    char ofi_provider[PARAM_STRING_MAX], ofi_interface[PARAM_STRING_MAX];
     char trace_folder[PARAM_STRING_MAX];
 };
 
 /* Reads the environment and the overrides; logs what is wrong.  0; -EINVAL;
  * -ENOMEM. */
 int settings_load(struct settings *settings, const char *const *overrides);
+
+/* Does the launcher say that there are processes of the job on other machines? */
+bool settings_is_spread(void);
 
 /* The rank that a launcher gave this process, as text; NULL without one. */
 const char *settings_rank(void);
@@ -334,6 +347,7 @@ struct mbx_ep {
     bool has_threads; /* MBX_THREADS=many: all below is guarded by lock */
     struct lock lock;
     struct transport *transport;
+    struct transport *near; /* what a round polls: that, or the part of it that is in use */
     struct transport_config transport_config; /* how it was opened */
     struct trace_recorder *trace;             /* or NULL; record.h */
     bool records;                             /* with a trace, or MBX_FAULT_DIE */

@@ -15,11 +15,9 @@
 #include "core/reach.h"
 #include "core/record.h"
 
-static const struct transport_ops *const transports[] = {
-    [TRANSPORT_CHOICE_SHM] = &transport_shm,
-    [TRANSPORT_CHOICE_LOOP] = &transport_loop,
-    [TRANSPORT_CHOICE_SIM] = &transport_sim,
-};
+/* What `mbx info` lists. */
+static const struct transport_ops *const transports[] = {&transport_shm, &transport_ofi,
+                                                         &transport_loop, &transport_sim};
 
 static const struct transport_events events = {
     .accept = peer_accept,
@@ -50,6 +48,33 @@ int mbx_transport_get(unsigned index, const char **name, const char **about)
     return 0;
 }
 
+/* What MBX_TRANSPORT=auto stands for. */
+static uint64_t endpoint_choice(const struct settings *s)
+{
+    if (s->transport != TRANSPORT_CHOICE_AUTO)
+        return s->transport;
+    return s->device == DEVICE_NONE && settings_is_spread() ? TRANSPORT_CHOICE_SHM_OFI
+                                                            : TRANSPORT_CHOICE_SHM;
+}
+
+static const struct transport_ops *endpoint_ops(const struct settings *s)
+{
+    switch ((enum transport_choice)s->transport) {
+    case TRANSPORT_CHOICE_OFI:
+        return &transport_ofi;
+    case TRANSPORT_CHOICE_LOOP:
+        return &transport_loop;
+    case TRANSPORT_CHOICE_SHM_OFI:
+        return &transport_mux;
+    case TRANSPORT_CHOICE_SIM:
+        return &transport_sim;
+    case TRANSPORT_CHOICE_SHM:
+    case TRANSPORT_CHOICE_AUTO:
+        break;
+    }
+    return &transport_shm;
+}
+
 static int endpoint_transport(struct mbx_ep *ep, const uint8_t *key)
 {
     const struct settings *s = &ep->settings;
@@ -61,6 +86,10 @@ static int endpoint_transport(struct mbx_ep *ep, const uint8_t *key)
         .shm_ring_bytes = s->shm_ring_bytes,
         .shm_peers = s->shm_peers,
         .shm_attach = s->shm_attach,
+        .shm_host = s->fault_host,
+        .ofi_provider = s->ofi_provider,
+        .ofi_interface = s->ofi_interface,
+        .ofi_timeout_ns = s->ofi_timeout_ns,
         .fault_seed = s->fault_seed,
         .fault_percent = s->fault_percent,
         .fault_die = s->fault_die[0] != '\0' ? s->fault_die : NULL,
@@ -75,10 +104,11 @@ static int endpoint_transport(struct mbx_ep *ep, const uint8_t *key)
     if (err < 0)
         return err;
     err = s->fault_percent != 0 || config.fault_die != NULL
-              ? transport_fault_open(transports[s->transport], &config, &ep->transport)
-              : transports[s->transport]->open(&config, &ep->transport);
+              ? transport_fault_open(endpoint_ops(s), &config, &ep->transport)
+              : endpoint_ops(s)->open(&config, &ep->transport);
     if (err < 0)
         return err;
+    ep->near = transport_near(ep->transport);
     ep->transport_config = config;
     err = offload_open(ep, &ep->transport_config);
     if (err < 0)
@@ -111,6 +141,7 @@ int mbx_open(const struct mbx_config *config, struct mbx_ep **out)
     if (err < 0)
         goto free_ep;
     log_level_set((enum log_level)ep->settings.log_level);
+    ep->settings.transport = endpoint_choice(&ep->settings);
     err = random_secret(&ep->match_seed, sizeof ep->match_seed);
     if (err < 0)
         goto free_ep;

@@ -90,11 +90,12 @@ int peer_know(struct mbx_ep *ep, const struct transport_address *address, struct
     peer->link = link;
     peer->address = *address;
     peer->number = ep->peer_count;
-    peer->can_read = ep->transport->limits.can_read && ep->settings.rndv != RNDV_DATA;
+    peer->can_read = link->transport->limits.can_read && ep->settings.rndv != RNDV_DATA;
     peer->can_write = peer->can_read;
     link->peer = peer->number;
     credit_start(ep, peer);
     ep->peers[ep->peer_count++] = peer;
+    ep->near = transport_near(ep->transport);
     *entry = peer->number + 1;
     *number = peer->number;
     return 0;

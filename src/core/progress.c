@@ -368,9 +368,24 @@ static OUT_OF_LINE int progress_busy(struct mbx_ep *ep)
     return moved;
 }
 
+/* Now and then: who is not polled in each round, and who is waited for. */
+static OUT_OF_LINE int progress_look_around(struct mbx_ep *ep)
+{
+    int moved = 0;
+
+    if (ep->near != ep->transport) {
+        moved = ep->transport->ops->poll(ep->transport, PROGRESS_BUDGET);
+        ep->near = transport_near(ep->transport);
+    }
+    if (watch_is_on(ep))
+        watch_look(ep);
+    ep->rounds = 0;
+    return moved;
+}
+
 int progress_round(struct mbx_ep *ep)
 {
-    int moved = ep->transport->ops->poll(ep->transport, PROGRESS_BUDGET);
+    int moved = ep->near->ops->poll(ep->near, PROGRESS_BUDGET);
 
     if (unlikely(ep->offload != NULL))
         moved += offload_poll(ep);
@@ -382,8 +397,8 @@ int progress_round(struct mbx_ep *ep)
         moved += progress_writing(ep);
     if (unlikely(!list_is_empty(&ep->busy)))
         moved += progress_busy(ep);
-    if (++ep->rounds >= WATCH_ROUNDS && watch_is_on(ep))
-        watch_look(ep);
+    if (++ep->rounds >= WATCH_ROUNDS)
+        moved += progress_look_around(ep);
     return moved;
 }
 

@@ -10,7 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static const char *const transport_names[] = {"shm", "loop", "sim", NULL};
+static const char *const transport_names[] = {"auto",    "shm", "ofi", "loop",
+                                              "shm+ofi", "sim", NULL};
 static const char *const threads_names[] = {"one", "many", NULL};
 static const char *const device_names[] = {"none",         "soft",  "soft-thread",
                                            "soft-process", "verbs", NULL};
@@ -26,10 +27,23 @@ static const char *const window_words[] = {"auto", "unlimited", NULL};
 static const struct param table[] = {
     {"LOG_LEVEL", PARAM_CHOICE, NULL, "warn", 0, 0, log_level_names,
      "what is written to standard error", AT(log_level)},
-    {"TRANSPORT", PARAM_CHOICE, NULL, "shm", 0, 0, transport_names,
-     "what moves bytes: shm between processes of one machine, loop inside one process, sim "
-     "inside a simulation (./dev sim)",
+    {"TRANSPORT", PARAM_CHOICE, NULL, "auto", 0, 0, transport_names,
+     "what moves bytes: shm between processes of one machine, ofi over a network, loop inside "
+     "one process, sim inside a simulation (./dev sim); auto: shm, and ofi besides if the "
+     "launcher says that there are other "
+     "machines",
      AT(transport)},
+    {"OFI_PROVIDER", PARAM_STRING, NULL, "", 0, 0, NULL,
+     "libfabric's provider for the network, such as tcp or verbs; empty: the first that will "
+     "do",
+     AT(ofi_provider)},
+    {"OFI_INTERFACE", PARAM_STRING, NULL, "", 0, 0, NULL,
+     "the network interface, by name or address; empty: the provider's first",
+     AT(ofi_interface)},
+    {"OFI_TIMEOUT", PARAM_TIME, NULL, "0", 0, 3600 * CLOCK_S, NULL,
+     "how long a peer on the network may not answer before it is taken for dead; 0: as long as "
+     "the network says nothing, since one that computes does not answer",
+     AT(ofi_timeout_ns)},
     {"THREADS", PARAM_CHOICE, NULL, "one", 0, 0, threads_names,
      "who may call functions of one endpoint: one thread at a time, or many at once",
      AT(threads)},
@@ -96,6 +110,10 @@ static const struct param table[] = {
      "a "
      "packet, or within a read or write",
      AT(fault_die)},
+    {"FAULT_HOST", PARAM_COUNT, NULL, "0", 0, 0, NULL,
+     "processes with different numbers take each other for those of another machine (for "
+     "tests)",
+     AT(fault_host)},
     {"FAULT_SEED", PARAM_COUNT, NULL, "1", 0, 0, NULL, "seed of these faults", AT(fault_seed)},
     {"DEVICE", PARAM_CHOICE, NULL, "none", 0, 0, device_names,
      "what matches beside software: soft in the progress loop, on a thread, in a process",
@@ -164,6 +182,27 @@ int settings_key(const struct settings *settings, uint8_t *key, size_t size)
         key[i] = (uint8_t)byte;
     }
     return 0;
+}
+
+/* What a launcher says, or 0. */
+static long settings_said(const char *name)
+{
+    const char *text = getenv(name);
+
+    return text != NULL ? strtol(text, NULL, 10) : 0;
+}
+
+bool settings_is_spread(void)
+{
+    static const char *const counts[][2] = {
+        {"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"},
+        {"PMI_SIZE", "MPI_LOCALNRANKS"},
+    };
+
+    for (size_t i = 0; i < ARRAY_COUNT(counts); i++)
+        if (settings_said(counts[i][1]) > 0)
+            return settings_said(counts[i][0]) > settings_said(counts[i][1]);
+    return settings_said("SLURM_STEP_NUM_NODES") > 1;
 }
 
 const char *settings_rank(void)

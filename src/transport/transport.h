@@ -65,7 +65,12 @@ struct transport_address {
 #define TRANSPORT_NETWORK      32
 #define TRANSPORT_NETWORK_SIZE (TRANSPORT_ADDRESS_SIZE - TRANSPORT_NETWORK)
 
-enum transport_kind { TRANSPORT_LOOP = 1, TRANSPORT_SHM = 2, TRANSPORT_SIM = 16 };
+enum transport_kind {
+    TRANSPORT_LOOP = 1,
+    TRANSPORT_SHM = 2,
+    TRANSPORT_OFI = 3,
+    TRANSPORT_SIM = 16
+};
 
 struct transport;
 
@@ -138,6 +143,11 @@ struct transport_config {
     uint64_t shm_ring_bytes; /* of one ordered pair, at most; 0 = default */
     uint64_t shm_peers;      /* senders that one endpoint can hold; 0 = default */
     bool shm_attach;         /* cross-memory attach allowed */
+    uint64_t shm_host;       /* who has another number is on another machine; usually 0 */
+    /* ofi */
+    const char *ofi_provider;  /* of libfabric; NULL or "": the first that will do */
+    const char *ofi_interface; /* name or address; NULL or "": the provider's first */
+    uint64_t ofi_timeout_ns;   /* of a peer that does not answer; 0: there is none */
     /* fault */
     uint64_t fault_seed;
     uint64_t fault_percent; /* how often send, deliver, read are disturbed */
@@ -309,6 +319,7 @@ struct transport {
 
 extern const struct transport_ops transport_shm;
 extern const struct transport_ops transport_loop;
+extern const struct transport_ops transport_ofi;
 extern const struct transport_ops transport_sim; /* sim/sim.h */
 
 /* Points where it dies, if config says so: behind a packet of a type, before one is delivered,

@@ -22,6 +22,10 @@ static void expose(void **state, struct exposed *x, void *memory, size_t size)
     world_init(state, 2);
     x->reader = link_to(0, 1);
     x->owner = link_to(1, 0);
+    if (world.kind->network != NULL) { /* they have first to meet */
+        send_all(x->owner, 0, 1);
+        poll_until(&world.nodes[0].arrived[0], 1);
+    }
     assert_int_equal(
         x->owner->transport->ops->expose(x->owner, memory, size, &x->address, &x->key), 0);
 }
@@ -123,8 +127,10 @@ static void reading_where_no_memory_is_fails(void **state)
         assert_true(read_whole(&x, target, wrong[i], sizeof target) < 0);
         assert_true(write_whole(&x, target, wrong[i], sizeof target) < 0);
     }
-    assert_int_equal(read_whole(&x, target, x.address, sizeof source), 0);
-    assert_memory_equal(target, source, sizeof source);
+    if (world.kind->network == NULL) { /* there it may cost who asks the connection */
+        assert_int_equal(read_whole(&x, target, x.address, sizeof source), 0);
+        assert_memory_equal(target, source, sizeof source);
+    }
     world_fini();
 }
 
@@ -224,7 +230,7 @@ static void waiting_ends_after_every_again(void **state)
     world_fini();
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(exposed_memory_can_be_read),
@@ -237,5 +243,5 @@ int main(void)
         cmocka_unit_test(waiting_ends_after_every_again),
     };
 
-    return run_over_all(tests, ARRAY_COUNT(tests));
+    return run_over_all(argc, argv, tests, ARRAY_COUNT(tests));
 }

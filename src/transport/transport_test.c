@@ -43,7 +43,7 @@ static void every_size_arrives_whole(void **state)
     for (; size <= link->transport->limits.packet_max; size++, number++) {
         int err = -EAGAIN;
 
-        for (unsigned round = 0; round < PATIENCE && err == -EAGAIN; round++)
+        for (unsigned round = 0; is_patient(round) && err == -EAGAIN; round++)
             if ((err = send_sized(link, number, size)) == -EAGAIN)
                 poll_all();
         assert_int_equal(err, 0);
@@ -101,6 +101,8 @@ static void a_flood_does_not_starve_others(void **state)
     link_to(2, 0);
     link_to(2, 1);
     send_all(quiet, 0, 1);
+    if (world.kind->network != NULL) /* the quiet one has first to find its way */
+        poll_until(&world.nodes[2].arrived[1], 1);
     for (unsigned round = 0; round < 1000 && world.nodes[2].arrived[1] == 0; round++) {
         number = send_until_full(flood, number);
         world.nodes[2].t->ops->poll(world.nodes[2].t, 2);
@@ -139,7 +141,8 @@ static void a_refused_stranger_is_dropped_and_counted(void **state)
     world_init(state, 3);
     node->accept_error = -EPERM;
     send_until_full(link_to(0, 2), 0);
-    poll_idle();
+    for (unsigned round = 0; is_patient(round) && node->dropped == 0; round++)
+        poll_all();
     assert_true(node->dropped > 0);
     assert_int_equal(node->accepted, 0);
     node->accept_error = 0;
@@ -220,6 +223,8 @@ static void malformed_addresses_are_refused(void **state)
 
         if (bit / 8 - TRANSPORT_WELCOME < 4)
             continue;
+        if (world.kind->network != NULL && bit / 8 >= TRANSPORT_NETWORK)
+            break; /* another machine's, perhaps */
         address = world.nodes[1].address;
         address.bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
         err = t->ops->connect(t, &address, &link);
@@ -286,6 +291,16 @@ static void a_closed_endpoint_cannot_be_reached(void **state)
     world_fini();
 }
 
+/* Until all that node i has sent is out of its hands. */
+static void poll_until_flushed(unsigned i)
+{
+    unsigned round = 0;
+
+    while (is_patient(round++) && !world.nodes[i].t->ops->is_flushed(world.nodes[i].t))
+        poll_all();
+    assert_true(world.nodes[i].t->ops->is_flushed(world.nodes[i].t));
+}
+
 static void a_new_endpoint_does_not_inherit_links(void **state)
 {
     struct link *link;
@@ -295,7 +310,7 @@ static void a_new_endpoint_does_not_inherit_links(void **state)
     send_all(link, 0, 1);
     node_close(1);
     assert_int_equal(node_open(1), 0);
-    assert_int_equal(send_until_error(link), -ENOTCONN);
+    assert_true(is_gone(send_until_error(link)));
     poll_idle();
     assert_int_equal(world.nodes[1].accepted, 0);
     assert_ptr_not_equal(link_to(0, 1), link);
@@ -310,6 +325,8 @@ static void what_was_sent_outlives_its_sender(void **state)
 
     world_init(state, 2);
     taken = send_until_full(link_to(0, 1), 0);
+    if (world.kind->network != NULL)
+        poll_until_flushed(0);
     node_close(0);
     poll_until(&world.nodes[1].arrived[0], taken);
     assert_int_equal(send_until_error(world.nodes[1].links[0]), -ENOTCONN);
@@ -325,8 +342,8 @@ static void sending_to_one_that_closed_fails(void **state)
     link = link_to(0, 1);
     send_until_full(link, 0);
     node_close(1);
-    assert_int_equal(send_until_error(link), -ENOTCONN);
-    assert_int_equal(send_until_error(link), -ENOTCONN);
+    assert_true(is_gone(send_until_error(link)));
+    assert_true(is_gone(send_until_error(link)));
     poll_idle();
     world_fini();
 }
@@ -339,7 +356,7 @@ static int look_at(struct link *link, uint64_t index, uint64_t *words, size_t co
 {
     int err = -EAGAIN;
 
-    for (unsigned round = 0; round < PATIENCE && err == -EAGAIN; round++)
+    for (unsigned round = 0; is_patient(round) && err == -EAGAIN; round++)
         err = link->transport->ops->look(link, index, words, count);
     return err;
 }
@@ -355,6 +372,12 @@ static void what_is_shown_is_seen_and_can_be_exchanged(void **state)
     owner = world.nodes[1].t;
     link = link_to(0, 1);
     board = owner->limits.words;
+    if (board == 0) {
+        assert_int_equal(look_at(link, 0, seen, 5), -ENOTSUP);
+        assert_int_equal(link->transport->ops->exchange(link, 0, 0, 1, &found), -ENOTSUP);
+        world_fini();
+        return;
+    }
     end = board + owner->limits.board;
     assert_int_equal(look_at(link, end - 5, seen, 5), 0);
     assert_int_equal(seen[0] | seen[4], 0);
@@ -385,7 +408,7 @@ static void splitting_holds_back_what_arrives_or_is_refused(void **state)
 
     world_init(state, 2);
     t = world.nodes[0].t;
-    can = world.kind->ops != &transport_loop;
+    can = world.kind->ops == &transport_shm;
     link_to(0, 1);
     assert_int_equal(t->ops->rejoin(t), can ? -EINVAL : -ENOTSUP);
     assert_int_equal(t->ops->split(t, &handle), can ? 0 : -ENOTSUP);
@@ -417,14 +440,14 @@ static int short_life(void)
         err = try_link(0, 1, &link);
     for (uint32_t number = 0; err == 0 && number < 10; number++) {
         err = -EAGAIN;
-        for (unsigned round = 0; round < 200 && err == -EAGAIN; round++)
+        for (unsigned round = 0; is_patient(round) && err == -EAGAIN; round++)
             if ((err = send_number(link, number)) == -EAGAIN)
                 poll_all();
     }
     if (err == 0) {
         poll_until(&world.nodes[1].arrived[0], 10);
         err = -EAGAIN;
-        for (unsigned round = 0; round < 200 && err == -EAGAIN; round++)
+        for (unsigned round = 0; is_patient(round) && err == -EAGAIN; round++)
             if ((err = send_number(world.nodes[1].links[0], 0)) == -EAGAIN)
                 poll_all();
     }
@@ -475,7 +498,7 @@ static void no_system_call_is_needed_for_good(void **state)
         }
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(packets_arrive_in_order_in_both_directions),
@@ -501,5 +524,5 @@ int main(void)
         cmocka_unit_test(no_system_call_is_needed_for_good),
     };
 
-    return run_over_all(tests, ARRAY_COUNT(tests));
+    return run_over_all(argc, argv, tests, ARRAY_COUNT(tests));
 }

@@ -9,10 +9,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "base/sys.h"
 
-#define TESTS_MAX 32
+#define TESTS_MAX        32
+#define NETWORK_PATIENCE (60 * CLOCK_S)
 
 struct world world;
 
@@ -141,6 +143,7 @@ int node_open(unsigned i)
         .shm_attach = true,
         .fault_seed = i + 1,
         .fault_percent = world.kind->fault_percent,
+        .ofi_provider = world.kind->network,
     };
     int err;
 
@@ -214,9 +217,19 @@ int poll_all(void)
     return n;
 }
 
+bool is_patient(unsigned round)
+{
+    static uint64_t start;
+
+    if (round == 0)
+        start = clock_now();
+    return round < PATIENCE ||
+           (world.kind->network != NULL && clock_now() - start < NETWORK_PATIENCE);
+}
+
 void poll_until(const uint32_t *counter, uint32_t value)
 {
-    for (unsigned round = 0; round < PATIENCE && *counter < value; round++)
+    for (unsigned round = 0; is_patient(round) && *counter < value; round++)
         poll_all();
     assert_int_equal(*counter, value);
 }
@@ -232,7 +245,7 @@ void send_all(struct link *link, uint32_t first, uint32_t count)
     for (uint32_t number = first; number < first + count; number++) {
         int err = -EAGAIN;
 
-        for (unsigned round = 0; round < PATIENCE && err == -EAGAIN; round++)
+        for (unsigned round = 0; is_patient(round) && err == -EAGAIN; round++)
             if ((err = send_number(link, number)) == -EAGAIN)
                 poll_all();
         assert_int_equal(err, 0);
@@ -259,21 +272,35 @@ int send_until_error(struct link *link)
 {
     int err = -EAGAIN;
 
-    for (unsigned round = 0; round < PATIENCE && (err == -EAGAIN || err == 0); round++)
+    for (unsigned round = 0; is_patient(round) && (err == -EAGAIN || err == 0); round++) {
         err = send_number(link, 0);
+        if (world.kind->network != NULL)
+            poll_all();
+    }
     return err;
 }
 
 /* ---- the suite ---- */
 
 static const struct kind kinds[] = {
-    {"loop", &transport_loop, 0},
-    {"fault(loop)", &transport_loop, 30},
-    {"shm", &transport_shm, 0},
-    {"fault(shm)", &transport_shm, 30},
+    {"loop", &transport_loop, 0, NULL},
+    {"fault(loop)", &transport_loop, 30, NULL},
+    {"shm", &transport_shm, 0, NULL},
+    {"fault(shm)", &transport_shm, 30, NULL},
+    {"tcp", &transport_ofi, 0, "tcp;ofi_rxm"},
+    {"fault(tcp)", &transport_ofi, 30, "tcp;ofi_rxm"},
+    {"net", &transport_ofi, 0, "net"},
 };
 
-int run_over_all(const struct CMUnitTest *tests, size_t count)
+static bool is_wanted(const struct kind *kind, int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++)
+        if (strcmp(argv[i], kind->name) == 0)
+            return true;
+    return argc < 2 && kind->network == NULL;
+}
+
+int run_over_all(int argc, char **argv, const struct CMUnitTest *tests, size_t count)
 {
     struct CMUnitTest bound[TESTS_MAX];
     int failed = 0;
@@ -281,6 +308,8 @@ int run_over_all(const struct CMUnitTest *tests, size_t count)
     assert_true(count <= TESTS_MAX);
     log_set_sink(be_quiet, NULL);
     for (size_t k = 0; k < ARRAY_COUNT(kinds); k++) {
+        if (!is_wanted(&kinds[k], argc, argv))
+            continue;
         for (size_t i = 0; i < count; i++) {
             bound[i] = tests[i];
             bound[i].initial_state = (void *)(uintptr_t)&kinds[k];

@@ -30,6 +30,7 @@ struct kind {
     const char *name;
     const struct transport_ops *ops;
     uint64_t fault_percent; /* 0: not wrapped */
+    const char *network;    /* a provider; NULL: it is no network */
 };
 
 struct node {
@@ -90,7 +91,12 @@ void poll_idle(void);
 
 /* ---- the suite ---- */
 
-/* Runs the tests over every kind of transport; how many failed. */
-int run_over_all(const struct CMUnitTest *tests, size_t count);
+/* May a test go on with what did not come in so many rounds?  On a network that is a matter
+ * of time. */
+bool is_patient(unsigned round);
+
+/* Runs the tests over every kind of transport on this machine, or over those that are named;
+ * how many failed. */
+int run_over_all(int argc, char **argv, const struct CMUnitTest *tests, size_t count);
 
 #endif

@@ -20,7 +20,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
-#include "transport/shm/proof.h"
+#include "transport/proof.h"
 #include "transport/shm/shm.h"
 
 #define REFUSED_CHECK 65536 /* sends to a full ring between looks at its owner */

@@ -38,7 +38,7 @@
 #include "base/mem.h"
 #include "base/random.h"
 #include "base/sys.h"
-#include "transport/shm/proof.h"
+#include "transport/proof.h"
 #include "transport/shm/shm.h"
 
 #define INLINE_MAX         RING_CELL_SIZE
@@ -555,6 +555,7 @@ static int make_address(struct shm *shm, const struct transport_config *config)
         err = host_id(&address->host);
     if (err != 0)
         return err;
+    address->host ^= config->shm_host;
     if (config->network != NULL) {
         shm->whole = *config->network;
         memcpy(address->network, &shm->whole.bytes[TRANSPORT_NETWORK_HEAD],

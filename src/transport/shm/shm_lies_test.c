@@ -24,7 +24,7 @@
 #include "base/mem.h"
 #include "base/random.h"
 #include "base/sys.h"
-#include "transport/shm/proof.h"
+#include "transport/proof.h"
 #include "transport/shm/shm_testing.h"
 
 /* ---- proofs ---- */

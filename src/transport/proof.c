@@ -2,9 +2,9 @@
 /*
  * proof.c - SipHash-2-4: two rounds per 8 bytes of text, four at the end.
  *
- * Words are taken in the byte order of the machine; both sides are on one.
+ * Words are taken in the byte order of the machine, which all that Matchbox runs on have alike.
  */
-#include "transport/shm/proof.h"
+#include "transport/proof.h"
 
 #include <string.h>
 

@@ -5,8 +5,8 @@
  * SipHash-2-4 (Aumasson and Bernstein): 64 bits that only someone with the 16 bytes of
  * the key can compute for a given text.  Also used, with a fixed key, as a hash.
  */
-#ifndef SHM_PROOF_H
-#define SHM_PROOF_H
+#ifndef TRANSPORT_PROOF_H
+#define TRANSPORT_PROOF_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * mux.c - an endpoint that is reached through shared memory on its machine and over the
+ * network from others.
+ *
+ *   core   connect(address)   same host in both addresses? ── yes ──> link of shm
+ *                                                          └─ no ───> link of ofi
+ *
+ * A link belongs to the transport that carries it, and the events of both are the core's: so
+ * nothing of a message passes through here but poll().  The path of a pair of endpoints
+ * follows from their two addresses alone, by the host that each of them names: both sides take
+ * the same one, and there is never a second.
+ *
+ * The address is shm's, with ofi's part behind it; ofi is told of it, for its greetings.
+ *
+ * Until somebody is met over the network a message here costs what it costs without one:
+ * transport_near() is shm itself, and the network is polled now and then for who greets.
+ *
+ * Sleeping   shm sleeps on a futex, a provider on a descriptor, and nothing of the system
+ * waits for both.  So a thread of ours, the watchman, sleeps on the descriptor and then wakes
+ * shm.  The owner arms it before a sleep if it is not armed; it stays so over any number of
+ * sleeps, and then costs nothing, until something comes over the network.  It touches neither
+ * of the two transports but for fd and wake().
+ *
+ *   owner      prepare ─> arm ─> shm.wait() ············ returns
+ *   watchman   ── parked ──┴─> poll(fd) ─> parked, wake(shm) ┘
+ */
+#include "transport/mux.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/base.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/sys.h"
+#include "transport/ofi/part.h"
+
+#define BLIND_NS ((int64_t)CLOCK_MS) /* a sleep that the network could not end */
+
+enum watchman { WATCHMAN_PARKED, WATCHMAN_ARMED, WATCHMAN_ENDS };
+
+struct mux {
+    struct transport base;
+    struct transport *shm, *ofi;
+    uint64_t host;
+    /* the watchman */
+    bool has_thread;
+    pthread_t thread;
+    _Atomic uint32_t state; /* enum watchman */
+    int fd;                 /* the provider's; set before ARMED */
+    int bell;               /* eventfd: it is to end */
+};
+
+static struct mux *mux_of(const struct transport *t)
+{
+    return container_of(t, struct mux, base);
+}
+
+/* ---- links ---- */
+
+/* shm's and ofi's addresses have it at the same place. */
+static uint64_t host_of(const struct transport_address *address)
+{
+    uint64_t host;
+
+    memcpy(&host, &address->bytes[24], sizeof host);
+    return host;
+}
+
+static int mux_connect(struct transport *t, const struct transport_address *address,
+                       struct link **link)
+{
+    struct mux *mux = mux_of(t);
+    bool is_here = address->bytes[0] == TRANSPORT_SHM && host_of(address) == mux->host;
+    struct transport *part = is_here ? mux->shm : mux->ofi;
+
+    return part->ops->connect(part, address, link);
+}
+
+static void mux_address(const struct transport *t, struct transport_address *address)
+{
+    struct transport *shm = mux_of(t)->shm;
+
+    shm->ops->address(shm, address);
+}
+
+struct transport *transport_near(struct transport *t)
+{
+    if (t->ops != &transport_mux || transport_ofi_is_used(mux_of(t)->ofi))
+        return t;
+    return mux_of(t)->shm;
+}
+
+/* ---- polling ---- */
+
+static int mux_poll(struct transport *t, int budget)
+{
+    struct mux *mux = mux_of(t);
+
+    return mux->shm->ops->poll(mux->shm, budget) + mux->ofi->ops->poll(mux->ofi, budget);
+}
+
+static bool mux_is_flushed(struct transport *t)
+{
+    struct mux *mux = mux_of(t);
+
+    return mux->shm->ops->is_flushed(mux->shm) && mux->ofi->ops->is_flushed(mux->ofi);
+}
+
+/* ---- the watchman ---- */
+
+static void watch(struct mux *mux)
+{
+    struct pollfd fds[2] = {{.fd = mux->fd, .events = POLLIN},
+                            {.fd = mux->bell, .events = POLLIN}};
+
+    while (sys_poll(fds, 2, -1) < 0 && errno == EINTR)
+        ;
+}
+
+static void *watchman(void *arg)
+{
+    struct mux *mux = arg;
+    uint32_t state;
+
+    /* the acquire pairs with the release in arm() and end(): fd */
+    while ((state = atomic_load_explicit(&mux->state, memory_order_acquire)) != WATCHMAN_ENDS) {
+        if (state == WATCHMAN_PARKED) {
+            sys_futex_wait(&mux->state, WATCHMAN_PARKED, UINT64_MAX);
+            continue;
+        }
+        watch(mux);
+        state = WATCHMAN_ARMED; /* unless it is to end */
+        if (atomic_compare_exchange_strong(&mux->state, &state, WATCHMAN_PARKED))
+            mux->shm->ops->wake(mux->shm);
+    }
+    return NULL;
+}
+
+static int start_watchman(struct mux *mux)
+{
+    int err;
+
+    if (mux->has_thread)
+        return 0;
+    err = pthread_create(&mux->thread, NULL, watchman, mux);
+    if (err != 0)
+        LOG_WARN("mux: no thread to watch the network, error %d %s; waits poll it", err,
+                 strerror(err));
+    mux->has_thread = err == 0;
+    return -err;
+}
+
+/* 0: the network will wake shm. */
+static int arm(struct mux *mux, int fd)
+{
+    int err = start_watchman(mux);
+
+    if (err != 0 || atomic_load_explicit(&mux->state, memory_order_acquire) == WATCHMAN_ARMED)
+        return err;
+    mux->fd = fd;
+    atomic_store_explicit(&mux->state, WATCHMAN_ARMED, memory_order_release);
+    sys_futex_wake(&mux->state, 1);
+    return 0;
+}
+
+static void end_watchman(struct mux *mux)
+{
+    const uint64_t one = 1;
+
+    if (!mux->has_thread)
+        return;
+    atomic_store(&mux->state, WATCHMAN_ENDS);
+    sys_futex_wake(&mux->state, 1);
+    (void)!sys_write(mux->bell, &one, sizeof one);
+    pthread_join(mux->thread, NULL);
+}
+
+static int mux_wait(struct transport *t, int64_t timeout_ns)
+{
+    struct mux *mux = mux_of(t);
+    int fd, err, ready = transport_ofi_prepare(mux->ofi, &fd);
+    bool is_blind = ready < 0 || (ready == 0 && timeout_ns != 0 && arm(mux, fd) != 0);
+
+    if (ready == 1)
+        return 0;
+    if (!is_blind || (timeout_ns >= 0 && timeout_ns <= BLIND_NS))
+        return mux->shm->ops->wait(mux->shm, timeout_ns);
+    err = mux->shm->ops->wait(mux->shm, BLIND_NS);
+    return err == -ETIMEDOUT ? 0 : err; /* there is time left */
+}
+
+static void mux_wake(struct transport *t)
+{
+    mux_of(t)->shm->ops->wake(mux_of(t)->shm);
+}
+
+/* ---- what is shared memory's alone ---- */
+
+static int mux_exchange_own(struct transport *t, uint64_t index, uint64_t expected,
+                            uint64_t desired, uint64_t *found)
+{
+    struct transport *shm = mux_of(t)->shm;
+
+    return shm->ops->exchange_own(shm, index, expected, desired, found);
+}
+
+static int mux_show(struct transport *t, uint64_t index, const uint64_t *words, size_t count)
+{
+    struct transport *shm = mux_of(t)->shm;
+
+    return shm->ops->show(shm, index, words, count);
+}
+
+static int mux_split(struct transport *t, struct transport_handle *handle)
+{
+    (void)t, (void)handle;
+    return -ENOTSUP; /* the other half would not hear the network */
+}
+
+static int mux_join(const struct transport_config *config,
+                    const struct transport_handle *handle, struct transport **out)
+{
+    (void)config, (void)handle, (void)out;
+    return -ENOTSUP;
+}
+
+static int mux_rejoin(struct transport *t)
+{
+    (void)t;
+    return -ENOTSUP;
+}
+
+static void mux_nudge(struct transport *t)
+{
+    (void)t; /* it cannot be split */
+}
+
+/* ---- open and close ---- */
+
+static int open_parts(struct mux *mux, const struct transport_config *config)
+{
+    struct transport_config here = *config;
+    struct transport_address address;
+    int err = transport_ofi.open(config, &mux->ofi);
+
+    if (err != 0)
+        return err;
+    mux->ofi->ops->address(mux->ofi, &address);
+    here.network = &address;
+    err = transport_shm.open(&here, &mux->shm);
+    if (err != 0) {
+        mux->ofi->ops->close(mux->ofi);
+        return err;
+    }
+    mux->shm->ops->address(mux->shm, &address);
+    transport_ofi_rename(mux->ofi, &address);
+    mux->host = host_of(&address);
+    return 0;
+}
+
+static int mux_open(const struct transport_config *config, struct transport **out)
+{
+    struct mux *mux = mem_calloc(1, sizeof *mux);
+    int err;
+
+    if (mux == NULL)
+        return -ENOMEM;
+    mux->bell = eventfd(0, EFD_CLOEXEC);
+    err = mux->bell < 0 ? -errno : open_parts(mux, config);
+    if (err != 0) {
+        if (mux->bell >= 0)
+            close(mux->bell);
+        mem_free(mux);
+        return err;
+    }
+    mux->base.ops = &transport_mux;
+    mux->base.limits = mux->shm->limits;
+    mux->base.limits.packet_max =
+        min_size(mux->shm->limits.packet_max, mux->ofi->limits.packet_max);
+    mux->base.limits.can_read |= mux->ofi->limits.can_read;
+    *out = &mux->base;
+    return 0;
+}
+
+static void mux_close(struct transport *t)
+{
+    struct mux *mux = mux_of(t);
+
+    end_watchman(mux);
+    mux->ofi->ops->close(mux->ofi);
+    mux->shm->ops->close(mux->shm);
+    close(mux->bell);
+    mem_free(mux);
+}
+
+const struct transport_ops transport_mux = {
+    .name = "shm+ofi",
+    .about = "shm on this machine, ofi to others",
+    .open = mux_open,
+    .close = mux_close,
+    .address = mux_address,
+    .connect = mux_connect,
+    .poll = mux_poll,
+    .wait = mux_wait,
+    .exchange_own = mux_exchange_own,
+    .show = mux_show,
+    .wake = mux_wake,
+    .is_flushed = mux_is_flushed,
+    .split = mux_split,
+    .join = mux_join,
+    .rejoin = mux_rejoin,
+    .nudge = mux_nudge,
+};

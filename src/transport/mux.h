@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * mux.h - shm and ofi as one transport: mux.c.
+ */
+#ifndef TRANSPORT_MUX_H
+#define TRANSPORT_MUX_H
+
+#include "transport/transport.h"
+
+extern const struct transport_ops transport_mux;
+
+/* What has to be polled in every round: t itself, or shm alone as long as nobody was met over
+ * the network; then t is to be polled now and then. */
+struct transport *transport_near(struct transport *t);
+
+#endif

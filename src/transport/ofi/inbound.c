@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * inbound.c - what arrives: from the provider's completion to deliver().
+ *
+ * A receive buffer takes many packets where the provider can do that (FI_MULTI_RECV), else
+ * one.  The provider says when it is done with a buffer, and then gets it again, unless
+ * packets in it are held.
+ *
+ * A packet that deliver() did not take stays where it lies, and so do those of the same link
+ * behind it.  They are chained through their prefixes, which nobody reads any more: so
+ * holding needs no memory, and what can be held is bounded by the buffers.  A link that holds
+ * all of them holds up the others, until the core has memory again.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "base/mem.h"
+#include "transport/ofi/ofi.h"
+
+/* What is written over the prefix of a held packet. */
+struct held {
+    unsigned char *next;
+    uint32_t size; /* of the packet alone */
+    uint32_t receive;
+};
+
+static_assert(sizeof(struct held) == sizeof(struct ofi_prefix), "it takes its place");
+
+/* ---- delivering ---- */
+
+/* Asks the core who this is.  0; -EAGAIN later; or it is refused. */
+static int present(struct ofi *ofi, struct ofi_link *link)
+{
+    uint32_t peer;
+    int err;
+
+    if (likely(link->member.named))
+        return 0;
+    if (link->is_refused)
+        return -EPERM;
+    err = ofi->events->accept(ofi->arg, &link->member.link, &link->member.address, &peer);
+    if (err == 0) {
+        link->member.link.peer = peer;
+        link->member.named = true;
+    }
+    return err;
+}
+
+/* A provider may put packets behind one another as it likes. */
+static int deliver_aligned(struct ofi *ofi, uint32_t peer, const void *packet, size_t size)
+{
+    alignas(8) unsigned char copy[OFI_PACKET_MAX + 8];
+
+    if (likely((uintptr_t)packet % 8 == 0))
+        return ofi->events->deliver(ofi->arg, peer, packet, size);
+    memcpy(copy, packet, size);
+    return ofi->events->deliver(ofi->arg, peer, copy, size);
+}
+
+int ofi_deliver(struct ofi_link *link, const void *packet, size_t size)
+{
+    struct ofi *ofi = ofi_of_link(link);
+    int err = present(ofi, link);
+
+    if (err == 0)
+        return deliver_aligned(ofi, link->member.link.peer, packet, size);
+    if (err == -EAGAIN)
+        return err;
+    ofi->events->dropped(ofi->arg, "a packet of a refused peer");
+    if (!link->is_refused)
+        ofi_owe(link, OFI_BYE);
+    link->is_refused = true;
+    return err;
+}
+
+/* ---- holding ---- */
+
+static void hold(struct ofi *ofi, struct ofi_link *link, struct ofi_receive *receive,
+                 unsigned char *bytes, size_t size)
+{
+    const struct held held = {.size = (uint32_t)size,
+                              .receive = (uint32_t)(receive - ofi->receives)};
+
+    memcpy(bytes, &held, sizeof held);
+    if (link->held_last != NULL)
+        memcpy(link->held_last + offsetof(struct held, next), &bytes, sizeof bytes);
+    else
+        link->held_first = bytes;
+    link->held_last = bytes;
+    receive->held++;
+    if (!list_is_linked(&link->in_holding))
+        list_add_tail(&ofi->holding, &link->in_holding);
+}
+
+static void release_first(struct ofi_link *link, const struct held *held)
+{
+    struct ofi *ofi = ofi_of_link(link);
+
+    ofi->receives[held->receive].held--;
+    link->held_first = held->next;
+    if (held->next != NULL)
+        return;
+    link->held_last = NULL;
+    list_remove(&link->in_holding);
+}
+
+static int deliver_held_of(struct ofi_link *link)
+{
+    struct held held;
+    int taken = 0;
+
+    for (; link->held_first != NULL; taken++) {
+        memcpy(&held, link->held_first, sizeof held);
+        if (ofi_deliver(link, link->held_first + sizeof held, held.size) == -EAGAIN)
+            break;
+        release_first(link, &held);
+    }
+    return taken;
+}
+
+int ofi_deliver_held(struct ofi *ofi)
+{
+    struct list *node, *next;
+    int taken = 0;
+
+    list_for_each_safe (node, next, &ofi->holding)
+        taken += deliver_held_of(container_of(node, struct ofi_link, in_holding));
+    return taken;
+}
+
+/* ---- what has arrived ---- */
+
+static struct ofi_link *find(const struct ofi *ofi, const struct ofi_prefix *prefix)
+{
+    struct ofi_link *link;
+
+    if (prefix->to == 0 || prefix->to > ofi->id_count)
+        return NULL;
+    link = ofi->by_id[prefix->to - 1];
+    return link->ours.token == prefix->token ? link : NULL;
+}
+
+static void arrived_data(struct ofi *ofi, struct ofi_link *link, struct ofi_receive *receive,
+                         unsigned char *bytes, size_t size)
+{
+    if (link->state != OFI_OPEN) {
+        ofi->events->dropped(ofi->arg, "a packet before its greeting, or behind the end");
+        return;
+    }
+    link->heard_ns = link->silent_ns = 0;
+    if (link->held_first == NULL &&
+        ofi_deliver(link, bytes + sizeof(struct ofi_prefix), size) != -EAGAIN)
+        return;
+    hold(ofi, link, receive, bytes, size);
+}
+
+static void arrived(struct ofi *ofi, struct ofi_receive *receive, unsigned char *bytes,
+                    size_t size)
+{
+    struct ofi_prefix prefix;
+    const char *wrong = ofi_check(bytes, size, &prefix);
+    const unsigned char *body = bytes + sizeof prefix;
+    struct ofi_link *link = wrong == NULL ? find(ofi, &prefix) : NULL;
+    union {
+        struct ofi_hello hello;
+        struct ofi_welcome welcome;
+        struct ofi_proof proof;
+    } copy;
+
+    if (wrong == NULL && prefix.kind == OFI_HELLO) {
+        memcpy(&copy.hello, body, sizeof copy.hello);
+        ofi_greeted(ofi, &copy.hello);
+    } else if (link == NULL) {
+        ofi->events->dropped(ofi->arg, wrong != NULL ? wrong : "a packet for no link");
+    } else if (prefix.kind == OFI_DATA) {
+        arrived_data(ofi, link, receive, bytes, size - sizeof prefix - prefix.padding);
+    } else {
+        memcpy(&copy, body, size - sizeof prefix);
+        ofi_link_told(ofi, link, (enum ofi_kind)prefix.kind, &copy);
+    }
+}
+
+void ofi_received(struct ofi *ofi, struct ofi_receive *receive, unsigned char *bytes,
+                  size_t size, bool is_released)
+{
+    if (is_released || !ofi->has_multi) {
+        receive->is_given = false;
+        ofi->to_give++;
+    }
+    if (bytes != NULL && !ofi->is_closing)
+        arrived(ofi, receive, bytes, size);
+}
+
+/* ---- receive buffers ---- */
+
+static int give(struct ofi *ofi, struct ofi_receive *receive)
+{
+    const struct iovec iov = {receive->bytes, ofi->receive_size};
+    const struct fi_msg msg = {
+        .msg_iov = &iov,
+        .desc = &ofi->receive_descriptor,
+        .iov_count = 1,
+        .addr = FI_ADDR_UNSPEC,
+        .context = &receive->operation.context,
+    };
+
+    return (int)fi_recvmsg(ofi->ep, &msg, ofi->has_multi ? FI_MULTI_RECV : 0);
+}
+
+int ofi_receives_give(struct ofi *ofi)
+{
+    for (uint32_t i = 0; i < ofi->receive_count && ofi->to_give != 0; i++) {
+        struct ofi_receive *receive = &ofi->receives[i];
+        int err;
+
+        if (receive->is_given || receive->held != 0)
+            continue;
+        err = give(ofi, receive);
+        if (err != 0)
+            return err == -FI_EAGAIN ? 0 : err;
+        receive->is_given = true;
+        ofi->to_give--;
+    }
+    return 0;
+}
+
+int ofi_receives_open(struct ofi *ofi)
+{
+    size_t least = OFI_MESSAGE_MAX;
+    int err;
+
+    ofi->has_multi = (ofi->info->caps & FI_MULTI_RECV) != 0;
+    ofi->receive_count = ofi->has_multi ? OFI_MULTI : OFI_RECEIVES;
+    ofi->receive_size = ofi->has_multi ? OFI_MULTI_SIZE : OFI_MESSAGE_MAX;
+    ofi->to_give = ofi->receive_count;
+    ofi->receives = mem_calloc(ofi->receive_count, sizeof *ofi->receives);
+    ofi->receive_bytes = mem_alloc_aligned(4096, ofi->receive_count * ofi->receive_size);
+    if (ofi->receives == NULL || ofi->receive_bytes == NULL)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < ofi->receive_count; i++) {
+        ofi->receives[i].operation.kind = OFI_RECEIVING;
+        ofi->receives[i].bytes = ofi->receive_bytes + i * ofi->receive_size;
+    }
+    err = ofi_register(ofi, ofi->receive_bytes, ofi->receive_count * ofi->receive_size, FI_RECV,
+                       &ofi->receives_mr);
+    if (err != 0)
+        return err;
+    ofi->receive_descriptor = ofi->receives_mr != NULL ? fi_mr_desc(ofi->receives_mr) : NULL;
+    if (ofi->has_multi)
+        err = fi_setopt(&ofi->ep->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &least,
+                        sizeof least);
+    return err != 0 ? err : ofi_receives_give(ofi);
+}
+
+/* Behind closing the endpoint: the provider has let go of all. */
+void ofi_receives_close(struct ofi *ofi)
+{
+    if (ofi->receives_mr != NULL)
+        fi_close(&ofi->receives_mr->fid);
+    mem_free(ofi->receive_bytes);
+    mem_free(ofi->receives);
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * library.c - library.h says it all.
+ */
+#include "transport/ofi/library.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "base/log.h"
+
+#define LIBRARY_NAME "libfabric.so.1"
+#define OLDEST       FI_VERSION(1, 5) /* fi_info as we read it */
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct ofi_library library;
+static bool is_loaded;
+
+static bool find(void *handle, const char *name, void *function, size_t size)
+{
+    void *found = dlsym(handle, name);
+
+    if (found == NULL)
+        LOG_ERROR("ofi: " LIBRARY_NAME " has no %s", name);
+    else
+        memcpy(function, &found, size);
+    return found != NULL;
+}
+
+/* It stays loaded: its providers have threads, and handlers that run at exit. */
+static int load(void)
+{
+    void *handle = dlopen(LIBRARY_NAME, RTLD_NOW | RTLD_LOCAL);
+    struct ofi_library l;
+
+    if (handle == NULL) {
+        LOG_ERROR("ofi: libfabric cannot be loaded: %s", dlerror());
+        return -ENOTSUP;
+    }
+    if (!find(handle, "fi_getinfo", &l.getinfo, sizeof l.getinfo) ||
+        !find(handle, "fi_freeinfo", &l.freeinfo, sizeof l.freeinfo) ||
+        !find(handle, "fi_dupinfo", &l.dupinfo, sizeof l.dupinfo) ||
+        !find(handle, "fi_fabric", &l.fabric, sizeof l.fabric) ||
+        !find(handle, "fi_strerror", &l.strerror, sizeof l.strerror) ||
+        !find(handle, "fi_version", &l.version, sizeof l.version))
+        return -ENOTSUP;
+    if (FI_VERSION_LT(l.version(), OLDEST)) {
+        LOG_ERROR("ofi: libfabric %u.%u is too old", FI_MAJOR(l.version()),
+                  FI_MINOR(l.version()));
+        return -ENOTSUP;
+    }
+    library = l;
+    is_loaded = true;
+    return 0;
+}
+
+int ofi_library_get(const struct ofi_library **out)
+{
+    int err;
+
+    pthread_mutex_lock(&lock);
+    err = is_loaded ? 0 : load();
+    pthread_mutex_unlock(&lock);
+    if (err == 0)
+        *out = &library;
+    return err;
+}

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * ofi.h - the parts of a network endpoint; never leaves this folder.
+ *
+ *   send ─> buffer ─> link.queue ─> fi_send ──────────> their receive buffer
+ *           (a copy, registered)        completion gives the buffer back
+ *
+ *   fi_recv: receive buffers, each for many packets ─> link by id and token ─> deliver
+ *                                                       └ refused: stays where it lies,
+ *                                                         link.held, and so does what follows
+ *
+ * select.c chooses a provider, packet.c reads what strangers say, link.c greets and sends,
+ * inbound.c receives, memory.c reads and writes; ofi.c opens, polls, waits and closes.
+ *
+ * Invariants
+ *   I1  by_id[link.id - 1] is the link; ids are never used twice
+ *   I2  a link is on busy if and only if it owes something or its queue is not empty
+ *   I3  a buffer is free, or on the queue of one link, or the provider's until its completion
+ *   I4  a link is on holding if and only if packets of it are held; a receive buffer is given
+ *       to the provider again when that has let go of it and nothing in it is held
+ *   I5  packets of a link leave in the order of send(): past a queue that is not empty
+ *       nothing is sent
+ */
+#ifndef OFI_OFI_H
+#define OFI_OFI_H
+
+#include <stdalign.h>
+
+#include "base/list.h"
+#include "transport/links.h"
+#include "transport/ofi/library.h"
+#include "transport/ofi/packet.h"
+
+/* A packet of the core, at most; and with our prefix and padding. */
+#define OFI_PACKET_MAX  (16384 - 256)
+#define OFI_MESSAGE_MAX (OFI_PACKET_MAX + 16 + 8)
+
+#define OFI_BUFFERS     64 /* packets that may be on their way */
+#define OFI_RESERVE     8  /* of these, for what links owe */
+#define OFI_QUEUE_MAX   16 /* packets that wait for one link */
+#define OFI_RMA_MAX     64 /* reads and writes under way */
+#define OFI_RECEIVES    32 /* receive buffers for one packet each, */
+#define OFI_MULTI       4  /* or for many, of this size */
+#define OFI_MULTI_SIZE  (128 << 10)
+#define OFI_STRANGERS   64 /* who have greeted and not proved themselves */
+
+/* What a completion of the provider is about. */
+enum ofi_operation_kind { OFI_SENDING, OFI_RECEIVING, OFI_MOVING };
+
+struct ofi_operation {
+    struct fi_context2 context; /* the provider's */
+    enum ofi_operation_kind kind;
+};
+
+struct ofi_buffer {
+    struct ofi_operation operation;
+    struct list node; /* on free or on a queue */
+    struct ofi_link *link;
+    void *descriptor;
+    size_t size, padding;
+    alignas(16) unsigned char bytes[OFI_MESSAGE_MAX];
+};
+
+struct ofi_receive {
+    struct ofi_operation operation;
+    unsigned char *bytes;
+    uint32_t held;     /* packets in it that were not taken */
+    bool is_given;     /* to the provider */
+    uint32_t finished; /* OFI_RECEIVES: completions */
+};
+
+/* A read or write. */
+struct ofi_rma {
+    struct ofi_operation operation;
+    struct list node; /* on rma_free, or its link's moving */
+    void *cookie;     /* NULL: nobody waits for it any more */
+    struct fid_mr *local;
+    struct ofi_link *link;
+};
+
+/* What a peer may read and write. */
+struct ofi_exposure {
+    struct list node; /* on exposures[] */
+    uint64_t key;
+    struct fid_mr *mr;
+};
+
+#define OFI_EXPOSURE_LISTS 256
+
+enum ofi_state {
+    OFI_NEW,       /* nothing was sent */
+    OFI_CALLING,   /* we greet */
+    OFI_ANSWERING, /* it has greeted, and has yet to prove that it is there */
+    OFI_OPEN,
+    OFI_DEAD /* permanent: link.error */
+};
+
+struct ofi_link {
+    struct links_member member; /* first: the core's link */
+    fi_addr_t to;               /* the provider's */
+    enum ofi_state state;
+    bool has_died; /* DEAD: without a BYE */
+    bool is_self;
+    bool is_refused; /* by the core, for good, unless connect() names it */
+    uint16_t owes;   /* 1 << enum ofi_kind */
+    uint32_t id;     /* of this link, here */
+    uint32_t queued;
+    int error;
+    struct list queue; /* buffers */
+    struct list in_busy;
+    struct list in_holding;
+    struct list moving; /* reads and writes */
+    unsigned char *held_first, *held_last;
+    struct ofi_name ours, theirs;
+    uint64_t since_ns;  /* when the greeting began */
+    uint64_t heard_ns;  /* when something came last */
+    uint64_t asked_ns;  /* when it was last asked whether it is there */
+    uint64_t silent_ns; /* when it was asked first, and did not answer since; 0: it did */
+};
+
+struct ofi {
+    struct transport base;
+    const struct transport_events *events;
+    void *arg;
+    const struct ofi_library *library;
+    struct fi_info *info;
+    struct fid_fabric *fabric;
+    struct fid_domain *domain;
+    struct fid_av *av;
+    struct fid_cq *cq;
+    struct fid_ep *ep;
+    int fd;   /* readable when there may be something to poll, or -1 */
+    int bell; /* eventfd, for wake(); -1 if somebody else waits for us */
+    bool is_closing;
+    struct transport_address self;
+    uint8_t key[TRANSPORT_KEY_SIZE];
+    uint64_t timeout_ns; /* of a peer that says nothing; 0: none */
+
+    struct links links;
+    struct ofi_link **by_id;
+    uint32_t id_count, id_room;
+    uint32_t strangers; /* links that are ANSWERING */
+    struct list busy, holding;
+    uint32_t until_tend; /* polls */
+
+    struct ofi_buffer *buffers;
+    struct list free;
+    uint32_t free_count;
+    struct fid_mr *buffers_mr;
+    size_t inject_max;
+
+    struct ofi_receive *receives;
+    uint32_t receive_count;
+    bool has_multi;
+    size_t receive_size;
+    unsigned char *receive_bytes;
+    struct fid_mr *receives_mr;
+    void *receive_descriptor;
+    uint32_t to_give; /* receive buffers that the provider had no room for */
+
+    struct ofi_rma *rmas;
+    struct list rma_free;
+    struct list exposures[OFI_EXPOSURE_LISTS];
+};
+
+static inline struct ofi *ofi_of(const struct transport *t)
+{
+    return container_of(t, struct ofi, base);
+}
+
+static inline struct ofi_link *ofi_link_of(struct link *link)
+{
+    return container_of(link, struct ofi_link, member.link);
+}
+
+static inline struct ofi *ofi_of_link(const struct ofi_link *link)
+{
+    return ofi_of(link->member.link.transport);
+}
+
+static inline bool ofi_asks_for(const struct ofi *ofi, uint64_t mr_mode)
+{
+    return ((uint64_t)ofi->info->domain_attr->mr_mode & mr_mode) != 0;
+}
+
+/* ---- select.c ---- */
+
+/* The provider to use.  0 and *info; -ENODATA, logged. */
+int ofi_select(const struct ofi_library *library, const char *provider, const char *interface,
+               struct fi_info **info);
+
+/* ---- link.c ---- */
+
+int ofi_link_get(struct ofi *ofi, const struct transport_address *address,
+                 struct ofi_link **out);
+int ofi_send(struct link *l, const struct transport_packet *packet);
+int ofi_link_check(struct link *l);
+/* Sends what waits, as far as there is room.  How much went. */
+int ofi_push_all(struct ofi *ofi);
+/* Gives up greetings that take too long. */
+void ofi_tend(struct ofi *ofi);
+/* Greets the peer of a NEW link. */
+void ofi_call(struct ofi_link *link);
+void ofi_owe(struct ofi_link *link, enum ofi_kind kind);
+/* Nothing can be sent any more; error for who tries. */
+void ofi_link_kill(struct ofi_link *link, int error, bool has_died);
+void ofi_sent(struct ofi *ofi, struct ofi_buffer *buffer);
+void ofi_send_failed(struct ofi *ofi, struct ofi_buffer *buffer, int error);
+/* What a link's peer says of the link itself.  Not DATA. */
+void ofi_link_told(struct ofi *ofi, struct ofi_link *link, enum ofi_kind kind,
+                   const void *body);
+void ofi_greeted(struct ofi *ofi, const struct ofi_hello *hello);
+void ofi_link_destroy(struct ofi_link *link);
+
+/* ---- inbound.c ---- */
+
+int ofi_receives_open(struct ofi *ofi);
+void ofi_receives_close(struct ofi *ofi);
+/* Gives the provider all receive buffers that it may have. */
+int ofi_receives_give(struct ofi *ofi);
+/* One packet has arrived in this buffer; bytes is NULL if the provider only lets go of it. */
+void ofi_received(struct ofi *ofi, struct ofi_receive *receive, unsigned char *bytes,
+                  size_t size, bool is_released);
+/* Offers what is held again.  How many were taken. */
+int ofi_deliver_held(struct ofi *ofi);
+/* Hands up one packet of the core.  0; -EAGAIN; another error: it is refused. */
+int ofi_deliver(struct ofi_link *link, const void *packet, size_t size);
+void ofi_forget_held(struct ofi_link *link);
+
+/* ---- memory.c ---- */
+
+/* Registers our own [bytes, bytes+size) if the provider wants that; *mr may become NULL. */
+int ofi_register(struct ofi *ofi, void *bytes, size_t size, uint64_t access,
+                 struct fid_mr **mr);
+int ofi_memory_open(struct ofi *ofi);
+void ofi_memory_close(struct ofi *ofi);
+int ofi_read(struct link *l, void *dst, uint64_t address, uint64_t key, size_t size,
+             void *cookie);
+int ofi_write(struct link *l, uint64_t address, uint64_t key, const void *src, size_t size,
+              void *cookie);
+int ofi_expose(struct link *l, const void *buf, size_t size, uint64_t *address, uint64_t *key);
+void ofi_unexpose(struct link *l, uint64_t address, uint64_t key);
+void ofi_moved(struct ofi *ofi, struct ofi_rma *rma, int error);
+/* The peer is gone: its reads and writes end. */
+void ofi_moving_failed(struct ofi_link *link);
+
+#endif

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * ofi_none.c - the network where libfabric's headers were not there to build with.
+ */
+#include <errno.h>
+
+#include "base/log.h"
+#include "transport/ofi/part.h"
+
+static int open_nothing(const struct transport_config *config, struct transport **out)
+{
+    (void)config, (void)out;
+    LOG_ERROR("this Matchbox was built without libfabric: it reaches no other machine");
+    return -ENOTSUP;
+}
+
+void transport_ofi_rename(struct transport *t, const struct transport_address *address)
+{
+    (void)t, (void)address;
+}
+
+bool transport_ofi_is_used(const struct transport *t)
+{
+    (void)t;
+    return false;
+}
+
+int transport_ofi_prepare(struct transport *t, int *fd)
+{
+    (void)t, (void)fd;
+    return -ENOTSUP;
+}
+
+const struct transport_ops transport_ofi = {
+    .name = "ofi",
+    .about = "processes of other machines: not in this build, libfabric was missing",
+    .open = open_nothing,
+};

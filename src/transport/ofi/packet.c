@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * packet.c - the one place that reads what strangers sent.
+ */
+#include "transport/ofi/packet.h"
+
+#include <string.h>
+
+#include "transport/proof.h"
+
+void ofi_prove(const uint8_t key[TRANSPORT_KEY_SIZE], enum ofi_kind kind,
+               const struct ofi_greeting *greeting, uint64_t proof[2])
+{
+    struct {
+        uint64_t kind, half;
+        struct ofi_greeting greeting;
+    } text = {.kind = kind, .greeting = *greeting};
+
+    for (text.half = 0; text.half < 2; text.half++)
+        proof[text.half] = proof_make(key, &text, sizeof text);
+}
+
+bool ofi_is_proved(const uint8_t key[TRANSPORT_KEY_SIZE], enum ofi_kind kind,
+                   const struct ofi_greeting *greeting, const uint64_t proof[2])
+{
+    uint64_t right[2];
+
+    ofi_prove(key, kind, greeting, right);
+    return ((right[0] ^ proof[0]) | (right[1] ^ proof[1])) == 0; /* in the same time always */
+}
+
+size_t ofi_body_size(enum ofi_kind kind)
+{
+    switch (kind) {
+    case OFI_HELLO:
+        return sizeof(struct ofi_hello);
+    case OFI_WELCOME:
+        return sizeof(struct ofi_welcome);
+    case OFI_PROOF:
+        return sizeof(struct ofi_proof);
+    case OFI_DATA:
+    case OFI_REFUSED:
+    case OFI_PING:
+    case OFI_PONG:
+    case OFI_BYE:
+    case OFI_KINDS:
+        break;
+    }
+    return 0;
+}
+
+const char *ofi_check(const void *bytes, size_t size, struct ofi_prefix *prefix)
+{
+    if (size < sizeof *prefix || size % 8 != 0)
+        return "no packet: its length";
+    memcpy(prefix, bytes, sizeof *prefix);
+    if (prefix->version != OFI_VERSION || prefix->zero != 0)
+        return "a packet of another version";
+    if (prefix->kind == 0 || prefix->kind >= OFI_KINDS)
+        return "a packet of no known kind";
+    size -= sizeof *prefix;
+    if (prefix->kind == OFI_DATA)
+        return prefix->padding < 8 && size >= sizeof(struct wire_header) + prefix->padding
+                   ? NULL
+                   : "a packet too short for its header";
+    if (prefix->padding != 0 || size != ofi_body_size((enum ofi_kind)prefix->kind))
+        return "a packet of the wrong length";
+    return NULL;
+}

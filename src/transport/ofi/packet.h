@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * packet.h - what travels between two endpoints on a network, in front of a packet.
+ *
+ *   caller                                     callee
+ *   HELLO    who, whom, id, token, nonce --->  of our job? then a link for it, not open yet
+ *            open                        <---  WELCOME  id, token, nonce
+ *   PROOF    that it is who answers now  --->  open
+ *   DATA ...                             --->
+ *
+ * Each side hands the other an id and a token in this greeting; a packet names those of the
+ * link that it is for, and what names none is dropped.  So nobody is known by the address
+ * that something came from, which not all providers tell.
+ *
+ * HELLO, WELCOME and PROOF carry a proof (transport/proof.h) over all that the two have said
+ * so far, with their addresses and their parts, under the job's key.  HELLO can be repeated
+ * by who has seen one: the callee then answers the endpoint that it names, which does not
+ * know the id, and nothing is open.  PROOF answers a nonce that is used once.
+ *
+ * If both call, the call of the smaller address counts: its owner drops the other's, who
+ * answers instead of waiting for an answer.
+ *
+ * Integers are little-endian, as on all machines that this runs on.  The length of each
+ * packet is a multiple of 8, so that packets that a provider puts behind one another are
+ * aligned.
+ *
+ *   offset size field
+ *      0     1  kind      enum ofi_kind
+ *      1     1  version   OFI_VERSION
+ *      2     1  padding   bytes behind the packet of a DATA, 0 to 7
+ *      3     1  zero
+ *      4     4  to        id of the receiver's link; HELLO: 0
+ *      8     8  token     of that link; HELLO: 0
+ */
+#ifndef OFI_PACKET_H
+#define OFI_PACKET_H
+
+#include <stdbool.h>
+
+#include "transport/transport.h"
+
+#define OFI_VERSION 1
+#define OFI_NONCE   16
+
+enum ofi_kind {
+    OFI_DATA = 1, /* one packet of the core */
+    OFI_HELLO,
+    OFI_WELCOME,
+    OFI_PROOF,
+    OFI_REFUSED, /* answer to a HELLO of the job that is for somebody else */
+    OFI_PING,    /* are you there? */
+    OFI_PONG,
+    OFI_BYE, /* the last one: the sender closes */
+    OFI_KINDS
+};
+
+struct ofi_prefix {
+    uint8_t kind, version, padding, zero;
+    uint32_t to;
+    uint64_t token;
+};
+
+/* How a side of a link is named by the other. */
+struct ofi_name {
+    uint32_t id;
+    uint32_t zero;
+    uint64_t token;
+    uint8_t nonce[OFI_NONCE];
+};
+
+struct ofi_hello {
+    struct transport_address from, to;
+    struct ofi_name caller;
+    uint64_t proof[2];
+};
+
+struct ofi_welcome {
+    struct ofi_name callee;
+    uint64_t proof[2];
+};
+
+struct ofi_proof {
+    uint64_t proof[2];
+};
+
+static_assert(sizeof(struct ofi_prefix) == 16, "packet format");
+static_assert(sizeof(struct ofi_name) == 32, "packet format");
+static_assert(sizeof(struct ofi_hello) == 2 * TRANSPORT_ADDRESS_SIZE + 48, "packet format");
+static_assert(sizeof(struct ofi_welcome) == 48, "packet format");
+
+/* All that was said in a greeting. */
+struct ofi_greeting {
+    struct transport_address caller, callee;
+    struct ofi_name from_caller, from_callee; /* HELLO: the second one is zero */
+};
+
+/* The proof of what kind says, under key. */
+void ofi_prove(const uint8_t key[TRANSPORT_KEY_SIZE], enum ofi_kind kind,
+               const struct ofi_greeting *greeting, uint64_t proof[2]);
+bool ofi_is_proved(const uint8_t key[TRANSPORT_KEY_SIZE], enum ofi_kind kind,
+                   const struct ofi_greeting *greeting, const uint64_t proof[2]);
+
+/* Bytes behind the prefix of a packet of this kind; 0 for one that has none, or any. */
+size_t ofi_body_size(enum ofi_kind kind);
+
+/* Reads the prefix of what arrived, [bytes, bytes+size).  NULL, or what is wrong. */
+const char *ofi_check(const void *bytes, size_t size, struct ofi_prefix *prefix);
+
+#endif

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * select.c - which provider, over which interface.
+ *
+ * libfabric lists what it has, the best first; we take the first that will do: reliable
+ * datagrams whose sends stay in order.  What can also move memory is preferred to what
+ * cannot, and then what can put many packets into one receive buffer.  Matching is never
+ * asked for: FI_TAGGED is not among the hints.
+ *
+ * Passed over unless they are named: our own provider, which would come back here; those that
+ * only reach this machine, which is shm's part; and those that libfabric keeps for testing.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "base/log.h"
+#include "transport/ofi/ofi.h"
+
+static const char *const own = "matchbox";
+static const char *const unwanted[] = {"shm", "sm2", "sockets", "udp", "mrail", "hook", "lnx"};
+
+static bool is_one_of(const struct fi_info *info, const char *const *names, size_t count)
+{
+    const char *name = info->fabric_attr->prov_name;
+
+    for (size_t i = 0; name != NULL && i < count; i++)
+        if (strstr(name, names[i]) != NULL)
+            return true;
+    return name == NULL;
+}
+
+static bool will_do(const struct fi_info *info, bool is_named)
+{
+    size_t most = info->ep_attr->max_msg_size;
+
+    return !is_one_of(info, &own, 1) &&
+           (is_named || !is_one_of(info, unwanted, ARRAY_COUNT(unwanted))) &&
+           (most == 0 || most >= OFI_MESSAGE_MAX) && info->ep_attr->msg_prefix_size == 0;
+}
+
+static struct fi_info *make_hints(const struct ofi_library *library, const char *provider,
+                                  const char *domain, uint64_t caps)
+{
+    struct fi_info *hints = library->dupinfo(NULL);
+
+    if (hints == NULL)
+        return NULL;
+    hints->caps = caps;
+    hints->mode = FI_CONTEXT | FI_CONTEXT2;
+    hints->ep_attr->type = FI_EP_RDM;
+    hints->tx_attr->msg_order = FI_ORDER_SAS;
+    hints->rx_attr->msg_order = FI_ORDER_SAS;
+    hints->domain_attr->mr_mode =
+        FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_ENDPOINT;
+    hints->domain_attr->resource_mgmt = FI_RM_ENABLED;
+    hints->domain_attr->threading = FI_THREAD_DOMAIN;
+    hints->domain_attr->control_progress = FI_PROGRESS_MANUAL;
+    hints->domain_attr->data_progress = FI_PROGRESS_MANUAL;
+    if (provider[0] != '\0')
+        hints->fabric_attr->prov_name = strdup(provider); /* libfabric frees it */
+    if (domain != NULL)
+        hints->domain_attr->name = strdup(domain);
+    return hints;
+}
+
+/* Is it an address rather than the name of an interface?  Names begin with a letter. */
+static bool is_address(const char *interface)
+{
+    return strchr(interface, ':') != NULL || (interface[0] >= '0' && interface[0] <= '9');
+}
+
+static int ask(const struct ofi_library *library, const char *provider, const char *interface,
+               uint64_t caps, struct fi_info **list)
+{
+    bool by_address = is_address(interface);
+    struct fi_info *hints = make_hints(
+        library, provider, by_address || interface[0] == '\0' ? NULL : interface, caps);
+    uint32_t version = library->version();
+    int err;
+
+    if (hints == NULL)
+        return -ENOMEM;
+    if (FI_VERSION_GE(version, OFI_API_VERSION))
+        version = OFI_API_VERSION;
+    *list = NULL;
+    err = library->getinfo(version, by_address ? interface : NULL, NULL,
+                           by_address ? FI_SOURCE : 0, hints, list);
+    library->freeinfo(hints);
+    return err;
+}
+
+static struct fi_info *choose(const struct ofi_library *library, const char *provider,
+                              const char *interface, uint64_t caps)
+{
+    struct fi_info *list, *chosen = NULL;
+
+    if (ask(library, provider, interface, caps, &list) != 0)
+        return NULL;
+    for (const struct fi_info *at = list; at != NULL && chosen == NULL; at = at->next)
+        if (will_do(at, provider[0] != '\0'))
+            chosen = library->dupinfo(at);
+    library->freeinfo(list);
+    return chosen;
+}
+
+int ofi_select(const struct ofi_library *library, const char *provider, const char *interface,
+               struct fi_info **info)
+{
+    static const uint64_t wanted[] = {
+        FI_MSG | FI_RMA | FI_MULTI_RECV,
+        FI_MSG | FI_RMA,
+        FI_MSG | FI_MULTI_RECV,
+        FI_MSG,
+    };
+
+    for (size_t i = 0; i < ARRAY_COUNT(wanted); i++) {
+        *info = choose(library, provider, interface, wanted[i]);
+        if (*info != NULL)
+            return 0;
+    }
+    LOG_ERROR("ofi: libfabric has no provider for messages to other machines%s%s%s%s; fi_info "
+              "lists what it has",
+              provider[0] != '\0' ? ", MBX_OFI_PROVIDER=" : "", provider,
+              interface[0] != '\0' ? ", MBX_OFI_INTERFACE=" : "", interface);
+    return -ENODATA;
+}
