@@ -98,7 +98,7 @@ const struct world_config world_configs[] = {
      true,
      false,
      {"TRANSPORT=shm", DEVICE("soft-process", "1"), "SHM_RING_SIZE=4K"}},
-    /* over a network: where they are named, or with MATCHBOX_TEST_NETWORK */
+    /* over a network: only where they are named */
     {"ofi", true, false, {"TRANSPORT=ofi", "OFI_PROVIDER=tcp;ofi_rxm"}},
     {"ofi-window-1", true, false, {"TRANSPORT=ofi", "OFI_PROVIDER=tcp;ofi_rxm", NARROW}},
     {"ofi-data", true, false, {"TRANSPORT=ofi", "OFI_PROVIDER=tcp;ofi_rxm", "RNDV=data"}},
@@ -157,9 +157,8 @@ static bool is_usual(const struct world_config *config)
     const struct world_config *end = &world_configs[ARRAY_COUNT(world_configs) - 1];
     bool is_rare = end - config <= RARE;
 
-    if (world_has_param(config, "TRANSPORT=ofi") || getenv("MATCHBOX_TEST_NETWORK") != NULL)
-        return world_has_param(config, "TRANSPORT=ofi") &&
-               getenv("MATCHBOX_TEST_NETWORK") != NULL;
+    if (world_has_param(config, "TRANSPORT=ofi"))
+        return false;
     return is_rare == (getenv("MATCHBOX_TEST_RARE") != NULL);
 }
 

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * packet_test.c - what strangers send is refused before it is read further.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/base.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "transport/ofi/packet.h"
+
+#define PATIENCE_NS (60 * CLOCK_S)
+
+static const uint8_t key[TRANSPORT_KEY_SIZE] = "one job, one key";
+
+/* ---- the format ---- */
+
+static const char *check(enum ofi_kind kind, size_t size, unsigned padding)
+{
+    unsigned char bytes[512] = {(unsigned char)kind, OFI_VERSION, (unsigned char)padding};
+    struct ofi_prefix prefix;
+
+    return ofi_check(bytes, size, &prefix);
+}
+
+static void only_whole_packets_are_read(void **state)
+{
+    (void)state;
+    for (size_t size = 0; size < 512; size++) {
+        bool is_aligned = size % 8 == 0;
+
+        assert_int_equal(check(OFI_HELLO, size, 0) == NULL,
+                         size == sizeof(struct ofi_prefix) + sizeof(struct ofi_hello));
+        assert_int_equal(check(OFI_WELCOME, size, 0) == NULL,
+                         size == sizeof(struct ofi_prefix) + sizeof(struct ofi_welcome));
+        assert_int_equal(check(OFI_PING, size, 0) == NULL, size == sizeof(struct ofi_prefix));
+        for (unsigned padding = 0; padding < 256; padding += 5)
+            assert_int_equal(check(OFI_DATA, size, padding) == NULL,
+                             is_aligned && padding < 8 &&
+                                 size >= sizeof(struct ofi_prefix) +
+                                             sizeof(struct wire_header) + padding);
+    }
+}
+
+static void no_other_kind_or_version_is_read(void **state)
+{
+    unsigned char bytes[64] = {OFI_DATA, OFI_VERSION};
+    struct ofi_prefix prefix;
+
+    (void)state;
+    assert_null(ofi_check(bytes, sizeof bytes, &prefix));
+    bytes[1]++;
+    assert_non_null(ofi_check(bytes, sizeof bytes, &prefix));
+    bytes[1]--;
+    bytes[3] = 1;
+    assert_non_null(ofi_check(bytes, sizeof bytes, &prefix));
+    bytes[3] = 0;
+    for (unsigned kind = 0; kind < 256; kind++) {
+        bytes[0] = (unsigned char)kind;
+        assert_int_equal(ofi_check(bytes, sizeof bytes, &prefix) == NULL, kind == OFI_DATA);
+    }
+}
+
+static void a_proof_is_for_all_that_was_said(void **state)
+{
+    struct ofi_greeting greeting;
+    unsigned char *bytes = (unsigned char *)&greeting;
+    uint8_t other[TRANSPORT_KEY_SIZE];
+    uint64_t proof[2];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof greeting; i++)
+        bytes[i] = (unsigned char)(i * 37);
+    ofi_prove(key, OFI_PROOF, &greeting, proof);
+    assert_true(ofi_is_proved(key, OFI_PROOF, &greeting, proof));
+    assert_false(ofi_is_proved(key, OFI_WELCOME, &greeting, proof));
+    for (size_t bit = 0; bit < 8 * sizeof greeting; bit++) {
+        bytes[bit / 8] ^= (unsigned char)(1u << bit % 8);
+        assert_false(ofi_is_proved(key, OFI_PROOF, &greeting, proof));
+        bytes[bit / 8] ^= (unsigned char)(1u << bit % 8);
+    }
+    memcpy(other, key, sizeof other);
+    other[15] ^= 1;
+    assert_false(ofi_is_proved(other, OFI_PROOF, &greeting, proof));
+    for (unsigned half = 0; half < 2; half++) {
+        proof[half] ^= 1;
+        assert_false(ofi_is_proved(key, OFI_PROOF, &greeting, proof));
+        proof[half] ^= 1;
+    }
+}
+
+/* ---- endpoints of two jobs ---- */
+
+struct side {
+    struct transport *t;
+    unsigned accepted, delivered, dropped;
+};
+
+static int on_accept(void *arg, struct link *link, const struct transport_address *address,
+                     uint32_t *peer)
+{
+    struct side *side = arg;
+
+    (void)link, (void)address;
+    *peer = side->accepted++;
+    return 0;
+}
+
+static int on_deliver(void *arg, uint32_t peer, const void *packet, size_t size)
+{
+    struct side *side = arg;
+
+    (void)peer, (void)packet, (void)size;
+    side->delivered++;
+    return 0;
+}
+
+static void on_dropped(void *arg, const char *reason)
+{
+    struct side *side = arg;
+
+    assert_non_null(reason);
+    side->dropped++;
+}
+
+static const struct transport_events events = {
+    .accept = on_accept, .deliver = on_deliver, .dropped = on_dropped};
+
+static void side_open(struct side *side, uint8_t last)
+{
+    struct transport_config config = {
+        .events = &events, .arg = side, .ofi_provider = "tcp;ofi_rxm"};
+
+    *side = (struct side){.t = NULL};
+    memcpy(config.key, key, sizeof config.key);
+    config.key[15] = last;
+    assert_int_equal(transport_ofi.open(&config, &side->t), 0);
+}
+
+static void send_one(struct side *from, const struct side *to)
+{
+    const struct wire_header header = {.version = WIRE_VERSION};
+    struct transport_address address;
+    struct link *link;
+
+    transport_ofi.address(to->t, &address);
+    assert_int_equal(transport_ofi.connect(from->t, &address, &link), 0);
+    assert_int_equal(transport_ofi.send(link, &(struct transport_packet){.header = &header}),
+                     0);
+}
+
+static void poll_until(struct side *sides, unsigned count, const unsigned *counter)
+{
+    uint64_t start = clock_now();
+
+    while (*counter == 0 && clock_now() - start < PATIENCE_NS)
+        for (unsigned i = 0; i < count; i++)
+            transport_ofi.poll(sides[i].t, 16);
+    assert_true(*counter > 0);
+}
+
+static void another_jobs_key_is_refused(void **state)
+{
+    struct side sides[3];
+
+    (void)state;
+    side_open(&sides[0], 1);
+    side_open(&sides[1], 2);
+    side_open(&sides[2], 2);
+    send_one(&sides[0], &sides[1]);
+    poll_until(sides, 3, &sides[1].dropped);
+    send_one(&sides[2], &sides[1]);
+    poll_until(sides, 3, &sides[1].delivered);
+    assert_int_equal(sides[1].delivered, 1);
+    assert_int_equal(sides[1].accepted, 1);
+    for (unsigned i = 0; i < 3; i++)
+        transport_ofi.close(sides[i].t);
+}
+
+static void be_quiet(void *arg, enum log_level level, const char *text)
+{
+    (void)arg, (void)level, (void)text;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(only_whole_packets_are_read),
+        cmocka_unit_test(no_other_kind_or_version_is_read),
+        cmocka_unit_test(a_proof_is_for_all_that_was_said),
+        cmocka_unit_test(another_jobs_key_is_refused),
+    };
+
+    log_set_sink(be_quiet, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
