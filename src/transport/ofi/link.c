@@ -11,9 +11,10 @@
  * provider is full waits there, too; beyond OFI_QUEUE_MAX packets send() says "full".
  *
  * A peer that closes says BYE, so a connection that breaks without one is a death.  Who only
- * waits sends nothing that could break: so check() asks a silent peer whether it is there.  An
- * answer is waited for only if there is a time limit, because a peer that computes does not
- * answer; but the question to one that is no more fails.
+ * waits sends nothing that could break: so check() asks a silent peer whether it is there, and
+ * tend() does for who has packets that do not leave.  An answer is waited for only if there is
+ * a time limit, because a peer that computes does not answer; but the question to one that is
+ * no more fails, or does not leave, and then listener.c finds out why.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -27,6 +28,7 @@
 #include "transport/ofi/ofi.h"
 
 #define SILENCE_NS  (500 * CLOCK_MS) /* then it is asked */
+#define STUCK_NS    (100 * CLOCK_MS) /* a question that leaves no sooner may never do */
 #define GREETING_NS (10 * CLOCK_S)   /* so long a greeting may take */
 #define AGAIN_NS    (250 * CLOCK_MS) /* then it is said again: there may have been no memory */
 
@@ -86,6 +88,7 @@ static int link_init(struct ofi *ofi, struct ofi_link *link,
     list_init_node(&link->in_holding);
     link->member.link.transport = &ofi->base;
     link->member.address = *address;
+    link->look_fd = -1;
     link->is_self = is_same(address, &ofi->self);
     link->state = link->is_self ? OFI_OPEN : OFI_NEW;
     link->id = ofi->id_count + 1;
@@ -127,6 +130,7 @@ void ofi_link_destroy(struct ofi_link *link)
 {
     list_remove(&link->in_busy);
     list_remove(&link->in_holding);
+    ofi_listener_forget(link);
     mem_free(link);
 }
 
@@ -141,7 +145,7 @@ static void set_state(struct ofi_link *link, enum ofi_state state)
 
 static void heard(struct ofi_link *link)
 {
-    link->heard_ns = 0; /* until check() looks at the clock */
+    link->heard_ns = 0; /* until somebody looks at the clock */
     link->silent_ns = 0;
 }
 
@@ -196,6 +200,7 @@ void ofi_link_kill(struct ofi_link *link, int error, bool has_died)
         buffer_give(ofi, container_of(node, struct ofi_buffer, node));
     link->queued = 0;
     list_remove(&link->in_busy);
+    ofi_listener_forget(link);
     ofi_moving_failed(link);
 }
 
@@ -557,6 +562,13 @@ void ofi_link_told(struct ofi *ofi, struct ofi_link *link, enum ofi_kind kind, c
     }
 }
 
+/* Has a packet of this kind been owed for long, and does not leave? */
+static bool is_stuck(const struct ofi_link *link, enum ofi_kind kind, uint64_t since_ns,
+                     uint64_t now)
+{
+    return (link->owes & 1u << kind) != 0 && now - since_ns > STUCK_NS;
+}
+
 /* It was not the caller who called, or he is gone: nothing has been. */
 static void forget_call(struct ofi_link *link)
 {
@@ -567,30 +579,26 @@ static void forget_call(struct ofi_link *link)
         ofi_call(link);
 }
 
-void ofi_tend(struct ofi *ofi)
+static void tend_answering(struct ofi_link *link, uint64_t now)
 {
-    uint64_t now = clock_now();
+    if (now - link->since_ns >= GREETING_NS)
+        forget_call(link);
+}
 
-    for (uint32_t i = 0; i < ofi->id_count; i++) {
-        struct ofi_link *link = ofi->by_id[i];
+static void tend_calling(struct ofi_link *link, uint64_t now)
+{
+    bool is_refused = is_stuck(link, OFI_HELLO, link->since_ns, now) &&
+                      ofi_listener_look(link, now) == -ECONNREFUSED;
 
-        if (link->state != OFI_CALLING && link->state != OFI_ANSWERING)
-            continue;
-        if (now - link->since_ns < GREETING_NS) {
-            if (link->state == OFI_CALLING && now - link->asked_ns > AGAIN_NS) {
-                link->asked_ns = now;
-                ofi_owe(link, OFI_HELLO);
-            }
-            continue;
-        }
-        if (link->state == OFI_ANSWERING) {
-            forget_call(link);
-            continue;
-        }
-        LOG_WARN("ofi: link %u: no answer to a greeting in 10 s: another MBX_KEY, or nobody is "
-                 "there",
-                 link->id);
+    if (is_refused || now - link->since_ns >= GREETING_NS) {
+        LOG_WARN("ofi: link %u: %s", link->id,
+                 is_refused ? "who is to be greeted has ended"
+                            : "no answer to a greeting in 10 s: another MBX_KEY, or nobody is "
+                              "there");
         ofi_link_kill(link, -EHOSTUNREACH, false);
+    } else if (now - link->asked_ns > AGAIN_NS) {
+        link->asked_ns = now;
+        ofi_owe(link, OFI_HELLO);
     }
 }
 
@@ -599,33 +607,78 @@ void ofi_tend(struct ofi *ofi)
 static void ask(struct ofi_link *link, uint64_t now)
 {
     link->asked_ns = now;
-    if (link->silent_ns == 0)
+    if (link->silent_ns == 0) {
         link->silent_ns = now;
+        ofi_listener_forget(link);
+    }
     ofi_owe(link, OFI_PING);
     push(link);
+}
+
+static void tend_open(struct ofi_link *link, uint64_t now)
+{
+    const struct ofi *ofi = ofi_of_link(link);
+
+    if (link->heard_ns == 0)
+        link->heard_ns = now;
+    if (ofi->timeout_ns != 0 && link->silent_ns != 0 &&
+        now - link->silent_ns > ofi->timeout_ns) {
+        LOG_WARN("ofi: link %u: no answer within MBX_OFI_TIMEOUT", link->id);
+        ofi_link_kill(link, -ENOTCONN, true);
+    } else if (is_stuck(link, OFI_PING, link->asked_ns, now) &&
+               ofi_listener_look(link, now) == -ECONNREFUSED) {
+        LOG_DEBUG("ofi: link %u: its peer listens no more", link->id);
+        ofi_link_kill(link, -ENOTCONN, true);
+    } else if (now - link->heard_ns > SILENCE_NS && now - link->asked_ns > SILENCE_NS) {
+        ask(link, now);
+    }
+}
+
+/* Somebody waits for it. */
+static void tend(struct ofi_link *link, uint64_t now)
+{
+    link->is_wanted = false;
+    switch (link->state) {
+    case OFI_CALLING:
+        tend_calling(link, now);
+        break;
+    case OFI_ANSWERING:
+        tend_answering(link, now);
+        break;
+    case OFI_OPEN:
+        if (!link->is_self)
+            tend_open(link, now);
+        break;
+    case OFI_NEW:
+    case OFI_DEAD:
+        break;
+    }
+}
+
+/* Does something of this link's own wait for its peer? */
+static bool is_waiting(const struct ofi_link *link)
+{
+    return link->state != OFI_OPEN || list_is_linked(&link->in_busy) ||
+           !list_is_empty(&link->moving) || link->is_wanted;
+}
+
+void ofi_tend(struct ofi *ofi)
+{
+    uint64_t now = clock_now();
+
+    for (uint32_t i = 0; i < ofi->id_count; i++)
+        if (is_waiting(ofi->by_id[i]))
+            tend(ofi->by_id[i], now);
 }
 
 int ofi_link_check(struct link *l)
 {
     struct ofi_link *link = ofi_link_of(l);
-    struct ofi *ofi = ofi_of_link(link);
-    uint64_t now = clock_now();
 
-    if (link->state == OFI_NEW) {
+    if (link->state == OFI_NEW)
         ofi_call(link); /* somebody waits for it */
-        return 0;
-    }
-    if (link->state == OFI_OPEN && !link->is_self) {
-        if (link->heard_ns == 0)
-            link->heard_ns = now;
-        if (ofi->timeout_ns != 0 && link->silent_ns != 0 &&
-            now - link->silent_ns > ofi->timeout_ns) {
-            LOG_WARN("ofi: link %u: no answer within MBX_OFI_TIMEOUT", link->id);
-            ofi_link_kill(link, -ENOTCONN, true);
-        } else if (now - link->heard_ns > SILENCE_NS && now - link->asked_ns > SILENCE_NS) {
-            ask(link, now);
-        }
-    }
+    else
+        tend(link, clock_now());
     if (link->state != OFI_DEAD)
         return 0;
     return link->has_died ? -EHOSTDOWN : link->error;

@@ -213,6 +213,7 @@ static int move(struct ofi_link *link, bool is_write, void *here, uint64_t addre
         err = start(ofi, rma, is_write, here, address, key, size);
     if (err != 0) {
         give_back(ofi, rma);
+        link->is_wanted = err == -FI_EAGAIN;
         return failed(ofi, err);
     }
     list_add_tail(&link->moving, &rma->node);

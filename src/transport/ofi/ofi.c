@@ -33,7 +33,8 @@
 #include "transport/ofi/part.h"
 
 #define ENTRIES_MAX    16   /* completions read at once */
-#define TEND_POLLS     4096 /* between two looks at the greetings */
+#define TEND_POLLS     4096 /* between two looks at greetings, and at what does not leave */
+#define TEND_SLEEPS    16   /* the same for who sleeps */
 #define GOODBYE_NS     (200 * CLOCK_MS)
 #define SLICE_MS       50 /* that it sleeps although it will be told: a provider may forget */
 #define SLICE_BLIND_MS 1  /* that it sleeps if nobody may tell it */
@@ -260,6 +261,8 @@ int transport_ofi_prepare(struct transport *t, int *fd)
     int err;
 
     *fd = ofi->fd;
+    if (ofi->until_tend > TEND_SLEEPS)
+        ofi->until_tend = TEND_SLEEPS;
     if (is_blind(ofi))
         return -EAGAIN;
     err = ofi->fabric->ops->trywait(ofi->fabric, fids, 1);

@@ -10,7 +10,8 @@
  *                                                         link.held, and so does what follows
  *
  * select.c chooses a provider, packet.c reads what strangers say, link.c greets and sends,
- * inbound.c receives, memory.c reads and writes; ofi.c opens, polls, waits and closes.
+ * listener.c looks for who is silent, inbound.c receives, memory.c reads and writes; ofi.c
+ * opens, polls, waits and closes.
  *
  * Invariants
  *   I1  by_id[link.id - 1] is the link; ids are never used twice
@@ -102,6 +103,7 @@ struct ofi_link {
     bool has_died; /* DEAD: without a BYE */
     bool is_self;
     bool is_refused; /* by the core, for good, unless connect() names it */
+    bool is_wanted;  /* a read or write could not begin since it was last tended */
     uint16_t owes;   /* 1 << enum ofi_kind */
     uint32_t id;     /* of this link, here */
     uint32_t queued;
@@ -116,6 +118,8 @@ struct ofi_link {
     uint64_t heard_ns;  /* when something came last */
     uint64_t asked_ns;  /* when it was last asked whether it is there */
     uint64_t silent_ns; /* when it was asked first, and did not answer since; 0: it did */
+    int look_fd;        /* listener.c: a connection that is being made, or -1 */
+    uint64_t looked_ns, look_pause_ns;
 };
 
 struct ofi {
@@ -211,6 +215,14 @@ void ofi_link_told(struct ofi *ofi, struct ofi_link *link, enum ofi_kind kind,
                    const void *body);
 void ofi_greeted(struct ofi *ofi, const struct ofi_hello *hello);
 void ofi_link_destroy(struct ofi_link *link);
+
+/* ---- listener.c ---- */
+
+/* For a peer that packets do not leave to: has its process ended?  0: not as far as is known;
+ * -ECONNREFUSED: it has, or has closed its endpoint. */
+int ofi_listener_look(struct ofi_link *link, uint64_t now);
+/* It is there, or it does not matter any more. */
+void ofi_listener_forget(struct ofi_link *link);
 
 /* ---- inbound.c ---- */
 

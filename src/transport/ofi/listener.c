@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * listener.c - does a peer that nothing can be sent to still listen?
+ *
+ *   packets leave                          ask it nothing: it computes, or is stopped
+ *   they do not ─> TCP connect to it ─┬─> refused    its process has ended
+ *                                     ├─> accepted   it is there; look again later
+ *                                     └─> nothing    nobody knows; look again later
+ *
+ * Some providers over TCP connect again and again to a peer that is no more, and never say
+ * so.  But where an endpoint's address is that of the socket at which it listens, the system
+ * of the other machine knows: it accepts a connection for a process that does not even run,
+ * and refuses it when there is none.  So this needs no progress of the other side, and who
+ * computes for an hour is never taken for dead.
+ *
+ * A connection is closed at once, unused; the other provider finds one that ended before it
+ * began.  So that these do not pile up at who is stopped, the pauses between two looks grow.
+ */
+#include <errno.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/base.h"
+#include "base/clock.h"
+#include "transport/ofi/ofi.h"
+
+#define PAUSE_NS     (500 * CLOCK_MS) /* before the second look */
+#define PAUSE_MAX_NS (32 * CLOCK_S)
+#define ANSWER_NS    (4 * CLOCK_S) /* then a connection is given up */
+
+/* Does an endpoint of this provider listen where its address says, by TCP? */
+static bool listens(const struct ofi *ofi)
+{
+    const char *name = ofi->info->fabric_attr->prov_name;
+
+    return strncmp(name, "tcp", 3) == 0 || strcmp(name, "net") == 0;
+}
+
+/* The size of the socket's address in *to; 0: it is none. */
+static socklen_t address_of(const struct ofi_link *link, struct sockaddr_storage *to)
+{
+    const uint8_t *bytes = link->member.address.bytes;
+    size_t size = bytes[TRANSPORT_NETWORK_HEAD];
+
+    memset(to, 0, sizeof *to);
+    memcpy(to, &bytes[TRANSPORT_NETWORK], min_size(size, TRANSPORT_NETWORK_SIZE));
+    if (to->ss_family == AF_INET && size >= sizeof(struct sockaddr_in))
+        return sizeof(struct sockaddr_in);
+    if (to->ss_family == AF_INET6 && size >= sizeof(struct sockaddr_in6))
+        return sizeof(struct sockaddr_in6);
+    return 0;
+}
+
+void ofi_listener_forget(struct ofi_link *link)
+{
+    if (link->look_fd >= 0)
+        close(link->look_fd);
+    link->look_fd = -1;
+    link->look_pause_ns = 0;
+}
+
+/* It was not refused: the next look is later. */
+static int pause_looking(struct ofi_link *link, uint64_t now)
+{
+    uint64_t pause = link->look_pause_ns == 0 ? PAUSE_NS : 2 * link->look_pause_ns;
+
+    ofi_listener_forget(link);
+    link->look_pause_ns = pause < PAUSE_MAX_NS ? pause : PAUSE_MAX_NS;
+    link->looked_ns = now;
+    return 0;
+}
+
+static int result(struct ofi_link *link, int err, uint64_t now)
+{
+    if (err != ECONNREFUSED)
+        return pause_looking(link, now);
+    ofi_listener_forget(link);
+    return -ECONNREFUSED;
+}
+
+static int begin(struct ofi_link *link, uint64_t now)
+{
+    struct sockaddr_storage to;
+    socklen_t size = address_of(link, &to);
+    int fd;
+
+    if (size == 0)
+        return 0;
+    fd = socket(to.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return pause_looking(link, now);
+    link->look_fd = fd;
+    link->looked_ns = now;
+    if (connect(fd, (const struct sockaddr *)&to, size) == 0)
+        return pause_looking(link, now);
+    return errno == EINPROGRESS ? 0 : result(link, errno, now);
+}
+
+static int finish(struct ofi_link *link, uint64_t now)
+{
+    struct pollfd look = {.fd = link->look_fd, .events = POLLOUT};
+    int err = 0;
+    socklen_t size = sizeof err;
+
+    if (poll(&look, 1, 0) <= 0)
+        return now - link->looked_ns > ANSWER_NS ? pause_looking(link, now) : 0;
+    if (getsockopt(link->look_fd, SOL_SOCKET, SO_ERROR, &err, &size) != 0)
+        err = errno;
+    return result(link, err, now);
+}
+
+int ofi_listener_look(struct ofi_link *link, uint64_t now)
+{
+    if (!listens(ofi_of_link(link)))
+        return 0;
+    if (link->look_fd >= 0)
+        return finish(link, now);
+    if (link->look_pause_ns != 0 && now - link->looked_ns < link->look_pause_ns)
+        return 0;
+    return begin(link, now);
+}

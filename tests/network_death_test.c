@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * network_death_test.c - a peer of a network dies, or only stops, and what the others are told.
+ *
+ *   rank 0   has met rank 3, and waits for messages of it, and to send to it
+ *   rank 1   has met it, and a message of it whose data it reads when it is dead
+ *   rank 2   meets it only when it is dead
+ *   rank 3   dies by its own hand, while all of that waits
+ *
+ * The provider is one that goes on connecting to the dead (src/transport/ofi/listener.c).  How
+ * long it takes until they are told is not asked.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "crew.h"
+
+#define DATA   1 /* context ids */
+#define GO     2
+#define NEVER  3 /* what nobody sends, or receives */
+
+#define RANKS  4
+#define VICTIM 3
+#define LONG   ((size_t)3 << 20)
+#define SENDS  200
+
+enum { WORD_READY, WORD_STOPPED }; /* on the board */
+
+static const char *const network[] = {"TRANSPORT=ofi", "OFI_PROVIDER=tcp;ofi_rxm", NULL};
+static unsigned char bytes[LONG];
+
+static void expect_error(struct mbx_ep *ep, mbx_request request, int error, int code)
+{
+    struct mbx_completion done;
+    int err = mbx_wait(ep, request, CREW_WAIT_NS, &done);
+
+    if (err != 0 || done.error != error)
+        fprintf(stderr, "check %d: waited %d, error %d instead of %d\n", code, err, done.error,
+                error);
+    MUST(err == 0 && done.error == error, code);
+}
+
+static void expect_told(struct mbx_ep *ep, mbx_request any, int code)
+{
+    struct mbx_completion done;
+
+    MUST(mbx_wait(ep, any, CREW_WAIT_NS, &done) == -EHOSTDOWN, code);
+    MUST(mbx_cancel(ep, any) == 0, code);
+    expect_error(ep, any, -ECANCELED, code);
+}
+
+static mbx_request post(struct mbx_ep *ep, uint32_t from, uint32_t context_id, size_t size)
+{
+    mbx_request request = 0;
+
+    MUST(mbx_recv(ep, from, context_id, 0, 0, bytes, size, NULL, &request) == 0, 20);
+    return request;
+}
+
+static mbx_request send_to_victim(struct mbx_ep *ep, size_t size)
+{
+    mbx_request request = 0;
+
+    MUST(mbx_send(ep, VICTIM, NEVER, 0, bytes, size, NULL, &request) == 0, 21);
+    return request;
+}
+
+/* Until one of them fails; all others have been taken, or fail in the same way. */
+static void send_short(struct mbx_ep *ep, int error, int code)
+{
+    struct mbx_completion done = {.error = 0};
+
+    while (done.error == 0)
+        MUST(mbx_wait(ep, send_to_victim(ep, 8), CREW_WAIT_NS, &done) == 0, code);
+    MUST(done.error == error, code);
+}
+
+static void waits(struct crew *crew, struct mbx_ep *ep)
+{
+    mbx_request recv, any, longer, many[SENDS];
+    struct mbx_completion done;
+
+    MUST(crew_hear(ep, VICTIM, GO) == 0, 30);
+    recv = post(ep, VICTIM, NEVER, 8);
+    any = post(ep, MBX_ANY_SOURCE, NEVER, 8);
+    longer = send_to_victim(ep, LONG);
+    for (int i = 0; i < SENDS; i++)
+        many[i] = send_to_victim(ep, 8);
+    crew->board->words[WORD_READY]++;
+    expect_error(ep, recv, -ENOTCONN, 31);
+    expect_error(ep, longer, -ENOTCONN, 32);
+    expect_told(ep, any, 33);
+    for (int i = 0; i < SENDS; i++) {
+        MUST(mbx_wait(ep, many[i], CREW_WAIT_NS, &done) == 0, 34);
+        MUST(done.error == 0 || done.error == -ENOTCONN, 35);
+    }
+    send_short(ep, -ENOTCONN, 36);
+}
+
+/* The victim is dead before it is read from: so nothing of the data can come. */
+static void reads(struct crew *crew, struct mbx_ep *ep)
+{
+    struct mbx_status status;
+    int found;
+
+    MUST(crew_hear(ep, VICTIM, GO) == 0, 40);
+    while ((found = mbx_probe(ep, VICTIM, DATA, 0, 0, &status)) == 0)
+        mbx_progress(ep);
+    MUST(found == 1, 41);
+    crew->board->words[WORD_READY]++;
+    while (crew->board->ended == 0)
+        usleep(1000);
+    expect_error(ep, post(ep, VICTIM, DATA, LONG), -ENOTCONN, 42);
+    send_short(ep, -ENOTCONN, 43);
+}
+
+/* It is given up when it refuses the greeting, or does not answer. */
+static void comes_late(struct crew *crew, struct mbx_ep *ep)
+{
+    while (crew->board->ended == 0)
+        usleep(1000);
+    send_short(ep, -EHOSTUNREACH, 50);
+}
+
+static void dies(struct crew *crew, struct mbx_ep *ep)
+{
+    mbx_request request;
+
+    MUST(crew_signal(ep, 0, GO) == 0 && crew_signal(ep, 1, GO) == 0, 60);
+    MUST(mbx_send(ep, 1, DATA, 0, bytes, LONG, NULL, &request) == 0, 61);
+    crew_await(crew, ep, WORD_READY, 2);
+    raise(SIGKILL);
+}
+
+static void death(struct crew *crew, int rank, const void *arg)
+{
+    struct mbx_ep *ep = crew_open(crew, rank, network);
+
+    (void)arg;
+    switch (rank) {
+    case 0:
+        waits(crew, ep);
+        break;
+    case 1:
+        reads(crew, ep);
+        break;
+    case 2:
+        comes_late(crew, ep);
+        break;
+    default:
+        dies(crew, ep);
+    }
+    /* the others go on */
+    for (uint32_t other = 0; other < VICTIM; other++)
+        if (other != (uint32_t)rank)
+            MUST(crew_signal(ep, other, GO) == 0, 70);
+    for (uint32_t other = 0; other < VICTIM; other++)
+        if (other != (uint32_t)rank)
+            MUST(crew_hear(ep, other, GO) == 0, 71);
+    crew_close(ep);
+}
+
+static void all_who_wait_for_the_dead_are_told(void **state)
+{
+    struct crew crew;
+
+    (void)state;
+    crew_start(&crew, RANKS, death, NULL);
+    crew_wait(&crew);
+    for (int rank = 0; rank < VICTIM; rank++)
+        if (crew.statuses[rank] != 0)
+            fail_msg("rank %d ends with %x", rank, (unsigned)crew.statuses[rank]);
+    assert_true(crew_was_killed(&crew, VICTIM));
+    crew_end(&crew);
+}
+
+/* ---- stopped ---- */
+
+#define STOPPED_NS ((int64_t)2500 * 1000 * 1000)
+
+static void stops(struct crew *crew, int rank, const void *arg)
+{
+    struct mbx_ep *ep = crew_open(crew, rank, network);
+    struct mbx_completion done;
+    mbx_request recv, sends[SENDS];
+
+    (void)arg;
+    if (rank == 1) {
+        MUST(crew_signal(ep, 0, GO) == 0, 30);
+        crew_await(crew, ep, WORD_READY, 1);
+        crew->board->words[WORD_STOPPED] = (int)getpid();
+        raise(SIGSTOP);
+        MUST(crew_signal(ep, 0, DATA) == 0, 31);
+        for (int i = 0; i < SENDS; i++)
+            expect_error(ep, post(ep, 0, NEVER, LONG), 0, 32);
+        crew_close(ep);
+        return;
+    }
+    MUST(crew_hear(ep, 1, GO) == 0, 40);
+    recv = post(ep, 1, DATA, 0);
+    crew->board->words[WORD_READY] = 1;
+    while (crew->board->words[WORD_STOPPED] == 0)
+        usleep(1000);
+    for (int i = 0; i < SENDS; i++)
+        MUST(mbx_send(ep, 1, NEVER, 0, bytes, 12000, NULL, &sends[i]) == 0, 41);
+    MUST(mbx_wait(ep, recv, STOPPED_NS, &done) == -ETIMEDOUT, 42);
+    kill(crew->board->words[WORD_STOPPED], SIGCONT);
+    expect_error(ep, recv, 0, 43);
+    for (int i = 0; i < SENDS; i++)
+        expect_error(ep, sends[i], 0, 44);
+    crew_close(ep);
+}
+
+static void a_process_that_is_stopped_is_not_dead(void **state)
+{
+    struct crew crew;
+
+    (void)state;
+    crew_start(&crew, 2, stops, NULL);
+    crew_wait(&crew);
+    assert_int_equal(crew.statuses[0], 0);
+    assert_int_equal(crew.statuses[1], 0);
+    crew_end(&crew);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_who_wait_for_the_dead_are_told),
+        cmocka_unit_test(a_process_that_is_stopped_is_not_dead),
+    };
+
+    return cmocka_run_group_tests_name("network_death", tests, NULL, NULL);
+}
