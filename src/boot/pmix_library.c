@@ -23,7 +23,6 @@ static const struct {
     {"PMIx_Commit", offsetof(struct pmix_library, commit)},
     {"PMIx_Fence_nb", offsetof(struct pmix_library, fence_nb)},
     {"PMIx_Get_nb", offsetof(struct pmix_library, get_nb)},
-    {"PMIx_Abort", offsetof(struct pmix_library, abort)},
     {"PMIx_Error_string", offsetof(struct pmix_library, error_string)},
 };
 static_assert(sizeof(struct pmix_library) == ARRAY_COUNT(calls) * sizeof(void *), "all calls");

@@ -25,7 +25,6 @@ struct pmix_library {
                               void *arg);
     pmix_status_t (*get_nb)(const pmix_proc_t *proc, const char *key, const pmix_info_t *info,
                             size_t info_count, pmix_value_cbfunc_t done, void *arg);
-    pmix_status_t (*abort)(int code, const char *text, pmix_proc_t *procs, size_t proc_count);
     const char *(*error_string)(pmix_status_t status);
 };
 

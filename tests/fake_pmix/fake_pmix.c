@@ -112,16 +112,6 @@ EXPORTED pmix_status_t PMIx_Get_nb(const pmix_proc_t *proc, const char key[],
     return PMIX_SUCCESS;
 }
 
-EXPORTED pmix_status_t PMIx_Abort(int status, const char msg[], pmix_proc_t procs[],
-                                  size_t nprocs)
-{
-    (void)status;
-    (void)msg;
-    (void)procs;
-    (void)nprocs;
-    return PMIX_SUCCESS;
-}
-
 EXPORTED const char *PMIx_Error_string(pmix_status_t status)
 {
     return status == PMIX_SUCCESS ? "SUCCESS" : "FAKE";
