@@ -57,6 +57,45 @@ bool boot_has_launcher(void)
     return text != NULL ? strcmp(text, "single") != 0 : has_pmix();
 }
 
+/* What a launcher says, or 0. */
+static long said(const char *name)
+{
+    const char *text = getenv(name);
+
+    return text != NULL ? strtol(text, NULL, 10) : 0;
+}
+
+/* What launchers leave: all ranks, and those of this machine. */
+static bool is_said_to_be_spread(void)
+{
+    static const char *const counts[][2] = {
+        {"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"},
+        {"PMI_SIZE", "MPI_LOCALNRANKS"},
+    };
+
+    for (size_t i = 0; i < ARRAY_COUNT(counts); i++)
+        if (said(counts[i][1]) > 0)
+            return said(counts[i][0]) > said(counts[i][1]);
+    return said("SLURM_STEP_NUM_NODES") > 1;
+}
+
+int boot_is_spread(bool *is_spread)
+{
+    const char *text = getenv(BOARD_ENVIRONMENT);
+    int err = -ENOENT;
+
+    if (text != NULL && strcmp(text, "single") != 0 && strcmp(text, "pmix") != 0) {
+        *is_spread = false; /* the board is memory that all ranks have inherited */
+        return 0;
+    }
+    if (text == NULL || strcmp(text, "single") != 0)
+        err = pmix_is_spread(is_spread);
+    if (err != -ENOENT)
+        return err;
+    *is_spread = is_said_to_be_spread();
+    return 0;
+}
+
 int boot_open(uint64_t timeout_ns, struct boot **out)
 {
     const char *text = getenv(BOARD_ENVIRONMENT);

@@ -70,4 +70,13 @@ int boot_open(uint64_t timeout_ns, struct boot **out);
 /* Was this process started as a rank, as far as the environment tells? */
 bool boot_has_launcher(void);
 
+/* Are there ranks of the job that share no memory with others?  Under `mbx run` never.  Under
+ * PMIx, once a job is open, what the ranks have told of their hosts (base/host.h) decides: all
+ * of them find the same.  The first one who asks asks the launcher for each rank, the others
+ * learn what he found.  Before, and without PMIx, it is what launchers leave in the
+ * environment.
+ *
+ * 0 and *is_spread; errors as of get, and -EPROTO a rank has not told its host. */
+int boot_is_spread(bool *is_spread);
+
 #endif

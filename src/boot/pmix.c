@@ -2,10 +2,12 @@
 /*
  * pmix.c - a rank that a launcher with PMIx started: Open MPI's mpiexec, prterun, srun.
  *
- *   open      PMIx_Init, the size of the job; rank 0 publishes a fresh key; fence 0
+ *   open      PMIx_Init, the size of the job; each rank publishes which host it is on, and
+ *             rank 0 a fresh key; fence 0
  *   put       kept under "matchbox.ROUND" and committed to the server of this host
  *   fence     a fence of all ranks; with a put, the servers exchange what was put
  *   get       asks the server of this host, which has it since the fence
+ *   spread    gets the host of every rank, when somebody asks for the first time
  *   exit      PMIx_Finalize
  *
  * Session    A process is one rank of one job for as long as it lives, whatever it opens and
@@ -38,6 +40,7 @@
 
 #include "base/base.h"
 #include "base/clock.h"
+#include "base/host.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/random.h"
@@ -47,6 +50,7 @@
 
 #define RANKS_MAX (UINT32_C(1) << 24) /* what no job has */
 #define KEY_NAME  "matchbox.key"
+#define HOST_NAME "matchbox.host"
 
 /* What the library has been asked and may answer at any time. */
 struct call {
@@ -75,6 +79,7 @@ static struct {
     bool has_put; /* in this round */
     bool is_met;  /* fence 0 was passed */
     bool is_open; /* and the key is known */
+    bool knows_hosts, is_spread;
     struct call *fence;
     int broken; /* why no fence can succeed any more, or 0 */
 } session = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -367,6 +372,14 @@ static int session_begin(void)
     return 0;
 }
 
+static int host_publish(void)
+{
+    uint64_t host;
+    int err = host_id(&host);
+
+    return err != 0 ? err : value_put(HOST_NAME, &host, sizeof host);
+}
+
 /* Rank 0 makes the key before fence 0. */
 static int key_publish(void)
 {
@@ -375,11 +388,13 @@ static int key_publish(void)
     return err != 0 ? err : value_put(KEY_NAME, session.key, BOOT_KEY_SIZE);
 }
 
-/* Behind fence 0 everybody has the key. */
-static int key_share(void)
+/* Behind fence 0 everybody has the key, and can ask for the hosts. */
+static int meet(void)
 {
     int err = session.broken;
 
+    if (err == 0)
+        err = host_publish();
     if (err == 0 && session.self.rank == 0)
         err = key_publish();
     if (err != 0)
@@ -406,12 +421,53 @@ static int session_open(void)
     if (err != 0 || session.is_open)
         return err;
     if (!session.is_met) {
-        if ((err = size_get(&session.size)) != 0 || (err = key_share()) != 0)
+        if ((err = size_get(&session.size)) != 0 || (err = meet()) != 0)
             return err;
         session.is_met = true;
     }
     err = key_take();
     session.is_open = err == 0;
+    return err;
+}
+
+static int host_get(uint32_t rank, uint64_t *host)
+{
+    int err = bytes_get(rank, HOST_NAME, host, sizeof *host);
+
+    if (err != -ENOENT)
+        return err;
+    LOG_ERROR("rank %u has not told on which host it is", rank);
+    return -EPROTO;
+}
+
+/* No shortcut at the first rank elsewhere: what is missing of one rank all ranks shall see. */
+static int hosts_compare(void)
+{
+    uint64_t first, host;
+    bool differ = false;
+    int err = host_get(0, &first);
+
+    for (uint32_t rank = 1; err == 0 && rank < session.size; rank++) {
+        err = host_get(rank, &host);
+        differ |= err == 0 && host != first;
+    }
+    if (err != 0)
+        return err;
+    session.is_spread = differ;
+    session.knows_hosts = true;
+    return 0;
+}
+
+int pmix_is_spread(bool *is_spread)
+{
+    int err = -ENOENT;
+
+    pthread_mutex_lock(&session.lock);
+    if (session.is_open && session.pid == getpid())
+        err = session.knows_hosts ? 0 : hosts_compare();
+    if (err == 0)
+        *is_spread = session.is_spread;
+    pthread_mutex_unlock(&session.lock);
     return err;
 }
 

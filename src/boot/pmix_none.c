@@ -15,3 +15,9 @@ int pmix_open(uint64_t timeout_ns, struct boot **out)
               "with mbx run, or build with -Dpmix=enabled");
     return -ENOSYS;
 }
+
+int pmix_is_spread(bool *is_spread)
+{
+    (void)is_spread;
+    return -ENOENT;
+}

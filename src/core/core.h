@@ -106,9 +106,6 @@ struct settings {
  * -ENOMEM. */
 int settings_load(struct settings *settings, const char *const *overrides);
 
-/* Does the launcher say that there are processes of the job on other machines? */
-bool settings_is_spread(void);
-
 /* The rank that a launcher gave this process, as text; NULL without one. */
 const char *settings_rank(void);
 /* MBX_KEY; all zero if it is not set.  0; -EINVAL it is no key, which is logged. */

@@ -4,6 +4,7 @@
  */
 #include "base/sys.h"
 #include "base/random.h"
+#include "boot/boot.h"
 #include "core/core.h"
 #include "core/access.h"
 #include "core/arbiter.h"
@@ -48,13 +49,19 @@ int mbx_transport_get(unsigned index, const char **name, const char **about)
     return 0;
 }
 
-/* What MBX_TRANSPORT=auto stands for. */
-static uint64_t endpoint_choice(const struct settings *s)
+/* Puts what MBX_TRANSPORT=auto stands for in its place. */
+static int endpoint_choose(struct settings *s)
 {
+    bool is_spread = false;
+    int err = 0;
+
     if (s->transport != TRANSPORT_CHOICE_AUTO)
-        return s->transport;
-    return s->device == DEVICE_NONE && settings_is_spread() ? TRANSPORT_CHOICE_SHM_OFI
-                                                            : TRANSPORT_CHOICE_SHM;
+        return 0;
+    if (s->device == DEVICE_NONE)
+        err = boot_is_spread(&is_spread);
+    if (err == 0)
+        s->transport = is_spread ? TRANSPORT_CHOICE_SHM_OFI : TRANSPORT_CHOICE_SHM;
+    return err;
 }
 
 static const struct transport_ops *endpoint_ops(const struct settings *s)
@@ -141,7 +148,9 @@ int mbx_open(const struct mbx_config *config, struct mbx_ep **out)
     if (err < 0)
         goto free_ep;
     log_level_set((enum log_level)ep->settings.log_level);
-    ep->settings.transport = endpoint_choice(&ep->settings);
+    err = endpoint_choose(&ep->settings);
+    if (err < 0)
+        goto free_ep;
     err = random_secret(&ep->match_seed, sizeof ep->match_seed);
     if (err < 0)
         goto free_ep;

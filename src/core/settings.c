@@ -30,8 +30,7 @@ static const struct param table[] = {
     {"TRANSPORT", PARAM_CHOICE, NULL, "auto", 0, 0, transport_names,
      "what moves bytes: shm between processes of one machine, ofi over a network, loop inside "
      "one process, sim inside a simulation (./dev sim); auto: shm, and ofi besides if the "
-     "launcher says that there are other "
-     "machines",
+     "job has ranks on several hosts",
      AT(transport)},
     {"OFI_PROVIDER", PARAM_STRING, NULL, "", 0, 0, NULL,
      "libfabric's provider for the network, such as tcp or verbs; empty: the first that will "
@@ -182,27 +181,6 @@ int settings_key(const struct settings *settings, uint8_t *key, size_t size)
         key[i] = (uint8_t)byte;
     }
     return 0;
-}
-
-/* What a launcher says, or 0. */
-static long settings_said(const char *name)
-{
-    const char *text = getenv(name);
-
-    return text != NULL ? strtol(text, NULL, 10) : 0;
-}
-
-bool settings_is_spread(void)
-{
-    static const char *const counts[][2] = {
-        {"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"},
-        {"PMI_SIZE", "MPI_LOCALNRANKS"},
-    };
-
-    for (size_t i = 0; i < ARRAY_COUNT(counts); i++)
-        if (settings_said(counts[i][1]) > 0)
-            return settings_said(counts[i][0]) > settings_said(counts[i][1]);
-    return settings_said("SLURM_STEP_NUM_NODES") > 1;
 }
 
 const char *settings_rank(void)

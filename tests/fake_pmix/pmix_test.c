@@ -19,6 +19,7 @@
 
 #include "base/base.h"
 #include "base/clock.h"
+#include "base/host.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "boot/boot.h"
@@ -140,6 +141,86 @@ static void case_other_rank(void)
     fake_bytes(0, "matchbox.key", BOOT_KEY_SIZE);
     CHECK(boot_open(0, &b) == 0 && b->rank == 2 && b->size == 3);
     CHECK(memcmp(b->key, expected, BOOT_KEY_SIZE) == 0);
+}
+
+/* What launchers leave, as long as no job is open. */
+static void case_spread_by_environment(void)
+{
+    bool is_spread = true;
+
+    CHECK(boot_is_spread(&is_spread) == 0 && !is_spread);
+    setenv("OMPI_COMM_WORLD_SIZE", "4", 1);
+    setenv("OMPI_COMM_WORLD_LOCAL_SIZE", "2", 1);
+    CHECK(boot_is_spread(&is_spread) == 0 && is_spread);
+    setenv("MBX_BOOT", "3:0", 1); /* mbx run within it */
+    CHECK(boot_is_spread(&is_spread) == 0 && !is_spread);
+    unsetenv("MBX_BOOT");
+    fake_number(PMIX_JOB_SIZE, 1);
+    CHECK(open_error() == 1);
+    CHECK(boot_is_spread(&is_spread) == 0 && !is_spread); /* the job knows better */
+    setenv("MBX_BOOT", "single", 1);
+    CHECK(boot_is_spread(&is_spread) == 0 && is_spread);
+}
+
+static void fake_host(uint32_t rank, uint64_t host)
+{
+    struct fake_value *v;
+
+    fake_bytes(rank, "matchbox.host", sizeof host);
+    for (v = fake->values; v->rank != rank || strcmp(v->key, "matchbox.host") != 0; v++)
+        ;
+    memcpy(v->bytes, &host, sizeof host);
+}
+
+/* A job of three, the others on a host each. */
+static void open_three(uint64_t second, uint64_t third)
+{
+    struct boot *b;
+
+    fake_number(PMIX_JOB_SIZE, 3);
+    fake_host(1, second);
+    fake_host(2, third);
+    CHECK(boot_open(CLOCK_MS, &b) == 0);
+    b->ops->close(b);
+}
+
+static void case_one_host(void)
+{
+    bool is_spread = true;
+    uint64_t host;
+
+    CHECK(host_id(&host) == 0);
+    open_three(host, host);
+    CHECK(boot_is_spread(&is_spread) == 0 && !is_spread);
+}
+
+static void case_another_host(void)
+{
+    bool is_spread = false;
+    uint64_t host;
+
+    CHECK(host_id(&host) == 0);
+    open_three(host, host + 1);
+    CHECK(boot_is_spread(&is_spread) == 0 && is_spread);
+    fake->get = PMIX_ERR_UNREACH; /* it is asked once */
+    is_spread = false;
+    CHECK(boot_is_spread(&is_spread) == 0 && is_spread);
+    CHECK(mem_live() == 0);
+}
+
+static void case_damaged_hosts(void)
+{
+    bool is_spread = true;
+    struct boot *b;
+
+    fake_number(PMIX_JOB_SIZE, 2);
+    CHECK(boot_open(CLOCK_MS, &b) == 0);
+    CHECK(boot_is_spread(&is_spread) == -EPROTO && is_spread);
+    CHECK(strstr(log_text, "rank 1 has not told") != NULL);
+    fake_bytes(1, "matchbox.host", sizeof(uint64_t) + 1);
+    CHECK(boot_is_spread(&is_spread) == -EPROTO && strstr(log_text, "damaged") != NULL);
+    b->ops->close(b);
+    CHECK(mem_live() == 0);
 }
 
 static void case_no_size(void)
@@ -303,10 +384,24 @@ static void case_forked(void)
 static void test_cases(void **state)
 {
     case_fn *const cases[] = {
-        case_rounds,      case_other_rank, case_no_size,           case_wrong_size,
-        case_no_key,      case_short_key,  case_init_fails,        case_damaged_values,
-        case_a_rank_ends, case_at_once,    case_a_rank_stays_away, case_a_server_says_nothing,
-        case_no_memory,   case_forked,
+        case_rounds,
+        case_other_rank,
+        case_no_size,
+        case_wrong_size,
+        case_no_key,
+        case_short_key,
+        case_init_fails,
+        case_damaged_values,
+        case_a_rank_ends,
+        case_at_once,
+        case_a_rank_stays_away,
+        case_a_server_says_nothing,
+        case_no_memory,
+        case_forked,
+        case_spread_by_environment,
+        case_one_host,
+        case_another_host,
+        case_damaged_hosts,
     };
 
     (void)state;
@@ -341,6 +436,9 @@ int main(int argc, char **argv)
     const struct CMUnitTest broken[] = {cmocka_unit_test(test_a_library_that_cannot_be_loaded)};
 
     unsetenv("MBX_BOOT");
+    unsetenv("OMPI_COMM_WORLD_SIZE");
+    unsetenv("PMI_SIZE");
+    unsetenv("SLURM_STEP_NUM_NODES");
     setenv("PMIX_NAMESPACE", "fake", 1);
     setenv("PMIX_RANK", "0", 1);
     if (argc > 1 && strcmp(argv[1], "broken") == 0)
