@@ -85,8 +85,10 @@ static int eager_fragment(struct mbx_ep *ep, struct request *req)
         header.data = status->data;
         header.context_id = status->context_id;
     }
+    /* The endpoint's limit, by which this message was too long for one packet: that of the
+     * link's transport may be another one. */
     packet.payload_size =
-        min_size(link->transport->limits.packet_max - sizeof header - packet.body_size,
+        min_size(ep->transport->limits.packet_max - sizeof header - packet.body_size,
                  req->size - req->done);
     err = link->transport->ops->send(link, &packet);
     if (err == 0)
