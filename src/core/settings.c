@@ -3,7 +3,8 @@
  * settings.c - every parameter of the library, in one table.
  *
  * A parameter is read once, when an endpoint or a job is opened; nothing else in the
- * library looks at the environment, but for what launchers leave in it (src/boot).
+ * library looks at the environment, but for what launchers leave in it (src/boot), and to name
+ * libfabric's filter in an error (src/transport/ofi/select.c).
  */
 #include "core/core.h"
 

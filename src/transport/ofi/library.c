@@ -38,7 +38,9 @@ static int load(void)
     struct ofi_library l;
 
     if (handle == NULL) {
-        LOG_ERROR("ofi: libfabric cannot be loaded: %s", dlerror());
+        LOG_ERROR("ofi: the network needs libfabric, which cannot be loaded: %s; install it "
+                  "(Debian: libfabric1), or stay on one host with MBX_TRANSPORT=shm",
+                  dlerror());
         return -ENOTSUP;
     }
     if (!find(handle, "fi_getinfo", &l.getinfo, sizeof l.getinfo) ||

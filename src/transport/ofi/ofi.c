@@ -17,6 +17,7 @@
  * sent before and is_flushed() is delivered, as far as the network lives.
  */
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -534,6 +535,17 @@ static int open_all(struct ofi *ofi, const struct transport_config *config)
     return err;
 }
 
+/* Once in a process: who has no key lets everybody in who can reach the network. */
+static void warn_without_key(const struct transport_config *config)
+{
+    static const uint8_t none[sizeof config->key];
+    static atomic_flag is_said = ATOMIC_FLAG_INIT;
+
+    if (memcmp(config->key, none, sizeof none) == 0 && !atomic_flag_test_and_set(&is_said))
+        LOG_WARN("ofi: there is no key (MBX_KEY is empty): whoever reaches this network can "
+                 "join; mbx run, mbx exec and mbx_job_key() have one");
+}
+
 static int ofi_open(const struct transport_config *config, struct transport **out)
 {
     struct ofi *ofi = create(config);
@@ -547,6 +559,7 @@ static int ofi_open(const struct transport_config *config, struct transport **ou
         return err;
     }
     set_limits(ofi);
+    warn_without_key(config);
     LOG_DEBUG("ofi: provider %s, domain %s", ofi->info->fabric_attr->prov_name,
               ofi->info->domain_attr->name);
     *out = &ofi->base;

@@ -11,6 +11,7 @@
  * only reach this machine, which is shm's part; and those that libfabric keeps for testing.
  */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/base.h"
@@ -104,6 +105,24 @@ static struct fi_info *choose(const struct ofi_library *library, const char *pro
     return chosen;
 }
 
+/* Says what narrowed the choice to nothing. */
+static void complain(const char *provider, const char *interface)
+{
+    const char *filter = getenv("FI_PROVIDER"); /* libfabric's own; mbx exec sets it */
+
+    if (strstr(provider, own) != NULL)
+        LOG_ERROR("ofi: MBX_OFI_PROVIDER=%s is Matchbox itself, which carries nothing to other "
+                  "machines by itself",
+                  provider);
+    else
+        LOG_ERROR("ofi: libfabric has no provider for messages to other "
+                  "machines%s%s%s%s%s%s; fi_info lists what it has",
+                  provider[0] != '\0' ? ", MBX_OFI_PROVIDER=" : "", provider,
+                  interface[0] != '\0' ? ", MBX_OFI_INTERFACE=" : "", interface,
+                  filter != NULL ? ", and may look only for FI_PROVIDER=" : "",
+                  filter != NULL ? filter : "");
+}
+
 int ofi_select(const struct ofi_library *library, const char *provider, const char *interface,
                struct fi_info **info)
 {
@@ -119,9 +138,6 @@ int ofi_select(const struct ofi_library *library, const char *provider, const ch
         if (*info != NULL)
             return 0;
     }
-    LOG_ERROR("ofi: libfabric has no provider for messages to other machines%s%s%s%s; fi_info "
-              "lists what it has",
-              provider[0] != '\0' ? ", MBX_OFI_PROVIDER=" : "", provider,
-              interface[0] != '\0' ? ", MBX_OFI_INTERFACE=" : "", interface);
+    complain(provider, interface);
     return -ENODATA;
 }
