@@ -486,7 +486,7 @@ static bool is_meant(const struct world_config *config)
     for (size_t i = 0; i < ARRAY_COUNT(names); i++)
         if (strcmp(config->name, names[i]) == 0)
             return true;
-    return false;
+    return world_is_network(config);
 }
 
 int main(int argc, char **argv)

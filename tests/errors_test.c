@@ -397,6 +397,7 @@ static void test_timeouts(void **state)
 static void test_interrupted_waits(void **state)
 {
     const struct world_config *config = *state;
+    const char *sleep = world_has_param(config, "TRANSPORT=ofi") ? "poll" : "futex_wait";
     mbx_request recv, send;
     struct world w;
     char byte = 0, got;
@@ -405,7 +406,7 @@ static void test_interrupted_waits(void **state)
         return;
     world_open(&w, config, 2, (const char *const[]){"SPIN=0", NULL});
     assert_int_equal(mbx_recv(w.eps[0], 1, CONTEXT, 0, 0, &got, 1, NULL, &recv), 0);
-    assert_int_equal(sys_fail_name("futex_wait", SYS_FAIL_ALWAYS, EINTR), 0);
+    assert_int_equal(sys_fail_name(sleep, SYS_FAIL_ALWAYS, EINTR), 0);
     assert_int_equal(mbx_wait(w.eps[0], recv, -1, NULL), -EINTR);
     assert_int_equal(mbx_wait_any(w.eps[0], MBX_RECVS, -1), -EINTR);
     sys_fail_none();
@@ -429,6 +430,12 @@ static void let_time_pass(const struct world *w)
         nanosleep(&while_ns, NULL);
 }
 
+/* Over a network, what is copied may have left before anybody hears that the peer is closed. */
+static bool may_be_lost(const struct world *w, int protocol, int sync)
+{
+    return world_is_network(w->config) && protocol <= MBX_BOUNCE && !sync;
+}
+
 /* One message of each protocol to a closed peer, by every call. */
 static void send_to_closed(struct world *w, struct mbx_ep *ep, uint32_t peer)
 {
@@ -447,7 +454,8 @@ static void send_to_closed(struct world *w, struct mbx_ep *ep, uint32_t peer)
                 assert_true(idle < world_patience());
                 let_time_pass(w);
             }
-            assert_true(done.error == -ENOTCONN || done.error == -EHOSTUNREACH);
+            assert_true(done.error == -ENOTCONN || done.error == -EHOSTUNREACH ||
+                        (done.error == 0 && may_be_lost(w, protocol, sync)));
             assert_int_equal(done.kind, MBX_SENDS);
             assert_int_equal(done.status.source, peer);
         }
@@ -486,6 +494,8 @@ static void test_injects_to_a_closed_peer_fail(void **state)
     const void *data = world_data(0, (size_t)1 << 20);
     uint64_t errors;
 
+    if (world_is_network(*state))
+        skip(); /* see may_be_lost() */
     world_open(&w, *state, 3, NULL);
     exchange(&w, 0, 2);
     mbx_limits_get(w.eps[0], &limits);
@@ -521,6 +531,8 @@ static void test_messages_outlive_their_sender(void **state)
     if (world_window(*state) == 0)
         skip(); /* what is held is abandoned */
     world_open(&w, *state, 3, NULL);
+    if (world_is_network(*state))
+        exchange(&w, 0, 2); /* who greets needs an answer */
     assert_int_equal(mbx_inject(w.eps[2], 0, CONTEXT, 1, &sent, sizeof sent, 6), 0);
     assert_int_equal(world_close_one(&w, 2), 0);
     assert_int_equal(mbx_recv(w.eps[0], 2, CONTEXT, 1, 0, &got, sizeof got, NULL, &recv), 0);

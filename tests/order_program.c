@@ -16,6 +16,8 @@ const char *const kind_names[KINDS] = {"send",   "ssend",    "inject", "recv",
                                        "probe",  "mprobe",   "mrecv",  "discard",
                                        "cancel", "progress", "poll",   "test"};
 
+const char *const over_names[] = {"loop", "shm", "ofi"};
+
 static const size_t sizes[] = {0, 1, 8, 40, 300, 470, 600, 1500, 5000, 9000, 20000};
 
 static enum kind random_kind(struct random *r)
@@ -86,13 +88,13 @@ static int early_params(struct program *p, int i)
     static const char *const size[] = {"1", "1", "600", "8K"};
     struct random r;
 
-    random_seed(&r, ~(p->seed * 2 + p->on_shm));
+    random_seed(&r, ~(p->seed * 2 + (p->over != OVER_LOOP)));
     snprintf(p->params[i++], 32, "EARLY_RECV=%s", when[random_below(&r, 4)]);
     snprintf(p->params[i++], 32, "EARLY_SIZE=%s", size[random_below(&r, 4)]);
     return i;
 }
 
-void program_make(struct program *p, uint64_t seed, bool on_shm)
+void program_make(struct program *p, uint64_t seed, enum over over)
 {
     static const char *const windows[] = {"0", "0", "1", "2", "5", "auto"};
     static const char *const any[] = {"window", "window", "sender"};
@@ -102,10 +104,10 @@ void program_make(struct program *p, uint64_t seed, bool on_shm)
     bool is_narrow, is_probing;
     int i = 0;
 
-    random_seed(&r, seed * 2 + on_shm);
-    *p = (struct program){.seed = seed, .on_shm = on_shm, .count = OPS_MAX};
+    random_seed(&r, seed * 2 + (over != OVER_LOOP));
+    *p = (struct program){.seed = seed, .over = over, .count = OPS_MAX};
     p->eps = 2 + (int)random_below(&r, 2);
-    snprintf(p->params[i++], 32, "TRANSPORT=%s", on_shm ? "shm" : "loop");
+    snprintf(p->params[i++], 32, "TRANSPORT=%s", over_names[over]);
     snprintf(p->params[i++], 32, "FAULT_PERCENT=%d", faults[random_below(&r, 4)]);
     snprintf(p->params[i++], 32, "EAGER_LIMIT=%s", eager[random_below(&r, 4)]);
     snprintf(p->params[i++], 32, "RNDV=%s", random_below(&r, 3) == 0 ? "data" : "auto");
@@ -115,8 +117,10 @@ void program_make(struct program *p, uint64_t seed, bool on_shm)
     snprintf(p->params[i++], 32, "WINDOW=%s", windows[random_below(&r, ARRAY_COUNT(windows))]);
     snprintf(p->params[i++], 32, "HOLD_TAKE=%s", random_below(&r, 2) == 0 ? "no" : "yes");
     snprintf(p->params[i++], 32, "WINDOW_PAYLOAD=%s", random_below(&r, 2) == 0 ? "0" : "auto");
-    if (on_shm)
+    if (over == OVER_SHM)
         snprintf(p->params[i++], 32, "SHM_RING_SIZE=4K");
+    else if (over == OVER_OFI)
+        snprintf(p->params[i++], 32, "OFI_PROVIDER=tcp;ofi_rxm");
     else
         snprintf(p->params[i++], 32, "LOOP_DEPTH=%d", 1 + (int)random_below(&r, 4));
     i = early_params(p, i);

@@ -43,9 +43,11 @@ struct op {
     unsigned queues; /* of poll */
 };
 
+enum over { OVER_LOOP, OVER_SHM, OVER_OFI };
+
 struct program {
     uint64_t seed;
-    bool on_shm;
+    enum over over;
     int eps, count;
     int room; /* for RTRs, at each endpoint */
     char params[PARAMS_MAX][32];
@@ -54,7 +56,9 @@ struct program {
 
 extern const char *const kind_names[KINDS];
 
-void program_make(struct program *p, uint64_t seed, bool on_shm);
+extern const char *const over_names[];
+
+void program_make(struct program *p, uint64_t seed, enum over over);
 
 /* Drops what the failure does not need, until nothing more can be dropped. */
 void program_shrink(struct program *p, bool (*fails)(const struct program *p));

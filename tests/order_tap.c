@@ -226,12 +226,25 @@ static const struct transport_events tap_events = {
     .dropped = tap_dropped,
 };
 
+static const struct transport_ops *ops_of(enum over over)
+{
+    switch (over) {
+    case OVER_LOOP:
+        return &transport_loop;
+    case OVER_SHM:
+        return &transport_shm;
+    case OVER_OFI:
+        break;
+    }
+    return &transport_ofi;
+}
+
 void tap_open(struct tap *tap)
 {
     const struct program *program = tap->run->program;
     const char *params[PARAMS_MAX + 1] = {NULL};
     const struct mbx_config config = {.params = params};
-    const struct transport_ops *ops = program->on_shm ? &transport_shm : &transport_loop;
+    const struct transport_ops *ops = ops_of(program->over);
     struct transport_config again = {.events = &tap_events, .arg = tap};
     struct settings *s;
     int err;
@@ -248,6 +261,7 @@ void tap_open(struct tap *tap)
     again.shm_ring_bytes = s->shm_ring_bytes;
     again.shm_peers = s->shm_peers;
     again.shm_attach = s->shm_attach;
+    again.ofi_provider = s->ofi_provider;
     again.fault_seed = program->seed * 4 + (uint64_t)tap->who;
     again.fault_percent = s->fault_percent;
     tap->ep->transport->ops->close(tap->ep->transport);

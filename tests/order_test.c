@@ -2,11 +2,11 @@
 /*
  * order_test.c - random programs on two or three endpoints against the oracle.
  *
- *   order_test [--quick] [--seed N [--count N]] [--loop] [--window | --early]
+ *   order_test [--quick] [--seed N [--count N]] [--loop | --ofi] [--window | --early]
  *
- * --loop: not over shm; --window: nothing with MBX_ANY_SOURCE=sender; --early: nor with a
- * window or protocol that keeps receives from being told in advance, and nearly all of them
- * are.
+ * --loop: not over shm; --ofi: over the network of this machine instead; --window: nothing with
+ * MBX_ANY_SOURCE=sender; --early: nor with a window or protocol that keeps receives from being
+ * told in advance, and nearly all of them are.
  *
  * Each seed makes a short program of sends, receives, probes, cancels and progress,
  * and the settings of its endpoints (order_program.h).  A tap between transport and core
@@ -380,12 +380,24 @@ static void check_queues(struct run *run)
 
 /* ---- the end ---- */
 
+static bool is_under_way(const struct run *run)
+{
+    struct mbx_ep *eps[EPS_MAX];
+
+    for (int i = 0; i < run->program->eps; i++)
+        eps[i] = run->taps[i].ep;
+    return run->program->over == OVER_OFI && world_is_under_way(eps, run->program->eps);
+}
+
 static void settle(struct run *run)
 {
-    for (int idle = 0; idle < SETTLED_ROUNDS; idle++)
+    for (int idle = 0; idle < SETTLED_ROUNDS; idle++) {
         for (int i = 0; i < run->program->eps; i++)
             if (tap_progress(&run->taps[i]) > 0)
                 idle = 0;
+        if (is_under_way(run))
+            idle = 0;
+    }
 }
 
 /* All is quiet: no receive is open that a message which waits at its sender suits. */
@@ -544,8 +556,8 @@ static void program_report(struct program *p)
 
     program_shrink(p, fails);
     program_run(p, why, sizeof why);
-    printf("FAIL seed %llu%s: %s\nshortest program:\n", (unsigned long long)p->seed,
-           p->on_shm ? " on shm" : "", why[0] != '\0' ? why : "(not every time)");
+    printf("FAIL seed %llu over %s: %s\nshortest program:\n", (unsigned long long)p->seed,
+           over_names[p->over], why[0] != '\0' ? why : "(not every time)");
     program_print(p);
 }
 
@@ -574,13 +586,13 @@ static void draw_only(struct program *p, enum only only)
     draw(p, p->seed % 4 == 0 ? "WINDOW=1" : p->seed % 4 == 1 ? "WINDOW=3" : "WINDOW=auto");
 }
 
-static int run_seeds(uint64_t first, uint64_t count, bool on_shm, enum only only)
+static int run_seeds(uint64_t first, uint64_t count, enum over over, enum only only)
 {
     static struct program p;
     char why[256];
 
     for (uint64_t seed = first; seed < first + count; seed++) {
-        program_make(&p, seed, on_shm);
+        program_make(&p, seed, over);
         draw_only(&p, only);
         if (program_run(&p, why, sizeof why))
             continue;
@@ -589,7 +601,7 @@ static int run_seeds(uint64_t first, uint64_t count, bool on_shm, enum only only
     }
     printf("%llu programs over %s; so far %llu receives were told early: %llu written, %llu of "
            "these not whole, %llu missed, %llu void\n",
-           (unsigned long long)count, on_shm ? "shm" : "loop", (unsigned long long)told,
+           (unsigned long long)count, over_names[over], (unsigned long long)told,
            (unsigned long long)written, (unsigned long long)stopped, (unsigned long long)missed,
            (unsigned long long)nothing);
     return 0;
@@ -608,38 +620,44 @@ static void on_abort(int signal)
 
 int main(int argc, char **argv)
 {
-    uint64_t first = 1, loops = 20000, shms = 2000;
-    bool is_loop = false;
+    uint64_t first = 1, loops = 20000, shms = 2000, ofis = 500;
+    bool is_loop = false, is_ofi = getenv("MATCHBOX_TEST_NETWORK") != NULL;
     enum only only = ONLY_ANY;
 
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--quick") == 0) {
             loops = 1000;
             shms = 80;
+            ofis = 40;
         } else if (strcmp(argv[i], "--seed") == 0 && i + 1 < argc) {
             first = strtoull(argv[++i], NULL, 10);
-            loops = shms = 1;
+            loops = shms = ofis = 1;
         } else if (strcmp(argv[i], "--count") == 0 && i + 1 < argc) {
-            loops = shms = strtoull(argv[++i], NULL, 10);
+            loops = shms = ofis = strtoull(argv[++i], NULL, 10);
         } else if (strcmp(argv[i], "--loop") == 0) {
             is_loop = true;
+        } else if (strcmp(argv[i], "--ofi") == 0) {
+            is_ofi = true;
         } else if (strcmp(argv[i], "--window") == 0) {
             only = ONLY_WINDOW;
         } else if (strcmp(argv[i], "--early") == 0) {
             only = ONLY_EARLY;
         } else if (strcmp(argv[i], "--help") == 0) {
-            printf("usage: order_test [--quick] [--seed N [--count N]] [--loop] [--window | "
-                   "--early]\n");
+            printf("usage: order_test [--quick] [--seed N [--count N]] [--loop | --ofi] "
+                   "[--window | --early]\n");
             return 0;
         } else {
             fprintf(stderr,
-                    "unknown argument '%s'; --quick, --seed N, --count N, --loop, --window, "
+                    "unknown argument '%s'; --quick, --seed N, --count N, --loop, --ofi, "
+                    "--window, "
                     "--early\n",
                     argv[i]);
             return 2;
         }
     }
     signal(SIGABRT, on_abort);
-    return run_seeds(first, loops, false, only) |
-           (is_loop ? 0 : run_seeds(first, shms, true, only));
+    if (is_ofi)
+        return run_seeds(first, ofis, OVER_OFI, only);
+    return run_seeds(first, loops, OVER_LOOP, only) |
+           (is_loop ? 0 : run_seeds(first, shms, OVER_SHM, only));
 }

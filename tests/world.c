@@ -7,6 +7,8 @@
 #include "core/credit.h"
 #include "core/offload.h"
 #include "port/soft_device.h"
+#include "transport/mux.h"
+#include "transport/ofi/part.h"
 
 #include <sched.h>
 #include <stdio.h>
@@ -23,6 +25,9 @@
  * faults hold back in a row. */
 #define SETTLED_ROUNDS 100
 
+/* The same while something is under way over a network: then it goes to who is closed. */
+#define UNDER_WAY_ROUNDS 100000
+
 /* Of a device. */
 #define IDLE_ROUNDS 8
 /* Of the data: no multiple of anything that is a power of two, but of 8. */
@@ -38,6 +43,9 @@
 
 /* One unmatched message of each peer, and no payload with it. */
 #define NARROW "WINDOW=1", "WINDOW_PAYLOAD=0"
+
+/* Over the network of this machine. */
+#define TCP(transport) "TRANSPORT=" transport, "OFI_PROVIDER=tcp;ofi_rxm"
 
 const struct world_config world_configs[] = {
     {"loop", false, false, {"TRANSPORT=loop"}},
@@ -98,11 +106,16 @@ const struct world_config world_configs[] = {
      true,
      false,
      {"TRANSPORT=shm", DEVICE("soft-process", "1"), "SHM_RING_SIZE=4K"}},
-    /* over a network: only where they are named */
-    {"ofi", true, false, {"TRANSPORT=ofi", "OFI_PROVIDER=tcp;ofi_rxm"}},
-    {"ofi-window-1", true, false, {"TRANSPORT=ofi", "OFI_PROVIDER=tcp;ofi_rxm", NARROW}},
-    {"ofi-data", true, false, {"TRANSPORT=ofi", "OFI_PROVIDER=tcp;ofi_rxm", "RNDV=data"}},
+    /* over a network: where they are named, or with MATCHBOX_TEST_NETWORK in the environment */
+    {"ofi", true, false, {TCP("ofi")}},
+    {"ofi-fault", true, true, {TCP("ofi"), "FAULT_PERCENT=20", "FAULT_SEED=13"}},
+    {"ofi-window-0", true, false, {TCP("ofi"), "WINDOW=0"}},
+    {"ofi-window-1", true, false, {TCP("ofi"), NARROW}},
+    {"ofi-data", true, false, {TCP("ofi"), "RNDV=data"}},
     {"ofi-net", true, false, {"TRANSPORT=ofi", "OFI_PROVIDER=net"}},
+    /* both ways: endpoints 0 and 2 on one host, 1 and 3 on another */
+    {"both", true, false, {TCP("shm+ofi")}},
+    {"both-window-1", true, false, {TCP("shm+ofi"), NARROW}},
     /* these four run where they are named, or with MATCHBOX_TEST_RARE in the environment */
     {"shm-thread-1", true, false, {"TRANSPORT=shm", DEVICE("soft-thread", "1")}},
     {"shm-thread-16", true, false, {"TRANSPORT=shm", DEVICE("soft-thread", "16")}},
@@ -114,11 +127,11 @@ const struct world_config world_configs[] = {
 /* The last ones. */
 #define RARE 4
 
-static bool is_quick, is_elsewhere;
+static bool is_quick, is_elsewhere, is_network;
 
 int world_patience(void)
 {
-    return is_elsewhere ? 100 * 1000 * 1000 : 10000;
+    return is_elsewhere ? 100 * 1000 * 1000 : is_network ? 10 * 1000 * 1000 : 10000;
 }
 
 bool world_has_param(const struct world_config *config, const char *name)
@@ -146,6 +159,11 @@ bool world_is_elsewhere(const struct world_config *config)
     return world_has_param(config, "DEVICE=soft-");
 }
 
+bool world_is_network(const struct world_config *config)
+{
+    return strstr(config->params[0], "ofi") != NULL;
+}
+
 bool world_is_quick(void)
 {
     return is_quick;
@@ -157,8 +175,8 @@ static bool is_usual(const struct world_config *config)
     const struct world_config *end = &world_configs[ARRAY_COUNT(world_configs) - 1];
     bool is_rare = end - config <= RARE;
 
-    if (world_has_param(config, "TRANSPORT=ofi"))
-        return false;
+    if (world_is_network(config) || getenv("MATCHBOX_TEST_NETWORK") != NULL)
+        return world_is_network(config) == (getenv("MATCHBOX_TEST_NETWORK") != NULL);
     return is_rare == (getenv("MATCHBOX_TEST_RARE") != NULL);
 }
 
@@ -182,7 +200,8 @@ static bool is_built(const struct world_config *config)
     const char *name, *about;
 
     for (unsigned i = 0; mbx_transport_get(i, &name, &about) == 0; i++)
-        if (strcmp(config->params[0] + strlen("TRANSPORT="), name) == 0)
+        if (strcmp(world_is_network(config) ? "ofi" : config->params[0] + strlen("TRANSPORT="),
+                   name) == 0)
             return true;
     return false;
 }
@@ -223,6 +242,7 @@ int world_main(int argc, char **argv, const struct CMUnitTest *each, size_t coun
         if (!is_wanted(c, argc, argv) || !is_built(c))
             continue;
         is_elsewhere = world_is_elsewhere(c);
+        is_network = world_is_network(c);
         memcpy(tests, each, count * sizeof *tests);
         for (size_t i = 0; i < count; i++)
             tests[i].initial_state = (void *)(uintptr_t)c;
@@ -230,6 +250,25 @@ int world_main(int argc, char **argv, const struct CMUnitTest *each, size_t coun
     }
     free(tests);
     return failed == 0 ? 0 : 1;
+}
+
+static bool asks_for_help(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++)
+        if (strcmp(argv[i], "--help") == 0)
+            return true;
+    return false;
+}
+
+/* It says so of what is named and can show nothing over a network. */
+static bool is_in_vain(const char *program, const char *name, world_meant_fn *is_meant)
+{
+    for (const struct world_config *c = world_configs; c->name != NULL; c++)
+        if (strcmp(c->name, name) == 0 && world_is_network(c) && !is_meant(c)) {
+            printf("%s has nothing for %s\n", program, name);
+            return true;
+        }
+    return false;
 }
 
 int world_main_for(int argc, char **argv, world_meant_fn *is_meant,
@@ -240,6 +279,9 @@ int world_main_for(int argc, char **argv, world_meant_fn *is_meant,
 
     for (int i = 1; i < argc && named < 32; i++) {
         given += argv[i][0] != '-';
+        if (is_in_vain(argv[0], argv[i], is_meant))
+            continue;
+        meant += argv[i][0] != '-';
         names[named++] = argv[i];
     }
     for (const struct world_config *c = world_configs; given == 0 && c->name != NULL; c++)
@@ -247,7 +289,7 @@ int world_main_for(int argc, char **argv, world_meant_fn *is_meant,
             meant++;
             names[named++] = c->name;
         }
-    if (given == 0 && meant == 0)
+    if (meant == 0 && !asks_for_help(argc, argv))
         return 77; /* skipped */
     assert_true(named < (int)ARRAY_COUNT(names));
     return world_main(named, (char **)(uintptr_t)names, each, count);
@@ -323,6 +365,21 @@ struct mbx_ep *world_open_one(const struct world_config *config, const char *con
     return ep;
 }
 
+/* If it knows more than one host. */
+static struct mbx_ep *open_on_host(const struct world_config *config, int host,
+                                   const char *const *more)
+{
+    const char *with[WORLD_PARAMS_MAX] = {host == 0 ? "FAULT_HOST=1" : "FAULT_HOST=2"};
+
+    if (!world_has_param(config, "TRANSPORT=shm+ofi"))
+        return world_open_one(config, more);
+    for (int i = 0; more != NULL && more[i] != NULL; i++) {
+        assert_true(i + 2 < WORLD_PARAMS_MAX);
+        with[i + 1] = more[i];
+    }
+    return world_open_one(config, with);
+}
+
 static void world_connect(struct world *w)
 {
     struct mbx_address address;
@@ -345,7 +402,7 @@ void world_open(struct world *w, const struct world_config *config, int count,
     w->fds = sys_fds_live();
     w->maps = sys_maps_live();
     for (int i = 0; i < count; i++)
-        w->eps[i] = world_open_one(config, more);
+        w->eps[i] = open_on_host(config, i % 2, more);
     world_connect(w);
 }
 
@@ -420,23 +477,43 @@ static int devices_settle(struct world *w)
     return moved;
 }
 
-/* Over a network, what was sent may still wait for a connection, which nobody sees come. */
-static bool is_flushed(const struct world *w)
+/* The part of an endpoint that is the network; or NULL. */
+static struct transport *network_of(const struct mbx_ep *ep)
 {
-    for (int i = 0; i < w->count; i++) {
-        struct transport *t = w->eps[i] != NULL ? w->eps[i]->transport : NULL;
+    struct transport *t =
+        ep != NULL ? transport_far(transport_fault_inner(ep->transport)) : NULL;
 
-        if (t != NULL && t->ops == &transport_ofi && !t->ops->is_flushed(t))
-            return false;
+    return t != NULL && t->ops == &transport_ofi ? t : NULL;
+}
+
+bool world_is_under_way(struct mbx_ep *const *eps, int count)
+{
+    uint64_t begun, ended, balance = 0;
+
+    for (int i = 0; i < count; i++) {
+        struct transport *t = network_of(eps[i]);
+
+        if (t == NULL)
+            continue;
+        if (!t->ops->is_flushed(t))
+            return true;
+        transport_ofi_count(t, &begun, &ended);
+        balance += begun - ended;
     }
-    return true;
+    return balance != 0;
 }
 
 void world_settle(struct world *w)
 {
-    for (int idle = 0; idle < SETTLED_ROUNDS; idle++)
-        if (world_progress(w) > 0 || !is_flushed(w))
+    uint64_t under_way = 0;
+
+    for (int idle = 0; idle < SETTLED_ROUNDS; idle++) {
+        bool has_moved = world_progress(w) > 0;
+
+        under_way = has_moved ? 0 : under_way + 1;
+        if (has_moved || (under_way < UNDER_WAY_ROUNDS && world_is_under_way(w->eps, w->count)))
             idle = 0;
+    }
     /* twice: what we did in the first pass may be what a device waited for */
     for (int pass = 0; is_elsewhere && pass < 2; pass++)
         if (devices_settle(w) + world_progress(w) > 0)

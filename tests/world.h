@@ -37,7 +37,7 @@ struct world_config {
 };
 
 /* Rounds without any movement behind which a test has failed.  With a device that runs
- * elsewhere a round of ours may be none of its. */
+ * elsewhere, or over a network, a round of ours may be none of its. */
 int world_patience(void);
 
 /* Unmatched messages that one endpoint of this configuration may have at another: beyond
@@ -82,6 +82,10 @@ int world_take_number(int argc, char **argv, const char *option, uint64_t *value
  * and ours; down is to the child. */
 pid_t world_fork(int *down, int *up);
 
+/* Is it over a network?  Then what was sent takes time to come, and nobody sees it on its way.
+ */
+bool world_is_network(const struct world_config *config);
+
 bool world_is_quick(void);
 
 /* Opens count endpoints; `more` ("NAME=VALUE", ends with NULL; or NULL) wins over the
@@ -107,6 +111,10 @@ int world_progress(struct world *w);
 
 /* Rounds until nothing moves any more. */
 void world_settle(struct world *w);
+
+/* Is anything between these endpoints over a network, or goes to one that is closed?  An entry
+ * of eps may be NULL. */
+bool world_is_under_way(struct mbx_ep *const *eps, int count);
 
 /* Rounds until request of endpoint who is complete. */
 void world_wait(struct world *w, int who, mbx_request request,

@@ -496,6 +496,11 @@ static const struct transport_ops ops = {
     .nudge = fault_nudge,
 };
 
+struct transport *transport_fault_inner(struct transport *t)
+{
+    return t->ops->close == fault_close ? fault_of(t)->inner : t;
+}
+
 int transport_fault_open(const struct transport_ops *wrapped,
                          const struct transport_config *config, struct transport **out)
 {

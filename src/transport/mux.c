@@ -97,6 +97,11 @@ struct transport *transport_near(struct transport *t)
     return mux_of(t)->shm;
 }
 
+struct transport *transport_far(struct transport *t)
+{
+    return t->ops == &transport_mux ? mux_of(t)->ofi : t;
+}
+
 /* ---- polling ---- */
 
 static int mux_poll(struct transport *t, int budget)

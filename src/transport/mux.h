@@ -13,4 +13,7 @@ extern const struct transport_ops transport_mux;
  * the network; then t is to be polled now and then. */
 struct transport *transport_near(struct transport *t);
 
+/* The part of t that reaches other machines: ofi in mux, else t itself. */
+struct transport *transport_far(struct transport *t);
+
 #endif

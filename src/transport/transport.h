@@ -335,4 +335,7 @@ extern const struct transport_ops transport_sim; /* sim/sim.h */
 int transport_fault_open(const struct transport_ops *wrapped,
                          const struct transport_config *config, struct transport **out);
 
+/* What such a transport wraps; of another one, that itself. */
+struct transport *transport_fault_inner(struct transport *t);
+
 #endif

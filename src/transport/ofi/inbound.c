@@ -144,6 +144,7 @@ static struct ofi_link *find(const struct ofi *ofi, const struct ofi_prefix *pre
 static void arrived_data(struct ofi *ofi, struct ofi_link *link, struct ofi_receive *receive,
                          unsigned char *bytes, size_t size)
 {
+    ofi->ended++;
     if (link->state != OFI_OPEN) {
         ofi->events->dropped(ofi->arg, "a packet before its greeting, or behind the end");
         return;

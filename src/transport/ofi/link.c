@@ -324,9 +324,13 @@ static int pay(struct ofi_link *link, const enum ofi_kind *kinds, size_t count, 
 static int leave(struct ofi_link *link, struct ofi_buffer *buffer)
 {
     if (!link->is_self) {
+        int err;
+
         /* only now: what it is called there may be known since a moment ago */
         write_prefix(buffer->bytes, link, OFI_DATA, buffer->padding);
-        return hand_over(link, buffer);
+        err = hand_over(link, buffer);
+        ofi_of_link(link)->begun += err == 0;
+        return err;
     }
     if (ofi_deliver(link, buffer->bytes + sizeof(struct ofi_prefix), buffer->size) == -EAGAIN)
         return -EAGAIN;
@@ -412,7 +416,10 @@ static int inject(struct ofi_link *link, const struct transport_packet *packet, 
     write_prefix(bytes, link, OFI_DATA, padding);
     write_packet(bytes + sizeof(struct ofi_prefix), packet);
     memset(bytes + size - padding, 0, padding);
-    return fi_inject(ofi->ep, bytes, size, link->to) == 0 ? 0 : -EAGAIN;
+    if (fi_inject(ofi->ep, bytes, size, link->to) != 0)
+        return -EAGAIN;
+    ofi->begun++;
+    return 0;
 }
 
 static int enqueue(struct ofi_link *link, const struct transport_packet *packet, size_t size,

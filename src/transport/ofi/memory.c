@@ -217,6 +217,7 @@ static int move(struct ofi_link *link, bool is_write, void *here, uint64_t addre
         return failed(ofi, err);
     }
     list_add_tail(&link->moving, &rma->node);
+    ofi->begun++;
     return -EINPROGRESS;
 }
 
@@ -247,6 +248,7 @@ void ofi_moved(struct ofi *ofi, struct ofi_rma *rma, int error)
     if (rma->link != NULL)
         list_remove(&rma->node);
     give_back(ofi, rma);
+    ofi->ended++;
     if (cookie != NULL && !ofi->is_closing)
         ofi->events->read_done(ofi->arg, cookie, error);
 }

@@ -117,6 +117,12 @@ bool transport_ofi_is_used(const struct transport *t)
     return ofi_of(t)->id_count != 0;
 }
 
+void transport_ofi_count(const struct transport *t, uint64_t *begun, uint64_t *ended)
+{
+    *begun = ofi_of(t)->begun;
+    *ended = ofi_of(t)->ended;
+}
+
 static int ofi_connect(struct transport *t, const struct transport_address *address,
                        struct link **out)
 {

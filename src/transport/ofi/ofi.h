@@ -146,6 +146,8 @@ struct ofi {
     uint32_t strangers; /* links that are ANSWERING */
     struct list busy, holding;
     uint32_t until_tend; /* polls */
+    /* packets of the core that left for others, and came from others; with reads and writes */
+    uint64_t begun, ended;
 
     struct ofi_buffer *buffers;
     struct list free;

@@ -14,6 +14,11 @@ void transport_ofi_rename(struct transport *t, const struct transport_address *a
 /* Has it met anybody? */
 bool transport_ofi_is_used(const struct transport *t);
 
+/* What it has given to the network so far, packets, reads and writes; and packets that came
+ * from it, reads and writes that ended.  Where the sums of all endpoints are equal and all are
+ * flushed, nothing is under way. */
+void transport_ofi_count(const struct transport *t, uint64_t *begun, uint64_t *ended);
+
 /* May the owner sleep until the descriptor *fd is readable?  0 yes; 1 there is something to
  * poll; -EAGAIN nobody would tell: it may sleep a moment. */
 int transport_ofi_prepare(struct transport *t, int *fd);
