@@ -55,7 +55,7 @@ static void help(void)
         "\n"
         "  SEED=N           this job, operation by operation and packet by packet\n"
         "  --seeds FILE     the jobs of a list: a line is a seed, or a seed, ranks, and\n"
-        "                   operations of a rank\n"
+        "                   operations of a rank, and the word memory for --memory\n"
         "  --campaign TIME  jobs with new seeds for so long: 90s, 30m, 2h\n"
         "  --count N        so many jobs, from seed 1, or --first, on (default: 100)\n"
         "  --ranks N        ranks of each job, up to %u (default: the seed says)\n"
@@ -182,17 +182,22 @@ static bool run_list(const struct options *o, struct totals *totals)
         exit(1);
     }
     while (fgets(line, sizeof line, file) != NULL) {
+        struct options options = *o;
         uint64_t seed;
         uint32_t ranks = 0, per_rank = 0;
+        char word[8] = "memory";
+        int fields;
 
         if (line[0] == '#' || line[0] == '\n')
             continue;
-        if (sscanf(line, "%" SCNu64 " %" SCNu32 " %" SCNu32, &seed, &ranks, &per_rank) < 1 ||
-            ranks == 1 || ranks > PLAN_RANKS_MAX) {
+        fields = sscanf(line, "%" SCNu64 " %" SCNu32 " %" SCNu32 " %7s", &seed, &ranks,
+                        &per_rank, word);
+        options.fails_memory |= fields == 4;
+        if (fields < 1 || ranks == 1 || ranks > PLAN_RANKS_MAX || strcmp(word, "memory") != 0) {
             fprintf(stderr, "sim: %s: no seed: %s", o->seeds, line);
             exit(2);
         }
-        ok = run_seed(o, seed, ranks, per_rank, totals) && ok;
+        ok = run_seed(&options, seed, ranks, per_rank, totals) && ok;
     }
     fclose(file);
     return ok;

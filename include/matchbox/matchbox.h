@@ -217,7 +217,8 @@ struct mbx_options {
  * Returns    0; -EINVAL no such peer, reserved context id, NULL buf, unknown flag
  *            or longer than mbx_limits.message; -ENOMEM no request left.  An
  *            unreachable or closed peer is no error here: the request completes with
- *            -ENOTCONN or -EHOSTUNREACH.
+ *            -ENOTCONN or -EHOSTUNREACH.  Or with -ENOMEM, and nothing is sent, if the
+ *            message has to wait for the receiver and there is no memory for that.
  * Ownership  buf is lent to the library until the request completes.  request may
  *            be NULL; then the completion queue is the only way to learn of it.
  * Progress   never blocks; does not call mbx_progress().

@@ -14,8 +14,8 @@
 
 #define COPY_SMALL_MAX 32
 
-/* As memcpy(), of at most COPY_SMALL_MAX bytes; from may be NULL if size is 0.  Returns
- * the end of the copy. */
+/* As memcpy(), of at most COPY_SMALL_MAX bytes; both may be NULL if size is 0.
+ * Returns the end of the copy. */
 static inline unsigned char *copy_small(void *to, const void *from, size_t size)
 {
     unsigned char *out = to;
@@ -31,6 +31,8 @@ static inline unsigned char *copy_small(void *to, const void *from, size_t size)
     } else if (size >= 4) {
         memcpy(out, in, 4);
         memcpy(out + size - 4, in + size - 4, 4);
+    } else if (size == 0) {
+        return out; /* which may be NULL */
     } else {
         for (size_t i = 0; i < size; i++)
             out[i] = in[i];

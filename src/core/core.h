@@ -298,6 +298,7 @@ enum peer_owes {
     OWES_ANSWER = 1 << 3, /* as above */
     OWES_PEEK = 1 << 4,
     OWES_PEEKED = 1 << 5,
+    OWES_COMPARE = 1 << 6, /* no packet: hold_again() */
 };
 
 struct peer {

@@ -207,7 +207,7 @@ static int endpoint_drain(struct mbx_ep *ep)
     uint64_t start = clock_now();
 
     for (uint32_t i = 0; i < ep->peer_count; i++) /* these only serve messages to come */
-        ep->peers[i]->owes &= OWES_ANSWER | OWES_HOLD | OWES_PEEKED;
+        ep->peers[i]->owes &= OWES_ANSWER | OWES_HOLD | OWES_PEEKED | OWES_COMPARE;
     early_shut(ep); /* what is still lent then is being written */
     while (!list_is_empty(&ep->busy) || !ep->transport->ops->is_flushed(ep->transport) ||
            !offload_is_flushed(ep) || ep->injected != 0 || ep->lent != 0 ||

@@ -347,14 +347,17 @@ static bool compare_rtr(struct mbx_ep *ep, struct peer *peer)
     struct hold *hold = peer->hold;
     struct rtr *rtr = rtr_of(hold->unread);
     struct match_msg *msg = match_peek(match, &rtr->match.envelope, rtr->match.ignore);
-    struct request *req = container_of(msg, struct request, held);
+    struct request *req;
 
     if (msg == NULL) {
-        if (match_post(match, &rtr->match, &msg) < 0)
+        if (match_post(match, &rtr->match, &msg) < 0) {
+            peer_owe(ep, peer, OWES_COMPARE); /* nobody else would come back to it */
             return false;
+        }
         hold->unread = rtr->node.next;
         return true;
     }
+    req = container_of(msg, struct request, held);
     if (req->state != REQUEST_HELD)
         return false;
     hold_claim(ep, peer, req, rtr);
@@ -479,6 +482,12 @@ static void hold_pump(struct mbx_ep *ep, struct peer *peer)
     while (hold_compare(ep, peer));
     hold_turn_page(ep, peer);
     hold_show(ep, peer);
+}
+
+void hold_again(struct mbx_ep *ep, struct peer *peer)
+{
+    peer->owes &= (uint8_t)~OWES_COMPARE;
+    hold_pump(ep, peer);
 }
 
 int hold_add(struct mbx_ep *ep, struct peer *peer, struct request *req)

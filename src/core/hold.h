@@ -42,6 +42,9 @@ struct hold {
 /* A send without credit, or behind one.  0; -ENOMEM: it is not held. */
 int hold_add(struct mbx_ep *ep, struct peer *peer, struct request *req);
 
+/* There was no memory to compare what is held with an RTR (OWES_COMPARE): tries again. */
+void hold_again(struct mbx_ep *ep, struct peer *peer);
+
 /* Envelope credit has come while it is on.  0; -EPROTO. */
 int hold_credit(struct mbx_ep *ep, struct peer *peer, uint64_t envelopes);
 

@@ -302,8 +302,11 @@ static OUT_OF_LINE void progress_failed(struct mbx_ep *ep, struct peer *peer,
 /* Sends what waits for this peer, as far as there is room.  How many went. */
 static int progress_push(struct mbx_ep *ep, struct peer *peer)
 {
-    int moved = peer->owes != 0 ? peer_pay(ep, peer) : 0;
+    int moved;
 
+    if (unlikely(peer->owes & OWES_COMPARE))
+        hold_again(ep, peer);
+    moved = peer->owes != 0 ? peer_pay(ep, peer) : 0;
     while (!list_is_empty(&peer->out)) {
         struct request *req = request_of_out(peer->out.next);
         bool owes_fin = req->flags & REQUEST_OWES_FIN;
