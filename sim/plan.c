@@ -110,7 +110,7 @@ static void draw_device(struct mood *m, char params[PLAN_PARAMS][40])
 static void draw_more(struct plan *p, struct mood *m)
 {
     p->percent_memory = chance(m, 15) ? 1 + below(m, 20) : 0;
-    p->has_device = chance(m, 25) && !p->has_deaths; /* docs/simulation.md */
+    p->has_device = chance(m, 25);
     for (uint32_t i = 0; i < p->variants && p->has_device; i++)
         draw_device(m, p->params[i]);
     for (uint32_t i = 0; i < p->count; i++)

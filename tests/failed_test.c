@@ -6,6 +6,7 @@
  * Detection is made quick; how long it takes is not asked.
  */
 #include <errno.h>
+
 #include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -13,6 +14,7 @@
 #include "base/base.h"
 #include "core/core.h"
 #include "crew.h"
+#include "device.h"
 
 #define DATA 1 /* context ids */
 #define GO   2
@@ -290,6 +292,76 @@ static void a_process_that_is_stopped_is_not_dead(void **state)
     all_is_well(&crew, -1);
 }
 
+/* ---- with a device ---- */
+
+#define FRAGMENTED ((size_t)40000)
+
+/* Until the device has the receive that was posted. */
+static void hand_over(struct mbx_ep *ep)
+{
+    const struct soft_device *device = device_of(ep);
+    struct mbx_stats stats;
+
+    do {
+        mbx_progress(ep);
+        mbx_stats_get(ep, &stats);
+    } while (stats.device_handed == 0 ||
+             atomic_load(&device->region->performed) < device->written);
+}
+
+/* Rank 1 dies behind the first fragment of a message whose receive is in rank 0's device; arg
+ * says which. */
+static void dies_within(struct crew *crew, int rank, const void *arg)
+{
+    static unsigned char buf[FRAGMENTED];
+    const char *const receiver[] = {"TRANSPORT=shm",
+                                    "PEER_TIMEOUT=20ms",
+                                    "MATCH=device",
+                                    "EARLY_RECV=off",
+                                    "WINDOW_PAYLOAD=unlimited",
+                                    arg,
+                                    NULL};
+    const char *const sender[] = {"TRANSPORT=shm", "EAGER_LIMIT=64K",
+                                  "WINDOW_PAYLOAD=unlimited", "FAULT_DIE=sent-first", NULL};
+    struct mbx_ep *ep = crew_open(crew, rank, rank == 0 ? receiver : sender);
+    struct mbx_completion done;
+    struct mbx_stats stats;
+    mbx_request request;
+
+    memset(buf, 7 * rank, sizeof buf);
+    if (rank == 1) {
+        MUST(crew_hear(ep, 0, GO) == 0, 30);
+        mbx_send(ep, 0, DATA, 0, buf, sizeof buf, NULL, &request);
+        mbx_wait(ep, request, CREW_WAIT_NS, &done);
+        _exit(31);
+    }
+    MUST(mbx_recv(ep, 1, DATA, 0, 0, buf, sizeof buf, NULL, &request) == 0, 32);
+    hand_over(ep);
+    MUST(crew_signal(ep, 1, GO) == 0, 33);
+    MUST(mbx_wait(ep, request, CREW_WAIT_NS, &done) == 0, 34);
+    MUST(done.error == -ENOTCONN && done.status.source == 1, 35);
+    MUST(done.received != 0 && done.received < FRAGMENTED, 36);
+    for (size_t i = 0; i < FRAGMENTED; i++)
+        MUST(buf[i] == (i < done.received ? 7 : 0), 37);
+    mbx_stats_get(ep, &stats);
+    MUST(stats.device_matched == 1, 38);
+    crew_close(ep);
+}
+
+static void what_a_device_assembles_ends_with_its_sender(void **state)
+{
+    static const char *const devices[] = {"DEVICE=soft", "DEVICE=soft-thread",
+                                          "DEVICE=soft-process"};
+    struct crew crew;
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_COUNT(devices); i++) {
+        crew_start(&crew, 2, dies_within, devices[i]);
+        crew_end(&crew);
+        all_is_well(&crew, 1);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -298,6 +370,7 @@ int main(void)
         cmocka_unit_test(a_peer_that_closes_has_not_failed),
         cmocka_unit_test(what_the_dead_were_lent_comes_back),
         cmocka_unit_test(a_process_that_is_stopped_is_not_dead),
+        cmocka_unit_test(what_a_device_assembles_ends_with_its_sender),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -241,6 +241,8 @@ static void on_moved(void *arg, struct shadow_recv *recv, const struct mbx_devic
     if (!recv->is_sized && !offload_learn(ep, req, event)) {
         offload_done(ep, req, -EIO);
     } else if (event->type == MBX_DEVICE_DATA_VALID || event->error == -EPROTO) {
+        if (event->error != 0)
+            req->done = min_size(event->done, req->total);
         offload_done(ep, req, event->error);
     } else if (req->protocol == MBX_RNDV_READ) {
         ep->stats.read_fallbacks += event->type == MBX_DEVICE_INCOMPLETE && req->address != 0;
@@ -569,6 +571,7 @@ static int offload_device(struct mbx_ep *ep, const struct transport_config *conf
             .transport_config = config,
             .read_chunk = s->read_chunk,
             .spin_ns = min_size(s->spin_ns, s->device_spin_ns),
+            .look_ns = (uint64_t)watch_ns(ep),
             .answer_ns = s->device_answer_ns,
             .seed = ep->match_seed,
             .program = s->device_program,

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "wire/wire.h"
@@ -221,6 +222,17 @@ static void assembly_begin(struct port *port, uint32_t peer, struct soft_entry *
 {
     port->assemblies[peer] =
         (struct port_assembly){.entry = entry, .size = size, .offset = offset};
+    port->assembling++;
+}
+
+/* All of it has come, or no more will. */
+static void assembly_end(struct port *port, struct port_assembly *assembly, int error)
+{
+    struct port_move *move = move_of(port, assembly->entry);
+
+    *assembly = (struct port_assembly){.entry = NULL};
+    port->assembling--;
+    move_done(port, move, error);
 }
 
 static uint64_t size_of(const struct wire_packet *packet)
@@ -295,8 +307,7 @@ static void assembly_more(struct port *port, struct port_assembly *assembly,
     assembly->offset += size;
     if (assembly->offset < assembly->size && err == 0)
         return;
-    *assembly = (struct port_assembly){.entry = NULL};
-    move_done(port, move, err);
+    assembly_end(port, assembly, err);
 }
 
 /* ---- arrivals that do not ---- */
@@ -502,6 +513,34 @@ static int run_moves(struct port *port)
     return count;
 }
 
+/* Is the sender gone, for the second time? */
+static bool is_given_up(struct port *port, uint32_t peer)
+{
+    struct port_assembly *assembly = &port->assemblies[peer];
+    struct link *link = link_of(port, peer);
+    bool was_doubted = assembly->is_doubted;
+
+    assembly->is_doubted = link == NULL || link->transport->ops->check(link) != 0;
+    return was_doubted && assembly->is_doubted;
+}
+
+/* Looks at those who owe fragments, if it is time.  How many were given up. */
+static int run_looks(struct port *port)
+{
+    uint64_t now_ns = clock_now();
+    int count = 0;
+
+    if (now_ns - port->looked_ns < port->config.region->look_ns)
+        return 0;
+    port->looked_ns = now_ns;
+    for (uint32_t peer = 0; peer < port->assembly_count; peer++)
+        if (port->assemblies[peer].entry != NULL && is_given_up(port, peer)) {
+            assembly_end(port, &port->assemblies[peer], -ENOTCONN);
+            count++;
+        }
+    return count;
+}
+
 int port_run(struct port *port)
 {
     int count = run_commands(port);
@@ -510,6 +549,8 @@ int port_run(struct port *port)
         return count; /* it begins nothing any more: software does, when it is told LOST */
     if (!list_is_empty(&port->moving) || !list_is_empty(&port->owing))
         count += run_moves(port);
+    if (unlikely(port->assembling != 0))
+        count += run_looks(port);
     return count;
 }
 

@@ -13,6 +13,11 @@
  * a process that shares the region with the application and nothing else (port.memory then
  * copies across).
  *
+ * Who owes fragments may die, and says nothing then: while there are such, the port looks at
+ * them every look_ns.  At the second look in a row at which a sender is gone, all that it had
+ * sent has been delivered, and the receive ends: DATA_VALID, -ENOTCONN.  What is read ends by
+ * itself, as the read fails.
+ *
  * Invariants
  *   P1  an event is written when what it tells of has been done: the data before MATCHED with
  *       WHOLE and before DATA_VALID, those before the FIN, and the FIN before FIN_SENT
@@ -20,6 +25,7 @@
  *   P3  an entry is on moving while the device reads for it; it is on owing while a FIN for
  *       it has not left; it is the entry of an assembly while fragments are to come; at most
  *       one of these
+ *   P4  assembling is the number of assemblies with an entry
  */
 #ifndef PORT_PORT_H
 #define PORT_PORT_H
@@ -56,8 +62,9 @@ struct port_move {
 
 /* The eager message of a peer that comes in fragments and whose receive is ours. */
 struct port_assembly {
-    struct soft_entry *entry;
+    struct soft_entry *entry; /* NULL: there is none */
     uint64_t size, offset;
+    bool is_doubted; /* its sender was gone at the last look */
 };
 
 struct port_buffer {
@@ -75,6 +82,8 @@ struct port {
     uint32_t buffer_count;
     struct port_assembly *assemblies; /* by peer */
     uint32_t assembly_count;
+    uint32_t assembling; /* of these, open */
+    uint64_t looked_ns;  /* at their senders, last */
     struct list moving, owing;
     uint32_t reading;      /* reads of which the transport will tell: it writes meanwhile */
     uint64_t performed;    /* commands */

@@ -100,6 +100,7 @@ struct region {
     uint32_t untagged;
     uint32_t command_cells, event_cells;
     uint64_t read_chunk, spin_ns;
+    uint64_t look_ns; /* between two looks whether those who owe fragments are there */
     uint64_t seed;
     /* for a device in a process of its own */
     uint32_t layout; /* REGION_LAYOUT: both sides are of one build */
@@ -117,7 +118,7 @@ struct region {
     ((uint32_t)(sizeof(struct region) << 20 | sizeof(struct port_command) << 10 |              \
                 sizeof(struct port_event)) +                                                   \
      REGION_VERSION)
-#define REGION_VERSION 3u
+#define REGION_VERSION 4u
 
 /* Cells of the two rings for so many receives and buffers; 0 if they are too many. */
 uint32_t region_command_cells(uint32_t list, uint32_t untagged);

@@ -446,6 +446,7 @@ static int make_region(struct soft_device *device, uint32_t list, uint32_t untag
     region_init(device->region, list, untagged);
     device->region->read_chunk = device->config.read_chunk;
     device->region->spin_ns = device->config.spin_ns;
+    device->region->look_ns = device->config.look_ns;
     device->region->seed = device->config.seed;
     return 0;
 }

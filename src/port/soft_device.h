@@ -24,6 +24,7 @@ struct soft_device_config {
     struct transport *transport;
     const struct transport_config *transport_config; /* THREAD, PROCESS: for join() */
     uint64_t read_chunk, spin_ns;
+    uint64_t look_ns;   /* as region.look_ns */
     uint64_t answer_ns; /* THREAD, PROCESS: so long it may take to begin, and then to start */
     uint64_t seed;
     const char *program; /* PROCESS: what to execute; "": looked for beside the library */
