@@ -51,7 +51,7 @@
  *      3     1  provider  a hash of its name
  *     16     8  cookie    random: another endpoint is not taken for this one
  *     24     8  host      base/host.h
- *     32    48  the provider's address
+ *     32    32  the provider's address
  */
 struct ofi_address {
     uint8_t kind;

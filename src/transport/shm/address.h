@@ -11,7 +11,7 @@
  *     16     8  cookie  64 random bits, also in the segment: a process or descriptor
  *                       of the same number is not taken for the old one
  *     24     8  host    base/host.h
- *     32    48  network part: of no use here; who holds the segment vouches for it, as for
+ *     32    32  network part: of no use here; who holds the segment vouches for it, as for
  *               the three bytes in front (shm_owner_proof())
  */
 #ifndef SHM_ADDRESS_H
