@@ -223,21 +223,11 @@ static void close_all(struct job *job)
         rank_forget(&job->items[id]);
 }
 
-static const char *const packet_names[] = {
-    [WIRE_EAGER] = "eager",   [WIRE_SYNC] = "sync",     [WIRE_FIRST] = "first",
-    [WIRE_MORE] = "more",     [WIRE_RTS] = "rts",       [WIRE_CTS] = "cts",
-    [WIRE_DATA] = "data",     [WIRE_FIN] = "fin",       [WIRE_CREDIT] = "credit",
-    [WIRE_HOLD] = "hold",     [WIRE_RTR] = "rtr",       [WIRE_CLAIM] = "claim",
-    [WIRE_GRANT] = "grant",   [WIRE_RETIRE] = "retire", [WIRE_PEEK] = "peek",
-    [WIRE_PEEKED] = "peeked", [WIRE_PUT] = "put",       [WIRE_GET] = "get",
-    [WIRE_ATOMIC] = "atomic", [WIRE_ANSWER] = "answer", [WIRE_PUSH] = "push",
-    [WIRE_EARLY] = "early",   [WIRE_WRITE] = "write",   [WIRE_WRITTEN] = "written",
-    [WIRE_TYPES] = NULL,
-};
-
 static const char *packet_name(uint8_t type)
 {
-    return type < WIRE_TYPES && packet_names[type] != NULL ? packet_names[type] : "?";
+    const char *name = wire_type_name(type);
+
+    return name != NULL ? name : "?";
 }
 
 static void tell_packet(void *arg, uint32_t from, uint32_t to, const void *packet, size_t size)
