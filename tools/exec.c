@@ -7,6 +7,10 @@
  * one to use, that the MPI shall use libfabric's tag matching at all, and that it
  * shall do so between processes of one machine, too.  Each MPI reads its own variables
  * and ignores the others', so all are set.
+ *
+ * FI_PROVIDER is what libfabric shows at all, to the MPI and to us.  Between the hosts of a job
+ * messages go over another provider of the same libfabric (src/transport/ofi), and nobody knows
+ * here how many hosts there will be: so those that can carry them are in the list, too.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -24,6 +28,9 @@
 #define PROVIDER "libmatchbox-fi.so"
 #define KEY_SIZE 16
 
+/* What can carry messages between hosts, where the user has named none. */
+#define CARRIERS "tcp,ofi_rxm,verbs,efa,cxi,opx,psm3"
+
 static const char usage[] =
     "usage: mbx exec [OPTIONS] [--] COMMAND [ARGUMENTS]\n"
     "       mbx exec --print\n"
@@ -31,13 +38,19 @@ static const char usage[] =
     "Executes COMMAND, such as `mpiexec -n 4 ./program`, with an environment that makes\n"
     "Open MPI or MPICH send its messages over Matchbox.  Variables that are set already\n"
     "stay as they are.  The processes of the command also get a key (MBX_KEY): others cannot\n"
-    "connect to them.\n"
+    "connect to them.  Between hosts messages go over the first of libfabric's providers that "
+    "will\n"
+    "do, or the one that MBX_OFI_PROVIDER names.\n"
     "\n"
     "  -p, --print    print the variables instead\n"
     "  -v, --verbose  say which variables are set, and which were left alone\n"
     "  -h, --help     this text\n"
     "\n"
-    "Launchers that start processes on other machines have to pass the variables on.\n";
+    "Launchers that start processes on other machines have to pass the variables on: Open "
+    "MPI's\n"
+    "passes on OMPI_... by itself and others with -x, as mpiexec -x FI_PROVIDER_PATH -x "
+    "FI_PROVIDER\n"
+    "-x MBX_KEY.\n";
 
 static const struct option options[] = {{"print", no_argument, NULL, 'p'},
                                         {"verbose", no_argument, NULL, 'v'},
@@ -48,10 +61,10 @@ struct variable {
     const char *name, *value;
 };
 
-/* NULL stands for the directory of the provider. */
-static const struct variable variables[] = {
+/* The first two are put together by set_up(). */
+static struct variable variables[] = {
     {"FI_PROVIDER_PATH", NULL},
-    {"FI_PROVIDER", "matchbox"},
+    {"FI_PROVIDER", NULL},
     {"OMPI_MCA_pml", "cm"},
     {"OMPI_MCA_mtl", "ofi"},
     {"OMPI_MCA_mtl_ofi_provider_include", "matchbox"},
@@ -101,11 +114,31 @@ static bool find_provider(const struct tool *tool, char *directory)
     return found;
 }
 
-static void print_variables(const char *directory)
+/* What libfabric is to show: us, and what shall carry us.  Its layers are joined by semicolons
+ * where one is named, and by commas in a list. */
+static void list_providers(char *list, size_t size)
+{
+    const char *named = getenv("MBX_OFI_PROVIDER");
+
+    if (named == NULL || named[0] == '\0')
+        named = CARRIERS;
+    snprintf(list, size, "matchbox,%s", named);
+    for (char *c = list; *c != '\0'; c++)
+        if (*c == ';')
+            *c = ',';
+}
+
+/* Both stay the caller's. */
+static void set_up(const char *directory, const char *providers)
+{
+    variables[0].value = directory;
+    variables[1].value = providers;
+}
+
+static void print_variables(void)
 {
     for (size_t i = 0; i < ARRAY_COUNT(variables); i++)
-        printf("%s=%s\n", variables[i].name,
-               variables[i].value != NULL ? variables[i].value : directory);
+        printf("%s=%s\n", variables[i].name, variables[i].value);
 }
 
 /* Sets one variable unless it is set. */
@@ -140,7 +173,7 @@ static int set_key(const struct tool *tool, bool verbose)
     return setenv("MBX_KEY", text, 0);
 }
 
-static int execute(const struct tool *tool, char **command, const char *directory, bool verbose)
+static int execute(const struct tool *tool, char **command, bool verbose)
 {
     int status = tool_find_program(tool, command[0]);
 
@@ -149,9 +182,7 @@ static int execute(const struct tool *tool, char **command, const char *director
     if (set_key(tool, verbose) < 0)
         return TOOL_FAILED;
     for (size_t i = 0; i < ARRAY_COUNT(variables); i++) {
-        const char *value = variables[i].value != NULL ? variables[i].value : directory;
-
-        if (set_variable(tool, variables[i].name, value, verbose) < 0) {
+        if (set_variable(tool, variables[i].name, variables[i].value, verbose) < 0) {
             tool_error(tool, "%s cannot be set: %s", variables[i].name, strerror(errno));
             return TOOL_FAILED;
         }
@@ -164,7 +195,7 @@ static int execute(const struct tool *tool, char **command, const char *director
 static int run(const struct tool *tool, int argc, char **argv)
 {
     bool print = false, verbose = false;
-    char directory[PATH_MAX];
+    char directory[PATH_MAX], providers[256];
     int option, status = 0;
 
     while ((option = tool_option(tool, argc, argv, "+:pvh", options, &status)) >= 0) {
@@ -179,9 +210,11 @@ static int run(const struct tool *tool, int argc, char **argv)
         return tool_usage_error(tool, "--print takes no command, got '%s'", argv[optind]);
     if (!find_provider(tool, directory))
         return TOOL_FAILED;
+    list_providers(providers, sizeof providers);
+    set_up(directory, providers);
     if (!print)
-        return execute(tool, argv + optind, directory, verbose);
-    print_variables(directory);
+        return execute(tool, argv + optind, verbose);
+    print_variables();
     return TOOL_DONE;
 }
 
