@@ -413,7 +413,8 @@ MBX_API int mbx_register(struct mbx_ep *ep, uint64_t key, const struct mbx_regio
  *
  * Returns    0; -ENOENT no such key.
  * Progress   makes progress while the transport moves bytes of the region; never waits for
- *            a peer to act.
+ *            a peer to act, except where its processor moves them (over TCP): then for its
+ *            progress, or its end.
  * Source     src/core/region.c
  */
 MBX_API int mbx_deregister(struct mbx_ep *ep, uint64_t key);
