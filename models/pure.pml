@@ -14,7 +14,7 @@
  * A receive that several sources may match has a word in one of a few slots.  Slots are used
  * again, so the word has a generation, and it is part of what is compared: one operation
  * takes the lock and names the owner.  The network carries it out beside all messages, in no
- * order with them.  A source takes a pair that is *mutual first*, as in reach_through.pml; who
+ * order with them; those of one source in their order, or in none (NO_ORDER).  A source takes a pair that is *mutual first*, as in reach_through.pml; who
  * loses forgets the receive, and the send is where it was.
  *
  * A receive from one source has no word: nobody else can take it.  Its source matches it at
@@ -66,6 +66,15 @@
 #endif
 #ifndef MORTAL /* one of the sources may die */
 #define MORTAL 0
+#endif
+#ifndef ONE_TRY /* a source tries for one receive at a time */
+#define ONE_TRY 0
+#endif
+#ifndef TRIED_GONE /* a receive that is tried for does not count for the next try */
+#define TRIED_GONE 0
+#endif
+#ifndef NO_ORDER /* the network keeps no order of the operations on words */
+#define NO_ORDER 0
 #endif
 #ifndef DATA /* data is moved in steps of its own */
 #define DATA MORTAL
@@ -270,7 +279,7 @@ inline is_mutual(i, r) {
         ok = (at[x] == held);
         for (k : 0 .. RECEIVES - 1) {
             ok = ok && (k >= r || ANY_RTR || !bit_of(told[i], k) || !accepts(k, x) ||
-                        (CLAIMED_ABSENT && bit_of(n, k)))
+                        ((CLAIMED_ABSENT || TRIED_GONE) && bit_of(n, k)))
         }
     :: else
     fi
@@ -288,7 +297,8 @@ inline look_around(i) {
     }
     for (r : 0 .. RECEIVES - 1) {
         if
-        :: bit_of(told[i], r) && !bit_of(n, r) && (pair_r[i] == NONE || ANY_RTR) ->
+        :: bit_of(told[i], r) && !bit_of(n, r) && (pair_r[i] == NONE || ANY_RTR) &&
+           !(ONE_TRY && n) ->
             find_first(i, r);
             is_mutual(i, r);
             pair_r[i] = (ok -> r : pair_r[i]);
@@ -447,12 +457,21 @@ inline write_owner() {
     step_ends()
 }
 
+/* NO_ORDER: another one is next. */
+inline turn(i) {
+    take[i]?s, m, g;
+    take[i]!s, m, g;
+    step_ends()
+}
+
 proctype Network() {
     byte chosen;
 end:
     do
     :: d_step { !half && nempty(take[0]) -> compare_and_swap(0) }
     :: d_step { !half && nempty(take[1]) -> compare_and_swap(1) }
+    :: d_step { NO_ORDER && !half && len(take[0]) > 1 -> turn(0) }
+    :: d_step { NO_ORDER && !half && len(take[1]) > 1 -> turn(1) }
     :: d_step { half && !dead[source_of(half - 1)] -> write_owner() }
     :: atomic {
         DATA && in_flight ->

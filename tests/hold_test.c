@@ -125,6 +125,36 @@ static void test_the_wanted_message_behind_a_full_window(void **state)
 
 #define ENDPOINTS 3
 
+/* With lock words each message takes that of its receive, over a network too; else there is
+ * none. */
+static void test_a_word_decides(void **state)
+{
+    bool has_words = world_has_param(*state, "ANY_SOURCE=sender");
+    int values[ENDPOINTS] = {0, 1, 2}, got;
+    mbx_request early, sends[ENDPOINTS];
+    uint64_t locks = 0, won = 0;
+    struct world w;
+
+    world_open(&w, *state, ENDPOINTS, NULL);
+    early = post_one(&w, 0, MBX_ANY_SOURCE, CONTEXT, 1, 0, &got);
+    for (int i = 1; i < ENDPOINTS; i++)
+        sends[i] = send_one(&w, i, 0, CONTEXT, 1, &values[i]);
+    world_wait_error(&w, 0, early, 0);
+    assert_int_equal(got + receive(&w, 0, MBX_ANY_SOURCE, CONTEXT, 1, 0), 1 + 2);
+    for (int i = 1; i < ENDPOINTS; i++) {
+        struct mbx_stats stats;
+
+        world_wait_error(&w, i, sends[i], 0);
+        stats = world_stats(&w, i);
+        locks += stats.locks;
+        won += stats.claims_won;
+    }
+    assert_int_equal(locks, has_words ? 2 : 0);
+    if (has_words)
+        assert_int_equal(won, 2);
+    close_clean(&w);
+}
+
 /* Each tells the next, and the next but one, that it is there. */
 static void barrier(struct world *w)
 {
@@ -622,6 +652,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_contexts_of_strangers),
         cmocka_unit_test(test_probes_that_take_turns),
         cmocka_unit_test(test_the_wanted_message_behind_a_full_window),
+        cmocka_unit_test(test_a_word_decides),
         cmocka_unit_test(test_a_barrier_under_full_windows),
         cmocka_unit_test(test_a_probe_sees_what_the_open_receive_leaves),
         cmocka_unit_test(test_matched_probes_with_any_tag_behind),

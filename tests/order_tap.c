@@ -10,6 +10,7 @@
 #include "core/arbiter.h"
 #include "core/core.h"
 #include "core/credit.h"
+#include "core/hold.h"
 
 void wrong(struct run *run, const char *format, ...)
 {
@@ -214,6 +215,11 @@ static void tap_read_done(void *arg, void *cookie, int error)
     rndv_read_done(((struct tap *)arg)->ep, cookie, error);
 }
 
+static void tap_exchange_done(void *arg, uint64_t cookie, int error, bool is_exchanged)
+{
+    hold_locked(((struct tap *)arg)->ep, cookie, error, is_exchanged);
+}
+
 static void tap_dropped(void *arg, const char *reason)
 {
     progress_dropped(((struct tap *)arg)->ep, reason);
@@ -223,6 +229,7 @@ static const struct transport_events tap_events = {
     .accept = tap_accept,
     .deliver = tap_deliver,
     .read_done = tap_read_done,
+    .exchange_done = tap_exchange_done,
     .dropped = tap_dropped,
 };
 

@@ -111,6 +111,7 @@ const struct world_config world_configs[] = {
     {"ofi-fault", true, true, {TCP("ofi"), "FAULT_PERCENT=20", "FAULT_SEED=13"}},
     {"ofi-window-0", true, false, {TCP("ofi"), "WINDOW=0"}},
     {"ofi-window-1", true, false, {TCP("ofi"), NARROW}},
+    {"ofi-sender", true, false, {TCP("ofi"), "ANY_SOURCE=sender"}},
     {"ofi-data", true, false, {TCP("ofi"), "RNDV=data"}},
     {"ofi-net", true, false, {"TRANSPORT=ofi", "OFI_PROVIDER=net"}},
     /* both ways: endpoints 0 and 2 on one host, 1 and 3 on another */

@@ -718,6 +718,7 @@ struct mbx_stats {
     uint64_t holds;              /* times that sends had to be held */
     uint64_t held_now, held_max; /* sends */
     uint64_t claims, claims_won, claims_lost; /* of such, at receives elsewhere */
+    uint64_t locks;                           /* claims that had taken a lock word before */
     uint64_t rtrs, retires;                   /* open receives told to senders that hold */
     uint64_t rtr_looks;                       /* open receives looked at for that */
     uint64_t reached;                         /* messages that met a receive by a claim */

@@ -142,9 +142,11 @@ bool arbiter_give(struct mbx_ep *ep, struct request *req, const struct peer *pee
     if (req->key == 0)
         return !has_won;
     taken = word(generation, WORD_TAKEN, peer->number);
+    /* who says that it has not won may only have failed to learn it */
     if (has_won ? !exchange(ep, name_index(req->key), taken, taken, &found)
                 : !exchange(ep, name_index(req->key), ep->arbiter->last[name_index(req->key)],
-                            taken, &found))
+                            taken, &found) &&
+                      found != taken)
         return false;
     give_back(ep->arbiter, req, taken);
     return true;
@@ -160,7 +162,7 @@ uint32_t arbiter_owner(const struct mbx_ep *ep, const struct request *req)
     return word_state_of(found) == WORD_TAKEN ? (uint32_t)found & OWNER_MAX : MBX_ANY_SOURCE;
 }
 
-int arbiter_claim(const struct peer *peer, uint64_t name, uint64_t as)
+int arbiter_claim(const struct peer *peer, uint64_t name, uint64_t as, uint64_t cookie)
 {
     uint32_t generation = (uint32_t)(name >> 32);
     uint64_t expected = word(generation, WORD_OPEN, 0), found;
@@ -170,7 +172,7 @@ int arbiter_claim(const struct peer *peer, uint64_t name, uint64_t as)
         return -EINVAL;
     err = peer->link->transport->ops->exchange(peer->link, name_index(name), expected,
                                                word(generation, WORD_TAKEN, (uint32_t)as),
-                                               &found);
+                                               &found, cookie);
     if (err != 0)
         return err;
     return found == expected ? 0 : -EALREADY;

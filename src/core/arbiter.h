@@ -53,7 +53,8 @@ bool arbiter_give(struct mbx_ep *ep, struct request *req, const struct peer *pee
 uint32_t arbiter_owner(const struct mbx_ep *ep, const struct request *req);
 
 /* At a sender: takes the word of this name at peer, whose number for us is `as`.
- * 0 it is ours; -EALREADY it is not open any more; other: it cannot be reached, so claim. */
-int arbiter_claim(const struct peer *peer, uint64_t name, uint64_t as);
+ * 0 it is ours; -EINPROGRESS exchange_done(cookie) will tell, unless cookie is 0; -EALREADY it
+ * is not open any more; other: it cannot be reached, so claim. */
+int arbiter_claim(const struct peer *peer, uint64_t name, uint64_t as, uint64_t cookie);
 
 #endif

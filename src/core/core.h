@@ -116,6 +116,7 @@ int settings_key(const struct settings *settings, uint8_t *key, size_t size);
 enum request_state {
     REQUEST_POSTED,      /* receive: waits in the matching engine */
     REQUEST_HELD,        /* send: waits here, for credit or a receive that wants it */
+    REQUEST_LOCK,        /* send: takes the word of a receive, exchange_done() will tell */
     REQUEST_CLAIM,       /* send: its claim has not left */
     REQUEST_WAIT_GRANT,  /* send: the receiver will say GRANT, FIN or RETIRE */
     REQUEST_EAGER,       /* send: its packets are leaving */

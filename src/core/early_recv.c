@@ -129,7 +129,7 @@ static bool early_lend(struct mbx_ep *ep, struct peer *peer, struct request *req
     struct early *early = peer->early;
     struct link *link = peer->link;
 
-    if (link->transport->limits.words == 0)
+    if (!link->transport->limits.is_instant)
         return false; /* it could not win the receive */
     arbiter_open(ep, req);
     if (req->key == 0)

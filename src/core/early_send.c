@@ -167,7 +167,7 @@ static bool early_suits(const struct early *early, const struct request *req, ui
 /* Takes the word; false: it is closed, or we cannot. */
 static bool early_claims(struct peer *peer, const struct target *target)
 {
-    int err = arbiter_claim(peer, target->word, target->as);
+    int err = arbiter_claim(peer, target->word, target->as, 0);
 
     if (err != 0 && err != -EALREADY)
         early_drop(peer); /* it may still be open */

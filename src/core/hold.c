@@ -10,6 +10,11 @@
  *       ^                                          ├────── FIN ────> complete
  *       └──────────────────────────────────────────┴────── RETIRE    the claim is lost
  *
+ * If the receive has a word (arbiter.h), that is taken before the claim leaves.  Over a network
+ * that takes a while: LOCK lies between HELD and CLAIM then, and is a claim already.  Nothing
+ * else is compared meanwhile: the claim of a later send could be there first, while a receive
+ * that is before it for both sends is still open.
+ *
  * Or the peer takes some of them by itself, where it sees them (offer.h): then they wait for
  * FIN or CTS as behind a GRANT.  It does so only between our functions: what decides about a
  * send shuts the table first, and learns what was taken.
@@ -254,18 +259,27 @@ static void hold_lost(struct mbx_ep *ep, struct peer *peer, struct request *req)
                 req->remote);
 }
 
-/* Takes the word of the receive that req suits, if it has one.  False: another has it. */
-static bool hold_lock(struct mbx_ep *ep, struct peer *peer, struct request *req, uint64_t word,
-                      uint64_t as)
+/* req has taken the word of its receive. */
+static void hold_won(struct mbx_ep *ep, struct peer *peer, struct request *req)
 {
-    int err = word != 0 ? arbiter_claim(peer, word, as) : -ENOTSUP;
+    req->flags |= REQUEST_WON;
+    ep->stats.locks++;
+    record_step(ep, TRACE_LOCK, peer, &req->held.envelope, 0, req->completion.request,
+                req->remote);
+}
 
-    if (err == 0) {
-        req->flags |= REQUEST_WON;
-        record_step(ep, TRACE_LOCK, peer, &req->held.envelope, 0, req->completion.request,
-                    req->remote);
-    }
-    return err != -EALREADY;
+/* The peer is to hear of the claim. */
+static void hold_claim_leaves(struct mbx_ep *ep, struct peer *peer, struct request *req)
+{
+    int err = -EAGAIN;
+
+    req->state = REQUEST_CLAIM;
+    if (list_is_empty(&peer->out))
+        err = hold_claim_step(ep, req);
+    if (err == -EAGAIN)
+        peer_queue(ep, peer, req);
+    else if (err < 0)
+        hold_fail(ep, peer, err);
 }
 
 /* rtr wants req. */
@@ -274,25 +288,28 @@ static void hold_claim(struct mbx_ep *ep, struct peer *peer, struct request *req
 {
     struct hold *hold = peer->hold;
     uint64_t word = rtr->word, as = rtr->as;
-    int err = -EAGAIN;
+    int err = -ENOTSUP;
 
     req->remote = rtr->receiver;
     rtr_drop(ep, hold, rtr);
     ep->stats.claims++;
     record_step(ep, TRACE_MATCH, peer, &req->held.envelope, 0, req->completion.request,
                 req->remote);
-    if (!hold_lock(ep, peer, req, word, as)) {
+    if (word != 0)
+        err = arbiter_claim(peer, word, as, req->completion.request);
+    if (err == -EALREADY) {
         hold_lost(ep, peer, req);
         return;
     }
-    req->state = REQUEST_CLAIM;
     hold->claims++;
-    if (list_is_empty(&peer->out))
-        err = hold_claim_step(ep, req);
-    if (err == -EAGAIN)
-        peer_queue(ep, peer, req);
-    else if (err < 0)
-        hold_fail(ep, peer, err);
+    if (err == -EINPROGRESS) {
+        req->state = REQUEST_LOCK;
+        hold->is_locking = true;
+        return;
+    }
+    if (err == 0)
+        hold_won(ep, peer, req);
+    hold_claim_leaves(ep, peer, req);
 }
 
 /* The claim of req is decided. */
@@ -370,6 +387,8 @@ static bool hold_compare(struct mbx_ep *ep, struct peer *peer)
     struct hold *hold = peer->hold;
     bool has_sends = hold->lost_count != 0 || (has_fresh(hold) && !hold->is_partial);
 
+    if (hold->is_locking)
+        return false;
     if (has_sends) {
         if (hold->claims != 0)
             return false;
@@ -482,6 +501,33 @@ static void hold_pump(struct mbx_ep *ep, struct peer *peer)
     while (hold_compare(ep, peer));
     hold_turn_page(ep, peer);
     hold_show(ep, peer);
+}
+
+void hold_locked(void *arg, uint64_t cookie, int error, bool is_exchanged)
+{
+    struct mbx_ep *ep = arg;
+    struct request *req = pool_find(&ep->requests, cookie);
+    struct peer *peer;
+
+    if (req == NULL || req->state != REQUEST_LOCK)
+        return; /* its peer is gone */
+    peer = peer_get(ep, req->peer);
+    peer->hold->is_locking = false;
+    if (error != 0) {
+        /* the peer decides; not now, for this may be in the midst of a call of ours */
+        req->state = REQUEST_CLAIM;
+        peer_queue(ep, peer, req);
+        peer_owe(ep, peer, OWES_COMPARE);
+        return;
+    }
+    if (is_exchanged) {
+        hold_won(ep, peer, req);
+        hold_claim_leaves(ep, peer, req);
+    } else {
+        peer->hold->claims--;
+        hold_lost(ep, peer, req);
+    }
+    hold_pump(ep, peer);
 }
 
 void hold_again(struct mbx_ep *ep, struct peer *peer)
@@ -752,6 +798,7 @@ void hold_fail(struct mbx_ep *ep, struct peer *peer, int error)
     rtr_drop_all(ep, hold);
     hold->lost_count = 0;
     hold->is_on = false;
+    hold->is_locking = false;
     hold->claims = 0;
     while (!list_is_empty(&hold->sends)) {
         struct request *req = request_of_queue(hold->sends.next);

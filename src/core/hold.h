@@ -19,6 +19,7 @@ struct hold {
     bool is_peeked;  /* the peer was told of one: none is sent before it has said more */
     bool is_partial; /* RTRs were dropped: fresh ones are not compared with all */
     bool is_full;    /* the peer may have more RTRs than there is room for */
+    bool is_locking; /* a claim takes a word: exchange_done() will tell */
     uint32_t claims; /* unresolved */
     uint32_t rtr_count, lost_count;
     uint64_t count;     /* of sends */
@@ -30,7 +31,7 @@ struct hold {
     struct match_envelope asked;
     uint64_t ignore;
     struct list
-        sends; /* request.queue: HELD, CLAIM and WAIT_GRANT, in the order of the calls */
+        sends; /* request.queue: HELD, LOCK, CLAIM, WAIT_GRANT, in the order of the calls */
     struct list *fresh; /* the first of them that is not in the engine, or &sends */
     struct request *lost[HOLD_CLAIMS]; /* their claim is lost: to be compared again */
     struct list rtrs;                  /* rtr.node, in the order of arrival */
@@ -70,6 +71,9 @@ int hold_claim_step(struct mbx_ep *ep, struct request *req);
 /* What is owed.  As transport_ops.send. */
 int hold_tell(struct mbx_ep *ep, struct peer *peer);
 int hold_answer(struct mbx_ep *ep, struct peer *peer);
+
+/* As transport_events.exchange_done: of the word that a send is to take. */
+void hold_locked(void *ep, uint64_t cookie, int error, bool is_exchanged);
 
 /* The peer is gone: all its sends end with this error. */
 void hold_fail(struct mbx_ep *ep, struct peer *peer, int error);

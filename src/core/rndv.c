@@ -376,6 +376,7 @@ int rndv_step(struct mbx_ep *ep, struct request *req)
         break;
     case REQUEST_POSTED:
     case REQUEST_HELD:
+    case REQUEST_LOCK:
     case REQUEST_CLAIM:
     case REQUEST_WAIT_GRANT:
     case REQUEST_EAGER:

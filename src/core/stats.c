@@ -93,6 +93,7 @@ static size_t stats_text(const struct mbx_stats *s, char *text, size_t size)
         {"claims", s->claims},
         {"claims_won", s->claims_won},
         {"claims_lost", s->claims_lost},
+        {"locks", s->locks},
         {"rtrs", s->rtrs},
         {"retires", s->retires},
         {"rtr_looks", s->rtr_looks},

@@ -112,7 +112,7 @@ static bool exchange(const struct peer *peer, const struct take_table *table,
     uint64_t found;
 
     return peer->link->transport->ops->exchange(peer->link, table->index + OFFER_VERSION,
-                                                take->version, version, &found) == 0 &&
+                                                take->version, version, &found, 0) == 0 &&
            found == take->version;
 }
 

@@ -49,6 +49,7 @@ static uint32_t watch_whom(const struct mbx_ep *ep, const struct request *req)
             return req->match.envelope.source;
         return arbiter_owner(ep, req);
     case REQUEST_HELD:
+    case REQUEST_LOCK:
     case REQUEST_WAIT_GRANT:
     case REQUEST_WAIT_FIN:
     case REQUEST_ASSEMBLE:
@@ -153,7 +154,8 @@ static void watch_end(void *arg, void *object)
         watch_end_posted(ep, req, peer);
         return;
     }
-    if (req->state == REQUEST_HELD || req->state == REQUEST_WAIT_GRANT)
+    if (req->state == REQUEST_HELD || req->state == REQUEST_LOCK ||
+        req->state == REQUEST_WAIT_GRANT)
         return; /* hold_fail() */
     if (req->completion.kind == MBX_ACCESS) {
         access_end(ep, req, -ENOTCONN);

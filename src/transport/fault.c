@@ -14,6 +14,7 @@
  *   look       sees nothing now                      -EAGAIN
  *   read       has no room (-EAGAIN), fails (-EIO), or is done but says so only in the
  *              next poll() (-EINPROGRESS)
+ *   exchange   if the caller can wait: is done, or fails, with the next poll()
  *
  * And at the point config->fault_die, if it is not NULL, this process dies (base/death.h).
  *
@@ -58,13 +59,16 @@ struct fault {
     const char *die;           /* or NULL */
     struct fault_link **links; /* [0] is NULL */
     uint32_t link_count, link_room;
-    struct list late; /* late_read.in_late */
+    struct list late; /* late.in_late */
     bool said_again;  /* since the last wait() */
 };
 
-struct late_read {
+/* A read or write that is done and not told, or an exchange that is not done. */
+struct late {
     struct list in_late;
-    void *cookie;
+    void *cookie;       /* of a read or write */
+    struct link *inner; /* of an exchange, or NULL */
+    uint64_t index, expected, desired, name;
 };
 
 static struct fault *fault_of(const struct transport *t)
@@ -198,6 +202,13 @@ static void on_read_done(void *arg, void *cookie, int error)
     fault->events->read_done(fault->arg, cookie, error);
 }
 
+static void on_exchange_done(void *arg, uint64_t cookie, int error, bool is_exchanged)
+{
+    struct fault *fault = arg;
+
+    fault->events->exchange_done(fault->arg, cookie, error, is_exchanged);
+}
+
 static void on_dropped(void *arg, const char *reason)
 {
     struct fault *fault = arg;
@@ -233,6 +244,7 @@ static const struct transport_events events_from_below = {
     .accept = on_accept,
     .deliver = on_deliver,
     .read_done = on_read_done,
+    .exchange_done = on_exchange_done,
     .dropped = on_dropped,
     .repeats = on_repeats,
     .sleeps = on_sleeps,
@@ -264,16 +276,22 @@ static int fault_send(struct link *l, const struct transport_packet *packet)
     return err;
 }
 
-/* The read or write is done; the core learns it later. */
-static int delay_read(struct fault *fault, void *cookie)
+/* The core learns it, or it is done, later.  False: no memory. */
+static bool delay(struct fault *fault, const struct late *what)
 {
-    struct late_read *late = mem_alloc(sizeof *late);
+    struct late *late = mem_alloc(sizeof *late);
 
     if (late == NULL)
-        return 0;
-    *late = (struct late_read){.cookie = cookie};
+        return false;
+    *late = *what;
+    list_init_node(&late->in_late);
     list_add_tail(&fault->late, &late->in_late);
-    return -EINPROGRESS;
+    return true;
+}
+
+static int delay_read(struct fault *fault, void *cookie)
+{
+    return delay(fault, &(struct late){.cookie = cookie}) ? -EINPROGRESS : 0;
 }
 
 /* What becomes of a read or write before it is tried. */
@@ -333,8 +351,20 @@ static void fault_unexpose(struct link *l, uint64_t address, uint64_t key)
     inner->transport->ops->unexpose(inner, address, key);
 }
 
-/* Those that wait now; what read_done() starts is for the next poll(). */
-static int tell_late_reads(struct fault *fault)
+static void end_exchange(struct fault *fault, const struct late *late)
+{
+    uint64_t found = 0;
+    int err = late->inner->transport->ops->exchange(late->inner, late->index, late->expected,
+                                                    late->desired, &found, 0);
+
+    if (err == 0 && strikes(fault))
+        err = -EIO; /* all the same it may be done */
+    fault->events->exchange_done(fault->arg, late->name, err,
+                                 err == 0 && found == late->expected);
+}
+
+/* Those that wait now; what these calls start is for the next poll(). */
+static int tell_late(struct fault *fault)
 {
     struct list now;
     struct list *node;
@@ -343,11 +373,13 @@ static int tell_late_reads(struct fault *fault)
     list_init(&now);
     list_splice_tail(&now, &fault->late);
     while ((node = list_pop_head(&now)) != NULL) {
-        struct late_read *late = container_of(node, struct late_read, in_late);
-        void *cookie = late->cookie;
+        struct late late = *container_of(node, struct late, in_late);
 
-        mem_free(late);
-        fault->events->read_done(fault->arg, cookie, 0);
+        mem_free(container_of(node, struct late, in_late));
+        if (late.inner != NULL)
+            end_exchange(fault, &late);
+        else
+            fault->events->read_done(fault->arg, late.cookie, 0);
         count++;
     }
     return count;
@@ -356,7 +388,7 @@ static int tell_late_reads(struct fault *fault)
 static int fault_poll(struct transport *t, int budget)
 {
     struct fault *fault = fault_of(t);
-    int count = tell_late_reads(fault);
+    int count = tell_late(fault);
 
     return count + fault->inner->ops->poll(fault->inner, budget);
 }
@@ -381,11 +413,20 @@ static int fault_check(struct link *l)
 }
 
 static int fault_exchange(struct link *l, uint64_t index, uint64_t expected, uint64_t desired,
-                          uint64_t *found)
+                          uint64_t *found, uint64_t cookie)
 {
+    struct fault *fault = fault_of(l->transport);
     struct link *inner = link_of(l)->inner;
+    const struct late late = {.inner = inner,
+                              .index = index,
+                              .expected = expected,
+                              .desired = desired,
+                              .name = cookie};
 
-    return inner->transport->ops->exchange(inner, index, expected, desired, found);
+    if (cookie != 0 && inner->transport->limits.is_instant && strikes(fault) &&
+        delay(fault, &late))
+        return -EINPROGRESS;
+    return inner->transport->ops->exchange(inner, index, expected, desired, found, cookie);
 }
 
 static int fault_exchange_own(struct transport *t, uint64_t index, uint64_t expected,
@@ -464,7 +505,7 @@ static void fault_close(struct transport *t)
 
     fault->inner->ops->close(fault->inner);
     while ((node = list_pop_head(&fault->late)) != NULL)
-        mem_free(container_of(node, struct late_read, in_late));
+        mem_free(container_of(node, struct late, in_late));
     for (uint32_t i = 1; i < fault->link_count; i++)
         mem_free(fault->links[i]);
     mem_free(fault->links);

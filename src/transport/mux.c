@@ -251,9 +251,12 @@ static void mux_nudge(struct transport *t)
 
 static int open_parts(struct mux *mux, const struct transport_config *config)
 {
-    struct transport_config here = *config;
+    struct transport_config here = *config, there = *config;
     struct transport_address address;
-    int err = transport_ofi.open(config, &mux->ofi);
+    int err;
+
+    there.ofi_words = false; /* a word is shm's: nothing of the network may touch it, too */
+    err = transport_ofi.open(&there, &mux->ofi);
 
     if (err != 0)
         return err;

@@ -80,8 +80,8 @@ struct link {
     uint32_t peer; /* the core's number, set by the core: handed back in deliver() */
 };
 
-/* Calls upwards, from poll() only (read_done also from read() and write(), sleeps and slept
- * from wait()).
+/* Calls upwards, from poll() only (read_done also from read() and write(), exchange_done with
+ * an error also from whatever finds its link broken, sleeps and slept from wait()).
  */
 struct transport_events {
     /* A remote endpoint that connect() has not named is about to deliver.  The core
@@ -104,6 +104,10 @@ struct transport_events {
 
     /* A read() or write() that returned -EINPROGRESS has ended. */
     void (*read_done)(void *arg, void *cookie, int error);
+
+    /* An exchange() that returned -EINPROGRESS has ended: 0, and whether the word was as
+     * expected; or an error, and nobody knows whether it was exchanged. */
+    void (*exchange_done)(void *arg, uint64_t cookie, int error, bool is_exchanged);
 
     /* The transport itself dropped something malformed or foreign. */
     void (*dropped)(void *arg, const char *reason);
@@ -148,6 +152,7 @@ struct transport_config {
     const char *ofi_provider;  /* of libfabric; NULL or "": the first that will do */
     const char *ofi_interface; /* name or address; NULL or "": the provider's first */
     uint64_t ofi_timeout_ns;   /* of a peer that does not answer; 0: there is none */
+    bool ofi_words;            /* exchange() is wanted, where the provider has it */
     /* fault */
     uint64_t fault_seed;
     uint64_t fault_percent; /* how often send, deliver, read are disturbed */
@@ -164,6 +169,7 @@ struct transport_limits {
     size_t inline_max; /* largest packet that costs one cache line */
     bool can_read;     /* read() and write() are worth trying */
     uint32_t words;    /* of our own, for exchange(); 0: it is not supported */
+    bool is_instant;   /* exchange() is done when it returns, if cookie is 0 */
     uint32_t board;    /* ... and so many behind these, to show() something on; or 0 */
 };
 
@@ -216,12 +222,19 @@ struct transport_ops {
 
     /* Compares word `index` of the other endpoint with expected and, if it is that, makes it
      * desired, in one step that nobody else's falls into; *found is what it was.  All words
-     * are 0 at first.
-     * 0; -EINVAL no such word; -ENOTSUP; -ENOTCONN */
+     * are 0 at first.  No order is kept with packets.
+     * 0
+     * -EINPROGRESS  exchange_done(cookie) will tell; never if cookie is 0
+     * -EAGAIN       not now
+     * -EINVAL       no such word
+     * -ENOTSUP      it has no words that are reached like this, or cookie would have to be
+     *               another than 0
+     * -ENOTCONN */
     int (*exchange)(struct link *link, uint64_t index, uint64_t expected, uint64_t desired,
-                    uint64_t *found);
+                    uint64_t *found, uint64_t cookie);
 
-    /* The same with a word of our own. */
+    /* The same with a word of our own, by whatever makes it one step with the others'.  Always
+     * done when it returns, which may take as long as a packet to oneself. */
     int (*exchange_own)(struct transport *t, uint64_t index, uint64_t expected,
                         uint64_t desired, uint64_t *found);
 

@@ -372,9 +372,9 @@ static void what_is_shown_is_seen_and_can_be_exchanged(void **state)
     owner = world.nodes[1].t;
     link = link_to(0, 1);
     board = owner->limits.words;
-    if (board == 0) {
+    if (owner->limits.board == 0) {
         assert_int_equal(look_at(link, 0, seen, 5), -ENOTSUP);
-        assert_int_equal(link->transport->ops->exchange(link, 0, 0, 1, &found), -ENOTSUP);
+        assert_int_equal(link->transport->ops->exchange(link, 0, 0, 1, &found, 0), -ENOTSUP);
         world_fini();
         return;
     }
@@ -385,7 +385,7 @@ static void what_is_shown_is_seen_and_can_be_exchanged(void **state)
     assert_int_equal(look_at(link, end - 5, seen, 5), 0);
     assert_int_equal(seen[0], 0);
     assert_memory_equal(&seen[1], shown, sizeof shown);
-    assert_int_equal(link->transport->ops->exchange(link, end - 1, 4, 5, &found), 0);
+    assert_int_equal(link->transport->ops->exchange(link, end - 1, 4, 5, &found, 0), 0);
     assert_int_equal(found, 4);
     assert_int_equal(owner->ops->exchange_own(owner, end - 1, 4, 6, &found), 0);
     assert_int_equal(found, 5);
@@ -394,7 +394,7 @@ static void what_is_shown_is_seen_and_can_be_exchanged(void **state)
     assert_int_equal(look_at(link, UINT64_MAX - 2, seen, 5), -EINVAL);
     assert_int_equal(owner->ops->show(owner, end - 3, shown, 4), -EINVAL);
     assert_int_equal(owner->ops->show(owner, UINT64_MAX, shown, 4), -EINVAL);
-    assert_int_equal(link->transport->ops->exchange(link, end, 0, 1, &found), -EINVAL);
+    assert_int_equal(link->transport->ops->exchange(link, end, 0, 1, &found, 0), -EINVAL);
     node_close(1);
     assert_int_equal(look_at(link, board, seen, 5), -ENOTCONN);
     world_fini();

@@ -114,6 +114,17 @@ static void on_read_done(void *arg, void *cookie, int error)
     node->done++;
 }
 
+static void on_exchange_done(void *arg, uint64_t cookie, int error, bool is_exchanged)
+{
+    struct node *node = arg;
+
+    assert_int_equal(cookie, node->exchange_cookie);
+    assert_true(error == 0 || !is_exchanged);
+    node->exchange_error = error;
+    node->is_exchanged = is_exchanged;
+    node->exchanges++;
+}
+
 static void on_dropped(void *arg, const char *reason)
 {
     struct node *node = arg;
@@ -126,6 +137,7 @@ static const struct transport_events events = {
     .accept = on_accept,
     .deliver = on_deliver,
     .read_done = on_read_done,
+    .exchange_done = on_exchange_done,
     .dropped = on_dropped,
 };
 
@@ -144,6 +156,7 @@ int node_open(unsigned i)
         .fault_seed = i + 1,
         .fault_percent = world.kind->fault_percent,
         .ofi_provider = world.kind->network,
+        .ofi_words = true,
     };
     int err;
 

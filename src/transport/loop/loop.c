@@ -366,11 +366,12 @@ static int loop_exchange_own(struct transport *t, uint64_t index, uint64_t expec
 }
 
 static int loop_exchange(struct link *l, uint64_t index, uint64_t expected, uint64_t desired,
-                         uint64_t *found)
+                         uint64_t *found, uint64_t cookie)
 {
     struct loop *receiver;
     int err = registry_find(&link_of(l)->member.address, &receiver);
 
+    (void)cookie;
     return err != 0 ? err : loop_exchange_own(&receiver->base, index, expected, desired, found);
 }
 
@@ -660,6 +661,7 @@ static int loop_open(const struct transport_config *config, struct transport **o
                                                   .inline_max = LOOP_INLINE_MAX,
                                                   .can_read = true,
                                                   .words = LOOP_WORDS,
+                                                  .is_instant = true,
                                                   .board = LOOP_BOARD};
     loop->events = config->events;
     loop->arg = config->arg;

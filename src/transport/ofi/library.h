@@ -11,6 +11,7 @@
 
 #include "base/base.h" /* first: libfabric has a container_of of its own */
 
+#include <rdma/fi_atomic.h>
 #include <rdma/fabric.h>
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>

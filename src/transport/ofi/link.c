@@ -235,29 +235,36 @@ void ofi_owe(struct ofi_link *link, enum ofi_kind kind)
     mark_busy(link);
 }
 
-static struct ofi_greeting greeting_of(const struct ofi_link *link, bool we_call)
+/* As far as `kind` goes. */
+static struct ofi_greeting greeting_of(const struct ofi_link *link, bool we_call,
+                                       enum ofi_kind kind)
 {
     const struct ofi *ofi = ofi_of_link(link);
-
-    return (struct ofi_greeting){
+    struct ofi_greeting greeting = {
         .caller = we_call ? ofi->self : link->member.address,
         .callee = we_call ? link->member.address : ofi->self,
         .from_caller = we_call ? link->ours : link->theirs,
-        .from_callee = we_call ? link->theirs : link->ours,
     };
+
+    if (kind != OFI_HELLO) {
+        greeting.from_callee = we_call ? link->theirs : link->ours;
+        greeting.words_of_callee = we_call ? link->words : ofi->words.place;
+    }
+    if (kind == OFI_PROOF)
+        greeting.words_of_caller = we_call ? ofi->words.place : link->words;
+    return greeting;
 }
 
 static size_t write_body(struct ofi_link *link, enum ofi_kind kind, unsigned char *body)
 {
     const struct ofi *ofi = ofi_of_link(link);
-    struct ofi_greeting greeting = greeting_of(link, kind != OFI_WELCOME);
+    const struct ofi_greeting greeting = greeting_of(link, kind != OFI_WELCOME, kind);
     struct ofi_hello hello = {
         .from = ofi->self, .to = link->member.address, .caller = link->ours};
-    struct ofi_welcome welcome = {.callee = link->ours};
-    struct ofi_proof proof;
+    struct ofi_welcome welcome = {.callee = link->ours, .words = ofi->words.place};
+    struct ofi_proof proof = {.words = ofi->words.place};
 
     if (kind == OFI_HELLO) {
-        memset(&greeting.from_callee, 0, sizeof greeting.from_callee);
         ofi_prove(ofi->key, kind, &greeting, hello.proof);
         memcpy(body, &hello, sizeof hello);
     } else if (kind == OFI_WELCOME) {
@@ -515,9 +522,11 @@ static void welcomed(struct ofi *ofi, struct ofi_link *link, const struct ofi_we
     if (link->state != OFI_CALLING)
         return;
     link->theirs = welcome->callee;
-    greeting = greeting_of(link, true);
+    link->words = welcome->words;
+    greeting = greeting_of(link, true, OFI_WELCOME);
     if (!ofi_is_proved(ofi->key, OFI_WELCOME, &greeting, welcome->proof)) {
         memset(&link->theirs, 0, sizeof link->theirs);
+        memset(&link->words, 0, sizeof link->words);
         ofi->events->dropped(ofi->arg, "a welcome without proof");
         return;
     }
@@ -527,13 +536,15 @@ static void welcomed(struct ofi *ofi, struct ofi_link *link, const struct ofi_we
 
 static void proved(struct ofi *ofi, struct ofi_link *link, const struct ofi_proof *proof)
 {
-    struct ofi_greeting greeting = greeting_of(link, false);
+    struct ofi_greeting greeting = greeting_of(link, false, OFI_PROOF);
 
+    greeting.words_of_caller = proof->words;
     if (link->state != OFI_ANSWERING ||
         !ofi_is_proved(ofi->key, OFI_PROOF, &greeting, proof->proof)) {
         ofi->events->dropped(ofi->arg, "a greeting without proof");
         return;
     }
+    link->words = proof->words;
     set_state(link, OFI_OPEN);
     if (!list_is_empty(&link->queue))
         mark_busy(link);

@@ -61,8 +61,8 @@ static int register_with(struct ofi *ofi, const void *bytes, size_t size, uint64
 }
 
 /* With a key of ours, unless the provider makes them.  0; -ENOMEM, or another error. */
-static int register_keyed(struct ofi *ofi, const void *bytes, size_t size, uint64_t access,
-                          struct fid_mr **mr)
+int ofi_register_keyed(struct ofi *ofi, const void *bytes, size_t size, uint64_t access,
+                       struct fid_mr **mr)
 {
     uint64_t key = 0;
     int err = -FI_ENOKEY;
@@ -78,7 +78,8 @@ static int register_keyed(struct ofi *ofi, const void *bytes, size_t size, uint6
 int ofi_register(struct ofi *ofi, void *bytes, size_t size, uint64_t access, struct fid_mr **mr)
 {
     *mr = NULL;
-    return ofi_asks_for(ofi, FI_MR_LOCAL) ? register_keyed(ofi, bytes, size, access, mr) : 0;
+    return ofi_asks_for(ofi, FI_MR_LOCAL) ? ofi_register_keyed(ofi, bytes, size, access, mr)
+                                          : 0;
 }
 
 /* ---- exposing ---- */
@@ -99,7 +100,7 @@ int ofi_expose(struct link *l, const void *buf, size_t size, uint64_t *address, 
     exposure = mem_alloc(sizeof *exposure);
     if (exposure == NULL)
         return -ENOMEM;
-    err = register_keyed(ofi, buf, size, FI_REMOTE_READ | FI_REMOTE_WRITE, &exposure->mr);
+    err = ofi_register_keyed(ofi, buf, size, FI_REMOTE_READ | FI_REMOTE_WRITE, &exposure->mr);
     if (err != 0) {
         LOG_DEBUG("ofi: %zu bytes cannot be registered, error %d %s", size, -err,
                   ofi->library->strerror(-err));
@@ -138,19 +139,23 @@ void ofi_unexpose(struct link *l, uint64_t address, uint64_t key)
 
 /* ---- moving ---- */
 
-static struct ofi_rma *take(struct ofi *ofi)
+struct ofi_rma *ofi_rma_take(struct ofi *ofi, enum ofi_operation_kind kind)
 {
     struct list *node = list_pop_head(&ofi->rma_free);
 
-    return node != NULL ? container_of(node, struct ofi_rma, node) : NULL;
+    if (node == NULL)
+        return NULL;
+    container_of(node, struct ofi_rma, node)->operation.kind = kind;
+    return container_of(node, struct ofi_rma, node);
 }
 
-static void give_back(struct ofi *ofi, struct ofi_rma *rma)
+void ofi_rma_give(struct ofi *ofi, struct ofi_rma *rma)
 {
     if (rma->local != NULL)
         fi_close(&rma->local->fid);
     rma->local = NULL;
     rma->cookie = NULL;
+    rma->name = 0;
     rma->link = NULL;
     list_add_tail(&ofi->rma_free, &rma->node);
 }
@@ -190,6 +195,15 @@ static int failed(const struct ofi *ofi, int err)
     return err == -FI_ENOSYS || err == -FI_EOPNOTSUPP || err == -FI_EBADFLAGS ? -ENOTSUP : -EIO;
 }
 
+int ofi_link_reach(struct ofi_link *link)
+{
+    if (link->state == OFI_NEW)
+        ofi_call(link);
+    if (link->state == OFI_DEAD)
+        return link->error;
+    return link->state == OFI_OPEN ? 0 : -EAGAIN;
+}
+
 static int move(struct ofi_link *link, bool is_write, void *here, uint64_t address,
                 uint64_t key, size_t size, void *cookie)
 {
@@ -199,11 +213,9 @@ static int move(struct ofi_link *link, bool is_write, void *here, uint64_t addre
 
     if (!ofi->base.limits.can_read)
         return -ENOTSUP;
-    if (link->state == OFI_NEW)
-        ofi_call(link);
-    if (link->state != OFI_OPEN)
-        return link->state == OFI_DEAD ? link->error : -EAGAIN;
-    rma = take(ofi);
+    if ((err = ofi_link_reach(link)) != 0)
+        return err;
+    rma = ofi_rma_take(ofi, OFI_MOVING);
     if (rma == NULL)
         return -EAGAIN;
     rma->link = link;
@@ -212,7 +224,7 @@ static int move(struct ofi_link *link, bool is_write, void *here, uint64_t addre
     if (err == 0)
         err = start(ofi, rma, is_write, here, address, key, size);
     if (err != 0) {
-        give_back(ofi, rma);
+        ofi_rma_give(ofi, rma);
         link->is_wanted = err == -FI_EAGAIN;
         return failed(ofi, err);
     }
@@ -241,16 +253,27 @@ int ofi_write(struct link *l, uint64_t address, uint64_t key, const void *src, s
     return move(link, true, (void *)(uintptr_t)src, address, key, size, cookie);
 }
 
+/* Tells who waits for it, if anybody does. */
+static void tell(struct ofi *ofi, const struct ofi_rma *rma, int error)
+{
+    if (ofi->is_closing)
+        return;
+    if (rma->cookie != NULL)
+        ofi->events->read_done(ofi->arg, rma->cookie, error);
+    if (rma->name != 0)
+        ofi->events->exchange_done(ofi->arg, rma->name, error,
+                                   error == 0 && rma->found == rma->expected);
+}
+
 void ofi_moved(struct ofi *ofi, struct ofi_rma *rma, int error)
 {
-    void *cookie = rma->cookie;
+    const struct ofi_rma ended = *rma;
 
     if (rma->link != NULL)
         list_remove(&rma->node);
-    give_back(ofi, rma);
+    ofi_rma_give(ofi, rma);
     ofi->ended++;
-    if (cookie != NULL && !ofi->is_closing)
-        ofi->events->read_done(ofi->arg, cookie, error);
+    tell(ofi, &ended, error);
 }
 
 /* The operations stay the provider's until it says that they have ended. */
@@ -261,12 +284,12 @@ void ofi_moving_failed(struct ofi_link *link)
 
     while ((node = list_pop_head(&link->moving)) != NULL) {
         struct ofi_rma *rma = container_of(node, struct ofi_rma, node);
-        void *cookie = rma->cookie;
+        const struct ofi_rma ended = *rma;
 
         rma->cookie = NULL;
+        rma->name = 0;
         rma->link = NULL;
-        if (cookie != NULL && !ofi->is_closing)
-            ofi->events->read_done(ofi->arg, cookie, -ENOTCONN);
+        tell(ofi, &ended, -ENOTCONN);
     }
 }
 
@@ -281,7 +304,6 @@ int ofi_memory_open(struct ofi *ofi)
     if (ofi->rmas == NULL)
         return -ENOMEM;
     for (size_t i = 0; i < OFI_RMA_MAX; i++) {
-        ofi->rmas[i].operation.kind = OFI_MOVING;
         list_init_node(&ofi->rmas[i].node);
         list_add_tail(&ofi->rma_free, &ofi->rmas[i].node);
     }

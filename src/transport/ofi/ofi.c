@@ -153,18 +153,25 @@ static struct ofi_receive *receive_of(struct ofi_operation *operation)
     return container_of(operation, struct ofi_receive, operation);
 }
 
+static struct ofi_operation *operation_of(void *context)
+{
+    return container_of((struct fi_context2 *)context, struct ofi_operation, context);
+}
+
 static void completed(struct ofi *ofi, const struct fi_cq_data_entry *entry)
 {
-    struct ofi_operation *operation =
-        container_of((struct fi_context2 *)entry->op_context, struct ofi_operation, context);
+    struct ofi_operation *operation = operation_of(entry->op_context);
 
     switch (operation->kind) {
     case OFI_SENDING:
         ofi_sent(ofi, buffer_of(operation));
         break;
     case OFI_MOVING:
+    case OFI_EXCHANGING:
         ofi_moved(ofi, rma_of(operation), 0);
         break;
+    case OFI_OWN:
+        break; /* nobody waits for it any more */
     case OFI_RECEIVING: {
         struct ofi_receive *receive = receive_of(operation);
         bool has_packet = (entry->flags & FI_RECV) != 0 && entry->len != 0;
@@ -177,46 +184,69 @@ static void completed(struct ofi *ofi, const struct fi_cq_data_entry *entry)
     }
 }
 
-static void receive_failed(struct ofi *ofi, struct ofi_receive *receive,
-                           const struct fi_cq_err_entry *entry)
+static void receive_failed(struct ofi *ofi, struct ofi_receive *receive, uint64_t flags,
+                           int error)
 {
-    bool is_released = (entry->flags & FI_MULTI_RECV) != 0 || entry->err == FI_ECANCELED;
+    bool is_released = (flags & FI_MULTI_RECV) != 0 || error == FI_ECANCELED;
 
     ofi_received(ofi, receive, NULL, 0, is_released);
-    if (entry->err != FI_ECANCELED && !ofi->is_closing)
+    if (error != FI_ECANCELED && !ofi->is_closing)
         ofi->events->dropped(ofi->arg, "a packet that the provider could not receive");
+}
+
+static void operation_failed(struct ofi *ofi, void *context, uint64_t flags, int error)
+{
+    struct ofi_operation *operation = operation_of(context);
+
+    LOG_DEBUG("ofi: operation of kind %d failed, error %d %s", (int)operation->kind, error,
+              ofi->library->strerror(error));
+    switch (operation->kind) {
+    case OFI_SENDING:
+        ofi_send_failed(ofi, buffer_of(operation), error);
+        break;
+    case OFI_MOVING:
+    case OFI_EXCHANGING:
+        ofi_moved(ofi, rma_of(operation), -EIO);
+        break;
+    case OFI_RECEIVING:
+        receive_failed(ofi, receive_of(operation), flags, error);
+        break;
+    case OFI_OWN:
+        break;
+    }
 }
 
 static void take_error(struct ofi *ofi)
 {
     struct fi_cq_err_entry entry = {.err_data_size = 0};
-    struct ofi_operation *operation;
 
-    if (fi_cq_readerr(ofi->cq, &entry, 0) != 1 || entry.op_context == NULL)
-        return;
-    operation =
-        container_of((struct fi_context2 *)entry.op_context, struct ofi_operation, context);
-    LOG_DEBUG("ofi: operation of kind %d failed, error %d %s", (int)operation->kind, entry.err,
-              ofi->library->strerror(entry.err));
-    switch (operation->kind) {
-    case OFI_SENDING:
-        ofi_send_failed(ofi, buffer_of(operation), entry.err);
-        break;
-    case OFI_MOVING:
-        ofi_moved(ofi, rma_of(operation), -EIO);
-        break;
-    case OFI_RECEIVING:
-        receive_failed(ofi, receive_of(operation), &entry);
-        break;
-    }
+    if (fi_cq_readerr(ofi->cq, &entry, 0) == 1 && entry.op_context != NULL)
+        operation_failed(ofi, entry.op_context, entry.flags, entry.err);
+}
+
+/* What words.c has read and put aside. */
+static OUT_OF_LINE int take_aside(struct ofi *ofi, int budget)
+{
+    struct ofi_entry aside;
+    int taken = 0;
+
+    for (; taken < budget && ofi_words_entry(ofi, &aside); taken++)
+        if (aside.error == 0)
+            completed(ofi, &aside.entry);
+        else if (aside.entry.op_context != NULL)
+            operation_failed(ofi, aside.entry.op_context, aside.entry.flags, aside.error);
+    return taken;
 }
 
 static int take_completions(struct ofi *ofi, int budget)
 {
     struct fi_cq_data_entry entries[ENTRIES_MAX];
     size_t most = min_size(ENTRIES_MAX, max_size(1, (size_t)budget));
-    ssize_t count = fi_cq_read(ofi->cq, entries, most);
+    ssize_t count;
 
+    if (unlikely(ofi->words.count != 0))
+        return take_aside(ofi, (int)most);
+    count = fi_cq_read(ofi->cq, entries, most);
     for (ssize_t i = 0; i < count; i++)
         completed(ofi, &entries[i]);
     if (unlikely(count == -FI_EAVAIL)) {
@@ -270,6 +300,8 @@ int transport_ofi_prepare(struct transport *t, int *fd)
     *fd = ofi->fd;
     if (ofi->until_tend > TEND_SLEEPS)
         ofi->until_tend = TEND_SLEEPS;
+    if (ofi->words.count != 0)
+        return 1;
     if (is_blind(ofi))
         return -EAGAIN;
     err = ofi->fabric->ops->trywait(ofi->fabric, fids, 1);
@@ -326,20 +358,6 @@ static void ofi_wake(struct transport *t)
 }
 
 /* ---- what only memory that is shared can do ---- */
-
-static int ofi_exchange(struct link *l, uint64_t index, uint64_t expected, uint64_t desired,
-                        uint64_t *found)
-{
-    (void)l, (void)index, (void)expected, (void)desired, (void)found;
-    return -ENOTSUP;
-}
-
-static int ofi_exchange_own(struct transport *t, uint64_t index, uint64_t expected,
-                            uint64_t desired, uint64_t *found)
-{
-    (void)t, (void)index, (void)expected, (void)desired, (void)found;
-    return -ENOTSUP;
-}
 
 static int ofi_look(struct link *l, uint64_t index, uint64_t *words, size_t count)
 {
@@ -463,6 +481,7 @@ static void set_limits(struct ofi *ofi)
         .packet_max = OFI_PACKET_MAX,
         .inline_max = max_size(inject, least) - sizeof(struct ofi_prefix),
         .can_read = (ofi->info->caps & FI_RMA) != 0,
+        .words = ofi->words.bytes != NULL ? OFI_WORDS : 0,
     };
 }
 
@@ -471,6 +490,7 @@ static void release(struct ofi *ofi)
     if (ofi->ep != NULL)
         fi_close(&ofi->ep->fid);
     ofi_receives_close(ofi);
+    ofi_words_close(ofi);
     ofi_memory_close(ofi);
     if (ofi->buffers_mr != NULL)
         fi_close(&ofi->buffers_mr->fid);
@@ -527,7 +547,7 @@ static int open_all(struct ofi *ofi, const struct transport_config *config)
 
     if (err == 0)
         err = ofi_select(ofi->library, text_of(config->ofi_provider),
-                         text_of(config->ofi_interface), &ofi->info);
+                         text_of(config->ofi_interface), config->ofi_words, &ofi->info);
     if (err == 0)
         err = open_objects(ofi);
     if (err == 0)
@@ -538,6 +558,8 @@ static int open_all(struct ofi *ofi, const struct transport_config *config)
         err = ofi_receives_open(ofi);
     if (err == 0)
         err = make_address(ofi, config);
+    if (err == 0 && config->ofi_words)
+        err = ofi_words_open(ofi);
     return err;
 }
 

@@ -10,8 +10,8 @@
  *                                                         link.held, and so does what follows
  *
  * select.c chooses a provider, packet.c reads what strangers say, link.c greets and sends,
- * listener.c looks for who is silent, inbound.c receives, memory.c reads and writes; ofi.c
- * opens, polls, waits and closes.
+ * listener.c looks for who is silent, inbound.c receives, memory.c reads and writes, words.c
+ * exchanges; ofi.c opens, polls, waits and closes.
  *
  * Invariants
  *   I1  by_id[link.id - 1] is the link; ids are never used twice
@@ -44,9 +44,10 @@
 #define OFI_MULTI       4  /* or for many, of this size */
 #define OFI_MULTI_SIZE  (128 << 10)
 #define OFI_STRANGERS   64 /* who have greeted and not proved themselves */
+#define OFI_WORDS       1024
 
 /* What a completion of the provider is about. */
-enum ofi_operation_kind { OFI_SENDING, OFI_RECEIVING, OFI_MOVING };
+enum ofi_operation_kind { OFI_SENDING, OFI_RECEIVING, OFI_MOVING, OFI_EXCHANGING, OFI_OWN };
 
 struct ofi_operation {
     struct fi_context2 context; /* the provider's */
@@ -70,13 +71,34 @@ struct ofi_receive {
     uint32_t finished; /* OFI_RECEIVES: completions */
 };
 
-/* A read or write. */
+/* A read, write or exchange. */
 struct ofi_rma {
-    struct ofi_operation operation;
-    struct list node; /* on rma_free, or its link's moving */
-    void *cookie;     /* NULL: nobody waits for it any more */
+    struct ofi_operation operation; /* MOVING or EXCHANGING */
+    struct list node;               /* on rma_free, or its link's moving */
+    void *cookie;                   /* NULL: nobody waits for it any more */
     struct fid_mr *local;
     struct ofi_link *link;
+    uint64_t name;                     /* exchange: the cookie, or 0 */
+    uint64_t expected, desired, found; /* exchange */
+};
+
+/* What the provider said and was not looked at yet. */
+struct ofi_entry {
+    struct fi_cq_data_entry entry;
+    int error; /* of an operation that failed, or 0 */
+};
+
+/* words.c */
+struct ofi_words {
+    uint64_t *bytes; /* [OFI_WORDS]; NULL: there are none */
+    struct fid_mr *mr;
+    fi_addr_t self;
+    struct ofi_rma own;     /* our own exchange: OWN */
+    struct ofi_place place; /* for peers */
+    bool is_broken;         /* our own exchanges do not come back: no more of them */
+    /* what came while an exchange of our own was waited for */
+    struct ofi_entry *entries;
+    size_t first, count, room;
 };
 
 /* What a peer may read and write. */
@@ -114,11 +136,12 @@ struct ofi_link {
     struct list moving; /* reads and writes */
     unsigned char *held_first, *held_last;
     struct ofi_name ours, theirs;
-    uint64_t since_ns;  /* when the greeting began */
-    uint64_t heard_ns;  /* when something came last */
-    uint64_t asked_ns;  /* when it was last asked whether it is there */
-    uint64_t silent_ns; /* when it was asked first, and did not answer since; 0: it did */
-    int look_fd;        /* listener.c: a connection that is being made, or -1 */
+    struct ofi_place words; /* theirs */
+    uint64_t since_ns;      /* when the greeting began */
+    uint64_t heard_ns;      /* when something came last */
+    uint64_t asked_ns;      /* when it was last asked whether it is there */
+    uint64_t silent_ns;     /* when it was asked first, and did not answer since; 0: it did */
+    int look_fd;            /* listener.c: a connection that is being made, or -1 */
     uint64_t looked_ns, look_pause_ns;
 };
 
@@ -167,6 +190,8 @@ struct ofi {
     struct ofi_rma *rmas;
     struct list rma_free;
     struct list exposures[OFI_EXPOSURE_LISTS];
+    bool has_atomics;
+    struct ofi_words words;
 };
 
 static inline struct ofi *ofi_of(const struct transport *t)
@@ -191,9 +216,10 @@ static inline bool ofi_asks_for(const struct ofi *ofi, uint64_t mr_mode)
 
 /* ---- select.c ---- */
 
-/* The provider to use.  0 and *info; -ENODATA, logged. */
+/* The provider to use, with atomics if they are wanted and it has them.  0 and *info; -ENODATA,
+ * logged. */
 int ofi_select(const struct ofi_library *library, const char *provider, const char *interface,
-               struct fi_info **info);
+               bool wants_atomics, struct fi_info **info);
 
 /* ---- link.c ---- */
 
@@ -254,8 +280,28 @@ int ofi_write(struct link *l, uint64_t address, uint64_t key, const void *src, s
               void *cookie);
 int ofi_expose(struct link *l, const void *buf, size_t size, uint64_t *address, uint64_t *key);
 void ofi_unexpose(struct link *l, uint64_t address, uint64_t key);
+struct ofi_rma *ofi_rma_take(struct ofi *ofi, enum ofi_operation_kind kind);
+void ofi_rma_give(struct ofi *ofi, struct ofi_rma *rma);
+/* As fi_mr_reg, with a key of ours unless the provider makes them. */
+int ofi_register_keyed(struct ofi *ofi, const void *bytes, size_t size, uint64_t access,
+                       struct fid_mr **mr);
+/* Is the link open?  0; -EAGAIN not yet; or its error. */
+int ofi_link_reach(struct ofi_link *link);
 void ofi_moved(struct ofi *ofi, struct ofi_rma *rma, int error);
-/* The peer is gone: its reads and writes end. */
+/* The peer is gone: its reads, writes and exchanges end. */
 void ofi_moving_failed(struct ofi_link *link);
+
+/* ---- words.c ---- */
+
+/* Makes words that peers may exchange, if the provider can.  0, with or without; -ENOMEM, or
+ * another error. */
+int ofi_words_open(struct ofi *ofi);
+void ofi_words_close(struct ofi *ofi);
+int ofi_exchange(struct link *l, uint64_t index, uint64_t expected, uint64_t desired,
+                 uint64_t *found, uint64_t cookie);
+int ofi_exchange_own(struct transport *t, uint64_t index, uint64_t expected, uint64_t desired,
+                     uint64_t *found);
+/* The oldest entry that was put aside.  False: there is none. */
+bool ofi_words_entry(struct ofi *ofi, struct ofi_entry *entry);
 
 #endif

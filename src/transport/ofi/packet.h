@@ -39,7 +39,7 @@
 
 #include "transport/transport.h"
 
-#define OFI_VERSION 1
+#define OFI_VERSION 2
 #define OFI_NONCE   16
 
 enum ofi_kind {
@@ -74,24 +74,35 @@ struct ofi_hello {
     uint64_t proof[2];
 };
 
+/* Where the words of a side are (transport_ops.exchange), as its provider counts. */
+struct ofi_place {
+    uint64_t address, key;
+    uint32_t count; /* 0: nowhere */
+    uint32_t zero;
+};
+
 struct ofi_welcome {
     struct ofi_name callee;
+    struct ofi_place words;
     uint64_t proof[2];
 };
 
 struct ofi_proof {
+    struct ofi_place words;
     uint64_t proof[2];
 };
 
 static_assert(sizeof(struct ofi_prefix) == 16, "packet format");
 static_assert(sizeof(struct ofi_name) == 32, "packet format");
 static_assert(sizeof(struct ofi_hello) == 2 * TRANSPORT_ADDRESS_SIZE + 48, "packet format");
-static_assert(sizeof(struct ofi_welcome) == 48, "packet format");
+static_assert(sizeof(struct ofi_welcome) == 72, "packet format");
+static_assert(sizeof(struct ofi_proof) == 40, "packet format");
 
-/* All that was said in a greeting. */
+/* All that was said in a greeting; zero what was not said yet. */
 struct ofi_greeting {
     struct transport_address caller, callee;
-    struct ofi_name from_caller, from_callee; /* HELLO: the second one is zero */
+    struct ofi_name from_caller, from_callee;
+    struct ofi_place words_of_caller, words_of_callee;
 };
 
 /* The proof of what kind says, under key. */

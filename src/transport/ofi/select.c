@@ -123,8 +123,26 @@ static void complain(const char *provider, const char *interface)
                   filter != NULL ? filter : "");
 }
 
+/* The same once more with atomics, if it has them. */
+static void add_atomics(const struct ofi_library *library, const char *interface, uint64_t caps,
+                        struct fi_info **info)
+{
+    const char *name = (*info)->fabric_attr->prov_name;
+    struct fi_info *more = choose(library, name, interface, caps | FI_ATOMIC);
+
+    if (more == NULL)
+        return;
+    if (strcmp(more->fabric_attr->prov_name, name) != 0 ||
+        strcmp(more->domain_attr->name, (*info)->domain_attr->name) != 0) {
+        library->freeinfo(more);
+        return;
+    }
+    library->freeinfo(*info);
+    *info = more;
+}
+
 int ofi_select(const struct ofi_library *library, const char *provider, const char *interface,
-               struct fi_info **info)
+               bool wants_atomics, struct fi_info **info)
 {
     static const uint64_t wanted[] = {
         FI_MSG | FI_RMA | FI_MULTI_RECV,
@@ -135,8 +153,11 @@ int ofi_select(const struct ofi_library *library, const char *provider, const ch
 
     for (size_t i = 0; i < ARRAY_COUNT(wanted); i++) {
         *info = choose(library, provider, interface, wanted[i]);
-        if (*info != NULL)
+        if (*info != NULL) {
+            if (wants_atomics)
+                add_atomics(library, interface, wanted[i], info);
             return 0;
+        }
     }
     complain(provider, interface);
     return -ENODATA;

@@ -431,11 +431,12 @@ static int exchange(_Atomic uint64_t *words, uint64_t index, uint64_t expected,
 }
 
 static int shm_exchange(struct link *l, uint64_t index, uint64_t expected, uint64_t desired,
-                        uint64_t *found)
+                        uint64_t *found, uint64_t cookie)
 {
     struct shm_link *link = container_of(l, struct shm_link, member.link);
     int err = link_attach(link);
 
+    (void)cookie;
     return err != 0 ? err : exchange(link->remote->words, index, expected, desired, found);
 }
 
@@ -629,6 +630,7 @@ int shm_enter(struct shm *shm)
         .inline_max = INLINE_MAX,
         .can_read = shm->attach,
         .words = SEGMENT_WORDS,
+        .is_instant = true,
         .board = SEGMENT_BOARD,
     };
     return create_tables(shm);

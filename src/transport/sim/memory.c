@@ -4,8 +4,9 @@
  *
  * A read or write is done at once, or some time later, or fails; one that ends later moves its
  * bytes when it ends.  Only what is exposed can be reached, only while its owner is there.
- * Words are exchanged at once, whatever is under way in the queues: atomics of a network keep
- * no order with its messages.
+ * Words are exchanged at once or, if the caller can wait, some time later, whatever is under
+ * way in the queues: atomics of a network keep no order with its messages.  An exchange that is
+ * lost may have been done.
  */
 #include "transport/sim/world.h"
 
@@ -27,6 +28,9 @@ struct sim_move {
     uint64_t address, key;
     size_t size;
     bool is_write, is_lost;
+    /* an exchange of word `address`: */
+    bool is_exchange;
+    uint64_t expected, desired, name;
 };
 
 /* ---- what is exposed ---- */
@@ -158,6 +162,28 @@ void memory_due(struct sim *sim, void *what)
     list_add_tail(&sim->moved, &m->in_moves);
 }
 
+/* Whose words are at the other end of this link.  0; -ENOTCONN. */
+static int remote_of(struct link *l, struct sim **out)
+{
+    int err = world_find(sim_link_of(l)->remote, out);
+
+    return err != 0 || sim_of(l->transport)->is_dead ? -ENOTCONN : 0;
+}
+
+/* Of a move that was an exchange: does it, and tells. */
+static void end_exchange(struct sim *sim, const struct sim_move *m)
+{
+    struct sim *remote;
+    uint64_t found = 0;
+    int err = remote_of(&m->link->member.link, &remote);
+
+    if (err == 0)
+        err = memory_exchange_own(&remote->base, m->address, m->expected, m->desired, &found);
+    if (m->is_lost && err == 0)
+        err = -EIO;
+    sim->events->exchange_done(sim->arg, m->name, err, err == 0 && found == m->expected);
+}
+
 int memory_end_moves(struct sim *sim)
 {
     struct list now;
@@ -167,12 +193,13 @@ int memory_end_moves(struct sim *sim)
     list_init(&now);
     list_splice_tail(&now, &sim->moved);
     while ((node = list_pop_head(&now)) != NULL) {
-        struct sim_move *m = container_of(node, struct sim_move, in_moves);
-        int err = move_bytes(m);
-        void *cookie = m->cookie;
+        struct sim_move m = *container_of(node, struct sim_move, in_moves);
 
-        mem_free(m);
-        sim->events->read_done(sim->arg, cookie, err);
+        mem_free(container_of(node, struct sim_move, in_moves));
+        if (m.is_exchange)
+            end_exchange(sim, &m);
+        else
+            sim->events->read_done(sim->arg, m.cookie, move_bytes(&m));
         ended++;
     }
     return ended;
@@ -227,20 +254,21 @@ int memory_exchange_own(struct transport *t, uint64_t index, uint64_t expected,
     return 0;
 }
 
-/* Whose words are at the other end of this link.  0; -ENOTCONN. */
-static int remote_of(struct link *l, struct sim **out)
-{
-    int err = world_find(sim_link_of(l)->remote, out);
-
-    return err != 0 || sim_of(l->transport)->is_dead ? -ENOTCONN : 0;
-}
-
 int memory_exchange(struct link *l, uint64_t index, uint64_t expected, uint64_t desired,
-                    uint64_t *found)
+                    uint64_t *found, uint64_t cookie)
 {
     struct sim *remote;
     int err = remote_of(l, &remote);
 
+    if (err == 0 && cookie != 0 && world_chance(world.config.percent_late))
+        return move_later(sim_of(l->transport),
+                          &(struct sim_move){.link = sim_link_of(l),
+                                             .address = index,
+                                             .is_lost = world_chance(world.config.percent_lost),
+                                             .is_exchange = true,
+                                             .expected = expected,
+                                             .desired = desired,
+                                             .name = cookie});
     return err != 0 ? err : memory_exchange_own(&remote->base, index, expected, desired, found);
 }
 

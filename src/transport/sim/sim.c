@@ -102,6 +102,7 @@ static int sim_open(const struct transport_config *config, struct transport **ou
                                   .inline_max = SIM_INLINE_MAX,
                                   .can_read = world.config.can_read,
                                   .words = world.config.words,
+                                  .is_instant = true,
                                   .board = world.config.has_board ? SIM_BOARD : 0};
     sim->events = config->events;
     sim->arg = config->arg;

@@ -151,7 +151,7 @@ void memory_due(struct sim *sim, void *move);
 int memory_end_moves(struct sim *sim);
 void memory_leave(struct sim *sim);
 int memory_exchange(struct link *link, uint64_t index, uint64_t expected, uint64_t desired,
-                    uint64_t *found);
+                    uint64_t *found, uint64_t cookie);
 int memory_exchange_own(struct transport *t, uint64_t index, uint64_t expected,
                         uint64_t desired, uint64_t *found);
 int memory_look(struct link *link, uint64_t index, uint64_t *words, size_t count);

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * words.c - words that peers compare and exchange.
+ *
+ * They lie in memory that is registered once; peers learn in the greeting where.  Every
+ * exchange is the provider's (fi_compare_atomic), our own too: what a network adapter does to a
+ * word is one step only for what the same adapter does.
+ *
+ * An exchange of a peer's word ends when the provider says so.  One of our own is waited for.
+ * It needs nobody else, both of its ends are here; but the provider tells of other things
+ * meanwhile, and nothing may go up to the core now.  So these are put aside, and the next
+ * poll() begins with them.
+ *
+ * Should one not come back within OWN_NS, or should there be no memory to put things aside,
+ * our own exchanges are the processor's from then on: not one step with an adapter's any more,
+ * but with those of a provider that exchanges in our own calls, as those over TCP do.  The one
+ * that may still come does no harm, since the core never gives a word the same value twice.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "transport/ofi/ofi.h"
+
+#define OWN_NS        (2 * CLOCK_S)
+#define ENTRIES_FIRST 64
+
+/* ---- what comes meanwhile ---- */
+
+/* Room for one more.  0; -ENOMEM. */
+static int aside_reserve(struct ofi_words *words)
+{
+    size_t room = words->room == 0 ? ENTRIES_FIRST : 2 * words->room;
+    struct ofi_entry *entries;
+
+    if (words->first + words->count < words->room)
+        return 0;
+    if (words->first != 0) {
+        memmove(words->entries, words->entries + words->first,
+                words->count * sizeof *words->entries);
+        words->first = 0;
+        return 0;
+    }
+    entries = mem_realloc(words->entries, room * sizeof *entries);
+    if (entries == NULL)
+        return -ENOMEM;
+    words->entries = entries;
+    words->room = room;
+    return 0;
+}
+
+bool ofi_words_entry(struct ofi *ofi, struct ofi_entry *entry)
+{
+    struct ofi_words *words = &ofi->words;
+
+    if (words->count == 0)
+        return false;
+    *entry = words->entries[words->first++];
+    if (--words->count == 0)
+        words->first = 0;
+    return true;
+}
+
+/* Reads one entry of the provider's queue, if there is one. */
+static bool read_entry(struct ofi *ofi, struct ofi_entry *out)
+{
+    struct fi_cq_err_entry failed = {.err_data_size = 0};
+    ssize_t count;
+
+    memset(out, 0, sizeof *out);
+    count = fi_cq_read(ofi->cq, &out->entry, 1);
+    if (count != -FI_EAVAIL)
+        return count == 1;
+    if (fi_cq_readerr(ofi->cq, &failed, 0) != 1)
+        return false;
+    out->entry.op_context = failed.op_context;
+    out->entry.flags = failed.flags;
+    out->error = failed.err != 0 ? failed.err : FI_EIO;
+    return true;
+}
+
+/* ---- ours ---- */
+
+static int start(struct ofi *ofi, struct ofi_rma *rma, fi_addr_t to,
+                 const struct ofi_place *place, uint64_t index)
+{
+    void *descriptor = rma->local != NULL ? fi_mr_desc(rma->local) : NULL;
+
+    return (int)fi_compare_atomic(ofi->ep, &rma->desired, 1, descriptor, &rma->expected,
+                                  descriptor, &rma->found, descriptor, to,
+                                  place->address + index * sizeof(uint64_t), place->key,
+                                  FI_UINT64, FI_CSWAP, &rma->operation.context);
+}
+
+/* 0: it has come back; 1: not yet; -ENOMEM; or it has failed. */
+static int look_for_own(struct ofi *ofi)
+{
+    struct ofi_words *words = &ofi->words;
+    struct ofi_entry *entry;
+    int err = aside_reserve(words);
+
+    if (err != 0)
+        return err;
+    entry = &words->entries[words->first + words->count];
+    if (!read_entry(ofi, entry))
+        return 1;
+    if (entry->entry.op_context == &words->own.operation.context)
+        return entry->error == 0 ? 0 : -entry->error;
+    words->count++;
+    return 1;
+}
+
+static int exchange_by_provider(struct ofi *ofi, uint64_t index, uint64_t expected,
+                                uint64_t desired, uint64_t *found)
+{
+    struct ofi_words *words = &ofi->words;
+    uint64_t begun = clock_now();
+    bool is_started = false;
+    int err;
+
+    words->own.expected = expected;
+    words->own.desired = desired;
+    do {
+        if (!is_started) {
+            err = start(ofi, &words->own, words->self, &words->place, index);
+            if (err != 0 && err != -FI_EAGAIN)
+                return err;
+            is_started = err == 0;
+        }
+        err = look_for_own(ofi);
+    } while (err > 0 && clock_now() - begun < OWN_NS);
+    if (err == 0)
+        *found = words->own.found;
+    return err > 0 ? -ETIMEDOUT : err;
+}
+
+static void exchange_by_processor(struct ofi *ofi, uint64_t index, uint64_t expected,
+                                  uint64_t desired, uint64_t *found)
+{
+    *found = expected;
+    __atomic_compare_exchange_n(&ofi->words.bytes[index], found, desired, false,
+                                __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+}
+
+int ofi_exchange_own(struct transport *t, uint64_t index, uint64_t expected, uint64_t desired,
+                     uint64_t *found)
+{
+    struct ofi *ofi = ofi_of(t);
+    int err;
+
+    if (ofi->words.bytes == NULL)
+        return -ENOTSUP;
+    if (index >= OFI_WORDS)
+        return -EINVAL;
+    if (!ofi->words.is_broken) {
+        err = exchange_by_provider(ofi, index, expected, desired, found);
+        if (err == 0)
+            return 0;
+        ofi->words.is_broken = true;
+        LOG_WARN("ofi: the provider does not exchange our own words, error %d %s", -err,
+                 ofi->library->strerror(-err));
+    }
+    exchange_by_processor(ofi, index, expected, desired, found);
+    return 0;
+}
+
+/* ---- a peer's ---- */
+
+int ofi_exchange(struct link *l, uint64_t index, uint64_t expected, uint64_t desired,
+                 uint64_t *found, uint64_t cookie)
+{
+    struct ofi_link *link = ofi_link_of(l);
+    struct ofi *ofi = ofi_of_link(link);
+    struct ofi_rma *rma;
+    int err;
+
+    if (link->is_self)
+        return ofi_exchange_own(&ofi->base, index, expected, desired, found);
+    if (link->words.count == 0 || cookie == 0 || !ofi->has_atomics)
+        return -ENOTSUP;
+    if (index >= link->words.count)
+        return -EINVAL;
+    if ((err = ofi_link_reach(link)) != 0)
+        return err;
+    rma = ofi_rma_take(ofi, OFI_EXCHANGING);
+    if (rma == NULL)
+        return -EAGAIN;
+    rma->expected = expected;
+    rma->desired = desired;
+    rma->name = cookie;
+    rma->link = link;
+    err = ofi_register(ofi, &rma->expected, 3 * sizeof rma->expected, FI_READ | FI_WRITE,
+                       &rma->local);
+    if (err == 0)
+        err = start(ofi, rma, link->to, &link->words, index);
+    if (err != 0) {
+        ofi_rma_give(ofi, rma);
+        return err == -FI_EAGAIN ? -EAGAIN : -ENOTSUP;
+    }
+    list_add_tail(&link->moving, &rma->node);
+    ofi->begun++;
+    return -EINPROGRESS;
+}
+
+/* ---- open and close ---- */
+
+static bool can_exchange(const struct ofi *ofi)
+{
+    size_t count = 0;
+
+    return (ofi->info->caps & FI_ATOMIC) != 0 &&
+           fi_compare_atomicvalid(ofi->ep, FI_UINT64, FI_CSWAP, &count) == 0 && count != 0;
+}
+
+static int make_words(struct ofi *ofi)
+{
+    struct ofi_words *words = &ofi->words;
+    size_t size = OFI_WORDS * sizeof *words->bytes;
+    int err;
+
+    if (fi_av_insert(ofi->av, &ofi->self.bytes[TRANSPORT_NETWORK], 1, &words->self, 0, NULL) !=
+        1)
+        return -EHOSTUNREACH;
+    words->own.operation.kind = OFI_OWN;
+    err = ofi_register(ofi, &words->own.expected, 3 * sizeof words->own.expected,
+                       FI_READ | FI_WRITE, &words->own.local);
+    if (err == 0)
+        err = ofi_register_keyed(ofi, words->bytes, size, FI_REMOTE_READ | FI_REMOTE_WRITE,
+                                 &words->mr);
+    if (err != 0)
+        return err;
+    words->place = (struct ofi_place){
+        .address = ofi_asks_for(ofi, FI_MR_VIRT_ADDR) ? (uintptr_t)words->bytes : 0,
+        .key = fi_mr_key(words->mr),
+        .count = OFI_WORDS,
+    };
+    return 0;
+}
+
+int ofi_words_open(struct ofi *ofi)
+{
+    int err;
+
+    ofi->has_atomics = can_exchange(ofi);
+    if (!ofi->has_atomics) {
+        LOG_DEBUG("ofi: provider %s does not compare and exchange words of 64 bits",
+                  ofi->info->fabric_attr->prov_name);
+        return 0;
+    }
+    ofi->words.bytes = mem_alloc_aligned(CACHE_LINE, OFI_WORDS * sizeof *ofi->words.bytes);
+    if (ofi->words.bytes == NULL)
+        return -ENOMEM;
+    memset(ofi->words.bytes, 0, OFI_WORDS * sizeof *ofi->words.bytes);
+    err = make_words(ofi);
+    if (err == 0)
+        return 0;
+    LOG_DEBUG("ofi: no words for peers, error %d %s", -err, ofi->library->strerror(-err));
+    ofi_words_close(ofi);
+    return 0;
+}
+
+void ofi_words_close(struct ofi *ofi)
+{
+    if (ofi->words.own.local != NULL)
+        fi_close(&ofi->words.own.local->fid);
+    if (ofi->words.mr != NULL)
+        fi_close(&ofi->words.mr->fid);
+    mem_free(ofi->words.bytes);
+    mem_free(ofi->words.entries);
+    memset(&ofi->words, 0, sizeof ofi->words);
+}

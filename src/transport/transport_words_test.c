@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * transport_words_test.c - words that several endpoints compare and exchange, over each
+ * transport that has them.
+ */
+#include "transport/transport_testing.h"
+
+#include <errno.h>
+
+#define WORD   3
+#define EACH   200 /* increments of each endpoint */
+#define ACTORS 3   /* endpoint 0 owns the word */
+
+/* ---- one exchange ---- */
+
+/* One exchange of the owner's word by endpoint `who`, to its end.  True: it was as expected;
+ * *error says whether that is known. */
+static bool exchange_to_end(unsigned who, struct link *link, uint64_t expected,
+                            uint64_t desired, int *error)
+{
+    struct node *node = &world.nodes[who];
+    uint32_t ended = node->exchanges;
+    uint64_t found = 0;
+    int err = -EAGAIN;
+
+    node->exchange_cookie++;
+    for (unsigned round = 0; is_patient(round) && err == -EAGAIN; round++) {
+        err = link->transport->ops->exchange(link, WORD, expected, desired, &found,
+                                             node->exchange_cookie);
+        if (err == -EAGAIN)
+            poll_all();
+    }
+    if (err == -EINPROGRESS) {
+        poll_until(&node->exchanges, ended + 1);
+        *error = node->exchange_error;
+        return node->is_exchanged;
+    }
+    *error = err;
+    return err == 0 && found == expected;
+}
+
+static uint64_t own_word(void)
+{
+    struct transport *t = world.nodes[0].t;
+    uint64_t found = 0;
+
+    assert_int_equal(t->ops->exchange_own(t, WORD, 0, 0, &found), 0);
+    return found;
+}
+
+/* Links of the others to the owner, which are open. */
+static void meet(struct link *links[ACTORS])
+{
+    for (unsigned who = 1; who < ACTORS; who++) {
+        uint32_t ended;
+
+        links[who] = link_to(who, 0);
+        ended = world.nodes[0].arrived[who - 1];
+        send_all(links[who], 0, 1);
+        poll_until(&world.nodes[0].arrived[who - 1], ended + 1);
+    }
+}
+
+/* ---- tests ---- */
+
+static void a_word_is_exchanged_once(void **state)
+{
+    struct link *links[ACTORS];
+    int error;
+
+    world_init(state, ACTORS);
+    if (world.nodes[0].t->limits.words == 0) {
+        world_fini();
+        skip();
+    }
+    meet(links);
+    do /* a failed one may have been done */
+        if (exchange_to_end(1, links[1], 0, 7, &error))
+            assert_int_equal(error, 0);
+    while (error != 0);
+    assert_int_equal(own_word(), 7);
+    do
+        assert_false(exchange_to_end(2, links[2], 0, 8, &error));
+    while (error != 0);
+    assert_int_equal(own_word(), 7);
+    world_fini();
+}
+
+/* Each of them adds one, EACH times, and nothing is lost. */
+static void nobody_falls_into_an_exchange(void **state)
+{
+    struct transport *owner;
+    struct link *links[ACTORS];
+    uint32_t left[ACTORS] = {EACH, EACH, EACH}, unknown = 0;
+    uint64_t seen[ACTORS] = {0};
+
+    world_init(state, ACTORS);
+    owner = world.nodes[0].t;
+    if (owner->limits.words == 0) {
+        world_fini();
+        skip();
+    }
+    meet(links);
+    while (left[0] + left[1] + left[2] != 0) {
+        uint64_t found;
+        int error;
+
+        if (left[0] != 0) {
+            assert_int_equal(
+                owner->ops->exchange_own(owner, WORD, seen[0], seen[0] + 1, &found), 0);
+            left[0] -= found == seen[0];
+            seen[0] = found == seen[0] ? found + 1 : found;
+        }
+        for (unsigned who = 1; who < ACTORS; who++) {
+            if (left[who] == 0)
+                continue;
+            if (exchange_to_end(who, links[who], seen[who], seen[who] + 1, &error)) {
+                left[who]--;
+                seen[who]++;
+            } else {
+                unknown += error != 0;
+                seen[who] = own_word();
+            }
+        }
+    }
+    assert_in_range(own_word(), ACTORS * EACH, ACTORS * EACH + unknown);
+    if (world.kind->fault_percent == 0)
+        assert_int_equal(unknown, 0);
+    world_fini();
+}
+
+static void there_are_no_others(void **state)
+{
+    struct transport *owner;
+    struct link *links[ACTORS];
+    uint64_t found = 77;
+    uint64_t end;
+
+    world_init(state, ACTORS);
+    owner = world.nodes[0].t;
+    end = owner->limits.words + owner->limits.board;
+    if (end == 0) {
+        world_fini();
+        skip();
+    }
+    meet(links);
+    assert_int_equal(owner->ops->exchange_own(owner, end, 0, 1, &found), -EINVAL);
+    assert_int_equal(owner->ops->exchange_own(owner, UINT64_MAX, 0, 1, &found), -EINVAL);
+    if (world.kind->fault_percent == 0) { /* it would be told later */
+        assert_int_equal(owner->ops->exchange(links[1], end, 0, 1, &found, 1), -EINVAL);
+        assert_int_equal(owner->ops->exchange(links[1], UINT64_MAX, 0, 1, &found, 1), -EINVAL);
+    }
+    assert_int_equal(found, 77);
+    world_fini();
+}
+
+/* Who waits for an exchange is told when its peer goes. */
+static void an_exchange_ends_with_its_owner(void **state)
+{
+    struct link *links[ACTORS];
+    uint64_t found;
+    int err;
+
+    world_init(state, ACTORS);
+    if (world.nodes[0].t->limits.words == 0) {
+        world_fini();
+        skip();
+    }
+    meet(links);
+    world.nodes[1].exchange_cookie = 5;
+    err = links[1]->transport->ops->exchange(links[1], WORD, 0, 1, &found, 5);
+    node_close(0);
+    if (err == -EINPROGRESS)
+        poll_until(&world.nodes[1].exchanges, 1);
+    else
+        assert_int_equal(err, 0);
+    world_fini();
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_word_is_exchanged_once),
+        cmocka_unit_test(nobody_falls_into_an_exchange),
+        cmocka_unit_test(there_are_no_others),
+        cmocka_unit_test(an_exchange_ends_with_its_owner),
+    };
+
+    return run_over_all(argc, argv, tests, ARRAY_COUNT(tests));
+}
