@@ -517,8 +517,7 @@ void hold_locked(void *arg, uint64_t cookie, int error, bool is_exchanged)
         /* the peer decides; not now, for this may be in the midst of a call of ours */
         req->state = REQUEST_CLAIM;
         peer_queue(ep, peer, req);
-        peer_owe(ep, peer, OWES_COMPARE);
-        return;
+        return; /* the answer to the claim will go on */
     }
     if (is_exchanged) {
         hold_won(ep, peer, req);
