@@ -16,9 +16,11 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <time.h>
@@ -52,6 +54,9 @@ enum sys_call {
     SYS_FUTEX_WAIT,
     SYS_FUTEX_WAKE,
     SYS_POLL,
+    SYS_EVENTFD,
+    SYS_SOCKET,
+    SYS_CONNECT,
     SYS_MEMBARRIER,
     SYS_GETRANDOM,
     SYS_CALL_COUNT
@@ -80,6 +85,9 @@ static const char *const sys_names[] = {
     [SYS_FUTEX_WAIT] = "futex_wait",
     [SYS_FUTEX_WAKE] = "futex_wake",
     [SYS_POLL] = "poll",
+    [SYS_EVENTFD] = "eventfd",
+    [SYS_SOCKET] = "socket",
+    [SYS_CONNECT] = "connect",
     [SYS_MEMBARRIER] = "membarrier",
     [SYS_GETRANDOM] = "getrandom",
 };
@@ -424,6 +432,21 @@ int sys_futex_wake(_Atomic uint32_t *address, int count)
 int sys_poll(struct pollfd *fds, nfds_t count, int timeout_ms)
 {
     return sys_fails(SYS_POLL) ? -1 : poll(fds, count, timeout_ms);
+}
+
+int sys_eventfd(unsigned value, int flags)
+{
+    return sys_fails(SYS_EVENTFD) ? -1 : count_fd(eventfd(value, flags | EFD_CLOEXEC));
+}
+
+int sys_socket(int domain, int type)
+{
+    return sys_fails(SYS_SOCKET) ? -1 : count_fd(socket(domain, type | SOCK_CLOEXEC, 0));
+}
+
+int sys_connect(int fd, const struct sockaddr *to, unsigned size)
+{
+    return sys_fails(SYS_CONNECT) ? -1 : connect(fd, to, size);
 }
 
 int sys_membarrier(int command)

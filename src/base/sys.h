@@ -28,6 +28,8 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 
+struct sockaddr; /* <sys/socket.h> has functions with names that we use */
+
 /* ---- files and memory ---- */
 
 int sys_open(const char *path, int flags, mode_t mode); /* O_CLOEXEC is added */
@@ -85,6 +87,9 @@ int sys_futex_wait(const _Atomic uint32_t *address, uint32_t value, uint64_t tim
 int sys_futex_wake(_Atomic uint32_t *address, int count);
 
 int sys_poll(struct pollfd *fds, nfds_t count, int timeout_ms);
+int sys_eventfd(unsigned value, int flags); /* EFD_CLOEXEC is added */
+int sys_socket(int domain, int type);       /* SOCK_CLOEXEC is added; default protocol */
+int sys_connect(int fd, const struct sockaddr *to, unsigned size);
 int sys_membarrier(int command);
 
 /* ---- chance ---- */

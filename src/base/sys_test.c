@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include <cmocka.h>
 
@@ -120,6 +121,22 @@ static int do_poll(void)
 {
     return sys_poll(NULL, 0, 0);
 }
+static int do_eventfd(void)
+{
+    int fd = sys_eventfd(0, 0);
+
+    return fd < 0 ? fd : sys_close(fd);
+}
+static int do_socket(void)
+{
+    int fd = sys_socket(AF_UNIX, SOCK_STREAM);
+
+    return fd < 0 ? fd : sys_close(fd);
+}
+static int do_connect(void)
+{
+    return sys_connect(-1, NULL, 0);
+}
 static int do_membarrier(void)
 {
     return sys_membarrier(MEMBARRIER_CMD_QUERY);
@@ -164,6 +181,9 @@ static const struct {
     {"futex_wait", do_futex_wait},
     {"futex_wake", do_futex_wake},
     {"poll", do_poll},
+    {"eventfd", do_eventfd},
+    {"socket", do_socket},
+    {"connect", do_connect},
     {"membarrier", do_membarrier},
     {"getrandom", do_getrandom},
 };

@@ -32,7 +32,6 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <unistd.h>
 
 #include "base/base.h"
 #include "base/clock.h"
@@ -280,11 +279,11 @@ static int mux_open(const struct transport_config *config, struct transport **ou
 
     if (mux == NULL)
         return -ENOMEM;
-    mux->bell = eventfd(0, EFD_CLOEXEC);
+    mux->bell = sys_eventfd(0, 0);
     err = mux->bell < 0 ? -errno : open_parts(mux, config);
     if (err != 0) {
         if (mux->bell >= 0)
-            close(mux->bell);
+            sys_close(mux->bell);
         mem_free(mux);
         return err;
     }
@@ -304,7 +303,7 @@ static void mux_close(struct transport *t)
     end_watchman(mux);
     mux->ofi->ops->close(mux->ofi);
     mux->shm->ops->close(mux->shm);
-    close(mux->bell);
+    sys_close(mux->bell);
     mem_free(mux);
 }
 

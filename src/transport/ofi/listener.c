@@ -18,13 +18,12 @@
  */
 #include <errno.h>
 #include <netinet/in.h>
-#include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "base/base.h"
 #include "base/clock.h"
+#include "base/sys.h"
 #include "transport/ofi/ofi.h"
 
 #define PAUSE_NS     (500 * CLOCK_MS) /* before the second look */
@@ -57,7 +56,7 @@ static socklen_t address_of(const struct ofi_link *link, struct sockaddr_storage
 void ofi_listener_forget(struct ofi_link *link)
 {
     if (link->look_fd >= 0)
-        close(link->look_fd);
+        sys_close(link->look_fd);
     link->look_fd = -1;
     link->look_pause_ns = 0;
 }
@@ -89,12 +88,12 @@ static int begin(struct ofi_link *link, uint64_t now)
 
     if (size == 0)
         return 0;
-    fd = socket(to.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    fd = sys_socket(to.ss_family, SOCK_STREAM | SOCK_NONBLOCK);
     if (fd < 0)
         return pause_looking(link, now);
     link->look_fd = fd;
     link->looked_ns = now;
-    if (connect(fd, (const struct sockaddr *)&to, size) == 0)
+    if (sys_connect(fd, (const struct sockaddr *)&to, size) == 0)
         return pause_looking(link, now);
     return errno == EINPROGRESS ? 0 : result(link, errno, now);
 }
@@ -105,7 +104,7 @@ static int finish(struct ofi_link *link, uint64_t now)
     int err = 0;
     socklen_t size = sizeof err;
 
-    if (poll(&look, 1, 0) <= 0)
+    if (sys_poll(&look, 1, 0) <= 0)
         return now - link->looked_ns > ANSWER_NS ? pause_looking(link, now) : 0;
     if (getsockopt(link->look_fd, SOL_SOCKET, SO_ERROR, &err, &size) != 0)
         err = errno;

@@ -21,7 +21,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <unistd.h>
 
 #include "base/base.h"
 #include "base/clock.h"
@@ -505,7 +504,7 @@ static void release(struct ofi *ofi)
     if (ofi->info != NULL)
         ofi->library->freeinfo(ofi->info);
     if (ofi->bell >= 0)
-        close(ofi->bell);
+        sys_close(ofi->bell);
     for (uint32_t i = 0; i < ofi->id_count; i++)
         ofi_link_destroy(ofi->by_id[i]);
     mem_free(ofi->by_id);
@@ -532,7 +531,7 @@ static struct ofi *create(const struct transport_config *config)
     list_init(&ofi->holding);
     list_init(&ofi->free);
     links_init(&ofi->links);
-    ofi->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    ofi->bell = sys_eventfd(0, EFD_NONBLOCK);
     return ofi;
 }
 

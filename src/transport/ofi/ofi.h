@@ -265,7 +265,6 @@ void ofi_received(struct ofi *ofi, struct ofi_receive *receive, unsigned char *b
 int ofi_deliver_held(struct ofi *ofi);
 /* Hands up one packet of the core.  0; -EAGAIN; another error: it is refused. */
 int ofi_deliver(struct ofi_link *link, const void *packet, size_t size);
-void ofi_forget_held(struct ofi_link *link);
 
 /* ---- memory.c ---- */
 
