@@ -112,6 +112,16 @@ static void give_back(struct arbiter *arbiter, struct request *req, uint64_t val
     req->key = 0;
 }
 
+/* Has somebody taken the word of req by the rules, if it holds this? */
+static bool is_taken(const struct mbx_ep *ep, const struct request *req, uint64_t found)
+{
+    uint32_t owner = (uint32_t)found & OWNER_MAX;
+
+    return word_generation(found) == (uint32_t)(req->key >> 32) &&
+           word_state_of(found) == WORD_TAKEN &&
+           (req->flags & REQUEST_LENT ? owner == req->peer : owner < ep->peer_count);
+}
+
 bool arbiter_close(struct mbx_ep *ep, struct request *req)
 {
     uint64_t closed, found;
@@ -120,8 +130,11 @@ bool arbiter_close(struct mbx_ep *ep, struct request *req)
         return true;
     closed = word((uint32_t)(req->key >> 32), WORD_CLOSED, 0);
     if (!exchange(ep, name_index(req->key), ep->arbiter->last[name_index(req->key)], closed,
-                  &found))
-        return false;
+                  &found)) {
+        if (is_taken(ep, req, found))
+            return false;
+        closed = found; /* somebody scribbles: nobody has won it */
+    }
     give_back(ep->arbiter, req, closed);
     return true;
 }
