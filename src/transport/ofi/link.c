@@ -49,6 +49,15 @@ static bool is_same(const struct transport_address *a, const struct transport_ad
     return memcmp(&x, &y, sizeof x) == 0;
 }
 
+/* Do packets to the one reach the other? */
+static bool is_same_place(const struct transport_address *a, const struct transport_address *b)
+{
+    return memcmp(&a->bytes[TRANSPORT_NETWORK_HEAD], &b->bytes[TRANSPORT_NETWORK_HEAD], 3) ==
+               0 &&
+           memcmp(&a->bytes[TRANSPORT_NETWORK], &b->bytes[TRANSPORT_NETWORK],
+                  TRANSPORT_NETWORK_SIZE) == 0;
+}
+
 static int check_address(const struct ofi *ofi, const struct transport_address *address)
 {
     const uint8_t *head = &address->bytes[TRANSPORT_NETWORK_HEAD];
@@ -482,9 +491,10 @@ int ofi_send(struct link *l, const struct transport_packet *packet)
 
 /* ---- greeting ---- */
 
+/* What is owed to who called before, under the same address, would go to who calls now. */
 static void answer(struct ofi_link *link)
 {
-    link->owes &= (uint16_t) ~(1u << OFI_HELLO);
+    link->owes &= (uint16_t) ~(1u << OFI_HELLO | 1u << OFI_REFUSED);
     link->since_ns = clock_now();
     set_state(link, OFI_ANSWERING);
     ofi_owe(link, OFI_WELCOME);
@@ -499,6 +509,10 @@ void ofi_greeted(struct ofi *ofi, const struct ofi_hello *hello)
     if (!ofi_is_proved(ofi->key, OFI_HELLO, &greeting, hello->proof)) {
         ofi->events->dropped(ofi->arg, "a greeting of another job");
         return;
+    }
+    if (!is_same_place(&hello->to, &ofi->self)) {
+        ofi->events->dropped(ofi->arg, "a greeting that was sent elsewhere");
+        return; /* refused by us it would end what is others' */
     }
     if (ofi->strangers >= OFI_STRANGERS || ofi_link_get(ofi, &hello->from, &link) != 0) {
         ofi->events->dropped(ofi->arg, "a greeting that cannot be answered now");
