@@ -32,19 +32,15 @@
 #include "transport/ofi/library.h"
 #include "transport/ofi/packet.h"
 
-/* A packet of the core, at most; and with our prefix and padding. */
-#define OFI_PACKET_MAX  (16384 - 256)
-#define OFI_MESSAGE_MAX (OFI_PACKET_MAX + 16 + 8)
-
-#define OFI_BUFFERS     64 /* packets that may be on their way */
-#define OFI_RESERVE     8  /* of these, for what links owe */
-#define OFI_QUEUE_MAX   16 /* packets that wait for one link */
-#define OFI_RMA_MAX     64 /* reads and writes under way */
-#define OFI_RECEIVES    32 /* receive buffers for one packet each, */
-#define OFI_MULTI       4  /* or for many, of this size */
-#define OFI_MULTI_SIZE  (128 << 10)
-#define OFI_STRANGERS   64 /* who have greeted and not proved themselves */
-#define OFI_WORDS       1024
+#define OFI_BUFFERS    64 /* packets that may be on their way */
+#define OFI_RESERVE    8  /* of these, for what links owe */
+#define OFI_QUEUE_MAX  16 /* packets that wait for one link */
+#define OFI_RMA_MAX    64 /* reads and writes under way */
+#define OFI_RECEIVES   32 /* receive buffers for one packet each, */
+#define OFI_MULTI      4  /* or for many, of this size */
+#define OFI_MULTI_SIZE (128 << 10)
+#define OFI_STRANGERS  64 /* who have greeted and not proved themselves */
+#define OFI_WORDS      1024
 
 /* What a completion of the provider is about. */
 enum ofi_operation_kind { OFI_SENDING, OFI_RECEIVING, OFI_MOVING, OFI_EXCHANGING, OFI_OWN };
@@ -66,9 +62,8 @@ struct ofi_buffer {
 struct ofi_receive {
     struct ofi_operation operation;
     unsigned char *bytes;
-    uint32_t held;     /* packets in it that were not taken */
-    bool is_given;     /* to the provider */
-    uint32_t finished; /* OFI_RECEIVES: completions */
+    uint32_t held; /* packets in it that were not taken */
+    bool is_given; /* to the provider */
 };
 
 /* A read, write or exchange. */

@@ -59,10 +59,12 @@ const char *ofi_check(const void *bytes, size_t size, struct ofi_prefix *prefix)
     if (prefix->kind == 0 || prefix->kind >= OFI_KINDS)
         return "a packet of no known kind";
     size -= sizeof *prefix;
-    if (prefix->kind == OFI_DATA)
-        return prefix->padding < 8 && size >= sizeof(struct wire_header) + prefix->padding
-                   ? NULL
-                   : "a packet too short for its header";
+    if (prefix->kind == OFI_DATA) {
+        if (prefix->padding >= 8 || size < sizeof(struct wire_header) + prefix->padding)
+            return "a packet too short for its header";
+        /* the receive buffers that take many packets have room for a longer one */
+        return size - prefix->padding <= OFI_PACKET_MAX ? NULL : "a packet too long";
+    }
     if (prefix->padding != 0 || size != ofi_body_size((enum ofi_kind)prefix->kind))
         return "a packet of the wrong length";
     return NULL;

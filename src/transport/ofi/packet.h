@@ -42,6 +42,10 @@
 #define OFI_VERSION 2
 #define OFI_NONCE   16
 
+/* A packet of the core, at most; and with our prefix and padding. */
+#define OFI_PACKET_MAX  (16384 - 256)
+#define OFI_MESSAGE_MAX (OFI_PACKET_MAX + 16 + 8)
+
 enum ofi_kind {
     OFI_DATA = 1, /* one packet of the core */
     OFI_HELLO,

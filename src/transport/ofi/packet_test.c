@@ -48,6 +48,19 @@ static void only_whole_packets_are_read(void **state)
     }
 }
 
+/* One that is too long would not fit into what it is copied to. */
+static void no_packet_is_longer_than_any_that_is_sent(void **state)
+{
+    static unsigned char bytes[2 * OFI_MESSAGE_MAX] = {OFI_DATA, OFI_VERSION};
+    struct ofi_prefix prefix;
+
+    (void)state;
+    for (bytes[2] = 0; bytes[2] < 8; bytes[2]++)
+        for (size_t size = OFI_PACKET_MAX / 8 * 8; size <= sizeof bytes; size += 8)
+            assert_int_equal(ofi_check(bytes, size, &prefix) == NULL,
+                             size <= sizeof prefix + OFI_PACKET_MAX + bytes[2]);
+}
+
 static void no_other_kind_or_version_is_read(void **state)
 {
     unsigned char bytes[72] = {OFI_DATA, OFI_VERSION}; /* no other kind is so long */
@@ -192,6 +205,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(only_whole_packets_are_read),
+        cmocka_unit_test(no_packet_is_longer_than_any_that_is_sent),
         cmocka_unit_test(no_other_kind_or_version_is_read),
         cmocka_unit_test(a_proof_is_for_all_that_was_said),
         cmocka_unit_test(another_jobs_key_is_refused),
