@@ -485,7 +485,7 @@ static void no_system_call_is_needed_for_good(void **state)
     const struct kind *kind = *state;
 
     if (kind->network != NULL)
-        skip(); /* whom nobody answers, a network gives up after many seconds */
+        skip(); /* whom nobody answers, a network does not give up */
     for (unsigned i = 0; i < ARRAY_COUNT(errors); i++)
         for (uint64_t n = 1; n <= 60; n++) {
             int err;

@@ -5,7 +5,11 @@
  *   NEW ──> CALLING ──────────> OPEN ──────> DEAD      a packet is to leave; WELCOME came
  *    │         │                 ^            ^
  *    └─────────┴──> ANSWERING ───┘            │        HELLO came; PROOF came
- *              └─────────┴────────────────────┘        refused, closed, broken, too late
+ *              └─────────┴────────────────────┘        refused, closed, broken
+ *
+ * Between two calls of ours, and of the peer's, may lie an hour.  So who is greeted and does
+ * not answer is greeted again, ever more rarely, and who was answered and is silent may still
+ * prove himself when his place among the strangers is others' again (forget_call()).
  *
  * What is sent before the link is open waits in its queue.  What cannot leave because the
  * provider is full waits there, too; beyond OFI_QUEUE_MAX packets send() says "full".
@@ -29,8 +33,9 @@
 
 #define SILENCE_NS  (500 * CLOCK_MS) /* then it is asked */
 #define STUCK_NS    (100 * CLOCK_MS) /* a question that leaves no sooner may never do */
-#define GREETING_NS (10 * CLOCK_S)   /* so long a greeting may take */
+#define GREETING_NS (10 * CLOCK_S)   /* so long a greeting may take that nobody wonders */
 #define AGAIN_NS    (250 * CLOCK_MS) /* then it is said again: there may have been no memory */
+#define AGAIN_MAX   (32 * CLOCK_S)
 
 static struct ofi_link *busy_link(struct list *node)
 {
@@ -531,6 +536,7 @@ void ofi_greeted(struct ofi *ofi, const struct ofi_hello *hello)
 
 static void welcomed(struct ofi *ofi, struct ofi_link *link, const struct ofi_welcome *welcome)
 {
+    const struct ofi_name theirs = link->theirs;
     struct ofi_greeting greeting;
 
     if (link->state != OFI_CALLING)
@@ -539,7 +545,7 @@ static void welcomed(struct ofi *ofi, struct ofi_link *link, const struct ofi_we
     link->words = welcome->words;
     greeting = greeting_of(link, true, OFI_WELCOME);
     if (!ofi_is_proved(ofi->key, OFI_WELCOME, &greeting, welcome->proof)) {
-        memset(&link->theirs, 0, sizeof link->theirs);
+        link->theirs = theirs;
         memset(&link->words, 0, sizeof link->words);
         ofi->events->dropped(ofi->arg, "a welcome without proof");
         return;
@@ -548,17 +554,24 @@ static void welcomed(struct ofi *ofi, struct ofi_link *link, const struct ofi_we
     ofi_owe(link, OFI_PROOF);
 }
 
+/* Was it answered, and is not open?  Then it has been forgotten, if it is not ANSWERING. */
+static bool may_prove(const struct ofi_link *link)
+{
+    return link->state == OFI_ANSWERING ||
+           ((link->state == OFI_NEW || link->state == OFI_CALLING) && link->theirs.id != 0);
+}
+
 static void proved(struct ofi *ofi, struct ofi_link *link, const struct ofi_proof *proof)
 {
     struct ofi_greeting greeting = greeting_of(link, false, OFI_PROOF);
 
     greeting.words_of_caller = proof->words;
-    if (link->state != OFI_ANSWERING ||
-        !ofi_is_proved(ofi->key, OFI_PROOF, &greeting, proof->proof)) {
+    if (!may_prove(link) || !ofi_is_proved(ofi->key, OFI_PROOF, &greeting, proof->proof)) {
         ofi->events->dropped(ofi->arg, "a greeting without proof");
         return;
     }
     link->words = proof->words;
+    link->owes &= (uint16_t) ~(1u << OFI_HELLO | 1u << OFI_WELCOME);
     set_state(link, OFI_OPEN);
     if (!list_is_empty(&link->queue))
         mark_busy(link);
@@ -601,12 +614,12 @@ static bool is_stuck(const struct ofi_link *link, enum ofi_kind kind, uint64_t s
     return (link->owes & 1u << kind) != 0 && now - since_ns > STUCK_NS;
 }
 
-/* It was not the caller who called, or he is gone: nothing has been. */
+/* It was not the caller who called, or he is gone, or he computes: whoever greets next has his
+ * place.  What he is called stays known, since he may have our answer before him. */
 static void forget_call(struct ofi_link *link)
 {
     set_state(link, OFI_NEW);
     link->owes = 0;
-    memset(&link->theirs, 0, sizeof link->theirs);
     if (link->queued != 0)
         ofi_call(link);
 }
@@ -617,21 +630,43 @@ static void tend_answering(struct ofi_link *link, uint64_t now)
         forget_call(link);
 }
 
+/* Nobody has answered for so long that the user is to hear of it, once. */
+static void wonder(struct ofi_link *link, uint64_t now)
+{
+    if (link->is_wondered_at || now - link->since_ns < GREETING_NS)
+        return;
+    link->is_wondered_at = true;
+    LOG_WARN("ofi: link %u: no answer to a greeting in 10 s: the other side computes, or has "
+             "another MBX_KEY, or is not there",
+             link->id);
+}
+
+static void greet_again(struct ofi_link *link, uint64_t now)
+{
+    uint64_t pause = link->asked_ns - link->since_ns; /* as long as all that was before */
+
+    pause = pause < AGAIN_NS ? AGAIN_NS : pause < AGAIN_MAX ? pause : AGAIN_MAX;
+    if (now - link->asked_ns <= pause)
+        return;
+    link->asked_ns = now;
+    ofi_owe(link, OFI_HELLO);
+}
+
 static void tend_calling(struct ofi_link *link, uint64_t now)
 {
+    uint64_t timeout_ns = ofi_of_link(link)->timeout_ns;
     bool is_refused = is_stuck(link, OFI_HELLO, link->since_ns, now) &&
                       ofi_listener_look(link, now) == -ECONNREFUSED;
 
-    if (is_refused || now - link->since_ns >= GREETING_NS) {
+    if (is_refused || (timeout_ns != 0 && now - link->since_ns > timeout_ns)) {
         LOG_WARN("ofi: link %u: %s", link->id,
                  is_refused ? "who is to be greeted has ended"
-                            : "no answer to a greeting in 10 s: another MBX_KEY, or nobody is "
-                              "there");
+                            : "no answer to a greeting within MBX_OFI_TIMEOUT");
         ofi_link_kill(link, -EHOSTUNREACH, false);
-    } else if (now - link->asked_ns > AGAIN_NS) {
-        link->asked_ns = now;
-        ofi_owe(link, OFI_HELLO);
+        return;
     }
+    wonder(link, now);
+    greet_again(link, now);
 }
 
 /* ---- is it there? ---- */

@@ -119,10 +119,11 @@ struct ofi_link {
     enum ofi_state state;
     bool has_died; /* DEAD: without a BYE */
     bool is_self;
-    bool is_refused; /* by the core, for good, unless connect() names it */
-    bool is_wanted;  /* a read or write could not begin since it was last tended */
-    uint16_t owes;   /* 1 << enum ofi_kind */
-    uint32_t id;     /* of this link, here */
+    bool is_refused;     /* by the core, for good, unless connect() names it */
+    bool is_wanted;      /* a read or write could not begin since it was last tended */
+    bool is_wondered_at; /* CALLING: the user knows that nobody answers */
+    uint16_t owes;       /* 1 << enum ofi_kind */
+    uint32_t id;         /* of this link, here */
     uint32_t queued;
     int error;
     struct list queue; /* buffers */
@@ -224,7 +225,7 @@ int ofi_send(struct link *l, const struct transport_packet *packet);
 int ofi_link_check(struct link *l);
 /* Sends what waits, as far as there is room.  How much went. */
 int ofi_push_all(struct ofi *ofi);
-/* Gives up greetings that take too long. */
+/* Looks after those of whom something is waited for. */
 void ofi_tend(struct ofi *ofi);
 /* Greets the peer of a NEW link. */
 void ofi_call(struct ofi_link *link);

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -14,6 +15,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "transport/ofi/packet.h"
+#include "transport/ofi/part.h"
 
 #define PATIENCE_NS (60 * CLOCK_S)
 
@@ -196,6 +198,74 @@ static void another_jobs_key_is_refused(void **state)
         transport_ofi.close(sides[i].t);
 }
 
+/* ---- who computes between two calls ---- */
+
+static uint64_t skipped_ns;
+
+/* The system's clock, and what was skipped. */
+static uint64_t late_clock(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * CLOCK_S + (uint64_t)now.tv_nsec + skipped_ns;
+}
+
+/* For so long that greetings are looked at. */
+static void poll_for_long(struct side *side)
+{
+    for (unsigned i = 0; i < 20000; i++)
+        transport_ofi.poll(side->t, 16);
+}
+
+/* Until the second has heard the greeting of the first, and has answered. */
+static void poll_until_greeted(struct side *sides)
+{
+    uint64_t start = clock_now();
+
+    while (!transport_ofi_is_used(sides[1].t) && clock_now() - start < PATIENCE_NS)
+        for (unsigned i = 0; i < 2; i++)
+            transport_ofi.poll(sides[i].t, 16);
+    assert_true(transport_ofi_is_used(sides[1].t));
+}
+
+/* Both have something to say, and one of them makes no call for 20 s: who greets, behind the
+ * answer, or who is greeted. */
+static void meet_late(bool caller_is_late)
+{
+    struct side sides[2];
+
+    clock_set(late_clock);
+    side_open(&sides[0], 1);
+    side_open(&sides[1], 1);
+    send_one(&sides[0], &sides[1]);
+    if (caller_is_late)
+        poll_until_greeted(sides);
+    for (unsigned i = 0; i < 2; i++) {
+        poll_for_long(&sides[caller_is_late]);
+        skipped_ns += 10 * CLOCK_S;
+    }
+    poll_for_long(&sides[caller_is_late]);
+    send_one(&sides[1], &sides[0]);
+    poll_until(sides, 2, &sides[1].delivered);
+    poll_until(sides, 2, &sides[0].delivered);
+    for (unsigned i = 0; i < 2; i++)
+        transport_ofi.close(sides[i].t);
+    clock_set(NULL);
+}
+
+static void who_is_answered_and_computes_is_not_forgotten(void **state)
+{
+    (void)state;
+    meet_late(true);
+}
+
+static void who_is_greeted_and_computes_is_not_given_up(void **state)
+{
+    (void)state;
+    meet_late(false);
+}
+
 static void be_quiet(void *arg, enum log_level level, const char *text)
 {
     (void)arg, (void)level, (void)text;
@@ -209,6 +279,8 @@ int main(void)
         cmocka_unit_test(no_other_kind_or_version_is_read),
         cmocka_unit_test(a_proof_is_for_all_that_was_said),
         cmocka_unit_test(another_jobs_key_is_refused),
+        cmocka_unit_test(who_is_answered_and_computes_is_not_forgotten),
+        cmocka_unit_test(who_is_greeted_and_computes_is_not_given_up),
     };
 
     log_set_sink(be_quiet, NULL);
