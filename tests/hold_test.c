@@ -155,6 +155,46 @@ static void test_a_word_decides(void **state)
     close_clean(&w);
 }
 
+#define LOOP_WORDS 4 /* of the loop transport */
+
+/* Of two receives the first has no word, since all were in use; a message is claimed for it,
+ * and a later one, that both accept, takes the word of the second. If the receiver then learns
+ * that it is too late to cancel the second, it must not be able to cancel the first. */
+static void test_no_word_is_taken_past_a_claim(void **state)
+{
+    const char *const loop[] = {"TRANSPORT=loop", "LOOP_DEPTH=64", NULL};
+    int values[] = {0, 1, 2}, got[LOOP_WORDS + 2];
+    mbx_request sends[3], fill[LOOP_WORDS], first, second;
+    struct world w;
+
+    if (!world_has_param(*state, "ANY_SOURCE=sender"))
+        skip();
+    world_open(&w, *state, 2, loop);
+    for (int i = 0; i < 3; i++)
+        sends[i] = send_one(&w, 0, 1, CONTEXT, 1 + (uint64_t)i, &values[i]);
+    world_settle(&w);
+    for (int i = 0; i < LOOP_WORDS; i++)
+        fill[i] = post_one(&w, 1, MBX_ANY_SOURCE, CONTEXT, 100, 0, &got[i]);
+    first = post_one(&w, 1, MBX_ANY_SOURCE, CONTEXT, 2, 1, &got[LOOP_WORDS]);
+    assert_int_equal(mbx_cancel(w.eps[1], fill[0]), 0);
+    second = post_one(&w, 1, MBX_ANY_SOURCE, CONTEXT, 3, 0, &got[LOOP_WORDS + 1]);
+    for (int i = 0; i < 20; i++)
+        mbx_progress(w.eps[0]);
+    assert_int_equal(mbx_cancel(w.eps[1], second), 0);
+    assert_int_equal(mbx_cancel(w.eps[1], first), 0);
+    for (int i = 1; i < LOOP_WORDS; i++)
+        assert_int_equal(mbx_cancel(w.eps[1], fill[i]), 0);
+    for (int i = 0; i < LOOP_WORDS; i++)
+        world_wait_error(&w, 1, fill[i], -ECANCELED);
+    world_wait_error(&w, 1, first, -ECANCELED);
+    world_wait_error(&w, 1, second, -ECANCELED);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(receive(&w, 1, 0, CONTEXT, 1 + (uint64_t)i, 0), i);
+        world_wait_error(&w, 0, sends[i], 0);
+    }
+    close_clean(&w);
+}
+
 /* Each tells the next, and the next but one, that it is there. */
 static void barrier(struct world *w)
 {
@@ -653,6 +693,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_probes_that_take_turns),
         cmocka_unit_test(test_the_wanted_message_behind_a_full_window),
         cmocka_unit_test(test_a_word_decides),
+        cmocka_unit_test(test_no_word_is_taken_past_a_claim),
         cmocka_unit_test(test_a_barrier_under_full_windows),
         cmocka_unit_test(test_a_probe_sees_what_the_open_receive_leaves),
         cmocka_unit_test(test_matched_probes_with_any_tag_behind),

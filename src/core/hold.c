@@ -13,7 +13,8 @@
  * If the receive has a word (arbiter.h), that is taken before the claim leaves.  Over a network
  * that takes a while: LOCK lies between HELD and CLAIM then, and is a claim already.  Nothing
  * else is compared meanwhile: the claim of a later send could be there first, while a receive
- * that is before it for both sends is still open.
+ * that is before it for both sends is still open.  For the same reason no word is taken while a
+ * claim that has none is unresolved: that claim travels, and the word would be taken at once.
  *
  * Or the peer takes some of them by itself, where it sees them (offer.h): then they wait for
  * FIN or CTS as behind a GRANT.  It does so only between our functions: what decides about a
@@ -41,9 +42,11 @@
  * Invariants
  *   I1  while it is on: peer.credit.envelopes is 0, no message of its sends has left, and those
  *       that left before are followed by HOLD
- *   I2  a send before `fresh` is in the engine, no other is; an RTR before `unread` is, no
- * other I3  RTRs and claims are of this epoch; none is left when it ends I4  a HELD send before
- * `fresh` that is not among the lost suits no RTR before `unread`
+ *   I2  a send before `fresh` is in the engine, no other is
+ *   I3  an RTR before `unread` is in the engine, no other is
+ *   I4  RTRs and claims are of this epoch; none is left when it ends
+ *   I5  a HELD send before `fresh` that is not among the lost suits no RTR before `unread`
+ *   I6  unsure <= claims; while it is not 0 no word is taken
  */
 #include "core/hold.h"
 
@@ -309,14 +312,18 @@ static void hold_claim(struct mbx_ep *ep, struct peer *peer, struct request *req
     }
     if (err == 0)
         hold_won(ep, peer, req);
+    else
+        hold->unsure++;
     hold_claim_leaves(ep, peer, req);
 }
 
 /* The claim of req is decided. */
 static void hold_resolved(struct hold *hold, struct request *req)
 {
-    if (req->state == REQUEST_WAIT_GRANT)
-        hold->claims--;
+    if (req->state != REQUEST_WAIT_GRANT)
+        return;
+    hold->claims--;
+    hold->unsure -= (req->flags & REQUEST_WON) == 0;
 }
 
 /* ---- comparing ---- */
@@ -375,7 +382,7 @@ static bool compare_rtr(struct mbx_ep *ep, struct peer *peer)
         return true;
     }
     req = container_of(msg, struct request, held);
-    if (req->state != REQUEST_HELD)
+    if (req->state != REQUEST_HELD || (rtr->word != 0 && hold->unsure != 0))
         return false;
     hold_claim(ep, peer, req, rtr);
     return true;
@@ -516,6 +523,7 @@ void hold_locked(void *arg, uint64_t cookie, int error, bool is_exchanged)
     if (error != 0) {
         /* the peer decides; not now, for this may be in the midst of a call of ours */
         req->state = REQUEST_CLAIM;
+        peer->hold->unsure++;
         peer_queue(ep, peer, req);
         return; /* the answer to the claim will go on */
     }
@@ -799,6 +807,7 @@ void hold_fail(struct mbx_ep *ep, struct peer *peer, int error)
     hold->is_on = false;
     hold->is_locking = false;
     hold->claims = 0;
+    hold->unsure = 0;
     while (!list_is_empty(&hold->sends)) {
         struct request *req = request_of_queue(hold->sends.next);
 

@@ -21,6 +21,7 @@ struct hold {
     bool is_full;    /* the peer may have more RTRs than there is room for */
     bool is_locking; /* a claim takes a word: exchange_done() will tell */
     uint32_t claims; /* unresolved */
+    uint32_t unsure; /* of these, those that have taken no word, or do not know it */
     uint32_t rtr_count, lost_count;
     uint64_t count;     /* of sends */
     uint64_t envelopes; /* credit that has come meanwhile */
