@@ -344,18 +344,21 @@ static int pay(struct ofi_link *link, const enum ofi_kind *kinds, size_t count, 
 
 static int leave(struct ofi_link *link, struct ofi_buffer *buffer)
 {
+    struct ofi *ofi = ofi_of_link(link);
+
     if (!link->is_self) {
         int err;
 
         /* only now: what it is called there may be known since a moment ago */
         write_prefix(buffer->bytes, link, OFI_DATA, buffer->padding);
         err = hand_over(link, buffer);
-        ofi_of_link(link)->begun += err == 0;
+        ofi->begun += err == 0;
         return err;
     }
-    if (ofi_deliver(link, buffer->bytes + sizeof(struct ofi_prefix), buffer->size) == -EAGAIN)
+    if (!ofi->is_closing &&
+        ofi_deliver(link, buffer->bytes + sizeof(struct ofi_prefix), buffer->size) == -EAGAIN)
         return -EAGAIN;
-    buffer_give(ofi_of_link(link), buffer);
+    buffer_give(ofi, buffer);
     return 0;
 }
 

@@ -600,12 +600,18 @@ static bool has_said_goodbye(const struct ofi *ofi)
     return ofi->free_count == OFI_BUFFERS && list_is_empty(&ofi->busy);
 }
 
+/* Who was answered takes the link for open, or soon will. */
+static bool expects_goodbye(const struct ofi_link *link)
+{
+    return (link->state == OFI_OPEN || link->state == OFI_ANSWERING) && !link->is_self;
+}
+
 static void say_goodbye(struct ofi *ofi)
 {
     uint64_t start = clock_now();
 
     for (uint32_t i = 0; i < ofi->id_count; i++)
-        if (ofi->by_id[i]->state == OFI_OPEN && !ofi->by_id[i]->is_self)
+        if (expects_goodbye(ofi->by_id[i]))
             ofi_owe(ofi->by_id[i], OFI_BYE);
     do {
         ofi_push_all(ofi);

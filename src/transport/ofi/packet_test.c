@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * packet_test.c - what strangers send is refused before it is read further.
+ * packet_test.c - what strangers send is refused before it is read further; greetings between
+ * sides that are late, or close.
  */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -158,7 +160,7 @@ static void side_open(struct side *side, uint8_t last)
     assert_int_equal(transport_ofi.open(&config, &side->t), 0);
 }
 
-static void send_one(struct side *from, const struct side *to)
+static struct link *send_one(struct side *from, const struct side *to)
 {
     const struct wire_header header = {.version = WIRE_VERSION};
     struct transport_address address;
@@ -168,6 +170,7 @@ static void send_one(struct side *from, const struct side *to)
     assert_int_equal(transport_ofi.connect(from->t, &address, &link), 0);
     assert_int_equal(transport_ofi.send(link, &(struct transport_packet){.header = &header}),
                      0);
+    return link;
 }
 
 static void poll_until(struct side *sides, unsigned count, const unsigned *counter)
@@ -178,6 +181,17 @@ static void poll_until(struct side *sides, unsigned count, const unsigned *count
         for (unsigned i = 0; i < count; i++)
             transport_ofi.poll(sides[i].t, 16);
     assert_true(*counter > 0);
+}
+
+/* Until the second has heard the greeting of the first, and has answered. */
+static void poll_until_greeted(struct side *sides)
+{
+    uint64_t start = clock_now();
+
+    while (!transport_ofi_is_used(sides[1].t) && clock_now() - start < PATIENCE_NS)
+        for (unsigned i = 0; i < 2; i++)
+            transport_ofi.poll(sides[i].t, 16);
+    assert_true(transport_ofi_is_used(sides[1].t));
 }
 
 static void another_jobs_key_is_refused(void **state)
@@ -198,6 +212,50 @@ static void another_jobs_key_is_refused(void **state)
         transport_ofi.close(sides[i].t);
 }
 
+/* ---- closing ---- */
+
+static void nothing_is_delivered_by_a_close(void **state)
+{
+    struct side side;
+
+    (void)state;
+    side_open(&side, 1);
+    send_one(&side, &side);
+    transport_ofi.close(side.t);
+    assert_int_equal(side.accepted + side.delivered, 0);
+}
+
+/* One side greets, and the other one closes behind its answer.  What the first makes of it. */
+static int greet_and_lose(void)
+{
+    struct side sides[2];
+    struct link *link;
+    int err = 0;
+
+    side_open(&sides[0], 1);
+    side_open(&sides[1], 1);
+    link = send_one(&sides[0], &sides[1]);
+    poll_until_greeted(sides);
+    transport_ofi.close(sides[1].t);
+    for (uint64_t start = clock_now(); err == 0 && clock_now() - start < PATIENCE_NS;) {
+        transport_ofi.poll(sides[0].t, 16);
+        err = transport_ofi.check(link);
+    }
+    transport_ofi.close(sides[0].t);
+    return err;
+}
+
+/* An answer that has not left when its side closes leaves nothing to say farewell to. */
+static void who_closes_behind_his_answer_has_not_died(void **state)
+{
+    int err = 0;
+
+    (void)state;
+    for (unsigned tries = 0; err != -ENOTCONN && tries < 10; tries++)
+        err = greet_and_lose();
+    assert_int_equal(err, -ENOTCONN);
+}
+
 /* ---- who computes between two calls ---- */
 
 static uint64_t skipped_ns;
@@ -216,17 +274,6 @@ static void poll_for_long(struct side *side)
 {
     for (unsigned i = 0; i < 20000; i++)
         transport_ofi.poll(side->t, 16);
-}
-
-/* Until the second has heard the greeting of the first, and has answered. */
-static void poll_until_greeted(struct side *sides)
-{
-    uint64_t start = clock_now();
-
-    while (!transport_ofi_is_used(sides[1].t) && clock_now() - start < PATIENCE_NS)
-        for (unsigned i = 0; i < 2; i++)
-            transport_ofi.poll(sides[i].t, 16);
-    assert_true(transport_ofi_is_used(sides[1].t));
 }
 
 /* Both have something to say, and one of them makes no call for 20 s: who greets, behind the
@@ -279,6 +326,8 @@ int main(void)
         cmocka_unit_test(no_other_kind_or_version_is_read),
         cmocka_unit_test(a_proof_is_for_all_that_was_said),
         cmocka_unit_test(another_jobs_key_is_refused),
+        cmocka_unit_test(nothing_is_delivered_by_a_close),
+        cmocka_unit_test(who_closes_behind_his_answer_has_not_died),
         cmocka_unit_test(who_is_answered_and_computes_is_not_forgotten),
         cmocka_unit_test(who_is_greeted_and_computes_is_not_given_up),
     };
