@@ -82,6 +82,7 @@ static const struct {
                     {OURS, NUMBER, NUMBER, CREDIT, WORD, AS, SIZE, INBOX, INBOX_KEY}},
     [WIRE_WRITE] = {true, false, WIRE_STOPPED, {RECV, OURS, SIZE, PART, ADDRESS, KEY}},
     [WIRE_WRITTEN] = {false, false, WIRE_STOPPED, {RECV, PART, ADDRESS, KEY}},
+    [WIRE_SHARE] = {false, false, 0, {SEND, OURS, PART, SIZE, WORD, AS, INBOX, INBOX_KEY}},
 };
 
 /* ---- numbers ---- */
@@ -460,6 +461,16 @@ static bool answer_write(struct lie *lie, uint8_t what, const struct lie *early)
     return true;
 }
 
+/* The part that a SHARE has asked for is written, says who has not taken its word. */
+static bool answer_share(struct lie *lie, uint8_t what, const struct lie *share)
+{
+    *lie = lie_of(WIRE_WRITTEN);
+    lie->body[0] = share->body[1];
+    lie->body[1] = share->body[2] + (what & 1 ? share->body[3] : what >> 4);
+    lie->header.flags = what & 2 ? WIRE_STOPPED : 0;
+    return true;
+}
+
 /* For a probe. */
 static bool answer_peek(struct liar *liar, struct lie *lie, uint8_t what,
                         const struct lie *peek)
@@ -526,6 +537,8 @@ static bool answer_to(struct liar *liar, struct lie *lie, uint8_t what, const st
         if (to->header.type == WIRE_EARLY && (what & 3) == 3)
             return answer_write(lie, what >> 2, to);
         return answer_recv(liar, lie, what, to);
+    case WIRE_SHARE:
+        return answer_share(lie, what, to);
     case WIRE_PEEK:
         return answer_peek(liar, lie, what, to);
     case WIRE_PUT:

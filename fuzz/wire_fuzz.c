@@ -57,6 +57,8 @@ static struct mbx_ep *open_one(uint8_t a, uint8_t b)
         (b & 7) == 1 ? "RNDV=data" : "RNDV=auto",
         (b & 24) == 8 ? "ANY_SOURCE=sender" : "ANY_SOURCE=window",
         (b & 96) == 32 ? "FAULT_PERCENT=20" : "FAULT_PERCENT=0",
+        "SHARE_SIZE=2",
+        b & 128 ? "SHARE=off" : "SHARE=always",
         "FAULT_SEED=3",
     };
     const struct mbx_config config = {.params = params};

@@ -107,6 +107,12 @@ static void draw_device(struct mood *m, char params[PLAN_PARAMS][40])
     snprintf(params[i++], 40, "DEVICE_THRESHOLD=%s", ONE_OF(m, "0", "1", "600", "8K"));
 }
 
+static void draw_share(struct mood *m, char params[PLAN_PARAMS][40])
+{
+    snprintf(params[PLAN_PARAMS - 7], 40, "SHARE=%s", ONE_OF(m, "off", "always", "always"));
+    snprintf(params[PLAN_PARAMS - 6], 40, "SHARE_SIZE=%s", ONE_OF(m, "2", "2", "600"));
+}
+
 static void draw_more(struct plan *p, struct mood *m)
 {
     p->percent_memory = chance(m, 15) ? 1 + below(m, 20) : 0;
@@ -116,6 +122,8 @@ static void draw_more(struct plan *p, struct mood *m)
     for (uint32_t i = 0; i < p->count; i++)
         if (p->ops[i].kind == OP_DIE && chance(m, 30))
             p->ops[i].kind = OP_LEAVE;
+    for (uint32_t i = 0; i < p->variants; i++)
+        draw_share(m, p->params[i]);
 }
 
 static void draw_world(struct plan *p, struct mood *m)

@@ -60,6 +60,27 @@ static void test_entries_say_what_was_done(void **state)
     world_close(&w);
 }
 
+/* Does what is read or asked for complete in order?  Nobody says so, if there are several. */
+static bool is_in_order(const struct world *w, size_t size)
+{
+    struct mbx_protocol_row row;
+
+    assert_int_equal(mbx_protocol_get(w->eps[0], 0, 0, &row), 0);
+    return row.protocol <= MBX_BOUNCE && size <= row.max_size;
+}
+
+/* One of the operations from *handles on, none of them twice: *handles is cleared. */
+static void expect_one_of(mbx_request *handles, int count, mbx_request found)
+{
+    for (int i = 0; i < count; i++) {
+        if (handles[i] == found && found != 0) {
+            handles[i] = 0;
+            return;
+        }
+    }
+    fail_msg("the request %llx was not expected", (unsigned long long)found);
+}
+
 /* Sends and receives have a queue each; sends are read first, oldest first. */
 static void test_queues(void **state)
 {
@@ -67,8 +88,10 @@ static void test_queues(void **state)
     mbx_request sends[MANY], recvs[MANY];
     struct world w;
     int values[MANY], got[MANY], count;
+    bool in_order;
 
     world_open(&w, *state, 1, NULL);
+    in_order = is_in_order(&w, sizeof(int));
     for (int i = 0; i < MANY; i++)
         post(&w, 0, 1, &got[i], sizeof got[i], NULL, &recvs[i]);
     for (int i = 0; i < MANY; i++) {
@@ -79,12 +102,15 @@ static void test_queues(void **state)
     world_settle(&w);
     assert_int_equal(mbx_poll(w.eps[0], MBX_RECVS, done, 3), 3);
     for (int i = 0; i < 3; i++)
-        assert_int_equal(done[i].request, recvs[i]);
+        expect_one_of(recvs, in_order ? i + 1 : MANY, done[i].request);
     count = mbx_poll(w.eps[0], MBX_SENDS | MBX_RECVS, done, 2 * MANY);
     assert_int_equal(count, 2 * MANY - 3);
     for (int i = 0; i < count; i++) {
         assert_int_equal(done[i].kind, i < MANY ? MBX_SENDS : MBX_RECVS);
-        assert_int_equal(done[i].request, i < MANY ? sends[i] : recvs[i - MANY + 3]);
+        if (i < MANY)
+            expect_one_of(sends, in_order ? i + 1 : MANY, done[i].request);
+        else
+            expect_one_of(recvs, in_order ? i - MANY + 4 : MANY, done[i].request);
     }
     assert_int_equal(mbx_poll(w.eps[0], MBX_SENDS | MBX_RECVS, done, 1), 0);
     assert_memory_equal(got, values, sizeof got);

@@ -552,6 +552,7 @@ static const struct scene scenes[] = {
      .is_sync = true},
     {"read", MESSAGES_OF, {"EARLY_RECV=off", "READ_CHUNK=64K"}, .size = LONG},
     {"read-late", MESSAGES_OF, {"EARLY_RECV=off"}, .size = LONG, .is_late = true},
+    {"shared", MESSAGES_OF, {"EARLY_RECV=off", "SHARE=always", "READ_CHUNK=64K"}, .size = LONG},
     {"data", MESSAGES_OF, {"RNDV=data"}, .size = LONG},
     {"held", MESSAGES_OF, {HELD}, .size = 8},
     {"held-long", MESSAGES_OF, {HELD}, .size = LONG, .is_late = true},

@@ -91,6 +91,8 @@ static int early_params(struct program *p, int i)
     random_seed(&r, ~(p->seed * 2 + (p->over != OVER_LOOP)));
     snprintf(p->params[i++], 32, "EARLY_RECV=%s", when[random_below(&r, 4)]);
     snprintf(p->params[i++], 32, "EARLY_SIZE=%s", size[random_below(&r, 4)]);
+    snprintf(p->params[i++], 32, "SHARE=%s", when[random_below(&r, 4)]);
+    snprintf(p->params[i++], 32, "SHARE_SIZE=2");
     return i;
 }
 

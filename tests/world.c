@@ -41,6 +41,9 @@
     "DEVICE=" kind, "DEVICE_LIST=" list, "DEVICE_THRESHOLD=0", "DEVICE_SPIN=0",                \
         "DEVICE_ANSWER=60s"
 
+/* What is read is read by one side and written by the other. */
+#define SHARED "SHARE=always", "SHARE_SIZE=2"
+
 /* One unmatched message of each peer, and no payload with it. */
 #define NARROW "WINDOW=1", "WINDOW_PAYLOAD=0"
 
@@ -49,7 +52,7 @@
 
 const struct world_config world_configs[] = {
     {"loop", false, false, {"TRANSPORT=loop"}},
-    {"loop-fault", false, true, {"TRANSPORT=loop", "FAULT_PERCENT=30", "FAULT_SEED=3"}},
+    {"loop-fault", false, true, {"TRANSPORT=loop", SHARED, "FAULT_PERCENT=30", "FAULT_SEED=3"}},
     {"loop-depth-1", false, false, {"TRANSPORT=loop", "LOOP_DEPTH=1", "READ_CHUNK=4K"}},
     {"loop-data", false, false, {"TRANSPORT=loop", "RNDV=data", "EARLY_DATA=0"}},
     {"loop-eager-0", false, false, {"TRANSPORT=loop", "EAGER_LIMIT=0", "INJECT_LIMIT=100"}},
@@ -59,10 +62,13 @@ const struct world_config world_configs[] = {
      {"TRANSPORT=loop", "EAGER_LIMIT=1M", "INJECT_LIMIT=1M", "FAULT_PERCENT=10",
       "WINDOW_PAYLOAD=unlimited", "WINDOW=unlimited"}},
     {"shm", true, false, {"TRANSPORT=shm"}},
-    {"shm-fault", true, true, {"TRANSPORT=shm", "FAULT_PERCENT=30", "FAULT_SEED=5"}},
+    {"shm-fault", true, true, {"TRANSPORT=shm", SHARED, "FAULT_PERCENT=30", "FAULT_SEED=5"}},
     {"shm-no-attach", true, false, {"TRANSPORT=shm", "SHM_ATTACH=no"}},
     {"shm-data-fault", true, true, {"TRANSPORT=shm", "RNDV=data", "FAULT_PERCENT=10"}},
-    {"shm-ring-4k", true, false, {"TRANSPORT=shm", "SHM_RING_SIZE=4K", "READ_CHUNK=4K"}},
+    {"shm-ring-4k",
+     true,
+     false,
+     {"TRANSPORT=shm", "SHM_RING_SIZE=4K", "READ_CHUNK=4K", SHARED}},
     {"shm-eager-64", true, false, {"TRANSPORT=shm", "EAGER_LIMIT=64", "EARLY_DATA=0"}},
     {"shm-eager-1m",
      true,

@@ -731,6 +731,7 @@ struct mbx_stats {
     uint64_t early_missed;  /* of these, matched with a message that came by itself */
     uint64_t early_void;    /* told by peers, and of no use here: a message was under way */
     uint64_t early_stopped; /* messages that could not be written, or not whole */
+    uint64_t shared;        /* parts of long messages that their sender has written */
     /* messages and bytes by protocol */
     uint64_t sent[MBX_PROTOCOLS], sent_bytes[MBX_PROTOCOLS];
     uint64_t received[MBX_PROTOCOLS], received_bytes[MBX_PROTOCOLS];

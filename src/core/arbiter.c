@@ -43,8 +43,8 @@ int arbiter_init(struct mbx_ep *ep)
     uint32_t count = ep->transport->limits.words;
     struct arbiter *arbiter;
 
-    bool is_wanted =
-        ep->settings.any_source == ANY_SOURCE_SENDER || ep->settings.early_recv != EARLY_OFF;
+    bool is_wanted = ep->settings.any_source == ANY_SOURCE_SENDER ||
+                     ep->settings.early_recv != EARLY_OFF || ep->settings.share != SHARE_OFF;
 
     if (!is_wanted || count == 0)
         return 0;

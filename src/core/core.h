@@ -71,6 +71,7 @@ enum device_choice {
     DEVICE_VERBS
 };
 enum any_source_choice { ANY_SOURCE_WINDOW, ANY_SOURCE_SENDER };
+enum share_choice { SHARE_AUTO, SHARE_ALWAYS, SHARE_OFF };
 enum early_choice { EARLY_AUTO, EARLY_ALWAYS, EARLY_OFF };
 enum match_choice { MATCH_SPLIT, MATCH_SOFTWARE, MATCH_DEVICE };
 
@@ -84,6 +85,8 @@ struct settings {
     uint64_t any_source; /* enum any_source_choice */
     uint64_t early_recv; /* enum early_choice */
     uint64_t early_size;
+    uint64_t share; /* enum share_choice */
+    uint64_t share_size;
     uint64_t unexpected_memory, window, window_payload;
     uint64_t hold_take; /* bool */
     uint64_t spin_ns, close_timeout_ns, peer_timeout_ns, boot_timeout_ns;
@@ -162,6 +165,7 @@ enum request_flags {
     REQUEST_STOPPED = 1 << 12,   /* send: what is not written is to be fetched */
     REQUEST_MOVING = 1 << 13,    /* send: the transport writes, read_done() will tell */
     REQUEST_TOLD = 1 << 14,      /* receive from any source: of the last death (failed.c) */
+    REQUEST_SHARED = 1 << 15,    /* rendezvous: its sender writes a part (share.c) */
 };
 
 /* Where a sender writes. */
@@ -175,6 +179,14 @@ struct target {
 struct lent {
     uint64_t address, key;
     uint64_t number; /* grows from one to the next of that sender */
+};
+
+/* The part of a receive that its sender is asked to write. */
+struct share {
+    uint64_t from, to; /* from: behind what is read here */
+    uint64_t filled;   /* word is 0: up to there it is written */
+    uint64_t word;     /* arbiter.h; 0: WRITTEN has come */
+    bool ask;          /* the rest is to come as data */
 };
 
 enum access_type { ACCESS_PUT, ACCESS_GET, ACCESS_ATOMIC };
@@ -198,6 +210,7 @@ struct request {
         struct match_msg held;   /* held send: its place among those (hold.c) */
         struct access access;    /* one-sided */
         struct target target;    /* send that writes (early_send.c) */
+        struct share share;      /* receive, SHARED */
     };
     struct list out;   /* on its peer's out */
     struct list queue; /* on reading or done; or among the held sends, or open receives; or
@@ -217,7 +230,7 @@ struct request {
                                          well */
     union {
         struct shadow_recv shadow; /* receive, with a device: where else it is */
-        struct lent lent;          /* receive, LENT: no device then */
+        struct lent lent;          /* receive, LENT or SHARED: no device then */
     };
 };
 
@@ -308,6 +321,7 @@ struct peer {
     uint8_t owes;             /* enum peer_owes */
     bool can_read, can_write; /* no read from it, write to it has failed for good */
     bool is_awaited, is_doubted, is_gone, is_dead; /* watch.c */
+    uint8_t share_skip : 5, share_pause : 3;       /* share.c */
     uint32_t next_failed;                          /* died after it; failed.c */
     struct list out;                               /* requests */
     struct list busy;                              /* on endpoint.busy */
@@ -359,7 +373,8 @@ struct mbx_ep {
     size_t watched_from;                      /* recv_left() is called of receives with so
                                                  much room: 0 with offload or reach */
     size_t early_from;                        /* they may be told early; SIZE_MAX: none */
-    uint32_t lent;                            /* receives that are LENT */
+    size_t share_from; /* that lack so much may be shared; SIZE_MAX: none */
+    uint32_t lent;     /* receives that are LENT or SHARED */
     struct credit_pool credit;
     struct mbx_limits limits;
     size_t inline_max, short_max; /* largest payloads of these protocols */
@@ -613,8 +628,9 @@ void rndv_owe_fin(struct mbx_ep *ep, struct request *req, uint64_t sender);
 int rndv_send_fin(struct mbx_ep *ep, struct request *req);
 /* Bytes of payload that a packet of this type can carry. */
 size_t rndv_room(const struct mbx_ep *ep, enum wire_type type);
-/* The most early data that travels with a packet of this type. */
-size_t rndv_early(const struct mbx_ep *ep, enum wire_type type);
+/* So much of a message of this size travels with a packet of this type. */
+size_t rndv_early(const struct mbx_ep *ep, const struct peer *peer, enum wire_type type,
+                  size_t size);
 /* Where the peer can read the buffer of req; zeroes if it cannot, and then its protocol is
  * MBX_RNDV_DATA. */
 void rndv_expose(struct mbx_ep *ep, struct request *req, uint64_t *address, uint64_t *key);

@@ -244,7 +244,7 @@ void credit_lend(struct mbx_ep *ep, struct peer *peer, bool envelopes)
 /* The most early data that credit allows. */
 static size_t credit_early_data(const struct mbx_ep *ep, const struct peer *peer, size_t size)
 {
-    size_t early = min_size(size, rndv_early(ep, WIRE_RTS));
+    size_t early = rndv_early(ep, peer, WIRE_RTS, size);
 
     if (early != 0 && credit_bytes(early) > peer->credit.payload)
         early = 0;

@@ -45,6 +45,7 @@
 #include "core/early.h"
 #include "core/reach.h"
 #include "core/record.h"
+#include "core/share.h"
 
 /* Earlier open receives that one is compared with; if there are more it is not told. */
 #define OTHERS_MOST 64
@@ -264,13 +265,15 @@ static void early_take_back(void *arg, void *object)
     struct mbx_ep *ep = arg;
     struct request *req = object;
 
+    if (req->flags & REQUEST_SHARED)
+        share_take_back(ep, req);
     if ((req->flags & REQUEST_LENT) && req->state == REQUEST_POSTED && arbiter_close(ep, req))
         early_unlend(ep, req);
 }
 
 void early_shut(struct mbx_ep *ep)
 {
-    ep->early_from = SIZE_MAX;
+    ep->early_from = ep->share_from = SIZE_MAX;
     if (ep->lent != 0)
         pool_for_each(&ep->requests, early_take_back, ep);
 }
@@ -347,8 +350,11 @@ int early_ended(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *
 {
     const struct wire_written *written = &packet->body.written;
     bool is_stopped = (packet->header.flags & WIRE_STOPPED) != 0;
-    struct request *req = request_named(ep, written->receiver, peer->number, REQUEST_FILLING);
+    struct request *req = share_named(ep, peer, written->receiver);
 
+    if (req != NULL)
+        return share_ended(ep, peer, req, packet);
+    req = request_named(ep, written->receiver, peer->number, REQUEST_FILLING);
     if (req == NULL || written->done < req->done || written->done > req->total ||
         is_stopped != (written->done < req->total))
         return -EPROTO;

@@ -288,7 +288,9 @@ static bool is_over(const struct request *req)
 /* The last packet of req has left. */
 static void early_sent(struct mbx_ep *ep, struct request *req)
 {
-    if (req->flags & REQUEST_STOPPED) {
+    if (req->flags & (REQUEST_STOPPED | REQUEST_SHARED)) {
+        if (req->flags & REQUEST_SHARED)
+            req->flags &= (uint16_t) ~(REQUEST_STOPPED | REQUEST_SHARED);
         req->state = REQUEST_WAIT_FIN;
         return;
     }

@@ -15,6 +15,7 @@
 #include "core/offload.h"
 #include "core/reach.h"
 #include "core/record.h"
+#include "core/share.h"
 
 /* What `mbx info` lists. */
 static const struct transport_ops *const transports[] = {&transport_shm, &transport_ofi,
@@ -181,6 +182,7 @@ int mbx_open(const struct mbx_config *config, struct mbx_ep **out)
     if (err < 0)
         goto close_transport;
     early_open(ep);
+    share_open(ep);
     endpoint_limits(ep);
     record_open(ep);
     *out = ep;

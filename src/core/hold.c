@@ -222,7 +222,7 @@ static size_t claim_payload(const struct mbx_ep *ep, const struct request *req)
 
     if (req->size <= ep->settings.eager_limit && req->size <= room)
         return req->size;
-    return min_size(req->size, rndv_early(ep, WIRE_CLAIM));
+    return rndv_early(ep, peer_get(ep, req->peer), WIRE_CLAIM, req->size);
 }
 
 int hold_claim_step(struct mbx_ep *ep, struct request *req)

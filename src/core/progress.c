@@ -15,6 +15,7 @@
 #include "core/offload.h"
 #include "core/reach.h"
 #include "core/record.h"
+#include "core/share.h"
 
 /* Packets of one poll, so that what waits to leave gets its turn. */
 #define PROGRESS_BUDGET 64
@@ -179,6 +180,8 @@ static int progress_packet(struct mbx_ep *ep, struct peer *peer,
         return early_begun(ep, peer, packet);
     case WIRE_WRITTEN:
         return early_ended(ep, peer, packet);
+    case WIRE_SHARE:
+        return share_arrive(ep, peer, &packet->body.share);
     case WIRE_EAGER:
     case WIRE_TYPES:
         break;

@@ -13,6 +13,7 @@
 #include "core/access.h"
 #include "core/core.h"
 #include "core/early.h"
+#include "core/share.h"
 
 /* Where a completed request waits to be seen. */
 static struct list *request_queue(struct mbx_ep *ep, const struct request *req)
@@ -55,6 +56,8 @@ static OUT_OF_LINE void request_complete_rest(struct mbx_ep *ep, struct request 
         request_return_buffer(ep, req);
     if (req->flags & REQUEST_LENT)
         early_unlend(ep, req);
+    if ((req->flags & REQUEST_SHARED) && !request_is_send(req))
+        share_drop(ep, req);
     if (req->flags & REQUEST_AWAITED)
         ep->news = true;
     ep->injected -= (req->flags & REQUEST_MUTE) && request_is_send(req);

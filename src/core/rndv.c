@@ -24,9 +24,13 @@
 #include "core/early.h"
 #include "core/hold.h"
 #include "core/offload.h"
+#include "core/share.h"
 
 /* DATA packets that leave before others get their turn, and arrivals theirs. */
-#define DATA_BURST 16
+#define DATA_BURST      16
+
+#define EARLY_DATA_AUTO UINT64_MAX /* MBX_EARLY_DATA=auto */
+#define EARLY_DATA_FAR  1024       /* then, where bytes are asked for and come */
 
 static const struct {
     const char *name;
@@ -79,9 +83,18 @@ size_t rndv_room(const struct mbx_ep *ep, enum wire_type type)
     return ep->transport->limits.packet_max - sizeof(struct wire_header) - wire_body_size(type);
 }
 
-size_t rndv_early(const struct mbx_ep *ep, enum wire_type type)
+size_t rndv_early(const struct mbx_ep *ep, const struct peer *peer, enum wire_type type,
+                  size_t size)
 {
-    return min_size(ep->settings.early_data, rndv_room(ep, type));
+    uint64_t most = ep->settings.early_data;
+
+    if (most == EARLY_DATA_AUTO) {
+        bool is_copied = peer->can_read && peer->link->transport->limits.is_copy;
+
+        /* a copy of the rest is as fast with the beginning */
+        most = is_copied && size > ep->settings.eager_limit ? 0 : EARLY_DATA_FAR;
+    }
+    return min_size(size, min_size(most, rndv_room(ep, type)));
 }
 
 /* ---- sender ---- */
@@ -192,6 +205,8 @@ static void rndv_received(struct mbx_ep *ep, struct request *req, enum mbx_proto
 /* Reading has failed, or is not possible: ask for the rest. */
 static void rndv_ask(struct mbx_ep *ep, struct request *req)
 {
+    if (unlikely(req->flags & REQUEST_SHARED) && !share_join(ep, req, true))
+        return; /* not while its sender writes */
     rndv_move(req, REQUEST_CTS);
     peer_queue(ep, peer_get(ep, req->peer), req);
 }
@@ -215,7 +230,7 @@ static void rndv_read_failed(struct mbx_ep *ep, struct request *req, int err)
 static int rndv_read_chunk(struct mbx_ep *ep, struct request *req)
 {
     struct link *link = peer_get(ep, req->peer)->link;
-    size_t size = min_size(ep->settings.read_chunk, req->total - req->done);
+    size_t size = min_size(ep->settings.read_chunk, share_end(req) - req->done);
     int err;
 
     rndv_move(req, REQUEST_READ_WAIT); /* the transport may tell before it returns */
@@ -236,8 +251,17 @@ static int rndv_read_chunk(struct mbx_ep *ep, struct request *req)
 /* Reads a chunk; while there is more to read, req is on reading. */
 void rndv_read(struct mbx_ep *ep, struct request *req)
 {
-    int err = req->done < req->total ? rndv_read_chunk(ep, req) : 0;
+    int err;
 
+    if (size_is_shared(ep, req))
+        share_ask(ep, req);
+    do {
+        err = req->done < share_end(req) ? rndv_read_chunk(ep, req) : 0;
+        if (err != 0 || !(req->flags & REQUEST_SHARED) || req->done < share_end(req))
+            break;
+    } while (share_join(ep, req, false));
+    if (req->state == REQUEST_FILLING)
+        return;
     if (err == 0 && req->done == req->total)
         rndv_received(ep, req, MBX_RNDV_READ);
     else if (err == 0 || err == -EAGAIN)
@@ -262,7 +286,7 @@ void rndv_read_done(void *arg, void *cookie, int error)
         rndv_read_failed(ep, req, error);
         return;
     }
-    req->done += min_size(ep->settings.read_chunk, req->total - req->done);
+    req->done += min_size(ep->settings.read_chunk, share_end(req) - req->done);
     rndv_move(req, REQUEST_READ);
     list_add_tail(&ep->reading, &req->queue);
 }

@@ -21,7 +21,9 @@ static const char *const rndv_names[] = {"auto", "data", NULL};
 
 static const char *const any_source_names[] = {"window", "sender", NULL};
 static const char *const early_names[] = {"auto", "always", "off", NULL};
+static const char *const share_names[] = {"auto", "always", "off", NULL};
 static const char *const window_words[] = {"auto", "unlimited", NULL};
+static const char *const auto_word[] = {"auto", NULL};
 
 #define AT(field) offsetof(struct settings, field)
 
@@ -51,8 +53,11 @@ static const struct param table[] = {
      "messages up to this size are sent eagerly, longer ones by rendezvous", AT(eager_limit)},
     {"INJECT_LIMIT", PARAM_SIZE, NULL, "8K", 0, WIRE_EAGER_MAX, NULL,
      "longest message that may be injected", AT(inject_limit)},
-    {"EARLY_DATA", PARAM_SIZE, NULL, "1K", 0, WIRE_EAGER_MAX, NULL,
-     "most data that travels with the RTS of a rendezvous", AT(early_data)},
+    {"EARLY_DATA", PARAM_SIZE, NULL, "auto", 0, WIRE_EAGER_MAX, auto_word,
+     "most data that travels with the RTS of a rendezvous; auto: none where the receiver "
+     "copies "
+     "all of it from the sender's memory, else 1K",
+     AT(early_data)},
     {"READ_CHUNK", PARAM_SIZE, NULL, "1M", 4096, UINT64_C(1) << 30, NULL,
      "most that one step of a rendezvous reads before others get their turn", AT(read_chunk)},
     {"RNDV", PARAM_CHOICE, NULL, "auto", 0, 0, rndv_names,
@@ -70,6 +75,13 @@ static const struct param table[] = {
      AT(early_recv)},
     {"EARLY_SIZE", PARAM_SIZE, NULL, "32K", 1, UINT64_C(1) << 46, NULL,
      "smaller receives are not told, and smaller messages not written", AT(early_size)},
+    {"SHARE", PARAM_CHOICE, NULL, "auto", 0, 0, share_names,
+     "who copies long messages within a machine: both sides, each a part, where that is of "
+     "use; "
+     "always; or the receiver alone",
+     AT(share)},
+    {"SHARE_SIZE", PARAM_SIZE, NULL, "48K", 2, UINT64_C(1) << 46, NULL,
+     "what is shorter, or the end of a message, is copied by one side", AT(share_size)},
     {"UNEXPECTED_MEMORY", PARAM_SIZE, NULL, "64M", 0, UINT64_C(1) << 48, NULL,
      "most memory that messages of peers may take before their receive is there",
      AT(unexpected_memory)},

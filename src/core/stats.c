@@ -106,6 +106,7 @@ static size_t stats_text(const struct mbx_stats *s, char *text, size_t size)
         {"early_missed", s->early_missed},
         {"early_void", s->early_void},
         {"early_stopped", s->early_stopped},
+        {"shared", s->shared},
         {"searches", s->searches},
         {"search_steps", s->search_steps},
         {"search_max", s->search_max},

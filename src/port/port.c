@@ -359,6 +359,7 @@ static bool is_tagged(const struct wire_packet *packet)
     case WIRE_EARLY:
     case WIRE_WRITE:
     case WIRE_WRITTEN:
+    case WIRE_SHARE:
     case WIRE_TYPES:
         break;
     }

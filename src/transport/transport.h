@@ -168,6 +168,7 @@ struct transport_limits {
     size_t packet_max; /* largest packet: header + body + payload */
     size_t inline_max; /* largest packet that costs one cache line */
     bool can_read;     /* read() and write() are worth trying */
+    bool is_copy;      /* who calls them copies the bytes himself, so that two are faster */
     uint32_t words;    /* of our own, for exchange(); 0: it is not supported */
     bool is_instant;   /* exchange() is done when it returns, if cookie is 0 */
     uint32_t board;    /* ... and so many behind these, to show() something on; or 0 */

@@ -51,6 +51,7 @@ static const struct {
     [WIRE_EARLY] = {true, false, 0},
     [WIRE_WRITE] = {true, false, WIRE_STOPPED},
     [WIRE_WRITTEN] = {false, false, WIRE_STOPPED},
+    [WIRE_SHARE] = {false, false, 0},
 };
 
 static const char *const names[WIRE_TYPES] = {
@@ -62,6 +63,7 @@ static const char *const names[WIRE_TYPES] = {
     [WIRE_PEEKED] = "peeked", [WIRE_PUT] = "put",       [WIRE_GET] = "get",
     [WIRE_ATOMIC] = "atomic", [WIRE_ANSWER] = "answer", [WIRE_PUSH] = "push",
     [WIRE_EARLY] = "early",   [WIRE_WRITE] = "write",   [WIRE_WRITTEN] = "written",
+    [WIRE_SHARE] = "share",
 };
 
 const char *wire_type_name(unsigned type)
@@ -170,6 +172,17 @@ static const char *check_write(const struct wire_packet *p, uint64_t address, ui
                                                : NULL;
 }
 
+static const char *check_share(const struct wire_share *share)
+{
+    if (share->word == 0)
+        return "a shared part without a word";
+    if (share->size == 0)
+        return "a shared part of nothing";
+    if (range_wraps(share->offset, share->size))
+        return "range of a shared part wraps";
+    return range_wraps(share->address, share->size) ? "buffer of a shared part wraps" : NULL;
+}
+
 /* What is wrong with body and payload, or NULL. */
 static const char *check_body(const struct wire_packet *p)
 {
@@ -225,6 +238,8 @@ static const char *check_body(const struct wire_packet *p)
         return check_write(p, p->body.write.address, p->body.write.key);
     case WIRE_WRITTEN:
         return check_write(p, p->body.written.address, p->body.written.key);
+    case WIRE_SHARE:
+        return check_share(&p->body.share);
     }
     return NULL;
 }

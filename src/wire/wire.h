@@ -63,6 +63,10 @@
  * accepts *WRITE  receiver sender size done address key my message goes into it: so many bytes
  * are there.  If that is not all, more follow and WRITTEN; or (flag) none, and the rest is as
  * of an RTS WRITTEN receiver done address key  the end: now so many are there; as above
+ *   SHARE  sender receiver offset size word as address key
+ *                                     of a message that I read: write the bytes
+ *                                     [offset, offset + size) to address.  word, as: see RTR;
+ *                                     if you have it, WRITTEN ends it, done as of the message
  *
  * sender and receiver are request numbers of that side, returned as they came.  All
  * fields are in the byte order of the machine: both sides are on one machine, or
@@ -81,7 +85,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#define WIRE_VERSION 4
+#define WIRE_VERSION 5
 
 /* The longest message that anybody may send eagerly; what claims to be longer is
  * malformed. */
@@ -112,6 +116,7 @@ enum wire_type {
     WIRE_EARLY,
     WIRE_WRITE,
     WIRE_WRITTEN,
+    WIRE_SHARE,
     WIRE_TYPES
 };
 
@@ -299,6 +304,17 @@ struct wire_written {
     uint64_t key;
 };
 
+struct wire_share {
+    uint64_t sender;
+    uint64_t receiver;
+    uint64_t offset;
+    uint64_t size;
+    uint64_t word; /* of the core's arbiter */
+    uint64_t as;
+    uint64_t address; /* of the first byte, for the transport's write */
+    uint64_t key;
+};
+
 /* A packet taken apart by wire_check(). */
 struct wire_packet {
     struct wire_header header;
@@ -325,6 +341,7 @@ struct wire_packet {
         struct wire_early early;
         struct wire_write write;
         struct wire_written written;
+        struct wire_share share;
     } body;
     const void *payload; /* within the caller's packet */
     size_t payload_size;
@@ -382,6 +399,8 @@ static inline size_t wire_body_size(enum wire_type type)
         return sizeof(struct wire_write);
     case WIRE_WRITTEN:
         return sizeof(struct wire_written);
+    case WIRE_SHARE:
+        return sizeof(struct wire_share);
     case WIRE_TYPES:
         break;
     }

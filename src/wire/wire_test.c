@@ -55,6 +55,7 @@ static bool has_envelope(enum wire_type type)
     case WIRE_ANSWER:
     case WIRE_PUSH:
     case WIRE_WRITTEN:
+    case WIRE_SHARE:
     case WIRE_TYPES:
         break;
     }
@@ -147,6 +148,14 @@ static const struct wire_early a_early = {.receiver = 9,
 static const struct wire_write a_write = {
     .receiver = 9, .sender = 6, .size = 1000, .done = 1000};
 static const struct wire_written a_written = {.receiver = 9, .done = 1000};
+static const struct wire_share a_share = {.sender = 6,
+                                          .receiver = 9,
+                                          .offset = 500,
+                                          .size = 500,
+                                          .word = 70,
+                                          .as = 71,
+                                          .address = 7,
+                                          .key = 8};
 
 static const struct {
     enum wire_type type;
@@ -183,6 +192,7 @@ static const struct {
     {WIRE_EARLY, &a_early, 0, 0},
     {WIRE_WRITE, &a_write, 0, WIRE_STOPPED},
     {WIRE_WRITTEN, &a_written, 0, WIRE_STOPPED},
+    {WIRE_SHARE, &a_share, 0, 0},
 };
 
 /* Every type has a sample, so what goes through all samples goes through all types. */
@@ -280,8 +290,8 @@ static void an_envelope_stands_only_where_it_is_matched(void **state)
 static void payload_stands_only_where_it_belongs(void **state)
 {
     static const enum wire_type without[] = {
-        WIRE_CTS,  WIRE_FIN,    WIRE_CREDIT, WIRE_HOLD,  WIRE_RTR,   WIRE_GRANT,  WIRE_RETIRE,
-        WIRE_PEEK, WIRE_PEEKED, WIRE_GET,    WIRE_EARLY, WIRE_WRITE, WIRE_WRITTEN};
+        WIRE_CTS,  WIRE_FIN,    WIRE_CREDIT, WIRE_HOLD,  WIRE_RTR,   WIRE_GRANT,   WIRE_RETIRE,
+        WIRE_PEEK, WIRE_PEEKED, WIRE_GET,    WIRE_EARLY, WIRE_WRITE, WIRE_WRITTEN, WIRE_SHARE};
 
     (void)state;
     for (size_t i = 0; i < ARRAY_COUNT(samples); i++)
@@ -424,6 +434,28 @@ static void absurd_numbers_of_holding_are_refused(void **state)
     bad("more early data than message");
 }
 
+static void absurd_parts_are_refused(void **state)
+{
+    struct wire_share share = a_share;
+
+    (void)state;
+    share.word = 0;
+    build(WIRE_SHARE, &share, 0);
+    bad("a shared part without a word");
+    share = a_share;
+    share.size = 0;
+    build(WIRE_SHARE, &share, 0);
+    bad("a shared part of nothing");
+    share = a_share;
+    share.offset = UINT64_MAX - 498;
+    build(WIRE_SHARE, &share, 0);
+    bad("range of a shared part wraps");
+    share = a_share;
+    share.address = UINT64_MAX - 498;
+    build(WIRE_SHARE, &share, 0);
+    bad("buffer of a shared part wraps");
+}
+
 /* Whatever the bytes are, an accepted packet obeys the rules that others rely on. */
 static void accepted_noise_is_well_formed(void **state)
 {
@@ -471,6 +503,7 @@ int main(void)
         cmocka_unit_test(contradicting_sizes_are_refused),
         cmocka_unit_test(contradicting_accesses_are_refused),
         cmocka_unit_test(absurd_numbers_of_holding_are_refused),
+        cmocka_unit_test(absurd_parts_are_refused),
         cmocka_unit_test(accepted_noise_is_well_formed),
     };
 

@@ -660,6 +660,7 @@ static int loop_open(const struct transport_config *config, struct transport **o
     loop->base.limits = (struct transport_limits){.packet_max = LOOP_PACKET_MAX,
                                                   .inline_max = LOOP_INLINE_MAX,
                                                   .can_read = true,
+                                                  .is_copy = true,
                                                   .words = LOOP_WORDS,
                                                   .is_instant = true,
                                                   .board = LOOP_BOARD};

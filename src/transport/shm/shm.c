@@ -629,6 +629,7 @@ int shm_enter(struct shm *shm)
         .packet_max = ring_max_record(shm->own->ring_cells),
         .inline_max = INLINE_MAX,
         .can_read = shm->attach,
+        .is_copy = true,
         .words = SEGMENT_WORDS,
         .is_instant = true,
         .board = SEGMENT_BOARD,

@@ -101,6 +101,7 @@ static int sim_open(const struct transport_config *config, struct transport **ou
         (struct transport_limits){.packet_max = SIM_PACKET_MAX,
                                   .inline_max = SIM_INLINE_MAX,
                                   .can_read = world.config.can_read,
+                                  .is_copy = true,
                                   .words = world.config.words,
                                   .is_instant = true,
                                   .board = world.config.has_board ? SIM_BOARD : 0};
