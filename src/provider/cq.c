@@ -333,6 +333,42 @@ static inline void convert_plain(struct prov_ep *ep, const struct mbx_completion
     prov_op_put(ep, op);
 }
 
+/* A send of which there is nothing special to report, and what convert() makes of it. */
+static inline bool is_plain_send(const struct mbx_completion *c)
+{
+    const struct prov_op *op = c->user;
+
+    return c->kind == MBX_SENDS && op->kind == PROV_OP_SEND && op->bounce == NULL &&
+           !op->quiet && c->error == 0;
+}
+
+static inline void convert_plain_send(struct prov_ep *ep, const struct mbx_completion *c,
+                                      struct fi_cq_tagged_entry *entry)
+{
+    struct prov_op *op = c->user;
+
+    entry->op_context = op->context;
+    entry->flags = TAG_FLAGS(c->status.context_id) | FI_SEND;
+    entry->len = 0;
+    entry->buf = NULL;
+    entry->data = 0;
+    entry->tag = 0;
+    prov_op_put(ep, op);
+}
+
+/* Sends stand before receives in what was polled. */
+static inline int convert_plain_ones(struct prov_ep *ep, const struct mbx_completion *c, int n,
+                                     struct fi_cq_tagged_entry *entries)
+{
+    int plain = 0;
+
+    for (; plain < n && is_plain_send(&c[plain]); plain++)
+        convert_plain_send(ep, &c[plain], &entries[plain]);
+    for (; plain < n && is_plain(&c[plain]); plain++)
+        convert_plain(ep, &c[plain], &entries[plain]);
+    return plain;
+}
+
 /* As convert_all(), while there are no events; most are plain, and most clients ask for
  * tagged entries. */
 static inline size_t convert_most(struct prov_cq *cq, struct prov_ep *ep,
@@ -343,8 +379,7 @@ static inline size_t convert_most(struct prov_cq *cq, struct prov_ep *ep,
     int plain = 0;
 
     if (likely(cq->format == FI_CQ_FORMAT_TAGGED && sources == NULL && !ep->counts))
-        for (; plain < n && is_plain(&completions[plain]); plain++)
-            convert_plain(ep, &completions[plain], &entries[plain]);
+        plain = convert_plain_ones(ep, completions, n, entries);
     if (likely(plain == n))
         return (size_t)plain;
     return (size_t)plain + convert_all(cq, ep, completions + plain, n - plain, buf,
