@@ -14,6 +14,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "base/base.h"
 #include "crew.h"
@@ -122,6 +123,7 @@ static void comes_late(struct crew *crew, struct mbx_ep *ep)
 {
     while (crew->board->ended == 0)
         usleep(1000);
+    expect_error(ep, post(ep, VICTIM, NEVER, 8), -ENOTCONN, 51);
     send_short(ep, -EHOSTUNREACH, 50);
 }
 
@@ -226,11 +228,164 @@ static void a_process_that_is_stopped_is_not_dead(void **state)
     crew_end(&crew);
 }
 
+/* ---- a connection breaks ---- */
+
+/* Throws away what has come and was not read; how much. */
+static size_t drain(int fd)
+{
+    static char junk[65536];
+    size_t lost = 0;
+    ssize_t size;
+
+    while ((size = recv(fd, junk, sizeof junk, MSG_DONTWAIT)) > 0)
+        lost += (size_t)size;
+    return lost;
+}
+
+/* Ends all connections that this process has made or taken, or only throws away what comes; who
+ * listens goes on.  How many bytes were lost. */
+static size_t lose_connections(bool they_end)
+{
+    size_t lost = 0;
+
+    for (int fd = 3; fd < 1024; fd++) {
+        struct sockaddr_storage to;
+        socklen_t size = sizeof to;
+
+        if (getpeername(fd, (struct sockaddr *)&to, &size) != 0 ||
+            (to.ss_family != AF_INET && to.ss_family != AF_INET6))
+            continue;
+        lost += drain(fd);
+        if (they_end)
+            MUST(shutdown(fd, SHUT_RDWR) == 0, 29);
+    }
+    return lost;
+}
+
+/* Rank 1 breaks what is between them.  If the provider notices, it is a death; if it has made
+ * another connection before something was lost, they go on.  Neither waits for ever. */
+static void breaks(struct crew *crew, int rank, const void *arg)
+{
+    struct mbx_ep *ep = crew_open(crew, rank, network);
+    uint32_t other = 1 - (uint32_t)rank;
+    int error = 0;
+
+    (void)arg;
+    MUST(crew_signal(ep, other, GO) == 0 && crew_hear(ep, other, GO) == 0, 30);
+    crew->board->words[WORD_READY]++;
+    crew_await(crew, ep, WORD_READY, 2);
+    if (rank == 1) {
+        lose_connections(true);
+        crew->board->words[WORD_STOPPED] = 1;
+    }
+    crew_await(crew, NULL, WORD_STOPPED, 1);
+    for (int i = 0; i < SENDS && error == 0; i++) {
+        error = crew_signal(ep, other, GO);
+        if (error == 0)
+            error = crew_hear(ep, other, GO);
+        MUST(error == 0 || error == -ENOTCONN, 31);
+    }
+    crew_close(ep);
+}
+
+static void a_break_keeps_nobody_waiting(void **state)
+{
+    struct crew crew;
+
+    (void)state;
+    crew_start(&crew, 2, breaks, NULL);
+    crew_wait(&crew);
+    assert_int_equal(crew.statuses[0], 0);
+    assert_int_equal(crew.statuses[1], 0);
+    crew_end(&crew);
+}
+
+/* Rank 0 sends, and what it has sent is lost with the connection: each of them is told, though
+ * one only waits for what never comes, and the other for an answer. */
+static void loses(struct crew *crew, int rank, const void *arg)
+{
+    struct mbx_ep *ep = crew_open(crew, rank, network);
+    uint32_t other = 1 - (uint32_t)rank;
+    mbx_request recv;
+    size_t lost = 0;
+
+    (void)arg;
+    MUST(crew_signal(ep, other, GO) == 0 && crew_hear(ep, other, GO) == 0, 30);
+    recv = post(ep, other, DATA, 8);
+    crew->board->words[WORD_READY]++;
+    crew_await(crew, rank == 0 ? ep : NULL, WORD_READY, 2);
+    if (rank == 0)
+        MUST(mbx_inject(ep, 1, DATA, 0, bytes, 8, 0) == 0, 31);
+    while (rank == 1 && lost < 8)
+        lost += lose_connections(false);
+    if (rank == 1)
+        lose_connections(true);
+    expect_error(ep, recv, -ENOTCONN, 32);
+    crew_close(ep);
+}
+
+static void what_a_break_loses_is_a_death(void **state)
+{
+    struct crew crew;
+
+    (void)state;
+    crew_start(&crew, 2, loses, NULL);
+    crew_wait(&crew);
+    assert_int_equal(crew.statuses[0], 0);
+    assert_int_equal(crew.statuses[1], 0);
+    crew_end(&crew);
+}
+
+/* ---- strangers ---- */
+
+/* Rank 1 has another key, and rank 2 none. */
+static void differ(struct crew *crew, int rank, const void *arg)
+{
+    static const char *const keys[] = {"KEY=00112233445566778899aabbccddeeff",
+                                       "KEY=00112233445566778899aabbccddee00", "KEY="};
+    const char *params[] = {network[0], network[1], keys[rank], "OFI_TIMEOUT=1s", NULL};
+    struct mbx_ep *ep;
+    struct mbx_stats stats;
+    mbx_request request;
+
+    (void)arg;
+    if (rank == 0)
+        params[3] = NULL;
+    ep = crew_open(crew, rank, params);
+    if (rank == 0) {
+        crew_await(crew, ep, WORD_READY, 2);
+        mbx_stats_get(ep, &stats);
+        MUST(stats.dropped_packets >= 2 && stats.unexpected == 0, 30);
+        crew->board->words[WORD_STOPPED] = 1;
+    } else {
+        MUST(mbx_ssend(ep, 0, DATA, 0, bytes, 8, NULL, &request) == 0, 31);
+        expect_error(ep, request, -ENOTCONN, 32);
+        crew->board->words[WORD_READY]++;
+        crew_await(crew, NULL, WORD_STOPPED, 1);
+    }
+    crew_close(ep);
+}
+
+static void another_key_is_not_answered(void **state)
+{
+    struct crew crew;
+
+    (void)state;
+    crew_start(&crew, 3, differ, NULL);
+    crew_wait(&crew);
+    for (int rank = 0; rank < 3; rank++)
+        assert_int_equal(crew.statuses[rank], 0);
+    crew_end(&crew);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_who_wait_for_the_dead_are_told),
         cmocka_unit_test(a_process_that_is_stopped_is_not_dead),
+        cmocka_unit_test(a_break_keeps_nobody_waiting),
+        cmocka_unit_test(what_a_break_loses_is_a_death),
+        cmocka_unit_test(another_key_is_not_answered),
     };
 
     return cmocka_run_group_tests_name("network_death", tests, NULL, NULL);

@@ -320,11 +320,11 @@ struct peer {
     uint32_t number;
     uint8_t owes;             /* enum peer_owes */
     bool can_read, can_write; /* no read from it, write to it has failed for good */
-    bool is_awaited, is_doubted, is_gone, is_dead; /* watch.c */
-    uint8_t share_skip : 5, share_pause : 3;       /* share.c */
-    uint32_t next_failed;                          /* died after it; failed.c */
-    struct list out;                               /* requests */
-    struct list busy;                              /* on endpoint.busy */
+    bool is_awaited, is_doubted, is_gone, is_dead, is_lost; /* watch.c */
+    uint8_t share_skip : 5, share_pause : 3;                /* share.c */
+    uint32_t next_failed;                                   /* died after it; failed.c */
+    struct list out;                                        /* requests */
+    struct list busy;                                       /* on endpoint.busy */
     struct credit credit;
     uint32_t leaving;          /* messages on out whose first packet has not left */
     uint32_t fins;             /* FINs on out */

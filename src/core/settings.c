@@ -43,8 +43,8 @@ static const struct param table[] = {
      "the network interface, by name or address; empty: the provider's first",
      AT(ofi_interface)},
     {"OFI_TIMEOUT", PARAM_TIME, NULL, "0", 0, 3600 * CLOCK_S, NULL,
-     "how long a peer on the network may not answer before it is taken for dead; 0: as long as "
-     "the network says nothing, since one that computes does not answer",
+     "how long a peer on the network may not answer, a greeting too, before it is taken for "
+     "dead; 0: as long as the network says nothing, since one that computes does not answer",
      AT(ofi_timeout_ns)},
     {"THREADS", PARAM_CHOICE, NULL, "one", 0, 0, threads_names,
      "who may call functions of one endpoint: one thread at a time, or many at once",

@@ -17,7 +17,8 @@
  *   receives from it alone
  *                       do so if it has died, at the second look: what it had sent before is
  *                       delivered first.  After an orderly close they wait, and can be
- *                       cancelled
+ *                       cancelled.  If it was never met and is no more, they end, too: nobody
+ *                       knows which it was, and nothing can come
  *   receives from any source
  *                       are told if it has died (failed.c), and wait on
  *   what it was lent beyond its first window
@@ -122,7 +123,7 @@ static void watch_end_posted(struct mbx_ep *ep, struct request *req, struct peer
     struct context *context = context_find(ep, req->match.envelope.context_id);
     bool is_won = arbiter_owner(ep, req) == peer->number;
 
-    if (!is_won && !peer->is_dead)
+    if (!is_won && !peer->is_dead && !peer->is_lost)
         return;
     if (!match_cancel(&context->match, &req->match))
         return;
@@ -188,6 +189,7 @@ static bool watch_peer(struct mbx_ep *ep, struct peer *peer)
         return false;
     }
     peer->is_dead = was_dead || err == -EHOSTDOWN;
+    peer->is_lost = err == -ECONNREFUSED;
     peer->is_gone = true;
     if (peer->is_dead && !was_dead)
         failed_add(ep, peer);

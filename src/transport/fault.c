@@ -315,7 +315,7 @@ static int fault_read(struct link *l, void *dst, uint64_t address, uint64_t key,
         size /= 2;
     if (err == 0)
         err = inner->transport->ops->read(inner, dst, address, key, size, cookie);
-    if (err == 0 && fault->die != NULL)
+    if ((err == 0 || err == -EINPROGRESS) && fault->die != NULL)
         death_come_by(fault->die, "", DEATH_READING);
     return err == 0 && strikes(fault) ? delay_read(fault, cookie) : err;
 }
@@ -331,7 +331,7 @@ static int fault_write(struct link *l, uint64_t address, uint64_t key, const voi
         size /= 2;
     if (err == 0)
         err = inner->transport->ops->write(inner, address, key, src, size, cookie);
-    if (err == 0 && fault->die != NULL)
+    if ((err == 0 || err == -EINPROGRESS) && fault->die != NULL)
         death_come_by(fault->die, "", DEATH_WRITING);
     return err == 0 && strikes(fault) ? delay_read(fault, cookie) : err;
 }

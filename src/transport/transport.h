@@ -217,8 +217,9 @@ struct transport_ops {
                  size_t size, void *cookie);
 
     /* Is the other endpoint still there?  For who waits for it; costs a system call.
-     * 0 as far as is known; -EHOSTDOWN it has died; -ENOTCONN or another: it has closed, or
-     * could never be reached. */
+     * 0 as far as is known; -EHOSTDOWN it has died; -ECONNREFUSED it is no more, and was never
+     * met, so that nobody knows whether it has closed or died; -ENOTCONN or another: it has
+     * closed, or could never be reached. */
     int (*check)(struct link *link);
 
     /* Compares word `index` of the other endpoint with expected and, if it is that, makes it

@@ -147,13 +147,30 @@ static void arrived_data(struct ofi *ofi, struct ofi_link *link, struct ofi_rece
     ofi->ended++;
     if (link->state != OFI_OPEN) {
         ofi->events->dropped(ofi->arg, "a packet before its greeting, or behind the end");
+        ofi_link_told_late(link);
         return;
     }
+    link->arrived++;
     link->heard_ns = link->silent_ns = 0;
     if (link->held_first == NULL &&
         ofi_deliver(link, bytes + sizeof(struct ofi_prefix), size) != -EAGAIN)
         return;
     hold(ofi, link, receive, bytes, size);
+}
+
+/* Does it not fit what came before on its link?  If it is ahead of it, that was lost. */
+static bool is_out_of_turn(struct ofi *ofi, struct ofi_link *link,
+                           const struct ofi_prefix *prefix)
+{
+    unsigned ahead = (ofi_count(prefix) - link->arrived) & OFI_COUNT_MASK;
+
+    if (link->state != OFI_OPEN || !ofi_counts((enum ofi_kind)prefix->kind) || ahead == 0)
+        return false;
+    if (ahead <= OFI_COUNT_MASK / 2)
+        ofi_link_broken(link);
+    else
+        ofi->events->dropped(ofi->arg, "a packet that has come before");
+    return true;
 }
 
 static void arrived(struct ofi *ofi, struct ofi_receive *receive, unsigned char *bytes,
@@ -174,8 +191,10 @@ static void arrived(struct ofi *ofi, struct ofi_receive *receive, unsigned char 
         ofi_greeted(ofi, &copy.hello);
     } else if (link == NULL) {
         ofi->events->dropped(ofi->arg, wrong != NULL ? wrong : "a packet for no link");
+    } else if (is_out_of_turn(ofi, link, &prefix)) {
+        return;
     } else if (prefix.kind == OFI_DATA) {
-        arrived_data(ofi, link, receive, bytes, size - sizeof prefix - prefix.padding);
+        arrived_data(ofi, link, receive, bytes, size - sizeof prefix - ofi_padding(&prefix));
     } else {
         memcpy(&copy, body, size - sizeof prefix);
         ofi_link_told(ofi, link, (enum ofi_kind)prefix.kind, &copy);

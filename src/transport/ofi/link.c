@@ -19,6 +19,9 @@
  * tend() does for who has packets that do not leave.  An answer is waited for only if there is
  * a time limit, because a peer that computes does not answer; but the question to one that is
  * no more fails, or does not leave, and then listener.c finds out why.
+ *
+ * If the host of who was never met refuses a connection, its endpoint, which had an address,
+ * is no more; whether it has closed or died nobody can know (is_lost).
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -36,6 +39,7 @@
 #define GREETING_NS (10 * CLOCK_S)   /* so long a greeting may take that nobody wonders */
 #define AGAIN_NS    (250 * CLOCK_MS) /* then it is said again: there may have been no memory */
 #define AGAIN_MAX   (32 * CLOCK_S)
+#define BREAKS_MAX  8 /* connections that end in a greeting */
 
 static struct ofi_link *busy_link(struct list *node)
 {
@@ -188,7 +192,8 @@ static void write_prefix(unsigned char *bytes, const struct ofi_link *link, enum
     const struct ofi_prefix prefix = {
         .kind = (uint8_t)kind,
         .version = OFI_VERSION,
-        .padding = (uint8_t)padding,
+        .count =
+            (uint16_t)(padding | (ofi_counts(kind) ? link->left & OFI_COUNT_MASK : 0) << 3),
         .to = kind == OFI_HELLO ? 0 : link->theirs.id,
         .token = kind == OFI_HELLO ? 0 : link->theirs.token,
     };
@@ -218,21 +223,67 @@ void ofi_link_kill(struct ofi_link *link, int error, bool has_died)
     ofi_moving_failed(link);
 }
 
+void ofi_link_broken(struct ofi_link *link)
+{
+    LOG_WARN("ofi: link %u: packets were lost when a connection broke", link->id);
+    ofi_link_kill(link, -ENOTCONN, true);
+    ofi_owe(link, OFI_BROKEN);
+}
+
+void ofi_link_told_late(struct ofi_link *link)
+{
+    if (link->state == OFI_DEAD && link->has_died)
+        ofi_owe(link, OFI_BROKEN);
+}
+
 void ofi_sent(struct ofi *ofi, struct ofi_buffer *buffer)
 {
     buffer_give(ofi, buffer);
 }
 
+/* It was not the caller who called, or he is gone, or he computes: whoever greets next has his
+ * place.  What he is called stays known, since he may have our answer before him. */
+static void forget_call(struct ofi_link *link)
+{
+    set_state(link, OFI_NEW);
+    link->owes = 0;
+    if (link->queued != 0)
+        ofi_call(link);
+}
+
+/* Did a connection end that there was? */
+static bool is_break(int error)
+{
+    return error == FI_ENOTCONN || error == FI_ECONNRESET || error == FI_ECONNABORTED ||
+           error == EPIPE || error == FI_ESHUTDOWN;
+}
+
+/* Something of a greeting did not arrive.  If the connection broke, it may come again: the
+ * greeting is said again, and whether somebody is there to hear it is seen then. */
+static void greeting_failed(struct ofi_link *link, int error)
+{
+    bool may_heal = is_break(error) && ++link->breaks < BREAKS_MAX;
+
+    if (may_heal && link->state == OFI_ANSWERING)
+        forget_call(link);
+    if (may_heal)
+        return;
+    link->is_lost = is_break(error) || error == FI_ECONNREFUSED;
+    ofi_link_kill(link, -EHOSTUNREACH, false);
+}
+
 void ofi_send_failed(struct ofi *ofi, struct ofi_buffer *buffer, int error)
 {
     struct ofi_link *link = buffer->link;
-    bool was_open = link->state == OFI_OPEN;
 
     buffer_give(ofi, buffer);
-    if (error == FI_ECANCELED && ofi->is_closing)
+    if ((error == FI_ECANCELED && ofi->is_closing) || link->state == OFI_DEAD)
         return;
     LOG_DEBUG("ofi: a packet was not sent, error %d %s", error, ofi->library->strerror(error));
-    ofi_link_kill(link, was_open ? -ENOTCONN : -EHOSTUNREACH, was_open);
+    if (link->state == OFI_OPEN)
+        ofi_link_kill(link, -ENOTCONN, true);
+    else
+        greeting_failed(link, error);
 }
 
 /* ---- leaving ---- */
@@ -319,16 +370,16 @@ static int pay_one(struct ofi_link *link, enum ofi_kind kind)
     buffer->size = sizeof(struct ofi_prefix) +
                    write_body(link, kind, buffer->bytes + sizeof(struct ofi_prefix));
     err = hand_over(link, buffer);
-    if (err == 0)
-        link->owes &= (uint16_t) ~(1u << kind);
-    else if (err == -EAGAIN)
+    if (err == -EAGAIN)
         buffer_give(ofi, buffer);
+    else
+        link->owes &= (uint16_t) ~(1u << kind);
     return err;
 }
 
 /* Of what a link owes, what goes in front of its packets, and behind. */
-static const enum ofi_kind before[] = {OFI_HELLO,   OFI_WELCOME, OFI_PROOF,
-                                       OFI_REFUSED, OFI_PING,    OFI_PONG};
+static const enum ofi_kind before[] = {OFI_HELLO, OFI_WELCOME, OFI_PROOF, OFI_REFUSED,
+                                       OFI_PING,  OFI_PONG,    OFI_BROKEN};
 
 static int pay(struct ofi_link *link, const enum ofi_kind *kinds, size_t count, int *paid)
 {
@@ -353,6 +404,7 @@ static int leave(struct ofi_link *link, struct ofi_buffer *buffer)
         write_prefix(buffer->bytes, link, OFI_DATA, buffer->padding);
         err = hand_over(link, buffer);
         ofi->begun += err == 0;
+        link->left += err == 0;
         return err;
     }
     if (!ofi->is_closing &&
@@ -443,6 +495,7 @@ static int inject(struct ofi_link *link, const struct transport_packet *packet, 
     if (fi_inject(ofi->ep, bytes, size, link->to) != 0)
         return -EAGAIN;
     ofi->begun++;
+    link->left++;
     return 0;
 }
 
@@ -580,6 +633,13 @@ static void proved(struct ofi *ofi, struct ofi_link *link, const struct ofi_proo
         mark_busy(link);
 }
 
+/* It was never met, and is no more. */
+static void lose(struct ofi_link *link)
+{
+    link->is_lost = true;
+    ofi_link_kill(link, -EHOSTUNREACH, false);
+}
+
 void ofi_link_told(struct ofi *ofi, struct ofi_link *link, enum ofi_kind kind, const void *body)
 {
     heard(link);
@@ -592,15 +652,20 @@ void ofi_link_told(struct ofi *ofi, struct ofi_link *link, enum ofi_kind kind, c
         break;
     case OFI_REFUSED:
         if (link->state == OFI_CALLING)
-            ofi_link_kill(link, -EHOSTUNREACH, false);
+            lose(link);
         break;
     case OFI_PING:
         if (link->state == OFI_OPEN)
             ofi_owe(link, OFI_PONG);
+        ofi_link_told_late(link);
         break;
     case OFI_BYE:
         if (link->state == OFI_OPEN)
             ofi_link_kill(link, -ENOTCONN, false);
+        break;
+    case OFI_BROKEN:
+        if (link->state == OFI_OPEN)
+            ofi_link_kill(link, -ENOTCONN, true);
         break;
     case OFI_DATA:
     case OFI_HELLO:
@@ -615,16 +680,6 @@ static bool is_stuck(const struct ofi_link *link, enum ofi_kind kind, uint64_t s
                      uint64_t now)
 {
     return (link->owes & 1u << kind) != 0 && now - since_ns > STUCK_NS;
-}
-
-/* It was not the caller who called, or he is gone, or he computes: whoever greets next has his
- * place.  What he is called stays known, since he may have our answer before him. */
-static void forget_call(struct ofi_link *link)
-{
-    set_state(link, OFI_NEW);
-    link->owes = 0;
-    if (link->queued != 0)
-        ofi_call(link);
 }
 
 static void tend_answering(struct ofi_link *link, uint64_t now)
@@ -658,14 +713,16 @@ static void greet_again(struct ofi_link *link, uint64_t now)
 static void tend_calling(struct ofi_link *link, uint64_t now)
 {
     uint64_t timeout_ns = ofi_of_link(link)->timeout_ns;
-    bool is_refused = is_stuck(link, OFI_HELLO, link->since_ns, now) &&
-                      ofi_listener_look(link, now) == -ECONNREFUSED;
 
-    if (is_refused || (timeout_ns != 0 && now - link->since_ns > timeout_ns)) {
-        LOG_WARN("ofi: link %u: %s", link->id,
-                 is_refused ? "who is to be greeted has ended"
-                            : "no answer to a greeting within MBX_OFI_TIMEOUT");
-        ofi_link_kill(link, -EHOSTUNREACH, false);
+    if (is_stuck(link, OFI_HELLO, link->since_ns, now) &&
+        ofi_listener_look(link, now) == -ECONNREFUSED) {
+        LOG_WARN("ofi: link %u: who is to be greeted has ended", link->id);
+        lose(link);
+        return;
+    }
+    if (timeout_ns != 0 && now - link->since_ns > timeout_ns) {
+        LOG_WARN("ofi: link %u: no answer to a greeting within MBX_OFI_TIMEOUT", link->id);
+        ofi_link_kill(link, -EHOSTUNREACH, true);
         return;
     }
     wonder(link, now);
@@ -719,8 +776,11 @@ static void tend(struct ofi_link *link, uint64_t now)
         if (!link->is_self)
             tend_open(link, now);
         break;
+    case OFI_DEAD: /* its last word is not tried for long */
+        link->owes = 0;
+        list_remove(&link->in_busy);
+        break;
     case OFI_NEW:
-    case OFI_DEAD:
         break;
     }
 }
@@ -751,5 +811,7 @@ int ofi_link_check(struct link *l)
         tend(link, clock_now());
     if (link->state != OFI_DEAD)
         return 0;
+    if (link->is_lost)
+        return -ECONNREFUSED;
     return link->has_died ? -EHOSTDOWN : link->error;
 }

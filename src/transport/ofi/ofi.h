@@ -118,12 +118,15 @@ struct ofi_link {
     fi_addr_t to;               /* the provider's */
     enum ofi_state state;
     bool has_died; /* DEAD: without a BYE */
+    bool is_lost;  /* DEAD: it was never met, and is no more */
     bool is_self;
-    bool is_refused;     /* by the core, for good, unless connect() names it */
-    bool is_wanted;      /* a read or write could not begin since it was last tended */
-    bool is_wondered_at; /* CALLING: the user knows that nobody answers */
-    uint16_t owes;       /* 1 << enum ofi_kind */
-    uint32_t id;         /* of this link, here */
+    bool is_refused;        /* by the core, for good, unless connect() names it */
+    bool is_wanted;         /* a read or write could not begin since it was last tended */
+    bool is_wondered_at;    /* CALLING: the user knows that nobody answers */
+    uint16_t owes;          /* 1 << enum ofi_kind */
+    uint8_t breaks;         /* connections that ended in its greeting */
+    uint32_t id;            /* of this link, here */
+    uint32_t left, arrived; /* DATA */
     uint32_t queued;
     int error;
     struct list queue; /* buffers */
@@ -135,7 +138,7 @@ struct ofi_link {
     struct ofi_place words; /* theirs */
     uint64_t since_ns;      /* when the greeting began */
     uint64_t heard_ns;      /* when something came last */
-    uint64_t asked_ns;      /* when it was last asked whether it is there */
+    uint64_t asked_ns;      /* when it was last asked whether it is there, or greeted */
     uint64_t silent_ns;     /* when it was asked first, and did not answer since; 0: it did */
     int look_fd;            /* listener.c: a connection that is being made, or -1 */
     uint64_t looked_ns, look_pause_ns;
@@ -232,6 +235,10 @@ void ofi_call(struct ofi_link *link);
 void ofi_owe(struct ofi_link *link, enum ofi_kind kind);
 /* Nothing can be sent any more; error for who tries. */
 void ofi_link_kill(struct ofi_link *link, int error, bool has_died);
+/* Packets of its peer were lost on the way. */
+void ofi_link_broken(struct ofi_link *link);
+/* Its peer has sent something behind the end: it does not know of that, if that was a death. */
+void ofi_link_told_late(struct ofi_link *link);
 void ofi_sent(struct ofi *ofi, struct ofi_buffer *buffer);
 void ofi_send_failed(struct ofi *ofi, struct ofi_buffer *buffer, int error);
 /* What a link's peer says of the link itself.  Not DATA. */

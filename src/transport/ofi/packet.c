@@ -43,6 +43,7 @@ size_t ofi_body_size(enum ofi_kind kind)
     case OFI_PING:
     case OFI_PONG:
     case OFI_BYE:
+    case OFI_BROKEN:
     case OFI_KINDS:
         break;
     }
@@ -54,18 +55,21 @@ const char *ofi_check(const void *bytes, size_t size, struct ofi_prefix *prefix)
     if (size < sizeof *prefix || size % 8 != 0)
         return "no packet: its length";
     memcpy(prefix, bytes, sizeof *prefix);
-    if (prefix->version != OFI_VERSION || prefix->zero != 0)
+    if (prefix->version != OFI_VERSION)
         return "a packet of another version";
     if (prefix->kind == 0 || prefix->kind >= OFI_KINDS)
         return "a packet of no known kind";
     size -= sizeof *prefix;
     if (prefix->kind == OFI_DATA) {
-        if (prefix->padding >= 8 || size < sizeof(struct wire_header) + prefix->padding)
+        if (size < sizeof(struct wire_header) + ofi_padding(prefix))
             return "a packet too short for its header";
         /* the receive buffers that take many packets have room for a longer one */
-        return size - prefix->padding <= OFI_PACKET_MAX ? NULL : "a packet too long";
+        return size - ofi_padding(prefix) <= OFI_PACKET_MAX ? NULL : "a packet too long";
     }
-    if (prefix->padding != 0 || size != ofi_body_size((enum ofi_kind)prefix->kind))
+    if (ofi_padding(prefix) != 0 ||
+        (prefix->count != 0 && !ofi_counts((enum ofi_kind)prefix->kind)))
+        return "a packet with a count that it cannot have";
+    if (size != ofi_body_size((enum ofi_kind)prefix->kind))
         return "a packet of the wrong length";
     return NULL;
 }

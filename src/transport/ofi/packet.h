@@ -20,6 +20,10 @@
  * If both call, the call of the smaller address counts: its owner drops the other's, who
  * answers instead of waiting for an answer.
  *
+ * A provider may lose what it had sent when a connection breaks, make another one, and say
+ * nothing.  So DATA is counted, and who finds that some is missing ends the link and says
+ * BROKEN; a PING or PONG counts, too, for who only waits.
+ *
  * Integers are little-endian, as on all machines that this runs on.  The length of each
  * packet is a multiple of 8, so that packets that a provider puts behind one another are
  * aligned.
@@ -27,8 +31,8 @@
  *   offset size field
  *      0     1  kind      enum ofi_kind
  *      1     1  version   OFI_VERSION
- *      2     1  padding   bytes behind the packet of a DATA, 0 to 7
- *      3     1  zero
+ *      2     2  count     3 low bits: bytes of padding behind the packet of a DATA; above:
+ *                         DATA that left on this link before, modulo 8192; 0 in a greeting
  *      4     4  to        id of the receiver's link; HELLO: 0
  *      8     8  token     of that link; HELLO: 0
  */
@@ -39,7 +43,7 @@
 
 #include "transport/transport.h"
 
-#define OFI_VERSION 2
+#define OFI_VERSION 3
 #define OFI_NONCE   16
 
 /* A packet of the core, at most; and with our prefix and padding. */
@@ -54,15 +58,35 @@ enum ofi_kind {
     OFI_REFUSED, /* answer to a HELLO of the job that is for somebody else */
     OFI_PING,    /* are you there? */
     OFI_PONG,
-    OFI_BYE, /* the last one: the sender closes */
+    OFI_BYE,    /* the last one: the sender closes */
+    OFI_BROKEN, /* packets were lost: the link has ended */
     OFI_KINDS
 };
 
 struct ofi_prefix {
-    uint8_t kind, version, padding, zero;
+    uint8_t kind, version;
+    uint16_t count;
     uint32_t to;
     uint64_t token;
 };
+
+#define OFI_COUNT_MASK 8191u
+
+static inline unsigned ofi_padding(const struct ofi_prefix *prefix)
+{
+    return prefix->count & 7;
+}
+
+static inline unsigned ofi_count(const struct ofi_prefix *prefix)
+{
+    return prefix->count >> 3;
+}
+
+/* Does it count the DATA before it? */
+static inline bool ofi_counts(enum ofi_kind kind)
+{
+    return kind == OFI_DATA || kind == OFI_PING || kind == OFI_PONG || kind == OFI_BYE;
+}
 
 /* How a side of a link is named by the other. */
 struct ofi_name {
