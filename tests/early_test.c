@@ -140,6 +140,8 @@ static void test_a_message_that_does_not_fit(void **state)
         expect(&w, recv, 0, 7, SIZE + 5000);
         assert_int_equal(world_stats(&w, 1).early_won, 1);
         assert_int_equal(world_stats(&w, 1).truncated, 1);
+        if (!w.config->has_faults)
+            assert_int_equal(world_stats(&w, 0).early_stopped, 0); /* no more than fits */
         world_close(&w);
     }
 }
