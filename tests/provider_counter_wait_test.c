@@ -215,6 +215,7 @@ static void a_write_to_a_region_wakes(void **state)
     (void)state;
     region_counter(FI_THREAD_SAFE, FI_WAIT_UNSPEC, await_by_call);
     region_counter(FI_THREAD_SAFE, FI_WAIT_FD, await_by_descriptor);
+    region_counter(FI_THREAD_COMPLETION, FI_WAIT_UNSPEC, await_by_call);
 }
 
 /* ---- sets

@@ -331,9 +331,9 @@ static int regions_arm(struct prov_cntr *cntr)
     atomic_store(&domain->bell_armed, true);
     pthread_mutex_lock(&domain->lock);
     for (struct prov_ep *ep = domain->eps; ep != NULL && err == 0; ep = ep->domain_next) {
-        if (!ep->locks && domain->threading == FI_THREAD_DOMAIN)
+        if (!ep->locks) /* with FI_THREAD_DOMAIN; else it has them (prov_is_accessed) */
             ep->locks = true;
-        err = ep->locks ? prov_watch_arm(ep, &domain->bell_armed) : -FI_EAGAIN;
+        err = prov_watch_arm(ep, &domain->bell_armed);
     }
     pthread_mutex_unlock(&domain->lock);
     return err;

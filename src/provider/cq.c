@@ -49,13 +49,17 @@ static struct prov_event *event_at(struct prov_cq *cq, uint32_t nth)
     return &cq->events[(cq->event_head + nth) & (cq->event_capacity - 1)];
 }
 
+void prov_cq_ring(struct prov_cq *cq)
+{
+    if (atomic_load(&cq->armed) && atomic_exchange(&cq->armed, false))
+        prov_wait_ring(&cq->wait);
+}
+
 /* Who sleeps hears of it, as of what completes in an endpoint. */
 static void event_push(struct prov_cq *cq, const struct prov_event *event)
 {
     *event_at(cq, cq->event_count++) = *event;
-    if (atomic_load_explicit(&cq->armed, memory_order_relaxed) &&
-        atomic_exchange(&cq->armed, false))
-        prov_wait_ring(&cq->wait);
+    prov_cq_ring(cq);
 }
 
 static void event_pop(struct prov_cq *cq)
@@ -619,6 +623,8 @@ int prov_cq_bind(struct prov_cq *cq, struct prov_ep *ep, unsigned queues)
     /* a thread of ours will use the endpoint, too */
     if (cq->wait.object != FI_WAIT_NONE && cq->wait.object != FI_WAIT_YIELD)
         ep->locks = true;
+    if (prov_is_accessed(ep->caps) && cq->domain->threading == FI_THREAD_COMPLETION)
+        cq->locks = true;
 
     prov_cq_lock(cq);
     for (unsigned i = 0; i < cq->source_count; i++) {
@@ -642,6 +648,13 @@ unlock:
 void prov_cq_unbind(struct prov_cq *cq, struct prov_ep *ep)
 {
     prov_cq_lock(cq);
+    prov_ep_lock(ep); /* its watch may be about to ring the queue */
+    if (ep->send_cq == cq)
+        ep->send_cq = NULL;
+    if (ep->recv_cq == cq)
+        ep->recv_cq = NULL;
+    prov_ep_unlock(ep);
+    cq->turn = 0;
     for (unsigned i = 0; i < cq->source_count; i++)
         if (cq->sources[i].ep == ep)
             cq->sources[i--] = cq->sources[--cq->source_count];

@@ -268,6 +268,7 @@ static int ep_bind_cq(struct prov_ep *ep, struct prov_cq *cq, uint64_t flags)
     err = prov_cq_bind(cq, ep, queues);
     if (err < 0)
         return err;
+    prov_ep_lock(ep);
     if (queues & MBX_SENDS) {
         ep->send_cq = cq;
         ep->send_selective = selective;
@@ -278,6 +279,8 @@ static int ep_bind_cq(struct prov_ep *ep, struct prov_cq *cq, uint64_t flags)
         ep->recv_selective = selective;
         ep->recv_quiet = selective && !(ep->recv_flags & FI_COMPLETION);
     }
+    prov_ep_unlock(ep);
+    prov_cq_ring(cq); /* who sleeps does not know of ep */
     return 0;
 }
 
@@ -394,13 +397,14 @@ static int ep_close(struct fid *fid)
 {
     struct prov_ep *ep = ep_of_fid(fid);
 
+    /* Who waits at one of these may arm the watch, until they have forgotten us. */
     prov_mr_leave(ep);
     prov_cntr_unbind(ep);
-    prov_watch_fini(ep);
     if (ep->send_cq != NULL)
         prov_cq_unbind(ep->send_cq, ep);
     if (ep->recv_cq != NULL)
         prov_cq_unbind(ep->recv_cq, ep);
+    prov_watch_fini(ep);
     if (ep->av != NULL)
         prov_av_detach(ep->av, ep);
     if (ep->eq != NULL)
@@ -442,7 +446,8 @@ static void ep_configure(struct prov_ep *ep, const struct fi_info *info)
         ep->send_queues |= MBX_ACCESS;
         ep->recv_queues |= MBX_EVENTS;
     }
-    ep->locks = prov_needs_locks(ep->domain->threading) || ep->domain->auto_progress;
+    ep->locks = prov_needs_locks(ep->domain->threading) || ep->domain->auto_progress ||
+                (prov_is_accessed(info->caps) && ep->domain->threading == FI_THREAD_COMPLETION);
     ep->caps = info->caps;
     ep->directed = info->caps & FI_DIRECTED_RECV;
     ep->multi_min = PROV_MULTI_MIN;

@@ -21,9 +21,10 @@
  *   user        struct prov_op, always
  *
  * Locks      An endpoint and a queue have a mutex each, taken only if the client
- *            asked for a threading model that needs them (prov_needs_locks), or an
- *            endpoint has a thread of ours (watch.c); an address vector always takes its
- *            own.  Order: counter, domain, queue, endpoint, vector, bell.
+ *            asked for a threading model that needs them (prov_needs_locks; for an
+ *            endpoint that peers access, prov_is_accessed), or an endpoint has a thread of
+ *            ours (watch.c); an address vector always takes its own.
+ *            Order: counter, domain, queue, endpoint, vector, bell.
  *            The library's own lock is never on (MBX_THREADS).
  */
 #ifndef PROVIDER_PROVIDER_H
@@ -211,6 +212,7 @@ struct prov_cq {
     atomic_uint users; /* poll sets */
     struct prov_cq_source *sources;
     unsigned source_count;
+    unsigned turn; /* the source that is read first */
     enum prov_cq_next next;
     unsigned idle; /* reads in a row that found nothing */
     unsigned idle_limit;
@@ -366,6 +368,14 @@ static inline struct prov_ep *prov_ep_of(struct fid_ep *fid)
     return container_of(fid, struct prov_ep, fid);
 }
 
+/* Peers may access the domain's memory through an endpoint with these capabilities.  So also
+ * with FI_THREAD_COMPLETION several threads meet in it and in its queues: who registers
+ * memory, or looks at the counter of a region, need not be who uses the endpoint. */
+static inline bool prov_is_accessed(uint64_t caps)
+{
+    return caps & (FI_RMA | FI_ATOMIC);
+}
+
 /* Models in which the client serialises all calls that meet in one endpoint: by
  * domain, or by everything bound to one queue.  In the others a thread may read
  * the queue while another sends. */
@@ -452,7 +462,10 @@ int prov_name_find(const struct mbx_address *address, struct mbx_address *real);
 int prov_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **cq,
                  void *context);
 int prov_cq_bind(struct prov_cq *cq, struct prov_ep *ep, unsigned queues);
+/* The queue and the endpoint know each other no longer. */
 void prov_cq_unbind(struct prov_cq *cq, struct prov_ep *ep);
+/* Wakes who has armed it. */
+void prov_cq_ring(struct prov_cq *cq);
 /* Room for one event that the provider itself makes, then the event, or the room
  * back.  All with the endpoint unlocked. */
 int prov_cq_reserve(struct prov_cq *cq);

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * provider_meanwhile_test.c - what one thread opens, closes and registers while another waits
+ * or works.
+ *
+ * Those that race prove most under ThreadSanitizer; without it they end, or crash, or hang.
+ */
+#include "provider_world.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define PATIENCE_MS 30000
+#define ROUNDS      100
+#define KEY         7
+#define RMA_CAPS    (FI_MSG | FI_TAGGED | FI_RMA | FI_DIRECTED_RECV | FI_SOURCE)
+
+static int context;
+
+/* A thread that cannot assert. */
+static void check(bool ok, const char *what)
+{
+    if (ok)
+        return;
+    fprintf(stderr, "FAIL in a thread: %s\n", what);
+    abort();
+}
+
+static pthread_t start(void *(*run)(void *), void *arg)
+{
+    pthread_t thread;
+
+    assert_int_equal(pthread_create(&thread, NULL, run, arg), 0);
+    return thread;
+}
+
+/* ---- endpoints ----------------------------------------------------------------------------
+ */
+
+/* One more endpoint with node 1's queue and vector.  Node 0 knows it by *addr. */
+static struct fid_ep *join(struct world *w, fi_addr_t *addr)
+{
+    char address[WORLD_ADDRESS];
+    size_t len = sizeof address;
+    struct fid_ep *ep;
+
+    assert_int_equal(fi_endpoint(w->domain, w->info, &ep, NULL), 0);
+    assert_int_equal(fi_ep_bind(ep, &w->node[1].av->fid, 0), 0);
+    assert_int_equal(fi_ep_bind(ep, &w->node[1].cq->fid, FI_TRANSMIT | FI_RECV), 0);
+    assert_int_equal(fi_enable(ep), 0);
+    assert_int_equal(fi_getname(&ep->fid, address, &len), 0);
+    assert_int_equal(fi_av_insert(w->node[0].av, address, 1, addr, 0, NULL), 1);
+    return ep;
+}
+
+/* Sleeps at the descriptor, which fi_trywait() has allowed, until there is an entry.  False:
+ * nothing came in time. */
+static bool await_descriptor(struct world *w, struct fid_cq *cq, struct fi_cq_tagged_entry *e)
+{
+    struct pollfd polled = {.events = POLLIN};
+    struct fid *fid = &cq->fid;
+
+    if (fi_control(fid, FI_GETWAIT, &polled.fd) != 0)
+        return false;
+    for (;;) {
+        if (poll(&polled, 1, PATIENCE_MS) != 1)
+            return false;
+        while (fi_trywait(w->fabric, &fid, 1) == -FI_EAGAIN)
+            if (fi_cq_read(cq, e, 1) == 1)
+                return true;
+    }
+}
+
+/* Who may sleep by fi_trywait() hears of endpoints that are bound only then. */
+static void an_endpoint_that_joins_is_heard(void **state)
+{
+    static const struct setup setup = {.wait = FI_WAIT_FD, .threading = FI_THREAD_SAFE};
+    struct fi_cq_tagged_entry e;
+    uint64_t got = 0, sent = 5;
+    struct fid_ep *late;
+    struct fid *fid;
+    fi_addr_t addr;
+    struct world w;
+
+    (void)state;
+    world_open(&w, &setup);
+    fid = &w.node[1].cq->fid;
+    assert_int_equal(fi_trywait(w.fabric, &fid, 1), 0);
+    late = join(&w, &addr);
+    assert_int_equal(fi_trecv(late, &got, 8, NULL, FI_ADDR_UNSPEC, 1, 0, &context), 0);
+    assert_int_equal(fi_tinject(EP(w, 0), &sent, 8, addr, 1), 0);
+    assert_true(await_descriptor(&w, w.node[1].cq, &e));
+    assert_ptr_equal(e.op_context, &context);
+    assert_int_equal(got, 5);
+    assert_int_equal(fi_close(&late->fid), 0);
+    world_close(&w);
+}
+
+static atomic_bool ends;
+
+/* Asks to be woken all the time, and sleeps now and then. */
+static void *wait_until_the_end(void *arg)
+{
+    struct world *w = arg;
+    struct fid_cq *cq = w->node[1].cq;
+    struct fid *fid = &cq->fid;
+    struct fi_cq_tagged_entry e;
+
+    for (int i = 0; !atomic_load(&ends); i++) {
+        check(fi_trywait(w->fabric, &fid, 1) == 0, "something is there");
+        if (i % 64 == 0)
+            check(fi_cq_sread(cq, &e, 1, NULL, 1) == -FI_EAGAIN, "something came");
+    }
+    return NULL;
+}
+
+static void endpoints_come_and_go_while_a_thread_waits(void **state)
+{
+    static const struct setup setup = {.wait = FI_WAIT_FD, .threading = FI_THREAD_SAFE};
+    pthread_t thread;
+    fi_addr_t addr;
+    struct world w;
+
+    (void)state;
+    world_open(&w, &setup);
+    atomic_store(&ends, false);
+    thread = start(wait_until_the_end, &w);
+    for (int i = 0; i < ROUNDS; i++) {
+        struct fid_ep *ep = join(&w, &addr);
+
+        assert_int_equal(fi_close(&ep->fid), 0);
+        assert_int_equal(fi_av_remove(w.node[0].av, &addr, 1, 0), 0);
+    }
+    atomic_store(&ends, true);
+    pthread_join(thread, NULL);
+    world_close(&w);
+}
+
+/* ---- regions -------------------------------------------------------------------------------
+ */
+
+static char memory[64];
+static uint64_t word = 1;
+
+/* Node 0's, and nobody else's: writes to node 1. */
+static void *write_until_the_end(void *arg)
+{
+    struct world *w = arg;
+    struct fi_cq_tagged_entry e;
+
+    while (!atomic_load(&ends)) {
+        ssize_t n;
+
+        while (fi_write(EP(*w, 0), &word, 8, NULL, w->addr[1], 0, KEY, &word) == -FI_EAGAIN)
+            continue;
+        while ((n = fi_cq_read(w->node[0].cq, &e, 1)) == -FI_EAGAIN && !atomic_load(&ends))
+            continue;
+        check(n == 1 || atomic_load(&ends), "a write failed");
+    }
+    return NULL;
+}
+
+/* Node 1's: performs what comes. */
+static void *serve_until_the_end(void *arg)
+{
+    struct world *w = arg;
+    struct fi_cq_tagged_entry e;
+
+    while (!atomic_load(&ends))
+        check(fi_cq_read(w->node[1].cq, &e, 1) == -FI_EAGAIN, "something came");
+    return NULL;
+}
+
+/*
+ * Each thread has an endpoint and a queue of its own, as FI_THREAD_COMPLETION wants it.  A
+ * region belongs to the domain, so a third may register one, and look at the counter of one.
+ */
+static void regions_come_and_go_while_endpoints_work(void **state)
+{
+    static const struct setup setup = {
+        .caps = RMA_CAPS, .counts = FI_WRITE, .threading = FI_THREAD_COMPLETION};
+    struct fi_cntr_attr attr = {.wait_obj = FI_WAIT_NONE};
+    struct fid_cntr *written;
+    struct fid_mr *mr, *other;
+    pthread_t threads[2];
+    struct world w;
+
+    (void)state;
+    world_open(&w, &setup);
+    assert_int_equal(fi_cntr_open(w.domain, &attr, &written, NULL), 0);
+    assert_int_equal(fi_mr_reg(w.domain, memory, 8, FI_REMOTE_WRITE, 0, KEY, 0, &mr, NULL), 0);
+    assert_int_equal(fi_mr_bind(mr, &written->fid, FI_REMOTE_WRITE), 0);
+    atomic_store(&ends, false);
+    threads[0] = start(write_until_the_end, &w);
+    threads[1] = start(serve_until_the_end, &w);
+    for (uint64_t i = 1; fi_cntr_read(written) < ROUNDS; i++) {
+        assert_int_equal(
+            fi_mr_reg(w.domain, &memory[8], 8, FI_REMOTE_WRITE, 0, KEY + i, 0, &other, NULL),
+            0);
+        assert_int_equal(fi_close(&other->fid), 0);
+    }
+    atomic_store(&ends, true);
+    for (int i = 0; i < 2; i++)
+        pthread_join(threads[i], NULL);
+    assert_int_equal(fi_close(&mr->fid), 0);
+    assert_int_equal(fi_close(&written->fid), 0);
+    world_close(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_endpoint_that_joins_is_heard),
+        cmocka_unit_test(endpoints_come_and_go_while_a_thread_waits),
+        cmocka_unit_test(regions_come_and_go_while_endpoints_work),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
