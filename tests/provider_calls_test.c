@@ -341,6 +341,30 @@ static void an_error_has_a_text(void **state)
     world_close(&w);
 }
 
+/* The client may have room for more about the error, of which there is none. */
+static void an_error_leaves_the_buffer_of_the_client(void **state)
+{
+    char more[16];
+    struct fi_cq_err_entry error = {.err_data = more, .err_data_size = sizeof more};
+    struct fi_cq_tagged_entry e;
+    struct world w;
+
+    (void)state;
+    world_open(&w, &plain);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(fi_trecv(EP(w, 1), in_buf, 8, NULL, w.addr[0], TAG, 0, &contexts[1]),
+                         0);
+        assert_int_equal(fi_tinject(EP(w, 0), out_buf, 100, w.addr[1], TAG), 0);
+        assert_int_equal(world_read(&w, 1, &e, NULL), -FI_EAVAIL);
+        assert_int_equal(fi_cq_readerr(w.node[1].cq, &error, 0), 1);
+        assert_int_equal(error.err, FI_ETRUNC);
+        assert_int_equal(error.err_data_size, 0);
+        /* with a size of 0 the buffer is the provider's, which has none */
+        assert_ptr_equal(error.err_data, i == 0 ? more : NULL);
+    }
+    world_close(&w);
+}
+
 /* With a context each, a cancel finds its receive among many; with the same one, any. */
 static void a_cancel_finds_its_receive(void **state)
 {
@@ -385,6 +409,7 @@ int main(void)
         cmocka_unit_test(flags_can_be_asked_and_set),
         cmocka_unit_test(connections_and_contexts_are_refused),
         cmocka_unit_test(an_error_has_a_text),
+        cmocka_unit_test(an_error_leaves_the_buffer_of_the_client),
         cmocka_unit_test(a_cancel_finds_its_receive),
     };
 

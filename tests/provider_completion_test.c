@@ -155,6 +155,36 @@ static void one_queue_serves_many_endpoints(void **state)
     world_close(&w);
 }
 
+/* Node 0 sends itself a message for each that is read; one waits for node 1 meanwhile. */
+static void no_endpoint_keeps_a_queue_to_itself(void **state)
+{
+    struct setup setup = {.shared_cq = true};
+    struct fi_cq_tagged_entry e = {0};
+    uint64_t words[2];
+    struct world w;
+
+    (void)state;
+    world_open(&w, &setup);
+    fi_trecv(EP(w, 1), &words[1], 8, NULL, FI_ADDR_UNSPEC, 1, 0, &contexts[1]);
+    inject_word(&w, 2, 1, 1, 1);
+    for (int i = 0; i < 1000 && e.op_context != &contexts[1]; i++) {
+        fi_trecv(EP(w, 0), &words[0], 8, NULL, FI_ADDR_UNSPEC, 1, 0, &contexts[0]);
+        inject_word(&w, 0, 0, 1, 1);
+        while (fi_cq_read(w.node[0].cq, &e, 1) != 1)
+            continue;
+    }
+    assert_ptr_equal(e.op_context, &contexts[1]);
+    world_close(&w);
+}
+
+/* A probe that finds nothing: an error stands in the queue. */
+static void peek(struct world *w, int node)
+{
+    struct fi_msg_tagged msg = {.addr = FI_ADDR_UNSPEC, .tag = 99};
+
+    assert_int_equal(fi_trecvmsg(EP(*w, node), &msg, FI_PEEK), 0);
+}
+
 static void a_blocking_read_waits_and_gives_up(void **state)
 {
     struct setup setup = {.wait = FI_WAIT_UNSPEC};
@@ -173,7 +203,45 @@ static void a_blocking_read_waits_and_gives_up(void **state)
     assert_int_equal(fi_cq_sread(w.node[1].cq, &e, 1, NULL, -1), 1);
     assert_int_equal(fi_cq_signal(w.node[1].cq), 0);
     assert_int_equal(fi_cq_sread(w.node[1].cq, &e, 1, NULL, -1), -FI_EAGAIN);
+    /* no room for anything: progress, and no wait */
+    assert_int_equal(fi_cq_sread(w.node[1].cq, NULL, 0, NULL, -1), -FI_EAGAIN);
+    peek(&w, 1);
+    assert_int_equal(fi_cq_sread(w.node[1].cq, NULL, 0, NULL, -1), 0);
+    world_read_error(&w, 1, &(struct fi_cq_err_entry){0});
     world_close(&w);
+}
+
+/* Nobody may sleep where nobody would be woken. */
+static void what_has_no_wait_object_is_nothing_to_sleep_on(void **state)
+{
+    static const struct {
+        enum fi_wait_obj object;
+        int answer;
+    } cases[] = {{FI_WAIT_NONE, -FI_EINVAL}, {FI_WAIT_YIELD, -FI_EAGAIN}};
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct setup setup = {.wait = cases[i].object};
+        struct fi_cntr_attr attr = {.wait_obj = cases[i].object};
+        struct fi_eq_attr eq_attr = {.wait_obj = FI_WAIT_NONE};
+        struct fid_cntr *cntr;
+        struct fid_eq *eq;
+        struct fid *fids[3];
+        struct world w;
+
+        world_open(&w, &setup);
+        assert_int_equal(fi_cntr_open(w.domain, &attr, &cntr, NULL), 0);
+        assert_int_equal(fi_eq_open(w.fabric, &eq_attr, &eq, NULL), 0);
+        fids[0] = &w.node[1].cq->fid;
+        fids[1] = &cntr->fid;
+        fids[2] = &eq->fid;
+        assert_int_equal(fi_trywait(w.fabric, &fids[0], 1), cases[i].answer);
+        assert_int_equal(fi_trywait(w.fabric, &fids[1], 1), cases[i].answer);
+        assert_int_equal(fi_trywait(w.fabric, &fids[2], 1), -FI_EINVAL);
+        assert_int_equal(fi_close(&eq->fid), 0);
+        assert_int_equal(fi_close(&cntr->fid), 0);
+        world_close(&w);
+    }
 }
 
 /* ---- threads
@@ -226,7 +294,9 @@ int main(void)
         cmocka_unit_test(every_format_is_filled),
         cmocka_unit_test(a_queue_is_never_overrun),
         cmocka_unit_test(one_queue_serves_many_endpoints),
+        cmocka_unit_test(no_endpoint_keeps_a_queue_to_itself),
         cmocka_unit_test(a_blocking_read_waits_and_gives_up),
+        cmocka_unit_test(what_has_no_wait_object_is_nothing_to_sleep_on),
         cmocka_unit_test(threads_may_share_a_safe_endpoint),
     };
 

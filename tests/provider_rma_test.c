@@ -381,6 +381,23 @@ static void every_mode_names_memory_its_way(void **state)
     }
 }
 
+/* As OpenSHMEM does: one region without an end, and addresses are those of the target. */
+static void a_region_may_be_all_memory(void **state)
+{
+    struct fid_mr *mr;
+    struct world w;
+
+    (void)state;
+    world_open(&w, &plain);
+    mr = share(&w, NULL, SIZE_MAX, ALL);
+    pattern_fill(here, BIG, 3);
+    assert_int_equal(
+        fi_write(EP(w, 0), here, BIG, NULL, w.addr[1], (uintptr_t)there, KEY, &contexts[0]), 0);
+    expect_access(&w, &contexts[0], FI_WRITE);
+    assert_true(pattern_is(there, BIG, 3));
+    close_shared(&w, mr);
+}
+
 static void who_did_not_ask_for_it_gets_none(void **state)
 {
     struct setup setup = {.caps = FI_TAGGED};
@@ -590,6 +607,7 @@ int main(void)
         cmocka_unit_test(what_is_not_allowed_is_an_error),
         cmocka_unit_test(a_region_is_known_to_all_endpoints),
         cmocka_unit_test(every_mode_names_memory_its_way),
+        cmocka_unit_test(a_region_may_be_all_memory),
         cmocka_unit_test(who_did_not_ask_for_it_gets_none),
         cmocka_unit_test(accesses_are_performed_in_order),
         cmocka_unit_test(both_sides_can_count),

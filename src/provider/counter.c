@@ -357,6 +357,10 @@ int prov_cntr_try(struct prov_cntr *cntr)
     uint64_t value, errors;
     int err;
 
+    if (cntr->wait.object == FI_WAIT_NONE)
+        return -FI_EINVAL;
+    if (cntr->wait.object == FI_WAIT_YIELD) /* there is nothing to sleep on */
+        return -FI_EAGAIN;
     prov_wait_lower(&cntr->wait);
     err = prov_cntr_arm(cntr);
     cntr_progress(cntr);

@@ -421,13 +421,18 @@ static OUT_OF_LINE void sources_progress(struct prov_cq *cq)
     }
 }
 
+/* A busy endpoint that fills the array every time comes last the next time. */
 static inline ssize_t sources_read(struct prov_cq *cq, void *buf, size_t count,
                                    fi_addr_t *sources)
 {
     size_t done = 0;
 
-    for (unsigned i = 0; i < cq->source_count && done < count && cq->event_count == 0; i++)
-        done += source_read(cq, &cq->sources[i], buf, done, count, sources);
+    for (unsigned i = 0; i < cq->source_count && done < count && cq->event_count == 0; i++) {
+        const struct prov_cq_source *source = &cq->sources[cq->turn];
+
+        cq->turn = cq->turn + 1 < cq->source_count ? cq->turn + 1 : 0;
+        done += source_read(cq, source, buf, done, count, sources);
+    }
     cq->next = done == 0 ? PROV_CQ_PROGRESS : done < count ? PROV_CQ_EMPTY : PROV_CQ_POLL;
     if (done != 0) {
         cq->idle = 0;
@@ -506,10 +511,15 @@ static void error_fill(const struct prov_cq *cq, struct fi_cq_err_entry *entry,
     entry->olen = event->olen;
     entry->err = event->error;
     entry->prov_errno = event->prov_errno;
-    entry->err_data = NULL;
-    /* Clients of older versions have no such field in their structure. */
-    if (FI_VERSION_GE(cq->domain->fabric->fid.api_version, MIN_ERR_DATA_API))
-        entry->err_data_size = 0;
+    /* Clients of older versions have no size in their structure.  With one, the buffer is
+     * theirs. */
+    if (FI_VERSION_LT(cq->domain->fabric->fid.api_version, MIN_ERR_DATA_API)) {
+        entry->err_data = NULL;
+        return;
+    }
+    if (entry->err_data_size == 0)
+        entry->err_data = NULL;
+    entry->err_data_size = 0;
 }
 
 static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *entry, uint64_t flags)

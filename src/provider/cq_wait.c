@@ -59,6 +59,10 @@ int prov_cq_try(struct prov_cq *cq)
 {
     int err;
 
+    if (cq->wait.object == FI_WAIT_NONE)
+        return -FI_EINVAL;
+    if (cq->wait.object == FI_WAIT_YIELD) /* there is nothing to sleep on */
+        return -FI_EAGAIN;
     prov_wait_lower(&cq->wait);
     err = prov_cq_arm(cq);
     if (err < 0)
@@ -106,6 +110,8 @@ ssize_t prov_cq_sreadfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_t
 
     if (cq->wait.object == FI_WAIT_NONE || cq->wait.object == FI_WAIT_SET)
         return -FI_EINVAL;
+    if (count == 0) /* nothing could end the wait */
+        return prov_cq_readfrom(cq, buf, 0, src_addr);
     do {
         ssize_t n = cq_await(cq, (char *)buf + done * entry_size(cq->format), count - done,
                              src_addr == NULL ? NULL : src_addr + done, deadline_ns);

@@ -127,12 +127,15 @@ static ssize_t eq_read(struct fid_eq *fid, uint32_t *event, void *buf, size_t le
     return size;
 }
 
-/* Clients of older versions have a shorter structure. */
-static size_t error_size(const struct prov_eq *eq)
+/* Clients of older versions have no size in their structure.  With one, the buffer is theirs.
+ */
+static void error_give(const struct prov_eq *eq, const void *error, struct fi_eq_err_entry *to)
 {
-    return FI_VERSION_GE(eq->fabric->fid.api_version, FI_VERSION(1, 5))
-               ? sizeof(struct fi_eq_err_entry)
-               : offsetof(struct fi_eq_err_entry, err_data_size);
+    bool has_size = FI_VERSION_GE(eq->fabric->fid.api_version, FI_VERSION(1, 5));
+    void *theirs = has_size && to->err_data_size != 0 ? to->err_data : NULL;
+
+    memcpy(to, error, has_size ? sizeof *to : offsetof(struct fi_eq_err_entry, err_data_size));
+    to->err_data = theirs;
 }
 
 static ssize_t eq_readerr(struct fid_eq *fid, struct fi_eq_err_entry *entry, uint64_t flags)
@@ -145,12 +148,12 @@ static ssize_t eq_readerr(struct fid_eq *fid, struct fi_eq_err_entry *entry, uin
         return -FI_EBADFLAGS;
     pthread_mutex_lock(&eq->lock);
     if (eq->first != NULL && eq->first->is_error) {
-        memcpy(entry, eq->first->data, error_size(eq));
+        error_give(eq, eq->first->data, entry);
         size = (ssize_t)sizeof *entry;
         if (!(flags & FI_PEEK))
             entry_drop(eq);
     } else if (eq->first == NULL && eq->overran) {
-        memcpy(entry, &lost, error_size(eq));
+        error_give(eq, &lost, entry);
         size = (ssize_t)sizeof *entry;
         eq->overran = flags & FI_PEEK;
     }

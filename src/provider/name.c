@@ -11,7 +11,7 @@
  *   offset size  of a name, which is as long as an address
  *      0     8   magic: no transport's addresses begin so
  *      8    24   the service, with zeros behind it
- *     32    48   zeros
+ *     32    32   zeros
  *
  * Services are numbers as in TCP, or words of at most 23 letters, digits and "._-".  They
  * belong to a user of this machine: a published name is a file of ours in NAME_FOLDER that
@@ -19,7 +19,7 @@
  * was left by a process that died, and is taken over.  What is in a file is believed only
  * if it is ours, and Matchbox checks the address as any other.
  *
- * A node must be this machine: there is no network.
+ * A node must be this machine: the files of another one cannot be seen.
  */
 #include "provider/provider.h"
 

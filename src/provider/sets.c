@@ -380,6 +380,8 @@ int prov_wait_open(struct fid_fabric *fabric, struct fi_wait_attr *attr, struct 
 
 static int eq_try(struct prov_eq *eq)
 {
+    if (eq->wait.object == FI_WAIT_NONE)
+        return -FI_EINVAL;
     prov_wait_lower(&eq->wait);
     return prov_eq_is_ready(eq) ? -FI_EAGAIN : 0;
 }
