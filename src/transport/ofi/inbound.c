@@ -204,7 +204,7 @@ static void arrived(struct ofi *ofi, struct ofi_receive *receive, unsigned char 
 void ofi_received(struct ofi *ofi, struct ofi_receive *receive, unsigned char *bytes,
                   size_t size, bool is_released)
 {
-    if (is_released || !ofi->has_multi) {
+    if ((is_released || !ofi->has_multi) && receive->is_given) {
         receive->is_given = false;
         ofi->to_give++;
     }

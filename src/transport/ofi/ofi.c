@@ -183,10 +183,13 @@ static void completed(struct ofi *ofi, const struct fi_cq_data_entry *entry)
     }
 }
 
+/* A packet that was cut off has taken all that was left of its buffer: there is nothing that
+ * the provider could keep it for, but not every one says that it lets go. */
 static void receive_failed(struct ofi *ofi, struct ofi_receive *receive, uint64_t flags,
                            int error)
 {
-    bool is_released = (flags & FI_MULTI_RECV) != 0 || error == FI_ECANCELED;
+    bool is_released =
+        (flags & FI_MULTI_RECV) != 0 || error == FI_ECANCELED || error == FI_ETRUNC;
 
     ofi_received(ofi, receive, NULL, 0, is_released);
     if (error != FI_ECANCELED && !ofi->is_closing)

@@ -16,7 +16,7 @@
 #include "base/base.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "transport/ofi/packet.h"
+#include "transport/ofi/ofi.h"
 #include "transport/ofi/part.h"
 
 #define PATIENCE_NS (60 * CLOCK_S)
@@ -227,6 +227,43 @@ static void another_jobs_key_is_refused(void **state)
         transport_ofi.close(sides[i].t);
 }
 
+/* A packet that no receive buffer has room for, past all that would stop it. */
+static void send_too_long(struct side *from, struct link *link)
+{
+    static unsigned char bytes[2 * OFI_MULTI_SIZE];
+    static struct ofi_operation operation = {.kind = OFI_OWN};
+    uint64_t start = clock_now();
+    ssize_t err;
+
+    while ((err = fi_send(ofi_of(from->t)->ep, bytes, sizeof bytes, NULL, ofi_link_of(link)->to,
+                          &operation.context)) == -FI_EAGAIN &&
+           clock_now() - start < PATIENCE_NS)
+        transport_ofi.poll(from->t, 16);
+    assert_int_equal(err, 0);
+}
+
+static void what_is_too_long_takes_no_buffer_along(void **state)
+{
+    struct side sides[2];
+    struct link *link;
+
+    (void)state;
+    side_open(&sides[0], 1);
+    side_open(&sides[1], 1);
+    link = send_one(&sides[0], &sides[1]);
+    poll_until(sides, 2, &sides[1].delivered);
+    for (unsigned i = 0; i < 2 * OFI_MULTI; i++) {
+        sides[1].dropped = 0;
+        send_too_long(&sides[0], link);
+        poll_until(sides, 2, &sides[1].dropped);
+    }
+    sides[1].delivered = 0;
+    send_one(&sides[0], &sides[1]);
+    poll_until(sides, 2, &sides[1].delivered);
+    for (unsigned i = 0; i < 2; i++)
+        transport_ofi.close(sides[i].t);
+}
+
 /* ---- closing ---- */
 
 static void nothing_is_delivered_by_a_close(void **state)
@@ -342,6 +379,7 @@ int main(void)
         cmocka_unit_test(no_other_kind_or_version_is_read),
         cmocka_unit_test(a_proof_is_for_all_that_was_said),
         cmocka_unit_test(another_jobs_key_is_refused),
+        cmocka_unit_test(what_is_too_long_takes_no_buffer_along),
         cmocka_unit_test(nothing_is_delivered_by_a_close),
         cmocka_unit_test(who_closes_behind_his_answer_has_not_died),
         cmocka_unit_test(who_is_answered_and_computes_is_not_forgotten),
