@@ -80,8 +80,9 @@ struct link {
     uint32_t peer; /* the core's number, set by the core: handed back in deliver() */
 };
 
-/* Calls upwards, from poll() only (read_done also from read() and write(), exchange_done with
- * an error also from whatever finds its link broken, sleeps and slept from wait()).
+/* Calls upwards, from poll() only (read_done also from read() and write(); it and
+ * exchange_done, with an error, from whatever finds its link broken, send() and check() too;
+ * sleeps and slept from wait()).
  */
 struct transport_events {
     /* A remote endpoint that connect() has not named is about to deliver.  The core
