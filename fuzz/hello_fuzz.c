@@ -355,19 +355,18 @@ static void change(struct input *in, unsigned char *bytes, size_t *size)
 static void repeat(struct input *in)
 {
     uint8_t which = take(in), to = take(in);
-    struct ofi_prefix prefix;
+    struct ofi_prefix before, prefix;
     struct packet packet;
-    uint8_t kind;
 
     if (w.count == 0)
         return;
     packet = w.packets[(w.count - 1) - which % w.count];
-    kind = packet.bytes[0];
+    memcpy(&before, packet.bytes, sizeof before);
     change(in, packet.bytes, &packet.size);
     if (packet.size >= sizeof prefix) {
         memcpy(&prefix, packet.bytes, sizeof prefix);
-        if (prefix.kind == OFI_DATA || prefix.kind != kind)
-            prefix.token ^= UINT64_C(1) << (to >> 2);
+        if (prefix.kind == OFI_DATA || prefix.kind != before.kind)
+            prefix.token = before.token ^ UINT64_C(1) << (to >> 2);
         memcpy(packet.bytes, &prefix, sizeof prefix);
     }
     hand(&w.endpoints[to % ENDPOINTS], packet.bytes, packet.size, to & 64 ? 4 : 0);
