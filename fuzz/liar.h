@@ -28,6 +28,7 @@ struct lie {
     struct wire_header header;
     uint64_t body[BODY_MOST];
     size_t payload_size;
+    size_t cut; /* so many bytes of it are missing at the end */
 };
 
 /* Of something long that it has begun: the bytes to come. */

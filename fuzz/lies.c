@@ -237,7 +237,7 @@ static void say(struct liar *liar, const struct lie *lie)
     memcpy(packet, &lie->header, sizeof lie->header);
     memcpy(packet + sizeof lie->header, lie->body, body_size);
     memset(packet + size, LIAR_BYTE, payload);
-    liar_tell(liar, packet, size + payload);
+    liar_tell(liar, packet, size + payload - min_size(lie->cut, size + payload));
 }
 
 /* One field is another one. */
@@ -251,13 +251,19 @@ static void twist(struct lie *lie, struct input *in)
         lie->header.flags ^= (uint16_t)(1u << take(in) % 10);
         break;
     case 1:
-        lie->header.tag ^= 1;
+        if (what & 128)
+            lie->header.zero = 1;
+        else
+            lie->header.tag ^= 1;
         break;
     case 2:
         lie->payload_size += 1 + (what >> 3);
         break;
     case 3:
-        lie->payload_size = 0;
+        if (what & 128)
+            lie->cut = 1 + (what >> 3);
+        else
+            lie->payload_size = 0;
         break;
     case 4:
         if (words != 0)
