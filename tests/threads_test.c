@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,7 +34,8 @@ struct player {
     struct mbx_ep *ep;
     uint32_t me, other;
     int rounds;
-    unsigned char *got; /* WINDOW * SIZE_MAX_USED */
+    unsigned char *got;   /* WINDOW * SIZE_MAX_USED */
+    _Atomic int *playing; /* how many of them still wait for something */
 };
 
 static const size_t sizes[] = {0, 8, 32, 33, 300, 4000, 8192, 8193, 50000, 200000};
@@ -133,19 +135,26 @@ static void *play(void *arg)
         ping_pong(p, sizes[i]);
         stream(p, sizes[i]);
     }
+    /* what the other waits for may not have left for want of room: FINs, most of all */
+    atomic_fetch_sub(p->playing, 1);
+    while (atomic_load(p->playing) != 0)
+        if (mbx_progress(p->ep) == 0)
+            sched_yield();
     return NULL;
 }
 
 static void play_two(const struct world_config *config, const char *const *more, int rounds)
 {
     struct player players[2];
+    _Atomic int playing = 2;
     pthread_t threads[2];
     struct world w;
 
     world_data(0, LARGEST); /* made by one thread */
     world_open(&w, config, 2, more);
     for (uint32_t i = 0; i < 2; i++) {
-        players[i] = (struct player){.ep = w.eps[i], .me = i, .other = 1 - i, .rounds = rounds};
+        players[i] = (struct player){
+            .ep = w.eps[i], .me = i, .other = 1 - i, .rounds = rounds, .playing = &playing};
         players[i].got = malloc((size_t)WINDOW * LARGEST);
         assert_int_equal(pthread_create(&threads[i], NULL, play, &players[i]), 0);
     }
