@@ -27,9 +27,8 @@
 #include "core/offload.h"
 
 #define CONTEXT   83
-#define LONG_TIME (20 * (int64_t)CLOCK_S) /* a wait that takes this long has failed */
+#define LONG_TIME (120 * (int64_t)CLOCK_S) /* a wait that takes this long has failed */
 #define LARGEST   100000
-#define ENDS_NS   (6 * CLOCK_S) /* so long a program that is no device may delay an open */
 
 static const size_t sizes[] = {0, 8, 300, 4000, 30000, LARGEST};
 
@@ -380,8 +379,6 @@ static void flood(struct pair *pair, int n)
 
 static void test_it_does_not_outlive_its_application(void **state)
 {
-    uint64_t patience = world_is_quick() ? 20 * CLOCK_S : CLOCK_S;
-
     if (!is_of_processes(*state))
         skip();
     for (int round = 0; round < 3; round++) {
@@ -396,7 +393,7 @@ static void test_it_does_not_outlive_its_application(void **state)
         kill(pair.child, SIGKILL);
         assert_int_equal(waitpid(pair.child, &status, 0), pair.child);
         for (start = clock_now(); is_running(pair.theirs.device);) {
-            assert_true(clock_now() - start < patience);
+            assert_true(clock_now() - start < (uint64_t)LONG_TIME);
             flood(&pair, 1);
             usleep(1000);
         }
@@ -408,17 +405,22 @@ static void test_it_does_not_outlive_its_application(void **state)
 
 /* ---- it is not used ---- */
 
-/* Receives below the threshold: the wait for one sleeps as without a device. */
+/* Receives below the threshold: the wait for one sleeps as without a device.  One whose time is
+ * up before it has looked twice does not sleep at all. */
 static void test_an_unused_device_keeps_nobody_awake(void **state)
 {
     static const char *const unused[] = {"DEVICE_THRESHOLD=4K", "SPIN=0", NULL};
+    uint64_t waits = 0;
     struct world w;
     mbx_request recv;
     char byte;
 
     world_open(&w, *state, 2, unused);
     recv = post(w.eps[0], 0, &byte, 1);
-    assert_int_equal(mbx_wait(w.eps[0], recv, 20 * (int64_t)CLOCK_MS, NULL), -ETIMEDOUT);
+    do {
+        assert_int_equal(mbx_wait(w.eps[0], recv, 20 * (int64_t)CLOCK_MS, NULL), -ETIMEDOUT);
+        assert_true(++waits < 1000);
+    } while (world_stats(&w, 0).sleeps == 0);
     assert_in_range(world_stats(&w, 0).sleeps, 1, 20);
     assert_int_equal(world_stats(&w, 0).device_handed, 0);
     world_close(&w);
@@ -427,11 +429,11 @@ static void test_an_unused_device_keeps_nobody_awake(void **state)
 /* ---- it never begins ---- */
 
 /* What opening with this program says on standard error; the error. */
-static int open_with(const char *program, char *said, size_t size)
+static int open_with(const char *program, const char *answer, char *said, size_t size)
 {
     char parameter[300];
-    const char *const params[] = {"TRANSPORT=shm", "DEVICE=soft-process", "DEVICE_ANSWER=100ms",
-                                  parameter, NULL};
+    const char *const params[] = {"TRANSPORT=shm", "DEVICE=soft-process", answer, parameter,
+                                  NULL};
     struct mbx_ep *ep = (void *)1;
     FILE *file = tmpfile();
     int err, old = dup(2);
@@ -460,6 +462,7 @@ static void make_file(const char *path, mode_t mode, const char *text)
     close(fd);
 }
 
+/* Those that end are noticed when they do; for one that does not, there is a time limit. */
 static void test_programs_that_are_no_device(void **state)
 {
     char folder[] = "/tmp/matchbox-device-end-XXXXXX", plain[64], text[64], script[64],
@@ -492,13 +495,13 @@ static void test_programs_that_are_no_device(void **state)
     make_file(script, 0700, "#!/bin/sh\nexit 3\n");
     make_file(blocks, 0700, "#!/bin/sh\nexec sleep 60\n");
     for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
-        uint64_t start = clock_now();
-        int err = open_with(cases[i].program, said, sizeof said);
+        const char *answer =
+            cases[i].error == -ETIMEDOUT ? "DEVICE_ANSWER=100ms" : "DEVICE_ANSWER=600s";
+        int err = open_with(cases[i].program, answer, said, sizeof said);
 
         if (err != cases[i].error || strstr(said, cases[i].program) == NULL ||
             strstr(said, "MBX_DEVICE_PROGRAM") == NULL)
             fail_msg("%s: error %d, said: %s", cases[i].program, err, said);
-        assert_true(clock_now() - start < ENDS_NS);
         assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
         assert_int_equal(errno, ECHILD);
     }
