@@ -15,7 +15,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#define PATIENCE_MS 30000
+#define PATIENCE_MS 100000
 #define ROUNDS      300
 #define KEY         7
 #define RMA_CAPS    (FI_MSG | FI_TAGGED | FI_RMA | FI_DIRECTED_RECV | FI_SOURCE)

@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define PATIENCE_MS 30000
+#define PATIENCE_MS 100000
 #define ROUNDS      100
 #define KEY         7
 #define RMA_CAPS    (FI_MSG | FI_TAGGED | FI_RMA | FI_DIRECTED_RECV | FI_SOURCE)

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PATIENCE_MS 30000
+#define PATIENCE_MS 100000
 #define BIG         (1 << 20)
 
 static int contexts[8]; /* their addresses are the op contexts */

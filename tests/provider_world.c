@@ -6,7 +6,7 @@
 #include <time.h>
 
 #define QUIET_READS  200
-#define PATIENCE_SEC 20
+#define PATIENCE_SEC 120
 
 struct fi_info *world_hints(const struct setup *setup)
 {

@@ -24,7 +24,7 @@ static void test_system_clock_is_monotonic_nanoseconds(void **state)
     nanosleep(&nap, NULL);
     after = clock_now();
     assert_true(after - before >= 5 * CLOCK_MS);
-    assert_true(after - before < 60 * CLOCK_S);
+    assert_true(after - before < 3600 * CLOCK_S);
     for (int i = 0; i < 1000; i++) {
         before = after;
         after = clock_now();
