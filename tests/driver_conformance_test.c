@@ -31,7 +31,7 @@
 #include "wire/wire.h"
 
 #define PATIENCE_NS (120 * CLOCK_S) /* what does not come about in this time has failed */
-#define READ_CHUNK  4096           /* so that a rendezvous takes several steps */
+#define READ_CHUNK  4096            /* so that a rendezvous takes several steps */
 
 /* The device has looked around, and once more behind a look that had begun before. */
 #define IDLE_ROUNDS 3
