@@ -23,7 +23,7 @@
 #include "base/mem.h"
 #include "base/sys.h"
 
-#define STAGE_PATIENCE 10000 /* looks, one each millisecond */
+#define STAGE_PATIENCE 120000 /* looks, one each millisecond */
 
 struct board *board;
 size_t payload_limit;
