@@ -422,7 +422,8 @@ struct with_set {
     struct fid_cq *cq;
     struct fid_eq *eq;
     struct fid_av *av;
-    fi_addr_t addr; /* of ep, for the nodes */
+    fi_addr_t addr;       /* of ep, for the nodes */
+    atomic_bool is_taken; /* the message of this round */
 };
 
 static void with_set_open(struct with_set *s, enum fi_wait_obj object)
@@ -471,7 +472,7 @@ static void *send_to_the_set(void *arg)
         fi_cq_read(s->w.node[0].cq, NULL, 0);
     } while (err == -FI_EAGAIN);
     check(err == 0, "the message was not sent");
-    for (int i = 0; i < 1000; i++) /* the two may still have to be introduced */
+    while (!atomic_load(&s->is_taken)) /* the two may still have to be introduced */
         fi_cq_read(s->w.node[0].cq, NULL, 0);
     return NULL;
 }
@@ -491,9 +492,11 @@ static void a_wait_set_wakes_for_any_member(void **state)
         pthread_t thread;
 
         assert_int_equal(fi_trecv(s.ep, &word, 8, NULL, FI_ADDR_UNSPEC, 1, 0, &word), 0);
+        atomic_store(&s.is_taken, false);
         thread = start(send_to_the_set, &s);
         assert_int_equal(fi_wait(s.set, PATIENCE_MS), 0);
         assert_int_equal(fi_cq_read(s.cq, &e, 1), 1);
+        atomic_store(&s.is_taken, true);
         pthread_join(thread, NULL);
     }
     assert_int_equal(fi_eq_write(s.eq, 3, "x", 1, 0), 1);
@@ -523,11 +526,13 @@ static void a_wait_set_has_a_descriptor(void **state)
         ssize_t n;
 
         assert_int_equal(fi_trecv(s.ep, &word, 8, NULL, FI_ADDR_UNSPEC, 1, 0, &word), 0);
+        atomic_store(&s.is_taken, false);
         thread = start(send_to_the_set, &s);
         while ((n = fi_cq_read(s.cq, &e, 1)) == -FI_EAGAIN)
             if (fi_trywait(s.w.fabric, &fid, 1) == 0)
                 assert_int_equal(poll(&polled, 1, PATIENCE_MS), 1);
         assert_int_equal(n, 1);
+        atomic_store(&s.is_taken, true);
         pthread_join(thread, NULL);
     }
     with_set_close(&s);
