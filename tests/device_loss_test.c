@@ -471,7 +471,7 @@ static void round_until(struct round *r, round_fn *is_so, const char *what)
     for (int idle = 0; !is_so(r); idle++) {
         int moved = 0;
 
-        if (idle > world_patience() / 10) {
+        if (idle > world_patience()) {
             tell_what_is_missing(r);
             fail_msg("it does not come about that %s", what);
         }
@@ -659,6 +659,8 @@ static void round_of(uint64_t seed, const struct world_config *config)
 
 /* ---- all of them ---- */
 
+#define ROUNDS_MOST 500
+
 static uint64_t rounds_of(const struct world_config *config)
 {
     if (wanted_rounds != 0)
@@ -668,13 +670,20 @@ static uint64_t rounds_of(const struct world_config *config)
     return world_is_quick() ? 10 : 40;
 }
 
+static bool has_all_happened(const struct world_config *config)
+{
+    return wanted_rounds != 0 || !world_is_elsewhere(config) ||
+           (total.matched > 0 && total.noticed > 0);
+}
+
 static void test_a_lost_device_loses_nothing(void **state)
 {
     const struct world_config *config = *state;
     uint64_t rounds = rounds_of(config);
 
     memset(&total, 0, sizeof total);
-    for (uint64_t i = 0; i < rounds; i++) {
+    /* a device elsewhere is as slow as its machine: until it has matched something */
+    for (uint64_t i = 0; i < rounds || (!has_all_happened(config) && i < ROUNDS_MOST); i++) {
         round_of(first_seed + i, config);
         if (wanted_rounds != 0 && (i + 1) % 100 == 0)
             printf("%s: %llu of %llu rounds\n", config->name, (unsigned long long)i + 1,
