@@ -381,6 +381,48 @@ static void every_mode_names_memory_its_way(void **state)
     }
 }
 
+static struct fid_ep *endpoint_open(struct world *w)
+{
+    struct fid_ep *ep;
+
+    assert_int_equal(fi_endpoint(w->domain, w->info, &ep, NULL), 0);
+    assert_int_equal(fi_ep_bind(ep, &w->node[2].av->fid, 0), 0);
+    assert_int_equal(fi_ep_bind(ep, &w->node[2].cq->fid, FI_TRANSMIT | FI_RECV), 0);
+    assert_int_equal(fi_enable(ep), 0);
+    return ep;
+}
+
+/* The region is nobody's then, and not that of the next endpoint, wherever that lies. */
+static void a_region_does_not_keep_an_endpoint_that_is_closed(void **state)
+{
+    static const struct setup setup = {.caps = CAPS, .mr_mode = FI_MR_ENDPOINT};
+    struct fid_ep *ep;
+    struct fid_mr *mr;
+    struct world w;
+
+    (void)state;
+    world_open(&w, &setup);
+    mr = share(&w, there, BIG, ALL);
+    ep = endpoint_open(&w); /* closed before the region is enabled, */
+    assert_int_equal(fi_mr_bind(mr, &ep->fid, 0), 0);
+    assert_int_equal(fi_close(&ep->fid), 0);
+    assert_int_equal(fi_mr_enable(mr), -FI_EOPBADSTATE);
+    ep = endpoint_open(&w); /* and after that */
+    assert_int_equal(fi_mr_bind(mr, &ep->fid, 0), 0);
+    assert_int_equal(fi_mr_enable(mr), 0);
+    assert_int_equal(fi_mr_bind(mr, &EP(w, 1)->fid, 0), -FI_EOPBADSTATE);
+    assert_int_equal(fi_close(&ep->fid), 0);
+    assert_int_equal(fi_mr_enable(mr), -FI_EOPBADSTATE);
+    /* another one may have it */
+    assert_int_equal(fi_mr_bind(mr, &EP(w, 1)->fid, 0), 0);
+    assert_int_equal(fi_mr_enable(mr), 0);
+    there[9] = 0;
+    assert_int_equal(fi_write(EP(w, 0), "x", 1, NULL, w.addr[1], 9, KEY, &contexts[0]), 0);
+    expect_access(&w, &contexts[0], FI_WRITE);
+    assert_int_equal(there[9], 'x');
+    close_shared(&w, mr);
+}
+
 /* As OpenSHMEM does: one region without an end, and addresses are those of the target. */
 static void a_region_may_be_all_memory(void **state)
 {
@@ -607,6 +649,7 @@ int main(void)
         cmocka_unit_test(what_is_not_allowed_is_an_error),
         cmocka_unit_test(a_region_is_known_to_all_endpoints),
         cmocka_unit_test(every_mode_names_memory_its_way),
+        cmocka_unit_test(a_region_does_not_keep_an_endpoint_that_is_closed),
         cmocka_unit_test(a_region_may_be_all_memory),
         cmocka_unit_test(who_did_not_ask_for_it_gets_none),
         cmocka_unit_test(accesses_are_performed_in_order),

@@ -4,7 +4,8 @@
  *
  * libfabric registers with a domain, Matchbox with an endpoint; so the domain keeps both
  * lists, and a region is registered with all its endpoints, also with those that are opened
- * later; or with the one that it was bound to, if the client asked for FI_MR_ENDPOINT.
+ * later; or with the one that it was bound to, if the client asked for FI_MR_ENDPOINT.  When
+ * that one closes, the region is nobody's, and may be bound and enabled again.
  *
  *   mr_mode        a region's first byte is            its key is
  *   0 (scalable)   0                                   the client's
@@ -59,6 +60,14 @@ static void mr_remove(struct prov_mr *mr, struct prov_ep *ep)
     mr->past.writes += served.writes;
 }
 
+/* Its endpoint goes: it is nobody's, as before it was bound.  The next endpoint may have the
+ * same place in memory. */
+static void mr_unbind(struct prov_mr *mr)
+{
+    mr->ep = NULL;
+    mr->enabled = false;
+}
+
 int prov_mr_join(struct prov_ep *ep)
 {
     struct prov_domain *domain = ep->domain;
@@ -91,6 +100,9 @@ void prov_mr_leave(struct prov_ep *ep)
             if (is_for(mr, ep))
                 mr_remove(mr, ep);
     }
+    for (struct prov_mr *mr = domain->mrs; mr != NULL; mr = mr->next)
+        if (mr->ep == ep)
+            mr_unbind(mr);
     pthread_mutex_unlock(&domain->lock);
 }
 
@@ -188,12 +200,17 @@ static int mr_bind_cntr(struct prov_mr *mr, struct prov_cntr *cntr, uint64_t fla
 
 static int mr_bind_ep(struct prov_mr *mr, struct prov_ep *ep)
 {
+    int err = 0;
+
     if (ep->domain != mr->domain)
         return -FI_EDOMAIN;
+    pthread_mutex_lock(&mr->domain->lock);
     if (mr->enabled)
-        return -FI_EOPBADSTATE;
-    mr->ep = ep;
-    return 0;
+        err = -FI_EOPBADSTATE;
+    else
+        mr->ep = ep;
+    pthread_mutex_unlock(&mr->domain->lock);
+    return err;
 }
 
 static int mr_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
