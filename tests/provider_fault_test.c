@@ -48,7 +48,7 @@ static void victim(int out)
         pause();
 }
 
-static pid_t victim_start(struct world *w, fi_addr_t *addr)
+static pid_t victim_start(struct world *w, const struct setup *ours, fi_addr_t *addr)
 {
     char address[WORLD_ADDRESS];
     int pipes[2];
@@ -59,7 +59,7 @@ static pid_t victim_start(struct world *w, fi_addr_t *addr)
     assert_true(pid >= 0);
     if (pid == 0)
         victim(pipes[1]);
-    world_open(w, &setup);
+    world_open(w, ours);
     assert_int_equal(read(pipes[0], address, sizeof address), sizeof address);
     assert_int_equal(fi_av_insert(w->node[0].av, address, 1, addr, 0, NULL), 1);
     close(pipes[0]);
@@ -137,7 +137,7 @@ static void what_waits_for_the_dead_fails(void **state)
     pid_t pid;
 
     (void)state;
-    pid = victim_start(&w, &addr);
+    pid = victim_start(&w, &setup, &addr);
     assert_int_equal(fi_trecv(w.node[0].ep, any, sizeof any, NULL, FI_ADDR_UNSPEC, 5, 0, any),
                      0);
     start_all(&w, addr);
@@ -168,11 +168,71 @@ static void a_receive_from_who_died_unheard_fails(void **state)
     pid_t pid;
 
     (void)state;
-    pid = victim_start(&w, &addr);
+    pid = victim_start(&w, &setup, &addr);
     victim_end(pid);
     assert_int_equal(
         fi_trecv(w.node[0].ep, bufs[TRECV], SIZE, NULL, addr, 1, 0, &contexts[TRECV]), 0);
     assert_int_equal(next_error(&w), TRECV);
+    world_close(&w);
+}
+
+static void post_many(struct world *w, void *buf, size_t len, fi_addr_t from, void *context)
+{
+    struct iovec iov = {buf, len};
+    struct fi_msg msg = {.msg_iov = &iov, .iov_count = 1, .addr = from, .context = context};
+
+    assert_int_equal(fi_recvmsg(EP(*w, 0), &msg, FI_MULTI_RECV | FI_COMPLETION), 0);
+}
+
+/* The next thing at node 0 is the end of one of two receives of the dead, which are told apart
+ * by their flags: of the one that takes many the buffer comes back. */
+static void expect_end(struct world *w, void *single, void *many)
+{
+    struct fi_cq_err_entry error = {.err_data_size = 0};
+
+    world_read_error(w, 0, &error);
+    assert_int_equal(error.err, FI_ENOTCONN);
+    assert_int_equal(error.flags,
+                     FI_MSG | FI_RECV | (error.op_context == many ? FI_MULTI_RECV : 0));
+    assert_true(error.op_context == single || error.op_context == many);
+}
+
+/* Receives that the provider matches itself, because a buffer for many messages stands before
+ * them, hear of it as others do. */
+static void a_receive_behind_a_buffer_hears_of_it(void **state)
+{
+    const struct setup many = {.caps = FI_TAGGED | FI_MSG | FI_MULTI_RECV | FI_DIRECTED_RECV,
+                               .counts = FI_RECV};
+    int *any = &contexts[0], *dead = &contexts[1], *dead_many = &contexts[2],
+        *alive = &contexts[3];
+    struct fi_cq_tagged_entry entry;
+    fi_addr_t addr;
+    struct world w;
+    pid_t pid;
+
+    (void)state;
+    pid = victim_start(&w, &many, &addr);
+    post_many(&w, bufs[0], SIZE, FI_ADDR_UNSPEC, any);
+    for (int round = 0; round < 2; round++) { /* posted before it dies, and behind that */
+        assert_int_equal(fi_recv(EP(w, 0), bufs[1], 8, NULL, addr, dead), 0);
+        post_many(&w, bufs[2], SIZE, addr, dead_many);
+        assert_int_equal(fi_recv(EP(w, 0), bufs[3], 8, NULL, w.addr[1], alive), 0);
+        if (round == 0) {
+            world_is_quiet(&w, 0);
+            victim_end(pid);
+        }
+        expect_end(&w, dead, dead_many);
+        expect_end(&w, dead, dead_many);
+        assert_int_equal(fi_cntr_readerr(w.node[0].cntr[NODE_RECVS]), 3 * round + 2);
+        world_is_quiet(&w, 0);
+        /* the others are there as before */
+        assert_int_equal(fi_cancel(&EP(w, 0)->fid, alive), 0);
+        world_read_error(&w, 0, &(struct fi_cq_err_entry){0});
+    }
+    assert_int_equal(fi_inject(EP(w, 1), bufs[0], 100, w.addr[0]), 0);
+    assert_int_equal(world_read(&w, 0, &entry, NULL), 1);
+    assert_ptr_equal(entry.op_context, any);
+    assert_int_equal(entry.len, 100);
     world_close(&w);
 }
 
@@ -181,6 +241,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_waits_for_the_dead_fails),
         cmocka_unit_test(a_receive_from_who_died_unheard_fails),
+        cmocka_unit_test(a_receive_behind_a_buffer_hears_of_it),
     };
 
     setenv("MBX_PEER_TIMEOUT", "20ms", 1);

@@ -280,6 +280,18 @@ static OUT_OF_LINE size_t convert_part(struct prov_cq *cq, struct prov_ep *ep,
     return filled;
 }
 
+/* Not the client's; but it may tell of the end of a receive that is. */
+static OUT_OF_LINE size_t convert_watch(struct prov_cq *cq, struct prov_ep *ep,
+                                        const struct mbx_completion *c, void *buf, size_t nth,
+                                        fi_addr_t *sources)
+{
+    struct prov_event event;
+
+    if (!prov_multi_watch_done(ep, c->user, c->error, &event))
+        return 0;
+    return report(cq, &event, buf, nth, sources);
+}
+
 /* Any completion.  Returns how many entries were filled: 1, or 0 if there is nothing
  * to report or it became an event. */
 static inline size_t convert(struct prov_cq *cq, struct prov_ep *ep,
@@ -292,8 +304,9 @@ static inline size_t convert(struct prov_cq *cq, struct prov_ep *ep,
 
     if (unlikely(c->kind > MBX_RECVS))
         return prov_access_event(ep, c, &event) ? report(cq, &event, buf, nth, sources) : 0;
-    if (unlikely(op->kind == PROV_OP_PART))
-        return convert_part(cq, ep, c, buf, nth, sources);
+    if (unlikely(op->kind > PROV_OP_LISTED))
+        return op->kind == PROV_OP_PART ? convert_part(cq, ep, c, buf, nth, sources)
+                                        : convert_watch(cq, ep, c, buf, nth, sources);
     if (!event_from(ep, c, sources != NULL || aside, &event))
         return 0;
     return report(cq, &event, buf, nth, sources);
@@ -588,6 +601,10 @@ void prov_ep_forget(struct prov_ep *ep)
 
             if (completions[i].kind > MBX_RECVS) {
                 prov_access_event(ep, &completions[i], &event);
+                continue;
+            }
+            if (op->kind == PROV_OP_WATCH) {
+                prov_multi_watch_done(ep, op, completions[i].error, &event);
                 continue;
             }
             if (op->kind == PROV_OP_PART)

@@ -17,6 +17,14 @@
  * parts may complete out of order (a long message is still being read), that is the
  * part that completes last.
  *
+ * A receive that names a peer is to hear of its death, and Matchbox does not look at a peer
+ * for whom no request waits.  So for each such receive on the list a request waits in
+ * Matchbox, its watch: a receive of that peer that nothing matches (PROV_WATCH).  It ends
+ * when all that the peer has sent is here.
+ *
+ * A message that has met its receive, and for which there is no memory, waits for it here;
+ * its receive (the taker) has matched, whatever becomes of others.
+ *
  * Invariants
  *   I1  receives that Matchbox holds are older than those on the list: while the list
  *       is not empty, untagged receives join it
@@ -25,14 +33,19 @@
  *       the limits of unexpected messages
  *   I3  a buffer is on the list as long as it has at least min bytes left, and a byte
  *   I4  a buffer off the list lives as long as it has parts
+ *   I5  multi_message is a part of multi_taker, which is on the list, or was cancelled since
+ *   I6  multi_unwatched of the receives on the list that name a peer have no watch, for want
+ *       of memory, and get one later; who is not on the list has none
  */
 #include "provider/provider.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 struct prov_multi {
     struct prov_multi *next, *before; /* on the list */
     struct prov_op *op;               /* the receive as the client knows it */
+    struct prov_op *watch;            /* or NULL */
     uint32_t source;                  /* peer, or MBX_ANY_SOURCE */
     bool many; /* false: an ordinary receive that waits behind such a buffer */
     bool listed;
@@ -42,6 +55,51 @@ struct prov_multi {
     unsigned parts; /* that are not complete */
 };
 
+/* ---- watches ------------------------------------------------------------------------ */
+
+/* If there is no memory for it, later. */
+static void watch_post(struct prov_ep *ep, struct prov_multi *m)
+{
+    struct mbx_options options = {0};
+    struct prov_op *op = prov_op_get(ep);
+
+    if (op == NULL)
+        return;
+    op->kind = PROV_OP_WATCH;
+    op->quiet = true;
+    op->bounce = NULL;
+    op->multi = m;
+    options.user = op;
+    if (mbx_recv(ep->mbx, m->source, PROV_WATCH, 0, MBX_ANY_TAG, NULL, 0, &options,
+                 &op->request) < 0) {
+        prov_op_put(ep, op);
+        return;
+    }
+    m->watch = op;
+    ep->multi_unwatched--;
+}
+
+/* Its completion will find nobody. */
+static void watch_leave(struct prov_ep *ep, struct prov_multi *m)
+{
+    if (m->watch == NULL) {
+        ep->multi_unwatched--;
+        return;
+    }
+    m->watch->multi = NULL;
+    mbx_cancel(ep->mbx, m->watch->request);
+    m->watch = NULL;
+}
+
+static OUT_OF_LINE void watch_all(struct prov_ep *ep)
+{
+    for (struct prov_multi *m = ep->multis; m != NULL; m = m->next)
+        if (m->source != MBX_ANY_SOURCE && m->watch == NULL)
+            watch_post(ep, m);
+}
+
+/* ---- the list ------------------------------------------------------------------------ */
+
 static void list_append(struct prov_ep *ep, struct prov_multi *m)
 {
     m->before = ep->multi_last;
@@ -50,8 +108,13 @@ static void list_append(struct prov_ep *ep, struct prov_multi *m)
     else
         ep->multis = m;
     ep->multi_last = m;
-    ep->multi_any += m->source == MBX_ANY_SOURCE;
     m->listed = true;
+    if (m->source == MBX_ANY_SOURCE) {
+        ep->multi_any++;
+        return;
+    }
+    ep->multi_unwatched++;
+    watch_post(ep, m);
 }
 
 static void list_remove(struct prov_ep *ep, struct prov_multi *m)
@@ -64,8 +127,11 @@ static void list_remove(struct prov_ep *ep, struct prov_multi *m)
         m->next->before = m->before;
     else
         ep->multi_last = m->before;
-    ep->multi_any -= m->source == MBX_ANY_SOURCE;
     m->listed = false;
+    if (m->source == MBX_ANY_SOURCE)
+        ep->multi_any--;
+    else
+        watch_leave(ep, m);
 }
 
 static struct prov_multi *list_find(const struct prov_ep *ep, uint32_t source)
@@ -118,25 +184,37 @@ static int many_take(struct prov_ep *ep, struct prov_multi *m, size_t size)
         prov_op_put(ep, part);
         return err;
     }
-    m->parts++;
     m->used += size < room ? size : room;
-    if (m->used == m->len || m->len - m->used < m->min)
+    if (m->listed && (m->used == m->len || m->len - m->used < m->min))
         list_remove(ep, m);
     return 0;
 }
 
 /* Takes the oldest message that a receive on the list accepts out of the queue. */
-static bool message_find(struct prov_ep *ep, struct mbx_status *status)
+static bool message_probe(struct prov_ep *ep)
 {
     struct prov_multi *m = ep->multis;
 
     if (ep->multi_any != 0)
-        return mbx_mprobe(ep->mbx, MBX_ANY_SOURCE, PROV_UNTAGGED, 0, MBX_ANY_TAG, status,
-                          &ep->multi_message) > 0;
-    while (m != NULL && mbx_mprobe(ep->mbx, m->source, PROV_UNTAGGED, 0, MBX_ANY_TAG, status,
-                                   &ep->multi_message) <= 0)
+        return mbx_mprobe(ep->mbx, MBX_ANY_SOURCE, PROV_UNTAGGED, 0, MBX_ANY_TAG,
+                          &ep->multi_status, &ep->multi_message) > 0;
+    while (m != NULL && mbx_mprobe(ep->mbx, m->source, PROV_UNTAGGED, 0, MBX_ANY_TAG,
+                                   &ep->multi_status, &ep->multi_message) <= 0)
         m = m->next;
     return m != NULL;
+}
+
+/* And gives it to the first one. */
+static bool message_find(struct prov_ep *ep)
+{
+    if (!message_probe(ep)) {
+        ep->multi_message = 0;
+        return false;
+    }
+    ep->multi_taker = list_find(ep, ep->multi_status.source);
+    assert(ep->multi_taker != NULL);
+    ep->multi_taker->parts++;
+    return true;
 }
 
 /* False: nothing there, or no memory: then the message waits in ep->multi_message. */
@@ -145,13 +223,9 @@ static bool message_take(struct prov_ep *ep)
     struct prov_multi *m;
     int err;
 
-    if (ep->multi_message == 0 && !message_find(ep, &ep->multi_status)) {
-        ep->multi_message = 0;
+    if (ep->multi_message == 0 && !message_find(ep))
         return false;
-    }
-    m = list_find(ep, ep->multi_status.source);
-    if (m == NULL)
-        return false; /* that receive was cancelled meanwhile; another one will come */
+    m = ep->multi_taker;
     err = m->many ? many_take(ep, m, ep->multi_status.size) : single_take(ep, m);
     if (err < 0)
         return false;
@@ -161,7 +235,9 @@ static bool message_take(struct prov_ep *ep)
 
 void prov_multi_pull(struct prov_ep *ep)
 {
-    while (ep->multis != NULL && message_take(ep))
+    if (unlikely(ep->multi_unwatched != 0))
+        watch_all(ep);
+    while (prov_multi_is_busy(ep) && message_take(ep))
         ;
 }
 
@@ -199,21 +275,60 @@ enum prov_multi_end prov_multi_part_done(struct prov_ep *ep, struct prov_op *par
     return end;
 }
 
+/* It is off the list and has no parts. */
+static void multi_end(struct prov_ep *ep, struct prov_multi *m)
+{
+    free(m->op->bounce);
+    prov_op_put(ep, m->op);
+    free(m);
+}
+
 int prov_multi_cancel(struct prov_ep *ep, struct prov_op *op)
 {
     struct prov_multi *m = op->multi;
 
-    if (!m->listed)
-        return -FI_ENOENT; /* used up: the last part tells */
+    if (!m->listed || (m->parts != 0 && !m->many))
+        return -FI_ENOENT; /* used up: the last part tells; or it has its message */
     list_remove(ep, m);
     if (m->parts != 0) {
         m->cancelled = true;
         return -FI_EINPROGRESS;
     }
-    free(op->bounce);
-    prov_op_put(ep, op);
-    free(m);
+    multi_end(ep, m);
     return 0;
+}
+
+/* The peer is gone, and so is the receive.  A buffer with parts comes back with the last. */
+static bool multi_fail(struct prov_ep *ep, struct prov_multi *m, int error,
+                       struct prov_event *event)
+{
+    list_remove(ep, m);
+    if (m->parts != 0)
+        return false;
+    if (ep->counts)
+        prov_count_op(ep, PROV_OP_RECV, error);
+    prov_event_cancelled(event, m->op->context, m->many);
+    event->error = -error;
+    event->prov_errno = -error;
+    multi_end(ep, m);
+    return true;
+}
+
+bool prov_multi_watch_done(struct prov_ep *ep, struct prov_op *watch, int error,
+                           struct prov_event *event)
+{
+    struct prov_multi *m;
+
+    if (watch->multi != NULL && error != 0)
+        prov_multi_pull(ep); /* what the peer had sent; it may be the end of the receive */
+    m = watch->multi;
+    prov_op_put(ep, watch);
+    if (m == NULL)
+        return false;
+    m->watch = NULL;
+    ep->multi_unwatched++;
+    /* while a message waits for memory, others behind it may be for this receive */
+    return error != 0 && ep->multi_message == 0 && multi_fail(ep, m, error, event);
 }
 
 bool prov_multi_is_many(const struct prov_op *op)

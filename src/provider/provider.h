@@ -14,7 +14,8 @@
  * cannot overrun.
  *
  * What travels
- *   context id  PROV_TAGGED or PROV_UNTAGGED: the two never match each other
+ *   context id  PROV_TAGGED or PROV_UNTAGGED: the two never match each other; nor anything
+ *               PROV_WATCH
  *   tag         63 bits of the client; bit 63 (PROV_HAS_DATA) says that data is
  *               remote CQ data and not merely zero.  Receives ignore it.
  *   data        remote CQ data
@@ -63,6 +64,7 @@
 
 #define PROV_TAGGED       1u
 #define PROV_UNTAGGED     2u
+#define PROV_WATCH        3u /* nobody sends there (multi.c) */
 #define PROV_HAS_DATA     (UINT64_C(1) << 63)
 #define PROV_TAG_FORMAT   UINT64_C(0x5555555555555555) /* one field, top bit not usable */
 
@@ -232,6 +234,7 @@ enum prov_op_kind {
     PROV_OP_WRITE,       /* and other atomics */
     PROV_OP_LISTED = 32, /* a receive that multi.c matches; not in Matchbox's hands */
     PROV_OP_PART,        /* a message that goes to the buffer of one of these */
+    PROV_OP_WATCH,       /* a receive of ours that ends when the peer of one of these does */
 };
 
 /* What a counter may count.  The first are operations: their kind, less one. */
@@ -281,7 +284,7 @@ struct prov_op {
     uint64_t flags;           /* one-sided: what it was, for the completion */
     struct prov_op **same_at; /* what points here in the index; NULL: it is not there */
     struct prov_op *same;     /* the next one there (cancel.c) */
-    struct prov_multi *multi; /* LISTED, PART */
+    struct prov_multi *multi; /* LISTED, PART; WATCH: or NULL */
     void *buf;                /* PART: where it begins */
 };
 
@@ -337,9 +340,10 @@ struct prov_ep {
     uint64_t caps;
     /* multi.c: untagged receives that are matched there, and a message for one of them */
     struct prov_multi *multis, *multi_last;
-    unsigned multi_any;
+    unsigned multi_any, multi_unwatched;
     mbx_message multi_message; /* 0: none */
     struct mbx_status multi_status;
+    struct prov_multi *multi_taker;
     size_t multi_min; /* FI_OPT_MIN_MULTI_RECV */
     /* cancel.c: receives by context; NULL before the first fi_cancel() */
     struct prov_op **index;
@@ -610,6 +614,9 @@ enum prov_multi_end {
 enum prov_multi_end prov_multi_part_done(struct prov_ep *ep, struct prov_op *part);
 /* 0 the receive is gone; -FI_EINPROGRESS PROV_MULTI_CANCELLED will be its end; -FI_ENOENT. */
 int prov_multi_cancel(struct prov_ep *ep, struct prov_op *op);
+/* The record of a watch has completed.  True: so its receive ends, and event says how. */
+bool prov_multi_watch_done(struct prov_ep *ep, struct prov_op *watch, int error,
+                           struct prov_event *event);
 /* Is the buffer of this receive for many messages? */
 bool prov_multi_is_many(const struct prov_op *op);
 /* Of an endpoint that closes. */
@@ -662,7 +669,7 @@ static inline int prov_ep_progress(struct prov_ep *ep)
 {
     int moved = mbx_progress(ep->mbx);
 
-    if (unlikely(ep->multis != NULL))
+    if (unlikely(prov_multi_is_busy(ep)))
         prov_multi_pull(ep);
     if (unlikely(ep->drops_events))
         prov_events_drop(ep);

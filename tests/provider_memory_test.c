@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * provider_memory_test.c - buffers for many messages when memory is short, and when peers die.
+ *
+ * src/provider/multi.c alone, over a Matchbox of one page: messages wait in a queue, are taken
+ * out by mbx_mprobe() and received at once by mbx_mrecv().  Both that and records can be
+ * refused for want of memory, which no client can bring about in the real one when it wants to.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "provider/provider.h"
+
+#define MESSAGES 16
+#define NOBODY   (-1)
+
+/* ---- a Matchbox ------------------------------------------------------------------------- */
+
+/* A message is there, was taken out, was received. */
+enum stage { AWAY, WAITING, TAKEN, RECEIVED };
+
+static struct {
+    enum stage stage;
+    uint32_t source;
+    size_t size;
+    struct prov_op *op; /* of who has received it */
+    void *context, *buf;
+} messages[MESSAGES];
+
+static struct prov_ep ep;
+static struct prov_op *watches[MESSAGES];
+static int arrived, watched, cancelled;
+static int asked, refused; /* times that memory was wanted; which time there was none */
+static bool is_short;
+
+static bool memory_is_there(void)
+{
+    return ++asked != refused && !is_short;
+}
+
+int mbx_mprobe(struct mbx_ep *mbx, uint32_t source, uint32_t context_id, uint64_t tag,
+               uint64_t ignore, struct mbx_status *status, mbx_message *message)
+{
+    (void)mbx, (void)tag, (void)ignore;
+    assert_int_equal(context_id, PROV_UNTAGGED);
+    for (int i = 0; i < arrived; i++) {
+        if (messages[i].stage != WAITING ||
+            (source != MBX_ANY_SOURCE && source != messages[i].source))
+            continue;
+        messages[i].stage = TAKEN;
+        *status = (struct mbx_status){.source = messages[i].source, .size = messages[i].size};
+        *message = (mbx_message)i + 1;
+        return 1;
+    }
+    return 0;
+}
+
+int mbx_mrecv(struct mbx_ep *mbx, mbx_message message, void *buf, size_t size,
+              const struct mbx_options *options, mbx_request *request)
+{
+    int i = (int)message - 1;
+
+    (void)mbx, (void)size;
+    assert_int_equal(messages[i].stage, TAKEN);
+    if (!memory_is_there())
+        return -ENOMEM;
+    messages[i].stage = RECEIVED;
+    messages[i].op = options->user;
+    messages[i].context = messages[i].op->context;
+    messages[i].buf = buf;
+    *request = 1;
+    return 0;
+}
+
+/* Watches alone are posted here. */
+int mbx_recv(struct mbx_ep *mbx, uint32_t source, uint32_t context_id, uint64_t tag,
+             uint64_t ignore, void *buf, size_t size, const struct mbx_options *options,
+             mbx_request *request)
+{
+    (void)mbx, (void)tag, (void)ignore, (void)buf;
+    assert_int_equal(context_id, PROV_WATCH);
+    assert_int_not_equal(source, MBX_ANY_SOURCE);
+    assert_int_equal(size, 0);
+    if (!memory_is_there())
+        return -ENOMEM;
+    watches[watched++] = options->user;
+    *request = (mbx_request)watched;
+    return 0;
+}
+
+int mbx_cancel(struct mbx_ep *mbx, mbx_request request)
+{
+    (void)mbx, (void)request;
+    cancelled++;
+    return 0;
+}
+
+/* ---- the rest of the provider -------------------------------------------------------------
+ */
+
+/* One record each time, so that each may be the one that there is no memory for. */
+int prov_op_slab_add(struct prov_ep *owner)
+{
+    struct prov_op_slab *slab;
+
+    if (!memory_is_there())
+        return -FI_ENOMEM;
+    slab = calloc(1, sizeof *slab);
+    assert_non_null(slab);
+    slab->next = owner->slabs;
+    owner->slabs = slab;
+    prov_op_put(owner, &slab->ops[0]);
+    return 0;
+}
+
+void prov_event_cancelled(struct prov_event *event, void *context, bool many)
+{
+    *event = (struct prov_event){
+        .context = context, .flags = many ? FI_MULTI_RECV : 0, .error = FI_ECANCELED};
+}
+
+void prov_index_remove(struct prov_op *op)
+{
+    (void)op;
+    fail();
+}
+
+void prov_cntr_ring(struct prov_cntr *cntr)
+{
+    (void)cntr;
+    fail();
+}
+
+/* ---- what happens there ----------------------------------------------------------------- */
+
+static char room[1000];
+
+static void begin(void)
+{
+    memset(&ep, 0, sizeof ep);
+    memset(messages, 0, sizeof messages);
+    arrived = watched = cancelled = asked = refused = 0;
+    is_short = false;
+}
+
+static void end(void)
+{
+    assert_int_equal(ep.multi_unwatched, 0);
+    while (ep.slabs != NULL) {
+        struct prov_op_slab *slab = ep.slabs;
+
+        ep.slabs = slab->next;
+        prov_multi_free(&slab->ops[0]);
+        free(slab);
+    }
+}
+
+/* As in receive.c, which tries again until there is memory. */
+static struct prov_op *post(uint32_t source, size_t size, bool many, void *context)
+{
+    struct prov_op *op;
+
+    while ((op = prov_op_get(&ep)) == NULL)
+        continue;
+    op->kind = PROV_OP_RECV;
+    op->context = context;
+    assert_int_equal(prov_multi_post(&ep, op, source, room, size, many), 0);
+    return op;
+}
+
+static void arrive(uint32_t source, size_t size)
+{
+    messages[arrived].stage = WAITING;
+    messages[arrived].source = source;
+    messages[arrived++].size = size;
+    prov_multi_pull(&ep);
+}
+
+static void expect_received(int message, const void *context, size_t at)
+{
+    assert_int_equal(messages[message].stage, RECEIVED);
+    assert_ptr_equal(messages[message].context, context);
+    assert_ptr_equal(messages[message].buf, room + at);
+}
+
+/* What the peer of a watch does to it by dying. */
+static bool dies(int watch, struct prov_event *event)
+{
+    return prov_multi_watch_done(&ep, watches[watch], -ENOTCONN, event);
+}
+
+static int a, b, c; /* their addresses are contexts */
+
+/* The receive that a message has met is no longer to be had; the message would be nobody's, and
+ * those of others would wait behind it for ever. */
+static void what_waits_for_memory_has_matched(void **state)
+{
+    struct prov_op *first;
+
+    (void)state;
+    begin();
+    first = post(0, 100, false, &a);
+    post(2, 100, false, &b);
+    is_short = true;
+    arrive(0, 8);
+    arrive(2, 8);
+    assert_int_equal(messages[1].stage, WAITING);
+    assert_int_equal(prov_multi_cancel(&ep, first), -FI_ENOENT);
+    is_short = false;
+    prov_multi_pull(&ep);
+    expect_received(0, &a, 0);
+    expect_received(1, &b, 0);
+    assert_false(prov_multi_is_busy(&ep));
+    end();
+}
+
+static void a_cancelled_buffer_waits_for_what_waits_for_memory(void **state)
+{
+    struct prov_op *first;
+
+    (void)state;
+    begin();
+    first = post(0, 8, true, &a); /* it will be full */
+    post(2, 100, false, &b);
+    is_short = true;
+    arrive(0, 8);
+    assert_int_equal(prov_multi_cancel(&ep, first), -FI_EINPROGRESS);
+    arrive(0, 9); /* too late for it */
+    arrive(2, 8);
+    is_short = false;
+    prov_multi_pull(&ep);
+    expect_received(0, &a, 0);
+    assert_int_equal(messages[1].stage, WAITING);
+    expect_received(2, &b, 0);
+    assert_int_equal(prov_multi_part_done(&ep, messages[0].op), PROV_MULTI_CANCELLED);
+    post(MBX_ANY_SOURCE, 100, false, &c);
+    expect_received(1, &c, 0);
+    end();
+}
+
+/* Plays the same each time; the n-th time that memory is wanted there is none. */
+static void play(int n)
+{
+    begin();
+    refused = n;
+    post(1, 100, false, &a);
+    post(MBX_ANY_SOURCE, 20, true, &b);
+    post(2, 100, true, &c);
+    arrive(2, 8);
+    arrive(1, 8);
+    arrive(1, 8);
+    arrive(2, 8); /* no room in b */
+    arrive(2, 30);
+    post(2, 100, false, &a);
+    arrive(3, 1); /* for nobody */
+    for (int i = 0; i < 3; i++)
+        prov_multi_pull(&ep);
+    assert_int_equal(ep.multi_unwatched, 0);
+}
+
+static void a_shortage_changes_nothing(void **state)
+{
+    static const struct {
+        void *context;
+        size_t at;
+    } want[] = {{&b, 0}, {&a, 0}, {&b, 8}, {&b, 16}, {&c, 0}};
+    int most;
+
+    (void)state;
+    play(0);
+    most = asked;
+    end();
+    assert_true(most > 10);
+    for (int n = 0; n <= most; n++) {
+        play(n);
+        for (int i = 0; i < 5; i++)
+            expect_received(i, want[i].context, want[i].at);
+        assert_int_equal(messages[5].stage, WAITING);
+        end();
+    }
+}
+
+static void what_the_dead_had_sent_comes_first(void **state)
+{
+    struct prov_event event;
+
+    (void)state;
+    begin();
+    post(1, 100, false, &a);
+    post(2, 100, false, &b);
+    post(1, 100, true, &c);
+    messages[0].source = 1; /* here, and not yet taken */
+    messages[0].stage = WAITING;
+    arrived = 1;
+    assert_false(dies(0, &event));
+    expect_received(0, &a, 0);
+    assert_true(dies(2, &event));
+    assert_ptr_equal(event.context, &c);
+    assert_int_equal(event.error, FI_ENOTCONN);
+    assert_int_equal(event.flags, FI_MULTI_RECV);
+    arrive(2, 8); /* who lives is heard */
+    expect_received(1, &b, 0);
+    assert_int_equal(cancelled, 2); /* the watches of a and b */
+    assert_false(prov_multi_is_busy(&ep));
+    end();
+}
+
+/* A message that waits for memory may hide another one of the dead. */
+static void who_dies_while_memory_is_short_is_told_later(void **state)
+{
+    struct prov_event event;
+
+    (void)state;
+    begin();
+    post(1, 100, false, &a);
+    post(2, 100, false, &b);
+    is_short = true;
+    arrive(1, 8);
+    assert_false(dies(1, &event));
+    is_short = false;
+    prov_multi_pull(&ep);
+    expect_received(0, &a, 0);
+    assert_int_equal(watched, 3);
+    assert_true(dies(2, &event));
+    assert_ptr_equal(event.context, &b);
+    end();
+}
+
+/* Messages that it has taken are still under way: the last one brings it back. */
+static void a_buffer_of_the_dead_comes_back_with_its_parts(void **state)
+{
+    struct prov_event event;
+
+    (void)state;
+    begin();
+    post(1, 100, true, &a);
+    arrive(1, 8);
+    assert_false(dies(0, &event));
+    assert_false(prov_multi_is_busy(&ep));
+    assert_int_equal(prov_multi_part_done(&ep, messages[0].op), PROV_MULTI_RELEASED);
+    end();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_waits_for_memory_has_matched),
+        cmocka_unit_test(a_cancelled_buffer_waits_for_what_waits_for_memory),
+        cmocka_unit_test(a_shortage_changes_nothing),
+        cmocka_unit_test(what_the_dead_had_sent_comes_first),
+        cmocka_unit_test(who_dies_while_memory_is_short_is_told_later),
+        cmocka_unit_test(a_buffer_of_the_dead_comes_back_with_its_parts),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
