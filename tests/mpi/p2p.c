@@ -5,6 +5,9 @@
  *
  * All ranks take part in every test: each sends to its right neighbour and receives
  * from its left one, or all send to rank 0.
+ *
+ * --no-truncation leaves out messages that are longer than their receives: over its own ob1,
+ * Open MPI 4.1.4 writes behind the buffer.
  */
 #include "check.h"
 
@@ -360,7 +363,8 @@ int main(int argc, char **argv)
     probes();
     matched_probes();
     cancel();
-    truncation();
+    if (argc < 2 || strcmp(argv[1], "--no-truncation") != 0)
+        truncation();
     strided_data();
     to_oneself();
     persistent_requests();
