@@ -16,12 +16,12 @@
 #include <stdlib.h>
 
 #include "base/base.h"
+#include "base/sys.h"
 #include "core/core.h"
 
-#define CONTEXT    7
-#define NOBODY     9999                    /* a tag that nobody sends */
-#define LONG_TIME  60000000000             /* a wait that takes this long has failed */
-#define SHORT_TIME (10 * (int64_t)CLOCK_S) /* the same where nothing has to be slow */
+#define CONTEXT   7
+#define NOBODY    9999                    /* a tag that nobody sends */
+#define LONG_TIME (60 * (int64_t)CLOCK_S) /* a wait that takes this long has failed */
 
 /* cmocka's own checks leave by longjmp, which a thread cannot. */
 static void check(bool ok, const char *what, long value)
@@ -87,10 +87,9 @@ static void test_one_of_those_that_wait_for_the_same(void **state)
 /* Endpoint 1 does not read until the ring to it is full.  What queues then must be pushed
  * by a thread that sleeps, and has lain down when there was nothing to push: nobody but
  * the thread that sends can wake it.  (Sleepers look around every 100 ms, which would hide
- * a wake that is lost; so the fastest round counts.) */
+ * a wake that is lost; so that is switched off.) */
 
-#define FLOOD     200
-#define ROUND_MAX (50 * CLOCK_MS)
+#define FLOOD 200
 
 static bool is_asleep(struct mbx_ep *ep)
 {
@@ -124,16 +123,14 @@ static pthread_t start_sleeper(struct waiting *wait)
     return thread;
 }
 
-static uint64_t flood(struct world *w)
+static void flood(struct world *w)
 {
     static char bytes[FLOOD][500];
     struct waiting wait = {.ep = w->eps[0]};
     mbx_request recvs[FLOOD];
-    uint64_t start;
     pthread_t thread;
 
     thread = start_sleeper(&wait);
-    start = clock_now();
     for (int i = 0; i < FLOOD; i++)
         assert_int_equal(mbx_inject(wait.ep, 1, CONTEXT, 2, bytes[0], 500, 0), 0);
     for (int i = 0; i < FLOOD; i++) {
@@ -141,42 +138,32 @@ static uint64_t flood(struct world *w)
                          0);
         assert_int_equal(mbx_wait(w->eps[1], recvs[i], LONG_TIME, NULL), 0);
     }
-    start = clock_now() - start;
     assert_int_equal(mbx_inject(w->eps[1], 0, CONTEXT, 1, NULL, 0, 0), 0);
     while (atomic_load(&wait.got) == 0)
         mbx_progress(w->eps[1]); /* it may be held there */
     pthread_join(thread, NULL);
-    return start;
 }
 
 static void test_a_send_beside_a_sleeper(void **state)
 {
     const struct world_config *config = *state;
-    uint64_t fastest = UINT64_MAX;
     struct world w;
 
     if (!config->is_shm || config->has_faults)
         return;
     world_open(&w, config, 2, many_asleep);
-    for (int round = 0; round < 5; round++) {
-        uint64_t took = flood(&w);
-
-        fastest = took < fastest ? took : fastest;
-    }
+    sys_trust_wakes(SYS_PATIENCE_NS);
+    for (int round = 0; round < 5; round++)
+        flood(&w);
+    sys_trust_wakes(0);
     if (world_window(config) == UINT64_MAX)
         assert_true(world_stats(&w, 0).full > 0);
     else
         assert_int_equal(world_stats(&w, 0).held_now, 0);
-    if (fastest > ROUND_MAX && !world_is_network(config)) /* whose time is another one */
-        fail_msg("the fastest of 5 rounds took %llu ns", (unsigned long long)fastest);
     world_close(&w);
 }
 
 /* ---- a read must go on while another thread sleeps ---- */
-
-#define SHORT_TIME                                                                             \
-    (10 * (int64_t)CLOCK_S) /* long enough; a wait that takes this has failed                  \
-                             */
 
 /* This thread posts the receive of a long message, which begins to read it, and does
  * nothing more; the sender waits for the FIN. */
@@ -202,7 +189,7 @@ static void test_a_read_beside_a_sleeper(void **state)
         mbx_progress(w.eps[1]);
     thread = start_sleeper(&wait);
     assert_int_equal(mbx_recv(w.eps[0], 1, CONTEXT, 2, 0, into, sizeof into, NULL, NULL), 0);
-    assert_int_equal(mbx_wait(w.eps[1], sent, SHORT_TIME, NULL), 0);
+    assert_int_equal(mbx_wait(w.eps[1], sent, LONG_TIME, NULL), 0);
     assert_int_equal(mbx_inject(w.eps[1], 0, CONTEXT, 1, NULL, 0, 0), 0);
     while (atomic_load(&wait.got) == 0)
         mbx_progress(w.eps[1]); /* it may be held back there */
@@ -232,10 +219,10 @@ static void *wait_in_vain(void *arg)
     return NULL;
 }
 
-static void *wait_a_short_time(void *arg)
+static void *wait_a_long_time(void *arg)
 {
     struct waiting *wait = arg;
-    int err = mbx_wait(wait->ep, wait->request, SHORT_TIME, NULL);
+    int err = mbx_wait(wait->ep, wait->request, LONG_TIME, NULL);
 
     check(err == 0, "mbx_wait of the second poller", err);
     atomic_store(&wait->got, 1);
@@ -263,7 +250,7 @@ static void test_the_poller_leaves(void **state)
         assert_int_equal(pthread_create(&first, NULL, wait_in_vain, &vain), 0);
         while (waiter_count(vain.ep) == 0)
             sched_yield();
-        assert_int_equal(pthread_create(&second, NULL, wait_a_short_time, &wait), 0);
+        assert_int_equal(pthread_create(&second, NULL, wait_a_long_time, &wait), 0);
         pthread_join(first, NULL);
         assert_int_equal(mbx_send(w.eps[1], 0, CONTEXT, 1, NULL, 0, NULL, NULL), 0);
         while (atomic_load(&wait.got) == 0)

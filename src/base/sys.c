@@ -15,6 +15,8 @@
 #include <linux/futex.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
@@ -27,6 +29,7 @@
 #include <unistd.h>
 
 #include "base/base.h"
+#include "base/clock.h"
 #include "base/countdown.h"
 
 static_assert(SYS_FAIL_ALWAYS == COUNTDOWN_ALWAYS, "one meaning");
@@ -103,6 +106,7 @@ static struct failure fail_named[SYS_CALL_COUNT];
 static _Atomic uint64_t call_count;
 static _Atomic int64_t fds_live;
 static _Atomic int64_t maps_live;
+static _Atomic uint64_t wake_patience_ns; /* 0: naps end by themselves */
 
 /* ---- failing ---- */
 
@@ -155,6 +159,11 @@ void sys_fail_none(void)
     failure_set(&fail_any, 0, 0);
     for (size_t i = 0; i < SYS_CALL_COUNT; i++)
         failure_set(&fail_named[i], 0, 0);
+}
+
+void sys_trust_wakes(uint64_t patience_ns)
+{
+    atomic_store_explicit(&wake_patience_ns, patience_ns, memory_order_relaxed);
 }
 
 uint64_t sys_calls(void)
@@ -411,15 +420,36 @@ uint32_t sys_cores(void)
     return cores > 0 ? (uint32_t)cores : 1;
 }
 
-int sys_futex_wait(const _Atomic uint32_t *address, uint32_t value, uint64_t timeout_ns)
+static int futex_wait(const _Atomic uint32_t *address, uint32_t value, uint64_t timeout_ns)
 {
     struct timespec timeout = {.tv_sec = (time_t)(timeout_ns / 1000000000u),
                                .tv_nsec = (long)(timeout_ns % 1000000000u)};
 
-    if (sys_fails(SYS_FUTEX_WAIT))
-        return -1;
     return (int)syscall(SYS_futex, address, FUTEX_WAIT, value,
                         timeout_ns == UINT64_MAX ? NULL : &timeout, NULL, 0);
+}
+
+/* As futex_wait(), but nothing is there to see for who is not woken. */
+static int futex_trust(const _Atomic uint32_t *address, uint32_t value, uint64_t patience_ns)
+{
+    int result = futex_wait(address, value, patience_ns);
+
+    if (result == 0 || errno != ETIMEDOUT)
+        return result;
+    fprintf(stderr, "sys: a wake was lost: none came in %llu ms\n",
+            (unsigned long long)(patience_ns / CLOCK_MS));
+    abort();
+}
+
+int sys_futex_wait(const _Atomic uint32_t *address, uint32_t value, uint64_t timeout_ns)
+{
+    uint64_t patience_ns = atomic_load_explicit(&wake_patience_ns, memory_order_relaxed);
+
+    if (sys_fails(SYS_FUTEX_WAIT))
+        return -1;
+    if (patience_ns != 0 && timeout_ns >= SYS_NAP_NS && timeout_ns != UINT64_MAX)
+        return futex_trust(address, value, patience_ns);
+    return futex_wait(address, value, timeout_ns);
 }
 
 int sys_futex_wake(_Atomic uint32_t *address, int count)

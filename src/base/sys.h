@@ -28,6 +28,8 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 
+#include "base/clock.h"
+
 struct sockaddr; /* <sys/socket.h> has functions with names that we use */
 
 /* ---- files and memory ---- */
@@ -113,6 +115,17 @@ int sys_fail_name(const char *name, int64_t n, int errnum);
 
 /* Switches all failures off. */
 void sys_fail_none(void);
+
+/* A sleep that ends by itself after so long, or longer, to look around for what was
+ * missed. */
+#define SYS_NAP_NS      (50 * CLOCK_MS) /* the usual 100 ms, what has passed of them taken off */
+
+#define SYS_PATIENCE_NS (60 * CLOCK_S) /* also on a machine that is busy with other things */
+
+/* From now on, here and in children to be forked, a sys_futex_wait() of SYS_NAP_NS or more
+ * does not end by itself: a wake that is lost is not made good by looking around.  Who is
+ * not woken in patience_ns says so and aborts.  0, the default: all of them end in time. */
+void sys_trust_wakes(uint64_t patience_ns);
 
 /* Wrapped calls made so far in this process. */
 uint64_t sys_calls(void);

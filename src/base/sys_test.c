@@ -13,8 +13,10 @@
 #include <linux/membarrier.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -396,6 +398,42 @@ static void test_futex_wakes_and_times_out(void **state)
     pthread_join(thread, NULL);
 }
 
+/* In a child, since who is not woken aborts; how it ended. */
+static int nap_in_a_child(uint64_t timeout_ns, uint64_t patience_ns)
+{
+    int status;
+    pid_t child = fork();
+
+    if (child == 0) {
+        setrlimit(RLIMIT_CORE, &(struct rlimit){0});
+        signal(SIGABRT, SIG_DFL); /* not cmocka's */
+        fclose(stderr);
+        sys_trust_wakes(patience_ns);
+        futex_word = 5;
+        _exit(sys_futex_wait(&futex_word, 5, timeout_ns) == -1 && errno == ETIMEDOUT ? 7 : 8);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return status;
+}
+
+static void test_naps_that_must_be_woken(void **state)
+{
+    pthread_t thread;
+
+    (void)state;
+    assert_int_equal(WTERMSIG(nap_in_a_child(SYS_NAP_NS, CLOCK_MS)), SIGABRT);
+    assert_int_equal(WEXITSTATUS(nap_in_a_child(SYS_NAP_NS - 1, CLOCK_MS)), 7);
+    assert_int_equal(WEXITSTATUS(nap_in_a_child(SYS_NAP_NS, 0)), 7);
+    sys_trust_wakes(SYS_PATIENCE_NS);
+    futex_word = 5;
+    assert_int_equal(pthread_create(&thread, NULL, wake_when_waiting, NULL), 0);
+    assert_int_equal(sys_futex_wait(&futex_word, 5, SYS_NAP_NS), 0);
+    pthread_join(thread, NULL);
+    assert_int_equal(sys_futex_wait(&futex_word, 4, SYS_NAP_NS), -1);
+    assert_int_equal(errno, EAGAIN);
+    sys_trust_wakes(0);
+}
+
 static void test_futex_works_between_processes(void **state)
 {
     _Atomic uint32_t *word = sys_mmap(4096, -1, 0);
@@ -438,6 +476,7 @@ int main(void)
         cmocka_unit_test_teardown(test_copy_from_and_to_another_process, reset),
         cmocka_unit_test_teardown(test_pidfd_tells_the_end_of_a_process, reset),
         cmocka_unit_test_teardown(test_futex_wakes_and_times_out, reset),
+        cmocka_unit_test_teardown(test_naps_that_must_be_woken, reset),
         cmocka_unit_test_teardown(test_futex_works_between_processes, reset),
         cmocka_unit_test_teardown(test_small_ones, reset),
     };

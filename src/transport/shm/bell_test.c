@@ -2,9 +2,9 @@
 /*
  * bell_test.c - whoever sleeps is woken when there is something for him.
  *
- * Nobody sleeps for ever: after a slice of 100 ms each looks around by himself.  So a
- * lost wake costs only time, and time is what most tests look at; a busy machine may be
- * slow, too, but not often.  The one about the barriers makes both sides meet instead.
+ * Nobody sleeps for ever: after a slice of 100 ms each looks around by himself, and a lost
+ * wake would cost only time.  Here they do not (sys_trust_wakes): who is not woken aborts.
+ * The test of the barriers makes both sides meet instead.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -41,20 +41,14 @@ static void echo_child(void)
     node_close(&node);
 }
 
-/* Rounds in which one side waited for a whole slice: the futex had to be told again. */
-static unsigned ping(struct node *node, uint64_t rounds)
+static void ping(struct node *node, uint64_t rounds)
 {
     struct link *link = connect_to(node, 1);
-    unsigned slow = 0;
 
     for (uint64_t i = 0; i < rounds; i++) {
-        uint64_t before = clock_now();
-
         stream(node, link, i, i + 1);
         await(node, i + 1);
-        slow += clock_now() - before > 95 * CLOCK_MS;
     }
-    return slow;
 }
 
 static void no_wake_is_lost(void **state)
@@ -65,7 +59,7 @@ static void no_wake_is_lost(void **state)
     (void)state;
     assert_int_equal(node_open(&node), 0);
     stage_await(1);
-    assert_in_range(ping(&node, ROUNDS), 0, 3); /* a busy machine may be slow */
+    ping(&node, ROUNDS);
     ended_well(child);
     node_close(&node);
 }
@@ -165,7 +159,7 @@ static void no_wake_is_lost_without_membarrier(void **state)
     (void)state;
     assert_int_equal(node_open(&node), 0);
     stage_await(1);
-    assert_in_range(ping(&node, 3000), 0, 3);
+    ping(&node, 3000);
     assert_true(link_of(connect_to(&node, 1))->fence);
     kill_unreaped(child);
     reap(child);
@@ -183,7 +177,7 @@ static void a_late_failure_of_membarrier_is_survived(void **state)
     stage_await(1);
     assert_false(inside(&node)->own->needs_fence);
     sys_fail_name("membarrier", SYS_FAIL_ALWAYS, ENOMEM);
-    assert_in_range(ping(&node, 500), 0, 3);
+    ping(&node, 500);
     kill_unreaped(child);
     reap(child);
     node_close(&node);
@@ -210,17 +204,19 @@ static void a_sleeping_sender_is_woken_by_room(void **state)
 {
     pid_t child = start(slow_reader);
     struct node node;
-    uint64_t before;
 
     (void)state;
     assert_int_equal(node_open(&node), 0);
     stage_await(1);
-    before = clock_now();
     stream(&node, connect_to(&node, 1), 0, SLOW);
-    /* a slice for each time that the ring was full would be 20 s */
-    assert_true(clock_now() - before < 8 * CLOCK_S);
     ended_well(child);
     node_close(&node);
+}
+
+static int trust_wakes(void **state)
+{
+    sys_trust_wakes(SYS_PATIENCE_NS);
+    return set_up_all(state);
 }
 
 int main(void)
@@ -233,5 +229,5 @@ int main(void)
         TEST(a_sleeping_sender_is_woken_by_room),
     };
 
-    return cmocka_run_group_tests(tests, set_up_all, tear_down_all);
+    return cmocka_run_group_tests(tests, trust_wakes, tear_down_all);
 }

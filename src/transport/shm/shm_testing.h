@@ -27,7 +27,7 @@
 #include "base/clock.h"
 #include "transport/shm/shm.h"
 
-#define PATIENCE_NS      ((int64_t)(10 * CLOCK_S)) /* a wait that takes so long has lost a wake */
+#define PATIENCE_NS      ((int64_t)(60 * CLOCK_S)) /* a wait that takes so long has lost a wake */
 
 #define CHECK(condition) ((condition) ? (void)0 : check_failed(__FILE__, __LINE__, #condition))
 
