@@ -25,8 +25,10 @@
  * faults hold back in a row. */
 #define SETTLED_ROUNDS 100
 
-/* The same while something is under way over a network: then it goes to who is closed. */
+/* The same while something is under way over a network: then it goes to who is closed; and if
+ * nobody is, the machine is slow. */
 #define UNDER_WAY_ROUNDS 100000
+#define SLOW_ROUNDS      (100 * (uint64_t)UNDER_WAY_ROUNDS)
 
 /* Of a device. */
 #define IDLE_ROUNDS 8
@@ -514,16 +516,26 @@ bool world_is_under_way(struct mbx_ep *const *eps, int count)
     return balance != 0;
 }
 
+static bool is_anybody_closed(const struct world *w)
+{
+    for (int i = 0; i < w->count; i++)
+        if (w->eps[i] == NULL)
+            return true;
+    return false;
+}
+
 void world_settle(struct world *w)
 {
-    uint64_t under_way = 0;
+    uint64_t most = is_anybody_closed(w) ? UNDER_WAY_ROUNDS : SLOW_ROUNDS, under_way = 0;
 
     for (int idle = 0; idle < SETTLED_ROUNDS; idle++) {
         bool has_moved = world_progress(w) > 0;
 
         under_way = has_moved ? 0 : under_way + 1;
-        if (has_moved || (under_way < UNDER_WAY_ROUNDS && world_is_under_way(w->eps, w->count)))
+        if (has_moved || (under_way < most && world_is_under_way(w->eps, w->count)))
             idle = 0;
+        if (under_way > SETTLED_ROUNDS)
+            sched_yield(); /* to who carries it */
     }
     /* twice: what we did in the first pass may be what a device waited for */
     for (int pass = 0; is_elsewhere && pass < 2; pass++)
