@@ -310,14 +310,28 @@ static void parse(struct options *o, int argc, char **argv)
     o->is_verbose &= !o->is_quiet;
 }
 
-static void on_abort(int number)
+/* The seed is all that is needed to see it again. */
+static void on_crash(int number)
 {
     char text[64];
-    int size = snprintf(text, sizeof text, "sim: aborted at seed %" PRIu64 "\n", current_seed);
+    int size = snprintf(text, sizeof text, "sim: signal %d at SEED=%" PRIu64 "\n", number,
+                        current_seed);
 
-    (void)number;
     if (write(2, text, (size_t)size) < 0)
         _exit(2);
+    raise(number); /* by its default now: SA_RESETHAND */
+}
+
+static void tell_of_crashes(void)
+{
+    static const int numbers[] = {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL};
+    static char stack[1 << 16]; /* theirs may be at its end */
+    const struct sigaction action = {.sa_handler = on_crash,
+                                     .sa_flags = SA_RESETHAND | SA_ONSTACK | SA_NODEFER};
+
+    sigaltstack(&(stack_t){.ss_sp = stack, .ss_size = sizeof stack}, NULL);
+    for (size_t i = 0; i < ARRAY_COUNT(numbers); i++)
+        sigaction(numbers[i], &action, NULL);
 }
 
 int main(int argc, char **argv)
@@ -328,7 +342,7 @@ int main(int argc, char **argv)
 
     parse(&o, argc, argv);
     clearenv(); /* settings of the environment are not the seed's */
-    signal(SIGABRT, on_abort);
+    tell_of_crashes();
     if (o.idle != 0)
         return idle_measure(o.idle) == 0 ? 0 : 1;
     ok = o.seconds != 0    ? run_campaign(&o, &totals)

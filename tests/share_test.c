@@ -341,6 +341,26 @@ static void test_the_receiver_closes_before_the_part_is_taken(void **state)
     world_close(&w);
 }
 
+/* ... while it writes a part of another message itself: that is not its own to take back. */
+static void test_who_writes_and_has_lent_closes(void **state)
+{
+    static unsigned char back[SIZE];
+    mbx_request recv, sent;
+    struct world w;
+
+    recv = wait_for_sender(&w, state, hasty, &sent);
+    assert_int_equal(mbx_send(w.eps[1], 0, CONTEXT, 2, world_data(6, SIZE), SIZE, NULL, &sent),
+                     0);
+    step(&w, 0);
+    sys_fail_name("process_vm_readv", 1, EAGAIN);
+    assert_int_equal(mbx_recv(w.eps[0], 1, CONTEXT, 2, 0, back, SIZE, NULL, NULL), 0);
+    assert_int_equal(w.eps[0]->lent, 1);
+    assert_int_equal(world_close_one(&w, 0), -ETIMEDOUT);
+    assert_int_equal(mbx_wait(w.eps[1], recv, -1, NULL), 0);
+    sys_fail_none();
+    world_close(&w);
+}
+
 /* ---- lies ---- */
 
 static bool lie(struct world *w, int to, enum wire_type type, unsigned flags, const void *body)
@@ -428,6 +448,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_the_sender_closes),
         cmocka_unit_test(test_the_receiver_closes),
         cmocka_unit_test(test_the_receiver_closes_before_the_part_is_taken),
+        cmocka_unit_test(test_who_writes_and_has_lent_closes),
         cmocka_unit_test(test_lies_to_a_receiver),
         cmocka_unit_test(test_lies_to_a_sender),
     };

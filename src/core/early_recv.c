@@ -265,6 +265,8 @@ static void early_take_back(void *arg, void *object)
     struct mbx_ep *ep = arg;
     struct request *req = object;
 
+    if (request_is_send(req))
+        return; /* what another endpoint has lent */
     if (req->flags & REQUEST_SHARED)
         share_take_back(ep, req);
     if ((req->flags & REQUEST_LENT) && req->state == REQUEST_POSTED && arbiter_close(ep, req))
