@@ -74,11 +74,17 @@ static void crew_nap(void)
 
 struct mbx_ep *crew_open(struct crew *crew, int rank, const char *const *params)
 {
-    const struct mbx_config config = {.params = params};
+    /* what closes waits for others, which may be slow; the last one of a name counts */
+    const char *all[CREW_PARAMS + 1] = {"CLOSE_TIMEOUT=60s"};
+    const struct mbx_config config = {.params = all};
     struct crew_board *board = crew->board;
     struct mbx_ep *ep;
     uint32_t number;
 
+    for (int i = 0; params[i] != NULL; i++) {
+        MUST(i + 1 < CREW_PARAMS, 9);
+        all[i + 1] = params[i];
+    }
     MUST(mbx_open(&config, &ep) == 0, 10);
     MUST(mbx_address_get(ep, &board->addresses[rank]) == 0, 11);
     board->open++;

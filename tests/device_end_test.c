@@ -89,10 +89,13 @@ typedef void child_fn(struct mbx_ep *ep, uint32_t parent, const struct hello *th
 
 static const char *const few_eager[] = {"EAGER_LIMIT=3000", "LOG_LEVEL=error",
                                         "CLOSE_TIMEOUT=100ms", NULL};
+/* the same for who closes while the other one lives, and may be slow */
+static const char *const patient[] = {"EAGER_LIMIT=3000", "LOG_LEVEL=error",
+                                      "CLOSE_TIMEOUT=60s", NULL};
 
 static void child_main(const struct world_config *config, child_fn *run, int down, int up)
 {
-    struct mbx_ep *ep = world_open_one(config, few_eager);
+    struct mbx_ep *ep = world_open_one(config, patient);
     struct hello theirs;
     uint32_t parent;
 

@@ -97,7 +97,8 @@ static void get_address(uint32_t of, struct mbx_address *address)
 
 static void meet(void)
 {
-    const struct mbx_config config = {.params = NULL};
+    static const char *const params[] = {"CLOSE_TIMEOUT=60s", NULL};
+    const struct mbx_config config = {.params = params};
     struct mbx_address address;
     uint32_t number;
     int err = mbx_open(&config, &ep);

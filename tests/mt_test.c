@@ -516,8 +516,9 @@ static void exchange(int fd, struct mbx_ep *ep)
 static void play_process(const struct world_config *config, int fd, uint32_t out, uint32_t in)
 {
     const struct rules rules = {4, false, MIXED, rounds(9), false};
+    static const char *const patient[] = {"THREADS=many", "CLOSE_TIMEOUT=60s", NULL};
     static struct game g;
-    struct mbx_ep *ep = world_open_one(config, many);
+    struct mbx_ep *ep = world_open_one(config, patient);
     char byte = 0;
 
     g.count = 0;

@@ -286,7 +286,8 @@ static const struct {
 
 static void run(size_t which)
 {
-    struct mbx_config config = {0};
+    static const char *const params[] = {"CLOSE_TIMEOUT=60s", NULL};
+    struct mbx_config config = {.params = params};
 
     must(mbx_job_open(&job), "job");
     rank = mbx_job_rank(job);
