@@ -5,9 +5,11 @@
  */
 #include "provider_world.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static const struct setup plain;
@@ -108,6 +110,70 @@ static void a_service_has_one_owner(void **state)
     assert_int_equal(fi_close(&ep->fid), 0);
     fi_freeinfo(first);
     fi_freeinfo(second);
+    world_close(&w);
+}
+
+/* A process that has published a service, and does nothing until it is killed. */
+static pid_t server_start(const char *name)
+{
+    struct fi_info *info;
+    struct fid_ep *ep;
+    struct world w;
+    int pipes[2];
+    char byte = 0;
+    pid_t pid;
+
+    assert_int_equal(pipe(pipes), 0);
+    pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        world_open(&w, &plain);
+        info = info_of(NULL, name, FI_SOURCE);
+        if (open_named(&w, info, &ep) != 0 || write(pipes[1], "x", 1) != 1)
+            _exit(1);
+        for (;;)
+            pause();
+    }
+    close(pipes[1]);
+    assert_int_equal(read(pipes[0], &byte, 1), 1);
+    close(pipes[0]);
+    return pid;
+}
+
+static void server_kill(pid_t pid)
+{
+    int status;
+
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+}
+
+static bool is_published(const char *name)
+{
+    char path[128];
+
+    snprintf(path, sizeof path, "/dev/shm/matchbox-name-%u-%s", (unsigned)geteuid(), name);
+    return access(path, F_OK) == 0;
+}
+
+/* Nobody but the kernel could do it for who is killed, and the kernel does not. */
+static void the_next_endpoint_removes_the_names_of_the_dead(void **state)
+{
+    const char *dead = service(0), *alive = service(1);
+    pid_t first, second;
+    struct world w;
+
+    (void)state;
+    first = server_start(dead);
+    second = server_start(alive);
+    server_kill(first);
+    world_open(&w, &plain);
+    assert_false(is_published(dead));
+    assert_true(is_published(alive));
+    world_close(&w);
+    server_kill(second);
+    world_open(&w, &plain);
+    assert_false(is_published(alive));
     world_close(&w);
 }
 
@@ -288,6 +354,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_service_is_found_by_name),
         cmocka_unit_test(a_service_has_one_owner),
+        cmocka_unit_test(the_next_endpoint_removes_the_names_of_the_dead),
         cmocka_unit_test(nodes_and_services_are_checked),
         cmocka_unit_test(services_can_be_inserted_by_name),
         cmocka_unit_test(an_insertion_is_told_by_events),

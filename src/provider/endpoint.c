@@ -468,6 +468,7 @@ static int ep_publish(struct prov_ep *ep, const struct fi_info *info)
 {
     struct mbx_address name;
 
+    prov_name_sweep();
     if (info->src_addr == NULL || info->src_addrlen != sizeof name)
         return 0;
     memcpy(&name, info->src_addr, sizeof name);

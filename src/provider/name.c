@@ -16,8 +16,11 @@
  * Services are numbers as in TCP, or words of at most 23 letters, digits and "._-".  They
  * belong to a user of this machine: a published name is a file of ours in NAME_FOLDER that
  * holds the address, and is locked as long as the endpoint is open.  A file without a lock
- * was left by a process that died, and is taken over.  What is in a file is believed only
- * if it is ours, and Matchbox checks the address as any other.
+ * was left by a process that died, and is taken over, or removed by the next endpoint of the
+ * same user, whatever its name.  What is in a file is believed only if it is ours, and Matchbox
+ * checks the address as any other.
+ *
+ * Who publishes a name locks the whole file; who removes it, its first byte, for a moment.
  *
  * A node must be this machine: the files of another one cannot be seen.
  */
@@ -25,14 +28,18 @@
 
 #include <assert.h>
 #include <ctype.h>
+#include <dirent.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <netdb.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
 #define NAME_FOLDER "/dev/shm"
+#define NAME_PREFIX "matchbox-name-"
 #define SERVICE_MAX 23
 
 static const uint8_t magic[8] = {0xff, 'm', 'b', 'x', 'n', 'a', 'm', 'e'};
@@ -118,7 +125,7 @@ static int name_of(const struct mbx_address *address, struct name *name)
 
 static void path_of(const struct name *name, char *path, size_t size)
 {
-    snprintf(path, size, NAME_FOLDER "/matchbox-name-%u-%s", (unsigned)geteuid(),
+    snprintf(path, size, NAME_FOLDER "/" NAME_PREFIX "%u-%s", (unsigned)geteuid(),
              name->service);
 }
 
@@ -138,25 +145,28 @@ static bool is_there(int fd, const char *path)
            ours.st_dev == theirs.st_dev;
 }
 
-/* The lock goes with the open file, not with the process: a name may be looked up by who has
- * published it. */
-static int file_lock(int fd)
-{
-    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-
-    if (fcntl(fd, F_OFD_SETLK, &lock) == 0)
-        return 0;
-    return errno == EAGAIN || errno == EACCES ? -FI_EADDRINUSE : -errno;
-}
-
+/* Beyond the byte that is locked by who removes the file. */
 static bool is_locked(int fd)
 {
-    struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
+    struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET, .l_start = 1};
 
     return fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
 }
 
-/* A locked file, or an error. */
+/* The first size bytes; 0: all.  The lock goes with the open file, not with the process: a name
+ * may be looked up by who has published it. */
+static int file_lock(int fd, off_t size)
+{
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = size};
+
+    if (fcntl(fd, F_OFD_SETLK, &lock) == 0)
+        return 0;
+    if (errno != EAGAIN && errno != EACCES)
+        return -errno;
+    return is_locked(fd) ? -FI_EADDRINUSE : -FI_EAGAIN;
+}
+
+/* A locked file, or an error.  Somebody may be removing the one that is there. */
 static int file_take(const char *path)
 {
     for (;;) {
@@ -165,13 +175,44 @@ static int file_take(const char *path)
 
         if (fd < 0)
             return -errno;
-        err = is_ours(fd) ? file_lock(fd) : -FI_EACCES;
+        err = is_ours(fd) ? file_lock(fd, 0) : -FI_EACCES;
         if (err == 0 && is_there(fd, path))
             return fd;
         close(fd);
-        if (err < 0)
+        if (err == -FI_EAGAIN)
+            sched_yield();
+        else if (err < 0)
             return err;
     }
+}
+
+static void file_remove_if_dead(const char *path)
+{
+    int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+
+    if (fd < 0)
+        return;
+    if (is_ours(fd) && file_lock(fd, 1) == 0 && is_there(fd, path))
+        unlink(path);
+    close(fd);
+}
+
+void prov_name_sweep(void)
+{
+    char prefix[sizeof NAME_PREFIX + 16], path[sizeof NAME_FOLDER + NAME_MAX + 1];
+    DIR *folder = opendir(NAME_FOLDER);
+    struct dirent *entry;
+
+    if (folder == NULL)
+        return;
+    snprintf(prefix, sizeof prefix, NAME_PREFIX "%u-", (unsigned)geteuid());
+    while ((entry = readdir(folder)) != NULL) {
+        if (strncmp(entry->d_name, prefix, strlen(prefix)) != 0)
+            continue;
+        snprintf(path, sizeof path, NAME_FOLDER "/%s", entry->d_name);
+        file_remove_if_dead(path);
+    }
+    closedir(folder);
 }
 
 int prov_name_publish(struct prov_ep *ep, const struct mbx_address *address)

@@ -455,6 +455,8 @@ static inline int prov_peer(struct prov_ep *ep, fi_addr_t addr, uint32_t *peer)
 int prov_name_make(const char *node, const char *service, uint64_t flags,
                    struct mbx_address *address);
 bool prov_is_name(const struct mbx_address *address);
+/* Removes what processes that were killed have published. */
+void prov_name_sweep(void);
 /* ep can be found under this name until it closes.  -FI_EADDRINUSE: another one can. */
 int prov_name_publish(struct prov_ep *ep, const struct mbx_address *address);
 void prov_name_withdraw(struct prov_ep *ep);
