@@ -2,11 +2,11 @@
 /*
  * idle.c - bytes of the C library's allocator, before and after.
  *
- * Question   what does an endpoint cost that has sent nothing, and a peer of it to whom nothing
- *            was sent?
- * Method     mallinfo2() around opening the endpoints, and around making all of them peers of
- *            the first; so with what the allocator adds to each block.  Under a sanitizer,
- *            whose allocator does not count, it is 0.
+ * Question   what does an endpoint cost that has sent nothing, a peer of it whom it only knows
+ *            by name, and one from whom something was asked?
+ * Method     mallinfo2() around opening the endpoints, around making all of them peers of
+ *            the first, and around a probe of each there; so with what the allocator adds to
+ *            each block.  Under a sanitizer, whose allocator does not count, it is 0.
  */
 #include "idle.h"
 
@@ -39,13 +39,24 @@ static int add_peers(struct mbx_ep **eps, uint32_t ranks)
     return err;
 }
 
+/* Each peer of ep becomes more than a name, and nothing is sent. */
+static int probe_peers(struct mbx_ep *ep, uint32_t ranks)
+{
+    struct mbx_status status;
+    int err = 0;
+
+    for (uint32_t i = 0; i < ranks && err == 0; i++)
+        err = mbx_probe(ep, i, 0, 0, 0, &status);
+    return err;
+}
+
 int idle_measure(uint32_t ranks)
 {
     static const char *const params[] = {"TRANSPORT=sim", NULL};
     const struct sim_config world = {.seed = 1, .depth = 16, .words = 4, .can_read = true};
     const struct mbx_config config = {.params = params};
     struct mbx_ep **eps = calloc(ranks, sizeof(struct mbx_ep *));
-    size_t before, opened, known;
+    size_t before, opened, known, used;
     uint32_t open = 0;
     int err = eps != NULL ? sim_begin(&world) : -1;
 
@@ -58,8 +69,12 @@ int idle_measure(uint32_t ranks)
     if (err == 0)
         err = add_peers(eps, ranks);
     known = bytes_now();
-    printf("idle ranks=%" PRIu32 " bytes_per_endpoint=%zu bytes_per_peer=%zu\n", open,
-           (opened - before) / ranks, (known - opened) / ranks);
+    if (err == 0)
+        err = probe_peers(eps[0], ranks);
+    used = bytes_now();
+    printf("idle ranks=%" PRIu32 " bytes_per_endpoint=%zu bytes_per_peer=%zu "
+           "bytes_per_used_peer=%zu\n",
+           open, (opened - before) / ranks, (known - opened) / ranks, (used - opened) / ranks);
     while (open > 0)
         mbx_close(eps[--open]);
     sim_end();

@@ -245,7 +245,7 @@ static void second_connect(struct second *s, int i)
     assert_int_equal(mbx_address_get(s->others[i], &bytes), 0);
     memcpy(&address, &bytes, sizeof address);
     assert_int_equal(s->transport->ops->connect(s->transport, &address, &link), 0);
-    assert_int_equal(peer_know(s->w.eps[0], &address, link, &number), 0);
+    assert_int_equal(peer_accept(s->w.eps[0], link, &address, &number), 0);
     assert_int_equal(number, 2 + i);
 }
 

@@ -32,6 +32,8 @@ static void open_two(struct world *w, void **state, const char *const *more)
 {
     memset(bufs, POISON, sizeof bufs);
     world_open(w, *state, 2, more);
+    for (int i = 0; i < 2; i++) /* as if they had said something */
+        assert_int_equal(peer_use(w->eps[i], (uint32_t)(1 - i)), 0);
 }
 
 static mbx_request post(struct world *w, int buf, uint64_t tag, uint64_t ignore)
@@ -336,12 +338,12 @@ static void test_what_nobody_wants_is_dropped(void **state)
     open_two(&w, state, always);
     recv = post(&w, 0, 1, 0);
     step(&w, 0);
-    assert_int_equal(w.eps[0]->peers[1]->early->count, 1);
-    assert_int_equal(w.eps[0]->peers[1]->credit.envelopes, 0);
+    assert_int_equal(peer_get(w.eps[0], 1)->early->count, 1);
+    assert_int_equal(peer_get(w.eps[0], 1)->credit.envelopes, 0);
     for (int i = 0; i < 64; i++)
         send(&w, 1, 2, 8);
-    assert_int_equal(w.eps[0]->peers[1]->early->count, 0);
-    assert_true(w.eps[0]->peers[1]->credit.envelopes > 0);
+    assert_int_equal(peer_get(w.eps[0], 1)->early->count, 0);
+    assert_true(peer_get(w.eps[0], 1)->credit.envelopes > 0);
     world_settle(&w);
     next = post(&w, 1, 0, MBX_ANY_TAG ^ 2);
     step(&w, 0);
@@ -366,7 +368,7 @@ static void test_holding_drops_them(void **state)
     send(&w, 1, 2, 8);
     send(&w, 1, 3, 8); /* has no credit */
     assert_int_equal(world_stats(&w, 0).held_now, 1);
-    assert_int_equal(w.eps[0]->peers[1]->early->count, 0);
+    assert_int_equal(peer_get(w.eps[0], 1)->early->count, 0);
     send(&w, 5, 1, SIZE);
     expect(&w, recv, 0, 5, SIZE);
     assert_int_equal(world_stats(&w, 1).early_won, 0);
@@ -681,12 +683,12 @@ static void test_lies_to_a_sender(void **state)
     mbx_request recv;
 
     open_two(&w, state, chunks);
-    early.credit = w.eps[0]->peers[1]->credit.envelopes;
+    early.credit = peer_get(w.eps[0], 1)->credit.envelopes;
     assert_false(lie(&w, 0, WIRE_EARLY, 0, 1, &early)); /* there is no such word */
     assert_true(lie(&w, 0, WIRE_EARLY, 0, 1, &early));  /* twice */
     for (early.number = 2; early.number < 40; early.number++)
         assert_false(lie(&w, 0, WIRE_EARLY, 0, 3, &early));
-    assert_int_equal(w.eps[0]->peers[1]->early->count, EARLY_MOST);
+    assert_int_equal(peer_get(w.eps[0], 1)->early->count, EARLY_MOST);
     recv = post(&w, 0, 1, 0);
     send(&w, 5, 1, SIZE);
     expect(&w, recv, 0, 5, SIZE);

@@ -164,8 +164,8 @@ static struct transport *board_of(const struct world *w)
 
 static struct offer *table_of(const struct world *w)
 {
-    assert_non_null(w->eps[0]->peers[1]->hold);
-    return w->eps[0]->peers[1]->hold->offer;
+    assert_non_null(peer_get(w->eps[0], 1)->hold);
+    return peer_get(w->eps[0], 1)->hold->offer;
 }
 
 static const char *const quiet[] = {"LOG_LEVEL=error", "CLOSE_TIMEOUT=0", NULL};
@@ -212,7 +212,7 @@ static void test_a_version_that_nobody_could_have_made(void **state)
         for (int i = 0; i < COUNT; i++)
             world_wait_error(&w, 0, sends[i], 0);
         assert_true(world_stats(&w, 0).claims > 0);
-        assert_true(w.eps[0]->peers[1]->hold->is_cheated);
+        assert_true(peer_get(w.eps[0], 1)->hold->is_cheated);
         world_close(&w);
     }
 }
@@ -235,7 +235,7 @@ static void test_more_is_taken_than_there_is(void **state)
     world_wait_error(&w, 1, recv, 0);
     assert_int_equal(got, 5);
     world_settle(&w);
-    assert_true(w.eps[0]->peers[1]->hold->is_cheated);
+    assert_true(peer_get(w.eps[0], 1)->hold->is_cheated);
     world_close(&w);
 }
 

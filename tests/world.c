@@ -425,8 +425,11 @@ void world_check_loans(const struct mbx_ep *ep)
     uint64_t sum = pool->lendable;
 
     for (uint32_t i = 0; i < ep->peer_count; i++) {
-        const struct credit *credit = &ep->peers[i]->credit;
+        const struct credit *credit;
 
+        if (!peer_is_used(ep, i))
+            continue;
+        credit = &peer_get(ep, i)->credit;
         sum += (credit->window - pool->window) * CREDIT_ENVELOPE;
         sum += credit->window_payload - pool->window_payload;
     }

@@ -2,11 +2,13 @@
 /*
  * mem.c - the C library's allocator, counted.
  *
- * Only the number of blocks is counted, so a block carries no header and any alignment works.
+ * A block carries no header, so any alignment works: how many bytes it has is asked of the C
+ * library, which says how many it has set aside.
  */
 #include "base/mem.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -15,7 +17,7 @@
 #include "base/countdown.h"
 
 static _Atomic int64_t fail_countdown;
-static _Atomic uint64_t live_count;
+static _Atomic uint64_t live_count, live_bytes;
 
 static bool mem_fails(void)
 {
@@ -31,6 +33,7 @@ static void *mem_count(void *pointer)
     if (pointer == NULL)
         return NULL;
     atomic_fetch_add_explicit(&live_count, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&live_bytes, malloc_usable_size(pointer), memory_order_relaxed);
     return pointer;
 }
 
@@ -52,9 +55,16 @@ void *mem_calloc(size_t count, size_t size)
 
 void *mem_realloc(void *pointer, size_t size)
 {
+    size_t before = malloc_usable_size(pointer);
+    void *moved;
+
     if (pointer == NULL)
         return mem_alloc(size);
-    return mem_fails() ? NULL : realloc(pointer, max_size(size, 1));
+    moved = mem_fails() ? NULL : realloc(pointer, max_size(size, 1));
+    if (moved != NULL)
+        atomic_fetch_add_explicit(&live_bytes, malloc_usable_size(moved) - before,
+                                  memory_order_relaxed);
+    return moved;
 }
 
 void *mem_alloc_aligned(size_t alignment, size_t size)
@@ -80,6 +90,7 @@ void mem_free(void *pointer)
     if (pointer == NULL)
         return;
     atomic_fetch_sub_explicit(&live_count, 1, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&live_bytes, malloc_usable_size(pointer), memory_order_relaxed);
     free(pointer);
 }
 
@@ -97,4 +108,9 @@ uint64_t mem_fail_left(void)
 uint64_t mem_live(void)
 {
     return atomic_load_explicit(&live_count, memory_order_relaxed);
+}
+
+uint64_t mem_bytes(void)
+{
+    return atomic_load_explicit(&live_bytes, memory_order_relaxed);
 }

@@ -42,4 +42,8 @@ uint64_t mem_fail_left(void);
 /* Allocations made and not yet freed. */
 uint64_t mem_live(void);
 
+/* What may be written to in these: at least what was asked for.  Without what the allocator
+ * adds to a block for itself, 8 bytes each in the GNU C library. */
+uint64_t mem_bytes(void);
+
 #endif

@@ -35,6 +35,22 @@ static void test_live_counts_what_is_not_freed(void **state)
     assert_int_equal(mem_live(), 0);
 }
 
+static void test_bytes_are_those_of_the_live_blocks(void **state)
+{
+    uint64_t before = mem_bytes();
+    void *a = mem_alloc(1000), *b = mem_calloc(10, 100);
+
+    (void)state;
+    assert_in_range(mem_bytes() - before, 2000, 2100);
+    b = mem_realloc(b, 100000);
+    assert_in_range(mem_bytes() - before, 101000, 106000);
+    b = mem_realloc(b, 500);
+    assert_in_range(mem_bytes() - before, 1500, 6000);
+    mem_free(a);
+    mem_free(b);
+    assert_int_equal(mem_bytes(), before);
+}
+
 static void test_calloc_zeroes_and_refuses_overflow(void **state)
 {
     static const unsigned char zeros[1000];
@@ -157,6 +173,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_live_counts_what_is_not_freed),
+        cmocka_unit_test(test_bytes_are_those_of_the_live_blocks),
         cmocka_unit_test(test_calloc_zeroes_and_refuses_overflow),
         cmocka_unit_test(test_alignment_is_kept),
         cmocka_unit_test(test_size_zero_is_an_allocation),

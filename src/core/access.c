@@ -357,10 +357,14 @@ static int access_start(struct mbx_ep *ep, enum access_type type, uint32_t numbe
                         const struct mbx_options *options, unsigned flags, mbx_request *request)
 {
     struct request *req;
+    int err;
 
-    if (number >= ep->peer_count || (buf == NULL && size != 0) || size > ep->limits.message ||
-        at + size < at || !access_options_are_valid(options, flags))
+    if ((buf == NULL && size != 0) || size > ep->limits.message || at + size < at ||
+        !access_options_are_valid(options, flags))
         return -EINVAL;
+    err = peer_use(ep, number);
+    if (err < 0)
+        return err;
     if ((options->flags & MBX_COPY) && size > ep->limits.inject)
         return -EMSGSIZE;
     req = access_take(ep, type, number, buf, size, key, at, options);
@@ -407,12 +411,15 @@ static int atomic_start(struct mbx_ep *ep, uint32_t number, const struct mbx_ato
 {
     size_t each = mbx_atomic_size(atomic->op, atomic->type);
     struct request *req;
+    int err;
 
     if (each == 0)
         return -EOPNOTSUPP;
-    if (number >= ep->peer_count || !atomic_is_whole(atomic, options) ||
-        !access_options_are_valid(options, MBX_COPY))
+    if (!atomic_is_whole(atomic, options) || !access_options_are_valid(options, MBX_COPY))
         return -EINVAL;
+    err = peer_use(ep, number);
+    if (err < 0)
+        return err;
     if (atomic->count > ep->limits.atomic / each ||
         ((options->flags & MBX_COPY) && atomic->count * each > ep->limits.inject))
         return -EMSGSIZE;

@@ -4,7 +4,7 @@
  *
  *   endpoint ── transport                    one transport moves everything
  *      ├── contexts: id -> matching engine   (context.c)
- *      ├── peers:    number -> link          (peer.c)
+ *      ├── peers:    number -> address, and peer with its link once it is used (peer.c)
  *      │      └── out: requests that have something to send, first in, first out
  *      ├── requests: a pool; a request is its own completion entry (request.c)
  *      ├── messages: a pool; unexpected or claimed messages (message.c)
@@ -333,7 +333,6 @@ struct peer {
     struct accesses *accesses; /* one-sided, or NULL: there were none; access.h */
     struct early *early;       /* receives told before their message, or NULL: early.h */
     struct assembly assembly;
-    struct transport_address address;
 };
 
 struct accesses;
@@ -386,7 +385,8 @@ struct mbx_ep {
     uint32_t context_slots, context_count;
     uint64_t match_seed; /* of the engines' hash: peers choose tags, and must not know it */
 
-    struct peer **peers;
+    struct peer **peers;                 /* NULL: named, and not used yet */
+    struct transport_address *addresses; /* of peers, by number, too */
     uint32_t peer_count, peer_slots;
     uint32_t *peer_index; /* address hash -> number + 1, twice peer_slots */
 
@@ -567,9 +567,10 @@ static inline struct context *context_get(struct mbx_ep *ep, uint32_t id)
 int peer_accept(void *ep, struct link *link, const struct transport_address *address,
                 uint32_t *number);
 void peer_fini(struct mbx_ep *ep);
-/* The peer of this address, known or new.  link NULL: the transport is asked. */
-int peer_know(struct mbx_ep *ep, const struct transport_address *address, struct link *link,
-              uint32_t *number);
+/* The number of the peer at this address, known or new, which peer_use() has been called of. */
+int peer_know(struct mbx_ep *ep, const struct transport_address *address, uint32_t *number);
+/* Makes the peer of a number that is only named so far. */
+int peer_make(struct mbx_ep *ep, uint32_t number);
 /* Puts req behind what already waits to leave for its peer. */
 void peer_queue(struct mbx_ep *ep, struct peer *peer, struct request *req);
 /* One packet without a message: of this type, which has this body.  As transport_ops.send. */
@@ -585,9 +586,26 @@ void peer_owe_now(struct mbx_ep *ep, struct peer *peer, enum peer_owes what);
 /* Sends what is owed, as far as there is room.  How much went. */
 int peer_pay(struct mbx_ep *ep, struct peer *peer);
 
+/* Of a number that peer_use() has been called of: every one that a request, a message or a
+ * packet has. */
 static inline struct peer *peer_get(const struct mbx_ep *ep, uint32_t number)
 {
     return ep->peers[number];
+}
+
+/* Somebody wants to send to number, or receives from it.  0; -EINVAL no such peer; -ENOMEM, or
+ * why there is no link. */
+static inline int peer_use(struct mbx_ep *ep, uint32_t number)
+{
+    if (unlikely(number >= ep->peer_count))
+        return -EINVAL;
+    return likely(ep->peers[number] != NULL) ? 0 : peer_make(ep, number);
+}
+
+/* Has it been called of this number, of which another process may have told? */
+static inline bool peer_is_used(const struct mbx_ep *ep, uint32_t number)
+{
+    return number < ep->peer_count && ep->peers[number] != NULL;
 }
 
 /* ---- send.c ---- */
@@ -669,13 +687,12 @@ static inline void recv_sized(struct mbx_ep *ep, struct request *req, uint64_t s
 }
 /* The cancel of req, which is in no engine any more, was in time. */
 void recv_cancelled(struct mbx_ep *ep, struct request *req);
-/* -EINVAL if no receive or probe may name these. */
-static inline int recv_check(const struct mbx_ep *ep, uint32_t source, uint32_t context_id)
+/* May a receive or probe name these?  As peer_use(). */
+static inline int recv_check(struct mbx_ep *ep, uint32_t source, uint32_t context_id)
 {
-    return (source < ep->peer_count || source == MBX_ANY_SOURCE) &&
-                   context_id <= MBX_CONTEXT_MAX
-               ? 0
-               : -EINVAL;
+    if (unlikely(context_id > MBX_CONTEXT_MAX))
+        return -EINVAL;
+    return source == MBX_ANY_SOURCE ? 0 : peer_use(ep, source);
 }
 
 /* ---- progress.c ---- */

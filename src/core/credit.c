@@ -100,12 +100,12 @@ static void credit_thresholds(struct credit *credit)
             : credit->window_payload / 2;
 }
 
-void credit_start(struct mbx_ep *ep, struct peer *peer)
+void credit_start(struct mbx_ep *ep, struct peer *peer, const struct transport_address *address)
 {
     struct credit *credit = &peer->credit;
     uint32_t welcome;
 
-    memcpy(&welcome, &peer->address.bytes[TRANSPORT_WELCOME], sizeof welcome);
+    memcpy(&welcome, &address->bytes[TRANSPORT_WELCOME], sizeof welcome);
     credit->envelopes = welcome & WELCOME_UNLIMITED;
     credit->half = credit_half(credit->envelopes);
     if (credit->envelopes == WELCOME_UNLIMITED)

@@ -105,7 +105,8 @@ void credit_limits(const struct mbx_ep *ep, struct mbx_limits *limits);
 uint32_t credit_welcome(const struct mbx_ep *ep);
 
 /* A new peer, whose address tells what we begin with there. */
-void credit_start(struct mbx_ep *ep, struct peer *peer);
+void credit_start(struct mbx_ep *ep, struct peer *peer,
+                  const struct transport_address *address);
 
 /* Tells the peer what is freed.  As transport_ops.send. */
 int credit_tell(struct mbx_ep *ep, struct peer *peer);

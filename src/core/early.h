@@ -47,7 +47,6 @@ struct early {
 
 /* Reads the settings. */
 void early_open(struct mbx_ep *ep);
-void early_fini(struct mbx_ep *ep);
 
 /* ---- as a receiver ---- */
 

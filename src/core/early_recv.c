@@ -67,12 +67,6 @@ void early_open(struct mbx_ep *ep)
     ep->watched_from = min_size(ep->watched_from, ep->early_from);
 }
 
-void early_fini(struct mbx_ep *ep)
-{
-    for (uint32_t i = 0; i < ep->peer_count; i++)
-        mem_free(ep->peers[i]->early);
-}
-
 /* ---- is it of use? ---- */
 
 static void early_was_used(struct early *early)

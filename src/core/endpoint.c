@@ -211,8 +211,9 @@ static int endpoint_drain(struct mbx_ep *ep)
 {
     uint64_t start = clock_now();
 
-    for (uint32_t i = 0; i < ep->peer_count; i++) /* these only serve messages to come */
-        ep->peers[i]->owes &= OWES_ANSWER | OWES_HOLD | OWES_PEEKED | OWES_COMPARE;
+    for (uint32_t i = 0; i < ep->peer_count; i++) /* the others only serve messages to come */
+        if (peer_is_used(ep, i))
+            peer_get(ep, i)->owes &= OWES_ANSWER | OWES_HOLD | OWES_PEEKED | OWES_COMPARE;
     early_shut(ep); /* what is still lent then is being written */
     while (!list_is_empty(&ep->busy) || !ep->transport->ops->is_flushed(ep->transport) ||
            !offload_is_flushed(ep) || ep->injected != 0 || ep->lent != 0 ||
@@ -264,7 +265,6 @@ int mbx_close(struct mbx_ep *ep)
     pool_for_each(&ep->messages, endpoint_free_message, ep);
     pool_for_each(&ep->requests, endpoint_free_request, ep);
     hold_fini(ep);
-    early_fini(ep);
     arbiter_fini(ep);
     reach_fini(ep);
     region_fini(ep);

@@ -108,8 +108,6 @@ static struct hold *hold_make(struct mbx_ep *ep, struct peer *peer)
 
 void hold_fini(struct mbx_ep *ep)
 {
-    for (uint32_t i = 0; i < ep->peer_count; i++)
-        mem_free(ep->peers[i]->hold);
     offer_fini(ep);
     if (ep->holding == NULL)
         return;

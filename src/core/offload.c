@@ -269,7 +269,7 @@ static void on_revoked(void *arg, struct shadow_recv *recv)
 /* Such a number may come from another process. */
 static bool on_knows(void *arg, uint32_t peer)
 {
-    return peer < ((const struct mbx_ep *)arg)->peer_count;
+    return peer_is_used(arg, peer);
 }
 
 /* Is there anything in the device, or to be heard from it? */
@@ -536,7 +536,7 @@ int offload_wait(struct mbx_ep *ep, int64_t timeout_ns)
 
 static int offload_number(void *arg, const struct transport_address *address, uint32_t *peer)
 {
-    return peer_know(arg, address, NULL, peer);
+    return peer_know(arg, address, peer);
 }
 
 /* Not while another thread sleeps in the transport. */
@@ -551,7 +551,7 @@ static struct link *offload_link(void *arg, uint32_t peer)
 {
     struct mbx_ep *ep = arg;
 
-    return peer < ep->peer_count ? peer_get(ep, peer)->link : NULL;
+    return peer_is_used(ep, peer) ? peer_get(ep, peer)->link : NULL;
 }
 
 static int offload_device(struct mbx_ep *ep, const struct transport_config *config,

@@ -5,8 +5,18 @@
  * Numbers are given in the order in which peers become known, by mbx_peer_add() or
  * because they sent something, and are never reused.  An address has one number.
  *
- *   peers[number] -> struct peer        stable addresses
- *   peer_index    hash(address) -> number + 1, linear probing, at most half full
+ *   peer_index         hash(address) -> number + 1, linear probing, at most half full
+ *   addresses[number]
+ *   peers[number] ──> struct peer ──> link        made by peer_use()
+ *
+ * A job has many ranks, and a rank talks with few of them.  So who is named costs an
+ * address and its places in the tables; the rest, and all that the transport keeps, is made
+ * when something is sent to it, received from it, or comes from it.
+ *
+ * Invariants
+ *   I1  peers[number] is set once, and then stays
+ *   I2  the transport reaches every address that is named: peer_make() fails for want of
+ *       memory, or for a reason that naming could not see
  */
 #include "core/core.h"
 #include "core/credit.h"
@@ -36,76 +46,124 @@ static uint32_t *peer_entry(const struct mbx_ep *ep, const struct transport_addr
     uint32_t at = address_hash(address) & mask;
 
     while (ep->peer_index[at] != 0 &&
-           memcmp(&ep->peers[ep->peer_index[at] - 1]->address, address, sizeof *address) != 0)
+           memcmp(&ep->addresses[ep->peer_index[at] - 1], address, sizeof *address) != 0)
         at = (at + 1) & mask;
     return &ep->peer_index[at];
+}
+
+/* The arrays by number get this size; one that has it already is not worse for it. */
+static int peer_resize(struct mbx_ep *ep, uint32_t slots)
+{
+    struct transport_address *addresses;
+    struct peer **peers = mem_realloc(ep->peers, slots * sizeof(struct peer *));
+
+    if (peers == NULL)
+        return -ENOMEM;
+    ep->peers = peers;
+    addresses = mem_realloc(ep->addresses, slots * sizeof *addresses);
+    if (addresses == NULL)
+        return -ENOMEM;
+    ep->addresses = addresses;
+    return 0;
 }
 
 static int peer_grow(struct mbx_ep *ep)
 {
     uint32_t slots = ep->peer_slots == 0 ? 8 : ep->peer_slots * 2;
     uint32_t *index = mem_calloc(2 * (size_t)slots, sizeof *index);
-    struct peer **peers;
 
     if (index == NULL)
         return -ENOMEM;
-    peers = mem_realloc(ep->peers, slots * sizeof(struct peer *));
-    if (peers == NULL) {
+    if (peer_resize(ep, slots) != 0) {
         mem_free(index);
         return -ENOMEM;
     }
     mem_free(ep->peer_index);
-    ep->peers = peers;
     ep->peer_index = index;
     ep->peer_slots = slots;
     for (uint32_t i = 0; i < ep->peer_count; i++)
-        *peer_entry(ep, &peers[i]->address) = i + 1;
+        *peer_entry(ep, &ep->addresses[i]) = i + 1;
     return 0;
 }
 
-int peer_know(struct mbx_ep *ep, const struct transport_address *address, struct link *link,
-              uint32_t *number)
+/* The number of this address, known or new. */
+static int peer_name(struct mbx_ep *ep, const struct transport_address *address,
+                     uint32_t *number)
 {
-    struct peer *peer;
     uint32_t *entry;
     int err;
 
     if (ep->peer_count == ep->peer_slots && (err = peer_grow(ep)) < 0)
         return err;
     entry = peer_entry(ep, address);
-    if (*entry != 0) {
-        *number = *entry - 1;
-        return 0;
+    if (*entry == 0) {
+        err = ep->transport->ops->reaches(ep->transport, address);
+        if (err != 0)
+            return err;
+        ep->addresses[ep->peer_count] = *address;
+        ep->peers[ep->peer_count] = NULL;
+        *entry = ++ep->peer_count;
     }
-    peer = mem_calloc(1, sizeof *peer);
+    *number = *entry - 1;
+    return 0;
+}
+
+/* Makes the peer, with this link, or if that is NULL with one of the transport. */
+static int peer_create(struct mbx_ep *ep, uint32_t number, struct link *link)
+{
+    const struct transport_address *address = &ep->addresses[number];
+    struct peer *peer = mem_calloc(1, sizeof *peer);
+    int err = 0;
+
     if (peer == NULL)
         return -ENOMEM;
-    if (link == NULL &&
-        (err = ep->transport->ops->connect(ep->transport, address, &link)) < 0) {
+    if (link == NULL)
+        err = ep->transport->ops->connect(ep->transport, address, &link);
+    if (err < 0) {
         mem_free(peer);
         return err;
     }
     list_init(&peer->out);
     list_init_node(&peer->busy);
     peer->link = link;
-    peer->address = *address;
-    peer->number = ep->peer_count;
+    peer->number = number;
     peer->can_read = link->transport->limits.can_read && ep->settings.rndv != RNDV_DATA;
     peer->can_write = peer->can_read;
-    link->peer = peer->number;
-    credit_start(ep, peer);
-    ep->peers[ep->peer_count++] = peer;
+    link->peer = number;
+    credit_start(ep, peer, address);
+    ep->peers[number] = peer;
     ep->near = transport_near(ep->transport);
-    *entry = peer->number + 1;
-    *number = peer->number;
     return 0;
+}
+
+OUT_OF_LINE int peer_make(struct mbx_ep *ep, uint32_t number)
+{
+    return peer_create(ep, number, NULL);
+}
+
+int peer_know(struct mbx_ep *ep, const struct transport_address *address, uint32_t *number)
+{
+    uint32_t found;
+    int err = peer_name(ep, address, &found);
+
+    if (err == 0)
+        err = peer_use(ep, found);
+    if (err == 0)
+        *number = found;
+    return err;
 }
 
 int peer_accept(void *arg, struct link *link, const struct transport_address *address,
                 uint32_t *number)
 {
-    int err = peer_know(arg, address, link, number);
+    struct mbx_ep *ep = arg;
+    uint32_t found;
+    int err = peer_name(ep, address, &found);
 
+    if (err == 0 && ep->peers[found] == NULL)
+        err = peer_create(ep, found, link);
+    if (err == 0)
+        *number = found;
     return err == -ENOMEM ? -EAGAIN : err; /* no memory now: it may try again */
 }
 
@@ -116,7 +174,7 @@ int mbx_peer_add(struct mbx_ep *ep, const struct mbx_address *address, uint32_t 
 
     memcpy(&bytes, address, sizeof bytes);
     ep_lock(ep);
-    err = peer_know(ep, &bytes, NULL, number);
+    err = peer_name(ep, &bytes, number);
     ep_unlock(ep);
     return err;
 }
@@ -127,7 +185,7 @@ int mbx_peer_address(const struct mbx_ep *ep, uint32_t number, struct mbx_addres
 
     ep_lock(ep);
     if (number < ep->peer_count) {
-        memcpy(address, &ep->peers[number]->address, sizeof *address);
+        memcpy(address, &ep->addresses[number], sizeof *address);
         err = 0;
     }
     ep_unlock_unchanged(ep);
@@ -253,12 +311,21 @@ void peer_owe_now(struct mbx_ep *ep, struct peer *peer, enum peer_owes what)
         peer_is_busy(ep, peer);
 }
 
+static void peer_destroy(struct peer *peer)
+{
+    mem_free(peer->hold);
+    mem_free(peer->holder);
+    mem_free(peer->accesses);
+    mem_free(peer->early);
+    mem_free(peer);
+}
+
 void peer_fini(struct mbx_ep *ep)
 {
-    for (uint32_t i = 0; i < ep->peer_count; i++) {
-        mem_free(ep->peers[i]->accesses);
-        mem_free(ep->peers[i]);
-    }
+    for (uint32_t i = 0; i < ep->peer_count; i++)
+        if (ep->peers[i] != NULL)
+            peer_destroy(ep->peers[i]);
     mem_free(ep->peers);
+    mem_free(ep->addresses);
     mem_free(ep->peer_index);
 }

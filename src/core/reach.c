@@ -141,8 +141,6 @@ static struct holder *holder_make(struct mbx_ep *ep, struct peer *peer)
 
 void reach_fini(struct mbx_ep *ep)
 {
-    for (uint32_t i = 0; i < ep->peer_count; i++)
-        mem_free(ep->peers[i]->holder);
     mem_free(ep->reach);
 }
 

@@ -76,7 +76,8 @@ static int protocol_row(const struct mbx_ep *ep, uint32_t number, unsigned index
     if (number != MBX_ANY_SOURCE) {
         if (number >= ep->peer_count)
             return -EINVAL;
-        read = peer_get(ep, number)->can_read;
+        if (peer_is_used(ep, number))
+            read = peer_get(ep, number)->can_read;
     }
     for (size_t i = 0; i < ARRAY_COUNT(all); i++) {
         if (i > 0 && all[i].max_size <= below)
@@ -105,11 +106,14 @@ int mbx_protocol_get(const struct mbx_ep *ep, uint32_t number, unsigned index,
 
 /* ---- sending ---- */
 
-static bool send_is_valid(const struct mbx_ep *ep, uint32_t peer, uint32_t context_id,
-                          const void *buf, size_t size)
+/* Is this a message, and there somebody to send it to?  As peer_use(). */
+static inline int send_check(struct mbx_ep *ep, uint32_t peer, uint32_t context_id,
+                             const void *buf, size_t size)
 {
-    return peer < ep->peer_count && context_id <= MBX_CONTEXT_MAX &&
-           (buf != NULL || size == 0) && size <= ep->limits.message;
+    if (unlikely(context_id > MBX_CONTEXT_MAX) || unlikely(buf == NULL && size != 0) ||
+        unlikely(size > ep->limits.message))
+        return -EINVAL;
+    return peer_use(ep, peer);
 }
 
 int send_first(struct mbx_ep *ep, struct peer *peer, struct request *req)
@@ -198,12 +202,15 @@ static int send_start(struct mbx_ep *ep, uint32_t number, uint32_t context_id, u
 {
     struct request *req;
     struct peer *peer;
-    int err = -EAGAIN;
+    int err;
 
     options = options_of(options);
-    if (unlikely(!send_is_valid(ep, number, context_id, buf, size)) ||
-        unlikely(!options_are_valid(options)))
+    if (unlikely(!options_are_valid(options)))
         return -EINVAL;
+    err = send_check(ep, number, context_id, buf, size);
+    if (unlikely(err < 0))
+        return err;
+    err = -EAGAIN;
     peer = peer_get(ep, number);
     req = pool_take(&ep->requests);
     if (unlikely(req == NULL))
@@ -291,12 +298,13 @@ static int inject_start(struct mbx_ep *ep, uint32_t number, uint32_t context_id,
                         const void *buf, size_t size, uint64_t data)
 {
     struct peer *peer;
-    int err = -EAGAIN;
+    int err = send_check(ep, number, context_id, buf, size);
 
-    if (unlikely(!send_is_valid(ep, number, context_id, buf, size)))
-        return -EINVAL;
+    if (unlikely(err < 0))
+        return err;
     if (unlikely(size > ep->limits.inject))
         return -EMSGSIZE;
+    err = -EAGAIN;
     peer = peer_get(ep, number);
     if (likely(size <= ep->short_max) && likely(list_is_empty(&peer->out)) &&
         likely(credit_take(peer, size)))

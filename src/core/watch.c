@@ -96,9 +96,21 @@ static void watch_mark(void *arg, void *object)
     struct watch *watch = arg;
     uint32_t whom = watch_whom(watch->ep, object);
 
-    if (whom < watch->ep->peer_count)
+    if (peer_is_used(watch->ep, whom)) /* the owner of a word is what others wrote there */
         peer_get(watch->ep, whom)->is_awaited = true;
     watch->is_for_any |= recv_is_from_any(object);
+}
+
+/* May number be gone?  One that was only named becomes a peer then, or if only a link can tell:
+ * what is done of who is gone needs one. */
+static void watch_mark_any(struct mbx_ep *ep, uint32_t number)
+{
+    const struct transport *t = ep->transport;
+
+    if (!peer_is_used(ep, number) &&
+        (t->ops->check_address(t, &ep->addresses[number]) == 0 || peer_use(ep, number) != 0))
+        return; /* it is there; or the next look finds memory */
+    peer_get(ep, number)->is_awaited |= !peer_get(ep, number)->is_gone;
 }
 
 /* Any peer may be the one that is waited for: a share of them is looked at.  All have had two
@@ -112,8 +124,7 @@ static void watch_mark_share(struct mbx_ep *ep)
     for (uint32_t i = 0; i < share && i < ep->peer_count; i++) {
         if (ep->watch_next >= ep->peer_count)
             ep->watch_next = 0;
-        peer_get(ep, ep->watch_next)->is_awaited |= !peer_get(ep, ep->watch_next)->is_gone;
-        ep->watch_next++;
+        watch_mark_any(ep, ep->watch_next++);
     }
 }
 
@@ -148,7 +159,7 @@ static void watch_end(void *arg, void *object)
 
     if (watch->is_death && recv_is_from_any(req))
         failed_untold(ep, req); /* it may be ended below: then somebody has won it */
-    if (whom >= ep->peer_count || !peer_get(ep, whom)->is_gone)
+    if (!peer_is_used(ep, whom) || !peer_get(ep, whom)->is_gone)
         return;
     peer = peer_get(ep, whom);
     if (req->state == REQUEST_POSTED) {
@@ -215,7 +226,7 @@ void watch_look(struct mbx_ep *ep)
     if (watch.is_for_any)
         watch_mark_share(ep);
     for (uint32_t i = 0; i < ep->peer_count; i++)
-        found |= watch_peer(ep, peer_get(ep, i));
+        found |= peer_is_used(ep, i) && watch_peer(ep, peer_get(ep, i));
     watch.is_death = ep->failed_count != dead;
     if (found)
         pool_for_each(&ep->requests, watch_end, &watch);

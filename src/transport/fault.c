@@ -146,6 +146,21 @@ static struct fault_link *link_wrap(struct fault *fault, struct link *inner)
     return link;
 }
 
+static int fault_reaches(const struct transport *t, const struct transport_address *address)
+{
+    const struct transport *inner = fault_of(t)->inner;
+
+    return inner->ops->reaches(inner, address);
+}
+
+static int fault_check_address(const struct transport *t,
+                               const struct transport_address *address)
+{
+    const struct transport *inner = fault_of(t)->inner;
+
+    return inner->ops->check_address(inner, address);
+}
+
 static int fault_connect(struct transport *t, const struct transport_address *address,
                          struct link **out)
 {
@@ -516,6 +531,7 @@ static const struct transport_ops ops = {
     .about = "disturbs what it wraps, for tests",
     .close = fault_close,
     .address = fault_address,
+    .reaches = fault_reaches,
     .connect = fault_connect,
     .send = fault_send,
     .read = fault_read,
@@ -525,6 +541,7 @@ static const struct transport_ops ops = {
     .poll = fault_poll,
     .wait = fault_wait,
     .check = fault_check,
+    .check_address = fault_check_address,
     .exchange = fault_exchange,
     .exchange_own = fault_exchange_own,
     .look = fault_look,

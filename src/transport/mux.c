@@ -72,12 +72,33 @@ static uint64_t host_of(const struct transport_address *address)
     return host;
 }
 
+/* The part that leads there. */
+static struct transport *part_for(const struct mux *mux,
+                                  const struct transport_address *address)
+{
+    bool is_here = address->bytes[0] == TRANSPORT_SHM && host_of(address) == mux->host;
+
+    return is_here ? mux->shm : mux->ofi;
+}
+
+static int mux_reaches(const struct transport *t, const struct transport_address *address)
+{
+    const struct transport *part = part_for(mux_of(t), address);
+
+    return part->ops->reaches(part, address);
+}
+
+static int mux_check_address(const struct transport *t, const struct transport_address *address)
+{
+    const struct transport *part = part_for(mux_of(t), address);
+
+    return part->ops->check_address(part, address);
+}
+
 static int mux_connect(struct transport *t, const struct transport_address *address,
                        struct link **link)
 {
-    struct mux *mux = mux_of(t);
-    bool is_here = address->bytes[0] == TRANSPORT_SHM && host_of(address) == mux->host;
-    struct transport *part = is_here ? mux->shm : mux->ofi;
+    struct transport *part = part_for(mux_of(t), address);
 
     return part->ops->connect(part, address, link);
 }
@@ -313,7 +334,9 @@ const struct transport_ops transport_mux = {
     .open = mux_open,
     .close = mux_close,
     .address = mux_address,
+    .reaches = mux_reaches,
     .connect = mux_connect,
+    .check_address = mux_check_address,
     .poll = mux_poll,
     .wait = mux_wait,
     .exchange_own = mux_exchange_own,

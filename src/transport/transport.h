@@ -187,6 +187,10 @@ struct transport_ops {
 
     void (*address)(const struct transport *t, struct transport_address *address);
 
+    /* Would connect() make a link to this address?  Costs nothing that lasts.
+     * 0; -EINVAL; -EHOSTUNREACH: as there */
+    int (*reaches)(const struct transport *t, const struct transport_address *address);
+
     /* A link to the endpoint at address; the same one if it already exists.  Moves
      * nothing and waits for nobody.
      * 0              *link is set
@@ -222,6 +226,11 @@ struct transport_ops {
      * met, so that nobody knows whether it has closed or died; -ENOTCONN or another: it has
      * closed, or could never be reached. */
     int (*check)(struct link *link);
+
+    /* The same of an endpoint to which there is no link, at an address that reaches() accepts;
+     * makes none.
+     * As check(); -ENOTSUP: only a link can tell */
+    int (*check_address)(const struct transport *t, const struct transport_address *address);
 
     /* Compares word `index` of the other endpoint with expected and, if it is that, makes it
      * desired, in one step that nobody else's falls into; *found is what it was.  All words

@@ -257,6 +257,12 @@ static struct loop_link *link_to(struct loop *loop, const struct transport_addre
     return link;
 }
 
+static int loop_reaches(const struct transport *t, const struct transport_address *address)
+{
+    (void)t;
+    return check_address(address);
+}
+
 static int loop_connect(struct transport *t, const struct transport_address *address,
                         struct link **out)
 {
@@ -353,6 +359,15 @@ static int loop_check(struct link *l)
     if (link->out != NULL)
         return link->out->receiver == NULL ? -ENOTCONN : 0;
     return registry_find(&link->member.address, &receiver);
+}
+
+static int loop_check_address(const struct transport *t,
+                              const struct transport_address *address)
+{
+    struct loop *receiver;
+
+    (void)t;
+    return registry_find(address, &receiver);
 }
 
 static int loop_exchange_own(struct transport *t, uint64_t index, uint64_t expected,
@@ -764,6 +779,7 @@ const struct transport_ops transport_loop = {
     .open = loop_open,
     .close = loop_close,
     .address = loop_address,
+    .reaches = loop_reaches,
     .connect = loop_connect,
     .send = loop_send,
     .read = loop_read,
@@ -773,6 +789,7 @@ const struct transport_ops transport_loop = {
     .poll = loop_poll,
     .wait = loop_wait,
     .check = loop_check,
+    .check_address = loop_check_address,
     .exchange = loop_exchange,
     .exchange_own = loop_exchange_own,
     .look = loop_look,

@@ -67,7 +67,7 @@ static bool is_same_place(const struct transport_address *a, const struct transp
                   TRANSPORT_NETWORK_SIZE) == 0;
 }
 
-static int check_address(const struct ofi *ofi, const struct transport_address *address)
+int ofi_check_address(const struct ofi *ofi, const struct transport_address *address)
 {
     const uint8_t *head = &address->bytes[TRANSPORT_NETWORK_HEAD];
     const uint8_t *own = &ofi->self.bytes[TRANSPORT_NETWORK_HEAD];
@@ -96,7 +96,7 @@ static int ids_grow(struct ofi *ofi)
 static int link_init(struct ofi *ofi, struct ofi_link *link,
                      const struct transport_address *address)
 {
-    int n, err = random_secret(&link->ours, sizeof link->ours);
+    int err = random_secret(&link->ours, sizeof link->ours);
 
     if (err != 0)
         return err;
@@ -112,8 +112,11 @@ static int link_init(struct ofi *ofi, struct ofi_link *link,
     link->id = ofi->id_count + 1;
     link->ours.id = link->id;
     link->ours.zero = 0;
-    n = fi_av_insert(ofi->av, &address->bytes[TRANSPORT_NETWORK], 1, &link->to, 0, NULL);
-    return n == 1 ? 0 : -EHOSTUNREACH;
+    if (fi_av_insert(ofi->av, &address->bytes[TRANSPORT_NETWORK], 1, &link->to, 0, NULL) != 1) {
+        link->state = OFI_DEAD; /* well-formed, and no address to the provider */
+        link->error = -EHOSTUNREACH;
+    }
+    return 0;
 }
 
 int ofi_link_get(struct ofi *ofi, const struct transport_address *address,
@@ -121,7 +124,7 @@ int ofi_link_get(struct ofi *ofi, const struct transport_address *address,
 {
     struct links_member *known = links_find(&ofi->links, address);
     struct ofi_link *link;
-    int err = known != NULL ? 0 : check_address(ofi, address);
+    int err = known != NULL ? 0 : ofi_check_address(ofi, address);
 
     if (known != NULL)
         *out = container_of(known, struct ofi_link, member);

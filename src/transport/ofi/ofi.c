@@ -122,6 +122,17 @@ void transport_ofi_count(const struct transport *t, uint64_t *begun, uint64_t *e
     *ended = ofi_of(t)->ended;
 }
 
+static int ofi_reaches(const struct transport *t, const struct transport_address *address)
+{
+    return ofi_check_address(ofi_of(t), address);
+}
+
+static int ofi_look_at(const struct transport *t, const struct transport_address *address)
+{
+    (void)t, (void)address;
+    return -ENOTSUP; /* only who has been greeted is known to be there */
+}
+
 static int ofi_connect(struct transport *t, const struct transport_address *address,
                        struct link **out)
 {
@@ -637,6 +648,7 @@ const struct transport_ops transport_ofi = {
     .open = ofi_open,
     .close = ofi_close,
     .address = ofi_address,
+    .reaches = ofi_reaches,
     .connect = ofi_connect,
     .send = ofi_send,
     .read = ofi_read,
@@ -646,6 +658,7 @@ const struct transport_ops transport_ofi = {
     .poll = ofi_poll,
     .wait = ofi_wait,
     .check = ofi_link_check,
+    .check_address = ofi_look_at,
     .exchange = ofi_exchange,
     .exchange_own = ofi_exchange_own,
     .look = ofi_look,

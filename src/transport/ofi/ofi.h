@@ -222,6 +222,8 @@ int ofi_select(const struct ofi_library *library, const char *provider, const ch
 
 /* ---- link.c ---- */
 
+/* 0; -EINVAL no address of this transport; -EHOSTUNREACH of another provider. */
+int ofi_check_address(const struct ofi *ofi, const struct transport_address *address);
 int ofi_link_get(struct ofi *ofi, const struct transport_address *address,
                  struct ofi_link **out);
 int ofi_send(struct link *l, const struct transport_packet *packet);

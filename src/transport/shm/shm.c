@@ -495,6 +495,25 @@ static void shm_address(const struct transport *t, struct transport_address *add
     *address = shm_of(t)->whole;
 }
 
+static int shm_reaches(const struct transport *t, const struct transport_address *address)
+{
+    struct shm_address to;
+
+    return address_parse(address, shm_of(t)->address.host, &to);
+}
+
+/* As link_check() of a link through which nothing has gone. */
+static int shm_check_address(const struct transport *t, const struct transport_address *address)
+{
+    const struct shm *shm = shm_of(t);
+    struct shm_address to;
+    int err = address_parse(address, shm->address.host, &to);
+
+    if (err != 0)
+        return err;
+    return to.pid == shm->pid || process_is_alive(to.pid) ? 0 : -EHOSTDOWN;
+}
+
 static int shm_connect(struct transport *t, const struct transport_address *address,
                        struct link **out)
 {
@@ -697,6 +716,7 @@ const struct transport_ops transport_shm = {
     .open = shm_open_endpoint,
     .close = shm_close,
     .address = shm_address,
+    .reaches = shm_reaches,
     .connect = shm_connect,
     .send = shm_send,
     .read = shm_read,
@@ -706,6 +726,7 @@ const struct transport_ops transport_shm = {
     .poll = shm_poll,
     .wait = shm_wait,
     .check = shm_check,
+    .check_address = shm_check_address,
     .exchange = shm_exchange,
     .exchange_own = shm_exchange_own,
     .look = shm_look,

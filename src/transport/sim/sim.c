@@ -22,6 +22,24 @@ static void sim_address(const struct transport *t, struct transport_address *add
     world_address(sim_of(t), address);
 }
 
+static int sim_reaches(const struct transport *t, const struct transport_address *address)
+{
+    uint32_t index;
+
+    (void)t;
+    return world_check(address, &index);
+}
+
+static int sim_check_address(const struct transport *t, const struct transport_address *address)
+{
+    struct sim *remote;
+    uint32_t index;
+    int err = world_check(address, &index);
+
+    (void)t;
+    return err != 0 ? err : world_find(index, &remote);
+}
+
 static int sim_connect(struct transport *t, const struct transport_address *address,
                        struct link **out)
 {
@@ -172,6 +190,7 @@ const struct transport_ops transport_sim = {
     .open = sim_open,
     .close = sim_close,
     .address = sim_address,
+    .reaches = sim_reaches,
     .connect = sim_connect,
     .send = queue_send,
     .read = memory_read,
@@ -181,6 +200,7 @@ const struct transport_ops transport_sim = {
     .poll = sim_poll,
     .wait = sim_wait,
     .check = sim_check,
+    .check_address = sim_check_address,
     .exchange = memory_exchange,
     .exchange_own = memory_exchange_own,
     .look = memory_look,

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * peers_test.c - what it costs to know somebody, and when a peer becomes more than a name.
+ */
+#include "world.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "base/mem.h"
+#include "core/core.h"
+
+#define CONTEXT   17
+#define NAMES     (4096 + 1) /* the tables have just grown: no number of names costs more each */
+#define IDLE_MOST 200        /* bytes */
+#define COOKIE    16         /* where the transports' addresses say which endpoint it is */
+
+/* The address of an endpoint that nobody has ever opened. */
+static void address_make(struct mbx_address *address, const struct mbx_ep *ep, uint32_t n)
+{
+    mbx_address_get(ep, address);
+    n++;
+    for (size_t i = 0; i < sizeof n; i++)
+        address->bytes[COOKIE + i] ^= ((const uint8_t *)&n)[i];
+}
+
+static void name_many(struct mbx_ep *ep, uint32_t count)
+{
+    struct mbx_address address;
+    uint32_t number;
+
+    for (uint32_t i = 0; i < count; i++) {
+        address_make(&address, ep, i);
+        assert_int_equal(mbx_peer_add(ep, &address, &number), 0);
+        assert_int_equal(number, i);
+    }
+}
+
+static void test_a_name_costs_little(void **state)
+{
+    struct mbx_ep *ep = world_open_one(*state, NULL);
+    uint64_t before = mem_bytes(), blocks = mem_live();
+    struct mbx_address address, told;
+    uint32_t number;
+
+    name_many(ep, NAMES);
+    assert_in_range((mem_bytes() - before) / NAMES, 64, IDLE_MOST);
+    assert_in_range(mem_live() - blocks, 1, 3); /* the allocator adds to each block */
+    address_make(&address, ep, NAMES / 2);
+    assert_int_equal(mbx_peer_add(ep, &address, &number), 0);
+    assert_int_equal(number, NAMES / 2);
+    assert_int_equal(mbx_peer_address(ep, number, &told), 0);
+    assert_memory_equal(&told, &address, sizeof told);
+    assert_int_equal(mbx_peer_address(ep, NAMES, &told), -EINVAL);
+    assert_int_equal(mbx_close(ep), 0);
+}
+
+/* One of many is used, and the others are not more than names for that. */
+static void test_who_is_used_is_a_peer(void **state)
+{
+    struct world w;
+    struct mbx_completion done;
+    mbx_request send, recv;
+    uint64_t blocks;
+    char got = 0;
+
+    world_open(&w, *state, 1, NULL);
+    for (uint32_t i = 0; i < NAMES; i++) {
+        struct mbx_address address;
+        uint32_t number;
+
+        address_make(&address, w.eps[0], i);
+        assert_int_equal(mbx_peer_add(w.eps[0], &address, &number), 0);
+    }
+    blocks = mem_live();
+    assert_int_equal(mbx_recv(w.eps[0], 0, CONTEXT, 1, 0, &got, 1, NULL, &recv), 0);
+    assert_int_equal(mbx_send(w.eps[0], 0, CONTEXT, 1, "x", 1, NULL, &send), 0);
+    assert_int_equal(mbx_wait(w.eps[0], recv, -1, &done), 0);
+    assert_int_equal(done.error, 0);
+    assert_int_equal(mbx_wait(w.eps[0], send, -1, &done), 0);
+    assert_int_equal(got, 'x');
+    assert_in_range(mem_live() - blocks, 2, 64);
+    for (uint32_t i = 1; i <= NAMES; i++)
+        assert_false(peer_is_used(w.eps[0], i));
+    world_close(&w);
+}
+
+static void test_wrong_addresses_are_refused(void **state)
+{
+    struct mbx_ep *ep = world_open_one(*state, NULL);
+    struct mbx_address address = {.bytes = {0}};
+    uint32_t number = 7;
+
+    assert_int_equal(mbx_peer_add(ep, &address, &number), -EINVAL);
+    memset(&address, 0xff, sizeof address);
+    assert_int_equal(mbx_peer_add(ep, &address, &number), -EINVAL);
+    assert_int_equal(number, 7);
+    assert_int_equal(ep->peer_count, 0);
+    assert_int_equal(mbx_close(ep), 0);
+}
+
+/* ---- no memory ---- */
+
+enum call { SEND, SSEND, INJECT, RECV, PROBE, WRITE, READ, ATOMIC, CALLS };
+
+static int call(struct mbx_ep *ep, enum call what, uint64_t *word)
+{
+    const struct mbx_options silent = {.flags = MBX_SILENT};
+    const struct mbx_atomic add = {
+        .op = MBX_SUM, .type = MBX_UINT64, .count = 1, .operand = word, .key = 5};
+    struct mbx_status status;
+
+    switch (what) {
+    case SEND:
+        return mbx_send(ep, 0, CONTEXT, 1, word, 8, &silent, NULL);
+    case SSEND:
+        return mbx_ssend(ep, 0, CONTEXT, 1, word, 8, &silent, NULL);
+    case INJECT:
+        return mbx_inject(ep, 0, CONTEXT, 1, word, 8, 0);
+    case RECV:
+        return mbx_recv(ep, 0, CONTEXT, 2, 0, word, 8, &silent, NULL);
+    case PROBE:
+        return mbx_probe(ep, 0, CONTEXT, 2, 0, &status);
+    case WRITE:
+        return mbx_write(ep, 0, word, 8, 5, 0, &silent, NULL);
+    case READ:
+        return mbx_read(ep, 0, word, 8, 5, 0, &silent, NULL);
+    case ATOMIC:
+        return mbx_atomic(ep, 0, &add, &silent, NULL);
+    case CALLS:
+        break;
+    }
+    return -ENOSYS;
+}
+
+/* Each call that needs a peer says that there is no memory for one, and changes nothing. */
+static void test_no_memory_for_a_peer(void **state)
+{
+    static uint64_t word;
+
+    for (enum call what = SEND; what < CALLS; what++) {
+        struct mbx_ep *ep = world_open_one(*state, (const char *[]){"CLOSE_TIMEOUT=0", NULL});
+        struct mbx_address address;
+        uint32_t number;
+
+        mbx_address_get(ep, &address);
+        assert_int_equal(mbx_peer_add(ep, &address, &number), 0);
+        mem_fail_at(1);
+        assert_int_equal(call(ep, what, &word), -ENOMEM);
+        assert_int_equal(mem_fail_left(), 0);
+        assert_false(peer_is_used(ep, 0));
+        assert_int_equal(pool_live(&ep->requests), 0);
+        assert_int_equal(call(ep, what, &word), 0);
+        assert_true(peer_is_used(ep, 0));
+        mbx_close(ep);
+    }
+}
+
+/* Other transports have other addresses, and faults are of no use here. */
+static bool is_meant(const struct world_config *config)
+{
+    return strcmp(config->name, "shm") == 0 || strcmp(config->name, "ofi") == 0 ||
+           strcmp(config->name, "both") == 0;
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_name_costs_little),
+        cmocka_unit_test(test_who_is_used_is_a_peer),
+        cmocka_unit_test(test_wrong_addresses_are_refused),
+        cmocka_unit_test(test_no_memory_for_a_peer),
+    };
+
+    return world_main_for(argc, argv, is_meant, tests, ARRAY_COUNT(tests));
+}
