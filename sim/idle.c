@@ -3,9 +3,9 @@
  * idle.c - bytes of the C library's allocator, before and after.
  *
  * Question   what does an endpoint cost that has sent nothing, a peer of it whom it only knows
- *            by name, and one from whom something was asked?
+ *            by name, and one with a link?
  * Method     mallinfo2() around opening the endpoints, around making all of them peers of
- *            the first, and around a probe of each there; so with what the allocator adds to
+ *            the first, and around making links to them; so with what the allocator adds to
  *            each block.  Under a sanitizer, whose allocator does not count, it is 0.
  */
 #include "idle.h"
@@ -17,6 +17,7 @@
 
 #include <matchbox/matchbox.h>
 
+#include "core/core.h"
 #include "transport/sim/sim.h"
 
 static size_t bytes_now(void)
@@ -40,13 +41,12 @@ static int add_peers(struct mbx_ep **eps, uint32_t ranks)
 }
 
 /* Each peer of ep becomes more than a name, and nothing is sent. */
-static int probe_peers(struct mbx_ep *ep, uint32_t ranks)
+static int use_peers(struct mbx_ep *ep, uint32_t ranks)
 {
-    struct mbx_status status;
     int err = 0;
 
     for (uint32_t i = 0; i < ranks && err == 0; i++)
-        err = mbx_probe(ep, i, 0, 0, 0, &status);
+        err = peer_use(ep, i);
     return err;
 }
 
@@ -70,7 +70,7 @@ int idle_measure(uint32_t ranks)
         err = add_peers(eps, ranks);
     known = bytes_now();
     if (err == 0)
-        err = probe_peers(eps[0], ranks);
+        err = use_peers(eps[0], ranks);
     used = bytes_now();
     printf("idle ranks=%" PRIu32 " bytes_per_endpoint=%zu bytes_per_peer=%zu "
            "bytes_per_used_peer=%zu\n",

@@ -569,7 +569,8 @@ int peer_accept(void *ep, struct link *link, const struct transport_address *add
 void peer_fini(struct mbx_ep *ep);
 /* The number of the peer at this address, known or new, which peer_use() has been called of. */
 int peer_know(struct mbx_ep *ep, const struct transport_address *address, uint32_t *number);
-/* Makes the peer of a number that is only named so far. */
+/* Makes the peer of a number that is only named so far.  0; -EINVAL no such number; -ENOMEM, or
+ * why there is no link. */
 int peer_make(struct mbx_ep *ep, uint32_t number);
 /* Puts req behind what already waits to leave for its peer. */
 void peer_queue(struct mbx_ep *ep, struct peer *peer, struct request *req);
@@ -586,26 +587,23 @@ void peer_owe_now(struct mbx_ep *ep, struct peer *peer, enum peer_owes what);
 /* Sends what is owed, as far as there is room.  How much went. */
 int peer_pay(struct mbx_ep *ep, struct peer *peer);
 
-/* Of a number that peer_use() has been called of: every one that a request, a message or a
- * packet has. */
+/* Of a number that peer_use() has been called of: every one that a message, a packet or a
+ * request has, but for a receive that has met none. */
 static inline struct peer *peer_get(const struct mbx_ep *ep, uint32_t number)
 {
     return ep->peers[number];
 }
 
-/* Somebody wants to send to number, or receives from it.  0; -EINVAL no such peer; -ENOMEM, or
- * why there is no link. */
-static inline int peer_use(struct mbx_ep *ep, uint32_t number)
-{
-    if (unlikely(number >= ep->peer_count))
-        return -EINVAL;
-    return likely(ep->peers[number] != NULL) ? 0 : peer_make(ep, number);
-}
-
-/* Has it been called of this number, of which another process may have told? */
+/* Has peer_use() been called of this number, of which another process may have told? */
 static inline bool peer_is_used(const struct mbx_ep *ep, uint32_t number)
 {
-    return number < ep->peer_count && ep->peers[number] != NULL;
+    return likely(number < ep->peer_count) && likely(ep->peers[number] != NULL);
+}
+
+/* Something is to be sent to number, or it is to be looked at.  As peer_make(). */
+static inline int peer_use(struct mbx_ep *ep, uint32_t number)
+{
+    return likely(peer_is_used(ep, number)) ? 0 : peer_make(ep, number);
 }
 
 /* ---- send.c ---- */
@@ -687,12 +685,13 @@ static inline void recv_sized(struct mbx_ep *ep, struct request *req, uint64_t s
 }
 /* The cancel of req, which is in no engine any more, was in time. */
 void recv_cancelled(struct mbx_ep *ep, struct request *req);
-/* May a receive or probe name these?  As peer_use(). */
-static inline int recv_check(struct mbx_ep *ep, uint32_t source, uint32_t context_id)
+/* -EINVAL if no receive or probe may name these. */
+static inline int recv_check(const struct mbx_ep *ep, uint32_t source, uint32_t context_id)
 {
-    if (unlikely(context_id > MBX_CONTEXT_MAX))
-        return -EINVAL;
-    return source == MBX_ANY_SOURCE ? 0 : peer_use(ep, source);
+    return (source < ep->peer_count || source == MBX_ANY_SOURCE) &&
+                   context_id <= MBX_CONTEXT_MAX
+               ? 0
+               : -EINVAL;
 }
 
 /* ---- progress.c ---- */

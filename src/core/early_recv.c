@@ -215,7 +215,8 @@ void early_post(struct mbx_ep *ep, struct request *req)
     struct peer *peer;
     struct early *early;
 
-    if (req->match.envelope.source == MBX_ANY_SOURCE || req->key != 0)
+    if (req->match.envelope.source == MBX_ANY_SOURCE || req->key != 0 ||
+        peer_use(ep, req->match.envelope.source) != 0)
         return;
     peer = peer_get(ep, req->match.envelope.source);
     early = early_of(peer);

@@ -11,7 +11,8 @@
  *
  * A job has many ranks, and a rank talks with few of them.  So who is named costs an
  * address and its places in the tables; the rest, and all that the transport keeps, is made
- * when something is sent to it, received from it, or comes from it.
+ * when something is sent to it, comes from it, or is waited for so long that watch.c looks at
+ * it.
  *
  * Invariants
  *   I1  peers[number] is set once, and then stays
@@ -138,7 +139,7 @@ static int peer_create(struct mbx_ep *ep, uint32_t number, struct link *link)
 
 OUT_OF_LINE int peer_make(struct mbx_ep *ep, uint32_t number)
 {
-    return peer_create(ep, number, NULL);
+    return number < ep->peer_count ? peer_create(ep, number, NULL) : -EINVAL;
 }
 
 int peer_know(struct mbx_ep *ep, const struct transport_address *address, uint32_t *number)

@@ -76,10 +76,9 @@ static int probe_any(struct mbx_ep *ep, const struct match_envelope *envelope, u
                      struct mbx_status *status, mbx_message *handle)
 {
     struct message *message;
-    int err = recv_check(ep, envelope->source, envelope->context_id);
 
-    if (err < 0)
-        return err;
+    if (recv_check(ep, envelope->source, envelope->context_id) < 0)
+        return -EINVAL;
     message = probe_find(ep, envelope, ignore);
     if (message == NULL)
         return ep->reach != NULL ? probe_held(ep, envelope, ignore, status, handle) : 0;

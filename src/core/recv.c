@@ -104,11 +104,9 @@ static int recv_start(struct mbx_ep *ep, uint32_t source, uint32_t context_id, u
     int err;
 
     options = options_of(options);
-    if (unlikely(buf == NULL && size != 0) || unlikely(!options_are_valid(options)))
+    if (unlikely(recv_check(ep, source, context_id) < 0 || (buf == NULL && size != 0)) ||
+        unlikely(!options_are_valid(options)))
         return -EINVAL;
-    err = recv_check(ep, source, context_id);
-    if (unlikely(err < 0))
-        return err;
     context = context_get(ep, context_id);
     req = likely(context != NULL) ? recv_take(ep, buf, size, options) : NULL;
     if (unlikely(req == NULL))

@@ -106,14 +106,11 @@ int mbx_protocol_get(const struct mbx_ep *ep, uint32_t number, unsigned index,
 
 /* ---- sending ---- */
 
-/* Is this a message, and there somebody to send it to?  As peer_use(). */
-static inline int send_check(struct mbx_ep *ep, uint32_t peer, uint32_t context_id,
-                             const void *buf, size_t size)
+static bool send_is_valid(const struct mbx_ep *ep, uint32_t context_id, const void *buf,
+                          size_t size)
 {
-    if (unlikely(context_id > MBX_CONTEXT_MAX) || unlikely(buf == NULL && size != 0) ||
-        unlikely(size > ep->limits.message))
-        return -EINVAL;
-    return peer_use(ep, peer);
+    return context_id <= MBX_CONTEXT_MAX && (buf != NULL || size == 0) &&
+           size <= ep->limits.message;
 }
 
 int send_first(struct mbx_ep *ep, struct peer *peer, struct request *req)
@@ -205,10 +202,10 @@ static int send_start(struct mbx_ep *ep, uint32_t number, uint32_t context_id, u
     int err;
 
     options = options_of(options);
-    if (unlikely(!options_are_valid(options)))
+    if (unlikely(!send_is_valid(ep, context_id, buf, size)) ||
+        unlikely(!options_are_valid(options)))
         return -EINVAL;
-    err = send_check(ep, number, context_id, buf, size);
-    if (unlikely(err < 0))
+    if (unlikely(!peer_is_used(ep, number)) && (err = peer_make(ep, number)) < 0)
         return err;
     err = -EAGAIN;
     peer = peer_get(ep, number);
@@ -298,8 +295,11 @@ static int inject_start(struct mbx_ep *ep, uint32_t number, uint32_t context_id,
                         const void *buf, size_t size, uint64_t data)
 {
     struct peer *peer;
-    int err = send_check(ep, number, context_id, buf, size);
+    int err;
 
+    if (unlikely(!send_is_valid(ep, context_id, buf, size)))
+        return -EINVAL;
+    err = peer_use(ep, number);
     if (unlikely(err < 0))
         return err;
     if (unlikely(size > ep->limits.inject))

@@ -96,13 +96,13 @@ static void watch_mark(void *arg, void *object)
     struct watch *watch = arg;
     uint32_t whom = watch_whom(watch->ep, object);
 
-    if (peer_is_used(watch->ep, whom)) /* the owner of a word is what others wrote there */
+    if (peer_use(watch->ep, whom) == 0) /* else nobody, or the next look finds memory */
         peer_get(watch->ep, whom)->is_awaited = true;
     watch->is_for_any |= recv_is_from_any(object);
 }
 
-/* May number be gone?  One that was only named becomes a peer then, or if only a link can tell:
- * what is done of who is gone needs one. */
+/* May number be gone, which is one of many that somebody may wait for?  One that was only named
+ * becomes a peer then, or if only a link can tell: what is done of who is gone needs one. */
 static void watch_mark_any(struct mbx_ep *ep, uint32_t number)
 {
     const struct transport *t = ep->transport;
