@@ -155,6 +155,7 @@ static void test_a_busy_window_widens(void **state)
     uint64_t window;
 
     loans_open(&loans, *state);
+    assert_int_equal(peer_use(loans.w.eps[RECEIVER], 0), 0);
     credit = &peer_get(loans.w.eps[RECEIVER], 0)->credit;
     window = credit->window;
     for (int i = 0; i < messages(); i++) {

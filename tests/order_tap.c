@@ -276,4 +276,5 @@ void tap_open(struct tap *tap)
                                 : ops->open(&again, &tap->ep->transport);
     if (err < 0)
         abort();
+    tap->ep->near = transport_near(tap->ep->transport);
 }
