@@ -89,10 +89,10 @@ static void test_too_late(void **state)
         assert_int_equal(mbx_ssend(w.eps[0], 1, CONTEXT, 2, data, size, NULL, &send), 0);
         while (world_stats(&w, 1).posted_now == 1)
             world_progress(&w);
-        for (int idle = 0; mbx_test(w.eps[1], recv, &done) == 0; idle++) {
+        for (int idle = 0; mbx_test(w.eps[1], recv, &done) == 0;) {
             if (mbx_cancel(w.eps[1], recv) != -EALREADY)
                 fail_msg("a matched receive was cancelled");
-            mbx_progress(w.eps[0]);
+            idle = mbx_progress(w.eps[0]) != 0 ? 0 : idle + 1;
             assert_true(idle < world_patience());
         }
         assert_int_equal(done.error, 0);

@@ -152,6 +152,7 @@ static void later_open(struct later *l, const struct world_config *config)
 
     *l = (struct later){.filter = {.base = {.ops = &filter_ops}}};
     world_open(&l->w, config, 2, params);
+    assert_int_equal(peer_use(l->w.eps[0], 1), 0); /* the device knows it, as it were */
     shadow = &l->w.eps[0]->offload->shadow;
     l->filter.matches = calloc(shadow->list, sizeof *l->filter.matches);
     l->filter.inner = shadow->device;

@@ -5,16 +5,18 @@
 #include "world.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <string.h>
 
 #include "base/base.h"
 #include "base/mem.h"
 #include "core/core.h"
 
-#define CONTEXT   17
-#define NAMES     (4096 + 1) /* the tables have just grown: no number of names costs more each */
-#define IDLE_MOST 200        /* bytes */
-#define COOKIE    16         /* where the transports' addresses say which endpoint it is */
+#define CONTEXT     17
+#define NAMES       (4096 + 1) /* the tables have just grown: no number of names costs more each */
+#define IDLE_MOST   200        /* bytes */
+#define LINKED_MOST 1024
+#define COOKIE      16 /* where the transports' addresses say which endpoint it is */
 
 /* The address of an endpoint that nobody has ever opened. */
 static void address_make(struct mbx_address *address, const struct mbx_ep *ep, uint32_t n)
@@ -53,6 +55,23 @@ static void test_a_name_costs_little(void **state)
     assert_int_equal(mbx_peer_address(ep, number, &told), 0);
     assert_memory_equal(&told, &address, sizeof told);
     assert_int_equal(mbx_peer_address(ep, NAMES, &told), -EINVAL);
+    assert_int_equal(mbx_close(ep), 0);
+}
+
+/* What a link to nobody costs, before anything is sent; and an endpoint. */
+static void test_a_peer_with_a_link(void **state)
+{
+    uint64_t before = mem_bytes(), opened, named;
+    struct mbx_ep *ep = world_open_one(*state, NULL);
+
+    opened = mem_bytes();
+    name_many(ep, NAMES);
+    named = mem_bytes();
+    for (uint32_t i = 0; i < NAMES; i++)
+        assert_int_equal(peer_use(ep, i), 0);
+    assert_in_range((mem_bytes() - named) / NAMES, sizeof(struct peer), LINKED_MOST);
+    print_message("bytes: endpoint %" PRIu64 ", name %" PRIu64 ", and its link %" PRIu64 "\n",
+                  opened - before, (named - opened) / NAMES, (mem_bytes() - named) / NAMES);
     assert_int_equal(mbx_close(ep), 0);
 }
 
@@ -164,6 +183,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_name_costs_little),
+        cmocka_unit_test(test_a_peer_with_a_link),
         cmocka_unit_test(test_who_is_used_is_a_peer),
         cmocka_unit_test(test_wrong_addresses_are_refused),
         cmocka_unit_test(test_no_memory_for_a_peer),

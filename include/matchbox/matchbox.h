@@ -168,7 +168,8 @@ MBX_API const char *mbx_address_text(const struct mbx_address *address, char *bu
  * this call or because they sent something; an address has one number, so adding
  * it again returns that number.  The endpoint's own address may be added.
  * Nothing is sent, so a wrong but well-formed address is only noticed by the
- * first send to it (-ENOTCONN or -EHOSTUNREACH in its completion).
+ * first send to it (-ENOTCONN or -EHOSTUNREACH in its completion).  A peer that
+ * is only named costs at most 200 bytes; the rest is made when it is first used.
  *
  * Returns    0; -EINVAL no well-formed address; -EHOSTUNREACH no open transport
  *            reaches it; -ENOMEM.
@@ -215,10 +216,11 @@ struct mbx_options {
  *            lock; who needs another one orders the threads.
  * Units      size in bytes; 0 is allowed and then buf may be NULL.
  * Returns    0; -EINVAL no such peer, reserved context id, NULL buf, unknown flag
- *            or longer than mbx_limits.message; -ENOMEM no request left.  An
- *            unreachable or closed peer is no error here: the request completes with
- *            -ENOTCONN or -EHOSTUNREACH.  Or with -ENOMEM, and nothing is sent, if the
- *            message has to wait for the receiver and there is no memory for that.
+ *            or longer than mbx_limits.message; -ENOMEM no request left, or no
+ *            memory for what the first use of a peer makes.  An unreachable or closed
+ *            peer is no error here: the request completes with -ENOTCONN or
+ *            -EHOSTUNREACH.  Or with -ENOMEM, and nothing is sent, if the message has
+ *            to wait for the receiver and there is no memory for that.
  * Ownership  buf is lent to the library until the request completes.  request may
  *            be NULL; then the completion queue is the only way to learn of it.
  * Progress   never blocks; does not call mbx_progress().
@@ -774,7 +776,7 @@ struct mbx_protocol_row {
 };
 
 /* mbx_protocol_get - row index (0, 1, ...) of the table for a peer, or for a peer
- * not met yet if peer is MBX_ANY_SOURCE.
+ * not met yet if peer is MBX_ANY_SOURCE, or one to which nothing was sent.
  * Returns 0; -ENOENT no more rows; -EINVAL no such peer.  Source src/core/send.c */
 MBX_API int mbx_protocol_get(const struct mbx_ep *ep, uint32_t peer, unsigned index,
                              struct mbx_protocol_row *row);
