@@ -81,6 +81,7 @@ static void connect_to(struct mbx_ep *ep, const struct mbx_address *address, uin
     uint32_t number;
 
     require(mbx_peer_add(ep, address, &number) == 0 && number == as, "mbx_peer_add");
+    require(peer_use(ep, number) == 0, "peer_use"); /* whatever it says, it is there */
 }
 
 static void world_open(struct world *w, struct input *in)
