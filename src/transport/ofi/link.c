@@ -96,7 +96,7 @@ static int ids_grow(struct ofi *ofi)
 static int link_init(struct ofi *ofi, struct ofi_link *link,
                      const struct transport_address *address)
 {
-    int err = random_secret(&link->ours, sizeof link->ours);
+    int known, err = random_secret(&link->ours, sizeof link->ours);
 
     if (err != 0)
         return err;
@@ -112,7 +112,10 @@ static int link_init(struct ofi *ofi, struct ofi_link *link,
     link->id = ofi->id_count + 1;
     link->ours.id = link->id;
     link->ours.zero = 0;
-    if (fi_av_insert(ofi->av, &address->bytes[TRANSPORT_NETWORK], 1, &link->to, 0, NULL) != 1) {
+    known = fi_av_insert(ofi->av, &address->bytes[TRANSPORT_NETWORK], 1, &link->to, 0, NULL);
+    if (known == -FI_ENOMEM)
+        return -ENOMEM; /* another time there may be */
+    if (known != 1) {
         link->state = OFI_DEAD; /* well-formed, and no address to the provider */
         link->error = -EHOSTUNREACH;
     }
