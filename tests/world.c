@@ -34,6 +34,7 @@
 #define IDLE_ROUNDS 8
 /* Of the data: no multiple of anything that is a power of two, but of 8. */
 #define PERIOD     ((size_t)8 * 125003)
+#define DATA_STEP  ((size_t)4 << 20)
 
 #define GUARD      64
 #define GUARD_BYTE 0xA5
@@ -644,21 +645,30 @@ size_t world_size_of(const struct world *w, enum mbx_protocol protocol)
     return 0;
 }
 
+static void data_begin(uint64_t *words)
+{
+    struct random r;
+
+    random_seed(&r, 1);
+    for (size_t i = 0; i < PERIOD / sizeof *words; i++)
+        words[i] = random_next(&r);
+}
+
 const unsigned char *world_data(unsigned seed, size_t size)
 {
-    static uint64_t *data;
-    struct random r;
+    static unsigned char *data;
+    static size_t made; /* so much of it; pages that nobody asks for cost nothing */
+    size_t wanted = min_size(round_up(size + 4096, DATA_STEP), WORLD_DATA_MAX);
 
     assert_true(size + 4096 <= WORLD_DATA_MAX);
     if (data == NULL) {
         data = aligned_alloc(4096, WORLD_DATA_MAX);
-        random_seed(&r, 1);
-        for (size_t i = 0; i < PERIOD / sizeof *data; i++)
-            data[i] = random_next(&r);
-        for (size_t at = PERIOD; at < WORLD_DATA_MAX; at += PERIOD)
-            memcpy((char *)data + at, data, min_size(PERIOD, WORLD_DATA_MAX - at));
+        data_begin((uint64_t *)(uintptr_t)data);
+        made = PERIOD;
     }
-    return (unsigned char *)data + seed % 4096;
+    for (; made < wanted; made += min_size(PERIOD, wanted - made))
+        memcpy(data + made, data + made % PERIOD, min_size(PERIOD, wanted - made));
+    return data + seed % 4096;
 }
 
 void world_buffer_init(struct world_buffer *b, size_t size, unsigned align)

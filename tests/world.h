@@ -144,7 +144,8 @@ int world_protocols(struct mbx_ep *ep, uint32_t peer, struct mbx_protocol_row *r
 size_t world_size_of(const struct world *w, enum mbx_protocol protocol);
 
 /* size bytes that differ from place to place; the same for the same seed, never
- * changed.  size + 4096 <= WORLD_DATA_MAX. */
+ * changed.  size + 4096 <= WORLD_DATA_MAX.  Made by one thread: the first call makes all that
+ * sizes of up to a million need, so that others may follow. */
 #define WORLD_DATA_MAX ((size_t)65 << 20)
 const unsigned char *world_data(unsigned seed, size_t size);
 
