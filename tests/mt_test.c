@@ -423,7 +423,7 @@ static void play_world(const struct world_config *config, const struct rules *ru
 
 static unsigned rounds(unsigned count)
 {
-    return world_is_quick() ? (count + 2) / 3 : count;
+    return world_is_quick() ? (count + 5) / 6 : count;
 }
 
 static void test_a_context_for_each(void **state)

@@ -155,19 +155,21 @@ static void run_against_queue(uint32_t cell_count, uint64_t start, uint64_t seed
     pair_fini(&pair);
 }
 
+static int queue_steps = 10000;
+
 static void test_random_records_against_a_queue(void **state)
 {
     (void)state;
     for (uint32_t cells = RING_MIN_CELLS; cells <= 1024; cells *= 2)
         for (uint64_t seed = 1; seed <= 4; seed++)
-            run_against_queue(cells, 0, seed, 10000);
+            run_against_queue(cells, 0, seed, queue_steps);
 }
 
 static void test_counters_may_overflow(void **state)
 {
     (void)state;
-    run_against_queue(16, (UINT64_C(1) << 32) - 64, 5, 10000);
-    run_against_queue(16, UINT64_MAX - 64, 6, 10000);
+    run_against_queue(16, (UINT64_C(1) << 32) - 64, 5, queue_steps);
+    run_against_queue(16, UINT64_MAX - 64, 6, queue_steps);
 }
 
 /* From each cell of the ring, each size: with and without a skip. */
@@ -393,7 +395,7 @@ static void test_random_garbage_is_survived(void **state)
 
 /* ---- two threads ---- */
 
-#define STREAM_RECORDS 60000
+static uint32_t stream_records = 60000;
 
 struct stream {
     struct pair pair;
@@ -413,7 +415,7 @@ static void *produce(void *arg)
     struct random r;
 
     random_seed(&r, 10);
-    for (uint32_t n = 0; n < STREAM_RECORDS; n++) {
+    for (uint32_t n = 0; n < stream_records; n++) {
         uint32_t size = stream_size(&r, s->pair.p.cell_count);
 
         while (!try_send(&s->pair, size)) {
@@ -431,7 +433,7 @@ static const char *consume(struct stream *s)
     struct random r;
 
     random_seed(&r, 10);
-    while (s->pair.received < STREAM_RECORDS) {
+    while (s->pair.received < stream_records) {
         uint32_t size, expected;
         const unsigned char *record = ring_peek(&s->pair.c, &size);
 
@@ -478,7 +480,7 @@ static void test_two_threads_stream(void **state)
     run_stream(256);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random_records_against_a_queue),
@@ -495,5 +497,12 @@ int main(void)
         cmocka_unit_test(test_two_threads_stream),
     };
 
+    if (argc == 2 && strcmp(argv[1], "--quick") == 0) {
+        stream_records /= 6;
+        queue_steps /= 5;
+    } else if (argc > 1) {
+        fprintf(stderr, "usage: ring_test [--quick]\n");
+        return 2;
+    }
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
