@@ -508,6 +508,7 @@ static int pmix_fence(struct boot *b)
 
     (void)b;
     pthread_mutex_lock(&session.lock);
+    pmix_library_keep_users();
     err = fence_pass(session.has_put);
     if (err == 0) {
         session.fences++;
@@ -540,6 +541,7 @@ int pmix_open(uint64_t timeout_ns, struct boot **out)
     pthread_mutex_lock(&session.lock);
     session.timeout_ns = timeout_ns;
     err = session_open();
+    pmix_library_keep_users();
     if (err == 0) {
         *b = (struct boot){.ops = &pmix_ops, .rank = session.self.rank, .size = session.size};
         memcpy(b->key, session.key, BOOT_KEY_SIZE);

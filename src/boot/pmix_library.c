@@ -6,12 +6,19 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <limits.h>
+#include <link.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/base.h"
 #include "base/log.h"
 
 #define LIBRARY_NAME "libpmix.so.2"
+
+/* Modules of Open MPI. */
+#define USER_NAME "mca_pmix_"
+#define USERS_MAX 4
 
 static const struct {
     const char *name;
@@ -51,4 +58,36 @@ int pmix_library_load(struct pmix_library *library)
     }
     *library = loaded;
     return 0;
+}
+
+/* ---- who else calls it ---- */
+
+struct users {
+    size_t count;
+    char paths[USERS_MAX][PATH_MAX];
+};
+
+static int users_note(struct dl_phdr_info *object, size_t size, void *arg)
+{
+    const char *slash = strrchr(object->dlpi_name, '/');
+    struct users *users = arg;
+
+    (void)size;
+    if (slash != NULL && strncmp(slash + 1, USER_NAME, strlen(USER_NAME)) == 0 &&
+        users->count < USERS_MAX && strlen(object->dlpi_name) < PATH_MAX)
+        snprintf(users->paths[users->count++], PATH_MAX, "%s", object->dlpi_name);
+    return 0;
+}
+
+void pmix_library_keep_users(void)
+{
+    struct users users = {.count = 0};
+
+    dl_iterate_phdr(users_note, &users); /* nothing can be loaded meanwhile */
+    for (size_t i = 0; i < users.count; i++) {
+        void *handle = dlopen(users.paths[i], RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+
+        if (handle != NULL)
+            dlclose(handle);
+    }
 }

@@ -32,4 +32,12 @@ struct pmix_library {
  * lacks something, which is logged. */
 int pmix_library_load(struct pmix_library *library);
 
+/* From now on modules of an MPI library that call libpmix stay loaded, too.
+ *
+ * Open MPI waits in MPI_Finalize() until libpmix has called it back for the last time, calls
+ * PMIx_Finalize(), which ends the thread of libpmix, and unloads its module.  With a session of
+ * ours the thread does not end: it may still be on its way out of the module, and then finds no
+ * code there. */
+void pmix_library_keep_users(void);
+
 #endif

@@ -5,7 +5,8 @@
  * usage: both first|last      when the job is opened, before MPI_Init or behind it; it is
  *                             closed at the other end
  *
- * Both must know the same ranks, and messages of both must arrive.
+ * Both must know the same ranks, and messages of both must arrive.  The fence behind MPI_Init
+ * is what docs/starting.md asks for.
  */
 #include <matchbox/matchbox.h>
 #include <mpi.h>
@@ -73,6 +74,7 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     if (!first)
         open_all();
+    must(mbx_job_fence(job), "mbx_job_fence behind MPI_Init");
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     go_around(rank, size);
