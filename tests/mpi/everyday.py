@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What MPI programs written in Python do every day, through mpi4py: point-to-point of every
-kind, probes, matched probes, cancel, persistent requests, collectives, threads, intercommunicators.
+kind, probes, matched probes, cancel, persistent requests, collectives, threads, intercommunicators,
+one-sided operations on windows of both kinds.
 
 usage: mpiexec -n RANKS python3 everyday.py      (2 ranks or more)
 
@@ -142,6 +143,54 @@ def intercommunicator():
     part.Free()
 
 
+def accesses(win, base, cells):
+    """Puts, gets and updates of the window of the right; its cells begin at base[rank] there."""
+    mine, room = numpy.arange(100, dtype=numpy.int64) + RANK * 1000, numpy.zeros(100, numpy.int64)
+    win.Fence()
+    win.Put(mine, RIGHT, (base[RIGHT], 100, MPI.LONG))
+    win.Fence()
+    check((cells[:100] == numpy.arange(100) + LEFT * 1000).all(), "what was put")
+    win.Fence()
+    win.Get(room, RIGHT, (base[RIGHT], 100, MPI.LONG))
+    win.Fence()
+    check((room == mine).all(), "what was got")
+    win.Accumulate(mine, RIGHT, (base[RIGHT], 100, MPI.LONG), op=MPI.SUM)
+    win.Fence()
+    check((cells[:100] == 2 * (numpy.arange(100) + LEFT * 1000)).all(), "what was added")
+    win.Fence()
+    one, got = numpy.ones(1, numpy.int64), numpy.zeros(1, numpy.int64)
+    counter = base[0] + 100 * cells.itemsize
+    win.Lock_all()
+    for _ in range(20):
+        win.Fetch_and_op(one, got, 0, counter, MPI.SUM)
+        win.Flush(0)
+        check(0 <= got[0] < 20 * SIZE, "a number of the counter")
+    win.Unlock_all()
+    WORLD.Barrier()
+    win.Lock(0, MPI.LOCK_SHARED)
+    win.Get(got, 0, (counter, 1, MPI.LONG))
+    win.Unlock(0)
+    check(got[0] == 20 * SIZE, "the counter")
+    WORLD.Barrier()
+
+
+def windows():
+    cells = numpy.zeros(101, numpy.int64)
+    win = MPI.Win.Create(cells, 1, comm=WORLD)
+    accesses(win, [0] * SIZE, cells)
+    win.Free()
+
+
+def dynamic_windows():
+    """Memory that is attached to a window that is there already, and named by its address."""
+    cells = numpy.zeros(101, numpy.int64)
+    win = MPI.Win.Create_dynamic(comm=WORLD)
+    win.Attach(cells)
+    accesses(win, WORLD.allgather(MPI.Get_address(cells)), cells)
+    win.Detach(cells)
+    win.Free()
+
+
 def threads():
     """Four threads talk to those of the right, each on a communicator of its own."""
     if MPI.Query_thread() < MPI.THREAD_MULTIPLE:
@@ -174,7 +223,7 @@ def main():
         print("everyday.py: 1 rank; 2 or more are needed", file=sys.stderr)
         return 2
     for step in (objects, buffers, wildcards, probes, cancel, persistent, collectives,
-                 intercommunicator):
+                 intercommunicator, windows, dynamic_windows):
         step()
         WORLD.Barrier()
     had_threads = threads()
