@@ -158,4 +158,7 @@ void world_buffer_init(struct world_buffer *b, size_t size, unsigned align);
 /* Have the guards, and the bytes from `used` on, been left alone?  Frees it. */
 void world_buffer_fini(struct world_buffer *b, size_t used);
 
+/* How many of the bytes, from the first on, are this byte?  size: all. */
+size_t world_count_of(const unsigned char *bytes, size_t size, unsigned char byte);
+
 #endif
