@@ -66,4 +66,16 @@ static inline void cpu_relax(void)
 #endif
 }
 
+/* Asks for the cache line of p as a store would, does not wait for it, and changes nothing.
+ * (Of __builtin_prefetch() compilers make a request to read on x86-64, unless they are told of
+ * a newer processor, and then the store still has to wait.) */
+static inline void prefetch_for_store(const void *p)
+{
+#if defined(__x86_64__)
+    __asm__ volatile("prefetchw %0" : : "m"(*(const char *)p));
+#else
+    __builtin_prefetch(p, 1, 3);
+#endif
+}
+
 #endif

@@ -69,6 +69,11 @@
 #define RING_MIN_CELLS  4u
 #define RING_MAX_CELLS  (1u << 24)
 
+/* Behind each small record, of at most so many cells, the producer asks for the lines so many
+ * cells further on.  The consumer has them since the last lap, and stores, which become visible
+ * in order, would wait for one after the other: one for each record of a stream. */
+#define RING_AHEAD 4u
+
 /* "The next record is at cell 0"; longer than any record. */
 #define RING_SKIP UINT32_MAX
 
@@ -270,11 +275,27 @@ static inline void ring_publish_cells(struct ring_producer *p, void *record, uin
     }
 }
 
+/* Behind publishing a record of so many cells: asks for the lines of a later one, unless the
+ * consumer may still have to read what is there. */
+static inline void ring_ask_ahead(const struct ring_producer *p, uint32_t cells)
+{
+    uint64_t ahead = p->tail + RING_AHEAD;
+
+    if (likely(ring_room(p) >= RING_AHEAD + cells))
+        for (uint32_t i = 0; i < cells; i++)
+            prefetch_for_store(
+                ring_frame(p->shared, (uint32_t)(ahead + i) & (p->cell_count - 1)));
+}
+
 /* Producer: hands over the record that ring_reserve() returned, with its final size,
  * which must not be more than was reserved. */
 static inline void ring_publish(struct ring_producer *p, void *record, uint32_t size)
 {
-    ring_publish_cells(p, record, size, ring_cells_of(size));
+    uint32_t cells = ring_cells_of(size);
+
+    ring_publish_cells(p, record, size, cells);
+    if (cells <= RING_AHEAD)
+        ring_ask_ahead(p, cells);
 }
 
 /* Producer: the same behind ring_reserve_cell(). */
@@ -282,6 +303,7 @@ static inline void ring_publish_cell(struct ring_producer *p, void *record, uint
 {
     assert(size <= RING_CELL_SIZE);
     ring_publish_cells(p, record, size, 1);
+    ring_ask_ahead(p, 1);
 }
 
 /* ---- consumer ---- */
