@@ -43,7 +43,7 @@
  * nothing more is read or written.  The contents of a record can still change while
  * they are read; the caller copies before it checks.
  *
- * Cost on x86-64 (gcc -O2, with assertions): 35 instructions to reserve and publish a record
+ * Cost on x86-64 (gcc -O2, with assertions): 50 instructions to reserve and publish a record
  * of one cell with 8 bytes of data, 10 to find nothing, 26 to peek and release such a record;
  * no locked instruction anywhere.
  *
