@@ -107,16 +107,23 @@ static void child_main(const struct world_config *config, child_fn *run, int dow
 }
 
 /* The child opens its endpoint after the fork. */
-static void pair_open(struct pair *pair, struct world *w, const struct world_config *config,
-                      child_fn *run)
+static void pair_open_with(struct pair *pair, struct world *w,
+                           const struct world_config *config, child_fn *run,
+                           const char *const *more)
 {
     pair->child = world_fork(&pair->down, &pair->up);
     if (pair->child == 0)
         child_main(config, run, pair->down, pair->up);
-    world_open(w, config, 1, few_eager);
+    world_open(w, config, 1, more);
     pair->ep = w->eps[0];
     tell(pair->down, pair->ep);
     hear(pair->up, pair->ep, &pair->theirs, &pair->other);
+}
+
+static void pair_open(struct pair *pair, struct world *w, const struct world_config *config,
+                      child_fn *run)
+{
+    pair_open_with(pair, w, config, run, few_eager);
 }
 
 static void pair_close(struct pair *pair, struct world *w)
@@ -327,6 +334,61 @@ static void test_threads_that_wait_go_on(void **state)
             pthread_join(threads[i], NULL);
         world_close(&w);
     }
+}
+
+/* ---- it is slow, and a peer is gone ---- */
+
+#define EARLIER 5
+
+/* Sends, closes, and is gone before anybody has met it. */
+static void send_and_go(struct mbx_ep *ep, uint32_t parent, const struct hello *theirs,
+                        int down)
+{
+    char byte;
+
+    (void)theirs;
+    check(read(down, &byte, 1) == 1, "read", errno);
+    for (uint64_t i = 0; i < EARLIER; i++)
+        check(mbx_inject(ep, parent, CONTEXT, i, world_data(0, 30), 30, 0) == 0, "inject", 0);
+}
+
+/* The receive that names it is not ended before the device has seen what it had sent. */
+static void test_what_the_gone_had_sent_is_received(void **state)
+{
+    static const char *const hasty[] = {"LOG_LEVEL=error", "PEER_TIMEOUT=20ms", NULL};
+    unsigned char got[30];
+    mbx_request recv;
+    struct pair pair;
+    struct world w;
+    int status;
+
+    if (!is_of_processes(*state))
+        skip();
+    pair_open_with(&pair, &w, *state, send_and_go, hasty);
+    assert_int_equal(mbx_recv(pair.ep, pair.other, CONTEXT, 0, 0, got, sizeof got, NULL, &recv),
+                     0);
+    world_settle(&w); /* the device has it */
+    assert_int_equal(kill(device_pid(pair.ep), SIGSTOP), 0);
+    assert_int_equal(write(pair.down, "g", 1), 1);
+    assert_int_equal(waitpid(pair.child, &status, 0), pair.child);
+    assert_int_equal(status, 0);
+    for (uint64_t start = clock_now(); clock_now() - start < 100 * CLOCK_MS;)
+        mbx_progress(pair.ep); /* looks at peers, several times */
+    assert_int_equal(kill(device_pid(pair.ep), SIGCONT), 0);
+    await(pair.ep, recv, sizeof got);
+    assert_memory_equal(got, world_data(0, 30), sizeof got);
+    for (uint64_t i = 1; i < EARLIER; i++) {
+        assert_int_equal(
+            mbx_recv(pair.ep, pair.other, CONTEXT, i, 0, got, sizeof got, NULL, &recv), 0);
+        await(pair.ep, recv, sizeof got);
+    }
+    /* nothing else can come */
+    assert_int_equal(mbx_recv(pair.ep, pair.other, CONTEXT, 9, 0, got, sizeof got, NULL, &recv),
+                     0);
+    world_wait_error(&w, 0, recv, -ENOTCONN);
+    close(pair.down);
+    close(pair.up);
+    world_close(&w);
 }
 
 /* ---- its application dies ---- */
@@ -553,6 +615,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_both_devices_end_under_way),
         cmocka_unit_test(test_who_sleeps_notices),
         cmocka_unit_test(test_threads_that_wait_go_on),
+        cmocka_unit_test(test_what_the_gone_had_sent_is_received),
         cmocka_unit_test(test_it_does_not_outlive_its_application),
         cmocka_unit_test(test_an_unused_device_keeps_nobody_awake),
         cmocka_unit_test(test_programs_that_are_no_device),

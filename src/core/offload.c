@@ -678,6 +678,38 @@ void offload_close(struct mbx_ep *ep)
     ep->offload = NULL;
 }
 
+/* ---- peers that are gone ---- */
+
+/* A stranger's packet is asked about, answered and taken: at the first calm look the answer may
+ * just have come. */
+#define CALM_LOOKS 2
+
+void offload_watch(struct mbx_ep *ep)
+{
+    struct offload *offload = ep->offload;
+
+    if (offload == NULL || offload->in_loop)
+        return;
+    offload->is_watched = true;
+    offload->calm = 0;
+    if (!offload->shadow.is_lost)
+        soft_device_is_calm(offload->device, &offload->rounds);
+}
+
+bool offload_has_seen_all(struct mbx_ep *ep)
+{
+    struct offload *offload = ep->offload;
+    bool is_calm;
+
+    if (offload == NULL || !offload->is_watched)
+        return true;
+    is_calm = offload->shadow.is_lost ? offload->is_receiving /* by us */
+                                      : soft_device_is_calm(offload->device, &offload->rounds);
+    offload->calm = is_calm ? offload->calm + 1 : 0;
+    offload->is_watched = offload->calm < CALM_LOOKS;
+    return !offload->is_watched;
+}
+
 bool offload_is_flushed(const struct mbx_ep *ep)
 {
     return ep->offload == NULL || ep->offload->shadow.owed_count == 0;

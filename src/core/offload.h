@@ -33,6 +33,9 @@ struct offload {
     bool is_quiet;     /* there is nothing to do before the next receive is handed over */
     uint32_t unused;   /* polls since the device last had a receive */
     bool may_repeat;   /* the packet that is offered next may have been told of already */
+    bool is_watched;   /* a peer is gone, and the device may not have seen all that it sent */
+    uint32_t calm;     /* looks in a row at which the device had nothing to do */
+    uint64_t rounds;   /* its own, at the last of them */
     offload_answer_fn *answer;
 };
 
@@ -101,6 +104,11 @@ static inline int offload_sleep(struct mbx_ep *ep, int64_t timeout_ns)
     return ep->offload == NULL ? ep->transport->ops->wait(ep->transport, timeout_ns)
                                : offload_wait(ep, timeout_ns);
 }
+
+/* A peer is gone: what it has sent may be where the device is, which may be slow.  Once for
+ * each look at peers (watch.c): has the device seen all?  A device in the loop has. */
+void offload_watch(struct mbx_ep *ep);
+bool offload_has_seen_all(struct mbx_ep *ep);
 
 /* Has the device sent all FINs that it owes? */
 bool offload_is_flushed(const struct mbx_ep *ep);

@@ -16,9 +16,10 @@
  *                       of ours are dropped
  *   receives from it alone
  *                       do so if it has died, at the second look: what it had sent before is
- *                       delivered first.  After an orderly close they wait, and can be
- *                       cancelled.  If it was never met and is no more, they end, too: nobody
- *                       knows which it was, and nothing can come
+ *                       delivered first, if need be by a device elsewhere (offload.h).  After
+ *                       an orderly close they wait, and can be cancelled.  If it was never met
+ *                       and is no more, they end, too: nobody knows which it was, and nothing
+ *                       can come
  *   receives from any source
  *                       are told if it has died (failed.c), and wait on
  *   what it was lent beyond its first window
@@ -87,8 +88,9 @@ static uint32_t watch_whom(const struct mbx_ep *ep, const struct request *req)
 
 struct watch {
     struct mbx_ep *ep;
-    bool is_for_any; /* a receive from any source waits */
-    bool is_death;   /* a peer has died, which was not known */
+    bool is_for_any;  /* a receive from any source waits */
+    bool is_death;    /* a peer has died, which was not known */
+    bool is_all_seen; /* what the gone had sent, by a device elsewhere */
 };
 
 static void watch_mark(void *arg, void *object)
@@ -163,7 +165,8 @@ static void watch_end(void *arg, void *object)
         return;
     peer = peer_get(ep, whom);
     if (req->state == REQUEST_POSTED) {
-        watch_end_posted(ep, req, peer);
+        if (watch->is_all_seen)
+            watch_end_posted(ep, req, peer);
         return;
     }
     if (req->state == REQUEST_HELD || req->state == REQUEST_LOCK ||
@@ -186,7 +189,7 @@ static void watch_end(void *arg, void *object)
 /* Is peer gone?  It is told the second time, so that what it had sent is delivered. */
 static bool watch_peer(struct mbx_ep *ep, struct peer *peer)
 {
-    bool was_dead = peer->is_dead;
+    bool was_dead = peer->is_dead, was_gone = peer->is_gone;
     int err;
 
     if (!peer->is_awaited && (!peer->is_doubted || peer->is_gone))
@@ -202,6 +205,8 @@ static bool watch_peer(struct mbx_ep *ep, struct peer *peer)
     peer->is_dead = was_dead || err == -EHOSTDOWN;
     peer->is_lost = err == -ECONNREFUSED;
     peer->is_gone = true;
+    if (!was_gone)
+        offload_watch(ep);
     if (peer->is_dead && !was_dead)
         failed_add(ep, peer);
     hold_fail(ep, peer, -ENOTCONN);
@@ -216,7 +221,7 @@ void watch_look(struct mbx_ep *ep)
     uint64_t now_ns = clock_now();
     uint32_t dead = ep->failed_count;
     struct watch watch = {.ep = ep};
-    bool found = false;
+    bool found = false, was_watched = ep->offload != NULL && ep->offload->is_watched;
 
     ep->rounds = 0;
     if (now_ns - ep->watched_ns < (uint64_t)watch_ns(ep))
@@ -228,6 +233,7 @@ void watch_look(struct mbx_ep *ep)
     for (uint32_t i = 0; i < ep->peer_count; i++)
         found |= peer_is_used(ep, i) && watch_peer(ep, peer_get(ep, i));
     watch.is_death = ep->failed_count != dead;
-    if (found)
+    watch.is_all_seen = offload_has_seen_all(ep);
+    if (found || (was_watched && watch.is_all_seen))
         pool_for_each(&ep->requests, watch_end, &watch);
 }

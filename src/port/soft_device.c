@@ -543,6 +543,17 @@ uint64_t soft_device_idle_rounds(struct mbx_device *d)
     return atomic_load(&device->region->idle);
 }
 
+bool soft_device_is_calm(struct mbx_device *d, uint64_t *rounds)
+{
+    struct soft_device *device = device_of(d);
+    uint64_t before = *rounds;
+
+    *rounds = soft_device_idle_rounds(d);
+    return *rounds >= before + 2 && /* one may have begun before */
+           ring_is_empty(&device->events) &&
+           atomic_load(&device->region->performed) >= device->written;
+}
+
 static void soft_close(struct mbx_device *d)
 {
     struct soft_device *device = device_of(d);

@@ -71,8 +71,12 @@ bool soft_device_has_events(const struct mbx_device *device);
 bool soft_device_lie_down(struct mbx_device *device);
 void soft_device_get_up(struct mbx_device *device);
 
-/* How often it, elsewhere, found nothing to do; and it looks again now.  For tests. */
+/* How often it, elsewhere, found nothing to do; and it looks again now. */
 uint64_t soft_device_idle_rounds(struct mbx_device *device);
+
+/* Has it, elsewhere, looked around and found nothing to do since the last call with *rounds,
+ * and is nothing on its way between it and us?  It looks again now. */
+bool soft_device_is_calm(struct mbx_device *device, uint64_t *rounds);
 
 /* Can there be one in a process of its own?  And the line that says so. */
 bool soft_process_explain(char *line, size_t size);
