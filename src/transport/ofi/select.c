@@ -31,11 +31,27 @@ static bool is_one_of(const struct fi_info *info, const char *const *names, size
     return name == NULL;
 }
 
-static bool will_do(const struct fi_info *info, bool is_named)
+/* Is it an address rather than the name of an interface?  Names begin with a letter. */
+static bool is_address(const char *interface)
+{
+    return strchr(interface, ':') != NULL || (interface[0] >= '0' && interface[0] <= '9');
+}
+
+/* Is it of the interface that was asked for?  Some providers, ofi_rxm for one, do not heed a
+ * name among the hints; an address they do. */
+static bool is_there(const struct fi_info *info, const char *interface)
+{
+    const char *name = info->domain_attr->name;
+
+    return interface[0] == '\0' || is_address(interface) ||
+           (name != NULL && strcmp(name, interface) == 0);
+}
+
+static bool will_do(const struct fi_info *info, bool is_named, const char *interface)
 {
     size_t most = info->ep_attr->max_msg_size;
 
-    return !is_one_of(info, &own, 1) &&
+    return !is_one_of(info, &own, 1) && is_there(info, interface) &&
            (is_named || !is_one_of(info, unwanted, ARRAY_COUNT(unwanted))) &&
            (most == 0 || most >= OFI_MESSAGE_MAX) && info->ep_attr->msg_prefix_size == 0;
 }
@@ -63,12 +79,6 @@ static struct fi_info *make_hints(const struct ofi_library *library, const char 
     if (domain != NULL)
         hints->domain_attr->name = strdup(domain);
     return hints;
-}
-
-/* Is it an address rather than the name of an interface?  Names begin with a letter. */
-static bool is_address(const char *interface)
-{
-    return strchr(interface, ':') != NULL || (interface[0] >= '0' && interface[0] <= '9');
 }
 
 static int ask(const struct ofi_library *library, const char *provider, const char *interface,
@@ -99,7 +109,7 @@ static struct fi_info *choose(const struct ofi_library *library, const char *pro
     if (ask(library, provider, interface, caps, &list) != 0)
         return NULL;
     for (const struct fi_info *at = list; at != NULL && chosen == NULL; at = at->next)
-        if (will_do(at, provider[0] != '\0'))
+        if (will_do(at, provider[0] != '\0', interface))
             chosen = library->dupinfo(at);
     library->freeinfo(list);
     return chosen;
