@@ -2,6 +2,7 @@
 /*
  * info.c - `mbx info`: what this library is and how it is set.
  */
+#include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,6 +19,7 @@ static const char usage[] =
     "Without options: everything.\n"
     "\n"
     "  --transports   what can carry messages\n"
+    "  --network      what would carry messages to other machines, or why there is nothing\n"
     "  --devices      what can match in place of the host, or why it cannot\n"
     "  --protocols    by which protocol messages of which size travel\n"
     "  --window       what messages without a receive may cost this process\n"
@@ -26,13 +28,11 @@ static const char usage[] =
     "\n"
     "The values are those that a program started from here would have.\n";
 
-static const struct option options[] = {{"transports", no_argument, NULL, 't'},
-                                        {"devices", no_argument, NULL, 'd'},
-                                        {"protocols", no_argument, NULL, 'r'},
-                                        {"params", no_argument, NULL, 'p'},
-                                        {"window", no_argument, NULL, 'w'},
-                                        {"help", no_argument, NULL, 'h'},
-                                        {NULL, 0, NULL, 0}};
+static const struct option options[] = {
+    {"transports", no_argument, NULL, 't'}, {"network", no_argument, NULL, 'n'},
+    {"devices", no_argument, NULL, 'd'},    {"protocols", no_argument, NULL, 'r'},
+    {"params", no_argument, NULL, 'p'},     {"window", no_argument, NULL, 'w'},
+    {"help", no_argument, NULL, 'h'},       {NULL, 0, NULL, 0}};
 
 static int print_transports(const struct tool *tool)
 {
@@ -70,6 +70,55 @@ static const char *size_text(size_t size, char *text, size_t room)
     }
     snprintf(text, room, unit > 0 ? "%zu%c" : "%zu", size, units[unit]);
     return text;
+}
+
+static void print_what(const char *what, const char *value, const char *about)
+{
+    printf("  %-10s %-14s %s\n", what, value, about);
+}
+
+static void print_found(const struct mbx_network *network)
+{
+    bool is_any = network->message >= (uint64_t)INT64_MAX;
+    char version[32], size[32];
+
+    snprintf(version, sizeof version, "%u.%u", network->version >> 16,
+             network->version & UINT16_MAX);
+    print_what("provider", network->provider, "of libfabric (MBX_OFI_PROVIDER)");
+    print_what("interface", network->interface, "or domain (MBX_OFI_INTERFACE)");
+    print_what("libfabric", version, "the version that is loaded");
+    print_what("message", size_text(is_any ? SIZE_MAX : network->message, size, sizeof size),
+               "bytes of one message of the provider, at most");
+    print_what("memory", network->reads_memory ? "read" : "packets",
+               network->reads_memory ? "the receiver reads what is long"
+                                     : "not read: what is long comes in packets");
+    print_what("words", network->exchanges_words ? "exchanged" : "no",
+               network->exchanges_words
+                   ? "of 64 bits, for MBX_ANY_SOURCE=sender"
+                   : "MBX_ANY_SOURCE=sender makes claims in place of them");
+    print_what("threading", network->threading, "what the provider allows (FI_THREAD_...)");
+}
+
+/* Many machines have none: that is no failure.  A wrong parameter is. */
+static int print_network(const struct tool *tool)
+{
+    struct mbx_network network;
+    int err = mbx_network_get(&network);
+
+    if (err == -EINVAL) {
+        tool_error(tool, "the network's parameters cannot be read: %s", mbx_strerror(err));
+        return TOOL_FAILED;
+    }
+    printf("network\n");
+    if (err == 0)
+        print_found(&network);
+    else
+        printf("  none: %s (%s); the log says why\n",
+               err == -ENODATA   ? "libfabric has no provider that would do"
+               : err == -ENOTSUP ? "there is no libfabric to use"
+                                 : "it cannot be opened",
+               mbx_strerror(err));
+    return TOOL_DONE;
 }
 
 static void print_rows(const struct mbx_ep *ep)
@@ -156,11 +205,8 @@ static int print_params(const struct tool *tool)
 static const struct part {
     int option;
     int (*print)(const struct tool *tool);
-} parts[] = {{'t', print_transports},
-             {'d', print_devices},
-             {'r', print_protocols},
-             {'w', print_window},
-             {'p', print_params}};
+} parts[] = {{'t', print_transports}, {'n', print_network}, {'d', print_devices},
+             {'r', print_protocols},  {'w', print_window},  {'p', print_params}};
 
 static int print_parts(const struct tool *tool, const bool *wanted)
 {
@@ -174,7 +220,7 @@ static int print_parts(const struct tool *tool, const bool *wanted)
 
 static int run(const struct tool *tool, int argc, char **argv)
 {
-    static const bool all[ARRAY_COUNT(parts)] = {true, true, true, true, true};
+    static const bool all[ARRAY_COUNT(parts)] = {true, true, true, true, true, true};
     bool wanted[ARRAY_COUNT(parts)] = {false}, any = false;
     int option, status = 0;
 
@@ -194,7 +240,7 @@ static int run(const struct tool *tool, int argc, char **argv)
 
 const struct tool tool_info = {
     .name = "info",
-    .about = "version, transports, devices, protocols by size, parameters",
+    .about = "version, transports, network, devices, protocols by size, parameters",
     .usage = usage,
     .run = run,
 };

@@ -785,6 +785,33 @@ MBX_API int mbx_protocol_get(const struct mbx_ep *ep, uint32_t peer, unsigned in
  * this library.  Returns 0; -ENOENT.  Threads: any.  Source src/core/endpoint.c */
 MBX_API int mbx_transport_get(unsigned index, const char **name, const char **about);
 
+/* What carries messages to other machines. */
+struct mbx_network {
+    char provider[64];        /* libfabric's name of it: "tcp;ofi_rxm" */
+    char interface[64];       /* and of its domain: "eth0", "mlx5_0" */
+    char threading[16];       /* what it allows to threads: FI_THREAD_..., in small letters */
+    uint32_t version;         /* libfabric's: (its first number << 16) + its second */
+    uint64_t message;         /* bytes of a message of the provider, at most */
+    uint32_t reads_memory;    /* 1: the receiver reads long messages; 0: they come in packets */
+    uint32_t exchanges_words; /* 1: MBX_ANY_SOURCE=sender can use words there; 0: claims */
+};
+
+/*
+ * mbx_network_get - describe the network that an endpoint would use.
+ *
+ * That is the one of MBX_TRANSPORT=ofi, chosen by MBX_OFI_PROVIDER and MBX_OFI_INTERFACE; it is
+ * opened for this and closed again, whatever MBX_TRANSPORT is.
+ *
+ * Returns    0; -ENOTSUP this library was built without libfabric, or libfabric is not
+ *            installed or too old; -ENODATA libfabric has no provider that would do;
+ *            -EINVAL a parameter is wrong; -ENOMEM; or the provider's reason why it cannot be
+ *            opened.  The log says which.
+ * Threads    any.
+ * Progress   none; libfabric may look for adapters for half a second.
+ * Source     src/core/network.c
+ */
+MBX_API int mbx_network_get(struct mbx_network *network);
+
 /* ---- jobs ----------------------------------------------------------------------------- */
 
 /*

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * part.h - ofi as a part of an endpoint that has other ways, too: what mux.c needs besides
- * the operations of a transport.
+ * the operations of a transport, and what people ask who want to know what there is.
  */
 #ifndef OFI_PART_H
 #define OFI_PART_H
@@ -22,5 +22,17 @@ void transport_ofi_count(const struct transport *t, uint64_t *begun, uint64_t *e
 /* May the owner sleep until the descriptor *fd is readable?  0 yes; 1 there is something to
  * poll; -EAGAIN nobody would tell: it may sleep a moment. */
 int transport_ofi_prepare(struct transport *t, int *fd);
+
+struct transport_network {
+    char provider[64], interface[64]; /* libfabric's names of it and of its domain */
+    char threading[16];               /* as in FI_THREAD_..., in small letters */
+    uint32_t version;                 /* of libfabric: 16 bits the number before the point */
+    uint64_t message_max;             /* bytes */
+    bool can_read, can_exchange;
+};
+
+/* What an endpoint with this configuration would use.  0; otherwise as transport_ops.open. */
+int transport_ofi_describe(const struct transport_config *config,
+                           struct transport_network *network);
 
 #endif

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * describe.c - what the network of this machine is, for people who ask.
+ *
+ * An endpoint is opened and closed again: only so is it known what would be used, or why there
+ * is nothing that could be.
+ */
+#include <stdio.h>
+
+#include "transport/ofi/ofi.h"
+#include "transport/ofi/part.h"
+
+static const char *threading_name(enum fi_threading threading)
+{
+    switch ((int)threading) { /* a later libfabric may have others */
+    case FI_THREAD_SAFE:
+        return "safe";
+    case FI_THREAD_FID:
+        return "fid";
+    case FI_THREAD_DOMAIN:
+        return "domain";
+    case FI_THREAD_COMPLETION:
+        return "completion";
+    case FI_THREAD_ENDPOINT:
+        return "endpoint";
+    default:
+        return "unspecified";
+    }
+}
+
+/* Names of hundreds of bytes are cut. */
+static void copy_name(char *text, size_t room, const char *name)
+{
+    snprintf(text, room, "%.*s", (int)room - 1, name != NULL ? name : "");
+}
+
+static void describe(const struct ofi *ofi, struct transport_network *network)
+{
+    const struct fi_info *info = ofi->info;
+
+    *network = (struct transport_network){
+        .version = ofi->library->version(),
+        .message_max = info->ep_attr->max_msg_size,
+        .can_read = ofi->base.limits.can_read,
+        .can_exchange = ofi->has_atomics,
+    };
+    copy_name(network->provider, sizeof network->provider, info->fabric_attr->prov_name);
+    copy_name(network->interface, sizeof network->interface, info->domain_attr->name);
+    copy_name(network->threading, sizeof network->threading,
+              threading_name(info->domain_attr->threading));
+}
+
+int transport_ofi_describe(const struct transport_config *config,
+                           struct transport_network *network)
+{
+    struct transport *t;
+    int err = transport_ofi.open(config, &t);
+
+    if (err != 0)
+        return err;
+    describe(container_of(t, struct ofi, base), network);
+    t->ops->close(t);
+    return 0;
+}
