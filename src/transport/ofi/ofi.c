@@ -546,6 +546,8 @@ static struct ofi *create(const struct transport_config *config)
     list_init(&ofi->free);
     links_init(&ofi->links);
     ofi->bell = sys_eventfd(0, EFD_NONBLOCK);
+    if (ofi->bell < 0)
+        ofi->bell = -errno; /* open_all() says so */
     return ofi;
 }
 
@@ -556,7 +558,7 @@ static const char *text_of(const char *text)
 
 static int open_all(struct ofi *ofi, const struct transport_config *config)
 {
-    int err = ofi->bell < 0 ? -EMFILE : ofi_library_get(&ofi->library);
+    int err = ofi->bell < 0 ? ofi->bell : ofi_library_get(&ofi->library);
 
     if (err == 0)
         err = ofi_select(ofi->library, text_of(config->ofi_provider),
