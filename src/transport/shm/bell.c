@@ -24,12 +24,34 @@ bool bell_arm_barrier(const struct segment *own)
     return own->needs_fence || sys_membarrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED) == 0;
 }
 
+void bell_lie_down(struct segment_bell *bell, uint32_t seen)
+{
+    atomic_store(&bell->sleeping, seen | 1);
+}
+
+void bell_get_up(struct segment_bell *bell)
+{
+    atomic_store(&bell->sleeping, 0);
+}
+
+uint32_t bell_count(struct segment_bell *bell)
+{
+    return atomic_fetch_add(&bell->count, BELL_STEP) + BELL_STEP;
+}
+
+void bell_rouse(struct segment_bell *bell, uint32_t count)
+{
+    uint32_t sleeping = atomic_load(&bell->sleeping);
+
+    /* whoever takes it makes the system call, so a sleeper costs one */
+    if (sleeping != 0 && (int32_t)(count - sleeping) > 0 &&
+        atomic_compare_exchange_strong(&bell->sleeping, &sleeping, 0))
+        sys_futex_wake(&bell->count, 1);
+}
+
 void bell_wake(struct segment_bell *bell)
 {
-    atomic_fetch_add(&bell->count, 1);
-    /* whoever takes the flag makes the system call, so a sleeper costs one */
-    if (atomic_load(&bell->sleeping) != 0 && atomic_exchange(&bell->sleeping, 0) != 0)
-        sys_futex_wake(&bell->count, 1);
+    bell_rouse(bell, bell_count(bell));
 }
 
 void bell_tell_room(struct segment *s)

@@ -19,10 +19,15 @@
  * receiver has no membarrier (segment.needs_fence), or the sender could not register,
  * the sender's is a real one.
  *
- * The bell itself: the bit of the slot in ready[], then the doorbell's count + 1, then a
+ * The bell itself: the bit of the slot in ready[], then the doorbell's count goes on, then a
  * wake if sleeping is set.  count and sleeping are only used with sequential consistency:
  * the sender counts and then looks at sleeping; the receiver sets sleeping and then
  * looks at count, the last time within the futex call.
+ *
+ * sleeping is the count that the sleeper has seen, and a bit.  A sender may be slow: by the
+ * time that it looks at sleeping, the receiver may have answered its count and lain down
+ * again.  It must leave that sleeper alone: if it took sleeping, and the receiver was not yet
+ * in the futex call, nobody would be woken, and the next sender would find nobody to wake.
  *
  * A bell has one sleeper.  An endpoint that is split has two, and so two bells: who
  * receives sleeps on the doorbell, the owner on its own.  Whoever makes room does not know
@@ -58,7 +63,20 @@ void bell_ring(struct segment *s, uint32_t slot);
 /* Tells whoever sends in the name of s that there is room. */
 void bell_tell_room(struct segment *s);
 
-/* Tells the sleeper of this bell to look around. */
+/* Tells the sleeper of this bell to look around: bell_count(), then bell_rouse(). */
 void bell_wake(struct segment_bell *bell);
+
+#define BELL_STEP 2u /* the lowest bit of a count is never set */
+
+/* The count goes on; to where. */
+uint32_t bell_count(struct segment_bell *bell);
+
+/* Wakes who sleeps and has not seen this count. */
+void bell_rouse(struct segment_bell *bell, uint32_t count);
+
+/* The sleeper, who has answered the bell up to seen, is about to look at it for the last time,
+ * and to sleep; it is awake. */
+void bell_lie_down(struct segment_bell *bell, uint32_t seen);
+void bell_get_up(struct segment_bell *bell);
 
 #endif

@@ -143,6 +143,27 @@ static void arming_and_publishing_cannot_miss_each_other(void **state)
     node_close(&node);
 }
 
+/* Counts, and looks at who sleeps only when that one has answered and sleeps again. */
+static void who_is_late_rouses_nobody(void **state)
+{
+    struct segment_bell bell = {0};
+    uint32_t seen, late;
+
+    (void)state;
+    late = bell_count(&bell);
+    seen = atomic_load(&bell.count);
+    bell_lie_down(&bell, seen);
+    bell_rouse(&bell, late);
+    assert_int_not_equal(atomic_load(&bell.sleeping), 0); /* the next one will wake it */
+    bell_wake(&bell);
+    assert_int_equal(atomic_load(&bell.sleeping), 0);
+    atomic_store(&bell.count, UINT32_MAX - 1); /* the count begins anew */
+    bell_lie_down(&bell, UINT32_MAX - 1);
+    bell_wake(&bell);
+    assert_int_equal(atomic_load(&bell.sleeping), 0);
+    assert_int_equal(atomic_load(&bell.count), 0);
+}
+
 static void echo_without_membarrier(void)
 {
     sys_fail_name("membarrier", SYS_FAIL_ALWAYS, ENOSYS);
@@ -224,6 +245,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(no_wake_is_lost),
         TEST(arming_and_publishing_cannot_miss_each_other),
+        TEST(who_is_late_rouses_nobody),
         TEST(no_wake_is_lost_without_membarrier),
         TEST(a_late_failure_of_membarrier_is_survived),
         TEST(a_sleeping_sender_is_woken_by_room),

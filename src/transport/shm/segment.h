@@ -38,7 +38,7 @@
 #include "base/ring.h"
 #include "transport/shm/address.h"
 
-#define SEGMENT_MAGIC     UINT64_C(0x33786f626863746d) /* "mtchbox3" */
+#define SEGMENT_MAGIC     UINT64_C(0x34786f626863746d) /* "mtchbox4" */
 #define SEGMENT_PEERS_MAX 65536u
 #define SEGMENT_WORDS     1024u
 #define SEGMENT_BOARD     34816u /* words behind these */
@@ -72,7 +72,8 @@ static_assert(sizeof(struct segment_head) == CACHE_LINE, "a line");
 /* A count to sleep on; bell.h. */
 struct segment_bell {
     _Atomic uint32_t count;
-    _Atomic uint32_t sleeping; /* somebody waits on count */
+    _Atomic uint32_t
+        sleeping; /* who waits on count has seen that much of it; 0: nobody waits */
 };
 
 enum segment_receiver {

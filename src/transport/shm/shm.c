@@ -412,9 +412,9 @@ static int shm_wait(struct transport *t, int64_t timeout_ns)
     if (timeout_ns == 0)
         return -ETIMEDOUT;
     /* before the last look at the count, which futex_wait makes: see bell.h */
-    atomic_store(&shm->bell->sleeping, 1);
+    bell_lie_down(shm->bell, shm->bell_seen);
     err = arm_and_sleep(shm, deadline_of(timeout_ns));
-    atomic_store(&shm->bell->sleeping, 0);
+    bell_get_up(shm->bell);
     return err;
 }
 

@@ -87,7 +87,7 @@ int shm_rejoin(struct transport *t)
     if (!other_has_ended(shm))
         return -EBUSY;
     atomic_store(&shm->control->receiver, receiver_word(RECEIVER_OWNER, 0));
-    atomic_store(&shm->control->doorbell.sleeping, 0); /* it is not the dead one who sleeps */
+    bell_get_up(&shm->control->doorbell); /* it is not the dead one who sleeps */
     shm->role = SHM_WHOLE;
     shm->bell = &shm->control->doorbell;
     inbound_adopt_all(shm);
