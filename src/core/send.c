@@ -205,7 +205,8 @@ static int send_start(struct mbx_ep *ep, uint32_t number, uint32_t context_id, u
     if (unlikely(!send_is_valid(ep, context_id, buf, size)) ||
         unlikely(!options_are_valid(options)))
         return -EINVAL;
-    if (unlikely(!peer_is_used(ep, number)) && (err = peer_make(ep, number)) < 0)
+    err = peer_use(ep, number);
+    if (unlikely(err < 0))
         return err;
     err = -EAGAIN;
     peer = peer_get(ep, number);

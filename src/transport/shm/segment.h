@@ -72,8 +72,7 @@ static_assert(sizeof(struct segment_head) == CACHE_LINE, "a line");
 /* A count to sleep on; bell.h. */
 struct segment_bell {
     _Atomic uint32_t count;
-    _Atomic uint32_t
-        sleeping; /* who waits on count has seen that much of it; 0: nobody waits */
+    _Atomic uint32_t sleeping; /* what of count its sleeper has seen, and a bit; or 0 */
 };
 
 enum segment_receiver {
