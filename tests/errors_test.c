@@ -431,10 +431,14 @@ static void let_time_pass(const struct world *w)
         nanosleep(&while_ns, NULL);
 }
 
-/* Over a network, what is copied may have left before anybody hears that the peer is closed. */
+/* Over a network, what is copied may have left before anybody hears that the peer is closed: so
+ * may what is empty, in the place of a protocol that there is not. */
 static bool may_be_lost(const struct world *w, int protocol, int sync)
 {
-    return world_is_network(w->config) && protocol <= MBX_BOUNCE && !sync;
+    bool is_copied =
+        protocol <= MBX_BOUNCE || world_size_of(w, (enum mbx_protocol)protocol) == 0;
+
+    return world_is_network(w->config) && is_copied && !sync;
 }
 
 static void await_failure(const struct world *w, struct mbx_ep *ep, uint32_t peer,
