@@ -6,6 +6,7 @@
 
 #include "core/credit.h"
 #include "core/offload.h"
+#include "hosts.h"
 #include "port/soft_device.h"
 #include "transport/mux.h"
 #include "transport/ofi/part.h"
@@ -500,7 +501,7 @@ static struct transport *network_of(const struct mbx_ep *ep)
     struct transport *t =
         ep != NULL ? transport_far(transport_fault_inner(ep->transport)) : NULL;
 
-    return t != NULL && t->ops == &transport_ofi ? t : NULL;
+    return t != NULL && hosts_is_network(t) ? t : NULL;
 }
 
 bool world_is_under_way(struct mbx_ep *const *eps, int count)

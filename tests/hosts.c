@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * hosts.c - operations of the network that go to the endpoint's host first.
+ *
+ *   core ─> ops of h2 ─> setns(h2), unless the thread is there ─> transport_ofi
+ *
+ * Each host has a table of operations of its own, so an endpoint's says where it is.  A thread
+ * stays where it was last: who needs another host goes there.  Children are where they were
+ * forked, and know it; a new thread does not know where it is, and goes.
+ */
+#include "hosts.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define HOSTS_MAX 64                    /* of scripts/hosts */
+#define PIDS      "MATCHBOX_HOSTS_PIDS" /* "h1=PID h2=PID ...", of scripts/hosts */
+
+/* The linker's names (--wrap): the operations themselves, and what everybody else takes for
+ * them. */
+extern const struct transport_ops __real_transport_ofi;
+extern struct transport_ops __wrap_transport_ofi;
+struct transport_ops __wrap_transport_ofi;
+
+static struct transport_ops on_host[HOSTS_MAX];
+static int namespaces[HOSTS_MAX];
+static uint32_t host_count;
+static _Atomic uint32_t *opened;    /* by all processes of this test */
+static _Thread_local uint32_t here; /* 1 + host; 0: nobody knows */
+
+static void die(const char *what)
+{
+    perror(what);
+    abort();
+}
+
+static void go_to(uint32_t host)
+{
+    if (here == host + 1)
+        return;
+    if (setns(namespaces[host], CLONE_NEWNET) != 0)
+        die("hosts: setns");
+    here = host + 1;
+}
+
+bool hosts_is_network(const struct transport *t)
+{
+    return t->ops == &__real_transport_ofi ||
+           (t->ops >= on_host && t->ops < on_host + HOSTS_MAX);
+}
+
+static void enter(const struct transport *t)
+{
+    if (t->ops >= on_host && t->ops < on_host + HOSTS_MAX)
+        go_to((uint32_t)(t->ops - on_host));
+}
+
+/* ---- the operations ---- */
+
+static int hosts_open(const struct transport_config *config, struct transport **out)
+{
+    uint32_t host;
+    int err;
+
+    if (host_count == 0)
+        return __real_transport_ofi.open(config, out);
+    host = config->shm_host != 0 ? (uint32_t)config->shm_host - 1 : (*opened)++;
+    host %= host_count;
+    go_to(host);
+    err = __real_transport_ofi.open(config, out);
+    if (err == 0)
+        (*out)->ops = &on_host[host];
+    return err;
+}
+
+static void hosts_close(struct transport *t)
+{
+    enter(t);
+    __real_transport_ofi.close(t);
+}
+
+static int hosts_connect(struct transport *t, const struct transport_address *address,
+                         struct link **link)
+{
+    enter(t);
+    return __real_transport_ofi.connect(t, address, link);
+}
+
+static int hosts_send(struct link *link, const struct transport_packet *packet)
+{
+    enter(link->transport);
+    return __real_transport_ofi.send(link, packet);
+}
+
+static int hosts_read(struct link *link, void *dst, uint64_t address, uint64_t key, size_t size,
+                      void *cookie)
+{
+    enter(link->transport);
+    return __real_transport_ofi.read(link, dst, address, key, size, cookie);
+}
+
+static int hosts_write(struct link *link, uint64_t address, uint64_t key, const void *src,
+                       size_t size, void *cookie)
+{
+    enter(link->transport);
+    return __real_transport_ofi.write(link, address, key, src, size, cookie);
+}
+
+static int hosts_check(struct link *link)
+{
+    enter(link->transport);
+    return __real_transport_ofi.check(link);
+}
+
+static int hosts_check_address(const struct transport *t,
+                               const struct transport_address *address)
+{
+    enter(t);
+    return __real_transport_ofi.check_address(t, address);
+}
+
+static int hosts_exchange(struct link *link, uint64_t index, uint64_t expected,
+                          uint64_t desired, uint64_t *found, uint64_t cookie)
+{
+    enter(link->transport);
+    return __real_transport_ofi.exchange(link, index, expected, desired, found, cookie);
+}
+
+static int hosts_exchange_own(struct transport *t, uint64_t index, uint64_t expected,
+                              uint64_t desired, uint64_t *found)
+{
+    enter(t);
+    return __real_transport_ofi.exchange_own(t, index, expected, desired, found);
+}
+
+static int hosts_poll(struct transport *t, int budget)
+{
+    enter(t);
+    return __real_transport_ofi.poll(t, budget);
+}
+
+static int hosts_wait(struct transport *t, int64_t timeout_ns)
+{
+    enter(t);
+    return __real_transport_ofi.wait(t, timeout_ns);
+}
+
+static bool hosts_is_flushed(struct transport *t)
+{
+    enter(t);
+    return __real_transport_ofi.is_flushed(t);
+}
+
+/* ---- before main() ---- */
+
+/* The word "hN=PID" at *at; moves on. */
+static void take_host(const char **at)
+{
+    char path[64];
+    const char *pid = strchr(*at, '=');
+
+    if (pid == NULL || host_count == HOSTS_MAX)
+        die("hosts: " PIDS);
+    snprintf(path, sizeof path, "/proc/%lu/ns/net", strtoul(pid + 1, NULL, 10));
+    namespaces[host_count] = open(path, O_RDONLY | O_CLOEXEC);
+    if (namespaces[host_count] < 0)
+        die(path);
+    on_host[host_count++] = __wrap_transport_ofi;
+    *at += strcspn(*at, " ");
+    *at += strspn(*at, " ");
+}
+
+__attribute__((constructor)) static void find_hosts(void)
+{
+    const char *at = getenv(PIDS);
+    struct transport_ops *ops = &__wrap_transport_ofi;
+
+    *ops = __real_transport_ofi;
+    ops->open = hosts_open;
+    ops->close = hosts_close;
+    ops->connect = hosts_connect;
+    ops->send = hosts_send;
+    ops->read = hosts_read;
+    ops->write = hosts_write;
+    ops->check = hosts_check;
+    ops->check_address = hosts_check_address;
+    ops->exchange = hosts_exchange;
+    ops->exchange_own = hosts_exchange_own;
+    ops->poll = hosts_poll;
+    ops->wait = hosts_wait;
+    ops->is_flushed = hosts_is_flushed;
+    while (at != NULL && *at != '\0')
+        take_host(&at);
+    opened =
+        mmap(NULL, sizeof *opened, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (opened == MAP_FAILED)
+        die("hosts: mmap");
+}
