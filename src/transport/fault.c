@@ -59,8 +59,9 @@ struct fault {
     const char *die;           /* or NULL */
     struct fault_link **links; /* [0] is NULL */
     uint32_t link_count, link_room;
-    struct list late; /* late.in_late */
-    bool said_again;  /* since the last wait() */
+    struct fault_link *spare; /* for the next link, or NULL */
+    struct list late;         /* late.in_late */
+    bool said_again;          /* since the last wait() */
 };
 
 /* A read or write that is done and not told, or an exchange that is not done. */
@@ -128,17 +129,25 @@ static struct fault_link *link_around(const struct fault *fault, const struct li
                : NULL;
 }
 
+/* Makes sure that the next link_wrap() needs no memory.  0; -ENOMEM. */
+static int spare_make(struct fault *fault)
+{
+    if (fault->link_count == fault->link_room && links_grow(fault) != 0)
+        return -ENOMEM;
+    if (fault->spare == NULL)
+        fault->spare = mem_calloc(1, sizeof *fault->spare);
+    return fault->spare != NULL ? 0 : -ENOMEM;
+}
+
+/* Behind spare_make(). */
 static struct fault_link *link_wrap(struct fault *fault, struct link *inner)
 {
     struct fault_link *link = link_around(fault, inner);
 
     if (link != NULL)
         return link;
-    if (fault->link_count == fault->link_room && links_grow(fault) != 0)
-        return NULL;
-    link = mem_calloc(1, sizeof *link);
-    if (link == NULL)
-        return NULL;
+    link = fault->spare;
+    fault->spare = NULL;
     link->base.transport = &fault->base;
     link->inner = inner;
     inner->peer = fault->link_count;
@@ -165,17 +174,15 @@ static int fault_connect(struct transport *t, const struct transport_address *ad
                          struct link **out)
 {
     struct fault *fault = fault_of(t);
-    struct fault_link *link;
     struct link *inner;
-    int err = fault->inner->ops->connect(fault->inner, address, &inner);
+    /* before: whom the wrapped transport has connected presents himself no more */
+    int err = spare_make(fault);
 
-    if (err != 0)
-        return err;
-    link = link_wrap(fault, inner);
-    if (link == NULL)
-        return -ENOMEM; /* inner stays: links live as long as their endpoint */
-    *out = &link->base;
-    return 0;
+    if (err == 0)
+        err = fault->inner->ops->connect(fault->inner, address, &inner);
+    if (err == 0)
+        *out = &link_wrap(fault, inner)->base;
+    return err;
 }
 
 /* ---- events from below ---- */
@@ -187,10 +194,10 @@ static int on_accept(void *arg, struct link *inner, const struct transport_addre
     struct fault_link *link;
     int err;
 
-    if (strikes(fault))
+    if (strikes(fault) || spare_make(fault) != 0)
         return -EAGAIN;
     link = link_wrap(fault, inner);
-    if (link == NULL)
+    if (spare_make(fault) != 0) /* for a connect() within accept() */
         return -EAGAIN;
     err = fault->events->accept(fault->arg, &link->base, address, &link->base.peer);
     if (err == 0)
@@ -523,6 +530,7 @@ static void fault_close(struct transport *t)
         mem_free(container_of(node, struct late, in_late));
     for (uint32_t i = 1; i < fault->link_count; i++)
         mem_free(fault->links[i]);
+    mem_free(fault->spare);
     mem_free(fault->links);
     mem_free(fault);
 }

@@ -479,6 +479,29 @@ static void no_allocation_is_needed_for_good(void **state)
     assert_true(failed >= 2); /* two endpoints are allocated */
 }
 
+/* Who is not connected for want of memory is a stranger as before, when he sends. */
+static void a_connect_without_memory_changes_nothing(void **state)
+{
+    struct link *link;
+    uint64_t n = 0;
+    int err = -ENOMEM;
+
+    while (err == -ENOMEM) {
+        world_init(state, 2);
+        mem_fail_at(++n);
+        err = try_link(0, 1, &link);
+        mem_fail_at(0);
+        assert_true(err == 0 || err == -ENOMEM);
+        if (err != 0) {
+            send_all(link_to(1, 0), 0, 3);
+            poll_until(&world.nodes[0].arrived[0], 3);
+            assert_int_equal(world.nodes[0].accepted, 1);
+        }
+        world_fini();
+    }
+    assert_true(n > 1);
+}
+
 static void no_system_call_is_needed_for_good(void **state)
 {
     static const int errors[] = {EMFILE, EACCES, EINTR, ENOMEM};
@@ -524,6 +547,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(what_is_shown_is_seen_and_can_be_exchanged),
         cmocka_unit_test(splitting_holds_back_what_arrives_or_is_refused),
         cmocka_unit_test(no_allocation_is_needed_for_good),
+        cmocka_unit_test(a_connect_without_memory_changes_nothing),
         cmocka_unit_test(no_system_call_is_needed_for_good),
     };
 
