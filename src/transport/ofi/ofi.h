@@ -9,9 +9,10 @@
  *                                                       └ refused: stays where it lies,
  *                                                         link.held, and so does what follows
  *
- * select.c chooses a provider, packet.c reads what strangers say, link.c greets and sends,
- * listener.c looks for who is silent, inbound.c receives, memory.c reads and writes, words.c
- * exchanges; ofi.c opens, polls, waits and closes.
+ * select.c chooses a provider, packet.c reads what strangers say, link.c makes and ends links,
+ * greet.c opens them, attend.c and listener.c look for who is silent, outbound.c sends,
+ * inbound.c receives, memory.c reads and writes, words.c exchanges; ofi.c opens, polls, waits
+ * and closes.
  *
  * Invariants
  *   I1  by_id[link.id - 1] is the link; ids are never used twice
@@ -222,32 +223,63 @@ int ofi_select(const struct ofi_library *library, const char *provider, const ch
 
 /* ---- link.c ---- */
 
+/* Do both name one endpoint?  They may differ in the core's word. */
+bool ofi_is_same(const struct transport_address *a, const struct transport_address *b);
 /* 0; -EINVAL no address of this transport; -EHOSTUNREACH of another provider. */
 int ofi_check_address(const struct ofi *ofi, const struct transport_address *address);
 int ofi_link_get(struct ofi *ofi, const struct transport_address *address,
                  struct ofi_link **out);
-int ofi_send(struct link *l, const struct transport_packet *packet);
-int ofi_link_check(struct link *l);
-/* Sends what waits, as far as there is room.  How much went. */
-int ofi_push_all(struct ofi *ofi);
-/* Looks after those of whom something is waited for. */
-void ofi_tend(struct ofi *ofi);
-/* Greets the peer of a NEW link. */
-void ofi_call(struct ofi_link *link);
-void ofi_owe(struct ofi_link *link, enum ofi_kind kind);
+void ofi_link_destroy(struct ofi_link *link);
+void ofi_link_set(struct ofi_link *link, enum ofi_state state);
 /* Nothing can be sent any more; error for who tries. */
 void ofi_link_kill(struct ofi_link *link, int error, bool has_died);
 /* Packets of its peer were lost on the way. */
 void ofi_link_broken(struct ofi_link *link);
 /* Its peer has sent something behind the end: it does not know of that, if that was a death. */
 void ofi_link_told_late(struct ofi_link *link);
-void ofi_sent(struct ofi *ofi, struct ofi_buffer *buffer);
-void ofi_send_failed(struct ofi *ofi, struct ofi_buffer *buffer, int error);
 /* What a link's peer says of the link itself.  Not DATA. */
 void ofi_link_told(struct ofi *ofi, struct ofi_link *link, enum ofi_kind kind,
                    const void *body);
+
+/* ---- greet.c ---- */
+
+/* Greets the peer of a NEW link. */
+void ofi_call(struct ofi_link *link);
+/* Writes what a packet of a greeting says behind its prefix; how many bytes. */
+size_t ofi_write_greeting(struct ofi_link *link, enum ofi_kind kind, unsigned char *body);
 void ofi_greeted(struct ofi *ofi, const struct ofi_hello *hello);
-void ofi_link_destroy(struct ofi_link *link);
+void ofi_welcomed(struct ofi *ofi, struct ofi_link *link, const struct ofi_welcome *welcome);
+void ofi_proved(struct ofi *ofi, struct ofi_link *link, const struct ofi_proof *proof);
+/* It was never met, and is no more. */
+void ofi_refused(struct ofi_link *link);
+/* Something of a greeting did not arrive. */
+void ofi_greeting_failed(struct ofi_link *link, int error);
+void ofi_tend_calling(struct ofi_link *link, uint64_t now);
+void ofi_tend_answering(struct ofi_link *link, uint64_t now);
+
+/* ---- outbound.c ---- */
+
+int ofi_send(struct link *l, const struct transport_packet *packet);
+void ofi_owe(struct ofi_link *link, enum ofi_kind kind);
+/* Has a packet of this kind been owed for long, and does not leave? */
+bool ofi_is_stuck(const struct ofi_link *link, enum ofi_kind kind, uint64_t since_ns,
+                  uint64_t now);
+/* What it owes, or has queued, is to leave. */
+void ofi_mark_busy(struct ofi_link *link);
+/* Sends what waits, of one link or of all, as far as there is room.  How much went. */
+int ofi_push(struct ofi_link *link);
+int ofi_push_all(struct ofi *ofi);
+/* What waits will not be sent. */
+void ofi_queue_drop(struct ofi_link *link);
+void ofi_sent(struct ofi *ofi, struct ofi_buffer *buffer);
+void ofi_send_failed(struct ofi *ofi, struct ofi_buffer *buffer, int error);
+
+/* ---- attend.c ---- */
+
+/* As transport_ops.check */
+int ofi_link_check(struct link *l);
+/* Looks after those of whom something is waited for. */
+void ofi_tend(struct ofi *ofi);
 
 /* ---- listener.c ---- */
 

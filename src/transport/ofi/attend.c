@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * attend.c - is who is waited for still there?
+ *
+ * A peer that closes says BYE, so a connection that breaks without one is a death.  Who only
+ * waits sends nothing that could break: so check() asks a silent peer whether it is there, and
+ * tend() does for who has packets that do not leave.  An answer is waited for only if there is
+ * a time limit, because a peer that computes does not answer; but the question to one that is
+ * no more fails, or does not leave, and then listener.c finds out why.
+ */
+#include <errno.h>
+
+#include "base/base.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "transport/ofi/ofi.h"
+
+#define SILENCE_NS (500 * CLOCK_MS) /* then it is asked */
+
+static void ask(struct ofi_link *link, uint64_t now)
+{
+    link->asked_ns = now;
+    if (link->silent_ns == 0) {
+        link->silent_ns = now;
+        ofi_listener_forget(link);
+    }
+    ofi_owe(link, OFI_PING);
+    ofi_push(link);
+}
+
+static void tend_open(struct ofi_link *link, uint64_t now)
+{
+    const struct ofi *ofi = ofi_of_link(link);
+
+    if (link->heard_ns == 0)
+        link->heard_ns = now;
+    if (ofi->timeout_ns != 0 && link->silent_ns != 0 &&
+        now - link->silent_ns > ofi->timeout_ns) {
+        LOG_WARN("ofi: link %u: no answer within MBX_OFI_TIMEOUT", link->id);
+        ofi_link_kill(link, -ENOTCONN, true);
+    } else if (ofi_is_stuck(link, OFI_PING, link->asked_ns, now) &&
+               ofi_listener_look(link, now) == -ECONNREFUSED) {
+        LOG_DEBUG("ofi: link %u: its peer listens no more", link->id);
+        ofi_link_kill(link, -ENOTCONN, true);
+    } else if (now - link->heard_ns > SILENCE_NS && now - link->asked_ns > SILENCE_NS) {
+        ask(link, now);
+    }
+}
+
+/* Somebody waits for it. */
+static void tend(struct ofi_link *link, uint64_t now)
+{
+    link->is_wanted = false;
+    switch (link->state) {
+    case OFI_CALLING:
+        ofi_tend_calling(link, now);
+        break;
+    case OFI_ANSWERING:
+        ofi_tend_answering(link, now);
+        break;
+    case OFI_OPEN:
+        if (!link->is_self)
+            tend_open(link, now);
+        break;
+    case OFI_DEAD: /* its last word is not tried for long */
+        link->owes = 0;
+        list_remove(&link->in_busy);
+        break;
+    case OFI_NEW:
+        break;
+    }
+}
+
+/* Does something of this link's own wait for its peer? */
+static bool is_waiting(const struct ofi_link *link)
+{
+    return link->state != OFI_OPEN || list_is_linked(&link->in_busy) ||
+           !list_is_empty(&link->moving) || link->is_wanted;
+}
+
+void ofi_tend(struct ofi *ofi)
+{
+    uint64_t now = clock_now();
+
+    for (uint32_t i = 0; i < ofi->id_count; i++)
+        if (is_waiting(ofi->by_id[i]))
+            tend(ofi->by_id[i], now);
+}
+
+int ofi_link_check(struct link *l)
+{
+    struct ofi_link *link = ofi_link_of(l);
+
+    if (link->state == OFI_NEW)
+        ofi_call(link); /* somebody waits for it */
+    else
+        tend(link, clock_now());
+    if (link->state != OFI_DEAD)
+        return 0;
+    if (link->is_lost)
+        return -ECONNREFUSED;
+    return link->has_died ? -EHOSTDOWN : link->error;
+}

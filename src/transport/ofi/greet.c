@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * greet.c - two endpoints that meet: who greets, who answers, and when their link is open.
+ *
+ * packet.h shows what is said.  Between two calls of ours, and of the peer's, may lie an hour.
+ * So who is greeted and does not answer is greeted again, ever more rarely, and who was
+ * answered and is silent may still prove himself when his place among the strangers is
+ * others' again (forget_call()).
+ *
+ * If the host of who was never met refuses a connection, its endpoint, which had an address,
+ * is no more; whether it has closed or died nobody can know (is_lost).
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "transport/ofi/ofi.h"
+
+#define GREETING_NS (10 * CLOCK_S)   /* so long a greeting may take that nobody wonders */
+#define AGAIN_NS    (250 * CLOCK_MS) /* then it is said again: there may have been no memory */
+#define AGAIN_MAX   (32 * CLOCK_S)
+#define BREAKS_MAX  8 /* connections that end in a greeting */
+
+/* ---- what is said ---- */
+
+/* As far as `kind` goes. */
+static struct ofi_greeting greeting_of(const struct ofi_link *link, bool we_call,
+                                       enum ofi_kind kind)
+{
+    const struct ofi *ofi = ofi_of_link(link);
+    struct ofi_greeting greeting = {
+        .caller = we_call ? ofi->self : link->member.address,
+        .callee = we_call ? link->member.address : ofi->self,
+        .from_caller = we_call ? link->ours : link->theirs,
+    };
+
+    if (kind != OFI_HELLO) {
+        greeting.from_callee = we_call ? link->theirs : link->ours;
+        greeting.words_of_callee = we_call ? link->words : ofi->words.place;
+    }
+    if (kind == OFI_PROOF)
+        greeting.words_of_caller = we_call ? ofi->words.place : link->words;
+    return greeting;
+}
+
+size_t ofi_write_greeting(struct ofi_link *link, enum ofi_kind kind, unsigned char *body)
+{
+    const struct ofi *ofi = ofi_of_link(link);
+    const struct ofi_greeting greeting = greeting_of(link, kind != OFI_WELCOME, kind);
+    struct ofi_hello hello = {
+        .from = ofi->self, .to = link->member.address, .caller = link->ours};
+    struct ofi_welcome welcome = {.callee = link->ours, .words = ofi->words.place};
+    struct ofi_proof proof = {.words = ofi->words.place};
+
+    if (kind == OFI_HELLO) {
+        ofi_prove(ofi->key, kind, &greeting, hello.proof);
+        memcpy(body, &hello, sizeof hello);
+    } else if (kind == OFI_WELCOME) {
+        ofi_prove(ofi->key, kind, &greeting, welcome.proof);
+        memcpy(body, &welcome, sizeof welcome);
+    } else if (kind == OFI_PROOF) {
+        ofi_prove(ofi->key, kind, &greeting, proof.proof);
+        memcpy(body, &proof, sizeof proof);
+    }
+    return ofi_body_size(kind);
+}
+
+/* ---- calling ---- */
+
+void ofi_call(struct ofi_link *link)
+{
+    ofi_link_set(link, OFI_CALLING);
+    link->since_ns = link->asked_ns = clock_now();
+    ofi_owe(link, OFI_HELLO);
+}
+
+void ofi_welcomed(struct ofi *ofi, struct ofi_link *link, const struct ofi_welcome *welcome)
+{
+    const struct ofi_name theirs = link->theirs;
+    struct ofi_greeting greeting;
+
+    if (link->state != OFI_CALLING)
+        return;
+    link->theirs = welcome->callee;
+    link->words = welcome->words;
+    greeting = greeting_of(link, true, OFI_WELCOME);
+    if (!ofi_is_proved(ofi->key, OFI_WELCOME, &greeting, welcome->proof)) {
+        link->theirs = theirs;
+        memset(&link->words, 0, sizeof link->words);
+        ofi->events->dropped(ofi->arg, "a welcome without proof");
+        return;
+    }
+    ofi_link_set(link, OFI_OPEN);
+    ofi_owe(link, OFI_PROOF);
+}
+
+void ofi_refused(struct ofi_link *link)
+{
+    link->is_lost = true;
+    ofi_link_kill(link, -EHOSTUNREACH, false);
+}
+
+/* ---- answering ---- */
+
+/* Do packets to the one reach the other? */
+static bool is_same_place(const struct transport_address *a, const struct transport_address *b)
+{
+    return memcmp(&a->bytes[TRANSPORT_NETWORK_HEAD], &b->bytes[TRANSPORT_NETWORK_HEAD], 3) ==
+               0 &&
+           memcmp(&a->bytes[TRANSPORT_NETWORK], &b->bytes[TRANSPORT_NETWORK],
+                  TRANSPORT_NETWORK_SIZE) == 0;
+}
+
+/* What is owed to who called before, under the same address, would go to who calls now. */
+static void answer(struct ofi_link *link)
+{
+    link->owes &= (uint16_t) ~(1u << OFI_HELLO | 1u << OFI_REFUSED);
+    link->since_ns = clock_now();
+    ofi_link_set(link, OFI_ANSWERING);
+    ofi_owe(link, OFI_WELCOME);
+}
+
+void ofi_greeted(struct ofi *ofi, const struct ofi_hello *hello)
+{
+    const struct ofi_greeting greeting = {
+        .caller = hello->from, .callee = hello->to, .from_caller = hello->caller};
+    struct ofi_link *link;
+
+    if (!ofi_is_proved(ofi->key, OFI_HELLO, &greeting, hello->proof)) {
+        ofi->events->dropped(ofi->arg, "a greeting of another job");
+        return;
+    }
+    if (!is_same_place(&hello->to, &ofi->self)) {
+        ofi->events->dropped(ofi->arg, "a greeting that was sent elsewhere");
+        return; /* refused by us it would end what is others' */
+    }
+    if (ofi->strangers >= OFI_STRANGERS || ofi_link_get(ofi, &hello->from, &link) != 0) {
+        ofi->events->dropped(ofi->arg, "a greeting that cannot be answered now");
+        return;
+    }
+    if (link->is_self || (link->state != OFI_NEW && link->state != OFI_CALLING) ||
+        (link->state == OFI_CALLING &&
+         memcmp(&ofi->self, &hello->from, sizeof hello->from) < 0))
+        return; /* said before, or our own call counts */
+    link->theirs = hello->caller;
+    if (!ofi_is_same(&hello->to, &ofi->self))
+        ofi_owe(link, OFI_REFUSED); /* for who was here before us */
+    else
+        answer(link);
+}
+
+/* Was it answered, and is not open?  Then it has been forgotten, if it is not ANSWERING. */
+static bool may_prove(const struct ofi_link *link)
+{
+    return link->state == OFI_ANSWERING ||
+           ((link->state == OFI_NEW || link->state == OFI_CALLING) && link->theirs.id != 0);
+}
+
+void ofi_proved(struct ofi *ofi, struct ofi_link *link, const struct ofi_proof *proof)
+{
+    struct ofi_greeting greeting = greeting_of(link, false, OFI_PROOF);
+
+    greeting.words_of_caller = proof->words;
+    if (!may_prove(link) || !ofi_is_proved(ofi->key, OFI_PROOF, &greeting, proof->proof)) {
+        ofi->events->dropped(ofi->arg, "a greeting without proof");
+        return;
+    }
+    link->words = proof->words;
+    link->owes &= (uint16_t) ~(1u << OFI_HELLO | 1u << OFI_WELCOME);
+    ofi_link_set(link, OFI_OPEN);
+    if (!list_is_empty(&link->queue))
+        ofi_mark_busy(link);
+}
+
+/* ---- what does not arrive ---- */
+
+/* It was not the caller who called, or he is gone, or he computes: whoever greets next has his
+ * place.  What he is called stays known, since he may have our answer before him. */
+static void forget_call(struct ofi_link *link)
+{
+    ofi_link_set(link, OFI_NEW);
+    link->owes = 0;
+    if (link->queued != 0)
+        ofi_call(link);
+}
+
+/* Did a connection end that there was? */
+static bool is_break(int error)
+{
+    return error == FI_ENOTCONN || error == FI_ECONNRESET || error == FI_ECONNABORTED ||
+           error == EPIPE || error == FI_ESHUTDOWN;
+}
+
+/* If the connection broke, it may come again: the
+ * greeting is said again, and whether somebody is there to hear it is seen then. */
+void ofi_greeting_failed(struct ofi_link *link, int error)
+{
+    bool may_heal = is_break(error) && ++link->breaks < BREAKS_MAX;
+
+    if (may_heal && link->state == OFI_ANSWERING)
+        forget_call(link);
+    if (may_heal)
+        return;
+    link->is_lost = is_break(error) || error == FI_ECONNREFUSED;
+    ofi_link_kill(link, -EHOSTUNREACH, false);
+}
+
+/* Nobody has answered for so long that the user is to hear of it, once. */
+static void wonder(struct ofi_link *link, uint64_t now)
+{
+    if (link->is_wondered_at || now - link->since_ns < GREETING_NS)
+        return;
+    link->is_wondered_at = true;
+    LOG_WARN("ofi: link %u: no answer to a greeting in 10 s: the other side computes, or has "
+             "another MBX_KEY, or is not there",
+             link->id);
+}
+
+static void greet_again(struct ofi_link *link, uint64_t now)
+{
+    uint64_t pause = link->asked_ns - link->since_ns; /* as long as all that was before */
+
+    pause = pause < AGAIN_NS ? AGAIN_NS : pause < AGAIN_MAX ? pause : AGAIN_MAX;
+    if (now - link->asked_ns <= pause)
+        return;
+    link->asked_ns = now;
+    ofi_owe(link, OFI_HELLO);
+}
+
+void ofi_tend_calling(struct ofi_link *link, uint64_t now)
+{
+    uint64_t timeout_ns = ofi_of_link(link)->timeout_ns;
+
+    if (ofi_is_stuck(link, OFI_HELLO, link->since_ns, now) &&
+        ofi_listener_look(link, now) == -ECONNREFUSED) {
+        LOG_WARN("ofi: link %u: who is to be greeted has ended", link->id);
+        ofi_refused(link);
+        return;
+    }
+    if (timeout_ns != 0 && now - link->since_ns > timeout_ns) {
+        LOG_WARN("ofi: link %u: no answer to a greeting within MBX_OFI_TIMEOUT", link->id);
+        ofi_link_kill(link, -EHOSTUNREACH, true);
+        return;
+    }
+    wonder(link, now);
+    greet_again(link, now);
+}
+
+void ofi_tend_answering(struct ofi_link *link, uint64_t now)
+{
+    if (now - link->since_ns >= GREETING_NS)
+        forget_call(link);
+}
