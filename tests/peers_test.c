@@ -105,6 +105,49 @@ static void test_who_is_used_is_a_peer(void **state)
     world_close(&w);
 }
 
+/* ---- whom a receive from any source may wait for ---- */
+
+#define JOB   1000
+#define FEW   16 /* that are met for its sake */
+#define LOOKS 64 /* in which all have been looked at, and more than once */
+
+static uint32_t count_used(const struct mbx_ep *ep)
+{
+    uint32_t used = 0;
+
+    for (uint32_t i = 0; i < ep->peer_count; i++)
+        used += peer_is_used(ep, i);
+    return used;
+}
+
+/* A round that looks at peers, however soon after the last look. */
+static void look_around(struct mbx_ep *ep)
+{
+    ep->rounds = UINT32_MAX - 1;
+    ep->watched_ns = 0;
+    mbx_progress(ep);
+}
+
+/* Of a thousand names few get a connection for that, once and for all: over a network nobody
+ * can be looked at without one, and in shared memory nobody needs one for it. */
+static void test_who_waits_for_anybody_meets_few(void **state)
+{
+    struct mbx_ep *ep = world_open_one(*state, (const char *[]){"CLOSE_TIMEOUT=0", NULL});
+    bool is_network = strcmp(((const struct world_config *)*state)->name, "ofi") == 0;
+    struct mbx_completion done;
+    mbx_request recv;
+
+    name_many(ep, JOB);
+    assert_int_equal(mbx_recv(ep, MBX_ANY_SOURCE, CONTEXT, 1, 0, NULL, 0, NULL, &recv), 0);
+    for (int i = 0; i < LOOKS; i++)
+        look_around(ep);
+    assert_int_equal(count_used(ep), is_network ? FEW : 0);
+    assert_int_equal(mbx_cancel(ep, recv), 0);
+    assert_int_equal(mbx_wait(ep, recv, -1, &done), 0);
+    assert_int_equal(done.error, -ECANCELED);
+    mbx_close(ep);
+}
+
 static void test_wrong_addresses_are_refused(void **state)
 {
     struct mbx_ep *ep = world_open_one(*state, NULL);
@@ -185,6 +228,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_a_name_costs_little),
         cmocka_unit_test(test_a_peer_with_a_link),
         cmocka_unit_test(test_who_is_used_is_a_peer),
+        cmocka_unit_test(test_who_waits_for_anybody_meets_few),
         cmocka_unit_test(test_wrong_addresses_are_refused),
         cmocka_unit_test(test_no_memory_for_a_peer),
     };

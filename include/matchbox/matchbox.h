@@ -666,10 +666,11 @@ MBX_API int mbx_progress(struct mbx_ep *ep);
  *
  * A peer has died if its process has ended without mbx_close().  That is noticed, within
  * MBX_PEER_TIMEOUT and while this endpoint makes progress, of those peers for whom some
- * request here waits.  What needs that peer alone then ends with -ENOTCONN.  A receive
- * from any source may still be met by somebody else: it stays posted, and can be matched
- * and cancelled as before.  It is told once, and once more for each peer that dies
- * later, in whichever of these ways comes first:
+ * request here waits; over a network, for a receive from any source, of those that this
+ * endpoint has to do with, and of a few others.  What needs that peer alone then ends with
+ * -ENOTCONN.  A receive from any source may still be met by somebody else: it stays posted,
+ * and can be matched and cancelled as before.  It is told once, and once more for each peer
+ * that dies later, in whichever of these ways comes first:
  *
  *   mbx_wait() or mbx_test() of it returns -EHOSTDOWN
  *   mbx_poll() with MBX_FAILURES gives an entry with its handle, which stays alive

@@ -401,6 +401,7 @@ struct mbx_ep {
     uint32_t rounds;                  /* of progress, since peers were looked at */
     uint64_t watched_ns;              /* when that was */
     uint32_t watch_next;              /* the peer from which on the next look goes on */
+    uint32_t watch_met;               /* peers that got a link for its sake */
 
     /* failed.c */
     uint32_t failed_first, failed_last; /* peers that have died, by next_failed */
@@ -567,6 +568,8 @@ static inline struct context *context_get(struct mbx_ep *ep, uint32_t id)
 int peer_accept(void *ep, struct link *link, const struct transport_address *address,
                 uint32_t *number);
 void peer_fini(struct mbx_ep *ep);
+/* A number that other endpoints do not have, or hardly. */
+uint32_t peer_own_hash(const struct mbx_ep *ep);
 /* The number of the peer at this address, known or new, which peer_use() has been called of. */
 int peer_know(struct mbx_ep *ep, const struct transport_address *address, uint32_t *number);
 /* Makes the peer of a number that is only named so far.  0; -EINVAL no such number; -ENOMEM, or

@@ -181,6 +181,7 @@ int mbx_open(const struct mbx_config *config, struct mbx_ep **out)
     err = arbiter_init(ep);
     if (err < 0)
         goto close_transport;
+    ep->watch_next = peer_own_hash(ep);
     early_open(ep);
     share_open(ep);
     endpoint_limits(ep);

@@ -40,6 +40,14 @@ static uint32_t address_hash(const struct transport_address *address)
     return (uint32_t)hash;
 }
 
+uint32_t peer_own_hash(const struct mbx_ep *ep)
+{
+    struct transport_address own;
+
+    ep->transport->ops->address(ep->transport, &own);
+    return address_hash(&own);
+}
+
 /* The index entry of this address, or the empty one where it would go. */
 static uint32_t *peer_entry(const struct mbx_ep *ep, const struct transport_address *address)
 {

@@ -5,7 +5,9 @@
  * A peer that dies says nothing, and who only waits sends nothing that could fail.  So while
  * there are requests, progress looks, WATCH_LOOKS times in MBX_PEER_TIMEOUT, at those peers
  * that one of them waits for; and for a receive from any source at all of them, a share
- * in each look.  If such a peer is gone,
+ * in each look.  Over a network nobody can be looked at without a connection: there these are
+ * the peers that have one, and WATCH_MET others, which get one for that.  If such a peer is
+ * gone,
  *
  *   its sends           end with -ENOTCONN, whatever they wait for
  *   receives that have met a message of it and wait for its data
@@ -39,6 +41,10 @@
 
 /* Peers that are looked at in one look for the sake of receives from any source, at least. */
 #define WATCH_SHARE 64
+
+/* Peers that get a link for that alone, in the life of an endpoint, where only a link can tell
+ * whether somebody is there. */
+#define WATCH_MET 16
 
 /* Whom does req wait for?  MBX_ANY_SOURCE: nobody, or anybody. */
 static uint32_t watch_whom(const struct mbx_ep *ep, const struct request *req)
@@ -103,20 +109,31 @@ static void watch_mark(void *arg, void *object)
     watch->is_for_any |= recv_is_from_any(object);
 }
 
-/* May number be gone, which is one of many that somebody may wait for?  One that was only named
- * becomes a peer then, or if only a link can tell: what is done of who is gone needs one. */
-static void watch_mark_any(struct mbx_ep *ep, uint32_t number)
+/* Of number, which was only named: is it gone, or to be met so that this can be seen?  Then it
+ * becomes a peer: what is done of who is gone needs one. */
+static bool watch_meet(struct mbx_ep *ep, uint32_t number)
 {
     const struct transport *t = ep->transport;
+    int err = t->ops->check_address(t, &ep->addresses[number]);
 
-    if (!peer_is_used(ep, number) &&
-        (t->ops->check_address(t, &ep->addresses[number]) == 0 || peer_use(ep, number) != 0))
-        return; /* it is there; or the next look finds memory */
-    peer_get(ep, number)->is_awaited |= !peer_get(ep, number)->is_gone;
+    if (err == 0 || (err == -ENOTSUP && ep->watch_met >= WATCH_MET))
+        return false;
+    if (peer_use(ep, number) != 0)
+        return false; /* the next look finds memory */
+    ep->watch_met += err == -ENOTSUP;
+    return true;
+}
+
+/* May number be gone, which is one of many that somebody may wait for? */
+static void watch_mark_any(struct mbx_ep *ep, uint32_t number)
+{
+    if (peer_is_used(ep, number) || watch_meet(ep, number))
+        peer_get(ep, number)->is_awaited |= !peer_get(ep, number)->is_gone;
 }
 
 /* Any peer may be the one that is waited for: a share of them is looked at.  All have had two
- * looks before the time is over. */
+ * looks before the time is over.  Each endpoint begins elsewhere: whom it meets first, others
+ * do not. */
 static void watch_mark_share(struct mbx_ep *ep)
 {
     uint32_t share = ep->peer_count / (WATCH_LOOKS / 3) + 1;
@@ -124,8 +141,7 @@ static void watch_mark_share(struct mbx_ep *ep)
     if (share < WATCH_SHARE)
         share = WATCH_SHARE;
     for (uint32_t i = 0; i < share && i < ep->peer_count; i++) {
-        if (ep->watch_next >= ep->peer_count)
-            ep->watch_next = 0;
+        ep->watch_next %= ep->peer_count;
         watch_mark_any(ep, ep->watch_next++);
     }
 }

@@ -227,9 +227,9 @@ struct transport_ops {
      * closed, or could never be reached. */
     int (*check)(struct link *link);
 
-    /* The same of an endpoint to which there is no link, at an address that reaches() accepts;
-     * makes none.
-     * As check(); -ENOTSUP: only a link can tell */
+    /* The same of an endpoint at an address that reaches() accepts, for who has not asked for a
+     * link to it; makes none.
+     * As check(); -ENOTSUP: only a link can tell, and there is none */
     int (*check_address)(const struct transport *t, const struct transport_address *address);
 
     /* Compares word `index` of the other endpoint with expected and, if it is that, makes it

@@ -101,3 +101,16 @@ int ofi_link_check(struct link *l)
         return -ECONNREFUSED;
     return link->has_died ? -EHOSTDOWN : link->error;
 }
+
+/* Only who has been greeted, or has greeted us, is known to be there. */
+int ofi_check_unnamed(const struct transport *t, const struct transport_address *address)
+{
+    const struct ofi *ofi = ofi_of(t);
+    struct links_member *known = links_find(&ofi->links, address);
+
+    if (ofi_is_same(address, &ofi->self))
+        return 0;
+    if (known == NULL || ofi_link_of(&known->link)->state == OFI_NEW)
+        return -ENOTSUP;
+    return ofi_link_check(&known->link);
+}

@@ -127,12 +127,6 @@ static int ofi_reaches(const struct transport *t, const struct transport_address
     return ofi_check_address(ofi_of(t), address);
 }
 
-static int ofi_look_at(const struct transport *t, const struct transport_address *address)
-{
-    (void)t, (void)address;
-    return -ENOTSUP; /* only who has been greeted is known to be there */
-}
-
 static int ofi_connect(struct transport *t, const struct transport_address *address,
                        struct link **out)
 {
@@ -660,7 +654,7 @@ const struct transport_ops transport_ofi = {
     .poll = ofi_poll,
     .wait = ofi_wait,
     .check = ofi_link_check,
-    .check_address = ofi_look_at,
+    .check_address = ofi_check_unnamed,
     .exchange = ofi_exchange,
     .exchange_own = ofi_exchange_own,
     .look = ofi_look,

@@ -276,8 +276,9 @@ void ofi_send_failed(struct ofi *ofi, struct ofi_buffer *buffer, int error);
 
 /* ---- attend.c ---- */
 
-/* As transport_ops.check */
+/* As transport_ops.check, and .check_address */
 int ofi_link_check(struct link *l);
+int ofi_check_unnamed(const struct transport *t, const struct transport_address *address);
 /* Looks after those of whom something is waited for. */
 void ofi_tend(struct ofi *ofi);
 

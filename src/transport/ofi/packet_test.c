@@ -264,6 +264,44 @@ static void what_is_too_long_takes_no_buffer_along(void **state)
         transport_ofi.close(sides[i].t);
 }
 
+/* ---- looking ---- */
+
+static int look(const struct side *from, const struct side *at)
+{
+    struct transport_address address;
+
+    transport_ofi.address(at->t, &address);
+    return transport_ofi.check_address(from->t, &address);
+}
+
+/* Nobody asks for a link by looking, but there may be one: who has greeted is seen, and seen to
+ * have gone. */
+static void who_has_greeted_can_be_looked_at(void **state)
+{
+    struct side sides[3];
+    struct transport_address first;
+    int err = 0;
+
+    (void)state;
+    for (unsigned i = 0; i < 3; i++)
+        side_open(&sides[i], 1);
+    assert_int_equal(look(&sides[1], &sides[1]), 0);
+    assert_int_equal(look(&sides[1], &sides[0]), -ENOTSUP);
+    send_one(&sides[0], &sides[1]);
+    poll_until(sides, 2, &sides[1].delivered);
+    assert_int_equal(look(&sides[1], &sides[0]), 0);
+    assert_int_equal(look(&sides[1], &sides[2]), -ENOTSUP);
+    transport_ofi.address(sides[0].t, &first);
+    transport_ofi.close(sides[0].t);
+    for (uint64_t start = clock_now(); err == 0 && clock_now() - start < PATIENCE_NS;) {
+        transport_ofi.poll(sides[1].t, 16);
+        err = transport_ofi.check_address(sides[1].t, &first);
+    }
+    assert_int_equal(err, -ENOTCONN);
+    for (unsigned i = 1; i < 3; i++)
+        transport_ofi.close(sides[i].t);
+}
+
 /* ---- closing ---- */
 
 static void nothing_is_delivered_by_a_close(void **state)
@@ -380,6 +418,7 @@ int main(void)
         cmocka_unit_test(a_proof_is_for_all_that_was_said),
         cmocka_unit_test(another_jobs_key_is_refused),
         cmocka_unit_test(what_is_too_long_takes_no_buffer_along),
+        cmocka_unit_test(who_has_greeted_can_be_looked_at),
         cmocka_unit_test(nothing_is_delivered_by_a_close),
         cmocka_unit_test(who_closes_behind_his_answer_has_not_died),
         cmocka_unit_test(who_is_answered_and_computes_is_not_forgotten),
