@@ -9,9 +9,10 @@
  * test wait.
  *
  *   talk    everybody sends to everybody, of several protocols, round by round, until the test
- *           leaves the mark `enough`; nothing may fail, whatever the network does meanwhile
- *   vanish  the last rank vanishes, while rank 0 waits to receive from it, to send to it, and
- *           for anybody, and the others for a message; all are told, and go on
+ *           leaves the mark `enough`; nothing may fail, whatever the network does meanwhile;
+ * how many packets were dropped is in the mark `dropped` vanish  the last rank vanishes, while
+ * rank 0 waits to receive from it, to send to it, and for anybody, and the others for a
+ * message; all are told, and go on
  *
  * Exit code 0 if all was as it should be, 1 if not, 2 for wrong arguments.
  */
@@ -179,15 +180,30 @@ static bool talk_once(unsigned round, bool is_last, uint32_t end)
     return rank == 0 ? is_last : in[0][0][0] != 0;
 }
 
+static void tell_dropped(void)
+{
+    static uint64_t told = UINT64_MAX;
+    struct mbx_stats stats;
+    char text[32];
+
+    check(mbx_stats_get(ep, &stats) == 0, "mbx_stats_get", 0);
+    if (stats.dropped_packets == told)
+        return;
+    told = stats.dropped_packets;
+    put("dropped", text, (size_t)snprintf(text, sizeof text, "%llu", (unsigned long long)told));
+}
+
 static void talk(void)
 {
     bool is_last = false;
 
     for (unsigned round = 1; !is_last; round++) {
+        tell_dropped();
         is_last = talk_once(round, rank == 0 && is_marked("enough", 0), ranks);
         if (round == TALK_MARK)
             put_mark("talks");
     }
+    tell_dropped();
 }
 
 /* ---- vanish ---- */

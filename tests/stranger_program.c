@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * stranger_program.c - who has seen a greeting on the network, and has not the job's key.
+ *
+ * usage: stranger_program FOLDER RANKS FLOWS
+ *
+ * FOLDER has the addresses of the ranks (tests/far_program.c), which are no secret.  FLOWS is
+ * what was seen of their TCP connections: for each direction of each of them its length, 32
+ * bits, and the bytes.  In them it finds a greeting of two ranks that was answered and proved,
+ *
+ *   HELLO ──>      whom it names says who was called, and by whom
+ *   <── WELCOME    for the id and token that HELLO has given out
+ *   PROOF ──>      for those of WELCOME
+ *
+ * and sends all three to every rank, from an endpoint of its own: each whole, each with one
+ * bit of its body changed, for every byte in turn, and each cut.  For every packet and rank it
+ * prints a line
+ *
+ *   KIND to RANK: N of M must be dropped
+ *
+ * and then `said`.  What is not dropped is said before and ignored: the rank that was called
+ * has heard this HELLO, and the caller has its WELCOME, which is then not looked into.  When
+ * standard input ends it says how many packets it was sent, which must be none, and ends.
+ *
+ * Exit code 0; 1 if something is not as said here; 2 for wrong arguments.
+ */
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "transport/ofi/ofi.h"
+
+#define RANKS_MAX 8
+#define FLOWS_MAX 64
+#define PACKET    sizeof(struct ofi_prefix)
+#define ENOUGH    (PACKET + sizeof(struct ofi_hello))
+
+static struct {
+    unsigned char *bytes;
+    uint32_t size;
+} flows[FLOWS_MAX];
+static int flow_count;
+
+static struct transport_address addresses[RANKS_MAX];
+static fi_addr_t places[RANKS_MAX];
+static int ranks, caller, callee;
+
+static struct packet {
+    const char *name;
+    size_t size;
+    unsigned char bytes[ENOUGH];
+} hello = {.name = "HELLO"}, welcome = {.name = "WELCOME"}, proof = {.name = "PROOF"};
+
+static struct transport *transport;
+static unsigned heard;
+
+static void check(bool is_right, const char *what)
+{
+    if (is_right)
+        return;
+    fprintf(stderr, "stranger_program: %s\n", what);
+    exit(1);
+}
+
+/* ---- what was seen ---- */
+
+static void read_flows(const char *path)
+{
+    FILE *file = fopen(path, "r");
+    uint32_t size;
+
+    check(file != NULL, path);
+    while (flow_count < FLOWS_MAX && fread(&size, sizeof size, 1, file) == 1) {
+        unsigned char *bytes = malloc((size_t)size + 1);
+
+        check(bytes != NULL && fread(bytes, 1, size, file) == size, "a flow is cut");
+        flows[flow_count].bytes = bytes;
+        flows[flow_count++].size = size;
+    }
+    fclose(file);
+}
+
+static void read_addresses(const char *folder)
+{
+    char path[512];
+
+    for (int i = 0; i < ranks; i++) {
+        FILE *file;
+
+        snprintf(path, sizeof path, "%s/address.%d", folder, i);
+        file = fopen(path, "r");
+        check(file != NULL && fread(&addresses[i], sizeof addresses[i], 1, file) == 1, path);
+        fclose(file);
+    }
+}
+
+/* The next packet of this kind for this id and token, in any flow, from *flow and *at on, which
+ * move behind its first byte.  False: there is none. */
+static bool find(enum ofi_kind kind, uint32_t to, uint64_t token, int *flow, uint32_t *at,
+                 struct packet *found)
+{
+    const struct ofi_prefix prefix = {
+        .kind = (uint8_t)kind, .version = OFI_VERSION, .to = to, .token = token};
+
+    found->size = PACKET + ofi_body_size(kind);
+    for (; *flow < flow_count; ++*flow, *at = 0)
+        while (*at + found->size <= flows[*flow].size) {
+            const unsigned char *bytes = flows[*flow].bytes + (*at)++;
+
+            if (memcmp(bytes, &prefix, sizeof prefix) == 0) {
+                memcpy(found->bytes, bytes, found->size);
+                return true;
+            }
+        }
+    return false;
+}
+
+static int rank_of(const struct transport_address *address)
+{
+    for (int i = 0; i < ranks; i++)
+        if (memcmp(&address->bytes[TRANSPORT_NETWORK], &addresses[i].bytes[TRANSPORT_NETWORK],
+                   TRANSPORT_NETWORK_SIZE) == 0)
+            return i;
+    return -1;
+}
+
+/* Of who called, and was answered: both may have called. */
+static bool find_greeting(void)
+{
+    struct ofi_hello called;
+    struct ofi_welcome answered;
+    int flow = 0;
+    uint32_t at = 0;
+
+    while (find(OFI_HELLO, 0, 0, &flow, &at, &hello)) {
+        int other = 0, third = 0;
+        uint32_t from = 0, behind = 0;
+
+        memcpy(&called, hello.bytes + PACKET, sizeof called);
+        caller = rank_of(&called.from);
+        callee = rank_of(&called.to);
+        if (caller < 0 || callee < 0 ||
+            !find(OFI_WELCOME, called.caller.id, called.caller.token, &other, &from, &welcome))
+            continue;
+        memcpy(&answered, welcome.bytes + PACKET, sizeof answered);
+        if (find(OFI_PROOF, answered.callee.id, answered.callee.token, &third, &behind, &proof))
+            return true;
+    }
+    return false;
+}
+
+/* ---- an endpoint of its own ---- */
+
+static void on_dropped(void *arg, const char *reason)
+{
+    (void)arg, (void)reason;
+}
+
+static const struct transport_events events = {.dropped = on_dropped};
+
+static void open_endpoint(void)
+{
+    const struct transport_config config = {.events = &events, .ofi_provider = "tcp;ofi_rxm"};
+    struct ofi *ofi;
+
+    check(transport_ofi.open(&config, &transport) == 0, "no network");
+    ofi = ofi_of(transport);
+    for (int i = 0; i < ranks; i++)
+        check(fi_av_insert(ofi->av, &addresses[i].bytes[TRANSPORT_NETWORK], 1, &places[i], 0,
+                           NULL) == 1,
+              "fi_av_insert");
+}
+
+/* The provider's progress.  Has something been sent? */
+static bool look(void)
+{
+    struct ofi *ofi = ofi_of(transport);
+    struct fi_cq_data_entry entry;
+    ssize_t count = fi_cq_read(ofi->cq, &entry, 1);
+
+    check(count == 1 || count == -FI_EAGAIN, "fi_cq_read");
+    if (count == 1 && (entry.flags & FI_RECV) != 0)
+        heard++;
+    return count == 1 && (entry.flags & FI_SEND) != 0;
+}
+
+static void send(const struct packet *packet, size_t size, int to)
+{
+    struct ofi *ofi = ofi_of(transport);
+    struct ofi_buffer *buffer = &ofi->buffers[0];
+    ssize_t err;
+
+    memcpy(buffer->bytes, packet->bytes, size);
+    while ((err = fi_send(ofi->ep, buffer->bytes, size, buffer->descriptor, places[to],
+                          &buffer->operation.context)) == -FI_EAGAIN)
+        look();
+    check(err == 0, "fi_send");
+    while (!look())
+        ;
+}
+
+/* ---- what it says ---- */
+
+static void say(struct packet *packet, int to)
+{
+    bool is_heard = packet == &hello && to == callee,
+         is_answered = packet == &welcome && to == caller;
+    unsigned changed = 0;
+
+    send(packet, packet->size, to);
+    for (size_t at = PACKET; at < packet->size; at++, changed++) {
+        unsigned char bit = (unsigned char)(1u << at % 8);
+
+        packet->bytes[at] ^= bit;
+        send(packet, packet->size, to);
+        packet->bytes[at] ^= bit;
+    }
+    send(packet, packet->size - 8, to);
+    printf("%s to %d: %u of %u must be dropped\n", packet->name, to,
+           is_answered ? 1 : changed + 2 - is_heard, changed + 2);
+}
+
+/* Until standard input ends. */
+static void listen_on(void)
+{
+    struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
+    char byte;
+
+    do
+        look();
+    while (poll(&input, 1, 1) == 0 || read(STDIN_FILENO, &byte, 1) > 0);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 4 || atoi(argv[2]) < 2 || atoi(argv[2]) > RANKS_MAX) {
+        fprintf(stderr, "usage: stranger_program FOLDER RANKS FLOWS\n");
+        return 2;
+    }
+    ranks = atoi(argv[2]);
+    read_addresses(argv[1]);
+    read_flows(argv[3]);
+    check(find_greeting(), "no greeting was seen");
+    printf("greeting of %d by %d\n", callee, caller);
+    open_endpoint();
+    for (int to = 0; to < ranks; to++) {
+        say(&hello, to);
+        say(&welcome, to);
+        say(&proof, to);
+    }
+    printf("said\n");
+    fflush(stdout);
+    listen_on();
+    printf("heard %u\n", heard);
+    transport->ops->close(transport);
+    return 0;
+}
