@@ -135,7 +135,7 @@ def hpcc(where):
 
 
 # How hpcc arranges its ranks: rows and columns.
-HPCC_GRIDS = {1: (1, 1), 2: (1, 2), 3: (1, 3), 4: (2, 2), 8: (2, 4)}
+HPCC_GRIDS = {1: (1, 1), 2: (1, 2), 3: (1, 3), 4: (2, 2), 6: (2, 3), 8: (2, 4)}
 
 
 def hpcc_input(where, ranks, size=1000):
