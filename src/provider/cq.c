@@ -32,8 +32,8 @@
 
 #define POLL_BATCH       16
 #define FIRST_EVENTS     64
-#define IDLE_CROWDED     32    /* empty reads before the core is given away */
-#define IDLE_ALONE       20000 /* the same when every rank may have a core */
+#define IDLE_READS       32    /* empty ones before the core is given away, or the clock read */
+#define IDLE_NS          50000 /* and so long, when every rank may have a core */
 #define TAG_FLAGS(id)    ((id) == PROV_TAGGED ? FI_TAGGED : FI_MSG)
 #define MIN_ERR_DATA_API FI_VERSION(1, 5)
 
@@ -454,10 +454,21 @@ static inline ssize_t sources_read(struct prov_cq *cq, void *buf, size_t count,
     return unlikely(cq->event_count != 0) ? -FI_EAVAIL : -FI_EAGAIN;
 }
 
+/* Has it been read in vain for long enough?  By time, because an empty read costs 20 ns over
+ * shared memory and a microsecond over a network. */
+static OUT_OF_LINE bool is_idle(struct prov_cq *cq)
+{
+    int64_t now = cq->idle_ns == 0 ? 0 : prov_now_ns();
+
+    if (cq->idle == IDLE_READS)
+        cq->idle_since_ns = now;
+    return now - cq->idle_since_ns >= cq->idle_ns;
+}
+
 /* Gives the core away now and then.  Returns -FI_EAGAIN. */
 static OUT_OF_LINE ssize_t read_in_vain(struct prov_cq *cq)
 {
-    bool yield = ++cq->idle >= cq->idle_limit;
+    bool yield = unlikely(++cq->idle % IDLE_READS == 0) && is_idle(cq);
 
     if (unlikely(yield))
         cq->idle = 0;
@@ -731,7 +742,7 @@ static long local_ranks(void)
     return value == NULL ? 0 : strtol(value, NULL, 10);
 }
 
-static unsigned idle_limit(void)
+static int64_t idle_limit(void)
 {
     cpu_set_t cores;
     long count = sched_getaffinity(0, sizeof cores, &cores) < 0 ? 1 : CPU_COUNT(&cores);
@@ -739,7 +750,7 @@ static unsigned idle_limit(void)
     /* A rank bound to one core says nothing about the machine. */
     if (count == 1)
         count = sysconf(_SC_NPROCESSORS_ONLN);
-    return local_ranks() > count ? IDLE_CROWDED : IDLE_ALONE;
+    return local_ranks() > count ? 0 : IDLE_NS;
 }
 
 static int cq_attr_check(const struct fi_cq_attr *attr)
@@ -774,7 +785,7 @@ int prov_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_
     cq->format = attr->format == FI_CQ_FORMAT_UNSPEC ? FI_CQ_FORMAT_CONTEXT : attr->format;
     cq->locks = prov_needs_locks(cq->domain->threading);
     cq->has_threshold = attr->wait_cond == FI_CQ_COND_THRESHOLD;
-    cq->idle_limit = idle_limit();
+    cq->idle_ns = idle_limit();
     pthread_mutex_init(&cq->lock, NULL);
     atomic_init(&cq->users, 0);
     atomic_init(&cq->armed, false);

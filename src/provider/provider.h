@@ -217,7 +217,8 @@ struct prov_cq {
     unsigned turn; /* the source that is read first */
     enum prov_cq_next next;
     unsigned idle; /* reads in a row that found nothing */
-    unsigned idle_limit;
+    int64_t idle_since_ns;
+    int64_t idle_ns; /* so long before the core is given away */
     struct prov_wait wait;
     atomic_bool armed; /* somebody wants to be rung */
     atomic_bool signalled;
