@@ -10,6 +10,7 @@
 
 #include "base/base.h"
 #include "base/mem.h"
+#include "core/arbiter.h"
 #include "core/core.h"
 
 #define CONTEXT     17
@@ -148,6 +149,55 @@ static void test_who_waits_for_anybody_meets_few(void **state)
     mbx_close(ep);
 }
 
+#define WAITS 20
+
+static struct transport_ops counted;
+static int (*exchange_own)(struct transport *t, uint64_t index, uint64_t expected,
+                           uint64_t desired, uint64_t *found);
+static unsigned exchanges;
+
+static int count_exchange(struct transport *t, uint64_t index, uint64_t expected,
+                          uint64_t desired, uint64_t *found)
+{
+    exchanges++;
+    return exchange_own(t, index, expected, desired, found);
+}
+
+/* Each look asks each receive from any source whether somebody has won it: where the provider
+ * exchanges our own words, and we wait for that, it is not asked. */
+static void test_a_look_waits_for_no_word(void **state)
+{
+    struct mbx_ep *ep =
+        world_open_one(*state, (const char *[]){"CLOSE_TIMEOUT=0", "ANY_SOURCE=sender", NULL});
+    const struct transport_ops *ops = ep->transport->ops;
+    struct mbx_completion done;
+    mbx_request recv[WAITS];
+
+    counted = *ops;
+    exchange_own = ops->exchange_own;
+    counted.exchange_own = count_exchange;
+    ep->transport->ops = &counted;
+    exchanges = 0;
+    for (int i = 0; i < WAITS; i++) { /* as if a sender had been told of each */
+        assert_int_equal(mbx_recv(ep, MBX_ANY_SOURCE, CONTEXT, 1, 0, NULL, 0, NULL, &recv[i]),
+                         0);
+        arbiter_open(ep, request_find(ep, recv[i]));
+    }
+    assert_int_equal(exchanges, ep->transport->limits.words != 0 ? WAITS : 0);
+    exchanges = 0;
+    for (int i = 0; i < LOOKS; i++)
+        look_around(ep);
+    if (ops->glance_own != NULL)
+        assert_int_equal(exchanges, 0);
+    for (int i = 0; i < WAITS; i++) {
+        assert_true(arbiter_close(ep, request_find(ep, recv[i])));
+        assert_int_equal(mbx_cancel(ep, recv[i]), 0);
+        assert_int_equal(mbx_wait(ep, recv[i], -1, &done), 0);
+    }
+    ep->transport->ops = ops;
+    mbx_close(ep);
+}
+
 static void test_wrong_addresses_are_refused(void **state)
 {
     struct mbx_ep *ep = world_open_one(*state, NULL);
@@ -229,6 +279,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_a_peer_with_a_link),
         cmocka_unit_test(test_who_is_used_is_a_peer),
         cmocka_unit_test(test_who_waits_for_anybody_meets_few),
+        cmocka_unit_test(test_a_look_waits_for_no_word),
         cmocka_unit_test(test_wrong_addresses_are_refused),
         cmocka_unit_test(test_no_memory_for_a_peer),
     };

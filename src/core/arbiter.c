@@ -165,6 +165,12 @@ bool arbiter_give(struct mbx_ep *ep, struct request *req, const struct peer *pee
     return true;
 }
 
+/* Who has taken a word that holds this? */
+static uint32_t owner_in(uint64_t word)
+{
+    return word_state_of(word) == WORD_TAKEN ? (uint32_t)word & OWNER_MAX : MBX_ANY_SOURCE;
+}
+
 uint32_t arbiter_owner(const struct mbx_ep *ep, const struct request *req)
 {
     uint64_t found;
@@ -172,7 +178,21 @@ uint32_t arbiter_owner(const struct mbx_ep *ep, const struct request *req)
     if (req->key == 0)
         return MBX_ANY_SOURCE;
     exchange(ep, name_index(req->key), 0, 0, &found);
-    return word_state_of(found) == WORD_TAKEN ? (uint32_t)found & OWNER_MAX : MBX_ANY_SOURCE;
+    return owner_in(found);
+}
+
+uint32_t arbiter_owner_seen(const struct mbx_ep *ep, const struct request *req)
+{
+    const struct transport_ops *ops = ep->transport->ops;
+    uint64_t found;
+
+    if (req->key == 0)
+        return MBX_ANY_SOURCE;
+    if (ops->glance_own == NULL)
+        return arbiter_owner(ep, req);
+    if (ops->glance_own(ep->transport, name_index(req->key), &found) != 0)
+        return MBX_ANY_SOURCE;
+    return owner_in(found);
 }
 
 int arbiter_claim(const struct peer *peer, uint64_t name, uint64_t as, uint64_t cookie)

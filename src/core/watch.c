@@ -55,7 +55,7 @@ static uint32_t watch_whom(const struct mbx_ep *ep, const struct request *req)
             break; /* the device tells */
         if (req->match.envelope.source != MBX_ANY_SOURCE)
             return req->match.envelope.source;
-        return arbiter_owner(ep, req);
+        return arbiter_owner_seen(ep, req);
     case REQUEST_HELD:
     case REQUEST_LOCK:
     case REQUEST_WAIT_GRANT:

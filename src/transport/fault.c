@@ -459,6 +459,14 @@ static int fault_exchange_own(struct transport *t, uint64_t index, uint64_t expe
     return fault->inner->ops->exchange_own(fault->inner, index, expected, desired, found);
 }
 
+static int fault_glance_own(struct transport *t, uint64_t index, uint64_t *found)
+{
+    struct transport *inner = fault_of(t)->inner;
+
+    return inner->ops->glance_own != NULL ? inner->ops->glance_own(inner, index, found)
+                                          : inner->ops->exchange_own(inner, index, 0, 0, found);
+}
+
 static int fault_look(struct link *l, uint64_t index, uint64_t *words, size_t count)
 {
     struct link *inner = link_of(l)->inner;
@@ -552,6 +560,7 @@ static const struct transport_ops ops = {
     .check_address = fault_check_address,
     .exchange = fault_exchange,
     .exchange_own = fault_exchange_own,
+    .glance_own = fault_glance_own,
     .look = fault_look,
     .show = fault_show,
     .wake = fault_wake,

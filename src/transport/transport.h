@@ -250,6 +250,11 @@ struct transport_ops {
     int (*exchange_own)(struct transport *t, uint64_t index, uint64_t expected,
                         uint64_t desired, uint64_t *found);
 
+    /* What a word of our own holds, for who looks again and again: read by the processor, so
+     * that an exchange may be seen late, but as a whole.  NULL: exchange_own() is as quick.
+     * 0; -EINVAL no such word; -ENOTSUP */
+    int (*glance_own)(struct transport *t, uint64_t index, uint64_t *found);
+
     /* Copies `count` words of the other endpoint from `index` on, each of them as a whole; what
      * was written there before a word that is read was written is seen behind it.
      * 0; -EAGAIN not now; -EINVAL no such words; -ENOTSUP; -ENOTCONN, -EHOSTUNREACH */

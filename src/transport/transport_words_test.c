@@ -45,6 +45,13 @@ static uint64_t own_word(void)
     uint64_t found = 0;
 
     assert_int_equal(t->ops->exchange_own(t, WORD, 0, 0, &found), 0);
+    if (t->ops->glance_own != NULL) {
+        uint64_t seen = ~found;
+
+        assert_int_equal(t->ops->glance_own(t, WORD, &seen), 0);
+        assert_int_equal(seen, found);
+        assert_int_equal(t->ops->glance_own(t, UINT64_MAX, &seen), -EINVAL);
+    }
     return found;
 }
 

@@ -657,6 +657,7 @@ const struct transport_ops transport_ofi = {
     .check_address = ofi_check_unnamed,
     .exchange = ofi_exchange,
     .exchange_own = ofi_exchange_own,
+    .glance_own = ofi_glance_own,
     .look = ofi_look,
     .show = ofi_show,
     .wake = ofi_wake,

@@ -338,6 +338,7 @@ int ofi_exchange(struct link *l, uint64_t index, uint64_t expected, uint64_t des
                  uint64_t *found, uint64_t cookie);
 int ofi_exchange_own(struct transport *t, uint64_t index, uint64_t expected, uint64_t desired,
                      uint64_t *found);
+int ofi_glance_own(struct transport *t, uint64_t index, uint64_t *found);
 /* The oldest entry that was put aside.  False: there is none. */
 bool ofi_words_entry(struct ofi *ofi, struct ofi_entry *entry);
 

@@ -6,6 +6,9 @@
  * exchange is the provider's (fi_compare_atomic), our own too: what a network adapter does to a
  * word is one step only for what the same adapter does.
  *
+ * Who only wants to know whether something has changed reads the memory (glance): an adapter
+ * may write there later than it has told the peer, but nobody decides anything by that.
+ *
  * An exchange of a peer's word ends when the provider says so.  One of our own is waited for.
  * It needs nobody else, both of its ends are here; but the provider tells of other things
  * meanwhile, and nothing may go up to the core now.  So these are put aside, and the next
@@ -164,6 +167,18 @@ int ofi_exchange_own(struct transport *t, uint64_t index, uint64_t expected, uin
                  ofi->library->strerror(-err));
     }
     exchange_by_processor(ofi, index, expected, desired, found);
+    return 0;
+}
+
+int ofi_glance_own(struct transport *t, uint64_t index, uint64_t *found)
+{
+    const struct ofi_words *words = &ofi_of(t)->words;
+
+    if (words->bytes == NULL)
+        return -ENOTSUP;
+    if (index >= OFI_WORDS)
+        return -EINVAL;
+    *found = __atomic_load_n(&words->bytes[index], __ATOMIC_ACQUIRE);
     return 0;
 }
 
