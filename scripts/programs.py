@@ -158,7 +158,7 @@ def hpcc_input(where, ranks, size=1000):
 OSC_RDMA = ["--mca", "osc", "rdma", "--mca", "btl", "ofi,self",
             "--mca", "btl_ofi_provider_include", "matchbox"]
 
-MPI_TESTS = ("p2p", "collectives", "order", "threads", "app_amr", "app_farm")
+MPI_TESTS = ("p2p", "collectives", "order", "rules", "threads", "app_amr", "app_farm")
 
 
 def everything(build, ranks, pipe=NETPIPE, size=200, over=None):
@@ -173,7 +173,7 @@ def everything(build, ranks, pipe=NETPIPE, size=200, over=None):
     yield "hpcc", over + ["hpcc"], lambda where: hpcc_input(where, ranks, size), hpcc
     for name in MPI_TESTS:
         # ob1 writes behind the buffer of a receive that is too short
-        less = ["--no-truncation"] if name == "p2p" and not native else []
+        less = ["--no-truncation"] if name in ("p2p", "rules") and not native else []
         yield name, over + [os.path.join(build, "tests", "mpi", name)] + less, None, None
     onesided = os.path.join(build, "tests", "mpi", "onesided")
     if ranks <= 4:
