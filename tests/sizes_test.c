@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "core/core.h"
 
 enum how { SEND, SSEND, INJECT, HOWS };
 
@@ -51,7 +52,7 @@ static void start(struct mbx_ep *ep, enum how how, uint32_t peer, const void *da
     }
 }
 
-struct message {
+struct sample {
     enum how how;
     uint32_t peer;
     size_t size;
@@ -59,7 +60,7 @@ struct message {
     bool is_unexpected;
 };
 
-static void transfer(struct world *w, const struct message *m)
+static void transfer(struct world *w, const struct sample *m)
 {
     const unsigned char *data =
         world_data((unsigned)(m->size % 64) * 64 + m->from_align, m->size);
@@ -93,7 +94,7 @@ static void transfer(struct world *w, const struct message *m)
 static void transfer_size(struct world *w, uint32_t peer, size_t size)
 {
     struct mbx_limits limits;
-    struct message m = {.peer = peer, .size = size};
+    struct sample m = {.peer = peer, .size = size};
 
     mbx_limits_get(w->eps[0], &limits);
     if (size > small_max()) {
@@ -158,7 +159,7 @@ static void test_every_small_size(void **state)
 
     world_open(&w, *state, 2, NULL);
     for (size_t size = 0; size <= (world_is_quick() ? 300 : 1200); size++)
-        transfer(&w, &(struct message){
+        transfer(&w, &(struct sample){
                          .how = SEND, .peer = 1, .size = size, .is_unexpected = size % 7 != 0});
     world_close(&w);
 }
@@ -172,12 +173,79 @@ static void test_alignments(void **state)
     world_open(&w, *state, 2, NULL);
     for (size_t i = 0; i < ARRAY_COUNT(sizes); i++)
         for (unsigned both = 0; both < 64 * 64; both += step)
-            transfer(&w, &(struct message){.how = SEND,
-                                           .peer = 1,
-                                           .size = sizes[i],
-                                           .from_align = both % 64,
-                                           .to_align = both / 64,
-                                           .is_unexpected = both % 3 == 0});
+            transfer(&w, &(struct sample){.how = SEND,
+                                          .peer = 1,
+                                          .size = sizes[i],
+                                          .from_align = both % 64,
+                                          .to_align = both / 64,
+                                          .is_unexpected = both % 3 == 0});
+    world_close(&w);
+}
+
+/* ---- how a message is cut ---- */
+
+#define CUTS_MAX 8
+
+static struct transport_ops counted;
+static int (*inner_send)(struct link *link, const struct transport_packet *packet);
+static size_t cuts[CUTS_MAX];
+static unsigned cut_count;
+
+static int count_send(struct link *link, const struct transport_packet *packet)
+{
+    int err = inner_send(link, packet);
+    bool is_cut = packet->header->type == WIRE_FIRST || packet->header->type == WIRE_MORE;
+
+    if (err == 0 && is_cut && cut_count < CUTS_MAX)
+        cuts[cut_count++] = packet->payload_size;
+    return err;
+}
+
+/* All packets but two are full, and these two differ by less than a cache line. */
+static void check_cuts(const struct mbx_ep *ep, size_t size)
+{
+    size_t room = ep->transport->limits.packet_max - sizeof(struct wire_header) - 64;
+    size_t sum = 0;
+
+    assert_in_range(cut_count, 2, CUTS_MAX - 1);
+    for (unsigned i = 0; i < cut_count; i++) {
+        sum += cuts[i];
+        if (i + 2 < cut_count)
+            assert_true(cuts[i] >= room);
+    }
+    assert_int_equal(sum, size);
+    assert_true(cuts[cut_count - 2] >= cuts[cut_count - 1]);
+    assert_true(cuts[cut_count - 2] - cuts[cut_count - 1] < (size_t)2 * CACHE_LINE);
+}
+
+/* A packet that is nearly empty costs what a half does, and the receiver could have copied that
+ * meanwhile. */
+static void test_the_last_two_packets_are_alike(void **state)
+{
+    const struct world_config *config = *state;
+    struct world w;
+    const struct transport_ops *ops;
+    size_t packet;
+
+    if (strcmp(config->name, "loop") != 0 && strcmp(config->name, "shm") != 0 &&
+        strcmp(config->name, "ofi") != 0)
+        skip();
+    world_open(&w, config, 2,
+               (const char *[]){"EAGER_LIMIT=1M", "WINDOW_PAYLOAD=unlimited", NULL});
+    ops = w.eps[0]->transport->ops;
+    packet = w.eps[0]->transport->limits.packet_max;
+    counted = *ops;
+    inner_send = ops->send;
+    counted.send = count_send;
+    w.eps[0]->transport->ops = &counted;
+    for (size_t eighths = 8; eighths <= 32; eighths++) {
+        size_t size = packet * eighths / 8;
+
+        cut_count = 0;
+        transfer(&w, &(struct sample){.how = SEND, .peer = 1, .size = size});
+        check_cuts(w.eps[0], size);
+    }
+    w.eps[0]->transport->ops = ops;
     world_close(&w);
 }
 
@@ -199,9 +267,12 @@ static void test_too_long(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_thresholds),       cmocka_unit_test(test_powers_of_two),
-        cmocka_unit_test(test_every_small_size), cmocka_unit_test(test_alignments),
+        cmocka_unit_test(test_thresholds),
+        cmocka_unit_test(test_powers_of_two),
+        cmocka_unit_test(test_every_small_size),
+        cmocka_unit_test(test_alignments),
         cmocka_unit_test(test_too_long),
+        cmocka_unit_test(test_the_last_two_packets_are_alike),
     };
 
     return world_main(argc, argv, tests, ARRAY_COUNT(tests));
