@@ -280,8 +280,7 @@ static void a_stranger_is_matched_and_named_once_known(void **state)
 
     /* Arrived before the insertion, received by address after it. */
     inject_word(&w, 1, 0, 1, 12);
-    for (int i = 0; i < 100; i++)
-        world_progress(&w);
+    world_is_quiet(&w, 0);
     fi_av_insert(w.node[0].av, w.node[2].address, 1, &addr, 0, NULL);
     fi_av_insert(w.node[0].av, w.node[1].address, 1, &addr, 0, NULL);
     fi_trecv(EP(w, 0), &word, 8, NULL, addr, 1, 0, &contexts[0]);
@@ -461,6 +460,7 @@ static void a_probe_finds_or_fails(void **state)
     assert_true(error.op_context == &contexts[0] && error.err == FI_ENOMSG && error.tag == 4);
     pattern_fill(out_buf, 90000, 1);
     fi_tsenddata(EP(w, 0), out_buf, 90000, NULL, 3, w.addr[1], 4, NULL);
+    world_arrived(&w, 0, 1);
     for (int i = 0; i < 2; i++) { /* it takes nothing */
         assert_int_equal(probe(&w, 1, 4, FI_PEEK, &contexts[0], NULL), 0);
         assert_int_equal(world_read(&w, 1, &e, &source), 1);
@@ -484,6 +484,7 @@ static void a_claimed_message_belongs_to_its_context(void **state)
     world_open(&w, &plain);
     inject_word(&w, 0, 1, 4, 111);
     inject_word(&w, 0, 1, 4, 222);
+    world_arrived(&w, 0, 1);
     assert_int_equal(probe(&w, 1, 4, FI_PEEK | FI_CLAIM, &contexts[0], NULL), 0);
     expect_recv(&w, 1, &contexts[0], 8, 4);
     fi_trecv(EP(w, 1), &word, 8, NULL, w.addr[0], 4, 0, &contexts[1]);
@@ -508,6 +509,7 @@ static void discarded_messages_are_gone(void **state)
     world_open(&w, &plain);
     for (uint64_t i = 1; i <= 3; i++)
         inject_word(&w, 0, 1, 4, i);
+    world_arrived(&w, 0, 1);
     assert_int_equal(probe(&w, 1, 4, FI_PEEK | FI_DISCARD, &contexts[0], NULL), 0);
     expect_recv(&w, 1, &contexts[0], 8, 4);
     assert_int_equal(probe(&w, 1, 4, FI_PEEK | FI_CLAIM, &contexts[1], NULL), 0);
@@ -522,8 +524,7 @@ static void discarded_messages_are_gone(void **state)
     /* Its sender is told as if it had been received. */
     msg.addr = w.addr[1];
     assert_int_equal(fi_tsendmsg(EP(w, 0), &msg, FI_MATCH_COMPLETE), 0);
-    for (int i = 0; i < 100; i++)
-        world_progress(&w);
+    world_arrived(&w, 0, 1);
     assert_int_equal(probe(&w, 1, 4, FI_PEEK | FI_DISCARD, &contexts[0], NULL), 0);
     expect_recv(&w, 1, &contexts[0], 0, 4);
     expect_send(&w, 0, &contexts[3]);

@@ -84,6 +84,10 @@ void world_close(struct world *w);
 /* Lets everybody make progress without reading completions. */
 void world_progress(struct world *w);
 
+/* All that a node has sent to another has come there, and waits or is matched.  For a receive
+ * of its own, behind all that: no other completion may be next at node to. */
+void world_arrived(struct world *w, int from, int to);
+
 /* Reads one completion of a node, waiting up to a few seconds; -FI_EAVAIL if an
  * error is next. */
 ssize_t world_read(struct world *w, int node, struct fi_cq_tagged_entry *entry,
