@@ -139,14 +139,25 @@ void ofi_unexpose(struct link *l, uint64_t address, uint64_t key)
 
 /* ---- moving ---- */
 
-struct ofi_rma *ofi_rma_take(struct ofi *ofi, enum ofi_operation_kind kind)
+struct ofi_rma *ofi_rma_take(struct ofi_link *link, enum ofi_operation_kind kind)
 {
-    struct list *node = list_pop_head(&ofi->rma_free);
+    struct list *node =
+        link->moving_count < OFI_RMA_LINK ? list_pop_head(&ofi_of_link(link)->rma_free) : NULL;
+    struct ofi_rma *rma;
 
     if (node == NULL)
         return NULL;
-    container_of(node, struct ofi_rma, node)->operation.kind = kind;
-    return container_of(node, struct ofi_rma, node);
+    rma = container_of(node, struct ofi_rma, node);
+    rma->operation.kind = kind;
+    rma->link = link;
+    return rma;
+}
+
+void ofi_rma_begin(struct ofi_rma *rma)
+{
+    list_add_tail(&rma->link->moving, &rma->node);
+    rma->link->moving_count++;
+    ofi_of_link(rma->link)->begun++;
 }
 
 void ofi_rma_give(struct ofi *ofi, struct ofi_rma *rma)
@@ -215,10 +226,9 @@ static int move(struct ofi_link *link, bool is_write, void *here, uint64_t addre
         return -ENOTSUP;
     if ((err = ofi_link_reach(link)) != 0)
         return err;
-    rma = ofi_rma_take(ofi, OFI_MOVING);
+    rma = ofi_rma_take(link, OFI_MOVING);
     if (rma == NULL)
         return -EAGAIN;
-    rma->link = link;
     rma->cookie = cookie;
     err = ofi_register(ofi, here, size, is_write ? FI_WRITE : FI_READ, &rma->local);
     if (err == 0)
@@ -228,8 +238,7 @@ static int move(struct ofi_link *link, bool is_write, void *here, uint64_t addre
         link->is_wanted = err == -FI_EAGAIN;
         return failed(ofi, err);
     }
-    list_add_tail(&link->moving, &rma->node);
-    ofi->begun++;
+    ofi_rma_begin(rma);
     return -EINPROGRESS;
 }
 
@@ -269,8 +278,10 @@ void ofi_moved(struct ofi *ofi, struct ofi_rma *rma, int error)
 {
     const struct ofi_rma ended = *rma;
 
-    if (rma->link != NULL)
+    if (rma->link != NULL) {
         list_remove(&rma->node);
+        rma->link->moving_count--;
+    }
     ofi_rma_give(ofi, rma);
     ofi->ended++;
     tell(ofi, &ended, error);
@@ -291,6 +302,7 @@ void ofi_moving_failed(struct ofi_link *link)
         rma->link = NULL;
         tell(ofi, &ended, -ENOTCONN);
     }
+    link->moving_count = 0;
 }
 
 /* ---- open and close ---- */

@@ -36,7 +36,8 @@
 #define OFI_BUFFERS    64 /* packets that may be on their way */
 #define OFI_RESERVE    8  /* of these, for what links owe */
 #define OFI_QUEUE_MAX  16 /* packets that wait for one link */
-#define OFI_RMA_MAX    64 /* reads and writes under way */
+#define OFI_RMA_MAX    64 /* reads, writes and exchanges under way */
+#define OFI_RMA_LINK   48 /* of these, for one peer: another one is not kept waiting */
 #define OFI_RECEIVES   32 /* receive buffers for one packet each, */
 #define OFI_MULTI      4  /* or for many, of this size */
 #define OFI_MULTI_SIZE (128 << 10)
@@ -133,7 +134,8 @@ struct ofi_link {
     struct list queue; /* buffers */
     struct list in_busy;
     struct list in_holding;
-    struct list moving; /* reads and writes */
+    struct list moving; /* reads, writes and exchanges */
+    uint32_t moving_count;
     unsigned char *held_first, *held_last;
     struct ofi_name ours, theirs;
     struct ofi_place words; /* theirs */
@@ -317,7 +319,10 @@ int ofi_write(struct link *l, uint64_t address, uint64_t key, const void *src, s
               void *cookie);
 int ofi_expose(struct link *l, const void *buf, size_t size, uint64_t *address, uint64_t *key);
 void ofi_unexpose(struct link *l, uint64_t address, uint64_t key);
-struct ofi_rma *ofi_rma_take(struct ofi *ofi, enum ofi_operation_kind kind);
+/* One for an operation with the peer of link; NULL: there is none free, or it has its share. */
+struct ofi_rma *ofi_rma_take(struct ofi_link *link, enum ofi_operation_kind kind);
+/* The provider has it now. */
+void ofi_rma_begin(struct ofi_rma *rma);
 void ofi_rma_give(struct ofi *ofi, struct ofi_rma *rma);
 /* As fi_mr_reg, with a key of ours unless the provider makes them. */
 int ofi_register_keyed(struct ofi *ofi, const void *bytes, size_t size, uint64_t access,

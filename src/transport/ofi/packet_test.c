@@ -161,8 +161,15 @@ static void on_dropped(void *arg, const char *reason)
     side->dropped++;
 }
 
-static const struct transport_events events = {
-    .accept = on_accept, .deliver = on_deliver, .dropped = on_dropped};
+static void on_read_done(void *arg, void *cookie, int error)
+{
+    (void)arg, (void)cookie, (void)error;
+}
+
+static const struct transport_events events = {.accept = on_accept,
+                                               .deliver = on_deliver,
+                                               .dropped = on_dropped,
+                                               .read_done = on_read_done};
 
 static void side_open(struct side *side, uint8_t last)
 {
@@ -302,6 +309,46 @@ static void who_has_greeted_can_be_looked_at(void **state)
         transport_ofi.close(sides[i].t);
 }
 
+/* ---- reading ---- */
+
+static unsigned char there[8], here[8];
+
+/* Reads from `at` until nothing more can begin; how many did. */
+static unsigned read_many(struct link *link, struct side *at, unsigned most)
+{
+    struct transport_address address;
+    struct link *back;
+    uint64_t where, name;
+    unsigned begun = 0;
+
+    transport_ofi.address(link->transport, &address);
+    assert_int_equal(transport_ofi.connect(at->t, &address, &back), 0);
+    assert_int_equal(transport_ofi.expose(back, there, sizeof there, &where, &name), 0);
+    while (begun < most &&
+           transport_ofi.read(link, here, where, name, sizeof here, here) == -EINPROGRESS)
+        begun++;
+    return begun;
+}
+
+/* What is read from one who makes no call does not take all places that there are. */
+static void who_does_not_answer_leaves_room_for_others(void **state)
+{
+    struct side sides[3];
+    struct link *links[3];
+
+    (void)state;
+    for (unsigned i = 0; i < 3; i++)
+        side_open(&sides[i], 1);
+    for (unsigned i = 1; i < 3; i++) {
+        links[i] = send_one(&sides[0], &sides[i]);
+        poll_until(sides, 3, &sides[i].delivered);
+    }
+    assert_in_range(read_many(links[1], &sides[1], 2 * OFI_RMA_MAX), 1, OFI_RMA_LINK);
+    assert_int_equal(read_many(links[2], &sides[2], 1), 1);
+    for (unsigned i = 0; i < 3; i++)
+        transport_ofi.close(sides[i].t);
+}
+
 /* ---- closing ---- */
 
 static void nothing_is_delivered_by_a_close(void **state)
@@ -419,6 +466,7 @@ int main(void)
         cmocka_unit_test(another_jobs_key_is_refused),
         cmocka_unit_test(what_is_too_long_takes_no_buffer_along),
         cmocka_unit_test(who_has_greeted_can_be_looked_at),
+        cmocka_unit_test(who_does_not_answer_leaves_room_for_others),
         cmocka_unit_test(nothing_is_delivered_by_a_close),
         cmocka_unit_test(who_closes_behind_his_answer_has_not_died),
         cmocka_unit_test(who_is_answered_and_computes_is_not_forgotten),

@@ -200,13 +200,12 @@ int ofi_exchange(struct link *l, uint64_t index, uint64_t expected, uint64_t des
         return -EINVAL;
     if ((err = ofi_link_reach(link)) != 0)
         return err;
-    rma = ofi_rma_take(ofi, OFI_EXCHANGING);
+    rma = ofi_rma_take(link, OFI_EXCHANGING);
     if (rma == NULL)
         return -EAGAIN;
     rma->expected = expected;
     rma->desired = desired;
     rma->name = cookie;
-    rma->link = link;
     err = ofi_register(ofi, &rma->expected, 3 * sizeof rma->expected, FI_READ | FI_WRITE,
                        &rma->local);
     if (err == 0)
@@ -215,8 +214,7 @@ int ofi_exchange(struct link *l, uint64_t index, uint64_t expected, uint64_t des
         ofi_rma_give(ofi, rma);
         return err == -FI_EAGAIN ? -EAGAIN : -ENOTSUP;
     }
-    list_add_tail(&link->moving, &rma->node);
-    ofi->begun++;
+    ofi_rma_begin(rma);
     return -EINPROGRESS;
 }
 
