@@ -284,5 +284,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_no_memory_for_a_peer),
     };
 
+    mem_count_bytes();
     return world_main_for(argc, argv, is_meant, tests, ARRAY_COUNT(tests));
 }

@@ -3,7 +3,7 @@
  * mem.c - the C library's allocator, counted.
  *
  * A block carries no header, so any alignment works: how many bytes it has is asked of the C
- * library, which says how many it has set aside.
+ * library, which says how many it has set aside; but only for a test that wants to know.
  */
 #include "base/mem.h"
 
@@ -18,6 +18,7 @@
 
 static _Atomic int64_t fail_countdown;
 static _Atomic uint64_t live_count, live_bytes;
+static bool counts_bytes; /* set before there are threads */
 
 static bool mem_fails(void)
 {
@@ -27,13 +28,24 @@ static bool mem_fails(void)
     return true;
 }
 
+static size_t bytes_of(void *pointer)
+{
+    return unlikely(counts_bytes) ? malloc_usable_size(pointer) : 0;
+}
+
+static void count_bytes(size_t more, size_t less)
+{
+    if (unlikely(counts_bytes))
+        atomic_fetch_add_explicit(&live_bytes, more - less, memory_order_relaxed);
+}
+
 /* Counts a new block; NULL passes through. */
 static void *mem_count(void *pointer)
 {
     if (pointer == NULL)
         return NULL;
     atomic_fetch_add_explicit(&live_count, 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&live_bytes, malloc_usable_size(pointer), memory_order_relaxed);
+    count_bytes(bytes_of(pointer), 0);
     return pointer;
 }
 
@@ -55,15 +67,14 @@ void *mem_calloc(size_t count, size_t size)
 
 void *mem_realloc(void *pointer, size_t size)
 {
-    size_t before = malloc_usable_size(pointer);
+    size_t before = bytes_of(pointer);
     void *moved;
 
     if (pointer == NULL)
         return mem_alloc(size);
     moved = mem_fails() ? NULL : realloc(pointer, max_size(size, 1));
     if (moved != NULL)
-        atomic_fetch_add_explicit(&live_bytes, malloc_usable_size(moved) - before,
-                                  memory_order_relaxed);
+        count_bytes(bytes_of(moved), before);
     return moved;
 }
 
@@ -90,7 +101,7 @@ void mem_free(void *pointer)
     if (pointer == NULL)
         return;
     atomic_fetch_sub_explicit(&live_count, 1, memory_order_relaxed);
-    atomic_fetch_sub_explicit(&live_bytes, malloc_usable_size(pointer), memory_order_relaxed);
+    count_bytes(0, bytes_of(pointer));
     free(pointer);
 }
 
@@ -108,6 +119,11 @@ uint64_t mem_fail_left(void)
 uint64_t mem_live(void)
 {
     return atomic_load_explicit(&live_count, memory_order_relaxed);
+}
+
+void mem_count_bytes(void)
+{
+    counts_bytes = true;
 }
 
 uint64_t mem_bytes(void)

@@ -42,8 +42,12 @@ uint64_t mem_fail_left(void);
 /* Allocations made and not yet freed. */
 uint64_t mem_live(void);
 
-/* What may be written to in these: at least what was asked for.  Without what the allocator
- * adds to a block for itself, 8 bytes each in the GNU C library. */
+/* Of a test: from now on bytes are counted, too.  Before any thread is started. */
+void mem_count_bytes(void);
+
+/* Of the blocks made since, and not yet freed, what may be written to: at least what was asked
+ * for.  Without what the allocator adds to a block for itself, 8 bytes each in the GNU C
+ * library. Blocks from before that are freed count below 0. */
 uint64_t mem_bytes(void);
 
 #endif
