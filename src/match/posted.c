@@ -35,7 +35,8 @@ static int add_to_class(struct match_deep *deep, struct match_recv *recv,
     return 0;
 }
 
-int posted_add(struct match *m, struct match_recv *recv)
+/* Any receive. */
+static OUT_OF_LINE int add_by_print(struct match *m, struct match_recv *recv)
 {
     struct match_mask mask = mask_of(&recv->envelope, recv->ignore);
     struct match_deep *deep = deep_get(m);
@@ -49,6 +50,28 @@ int posted_add(struct match *m, struct match_recv *recv)
     } else if (unlikely(add_to_class(deep, recv, mask) < 0)) {
         return -ENOMEM;
     }
+    link_append(&m->recvs, &recv->link);
+    return 0;
+}
+
+static inline bool wants_the_same(const struct match_recv *a, const struct match_recv *b)
+{
+    return a->envelope.tag == b->envelope.tag && a->envelope.source == b->envelope.source &&
+           a->envelope.context_id == b->envelope.context_id && a->ignore == b->ignore;
+}
+
+/* Programs post many receives for one envelope in a row: the one before, which is the youngest
+ * of all, is the youngest of its group, too, and recv stands behind it. */
+int posted_add(struct match *m, struct match_recv *recv)
+{
+    struct match_recv *before = recv_of(m->recvs.prev);
+
+    if (unlikely(m->recvs.prev == &m->recvs) || before->at == CLASS_NONE ||
+        !wants_the_same(before, recv))
+        return add_by_print(m, recv);
+    recv->at = before->at;
+    link_append(before->group.next, &recv->group);
+    m->deep->classes[recv->at].recvs++;
     link_append(&m->recvs, &recv->link);
     return 0;
 }
