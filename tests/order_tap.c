@@ -276,5 +276,5 @@ void tap_open(struct tap *tap)
                                 : ops->open(&again, &tap->ep->transport);
     if (err < 0)
         abort();
-    tap->ep->near = transport_near(tap->ep->transport);
+    progress_near(tap->ep);
 }

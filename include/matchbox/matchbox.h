@@ -659,6 +659,25 @@ MBX_API void mbx_wake(struct mbx_ep *ep);
  */
 MBX_API int mbx_progress(struct mbx_ep *ep);
 
+/*
+ * mbx_idle - is there nothing to move, and nothing to read?
+ *
+ * For who looks in a loop of their own: as long as nothing comes, it is a look at one word,
+ * where mbx_progress() and mbx_poll() are calls.
+ *
+ *   if (!mbx_idle(ep)) {
+ *       mbx_progress(ep);
+ *       ... mbx_poll() ...
+ *   }
+ *
+ * Returns    1: mbx_progress() would move nothing now, and no queue has an entry; 0: this is
+ * not known.  Also 0 now and then, for what has to be looked at now and then: so whoever calls
+ * mbx_progress() when it is 0 misses nothing.  Always 0 with MBX_THREADS=many, with a matching
+ * device, and while anything but shared memory is in use. Threads    as all calls of an
+ * endpoint without MBX_THREADS=many: one at a time. Source     src/core/progress.c
+ */
+MBX_API int mbx_idle(struct mbx_ep *ep);
+
 /* ---- peers that die --------------------------------------------------------------- */
 
 /*

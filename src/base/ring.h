@@ -357,6 +357,12 @@ static inline void *ring_peek(struct ring_consumer *c, uint32_t *size)
     return ring_cell(c->shared, cell);
 }
 
+/* Consumer: what is not 0 as soon as ring_peek() has something to look at. */
+static inline const _Atomic uint32_t *ring_next(const struct ring_consumer *c)
+{
+    return ring_frame(c->shared, (uint32_t)c->head & (c->cell_count - 1));
+}
+
 /* Consumer: tells the producer how far it is.  Needed only when someone waits for
  * room: producer_waiting is set, or the ring is left alone for a while. */
 static inline void ring_consumer_flush(struct ring_consumer *c)

@@ -349,6 +349,12 @@ struct region_table {
     uint32_t head_count, count;
 };
 
+/* What there may be to do, set as it comes; a round that finds nothing takes it back. */
+enum ep_due {
+    DUE_MOVE = 1 << 0, /* something waits on one of the endpoint's lists to be moved */
+    DUE_READ = 1 << 1, /* the user has not read all that has completed */
+};
+
 struct arbiter;
 struct holding;
 struct offers;
@@ -360,6 +366,9 @@ struct mbx_ep {
     struct lock lock;
     struct transport *transport;
     struct transport *near; /* what a round polls: that, or the part of it that is in use */
+    struct transport_look *look; /* of that; or no_look, if it has none */
+    struct transport_look no_look;
+    uint8_t due; /* enum ep_due: whatever is not sent by a peer just now */
     struct transport_config transport_config; /* how it was opened */
     struct trace_recorder *trace;             /* or NULL; record.h */
     bool records;                             /* with a trace, or MBX_FAULT_DIE */
@@ -455,6 +464,7 @@ static inline void ep_unlock_unchanged(const struct mbx_ep *ep)
 static inline void ep_stir(struct mbx_ep *ep)
 {
     ep->news = ep->stirred = true;
+    ep->due |= DUE_MOVE;
 }
 
 /* ---- request.c ---- */
@@ -699,6 +709,11 @@ static inline int recv_check(const struct mbx_ep *ep, uint32_t source, uint32_t 
 
 /* ---- progress.c ---- */
 
+/* Rounds from one look at what is looked at seldom to the next; set ep->rounds to have one now.
+ */
+#define PROGRESS_LOOK_AROUND 64
+/* Which part of the transport is in use now. */
+void progress_near(struct mbx_ep *ep);
 /* mbx_progress() for who has the lock. */
 int progress_round(struct mbx_ep *ep);
 /* Sends what req has to send now. */

@@ -119,7 +119,7 @@ static int endpoint_transport(struct mbx_ep *ep, const uint8_t *key)
               : endpoint_ops(s)->open(&config, &ep->transport);
     if (err < 0)
         return err;
-    ep->near = transport_near(ep->transport);
+    progress_near(ep);
     ep->transport_config = config;
     err = offload_open(ep, &ep->transport_config);
     if (err < 0)
@@ -159,6 +159,7 @@ int mbx_open(const struct mbx_config *config, struct mbx_ep **out)
     if (err < 0)
         goto free_ep;
     ep->has_threads = ep->settings.threads == THREADS_MANY;
+    ep->due = DUE_MOVE; /* the first round finds out */
     ep->cores = sys_cores();
     most = (uint32_t)ep->settings.requests;
     pool_init(&ep->requests, sizeof(struct request), 128, most);
@@ -231,7 +232,7 @@ static int endpoint_drain(struct mbx_ep *ep)
         if (progress_round(ep) == 0) {
             left = ep->settings.close_timeout_ns - gone;
             offload_sleep(ep, (int64_t)min_size(left, (size_t)watch_ns(ep)));
-            ep->rounds = UINT32_MAX - 1; /* look whether they are still there */
+            ep->rounds = PROGRESS_LOOK_AROUND; /* look whether they are still there */
         }
     }
     return 0;

@@ -35,6 +35,7 @@ void failed_untold(struct mbx_ep *ep, struct request *req)
 {
     req->flags &= (uint16_t)~REQUEST_TOLD;
     ep->is_untold = ep->news = true;
+    ep->due |= DUE_READ;
 }
 
 int failed_tell(struct request *req)

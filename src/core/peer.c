@@ -141,7 +141,7 @@ static int peer_create(struct mbx_ep *ep, uint32_t number, struct link *link)
     link->peer = number;
     credit_start(ep, peer, address);
     ep->peers[number] = peer;
-    ep->near = transport_near(ep->transport);
+    progress_near(ep);
     return 0;
 }
 

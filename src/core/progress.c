@@ -20,9 +20,6 @@
 /* Packets of one poll, so that what waits to leave gets its turn. */
 #define PROGRESS_BUDGET 64
 
-/* Rounds from one look at the clock to the next, for who waits for a peer. */
-#define WATCH_ROUNDS 64
-
 static const char beyond_window[] = "it is beyond the window of its sender";
 
 OUT_OF_LINE void progress_dropped(void *arg, const char *reason)
@@ -381,7 +378,7 @@ static OUT_OF_LINE int progress_look_around(struct mbx_ep *ep)
 
     if (ep->near != ep->transport) {
         moved = ep->transport->ops->poll(ep->transport, PROGRESS_BUDGET);
-        ep->near = transport_near(ep->transport);
+        progress_near(ep);
     }
     if (watch_is_on(ep))
         watch_look(ep);
@@ -389,9 +386,25 @@ static OUT_OF_LINE int progress_look_around(struct mbx_ep *ep)
     return moved;
 }
 
-int progress_round(struct mbx_ep *ep)
+void progress_near(struct mbx_ep *ep)
 {
-    int moved = ep->near->ops->poll(ep->near, PROGRESS_BUDGET);
+    ep->near = transport_near(ep->transport);
+    ep->no_look.word = transport_word_set();
+    ep->look = ep->near->look.word != NULL ? &ep->near->look : &ep->no_look;
+}
+
+/* Is there something to move that no peer has sent just now? */
+static bool progress_is_due(const struct mbx_ep *ep)
+{
+    return ep->has_threads || ep->offload != NULL || !list_is_empty(&ep->reading) ||
+           !list_is_empty(&ep->serving) || !list_is_empty(&ep->writing) ||
+           !list_is_empty(&ep->busy);
+}
+
+/* What waits here to be moved.  How much has moved. */
+static OUT_OF_LINE int progress_lists(struct mbx_ep *ep)
+{
+    int moved = 0;
 
     if (unlikely(ep->offload != NULL))
         moved += offload_poll(ep);
@@ -403,19 +416,59 @@ int progress_round(struct mbx_ep *ep)
         moved += progress_writing(ep);
     if (unlikely(!list_is_empty(&ep->busy)))
         moved += progress_busy(ep);
-    if (++ep->rounds >= WATCH_ROUNDS)
-        moved += progress_look_around(ep);
+    if (!progress_is_due(ep))
+        ep->due &= (uint8_t)~DUE_MOVE;
     return moved;
+}
+
+/* Nothing moves: is there still something to read? */
+static OUT_OF_LINE void progress_all_read(struct mbx_ep *ep)
+{
+    if (list_is_empty(&ep->done[MBX_SENDS]) && list_is_empty(&ep->done[MBX_RECVS]) &&
+        list_is_empty(&ep->done[MBX_ACCESS]) && list_is_empty(&ep->done[MBX_EVENTS]) &&
+        !ep->is_untold)
+        ep->due &= (uint8_t)~DUE_READ;
+}
+
+static OUT_OF_LINE int progress_all(struct mbx_ep *ep)
+{
+    int moved = ep->near->ops->poll(ep->near, PROGRESS_BUDGET);
+
+    if (unlikely(ep->due & DUE_MOVE))
+        moved += progress_lists(ep);
+    if (unlikely(ep->rounds >= PROGRESS_LOOK_AROUND))
+        moved += progress_look_around(ep);
+    if (moved == 0 && (ep->due & DUE_READ))
+        progress_all_read(ep);
+    return moved;
+}
+
+/* Nothing to do in this round, and nothing to read. */
+static inline bool progress_is_idle(struct mbx_ep *ep)
+{
+    return ++ep->rounds < PROGRESS_LOOK_AROUND && ep->due == 0 && transport_is_quiet(ep->look);
+}
+
+int progress_round(struct mbx_ep *ep)
+{
+    return progress_is_idle(ep) ? 0 : progress_all(ep);
 }
 
 int mbx_progress(struct mbx_ep *ep)
 {
     int moved;
 
-    if (likely(!ep->has_threads))
-        return progress_round(ep);
+    if (likely(!ep->has_threads)) {
+        ep->rounds++;
+        return progress_all(ep);
+    }
     ep_lock(ep);
     moved = progress_round(ep);
     ep_unlock(ep);
     return moved;
+}
+
+int mbx_idle(struct mbx_ep *ep)
+{
+    return !ep->has_threads && progress_is_idle(ep);
 }

@@ -78,6 +78,7 @@ void request_complete(struct mbx_ep *ep, struct request *req, int error)
     assert(req->state < REQUEST_COMPLETE);
     req->state = REQUEST_COMPLETE;
     req->completion.error = error;
+    ep->due |= DUE_READ;
     if (likely((req->flags | error) == 0))
         list_add_tail(request_queue(ep, req), &req->queue);
     else

@@ -289,6 +289,7 @@ void rndv_read_done(void *arg, void *cookie, int error)
     req->done += min_size(ep->settings.read_chunk, share_end(req) - req->done);
     rndv_move(req, REQUEST_READ);
     list_add_tail(&ep->reading, &req->queue);
+    ep_stir(ep);
 }
 
 void rndv_resume(struct mbx_ep *ep, struct request *req, bool ask)

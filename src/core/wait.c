@@ -188,7 +188,7 @@ static int wait_sleep(struct mbx_ep *ep, const struct waiter *w)
 
     if (watch_is_on(ep) && (left_ns < 0 || left_ns > watch_ns(ep)))
         left_ns = watch_ns(ep);
-    ep->rounds = UINT32_MAX - 1; /* look around as soon as we are awake */
+    ep->rounds = PROGRESS_LOOK_AROUND; /* look around as soon as we are awake */
     ep->stirred = false;
     err = offload_sleep(ep, left_ns);
     ep->stats.sleeps++;

@@ -34,6 +34,7 @@
 #ifndef TRANSPORT_TRANSPORT_H
 #define TRANSPORT_TRANSPORT_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -342,10 +343,48 @@ struct transport_ops {
     void (*nudge)(struct transport *t);
 };
 
+/*
+ * What poll() would look at first, for who looks so often that a call is too much: while word
+ * is 0 and bell is what was seen, nothing has come, and left - 1 such looks may follow each
+ * other until poll() has something else to do.  A transport that has no such place leaves word
+ * NULL; one that has keeps it right in poll().  The memory of word and bell is there until
+ * close().
+ */
+struct transport_look {
+    const _Atomic uint32_t *word, *bell;
+    uint32_t seen; /* of bell */
+    uint32_t left;
+};
+
 struct transport {
     const struct transport_ops *ops;
     struct transport_limits limits;
+    struct transport_look look;
 };
+
+/* A word in which there is always something: poll() is to be called. */
+static inline const _Atomic uint32_t *transport_word_set(void)
+{
+    static const _Atomic uint32_t word = 1;
+
+    return &word;
+}
+
+/* And one in which there never is: the bell alone tells. */
+static inline const _Atomic uint32_t *transport_word_clear(void)
+{
+    static const _Atomic uint32_t word;
+
+    return &word;
+}
+
+/* Would poll() find nothing?  False also if that is not known. */
+static inline bool transport_is_quiet(struct transport_look *look)
+{
+    return atomic_load_explicit(look->word, memory_order_relaxed) == 0 &&
+           atomic_load_explicit(look->bell, memory_order_relaxed) == look->seen &&
+           look->left != 0 && --look->left != 0;
+}
 
 extern const struct transport_ops transport_shm;
 extern const struct transport_ops transport_loop;

@@ -118,7 +118,7 @@ static bool race(struct node *node, uint64_t i)
     seen = inbound_any(shm);
     for (unsigned turns = 0; atomic_load(&board->stage) < i + 2;)
         spin(&turns);
-    rang = atomic_load(&shm->bell->count) != shm->bell_seen;
+    rang = atomic_load(&shm->bell->count) != shm->base.look.seen;
     inbound_disarm_all(shm);
     await(node, i + 1);
     return seen || rang;

@@ -115,14 +115,14 @@ static int shm_send(struct link *l, const struct transport_packet *packet)
 static bool bell_rang(const struct shm *shm)
 {
     /* pairs with the count in bell_wake(): the ready bits */
-    return atomic_load_explicit(&shm->bell->count, memory_order_acquire) != shm->bell_seen;
+    return atomic_load_explicit(&shm->bell->count, memory_order_acquire) != shm->base.look.seen;
 }
 
 static void answer_bell(struct shm *shm)
 {
     uint32_t peers = shm->role != SHM_SPLIT ? shm->own->peers : 0;
 
-    shm->bell_seen = atomic_load_explicit(&shm->bell->count, memory_order_acquire);
+    shm->base.look.seen = atomic_load_explicit(&shm->bell->count, memory_order_acquire);
     for (uint32_t first = 0; first < peers; first += 64) {
         _Atomic uint64_t *ready = &shm->control->ready[first / 64];
         uint64_t bits;
@@ -201,24 +201,23 @@ static OUT_OF_LINE int take_marking(struct shm *shm, struct inbound *in, void *r
     return take_records(shm, in, record, size, budget, true);
 }
 
-/* As take_some(), if something is there. */
+/* As take_some(), if something is there; *found: the next record is to be looked for, and else
+ * seen at *word. */
 static ALWAYS_INLINE int drain_by(struct shm *shm, struct inbound *in, int budget,
-                                  take_fn *take_some)
+                                  take_fn *take_some, const _Atomic uint32_t **word)
 {
     uint32_t size;
     void *record = ring_peek(&in->ring, &size);
 
+    *word = transport_word_set();
     if (record != NULL)
         return take_some(shm, in, record, size, budget);
     in->flowing = false;
-    if (unlikely(in->ending || in->ring.error != 0) && ring_is_empty(&in->ring))
+    if (likely(!in->ending && in->ring.error == 0))
+        *word = ring_next(&in->ring);
+    else if (ring_is_empty(&in->ring))
         inbound_settle(shm, in);
     return 0;
-}
-
-static inline int drain(struct shm *shm, struct inbound *in, int budget)
-{
-    return drain_by(shm, in, budget, take);
 }
 
 /* All hot rings, at least one, in turn, beginning with another one each time. */
@@ -227,6 +226,7 @@ static ALWAYS_INLINE int drain_all_by(struct shm *shm, int budget, take_fn *take
     uint32_t count = shm->hot_count;
     uint32_t i = shm->turn < count ? shm->turn : 0;
     int share = max_size(1, (size_t)budget / count);
+    const _Atomic uint32_t *word;
     int n = 0;
 
     shm->turn = i + 1;
@@ -235,7 +235,7 @@ static ALWAYS_INLINE int drain_all_by(struct shm *shm, int budget, take_fn *take
             i = 0;
         if (shm->hot_count == 0)
             break;
-        n += drain_by(shm, shm->hot[i], share, take_some);
+        n += drain_by(shm, shm->hot[i], share, take_some, &word);
         i++;
     }
     return n;
@@ -274,7 +274,7 @@ static bool sweep(struct shm *shm, uint64_t now)
 
 static void tend(struct shm *shm)
 {
-    shm->until_tend = TEND_POLLS;
+    shm->base.look.left = TEND_POLLS;
     inbound_cool_idle(shm);
     sweep(shm, clock_now());
 }
@@ -282,15 +282,25 @@ static void tend(struct shm *shm)
 static inline int poll_hot(struct shm *shm, int budget)
 {
     if (likely(shm->hot_count == 1))
-        return drain(shm, shm->hot[0], budget);
+        return drain_by(shm, shm->hot[0], budget, take, &shm->base.look.word);
+    shm->base.look.word = shm->hot_count != 0 ? transport_word_set() : transport_word_clear();
     return shm->hot_count != 0 ? drain_all(shm, budget) : 0;
+}
+
+/* One poll less until tend(); is there something to do but polling? */
+static inline bool is_due(struct shm *shm)
+{
+    struct transport_look *look = &shm->base.look;
+
+    look->left -= look->left != 0; /* looks may have used them up */
+    return unlikely(bell_rang(shm)) || unlikely(look->left == 0);
 }
 
 static void look_around(struct shm *shm)
 {
     if (bell_rang(shm))
         answer_bell(shm);
-    if (shm->until_tend == 0)
+    if (shm->base.look.left == 0)
         tend(shm);
 }
 
@@ -306,8 +316,7 @@ static int shm_poll(struct transport *t, int budget)
 {
     struct shm *shm = shm_of(t);
 
-    shm->until_tend--;
-    if (unlikely(bell_rang(shm)) || unlikely(shm->until_tend == 0))
+    if (is_due(shm))
         return poll_and_tend(shm, budget);
     return poll_hot(shm, budget);
 }
@@ -316,8 +325,7 @@ int shm_poll_marking(struct transport *t, int budget)
 {
     struct shm *shm = shm_of(t);
 
-    shm->until_tend--;
-    if (bell_rang(shm) || shm->until_tend == 0)
+    if (is_due(shm))
         look_around(shm);
     return shm->hot_count != 0 ? drain_all_by(shm, budget, take_marking) : 0;
 }
@@ -355,7 +363,7 @@ static int sleep_slice(struct shm *shm, uint32_t seen, uint64_t timeout_ns)
 /* 0 something may be there; -ETIMEDOUT; -EINTR. */
 static int sleep_until(struct shm *shm, uint64_t deadline, uint64_t slice)
 {
-    uint32_t seen = shm->bell_seen; /* another thread may answer while we sleep */
+    uint32_t seen = shm->base.look.seen; /* another thread may answer while we sleep */
 
     for (;;) {
         uint64_t now = clock_now();
@@ -368,7 +376,7 @@ static int sleep_until(struct shm *shm, uint64_t deadline, uint64_t slice)
         err = sleep_slice(shm, seen, min_size(slice, deadline - now));
         if (err == EINTR)
             return -EINTR;
-        if (seen != shm->bell_seen || has_work(shm) || slice == SLICE_STARVED_NS ||
+        if (seen != shm->base.look.seen || has_work(shm) || slice == SLICE_STARVED_NS ||
             (err != 0 && err != ETIMEDOUT && err != EAGAIN))
             return 0;
     }
@@ -412,7 +420,7 @@ static int shm_wait(struct transport *t, int64_t timeout_ns)
     if (timeout_ns == 0)
         return -ETIMEDOUT;
     /* before the last look at the count, which futex_wait makes: see bell.h */
-    bell_lie_down(shm->bell, shm->bell_seen);
+    bell_lie_down(shm->bell, shm->base.look.seen);
     err = arm_and_sleep(shm, deadline_of(timeout_ns));
     bell_get_up(shm->bell);
     return err;
@@ -629,7 +637,7 @@ struct shm *shm_create(const struct transport_config *config)
     shm->events = config->events;
     shm->arg = config->arg;
     shm->attach = config->shm_attach;
-    shm->until_tend = TEND_POLLS;
+    shm->base.look = (struct transport_look){.word = transport_word_set(), .left = TEND_POLLS};
     memcpy(shm->key, config->key, sizeof shm->key);
     list_init(&shm->blocked);
     links_init(&shm->links);
@@ -641,7 +649,7 @@ struct shm *shm_create(const struct transport_config *config)
 int shm_enter(struct shm *shm)
 {
     shm->control = shm->own->control;
-    shm->bell = &shm->control->doorbell;
+    shm_hear(shm, &shm->control->doorbell);
     shm->fence = shm->fence || shm->own->needs_fence;
     shm->base.ops = &transport_shm;
     shm->base.limits = (struct transport_limits){

@@ -85,15 +85,14 @@ enum shm_role {
 };
 
 struct shm {
-    struct transport base;
+    struct transport base; /* look: the next record of the only hot ring, the bell's count, what
+                              of it was answered, and the polls until tend() */
     const struct transport_events *events;
     void *arg;
-    struct segment_bell *bell; /* in own: what rings for us */
+    struct segment_bell *bell; /* in own: what rings for us; shm_hear() */
     struct inbound **hot;      /* [peers] */
     uint32_t hot_count;
     uint32_t turn;                   /* where poll starts in hot */
-    uint32_t bell_seen;              /* the bell's count when we last answered it */
-    uint32_t until_tend;             /* polls */
     struct segment *own;             /* JOINED: of the endpoint in whose place we receive */
     struct segment_control *control; /* own->control */
     struct inbound **inbound;        /* [peers], by slot */
@@ -121,6 +120,13 @@ static inline struct shm *shm_of(const struct transport *t)
 static inline struct shm_link *link_of(struct link *link)
 {
     return container_of(link, struct shm_link, member.link);
+}
+
+/* This is the bell that rings for us. */
+static inline void shm_hear(struct shm *shm, struct segment_bell *bell)
+{
+    shm->bell = bell;
+    shm->base.look.bell = &bell->count;
 }
 
 /* ---- shm.c ---- */

@@ -60,8 +60,8 @@ int shm_split(struct transport *t, struct transport_handle *handle)
         return -EALREADY;
     inbound_leave_all(shm);
     shm->role = SHM_SPLIT;
-    shm->bell = &shm->control->owner;
-    shm->bell_seen = atomic_load(&shm->bell->count);
+    shm_hear(shm, &shm->control->owner);
+    shm->base.look.seen = atomic_load(&shm->bell->count);
     /* pairs with the exchange in take_over(): the marks */
     atomic_store(&shm->control->receiver, receiver_word(RECEIVER_NOBODY, 0));
     *handle = (struct transport_handle){0};
@@ -89,7 +89,7 @@ int shm_rejoin(struct transport *t)
     atomic_store(&shm->control->receiver, receiver_word(RECEIVER_OWNER, 0));
     bell_get_up(&shm->control->doorbell); /* it is not the dead one who sleeps */
     shm->role = SHM_WHOLE;
-    shm->bell = &shm->control->doorbell;
+    shm_hear(shm, &shm->control->doorbell);
     inbound_adopt_all(shm);
     return 0;
 }
