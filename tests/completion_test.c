@@ -230,6 +230,145 @@ static void test_without_a_handle(void **state)
     world_close(&w);
 }
 
+/* An entry stays where it lies, and stays the next one, until it is released. */
+static void test_entries_can_be_read_in_place(void **state)
+{
+    mbx_request sends[MANY], recvs[MANY];
+    const struct mbx_completion *c;
+    int values[MANY], got[MANY];
+    unsigned both = MBX_SENDS | MBX_RECVS;
+    struct mbx_completion done;
+    struct world w;
+    bool in_order;
+
+    world_open(&w, *state, 1, NULL);
+    in_order = is_in_order(&w, sizeof(int));
+    for (int i = 0; i < MANY; i++) {
+        values[i] = i;
+        post(&w, 0, 1, &got[i], sizeof got[i], &got[i], &recvs[i]);
+    }
+    assert_null(mbx_peek(w.eps[0], both));
+    for (int i = 0; i < MANY; i++)
+        assert_int_equal(
+            mbx_send(w.eps[0], 0, CONTEXT, 1, &values[i], sizeof(int), NULL, &sends[i]), 0);
+    world_settle(&w);
+    assert_null(mbx_peek(w.eps[0], 0));
+    assert_null(mbx_peek(w.eps[0], MBX_ACCESS | MBX_EVENTS | MBX_FAILURES));
+    for (int i = 0; i < 2 * MANY; i++) {
+        mbx_request *of = i < MANY ? sends : recvs;
+
+        c = mbx_peek(w.eps[0], both);
+        assert_non_null(c);
+        assert_ptr_equal(mbx_peek(w.eps[0], both), c);
+        assert_int_equal(c->kind, i < MANY ? MBX_SENDS : MBX_RECVS);
+        assert_int_equal(c->error, 0);
+        if (i >= MANY && in_order)
+            assert_ptr_equal(c->user, &got[i - MANY]);
+        done.request = c->request;
+        expect_one_of(of, in_order ? i % MANY + 1 : MANY, c->request);
+        if (i % 5 == 0) { /* the other way takes the same entry */
+            assert_int_equal(mbx_poll(w.eps[0], both, &done, 1), 1);
+            assert_ptr_equal(done.user, i < MANY ? NULL : c->user);
+        } else {
+            mbx_release(w.eps[0], c);
+        }
+        assert_int_equal(mbx_test(w.eps[0], done.request, NULL), -ESTALE);
+    }
+    assert_null(mbx_peek(w.eps[0], both));
+    assert_memory_equal(got, values, sizeof got);
+    world_close(&w);
+}
+
+/* A send that says that it was complete has no entry, and any other has one. */
+static void test_sends_that_are_complete_at_once(void **state)
+{
+    static const size_t sizes[] = {0, 8, 100, 5000, 1 << 20};
+    static char out[1 << 20], in[1 << 20];
+    const struct mbx_options options = {.user = out, .flags = MBX_AT_ONCE};
+    mbx_request request, recv;
+    struct mbx_completion done;
+    struct world w;
+
+    world_open(&w, *state, 2, NULL);
+    for (size_t i = 0; i < 4 * ARRAY_COUNT(sizes); i++) {
+        size_t size = sizes[i / 4];
+        int result;
+
+        memset(out, (int)i + 1, size);
+        post(&w, 1, i, in, sizeof in, NULL, &recv);
+        request = 1;
+        result = (i % 4 == 3 ? mbx_ssend : mbx_send)(w.eps[0], 1, CONTEXT, i, out, size,
+                                                     &options, &request);
+        assert_int_equal(result, request == 0);
+        if (strcmp(w.config->name, "shm") == 0 && size <= 8 && i % 4 != 3)
+            assert_int_equal(result, 1);
+        if (i % 4 == 3 || size == 1 << 20) /* nobody has received it yet */
+            assert_int_equal(result, 0);
+        world_wait(&w, 1, recv, &done);
+        assert_int_equal(done.received, size);
+        assert_memory_equal(in, out, size);
+        if (result == 0) {
+            world_wait(&w, 0, request, &done);
+            assert_ptr_equal(done.user, out);
+        }
+        assert_int_equal(mbx_poll(w.eps[0], MBX_SENDS, &done, 1), 0);
+    }
+    assert_int_equal(mbx_recv(w.eps[1], 0, CONTEXT, 1, 0, in, 1, &options, &recv), -EINVAL);
+    world_close(&w);
+}
+
+/* One round of a client that looks before it calls; how much moved. */
+static int look_and_progress(struct mbx_ep *ep)
+{
+    struct mbx_completion done;
+
+    if (!mbx_idle(ep))
+        return mbx_progress(ep);
+    assert_int_equal(mbx_progress(ep), 0);
+    assert_int_equal(mbx_poll(ep, MBX_SENDS | MBX_RECVS | MBX_ACCESS | MBX_EVENTS, &done, 1),
+                     0);
+    return 0;
+}
+
+/* Who makes progress only when an endpoint is not idle misses nothing; and over shared memory
+ * alone it is idle at last. */
+static void test_an_idle_endpoint_has_nothing_to_do(void **state)
+{
+    static char out[300000], in[300000];
+    mbx_request send = 0, recv = 0;
+    struct mbx_completion done;
+    bool was_idle[2] = {false};
+    struct world w;
+
+    world_open(&w, *state, 2, NULL);
+    for (int i = 0; i < MANY; i++) {
+        size_t size = i % 7 == 0 ? sizeof out : (size_t)i;
+        int to = i & 1, from = !to, quiet = 0;
+
+        memset(out, i + 1, size);
+        post(&w, to, 1, in, sizeof in, NULL, &recv);
+        assert_int_equal(
+            mbx_send(w.eps[from], (uint32_t)to, CONTEXT, 1, out, size, NULL, &send), 0);
+        while (mbx_poll(w.eps[to], MBX_RECVS, &done, 1) == 0) {
+            int moved = look_and_progress(w.eps[from]) + look_and_progress(w.eps[to]);
+
+            quiet = moved != 0 ? 0 : quiet + 1;
+            assert_in_range(quiet, 0, world_patience());
+        }
+        assert_int_equal(done.request, recv);
+        assert_memory_equal(in, out, size);
+        world_wait(&w, from, send, NULL);
+        for (int round = 0; round < 8; round++)
+            for (int who = 0; who < 2; who++) {
+                was_idle[who] |= mbx_idle(w.eps[who]) != 0;
+                look_and_progress(w.eps[who]);
+            }
+    }
+    if (strcmp(w.config->name, "shm") == 0)
+        assert_true(was_idle[0] && was_idle[1]);
+    world_close(&w);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -239,6 +378,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_silent_truncation_is_told),
         cmocka_unit_test(test_mixed_readers),
         cmocka_unit_test(test_without_a_handle),
+        cmocka_unit_test(test_entries_can_be_read_in_place),
+        cmocka_unit_test(test_sends_that_are_complete_at_once),
+        cmocka_unit_test(test_an_idle_endpoint_has_nothing_to_do),
     };
 
     return world_main(argc, argv, tests, ARRAY_COUNT(tests));

@@ -194,6 +194,9 @@ enum mbx_flags {
     /* mbx_write, and mbx_atomic without compare: what is written may be reused when the
      * call returns; at most mbx_limits.inject bytes. */
     MBX_COPY = 1 << 2,
+    /* mbx_send: if the message has left, and buf may be reused, when the call returns, then it
+     * returns 1, *request is set to 0, and there is no completion entry. */
+    MBX_AT_ONCE = 1 << 3,
 };
 
 /* What rarely matters of an operation.  NULL means all zero. */
@@ -215,12 +218,11 @@ struct mbx_options {
  * Threads    the order of calls in two threads is the order in which they get the
  *            lock; who needs another one orders the threads.
  * Units      size in bytes; 0 is allowed and then buf may be NULL.
- * Returns    0; -EINVAL no such peer, reserved context id, NULL buf, unknown flag
- *            or longer than mbx_limits.message; -ENOMEM no request left, or no
- *            memory for what the first use of a peer makes.  An unreachable or closed
- *            peer is no error here: the request completes with -ENOTCONN or
- *            -EHOSTUNREACH.  Or with -ENOMEM, and nothing is sent, if the message has
- *            to wait for the receiver and there is no memory for that.
+ * Returns    0; 1 with MBX_AT_ONCE alone: see there; -EINVAL no such peer, reserved context
+ *            id, NULL buf, unknown flag or longer than mbx_limits.message; -ENOMEM no request
+ * left, or no memory for what the first use of a peer makes.  An unreachable or closed peer is
+ * no error here: the request completes with -ENOTCONN or -EHOSTUNREACH.  Or with -ENOMEM, and
+ * nothing is sent, if the message has to wait for the receiver and there is no memory for that.
  * Ownership  buf is lent to the library until the request completes.  request may
  *            be NULL; then the completion queue is the only way to learn of it.
  * Progress   never blocks; does not call mbx_progress().
@@ -573,6 +575,27 @@ struct mbx_completion {
  */
 MBX_API int mbx_poll(struct mbx_ep *ep, unsigned queues, struct mbx_completion *entries,
                      int count);
+
+/*
+ * mbx_peek, mbx_release - read a completion where it lies, without a copy.
+ *
+ *   while ((c = mbx_peek(ep, queues)) != NULL) {
+ *       ... c->user ...
+ *       mbx_release(ep, c);
+ *   }
+ *
+ * mbx_peek() returns what mbx_poll() would return first, or NULL: nothing, or queues names no
+ * queue.  MBX_FAILURES is left out: such entries lie nowhere.  mbx_release() takes the entry
+ * from its queue, and the handle is dead.  In between it may be read, and every other call is
+ * allowed but those that take entries: mbx_poll(), mbx_test(), mbx_wait().
+ *
+ * Threads    for one thread that alone takes entries of these queues; no other one waits for
+ *            such a request.
+ * Progress   none; see mbx_progress().
+ * Source     src/core/request.c
+ */
+MBX_API const struct mbx_completion *mbx_peek(struct mbx_ep *ep, unsigned queues);
+MBX_API void mbx_release(struct mbx_ep *ep, const struct mbx_completion *completion);
 
 /*
  * mbx_test - is this request complete?  If so, takes its entry from the queue.

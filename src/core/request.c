@@ -108,7 +108,9 @@ static void request_tell(const struct mbx_completion *from, struct mbx_completio
     to->status.size = from->status.size;
 }
 
-void request_consume(struct mbx_ep *ep, struct request *req, struct mbx_completion *completion)
+/* request_consume(), for who wants it inline. */
+static ALWAYS_INLINE void consume(struct mbx_ep *ep, struct request *req,
+                                  struct mbx_completion *completion)
 {
     assert(req->state == REQUEST_COMPLETE);
     if (unlikely(req->completion.kind == MBX_EVENTS))
@@ -117,6 +119,11 @@ void request_consume(struct mbx_ep *ep, struct request *req, struct mbx_completi
         request_tell(&req->completion, completion);
     list_remove(&req->queue);
     request_release(ep, req);
+}
+
+void request_consume(struct mbx_ep *ep, struct request *req, struct mbx_completion *completion)
+{
+    consume(ep, req, completion);
 }
 
 struct request *request_find(const struct mbx_ep *ep, mbx_request handle)
@@ -163,6 +170,65 @@ static inline int request_poll_both(struct mbx_ep *ep, unsigned queues,
     if (unlikely(queues & MBX_FAILURES))
         found += failed_poll(ep, entries + found, count - found);
     return found;
+}
+
+static inline struct request *request_first(struct mbx_ep *ep, enum mbx_queue kind)
+{
+    struct list *queue = &ep->done[kind];
+
+    return list_is_empty(queue) ? NULL : request_of_queue(queue->next);
+}
+
+/* The oldest of the first of these queues that is not empty, or NULL. */
+static inline struct request *request_peek(struct mbx_ep *ep, unsigned queues)
+{
+    struct request *req = NULL;
+
+    if (queues & MBX_SENDS)
+        req = request_first(ep, MBX_SENDS);
+    if (req == NULL && (queues & MBX_RECVS))
+        req = request_first(ep, MBX_RECVS);
+    if (req == NULL && unlikely(queues & MBX_ACCESS))
+        req = request_first(ep, MBX_ACCESS);
+    if (req == NULL && unlikely(queues & MBX_EVENTS))
+        req = request_first(ep, MBX_EVENTS);
+    return req;
+}
+
+static OUT_OF_LINE struct request *request_peek_locked(struct mbx_ep *ep, unsigned queues)
+{
+    struct request *req;
+
+    ep_lock(ep);
+    req = request_peek(ep, queues);
+    ep_unlock_unchanged(ep);
+    return req;
+}
+
+const struct mbx_completion *mbx_peek(struct mbx_ep *ep, unsigned queues)
+{
+    struct request *req =
+        unlikely(ep->has_threads) ? request_peek_locked(ep, queues) : request_peek(ep, queues);
+
+    return req == NULL ? NULL : &req->completion;
+}
+
+static OUT_OF_LINE void request_release_locked(struct mbx_ep *ep, struct request *req)
+{
+    ep_lock(ep);
+    request_consume(ep, req, NULL);
+    ep_unlock(ep);
+}
+
+void mbx_release(struct mbx_ep *ep, const struct mbx_completion *completion)
+{
+    struct request *req =
+        container_of((void *)(uintptr_t)completion, struct request, completion);
+
+    if (unlikely(ep->has_threads))
+        request_release_locked(ep, req);
+    else
+        consume(ep, req, NULL);
 }
 
 static OUT_OF_LINE int request_poll_locked(struct mbx_ep *ep, unsigned queues,

@@ -181,50 +181,73 @@ static OUT_OF_LINE void send_later(struct mbx_ep *ep, struct request *req, struc
         request_complete(ep, req, err);
 }
 
-/* A whole message that has its credit, and that nobody else has to know of.  As
+/* A whole message that nobody else has to know of, if it may leave now.  As
  * transport_ops.send. */
-static inline int send_packet(struct mbx_ep *ep, struct peer *peer, uint32_t context_id,
-                              uint64_t tag, uint64_t data, const void *buf, size_t size)
+static inline int send_now(struct mbx_ep *ep, struct peer *peer, uint32_t context_id,
+                           uint64_t tag, uint64_t data, const void *buf, size_t size)
 {
-    int err = eager_packet(ep, peer, context_id, tag, data, 0, buf, size);
+    int err;
 
+    if (unlikely(!list_is_empty(&peer->out)) || unlikely(!credit_take(peer, size)))
+        return -EAGAIN;
+    err = eager_packet(ep, peer, context_id, tag, data, 0, buf, size);
     if (unlikely(err == -EAGAIN))
         credit_return(peer, size);
     return err;
 }
 
-static int send_start(struct mbx_ep *ep, uint32_t number, uint32_t context_id, uint64_t tag,
-                      const void *buf, size_t size, const struct mbx_options *options,
-                      unsigned flags, mbx_request *request)
+static inline bool send_options_are_valid(const struct mbx_options *options)
 {
-    struct request *req;
-    struct peer *peer;
-    int err;
+    return (options->flags & ~(unsigned)(MBX_SILENT | MBX_AT_ONCE)) == 0;
+}
 
-    options = options_of(options);
-    if (unlikely(!send_is_valid(ep, context_id, buf, size)) ||
-        unlikely(!options_are_valid(options)))
-        return -EINVAL;
-    err = peer_use(ep, number);
-    if (unlikely(err < 0))
-        return err;
-    err = -EAGAIN;
-    peer = peer_get(ep, number);
-    req = pool_take(&ep->requests);
-    if (unlikely(req == NULL))
-        return -ENOMEM;
-    /* a short message is on its way while its request is being written */
-    if (likely(flags == 0 && size <= ep->at_once_max) && likely(list_is_empty(&peer->out)) &&
-        likely(credit_take(peer, size)))
-        err = send_packet(ep, peer, context_id, tag, options->data, buf, size);
-    send_describe(ep, req, peer, context_id, tag, size, options);
-    if (request != NULL)
-        *request = request_handle(req);
+/* What send_now() has said of a message that has a request. */
+static inline void send_went(struct mbx_ep *ep, struct request *req, struct peer *peer,
+                             const void *buf, unsigned flags, int err)
+{
     if (likely(err != -EAGAIN))
         request_complete(ep, req, err);
     else
         send_later(ep, req, peer, buf, flags);
-    return 0;
+}
+
+/* With MBX_AT_ONCE there is a request only if the message has not left. */
+static int send_start(struct mbx_ep *ep, uint32_t number, uint32_t context_id, uint64_t tag,
+                      const void *buf, size_t size, const struct mbx_options *options,
+                      unsigned flags, mbx_request *request)
+{
+    struct request *req = NULL;
+    struct peer *peer;
+    bool at_once;
+    int err;
+
+    options = options_of(options);
+    if (unlikely(!send_is_valid(ep, context_id, buf, size)) ||
+        unlikely(!send_options_are_valid(options)))
+        return -EINVAL;
+    err = peer_use(ep, number);
+    if (unlikely(err < 0))
+        return err;
+    at_once = options->flags & MBX_AT_ONCE;
+    if (!at_once && unlikely((req = pool_take(&ep->requests)) == NULL))
+        return -ENOMEM;
+    err = -EAGAIN;
+    peer = peer_get(ep, number);
+    /* a short message is on its way while its request is being written */
+    if (likely(flags == 0 && size <= ep->at_once_max))
+        err = send_now(ep, peer, context_id, tag, options->data, buf, size);
+    if (at_once && unlikely(err != 0) && (req = pool_take(&ep->requests)) == NULL)
+        return -ENOMEM;
+    if (req != NULL) {
+        send_describe(ep, req, peer, context_id, tag, size, options);
+        if (request != NULL)
+            *request = request_handle(req);
+        send_went(ep, req, peer, buf, flags, err);
+        return 0;
+    }
+    if (request != NULL)
+        *request = 0;
+    return 1;
 }
 
 static OUT_OF_LINE int send_locked(struct mbx_ep *ep, uint32_t number, uint32_t context_id,
@@ -307,9 +330,8 @@ static int inject_start(struct mbx_ep *ep, uint32_t number, uint32_t context_id,
         return -EMSGSIZE;
     err = -EAGAIN;
     peer = peer_get(ep, number);
-    if (likely(size <= ep->short_max) && likely(list_is_empty(&peer->out)) &&
-        likely(credit_take(peer, size)))
-        err = send_packet(ep, peer, context_id, tag, data, buf, size);
+    if (likely(size <= ep->short_max))
+        err = send_now(ep, peer, context_id, tag, data, buf, size);
     return unlikely(err == -EAGAIN) ? inject_copy(ep, peer, context_id, tag, buf, size, data)
                                     : err;
 }
