@@ -26,6 +26,9 @@
  * registers that only it needs are not saved by those who seldom call it. */
 #define OUT_OF_LINE __attribute__((noinline))
 
+/* Before a function into which all that it calls is compiled, but for what is OUT_OF_LINE. */
+#define FLATTEN __attribute__((flatten))
+
 /* Before a function that exists to be compiled into each of its callers, with what they know
  * of its arguments. */
 #define ALWAYS_INLINE inline __attribute__((always_inline))

@@ -157,11 +157,11 @@ static OUT_OF_LINE void eager_await(struct mbx_ep *ep, struct request *req,
 void eager_receive(struct mbx_ep *ep, struct request *req, const struct arrival *arrival)
 {
     size_t size = arrival->size, have = arrival->have;
+    enum mbx_protocol protocol = eager_protocol(ep, arrival);
 
-    copy_bytes(req->buf, arrival->payload, min_size(have, req->total));
-    eager_count(ep->stats.received, ep->stats.received_bytes, eager_protocol(ep, arrival),
-                size);
     req->remote = arrival->sender;
+    copy_bytes(req->buf, arrival->payload, min_size(have, req->total));
+    eager_count(ep->stats.received, ep->stats.received_bytes, protocol, size);
     if (likely(have == size))
         eager_done(ep, req);
     else

@@ -224,8 +224,9 @@ static inline struct arrival progress_eager(const struct wire_header *header, ui
 /* One packet has arrived.  As transport_events.deliver.
  *
  * For the short path, an arrival is made only where it is known what becomes of it: then
- * the compiler needs neither to make it nor to ask what kind it is. */
-int progress_deliver(void *arg, uint32_t number, const void *bytes, size_t size)
+ * the compiler, which puts the matching and what follows in here, needs neither to make it nor
+ * to ask what kind it is. */
+FLATTEN int progress_deliver(void *arg, uint32_t number, const void *bytes, size_t size)
 {
     struct mbx_ep *ep = arg;
     struct wire_header header;
@@ -245,9 +246,11 @@ int progress_deliver(void *arg, uint32_t number, const void *bytes, size_t size)
     req = progress_match(
         ep, &(const struct match_envelope){header.context_id, number, header.tag}, &context);
     if (likely(req != NULL)) {
-        const struct arrival arrival = progress_eager(&header, number, bytes, size);
+        struct arrival arrival;
 
-        credit_freed(ep, peer, credit_eager(arrival.size));
+        credit_freed(ep, peer, credit_eager(size - sizeof header));
+        /* no call from here to its use */
+        arrival = progress_eager(&header, number, bytes, size);
         recv_matched(ep, req, &arrival);
         return 0;
     } else {

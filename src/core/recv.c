@@ -94,9 +94,9 @@ static OUT_OF_LINE void recv_waits(struct mbx_ep *ep, struct request *req)
         reach_post(ep, req); /* it may be complete */
 }
 
-static int recv_start(struct mbx_ep *ep, uint32_t source, uint32_t context_id, uint64_t tag,
-                      uint64_t ignore, void *buf, size_t size,
-                      const struct mbx_options *options, mbx_request *request)
+static FLATTEN int recv_start(struct mbx_ep *ep, uint32_t source, uint32_t context_id,
+                              uint64_t tag, uint64_t ignore, void *buf, size_t size,
+                              const struct mbx_options *options, mbx_request *request)
 {
     struct context *context;
     struct match_msg *found;
