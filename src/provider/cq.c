@@ -31,10 +31,7 @@
 #include <stdlib.h>
 
 #define POLL_BATCH       16
-#define FIRST_EVENTS     64
-#define IDLE_READS       32    /* empty ones before the core is given away, or the clock read */
-#define IDLE_NS          50000 /* and so long, when every rank may have a core */
-#define TAG_FLAGS(id)    ((id) == PROV_TAGGED ? FI_TAGGED : FI_MSG)
+#define IDLE_READS       32u /* empty ones before the core is given away, or the clock read */
 #define MIN_ERR_DATA_API FI_VERSION(1, 5)
 
 static struct prov_cq *cq_of(struct fid_cq *fid)
@@ -158,6 +155,7 @@ static inline bool event_from(struct prov_ep *ep, const struct mbx_completion *c
     bool quiet = op->quiet;
 
     event->context = op->context;
+    event->flags = op->flags;
     if (unlikely(op->bounce != NULL))
         bounce_finish(op, c);
     if (unlikely(ep->counts))
@@ -166,8 +164,6 @@ static inline bool event_from(struct prov_ep *ep, const struct mbx_completion *c
     if (unlikely(c->error == 0 && quiet))
         return false;
     event->len = c->kind == MBX_RECVS ? c->received : 0;
-    event->flags = TAG_FLAGS(c->status.context_id);
-    event->flags |= c->kind == MBX_RECVS ? FI_RECV : FI_SEND;
     event->buf = NULL;
     event->data = 0;
     event->tag = 0;
@@ -294,9 +290,9 @@ static OUT_OF_LINE size_t convert_watch(struct prov_cq *cq, struct prov_ep *ep,
 
 /* Any completion.  Returns how many entries were filled: 1, or 0 if there is nothing
  * to report or it became an event. */
-static inline size_t convert(struct prov_cq *cq, struct prov_ep *ep,
-                             const struct mbx_completion *c, void *buf, size_t nth,
-                             fi_addr_t *sources)
+static OUT_OF_LINE size_t convert(struct prov_cq *cq, struct prov_ep *ep,
+                                  const struct mbx_completion *c, void *buf, size_t nth,
+                                  fi_addr_t *sources)
 {
     const struct prov_op *op = c->user;
     bool aside = cq->event_count != 0 || c->error != 0 || buf == NULL;
@@ -312,116 +308,131 @@ static inline size_t convert(struct prov_cq *cq, struct prov_ep *ep,
     return report(cq, &event, buf, nth, sources);
 }
 
-/* Converts completions[0..n); the first failure and all behind it become events.
- * Returns how many entries were filled. */
-static OUT_OF_LINE size_t convert_all(struct prov_cq *cq, struct prov_ep *ep,
-                                      const struct mbx_completion *completions, int n,
-                                      void *buf, size_t done, fi_addr_t *sources)
+/* A receive, or a send, of which there is nothing special to report: what convert() makes of
+ * it, without the detour. */
+static inline void recv_fill(const struct prov_op *op, const struct mbx_completion *c,
+                             struct fi_cq_tagged_entry *entry)
 {
-    size_t first = done;
-
-    for (int i = 0; i < n; i++)
-        done += convert(cq, ep, &completions[i], buf, done, sources);
-    return done - first;
-}
-
-/* A receive of which there is nothing special to report. */
-static inline bool is_plain(const struct mbx_completion *c)
-{
-    const struct prov_op *op = c->user;
-
-    return c->kind == MBX_RECVS && op->kind == PROV_OP_RECV && op->bounce == NULL &&
-           !op->quiet && c->error == 0;
-}
-
-/* What convert() makes of it, without the detour. */
-static inline void convert_plain(struct prov_ep *ep, const struct mbx_completion *c,
-                                 struct fi_cq_tagged_entry *entry)
-{
-    struct prov_op *op = c->user;
     uint64_t has_data = 0 - (c->status.tag >> 63); /* all bits or none */
 
     entry->op_context = op->context;
-    entry->flags = TAG_FLAGS(c->status.context_id) | FI_RECV | (has_data & FI_REMOTE_CQ_DATA);
+    entry->flags = op->flags | (has_data & FI_REMOTE_CQ_DATA);
     entry->len = c->received;
     entry->buf = NULL;
     entry->data = c->status.data & has_data;
     entry->tag = c->status.tag & ~PROV_HAS_DATA;
-    prov_op_put(ep, op);
 }
 
-/* A send of which there is nothing special to report, and what convert() makes of it. */
-static inline bool is_plain_send(const struct mbx_completion *c)
+static inline void send_fill(const struct prov_op *op, struct fi_cq_tagged_entry *entry)
 {
-    const struct prov_op *op = c->user;
-
-    return c->kind == MBX_SENDS && op->kind == PROV_OP_SEND && op->bounce == NULL &&
-           !op->quiet && c->error == 0;
-}
-
-static inline void convert_plain_send(struct prov_ep *ep, const struct mbx_completion *c,
-                                      struct fi_cq_tagged_entry *entry)
-{
-    struct prov_op *op = c->user;
-
     entry->op_context = op->context;
-    entry->flags = TAG_FLAGS(c->status.context_id) | FI_SEND;
+    entry->flags = op->flags;
     entry->len = 0;
     entry->buf = NULL;
     entry->data = 0;
     entry->tag = 0;
-    prov_op_put(ep, op);
 }
 
-/* Sends stand before receives in what was polled. */
-static inline int convert_plain_ones(struct prov_ep *ep, const struct mbx_completion *c, int n,
-                                     struct fi_cq_tagged_entry *entries)
+/* The same in any form; as report(). */
+static OUT_OF_LINE size_t sent_report(struct prov_cq *cq, const struct prov_op *op, void *buf,
+                                      size_t nth, fi_addr_t *sources)
 {
-    int plain = 0;
+    const struct prov_event event = {
+        .context = op->context,
+        .flags = op->flags,
+        .source = FI_ADDR_NOTAVAIL,
+    };
 
-    for (; plain < n && is_plain_send(&c[plain]); plain++)
-        convert_plain_send(ep, &c[plain], &entries[plain]);
-    for (; plain < n && is_plain(&c[plain]); plain++)
-        convert_plain(ep, &c[plain], &entries[plain]);
-    return plain;
+    return report(cq, &event, buf, nth, sources);
 }
 
-/* As convert_all(), while there are no events; most are plain, and most clients ask for
- * tagged entries. */
-static inline size_t convert_most(struct prov_cq *cq, struct prov_ep *ep,
-                                  const struct mbx_completion *completions, int n, void *buf,
-                                  size_t done, fi_addr_t *sources)
+/* Any completion; as convert(). */
+static OUT_OF_LINE size_t read_special(struct prov_cq *cq, struct prov_ep *ep,
+                                       const struct mbx_completion *c, void *buf, size_t nth,
+                                       fi_addr_t *sources)
 {
-    struct fi_cq_tagged_entry *entries = (struct fi_cq_tagged_entry *)buf + done;
-    int plain = 0;
+    size_t filled = convert(cq, ep, c, buf, nth, sources);
 
-    if (likely(cq->format == FI_CQ_FORMAT_TAGGED && sources == NULL && !ep->counts))
-        plain = convert_plain_ones(ep, completions, n, entries);
-    if (likely(plain == n))
-        return (size_t)plain;
-    return (size_t)plain + convert_all(cq, ep, completions + plain, n - plain, buf,
-                                       done + (size_t)plain, sources);
+    mbx_release(ep->mbx, c);
+    return filled;
 }
 
-/* Moves one endpoint on and reads what completed there, up to count entries. */
-static inline size_t source_read(struct prov_cq *cq, const struct prov_cq_source *source,
-                                 void *buf, size_t done, size_t count, fi_addr_t *sources)
+/* Reads what has completed in one queue of Matchbox, which the compiler knows, up to count
+ * entries with those that are done; the first failure becomes an event, and ends it. */
+static ALWAYS_INLINE size_t queue_read(struct prov_cq *cq, struct prov_ep *ep,
+                                       enum mbx_queue queue, bool are_tagged, void *buf,
+                                       size_t done, size_t count, fi_addr_t *sources)
 {
-    struct mbx_completion completions[POLL_BATCH];
-    struct prov_ep *ep = source->ep;
-    size_t first = done;
-    int wanted, n;
+    struct fi_cq_tagged_entry *entries = buf;
+    const struct mbx_completion *c;
 
-    prov_ep_lock(ep);
-    if (cq->next == PROV_CQ_PROGRESS)
-        prov_ep_progress(ep);
-    do {
-        wanted = count - done < POLL_BATCH ? (int)(count - done) : POLL_BATCH;
-        n = mbx_poll(ep->mbx, source->queues, completions, wanted);
-        done += convert_most(cq, ep, completions, n, buf, done, sources);
-    } while (unlikely(n == wanted) && done < count && cq->event_count == 0);
-    prov_ep_unlock(ep);
-    return done - first;
+    while (done < count && (c = mbx_peek(ep->mbx, queue)) != NULL) {
+        struct prov_op *op = c->user;
+
+        if (likely(are_tagged) && likely(op->plain) && likely(c->error == 0)) {
+            if (queue == MBX_RECVS)
+                recv_fill(op, c, &entries[done++]);
+            else
+                send_fill(op, &entries[done++]);
+            prov_op_put(ep, op);
+            mbx_release(ep->mbx, c);
+            continue;
+        }
+        done += read_special(cq, ep, c, buf, done, sources);
+        if (cq->event_count != 0)
+            break;
+    }
+    return done;
+}
+
+/* Sends that were complete at once, as queue_read(). */
+static OUT_OF_LINE size_t sent_read(struct prov_cq *cq, struct prov_ep *ep, bool are_tagged,
+                                    void *buf, size_t done, size_t count, fi_addr_t *sources)
+{
+    struct fi_cq_tagged_entry *entries = buf;
+
+    while (done < count && ep->sent != NULL) {
+        struct prov_op *op = prov_sent_take(ep);
+
+        if (likely(are_tagged))
+            send_fill(op, &entries[done++]);
+        else
+            done += sent_report(cq, op, buf, done, sources);
+        prov_op_put(ep, op);
+    }
+    return done;
+}
+
+/* Of accesses, one after the other. */
+static OUT_OF_LINE size_t accesses_read(struct prov_cq *cq, struct prov_ep *ep, unsigned queues,
+                                        void *buf, size_t done, size_t count,
+                                        fi_addr_t *sources)
+{
+    const struct mbx_completion *c;
+
+    while (done < count && cq->event_count == 0 &&
+           (c = mbx_peek(ep->mbx, queues & (MBX_ACCESS | MBX_EVENTS))) != NULL)
+        done += read_special(cq, ep, c, buf, done, sources);
+    return done;
+}
+
+/* What has completed in one endpoint.  Most clients ask for tagged entries. */
+static ALWAYS_INLINE size_t source_read(struct prov_cq *cq, struct prov_ep *ep, unsigned queues,
+                                        void *buf, size_t done, size_t count,
+                                        fi_addr_t *sources)
+{
+    bool are_tagged = likely(cq->format == FI_CQ_FORMAT_TAGGED) && likely(sources == NULL) &&
+                      likely(!ep->counts);
+
+    if ((queues & MBX_SENDS) && ep->sent != NULL)
+        done = sent_read(cq, ep, are_tagged, buf, done, count, sources);
+    if (queues & MBX_SENDS)
+        done = queue_read(cq, ep, MBX_SENDS, are_tagged, buf, done, count, sources);
+    if ((queues & MBX_RECVS) && likely(cq->event_count == 0))
+        done = queue_read(cq, ep, MBX_RECVS, are_tagged, buf, done, count, sources);
+    if (unlikely(queues & (MBX_ACCESS | MBX_EVENTS)))
+        done = accesses_read(cq, ep, queues, buf, done, count, sources);
+    return done;
 }
 
 /* A count of 0 asks for progress alone. */
@@ -434,9 +445,10 @@ static OUT_OF_LINE void sources_progress(struct prov_cq *cq)
     }
 }
 
-/* A busy endpoint that fills the array every time comes last the next time. */
-static inline ssize_t sources_read(struct prov_cq *cq, void *buf, size_t count,
-                                   fi_addr_t *sources)
+/* Each moves on first.  A busy endpoint that fills the array every time comes last the next
+ * time. */
+static inline size_t sources_read(struct prov_cq *cq, void *buf, size_t count,
+                                  fi_addr_t *sources)
 {
     size_t done = 0;
 
@@ -444,14 +456,34 @@ static inline ssize_t sources_read(struct prov_cq *cq, void *buf, size_t count,
         const struct prov_cq_source *source = &cq->sources[cq->turn];
 
         cq->turn = cq->turn + 1 < cq->source_count ? cq->turn + 1 : 0;
-        done += source_read(cq, source, buf, done, count, sources);
+        prov_ep_lock(source->ep);
+        if (cq->next == PROV_CQ_PROGRESS)
+            prov_ep_progress(source->ep);
+        done = source_read(cq, source->ep, source->queues, buf, done, count, sources);
+        prov_ep_unlock(source->ep);
     }
-    cq->next = done == 0 ? PROV_CQ_PROGRESS : done < count ? PROV_CQ_EMPTY : PROV_CQ_POLL;
-    if (done != 0) {
-        cq->idle = 0;
-        return (ssize_t)done;
+    return done;
+}
+
+/* Behind reading no entry, or of event_count is not 0: what read() returns. */
+static OUT_OF_LINE ssize_t read_in_vain(struct prov_cq *cq, size_t done)
+{
+    if (cq->event_count != 0) {
+        cq->next = PROV_CQ_POLL; /* behind the events */
+        return done != 0 ? (ssize_t)done : -FI_EAVAIL;
     }
-    return unlikely(cq->event_count != 0) ? -FI_EAVAIL : -FI_EAGAIN;
+    cq->next = PROV_CQ_PROGRESS;
+    return -FI_EAGAIN;
+}
+
+/* The same of any number out of count. */
+static inline ssize_t sources_were_read(struct prov_cq *cq, size_t done, size_t count)
+{
+    if (unlikely(done == 0) || unlikely(cq->event_count != 0))
+        return read_in_vain(cq, done);
+    cq->idle = 0;
+    cq->next = done < count ? PROV_CQ_EMPTY : PROV_CQ_POLL;
+    return (ssize_t)done;
 }
 
 /* Has it been read in vain for long enough?  By time, because an empty read costs 20 ns over
@@ -465,23 +497,20 @@ static OUT_OF_LINE bool is_idle(struct prov_cq *cq)
     return now - cq->idle_since_ns >= cq->idle_ns;
 }
 
-/* Gives the core away now and then.  Returns -FI_EAGAIN. */
-static OUT_OF_LINE ssize_t read_in_vain(struct prov_cq *cq)
+/* One more read has found nothing.  Is it time to give the core away? */
+static inline bool read_tires(struct prov_cq *cq)
 {
-    bool yield = unlikely(++cq->idle % IDLE_READS == 0) && is_idle(cq);
-
-    if (unlikely(yield))
-        cq->idle = 0;
-    prov_cq_unlock(cq);
-    if (unlikely(yield))
-        sched_yield();
-    return -FI_EAGAIN;
+    if (likely(++cq->idle % IDLE_READS != 0) || !is_idle(cq))
+        return false;
+    cq->idle = 0;
+    return true;
 }
 
 static inline ssize_t entries_read(struct prov_cq *cq, void *buf, size_t count,
                                    fi_addr_t *sources)
 {
     ssize_t n = -FI_EAGAIN;
+    bool tires;
 
     prov_cq_lock(cq);
     if (unlikely(count == 0))
@@ -490,9 +519,12 @@ static inline ssize_t entries_read(struct prov_cq *cq, void *buf, size_t count,
         n = events_read(cq, buf, count, sources);
     else if (cq->next == PROV_CQ_EMPTY && count != 0)
         cq->next = PROV_CQ_PROGRESS;
-    else if ((n = sources_read(cq, buf, count, sources)) == -FI_EAGAIN)
-        return read_in_vain(cq);
+    else
+        n = sources_were_read(cq, sources_read(cq, buf, count, sources), count);
+    tires = n == -FI_EAGAIN && read_tires(cq);
     prov_cq_unlock(cq);
+    if (unlikely(tires))
+        sched_yield();
     return n;
 }
 
@@ -501,15 +533,39 @@ static OUT_OF_LINE ssize_t cq_read_all(struct prov_cq *cq, void *buf, size_t cou
     return entries_read(cq, buf, count, NULL);
 }
 
-/* Half of all reads follow a successful one: those are answered here. */
+/* Would moving it on and looking at its completions find nothing? */
+static inline bool source_is_idle(struct prov_ep *ep)
+{
+    return likely(!prov_multi_is_busy(ep)) && ep->sent == NULL && mbx_idle(ep->mbx);
+}
+
+/* Of a queue of the usual kind, without events, that is not known to be empty. */
+static OUT_OF_LINE ssize_t cq_read_only(struct prov_cq *cq, struct prov_ep *ep, void *buf,
+                                        size_t count)
+{
+    size_t done;
+
+    if (cq->next == PROV_CQ_PROGRESS)
+        prov_ep_progress(ep);
+    done = source_read(cq, ep, cq->only_queues, buf, 0, count, NULL);
+    return sources_were_read(cq, done, count);
+}
+
+/* Most reads find nothing, and half of the others follow a successful one: those are answered
+ * here, if the queue is of the usual kind. */
 static ssize_t cq_read(struct fid_cq *fid, void *buf, size_t count)
 {
     struct prov_cq *cq = cq_of(fid);
+    struct prov_ep *ep = cq->only;
 
-    if (unlikely(cq->locks) || cq->next != PROV_CQ_EMPTY ||
-        unlikely(cq->event_count != 0 || count == 0))
+    if (unlikely(ep == NULL) || unlikely(cq->event_count != 0) || unlikely(count == 0) ||
+        unlikely(ep->locks) || unlikely(cq->idle % IDLE_READS == IDLE_READS - 1))
         return cq_read_all(cq, buf, count);
-    cq->next = PROV_CQ_PROGRESS;
+    if (cq->next == PROV_CQ_EMPTY)
+        cq->next = PROV_CQ_PROGRESS;
+    else if (cq->next == PROV_CQ_POLL || !source_is_idle(ep))
+        return cq_read_only(cq, ep, buf, count);
+    cq->idle++;
     return -FI_EAGAIN;
 }
 
@@ -564,14 +620,34 @@ static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *entry, uin
 
 /* ---- for counters ------------------------------------------------------------------------ */
 
+/* Is there room for POLL_BATCH events more? */
+static bool events_fit(struct prov_cq *cq)
+{
+    return cq->event_count + cq->event_reserved + POLL_BATCH <= cq->event_capacity ||
+           events_grow(cq) == 0;
+}
+
+/* Sends that were complete at once become events.  False: there is no room for all. */
+static bool sent_collect(struct prov_cq *cq, struct prov_ep *ep)
+{
+    while (ep->sent != NULL && events_fit(cq)) {
+        struct prov_op *op = prov_sent_take(ep);
+
+        sent_report(cq, op, NULL, 0, NULL);
+        prov_op_put(ep, op);
+    }
+    return ep->sent == NULL;
+}
+
 /* False: nothing more completed, or there is no room. */
 static bool source_collect(struct prov_cq *cq, const struct prov_cq_source *source)
 {
     struct mbx_completion completions[POLL_BATCH];
     int n;
 
-    if (cq->event_count + cq->event_reserved + POLL_BATCH > cq->event_capacity &&
-        events_grow(cq) < 0)
+    if ((source->queues & MBX_SENDS) && !sent_collect(cq, source->ep))
+        return false;
+    if (!events_fit(cq))
         return false;
     n = mbx_poll(source->ep->mbx, source->queues, completions, POLL_BATCH);
     for (int i = 0; i < n; i++)
@@ -639,7 +715,7 @@ static const char *cq_strerror(struct fid_cq *fid, int prov_errno, const void *e
     return text;
 }
 
-static struct fi_ops_cq cq_ops = {
+struct fi_ops_cq prov_cq_ops = {
     .size = sizeof(struct fi_ops_cq),
     .read = cq_read,
     .readfrom = cq_readfrom,
@@ -649,159 +725,3 @@ static struct fi_ops_cq cq_ops = {
     .signal = prov_cq_signal,
     .strerror = cq_strerror,
 };
-
-/* ---- open, bind, close ---------------------------------------------------------------------
- */
-
-int prov_cq_bind(struct prov_cq *cq, struct prov_ep *ep, unsigned queues)
-{
-    struct prov_cq_source *sources;
-    int err = 0;
-
-    /* a thread of ours will use the endpoint, too */
-    if (cq->wait.object != FI_WAIT_NONE && cq->wait.object != FI_WAIT_YIELD)
-        ep->locks = true;
-    if (prov_is_accessed(ep->caps) && cq->domain->threading == FI_THREAD_COMPLETION)
-        cq->locks = true;
-
-    prov_cq_lock(cq);
-    for (unsigned i = 0; i < cq->source_count; i++) {
-        if (cq->sources[i].ep == ep) {
-            cq->sources[i].queues |= queues;
-            goto unlock;
-        }
-    }
-    sources = realloc(cq->sources, (cq->source_count + 1) * sizeof *sources);
-    if (sources == NULL) {
-        err = -FI_ENOMEM;
-        goto unlock;
-    }
-    sources[cq->source_count++] = (struct prov_cq_source){.ep = ep, .queues = queues};
-    cq->sources = sources;
-unlock:
-    prov_cq_unlock(cq);
-    return err;
-}
-
-void prov_cq_unbind(struct prov_cq *cq, struct prov_ep *ep)
-{
-    prov_cq_lock(cq);
-    prov_ep_lock(ep); /* its watch may be about to ring the queue */
-    if (ep->send_cq == cq)
-        ep->send_cq = NULL;
-    if (ep->recv_cq == cq)
-        ep->recv_cq = NULL;
-    prov_ep_unlock(ep);
-    cq->turn = 0;
-    for (unsigned i = 0; i < cq->source_count; i++)
-        if (cq->sources[i].ep == ep)
-            cq->sources[i--] = cq->sources[--cq->source_count];
-    prov_cq_unlock(cq);
-}
-
-static int cq_close(struct fid *fid)
-{
-    struct prov_cq *cq = container_of(fid, struct prov_cq, fid.fid);
-
-    if (cq->source_count != 0 || atomic_load(&cq->users) != 0)
-        return -FI_EBUSY;
-    prov_wait_fini(&cq->wait, fid);
-    atomic_fetch_sub(&cq->domain->users, 1);
-    pthread_mutex_destroy(&cq->lock);
-    free(cq->sources);
-    free(cq->events);
-    free(cq);
-    return 0;
-}
-
-static int cq_control(struct fid *fid, int command, void *arg)
-{
-    struct prov_cq *cq = container_of(fid, struct prov_cq, fid.fid);
-
-    return prov_wait_control(&cq->wait, command, arg);
-}
-
-static struct fi_ops cq_fid_ops = {
-    .size = sizeof(struct fi_ops),
-    .close = cq_close,
-    .bind = prov_no_bind,
-    .control = cq_control,
-    .ops_open = prov_no_ops_open,
-    .tostr = prov_no_tostr,
-    .ops_set = prov_no_ops_set,
-};
-
-/* Ranks on this machine as the launcher tells it, 0 if it does not. */
-static long local_ranks(void)
-{
-    static const char *const names[] = {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"};
-    const char *value = NULL;
-
-    for (size_t i = 0; i < count_of(names) && value == NULL; i++)
-        value = getenv(names[i]);
-    return value == NULL ? 0 : strtol(value, NULL, 10);
-}
-
-static int64_t idle_limit(void)
-{
-    cpu_set_t cores;
-    long count = sched_getaffinity(0, sizeof cores, &cores) < 0 ? 1 : CPU_COUNT(&cores);
-
-    /* A rank bound to one core says nothing about the machine. */
-    if (count == 1)
-        count = sysconf(_SC_NPROCESSORS_ONLN);
-    return local_ranks() > count ? 0 : IDLE_NS;
-}
-
-static int cq_attr_check(const struct fi_cq_attr *attr)
-{
-    if (attr->format > FI_CQ_FORMAT_TAGGED || attr->wait_cond > FI_CQ_COND_THRESHOLD)
-        return -FI_EINVAL;
-    return attr->flags & ~FI_AFFINITY ? -FI_EBADFLAGS : 0;
-}
-
-int prov_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **fid,
-                 void *context)
-{
-    struct prov_cq *cq;
-    int err = attr == NULL ? -FI_EINVAL : cq_attr_check(attr);
-
-    if (err < 0)
-        return err;
-    cq = calloc(1, sizeof *cq);
-    if (cq == NULL)
-        return -FI_ENOMEM;
-    cq->events = malloc(FIRST_EVENTS * sizeof *cq->events);
-    if (cq->events == NULL) {
-        err = -FI_ENOMEM;
-        goto free_cq;
-    }
-    cq->event_capacity = FIRST_EVENTS;
-    cq->fid.fid.fclass = FI_CLASS_CQ;
-    cq->fid.fid.context = context;
-    cq->fid.fid.ops = &cq_fid_ops;
-    cq->fid.ops = &cq_ops;
-    cq->domain = container_of(domain, struct prov_domain, fid);
-    cq->format = attr->format == FI_CQ_FORMAT_UNSPEC ? FI_CQ_FORMAT_CONTEXT : attr->format;
-    cq->locks = prov_needs_locks(cq->domain->threading);
-    cq->has_threshold = attr->wait_cond == FI_CQ_COND_THRESHOLD;
-    cq->idle_ns = idle_limit();
-    pthread_mutex_init(&cq->lock, NULL);
-    atomic_init(&cq->users, 0);
-    atomic_init(&cq->armed, false);
-    atomic_init(&cq->signalled, false);
-    err = prov_wait_init(&cq->wait, attr->wait_obj, attr->wait_set, &cq->fid.fid);
-    if (err < 0)
-        goto free_events;
-    atomic_fetch_add(&cq->domain->users, 1);
-    attr->format = cq->format;
-    *fid = &cq->fid;
-    return 0;
-
-free_events:
-    pthread_mutex_destroy(&cq->lock);
-    free(cq->events);
-free_cq:
-    free(cq);
-    return err;
-}

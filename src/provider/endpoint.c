@@ -450,6 +450,7 @@ static void ep_configure(struct prov_ep *ep, const struct fi_info *info)
                 (prov_is_accessed(info->caps) && ep->domain->threading == FI_THREAD_COMPLETION);
     ep->caps = info->caps;
     ep->directed = info->caps & FI_DIRECTED_RECV;
+    ep->sent_end = &ep->sent;
     ep->multi_min = PROV_MULTI_MIN;
     ep->send_size = PROV_QUEUE_SIZE;
     ep->recv_size = PROV_QUEUE_SIZE;

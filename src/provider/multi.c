@@ -176,6 +176,7 @@ static int many_take(struct prov_ep *ep, struct prov_multi *m, size_t size)
     part->kind = PROV_OP_PART;
     part->context = m->op->context;
     part->quiet = m->op->quiet;
+    part->flags = m->op->flags;
     part->bounce = NULL;
     part->multi = m;
     part->buf = m->buf + m->used;

@@ -77,6 +77,10 @@
 /* Before a function that the short path calls seldom: it stays a call. */
 #define OUT_OF_LINE __attribute__((noinline))
 
+/* Before a function that exists to be compiled into each of its callers, with what they know
+ * of its arguments. */
+#define ALWAYS_INLINE inline __attribute__((always_inline))
+
 /* The libfabric that loaded us; nothing of it is linked. */
 struct prov_library {
     uint32_t (*version)(void);
@@ -214,7 +218,9 @@ struct prov_cq {
     atomic_uint users; /* poll sets */
     struct prov_cq_source *sources;
     unsigned source_count;
-    unsigned turn; /* the source that is read first */
+    unsigned turn;        /* the source that is read first */
+    struct prov_ep *only; /* the only source, if there is no lock either; else NULL */
+    unsigned only_queues; /* of that */
     enum prov_cq_next next;
     unsigned idle; /* reads in a row that found nothing */
     int64_t idle_since_ns;
@@ -279,10 +285,12 @@ struct prov_op {
     mbx_request request;
     struct prov_bounce *bounce; /* ours; NULL for most */
     enum prov_op_kind kind;
-    bool quiet;               /* report errors only */
-    uint8_t parts;            /* one-sided: accesses that have not completed */
-    int error;                /* of those that have: the first one, or 0 */
-    uint64_t flags;           /* one-sided: what it was, for the completion */
+    bool quiet;     /* report errors only */
+    uint8_t plain;  /* the queue (enum mbx_queue) from which it comes back as usual, with
+                       nothing to do or to leave out; or 0 */
+    uint8_t parts;  /* one-sided: accesses that have not completed */
+    int error;      /* of those that have: the first one, or 0 */
+    uint64_t flags; /* what it was, for the completion */
     struct prov_op **same_at; /* what points here in the index; NULL: it is not there */
     struct prov_op *same;     /* the next one there (cancel.c) */
     struct prov_multi *multi; /* LISTED, PART; WATCH: or NULL */
@@ -313,9 +321,10 @@ struct prov_ep {
     _Atomic uint32_t *peers; /* peer number by fi_addr, or PROV_PEER_UNKNOWN */
     uint64_t peer_limit;     /* entries of peers */
     struct prov_op *free_ops;
-    size_t inject_limit;             /* of mbx_inject(); longer ones are copied here */
-    uint64_t send_flags, recv_flags; /* for operations that pass no flags */
-    bool send_quiet, recv_quiet;     /* they make no completion (selective) */
+    struct prov_op *sent, **sent_end; /* sends that were complete at once, to be reported */
+    size_t inject_limit;              /* of mbx_inject(); longer ones are copied here */
+    uint64_t send_flags, recv_flags;  /* for operations that pass no flags */
+    bool send_quiet, recv_quiet;      /* they make no completion (selective) */
     bool send_selective, recv_selective;
     bool locks;
     bool directed; /* receives heed their source address */
@@ -464,13 +473,20 @@ void prov_name_withdraw(struct prov_ep *ep);
 /* The address of who has published it; -FI_EADDRNOTAVAIL: nobody. */
 int prov_name_find(const struct mbx_address *address, struct mbx_address *real);
 
-/* ---- cq.c -------------------------------------------------------------------------- */
+/* ---- cq_open.c ------------------------------------------------------------------------ */
+
+/* A power of two, and room for what cq.c wants to set aside at a time. */
+#define PROV_FIRST_EVENTS 64
 
 int prov_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **cq,
                  void *context);
 int prov_cq_bind(struct prov_cq *cq, struct prov_ep *ep, unsigned queues);
 /* The queue and the endpoint know each other no longer. */
 void prov_cq_unbind(struct prov_cq *cq, struct prov_ep *ep);
+
+/* ---- cq.c -------------------------------------------------------------------------- */
+
+extern struct fi_ops_cq prov_cq_ops;
 /* Wakes who has armed it. */
 void prov_cq_ring(struct prov_cq *cq);
 /* Room for one event that the provider itself makes, then the event, or the room
@@ -649,6 +665,7 @@ static inline struct prov_op *prov_op_get(struct prov_ep *ep)
         op = ep->free_ops;
     }
     ep->free_ops = op->next;
+    op->plain = 0;
     return op;
 }
 
@@ -659,6 +676,25 @@ static inline void prov_op_put(struct prov_ep *ep, struct prov_op *op)
     op->kind = PROV_OP_FREE;
     op->next = ep->free_ops;
     ep->free_ops = op;
+}
+
+/* A send that is complete, and that no queue of Matchbox's tells of, joins those that are to be
+ * reported; and the oldest of them, of which there is one, leaves them. */
+static inline void prov_sent_add(struct prov_ep *ep, struct prov_op *op)
+{
+    op->next = NULL;
+    *ep->sent_end = op;
+    ep->sent_end = &op->next;
+}
+
+static inline struct prov_op *prov_sent_take(struct prov_ep *ep)
+{
+    struct prov_op *op = ep->sent;
+
+    ep->sent = op->next;
+    if (ep->sent == NULL)
+        ep->sent_end = &ep->sent;
+    return op;
 }
 
 /* Short of memory or requests: those that are under way free theirs as they

@@ -65,6 +65,8 @@ static inline struct prov_op *recv_op(struct prov_ep *ep, const struct target *t
     op->kind = PROV_OP_RECV;
     op->quiet = t->quiet;
     op->bounce = t->bounce;
+    op->plain = t->quiet || t->bounce != NULL ? 0 : MBX_RECVS;
+    op->flags = FI_RECV | (t->context_id == PROV_TAGGED ? FI_TAGGED : FI_MSG);
     if (unlikely(ep->index != NULL))
         prov_index_add(ep, op);
     return op;

@@ -43,7 +43,10 @@ static inline bool tag_is_valid(uint64_t tag)
     return likely((tag & PROV_HAS_DATA) == 0);
 }
 
-static inline ssize_t message_start(struct prov_ep *ep, const struct message *m, uint64_t flags)
+/* Most messages leave at once.  If they are reported as usual, to one thread, then that needs
+ * no completion of Matchbox's. */
+static ALWAYS_INLINE ssize_t message_start(struct prov_ep *ep, const struct message *m,
+                                           uint64_t flags)
 {
     struct mbx_options options = {.data = m->data};
     struct prov_op *op;
@@ -60,14 +63,19 @@ static inline ssize_t message_start(struct prov_ep *ep, const struct message *m,
     op->kind = PROV_OP_SEND;
     op->quiet = m->quiet;
     op->bounce = m->bounce;
+    op->plain = m->quiet || m->bounce != NULL ? 0 : MBX_SENDS;
+    op->flags = FI_SEND | (m->context_id == PROV_TAGGED ? FI_TAGGED : FI_MSG);
     options.user = op;
+    options.flags = likely(op->plain != 0 && !ep->locks && !ep->counts) ? MBX_AT_ONCE : 0;
     if (unlikely(flags & FI_MATCH_COMPLETE))
         err = mbx_ssend(ep->mbx, peer, m->context_id, m->tag, m->buf, m->len, &options,
                         &op->request);
     else
         err = mbx_send(ep->mbx, peer, m->context_id, m->tag, m->buf, m->len, &options,
                        &op->request);
-    if (likely(err == 0))
+    if (likely(err > 0))
+        prov_sent_add(ep, op);
+    if (likely(err >= 0))
         return 0;
     prov_op_put(ep, op);
     return prov_ep_again(ep, err);
@@ -132,26 +140,31 @@ static ssize_t send_vector(struct prov_ep *ep, struct message *m, const struct i
     return err;
 }
 
+/* The endpoint's own flags say that all is injected. */
+static OUT_OF_LINE ssize_t send_injected(struct prov_ep *ep, struct message m)
+{
+    struct iovec iov = {.iov_base = (void *)(uintptr_t)m.buf, .iov_len = m.len};
+
+    return send_vector(ep, &m, &iov, 1, ep->send_flags);
+}
+
 /* The common case: one piece, the endpoint's own flags. */
 static inline ssize_t send_one(struct prov_ep *ep, uint32_t context_id, uint64_t tag,
                                const void *buf, size_t len, uint64_t data, fi_addr_t dest,
                                void *context)
 {
-    struct message m = {.context_id = context_id,
-                        .tag = tag,
-                        .data = data,
-                        .buf = buf,
-                        .len = len,
-                        .dest = dest,
-                        .context = context,
-                        .quiet = ep->send_quiet};
+    const struct message m = {.context_id = context_id,
+                              .tag = tag,
+                              .data = data,
+                              .buf = buf,
+                              .len = len,
+                              .dest = dest,
+                              .context = context,
+                              .quiet = ep->send_quiet};
     ssize_t err;
 
-    if (unlikely(ep->send_flags & FI_INJECT)) {
-        struct iovec iov = {.iov_base = (void *)(uintptr_t)buf, .iov_len = len};
-
-        return send_vector(ep, &m, &iov, 1, ep->send_flags);
-    }
+    if (unlikely(ep->send_flags & FI_INJECT))
+        return send_injected(ep, m);
     prov_ep_lock(ep);
     err = message_start(ep, &m, ep->send_flags);
     prov_ep_unlock(ep);

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * cq_open.c - a completion queue from its opening to its end, and the endpoints that are bound
+ * to it.  What it reads and reports is cq.c's.
+ */
+#include "provider/provider.h"
+
+#include <sched.h>
+#include <stdlib.h>
+
+#define IDLE_NS                                                                                \
+    50000 /* reads in vain before the core is given away, when every rank may have one */
+
+/* The queue that most clients have has one endpoint, which cq.c looks at in a shorter way. */
+static void sources_changed(struct prov_cq *cq)
+{
+    cq->turn = 0;
+    cq->only = NULL;
+    if (cq->source_count != 1 || cq->locks)
+        return;
+    cq->only = cq->sources[0].ep;
+    cq->only_queues = cq->sources[0].queues;
+}
+
+int prov_cq_bind(struct prov_cq *cq, struct prov_ep *ep, unsigned queues)
+{
+    struct prov_cq_source *sources;
+    int err = 0;
+
+    /* a thread of ours will use the endpoint, too */
+    if (cq->wait.object != FI_WAIT_NONE && cq->wait.object != FI_WAIT_YIELD)
+        ep->locks = true;
+    if (prov_is_accessed(ep->caps) && cq->domain->threading == FI_THREAD_COMPLETION)
+        cq->locks = true;
+
+    prov_cq_lock(cq);
+    for (unsigned i = 0; i < cq->source_count; i++) {
+        if (cq->sources[i].ep == ep) {
+            cq->sources[i].queues |= queues;
+            goto unlock;
+        }
+    }
+    sources = realloc(cq->sources, (cq->source_count + 1) * sizeof *sources);
+    if (sources == NULL) {
+        err = -FI_ENOMEM;
+        goto unlock;
+    }
+    sources[cq->source_count++] = (struct prov_cq_source){.ep = ep, .queues = queues};
+    cq->sources = sources;
+    sources_changed(cq);
+unlock:
+    prov_cq_unlock(cq);
+    return err;
+}
+
+void prov_cq_unbind(struct prov_cq *cq, struct prov_ep *ep)
+{
+    prov_cq_lock(cq);
+    prov_ep_lock(ep); /* its watch may be about to ring the queue */
+    if (ep->send_cq == cq)
+        ep->send_cq = NULL;
+    if (ep->recv_cq == cq)
+        ep->recv_cq = NULL;
+    prov_ep_unlock(ep);
+    for (unsigned i = 0; i < cq->source_count; i++)
+        if (cq->sources[i].ep == ep)
+            cq->sources[i--] = cq->sources[--cq->source_count];
+    sources_changed(cq);
+    prov_cq_unlock(cq);
+}
+
+static int cq_close(struct fid *fid)
+{
+    struct prov_cq *cq = container_of(fid, struct prov_cq, fid.fid);
+
+    if (cq->source_count != 0 || atomic_load(&cq->users) != 0)
+        return -FI_EBUSY;
+    prov_wait_fini(&cq->wait, fid);
+    atomic_fetch_sub(&cq->domain->users, 1);
+    pthread_mutex_destroy(&cq->lock);
+    free(cq->sources);
+    free(cq->events);
+    free(cq);
+    return 0;
+}
+
+static int cq_control(struct fid *fid, int command, void *arg)
+{
+    struct prov_cq *cq = container_of(fid, struct prov_cq, fid.fid);
+
+    return prov_wait_control(&cq->wait, command, arg);
+}
+
+static struct fi_ops cq_fid_ops = {
+    .size = sizeof(struct fi_ops),
+    .close = cq_close,
+    .bind = prov_no_bind,
+    .control = cq_control,
+    .ops_open = prov_no_ops_open,
+    .tostr = prov_no_tostr,
+    .ops_set = prov_no_ops_set,
+};
+
+/* Ranks on this machine as the launcher tells it, 0 if it does not. */
+static long local_ranks(void)
+{
+    static const char *const names[] = {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"};
+    const char *value = NULL;
+
+    for (size_t i = 0; i < count_of(names) && value == NULL; i++)
+        value = getenv(names[i]);
+    return value == NULL ? 0 : strtol(value, NULL, 10);
+}
+
+static int64_t idle_limit(void)
+{
+    cpu_set_t cores;
+    long count = sched_getaffinity(0, sizeof cores, &cores) < 0 ? 1 : CPU_COUNT(&cores);
+
+    /* A rank bound to one core says nothing about the machine. */
+    if (count == 1)
+        count = sysconf(_SC_NPROCESSORS_ONLN);
+    return local_ranks() > count ? 0 : IDLE_NS;
+}
+
+static int cq_attr_check(const struct fi_cq_attr *attr)
+{
+    if (attr->format > FI_CQ_FORMAT_TAGGED || attr->wait_cond > FI_CQ_COND_THRESHOLD)
+        return -FI_EINVAL;
+    return attr->flags & ~FI_AFFINITY ? -FI_EBADFLAGS : 0;
+}
+
+int prov_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **fid,
+                 void *context)
+{
+    struct prov_cq *cq;
+    int err = attr == NULL ? -FI_EINVAL : cq_attr_check(attr);
+
+    if (err < 0)
+        return err;
+    cq = calloc(1, sizeof *cq);
+    if (cq == NULL)
+        return -FI_ENOMEM;
+    cq->events = malloc(PROV_FIRST_EVENTS * sizeof *cq->events);
+    if (cq->events == NULL) {
+        err = -FI_ENOMEM;
+        goto free_cq;
+    }
+    cq->event_capacity = PROV_FIRST_EVENTS;
+    cq->fid.fid.fclass = FI_CLASS_CQ;
+    cq->fid.fid.context = context;
+    cq->fid.fid.ops = &cq_fid_ops;
+    cq->fid.ops = &prov_cq_ops;
+    cq->domain = container_of(domain, struct prov_domain, fid);
+    cq->format = attr->format == FI_CQ_FORMAT_UNSPEC ? FI_CQ_FORMAT_CONTEXT : attr->format;
+    cq->locks = prov_needs_locks(cq->domain->threading);
+    cq->has_threshold = attr->wait_cond == FI_CQ_COND_THRESHOLD;
+    cq->idle_ns = idle_limit();
+    pthread_mutex_init(&cq->lock, NULL);
+    atomic_init(&cq->users, 0);
+    atomic_init(&cq->armed, false);
+    atomic_init(&cq->signalled, false);
+    err = prov_wait_init(&cq->wait, attr->wait_obj, attr->wait_set, &cq->fid.fid);
+    if (err < 0)
+        goto free_events;
+    atomic_fetch_add(&cq->domain->users, 1);
+    attr->format = cq->format;
+    *fid = &cq->fid;
+    return 0;
+
+free_events:
+    pthread_mutex_destroy(&cq->lock);
+    free(cq->events);
+free_cq:
+    free(cq);
+    return err;
+}
