@@ -412,6 +412,42 @@ static void test_attach_always_refused(void **state)
     assert_int_equal(s.refusals, 0);
 }
 
+/* Of endpoint 0, once all that was under way has come. */
+static uint64_t sleeps(struct world *w)
+{
+    world_settle(w);
+    return world_stats(w, 0).sleeps;
+}
+
+/* A thread of the endpoint's own that is to end, and is not told: asleep behind a wait in vain,
+ * or behind one that something came to. */
+static void test_closing_behind_a_call_that_fails(void **state)
+{
+    static const char *const names[] = {"write", "futex_wake"};
+    struct mbx_completion done;
+    mbx_request recv;
+    struct world w;
+    char byte = 1;
+
+    for (size_t i = 0; i < 2 * ARRAY_COUNT(names); i++) {
+        world_open(&w, *state, 2, (const char *const[]){"SPIN=0", NULL});
+        assert_int_equal(mbx_recv(w.eps[0], 1, CONTEXT, 0, 0, &byte, 1, NULL, &recv), 0);
+        do /* until it has slept while nothing of a greeting came */
+            assert_int_equal(mbx_wait(w.eps[0], recv, CLOCK_MS, NULL), -ETIMEDOUT);
+        while (sleeps(&w) < 5);
+        if (i % 2 != 0)
+            assert_int_equal(mbx_inject(w.eps[1], 0, CONTEXT, 0, &byte, 1, 0), 0);
+        else
+            assert_int_equal(mbx_cancel(w.eps[0], recv), 0);
+        world_wait(&w, 0, recv, &done);
+        world_settle(&w);
+        assert_int_equal(sys_fail_name(names[i / 2], 1, EINTR), 0);
+        world_close_one(&w, 0);
+        sys_fail_none();
+        world_close(&w);
+    }
+}
+
 static void test_parameters_without_memory(void **state)
 {
     struct mbx_param param, before;
@@ -438,6 +474,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_every_system_call),
         cmocka_unit_test(test_every_failure_of_accesses),
         cmocka_unit_test(test_attach_always_refused),
+        cmocka_unit_test(test_closing_behind_a_call_that_fails),
         cmocka_unit_test(test_parameters_without_memory),
     };
 

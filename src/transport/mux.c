@@ -182,6 +182,22 @@ static int start_watchman(struct mux *mux)
     return -err;
 }
 
+/* Who waits for one of these two waits for ever without it, so what fails is done again:
+ * neither fails for good. */
+static void wake_watchman(struct mux *mux)
+{
+    while (sys_futex_wake(&mux->state, 1) < 0)
+        ;
+}
+
+static void ring_watchman(struct mux *mux)
+{
+    const uint64_t one = 1;
+
+    while (sys_write(mux->bell, &one, sizeof one) < 0)
+        ;
+}
+
 /* 0: the network will wake shm. */
 static int arm(struct mux *mux, int fd)
 {
@@ -191,19 +207,17 @@ static int arm(struct mux *mux, int fd)
         return err;
     mux->fd = fd;
     atomic_store_explicit(&mux->state, WATCHMAN_ARMED, memory_order_release);
-    sys_futex_wake(&mux->state, 1);
+    wake_watchman(mux);
     return 0;
 }
 
 static void end_watchman(struct mux *mux)
 {
-    const uint64_t one = 1;
-
     if (!mux->has_thread)
         return;
     atomic_store(&mux->state, WATCHMAN_ENDS);
-    sys_futex_wake(&mux->state, 1);
-    (void)!sys_write(mux->bell, &one, sizeof one);
+    wake_watchman(mux);
+    ring_watchman(mux);
     pthread_join(mux->thread, NULL);
 }
 
