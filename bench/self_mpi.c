@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Question   how many instructions does a message of 8 bytes cost in an MPI program, and whose
+ *            are they: the MPI's, the provider's, the library's?
+ * Method     a rank sends to itself, in the function that is named like the case:
+ *
+ *              one_by_one  {MPI_Irecv, MPI_Send, MPI_Wait}, ROUNDS times
+ *              in_windows  {64 MPI_Irecv, 64 MPI_Isend, MPI_Waitall}, until there were about
+ *                          ROUNDS messages: so the receives wait in a long queue
+ *              in_vain     MPI_Test of a receive that nobody sends to, ROUNDS times: what the
+ *                          MPI does while nothing comes
+ *
+ *            A clock says little on a machine that is shared; instructions can be counted
+ *            exactly, by
+ *
+ *              mbx exec valgrind --tool=callgrind --toggle-collect=one_by_one ./self_mpi ROUNDS
+ *
+ *            divided by the number of messages that it prints, in the build of ./dev build;
+ *            callgrind_annotate splits it by function, and names the file of each.
+ *
+ *   self_mpi [ROUNDS]
+ */
+#include <mpi.h>
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define ROUNDS 10000
+#define WINDOW 64
+
+/* With external linkage: callgrind is told their names. */
+void one_by_one(int self, long rounds);
+void in_windows(int self, long windows);
+void in_vain(int self, long rounds);
+
+static void require(int is_true, const char *what)
+{
+    if (is_true)
+        return;
+    fprintf(stderr, "self_mpi: wrong %s\n", what);
+    MPI_Abort(MPI_COMM_WORLD, 1);
+}
+
+__attribute__((noinline)) void one_by_one(int self, long rounds)
+{
+    for (long i = 0; i < rounds; i++) {
+        int64_t out = i, in = -1;
+        MPI_Request request;
+
+        MPI_Irecv(&in, sizeof in, MPI_BYTE, self, 1, MPI_COMM_WORLD, &request);
+        MPI_Send(&out, sizeof out, MPI_BYTE, self, 1, MPI_COMM_WORLD);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+        require(in == out, "content of a message");
+    }
+}
+
+__attribute__((noinline)) void in_windows(int self, long windows)
+{
+    for (long w = 0; w < windows; w++) {
+        MPI_Request requests[2 * WINDOW];
+        int64_t out[WINDOW], in[WINDOW];
+
+        for (int i = 0; i < WINDOW; i++)
+            MPI_Irecv(&in[i], sizeof in[i], MPI_BYTE, self, 1, MPI_COMM_WORLD, &requests[i]);
+        for (int i = 0; i < WINDOW; i++) {
+            out[i] = w * WINDOW + i;
+            MPI_Isend(&out[i], sizeof out[i], MPI_BYTE, self, 1, MPI_COMM_WORLD,
+                      &requests[WINDOW + i]);
+        }
+        MPI_Waitall(2 * WINDOW, requests, MPI_STATUSES_IGNORE);
+        for (int i = 0; i < WINDOW; i++)
+            require(in[i] == out[i], "order of messages");
+    }
+}
+
+__attribute__((noinline)) void in_vain(int self, long rounds)
+{
+    MPI_Request request;
+    int64_t in;
+    int flag;
+
+    MPI_Irecv(&in, sizeof in, MPI_BYTE, self, 2, MPI_COMM_WORLD, &request);
+    for (long i = 0; i < rounds; i++)
+        MPI_Test(&request, &flag, MPI_STATUS_IGNORE);
+    require(!flag, "message");
+    MPI_Cancel(&request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+}
+
+int main(int argc, char **argv)
+{
+    long rounds = ROUNDS, windows;
+    char *end = NULL;
+    int self;
+
+    MPI_Init(&argc, &argv);
+    if (argc > 1)
+        rounds = strtol(argv[1], &end, 10);
+    if (argc > 2 || rounds < 1 || (end != NULL && *end != '\0')) {
+        fprintf(stderr, "usage: self_mpi [ROUNDS]\n");
+        MPI_Finalize();
+        return 2;
+    }
+    MPI_Comm_rank(MPI_COMM_WORLD, &self);
+    windows = (rounds + WINDOW - 1) / WINDOW;
+    one_by_one(self, rounds);
+    in_windows(self, windows);
+    in_vain(self, rounds);
+    printf("bench=self_mpi one_by_one=%ld in_windows=%ld in_vain=%ld\n", rounds,
+           windows * WINDOW, rounds);
+    MPI_Finalize();
+    return 0;
+}
