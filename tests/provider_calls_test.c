@@ -285,6 +285,26 @@ static void flags_can_be_asked_and_set(void **state)
     world_close(&w);
 }
 
+/* fi_domain2(), fi_endpoint2(): the same as without flags, of which there are none. */
+static void a_domain_and_an_endpoint_take_no_flags(void **state)
+{
+    struct fid_domain *domain;
+    struct fid_ep *ep;
+    struct world w;
+
+    (void)state;
+    world_open(&w, &plain);
+    assert_int_equal(fi_domain2(w.fabric, w.info, &domain, 1, NULL), -FI_EBADFLAGS);
+    assert_int_equal(fi_domain2(w.fabric, w.info, &domain, 0, &contexts[0]), 0);
+    assert_ptr_equal(domain->fid.context, &contexts[0]);
+    assert_int_equal(fi_endpoint2(domain, w.info, &ep, 1, NULL), -FI_EBADFLAGS);
+    assert_int_equal(fi_endpoint2(domain, w.info, &ep, 0, &contexts[1]), 0);
+    assert_ptr_equal(ep->fid.context, &contexts[1]);
+    assert_int_equal(fi_close(&ep->fid), 0);
+    assert_int_equal(fi_close(&domain->fid), 0);
+    world_close(&w);
+}
+
 /* What is not offered says so, and is in no capability. */
 static void connections_and_contexts_are_refused(void **state)
 {
@@ -407,6 +427,7 @@ int main(void)
         cmocka_unit_test(an_endpoint_may_inject_always),
         cmocka_unit_test(unknown_flags_are_refused),
         cmocka_unit_test(flags_can_be_asked_and_set),
+        cmocka_unit_test(a_domain_and_an_endpoint_take_no_flags),
         cmocka_unit_test(connections_and_contexts_are_refused),
         cmocka_unit_test(an_error_has_a_text),
         cmocka_unit_test(an_error_leaves_the_buffer_of_the_client),

@@ -440,6 +440,38 @@ static void a_region_may_be_all_memory(void **state)
     close_shared(&w, mr);
 }
 
+/* fi_mr_regv(), fi_mr_regattr(): one piece, with its attributes. */
+static void a_region_may_be_a_vector_of_one(void **state)
+{
+    struct iovec iov[2] = {{there, 1000}, {there + 1000, 1000}};
+    struct fi_mr_attr attr = {.mr_iov = iov,
+                              .iov_count = 1,
+                              .access = FI_REMOTE_READ,
+                              .requested_key = KEY + 1,
+                              .context = &contexts[4]};
+    struct fid_mr *mr, *by_attributes;
+    struct world w;
+
+    (void)state;
+    world_open(&w, &plain);
+    assert_int_equal(fi_mr_regv(w.domain, iov, 2, ALL, 0, KEY, 0, &mr, NULL), -FI_EINVAL);
+    assert_int_equal(fi_mr_regv(w.domain, iov, 1, ALL, 0, KEY, 0, &mr, NULL), 0);
+    attr.iov_count = 2;
+    assert_int_equal(fi_mr_regattr(w.domain, &attr, 0, &by_attributes), -FI_EINVAL);
+    attr.iov_count = 1;
+    assert_int_equal(fi_mr_regattr(w.domain, &attr, 0, &by_attributes), 0);
+    assert_ptr_equal(by_attributes->fid.context, &contexts[4]);
+    assert_int_equal(fi_mr_key(by_attributes), KEY + 1);
+    pattern_fill(here, 1000, 6);
+    assert_int_equal(fi_write(EP(w, 0), here, 1000, NULL, w.addr[1], 0, KEY, &contexts[0]), 0);
+    expect_access(&w, &contexts[0], FI_WRITE);
+    assert_true(pattern_is(there, 1000, 6));
+    assert_int_equal(fi_write(EP(w, 0), here, 8, NULL, w.addr[1], 0, KEY + 1, &contexts[3]), 0);
+    expect_error(&w, FI_EACCES, FI_WRITE);
+    assert_int_equal(fi_close(&by_attributes->fid), 0);
+    close_shared(&w, mr);
+}
+
 static void who_did_not_ask_for_it_gets_none(void **state)
 {
     struct setup setup = {.caps = FI_TAGGED};
@@ -651,6 +683,7 @@ int main(void)
         cmocka_unit_test(every_mode_names_memory_its_way),
         cmocka_unit_test(a_region_does_not_keep_an_endpoint_that_is_closed),
         cmocka_unit_test(a_region_may_be_all_memory),
+        cmocka_unit_test(a_region_may_be_a_vector_of_one),
         cmocka_unit_test(who_did_not_ask_for_it_gets_none),
         cmocka_unit_test(accesses_are_performed_in_order),
         cmocka_unit_test(both_sides_can_count),
