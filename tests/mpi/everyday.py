@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What MPI programs written in Python do every day, through mpi4py: point-to-point of every
-kind, probes, matched probes, cancel, persistent requests, collectives, threads, intercommunicators,
-one-sided operations on windows of both kinds.
+kind, probes, matched probes, cancel, persistent and partitioned requests, collectives, threads,
+intercommunicators, one-sided operations on windows of both kinds.
 
 usage: mpiexec -n RANKS python3 everyday.py      (2 ranks or more)
 
-Every check compares what came with what must have come.  Rank 0 prints one line at the end.
+Every check compares what came with what must have come.  Rank 0 prints one line at the end; it
+says, too, whether there were threads and partitioned requests: MPI 3 (Open MPI 4) has none of these.
 """
 import sys
 import threading
@@ -45,6 +46,33 @@ def buffers():
             request = send(pattern(size, RANK + seed), RIGHT, size % 1000)
             MPI.Request.Waitall([request, receive])
             check((room == pattern(size, LEFT + seed)).all(), f"{size} bytes")
+
+
+def modes():
+    """Blocking, buffered, ready and replacing; a derived type; nobody."""
+    room = numpy.zeros(1000, dtype=numpy.uint8)
+    MPI.Attach_buffer(bytearray(1000 + MPI.BSEND_OVERHEAD))
+    WORLD.Bsend(pattern(1000, RANK), RIGHT, 1)
+    WORLD.Recv(room, LEFT, 1)
+    check((room == pattern(1000, LEFT)).all(), "a buffered message")
+    MPI.Detach_buffer()
+    request = WORLD.Irecv(room, LEFT, 2)
+    WORLD.Barrier()
+    WORLD.Rsend(pattern(1000, RANK + 1), RIGHT, 2)
+    request.Wait()
+    check((room == pattern(1000, LEFT + 1)).all(), "a ready message")
+    room[:] = pattern(1000, RANK + 2)
+    WORLD.Sendrecv_replace(room, RIGHT, 3, LEFT, 3)
+    check((room == pattern(1000, LEFT + 2)).all(), "a message in the place of another")
+    table = numpy.arange(100, dtype=numpy.int64).reshape(10, 10) + RANK * 1000
+    column = MPI.LONG.Create_vector(10, 1, 10).Commit()
+    got = numpy.zeros(10, dtype=numpy.int64)
+    WORLD.Sendrecv([table, 1, column], RIGHT, 4, got, LEFT, 4)
+    check((got == numpy.arange(0, 100, 10) + LEFT * 1000).all(), "a column")
+    column.Free()
+    status = MPI.Status()
+    WORLD.Recv(got, MPI.PROC_NULL, 5, status)
+    check(status.Get_source() == MPI.PROC_NULL and status.Get_count(MPI.BYTE) == 0, "nobody")
 
 
 def wildcards():
@@ -113,6 +141,56 @@ def persistent():
         request.Free()
 
 
+def partitioned():
+    """A message in eight parts, of which each is ready at its own time."""
+    if MPI.VERSION < 4 or not hasattr(WORLD, "Psend_init"):
+        return False
+    out, room = pattern(8000, RANK), numpy.zeros(8000, dtype=numpy.uint8)
+    send = WORLD.Psend_init(out, 8, RIGHT, 10)
+    receive = WORLD.Precv_init(room, 8, LEFT, 10)
+    for _ in range(3):
+        room[:] = 0
+        MPI.Prequest.Startall([receive, send])
+        for part in (3, 0, 7, 1, 2, 6, 5, 4):
+            send.Pready(part)
+        MPI.Request.Waitall([send, receive])
+        check((room == pattern(8000, LEFT)).all(), "a message in parts")
+    send.Free()
+    receive.Free()
+    return True
+
+
+def vectors(everybody):
+    """Collectives in which each rank has another share: rank + 1 numbers."""
+    counts = [rank + 1 for rank in everybody]
+    starts = [sum(counts[:rank]) for rank in everybody]
+    mine = numpy.full(RANK + 1, RANK, dtype=numpy.int64)
+    want = numpy.repeat(numpy.array(everybody, dtype=numpy.int64), counts)
+    all_of_it = numpy.zeros(sum(counts), dtype=numpy.int64)
+    WORLD.Allgatherv(mine, [all_of_it, counts, starts, MPI.LONG])
+    check((all_of_it == want).all(), "Allgatherv")
+    share = numpy.zeros(RANK + 1, dtype=numpy.int64)
+    WORLD.Scatterv([want * 3, counts, starts, MPI.LONG], share, SIZE - 1)
+    check((share == 3 * RANK).all(), "Scatterv")
+    all_of_it[:] = -1
+    WORLD.Gatherv(share, [all_of_it, counts, starts, MPI.LONG], 0)
+    check(RANK != 0 or (all_of_it == want * 3).all(), "Gatherv")
+    to_all = numpy.repeat(numpy.array(everybody, dtype=numpy.int64) + RANK * 100, RANK + 1)
+    came = numpy.zeros(sum(counts), dtype=numpy.int64)
+    WORLD.Alltoallv([to_all, [RANK + 1] * SIZE, [(RANK + 1) * n for n in everybody], MPI.LONG],
+                    [came, counts, starts, MPI.LONG])
+    check((came == want * 100 + RANK).all(), "Alltoallv")
+    WORLD.Reduce_scatter(want.copy(), share, counts, MPI.SUM)
+    check((share == RANK * SIZE).all(), "Reduce_scatter")
+    check(WORLD.exscan(1) == (RANK if RANK > 0 else None), "exscan")
+    check(WORLD.reduce(RANK, MPI.MAX, SIZE - 1) == (SIZE - 1 if RANK == SIZE - 1 else None),
+          "reduce")
+    total = numpy.zeros(1, dtype=numpy.int64)
+    requests = [WORLD.Iallreduce(numpy.array([RANK]), total), WORLD.Ibarrier()]
+    MPI.Request.Waitall(requests)
+    check(total[0] == sum(everybody), "Iallreduce")
+
+
 def collectives():
     everybody = list(range(SIZE))
     check(WORLD.allgather(RANK) == everybody, "allgather")
@@ -129,6 +207,7 @@ def collectives():
         check((room == SIZE * (SIZE + 1) / 2).all(), f"Allreduce of {count}")
         request = WORLD.Ibcast(room, count % SIZE)
         request.Wait()
+    vectors(everybody)
     part = WORLD.Split(RANK % 2, RANK)
     check(part.allreduce(1) == len([n for n in everybody if n % 2 == RANK % 2]), "a part")
     part.Free()
@@ -174,10 +253,40 @@ def accesses(win, base, cells):
     WORLD.Barrier()
 
 
+def groups_and_requests(win, base, cells):
+    """Accesses of named partners, by requests, and those that fetch."""
+    mine, room = numpy.arange(10, dtype=numpy.int64) + RANK, numpy.zeros(10, numpy.int64)
+    world = WORLD.Get_group()
+    cells[:] = 0
+    WORLD.Barrier()
+    win.Post(world.Incl([LEFT]))
+    win.Start(world.Incl([RIGHT]))
+    win.Put(mine, RIGHT, (base[RIGHT], 10, MPI.LONG))
+    win.Complete()
+    win.Wait()
+    check((cells[:10] == numpy.arange(10) + LEFT).all(), "what a named partner has put")
+    WORLD.Barrier()
+    win.Lock_all()
+    win.Rput(mine * 2, RIGHT, (base[RIGHT], 10, MPI.LONG)).Wait()
+    win.Flush(RIGHT)
+    win.Rget(room, RIGHT, (base[RIGHT], 10, MPI.LONG)).Wait()
+    check((room == mine * 2).all(), "what was put and got by requests")
+    win.Get_accumulate(mine, room, RIGHT, target=(base[RIGHT], 10, MPI.LONG), op=MPI.SUM)
+    win.Flush(RIGHT)
+    check((room == mine * 2).all(), "what was there before something was added")
+    win.Unlock_all()
+    WORLD.Barrier()
+    win.Lock(RANK, MPI.LOCK_EXCLUSIVE)
+    check((cells[:10] == (numpy.arange(10) + LEFT) * 3).all(), "what was added and fetched")
+    win.Unlock(RANK)
+    WORLD.Barrier()
+
+
 def windows():
     cells = numpy.zeros(101, numpy.int64)
     win = MPI.Win.Create(cells, 1, comm=WORLD)
     accesses(win, [0] * SIZE, cells)
+    groups_and_requests(win, [0] * SIZE, cells)
     win.Free()
 
 
@@ -222,14 +331,14 @@ def main():
     if SIZE < 2:
         print("everyday.py: 1 rank; 2 or more are needed", file=sys.stderr)
         return 2
-    for step in (objects, buffers, wildcards, probes, cancel, persistent, collectives,
+    for step in (objects, buffers, modes, wildcards, probes, cancel, persistent, collectives,
                  intercommunicator, windows, dynamic_windows):
         step()
         WORLD.Barrier()
-    had_threads = threads()
+    had = [what.__name__ + ("=yes" if what() else "=no") for what in (partitioned, threads)]
     WORLD.Barrier()
     if RANK == 0:
-        print(f"ok everyday.py ranks={SIZE} threads={'yes' if had_threads else 'no'}", flush=True)
+        print(f"ok everyday.py ranks={SIZE} {' '.join(had)}", flush=True)
     return 0
 
 
