@@ -22,23 +22,6 @@
 
 static char memory[64];
 
-/* A thread that cannot assert. */
-static void check(bool ok, const char *what)
-{
-    if (ok)
-        return;
-    fprintf(stderr, "FAIL in a thread: %s\n", what);
-    abort();
-}
-
-static pthread_t start(void *(*run)(void *), void *arg)
-{
-    pthread_t thread;
-
-    assert_int_equal(pthread_create(&thread, NULL, run, arg), 0);
-    return thread;
-}
-
 /* ---- ways to wait ----------------------------------------------------------------------- */
 
 /* Until the counter stands at value.  False: not in time. */
@@ -79,7 +62,7 @@ static void side_send(struct side *s, uint64_t word)
     do
         err = fi_tinject(EP(*s->w, s->node), &word, 8, s->w->addr[1 - s->node], 1);
     while (err == -FI_EAGAIN);
-    check(err == 0, "the message was not sent");
+    thread_check(err == 0, "the message was not sent");
 }
 
 static void *play(void *arg)
@@ -89,12 +72,13 @@ static void *play(void *arg)
     uint64_t word = 0;
 
     for (uint64_t i = 0; i < ROUNDS; i++) {
-        check(fi_trecv(EP(*s->w, s->node), &word, 8, NULL, FI_ADDR_UNSPEC, 1, 0, &word) == 0,
-              "the receive was not posted");
+        thread_check(
+            fi_trecv(EP(*s->w, s->node), &word, 8, NULL, FI_ADDR_UNSPEC, 1, 0, &word) == 0,
+            "the receive was not posted");
         if (s->node == 0)
             side_send(s, i);
-        check(s->await(s->w, received, i + 1), "there was no message in time");
-        check(word == i, "it was another message");
+        thread_check(s->await(s->w, received, i + 1), "there was no message in time");
+        thread_check(word == i, "it was another message");
         if (s->node == 1)
             side_send(s, i);
     }
@@ -110,7 +94,7 @@ static void ping_pong(const struct setup *setup, await_fn *await)
     world_open(&w, setup);
     for (int i = 0; i < 2; i++)
         sides[i] = (struct side){&w, i, await};
-    thread = start(play, &sides[1]);
+    thread = thread_start(play, &sides[1]);
     play(&sides[0]);
     pthread_join(thread, NULL);
     world_close(&w);
@@ -155,8 +139,8 @@ static void *write_words(void *arg)
     for (uint64_t i = 1; i <= ROUNDS; i++) {
         while (fi_write(EP(*w, 0), &i, sizeof i, NULL, w->addr[1], 0, KEY, NULL) == -FI_EAGAIN)
             continue;
-        check(fi_cntr_wait(w->node[0].cntr[NODE_WRITES], i, PATIENCE_MS) == 0,
-              "a write did not end in time");
+        thread_check(fi_cntr_wait(w->node[0].cntr[NODE_WRITES], i, PATIENCE_MS) == 0,
+                     "a write did not end in time");
     }
     return NULL;
 }
@@ -164,7 +148,7 @@ static void *write_words(void *arg)
 /* Node 1 sleeps until each has come. */
 static void writes_are_waited_for(struct world *w, struct fid_cntr *written, await_fn *await)
 {
-    pthread_t thread = start(write_words, w);
+    pthread_t thread = thread_start(write_words, w);
 
     for (uint64_t i = 1; i <= ROUNDS; i++)
         assert_true(await(w, written, i));
@@ -224,13 +208,13 @@ static void a_write_to_a_region_wakes(void **state)
 
 static void *add_one(void *arg)
 {
-    check(fi_cntr_add(arg, 1) == 0, "fi_cntr_add");
+    thread_check(fi_cntr_add(arg, 1) == 0, "fi_cntr_add");
     return NULL;
 }
 
 static void *fail_one(void *arg)
 {
-    check(fi_cntr_adderr(arg, 1) == 0, "fi_cntr_adderr");
+    thread_check(fi_cntr_adderr(arg, 1) == 0, "fi_cntr_adderr");
     return NULL;
 }
 
@@ -252,7 +236,7 @@ static void a_wait_set_wakes_for_a_counter(void **state)
     assert_int_equal(fi_cntr_wait(c, 1, 0), -FI_EINVAL);
     assert_int_equal(fi_wait(set, 2), -FI_ETIMEDOUT);
     for (int i = 1; i <= 50; i++) {
-        pthread_t thread = start(i % 2 ? add_one : fail_one, c);
+        pthread_t thread = thread_start(i % 2 ? add_one : fail_one, c);
 
         assert_int_equal(fi_wait(set, PATIENCE_MS), 0);
         pthread_join(thread, NULL);
@@ -281,7 +265,7 @@ static void a_thread_wakes_another(void **state)
     world_open(&w, &plain);
     assert_int_equal(fi_cntr_open(w.domain, &attr, &c, NULL), 0);
     for (uint64_t i = 1; i <= 50; i++) {
-        pthread_t thread = start(add_one, c);
+        pthread_t thread = thread_start(add_one, c);
 
         assert_int_equal(fi_cntr_wait(c, i, PATIENCE_MS), 0);
         pthread_join(thread, NULL);

@@ -20,23 +20,6 @@
 
 static int context;
 
-/* A thread that cannot assert. */
-static void check(bool ok, const char *what)
-{
-    if (ok)
-        return;
-    fprintf(stderr, "FAIL in a thread: %s\n", what);
-    abort();
-}
-
-static pthread_t start(void *(*run)(void *), void *arg)
-{
-    pthread_t thread;
-
-    assert_int_equal(pthread_create(&thread, NULL, run, arg), 0);
-    return thread;
-}
-
 /* ---- endpoints ----------------------------------------------------------------------------
  */
 
@@ -110,9 +93,9 @@ static void *wait_until_the_end(void *arg)
     struct fi_cq_tagged_entry e;
 
     for (int i = 0; !atomic_load(&ends); i++) {
-        check(fi_trywait(w->fabric, &fid, 1) == 0, "something is there");
+        thread_check(fi_trywait(w->fabric, &fid, 1) == 0, "something is there");
         if (i % 64 == 0)
-            check(fi_cq_sread(cq, &e, 1, NULL, 1) == -FI_EAGAIN, "something came");
+            thread_check(fi_cq_sread(cq, &e, 1, NULL, 1) == -FI_EAGAIN, "something came");
     }
     return NULL;
 }
@@ -127,7 +110,7 @@ static void endpoints_come_and_go_while_a_thread_waits(void **state)
     (void)state;
     world_open(&w, &setup);
     atomic_store(&ends, false);
-    thread = start(wait_until_the_end, &w);
+    thread = thread_start(wait_until_the_end, &w);
     for (int i = 0; i < ROUNDS; i++) {
         struct fid_ep *ep = join(&w, &addr);
 
@@ -158,7 +141,7 @@ static void *write_until_the_end(void *arg)
             continue;
         while ((n = fi_cq_read(w->node[0].cq, &e, 1)) == -FI_EAGAIN && !atomic_load(&ends))
             continue;
-        check(n == 1 || atomic_load(&ends), "a write failed");
+        thread_check(n == 1 || atomic_load(&ends), "a write failed");
     }
     return NULL;
 }
@@ -170,7 +153,7 @@ static void *serve_until_the_end(void *arg)
     struct fi_cq_tagged_entry e;
 
     while (!atomic_load(&ends))
-        check(fi_cq_read(w->node[1].cq, &e, 1) == -FI_EAGAIN, "something came");
+        thread_check(fi_cq_read(w->node[1].cq, &e, 1) == -FI_EAGAIN, "something came");
     return NULL;
 }
 
@@ -194,8 +177,8 @@ static void regions_come_and_go_while_endpoints_work(void **state)
     assert_int_equal(fi_mr_reg(w.domain, memory, 8, FI_REMOTE_WRITE, 0, KEY, 0, &mr, NULL), 0);
     assert_int_equal(fi_mr_bind(mr, &written->fid, FI_REMOTE_WRITE), 0);
     atomic_store(&ends, false);
-    threads[0] = start(write_until_the_end, &w);
-    threads[1] = start(serve_until_the_end, &w);
+    threads[0] = thread_start(write_until_the_end, &w);
+    threads[1] = thread_start(serve_until_the_end, &w);
     for (uint64_t i = 1; fi_cntr_read(written) < ROUNDS; i++) {
         assert_int_equal(
             fi_mr_reg(w.domain, &memory[8], 8, FI_REMOTE_WRITE, 0, KEY + i, 0, &other, NULL),

@@ -21,23 +21,6 @@
 static int contexts[8]; /* their addresses are the op contexts */
 static char big_out[BIG], big_in[BIG];
 
-/* A thread that cannot assert. */
-static void check(bool ok, const char *what)
-{
-    if (ok)
-        return;
-    fprintf(stderr, "FAIL in a thread: %s\n", what);
-    abort();
-}
-
-static pthread_t start(void *(*run)(void *), void *arg)
-{
-    pthread_t thread;
-
-    assert_int_equal(pthread_create(&thread, NULL, run, arg), 0);
-    return thread;
-}
-
 /* ---- two that wait for each other ---------------------------------------------------------
  */
 
@@ -110,13 +93,13 @@ static void *play(void *arg)
         struct fi_cq_tagged_entry e = {0};
 
         if (!s->many || i == 0)
-            check(side_post(s, &word), "the receive was not posted");
-        check(s->node == 1 || side_send(s, (uint64_t)i), "the message was not sent");
-        check(s->get(s->w, s->node, &e) == 1, "there was no message in time");
+            thread_check(side_post(s, &word), "the receive was not posted");
+        thread_check(s->node == 1 || side_send(s, (uint64_t)i), "the message was not sent");
+        thread_check(s->get(s->w, s->node, &e) == 1, "there was no message in time");
         if (s->many)
             memcpy(&word, e.buf, sizeof word);
-        check(word == (uint64_t)i, "it was another message");
-        check(s->node == 0 || side_send(s, (uint64_t)i), "the answer was not sent");
+        thread_check(word == (uint64_t)i, "it was another message");
+        thread_check(s->node == 0 || side_send(s, (uint64_t)i), "the answer was not sent");
     }
     return NULL;
 }
@@ -136,7 +119,7 @@ static void ping_pong(const struct setup *setup, get_fn *get, bool untagged, boo
         sides[i].untagged = untagged;
         sides[i].many = many;
     }
-    thread = start(play, &sides[1]);
+    thread = thread_start(play, &sides[1]);
     play(&sides[0]);
     pthread_join(thread, NULL);
     world_close(&w);
@@ -210,8 +193,8 @@ static void *read_big(void *arg)
     struct world *w = arg;
     struct fi_cq_tagged_entry e;
 
-    check(fi_cq_sread(w->node[1].cq, &e, 1, NULL, PATIENCE_MS) == 1, "nothing came");
-    check(e.len == BIG, "it was shorter");
+    thread_check(fi_cq_sread(w->node[1].cq, &e, 1, NULL, PATIENCE_MS) == 1, "nothing came");
+    thread_check(e.len == BIG, "it was shorter");
     return NULL;
 }
 
@@ -227,7 +210,7 @@ static void both_sleep_over_a_long_message(void **state)
     pattern_fill(big_out, BIG, 1);
     memset(big_in, 0, BIG);
     assert_int_equal(fi_trecv(EP(w, 1), big_in, BIG, NULL, w.addr[0], 1, 0, NULL), 0);
-    thread = start(read_big, &w);
+    thread = thread_start(read_big, &w);
     assert_int_equal(fi_tsend(EP(w, 0), big_out, BIG, NULL, w.addr[1], 1, NULL), 0);
     assert_int_equal(fi_cq_sread(w.node[0].cq, &e, 1, NULL, PATIENCE_MS), 1);
     pthread_join(thread, NULL);
@@ -271,7 +254,7 @@ static void a_threshold_is_waited_for(void **state)
 
 static void *signal_it(void *arg)
 {
-    check(fi_cq_signal(arg) == 0, "fi_cq_signal");
+    thread_check(fi_cq_signal(arg) == 0, "fi_cq_signal");
     return NULL;
 }
 
@@ -286,7 +269,7 @@ static void a_signal_ends_a_wait(void **state)
     (void)state;
     world_open(&w, &setup);
     for (int i = 0; i < 50; i++) {
-        pthread_t thread = start(signal_it, w.node[1].cq);
+        pthread_t thread = thread_start(signal_it, w.node[1].cq);
 
         assert_int_equal(fi_cq_sread(w.node[1].cq, &e, 1, NULL, -1), -FI_EAGAIN);
         pthread_join(thread, NULL);
@@ -472,7 +455,7 @@ static void *send_to_the_set(void *arg)
         err = fi_tinject(EP(s->w, 0), &word, 8, s->addr, 1);
         fi_cq_read(s->w.node[0].cq, NULL, 0);
     } while (err == -FI_EAGAIN);
-    check(err == 0, "the message was not sent");
+    thread_check(err == 0, "the message was not sent");
     while (!atomic_load(&s->is_taken)) /* the two may still have to be introduced */
         fi_cq_read(s->w.node[0].cq, NULL, 0);
     return NULL;
@@ -494,7 +477,7 @@ static void a_wait_set_wakes_for_any_member(void **state)
 
         assert_int_equal(fi_trecv(s.ep, &word, 8, NULL, FI_ADDR_UNSPEC, 1, 0, &word), 0);
         atomic_store(&s.is_taken, false);
-        thread = start(send_to_the_set, &s);
+        thread = thread_start(send_to_the_set, &s);
         assert_int_equal(fi_wait(s.set, PATIENCE_MS), 0);
         assert_int_equal(fi_cq_read(s.cq, &e, 1), 1);
         atomic_store(&s.is_taken, true);
@@ -528,7 +511,7 @@ static void a_wait_set_has_a_descriptor(void **state)
 
         assert_int_equal(fi_trecv(s.ep, &word, 8, NULL, FI_ADDR_UNSPEC, 1, 0, &word), 0);
         atomic_store(&s.is_taken, false);
-        thread = start(send_to_the_set, &s);
+        thread = thread_start(send_to_the_set, &s);
         while ((n = fi_cq_read(s.cq, &e, 1)) == -FI_EAGAIN)
             if (fi_trywait(s.w.fabric, &fid, 1) == 0)
                 assert_int_equal(poll(&polled, 1, PATIENCE_MS), 1);
@@ -544,7 +527,7 @@ static void a_wait_set_has_a_descriptor(void **state)
 
 static void *write_an_event(void *arg)
 {
-    check(fi_eq_write(arg, 9, "event", 6, 0) == 6, "fi_eq_write");
+    thread_check(fi_eq_write(arg, 9, "event", 6, 0) == 6, "fi_eq_write");
     return NULL;
 }
 
@@ -570,7 +553,7 @@ static void an_event_queue_tells_what_was_written(void **state)
     assert_int_equal(fi_eq_sread(eq, &event, buf, sizeof buf, 1, 0), -FI_EAGAIN);
     assert_int_equal(fi_eq_readerr(eq, &error, 0), -FI_EAGAIN);
     assert_int_equal(fi_trywait(w.fabric, &fid, 1), 0);
-    thread = start(write_an_event, eq);
+    thread = thread_start(write_an_event, eq);
     assert_int_equal(poll(&polled, 1, PATIENCE_MS), 1);
     assert_int_equal(fi_trywait(w.fabric, &fid, 1), -FI_EAGAIN);
     assert_int_equal(fi_eq_read(eq, &event, buf, 3, 0), -FI_ETOOSMALL);
@@ -580,7 +563,7 @@ static void an_event_queue_tells_what_was_written(void **state)
     assert_string_equal(buf, "event");
     assert_int_equal(event, 9);
     pthread_join(thread, NULL);
-    thread = start(write_an_event, eq);
+    thread = thread_start(write_an_event, eq);
     assert_int_equal(fi_eq_sread(eq, &event, buf, sizeof buf, PATIENCE_MS, 0), 6);
     pthread_join(thread, NULL);
     assert_non_null(fi_eq_strerror(eq, FI_EINVAL, NULL, buf, sizeof buf));
@@ -639,15 +622,16 @@ static void *work(void *arg)
         struct fi_cq_tagged_entry e;
         ssize_t err;
 
-        check(fi_trecv(ep, &words[i % 2], 8, NULL, me->w->addr[0], me->number, 0, me) == 0,
-              "fi_trecv");
+        thread_check(fi_trecv(ep, &words[i % 2], 8, NULL, me->w->addr[0], me->number, 0, me) ==
+                         0,
+                     "fi_trecv");
         while ((err = fi_tinject(ep, &words[0], 8, me->w->addr[0], me->number)) == -FI_EAGAIN)
             continue;
-        check(err == 0, "fi_tinject");
+        thread_check(err == 0, "fi_tinject");
         while (atomic_load(me->got) <= i) {
             ssize_t n = fi_cq_sread(me->w->node[0].cq, &e, 1, NULL, 100);
 
-            check(n == 1 || n == -FI_EAGAIN, "fi_cq_sread");
+            thread_check(n == 1 || n == -FI_EAGAIN, "fi_cq_sread");
             if (n == 1)
                 atomic_fetch_add(((struct worker *)e.op_context)->got, 1);
         }
@@ -668,7 +652,7 @@ static void four_threads_share_an_endpoint(void **state)
     for (unsigned i = 0; i < THREADS; i++) {
         atomic_init(&got[i], 0);
         workers[i] = (struct worker){&w, i, &got[i]};
-        threads[i] = start(work, &workers[i]);
+        threads[i] = thread_start(work, &workers[i]);
     }
     for (unsigned i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "provider_world.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -205,4 +206,20 @@ void expect_recv(struct world *w, int node, void *context, size_t len, uint64_t 
 void inject_word(struct world *w, int from, int to, uint64_t tag, uint64_t word)
 {
     assert_int_equal(fi_tinject(EP(*w, from), &word, sizeof word, w->addr[to], tag), 0);
+}
+
+void thread_check(bool ok, const char *what)
+{
+    if (ok)
+        return;
+    fprintf(stderr, "FAIL in a thread: %s\n", what);
+    abort();
+}
+
+pthread_t thread_start(void *(*run)(void *), void *arg)
+{
+    pthread_t thread;
+
+    assert_int_equal(pthread_create(&thread, NULL, run, arg), 0);
+    return thread;
 }

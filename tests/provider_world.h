@@ -9,6 +9,7 @@
 #ifndef TESTS_PROVIDER_WORLD_H
 #define TESTS_PROVIDER_WORLD_H
 
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -105,6 +106,10 @@ void expect_recv(struct world *w, int node, void *context, size_t len, uint64_t 
 
 /* Injects 8 bytes. */
 void inject_word(struct world *w, int from, int to, uint64_t tag, uint64_t word);
+
+/* Starts a thread; says what is wrong in one, and ends the program: it cannot assert. */
+pthread_t thread_start(void *(*run)(void *), void *arg);
+void thread_check(bool ok, const char *what);
 
 /* Fills and checks a pattern that differs from byte to byte and seed to seed. */
 void pattern_fill(void *buf, size_t size, unsigned seed);
