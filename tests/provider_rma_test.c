@@ -381,6 +381,31 @@ static void every_mode_names_memory_its_way(void **state)
     }
 }
 
+/* Who could bind regions to endpoints, use its own addresses and take our keys need not. */
+static void modes_that_a_client_offers_are_not_asked_for(void **state)
+{
+    static const struct setup setup = {
+        .caps = CAPS,
+        .mr_offer = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY |
+                    FI_MR_ENDPOINT | FI_MR_RAW | FI_MR_MMU_NOTIFY | FI_MR_RMA_EVENT};
+    struct fid_mr *mr;
+    struct world w;
+
+    (void)state;
+    world_open(&w, &setup);
+    assert_int_equal(w.info->domain_attr->mr_mode, 0);
+    mr = share(&w, there, BIG, ALL);
+    assert_int_equal(fi_mr_key(mr), KEY);
+    for (int i = 0; i < WORLD_NODES; i++) {
+        there[i] = 0;
+        assert_int_equal(
+            fi_write(EP(w, 0), "x", 1, NULL, w.addr[i], (uint64_t)i, KEY, &contexts[0]), 0);
+        expect_access(&w, &contexts[0], FI_WRITE);
+        assert_int_equal(there[i], 'x');
+    }
+    close_shared(&w, mr);
+}
+
 static struct fid_ep *endpoint_open(struct world *w)
 {
     struct fid_ep *ep;
@@ -681,6 +706,7 @@ int main(void)
         cmocka_unit_test(what_is_not_allowed_is_an_error),
         cmocka_unit_test(a_region_is_known_to_all_endpoints),
         cmocka_unit_test(every_mode_names_memory_its_way),
+        cmocka_unit_test(modes_that_a_client_offers_are_not_asked_for),
         cmocka_unit_test(a_region_does_not_keep_an_endpoint_that_is_closed),
         cmocka_unit_test(a_region_may_be_all_memory),
         cmocka_unit_test(a_region_may_be_a_vector_of_one),

@@ -21,7 +21,7 @@ struct fi_info *world_hints(const struct setup *setup)
         setup->threading != FI_THREAD_UNSPEC ? setup->threading : FI_THREAD_DOMAIN;
     hints->domain_attr->av_type = setup->av_type;
     hints->domain_attr->data_progress = setup->progress;
-    hints->domain_attr->mr_mode = setup->mr_mode;
+    hints->domain_attr->mr_mode = setup->mr_mode | setup->mr_offer;
     hints->tx_attr->op_flags = setup->send_flags;
     hints->rx_attr->op_flags = setup->recv_flags;
     hints->fabric_attr->prov_name = strdup("matchbox");
@@ -88,6 +88,8 @@ void world_open(struct world *w, const struct setup *setup)
     memset(w, 0, sizeof *w);
     assert_int_equal(fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &w->info), 0);
     fi_freeinfo(hints);
+    if (setup->mr_mode != 0)
+        w->info->domain_attr->mr_mode = setup->mr_mode; /* not needed, but liked */
     assert_int_equal(fi_fabric(w->info->fabric_attr, &w->fabric, NULL), 0);
     assert_int_equal(fi_domain(w->fabric, w->info, &w->domain, NULL), 0);
     for (int i = 0; i < WORLD_NODES; i++)

@@ -67,13 +67,14 @@ struct setup {
     uint64_t caps;                   /* default tagged, untagged, directed, source */
     uint64_t bind_flags;             /* FI_SELECTIVE_COMPLETION */
     uint64_t send_flags, recv_flags; /* op_flags */
-    int mr_mode;
-    uint64_t counts;            /* FI_SEND, ...: each node has a counter for each */
-    bool strangers;             /* insert no addresses */
-    bool queueless;             /* no queues: counters are all there is */
-    bool sends_only;            /* the queue is bound for what this side starts */
-    enum fi_wait_obj cntr_wait; /* default FI_WAIT_UNSPEC */
-    bool shared_cq;             /* all endpoints report to node 0's queue */
+    int mr_mode;                     /* in the info that the domain is opened with */
+    int mr_offer;                    /* more modes in the hints alone */
+    uint64_t counts;                 /* FI_SEND, ...: each node has a counter for each */
+    bool strangers;                  /* insert no addresses */
+    bool queueless;                  /* no queues: counters are all there is */
+    bool sends_only;                 /* the queue is bound for what this side starts */
+    enum fi_wait_obj cntr_wait;      /* default FI_WAIT_UNSPEC */
+    bool shared_cq;                  /* all endpoints report to node 0's queue */
 };
 
 #define EP(w, i) ((w).node[i].ep)

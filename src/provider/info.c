@@ -28,7 +28,6 @@
 #define WAY_CAPS         (FI_SEND | FI_RECV)
 #define SIDE_CAPS        (FI_RMA | FI_ATOMIC)
 #define SIDE_WAY_CAPS    (FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)
-#define MR_MODES         (FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_ENDPOINT)
 #define HINT_CAPS                                                                              \
     (TYPE_CAPS | WAY_CAPS | FI_DIRECTED_RECV | FI_MULTI_RECV | SIDE_CAPS | SIDE_WAY_CAPS |     \
      FI_RMA_EVENT)
@@ -206,15 +205,17 @@ static void ep_fill(struct fi_ep_attr *attr)
     attr->rx_ctx_cnt = 1;
 }
 
-/* The modes that the client can live with are those that it gets: some, like its own
- * addresses, are what it likes best.  Before 1.5 the memory registration mode was one of two
- * names, and 0 was none; one name may still be asked for, which 2.x calls deprecated. */
+/* What we return is what the client then must do, and we need nothing: a client that could bind
+ * its regions to endpoints would have to, and one that could use its own addresses may have
+ * others in mind.  The two names are modes of their own: before 1.5 there was nothing else,
+ * later versions know them still, and who asks for one looks whether it comes back. */
 static int mr_mode_for(uint32_t version, const struct fi_domain_attr *hint)
 {
-    if (FI_VERSION_GE(version, FI_VERSION(1, 5)) &&
-        (hint == NULL || hint->mr_mode != FI_MR_BASIC))
-        return hint != NULL ? hint->mr_mode & (int)MR_MODES : 0;
-    return hint != NULL && hint->mr_mode == FI_MR_BASIC ? FI_MR_BASIC : FI_MR_SCALABLE;
+    int mode = hint != NULL ? hint->mr_mode : 0;
+
+    if (mode == FI_MR_BASIC || mode == FI_MR_SCALABLE)
+        return mode;
+    return FI_VERSION_GE(version, FI_VERSION(1, 5)) ? 0 : FI_MR_SCALABLE;
 }
 
 static void domain_echo(struct fi_domain_attr *attr, const struct fi_domain_attr *hint)
@@ -228,8 +229,7 @@ static void domain_echo(struct fi_domain_attr *attr, const struct fi_domain_attr
         attr->data_progress = hint->data_progress;
     if (hint->resource_mgmt != FI_RM_UNSPEC)
         attr->resource_mgmt = hint->resource_mgmt;
-    if (hint->av_type != FI_AV_UNSPEC)
-        attr->av_type = hint->av_type;
+    attr->av_type = hint->av_type;
 }
 
 static int domain_fill(struct fi_domain_attr *attr, const struct fi_domain_attr *hint,
@@ -240,7 +240,7 @@ static int domain_fill(struct fi_domain_attr *attr, const struct fi_domain_attr 
     attr->control_progress = FI_PROGRESS_MANUAL;
     attr->data_progress = FI_PROGRESS_MANUAL;
     attr->resource_mgmt = FI_RM_ENABLED;
-    attr->av_type = FI_AV_TABLE;
+    attr->av_type = FI_AV_UNSPEC; /* either will do */
     attr->mr_mode = mr_mode_for(version, hint);
     attr->mr_key_size = sizeof(uint64_t);
     attr->cq_data_size = sizeof(uint64_t);
