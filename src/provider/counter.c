@@ -378,13 +378,14 @@ static int arm(void *arg)
     return prov_cntr_arm(arg);
 }
 
+/* Who said that it would never wait, and does, looks again and again as with FI_WAIT_YIELD. */
 static int cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout)
 {
     struct prov_cntr *cntr = cntr_of(fid);
     struct prov_waiter waiter = prov_waiter_begin(&cntr->wait, prov_deadline(timeout));
     uint64_t errors = atomic_load(&cntr->errors);
 
-    if (cntr->wait.object == FI_WAIT_NONE || cntr->wait.object == FI_WAIT_SET)
+    if (cntr->wait.object == FI_WAIT_SET)
         return -FI_EINVAL;
     do {
         if (cntr_read(fid) >= threshold)

@@ -225,7 +225,7 @@ bool prov_waiter_rest(struct prov_waiter *waiter, int (*arm)(void *arg), void *a
         return false;
     if (now < waiter->spin_until_ns)
         return true;
-    if (waiter->wait->object == FI_WAIT_YIELD) {
+    if (waiter->wait->object == FI_WAIT_YIELD || waiter->wait->object == FI_WAIT_NONE) {
         sched_yield();
     } else if (!waiter->is_armed) {
         waiter->rings = prov_wait_rings(waiter->wait);
