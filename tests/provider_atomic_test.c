@@ -389,7 +389,7 @@ static void what_there_is_can_be_asked(void **state)
         }
     }
     assert_int_equal(fi_query_atomic(w.domain, FI_INT8, FI_SUM, &attr, FI_SEND), -FI_EBADFLAGS);
-    assert_int_equal(fi_atomicvalid(EP(w, 0), FI_INT8, FI_ATOMIC_OP_LAST, &count),
+    assert_int_equal(fi_atomicvalid(EP(w, 0), FI_INT8, (enum fi_op)FI_ATOMIC_OP_LAST, &count),
                      -FI_EOPNOTSUPP);
     world_close(&w);
 }

@@ -127,9 +127,13 @@ static void list_providers(char *list, size_t size)
             *c = ',';
 }
 
-/* Both stay the caller's. */
-static void set_up(const char *directory, const char *providers)
+/* Fills in what is not the same everywhere. */
+static void set_up(const char *folder)
 {
+    static char directory[PATH_MAX], providers[256];
+
+    snprintf(directory, sizeof directory, "%s", folder);
+    list_providers(providers, sizeof providers);
     variables[0].value = directory;
     variables[1].value = providers;
 }
@@ -194,7 +198,7 @@ static int execute(const struct tool *tool, char **command, bool verbose)
 static int run(const struct tool *tool, int argc, char **argv)
 {
     bool print = false, verbose = false;
-    char directory[PATH_MAX], providers[256];
+    char directory[PATH_MAX];
     int option, status = 0;
 
     while ((option = tool_option(tool, argc, argv, "+:pvh", options, &status)) >= 0) {
@@ -209,8 +213,7 @@ static int run(const struct tool *tool, int argc, char **argv)
         return tool_usage_error(tool, "--print takes no command, got '%s'", argv[optind]);
     if (!find_provider(tool, directory))
         return TOOL_FAILED;
-    list_providers(providers, sizeof providers);
-    set_up(directory, providers);
+    set_up(directory);
     if (!print)
         return execute(tool, argv + optind, verbose);
     print_variables();

@@ -53,6 +53,8 @@
 #include <rdma/fi_rma.h>
 #include <rdma/fi_tagged.h>
 
+#include "provider/old_names.h"
+
 #define PROV_NAME         "matchbox"
 #define PROV_VERSION      FI_VERSION(MBX_VERSION_MAJOR * 100 + MBX_VERSION_MINOR, MBX_VERSION_PATCH)
 #define PROV_ADDR_FORMAT  (FI_PROV_SPECIFIC | 0x4d42)
