@@ -67,7 +67,6 @@ static struct variable variables[] = {
     {"OMPI_MCA_pml", "cm"},
     {"OMPI_MCA_mtl", "ofi"},
     {"OMPI_MCA_mtl_ofi_provider_include", "matchbox"},
-    {"MPIR_CVAR_OFI_USE_PROVIDER", "matchbox"},
     {"MPIR_CVAR_NOLOCAL", "1"},
 };
 
