@@ -302,8 +302,6 @@ static void an_endpoint_closes_with_buffers_in_use(void **state)
     struct world w;
 
     (void)state;
-    if (getenv("MATCHBOX_TEST_NETWORK") != NULL)
-        skip(); /* libfabric 1.17 itself dies in fi_close() of tcp;ofi_rxm here */
     world_open(&w, &many);
     assert_int_equal(fi_send(EP(w, 0), out_buf, LONG, NULL, w.addr[1], NULL), 0);
     world_arrived(&w, 0, 1);

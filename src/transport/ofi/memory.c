@@ -150,6 +150,7 @@ struct ofi_rma *ofi_rma_take(struct ofi_link *link, enum ofi_operation_kind kind
     rma = container_of(node, struct ofi_rma, node);
     rma->operation.kind = kind;
     rma->link = link;
+    ofi_of_link(link)->rma_count++;
     return rma;
 }
 
@@ -168,6 +169,7 @@ void ofi_rma_give(struct ofi *ofi, struct ofi_rma *rma)
     rma->cookie = NULL;
     rma->name = 0;
     rma->link = NULL;
+    ofi->rma_count--;
     list_add_tail(&ofi->rma_free, &rma->node);
 }
 

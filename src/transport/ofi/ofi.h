@@ -191,6 +191,7 @@ struct ofi {
 
     struct ofi_rma *rmas;
     struct list rma_free;
+    uint32_t rma_count; /* those that are taken */
     struct list exposures[OFI_EXPOSURE_LISTS];
     bool has_atomics;
     struct ofi_words words;
