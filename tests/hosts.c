@@ -49,15 +49,19 @@ static void go_to(uint32_t host)
     here = host + 1;
 }
 
+bool hosts_is_placed(const struct transport *t)
+{
+    return t->ops >= on_host && t->ops < on_host + HOSTS_MAX;
+}
+
 bool hosts_is_network(const struct transport *t)
 {
-    return t->ops == &__real_transport_ofi ||
-           (t->ops >= on_host && t->ops < on_host + HOSTS_MAX);
+    return t->ops == &__real_transport_ofi || hosts_is_placed(t);
 }
 
 static void enter(const struct transport *t)
 {
-    if (t->ops >= on_host && t->ops < on_host + HOSTS_MAX)
+    if (hosts_is_placed(t))
         go_to((uint32_t)(t->ops - on_host));
 }
 

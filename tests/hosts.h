@@ -24,5 +24,8 @@
 
 /* Is it the network's, on whatever host? */
 bool hosts_is_network(const struct transport *t);
+/* Is it on one of the hosts?  Then its table of operations leads there, and stays in its place.
+ */
+bool hosts_is_placed(const struct transport *t);
 
 #endif

@@ -12,6 +12,7 @@
 
 #include "base/base.h"
 #include "core/core.h"
+#include "hosts.h"
 
 enum how { SEND, SSEND, INJECT, HOWS };
 
@@ -232,6 +233,10 @@ static void test_the_last_two_packets_are_alike(void **state)
         skip();
     world_open(&w, config, 2,
                (const char *[]){"EAGER_LIMIT=1M", "WINDOW_PAYLOAD=unlimited", NULL});
+    if (hosts_is_placed(w.eps[0]->transport)) {
+        world_close(&w);
+        skip();
+    }
     ops = w.eps[0]->transport->ops;
     packet = w.eps[0]->transport->limits.packet_max;
     counted = *ops;
