@@ -218,11 +218,13 @@ struct mbx_options {
  * Threads    the order of calls in two threads is the order in which they get the
  *            lock; who needs another one orders the threads.
  * Units      size in bytes; 0 is allowed and then buf may be NULL.
- * Returns    0; 1 with MBX_AT_ONCE alone: see there; -EINVAL no such peer, reserved context
- *            id, NULL buf, unknown flag or longer than mbx_limits.message; -ENOMEM no request
- * left, or no memory for what the first use of a peer makes.  An unreachable or closed peer is
- * no error here: the request completes with -ENOTCONN or -EHOSTUNREACH.  Or with -ENOMEM, and
- * nothing is sent, if the message has to wait for the receiver and there is no memory for that.
+ * Returns    0; 1 with MBX_AT_ONCE alone: see there; -EINVAL no such peer, reserved
+ *            context id, NULL buf, unknown flag or longer than mbx_limits.message;
+ *            -ENOMEM no request left, or no memory for what the first use of a peer
+ *            makes.  An unreachable or closed peer is no error here: the request
+ *            completes with -ENOTCONN or -EHOSTUNREACH.  Or with -ENOMEM, and nothing
+ *            is sent, if the message has to wait for the receiver and there is no
+ *            memory for that.
  * Ownership  buf is lent to the library until the request completes.  request may
  *            be NULL; then the completion queue is the only way to learn of it.
  * Progress   never blocks; does not call mbx_progress().
@@ -693,11 +695,13 @@ MBX_API int mbx_progress(struct mbx_ep *ep);
  *       ... mbx_poll() ...
  *   }
  *
- * Returns    1: mbx_progress() would move nothing now, and no queue has an entry; 0: this is
- * not known.  Also 0 now and then, for what has to be looked at now and then: so whoever calls
- * mbx_progress() when it is 0 misses nothing.  Always 0 with MBX_THREADS=many, with a matching
- * device, and while anything but shared memory is in use. Threads    as all calls of an
- * endpoint without MBX_THREADS=many: one at a time. Source     src/core/progress.c
+ * Returns    1: mbx_progress() would move nothing now, and no queue has an entry;
+ *            0: this is not known.  Also 0 now and then, for what has to be looked at
+ *            now and then: so whoever calls mbx_progress() when it is 0 misses nothing.
+ *            Always 0 with MBX_THREADS=many, with a matching device, and while anything
+ *            but shared memory is in use.
+ * Threads    as all calls of an endpoint without MBX_THREADS=many: one at a time.
+ * Source     src/core/progress.c
  */
 MBX_API int mbx_idle(struct mbx_ep *ep);
 
