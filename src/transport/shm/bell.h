@@ -19,6 +19,14 @@
  * receiver has no membarrier (segment.needs_fence), or the sender could not register,
  * the sender's is a real one.
  *
+ * Once more.  There are systems on which membarrier does not reach all whom it should: Linux
+ * does not note the registration for a processor that at that time keeps our memory map for a
+ * thread of the kernel, or for none (docs/decisions/0019).  A thread that later runs there
+ * may read armed before what it has published can be seen, and nobody rings.  But what was
+ * published is seen soon, with or without a barrier.  So what was armed is looked at again
+ * after SHM_DOUBT_NS, far longer than a store stays in a processor, and then no more.  A
+ * packet that falls through is that much late, and there is at most one more turn per sleep.
+ *
  * The bell itself: the bit of the slot in ready[], then the doorbell's count goes on, then a
  * wake if sleeping is set.  count and sleeping are only used with sequential consistency:
  * the sender counts and then looks at sleeping; the receiver sets sleeping and then

@@ -10,7 +10,8 @@
  *                     +-----------> REFUSED      +-> OPEN, cool
  *                                               idle, armed
  *
- * A hot ring is polled; a cool one is armed and its sender rings the bell (bell.h).
+ * A hot ring is polled; a cool one is armed and its sender rings the bell (bell.h).  A
+ * while after rings have cooled, all cool ones are looked at once more.
  *
  * Nothing of a sender is looked at before its proof is right.  What the slot says is
  * copied first.  A sender that broke something is refused: its slot is free again
@@ -47,17 +48,24 @@ static void heat(struct shm *shm, struct inbound *in)
 }
 
 /* Takes hot[i] out; the last one takes its place. */
-static void cool(struct shm *shm, uint32_t i)
+static void take_out(struct shm *shm, uint32_t i)
 {
     shm->hot[i]->hot = false;
     shm->hot[i] = shm->hot[--shm->hot_count];
+}
+
+/* hot[i] is armed, and nothing is in it. */
+static void cool(struct shm *shm, uint32_t i, uint64_t now)
+{
+    take_out(shm, i);
+    shm_doubt(shm, now);
 }
 
 static void leave_hot(struct shm *shm, struct inbound *in)
 {
     for (uint32_t i = 0; in->hot && i < shm->hot_count; i++)
         if (shm->hot[i] == in)
-            cool(shm, i);
+            take_out(shm, i);
 }
 
 /* ---- beginning ---- */
@@ -313,6 +321,7 @@ void inbound_leave_all(struct shm *shm)
         mem_free(in);
     }
     shm->hot_count = 0;
+    shm->doubt = false; /* who continues looks at all slots */
 }
 
 void inbound_adopt_all(struct shm *shm)
@@ -353,15 +362,35 @@ void inbound_disarm_all(struct shm *shm)
         set_armed(shm->hot[i], 0);
 }
 
-void inbound_retire_all(struct shm *shm)
+void inbound_retire_all(struct shm *shm, uint64_t now)
 {
     while (shm->hot_count > 0)
-        cool(shm, shm->hot_count - 1);
+        cool(shm, shm->hot_count - 1, now);
 }
 
 static bool has_work(const struct inbound *in)
 {
     return !ring_is_empty(&in->ring) || in->ending || in->ring.error != 0;
+}
+
+bool inbound_look_again(struct shm *shm, uint64_t now)
+{
+    bool found = false;
+
+    if (!shm->doubt || shm_doubt_left(shm, now) != 0)
+        return false;
+    shm->doubt = now - shm->doubt_last_ns < SHM_DOUBT_NS;
+    shm->doubt_since_ns = now;
+    for (uint32_t slot = 0; slot < shm->own->peers; slot++) {
+        struct inbound *in = shm->inbound[slot];
+
+        if (in == NULL || in->hot || in->state == INBOUND_REFUSED || !has_work(in))
+            continue;
+        LOG_DEBUG("shm: slot %u has a packet for which nobody rang", slot);
+        heat(shm, in);
+        found = true;
+    }
+    return found;
 }
 
 bool inbound_any(const struct shm *shm)
@@ -393,7 +422,7 @@ static bool is_armed(const struct inbound *in)
     return atomic_load_explicit(&ring_of(in)->armed, memory_order_relaxed) != 0;
 }
 
-void inbound_cool_idle(struct shm *shm)
+void inbound_cool_idle(struct shm *shm, uint64_t now)
 {
     bool sure;
 
@@ -407,7 +436,7 @@ void inbound_cool_idle(struct shm *shm)
             if (!sure || has_work(in))
                 set_armed(in, 0);
             else
-                cool(shm, i);
+                cool(shm, i, now);
         }
     }
     for (uint32_t i = 0; i < shm->hot_count; i++)

@@ -351,17 +351,21 @@ int link_check(struct shm_link *link)
 
 /* ---- waiting ---- */
 
-void link_ask_for_room(struct shm *shm)
+bool link_ask_for_room(struct shm *shm)
 {
     struct list *node;
+    bool asked = false;
 
     list_for_each (node, &shm->blocked) {
         struct shm_link *link = container_of(node, struct shm_link, in_blocked);
 
         /* before our barrier; the receiver looks at it behind each release */
-        if (link->state == LINK_FULL)
-            atomic_store_explicit(&ring_of(link)->producer_waiting, 1, memory_order_relaxed);
+        if (link->state != LINK_FULL)
+            continue;
+        atomic_store_explicit(&ring_of(link)->producer_waiting, 1, memory_order_relaxed);
+        asked = true;
     }
+    return asked;
 }
 
 bool link_room(struct shm *shm)

@@ -274,9 +274,12 @@ static bool sweep(struct shm *shm, uint64_t now)
 
 static void tend(struct shm *shm)
 {
+    uint64_t now = clock_now();
+
     shm->base.look.left = TEND_POLLS;
-    inbound_cool_idle(shm);
-    sweep(shm, clock_now());
+    inbound_look_again(shm, now);
+    inbound_cool_idle(shm, now);
+    sweep(shm, now);
 }
 
 static inline int poll_hot(struct shm *shm, int budget)
@@ -332,6 +335,21 @@ int shm_poll_marking(struct transport *t, int budget)
 
 /* ---- waiting ---- */
 
+void shm_doubt(struct shm *shm, uint64_t now)
+{
+    if (!shm->doubt)
+        shm->doubt_since_ns = now;
+    shm->doubt = true;
+    shm->doubt_last_ns = now;
+}
+
+uint64_t shm_doubt_left(const struct shm *shm, uint64_t now)
+{
+    uint64_t passed = now - shm->doubt_since_ns;
+
+    return passed < SHM_DOUBT_NS ? SHM_DOUBT_NS - passed : 0;
+}
+
 static bool has_work(struct shm *shm)
 {
     return bell_rang(shm) || inbound_any(shm) || link_room(shm);
@@ -366,14 +384,15 @@ static int sleep_until(struct shm *shm, uint64_t deadline, uint64_t slice)
     uint32_t seen = shm->base.look.seen; /* another thread may answer while we sleep */
 
     for (;;) {
-        uint64_t now = clock_now();
+        uint64_t now = clock_now(), nap;
         int err;
 
         if (now >= deadline)
             return -ETIMEDOUT;
-        if (sweep(shm, now))
+        if (inbound_look_again(shm, now) || sweep(shm, now))
             return 0;
-        err = sleep_slice(shm, seen, min_size(slice, deadline - now));
+        nap = shm->doubt ? min_size(slice, shm_doubt_left(shm, now)) : slice;
+        err = sleep_slice(shm, seen, min_size(nap, deadline - now));
         if (err == EINTR)
             return -EINTR;
         if (seen != shm->base.look.seen || has_work(shm) || slice == SLICE_STARVED_NS ||
@@ -382,27 +401,26 @@ static int sleep_until(struct shm *shm, uint64_t deadline, uint64_t slice)
     }
 }
 
-static uint64_t deadline_of(int64_t timeout_ns)
+static uint64_t deadline_of(uint64_t now, int64_t timeout_ns)
 {
-    uint64_t now = clock_now();
-
     return timeout_ns < 0 || (uint64_t)timeout_ns > UINT64_MAX - now
                ? UINT64_MAX
                : now + (uint64_t)timeout_ns;
 }
 
-static int arm_and_sleep(struct shm *shm, uint64_t deadline)
+static int arm_and_sleep(struct shm *shm, uint64_t now, uint64_t deadline)
 {
     bool sure, found;
 
-    link_ask_for_room(shm);
+    if (link_ask_for_room(shm))
+        shm_doubt(shm, now);
     inbound_arm_all(shm);
     sure = bell_arm_barrier(shm->own);
     found = has_work(shm); /* once: a link that has just died is told of only once */
     if (!sure || found)
         inbound_disarm_all(shm);
     else
-        inbound_retire_all(shm);
+        inbound_retire_all(shm, now);
     if (found)
         return 0;
     if (is_starved(shm))
@@ -413,15 +431,17 @@ static int arm_and_sleep(struct shm *shm, uint64_t deadline)
 static int shm_wait(struct transport *t, int64_t timeout_ns)
 {
     struct shm *shm = shm_of(t);
+    uint64_t now;
     int err;
 
     if (has_work(shm))
         return 0;
     if (timeout_ns == 0)
         return -ETIMEDOUT;
+    now = clock_now();
     /* before the last look at the count, which futex_wait makes: see bell.h */
     bell_lie_down(shm->bell, shm->base.look.seen);
-    err = arm_and_sleep(shm, deadline_of(timeout_ns));
+    err = arm_and_sleep(shm, now, deadline_of(now, timeout_ns));
     bell_get_up(shm->bell);
     return err;
 }

@@ -26,10 +26,13 @@
 #ifndef SHM_SHM_H
 #define SHM_SHM_H
 
+#include "base/clock.h"
 #include "base/list.h"
 #include "transport/links.h"
 #include "transport/shm/bell.h"
 #include "transport/shm/segment.h"
+
+#define SHM_DOUBT_NS CLOCK_MS /* until what was armed is looked at once more: bell.h */
 
 enum link_state {
     LINK_IDLE,    /* nothing sent yet, no slot claimed */
@@ -107,6 +110,8 @@ struct shm {
     uint64_t key_check; /* of our own segment */
     bool fence;         /* membarrier does not reach us, or we have none: use real ones */
     bool attach;        /* cross-memory attach allowed */
+    bool doubt;         /* something was armed, and is to be looked at once more: bell.h */
+    uint64_t doubt_since_ns, doubt_last_ns; /* when the first was armed, and the last */
     uint64_t swept_ns;
     uint32_t sweep_slot;
     size_t sweep_link;
@@ -142,6 +147,12 @@ void shm_destroy(struct shm *shm);
 
 /* shm_poll() that keeps in the segment how far it is: a poll() of who has joined. */
 int shm_poll_marking(struct transport *t, int budget);
+
+/* Something is armed since now: to be looked at once more. */
+void shm_doubt(struct shm *shm, uint64_t now);
+
+/* In how many nanoseconds that is to be done, if shm->doubt. */
+uint64_t shm_doubt_left(const struct shm *shm, uint64_t now);
 
 /* ---- split.c ---- */
 
@@ -195,7 +206,7 @@ int link_kill(struct shm_link *link, int error);
 
 /* Is there room for what found none?  Asks the receivers to tell when there is. */
 bool link_room(struct shm *shm);
-void link_ask_for_room(struct shm *shm);
+bool link_ask_for_room(struct shm *shm); /* true if it asked one */
 
 /* Looks whether the owners of up to limit links, the next ones in turn, still live.
  * True if one did not. */
@@ -244,12 +255,16 @@ bool inbound_settle(struct shm *shm, struct inbound *in);
 void inbound_wake_producer(struct inbound *in);
 
 /* Stops polling rings that have been idle for a while, if there are many. */
-void inbound_cool_idle(struct shm *shm);
+void inbound_cool_idle(struct shm *shm, uint64_t now);
 
 /* Arms all hot rings.  Behind bell_arm_barrier(): retire them all, or disarm them. */
 void inbound_arm_all(struct shm *shm);
 void inbound_disarm_all(struct shm *shm);
-void inbound_retire_all(struct shm *shm);
+void inbound_retire_all(struct shm *shm, uint64_t now);
+
+/* The look once more of bell.h, if it is due: makes cool rings with something in them hot.
+ * True if there was one. */
+bool inbound_look_again(struct shm *shm, uint64_t now);
 
 /* Has something arrived in a hot ring, or has one to be settled? */
 bool inbound_any(const struct shm *shm);
