@@ -371,6 +371,7 @@ struct mbx_ep *world_open_one(const struct world_config *config, const char *con
     struct mbx_ep *ep = NULL;
     int count = 0;
 
+    params[count++] = "EAGER_LIMIT=16K"; /* whatever time copies take */
     for (int i = 0; config->params[i] != NULL; i++)
         params[count++] = config->params[i];
     for (int i = 0; more != NULL && more[i] != NULL; i++)

@@ -322,6 +322,8 @@ struct peer {
     bool can_read, can_write; /* no read from it, write to it has failed for good */
     bool is_awaited, is_doubted, is_gone, is_dead, is_lost; /* watch.c */
     uint8_t share_skip : 5, share_pause : 3;                /* share.c */
+    bool is_far;                                            /* copies to it are slow; and */
+    uint8_t distance_votes, distance_turn;                  /* since when: distance.h */
     uint32_t next_failed;                                   /* died after it; failed.c */
     struct list out;                                        /* requests */
     struct list busy;                                       /* on endpoint.busy */
@@ -386,6 +388,8 @@ struct mbx_ep {
     struct credit_pool credit;
     struct mbx_limits limits;
     size_t inline_max, short_max; /* largest payloads of these protocols */
+    size_t eager_max;             /* the longest message that is sent eagerly; and */
+    bool eager_adapts;            /* to a far peer only what goes into one packet: distance.h */
     size_t at_once_max;           /* largest message that leaves in one packet, eagerly */
 
     struct context *context_last; /* the one used last, or NULL */

@@ -218,7 +218,7 @@ static size_t claim_payload(const struct mbx_ep *ep, const struct request *req)
 {
     size_t room = rndv_room(ep, WIRE_CLAIM);
 
-    if (req->size <= ep->settings.eager_limit && req->size <= room)
+    if (req->size <= ep->eager_max && req->size <= room)
         return req->size;
     return rndv_early(ep, peer_get(ep, req->peer), WIRE_CLAIM, req->size);
 }

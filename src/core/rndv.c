@@ -21,6 +21,7 @@
  */
 #include "core/access.h"
 #include "core/core.h"
+#include "core/distance.h"
 #include "core/early.h"
 #include "core/hold.h"
 #include "core/offload.h"
@@ -92,7 +93,7 @@ size_t rndv_early(const struct mbx_ep *ep, const struct peer *peer, enum wire_ty
         bool is_copied = peer->can_read && peer->link->transport->limits.is_copy;
 
         /* a copy of the rest is as fast with the beginning */
-        most = is_copied && size > ep->settings.eager_limit ? 0 : EARLY_DATA_FAR;
+        most = is_copied && size > distance_eager_max(ep, peer) ? 0 : EARLY_DATA_FAR;
     }
     return min_size(size, min_size(most, rndv_room(ep, type)));
 }

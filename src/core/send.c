@@ -6,7 +6,7 @@
  *
  *   0 .. inline_max            inline     one cache line
  *     .. short_max             short      one packet
- *     .. eager_limit           bounce     several packets
+ *     .. eager_max             bounce     several packets, if the peer is not far (distance.h)
  *     .. message               rndv-read  or rndv-data if the peer cannot be read
  *
  * or rndv-write, if the receiver has told in advance where a message goes (early_send.c).
@@ -22,6 +22,7 @@
  */
 #include "core/core.h"
 #include "core/credit.h"
+#include "core/distance.h"
 #include "core/early.h"
 #include "core/hold.h"
 
@@ -32,10 +33,11 @@ static enum mbx_protocol protocol_eager(const struct mbx_ep *ep, size_t size)
     return size <= ep->inline_max ? MBX_INLINE : size <= ep->short_max ? MBX_SHORT : MBX_BOUNCE;
 }
 
-static enum mbx_protocol protocol_choose(const struct mbx_ep *ep, const struct peer *peer,
+static enum mbx_protocol protocol_choose(const struct mbx_ep *ep, struct peer *peer,
                                          size_t size)
 {
-    if (likely(size <= ep->settings.eager_limit))
+    if (likely(size <= ep->eager_max) &&
+        (size <= ep->short_max || likely(!peer->is_far) || !distance_is_too_far(peer)))
         return protocol_eager(ep, size);
     return peer->can_read ? MBX_RNDV_READ : MBX_RNDV_DATA;
 }
@@ -64,21 +66,22 @@ const char *mbx_protocol_name(enum mbx_protocol protocol)
 static int protocol_row(const struct mbx_ep *ep, uint32_t number, unsigned index,
                         struct mbx_protocol_row *row)
 {
+    const struct peer *peer =
+        number < ep->peer_count && peer_is_used(ep, number) ? peer_get(ep, number) : NULL;
+    size_t eager_max = peer != NULL ? distance_eager_max(ep, peer) : ep->eager_max;
     bool read = ep->transport->limits.can_read && ep->settings.rndv != RNDV_DATA;
     const struct mbx_protocol_row all[] = {
-        {MBX_INLINE, min_size(ep->inline_max, ep->settings.eager_limit)},
-        {MBX_SHORT, min_size(ep->short_max, ep->settings.eager_limit)},
-        {MBX_BOUNCE, ep->settings.eager_limit},
+        {MBX_INLINE, min_size(ep->inline_max, ep->eager_max)},
+        {MBX_SHORT, min_size(ep->short_max, ep->eager_max)},
+        {MBX_BOUNCE, eager_max},
         {MBX_RNDV_READ, ep->limits.message},
     };
     size_t below = 0;
 
-    if (number != MBX_ANY_SOURCE) {
-        if (number >= ep->peer_count)
-            return -EINVAL;
-        if (peer_is_used(ep, number))
-            read = peer_get(ep, number)->can_read;
-    }
+    if (number != MBX_ANY_SOURCE && number >= ep->peer_count)
+        return -EINVAL;
+    if (peer != NULL)
+        read = peer->can_read;
     for (size_t i = 0; i < ARRAY_COUNT(all); i++) {
         if (i > 0 && all[i].max_size <= below)
             continue;

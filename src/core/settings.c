@@ -49,8 +49,10 @@ static const struct param table[] = {
     {"THREADS", PARAM_CHOICE, NULL, "one", 0, 0, threads_names,
      "who may call functions of one endpoint: one thread at a time, or many at once",
      AT(threads)},
-    {"EAGER_LIMIT", PARAM_SIZE, NULL, "16K", 0, WIRE_EAGER_MAX, NULL,
-     "messages up to this size are sent eagerly, longer ones by rendezvous", AT(eager_limit)},
+    {"EAGER_LIMIT", PARAM_SIZE, NULL, "auto", 0, WIRE_EAGER_MAX, auto_word,
+     "messages up to this size are sent eagerly, longer ones by rendezvous; auto: 16K, and one "
+     "packet to a peer of this machine whose core is so far away that copies are slow",
+     AT(eager_limit)},
     {"INJECT_LIMIT", PARAM_SIZE, NULL, "8K", 0, WIRE_EAGER_MAX, NULL,
      "longest message that may be injected", AT(inject_limit)},
     {"EARLY_DATA", PARAM_SIZE, NULL, "auto", 0, WIRE_EAGER_MAX, auto_word,

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * distance.h - is a peer of this machine near?  Private to src/core.
+ *
+ * Between cores that share a cache, a message of several packets is best copied through the
+ * transport's memory, and copied out.  Between those that do not, each line of that memory
+ * takes five times as long to move, and it moves twice; then the receiver had better read the
+ * message where it is, which costs a system call.  Nobody says which of the two it is, and it
+ * changes when a process moves.  So the sender looks how long its copy takes:
+ *
+ *            8 slow copies more than fast ones
+ *      near ───────────────────────────────────> far
+ *           <───────────────────────────────────
+ *               4 fast copies more than slow ones
+ *
+ *   near   each 8th message of several packets is looked at
+ *   far    they go by rendezvous; but each 64th goes as if near, and is looked at
+ *
+ * Only with MBX_EAGER_LIMIT=auto, and if the peer can be read and reading is a copy.
+ */
+#ifndef CORE_DISTANCE_H
+#define CORE_DISTANCE_H
+
+#include "core/core.h"
+
+#define EAGER_LIMIT_AUTO UINT64_MAX           /* MBX_EAGER_LIMIT=auto */
+#define EAGER_LIMIT_NEAR (UINT64_C(16) << 10) /* then, to a near peer, and over a network */
+
+#define DISTANCE_RATE    6 /* bytes in a nanosecond; measured: 4 far, 15 near */
+#define DISTANCE_VOTES   8
+#define DISTANCE_NEAR    8 /* messages from one that is looked at to the next */
+#define DISTANCE_FAR     64
+
+/* The longest message that goes to peer eagerly, but for those that are to be looked at. */
+static inline size_t distance_eager_max(const struct mbx_ep *ep, const struct peer *peer)
+{
+    return unlikely(peer->is_far) ? min_size(ep->eager_max, ep->short_max) : ep->eager_max;
+}
+
+/* Does a message of several packets to a peer that is_far go by rendezvous?  Counts turns. */
+bool distance_is_too_far(struct peer *peer);
+
+/* Is the copy of the next message of several packets to be looked at?  Counts turns. */
+bool distance_is_asked(const struct mbx_ep *ep, struct peer *peer);
+
+/* The copy of so many bytes has taken so long. */
+void distance_note(struct peer *peer, size_t bytes, uint64_t ns);
+
+#endif
