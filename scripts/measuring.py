@@ -56,6 +56,14 @@ def version(command):
     return found.group(0) if found else "absent"
 
 
+def numbers(text, most):
+    """What a list like 8,64,1024 says, of numbers from 1 to most; None if it is no such list."""
+    words = text.split(",")
+    if not all(re.fullmatch("[0-9]{1,9}", n) and 1 <= int(n) <= most for n in words):
+        return None
+    return [int(n) for n in words]
+
+
 class Sink:
     """Lines go to the terminal and to the file as they come."""
 
