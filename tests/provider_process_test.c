@@ -297,5 +297,7 @@ int main(void)
         cmocka_unit_test(a_process_of_another_job_is_refused),
     };
 
+    if (!world_has_shm())
+        return WORLD_SKIPPED;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

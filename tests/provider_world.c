@@ -79,6 +79,18 @@ static void world_introduce(struct world *w)
                 fi_av_insert(w->node[to].av, w->node[i].address, 1, &w->addr[i], 0, NULL), 1);
 }
 
+bool world_has_shm(void)
+{
+    const char *transport = getenv("MBX_TRANSPORT");
+
+    if (transport == NULL && getenv("MATCHBOX_TEST_NETWORK") != NULL)
+        transport = "ofi"; /* see world_open() */
+    if (transport == NULL || strcmp(transport, "auto") == 0 || strstr(transport, "shm") != NULL)
+        return true;
+    printf("skipped: needs shared memory, and MBX_TRANSPORT is '%s'\n", transport);
+    return false;
+}
+
 void world_open(struct world *w, const struct setup *setup)
 {
     struct fi_info *hints = world_hints(setup);

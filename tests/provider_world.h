@@ -81,6 +81,11 @@ struct setup {
 
 #define EP(w, i) ((w).node[i].ep)
 
+/* May nodes of this machine reach each other's memory?  Says so if the environment forbids it;
+ * then a test that needs it is skipped: its exit code is WORLD_SKIPPED. */
+#define WORLD_SKIPPED 77
+bool world_has_shm(void);
+
 struct fi_info *world_hints(const struct setup *setup);
 void world_open(struct world *w, const struct setup *setup);
 void world_close(struct world *w);
