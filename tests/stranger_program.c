@@ -19,8 +19,9 @@
  *   KIND to RANK: N of M must be dropped
  *
  * and then `said`.  What is not dropped is said before and ignored: the rank that was called
- * has heard this HELLO, and the caller has its WELCOME, which is then not looked into.  When
- * standard input ends it says how many packets it was sent, which must be none, and ends.
+ * has heard this HELLO and this PROOF, and the caller has its WELCOME, of which no other one is
+ * looked into.  When standard input ends it says how many packets it was sent, which must be
+ * none, and ends.
  *
  * Exit code 0; 1 if something is not as said here; 2 for wrong arguments.
  */
@@ -205,7 +206,7 @@ static void send(const struct packet *packet, size_t size, int to)
 
 static void say(struct packet *packet, int to)
 {
-    bool is_heard = packet == &hello && to == callee,
+    bool is_heard = packet != &welcome && to == callee,
          is_answered = packet == &welcome && to == caller;
     unsigned changed = 0;
 

@@ -7,6 +7,15 @@
  * answered and is silent may still prove himself when his place among the strangers is
  * others' again (forget_call()).
  *
+ * A connection that breaks may take any of the three packets along, and nobody says so.
+ *
+ *   HELLO, WELCOME   said again, until the next one comes, or forget_call()
+ *   PROOF            who sent it takes the link for open, and says it again when he hears
+ *                    that the other side does not: by a WELCOME, or by a HELLO of its own
+ *
+ * Who was forgotten and asks whether we are there (PING) is answered with WELCOME, so that he
+ * learns it, too.
+ *
  * If the host of who was never met refuses a connection, its endpoint, which had an address,
  * is no more; whether it has closed or died nobody can know (is_lost).
  */
@@ -69,29 +78,45 @@ size_t ofi_write_greeting(struct ofi_link *link, enum ofi_kind kind, unsigned ch
 
 /* ---- calling ---- */
 
+/* The first packet of a greeting, or the answer, goes out. */
+static void begin(struct ofi_link *link, enum ofi_state state, enum ofi_kind kind)
+{
+    ofi_link_set(link, state);
+    link->since_ns = link->asked_ns = clock_now();
+    ofi_owe(link, kind);
+}
+
 void ofi_call(struct ofi_link *link)
 {
-    ofi_link_set(link, OFI_CALLING);
-    link->since_ns = link->asked_ns = clock_now();
-    ofi_owe(link, OFI_HELLO);
+    begin(link, OFI_CALLING, OFI_HELLO);
+}
+
+/* Its peer is still greeting: it does not know that the link is open, by our call. */
+static void tell_again(struct ofi_link *link)
+{
+    if (link->state == OFI_OPEN && link->has_called)
+        ofi_owe(link, OFI_PROOF);
 }
 
 void ofi_welcomed(struct ofi *ofi, struct ofi_link *link, const struct ofi_welcome *welcome)
 {
-    const struct ofi_name theirs = link->theirs;
-    struct ofi_greeting greeting;
+    struct ofi_greeting greeting = greeting_of(link, true, OFI_WELCOME);
+    bool is_proved;
 
+    greeting.from_callee = welcome->callee;
+    greeting.words_of_callee = welcome->words;
+    is_proved = ofi_is_proved(ofi->key, OFI_WELCOME, &greeting, welcome->proof);
+    if (is_proved)
+        tell_again(link);
     if (link->state != OFI_CALLING)
         return;
-    link->theirs = welcome->callee;
-    link->words = welcome->words;
-    greeting = greeting_of(link, true, OFI_WELCOME);
-    if (!ofi_is_proved(ofi->key, OFI_WELCOME, &greeting, welcome->proof)) {
-        link->theirs = theirs;
-        memset(&link->words, 0, sizeof link->words);
+    if (!is_proved) {
         ofi->events->dropped(ofi->arg, "a welcome without proof");
         return;
     }
+    link->theirs = welcome->callee;
+    link->words = welcome->words;
+    link->has_called = true;
     ofi_link_set(link, OFI_OPEN);
     ofi_owe(link, OFI_PROOF);
 }
@@ -117,9 +142,26 @@ static bool is_same_place(const struct transport_address *a, const struct transp
 static void answer(struct ofi_link *link)
 {
     link->owes &= (uint16_t) ~(1u << OFI_HELLO | 1u << OFI_REFUSED);
-    link->since_ns = clock_now();
-    ofi_link_set(link, OFI_ANSWERING);
-    ofi_owe(link, OFI_WELCOME);
+    begin(link, OFI_ANSWERING, OFI_WELCOME);
+}
+
+/* A greeting of the job, for us or for who was here before us. */
+static void hear(struct ofi_link *link, const struct ofi_hello *hello)
+{
+    const struct transport_address *self = &ofi_of_link(link)->self;
+    bool is_for_us = ofi_is_same(&hello->to, self);
+    bool is_answered = link->state == OFI_NEW || link->state == OFI_CALLING;
+
+    if (is_for_us)
+        tell_again(link);
+    if (!is_answered ||
+        (link->state == OFI_CALLING && memcmp(self, &hello->from, sizeof hello->from) < 0))
+        return; /* said before, or our own call counts */
+    link->theirs = hello->caller;
+    if (!is_for_us)
+        ofi_owe(link, OFI_REFUSED);
+    else
+        answer(link);
 }
 
 void ofi_greeted(struct ofi *ofi, const struct ofi_hello *hello)
@@ -140,15 +182,8 @@ void ofi_greeted(struct ofi *ofi, const struct ofi_hello *hello)
         ofi->events->dropped(ofi->arg, "a greeting that cannot be answered now");
         return;
     }
-    if (link->is_self || (link->state != OFI_NEW && link->state != OFI_CALLING) ||
-        (link->state == OFI_CALLING &&
-         memcmp(&ofi->self, &hello->from, sizeof hello->from) < 0))
-        return; /* said before, or our own call counts */
-    link->theirs = hello->caller;
-    if (!ofi_is_same(&hello->to, &ofi->self))
-        ofi_owe(link, OFI_REFUSED); /* for who was here before us */
-    else
-        answer(link);
+    if (!link->is_self)
+        hear(link, hello);
 }
 
 /* Was it answered, and is not open?  Then it has been forgotten, if it is not ANSWERING. */
@@ -161,17 +196,31 @@ static bool may_prove(const struct ofi_link *link)
 void ofi_proved(struct ofi *ofi, struct ofi_link *link, const struct ofi_proof *proof)
 {
     struct ofi_greeting greeting = greeting_of(link, false, OFI_PROOF);
+    bool is_proved;
 
     greeting.words_of_caller = proof->words;
-    if (!may_prove(link) || !ofi_is_proved(ofi->key, OFI_PROOF, &greeting, proof->proof)) {
+    is_proved = ofi_is_proved(ofi->key, OFI_PROOF, &greeting, proof->proof);
+    if (is_proved && link->state == OFI_OPEN)
+        return; /* said again, because we had */
+    if (!is_proved || !may_prove(link)) {
         ofi->events->dropped(ofi->arg, "a greeting without proof");
         return;
     }
     link->words = proof->words;
+    link->has_called = false;
     link->owes &= (uint16_t) ~(1u << OFI_HELLO | 1u << OFI_WELCOME);
     ofi_link_set(link, OFI_OPEN);
     if (!list_is_empty(&link->queue))
         ofi_mark_busy(link);
+}
+
+void ofi_pinged(struct ofi_link *link)
+{
+    if (link->state == OFI_OPEN)
+        ofi_owe(link, OFI_PONG);
+    else if (may_prove(link))
+        ofi_owe(link, OFI_WELCOME);
+    ofi_link_told_late(link);
 }
 
 /* ---- what does not arrive ---- */
@@ -195,10 +244,19 @@ static bool is_break(int error)
 
 /* If the connection broke, it may come again: the
  * greeting is said again, and whether somebody is there to hear it is seen then. */
-void ofi_greeting_failed(struct ofi_link *link, int error)
+void ofi_greeting_failed(struct ofi_link *link, enum ofi_kind kind, int error)
 {
     bool may_heal = is_break(error) && ++link->breaks < BREAKS_MAX;
 
+    if (link->state == OFI_OPEN) {
+        if (kind != OFI_PROOF)
+            return; /* another one has arrived */
+        if (may_heal)
+            ofi_owe(link, OFI_PROOF);
+        else
+            ofi_link_kill(link, -ENOTCONN, true);
+        return;
+    }
     if (may_heal && link->state == OFI_ANSWERING)
         forget_call(link);
     if (may_heal)
@@ -218,7 +276,7 @@ static void wonder(struct ofi_link *link, uint64_t now)
              link->id);
 }
 
-static void greet_again(struct ofi_link *link, uint64_t now)
+static void say_again(struct ofi_link *link, enum ofi_kind kind, uint64_t now)
 {
     uint64_t pause = link->asked_ns - link->since_ns; /* as long as all that was before */
 
@@ -226,7 +284,7 @@ static void greet_again(struct ofi_link *link, uint64_t now)
     if (now - link->asked_ns <= pause)
         return;
     link->asked_ns = now;
-    ofi_owe(link, OFI_HELLO);
+    ofi_owe(link, kind);
 }
 
 void ofi_tend_calling(struct ofi_link *link, uint64_t now)
@@ -245,11 +303,13 @@ void ofi_tend_calling(struct ofi_link *link, uint64_t now)
         return;
     }
     wonder(link, now);
-    greet_again(link, now);
+    say_again(link, OFI_HELLO, now);
 }
 
 void ofi_tend_answering(struct ofi_link *link, uint64_t now)
 {
     if (now - link->since_ns >= GREETING_NS)
         forget_call(link);
+    else
+        say_again(link, OFI_WELCOME, now);
 }

@@ -182,9 +182,7 @@ void ofi_link_told(struct ofi *ofi, struct ofi_link *link, enum ofi_kind kind, c
             ofi_refused(link);
         break;
     case OFI_PING:
-        if (link->state == OFI_OPEN)
-            ofi_owe(link, OFI_PONG);
-        ofi_link_told_late(link);
+        ofi_pinged(link);
         break;
     case OFI_BYE:
         if (link->state == OFI_OPEN)

@@ -125,6 +125,7 @@ struct ofi_link {
     bool is_refused;        /* by the core, for good, unless connect() names it */
     bool is_wanted;         /* a read or write could not begin since it was last tended */
     bool is_wondered_at;    /* CALLING: the user knows that nobody answers */
+    bool has_called;        /* OPEN: by our call, so that PROOF was ours */
     uint16_t owes;          /* 1 << enum ofi_kind */
     uint8_t breaks;         /* connections that ended in its greeting */
     uint32_t id;            /* of this link, here */
@@ -255,8 +256,10 @@ void ofi_welcomed(struct ofi *ofi, struct ofi_link *link, const struct ofi_welco
 void ofi_proved(struct ofi *ofi, struct ofi_link *link, const struct ofi_proof *proof);
 /* It was never met, and is no more. */
 void ofi_refused(struct ofi_link *link);
-/* Something of a greeting did not arrive. */
-void ofi_greeting_failed(struct ofi_link *link, int error);
+/* It asks whether we are there. */
+void ofi_pinged(struct ofi_link *link);
+/* A packet of a greeting did not arrive. */
+void ofi_greeting_failed(struct ofi_link *link, enum ofi_kind kind, int error);
 void ofi_tend_calling(struct ofi_link *link, uint64_t now);
 void ofi_tend_answering(struct ofi_link *link, uint64_t now);
 

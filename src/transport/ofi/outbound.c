@@ -57,6 +57,16 @@ static void write_prefix(unsigned char *bytes, const struct ofi_link *link, enum
     memcpy(bytes, &prefix, sizeof prefix);
 }
 
+static enum ofi_kind kind_of(const struct ofi_buffer *buffer)
+{
+    return (enum ofi_kind)buffer->bytes[offsetof(struct ofi_prefix, kind)];
+}
+
+static bool is_greeting(enum ofi_kind kind)
+{
+    return kind == OFI_HELLO || kind == OFI_WELCOME || kind == OFI_PROOF;
+}
+
 void ofi_sent(struct ofi *ofi, struct ofi_buffer *buffer)
 {
     buffer_give(ofi, buffer);
@@ -65,15 +75,16 @@ void ofi_sent(struct ofi *ofi, struct ofi_buffer *buffer)
 void ofi_send_failed(struct ofi *ofi, struct ofi_buffer *buffer, int error)
 {
     struct ofi_link *link = buffer->link;
+    enum ofi_kind kind = kind_of(buffer);
 
     buffer_give(ofi, buffer);
     if ((error == FI_ECANCELED && ofi->is_closing) || link->state == OFI_DEAD)
         return;
     LOG_DEBUG("ofi: a packet was not sent, error %d %s", error, ofi->library->strerror(error));
-    if (link->state == OFI_OPEN)
+    if (link->state == OFI_OPEN && !is_greeting(kind))
         ofi_link_kill(link, -ENOTCONN, true);
     else
-        ofi_greeting_failed(link, error);
+        ofi_greeting_failed(link, kind, error);
 }
 
 void ofi_queue_drop(struct ofi_link *link)
@@ -133,11 +144,12 @@ static int pay_one(struct ofi_link *link, enum ofi_kind kind)
     write_prefix(buffer->bytes, link, kind, 0);
     buffer->size = sizeof(struct ofi_prefix) +
                    ofi_write_greeting(link, kind, buffer->bytes + sizeof(struct ofi_prefix));
+    link->owes &= (uint16_t) ~(1u << kind); /* unless it fails, and is to be said again */
     err = hand_over(link, buffer);
-    if (err == -EAGAIN)
+    if (err == -EAGAIN) {
         buffer_give(ofi, buffer);
-    else
-        link->owes &= (uint16_t) ~(1u << kind);
+        link->owes |= (uint16_t)(1u << kind);
+    }
     return err;
 }
 

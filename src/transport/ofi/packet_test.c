@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * packet_test.c - what strangers send is refused before it is read further; greetings between
- * sides that are late, or close.
+ * sides that are late, or close, or of which packets are lost.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -450,6 +450,239 @@ static void who_is_greeted_and_computes_is_not_given_up(void **state)
     meet_late(false);
 }
 
+/* ---- packets of a greeting that are lost ---- */
+
+/* This many of this kind that leave are read by nobody; and how many were not. */
+static struct {
+    enum ofi_kind kind;
+    unsigned count, so_far;
+    bool is_told; /* the provider says so */
+} lost;
+
+static struct fi_ops_msg provider_msg;
+
+static ssize_t send_or_lose(struct fid_ep *ep, const void *bytes, size_t size, void *desc,
+                            fi_addr_t to, void *context)
+{
+    unsigned char *kind = (unsigned char *)(uintptr_t)bytes; /* the buffer is ours */
+    bool is_lost = *kind == lost.kind && lost.count != 0;
+    ssize_t err;
+
+    if (is_lost && lost.is_told) {
+        lost.count--;
+        return -FI_ENOTCONN;
+    }
+    *kind = is_lost ? OFI_KINDS : *kind;
+    err = provider_msg.send(ep, bytes, size, desc, to, context);
+    lost.count -= is_lost && err == 0;
+    lost.so_far += is_lost && err == 0;
+    return err;
+}
+
+static uint64_t test_ns;
+
+static uint64_t test_clock(void)
+{
+    return test_ns;
+}
+
+/* Two sides whose clock stands still, and that lose so many of this kind. */
+static void open_losing(struct side *sides, enum ofi_kind kind, unsigned count)
+{
+    static struct fi_ops_msg losing;
+
+    test_ns = CLOCK_S;
+    clock_set(test_clock);
+    lost.kind = kind;
+    lost.count = count;
+    lost.so_far = 0;
+    lost.is_told = false;
+    for (unsigned i = 0; i < 2; i++) {
+        struct fid_ep *ep;
+
+        side_open(&sides[i], 1);
+        ep = ofi_of(sides[i].t)->ep;
+        provider_msg = losing = *ep->msg;
+        losing.send = send_or_lose;
+        ep->msg = &losing;
+    }
+}
+
+/* Nothing but what was lost looked wrong to anybody. */
+static void close_losing(struct side *sides)
+{
+    assert_int_equal(sides[0].dropped + sides[1].dropped, lost.so_far);
+    clock_set(late_clock); /* a close waits a moment */
+    for (unsigned i = 0; i < 2; i++)
+        transport_ofi.close(sides[i].t);
+    clock_set(NULL);
+}
+
+static struct ofi_link *only_link(const struct side *side)
+{
+    assert_int_equal(ofi_of(side->t)->id_count, 1);
+    return ofi_of(side->t)->by_id[0];
+}
+
+static bool is_in(const struct side *side, enum ofi_state state)
+{
+    return ofi_of(side->t)->id_count == 1 && ofi_of(side->t)->by_id[0]->state == state;
+}
+
+/* So many polls of both that each packet arrives and each link is looked at, while the time is
+ * the same. */
+static void poll_both(struct side *sides)
+{
+    for (unsigned i = 0; i < 20000; i++)
+        transport_ofi.poll(sides[i % 2].t, 16);
+}
+
+/* Until the second is in that state, or the first has waited long enough for it. */
+static void poll_until_in(struct side *sides, enum ofi_state state)
+{
+    for (unsigned i = 0; !is_in(&sides[1], state) && i < 300; i++)
+        poll_both(sides);
+    assert_true(is_in(&sides[1], state));
+}
+
+/* Calls without a message, as who waits for one does. */
+static void call(struct side *from, const struct side *to)
+{
+    struct transport_address address;
+    struct link *link;
+
+    transport_ofi.address(to->t, &address);
+    assert_int_equal(transport_ofi.connect(from->t, &address, &link), 0);
+    assert_int_equal(transport_ofi.check(link), 0);
+}
+
+static void expect_they_talk(struct side *sides)
+{
+    for (unsigned i = 0; i < 2; i++)
+        send_one(&sides[i], &sides[1 - i]);
+    for (unsigned i = 0; (sides[0].delivered == 0 || sides[1].delivered == 0) && i < 300; i++)
+        poll_both(sides);
+    for (unsigned i = 0; i < 2; i++)
+        assert_int_equal(sides[i].delivered, 1);
+}
+
+/* Before who was greeted has forgotten it: HELLO alone would come again, and be no news. */
+static void a_lost_answer_is_said_again(void **state)
+{
+    struct side sides[2];
+
+    (void)state;
+    open_losing(sides, OFI_WELCOME, 3);
+    call(&sides[0], &sides[1]);
+    poll_until_in(sides, OFI_ANSWERING);
+    for (unsigned i = 0; i < 9; i++, test_ns += CLOCK_S)
+        poll_both(sides);
+    poll_until_in(sides, OFI_OPEN);
+    assert_int_equal(lost.count, 0);
+    expect_they_talk(sides);
+    close_losing(sides);
+}
+
+static void a_lost_proof_is_said_again(void **state)
+{
+    struct side sides[2];
+
+    (void)state;
+    open_losing(sides, OFI_PROOF, 3);
+    call(&sides[0], &sides[1]);
+    poll_until_in(sides, OFI_ANSWERING);
+    for (unsigned i = 0; i < 9; i++, test_ns += CLOCK_S)
+        poll_both(sides);
+    poll_until_in(sides, OFI_OPEN);
+    assert_int_equal(lost.count, 0);
+    expect_they_talk(sides);
+    close_losing(sides);
+}
+
+/* Nothing of a proof arrived for so long that who was greeted has forgotten it, and who greeted
+ * takes the link for open. */
+static void forget_proof(struct side *sides)
+{
+    open_losing(sides, OFI_PROOF, 1000);
+    call(&sides[0], &sides[1]);
+    poll_until_in(sides, OFI_ANSWERING);
+    for (unsigned i = 0; i < 12; i++, test_ns += CLOCK_S)
+        poll_both(sides);
+    poll_until_in(sides, OFI_NEW);
+    assert_true(is_in(&sides[0], OFI_OPEN));
+    lost.count = 0;
+}
+
+static void who_is_forgotten_and_asks_is_answered(void **state)
+{
+    struct side sides[2];
+
+    (void)state;
+    forget_proof(sides);
+    for (unsigned i = 0; i < 3; i++, test_ns += CLOCK_S) {
+        transport_ofi.check(&only_link(&sides[0])->member.link);
+        poll_both(sides);
+    }
+    poll_until_in(sides, OFI_OPEN);
+    expect_they_talk(sides);
+    close_losing(sides);
+}
+
+static void who_forgets_and_greets_is_answered(void **state)
+{
+    struct side sides[2];
+
+    (void)state;
+    forget_proof(sides);
+    call(&sides[1], &sides[0]);
+    poll_until_in(sides, OFI_OPEN);
+    expect_they_talk(sides);
+    close_losing(sides);
+}
+
+static void a_proof_that_cannot_leave_is_said_again(void **state)
+{
+    struct side sides[2];
+
+    (void)state;
+    open_losing(sides, OFI_PROOF, 2);
+    lost.is_told = true;
+    call(&sides[0], &sides[1]);
+    poll_until_in(sides, OFI_OPEN);
+    assert_int_equal(lost.count, 0);
+    expect_they_talk(sides);
+    close_losing(sides);
+}
+
+/* What a connection took along is told late: the link is open by another one, or says the proof
+ * again. */
+static void what_is_known_not_to_have_arrived_ends_no_link(void **state)
+{
+    static const enum ofi_kind kinds[] = {OFI_HELLO, OFI_WELCOME, OFI_PROOF};
+    struct side sides[2];
+
+    (void)state;
+    open_losing(sides, OFI_KINDS, 0);
+    call(&sides[0], &sides[1]);
+    poll_until_in(sides, OFI_OPEN);
+    for (unsigned i = 0; i < ARRAY_COUNT(kinds); i++) {
+        struct ofi *ofi = ofi_of(sides[0].t);
+        struct ofi_buffer *buffer =
+            container_of(list_pop_head(&ofi->free), struct ofi_buffer, node);
+
+        ofi->free_count--;
+        buffer->link = only_link(&sides[0]);
+        buffer->bytes[0] = (unsigned char)kinds[i];
+        ofi_send_failed(ofi, buffer, FI_ECONNRESET);
+        assert_true(is_in(&sides[0], OFI_OPEN));
+        assert_null(buffer->link);
+        assert_int_equal(only_link(&sides[0])->owes,
+                         kinds[i] == OFI_PROOF ? 1 << OFI_PROOF : 0);
+    }
+    expect_they_talk(sides);
+    close_losing(sides);
+}
+
 static void be_quiet(void *arg, enum log_level level, const char *text)
 {
     (void)arg, (void)level, (void)text;
@@ -471,6 +704,12 @@ int main(void)
         cmocka_unit_test(who_closes_behind_his_answer_has_not_died),
         cmocka_unit_test(who_is_answered_and_computes_is_not_forgotten),
         cmocka_unit_test(who_is_greeted_and_computes_is_not_given_up),
+        cmocka_unit_test(a_lost_answer_is_said_again),
+        cmocka_unit_test(a_lost_proof_is_said_again),
+        cmocka_unit_test(who_is_forgotten_and_asks_is_answered),
+        cmocka_unit_test(who_forgets_and_greets_is_answered),
+        cmocka_unit_test(a_proof_that_cannot_leave_is_said_again),
+        cmocka_unit_test(what_is_known_not_to_have_arrived_ends_no_link),
     };
 
     log_set_sink(be_quiet, NULL);
