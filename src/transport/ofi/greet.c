@@ -14,7 +14,7 @@
  *                    that the other side does not: by a WELCOME, or by a HELLO of its own
  *
  * Who was forgotten and asks whether we are there (PING) is answered with WELCOME, so that he
- * learns it, too.
+ * learns it, too.  Who greets or answers us when our link to him has ended is told that.
  *
  * If the host of who was never met refuses a connection, its endpoint, which had an address,
  * is no more; whether it has closed or died nobody can know (is_lost).
@@ -91,11 +91,19 @@ void ofi_call(struct ofi_link *link)
     begin(link, OFI_CALLING, OFI_HELLO);
 }
 
-/* Its peer is still greeting: it does not know that the link is open, by our call. */
-static void tell_again(struct ofi_link *link)
+/* Its peer is still greeting: it does not know that the link is open, by our call, or that it
+ * has ended, if that was not by a farewell. */
+static void tell_again(struct ofi_link *link, const struct ofi_name *theirs)
 {
+    bool has_ended = link->state == OFI_DEAD && link->to != FI_ADDR_NOTAVAIL &&
+                     (link->has_died || link->error == -EHOSTUNREACH);
+
     if (link->state == OFI_OPEN && link->has_called)
         ofi_owe(link, OFI_PROOF);
+    if (!has_ended)
+        return;
+    link->theirs = *theirs;
+    ofi_owe(link, OFI_BROKEN);
 }
 
 void ofi_welcomed(struct ofi *ofi, struct ofi_link *link, const struct ofi_welcome *welcome)
@@ -107,7 +115,7 @@ void ofi_welcomed(struct ofi *ofi, struct ofi_link *link, const struct ofi_welco
     greeting.words_of_callee = welcome->words;
     is_proved = ofi_is_proved(ofi->key, OFI_WELCOME, &greeting, welcome->proof);
     if (is_proved)
-        tell_again(link);
+        tell_again(link, &welcome->callee);
     if (link->state != OFI_CALLING)
         return;
     if (!is_proved) {
@@ -153,7 +161,7 @@ static void hear(struct ofi_link *link, const struct ofi_hello *hello)
     bool is_answered = link->state == OFI_NEW || link->state == OFI_CALLING;
 
     if (is_for_us)
-        tell_again(link);
+        tell_again(link, &hello->caller);
     if (!is_answered ||
         (link->state == OFI_CALLING && memcmp(self, &hello->from, sizeof hello->from) < 0))
         return; /* said before, or our own call counts */

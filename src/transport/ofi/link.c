@@ -189,8 +189,8 @@ void ofi_link_told(struct ofi *ofi, struct ofi_link *link, enum ofi_kind kind, c
             ofi_link_kill(link, -ENOTCONN, false);
         break;
     case OFI_BROKEN:
-        if (link->state == OFI_OPEN)
-            ofi_link_kill(link, -ENOTCONN, true);
+        if (link->state != OFI_NEW) /* if it was never met, it has given us up */
+            ofi_link_kill(link, link->state == OFI_OPEN ? -ENOTCONN : -EHOSTUNREACH, true);
         break;
     case OFI_DATA:
     case OFI_HELLO:

@@ -59,7 +59,7 @@ enum ofi_kind {
     OFI_PING,    /* are you there? */
     OFI_PONG,
     OFI_BYE,    /* the last one: the sender closes */
-    OFI_BROKEN, /* packets were lost: the link has ended */
+    OFI_BROKEN, /* the link has ended: packets were lost, or who says this has given up */
     OFI_KINDS
 };
 

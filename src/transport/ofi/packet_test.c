@@ -683,6 +683,40 @@ static void what_is_known_not_to_have_arrived_ends_no_link(void **state)
     close_losing(sides);
 }
 
+/* Who has given up a peer answers no greeting of it, but says so. */
+static void who_greets_whom_has_given_it_up_is_told(void **state)
+{
+    struct side sides[2];
+
+    (void)state;
+    open_losing(sides, OFI_HELLO, 1000);
+    call(&sides[0], &sides[1]);
+    poll_both(sides);
+    ofi_link_kill(only_link(&sides[0]), -EHOSTUNREACH, true);
+    lost.count = 0;
+    call(&sides[1], &sides[0]);
+    poll_until_in(sides, OFI_DEAD);
+    assert_int_equal(transport_ofi.check(&only_link(&sides[1])->member.link), -EHOSTDOWN);
+    close_losing(sides);
+}
+
+/* The same if it has answered, and does not know that nobody waits for that any more. */
+static void who_answers_whom_has_given_it_up_is_told(void **state)
+{
+    struct side sides[2];
+
+    (void)state;
+    open_losing(sides, OFI_WELCOME, 1);
+    call(&sides[0], &sides[1]);
+    poll_until_in(sides, OFI_ANSWERING);
+    ofi_link_kill(only_link(&sides[0]), -ENOTCONN, true);
+    for (unsigned i = 0; i < 9; i++, test_ns += CLOCK_S)
+        poll_both(sides);
+    poll_until_in(sides, OFI_DEAD);
+    assert_int_equal(transport_ofi.check(&only_link(&sides[1])->member.link), -EHOSTDOWN);
+    close_losing(sides);
+}
+
 static void be_quiet(void *arg, enum log_level level, const char *text)
 {
     (void)arg, (void)level, (void)text;
@@ -710,6 +744,8 @@ int main(void)
         cmocka_unit_test(who_forgets_and_greets_is_answered),
         cmocka_unit_test(a_proof_that_cannot_leave_is_said_again),
         cmocka_unit_test(what_is_known_not_to_have_arrived_ends_no_link),
+        cmocka_unit_test(who_greets_whom_has_given_it_up_is_told),
+        cmocka_unit_test(who_answers_whom_has_given_it_up_is_told),
     };
 
     log_set_sink(be_quiet, NULL);
