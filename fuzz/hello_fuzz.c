@@ -14,8 +14,8 @@
  *   invents   bytes, and greetings under the right key by endpoints that do not exist
  *
  * He does not use what he reads: a packet that names a link by its token is only repeated as it
- * was if repeating it says nothing new, so not a DATA (docs/network.md, Greeting, says what he
- * could do otherwise).
+ * was if repeating it says nothing new, so not a DATA, and no packet that counts those before
+ * it, ahead of them (docs/network.md, Greeting, says what he could do otherwise).
  *
  * What must hold: nothing is delivered, and nobody presented, but what the two with the key
  * have sent each other, each packet once and in order; and when he is silent all of it arrives.
@@ -365,7 +365,8 @@ static void repeat(struct input *in)
     change(in, packet.bytes, &packet.size);
     if (packet.size >= sizeof prefix) {
         memcpy(&prefix, packet.bytes, sizeof prefix);
-        if (prefix.kind == OFI_DATA || prefix.kind != before.kind)
+        if (prefix.kind == OFI_DATA || prefix.kind != before.kind ||
+            (ofi_counts((enum ofi_kind)prefix.kind) && !packet.is_delivered))
             prefix.token = before.token ^ UINT64_C(1) << (to >> 2);
         memcpy(packet.bytes, &prefix, sizeof prefix);
     }
