@@ -75,6 +75,10 @@ enum share_choice { SHARE_AUTO, SHARE_ALWAYS, SHARE_OFF };
 enum early_choice { EARLY_AUTO, EARLY_ALWAYS, EARLY_OFF };
 enum match_choice { MATCH_SPLIT, MATCH_SOFTWARE, MATCH_DEVICE };
 
+/* The words that numbers may be: param.h. */
+#define SETTING_AUTO      UINT64_MAX
+#define SETTING_UNLIMITED (UINT64_MAX - 1)
+
 struct settings {
     uint64_t log_level;
     uint64_t transport; /* enum transport_choice */
@@ -388,8 +392,7 @@ struct mbx_ep {
     struct credit_pool credit;
     struct mbx_limits limits;
     size_t inline_max, short_max; /* largest payloads of these protocols */
-    size_t eager_max;             /* the longest message that is sent eagerly; and */
-    bool eager_adapts;            /* to a far peer only what goes into one packet: distance.h */
+    size_t eager_max;             /* the longest message that is sent eagerly */
     size_t at_once_max;           /* largest message that leaves in one packet, eagerly */
 
     struct context *context_last; /* the one used last, or NULL */

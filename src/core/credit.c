@@ -30,8 +30,6 @@
 #define WELCOME_UNLIMITED 0xffffu
 
 /* Words for settings.window and window_payload. */
-#define SETTING_AUTO      UINT64_MAX
-#define SETTING_UNLIMITED (UINT64_MAX - 1)
 
 /* ---- windows ---- */
 

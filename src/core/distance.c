@@ -11,7 +11,8 @@ bool distance_is_too_far(struct peer *peer)
 
 bool distance_is_asked(const struct mbx_ep *ep, struct peer *peer)
 {
-    if (!ep->eager_adapts || !peer->can_read || !peer->link->transport->limits.is_copy)
+    if (ep->settings.eager_limit != SETTING_AUTO || !peer->can_read ||
+        !peer->link->transport->limits.is_copy)
         return false;
     return peer->is_far || ++peer->distance_turn % DISTANCE_NEAR == 0;
 }

@@ -23,8 +23,8 @@
 
 #include "core/core.h"
 
-#define EAGER_LIMIT_AUTO UINT64_MAX           /* MBX_EAGER_LIMIT=auto */
-#define EAGER_LIMIT_NEAR (UINT64_C(16) << 10) /* then, to a near peer, and over a network */
+/* MBX_EAGER_LIMIT=auto: to a near peer, and over a network */
+#define EAGER_LIMIT_NEAR (UINT64_C(16) << 10)
 
 #define DISTANCE_RATE    6 /* bytes in a nanosecond; measured: 4 far, 15 near */
 #define DISTANCE_VOTES   8

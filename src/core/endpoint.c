@@ -134,8 +134,8 @@ static void endpoint_limits(struct mbx_ep *ep)
 
     ep->inline_max = limits->inline_max - sizeof(struct wire_header);
     ep->short_max = limits->packet_max - sizeof(struct wire_header);
-    ep->eager_adapts = ep->settings.eager_limit == EAGER_LIMIT_AUTO;
-    ep->eager_max = ep->eager_adapts ? EAGER_LIMIT_NEAR : ep->settings.eager_limit;
+    ep->eager_max =
+        ep->settings.eager_limit == SETTING_AUTO ? EAGER_LIMIT_NEAR : ep->settings.eager_limit;
     ep->at_once_max = min_size(ep->short_max, ep->eager_max);
     ep->limits.inject = ep->settings.inject_limit;
     ep->limits.message = UINT64_C(1) << 46;

@@ -28,10 +28,9 @@
 #include "core/share.h"
 
 /* DATA packets that leave before others get their turn, and arrivals theirs. */
-#define DATA_BURST      16
+#define DATA_BURST     16
 
-#define EARLY_DATA_AUTO UINT64_MAX /* MBX_EARLY_DATA=auto */
-#define EARLY_DATA_FAR  1024       /* then, where bytes are asked for and come */
+#define EARLY_DATA_FAR 1024 /* MBX_EARLY_DATA=auto: where bytes are asked for and come */
 
 static const struct {
     const char *name;
@@ -89,7 +88,7 @@ size_t rndv_early(const struct mbx_ep *ep, const struct peer *peer, enum wire_ty
 {
     uint64_t most = ep->settings.early_data;
 
-    if (most == EARLY_DATA_AUTO) {
+    if (most == SETTING_AUTO) {
         bool is_copied = peer->can_read && peer->link->transport->limits.is_copy;
 
         /* a copy of the rest is as fast with the beginning */
