@@ -48,24 +48,17 @@ static void heat(struct shm *shm, struct inbound *in)
 }
 
 /* Takes hot[i] out; the last one takes its place. */
-static void take_out(struct shm *shm, uint32_t i)
+static void cool(struct shm *shm, uint32_t i)
 {
     shm->hot[i]->hot = false;
     shm->hot[i] = shm->hot[--shm->hot_count];
-}
-
-/* hot[i] is armed, and nothing is in it. */
-static void cool(struct shm *shm, uint32_t i, uint64_t now)
-{
-    take_out(shm, i);
-    shm_doubt(shm, now);
 }
 
 static void leave_hot(struct shm *shm, struct inbound *in)
 {
     for (uint32_t i = 0; in->hot && i < shm->hot_count; i++)
         if (shm->hot[i] == in)
-            take_out(shm, i);
+            cool(shm, i);
 }
 
 /* ---- beginning ---- */
@@ -362,10 +355,12 @@ void inbound_disarm_all(struct shm *shm)
         set_armed(shm->hot[i], 0);
 }
 
-void inbound_retire_all(struct shm *shm, uint64_t now)
+void inbound_retire_all(struct shm *shm)
 {
+    if (shm->hot_count > 0)
+        shm_doubt(shm, clock_now());
     while (shm->hot_count > 0)
-        cool(shm, shm->hot_count - 1, now);
+        cool(shm, shm->hot_count - 1);
 }
 
 static bool has_work(const struct inbound *in)
@@ -422,12 +417,13 @@ static bool is_armed(const struct inbound *in)
     return atomic_load_explicit(&ring_of(in)->armed, memory_order_relaxed) != 0;
 }
 
-void inbound_cool_idle(struct shm *shm, uint64_t now)
+void inbound_cool_idle(struct shm *shm)
 {
     bool sure;
 
     if (arm_idle(shm) != 0) {
         sure = bell_arm_barrier(shm->own);
+        shm_doubt(shm, clock_now());
         for (uint32_t i = shm->hot_count; i-- > 0;) {
             struct inbound *in = shm->hot[i];
 
@@ -436,7 +432,7 @@ void inbound_cool_idle(struct shm *shm, uint64_t now)
             if (!sure || has_work(in))
                 set_armed(in, 0);
             else
-                cool(shm, i, now);
+                cool(shm, i);
         }
     }
     for (uint32_t i = 0; i < shm->hot_count; i++)

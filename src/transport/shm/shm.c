@@ -278,7 +278,7 @@ static void tend(struct shm *shm)
 
     shm->base.look.left = TEND_POLLS;
     inbound_look_again(shm, now);
-    inbound_cool_idle(shm, now);
+    inbound_cool_idle(shm);
     sweep(shm, now);
 }
 
@@ -401,28 +401,31 @@ static int sleep_until(struct shm *shm, uint64_t deadline, uint64_t slice)
     }
 }
 
-static uint64_t deadline_of(uint64_t now, int64_t timeout_ns)
+static uint64_t deadline_of(int64_t timeout_ns)
 {
+    uint64_t now = clock_now();
+
     return timeout_ns < 0 || (uint64_t)timeout_ns > UINT64_MAX - now
                ? UINT64_MAX
                : now + (uint64_t)timeout_ns;
 }
 
-static int arm_and_sleep(struct shm *shm, uint64_t now, uint64_t deadline)
+static int arm_and_sleep(struct shm *shm, uint64_t deadline)
 {
+    bool asked = link_ask_for_room(shm);
     bool sure, found;
 
-    if (link_ask_for_room(shm))
-        shm_doubt(shm, now);
     inbound_arm_all(shm);
     sure = bell_arm_barrier(shm->own);
     found = has_work(shm); /* once: a link that has just died is told of only once */
     if (!sure || found)
         inbound_disarm_all(shm);
     else
-        inbound_retire_all(shm, now);
+        inbound_retire_all(shm);
     if (found)
         return 0;
+    if (asked)
+        shm_doubt(shm, clock_now());
     if (is_starved(shm))
         return sleep_until(shm, deadline, SLICE_STARVED_NS);
     return sleep_until(shm, deadline, sure ? SLICE_NS : SLICE_UNSURE_NS);
@@ -431,17 +434,15 @@ static int arm_and_sleep(struct shm *shm, uint64_t now, uint64_t deadline)
 static int shm_wait(struct transport *t, int64_t timeout_ns)
 {
     struct shm *shm = shm_of(t);
-    uint64_t now;
     int err;
 
     if (has_work(shm))
         return 0;
     if (timeout_ns == 0)
         return -ETIMEDOUT;
-    now = clock_now();
     /* before the last look at the count, which futex_wait makes: see bell.h */
     bell_lie_down(shm->bell, shm->base.look.seen);
-    err = arm_and_sleep(shm, now, deadline_of(now, timeout_ns));
+    err = arm_and_sleep(shm, deadline_of(timeout_ns));
     bell_get_up(shm->bell);
     return err;
 }

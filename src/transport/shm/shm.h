@@ -148,7 +148,8 @@ void shm_destroy(struct shm *shm);
 /* shm_poll() that keeps in the segment how far it is: a poll() of who has joined. */
 int shm_poll_marking(struct transport *t, int budget);
 
-/* Something is armed since now: to be looked at once more. */
+/* Something was armed before now: it is to be looked at once more.  The time is read behind the
+ * barrier, so that whatever holds us up before does not count. */
 void shm_doubt(struct shm *shm, uint64_t now);
 
 /* In how many nanoseconds that is to be done, if shm->doubt. */
@@ -255,12 +256,12 @@ bool inbound_settle(struct shm *shm, struct inbound *in);
 void inbound_wake_producer(struct inbound *in);
 
 /* Stops polling rings that have been idle for a while, if there are many. */
-void inbound_cool_idle(struct shm *shm, uint64_t now);
+void inbound_cool_idle(struct shm *shm);
 
 /* Arms all hot rings.  Behind bell_arm_barrier(): retire them all, or disarm them. */
 void inbound_arm_all(struct shm *shm);
 void inbound_disarm_all(struct shm *shm);
-void inbound_retire_all(struct shm *shm, uint64_t now);
+void inbound_retire_all(struct shm *shm);
 
 /* The look once more of bell.h, if it is due: makes cool rings with something in them hot.
  * True if there was one. */
