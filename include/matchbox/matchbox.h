@@ -136,7 +136,7 @@ MBX_API int mbx_open(const struct mbx_config *config, struct mbx_ep **ep);
  *
  * Messages that were completed towards the caller stay deliverable.  Sends that
  * are still waiting for room are pushed for at most MBX_CLOSE_TIMEOUT, and so are
- * injected messages that wait here for their receive (docs/send-side.md); what is
+ * injected messages that wait here for their receive (docs/flow-control.md); what is
  * pending after that is abandoned, and so are all receives, and sends that a peer
  * has been told of and has not fetched or matched: who needs them waits for them
  * before.  Buffers may be reused when the call returns.  Peers see -ENOTCONN on their
@@ -258,8 +258,8 @@ struct mbx_limits {
     size_t inject;  /* largest message of mbx_inject() */
     size_t message; /* largest message of mbx_send(), read and write */
     size_t atomic;  /* bytes of the operands of one mbx_atomic(), at most */
-    /* what messages without a receive may cost here (docs/send-side.md); bytes, UINT64_MAX: no
-     * limit */
+    /* what messages without a receive may cost here (docs/flow-control.md); bytes,
+     * UINT64_MAX: no limit */
     uint64_t unexpected;     /* all of them */
     uint64_t window;         /* messages of one peer, at first */
     uint64_t window_payload; /* bytes with these */
@@ -761,7 +761,7 @@ struct mbx_stats {
     uint64_t unexpected_bytes_now, unexpected_bytes_max; /* memory that they hold */
     uint64_t searches, search_steps, search_max; /* entries looked at by post, arrive, probe */
     uint64_t contexts;                           /* context ids in use */
-    /* messages that waited at their sender (docs/send-side.md) */
+    /* messages that waited at their sender (docs/send-side-matching.md) */
     uint64_t control;            /* packets without a message: all that follow, and CLAIM */
     uint64_t credits;            /* CREDITs sent */
     uint64_t holds;              /* times that sends had to be held */
@@ -774,7 +774,7 @@ struct mbx_stats {
     uint64_t peeks;                           /* questions of probes */
     uint64_t taken;                           /* messages that were taken at their sender */
     uint64_t given;                           /* ... and sends whose receiver did that */
-    /* receives told before their message was sent (docs/send-side.md) */
+    /* receives told before their message was sent (docs/receiver-initiated-writes.md) */
     uint64_t early_rtrs;    /* receives told */
     uint64_t early_won;     /* of these, written into by their sender */
     uint64_t early_missed;  /* of these, matched with a message that came by itself */

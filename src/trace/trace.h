@@ -40,8 +40,8 @@
  *   discard  the message's  the message, which was claimed     0
  *   close    0              0                                  0
  *
- * and the steps of messages that wait at their sender (docs/send-side.md), the source being
- * the other endpoint:
+ * and the steps of messages that wait at their sender (docs/send-side-matching.md), the source
+ * being the other endpoint:
  *
  *   hold     0              number of the hold                 0: it holds messages for us
  *   rtr      the receive's  the receive, told to that sender   number of its hold

@@ -27,7 +27,7 @@
  *   DATA   receiver offset            payload: bytes at offset of the message
  *   FIN    sender                     the message has been taken
  *
- * and, for messages that wait at their sender (docs/send-side.md):
+ * and, for messages that wait at their sender (docs/send-side-matching.md):
  *
  *   CREDIT envelopes payload          so many messages, so many bytes more may come
  *   HOLD   epoch room from table      I hold messages: send me RTRs, at most room of them,
