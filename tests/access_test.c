@@ -227,7 +227,6 @@ static void wrong_arguments_are_refused(void **state)
     assert_int_equal(mbx_read(ep, 1, here, 1, KEY, 0, &copied, NULL), -EINVAL);
     assert_int_equal(mbx_send(ep, 1, 1, 1, here, 1, &with_data, NULL), -EINVAL);
     assert_int_equal(mbx_atomic(ep, 1, &none, NULL, NULL), -EINVAL);
-    assert_int_equal(mbx_atomic(ep, 1, &a, &copied, NULL), -EINVAL);
     a.compare = NULL;
     assert_int_equal(mbx_atomic(ep, 1, &a, NULL, NULL), -EINVAL);
     a.op = MBX_ATOMIC_READ;
@@ -296,6 +295,45 @@ static void what_is_copied_may_change_at_once(void **state)
         assert_memory_equal(memory + i * 6000, world_data(i, most),
                             i % 2 ? min_size(8, most) : most);
     assert_int_equal(mbx_poll(w.eps[0], MBX_ACCESS, &(struct mbx_completion){0}, 1), 0);
+    world_close(&w);
+}
+
+/* More than may be under way, of the longest: some leave in the call and the others later. */
+static void what_an_atomic_takes_may_change_at_once(void **state)
+{
+    enum { MANY = 40 };
+    const struct mbx_options silent = {.flags = MBX_COPY | MBX_SILENT};
+    uint64_t sum[2048 / 8], was[2048 / 8], next[2048 / 8];
+    struct mbx_atomic add = {.op = MBX_SUM, .type = MBX_UINT64, .operand = sum, .key = KEY},
+                      swap = {.op = MBX_CSWAP,
+                              .type = MBX_UINT64,
+                              .operand = next,
+                              .compare = was,
+                              .key = KEY};
+    uint64_t cells[2048 / 8];
+    struct mbx_limits limits;
+    struct world w;
+
+    open_two(&w, state);
+    memset(memory, 0, sizeof sum);
+    mbx_limits_get(w.eps[0], &limits);
+    add.count = swap.count = min_size(limits.atomic, sizeof sum) / 8;
+    for (unsigned i = 0; i < MANY; i++) {
+        for (size_t k = 0; k < add.count; k++) {
+            sum[k] = 1;
+            was[k] = 3 * i + 1;
+            next[k] = 3 * i + 3;
+        }
+        assert_int_equal(mbx_atomic(w.eps[0], 1, &add, &silent, NULL), 0);
+        assert_int_equal(mbx_atomic(w.eps[0], 1, &swap, &silent, NULL), 0);
+        memset(sum, 0xff, sizeof sum);
+        memset(was, 0xff, sizeof was);
+        memset(next, 0xff, sizeof next);
+    }
+    assert_int_equal(get(&w, here, 1, 0), 0); /* behind all of them */
+    memcpy(cells, memory, sizeof cells);
+    for (size_t k = 0; k < add.count; k++)
+        assert_int_equal(cells[k], 3 * MANY);
     world_close(&w);
 }
 
@@ -529,6 +567,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(wrong_arguments_are_refused),
         cmocka_unit_test(accesses_are_performed_in_order),
         cmocka_unit_test(what_is_copied_may_change_at_once),
+        cmocka_unit_test(what_an_atomic_takes_may_change_at_once),
         cmocka_unit_test(events_come_in_order_and_none_is_lost),
         cmocka_unit_test(a_deregistered_region_is_left_alone),
         cmocka_unit_test(accesses_end_when_the_owner_is_gone),

@@ -389,6 +389,10 @@ static void what_there_is_can_be_asked(void **state)
         }
     }
     assert_int_equal(fi_query_atomic(w.domain, FI_INT8, FI_SUM, &attr, FI_SEND), -FI_EBADFLAGS);
+    for (int form = 0; form < FORMS; form++)
+        assert_int_equal(
+            fi_query_atomic(w.domain, FI_INT8, FI_SUM, &attr, FI_TAGGED | flags[form]),
+            -FI_EOPNOTSUPP);
     assert_int_equal(fi_atomicvalid(EP(w, 0), FI_INT8, (enum fi_op)FI_ATOMIC_OP_LAST, &count),
                      -FI_EOPNOTSUPP);
     world_close(&w);
@@ -455,6 +459,84 @@ static void injected_ones_are_all_performed(void **state)
     assert_int_equal(cell, 201);
     assert_int_equal(fi_close(&mr->fid), 0);
     world_close(&w);
+}
+
+#define INJECTED 40 /* more than leave at once */
+#define LONGEST  (2048 / 8)
+
+static struct {
+    size_t count; /* in one call */
+    uint64_t cells[LONGEST], y[LONGEST], c[LONGEST], before[INJECTED][2][LONGEST];
+} injected;
+
+/* Adds 1, or puts 3 (i + 1) where that has left 3 i + 1; what it was given changes behind the
+ * call. */
+static void inject_one(struct world *w, unsigned i, enum form form, bool by_flags)
+{
+    struct fi_ioc y = {injected.y, injected.count}, c = {injected.c, injected.count},
+                  r = {injected.before[i][form == COMPARE], injected.count};
+    struct fi_rma_ioc rma = {0, injected.count, KEY};
+    struct fi_msg_atomic msg = {.msg_iov = &y,
+                                .iov_count = 1,
+                                .addr = w->addr[1],
+                                .rma_iov = &rma,
+                                .rma_iov_count = 1,
+                                .datatype = FI_UINT64,
+                                .op = form == FETCH ? FI_SUM : FI_CSWAP,
+                                .context = &contexts[0]};
+    ssize_t err;
+
+    for (size_t k = 0; k < injected.count; k++) {
+        injected.y[k] = form == FETCH ? 1 : 3 * i + 3;
+        injected.c[k] = 3 * i + 1;
+    }
+    if (form == FETCH)
+        err = by_flags ? fi_fetch_atomicmsg(EP(*w, 0), &msg, &r, NULL, 1, FI_INJECT)
+                       : fi_fetch_atomicv(EP(*w, 0), &y, NULL, 1, &r, NULL, 1, w->addr[1], 0,
+                                          KEY, FI_UINT64, FI_SUM, &contexts[0]);
+    else
+        err = by_flags
+                  ? fi_compare_atomicmsg(EP(*w, 0), &msg, &c, NULL, 1, &r, NULL, 1, FI_INJECT)
+                  : fi_compare_atomicv(EP(*w, 0), &y, NULL, 1, &c, NULL, 1, &r, NULL, 1,
+                                       w->addr[1], 0, KEY, FI_UINT64, FI_CSWAP, &contexts[0]);
+    assert_int_equal(err, 0);
+    memset(injected.y, 0xff, sizeof injected.y);
+    memset(injected.c, 0xff, sizeof injected.c);
+}
+
+static void what_is_injected_may_change_in_every_form(void **state)
+{
+    static const struct setup always = {.caps = CAPS, .send_flags = FI_INJECT | FI_COMPLETION};
+    static const struct setup *const setups[] = {&plain, &always};
+
+    (void)state;
+    for (int n = 0; n < 2; n++) {
+        struct fid_mr *mr;
+        struct world w;
+
+        world_open(&w, setups[n]);
+        memset(&injected, 0, sizeof injected);
+        mr = share(&w, injected.cells, sizeof injected.cells);
+        assert_int_equal(fi_compare_atomicvalid(EP(w, 0), FI_UINT64, FI_CSWAP, &injected.count),
+                         0);
+        assert_true(injected.count <= LONGEST &&
+                    16 * injected.count <= w.info->tx_attr->inject_size);
+        for (unsigned i = 0; i < INJECTED; i++) {
+            inject_one(&w, i, FETCH, n == 0);
+            inject_one(&w, i, COMPARE, n == 0);
+        }
+        for (unsigned i = 0; i < 2 * INJECTED; i++)
+            expect_atomic(&w, &contexts[0], FI_READ);
+        for (size_t k = 0; k < injected.count; k++) {
+            assert_int_equal(injected.cells[k], 3 * INJECTED);
+            for (unsigned i = 0; i < INJECTED; i++) {
+                assert_int_equal(injected.before[i][0][k], 3 * i);
+                assert_int_equal(injected.before[i][1][k], 3 * i + 1);
+            }
+        }
+        assert_int_equal(fi_close(&mr->fid), 0);
+        world_close(&w);
+    }
 }
 
 /* ---- many at a time
@@ -581,6 +663,7 @@ int main(void)
         cmocka_unit_test(what_there_is_can_be_asked),
         cmocka_unit_test(as_many_as_were_promised_and_no_more),
         cmocka_unit_test(injected_ones_are_all_performed),
+        cmocka_unit_test(what_is_injected_may_change_in_every_form),
         cmocka_unit_test(none_is_lost_between_threads),
     };
 

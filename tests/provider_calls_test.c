@@ -214,6 +214,26 @@ static void every_level_of_completion_is_reached(void **state)
     }
 }
 
+/* A receive knows one level, less than what it always does. */
+static void a_receive_may_ask_for_a_level(void **state)
+{
+    static const struct setup setup = {.recv_flags = FI_COMPLETION | FI_TRANSMIT_COMPLETE};
+    struct iovec iov = {in_buf, 100};
+    struct fi_msg msg = {.msg_iov = &iov, .iov_count = 1, .context = &contexts[1]};
+    struct world w;
+
+    (void)state;
+    world_open(&w, &setup);
+    assert_int_equal(w.info->rx_attr->op_flags, setup.recv_flags);
+    msg.addr = w.addr[0];
+    pattern_fill(out_buf, 100, 4);
+    assert_int_equal(fi_recvmsg(EP(w, 1), &msg, FI_COMPLETION | FI_TRANSMIT_COMPLETE), 0);
+    assert_int_equal(fi_inject(EP(w, 0), out_buf, 100, w.addr[1]), 0);
+    expect_recv(&w, 1, &contexts[1], 100, 0);
+    assert_true(pattern_is(in_buf, 100, 4));
+    world_close(&w);
+}
+
 static void an_endpoint_may_inject_always(void **state)
 {
     struct setup setup = {.send_flags = FI_INJECT | FI_COMPLETION};
@@ -242,6 +262,7 @@ static void unknown_flags_are_refused(void **state)
     world_open(&w, &plain);
     assert_int_equal(fi_sendmsg(EP(w, 0), &msg, FI_PEEK), -FI_EBADFLAGS);
     assert_int_equal(fi_tsendmsg(EP(w, 0), &tagged, FI_MULTI_RECV), -FI_EBADFLAGS);
+    assert_int_equal(fi_sendmsg(EP(w, 0), &msg, FI_FENCE), -FI_EBADFLAGS); /* not offered */
     assert_int_equal(fi_recvmsg(EP(w, 0), &msg, FI_PEEK), -FI_EBADFLAGS);
     assert_int_equal(fi_trecvmsg(EP(w, 0), &tagged, FI_DISCARD), -FI_EBADFLAGS);
     assert_int_equal(fi_trecvmsg(EP(w, 0), &tagged, FI_INJECT), -FI_EBADFLAGS);
@@ -424,6 +445,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_send_meets_every_receive),
         cmocka_unit_test(every_level_of_completion_is_reached),
+        cmocka_unit_test(a_receive_may_ask_for_a_level),
         cmocka_unit_test(an_endpoint_may_inject_always),
         cmocka_unit_test(unknown_flags_are_refused),
         cmocka_unit_test(flags_can_be_asked_and_set),

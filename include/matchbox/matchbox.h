@@ -191,8 +191,8 @@ enum mbx_flags {
     /* mbx_write: the owner of the region finds an entry with options.data in its queue
      * MBX_EVENTS. */
     MBX_REMOTE_DATA = 1 << 1,
-    /* mbx_write, and mbx_atomic without compare: what is written may be reused when the
-     * call returns; at most mbx_limits.inject bytes. */
+    /* mbx_write, mbx_atomic: what is written, and compared with, may be reused when the call
+     * returns.  Of mbx_write at most mbx_limits.inject bytes. */
     MBX_COPY = 1 << 2,
     /* mbx_send: if the message has left, and buf may be reused, when the call returns, then it
      * returns 1, *request is set to 0, and there is no completion entry. */
@@ -528,7 +528,7 @@ MBX_API size_t mbx_atomic_size(enum mbx_op op, enum mbx_type type);
  *
  * Returns    0; -EOPNOTSUPP no such operation on this type; -EINVAL no such peer, unknown
  *            flag, no elements, or a pointer missing or not wanted; -EMSGSIZE more than
- *            mbx_limits.atomic, or than MBX_COPY allows; -ENOMEM.
+ *            mbx_limits.atomic; -ENOMEM.
  * Ownership  operand, compare and result are lent to the library until the request
  *            completes; with MBX_COPY, result alone.
  * Source     src/core/access.c; at the owner src/core/serve.c, src/core/atomic.c

@@ -253,14 +253,17 @@ int access_answer(struct mbx_ep *ep, struct peer *peer, const struct wire_packet
 
 /* ---- calls ---- */
 
-/* Keeps what is to be written: the caller's may change. */
+/* Keeps what is to be written and, behind it, compared with: the caller's may change. */
 static int access_copy(struct request *req)
 {
-    char *copy = mem_alloc(req->size);
+    const void *compare = req->access.compare;
+    char *copy = mem_alloc(compare != NULL ? 2 * req->size : req->size);
 
     if (copy == NULL)
         return -ENOMEM;
     memcpy(copy, req->buf, req->size);
+    if (compare != NULL)
+        req->access.compare = memcpy(copy + req->size, compare, req->size);
     req->buf = copy;
     req->flags |= REQUEST_COPIED;
     return 0;
@@ -396,14 +399,13 @@ int mbx_read(struct mbx_ep *ep, uint32_t peer, void *buf, size_t size, uint64_t 
 }
 
 /* Are the pointers there that this operation needs, and no others? */
-static bool atomic_is_whole(const struct mbx_atomic *atomic, const struct mbx_options *options)
+static bool atomic_is_whole(const struct mbx_atomic *atomic)
 {
     bool reads = atomic->op == MBX_ATOMIC_READ;
 
     return atomic->count != 0 && (atomic->operand == NULL) == reads &&
            (atomic->compare != NULL) == atomic_compares(atomic->op) &&
-           (atomic->result != NULL || !reads) &&
-           !(atomic->compare != NULL && (options->flags & MBX_COPY));
+           (atomic->result != NULL || !reads);
 }
 
 static int atomic_start(struct mbx_ep *ep, uint32_t number, const struct mbx_atomic *atomic,
@@ -415,13 +417,12 @@ static int atomic_start(struct mbx_ep *ep, uint32_t number, const struct mbx_ato
 
     if (each == 0)
         return -EOPNOTSUPP;
-    if (!atomic_is_whole(atomic, options) || !access_options_are_valid(options, MBX_COPY))
+    if (!atomic_is_whole(atomic) || !access_options_are_valid(options, MBX_COPY))
         return -EINVAL;
     err = peer_use(ep, number);
     if (err < 0)
         return err;
-    if (atomic->count > ep->limits.atomic / each ||
-        ((options->flags & MBX_COPY) && atomic->count * each > ep->limits.inject))
+    if (atomic->count > ep->limits.atomic / each)
         return -EMSGSIZE;
     if (atomic->address + atomic->count * each < atomic->address)
         return -EINVAL;

@@ -121,10 +121,10 @@ int prov_query_atomic(struct fid_domain *fid, enum fi_datatype type, enum fi_op 
     size_t size = element_size(form, type, op), limit;
     int err;
 
-    if (flags & ~(FI_FETCH_ATOMIC | FI_COMPARE_ATOMIC) ||
-        flags == (FI_FETCH_ATOMIC | FI_COMPARE_ATOMIC))
+    if (flags & ~(FI_FETCH_ATOMIC | FI_COMPARE_ATOMIC | FI_TAGGED) ||
+        (flags & FI_FETCH_ATOMIC && flags & FI_COMPARE_ATOMIC))
         return -FI_EBADFLAGS;
-    if (size == 0)
+    if (size == 0 || flags & FI_TAGGED) /* a tagged receive is no target */
         return -FI_EOPNOTSUPP;
     err = domain_limit(domain, &limit);
     if (err < 0)
@@ -273,7 +273,7 @@ static ssize_t update_vector(struct fid_ep *fid, enum form form, struct pieces o
         .peer = dest,
         .context = context,
         .quiet = ep->send_quiet,
-        .inject = form == BASE && (ep->send_flags & FI_INJECT),
+        .inject = ep->send_flags & FI_INJECT,
     };
 
     if (element_size(form, type, op) == 0)
@@ -300,7 +300,7 @@ static ssize_t update_msg(struct fid_ep *fid, enum form form, const struct fi_ms
         .inject = flags & FI_INJECT,
     };
 
-    if (flags & ~MSG_FLAGS || (form == COMPARE && flags & FI_INJECT))
+    if (flags & ~MSG_FLAGS)
         return -FI_EBADFLAGS;
     return update(ep, &u);
 }

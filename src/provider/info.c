@@ -42,7 +42,7 @@
 #define SEND_FLAGS                                                                             \
     (FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE |                   \
      FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE)
-#define RECV_FLAGS (FI_COMPLETION | FI_MULTI_RECV)
+#define RECV_FLAGS (FI_COMPLETION | FI_MULTI_RECV | FI_TRANSMIT_COMPLETE)
 /* R and W are one-sided, atomics included; they are not ordered with messages. */
 #define ORDERS                                                                                 \
     (FI_ORDER_SAS | FI_ORDER_RAR | FI_ORDER_RAW | FI_ORDER_WAR | FI_ORDER_WAW |                \

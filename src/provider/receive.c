@@ -395,7 +395,7 @@ ssize_t prov_recvmsg(struct fid_ep *fid, const struct fi_msg *msg, uint64_t flag
                        .quiet = ep->recv_selective && !(flags & FI_COMPLETION),
                        .many = flags & FI_MULTI_RECV};
 
-    if (flags & ~(FI_COMPLETION | FI_MORE | (ep->caps & FI_MULTI_RECV)))
+    if (flags & ~(FI_COMPLETION | FI_MORE | FI_TRANSMIT_COMPLETE | (ep->caps & FI_MULTI_RECV)))
         return -FI_EBADFLAGS;
     return recv_vector(ep, &t, msg->msg_iov, msg->iov_count, target_post);
 }
