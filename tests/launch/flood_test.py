@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""flood_test MBX FLOOD [--no-resident|--network] [--few] - a flood costs its receiver no more than it may.
+"""flood_test.py MBX FLOOD [--no-resident|--network] [--few] - a flood costs its receiver no more than it may.
 
 FLOOD (bench/flood.c) checks content and order of what arrives, and compares what the library
 kept, and by how much the resident memory of the receiver has grown, with a limit.  Here the

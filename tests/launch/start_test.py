@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""start_test BUILD_DIR [--long] [NAME...] - jobs of launchers that are not `mbx run`.
+"""start_test.py BUILD_DIR [--long] [NAME...] - jobs of launchers that are not `mbx run`.
 
 Each test is a job of Open MPI's mpiexec (or MPICH's, which cannot be understood), on this machine
 or on hosts that scripts/hosts makes.  --long: what is run on hosts is as large as in the
@@ -18,7 +18,7 @@ import tempfile
 import time
 import uuid
 
-SCRIPTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "scripts")
+SCRIPTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "scripts")
 sys.path.append(SCRIPTS)
 sys.dont_write_bytecode = True
 import programs  # noqa: E402
@@ -75,8 +75,8 @@ def expect_rounds(result, ranks, hosts):
 
 
 def test_rounds():
-    expect_rounds(mpiexec("-n", "4", path("tests/start_program"), "rounds", "4", "1"), 4, 1)
-    expect_rounds(mpiexec("-n", "1", path("tests/start_program"), "rounds", "1", "1"), 1, 1)
+    expect_rounds(mpiexec("-n", "4", path("tests/launch/start_program"), "rounds", "4", "1"), 4, 1)
+    expect_rounds(mpiexec("-n", "1", path("tests/launch/start_program"), "rounds", "1", "1"), 1, 1)
 
 
 def test_a_program():
@@ -95,7 +95,7 @@ def test_mpi_beside():
 
 
 def test_a_rank_that_stays_away():
-    result = mpiexec("-n", "2", path("tests/start_program"), "leave")
+    result = mpiexec("-n", "2", path("tests/launch/start_program"), "leave")
     expect(result[0] == 7 and "rank 0 was told" in result[1] and "MBX_BOOT_TIMEOUT" in result[2],
            "a fence without rank 1", result)
 
@@ -108,14 +108,14 @@ def test_others_are_refused():
         result = run(path("examples/job"), env=env)
         expect(result[0] == 1 and "rank 1 of 2" in result[2] and "MBX_BOOT=single" in result[2],
                f"not refused: {env}", result)
-        result = run(path("tests/start_program"), "rounds", "1", "1",
+        result = run(path("tests/launch/start_program"), "rounds", "1", "1",
                      env={**env, "MBX_BOOT": "single"})
         expect(result[0] == 0, f"refused though told: {env}", result)
     if shutil.which("mpiexec.mpich"):
         result = run("mpiexec.mpich", "-n", "2", path("examples/job"))
         expect(result[0] != 0 and "speaks PMI and no PMIx" in result[2], "MPICH", result)
     # and mbx run goes before all of them
-    result = run(path("tools/mbx"), "run", "-n", "2", path("tests/start_program"), "rounds", "2",
+    result = run(path("tools/mbx"), "run", "-n", "2", path("tests/launch/start_program"), "rounds", "2",
                  "1", env={**fake, "PMIX_RANK": "0", "PMIX_NAMESPACE": "other"})
     expect(result[0] == 0 and "by mbx run" in result[1], "mbx run under another one", result)
 
@@ -130,13 +130,13 @@ def on_hosts(count, *words):
 def test_hosts():
     """Three hosts with two ranks each; they know who is beside whom."""
     result = on_hosts(3, "mpiexec", "--host", "h1:2,h2:2,h3:2", "-n", "6",
-                      path("tests/start_program"), "rounds", "6", "3")
+                      path("tests/launch/start_program"), "rounds", "6", "3")
     expect_rounds(result, 6, 3)
 
 
 def spread(modes, on_two, env=None):
     """The words that run a rank of spread_program under mbx run; every other one is elsewhere."""
-    rank = f"{path('tests/spread_program')} {' '.join(modes)}"
+    rank = f"{path('tests/support/spread_program')} {' '.join(modes)}"
     host = "MBX_FAULT_HOST=$((${MBX_BOOT#*:} % 2)) " if on_two else ""
     return run(path("tools/mbx"), "run", "-n", "4", "sh", "-c", f"{host}exec {rank}", env=env)
 
@@ -200,7 +200,7 @@ def networks_of(result):
 
 
 def test_one_host_opens_no_network():
-    result = mpiexec("-n", "2", path("tests/spread_program"), "messages",
+    result = mpiexec("-n", "2", path("tests/support/spread_program"), "messages",
                      env={"MBX_LOG_LEVEL": "debug"})
     expect(result[0] == 0 and "messages right, 2 ranks" in result[1], "on one host", result)
     expect(networks_of(result) == 0, "a network was opened on one host", result)
@@ -213,7 +213,7 @@ def test_hosts_talk():
     result = on_hosts(3, *places, path("examples/job"))
     expect(result[0] == 0 and "all words right" in result[1], "the example", result)
     expect(networks_of(result) == 6, "some rank has opened no network", result)
-    expect_spread(on_hosts(3, *places, path("tests/spread_program"), *SPREAD), 6)
+    expect_spread(on_hosts(3, *places, path("tests/support/spread_program"), *SPREAD), 6)
 
 
 def test_mpi_on_hosts():
@@ -290,7 +290,7 @@ def test_demo_on_hosts():
 def test_slurm():
     """Two ranks on each of two nodes, which take each other for two hosts."""
     needs_network()
-    rank = f"MBX_FAULT_HOST=$((SLURM_NODEID + 1)) exec {path('tests/spread_program')}"
+    rank = f"MBX_FAULT_HOST=$((SLURM_NODEID + 1)) exec {path('tests/support/spread_program')}"
     result = run(os.path.join(SCRIPTS, "slurm-here"), "srun", "--mpi=pmix", "-N2", "-n4", "sh", "-c",
                  f"{rank} {' '.join(SPREAD)}",
                  env={"MBX_TRANSPORT": "shm+ofi", "MBX_LOG_LEVEL": "debug"})

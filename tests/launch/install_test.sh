@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# install_test BUILD SOURCE COMPILER... - what `meson install` puts there can be used,
+# install_test.sh BUILD SOURCE COMPILER... - what `meson install` puts there can be used,
 # and shows no name of the inside.
 set -eu
 
@@ -59,7 +59,7 @@ flags() {
 [ "$(flags --modversion)" = "$("$mbx" version | cut -d ' ' -f 2)" ] ||
     fail "matchbox.pc and the library disagree about the version"
 
-program=$source/tests/install_program.c
+program=$source/tests/launch/install_program.c
 # shellcheck disable=SC2046 # a list of flags
 "$@" -Wall -Wextra -Werror "$program" -o "$root/shared" $(flags --cflags --libs)
 # shellcheck disable=SC2046

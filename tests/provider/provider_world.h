@@ -26,7 +26,7 @@
 #include <rdma/fi_rma.h>
 #include <rdma/fi_tagged.h>
 
-#include "../src/provider/old_names.h"
+#include "../../src/provider/old_names.h"
 
 #define WORLD_NODES   3
 #define WORLD_ADDRESS 64

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""faults_test BUILD_DIR [--long] [NAME...] - what a network does to ranks on hosts of their own.
+"""faults_test.py BUILD_DIR [--long] [NAME...] - what a network does to ranks on hosts of their own.
 
-Three hosts that scripts/hosts makes, one rank of tests/far_program on each, and a fourth for
+Three hosts that scripts/hosts makes, one rank of tests/faults/far_program on each, and a fourth for
 strangers.  What is asked is what the ranks are told, not how long it takes.  --long: all; else those that are short.
 Exit code 77 if hosts cannot be made here.
 """
@@ -20,7 +20,7 @@ import tempfile
 import time
 
 SELF = os.path.abspath(__file__)
-HOSTS = os.path.join(os.path.dirname(SELF), "..", "scripts", "hosts")
+HOSTS = os.path.join(os.path.dirname(SELF), "..", "..", "scripts", "hosts")
 LIMIT_S = 240
 NOT_HERE = 77
 RANKS = 3
@@ -46,7 +46,7 @@ class Ranks:
         self.folder = tempfile.mkdtemp(prefix="matchbox-faults.")
         self.env = dict(os.environ, MBX_TRANSPORT="ofi", MBX_OFI_PROVIDER="tcp;ofi_rxm",
                         MBX_KEY=os.urandom(16).hex(), **env)
-        program = os.path.join(build, "tests/far_program")
+        program = os.path.join(build, "tests/faults/far_program")
         self.processes = [self.start(program, rank, mode) for rank in range(RANKS)]
 
     def start(self, program, rank, mode):
@@ -287,7 +287,7 @@ def expect_dropped(ranks, must):
 
 def repeat(build, ranks, flows):
     """What a stranger on a fourth host says; packets that each rank must drop."""
-    program = os.path.join(build, "tests/stranger_program")
+    program = os.path.join(build, "tests/faults/stranger_program")
     said = []
     with process_of_a_stranger(HOSTS, "enter", "h4", program, ranks.folder, str(RANKS),
                                flows) as stranger:

@@ -4,9 +4,10 @@
  *
  * usage: stranger_program FOLDER RANKS FLOWS
  *
- * FOLDER has the addresses of the ranks (tests/far_program.c), which are no secret.  FLOWS is
- * what was seen of their TCP connections: for each direction of each of them its length, 32
- * bits, and the bytes.  In them it finds a greeting of two ranks that was answered and proved,
+ * FOLDER has the addresses of the ranks (tests/faults/far_program.c), which are no secret.
+ * FLOWS is what was seen of their TCP connections: for each direction of each of them its
+ * length, 32 bits, and the bytes.  In them it finds a greeting of two ranks that was answered
+ * and proved,
  *
  *   HELLO ──>      whom it names says who was called, and by whom
  *   <── WELCOME    for the id and token that HELLO has given out

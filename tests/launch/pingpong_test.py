@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""pingpong_test - scripts/pingpong.py and bench-pingpong, with a fi_pingpong that fails.
+"""pingpong_test.py - scripts/pingpong.py and bench-pingpong, with a fi_pingpong that fails.
 
 This file is that fi_pingpong, too: the name of its provider says what it does.  It opens the
 sockets that the real one opens, and no provider.  Exit code 77 if there is one core.
@@ -13,7 +13,7 @@ import sys
 import tempfile
 
 SELF = os.path.realpath(__file__)
-SCRIPTS = os.path.join(os.path.dirname(SELF), "..", "scripts")
+SCRIPTS = os.path.join(os.path.dirname(SELF), "..", "..", "scripts")
 NOT_HERE = 77
 
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# wrong_test DIFFER - does the differential driver find engines that are wrong on purpose,
+# wrong_test.sh DIFFER - does the differential driver find engines that are wrong on purpose,
 # and print the shortest history?
 set -u
 differ=$(realpath "$1")

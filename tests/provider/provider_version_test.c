@@ -39,7 +39,7 @@
 #include <rdma/fi_tagged.h>
 #include <rdma/providers/fi_prov.h>
 
-#include "../src/provider/old_names.h"
+#include "../../src/provider/old_names.h"
 
 #define EXPORTED  __attribute__((visibility("default")))
 #define TAIL      64 /* bytes behind what a version knows, that must stay as they are */

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""verbs_tools_test MBX PRELOAD - what `mbx info` and the stock ibv_devinfo say of the fake.
+"""verbs_tools_test.py MBX PRELOAD - what `mbx info` and the stock ibv_devinfo say of the fake.
 
 Skipped as far as ibv_devinfo is not installed (Debian: ibverbs-utils).
 """

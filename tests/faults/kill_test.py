@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""kill_test BUILD_DIR [NAME...] - what remains of a job when something of it is killed.
+"""kill_test.py BUILD_DIR [NAME...] - what remains of a job when something of it is killed.
 
 A job runs until SIGKILL hits its launcher, one rank, all ranks or a matching device of its own; who
 is not hit hears of it and ends.  Then nothing may be left: no process, nothing of ours in
@@ -19,7 +19,7 @@ import tempfile
 import time
 
 SELF = os.path.abspath(__file__)
-HOSTS = os.path.join(os.path.dirname(SELF), "..", "scripts", "hosts")
+HOSTS = os.path.join(os.path.dirname(SELF), "..", "..", "scripts", "hosts")
 LIMIT_S = 200  # a machine that is busy takes long
 INSIDE = "--inside"
 NOT_HERE = 77
@@ -128,7 +128,7 @@ class Job:
 
 def native(**env):
     # messages, as often as it takes
-    words = [path("tools/mbx"), "run", "-n", str(RANKS), path("tests/spread_program")]
+    words = [path("tools/mbx"), "run", "-n", str(RANKS), path("tests/support/spread_program")]
     return Job(words + ["messages"] * 10000, "spread_program", RANKS if env else 0,
                {"MBX_DEVICE_PROGRAM": path("matchbox-device"), **env})
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""run_test MBX [NAME...] - the behaviour of `mbx`, mostly of `mbx run`.
+"""run_test.py MBX [NAME...] - the behaviour of `mbx`, mostly of `mbx run`.
 
 Processes of a test are recognised by a word in their environment, whatever became of
 their parents, groups and names.  SEED and KILLS in the environment set the random

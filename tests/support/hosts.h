@@ -9,8 +9,8 @@
  * A socket belongs to the namespace of the thread that makes it, and libfabric makes some
  * when it opens and some later, when it sends or makes progress (src/transport/ofi asks for
  * progress by hand: in the thread that calls).  So every call of the transport begins with a
- * look whether the thread is on the endpoint's host.  tests/meson.build has the linker put
- * these operations in the place of transport_ofi; nothing of the library knows of it.
+ * look whether the thread is on the endpoint's host.  tests/support/meson.build has the linker
+ * put these operations in the place of transport_ofi; nothing of the library knows of it.
  *
  * Endpoints that take each other for those of numbered hosts (MBX_FAULT_HOST) are put there:
  * number 1 on h1.

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# same_test SIM [OTHER] - the same seeds give the same lines: twice, or in two builds.
+# same_test.sh SIM [OTHER] - the same seeds give the same lines: twice, or in two builds.
 set -eu
 
 first=$(mktemp "${TMPDIR:-/tmp}/matchbox-same.XXXXXX")
