@@ -662,9 +662,10 @@ struct mbx_sleep_hooks {
  * Returns    0 something may have come; also early.  -ETIMEDOUT; -EINTR a signal arrived;
  *            -EBUSY another thread waits in this endpoint.
  * Threads    between hooks->sleeps and hooks->slept other threads may make all calls
- *            but mbx_close() and those that wait, with MBX_THREADS=one, too: who has a lock
- *            of his own around this endpoint gives it in the one and takes it in the
- *            other.  With MBX_THREADS=one they call mbx_wake() if they leave something to do.
+ *            but mbx_close() and those that wait, with MBX_THREADS=one, too: a caller
+ *            that guards the endpoint with a lock of its own releases it in sleeps() and
+ *            acquires it again in slept().  With MBX_THREADS=one the other threads call
+ *            mbx_wake() if they leave something to do.
  * Progress   none.  Blocks.
  * Source     src/core/wait.c
  */
@@ -746,8 +747,8 @@ enum mbx_protocol {
     MBX_PROTOCOLS
 };
 
-/* mbx_protocol_name - "inline", "short", "bounce", "rndv-read", "rndv-data"; NULL
- * for another number.  Source src/core/send.c */
+/* mbx_protocol_name - "inline", "short", "bounce", "rndv-read", "rndv-data", "rndv-write";
+ * NULL for another number.  Source src/core/send.c */
 MBX_API const char *mbx_protocol_name(enum mbx_protocol protocol);
 
 struct mbx_stats {

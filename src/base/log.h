@@ -2,8 +2,7 @@
 /*
  * log.h - one line to standard error for what the user should know.
  *
- *   matchbox[4711]: warning: cross-memory attach is forbidden, large messages are copied, pid
- * 4712
+ *   matchbox[4711]: warning: cross-memory attach is forbidden, large messages are copied, pid 4712
  *
  * Lowercase; values stand behind a space so that a double click selects them; the
  * first function that knows the cause says it, once, with what can be done.

@@ -52,8 +52,8 @@ bool arbiter_give(struct mbx_ep *ep, struct request *req, const struct peer *pee
 /* Our number of the sender who has taken the word of req; MBX_ANY_SOURCE: nobody has. */
 uint32_t arbiter_owner(const struct mbx_ep *ep, const struct request *req);
 
-/* The same for who looks again and again: it costs no more than memory, and over a network it
- * may be seen late. */
+/* As arbiter_owner(), by a plain load of the word: cheap enough to repeat, but where an adapter
+ * writes the word the change may be seen late. */
 uint32_t arbiter_owner_seen(const struct mbx_ep *ep, const struct request *req);
 
 /* At a sender: takes the word of this name at peer, whose number for us is `as`.

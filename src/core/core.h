@@ -135,7 +135,7 @@ enum request_state {
     REQUEST_WRITTEN,     /* send: its WRITTEN has not left */
     REQUEST_DEVICE,      /* receive: matched by the device, which moves the data */
     REQUEST_REVOKING,    /* receive: cancelled, if the device still has it */
-    REQUEST_CLAIMED,     /* receive: claimed by a sender, if the device still has it */
+    REQUEST_CLAIMED,     /* receive: asked back from the device, for a message beside it */
     REQUEST_ASSEMBLE,    /* receive: further eager fragments will come */
     REQUEST_READ,        /* receive: reads the sender's memory */
     REQUEST_READ_WAIT,   /* receive: the transport reads, read_done() will tell */
@@ -355,7 +355,8 @@ struct region_table {
     uint32_t head_count, count;
 };
 
-/* What there may be to do, set as it comes; a round that finds nothing takes it back. */
+/* Hints that a round of progress may find work.  Whoever adds work sets one; a round that finds
+ * none clears it. */
 enum ep_due {
     DUE_MOVE = 1 << 0, /* something waits on one of the endpoint's lists to be moved */
     DUE_READ = 1 << 1, /* the user has not read all that has completed */
@@ -384,8 +385,10 @@ struct mbx_ep {
     struct arbiter *arbiter;                  /* or NULL: claims decide */
     struct reach *reach;                      /* or NULL: no peer ever held one; reach.c */
     uint32_t hold_room;                       /* RTRs that are kept for one receiver */
-    size_t watched_from;                      /* recv_left() is called of receives with so
-                                                 much room: 0 with offload or reach */
+    size_t watched_from;                      /* offload, reach and early are told of a
+                                                 receive with at least so much room: when
+                                                 it is posted, and when it is matched.
+                                                 0: of each; SIZE_MAX: of none */
     size_t early_from;                        /* they may be told early; SIZE_MAX: none */
     size_t share_from; /* that lack so much may be shared; SIZE_MAX: none */
     uint32_t lent;     /* receives that are LENT or SHARED */
@@ -607,8 +610,8 @@ void peer_owe_now(struct mbx_ep *ep, struct peer *peer, enum peer_owes what);
 /* Sends what is owed, as far as there is room.  How much went. */
 int peer_pay(struct mbx_ep *ep, struct peer *peer);
 
-/* Of a number that peer_use() has been called of: every one that a message, a packet or a
- * request has, but for a receive that has met none. */
+/* The peer of this number, which must exist: peer_use() has been called for the number of every
+ * packet, of every message, and of every request but a receive that has met no message. */
 static inline struct peer *peer_get(const struct mbx_ep *ep, uint32_t number)
 {
     return ep->peers[number];
@@ -670,7 +673,8 @@ size_t rndv_early(const struct mbx_ep *ep, const struct peer *peer, enum wire_ty
 /* Where the peer can read the buffer of req; zeroes if it cannot, and then its protocol is
  * MBX_RNDV_DATA. */
 void rndv_expose(struct mbx_ep *ep, struct request *req, uint64_t *address, uint64_t *key);
-/* The same of a message that may still travel in any way, if it was not done before. */
+/* As rndv_expose(), for a request whose protocol is not chosen yet; exposes req->buf once, and
+ * returns the same address and key when it is called again. */
 void rndv_offer(const struct peer *peer, struct request *req, uint64_t *address, uint64_t *key);
 
 /* ---- recv.c ---- */
@@ -778,7 +782,7 @@ static inline bool failed_concerns(const struct mbx_ep *ep, const struct request
     return unlikely(ep->is_untold) && !(req->flags & REQUEST_TOLD) && recv_is_from_any(req);
 }
 
-/* Then it is, by this.  -EHOSTDOWN. */
+/* Marks req as told of the failures so far.  Returns -EHOSTDOWN, for the caller to return. */
 int failed_tell(struct request *req);
 
 /* ---- wait.c ---- */

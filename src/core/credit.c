@@ -29,8 +29,6 @@
 #define WELCOME_UNIT      64
 #define WELCOME_UNLIMITED 0xffffu
 
-/* Words for settings.window and window_payload. */
-
 /* ---- windows ---- */
 
 static uint64_t setting_or(uint64_t setting, uint64_t automatic, uint64_t most)

@@ -101,7 +101,8 @@ void credit_open(struct mbx_ep *ep);
 /* What the user is told of it. */
 void credit_limits(const struct mbx_ep *ep, struct mbx_limits *limits);
 
-/* The same as part of our address. */
+/* The window that every peer begins with, packed for our address: envelopes in the low 16 bits,
+ * payload in units of 64 bytes in the high ones. */
 uint32_t credit_welcome(const struct mbx_ep *ep);
 
 /* A new peer, whose address tells what we begin with there. */

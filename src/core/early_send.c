@@ -12,7 +12,7 @@
  *   suits, but is short goes as ever; the receives that it suits are forgotten, as it will meet
  *                       one of them, and those behind that overlap with a forgotten one
  *   suits               takes its word: if that is closed the receive is forgotten, and the
- * next one that suits is looked for; else the message is written there
+ *                       next one that suits is looked for; else the message is written there
  *
  * A send costs nothing for that while none is kept: as in hold.c, our envelope credit is put
  * aside while there are some, so that the fast path finds none and asks here.
@@ -37,7 +37,7 @@
  *   I1  while early.count is not 0, and no send is being compared: peer.credit.envelopes is 0,
  *       and no send is held for that peer
  *   I2  no message that suits a receive that is kept has left since it was told, or was under
- * way then
+ *       way then
  */
 #include "core/arbiter.h"
 #include "core/credit.h"

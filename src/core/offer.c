@@ -173,7 +173,7 @@ static void add(struct mbx_ep *ep, const struct peer *peer, struct offer *offer,
     offer->next = req->queue.next;
 }
 
-/* Those that are not plainly held. */
+/* The live entries, as bits, whose send is not plainly held: a claim of it is not resolved. */
 static uint32_t claimed_of(const struct offer *offer)
 {
     uint32_t claimed = 0;

@@ -714,8 +714,8 @@ static void holder_probe(struct mbx_ep *ep, struct holder *holder,
     }
 }
 
-/* The same of what the holder shows.  1 and *status; 0 it holds nothing of the kind; -EAGAIN it
- * is to be asked; -ENOMEM. */
+/* Probes the messages that the holder shows in its table.  1 and *status; 0 it holds nothing of
+ * the kind; -EAGAIN the table cannot tell, ask the holder by PEEK; -ENOMEM. */
 static int holder_look(struct mbx_ep *ep, struct holder *holder,
                        const struct match_envelope *wanted, uint64_t ignore,
                        struct mbx_status *status, struct message **message)

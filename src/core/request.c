@@ -47,7 +47,8 @@ static void request_return_buffer(struct mbx_ep *ep, struct request *req)
     req->flags &= (uint16_t) ~(REQUEST_EXPOSED | REQUEST_COPIED);
 }
 
-/* Of a request that failed, or whose user may not want to hear of it. */
+/* The rest of request_complete() for a request that failed, is silent or mute, is awaited, or
+ * has something to give back. */
 static OUT_OF_LINE void request_complete_rest(struct mbx_ep *ep, struct request *req)
 {
     int error = req->completion.error;

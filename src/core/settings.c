@@ -2,9 +2,10 @@
 /*
  * settings.c - every parameter of the library, in one table.
  *
- * A parameter is read once, when an endpoint or a job is opened; nothing else in the
- * library looks at the environment, but for what launchers leave in it (src/boot), and to name
- * libfabric's filter in an error (src/transport/ofi/select.c).
+ * A parameter is read once, when an endpoint or a job is opened.  Elsewhere the library looks
+ * at the environment in three places only: for what launchers leave in it (src/boot), to name
+ * libfabric's filter in an error (src/transport/ofi/select.c), and for MBX_DEVICE_PROGRAM where
+ * the devices are listed before an endpoint is opened (src/port/process.c).
  */
 #include "core/core.h"
 

@@ -37,7 +37,8 @@ struct take {
 int take_find(const struct peer *peer, const struct take_table *table,
               const struct match_envelope *envelope, uint64_t ignore, struct take *take);
 
-/* It is ours.  False: not any more, and nothing has changed. */
+/* Takes the message: compares and swaps our bit into the version of the table.  True: it is
+ * ours.  False: the table has changed since take_find(), and stays as it is. */
 bool take_have(const struct peer *peer, const struct take_table *table,
                const struct take *take);
 

@@ -109,8 +109,8 @@ static void watch_mark(void *arg, void *object)
     watch->is_for_any |= recv_is_from_any(object);
 }
 
-/* Of number, which was only named: is it gone, or to be met so that this can be seen?  Then it
- * becomes a peer: what is done of who is gone needs one. */
+/* Peer `number` has no link yet.  True: it is known to be gone, or one of WATCH_MET connections
+ * may be spent to find out.  In both cases its struct peer is made, which its end needs. */
 static bool watch_meet(struct mbx_ep *ep, uint32_t number)
 {
     const struct transport *t = ep->transport;

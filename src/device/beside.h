@@ -5,9 +5,10 @@
  *   device's path ──> device ──MATCHED, UNEXPECTED──> shadow ──> engine
  *   another path ───────────────────────────────────> beside ──> engine
  *                                                       │
- *                                        parked   m4 - m5 - m7      oldest first
- *                                                 │    │     └ fits a receive that is asked
- * back │    └────── behind m4, of the same source └─────────── a receive is claimed for it
+ *                                          parked  m4 - m5 - m7     oldest first
+ *                                                  │    │    └ fits a receive that is asked back
+ *                                                  │    └───── behind m4, of the same source
+ *                                                  └────────── a receive is claimed for it
  *
  * Such a message is compared with the whole shadow list, like any other.  If the oldest receive
  * that it fits is in software only, it has it at once, and if there is none it is kept.  If the
@@ -37,7 +38,7 @@
  *   I1  parked is in the order of arrival; parked_from counts what is on it
  *   I2  message->recv is CLAIMED, and names the message; it is on no other
  *   I3  a parked message has a receive claimed for it, or fits one that is asked back, or
- * stands behind one of its source, or must_look is set: the next poll looks at it
+ *       stands behind one of its source, or must_look is set: the next poll looks at it
  */
 #ifndef DEVICE_BESIDE_H
 #define DEVICE_BESIDE_H

@@ -17,9 +17,7 @@
 #include "port/driver.h"
 
 /* Polls that find nothing between two looks whether the device still lives. */
-#define LOOK_EVERY 4096
-
-/* How long the program of a device may take to answer, and then to begin. */
+#define LOOK_EVERY   4096
 
 #define LIST_MAX     65536u
 #define COMMANDS_MAX (2 * LIST_MAX + 2)

@@ -242,12 +242,13 @@ struct transport_ops {
      * -EINVAL       no such word
      * -ENOTSUP      it has no words that are reached like this, or cookie would have to be
      *               another than 0
-     * -ENOTCONN */
+     * -ENOTCONN     there is no connection */
     int (*exchange)(struct link *link, uint64_t index, uint64_t expected, uint64_t desired,
                     uint64_t *found, uint64_t cookie);
 
-    /* The same with a word of our own, by whatever makes it one step with the others'.  Always
-     * done when it returns, which may take as long as a packet to oneself. */
+    /* Compares and swaps a word of our own through the agent that serves the peers' exchanges
+     * (the processor or an adapter), so that both are atomic to each other.  Done when it
+     * returns; over a network that takes as long as a packet to oneself. */
     int (*exchange_own)(struct transport *t, uint64_t index, uint64_t expected,
                         uint64_t desired, uint64_t *found);
 
@@ -370,7 +371,7 @@ static inline const _Atomic uint32_t *transport_word_set(void)
     return &word;
 }
 
-/* And one in which there never is: the bell alone tells. */
+/* A word that stays 0: for a transport of which only the bell announces packets. */
 static inline const _Atomic uint32_t *transport_word_clear(void)
 {
     static const _Atomic uint32_t word;

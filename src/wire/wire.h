@@ -58,11 +58,16 @@
  *
  *  *EARLY  receiver number from credit word as size address key
  *                                     this receive is open, and here lies its buffer.  word,
- * as: see RTR; credit: the envelopes that you have if nothing of yours is under way.  Such
- * receives are numbered; from: the oldest one that is open and accepts a message that this one
- * accepts *WRITE  receiver sender size done address key my message goes into it: so many bytes
- * are there.  If that is not all, more follow and WRITTEN; or (flag) none, and the rest is as
- * of an RTS WRITTEN receiver done address key  the end: now so many are there; as above
+ *                                     as: see RTR; credit: the envelopes that you have if
+ *                                     nothing of yours is under way.  Such receives are
+ *                                     numbered; from: the oldest one that is open and accepts
+ *                                     a message that this one accepts
+ *  *WRITE  receiver sender size done address key
+ *                                     my message goes into it: so many bytes are there.  If
+ *                                     that is not all, more follow and WRITTEN; or (flag)
+ *                                     none, and the rest is as of an RTS
+ *   WRITTEN receiver done address key
+ *                                     the end: now so many are there; as above
  *   SHARE  sender receiver offset size word as address key
  *                                     of a message that I read: write the bytes
  *                                     [offset, offset + size) to address.  word, as: see RTR;

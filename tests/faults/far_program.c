@@ -10,9 +10,9 @@
  *
  *   talk    everybody sends to everybody, of several protocols, round by round, until the test
  *           leaves the mark `enough`; nothing may fail, whatever the network does meanwhile;
- * how many packets were dropped is in the mark `dropped` vanish  the last rank vanishes, while
- * rank 0 waits to receive from it, to send to it, and for anybody, and the others for a
- * message; all are told, and go on
+ *           how many packets were dropped is in the mark `dropped`
+ *   vanish  the last rank vanishes, while rank 0 waits to receive from it, to send to it, and
+ *           for anybody, and the others for a message; all are told, and go on
  *
  * Exit code 0 if all was as it should be, 1 if not, 2 for wrong arguments.
  */
