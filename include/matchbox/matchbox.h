@@ -425,10 +425,12 @@ MBX_API int mbx_register(struct mbx_ep *ep, uint64_t key, const struct mbx_regio
  */
 MBX_API int mbx_deregister(struct mbx_ep *ep, uint64_t key);
 
-/* Accesses of peers that were performed without an error. */
+/* Accesses of peers that were performed without an error.  An atomic that modifies is a write,
+ * and one that brings a result a read; so most of those that bring one are both. */
 struct mbx_served {
-    uint64_t reads;  /* and atomics that bring a result */
-    uint64_t writes; /* and other atomics */
+    uint64_t reads;
+    uint64_t writes;
+    uint64_t both; /* of these, the atomics that are counted in each */
 };
 
 /* mbx_served_get - how many there were since ep was opened.  Returns 0.
@@ -807,10 +809,10 @@ struct mbx_stats {
     uint64_t device_overlapped; /* receives kept, because an earlier one that stays overlaps */
     uint64_t device_waited;     /* receives that found it full at first */
     /* one-sided */
-    uint64_t puts, gets, atomics;         /* of ours, that ended without an error */
-    uint64_t access_errors;               /* and with one */
-    uint64_t served_reads, served_writes; /* as struct mbx_served */
-    uint64_t served_fallbacks;            /* long ones that had to be copied twice */
+    uint64_t puts, gets, atomics; /* of ours, that ended without an error */
+    uint64_t access_errors;       /* and with one */
+    uint64_t served_reads, served_writes, served_both; /* as struct mbx_served */
+    uint64_t served_fallbacks; /* long ones that had to be copied twice */
 };
 
 /* mbx_stats_get - counters since open.  Returns 0.  Source src/core/stats.c */

@@ -152,8 +152,9 @@ int mbx_region_served(const struct mbx_ep *ep, uint64_t key, struct mbx_served *
 int mbx_served_get(const struct mbx_ep *ep, struct mbx_served *served)
 {
     ep_lock(ep);
-    *served =
-        (struct mbx_served){.reads = ep->stats.served_reads, .writes = ep->stats.served_writes};
+    *served = (struct mbx_served){.reads = ep->stats.served_reads,
+                                  .writes = ep->stats.served_writes,
+                                  .both = ep->stats.served_both};
     ep_unlock_unchanged(ep);
     return 0;
 }

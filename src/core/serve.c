@@ -255,17 +255,21 @@ static int job_step(struct mbx_ep *ep, struct request *job)
 
 /* ---- the end ---- */
 
+/* By the rights that it needed: an atomic that modifies and brings a result needed both. */
 static void job_count(struct mbx_ep *ep, const struct request *job)
 {
     struct region *region = region_find(ep, job->access.key);
     bool reads = job_rights(job) & MBX_REMOTE_READ;
+    bool writes = job_rights(job) & MBX_REMOTE_WRITE;
 
     ep->stats.served_reads += reads;
-    ep->stats.served_writes += !reads;
+    ep->stats.served_writes += writes;
+    ep->stats.served_both += reads && writes;
     if (region == NULL)
         return;
     region->served.reads += reads;
-    region->served.writes += !reads;
+    region->served.writes += writes;
+    region->served.both += reads && writes;
 }
 
 static void job_end(struct mbx_ep *ep, struct request *job, int err)

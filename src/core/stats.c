@@ -122,6 +122,7 @@ static size_t stats_text(const struct mbx_stats *s, char *text, size_t size)
         {"access_errors", s->access_errors},
         {"served_reads", s->served_reads},
         {"served_writes", s->served_writes},
+        {"served_both", s->served_both},
         {"served_fallbacks", s->served_fallbacks},
         {"device_handed", s->device_handed},
         {"device_handed_max", s->device_handed_max},

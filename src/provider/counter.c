@@ -190,7 +190,9 @@ void prov_cntr_ring_regions(struct prov_domain *domain)
 
 /* ---- progress -------------------------------------------------------------------------- */
 
-/* What peers did through ep. */
+/* What peers did through ep.  What brings a result is a read there, and no write
+ * (fi_endpoint(3)): who waits for so many writes may rely on it.  For a region it is both
+ * (mr.c). */
 static void ep_count_served(struct prov_ep *ep)
 {
     struct prov_cntr *reads = ep->cntrs[PROV_COUNT_REMOTE_READ];
@@ -204,7 +206,8 @@ static void ep_count_served(struct prov_ep *ep)
     if (reads != NULL)
         prov_cntr_count(reads, 0, served.reads - ep->served.reads);
     if (writes != NULL)
-        prov_cntr_count(writes, 0, served.writes - ep->served.writes);
+        prov_cntr_count(writes, 0,
+                        served.writes - served.both - (ep->served.writes - ep->served.both));
     ep->served = served;
     prov_ep_unlock(ep);
 }

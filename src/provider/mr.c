@@ -47,6 +47,13 @@ static int mr_add(struct prov_mr *mr, struct prov_ep *ep)
     return err == -EEXIST ? -FI_ENOKEY : err;
 }
 
+static void served_add(struct mbx_served *sum, const struct mbx_served *more)
+{
+    sum->reads += more->reads;
+    sum->writes += more->writes;
+    sum->both += more->both;
+}
+
 /* What was counted there is kept. */
 static void mr_remove(struct prov_mr *mr, struct prov_ep *ep)
 {
@@ -56,8 +63,7 @@ static void mr_remove(struct prov_mr *mr, struct prov_ep *ep)
     mbx_region_served(ep->mbx, mr->fid.key, &served);
     mbx_deregister(ep->mbx, mr->fid.key);
     prov_ep_unlock(ep);
-    mr->past.reads += served.reads;
-    mr->past.writes += served.writes;
+    served_add(&mr->past, &served);
 }
 
 /* Its endpoint goes: it is nobody's, as before it was bound.  The next endpoint may have the
@@ -147,11 +153,21 @@ static bool key_is_free(const struct prov_domain *domain, uint64_t key)
 /* ---- counters ------------------------------------------------------------------------------
  */
 
-static void count_more(struct prov_cntr *cntr, uint64_t now, uint64_t *seen)
+static void count_more(struct prov_cntr *cntr, uint64_t count)
 {
-    if (cntr != NULL && now != *seen)
-        prov_cntr_count(cntr, 0, now - *seen);
-    *seen = now;
+    if (cntr != NULL && count != 0)
+        prov_cntr_count(cntr, 0, count);
+}
+
+/* An atomic that modifies is a write (fi_mr(3)), also if it brings a result and so is a read. A
+ * counter for both counts it once. */
+static void served_count(struct prov_mr *mr, const struct mbx_served *now)
+{
+    uint64_t reads = now->reads - mr->seen.reads, both = now->both - mr->seen.both;
+
+    count_more(mr->reads, mr->reads == mr->writes ? reads - both : reads);
+    count_more(mr->writes, now->writes - mr->seen.writes);
+    mr->seen = *now;
 }
 
 void prov_mr_count(struct prov_mr *mr)
@@ -162,14 +178,11 @@ void prov_mr_count(struct prov_mr *mr)
     sum = mr->past;
     for (struct prov_ep *ep = mr->domain->eps; ep != NULL; ep = ep->domain_next) {
         prov_ep_lock(ep);
-        if (is_for(mr, ep) && mbx_region_served(ep->mbx, mr->fid.key, &one) == 0) {
-            sum.reads += one.reads;
-            sum.writes += one.writes;
-        }
+        if (is_for(mr, ep) && mbx_region_served(ep->mbx, mr->fid.key, &one) == 0)
+            served_add(&sum, &one);
         prov_ep_unlock(ep);
     }
-    count_more(mr->reads, sum.reads, &mr->seen.reads);
-    count_more(mr->writes, sum.writes, &mr->seen.writes);
+    served_count(mr, &sum);
     pthread_mutex_unlock(&mr->domain->lock);
 }
 

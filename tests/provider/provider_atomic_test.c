@@ -539,6 +539,69 @@ static void what_is_injected_may_change_in_every_form(void **state)
     }
 }
 
+/* ---- what the target counts ----------------------------------------------------------------
+ */
+
+static struct fid_cntr *region_counter(struct world *w, struct fid_mr *mr, uint64_t accesses)
+{
+    struct fi_cntr_attr attr = {.wait_obj = FI_WAIT_UNSPEC};
+    struct fid_cntr *cntr;
+
+    assert_int_equal(fi_cntr_open(w->domain, &attr, &cntr, NULL), 0);
+    assert_int_equal(fi_mr_bind(mr, &cntr->fid, accesses), 0);
+    return cntr;
+}
+
+/* By what it does to a region (fi_mr(3)): an atomic that brings a result has read it, and one
+ * that modifies has written it.  By its form at an endpoint (fi_endpoint(3)): the base form is
+ * a write, the others are reads. */
+static void the_target_counts_what_is_done_to_it(void **state)
+{
+    static const struct setup setup = {.caps = CAPS | FI_RMA_EVENT,
+                                       .counts = FI_REMOTE_READ | FI_REMOTE_WRITE};
+    static const struct {
+        enum form form;
+        enum fi_op op;
+    } done[] = {{BASE, FI_SUM},     {BASE, FI_ATOMIC_WRITE},  {FETCH, FI_ATOMIC_READ},
+                {FETCH, FI_SUM},    {FETCH, FI_ATOMIC_WRITE}, {COMPARE, FI_CSWAP},
+                {COMPARE, FI_MSWAP}};
+    const size_t all = sizeof done / sizeof done[0];
+    struct fid_cntr *reads, *writes, *both;
+    struct fid_mr *mr, *other;
+    struct world w;
+
+    (void)state;
+    world_open(&w, &setup);
+    mr = share(&w, e.there, sizeof e.there);
+    reads = region_counter(&w, mr, FI_REMOTE_READ);
+    writes = region_counter(&w, mr, FI_REMOTE_WRITE);
+    for (size_t i = 0; i < all; i++) {
+        assert_int_equal(call_one(&w, done[i].form, done[i].op, FI_UINT64), 0);
+        expect_atomic(&w, &contexts[0], done[i].form == BASE ? FI_WRITE : FI_READ);
+    }
+    assert_int_equal(fi_cntr_read(reads), all - 2);
+    assert_int_equal(fi_cntr_read(writes), all - 1);
+    assert_int_equal(fi_cntr_read(w.node[1].cntr[NODE_READ_HERE]), all - 2);
+    assert_int_equal(fi_cntr_read(w.node[1].cntr[NODE_WRITTEN_HERE]), 2);
+    assert_int_equal(fi_close(&mr->fid), 0);
+    assert_int_equal(fi_cntr_read(writes), all - 1);
+    /* a counter of both kinds counts each access once, after the region has closed, too */
+    other = share(&w, e.there, sizeof e.there);
+    both = region_counter(&w, other, FI_REMOTE_READ | FI_REMOTE_WRITE);
+    for (size_t i = 0; i < all; i++) {
+        assert_int_equal(call_one(&w, done[i].form, done[i].op, FI_UINT64), 0);
+        expect_atomic(&w, &contexts[0], done[i].form == BASE ? FI_WRITE : FI_READ);
+        if (i % 2)
+            assert_int_equal(fi_cntr_read(both), i + 1);
+    }
+    assert_int_equal(fi_close(&other->fid), 0);
+    assert_int_equal(fi_cntr_read(both), all);
+    assert_int_equal(fi_close(&reads->fid), 0);
+    assert_int_equal(fi_close(&writes->fid), 0);
+    assert_int_equal(fi_close(&both->fid), 0);
+    world_close(&w);
+}
+
 /* ---- many at a time
  * ------------------------------------------------------------------------------- */
 
@@ -664,6 +727,7 @@ int main(void)
         cmocka_unit_test(as_many_as_were_promised_and_no_more),
         cmocka_unit_test(injected_ones_are_all_performed),
         cmocka_unit_test(what_is_injected_may_change_in_every_form),
+        cmocka_unit_test(the_target_counts_what_is_done_to_it),
         cmocka_unit_test(none_is_lost_between_threads),
     };
 

@@ -15,6 +15,8 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include <rdma/fi_atomic.h>
+
 #define PATIENCE_MS 100000
 #define ROUNDS      300
 #define KEY         7
@@ -131,24 +133,61 @@ static void a_descriptor_of_a_counter_wakes(void **state)
  * -----------------------------------------------------------------------
  */
 
+static ssize_t write_word(struct world *w, uint64_t *word)
+{
+    return fi_write(EP(*w, 0), word, sizeof *word, NULL, w->addr[1], 0, KEY, NULL);
+}
+
+static ssize_t fetch_word(struct world *w, uint64_t *word)
+{
+    static uint64_t before;
+
+    return fi_fetch_atomic(EP(*w, 0), word, 1, NULL, &before, NULL, w->addr[1], 0, KEY,
+                           FI_UINT64, FI_ATOMIC_WRITE, NULL);
+}
+
+static ssize_t swap_word(struct world *w, uint64_t *word)
+{
+    static uint64_t before, zero;
+
+    return fi_compare_atomic(EP(*w, 0), word, 1, NULL, &zero, NULL, &before, NULL, w->addr[1],
+                             0, KEY, FI_UINT64, FI_CSWAP, NULL);
+}
+
+/* The access, and the counter of its kind at who makes it. */
+struct kind {
+    ssize_t (*start)(struct world *w, uint64_t *word);
+    enum node_counter counter;
+};
+
+static const struct kind writing = {write_word, NODE_WRITES};
+static const struct kind updates[] = {{fetch_word, NODE_READS}, {swap_word, NODE_READS}};
+
+struct writer {
+    struct world *w;
+    const struct kind *kind;
+};
+
 /* Node 0 writes; its own waits make the progress. */
 static void *write_words(void *arg)
 {
-    struct world *w = arg;
+    const struct writer *me = arg;
 
     for (uint64_t i = 1; i <= ROUNDS; i++) {
-        while (fi_write(EP(*w, 0), &i, sizeof i, NULL, w->addr[1], 0, KEY, NULL) == -FI_EAGAIN)
+        while (me->kind->start(me->w, &i) == -FI_EAGAIN)
             continue;
-        thread_check(fi_cntr_wait(w->node[0].cntr[NODE_WRITES], i, PATIENCE_MS) == 0,
+        thread_check(fi_cntr_wait(me->w->node[0].cntr[me->kind->counter], i, PATIENCE_MS) == 0,
                      "a write did not end in time");
     }
     return NULL;
 }
 
 /* Node 1 sleeps until each has come. */
-static void writes_are_waited_for(struct world *w, struct fid_cntr *written, await_fn *await)
+static void writes_are_waited_for(struct world *w, const struct kind *kind,
+                                  struct fid_cntr *written, await_fn *await)
 {
-    pthread_t thread = thread_start(write_words, w);
+    struct writer writer = {w, kind};
+    pthread_t thread = thread_start(write_words, &writer);
 
     for (uint64_t i = 1; i <= ROUNDS; i++)
         assert_true(await(w, written, i));
@@ -167,16 +206,17 @@ static void a_write_of_a_peer_wakes(void **state)
     world_open(&w, &setup);
     assert_int_equal(
         fi_mr_reg(w.domain, memory, sizeof memory, FI_REMOTE_WRITE, 0, KEY, 0, &mr, NULL), 0);
-    writes_are_waited_for(&w, w.node[1].cntr[NODE_WRITTEN_HERE], await_by_call);
+    writes_are_waited_for(&w, &writing, w.node[1].cntr[NODE_WRITTEN_HERE], await_by_call);
     assert_int_equal(fi_close(&mr->fid), 0);
     world_close(&w);
 }
 
 /* The counter of a region: no endpoint knows it, and any may change it. */
 static void region_counter(enum fi_threading threading, enum fi_wait_obj object,
-                           await_fn *await)
+                           const struct kind *kind, await_fn *await)
 {
-    struct setup setup = {.caps = RMA_CAPS, .counts = FI_WRITE, .threading = threading};
+    struct setup setup = {
+        .caps = RMA_CAPS | FI_ATOMIC, .counts = FI_READ | FI_WRITE, .threading = threading};
     struct fi_cntr_attr attr = {.wait_obj = object};
     struct fid_cntr *written;
     struct fid_mr *mr;
@@ -184,10 +224,11 @@ static void region_counter(enum fi_threading threading, enum fi_wait_obj object,
 
     world_open(&w, &setup);
     assert_int_equal(fi_cntr_open(w.domain, &attr, &written, NULL), 0);
-    assert_int_equal(
-        fi_mr_reg(w.domain, memory, sizeof memory, FI_REMOTE_WRITE, 0, KEY, 0, &mr, NULL), 0);
+    assert_int_equal(fi_mr_reg(w.domain, memory, sizeof memory,
+                               FI_REMOTE_READ | FI_REMOTE_WRITE, 0, KEY, 0, &mr, NULL),
+                     0);
     assert_int_equal(fi_mr_bind(mr, &written->fid, FI_REMOTE_WRITE), 0);
-    writes_are_waited_for(&w, written, await);
+    writes_are_waited_for(&w, kind, written, await);
     assert_int_equal(fi_close(&written->fid), -FI_EBUSY);
     assert_int_equal(fi_close(&mr->fid), 0);
     assert_int_equal(fi_close(&written->fid), 0);
@@ -197,16 +238,26 @@ static void region_counter(enum fi_threading threading, enum fi_wait_obj object,
 static void a_write_to_a_region_wakes(void **state)
 {
     (void)state;
-    region_counter(FI_THREAD_SAFE, FI_WAIT_UNSPEC, await_by_call);
-    region_counter(FI_THREAD_SAFE, FI_WAIT_FD, await_by_descriptor);
-    region_counter(FI_THREAD_COMPLETION, FI_WAIT_UNSPEC, await_by_call);
+    region_counter(FI_THREAD_SAFE, FI_WAIT_UNSPEC, &writing, await_by_call);
+    region_counter(FI_THREAD_SAFE, FI_WAIT_FD, &writing, await_by_descriptor);
+    region_counter(FI_THREAD_COMPLETION, FI_WAIT_UNSPEC, &writing, await_by_call);
+}
+
+/* OpenSHMEM's locks sleep until a word is changed, by whatever changes it. */
+static void an_atomic_that_brings_a_result_wakes(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof updates / sizeof updates[0]; i++) {
+        region_counter(FI_THREAD_SAFE, FI_WAIT_UNSPEC, &updates[i], await_by_call);
+        region_counter(FI_THREAD_SAFE, FI_WAIT_FD, &updates[i], await_by_descriptor);
+    }
 }
 
 /* fabtests do, and it works with libfabric's sockets; nothing wakes them, so they look. */
 static void who_would_never_wait_may_wait(void **state)
 {
     (void)state;
-    region_counter(FI_THREAD_SAFE, FI_WAIT_NONE, await_by_call);
+    region_counter(FI_THREAD_SAFE, FI_WAIT_NONE, &writing, await_by_call);
 }
 
 /* ---- sets
@@ -347,6 +398,7 @@ int main(void)
         cmocka_unit_test(a_descriptor_of_a_counter_wakes),
         cmocka_unit_test(a_write_of_a_peer_wakes),
         cmocka_unit_test(a_write_to_a_region_wakes),
+        cmocka_unit_test(an_atomic_that_brings_a_result_wakes),
         cmocka_unit_test(who_would_never_wait_may_wait),
         cmocka_unit_test(a_wait_set_wakes_for_a_counter),
         cmocka_unit_test(a_thread_wakes_another),

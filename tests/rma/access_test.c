@@ -542,6 +542,52 @@ static void many_regions_are_told_apart(void **state)
     world_close(&w);
 }
 
+static void update(struct world *w, enum mbx_op op, bool brings)
+{
+    static const uint64_t y = 3, c = 5;
+    uint64_t before;
+    const struct mbx_atomic atomic = {
+        .op = op,
+        .type = MBX_UINT64,
+        .count = 1,
+        .operand = op == MBX_ATOMIC_READ ? NULL : &y,
+        .compare = op >= MBX_CSWAP ? &c : NULL,
+        .result = brings ? &before : NULL,
+        .key = KEY,
+    };
+    mbx_request request;
+
+    assert_int_equal(mbx_atomic(w->eps[0], 1, &atomic, NULL, &request), 0);
+    assert_int_equal(end_of(w, request), 0);
+}
+
+/* An atomic that modifies is a write, one that brings a result a read: so some are both. */
+static void what_is_served_is_counted_by_what_it_does(void **state)
+{
+    struct mbx_served region, all;
+    struct world w;
+
+    open_two(&w, state);
+    assert_int_equal(put(&w, here, 8, 0), 0);
+    for (int i = 0; i < 10; i++)
+        assert_int_equal(get(&w, here, 8, 0), 0);
+    update(&w, MBX_SUM, false);
+    update(&w, MBX_CSWAP, false);
+    update(&w, MBX_ATOMIC_WRITE, false);
+    update(&w, MBX_ATOMIC_READ, true);
+    update(&w, MBX_SUM, true);
+    update(&w, MBX_CSWAP, true);
+    update(&w, MBX_MSWAP, true);
+    update(&w, MBX_ATOMIC_WRITE, true);
+    assert_int_equal(mbx_region_served(w.eps[1], KEY, &region), 0);
+    assert_int_equal(region.reads, 10 + 1 + 4);
+    assert_int_equal(region.writes, 1 + 3 + 4);
+    assert_int_equal(region.both, 4);
+    mbx_served_get(w.eps[1], &all);
+    assert_memory_equal(&all, &region, sizeof all);
+    world_close(&w);
+}
+
 /* Ways in which bytes and packets travel; how messages are matched matters little. */
 static bool is_meant(const struct world_config *config)
 {
@@ -574,6 +620,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(what_is_under_way_may_be_abandoned),
         cmocka_unit_test(memory_that_is_short_ends_nothing),
         cmocka_unit_test(many_regions_are_told_apart),
+        cmocka_unit_test(what_is_served_is_counted_by_what_it_does),
     };
 
     return world_main_for(argc, argv, is_meant, each, ARRAY_COUNT(each));
