@@ -466,7 +466,7 @@ void honest_check(const struct side *side)
 
     require(pool_is_valid(&ep->requests) && pool_is_valid(&ep->messages), "a pool is damaged");
     for (uint32_t i = 0; i < ep->context_slots; i++)
-        require(ep->contexts[i] == NULL || match_is_valid(&ep->contexts[i]->match),
+        require(ep->contexts[i] == NULL || mbx_match_is_valid(&ep->contexts[i]->match),
                 "an engine is damaged");
     for (uint32_t i = 0; i < side->peers; i++) {
         const struct credit *credit = &peer_get(ep, i)->credit;

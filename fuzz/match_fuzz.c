@@ -20,7 +20,7 @@
  *
  * The domain is tiny, as in history_random.c, so that most operations have several
  * candidates; the repetitions make queues of hundreds of entries from a few bytes.  After
- * each call answers, queues, counters and match_is_valid() are compared (history.c).  What
+ * each call answers, queues, counters and mbx_match_is_valid() are compared (history.c).  What
  * fails is shrunk and printed as a text that match_replay reads.
  *
  * Built with -fsanitize=fuzzer, or with standalone.c.
@@ -94,7 +94,7 @@ static struct op make_op(const struct pattern *p, int id, int round)
     op.envelope.context_id = p->envelope & 1;
     op.envelope.source = p->envelope >> 1 & 3;
     if (is_receive && op.envelope.source == 3)
-        op.envelope.source = MATCH_ANY_SOURCE;
+        op.envelope.source = MBX_MATCH_ANY_SOURCE;
     else if (p->vary & VARY_SOURCE)
         op.envelope.source = (op.envelope.source + (uint32_t)round) % 3;
     op.envelope.tag = tags[p->envelope >> 3 & 3];
@@ -132,10 +132,10 @@ static uint64_t take_first_seq(struct input *in)
     return what < 4 ? 0 : wraps[what & 3] - (what >> 2);
 }
 
-static struct match_options take_options(struct input *in)
+static struct mbx_match_options take_options(struct input *in)
 {
     static const uint32_t short_max[] = {0, 1, 2, 5}, classes[] = {0, 1, 3, 0};
-    struct match_options options = {.first_seq = take_first_seq(in), .seed = take(in)};
+    struct mbx_match_options options = {.first_seq = take_first_seq(in), .seed = take(in)};
 
     options.short_max = short_max[options.seed >> 4 & 3];
     options.classes = classes[options.seed >> 6];

@@ -253,10 +253,10 @@ static void tell_circle(struct place *p, const struct order *o, uint32_t count)
 
 /* ---- the oracle ---- */
 
-static struct match_envelope envelope_of(const struct op *op, uint32_t source)
+static struct mbx_match_envelope envelope_of(const struct op *op, uint32_t source)
 {
-    return (struct match_envelope){op->context_id,
-                                   source == PLAN_ANYBODY ? MATCH_ANY_SOURCE : source, op->tag};
+    return (struct mbx_match_envelope){
+        op->context_id, source == PLAN_ANYBODY ? MBX_MATCH_ANY_SOURCE : source, op->tag};
 }
 
 static void tell_arrival(struct place *p, struct oracle *oracle, const struct item *message)
@@ -284,7 +284,7 @@ static bool is_void(const struct item *take)
 
 static void tell_post(struct place *p, struct oracle *oracle, const struct item *take)
 {
-    const struct match_envelope envelope = envelope_of(&take->op, take->op.peer);
+    const struct mbx_match_envelope envelope = envelope_of(&take->op, take->op.peer);
     int got = -1;
 
     if (is_void(take))

@@ -5,17 +5,17 @@
 
 #include "engine.h"
 
-static inline bool accepts(const struct match_envelope *wanted, uint64_t ignore,
-                           const struct match_envelope *message)
+static inline bool accepts(const struct mbx_match_envelope *wanted, uint64_t ignore,
+                           const struct mbx_match_envelope *message)
 {
     return ((wanted->tag ^ message->tag) & ~ignore) == 0 &&
            wanted->context_id == message->context_id &&
-           (wanted->source == message->source || wanted->source == MATCH_ANY_SOURCE);
+           (wanted->source == message->source || wanted->source == MBX_MATCH_ANY_SOURCE);
 }
 
-static inline bool is_exact(const struct match_envelope *wanted, uint64_t ignore)
+static inline bool is_exact(const struct mbx_match_envelope *wanted, uint64_t ignore)
 {
-    return ignore == 0 && wanted->source != MATCH_ANY_SOURCE;
+    return ignore == 0 && wanted->source != MBX_MATCH_ANY_SOURCE;
 }
 
 #endif

@@ -38,7 +38,7 @@
 
 /* What a receive wants. */
 struct bench_pattern {
-    struct match_envelope envelope;
+    struct mbx_match_envelope envelope;
     uint64_t ignore;
 };
 
@@ -71,19 +71,19 @@ struct bench_ops {
     /* The message taken, or BENCH_NONE and the receive waits.  Envelopes come by value, in
      * registers: what the measuring loop has just written to memory piece by piece would
      * be slow to read as a whole. */
-    uint32_t (*post)(struct bench_engine *engine, uint32_t recv, struct match_envelope envelope,
-                     uint64_t ignore);
+    uint32_t (*post)(struct bench_engine *engine, uint32_t recv,
+                     struct mbx_match_envelope envelope, uint64_t ignore);
 
     /* The receive met, or BENCH_NONE and the message waits. */
     uint32_t (*arrive)(struct bench_engine *engine, uint32_t msg,
-                       struct match_envelope envelope);
+                       struct mbx_match_envelope envelope);
 
     /* False: it is not queued. */
     bool (*cancel)(struct bench_engine *engine, uint32_t recv);
 
     /* Is there a message for such a receive?  *tag is its tag. */
-    bool (*peek)(struct bench_engine *engine, struct match_envelope envelope, uint64_t ignore,
-                 uint64_t *tag);
+    bool (*peek)(struct bench_engine *engine, struct mbx_match_envelope envelope,
+                 uint64_t ignore, uint64_t *tag);
 
     /* False: it is not queued.  May be called only for the message that a peek has
      * just shown: UCX has no other way to name one. */
@@ -93,7 +93,7 @@ struct bench_ops {
     void (*post_many)(struct bench_engine *engine, const uint32_t recvs[],
                       const struct bench_pattern wanted[], uint32_t found[], size_t count);
     void (*arrive_many)(struct bench_engine *engine, const uint32_t msgs[],
-                        const struct match_envelope envelopes[], uint32_t found[],
+                        const struct mbx_match_envelope envelopes[], uint32_t found[],
                         size_t count);
 
     struct bench_memory (*recv_memory)(const struct bench_engine *engine);

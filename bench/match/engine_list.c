@@ -20,7 +20,7 @@ struct list_recv {
 
 struct list_msg {
     struct node node;
-    struct match_envelope envelope;
+    struct mbx_match_envelope envelope;
 };
 
 struct lists {
@@ -77,8 +77,8 @@ static struct bench_engine *list_create(uint32_t recvs, uint32_t msgs)
     return &e->engine;
 }
 
-static inline struct list_msg *find_msg(struct lists *e, const struct match_envelope *wanted,
-                                        uint64_t ignore)
+static inline struct list_msg *
+find_msg(struct lists *e, const struct mbx_match_envelope *wanted, uint64_t ignore)
 {
     for (struct node *n = e->unexpected.next; n != &e->unexpected; n = n->next) {
         struct list_msg *msg = container_of(n, struct list_msg, node);
@@ -90,7 +90,7 @@ static inline struct list_msg *find_msg(struct lists *e, const struct match_enve
 }
 
 static uint32_t list_post(struct bench_engine *engine, uint32_t recv,
-                          struct match_envelope envelope, uint64_t ignore)
+                          struct mbx_match_envelope envelope, uint64_t ignore)
 {
     struct lists *e = lists_of(engine);
     struct list_msg *msg = find_msg(e, &envelope, ignore);
@@ -105,7 +105,7 @@ static uint32_t list_post(struct bench_engine *engine, uint32_t recv,
 }
 
 static uint32_t list_arrive(struct bench_engine *engine, uint32_t msg,
-                            struct match_envelope envelope)
+                            struct mbx_match_envelope envelope)
 {
     struct lists *e = lists_of(engine);
 
@@ -132,7 +132,7 @@ static bool list_cancel(struct bench_engine *engine, uint32_t recv)
     return true;
 }
 
-static bool list_peek(struct bench_engine *engine, struct match_envelope envelope,
+static bool list_peek(struct bench_engine *engine, struct mbx_match_envelope envelope,
                       uint64_t ignore, uint64_t *tag)
 {
     struct list_msg *msg = find_msg(lists_of(engine), &envelope, ignore);

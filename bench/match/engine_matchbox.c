@@ -13,9 +13,9 @@
 
 struct matchbox {
     struct bench_engine engine;
-    struct match match;
-    struct match_recv *recvs;
-    struct match_msg *msgs;
+    struct mbx_match match;
+    struct mbx_match_recv *recvs;
+    struct mbx_match_msg *msgs;
 };
 
 static struct matchbox *matchbox_of(struct bench_engine *engine)
@@ -28,7 +28,7 @@ static void *alloc_entries(uint32_t count, size_t size)
     void *entries = mem_alloc_aligned(CACHE_LINE, max_size(count, 1) * size);
 
     if (entries != NULL)
-        memset(entries, 0, count * size); /* MATCH_IDLE */
+        memset(entries, 0, count * size); /* MBX_MATCH_IDLE */
     return entries;
 }
 
@@ -36,7 +36,7 @@ static void matchbox_destroy(struct bench_engine *engine)
 {
     struct matchbox *e = matchbox_of(engine);
 
-    match_fini(&e->match);
+    mbx_match_fini(&e->match);
     mem_free(e->recvs);
     mem_free(e->msgs);
     mem_free(e);
@@ -49,7 +49,7 @@ static struct bench_engine *matchbox_create(uint32_t recvs, uint32_t msgs)
     if (e == NULL)
         return NULL;
     e->engine.ops = &bench_matchbox;
-    match_init(&e->match, NULL);
+    mbx_match_init(&e->match, NULL);
     e->recvs = alloc_entries(recvs, sizeof *e->recvs);
     e->msgs = alloc_entries(msgs, sizeof *e->msgs);
     if (e->recvs == NULL || e->msgs == NULL) {
@@ -59,40 +59,41 @@ static struct bench_engine *matchbox_create(uint32_t recvs, uint32_t msgs)
     return &e->engine;
 }
 
-static inline uint32_t number_of_recv(const struct matchbox *e, const struct match_recv *recv)
+static inline uint32_t number_of_recv(const struct matchbox *e,
+                                      const struct mbx_match_recv *recv)
 {
     return recv != NULL ? (uint32_t)(recv - e->recvs) : BENCH_NONE;
 }
 
-static inline uint32_t number_of_msg(const struct matchbox *e, const struct match_msg *msg)
+static inline uint32_t number_of_msg(const struct matchbox *e, const struct mbx_match_msg *msg)
 {
     return msg != NULL ? (uint32_t)(msg - e->msgs) : BENCH_NONE;
 }
 
 static uint32_t matchbox_post(struct bench_engine *engine, uint32_t recv,
-                              struct match_envelope envelope, uint64_t ignore)
+                              struct mbx_match_envelope envelope, uint64_t ignore)
 {
     struct matchbox *e = matchbox_of(engine);
-    struct match_recv *r = &e->recvs[recv];
-    struct match_msg *met;
+    struct mbx_match_recv *r = &e->recvs[recv];
+    struct mbx_match_msg *met;
     int err;
 
     r->envelope = envelope;
     r->ignore = ignore;
-    err = match_post(&e->match, r, &met);
+    err = mbx_match_post(&e->match, r, &met);
     assert(err == 0);
     return number_of_msg(e, met);
 }
 
 static uint32_t matchbox_arrive(struct bench_engine *engine, uint32_t msg,
-                                struct match_envelope envelope)
+                                struct mbx_match_envelope envelope)
 {
     struct matchbox *e = matchbox_of(engine);
-    struct match_recv *met;
+    struct mbx_match_recv *met;
     int err;
 
     e->msgs[msg].envelope = envelope;
-    err = match_arrive(&e->match, &e->msgs[msg], &met);
+    err = mbx_match_arrive(&e->match, &e->msgs[msg], &met);
     assert(err == 0);
     return number_of_recv(e, met);
 }
@@ -101,14 +102,14 @@ static bool matchbox_cancel(struct bench_engine *engine, uint32_t recv)
 {
     struct matchbox *e = matchbox_of(engine);
 
-    return match_cancel(&e->match, &e->recvs[recv]);
+    return mbx_match_cancel(&e->match, &e->recvs[recv]);
 }
 
-static bool matchbox_peek(struct bench_engine *engine, struct match_envelope envelope,
+static bool matchbox_peek(struct bench_engine *engine, struct mbx_match_envelope envelope,
                           uint64_t ignore, uint64_t *tag)
 {
     struct matchbox *e = matchbox_of(engine);
-    struct match_msg *msg = match_peek(&e->match, &envelope, ignore);
+    struct mbx_match_msg *msg = mbx_match_peek(&e->match, &envelope, ignore);
 
     if (msg == NULL)
         return false;
@@ -120,7 +121,7 @@ static bool matchbox_claim(struct bench_engine *engine, uint32_t msg)
 {
     struct matchbox *e = matchbox_of(engine);
 
-    return match_claim(&e->match, &e->msgs[msg]);
+    return mbx_match_claim(&e->match, &e->msgs[msg]);
 }
 
 static void matchbox_post_many(struct bench_engine *engine, const uint32_t recvs[],
@@ -128,8 +129,8 @@ static void matchbox_post_many(struct bench_engine *engine, const uint32_t recvs
                                size_t count)
 {
     struct matchbox *e = matchbox_of(engine);
-    struct match_recv *batch[BATCH];
-    struct match_msg *met[BATCH];
+    struct mbx_match_recv *batch[BATCH];
+    struct mbx_match_msg *met[BATCH];
 
     for (size_t first = 0; first < count; first += BATCH) {
         size_t n = min_size(BATCH, count - first), done;
@@ -139,7 +140,7 @@ static void matchbox_post_many(struct bench_engine *engine, const uint32_t recvs
             batch[i]->envelope = wanted[first + i].envelope;
             batch[i]->ignore = wanted[first + i].ignore;
         }
-        done = match_post_many(&e->match, batch, met, n);
+        done = mbx_match_post_many(&e->match, batch, met, n);
         assert(done == n);
         for (size_t i = 0; i < n; i++)
             found[first + i] = number_of_msg(e, met[i]);
@@ -147,12 +148,12 @@ static void matchbox_post_many(struct bench_engine *engine, const uint32_t recvs
 }
 
 static void matchbox_arrive_many(struct bench_engine *engine, const uint32_t msgs[],
-                                 const struct match_envelope envelopes[], uint32_t found[],
+                                 const struct mbx_match_envelope envelopes[], uint32_t found[],
                                  size_t count)
 {
     struct matchbox *e = matchbox_of(engine);
-    struct match_msg *batch[BATCH];
-    struct match_recv *met[BATCH];
+    struct mbx_match_msg *batch[BATCH];
+    struct mbx_match_recv *met[BATCH];
 
     for (size_t first = 0; first < count; first += BATCH) {
         size_t n = min_size(BATCH, count - first), done;
@@ -161,7 +162,7 @@ static void matchbox_arrive_many(struct bench_engine *engine, const uint32_t msg
             batch[i] = &e->msgs[msgs[first + i]];
             batch[i]->envelope = envelopes[first + i];
         }
-        done = match_arrive_many(&e->match, batch, met, n);
+        done = mbx_match_arrive_many(&e->match, batch, met, n);
         assert(done == n);
         for (size_t i = 0; i < n; i++)
             found[first + i] = number_of_recv(e, met[i]);
@@ -172,14 +173,14 @@ static struct bench_memory matchbox_recv_memory(const struct bench_engine *engin
 {
     const struct matchbox *e = container_of(engine, const struct matchbox, engine);
 
-    return (struct bench_memory){sizeof *e->recvs, match_memory(&e->match)};
+    return (struct bench_memory){sizeof *e->recvs, mbx_match_memory(&e->match)};
 }
 
 static struct bench_memory matchbox_msg_memory(const struct bench_engine *engine)
 {
     const struct matchbox *e = container_of(engine, const struct matchbox, engine);
 
-    return (struct bench_memory){sizeof *e->msgs, match_memory(&e->match)};
+    return (struct bench_memory){sizeof *e->msgs, mbx_match_memory(&e->match)};
 }
 
 const struct bench_ops bench_matchbox = {

@@ -38,7 +38,7 @@ static struct bench_engine *nothing_create(uint32_t recvs, uint32_t msgs)
 }
 
 static uint32_t nothing_post(struct bench_engine *engine, uint32_t recv,
-                             struct match_envelope envelope, uint64_t ignore)
+                             struct mbx_match_envelope envelope, uint64_t ignore)
 {
     struct nothing *e = container_of(engine, struct nothing, engine);
 
@@ -47,7 +47,7 @@ static uint32_t nothing_post(struct bench_engine *engine, uint32_t recv,
 }
 
 static uint32_t nothing_arrive(struct bench_engine *engine, uint32_t msg,
-                               struct match_envelope envelope)
+                               struct mbx_match_envelope envelope)
 {
     (void)engine;
     (void)msg;

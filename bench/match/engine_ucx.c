@@ -52,7 +52,7 @@ static inline uint64_t shifted(uint64_t value, unsigned bits)
     return bits < 64 ? value << bits : 0;
 }
 
-static inline uint64_t tag_of(const struct ucx *e, const struct match_envelope *envelope)
+static inline uint64_t tag_of(const struct ucx *e, const struct mbx_match_envelope *envelope)
 {
     uint64_t source = envelope->source & low_bits(e->source_bits);
 
@@ -61,12 +61,12 @@ static inline uint64_t tag_of(const struct ucx *e, const struct match_envelope *
 }
 
 /* 1 = compared, as UCX has it. */
-static inline uint64_t mask_of(const struct ucx *e, const struct match_envelope *wanted,
+static inline uint64_t mask_of(const struct ucx *e, const struct mbx_match_envelope *wanted,
                                uint64_t ignore)
 {
     uint64_t mask = ~(ignore & low_bits(e->tag_bits));
 
-    if (wanted->source == MATCH_ANY_SOURCE)
+    if (wanted->source == MBX_MATCH_ANY_SOURCE)
         mask &= ~shifted(low_bits(e->source_bits), e->tag_bits);
     return mask;
 }
@@ -186,7 +186,7 @@ static void on_received(void *request, ucs_status_t status, const ucp_tag_recv_i
 }
 
 static uint32_t ucx_post(struct bench_engine *engine, uint32_t recv,
-                         struct match_envelope envelope, uint64_t ignore)
+                         struct mbx_match_envelope envelope, uint64_t ignore)
 {
     struct ucx *e = ucx_of(engine);
     ucp_request_param_t param = {
@@ -208,7 +208,7 @@ static uint32_t ucx_post(struct bench_engine *engine, uint32_t recv,
 }
 
 static uint32_t ucx_arrive(struct bench_engine *engine, uint32_t msg,
-                           struct match_envelope envelope)
+                           struct mbx_match_envelope envelope)
 {
     struct ucx *e = ucx_of(engine);
     ucp_request_param_t param = {0};
@@ -240,7 +240,7 @@ static bool ucx_cancel(struct bench_engine *engine, uint32_t recv)
     return true;
 }
 
-static bool ucx_peek(struct bench_engine *engine, struct match_envelope envelope,
+static bool ucx_peek(struct bench_engine *engine, struct mbx_match_envelope envelope,
                      uint64_t ignore, uint64_t *tag)
 {
     struct ucx *e = ucx_of(engine);

@@ -38,7 +38,7 @@ struct queue {
 
 struct like_msg {
     struct list in_bin, in_all;
-    struct match_envelope envelope;
+    struct mbx_match_envelope envelope;
 };
 
 struct like {
@@ -57,7 +57,7 @@ static struct like *like_of(struct bench_engine *engine)
     return container_of(engine, struct like, engine);
 }
 
-static inline unsigned bin_of(const struct match_envelope *envelope)
+static inline unsigned bin_of(const struct mbx_match_envelope *envelope)
 {
     uint32_t low = (uint32_t)envelope->tag;
     uint32_t high = (uint32_t)(envelope->tag >> 32) ^ envelope->source ^
@@ -66,7 +66,7 @@ static inline unsigned bin_of(const struct match_envelope *envelope)
     return (low % PRIME) ^ (high % PRIME);
 }
 
-static inline struct queue *queue_of(struct like *e, const struct match_envelope *wanted,
+static inline struct queue *queue_of(struct like *e, const struct mbx_match_envelope *wanted,
                                      uint64_t ignore)
 {
     return is_exact(wanted, ignore) ? &e->recv_bins[bin_of(wanted)] : &e->wild;
@@ -98,7 +98,7 @@ static inline void queue_take(struct queue *queue, struct like_recv **at)
 
 /* Where the oldest fit hangs; it hangs NULL if there is none. */
 static inline struct like_recv **queue_find(struct queue *queue,
-                                            const struct match_envelope *message)
+                                            const struct mbx_match_envelope *message)
 {
     struct like_recv **at = &queue->head;
 
@@ -138,8 +138,8 @@ static struct bench_engine *like_create(uint32_t recvs, uint32_t msgs)
     return &e->engine;
 }
 
-static inline struct like_msg *find_in_bin(struct like *e, const struct match_envelope *wanted,
-                                           uint64_t ignore)
+static inline struct like_msg *
+find_in_bin(struct like *e, const struct mbx_match_envelope *wanted, uint64_t ignore)
 {
     struct list *head = &e->msg_bins[bin_of(wanted)], *at;
 
@@ -152,8 +152,8 @@ static inline struct like_msg *find_in_bin(struct like *e, const struct match_en
     return NULL;
 }
 
-static inline struct like_msg *find_in_all(struct like *e, const struct match_envelope *wanted,
-                                           uint64_t ignore)
+static inline struct like_msg *
+find_in_all(struct like *e, const struct mbx_match_envelope *wanted, uint64_t ignore)
 {
     struct list *at;
 
@@ -166,7 +166,7 @@ static inline struct like_msg *find_in_all(struct like *e, const struct match_en
     return NULL;
 }
 
-static inline struct like_msg *find_msg(struct like *e, const struct match_envelope *wanted,
+static inline struct like_msg *find_msg(struct like *e, const struct mbx_match_envelope *wanted,
                                         uint64_t ignore)
 {
     return is_exact(wanted, ignore) ? find_in_bin(e, wanted, ignore)
@@ -180,7 +180,7 @@ static inline void take_msg(struct like_msg *msg)
 }
 
 static uint32_t like_post(struct bench_engine *engine, uint32_t recv,
-                          struct match_envelope envelope, uint64_t ignore)
+                          struct mbx_match_envelope envelope, uint64_t ignore)
 {
     struct like *e = like_of(engine);
     struct like_msg *msg = find_msg(e, &envelope, ignore);
@@ -198,7 +198,7 @@ static uint32_t like_post(struct bench_engine *engine, uint32_t recv,
 }
 
 static uint32_t like_arrive(struct bench_engine *engine, uint32_t msg,
-                            struct match_envelope envelope)
+                            struct mbx_match_envelope envelope)
 {
     struct like *e = like_of(engine);
     unsigned bin = bin_of(&envelope);
@@ -237,7 +237,7 @@ static bool like_cancel(struct bench_engine *engine, uint32_t recv)
     return true;
 }
 
-static bool like_peek(struct bench_engine *engine, struct match_envelope envelope,
+static bool like_peek(struct bench_engine *engine, struct mbx_match_envelope envelope,
                       uint64_t ignore, uint64_t *tag)
 {
     struct like_msg *msg = find_msg(like_of(engine), &envelope, ignore);

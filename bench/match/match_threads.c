@@ -40,8 +40,8 @@ enum beside { BESIDE_NOBODY, BESIDE_PROCESS, BESIDE_THREAD, BESIDES };
 static const char *const beside_names[] = {"nobody", "process", "thread"};
 
 struct worker {
-    alignas(CACHE_APART) struct match match;
-    struct match_recv *recvs;
+    alignas(CACHE_APART) struct mbx_match match;
+    struct mbx_match_recv *recvs;
     uint32_t depth, context_id, at;
 };
 
@@ -85,10 +85,10 @@ static void pin(int number)
 
 static void post(struct worker *w, uint32_t i)
 {
-    struct match_msg *found;
+    struct mbx_match_msg *found;
 
-    w->recvs[i].envelope = (struct match_envelope){w->context_id, i % 16, i};
-    if (match_post(&w->match, &w->recvs[i], &found) != 0 || found != NULL)
+    w->recvs[i].envelope = (struct mbx_match_envelope){w->context_id, i % 16, i};
+    if (mbx_match_post(&w->match, &w->recvs[i], &found) != 0 || found != NULL)
         fail("a receive could not be posted");
 }
 
@@ -101,23 +101,23 @@ static void worker_init(struct worker *w, uint32_t context_id, uint32_t depth)
     if (w->recvs == NULL)
         fail("no memory");
     memset(w->recvs, 0, size);
-    match_init(&w->match, &(struct match_options){.seed = 1 + context_id});
+    mbx_match_init(&w->match, &(struct mbx_match_options){.seed = 1 + context_id});
     for (uint32_t i = 0; i < depth; i++)
         post(w, i);
 }
 
 static void worker_fini(struct worker *w)
 {
-    match_fini(&w->match);
+    mbx_match_fini(&w->match);
     free(w->recvs);
 }
 
 static void work(struct worker *w, uint64_t pairs)
 {
     for (uint64_t i = 0; i < pairs; i++) {
-        const struct match_envelope e = {w->context_id, w->at % 16, w->at};
+        const struct mbx_match_envelope e = {w->context_id, w->at % 16, w->at};
 
-        if (match_find(&w->match, &e) != &w->recvs[w->at])
+        if (mbx_match_find(&w->match, &e) != &w->recvs[w->at])
             fail("a message met the wrong receive");
         post(w, w->at);
         w->at = (uint32_t)(((uint64_t)w->at + STRIDE) % w->depth);

@@ -35,7 +35,7 @@ static void look_around(const struct population *p, struct bench_engine *engine)
 
         if (wanted.ignore == 0)
             wanted.envelope.tag |= NOT_THERE;
-        else if (wanted.envelope.source != MATCH_ANY_SOURCE)
+        else if (wanted.envelope.source != MBX_MATCH_ANY_SOURCE)
             wanted.envelope.source ^= 1u << (BENCH_SOURCE_BITS - 2);
         else
             wanted.envelope.context_id += 7;

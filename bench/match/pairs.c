@@ -66,7 +66,7 @@ static uint64_t measure(const struct bench_case *c, struct subject *s, uint64_t 
     for (uint64_t i = 0; i < rounds; i++) {
         uint32_t k = next_of(pairs, &at);
         const struct recv_class *class = population_class(&pairs->population, k);
-        struct match_envelope message = population_message(class, k);
+        struct mbx_match_envelope message = population_message(class, k);
         struct bench_pattern wanted = population_pattern(class, k);
 
         message.tag += at.wrong;
@@ -94,7 +94,7 @@ static void sweep(void)
 static uint32_t warm_code(const struct pairs *pairs, const struct subject *s)
 {
     const struct recv_class *class = population_class(&pairs->population, 0);
-    struct match_envelope message = population_message(class, 0);
+    struct mbx_match_envelope message = population_message(class, 0);
     struct bench_pattern wanted = population_pattern(class, 0);
 
     return s->ops->arrive(s->other, 0, message) |
@@ -123,7 +123,7 @@ static uint64_t measure_cold(const struct bench_case *c, struct subject *s, uint
 
     for (uint64_t i = 0; i < rounds; i++) {
         const struct recv_class *class;
-        struct match_envelope message;
+        struct mbx_match_envelope message;
         struct bench_pattern wanted;
         uint64_t start;
         uint32_t k;
@@ -148,7 +148,7 @@ static uint64_t measure_cold(const struct bench_case *c, struct subject *s, uint
 /* 64 arrivals and then their 64 posts; the plan names no receive twice in a batch. */
 struct batch {
     uint32_t numbers[BATCH], recvs[BATCH], found[BATCH];
-    struct match_envelope messages[BATCH];
+    struct mbx_match_envelope messages[BATCH];
     struct bench_pattern wanted[BATCH];
 };
 

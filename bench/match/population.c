@@ -47,7 +47,7 @@ void population_make_shared(struct population *p, uint32_t depth, unsigned share
     for (unsigned i = 0; i < POPULATION_CLASSES; i++) {
         p->classes[i] = exact;
         if ((i * 53 + 40) % POPULATION_CLASSES < share) /* spread */
-            p->classes[i].any_source = MATCH_ANY_SOURCE;
+            p->classes[i].any_source = MBX_MATCH_ANY_SOURCE;
     }
     count_wild(p);
 }
@@ -56,13 +56,16 @@ void population_make_mpi(struct population *p, uint32_t depth)
 {
     const struct recv_class kinds[] = {
         exact,
-        {.context_id = 1, .source_mask = 63, .any_source = MATCH_ANY_SOURCE},
+        {.context_id = 1, .source_mask = 63, .any_source = MBX_MATCH_ANY_SOURCE},
         {.context_id = 1,
          .source_shift = 2,
          .source_mask = OWN_SOURCES - 1,
          .source_base = OWN_SOURCES,
          .ignore = ANY_TAG},
-        {.context_id = 2, .source_mask = 63, .any_source = MATCH_ANY_SOURCE, .ignore = ANY_TAG},
+        {.context_id = 2,
+         .source_mask = 63,
+         .any_source = MBX_MATCH_ANY_SOURCE,
+         .ignore = ANY_TAG},
     };
 
     set_depth(p, depth);
@@ -191,7 +194,7 @@ void population_arrive(const struct population *p, const struct plan *fill,
 {
     for (uint32_t i = 0; i < p->depth; i++) {
         uint32_t k = nth_of(fill, i);
-        struct match_envelope message = population_message(population_class(p, k), k);
+        struct mbx_match_envelope message = population_message(population_class(p, k), k);
 
         if (engine->ops->arrive(engine, k, message) != BENCH_NONE)
             bench_fail("engine %s: a message met a receive that is not there",

@@ -24,7 +24,7 @@
 struct recv_class {
     uint32_t context_id;
     uint32_t source_shift, source_mask, source_base;
-    uint32_t any_source; /* MATCH_ANY_SOURCE or 0 */
+    uint32_t any_source; /* MBX_MATCH_ANY_SOURCE or 0 */
     uint64_t ignore, noise;
 };
 
@@ -82,10 +82,10 @@ static inline const struct recv_class *population_class(const struct population 
     return &p->classes[k & p->class_mask];
 }
 
-static inline struct match_envelope population_message(const struct recv_class *class,
-                                                       uint32_t k)
+static inline struct mbx_match_envelope population_message(const struct recv_class *class,
+                                                           uint32_t k)
 {
-    return (struct match_envelope){
+    return (struct mbx_match_envelope){
         .context_id = class->context_id,
         .source = ((k >> class->source_shift) & class->source_mask) | class->source_base,
         .tag = k | class->noise,

@@ -36,7 +36,7 @@ struct author {
     struct bench_engine *list;
     struct sequence *sequence;
     bool recv_is_queued[AGREE_NUMBERS], msg_is_queued[AGREE_NUMBERS];
-    struct match_envelope messages[AGREE_NUMBERS];
+    struct mbx_match_envelope messages[AGREE_NUMBERS];
     size_t arrived_at[AGREE_NUMBERS];
 };
 
@@ -50,7 +50,7 @@ static struct bench_pattern draw_pattern(struct author *a, bool may_be_wild)
                      .tag = tags[random_below(&a->random, ARRAY_COUNT(tags))]}};
 
     if (may_be_wild && random_below(&a->random, 3) == 0)
-        wanted.envelope.source = MATCH_ANY_SOURCE;
+        wanted.envelope.source = MBX_MATCH_ANY_SOURCE;
     if (may_be_wild)
         wanted.ignore = masks[random_below(&a->random, ARRAY_COUNT(masks))];
     return wanted;

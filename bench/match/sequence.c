@@ -125,10 +125,10 @@ static void take_apart(const struct sequence *s, struct numbers *contexts,
     uint64_t any = 0, all = UINT64_MAX;
 
     for (size_t i = 0; i < s->count; i++) {
-        const struct match_envelope *envelope = &s->ops[i].wanted.envelope;
+        const struct mbx_match_envelope *envelope = &s->ops[i].wanted.envelope;
 
         contexts->values[contexts->count++] = envelope->context_id;
-        if (envelope->source != MATCH_ANY_SOURCE)
+        if (envelope->source != MBX_MATCH_ANY_SOURCE)
             sources->values[sources->count++] = envelope->source;
         any |= envelope->tag;
         all &= envelope->tag;
@@ -143,10 +143,10 @@ static void add_narrow(struct sequence *narrow, const struct sequence_op *wide,
                        uint64_t tag_bits)
 {
     struct sequence_op op = *wide;
-    struct match_envelope *envelope = &op.wanted.envelope;
+    struct mbx_match_envelope *envelope = &op.wanted.envelope;
 
     envelope->context_id = place_of(contexts, envelope->context_id);
-    if (envelope->source != MATCH_ANY_SOURCE)
+    if (envelope->source != MBX_MATCH_ANY_SOURCE)
         envelope->source = place_of(sources, envelope->source);
     envelope->tag = squeeze(envelope->tag, tag_bits);
     op.wanted.ignore = squeeze(op.wanted.ignore, tag_bits);

@@ -2,23 +2,23 @@
 /*
  * match.h - the matching engine alone.
  *
- * A `struct match` holds one posted receive queue (PRQ) and one unexpected message
+ * A `struct mbx_match` holds one posted receive queue (PRQ) and one unexpected message
  * queue (UMQ) and keeps MPI's order between them.  It does no I/O, reads no clock,
  * starts no thread, and the entries are the caller's memory: they are lent to the
  * engine while queued and must not move.
  *
- *   match_post    a receive: takes the oldest message that it accepts, or queues
- *   match_arrive  a message: goes to the oldest receive that accepts it, or queues
- *   match_cancel  takes a queued receive back
- *   match_peek    what would such a receive take?
- *   match_claim   takes a queued message out (matched probe)
+ *   mbx_match_post    a receive: takes the oldest message that it accepts, or queues
+ *   mbx_match_arrive  a message: goes to the oldest receive that accepts it, or queues
+ *   mbx_match_cancel  takes a queued receive back
+ *   mbx_match_peek    what would such a receive take?
+ *   mbx_match_claim   takes a queued message out (matched probe)
  *
  * A receive accepts a message when the context ids are equal, the source is equal
- * or the receive's is MATCH_ANY_SOURCE, and ((tag ^ tag) & ~ignore) == 0.  Context ids
+ * or the receive's is MBX_MATCH_ANY_SOURCE, and ((tag ^ tag) & ~ignore) == 0.  Context ids
  * and tags may have any value, and so may sources; a message whose source is
- * MATCH_ANY_SOURCE only meets receives from any source.
+ * MBX_MATCH_ANY_SOURCE only meets receives from any source.
  *
- * Invariants (match_is_valid):
+ * Invariants (mbx_match_is_valid):
  *   I1  sequence numbers strictly increase along each queue
  *   I2  no queued receive accepts any queued message
  *   I3  posted == met_posts + matched_posts + cancelled + queued receives
@@ -28,18 +28,19 @@
  *   I4  an entry's state says on which queue it is
  *
  * Ownership  An entry belongs to the engine from the call that queues it to the call that
- *            gives it back: match_arrive(), match_find() and match_cancel() a receive,
- *            match_post() and match_claim() a message.  Meanwhile it may be read.  An entry
- *            that is queued must not be posted or arrive again, and is cancelled or claimed
- *            in its own engine; match_is_valid() sees most of such mistakes.
+ *            gives it back: mbx_match_arrive(), mbx_match_find() and mbx_match_cancel() a
+ *            receive, mbx_match_post() and mbx_match_claim() a message.  Meanwhile it may be
+ *            read.  An entry that is queued must not be posted or arrive again, and is
+ *            cancelled or claimed in its own engine; mbx_match_is_valid() sees most of such
+ *            mistakes.
  * Memory     A queue of up to 16 entries allocates nothing.  Longer ones have tables, which
- *            grow in match_post() and match_peek() and are freed by match_fini(), the large
- *            ones when a queue is short again.
- * Threads    one at a time per struct match, of which there may be any number; they share
- *            nothing.  What different threads use (engines, receives, messages) is best kept
- *            128 bytes apart: cores fetch lines in pairs.
- * Versions   struct match and the entries are laid out here, so a program is compiled with
- *            the header of the library that it is linked with.
+ *            grow in mbx_match_post() and mbx_match_peek() and are freed by
+ *            mbx_match_fini(), the large ones when a queue is short again.
+ * Threads    one at a time per struct mbx_match, of which there may be any number; they
+ *            share nothing.  What different threads use (engines, receives, messages) is
+ *            best kept 128 bytes apart: cores fetch lines in pairs.
+ * Versions   struct mbx_match and the entries are laid out here, so a program is compiled
+ *            with the header of the library that it is linked with.
  */
 #ifndef MATCHBOX_MATCH_H
 #define MATCHBOX_MATCH_H
@@ -53,48 +54,48 @@ extern "C" {
 #endif
 
 #if defined(__GNUC__)
-#define MATCH_API __attribute__((visibility("default")))
+#define MBX_MATCH_API __attribute__((visibility("default")))
 #else
-#define MATCH_API
+#define MBX_MATCH_API
 #endif
 
-#define MATCH_ANY_SOURCE UINT32_MAX
+#define MBX_MATCH_ANY_SOURCE UINT32_MAX
 
-struct match_envelope {
+struct mbx_match_envelope {
     uint32_t context_id;
     uint32_t source;
     uint64_t tag;
 };
 
-enum match_state { MATCH_IDLE, MATCH_QUEUED };
+enum mbx_match_state { MBX_MATCH_IDLE, MBX_MATCH_QUEUED };
 
 /* Link of a queued entry; the engine's own. */
-struct match_link {
-    struct match_link *next, *prev;
+struct mbx_match_link {
+    struct mbx_match_link *next, *prev;
 };
 
 /* A receive.  The caller sets envelope and ignore; the rest is the engine's.  state is
- * MATCH_IDLE (0) before the first post, and whenever the entry is the caller's. */
-struct match_recv {
-    struct match_envelope envelope; /* source may be MATCH_ANY_SOURCE */
-    uint64_t ignore;                /* 1 = tag bit not compared */
-    uint64_t seq;                   /* age; smaller is older */
-    struct match_link group;        /* long queue: those that want the same, oldest first */
-    struct match_link link;         /* long queue: all, oldest first */
-    enum match_state state;
+ * MBX_MATCH_IDLE (0) before the first post, and whenever the entry is the caller's. */
+struct mbx_match_recv {
+    struct mbx_match_envelope envelope; /* source may be MBX_MATCH_ANY_SOURCE */
+    uint64_t ignore;                    /* 1 = tag bit not compared */
+    uint64_t seq;                       /* age; smaller is older */
+    struct mbx_match_link group;        /* long queue: those that want the same, oldest first */
+    struct mbx_match_link link;         /* long queue: all, oldest first */
+    enum mbx_match_state state;
     uint32_t at; /* short queue: its slot; long queue: its class */
 };
 
 /* A message.  The caller sets envelope; the rest is the engine's, as of a receive. */
-struct match_msg {
-    struct match_envelope envelope;
+struct mbx_match_msg {
+    struct mbx_match_envelope envelope;
     uint64_t seq;
-    struct match_link link; /* long queue: all, oldest first */
-    enum match_state state;
+    struct mbx_match_link link; /* long queue: all, oldest first */
+    enum mbx_match_state state;
     uint32_t at; /* short queue: its slot; long queue: its first entry in an index */
 };
 
-struct match_counters {
+struct mbx_match_counters {
     uint64_t posted, arrived;         /* calls of post and arrive */
     uint64_t matched_posts;           /* receives that an arrival took from the PRQ */
     uint64_t matched_arrivals;        /* messages that a post took from the UMQ */
@@ -109,7 +110,7 @@ struct match_counters {
 };
 
 /* How an engine starts; all zero is the default. */
-struct match_options {
+struct mbx_match_options {
     uint64_t first_seq; /* the first age to be given out; a test may want to see it wrap */
     uint64_t seed;      /* of the hash; a secret number if strangers choose the tags */
     uint32_t short_max; /* entries up to which a queue does without tables, 1 to 16; 0: 16 */
@@ -117,61 +118,61 @@ struct match_options {
     uint32_t hash_bits; /* of the hash, 1 to 64, so that a test sees collisions; 0: 64 */
 };
 
-/* ---- the engine's own; public only so that callers can embed a struct match ---- */
+/* ---- the engine's own; public only so that callers can embed a struct mbx_match ---- */
 
-#define MATCH_SLOTS   32 /* of a short queue */
-#define MATCH_LANES   4  /* slots that are compared at a time */
-#define MATCH_CLASSES 64 /* masks that have tables of their own */
+#define MBX_MATCH_SLOTS   32 /* of a short queue */
+#define MBX_MATCH_LANES   4  /* slots that are compared at a time */
+#define MBX_MATCH_CLASSES 64 /* masks that have tables of their own */
 
 /* Four slots of a short PRQ, each field beside its like. */
-struct match_recv_block {
-    uint64_t place[MATCH_LANES]; /* context id and source in one word */
-    uint64_t tag[MATCH_LANES];
-    uint64_t place_mask[MATCH_LANES]; /* 1 = compared */
-    uint64_t tag_mask[MATCH_LANES];
-    struct match_recv *entry[MATCH_LANES];
+struct mbx_match_recv_block {
+    uint64_t place[MBX_MATCH_LANES]; /* context id and source in one word */
+    uint64_t tag[MBX_MATCH_LANES];
+    uint64_t place_mask[MBX_MATCH_LANES]; /* 1 = compared */
+    uint64_t tag_mask[MBX_MATCH_LANES];
+    struct mbx_match_recv *entry[MBX_MATCH_LANES];
 };
 
-struct match_msg_block {
-    uint64_t place[MATCH_LANES];
-    uint64_t tag[MATCH_LANES];
-    struct match_msg *entry[MATCH_LANES];
+struct mbx_match_msg_block {
+    uint64_t place[MBX_MATCH_LANES];
+    uint64_t tag[MBX_MATCH_LANES];
+    struct mbx_match_msg *entry[MBX_MATCH_LANES];
 };
 
 /* Which slots of a short queue are in use. */
-struct match_slots {
+struct mbx_match_slots {
     uint32_t live; /* bit i: slot i holds an entry */
     uint32_t next; /* the first one that is younger than all entries */
 };
 
-struct match_deep;
-struct match_compare;
+struct mbx_match_deep;
+struct mbx_match_compare;
 
-struct match {
+struct mbx_match {
     uint64_t next_seq;
-    struct match_slots recv_slots, msg_slots;
-    bool recvs_long, msgs_long;          /* the queue is a list with tables, not slots */
-    uint32_t recv_room;                  /* so many receives get slots; 0 while it is long */
-    const struct match_compare *compare; /* what this machine is best at */
-    struct match_deep *deep;             /* tables; NULL until they are needed */
-    struct match_link recvs, msgs;       /* long queues, oldest first */
-    struct match_options options;
-    struct match_counters count;
-    struct match_recv_block recv_blocks[MATCH_SLOTS / MATCH_LANES];
-    struct match_msg_block msg_blocks[MATCH_SLOTS / MATCH_LANES];
+    struct mbx_match_slots recv_slots, msg_slots;
+    bool recvs_long, msgs_long; /* the queue is a list with tables, not slots */
+    uint32_t recv_room;         /* so many receives get slots; 0 while it is long */
+    const struct mbx_match_compare *compare; /* what this machine is best at */
+    struct mbx_match_deep *deep;             /* tables; NULL until they are needed */
+    struct mbx_match_link recvs, msgs;       /* long queues, oldest first */
+    struct mbx_match_options options;
+    struct mbx_match_counters count;
+    struct mbx_match_recv_block recv_blocks[MBX_MATCH_SLOTS / MBX_MATCH_LANES];
+    struct mbx_match_msg_block msg_blocks[MBX_MATCH_SLOTS / MBX_MATCH_LANES];
 };
 
 /* Starts an empty engine in the caller's memory, where it stays: the queues point
  * at their heads.  options may be NULL: all zero; what is out of range is taken as 0.
  * Allocates nothing. */
-MATCH_API void match_init(struct match *m, const struct match_options *options);
+MBX_MATCH_API void mbx_match_init(struct mbx_match *m, const struct mbx_match_options *options);
 
 /* Forgets everything and frees what the engine allocated.  Entries that are still queued
  * become idle and the caller's again; walk the queues before if they must be found. */
-MATCH_API void match_fini(struct match *m);
+MBX_MATCH_API void mbx_match_fini(struct mbx_match *m);
 
 /*
- * match_post - a receive is posted.
+ * mbx_match_post - a receive is posted.
  *
  * Takes the oldest queued message that recv accepts: *msg is it, and neither is
  * queued any more.  Otherwise *msg = NULL and recv waits.
@@ -179,83 +180,88 @@ MATCH_API void match_fini(struct match *m);
  * Returns    0; -ENOMEM a table could not grow: nothing changed, recv is not queued, and
  *            *msg was not written.  It may be tried again.
  */
-MATCH_API int match_post(struct match *m, struct match_recv *recv, struct match_msg **msg);
+MBX_MATCH_API int mbx_match_post(struct mbx_match *m, struct mbx_match_recv *recv,
+                                 struct mbx_match_msg **msg);
 
 /*
- * match_arrive - a message arrives.
+ * mbx_match_arrive - a message arrives.
  *
  * Gives it to the oldest queued receive that accepts it: *recv is that receive, and
  * neither is queued.  Otherwise *recv = NULL and msg waits.
  *
- * Returns    0; -ENOMEM as match_post().  Now an arrival allocates nothing; callers check
+ * Returns    0; -ENOMEM as mbx_match_post().  Now an arrival allocates nothing; callers check
  *            all the same.
  */
-MATCH_API int match_arrive(struct match *m, struct match_msg *msg, struct match_recv **recv);
+MBX_MATCH_API int mbx_match_arrive(struct mbx_match *m, struct mbx_match_msg *msg,
+                                   struct mbx_match_recv **recv);
 
 /*
- * match_find - the receive that a message with this envelope would meet, taken out
+ * mbx_match_find - the receive that a message with this envelope would meet, taken out
  * of the queue; NULL if there is none, and then nothing is queued.
  *
- * The first half of match_arrive(), for callers that make a struct match_msg only
- * for messages that have to wait; match_keep() is the second.  Counts as an arrival
+ * The first half of mbx_match_arrive(), for callers that make a struct mbx_match_msg only
+ * for messages that have to wait; mbx_match_keep() is the second.  Counts as an arrival
  * only when it finds one.
  */
-MATCH_API struct match_recv *match_find(struct match *m, const struct match_envelope *envelope);
+MBX_MATCH_API struct mbx_match_recv *mbx_match_find(struct mbx_match *m,
+                                                    const struct mbx_match_envelope *envelope);
 
-/* match_first - the same receive, which stays where it is.  Nothing changes, and it does not
- * count as a search. */
-MATCH_API struct match_recv *match_first(const struct match *m,
-                                         const struct match_envelope *envelope);
+/* mbx_match_first - the same receive, which stays where it is.  Nothing changes, and it does
+ * not count as a search. */
+MBX_MATCH_API struct mbx_match_recv *mbx_match_first(const struct mbx_match *m,
+                                                     const struct mbx_match_envelope *envelope);
 
 /*
- * match_keep - a message that match_find() has just refused waits for its receive.
+ * mbx_match_keep - a message that mbx_match_find() has just refused waits for its receive.
  *
  * Nothing may have been posted in between.
- * Returns    0; -ENOMEM as match_post.
+ * Returns    0; -ENOMEM as mbx_match_post.
  */
-MATCH_API int match_keep(struct match *m, struct match_msg *msg);
+MBX_MATCH_API int mbx_match_keep(struct mbx_match *m, struct mbx_match_msg *msg);
 
 /*
- * match_post_many, match_arrive_many - as count calls of match_post() or match_arrive()
- * in the order of the arrays: msgs[i] is what recvs[i] met, and recvs[i] what msgs[i]
- * met, or NULL.  Faster than the calls one by one when the queues are long: what the
- * next ones need is fetched while the first are looked up.
+ * mbx_match_post_many, mbx_match_arrive_many - as count calls of mbx_match_post() or
+ * mbx_match_arrive() in the order of the arrays: msgs[i] is what recvs[i] met, and recvs[i]
+ * what msgs[i] met, or NULL.  Faster than the calls one by one when the queues are long: what
+ * the next ones need is fetched while the first are looked up.
  *
  * Returns    how many were done: count, or fewer if a table could not grow; then the
  *            next one is not queued and nothing behind it was tried.
  */
-MATCH_API size_t match_post_many(struct match *m, struct match_recv *const recvs[],
-                                 struct match_msg *msgs[], size_t count);
-MATCH_API size_t match_arrive_many(struct match *m, struct match_msg *const msgs[],
-                                   struct match_recv *recvs[], size_t count);
+MBX_MATCH_API size_t mbx_match_post_many(struct mbx_match *m,
+                                         struct mbx_match_recv *const recvs[],
+                                         struct mbx_match_msg *msgs[], size_t count);
+MBX_MATCH_API size_t mbx_match_arrive_many(struct mbx_match *m,
+                                           struct mbx_match_msg *const msgs[],
+                                           struct mbx_match_recv *recvs[], size_t count);
 
-/* match_cancel - takes recv out of the queue.
+/* mbx_match_cancel - takes recv out of the queue.
  * Returns    true; false if it is not queued (it has matched or never was). */
-MATCH_API bool match_cancel(struct match *m, struct match_recv *recv);
+MBX_MATCH_API bool mbx_match_cancel(struct mbx_match *m, struct mbx_match_recv *recv);
 
-/* match_peek - the message that a receive with this envelope (source may be
- * MATCH_ANY_SOURCE) and these ignore bits would take, or NULL.  Takes nothing.  For want of
+/* mbx_match_peek - the message that a receive with this envelope (source may be
+ * MBX_MATCH_ANY_SOURCE) and these ignore bits would take, or NULL.  Takes nothing.  For want of
  * memory it is slow, and never wrong. */
-MATCH_API struct match_msg *match_peek(struct match *m, const struct match_envelope *envelope,
-                                       uint64_t ignore);
+MBX_MATCH_API struct mbx_match_msg *
+mbx_match_peek(struct mbx_match *m, const struct mbx_match_envelope *envelope, uint64_t ignore);
 
-/* match_claim - takes msg out of the queue, for exactly one receive.
+/* mbx_match_claim - takes msg out of the queue, for exactly one receive.
  * Returns    true; false if it is not queued. */
-MATCH_API bool match_claim(struct match *m, struct match_msg *msg);
+MBX_MATCH_API bool mbx_match_claim(struct mbx_match *m, struct mbx_match_msg *msg);
 
 /* Walks the queue, oldest first: NULL starts; returns NULL at the end.  after is still
  * queued: who cancels or claims on the way asks for the next one first. */
-MATCH_API struct match_recv *match_next_recv(const struct match *m,
-                                             const struct match_recv *after);
-MATCH_API struct match_msg *match_next_msg(const struct match *m,
-                                           const struct match_msg *after);
+MBX_MATCH_API struct mbx_match_recv *mbx_match_next_recv(const struct mbx_match *m,
+                                                         const struct mbx_match_recv *after);
+MBX_MATCH_API struct mbx_match_msg *mbx_match_next_msg(const struct mbx_match *m,
+                                                       const struct mbx_match_msg *after);
 
-/* match_memory - bytes that the engine has allocated, struct match and the entries not
+/* mbx_match_memory - bytes that the engine has allocated, struct mbx_match and the entries not
  * counted: they are the caller's. */
-MATCH_API size_t match_memory(const struct match *m);
+MBX_MATCH_API size_t mbx_match_memory(const struct mbx_match *m);
 
-/* match_is_valid - do all invariants hold?  Slow; for tests. */
-MATCH_API bool match_is_valid(const struct match *m);
+/* mbx_match_is_valid - do all invariants hold?  Slow; for tests. */
+MBX_MATCH_API bool mbx_match_is_valid(const struct mbx_match *m);
 
 #ifdef __cplusplus
 }

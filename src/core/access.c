@@ -22,7 +22,8 @@
 
 #define ELEMENT_MAX 32
 
-static_assert(sizeof(struct access) <= sizeof(struct match_recv), "a request is not longer");
+static_assert(sizeof(struct access) <= sizeof(struct mbx_match_recv),
+              "a request is not longer");
 
 static size_t packet_room(const struct mbx_ep *ep, enum wire_type type)
 {

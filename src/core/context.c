@@ -56,14 +56,15 @@ struct context *context_find(const struct mbx_ep *ep, uint32_t id)
 /* The messages of a context that is new come in, in their order. */
 static void context_call_in(struct mbx_ep *ep, struct context *context)
 {
-    struct match *lobby = &ep->lobby->match;
+    struct mbx_match *lobby = &ep->lobby->match;
 
-    for (struct match_msg *next = match_next_msg(lobby, NULL), *msg; (msg = next) != NULL;) {
-        next = match_next_msg(lobby, msg);
+    for (struct mbx_match_msg *next = mbx_match_next_msg(lobby, NULL), *msg;
+         (msg = next) != NULL;) {
+        next = mbx_match_next_msg(lobby, msg);
         if (msg->envelope.context_id != context->id)
             continue;
-        match_claim(lobby, msg);
-        match_keep(&context->match, msg);
+        mbx_match_claim(lobby, msg);
+        mbx_match_keep(&context->match, msg);
     }
 }
 
@@ -81,7 +82,7 @@ OUT_OF_LINE struct context *context_make(struct mbx_ep *ep, uint32_t id)
     if (context == NULL)
         return NULL;
     context->id = id;
-    match_init(&context->match, &(struct match_options){.seed = ep->match_seed});
+    mbx_match_init(&context->match, &(struct mbx_match_options){.seed = ep->match_seed});
     *context_slot(ep, ep->contexts, ep->context_slots, id) = context;
     ep->context_count++;
     ep->context_last = context;
@@ -93,7 +94,7 @@ OUT_OF_LINE struct context *context_make(struct mbx_ep *ep, uint32_t id)
 struct context *context_lobby(struct mbx_ep *ep)
 {
     if (ep->lobby == NULL && (ep->lobby = mem_alloc(sizeof *ep->lobby)) != NULL)
-        match_init(&ep->lobby->match, &(struct match_options){.seed = ep->match_seed});
+        mbx_match_init(&ep->lobby->match, &(struct mbx_match_options){.seed = ep->match_seed});
     return ep->lobby;
 }
 
@@ -102,11 +103,11 @@ void context_fini(struct mbx_ep *ep)
     for (uint32_t i = 0; i < ep->context_slots; i++) {
         if (ep->contexts[i] == NULL)
             continue;
-        match_fini(&ep->contexts[i]->match);
+        mbx_match_fini(&ep->contexts[i]->match);
         mem_free(ep->contexts[i]);
     }
     mem_free(ep->contexts);
     if (ep->lobby != NULL)
-        match_fini(&ep->lobby->match);
+        mbx_match_fini(&ep->lobby->match);
     mem_free(ep->lobby);
 }

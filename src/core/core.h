@@ -210,11 +210,11 @@ struct access {
 
 struct request {
     union {
-        struct match_recv match; /* receive: its place in the matching engine */
-        struct match_msg held;   /* held send: its place among those (hold.c) */
-        struct access access;    /* one-sided */
-        struct target target;    /* send that writes (early_send.c) */
-        struct share share;      /* receive, SHARED */
+        struct mbx_match_recv match; /* receive: its place in the matching engine */
+        struct mbx_match_msg held;   /* held send: its place among those (hold.c) */
+        struct access access;        /* one-sided */
+        struct target target;        /* send that writes (early_send.c) */
+        struct share share;          /* receive, SHARED */
     };
     struct list out;   /* on its peer's out */
     struct list queue; /* on reading or done; or among the held sends, or open receives; or
@@ -242,8 +242,8 @@ struct request {
 
 /* What recv_matched() is told of a message: straight from a packet, or kept. */
 struct arrival {
-    struct match_envelope envelope; /* source is the peer */
-    uint64_t size;                  /* of the whole message */
+    struct mbx_match_envelope envelope; /* source is the peer */
+    uint64_t size;                      /* of the whole message */
     uint64_t data;
     const char *payload;
     const struct wire_rts *rts; /* NULL: an eager message */
@@ -259,7 +259,7 @@ struct arrival {
 /* An unexpected message, or one taken by a matched probe; see message.c.  Many may have
  * to wait, so it holds no more than a short one needs. */
 struct message {
-    struct match_msg match;
+    struct mbx_match_msg match;
     uint64_t data;
     uint32_t size; /* of payload; or it says that it is something else */
     union {
@@ -272,7 +272,7 @@ struct message {
     };
 };
 
-static_assert(sizeof(struct message) <= sizeof(struct match_msg) + 48, "many wait");
+static_assert(sizeof(struct message) <= sizeof(struct mbx_match_msg) + 48, "many wait");
 
 /* The eager message of a peer of which more fragments are to come.  One of message
  * and request is set while size > offset. */
@@ -346,7 +346,7 @@ struct region;
 
 struct context {
     uint32_t id;
-    struct match match;
+    struct mbx_match match;
 };
 
 /* By key; region.c. */
@@ -685,12 +685,12 @@ struct request *recv_take(struct mbx_ep *ep, void *buf, size_t size,
 void recv_matched(struct mbx_ep *ep, struct request *req, const struct arrival *arrival);
 /* req has met this message: what its completion will say. */
 void recv_describe(struct mbx_ep *ep, struct request *req,
-                   const struct match_envelope *envelope, uint64_t data, uint64_t size);
+                   const struct mbx_match_envelope *envelope, uint64_t data, uint64_t size);
 /* Does req wait in its engine?  POSTED alone does not say so: it may be promised to a message
  * that waits for the device's answer. */
 static inline bool recv_is_open(const struct request *req)
 {
-    return req->state == REQUEST_POSTED && req->match.state == MATCH_QUEUED;
+    return req->state == REQUEST_POSTED && req->match.state == MBX_MATCH_QUEUED;
 }
 
 /* Of a receive that is watched: req has left its engine for a message that the device did not

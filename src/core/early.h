@@ -24,7 +24,7 @@
 
 /* An open receive of a peer, which waits for a message of ours alone. */
 struct early_rtr {
-    struct match_envelope envelope; /* the source is the peer */
+    struct mbx_match_envelope envelope; /* the source is the peer */
     uint64_t ignore, number;
     struct target target;
 };

@@ -84,7 +84,7 @@ static void early_was_useless(const struct mbx_ep *ep, struct early *early)
 
 /* ---- telling ---- */
 
-static bool overlap(const struct match_recv *a, const struct match_recv *b)
+static bool overlap(const struct mbx_match_recv *a, const struct mbx_match_recv *b)
 {
     return (a->envelope.source == MBX_ANY_SOURCE || b->envelope.source == MBX_ANY_SOURCE ||
             a->envelope.source == b->envelope.source) &&
@@ -94,17 +94,17 @@ static bool overlap(const struct match_recv *a, const struct match_recv *b)
 /* The oldest open receive before req that could take a message of req's, and that req's source
  * does not know; NULL: there is none.  *from: the number of the oldest that it knows, or of
  * req. Also req itself: there are too many to tell. */
-static const struct match_recv *early_blocker(const struct mbx_ep *ep,
-                                              const struct request *req, uint64_t *from)
+static const struct mbx_match_recv *early_blocker(const struct mbx_ep *ep,
+                                                  const struct request *req, uint64_t *from)
 {
-    const struct match *match = &context_find(ep, req->match.envelope.context_id)->match;
-    const struct match_recv *other = NULL;
+    const struct mbx_match *match = &context_find(ep, req->match.envelope.context_id)->match;
+    const struct mbx_match_recv *other = NULL;
 
     *from = UINT64_MAX;
     for (int i = 0; i <= OTHERS_MOST; i++) {
         const struct request *earlier;
 
-        other = match_next_recv(match, other);
+        other = mbx_match_next_recv(match, other);
         if (other == &req->match)
             return NULL;
         if (!overlap(other, &req->match))
@@ -176,11 +176,11 @@ static void early_tell(struct mbx_ep *ep, struct peer *peer, struct request *req
 }
 
 /* Tells req if there is nothing before it that its source should know.  Else that. */
-static const struct match_recv *early_try(struct mbx_ep *ep, struct peer *peer,
-                                          struct request *req)
+static const struct mbx_match_recv *early_try(struct mbx_ep *ep, struct peer *peer,
+                                              struct request *req)
 {
     uint64_t from;
-    const struct match_recv *blocker = early_blocker(ep, req, &from);
+    const struct mbx_match_recv *blocker = early_blocker(ep, req, &from);
 
     if (blocker == NULL)
         early_tell(ep, peer, req, from);
@@ -189,11 +189,12 @@ static const struct match_recv *early_try(struct mbx_ep *ep, struct peer *peer,
 
 /* May this open receive, which blocks req, be told before it?  It was left out for some time.
  */
-static struct request *early_before(const struct mbx_ep *ep, const struct match_recv *blocker,
+static struct request *early_before(const struct mbx_ep *ep,
+                                    const struct mbx_match_recv *blocker,
                                     const struct request *req)
 {
     struct request *other =
-        container_of((struct match_recv *)(uintptr_t)blocker, struct request, match);
+        container_of((struct mbx_match_recv *)(uintptr_t)blocker, struct request, match);
 
     return other != req && blocker->envelope.source == req->match.envelope.source &&
                    size_is_early(ep, other->size)
@@ -210,7 +211,7 @@ static struct early *early_of(struct peer *peer)
 
 void early_post(struct mbx_ep *ep, struct request *req)
 {
-    const struct match_recv *blocker;
+    const struct mbx_match_recv *blocker;
     struct request *other;
     struct peer *peer;
     struct early *early;
@@ -283,7 +284,7 @@ static struct request *early_named(struct mbx_ep *ep, const struct peer *peer,
 {
     const struct wire_write *write = &packet->body.write;
     struct request *req = request_find(ep, write->receiver);
-    const struct match_envelope *want;
+    const struct mbx_match_envelope *want;
 
     if (req == NULL || request_is_send(req) || !recv_is_open(req) ||
         !(req->flags & REQUEST_LENT) || req->peer != peer->number)
@@ -316,14 +317,14 @@ static void early_fetch(struct mbx_ep *ep, struct request *req, uint64_t address
 
 int early_begun(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
 {
-    const struct match_envelope envelope = {packet->header.context_id, peer->number,
-                                            packet->header.tag};
+    const struct mbx_match_envelope envelope = {packet->header.context_id, peer->number,
+                                                packet->header.tag};
     const struct wire_write *write = &packet->body.write;
     struct request *req = early_named(ep, peer, packet);
 
     if (req == NULL || !arbiter_give(ep, req, peer, true))
         return -EPROTO;
-    match_cancel(&context_find(ep, envelope.context_id)->match, &req->match);
+    mbx_match_cancel(&context_find(ep, envelope.context_id)->match, &req->match);
     ep->stats.expected++;
     ep->stats.posted_now--;
     ep->stats.early_won++;

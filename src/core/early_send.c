@@ -341,8 +341,8 @@ int early_step(struct mbx_ep *ep, struct request *req)
         return err; /* else it ends when the transport lets go of it */
     if (req->state == REQUEST_WRITE)
         record_step(ep, TRACE_WRITE, peer,
-                    &(struct match_envelope){status->context_id, peer->number, status->tag}, 0,
-                    req->completion.request, req->target.receiver);
+                    &(struct mbx_match_envelope){status->context_id, peer->number, status->tag},
+                    0, req->completion.request, req->target.receiver);
     if (is_last) {
         early_sent(ep, req);
         return 0;
@@ -388,7 +388,7 @@ static int early_begin(struct mbx_ep *ep, struct peer *peer, struct request *req
     const struct mbx_status *status = &req->completion.status;
 
     record_step(ep, TRACE_LOCK, peer,
-                &(struct match_envelope){status->context_id, peer->number, status->tag}, 0,
+                &(struct mbx_match_envelope){status->context_id, peer->number, status->tag}, 0,
                 req->completion.request, req->target.receiver);
     req->protocol = MBX_RNDV_WRITE;
     req->state = REQUEST_WRITE;

@@ -58,15 +58,15 @@
 
 /* Of the endpoint. */
 struct holding {
-    struct match match;
+    struct mbx_match match;
     struct pool rtrs;
     uint64_t epochs; /* so far, of all peers: no two have the same */
 };
 
 /* An open receive of a peer. */
 struct rtr {
-    struct match_recv match; /* the source is the peer */
-    struct list node;        /* on hold.rtrs */
+    struct mbx_match_recv match; /* the source is the peer */
+    struct list node;            /* on hold.rtrs */
     uint64_t receiver;
     uint64_t word, as; /* arbiter.h */
 };
@@ -85,7 +85,7 @@ static struct holding *holding_make(struct mbx_ep *ep)
     if (holding == NULL)
         return NULL;
     holding->epochs = 0;
-    match_init(&holding->match, &(struct match_options){.seed = ep->match_seed});
+    mbx_match_init(&holding->match, &(struct mbx_match_options){.seed = ep->match_seed});
     pool_init(&holding->rtrs, sizeof(struct rtr), 64, POOL_MAX_OBJECTS);
     return holding;
 }
@@ -111,7 +111,7 @@ void hold_fini(struct mbx_ep *ep)
     offer_fini(ep);
     if (ep->holding == NULL)
         return;
-    match_fini(&ep->holding->match);
+    mbx_match_fini(&ep->holding->match);
     pool_fini(&ep->holding->rtrs);
     mem_free(ep->holding);
 }
@@ -122,7 +122,7 @@ static void rtr_drop(struct mbx_ep *ep, struct hold *hold, struct rtr *rtr)
 {
     if (hold->unread == &rtr->node)
         hold->unread = rtr->node.next;
-    match_cancel(&ep->holding->match, &rtr->match);
+    mbx_match_cancel(&ep->holding->match, &rtr->match);
     list_remove(&rtr->node);
     hold->rtr_count--;
     pool_give(&ep->holding->rtrs, rtr);
@@ -141,7 +141,7 @@ static void hold_remove(struct mbx_ep *ep, struct hold *hold, struct request *re
         hold->fresh = req->queue.next;
     if (hold->offer != NULL)
         offer_forget(hold->offer, req);
-    match_claim(&ep->holding->match, &req->held);
+    mbx_match_claim(&ep->holding->match, &req->held);
     list_remove(&req->queue);
     hold->count--;
     ep->stats.held_now--;
@@ -348,14 +348,14 @@ static bool has_fresh(const struct hold *hold)
 /* Rule 1. */
 static void compare_send(struct mbx_ep *ep, struct peer *peer)
 {
-    struct match *match = &ep->holding->match;
+    struct mbx_match *match = &ep->holding->match;
     struct hold *hold = peer->hold;
     bool is_lost = hold->lost_count != 0;
     struct request *req = is_lost ? lost_pop(hold) : request_of_queue(hold->fresh);
-    struct match_recv *recv = match_find(match, &req->held.envelope);
+    struct mbx_match_recv *recv = mbx_match_find(match, &req->held.envelope);
 
     if (!is_lost) {
-        match_keep(match, &req->held);
+        mbx_match_keep(match, &req->held);
         hold->fresh = req->queue.next;
     }
     if (recv != NULL)
@@ -365,14 +365,14 @@ static void compare_send(struct mbx_ep *ep, struct peer *peer)
 /* Rule 2.  False: it has to wait. */
 static bool compare_rtr(struct mbx_ep *ep, struct peer *peer)
 {
-    struct match *match = &ep->holding->match;
+    struct mbx_match *match = &ep->holding->match;
     struct hold *hold = peer->hold;
     struct rtr *rtr = rtr_of(hold->unread);
-    struct match_msg *msg = match_peek(match, &rtr->match.envelope, rtr->match.ignore);
+    struct mbx_match_msg *msg = mbx_match_peek(match, &rtr->match.envelope, rtr->match.ignore);
     struct request *req;
 
     if (msg == NULL) {
-        if (match_post(match, &rtr->match, &msg) < 0) {
+        if (mbx_match_post(match, &rtr->match, &msg) < 0) {
             peer_owe(ep, peer, OWES_COMPARE); /* nobody else would come back to it */
             return false;
         }
@@ -549,7 +549,7 @@ int hold_add(struct mbx_ep *ep, struct peer *peer, struct request *req)
     if (hold == NULL)
         return -ENOMEM;
     req->state = REQUEST_HELD;
-    req->held = (struct match_msg){
+    req->held = (struct mbx_match_msg){
         .envelope = {status->context_id, peer->number, status->tag},
     };
     list_add_tail(&hold->sends, &req->queue);
@@ -731,8 +731,8 @@ int hold_peek(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *pa
     if (hold == NULL)
         return -EPROTO;
     hold->question = packet->body.peek.question;
-    hold->asked =
-        (struct match_envelope){packet->header.context_id, peer->number, packet->header.tag};
+    hold->asked = (struct mbx_match_envelope){packet->header.context_id, peer->number,
+                                              packet->header.tag};
     hold->ignore = packet->header.data;
     hold->is_peeked = false;
     hold_pump(ep, peer);
@@ -743,12 +743,12 @@ int hold_peek(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *pa
 /* The held send that the question is after; NULL if there is none, or not surely. */
 static struct request *hold_look(struct mbx_ep *ep, struct hold *hold)
 {
-    struct match_msg *msg;
+    struct mbx_match_msg *msg;
 
     if (!hold->is_on || hold->claims != 0 || hold->lost_count != 0 || hold->is_full ||
         hold->unread != &hold->rtrs)
         return NULL;
-    msg = match_peek(&ep->holding->match, &hold->asked, hold->ignore);
+    msg = mbx_match_peek(&ep->holding->match, &hold->asked, hold->ignore);
     return msg != NULL ? container_of(msg, struct request, held) : NULL;
 }
 

@@ -29,7 +29,7 @@ struct hold {
     uint64_t from;      /* the RTRs up to this number are not wanted again */
     uint64_t last;      /* number of the youngest RTR */
     uint64_t question;  /* of the peer's PEEK: */
-    struct match_envelope asked;
+    struct mbx_match_envelope asked;
     uint64_t ignore;
     struct list
         sends; /* request.queue: HELD, LOCK, CLAIM, WAIT_GRANT, in the order of the calls */

@@ -62,7 +62,7 @@ struct message *message_keep(struct mbx_ep *ep, const struct arrival *arrival)
     if (unlikely(message == NULL))
         return NULL;
     message->match.envelope = arrival->envelope;
-    message->match.state = MATCH_IDLE;
+    message->match.state = MBX_MATCH_IDLE;
     if (likely(arrival_is_short(arrival))) {
         message->data = arrival->data;
         message->size = (uint32_t)arrival->size;

@@ -201,7 +201,8 @@ void offer_show(struct mbx_ep *ep, const struct peer *peer, struct offer *offer,
     head[2] = offer->claimed;
     put(ep, offer->index + OFFER_EPOCH, head, ARRAY_COUNT(head));
     if (offer->is_known && offer->count != 0)
-        record_step(ep, TRACE_OFFER, peer, &(struct match_envelope){0}, 0, epoch, offer->count);
+        record_step(ep, TRACE_OFFER, peer, &(struct mbx_match_envelope){0}, 0, epoch,
+                    offer->count);
     put_version(ep, offer, (uint64_t)offer->gone << 32);
     offer->is_open = offer->is_known = true;
 }

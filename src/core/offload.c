@@ -69,7 +69,7 @@ int offload_revoke(struct mbx_ep *ep, struct request *req)
     struct context *context = context_find(ep, req->match.envelope.context_id);
 
     if (!recv_is_open(req) || !arbiter_close(ep, req) ||
-        !match_cancel(&context->match, &req->match))
+        !mbx_match_cancel(&context->match, &req->match))
         return -EALREADY;
     ep->stats.posted_now--;
     if (ep->reach != NULL)
@@ -192,7 +192,7 @@ static void on_matched(void *arg, struct shadow_recv *recv,
         .event = event,
     };
 
-    if (match_cancel(&context_find(ep, req->match.envelope.context_id)->match, &req->match))
+    if (mbx_match_cancel(&context_find(ep, req->match.envelope.context_id)->match, &req->match))
         offload_left(ep, req);
     else if (req->state == REQUEST_CLAIMED)
         offload_answer(ep, req, false);
@@ -365,7 +365,7 @@ static struct shadow_recv *on_find(void *arg, struct shadow_message *message)
 {
     struct mbx_ep *ep = arg;
     struct context *context = context_find(ep, message->envelope.context_id);
-    struct match_recv *recv = match_find(&context->match, &message->envelope);
+    struct mbx_match_recv *recv = mbx_match_find(&context->match, &message->envelope);
 
     if (recv == NULL)
         return NULL;

@@ -2,11 +2,11 @@
 /*
  * offload.h - a matching device beside the matching engines.  Private to src/core.
  *
- *   mbx_recv ──> match_post ──queued──> offload_post ──> shadow ──> device
- *                                                                     │
- *   offload_poll <── shadow_poll <── MATCHED, DATA_VALID, ... <───────┤
- *      ├── offload_matched ──> recv_matched ──> offload_receive       │
- *      └── progress_deliver, of packets that the device passed on <───┘
+ *   mbx_recv ──> mbx_match_post ──queued──> offload_post ──> shadow ──> device
+ *                                                                         │
+ *   offload_poll <── shadow_poll <── MATCHED, DATA_VALID, ... <───────────┤
+ *      ├── offload_matched ──> recv_matched ──> offload_receive           │
+ *      └── progress_deliver, of packets that the device passed on <───────┘
  *              └── met a receive? offload_taken
  *
  * A second transport of the endpoint, whose packets do not go through the device, delivers to

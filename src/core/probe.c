@@ -12,13 +12,13 @@
 #include "core/record.h"
 
 /* The message that such a receive would take, after a look at the transport. */
-static struct message *probe_find(struct mbx_ep *ep, const struct match_envelope *envelope,
+static struct message *probe_find(struct mbx_ep *ep, const struct mbx_match_envelope *envelope,
                                   uint64_t ignore)
 {
     for (int round = 0; round < 2; round++) {
         struct context *context = context_get(ep, envelope->context_id);
-        struct match_msg *found =
-            context != NULL ? match_peek(&context->match, envelope, ignore) : NULL;
+        struct mbx_match_msg *found =
+            context != NULL ? mbx_match_peek(&context->match, envelope, ignore) : NULL;
         struct message *message =
             found != NULL ? container_of(found, struct message, match) : NULL;
 
@@ -48,16 +48,16 @@ static void probe_tell(const struct message *message, struct mbx_status *status)
 /* The message is out of the queue, for whoever has its handle. */
 static void probe_claim(struct mbx_ep *ep, struct message *message)
 {
-    const struct match_envelope *envelope = &message->match.envelope;
+    const struct mbx_match_envelope *envelope = &message->match.envelope;
 
-    match_claim(&context_find(ep, envelope->context_id)->match, &message->match);
+    mbx_match_claim(&context_find(ep, envelope->context_id)->match, &message->match);
     record_claim(ep, message);
     ep->stats.unexpected_now--;
     credit_met(ep, message);
 }
 
 /* As probe_any(), of the messages that wait at their senders. */
-static OUT_OF_LINE int probe_held(struct mbx_ep *ep, const struct match_envelope *envelope,
+static OUT_OF_LINE int probe_held(struct mbx_ep *ep, const struct mbx_match_envelope *envelope,
                                   uint64_t ignore, struct mbx_status *status,
                                   mbx_message *handle)
 {
@@ -72,8 +72,8 @@ static OUT_OF_LINE int probe_held(struct mbx_ep *ep, const struct match_envelope
 }
 
 /* Takes the message out of the queue, if handle is not NULL. */
-static int probe_any(struct mbx_ep *ep, const struct match_envelope *envelope, uint64_t ignore,
-                     struct mbx_status *status, mbx_message *handle)
+static int probe_any(struct mbx_ep *ep, const struct mbx_match_envelope *envelope,
+                     uint64_t ignore, struct mbx_status *status, mbx_message *handle)
 {
     struct message *message;
 
@@ -93,7 +93,7 @@ static int probe_any(struct mbx_ep *ep, const struct match_envelope *envelope, u
 int mbx_probe(struct mbx_ep *ep, uint32_t source, uint32_t context_id, uint64_t tag,
               uint64_t ignore, struct mbx_status *status)
 {
-    struct match_envelope envelope = {context_id, source, tag};
+    struct mbx_match_envelope envelope = {context_id, source, tag};
     int result;
 
     ep_lock(ep);
@@ -105,7 +105,7 @@ int mbx_probe(struct mbx_ep *ep, uint32_t source, uint32_t context_id, uint64_t 
 int mbx_mprobe(struct mbx_ep *ep, uint32_t source, uint32_t context_id, uint64_t tag,
                uint64_t ignore, struct mbx_status *status, mbx_message *handle)
 {
-    struct match_envelope envelope = {context_id, source, tag};
+    struct mbx_match_envelope envelope = {context_id, source, tag};
     int result;
 
     ep_lock(ep);
@@ -122,7 +122,7 @@ static int probe_take(struct mbx_ep *ep, mbx_message handle, void *buf, size_t s
     struct arrival room;
     struct request *req;
 
-    if (message == NULL || message->match.state != MATCH_IDLE)
+    if (message == NULL || message->match.state != MBX_MATCH_IDLE)
         return -ESTALE;
     req = recv_take(ep, buf, size, options_of(options));
     if (req == NULL)

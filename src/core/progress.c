@@ -36,13 +36,13 @@ OUT_OF_LINE void progress_dropped(void *arg, const char *reason)
 /* The posted receive that such a message meets.  NULL: it has to wait, in *context, or in the
  * lobby if that is NULL. */
 static inline struct request *progress_match(struct mbx_ep *ep,
-                                             const struct match_envelope *envelope,
+                                             const struct mbx_match_envelope *envelope,
                                              struct context **context)
 {
-    struct match_recv *recv;
+    struct mbx_match_recv *recv;
 
     *context = context_known(ep, envelope->context_id);
-    recv = likely(*context != NULL) ? match_find(&(*context)->match, envelope) : NULL;
+    recv = likely(*context != NULL) ? mbx_match_find(&(*context)->match, envelope) : NULL;
     if (recv == NULL)
         return NULL;
     ep->stats.expected++;
@@ -55,7 +55,7 @@ static inline struct request *progress_match(struct mbx_ep *ep,
 
 int progress_wait(struct mbx_ep *ep, struct context *context, struct message *message)
 {
-    int err = match_keep(&context->match, &message->match);
+    int err = mbx_match_keep(&context->match, &message->match);
 
     if (unlikely(err < 0))
         return err;
@@ -244,7 +244,8 @@ FLATTEN int progress_deliver(void *arg, uint32_t number, const void *bytes, size
     if (unlikely(peer->holder != NULL))
         reach_leave(ep, peer);
     req = progress_match(
-        ep, &(const struct match_envelope){header.context_id, number, header.tag}, &context);
+        ep, &(const struct mbx_match_envelope){header.context_id, number, header.tag},
+        &context);
     if (likely(req != NULL)) {
         struct arrival arrival;
 

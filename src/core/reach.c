@@ -71,12 +71,12 @@ struct holder {
     bool is_told_full;       /* the last RTR said that room is used up */
     bool is_asked;           /* question has not been answered */
     bool is_put_off;         /* another question waits: */
-    struct match_envelope next_asked;
+    struct mbx_match_envelope next_asked;
     uint64_t next_ignore;
     unsigned spared;  /* times that it did, for the sake of an answer */
     bool is_answered; /* ... has, and the answer is still true: */
     uint64_t question;
-    struct match_envelope asked;
+    struct mbx_match_envelope asked;
     uint64_t ignore;
     struct wire_peeked peeked;
     struct mbx_status status;
@@ -117,9 +117,9 @@ static struct reach *reach_make(struct mbx_ep *ep)
     list_init(&reach->open);
     list_init(&reach->holders);
     for (uint32_t i = 0; i < ep->context_slots; i++)
-        for (struct match_recv *recv = NULL;
+        for (struct mbx_match_recv *recv = NULL;
              ep->contexts[i] != NULL &&
-             (recv = match_next_recv(&ep->contexts[i]->match, recv)) != NULL;)
+             (recv = mbx_match_next_recv(&ep->contexts[i]->match, recv)) != NULL;)
             open_add(ep, reach, container_of(recv, struct request, match));
     ep->reach = reach;
     ep->watched_from = 0;
@@ -186,7 +186,7 @@ int reach_hold(struct mbx_ep *ep, struct peer *peer, const struct wire_hold *hol
     list_add_tail(&ep->reach->holders, &holder->node);
     if (ep->offload != NULL)
         offload_recall(ep);
-    record_step(ep, TRACE_HOLD, peer, &(struct match_envelope){0}, 0, hold->epoch, 0);
+    record_step(ep, TRACE_HOLD, peer, &(struct mbx_match_envelope){0}, 0, hold->epoch, 0);
     peer_owe_now(ep, peer, OWES_RTR);
     if (is_first)
         credit_lend(ep, peer, true);
@@ -210,12 +210,12 @@ static bool may_take(const struct mbx_ep *ep)
 }
 
 /* The receive that such a message would meet, or NULL. */
-static struct match_recv *wanted_by(const struct mbx_ep *ep,
-                                    const struct match_envelope *envelope)
+static struct mbx_match_recv *wanted_by(const struct mbx_ep *ep,
+                                        const struct mbx_match_envelope *envelope)
 {
     const struct context *context = context_find(ep, envelope->context_id);
 
-    return context != NULL ? match_first(&context->match, envelope) : NULL;
+    return context != NULL ? mbx_match_first(&context->match, envelope) : NULL;
 }
 
 /* req, which waits in its engine, takes what the holder shows, if it is the first that may.
@@ -224,7 +224,7 @@ static bool take_for(struct mbx_ep *ep, struct holder *holder, struct request *r
                      struct take *take)
 {
     struct peer *peer = holder->peer;
-    const struct match_envelope *envelope = &take->arrival.envelope;
+    const struct mbx_match_envelope *envelope = &take->arrival.envelope;
 
     if (peer->fins > FINS_MOST)
         return false; /* it does not read what we have taken */
@@ -233,7 +233,7 @@ static bool take_for(struct mbx_ep *ep, struct holder *holder, struct request *r
         !take_have(peer, &holder->table, take))
         return false;
     record_step(ep, TRACE_PICK, peer, envelope, 0, req->completion.request, take->rts.sender);
-    match_cancel(&context_find(ep, envelope->context_id)->match, &req->match);
+    mbx_match_cancel(&context_find(ep, envelope->context_id)->match, &req->match);
     ep->stats.expected++;
     ep->stats.posted_now--;
     ep->stats.taken++;
@@ -481,7 +481,7 @@ static struct request *claimed(struct mbx_ep *ep, const struct peer *peer,
                                const struct wire_packet *packet)
 {
     struct request *req = request_find(ep, packet->body.claim.receiver);
-    const struct match_envelope *want;
+    const struct mbx_match_envelope *want;
 
     if (req == NULL || request_is_send(req) || !recv_is_open(req) ||
         peer->fins > FINS_MOST + HOLD_CLAIMS + peer->credit.window ||
@@ -531,7 +531,7 @@ int reach_claim(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *
     arrival = claim_arrival(peer, packet, &rts);
     if (arrival.rts != NULL && !answer(ep, peer->holder, (struct answer){claim->sender, 0}))
         return -EPROTO;
-    match_cancel(&context_find(ep, req->match.envelope.context_id)->match, &req->match);
+    mbx_match_cancel(&context_find(ep, req->match.envelope.context_id)->match, &req->match);
     ep->stats.expected++;
     ep->stats.posted_now--;
     ep->stats.reached++;
@@ -572,7 +572,7 @@ int reach_peek(struct mbx_ep *ep, struct peer *peer)
 }
 
 static void holder_ask(struct mbx_ep *ep, struct holder *holder,
-                       const struct match_envelope *envelope, uint64_t ignore)
+                       const struct mbx_match_envelope *envelope, uint64_t ignore)
 {
     holder->is_asked = true;
     holder->is_answered = false;
@@ -590,7 +590,7 @@ static bool is_wanted(const struct reach *reach, const struct mbx_status *status
     struct list *node;
 
     list_for_each (node, &reach->open) {
-        const struct match_recv *recv = &request_of_queue(node)->match;
+        const struct mbx_match_recv *recv = &request_of_queue(node)->match;
 
         if ((recv->envelope.source == MBX_ANY_SOURCE ||
              recv->envelope.source == status->source) &&
@@ -604,7 +604,7 @@ static bool is_wanted(const struct reach *reach, const struct mbx_status *status
 /* Asks what was put off. */
 static void holder_ask_next(struct mbx_ep *ep, struct holder *holder)
 {
-    const struct match_envelope envelope = holder->next_asked;
+    const struct mbx_match_envelope envelope = holder->next_asked;
 
     holder->is_put_off = false;
     holder_ask(ep, holder, &envelope, holder->next_ignore);
@@ -640,7 +640,7 @@ int reach_peeked(struct mbx_ep *ep, struct peer *peer, const struct wire_packet 
     return 0;
 }
 
-static bool is_question(const struct holder *holder, const struct match_envelope *envelope,
+static bool is_question(const struct holder *holder, const struct mbx_match_envelope *envelope,
                         uint64_t ignore)
 {
     return holder->asked.context_id == envelope->context_id &&
@@ -699,7 +699,7 @@ static int holder_take(struct mbx_ep *ep, struct holder *holder, const struct ta
 /* A probe wants to know this.  One question at a time: the others wait, so that two that take
  * turns are both asked, and an answer is there when its question comes again. */
 static void holder_probe(struct mbx_ep *ep, struct holder *holder,
-                         const struct match_envelope *envelope, uint64_t ignore)
+                         const struct mbx_match_envelope *envelope, uint64_t ignore)
 {
     if (holder->is_asked || (holder->is_answered && holder->spared++ < ANSWER_SPARED)) {
         if (!holder->is_put_off && !is_question(holder, envelope, ignore)) {
@@ -717,7 +717,7 @@ static void holder_probe(struct mbx_ep *ep, struct holder *holder,
 /* Probes the messages that the holder shows in its table.  1 and *status; 0 it holds nothing of
  * the kind; -EAGAIN the table cannot tell, ask the holder by PEEK; -ENOMEM. */
 static int holder_look(struct mbx_ep *ep, struct holder *holder,
-                       const struct match_envelope *wanted, uint64_t ignore,
+                       const struct mbx_match_envelope *wanted, uint64_t ignore,
                        struct mbx_status *status, struct message **message)
 {
     struct peer *peer = holder->peer;
@@ -743,7 +743,7 @@ static int holder_look(struct mbx_ep *ep, struct holder *holder,
     return 1;
 }
 
-int reach_probe(struct mbx_ep *ep, const struct match_envelope *envelope, uint64_t ignore,
+int reach_probe(struct mbx_ep *ep, const struct mbx_match_envelope *envelope, uint64_t ignore,
                 struct mbx_status *status, struct message **message)
 {
     struct list *node, *next;

@@ -27,7 +27,7 @@ void reach_closed(struct mbx_ep *ep, struct request *req, const struct peer *win
 
 /* What such a receive would take of the messages that peers hold.  1, *status, and if message
  * is not NULL it is taken; 0 nothing that is known: the peers are asked; -ENOMEM. */
-int reach_probe(struct mbx_ep *ep, const struct match_envelope *envelope, uint64_t ignore,
+int reach_probe(struct mbx_ep *ep, const struct mbx_match_envelope *envelope, uint64_t ignore,
                 struct mbx_status *status, struct message **message);
 
 /* What is owed.  As transport_ops.send. */

@@ -102,7 +102,7 @@ static uint64_t record_request(const struct mbx_ep *ep, const struct request *re
 void record_recv(struct mbx_ep *ep, enum trace_type type, const struct request *req,
                  const struct message *message)
 {
-    const struct match_envelope *envelope = &req->match.envelope;
+    const struct mbx_match_envelope *envelope = &req->match.envelope;
 
     record_event(ep, &(struct trace_event){
                          .type = type,
@@ -116,7 +116,7 @@ void record_recv(struct mbx_ep *ep, enum trace_type type, const struct request *
 }
 
 void record_message(struct mbx_ep *ep, enum trace_type type,
-                    const struct match_envelope *envelope, const struct message *message,
+                    const struct mbx_match_envelope *envelope, const struct message *message,
                     const struct request *req)
 {
     record_event(ep, &(struct trace_event){
@@ -129,7 +129,7 @@ void record_message(struct mbx_ep *ep, enum trace_type type,
                      });
 }
 
-void record_look(struct mbx_ep *ep, const struct match_envelope *envelope, uint64_t ignore,
+void record_look(struct mbx_ep *ep, const struct mbx_match_envelope *envelope, uint64_t ignore,
                  const struct message *found)
 {
     record_event(ep, &(struct trace_event){

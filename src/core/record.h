@@ -23,9 +23,9 @@ int record_check_death(const struct settings *settings);
 void record_recv(struct mbx_ep *ep, enum trace_type type, const struct request *req,
                  const struct message *message);
 void record_message(struct mbx_ep *ep, enum trace_type type,
-                    const struct match_envelope *envelope, const struct message *message,
+                    const struct mbx_match_envelope *envelope, const struct message *message,
                     const struct request *req);
-void record_look(struct mbx_ep *ep, const struct match_envelope *envelope, uint64_t ignore,
+void record_look(struct mbx_ep *ep, const struct mbx_match_envelope *envelope, uint64_t ignore,
                  const struct message *found);
 
 /* req was posted: it took message, or waits. */
@@ -43,14 +43,14 @@ static inline void record_cancel(struct mbx_ep *ep, const struct request *req)
 }
 
 /* A message arrived: it met req, or waits as message. */
-static inline void record_arrive(struct mbx_ep *ep, const struct match_envelope *envelope,
+static inline void record_arrive(struct mbx_ep *ep, const struct mbx_match_envelope *envelope,
                                  const struct request *req, const struct message *message)
 {
     if (unlikely(ep->records))
         record_message(ep, TRACE_ARRIVE, envelope, message, req);
 }
 
-static inline void record_peek(struct mbx_ep *ep, const struct match_envelope *envelope,
+static inline void record_peek(struct mbx_ep *ep, const struct mbx_match_envelope *envelope,
                                uint64_t ignore, const struct message *found)
 {
     if (unlikely(ep->records))
@@ -78,7 +78,7 @@ void record_event(struct mbx_ep *ep, const struct trace_event *event);
 
 /* A step of a message that waits at its sender, and of the receive that reaches for it. */
 static inline void record_step(struct mbx_ep *ep, enum trace_type type, const struct peer *peer,
-                               const struct match_envelope *envelope, uint64_t ignore,
+                               const struct mbx_match_envelope *envelope, uint64_t ignore,
                                uint64_t entry, uint64_t partner)
 {
     if (unlikely(ep->records))

@@ -14,7 +14,8 @@
 #include "core/record.h"
 
 static inline void describe(struct mbx_ep *ep, struct request *req,
-                            const struct match_envelope *envelope, uint64_t data, uint64_t size)
+                            const struct mbx_match_envelope *envelope, uint64_t data,
+                            uint64_t size)
 {
     struct mbx_status *status = &req->completion.status;
 
@@ -26,7 +27,7 @@ static inline void describe(struct mbx_ep *ep, struct request *req,
 }
 
 void recv_describe(struct mbx_ep *ep, struct request *req,
-                   const struct match_envelope *envelope, uint64_t data, uint64_t size)
+                   const struct mbx_match_envelope *envelope, uint64_t data, uint64_t size)
 {
     describe(ep, req, envelope, data, size);
 }
@@ -72,7 +73,7 @@ struct request *recv_take(struct mbx_ep *ep, void *buf, size_t size,
     if (unlikely(req == NULL))
         return NULL;
     request_init(ep, req, MBX_RECVS, options);
-    req->match.state = MATCH_IDLE;
+    req->match.state = MBX_MATCH_IDLE;
     req->state = REQUEST_POSTED;
     req->buf = buf;
     req->size = size;
@@ -99,7 +100,7 @@ static FLATTEN int recv_start(struct mbx_ep *ep, uint32_t source, uint32_t conte
                               const struct mbx_options *options, mbx_request *request)
 {
     struct context *context;
-    struct match_msg *found;
+    struct mbx_match_msg *found;
     struct request *req;
     int err;
 
@@ -111,9 +112,9 @@ static FLATTEN int recv_start(struct mbx_ep *ep, uint32_t source, uint32_t conte
     req = likely(context != NULL) ? recv_take(ep, buf, size, options) : NULL;
     if (unlikely(req == NULL))
         return -ENOMEM;
-    req->match.envelope = (struct match_envelope){context_id, source, tag};
+    req->match.envelope = (struct mbx_match_envelope){context_id, source, tag};
     req->match.ignore = ignore;
-    err = match_post(&context->match, &req->match, &found);
+    err = mbx_match_post(&context->match, &req->match, &found);
     if (unlikely(err < 0)) {
         request_drop(ep, req);
         return err;
@@ -176,7 +177,8 @@ static int recv_cancel(struct mbx_ep *ep, mbx_request request)
     if (req->completion.kind != MBX_RECVS)
         return -EOPNOTSUPP;
     if (!recv_is_open(req) || !arbiter_close(ep, req) ||
-        !match_cancel(&context_find(ep, req->match.envelope.context_id)->match, &req->match))
+        !mbx_match_cancel(&context_find(ep, req->match.envelope.context_id)->match,
+                          &req->match))
         return recv_fate(req);
     ep->stats.posted_now--;
     if (ep->reach != NULL)

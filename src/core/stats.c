@@ -24,7 +24,7 @@ static void stats_gather(const struct mbx_ep *ep, struct mbx_stats *stats)
     stats->requests_now = pool_live(&ep->requests);
     stats->requests_max = pool_most(&ep->requests);
     for (uint32_t i = 0; i < ep->context_slots; i++) {
-        const struct match_counters *count;
+        const struct mbx_match_counters *count;
 
         if (ep->contexts[i] == NULL)
             continue;

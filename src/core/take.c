@@ -14,7 +14,8 @@ static int look(const struct peer *peer, uint64_t index, uint64_t *words, size_t
 }
 
 /* Does the entry with these first words suit? */
-static bool fits(const uint64_t *words, const struct match_envelope *envelope, uint64_t ignore)
+static bool fits(const uint64_t *words, const struct mbx_match_envelope *envelope,
+                 uint64_t ignore)
 {
     return (uint32_t)words[OFFER_CONTEXT] == envelope->context_id &&
            ((words[OFFER_TAG] ^ envelope->tag) & ~ignore) == 0;
@@ -56,8 +57,8 @@ static bool is_granted(const struct take_table *table, uint64_t sender)
 }
 
 static int find_in(const struct peer *peer, const struct take_table *table,
-                   const uint64_t *head, const struct match_envelope *envelope, uint64_t ignore,
-                   struct take *take)
+                   const uint64_t *head, const struct mbx_match_envelope *envelope,
+                   uint64_t ignore, struct take *take)
 {
     uint64_t words[OFFER_INSIDE];
     int err = 0;
@@ -84,7 +85,7 @@ static int find_in(const struct peer *peer, const struct take_table *table,
 }
 
 int take_find(const struct peer *peer, const struct take_table *table,
-              const struct match_envelope *envelope, uint64_t ignore, struct take *take)
+              const struct mbx_match_envelope *envelope, uint64_t ignore, struct take *take)
 {
     uint64_t head[OFFER_CLAIMED + 1];
     int err;

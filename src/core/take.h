@@ -35,7 +35,7 @@ struct take {
  * 1 *take, which stays where it is; 0 the peer holds none; -EAGAIN it is not known; or as
  * transport_ops.look. */
 int take_find(const struct peer *peer, const struct take_table *table,
-              const struct match_envelope *envelope, uint64_t ignore, struct take *take);
+              const struct mbx_match_envelope *envelope, uint64_t ignore, struct take *take);
 
 /* Takes the message: compares and swaps our bit into the version of the table.  True: it is
  * ours.  False: the table has changed since take_find(), and stays as it is. */

@@ -154,7 +154,7 @@ static void watch_end_posted(struct mbx_ep *ep, struct request *req, struct peer
 
     if (!is_won && !peer->is_dead && !peer->is_lost)
         return;
-    if (!match_cancel(&context->match, &req->match))
+    if (!mbx_match_cancel(&context->match, &req->match))
         return;
     ep->stats.posted_now--;
     if (is_won)

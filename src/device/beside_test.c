@@ -17,13 +17,13 @@
 #include "device/hand.h"
 
 #define COUNT  8
-#define ANY    MATCH_ANY_SOURCE
+#define ANY    MBX_MATCH_ANY_SOURCE
 #define NOBODY (-1)
 #define KEPT   (-2)
 #define DEVICE 100 /* a message of the device's path */
 
 struct posted {
-    struct match_recv match;
+    struct mbx_match_recv match;
     struct shadow_recv shadow;
     unsigned char buf[HAND_EAGER_MAX];
     int message; /* that it has met */
@@ -31,7 +31,7 @@ struct posted {
 };
 
 struct came {
-    struct match_msg match;
+    struct mbx_match_msg match;
     struct shadow_message beside;
     int recv; /* that it has met, KEPT, or NOBODY: it is parked */
 };
@@ -39,7 +39,7 @@ struct came {
 struct bench {
     struct hand hand;
     struct shadow shadow;
-    struct match match;
+    struct mbx_match match;
     struct posted recvs[COUNT];
     struct came msgs[COUNT];
     int refusals; /* of keep() */
@@ -63,7 +63,7 @@ static void on_matched(void *arg, struct shadow_recv *shadow,
     struct bench *b = arg;
 
     (void)event;
-    match_cancel(&b->match, &posted_of(shadow)->match);
+    mbx_match_cancel(&b->match, &posted_of(shadow)->match);
     assert_int_equal(posted_of(shadow)->message, NOBODY);
     posted_of(shadow)->message = DEVICE;
 }
@@ -86,7 +86,7 @@ static int on_packet(void *arg, uint32_t peer, const void *memory, size_t size)
 static struct shadow_recv *on_find(void *arg, struct shadow_message *message)
 {
     struct bench *b = arg;
-    struct match_recv *recv = match_find(&b->match, &message->envelope);
+    struct mbx_match_recv *recv = mbx_match_find(&b->match, &message->envelope);
 
     return recv != NULL ? &container_of(recv, struct posted, match)->shadow : NULL;
 }
@@ -111,7 +111,7 @@ static int on_keep(void *arg, struct shadow_message *message)
     }
     came_of(message)->match.envelope = message->envelope;
     came_of(message)->recv = KEPT;
-    return match_keep(&b->match, &came_of(message)->match);
+    return mbx_match_keep(&b->match, &came_of(message)->match);
 }
 
 static void on_lost(void *arg)
@@ -134,7 +134,7 @@ static const struct shadow_events events = {
 static void bench_open(struct bench *b)
 {
     *b = (struct bench){0};
-    match_init(&b->match, NULL);
+    mbx_match_init(&b->match, NULL);
     hand_init(&b->hand, &(struct hand_config){0});
     assert_int_equal(shadow_init(&b->shadow, &(struct shadow_config){.device = &b->hand.device,
                                                                      .list = 4,
@@ -154,15 +154,15 @@ static void bench_close(struct bench *b)
                 b->shadow.stats.in_device > 0);
     shadow_fini(&b->shadow);
     hand_fini(&b->hand);
-    match_fini(&b->match);
+    mbx_match_fini(&b->match);
 }
 
 static void post_sized(struct bench *b, int i, uint32_t source, uint64_t tag, size_t size)
 {
-    struct match_msg *met;
+    struct mbx_match_msg *met;
 
     b->recvs[i] = (struct posted){.match = {.envelope = {1, source, tag}}, .message = NOBODY};
-    assert_int_equal(match_post(&b->match, &b->recvs[i].match, &met), 0);
+    assert_int_equal(mbx_match_post(&b->match, &b->recvs[i].match, &met), 0);
     assert_null(met);
     shadow_post(&b->shadow, &b->recvs[i].shadow, &b->recvs[i].match, b->recvs[i].buf, size);
 }
@@ -177,7 +177,7 @@ static void post(struct bench *b, int i, uint32_t source, uint64_t tag)
 
 static void cancel(struct bench *b, int i)
 {
-    assert_true(match_cancel(&b->match, &b->recvs[i].match));
+    assert_true(mbx_match_cancel(&b->match, &b->recvs[i].match));
     assert_false(shadow_cancel(&b->shadow, &b->recvs[i].shadow));
 }
 
@@ -252,7 +252,7 @@ static void a_message_waits_for_the_receive_of_the_device(void **state)
     post(&b, 0, ANY, 7);
     assert_int_equal(come(&b, 0, 2, 7), NOBODY);
     assert_false(beside_is_clear(&b.shadow));
-    assert_null(match_peek(&b.match, &(struct match_envelope){1, ANY, 7}, 0));
+    assert_null(mbx_match_peek(&b.match, &(struct mbx_match_envelope){1, ANY, 7}, 0));
     poll(&b);
     assert_int_equal(b.msgs[0].recv, NOBODY);
     answer(&b);

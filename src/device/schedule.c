@@ -17,7 +17,7 @@ static void must(struct schedule_run *run, int err)
         schedule_wrong(run, "a call that must succeed fails: error %d", err);
 }
 
-static struct host_recv *recv_of(struct match_recv *match)
+static struct host_recv *recv_of(struct mbx_match_recv *match)
 {
     return container_of(match, struct host_recv, match);
 }
@@ -127,14 +127,14 @@ static void software_fragment(struct schedule_run *run, const struct hand_packet
 static void software_arrival(struct schedule_run *run, const struct hand_packet *packet)
 {
     struct host_msg *msg = &run->msgs[packet->message];
-    struct match_recv *met;
+    struct mbx_match_recv *met;
 
     run->heard++;
     msg->match.envelope = msg->sent->envelope;
     store(msg, packet);
-    met = match_find(&run->match, &msg->match.envelope);
+    met = mbx_match_find(&run->match, &msg->match.envelope);
     if (met == NULL) {
-        must(run, match_keep(&run->match, &msg->match));
+        must(run, mbx_match_keep(&run->match, &msg->match));
         return;
     }
     shadow_taken(&run->shadow, &recv_of(met)->shadow);
@@ -180,7 +180,7 @@ static void on_matched(void *arg, struct shadow_recv *shadow,
     bool was_out = recv->is_cancelling || recv->is_found;
 
     run->heard++;
-    if (match_cancel(&run->match, &recv->match) == was_out)
+    if (mbx_match_cancel(&run->match, &recv->match) == was_out)
         schedule_wrong(run, "r%d is matched, and was%s in the engine", recv_id(run, recv),
                        was_out ? "" : " not");
     if (!msg->has_arrived || event->size != msg->sent->size ||
@@ -276,7 +276,7 @@ static void on_owed(void *arg, uint32_t peer, uint64_t message)
 static struct shadow_recv *on_find(void *arg, struct shadow_message *message)
 {
     struct schedule_run *run = arg;
-    struct match_recv *met = match_find(&run->match, &message->envelope);
+    struct mbx_match_recv *met = mbx_match_find(&run->match, &message->envelope);
 
     has_arrived_beside(run, container_of(message, struct host_msg, beside));
     if (met == NULL)
@@ -306,7 +306,8 @@ static int on_keep(void *arg, struct shadow_message *message)
         run->sums.refused++;
         return -ENOMEM;
     }
-    must(run, match_keep(&run->match, &container_of(message, struct host_msg, beside)->match));
+    must(run,
+         mbx_match_keep(&run->match, &container_of(message, struct host_msg, beside)->match));
     return 0;
 }
 
@@ -343,7 +344,7 @@ static void on_arrival(void *arg, uint32_t peer, uint32_t message)
 static void do_post(struct schedule_run *run, const struct schedule_step *step)
 {
     struct host_recv *recv = &run->recvs[step->id];
-    struct match_msg *met;
+    struct mbx_match_msg *met;
 
     recv->is_posted = true;
     run->posts[run->post_count++] = step->id;
@@ -351,7 +352,7 @@ static void do_post(struct schedule_run *run, const struct schedule_step *step)
     recv->match.envelope = step->envelope;
     recv->match.ignore = step->ignore;
     memset(recv->buf, UNTOUCHED, sizeof recv->buf);
-    must(run, match_post(&run->match, &recv->match, &met));
+    must(run, mbx_match_post(&run->match, &recv->match, &met));
     if (met != NULL)
         software_meets(run, recv, container_of(met, struct host_msg, match));
     else
@@ -374,7 +375,7 @@ static void do_cancel(struct schedule_run *run, int target,
 {
     struct host_recv *recv = &run->recvs[target];
 
-    if (!recv->is_posted || !match_cancel(&run->match, &recv->match))
+    if (!recv->is_posted || !mbx_match_cancel(&run->match, &recv->match))
         return;
     recv->is_cancelling = true;
     if (ask(&run->shadow, &recv->shadow))
@@ -586,8 +587,8 @@ static void check_end(struct schedule_run *run)
 {
     become_quiet(run);
     schedule_check_senders(run);
-    if (!match_is_valid(&run->match))
-        schedule_wrong(run, "match_is_valid() is false");
+    if (!mbx_match_is_valid(&run->match))
+        schedule_wrong(run, "mbx_match_is_valid() is false");
     cancel_all(run);
     schedule_check_end(run);
 }
@@ -608,7 +609,7 @@ static void begin(struct schedule_run *run, const struct schedule *s)
     run->is_software_alone = false;
     run->sums = (struct schedule_sums){0};
     run->why[0] = '\0';
-    match_init(&run->match, NULL);
+    mbx_match_init(&run->match, NULL);
     hand_init(&run->hand, &(struct hand_config){.caps = s->caps,
                                                 .tag_bits = s->tag_bits,
                                                 .counter_bits = s->counter_bits});
@@ -627,7 +628,7 @@ static void end(struct schedule_run *run)
 {
     shadow_fini(&run->shadow);
     hand_fini(&run->hand);
-    match_fini(&run->match);
+    mbx_match_fini(&run->match);
 }
 
 static int run_steps(struct schedule_run *run, const struct schedule *s)

@@ -5,7 +5,7 @@
  *   application (host)                      device (hand.h)                 senders
  *
  *   post, cancel                            command: the oldest one
- *   struct match  +  struct shadow  <──>    struct soft               <──   send
+ *   struct mbx_match + struct shadow  <──>  struct soft               <──   send
  *   poll: so many events                    arrive: from one sender
  *                                           move: a piece of one transfer
  *
@@ -74,7 +74,7 @@ struct schedule_step {
     enum step_kind kind;
     int id;     /* its own; names what it posts or sends */
     int target; /* of FOLLOW, CANCEL and CLAIM; MOVE, POLL, DENY: a number */
-    struct match_envelope envelope; /* POST, SEND; ARRIVE: its source */
+    struct mbx_match_envelope envelope; /* POST, SEND; ARRIVE: its source */
     uint64_t ignore;
     uint32_t size;
     enum hand_kind message; /* SEND */
@@ -95,7 +95,7 @@ struct schedule {
 enum end { END_NONE, END_RECEIVED, END_CANCELLED, END_LOST };
 
 struct host_recv {
-    struct match_recv match; /* first: the engine's answer is cast back */
+    struct mbx_match_recv match; /* first: the engine's answer is cast back */
     struct shadow_recv shadow;
     bool is_posted, is_cancelling;
     bool is_found; /* by a message of another path, and not in the engine since */
@@ -108,7 +108,7 @@ struct host_recv {
 };
 
 struct host_msg {
-    struct match_msg match;
+    struct mbx_match_msg match;
     struct shadow_message beside;
     int heard; /* of another path: so many of the device's messages arrived before it */
     bool has_arrived, is_at_device;
@@ -130,7 +130,7 @@ struct schedule_run {
     const struct schedule *schedule;
     struct hand hand;
     struct shadow shadow;
-    struct match match;
+    struct mbx_match match;
     struct oracle oracle;
     struct host_recv recvs[SCHEDULE_MAX];
     struct host_msg msgs[SCHEDULE_MAX];

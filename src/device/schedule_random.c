@@ -51,11 +51,12 @@ static void make_device(struct schedule *s, struct random *r)
     s->beside = one_in(r, 2) ? 1 + draw(r, (1u << SCHEDULE_PEERS) - 1) : 0;
 }
 
-static struct match_envelope make_envelope(struct random *r, bool has_wildcards)
+static struct mbx_match_envelope make_envelope(struct random *r, bool has_wildcards)
 {
-    return (struct match_envelope){
+    return (struct mbx_match_envelope){
         .context_id = 1 + one_in(r, 8),
-        .source = has_wildcards && one_in(r, 3) ? MATCH_ANY_SOURCE : draw(r, SCHEDULE_PEERS),
+        .source =
+            has_wildcards && one_in(r, 3) ? MBX_MATCH_ANY_SOURCE : draw(r, SCHEDULE_PEERS),
         .tag = draw(r, 3),
     };
 }

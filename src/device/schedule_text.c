@@ -65,7 +65,7 @@ static void shrink(struct schedule *s, struct schedule_run *run)
 static void print_envelope(FILE *out, const struct schedule_step *step)
 {
     fprintf(out, " ctx %u", step->envelope.context_id);
-    if (step->envelope.source == MATCH_ANY_SOURCE)
+    if (step->envelope.source == MBX_MATCH_ANY_SOURCE)
         fprintf(out, " any-source");
     else
         fprintf(out, " src %u", step->envelope.source);

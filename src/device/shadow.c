@@ -22,25 +22,26 @@ static uint32_t mix(uint64_t word)
     return (uint32_t)(word >> 32) % SHADOW_FILTER;
 }
 
-static uint32_t context_slot(const struct match_recv *match)
+static uint32_t context_slot(const struct mbx_match_recv *match)
 {
     return mix(match->envelope.context_id);
 }
 
-static uint32_t envelope_slot(const struct match_recv *match)
+static uint32_t envelope_slot(const struct mbx_match_recv *match)
 {
     uint64_t place = (uint64_t)match->envelope.context_id << 32 | match->envelope.source;
 
     return mix(place * UINT64_C(0xd6e8feb86659fd93) ^ match->envelope.tag);
 }
 
-static bool is_wild(const struct match_recv *match)
+static bool is_wild(const struct mbx_match_recv *match)
 {
-    return match->ignore != 0 || match->envelope.source == MATCH_ANY_SOURCE;
+    return match->ignore != 0 || match->envelope.source == MBX_MATCH_ANY_SOURCE;
 }
 
 /* Counts, or with -1 discounts, a receive that stays. */
-static void filter_count(struct shadow_filter *filter, const struct match_recv *match, int by)
+static void filter_count(struct shadow_filter *filter, const struct mbx_match_recv *match,
+                         int by)
 {
     uint32_t *slot = is_wild(match) ? &filter->wild[context_slot(match)]
                                     : &filter->exact[envelope_slot(match)];
@@ -51,7 +52,8 @@ static void filter_count(struct shadow_filter *filter, const struct match_recv *
 
 /* May one that stays accept a message that match accepts?  No is certain; yes may be wrong,
  * and then match stays, too. */
-static bool filter_overlaps(const struct shadow_filter *filter, const struct match_recv *match)
+static bool filter_overlaps(const struct shadow_filter *filter,
+                            const struct mbx_match_recv *match)
 {
     if (filter->wild[context_slot(match)] != 0)
         return true;
@@ -60,9 +62,10 @@ static bool filter_overlaps(const struct shadow_filter *filter, const struct mat
 }
 
 /* Can a message of this envelope have met match? */
-static bool accepts(const struct match_recv *match, const struct mbx_device_envelope *envelope)
+static bool accepts(const struct mbx_match_recv *match,
+                    const struct mbx_device_envelope *envelope)
 {
-    return shadow_accepts(match, &(const struct match_envelope){
+    return shadow_accepts(match, &(const struct mbx_match_envelope){
                                      envelope->context_id, envelope->source, envelope->tag});
 }
 
@@ -73,7 +76,7 @@ static bool fits_bits(uint64_t value, uint32_t bits)
     return bits >= 64 || value >> bits == 0;
 }
 
-static bool can_hold(const struct mbx_device_limits *limits, const struct match_recv *match,
+static bool can_hold(const struct mbx_device_limits *limits, const struct mbx_match_recv *match,
                      size_t size)
 {
     uint64_t tag_mask =
@@ -81,7 +84,7 @@ static bool can_hold(const struct mbx_device_limits *limits, const struct match_
 
     if (!fits_bits(match->envelope.context_id, limits->context_bits))
         return false;
-    if (match->envelope.source == MATCH_ANY_SOURCE) {
+    if (match->envelope.source == MBX_MATCH_ANY_SOURCE) {
         if (!(limits->caps & MBX_DEVICE_ANY_SOURCE))
             return false;
     } else if (!fits_bits(match->envelope.source, limits->source_bits)) {
@@ -230,7 +233,7 @@ static bool was_taken(struct shadow *shadow, int err)
 /* 0; -EAGAIN no room. */
 static int hand_over(struct shadow *shadow, struct shadow_recv *recv)
 {
-    const struct match_recv *match = recv->match;
+    const struct mbx_match_recv *match = recv->match;
     struct mbx_device_recv entry = {
         .envelope = {match->envelope.context_id, match->envelope.source, match->envelope.tag},
         .ignore = match->ignore,
@@ -305,7 +308,7 @@ static void pump_sync(struct shadow *shadow)
 /* ---- receives ---- */
 
 void shadow_post(struct shadow *shadow, struct shadow_recv *recv,
-                 const struct match_recv *match, void *buf, size_t size)
+                 const struct mbx_match_recv *match, void *buf, size_t size)
 {
     if (shadow->is_stopped)
         return;

@@ -66,14 +66,14 @@ enum shadow_state {
 
 /* A message of another path; in its owner's memory. */
 struct shadow_message {
-    struct match_envelope envelope;
+    struct mbx_match_envelope envelope;
     struct list node;         /* on parked */
     struct shadow_recv *recv; /* claimed for it, or NULL */
 };
 
-/* A posted receive; in the owner's memory, beside its match_recv. */
+/* A posted receive; in the owner's memory, beside its mbx_match_recv. */
 struct shadow_recv {
-    const struct match_recv *match;
+    const struct mbx_match_recv *match;
     void *buf;
     size_t size;
     struct list node;               /* on waiting, handed or asked */
@@ -98,8 +98,8 @@ struct shadow_events {
     int (*packet)(void *arg, uint32_t peer, const void *packet, size_t size);
     /* Is there such a peer?  Nothing is told of any other.  NULL: there are all. */
     bool (*knows)(void *arg, uint32_t peer);
-    /* Of messages of another path, each as match_find() and match_keep() have it.  The receive
-     * that such a message would meet, taken out of its engine, or NULL. */
+    /* Of messages of another path, each as mbx_match_find() and mbx_match_keep() have it.  The
+     * receive that such a message would meet, taken out of its engine, or NULL. */
     struct shadow_recv *(*find)(void *arg, struct shadow_message *message);
     /* message has met recv, which find() gave for it some time ago.  Both are the owner's. */
     void (*met)(void *arg, struct shadow_message *message, struct shadow_recv *recv);
@@ -196,7 +196,7 @@ void shadow_fini(struct shadow *shadow);
 
 /* shadow_post - match has been posted, and waits in its engine. */
 void shadow_post(struct shadow *shadow, struct shadow_recv *recv,
-                 const struct match_recv *match, void *buf, size_t size);
+                 const struct mbx_match_recv *match, void *buf, size_t size);
 
 /* shadow_taken - within packet(): the message has met recv, which has left its engine. */
 void shadow_taken(struct shadow *shadow, struct shadow_recv *recv);
@@ -229,11 +229,11 @@ static inline bool shadow_is_idle(const struct shadow *shadow)
 }
 
 /* shadow_accepts - would match take a message of this envelope? */
-static inline bool shadow_accepts(const struct match_recv *match,
-                                  const struct match_envelope *envelope)
+static inline bool shadow_accepts(const struct mbx_match_recv *match,
+                                  const struct mbx_match_envelope *envelope)
 {
     return match->envelope.context_id == envelope->context_id &&
-           (match->envelope.source == MATCH_ANY_SOURCE ||
+           (match->envelope.source == MBX_MATCH_ANY_SOURCE ||
             match->envelope.source == envelope->source) &&
            ((match->envelope.tag ^ envelope->tag) & ~match->ignore) == 0;
 }

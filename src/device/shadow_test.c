@@ -44,8 +44,8 @@ static void receives_from_anybody_need_a_device_that_has_them(void **state)
     const struct hand_config with = {.caps = MBX_DEVICE_ANY_SOURCE | MBX_DEVICE_TRUNCATES};
     const struct hand_config without = {.caps = MBX_DEVICE_TRUNCATES};
 
-    holds(*state, &with, MATCH_ANY_SOURCE, 7, 0, 8, SHADOW_HANDED);
-    holds(*state, &without, MATCH_ANY_SOURCE, 7, 0, 8, SHADOW_SOFTWARE);
+    holds(*state, &with, MBX_MATCH_ANY_SOURCE, 7, 0, 8, SHADOW_HANDED);
+    holds(*state, &without, MBX_MATCH_ANY_SOURCE, 7, 0, 8, SHADOW_SOFTWARE);
     holds(*state, &without, 2, 7, 0, 8, SHADOW_HANDED);
 }
 
@@ -96,12 +96,12 @@ static void a_receive_does_not_pass_one_that_stays_and_fits_the_same(void **stat
     overlaps(*state, 2, 7, 0, 2, 7, 0, true);
     overlaps(*state, 2, 7, 0, 2, 8, 0, false);
     overlaps(*state, 2, 7, 0, 1, 7, 0, false);
-    overlaps(*state, 2, 7, 0, MATCH_ANY_SOURCE, 7, 0, true);
+    overlaps(*state, 2, 7, 0, MBX_MATCH_ANY_SOURCE, 7, 0, true);
     overlaps(*state, 2, 7, 0, 2, 0, ANY_TAG, true);
     overlaps(*state, 2, 7, 0, 2, 6, 1, true);
-    overlaps(*state, MATCH_ANY_SOURCE, 7, 0, 2, 7, 0, true);
+    overlaps(*state, MBX_MATCH_ANY_SOURCE, 7, 0, 2, 7, 0, true);
     overlaps(*state, 2, 0, ANY_TAG, 2, 7, 0, true);
-    overlaps(*state, 2, 0, ANY_TAG, MATCH_ANY_SOURCE, 7, 0, true);
+    overlaps(*state, 2, 0, ANY_TAG, MBX_MATCH_ANY_SOURCE, 7, 0, true);
 }
 
 static void one_that_is_over_holds_nobody_back(void **state)
@@ -110,7 +110,7 @@ static void one_that_is_over_holds_nobody_back(void **state)
 
     owner_reopen(o, NULL, 8, 16);
     owner_post_sized(o, 0, 2, 7, 0, 8);
-    owner_post_sized(o, 1, MATCH_ANY_SOURCE, 7, 0, 8);
+    owner_post_sized(o, 1, MBX_MATCH_ANY_SOURCE, 7, 0, 8);
     assert_true(owner_cancel(o, 1));
     owner_arrive(o, 7);
     owner_poll(o);

@@ -23,7 +23,7 @@ static void on_matched(void *arg, struct shadow_recv *shadow,
     struct posted *recv = tell(shadow, MATCHED);
 
     (void)event;
-    assert_int_equal(match_cancel(&o->match, &recv->match), !recv->is_cancelled);
+    assert_int_equal(mbx_match_cancel(&o->match, &recv->match), !recv->is_cancelled);
     if (recv->next != 0)
         owner_post(o, recv->next, 2, 7);
 }
@@ -47,9 +47,9 @@ static int on_packet(void *arg, uint32_t peer, const void *memory, size_t size)
 {
     struct owner *o = arg;
     const struct hand_packet *packet = memory;
-    const struct match_envelope envelope = {packet->envelope.context_id, peer,
-                                            packet->envelope.tag};
-    struct match_recv *met;
+    const struct mbx_match_envelope envelope = {packet->envelope.context_id, peer,
+                                                packet->envelope.tag};
+    struct mbx_match_recv *met;
 
     assert_int_equal(size, sizeof *packet);
     o->offered++;
@@ -60,10 +60,10 @@ static int on_packet(void *arg, uint32_t peer, const void *memory, size_t size)
     }
     if (packet->kind == HAND_OTHER)
         return 0;
-    met = match_find(&o->match, &envelope);
+    met = mbx_match_find(&o->match, &envelope);
     if (met == NULL) {
         o->msgs[o->kept].envelope = envelope;
-        assert_int_equal(match_keep(&o->match, &o->msgs[o->kept++]), 0);
+        assert_int_equal(mbx_match_keep(&o->match, &o->msgs[o->kept++]), 0);
         return 0;
     }
     tell(&container_of(met, struct posted, match)->shadow, TAKEN);
@@ -122,7 +122,7 @@ static void open_shadow(struct owner *o, const struct hand_config *device, uint3
     static const struct hand_config able;
 
     *o = (struct owner){0};
-    match_init(&o->match, NULL);
+    mbx_match_init(&o->match, NULL);
     hand_init(&o->hand, device != NULL ? device : &able);
     assert_int_equal(shadow_init(&o->shadow, &(struct shadow_config){.device = &o->hand.device,
                                                                      .list = list,
@@ -140,7 +140,7 @@ static void close_shadow(struct owner *o)
 
     shadow_fini(&o->shadow);
     hand_fini(&o->hand);
-    match_fini(&o->match);
+    mbx_match_fini(&o->match);
     assert_true(is_valid);
 }
 
@@ -176,10 +176,10 @@ struct shadow_recv *owner_post_sized(struct owner *o, int i, uint32_t source, ui
                                      uint64_t ignore, size_t size)
 {
     struct posted *recv = &o->recvs[i];
-    struct match_msg *met;
+    struct mbx_match_msg *met;
 
     *recv = (struct posted){.match = {.envelope = {1, source, tag}, .ignore = ignore}};
-    assert_int_equal(match_post(&o->match, &recv->match, &met), 0);
+    assert_int_equal(mbx_match_post(&o->match, &recv->match, &met), 0);
     assert_null(met);
     shadow_post(&o->shadow, &recv->shadow, &recv->match, recv->buf, size);
     return &recv->shadow;
@@ -199,7 +199,7 @@ void owner_place(struct owner *o, int i, uint32_t source, uint64_t tag)
 static void leave_engine(struct owner *o, int i)
 {
     o->recvs[i].is_cancelled = true;
-    assert_true(match_cancel(&o->match, &o->recvs[i].match));
+    assert_true(mbx_match_cancel(&o->match, &o->recvs[i].match));
 }
 
 bool owner_cancel(struct owner *o, int i)

@@ -28,7 +28,7 @@
 enum outcome { NONE, MATCHED, VALID, INCOMPLETE, LOST, REVOKED, TAKEN };
 
 struct posted {
-    struct match_recv match;
+    struct mbx_match_recv match;
     struct shadow_recv shadow;
     unsigned char buf[HAND_EAGER_MAX];
     enum outcome outcome; /* the last thing that was told */
@@ -40,9 +40,9 @@ struct posted {
 struct owner {
     struct hand hand;
     struct shadow shadow;
-    struct match match;
+    struct mbx_match match;
     struct posted recvs[OWNER_RECVS];
-    struct match_msg msgs[OWNER_RECVS];
+    struct mbx_match_msg msgs[OWNER_RECVS];
     int kept;                /* messages without a receive */
     int offered;             /* calls of packet() */
     int refusals;            /* so many more are refused */

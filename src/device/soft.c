@@ -25,21 +25,21 @@ int soft_init(struct soft *soft, const struct soft_config *config)
         .emit = config->emit,
         .arg = config->arg,
     };
-    match_init(&soft->active, &(struct match_options){.seed = config->seed});
+    mbx_match_init(&soft->active, &(struct mbx_match_options){.seed = config->seed});
     list_init(&soft->inactive);
     return 0;
 }
 
 void soft_fini(struct soft *soft)
 {
-    match_fini(&soft->active);
+    mbx_match_fini(&soft->active);
     mem_free(soft->entries);
     mem_free(soft->held);
 }
 
-static struct match_envelope envelope_of(const struct mbx_device_envelope *envelope)
+static struct mbx_match_envelope envelope_of(const struct mbx_device_envelope *envelope)
 {
-    return (struct match_envelope){envelope->context_id, envelope->source, envelope->tag};
+    return (struct mbx_match_envelope){envelope->context_id, envelope->source, envelope->tag};
 }
 
 static void emit(const struct soft *soft, enum mbx_device_event_type type, uint32_t handle,
@@ -52,7 +52,7 @@ static void emit(const struct soft *soft, enum mbx_device_event_type type, uint3
 /* ---- entries become active ---- */
 
 /* entry meets a message that software had given to hold; its data is software's. */
-static void meet_held(struct soft *soft, struct soft_entry *entry, struct match_msg *msg)
+static void meet_held(struct soft *soft, struct soft_entry *entry, struct mbx_match_msg *msg)
 {
     struct soft_held *held = container_of(msg, struct soft_held, match);
     uint32_t handle = soft_handle(soft, entry);
@@ -74,9 +74,9 @@ static void activate(struct soft *soft)
 {
     while (!list_is_empty(&soft->inactive)) {
         struct soft_entry *entry = container_of(soft->inactive.next, struct soft_entry, node);
-        struct match_msg *msg;
+        struct mbx_match_msg *msg;
 
-        if (match_post(&soft->active, &entry->match, &msg) < 0)
+        if (mbx_match_post(&soft->active, &entry->match, &msg) < 0)
             return;
         list_remove(&entry->node);
         entry->state = SOFT_ACTIVE;
@@ -96,7 +96,7 @@ static int append(struct soft *soft, const struct soft_command *command)
     entry = &soft->entries[command->handle];
     if (entry->state != SOFT_FREE)
         return -EPROTO;
-    entry->match = (struct match_recv){
+    entry->match = (struct mbx_match_recv){
         .envelope = envelope_of(&command->envelope),
         .ignore = command->ignore,
     };
@@ -112,7 +112,7 @@ static int append(struct soft *soft, const struct soft_command *command)
 static bool take_out(struct soft *soft, struct soft_entry *entry)
 {
     if (entry->state == SOFT_ACTIVE)
-        match_cancel(&soft->active, &entry->match);
+        mbx_match_cancel(&soft->active, &entry->match);
     else if (entry->state == SOFT_INACTIVE)
         list_remove(&entry->node);
     else
@@ -142,13 +142,13 @@ static void take_back(struct soft *soft)
 static int hold(struct soft *soft, const struct soft_command *command)
 {
     struct soft_held *held;
-    struct match_recv *recv;
+    struct mbx_match_recv *recv;
 
     if (command->handle >= soft->list || soft->held[command->handle].is_held)
         return -EPROTO;
     held = &soft->held[command->handle];
-    held->match = (struct match_msg){.envelope = envelope_of(&command->envelope)};
-    if (match_arrive(&soft->active, &held->match, &recv) < 0) {
+    held->match = (struct mbx_match_msg){.envelope = envelope_of(&command->envelope)};
+    if (mbx_match_arrive(&soft->active, &held->match, &recv) < 0) {
         emit(soft, MBX_DEVICE_UNHELD, command->handle, 0); /* no memory to hold it */
         return 0;
     }
@@ -166,7 +166,7 @@ static int unhold(struct soft *soft, const struct soft_command *command)
         return -EPROTO;
     held = &soft->held[command->handle];
     emit(soft, MBX_DEVICE_UNHELD, command->handle,
-         held->is_held && match_claim(&soft->active, &held->match) ? 0 : -ENOENT);
+         held->is_held && mbx_match_claim(&soft->active, &held->match) ? 0 : -ENOENT);
     held->is_held = false;
     return 0;
 }
@@ -209,8 +209,8 @@ int soft_command(struct soft *soft, const struct soft_command *command)
 
 struct soft_entry *soft_match(struct soft *soft, const struct mbx_device_envelope *envelope)
 {
-    const struct match_envelope wanted = envelope_of(envelope);
-    struct match_recv *recv = match_find(&soft->active, &wanted);
+    const struct mbx_match_envelope wanted = envelope_of(envelope);
+    struct mbx_match_recv *recv = mbx_match_find(&soft->active, &wanted);
     struct soft_entry *entry;
 
     if (recv == NULL)
@@ -242,8 +242,8 @@ bool soft_is_valid(const struct soft *soft)
         const struct soft_entry *entry = &soft->entries[i];
 
         waiting += entry->state == SOFT_INACTIVE;
-        if ((entry->state == SOFT_ACTIVE) != (entry->match.state == MATCH_QUEUED))
+        if ((entry->state == SOFT_ACTIVE) != (entry->match.state == MBX_MATCH_QUEUED))
             return false;
     }
-    return waiting == inactive && match_is_valid(&soft->active);
+    return waiting == inactive && mbx_match_is_valid(&soft->active);
 }

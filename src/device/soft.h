@@ -54,14 +54,14 @@ enum soft_state { SOFT_FREE, SOFT_INACTIVE, SOFT_ACTIVE, SOFT_MATCHED };
 
 /* A receive that the device holds. */
 struct soft_entry {
-    struct match_recv match; /* on the active list */
-    struct list node;        /* on inactive */
+    struct mbx_match_recv match; /* on the active list */
+    struct list node;            /* on inactive */
     enum soft_state state;
     uint64_t buf, size;
 };
 
 struct soft_held {
-    struct match_msg match;
+    struct mbx_match_msg match;
     bool is_held;
 };
 
@@ -76,7 +76,7 @@ struct soft_config {
 };
 
 struct soft {
-    struct match active;
+    struct mbx_match active;
     struct list inactive;
     struct soft_entry *entries; /* [list], by handle */
     struct soft_held *held;     /* [list], by number */

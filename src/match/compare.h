@@ -20,23 +20,24 @@ struct match_mask {
     uint64_t place, tag;
 };
 
-struct match_compare {
+struct mbx_match_compare {
     const char *name;
 
     /* The lowest slot in live whose receive accepts key, or -1. */
-    int (*recvs)(const struct match_recv_block *blocks, uint32_t live, struct match_key key);
+    int (*recvs)(const struct mbx_match_recv_block *blocks, uint32_t live,
+                 struct match_key key);
 
     /* The lowest slot in live whose message has key where mask says so, or -1. */
-    int (*msgs)(const struct match_msg_block *blocks, uint32_t live, struct match_key key,
+    int (*msgs)(const struct mbx_match_msg_block *blocks, uint32_t live, struct match_key key,
                 struct match_mask mask);
 };
 
-extern const struct match_compare match_compare_plain;
+extern const struct mbx_match_compare match_compare_plain;
 
 /* As fast as this machine can. */
-const struct match_compare *match_compare_best(void);
+const struct mbx_match_compare *match_compare_best(void);
 
 /* With AVX2, or NULL if this machine or this build has none. */
-const struct match_compare *match_compare_avx2(void);
+const struct mbx_match_compare *match_compare_avx2(void);
 
 #endif

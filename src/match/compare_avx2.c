@@ -8,9 +8,9 @@
 #include <immintrin.h>
 
 #define AVX2      __attribute__((target("avx2")))
-#define LANE_BITS ((1u << MATCH_LANES) - 1)
+#define LANE_BITS ((1u << MBX_MATCH_LANES) - 1)
 
-_Static_assert(MATCH_LANES == 4, "a register holds four words");
+_Static_assert(MBX_MATCH_LANES == 4, "a register holds four words");
 
 AVX2 static inline __m256i load(const uint64_t *words)
 {
@@ -31,15 +31,15 @@ AVX2 static inline __m256i differ(__m256i words, __m256i key, __m256i mask)
     return _mm256_and_si256(_mm256_xor_si256(words, key), mask);
 }
 
-AVX2 static int avx2_recvs(const struct match_recv_block *blocks, uint32_t live,
+AVX2 static int avx2_recvs(const struct mbx_match_recv_block *blocks, uint32_t live,
                            struct match_key key)
 {
     __m256i place = _mm256_set1_epi64x((long long)key.place);
     __m256i tag = _mm256_set1_epi64x((long long)key.tag);
 
     while (live != 0) {
-        uint32_t first = (uint32_t)__builtin_ctz(live) & ~(MATCH_LANES - 1u);
-        const struct match_recv_block *block = &blocks[first / MATCH_LANES];
+        uint32_t first = (uint32_t)__builtin_ctz(live) & ~(MBX_MATCH_LANES - 1u);
+        const struct mbx_match_recv_block *block = &blocks[first / MBX_MATCH_LANES];
         __m256i difference =
             _mm256_or_si256(differ(load(block->place), place, load(block->place_mask)),
                             differ(load(block->tag), tag, load(block->tag_mask)));
@@ -52,7 +52,7 @@ AVX2 static int avx2_recvs(const struct match_recv_block *blocks, uint32_t live,
     return -1;
 }
 
-AVX2 static int avx2_msgs(const struct match_msg_block *blocks, uint32_t live,
+AVX2 static int avx2_msgs(const struct mbx_match_msg_block *blocks, uint32_t live,
                           struct match_key key, struct match_mask mask)
 {
     __m256i place = _mm256_set1_epi64x((long long)key.place);
@@ -61,8 +61,8 @@ AVX2 static int avx2_msgs(const struct match_msg_block *blocks, uint32_t live,
     __m256i tag_mask = _mm256_set1_epi64x((long long)mask.tag);
 
     while (live != 0) {
-        uint32_t first = (uint32_t)__builtin_ctz(live) & ~(MATCH_LANES - 1u);
-        const struct match_msg_block *block = &blocks[first / MATCH_LANES];
+        uint32_t first = (uint32_t)__builtin_ctz(live) & ~(MBX_MATCH_LANES - 1u);
+        const struct mbx_match_msg_block *block = &blocks[first / MBX_MATCH_LANES];
         __m256i difference = _mm256_or_si256(differ(load(block->place), place, place_mask),
                                              differ(load(block->tag), tag, tag_mask));
         uint32_t found = zero_lanes(difference) & (live >> first);
@@ -74,16 +74,16 @@ AVX2 static int avx2_msgs(const struct match_msg_block *blocks, uint32_t live,
     return -1;
 }
 
-static const struct match_compare compare_avx2 = {"avx2", avx2_recvs, avx2_msgs};
+static const struct mbx_match_compare compare_avx2 = {"avx2", avx2_recvs, avx2_msgs};
 
-const struct match_compare *match_compare_avx2(void)
+const struct mbx_match_compare *match_compare_avx2(void)
 {
     return __builtin_cpu_supports("avx2") ? &compare_avx2 : NULL;
 }
 
 #else
 
-const struct match_compare *match_compare_avx2(void)
+const struct mbx_match_compare *match_compare_avx2(void)
 {
     return NULL;
 }

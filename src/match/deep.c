@@ -23,11 +23,11 @@ static uint64_t scatter(uint64_t *state)
     return z ^ z >> 31;
 }
 
-struct match_deep *deep_make(struct match *m)
+struct mbx_match_deep *deep_make(struct mbx_match *m)
 {
     uint64_t state = m->options.seed;
 
-    m->deep = mem_alloc_aligned(alignof(struct match_deep), sizeof *m->deep);
+    m->deep = mem_alloc_aligned(alignof(struct mbx_match_deep), sizeof *m->deep);
     if (m->deep == NULL)
         return NULL;
     memset(m->deep, 0, sizeof *m->deep);
@@ -38,7 +38,7 @@ struct match_deep *deep_make(struct match *m)
     return m->deep;
 }
 
-void deep_destroy(struct match *m)
+void deep_destroy(struct mbx_match *m)
 {
     if (m->deep == NULL)
         return;
@@ -62,9 +62,9 @@ static void trim_table(struct table *t)
         table_clear(t);
 }
 
-void deep_trim(struct match *m)
+void deep_trim(struct mbx_match *m)
 {
-    struct match_deep *deep = m->deep;
+    struct mbx_match_deep *deep = m->deep;
 
     if (deep == NULL)
         return;
@@ -80,7 +80,7 @@ void deep_trim(struct match *m)
 }
 
 /* A class that nothing queued needs, or CLASS_NONE. */
-static uint32_t idle_class(const struct match_deep *deep)
+static uint32_t idle_class(const struct mbx_match_deep *deep)
 {
     for (uint32_t i = 0; i < deep->class_count; i++)
         if (deep->classes[i].recvs == 0 && deep->classes[i].msgs == 0)
@@ -89,14 +89,14 @@ static uint32_t idle_class(const struct match_deep *deep)
 }
 
 /* The age below which messages count as indexed in a class that has none yet. */
-static uint64_t oldest_age(const struct match *m)
+static uint64_t oldest_age(const struct mbx_match *m)
 {
     return m->msgs.next != &m->msgs ? msg_of(m->msgs.next)->seq : m->next_seq;
 }
 
-static uint32_t make_class(struct match *m, struct match_mask mask)
+static uint32_t make_class(struct mbx_match *m, struct match_mask mask)
 {
-    struct match_deep *deep = m->deep;
+    struct mbx_match_deep *deep = m->deep;
     uint32_t i =
         deep->class_count < m->options.classes ? deep->class_count++ : idle_class(deep);
 
@@ -109,9 +109,9 @@ static uint32_t make_class(struct match *m, struct match_mask mask)
     return i;
 }
 
-uint32_t deep_find_class(struct match *m, struct match_mask mask)
+uint32_t deep_find_class(struct mbx_match *m, struct match_mask mask)
 {
-    struct match_deep *deep = m->deep;
+    struct mbx_match_deep *deep = m->deep;
     uint32_t i = 0;
 
     while (i < deep->class_count && !mask_is(&deep->masks[i], mask))
@@ -123,9 +123,9 @@ uint32_t deep_find_class(struct match *m, struct match_mask mask)
     return i;
 }
 
-size_t deep_memory(const struct match *m)
+size_t deep_memory(const struct mbx_match *m)
 {
-    const struct match_deep *deep = m->deep;
+    const struct mbx_match_deep *deep = m->deep;
     size_t bytes = 0;
 
     if (deep == NULL)

@@ -40,32 +40,32 @@
 
 /* Where a message stands in the index of one class.  Nodes are numbered from 1. */
 struct index_node {
-    struct match_msg *msg; /* free: NULL */
-    uint32_t next, prev;   /* same print, a ring; oldest first */
-    uint32_t msg_next;     /* of the same message in another class; free: next free */
+    struct mbx_match_msg *msg; /* free: NULL */
+    uint32_t next, prev;       /* same print, a ring; oldest first */
+    uint32_t msg_next;         /* of the same message in another class; free: next free */
     uint32_t class;
 };
 
 struct match_class {
-    struct table posted; /* head: struct match_recv * */
+    struct table posted; /* head: struct mbx_match_recv * */
     struct table index;  /* head: number of a node */
     uint64_t indexed;    /* age: older messages are in index */
     uint32_t recvs;      /* queued */
     uint32_t msgs;       /* in index */
 };
 
-#define CLASS_NONE MATCH_CLASSES /* overflow */
+#define CLASS_NONE MBX_MATCH_CLASSES /* overflow */
 
-struct match_deep {
+struct mbx_match_deep {
     alignas(CACHE_APART) uint64_t seeds[2]; /* engines of two threads share no line */
     uint64_t print_mask;                    /* a test may want collisions */
     uint64_t busy;                          /* classes with receives */
     uint32_t class_count;
     uint32_t class_last; /* used last */
-    struct match_mask masks[MATCH_CLASSES];
-    struct match_class classes[MATCH_CLASSES];
+    struct match_mask masks[MBX_MATCH_CLASSES];
+    struct match_class classes[MBX_MATCH_CLASSES];
 
-    struct match_link overflow; /* by group: receives without a class, oldest first */
+    struct mbx_match_link overflow; /* by group: receives without a class, oldest first */
 
     struct index_node *nodes; /* [node_room], number 0 is nobody */
     uint32_t node_room, node_count, node_free;
@@ -76,16 +76,17 @@ static inline bool is_older(uint64_t seq, uint64_t than)
     return (int64_t)(seq - than) < 0;
 }
 
-static inline struct match_key key_of(const struct match_envelope *envelope)
+static inline struct match_key key_of(const struct mbx_match_envelope *envelope)
 {
     return (struct match_key){(uint64_t)envelope->context_id << 32 | envelope->source,
                               envelope->tag};
 }
 
 /* What such a receive compares. */
-static inline struct match_mask mask_of(const struct match_envelope *wanted, uint64_t ignore)
+static inline struct match_mask mask_of(const struct mbx_match_envelope *wanted,
+                                        uint64_t ignore)
 {
-    uint64_t source = wanted->source == MATCH_ANY_SOURCE ? 0 : UINT32_MAX;
+    uint64_t source = wanted->source == MBX_MATCH_ANY_SOURCE ? 0 : UINT32_MAX;
 
     return (struct match_mask){(uint64_t)UINT32_MAX << 32 | source, ~ignore};
 }
@@ -95,13 +96,13 @@ static inline bool key_fits(struct match_key a, struct match_key b, struct match
     return (((a.place ^ b.place) & mask.place) | ((a.tag ^ b.tag) & mask.tag)) == 0;
 }
 
-static inline void link_make_head(struct match_link *head)
+static inline void link_make_head(struct mbx_match_link *head)
 {
     head->next = head->prev = head;
 }
 
 /* Before a head: last of its list. */
-static inline void link_append(struct match_link *head, struct match_link *link)
+static inline void link_append(struct mbx_match_link *head, struct mbx_match_link *link)
 {
     link->next = head;
     link->prev = head->prev;
@@ -109,29 +110,29 @@ static inline void link_append(struct match_link *head, struct match_link *link)
     head->prev = link;
 }
 
-static inline void link_remove(struct match_link *link)
+static inline void link_remove(struct mbx_match_link *link)
 {
     link->prev->next = link->next;
     link->next->prev = link->prev;
 }
 
-static inline struct match_recv *recv_of(const struct match_link *link)
+static inline struct mbx_match_recv *recv_of(const struct mbx_match_link *link)
 {
-    return container_of(link, struct match_recv, link);
+    return container_of(link, struct mbx_match_recv, link);
 }
 
-static inline struct match_recv *recv_of_group(const struct match_link *group)
+static inline struct mbx_match_recv *recv_of_group(const struct mbx_match_link *group)
 {
-    return container_of(group, struct match_recv, group);
+    return container_of(group, struct mbx_match_recv, group);
 }
 
-static inline struct match_msg *msg_of(const struct match_link *link)
+static inline struct mbx_match_msg *msg_of(const struct mbx_match_link *link)
 {
-    return container_of(link, struct match_msg, link);
+    return container_of(link, struct mbx_match_msg, link);
 }
 
 /* Never 0. */
-static inline uint64_t deep_print(const struct match_deep *deep, struct match_key key,
+static inline uint64_t deep_print(const struct mbx_match_deep *deep, struct match_key key,
                                   struct match_mask mask)
 {
     unsigned __int128 product = (unsigned __int128)((key.place & mask.place) ^ deep->seeds[0]) *
@@ -144,16 +145,16 @@ static inline uint64_t deep_print(const struct match_deep *deep, struct match_ke
 /* ---- deep.c: classes ---- */
 
 /* Makes m->deep.  NULL: no memory. */
-struct match_deep *deep_make(struct match *m);
-void deep_destroy(struct match *m);
+struct mbx_match_deep *deep_make(struct mbx_match *m);
+void deep_destroy(struct mbx_match *m);
 /* Frees what a queue that has become short used lately, if it is much. */
-void deep_trim(struct match *m);
+void deep_trim(struct mbx_match *m);
 /* The class of this mask, made if there is none; CLASS_NONE: all are in use. */
-uint32_t deep_find_class(struct match *m, struct match_mask mask);
-size_t deep_memory(const struct match *m);
+uint32_t deep_find_class(struct mbx_match *m, struct match_mask mask);
+size_t deep_memory(const struct mbx_match *m);
 
 /* m->deep, made if there is none.  NULL: no memory. */
-static inline struct match_deep *deep_get(struct match *m)
+static inline struct mbx_match_deep *deep_get(struct mbx_match *m)
 {
     return likely(m->deep != NULL) ? m->deep : deep_make(m);
 }
@@ -164,7 +165,7 @@ static inline bool mask_is(const struct match_mask *a, struct match_mask b)
 }
 
 /* As deep_find_class(); the class that was used last is tried first. */
-static inline uint32_t deep_class(struct match *m, struct match_mask mask)
+static inline uint32_t deep_class(struct mbx_match *m, struct match_mask mask)
 {
     uint32_t last = m->deep->class_last;
 
@@ -176,29 +177,31 @@ static inline uint32_t deep_class(struct match *m, struct match_mask mask)
 /* ---- posted.c: the posted receives of a long queue ---- */
 
 /* The youngest receive, with its age.  -ENOMEM: nothing has changed. */
-int posted_add(struct match *m, struct match_recv *recv);
-void posted_remove(struct match *m, struct match_recv *recv);
+int posted_add(struct mbx_match *m, struct mbx_match_recv *recv);
+void posted_remove(struct mbx_match *m, struct mbx_match_recv *recv);
 /* The oldest that accepts key, taken out, or NULL; adds to *steps what was looked at. */
-struct match_recv *posted_take(struct match *m, struct match_key key, uint64_t *steps);
+struct mbx_match_recv *posted_take(struct mbx_match *m, struct match_key key, uint64_t *steps);
 /* The same one, which stays. */
-struct match_recv *posted_first(const struct match *m, struct match_key key);
+struct mbx_match_recv *posted_first(const struct mbx_match *m, struct match_key key);
 /* Fetches what posted_add() of such a receive will look at. */
-void posted_prefetch_group(const struct match *m, struct match_key key, struct match_mask mask);
+void posted_prefetch_group(const struct mbx_match *m, struct match_key key,
+                           struct match_mask mask);
 /* Fetch what posted_take() will touch, each from what the one before fetched: the tables,
  * the receives, their neighbours. */
-void posted_prefetch(const struct match *m, struct match_key key);
-void posted_prefetch_heads(const struct match *m, struct match_key key, bool neighbours);
-bool posted_is_valid(const struct match *m);
+void posted_prefetch(const struct mbx_match *m, struct match_key key);
+void posted_prefetch_heads(const struct mbx_match *m, struct match_key key, bool neighbours);
+bool posted_is_valid(const struct mbx_match *m);
 
 /* ---- unexpected.c: the messages of a long queue ---- */
 
 /* The queue has just become long: nothing is in any index. */
-void unexpected_begin(struct match *m);
-void unexpected_remove(struct match *m, struct match_msg *msg);
+void unexpected_begin(struct mbx_match *m);
+void unexpected_remove(struct mbx_match *m, struct mbx_match_msg *msg);
 /* The oldest that has key where mask says so, or NULL. */
-struct match_msg *unexpected_find(struct match *m, struct match_key key, struct match_mask mask,
-                                  uint64_t *steps);
-void unexpected_prefetch(const struct match *m, struct match_key key, struct match_mask mask);
-bool unexpected_is_valid(const struct match *m);
+struct mbx_match_msg *unexpected_find(struct mbx_match *m, struct match_key key,
+                                      struct match_mask mask, uint64_t *steps);
+void unexpected_prefetch(const struct mbx_match *m, struct match_key key,
+                         struct match_mask mask);
+bool unexpected_is_valid(const struct mbx_match *m);
 
 #endif

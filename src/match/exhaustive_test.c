@@ -14,12 +14,12 @@
  *
  * and every sequence of up to that many of them is done, without symmetry
  * reduction: 13, 182, 2,717, ... histories.  After its last operation the answers,
- * both queues, the counters and match_is_valid() are compared, and then all 9
+ * both queues, the counters and mbx_match_is_valid() are compared, and then all 9
  * peeks; a peek is not an operation here (the random histories of match_test have
  * it in the middle).  The 2nd, 4th and 6th operation, if it is an arrival, goes
- * through match_find() first.
+ * through mbx_match_find() first.
  *
- * All of it three times, with different match_options (variants).
+ * All of it three times, with different mbx_match_options (variants).
  *
  * Depth first; a history is done again from the start for each of its extensions,
  * which is cheaper than undoing and needs nothing from the engine.  The ages of
@@ -37,21 +37,21 @@
 #define ANY_TAG (TAG(0) ^ TAG(1))
 
 static const struct wanted {
-    struct match_envelope envelope;
+    struct mbx_match_envelope envelope;
     uint64_t ignore;
 } wanted[] = {
     {{1, 0, TAG(0)}, 0},
     {{1, 0, TAG(1)}, 0},
     {{1, 1, TAG(0)}, 0},
     {{1, 1, TAG(1)}, 0},
-    {{1, MATCH_ANY_SOURCE, TAG(0)}, 0},
-    {{1, MATCH_ANY_SOURCE, TAG(1)}, 0},
+    {{1, MBX_MATCH_ANY_SOURCE, TAG(0)}, 0},
+    {{1, MBX_MATCH_ANY_SOURCE, TAG(1)}, 0},
     {{1, 0, TAG(1)}, ANY_TAG},
     {{1, 1, TAG(0)}, ANY_TAG},
-    {{1, MATCH_ANY_SOURCE, TAG(0)}, ANY_TAG},
+    {{1, MBX_MATCH_ANY_SOURCE, TAG(0)}, ANY_TAG},
 };
 
-static const struct match_envelope sent[] = {
+static const struct mbx_match_envelope sent[] = {
     {1, 0, TAG(0)}, {1, 0, TAG(1)}, {1, 1, TAG(0)}, {1, 1, TAG(1)}};
 
 static struct history h;
@@ -125,7 +125,7 @@ static void extend(void)
 /* Queues as they are; then, with one operation less as they allocate, such that two entries
  * make a queue long; then such that masks are too many and prints collide, too. */
 static const struct variant {
-    struct match_options options;
+    struct mbx_match_options options;
     int less;
 } variants[] = {
     {{.first_seq = UINT64_MAX - 2}, 0},

@@ -6,7 +6,7 @@
  *
  * A deep history is done again and again, each time with the next allocation failing.
  * What the engine then says no to must have changed nothing: queues, counters and
- * match_is_valid() are compared with an oracle that was not asked (history.c); the same
+ * mbx_match_is_valid() are compared with an oracle that was not asked (history.c); the same
  * operation is tried again, must succeed, and the rest of the history must go on as if
  * nothing had been.  An engine may also do without what it asked for, as a probe does that
  * only wanted to be faster.  In the end nothing may be lost.

@@ -10,11 +10,11 @@
 
 enum { NOBODY = ANSWER_NOBODY, BROKEN = ANSWER_BROKEN };
 
-void history_begin(struct history_run *run, const struct match_options *options, int ids)
+void history_begin(struct history_run *run, const struct mbx_match_options *options, int ids)
 {
-    match_init(&run->m, options);
+    mbx_match_init(&run->m, options);
     oracle_init(&run->oracle);
-    run->want = (struct match_counters){0};
+    run->want = (struct mbx_match_counters){0};
     run->live = mem_live();
     run->may_refuse = run->has_refused = false;
     run->why = NULL;
@@ -24,105 +24,105 @@ void history_begin(struct history_run *run, const struct match_options *options,
 
 void history_end(struct history_run *run)
 {
-    match_fini(&run->m);
+    mbx_match_fini(&run->m);
 }
 
-static int recv_id(const struct history_run *run, const struct match_recv *recv)
+static int recv_id(const struct history_run *run, const struct mbx_match_recv *recv)
 {
     return recv == NULL ? NOBODY : (int)(recv - run->recvs);
 }
 
-static int msg_id(const struct history_run *run, const struct match_msg *msg)
+static int msg_id(const struct history_run *run, const struct mbx_match_msg *msg)
 {
     return msg == NULL ? NOBODY : (int)(msg - run->msgs);
 }
 
-/* match_first() must have said so before. */
+/* mbx_match_first() must have said so before. */
 static int do_find(struct history_run *run, const struct op *op)
 {
-    const struct match_recv *first = match_first(&run->m, &op->envelope);
-    int id = recv_id(run, match_find(&run->m, &op->envelope));
+    const struct mbx_match_recv *first = mbx_match_first(&run->m, &op->envelope);
+    int id = recv_id(run, mbx_match_find(&run->m, &op->envelope));
 
     return recv_id(run, first) == id ? id : BROKEN;
 }
 
-static struct match_recv *make_recv(struct history_run *run, const struct op *op)
+static struct mbx_match_recv *make_recv(struct history_run *run, const struct op *op)
 {
-    struct match_recv *recv = &run->recvs[op->id];
+    struct mbx_match_recv *recv = &run->recvs[op->id];
 
     recv->envelope = op->envelope;
     recv->ignore = op->ignore;
     return recv;
 }
 
-static struct match_msg *make_msg(struct history_run *run, const struct op *op)
+static struct mbx_match_msg *make_msg(struct history_run *run, const struct op *op)
 {
-    struct match_msg *msg = &run->msgs[op->id];
+    struct mbx_match_msg *msg = &run->msgs[op->id];
 
     msg->envelope = op->envelope;
     return msg;
 }
 
 /* What a verb that ended with err answered.  A refused entry must not be queued. */
-static int answer_of(int err, int id, enum match_state state)
+static int answer_of(int err, int id, enum mbx_match_state state)
 {
-    if (err == -ENOMEM && state == MATCH_IDLE)
+    if (err == -ENOMEM && state == MBX_MATCH_IDLE)
         return ANSWER_NO_MEMORY;
     return err == 0 ? id : BROKEN;
 }
 
 static int do_post(struct history_run *run, const struct op *op)
 {
-    struct match_recv *recv = make_recv(run, op);
-    struct match_msg *met = NULL;
-    int err = match_post(&run->m, recv, &met);
+    struct mbx_match_recv *recv = make_recv(run, op);
+    struct mbx_match_msg *met = NULL;
+    int err = mbx_match_post(&run->m, recv, &met);
 
     return answer_of(err, msg_id(run, met), recv->state);
 }
 
 static int do_arrive(struct history_run *run, const struct op *op)
 {
-    struct match_msg *msg = make_msg(run, op);
-    struct match_recv *met = NULL;
-    int err = match_arrive(&run->m, msg, &met);
+    struct mbx_match_msg *msg = make_msg(run, op);
+    struct mbx_match_recv *met = NULL;
+    int err = mbx_match_arrive(&run->m, msg, &met);
 
     return answer_of(err, recv_id(run, met), msg->state);
 }
 
 static int do_meet(struct history_run *run, const struct op *op)
 {
-    int id = recv_id(run, match_find(&run->m, &op->envelope));
+    int id = recv_id(run, mbx_match_find(&run->m, &op->envelope));
 
     return id == NOBODY ? do_arrive(run, op) : id;
 }
 
 static int do_keep(struct history_run *run, const struct op *op)
 {
-    int id = recv_id(run, match_find(&run->m, &op->envelope));
-    struct match_msg *msg = make_msg(run, op);
+    int id = recv_id(run, mbx_match_find(&run->m, &op->envelope));
+    struct mbx_match_msg *msg = make_msg(run, op);
 
-    return id == NOBODY ? answer_of(match_keep(&run->m, msg), NOBODY, msg->state) : id;
+    return id == NOBODY ? answer_of(mbx_match_keep(&run->m, msg), NOBODY, msg->state) : id;
 }
 
 static int do_probe(struct history_run *run, const struct op *op)
 {
-    struct match_msg *msg = match_peek(&run->m, &op->envelope, op->ignore);
+    struct mbx_match_msg *msg = mbx_match_peek(&run->m, &op->envelope, op->ignore);
 
     if (msg == NULL)
         return NOBODY;
-    return match_claim(&run->m, msg) ? msg_id(run, msg) : BROKEN;
+    return mbx_match_claim(&run->m, msg) ? msg_id(run, msg) : BROKEN;
 }
 
 static void do_post_many(struct history_run *run, const struct op *ops, size_t count,
                          int *answers)
 {
-    struct match_recv *recvs[HISTORY_MAX];
-    struct match_msg *met[HISTORY_MAX];
+    struct mbx_match_recv *recvs[HISTORY_MAX];
+    struct mbx_match_msg *met[HISTORY_MAX];
     size_t done;
 
     for (size_t i = 0; i < count; i++)
         recvs[i] = make_recv(run, &ops[i]);
-    done = match_post_many(&run->m, recvs, met, count);
+    done = mbx_match_post_many(&run->m, recvs, met, count);
     for (size_t i = 0; i < count; i++)
         answers[i] = i < done ? msg_id(run, met[i]) : ANSWER_NO_MEMORY;
 }
@@ -130,13 +130,13 @@ static void do_post_many(struct history_run *run, const struct op *ops, size_t c
 static void do_arrive_many(struct history_run *run, const struct op *ops, size_t count,
                            int *answers)
 {
-    struct match_msg *msgs[HISTORY_MAX];
-    struct match_recv *met[HISTORY_MAX];
+    struct mbx_match_msg *msgs[HISTORY_MAX];
+    struct mbx_match_recv *met[HISTORY_MAX];
     size_t done;
 
     for (size_t i = 0; i < count; i++)
         msgs[i] = make_msg(run, &ops[i]);
-    done = match_arrive_many(&run->m, msgs, met, count);
+    done = mbx_match_arrive_many(&run->m, msgs, met, count);
     for (size_t i = 0; i < count; i++)
         answers[i] = i < done ? recv_id(run, met[i]) : ANSWER_NO_MEMORY;
 }
@@ -170,16 +170,16 @@ static void engine_answers(struct history_run *run, const struct op *ops, int co
         *answers = do_keep(run, op);
         break;
     case OP_PEEK:
-        *answers = msg_id(run, match_peek(&run->m, &op->envelope, op->ignore));
+        *answers = msg_id(run, mbx_match_peek(&run->m, &op->envelope, op->ignore));
         break;
     case OP_PROBE:
         *answers = do_probe(run, op);
         break;
     case OP_CANCEL:
-        *answers = match_cancel(&run->m, &run->recvs[op->target]);
+        *answers = mbx_match_cancel(&run->m, &run->recvs[op->target]);
         break;
     case OP_CLAIM:
-        *answers = match_claim(&run->m, &run->msgs[op->target]);
+        *answers = mbx_match_claim(&run->m, &run->msgs[op->target]);
         break;
     case OP_KINDS:
         *answers = BROKEN;
@@ -219,7 +219,7 @@ int history_oracle_answer(struct oracle *o, const struct op *op)
 }
 
 /* What the counters must say after op got the oracle's answer. */
-static void count(struct match_counters *want, const struct oracle *o, const struct op *op,
+static void count(struct mbx_match_counters *want, const struct oracle *o, const struct op *op,
                   int answer)
 {
     bool met = answer != NOBODY;
@@ -322,27 +322,28 @@ bool history_do(struct history_run *run, const struct op *op)
 static bool recvs_agree(const struct history_run *run)
 {
     const struct oracle_queue *want = &run->oracle.recvs;
-    const struct match_recv *recv = NULL;
+    const struct mbx_match_recv *recv = NULL;
 
     for (int i = 0; i < want->count; i++)
-        if (recv_id(run, recv = match_next_recv(&run->m, recv)) != want->entries[i].id)
+        if (recv_id(run, recv = mbx_match_next_recv(&run->m, recv)) != want->entries[i].id)
             return false;
-    return match_next_recv(&run->m, recv) == NULL;
+    return mbx_match_next_recv(&run->m, recv) == NULL;
 }
 
 static bool msgs_agree(const struct history_run *run)
 {
     const struct oracle_queue *want = &run->oracle.msgs;
-    const struct match_msg *msg = NULL;
+    const struct mbx_match_msg *msg = NULL;
 
     for (int i = 0; i < want->count; i++)
-        if (msg_id(run, msg = match_next_msg(&run->m, msg)) != want->entries[i].id)
+        if (msg_id(run, msg = mbx_match_next_msg(&run->m, msg)) != want->entries[i].id)
             return false;
-    return match_next_msg(&run->m, msg) == NULL;
+    return mbx_match_next_msg(&run->m, msg) == NULL;
 }
 
 /* The searches are the engine's own affair: how many it compares is not a rule. */
-static bool counters_agree(const struct match_counters *got, const struct match_counters *want)
+static bool counters_agree(const struct mbx_match_counters *got,
+                           const struct mbx_match_counters *want)
 {
     return got->posted == want->posted && got->arrived == want->arrived &&
            got->matched_posts == want->matched_posts &&
@@ -361,10 +362,10 @@ bool history_check(struct history_run *run)
         run->why = "the message queues differ";
     else if (!counters_agree(&run->m.count, &run->want))
         run->why = "the counters are wrong";
-    else if ((match_memory(&run->m) != 0) != (mem_live() != run->live))
-        run->why = "match_memory() is wrong";
-    else if (!match_is_valid(&run->m))
-        run->why = "match_is_valid() is false";
+    else if ((mbx_match_memory(&run->m) != 0) != (mem_live() != run->live))
+        run->why = "mbx_match_memory() is wrong";
+    else if (!mbx_match_is_valid(&run->m))
+        run->why = "mbx_match_is_valid() is false";
     return run->why == NULL;
 }
 

@@ -25,9 +25,9 @@ enum op_kind {
     OP_ARRIVE,
     OP_POST_MANY,   /* one call for this one and all OP_POST_MANY right behind it */
     OP_ARRIVE_MANY, /* likewise */
-    OP_FIND,        /* match_find() alone: a message that does not wait */
-    OP_MEET,        /* match_find(), and match_arrive() if it found nobody */
-    OP_KEEP,        /* match_find(), and match_keep() if it found nobody */
+    OP_FIND,        /* mbx_match_find() alone: a message that does not wait */
+    OP_MEET,        /* mbx_match_find(), and mbx_match_arrive() if it found nobody */
+    OP_KEEP,        /* mbx_match_find(), and mbx_match_keep() if it found nobody */
     OP_PEEK,
     OP_PROBE, /* peek, then claim what it showed */
     OP_CANCEL,
@@ -53,12 +53,12 @@ struct op {
     enum op_kind kind;
     int id;
     int target; /* of cancel and claim */
-    struct match_envelope envelope;
+    struct mbx_match_envelope envelope;
     uint64_t ignore;
 };
 
 struct history {
-    struct match_options options;
+    struct mbx_match_options options;
     uint64_t fail_at; /* this allocation of the engine fails, counted from 1; 0 none */
     int count;
     struct op ops[HISTORY_MAX];
@@ -66,22 +66,22 @@ struct history {
 
 /* The engine and the oracle in the middle of a history. */
 struct history_run {
-    struct match m;
+    struct mbx_match m;
     struct oracle oracle;
-    struct match_counters want; /* all but the searches */
-    uint64_t live;              /* mem_live() before the engine */
-    bool may_refuse;            /* one -ENOMEM is in order */
-    bool has_refused;           /* and came */
-    bool has_failed;            /* the allocation fail_at was reached */
-    const char *why;            /* what was wrong */
-    int got, expected;          /* the answers that differ */
-    struct match_recv recvs[HISTORY_MAX];
-    struct match_msg msgs[HISTORY_MAX];
+    struct mbx_match_counters want; /* all but the searches */
+    uint64_t live;                  /* mem_live() before the engine */
+    bool may_refuse;                /* one -ENOMEM is in order */
+    bool has_refused;               /* and came */
+    bool has_failed;                /* the allocation fail_at was reached */
+    const char *why;                /* what was wrong */
+    int got, expected;              /* the answers that differ */
+    struct mbx_match_recv recvs[HISTORY_MAX];
+    struct mbx_match_msg msgs[HISTORY_MAX];
 };
 
 /* An empty engine and an empty oracle, for ids 0 .. ids-1; history_end() lets go of what the
  * engine allocated. */
-void history_begin(struct history_run *run, const struct match_options *options, int ids);
+void history_begin(struct history_run *run, const struct mbx_match_options *options, int ids);
 void history_end(struct history_run *run);
 
 /* One operation on both.  False if the answers differ. */

@@ -90,7 +90,7 @@ static struct op random_op(struct random *r, const struct mood *mood, int id)
     op.envelope.source = (uint32_t)random_below(r, 3);
     op.envelope.tag = tags[random_below(r, ARRAY_COUNT(tags))];
     if (op_is_receive(op.kind) && random_below(r, 3) == 0)
-        op.envelope.source = MATCH_ANY_SOURCE;
+        op.envelope.source = MBX_MATCH_ANY_SOURCE;
     if (op_is_receive(op.kind))
         op.ignore = masks[random_below(r, ARRAY_COUNT(masks))];
     return op;
@@ -98,10 +98,10 @@ static struct op random_op(struct random *r, const struct mood *mood, int id)
 
 /* Half of them with what lets a short history see long queues, classes that run out and
  * prints that collide. */
-static struct match_options random_options(struct random *r, uint64_t seed)
+static struct mbx_match_options random_options(struct random *r, uint64_t seed)
 {
-    struct match_options options = {.first_seq = first_seqs[seed % ARRAY_COUNT(first_seqs)],
-                                    .seed = seed};
+    struct mbx_match_options options = {.first_seq = first_seqs[seed % ARRAY_COUNT(first_seqs)],
+                                        .seed = seed};
 
     if (random_below(r, 2) == 0) {
         options.short_max = (uint32_t)random_below(r, 6);

@@ -13,7 +13,7 @@
  *   operation   post, arrive, post-many, arrive-many, find, meet, keep, peek, probe with an
  *               envelope; cancel and claim with the name of another, or `nothing`
  *   -> answer   what it must be: a name or `nobody`; `taken` or `refused` of cancel and claim
- *   settings    first_seq, seed, short_max, classes, hash_bits: struct match_options;
+ *   settings    first_seq, seed, short_max, classes, hash_bits: struct mbx_match_options;
  *               fail_at: struct history; anywhere
  *
  * Numbers are decimal, or hexadecimal with 0x.  What follows a # is for people, and so is a
@@ -57,7 +57,7 @@ static int position(const struct history *h, int id)
 static void print_envelope(FILE *out, const struct op *op)
 {
     fprintf(out, " ctx %" PRIu32, op->envelope.context_id);
-    if (op->envelope.source == MATCH_ANY_SOURCE)
+    if (op->envelope.source == MBX_MATCH_ANY_SOURCE)
         fprintf(out, " src any");
     else
         fprintf(out, " src %" PRIu32, op->envelope.source);
@@ -183,10 +183,10 @@ static bool read_source(struct reader *r, struct op *op)
     uint64_t source;
 
     if (is_word(word, "any") && op_is_receive(op->kind)) {
-        op->envelope.source = MATCH_ANY_SOURCE;
+        op->envelope.source = MBX_MATCH_ANY_SOURCE;
         return true;
     }
-    if (!to_number(r, word, MATCH_ANY_SOURCE - 1, &source))
+    if (!to_number(r, word, MBX_MATCH_ANY_SOURCE - 1, &source))
         return false;
     op->envelope.source = (uint32_t)source;
     return true;

@@ -20,7 +20,7 @@
  * What does not match at once joins its own queue.  As each side is searched before the
  * other is queued, a receive and a message that fit never wait at the same time.
  *
- * Invariants (match_is_valid, valid.c): I1 to I4 of match.h, those of deep.h, and
+ * Invariants (mbx_match_is_valid, valid.c): I1 to I4 of match.h, those of deep.h, and
  *   I5  a short queue's entries are in the live slots, in order of age; each knows its
  *       slot, and what is compared there is what the entry says
  *   I6  a long queue's entries are on its list, which is whole
@@ -38,7 +38,7 @@
 #define SHORT_FACTOR 4  /* a long queue with this part of them becomes short */
 #define BATCH        16 /* entries whose tables are fetched ahead */
 
-_Static_assert(SHORT_MAX * 2 <= MATCH_SLOTS, "compaction is rare");
+_Static_assert(SHORT_MAX * 2 <= MBX_MATCH_SLOTS, "compaction is rare");
 
 /* Stay out of the verbs, which would save registers for them. */
 #define RARE  __attribute__((noinline, cold))
@@ -49,13 +49,13 @@ static uint32_t in_range(uint32_t value, uint32_t max)
     return value == 0 || value > max ? max : value;
 }
 
-void match_init(struct match *m, const struct match_options *options)
+void mbx_match_init(struct mbx_match *m, const struct mbx_match_options *options)
 {
-    *m = (struct match){.compare = match_compare_best()};
+    *m = (struct mbx_match){.compare = match_compare_best()};
     if (options != NULL)
         m->options = *options;
     m->options.short_max = in_range(m->options.short_max, SHORT_MAX);
-    m->options.classes = in_range(m->options.classes, MATCH_CLASSES);
+    m->options.classes = in_range(m->options.classes, MBX_MATCH_CLASSES);
     m->options.hash_bits = in_range(m->options.hash_bits, 64);
     m->recv_room = m->options.short_max;
     m->next_seq = m->options.first_seq;
@@ -65,20 +65,20 @@ void match_init(struct match *m, const struct match_options *options)
 
 /* The entries become idle, so that a late cancel or claim is refused and does not
  * reach into an engine that is gone. */
-void match_fini(struct match *m)
+void mbx_match_fini(struct mbx_match *m)
 {
-    struct match_options options = m->options;
+    struct mbx_match_options options = m->options;
 
-    for (struct match_recv *recv = NULL; (recv = match_next_recv(m, recv)) != NULL;)
-        recv->state = MATCH_IDLE;
-    for (struct match_msg *msg = NULL; (msg = match_next_msg(m, msg)) != NULL;)
-        msg->state = MATCH_IDLE;
+    for (struct mbx_match_recv *recv = NULL; (recv = mbx_match_next_recv(m, recv)) != NULL;)
+        recv->state = MBX_MATCH_IDLE;
+    for (struct mbx_match_msg *msg = NULL; (msg = mbx_match_next_msg(m, msg)) != NULL;)
+        msg->state = MBX_MATCH_IDLE;
     deep_destroy(m);
     options.first_seq = m->next_seq;
-    match_init(m, &options);
+    mbx_match_init(m, &options);
 }
 
-static inline void count_search(struct match_counters *count, uint64_t steps)
+static inline void count_search(struct mbx_match_counters *count, uint64_t steps)
 {
     count->searches++;
     count->search_steps += steps;
@@ -88,12 +88,12 @@ static inline void count_search(struct match_counters *count, uint64_t steps)
 
 /* ---- slots of short queues ---- */
 
-static inline void recv_to_slot(struct match *m, struct match_recv *recv, uint32_t slot)
+static inline void recv_to_slot(struct mbx_match *m, struct mbx_match_recv *recv, uint32_t slot)
 {
-    struct match_recv_block *block = &m->recv_blocks[slot / MATCH_LANES];
+    struct mbx_match_recv_block *block = &m->recv_blocks[slot / MBX_MATCH_LANES];
     struct match_mask mask = mask_of(&recv->envelope, recv->ignore);
     struct match_key key = key_of(&recv->envelope);
-    uint32_t lane = slot % MATCH_LANES;
+    uint32_t lane = slot % MBX_MATCH_LANES;
 
     block->place[lane] = key.place;
     block->tag[lane] = key.tag;
@@ -104,11 +104,11 @@ static inline void recv_to_slot(struct match *m, struct match_recv *recv, uint32
     m->recv_slots.live |= UINT32_C(1) << slot;
 }
 
-static inline void msg_to_slot(struct match *m, struct match_msg *msg, uint32_t slot)
+static inline void msg_to_slot(struct mbx_match *m, struct mbx_match_msg *msg, uint32_t slot)
 {
-    struct match_msg_block *block = &m->msg_blocks[slot / MATCH_LANES];
+    struct mbx_match_msg_block *block = &m->msg_blocks[slot / MBX_MATCH_LANES];
     struct match_key key = key_of(&msg->envelope);
-    uint32_t lane = slot % MATCH_LANES;
+    uint32_t lane = slot % MBX_MATCH_LANES;
 
     block->place[lane] = key.place;
     block->tag[lane] = key.tag;
@@ -117,50 +117,50 @@ static inline void msg_to_slot(struct match *m, struct match_msg *msg, uint32_t 
     m->msg_slots.live |= UINT32_C(1) << slot;
 }
 
-static inline struct match_recv *recv_in_slot(const struct match *m, uint32_t slot)
+static inline struct mbx_match_recv *recv_in_slot(const struct mbx_match *m, uint32_t slot)
 {
-    return m->recv_blocks[slot / MATCH_LANES].entry[slot % MATCH_LANES];
+    return m->recv_blocks[slot / MBX_MATCH_LANES].entry[slot % MBX_MATCH_LANES];
 }
 
-static inline struct match_msg *msg_in_slot(const struct match *m, uint32_t slot)
+static inline struct mbx_match_msg *msg_in_slot(const struct mbx_match *m, uint32_t slot)
 {
-    return m->msg_blocks[slot / MATCH_LANES].entry[slot % MATCH_LANES];
+    return m->msg_blocks[slot / MBX_MATCH_LANES].entry[slot % MBX_MATCH_LANES];
 }
 
 /* All entries move to the lowest slots, in their order. */
-RARE static void compact_recvs(struct match *m)
+RARE static void compact_recvs(struct mbx_match *m)
 {
     uint32_t left = m->recv_slots.live;
 
-    m->recv_slots = (struct match_slots){0};
+    m->recv_slots = (struct mbx_match_slots){0};
     for (; left != 0; left &= left - 1)
         recv_to_slot(m, recv_in_slot(m, (uint32_t)__builtin_ctz(left)), m->recv_slots.next++);
 }
 
-RARE static void compact_msgs(struct match *m)
+RARE static void compact_msgs(struct mbx_match *m)
 {
     uint32_t left = m->msg_slots.live;
 
-    m->msg_slots = (struct match_slots){0};
+    m->msg_slots = (struct mbx_match_slots){0};
     for (; left != 0; left &= left - 1)
         msg_to_slot(m, msg_in_slot(m, (uint32_t)__builtin_ctz(left)), m->msg_slots.next++);
 }
 
 /* The slot behind all that are in use. */
-static inline uint32_t next_recv_slot(struct match *m)
+static inline uint32_t next_recv_slot(struct mbx_match *m)
 {
     if (m->recv_slots.live == 0)
         m->recv_slots.next = 0;
-    else if (unlikely(m->recv_slots.next == MATCH_SLOTS))
+    else if (unlikely(m->recv_slots.next == MBX_MATCH_SLOTS))
         compact_recvs(m);
     return m->recv_slots.next++;
 }
 
-static inline uint32_t next_msg_slot(struct match *m)
+static inline uint32_t next_msg_slot(struct mbx_match *m)
 {
     if (m->msg_slots.live == 0)
         m->msg_slots.next = 0;
-    else if (unlikely(m->msg_slots.next == MATCH_SLOTS))
+    else if (unlikely(m->msg_slots.next == MBX_MATCH_SLOTS))
         compact_msgs(m);
     return m->msg_slots.next++;
 }
@@ -168,7 +168,7 @@ static inline uint32_t next_msg_slot(struct match *m)
 /* ---- from short to long and back ---- */
 
 /* Takes back what lengthen_recvs() had done before it ran out of memory. */
-RARE static void unlengthen_recvs(struct match *m, uint32_t done)
+RARE static void unlengthen_recvs(struct mbx_match *m, uint32_t done)
 {
     for (; done != 0; done &= done - 1) {
         uint32_t slot = (uint32_t)__builtin_ctz(done);
@@ -178,7 +178,7 @@ RARE static void unlengthen_recvs(struct match *m, uint32_t done)
     }
 }
 
-RARE static int lengthen_recvs(struct match *m)
+RARE static int lengthen_recvs(struct mbx_match *m)
 {
     uint32_t live = m->recv_slots.live;
 
@@ -192,16 +192,16 @@ RARE static int lengthen_recvs(struct match *m)
             return err;
         }
     }
-    m->recv_slots = (struct match_slots){0};
+    m->recv_slots = (struct mbx_match_slots){0};
     m->recvs_long = true;
     m->recv_room = 0;
     return 0;
 }
 
-RARE static void shorten_recvs(struct match *m)
+RARE static void shorten_recvs(struct mbx_match *m)
 {
     while (m->recvs.next != &m->recvs) {
-        struct match_recv *recv = recv_of(m->recvs.next);
+        struct mbx_match_recv *recv = recv_of(m->recvs.next);
 
         posted_remove(m, recv);
         recv_to_slot(m, recv, m->recv_slots.next++);
@@ -211,23 +211,23 @@ RARE static void shorten_recvs(struct match *m)
     deep_trim(m);
 }
 
-RARE static void lengthen_msgs(struct match *m)
+RARE static void lengthen_msgs(struct mbx_match *m)
 {
     for (uint32_t left = m->msg_slots.live; left != 0; left &= left - 1) {
-        struct match_msg *msg = msg_in_slot(m, (uint32_t)__builtin_ctz(left));
+        struct mbx_match_msg *msg = msg_in_slot(m, (uint32_t)__builtin_ctz(left));
 
         link_append(&m->msgs, &msg->link);
         msg->at = 0;
     }
-    m->msg_slots = (struct match_slots){0};
+    m->msg_slots = (struct mbx_match_slots){0};
     m->msgs_long = true;
     unexpected_begin(m);
 }
 
-RARE static void shorten_msgs(struct match *m)
+RARE static void shorten_msgs(struct mbx_match *m)
 {
     while (m->msgs.next != &m->msgs) {
-        struct match_msg *msg = msg_of(m->msgs.next);
+        struct mbx_match_msg *msg = msg_of(m->msgs.next);
 
         unexpected_remove(m, msg);
         msg_to_slot(m, msg, m->msg_slots.next++);
@@ -239,7 +239,7 @@ RARE static void shorten_msgs(struct match *m)
 /* ---- queues ---- */
 
 /* The youngest receive, into tables.  -ENOMEM: nothing has changed. */
-static inline int queue_recv_long(struct match *m, struct match_recv *recv)
+static inline int queue_recv_long(struct mbx_match *m, struct mbx_match_recv *recv)
 {
     int err = likely(m->recvs_long) ? 0 : lengthen_recvs(m);
 
@@ -247,15 +247,15 @@ static inline int queue_recv_long(struct match *m, struct match_recv *recv)
 }
 
 /* recv has its place in the queue, and its age. */
-static inline void recv_queued(struct match *m, struct match_recv *recv)
+static inline void recv_queued(struct mbx_match *m, struct mbx_match_recv *recv)
 {
-    recv->state = MATCH_QUEUED;
+    recv->state = MBX_MATCH_QUEUED;
     m->next_seq++;
     if (++m->count.recvs > m->count.recvs_max)
         m->count.recvs_max = m->count.recvs;
 }
 
-static int queue_recv(struct match *m, struct match_recv *recv)
+static int queue_recv(struct mbx_match *m, struct mbx_match_recv *recv)
 {
     recv->seq = m->next_seq;
     if (m->count.recvs < m->recv_room)
@@ -267,20 +267,20 @@ static int queue_recv(struct match *m, struct match_recv *recv)
 }
 
 /* recv has left its slot or its tables. */
-static inline void recv_left(struct match *m, struct match_recv *recv)
+static inline void recv_left(struct mbx_match *m, struct mbx_match_recv *recv)
 {
-    recv->state = MATCH_IDLE;
+    recv->state = MBX_MATCH_IDLE;
     m->count.recvs--;
     if (unlikely(m->recvs_long && m->count.recvs <= m->options.short_max / SHORT_FACTOR))
         shorten_recvs(m);
 }
 
-static inline void free_recv_slot(struct match *m, uint32_t slot)
+static inline void free_recv_slot(struct mbx_match *m, uint32_t slot)
 {
     m->recv_slots.live &= ~(UINT32_C(1) << slot);
 }
 
-static inline void unqueue_recv(struct match *m, struct match_recv *recv)
+static inline void unqueue_recv(struct mbx_match *m, struct mbx_match_recv *recv)
 {
     if (m->recvs_long)
         posted_remove(m, recv);
@@ -289,12 +289,12 @@ static inline void unqueue_recv(struct match *m, struct match_recv *recv)
     recv_left(m, recv);
 }
 
-APART static void queue_msg(struct match *m, struct match_msg *msg)
+APART static void queue_msg(struct mbx_match *m, struct mbx_match_msg *msg)
 {
     if (unlikely(!m->msgs_long && m->count.msgs == m->options.short_max))
         lengthen_msgs(m);
     msg->seq = m->next_seq++;
-    msg->state = MATCH_QUEUED;
+    msg->state = MBX_MATCH_QUEUED;
     if (++m->count.msgs > m->count.msgs_max)
         m->count.msgs_max = m->count.msgs;
     if (likely(!m->msgs_long)) {
@@ -305,9 +305,9 @@ APART static void queue_msg(struct match *m, struct match_msg *msg)
     link_append(&m->msgs, &msg->link);
 }
 
-static inline void unqueue_msg(struct match *m, struct match_msg *msg)
+static inline void unqueue_msg(struct mbx_match *m, struct mbx_match_msg *msg)
 {
-    msg->state = MATCH_IDLE;
+    msg->state = MBX_MATCH_IDLE;
     m->count.msgs--;
     if (likely(!m->msgs_long)) {
         m->msg_slots.live &= ~(UINT32_C(1) << msg->at);
@@ -320,11 +320,11 @@ static inline void unqueue_msg(struct match *m, struct match_msg *msg)
 
 /* ---- searches ---- */
 
-static inline bool slot_fits(const struct match_recv_block *blocks, uint32_t slot,
+static inline bool slot_fits(const struct mbx_match_recv_block *blocks, uint32_t slot,
                              struct match_key key)
 {
-    const struct match_recv_block *block = &blocks[slot / MATCH_LANES];
-    uint32_t lane = slot % MATCH_LANES;
+    const struct mbx_match_recv_block *block = &blocks[slot / MBX_MATCH_LANES];
+    uint32_t lane = slot % MBX_MATCH_LANES;
     struct match_mask mask = {block->place_mask[lane], block->tag_mask[lane]};
 
     return key_fits((struct match_key){block->place[lane], block->tag[lane]}, key, mask);
@@ -345,8 +345,8 @@ static inline uint64_t slots_up_to(uint32_t live, uint32_t slot)
 }
 
 /* The oldest that accepts key, taken out of its slot, or NULL. */
-static struct match_recv *take_from_slots(struct match *m, struct match_key key,
-                                          uint64_t *steps)
+static struct mbx_match_recv *take_from_slots(struct mbx_match *m, struct match_key key,
+                                              uint64_t *steps)
 {
     uint32_t live = m->recv_slots.live;
     int slot = m->compare->recvs(m->recv_blocks, live, key);
@@ -359,12 +359,12 @@ static struct match_recv *take_from_slots(struct match *m, struct match_key key,
 }
 
 /* The oldest queued message that such a receive accepts, or NULL. */
-APART static struct match_msg *search_msgs(struct match *m, const struct match_envelope *wanted,
-                                           uint64_t ignore)
+APART static struct mbx_match_msg *
+search_msgs(struct mbx_match *m, const struct mbx_match_envelope *wanted, uint64_t ignore)
 {
     struct match_mask mask = mask_of(wanted, ignore);
     struct match_key key = key_of(wanted);
-    struct match_msg *found = NULL;
+    struct mbx_match_msg *found = NULL;
     uint64_t steps = 0;
 
     if (m->msg_slots.live != 0) {
@@ -382,9 +382,10 @@ APART static struct match_msg *search_msgs(struct match *m, const struct match_e
 /* ---- the verbs ---- */
 
 /* Messages wait, or the queue is long, or its slots have run out. */
-APART static int post_further(struct match *m, struct match_recv *recv, struct match_msg **msg)
+APART static int post_further(struct mbx_match *m, struct mbx_match_recv *recv,
+                              struct mbx_match_msg **msg)
 {
-    struct match_msg *found = NULL;
+    struct mbx_match_msg *found = NULL;
 
     if (m->count.msgs != 0)
         found = search_msgs(m, &recv->envelope, recv->ignore);
@@ -392,7 +393,7 @@ APART static int post_further(struct match *m, struct match_recv *recv, struct m
         m->count.searches++;
     if (found != NULL) {
         unqueue_msg(m, found);
-        recv->state = MATCH_IDLE;
+        recv->state = MBX_MATCH_IDLE;
         m->count.matched_arrivals++;
         m->count.met_posts++;
     } else if (unlikely(queue_recv(m, recv) < 0)) {
@@ -403,10 +404,10 @@ APART static int post_further(struct match *m, struct match_recv *recv, struct m
     return 0;
 }
 
-int match_post(struct match *m, struct match_recv *recv, struct match_msg **msg)
+int mbx_match_post(struct mbx_match *m, struct mbx_match_recv *recv, struct mbx_match_msg **msg)
 {
     if (unlikely(m->count.msgs != 0 || m->count.recvs >= m->recv_room ||
-                 m->recv_slots.next == MATCH_SLOTS))
+                 m->recv_slots.next == MBX_MATCH_SLOTS))
         return post_further(m, recv, msg);
     m->count.searches++; /* of nothing */
     m->count.posted++;
@@ -418,7 +419,7 @@ int match_post(struct match *m, struct match_recv *recv, struct match_msg **msg)
 }
 
 /* A message meets found, whom steps looked at. */
-static inline void count_match(struct match *m, uint64_t steps)
+static inline void count_match(struct mbx_match *m, uint64_t steps)
 {
     count_search(&m->count, steps);
     m->count.arrived++;
@@ -427,11 +428,11 @@ static inline void count_match(struct match *m, uint64_t steps)
 }
 
 /* The oldest receive of a short queue does not accept it, or the queue is long. */
-APART static struct match_recv *find_further(struct match *m,
-                                             const struct match_envelope *envelope)
+APART static struct mbx_match_recv *find_further(struct mbx_match *m,
+                                                 const struct mbx_match_envelope *envelope)
 {
     struct match_key key = key_of(envelope);
-    struct match_recv *found = NULL;
+    struct mbx_match_recv *found = NULL;
     uint64_t steps = 0;
 
     if (m->recvs_long)
@@ -447,23 +448,25 @@ APART static struct match_recv *find_further(struct match *m,
     return found;
 }
 
-struct match_recv *match_find(struct match *m, const struct match_envelope *envelope)
+struct mbx_match_recv *mbx_match_find(struct mbx_match *m,
+                                      const struct mbx_match_envelope *envelope)
 {
     uint32_t live = m->recv_slots.live;
     uint32_t oldest = (uint32_t)__builtin_ctz(live | UINT32_C(1) << 31);
-    struct match_recv *found;
+    struct mbx_match_recv *found;
 
     if (unlikely(live == 0) || unlikely(!slot_fits(m->recv_blocks, oldest, key_of(envelope))))
         return find_further(m, envelope);
     found = recv_in_slot(m, oldest);
-    found->state = MATCH_IDLE;
+    found->state = MBX_MATCH_IDLE;
     m->recv_slots.live = live & (live - 1);
     m->count.recvs--;
     count_match(m, 1);
     return found;
 }
 
-struct match_recv *match_first(const struct match *m, const struct match_envelope *envelope)
+struct mbx_match_recv *mbx_match_first(const struct mbx_match *m,
+                                       const struct mbx_match_envelope *envelope)
 {
     struct match_key key = key_of(envelope);
     int slot;
@@ -475,43 +478,44 @@ struct match_recv *match_first(const struct match *m, const struct match_envelop
     return slot < 0 ? NULL : recv_in_slot(m, (uint32_t)slot);
 }
 
-int match_keep(struct match *m, struct match_msg *msg)
+int mbx_match_keep(struct mbx_match *m, struct mbx_match_msg *msg)
 {
     m->count.arrived++;
     queue_msg(m, msg);
     return 0;
 }
 
-int match_arrive(struct match *m, struct match_msg *msg, struct match_recv **recv)
+int mbx_match_arrive(struct mbx_match *m, struct mbx_match_msg *msg,
+                     struct mbx_match_recv **recv)
 {
-    struct match_recv *found = match_find(m, &msg->envelope);
+    struct mbx_match_recv *found = mbx_match_find(m, &msg->envelope);
 
     if (found != NULL)
-        msg->state = MATCH_IDLE;
+        msg->state = MBX_MATCH_IDLE;
     else
-        match_keep(m, msg);
+        mbx_match_keep(m, msg);
     *recv = found;
     return 0;
 }
 
-bool match_cancel(struct match *m, struct match_recv *recv)
+bool mbx_match_cancel(struct mbx_match *m, struct mbx_match_recv *recv)
 {
-    if (recv->state != MATCH_QUEUED)
+    if (recv->state != MBX_MATCH_QUEUED)
         return false;
     unqueue_recv(m, recv);
     m->count.cancelled++;
     return true;
 }
 
-struct match_msg *match_peek(struct match *m, const struct match_envelope *envelope,
-                             uint64_t ignore)
+struct mbx_match_msg *mbx_match_peek(struct mbx_match *m,
+                                     const struct mbx_match_envelope *envelope, uint64_t ignore)
 {
     return search_msgs(m, envelope, ignore);
 }
 
-bool match_claim(struct match *m, struct match_msg *msg)
+bool mbx_match_claim(struct mbx_match *m, struct mbx_match_msg *msg)
 {
-    if (msg->state != MATCH_QUEUED)
+    if (msg->state != MBX_MATCH_QUEUED)
         return false;
     unqueue_msg(m, msg);
     m->count.claimed++;
@@ -520,7 +524,7 @@ bool match_claim(struct match *m, struct match_msg *msg)
 
 /* ---- many at once ---- */
 
-static void prefetch_recv(const struct match *m, const struct match_recv *recv)
+static void prefetch_recv(const struct mbx_match *m, const struct mbx_match_recv *recv)
 {
     struct match_mask mask = mask_of(&recv->envelope, recv->ignore);
 
@@ -530,8 +534,8 @@ static void prefetch_recv(const struct match *m, const struct match_recv *recv)
         posted_prefetch_group(m, key_of(&recv->envelope), mask);
 }
 
-size_t match_post_many(struct match *m, struct match_recv *const recvs[],
-                       struct match_msg *msgs[], size_t count)
+size_t mbx_match_post_many(struct mbx_match *m, struct mbx_match_recv *const recvs[],
+                           struct mbx_match_msg *msgs[], size_t count)
 {
     size_t done = 0;
 
@@ -541,13 +545,14 @@ size_t match_post_many(struct match *m, struct match_recv *const recvs[],
         for (size_t i = done; i < end; i++)
             prefetch_recv(m, recvs[i]);
         for (; done < end; done++)
-            if (match_post(m, recvs[done], &msgs[done]) != 0)
+            if (mbx_match_post(m, recvs[done], &msgs[done]) != 0)
                 return done;
     }
     return done;
 }
 
-static void prefetch_msgs(const struct match *m, struct match_msg *const msgs[], size_t count)
+static void prefetch_msgs(const struct mbx_match *m, struct mbx_match_msg *const msgs[],
+                          size_t count)
 {
     for (size_t i = 0; i < count; i++)
         posted_prefetch(m, key_of(&msgs[i]->envelope));
@@ -557,8 +562,8 @@ static void prefetch_msgs(const struct match *m, struct match_msg *const msgs[],
         posted_prefetch_heads(m, key_of(&msgs[i]->envelope), true);
 }
 
-size_t match_arrive_many(struct match *m, struct match_msg *const msgs[],
-                         struct match_recv *recvs[], size_t count)
+size_t mbx_match_arrive_many(struct mbx_match *m, struct mbx_match_msg *const msgs[],
+                             struct mbx_match_recv *recvs[], size_t count)
 {
     size_t done = 0;
 
@@ -568,7 +573,7 @@ size_t match_arrive_many(struct match *m, struct match_msg *const msgs[],
         if (m->recvs_long)
             prefetch_msgs(m, &msgs[done], end - done);
         for (; done < end; done++)
-            if (match_arrive(m, msgs[done], &recvs[done]) != 0)
+            if (mbx_match_arrive(m, msgs[done], &recvs[done]) != 0)
                 return done;
     }
     return done;
@@ -576,16 +581,17 @@ size_t match_arrive_many(struct match *m, struct match_msg *const msgs[],
 
 /* ---- looking in ---- */
 
-/* The lowest live slot that is not below first, or MATCH_SLOTS. */
+/* The lowest live slot that is not below first, or MBX_MATCH_SLOTS. */
 static uint32_t live_slot(uint32_t live, uint32_t first)
 {
-    live = first < MATCH_SLOTS ? live & (UINT32_MAX << first) : 0;
-    return live != 0 ? (uint32_t)__builtin_ctz(live) : MATCH_SLOTS;
+    live = first < MBX_MATCH_SLOTS ? live & (UINT32_MAX << first) : 0;
+    return live != 0 ? (uint32_t)__builtin_ctz(live) : MBX_MATCH_SLOTS;
 }
 
-struct match_recv *match_next_recv(const struct match *m, const struct match_recv *after)
+struct mbx_match_recv *mbx_match_next_recv(const struct mbx_match *m,
+                                           const struct mbx_match_recv *after)
 {
-    const struct match_link *link;
+    const struct mbx_match_link *link;
     uint32_t slot;
 
     if (m->recvs_long) {
@@ -593,12 +599,13 @@ struct match_recv *match_next_recv(const struct match *m, const struct match_rec
         return link != &m->recvs ? recv_of(link) : NULL;
     }
     slot = live_slot(m->recv_slots.live, after != NULL ? after->at + 1 : 0);
-    return slot < MATCH_SLOTS ? recv_in_slot(m, slot) : NULL;
+    return slot < MBX_MATCH_SLOTS ? recv_in_slot(m, slot) : NULL;
 }
 
-struct match_msg *match_next_msg(const struct match *m, const struct match_msg *after)
+struct mbx_match_msg *mbx_match_next_msg(const struct mbx_match *m,
+                                         const struct mbx_match_msg *after)
 {
-    const struct match_link *link;
+    const struct mbx_match_link *link;
     uint32_t slot;
 
     if (m->msgs_long) {
@@ -606,10 +613,10 @@ struct match_msg *match_next_msg(const struct match *m, const struct match_msg *
         return link != &m->msgs ? msg_of(link) : NULL;
     }
     slot = live_slot(m->msg_slots.live, after != NULL ? after->at + 1 : 0);
-    return slot < MATCH_SLOTS ? msg_in_slot(m, slot) : NULL;
+    return slot < MBX_MATCH_SLOTS ? msg_in_slot(m, slot) : NULL;
 }
 
-size_t match_memory(const struct match *m)
+size_t mbx_match_memory(const struct mbx_match *m)
 {
     return deep_memory(m);
 }

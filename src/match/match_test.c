@@ -56,37 +56,39 @@ static void random_histories_agree_with_the_oracle(void **state)
 /* ---- the rules, one by one ------------------------------------------------- */
 
 struct bench {
-    struct match m;
-    struct match_recv r[9];
-    struct match_msg g[9];
+    struct mbx_match m;
+    struct mbx_match_recv r[9];
+    struct mbx_match_msg g[9];
 };
 
 static void bench_init(struct bench *b, uint64_t first_seq)
 {
     *b = (struct bench){0};
-    match_init(&b->m, &(struct match_options){.first_seq = first_seq});
+    mbx_match_init(&b->m, &(struct mbx_match_options){.first_seq = first_seq});
 }
 
 /* Receive i is posted; which message did it take (-1: it waits)? */
 static int post(struct bench *b, int i, uint32_t source, uint64_t tag, uint64_t ignore)
 {
-    struct match_msg *met = &b->g[3];
+    struct mbx_match_msg *met = &b->g[3];
 
-    b->r[i].envelope = (struct match_envelope){.context_id = 1, .source = source, .tag = tag};
+    b->r[i].envelope =
+        (struct mbx_match_envelope){.context_id = 1, .source = source, .tag = tag};
     b->r[i].ignore = ignore;
-    assert_int_equal(match_post(&b->m, &b->r[i], &met), 0);
-    assert_true(match_is_valid(&b->m));
+    assert_int_equal(mbx_match_post(&b->m, &b->r[i], &met), 0);
+    assert_true(mbx_match_is_valid(&b->m));
     return met == NULL ? -1 : (int)(met - b->g);
 }
 
 /* Message i arrives; which receive took it (-1: it waits)? */
 static int arrive(struct bench *b, int i, uint32_t source, uint64_t tag)
 {
-    struct match_recv *met = &b->r[3];
+    struct mbx_match_recv *met = &b->r[3];
 
-    b->g[i].envelope = (struct match_envelope){.context_id = 1, .source = source, .tag = tag};
-    assert_int_equal(match_arrive(&b->m, &b->g[i], &met), 0);
-    assert_true(match_is_valid(&b->m));
+    b->g[i].envelope =
+        (struct mbx_match_envelope){.context_id = 1, .source = source, .tag = tag};
+    assert_int_equal(mbx_match_arrive(&b->m, &b->g[i], &met), 0);
+    assert_true(mbx_match_is_valid(&b->m));
     return met == NULL ? -1 : (int)(met - b->r);
 }
 
@@ -102,7 +104,7 @@ static void r1_a_message_goes_to_the_earliest_posted_receive(void **state)
     assert_int_equal(arrive(&b, 0, 2, 7), 0);
     assert_int_equal(arrive(&b, 1, 2, 7), 1);
     assert_int_equal(arrive(&b, 2, 2, 7), 2);
-    match_fini(&b.m);
+    mbx_match_fini(&b.m);
 }
 
 /* A shared matcher that keeps a list for each source loses the order between these
@@ -113,15 +115,15 @@ static void an_any_source_receive_posted_before_a_directed_one_keeps_its_message
 
     (void)state;
     bench_init(&b, 0);
-    post(&b, 0, MATCH_ANY_SOURCE, 7, 0);
+    post(&b, 0, MBX_MATCH_ANY_SOURCE, 7, 0);
     post(&b, 1, 2, 7, 0);
     assert_int_equal(arrive(&b, 0, 2, 7), 0);
     assert_int_equal(arrive(&b, 1, 2, 7), 1);
 
     post(&b, 0, 2, 7, 0);
-    post(&b, 1, MATCH_ANY_SOURCE, 7, 0);
+    post(&b, 1, MBX_MATCH_ANY_SOURCE, 7, 0);
     assert_int_equal(arrive(&b, 0, 2, 7), 0);
-    match_fini(&b.m);
+    mbx_match_fini(&b.m);
 }
 
 static void r2_a_receive_takes_the_earliest_message(void **state)
@@ -134,9 +136,9 @@ static void r2_a_receive_takes_the_earliest_message(void **state)
     arrive(&b, 1, 3, 7);
     arrive(&b, 2, 2, 8);
     assert_int_equal(post(&b, 0, 2, 0, ANY_TAG), 0);
-    assert_int_equal(post(&b, 1, MATCH_ANY_SOURCE, 0, ANY_TAG), 1);
-    assert_int_equal(post(&b, 2, MATCH_ANY_SOURCE, 0, ANY_TAG), 2);
-    match_fini(&b.m);
+    assert_int_equal(post(&b, 1, MBX_MATCH_ANY_SOURCE, 0, ANY_TAG), 1);
+    assert_int_equal(post(&b, 2, MBX_MATCH_ANY_SOURCE, 0, ANY_TAG), 2);
+    mbx_match_fini(&b.m);
 }
 
 static void r3_a_later_message_may_be_taken_before_one_that_cannot_match(void **state)
@@ -149,7 +151,7 @@ static void r3_a_later_message_may_be_taken_before_one_that_cannot_match(void **
     arrive(&b, 1, 2, 8);
     assert_int_equal(post(&b, 0, 2, 8, 0), 1);
     assert_int_equal(post(&b, 1, 2, 7, 0), 0);
-    match_fini(&b.m);
+    mbx_match_fini(&b.m);
 }
 
 static void r4_a_receive_is_posted_only_if_no_message_waits_for_it(void **state)
@@ -160,45 +162,45 @@ static void r4_a_receive_is_posted_only_if_no_message_waits_for_it(void **state)
     bench_init(&b, 0);
     arrive(&b, 0, 2, 7);
     assert_int_equal(post(&b, 0, 2, 7, 0), 0);
-    assert_null(match_next_recv(&b.m, NULL));
-    assert_null(match_next_msg(&b.m, NULL));
+    assert_null(mbx_match_next_recv(&b.m, NULL));
+    assert_null(mbx_match_next_msg(&b.m, NULL));
     assert_int_equal(post(&b, 1, 2, 7, 0), -1);
-    assert_ptr_equal(match_next_recv(&b.m, NULL), &b.r[1]);
-    match_fini(&b.m);
+    assert_ptr_equal(mbx_match_next_recv(&b.m, NULL), &b.r[1]);
+    mbx_match_fini(&b.m);
 }
 
 static void r5_peek_says_what_the_receive_would_take_and_takes_nothing(void **state)
 {
-    struct match_envelope any = {.context_id = 1, .source = MATCH_ANY_SOURCE};
+    struct mbx_match_envelope any = {.context_id = 1, .source = MBX_MATCH_ANY_SOURCE};
     struct bench b;
 
     (void)state;
     bench_init(&b, 0);
-    assert_null(match_peek(&b.m, &any, ANY_TAG));
+    assert_null(mbx_match_peek(&b.m, &any, ANY_TAG));
     arrive(&b, 0, 2, 7);
     arrive(&b, 1, 2, 7);
-    assert_ptr_equal(match_peek(&b.m, &any, ANY_TAG), &b.g[0]);
-    assert_ptr_equal(match_peek(&b.m, &any, ANY_TAG), &b.g[0]);
-    assert_int_equal(post(&b, 0, MATCH_ANY_SOURCE, 0, ANY_TAG), 0);
-    assert_ptr_equal(match_peek(&b.m, &any, ANY_TAG), &b.g[1]);
-    match_fini(&b.m);
+    assert_ptr_equal(mbx_match_peek(&b.m, &any, ANY_TAG), &b.g[0]);
+    assert_ptr_equal(mbx_match_peek(&b.m, &any, ANY_TAG), &b.g[0]);
+    assert_int_equal(post(&b, 0, MBX_MATCH_ANY_SOURCE, 0, ANY_TAG), 0);
+    assert_ptr_equal(mbx_match_peek(&b.m, &any, ANY_TAG), &b.g[1]);
+    mbx_match_fini(&b.m);
 }
 
 static void r5_nobody_else_sees_a_claimed_message(void **state)
 {
-    struct match_envelope any = {.context_id = 1, .source = MATCH_ANY_SOURCE};
+    struct mbx_match_envelope any = {.context_id = 1, .source = MBX_MATCH_ANY_SOURCE};
     struct bench b;
 
     (void)state;
     bench_init(&b, 0);
     arrive(&b, 0, 2, 7);
     arrive(&b, 1, 2, 8);
-    assert_true(match_claim(&b.m, &b.g[0]));
-    assert_true(match_is_valid(&b.m));
-    assert_ptr_equal(match_peek(&b.m, &any, ANY_TAG), &b.g[1]);
+    assert_true(mbx_match_claim(&b.m, &b.g[0]));
+    assert_true(mbx_match_is_valid(&b.m));
+    assert_ptr_equal(mbx_match_peek(&b.m, &any, ANY_TAG), &b.g[1]);
     assert_int_equal(post(&b, 0, 2, 7, 0), -1);
-    assert_int_equal(post(&b, 1, MATCH_ANY_SOURCE, 0, ANY_TAG), 1);
-    match_fini(&b.m);
+    assert_int_equal(post(&b, 1, MBX_MATCH_ANY_SOURCE, 0, ANY_TAG), 1);
+    mbx_match_fini(&b.m);
 }
 
 static void r6_a_cancelled_receive_never_matches_and_the_rest_keep_their_order(void **state)
@@ -208,14 +210,14 @@ static void r6_a_cancelled_receive_never_matches_and_the_rest_keep_their_order(v
     (void)state;
     bench_init(&b, 0);
     post(&b, 0, 2, 7, 0);
-    post(&b, 1, MATCH_ANY_SOURCE, 7, 0);
+    post(&b, 1, MBX_MATCH_ANY_SOURCE, 7, 0);
     post(&b, 2, 2, 7, 0);
-    assert_true(match_cancel(&b.m, &b.r[0]));
-    assert_true(match_is_valid(&b.m));
+    assert_true(mbx_match_cancel(&b.m, &b.r[0]));
+    assert_true(mbx_match_is_valid(&b.m));
     assert_int_equal(arrive(&b, 0, 2, 7), 1);
     assert_int_equal(arrive(&b, 1, 2, 7), 2);
     assert_int_equal(arrive(&b, 2, 2, 7), -1);
-    match_fini(&b.m);
+    mbx_match_fini(&b.m);
 }
 
 static void r6_a_receive_that_has_matched_cannot_be_cancelled(void **state)
@@ -226,12 +228,12 @@ static void r6_a_receive_that_has_matched_cannot_be_cancelled(void **state)
     bench_init(&b, 0);
     post(&b, 0, 2, 7, 0);
     arrive(&b, 0, 2, 7);
-    assert_false(match_cancel(&b.m, &b.r[0]));
+    assert_false(mbx_match_cancel(&b.m, &b.r[0]));
     arrive(&b, 1, 2, 7);
     assert_int_equal(post(&b, 1, 2, 7, 0), 1);
-    assert_false(match_cancel(&b.m, &b.r[1]));
+    assert_false(mbx_match_cancel(&b.m, &b.r[1]));
     assert_int_equal(b.m.count.cancelled, 0);
-    match_fini(&b.m);
+    mbx_match_fini(&b.m);
 }
 
 /* Lengths live around the entries, where the engine cannot see them: the short
@@ -240,38 +242,39 @@ static void r7_length_takes_no_part(void **state)
 {
     struct sized_recv {
         size_t size;
-        struct match_recv match;
+        struct mbx_match_recv match;
     } small = {.size = 1}, large = {.size = 1000};
     struct sized_msg {
         size_t size;
-        struct match_msg match;
+        struct mbx_match_msg match;
     } msg = {.size = 1000};
-    struct match_msg *none;
-    struct match_recv *met;
-    struct match m;
+    struct mbx_match_msg *none;
+    struct mbx_match_recv *met;
+    struct mbx_match m;
 
     (void)state;
-    match_init(&m, NULL);
-    assert_int_equal(match_post(&m, &small.match, &none), 0);
-    assert_int_equal(match_post(&m, &large.match, &none), 0);
-    assert_int_equal(match_arrive(&m, &msg.match, &met), 0);
+    mbx_match_init(&m, NULL);
+    assert_int_equal(mbx_match_post(&m, &small.match, &none), 0);
+    assert_int_equal(mbx_match_post(&m, &large.match, &none), 0);
+    assert_int_equal(mbx_match_arrive(&m, &msg.match, &met), 0);
     assert_ptr_equal(container_of(met, struct sized_recv, match), &small);
-    match_fini(&m);
+    mbx_match_fini(&m);
 }
 
 static void r9_wildcards_do_not_cross_context_ids(void **state)
 {
-    struct match_envelope any = {.context_id = 0xffff0001, .source = MATCH_ANY_SOURCE};
+    struct mbx_match_envelope any = {.context_id = 0xffff0001, .source = MBX_MATCH_ANY_SOURCE};
     struct bench b;
 
     (void)state;
     bench_init(&b, 0);
-    post(&b, 0, MATCH_ANY_SOURCE, 0, ANY_TAG);
-    assert_null(match_find(&b.m, &(struct match_envelope){.context_id = 2, .source = 2}));
+    post(&b, 0, MBX_MATCH_ANY_SOURCE, 0, ANY_TAG);
+    assert_null(
+        mbx_match_find(&b.m, &(struct mbx_match_envelope){.context_id = 2, .source = 2}));
     assert_int_equal(arrive(&b, 0, 2, 7), 0);
     arrive(&b, 1, 2, 7);
-    assert_null(match_peek(&b.m, &any, ANY_TAG));
-    match_fini(&b.m);
+    assert_null(mbx_match_peek(&b.m, &any, ANY_TAG));
+    mbx_match_fini(&b.m);
 }
 
 static void every_tag_bit_is_compared_unless_it_is_ignored(void **state)
@@ -288,7 +291,7 @@ static void every_tag_bit_is_compared_unless_it_is_ignored(void **state)
         assert_int_equal(arrive(&b, 0, 2, 0), -1);
         assert_int_equal(post(&b, 2, 2, one, one), 0);
         assert_int_equal(arrive(&b, 1, 2, ANY_TAG), 1);
-        match_fini(&b.m);
+        mbx_match_fini(&b.m);
     }
 }
 
@@ -306,27 +309,27 @@ static void order_holds_when_slots_run_out(void **state)
         assert_int_equal(post(&b, i % 9, 2, 7, 0), -1);
         if (i >= 8)
             assert_int_equal(arrive(&b, 0, 2, 7), (i - 8) % 9);
-        assert_true(match_is_valid(&b.m));
+        assert_true(mbx_match_is_valid(&b.m));
     }
-    match_fini(&b.m);
+    mbx_match_fini(&b.m);
     bench_init(&b, 0);
     for (int i = 0; i < 200; i++) {
         assert_int_equal(arrive(&b, i % 9, 2, 7), -1);
         if (i >= 8)
-            assert_int_equal(post(&b, 0, MATCH_ANY_SOURCE, 7, 0), (i - 8) % 9);
-        assert_true(match_is_valid(&b.m));
+            assert_int_equal(post(&b, 0, MBX_MATCH_ANY_SOURCE, 7, 0), (i - 8) % 9);
+        assert_true(mbx_match_is_valid(&b.m));
     }
-    match_fini(&b.m);
+    mbx_match_fini(&b.m);
 }
 
 /* Slots filled by chance, some of them dead but not cleared, and keys that fit some. */
-static void fill_slots(struct random *r, struct match_recv_block *recvs,
-                       struct match_msg_block *msgs)
+static void fill_slots(struct random *r, struct mbx_match_recv_block *recvs,
+                       struct mbx_match_msg_block *msgs)
 {
-    for (int i = 0; i < MATCH_SLOTS; i++) {
-        struct match_recv_block *recv = &recvs[i / MATCH_LANES];
-        struct match_msg_block *msg = &msgs[i / MATCH_LANES];
-        int lane = i % MATCH_LANES;
+    for (int i = 0; i < MBX_MATCH_SLOTS; i++) {
+        struct mbx_match_recv_block *recv = &recvs[i / MBX_MATCH_LANES];
+        struct mbx_match_msg_block *msg = &msgs[i / MBX_MATCH_LANES];
+        int lane = i % MBX_MATCH_LANES;
 
         recv->place[lane] = msg->place[lane] = random_below(r, 2) << 32 | random_below(r, 2);
         recv->tag[lane] = msg->tag[lane] = random_below(r, 2) << 63 | random_below(r, 2);
@@ -337,9 +340,9 @@ static void fill_slots(struct random *r, struct match_recv_block *recvs,
 
 static void wide_registers_compare_as_the_plain_way(void **state)
 {
-    struct match_recv_block recvs[MATCH_SLOTS / MATCH_LANES];
-    struct match_msg_block msgs[MATCH_SLOTS / MATCH_LANES];
-    const struct match_compare *wide = match_compare_avx2(), *plain = &match_compare_plain;
+    struct mbx_match_recv_block recvs[MBX_MATCH_SLOTS / MBX_MATCH_LANES];
+    struct mbx_match_msg_block msgs[MBX_MATCH_SLOTS / MBX_MATCH_LANES];
+    const struct mbx_match_compare *wide = match_compare_avx2(), *plain = &match_compare_plain;
     struct random r;
 
     (void)state;
@@ -366,13 +369,13 @@ static void a_second_cancel_is_refused(void **state)
 
     (void)state;
     bench_init(&b, 0);
-    assert_false(match_cancel(&b.m, &b.r[0])); /* never posted */
+    assert_false(mbx_match_cancel(&b.m, &b.r[0])); /* never posted */
     post(&b, 0, 2, 7, 0);
-    assert_true(match_cancel(&b.m, &b.r[0]));
-    assert_false(match_cancel(&b.m, &b.r[0]));
+    assert_true(mbx_match_cancel(&b.m, &b.r[0]));
+    assert_false(mbx_match_cancel(&b.m, &b.r[0]));
     assert_int_equal(b.m.count.cancelled, 1);
-    assert_true(match_is_valid(&b.m));
-    match_fini(&b.m);
+    assert_true(mbx_match_is_valid(&b.m));
+    mbx_match_fini(&b.m);
 }
 
 static void a_second_claim_is_refused(void **state)
@@ -381,16 +384,16 @@ static void a_second_claim_is_refused(void **state)
 
     (void)state;
     bench_init(&b, 0);
-    assert_false(match_claim(&b.m, &b.g[0])); /* never arrived */
+    assert_false(mbx_match_claim(&b.m, &b.g[0])); /* never arrived */
     arrive(&b, 0, 2, 7);
-    assert_true(match_claim(&b.m, &b.g[0]));
-    assert_false(match_claim(&b.m, &b.g[0]));
+    assert_true(mbx_match_claim(&b.m, &b.g[0]));
+    assert_false(mbx_match_claim(&b.m, &b.g[0]));
     assert_int_equal(b.m.count.claimed, 1);
     arrive(&b, 1, 2, 7);
     assert_int_equal(post(&b, 0, 2, 7, 0), 1);
-    assert_false(match_claim(&b.m, &b.g[1])); /* has matched */
-    assert_true(match_is_valid(&b.m));
-    match_fini(&b.m);
+    assert_false(mbx_match_claim(&b.m, &b.g[1])); /* has matched */
+    assert_true(mbx_match_is_valid(&b.m));
+    mbx_match_fini(&b.m);
 }
 
 static void entries_are_used_again_in_any_state(void **state)
@@ -403,13 +406,13 @@ static void entries_are_used_again_in_any_state(void **state)
         assert_int_equal(post(&b, 0, 2, 7, 0), -1); /* matched, cancelled, met at once */
         assert_int_equal(arrive(&b, 0, 2, 7), 0);
         assert_int_equal(post(&b, 0, 2, 7, 0), -1);
-        assert_true(match_cancel(&b.m, &b.r[0]));
+        assert_true(mbx_match_cancel(&b.m, &b.r[0]));
         assert_int_equal(arrive(&b, 0, 2, 7), -1);
         assert_int_equal(post(&b, 0, 2, 7, 0), 0);
         assert_int_equal(arrive(&b, 0, 2, 7), -1);
-        assert_true(match_claim(&b.m, &b.g[0]));
+        assert_true(mbx_match_claim(&b.m, &b.g[0]));
     }
-    match_fini(&b.m);
+    mbx_match_fini(&b.m);
 }
 
 static void fini_gives_queued_entries_back(void **state)
@@ -420,9 +423,9 @@ static void fini_gives_queued_entries_back(void **state)
     bench_init(&b, 0);
     post(&b, 0, 2, 7, 0);
     arrive(&b, 0, 2, 8);
-    match_fini(&b.m);
-    assert_false(match_cancel(&b.m, &b.r[0]));
-    assert_false(match_claim(&b.m, &b.g[0]));
+    mbx_match_fini(&b.m);
+    assert_false(mbx_match_cancel(&b.m, &b.r[0]));
+    assert_false(mbx_match_claim(&b.m, &b.g[0]));
 }
 
 /* The ages of three entries lie on both sides of the number at which they wrap. */
@@ -436,14 +439,14 @@ static void ages_may_pass(uint64_t wrap)
     assert_int_equal(b.r[2].seq, wrap);
     for (int i = 0; i < 4; i++)
         assert_int_equal(arrive(&b, i, 2, 7), i);
-    match_fini(&b.m);
+    mbx_match_fini(&b.m);
 
     bench_init(&b, wrap - 2);
     for (int i = 0; i < 4; i++)
         assert_int_equal(arrive(&b, i, 2, 7), -1);
     for (int i = 0; i < 4; i++)
-        assert_int_equal(post(&b, i, MATCH_ANY_SOURCE, 7, 0), i);
-    match_fini(&b.m);
+        assert_int_equal(post(&b, i, MBX_MATCH_ANY_SOURCE, 7, 0), i);
+    mbx_match_fini(&b.m);
 }
 
 static void order_holds_when_ages_pass_2_to_the_32(void **state)
@@ -467,9 +470,9 @@ static void order_holds_when_ages_pass_2_to_the_64(void **state)
 /* Short queues compare everything that stands before the match. */
 static void searches_are_counted_entry_by_entry(void **state)
 {
-    struct match_envelope absent = {.context_id = 1, .source = 9, .tag = 9};
+    struct mbx_match_envelope absent = {.context_id = 1, .source = 9, .tag = 9};
     struct bench b;
-    const struct match_counters *count = &b.m.count;
+    const struct mbx_match_counters *count = &b.m.count;
 
     (void)state;
     bench_init(&b, 0);
@@ -480,27 +483,27 @@ static void searches_are_counted_entry_by_entry(void **state)
     assert_int_equal(count->search_steps, 0);
     arrive(&b, 0, 2, 1);
     assert_int_equal(count->search_steps, 2);
-    match_find(&b.m, &absent);
-    match_peek(&b.m, &absent, 0);
+    mbx_match_find(&b.m, &absent);
+    mbx_match_peek(&b.m, &absent, 0);
     assert_int_equal(count->search_steps, 4);
     assert_int_equal(count->search_max, 2);
     arrive(&b, 1, 2, 9);
     arrive(&b, 2, 2, 9);
-    match_peek(&b.m, &absent, 0);
+    mbx_match_peek(&b.m, &absent, 0);
     assert_int_equal(count->searches, 9);
     assert_int_equal(count->search_steps, 10);
-    match_cancel(&b.m, &b.r[0]);
-    match_claim(&b.m, &b.g[2]);
+    mbx_match_cancel(&b.m, &b.r[0]);
+    mbx_match_claim(&b.m, &b.g[2]);
     assert_int_equal(count->searches, 9);
     assert_int_equal(count->search_max, 2);
-    match_fini(&b.m);
+    mbx_match_fini(&b.m);
 }
 
-/* match_is_valid() is only worth asking if each invariant that it names can fail. */
+/* mbx_match_is_valid() is only worth asking if each invariant that it names can fail. */
 static void broken_invariants_are_seen(void **state)
 {
     struct bench b;
-    struct match good;
+    struct mbx_match good;
 
     (void)state;
     bench_init(&b, 0);
@@ -511,82 +514,82 @@ static void broken_invariants_are_seen(void **state)
     good = b.m;
 
     b.r[1].seq = b.r[0].seq; /* I1 */
-    assert_false(match_is_valid(&b.m));
+    assert_false(mbx_match_is_valid(&b.m));
     b.r[1].seq = b.m.next_seq;
-    assert_false(match_is_valid(&b.m));
+    assert_false(mbx_match_is_valid(&b.m));
     b.r[1].seq = 1;
     b.g[0].seq = b.g[1].seq + 1;
-    assert_false(match_is_valid(&b.m));
+    assert_false(mbx_match_is_valid(&b.m));
     b.g[0].seq = 2;
     b.g[1].envelope.source = 2; /* I2 */
     b.m.msg_blocks[0].place[1] = UINT64_C(1) << 32 | 2;
-    assert_false(match_is_valid(&b.m));
+    assert_false(mbx_match_is_valid(&b.m));
     b.g[1].envelope.source = 3;
     b.m = good;
     b.m.count.posted++; /* I3 */
-    assert_false(match_is_valid(&b.m));
+    assert_false(mbx_match_is_valid(&b.m));
     b.m = good;
     b.m.count.claimed++;
-    assert_false(match_is_valid(&b.m));
+    assert_false(mbx_match_is_valid(&b.m));
     b.m = good;
-    b.r[0].state = MATCH_IDLE; /* I4 */
-    assert_false(match_is_valid(&b.m));
-    b.r[0].state = MATCH_QUEUED;
-    b.g[1].state = MATCH_IDLE;
-    assert_false(match_is_valid(&b.m));
-    b.g[1].state = MATCH_QUEUED;
+    b.r[0].state = MBX_MATCH_IDLE; /* I4 */
+    assert_false(mbx_match_is_valid(&b.m));
+    b.r[0].state = MBX_MATCH_QUEUED;
+    b.g[1].state = MBX_MATCH_IDLE;
+    assert_false(mbx_match_is_valid(&b.m));
+    b.g[1].state = MBX_MATCH_QUEUED;
     b.m.recv_blocks[0].tag[1]++; /* what is compared */
-    assert_false(match_is_valid(&b.m));
+    assert_false(mbx_match_is_valid(&b.m));
     b.m = good;
     b.m.recv_slots.live ^= 6; /* which slots are in use */
-    assert_false(match_is_valid(&b.m));
+    assert_false(mbx_match_is_valid(&b.m));
     b.m = good;
-    assert_true(match_is_valid(&b.m));
-    match_fini(&b.m);
+    assert_true(mbx_match_is_valid(&b.m));
+    mbx_match_fini(&b.m);
 }
 
 /* As above, of queues that are long from the second entry on. */
 static void broken_tables_are_seen(void **state)
 {
-    struct match_options options = {.short_max = 1, .classes = 1};
-    struct match_deep good;
+    struct mbx_match_options options = {.short_max = 1, .classes = 1};
+    struct mbx_match_deep good;
     struct bench b;
 
     (void)state;
     b = (struct bench){0};
-    match_init(&b.m, &options);
+    mbx_match_init(&b.m, &options);
     for (int i = 0; i < 3; i++)
         post(&b, i, 2, 0, 0);
-    post(&b, 3, MATCH_ANY_SOURCE, 9, 0); /* no class is left */
+    post(&b, 3, MBX_MATCH_ANY_SOURCE, 9, 0); /* no class is left */
     for (int i = 0; i < 3; i++)
         arrive(&b, i, 3, 5);
-    assert_null(match_peek(&b.m, &(struct match_envelope){1, 4, 5}, 0));
-    assert_true(match_is_valid(&b.m));
+    assert_null(mbx_match_peek(&b.m, &(struct mbx_match_envelope){1, 4, 5}, 0));
+    assert_true(mbx_match_is_valid(&b.m));
     good = *b.m.deep;
 
     b.m.deep->busy ^= 1;
-    assert_false(match_is_valid(&b.m));
+    assert_false(mbx_match_is_valid(&b.m));
     *b.m.deep = good;
     b.m.deep->classes[0].indexed = b.g[2].seq; /* in the index, yet not below */
-    assert_false(match_is_valid(&b.m));
+    assert_false(mbx_match_is_valid(&b.m));
     *b.m.deep = good;
     b.m.deep->classes[0].recvs--;
-    assert_false(match_is_valid(&b.m));
+    assert_false(mbx_match_is_valid(&b.m));
     *b.m.deep = good;
     b.m.deep->classes[0].posted.used++;
-    assert_false(match_is_valid(&b.m));
+    assert_false(mbx_match_is_valid(&b.m));
     *b.m.deep = good;
     b.m.deep->masks[0].tag = 0;
-    assert_false(match_is_valid(&b.m));
+    assert_false(mbx_match_is_valid(&b.m));
     *b.m.deep = good;
     b.g[1].at = 0; /* a message that denies its place in the index */
-    assert_false(match_is_valid(&b.m));
+    assert_false(mbx_match_is_valid(&b.m));
     b.g[1].at = 2;
     b.r[3].at = 0; /* a receive of overflow that says it has a class */
-    assert_false(match_is_valid(&b.m));
+    assert_false(mbx_match_is_valid(&b.m));
     b.r[3].at = CLASS_NONE;
-    assert_true(match_is_valid(&b.m));
-    match_fini(&b.m);
+    assert_true(mbx_match_is_valid(&b.m));
+    mbx_match_fini(&b.m);
 }
 
 /* ---- main ------------------------------------------------------------------ */

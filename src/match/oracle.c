@@ -4,12 +4,12 @@
 #include <assert.h>
 #include <string.h>
 
-static bool fits(const struct match_envelope *recv, uint64_t ignore,
-                 const struct match_envelope *msg)
+static bool fits(const struct mbx_match_envelope *recv, uint64_t ignore,
+                 const struct mbx_match_envelope *msg)
 {
     if (recv->context_id != msg->context_id)
         return false;
-    if (recv->source != MATCH_ANY_SOURCE && recv->source != msg->source)
+    if (recv->source != MBX_MATCH_ANY_SOURCE && recv->source != msg->source)
         return false;
     return (recv->tag | ignore) == (msg->tag | ignore);
 }
@@ -39,7 +39,8 @@ static bool take_id(struct oracle_queue *queue, int id)
     return false;
 }
 
-static int first_msg(const struct oracle *o, struct match_envelope envelope, uint64_t ignore)
+static int first_msg(const struct oracle *o, struct mbx_match_envelope envelope,
+                     uint64_t ignore)
 {
     for (int i = 0; i < o->msgs.count; i++)
         if (fits(&envelope, ignore, &o->msgs.entries[i].envelope))
@@ -52,7 +53,7 @@ void oracle_init(struct oracle *o)
     o->recvs.count = o->msgs.count = 0;
 }
 
-int oracle_post(struct oracle *o, struct match_envelope envelope, uint64_t ignore, int id)
+int oracle_post(struct oracle *o, struct mbx_match_envelope envelope, uint64_t ignore, int id)
 {
     int i = first_msg(o, envelope, ignore);
 
@@ -62,7 +63,7 @@ int oracle_post(struct oracle *o, struct match_envelope envelope, uint64_t ignor
     return -1;
 }
 
-int oracle_find(struct oracle *o, struct match_envelope envelope)
+int oracle_find(struct oracle *o, struct mbx_match_envelope envelope)
 {
     for (int i = 0; i < o->recvs.count; i++)
         if (fits(&o->recvs.entries[i].envelope, o->recvs.entries[i].ignore, &envelope))
@@ -70,7 +71,7 @@ int oracle_find(struct oracle *o, struct match_envelope envelope)
     return -1;
 }
 
-int oracle_arrive(struct oracle *o, struct match_envelope envelope, int id)
+int oracle_arrive(struct oracle *o, struct mbx_match_envelope envelope, int id)
 {
     int recv = oracle_find(o, envelope);
 
@@ -79,7 +80,7 @@ int oracle_arrive(struct oracle *o, struct match_envelope envelope, int id)
     return recv;
 }
 
-int oracle_peek(const struct oracle *o, struct match_envelope envelope, uint64_t ignore)
+int oracle_peek(const struct oracle *o, struct mbx_match_envelope envelope, uint64_t ignore)
 {
     int i = first_msg(o, envelope, ignore);
 

@@ -13,7 +13,7 @@
 #define ORACLE_MAX 1024
 
 struct oracle_entry {
-    struct match_envelope envelope;
+    struct mbx_match_envelope envelope;
     uint64_t ignore; /* of a receive */
     int id;
 };
@@ -30,16 +30,16 @@ struct oracle {
 void oracle_init(struct oracle *o);
 
 /* The message that the receive takes, or -1 and the receive waits. */
-int oracle_post(struct oracle *o, struct match_envelope envelope, uint64_t ignore, int id);
+int oracle_post(struct oracle *o, struct mbx_match_envelope envelope, uint64_t ignore, int id);
 
 /* The receive that takes the message, or -1 and the message waits. */
-int oracle_arrive(struct oracle *o, struct match_envelope envelope, int id);
+int oracle_arrive(struct oracle *o, struct mbx_match_envelope envelope, int id);
 
 /* As oracle_arrive(), but on -1 nothing waits. */
-int oracle_find(struct oracle *o, struct match_envelope envelope);
+int oracle_find(struct oracle *o, struct mbx_match_envelope envelope);
 
 /* The message that such a receive would take, or -1. */
-int oracle_peek(const struct oracle *o, struct match_envelope envelope, uint64_t ignore);
+int oracle_peek(const struct oracle *o, struct mbx_match_envelope envelope, uint64_t ignore);
 
 /* Did it wait?  Then it does no more. */
 bool oracle_cancel(struct oracle *o, int id);

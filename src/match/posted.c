@@ -10,12 +10,12 @@
 
 #include <errno.h>
 
-static struct match_recv *head_of(uintptr_t head)
+static struct mbx_match_recv *head_of(uintptr_t head)
 {
-    return (struct match_recv *)head; // NOLINT: a head is the pointer that was put there
+    return (struct mbx_match_recv *)head; // NOLINT: a head is the pointer that was put there
 }
 
-static int add_to_class(struct match_deep *deep, struct match_recv *recv,
+static int add_to_class(struct mbx_match_deep *deep, struct mbx_match_recv *recv,
                         struct match_mask mask)
 {
     struct match_class *class = &deep->classes[recv->at];
@@ -36,10 +36,10 @@ static int add_to_class(struct match_deep *deep, struct match_recv *recv,
 }
 
 /* Any receive. */
-static OUT_OF_LINE int add_by_print(struct match *m, struct match_recv *recv)
+static OUT_OF_LINE int add_by_print(struct mbx_match *m, struct mbx_match_recv *recv)
 {
     struct match_mask mask = mask_of(&recv->envelope, recv->ignore);
-    struct match_deep *deep = deep_get(m);
+    struct mbx_match_deep *deep = deep_get(m);
 
     if (unlikely(deep == NULL))
         return -ENOMEM;
@@ -54,7 +54,8 @@ static OUT_OF_LINE int add_by_print(struct match *m, struct match_recv *recv)
     return 0;
 }
 
-static inline bool wants_the_same(const struct match_recv *a, const struct match_recv *b)
+static inline bool wants_the_same(const struct mbx_match_recv *a,
+                                  const struct mbx_match_recv *b)
 {
     return a->envelope.tag == b->envelope.tag && a->envelope.source == b->envelope.source &&
            a->envelope.context_id == b->envelope.context_id && a->ignore == b->ignore;
@@ -62,9 +63,9 @@ static inline bool wants_the_same(const struct match_recv *a, const struct match
 
 /* Programs post many receives for one envelope in a row: the one before, which is the youngest
  * of all, is the youngest of its group, too, and recv stands behind it. */
-int posted_add(struct match *m, struct match_recv *recv)
+int posted_add(struct mbx_match *m, struct mbx_match_recv *recv)
 {
-    struct match_recv *before = recv_of(m->recvs.prev);
+    struct mbx_match_recv *before = recv_of(m->recvs.prev);
 
     if (unlikely(m->recvs.prev == &m->recvs) || before->at == CLASS_NONE ||
         !wants_the_same(before, recv))
@@ -77,7 +78,7 @@ int posted_add(struct match *m, struct match_recv *recv)
 }
 
 /* recv, the oldest of group, goes. */
-static inline void remove_head(struct match_deep *deep, struct match_recv *recv,
+static inline void remove_head(struct mbx_match_deep *deep, struct mbx_match_recv *recv,
                                struct group group)
 {
     bool alone = recv->group.next == &recv->group;
@@ -88,7 +89,7 @@ static inline void remove_head(struct match_deep *deep, struct match_recv *recv,
 }
 
 /* The rest, when recv is no head any more. */
-static inline void unlink_recv(struct match_deep *deep, struct match_recv *recv)
+static inline void unlink_recv(struct mbx_match_deep *deep, struct mbx_match_recv *recv)
 {
     link_remove(&recv->link);
     link_remove(&recv->group);
@@ -98,14 +99,14 @@ static inline void unlink_recv(struct match_deep *deep, struct match_recv *recv)
 
 /* Is recv the oldest of its group?  The neighbour before the oldest is the youngest, or
  * itself. */
-static inline bool is_head(const struct match_recv *recv)
+static inline bool is_head(const struct mbx_match_recv *recv)
 {
     return recv->at != CLASS_NONE && !is_older(recv_of_group(recv->group.prev)->seq, recv->seq);
 }
 
-void posted_remove(struct match *m, struct match_recv *recv)
+void posted_remove(struct mbx_match *m, struct mbx_match_recv *recv)
 {
-    struct match_deep *deep = m->deep;
+    struct mbx_match_deep *deep = m->deep;
 
     if (is_head(recv)) {
         struct match_key key = key_of(&recv->envelope);
@@ -119,10 +120,10 @@ void posted_remove(struct match *m, struct match_recv *recv)
 
 /* The oldest of the ring of head that accepts key: head itself, unless two keys share
  * their print. */
-static struct match_recv *first_of_group(uintptr_t head, struct match_key key,
-                                         struct match_mask mask, uint64_t *steps)
+static struct mbx_match_recv *first_of_group(uintptr_t head, struct match_key key,
+                                             struct match_mask mask, uint64_t *steps)
 {
-    struct match_recv *first = head_of(head), *recv = first;
+    struct mbx_match_recv *first = head_of(head), *recv = first;
 
     do {
         ++*steps;
@@ -134,13 +135,13 @@ static struct match_recv *first_of_group(uintptr_t head, struct match_key key,
 }
 
 /* The oldest on overflow that accepts key. */
-static struct match_recv *first_of_overflow(const struct match_deep *deep, struct match_key key,
-                                            uint64_t *steps)
+static struct mbx_match_recv *first_of_overflow(const struct mbx_match_deep *deep,
+                                                struct match_key key, uint64_t *steps)
 {
-    const struct match_link *link = deep->overflow.next;
+    const struct mbx_match_link *link = deep->overflow.next;
 
     for (; link != &deep->overflow; link = link->next) {
-        struct match_recv *recv = recv_of_group(link);
+        struct mbx_match_recv *recv = recv_of_group(link);
 
         ++*steps;
         if (key_fits(key_of(&recv->envelope), key, mask_of(&recv->envelope, recv->ignore)))
@@ -151,18 +152,19 @@ static struct match_recv *first_of_overflow(const struct match_deep *deep, struc
 
 /* The oldest that was found so far, and the group of which it is the head, if it is. */
 struct candidate {
-    struct match_recv *recv;
+    struct mbx_match_recv *recv;
     struct group group;
 };
 
-static inline void consider(struct candidate *best, struct match_recv *recv, struct group group)
+static inline void consider(struct candidate *best, struct mbx_match_recv *recv,
+                            struct group group)
 {
     if (recv != NULL && (best->recv == NULL || is_older(recv->seq, best->recv->seq)))
         *best = (struct candidate){recv, group};
 }
 
-static inline void search_class(const struct match_deep *deep, int class, struct match_key key,
-                                struct candidate *best, uint64_t *steps)
+static inline void search_class(const struct mbx_match_deep *deep, int class,
+                                struct match_key key, struct candidate *best, uint64_t *steps)
 {
     struct match_mask mask = deep->masks[class];
     struct group group = table_place(&deep->classes[class].posted, deep_print(deep, key, mask));
@@ -173,7 +175,7 @@ static inline void search_class(const struct match_deep *deep, int class, struct
 }
 
 /* Of several classes, and of overflow. */
-static struct candidate search_classes(const struct match_deep *deep, struct match_key key,
+static struct candidate search_classes(const struct mbx_match_deep *deep, struct match_key key,
                                        uint64_t *steps)
 {
     struct candidate best = {.recv = NULL};
@@ -186,15 +188,15 @@ static struct candidate search_classes(const struct match_deep *deep, struct mat
 }
 
 /* Has one class all receives? */
-static inline bool is_one_class(const struct match_deep *deep)
+static inline bool is_one_class(const struct mbx_match_deep *deep)
 {
     return (deep->busy & (deep->busy - 1)) == 0 && deep->busy != 0 &&
            likely(deep->overflow.next == &deep->overflow);
 }
 
-struct match_recv *posted_take(struct match *m, struct match_key key, uint64_t *steps)
+struct mbx_match_recv *posted_take(struct mbx_match *m, struct match_key key, uint64_t *steps)
 {
-    struct match_deep *deep = m->deep;
+    struct mbx_match_deep *deep = m->deep;
     struct candidate best = {.recv = NULL};
 
     if (likely(is_one_class(deep)))
@@ -209,24 +211,25 @@ struct match_recv *posted_take(struct match *m, struct match_key key, uint64_t *
     return best.recv;
 }
 
-struct match_recv *posted_first(const struct match *m, struct match_key key)
+struct mbx_match_recv *posted_first(const struct mbx_match *m, struct match_key key)
 {
     uint64_t steps = 0;
 
     return search_classes(m->deep, key, &steps).recv;
 }
 
-void posted_prefetch_group(const struct match *m, struct match_key key, struct match_mask mask)
+void posted_prefetch_group(const struct mbx_match *m, struct match_key key,
+                           struct match_mask mask)
 {
-    const struct match_deep *deep = m->deep;
+    const struct mbx_match_deep *deep = m->deep;
 
     /* the receives of one call are mostly of one class */
     table_prefetch(&deep->classes[deep->class_last].posted, deep_print(deep, key, mask));
 }
 
-void posted_prefetch(const struct match *m, struct match_key key)
+void posted_prefetch(const struct mbx_match *m, struct match_key key)
 {
-    const struct match_deep *deep = m->deep;
+    const struct mbx_match_deep *deep = m->deep;
 
     for (uint64_t left = deep->busy; left != 0; left &= left - 1) {
         int class = __builtin_ctzll(left);
@@ -236,21 +239,21 @@ void posted_prefetch(const struct match *m, struct match_key key)
 }
 
 /* Its neighbours on the list are written when it goes. */
-static void prefetch_neighbours(const struct match_recv *recv)
+static void prefetch_neighbours(const struct mbx_match_recv *recv)
 {
     __builtin_prefetch(recv->link.prev, 1);
     __builtin_prefetch(recv->link.next, 1);
 }
 
-static void prefetch_recv(const struct match_recv *recv)
+static void prefetch_recv(const struct mbx_match_recv *recv)
 {
     __builtin_prefetch(&recv->envelope, 1);
     __builtin_prefetch(&recv->state, 1);
 }
 
-void posted_prefetch_heads(const struct match *m, struct match_key key, bool neighbours)
+void posted_prefetch_heads(const struct mbx_match *m, struct match_key key, bool neighbours)
 {
-    const struct match_deep *deep = m->deep;
+    const struct mbx_match_deep *deep = m->deep;
 
     for (uint64_t left = deep->busy; left != 0; left &= left - 1) {
         int class = __builtin_ctzll(left);

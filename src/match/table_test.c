@@ -22,58 +22,58 @@
 
 /* ---- envelopes of many kinds ------------------------------------------------- */
 
-static struct match_envelope counted(uint32_t i)
+static struct mbx_match_envelope counted(uint32_t i)
 {
-    return (struct match_envelope){1, 3, i};
+    return (struct mbx_match_envelope){1, 3, i};
 }
 
-static struct match_envelope counted_at_the_top(uint32_t i)
+static struct mbx_match_envelope counted_at_the_top(uint32_t i)
 {
-    return (struct match_envelope){1, 3, (uint64_t)i << 44};
+    return (struct mbx_match_envelope){1, 3, (uint64_t)i << 44};
 }
 
-static struct match_envelope counted_in_the_middle(uint32_t i)
+static struct mbx_match_envelope counted_in_the_middle(uint32_t i)
 {
-    return (struct match_envelope){1, 3, (uint64_t)i << 24 | 5};
+    return (struct mbx_match_envelope){1, 3, (uint64_t)i << 24 | 5};
 }
 
-static struct match_envelope counted_backwards_in_bytes(uint32_t i)
+static struct mbx_match_envelope counted_backwards_in_bytes(uint32_t i)
 {
-    return (struct match_envelope){1, 3, __builtin_bswap64(i)};
+    return (struct mbx_match_envelope){1, 3, __builtin_bswap64(i)};
 }
 
-static struct match_envelope counted_in_every_third_bit(uint32_t i)
+static struct mbx_match_envelope counted_in_every_third_bit(uint32_t i)
 {
     uint64_t tag = 0;
 
     for (uint32_t bit = 0; bit < 21; bit++)
         tag |= (uint64_t)(i >> bit & 1) << (63 - 3 * bit);
-    return (struct match_envelope){1, 3, tag};
+    return (struct mbx_match_envelope){1, 3, tag};
 }
 
-static struct match_envelope counted_in_both_halves(uint32_t i)
+static struct mbx_match_envelope counted_in_both_halves(uint32_t i)
 {
-    return (struct match_envelope){1, 3, (uint64_t)i << 32 | i};
+    return (struct mbx_match_envelope){1, 3, (uint64_t)i << 32 | i};
 }
 
-static struct match_envelope counted_down_at_the_top(uint32_t i)
+static struct mbx_match_envelope counted_down_at_the_top(uint32_t i)
 {
-    return (struct match_envelope){1, 3, ~(uint64_t)i << 48};
+    return (struct mbx_match_envelope){1, 3, ~(uint64_t)i << 48};
 }
 
-static struct match_envelope one_of_each_source(uint32_t i)
+static struct mbx_match_envelope one_of_each_source(uint32_t i)
 {
-    return (struct match_envelope){1, i, 7};
+    return (struct mbx_match_envelope){1, i, 7};
 }
 
-static struct match_envelope one_of_each_context(uint32_t i)
+static struct mbx_match_envelope one_of_each_context(uint32_t i)
 {
-    return (struct match_envelope){i, 3, 7};
+    return (struct mbx_match_envelope){i, 3, 7};
 }
 
 static const struct {
     const char *name;
-    struct match_envelope (*make)(uint32_t i);
+    struct mbx_match_envelope (*make)(uint32_t i);
 } kinds[] = {
     {"counted", counted},
     {"counted at the top", counted_at_the_top},
@@ -106,22 +106,22 @@ static uint32_t longest_run(const struct table *t)
 }
 
 /* The longest run of the table of ENTRIES receives. */
-static uint32_t crowd(uint64_t seed, struct match_envelope (*make)(uint32_t i))
+static uint32_t crowd(uint64_t seed, struct mbx_match_envelope (*make)(uint32_t i))
 {
-    static struct match_recv recvs[ENTRIES];
-    struct match_msg *met;
-    struct match m;
+    static struct mbx_match_recv recvs[ENTRIES];
+    struct mbx_match_msg *met;
+    struct mbx_match m;
     uint32_t run;
 
-    match_init(&m, &(struct match_options){.seed = seed});
+    mbx_match_init(&m, &(struct mbx_match_options){.seed = seed});
     for (uint32_t i = 0; i < ENTRIES; i++) {
-        recvs[i] = (struct match_recv){.envelope = make(i)};
-        assert_int_equal(match_post(&m, &recvs[i], &met), 0);
+        recvs[i] = (struct mbx_match_recv){.envelope = make(i)};
+        assert_int_equal(mbx_match_post(&m, &recvs[i], &met), 0);
     }
     assert_int_equal(m.deep->class_count, 1);
     assert_int_equal(m.deep->classes[0].posted.heads, ENTRIES);
     run = longest_run(&m.deep->classes[0].posted);
-    match_fini(&m);
+    mbx_match_fini(&m);
     return run;
 }
 

@@ -25,8 +25,8 @@
 struct worker {
     uint32_t context_id;
     uint64_t met; /* messages that found their receive, or receives their message */
-    struct match_recv recvs[DEPTH];
-    struct match_msg msgs[DEPTH];
+    struct mbx_match_recv recvs[DEPTH];
+    struct mbx_match_msg msgs[DEPTH];
 };
 
 /* cmocka's own checks leave by longjmp, which a thread cannot. */
@@ -38,53 +38,53 @@ static void check(bool ok, const char *what)
     abort();
 }
 
-static struct match_envelope envelope(const struct worker *w, uint32_t i)
+static struct mbx_match_envelope envelope(const struct worker *w, uint32_t i)
 {
-    return (struct match_envelope){w->context_id, i % 5, i};
+    return (struct mbx_match_envelope){w->context_id, i % 5, i};
 }
 
 /* Every third receive takes any source, every seventh of them any tag of one bit more. */
-static void post_all(struct worker *w, struct match *m)
+static void post_all(struct worker *w, struct mbx_match *m)
 {
     for (uint32_t i = 0; i < DEPTH; i++) {
-        struct match_recv *recv = &w->recvs[i];
-        struct match_msg *found;
+        struct mbx_match_recv *recv = &w->recvs[i];
+        struct mbx_match_msg *found;
 
-        *recv = (struct match_recv){.envelope = envelope(w, i)};
+        *recv = (struct mbx_match_recv){.envelope = envelope(w, i)};
         if (i % 3 == 0)
-            recv->envelope.source = MATCH_ANY_SOURCE;
+            recv->envelope.source = MBX_MATCH_ANY_SOURCE;
         if (i % 21 == 0)
             recv->ignore = UINT64_C(1) << 40;
-        check(match_post(m, recv, &found) == 0 && found == NULL, "match_post");
+        check(mbx_match_post(m, recv, &found) == 0 && found == NULL, "mbx_match_post");
     }
 }
 
-static void meet_all(struct worker *w, struct match *m)
+static void meet_all(struct worker *w, struct mbx_match *m)
 {
     for (uint32_t i = DEPTH; i-- > 0;) {
-        const struct match_envelope e = envelope(w, i);
+        const struct mbx_match_envelope e = envelope(w, i);
 
         if (i % 4 == 0)
-            check(match_cancel(m, &w->recvs[i]), "match_cancel");
+            check(mbx_match_cancel(m, &w->recvs[i]), "mbx_match_cancel");
         else
-            check(match_find(m, &e) == &w->recvs[i], "match_find");
+            check(mbx_match_find(m, &e) == &w->recvs[i], "mbx_match_find");
         w->met++;
     }
 }
 
-static void keep_and_post(struct worker *w, struct match *m)
+static void keep_and_post(struct worker *w, struct mbx_match *m)
 {
     for (uint32_t i = 0; i < DEPTH; i++) {
-        w->msgs[i] = (struct match_msg){.envelope = envelope(w, i)};
-        check(match_find(m, &w->msgs[i].envelope) == NULL, "match_find of nothing");
-        check(match_keep(m, &w->msgs[i]) == 0, "match_keep");
+        w->msgs[i] = (struct mbx_match_msg){.envelope = envelope(w, i)};
+        check(mbx_match_find(m, &w->msgs[i].envelope) == NULL, "mbx_match_find of nothing");
+        check(mbx_match_keep(m, &w->msgs[i]) == 0, "mbx_match_keep");
     }
     for (uint32_t i = DEPTH; i-- > 0;) {
-        struct match_msg *found;
+        struct mbx_match_msg *found;
 
-        w->recvs[i] = (struct match_recv){.envelope = envelope(w, i)};
-        check(match_post(m, &w->recvs[i], &found) == 0 && found == &w->msgs[i],
-              "match_post of what has come");
+        w->recvs[i] = (struct mbx_match_recv){.envelope = envelope(w, i)};
+        check(mbx_match_post(m, &w->recvs[i], &found) == 0 && found == &w->msgs[i],
+              "mbx_match_post of what has come");
         w->met++;
     }
 }
@@ -94,14 +94,14 @@ static void *work(void *arg)
     struct worker *w = arg;
 
     for (int round = 0; round < ROUNDS; round++) {
-        struct match m;
+        struct mbx_match m;
 
-        match_init(&m, &(struct match_options){.seed = 7});
+        mbx_match_init(&m, &(struct mbx_match_options){.seed = 7});
         post_all(w, &m);
         meet_all(w, &m);
         keep_and_post(w, &m);
-        check(match_is_valid(&m), "match_is_valid");
-        match_fini(&m);
+        check(mbx_match_is_valid(&m), "mbx_match_is_valid");
+        mbx_match_fini(&m);
     }
     return NULL;
 }

@@ -16,12 +16,12 @@
 #define NODES_MIN 64
 #define NODES_MAX UINT32_MAX
 
-static struct index_node *node_of(const struct match_deep *deep, uint32_t number)
+static struct index_node *node_of(const struct mbx_match_deep *deep, uint32_t number)
 {
     return &deep->nodes[number];
 }
 
-void unexpected_begin(struct match *m)
+void unexpected_begin(struct mbx_match *m)
 {
     if (m->deep == NULL)
         return;
@@ -31,7 +31,7 @@ void unexpected_begin(struct match *m)
 
 /* ---- nodes ---- */
 
-static bool grow_nodes(struct match_deep *deep)
+static bool grow_nodes(struct mbx_match_deep *deep)
 {
     uint64_t room = deep->node_room == 0 ? NODES_MIN : (uint64_t)deep->node_room * 3 / 2;
     struct index_node *nodes;
@@ -49,7 +49,7 @@ static bool grow_nodes(struct match_deep *deep)
 }
 
 /* The number of a free node, or 0. */
-static uint32_t take_node(struct match_deep *deep)
+static uint32_t take_node(struct mbx_match_deep *deep)
 {
     uint32_t number = deep->node_free;
 
@@ -62,7 +62,7 @@ static uint32_t take_node(struct match_deep *deep)
     return deep->node_count++;
 }
 
-static void give_node(struct match_deep *deep, uint32_t number)
+static void give_node(struct mbx_match_deep *deep, uint32_t number)
 {
     struct index_node *node = node_of(deep, number);
 
@@ -72,7 +72,7 @@ static void give_node(struct match_deep *deep, uint32_t number)
 }
 
 /* number goes behind the youngest of the ring of head. */
-static void ring_append(struct match_deep *deep, uint32_t head, uint32_t number)
+static void ring_append(struct mbx_match_deep *deep, uint32_t head, uint32_t number)
 {
     uint32_t last = node_of(deep, head)->prev;
 
@@ -82,7 +82,7 @@ static void ring_append(struct match_deep *deep, uint32_t head, uint32_t number)
     node_of(deep, head)->prev = number;
 }
 
-static void ring_remove(struct match_deep *deep, const struct index_node *node)
+static void ring_remove(struct mbx_match_deep *deep, const struct index_node *node)
 {
     node_of(deep, node->prev)->next = node->next;
     node_of(deep, node->next)->prev = node->prev;
@@ -90,7 +90,7 @@ static void ring_remove(struct match_deep *deep, const struct index_node *node)
 
 /* ---- the index of a class ---- */
 
-static bool index_add(struct match_deep *deep, uint32_t class, struct match_msg *msg)
+static bool index_add(struct mbx_match_deep *deep, uint32_t class, struct mbx_match_msg *msg)
 {
     struct match_class *c = &deep->classes[class];
     struct group group;
@@ -114,7 +114,7 @@ static bool index_add(struct match_deep *deep, uint32_t class, struct match_msg 
 }
 
 /* Takes msg, of which this is a node, out of the node's class. */
-static void index_remove(struct match_deep *deep, uint32_t number)
+static void index_remove(struct mbx_match_deep *deep, uint32_t number)
 {
     struct index_node *node = node_of(deep, number);
     struct match_class *c = &deep->classes[node->class];
@@ -133,7 +133,7 @@ static void index_remove(struct match_deep *deep, uint32_t number)
     give_node(deep, number);
 }
 
-void unexpected_remove(struct match *m, struct match_msg *msg)
+void unexpected_remove(struct mbx_match *m, struct mbx_match_msg *msg)
 {
     uint32_t number = msg->at;
 
@@ -147,9 +147,9 @@ void unexpected_remove(struct match *m, struct match_msg *msg)
 }
 
 /* The oldest message that the index does not know, or the list's head. */
-static struct match_link *first_unknown(struct match *m, const struct match_class *c)
+static struct mbx_match_link *first_unknown(struct mbx_match *m, const struct match_class *c)
 {
-    struct match_link *link = &m->msgs;
+    struct mbx_match_link *link = &m->msgs;
 
     while (link->prev != &m->msgs && !is_older(msg_of(link->prev)->seq, c->indexed))
         link = link->prev;
@@ -158,10 +158,10 @@ static struct match_link *first_unknown(struct match *m, const struct match_clas
 
 /* Indexes what has arrived since the last time.  The first that could not be, for want of
  * memory, or the list's head. */
-static struct match_link *catch_up(struct match *m, uint32_t class, uint64_t *steps)
+static struct mbx_match_link *catch_up(struct mbx_match *m, uint32_t class, uint64_t *steps)
 {
     struct match_class *c = &m->deep->classes[class];
-    struct match_link *link = first_unknown(m, c);
+    struct mbx_match_link *link = first_unknown(m, c);
 
     for (; link != &m->msgs; link = link->next) {
         if (!index_add(m->deep, class, msg_of(link)))
@@ -173,8 +173,8 @@ static struct match_link *catch_up(struct match *m, uint32_t class, uint64_t *st
 }
 
 /* The oldest in the index, or NULL. */
-static struct match_msg *look_up(const struct match_deep *deep, uint32_t class,
-                                 struct match_key key, uint64_t *steps)
+static struct mbx_match_msg *look_up(const struct mbx_match_deep *deep, uint32_t class,
+                                     struct match_key key, uint64_t *steps)
 {
     struct match_mask mask = deep->masks[class];
     uint32_t head =
@@ -196,8 +196,8 @@ static struct match_msg *look_up(const struct match_deep *deep, uint32_t class,
 }
 
 /* The oldest from link on that has key, message by message. */
-static struct match_msg *walk(const struct match *m, const struct match_link *link,
-                              struct match_key key, struct match_mask mask, uint64_t *steps)
+static struct mbx_match_msg *walk(const struct mbx_match *m, const struct mbx_match_link *link,
+                                  struct match_key key, struct match_mask mask, uint64_t *steps)
 {
     for (; link != &m->msgs; link = link->next) {
         ++*steps;
@@ -207,12 +207,12 @@ static struct match_msg *walk(const struct match *m, const struct match_link *li
     return NULL;
 }
 
-struct match_msg *unexpected_find(struct match *m, struct match_key key, struct match_mask mask,
-                                  uint64_t *steps)
+struct mbx_match_msg *unexpected_find(struct mbx_match *m, struct match_key key,
+                                      struct match_mask mask, uint64_t *steps)
 {
     uint32_t class = deep_get(m) != NULL ? deep_class(m, mask) : CLASS_NONE;
-    struct match_link *rest;
-    struct match_msg *found;
+    struct mbx_match_link *rest;
+    struct mbx_match_msg *found;
 
     if (unlikely(class == CLASS_NONE)) {
         m->count.overflowed++;
@@ -223,9 +223,10 @@ struct match_msg *unexpected_find(struct match *m, struct match_key key, struct 
     return found != NULL ? found : walk(m, rest, key, mask, steps);
 }
 
-void unexpected_prefetch(const struct match *m, struct match_key key, struct match_mask mask)
+void unexpected_prefetch(const struct mbx_match *m, struct match_key key,
+                         struct match_mask mask)
 {
-    const struct match_deep *deep = m->deep;
+    const struct mbx_match_deep *deep = m->deep;
 
     if (deep == NULL || deep->class_last >= deep->class_count)
         return;

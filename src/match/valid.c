@@ -6,9 +6,9 @@
 #include "match/deep.h"
 
 /* Never walks further than count, so a list that lost its head ends too. */
-static bool links_are_valid(const struct match_link *head, uint64_t count)
+static bool links_are_valid(const struct mbx_match_link *head, uint64_t count)
 {
-    const struct match_link *link = head;
+    const struct mbx_match_link *link = head;
     uint64_t seen = 0;
 
     do {
@@ -21,12 +21,12 @@ static bool links_are_valid(const struct match_link *head, uint64_t count)
 
 /* ---- match.h I1, I4 ---- */
 
-static bool recvs_are_in_order(const struct match *m)
+static bool recvs_are_in_order(const struct mbx_match *m)
 {
-    const struct match_recv *before = NULL, *recv = NULL;
+    const struct mbx_match_recv *before = NULL, *recv = NULL;
 
-    while ((recv = match_next_recv(m, recv)) != NULL) {
-        if (recv->state != MATCH_QUEUED || !is_older(recv->seq, m->next_seq))
+    while ((recv = mbx_match_next_recv(m, recv)) != NULL) {
+        if (recv->state != MBX_MATCH_QUEUED || !is_older(recv->seq, m->next_seq))
             return false;
         if (before != NULL && !is_older(before->seq, recv->seq))
             return false;
@@ -35,12 +35,12 @@ static bool recvs_are_in_order(const struct match *m)
     return true;
 }
 
-static bool msgs_are_in_order(const struct match *m)
+static bool msgs_are_in_order(const struct mbx_match *m)
 {
-    const struct match_msg *before = NULL, *msg = NULL;
+    const struct mbx_match_msg *before = NULL, *msg = NULL;
 
-    while ((msg = match_next_msg(m, msg)) != NULL) {
-        if (msg->state != MATCH_QUEUED || !is_older(msg->seq, m->next_seq))
+    while ((msg = mbx_match_next_msg(m, msg)) != NULL) {
+        if (msg->state != MBX_MATCH_QUEUED || !is_older(msg->seq, m->next_seq))
             return false;
         if (before != NULL && !is_older(before->seq, msg->seq))
             return false;
@@ -51,15 +51,15 @@ static bool msgs_are_in_order(const struct match *m)
 
 /* ---- match.h I2 ---- */
 
-static bool nothing_is_left_to_match(const struct match *m)
+static bool nothing_is_left_to_match(const struct mbx_match *m)
 {
-    const struct match_recv *recv = NULL;
+    const struct mbx_match_recv *recv = NULL;
 
-    while ((recv = match_next_recv(m, recv)) != NULL) {
+    while ((recv = mbx_match_next_recv(m, recv)) != NULL) {
         struct match_mask mask = mask_of(&recv->envelope, recv->ignore);
-        const struct match_msg *msg = NULL;
+        const struct mbx_match_msg *msg = NULL;
 
-        while ((msg = match_next_msg(m, msg)) != NULL)
+        while ((msg = mbx_match_next_msg(m, msg)) != NULL)
             if (key_fits(key_of(&recv->envelope), key_of(&msg->envelope), mask))
                 return false;
     }
@@ -68,7 +68,7 @@ static bool nothing_is_left_to_match(const struct match *m)
 
 /* ---- match.h I3, match.c I7 ---- */
 
-static bool counters_add_up(const struct match_counters *c)
+static bool counters_add_up(const struct mbx_match_counters *c)
 {
     return c->posted == c->met_posts + c->matched_posts + c->cancelled + c->recvs &&
            c->arrived == c->met_arrivals + c->matched_arrivals + c->claimed + c->msgs &&
@@ -79,19 +79,20 @@ static bool counters_add_up(const struct match_counters *c)
 
 /* ---- match.c I5 ---- */
 
-static bool slots_are_valid(const struct match_slots *slots, bool is_long, uint64_t count)
+static bool slots_are_valid(const struct mbx_match_slots *slots, bool is_long, uint64_t count)
 {
     if (is_long)
         return slots->live == 0 && slots->next == 0;
-    return slots->next <= MATCH_SLOTS && (uint64_t)__builtin_popcount(slots->live) == count &&
+    return slots->next <= MBX_MATCH_SLOTS &&
+           (uint64_t)__builtin_popcount(slots->live) == count &&
            (uint64_t)slots->live >> slots->next == 0;
 }
 
-static bool recv_slot_is_valid(const struct match *m, uint32_t slot)
+static bool recv_slot_is_valid(const struct mbx_match *m, uint32_t slot)
 {
-    const struct match_recv_block *block = &m->recv_blocks[slot / MATCH_LANES];
-    uint32_t lane = slot % MATCH_LANES;
-    const struct match_recv *recv = block->entry[lane];
+    const struct mbx_match_recv_block *block = &m->recv_blocks[slot / MBX_MATCH_LANES];
+    uint32_t lane = slot % MBX_MATCH_LANES;
+    const struct mbx_match_recv *recv = block->entry[lane];
     struct match_mask mask = mask_of(&recv->envelope, recv->ignore);
     struct match_key key = key_of(&recv->envelope);
 
@@ -99,17 +100,17 @@ static bool recv_slot_is_valid(const struct match *m, uint32_t slot)
            block->place_mask[lane] == mask.place && block->tag_mask[lane] == mask.tag;
 }
 
-static bool msg_slot_is_valid(const struct match *m, uint32_t slot)
+static bool msg_slot_is_valid(const struct mbx_match *m, uint32_t slot)
 {
-    const struct match_msg_block *block = &m->msg_blocks[slot / MATCH_LANES];
-    uint32_t lane = slot % MATCH_LANES;
-    const struct match_msg *msg = block->entry[lane];
+    const struct mbx_match_msg_block *block = &m->msg_blocks[slot / MBX_MATCH_LANES];
+    uint32_t lane = slot % MBX_MATCH_LANES;
+    const struct mbx_match_msg *msg = block->entry[lane];
     struct match_key key = key_of(&msg->envelope);
 
     return msg->at == slot && block->place[lane] == key.place && block->tag[lane] == key.tag;
 }
 
-static bool short_queues_are_valid(const struct match *m)
+static bool short_queues_are_valid(const struct mbx_match *m)
 {
     if (!slots_are_valid(&m->recv_slots, m->recvs_long, m->count.recvs) ||
         !slots_are_valid(&m->msg_slots, m->msgs_long, m->count.msgs))
@@ -125,7 +126,7 @@ static bool short_queues_are_valid(const struct match *m)
 
 /* ---- match.c I6 ---- */
 
-static bool long_queues_are_valid(const struct match *m)
+static bool long_queues_are_valid(const struct mbx_match *m)
 {
     return links_are_valid(&m->recvs, m->recvs_long ? m->count.recvs : 0) &&
            links_are_valid(&m->msgs, m->msgs_long ? m->count.msgs : 0) &&
@@ -137,17 +138,17 @@ static bool long_queues_are_valid(const struct match *m)
 
 /* The receives of one group: of the class and the print, older to younger.  How many;
  * 0 if they are not. */
-static uint32_t count_group(const struct match *m, uint32_t class, struct group group)
+static uint32_t count_group(const struct mbx_match *m, uint32_t class, struct group group)
 {
-    const struct match_recv *first = (const struct match_recv *)group_head(group),
-                            *recv = first;
+    const struct mbx_match_recv *first = (const struct mbx_match_recv *)group_head(group),
+                                *recv = first;
     uint32_t count = 0;
 
     do {
-        const struct match_recv *next = recv_of_group(recv->group.next);
+        const struct mbx_match_recv *next = recv_of_group(recv->group.next);
         struct match_mask mask = mask_of(&recv->envelope, recv->ignore);
 
-        if (recv->state != MATCH_QUEUED || recv->at != class || ++count > m->count.recvs ||
+        if (recv->state != MBX_MATCH_QUEUED || recv->at != class || ++count > m->count.recvs ||
             recv->group.next->prev != &recv->group ||
             mask.place != m->deep->masks[class].place ||
             mask.tag != m->deep->masks[class].tag ||
@@ -161,7 +162,7 @@ static uint32_t count_group(const struct match *m, uint32_t class, struct group 
     return count;
 }
 
-static bool posted_class_is_valid(const struct match *m, uint32_t class)
+static bool posted_class_is_valid(const struct mbx_match *m, uint32_t class)
 {
     const struct match_class *c = &m->deep->classes[class];
     uint32_t recvs = 0;
@@ -182,13 +183,13 @@ static bool posted_class_is_valid(const struct match *m, uint32_t class)
     return recvs == c->recvs;
 }
 
-static bool overflow_is_valid(const struct match *m, uint64_t count)
+static bool overflow_is_valid(const struct mbx_match *m, uint64_t count)
 {
-    const struct match_link *head = &m->deep->overflow;
+    const struct mbx_match_link *head = &m->deep->overflow;
 
     if (!links_are_valid(head, count))
         return false;
-    for (const struct match_link *link = head->next; link != head; link = link->next)
+    for (const struct mbx_match_link *link = head->next; link != head; link = link->next)
         if (recv_of_group(link)->at != CLASS_NONE ||
             (link->next != head &&
              !is_older(recv_of_group(link)->seq, recv_of_group(link->next)->seq)))
@@ -196,7 +197,7 @@ static bool overflow_is_valid(const struct match *m, uint64_t count)
     return true;
 }
 
-bool posted_is_valid(const struct match *m)
+bool posted_is_valid(const struct mbx_match *m)
 {
     uint64_t in_classes = 0;
 
@@ -212,15 +213,15 @@ bool posted_is_valid(const struct match *m)
 
 /* ---- deep.h I1, I2, I4 of the messages ---- */
 
-static bool is_node(const struct match_deep *deep, uint32_t number)
+static bool is_node(const struct mbx_match_deep *deep, uint32_t number)
 {
     return number != 0 && number < deep->node_count && deep->nodes[number].msg != NULL;
 }
 
 /* As count_group(). */
-static uint32_t count_nodes(const struct match *m, uint32_t class, struct group group)
+static uint32_t count_nodes(const struct mbx_match *m, uint32_t class, struct group group)
 {
-    const struct match_deep *deep = m->deep;
+    const struct mbx_match_deep *deep = m->deep;
     uint32_t head = (uint32_t)group_head(group), number = head, count = 0;
 
     do {
@@ -228,7 +229,7 @@ static uint32_t count_nodes(const struct match *m, uint32_t class, struct group 
 
         if (!is_node(deep, number) || node->class != class || ++count > m->count.msgs ||
             !is_node(deep, node->next) || deep->nodes[node->next].prev != number ||
-            node->msg->state != MATCH_QUEUED ||
+            node->msg->state != MBX_MATCH_QUEUED ||
             deep_print(deep, key_of(&node->msg->envelope), deep->masks[class]) !=
                 group.bucket->prints[group.lane])
             return 0;
@@ -239,7 +240,7 @@ static uint32_t count_nodes(const struct match *m, uint32_t class, struct group 
     return count;
 }
 
-static bool index_is_valid(const struct match *m, uint32_t class)
+static bool index_is_valid(const struct mbx_match *m, uint32_t class)
 {
     const struct match_class *c = &m->deep->classes[class];
     uint32_t msgs = 0;
@@ -262,14 +263,14 @@ static bool index_is_valid(const struct match *m, uint32_t class)
 
 /* The classes in whose indexes msg is, by its own account.  False if that is not even
  * possible. */
-static bool indexes_of(const struct match_deep *deep, const struct match_msg *msg,
+static bool indexes_of(const struct mbx_match_deep *deep, const struct mbx_match_msg *msg,
                        uint64_t *classes)
 {
     *classes = 0;
     for (uint32_t number = msg->at; number != 0; number = deep->nodes[number].msg_next) {
         const struct index_node *node = &deep->nodes[number];
 
-        if (!is_node(deep, number) || node->msg != msg || node->class >= MATCH_CLASSES ||
+        if (!is_node(deep, number) || node->msg != msg || node->class >= MBX_MATCH_CLASSES ||
             (*classes >> node->class & 1) != 0)
             return false;
         *classes |= UINT64_C(1) << node->class;
@@ -278,7 +279,7 @@ static bool indexes_of(const struct match_deep *deep, const struct match_msg *ms
 }
 
 /* The classes that have seen any message: the others hold for all. */
-static uint64_t classes_in_use(const struct match *m)
+static uint64_t classes_in_use(const struct mbx_match *m)
 {
     uint64_t used = 0;
 
@@ -290,12 +291,12 @@ static uint64_t classes_in_use(const struct match *m)
 }
 
 /* I2, and so every node is that of a queued message. */
-static bool watermarks_are_true(const struct match *m)
+static bool watermarks_are_true(const struct mbx_match *m)
 {
-    uint64_t used = classes_in_use(m), indexed[MATCH_CLASSES] = {0};
-    const struct match_msg *msg = NULL;
+    uint64_t used = classes_in_use(m), indexed[MBX_MATCH_CLASSES] = {0};
+    const struct mbx_match_msg *msg = NULL;
 
-    while ((msg = match_next_msg(m, msg)) != NULL) {
+    while ((msg = mbx_match_next_msg(m, msg)) != NULL) {
         uint64_t classes;
 
         if (!indexes_of(m->deep, msg, &classes) || (classes & ~used) != 0)
@@ -315,7 +316,7 @@ static bool watermarks_are_true(const struct match *m)
     return true;
 }
 
-bool unexpected_is_valid(const struct match *m)
+bool unexpected_is_valid(const struct mbx_match *m)
 {
     for (uint32_t i = 0; i < m->deep->class_count; i++)
         if (!index_is_valid(m, i) || (!m->msgs_long && m->deep->classes[i].msgs != 0))
@@ -323,7 +324,7 @@ bool unexpected_is_valid(const struct match *m)
     return !m->msgs_long || watermarks_are_true(m);
 }
 
-bool match_is_valid(const struct match *m)
+bool mbx_match_is_valid(const struct mbx_match *m)
 {
     return long_queues_are_valid(m) && short_queues_are_valid(m) &&
            counters_add_up(&m->count) && recvs_are_in_order(m) && msgs_are_in_order(m) &&

@@ -99,7 +99,7 @@ static void make_plain(struct history *h, unsigned can, unsigned without)
         op->kind = plain_kind(op->kind);
         if ((can & ~without & 1u << op->kind) == 0)
             op->kind = OP_POST;
-        if (without & WITHOUT_ANY_SOURCE && op->envelope.source == MATCH_ANY_SOURCE)
+        if (without & WITHOUT_ANY_SOURCE && op->envelope.source == MBX_MATCH_ANY_SOURCE)
             op->envelope.source = 0;
         if (without & WITHOUT_IGNORE)
             op->ignore = 0;
@@ -166,7 +166,7 @@ static void report(const struct trial *t, const struct history *h, const char *f
 static bool try_history(struct trial *t, const struct settings *s, struct history *h,
                         const char *from)
 {
-    h->options = (struct match_options){.first_seq = 0};
+    h->options = (struct mbx_match_options){.first_seq = 0};
     h->fail_at = 0;
     make_plain(h, t->child.can, s->without);
     if (departs(t, h) < 0)
@@ -357,9 +357,9 @@ static unsigned to_without(char *text)
 static void check_history(const char *name, const struct history_file *file)
 {
     for (int i = 0; i < file->history.count; i++) {
-        const struct match_envelope *e = &file->history.ops[i].envelope;
+        const struct mbx_match_envelope *e = &file->history.ops[i].envelope;
 
-        if ((e->source < ENGINE_SOURCES || e->source == MATCH_ANY_SOURCE) &&
+        if ((e->source < ENGINE_SOURCES || e->source == MBX_MATCH_ANY_SOURCE) &&
             e->context_id <= ENGINE_CONTEXT_MAX && e->tag >> ENGINE_TAG_BITS == 0)
             continue;
         fprintf(stderr,

@@ -12,9 +12,9 @@
 
 struct direct {
     struct engine engine;
-    struct match match;
-    struct match_recv recvs[HISTORY_MAX];
-    struct match_msg msgs[HISTORY_MAX];
+    struct mbx_match match;
+    struct mbx_match_recv recvs[HISTORY_MAX];
+    struct mbx_match_msg msgs[HISTORY_MAX];
 };
 
 static int create(const char *argument, struct engine **e)
@@ -39,46 +39,46 @@ static void destroy(struct engine *e)
 
 static int begin(struct engine *e)
 {
-    match_init(&container_of(e, struct direct, engine)->match, NULL);
+    mbx_match_init(&container_of(e, struct direct, engine)->match, NULL);
     return 0;
 }
 
 /* Entries that were queued are idle afterwards, as all the others are. */
 static void end(struct engine *e)
 {
-    match_fini(&container_of(e, struct direct, engine)->match);
+    mbx_match_fini(&container_of(e, struct direct, engine)->match);
 }
 
 static int post(struct direct *d, const struct op *op)
 {
-    struct match_recv *recv = &d->recvs[op->id];
-    struct match_msg *met;
+    struct mbx_match_recv *recv = &d->recvs[op->id];
+    struct mbx_match_msg *met;
 
     recv->envelope = op->envelope;
     recv->ignore = op->ignore;
-    if (match_post(&d->match, recv, &met) != 0)
+    if (mbx_match_post(&d->match, recv, &met) != 0)
         return ANSWER_BROKEN;
     return met != NULL ? (int)(met - d->msgs) : ANSWER_NOBODY;
 }
 
 static int arrive(struct direct *d, const struct op *op)
 {
-    struct match_msg *msg = &d->msgs[op->id];
-    struct match_recv *met;
+    struct mbx_match_msg *msg = &d->msgs[op->id];
+    struct mbx_match_recv *met;
 
     msg->envelope = op->envelope;
-    if (match_arrive(&d->match, msg, &met) != 0)
+    if (mbx_match_arrive(&d->match, msg, &met) != 0)
         return ANSWER_BROKEN;
     return met != NULL ? (int)(met - d->recvs) : ANSWER_NOBODY;
 }
 
 static int probe(struct direct *d, const struct op *op)
 {
-    struct match_msg *msg = match_peek(&d->match, &op->envelope, op->ignore);
+    struct mbx_match_msg *msg = mbx_match_peek(&d->match, &op->envelope, op->ignore);
 
     if (msg == NULL)
         return ANSWER_NOBODY;
-    if (op->kind == OP_PROBE && !match_claim(&d->match, msg))
+    if (op->kind == OP_PROBE && !mbx_match_claim(&d->match, msg))
         return ANSWER_BROKEN;
     return (int)(msg - d->msgs);
 }
@@ -92,7 +92,7 @@ static int answer(struct engine *e, const struct op *op)
     if (op->kind == OP_ARRIVE)
         return arrive(d, op);
     if (op->kind == OP_CANCEL)
-        return match_cancel(&d->match, &d->recvs[op->target]);
+        return mbx_match_cancel(&d->match, &d->recvs[op->target]);
     return probe(d, op);
 }
 

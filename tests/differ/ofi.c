@@ -237,8 +237,8 @@ static uint64_t tag_of(const struct op *op)
 
 static fi_addr_t source_of(const struct ofi *o, const struct op *op)
 {
-    return op->envelope.source == MATCH_ANY_SOURCE ? FI_ADDR_UNSPEC
-                                                   : o->sources[op->envelope.source];
+    return op->envelope.source == MBX_MATCH_ANY_SOURCE ? FI_ADDR_UNSPEC
+                                                       : o->sources[op->envelope.source];
 }
 
 static struct record *renew(struct record *r, enum role role, int id)
@@ -385,7 +385,7 @@ static int answer(struct engine *e, const struct op *op)
 /* A provider may not know how to peek, or to claim; it says so at the first attempt. */
 static unsigned find_out_what_it_can(struct ofi *o)
 {
-    struct op op = {.kind = OP_PEEK, .envelope = {.source = MATCH_ANY_SOURCE}};
+    struct op op = {.kind = OP_PEEK, .envelope = {.source = MBX_MATCH_ANY_SOURCE}};
     unsigned can = 1u << OP_POST | 1u << OP_ARRIVE | 1u << OP_CANCEL;
 
     if (begin(&o->engine) != 0)

@@ -211,7 +211,7 @@ static void on_send(void *request, ucs_status_t status, void *user_data)
 
 static uint64_t tag_of(const struct op *op)
 {
-    uint64_t source = op->envelope.source == MATCH_ANY_SOURCE ? 0 : op->envelope.source;
+    uint64_t source = op->envelope.source == MBX_MATCH_ANY_SOURCE ? 0 : op->envelope.source;
 
     return (uint64_t)op->envelope.context_id << CONTEXT_SHIFT | source << SOURCE_SHIFT |
            (op->envelope.tag & TAG_BITS);
@@ -222,7 +222,7 @@ static uint64_t mask_of(const struct op *op)
 {
     uint64_t mask = ~(op->ignore & TAG_BITS);
 
-    return op->envelope.source == MATCH_ANY_SOURCE ? mask & ~SOURCE_BITS : mask;
+    return op->envelope.source == MBX_MATCH_ANY_SOURCE ? mask & ~SOURCE_BITS : mask;
 }
 
 static struct record *renew(struct record *r, int id)

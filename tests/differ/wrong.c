@@ -72,7 +72,7 @@ static struct oracle only_directed(const struct oracle *all)
     struct oracle directed = {.msgs = {.count = 0}};
 
     for (int i = 0; i < all->recvs.count; i++)
-        if (all->recvs.entries[i].envelope.source != MATCH_ANY_SOURCE)
+        if (all->recvs.entries[i].envelope.source != MBX_MATCH_ANY_SOURCE)
             directed.recvs.entries[directed.recvs.count++] = all->recvs.entries[i];
     return directed;
 }
@@ -102,7 +102,7 @@ static bool is_directed(const struct oracle *o, int id)
 {
     for (int i = 0; i < o->recvs.count; i++)
         if (o->recvs.entries[i].id == id)
-            return o->recvs.entries[i].envelope.source != MATCH_ANY_SOURCE;
+            return o->recvs.entries[i].envelope.source != MBX_MATCH_ANY_SOURCE;
     return false;
 }
 

@@ -44,8 +44,8 @@ pkgconfig=$(dirname "$(one matchbox.pc)")
 one matchbox.h >/dev/null
 one match.h >/dev/null
 
-only_symbols "$library" '^(mbx|match)_' -D
-only_symbols "$archive" '^(mbx|match)_' -g
+only_symbols "$library" '^mbx_' -D
+only_symbols "$archive" '^mbx_' -g
 if [ -e "$build/src/provider/libmatchbox-fi.so" ]; then
     only_symbols "$(one libmatchbox-fi.so)" '^fi_prov_ini$' -D
     "$mbx" exec --print | grep -q "^FI_PROVIDER_PATH=$root/" ||
@@ -64,6 +64,12 @@ program=$source/tests/launch/install_program.c
 "$@" -Wall -Wextra -Werror "$program" -o "$root/shared" $(flags --cflags --libs)
 # shellcheck disable=SC2046
 "$@" -Wall -Wextra -Werror -static "$program" -o "$root/static" $(flags --static --cflags --libs)
+
+# A program may use the engine's old and likely names for functions of its own.
+# shellcheck disable=SC2046
+"$@" -Wall -Wextra -Werror -static "$source/tests/launch/install_names.c" -o "$root/names" \
+    $(flags --static --cflags --libs) || fail "names of the inside collide with a program's"
+"$root/names" || fail "a function of the program was called in place of the library's"
 
 LD_LIBRARY_PATH=$(dirname "$library")
 export LD_LIBRARY_PATH

@@ -69,7 +69,7 @@ static struct item *item_of(struct run *run, int who, uint64_t request)
 /* A message has claimed a receive, and has it.  One whose word another sender has won, and
  * whose claim is still under way, does not stand before it any more.  The oracle's answer: that
  * receive, or an earlier one that it should have been. */
-static int tap_claimed(struct tap *tap, struct match_envelope envelope, uint64_t request)
+static int tap_claimed(struct tap *tap, struct mbx_match_envelope envelope, uint64_t request)
 {
     struct oracle *oracle = &tap->run->oracles[tap->who];
     struct item *won = item_of(tap->run, tap->who, request);
@@ -109,7 +109,7 @@ static uint64_t tap_receiver(const struct wire_header *header, const void *packe
 static void tap_arrived(struct tap *tap, uint32_t peer, const struct wire_header *header,
                         const void *packet)
 {
-    struct match_envelope envelope = {header->context_id, peer, header->tag};
+    struct mbx_match_envelope envelope = {header->context_id, peer, header->tag};
     int id = (int)header->data, recv;
 
     if (header->data >= IDS_MAX || !tap->run->items[id].is_live) {
@@ -134,7 +134,8 @@ static void tap_arrived(struct tap *tap, uint32_t peer, const struct wire_header
 }
 
 /* Receive recv has met a message that has not come. */
-static void tap_met(struct tap *tap, int recv, struct match_envelope envelope, uint64_t data)
+static void tap_met(struct tap *tap, int recv, struct mbx_match_envelope envelope,
+                    uint64_t data)
 {
     struct run *run = tap->run;
     int id = (int)data;
@@ -165,12 +166,12 @@ void tap_taken(struct tap *tap)
         const struct request *req = request_find(tap->ep, item->request);
         const struct mbx_status *status;
 
-        if (req == NULL || req->match.state == MATCH_QUEUED || req->state == REQUEST_REVOKING ||
-            req->completion.error == -ECANCELED)
+        if (req == NULL || req->match.state == MBX_MATCH_QUEUED ||
+            req->state == REQUEST_REVOKING || req->completion.error == -ECANCELED)
             continue;
         status = &req->completion.status;
         tap_met(tap, item->op.id,
-                (struct match_envelope){status->context_id, status->source, status->tag},
+                (struct mbx_match_envelope){status->context_id, status->source, status->tag},
                 status->data);
         i = -1; /* it has left the oracle */
     }

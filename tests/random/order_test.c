@@ -160,7 +160,7 @@ static uint32_t source_of(const struct op *op)
 static void do_recv(struct run *run, struct item *item)
 {
     const struct op *op = &item->op;
-    const struct match_envelope envelope = {op->context_id, source_of(op), op->tag};
+    const struct mbx_match_envelope envelope = {op->context_id, source_of(op), op->tag};
     const struct mbx_options options = {.user = item};
     int err;
 
@@ -187,8 +187,9 @@ static bool probe_held(struct run *run, struct item *item, int id)
 
     if (id < 0 || id >= IDS_MAX || run->items[id].is_here || !run->items[id].is_live ||
         oldest_held(run, op->ep, op, message->ep, id + 1) != id ||
-        oracle_find(&after, (struct match_envelope){message->context_id, (uint32_t)message->ep,
-                                                    message->tag}) != NOBODY)
+        oracle_find(&after, (struct mbx_match_envelope){message->context_id,
+                                                        (uint32_t)message->ep, message->tag}) !=
+            NOBODY)
         return false;
     if (op->kind == MPROBE) {
         run->items[id].is_here = true;
@@ -201,7 +202,7 @@ static bool probe_held(struct run *run, struct item *item, int id)
 static void do_probe(struct run *run, struct item *item)
 {
     const struct op *op = &item->op;
-    const struct match_envelope envelope = {op->context_id, source_of(op), op->tag};
+    const struct mbx_match_envelope envelope = {op->context_id, source_of(op), op->tag};
     struct mbx_ep *ep = run->taps[op->ep].ep;
     struct mbx_status status = {.data = IDS_MAX};
     int found = op->kind == PROBE
