@@ -6,7 +6,7 @@
  * a line gets it when both are there.  The entries of the engine live in the
  * runtime's own structures, which container_of() finds back when they meet.
  *
- *   cc match_embed.c -lmatchbox
+ *   cc match_embed.c -lmatchbox-match
  */
 #include <matchbox/match.h>
 

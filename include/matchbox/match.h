@@ -39,6 +39,8 @@
  * Threads    one at a time per struct mbx_match, of which there may be any number; they
  *            share nothing.  What different threads use (engines, receives, messages) is
  *            best kept 128 bytes apart: cores fetch lines in pairs.
+ * Libraries  libmatchbox-match is the engine and nothing else: it needs the C library alone.
+ *            libmatchbox has the same functions; a program links one of the two.
  * Versions   struct mbx_match and the entries are laid out here, so a program is compiled
  *            with the header of the library that it is linked with.
  */

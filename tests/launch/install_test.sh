@@ -46,14 +46,20 @@ one match.h >/dev/null
 
 only_symbols "$library" '^mbx_' -D
 only_symbols "$archive" '^mbx_' -g
+engine=$(one libmatchbox-match.so.0)
+only_symbols "$engine" '^mbx_match_' -D
+only_symbols "$(one libmatchbox-match.a)" '^mbx_match_' -g
+one matchbox-match.pc >/dev/null
 if [ -e "$build/src/provider/libmatchbox-fi.so" ]; then
     only_symbols "$(one libmatchbox-fi.so)" '^fi_prov_ini$' -D
     "$mbx" exec --print | grep -q "^FI_PROVIDER_PATH=$root/" ||
         fail "the installed mbx exec does not find the installed provider"
 fi
 
+# flags OPTION... - of the package that PKG names
+PKG=matchbox
 flags() {
-    PKG_CONFIG_PATH=$pkgconfig PKG_CONFIG_SYSROOT_DIR=$root pkg-config "$@" matchbox
+    PKG_CONFIG_PATH=$pkgconfig PKG_CONFIG_SYSROOT_DIR=$root pkg-config "$@" "$PKG"
 }
 
 [ "$(flags --modversion)" = "$("$mbx" version | cut -d ' ' -f 2)" ] ||
@@ -71,10 +77,28 @@ program=$source/tests/launch/install_program.c
     $(flags --static --cflags --libs) || fail "names of the inside collide with a program's"
 "$root/names" || fail "a function of the program was called in place of the library's"
 
+# The engine's own library needs the C library alone, and of it no threads, I/O or environment.
+needed=$(readelf -d "$engine" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | grep -vE '^(libc\.so|ld-linux)' || :)
+[ -z "$needed" ] || fail "libmatchbox-match.so needs $needed"
+calls='malloc|calloc|realloc|free|posix_memalign|malloc_usable_size|madvise|mem(cpy|move|set|cmp)'
+others=$(nm -D --undefined-only "$engine" | awk '$1 == "U" { print $2 }' | sed 's/@.*//' |
+    grep -vE "^($calls|__errno_location|__assert_fail|__stack_chk_fail)\$" || :)
+[ -z "$others" ] || fail "libmatchbox-match.so calls $others"
+embed=$source/examples/match_embed.c
+PKG=matchbox-match
+# shellcheck disable=SC2046
+"$@" -Wall -Wextra -Werror "$embed" -o "$root/embed" $(flags --cflags --libs)
+# shellcheck disable=SC2046
+"$@" -Wall -Wextra -Werror -static "$embed" -o "$root/embed_static" $(flags --static --cflags --libs)
+
 LD_LIBRARY_PATH=$(dirname "$library")
 export LD_LIBRARY_PATH
 for name in shared static; do
     "$root/$name" || fail "the $name program alone"
     "$mbx" run -n 3 "$root/$name" || fail "the $name program under mbx run"
+done
+for name in embed embed_static; do
+    "$root/$name" >"$root/said" || fail "the $name program"
+    grep -q '^first gets "42" from 7$' "$root/said" || fail "the $name program said $(cat "$root/said")"
 done
 ldd "$root/shared" | grep -q "$library" || fail "the shared program uses another library"
