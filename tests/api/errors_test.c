@@ -403,7 +403,7 @@ static void test_interrupted_waits(void **state)
     struct world w;
     char byte = 0, got;
 
-    if (!config->is_shm || config->has_faults)
+    if (world_is_loop(config) || world_has_faults(config))
         return;
     world_open(&w, config, 2, (const char *const[]){"SPIN=0", NULL});
     assert_int_equal(mbx_recv(w.eps[0], 1, CONTEXT, 0, 0, &got, 1, NULL, &recv), 0);
@@ -518,7 +518,7 @@ static void test_injects_to_a_closed_peer_fail(void **state)
         /* told by the call if it tried at once, else logged and counted */
         int err = mbx_inject(w.eps[0], 2, CONTEXT, 0, data, i == 0 ? 1 : limits.inject, 0);
 
-        if (!w.config->has_faults && world_window(w.config) == UINT64_MAX)
+        if (!world_has_faults(w.config) && world_window(w.config) == UINT64_MAX)
             assert_int_equal(err, -ENOTCONN);
         world_settle(&w);
         for (int idle = 0; world_stats(&w, 0).requests_now > 0; idle++) {

@@ -87,8 +87,8 @@ static void test_probe_makes_progress(void **state)
         mbx_progress(w.eps[0]);
         assert_true(++rounds < world_patience());
     }
-    if (!w.config->has_faults && !world_is_elsewhere(w.config) && !world_is_network(w.config) &&
-        world_window(w.config) != 0)
+    if (!world_has_faults(w.config) && !world_is_elsewhere(w.config) &&
+        !world_is_network(w.config) && world_window(w.config) != 0)
         assert_int_equal(rounds, 0);
     assert_int_equal(receive(&w, 0, 1, 0), 5);
     world_close(&w);

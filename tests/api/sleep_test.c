@@ -177,7 +177,7 @@ static void a_sleep_ends_by_itself(void **state)
 /* Nobody sleeps in `loop`, faults make it get up early. */
 static bool is_meant(const struct world_config *config)
 {
-    return config->is_shm && !config->has_faults && !world_has_device(config);
+    return !world_is_loop(config) && !world_has_faults(config) && !world_has_device(config);
 }
 
 int main(int argc, char **argv)

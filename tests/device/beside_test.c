@@ -136,7 +136,7 @@ static void test_a_claim_that_is_too_late(void **state)
     struct world w;
     mbx_request recv;
 
-    if (!world_has_device(config) || world_is_elsewhere(config) || config->has_faults)
+    if (!world_has_device(config) || world_is_elsewhere(config) || world_has_faults(config))
         return;
     open_claims(&w, config);
     recv = post(&w, MBX_ANY_SOURCE, 1, got);
@@ -211,7 +211,8 @@ static const struct transport_events second_events = {
 static void second_open_transport(struct second *s)
 {
     const struct settings *settings = &s->w.eps[0]->settings;
-    const struct transport_ops *ops = s->w.config->is_shm ? &transport_shm : &transport_loop;
+    const struct transport_ops *ops =
+        world_is_loop(s->w.config) ? &transport_loop : &transport_shm;
     const struct transport_config config = {
         .events = &second_events,
         .arg = s->w.eps[0],
@@ -296,7 +297,7 @@ static void second_wait(struct second *s, struct mbx_ep *ep, mbx_request request
 /* Has no device, or one that does what it does in our loop, and at once. */
 static bool is_stepwise(const struct world_config *config)
 {
-    return world_has_device(config) && !world_is_elsewhere(config) && !config->has_faults;
+    return world_has_device(config) && !world_is_elsewhere(config) && !world_has_faults(config);
 }
 
 /* ---- one message ---- */

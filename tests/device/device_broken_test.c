@@ -74,7 +74,7 @@ static mbx_request send_to_it(struct world *w, const void *bytes, size_t size)
 /* Can messages be read, at once, by a device in the loop? */
 static bool reads_in_the_loop(const struct world *w)
 {
-    return device_of(w->eps[0])->driver == NULL && !w->config->has_faults &&
+    return device_of(w->eps[0])->driver == NULL && !world_has_faults(w->config) &&
            world_size_of(w, MBX_RNDV_READ) != 0;
 }
 

@@ -261,7 +261,7 @@ static void test_fins_that_nobody_reads_are_bounded(void **state)
     struct peer *peer;
     uint64_t bound;
 
-    if (config->has_faults || world_has_device(config))
+    if (world_has_faults(config) || world_has_device(config))
         skip();
     open_wide(&w, config);
     assert_int_equal(peer_use(w.eps[0], 1), 0);
@@ -299,7 +299,7 @@ static void test_a_flood_of_holds_walks_no_list(void **state)
     uint64_t before;
     struct world w;
 
-    if (config->has_faults || world_has_device(config))
+    if (world_has_faults(config) || world_has_device(config))
         skip();
     world_open(&w, config, 3, /* without credit to lend: that would end the hold */
                (const char *const[]){"CLOSE_TIMEOUT=0", "LOG_LEVEL=error", "ANY_SOURCE=window",

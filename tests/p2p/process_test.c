@@ -378,7 +378,7 @@ static void test_the_killed_one_was_asleep(void **state)
 /* Only what crosses processes. */
 static bool is_shm(const struct world_config *config)
 {
-    return config->is_shm;
+    return !world_is_loop(config);
 }
 
 int main(int argc, char **argv)

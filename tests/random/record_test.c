@@ -337,7 +337,8 @@ static void test_off_costs_no_clock(void **state)
     struct world w;
     int silent_reads;
 
-    if (config->is_shm || config->has_faults || world_window(config) != UINT64_MAX)
+    if (!world_is_loop(config) || world_has_faults(config) ||
+        world_window(config) != UINT64_MAX)
         return; /* these have clocks of their own, or look whether a receiver is alive */
     world_open(&w, config, 2, NULL);
     clock_reads = 0;

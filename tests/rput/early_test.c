@@ -142,7 +142,7 @@ static void test_a_message_that_does_not_fit(void **state)
         expect(&w, recv, 0, 7, SIZE + 5000);
         assert_int_equal(world_stats(&w, 1).early_won, 1);
         assert_int_equal(world_stats(&w, 1).truncated, 1);
-        if (!w.config->has_faults)
+        if (!world_has_faults(w.config))
             assert_int_equal(world_stats(&w, 0).early_stopped, 0); /* no more than fits */
         world_close(&w);
     }
@@ -193,7 +193,7 @@ static void test_nobody_is_told(void **state)
     for (size_t i = 0; i < ARRAY_COUNT(without); i++) {
         const char *params[] = {"EARLY_RECV=always", "EARLY_SIZE=1000", without[i][0], NULL};
 
-        if (i == ARRAY_COUNT(without) - 1 && !((const struct world_config *)*state)->is_shm)
+        if (i == ARRAY_COUNT(without) - 1 && world_is_loop(*state))
             break;
         open_two(&w, state, params);
         mbx_request recv = post(&w, 0, 1, 0);
@@ -505,7 +505,7 @@ static void test_cancels_race(void **state)
     pthread_t thread;
     void *ended;
 
-    if (!config->is_shm)
+    if (world_is_loop(config))
         skip(); /* loop is driven by one thread */
     open_two(&w, state, params);
     race = (struct race){w.eps[0], world_is_quick() ? 300 : 3000};
@@ -526,7 +526,7 @@ static void test_a_write_that_fails(void **state)
     struct world w;
     mbx_request recv, sent;
 
-    if (!config->is_shm)
+    if (world_is_loop(config))
         skip();
     for (int i = 0; i < 4; i++) {
         open_two(&w, state, i % 2 == 0 ? always : chunks);
@@ -551,7 +551,7 @@ static void test_writes_that_are_forbidden(void **state)
     struct world w;
     mbx_request recv;
 
-    if (!config->is_shm)
+    if (world_is_loop(config))
         skip();
     open_two(&w, state, always);
     for (int i = 0; i < 3; i++) {

@@ -30,7 +30,7 @@ static_assert(COUNT > OFFER_ENTRIES, "some are not shown");
 /* Everything waits at its sender, and words decide nothing. */
 static bool is_taking(const struct world_config *config)
 {
-    return world_window(config) == 0 && !config->has_faults &&
+    return world_window(config) == 0 && !world_has_faults(config) &&
            strcmp(config->params[1], "WINDOW=0") == 0;
 }
 
@@ -436,7 +436,7 @@ static void test_taking_beside_claims_and_leaving(void **state)
 {
     const struct world_config *config = *state;
 
-    if (!config->is_shm)
+    if (world_is_loop(config))
         skip(); /* endpoints of one thread */
     run_race(config, 1, "WINDOW=0");
     run_race(config, 2, "WINDOW=1");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * world.c - opening, moving and closing a world of endpoints.
+ * world.c - opening, moving and closing a world of endpoints; main() of a test program.
  */
 #include "world.h"
 
@@ -40,106 +40,6 @@
 #define GUARD      64
 #define GUARD_BYTE 0xA5
 
-/* Everything goes to the device that fits. */
-#define DEVICE(kind, list)                                                                     \
-    "DEVICE=" kind, "DEVICE_LIST=" list, "DEVICE_THRESHOLD=0", "DEVICE_SPIN=0",                \
-        "DEVICE_ANSWER=60s"
-
-/* What is read is read by one side and written by the other. */
-#define SHARED "SHARE=always", "SHARE_SIZE=2"
-
-/* One unmatched message of each peer, and no payload with it. */
-#define NARROW "WINDOW=1", "WINDOW_PAYLOAD=0"
-
-/* Over the network of this machine. */
-#define TCP(transport) "TRANSPORT=" transport, "OFI_PROVIDER=tcp;ofi_rxm"
-
-const struct world_config world_configs[] = {
-    {"loop", false, false, {"TRANSPORT=loop"}},
-    {"loop-fault", false, true, {"TRANSPORT=loop", SHARED, "FAULT_PERCENT=30", "FAULT_SEED=3"}},
-    {"loop-depth-1", false, false, {"TRANSPORT=loop", "LOOP_DEPTH=1", "READ_CHUNK=4K"}},
-    {"loop-data", false, false, {"TRANSPORT=loop", "RNDV=data", "EARLY_DATA=0"}},
-    {"loop-eager-0", false, false, {"TRANSPORT=loop", "EAGER_LIMIT=0", "INJECT_LIMIT=100"}},
-    {"loop-eager-1m",
-     false,
-     true,
-     {"TRANSPORT=loop", "EAGER_LIMIT=1M", "INJECT_LIMIT=1M", "FAULT_PERCENT=10",
-      "WINDOW_PAYLOAD=unlimited", "WINDOW=unlimited"}},
-    {"shm", true, false, {"TRANSPORT=shm"}},
-    {"shm-fault", true, true, {"TRANSPORT=shm", SHARED, "FAULT_PERCENT=30", "FAULT_SEED=5"}},
-    {"shm-no-attach", true, false, {"TRANSPORT=shm", "SHM_ATTACH=no"}},
-    {"shm-data-fault", true, true, {"TRANSPORT=shm", "RNDV=data", "FAULT_PERCENT=10"}},
-    {"shm-ring-4k",
-     true,
-     false,
-     {"TRANSPORT=shm", "SHM_RING_SIZE=4K", "READ_CHUNK=4K", SHARED}},
-    {"shm-eager-64", true, false, {"TRANSPORT=shm", "EAGER_LIMIT=64", "EARLY_DATA=0"}},
-    {"shm-eager-1m",
-     true,
-     false,
-     {"TRANSPORT=shm", "EAGER_LIMIT=1M", "SHM_RING_SIZE=8K", "WINDOW_PAYLOAD=unlimited",
-      "WINDOW=unlimited"}},
-    /* messages that wait at their sender: all of them, or all but one of each peer */
-    {"loop-window-0", false, false, {"TRANSPORT=loop", "WINDOW=0"}},
-    {"loop-window-0-fault",
-     false,
-     true,
-     {"TRANSPORT=loop", "WINDOW=0", "FAULT_PERCENT=30", "FAULT_SEED=9"}},
-    {"loop-window-1", false, false, {"TRANSPORT=loop", NARROW, "LOOP_DEPTH=1"}},
-    {"loop-soft-window-1", false, false, {"TRANSPORT=loop", NARROW, DEVICE("soft", "2")}},
-    {"shm-window-0", true, false, {"TRANSPORT=shm", "WINDOW=0", "SHM_RING_SIZE=4K"}},
-    {"shm-window-1-fault", true, true, {"TRANSPORT=shm", NARROW, "FAULT_PERCENT=30"}},
-    {"shm-sender", true, false, {"TRANSPORT=shm", "ANY_SOURCE=sender"}},
-    /* receives that their sender is told of before it sends: nearly all from one source */
-    {"loop-early-fault",
-     false,
-     true,
-     {"TRANSPORT=loop", "EARLY_RECV=always", "EARLY_SIZE=1", "READ_CHUNK=4K",
-      "FAULT_PERCENT=20", "FAULT_SEED=11"}},
-    {"shm-early", true, false, {"TRANSPORT=shm", "EARLY_RECV=always", "EARLY_SIZE=1"}},
-    /* the same with a device: every driver, every length of its list */
-    {"loop-soft", false, false, {"TRANSPORT=loop", DEVICE("soft", "1024")}},
-    {"loop-soft-1", false, false, {"TRANSPORT=loop", DEVICE("soft", "1"), "LOOP_DEPTH=1"}},
-    {"loop-soft-2-fault",
-     false,
-     true,
-     {"TRANSPORT=loop", DEVICE("soft", "2"), "FAULT_PERCENT=30", "FAULT_SEED=7"}},
-    {"loop-soft-data", false, false, {"TRANSPORT=loop", DEVICE("soft", "16"), "RNDV=data"}},
-    {"shm-soft-16", true, false, {"TRANSPORT=shm", DEVICE("soft", "16")}},
-    {"shm-thread", true, false, {"TRANSPORT=shm", DEVICE("soft-thread", "1024")}},
-    {"shm-thread-2",
-     true,
-     false,
-     {"TRANSPORT=shm", DEVICE("soft-thread", "2"), "READ_CHUNK=4K"}},
-    {"shm-process", true, false, {"TRANSPORT=shm", DEVICE("soft-process", "1024")}},
-    {"shm-process-1",
-     true,
-     false,
-     {"TRANSPORT=shm", DEVICE("soft-process", "1"), "SHM_RING_SIZE=4K"}},
-    /* over a network: where they are named, or with MATCHBOX_TEST_NETWORK in the environment */
-    {"ofi", true, false, {TCP("ofi")}},
-    {"ofi-fault", true, true, {TCP("ofi"), "FAULT_PERCENT=20", "FAULT_SEED=13"}},
-    {"ofi-window-0", true, false, {TCP("ofi"), "WINDOW=0"}},
-    {"ofi-window-1", true, false, {TCP("ofi"), NARROW}},
-    {"ofi-sender", true, false, {TCP("ofi"), "ANY_SOURCE=sender"}},
-    {"ofi-data", true, false, {TCP("ofi"), "RNDV=data"}},
-    {"ofi-net", true, false, {"TRANSPORT=ofi", "OFI_PROVIDER=net"}},
-    /* only where it is named: it needs an adapter (scripts/vm) */
-    {"ofi-verbs", true, false, {"TRANSPORT=ofi", "OFI_PROVIDER=verbs;ofi_rxm"}},
-    /* both ways: endpoints 0 and 2 on one host, 1 and 3 on another */
-    {"both", true, false, {TCP("shm+ofi")}},
-    {"both-window-1", true, false, {TCP("shm+ofi"), NARROW}},
-    /* these four run where they are named, or with MATCHBOX_TEST_RARE in the environment */
-    {"shm-thread-1", true, false, {"TRANSPORT=shm", DEVICE("soft-thread", "1")}},
-    {"shm-thread-16", true, false, {"TRANSPORT=shm", DEVICE("soft-thread", "16")}},
-    {"shm-process-2", true, false, {"TRANSPORT=shm", DEVICE("soft-process", "2")}},
-    {"shm-process-16", true, false, {"TRANSPORT=shm", DEVICE("soft-process", "16")}},
-    {NULL, false, false, {NULL}},
-};
-
-/* The last ones. */
-#define RARE 4
-
 static bool is_quick, is_elsewhere, is_network;
 
 int world_patience(void)
@@ -147,52 +47,9 @@ int world_patience(void)
     return is_elsewhere ? 100 * 1000 * 1000 : is_network ? 10 * 1000 * 1000 : 10000;
 }
 
-bool world_has_param(const struct world_config *config, const char *name)
-{
-    for (int i = 0; config->params[i] != NULL; i++)
-        if (strncmp(config->params[i], name, strlen(name)) == 0)
-            return true;
-    return false;
-}
-
-uint64_t world_window(const struct world_config *config)
-{
-    if (world_has_param(config, "WINDOW=0") || world_has_param(config, "ANY_SOURCE=sender"))
-        return 0;
-    return world_has_param(config, "WINDOW=1") ? 1 : UINT64_MAX;
-}
-
-bool world_has_device(const struct world_config *config)
-{
-    return world_has_param(config, "DEVICE=");
-}
-
-bool world_is_elsewhere(const struct world_config *config)
-{
-    return world_has_param(config, "DEVICE=soft-");
-}
-
-bool world_is_network(const struct world_config *config)
-{
-    return strstr(config->params[0], "ofi") != NULL;
-}
-
 bool world_is_quick(void)
 {
     return is_quick;
-}
-
-/* Does it run though nobody names it? */
-static bool is_usual(const struct world_config *config)
-{
-    const struct world_config *end = &world_configs[ARRAY_COUNT(world_configs) - 1];
-    bool is_rare = end - config <= RARE;
-
-    if (world_has_param(config, "OFI_PROVIDER=verbs"))
-        return false;
-    if (world_is_network(config) || getenv("MATCHBOX_TEST_NETWORK") != NULL)
-        return world_is_network(config) == (getenv("MATCHBOX_TEST_NETWORK") != NULL);
-    return is_rare == (getenv("MATCHBOX_TEST_RARE") != NULL);
 }
 
 static bool is_wanted(const struct world_config *config, int argc, char **argv)
@@ -206,7 +63,7 @@ static bool is_wanted(const struct world_config *config, int argc, char **argv)
         if (strcmp(argv[i], config->name) == 0)
             return true;
     }
-    return named == 0 && is_usual(config);
+    return named == 0 && world_is_usual(config);
 }
 
 /* Was the library built with the transport of this configuration? */
@@ -300,7 +157,7 @@ int world_main_for(int argc, char **argv, world_meant_fn *is_meant,
         names[named++] = argv[i];
     }
     for (const struct world_config *c = world_configs; given == 0 && c->name != NULL; c++)
-        if (is_meant(c) && is_usual(c)) {
+        if (is_meant(c) && world_is_usual(c)) {
             meant++;
             names[named++] = c->name;
         }

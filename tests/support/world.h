@@ -26,34 +26,14 @@
 
 #include <matchbox/matchbox.h>
 
+#include "configurations.h"
+
 #define WORLD_MAX        4
 #define WORLD_PARAMS_MAX 24
-
-struct world_config {
-    const char *name;
-    bool is_shm;
-    bool has_faults;
-    const char *params[9]; /* ends with NULL */
-};
 
 /* Rounds without any movement behind which a test has failed.  With a device that runs
  * elsewhere, or over a network, a round of ours may be none of its. */
 int world_patience(void);
-
-/* Unmatched messages that one endpoint of this configuration may have at another: beyond
- * that, they wait at their sender.  UINT64_MAX: more than any test sends. */
-uint64_t world_window(const struct world_config *config);
-
-/* Does it set a parameter whose name begins so? */
-bool world_has_param(const struct world_config *config, const char *name);
-
-bool world_has_device(const struct world_config *config);
-
-/* Does a device run beside this process's threads?  Then what it does takes time. */
-bool world_is_elsewhere(const struct world_config *config);
-
-/* Ends with a NULL name. */
-extern const struct world_config world_configs[];
 
 struct world {
     const struct world_config *config;
@@ -81,10 +61,6 @@ int world_take_number(int argc, char **argv, const char *option, uint64_t *value
 /* A child with a pipe in each direction.  Returns in both: 0 and the child's ends, or its pid
  * and ours; down is to the child. */
 pid_t world_fork(int *down, int *up);
-
-/* Is it over a network?  Then what was sent takes time to come, and nobody sees it on its way.
- */
-bool world_is_network(const struct world_config *config);
 
 bool world_is_quick(void);
 

@@ -401,7 +401,7 @@ static void play_world(const struct world_config *config, const struct rules *ru
 
     g.count = 0;
     world_data(0, 100000); /* made by one thread */
-    is_alone = is_alone || !config->is_shm;
+    is_alone = is_alone || world_is_loop(config);
     world_open(&w, config, is_alone ? 1 : 2, more);
     if (is_alone) {
         game_start(&g, w.eps[0], 0, 0, 0, rules);
@@ -538,7 +538,7 @@ static void test_two_processes(void **state)
     int fds[2], status;
     pid_t child;
 
-    if (!config->is_shm)
+    if (world_is_loop(config))
         return;
     world_data(0, 100000);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);

@@ -149,7 +149,7 @@ static void test_a_send_beside_a_sleeper(void **state)
     const struct world_config *config = *state;
     struct world w;
 
-    if (!config->is_shm || config->has_faults)
+    if (world_is_loop(config) || world_has_faults(config))
         return;
     world_open(&w, config, 2, many_asleep);
     sys_trust_wakes(SYS_PATIENCE_NS);
@@ -178,7 +178,7 @@ static void test_a_read_beside_a_sleeper(void **state)
     pthread_t thread;
     struct world w;
 
-    if (!config->is_shm)
+    if (world_is_loop(config))
         return;
     world_open(&w, config, 2, params);
     wait.ep = w.eps[0];
@@ -237,7 +237,7 @@ static void test_the_poller_leaves(void **state)
     pthread_t first, second;
     struct world w;
 
-    if (!config->is_shm)
+    if (world_is_loop(config))
         return;
     for (int round = 0; round < 2; round++) {
         struct waiting vain = {0}, wait = {0};

@@ -170,7 +170,7 @@ static void test_waits_that_spin(void **state)
 {
     const struct world_config *config = *state;
 
-    if (config->is_shm)
+    if (!world_is_loop(config))
         play_two(config, NULL, world_is_quick() ? 5 : 12);
 }
 
@@ -179,7 +179,7 @@ static void test_waits_that_sleep(void **state)
     static const char *const more[] = {"SPIN=0", NULL};
     const struct world_config *config = *state;
 
-    if (config->is_shm)
+    if (!world_is_loop(config))
         play_two(config, more, world_is_quick() ? 5 : 12);
 }
 
@@ -213,7 +213,7 @@ static void test_a_time_limit_under_load(void **state)
     char byte;
     int err;
 
-    if (!config->is_shm || config->has_faults)
+    if (world_is_loop(config) || world_has_faults(config))
         return;
     world_open(&w, config, 2, (const char *const[]){"CLOSE_TIMEOUT=0", NULL});
     player = (struct player){.ep = w.eps[0], .other = 1};

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * configurations.c - the matrix: in which settings is a behaviour tested?  docs/testing.md has
+ * it as a table.
+ */
+#include "configurations.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+
+/* Short names for the table below. */
+#define USUAL   WORLD_USUAL
+#define RARE    WORLD_RARE
+#define NETWORK WORLD_NETWORK
+#define ADAPTER WORLD_ADAPTER
+
+/* Everything goes to the device that fits. */
+#define DEVICE(kind, list)                                                                     \
+    "DEVICE=" kind, "DEVICE_LIST=" list, "DEVICE_THRESHOLD=0", "DEVICE_SPIN=0",                \
+        "DEVICE_ANSWER=60s"
+
+/* What is read is read by one side and written by the other. */
+#define SHARED "SHARE=always", "SHARE_SIZE=2"
+
+/* One unmatched message of each peer, and no payload with it. */
+#define NARROW "WINDOW=1", "WINDOW_PAYLOAD=0"
+
+/* Over the network of this machine. */
+#define TCP(transport) "TRANSPORT=" transport, "OFI_PROVIDER=tcp;ofi_rxm"
+
+const struct world_config world_configs[] = {
+    {"loop", USUAL, {"TRANSPORT=loop"}},
+    {"loop-fault", USUAL, {"TRANSPORT=loop", SHARED, "FAULT_PERCENT=30", "FAULT_SEED=3"}},
+    {"loop-depth-1", USUAL, {"TRANSPORT=loop", "LOOP_DEPTH=1", "READ_CHUNK=4K"}},
+    {"loop-data", USUAL, {"TRANSPORT=loop", "RNDV=data", "EARLY_DATA=0"}},
+    {"loop-eager-0", USUAL, {"TRANSPORT=loop", "EAGER_LIMIT=0", "INJECT_LIMIT=100"}},
+    {"loop-eager-1m",
+     USUAL,
+     {"TRANSPORT=loop", "EAGER_LIMIT=1M", "INJECT_LIMIT=1M", "FAULT_PERCENT=10",
+      "WINDOW_PAYLOAD=unlimited", "WINDOW=unlimited"}},
+    {"shm", USUAL, {"TRANSPORT=shm"}},
+    {"shm-fault", USUAL, {"TRANSPORT=shm", SHARED, "FAULT_PERCENT=30", "FAULT_SEED=5"}},
+    {"shm-no-attach", USUAL, {"TRANSPORT=shm", "SHM_ATTACH=no"}},
+    {"shm-data-fault", USUAL, {"TRANSPORT=shm", "RNDV=data", "FAULT_PERCENT=10"}},
+    {"shm-ring-4k", USUAL, {"TRANSPORT=shm", "SHM_RING_SIZE=4K", "READ_CHUNK=4K", SHARED}},
+    {"shm-eager-64", USUAL, {"TRANSPORT=shm", "EAGER_LIMIT=64", "EARLY_DATA=0"}},
+    {"shm-eager-1m",
+     USUAL,
+     {"TRANSPORT=shm", "EAGER_LIMIT=1M", "SHM_RING_SIZE=8K", "WINDOW_PAYLOAD=unlimited",
+      "WINDOW=unlimited"}},
+    /* messages that wait at their sender: all of them, or all but one of each peer */
+    {"loop-window-0", USUAL, {"TRANSPORT=loop", "WINDOW=0"}},
+    {"loop-window-0-fault",
+     USUAL,
+     {"TRANSPORT=loop", "WINDOW=0", "FAULT_PERCENT=30", "FAULT_SEED=9"}},
+    {"loop-window-1", USUAL, {"TRANSPORT=loop", NARROW, "LOOP_DEPTH=1"}},
+    {"loop-soft-window-1", USUAL, {"TRANSPORT=loop", NARROW, DEVICE("soft", "2")}},
+    {"shm-window-0", USUAL, {"TRANSPORT=shm", "WINDOW=0", "SHM_RING_SIZE=4K"}},
+    {"shm-window-1-fault", USUAL, {"TRANSPORT=shm", NARROW, "FAULT_PERCENT=30"}},
+    {"shm-sender", USUAL, {"TRANSPORT=shm", "ANY_SOURCE=sender"}},
+    /* receives that their sender is told of before it sends: nearly all from one source */
+    {"loop-early-fault",
+     USUAL,
+     {"TRANSPORT=loop", "EARLY_RECV=always", "EARLY_SIZE=1", "READ_CHUNK=4K",
+      "FAULT_PERCENT=20", "FAULT_SEED=11"}},
+    {"shm-early", USUAL, {"TRANSPORT=shm", "EARLY_RECV=always", "EARLY_SIZE=1"}},
+    /* with a device: every driver, every length of its list */
+    {"loop-soft", USUAL, {"TRANSPORT=loop", DEVICE("soft", "1024")}},
+    {"loop-soft-1", USUAL, {"TRANSPORT=loop", DEVICE("soft", "1"), "LOOP_DEPTH=1"}},
+    {"loop-soft-2-fault",
+     USUAL,
+     {"TRANSPORT=loop", DEVICE("soft", "2"), "FAULT_PERCENT=30", "FAULT_SEED=7"}},
+    {"loop-soft-data", USUAL, {"TRANSPORT=loop", DEVICE("soft", "16"), "RNDV=data"}},
+    {"shm-soft-16", USUAL, {"TRANSPORT=shm", DEVICE("soft", "16")}},
+    {"shm-thread", USUAL, {"TRANSPORT=shm", DEVICE("soft-thread", "1024")}},
+    {"shm-thread-2", USUAL, {"TRANSPORT=shm", DEVICE("soft-thread", "2"), "READ_CHUNK=4K"}},
+    {"shm-process", USUAL, {"TRANSPORT=shm", DEVICE("soft-process", "1024")}},
+    {"shm-process-1",
+     USUAL,
+     {"TRANSPORT=shm", DEVICE("soft-process", "1"), "SHM_RING_SIZE=4K"}},
+    /* over a network */
+    {"ofi", NETWORK, {TCP("ofi")}},
+    {"ofi-fault", NETWORK, {TCP("ofi"), "FAULT_PERCENT=20", "FAULT_SEED=13"}},
+    {"ofi-window-0", NETWORK, {TCP("ofi"), "WINDOW=0"}},
+    {"ofi-window-1", NETWORK, {TCP("ofi"), NARROW}},
+    {"ofi-sender", NETWORK, {TCP("ofi"), "ANY_SOURCE=sender"}},
+    {"ofi-data", NETWORK, {TCP("ofi"), "RNDV=data"}},
+    {"ofi-net", NETWORK, {"TRANSPORT=ofi", "OFI_PROVIDER=net"}},
+    /* scripts/vm makes the adapter */
+    {"ofi-verbs", ADAPTER, {"TRANSPORT=ofi", "OFI_PROVIDER=verbs;ofi_rxm"}},
+    /* shared memory and a network: endpoints 0 and 2 on one host, 1 and 3 on another */
+    {"both", NETWORK, {TCP("shm+ofi")}},
+    {"both-window-1", NETWORK, {TCP("shm+ofi"), NARROW}},
+    /* the drivers with the lengths that the usual ones leave out */
+    {"shm-thread-1", RARE, {"TRANSPORT=shm", DEVICE("soft-thread", "1")}},
+    {"shm-thread-16", RARE, {"TRANSPORT=shm", DEVICE("soft-thread", "16")}},
+    {"shm-process-2", RARE, {"TRANSPORT=shm", DEVICE("soft-process", "2")}},
+    {"shm-process-16", RARE, {"TRANSPORT=shm", DEVICE("soft-process", "16")}},
+    {NULL, USUAL, {NULL}},
+};
+
+bool world_has_param(const struct world_config *config, const char *name)
+{
+    for (int i = 0; config->params[i] != NULL; i++)
+        if (strncmp(config->params[i], name, strlen(name)) == 0)
+            return true;
+    return false;
+}
+
+uint64_t world_window(const struct world_config *config)
+{
+    if (world_has_param(config, "WINDOW=0") || world_has_param(config, "ANY_SOURCE=sender"))
+        return 0;
+    return world_has_param(config, "WINDOW=1") ? 1 : UINT64_MAX;
+}
+
+bool world_is_loop(const struct world_config *config)
+{
+    return world_has_param(config, "TRANSPORT=loop");
+}
+
+bool world_has_faults(const struct world_config *config)
+{
+    return world_has_param(config, "FAULT_PERCENT=");
+}
+
+bool world_has_device(const struct world_config *config)
+{
+    return world_has_param(config, "DEVICE=");
+}
+
+bool world_is_elsewhere(const struct world_config *config)
+{
+    return world_has_param(config, "DEVICE=soft-");
+}
+
+bool world_is_network(const struct world_config *config)
+{
+    return strstr(config->params[0], "ofi") != NULL;
+}
+
+bool world_is_usual(const struct world_config *config)
+{
+    if (getenv("MATCHBOX_TEST_NETWORK") != NULL)
+        return config->when == WORLD_NETWORK;
+    return config->when == (getenv("MATCHBOX_TEST_RARE") != NULL ? WORLD_RARE : WORLD_USUAL);
+}
