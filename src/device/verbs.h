@@ -75,7 +75,7 @@ struct verbs_config {
 #define VERBS_EAGER_MAX 8192
 
 /* Opens the hardware.  0; -ENODEV libibverbs has no device (of that name); -EOPNOTSUPP none of
- * them matches tags, or this library is built without; -ENOMEM; what libibverbs says. */
+ * them matches tags, libibverbs cannot be loaded, or this library is built without; -ENOMEM; what libibverbs says. */
 int verbs_open(const struct verbs_config *config, struct mbx_device **device);
 
 /* verbs_attach - a queue pair (RC, state RESET) whose messages this device matches; after

@@ -16,6 +16,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "device/verbs_library.h"
 
 #define VERBS_UNTAGGED_MAX 49152 /* fewer than 2^16 messages may be unreported */
 #define VERBS_OPS_MIN      4     /* for a list of one: append, revoke, and take_back's two */
@@ -59,10 +60,11 @@ static int open_matching(struct ibv_device *device, struct ibv_context **context
 static int find_matching(const char *name, struct ibv_context **context)
 {
     struct ibv_device **devices;
-    int err = -ENODEV;
+    int err = verbs_library_load();
 
-    if (ibv_get_device_list == NULL)
-        return -EOPNOTSUPP;
+    if (err != 0)
+        return err;
+    err = -ENODEV;
     devices = ibv_get_device_list(NULL);
     if (devices == NULL)
         return -ENODEV;
@@ -107,8 +109,8 @@ bool verbs_explain(char *line, size_t size)
     struct ibv_context *context;
     char devices[128];
 
-    if (ibv_get_device_list == NULL) {
-        snprintf(line, size, "this program is linked without libibverbs");
+    if (verbs_library_load() != 0) {
+        snprintf(line, size, "%s", verbs_library_error());
         return false;
     }
     explain_devices(devices, sizeof devices);

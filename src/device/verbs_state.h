@@ -6,9 +6,6 @@
  *   I1  in_flight counts commands without completion; at most commands + list + 1 of them
  *   I2  an entry is on held from append until its MATCH or a successful DEL has been polled
  *   I3  an entry has its memory registered while it is on held or its data moves
- *
- * libibverbs is referred to weakly: a program that is linked with the static library runs
- * without it, and then there is no such device.
  */
 #ifndef DEVICE_VERBS_STATE_H
 #define DEVICE_VERBS_STATE_H
@@ -19,25 +16,6 @@
 #include "base/list.h"
 #include "device/verbs.h"
 #include "wire/wire.h"
-
-#pragma weak ibv_get_device_list
-#pragma weak ibv_free_device_list
-#pragma weak ibv_get_device_name
-#pragma weak ibv_open_device
-#pragma weak ibv_close_device
-#pragma weak ibv_query_device
-#pragma weak ibv_alloc_pd
-#pragma weak ibv_dealloc_pd
-#pragma weak ibv_reg_mr
-#pragma weak ibv_reg_mr_iova2
-#pragma weak ibv_dereg_mr
-#pragma weak ibv_destroy_cq
-#pragma weak ibv_create_srq
-#pragma weak ibv_destroy_srq
-#pragma weak ibv_create_qp
-#pragma weak ibv_modify_qp
-#pragma weak ibv_destroy_qp
-#pragma weak ibv_wc_status_str
 
 /* Where a packet begins in an untagged buffer. */
 #define VERBS_HEADROOM (sizeof(struct wire_header) - sizeof(struct ibv_tmh))

@@ -46,6 +46,9 @@ one match.h >/dev/null
 
 only_symbols "$library" '^mbx_' -D
 only_symbols "$archive" '^mbx_' -g
+# What may be missing on a machine is loaded when it is used.
+needed=$(readelf -d "$library" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | grep -vE '^(libc\.so|libm\.so|ld-linux)' || :)
+[ -z "$needed" ] || fail "libmatchbox.so needs $needed"
 engine=$(one libmatchbox-match.so.0)
 only_symbols "$engine" '^mbx_match_' -D
 only_symbols "$(one libmatchbox-match.a)" '^mbx_match_' -g

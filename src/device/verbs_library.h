@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * verbs_library.h - libibverbs, loaded when somebody asks for hardware that matches tags.
+ *
+ *   verbs.c, verbs_open.c, inline functions of <infiniband/verbs.h>
+ *        └── ibv_alloc_pd() ... of verbs_library.c, hidden ──> libibverbs.so.1
+ *
+ * Neither the library nor a program that links it needs libibverbs: where it is missing there is
+ * no such hardware.  The inline functions of its header call functions by their names, so
+ * verbs_library.c defines these names, hidden, and each passes the call on.
+ *
+ * A function that the process has already, because the program is linked with libibverbs or
+ * because something was loaded in front of it, is preferred to that of the file.
+ */
+#ifndef DEVICE_VERBS_LIBRARY_H
+#define DEVICE_VERBS_LIBRARY_H
+
+/* Loads libibverbs, once; it stays loaded until the process ends.  0; -EOPNOTSUPP it cannot be
+ * loaded or lacks something.  Before it has succeeded no ibv_ function may be called.
+ * Threads: any. */
+int verbs_library_load(void);
+
+/* Why verbs_library_load() has failed, in one line. */
+const char *verbs_library_error(void);
+
+#endif
