@@ -17,7 +17,7 @@
  *
  * usage: overlap_mpi LABEL [OPTION...] [SIZE...]      (--help says more)
  *
- * The same program is run over each MPI; scripts/bench-overlap does that.
+ * The same program is run over each MPI; scripts/bench/overlap does that.
  */
 #include <mpi.h>
 

@@ -15,7 +15,7 @@
  *
  * usage: mpi_match LABEL behind|expected|unexpected N [SECONDS]
  *
- * The same program is run over each MPI; scripts/bench-match does that, with a time limit.
+ * The same program is run over each MPI; scripts/bench/match does that, with a time limit.
  */
 #include <mpi.h>
 

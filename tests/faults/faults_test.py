@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """faults_test.py BUILD_DIR [--long] [NAME...] - what a network does to ranks on hosts of their own.
 
-Three hosts that scripts/hosts makes, one rank of tests/faults/far_program on each, and a fourth for
+Three hosts that scripts/hosts/netns-hosts makes, one rank of tests/faults/far_program on each, and a fourth for
 strangers.  What is asked is what the ranks are told, not how long it takes.  --long: all; else those that are short.
 Exit code 77 if hosts cannot be made here.
 """
@@ -20,7 +20,7 @@ import tempfile
 import time
 
 SELF = os.path.abspath(__file__)
-HOSTS = os.path.join(os.path.dirname(SELF), "..", "..", "scripts", "hosts")
+HOSTS = os.path.join(os.path.dirname(SELF), "..", "..", "scripts/hosts/netns-hosts")
 LIMIT_S = 240
 NOT_HERE = 77
 RANKS = 3

@@ -7,7 +7,7 @@ is not hit hears of it and ends.  Then nothing may be left: no process, nothing 
 /dev/shm and in the folder for temporary files, no socket with a name of ours.  (What a process
 publishes for clients of libfabric does remain; provider_address_test has that.)
 
-It all happens in namespaces that scripts/hosts makes, so what is there is the job's.  Exit
+It all happens in namespaces that scripts/hosts/netns-hosts makes, so what is there is the job's.  Exit
 code 77 if they cannot be made here.
 """
 import os
@@ -19,7 +19,7 @@ import tempfile
 import time
 
 SELF = os.path.abspath(__file__)
-HOSTS = os.path.join(os.path.dirname(SELF), "..", "..", "scripts", "hosts")
+HOSTS = os.path.join(os.path.dirname(SELF), "..", "..", "scripts/hosts/netns-hosts")
 LIMIT_S = 200  # a machine that is busy takes long
 INSIDE = "--inside"
 NOT_HERE = 77

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""pingpong_test.py - scripts/pingpong.py and bench-pingpong, with a fi_pingpong that fails.
+"""pingpong_test.py - scripts/bench/pingponglib.py and scripts/bench/pingpong, with a fi_pingpong that fails.
 
 This file is that fi_pingpong, too: the name of its provider says what it does.  It opens the
 sockets that the real one opens, and no provider.  Exit code 77 if there is one core.
@@ -13,7 +13,7 @@ import sys
 import tempfile
 
 SELF = os.path.realpath(__file__)
-SCRIPTS = os.path.join(os.path.dirname(SELF), "..", "..", "scripts")
+SCRIPTS = os.path.join(os.path.dirname(SELF), "..", "..", "scripts/bench")
 NOT_HERE = 77
 
 
@@ -75,17 +75,17 @@ def fi_pingpong(words):
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, SCRIPTS)
-import pingpong  # noqa: E402
+import pingponglib  # noqa: E402
 
 
 def measured(provider):
-    return pingpong.measure(provider, "msg", 64, 100, {})
+    return pingponglib.measure(provider, "msg", 64, 100, {})
 
 
 def failure(provider):
     try:
         found = measured(provider)
-    except pingpong.Failed as why:
+    except pingponglib.Failed as why:
         return str(why)
     raise AssertionError(f"{provider} did not fail: {found}")
 
@@ -114,25 +114,25 @@ def a_number_is_read():
 
 
 def ports_that_are_taken_are_passed_over():
-    before, others = pingpong.PORTS, in_time_wait()
+    before, others = pingponglib.PORTS, in_time_wait()
     with listening() as held:
-        pingpong.PORTS = iter([held.getsockname()[1], others] + [next(before)])
+        pingponglib.PORTS = iter([held.getsockname()[1], others] + [next(before)])
         assert measured("right") == 2.5
-        assert list(pingpong.PORTS) == []
-        pingpong.PORTS = iter([held.getsockname()[1]] * 2)
+        assert list(pingponglib.PORTS) == []
+        pingponglib.PORTS = iter([held.getsockname()[1]] * 2)
         assert "ports were all in use" in failure("right")
-    pingpong.PORTS = before
+    pingponglib.PORTS = before
 
 
 def no_port_is_one_that_clients_are_given():
-    ports = pingpong.ports_from(32768, 60999, 22000)
+    ports = pingponglib.ports_from(32768, 60999, 22000)
     some = {next(ports) for _ in range(40000)}
     assert some == {*range(10240, 32768), *range(61000, 65536)}
-    assert next(pingpong.ports_from(1, 65535, 0)) == 10240
+    assert next(pingponglib.ports_from(1, 65535, 0)) == 10240
 
 
 def a_client_starts_when_its_server_listens():
-    looks, look = [], pingpong.Side.listens
+    looks, look = [], pingponglib.Side.listens
 
     def counted(side, port):
         looks.append(look(side, port))
@@ -141,16 +141,16 @@ def a_client_starts_when_its_server_listens():
                 fifo.write("go")
         return looks[-1]
 
-    pingpong.Side.listens = counted
+    pingponglib.Side.listens = counted
     assert measured("late") == 2.5
-    pingpong.Side.listens = look
+    pingponglib.Side.listens = look
     assert looks[:3] == [False] * 3 and looks[-1]
 
 
 def who_else_listens_is_not_taken_for_the_server():
     with listening() as held:
-        side = pingpong.Side("server", ["-p", "deaf", "-B", str(next(pingpong.PORTS))],
-                             pingpong.cores()[0], {})
+        side = pingponglib.Side("server", ["-p", "deaf", "-B", str(next(pingponglib.PORTS))],
+                             pingponglib.cores()[0], {})
         assert not side.listens(held.getsockname()[1])
         side.stop()
 
@@ -165,16 +165,16 @@ def whoever_fails_first_is_named():
 
 
 def nobody_is_waited_for_without_end():
-    limits = pingpong.LIMIT_S, pingpong.LISTEN_LIMIT_S
-    pingpong.LIMIT_S = 0.1
+    limits = pingponglib.LIMIT_S, pingponglib.LISTEN_LIMIT_S
+    pingponglib.LIMIT_S = 0.1
     assert failure("both-stay") == "server and client: no end within 0.1 s"
-    pingpong.LISTEN_LIMIT_S = 0.1
+    pingponglib.LISTEN_LIMIT_S = 0.1
     assert failure("deaf") == "server: does not listen within 0.1 s"
-    pingpong.LIMIT_S, pingpong.LISTEN_LIMIT_S = limits
+    pingponglib.LIMIT_S, pingponglib.LISTEN_LIMIT_S = limits
 
 
 def bench(build, *words):
-    done = subprocess.run([os.path.join(SCRIPTS, "bench-pingpong"), "--sizes", "64", "--rounds",
+    done = subprocess.run([os.path.join(SCRIPTS, "pingpong"), "--sizes", "64", "--rounds",
                            "2", *words, build], text=True, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE)
     return done.returncode, done.stdout.splitlines(), done.stderr
@@ -207,7 +207,7 @@ def matchbox_must_not_fail():
 
 
 def main():
-    if len(pingpong.cores()) < 2:
+    if len(pingponglib.cores()) < 2:
         return NOT_HERE
     with tempfile.TemporaryDirectory(prefix="matchbox-pingpong.") as folder:
         os.symlink(SELF, f"{folder}/fi_pingpong")

@@ -3,7 +3,7 @@
 """start_test.py BUILD_DIR [--long] [NAME...] - jobs of launchers that are not `mbx run`.
 
 Each test is a job of Open MPI's mpiexec (or MPICH's, which cannot be understood), on this machine
-or on hosts that scripts/hosts makes.  --long: what is run on hosts is as large as in the
+or on hosts that scripts/hosts/netns-hosts makes.  --long: what is run on hosts is as large as in the
 demonstration, and all of the MPI programs.  Exit code 77 if there was no mpiexec.
 """
 import errno
@@ -19,13 +19,13 @@ import time
 import uuid
 
 SCRIPTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "scripts")
-sys.path.append(SCRIPTS)
+sys.path.append(os.path.join(SCRIPTS, "run"))
 sys.dont_write_bytecode = True
-import programs  # noqa: E402
+import proglib  # noqa: E402
 
 BUILD = ""
 IS_LONG = False
-HOSTS = os.path.join(SCRIPTS, "hosts")
+HOSTS = os.path.join(SCRIPTS, "hosts/netns-hosts")
 LIMIT_S = 240  # a machine that is busy takes long
 LONG_LIMIT_S = 1200
 NOT_HERE = 77
@@ -238,7 +238,7 @@ SHORT_NETPIPE = ["NPopenmpi", "-p", "0", "-n", "5", "-u", "1048576"]
 
 
 def demo_programs():
-    """Those of ./dev demo, as programs.everything() has them, for 6 ranks on three hosts.  NetPIPE
+    """Those of ./dev demo, as proglib.everything() has them, for 6 ranks on three hosts.  NetPIPE
     has one rank on each of two: with six it does not go on behind its first size, over ob1 neither."""
     over = [path("tools/mbx"), "exec", HOSTS, *PLACES]
     missing = [tool for tool in ("NPopenmpi", "hpcc") if shutil.which(tool) is None]
@@ -246,12 +246,12 @@ def demo_programs():
         print(f"   not installed, and left out: {' '.join(missing)}", flush=True)
     if "NPopenmpi" not in missing:
         yield ("NetPIPE", [path("tools/mbx"), "exec", HOSTS, *PAIR] +
-               (programs.NETPIPE if IS_LONG else SHORT_NETPIPE), None, programs.netpipe)
+               (proglib.NETPIPE if IS_LONG else SHORT_NETPIPE), None, proglib.netpipe)
     if "hpcc" not in missing:
         size = 1000 if IS_LONG else 200
-        yield ("hpcc", over + ["hpcc"], lambda where: programs.hpcc_input(where, 6, size),
-               programs.hpcc)
-    for name in programs.MPI_TESTS if IS_LONG else ():
+        yield ("hpcc", over + ["hpcc"], lambda where: proglib.hpcc_input(where, 6, size),
+               proglib.hpcc)
+    for name in proglib.MPI_TESTS if IS_LONG else ():
         yield name, over + [path(f"tests/mpi/{name}")], None, None
     yield "the native example", [HOSTS, *PLACES, path("examples/job")], None, None
 
@@ -259,7 +259,7 @@ def demo_programs():
 def expect_carried(name, folder, count):
     """Each rank has heard others through Matchbox, with a network open, and nothing was
     dropped."""
-    ranks = programs.statistics(folder)
+    ranks = proglib.statistics(folder)
     with open(os.path.join(folder, "output"), errors="replace") as file:
         said = file.read()
     result = (0, said[-3000:], "")
@@ -280,7 +280,7 @@ def test_demo_on_hosts():
         for program in demo_programs():
             name, count = program[0], 2 if program[0] == "NetPIPE" else 6
             where = os.path.join(folder, name.replace(" ", "-"))
-            seconds = programs.run_checked(program, count, where, stats=os.path.join(where, "stats.%r"),
+            seconds = proglib.run_checked(program, count, where, stats=os.path.join(where, "stats.%r"),
                                            more={"MBX_LOG_LEVEL": "debug"},
                                            limit_s=LONG_LIMIT_S if IS_LONG else LIMIT_S)
             expect_carried(name, where, count)
@@ -291,7 +291,7 @@ def test_slurm():
     """Two ranks on each of two nodes, which take each other for two hosts."""
     needs_network()
     rank = f"MBX_FAULT_HOST=$((SLURM_NODEID + 1)) exec {path('tests/support/spread_program')}"
-    result = run(os.path.join(SCRIPTS, "slurm-here"), "srun", "--mpi=pmix", "-N2", "-n4", "sh", "-c",
+    result = run(os.path.join(SCRIPTS, "hosts/slurm-here"), "srun", "--mpi=pmix", "-N2", "-n4", "sh", "-c",
                  f"{rank} {' '.join(SPREAD)}",
                  env={"MBX_TRANSPORT": "shm+ofi", "MBX_LOG_LEVEL": "debug"})
     if result[0] == NOT_HERE:
@@ -400,7 +400,7 @@ def main(words):
             print(f"ok {name}", flush=True)
         except NotHere as reason:
             print(f"skipped {name}: {reason}", flush=True)
-        except (Failed, programs.Failed) as reason:
+        except (Failed, proglib.Failed) as reason:
             failed += 1
             print(f"FAILED {name}: {reason}", flush=True)
     return failed != 0

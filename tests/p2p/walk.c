@@ -6,7 +6,7 @@
  * calls the hook below when it is entered.  Two endpoints of this process exchange,
  * over shared memory, a short, a fragmented and a rendezvous message that are expected,
  * and three that are not.  Then it prints the address of every function entered, relative to
- * main, one per line, with the word "unexpected" between the two groups; scripts/check-walk
+ * main, one per line, with the word "unexpected" between the two groups; scripts/check/walk
  * turns them into names and compares them with docs/life-of-a-message.md.
  */
 #include <stdint.h>

@@ -88,7 +88,7 @@ const struct world_config world_configs[] = {
     {"ofi-sender", NETWORK, {TCP("ofi"), "ANY_SOURCE=sender"}},
     {"ofi-data", NETWORK, {TCP("ofi"), "RNDV=data"}},
     {"ofi-net", NETWORK, {"TRANSPORT=ofi", "OFI_PROVIDER=net"}},
-    /* scripts/vm makes the adapter */
+    /* scripts/hosts/vm makes the adapter */
     {"ofi-verbs", ADAPTER, {"TRANSPORT=ofi", "OFI_PROVIDER=verbs;ofi_rxm"}},
     /* shared memory and a network: endpoints 0 and 2 on one host, 1 and 3 on another */
     {"both", NETWORK, {TCP("shm+ofi")}},

@@ -19,8 +19,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define HOSTS_MAX 64                    /* of scripts/hosts */
-#define PIDS      "MATCHBOX_HOSTS_PIDS" /* "h1=PID h2=PID ...", of scripts/hosts */
+#define HOSTS_MAX 64                    /* of scripts/hosts/netns-hosts */
+#define PIDS      "MATCHBOX_HOSTS_PIDS" /* "h1=PID h2=PID ...", of scripts/hosts/netns-hosts */
 
 /* The linker's names (--wrap): the operations themselves, and what everybody else takes for
  * them. */

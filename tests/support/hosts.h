@@ -2,7 +2,7 @@
 /*
  * hosts.h - the endpoints of one test program, each on a host of its own.  Test code.
  *
- * Within a command of scripts/hosts each endpoint of this program, and of its children, that
+ * Within a command of scripts/hosts/netns-hosts each endpoint of this program, and of its children, that
  * opens the network opens it on the next host: its sockets are those of that host's network
  * namespace, and what it sends leaves by that host's interface.  Elsewhere nothing changes.
  *

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """on_hosts.py [--any] PROGRAM [ARGUMENT...] - a behaviour test whose endpoints are on several hosts.
 
-Five hosts that scripts/hosts makes; tests/support/hosts.c puts each endpoint that PROGRAM opens on the next
+Five hosts that scripts/hosts/netns-hosts makes; tests/support/hosts.c puts each endpoint that PROGRAM opens on the next
 one.  The exit code is PROGRAM's, but 1 if all was right and nothing went from host to host; with
 --any that is 77, as for a test that has nothing to do here.  77 if hosts cannot be made here.
 """
@@ -11,7 +11,7 @@ import subprocess
 import sys
 
 SELF = os.path.abspath(__file__)
-HOSTS = os.path.join(os.path.dirname(SELF), "..", "..", "scripts", "hosts")
+HOSTS = os.path.join(os.path.dirname(SELF), "..", "..", "scripts/hosts/netns-hosts")
 COUNT = 5  # of which a test uses four; prime to the endpoints that a test opens for one that it uses
 NOTHING_TO_DO = 77
 TALK = 20  # packets that come from who has made a connection, and not from who is only there

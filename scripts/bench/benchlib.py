@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the benchmark scripts have in common: lines of key=value, what the machine is, and
+programs that run with a limit."""
+import datetime
+import os
+import platform
+import re
+import signal
+import subprocess
+import sys
+
+sys.dont_write_bytecode = True
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.append(os.path.join(ROOT, "scripts/run"))
+from proglib import OB1, environment  # noqa: E402, F401
+
+
+def one_word(text):
+    return re.sub(r"\s+", "_", text.strip()) or "unknown"
+
+
+def machine():
+    """What the numbers depend on, and nothing that names the machine."""
+    model = "unknown"
+    with open("/proc/cpuinfo") as lines:
+        for line in lines:
+            if line.startswith(("model name", "Processor", "CPU part")):
+                model = line.split(":", 1)[1]
+                break
+    yield (f"about=machine cpu={one_word(model)} cores={os.cpu_count()} "
+           f"kernel={one_word(platform.release())} machine={platform.machine()} "
+           f"load={os.getloadavg()[0]:.2f}")
+    yield f"about=run date={datetime.date.today().isoformat()} commit={commit()}"
+    for name, command in (("ucx", ["pkg-config", "--modversion", "ucx"]),
+                          ("open-mpi", ["mpiexec", "--version"]),
+                          ("mpich", ["mpichversion"])):
+        yield f"about=peer name={name} version={version(command)}"
+
+
+def output_of(command):
+    try:
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=ROOT)
+    except OSError:
+        return ""
+    return done.stdout if done.returncode == 0 else ""
+
+
+def commit():
+    changed = "+changes" if output_of(["git", "status", "--porcelain", "-uno"]).strip() else ""
+    return one_word(output_of(["git", "rev-parse", "--short=12", "HEAD"])) + changed
+
+
+def version(command):
+    found = re.search(r"\d+(\.\d+)+\w*", output_of(command))
+    return found.group(0) if found else "absent"
+
+
+def numbers(text, most):
+    """What a list like 8,64,1024 says, of numbers from 1 to most; None if it is no such list."""
+    words = text.split(",")
+    if not all(re.fullmatch("[0-9]{1,9}", n) and 1 <= int(n) <= most for n in words):
+        return None
+    return [int(n) for n in words]
+
+
+class Sink:
+    """Lines go to the terminal and to the file as they come."""
+
+    def __init__(self, folder, name):
+        os.makedirs(folder, exist_ok=True)
+        self.file = open(os.path.join(folder, name), "w")
+
+    def put(self, line):
+        print(line, flush=True)
+        self.file.write(line + "\n")
+        self.file.flush()
+
+
+def is_line(text):
+    return re.match(r"\w+=\S+( \w+=\S+)*$", text) is not None
+
+
+def as_dict(line):
+    return dict(word.split("=", 1) for word in line.split())
+
+
+def run_limited(who, command, limit_s, env=None):
+    """The lines of one run, or None if it was too slow.  who speaks if it fails."""
+    process = subprocess.Popen(command, env=dict(environment("", ""), **(env or {})),
+                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, text=True, start_new_session=True)
+    try:
+        out, errors = process.communicate(timeout=limit_s)
+    except BaseException as end:
+        os.killpg(process.pid, signal.SIGTERM)
+        try:
+            process.communicate(timeout=10)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+        if isinstance(end, subprocess.TimeoutExpired):
+            return None
+        raise
+    if process.returncode != 0:
+        sys.exit(f"{who}: {' '.join(command)} ended with status {process.returncode}:\n"
+                 f"{out}{errors}")
+    return [line for line in out.splitlines() if is_line(line)]
