@@ -12,6 +12,8 @@
  */
 #include "core/access.h"
 
+#include "core/module.h"
+
 #include <stdalign.h>
 
 /* PUSH packets that leave before others get their turn. */
@@ -50,7 +52,7 @@ struct accesses *access_of(struct mbx_ep *ep, struct peer *peer)
     all->peer = peer;
     list_init(&all->waiting);
     list_init(&all->jobs);
-    list_init_node(&all->serving);
+    all->serving = (struct work){.run = serve_run};
     peer->accesses = all;
     return all;
 }
@@ -233,7 +235,7 @@ static bool access_is_whole(const struct request *req)
     return true;
 }
 
-int access_answer(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
+static int on_answer(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
 {
     const struct wire_answer *answer = &packet->body.answer;
     struct request *req = request_named(ep, answer->sender, peer->number, REQUEST_WAIT_ANSWER);
@@ -449,3 +451,8 @@ int mbx_atomic(struct mbx_ep *ep, uint32_t peer, const struct mbx_atomic *atomic
     ep_unlock(ep);
     return err;
 }
+
+const struct module access_module = {
+    .name = "access",
+    .packets = (const struct packet_handler[]){{WIRE_ANSWER, on_answer}, {0}},
+};

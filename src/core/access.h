@@ -29,7 +29,7 @@
  *       in an answer.  The others wait, in the order of the calls
  *   I2  so a peer has at most as many jobs here, and what is beyond that is malformed
  *   I3  a peer's jobs are performed in the order of their packets: only the first is stepped
- *   I4  accesses.serving is on endpoint.serving if and only if there are jobs
+ *   I4  accesses.serving is on endpoint.works if and only if there are jobs
  *   I5  an event that the user has not read is counted in unread; with EVENT_WINDOW of them
  *       a peer's next write with data waits
  */
@@ -46,8 +46,8 @@ struct accesses {
     struct peer *peer;
     struct list waiting; /* ours that may not leave yet */
     struct list jobs;    /* the peer's */
-    struct list serving; /* on endpoint.serving */
-    uint32_t under_way;  /* ours */
+    struct work serving;
+    uint32_t under_way; /* ours */
     uint32_t job_count;
     uint32_t unread; /* events that it made */
 };
@@ -62,22 +62,15 @@ size_t access_atomic_max(const struct mbx_ep *ep);
 int access_step(struct mbx_ep *ep, struct request *req);
 /* req, of ours, ends: it is under way, or waits. */
 void access_end(struct mbx_ep *ep, struct request *req, int error);
-/* As transport_events.deliver. */
-int access_answer(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet);
 
 /* ---- serve.c ---- */
 
-/* A PUT, GET or ATOMIC; a PUSH.  As transport_events.deliver. */
-int serve_arrive(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet);
-int serve_push(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet);
-/* Performs what can be; how much. */
-int serve_all(struct mbx_ep *ep);
+/* Performs the jobs of a peer as far as can be: struct accesses.serving. */
+int serve_run(struct mbx_ep *ep, struct work *work);
 /* The transport has moved a part of req, or failed to. */
 void serve_moved(struct mbx_ep *ep, struct request *req, int error);
 /* Its peer is gone. */
 void serve_drop(struct mbx_ep *ep, struct request *req);
-/* The user reads this event. */
-void serve_event_read(struct mbx_ep *ep, const struct request *req);
 
 /* ---- region.c ---- */
 
@@ -114,5 +107,7 @@ static inline bool atomic_compares(enum mbx_op op)
 {
     return op >= MBX_CSWAP;
 }
+
+extern const struct module access_module, serve_module;
 
 #endif

@@ -8,7 +8,8 @@
  *      │      └── out: requests that have something to send, first in, first out
  *      ├── requests: a pool; a request is its own completion entry (request.c)
  *      ├── messages: a pool; unexpected or claimed messages (message.c)
- *      ├── regions:  what peers may access (region.c), and serving: whose accesses wait
+ *      ├── regions:  what peers may access (region.c)
+ *      ├── works:    of modules: what each round moves
  *      ├── busy:     peers to whom something waits to leave
  *      ├── reading:  receives that read their sender's memory
  *      ├── writing:  sends that write into their receiver's
@@ -250,7 +251,6 @@ struct arrival {
     uint64_t sender;            /* the sender's request number; 0 if no FIN is wanted */
     size_t have;                /* bytes at payload: all, the first fragment, early data */
     bool is_fragmented;         /* further eager fragments follow */
-    const struct mbx_device_event *event; /* the device has matched it, or NULL */
 };
 
 /* The longest payload that a kept message holds itself. */
@@ -308,16 +308,18 @@ struct credit_pool {
  * that it sends may make another one. */
 #define FINS_MOST 256
 
-/* What is owed to a peer besides requests. */
+/* What is owed to a peer besides requests: struct control of module.h, in the order in which
+ * they are sent. */
 enum peer_owes {
-    OWES_CREDIT = 1 << 0,
-    OWES_HOLD = 1 << 1,   /* behind the messages on out */
-    OWES_RTR = 1 << 2,    /* reach.c knows which */
-    OWES_ANSWER = 1 << 3, /* as above */
-    OWES_PEEK = 1 << 4,
-    OWES_PEEKED = 1 << 5,
-    OWES_COMPARE = 1 << 6, /* no packet: hold_again() */
+    OWES_ANSWER = 1 << 0, /* reach.c knows which */
+    OWES_CREDIT = 1 << 1,
+    OWES_HOLD = 1 << 2, /* behind the messages on out */
+    OWES_RTR = 1 << 3,  /* reach.c knows which */
+    OWES_PEEKED = 1 << 4,
+    OWES_PEEK = 1 << 5,
+    OWES_COMPARE = 1 << 6, /* no packet: what is held is compared again */
 };
+#define CONTROLS 7
 
 struct peer {
     struct link *link;
@@ -362,7 +364,15 @@ enum ep_due {
     DUE_READ = 1 << 1, /* the user has not read all that has completed */
 };
 
+/* Something of a module that each round moves while it is on endpoint.works. */
+struct work {
+    struct list node;
+    int (*run)(struct mbx_ep *ep, struct work *work); /* how much has moved */
+};
+
 struct arbiter;
+struct control;
+struct module;
 struct holding;
 struct offers;
 struct reach;
@@ -385,9 +395,9 @@ struct mbx_ep {
     struct arbiter *arbiter;                  /* or NULL: claims decide */
     struct reach *reach;                      /* or NULL: no peer ever held one; reach.c */
     uint32_t hold_room;                       /* RTRs that are kept for one receiver */
-    size_t watched_from;                      /* offload, reach and early are told of a
-                                                 receive with at least so much room: when
-                                                 it is posted, and when it is matched.
+    size_t watched_from;                      /* modules are told of a receive with at
+                                                 least so much room: when it is posted,
+                                                 and when it leaves its engine.
                                                  0: of each; SIZE_MAX: of none */
     size_t early_from;                        /* they may be told early; SIZE_MAX: none */
     size_t share_from; /* that lack so much may be shared; SIZE_MAX: none */
@@ -413,7 +423,7 @@ struct mbx_ep {
     struct list busy, reading, writing;
     uint32_t injected; /* messages that have not left, or not been taken where they wait */
     struct list done[MBX_EVENTS + 1]; /* by enum mbx_queue; the others are nobody's */
-    struct list serving;              /* peers' accesses that are not done: accesses.serving */
+    struct list works;                /* of modules: work.node */
     struct region_table regions;      /* what peers may access */
     uint32_t cores;                   /* of this machine */
     bool shouted;                     /* a malformed packet has been logged */
@@ -425,7 +435,8 @@ struct mbx_ep {
     /* failed.c */
     uint32_t failed_first, failed_last; /* peers that have died, by next_failed */
     uint32_t failed_count, failed_known;
-    bool is_untold; /* there may be a receive that has not been told */
+    bool is_untold;    /* there may be a receive that has not been told */
+    bool has_seen_all; /* at the last look: what peers that are gone had sent */
 
     /* wait.c */
     struct list waiters;
@@ -436,6 +447,13 @@ struct mbx_ep {
     const struct mbx_sleep_hooks *hooks; /* of a poller in mbx_sleep(), or NULL */
     bool news;                           /* an awaited request has completed, or: */
     bool stirred; /* there is something to do that the sleeper does not know of */
+
+    /* module.h */
+    const struct module *const *modules; /* the last one is NULL */
+    int (*packets[WIRE_TYPES])(struct mbx_ep *ep, struct peer *peer,
+                               const struct wire_packet *packet);
+    const struct control *controls[CONTROLS];
+    uint8_t owes_closing, owes_behind, owes_first; /* controls that are so */
 
     struct mbx_stats stats;
 };
@@ -502,8 +520,8 @@ void request_complete(struct mbx_ep *ep, struct request *req, int error);
 void request_left(struct mbx_ep *ep, struct request *req);
 /* Forgets a request that nobody has seen. */
 void request_drop(struct mbx_ep *ep, struct request *req);
-/* Copies the entry out and kills the handle. */
-void request_consume(struct mbx_ep *ep, struct request *req, struct mbx_completion *completion);
+/* Copies the entry out and kills the handle.  0. */
+int request_consume(struct mbx_ep *ep, struct request *req, struct mbx_completion *completion);
 /* The live request of this handle, or NULL. */
 struct request *request_find(const struct mbx_ep *ep, mbx_request handle);
 /* Takes a request that the peer names: of this kind, state and peer, or NULL. */
@@ -609,6 +627,8 @@ void peer_owe(struct mbx_ep *ep, struct peer *peer, enum peer_owes what);
 void peer_owe_now(struct mbx_ep *ep, struct peer *peer, enum peer_owes what);
 /* Sends what is owed, as far as there is room.  How much went. */
 int peer_pay(struct mbx_ep *ep, struct peer *peer);
+/* The same at the beginning of a round. */
+int peer_pay_first(struct mbx_ep *ep, struct peer *peer);
 
 /* The peer of this number, which must exist: peer_use() has been called for the number of every
  * packet, of every message, and of every request but a receive that has met no message. */
@@ -643,12 +663,12 @@ void send_count(struct mbx_ep *ep, const struct request *req);
  * -EINPROGRESS there is room, but others are to have their turn, or a lasting error of
  * the transport ---- */
 
+extern const struct module eager_module, rndv_module;
+
 int eager_step(struct mbx_ep *ep, struct request *req);
 int eager_packet(struct mbx_ep *ep, struct peer *peer, uint32_t context_id, uint64_t tag,
                  uint64_t data, uint64_t sender, const void *buf, size_t size);
 void eager_receive(struct mbx_ep *ep, struct request *req, const struct arrival *arrival);
-/* A further fragment. */
-int eager_more(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet);
 /* The fragments to come of this arrival go to the message that keeps it. */
 void eager_assemble(struct mbx_ep *ep, const struct arrival *arrival, struct message *message);
 
@@ -659,9 +679,6 @@ void rndv_read(struct mbx_ep *ep, struct request *req);
 /* Goes on at req->done, where the device has left it; ask: not by reading. */
 void rndv_resume(struct mbx_ep *ep, struct request *req, bool ask);
 void rndv_read_done(void *ep, void *cookie, int error);
-int rndv_cts(struct mbx_ep *ep, struct peer *peer, const struct wire_cts *cts);
-int rndv_data(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet);
-int rndv_fin(struct mbx_ep *ep, struct peer *peer, const struct wire_fin *fin);
 /* The receive req has its message: tells the sender, now or when there is room. */
 void rndv_owe_fin(struct mbx_ep *ep, struct request *req, uint64_t sender);
 int rndv_send_fin(struct mbx_ep *ep, struct request *req);
@@ -679,6 +696,14 @@ void rndv_offer(const struct peer *peer, struct request *req, uint64_t *address,
 
 /* ---- recv.c ---- */
 
+/* Why a receive has left its engine. */
+enum recv_cause {
+    RECV_MET,     /* a message has come by itself, or was taken or claimed */
+    RECV_WRITTEN, /* its sender, who was told of it in advance, has won it */
+    RECV_DEVICE,  /* the device has matched it, or gives it back */
+    RECV_ENDED    /* it is cancelled, or nobody can send to it any more */
+};
+
 /* A request for a receive into this buffer; NULL: none is left. */
 struct request *recv_take(struct mbx_ep *ep, void *buf, size_t size,
                           const struct mbx_options *options);
@@ -693,9 +718,13 @@ static inline bool recv_is_open(const struct request *req)
     return req->state == REQUEST_POSTED && req->match.state == MBX_MATCH_QUEUED;
 }
 
-/* Of a receive that is watched: req has left its engine for a message that the device did not
- * match, from this peer. */
-void recv_left(struct mbx_ep *ep, struct request *req, const struct peer *peer);
+/* req leaves its engine, and whoever has to know is told.  False: it was not there any more. */
+bool recv_unpost(struct mbx_ep *ep, struct request *req, enum recv_cause cause,
+                 const struct peer *by);
+/* The same for a message with this envelope, which it is counted to meet. */
+void recv_taken(struct mbx_ep *ep, struct request *req,
+                const struct mbx_match_envelope *envelope, enum recv_cause cause,
+                const struct peer *by);
 /* The message of req has this size: how much of it fits? */
 static inline void recv_sized(struct mbx_ep *ep, struct request *req, uint64_t size)
 {
@@ -730,8 +759,10 @@ int progress_round(struct mbx_ep *ep);
 /* Sends what req has to send now. */
 int progress_step(struct mbx_ep *ep, struct request *req);
 int progress_deliver(void *ep, uint32_t peer, const void *packet, size_t size);
-/* The same, and a message that it brings goes to offload_arrive(). */
-int progress_beside(struct mbx_ep *ep, uint32_t peer, const void *packet, size_t size);
+/* The same but for the last step: takes the packet apart.  0 done; 1 it is or begins a message,
+ * *arrival, which lies in *room as far as it is not in the packet; -EAGAIN. */
+int progress_open(struct mbx_ep *ep, uint32_t peer, const void *packet, size_t size,
+                  struct wire_packet *room, struct arrival *arrival);
 /* message, which met no receive, waits in the unexpected queue.  0; -ENOMEM. */
 int progress_wait(struct mbx_ep *ep, struct context *context, struct message *message);
 /* A packet or field from outside made no sense: counted, the first one logged. */

@@ -9,9 +9,7 @@
  */
 #include "core/credit.h"
 
-#include "core/early.h"
-#include "core/hold.h"
-#include "core/reach.h"
+#include "core/module.h"
 
 /* The first window of a peer, at most: enough for the messages that one ring holds. */
 #define WINDOW_MOST  256
@@ -96,7 +94,9 @@ static void credit_thresholds(struct credit *credit)
             : credit->window_payload / 2;
 }
 
-void credit_start(struct mbx_ep *ep, struct peer *peer, const struct transport_address *address)
+/* A new peer, whose address tells what we begin with there. */
+static void credit_start(struct mbx_ep *ep, struct peer *peer,
+                         const struct transport_address *address)
 {
     struct credit *credit = &peer->credit;
     uint32_t welcome;
@@ -154,7 +154,8 @@ static uint64_t credit_idle(uint64_t window, uint64_t first, uint64_t kept)
     return window - (kept > first ? kept : first);
 }
 
-OUT_OF_LINE void credit_end(struct mbx_ep *ep, struct peer *peer)
+/* It is gone: what it was lent, and does not use, is there for others. */
+static OUT_OF_LINE void credit_end(struct mbx_ep *ep, struct peer *peer)
 {
     struct credit_pool *pool = &ep->credit;
     struct credit *credit = &peer->credit;
@@ -171,7 +172,8 @@ OUT_OF_LINE void credit_end(struct mbx_ep *ep, struct peer *peer)
     pool->lendable += envelopes * CREDIT_ENVELOPE + payload;
 }
 
-int credit_tell(struct mbx_ep *ep, struct peer *peer)
+/* Tells the peer what is freed.  As transport_ops.send. */
+static int credit_tell(struct mbx_ep *ep, struct peer *peer)
 {
     struct credit *credit = &peer->credit;
     struct wire_credit told;
@@ -198,7 +200,8 @@ int credit_tell(struct mbx_ep *ep, struct peer *peer)
     if (err == -EAGAIN)
         return err;
     credit->freed_envelopes = credit->freed_payload = 0;
-    reach_told(peer, told.envelopes);
+    if (peer->holder != NULL)
+        module_credit_told(ep, peer, told.envelopes);
     ep->stats.credits++;
     return err;
 }
@@ -266,19 +269,39 @@ bool credit_take_request(struct mbx_ep *ep, struct peer *peer, struct request *r
     return true;
 }
 
-int credit_arrive(struct mbx_ep *ep, struct peer *peer, const struct wire_credit *credit)
+/* More may leave. */
+static int on_credit(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
 {
+    const struct wire_credit *credit = &packet->body.credit;
     struct credit *own = &peer->credit;
+    int result;
 
     if (own->payload + credit->payload > CREDIT_UNLIMITED)
         return -EPROTO;
     own->payload += credit->payload;
-    if (peer->hold != NULL && peer->hold->is_on)
-        return hold_credit(ep, peer, credit->envelopes);
-    if (peer->early != NULL && peer->early->count != 0)
-        return early_credit(peer, credit->envelopes);
+    if (own->envelopes == 0) {
+        result = module_credit_came(ep, peer, credit->envelopes);
+        if (result != 1)
+            return result;
+    }
     if (own->envelopes + credit->envelopes > CREDIT_UNLIMITED)
         return -EPROTO;
     own->envelopes += credit->envelopes;
     return 0;
 }
+
+/* ---- as a module ---- */
+
+static void on_gone(struct mbx_ep *ep, struct peer *peer, bool is_new)
+{
+    (void)is_new;
+    credit_end(ep, peer);
+}
+
+const struct module credit_module = {
+    .name = "credit",
+    .packets = (const struct packet_handler[]){{WIRE_CREDIT, on_credit}, {0}},
+    .controls = (const struct control[]){{.what = OWES_CREDIT, .send = credit_tell}, {0}},
+    .peer_made = credit_start,
+    .peer_gone = on_gone,
+};

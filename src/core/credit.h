@@ -90,9 +90,6 @@ static inline void credit_return(struct peer *peer, uint64_t size)
  * rendezvous. */
 bool credit_take_request(struct mbx_ep *ep, struct peer *peer, struct request *req);
 
-/* More may leave. */
-int credit_arrive(struct mbx_ep *ep, struct peer *peer, const struct wire_credit *credit);
-
 /* ---- as a receiver ---- */
 
 /* From the settings: what every peer begins with. */
@@ -105,14 +102,7 @@ void credit_limits(const struct mbx_ep *ep, struct mbx_limits *limits);
  * payload in units of 64 bytes in the high ones. */
 uint32_t credit_welcome(const struct mbx_ep *ep);
 
-/* A new peer, whose address tells what we begin with there. */
-void credit_start(struct mbx_ep *ep, struct peer *peer,
-                  const struct transport_address *address);
-
-/* Tells the peer what is freed.  As transport_ops.send. */
-int credit_tell(struct mbx_ep *ep, struct peer *peer);
-
-/* The same now or when there is room. */
+/* Tells the peer what is freed, now or when there is room. */
 void credit_tell_soon(struct mbx_ep *ep, struct peer *peer);
 
 /* A message of this peer is matched. */
@@ -133,9 +123,6 @@ static inline void credit_freed_payload(struct mbx_ep *ep, struct peer *peer, ui
     if (peer->credit.freed_payload >= peer->credit.tell_payload)
         credit_tell_soon(ep, peer);
 }
-
-/* It is gone: what it was lent, and does not use, is there for others. */
-void credit_end(struct mbx_ep *ep, struct peer *peer);
 
 /* It wants more than it has: envelopes, or else payload. */
 void credit_lend(struct mbx_ep *ep, struct peer *peer, bool envelopes);
@@ -181,5 +168,7 @@ static inline void credit_emptied(struct mbx_ep *ep, const struct message *messa
     peer->credit.kept_payload -= payload;
     credit_freed_payload(ep, peer, payload);
 }
+
+extern const struct module credit_module;
 
 #endif

@@ -21,6 +21,7 @@
 #include "base/copy.h"
 #include "core/core.h"
 #include "core/distance.h"
+#include "core/module.h"
 
 static enum mbx_protocol eager_protocol(const struct mbx_ep *ep, const struct arrival *arrival)
 {
@@ -216,7 +217,8 @@ static OUT_OF_LINE int eager_more_lost(struct mbx_ep *ep, struct assembly *assem
     return 0;
 }
 
-int eager_more(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
+/* A further fragment. */
+static int on_more(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
 {
     struct assembly *assembly = &peer->assembly;
     size_t size = packet->payload_size;
@@ -239,3 +241,8 @@ int eager_more(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *p
         eager_done(ep, req);
     return 0;
 }
+
+const struct module eager_module = {
+    .name = "eager",
+    .packets = (const struct packet_handler[]){{WIRE_MORE, on_more}, {0}},
+};

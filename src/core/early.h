@@ -45,41 +45,18 @@ struct early {
     uint32_t pause;    /* as many as will not be when the next one is of no use */
 };
 
-/* Reads the settings. */
-void early_open(struct mbx_ep *ep);
-
 /* ---- as a receiver ---- */
 
-/* May a receive with so much room be told?  Then recv_left() is called of it. */
+/* May a receive with so much room be told?  Then it is watched (mbx_ep.watched_from). */
 static inline bool size_is_early(const struct mbx_ep *ep, size_t size)
 {
     return size >= ep->early_from;
 }
 
-/* req, whose size is early, waits in its engine. */
-void early_post(struct mbx_ep *ep, struct request *req);
-
-/* req, LENT, has left its engine for a message that came by itself. */
-void early_missed(struct mbx_ep *ep, struct request *req);
-
 /* req, LENT, is over: nobody is to write there any more. */
 void early_unlend(struct mbx_ep *ep, struct request *req);
 
-/* Before the endpoint closes: takes back what no sender has taken. */
-void early_shut(struct mbx_ep *ep);
-
-/* WRITE and WRITTEN.  0; -EPROTO. */
-int early_begun(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet);
-int early_ended(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet);
-
 /* ---- as a sender ---- */
-
-/* EARLY.  0; -EAGAIN no memory now; -EPROTO. */
-int early_arrive(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet);
-
-/* A send to a peer with peer->early: goes into a receive that is known, or as send_or_hold().
- */
-int early_send(struct mbx_ep *ep, struct peer *peer, struct request *req);
 
 /* The WRITE or WRITTEN of req leaves now.  As eager_step(). */
 int early_step(struct mbx_ep *ep, struct request *req);
@@ -90,10 +67,6 @@ void early_write(struct mbx_ep *ep, struct request *req);
 /* The transport has written what it was to, or not. */
 void early_write_done(struct mbx_ep *ep, struct request *req, int error);
 
-/* Envelope credit has come while count is not 0.  0; -EPROTO. */
-int early_credit(struct peer *peer, uint64_t envelopes);
-
-/* Forgets what the peer has told: harmless at any time. */
-void early_drop(struct peer *peer);
+extern const struct module early_recv_module, early_send_module;
 
 #endif

@@ -43,6 +43,7 @@
 #include "core/arbiter.h"
 #include "core/credit.h"
 #include "core/early.h"
+#include "core/module.h"
 #include "core/reach.h"
 #include "core/record.h"
 #include "core/share.h"
@@ -52,7 +53,7 @@
 
 #define PAUSE_MOST  16
 
-void early_open(struct mbx_ep *ep)
+static int on_open(struct mbx_ep *ep)
 {
     const struct settings *s = &ep->settings;
 
@@ -60,11 +61,12 @@ void early_open(struct mbx_ep *ep)
     if (s->early_recv == EARLY_OFF || s->any_source == ANY_SOURCE_SENDER ||
         s->rndv == RNDV_DATA || ep->arbiter == NULL || ep->offload != NULL ||
         !ep->transport->limits.can_read)
-        return;
+        return 0;
     if (ep->credit.window == 0 || ep->credit.window >= CREDIT_UNLIMITED)
-        return; /* credit would say nothing of what is under way */
+        return 0; /* credit would say nothing of what is under way */
     ep->early_from = s->early_size;
     ep->watched_from = min_size(ep->watched_from, ep->early_from);
+    return 0;
 }
 
 /* ---- is it of use? ---- */
@@ -209,15 +211,16 @@ static struct early *early_of(struct peer *peer)
     return peer->early;
 }
 
-void early_post(struct mbx_ep *ep, struct request *req)
+/* req waits in its engine. */
+static void on_posted(struct mbx_ep *ep, struct request *req)
 {
     const struct mbx_match_recv *blocker;
     struct request *other;
     struct peer *peer;
     struct early *early;
 
-    if (req->match.envelope.source == MBX_ANY_SOURCE || req->key != 0 ||
-        peer_use(ep, req->match.envelope.source) != 0)
+    if (!size_is_early(ep, req->size) || req->match.envelope.source == MBX_ANY_SOURCE ||
+        req->key != 0 || peer_use(ep, req->match.envelope.source) != 0)
         return;
     peer = peer_get(ep, req->match.envelope.source);
     early = early_of(peer);
@@ -249,10 +252,17 @@ void early_unlend(struct mbx_ep *ep, struct request *req)
     peer->early->told--;
 }
 
-void early_missed(struct mbx_ep *ep, struct request *req)
+/* req has left its engine, for its sender's message or another one, or for nothing. */
+static void on_left(struct mbx_ep *ep, struct request *req, enum recv_cause cause,
+                    const struct peer *by)
 {
-    ep->stats.early_missed++;
-    early_was_useless(ep, peer_get(ep, req->peer)->early);
+    (void)by;
+    if (!(req->flags & REQUEST_LENT) || cause == RECV_WRITTEN)
+        return;
+    if (cause != RECV_ENDED) {
+        ep->stats.early_missed++;
+        early_was_useless(ep, peer_get(ep, req->peer)->early);
+    }
     early_unlend(ep, req);
 }
 
@@ -269,7 +279,8 @@ static void early_take_back(void *arg, void *object)
         early_unlend(ep, req);
 }
 
-void early_shut(struct mbx_ep *ep)
+/* Before the endpoint closes: takes back what no sender has taken. */
+static void on_stop(struct mbx_ep *ep)
 {
     ep->early_from = ep->share_from = SIZE_MAX;
     if (ep->lent != 0)
@@ -315,7 +326,7 @@ static void early_fetch(struct mbx_ep *ep, struct request *req, uint64_t address
     rndv_resume(ep, req, false);
 }
 
-int early_begun(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
+static int on_write(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
 {
     const struct mbx_match_envelope envelope = {packet->header.context_id, peer->number,
                                                 packet->header.tag};
@@ -324,14 +335,9 @@ int early_begun(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *
 
     if (req == NULL || !arbiter_give(ep, req, peer, true))
         return -EPROTO;
-    mbx_match_cancel(&context_find(ep, envelope.context_id)->match, &req->match);
-    ep->stats.expected++;
-    ep->stats.posted_now--;
     ep->stats.early_won++;
     early_was_used(peer->early);
-    record_arrive(ep, &envelope, req, NULL);
-    if (ep->reach != NULL)
-        reach_closed(ep, req, peer);
+    recv_taken(ep, req, &envelope, RECV_WRITTEN, peer);
     recv_describe(ep, req, &envelope, packet->header.data, write->size);
     req->remote = write->sender;
     req->done = write->done;
@@ -344,7 +350,7 @@ int early_begun(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *
     return 0;
 }
 
-int early_ended(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
+static int on_written(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
 {
     const struct wire_written *written = &packet->body.written;
     bool is_stopped = (packet->header.flags & WIRE_STOPPED) != 0;
@@ -363,3 +369,21 @@ int early_ended(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *
         early_received(ep, req);
     return 0;
 }
+
+/* What is still lent is being written. */
+static bool on_is_flushed(const struct mbx_ep *ep)
+{
+    return ep->lent == 0;
+}
+
+const struct module early_recv_module = {
+    .name = "early-recv",
+    .packets = (const struct packet_handler[]){{WIRE_WRITE, on_write},
+                                               {WIRE_WRITTEN, on_written},
+                                               {0}},
+    .open = on_open,
+    .stop = on_stop,
+    .is_flushed = on_is_flushed,
+    .recv_posted = on_posted,
+    .recv_left = on_left,
+};

@@ -43,6 +43,7 @@
 #include "core/credit.h"
 #include "core/early.h"
 #include "core/hold.h"
+#include "core/module.h"
 #include "core/record.h"
 
 #define VAIN_MOST 64
@@ -64,15 +65,19 @@ static void credit_put_aside(struct peer *peer)
     peer->credit.envelopes = 0;
 }
 
-int early_credit(struct peer *peer, uint64_t envelopes)
+static int on_credit_came(struct mbx_ep *ep, struct peer *peer, uint64_t envelopes)
 {
+    (void)ep;
+    if (peer->early == NULL || peer->early->count == 0)
+        return 1;
     if (peer->early->envelopes + envelopes > CREDIT_UNLIMITED)
         return -EPROTO;
     peer->early->envelopes += envelopes;
     return 0;
 }
 
-void early_drop(struct peer *peer)
+/* Forgets what the peer has told: harmless at any time. */
+static void early_drop(struct peer *peer)
 {
     if (peer->early == NULL)
         return;
@@ -106,7 +111,7 @@ static bool is_settled(const struct mbx_ep *ep, const struct peer *peer, uint64_
     return credit == peer->credit.envelopes + peer->early->envelopes;
 }
 
-int early_arrive(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
+static int on_early(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
 {
     const struct wire_early *body = &packet->body.early;
     const struct early_rtr rtr = {
@@ -398,7 +403,9 @@ static int early_begin(struct mbx_ep *ep, struct peer *peer, struct request *req
     return send_first(ep, peer, req);
 }
 
-int early_send(struct mbx_ep *ep, struct peer *peer, struct request *req)
+/* A send to a peer with peer->early: goes into a receive that is known, or as send_or_hold().
+ */
+static int early_send(struct mbx_ep *ep, struct peer *peer, struct request *req)
 {
     bool is_taken = early_take(ep, peer, req);
     int err;
@@ -410,3 +417,25 @@ int early_send(struct mbx_ep *ep, struct peer *peer, struct request *req)
     credit_put_aside(peer);
     return err;
 }
+
+/* ---- as a module ---- */
+
+static void on_deferring(struct mbx_ep *ep, struct peer *peer)
+{
+    (void)ep;
+    early_drop(peer);
+}
+
+static bool on_is_flushed(const struct mbx_ep *ep)
+{
+    return list_is_empty(&ep->writing);
+}
+
+const struct module early_send_module = {
+    .name = "early-send",
+    .packets = (const struct packet_handler[]){{WIRE_EARLY, on_early}, {0}},
+    .is_flushed = on_is_flushed,
+    .send = early_send,
+    .deferring = on_deferring,
+    .credit_came = on_credit_came,
+};

@@ -12,7 +12,7 @@
 #include "core/distance.h"
 #include "core/early.h"
 #include "core/hold.h"
-#include "core/offer.h"
+#include "core/module.h"
 #include "core/offload.h"
 #include "core/reach.h"
 #include "core/record.h"
@@ -42,6 +42,13 @@ static const struct transport_events offload_events = {
     .repeats = offload_repeats,
     .sleeps = wait_sleeps,
     .slept = wait_slept,
+};
+
+/* Everything that is built on the ground of core.  Their hooks are called in this order. */
+static const struct module *const modules[] = {
+    &eager_module,      &rndv_module,       &credit_module, &offload_module,
+    &early_recv_module, &early_send_module, &share_module,  &hold_module,
+    &reach_module,      &access_module,     &serve_module,  NULL,
 };
 
 int mbx_transport_get(unsigned index, const char **name, const char **about)
@@ -122,10 +129,7 @@ static int endpoint_transport(struct mbx_ep *ep, const uint8_t *key)
         return err;
     progress_near(ep);
     ep->transport_config = config;
-    err = offload_open(ep, &ep->transport_config);
-    if (err < 0)
-        ep->transport->ops->close(ep->transport);
-    return err;
+    return 0;
 }
 
 static void endpoint_limits(struct mbx_ep *ep)
@@ -175,7 +179,10 @@ int mbx_open(const struct mbx_config *config, struct mbx_ep **out)
     list_init(&ep->done[MBX_RECVS]);
     list_init(&ep->done[MBX_ACCESS]);
     list_init(&ep->done[MBX_EVENTS]);
-    list_init(&ep->serving);
+    list_init(&ep->works);
+    ep->has_seen_all = true;
+    ep->modules = modules;
+    module_register(ep);
     ep->hold_room = HOLD_RTRS;
     ep->watched_from = SIZE_MAX;
     credit_open(ep);
@@ -185,16 +192,18 @@ int mbx_open(const struct mbx_config *config, struct mbx_ep **out)
     err = arbiter_init(ep);
     if (err < 0)
         goto close_transport;
+    err = module_open(ep);
+    if (err < 0)
+        goto close_arbiter;
     ep->watch_next = peer_own_hash(ep);
-    early_open(ep);
-    share_open(ep);
     endpoint_limits(ep);
     record_open(ep);
     *out = ep;
     return 0;
 
+close_arbiter:
+    arbiter_fini(ep);
 close_transport:
-    offload_close(ep);
     ep->transport->ops->close(ep->transport);
 free_pools:
     pool_fini(&ep->messages);
@@ -218,11 +227,10 @@ static int endpoint_drain(struct mbx_ep *ep)
 
     for (uint32_t i = 0; i < ep->peer_count; i++) /* the others only serve messages to come */
         if (peer_is_used(ep, i))
-            peer_get(ep, i)->owes &= OWES_ANSWER | OWES_HOLD | OWES_PEEKED | OWES_COMPARE;
-    early_shut(ep); /* what is still lent then is being written */
+            peer_get(ep, i)->owes &= ep->owes_closing;
+    module_stop(ep);
     while (!list_is_empty(&ep->busy) || !ep->transport->ops->is_flushed(ep->transport) ||
-           !offload_is_flushed(ep) || ep->injected != 0 || ep->lent != 0 ||
-           !list_is_empty(&ep->writing)) {
+           ep->injected != 0 || !module_is_flushed(ep)) {
         uint64_t gone = clock_now() - start, left;
 
         if (gone >= ep->settings.close_timeout_ns) {
@@ -234,7 +242,7 @@ static int endpoint_drain(struct mbx_ep *ep)
         }
         if (progress_round(ep) == 0) {
             left = ep->settings.close_timeout_ns - gone;
-            offload_sleep(ep, (int64_t)min_size(left, (size_t)watch_ns(ep)));
+            module_sleep(ep, (int64_t)min_size(left, (size_t)watch_ns(ep)));
             ep->rounds = PROGRESS_LOOK_AROUND; /* look whether they are still there */
         }
     }
@@ -264,15 +272,12 @@ int mbx_close(struct mbx_ep *ep)
     ep_unlock(ep);
     stats_write(ep);
     record_close(ep);
-    offload_close(ep);
-    offer_close(ep);
+    module_close(ep);
     ep->transport->ops->close(ep->transport);
     pool_for_each(&ep->messages, endpoint_free_message, ep);
     pool_for_each(&ep->requests, endpoint_free_request, ep);
-    hold_fini(ep);
+    module_fini(ep);
     arbiter_fini(ep);
-    reach_fini(ep);
-    region_fini(ep);
     context_fini(ep); /* takes what is queued off its queues: before the pools go */
     pool_fini(&ep->messages);
     pool_fini(&ep->requests);

@@ -52,8 +52,8 @@
 
 #include "core/arbiter.h"
 #include "core/credit.h"
+#include "core/module.h"
 #include "core/offer.h"
-#include "core/early.h"
 #include "core/record.h"
 
 /* Of the endpoint. */
@@ -106,7 +106,12 @@ static struct hold *hold_make(struct mbx_ep *ep, struct peer *peer)
     return peer->hold = hold;
 }
 
-void hold_fini(struct mbx_ep *ep)
+static void on_close(struct mbx_ep *ep)
+{
+    offer_close(ep);
+}
+
+static void on_fini(struct mbx_ep *ep)
 {
     offer_fini(ep);
     if (ep->holding == NULL)
@@ -429,7 +434,7 @@ static void hold_begin(struct mbx_ep *ep, struct peer *peer)
 {
     struct hold *hold = peer->hold;
 
-    early_drop(peer);
+    module_deferring(ep, peer);
     hold->is_on = true;
     hold->is_peeked = false;
     hold->envelopes = peer->credit.envelopes;
@@ -535,13 +540,15 @@ void hold_locked(void *arg, uint64_t cookie, int error, bool is_exchanged)
     hold_pump(ep, peer);
 }
 
-void hold_again(struct mbx_ep *ep, struct peer *peer)
+/* There was no memory to compare what is held with an RTR: tries again. */
+static int hold_again(struct mbx_ep *ep, struct peer *peer)
 {
-    peer->owes &= (uint8_t)~OWES_COMPARE;
     hold_pump(ep, peer);
+    return 0;
 }
 
-int hold_add(struct mbx_ep *ep, struct peer *peer, struct request *req)
+/* A send without credit, or behind one.  0; -ENOMEM: it is not held. */
+static int hold_add(struct mbx_ep *ep, struct peer *peer, struct request *req)
 {
     const struct mbx_status *status = &req->completion.status;
     struct hold *hold = peer->hold != NULL ? peer->hold : hold_make(ep, peer);
@@ -567,10 +574,12 @@ int hold_add(struct mbx_ep *ep, struct peer *peer, struct request *req)
 
 /* ---- what the peer says ---- */
 
-int hold_credit(struct mbx_ep *ep, struct peer *peer, uint64_t envelopes)
+static int on_credit_came(struct mbx_ep *ep, struct peer *peer, uint64_t envelopes)
 {
     struct hold *hold = peer->hold;
 
+    if (hold == NULL || !hold->is_on)
+        return 1;
     if (hold->envelopes + envelopes > CREDIT_UNLIMITED)
         return -EPROTO;
     hold_shut(ep, peer);
@@ -584,7 +593,7 @@ int hold_credit(struct mbx_ep *ep, struct peer *peer, uint64_t envelopes)
     return 0;
 }
 
-int hold_rtr(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
+static int on_rtr(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
 {
     const struct wire_rtr *body = &packet->body.rtr;
     struct hold *hold = peer->hold;
@@ -632,8 +641,9 @@ static void retire_rtr(struct mbx_ep *ep, struct hold *hold, uint64_t receiver)
         }
 }
 
-int hold_retire(struct mbx_ep *ep, struct peer *peer, const struct wire_retire *retire)
+static int on_retire(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
 {
+    const struct wire_retire *retire = &packet->body.retire;
     struct hold *hold = peer->hold;
     struct request *req;
 
@@ -676,8 +686,9 @@ static void hold_granted(struct mbx_ep *ep, struct peer *peer, struct request *r
     req->state = REQUEST_WAIT_FIN;
 }
 
-int hold_grant(struct mbx_ep *ep, struct peer *peer, const struct wire_grant *grant)
+static int on_grant(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
 {
+    const struct wire_grant *grant = &packet->body.grant;
     struct request *req = pool_find(&ep->requests, grant->sender);
 
     if (req == NULL || !request_is_send(req) || req->peer != peer->number)
@@ -724,7 +735,7 @@ void hold_done(struct mbx_ep *ep, struct request *req)
 
 /* ---- probes ---- */
 
-int hold_peek(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
+static int on_peek(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
 {
     struct hold *hold = peer->hold;
 
@@ -752,7 +763,7 @@ static struct request *hold_look(struct mbx_ep *ep, struct hold *hold)
     return msg != NULL ? container_of(msg, struct request, held) : NULL;
 }
 
-int hold_answer(struct mbx_ep *ep, struct peer *peer)
+static int hold_answer(struct mbx_ep *ep, struct peer *peer)
 {
     static const struct mbx_status nothing;
     struct hold *hold = peer->hold;
@@ -779,7 +790,7 @@ int hold_answer(struct mbx_ep *ep, struct peer *peer)
 
 /* ---- HOLD ---- */
 
-int hold_tell(struct mbx_ep *ep, struct peer *peer)
+static int hold_tell(struct mbx_ep *ep, struct peer *peer)
 {
     const struct hold *hold = peer->hold;
     struct wire_hold body = {0};
@@ -796,7 +807,7 @@ void hold_fail(struct mbx_ep *ep, struct peer *peer, int error)
 {
     struct hold *hold = peer->hold;
 
-    early_drop(peer);
+    module_deferring(ep, peer);
     if (hold == NULL)
         return;
     hold_offer_end(ep, hold);
@@ -814,3 +825,23 @@ void hold_fail(struct mbx_ep *ep, struct peer *peer, int error)
     }
     peer->credit.envelopes = CREDIT_UNLIMITED; /* so that the next ones fail at once */
 }
+
+const struct module hold_module = {
+    .name = "hold",
+    .packets = (const struct packet_handler[]){{WIRE_RTR, on_rtr},
+                                               {WIRE_RETIRE, on_retire},
+                                               {WIRE_GRANT, on_grant},
+                                               {WIRE_PEEK, on_peek},
+                                               {0}},
+    .controls =
+        (const struct control[]){
+            {.what = OWES_HOLD, .send = hold_tell, .is_closing = true, .is_behind = true},
+            {.what = OWES_PEEKED, .send = hold_answer, .is_closing = true, .is_behind = true},
+            {.what = OWES_COMPARE, .send = hold_again, .is_closing = true, .is_first = true},
+            {0}},
+    .close = on_close,
+    .fini = on_fini,
+    .peer_failed = hold_fail,
+    .defer = hold_add,
+    .credit_came = on_credit_came,
+};

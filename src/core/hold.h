@@ -41,21 +41,6 @@ struct hold {
     bool is_cheated;                   /* it has written nonsense there: never again */
 };
 
-/* A send without credit, or behind one.  0; -ENOMEM: it is not held. */
-int hold_add(struct mbx_ep *ep, struct peer *peer, struct request *req);
-
-/* There was no memory to compare what is held with an RTR (OWES_COMPARE): tries again. */
-void hold_again(struct mbx_ep *ep, struct peer *peer);
-
-/* Envelope credit has come while it is on.  0; -EPROTO. */
-int hold_credit(struct mbx_ep *ep, struct peer *peer, uint64_t envelopes);
-
-/* What a peer says.  0; -EAGAIN no memory now; -EPROTO. */
-int hold_rtr(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet);
-int hold_retire(struct mbx_ep *ep, struct peer *peer, const struct wire_retire *retire);
-int hold_grant(struct mbx_ep *ep, struct peer *peer, const struct wire_grant *grant);
-int hold_peek(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet);
-
 /* The peer speaks of a message that it may have taken by itself: then we know that now.  Or by
  * a matched probe, and the GRANT is still to come: then it is as if that had come. */
 void hold_probed(struct mbx_ep *ep, struct peer *peer, uint64_t sender);
@@ -69,16 +54,12 @@ void hold_cts(struct mbx_ep *ep, struct request *req);
 /* The claim of req leaves now.  As eager_step(). */
 int hold_claim_step(struct mbx_ep *ep, struct request *req);
 
-/* What is owed.  As transport_ops.send. */
-int hold_tell(struct mbx_ep *ep, struct peer *peer);
-int hold_answer(struct mbx_ep *ep, struct peer *peer);
-
 /* As transport_events.exchange_done: of the word that a send is to take. */
 void hold_locked(void *ep, uint64_t cookie, int error, bool is_exchanged);
 
 /* The peer is gone: all its sends end with this error. */
 void hold_fail(struct mbx_ep *ep, struct peer *peer, int error);
 
-void hold_fini(struct mbx_ep *ep);
+extern const struct module hold_module;
 
 #endif

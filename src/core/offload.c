@@ -19,8 +19,7 @@
 #include "core/arbiter.h"
 
 #include "core/credit.h"
-#include "core/early.h"
-#include "core/reach.h"
+#include "core/module.h"
 #include "core/record.h"
 #include "device/beside.h"
 #include "port/soft_device.h"
@@ -38,8 +37,10 @@ static struct request *request_of(struct shadow_recv *recv)
 
 /* ---- receives ---- */
 
-void offload_post(struct mbx_ep *ep, struct request *req)
+static void on_posted(struct mbx_ep *ep, struct request *req)
 {
+    if (ep->offload == NULL)
+        return;
     req->shadow.state = SHADOW_NONE;
     shadow_post(&ep->offload->shadow, &req->shadow, &req->match, req->buf, req->size);
     if (req->shadow.state == SHADOW_SOFTWARE)
@@ -49,14 +50,18 @@ void offload_post(struct mbx_ep *ep, struct request *req)
         ep_stir(ep); /* a thread that sleeps has something to do */
 }
 
-void offload_taken(struct mbx_ep *ep, struct request *req)
+static void on_left(struct mbx_ep *ep, struct request *req, enum recv_cause cause,
+                    const struct peer *by)
 {
-    shadow_taken(&ep->offload->shadow, &req->shadow);
+    (void)by;
+    if (ep->offload != NULL && cause == RECV_MET)
+        shadow_taken(&ep->offload->shadow, &req->shadow);
 }
 
-bool offload_cancel(struct mbx_ep *ep, struct request *req)
+/* False: the device is asked first. */
+static bool on_cancel(struct mbx_ep *ep, struct request *req)
 {
-    if (shadow_cancel(&ep->offload->shadow, &req->shadow))
+    if (ep->offload == NULL || shadow_cancel(&ep->offload->shadow, &req->shadow))
         return true;
     req->state = REQUEST_REVOKING;
     if (ep->offload->in_loop)
@@ -66,16 +71,9 @@ bool offload_cancel(struct mbx_ep *ep, struct request *req)
 
 int offload_revoke(struct mbx_ep *ep, struct request *req)
 {
-    struct context *context = context_find(ep, req->match.envelope.context_id);
-
     if (!recv_is_open(req) || !arbiter_close(ep, req) ||
-        !mbx_match_cancel(&context->match, &req->match))
+        !recv_unpost(ep, req, RECV_DEVICE, NULL))
         return -EALREADY;
-    ep->stats.posted_now--;
-    if (ep->reach != NULL)
-        reach_closed(ep, req, NULL);
-    if (req->flags & REQUEST_LENT)
-        early_missed(ep, req);
     if (ep->offload == NULL || shadow_claim(&ep->offload->shadow, &req->shadow))
         return 0;
     req->state = REQUEST_CLAIMED;
@@ -97,24 +95,30 @@ static void offload_answer(struct mbx_ep *ep, struct request *req, bool is_ours)
     ep->offload->answer(ep, req, is_ours);
 }
 
-void offload_recall(struct mbx_ep *ep)
+static void on_recall(struct mbx_ep *ep)
 {
+    if (ep->offload == NULL)
+        return;
     shadow_recall(&ep->offload->shadow);
     if (ep->offload->in_loop)
         ep_stir(ep);
 }
 
-void offload_lend(struct mbx_ep *ep)
+static void on_lend(struct mbx_ep *ep)
 {
-    shadow_lend(&ep->offload->shadow);
+    if (ep->offload != NULL)
+        shadow_lend(&ep->offload->shadow);
 }
 
-bool offload_is_home(const struct mbx_ep *ep)
+/* Has the device given back all, and does no message wait for its answer?  What is held comes
+ * behind that. */
+static bool on_is_home(const struct mbx_ep *ep)
 {
     const struct offload *offload = ep->offload;
 
-    return offload->shadow.recalled == 0 && list_is_empty(&offload->shadow.parked) &&
-           (!offload->shadow.is_stopped || offload->is_receiving);
+    return offload == NULL ||
+           (offload->shadow.recalled == 0 && list_is_empty(&offload->shadow.parked) &&
+            (!offload->shadow.is_stopped || offload->is_receiving));
 }
 
 /* ---- what the device has matched ---- */
@@ -150,10 +154,12 @@ static void offload_find(struct request *req, const struct mbx_device_event *eve
     req->key = event->key;
 }
 
-void offload_receive(struct mbx_ep *ep, struct request *req, const struct arrival *arrival)
+/* req has met the message that the device has matched it with. */
+static void offload_receive(struct mbx_ep *ep, struct request *req,
+                            const struct mbx_match_envelope *envelope,
+                            const struct mbx_device_event *event)
 {
-    const struct mbx_device_event *event = arrival->event;
-
+    recv_describe(ep, req, envelope, event->data, event->size);
     req->protocol = (uint8_t)offload_protocol(ep, event);
     req->done = min_size(event->done, req->total);
     offload_find(req, event);
@@ -169,39 +175,23 @@ static uint64_t offload_credit(const struct mbx_device_event *event)
                                              : credit_eager(event->size);
 }
 
-/* The device has matched req, which was in its engine until now. */
-static void offload_left(struct mbx_ep *ep, struct request *req)
-{
-    ep->stats.posted_now--;
-    if (ep->reach != NULL)
-        reach_closed(ep, req, NULL);
-}
-
 static void on_matched(void *arg, struct shadow_recv *recv,
                        const struct mbx_device_event *event)
 {
     struct mbx_ep *ep = arg;
     struct request *req = request_of(recv);
-    static const struct wire_rts none;
-    const struct arrival arrival = {
-        .rts = &none, /* offload_receive() is on the way of a rendezvous */
-        .envelope = {event->envelope.context_id, event->envelope.source, event->envelope.tag},
-        .size = event->size,
-        .data = event->data,
-        .sender = event->sender,
-        .event = event,
-    };
+    const struct mbx_match_envelope envelope = {event->envelope.context_id,
+                                                event->envelope.source, event->envelope.tag};
+    struct peer *peer = peer_get(ep, envelope.source);
 
-    if (mbx_match_cancel(&context_find(ep, req->match.envelope.context_id)->match, &req->match))
-        offload_left(ep, req);
-    else if (req->state == REQUEST_CLAIMED)
+    if (!recv_unpost(ep, req, RECV_DEVICE, NULL) && req->state == REQUEST_CLAIMED)
         offload_answer(ep, req, false);
-    if (peer_get(ep, arrival.envelope.source)->holder != NULL)
-        reach_leave(ep, peer_get(ep, arrival.envelope.source));
-    credit_freed(ep, peer_get(ep, arrival.envelope.source), offload_credit(event));
+    if (peer->holder != NULL)
+        module_message_came(ep, peer);
+    credit_freed(ep, peer, offload_credit(event));
     ep->stats.expected++;
-    record_arrive(ep, &arrival.envelope, req, NULL);
-    recv_matched(ep, req, &arrival);
+    record_arrive(ep, &envelope, req, NULL);
+    offload_receive(ep, req, &envelope, event);
 }
 
 /* The device had the first fragments of this message.  It ends with the last one: before that
@@ -325,16 +315,8 @@ struct beside {
     struct message *message;
 };
 
-int offload_beside(void *arg, uint32_t peer, const void *packet, size_t size)
-{
-    struct mbx_ep *ep = arg;
-
-    if (ep->offload == NULL || beside_is_clear(&ep->offload->shadow))
-        return progress_deliver(ep, peer, packet, size);
-    return progress_beside(ep, peer, packet, size);
-}
-
-int offload_arrive(struct mbx_ep *ep, const struct arrival *arrival)
+/* A message has come so, while the device holds something. */
+static int offload_arrive(struct mbx_ep *ep, const struct arrival *arrival)
 {
     struct peer *peer = peer_get(ep, arrival->envelope.source);
     struct beside *beside;
@@ -361,16 +343,32 @@ int offload_arrive(struct mbx_ep *ep, const struct arrival *arrival)
     return 0;
 }
 
+int offload_beside(void *arg, uint32_t peer, const void *bytes, size_t size)
+{
+    struct mbx_ep *ep = arg;
+    struct wire_packet packet;
+    struct arrival arrival;
+    int result;
+
+    if (ep->offload == NULL || beside_is_clear(&ep->offload->shadow))
+        return progress_deliver(ep, peer, bytes, size);
+    result = progress_open(ep, peer, bytes, size, &packet, &arrival);
+    return result == 1 ? offload_arrive(ep, &arrival) : result;
+}
+
 static struct shadow_recv *on_find(void *arg, struct shadow_message *message)
 {
     struct mbx_ep *ep = arg;
     struct context *context = context_find(ep, message->envelope.context_id);
     struct mbx_match_recv *recv = mbx_match_find(&context->match, &message->envelope);
+    struct request *req;
 
     if (recv == NULL)
         return NULL;
-    offload_left(ep, container_of(recv, struct request, match));
-    return &container_of(recv, struct request, match)->shadow;
+    req = container_of(recv, struct request, match);
+    ep->stats.posted_now--;
+    module_recv_left(ep, req, RECV_DEVICE, NULL);
+    return &req->shadow;
 }
 
 static void on_met(void *arg, struct shadow_message *shadow, struct shadow_recv *recv)
@@ -484,9 +482,10 @@ static void offload_spare(struct offload *offload)
         soft_device_detach(offload->device);
 }
 
-int offload_poll(struct mbx_ep *ep)
+/* What the device did and what it can be given; how much. */
+static int offload_poll(struct mbx_ep *ep, struct work *work)
 {
-    struct offload *offload = ep->offload;
+    struct offload *offload = container_of(work, struct offload, work);
     int moved = 0;
 
     if (likely(offload->is_quiet))
@@ -517,14 +516,17 @@ static bool offload_lie_down(struct offload *offload)
     return !shadow_has_work(&offload->shadow) && soft_device_lie_down(offload->device);
 }
 
-int offload_wait(struct mbx_ep *ep, int64_t timeout_ns)
+/* As transport_ops.wait, with a device that wants to be heard, too. */
+static int on_sleep(struct mbx_ep *ep, int64_t timeout_ns)
 {
     struct offload *offload = ep->offload;
-    bool looks = !offload->in_loop && !offload->is_receiving &&
-                 soft_device_is_there(offload->device) &&
-                 (timeout_ns < 0 || timeout_ns > LOOK_NS);
+    bool looks;
     int err = 0;
 
+    if (offload == NULL)
+        return 1;
+    looks = !offload->in_loop && !offload->is_receiving &&
+            soft_device_is_there(offload->device) && (timeout_ns < 0 || timeout_ns > LOOK_NS);
     if (offload_lie_down(offload))
         err = ep->transport->ops->wait(ep->transport, looks ? LOOK_NS : timeout_ns);
     if (!offload->shadow.is_lost)
@@ -641,7 +643,8 @@ static void offload_forgo(struct settings *s)
              "done in software");
 }
 
-int offload_open(struct mbx_ep *ep, const struct transport_config *config)
+/* Opens what the settings ask for; ep->offload stays NULL if that is nothing. */
+static int on_open(struct mbx_ep *ep)
 {
     int err;
 
@@ -653,16 +656,20 @@ int offload_open(struct mbx_ep *ep, const struct transport_config *config)
     if (ep->offload == NULL)
         return -ENOMEM;
     ep->watched_from = 0;
-    err = offload_start(ep, config);
+    err = offload_start(ep, &ep->transport_config);
     if (err != 0) {
         LOG_ERROR("cannot start the matching device: %s", mbx_strerror(err));
         mem_free(ep->offload);
         ep->offload = NULL;
+        return err;
     }
-    return err;
+    ep->offload->work = (struct work){.run = offload_poll};
+    list_add_tail(&ep->works, &ep->offload->work.node);
+    return 0;
 }
 
-void offload_close(struct mbx_ep *ep)
+/* The device stops; before the transport is closed. */
+static void on_close(struct mbx_ep *ep)
 {
     struct offload *offload = ep->offload;
 
@@ -674,6 +681,7 @@ void offload_close(struct mbx_ep *ep)
     offload->device->ops->close(offload->device);
     offload_drop_parked(offload);
     shadow_fini(&offload->shadow);
+    list_remove(&offload->work.node);
     mem_free(offload);
     ep->offload = NULL;
 }
@@ -684,11 +692,13 @@ void offload_close(struct mbx_ep *ep)
  * just have come. */
 #define CALM_LOOKS 2
 
-void offload_watch(struct mbx_ep *ep)
+/* What the peer has sent may be where the device is, which may be slow. */
+static void on_gone(struct mbx_ep *ep, struct peer *peer, bool is_new)
 {
     struct offload *offload = ep->offload;
 
-    if (offload == NULL || offload->in_loop)
+    (void)peer;
+    if (!is_new || offload == NULL || offload->in_loop)
         return;
     offload->is_watched = true;
     offload->calm = 0;
@@ -696,7 +706,8 @@ void offload_watch(struct mbx_ep *ep)
         soft_device_is_calm(offload->device, &offload->rounds);
 }
 
-bool offload_has_seen_all(struct mbx_ep *ep)
+/* A device in the loop has. */
+static bool on_has_seen_all(struct mbx_ep *ep)
 {
     struct offload *offload = ep->offload;
     bool is_calm;
@@ -710,12 +721,13 @@ bool offload_has_seen_all(struct mbx_ep *ep)
     return !offload->is_watched;
 }
 
-bool offload_is_flushed(const struct mbx_ep *ep)
+/* Has the device sent all FINs that it owes? */
+static bool on_is_flushed(const struct mbx_ep *ep)
 {
     return ep->offload == NULL || ep->offload->shadow.owed_count == 0;
 }
 
-void offload_stats(const struct mbx_ep *ep, struct mbx_stats *stats)
+static void on_stats(const struct mbx_ep *ep, struct mbx_stats *stats)
 {
     const struct shadow_stats *s;
 
@@ -737,3 +749,20 @@ void offload_stats(const struct mbx_ep *ep, struct mbx_stats *stats)
     stats->device_overlapped = s->overlapped;
     stats->device_waited = s->waited;
 }
+
+const struct module offload_module = {
+    .name = "offload",
+    .open = on_open,
+    .is_flushed = on_is_flushed,
+    .close = on_close,
+    .peer_gone = on_gone,
+    .has_seen_all = on_has_seen_all,
+    .sleep = on_sleep,
+    .stats = on_stats,
+    .recv_posted = on_posted,
+    .recv_left = on_left,
+    .recv_cancel = on_cancel,
+    .recall = on_recall,
+    .lend = on_lend,
+    .is_home = on_is_home,
+};

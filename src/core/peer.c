@@ -20,9 +20,7 @@
  *       memory, or for a reason that naming could not see
  */
 #include "core/core.h"
-#include "core/credit.h"
-#include "core/hold.h"
-#include "core/reach.h"
+#include "core/module.h"
 
 #include <stdio.h>
 
@@ -139,7 +137,7 @@ static int peer_create(struct mbx_ep *ep, uint32_t number, struct link *link)
     peer->can_read = link->transport->limits.can_read && ep->settings.rndv != RNDV_DATA;
     peer->can_write = peer->can_read;
     link->peer = number;
-    credit_start(ep, peer, address);
+    module_peer_made(ep, peer, address);
     ep->peers[number] = peer;
     progress_near(ep);
     return 0;
@@ -271,39 +269,36 @@ int peer_tell(struct mbx_ep *ep, struct peer *peer, enum wire_type type, const v
 
 /* ---- what is owed ---- */
 
-static const struct {
-    enum peer_owes what;
-    int (*pay)(struct mbx_ep *ep, struct peer *peer);
-} debts[] = {
-    {OWES_ANSWER, reach_answer}, {OWES_CREDIT, credit_tell}, {OWES_HOLD, hold_tell},
-    {OWES_RTR, reach_advertise}, {OWES_PEEKED, hold_answer}, {OWES_PEEK, reach_peek},
-};
-
-/* Nothing that waits for it will come. */
-static OUT_OF_LINE void peer_is_gone(struct mbx_ep *ep, struct peer *peer, int error)
-{
-    hold_fail(ep, peer, error);
-    if (peer->holder != NULL)
-        reach_leave(ep, peer);
-}
-
 int peer_pay(struct mbx_ep *ep, struct peer *peer)
 {
     int paid = 0, err;
 
-    for (size_t i = 0; i < ARRAY_COUNT(debts) && peer->owes != 0; i++) {
-        if (!(peer->owes & debts[i].what))
+    for (unsigned i = 0; i < CONTROLS && peer->owes != 0; i++) {
+        const struct control *control = ep->controls[i];
+
+        if (!(peer->owes & (1u << i)) || control->is_first)
             continue;
-        err = debts[i].pay(ep, peer);
+        err = control->send(ep, peer);
         paid += err == -EINPROGRESS;
         if (err == -EAGAIN || err == -EINPROGRESS)
             continue;
-        peer->owes &= (uint8_t)~debts[i].what; /* paid, or there is nobody any more */
+        peer->owes &= (uint8_t)~control->what; /* paid, or there is nobody any more */
         paid++;
         if (unlikely(err != 0))
-            peer_is_gone(ep, peer, err);
+            module_peer_failed(ep, peer, err);
     }
     return paid;
+}
+
+int peer_pay_first(struct mbx_ep *ep, struct peer *peer)
+{
+    uint8_t first = peer->owes & ep->owes_first;
+
+    peer->owes &= (uint8_t)~first;
+    for (unsigned i = 0; first != 0 && i < CONTROLS; i++)
+        if (first & (1u << i))
+            ep->controls[i]->send(ep, peer);
+    return peer->owes != 0 ? peer_pay(ep, peer) : 0;
 }
 
 void peer_owe(struct mbx_ep *ep, struct peer *peer, enum peer_owes what)

@@ -8,7 +8,7 @@
  */
 #include "core/core.h"
 #include "core/credit.h"
-#include "core/reach.h"
+#include "core/module.h"
 #include "core/record.h"
 
 /* The message that such a receive would take, after a look at the transport. */
@@ -62,7 +62,7 @@ static OUT_OF_LINE int probe_held(struct mbx_ep *ep, const struct mbx_match_enve
                                   mbx_message *handle)
 {
     struct message *message;
-    int found = reach_probe(ep, envelope, ignore, status, handle != NULL ? &message : NULL);
+    int found = module_probe(ep, envelope, ignore, status, handle != NULL ? &message : NULL);
 
     if (found == 1 && handle != NULL) {
         record_claim(ep, message);
@@ -81,7 +81,7 @@ static int probe_any(struct mbx_ep *ep, const struct mbx_match_envelope *envelop
         return -EINVAL;
     message = probe_find(ep, envelope, ignore);
     if (message == NULL)
-        return ep->reach != NULL ? probe_held(ep, envelope, ignore, status, handle) : 0;
+        return probe_held(ep, envelope, ignore, status, handle);
     probe_tell(message, status);
     if (handle != NULL) {
         probe_claim(ep, message);

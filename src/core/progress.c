@@ -4,7 +4,7 @@
  *
  *   progress_round ── transport poll ──> progress_deliver   what has arrived
  *                  ├─ reading, writing                      memory of peers
- *                  ├─ serving                               what peers do to our memory
+ *                  ├─ works                                 of modules
  *                  └─ busy peers' out ──> progress_step     what waited for room
  */
 #include "core/access.h"
@@ -12,10 +12,8 @@
 #include "core/credit.h"
 #include "core/early.h"
 #include "core/hold.h"
-#include "core/offload.h"
-#include "core/reach.h"
+#include "core/module.h"
 #include "core/record.h"
-#include "core/share.h"
 
 /* Packets of one poll, so that what waits to leave gets its turn. */
 #define PROGRESS_BUDGET 64
@@ -49,7 +47,7 @@ static inline struct request *progress_match(struct mbx_ep *ep,
     ep->stats.posted_now--;
     record_arrive(ep, envelope, container_of(recv, struct request, match), NULL);
     if (unlikely(container_of(recv, struct request, match)->size >= ep->watched_from))
-        recv_left(ep, container_of(recv, struct request, match), NULL);
+        module_recv_left(ep, container_of(recv, struct request, match), RECV_MET, NULL);
     return container_of(recv, struct request, match);
 }
 
@@ -102,7 +100,7 @@ static int progress_arrive(struct mbx_ep *ep, struct peer *peer, const struct ar
         return 0;
     }
     if (unlikely(peer->holder != NULL))
-        reach_leave(ep, peer);
+        module_message_came(ep, peer);
     req = progress_match(ep, &arrival->envelope, &context);
     if (req == NULL)
         return progress_keep(ep, context, arrival);
@@ -111,9 +109,8 @@ static int progress_arrive(struct mbx_ep *ep, struct peer *peer, const struct ar
     return 0;
 }
 
-/* Anything but a whole eager message.  0 done; 1 it is or begins a message, *arrival; -EAGAIN
- * no memory now; -EPROTO it does not fit the state of its message. */
-static int progress_packet(struct mbx_ep *ep, struct peer *peer,
+/* A packet that is or begins a message.  1; -EPROTO. */
+static int progress_begins(struct mbx_ep *ep, struct peer *peer,
                            const struct wire_packet *packet, struct arrival *arrival)
 {
     *arrival = (struct arrival){
@@ -123,89 +120,60 @@ static int progress_packet(struct mbx_ep *ep, struct peer *peer,
         .payload = packet->payload,
         .have = packet->payload_size,
     };
-    switch ((enum wire_type)packet->header.type) {
-    case WIRE_SYNC:
+    if (packet->header.type == WIRE_SYNC) {
         arrival->sender = packet->body.sync.sender;
-        return 1;
-    case WIRE_FIRST:
+    } else if (packet->header.type == WIRE_FIRST) {
         arrival->sender = packet->body.first.sender;
         arrival->size = packet->body.first.size;
         arrival->is_fragmented = true;
-        return arrival->size > WIRE_EAGER_MAX || peer->assembly.size != 0 ? -EPROTO : 1;
-    case WIRE_RTS:
+        if (arrival->size > WIRE_EAGER_MAX || peer->assembly.size != 0)
+            return -EPROTO;
+    } else if (packet->header.type == WIRE_RTS) {
         arrival->sender = packet->body.rts.sender;
         arrival->size = packet->body.rts.size;
         arrival->rts = &packet->body.rts;
         if (packet->header.flags & WIRE_SHORT_OF)
             credit_lend(ep, peer, false);
-        return 1;
-    case WIRE_MORE:
-        return eager_more(ep, peer, packet);
-    case WIRE_CTS:
-        return rndv_cts(ep, peer, &packet->body.cts);
-    case WIRE_DATA:
-        return rndv_data(ep, peer, packet);
-    case WIRE_FIN:
-        return rndv_fin(ep, peer, &packet->body.fin);
-    case WIRE_CREDIT:
-        return credit_arrive(ep, peer, &packet->body.credit);
-    case WIRE_HOLD:
-        return reach_hold(ep, peer, &packet->body.hold);
-    case WIRE_RTR:
-        return hold_rtr(ep, peer, packet);
-    case WIRE_CLAIM:
-        return reach_claim(ep, peer, packet);
-    case WIRE_GRANT:
-        return hold_grant(ep, peer, &packet->body.grant);
-    case WIRE_RETIRE:
-        return hold_retire(ep, peer, &packet->body.retire);
-    case WIRE_PEEK:
-        return hold_peek(ep, peer, packet);
-    case WIRE_PEEKED:
-        return reach_peeked(ep, peer, packet);
-    case WIRE_PUT:
-    case WIRE_GET:
-    case WIRE_ATOMIC:
-        return serve_arrive(ep, peer, packet);
-    case WIRE_PUSH:
-        return serve_push(ep, peer, packet);
-    case WIRE_ANSWER:
-        return access_answer(ep, peer, packet);
-    case WIRE_EARLY:
-        return early_arrive(ep, peer, packet);
-    case WIRE_WRITE:
-        return early_begun(ep, peer, packet);
-    case WIRE_WRITTEN:
-        return early_ended(ep, peer, packet);
-    case WIRE_SHARE:
-        return share_arrive(ep, peer, &packet->body.share);
-    case WIRE_EAGER:
-    case WIRE_TYPES:
-        break;
     }
-    return -EPROTO;
+    return 1;
 }
 
-/* Any packet, or what claims to be one; is_beside: it did not come through the device.  As
- * transport_events.deliver. */
-static OUT_OF_LINE int progress_check(struct mbx_ep *ep, uint32_t number, const void *bytes,
-                                      size_t size, bool is_beside)
+/* Any packet that wire_check() has let in.  0 done; 1 it is or begins a message, *arrival;
+ * -EAGAIN no memory now; -EPROTO it does not fit the state of its message. */
+static int progress_packet(struct mbx_ep *ep, struct peer *peer,
+                           const struct wire_packet *packet, struct arrival *arrival)
+{
+    unsigned type = packet->header.type;
+
+    if (type <= WIRE_FIRST || type == WIRE_RTS)
+        return progress_begins(ep, peer, packet, arrival);
+    return ep->packets[type] != NULL ? ep->packets[type](ep, peer, packet) : -EPROTO;
+}
+
+int progress_open(struct mbx_ep *ep, uint32_t number, const void *bytes, size_t size,
+                  struct wire_packet *room, struct arrival *arrival)
 {
     const char *reason = "it does not fit the state of its message";
-    struct wire_packet packet;
-    struct arrival arrival;
-    int result = wire_check(bytes, size, &packet, &reason);
+    int result = wire_check(bytes, size, room, &reason);
 
     if (likely(result == 0))
-        result = progress_packet(ep, peer_get(ep, number), &packet, &arrival);
-    if (result == 1)
-        return unlikely(is_beside) ? offload_arrive(ep, &arrival)
-                                   : progress_arrive(ep, peer_get(ep, number), &arrival);
-    if (unlikely(result == -EAGAIN))
-        return result;
-    if (unlikely(result < 0))
+        result = progress_packet(ep, peer_get(ep, number), room, arrival);
+    if (unlikely(result < 0) && result != -EAGAIN) {
         progress_dropped(ep, reason);
-    return 0;
+        return 0;
+    }
+    return result;
+}
+
+/* Any packet, or what claims to be one.  As transport_events.deliver. */
+static OUT_OF_LINE int progress_check(struct mbx_ep *ep, uint32_t number, const void *bytes,
+                                      size_t size)
+{
+    struct wire_packet packet;
+    struct arrival arrival;
+    int result = progress_open(ep, number, bytes, size, &packet, &arrival);
+
+    return result == 1 ? progress_arrive(ep, peer_get(ep, number), &arrival) : result;
 }
 
 /* A whole eager message, as it lies in its packet. */
@@ -235,14 +203,14 @@ FLATTEN int progress_deliver(void *arg, uint32_t number, const void *bytes, size
     struct peer *peer;
 
     if (unlikely(!wire_is_eager(bytes, size, &header)))
-        return progress_check(ep, number, bytes, size, false);
+        return progress_check(ep, number, bytes, size);
     peer = peer_get(ep, number);
     if (unlikely(!credit_admits(peer))) {
         progress_dropped(ep, beyond_window);
         return 0;
     }
     if (unlikely(peer->holder != NULL))
-        reach_leave(ep, peer);
+        module_message_came(ep, peer);
     req = progress_match(
         ep, &(const struct mbx_match_envelope){header.context_id, number, header.tag},
         &context);
@@ -259,17 +227,6 @@ FLATTEN int progress_deliver(void *arg, uint32_t number, const void *bytes, size
 
         return progress_keep(ep, context, &arrival);
     }
-}
-
-int progress_beside(struct mbx_ep *ep, uint32_t number, const void *bytes, size_t size)
-{
-    struct wire_header header;
-    struct arrival arrival;
-
-    if (!wire_is_eager(bytes, size, &header))
-        return progress_check(ep, number, bytes, size, true);
-    arrival = progress_eager(&header, number, bytes, size);
-    return offload_arrive(ep, &arrival);
 }
 
 int progress_step(struct mbx_ep *ep, struct request *req)
@@ -308,9 +265,7 @@ static int progress_push(struct mbx_ep *ep, struct peer *peer)
 {
     int moved;
 
-    if (unlikely(peer->owes & OWES_COMPARE))
-        hold_again(ep, peer);
-    moved = peer->owes != 0 ? peer_pay(ep, peer) : 0;
+    moved = peer->owes != 0 ? peer_pay_first(ep, peer) : 0;
     while (!list_is_empty(&peer->out)) {
         struct request *req = request_of_out(peer->out.next);
         bool owes_fin = req->flags & REQUEST_OWES_FIN;
@@ -334,8 +289,8 @@ static int progress_push(struct mbx_ep *ep, struct peer *peer)
         request_left(ep, req);
         moved++;
     }
-    if (peer->owes & (OWES_HOLD | OWES_PEEKED))
-        moved += peer_pay(ep, peer); /* they were behind messages */
+    if (peer->owes & ep->owes_behind)
+        moved += peer_pay(ep, peer);
     if (list_is_empty(&peer->out) && peer->owes == 0)
         list_remove(&peer->busy);
     return moved;
@@ -362,6 +317,19 @@ static OUT_OF_LINE int progress_writing(struct mbx_ep *ep)
     list_splice_tail(&now, &ep->writing);
     for (struct list *node; (node = list_pop_head(&now)) != NULL; moved++)
         early_write(ep, request_of_queue(node));
+    return moved;
+}
+
+static OUT_OF_LINE int progress_works(struct mbx_ep *ep)
+{
+    struct list *node, *next;
+    int moved = 0;
+
+    list_for_each_safe (node, next, &ep->works) {
+        struct work *work = container_of(node, struct work, node);
+
+        moved += work->run(ep, work);
+    }
     return moved;
 }
 
@@ -400,9 +368,8 @@ void progress_near(struct mbx_ep *ep)
 /* Is there something to move that no peer has sent just now? */
 static bool progress_is_due(const struct mbx_ep *ep)
 {
-    return ep->has_threads || ep->offload != NULL || !list_is_empty(&ep->reading) ||
-           !list_is_empty(&ep->serving) || !list_is_empty(&ep->writing) ||
-           !list_is_empty(&ep->busy);
+    return ep->has_threads || !list_is_empty(&ep->works) || !list_is_empty(&ep->reading) ||
+           !list_is_empty(&ep->writing) || !list_is_empty(&ep->busy);
 }
 
 /* What waits here to be moved.  How much has moved. */
@@ -410,12 +377,10 @@ static OUT_OF_LINE int progress_lists(struct mbx_ep *ep)
 {
     int moved = 0;
 
-    if (unlikely(ep->offload != NULL))
-        moved += offload_poll(ep);
+    if (unlikely(!list_is_empty(&ep->works)))
+        moved += progress_works(ep);
     if (unlikely(!list_is_empty(&ep->reading)))
         moved += progress_reading(ep);
-    if (unlikely(!list_is_empty(&ep->serving)))
-        moved += serve_all(ep);
     if (unlikely(!list_is_empty(&ep->writing)))
         moved += progress_writing(ep);
     if (unlikely(!list_is_empty(&ep->busy)))

@@ -43,7 +43,7 @@
 #include "core/arbiter.h"
 #include "core/credit.h"
 #include "core/hold.h"
-#include "core/offload.h"
+#include "core/module.h"
 #include "core/record.h"
 #include "core/take.h"
 
@@ -139,7 +139,7 @@ static struct holder *holder_make(struct mbx_ep *ep, struct peer *peer)
     return peer->holder = holder;
 }
 
-void reach_fini(struct mbx_ep *ep)
+static void on_fini(struct mbx_ep *ep)
 {
     mem_free(ep->reach);
 }
@@ -154,18 +154,28 @@ static void holder_end(struct mbx_ep *ep, struct holder *holder)
     holder->is_asked = holder->is_answered = false;
     holder->peer->owes &= (uint8_t) ~(OWES_RTR | OWES_PEEK);
     list_remove(&holder->node);
-    if (list_is_empty(&ep->reach->holders) && ep->offload != NULL)
-        offload_lend(ep);
+    if (list_is_empty(&ep->reach->holders))
+        module_lend(ep);
 }
 
-OUT_OF_LINE void reach_leave(struct mbx_ep *ep, struct peer *peer)
+/* A message of this peer has come by itself: it holds no longer. */
+static void reach_leave(struct mbx_ep *ep, struct peer *peer)
 {
     peer->holder->told = 0;
     holder_end(ep, peer->holder);
 }
 
-int reach_hold(struct mbx_ep *ep, struct peer *peer, const struct wire_hold *hold)
+static void on_failed(struct mbx_ep *ep, struct peer *peer, int error)
 {
+    (void)error;
+    if (peer->holder != NULL)
+        reach_leave(ep, peer);
+}
+
+/* A peer holds messages for us. */
+static int on_hold(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
+{
+    const struct wire_hold *hold = &packet->body.hold;
     struct holder *holder = peer->holder;
     bool is_first = holder == NULL || holder->epoch == 0;
 
@@ -184,8 +194,7 @@ int reach_hold(struct mbx_ep *ep, struct peer *peer, const struct wire_hold *hol
     holder->is_told_full = false;
     holder->next = ep->reach->open.next;
     list_add_tail(&ep->reach->holders, &holder->node);
-    if (ep->offload != NULL)
-        offload_recall(ep);
+    module_recall(ep);
     record_step(ep, TRACE_HOLD, peer, &(struct mbx_match_envelope){0}, 0, hold->epoch, 0);
     peer_owe_now(ep, peer, OWES_RTR);
     if (is_first)
@@ -206,7 +215,7 @@ bool reach_holds(const struct peer *peer)
 static bool may_take(const struct mbx_ep *ep)
 {
     return ep->settings.hold_take && ep->settings.any_source != ANY_SOURCE_SENDER &&
-           (ep->offload == NULL || offload_is_home(ep));
+           module_is_home(ep);
 }
 
 /* The receive that such a message would meet, or NULL. */
@@ -233,11 +242,8 @@ static bool take_for(struct mbx_ep *ep, struct holder *holder, struct request *r
         !take_have(peer, &holder->table, take))
         return false;
     record_step(ep, TRACE_PICK, peer, envelope, 0, req->completion.request, take->rts.sender);
-    mbx_match_cancel(&context_find(ep, envelope->context_id)->match, &req->match);
-    ep->stats.expected++;
-    ep->stats.posted_now--;
     ep->stats.taken++;
-    record_arrive(ep, envelope, req, NULL);
+    recv_taken(ep, req, envelope, RECV_MET, peer);
     return true;
 }
 
@@ -311,19 +317,18 @@ static bool reach_early(struct mbx_ep *ep, struct holder *holder, struct request
 
     if (!may_take(ep) || !take_for(ep, holder, req, &take))
         return false;
-    recv_left(ep, req, holder->peer);
     recv_matched(ep, req, &take.arrival);
     return true;
 }
 
-int reach_advertise(struct mbx_ep *ep, struct peer *peer)
+static int reach_advertise(struct mbx_ep *ep, struct peer *peer)
 {
     struct holder *holder = peer->holder;
     int looks = 0;
 
     if (will_leave(ep, holder))
         return 0;
-    if ((ep->offload != NULL && !offload_is_home(ep)) || (peer->owes & OWES_ANSWER))
+    if (!module_is_home(ep) || (peer->owes & OWES_ANSWER))
         return -EAGAIN; /* a GRANT first: the sender must not claim with what we have taken */
     while (holder->next != &ep->reach->open && !holder->is_told_full) {
         struct request *req = request_of_queue(holder->next);
@@ -360,19 +365,18 @@ static bool reach_at_once(struct mbx_ep *ep, struct request *req)
             continue;
         list_remove(node); /* the others are first the next time */
         list_add_tail(&ep->reach->holders, node);
-        if (ep->offload != NULL)
-            offload_taken(ep, req);
         recv_matched(ep, req, &take.arrival);
         return true;
     }
     return false;
 }
 
-void reach_post(struct mbx_ep *ep, struct request *req)
+/* req waits in its engine. */
+static void on_posted(struct mbx_ep *ep, struct request *req)
 {
     struct list *node, *next;
 
-    if (reach_at_once(ep, req))
+    if (ep->reach == NULL || reach_at_once(ep, req))
         return;
     open_add(ep, ep->reach, req);
     list_for_each (node, &ep->reach->holders)
@@ -405,7 +409,7 @@ static int send_answer(struct mbx_ep *ep, struct peer *peer, const struct answer
     return peer_tell(ep, peer, WIRE_RETIRE, &retire);
 }
 
-int reach_answer(struct mbx_ep *ep, struct peer *peer)
+static int reach_answer(struct mbx_ep *ep, struct peer *peer)
 {
     struct holder *holder = peer->holder;
 
@@ -443,7 +447,8 @@ static void retire(struct mbx_ep *ep, struct holder *holder, const struct reques
     holder->live -= holder->live != 0;
 }
 
-void reach_closed(struct mbx_ep *ep, struct request *req, const struct peer *winner)
+/* req is not open any more; winner has it, or NULL. */
+static void reach_closed(struct mbx_ep *ep, struct request *req, const struct peer *winner)
 {
     struct list *open = &ep->reach->open, *node;
 
@@ -463,6 +468,14 @@ void reach_closed(struct mbx_ep *ep, struct request *req, const struct peer *win
             retire(ep, holder, req);
     }
     list_remove(&req->queue);
+}
+
+static void on_left(struct mbx_ep *ep, struct request *req, enum recv_cause cause,
+                    const struct peer *by)
+{
+    (void)cause;
+    if (list_is_linked(&req->queue)) /* else it was just posted, and nobody was told */
+        reach_closed(ep, req, by);
 }
 
 /* ---- claims ---- */
@@ -485,7 +498,7 @@ static struct request *claimed(struct mbx_ep *ep, const struct peer *peer,
 
     if (req == NULL || request_is_send(req) || !recv_is_open(req) ||
         peer->fins > FINS_MOST + HOLD_CLAIMS + peer->credit.window ||
-        !was_told(ep, peer->holder, req) || (ep->offload != NULL && !offload_is_home(ep)))
+        !was_told(ep, peer->holder, req) || !module_is_home(ep))
         return NULL;
     want = &req->match.envelope;
     return (want->source == MBX_ANY_SOURCE || want->source == peer->number) &&
@@ -513,7 +526,7 @@ static struct arrival claim_arrival(const struct peer *peer, const struct wire_p
     };
 }
 
-int reach_claim(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
+static int on_claim(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
 {
     const struct wire_claim *claim = &packet->body.claim;
     bool has_won = (packet->header.flags & WIRE_WON) != 0;
@@ -531,28 +544,23 @@ int reach_claim(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *
     arrival = claim_arrival(peer, packet, &rts);
     if (arrival.rts != NULL && !answer(ep, peer->holder, (struct answer){claim->sender, 0}))
         return -EPROTO;
-    mbx_match_cancel(&context_find(ep, req->match.envelope.context_id)->match, &req->match);
-    ep->stats.expected++;
-    ep->stats.posted_now--;
     ep->stats.reached++;
     take_granted(&peer->holder->table, claim->sender);
-    record_arrive(ep, &arrival.envelope, req, NULL);
-    recv_left(ep, req, peer);
+    recv_taken(ep, req, &arrival.envelope, RECV_MET, peer);
     recv_matched(ep, req, &arrival);
     return 0;
 }
 
 /* ---- probes ---- */
 
-void reach_told(struct peer *peer, uint64_t envelopes)
+static void on_credit_told(struct mbx_ep *ep, struct peer *peer, uint64_t envelopes)
 {
-    if (peer->holder == NULL)
-        return;
+    (void)ep;
     peer->holder->told += envelopes;
     reach_forget(peer);
 }
 
-int reach_peek(struct mbx_ep *ep, struct peer *peer)
+static int reach_peek(struct mbx_ep *ep, struct peer *peer)
 {
     struct holder *holder = peer->holder;
     const struct wire_peek body = {holder->question};
@@ -610,7 +618,7 @@ static void holder_ask_next(struct mbx_ep *ep, struct holder *holder)
     holder_ask(ep, holder, &envelope, holder->next_ignore);
 }
 
-int reach_peeked(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
+static int on_peeked(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
 {
     const struct wire_peeked *body = &packet->body.peeked;
     struct holder *holder = peer->holder;
@@ -743,11 +751,13 @@ static int holder_look(struct mbx_ep *ep, struct holder *holder,
     return 1;
 }
 
-int reach_probe(struct mbx_ep *ep, const struct mbx_match_envelope *envelope, uint64_t ignore,
-                struct mbx_status *status, struct message **message)
+static int on_probe(struct mbx_ep *ep, const struct mbx_match_envelope *envelope,
+                    uint64_t ignore, struct mbx_status *status, struct message **message)
 {
     struct list *node, *next;
 
+    if (ep->reach == NULL)
+        return 0;
     list_for_each_safe (node, next, &ep->reach->holders) {
         struct holder *holder = holder_of(node);
         int found;
@@ -775,3 +785,23 @@ int reach_probe(struct mbx_ep *ep, const struct mbx_match_envelope *envelope, ui
     }
     return 0;
 }
+
+const struct module reach_module = {
+    .name = "reach",
+    .packets =
+        (const struct packet_handler[]){
+            {WIRE_HOLD, on_hold}, {WIRE_CLAIM, on_claim}, {WIRE_PEEKED, on_peeked}, {0}},
+    .controls =
+        (const struct control[]){
+            {.what = OWES_ANSWER, .send = reach_answer, .is_closing = true},
+            {.what = OWES_RTR, .send = reach_advertise},
+            {.what = OWES_PEEK, .send = reach_peek},
+            {0}},
+    .fini = on_fini,
+    .peer_failed = on_failed,
+    .recv_posted = on_posted,
+    .recv_left = on_left,
+    .message_came = reach_leave,
+    .probe = on_probe,
+    .credit_told = on_credit_told,
+};

@@ -8,9 +8,7 @@
 #include "core/arbiter.h"
 #include "core/core.h"
 #include "core/credit.h"
-#include "core/early.h"
-#include "core/offload.h"
-#include "core/reach.h"
+#include "core/module.h"
 #include "core/record.h"
 
 static inline void describe(struct mbx_ep *ep, struct request *req,
@@ -55,14 +53,27 @@ static OUT_OF_LINE void recv_unexpected(struct mbx_ep *ep, struct request *req,
     message_drop(ep, message);
 }
 
-OUT_OF_LINE void recv_left(struct mbx_ep *ep, struct request *req, const struct peer *peer)
+bool recv_unpost(struct mbx_ep *ep, struct request *req, enum recv_cause cause,
+                 const struct peer *by)
 {
-    if (ep->offload != NULL)
-        offload_taken(ep, req);
-    if (ep->reach != NULL)
-        reach_closed(ep, req, peer);
-    if (req->flags & REQUEST_LENT)
-        early_missed(ep, req);
+    struct context *context = context_find(ep, req->match.envelope.context_id);
+
+    if (!mbx_match_cancel(&context->match, &req->match))
+        return false;
+    ep->stats.posted_now--;
+    module_recv_left(ep, req, cause, by);
+    return true;
+}
+
+void recv_taken(struct mbx_ep *ep, struct request *req,
+                const struct mbx_match_envelope *envelope, enum recv_cause cause,
+                const struct peer *by)
+{
+    mbx_match_cancel(&context_find(ep, envelope->context_id)->match, &req->match);
+    ep->stats.expected++;
+    ep->stats.posted_now--;
+    record_arrive(ep, envelope, req, NULL);
+    module_recv_left(ep, req, cause, by);
 }
 
 struct request *recv_take(struct mbx_ep *ep, void *buf, size_t size,
@@ -87,12 +98,7 @@ static OUT_OF_LINE void recv_waits(struct mbx_ep *ep, struct request *req)
 {
     if (ep->failed_count != ep->failed_known && recv_is_from_any(req))
         failed_untold(ep, req);
-    if (ep->offload != NULL)
-        offload_post(ep, req);
-    if (size_is_early(ep, req->size))
-        early_post(ep, req);
-    if (ep->reach != NULL)
-        reach_post(ep, req); /* it may be complete */
+    module_recv_posted(ep, req); /* it may be complete */
 }
 
 static FLATTEN int recv_start(struct mbx_ep *ep, uint32_t source, uint32_t context_id,
@@ -177,13 +183,9 @@ static int recv_cancel(struct mbx_ep *ep, mbx_request request)
     if (req->completion.kind != MBX_RECVS)
         return -EOPNOTSUPP;
     if (!recv_is_open(req) || !arbiter_close(ep, req) ||
-        !mbx_match_cancel(&context_find(ep, req->match.envelope.context_id)->match,
-                          &req->match))
+        !recv_unpost(ep, req, RECV_ENDED, NULL))
         return recv_fate(req);
-    ep->stats.posted_now--;
-    if (ep->reach != NULL)
-        reach_closed(ep, req, NULL);
-    if (ep->offload == NULL || offload_cancel(ep, req))
+    if (module_recv_cancel(ep, req))
         recv_cancelled(ep, req);
     return 0;
 }

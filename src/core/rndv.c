@@ -24,7 +24,7 @@
 #include "core/distance.h"
 #include "core/early.h"
 #include "core/hold.h"
-#include "core/offload.h"
+#include "core/module.h"
 #include "core/share.h"
 
 /* DATA packets that leave before others get their turn, and arrivals theirs. */
@@ -149,8 +149,9 @@ static int rndv_send_data(struct mbx_ep *ep, struct request *req)
 }
 
 /* The receiver cannot read: it wants the bytes in messages. */
-int rndv_cts(struct mbx_ep *ep, struct peer *peer, const struct wire_cts *cts)
+static int on_cts(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
 {
+    const struct wire_cts *cts = &packet->body.cts;
     struct request *req = request_named(ep, cts->sender, peer->number, REQUEST_WAIT_GRANT);
 
     if (req != NULL)
@@ -169,8 +170,9 @@ int rndv_cts(struct mbx_ep *ep, struct peer *peer, const struct wire_cts *cts)
 }
 
 /* The receiver has all that it wants: of a rendezvous or of a synchronous send. */
-int rndv_fin(struct mbx_ep *ep, struct peer *peer, const struct wire_fin *fin)
+static int on_fin(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
 {
+    const struct wire_fin *fin = &packet->body.fin;
     struct request *req;
 
     hold_probed(ep, peer, fin->sender);
@@ -309,10 +311,6 @@ OUT_OF_LINE void rndv_receive(struct mbx_ep *ep, struct request *req,
 {
     size_t early = min_size(arrival->have, req->total);
 
-    if (unlikely(arrival->event != NULL)) {
-        offload_receive(ep, req, arrival);
-        return;
-    }
     if (early != 0)
         memcpy(req->buf, arrival->payload, early);
     req->done = early;
@@ -334,7 +332,7 @@ static int rndv_send_cts(struct mbx_ep *ep, struct request *req)
     return rndv_control(ep, req, WIRE_CTS, &cts, NULL, 0);
 }
 
-int rndv_data(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
+static int on_data(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
 {
     const struct wire_data *data = &packet->body.data;
     struct request *req = request_named(ep, data->receiver, peer->number, REQUEST_WAIT_DATA);
@@ -428,3 +426,10 @@ int rndv_step(struct mbx_ep *ep, struct request *req)
     }
     return err;
 }
+
+const struct module rndv_module = {
+    .name = "rndv",
+    .packets =
+        (const struct packet_handler[]){
+            {WIRE_CTS, on_cts}, {WIRE_DATA, on_data}, {WIRE_FIN, on_fin}, {0}},
+};

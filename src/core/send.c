@@ -23,8 +23,7 @@
 #include "core/core.h"
 #include "core/credit.h"
 #include "core/distance.h"
-#include "core/early.h"
-#include "core/hold.h"
+#include "core/module.h"
 
 /* ---- protocol choice ---- */
 
@@ -131,7 +130,7 @@ int send_first(struct mbx_ep *ep, struct peer *peer, struct request *req)
 int send_or_hold(struct mbx_ep *ep, struct peer *peer, struct request *req)
 {
     return credit_take_request(ep, peer, req) ? send_first(ep, peer, req)
-                                              : hold_add(ep, peer, req);
+                                              : module_defer(ep, peer, req);
 }
 
 void send_count(struct mbx_ep *ep, const struct request *req)
@@ -171,7 +170,7 @@ static int send_travel(struct mbx_ep *ep, struct request *req, struct peer *peer
     req->protocol = (uint8_t)(flags & REQUEST_MUTE ? protocol_eager(ep, size)
                                                    : protocol_choose(ep, peer, size));
     return likely(peer->early == NULL) ? send_or_hold(ep, peer, req)
-                                       : early_send(ep, peer, req);
+                                       : module_send(ep, peer, req);
 }
 
 /* A message that could not leave at once, or may not. */

@@ -24,6 +24,8 @@
  */
 #include "core/access.h"
 
+#include "core/module.h"
+
 /* ANSWERs with bytes that leave before others get their turn. */
 #define ANSWER_BURST 16
 
@@ -280,7 +282,7 @@ static void job_end(struct mbx_ep *ep, struct request *job, int err)
     list_remove(&job->queue);
     all->job_count--;
     if (list_is_empty(&all->jobs))
-        list_remove(&all->serving);
+        list_remove(&all->serving.node);
     if (is_well)
         job_count(ep, job);
     if (is_well && job->access.has_data)
@@ -297,7 +299,7 @@ void serve_drop(struct mbx_ep *ep, struct request *job)
     job_end(ep, job, -ENOTCONN);
 }
 
-void serve_event_read(struct mbx_ep *ep, const struct request *req)
+static void on_event_read(struct mbx_ep *ep, const struct request *req)
 {
     peer_get(ep, req->peer)->accesses->unread--;
     ep_stir(ep);
@@ -325,14 +327,9 @@ static int serve_peer(struct mbx_ep *ep, struct accesses *all)
     return moved;
 }
 
-int serve_all(struct mbx_ep *ep)
+int serve_run(struct mbx_ep *ep, struct work *work)
 {
-    struct list *node, *next;
-    int moved = 0;
-
-    list_for_each_safe (node, next, &ep->serving)
-        moved += serve_peer(ep, container_of(node, struct accesses, serving));
-    return moved;
+    return serve_peer(ep, container_of(work, struct accesses, serving));
 }
 
 void serve_moved(struct mbx_ep *ep, struct request *job, int error)
@@ -441,7 +438,8 @@ static struct request *job_take(struct mbx_ep *ep, struct peer *peer,
     return job;
 }
 
-int serve_arrive(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
+/* A PUT, GET or ATOMIC. */
+static int on_access(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
 {
     struct accesses *all = access_of(ep, peer);
     struct request *job;
@@ -466,13 +464,13 @@ int serve_arrive(struct mbx_ep *ep, struct peer *peer, const struct wire_packet 
     all->job_count++;
     if (!is_first)
         return 0;
-    list_add_tail(&ep->serving, &all->serving);
+    list_add_tail(&ep->works, &all->serving.node);
     ep_stir(ep);
     serve_peer(ep, all);
     return 0;
 }
 
-int serve_push(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
+static int on_push(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
 {
     const struct wire_push *push = &packet->body.push;
     struct accesses *all = peer->accesses;
@@ -498,3 +496,14 @@ int serve_push(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *p
     serve_peer(ep, all);
     return 0;
 }
+
+const struct module serve_module = {
+    .name = "serve",
+    .packets = (const struct packet_handler[]){{WIRE_PUT, on_access},
+                                               {WIRE_GET, on_access},
+                                               {WIRE_ATOMIC, on_access},
+                                               {WIRE_PUSH, on_push},
+                                               {0}},
+    .event_read = on_event_read,
+    .fini = region_fini,
+};

@@ -35,19 +35,21 @@
 
 #include "core/arbiter.h"
 #include "core/early.h"
+#include "core/module.h"
 
 /* The border between the parts, as seen from the buffer. */
 #define BORDER    ((size_t)4096)
 
 #define PAUSE_MAX 5 /* 2 to the power of it less 1, parts */
 
-void share_open(struct mbx_ep *ep)
+static int on_open(struct mbx_ep *ep)
 {
     const struct settings *s = &ep->settings;
     bool is_off = s->share == SHARE_OFF || s->rndv == RNDV_DATA || ep->arbiter == NULL ||
                   ep->offload != NULL;
 
     ep->share_from = is_off ? SIZE_MAX : s->share_size;
+    return 0;
 }
 
 /* ---- the word ---- */
@@ -248,8 +250,9 @@ int share_ended(struct mbx_ep *ep, struct peer *peer, struct request *req,
 
 /* ---- sender ---- */
 
-int share_arrive(struct mbx_ep *ep, struct peer *peer, const struct wire_share *share)
+static int on_share(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
 {
+    const struct wire_share *share = &packet->body.share;
     struct request *req = request_find(ep, share->sender);
 
     if (req == NULL || !request_is_send(req) || req->peer != peer->number ||
@@ -274,3 +277,9 @@ int share_arrive(struct mbx_ep *ep, struct peer *peer, const struct wire_share *
     early_write(ep, req);
     return 0;
 }
+
+const struct module share_module = {
+    .name = "share",
+    .packets = (const struct packet_handler[]){{WIRE_SHARE, on_share}, {0}},
+    .open = on_open,
+};

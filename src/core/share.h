@@ -15,9 +15,6 @@
 
 #include "core/core.h"
 
-/* Reads the settings. */
-void share_open(struct mbx_ep *ep);
-
 /* ---- as a receiver ---- */
 
 /* req is about to read: its sender is asked to write a part, if that is of use.  Then req is
@@ -54,9 +51,6 @@ void share_drop(struct mbx_ep *ep, struct request *req);
 /* Before the endpoint closes: req is read by us alone if its sender has not begun. */
 void share_take_back(struct mbx_ep *ep, struct request *req);
 
-/* ---- as a sender ---- */
-
-/* SHARE.  0; -EPROTO. */
-int share_arrive(struct mbx_ep *ep, struct peer *peer, const struct wire_share *share);
+extern const struct module share_module;
 
 #endif

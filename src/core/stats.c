@@ -6,7 +6,7 @@
  * here.
  */
 #include "core/core.h"
-#include "core/offload.h"
+#include "core/module.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -34,7 +34,7 @@ static void stats_gather(const struct mbx_ep *ep, struct mbx_stats *stats)
         if (count->search_max > stats->search_max)
             stats->search_max = count->search_max;
     }
-    offload_stats(ep, stats);
+    module_stats(ep, stats);
 }
 
 int mbx_stats_get(const struct mbx_ep *ep, struct mbx_stats *stats)

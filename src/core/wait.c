@@ -32,7 +32,7 @@
  */
 #include "base/sys.h"
 #include "core/core.h"
-#include "core/offload.h"
+#include "core/module.h"
 
 /* Empty polls between two looks at the clock. */
 #define WAIT_POLLS 64
@@ -190,7 +190,7 @@ static int wait_sleep(struct mbx_ep *ep, const struct waiter *w)
         left_ns = watch_ns(ep);
     ep->rounds = PROGRESS_LOOK_AROUND; /* look around as soon as we are awake */
     ep->stirred = false;
-    err = offload_sleep(ep, left_ns);
+    err = module_sleep(ep, left_ns);
     ep->stats.sleeps++;
     return err == -EINTR ? err : 0;
 }
@@ -334,8 +334,7 @@ static OUT_OF_LINE int wait_long(struct mbx_ep *ep, struct request *req, int64_t
         return -ESTALE; /* another thread has taken it */
     if (req->state != REQUEST_COMPLETE)
         return failed_tell(req);
-    request_consume(ep, req, completion);
-    return 0;
+    return request_consume(ep, req, completion);
 }
 
 /* req is not complete yet: mbx_wait() from here on. */
@@ -350,8 +349,7 @@ static OUT_OF_LINE int wait_request(struct mbx_ep *ep, struct request *req, int6
            !lock_is_wanted(&ep->lock));
     if (unlikely(req->state != REQUEST_COMPLETE))
         return wait_long(ep, req, timeout_ns, completion);
-    request_consume(ep, req, completion);
-    return 0;
+    return request_consume(ep, req, completion);
 }
 
 static inline int wait_start(struct mbx_ep *ep, mbx_request request, int64_t timeout_ns,
@@ -363,8 +361,7 @@ static inline int wait_start(struct mbx_ep *ep, mbx_request request, int64_t tim
         return -ESTALE;
     if (req->state != REQUEST_COMPLETE)
         return wait_request(ep, req, timeout_ns, completion);
-    request_consume(ep, req, completion);
-    return 0;
+    return request_consume(ep, req, completion);
 }
 
 static OUT_OF_LINE int wait_locked(struct mbx_ep *ep, mbx_request request, int64_t timeout_ns,

@@ -34,10 +34,7 @@
 #include "core/access.h"
 #include "core/arbiter.h"
 #include "core/core.h"
-#include "core/credit.h"
-#include "core/hold.h"
-#include "core/offload.h"
-#include "core/reach.h"
+#include "core/module.h"
 
 /* Peers that are looked at in one look for the sake of receives from any source, at least. */
 #define WATCH_SHARE 64
@@ -149,21 +146,17 @@ static void watch_mark_share(struct mbx_ep *ep)
 /* A receive that is still posted: its sender has died, or has won it and died. */
 static void watch_end_posted(struct mbx_ep *ep, struct request *req, struct peer *peer)
 {
-    struct context *context = context_find(ep, req->match.envelope.context_id);
     bool is_won = arbiter_owner(ep, req) == peer->number;
 
     if (!is_won && !peer->is_dead && !peer->is_lost)
         return;
-    if (!mbx_match_cancel(&context->match, &req->match))
-        return;
-    ep->stats.posted_now--;
     if (is_won)
         arbiter_give(ep, req, peer, true);
-    if (ep->reach != NULL)
-        reach_closed(ep, req, NULL);
+    if (!recv_unpost(ep, req, RECV_ENDED, NULL))
+        return;
     req->flags |= REQUEST_PEER_GONE;
     req->match.envelope.source = peer->number;
-    if (ep->offload == NULL || offload_cancel(ep, req))
+    if (module_recv_cancel(ep, req))
         recv_cancelled(ep, req);
 }
 
@@ -221,14 +214,10 @@ static bool watch_peer(struct mbx_ep *ep, struct peer *peer)
     peer->is_dead = was_dead || err == -EHOSTDOWN;
     peer->is_lost = err == -ECONNREFUSED;
     peer->is_gone = true;
-    if (!was_gone)
-        offload_watch(ep);
     if (peer->is_dead && !was_dead)
         failed_add(ep, peer);
-    hold_fail(ep, peer, -ENOTCONN);
-    if (peer->holder != NULL)
-        reach_leave(ep, peer);
-    credit_end(ep, peer);
+    module_peer_failed(ep, peer, -ENOTCONN);
+    module_peer_gone(ep, peer, !was_gone);
     return true;
 }
 
@@ -237,7 +226,7 @@ void watch_look(struct mbx_ep *ep)
     uint64_t now_ns = clock_now();
     uint32_t dead = ep->failed_count;
     struct watch watch = {.ep = ep};
-    bool found = false, was_watched = ep->offload != NULL && ep->offload->is_watched;
+    bool found = false, had_seen_all = ep->has_seen_all;
 
     ep->rounds = 0;
     if (now_ns - ep->watched_ns < (uint64_t)watch_ns(ep))
@@ -249,7 +238,7 @@ void watch_look(struct mbx_ep *ep)
     for (uint32_t i = 0; i < ep->peer_count; i++)
         found |= peer_is_used(ep, i) && watch_peer(ep, peer_get(ep, i));
     watch.is_death = ep->failed_count != dead;
-    watch.is_all_seen = offload_has_seen_all(ep);
-    if (found || (was_watched && watch.is_all_seen))
+    watch.is_all_seen = ep->has_seen_all = module_has_seen_all(ep);
+    if (found || (!had_seen_all && watch.is_all_seen))
         pool_for_each(&ep->requests, watch_end, &watch);
 }

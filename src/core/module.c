@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * module.c - the loops over the modules of an endpoint.
+ *
+ * There are about ten modules, and a hook is in one to three of them, so that a loop costs some
+ * thirty instructions: nothing here is on the path of a short message.
+ */
+#include "core/module.h"
+
+#define module_for_each(ep, m, hook)                                                           \
+    for (const struct module *const *m = (ep)->modules; *m != NULL; m++)                       \
+        if ((*m)->hook != NULL)
+
+static void register_packets(struct mbx_ep *ep, const struct packet_handler *handler)
+{
+    for (; handler->type != 0; handler++) {
+        assert(ep->packets[handler->type] == NULL);
+        ep->packets[handler->type] = handler->handle;
+    }
+}
+
+static void register_controls(struct mbx_ep *ep, const struct control *control)
+{
+    for (; control->what != 0; control++) {
+        const struct control **at = &ep->controls[__builtin_ctz(control->what)];
+
+        assert(*at == NULL);
+        *at = control;
+        ep->owes_closing |= control->is_closing ? (uint8_t)control->what : 0;
+        ep->owes_behind |= control->is_behind ? (uint8_t)control->what : 0;
+        ep->owes_first |= control->is_first ? (uint8_t)control->what : 0;
+    }
+}
+
+void module_register(struct mbx_ep *ep)
+{
+    module_for_each(ep, m, packets) register_packets(ep, (*m)->packets);
+    module_for_each(ep, m, controls) register_controls(ep, (*m)->controls);
+}
+
+/* ---- from open to close ---- */
+
+int module_open(struct mbx_ep *ep)
+{
+    module_for_each(ep, m, open)
+    {
+        int err = (*m)->open(ep);
+
+        if (err == 0)
+            continue;
+        while (m-- != ep->modules)
+            if ((*m)->close != NULL)
+                (*m)->close(ep);
+        return err;
+    }
+    return 0;
+}
+
+void module_stop(struct mbx_ep *ep)
+{
+    module_for_each(ep, m, stop)(*m)->stop(ep);
+}
+
+bool module_is_flushed(const struct mbx_ep *ep)
+{
+    module_for_each(ep, m, is_flushed) if (!(*m)->is_flushed(ep)) return false;
+    return true;
+}
+
+void module_close(struct mbx_ep *ep)
+{
+    module_for_each(ep, m, close)(*m)->close(ep);
+}
+
+void module_fini(struct mbx_ep *ep)
+{
+    module_for_each(ep, m, fini)(*m)->fini(ep);
+}
+
+/* ---- peers ---- */
+
+void module_peer_made(struct mbx_ep *ep, struct peer *peer,
+                      const struct transport_address *address)
+{
+    module_for_each(ep, m, peer_made)(*m)->peer_made(ep, peer, address);
+}
+
+OUT_OF_LINE void module_peer_failed(struct mbx_ep *ep, struct peer *peer, int error)
+{
+    module_for_each(ep, m, peer_failed)(*m)->peer_failed(ep, peer, error);
+}
+
+void module_peer_gone(struct mbx_ep *ep, struct peer *peer, bool is_new)
+{
+    module_for_each(ep, m, peer_gone)(*m)->peer_gone(ep, peer, is_new);
+}
+
+OUT_OF_LINE bool module_has_seen_all(struct mbx_ep *ep)
+{
+    bool has = true;
+
+    module_for_each(ep, m, has_seen_all) has &= (*m)->has_seen_all(ep);
+    return has;
+}
+
+/* ---- progress ---- */
+
+OUT_OF_LINE int module_sleep(struct mbx_ep *ep, int64_t timeout_ns)
+{
+    module_for_each(ep, m, sleep)
+    {
+        int err = (*m)->sleep(ep, timeout_ns);
+
+        if (err != 1)
+            return err;
+    }
+    return ep->transport->ops->wait(ep->transport, timeout_ns);
+}
+
+OUT_OF_LINE void module_event_read(struct mbx_ep *ep, const struct request *req)
+{
+    module_for_each(ep, m, event_read)(*m)->event_read(ep, req);
+}
+
+void module_stats(const struct mbx_ep *ep, struct mbx_stats *stats)
+{
+    module_for_each(ep, m, stats)(*m)->stats(ep, stats);
+}
+
+/* ---- receives ---- */
+
+OUT_OF_LINE void module_recv_posted(struct mbx_ep *ep, struct request *req)
+{
+    module_for_each(ep, m, recv_posted)(*m)->recv_posted(ep, req);
+}
+
+OUT_OF_LINE void module_recv_left(struct mbx_ep *ep, struct request *req, enum recv_cause cause,
+                                  const struct peer *by)
+{
+    module_for_each(ep, m, recv_left)(*m)->recv_left(ep, req, cause, by);
+}
+
+bool module_recv_cancel(struct mbx_ep *ep, struct request *req)
+{
+    module_for_each(ep, m, recv_cancel) if (!(*m)->recv_cancel(ep, req)) return false;
+    return true;
+}
+
+/* ---- messages ---- */
+
+OUT_OF_LINE void module_message_came(struct mbx_ep *ep, struct peer *peer)
+{
+    module_for_each(ep, m, message_came)(*m)->message_came(ep, peer);
+}
+
+OUT_OF_LINE int module_probe(struct mbx_ep *ep, const struct mbx_match_envelope *envelope,
+                             uint64_t ignore, struct mbx_status *status,
+                             struct message **message)
+{
+    module_for_each(ep, m, probe)
+    {
+        int found = (*m)->probe(ep, envelope, ignore, status, message);
+
+        if (found != 0)
+            return found;
+    }
+    return 0;
+}
+
+OUT_OF_LINE int module_send(struct mbx_ep *ep, struct peer *peer, struct request *req)
+{
+    module_for_each(ep, m, send) return (*m)->send(ep, peer, req);
+    return -ENOTSUP; /* nobody makes peer.early then */
+}
+
+OUT_OF_LINE int module_defer(struct mbx_ep *ep, struct peer *peer, struct request *req)
+{
+    module_for_each(ep, m, defer) return (*m)->defer(ep, peer, req);
+    return -ENOTSUP;
+}
+
+void module_deferring(struct mbx_ep *ep, struct peer *peer)
+{
+    module_for_each(ep, m, deferring)(*m)->deferring(ep, peer);
+}
+
+OUT_OF_LINE int module_credit_came(struct mbx_ep *ep, struct peer *peer, uint64_t envelopes)
+{
+    module_for_each(ep, m, credit_came)
+    {
+        int result = (*m)->credit_came(ep, peer, envelopes);
+
+        if (result != 1)
+            return result;
+    }
+    return 1;
+}
+
+OUT_OF_LINE void module_credit_told(struct mbx_ep *ep, struct peer *peer, uint64_t envelopes)
+{
+    module_for_each(ep, m, credit_told)(*m)->credit_told(ep, peer, envelopes);
+}
+
+/* ---- matching elsewhere ---- */
+
+void module_recall(struct mbx_ep *ep)
+{
+    module_for_each(ep, m, recall)(*m)->recall(ep);
+}
+
+void module_lend(struct mbx_ep *ep)
+{
+    module_for_each(ep, m, lend)(*m)->lend(ep);
+}
+
+bool module_is_home(const struct mbx_ep *ep)
+{
+    module_for_each(ep, m, is_home) if (!(*m)->is_home(ep)) return false;
+    return true;
+}

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * module.h - what stands on the ground of core, as tables.  Private to src/core.
+ *
+ *   mbx_open, with a list of modules
+ *       │
+ *       ├── packets    type -> handler      a packet comes in      (progress.c)
+ *       ├── controls   bit -> function      a small packet leaves  (peer.c)
+ *       └── hooks      called by the functions below
+ *
+ * The ground (requests, peers, progress, waits) and the tagged messages (send, receive, probe,
+ * eager, rendezvous, credit) call what is built on them through these tables alone; what is
+ * built on them calls down directly.  The path of a short message goes through no table: where
+ * it could meet a module it looks at a field of its own (mbx_ep.watched_from, peer.holder,
+ * peer.early, credit) and calls a function of this file behind that.
+ *
+ * Invariants
+ *   I1  a packet type has at most one handler, a control bit at most one function
+ *   I2  hooks are called in the order of the list, those of each kind in one loop
+ */
+#ifndef CORE_MODULE_H
+#define CORE_MODULE_H
+
+#include "core/core.h"
+
+/* 0; -EAGAIN no memory now; -EPROTO the packet does not fit the state of its message. */
+typedef int packet_fn(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet);
+
+struct packet_handler {
+    enum wire_type type; /* 0 ends a table */
+    packet_fn *handle;
+};
+
+/* A small packet that a peer is owed (enum peer_owes) until there is room for it. */
+struct control {
+    enum peer_owes what; /* 0 ends a table */
+    /* As transport_ops.send; -EINPROGRESS something has left, and more is to come. */
+    int (*send)(struct mbx_ep *ep, struct peer *peer);
+    bool is_closing; /* also sent while the endpoint closes */
+    bool is_behind;  /* may have to wait for the messages on out, and is tried behind them */
+    bool is_first;   /* no packet: done once in each round, before anything is sent */
+};
+
+struct module {
+    const char *name;
+    const struct packet_handler *packets; /* or NULL */
+    const struct control *controls;       /* or NULL */
+
+    /* ---- from open to close; every hook may be NULL ---- */
+
+    /* The transport is open.  0 or an error, which is logged. */
+    int (*open)(struct mbx_ep *ep);
+    /* The endpoint is about to close: nothing new begins. */
+    void (*stop)(struct mbx_ep *ep);
+    /* Has the module nothing under way that a close waits for? */
+    bool (*is_flushed)(const struct mbx_ep *ep);
+    /* The transport will be closed. */
+    void (*close)(struct mbx_ep *ep);
+    /* The transport is closed: gives the memory back. */
+    void (*fini)(struct mbx_ep *ep);
+
+    /* ---- peers ---- */
+
+    void (*peer_made)(struct mbx_ep *ep, struct peer *peer,
+                      const struct transport_address *address);
+    /* Nothing can be sent to the peer any more: what waits for that ends with this error. */
+    void (*peer_failed)(struct mbx_ep *ep, struct peer *peer, int error);
+    /* The peer is gone, and so far as the transport knows all that it sent is here; is_new:
+     * that was not known. */
+    void (*peer_gone)(struct mbx_ep *ep, struct peer *peer, bool is_new);
+    /* Has the module seen all that the peers that are gone had sent?  Once in each look. */
+    bool (*has_seen_all)(struct mbx_ep *ep);
+
+    /* ---- progress ---- */
+
+    /* As transport_ops.wait, instead of it; 1: the module does not mind. */
+    int (*sleep)(struct mbx_ep *ep, int64_t timeout_ns);
+    /* The user reads this entry of MBX_EVENTS. */
+    void (*event_read)(struct mbx_ep *ep, const struct request *req);
+    /* Adds what the module counts by itself. */
+    void (*stats)(const struct mbx_ep *ep, struct mbx_stats *stats);
+
+    /* ---- receives; of those with less room than mbx_ep.watched_from nothing is told ---- */
+
+    /* req waits in its engine.  It may be complete afterwards. */
+    void (*recv_posted)(struct mbx_ep *ep, struct request *req);
+    /* req has left its engine; by: who has it now, if that was a claim, or NULL. */
+    void (*recv_left)(struct mbx_ep *ep, struct request *req, enum recv_cause cause,
+                      const struct peer *by);
+    /* req has left its engine and is to be cancelled.  False: the module does that later. */
+    bool (*recv_cancel)(struct mbx_ep *ep, struct request *req);
+
+    /* ---- messages ---- */
+
+    /* A message of a peer that defers its sends (peer.holder) has come by itself. */
+    void (*message_came)(struct mbx_ep *ep, struct peer *peer);
+    /* What such a receive would take of the messages that peers have, and not sent.  1,
+     * *status, and if message is not NULL it is taken; 0 nothing that is known; -ENOMEM. */
+    int (*probe)(struct mbx_ep *ep, const struct mbx_match_envelope *envelope, uint64_t ignore,
+                 struct mbx_status *status, struct message **message);
+    /* A send to a peer that has told of receives in advance (peer.early).  As send_first(). */
+    int (*send)(struct mbx_ep *ep, struct peer *peer, struct request *req);
+    /* A send without credit, or behind one, waits.  0; -ENOMEM. */
+    int (*defer)(struct mbx_ep *ep, struct peer *peer, struct request *req);
+    /* Sends to this peer wait from now on, or have failed. */
+    void (*deferring)(struct mbx_ep *ep, struct peer *peer);
+    /* Envelope credit has come while sends to this peer are not free to leave
+     * (credit.envelopes is 0).  0 it is counted; 1 it is not the module's; -EPROTO. */
+    int (*credit_came)(struct mbx_ep *ep, struct peer *peer, uint64_t envelopes);
+    /* This peer, which defers its sends, was told of so much credit. */
+    void (*credit_told)(struct mbx_ep *ep, struct peer *peer, uint64_t envelopes);
+
+    /* ---- matching elsewhere ---- */
+
+    /* A peer defers its sends: receives are given back, and none is given away until lend. */
+    void (*recall)(struct mbx_ep *ep);
+    void (*lend)(struct mbx_ep *ep);
+    /* Is every receive matched here and nowhere else? */
+    bool (*is_home)(const struct mbx_ep *ep);
+};
+
+/* Enters the tables of ep->modules. */
+void module_register(struct mbx_ep *ep);
+
+/* ---- what calls the hook of that name of every module ---- */
+
+/* 0; or the first error, and those before are closed again. */
+int module_open(struct mbx_ep *ep);
+void module_stop(struct mbx_ep *ep);
+bool module_is_flushed(const struct mbx_ep *ep);
+void module_close(struct mbx_ep *ep);
+void module_fini(struct mbx_ep *ep);
+void module_peer_made(struct mbx_ep *ep, struct peer *peer,
+                      const struct transport_address *address);
+void module_peer_failed(struct mbx_ep *ep, struct peer *peer, int error);
+void module_peer_gone(struct mbx_ep *ep, struct peer *peer, bool is_new);
+bool module_has_seen_all(struct mbx_ep *ep);
+/* Sleeps in the transport, by way of the module that has to be asleep, too. */
+int module_sleep(struct mbx_ep *ep, int64_t timeout_ns);
+void module_event_read(struct mbx_ep *ep, const struct request *req);
+void module_stats(const struct mbx_ep *ep, struct mbx_stats *stats);
+void module_recv_posted(struct mbx_ep *ep, struct request *req);
+void module_recv_left(struct mbx_ep *ep, struct request *req, enum recv_cause cause,
+                      const struct peer *by);
+bool module_recv_cancel(struct mbx_ep *ep, struct request *req);
+void module_message_came(struct mbx_ep *ep, struct peer *peer);
+int module_probe(struct mbx_ep *ep, const struct mbx_match_envelope *envelope, uint64_t ignore,
+                 struct mbx_status *status, struct message **message);
+int module_send(struct mbx_ep *ep, struct peer *peer, struct request *req);
+int module_defer(struct mbx_ep *ep, struct peer *peer, struct request *req);
+void module_deferring(struct mbx_ep *ep, struct peer *peer);
+int module_credit_came(struct mbx_ep *ep, struct peer *peer, uint64_t envelopes);
+void module_credit_told(struct mbx_ep *ep, struct peer *peer, uint64_t envelopes);
+void module_recall(struct mbx_ep *ep);
+void module_lend(struct mbx_ep *ep);
+bool module_is_home(const struct mbx_ep *ep);
+
+#endif
