@@ -151,7 +151,7 @@ static struct fi_ops_av provider_av = {.size = sizeof provider_av, .insert = pro
 static int accept_peer(void *arg, struct link *link, const struct transport_address *address,
                        uint32_t *peer)
 {
-    uint32_t who = address->bytes[TRANSPORT_NETWORK], here = number_of(arg);
+    uint32_t who = address->network[0], here = number_of(arg);
 
     (void)link;
     require(here != STRANGER && who != STRANGER && who < ENDPOINTS && who != here,
@@ -196,13 +196,11 @@ static const struct transport_events events = {
 
 static struct transport_address address_of(uint32_t who)
 {
-    struct transport_address address = {.bytes = {TRANSPORT_OFI}};
-
-    address.bytes[TRANSPORT_NETWORK_HEAD] = 1; /* its length */
-    address.bytes[TRANSPORT_NETWORK_HEAD + 1] = 7;
-    address.bytes[TRANSPORT_WELCOME + 4] = (unsigned char)(3 * who + 1);
-    address.bytes[TRANSPORT_NETWORK] = (unsigned char)who;
-    return address;
+    return (struct transport_address){.kind = ADDRESS_OFI,
+                                      .network_size = 1,
+                                      .network_format = 7,
+                                      .cookie = 3 * who + 1,
+                                      .network = {(uint8_t)who}};
 }
 
 static struct fi_fabric_attr fabric_attr = {.prov_name = (char[]){"lists"}};
@@ -233,7 +231,7 @@ static void endpoint_open(uint32_t who)
     list_init(&ofi->busy);
     list_init(&ofi->holding);
     list_init(&ofi->free);
-    links_init(&ofi->links);
+    link_table_init(&ofi->links);
     for (size_t i = 0; i < OFI_BUFFERS; i++) {
         list_init_node(&buffers[who][i].node);
         list_add_tail(&ofi->free, &buffers[who][i].node);
@@ -248,7 +246,7 @@ static void endpoint_close(struct endpoint *e)
     for (uint32_t i = 0; i < ofi->id_count; i++)
         ofi_link_destroy(ofi->by_id[i]);
     mem_free(ofi->by_id);
-    links_fini(&ofi->links);
+    link_table_fini(&ofi->links);
 }
 
 /* The link to another one, named by the core. */
@@ -401,13 +399,13 @@ static void greet(struct input *in)
     if (what & 64) { /* of another provider, or no address at all */
         uint8_t at = take(in) % TRANSPORT_ADDRESS_SIZE;
 
-        hello.from.bytes[at] ^= take(in);
+        ((uint8_t *)&hello.from)[at] ^= take(in);
     }
     memset(&greeting, 0, sizeof greeting);
     greeting.caller = hello.from;
     greeting.callee = hello.to;
     greeting.from_caller = hello.caller;
-    if (hello.from.bytes[TRANSPORT_NETWORK] < STRANGER)
+    if (hello.from.network[0] < STRANGER)
         return; /* that would be one of the two, who has the key and lies */
     memset(key, 2, sizeof key);
     ofi_prove(key, OFI_HELLO, &greeting, hello.proof);

@@ -15,6 +15,9 @@
 
 #include "core/hold.h"
 #include "core/offer.h"
+#include "transport/atomics.h"
+#include "transport/loop/loop.h"
+#include "transport/memory.h"
 
 /* States of a word. */
 #define WORD_OPEN  (UINT64_C(1) << 24)
@@ -118,7 +121,7 @@ static uint64_t exchange(const struct liar *liar, uint64_t index, uint64_t expec
     struct transport *theirs = liar->victim->ep->transport;
     uint64_t found = expected;
 
-    theirs->ops->exchange_own(theirs, index, expected, desired, &found);
+    transport_cswap_local(theirs, index, expected, desired, &found);
     return found;
 }
 
@@ -187,13 +190,13 @@ static void show_table(struct liar *liar, struct input *in)
         entry[OFFER_ADDRESS] = how & 128 ? take_number(in) : liar->address;
         entry[OFFER_KEY] = liar->key;
         entry[OFFER_SENDER] = how & 64 ? 0 : ++liar->request;
-        liar->transport->ops->show(liar->transport, offer_at(index, i), entry, OFFER_ENTRY);
+        transport_store(liar->transport, offer_at(index, i), entry, OFFER_ENTRY);
     }
     head[OFFER_EPOCH] = what & 64 ? take_number(in) : liar->epoch;
     head[OFFER_COUNT] = what & 128 ? take_number(in) : count | (what & 4 ? OFFER_ALL : 0);
     head[OFFER_CLAIMED] = what >> 3 & 7;
     head[OFFER_VERSION] = what == 255 ? take_number(in) : what;
-    liar->transport->ops->show(liar->transport, index, head, OFFER_HEAD);
+    transport_store(liar->transport, index, head, OFFER_HEAD);
 }
 
 /* Into the buffer of a receive that the victim has lent it, or beside. */
@@ -207,8 +210,8 @@ static void write_lent(struct liar *liar, struct input *in)
         return;
     size = what & 4 ? 1u + what : early->body[6];
     if (size <= LIAR_MEMORY)
-        liar->transport->ops->write(liar->link, early->body[7] + at, early->body[8],
-                                    liar->memory, size, NULL);
+        transport_write(liar->link, early->body[7] + at, early->body[8], liar->memory, size,
+                        NULL);
     liar_hear(liar); /* the transport ends every other write in a poll */
 }
 
@@ -221,8 +224,8 @@ static void read_exposed(struct liar *liar, struct input *in)
 
     if (rts == NULL || rts->body[1] > sizeof here)
         return;
-    liar->transport->ops->read(liar->link, here, rts->body[2] + (what & 1 ? what : 0),
-                               rts->body[3], rts->body[1], NULL);
+    transport_read(liar->link, here, rts->body[2] + (what & 1 ? what : 0), rts->body[3],
+                   rts->body[1], NULL);
     liar_hear(liar);
 }
 
@@ -254,7 +257,7 @@ void liar_move(struct liar *liar, struct input *in)
 void liar_open(struct liar *liar, uint32_t welcome)
 {
     const struct transport_config config = {
-        .events = &events, .arg = liar, .welcome = welcome, .loop_depth = 8};
+        .events = &events, .arg = liar, .credit = welcome, .settings.loop.depth = 8};
 
     memset(liar, 0, sizeof *liar);
     memset(liar->memory, LIAR_BYTE, sizeof liar->memory);
@@ -270,10 +273,10 @@ void liar_meet(struct liar *liar, struct side *victim)
     memcpy(&address, &theirs, sizeof address);
     require(liar->transport->ops->connect(liar->transport, &address, &liar->link) == 0,
             "the liar cannot reach its victim");
-    require(liar->transport->ops->expose(liar->link, liar->memory, sizeof liar->memory,
-                                         &liar->address, &liar->key) == 0 &&
-                liar->transport->ops->expose(liar->link, liar->inbox, sizeof liar->inbox,
-                                             &liar->inbox_address, &liar->inbox_key) == 0,
+    require(transport_expose(liar->link, liar->memory, sizeof liar->memory, &liar->address,
+                             &liar->key) == 0 &&
+                transport_expose(liar->link, liar->inbox, sizeof liar->inbox,
+                                 &liar->inbox_address, &liar->inbox_key) == 0,
             "the liar cannot expose its memory");
     liar->victim = victim;
 }

@@ -3,7 +3,7 @@
  * liar.h - an endpoint that keeps no rule.
  *
  *   liar.c    its end of the transport: it hears what the victim tells it, keeps the last
- *             packets, and has memory, words and a board of its own
+ *             packets, and has memory, words and a table of its own
  *   lies.c    what it says: bytes; packets of the right shape, whose numbers exist, existed or
  *             nearly exist; or what would be the right answer to something that it has heard,
  *             with or without a twist
@@ -21,7 +21,7 @@
 #define LIES_MOST   512 /* bytes of a packet */
 #define BODY_MOST   9   /* words */
 #define RAW_MOST    128
-#define LIAR_TABLE  64 /* where its table is, on its board */
+#define LIAR_TABLE  64 /* where its table is, among its words */
 
 /* A packet that it sends, or has heard. */
 struct lie {
@@ -60,7 +60,7 @@ void liar_hear(struct liar *liar);
 /* The last packet of this type that it has heard, or NULL. */
 const struct lie *liar_last(const struct liar *liar, enum wire_type type);
 
-/* Writes to its own words and board, to those of the victim, and to its memory. */
+/* Writes to its own words and table, to those of the victim, and to its memory. */
 void liar_move(struct liar *liar, struct input *in);
 
 /* Says something. */

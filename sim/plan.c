@@ -140,7 +140,7 @@ static void draw_world(struct plan *p, struct mood *m)
     w->percent_late = 20 * below(m, 5);
     w->percent_lost = percents[below(m, 4)];
     w->can_read = chance(m, 80);
-    w->has_board = chance(m, 70);
+    w->has_table = chance(m, 70);
 }
 
 /* ---- operations ---- */
@@ -395,7 +395,7 @@ void plan_print(const struct plan *p)
            " us, a pair holds %" PRIu32 "; %" PRIu32 " words%s%s; full %" PRIu32
            " %%, late %" PRIu32 " %%, lost %" PRIu32 " %%\n",
            p->ranks, w->delay_min_ns / CLOCK_US, w->delay_max_ns / CLOCK_US, w->depth, w->words,
-           w->has_board ? ", a board" : "", w->can_read ? ", reads" : "", w->percent_full,
+           w->has_table ? ", a table" : "", w->can_read ? ", reads" : "", w->percent_full,
            w->percent_late, w->percent_lost);
     for (uint32_t v = 0; v < p->variants; v++) {
         printf("  settings %" PRIu32 ":", v);

@@ -2,10 +2,11 @@
 /*
  * arbiter.c - words that decide which sender wins a receive; arbiter.h.
  *
- * Only the endpoint opens its words, and only through the transport's exchange, as the senders:
+ * Only the endpoint opens its words, and only through the transport's cswap, as the senders:
  * whatever makes that atomic, here it is the same.
  */
 #include "core/arbiter.h"
+#include "transport/atomics.h"
 
 enum word_state { WORD_CLOSED, WORD_OPEN, WORD_TAKEN };
 
@@ -40,7 +41,7 @@ static uint32_t name_index(uint64_t name)
 
 int arbiter_init(struct mbx_ep *ep)
 {
-    uint32_t count = ep->transport->limits.words;
+    uint32_t count = ep->transport->limits.cswap_words;
     struct arbiter *arbiter;
 
     bool is_wanted = ep->settings.any_source == ANY_SOURCE_SENDER ||
@@ -77,8 +78,8 @@ void arbiter_fini(struct mbx_ep *ep)
 static bool exchange(const struct mbx_ep *ep, uint32_t index, uint64_t expected,
                      uint64_t desired, uint64_t *found)
 {
-    return ep->transport->ops->exchange_own(ep->transport, index, expected, desired, found) ==
-               0 &&
+    *found = 0;
+    return transport_cswap_local(ep->transport, index, expected, desired, found) == 0 &&
            *found == expected;
 }
 
@@ -183,14 +184,11 @@ uint32_t arbiter_owner(const struct mbx_ep *ep, const struct request *req)
 
 uint32_t arbiter_owner_seen(const struct mbx_ep *ep, const struct request *req)
 {
-    const struct transport_ops *ops = ep->transport->ops;
     uint64_t found;
 
     if (req->key == 0)
         return MBX_ANY_SOURCE;
-    if (ops->glance_own == NULL)
-        return arbiter_owner(ep, req);
-    if (ops->glance_own(ep->transport, name_index(req->key), &found) != 0)
+    if (transport_load_local(ep->transport, name_index(req->key), &found) != 0)
         return MBX_ANY_SOURCE;
     return owner_in(found);
 }
@@ -203,9 +201,8 @@ int arbiter_claim(const struct peer *peer, uint64_t name, uint64_t as, uint64_t 
 
     if ((uint32_t)name == 0 || as > OWNER_MAX)
         return -EINVAL;
-    err = peer->link->transport->ops->exchange(peer->link, name_index(name), expected,
-                                               word(generation, WORD_TAKEN, (uint32_t)as),
-                                               &found, cookie);
+    err = transport_cswap(peer->link, name_index(name), expected,
+                          word(generation, WORD_TAKEN, (uint32_t)as), &found, cookie);
     if (err != 0)
         return err;
     return found == expected ? 0 : -EALREADY;

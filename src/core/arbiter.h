@@ -6,7 +6,7 @@
  * them:
  *
  *   a word    in memory of the receiver that the transport lets the senders compare and
- *             exchange (transport_ops.exchange: atomics in shared memory, or of the network's
+ *             exchange (transport_cswap(): atomics in shared memory, or of the network's
  *             provider).  One exchange takes the lock and says who has it; then the receiver is
  *             told, and learns it from the word even if the winner dies before
  *   claims    the receiver itself: it gives the receive to the first claim that it processes

@@ -55,14 +55,6 @@
 /* ---- settings.c ---- */
 
 enum rndv_choice { RNDV_AUTO, RNDV_DATA };
-enum transport_choice {
-    TRANSPORT_CHOICE_AUTO,
-    TRANSPORT_CHOICE_SHM,
-    TRANSPORT_CHOICE_OFI,
-    TRANSPORT_CHOICE_LOOP,
-    TRANSPORT_CHOICE_SHM_OFI,
-    TRANSPORT_CHOICE_SIM
-};
 enum threads_choice { THREADS_ONE, THREADS_MANY };
 enum device_choice {
     DEVICE_NONE,
@@ -82,7 +74,7 @@ enum match_choice { MATCH_SPLIT, MATCH_SOFTWARE, MATCH_DEVICE };
 
 struct settings {
     uint64_t log_level;
-    uint64_t transport; /* enum transport_choice */
+    uint64_t transport; /* 0: auto; else index + 1 of transport_at() */
     uint64_t threads;   /* enum threads_choice */
     uint64_t eager_limit, inject_limit, early_data, read_chunk;
     uint64_t rndv; /* enum rndv_choice */
@@ -95,19 +87,15 @@ struct settings {
     uint64_t unexpected_memory, window, window_payload;
     uint64_t hold_take; /* bool */
     uint64_t spin_ns, close_timeout_ns, peer_timeout_ns, boot_timeout_ns;
-    uint64_t shm_ring_bytes, shm_peers, shm_attach;
-    uint64_t loop_depth;
-    uint64_t fault_percent, fault_seed, fault_host;
-    uint64_t ofi_timeout_ns;
+    uint64_t shm_peers;
     uint64_t device; /* enum device_choice */
     uint64_t match;  /* enum match_choice */
     uint64_t device_list, device_buffers, device_threshold, device_spin_ns, device_answer_ns;
-    char fault_die[PARAM_STRING_MAX];
     char device_program[PARAM_STRING_MAX];
     char stats_file[PARAM_STRING_MAX];
     char key[PARAM_STRING_MAX];
-    char ofi_provider[PARAM_STRING_MAX], ofi_interface[PARAM_STRING_MAX];
     char trace_folder[PARAM_STRING_MAX];
+    struct transport_settings transports;
 };
 
 /* Reads the environment and the overrides; logs what is wrong.  0; -EINVAL;
@@ -382,9 +370,9 @@ struct mbx_ep {
     bool has_threads; /* MBX_THREADS=many: all below is guarded by lock */
     struct lock lock;
     struct transport *transport;
-    struct transport *near; /* what a round polls: that, or the part of it that is in use */
-    struct transport_look *look; /* of that; or no_look, if it has none */
-    struct transport_look no_look;
+    struct transport *polled;    /* in every round: that, or the part of it that is in use */
+    struct transport_hint *hint; /* of that; or no_hint, if it has none */
+    struct transport_hint no_hint;
     uint8_t due; /* enum ep_due: whatever is not sent by a peer just now */
     struct transport_config transport_config; /* how it was opened */
     struct trace_recorder *trace;             /* or NULL; record.h */
@@ -753,7 +741,7 @@ static inline int recv_check(const struct mbx_ep *ep, uint32_t source, uint32_t 
  */
 #define PROGRESS_LOOK_AROUND 64
 /* Which part of the transport is in use now. */
-void progress_near(struct mbx_ep *ep);
+void progress_polled(struct mbx_ep *ep);
 /* mbx_progress() for who has the lock. */
 int progress_round(struct mbx_ep *ep);
 /* Sends what req has to send now. */

@@ -99,9 +99,8 @@ static void credit_start(struct mbx_ep *ep, struct peer *peer,
                          const struct transport_address *address)
 {
     struct credit *credit = &peer->credit;
-    uint32_t welcome;
+    uint32_t welcome = address->credit;
 
-    memcpy(&welcome, &address->bytes[TRANSPORT_WELCOME], sizeof welcome);
     credit->envelopes = welcome & WELCOME_UNLIMITED;
     credit->half = credit_half(credit->envelopes);
     if (credit->envelopes == WELCOME_UNLIMITED)

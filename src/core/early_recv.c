@@ -47,6 +47,7 @@
 #include "core/reach.h"
 #include "core/record.h"
 #include "core/share.h"
+#include "transport/memory.h"
 
 /* Earlier open receives that one is compared with; if there are more it is not told. */
 #define OTHERS_MOST 64
@@ -132,8 +133,7 @@ static bool early_lend(struct mbx_ep *ep, struct peer *peer, struct request *req
     if (req->key == 0)
         return false;
     req->peer = peer->number;
-    if (link->transport->ops->expose(link, req->buf, req->size, &req->lent.address,
-                                     &req->lent.key) != 0) {
+    if (transport_expose(link, req->buf, req->size, &req->lent.address, &req->lent.key) != 0) {
         arbiter_close(ep, req);
         return false;
     }
@@ -246,7 +246,7 @@ void early_unlend(struct mbx_ep *ep, struct request *req)
 
     if (!arbiter_close(ep, req))
         arbiter_abandon(ep, req); /* by a peer that is gone, or does not keep the rules */
-    peer->link->transport->ops->unexpose(peer->link, req->lent.address, req->lent.key);
+    transport_unexpose(peer->link, req->lent.address, req->lent.key);
     req->flags &= (uint16_t)~REQUEST_LENT;
     ep->lent--;
     peer->early->told--;

@@ -45,6 +45,7 @@
 #include "core/hold.h"
 #include "core/module.h"
 #include "core/record.h"
+#include "transport/memory.h"
 
 #define VAIN_MOST 64
 
@@ -263,8 +264,8 @@ static int early_chunk(struct mbx_ep *ep, struct peer *peer, struct request *req
     int err;
 
     req->flags |= REQUEST_MOVING; /* it may be told before the call returns */
-    err = link->transport->ops->write(link, to->address + req->done, to->key,
-                                      req->buf + req->done, chunk_size(ep, req), req);
+    err = transport_write(link, to->address + req->done, to->key, req->buf + req->done,
+                          chunk_size(ep, req), req);
     if (err == -EINPROGRESS)
         return 0;
     req->flags &= (uint16_t)~REQUEST_MOVING;

@@ -17,16 +17,13 @@
 #include "core/reach.h"
 #include "core/record.h"
 #include "core/share.h"
-
-/* What `mbx info` lists. */
-static const struct transport_ops *const transports[] = {&transport_shm, &transport_ofi,
-                                                         &transport_loop, &transport_sim};
+#include "transport/fault.h"
 
 static const struct transport_events events = {
     .accept = peer_accept,
     .deliver = progress_deliver,
     .read_done = rndv_read_done,
-    .exchange_done = hold_locked,
+    .cswap_done = hold_locked,
     .dropped = progress_dropped,
     .sleeps = wait_sleeps,
     .slept = wait_slept,
@@ -37,7 +34,7 @@ static const struct transport_events offload_events = {
     .accept = peer_accept,
     .deliver = offload_deliver,
     .read_done = offload_read_done,
-    .exchange_done = hold_locked,
+    .cswap_done = hold_locked,
     .dropped = progress_dropped,
     .repeats = offload_repeats,
     .sleeps = wait_sleeps,
@@ -53,44 +50,28 @@ static const struct module *const modules[] = {
 
 int mbx_transport_get(unsigned index, const char **name, const char **about)
 {
-    if (index >= ARRAY_COUNT(transports))
+    const struct transport_ops *ops = transport_at(index);
+
+    if (ops == NULL)
         return -ENOENT;
-    *name = transports[index]->name;
-    *about = transports[index]->about;
+    *name = ops->name;
+    *about = ops->about;
     return 0;
 }
 
-/* Puts what MBX_TRANSPORT=auto stands for in its place. */
-static int endpoint_choose(struct settings *s)
+/* What MBX_TRANSPORT=auto stands for, or what it names. */
+static int endpoint_choose(const struct settings *s, const struct transport_ops **ops)
 {
     bool is_spread = false;
     int err = 0;
 
-    if (s->transport != TRANSPORT_CHOICE_AUTO)
-        return 0;
-    if (s->device == DEVICE_NONE)
+    if (s->transport == 0 && s->device == DEVICE_NONE)
         err = boot_is_spread(&is_spread);
-    if (err == 0)
-        s->transport = is_spread ? TRANSPORT_CHOICE_SHM_OFI : TRANSPORT_CHOICE_SHM;
+    if (s->transport == 0)
+        *ops = is_spread ? &transport_mux : &transport_shm;
+    else
+        *ops = transport_at((unsigned)s->transport - 1);
     return err;
-}
-
-static const struct transport_ops *endpoint_ops(const struct settings *s)
-{
-    switch ((enum transport_choice)s->transport) {
-    case TRANSPORT_CHOICE_OFI:
-        return &transport_ofi;
-    case TRANSPORT_CHOICE_LOOP:
-        return &transport_loop;
-    case TRANSPORT_CHOICE_SHM_OFI:
-        return &transport_mux;
-    case TRANSPORT_CHOICE_SIM:
-        return &transport_sim;
-    case TRANSPORT_CHOICE_SHM:
-    case TRANSPORT_CHOICE_AUTO:
-        break;
-    }
-    return &transport_shm;
 }
 
 static int endpoint_transport(struct mbx_ep *ep, const uint8_t *key)
@@ -99,21 +80,12 @@ static int endpoint_transport(struct mbx_ep *ep, const uint8_t *key)
     struct transport_config config = {
         .events = s->device == DEVICE_NONE ? &events : &offload_events,
         .arg = ep,
-        .welcome = credit_welcome(ep),
-        .loop_depth = s->loop_depth,
-        .shm_ring_bytes = s->shm_ring_bytes,
-        .shm_peers = s->shm_peers,
-        .shm_attach = s->shm_attach,
-        .shm_host = s->fault_host,
-        .ofi_provider = s->ofi_provider,
-        .ofi_interface = s->ofi_interface,
-        .ofi_timeout_ns = s->ofi_timeout_ns,
-        .ofi_words = s->any_source == ANY_SOURCE_SENDER,
-        .fault_seed = s->fault_seed,
-        .fault_percent = s->fault_percent,
-        .fault_die = s->fault_die[0] != '\0' ? s->fault_die : NULL,
+        .credit = credit_welcome(ep),
+        .peers = s->shm_peers,
+        .wants_cswap = s->any_source == ANY_SOURCE_SENDER,
+        .settings = s->transports,
     };
-
+    const struct transport_ops *ops;
     int err = record_check_death(s);
 
     if (key != NULL)
@@ -122,12 +94,15 @@ static int endpoint_transport(struct mbx_ep *ep, const uint8_t *key)
         err = settings_key(s, config.key, sizeof config.key);
     if (err < 0)
         return err;
-    err = s->fault_percent != 0 || config.fault_die != NULL
-              ? transport_fault_open(endpoint_ops(s), &config, &ep->transport)
-              : endpoint_ops(s)->open(&config, &ep->transport);
+    err = endpoint_choose(s, &ops);
     if (err < 0)
         return err;
-    progress_near(ep);
+    err = s->transports.fault.percent != 0 || s->transports.fault.die[0] != '\0'
+              ? transport_fault_open(ops, &config, &ep->transport)
+              : ops->open(&config, &ep->transport);
+    if (err < 0)
+        return err;
+    progress_polled(ep);
     ep->transport_config = config;
     return 0;
 }
@@ -159,9 +134,6 @@ int mbx_open(const struct mbx_config *config, struct mbx_ep **out)
     if (err < 0)
         goto free_ep;
     log_level_set((enum log_level)ep->settings.log_level);
-    err = endpoint_choose(&ep->settings);
-    if (err < 0)
-        goto free_ep;
     err = random_secret(&ep->match_seed, sizeof ep->match_seed);
     if (err < 0)
         goto free_ep;

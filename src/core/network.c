@@ -14,10 +14,8 @@ static int network_describe(const struct settings *s, struct transport_network *
     static const struct transport_events none;
     struct transport_config config = {
         .events = &none,
-        .ofi_provider = s->ofi_provider,
-        .ofi_interface = s->ofi_interface,
-        .ofi_timeout_ns = s->ofi_timeout_ns,
-        .ofi_words = true,
+        .settings = s->transports,
+        .wants_cswap = true,
     };
     int err = random_secret(config.key, sizeof config.key); /* which nobody has */
 

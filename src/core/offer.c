@@ -8,6 +8,7 @@
 #include "core/offer.h"
 
 #include "core/record.h"
+#include "transport/atomics.h"
 
 /* Of an endpoint, at most. */
 #define OFFERS_MOST         8
@@ -28,15 +29,15 @@ static struct offers *offers_make(struct mbx_ep *ep)
 
     if (offers == NULL)
         return NULL;
-    offers->count = (uint32_t)min_size(limits->board / OFFER_WORDS, OFFERS_MOST);
+    offers->count = (uint32_t)min_size(limits->table_words / OFFER_WORDS, OFFERS_MOST);
     for (uint32_t i = 0; i < offers->count; i++)
-        offers->offers[i].index = limits->words + i * (uint64_t)OFFER_WORDS;
+        offers->offers[i].index = limits->cswap_words + i * (uint64_t)OFFER_WORDS;
     return ep->offers = offers;
 }
 
 static void put(struct mbx_ep *ep, uint64_t index, const uint64_t *words, size_t count)
 {
-    ep->transport->ops->show(ep->transport, index, words, count);
+    transport_store(ep->transport, index, words, count);
 }
 
 /* Leaves the version with these flags: OFFER_BUSY or 0, and taken bits. */
@@ -108,8 +109,8 @@ int offer_shut(struct mbx_ep *ep, struct offer *offer, uint32_t *taken)
         return 0;
     do {
         offer->version = found;
-        ep->transport->ops->exchange_own(ep->transport, offer->index + OFFER_VERSION, found,
-                                         found | OFFER_BUSY, &found);
+        transport_cswap_local(ep->transport, offer->index + OFFER_VERSION, found,
+                              found | OFFER_BUSY, &found);
     } while (found != offer->version && is_honest(offer, found) && tries++ < OFFER_ENTRIES);
     offer->is_open = false;
     if (found != offer->version) {

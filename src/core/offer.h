@@ -3,7 +3,7 @@
  * offer.h - held sends that their receiver may take by itself.  Private to src/core.
  *
  * What a sender holds for a peer (hold.c) lies, as far as there is room, in a table on its
- * transport's board, where the peer sees it:
+ * transport's words for tables (atomics.h), where the peer loads it:
  *
  *   version | epoch | count, is_all | claimed    OFFER_HEAD words
  *   entry 0: envelope, data, size, address, key, sender, payload
@@ -35,7 +35,7 @@
  *       endpoint ever had it; so who has not processed that HOLD, behind whatever left before
  *       it, takes nothing
  *   I3  while a table is open, its marks are those of hold.sends, and !hold.is_peeked
- *   I4  nothing that was read from the board is used, but for the taken bits, and these are
+ *   I4  nothing that was read from the table is used, but for the taken bits, and these are
  *       compared with what may be
  */
 #ifndef CORE_OFFER_H
@@ -46,7 +46,7 @@
 #define OFFER_ENTRIES 32
 #define OFFER_PAYLOAD 128 /* words of payload in an entry */
 
-/* ---- on the board ---- */
+/* ---- in the words for tables ---- */
 
 enum offer_head { OFFER_VERSION, OFFER_EPOCH, OFFER_COUNT, OFFER_CLAIMED, OFFER_HEAD = 8 };
 

@@ -23,6 +23,7 @@
 #include "core/record.h"
 #include "device/beside.h"
 #include "port/soft_device.h"
+#include "transport/handoff.h"
 
 /* So long a device elsewhere may be without a receive before it leaves. */
 #define UNUSED_POLLS 16384
@@ -442,7 +443,7 @@ static void offload_take_over(struct mbx_ep *ep)
         ep_stir(ep); /* it is for the thread that sleeps in the transport */
         return;
     }
-    err = offload->in_loop ? 0 : ep->transport->ops->rejoin(ep->transport);
+    err = offload->in_loop ? 0 : transport_take_back(ep->transport);
     if (err == 0 || err == -EINVAL)
         offload->is_receiving = true;
     else if (err != -EBUSY)
@@ -542,7 +543,7 @@ static int offload_number(void *arg, const struct transport_address *address, ui
 }
 
 /* Not while another thread sleeps in the transport. */
-static bool offload_may_split(void *arg)
+static bool offload_may_hand_over(void *arg)
 {
     const struct mbx_ep *ep = arg;
 
@@ -578,7 +579,7 @@ static int offload_device(struct mbx_ep *ep, const struct transport_config *conf
             .seed = ep->match_seed,
             .program = s->device_program,
             .number = offload_number,
-            .may_split = offload_may_split,
+            .may_hand_over = offload_may_hand_over,
             .link = offload_link,
             .arg = ep,
         },
@@ -586,21 +587,23 @@ static int offload_device(struct mbx_ep *ep, const struct transport_config *conf
 }
 
 /* 0; -EINVAL the settings ask for what cannot be. */
-static int offload_check(const struct settings *s)
+static int offload_check(const struct mbx_ep *ep)
 {
+    const struct settings *s = &ep->settings;
+
     if (s->device == DEVICE_NONE) {
         if (s->match == MATCH_DEVICE)
             LOG_ERROR("MBX_MATCH=device needs a device: MBX_DEVICE=soft, soft-thread or "
                       "soft-process");
         return s->match == MATCH_DEVICE ? -EINVAL : 0;
     }
-    if (s->device != DEVICE_SOFT && (s->transport != TRANSPORT_CHOICE_SHM ||
-                                     s->fault_percent != 0 || s->fault_die[0] != '\0')) {
-        LOG_ERROR("MBX_DEVICE=soft-thread and soft-process need MBX_TRANSPORT=shm, and no "
-                  "faults; MBX_DEVICE=soft works with every transport");
+    if (s->device != DEVICE_SOFT && !transport_can_hand_over(ep->transport)) {
+        LOG_ERROR("MBX_DEVICE=soft-thread and soft-process need MBX_TRANSPORT=shm, not %s; "
+                  "MBX_DEVICE=soft works with every transport",
+                  ep->transport->ops->name);
         return -EINVAL;
     }
-    if (s->device == DEVICE_SOFT_PROCESS && !s->shm_attach) {
+    if (s->device == DEVICE_SOFT_PROCESS && !s->transports.shm.attach) {
         LOG_ERROR("MBX_DEVICE=soft-process needs MBX_SHM_ATTACH=yes: it reaches this process's "
                   "memory in no other way");
         return -EINVAL;
@@ -649,7 +652,7 @@ static int on_open(struct mbx_ep *ep)
     int err;
 
     offload_forgo(&ep->settings);
-    err = offload_check(&ep->settings);
+    err = offload_check(ep);
     if (err != 0 || ep->settings.device == DEVICE_NONE || ep->settings.match == MATCH_SOFTWARE)
         return err;
     ep->offload = mem_calloc(1, sizeof *ep->offload);
@@ -677,7 +680,7 @@ static void on_close(struct mbx_ep *ep)
         return;
     soft_device_stop(offload->device);
     if (!offload->in_loop && !offload->is_receiving)
-        ep->transport->ops->rejoin(ep->transport);
+        transport_take_back(ep->transport);
     offload->device->ops->close(offload->device);
     offload_drop_parked(offload);
     shadow_fini(&offload->shadow);

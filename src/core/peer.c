@@ -26,18 +26,6 @@
 
 static_assert(MBX_ADDRESS_SIZE == TRANSPORT_ADDRESS_SIZE, "an address is the transport's");
 
-static uint32_t address_hash(const struct transport_address *address)
-{
-    uint64_t hash = UINT64_C(0x9e3779b97f4a7c15), word;
-
-    for (size_t i = 0; i < sizeof address->bytes; i += sizeof word) {
-        memcpy(&word, &address->bytes[i], sizeof word);
-        hash = (hash ^ word) * UINT64_C(0xff51afd7ed558ccd);
-        hash ^= hash >> 32;
-    }
-    return (uint32_t)hash;
-}
-
 uint32_t peer_own_hash(const struct mbx_ep *ep)
 {
     struct transport_address own;
@@ -139,7 +127,7 @@ static int peer_create(struct mbx_ep *ep, uint32_t number, struct link *link)
     link->peer = number;
     module_peer_made(ep, peer, address);
     ep->peers[number] = peer;
-    progress_near(ep);
+    progress_polled(ep);
     return 0;
 }
 

@@ -348,9 +348,9 @@ static OUT_OF_LINE int progress_look_around(struct mbx_ep *ep)
 {
     int moved = 0;
 
-    if (ep->near != ep->transport) {
+    if (ep->polled != ep->transport) {
         moved = ep->transport->ops->poll(ep->transport, PROGRESS_BUDGET);
-        progress_near(ep);
+        progress_polled(ep);
     }
     if (watch_is_on(ep))
         watch_look(ep);
@@ -358,11 +358,11 @@ static OUT_OF_LINE int progress_look_around(struct mbx_ep *ep)
     return moved;
 }
 
-void progress_near(struct mbx_ep *ep)
+void progress_polled(struct mbx_ep *ep)
 {
-    ep->near = transport_near(ep->transport);
-    ep->no_look.word = transport_word_set();
-    ep->look = ep->near->look.word != NULL ? &ep->near->look : &ep->no_look;
+    ep->polled = transport_polled(ep->transport);
+    ep->no_hint.word = transport_word_set();
+    ep->hint = ep->polled->hint.word != NULL ? &ep->polled->hint : &ep->no_hint;
 }
 
 /* Is there something to move that no peer has sent just now? */
@@ -401,7 +401,7 @@ static OUT_OF_LINE void progress_all_read(struct mbx_ep *ep)
 
 static OUT_OF_LINE int progress_all(struct mbx_ep *ep)
 {
-    int moved = ep->near->ops->poll(ep->near, PROGRESS_BUDGET);
+    int moved = ep->polled->ops->poll(ep->polled, PROGRESS_BUDGET);
 
     if (unlikely(ep->due & DUE_MOVE))
         moved += progress_lists(ep);
@@ -415,7 +415,7 @@ static OUT_OF_LINE int progress_all(struct mbx_ep *ep)
 /* Nothing to do in this round, and nothing to read. */
 static inline bool progress_is_idle(struct mbx_ep *ep)
 {
-    return ++ep->rounds < PROGRESS_LOOK_AROUND && ep->due == 0 && transport_is_quiet(ep->look);
+    return ++ep->rounds < PROGRESS_LOOK_AROUND && ep->due == 0 && transport_is_quiet(ep->hint);
 }
 
 int progress_round(struct mbx_ep *ep)

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #include "base/death.h"
+#include "transport/fault.h"
 
 /* The rank as a number, if a launcher gave one. */
 static uint32_t record_rank(void)
@@ -46,7 +47,7 @@ static bool is_trace_point(const char *name)
 
 int record_check_death(const struct settings *settings)
 {
-    const char *point = settings->fault_die;
+    const char *point = settings->transports.fault.die;
 
     if (point[0] == '\0' || strcmp(point, DEATH_NOWHERE) == 0 || is_trace_point(point) ||
         strcmp(point, DEATH_READING) == 0 || strcmp(point, DEATH_WRITING) == 0 ||
@@ -64,7 +65,7 @@ void record_open(struct mbx_ep *ep)
     const char *folder = ep->settings.trace_folder;
     int err;
 
-    ep->records = folder[0] != '\0' || ep->settings.fault_die[0] != '\0';
+    ep->records = folder[0] != '\0' || ep->settings.transports.fault.die[0] != '\0';
     if (folder[0] == '\0')
         return;
     err = trace_start(folder, record_rank(), &ep->trace);
@@ -77,14 +78,14 @@ void record_event(struct mbx_ep *ep, const struct trace_event *event)
 {
     if (ep->trace != NULL)
         trace_record(ep->trace, event);
-    if (ep->settings.fault_die[0] != '\0')
-        death_come_by(ep->settings.fault_die, "", trace_type_name(event->type));
+    if (ep->settings.transports.fault.die[0] != '\0')
+        death_come_by(ep->settings.transports.fault.die, "", trace_type_name(event->type));
 }
 
 void record_close(struct mbx_ep *ep)
 {
-    if (ep->settings.fault_die[0] != '\0')
-        death_come_by(ep->settings.fault_die, "", trace_type_name(TRACE_CLOSE));
+    if (ep->settings.transports.fault.die[0] != '\0')
+        death_come_by(ep->settings.transports.fault.die, "", trace_type_name(TRACE_CLOSE));
     trace_stop(ep->trace);
     ep->trace = NULL;
 }

@@ -14,6 +14,7 @@
 #include "core/early.h"
 #include "core/module.h"
 #include "core/share.h"
+#include "transport/memory.h"
 
 /* Where a completed request waits to be seen. */
 static struct list *request_queue(struct mbx_ep *ep, const struct request *req)
@@ -41,7 +42,7 @@ static void request_return_buffer(struct mbx_ep *ep, struct request *req)
     struct link *link = peer_get(ep, req->peer)->link;
 
     if (req->flags & REQUEST_EXPOSED)
-        link->transport->ops->unexpose(link, req->address, req->key);
+        transport_unexpose(link, req->address, req->key);
     if (req->flags & REQUEST_COPIED)
         mem_free(req->buf);
     req->flags &= (uint16_t) ~(REQUEST_EXPOSED | REQUEST_COPIED);

@@ -26,6 +26,7 @@
 #include "core/hold.h"
 #include "core/module.h"
 #include "core/share.h"
+#include "transport/memory.h"
 
 /* DATA packets that leave before others get their turn, and arrivals theirs. */
 #define DATA_BURST     16
@@ -113,10 +114,8 @@ void rndv_expose(struct mbx_ep *ep, struct request *req, uint64_t *address, uint
 
 void rndv_offer(const struct peer *peer, struct request *req, uint64_t *address, uint64_t *key)
 {
-    const struct transport_ops *ops = peer->link->transport->ops;
-
     if (!(req->flags & REQUEST_EXPOSED) && peer->can_read &&
-        ops->expose(peer->link, req->buf, req->size, &req->address, &req->key) == 0)
+        transport_expose(peer->link, req->buf, req->size, &req->address, &req->key) == 0)
         req->flags |= REQUEST_EXPOSED;
     *address = req->flags & REQUEST_EXPOSED ? req->address : 0;
     *key = req->flags & REQUEST_EXPOSED ? req->key : 0;
@@ -236,8 +235,8 @@ static int rndv_read_chunk(struct mbx_ep *ep, struct request *req)
     int err;
 
     rndv_move(req, REQUEST_READ_WAIT); /* the transport may tell before it returns */
-    err = link->transport->ops->read(link, req->buf + req->done, req->address + req->done,
-                                     req->key, size, req);
+    err = transport_read(link, req->buf + req->done, req->address + req->done, req->key, size,
+                         req);
     if (err == -EINPROGRESS)
         return err;
     if (err != 0 && err != -EAGAIN) {

@@ -23,6 +23,7 @@
  * ACCESS_WINDOW packets of a peer.
  */
 #include "core/access.h"
+#include "transport/memory.h"
 
 #include "core/module.h"
 
@@ -123,9 +124,9 @@ static int job_chunk(struct mbx_ep *ep, struct request *job, struct region *regi
     job->state = REQUEST_SERVE_WAIT; /* the transport may tell before it returns */
     region->busy++;
     if (job->access.type == ACCESS_PUT)
-        err = link->transport->ops->read(link, here, there, job->key, size, job);
+        err = transport_read(link, here, there, job->key, size, job);
     else
-        err = link->transport->ops->write(link, there, job->key, here, size, job);
+        err = transport_write(link, there, job->key, here, size, job);
     if (err == -EINPROGRESS)
         return err;
     region->busy--;

@@ -12,8 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static const char *const transport_names[] = {"auto",    "shm", "ofi", "loop",
-                                              "shm+ofi", "sim", NULL};
 static const char *const threads_names[] = {"one", "many", NULL};
 static const char *const device_names[] = {"none",         "soft",  "soft-thread",
                                            "soft-process", "verbs", NULL};
@@ -26,27 +24,17 @@ static const char *const share_names[] = {"auto", "always", "off", NULL};
 static const char *const window_words[] = {"auto", "unlimited", NULL};
 static const char *const auto_word[] = {"auto", NULL};
 
-#define AT(field) offsetof(struct settings, field)
+#define AT(field)      offsetof(struct settings, field)
 
-static const struct param table[] = {
+#define TRANSPORT_NAME "TRANSPORT"
+
+static const struct param own[] = {
     {"LOG_LEVEL", PARAM_CHOICE, NULL, "warn", 0, 0, log_level_names,
      "what is written to standard error", AT(log_level)},
-    {"TRANSPORT", PARAM_CHOICE, NULL, "auto", 0, 0, transport_names,
-     "what moves bytes: shm between processes of one machine, ofi over a network, loop inside "
-     "one process, sim inside a simulation (./dev sim); auto: shm, and ofi besides if the "
-     "job has ranks on several hosts",
+    {TRANSPORT_NAME, PARAM_CHOICE, NULL, "auto", 0, 0, NULL,
+     "what moves bytes: shm between processes of one machine, ofi over a network; auto: shm, "
+     "and ofi besides if the job has ranks on several hosts",
      AT(transport)},
-    {"OFI_PROVIDER", PARAM_STRING, NULL, "", 0, 0, NULL,
-     "libfabric's provider for the network, such as tcp or verbs; empty: the first that will "
-     "do",
-     AT(ofi_provider)},
-    {"OFI_INTERFACE", PARAM_STRING, NULL, "", 0, 0, NULL,
-     "the network interface, by name or address; empty: the provider's first",
-     AT(ofi_interface)},
-    {"OFI_TIMEOUT", PARAM_TIME, NULL, "0", 0, 3600 * CLOCK_S, NULL,
-     "how long a peer on the network may not answer, a greeting too, before it is taken for "
-     "dead; 0: as long as the network says nothing, since one that computes does not answer",
-     AT(ofi_timeout_ns)},
     {"THREADS", PARAM_CHOICE, NULL, "one", 0, 0, threads_names,
      "who may call functions of one endpoint: one thread at a time, or many at once",
      AT(threads)},
@@ -108,28 +96,21 @@ static const struct param table[] = {
     {"PEER_TIMEOUT", PARAM_TIME, NULL, "2s", 20 * CLOCK_MS, 3600 * CLOCK_S, NULL,
      "within this time it is noticed that a peer has died for whom something waits",
      AT(peer_timeout_ns)},
-    {"SHM_RING_SIZE", PARAM_SIZE, NULL, "16K", 4096, UINT64_C(1) << 26, NULL,
-     "shared memory of one sender and one receiver, rounded down to a power of two",
-     AT(shm_ring_bytes)},
     {"SHM_PEERS", PARAM_COUNT, "peers", "1024", 1, 65536, NULL,
      "senders that one endpoint can hold a ring for", AT(shm_peers)},
-    {"SHM_ATTACH", PARAM_BOOL, NULL, "yes", 0, 0, NULL,
-     "read other processes' memory (cross-memory attach)", AT(shm_attach)},
-    {"LOOP_DEPTH", PARAM_COUNT, "packets", "4", 1, 65536, NULL,
-     "packets that one direction of a loop link holds", AT(loop_depth)},
     {"FAULT_PERCENT", PARAM_COUNT, "percent", "0", 0, 90, NULL,
      "how often the transport pretends to be full, late or unable (for tests)",
-     AT(fault_percent)},
+     AT(transports.fault.percent)},
     {"FAULT_DIE", PARAM_STRING, NULL, "", 0, 0, NULL,
      "where this process kills itself (for tests): at a trace event, sent-TYPE or got-TYPE of "
-     "a "
-     "packet, or within a read or write",
-     AT(fault_die)},
+     "a packet, or within a read or write",
+     AT(transports.fault.die)},
     {"FAULT_HOST", PARAM_COUNT, NULL, "0", 0, 0, NULL,
      "processes with different numbers take each other for those of another machine (for "
      "tests)",
-     AT(fault_host)},
-    {"FAULT_SEED", PARAM_COUNT, NULL, "1", 0, 0, NULL, "seed of these faults", AT(fault_seed)},
+     AT(transports.shm.host)},
+    {"FAULT_SEED", PARAM_COUNT, NULL, "1", 0, 0, NULL, "seed of these faults",
+     AT(transports.fault.seed)},
     {"DEVICE", PARAM_CHOICE, NULL, "none", 0, 0, device_names,
      "what matches beside software: soft in the progress loop, on a thread, in a process",
      AT(device)},
@@ -169,11 +150,51 @@ static const struct param table[] = {
      AT(boot_timeout_ns)},
 };
 
+#define ROWS_MAX       (ARRAY_COUNT(own) + 32)
+#define TRANSPORTS_MAX 16
+
+/* All rows: ours, and where MBX_TRANSPORT stands those of the transports behind it. */
+struct table {
+    struct param rows[ROWS_MAX];
+    size_t count;
+    const char *transports[TRANSPORTS_MAX]; /* what MBX_TRANSPORT may be */
+};
+
+static void add_transports(struct table *table)
+{
+    const struct transport_ops *ops;
+
+    table->rows[table->count - 1].choices = table->transports;
+    table->transports[0] = "auto";
+    for (unsigned i = 0; (ops = transport_at(i)) != NULL; i++) {
+        assert(i + 2 < TRANSPORTS_MAX);
+        table->transports[i + 1] = ops->name;
+        for (size_t k = 0; k < ops->param_count; k++) {
+            assert(table->count < ROWS_MAX);
+            table->rows[table->count] = ops->params[k];
+            table->rows[table->count++].offset += AT(transports);
+        }
+    }
+}
+
+static void table_make(struct table *table)
+{
+    *table = (struct table){.count = 0};
+    for (size_t i = 0; i < ARRAY_COUNT(own); i++) {
+        table->rows[table->count++] = own[i];
+        if (strcmp(own[i].name, TRANSPORT_NAME) == 0)
+            add_transports(table);
+    }
+}
+
 int settings_load(struct settings *settings, const char *const *overrides)
 {
+    struct table table;
     char error[512];
-    int err = param_load(table, ARRAY_COUNT(table), settings, overrides, error, sizeof error);
+    int err;
 
+    table_make(&table);
+    err = param_load(table.rows, table.count, settings, overrides, error, sizeof error);
     if (err < 0)
         LOG_ERROR("%s", error);
     return err;
@@ -216,17 +237,19 @@ const char *settings_rank(void)
 int mbx_param_get(unsigned index, struct mbx_param *out)
 {
     struct settings now, initial;
+    struct table table;
     const struct param *p;
     char error[512];
     int err;
 
-    if (index >= ARRAY_COUNT(table))
+    table_make(&table);
+    if (index >= table.count)
         return -ENOENT;
-    p = &table[index];
+    p = &table.rows[index];
     err = settings_load(&now, NULL);
     if (err == 0)
-        err = param_load_from(table, ARRAY_COUNT(table), &initial, NULL, NULL, error,
-                              sizeof error);
+        err =
+            param_load_from(table.rows, table.count, &initial, NULL, NULL, error, sizeof error);
     if (err < 0)
         return err;
     memset(out, 0, sizeof *out);

@@ -36,6 +36,7 @@
 #include "core/arbiter.h"
 #include "core/early.h"
 #include "core/module.h"
+#include "transport/memory.h"
 
 /* The border between the parts, as seen from the buffer. */
 #define BORDER    ((size_t)4096)
@@ -133,8 +134,8 @@ static void lend(struct mbx_ep *ep, struct request *req, size_t from, size_t to)
     req->share = (struct share){.from = from, .to = to};
     if (!word_open(ep, req))
         return;
-    if (link->transport->ops->expose(link, req->buf + from, to - from, &req->lent.address,
-                                     &req->lent.key) != 0) {
+    if (transport_expose(link, req->buf + from, to - from, &req->lent.address,
+                         &req->lent.key) != 0) {
         word_close(ep, req);
         return;
     }
@@ -147,7 +148,7 @@ static void unlend(struct mbx_ep *ep, struct request *req)
 {
     struct link *link = peer_get(ep, req->peer)->link;
 
-    link->transport->ops->unexpose(link, req->lent.address, req->lent.key);
+    transport_unexpose(link, req->lent.address, req->lent.key);
     ep->lent--;
 }
 

@@ -7,10 +7,11 @@
  * and where their bytes are, and could send the same by itself.
  */
 #include "core/take.h"
+#include "transport/atomics.h"
 
 static int look(const struct peer *peer, uint64_t index, uint64_t *words, size_t count)
 {
-    return peer->link->transport->ops->look(peer->link, index, words, count);
+    return transport_load(peer->link, index, words, count);
 }
 
 /* Does the entry with these first words suit? */
@@ -22,7 +23,7 @@ static bool fits(const uint64_t *words, const struct mbx_match_envelope *envelop
 }
 
 /* What was read, as if it had come by itself.  0; -EAGAIN: there is no such message, for now;
- * or as transport_ops.look. */
+ * or as transport_load(). */
 static int unpack(const struct peer *peer, const struct take_table *table,
                   const uint64_t *words, struct take *take)
 {
@@ -112,8 +113,8 @@ static bool exchange(const struct peer *peer, const struct take_table *table,
 {
     uint64_t found;
 
-    return peer->link->transport->ops->exchange(peer->link, table->index + OFFER_VERSION,
-                                                take->version, version, &found, 0) == 0 &&
+    return transport_cswap(peer->link, table->index + OFFER_VERSION, take->version, version,
+                           &found, 0) == 0 &&
            found == take->version;
 }
 

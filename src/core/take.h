@@ -33,7 +33,7 @@ struct take {
 
 /* Looks for the first message in the table that such a receive would take; source is the peer.
  * 1 *take, which stays where it is; 0 the peer holds none; -EAGAIN it is not known; or as
- * transport_ops.look. */
+ * transport_load(). */
 int take_find(const struct peer *peer, const struct take_table *table,
               const struct mbx_match_envelope *envelope, uint64_t ignore, struct take *take);
 

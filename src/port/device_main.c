@@ -56,7 +56,7 @@ static int try_memory(struct region *region)
 
 static int run(struct region *region)
 {
-    struct transport_config transport = {.shm_attach = region->attach};
+    struct transport_config transport = {.settings.shm.attach = region->attach};
 
     memcpy(transport.key, region->key, sizeof transport.key);
     return serve(&(struct serve_config){

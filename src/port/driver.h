@@ -11,6 +11,7 @@
 
 #include "port/port.h"
 #include "port/soft_device.h"
+#include "transport/handoff.h"
 
 struct soft_device;
 

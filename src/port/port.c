@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "transport/memory.h"
 #include "wire/wire.h"
 
 /* Commands that one run performs before what has arrived gets its turn. */
@@ -136,7 +137,7 @@ static void move_hand_back(struct port *port, struct port_move *move, int error)
 
 /* ---- rendezvous ---- */
 
-/* Reads a chunk.  As transport_ops.read. */
+/* Reads a chunk.  As transport_read(). */
 static int read_chunk(struct port *port, struct port_move *move)
 {
     struct soft_entry *entry = entry_of(port, move);
@@ -151,8 +152,8 @@ static int read_chunk(struct port *port, struct port_move *move)
         return -ENOTCONN;
     move->chunk = size;
     port->reading++; /* the transport may tell before it returns */
-    err = link->transport->ops->read(link, is_ours ? (void *)(uintptr_t)to : port->bounce,
-                                     move->address + move->done, move->key, size, move);
+    err = transport_read(link, is_ours ? (void *)(uintptr_t)to : port->bounce,
+                         move->address + move->done, move->key, size, move);
     if (err != -EINPROGRESS)
         port->reading--;
     if (err == 0 && !is_ours)

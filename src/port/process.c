@@ -76,7 +76,7 @@ static void describe(struct soft_device *device)
     const struct transport_config *config = device->config.transport_config;
 
     region->pid = (uint32_t)getpid();
-    region->attach = config->shm_attach;
+    region->attach = config->settings.shm.attach;
     memcpy(region->key, config->key, sizeof region->key);
 }
 

@@ -22,6 +22,7 @@
 
 #include "base/ring.h"
 #include "device/soft.h"
+#include "transport/handoff.h"
 #include "transport/transport.h"
 
 /* What software tells its device. */

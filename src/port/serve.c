@@ -3,8 +3,8 @@
  * serve.c - a device that runs by itself.
  *
  *   region.wanted      0 ───────────────> 1 ───────────────────> 0
- *   this side          sleeps   join()    receives   port_leave(), close()   sleeps
- *   transport's owner  receives  split()  does not   sees PORT_LEFT: rejoin()  receives
+ *   this side          sleeps   take_over()  receives   port_leave(), close()      sleeps
+ *   transport's owner  receives hand_over()  does not   sees PORT_LEFT: take_back()  receives
  *
  * It receives in the transport's place only while software wants it to: as long as no receive
  * is the device's, messages are shorter on their way without it.
@@ -22,6 +22,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/sys.h"
+#include "transport/handoff.h"
 
 /* Packets of one poll. */
 #define SERVE_BUDGET 64
@@ -75,17 +76,10 @@ struct server {
 static struct known *known_entry(struct known *table, uint32_t slots,
                                  const struct transport_address *address)
 {
-    uint64_t hash = UINT64_C(0x9e3779b97f4a7c15), word;
-    uint32_t at;
+    uint32_t at = address_hash(address) & (slots - 1);
 
-    for (size_t i = 0; i < sizeof address->bytes; i += sizeof word) {
-        memcpy(&word, &address->bytes[i], sizeof word);
-        hash = (hash ^ word) * UINT64_C(0xff51afd7ed558ccd);
-        hash ^= hash >> 32;
-    }
-    for (at = (uint32_t)hash & (slots - 1); table[at].is_used; at = (at + 1) & (slots - 1))
-        if (memcmp(&table[at].address, address, sizeof *address) == 0)
-            break;
+    while (table[at].is_used && memcmp(&table[at].address, address, sizeof *address) != 0)
+        at = (at + 1) & (slots - 1);
     return &table[at];
 }
 
@@ -145,7 +139,7 @@ static struct stranger *find(struct server *server, const struct link *link)
 static void wake_software(struct server *server)
 {
     if (region_sleeps(&server->config->region->software_sleeps))
-        server->transport->ops->nudge(server->transport);
+        transport_wake_other(server->transport);
 }
 
 static int ask(struct server *server, struct link *link,
@@ -363,14 +357,14 @@ static void receive(struct server *server)
 
 /* ---- coming and going ---- */
 
-static int join(struct server *server)
+static int take_over(struct server *server)
 {
     const struct serve_config *config = server->config;
     struct transport_config transport = *config->transport;
 
     transport.events = &events;
     transport.arg = server;
-    return config->ops->join(&transport, config->handle, &server->transport);
+    return transport_take_over(config->ops, &transport, config->handle, &server->transport);
 }
 
 /* The links go with the transport; who has been asked for and not been told of is asked for
@@ -387,7 +381,7 @@ static void leave(struct server *server)
     server->peer_count = 0;
 }
 
-/* Until it is over.  0 or the error of a join. */
+/* Until it is over.  0 or the error of take_over(). */
 static int work(struct server *server)
 {
     struct region *region = server->config->region;
@@ -401,7 +395,7 @@ static int work(struct server *server)
             sys_futex_wait(&region->wanted, 0, SERVE_SLEEP_NS);
             continue;
         }
-        err = join(server);
+        err = take_over(server);
         if (err != 0)
             return err;
         receive(server);

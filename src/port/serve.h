@@ -7,6 +7,7 @@
 #define PORT_SERVE_H
 
 #include "port/port.h"
+#include "transport/handoff.h"
 
 struct serve_config {
     struct region *region;

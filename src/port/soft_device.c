@@ -15,6 +15,7 @@
 #include "base/mem.h"
 #include "base/sys.h"
 #include "port/driver.h"
+#include "transport/handoff.h"
 
 /* Polls that find nothing between two looks whether the device still lives. */
 #define LOOK_EVERY   4096
@@ -35,7 +36,7 @@ void soft_device_wake(struct soft_device *device)
 {
     atomic_fetch_add(&device->region->bell, 1);
     sys_futex_wake(&device->region->bell, 1);
-    device->config.transport->ops->nudge(device->config.transport);
+    transport_wake_other(device->config.transport);
 }
 
 /* Room for a command; NULL: none, or the device is gone. */
@@ -79,9 +80,10 @@ static int attach(struct soft_device *device)
     if (device->driver == NULL || device->attachment == SOFT_THERE || device->is_over)
         return 0;
     if (device->attachment == SOFT_LEAVING ||
-        (device->config.may_split != NULL && !device->config.may_split(device->config.arg)))
+        (device->config.may_hand_over != NULL &&
+         !device->config.may_hand_over(device->config.arg)))
         return -EAGAIN;
-    err = t->ops->split(t, &device->handle);
+    err = transport_hand_over(t, &device->handle);
     if (err != 0)
         return err;
     device->attachment = SOFT_THERE;
@@ -108,9 +110,10 @@ static bool receive_again(struct soft_device *device)
 {
     int err;
 
-    if (device->config.may_split != NULL && !device->config.may_split(device->config.arg))
+    if (device->config.may_hand_over != NULL &&
+        !device->config.may_hand_over(device->config.arg))
         return false; /* who sleeps is woken by the other half's close() */
-    err = device->config.transport->ops->rejoin(device->config.transport);
+    err = transport_take_back(device->config.transport);
     if (err == -EBUSY)
         return false;
     if (err != 0)

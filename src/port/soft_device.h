@@ -5,7 +5,7 @@
  *   driver    where the port runs            whose packets are the device's
  *   LOOP      soft_device_run(), called      soft_device_deliver(), called by the owner of
  *             by the application             the transport with what arrives
- *   THREAD    a thread of this process       it receives in the transport's place (split)
+ *   THREAD    a thread of this process       it receives in the transport's place (handoff.h)
  *   PROCESS   a process of its own           the same; memory is reached by copies across
  *
  * All three do the same and talk to the application through the same two rings (region.h).
@@ -22,7 +22,7 @@ enum soft_driver { SOFT_LOOP, SOFT_THREAD, SOFT_PROCESS };
 struct soft_device_config {
     enum soft_driver driver;
     struct transport *transport;
-    const struct transport_config *transport_config; /* THREAD, PROCESS: for join() */
+    const struct transport_config *transport_config; /* THREAD, PROCESS: for take_over() */
     uint64_t read_chunk, spin_ns;
     uint64_t look_ns;   /* as region.look_ns */
     uint64_t answer_ns; /* THREAD, PROCESS: so long it may take to begin, and then to start */
@@ -31,14 +31,14 @@ struct soft_device_config {
     /* The number of the peer at this address.  0; -ENOMEM: asked again; or the peer is
      * refused. */
     int (*number)(void *arg, const struct transport_address *address, uint32_t *peer);
-    /* THREAD, PROCESS: may the transport be split, or joined together, now?  NULL: always. */
-    bool (*may_split)(void *arg);
+    /* THREAD, PROCESS: may the transport be handed over, or taken back, now?  NULL: always. */
+    bool (*may_hand_over)(void *arg);
     /* LOOP: the way back to a peer. */
     struct link *(*link)(void *arg, uint32_t peer);
     void *arg;
 };
 
-/* Opens a device that waits for configure().  0; -EINVAL the transport cannot be split;
+/* Opens a device that waits for configure().  0; -EINVAL the transport cannot be handed over;
  * -ENOMEM. */
 int soft_device_open(const struct soft_device_config *config, struct mbx_device **out);
 

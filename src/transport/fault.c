@@ -4,19 +4,19 @@
  *
  *   core  <- link of ours ->  fault  <- link of its own ->  wrapped transport
  *
- * What can happen, happens in config->fault_percent of the calls, chosen by a
- * generator with config->fault_seed:
+ * What can happen, happens in so many percent of the calls as settings.fault.percent says,
+ * chosen by a generator with settings.fault.seed:
  *
  *   send       is full once more                     -EAGAIN
  *   accept     the core is asked later
  *   deliver    the packet is held back: it comes with a later poll(), before all that
  *              follows on its link
- *   look       sees nothing now                      -EAGAIN
+ *   load       sees nothing now                      -EAGAIN
  *   read       has no room (-EAGAIN), fails (-EIO), or is done but says so only in the
  *              next poll() (-EINPROGRESS)
- *   exchange   if the caller can wait: is done, or fails, with the next poll()
+ *   cswap      if the caller can wait: is done, or fails, with the next poll()
  *
- * And at the point config->fault_die, if it is not NULL, this process dies (base/death.h).
+ * And at the point settings.fault.die, if it names one, this process dies (base/death.h).
  *
  * Order within a link, what is delivered, and the errors that are permanent stay those
  * of the wrapped transport.
@@ -38,7 +38,10 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/random.h"
-#include "transport/transport.h"
+#include "transport/atomics.h"
+#include "transport/fault.h"
+#include "transport/handoff.h"
+#include "transport/memory.h"
 
 #define PERCENT_MAX 90 /* what is held back must come some day */
 
@@ -56,19 +59,19 @@ struct fault {
     void *arg;
     struct random random;
     uint64_t percent;
-    const char *die;           /* or NULL */
-    struct fault_link **links; /* [0] is NULL */
+    char die[PARAM_STRING_MAX]; /* "": nowhere */
+    struct fault_link **links;  /* [0] is NULL */
     uint32_t link_count, link_room;
     struct fault_link *spare; /* for the next link, or NULL */
     struct list late;         /* late.in_late */
     bool said_again;          /* since the last wait() */
 };
 
-/* A read or write that is done and not told, or an exchange that is not done. */
+/* A read or write that is done and not told, or a swap that is not done. */
 struct late {
     struct list in_late;
     void *cookie;       /* of a read or write */
-    struct link *inner; /* of an exchange, or NULL */
+    struct link *inner; /* of a swap, or NULL */
     uint64_t index, expected, desired, name;
 };
 
@@ -93,14 +96,14 @@ static void come_by_packet(const struct fault *fault, const char *prefix, unsign
 {
     const char *name = wire_type_name(type);
 
-    if (unlikely(fault->die != NULL) && name != NULL)
+    if (unlikely(fault->die[0] != '\0') && name != NULL)
         death_come_by(fault->die, prefix, name);
 }
 
 /* Of what is to be read or written at once: it ends in the middle. */
 static bool dies_within(const struct fault *fault, const char *point, size_t size)
 {
-    return unlikely(fault->die != NULL) && size > 1 && strcmp(fault->die, point) == 0;
+    return unlikely(fault->die[0] != '\0') && size > 1 && strcmp(fault->die, point) == 0;
 }
 
 /* ---- links ---- */
@@ -224,11 +227,11 @@ static void on_read_done(void *arg, void *cookie, int error)
     fault->events->read_done(fault->arg, cookie, error);
 }
 
-static void on_exchange_done(void *arg, uint64_t cookie, int error, bool is_exchanged)
+static void on_cswap_done(void *arg, uint64_t cookie, int error, bool is_swapped)
 {
     struct fault *fault = arg;
 
-    fault->events->exchange_done(fault->arg, cookie, error, is_exchanged);
+    fault->events->cswap_done(fault->arg, cookie, error, is_swapped);
 }
 
 static void on_dropped(void *arg, const char *reason)
@@ -266,7 +269,7 @@ static const struct transport_events events_from_below = {
     .accept = on_accept,
     .deliver = on_deliver,
     .read_done = on_read_done,
-    .exchange_done = on_exchange_done,
+    .cswap_done = on_cswap_done,
     .dropped = on_dropped,
     .repeats = on_repeats,
     .sleeps = on_sleeps,
@@ -336,8 +339,8 @@ static int fault_read(struct link *l, void *dst, uint64_t address, uint64_t key,
     if (dies_within(fault, DEATH_READING, size))
         size /= 2;
     if (err == 0)
-        err = inner->transport->ops->read(inner, dst, address, key, size, cookie);
-    if ((err == 0 || err == -EINPROGRESS) && fault->die != NULL)
+        err = transport_read(inner, dst, address, key, size, cookie);
+    if ((err == 0 || err == -EINPROGRESS) && fault->die[0] != '\0')
         death_come_by(fault->die, "", DEATH_READING);
     return err == 0 && strikes(fault) ? delay_read(fault, cookie) : err;
 }
@@ -352,8 +355,8 @@ static int fault_write(struct link *l, uint64_t address, uint64_t key, const voi
     if (dies_within(fault, DEATH_WRITING, size))
         size /= 2;
     if (err == 0)
-        err = inner->transport->ops->write(inner, address, key, src, size, cookie);
-    if ((err == 0 || err == -EINPROGRESS) && fault->die != NULL)
+        err = transport_write(inner, address, key, src, size, cookie);
+    if ((err == 0 || err == -EINPROGRESS) && fault->die[0] != '\0')
         death_come_by(fault->die, "", DEATH_WRITING);
     return err == 0 && strikes(fault) ? delay_read(fault, cookie) : err;
 }
@@ -361,28 +364,23 @@ static int fault_write(struct link *l, uint64_t address, uint64_t key, const voi
 static int fault_expose(struct link *l, const void *buf, size_t size, uint64_t *address,
                         uint64_t *key)
 {
-    struct link *inner = link_of(l)->inner;
-
-    return inner->transport->ops->expose(inner, buf, size, address, key);
+    return transport_expose(link_of(l)->inner, buf, size, address, key);
 }
 
 static void fault_unexpose(struct link *l, uint64_t address, uint64_t key)
 {
-    struct link *inner = link_of(l)->inner;
-
-    inner->transport->ops->unexpose(inner, address, key);
+    transport_unexpose(link_of(l)->inner, address, key);
 }
 
-static void end_exchange(struct fault *fault, const struct late *late)
+static void end_cswap(struct fault *fault, const struct late *late)
 {
     uint64_t found = 0;
-    int err = late->inner->transport->ops->exchange(late->inner, late->index, late->expected,
-                                                    late->desired, &found, 0);
+    int err =
+        transport_cswap(late->inner, late->index, late->expected, late->desired, &found, 0);
 
     if (err == 0 && strikes(fault))
         err = -EIO; /* all the same it may be done */
-    fault->events->exchange_done(fault->arg, late->name, err,
-                                 err == 0 && found == late->expected);
+    fault->events->cswap_done(fault->arg, late->name, err, err == 0 && found == late->expected);
 }
 
 /* Those that wait now; what these calls start is for the next poll(). */
@@ -399,7 +397,7 @@ static int tell_late(struct fault *fault)
 
         mem_free(container_of(node, struct late, in_late));
         if (late.inner != NULL)
-            end_exchange(fault, &late);
+            end_cswap(fault, &late);
         else
             fault->events->read_done(fault->arg, late.cookie, 0);
         count++;
@@ -434,8 +432,8 @@ static int fault_check(struct link *l)
     return inner->transport->ops->check(inner);
 }
 
-static int fault_exchange(struct link *l, uint64_t index, uint64_t expected, uint64_t desired,
-                          uint64_t *found, uint64_t cookie)
+static int fault_cswap(struct link *l, uint64_t index, uint64_t expected, uint64_t desired,
+                       uint64_t *found, uint64_t cookie)
 {
     struct fault *fault = fault_of(l->transport);
     struct link *inner = link_of(l)->inner;
@@ -448,39 +446,30 @@ static int fault_exchange(struct link *l, uint64_t index, uint64_t expected, uin
     if (cookie != 0 && inner->transport->limits.is_instant && strikes(fault) &&
         delay(fault, &late))
         return -EINPROGRESS;
-    return inner->transport->ops->exchange(inner, index, expected, desired, found, cookie);
+    return transport_cswap(inner, index, expected, desired, found, cookie);
 }
 
-static int fault_exchange_own(struct transport *t, uint64_t index, uint64_t expected,
-                              uint64_t desired, uint64_t *found)
+static int fault_cswap_local(struct transport *t, uint64_t index, uint64_t expected,
+                             uint64_t desired, uint64_t *found)
 {
-    struct fault *fault = fault_of(t);
-
-    return fault->inner->ops->exchange_own(fault->inner, index, expected, desired, found);
+    return transport_cswap_local(fault_of(t)->inner, index, expected, desired, found);
 }
 
-static int fault_glance_own(struct transport *t, uint64_t index, uint64_t *found)
+static int fault_load_local(struct transport *t, uint64_t index, uint64_t *found)
 {
-    struct transport *inner = fault_of(t)->inner;
-
-    return inner->ops->glance_own != NULL ? inner->ops->glance_own(inner, index, found)
-                                          : inner->ops->exchange_own(inner, index, 0, 0, found);
+    return transport_load_local(fault_of(t)->inner, index, found);
 }
 
-static int fault_look(struct link *l, uint64_t index, uint64_t *words, size_t count)
+static int fault_load(struct link *l, uint64_t index, uint64_t *words, size_t count)
 {
-    struct link *inner = link_of(l)->inner;
-
     return strikes(fault_of(l->transport))
                ? -EAGAIN
-               : inner->transport->ops->look(inner, index, words, count);
+               : transport_load(link_of(l)->inner, index, words, count);
 }
 
-static int fault_show(struct transport *t, uint64_t index, const uint64_t *words, size_t count)
+static int fault_store(struct transport *t, uint64_t index, const uint64_t *words, size_t count)
 {
-    struct fault *fault = fault_of(t);
-
-    return fault->inner->ops->show(fault->inner, index, words, count);
+    return transport_store(fault_of(t)->inner, index, words, count);
 }
 
 static void fault_wake(struct transport *t)
@@ -495,37 +484,6 @@ static bool fault_is_flushed(struct transport *t)
     struct fault *fault = fault_of(t);
 
     return fault->inner->ops->is_flushed(fault->inner);
-}
-
-static int fault_split(struct transport *t, struct transport_handle *handle)
-{
-    struct fault *fault = fault_of(t);
-
-    return fault->inner->ops->split(fault->inner, handle);
-}
-
-/* Who joins joins what is wrapped: there is nothing to disturb it by before. */
-static int fault_join(const struct transport_config *config,
-                      const struct transport_handle *handle, struct transport **out)
-{
-    (void)config;
-    (void)handle;
-    (void)out;
-    return -ENOTSUP;
-}
-
-static int fault_rejoin(struct transport *t)
-{
-    struct fault *fault = fault_of(t);
-
-    return fault->inner->ops->rejoin(fault->inner);
-}
-
-static void fault_nudge(struct transport *t)
-{
-    struct fault *fault = fault_of(t);
-
-    fault->inner->ops->nudge(fault->inner);
 }
 
 static void fault_close(struct transport *t)
@@ -543,32 +501,61 @@ static void fault_close(struct transport *t)
     mem_free(fault);
 }
 
+/* ---- the tables: what is wrapped has what it has, and says -ENOTSUP of the rest ---- */
+
+static const struct transport_memory memory = {
+    .expose = fault_expose,
+    .unexpose = fault_unexpose,
+    .read = fault_read,
+    .write = fault_write,
+};
+
+static const struct transport_atomics atomics = {
+    .cswap = fault_cswap,
+    .cswap_local = fault_cswap_local,
+    .load_local = fault_load_local,
+    .load = fault_load,
+    .store = fault_store,
+};
+
+static int fault_hand_over(struct transport *t, struct transport_handle *handle)
+{
+    return transport_hand_over(fault_of(t)->inner, handle);
+}
+
+static int fault_take_back(struct transport *t)
+{
+    return transport_take_back(fault_of(t)->inner);
+}
+
+static void fault_wake_other(struct transport *t)
+{
+    transport_wake_other(fault_of(t)->inner);
+}
+
+/* Whoever took over would take over from what is wrapped, undisturbed. */
+static const struct transport_handoff handoff = {
+    .hand_over = fault_hand_over,
+    .take_back = fault_take_back,
+    .wake_other = fault_wake_other,
+};
+
 static const struct transport_ops ops = {
     .about = "disturbs what it wraps, for tests",
+    .memory = &memory,
+    .atomics = &atomics,
+    .handoff = &handoff,
     .close = fault_close,
     .address = fault_address,
     .reaches = fault_reaches,
     .connect = fault_connect,
     .send = fault_send,
-    .read = fault_read,
-    .write = fault_write,
-    .expose = fault_expose,
-    .unexpose = fault_unexpose,
-    .poll = fault_poll,
-    .wait = fault_wait,
     .check = fault_check,
     .check_address = fault_check_address,
-    .exchange = fault_exchange,
-    .exchange_own = fault_exchange_own,
-    .glance_own = fault_glance_own,
-    .look = fault_look,
-    .show = fault_show,
+    .poll = fault_poll,
+    .wait = fault_wait,
     .wake = fault_wake,
     .is_flushed = fault_is_flushed,
-    .split = fault_split,
-    .join = fault_join,
-    .rejoin = fault_rejoin,
-    .nudge = fault_nudge,
 };
 
 struct transport *transport_fault_inner(struct transport *t)
@@ -583,9 +570,9 @@ int transport_fault_open(const struct transport_ops *wrapped,
     struct fault *fault;
     int err;
 
-    if (config->fault_percent > PERCENT_MAX) {
-        LOG_ERROR("fault: %" PRIu64 " percent is out of range 0..%d", config->fault_percent,
-                  PERCENT_MAX);
+    if (config->settings.fault.percent > PERCENT_MAX) {
+        LOG_ERROR("fault: %" PRIu64 " percent is out of range 0..%d",
+                  config->settings.fault.percent, PERCENT_MAX);
         return -EINVAL;
     }
     fault = mem_calloc(1, sizeof *fault);
@@ -604,9 +591,9 @@ int transport_fault_open(const struct transport_ops *wrapped,
     fault->base = (struct transport){.ops = &fault->ops, .limits = fault->inner->limits};
     fault->events = config->events;
     fault->arg = config->arg;
-    fault->percent = config->fault_percent;
-    fault->die = config->fault_die;
-    random_seed(&fault->random, config->fault_seed);
+    fault->percent = config->settings.fault.percent;
+    snprintf(fault->die, sizeof fault->die, "%s", config->settings.fault.die);
+    random_seed(&fault->random, config->settings.fault.seed);
     list_init(&fault->late);
     *out = &fault->base;
     return 0;

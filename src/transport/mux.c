@@ -11,19 +11,19 @@
  * follows from their two addresses alone, by the host that each of them names: both sides take
  * the same one, and there is never a second.
  *
- * The address is shm's, with ofi's part behind it; ofi is told of it, for its greetings.
+ * The address is shm's, with ofi's network fields in it; ofi is told of it, for its greetings.
  *
  * Until somebody is met over the network a message here costs what it costs without one:
- * transport_near() is shm itself, and the network is polled now and then for who greets.
+ * transport_polled() is shm itself, and the network is polled now and then for who greets.
  *
  * Sleeping   shm sleeps on a futex, a provider on a descriptor, and nothing of the system
- * waits for both.  So a thread of ours, the watchman, sleeps on the descriptor and then wakes
+ * waits for both.  So a thread of ours, the waker, sleeps on the descriptor and then wakes
  * shm.  The owner arms it before a sleep if it is not armed; it stays so over any number of
  * sleeps, and then costs nothing, until something comes over the network.  It touches neither
  * of the two transports but for fd and wake().
  *
  *   owner      prepare ─> arm ─> shm.wait() ············ returns
- *   watchman   ── parked ──┴─> poll(fd) ─> parked, wake(shm) ┘
+ *   waker   ── parked ──┴─> poll(fd) ─> parked, wake(shm) ┘
  */
 #include "transport/mux.h"
 
@@ -38,20 +38,21 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/sys.h"
+#include "transport/atomics.h"
 #include "transport/ofi/part.h"
 
 #define BLIND_NS ((int64_t)CLOCK_MS) /* a sleep that the network could not end */
 
-enum watchman { WATCHMAN_PARKED, WATCHMAN_ARMED, WATCHMAN_ENDS };
+enum waker { WAKER_PARKED, WAKER_ARMED, WAKER_ENDS };
 
 struct mux {
     struct transport base;
     struct transport *shm, *ofi;
     uint64_t host;
-    /* the watchman */
+    /* the waker */
     bool has_thread;
     pthread_t thread;
-    _Atomic uint32_t state; /* enum watchman */
+    _Atomic uint32_t state; /* enum waker */
     int fd;                 /* the provider's; set before ARMED */
     int bell;               /* eventfd: it is to end */
 };
@@ -63,20 +64,11 @@ static struct mux *mux_of(const struct transport *t)
 
 /* ---- links ---- */
 
-/* shm's and ofi's addresses have it at the same place. */
-static uint64_t host_of(const struct transport_address *address)
-{
-    uint64_t host;
-
-    memcpy(&host, &address->bytes[24], sizeof host);
-    return host;
-}
-
 /* The part that leads there. */
 static struct transport *part_for(const struct mux *mux,
                                   const struct transport_address *address)
 {
-    bool is_here = address->bytes[0] == TRANSPORT_SHM && host_of(address) == mux->host;
+    bool is_here = address->kind == ADDRESS_SHM && address->host == mux->host;
 
     return is_here ? mux->shm : mux->ofi;
 }
@@ -110,14 +102,14 @@ static void mux_address(const struct transport *t, struct transport_address *add
     shm->ops->address(shm, address);
 }
 
-struct transport *transport_near(struct transport *t)
+struct transport *transport_polled(struct transport *t)
 {
     if (t->ops != &transport_mux || transport_ofi_is_used(mux_of(t)->ofi))
         return t;
     return mux_of(t)->shm;
 }
 
-struct transport *transport_far(struct transport *t)
+struct transport *transport_network(struct transport *t)
 {
     return t->ops == &transport_mux ? mux_of(t)->ofi : t;
 }
@@ -138,9 +130,9 @@ static bool mux_is_flushed(struct transport *t)
     return mux->shm->ops->is_flushed(mux->shm) && mux->ofi->ops->is_flushed(mux->ofi);
 }
 
-/* ---- the watchman ---- */
+/* ---- the waker ---- */
 
-static void watch(struct mux *mux)
+static void sleep_on_network(struct mux *mux)
 {
     struct pollfd fds[2] = {{.fd = mux->fd, .events = POLLIN},
                             {.fd = mux->bell, .events = POLLIN}};
@@ -149,32 +141,32 @@ static void watch(struct mux *mux)
         ;
 }
 
-static void *watchman(void *arg)
+static void *waker(void *arg)
 {
     struct mux *mux = arg;
     uint32_t state;
 
     /* the acquire pairs with the release in arm() and end(): fd */
-    while ((state = atomic_load_explicit(&mux->state, memory_order_acquire)) != WATCHMAN_ENDS) {
-        if (state == WATCHMAN_PARKED) {
-            sys_futex_wait(&mux->state, WATCHMAN_PARKED, UINT64_MAX);
+    while ((state = atomic_load_explicit(&mux->state, memory_order_acquire)) != WAKER_ENDS) {
+        if (state == WAKER_PARKED) {
+            sys_futex_wait(&mux->state, WAKER_PARKED, UINT64_MAX);
             continue;
         }
-        watch(mux);
-        state = WATCHMAN_ARMED; /* unless it is to end */
-        if (atomic_compare_exchange_strong(&mux->state, &state, WATCHMAN_PARKED))
+        sleep_on_network(mux);
+        state = WAKER_ARMED; /* unless it is to end */
+        if (atomic_compare_exchange_strong(&mux->state, &state, WAKER_PARKED))
             mux->shm->ops->wake(mux->shm);
     }
     return NULL;
 }
 
-static int start_watchman(struct mux *mux)
+static int start_waker(struct mux *mux)
 {
     int err;
 
     if (mux->has_thread)
         return 0;
-    err = pthread_create(&mux->thread, NULL, watchman, mux);
+    err = pthread_create(&mux->thread, NULL, waker, mux);
     if (err != 0)
         LOG_WARN("mux: no thread to watch the network, error %d %s; waits poll it", err,
                  strerror(err));
@@ -184,13 +176,13 @@ static int start_watchman(struct mux *mux)
 
 /* Who waits for one of these two waits for ever without it, so what fails is done again:
  * neither fails for good. */
-static void wake_watchman(struct mux *mux)
+static void wake_waker(struct mux *mux)
 {
     while (sys_futex_wake(&mux->state, 1) < 0)
         ;
 }
 
-static void ring_watchman(struct mux *mux)
+static void ring_waker(struct mux *mux)
 {
     const uint64_t one = 1;
 
@@ -201,23 +193,23 @@ static void ring_watchman(struct mux *mux)
 /* 0: the network will wake shm. */
 static int arm(struct mux *mux, int fd)
 {
-    int err = start_watchman(mux);
+    int err = start_waker(mux);
 
-    if (err != 0 || atomic_load_explicit(&mux->state, memory_order_acquire) == WATCHMAN_ARMED)
+    if (err != 0 || atomic_load_explicit(&mux->state, memory_order_acquire) == WAKER_ARMED)
         return err;
     mux->fd = fd;
-    atomic_store_explicit(&mux->state, WATCHMAN_ARMED, memory_order_release);
-    wake_watchman(mux);
+    atomic_store_explicit(&mux->state, WAKER_ARMED, memory_order_release);
+    wake_waker(mux);
     return 0;
 }
 
-static void end_watchman(struct mux *mux)
+static void end_waker(struct mux *mux)
 {
     if (!mux->has_thread)
         return;
-    atomic_store(&mux->state, WATCHMAN_ENDS);
-    wake_watchman(mux);
-    ring_watchman(mux);
+    atomic_store(&mux->state, WAKER_ENDS);
+    wake_waker(mux);
+    ring_waker(mux);
     pthread_join(mux->thread, NULL);
 }
 
@@ -240,46 +232,24 @@ static void mux_wake(struct transport *t)
     mux_of(t)->shm->ops->wake(mux_of(t)->shm);
 }
 
-/* ---- what is shared memory's alone ---- */
+/* ---- words: those of shared memory ---- */
 
-static int mux_exchange_own(struct transport *t, uint64_t index, uint64_t expected,
-                            uint64_t desired, uint64_t *found)
+static int mux_cswap_local(struct transport *t, uint64_t index, uint64_t expected,
+                           uint64_t desired, uint64_t *found)
 {
-    struct transport *shm = mux_of(t)->shm;
-
-    return shm->ops->exchange_own(shm, index, expected, desired, found);
+    return transport_cswap_local(mux_of(t)->shm, index, expected, desired, found);
 }
 
-static int mux_show(struct transport *t, uint64_t index, const uint64_t *words, size_t count)
+static int mux_store(struct transport *t, uint64_t index, const uint64_t *words, size_t count)
 {
-    struct transport *shm = mux_of(t)->shm;
-
-    return shm->ops->show(shm, index, words, count);
+    return transport_store(mux_of(t)->shm, index, words, count);
 }
 
-static int mux_split(struct transport *t, struct transport_handle *handle)
-{
-    (void)t, (void)handle;
-    return -ENOTSUP; /* the other half would not hear the network */
-}
-
-static int mux_join(const struct transport_config *config,
-                    const struct transport_handle *handle, struct transport **out)
-{
-    (void)config, (void)handle, (void)out;
-    return -ENOTSUP;
-}
-
-static int mux_rejoin(struct transport *t)
-{
-    (void)t;
-    return -ENOTSUP;
-}
-
-static void mux_nudge(struct transport *t)
-{
-    (void)t; /* it cannot be split */
-}
+/* What needs a link is asked of the link's own transport. */
+static const struct transport_atomics atomics = {
+    .cswap_local = mux_cswap_local,
+    .store = mux_store,
+};
 
 /* ---- open and close ---- */
 
@@ -289,7 +259,7 @@ static int open_parts(struct mux *mux, const struct transport_config *config)
     struct transport_address address;
     int err;
 
-    there.ofi_words = false; /* a word is shm's: nothing of the network may touch it, too */
+    there.wants_cswap = false; /* a word is shm's: nothing of the network may touch it, too */
     err = transport_ofi.open(&there, &mux->ofi);
 
     if (err != 0)
@@ -303,7 +273,7 @@ static int open_parts(struct mux *mux, const struct transport_config *config)
     }
     mux->shm->ops->address(mux->shm, &address);
     transport_ofi_rename(mux->ofi, &address);
-    mux->host = host_of(&address);
+    mux->host = address.host;
     return 0;
 }
 
@@ -335,7 +305,7 @@ static void mux_close(struct transport *t)
 {
     struct mux *mux = mux_of(t);
 
-    end_watchman(mux);
+    end_waker(mux);
     mux->ofi->ops->close(mux->ofi);
     mux->shm->ops->close(mux->shm);
     sys_close(mux->bell);
@@ -345,6 +315,7 @@ static void mux_close(struct transport *t)
 const struct transport_ops transport_mux = {
     .name = "shm+ofi",
     .about = "shm on this machine, ofi to others",
+    .atomics = &atomics,
     .open = mux_open,
     .close = mux_close,
     .address = mux_address,
@@ -353,12 +324,6 @@ const struct transport_ops transport_mux = {
     .check_address = mux_check_address,
     .poll = mux_poll,
     .wait = mux_wait,
-    .exchange_own = mux_exchange_own,
-    .show = mux_show,
     .wake = mux_wake,
     .is_flushed = mux_is_flushed,
-    .split = mux_split,
-    .join = mux_join,
-    .rejoin = mux_rejoin,
-    .nudge = mux_nudge,
 };

@@ -7,13 +7,11 @@
 
 #include "transport/transport.h"
 
-extern const struct transport_ops transport_mux;
-
-/* What has to be polled in every round: t itself, or shm alone as long as nobody was met over
- * the network; then t is to be polled now and then. */
-struct transport *transport_near(struct transport *t);
+/* What has to be polled in every round: t itself, or its part shm as long as nobody was met
+ * over the network; then t is to be polled now and then. */
+struct transport *transport_polled(struct transport *t);
 
 /* The part of t that reaches other machines: ofi in mux, else t itself. */
-struct transport *transport_far(struct transport *t);
+struct transport *transport_network(struct transport *t);
 
 #endif

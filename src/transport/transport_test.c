@@ -10,6 +10,9 @@
 
 #include "base/mem.h"
 #include "base/sys.h"
+#include "transport/atomics.h"
+#include "transport/handoff.h"
+#include "transport/memory.h"
 
 /* ---- order, sizes, room ---- */
 
@@ -213,7 +216,7 @@ static void malformed_addresses_are_refused(void **state)
     memset(&address, 0xff, sizeof address);
     assert_int_equal(t->ops->connect(t, &address, &link), -EINVAL);
     address = world.nodes[1].address;
-    address.bytes[0]++;
+    address.kind++;
     assert_int_equal(t->ops->connect(t, &address, &link), -EINVAL);
     assert_null(link);
     /* one bit changed: refused now, or a link that leads nowhere; but for the core's word,
@@ -221,12 +224,13 @@ static void malformed_addresses_are_refused(void **state)
     for (unsigned bit = 8; bit < 8 * TRANSPORT_ADDRESS_SIZE; bit++) {
         int err;
 
-        if (bit / 8 - TRANSPORT_WELCOME < 4)
+        if (bit / 8 - offsetof(struct transport_address, credit) < 4)
             continue;
-        if (world.kind->network != NULL && bit / 8 >= TRANSPORT_NETWORK)
+        if (world.kind->network != NULL &&
+            bit / 8 >= offsetof(struct transport_address, network))
             break; /* another machine's, perhaps */
         address = world.nodes[1].address;
-        address.bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
+        ((uint8_t *)&address)[bit / 8] ^= (uint8_t)(1u << bit % 8);
         err = t->ops->connect(t, &address, &link);
         if (err == 0)
             err = send_until_error(link);
@@ -255,7 +259,6 @@ static void count_warnings(void *arg, enum log_level level, const char *text)
 static void a_lack_of_descriptors_is_told_once_and_tried_again(void **state)
 {
     struct link *link;
-    pid_t parent = getppid();
     struct wire_header header = {.version = WIRE_VERSION};
 
     world_init(state, 1);
@@ -263,7 +266,7 @@ static void a_lack_of_descriptors_is_told_once_and_tried_again(void **state)
         world_fini();
         skip();
     }
-    memcpy(world.nodes[0].address.bytes + 4, &parent, 4);
+    world.nodes[0].address.process = (uint32_t)getppid();
     link = link_to(0, 0);
     warnings = 0;
     log_set_sink(count_warnings, NULL);
@@ -357,7 +360,7 @@ static int look_at(struct link *link, uint64_t index, uint64_t *words, size_t co
     int err = -EAGAIN;
 
     for (unsigned round = 0; is_patient(round) && err == -EAGAIN; round++)
-        err = link->transport->ops->look(link, index, words, count);
+        err = transport_load(link, index, words, count);
     return err;
 }
 
@@ -371,36 +374,36 @@ static void what_is_shown_is_seen_and_can_be_exchanged(void **state)
     world_init(state, 2);
     owner = world.nodes[1].t;
     link = link_to(0, 1);
-    board = owner->limits.words;
-    if (owner->limits.board == 0) {
+    board = owner->limits.cswap_words;
+    if (owner->limits.table_words == 0) {
         assert_int_equal(look_at(link, 0, seen, 5), -ENOTSUP);
-        assert_int_equal(link->transport->ops->exchange(link, 0, 0, 1, &found, 0), -ENOTSUP);
+        assert_int_equal(transport_cswap(link, 0, 0, 1, &found, 0), -ENOTSUP);
         world_fini();
         return;
     }
-    end = board + owner->limits.board;
+    end = board + owner->limits.table_words;
     assert_int_equal(look_at(link, end - 5, seen, 5), 0);
     assert_int_equal(seen[0] | seen[4], 0);
-    assert_int_equal(owner->ops->show(owner, end - 4, shown, 4), 0);
+    assert_int_equal(transport_store(owner, end - 4, shown, 4), 0);
     assert_int_equal(look_at(link, end - 5, seen, 5), 0);
     assert_int_equal(seen[0], 0);
     assert_memory_equal(&seen[1], shown, sizeof shown);
-    assert_int_equal(link->transport->ops->exchange(link, end - 1, 4, 5, &found, 0), 0);
+    assert_int_equal(transport_cswap(link, end - 1, 4, 5, &found, 0), 0);
     assert_int_equal(found, 4);
-    assert_int_equal(owner->ops->exchange_own(owner, end - 1, 4, 6, &found), 0);
+    assert_int_equal(transport_cswap_local(owner, end - 1, 4, 6, &found), 0);
     assert_int_equal(found, 5);
 
     assert_int_equal(look_at(link, end - 4, seen, 5), -EINVAL);
     assert_int_equal(look_at(link, UINT64_MAX - 2, seen, 5), -EINVAL);
-    assert_int_equal(owner->ops->show(owner, end - 3, shown, 4), -EINVAL);
-    assert_int_equal(owner->ops->show(owner, UINT64_MAX, shown, 4), -EINVAL);
-    assert_int_equal(link->transport->ops->exchange(link, end, 0, 1, &found, 0), -EINVAL);
+    assert_int_equal(transport_store(owner, end - 3, shown, 4), -EINVAL);
+    assert_int_equal(transport_store(owner, UINT64_MAX, shown, 4), -EINVAL);
+    assert_int_equal(transport_cswap(link, end, 0, 1, &found, 0), -EINVAL);
     node_close(1);
     assert_int_equal(look_at(link, board, seen, 5), -ENOTCONN);
     world_fini();
 }
 
-static void splitting_holds_back_what_arrives_or_is_refused(void **state)
+static void handing_over_holds_back_what_arrives_or_is_refused(void **state)
 {
     struct transport_handle handle;
     struct transport *t, *other;
@@ -410,17 +413,17 @@ static void splitting_holds_back_what_arrives_or_is_refused(void **state)
     t = world.nodes[0].t;
     can = world.kind->ops == &transport_shm;
     link_to(0, 1);
-    assert_int_equal(t->ops->rejoin(t), can ? -EINVAL : -ENOTSUP);
-    assert_int_equal(t->ops->split(t, &handle), can ? 0 : -ENOTSUP);
+    assert_int_equal(transport_take_back(t), can ? -EINVAL : -ENOTSUP);
+    assert_int_equal(transport_hand_over(t, &handle), can ? 0 : -ENOTSUP);
     if (!can)
-        assert_int_equal(t->ops->join(NULL, &handle, &other), -ENOTSUP);
+        assert_int_equal(transport_take_over(t->ops, NULL, &handle, &other), -ENOTSUP);
     send_all(link_to(1, 0), 0, 3);
     if (can) {
         poll_idle();
         assert_int_equal(world.nodes[0].arrived[0], 0);
-        assert_int_equal(t->ops->rejoin(t), 0);
+        assert_int_equal(transport_take_back(t), 0);
     }
-    t->ops->nudge(t);
+    transport_wake_other(t);
     poll_until(&world.nodes[0].arrived[0], 3);
     world_fini();
 }
@@ -545,7 +548,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(what_was_sent_outlives_its_sender),
         cmocka_unit_test(sending_to_one_that_closed_fails),
         cmocka_unit_test(what_is_shown_is_seen_and_can_be_exchanged),
-        cmocka_unit_test(splitting_holds_back_what_arrives_or_is_refused),
+        cmocka_unit_test(handing_over_holds_back_what_arrives_or_is_refused),
         cmocka_unit_test(no_allocation_is_needed_for_good),
         cmocka_unit_test(a_connect_without_memory_changes_nothing),
         cmocka_unit_test(no_system_call_is_needed_for_good),

@@ -12,6 +12,8 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/sys.h"
+#include "transport/fault.h"
+#include "transport/loop/loop.h"
 
 #define TESTS_MAX        32
 #define NETWORK_PATIENCE (60 * CLOCK_S)
@@ -114,15 +116,15 @@ static void on_read_done(void *arg, void *cookie, int error)
     node->done++;
 }
 
-static void on_exchange_done(void *arg, uint64_t cookie, int error, bool is_exchanged)
+static void on_cswap_done(void *arg, uint64_t cookie, int error, bool is_swapped)
 {
     struct node *node = arg;
 
-    assert_int_equal(cookie, node->exchange_cookie);
-    assert_true(error == 0 || !is_exchanged);
-    node->exchange_error = error;
-    node->is_exchanged = is_exchanged;
-    node->exchanges++;
+    assert_int_equal(cookie, node->swap_cookie);
+    assert_true(error == 0 || !is_swapped);
+    node->swap_error = error;
+    node->is_swapped = is_swapped;
+    node->swaps++;
 }
 
 static void on_dropped(void *arg, const char *reason)
@@ -137,7 +139,7 @@ static const struct transport_events events = {
     .accept = on_accept,
     .deliver = on_deliver,
     .read_done = on_read_done,
-    .exchange_done = on_exchange_done,
+    .cswap_done = on_cswap_done,
     .dropped = on_dropped,
 };
 
@@ -150,16 +152,16 @@ int node_open(unsigned i)
         .events = &events,
         .arg = node,
         .key = "one job, one key",
-        .shm_ring_bytes = 16 << 10,
-        .shm_peers = 8,
-        .shm_attach = true,
-        .fault_seed = i + 1,
-        .fault_percent = world.kind->fault_percent,
-        .ofi_provider = world.kind->network,
-        .ofi_words = true,
+        .peers = 8,
+        .wants_cswap = true,
+        .settings = {.shm = {.ring_size = 16 << 10, .attach = true},
+                     .fault = {.seed = i + 1, .percent = world.kind->fault_percent}},
     };
     int err;
 
+    if (world.kind->network != NULL)
+        snprintf(config.settings.ofi.provider, sizeof config.settings.ofi.provider, "%s",
+                 world.kind->network);
     *node = (struct node){0};
     err = world.kind->fault_percent != 0
               ? transport_fault_open(world.kind->ops, &config, &node->t)

@@ -46,10 +46,10 @@ struct node {
     uint32_t refusals;
     int read_error;
     void *read_cookie;
-    uint64_t exchange_cookie; /* of the one that is under way */
-    uint32_t exchanges;       /* that have ended */
-    int exchange_error;
-    bool is_exchanged;
+    uint64_t swap_cookie; /* of the one that is under way */
+    uint32_t swaps;       /* that have ended */
+    int swap_error;
+    bool is_swapped;
 };
 
 struct world {

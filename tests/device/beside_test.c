@@ -23,6 +23,8 @@
 #include "core/credit.h"
 #include "core/offload.h"
 #include "port/soft_device.h"
+#include "transport/fault.h"
+#include "transport/loop/loop.h"
 
 #define CONTEXT 23
 #define SIZE    64
@@ -213,19 +215,16 @@ static void second_open_transport(struct second *s)
     const struct settings *settings = &s->w.eps[0]->settings;
     const struct transport_ops *ops =
         world_is_loop(s->w.config) ? &transport_loop : &transport_shm;
-    const struct transport_config config = {
+    struct transport_config config = {
         .events = &second_events,
         .arg = s->w.eps[0],
-        .welcome = credit_welcome(s->w.eps[0]),
-        .loop_depth = settings->loop_depth,
-        .shm_ring_bytes = settings->shm_ring_bytes,
-        .shm_peers = settings->shm_peers,
-        .shm_attach = settings->shm_attach,
-        .fault_seed = settings->fault_seed + 1,
-        .fault_percent = settings->fault_percent,
+        .credit = credit_welcome(s->w.eps[0]),
+        .peers = settings->shm_peers,
+        .settings = settings->transports,
     };
 
-    assert_int_equal(settings->fault_percent != 0
+    config.settings.fault.seed++;
+    assert_int_equal(config.settings.fault.percent != 0
                          ? transport_fault_open(ops, &config, &s->transport)
                          : ops->open(&config, &s->transport),
                      0);

@@ -28,6 +28,8 @@
 #include "base/sys.h"
 #include "device/conformance_bench.h"
 #include "port/driver.h"
+#include "transport/handoff.h"
+#include "transport/memory.h"
 #include "wire/wire.h"
 
 #define PATIENCE_NS (120 * CLOCK_S) /* what does not come about in this time has failed */
@@ -282,8 +284,8 @@ static void send_rts(struct world *w, struct peer *peer,
     struct wire_rts rts = {.sender = message->data, .size = message->size};
 
     if (message->kind == CONFORMANCE_RENDEZVOUS)
-        assert_int_equal(peer->t->ops->expose(peer->link, message->payload, message->size,
-                                              &rts.address, &rts.key),
+        assert_int_equal(transport_expose(peer->link, message->payload, message->size,
+                                          &rts.address, &rts.key),
                          0);
     send_packet(
         w, peer,
@@ -369,7 +371,7 @@ static void run(void *world)
 static struct transport_config config_of(const struct transport_events *of, void *arg)
 {
     return (struct transport_config){
-        .events = of, .arg = arg, .key = "one job, one key", .shm_attach = true};
+        .events = of, .arg = arg, .key = "one job, one key", .settings.shm.attach = true};
 }
 
 static void open_endpoint(struct world *w)
@@ -431,7 +433,7 @@ static void close_world(void *world)
     struct world *w = world;
 
     soft_device_stop(&w->device->base);
-    w->t->ops->rejoin(w->t); /* refused if it is not split */
+    transport_take_back(w->t); /* refused if it is not split */
     w->device->base.ops->close(&w->device->base);
     w->t->ops->close(w->t);
     for (int i = 0; i < CONFORMANCE_PEERS; i++)

@@ -32,6 +32,7 @@
 #include "core/core.h"
 #include "crew.h"
 #include "trace/trace.h"
+#include "transport/fault.h"
 
 #define RANKS    3
 #define VICTIMS  2 /* rank 2 does what rank 1 does */

@@ -30,7 +30,7 @@
 #include "base/mem.h"
 #include "base/random.h"
 #include "base/sys.h"
-#include "transport/proof.h"
+#include "transport/siphash.h"
 #include "transport/shm/segment.h"
 #include "wire/wire.h"
 
@@ -45,7 +45,7 @@ static struct world {
     uint64_t rate; /* one step in this many is the scribbler's */
     struct mbx_ep *victim, *honest;
     struct segment *segment; /* of the victim, as the scribbler sees it */
-    struct shm_address address;
+    struct transport_address address;
     mbx_request requests[REQUESTS];
     unsigned char bufs[REQUESTS][BIG];
 } w;
@@ -108,7 +108,7 @@ static void scribble_claim(struct segment_slot *slot)
 static void scribble_sender(struct segment_slot *slot)
 {
     static const uint8_t key[TRANSPORT_KEY_SIZE];
-    struct shm_address address = w.address;
+    struct transport_address address = w.address;
     struct {
         uint64_t cookie;
         struct transport_address sender;
@@ -118,10 +118,10 @@ static void scribble_sender(struct segment_slot *slot)
     case 0:
         break;
     case 1:
-        address.pid = some_pid();
+        address.process = some_pid();
         break;
     case 2:
-        address.fd = (uint32_t)below(16);
+        address.place = (uint32_t)below(16);
         break;
     default:
         address.cookie = some_number();
@@ -129,7 +129,7 @@ static void scribble_sender(struct segment_slot *slot)
     }
     memcpy(&slot->address, &address, sizeof address);
     memcpy(&text.sender, &address, sizeof address);
-    slot->proof = below(4) != 0 ? proof_make(key, &text, sizeof text) : random_next(&w.random);
+    slot->proof = below(4) != 0 ? siphash(key, &text, sizeof text) : random_next(&w.random);
 }
 
 /* Returns the cell behind it. */
@@ -336,7 +336,7 @@ static void world_open(uint64_t seed)
     mbx_address_get(w.victim, &address);
     assert_int_equal(mbx_peer_add(w.honest, &address, &peer), 0);
     memcpy(&w.address, &address, sizeof w.address);
-    snprintf(path, sizeof path, "/proc/self/fd/%u", w.address.fd);
+    snprintf(path, sizeof path, "/proc/self/fd/%u", w.address.place);
     fd = sys_open(path, 0, 0);
     assert_true(fd >= 0);
     assert_int_equal(sys_read(fd, &head, sizeof head), sizeof head);

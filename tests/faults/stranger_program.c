@@ -122,8 +122,7 @@ static bool find(enum ofi_kind kind, uint32_t to, uint64_t token, int *flow, uin
 static int rank_of(const struct transport_address *address)
 {
     for (int i = 0; i < ranks; i++)
-        if (memcmp(&address->bytes[TRANSPORT_NETWORK], &addresses[i].bytes[TRANSPORT_NETWORK],
-                   TRANSPORT_NETWORK_SIZE) == 0)
+        if (memcmp(address->network, addresses[i].network, sizeof address->network) == 0)
             return i;
     return -1;
 }
@@ -164,14 +163,14 @@ static const struct transport_events events = {.dropped = on_dropped};
 
 static void open_endpoint(void)
 {
-    const struct transport_config config = {.events = &events, .ofi_provider = "tcp;ofi_rxm"};
+    const struct transport_config config = {.events = &events,
+                                            .settings.ofi.provider = "tcp;ofi_rxm"};
     struct ofi *ofi;
 
     check(transport_ofi.open(&config, &transport) == 0, "no network");
     ofi = ofi_of(transport);
     for (int i = 0; i < ranks; i++)
-        check(fi_av_insert(ofi->av, &addresses[i].bytes[TRANSPORT_NETWORK], 1, &places[i], 0,
-                           NULL) == 1,
+        check(fi_av_insert(ofi->av, addresses[i].network, 1, &places[i], 0, NULL) == 1,
               "fi_av_insert");
 }
 

@@ -11,6 +11,8 @@
 #include "core/core.h"
 #include "core/credit.h"
 #include "core/hold.h"
+#include "transport/fault.h"
+#include "transport/loop/loop.h"
 
 void wrong(struct run *run, const char *format, ...)
 {
@@ -216,9 +218,9 @@ static void tap_read_done(void *arg, void *cookie, int error)
     rndv_read_done(((struct tap *)arg)->ep, cookie, error);
 }
 
-static void tap_exchange_done(void *arg, uint64_t cookie, int error, bool is_exchanged)
+static void tap_cswap_done(void *arg, uint64_t cookie, int error, bool is_swapped)
 {
-    hold_locked(((struct tap *)arg)->ep, cookie, error, is_exchanged);
+    hold_locked(((struct tap *)arg)->ep, cookie, error, is_swapped);
 }
 
 static void tap_dropped(void *arg, const char *reason)
@@ -230,7 +232,7 @@ static const struct transport_events tap_events = {
     .accept = tap_accept,
     .deliver = tap_deliver,
     .read_done = tap_read_done,
-    .exchange_done = tap_exchange_done,
+    .cswap_done = tap_cswap_done,
     .dropped = tap_dropped,
 };
 
@@ -264,18 +266,15 @@ void tap_open(struct tap *tap)
         abort();
     tap->ep->hold_room = (uint32_t)program->room;
     s = &tap->ep->settings;
-    again.welcome = credit_welcome(tap->ep);
-    again.loop_depth = s->loop_depth;
-    again.shm_ring_bytes = s->shm_ring_bytes;
-    again.shm_peers = s->shm_peers;
-    again.shm_attach = s->shm_attach;
-    again.ofi_provider = s->ofi_provider;
-    again.fault_seed = program->seed * 4 + (uint64_t)tap->who;
-    again.fault_percent = s->fault_percent;
+    again.credit = credit_welcome(tap->ep);
+    again.peers = s->shm_peers;
+    again.settings = s->transports;
+    again.settings.fault.seed = program->seed * 4 + (uint64_t)tap->who;
     tap->ep->transport->ops->close(tap->ep->transport);
-    err = s->fault_percent != 0 ? transport_fault_open(ops, &again, &tap->ep->transport)
-                                : ops->open(&again, &tap->ep->transport);
+    err = again.settings.fault.percent != 0
+              ? transport_fault_open(ops, &again, &tap->ep->transport)
+              : ops->open(&again, &tap->ep->transport);
     if (err < 0)
         abort();
-    progress_near(tap->ep);
+    progress_polled(tap->ep);
 }

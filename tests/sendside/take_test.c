@@ -20,6 +20,7 @@
 #include "core/core.h"
 #include "core/hold.h"
 #include "core/offer.h"
+#include "transport/atomics.h"
 
 #define CONTEXT 41
 #define COUNT   40 /* more than a table has room for */
@@ -157,7 +158,7 @@ static void test_a_probe_asks_for_what_is_not_shown(void **state)
 
 /* ---- what others write there ---- */
 
-static struct transport *board_of(const struct world *w)
+static struct transport *transport_of(const struct world *w)
 {
     return w->eps[0]->transport;
 }
@@ -205,7 +206,7 @@ static void test_a_version_that_nobody_could_have_made(void **state)
             version = offer->version & ~offer_bit(0);
             break;
         }
-        board_of(&w)->ops->show(board_of(&w), offer->index + OFFER_VERSION, &version, 1);
+        transport_store(transport_of(&w), offer->index + OFFER_VERSION, &version, 1);
         w.eps[1]->settings.hold_take = 0; /* who writes such things would deceive itself */
         for (int i = kind == 5; i < COUNT; i++)
             receive(&w, 0, MBX_ANY_TAG, i, false);
@@ -229,7 +230,7 @@ static void test_more_is_taken_than_there_is(void **state)
     assert_int_equal(mbx_send(w.eps[0], 1, CONTEXT, 1, &value, sizeof value, NULL, &send), 0);
     world_settle(&w);
     version = table_of(&w)->version | offer_bit(1);
-    board_of(&w)->ops->show(board_of(&w), table_of(&w)->index + OFFER_VERSION, &version, 1);
+    transport_store(transport_of(&w), table_of(&w)->index + OFFER_VERSION, &version, 1);
     assert_int_equal(mbx_recv(w.eps[1], 0, CONTEXT, 2, 0, &got, sizeof got, NULL, NULL), 0);
     assert_int_equal(mbx_recv(w.eps[1], 0, CONTEXT, 1, 0, &got, sizeof got, NULL, &recv), 0);
     world_wait_error(&w, 1, recv, 0);
@@ -255,13 +256,13 @@ static void test_a_table_full_of_lies(void **state)
                          0);
     world_settle(&w);
     for (int i = 0; i < rounds; i++) {
-        uint64_t at = w.eps[0]->transport->limits.words +
+        uint64_t at = w.eps[0]->transport->limits.cswap_words +
                       random_below(&r, i % 2 == 0 ? OFFER_HEAD : OFFER_WORDS);
         uint64_t word = random_below(&r, 3) == 0 ? random_next(&r) : random_below(&r, 40);
         struct mbx_status status;
         static char buf[64];
 
-        board_of(&w)->ops->show(board_of(&w), at, &word, 1);
+        transport_store(transport_of(&w), at, &word, 1);
         mbx_probe(w.eps[1], 0, CONTEXT, random_below(&r, 3), 0, &status);
         mbx_recv(w.eps[1], MBX_ANY_SOURCE, CONTEXT, random_below(&r, 3), 0, buf, sizeof buf,
                  &(struct mbx_options){.flags = MBX_SILENT}, NULL);

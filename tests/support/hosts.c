@@ -19,6 +19,9 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "transport/atomics.h"
+#include "transport/memory.h"
+
 #define HOSTS_MAX 64                    /* of scripts/hosts/netns-hosts */
 #define PIDS      "MATCHBOX_HOSTS_PIDS" /* "h1=PID h2=PID ...", of scripts/hosts/netns-hosts */
 
@@ -29,6 +32,8 @@ extern struct transport_ops __wrap_transport_ofi;
 struct transport_ops __wrap_transport_ofi;
 
 static struct transport_ops on_host[HOSTS_MAX];
+static struct transport_memory memory;
+static struct transport_atomics atomics;
 static int namespaces[HOSTS_MAX];
 static uint32_t host_count;
 static _Atomic uint32_t *opened;    /* by all processes of this test */
@@ -74,7 +79,8 @@ static int hosts_open(const struct transport_config *config, struct transport **
 
     if (host_count == 0)
         return __real_transport_ofi.open(config, out);
-    host = config->shm_host != 0 ? (uint32_t)config->shm_host - 1 : (*opened)++;
+    host =
+        config->settings.shm.host != 0 ? (uint32_t)config->settings.shm.host - 1 : (*opened)++;
     host %= host_count;
     go_to(host);
     err = __real_transport_ofi.open(config, out);
@@ -106,14 +112,14 @@ static int hosts_read(struct link *link, void *dst, uint64_t address, uint64_t k
                       void *cookie)
 {
     enter(link->transport);
-    return __real_transport_ofi.read(link, dst, address, key, size, cookie);
+    return __real_transport_ofi.memory->read(link, dst, address, key, size, cookie);
 }
 
 static int hosts_write(struct link *link, uint64_t address, uint64_t key, const void *src,
                        size_t size, void *cookie)
 {
     enter(link->transport);
-    return __real_transport_ofi.write(link, address, key, src, size, cookie);
+    return __real_transport_ofi.memory->write(link, address, key, src, size, cookie);
 }
 
 static int hosts_check(struct link *link)
@@ -129,18 +135,18 @@ static int hosts_check_address(const struct transport *t,
     return __real_transport_ofi.check_address(t, address);
 }
 
-static int hosts_exchange(struct link *link, uint64_t index, uint64_t expected,
-                          uint64_t desired, uint64_t *found, uint64_t cookie)
+static int hosts_cswap(struct link *link, uint64_t index, uint64_t expected, uint64_t desired,
+                       uint64_t *found, uint64_t cookie)
 {
     enter(link->transport);
-    return __real_transport_ofi.exchange(link, index, expected, desired, found, cookie);
+    return __real_transport_ofi.atomics->cswap(link, index, expected, desired, found, cookie);
 }
 
-static int hosts_exchange_own(struct transport *t, uint64_t index, uint64_t expected,
-                              uint64_t desired, uint64_t *found)
+static int hosts_cswap_local(struct transport *t, uint64_t index, uint64_t expected,
+                             uint64_t desired, uint64_t *found)
 {
     enter(t);
-    return __real_transport_ofi.exchange_own(t, index, expected, desired, found);
+    return __real_transport_ofi.atomics->cswap_local(t, index, expected, desired, found);
 }
 
 static int hosts_poll(struct transport *t, int budget)
@@ -186,16 +192,22 @@ __attribute__((constructor)) static void find_hosts(void)
     struct transport_ops *ops = &__wrap_transport_ofi;
 
     *ops = __real_transport_ofi;
+    if (ops->memory != NULL) { /* there is a network in this build */
+        memory = *ops->memory;
+        memory.read = hosts_read;
+        memory.write = hosts_write;
+        ops->memory = &memory;
+        atomics = *ops->atomics;
+        atomics.cswap = hosts_cswap;
+        atomics.cswap_local = hosts_cswap_local;
+        ops->atomics = &atomics;
+    }
     ops->open = hosts_open;
     ops->close = hosts_close;
     ops->connect = hosts_connect;
     ops->send = hosts_send;
-    ops->read = hosts_read;
-    ops->write = hosts_write;
     ops->check = hosts_check;
     ops->check_address = hosts_check_address;
-    ops->exchange = hosts_exchange;
-    ops->exchange_own = hosts_exchange_own;
     ops->poll = hosts_poll;
     ops->wait = hosts_wait;
     ops->is_flushed = hosts_is_flushed;

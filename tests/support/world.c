@@ -21,6 +21,7 @@
 #include "base/mem.h"
 #include "base/random.h"
 #include "base/sys.h"
+#include "transport/fault.h"
 
 /* Rounds without movement after which a world is taken to be at rest; far more than
  * faults hold back in a row. */
@@ -357,7 +358,7 @@ static int devices_settle(struct world *w)
 static struct transport *network_of(const struct mbx_ep *ep)
 {
     struct transport *t =
-        ep != NULL ? transport_far(transport_fault_inner(ep->transport)) : NULL;
+        ep != NULL ? transport_network(transport_fault_inner(ep->transport)) : NULL;
 
     return t != NULL && hosts_is_network(t) ? t : NULL;
 }

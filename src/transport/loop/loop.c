@@ -4,7 +4,7 @@
  *
  *   sender                                               receiver
  *   links -> link.out -> queue | p1 | p2 |   |   | <- ready (queues with packets)
- *                              loop_depth packets        inbox (all queues to it)
+ *                              LOOP_DEPTH packets        inbox (all queues to it)
  *
  * For tests and simulation: queues are tiny on purpose, every other read is completed
  * by the next poll(), and a read outside of what is exposed fails.  So what is rare on
@@ -36,29 +36,17 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "transport/links.h"
-#include "transport/transport.h"
+#include "transport/atomics.h"
+#include "transport/link_table.h"
+#include "transport/loop/loop.h"
+#include "transport/memory.h"
 
 #define LOOP_PACKET_MAX    512
 #define LOOP_INLINE_MAX    64
 #define LOOP_DEPTH_MAX     (1u << 16)
 #define LOOP_DEPTH_DEFAULT 4
 #define LOOP_WORDS         4 /* few, so that tests run out of them */
-#define LOOP_BOARD         8704
-
-struct loop_address {
-    uint8_t kind;
-    uint8_t zero[3];
-    uint32_t pid;
-    uint32_t index;
-    uint32_t welcome;
-    uint64_t generation;
-    uint64_t zero3;
-    uint8_t zero4[TRANSPORT_NETWORK_SIZE];
-};
-
-static_assert(offsetof(struct loop_address, welcome) == TRANSPORT_WELCOME, "address format");
-static_assert(sizeof(struct loop_address) == TRANSPORT_ADDRESS_SIZE, "fills an address");
+#define LOOP_TABLE         8704
 
 struct loop {
     struct transport base;
@@ -67,8 +55,8 @@ struct loop {
     uint32_t depth;
     uint32_t index; /* in the registry */
     uint64_t generation;
-    uint32_t welcome;
-    struct links links;
+    uint32_t credit;
+    struct link_table links;
     struct list inbox;     /* queue.in_inbox */
     struct list ready;     /* queue.in_ready */
     struct list blocked;   /* link.in_blocked: send() said -EAGAIN */
@@ -76,11 +64,11 @@ struct loop {
     struct list exposures; /* exposure.in_exposures */
     uint64_t next_key;
     bool next_read_waits;
-    _Atomic uint64_t words[LOOP_WORDS + LOOP_BOARD];
+    _Atomic uint64_t words[LOOP_WORDS + LOOP_TABLE];
 };
 
 struct loop_link {
-    struct links_member member;
+    struct link_member member;
     struct loop_queue *out; /* NULL until the first send */
     struct list in_blocked;
 };
@@ -181,17 +169,15 @@ static void registry_remove(struct loop *loop)
 /* 0 and *out; -ENOTCONN it is closed; -EHOSTUNREACH there never was one. */
 static int registry_find(const struct transport_address *address, struct loop **out)
 {
-    struct loop_address a;
     struct loop *found = NULL;
     bool existed;
 
-    memcpy(&a, address, sizeof a);
     pthread_mutex_lock(&registry.lock);
-    if (a.index < registry.count)
-        found = registry.endpoints[a.index];
-    if (found != NULL && found->generation != a.generation)
+    if (address->place < registry.count)
+        found = registry.endpoints[address->place];
+    if (found != NULL && found->generation != address->cookie)
         found = NULL;
-    existed = a.generation <= registry.last_generation;
+    existed = address->cookie <= registry.last_generation;
     pthread_mutex_unlock(&registry.lock);
     if (found == NULL)
         return existed ? -ENOTCONN : -EHOSTUNREACH;
@@ -214,33 +200,35 @@ static struct loop_link *link_of(struct link *link)
 static void loop_address(const struct transport *t, struct transport_address *address)
 {
     const struct loop *loop = loop_of(t);
-    struct loop_address a = {
-        .kind = TRANSPORT_LOOP,
-        .pid = (uint32_t)getpid(),
-        .index = loop->index,
-        .welcome = loop->welcome,
-        .generation = loop->generation,
-    };
 
-    memcpy(address, &a, sizeof a);
+    *address = (struct transport_address){
+        .kind = ADDRESS_LOOP,
+        .process = (uint32_t)getpid(),
+        .place = loop->index,
+        .credit = loop->credit,
+        .cookie = loop->generation,
+    };
 }
 
 static int check_address(const struct transport_address *address)
 {
-    static const uint8_t zero[TRANSPORT_NETWORK_SIZE];
-    struct loop_address a;
+    struct transport_address expected = {.kind = ADDRESS_LOOP,
+                                         .process = (uint32_t)getpid(),
+                                         .place = address->place,
+                                         .cookie = address->cookie};
 
-    memcpy(&a, address, sizeof a);
-    if (a.kind != TRANSPORT_LOOP || memcmp(a.zero, zero, sizeof a.zero) != 0 || a.zero3 != 0 ||
-        memcmp(a.zero4, zero, sizeof a.zero4) != 0 || a.generation == 0)
+    if (address->cookie == 0)
         return -EINVAL;
-    return a.pid == (uint32_t)getpid() ? 0 : -EHOSTUNREACH;
+    if (address_is_same(address, &expected))
+        return 0;
+    expected.process = address->process;
+    return address_is_same(address, &expected) ? -EHOSTUNREACH : -EINVAL;
 }
 
 /* The link to address, made if there is none; NULL: no memory. */
 static struct loop_link *link_to(struct loop *loop, const struct transport_address *address)
 {
-    struct links_member *known = links_find(&loop->links, address);
+    struct link_member *known = link_table_find(&loop->links, address);
     struct loop_link *link;
 
     if (known != NULL)
@@ -250,7 +238,7 @@ static struct loop_link *link_to(struct loop *loop, const struct transport_addre
         return NULL;
     link->member.link.transport = &loop->base;
     link->member.address = *address;
-    if (links_add(&loop->links, &link->member) != 0) {
+    if (link_table_add(&loop->links, &link->member) != 0) {
         mem_free(link);
         return NULL;
     }
@@ -370,34 +358,34 @@ static int loop_check_address(const struct transport *t,
     return registry_find(address, &receiver);
 }
 
-static int loop_exchange_own(struct transport *t, uint64_t index, uint64_t expected,
-                             uint64_t desired, uint64_t *found)
+static int loop_cswap_local(struct transport *t, uint64_t index, uint64_t expected,
+                            uint64_t desired, uint64_t *found)
 {
-    if (index >= LOOP_WORDS + LOOP_BOARD)
+    if (index >= LOOP_WORDS + LOOP_TABLE)
         return -EINVAL;
     *found = expected;
     atomic_compare_exchange_strong(&loop_of(t)->words[index], found, desired);
     return 0;
 }
 
-static int loop_exchange(struct link *l, uint64_t index, uint64_t expected, uint64_t desired,
-                         uint64_t *found, uint64_t cookie)
+static int loop_cswap(struct link *l, uint64_t index, uint64_t expected, uint64_t desired,
+                      uint64_t *found, uint64_t cookie)
 {
     struct loop *receiver;
     int err = registry_find(&link_of(l)->member.address, &receiver);
 
     (void)cookie;
-    return err != 0 ? err : loop_exchange_own(&receiver->base, index, expected, desired, found);
+    return err != 0 ? err : loop_cswap_local(&receiver->base, index, expected, desired, found);
 }
 
 static bool has_words(uint64_t index, size_t count)
 {
-    const uint64_t all = LOOP_WORDS + LOOP_BOARD;
+    const uint64_t all = LOOP_WORDS + LOOP_TABLE;
 
     return index <= all && count <= all - index;
 }
 
-static int loop_look(struct link *l, uint64_t index, uint64_t *words, size_t count)
+static int loop_load(struct link *l, uint64_t index, uint64_t *words, size_t count)
 {
     struct loop *remote;
     int err = registry_find(&link_of(l)->member.address, &remote);
@@ -411,7 +399,7 @@ static int loop_look(struct link *l, uint64_t index, uint64_t *words, size_t cou
     return 0;
 }
 
-static int loop_show(struct transport *t, uint64_t index, const uint64_t *words, size_t count)
+static int loop_store(struct transport *t, uint64_t index, const uint64_t *words, size_t count)
 {
     if (!has_words(index, count))
         return -EINVAL;
@@ -652,12 +640,18 @@ static bool loop_is_flushed(struct transport *t)
 
 /* ---- open and close ---- */
 
+static const struct param params[] = {
+    {"LOOP_DEPTH", PARAM_COUNT, "packets", "4", 1, LOOP_DEPTH_MAX, NULL,
+     "packets that one direction of a loop link holds",
+     offsetof(struct transport_settings, loop.depth)},
+};
+
 static int check_config(const struct transport_config *config)
 {
-    if (config->loop_depth <= LOOP_DEPTH_MAX)
+    if (config->settings.loop.depth <= LOOP_DEPTH_MAX)
         return 0;
-    LOG_ERROR("loop: a link of %" PRIu64 " packets is too long, at most %u", config->loop_depth,
-              LOOP_DEPTH_MAX);
+    LOG_ERROR("loop: a link of %" PRIu64 " packets is too long, at most %u",
+              config->settings.loop.depth, LOOP_DEPTH_MAX);
     return -EINVAL;
 }
 
@@ -676,13 +670,14 @@ static int loop_open(const struct transport_config *config, struct transport **o
                                                   .inline_max = LOOP_INLINE_MAX,
                                                   .can_read = true,
                                                   .is_copy = true,
-                                                  .words = LOOP_WORDS,
-                                                  .is_instant = true,
-                                                  .board = LOOP_BOARD};
+                                                  .cswap_words = LOOP_WORDS,
+                                                  .table_words = LOOP_TABLE,
+                                                  .is_instant = true};
     loop->events = config->events;
     loop->arg = config->arg;
-    loop->welcome = config->welcome;
-    loop->depth = config->loop_depth != 0 ? (uint32_t)config->loop_depth : LOOP_DEPTH_DEFAULT;
+    loop->credit = config->credit;
+    loop->depth = config->settings.loop.depth != 0 ? (uint32_t)config->settings.loop.depth
+                                                   : LOOP_DEPTH_DEFAULT;
     list_init(&loop->inbox);
     list_init(&loop->ready);
     list_init(&loop->blocked);
@@ -728,15 +723,15 @@ static void close_inbox(struct loop *loop)
 static void loop_close(struct transport *t)
 {
     struct loop *loop = loop_of(t);
-    struct links_member *member;
+    struct link_member *member;
     struct list *node;
     size_t position = 0;
 
     registry_remove(loop);
     close_inbox(loop);
-    while ((member = links_next(&loop->links, &position)) != NULL)
+    while ((member = link_table_next(&loop->links, &position)) != NULL)
         link_destroy(container_of(member, struct loop_link, member));
-    links_fini(&loop->links);
+    link_table_fini(&loop->links);
     while ((node = list_pop_head(&loop->reads)) != NULL)
         mem_free(container_of(node, struct pending_read, in_reads));
     while ((node = list_pop_head(&loop->exposures)) != NULL)
@@ -744,60 +739,39 @@ static void loop_close(struct transport *t)
     mem_free(loop);
 }
 
-/* ---- splitting: who would receive instead is not in this thread ---- */
+/* ---- the tables ---- */
 
-static int loop_split(struct transport *t, struct transport_handle *handle)
-{
-    (void)t;
-    (void)handle;
-    return -ENOTSUP;
-}
+static const struct transport_memory memory = {
+    .expose = loop_expose,
+    .unexpose = loop_unexpose,
+    .read = loop_read,
+    .write = loop_write,
+};
 
-static int loop_join(const struct transport_config *config,
-                     const struct transport_handle *handle, struct transport **out)
-{
-    (void)config;
-    (void)handle;
-    (void)out;
-    return -ENOTSUP;
-}
-
-static int loop_rejoin(struct transport *t)
-{
-    (void)t;
-    return -ENOTSUP;
-}
-
-static void loop_nudge(struct transport *t)
-{
-    (void)t;
-}
+static const struct transport_atomics atomics = {
+    .cswap = loop_cswap,
+    .cswap_local = loop_cswap_local,
+    .load = loop_load,
+    .store = loop_store,
+};
 
 const struct transport_ops transport_loop = {
     .name = "loop",
     .about = "endpoints of one process, for tests and simulation",
+    .params = params,
+    .param_count = ARRAY_COUNT(params),
+    .memory = &memory,
+    .atomics = &atomics,
     .open = loop_open,
     .close = loop_close,
     .address = loop_address,
     .reaches = loop_reaches,
     .connect = loop_connect,
     .send = loop_send,
-    .read = loop_read,
-    .write = loop_write,
-    .expose = loop_expose,
-    .unexpose = loop_unexpose,
-    .poll = loop_poll,
-    .wait = loop_wait,
     .check = loop_check,
     .check_address = loop_check_address,
-    .exchange = loop_exchange,
-    .exchange_own = loop_exchange_own,
-    .look = loop_look,
-    .show = loop_show,
+    .poll = loop_poll,
+    .wait = loop_wait,
     .wake = loop_wake,
     .is_flushed = loop_is_flushed,
-    .split = loop_split,
-    .join = loop_join,
-    .rejoin = loop_rejoin,
-    .nudge = loop_nudge,
 };

@@ -106,9 +106,9 @@ int ofi_link_check(struct link *l)
 int ofi_check_unnamed(const struct transport *t, const struct transport_address *address)
 {
     const struct ofi *ofi = ofi_of(t);
-    struct links_member *known = links_find(&ofi->links, address);
+    struct link_member *known = link_table_find(&ofi->links, address);
 
-    if (ofi_is_same(address, &ofi->self))
+    if (address_is_same(address, &ofi->self))
         return 0;
     if (known == NULL || ofi_link_of(&known->link)->state == OFI_NEW)
         return -ENOTSUP;

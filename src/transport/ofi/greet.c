@@ -137,15 +137,6 @@ void ofi_refused(struct ofi_link *link)
 
 /* ---- answering ---- */
 
-/* Do packets to the one reach the other? */
-static bool is_same_place(const struct transport_address *a, const struct transport_address *b)
-{
-    return memcmp(&a->bytes[TRANSPORT_NETWORK_HEAD], &b->bytes[TRANSPORT_NETWORK_HEAD], 3) ==
-               0 &&
-           memcmp(&a->bytes[TRANSPORT_NETWORK], &b->bytes[TRANSPORT_NETWORK],
-                  TRANSPORT_NETWORK_SIZE) == 0;
-}
-
 /* What is owed to who called before, under the same address, would go to who calls now. */
 static void answer(struct ofi_link *link)
 {
@@ -157,7 +148,7 @@ static void answer(struct ofi_link *link)
 static void hear(struct ofi_link *link, const struct ofi_hello *hello)
 {
     const struct transport_address *self = &ofi_of_link(link)->self;
-    bool is_for_us = ofi_is_same(&hello->to, self);
+    bool is_for_us = address_is_same(&hello->to, self);
     bool is_answered = link->state == OFI_NEW || link->state == OFI_CALLING;
 
     if (is_for_us)
@@ -182,7 +173,7 @@ void ofi_greeted(struct ofi *ofi, const struct ofi_hello *hello)
         ofi->events->dropped(ofi->arg, "a greeting of another job");
         return;
     }
-    if (!is_same_place(&hello->to, &ofi->self)) {
+    if (!address_is_same_network(&hello->to, &ofi->self)) {
         ofi->events->dropped(ofi->arg, "a greeting that was sent elsewhere");
         return; /* refused by us it would end what is others' */
     }

@@ -21,27 +21,17 @@
 
 /* ---- making ---- */
 
-bool ofi_is_same(const struct transport_address *a, const struct transport_address *b)
-{
-    struct transport_address x = *a, y = *b;
-
-    memset(&x.bytes[TRANSPORT_WELCOME], 0, 4);
-    memset(&y.bytes[TRANSPORT_WELCOME], 0, 4);
-    return memcmp(&x, &y, sizeof x) == 0;
-}
-
 int ofi_check_address(const struct ofi *ofi, const struct transport_address *address)
 {
-    const uint8_t *head = &address->bytes[TRANSPORT_NETWORK_HEAD];
-    const uint8_t *own = &ofi->self.bytes[TRANSPORT_NETWORK_HEAD];
+    bool is_shm = address->kind == ADDRESS_SHM;
 
-    if (address->bytes[0] != TRANSPORT_OFI && address->bytes[0] != TRANSPORT_SHM)
+    if (address->kind != ADDRESS_OFI && !is_shm)
         return -EINVAL;
-    if (head[0] == 0)
-        return address->bytes[0] == TRANSPORT_SHM ? -EHOSTUNREACH : -EINVAL;
-    if (head[0] > TRANSPORT_NETWORK_SIZE)
+    if (address->network_size == 0)
+        return is_shm ? -EHOSTUNREACH : -EINVAL;
+    if (address->network_size > sizeof address->network)
         return -EINVAL;
-    return memcmp(head, own, 3) == 0 ? 0 : -EHOSTUNREACH; /* of another provider */
+    return address_is_same_format(address, &ofi->self) ? 0 : -EHOSTUNREACH;
 }
 
 static int ids_grow(struct ofi *ofi)
@@ -70,12 +60,12 @@ static int link_init(struct ofi *ofi, struct ofi_link *link,
     link->member.link.transport = &ofi->base;
     link->member.address = *address;
     link->look_fd = -1;
-    link->is_self = ofi_is_same(address, &ofi->self);
+    link->is_self = address_is_same(address, &ofi->self);
     link->state = link->is_self ? OFI_OPEN : OFI_NEW;
     link->id = ofi->id_count + 1;
     link->ours.id = link->id;
     link->ours.zero = 0;
-    known = fi_av_insert(ofi->av, &address->bytes[TRANSPORT_NETWORK], 1, &link->to, 0, NULL);
+    known = fi_av_insert(ofi->av, address->network, 1, &link->to, 0, NULL);
     if (known == -FI_ENOMEM)
         return -ENOMEM; /* another time there may be */
     if (known != 1) {
@@ -88,7 +78,7 @@ static int link_init(struct ofi *ofi, struct ofi_link *link,
 int ofi_link_get(struct ofi *ofi, const struct transport_address *address,
                  struct ofi_link **out)
 {
-    struct links_member *known = links_find(&ofi->links, address);
+    struct link_member *known = link_table_find(&ofi->links, address);
     struct ofi_link *link;
     int err = known != NULL ? 0 : ofi_check_address(ofi, address);
 
@@ -103,7 +93,7 @@ int ofi_link_get(struct ofi *ofi, const struct transport_address *address,
         return -ENOMEM;
     err = link_init(ofi, link, address);
     if (err == 0)
-        err = links_add(&ofi->links, &link->member);
+        err = link_table_add(&ofi->links, &link->member);
     if (err != 0) {
         mem_free(link);
         return err;

@@ -41,11 +41,11 @@ static bool listens(const struct ofi *ofi)
 /* The size of the socket's address in *to; 0: it is none. */
 static socklen_t address_of(const struct ofi_link *link, struct sockaddr_storage *to)
 {
-    const uint8_t *bytes = link->member.address.bytes;
-    size_t size = bytes[TRANSPORT_NETWORK_HEAD];
+    const struct transport_address *address = &link->member.address;
+    size_t size = address->network_size;
 
     memset(to, 0, sizeof *to);
-    memcpy(to, &bytes[TRANSPORT_NETWORK], min_size(size, TRANSPORT_NETWORK_SIZE));
+    memcpy(to, address->network, min_size(size, sizeof address->network));
     if (to->ss_family == AF_INET && size >= sizeof(struct sockaddr_in))
         return sizeof(struct sockaddr_in);
     if (to->ss_family == AF_INET6 && size >= sizeof(struct sockaddr_in6))

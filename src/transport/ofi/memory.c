@@ -89,7 +89,8 @@ static struct list *exposures_of(struct ofi *ofi, uint64_t key)
     return &ofi->exposures[key % OFI_EXPOSURE_LISTS];
 }
 
-int ofi_expose(struct link *l, const void *buf, size_t size, uint64_t *address, uint64_t *key)
+static int ofi_expose(struct link *l, const void *buf, size_t size, uint64_t *address,
+                      uint64_t *key)
 {
     struct ofi *ofi = ofi_of(l->transport);
     struct ofi_exposure *exposure;
@@ -122,7 +123,7 @@ static void exposure_destroy(struct ofi_exposure *exposure)
     mem_free(exposure);
 }
 
-void ofi_unexpose(struct link *l, uint64_t address, uint64_t key)
+static void ofi_unexpose(struct link *l, uint64_t address, uint64_t key)
 {
     struct list *node;
 
@@ -244,8 +245,8 @@ static int move(struct ofi_link *link, bool is_write, void *here, uint64_t addre
     return -EINPROGRESS;
 }
 
-int ofi_read(struct link *l, void *dst, uint64_t address, uint64_t key, size_t size,
-             void *cookie)
+static int ofi_read(struct link *l, void *dst, uint64_t address, uint64_t key, size_t size,
+                    void *cookie)
 {
     struct ofi_link *link = ofi_link_of(l);
 
@@ -254,8 +255,8 @@ int ofi_read(struct link *l, void *dst, uint64_t address, uint64_t key, size_t s
     return move(link, false, dst, address, key, size, cookie);
 }
 
-int ofi_write(struct link *l, uint64_t address, uint64_t key, const void *src, size_t size,
-              void *cookie)
+static int ofi_write(struct link *l, uint64_t address, uint64_t key, const void *src,
+                     size_t size, void *cookie)
 {
     struct ofi_link *link = ofi_link_of(l);
 
@@ -272,8 +273,8 @@ static void tell(struct ofi *ofi, const struct ofi_rma *rma, int error)
     if (rma->cookie != NULL)
         ofi->events->read_done(ofi->arg, rma->cookie, error);
     if (rma->name != 0)
-        ofi->events->exchange_done(ofi->arg, rma->name, error,
-                                   error == 0 && rma->found == rma->expected);
+        ofi->events->cswap_done(ofi->arg, rma->name, error,
+                                error == 0 && rma->found == rma->expected);
 }
 
 void ofi_moved(struct ofi *ofi, struct ofi_rma *rma, int error)
@@ -336,3 +337,10 @@ void ofi_memory_close(struct ofi *ofi)
             fi_close(&ofi->rmas[i].local->fid);
     mem_free(ofi->rmas);
 }
+
+const struct transport_memory ofi_memory = {
+    .expose = ofi_expose,
+    .unexpose = ofi_unexpose,
+    .read = ofi_read,
+    .write = ofi_write,
+};

@@ -30,6 +30,7 @@
 #include "base/random.h"
 #include "base/sys.h"
 #include "transport/ofi/ofi.h"
+#include "transport/ofi/params.h"
 #include "transport/ofi/part.h"
 
 #define ENTRIES_MAX    16   /* completions read at once */
@@ -40,32 +41,6 @@
 #define SLICE_BLIND_MS 1  /* that it sleeps if nobody may tell it */
 
 /* ---- addresses ---- */
-
-/* As shm's, without what leads to a segment.
- *
- *   offset size field
- *      0     1  kind      TRANSPORT_OFI, or TRANSPORT_SHM where shm is a part of it
- *      1     1  size      of the provider's address
- *      2     1  format    of it, as libfabric counts
- *      3     1  provider  a hash of its name
- *     16     8  cookie    random: another endpoint is not taken for this one
- *     24     8  host      base/host.h
- *     32    32  the provider's address
- */
-struct ofi_address {
-    uint8_t kind;
-    uint8_t size, format, provider;
-    uint8_t zero[8];
-    uint32_t welcome;
-    uint64_t cookie;
-    uint64_t host;
-    uint8_t bytes[TRANSPORT_NETWORK_SIZE];
-};
-
-static_assert(offsetof(struct ofi_address, size) == TRANSPORT_NETWORK_HEAD, "address format");
-static_assert(offsetof(struct ofi_address, welcome) == TRANSPORT_WELCOME, "address format");
-static_assert(offsetof(struct ofi_address, bytes) == TRANSPORT_NETWORK, "address format");
-static_assert(sizeof(struct ofi_address) == TRANSPORT_ADDRESS_SIZE, "fills an address");
 
 static uint8_t hash_of(const char *text)
 {
@@ -78,13 +53,13 @@ static uint8_t hash_of(const char *text)
 
 static int make_address(struct ofi *ofi, const struct transport_config *config)
 {
-    struct ofi_address address = {.kind = TRANSPORT_OFI, .welcome = config->welcome};
-    size_t size = sizeof address.bytes;
-    int err = fi_getname(&ofi->ep->fid, address.bytes, &size);
+    struct transport_address address = {.kind = ADDRESS_OFI, .credit = config->credit};
+    size_t size = sizeof address.network;
+    int err = fi_getname(&ofi->ep->fid, address.network, &size);
 
-    if (err == -FI_ETOOSMALL || size > sizeof address.bytes) {
+    if (err == -FI_ETOOSMALL || size > sizeof address.network) {
         LOG_ERROR("ofi: addresses of provider %s are %zu bytes long, more than %zu",
-                  ofi->info->fabric_attr->prov_name, size, sizeof address.bytes);
+                  ofi->info->fabric_attr->prov_name, size, sizeof address.network);
         return -ENOTSUP;
     }
     if (err == 0)
@@ -93,10 +68,10 @@ static int make_address(struct ofi *ofi, const struct transport_config *config)
         err = host_id(&address.host);
     if (err != 0)
         return err;
-    address.size = (uint8_t)size;
-    address.format = (uint8_t)ofi->info->addr_format;
-    address.provider = hash_of(ofi->info->fabric_attr->prov_name);
-    memcpy(&ofi->self, &address, sizeof address);
+    address.network_size = (uint8_t)size;
+    address.network_format = (uint8_t)ofi->info->addr_format;
+    address.network_provider = hash_of(ofi->info->fabric_attr->prov_name);
+    ofi->self = address;
     return 0;
 }
 
@@ -364,44 +339,6 @@ static void ofi_wake(struct transport *t)
     (void)!sys_write(ofi_of(t)->bell, &one, sizeof one);
 }
 
-/* ---- what only memory that is shared can do ---- */
-
-static int ofi_look(struct link *l, uint64_t index, uint64_t *words, size_t count)
-{
-    (void)l, (void)index, (void)words, (void)count;
-    return -ENOTSUP;
-}
-
-static int ofi_show(struct transport *t, uint64_t index, const uint64_t *words, size_t count)
-{
-    (void)t, (void)index, (void)words, (void)count;
-    return -EINVAL; /* there are no words */
-}
-
-static int ofi_split(struct transport *t, struct transport_handle *handle)
-{
-    (void)t, (void)handle;
-    return -ENOTSUP;
-}
-
-static int ofi_join(const struct transport_config *config,
-                    const struct transport_handle *handle, struct transport **out)
-{
-    (void)config, (void)handle, (void)out;
-    return -ENOTSUP;
-}
-
-static int ofi_rejoin(struct transport *t)
-{
-    (void)t;
-    return -ENOTSUP;
-}
-
-static void ofi_nudge(struct transport *t)
-{
-    (void)t; /* there is no other half */
-}
-
 /* ---- open ---- */
 
 static int failed(const struct ofi *ofi, const char *what, int err)
@@ -488,7 +425,7 @@ static void set_limits(struct ofi *ofi)
         .packet_max = OFI_PACKET_MAX,
         .inline_max = max_size(inject, least) - sizeof(struct ofi_prefix),
         .can_read = (ofi->info->caps & FI_RMA) != 0,
-        .words = ofi->words.bytes != NULL ? OFI_WORDS : 0,
+        .cswap_words = ofi->words.bytes != NULL ? OFI_WORDS : 0,
     };
 }
 
@@ -516,7 +453,7 @@ static void release(struct ofi *ofi)
     for (uint32_t i = 0; i < ofi->id_count; i++)
         ofi_link_destroy(ofi->by_id[i]);
     mem_free(ofi->by_id);
-    links_fini(&ofi->links);
+    link_table_fini(&ofi->links);
     mem_free(ofi->buffers);
     explicit_bzero(ofi->key, sizeof ofi->key);
     mem_free(ofi);
@@ -531,23 +468,18 @@ static struct ofi *create(const struct transport_config *config)
     ofi->base.ops = &transport_ofi;
     ofi->events = config->events;
     ofi->arg = config->arg;
-    ofi->timeout_ns = config->ofi_timeout_ns;
+    ofi->timeout_ns = config->settings.ofi.timeout_ns;
     ofi->until_tend = TEND_POLLS;
     ofi->fd = -1;
     memcpy(ofi->key, config->key, sizeof ofi->key);
     list_init(&ofi->busy);
     list_init(&ofi->holding);
     list_init(&ofi->free);
-    links_init(&ofi->links);
+    link_table_init(&ofi->links);
     ofi->bell = sys_eventfd(0, EFD_NONBLOCK);
     if (ofi->bell < 0)
         ofi->bell = -errno; /* open_all() says so */
     return ofi;
-}
-
-static const char *text_of(const char *text)
-{
-    return text != NULL ? text : "";
 }
 
 static int open_all(struct ofi *ofi, const struct transport_config *config)
@@ -555,8 +487,8 @@ static int open_all(struct ofi *ofi, const struct transport_config *config)
     int err = ofi->bell < 0 ? ofi->bell : ofi_library_get(&ofi->library);
 
     if (err == 0)
-        err = ofi_select(ofi->library, text_of(config->ofi_provider),
-                         text_of(config->ofi_interface), config->ofi_words, &ofi->info);
+        err = ofi_select(ofi->library, config->settings.ofi.provider,
+                         config->settings.ofi.interface, config->wants_cswap, &ofi->info);
     if (err == 0)
         err = open_objects(ofi);
     if (err == 0)
@@ -567,7 +499,7 @@ static int open_all(struct ofi *ofi, const struct transport_config *config)
         err = ofi_receives_open(ofi);
     if (err == 0)
         err = make_address(ofi, config);
-    if (err == 0 && config->ofi_words)
+    if (err == 0 && config->wants_cswap)
         err = ofi_words_open(ofi);
     return err;
 }
@@ -644,29 +576,20 @@ static void ofi_close(struct transport *t)
 const struct transport_ops transport_ofi = {
     .name = "ofi",
     .about = "processes of other machines, over a network, through libfabric",
+    .params = ofi_params,
+    .param_count = OFI_PARAMS,
+    .memory = &ofi_memory,
+    .atomics = &ofi_atomics,
     .open = ofi_open,
     .close = ofi_close,
     .address = ofi_address,
     .reaches = ofi_reaches,
     .connect = ofi_connect,
     .send = ofi_send,
-    .read = ofi_read,
-    .write = ofi_write,
-    .expose = ofi_expose,
-    .unexpose = ofi_unexpose,
-    .poll = ofi_poll,
-    .wait = ofi_wait,
     .check = ofi_link_check,
     .check_address = ofi_check_unnamed,
-    .exchange = ofi_exchange,
-    .exchange_own = ofi_exchange_own,
-    .glance_own = ofi_glance_own,
-    .look = ofi_look,
-    .show = ofi_show,
+    .poll = ofi_poll,
+    .wait = ofi_wait,
     .wake = ofi_wake,
     .is_flushed = ofi_is_flushed,
-    .split = ofi_split,
-    .join = ofi_join,
-    .rejoin = ofi_rejoin,
-    .nudge = ofi_nudge,
 };

@@ -29,7 +29,9 @@
 #include <stdalign.h>
 
 #include "base/list.h"
-#include "transport/links.h"
+#include "transport/atomics.h"
+#include "transport/link_table.h"
+#include "transport/memory.h"
 #include "transport/ofi/library.h"
 #include "transport/ofi/packet.h"
 
@@ -68,15 +70,15 @@ struct ofi_receive {
     bool is_given; /* to the provider */
 };
 
-/* A read, write or exchange. */
+/* A read, write or cswap. */
 struct ofi_rma {
     struct ofi_operation operation; /* MOVING or EXCHANGING */
     struct list node;               /* on rma_free, or its link's moving */
     void *cookie;                   /* NULL: nobody waits for it any more */
     struct fid_mr *local;
     struct ofi_link *link;
-    uint64_t name;                     /* exchange: the cookie, or 0 */
-    uint64_t expected, desired, found; /* exchange */
+    uint64_t name;                     /* cswap: the cookie, or 0 */
+    uint64_t expected, desired, found; /* cswap */
 };
 
 /* What the provider said and was not looked at yet. */
@@ -116,8 +118,8 @@ enum ofi_state {
 };
 
 struct ofi_link {
-    struct links_member member; /* first: the core's link */
-    fi_addr_t to;               /* the provider's */
+    struct link_member member; /* first: the core's link */
+    fi_addr_t to;              /* the provider's */
     enum ofi_state state;
     bool has_died; /* DEAD: without a BYE */
     bool is_lost;  /* DEAD: it was never met, and is no more */
@@ -166,7 +168,7 @@ struct ofi {
     uint8_t key[TRANSPORT_KEY_SIZE];
     uint64_t timeout_ns; /* of a peer that says nothing; 0: none */
 
-    struct links links;
+    struct link_table links;
     struct ofi_link **by_id;
     uint32_t id_count, id_room;
     uint32_t strangers; /* links that are ANSWERING */
@@ -227,8 +229,6 @@ int ofi_select(const struct ofi_library *library, const char *provider, const ch
 
 /* ---- link.c ---- */
 
-/* Do both name one endpoint?  They may differ in the core's word. */
-bool ofi_is_same(const struct transport_address *a, const struct transport_address *b);
 /* 0; -EINVAL no address of this transport; -EHOSTUNREACH of another provider. */
 int ofi_check_address(const struct ofi *ofi, const struct transport_address *address);
 int ofi_link_get(struct ofi *ofi, const struct transport_address *address,
@@ -315,14 +315,10 @@ int ofi_deliver(struct ofi_link *link, const void *packet, size_t size);
 /* Registers our own [bytes, bytes+size) if the provider wants that; *mr may become NULL. */
 int ofi_register(struct ofi *ofi, void *bytes, size_t size, uint64_t access,
                  struct fid_mr **mr);
+extern const struct transport_memory ofi_memory;
+
 int ofi_memory_open(struct ofi *ofi);
 void ofi_memory_close(struct ofi *ofi);
-int ofi_read(struct link *l, void *dst, uint64_t address, uint64_t key, size_t size,
-             void *cookie);
-int ofi_write(struct link *l, uint64_t address, uint64_t key, const void *src, size_t size,
-              void *cookie);
-int ofi_expose(struct link *l, const void *buf, size_t size, uint64_t *address, uint64_t *key);
-void ofi_unexpose(struct link *l, uint64_t address, uint64_t key);
 /* One for an operation with the peer of link; NULL: there is none free, or it has its share. */
 struct ofi_rma *ofi_rma_take(struct ofi_link *link, enum ofi_operation_kind kind);
 /* The provider has it now. */
@@ -343,11 +339,8 @@ void ofi_moving_failed(struct ofi_link *link);
  * another error. */
 int ofi_words_open(struct ofi *ofi);
 void ofi_words_close(struct ofi *ofi);
-int ofi_exchange(struct link *l, uint64_t index, uint64_t expected, uint64_t desired,
-                 uint64_t *found, uint64_t cookie);
-int ofi_exchange_own(struct transport *t, uint64_t index, uint64_t expected, uint64_t desired,
-                     uint64_t *found);
-int ofi_glance_own(struct transport *t, uint64_t index, uint64_t *found);
+extern const struct transport_atomics ofi_atomics;
+
 /* The oldest entry that was put aside.  False: there is none. */
 bool ofi_words_entry(struct ofi *ofi, struct ofi_entry *entry);
 

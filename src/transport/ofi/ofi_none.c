@@ -5,6 +5,7 @@
 #include <errno.h>
 
 #include "base/log.h"
+#include "transport/ofi/params.h"
 #include "transport/ofi/part.h"
 
 static int open_nothing(const struct transport_config *config, struct transport **out)
@@ -49,5 +50,7 @@ int transport_ofi_describe(const struct transport_config *config,
 const struct transport_ops transport_ofi = {
     .name = "ofi",
     .about = "processes of other machines: not in this build, libfabric was missing",
+    .params = ofi_params,
+    .param_count = OFI_PARAMS,
     .open = open_nothing,
 };

@@ -12,7 +12,7 @@
  * link that it is for, and what names none is dropped.  So nobody is known by the address
  * that something came from, which not all providers tell.
  *
- * HELLO, WELCOME and PROOF carry a proof (transport/proof.h) over all that the two have said
+ * HELLO, WELCOME and PROOF carry a proof (transport/siphash.h) over all that the two have said
  * so far, with their addresses and their parts, under the job's key.  HELLO can be repeated
  * by who has seen one: the callee then answers the endpoint that it names, which does not
  * know the id, and nothing is open.  PROOF answers a nonce that is used once.
@@ -102,7 +102,7 @@ struct ofi_hello {
     uint64_t proof[2];
 };
 
-/* Where the words of a side are (transport_ops.exchange), as its provider counts. */
+/* Where the words of a side are (transport_atomics.cswap), as its provider counts. */
 struct ofi_place {
     uint64_t address, key;
     uint32_t count; /* 0: nowhere */

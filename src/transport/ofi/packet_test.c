@@ -16,6 +16,7 @@
 #include "base/base.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "transport/memory.h"
 #include "transport/ofi/ofi.h"
 #include "transport/ofi/part.h"
 
@@ -174,7 +175,7 @@ static const struct transport_events events = {.accept = on_accept,
 static void side_open(struct side *side, uint8_t last)
 {
     struct transport_config config = {
-        .events = &events, .arg = side, .ofi_provider = "tcp;ofi_rxm"};
+        .events = &events, .arg = side, .settings.ofi.provider = "tcp;ofi_rxm"};
 
     *side = (struct side){.t = NULL};
     memcpy(config.key, key, sizeof config.key);
@@ -323,9 +324,9 @@ static unsigned read_many(struct link *link, struct side *at, unsigned most)
 
     transport_ofi.address(link->transport, &address);
     assert_int_equal(transport_ofi.connect(at->t, &address, &back), 0);
-    assert_int_equal(transport_ofi.expose(back, there, sizeof there, &where, &name), 0);
+    assert_int_equal(transport_expose(back, there, sizeof there, &where, &name), 0);
     while (begun < most &&
-           transport_ofi.read(link, here, where, name, sizeof here, here) == -EINPROGRESS)
+           transport_read(link, here, where, name, sizeof here, here) == -EINPROGRESS)
         begun++;
     return begun;
 }

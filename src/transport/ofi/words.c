@@ -148,8 +148,8 @@ static void exchange_by_processor(struct ofi *ofi, uint64_t index, uint64_t expe
                                 __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
 }
 
-int ofi_exchange_own(struct transport *t, uint64_t index, uint64_t expected, uint64_t desired,
-                     uint64_t *found)
+static int ofi_cswap_local(struct transport *t, uint64_t index, uint64_t expected,
+                           uint64_t desired, uint64_t *found)
 {
     struct ofi *ofi = ofi_of(t);
     int err;
@@ -170,7 +170,7 @@ int ofi_exchange_own(struct transport *t, uint64_t index, uint64_t expected, uin
     return 0;
 }
 
-int ofi_glance_own(struct transport *t, uint64_t index, uint64_t *found)
+static int ofi_load_local(struct transport *t, uint64_t index, uint64_t *found)
 {
     const struct ofi_words *words = &ofi_of(t)->words;
 
@@ -184,8 +184,8 @@ int ofi_glance_own(struct transport *t, uint64_t index, uint64_t *found)
 
 /* ---- a peer's ---- */
 
-int ofi_exchange(struct link *l, uint64_t index, uint64_t expected, uint64_t desired,
-                 uint64_t *found, uint64_t cookie)
+static int ofi_cswap(struct link *l, uint64_t index, uint64_t expected, uint64_t desired,
+                     uint64_t *found, uint64_t cookie)
 {
     struct ofi_link *link = ofi_link_of(l);
     struct ofi *ofi = ofi_of_link(link);
@@ -193,7 +193,7 @@ int ofi_exchange(struct link *l, uint64_t index, uint64_t expected, uint64_t des
     int err;
 
     if (link->is_self)
-        return ofi_exchange_own(&ofi->base, index, expected, desired, found);
+        return ofi_cswap_local(&ofi->base, index, expected, desired, found);
     if (link->words.count == 0 || cookie == 0 || !ofi->has_atomics)
         return -ENOTSUP;
     if (index >= link->words.count)
@@ -234,8 +234,7 @@ static int make_words(struct ofi *ofi)
     size_t size = OFI_WORDS * sizeof *words->bytes;
     int err;
 
-    if (fi_av_insert(ofi->av, &ofi->self.bytes[TRANSPORT_NETWORK], 1, &words->self, 0, NULL) !=
-        1)
+    if (fi_av_insert(ofi->av, ofi->self.network, 1, &words->self, 0, NULL) != 1)
         return -EHOSTUNREACH;
     words->own.operation.kind = OFI_OWN;
     err = ofi_register(ofi, &words->own.expected, 3 * sizeof words->own.expected,
@@ -285,3 +284,9 @@ void ofi_words_close(struct ofi *ofi)
     mem_free(ofi->words.entries);
     memset(&ofi->words, 0, sizeof ofi->words);
 }
+
+const struct transport_atomics ofi_atomics = {
+    .cswap = ofi_cswap,
+    .cswap_local = ofi_cswap_local,
+    .load_local = ofi_load_local,
+};

@@ -37,7 +37,7 @@
  * again.  It must leave that sleeper alone: if it took sleeping, and the receiver was not yet
  * in the futex call, nobody would be woken, and the next sender would find nobody to wake.
  *
- * A bell has one sleeper.  An endpoint that is split has two, and so two bells: who
+ * A bell has one sleeper.  An endpoint that is handed over has two, and so two bells: who
  * receives sleeps on the doorbell, the owner on its own.  Whoever makes room does not know
  * which of the two waits for it, and rings both.
  */

@@ -124,7 +124,7 @@ static bool race(struct node *node, uint64_t i)
     seen = inbound_any(shm);
     for (unsigned turns = 0; atomic_load(&board->stage) < i + 2;)
         spin(&turns);
-    rang = atomic_load(&shm->bell->count) != shm->base.look.seen;
+    rang = atomic_load(&shm->bell->count) != shm->base.hint.seen;
     if (seen || rang) {
         inbound_disarm_all(shm);
     } else {

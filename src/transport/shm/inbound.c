@@ -138,7 +138,7 @@ void inbound_ring(struct shm *shm, uint32_t slot)
 {
     struct inbound *in = shm->inbound[slot];
 
-    shm->base.look.word = transport_word_set(); /* it may end with nothing in its ring */
+    shm->base.hint.word = transport_word_set(); /* it may end with nothing in its ring */
     if (in == NULL)
         in = begin(shm, slot);
     if (in == NULL)
@@ -323,7 +323,7 @@ void inbound_adopt_all(struct shm *shm)
         if (state_of_slot(shm, slot) != SLOT_FREE)
             atomic_fetch_or_explicit(&shm->control->ready[slot / 64], UINT64_C(1) << slot % 64,
                                      memory_order_relaxed);
-    shm->base.look.seen = atomic_load(&shm->bell->count) - 1;
+    shm->base.hint.seen = atomic_load(&shm->bell->count) - 1;
 }
 
 /* ---- room ---- */

@@ -20,7 +20,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
-#include "transport/proof.h"
+#include "transport/siphash.h"
 #include "transport/shm/shm.h"
 
 #define REFUSED_CHECK 65536 /* sends to a full ring between looks at its owner */
@@ -39,27 +39,22 @@ uint64_t shm_proof(const struct shm *shm, uint64_t cookie,
     } text = {.cookie = cookie};
 
     text.sender = *sender;
-    return proof_make(shm->key, &text, sizeof text);
+    return siphash(shm->key, &text, sizeof text);
 }
 
 uint64_t shm_owner_proof(const struct shm *shm, const struct transport_address *owner)
 {
-    struct transport_address network = {.bytes = {0}};
-    struct shm_address here;
+    struct transport_address network = {0};
 
-    memcpy(&here, owner, sizeof here);
-    memcpy(&network.bytes[TRANSPORT_NETWORK_HEAD], here.network, sizeof here.network);
-    memcpy(&network.bytes[TRANSPORT_NETWORK], &owner->bytes[TRANSPORT_NETWORK],
-           TRANSPORT_NETWORK_SIZE);
-    return shm_proof(shm, here.cookie, &network);
+    address_copy_network(&network, owner);
+    return shm_proof(shm, owner->cookie, &network);
 }
 
 /* ---- being there ---- */
 
 int link_get(struct shm *shm, const struct transport_address *address, struct shm_link **out)
 {
-    struct links_member *known = links_find(&shm->links, address);
-    struct shm_address to;
+    struct link_member *known = link_table_find(&shm->links, address);
     struct shm_link *link;
     int err = 0;
 
@@ -67,7 +62,7 @@ int link_get(struct shm *shm, const struct transport_address *address, struct sh
         *out = container_of(known, struct shm_link, member);
         return 0;
     }
-    err = address_parse(address, shm->address.host, &to);
+    err = shm_check_address(shm, address);
     if (err != 0)
         return err;
     link = mem_calloc(1, sizeof *link);
@@ -75,8 +70,7 @@ int link_get(struct shm *shm, const struct transport_address *address, struct sh
         return -ENOMEM;
     link->member.link.transport = &shm->base;
     link->member.address = *address;
-    link->to = to;
-    err = links_add(&shm->links, &link->member);
+    err = link_table_add(&shm->links, &link->member);
     if (err != 0) {
         mem_free(link);
         return err;
@@ -116,13 +110,13 @@ static void release(struct shm_link *link)
 
 static bool is_ours(const struct shm_link *link)
 {
-    return link->to.pid == owner_of(link)->pid;
+    return link_pid(link) == owner_of(link)->pid;
 }
 
 int link_kill(struct shm_link *link, int error)
 {
     if (link->state != LINK_DEAD) {
-        LOG_DEBUG("shm: link to pid %u ends, error %d %s", link->to.pid, -error,
+        LOG_DEBUG("shm: link to pid %u ends, error %d %s", link_pid(link), -error,
                   strerror(-error));
         link->has_closed |=
             link->remote != NULL && atomic_load(&link->remote->control->closed) != 0;
@@ -154,14 +148,14 @@ static int attach_failed(struct shm_link *link, int err)
     case -EINTR:
         if (!link->warned)
             LOG_WARN("shm: cannot map the segment of pid %u now, error %d %s; trying again",
-                     link->to.pid, -err, strerror(-err));
+                     link_pid(link), -err, strerror(-err));
         link->warned = true;
         return -EAGAIN;
     case -EACCES:
-        LOG_WARN("shm: pid %u is of another user or another job", link->to.pid);
+        LOG_WARN("shm: pid %u is of another user or another job", link_pid(link));
         return link_kill(link, -EHOSTUNREACH);
     default:
-        LOG_WARN("shm: cannot map the segment of pid %u, error %d %s", link->to.pid, -err,
+        LOG_WARN("shm: cannot map the segment of pid %u, error %d %s", link_pid(link), -err,
                  strerror(-err));
         return link_kill(link, -EHOSTUNREACH);
     }
@@ -175,7 +169,7 @@ int link_attach(struct shm_link *link)
     if (link->state == LINK_DEAD)
         return link->error;
     if (link->remote == NULL) {
-        err = segment_attach(&link->to, shm_owner_proof(shm, &link->member.address),
+        err = segment_attach(&link->member.address, shm_owner_proof(shm, &link->member.address),
                              &link->remote);
         if (err != 0)
             return attach_failed(link, err);
@@ -208,7 +202,7 @@ static int no_slot(struct shm_link *link)
     if (!link->warned)
         LOG_WARN("shm: all %u slots of pid %u are taken by other senders, raise "
                  "MBX_SHM_PEERS; waiting for one",
-                 link->remote->peers, link->to.pid);
+                 link->remote->peers, link_pid(link));
     link->warned = true;
     atomic_store_explicit(&link->remote->control->starved, 1, memory_order_relaxed);
     return -EAGAIN;
@@ -223,14 +217,14 @@ static int link_claim(struct shm_link *link)
 
     if (ring_max_record(s->ring_cells) < shm->base.limits.packet_max) {
         LOG_ERROR("shm: rings of pid %u are shorter than ours, set MBX_SHM_RING_SIZE alike",
-                  link->to.pid);
+                  link_pid(link));
         return link_kill(link, -EHOSTUNREACH);
     }
     i = take_slot(s, shm->pid);
     if (i < 0)
         return no_slot(link);
     slot = &s->slots[i];
-    slot->address = shm->whole;
+    slot->address = shm->address;
     slot->proof = shm_proof(shm, s->cookie, &slot->address);
     link->slot = (uint32_t)i;
     link->fence = shm->fence || s->needs_fence;
@@ -285,11 +279,11 @@ static int check_receiver(struct shm_link *link)
     if (atomic_load(&s->control->closed) != 0)
         return link_kill(link, -ENOTCONN);
     if (claim != slot_claim(SLOT_READY, owner_of(link)->pid)) {
-        LOG_WARN("shm: pid %u has refused us", link->to.pid);
+        LOG_WARN("shm: pid %u has refused us", link_pid(link));
         return link_kill(link, -EHOSTUNREACH);
     }
     if (link->out.error != 0) {
-        LOG_ERROR("shm: the ring to pid %u is damaged", link->to.pid);
+        LOG_ERROR("shm: the ring to pid %u is damaged", link_pid(link));
         return link_kill(link, -ENOTCONN);
     }
     return 0;
@@ -302,7 +296,7 @@ OUT_OF_LINE int link_full(struct shm_link *link, uint32_t size)
     if (err != 0)
         return err;
     if (++link->refused % REFUSED_CHECK == 0 && !is_ours(link) &&
-        !process_is_alive(link->to.pid))
+        !process_is_alive(link_pid(link)))
         return link_kill(link, -ENOTCONN);
     link->wanted = size;
     set_state(link, LINK_FULL);
@@ -324,7 +318,7 @@ static bool has_died(const struct shm_link *link)
 {
     const struct shm *shm = owner_of(link);
 
-    if (is_ours(link) || process_is_alive(link->to.pid))
+    if (is_ours(link) || process_is_alive(link_pid(link)))
         return false;
     for (uint32_t i = 0; i < shm->own->peers; i++) {
         const struct inbound *in = shm->inbound[i];
@@ -340,7 +334,7 @@ int link_check(struct shm_link *link)
     if (link->state != LINK_DEAD) {
         if (link->remote != NULL && atomic_load(&link->remote->control->closed) != 0)
             link_kill(link, -ENOTCONN);
-        else if (!is_ours(link) && !process_is_alive(link->to.pid))
+        else if (!is_ours(link) && !process_is_alive(link_pid(link)))
             link_kill(link, link->met ? -ENOTCONN : -EHOSTUNREACH);
     }
     if (link->state != LINK_DEAD)
@@ -387,7 +381,7 @@ bool link_sweep(struct shm *shm, uint32_t limit)
     bool found = false;
 
     while (limit-- > 0) {
-        struct links_member *member = links_next(&shm->links, &shm->sweep_link);
+        struct link_member *member = link_table_next(&shm->links, &shm->sweep_link);
         struct shm_link *link;
 
         if (member == NULL) {
@@ -395,7 +389,7 @@ bool link_sweep(struct shm *shm, uint32_t limit)
             break;
         }
         link = container_of(member, struct shm_link, member);
-        if (link->remote == NULL || is_ours(link) || process_is_alive(link->to.pid))
+        if (link->remote == NULL || is_ours(link) || process_is_alive(link_pid(link)))
             continue;
         link_kill(link, -ENOTCONN);
         found = true;

@@ -49,7 +49,7 @@ static size_t control_size(uint32_t peers)
 static size_t segment_size(uint32_t peers, uint32_t ring_cells)
 {
     return control_size(peers) + (size_t)peers * sizeof(struct segment_slot) +
-           (SEGMENT_WORDS + SEGMENT_BOARD) * sizeof(uint64_t) +
+           (SEGMENT_WORDS + SEGMENT_TABLE) * sizeof(uint64_t) +
            (size_t)peers * ring_bytes(ring_cells);
 }
 
@@ -68,7 +68,7 @@ static int map(struct segment *s, int fd, uint32_t peers, uint32_t ring_cells)
     s->control = (struct segment_control *)(void *)base;
     s->slots = (struct segment_slot *)(void *)(base + control_size(peers));
     s->words = (_Atomic uint64_t *)(void *)(s->slots + peers);
-    s->rings = (unsigned char *)(s->words + SEGMENT_WORDS + SEGMENT_BOARD);
+    s->rings = (unsigned char *)(s->words + SEGMENT_WORDS + SEGMENT_TABLE);
     s->size = size;
     s->ring_stride = ring_bytes(ring_cells);
     s->peers = peers;
@@ -145,7 +145,7 @@ free_segment:
 /* ---- finding ---- */
 
 /* The segment at address, whose owner is in this process, with one more user. */
-static struct segment *find_local(const struct shm_address *address)
+static struct segment *find_local(const struct transport_address *address)
 {
     struct segment *found = NULL;
     struct list *node;
@@ -154,7 +154,7 @@ static struct segment *find_local(const struct shm_address *address)
     list_for_each (node, &local.segments) {
         struct segment *s = container_of(node, struct segment, in_local);
 
-        if (s->cookie == address->cookie && s->fd == (int)address->fd) {
+        if (s->cookie == address->cookie && s->fd == (int)address->place) {
             found = s;
             found->users++;
             break;
@@ -164,12 +164,12 @@ static struct segment *find_local(const struct shm_address *address)
     return found;
 }
 
-static int open_foreign(const struct shm_address *address)
+static int open_foreign(const struct transport_address *address)
 {
     char path[64];
     int fd;
 
-    snprintf(path, sizeof path, "/proc/%u/fd/%u", address->pid, address->fd);
+    snprintf(path, sizeof path, "/proc/%u/fd/%u", address->process, address->place);
     fd = sys_open(path, O_RDWR | O_NONBLOCK | O_NOCTTY, 0);
     if (fd >= 0)
         return fd;
@@ -240,8 +240,8 @@ static int attach_file(struct segment *s, int fd, uint64_t cookie, uint64_t key_
 }
 
 /* The mapping keeps the memory: the descriptor is kept only if keep_fd. */
-static int attach_foreign(const struct shm_address *address, uint64_t key_check, bool keep_fd,
-                          struct segment **out)
+static int attach_foreign(const struct transport_address *address, uint64_t key_check,
+                          bool keep_fd, struct segment **out)
 {
     struct segment *s = mem_calloc(1, sizeof *s);
     int err, fd;
@@ -268,7 +268,7 @@ free_segment:
     return err;
 }
 
-static int attach_local(const struct shm_address *address, uint64_t key_check,
+static int attach_local(const struct transport_address *address, uint64_t key_check,
                         struct segment **out)
 {
     struct segment *s = find_local(address);
@@ -283,19 +283,23 @@ static int attach_local(const struct shm_address *address, uint64_t key_check,
     return 0;
 }
 
-int segment_attach(const struct shm_address *address, uint64_t key_check, struct segment **out)
+int segment_attach(const struct transport_address *address, uint64_t key_check,
+                   struct segment **out)
 {
-    return address->pid == (uint32_t)getpid() ? attach_local(address, key_check, out)
-                                              : attach_foreign(address, key_check, false, out);
+    return address->process == (uint32_t)getpid()
+               ? attach_local(address, key_check, out)
+               : attach_foreign(address, key_check, false, out);
 }
 
-int segment_join(const struct shm_address *address, uint64_t key_check, struct segment **out)
+int segment_take_over(const struct transport_address *address, uint64_t key_check,
+                      struct segment **out)
 {
-    return address->pid == (uint32_t)getpid() ? attach_local(address, key_check, out)
-                                              : attach_foreign(address, key_check, true, out);
+    return address->process == (uint32_t)getpid()
+               ? attach_local(address, key_check, out)
+               : attach_foreign(address, key_check, true, out);
 }
 
-int segment_probe(const struct shm_address *address)
+int segment_probe(const struct transport_address *address)
 {
     struct segment_head head;
     int fd = open_foreign(address);

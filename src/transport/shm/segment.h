@@ -12,15 +12,15 @@
  *                                     +--> REFUSED ----> CLEARING ----> FREE
  *                                  receiver       receiver
  *
- * The words are the core's: it compares and exchanges them, here and from the other side, and
- * shows others what it likes in those of the board behind them (transport_ops.exchange, look).
+ * The words are the core's (atomics.h): those that peers compare and swap, and behind them the
+ * table, which the owner stores and peers load.
  *
  * The claim word of a slot holds state and pid together, so that one exchange claims it
  * and tells for whom.
  *
- * Who receives is the owner, or whoever has joined a segment that the owner split (split.c).
- * So all that a receiver must know to continue behind another one lies here: the state of
- * the slot, and how far its ring is delivered (segment_slot.taken, and ring.h's head).
+ * Who receives is the owner, or whoever has taken over from it (handoff.c).  So all that a
+ * receiver must know to continue behind another one lies here: the state of the slot, and how
+ * far its ring is delivered (segment_slot.taken, and ring.h's head).
  *
  * It is a memfd: it has no name, so nothing can be left behind.  Others open it as
  * /proc/<pid>/fd/<fd>.  It is sealed against shrinking and growing, so that a mapping
@@ -36,18 +36,19 @@
 #include "base/base.h"
 #include "base/list.h"
 #include "base/ring.h"
-#include "transport/shm/address.h"
+#include "transport/shm/alive.h"
+#include "transport/transport.h"
 
 #define SEGMENT_MAGIC     UINT64_C(0x34786f626863746d) /* "mtchbox4" */
 #define SEGMENT_PEERS_MAX 65536u
-#define SEGMENT_WORDS     1024u
-#define SEGMENT_BOARD     34816u /* words behind these */
+#define SEGMENT_WORDS     1024u  /* for cswap() */
+#define SEGMENT_TABLE     34816u /* words behind these, for load() */
 
 enum slot_state { SLOT_FREE, SLOT_CLAIMED, SLOT_READY, SLOT_REFUSED, SLOT_CLEARING };
 
 struct segment_slot {
     _Atomic uint64_t claim;           /* slot_claim(); zero is FREE */
-    _Atomic uint64_t taken;           /* slot_taken(), kept up to date while split */
+    _Atomic uint64_t taken;           /* slot_taken(), kept up to date while handed over */
     uint64_t proof;                   /* that the sender knows the key */
     struct transport_address address; /* of the sender */
     uint64_t zero[5];
@@ -77,8 +78,8 @@ struct segment_bell {
 
 enum segment_receiver {
     RECEIVER_OWNER,
-    RECEIVER_NOBODY, /* the owner has split it, and nobody has joined */
-    RECEIVER_JOINED
+    RECEIVER_NOBODY, /* the owner has handed over, and nobody has taken over */
+    RECEIVER_OTHER
 };
 
 struct segment_control {
@@ -99,7 +100,7 @@ struct segment_control {
 struct segment {
     struct segment_control *control;
     struct segment_slot *slots;
-    _Atomic uint64_t *words; /* [SEGMENT_WORDS + SEGMENT_BOARD] */
+    _Atomic uint64_t *words; /* [SEGMENT_WORDS + SEGMENT_TABLE] */
     unsigned char *rings;
     size_t size;
     size_t ring_stride;
@@ -108,7 +109,7 @@ struct segment {
     uint32_t peers;
     uint32_t ring_cells;
     bool needs_fence;
-    int fd;               /* of the owner, or who joined; else -1 */
+    int fd;               /* of the owner, or who has taken over; else -1 */
     unsigned users;       /* in this process, the owner included */
     struct list in_local; /* while its owner is in this process and open */
 };
@@ -127,18 +128,20 @@ int segment_create(const struct segment_config *config, struct segment **out);
 /* Maps the segment at address.
  * 0; -ENOENT there is none (any more); -EACCES it may not be used: other user, other
  * key; -EPROTO it is none of ours, or damaged; other system errors, -ENOMEM. */
-int segment_attach(const struct shm_address *address, uint64_t key_check, struct segment **out);
+int segment_attach(const struct transport_address *address, uint64_t key_check,
+                   struct segment **out);
 
 /* Is it still there?  0; -ENOENT; other errors say nothing. */
-int segment_probe(const struct shm_address *address);
+int segment_probe(const struct transport_address *address);
 
 /* As segment_attach(), and s->fd is valid: to receive in the owner's place. */
-int segment_join(const struct shm_address *address, uint64_t key_check, struct segment **out);
+int segment_take_over(const struct transport_address *address, uint64_t key_check,
+                      struct segment **out);
 
 /* The owner's end: it can no longer be found.  Those who have mapped it keep it. */
 void segment_close(struct segment *s);
 
-/* Undoes segment_attach() and segment_join(). */
+/* Undoes segment_attach() and segment_take_over(). */
 void segment_detach(struct segment *s);
 
 /* Makes ring i empty and gives its memory back. */
@@ -170,7 +173,7 @@ static inline uint64_t slot_taken(uint64_t head, bool in_delivery)
     return head << 1 | in_delivery;
 }
 
-/* pid of who joined, else 0. */
+/* pid of who has taken over, else 0. */
 static inline uint64_t receiver_word(enum segment_receiver receiver, uint32_t pid)
 {
     return (uint64_t)receiver << 32 | pid;

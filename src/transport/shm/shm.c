@@ -10,9 +10,9 @@
  * An inline packet is one cache line written and one line read; nothing else moves
  * while the receiver polls.  The rings lie in the receiver's segment (segment.h), the
  * bell is explained in bell.h, links in link.c, inbound rings in inbound.c, who receives
- * instead of the owner in split.c.
+ * instead of the owner in handoff.c.
  *
- * The job's key is shown by neither side: each proves that it knows it (proof.h), the
+ * The job's key is shown by neither side: each proves that it knows it (siphash.h), the
  * receiver when it is mapped, the sender when its first packet is looked at.
  *
  * A process that is killed is noticed by those who look for it: whoever waits or polls
@@ -38,7 +38,7 @@
 #include "base/mem.h"
 #include "base/random.h"
 #include "base/sys.h"
-#include "transport/proof.h"
+#include "transport/siphash.h"
 #include "transport/shm/shm.h"
 
 #define INLINE_MAX         RING_CELL_SIZE
@@ -115,14 +115,14 @@ static int shm_send(struct link *l, const struct transport_packet *packet)
 static bool bell_rang(const struct shm *shm)
 {
     /* pairs with the count in bell_wake(): the ready bits */
-    return atomic_load_explicit(&shm->bell->count, memory_order_acquire) != shm->base.look.seen;
+    return atomic_load_explicit(&shm->bell->count, memory_order_acquire) != shm->base.hint.seen;
 }
 
 static void answer_bell(struct shm *shm)
 {
-    uint32_t peers = shm->role != SHM_SPLIT ? shm->own->peers : 0;
+    uint32_t peers = shm->role != SHM_HANDED_OVER ? shm->own->peers : 0;
 
-    shm->base.look.seen = atomic_load_explicit(&shm->bell->count, memory_order_acquire);
+    shm->base.hint.seen = atomic_load_explicit(&shm->bell->count, memory_order_acquire);
     for (uint32_t first = 0; first < peers; first += 64) {
         _Atomic uint64_t *ready = &shm->control->ready[first / 64];
         uint64_t bits;
@@ -251,7 +251,7 @@ static bool sweep_slots(struct shm *shm)
 {
     uint32_t slots = SWEEP_COUNT;
 
-    if (shm->role == SHM_SPLIT)
+    if (shm->role == SHM_HANDED_OVER)
         return false; /* the one who receives looks */
     if (atomic_load_explicit(&shm->control->starved, memory_order_relaxed) != 0) {
         atomic_store_explicit(&shm->control->starved, 0, memory_order_relaxed);
@@ -276,7 +276,7 @@ static void tend(struct shm *shm)
 {
     uint64_t now = clock_now();
 
-    shm->base.look.left = TEND_POLLS;
+    shm->base.hint.left = TEND_POLLS;
     inbound_look_again(shm, now);
     inbound_cool_idle(shm);
     sweep(shm, now);
@@ -285,25 +285,25 @@ static void tend(struct shm *shm)
 static inline int poll_hot(struct shm *shm, int budget)
 {
     if (likely(shm->hot_count == 1))
-        return drain_by(shm, shm->hot[0], budget, take, &shm->base.look.word);
-    shm->base.look.word = shm->hot_count != 0 ? transport_word_set() : transport_word_clear();
+        return drain_by(shm, shm->hot[0], budget, take, &shm->base.hint.word);
+    shm->base.hint.word = shm->hot_count != 0 ? transport_word_set() : transport_word_clear();
     return shm->hot_count != 0 ? drain_all(shm, budget) : 0;
 }
 
 /* One poll less until tend(); is there something to do but polling? */
 static inline bool is_due(struct shm *shm)
 {
-    struct transport_look *look = &shm->base.look;
+    struct transport_hint *hint = &shm->base.hint;
 
-    look->left -= look->left != 0; /* looks may have used them up */
-    return unlikely(bell_rang(shm)) || unlikely(look->left == 0);
+    hint->left -= hint->left != 0; /* looks may have used them up */
+    return unlikely(bell_rang(shm)) || unlikely(hint->left == 0);
 }
 
 static void look_around(struct shm *shm)
 {
     if (bell_rang(shm))
         answer_bell(shm);
-    if (shm->base.look.left == 0)
+    if (shm->base.hint.left == 0)
         tend(shm);
 }
 
@@ -381,7 +381,7 @@ static int sleep_slice(struct shm *shm, uint32_t seen, uint64_t timeout_ns)
 /* 0 something may be there; -ETIMEDOUT; -EINTR. */
 static int sleep_until(struct shm *shm, uint64_t deadline, uint64_t slice)
 {
-    uint32_t seen = shm->base.look.seen; /* another thread may answer while we sleep */
+    uint32_t seen = shm->base.hint.seen; /* another thread may answer while we sleep */
 
     for (;;) {
         uint64_t now = clock_now(), nap;
@@ -395,7 +395,7 @@ static int sleep_until(struct shm *shm, uint64_t deadline, uint64_t slice)
         err = sleep_slice(shm, seen, min_size(nap, deadline - now));
         if (err == EINTR)
             return -EINTR;
-        if (seen != shm->base.look.seen || has_work(shm) || slice == SLICE_STARVED_NS ||
+        if (seen != shm->base.hint.seen || has_work(shm) || slice == SLICE_STARVED_NS ||
             (err != 0 && err != ETIMEDOUT && err != EAGAIN))
             return 0;
     }
@@ -441,75 +441,15 @@ static int shm_wait(struct transport *t, int64_t timeout_ns)
     if (timeout_ns == 0)
         return -ETIMEDOUT;
     /* before the last look at the count, which futex_wait makes: see bell.h */
-    bell_lie_down(shm->bell, shm->base.look.seen);
+    bell_lie_down(shm->bell, shm->base.hint.seen);
     err = arm_and_sleep(shm, deadline_of(timeout_ns));
     bell_get_up(shm->bell);
     return err;
 }
 
-static int exchange(_Atomic uint64_t *words, uint64_t index, uint64_t expected,
-                    uint64_t desired, uint64_t *found)
-{
-    if (index >= SEGMENT_WORDS + SEGMENT_BOARD)
-        return -EINVAL;
-    *found = expected;
-    /* release: what the winner has written before; acquire: what the loser reads behind it */
-    atomic_compare_exchange_strong_explicit(&words[index], found, desired, memory_order_acq_rel,
-                                            memory_order_acquire);
-    return 0;
-}
-
-static int shm_exchange(struct link *l, uint64_t index, uint64_t expected, uint64_t desired,
-                        uint64_t *found, uint64_t cookie)
-{
-    struct shm_link *link = container_of(l, struct shm_link, member.link);
-    int err = link_attach(link);
-
-    (void)cookie;
-    return err != 0 ? err : exchange(link->remote->words, index, expected, desired, found);
-}
-
-static int shm_exchange_own(struct transport *t, uint64_t index, uint64_t expected,
-                            uint64_t desired, uint64_t *found)
-{
-    return exchange(shm_of(t)->own->words, index, expected, desired, found);
-}
-
-static bool has_words(uint64_t index, size_t count)
-{
-    const uint64_t all = SEGMENT_WORDS + SEGMENT_BOARD;
-
-    return index <= all && count <= all - index;
-}
-
-static int shm_look(struct link *l, uint64_t index, uint64_t *words, size_t count)
-{
-    struct shm_link *link = link_of(l);
-    int err = link_attach(link);
-
-    if (err != 0)
-        return err;
-    if (!has_words(index, count))
-        return -EINVAL;
-    for (size_t i = 0; i < count; i++) /* pairs with the release in shm_show() */
-        words[i] = atomic_load_explicit(&link->remote->words[index + i], memory_order_acquire);
-    return 0;
-}
-
-static int shm_show(struct transport *t, uint64_t index, const uint64_t *words, size_t count)
-{
-    struct segment *own = shm_of(t)->own;
-
-    if (!has_words(index, count))
-        return -EINVAL;
-    for (size_t i = 0; i < count; i++) /* pairs with the acquire in shm_look() */
-        atomic_store_explicit(&own->words[index + i], words[i], memory_order_release);
-    return 0;
-}
-
 static int shm_check(struct link *l)
 {
-    return link_check(container_of(l, struct shm_link, member.link));
+    return link_check(link_of(l));
 }
 
 static void shm_wake(struct transport *t)
@@ -521,26 +461,31 @@ static void shm_wake(struct transport *t)
 
 static void shm_address(const struct transport *t, struct transport_address *address)
 {
-    *address = shm_of(t)->whole;
+    *address = shm_of(t)->address;
+}
+
+int shm_check_address(const struct shm *shm, const struct transport_address *address)
+{
+    if (address->kind != ADDRESS_SHM || address->process == 0 || address->process > INT32_MAX ||
+        address->place > INT32_MAX)
+        return -EINVAL;
+    return address->host == shm->address.host ? 0 : -EHOSTUNREACH;
 }
 
 static int shm_reaches(const struct transport *t, const struct transport_address *address)
 {
-    struct shm_address to;
-
-    return address_parse(address, shm_of(t)->address.host, &to);
+    return shm_check_address(shm_of(t), address);
 }
 
 /* As link_check() of a link through which nothing has gone. */
-static int shm_check_address(const struct transport *t, const struct transport_address *address)
+static int shm_is_there(const struct transport *t, const struct transport_address *address)
 {
     const struct shm *shm = shm_of(t);
-    struct shm_address to;
-    int err = address_parse(address, shm->address.host, &to);
+    int err = shm_check_address(shm, address);
 
     if (err != 0)
         return err;
-    return to.pid == shm->pid || process_is_alive(to.pid) ? 0 : -EHOSTDOWN;
+    return address->process == shm->pid || process_is_alive(address->process) ? 0 : -EHOSTDOWN;
 }
 
 static int shm_connect(struct transport *t, const struct transport_address *address,
@@ -576,15 +521,15 @@ static uint32_t cells_for(uint64_t bytes)
 
 static int check_config(const struct transport_config *config)
 {
-    uint64_t bytes = config->shm_ring_bytes;
+    uint64_t bytes = config->settings.shm.ring_size;
 
     if (bytes != 0 && (bytes < RING_BYTES_MIN || bytes > RING_BYTES_MAX)) {
         LOG_ERROR("shm: a ring of %" PRIu64 " bytes is out of range %" PRIu64 "..%" PRIu64,
                   bytes, RING_BYTES_MIN, RING_BYTES_MAX);
         return -EINVAL;
     }
-    if (config->shm_peers > SEGMENT_PEERS_MAX) {
-        LOG_ERROR("shm: %" PRIu64 " peers are too many, at most %u", config->shm_peers,
+    if (config->peers > SEGMENT_PEERS_MAX) {
+        LOG_ERROR("shm: %" PRIu64 " peers are too many, at most %u", config->peers,
                   SEGMENT_PEERS_MAX);
         return -EINVAL;
     }
@@ -594,34 +539,30 @@ static int check_config(const struct transport_config *config)
 /* All of it but the descriptor. */
 static int make_address(struct shm *shm, const struct transport_config *config)
 {
-    struct shm_address *address = &shm->address;
+    struct transport_address *address = &shm->address;
     int err;
 
-    *address = (struct shm_address){
-        .kind = TRANSPORT_SHM, .pid = shm->pid, .welcome = config->welcome};
+    *address = (struct transport_address){
+        .kind = ADDRESS_SHM, .process = shm->pid, .credit = config->credit};
     err = random_secret(&address->cookie, sizeof address->cookie);
     if (err == 0)
         err = host_id(&address->host);
     if (err != 0)
         return err;
-    address->host ^= config->shm_host;
-    if (config->network != NULL) {
-        shm->whole = *config->network;
-        memcpy(address->network, &shm->whole.bytes[TRANSPORT_NETWORK_HEAD],
-               sizeof address->network);
-    }
-    memcpy(&shm->whole, address, sizeof *address);
+    address->host ^= config->settings.shm.host;
+    if (config->network != NULL)
+        address_copy_network(address, config->network);
     return 0;
 }
 
 static int create_segment(struct shm *shm, const struct transport_config *config)
 {
-    uint64_t bytes = config->shm_ring_bytes != 0 ? config->shm_ring_bytes : RING_BYTES_DEFAULT;
+    uint64_t bytes = config->settings.shm.ring_size;
     struct segment_config segment = {
-        .peers = config->shm_peers != 0 ? (uint32_t)config->shm_peers : PEERS_DEFAULT,
-        .ring_cells = cells_for(bytes),
+        .peers = config->peers != 0 ? (uint32_t)config->peers : PEERS_DEFAULT,
+        .ring_cells = cells_for(bytes != 0 ? bytes : RING_BYTES_DEFAULT),
         .cookie = shm->address.cookie,
-        .key_check = shm_owner_proof(shm, &shm->whole),
+        .key_check = shm_owner_proof(shm, &shm->address),
         .needs_fence = !bell_can_barrier(),
     };
     int err = segment_create(&segment, &shm->own);
@@ -630,8 +571,7 @@ static int create_segment(struct shm *shm, const struct transport_config *config
         LOG_ERROR("shm: cannot make a segment, error %d %s", -err, strerror(-err));
         return err;
     }
-    shm->address.fd = (uint32_t)shm->own->fd;
-    memcpy(&shm->whole, &shm->address, sizeof shm->address);
+    shm->address.place = (uint32_t)shm->own->fd;
     return 0;
 }
 
@@ -657,11 +597,11 @@ struct shm *shm_create(const struct transport_config *config)
         return NULL;
     shm->events = config->events;
     shm->arg = config->arg;
-    shm->attach = config->shm_attach;
-    shm->base.look = (struct transport_look){.word = transport_word_set(), .left = TEND_POLLS};
+    shm->attach = config->settings.shm.attach != 0;
+    shm->base.hint = (struct transport_hint){.word = transport_word_set(), .left = TEND_POLLS};
     memcpy(shm->key, config->key, sizeof shm->key);
     list_init(&shm->blocked);
-    links_init(&shm->links);
+    link_table_init(&shm->links);
     shm->pid = (uint32_t)getpid();
     shm->fence = !bell_register();
     return shm;
@@ -678,21 +618,21 @@ int shm_enter(struct shm *shm)
         .inline_max = INLINE_MAX,
         .can_read = shm->attach,
         .is_copy = true,
-        .words = SEGMENT_WORDS,
+        .cswap_words = SEGMENT_WORDS,
+        .table_words = SEGMENT_TABLE,
         .is_instant = true,
-        .board = SEGMENT_BOARD,
     };
     return create_tables(shm);
 }
 
 void shm_destroy(struct shm *shm)
 {
-    struct links_member *member;
+    struct link_member *member;
     size_t position = 0;
 
-    while ((member = links_next(&shm->links, &position)) != NULL)
+    while ((member = link_table_next(&shm->links, &position)) != NULL)
         link_destroy(container_of(member, struct shm_link, member));
-    links_fini(&shm->links);
+    link_table_fini(&shm->links);
     mem_free(shm->inbound);
     mem_free(shm->hot);
     explicit_bzero(shm->key, sizeof shm->key);
@@ -739,31 +679,34 @@ static void shm_close(struct transport *t)
     segment_close(own);
 }
 
+#define AT(field) offsetof(struct transport_settings, shm.field)
+
+static const struct param params[] = {
+    {"SHM_RING_SIZE", PARAM_SIZE, NULL, "16K", RING_BYTES_MIN, RING_BYTES_MAX, NULL,
+     "shared memory of one sender and one receiver, rounded down to a power of two",
+     AT(ring_size)},
+    {"SHM_ATTACH", PARAM_BOOL, NULL, "yes", 0, 0, NULL,
+     "read other processes' memory (cross-memory attach)", AT(attach)},
+};
+
 const struct transport_ops transport_shm = {
     .name = "shm",
     .about = "processes of one machine, through shared memory",
+    .params = params,
+    .param_count = ARRAY_COUNT(params),
+    .memory = &shm_memory,
+    .atomics = &shm_atomics,
+    .handoff = &shm_handoff,
     .open = shm_open_endpoint,
     .close = shm_close,
     .address = shm_address,
     .reaches = shm_reaches,
     .connect = shm_connect,
     .send = shm_send,
-    .read = shm_read,
-    .write = shm_write,
-    .expose = shm_expose,
-    .unexpose = shm_unexpose,
+    .check = shm_check,
+    .check_address = shm_is_there,
     .poll = shm_poll,
     .wait = shm_wait,
-    .check = shm_check,
-    .check_address = shm_check_address,
-    .exchange = shm_exchange,
-    .exchange_own = shm_exchange_own,
-    .look = shm_look,
-    .show = shm_show,
     .wake = shm_wake,
     .is_flushed = shm_is_flushed,
-    .split = shm_split,
-    .join = shm_join,
-    .rejoin = shm_rejoin,
-    .nudge = shm_nudge,
 };

@@ -12,7 +12,8 @@
  *     inbound[i]      how far we have read it, and the link to answer through
  *
  * Who does what: shm.c opens, closes, sends, polls and waits; link.c makes and ends
- * what we send through; inbound.c makes and ends what we receive from.
+ * what we send through; inbound.c makes and ends what we receive from; memory.c, atomics.c and
+ * handoff.c are the tables of those names.
  *
  * Invariants
  *   I1  inbound[i] is NULL, or slot i was READY when we looked
@@ -21,14 +22,14 @@
  *   I3  link.out is valid if and only if link.state is OPEN or FULL; link.remote then
  *       is not NULL, and the slot in it is ours
  *   I4  a link is on blocked if and only if its state is FULL or STARVED
- *   I5  if role is SPLIT every inbound[i] is NULL
+ *   I5  if role is HANDED_OVER every inbound[i] is NULL
  */
 #ifndef SHM_SHM_H
 #define SHM_SHM_H
 
 #include "base/clock.h"
 #include "base/list.h"
-#include "transport/links.h"
+#include "transport/link_table.h"
 #include "transport/shm/bell.h"
 #include "transport/shm/segment.h"
 
@@ -43,7 +44,7 @@ enum link_state {
 };
 
 struct shm_link {
-    struct links_member member; /* first: the core's link */
+    struct link_member member; /* first: the core's link */
     struct ring_producer out;
     struct segment *remote; /* NULL: not attached */
     uint32_t slot;
@@ -57,7 +58,6 @@ struct shm_link {
     uint32_t wanted; /* FULL: size of the packet that found no room */
     uint32_t refused;
     uint64_t checked_ns; /* when the owner was last seen alive, for reads */
-    struct shm_address to;
     struct list in_blocked;
 };
 
@@ -80,15 +80,15 @@ struct inbound {
     bool busy;    /* something came since cool_idle() last looked */
 };
 
-/* What of its segment an endpoint uses: split.c. */
+/* What of its segment an endpoint uses: handoff.c. */
 enum shm_role {
-    SHM_WHOLE, /* its owner: all of it */
-    SHM_SPLIT, /* its owner: all but the receiving half */
-    SHM_JOINED /* somebody else: the receiving half */
+    SHM_WHOLE,       /* its owner: all of it */
+    SHM_HANDED_OVER, /* its owner: all but the receiving half */
+    SHM_RECEIVER     /* somebody else: the receiving half */
 };
 
 struct shm {
-    struct transport base; /* look: the next record of the only hot ring, the bell's count, what
+    struct transport base; /* hint: the next record of the only hot ring, the bell's count, what
                               of it was answered, and the polls until tend() */
     const struct transport_events *events;
     void *arg;
@@ -96,16 +96,15 @@ struct shm {
     struct inbound **hot;      /* [peers] */
     uint32_t hot_count;
     uint32_t turn;                   /* where poll starts in hot */
-    struct segment *own;             /* JOINED: of the endpoint in whose place we receive */
+    struct segment *own;             /* RECEIVER: of the endpoint in whose place we receive */
     struct segment_control *control; /* own->control */
     struct inbound **inbound;        /* [peers], by slot */
-    struct links links;
+    struct link_table links;
     struct list blocked;
-    struct shm_address address; /* JOINED: as own */
-    struct transport_address whole;
-    uint32_t pid; /* our process; JOINED: address.pid may be another */
+    struct transport_address address; /* RECEIVER: as own */
+    uint32_t pid; /* our process; RECEIVER: address.process may be another */
     enum shm_role role;
-    struct transport_ops ops; /* JOINED: base.ops */
+    struct transport_ops ops; /* RECEIVER: base.ops */
     uint8_t key[TRANSPORT_KEY_SIZE];
     uint64_t key_check; /* of our own segment */
     bool fence;         /* membarrier does not reach us, or we have none: use real ones */
@@ -127,11 +126,17 @@ static inline struct shm_link *link_of(struct link *link)
     return container_of(link, struct shm_link, member.link);
 }
 
+/* The process on the other side. */
+static inline uint32_t link_pid(const struct shm_link *link)
+{
+    return link->member.address.process;
+}
+
 /* This is the bell that rings for us. */
 static inline void shm_hear(struct shm *shm, struct segment_bell *bell)
 {
     shm->bell = bell;
-    shm->base.look.bell = &bell->count;
+    shm->base.hint.bell = &bell->count;
 }
 
 /* ---- shm.c ---- */
@@ -145,7 +150,7 @@ int shm_enter(struct shm *shm);
 /* Undoes shm_create() and shm_enter(), but for own: links, tables, memory. */
 void shm_destroy(struct shm *shm);
 
-/* shm_poll() that keeps in the segment how far it is: a poll() of who has joined. */
+/* shm_poll() that keeps in the segment how far it is: the poll() of a RECEIVER. */
 int shm_poll_marking(struct transport *t, int budget);
 
 /* Something was armed before now: it is to be looked at once more.  The time is read behind the
@@ -155,22 +160,15 @@ void shm_doubt(struct shm *shm, uint64_t now);
 /* In how many nanoseconds that is to be done, if shm->doubt. */
 uint64_t shm_doubt_left(const struct shm *shm, uint64_t now);
 
-/* ---- split.c ---- */
+/* May packets to this address go through shared memory?  0; -EINVAL no address of this
+ * transport; -EHOSTUNREACH of another machine. */
+int shm_check_address(const struct shm *shm, const struct transport_address *address);
 
-int shm_split(struct transport *t, struct transport_handle *handle);
-int shm_join(const struct transport_config *config, const struct transport_handle *handle,
-             struct transport **out);
-int shm_rejoin(struct transport *t);
-void shm_nudge(struct transport *t);
+/* ---- memory.c, atomics.c, handoff.c ---- */
 
-/* ---- read.c ---- */
-
-int shm_read(struct link *l, void *dst, uint64_t address, uint64_t key, size_t size,
-             void *cookie);
-int shm_write(struct link *l, uint64_t address, uint64_t key, const void *src, size_t size,
-              void *cookie);
-int shm_expose(struct link *l, const void *buf, size_t size, uint64_t *address, uint64_t *key);
-void shm_unexpose(struct link *l, uint64_t address, uint64_t key);
+extern const struct transport_memory shm_memory;
+extern const struct transport_atomics shm_atomics;
+extern const struct transport_handoff shm_handoff;
 
 /* ---- link.c ---- */
 

@@ -24,7 +24,7 @@
 #include "base/mem.h"
 #include "base/random.h"
 #include "base/sys.h"
-#include "transport/proof.h"
+#include "transport/siphash.h"
 #include "transport/shm/shm_testing.h"
 
 /* ---- proofs ---- */
@@ -35,9 +35,9 @@ static void proofs_are_siphash(void **state)
 
     (void)state;
     /* the example of the paper: the bytes 0 to 14 */
-    assert_int_equal(proof_make(key, key, 15), UINT64_C(0xa129ca6149be45e5));
-    assert_int_equal(proof_make(key, key, 0), UINT64_C(0x726fdb47dd0e0e31));
-    assert_int_equal(proof_make(key, key, 8), UINT64_C(0x93f5f5799a932462));
+    assert_int_equal(siphash(key, key, 15), UINT64_C(0xa129ca6149be45e5));
+    assert_int_equal(siphash(key, key, 0), UINT64_C(0x726fdb47dd0e0e31));
+    assert_int_equal(siphash(key, key, 8), UINT64_C(0x93f5f5799a932462));
 }
 
 /* ---- who does not know the key ---- */
@@ -91,7 +91,7 @@ static void a_proof_of_another_sender_is_refused(void **state)
     assert_int_equal(node_open_as(&owner, 0), 0);
     assert_int_equal(node_open(&liar), 0);
     assert_int_equal(send_number(connect_to(&liar, 0), 0), 0);
-    inside(&owner)->own->slots[0].address.bytes[8]++;
+    inside(&owner)->own->slots[0].address.place++;
     transport_shm.poll(owner.t, 16);
     assert_int_equal(owner.accepted + owner.arrived, 0);
     assert_int_equal(owner.dropped, 1);
@@ -299,7 +299,7 @@ static void attach_on_demand(void)
         link = connect_to(&node, 0);
         atomic_store(&board->number, (uint64_t)-link_attach(link_of(link)));
         link_destroy(link_of(link)); /* and forget it: a link is for ever */
-        links_fini(&inside(&node)->links);
+        link_table_fini(&inside(&node)->links);
         stage_set(stage + 1);
     }
     node_close(&node);
@@ -389,15 +389,12 @@ static int copy_of_segment(const struct segment *s, int seals)
 
 static int attached_as(int fd)
 {
-    struct shm_address address, good;
+    const struct transport_address good = board->address[0];
     int err;
 
-    memcpy(&good, &board->address[0], sizeof good);
-    address = good;
-    address.fd = (uint32_t)fd;
-    memcpy(&board->address[0], &address, sizeof address);
+    board->address[0].place = (uint32_t)fd;
     err = attached_elsewhere();
-    memcpy(&board->address[0], &good, sizeof good);
+    board->address[0] = good;
     close(fd);
     return err;
 }

@@ -21,6 +21,7 @@
 
 #include "base/mem.h"
 #include "base/sys.h"
+#include "transport/memory.h"
 #include "transport/shm/shm_testing.h"
 
 /* ---- two processes that mean well ---- */
@@ -124,7 +125,7 @@ static void claim_and_die(void)
     link = link_of(connect_to(&node, 0));
     CHECK(link_attach(link) == 0);
     atomic_store(&link->remote->slots[3].claim,
-                 slot_claim(SLOT_CLAIMED, inside(&node)->address.pid));
+                 slot_claim(SLOT_CLAIMED, inside(&node)->address.process));
     raise(SIGKILL);
 }
 
@@ -150,8 +151,8 @@ static void only_exist(void)
     CHECK(node_open_as(&node, 1) == 0);
     for (size_t i = 0; i < sizeof memory; i++)
         memory[i] = byte_of(5, i);
-    CHECK(transport_shm.expose(connect_to(&node, 1), memory, sizeof memory, &board->remote,
-                               &board->key) == 0);
+    CHECK(transport_expose(connect_to(&node, 1), memory, sizeof memory, &board->remote,
+                           &board->key) == 0);
     stage_set(1);
     for (;;)
         pause();
@@ -216,31 +217,31 @@ static void memory_of_another_process_can_be_read(void **state)
     stage_await(1);
     link = connect_to(&node, 1);
     assert_int_equal(
-        transport_shm.read(link, target, board->remote, board->key, sizeof target, NULL), 0);
+        transport_read(link, target, board->remote, board->key, sizeof target, NULL), 0);
     for (size_t i = 0; i < sizeof target; i++)
         assert_int_equal(target[i], byte_of(5, i));
 
-    assert_int_equal(transport_shm.read(link, target, 64, board->key, 64, NULL), -EFAULT);
-    assert_int_equal(transport_shm.read(link, target, board->remote, board->key + 1, 64, NULL),
+    assert_int_equal(transport_read(link, target, 64, board->key, 64, NULL), -EFAULT);
+    assert_int_equal(transport_read(link, target, board->remote, board->key + 1, 64, NULL),
                      -EINVAL);
     sys_fail_name("process_vm_readv", 1, EPERM);
-    assert_int_equal(transport_shm.read(link, target, board->remote, board->key, 64, NULL),
+    assert_int_equal(transport_read(link, target, board->remote, board->key, 64, NULL),
                      -ENOTSUP);
     sys_fail_name("process_vm_readv", 1, ENOSYS);
-    assert_int_equal(transport_shm.read(link, target, board->remote, board->key, 64, NULL),
+    assert_int_equal(transport_read(link, target, board->remote, board->key, 64, NULL),
                      -ENOTSUP);
-    assert_int_equal(transport_shm.read(link, target, board->remote, board->key, 64, NULL), 0);
-    assert_int_equal(transport_shm.write(link, 64, board->key, target, 64, NULL), -EFAULT);
-    assert_int_equal(transport_shm.write(link, board->remote, board->key + 1, target, 64, NULL),
+    assert_int_equal(transport_read(link, target, board->remote, board->key, 64, NULL), 0);
+    assert_int_equal(transport_write(link, 64, board->key, target, 64, NULL), -EFAULT);
+    assert_int_equal(transport_write(link, board->remote, board->key + 1, target, 64, NULL),
                      -EINVAL);
     sys_fail_name("process_vm_writev", 1, EPERM);
-    assert_int_equal(transport_shm.write(link, board->remote, board->key, target, 64, NULL),
+    assert_int_equal(transport_write(link, board->remote, board->key, target, 64, NULL),
                      -ENOTSUP);
-    assert_int_equal(transport_shm.write(link, board->remote, board->key, target, 64, NULL), 0);
+    assert_int_equal(transport_write(link, board->remote, board->key, target, 64, NULL), 0);
 
     kill_unreaped(child);
     reap(child);
-    assert_int_equal(transport_shm.read(link, target, board->remote, board->key, 64, NULL),
+    assert_int_equal(transport_read(link, target, board->remote, board->key, 64, NULL),
                      -ENOTCONN);
     assert_int_equal(send_number(link, 0), -ENOTCONN);
     node_close(&node);
@@ -252,12 +253,11 @@ static void reads_can_be_switched_off(void **state)
     struct transport_config config = config_for(&node);
 
     (void)state;
-    config.shm_attach = false;
+    config.settings.shm.attach = false;
     assert_int_equal(node_open_with(&node, &config), 0);
     assert_false(node.t->limits.can_read);
     transport_shm.address(node.t, &board->address[0]);
-    assert_int_equal(transport_shm.read(connect_to(&node, 0), &config, 0, 0, 1, NULL),
-                     -ENOTSUP);
+    assert_int_equal(transport_read(connect_to(&node, 0), &config, 0, 0, 1, NULL), -ENOTSUP);
     node_close(&node);
 }
 
@@ -270,7 +270,7 @@ static void senders_beyond_the_slots_wait_for_one(void **state)
     struct link *link[4];
 
     (void)state;
-    config.shm_peers = 2;
+    config.peers = 2;
     assert_int_equal(node_open_with(&owner, &config), 0);
     transport_shm.address(owner.t, &board->address[0]);
     for (unsigned i = 0; i < 4; i++) {
@@ -396,7 +396,7 @@ static int read_a_byte(struct link *link)
     int err;
 
     do
-        err = transport_shm.read(link, &byte, board->remote, board->key, 1, NULL);
+        err = transport_read(link, &byte, board->remote, board->key, 1, NULL);
     while (err == -EAGAIN);
     CHECK(err != 0 || byte == 5);
     return err;
@@ -480,8 +480,8 @@ static void every_failure_between_processes_is_clean(void **state)
 
     (void)state;
     assert_int_equal(node_open_as(&owner, 0), 0);
-    assert_int_equal(transport_shm.expose(connect_to(&owner, 0), memory, sizeof memory,
-                                          &board->remote, &board->key),
+    assert_int_equal(transport_expose(connect_to(&owner, 0), memory, sizeof memory,
+                                      &board->remote, &board->key),
                      0);
     stage_set(1);
     while (!has_ended(child)) {

@@ -129,9 +129,8 @@ struct transport_config config_for(struct node *node)
         .events = &events,
         .arg = node,
         .key = "one job, one key",
-        .shm_ring_bytes = 16 << 10,
-        .shm_peers = 8,
-        .shm_attach = true,
+        .peers = 8,
+        .settings.shm = {.ring_size = 16 << 10, .attach = true},
     };
 }
 

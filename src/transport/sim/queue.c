@@ -20,7 +20,7 @@
 struct sim_link *queue_link(struct sim *sim, const struct transport_address *address,
                             uint32_t index)
 {
-    struct links_member *known = links_find(&sim->links, address);
+    struct link_member *known = link_table_find(&sim->links, address);
     struct sim_link *link;
 
     if (known != NULL)
@@ -31,7 +31,7 @@ struct sim_link *queue_link(struct sim *sim, const struct transport_address *add
     link->member.link.transport = &sim->base;
     link->member.address = *address;
     link->remote = index;
-    if (links_add(&sim->links, &link->member) != 0) {
+    if (link_table_add(&sim->links, &link->member) != 0) {
         mem_free(link);
         return NULL;
     }
@@ -305,11 +305,11 @@ static void leave_inbox(struct sim *sim)
 
 void queue_leave(struct sim *sim, bool is_lost)
 {
-    struct links_member *member;
+    struct link_member *member;
     size_t position = 0;
 
     leave_inbox(sim);
-    while ((member = links_next(&sim->links, &position)) != NULL) {
+    while ((member = link_table_next(&sim->links, &position)) != NULL) {
         struct sim_link *link = container_of(member, struct sim_link, member);
         struct sim_queue *q = link->out;
 

@@ -4,7 +4,7 @@
  *
  *   world.c   time, chance, events, who is there
  *   queue.c   packets
- *   memory.c  reads, writes, words
+ *   remote.c  reads, writes, words
  *
  * Per link it is a reliable FIFO, and between links nothing is ordered: each packet takes a
  * time of its own.  As much as the contract allows to go wrong goes wrong by chance: sends find
@@ -73,7 +73,7 @@ static int sim_poll(struct transport *t, int budget)
 
     if (sim->is_dead)
         return 0;
-    ended = memory_end_moves(sim);
+    ended = remote_end_moves(sim);
     return ended + queue_deliver(sim, budget);
 }
 
@@ -120,12 +120,12 @@ static int sim_open(const struct transport_config *config, struct transport **ou
                                   .inline_max = SIM_INLINE_MAX,
                                   .can_read = world.config.can_read,
                                   .is_copy = true,
-                                  .words = world.config.words,
-                                  .is_instant = true,
-                                  .board = world.config.has_board ? SIM_BOARD : 0};
+                                  .cswap_words = world.config.words,
+                                  .table_words = world.config.has_table ? SIM_TABLE : 0,
+                                  .is_instant = true};
     sim->events = config->events;
     sim->arg = config->arg;
-    sim->welcome = config->welcome;
+    sim->credit = config->credit;
     list_init(&sim->inbox);
     list_init(&sim->ready);
     list_init(&sim->moves);
@@ -143,72 +143,33 @@ static int sim_open(const struct transport_config *config, struct transport **ou
 static void sim_close(struct transport *t)
 {
     struct sim *sim = sim_of(t);
-    struct links_member *member;
+    struct link_member *member;
     size_t position = 0;
 
     world_remove(sim);
     queue_leave(sim, false);
-    while ((member = links_next(&sim->links, &position)) != NULL)
+    while ((member = link_table_next(&sim->links, &position)) != NULL)
         mem_free(container_of(member, struct sim_link, member));
-    links_fini(&sim->links);
-    memory_leave(sim);
+    link_table_fini(&sim->links);
+    remote_leave(sim);
     mem_free(sim);
-}
-
-/* ---- splitting: who would receive instead is not in this thread ---- */
-
-static int sim_split(struct transport *t, struct transport_handle *handle)
-{
-    (void)t;
-    (void)handle;
-    return -ENOTSUP;
-}
-
-static int sim_join(const struct transport_config *config,
-                    const struct transport_handle *handle, struct transport **out)
-{
-    (void)config;
-    (void)handle;
-    (void)out;
-    return -ENOTSUP;
-}
-
-static int sim_rejoin(struct transport *t)
-{
-    (void)t;
-    return -ENOTSUP;
-}
-
-static void sim_nudge(struct transport *t)
-{
-    (void)t;
 }
 
 const struct transport_ops transport_sim = {
     .name = "sim",
     .about = "endpoints of one process in virtual time, for simulation",
+    .memory = &sim_memory,
+    .atomics = &sim_atomics,
     .open = sim_open,
     .close = sim_close,
     .address = sim_address,
     .reaches = sim_reaches,
     .connect = sim_connect,
     .send = queue_send,
-    .read = memory_read,
-    .write = memory_write,
-    .expose = memory_expose,
-    .unexpose = memory_unexpose,
-    .poll = sim_poll,
-    .wait = sim_wait,
     .check = sim_check,
     .check_address = sim_check_address,
-    .exchange = memory_exchange,
-    .exchange_own = memory_exchange_own,
-    .look = memory_look,
-    .show = memory_show,
+    .poll = sim_poll,
+    .wait = sim_wait,
     .wake = sim_wake,
     .is_flushed = sim_is_flushed,
-    .split = sim_split,
-    .join = sim_join,
-    .rejoin = sim_rejoin,
-    .nudge = sim_nudge,
 };

@@ -18,18 +18,6 @@
 
 struct sim_world world;
 
-struct address {
-    uint8_t kind;
-    uint8_t zero[3];
-    uint32_t world;
-    uint32_t index;
-    uint32_t welcome;
-    uint8_t zero2[TRANSPORT_ADDRESS_SIZE - 16];
-};
-
-static_assert(offsetof(struct address, welcome) == TRANSPORT_WELCOME, "address format");
-static_assert(sizeof(struct address) == TRANSPORT_ADDRESS_SIZE, "fills an address");
-
 /* ---- begin and end ---- */
 
 static uint64_t world_clock(void)
@@ -155,7 +143,7 @@ static bool event_happens(const struct event *event)
         break;
     case EVENT_MOVED:
         if (place->sim != NULL)
-            memory_due(place->sim, event->what);
+            remote_due(place->sim, event->what);
         break;
     case EVENT_ALARM:
         if (place->alarm_ns != event->at_ns)
@@ -242,26 +230,20 @@ void sim_kill(uint32_t who)
 
 void world_address(const struct sim *sim, struct transport_address *address)
 {
-    const struct address a = {.kind = TRANSPORT_SIM,
-                              .world = world.name,
-                              .index = sim->index,
-                              .welcome = sim->welcome};
-
-    memcpy(address, &a, sizeof a);
+    *address = (struct transport_address){
+        .kind = ADDRESS_SIM, .process = world.name, .place = sim->index, .credit = sim->credit};
 }
 
 int world_check(const struct transport_address *address, uint32_t *index)
 {
-    static const uint8_t zero[TRANSPORT_ADDRESS_SIZE];
-    struct address a;
+    const struct transport_address expected = {
+        .kind = ADDRESS_SIM, .process = address->process, .place = address->place};
 
-    memcpy(&a, address, sizeof a);
-    if (a.kind != TRANSPORT_SIM || memcmp(a.zero, zero, sizeof a.zero) != 0 ||
-        memcmp(a.zero2, zero, sizeof a.zero2) != 0)
+    if (!address_is_same(address, &expected))
         return -EINVAL;
-    if (a.world != world.name || a.index >= world.count)
+    if (address->process != world.name || address->place >= world.count)
         return -EHOSTUNREACH;
-    *index = a.index;
+    *index = address->place;
     return 0;
 }
 

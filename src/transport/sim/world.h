@@ -23,7 +23,7 @@
 
 #include "base/list.h"
 #include "base/random.h"
-#include "transport/links.h"
+#include "transport/link_table.h"
 #include "transport/sim/events.h"
 #include "transport/sim/sim.h"
 #include "transport/transport.h"
@@ -31,15 +31,15 @@
 #define SIM_PACKET_MAX 512
 #define SIM_INLINE_MAX 64
 #define SIM_WORDS_MAX  16
-#define SIM_BOARD      8704
+#define SIM_TABLE      8704
 
 struct sim {
     struct transport base;
     const struct transport_events *events;
     void *arg;
-    uint32_t index, welcome;
+    uint32_t index, credit;
     bool is_dead;
-    struct links links;
+    struct link_table links;
     struct list inbox; /* sim_queue.in_inbox */
     struct list ready; /* sim_queue.in_ready */
     struct list moves; /* sim_move.in_moves */
@@ -47,11 +47,11 @@ struct sim {
     struct list exposures;
     uint64_t next_key;
     uint64_t words[SIM_WORDS_MAX];
-    uint64_t *board; /* NULL: nothing was ever shown */
+    uint64_t *table; /* NULL: nothing was ever stored or loaded */
 };
 
 struct sim_link {
-    struct links_member member;
+    struct link_member member;
     uint32_t remote;       /* index */
     bool is_told;          /* a room event is under way */
     struct sim_queue *out; /* NULL until the first send */
@@ -136,25 +136,15 @@ void queue_due(struct sim_queue *queue);
  * stays. */
 void queue_leave(struct sim *sim, bool is_lost);
 
-/* ---- memory.c ---- */
+/* ---- remote.c ---- */
 
-int memory_expose(struct link *link, const void *buf, size_t size, uint64_t *address,
-                  uint64_t *key);
-void memory_unexpose(struct link *link, uint64_t address, uint64_t key);
-int memory_read(struct link *link, void *dst, uint64_t address, uint64_t key, size_t size,
-                void *cookie);
-int memory_write(struct link *link, uint64_t address, uint64_t key, const void *src,
-                 size_t size, void *cookie);
+extern const struct transport_memory sim_memory;
+extern const struct transport_atomics sim_atomics;
+
 /* A move event has come. */
-void memory_due(struct sim *sim, void *move);
+void remote_due(struct sim *sim, void *move);
 /* Says of those that are due that they have ended.  How many. */
-int memory_end_moves(struct sim *sim);
-void memory_leave(struct sim *sim);
-int memory_exchange(struct link *link, uint64_t index, uint64_t expected, uint64_t desired,
-                    uint64_t *found, uint64_t cookie);
-int memory_exchange_own(struct transport *t, uint64_t index, uint64_t expected,
-                        uint64_t desired, uint64_t *found);
-int memory_look(struct link *link, uint64_t index, uint64_t *words, size_t count);
-int memory_show(struct transport *t, uint64_t index, const uint64_t *words, size_t count);
+int remote_end_moves(struct sim *sim);
+void remote_leave(struct sim *sim);
 
 #endif

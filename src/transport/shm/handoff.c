@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * split.c - an endpoint whose packets somebody else takes.
+ * handoff.c - an endpoint whose packets somebody else takes.
  *
- *             split()            join()
- *   RECEIVER_OWNER --> RECEIVER_NOBODY --> RECEIVER_JOINED, pid
+ *             hand_over()        take_over()
+ *   RECEIVER_OWNER --> RECEIVER_NOBODY --> RECEIVER_OTHER, pid
  *        ^                 |    ^               |     |
  *        +-----------------+    +---------------+     |
- *        |     rejoin()             its close()       |
+ *        |    take_back()           its close()       |
  *        +--------------------------------------------+
- *                   rejoin(), if pid is dead
+ *                 take_back(), if pid is dead
  *
  * The receiving half of an endpoint is its rings, the slots, the ready bits and the
  * doorbell.  All of it lies in the segment, so a second struct shm over the same segment
@@ -17,7 +17,7 @@
  * needs to be inherited, and nobody but the two halves knows: a sender rings the same bell.
  *
  * What a receiver knows besides is how far it has read each ring.  ring.h's head tells the
- * sender in batches; so the one who has joined writes for each packet, into the line of the
+ * sender in batches; so the one who has taken over writes for each packet, into the line of the
  * slot, which senders hardly look at:
  *
  *   taken = head, in delivery | deliver() | release | taken = head behind it
@@ -36,10 +36,9 @@
  * the slots of a dead half are freed, and those of the other stay.
  *
  * Invariants
- *   I1  at most one struct shm of a segment has another role than SHM_SPLIT
+ *   I1  at most one struct shm of a segment has another role than SHM_HANDED_OVER
  *   I2  while the role of the owner is SHM_WHOLE, control->receiver is RECEIVER_OWNER
- *   I3  while nobody receives or one has joined, slots[i].taken is right for each slot that
- *       is READY
+ *   I3  while the endpoint is handed over, slots[i].taken is right for each slot that is READY
  */
 #include <errno.h>
 #include <string.h>
@@ -48,41 +47,60 @@
 #include "base/host.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "transport/handoff.h"
 #include "transport/shm/shm.h"
+
+/* ---- both sides ---- */
+
+static void shm_wake_other(struct transport *t)
+{
+    struct shm *shm = shm_of(t);
+
+    switch (shm->role) {
+    case SHM_WHOLE:
+        return;
+    case SHM_HANDED_OVER:
+        bell_wake(&shm->control->doorbell);
+        return;
+    case SHM_RECEIVER:
+        bell_wake(&shm->control->owner);
+        return;
+    }
+}
 
 /* ---- the owner's side ---- */
 
-int shm_split(struct transport *t, struct transport_handle *handle)
+static int shm_hand_over(struct transport *t, struct transport_handle *handle)
 {
     struct shm *shm = shm_of(t);
 
     if (shm->role != SHM_WHOLE)
         return -EALREADY;
     inbound_leave_all(shm);
-    shm->role = SHM_SPLIT;
+    shm->role = SHM_HANDED_OVER;
     shm_hear(shm, &shm->control->owner);
-    shm->base.look.seen = atomic_load(&shm->bell->count);
-    /* pairs with the exchange in take_over(): the marks */
+    shm->base.hint.seen = atomic_load(&shm->bell->count);
+    /* pairs with the exchange in become_receiver(): the marks */
     atomic_store(&shm->control->receiver, receiver_word(RECEIVER_NOBODY, 0));
     *handle = (struct transport_handle){0};
-    handle->address = shm->whole;
+    handle->address = shm->address;
     return 0;
 }
 
 static bool other_has_ended(const struct shm *shm)
 {
-    /* pairs with the exchange in give_back(): its marks */
+    /* pairs with the exchange in stop_receiving(): its marks */
     uint64_t word = atomic_load(&shm->control->receiver);
     uint32_t pid = (uint32_t)word;
 
-    return receiver_of(word) != RECEIVER_JOINED || (pid != shm->pid && !process_is_alive(pid));
+    return receiver_of(word) != RECEIVER_OTHER || (pid != shm->pid && !process_is_alive(pid));
 }
 
-int shm_rejoin(struct transport *t)
+static int shm_take_back(struct transport *t)
 {
     struct shm *shm = shm_of(t);
 
-    if (shm->role != SHM_SPLIT)
+    if (shm->role != SHM_HANDED_OVER)
         return -EINVAL;
     if (!other_has_ended(shm))
         return -EBUSY;
@@ -96,43 +114,32 @@ int shm_rejoin(struct transport *t)
 
 /* ---- the other side ---- */
 
-static int joined_expose(struct link *l, const void *buf, size_t size, uint64_t *address,
-                         uint64_t *key)
-{
-    (void)l;
-    (void)buf;
-    (void)size;
-    (void)address;
-    (void)key;
-    return -ENOTSUP;
-}
-
-static int take_over(struct shm *shm)
+static int become_receiver(struct shm *shm)
 {
     uint64_t word = receiver_word(RECEIVER_NOBODY, 0);
 
     return atomic_compare_exchange_strong(&shm->control->receiver, &word,
-                                          receiver_word(RECEIVER_JOINED, shm->pid))
+                                          receiver_word(RECEIVER_OTHER, shm->pid))
                ? 0
                : -EBUSY;
 }
 
-static void give_back(struct shm *shm)
+static void stop_receiving(struct shm *shm)
 {
-    uint64_t word = receiver_word(RECEIVER_JOINED, shm->pid);
+    uint64_t word = receiver_word(RECEIVER_OTHER, shm->pid);
 
     atomic_compare_exchange_strong(&shm->control->receiver, &word,
                                    receiver_word(RECEIVER_NOBODY, 0));
 }
 
-static void joined_close(struct transport *t)
+static void receiver_close(struct transport *t)
 {
     struct shm *shm = shm_of(t);
     struct segment *own = shm->own;
 
     inbound_leave_all(shm);
-    give_back(shm);
-    shm_nudge(t);
+    stop_receiving(shm);
+    shm_wake_other(t);
     shm_destroy(shm);
     segment_detach(own);
 }
@@ -141,27 +148,25 @@ static void set_ops(struct shm *shm)
 {
     shm->ops = transport_shm;
     shm->ops.poll = shm_poll_marking;
-    shm->ops.expose = joined_expose;
-    shm->ops.close = joined_close;
+    shm->ops.close = receiver_close;
     shm->base.ops = &shm->ops;
 }
 
 /* The endpoint in whose place we shall receive: its address, and its segment. */
 static int find(struct shm *shm, const struct transport_address *address)
 {
-    uint64_t host;
-    int err = host_id(&host);
+    int err = host_id(&shm->address.host);
 
     if (err == 0)
-        err = address_parse(address, host, &shm->address);
-    shm->whole = *address;
+        err = shm_check_address(shm, address);
+    shm->address = *address;
     if (err == 0)
-        err = segment_join(&shm->address, shm_owner_proof(shm, address), &shm->own);
+        err = segment_take_over(address, shm_owner_proof(shm, address), &shm->own);
     return err;
 }
 
-int shm_join(const struct transport_config *config, const struct transport_handle *handle,
-             struct transport **out)
+static int shm_take_over(const struct transport_config *config,
+                         const struct transport_handle *handle, struct transport **out)
 {
     struct shm *shm = shm_create(config);
     int err;
@@ -170,16 +175,16 @@ int shm_join(const struct transport_config *config, const struct transport_handl
         return -ENOMEM;
     err = find(shm, &handle->address);
     if (err != 0) {
-        LOG_ERROR("shm: cannot receive in the place of pid %u, error %d %s", shm->address.pid,
-                  -err, strerror(-err));
+        LOG_ERROR("shm: cannot receive in the place of pid %u, error %d %s",
+                  shm->address.process, -err, strerror(-err));
         goto destroy_shm;
     }
     err = shm_enter(shm);
     if (err == 0)
-        err = take_over(shm);
+        err = become_receiver(shm);
     if (err != 0)
         goto detach_segment;
-    shm->role = SHM_JOINED;
+    shm->role = SHM_RECEIVER;
     set_ops(shm);
     inbound_adopt_all(shm);
     *out = &shm->base;
@@ -192,20 +197,9 @@ destroy_shm:
     return err;
 }
 
-/* ---- both ---- */
-
-void shm_nudge(struct transport *t)
-{
-    struct shm *shm = shm_of(t);
-
-    switch (shm->role) {
-    case SHM_WHOLE:
-        return;
-    case SHM_SPLIT:
-        bell_wake(&shm->control->doorbell);
-        return;
-    case SHM_JOINED:
-        bell_wake(&shm->control->owner);
-        return;
-    }
-}
+const struct transport_handoff shm_handoff = {
+    .hand_over = shm_hand_over,
+    .take_over = shm_take_over,
+    .take_back = shm_take_back,
+    .wake_other = shm_wake_other,
+};

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * memory.c - what an endpoint does to the memory of another one: reads, writes, words.
+ * remote.c - what an endpoint does to the memory of another one: reads, writes, words.
  *
  * A read or write is done at once, or some time later, or fails; one that ends later moves its
  * bytes when it ends.  Only what is exposed can be reached, only while its owner is there.
- * Words are exchanged at once or, if the caller can wait, some time later, whatever is under
- * way in the queues: atomics of a network keep no order with its messages.  An exchange that is
+ * Words are swapped at once or, if the caller can wait, some time later, whatever is under
+ * way in the queues: atomics of a network keep no order with its messages.  A swap that is
  * lost may have been done.
  */
 #include "transport/sim/world.h"
@@ -14,6 +14,8 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "transport/atomics.h"
+#include "transport/memory.h"
 
 struct exposure {
     struct list in_exposures;
@@ -28,15 +30,15 @@ struct sim_move {
     uint64_t address, key;
     size_t size;
     bool is_write, is_lost;
-    /* an exchange of word `address`: */
-    bool is_exchange;
+    /* a cswap() of word `address`: */
+    bool is_cswap;
     uint64_t expected, desired, name;
 };
 
 /* ---- what is exposed ---- */
 
-int memory_expose(struct link *l, const void *buf, size_t size, uint64_t *address,
-                  uint64_t *key)
+static int sim_expose(struct link *l, const void *buf, size_t size, uint64_t *address,
+                      uint64_t *key)
 {
     struct sim *sim = sim_of(l->transport);
     struct exposure *e = mem_alloc(sizeof *e);
@@ -53,7 +55,7 @@ int memory_expose(struct link *l, const void *buf, size_t size, uint64_t *addres
     return 0;
 }
 
-void memory_unexpose(struct link *l, uint64_t address, uint64_t key)
+static void sim_unexpose(struct link *l, uint64_t address, uint64_t key)
 {
     struct list *node, *next;
 
@@ -127,8 +129,8 @@ static int move_start(struct sim_move *move)
     return world_chance(world.config.percent_late) ? move_later(sim, move) : move_bytes(move);
 }
 
-int memory_read(struct link *l, void *dst, uint64_t address, uint64_t key, size_t size,
-                void *cookie)
+static int sim_read(struct link *l, void *dst, uint64_t address, uint64_t key, size_t size,
+                    void *cookie)
 {
     struct sim_move move = {.link = sim_link_of(l),
                             .here = dst,
@@ -140,8 +142,8 @@ int memory_read(struct link *l, void *dst, uint64_t address, uint64_t key, size_
     return move_start(&move);
 }
 
-int memory_write(struct link *l, uint64_t address, uint64_t key, const void *src, size_t size,
-                 void *cookie)
+static int sim_write(struct link *l, uint64_t address, uint64_t key, const void *src,
+                     size_t size, void *cookie)
 {
     struct sim_move move = {.link = sim_link_of(l),
                             .here = (void *)(uintptr_t)src,
@@ -154,7 +156,7 @@ int memory_write(struct link *l, uint64_t address, uint64_t key, const void *src
     return move_start(&move);
 }
 
-void memory_due(struct sim *sim, void *what)
+void remote_due(struct sim *sim, void *what)
 {
     struct sim_move *m = what;
 
@@ -170,21 +172,51 @@ static int remote_of(struct link *l, struct sim **out)
     return err != 0 || sim_of(l->transport)->is_dead ? -ENOTCONN : 0;
 }
 
-/* Of a move that was an exchange: does it, and tells. */
-static void end_exchange(struct sim *sim, const struct sim_move *m)
+/* ---- words ---- */
+
+/* The table lies behind the words of cswap(), and can be swapped too.  NULL: there is no
+ * such word, or no memory. */
+static uint64_t *word_at(struct sim *sim, uint64_t index)
+{
+    const struct transport_limits *limits = &sim->base.limits;
+
+    if (index < limits->cswap_words)
+        return &sim->words[index];
+    if (index - limits->cswap_words >= limits->table_words)
+        return NULL;
+    if (sim->table == NULL)
+        sim->table = mem_calloc(limits->table_words, sizeof *sim->table);
+    return sim->table != NULL ? &sim->table[index - limits->cswap_words] : NULL;
+}
+
+static int sim_cswap_local(struct transport *t, uint64_t index, uint64_t expected,
+                           uint64_t desired, uint64_t *found)
+{
+    uint64_t *word = word_at(sim_of(t), index);
+
+    if (word == NULL)
+        return -EINVAL;
+    *found = *word;
+    if (*word == expected)
+        *word = desired;
+    return 0;
+}
+
+/* Of a move that was a swap: does it, and tells. */
+static void end_cswap(struct sim *sim, const struct sim_move *m)
 {
     struct sim *remote;
     uint64_t found = 0;
     int err = remote_of(&m->link->member.link, &remote);
 
     if (err == 0)
-        err = memory_exchange_own(&remote->base, m->address, m->expected, m->desired, &found);
+        err = sim_cswap_local(&remote->base, m->address, m->expected, m->desired, &found);
     if (m->is_lost && err == 0)
         err = -EIO;
-    sim->events->exchange_done(sim->arg, m->name, err, err == 0 && found == m->expected);
+    sim->events->cswap_done(sim->arg, m->name, err, err == 0 && found == m->expected);
 }
 
-int memory_end_moves(struct sim *sim)
+int remote_end_moves(struct sim *sim)
 {
     struct list now;
     struct list *node;
@@ -196,8 +228,8 @@ int memory_end_moves(struct sim *sim)
         struct sim_move m = *container_of(node, struct sim_move, in_moves);
 
         mem_free(container_of(node, struct sim_move, in_moves));
-        if (m.is_exchange)
-            end_exchange(sim, &m);
+        if (m.is_cswap)
+            end_cswap(sim, &m);
         else
             sim->events->read_done(sim->arg, m.cookie, move_bytes(&m));
         ended++;
@@ -213,7 +245,7 @@ static void free_moves(struct list *moves)
         mem_free(container_of(node, struct sim_move, in_moves));
 }
 
-void memory_leave(struct sim *sim)
+void remote_leave(struct sim *sim)
 {
     struct list *node;
 
@@ -221,41 +253,11 @@ void memory_leave(struct sim *sim)
     free_moves(&sim->moved);
     while ((node = list_pop_head(&sim->exposures)) != NULL)
         mem_free(container_of(node, struct exposure, in_exposures));
-    mem_free(sim->board);
+    mem_free(sim->table);
 }
 
-/* ---- words ---- */
-
-/* The board lies behind the words of exchange(), and can be exchanged too.  NULL: there is no
- * such word, or no memory. */
-static uint64_t *word_at(struct sim *sim, uint64_t index)
-{
-    const struct transport_limits *limits = &sim->base.limits;
-
-    if (index < limits->words)
-        return &sim->words[index];
-    if (index - limits->words >= limits->board)
-        return NULL;
-    if (sim->board == NULL)
-        sim->board = mem_calloc(limits->board, sizeof *sim->board);
-    return sim->board != NULL ? &sim->board[index - limits->words] : NULL;
-}
-
-int memory_exchange_own(struct transport *t, uint64_t index, uint64_t expected,
-                        uint64_t desired, uint64_t *found)
-{
-    uint64_t *word = word_at(sim_of(t), index);
-
-    if (word == NULL)
-        return -EINVAL;
-    *found = *word;
-    if (*word == expected)
-        *word = desired;
-    return 0;
-}
-
-int memory_exchange(struct link *l, uint64_t index, uint64_t expected, uint64_t desired,
-                    uint64_t *found, uint64_t cookie)
+static int sim_cswap(struct link *l, uint64_t index, uint64_t expected, uint64_t desired,
+                     uint64_t *found, uint64_t cookie)
 {
     struct sim *remote;
     int err = remote_of(l, &remote);
@@ -265,14 +267,14 @@ int memory_exchange(struct link *l, uint64_t index, uint64_t expected, uint64_t 
                           &(struct sim_move){.link = sim_link_of(l),
                                              .address = index,
                                              .is_lost = world_chance(world.config.percent_lost),
-                                             .is_exchange = true,
+                                             .is_cswap = true,
                                              .expected = expected,
                                              .desired = desired,
                                              .name = cookie});
-    return err != 0 ? err : memory_exchange_own(&remote->base, index, expected, desired, found);
+    return err != 0 ? err : sim_cswap_local(&remote->base, index, expected, desired, found);
 }
 
-int memory_look(struct link *l, uint64_t index, uint64_t *words, size_t count)
+static int sim_load(struct link *l, uint64_t index, uint64_t *words, size_t count)
 {
     struct sim *remote;
     int err = remote_of(l, &remote);
@@ -288,7 +290,7 @@ int memory_look(struct link *l, uint64_t index, uint64_t *words, size_t count)
     return err;
 }
 
-int memory_show(struct transport *t, uint64_t index, const uint64_t *words, size_t count)
+static int sim_store(struct transport *t, uint64_t index, const uint64_t *words, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         uint64_t *word = word_at(sim_of(t), index + i);
@@ -299,3 +301,17 @@ int memory_show(struct transport *t, uint64_t index, const uint64_t *words, size
     }
     return 0;
 }
+
+const struct transport_memory sim_memory = {
+    .expose = sim_expose,
+    .unexpose = sim_unexpose,
+    .read = sim_read,
+    .write = sim_write,
+};
+
+const struct transport_atomics sim_atomics = {
+    .cswap = sim_cswap,
+    .cswap_local = sim_cswap_local,
+    .load = sim_load,
+    .store = sim_store,
+};

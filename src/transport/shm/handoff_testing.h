@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * split_testing.h - what the tests of split endpoints share: halves that write down, in
+ * handoff_testing.h - what the tests of split endpoints share: halves that write down, in
  * memory that outlives them, what they heard.
  *
  * A half is an endpoint, its owner's or joined, whose peers are those of the board: peer i
  * has board->address[i].  All that is delivered to it goes to notes, which both halves of
  * an endpoint share, across processes.  Peer i sends it the numbers from 0.
  */
-#ifndef SHM_SPLIT_TESTING_H
-#define SHM_SPLIT_TESTING_H
+#ifndef SHM_HANDOFF_TESTING_H
+#define SHM_HANDOFF_TESTING_H
 
+#include "transport/handoff.h"
 #include "transport/shm/shm_testing.h"
 
 #define PEERS     4
@@ -42,13 +43,13 @@ struct half {
 
 /* An endpoint of its own as number i of the board, or in the place of notes->handle. */
 void half_open(struct half *half, unsigned i);
-int half_join(struct half *half);
+int half_take_over(struct half *half);
 
 /* half_open()ed, and split: notes->handle is set. */
-void half_split(struct half *half);
+void half_hand_over(struct half *half);
 
 /* The other one has closed or died: receives again. */
-void half_rejoin(struct half *half);
+void half_take_back(struct half *half);
 void half_close(struct half *half);
 
 struct link *half_link(struct half *half, unsigned i);

@@ -3,6 +3,7 @@
  * transport_words_test.c - words that several endpoints compare and exchange, over each
  * transport that has them.
  */
+#include "transport/atomics.h"
 #include "transport/transport_testing.h"
 
 #include <errno.h>
@@ -19,21 +20,20 @@ static bool exchange_to_end(unsigned who, struct link *link, uint64_t expected,
                             uint64_t desired, int *error)
 {
     struct node *node = &world.nodes[who];
-    uint32_t ended = node->exchanges;
+    uint32_t ended = node->swaps;
     uint64_t found = 0;
     int err = -EAGAIN;
 
-    node->exchange_cookie++;
+    node->swap_cookie++;
     for (unsigned round = 0; is_patient(round) && err == -EAGAIN; round++) {
-        err = link->transport->ops->exchange(link, WORD, expected, desired, &found,
-                                             node->exchange_cookie);
+        err = transport_cswap(link, WORD, expected, desired, &found, node->swap_cookie);
         if (err == -EAGAIN)
             poll_all();
     }
     if (err == -EINPROGRESS) {
-        poll_until(&node->exchanges, ended + 1);
-        *error = node->exchange_error;
-        return node->is_exchanged;
+        poll_until(&node->swaps, ended + 1);
+        *error = node->swap_error;
+        return node->is_swapped;
     }
     *error = err;
     return err == 0 && found == expected;
@@ -44,13 +44,13 @@ static uint64_t own_word(void)
     struct transport *t = world.nodes[0].t;
     uint64_t found = 0;
 
-    assert_int_equal(t->ops->exchange_own(t, WORD, 0, 0, &found), 0);
-    if (t->ops->glance_own != NULL) {
+    assert_int_equal(transport_cswap_local(t, WORD, 0, 0, &found), 0);
+    if (t->ops->atomics->load_local != NULL) {
         uint64_t seen = ~found;
 
-        assert_int_equal(t->ops->glance_own(t, WORD, &seen), 0);
+        assert_int_equal(transport_load_local(t, WORD, &seen), 0);
         assert_int_equal(seen, found);
-        assert_int_equal(t->ops->glance_own(t, UINT64_MAX, &seen), -EINVAL);
+        assert_int_equal(transport_load_local(t, UINT64_MAX, &seen), -EINVAL);
     }
     return found;
 }
@@ -70,13 +70,13 @@ static void meet(struct link *links[ACTORS])
 
 /* ---- tests ---- */
 
-static void a_word_is_exchanged_once(void **state)
+static void a_word_is_swapped_once(void **state)
 {
     struct link *links[ACTORS];
     int error;
 
     world_init(state, ACTORS);
-    if (world.nodes[0].t->limits.words == 0) {
+    if (world.nodes[0].t->limits.cswap_words == 0) {
         world_fini();
         skip();
     }
@@ -103,7 +103,7 @@ static void nobody_falls_into_an_exchange(void **state)
 
     world_init(state, ACTORS);
     owner = world.nodes[0].t;
-    if (owner->limits.words == 0) {
+    if (owner->limits.cswap_words == 0) {
         world_fini();
         skip();
     }
@@ -113,8 +113,8 @@ static void nobody_falls_into_an_exchange(void **state)
         int error;
 
         if (left[0] != 0) {
-            assert_int_equal(
-                owner->ops->exchange_own(owner, WORD, seen[0], seen[0] + 1, &found), 0);
+            assert_int_equal(transport_cswap_local(owner, WORD, seen[0], seen[0] + 1, &found),
+                             0);
             left[0] -= found == seen[0];
             seen[0] = found == seen[0] ? found + 1 : found;
         }
@@ -145,17 +145,17 @@ static void there_are_no_others(void **state)
 
     world_init(state, ACTORS);
     owner = world.nodes[0].t;
-    end = owner->limits.words + owner->limits.board;
+    end = owner->limits.cswap_words + owner->limits.table_words;
     if (end == 0) {
         world_fini();
         skip();
     }
     meet(links);
-    assert_int_equal(owner->ops->exchange_own(owner, end, 0, 1, &found), -EINVAL);
-    assert_int_equal(owner->ops->exchange_own(owner, UINT64_MAX, 0, 1, &found), -EINVAL);
+    assert_int_equal(transport_cswap_local(owner, end, 0, 1, &found), -EINVAL);
+    assert_int_equal(transport_cswap_local(owner, UINT64_MAX, 0, 1, &found), -EINVAL);
     if (world.kind->fault_percent == 0) { /* it would be told later */
-        assert_int_equal(owner->ops->exchange(links[1], end, 0, 1, &found, 1), -EINVAL);
-        assert_int_equal(owner->ops->exchange(links[1], UINT64_MAX, 0, 1, &found, 1), -EINVAL);
+        assert_int_equal(transport_cswap(links[1], end, 0, 1, &found, 1), -EINVAL);
+        assert_int_equal(transport_cswap(links[1], UINT64_MAX, 0, 1, &found, 1), -EINVAL);
     }
     assert_int_equal(found, 77);
     world_fini();
@@ -169,16 +169,16 @@ static void an_exchange_ends_with_its_owner(void **state)
     int err;
 
     world_init(state, ACTORS);
-    if (world.nodes[0].t->limits.words == 0) {
+    if (world.nodes[0].t->limits.cswap_words == 0) {
         world_fini();
         skip();
     }
     meet(links);
-    world.nodes[1].exchange_cookie = 5;
-    err = links[1]->transport->ops->exchange(links[1], WORD, 0, 1, &found, 5);
+    world.nodes[1].swap_cookie = 5;
+    err = transport_cswap(links[1], WORD, 0, 1, &found, 5);
     node_close(0);
     if (err == -EINPROGRESS)
-        poll_until(&world.nodes[1].exchanges, 1);
+        poll_until(&world.nodes[1].swaps, 1);
     else
         assert_int_equal(err, 0);
     world_fini();
@@ -187,7 +187,7 @@ static void an_exchange_ends_with_its_owner(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_word_is_exchanged_once),
+        cmocka_unit_test(a_word_is_swapped_once),
         cmocka_unit_test(nobody_falls_into_an_exchange),
         cmocka_unit_test(there_are_no_others),
         cmocka_unit_test(an_exchange_ends_with_its_owner),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * links.h - the links of an endpoint, found by the address of the other side.
+ * link_table.h - the links of an endpoint, found by the address of the other side.
  *
  * A hash table of pointers.  A link lives as long as its endpoint, so nothing is ever
  * taken out.
@@ -10,40 +10,40 @@
  *   I2  a link stands behind the slot of its hash with no empty slot between
  *   I3  no two links have the same address
  */
-#ifndef TRANSPORT_LINKS_H
-#define TRANSPORT_LINKS_H
+#ifndef TRANSPORT_LINK_TABLE_H
+#define TRANSPORT_LINK_TABLE_H
 
 #include "base/base.h"
 #include "transport/transport.h"
 
 /* What the link of a transport starts with. */
-struct links_member {
+struct link_member {
     struct link link;
     struct transport_address address; /* of the other side */
     bool named; /* the core knows it: through connect(), or an accept() that said yes */
 };
 
-struct links {
-    struct links_member **slots;
+struct link_table {
+    struct link_member **slots;
     size_t slot_count; /* 0 or a power of two */
     size_t count;
 };
 
 /* Zero-filled memory is an empty table. */
-void links_init(struct links *links);
+void link_table_init(struct link_table *links);
 
 /* Frees the table, not the links. */
-void links_fini(struct links *links);
+void link_table_fini(struct link_table *links);
 
 /* The link to this address, or NULL. */
-struct links_member *links_find(const struct links *links,
-                                const struct transport_address *address);
+struct link_member *link_table_find(const struct link_table *links,
+                                    const struct transport_address *address);
 
 /* Adds a link whose address is not yet there.  0; -ENOMEM. */
-int links_add(struct links *links, struct links_member *member);
+int link_table_add(struct link_table *links, struct link_member *member);
 
 /* The first link at slot *position or behind, and *position behind it; NULL at the
  * end.  Start with 0. */
-struct links_member *links_next(const struct links *links, size_t *position);
+struct link_member *link_table_next(const struct link_table *links, size_t *position);
 
 #endif

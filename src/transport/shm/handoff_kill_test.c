@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * split_kill_test.c - whoever receives in an endpoint's place may be killed at any moment.
+ * handoff_kill_test.c - whoever receives in an endpoint's place may be killed at any moment.
  *
  *   this process                                child
  *   owner 0, senders 1 to 3
@@ -33,7 +33,7 @@
 #include "base/mem.h"
 #include "base/random.h"
 #include "base/sys.h"
-#include "transport/shm/split_testing.h"
+#include "transport/shm/handoff_testing.h"
 
 #define SEED 20261121
 
@@ -112,7 +112,7 @@ static void live_dangerously(void)
 {
     struct half joined;
 
-    CHECK(half_join(&joined) == 0);
+    CHECK(half_take_over(&joined) == 0);
     stage_set(1);
     joined.refuses = 7;
     for (;;) {
@@ -140,7 +140,7 @@ static void kill_at_random(struct world *w)
 {
     pid_t child;
 
-    half_split(&w->owner);
+    half_hand_over(&w->owner);
     stage_set(0);
     child = start(live_dangerously);
     if (random_below(&w->random, 4) != 0)
@@ -149,7 +149,7 @@ static void kill_at_random(struct world *w)
     CHECK(w->owner.t->ops->poll(w->owner.t, 16) == 0);
     kill_unreaped(child);
     w->kills++;
-    half_rejoin(&w->owner);
+    half_take_back(&w->owner);
     reap(child);
 }
 
@@ -254,7 +254,7 @@ static void live_by_steps(void)
 
     span = FROM_JOIN - 1;
     span_begin(FROM_JOIN);
-    CHECK(half_join(&joined) == 0);
+    CHECK(half_take_over(&joined) == 0);
     span_begin(0);
     joined.noted = span_of_packet;
     seen = shm_of(joined.t)->own;
@@ -284,12 +284,12 @@ static void send_a_few(struct world *w)
 static uint64_t kill_behind(struct world *w, uint64_t steps)
 {
     send_a_few(w);
-    half_split(&w->owner);
+    half_hand_over(&w->owner);
     steps_left = steps;
     atomic_store(&board->number, 0);
     reap(start(live_by_steps));
     w->kills++;
-    half_rejoin(&w->owner);
+    half_take_back(&w->owner);
     world_check(w);
     assert_int_equal(owner_slots(w), 1);
     inbound_sweep(inside(&w->sender[1]), 8);
@@ -372,7 +372,7 @@ static void die_in_delivery(void)
 {
     struct half joined;
 
-    CHECK(half_join(&joined) == 0);
+    CHECK(half_take_over(&joined) == 0);
     joined.noted = die;
     half_serve(&joined);
 }
@@ -381,7 +381,7 @@ static void refuse_and_die(void)
 {
     struct half joined;
 
-    CHECK(half_join(&joined) == 0);
+    CHECK(half_take_over(&joined) == 0);
     joined.refuses = 1;
     for (unsigned i = 0; i < 3; i++)
         joined.t->ops->poll(joined.t, 16);
@@ -391,9 +391,9 @@ static void refuse_and_die(void)
 
 static void be_replaced(struct world *w, void (*story)(void))
 {
-    half_split(&w->owner);
+    half_hand_over(&w->owner);
     reap(start(story));
-    half_rejoin(&w->owner);
+    half_take_back(&w->owner);
 }
 
 static void a_repeat_stays_one_until_it_is_taken(void **state)
@@ -423,7 +423,7 @@ static void be_slow(void)
 {
     struct half joined;
 
-    CHECK(half_join(&joined) == 0);
+    CHECK(half_take_over(&joined) == 0);
     stage_set(1);
     for (;;)
         pause();
@@ -436,15 +436,15 @@ static void who_lives_is_not_taken_for_dead(void **state)
 
     (void)state;
     world_open(&w);
-    half_split(&w.owner);
+    half_hand_over(&w.owner);
     child = start(be_slow);
     stage_await(1);
     sender_send(&w, 1);
-    assert_int_equal(w.owner.t->ops->rejoin(w.owner.t), -EBUSY);
+    assert_int_equal(transport_take_back(w.owner.t), -EBUSY);
     assert_int_equal(kill(child, SIGSTOP), 0);
-    assert_int_equal(w.owner.t->ops->rejoin(w.owner.t), -EBUSY);
+    assert_int_equal(transport_take_back(w.owner.t), -EBUSY);
     kill_unreaped(child);
-    half_rejoin(&w.owner);
+    half_take_back(&w.owner);
     reap(child);
     w.kills = 0; /* it never looked at it */
     world_check(&w);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * links.c - links.h says it all.
+ * link_table.h - links.h says it all.
  */
-#include "transport/links.h"
+#include "transport/link_table.h"
 
 #include <errno.h>
 #include <string.h>
@@ -11,53 +11,40 @@
 
 #define FIRST_SLOTS 8
 
-static size_t hash(const struct transport_address *address)
-{
-    uint64_t words[TRANSPORT_ADDRESS_SIZE / 8];
-    uint64_t h = 0;
-
-    memcpy(words, address->bytes, sizeof words);
-    for (size_t i = 0; i < ARRAY_COUNT(words); i++) {
-        h = (h ^ words[i]) * UINT64_C(0x9e3779b97f4a7c15);
-        h ^= h >> 29;
-    }
-    return (size_t)h;
-}
-
 /* The slot that holds address, or the empty one where it belongs. */
-static size_t find_slot(struct links_member *const *slots, size_t slot_count,
+static size_t find_slot(struct link_member *const *slots, size_t slot_count,
                         const struct transport_address *address)
 {
-    size_t i = hash(address) & (slot_count - 1);
+    size_t i = address_hash(address) & (slot_count - 1);
 
     while (slots[i] != NULL && memcmp(&slots[i]->address, address, sizeof *address) != 0)
         i = (i + 1) & (slot_count - 1);
     return i;
 }
 
-void links_init(struct links *links)
+void link_table_init(struct link_table *links)
 {
-    *links = (struct links){0};
+    *links = (struct link_table){0};
 }
 
-void links_fini(struct links *links)
+void link_table_fini(struct link_table *links)
 {
     mem_free(links->slots);
-    links_init(links);
+    link_table_init(links);
 }
 
-struct links_member *links_find(const struct links *links,
-                                const struct transport_address *address)
+struct link_member *link_table_find(const struct link_table *links,
+                                    const struct transport_address *address)
 {
     if (links->slot_count == 0)
         return NULL;
     return links->slots[find_slot(links->slots, links->slot_count, address)];
 }
 
-static int grow(struct links *links)
+static int grow(struct link_table *links)
 {
     size_t slot_count = max_size(FIRST_SLOTS, links->slot_count * 2);
-    struct links_member **slots = mem_calloc(slot_count, sizeof *slots);
+    struct link_member **slots = mem_calloc(slot_count, sizeof *slots);
 
     if (slots == NULL)
         return -ENOMEM;
@@ -70,11 +57,11 @@ static int grow(struct links *links)
     return 0;
 }
 
-int links_add(struct links *links, struct links_member *member)
+int link_table_add(struct link_table *links, struct link_member *member)
 {
     int err = 0;
 
-    assert(links_find(links, &member->address) == NULL);
+    assert(link_table_find(links, &member->address) == NULL);
     if (links->count + 1 > links->slot_count / 4 * 3)
         err = grow(links);
     if (err != 0)
@@ -84,10 +71,10 @@ int links_add(struct links *links, struct links_member *member)
     return 0;
 }
 
-struct links_member *links_next(const struct links *links, size_t *position)
+struct link_member *link_table_next(const struct link_table *links, size_t *position)
 {
     while (*position < links->slot_count) {
-        struct links_member *member = links->slots[(*position)++];
+        struct link_member *member = links->slots[(*position)++];
 
         if (member != NULL)
             return member;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * split_test.c - the two halves of a split endpoint at work: in two threads, in two
- * processes.  What happens when one is killed is in split_kill_test.c.
+ * handoff_test.c - the two halves of a split endpoint at work: in two threads, in two
+ * processes.  What happens when one is killed is in handoff_kill_test.c.
  *
  * Number 0 of the board is the endpoint that is split, 1 a peer.  At the peer the packets
  * of the two halves are told apart by their numbers.
@@ -22,7 +22,8 @@
 #include "base/mem.h"
 #include "base/random.h"
 #include "base/sys.h"
-#include "transport/shm/split_testing.h"
+#include "transport/memory.h"
+#include "transport/shm/handoff_testing.h"
 
 #define STREAM       4000
 #define OWNERS_FIRST (UINT64_C(1) << 40) /* the owner's packets are numbered from here */
@@ -116,7 +117,7 @@ static void *serve(void *arg)
     struct half joined;
 
     (void)arg;
-    CHECK(half_join(&joined) == 0);
+    CHECK(half_take_over(&joined) == 0);
     stage_set(2);
     half_await(&joined, STREAM / 2);
     half_stream(&joined, 0, STREAM);
@@ -133,15 +134,15 @@ static void work_beside(struct half *owner, pthread_t peer)
     assert_int_equal(owner->t->ops->poll(owner->t, 16), 0);
     while (atomic_load(&notes->count) < STREAM)
         sched_yield();
-    assert_int_equal(owner->t->ops->rejoin(owner->t), -EBUSY);
+    assert_int_equal(transport_take_back(owner->t), -EBUSY);
     atomic_store(&notes->stop, 1);
-    owner->t->ops->nudge(owner->t);
+    transport_wake_other(owner->t);
 }
 
 /* Another stream, to the owner as if nothing had been. */
 static void work_after(struct half *owner, struct peer *peer)
 {
-    half_rejoin(owner);
+    half_take_back(owner);
     for (uint64_t i = STREAM; i < STREAM + 100; i++) {
         stream(&peer->node, connect_to(&peer->node, 0), i, i + 1);
         half_await(owner, i + 1);
@@ -161,7 +162,7 @@ static void a_thread_can_receive_in_its_place(void **state)
     (void)state;
     half_open(&owner, 0);
     peer_open(&peer);
-    half_split(&owner);
+    half_hand_over(&owner);
     assert_int_equal(pthread_create(&thread[0], NULL, serve, NULL), 0);
     assert_int_equal(pthread_create(&thread[1], NULL, run_peer, &peer), 0);
     work_beside(&owner, thread[1]);
@@ -185,7 +186,7 @@ static void a_process_can_receive_in_its_place(void **state)
     (void)state;
     half_open(&owner, 0);
     peer_open(&peer);
-    half_split(&owner);
+    half_hand_over(&owner);
     stage_set(1);
     stage_await(2);
     assert_int_equal(pthread_create(&thread, NULL, run_peer, &peer), 0);
@@ -225,10 +226,10 @@ static void hand_over(struct half *owner, struct node *sender, struct random *ra
 {
     struct half joined;
 
-    half_split(owner);
+    half_hand_over(owner);
     for (uint64_t n = random_below(random, 3); n > 0; n--) {
         send_some(sender, random);
-        assert_int_equal(half_join(&joined), 0);
+        assert_int_equal(half_take_over(&joined), 0);
         poll_some(&joined, random);
         send_some(sender, random);
         poll_some(&joined, random);
@@ -236,7 +237,7 @@ static void hand_over(struct half *owner, struct node *sender, struct random *ra
     }
     assert_int_equal(owner->t->ops->poll(owner->t, 16), 0);
     send_some(sender, random);
-    half_rejoin(owner);
+    half_take_back(owner);
 }
 
 static void each_continues_where_the_other_stopped(void **state)
@@ -272,17 +273,17 @@ static void senders_come_and_go_meanwhile(void **state)
 
     (void)state;
     half_open(&owner, 0);
-    half_split(&owner);
+    half_hand_over(&owner);
     for (unsigned i = 0; i < 20; i++) { /* more than there are slots */
         assert_int_equal(node_open_as(&sender, 1), 0);
         assert_int_equal(send_number(connect_to(&sender, 0), i), 0);
         node_close(&sender);
-        assert_int_equal(half_join(&joined), 0);
+        assert_int_equal(half_take_over(&joined), 0);
         half_drain(&joined);
         half_close(&joined);
         assert_int_equal(slots_taken(&(struct node){.t = owner.t}), 0);
     }
-    half_rejoin(&owner);
+    half_take_back(&owner);
     half_drain(&owner);
     assert_int_equal(notes_check((uint64_t[PEERS]){0}, (uint64_t[PEERS]){[1] = 20}), 0);
     half_close(&owner);
@@ -299,7 +300,7 @@ static void *obey(void *arg)
 
     (void)arg;
     stage_await(1);
-    CHECK(half_join(&joined) == 0);
+    CHECK(half_take_over(&joined) == 0);
     stage_set(2);
     for (uint64_t done = 0; done < NUDGES;) {
         joined.t->ops->poll(joined.t, 16);
@@ -308,7 +309,7 @@ static void *obey(void *arg)
             continue;
         }
         atomic_store(&notes->count, ++done);
-        joined.t->ops->nudge(joined.t);
+        transport_wake_other(joined.t);
     }
     half_close(&joined);
     return NULL;
@@ -330,7 +331,7 @@ static void command(struct half *owner)
 {
     for (uint64_t i = 1; i <= NUDGES; i++) {
         atomic_store(&board->number, i);
-        owner->t->ops->nudge(owner->t);
+        transport_wake_other(owner->t);
         for (;;) {
             owner->t->ops->poll(owner->t, 16);
             if (atomic_load(&notes->count) == i)
@@ -347,13 +348,13 @@ static void no_nudge_between_processes_is_lost(void **state)
 
     (void)state;
     half_open(&owner, 0);
-    half_split(&owner);
+    half_hand_over(&owner);
     stage_set(1);
     stage_await(2);
     command(&owner);
     sys_trust_wakes(0);
     ended_well(child);
-    half_rejoin(&owner);
+    half_take_back(&owner);
     half_close(&owner);
 }
 
@@ -364,7 +365,7 @@ static void no_nudge_between_threads_is_lost(void **state)
 
     (void)state;
     half_open(&owner, 0);
-    half_split(&owner);
+    half_hand_over(&owner);
     stage_set(1);
     sys_trust_wakes(SYS_PATIENCE_NS);
     assert_int_equal(pthread_create(&thread, NULL, obey, NULL), 0);
@@ -372,7 +373,7 @@ static void no_nudge_between_threads_is_lost(void **state)
     command(&owner);
     sys_trust_wakes(0);
     pthread_join(thread, NULL);
-    half_rejoin(&owner);
+    half_take_back(&owner);
     half_close(&owner);
 }
 
@@ -382,26 +383,26 @@ static void a_nudge_is_kept_for_the_next_wait(void **state)
 
     (void)state;
     half_open(&owner, 0);
-    owner.t->ops->nudge(owner.t); /* nobody is there */
+    transport_wake_other(owner.t); /* nobody is there */
     assert_int_equal(owner.t->ops->wait(owner.t, 0), -ETIMEDOUT);
-    half_split(&owner);
-    assert_int_equal(half_join(&joined), 0);
+    half_hand_over(&owner);
+    assert_int_equal(half_take_over(&joined), 0);
     joined.t->ops->poll(joined.t, 16);
     for (unsigned i = 0; i < 3; i++) {
         assert_int_equal(owner.t->ops->wait(owner.t, CLOCK_MS), -ETIMEDOUT);
         assert_int_equal(joined.t->ops->wait(joined.t, CLOCK_MS), -ETIMEDOUT);
-        owner.t->ops->nudge(owner.t);
+        transport_wake_other(owner.t);
         assert_int_equal(owner.t->ops->wait(owner.t, 0), -ETIMEDOUT); /* not itself */
         assert_int_equal(joined.t->ops->wait(joined.t, PATIENCE_NS), 0);
         joined.t->ops->poll(joined.t, 16);
-        joined.t->ops->nudge(joined.t);
+        transport_wake_other(joined.t);
         assert_int_equal(joined.t->ops->wait(joined.t, 0), -ETIMEDOUT);
         assert_int_equal(owner.t->ops->wait(owner.t, PATIENCE_NS), 0);
         owner.t->ops->poll(owner.t, 16);
     }
     half_close(&joined);
     assert_int_equal(owner.t->ops->wait(owner.t, PATIENCE_NS), 0); /* learns of the end */
-    half_rejoin(&owner);
+    half_take_back(&owner);
     half_close(&owner);
 }
 
@@ -429,7 +430,7 @@ static void *stream_joined(void *arg)
     struct half joined;
 
     (void)arg;
-    CHECK(half_join(&joined) == 0);
+    CHECK(half_take_over(&joined) == 0);
     half_stream(&joined, 0, SLOW);
     half_close(&joined);
     return NULL;
@@ -444,13 +445,13 @@ static void both_sleeping_halves_are_woken_by_room(void **state)
     (void)state;
     stage_await(1);
     half_open(&owner, 0);
-    half_split(&owner);
+    half_hand_over(&owner);
     assert_int_equal(pthread_create(&thread, NULL, stream_joined, NULL), 0);
     half_stream(&owner, OWNERS_FIRST, OWNERS_FIRST + SLOW);
     pthread_join(thread, NULL);
     sys_trust_wakes(0);
     ended_well(child);
-    half_rejoin(&owner);
+    half_take_back(&owner);
     half_close(&owner);
 }
 
@@ -465,17 +466,17 @@ static void read_as_joined(void)
     uint64_t address, key;
 
     stage_await(1);
-    CHECK(half_join(&joined) == 0);
+    CHECK(half_take_over(&joined) == 0);
     for (unsigned i = 0; i < 2; i++) { /* the application's, and a peer's */
         struct link *link = half_link(&joined, i);
 
         memset(copy, 0, sizeof copy);
-        CHECK(joined.t->ops->read(link, copy, board->remote,
-                                  i == 0 ? board->key : atomic_load(&board->number),
-                                  sizeof copy, NULL) == 0);
+        CHECK(transport_read(link, copy, board->remote,
+                             i == 0 ? board->key : atomic_load(&board->number), sizeof copy,
+                             NULL) == 0);
         for (size_t k = 0; k < sizeof copy; k++)
             CHECK(copy[k] == byte_of(3, k));
-        CHECK(joined.t->ops->expose(link, copy, sizeof copy, &address, &key) == -ENOTSUP);
+        CHECK(transport_expose(link, copy, sizeof copy, &address, &key) == -ENOTSUP);
     }
     half_close(&joined);
 }
@@ -492,16 +493,16 @@ static void who_has_joined_reads_like_the_endpoint(void **state)
         exposed[k] = byte_of(3, k);
     half_open(&owner, 0);
     assert_int_equal(node_open_as(&peer, 1), 0);
-    half_split(&owner);
-    assert_int_equal(owner.t->ops->expose(half_link(&owner, 1), exposed, sizeof exposed,
-                                          &board->remote, &board->key),
+    half_hand_over(&owner);
+    assert_int_equal(transport_expose(half_link(&owner, 1), exposed, sizeof exposed,
+                                      &board->remote, &board->key),
                      0);
     assert_int_equal(
-        transport_shm.expose(connect_to(&peer, 0), exposed, sizeof exposed, &address, &key), 0);
+        transport_expose(connect_to(&peer, 0), exposed, sizeof exposed, &address, &key), 0);
     atomic_store(&board->number, key);
     stage_set(1);
     ended_well(child);
-    half_rejoin(&owner);
+    half_take_back(&owner);
     node_close(&peer);
     half_close(&owner);
 }
@@ -515,21 +516,21 @@ static void halves_come_in_turn(void **state)
     (void)state;
     half_open(&owner, 0);
     memcpy(&notes->handle.address, &board->address[0], sizeof board->address[0]);
-    assert_int_equal(half_join(&joined), -EBUSY); /* it is whole */
-    assert_int_equal(owner.t->ops->rejoin(owner.t), -EINVAL);
-    half_split(&owner);
+    assert_int_equal(half_take_over(&joined), -EBUSY); /* it is whole */
+    assert_int_equal(transport_take_back(owner.t), -EINVAL);
+    half_hand_over(&owner);
     assert_memory_equal(&notes->handle.address, &board->address[0], sizeof board->address[0]);
-    assert_int_equal(owner.t->ops->split(owner.t, &notes->handle), -EALREADY);
-    assert_int_equal(half_join(&joined), 0);
-    assert_int_equal(half_join(&third), -EBUSY);
-    assert_int_equal(owner.t->ops->rejoin(owner.t), -EBUSY);
-    assert_int_equal(joined.t->ops->split(joined.t, &notes->handle), -EALREADY);
-    assert_int_equal(joined.t->ops->rejoin(joined.t), -EINVAL);
+    assert_int_equal(transport_hand_over(owner.t, &notes->handle), -EALREADY);
+    assert_int_equal(half_take_over(&joined), 0);
+    assert_int_equal(half_take_over(&third), -EBUSY);
+    assert_int_equal(transport_take_back(owner.t), -EBUSY);
+    assert_int_equal(transport_hand_over(joined.t, &notes->handle), -EALREADY);
+    assert_int_equal(transport_take_back(joined.t), -EINVAL);
     half_close(&joined);
-    half_rejoin(&owner);
-    assert_int_equal(owner.t->ops->rejoin(owner.t), -EINVAL);
+    half_take_back(&owner);
+    assert_int_equal(transport_take_back(owner.t), -EINVAL);
     half_close(&owner);
-    assert_int_equal(half_join(&joined), -ENOENT);
+    assert_int_equal(half_take_over(&joined), -ENOENT);
 }
 
 static void a_wrong_handle_or_key_is_refused(void **state)
@@ -541,21 +542,21 @@ static void a_wrong_handle_or_key_is_refused(void **state)
 
     (void)state;
     half_open(&owner, 0);
-    half_split(&owner);
+    half_hand_over(&owner);
     config.key[3]++;
-    assert_int_equal(transport_shm.join(&config, &notes->handle, &t), -EACCES);
+    assert_int_equal(transport_take_over(&transport_shm, &config, &notes->handle, &t), -EACCES);
     config.key[3]--;
     handle = notes->handle;
-    handle.address.bytes[0] = TRANSPORT_LOOP;
-    assert_int_equal(transport_shm.join(&config, &handle, &t), -EINVAL);
+    handle.address.kind = ADDRESS_LOOP;
+    assert_int_equal(transport_take_over(&transport_shm, &config, &handle, &t), -EINVAL);
     handle = notes->handle;
-    handle.address.bytes[24]++;
-    assert_int_equal(transport_shm.join(&config, &handle, &t), -EHOSTUNREACH);
+    handle.address.host++;
+    assert_int_equal(transport_take_over(&transport_shm, &config, &handle, &t), -EHOSTUNREACH);
     handle = notes->handle;
-    handle.address.bytes[16]++;
-    assert_int_equal(transport_shm.join(&config, &handle, &t), -ENOENT);
+    handle.address.cookie++;
+    assert_int_equal(transport_take_over(&transport_shm, &config, &handle, &t), -ENOENT);
     assert_null(t);
-    half_rejoin(&owner);
+    half_take_back(&owner);
     half_close(&owner);
 }
 
@@ -571,7 +572,7 @@ static int failed_life(uint64_t call, uint64_t allocation, int error)
 
     sys_fail_at(call, error);
     mem_fail_at(allocation);
-    err = half_join(&joined);
+    err = half_take_over(&joined);
     if (err == 0) {
         for (unsigned i = 0; i < 4; i++)
             joined.t->ops->poll(joined.t, 2);
@@ -626,7 +627,7 @@ static void every_failure_of_a_joined_life_is_clean(void **state)
     (void)state;
     half_open(&owner, 0);
     assert_int_equal(node_open_as(&peer, 1), 0);
-    half_split(&owner);
+    half_hand_over(&owner);
     stage_set(1);
     while (!has_ended(child)) {
         sent += send_number(connect_to(&peer, 0), sent) == 0;
@@ -634,7 +635,7 @@ static void every_failure_of_a_joined_life_is_clean(void **state)
         sched_yield();
     }
     ended_well(child);
-    half_rejoin(&owner);
+    half_take_back(&owner);
     half_drain(&owner);
     assert_int_equal(notes_check((uint64_t[PEERS]){0}, (uint64_t[PEERS]){[1] = sent}), 0);
     await_free_slots(&peer);

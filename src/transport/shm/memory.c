@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * read.c - copying straight out of another process's memory, and into it.
+ * memory.c - copying straight out of another process's memory, and into it.
  *
  * Nothing is registered: whoever exposes says where its buffer lies, and that it is its
  * own (the cookie of its endpoint); the other side asks the system to move the bytes.
@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/sys.h"
+#include "transport/memory.h"
 #include "transport/shm/shm.h"
 
 #define READ_CHECK_NS CLOCK_S /* how long a pid is believed to be the same process */
@@ -22,7 +23,7 @@ static int check_identity(struct shm_link *link)
 
     if (link->checked_ns != 0 && now - link->checked_ns < READ_CHECK_NS)
         return 0;
-    if (segment_probe(&link->to) == -ENOENT)
+    if (segment_probe(&link->member.address) == -ENOENT)
         return link_kill(link, -ENOTCONN);
     link->checked_ns = now;
     return 0;
@@ -39,7 +40,7 @@ static int access_failed(struct shm_link *link, int err)
         LOG_WARN(
             "shm: access to the memory of pid %u is forbidden, error %d %s; large messages "
             "are copied twice (see kernel.yama.ptrace_scope)",
-            link->to.pid, err, strerror(err));
+            link_pid(link), err, strerror(err));
         return -ENOTSUP;
     default:
         return -err;
@@ -51,7 +52,7 @@ static int access_failed(struct shm_link *link, int err)
 static int read_memory(struct shm_link *link, unsigned char *dst, uint64_t address, size_t size)
 {
     while (size > 0) {
-        ssize_t done = sys_process_vm_readv((pid_t)link->to.pid, dst, address, size);
+        ssize_t done = sys_process_vm_readv((pid_t)link_pid(link), dst, address, size);
 
         if (done < 0)
             return access_failed(link, errno);
@@ -68,7 +69,7 @@ static int write_memory(struct shm_link *link, const unsigned char *src, uint64_
                         size_t size)
 {
     while (size > 0) {
-        ssize_t done = sys_process_vm_writev((pid_t)link->to.pid, src, address, size);
+        ssize_t done = sys_process_vm_writev((pid_t)link_pid(link), src, address, size);
 
         if (done < 0)
             return access_failed(link, errno);
@@ -88,10 +89,10 @@ static int check_access(struct shm *shm, struct shm_link *link, uint64_t key)
 
     if (!shm->attach)
         return -ENOTSUP;
-    if (key != link->to.cookie)
+    if (key != link->member.address.cookie)
         return -EINVAL;
     err = link_attach(link);
-    if (err == 0 && link->to.pid != shm->pid)
+    if (err == 0 && link_pid(link) != shm->pid)
         err = check_identity(link);
     return err;
 }
@@ -101,8 +102,8 @@ static bool has_closed(const struct shm_link *link)
     return atomic_load(&link->remote->control->closed) != 0;
 }
 
-int shm_read(struct link *l, void *dst, uint64_t address, uint64_t key, size_t size,
-             void *cookie)
+static int shm_read(struct link *l, void *dst, uint64_t address, uint64_t key, size_t size,
+                    void *cookie)
 {
     struct shm_link *link = link_of(l);
     int err = check_access(shm_of(l->transport), link, key);
@@ -119,8 +120,8 @@ int shm_read(struct link *l, void *dst, uint64_t address, uint64_t key, size_t s
 }
 
 /* An owner that closes while this writes may find it written a moment later. */
-int shm_write(struct link *l, uint64_t address, uint64_t key, const void *src, size_t size,
-              void *cookie)
+static int shm_write(struct link *l, uint64_t address, uint64_t key, const void *src,
+                     size_t size, void *cookie)
 {
     struct shm_link *link = link_of(l);
     int err = check_access(shm_of(l->transport), link, key);
@@ -132,17 +133,29 @@ int shm_write(struct link *l, uint64_t address, uint64_t key, const void *src, s
                             : write_memory(link, src, address, size);
 }
 
-int shm_expose(struct link *l, const void *buf, size_t size, uint64_t *address, uint64_t *key)
+static int shm_expose(struct link *l, const void *buf, size_t size, uint64_t *address,
+                      uint64_t *key)
 {
+    const struct shm *shm = shm_of(l->transport);
+
     (void)size;
+    if (shm->role == SHM_RECEIVER)
+        return -ENOTSUP; /* its memory is not that of the process in the address */
     *address = (uintptr_t)buf;
-    *key = shm_of(l->transport)->address.cookie;
+    *key = shm->address.cookie;
     return 0;
 }
 
-void shm_unexpose(struct link *l, uint64_t address, uint64_t key)
+static void shm_unexpose(struct link *l, uint64_t address, uint64_t key)
 {
     (void)l; /* nothing was registered */
     (void)address;
     (void)key;
 }
+
+const struct transport_memory shm_memory = {
+    .expose = shm_expose,
+    .unexpose = shm_unexpose,
+    .read = shm_read,
+    .write = shm_write,
+};

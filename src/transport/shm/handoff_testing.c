@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * split_testing.c - see split_testing.h.
+ * handoff_testing.c - see handoff_testing.h.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "base/sys.h"
-#include "transport/shm/split_testing.h"
+#include "transport/shm/handoff_testing.h"
 
 struct notes *notes;
 
@@ -99,22 +99,22 @@ void half_open(struct half *half, unsigned i)
     transport_shm.address(half->t, &board->address[i]);
 }
 
-int half_join(struct half *half)
+int half_take_over(struct half *half)
 {
     struct transport_config config = config_of(half);
 
     *half = (struct half){0};
-    return transport_shm.join(&config, &notes->handle, &half->t);
+    return transport_take_over(&transport_shm, &config, &notes->handle, &half->t);
 }
 
-void half_split(struct half *half)
+void half_hand_over(struct half *half)
 {
-    CHECK(half->t->ops->split(half->t, &notes->handle) == 0);
+    CHECK(transport_hand_over(half->t, &notes->handle) == 0);
 }
 
-void half_rejoin(struct half *half)
+void half_take_back(struct half *half)
 {
-    CHECK(half->t->ops->rejoin(half->t) == 0);
+    CHECK(transport_take_back(half->t) == 0);
 }
 
 void half_close(struct half *half)

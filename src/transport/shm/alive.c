@@ -1,30 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * address.c - reading an address, and who on this machine still lives.
+ * alive.c - does a process of this machine still run?
  *
  * A process that has been killed stays visible to kill() until its parent looks, so a
  * pidfd is asked instead: it is readable from the moment when the last thread is gone.
  */
-#include "transport/shm/address.h"
+#include "transport/shm/alive.h"
 
 #include <errno.h>
-#include <string.h>
 
-#include "base/base.h"
 #include "base/sys.h"
-
-int address_parse(const struct transport_address *bytes, uint64_t host, struct shm_address *out)
-{
-    struct shm_address a;
-
-    memcpy(&a, bytes, sizeof a);
-    if (a.kind != TRANSPORT_SHM || a.pid == 0 || a.pid > INT32_MAX || a.fd > INT32_MAX)
-        return -EINVAL;
-    if (a.host != host)
-        return -EHOSTUNREACH;
-    *out = a;
-    return 0;
-}
 
 bool process_is_alive(uint32_t pid)
 {

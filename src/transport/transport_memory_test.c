@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "transport/memory.h"
 
 /* Memory of node 1 that node 0 may read. */
 struct exposed {
@@ -26,17 +27,14 @@ static void expose(void **state, struct exposed *x, void *memory, size_t size)
         send_all(x->owner, 0, 1);
         poll_until(&world.nodes[0].arrived[0], 1);
     }
-    assert_int_equal(
-        x->owner->transport->ops->expose(x->owner, memory, size, &x->address, &x->key), 0);
+    assert_int_equal(transport_expose(x->owner, memory, size, &x->address, &x->key), 0);
 }
 
 static int start(const struct exposed *x, void *here, uint64_t address, size_t size,
                  bool is_write, void *cookie)
 {
-    const struct transport_ops *ops = x->reader->transport->ops;
-
-    return is_write ? ops->write(x->reader, address, x->key, here, size, cookie)
-                    : ops->read(x->reader, here, address, x->key, size, cookie);
+    return is_write ? transport_write(x->reader, address, x->key, here, size, cookie)
+                    : transport_read(x->reader, here, address, x->key, size, cookie);
 }
 
 /* Moves until it works; the disturbing transport fails some. */
@@ -88,7 +86,7 @@ static void exposed_memory_can_be_written(void **state)
         assert_memory_equal(target + 1, source, size);
         assert_true(target[0] == 0 && target[size + 1] == 0);
     }
-    x.owner->transport->ops->unexpose(x.owner, x.address, x.key);
+    transport_unexpose(x.owner, x.address, x.key);
     world_fini();
 }
 
@@ -111,7 +109,7 @@ static void exposed_memory_can_be_read(void **state)
         assert_memory_equal(target, source + offset, size);
         assert_true(size == sizeof target || target[size] == 0);
     }
-    x.owner->transport->ops->unexpose(x.owner, x.address, x.key);
+    transport_unexpose(x.owner, x.address, x.key);
     world_fini();
 }
 
@@ -158,8 +156,7 @@ static void closing_with_reads_under_way_leaks_nothing(void **state)
 
     expose(state, &x, source, sizeof source);
     for (unsigned i = 0; i < 4; i++)
-        x.reader->transport->ops->read(x.reader, target[i], x.address, x.key, sizeof source,
-                                       NULL);
+        transport_read(x.reader, target[i], x.address, x.key, sizeof source, NULL);
     node_close(0);
     assert_int_equal(world.nodes[0].done, 0);
     world_fini();
@@ -216,8 +213,7 @@ static void waiting_ends_after_every_again(void **state)
     }
     poll_until(&world.nodes[1].arrived[0], 200);
     for (unsigned i = 0; i < 50; i++) {
-        int err = x.reader->transport->ops->read(x.reader, target, x.address, x.key,
-                                                 sizeof target, &i);
+        int err = transport_read(x.reader, target, x.address, x.key, sizeof target, &i);
 
         if (err != -EINPROGRESS)
             continue;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * proof.c - SipHash-2-4: two rounds per 8 bytes of text, four at the end.
+ * siphash.c - SipHash-2-4: two rounds per 8 bytes of text, four at the end.
  *
  * Words are taken in the byte order of the machine, which all that Matchbox runs on have alike.
  */
-#include "transport/proof.h"
+#include "transport/siphash.h"
 
 #include <string.h>
 
@@ -39,7 +39,7 @@ static void absorb(struct sip *v, uint64_t word)
     v->a ^= word;
 }
 
-uint64_t proof_make(const uint8_t key[TRANSPORT_KEY_SIZE], const void *text, size_t size)
+uint64_t siphash(const uint8_t key[TRANSPORT_KEY_SIZE], const void *text, size_t size)
 {
     const unsigned char *bytes = text;
     uint64_t last = (uint64_t)size << 56;

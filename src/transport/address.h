@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * address.h - where an endpoint is found: 64 bytes that users pass on as they are.
+ *
+ * One layout for all transports.  A field that a transport has no use for is 0.
+ *
+ *   offset size  field              shm               ofi              loop        sim
+ *      0     1   kind               who has made the address: enum address_kind
+ *      1     1   network_size       of network; 0: it is reached on its own machine alone
+ *      2     1   network_format     fi_info.addr_format
+ *      3     1   network_provider   a hash of the provider's name
+ *      4     4   process            its pid           0                its pid     the world
+ *      8     4   place              of its segment:   0                index       index
+ *                                   /proc/<process>/fd/<place>
+ *     12     4   credit             the core's: what who sends to it may send at first
+ *     16     8   cookie             64 random bits    64 random bits   a count     0
+ *     24     8   host               base/host.h       base/host.h      0           0
+ *     32    32   network            the provider's address, network_size bytes and then 0
+ *
+ * The network fields are ofi's.  An endpoint that is reached both ways (mux.c) has an address
+ * of kind SHM with ofi's network fields in it.
+ *
+ * The cookie tells an endpoint from one before it in the same process and place.  The credit
+ * says nothing about who is meant: two addresses that differ in it alone name one endpoint.
+ *
+ * Integers are little-endian, as on all machines that this runs on.
+ */
+#ifndef TRANSPORT_ADDRESS_H
+#define TRANSPORT_ADDRESS_H
+
+#include <assert.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* Clients of libfabric have room for no more (FI_NAME_MAX). */
+#define TRANSPORT_ADDRESS_SIZE 64
+#define ADDRESS_NETWORK_SIZE   32
+
+enum address_kind { ADDRESS_LOOP = 1, ADDRESS_SHM = 2, ADDRESS_OFI = 3, ADDRESS_SIM = 16 };
+
+struct transport_address {
+    uint8_t kind; /* enum address_kind */
+    uint8_t network_size, network_format, network_provider;
+    uint32_t process, place;
+    uint32_t credit;
+    uint64_t cookie;
+    uint64_t host;
+    uint8_t network[ADDRESS_NETWORK_SIZE];
+};
+
+static_assert(offsetof(struct transport_address, network_size) == 1, "address format");
+static_assert(offsetof(struct transport_address, process) == 4, "address format");
+static_assert(offsetof(struct transport_address, credit) == 12, "address format");
+static_assert(offsetof(struct transport_address, cookie) == 16, "address format");
+static_assert(offsetof(struct transport_address, network) == 32, "address format");
+static_assert(sizeof(struct transport_address) == TRANSPORT_ADDRESS_SIZE, "no padding");
+
+/* Do both name one endpoint? */
+static inline bool address_is_same(const struct transport_address *a,
+                                   const struct transport_address *b)
+{
+    struct transport_address x = *a;
+
+    x.credit = b->credit;
+    return memcmp(&x, b, sizeof x) == 0;
+}
+
+/* Does the same provider reach both, as it says how its addresses look? */
+static inline bool address_is_same_format(const struct transport_address *a,
+                                          const struct transport_address *b)
+{
+    return a->network_size == b->network_size && a->network_format == b->network_format &&
+           a->network_provider == b->network_provider;
+}
+
+/* Do packets over the network to the one reach the other? */
+static inline bool address_is_same_network(const struct transport_address *a,
+                                           const struct transport_address *b)
+{
+    return address_is_same_format(a, b) &&
+           memcmp(a->network, b->network, sizeof a->network) == 0;
+}
+
+/* For tables by address. */
+static inline uint32_t address_hash(const struct transport_address *address)
+{
+    uint64_t words[sizeof *address / sizeof(uint64_t)], hash = UINT64_C(0x9e3779b97f4a7c15);
+
+    memcpy(words, address, sizeof words);
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        hash = (hash ^ words[i]) * UINT64_C(0xff51afd7ed558ccd);
+        hash ^= hash >> 32;
+    }
+    return (uint32_t)hash;
+}
+
+/* Gives *to the network fields of from. */
+static inline void address_copy_network(struct transport_address *to,
+                                        const struct transport_address *from)
+{
+    to->network_size = from->network_size;
+    to->network_format = from->network_format;
+    to->network_provider = from->network_provider;
+    memcpy(to->network, from->network, sizeof to->network);
+}
+
+#endif

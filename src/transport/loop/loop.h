@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * loop.h - loop.c says it all.
+ */
+#ifndef TRANSPORT_LOOP_LOOP_H
+#define TRANSPORT_LOOP_LOOP_H
+
+#include "transport/transport.h"
+
+extern const struct transport_ops transport_loop;
+
+#endif

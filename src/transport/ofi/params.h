@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * params.h - what users can set of the network; known in builds without libfabric, too.
+ */
+#ifndef OFI_PARAMS_H
+#define OFI_PARAMS_H
+
+#include "base/param.h"
+
+#define OFI_PARAMS 3
+
+extern const struct param ofi_params[OFI_PARAMS];
+
+#endif
