@@ -18,7 +18,7 @@
  *
  * Locks      a counter's own, before those of queues and endpoints, guards the lists of
  *            endpoints and regions; the numbers are atomic, and changed under any lock.  The
- *            domain's bell, behind all but those of wait objects, guards its list.
+ *            domain's bell, behind all others, guards its list.
  */
 #include "provider/provider.h"
 
@@ -382,21 +382,50 @@ static int arm(void *arg)
 }
 
 /* Who said that it would never wait, and does, looks again and again as with FI_WAIT_YIELD. */
-static int cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout)
+static int cntr_await(struct prov_cntr *cntr, uint64_t threshold, int64_t deadline_ns)
 {
-    struct prov_cntr *cntr = cntr_of(fid);
-    struct prov_waiter waiter = prov_waiter_begin(&cntr->wait, prov_deadline(timeout));
+    struct prov_waiter waiter = prov_waiter_begin(&cntr->wait, deadline_ns);
     uint64_t errors = atomic_load(&cntr->errors);
+    int err;
 
-    if (cntr->wait.object == FI_WAIT_SET)
-        return -FI_EINVAL;
     do {
-        if (cntr_read(fid) >= threshold)
+        if (cntr_read(&cntr->fid) >= threshold)
             return 0;
         if (atomic_load(&cntr->errors) != errors)
             return -FI_EAVAIL;
-    } while (prov_waiter_rest(&waiter, arm, cntr));
-    return -FI_ETIMEDOUT;
+        err = prov_waiter_rest(&waiter, arm, cntr);
+    } while (err == 0);
+    return err;
+}
+
+static void cntr_free(struct prov_cntr *cntr)
+{
+    pthread_mutex_destroy(&cntr->lock);
+    free(cntr->eps);
+    free(cntr->mrs);
+    free(cntr);
+}
+
+static void cntr_leave(void *arg)
+{
+    struct prov_cntr *cntr = arg;
+
+    if (prov_wait_leave(&cntr->wait))
+        cntr_free(cntr);
+}
+
+static int cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout)
+{
+    struct prov_cntr *cntr = cntr_of(fid);
+    int err;
+
+    if (cntr->wait.object == FI_WAIT_SET)
+        return -FI_EINVAL;
+    prov_wait_enter(&cntr->wait);
+    pthread_cleanup_push(cntr_leave, cntr);
+    err = cntr_await(cntr, threshold, prov_deadline(timeout));
+    pthread_cleanup_pop(1);
+    return err;
 }
 
 static struct fi_ops_cntr cntr_ops = {
@@ -419,12 +448,9 @@ static int cntr_close(struct fid *fid)
 
     if (atomic_load(&cntr->users) != 0)
         return -FI_EBUSY;
-    prov_wait_fini(&cntr->wait, fid);
     atomic_fetch_sub(&cntr->domain->users, 1);
-    pthread_mutex_destroy(&cntr->lock);
-    free(cntr->eps);
-    free(cntr->mrs);
-    free(cntr);
+    if (prov_wait_close(&cntr->wait, fid))
+        cntr_free(cntr);
     return 0;
 }
 

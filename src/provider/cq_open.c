@@ -69,18 +69,23 @@ void prov_cq_unbind(struct prov_cq *cq, struct prov_ep *ep)
     prov_cq_unlock(cq);
 }
 
+void prov_cq_free(struct prov_cq *cq)
+{
+    pthread_mutex_destroy(&cq->lock);
+    free(cq->sources);
+    free(cq->events);
+    free(cq);
+}
+
 static int cq_close(struct fid *fid)
 {
     struct prov_cq *cq = container_of(fid, struct prov_cq, fid.fid);
 
     if (cq->source_count != 0 || atomic_load(&cq->users) != 0)
         return -FI_EBUSY;
-    prov_wait_fini(&cq->wait, fid);
     atomic_fetch_sub(&cq->domain->users, 1);
-    pthread_mutex_destroy(&cq->lock);
-    free(cq->sources);
-    free(cq->events);
-    free(cq);
+    if (prov_wait_close(&cq->wait, fid))
+        prov_cq_free(cq);
     return 0;
 }
 

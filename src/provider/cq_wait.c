@@ -76,19 +76,21 @@ static int arm(void *arg)
 }
 
 /* As a read that waits for one entry or more, or for an error; -FI_EAGAIN: the time is up,
- * or somebody has signalled. */
+ * or somebody has signalled; -FI_ECANCELED: the queue is closed. */
 static ssize_t cq_await(struct prov_cq *cq, void *buf, size_t count, fi_addr_t *src_addr,
                         int64_t deadline_ns)
 {
     struct prov_waiter waiter = prov_waiter_begin(&cq->wait, deadline_ns);
-    ssize_t n;
+    int err;
 
     do {
-        n = prov_cq_readfrom(cq, buf, count, src_addr);
+        ssize_t n = prov_cq_readfrom(cq, buf, count, src_addr);
+
         if (n != -FI_EAGAIN || atomic_exchange(&cq->signalled, false))
-            break;
-    } while (prov_waiter_rest(&waiter, arm, cq));
-    return n;
+            return n;
+        err = prov_waiter_rest(&waiter, arm, cq);
+    } while (err == 0);
+    return err == -FI_ETIMEDOUT ? -FI_EAGAIN : err;
 }
 
 /* How many entries the caller wants at least. */
@@ -101,17 +103,12 @@ static size_t threshold(const struct prov_cq *cq, const void *cond, size_t count
     return wanted < count ? wanted : count;
 }
 
-ssize_t prov_cq_sreadfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *src_addr,
-                          const void *cond, int timeout)
+/* The same, until so many are there as are wanted. */
+static ssize_t cq_await_all(struct prov_cq *cq, void *buf, size_t count, fi_addr_t *src_addr,
+                            size_t wanted, int64_t deadline_ns)
 {
-    struct prov_cq *cq = cq_of(fid);
-    size_t wanted = threshold(cq, cond, count), done = 0;
-    int64_t deadline_ns = prov_deadline(timeout);
+    size_t done = 0;
 
-    if (cq->wait.object == FI_WAIT_NONE || cq->wait.object == FI_WAIT_SET)
-        return -FI_EINVAL;
-    if (count == 0) /* nothing could end the wait */
-        return prov_cq_readfrom(cq, buf, 0, src_addr);
     do {
         ssize_t n = cq_await(cq, (char *)buf + done * entry_size(cq->format), count - done,
                              src_addr == NULL ? NULL : src_addr + done, deadline_ns);
@@ -121,6 +118,32 @@ ssize_t prov_cq_sreadfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_t
         done += (size_t)n;
     } while (done < wanted);
     return (ssize_t)done;
+}
+
+static void cq_leave(void *arg)
+{
+    struct prov_cq *cq = arg;
+
+    if (prov_wait_leave(&cq->wait))
+        prov_cq_free(cq);
+}
+
+ssize_t prov_cq_sreadfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *src_addr,
+                          const void *cond, int timeout)
+{
+    struct prov_cq *cq = cq_of(fid);
+    ssize_t n;
+
+    if (cq->wait.object == FI_WAIT_NONE || cq->wait.object == FI_WAIT_SET)
+        return -FI_EINVAL;
+    if (count == 0) /* nothing could end the wait */
+        return prov_cq_readfrom(cq, buf, 0, src_addr);
+    prov_wait_enter(&cq->wait);
+    pthread_cleanup_push(cq_leave, cq);
+    n = cq_await_all(cq, buf, count, src_addr, threshold(cq, cond, count),
+                     prov_deadline(timeout));
+    pthread_cleanup_pop(1);
+    return n;
 }
 
 ssize_t prov_cq_sread(struct fid_cq *fid, void *buf, size_t count, const void *cond,

@@ -176,23 +176,51 @@ static ssize_t eq_write(struct fid_eq *fid, uint32_t event, const void *buf, siz
     return (ssize_t)len;
 }
 
+static ssize_t eq_await(struct prov_eq *eq, uint32_t *event, void *buf, size_t len,
+                        int64_t deadline_ns, uint64_t flags)
+{
+    int err = 0;
+
+    while (err == 0) {
+        uint32_t rings = prov_wait_rings(&eq->wait);
+        ssize_t size = eq_read(&eq->fid, event, buf, len, flags);
+
+        if (size != -FI_EAGAIN)
+            return size;
+        err = prov_wait_sleep(&eq->wait, rings, deadline_ns);
+    }
+    return err == -FI_ETIMEDOUT ? -FI_EAGAIN : err;
+}
+
+static void eq_free(struct prov_eq *eq)
+{
+    while (eq->first != NULL)
+        entry_drop(eq);
+    pthread_mutex_destroy(&eq->lock);
+    free(eq);
+}
+
+static void eq_leave(void *arg)
+{
+    struct prov_eq *eq = arg;
+
+    if (prov_wait_leave(&eq->wait))
+        eq_free(eq);
+}
+
 static ssize_t eq_sread(struct fid_eq *fid, uint32_t *event, void *buf, size_t len, int timeout,
                         uint64_t flags)
 {
     struct prov_eq *eq = eq_of(fid);
-    int64_t deadline_ns = prov_deadline(timeout);
+    ssize_t size;
 
     if (eq->wait.object == FI_WAIT_NONE || eq->wait.object == FI_WAIT_SET)
         return -FI_EINVAL;
-    for (;;) {
-        uint64_t rings = prov_wait_rings(&eq->wait);
-        ssize_t size = eq_read(fid, event, buf, len, flags);
-
-        if (size != -FI_EAGAIN)
-            return size;
-        if (!prov_wait_sleep(&eq->wait, rings, deadline_ns))
-            return -FI_EAGAIN;
-    }
+    prov_wait_enter(&eq->wait);
+    pthread_cleanup_push(eq_leave, eq);
+    size = eq_await(eq, event, buf, len, prov_deadline(timeout), flags);
+    pthread_cleanup_pop(1);
+    return size;
 }
 
 static const char *eq_strerror(struct fid_eq *fid, int prov_errno, const void *err_data,
@@ -224,12 +252,9 @@ static int eq_close(struct fid *fid)
 
     if (atomic_load(&eq->users) != 0)
         return -FI_EBUSY;
-    prov_wait_fini(&eq->wait, fid);
-    while (eq->first != NULL)
-        entry_drop(eq);
     atomic_fetch_sub(&eq->fabric->users, 1);
-    pthread_mutex_destroy(&eq->lock);
-    free(eq);
+    if (prov_wait_close(&eq->wait, fid))
+        eq_free(eq);
     return 0;
 }
 

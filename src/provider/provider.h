@@ -164,10 +164,10 @@ struct prov_wait {
     enum fi_wait_obj object; /* FI_WAIT_NONE: nobody does */
     int fd;                  /* an eventfd, or -1 */
     struct fid_wait *set;    /* that is rung, too; or NULL */
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    uint64_t rings;
-    bool raised; /* fd is readable */
+    _Atomic uint32_t rings;  /* futex word: twice their number, and whether somebody sleeps */
+    atomic_bool raised;      /* fd is readable, or about to be */
+    atomic_bool closed;      /* its object is */
+    atomic_uint users;       /* the object while it is open, and blocking calls under way */
 };
 
 /* An endpoint's thread (watch.c).  All guarded by the endpoint's lock. */
@@ -485,6 +485,8 @@ int prov_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_
 int prov_cq_bind(struct prov_cq *cq, struct prov_ep *ep, unsigned queues);
 /* The queue and the endpoint know each other no longer. */
 void prov_cq_unbind(struct prov_cq *cq, struct prov_ep *ep);
+/* Of a queue that is closed, behind the last who waited there. */
+void prov_cq_free(struct prov_cq *cq);
 
 /* ---- cq.c -------------------------------------------------------------------------- */
 
@@ -532,26 +534,32 @@ struct prov_waiter {
     struct prov_wait *wait;
     int64_t spin_until_ns; /* looks before the first sleep: an answer may be under way */
     int64_t deadline_ns;
-    uint64_t rings;
+    uint32_t rings;
     bool is_armed;
 };
 struct prov_waiter prov_waiter_begin(struct prov_wait *wait, int64_t deadline_ns);
 /* Between two looks that found nothing; arm(arg) has the object rung for what comes next.
- * False: the time is up. */
-bool prov_waiter_rest(struct prov_waiter *waiter, int (*arm)(void *arg), void *arg);
+ * 0: look again; -FI_ETIMEDOUT; -FI_ECANCELED the object is closed. */
+int prov_waiter_rest(struct prov_waiter *waiter, int (*arm)(void *arg), void *arg);
 
 /* owner joins the set, if the object is FI_WAIT_SET.  0; -FI_EINVAL, -FI_ENOSYS. */
 int prov_wait_init(struct prov_wait *w, enum fi_wait_obj object, struct fid_wait *set,
                    struct fid *owner);
-void prov_wait_fini(struct prov_wait *w, struct fid *owner);
+/* A blocking call begins; its object is there until it ends, also if it is closed meanwhile. */
+void prov_wait_enter(struct prov_wait *w);
+/* The call ends; or the object, owner, is closed: then whoever sleeps is woken, and told.  True:
+ * that was the last of them, who frees the object. */
+bool prov_wait_leave(struct prov_wait *w);
+bool prov_wait_close(struct prov_wait *w, struct fid *owner);
 /* FI_GETWAIT and FI_GETWAITOBJ. */
 int prov_wait_control(struct prov_wait *w, int command, void *arg);
 void prov_wait_ring(struct prov_wait *w);
 /* The descriptor is not readable any more until the next ring. */
 void prov_wait_lower(struct prov_wait *w);
-/* How often it was rung; sleeps while it is still so.  False: the time is up. */
-uint64_t prov_wait_rings(struct prov_wait *w);
-bool prov_wait_sleep(struct prov_wait *w, uint64_t rings, int64_t deadline_ns);
+/* How often it was rung; sleeps while it is still so.  0: look again; -FI_ETIMEDOUT;
+ * -FI_ECANCELED the object is closed. */
+uint32_t prov_wait_rings(struct prov_wait *w);
+int prov_wait_sleep(struct prov_wait *w, uint32_t rings, int64_t deadline_ns);
 
 /* ---- watch.c --------------------------------------------------------------------------- */
 

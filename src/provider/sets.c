@@ -286,24 +286,57 @@ static bool set_is_ready(struct wait_set *set)
     return members_poll(&set->members, &first, 1) == 1;
 }
 
+/* Instead of a sleep that nobody would end. */
+static int set_nap(struct wait_set *set, int64_t deadline_ns)
+{
+    if (prov_now_ns() >= deadline_ns)
+        return -FI_ETIMEDOUT;
+    prov_nap();
+    return atomic_load(&set->wait.closed) ? -FI_ECANCELED : 0;
+}
+
+static int set_await(struct wait_set *set, int64_t deadline_ns)
+{
+    int err = 0;
+
+    while (err == 0) {
+        uint32_t rings = prov_wait_rings(&set->wait);
+        int armed = set_arm(set);
+
+        if (armed < 0 && armed != -FI_EAGAIN)
+            return armed;
+        if (set_is_ready(set))
+            return 0;
+        err = armed < 0 ? set_nap(set, deadline_ns)
+                        : prov_wait_sleep(&set->wait, rings, deadline_ns);
+    }
+    return err;
+}
+
+static void set_free(struct wait_set *set)
+{
+    members_fini(&set->members);
+    free(set);
+}
+
+static void set_leave(void *arg)
+{
+    struct wait_set *set = arg;
+
+    if (prov_wait_leave(&set->wait))
+        set_free(set);
+}
+
 static int wait_wait(struct fid_wait *fid, int timeout)
 {
     struct wait_set *set = wait_of(fid);
-    int64_t deadline_ns = prov_deadline(timeout);
+    int err;
 
-    for (;;) {
-        uint64_t rings = prov_wait_rings(&set->wait);
-        int err = set_arm(set);
-
-        if (err < 0 && err != -FI_EAGAIN)
-            return err;
-        if (set_is_ready(set))
-            return 0;
-        if (err == -FI_EAGAIN && prov_now_ns() < deadline_ns)
-            prov_nap();
-        else if (err == -FI_EAGAIN || !prov_wait_sleep(&set->wait, rings, deadline_ns))
-            return -FI_ETIMEDOUT;
-    }
+    prov_wait_enter(&set->wait);
+    pthread_cleanup_push(set_leave, set);
+    err = set_await(set, prov_deadline(timeout));
+    pthread_cleanup_pop(1);
+    return err;
 }
 
 static struct fi_ops_wait wait_ops = {
@@ -317,10 +350,9 @@ static int wait_close(struct fid *fid)
 
     if (set->members.count != 0)
         return -FI_EBUSY;
-    prov_wait_fini(&set->wait, fid);
-    members_fini(&set->members);
     atomic_fetch_sub(&set->fabric->users, 1);
-    free(set);
+    if (prov_wait_close(&set->wait, fid))
+        set_free(set);
     return 0;
 }
 

@@ -20,18 +20,36 @@
  *   MUTEX_COND     not offered: a ring between fi_trywait() and the client's wait would be
  *                  lost
  *
- * Locks  its own, behind all others.
+ * Closing        an object that somebody waits at: whoever sleeps is woken, and the call
+ *                returns -FI_ECANCELED.  fi_close() does not wait for it, for it may be made by the
+ *                thread that sleeps, in a handler of a signal.  So the object is freed by the last
+ *                of fi_close() and the calls:
+ *
+ *                  enter   users + 1
+ *                  leave   users - 1; at 0 the caller frees the object
+ *                  close   closed, ring, users - 1; the same
+ *
+ * A thread       that sleeps may also be cancelled (pthread_cancel), and leaves the call.
+ *
+ * Locks  none: who sleeps holds nothing that a signal handler, or another thread, could need.
  */
 #include "provider/provider.h"
 
+#include <limits.h>
+#include <linux/futex.h>
 #include <sched.h>
 #include <sys/eventfd.h>
+#include <sys/syscall.h>
 #include <time.h>
 
 #define NS_PER_MS INT64_C(1000000)
 #define NS_PER_S  INT64_C(1000000000)
 #define SPIN_NS   20000
 #define NAP_NS    50000
+
+/* Of rings. */
+#define ASLEEP 1u /* somebody may sleep */
+#define RING   2u
 
 int64_t prov_now_ns(void)
 {
@@ -77,16 +95,6 @@ static int object_check(enum fi_wait_obj object, struct fid_wait *set)
     return -FI_EINVAL;
 }
 
-static void init_changed(pthread_cond_t *changed)
-{
-    pthread_condattr_t attr;
-
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(changed, &attr);
-    pthread_condattr_destroy(&attr);
-}
-
 int prov_wait_init(struct prov_wait *w, enum fi_wait_obj object, struct fid_wait *set,
                    struct fid *owner)
 {
@@ -97,8 +105,10 @@ int prov_wait_init(struct prov_wait *w, enum fi_wait_obj object, struct fid_wait
     w->object = object;
     w->fd = -1;
     w->set = NULL;
-    w->rings = 0;
-    w->raised = false;
+    atomic_init(&w->rings, 0);
+    atomic_init(&w->raised, false);
+    atomic_init(&w->closed, false);
+    atomic_init(&w->users, 1);
     if (has_descriptor(object)) {
         w->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
         if (w->fd < 0)
@@ -110,19 +120,30 @@ int prov_wait_init(struct prov_wait *w, enum fi_wait_obj object, struct fid_wait
             return err;
         w->set = set;
     }
-    pthread_mutex_init(&w->lock, NULL);
-    init_changed(&w->changed);
     return 0;
 }
 
-void prov_wait_fini(struct prov_wait *w, struct fid *owner)
+void prov_wait_enter(struct prov_wait *w)
+{
+    atomic_fetch_add(&w->users, 1);
+}
+
+bool prov_wait_leave(struct prov_wait *w)
+{
+    return atomic_fetch_sub(&w->users, 1) == 1;
+}
+
+/* Who polls the descriptor is woken by the ring; its being closed wakes nobody. */
+bool prov_wait_close(struct prov_wait *w, struct fid *owner)
 {
     if (w->set != NULL)
         prov_wait_set_remove(w->set, owner);
+    w->set = NULL;
+    atomic_store(&w->closed, true);
+    prov_wait_ring(w);
     if (w->fd >= 0)
         close(w->fd);
-    pthread_cond_destroy(&w->changed);
-    pthread_mutex_destroy(&w->lock);
+    return prov_wait_leave(w);
 }
 
 int prov_wait_control(struct prov_wait *w, int command, void *arg)
@@ -157,55 +178,64 @@ static void raise_fd(struct prov_wait *w)
 {
     const uint64_t one = 1;
 
-    if (w->fd >= 0 && !w->raised)
-        w->raised = write(w->fd, &one, sizeof one) == (ssize_t)sizeof one;
+    if (w->fd >= 0 && !atomic_exchange(&w->raised, true))
+        (void)!write(w->fd, &one, sizeof one);
 }
 
 void prov_wait_ring(struct prov_wait *w)
 {
-    pthread_mutex_lock(&w->lock);
-    w->rings++;
+    uint32_t rings = atomic_load(&w->rings);
+
+    while (!atomic_compare_exchange_weak(&w->rings, &rings, (rings & ~ASLEEP) + RING))
+        continue;
     raise_fd(w);
-    pthread_cond_broadcast(&w->changed);
-    pthread_mutex_unlock(&w->lock);
+    if (rings & ASLEEP)
+        syscall(SYS_futex, &w->rings, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
     if (w->set != NULL)
         prov_wait_set_ring(w->set);
 }
 
+/* A ring between the two is not written, and what it was for is seen by the look that follows.  One
+ * that has not written yet when we read does so behind us: a wake for nothing. */
 void prov_wait_lower(struct prov_wait *w)
 {
     uint64_t count;
 
-    pthread_mutex_lock(&w->lock);
-    if (w->raised)
-        w->raised = read(w->fd, &count, sizeof count) != (ssize_t)sizeof count;
-    pthread_mutex_unlock(&w->lock);
+    if (w->fd < 0)
+        return;
+    (void)!read(w->fd, &count, sizeof count);
+    atomic_store(&w->raised, false);
 }
 
-uint64_t prov_wait_rings(struct prov_wait *w)
+uint32_t prov_wait_rings(struct prov_wait *w)
 {
-    uint64_t rings;
-
-    pthread_mutex_lock(&w->lock);
-    rings = w->rings;
-    pthread_mutex_unlock(&w->lock);
-    return rings;
+    return atomic_load(&w->rings) & ~ASLEEP;
 }
 
-bool prov_wait_sleep(struct prov_wait *w, uint64_t rings, int64_t deadline_ns)
+/* A thread that is cancelled here holds nothing.  -1 and errno: EAGAIN there was a ring; EINTR a
+ * signal; ETIMEDOUT. */
+static int futex_sleep(struct prov_wait *w, uint32_t rings, int64_t deadline_ns)
 {
-    struct timespec until = {.tv_sec = deadline_ns / NS_PER_S,
-                             .tv_nsec = deadline_ns % NS_PER_S};
-    bool rung;
+    const struct timespec until = {.tv_sec = deadline_ns / NS_PER_S,
+                                   .tv_nsec = deadline_ns % NS_PER_S};
+    int type, err;
+
+    pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &type);
+    err = (int)syscall(SYS_futex, &w->rings, FUTEX_WAIT_BITSET_PRIVATE, rings | ASLEEP,
+                       deadline_ns == INT64_MAX ? NULL : &until, NULL, FUTEX_BITSET_MATCH_ANY);
+    pthread_setcanceltype(type, NULL);
+    return err;
+}
+
+int prov_wait_sleep(struct prov_wait *w, uint32_t rings, int64_t deadline_ns)
+{
     int err = 0;
 
-    pthread_mutex_lock(&w->lock);
-    while (w->rings == rings && err == 0)
-        err = deadline_ns == INT64_MAX ? pthread_cond_wait(&w->changed, &w->lock)
-                                       : pthread_cond_timedwait(&w->changed, &w->lock, &until);
-    rung = w->rings != rings;
-    pthread_mutex_unlock(&w->lock);
-    return rung;
+    if ((atomic_fetch_or(&w->rings, ASLEEP) & ~ASLEEP) == rings &&
+        futex_sleep(w, rings, deadline_ns) < 0 && errno == ETIMEDOUT &&
+        prov_wait_rings(w) == rings)
+        err = -FI_ETIMEDOUT;
+    return atomic_load(&w->closed) ? -FI_ECANCELED : err;
 }
 
 /* ---- blocking calls --------------------------------------------------------------------- */
@@ -217,14 +247,16 @@ struct prov_waiter prov_waiter_begin(struct prov_wait *wait, int64_t deadline_ns
 }
 
 /* Armed first and asleep only after one more look, which is the caller's. */
-bool prov_waiter_rest(struct prov_waiter *waiter, int (*arm)(void *arg), void *arg)
+int prov_waiter_rest(struct prov_waiter *waiter, int (*arm)(void *arg), void *arg)
 {
     int64_t now = prov_now_ns();
 
+    if (atomic_load(&waiter->wait->closed))
+        return -FI_ECANCELED;
     if (now >= waiter->deadline_ns)
-        return false;
+        return -FI_ETIMEDOUT;
     if (now < waiter->spin_until_ns)
-        return true;
+        return 0;
     if (waiter->wait->object == FI_WAIT_YIELD || waiter->wait->object == FI_WAIT_NONE) {
         sched_yield();
     } else if (!waiter->is_armed) {
@@ -233,8 +265,9 @@ bool prov_waiter_rest(struct prov_waiter *waiter, int (*arm)(void *arg), void *a
         if (!waiter->is_armed)
             prov_nap();
     } else {
-        prov_wait_sleep(waiter->wait, waiter->rings, waiter->deadline_ns);
         waiter->is_armed = false;
+        if (prov_wait_sleep(waiter->wait, waiter->rings, waiter->deadline_ns) == -FI_ECANCELED)
+            return -FI_ECANCELED;
     }
-    return true;
+    return 0; /* and behind the last sleep there is one more look */
 }
