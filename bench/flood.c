@@ -78,10 +78,10 @@ void carrier_wait(size_t slot, struct flood_got *got)
 
 uint64_t carrier_high_water(void)
 {
-    struct mbx_stats stats;
+    uint64_t bytes;
 
-    must(mbx_stats_get(ep, &stats), "mbx_stats_get");
-    return stats.unexpected_bytes_max;
+    must(mbx_stat_read(ep, "unexpected_bytes_max", &bytes), "mbx_stat_read");
+    return bytes;
 }
 
 void carrier_close(void)

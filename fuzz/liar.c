@@ -83,11 +83,11 @@ const struct lie *liar_last(const struct liar *liar, enum wire_type type)
 
 /* A packet that is malformed is counted, and nothing else, where no device has a turn when
  * something comes. */
-static void check_malformed(const struct liar *liar, const struct mbx_stats *before)
+static void check_malformed(const struct liar *liar, const struct stats *before)
 {
-    struct mbx_stats expected = *before, after;
+    struct stats expected = *before, after;
 
-    mbx_stats_get(liar->victim->ep, &after);
+    stats_read(liar->victim->ep, &after);
     expected.dropped_packets++;
     require(memcmp(&expected, &after, sizeof after) == 0,
             "a malformed packet is more than counted");
@@ -98,12 +98,12 @@ void liar_tell(struct liar *liar, const void *packet, size_t size)
     struct mbx_ep *ep = liar->victim->ep;
     unsigned char *exact = malloc(size != 0 ? size : 1);
     struct wire_packet parsed;
-    struct mbx_stats before;
+    struct stats before;
     const char *reason;
     int err;
 
     memcpy(exact, packet, size);
-    mbx_stats_get(ep, &before);
+    stats_read(ep, &before);
     err = ep->transport_config.events->deliver(ep, LIAR, exact, size);
     require(err == 0 || err == -EAGAIN, "a packet ends with another error");
     if (ep->offload == NULL && wire_check(exact, size, &parsed, &reason) < 0)

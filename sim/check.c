@@ -381,7 +381,7 @@ static bool has_limit(uint64_t limit)
 
 /* What was kept here for others never was more than was promised.  What a matched probe takes
  * at its sender is its caller's own. */
-static void check_memory(struct job *job, uint32_t who, const struct mbx_stats *s)
+static void check_memory(struct job *job, uint32_t who, const struct stats *s)
 {
     struct mbx_limits limits;
     uint64_t most;
@@ -399,9 +399,9 @@ static void check_memory(struct job *job, uint32_t who, const struct mbx_stats *
 
 static void check_endpoint(struct job *job, uint32_t who)
 {
-    struct mbx_stats s;
+    struct stats s;
 
-    mbx_stats_get(job->ranks[who].ep, &s);
+    stats_read(job->ranks[who].ep, &s);
     if (s.requests_now != 0 || s.posted_now != 0 || s.unexpected_now != 0 ||
         s.unexpected_bytes_now != 0 || s.held_now != 0)
         job_wrong(job,

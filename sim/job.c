@@ -195,9 +195,9 @@ static void run(struct job *job)
 
 static void add_stats(struct job *job, const struct mbx_ep *ep)
 {
-    struct mbx_stats s;
+    struct stats s;
 
-    mbx_stats_get(ep, &s);
+    stats_read(ep, &s);
     job->counts.held += s.holds;
     job->counts.reached += s.reached;
     job->counts.taken += s.taken;

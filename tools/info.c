@@ -23,16 +23,21 @@ static const char usage[] =
     "  --devices      what can match in place of the host, or why it cannot\n"
     "  --protocols    by which protocol messages of which size travel\n"
     "  --window       what messages without a receive may cost this process\n"
+    "  --stats        the statistics of an endpoint (MBX_STATS_FILE): name, unit, meaning\n"
     "  --params       the parameters: environment variable, value, default, range, meaning\n"
     "  -h, --help     this text\n"
     "\n"
     "The values are those that a program started from here would have.\n";
 
-static const struct option options[] = {
-    {"transports", no_argument, NULL, 't'}, {"network", no_argument, NULL, 'n'},
-    {"devices", no_argument, NULL, 'd'},    {"protocols", no_argument, NULL, 'r'},
-    {"params", no_argument, NULL, 'p'},     {"window", no_argument, NULL, 'w'},
-    {"help", no_argument, NULL, 'h'},       {NULL, 0, NULL, 0}};
+static const struct option options[] = {{"transports", no_argument, NULL, 't'},
+                                        {"network", no_argument, NULL, 'n'},
+                                        {"devices", no_argument, NULL, 'd'},
+                                        {"protocols", no_argument, NULL, 'r'},
+                                        {"params", no_argument, NULL, 'p'},
+                                        {"window", no_argument, NULL, 'w'},
+                                        {"stats", no_argument, NULL, 's'},
+                                        {"help", no_argument, NULL, 'h'},
+                                        {NULL, 0, NULL, 0}};
 
 static int print_transports(const struct tool *tool)
 {
@@ -201,12 +206,24 @@ static int print_params(const struct tool *tool)
     return TOOL_FAILED;
 }
 
+static int print_stats(const struct tool *tool)
+{
+    struct mbx_stat stat;
+
+    (void)tool;
+    printf("statistics\n");
+    for (unsigned index = 0; mbx_stat_get(index, &stat) == 0; index++)
+        printf("  %-25s %-5s %s\n", stat.name, stat.unit, stat.about);
+    return TOOL_DONE;
+}
+
 /* The parts in the order in which all of them are printed. */
 static const struct part {
     int option;
     int (*print)(const struct tool *tool);
 } parts[] = {{'t', print_transports}, {'n', print_network}, {'d', print_devices},
-             {'r', print_protocols},  {'w', print_window},  {'p', print_params}};
+             {'r', print_protocols},  {'w', print_window},  {'s', print_stats},
+             {'p', print_params}};
 
 static int print_parts(const struct tool *tool, const bool *wanted)
 {
@@ -220,7 +237,7 @@ static int print_parts(const struct tool *tool, const bool *wanted)
 
 static int run(const struct tool *tool, int argc, char **argv)
 {
-    static const bool all[ARRAY_COUNT(parts)] = {true, true, true, true, true, true};
+    static const bool all[ARRAY_COUNT(parts)] = {true, true, true, true, true, true, true};
     bool wanted[ARRAY_COUNT(parts)] = {false}, any = false;
     int option, status = 0;
 

@@ -753,70 +753,49 @@ enum mbx_protocol {
  * NULL for another number.  Source src/core/send.c */
 MBX_API const char *mbx_protocol_name(enum mbx_protocol protocol);
 
-struct mbx_stats {
-    /* matching */
-    uint64_t expected;                       /* messages that met a posted receive on arrival */
-    uint64_t unexpected;                     /* messages that had to be kept */
-    uint64_t cancelled;                      /* receives taken back */
-    uint64_t truncated;                      /* receives completed with -EMSGSIZE */
-    uint64_t posted_now, posted_max;         /* posted receive queue, all context ids */
-    uint64_t unexpected_now, unexpected_max; /* unexpected message queue */
-    uint64_t unexpected_bytes_now, unexpected_bytes_max; /* memory that they hold */
-    uint64_t searches, search_steps, search_max; /* entries looked at by post, arrive, probe */
-    uint64_t contexts;                           /* context ids in use */
-    /* messages that waited at their sender (docs/send-side-matching.md) */
-    uint64_t control;            /* packets without a message: all that follow, and CLAIM */
-    uint64_t credits;            /* CREDITs sent */
-    uint64_t holds;              /* times that sends had to be held */
-    uint64_t held_now, held_max; /* sends */
-    uint64_t claims, claims_won, claims_lost; /* of such, at receives elsewhere */
-    uint64_t locks;                           /* claims that had taken a lock word before */
-    uint64_t rtrs, retires;                   /* open receives told to senders that hold */
-    uint64_t rtr_looks;                       /* open receives looked at for that */
-    uint64_t reached;                         /* messages that met a receive by a claim */
-    uint64_t peeks;                           /* questions of probes */
-    uint64_t taken;                           /* messages that were taken at their sender */
-    uint64_t given;                           /* ... and sends whose receiver did that */
-    /* receives told before their message was sent (docs/receiver-initiated-writes.md) */
-    uint64_t early_rtrs;    /* receives told */
-    uint64_t early_won;     /* of these, written into by their sender */
-    uint64_t early_missed;  /* of these, matched with a message that came by itself */
-    uint64_t early_void;    /* told by peers, and of no use here: a message was under way */
-    uint64_t early_stopped; /* messages that could not be written, or not whole */
-    uint64_t shared;        /* parts of long messages that their sender has written */
-    /* messages and bytes by protocol */
-    uint64_t sent[MBX_PROTOCOLS], sent_bytes[MBX_PROTOCOLS];
-    uint64_t received[MBX_PROTOCOLS], received_bytes[MBX_PROTOCOLS];
-    /* transports */
-    uint64_t full;            /* a transport had no room; tried again later */
-    uint64_t read_fallbacks;  /* reads that failed and became RNDV_DATA */
-    uint64_t dropped_packets; /* malformed, repeated or foreign */
-    uint64_t send_errors;     /* sends that ended in an error */
-    uint64_t sleeps;          /* waits that went to sleep */
-    uint64_t peers;
-    uint64_t requests_now, requests_max;
-    /* the matching device; all 0 without one */
-    uint64_t device_handed, device_handed_max; /* receives handed over; the most at a time */
-    uint64_t device_matched;                   /* of these, matched by the device */
-    uint64_t device_taken; /* taken back, for a message that the device could not match */
-    uint64_t device_cancels_won, device_cancels_lost; /* of receives that the device held */
-    uint64_t device_claims_won, device_claims_lost;   /* of these, for messages that do not come
-                                                         through it */
-    uint64_t device_parked;     /* such messages that had to wait for its answer */
-    uint64_t device_syncs;      /* times that it was only told how far software is */
-    uint64_t device_passed;     /* unexpected messages that it passed to software */
-    uint64_t device_incomplete; /* rendezvous that software had to finish for it */
-    uint64_t device_overlapped; /* receives kept, because an earlier one that stays overlaps */
-    uint64_t device_waited;     /* receives that found it full at first */
-    /* one-sided */
-    uint64_t puts, gets, atomics; /* of ours, that ended without an error */
-    uint64_t access_errors;       /* and with one */
-    uint64_t served_reads, served_writes, served_both; /* as struct mbx_served */
-    uint64_t served_fallbacks; /* long ones that had to be copied twice */
+/* A statistic: what it is called and what it counts.  The texts are constant. */
+struct mbx_stat {
+    const char *name;  /* "expected", "sent_bytes_short", ... */
+    const char *unit;  /* "bytes", or "" of a plain count */
+    const char *about; /* one line */
 };
 
-/* mbx_stats_get - counters since open.  Returns 0.  Source src/core/stats.c */
-MBX_API int mbx_stats_get(const struct mbx_ep *ep, struct mbx_stats *stats);
+/*
+ * mbx_stat_get - describe statistic number index (0, 1, ...).
+ *
+ * The names stay as they are; a later version may have more of them, in another order.
+ *
+ * Returns    0; -ENOENT no statistic of that number (the end of the list).
+ * Ownership  what stat points to is the library's, constant, and never freed.
+ * Threads    any.
+ * Progress   none.
+ * Source     src/core/stats.c; all of them in src/core/stats_table.c
+ */
+MBX_API int mbx_stat_get(unsigned index, struct mbx_stat *stat);
+
+/*
+ * mbx_stat_read - the value of the statistic of this name.
+ *
+ * Counts begin with 0 when ep is opened; names that end in _now are what there is now, and in
+ * _max the most there was.
+ *
+ * Returns    0 and *value; -ENOENT there is no statistic of this name.
+ * Progress   none.
+ * Source     src/core/stats.c
+ */
+MBX_API int mbx_stat_read(const struct mbx_ep *ep, const char *name, uint64_t *value);
+
+/*
+ * mbx_stats_read - the values of all statistics, taken at one time.
+ *
+ * values[i] is that of statistic number i.
+ *
+ * Returns    how many there are; of these at most count are written.  values may be NULL if
+ *            count is 0.  -EINVAL count is negative, or values NULL and count not 0.
+ * Progress   none.
+ * Source     src/core/stats.c
+ */
+MBX_API int mbx_stats_read(const struct mbx_ep *ep, uint64_t *values, int count);
 
 /* One row of the protocol table: messages of up to max_size bytes (inclusive)
  * travel by this protocol. */

@@ -47,6 +47,7 @@
 #include "base/mem.h"
 #include "base/param.h"
 #include "base/pool.h"
+#include "core/stats.h"
 #include "device/shadow.h"
 #include "transport/mux.h"
 #include "transport/transport.h"
@@ -443,7 +444,7 @@ struct mbx_ep {
     const struct control *controls[CONTROLS];
     uint8_t owes_closing, owes_behind, owes_first; /* controls that are so */
 
-    struct mbx_stats stats;
+    struct stats stats;
 };
 
 /* ---- the lock ---- */
@@ -809,16 +810,5 @@ int failed_tell(struct request *req);
 /* As transport_events.sleeps and slept. */
 void wait_sleeps(void *ep);
 void wait_slept(void *ep);
-
-/* ---- stats.c ---- */
-
-void stats_write(const struct mbx_ep *ep);
-
-static inline void stats_kept(uint64_t *now, uint64_t *max, uint64_t amount)
-{
-    *now += amount;
-    if (*now > *max)
-        *max = *now;
-}
 
 #endif

@@ -122,7 +122,7 @@ OUT_OF_LINE void module_event_read(struct mbx_ep *ep, const struct request *req)
     module_for_each(ep, m, event_read)(*m)->event_read(ep, req);
 }
 
-void module_stats(const struct mbx_ep *ep, struct mbx_stats *stats)
+void module_stats(const struct mbx_ep *ep, struct stats *stats)
 {
     module_for_each(ep, m, stats)(*m)->stats(ep, stats);
 }

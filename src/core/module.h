@@ -78,7 +78,7 @@ struct module {
     /* The user reads this entry of MBX_EVENTS. */
     void (*event_read)(struct mbx_ep *ep, const struct request *req);
     /* Adds what the module counts by itself. */
-    void (*stats)(const struct mbx_ep *ep, struct mbx_stats *stats);
+    void (*stats)(const struct mbx_ep *ep, struct stats *stats);
 
     /* ---- receives; of those with less room than mbx_ep.watched_from nothing is told ---- */
 
@@ -138,7 +138,7 @@ bool module_has_seen_all(struct mbx_ep *ep);
 /* Sleeps in the transport, by way of the module that has to be asleep, too. */
 int module_sleep(struct mbx_ep *ep, int64_t timeout_ns);
 void module_event_read(struct mbx_ep *ep, const struct request *req);
-void module_stats(const struct mbx_ep *ep, struct mbx_stats *stats);
+void module_stats(const struct mbx_ep *ep, struct stats *stats);
 void module_recv_posted(struct mbx_ep *ep, struct request *req);
 void module_recv_left(struct mbx_ep *ep, struct request *req, enum recv_cause cause,
                       const struct peer *by);

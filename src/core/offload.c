@@ -730,7 +730,7 @@ static bool on_is_flushed(const struct mbx_ep *ep)
     return ep->offload == NULL || ep->offload->shadow.owed_count == 0;
 }
 
-static void on_stats(const struct mbx_ep *ep, struct mbx_stats *stats)
+static void on_stats(const struct mbx_ep *ep, struct stats *stats)
 {
     const struct shadow_stats *s;
 

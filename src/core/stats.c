@@ -7,16 +7,18 @@
  */
 #include "core/core.h"
 #include "core/module.h"
+#include "core/stats.h"
 
 #include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/sys.h"
 
-#define STATS_TEXT_MAX 4096
+#define STATS_TEXT_MAX 8192
 
-static void stats_gather(const struct mbx_ep *ep, struct mbx_stats *stats)
+static void stats_gather(const struct mbx_ep *ep, struct stats *stats)
 {
     *stats = ep->stats;
     stats->peers = ep->peer_count;
@@ -37,13 +39,67 @@ static void stats_gather(const struct mbx_ep *ep, struct mbx_stats *stats)
     module_stats(ep, stats);
 }
 
-int mbx_stats_get(const struct mbx_ep *ep, struct mbx_stats *stats)
+void stats_read(const struct mbx_ep *ep, struct stats *stats)
 {
     ep_lock(ep);
     stats_gather(ep, stats);
     ep_unlock_unchanged(ep);
+}
+
+/* ---- by name ---- */
+
+static uint64_t stats_value(const struct stats *stats, const struct stat_row *row)
+{
+    uint64_t value;
+
+    memcpy(&value, (const char *)stats + row->at * sizeof value, sizeof value);
+    return value;
+}
+
+int mbx_stat_get(unsigned index, struct mbx_stat *stat)
+{
+    const struct stat_row *row;
+
+    if (index >= STATS_COUNT)
+        return -ENOENT;
+    row = &stats_table[index];
+    *stat = (struct mbx_stat){.name = row->name, .unit = row->unit, .about = row->about};
     return 0;
 }
+
+static const struct stat_row *stats_find(const char *name)
+{
+    for (size_t i = 0; i < STATS_COUNT; i++)
+        if (strcmp(stats_table[i].name, name) == 0)
+            return &stats_table[i];
+    return NULL;
+}
+
+int mbx_stat_read(const struct mbx_ep *ep, const char *name, uint64_t *value)
+{
+    const struct stat_row *row = stats_find(name);
+    struct stats stats;
+
+    if (row == NULL)
+        return -ENOENT;
+    stats_read(ep, &stats);
+    *value = stats_value(&stats, row);
+    return 0;
+}
+
+int mbx_stats_read(const struct mbx_ep *ep, uint64_t *values, int count)
+{
+    struct stats stats;
+
+    if (count < 0 || (values == NULL && count > 0))
+        return -EINVAL;
+    stats_read(ep, &stats);
+    for (int i = 0; i < count && (size_t)i < STATS_COUNT; i++)
+        values[i] = stats_value(&stats, &stats_table[i]);
+    return (int)STATS_COUNT;
+}
+
+/* ---- as a file ---- */
 
 static const char *stats_rank(void)
 {
@@ -73,85 +129,14 @@ static void stats_path(const char *pattern, char *path, size_t size)
     }
 }
 
-static size_t stats_text(const struct mbx_stats *s, char *text, size_t size)
+static size_t stats_text(const struct stats *stats, char *text, size_t size)
 {
-    const struct {
-        const char *name;
-        uint64_t value;
-    } lines[] = {
-        {"expected", s->expected},
-        {"unexpected", s->unexpected},
-        {"cancelled", s->cancelled},
-        {"truncated", s->truncated},
-        {"posted_max", s->posted_max},
-        {"unexpected_max", s->unexpected_max},
-        {"unexpected_bytes_max", s->unexpected_bytes_max},
-        {"control", s->control},
-        {"credits", s->credits},
-        {"holds", s->holds},
-        {"held_max", s->held_max},
-        {"claims", s->claims},
-        {"claims_won", s->claims_won},
-        {"claims_lost", s->claims_lost},
-        {"locks", s->locks},
-        {"rtrs", s->rtrs},
-        {"retires", s->retires},
-        {"rtr_looks", s->rtr_looks},
-        {"reached", s->reached},
-        {"taken", s->taken},
-        {"given", s->given},
-        {"peeks", s->peeks},
-        {"early_rtrs", s->early_rtrs},
-        {"early_won", s->early_won},
-        {"early_missed", s->early_missed},
-        {"early_void", s->early_void},
-        {"early_stopped", s->early_stopped},
-        {"shared", s->shared},
-        {"searches", s->searches},
-        {"search_steps", s->search_steps},
-        {"search_max", s->search_max},
-        {"contexts", s->contexts},
-        {"full", s->full},
-        {"read_fallbacks", s->read_fallbacks},
-        {"dropped_packets", s->dropped_packets},
-        {"send_errors", s->send_errors},
-        {"sleeps", s->sleeps},
-        {"puts", s->puts},
-        {"gets", s->gets},
-        {"atomics", s->atomics},
-        {"access_errors", s->access_errors},
-        {"served_reads", s->served_reads},
-        {"served_writes", s->served_writes},
-        {"served_both", s->served_both},
-        {"served_fallbacks", s->served_fallbacks},
-        {"device_handed", s->device_handed},
-        {"device_handed_max", s->device_handed_max},
-        {"device_matched", s->device_matched},
-        {"device_taken", s->device_taken},
-        {"device_cancels_won", s->device_cancels_won},
-        {"device_cancels_lost", s->device_cancels_lost},
-        {"device_claims_won", s->device_claims_won},
-        {"device_claims_lost", s->device_claims_lost},
-        {"device_parked", s->device_parked},
-        {"device_syncs", s->device_syncs},
-        {"device_passed", s->device_passed},
-        {"peers", s->peers},
-        {"requests_max", s->requests_max},
-    };
     size_t used =
         (size_t)snprintf(text, size, "endpoint rank=%s pid=%ld", stats_rank(), (long)getpid());
 
-    for (size_t i = 0; i < ARRAY_COUNT(lines) && used < size; i++)
-        used += (size_t)snprintf(text + used, size - used, " %s=%llu", lines[i].name,
-                                 (unsigned long long)lines[i].value);
-    for (int p = 0; p < MBX_PROTOCOLS && used < size; p++)
-        used += (size_t)snprintf(
-            text + used, size - used,
-            " sent_%s=%llu sent_bytes_%s=%llu received_%s=%llu received_bytes_%s=%llu",
-            mbx_protocol_name(p), (unsigned long long)s->sent[p], mbx_protocol_name(p),
-            (unsigned long long)s->sent_bytes[p], mbx_protocol_name(p),
-            (unsigned long long)s->received[p], mbx_protocol_name(p),
-            (unsigned long long)s->received_bytes[p]);
+    for (size_t i = 0; i < STATS_COUNT && used < size; i++)
+        used += (size_t)snprintf(text + used, size - used, " %s=%llu", stats_table[i].name,
+                                 (unsigned long long)stats_value(stats, &stats_table[i]));
     if (used < size)
         used += (size_t)snprintf(text + used, size - used, "\n");
     return min_size(used, size - 1);
@@ -161,14 +146,14 @@ static size_t stats_text(const struct mbx_stats *s, char *text, size_t size)
 void stats_write(const struct mbx_ep *ep)
 {
     char path[PARAM_STRING_MAX + 64], text[STATS_TEXT_MAX];
-    struct mbx_stats stats;
+    struct stats stats;
     size_t size;
     int fd;
 
     if (ep->settings.stats_file[0] == '\0')
         return;
     stats_path(ep->settings.stats_file, path, sizeof path);
-    mbx_stats_get(ep, &stats);
+    stats_read(ep, &stats);
     size = stats_text(&stats, text, sizeof text);
     fd = sys_open(path, O_WRONLY | O_CREAT | O_APPEND, 0644);
     if (fd < 0 || sys_write(fd, text, size) != (ssize_t)size)

@@ -47,7 +47,7 @@ static uint64_t kept_of(const struct world *w, uint64_t waiting)
 
 static void check_waiting(const struct world *w, uint64_t waiting)
 {
-    struct mbx_stats from = world_stats(w, 0), to = world_stats(w, 1);
+    struct stats from = world_stats(w, 0), to = world_stats(w, 1);
 
     assert_int_equal(to.unexpected_now, kept_of(w, waiting));
     assert_int_equal(from.held_now, waiting - kept_of(w, waiting));
@@ -56,7 +56,7 @@ static void check_waiting(const struct world *w, uint64_t waiting)
 
 static void test_expected_and_unexpected(void **state)
 {
-    struct mbx_stats s;
+    struct stats s;
     struct world w;
     char got;
 
@@ -108,7 +108,7 @@ static void test_expected_and_unexpected(void **state)
 static void test_memory_of_what_waits(void **state)
 {
     enum { COUNT = 500, LONGER = 100 };
-    struct mbx_stats s;
+    struct stats s;
     struct world w;
     uint64_t before;
     char got[LONGER];
@@ -136,7 +136,7 @@ static void test_memory_of_what_waits(void **state)
  * at least one; nothing else is searched for. */
 static void test_searches(void **state)
 {
-    struct mbx_stats before, after;
+    struct stats before, after;
     struct world w;
     char got[5];
 
@@ -189,7 +189,7 @@ static void test_protocols(void **state)
     const char *const params[] = {
         "EARLY_RECV=off", is_held ? NULL : "WINDOW_PAYLOAD=unlimited" /* or it may go later */,
         NULL};
-    struct mbx_stats from, to;
+    struct stats from, to;
     struct world w;
 
     world_open(&w, *state, 2, params);
@@ -239,7 +239,7 @@ static void test_full_and_requests(void **state)
 {
     static const char *const wide[] = {"ANY_SOURCE=window", "WINDOW=unlimited",
                                        "WINDOW_PAYLOAD=unlimited", NULL};
-    struct mbx_stats s;
+    struct stats s;
     struct world w;
     char got;
 
@@ -255,6 +255,71 @@ static void test_full_and_requests(void **state)
     s = world_stats(&w, 0);
     assert_int_equal(s.requests_now, 0);
     assert_int_equal(s.sent[MBX_INLINE], 3000);
+    world_close(&w);
+}
+
+static void every_field_has_a_row(void)
+{
+    bool has_row[STATS_COUNT] = {false};
+
+    for (size_t i = 0; i < STATS_COUNT; i++) {
+        assert_in_range(stats_table[i].at, 0, STATS_COUNT - 1);
+        assert_false(has_row[stats_table[i].at]);
+        has_row[stats_table[i].at] = true;
+    }
+}
+
+/* Each number has a name of its own; the values by name, by number and of the library are the
+ * same; what is not there is refused. */
+static void test_by_name(void **state)
+{
+    uint64_t values[256], value = 77;
+    struct mbx_stat stat, other;
+    struct stats s;
+    struct world w;
+    unsigned count = 0;
+
+    world_open(&w, *state, 2, NULL);
+    send_one(&w, 8);
+    stats_read(w.eps[1], &s);
+    memset(values, 0xaa, sizeof values);
+    assert_int_equal(mbx_stats_read(w.eps[1], values, ARRAY_COUNT(values)), STATS_COUNT);
+    for (; mbx_stat_get(count, &stat) == 0; count++) {
+        assert_true(stat.name[0] != '\0' && stat.about[0] != '\0');
+        assert_int_equal(mbx_stat_read(w.eps[1], stat.name, &value), 0);
+        assert_int_equal(value, values[count]);
+        for (unsigned i = 0; i < count; i++) {
+            assert_int_equal(mbx_stat_get(i, &other), 0);
+            assert_string_not_equal(stat.name, other.name);
+        }
+    }
+    assert_int_equal(count, STATS_COUNT);
+    every_field_has_a_row();
+    assert_int_equal(values[count], UINT64_C(0xaaaaaaaaaaaaaaaa));
+    assert_int_equal(mbx_stat_read(w.eps[1], "unexpected_bytes_max", &value), 0);
+    assert_int_equal(value, s.unexpected_bytes_max);
+    assert_int_equal(mbx_stat_read(w.eps[0], "sent_bytes_inline", &value), 0);
+    assert_int_equal(value, world_stats(&w, 0).sent_bytes[MBX_INLINE]);
+    world_close(&w);
+}
+
+static void test_wrong_arguments(void **state)
+{
+    uint64_t values[2] = {77, 77};
+    struct mbx_stat stat = {.name = "untouched"};
+    struct world w;
+
+    world_open(&w, *state, 1, NULL);
+    assert_int_equal(mbx_stat_get(STATS_COUNT, &stat), -ENOENT);
+    assert_string_equal(stat.name, "untouched");
+    assert_int_equal(mbx_stat_read(w.eps[0], "no_such_statistic", &values[0]), -ENOENT);
+    assert_int_equal(mbx_stat_read(w.eps[0], "", &values[0]), -ENOENT);
+    assert_int_equal(mbx_stats_read(w.eps[0], values, -1), -EINVAL);
+    assert_int_equal(mbx_stats_read(w.eps[0], NULL, 1), -EINVAL);
+    assert_int_equal(mbx_stats_read(w.eps[0], NULL, 0), STATS_COUNT);
+    assert_int_equal(values[0], 77);
+    assert_int_equal(mbx_stats_read(w.eps[0], values, 1), STATS_COUNT);
+    assert_int_equal(values[1], 77);
     world_close(&w);
 }
 
@@ -294,6 +359,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_searches),
         cmocka_unit_test(test_protocols),
         cmocka_unit_test(test_full_and_requests),
+        cmocka_unit_test(test_by_name),
+        cmocka_unit_test(test_wrong_arguments),
         cmocka_unit_test(test_file),
     };
 

@@ -654,7 +654,7 @@ static void test_random_traffic_on_two_paths(void **state)
          seed <= (world_is_quick() ? 4 : 30) || (world_is_elsewhere(*state) && seed <= 500 &&
                                                  (parked == 0 || matched == 0 || won == 0));
          seed++) {
-        struct mbx_stats stats;
+        struct stats stats;
 
         t.sent_count = t.posted_count = 0;
         t.seed = seed;

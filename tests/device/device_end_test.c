@@ -431,14 +431,14 @@ static bool is_running(pid_t pid)
 static void flood(struct pair *pair, int n)
 {
     const struct mbx_options silent = {.flags = MBX_SILENT};
-    struct mbx_stats stats = {.full = 0};
+    struct stats stats = {.full = 0};
 
     for (int i = 0; i < n && stats.requests_now < 100; i++) {
         assert_int_equal(mbx_send(pair->ep, pair->other, CONTEXT, 0, world_data(0, LARGEST),
                                   sizes[(unsigned)i % ARRAY_COUNT(sizes)], &silent, NULL),
                          0);
         mbx_progress(pair->ep);
-        mbx_stats_get(pair->ep, &stats);
+        stats_read(pair->ep, &stats);
     }
 }
 

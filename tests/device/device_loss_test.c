@@ -533,7 +533,7 @@ static void cancel_the_rest(struct round *r)
 /* L6 */
 static void go_on_in_software(struct round *r)
 {
-    struct mbx_stats before[ENDPOINTS], after;
+    struct stats before[ENDPOINTS], after;
     bool in_software[ENDPOINTS];
 
     for (int i = 0; i < ENDPOINTS; i++) {
@@ -606,7 +606,7 @@ static void count(struct round *r)
     int losses = 0;
 
     for (int i = 0; i < ENDPOINTS; i++) {
-        struct mbx_stats stats = world_stats(&r->w, i);
+        struct stats stats = world_stats(&r->w, i);
 
         assert_int_equal(stats.send_errors, 0);
         losses += r->is_lost[i];

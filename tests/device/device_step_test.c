@@ -188,7 +188,7 @@ static void check_receive(struct telling *t, int i)
 
 static void finish(struct telling *t)
 {
-    struct mbx_stats stats;
+    struct stats stats;
 
     for (int i = t->story->posted; i < t->story->sent; i++)
         post(t, i);

@@ -326,19 +326,19 @@ static void send_claims(struct crew *crew, const struct scene *scene, int victim
                         struct mbx_ep *ep, int rank)
 {
     static unsigned char buf[LONG];
-    struct mbx_stats stats;
+    struct stats stats;
     mbx_request request;
     uint64_t before;
 
     fill(buf, rank, 0, scene->size);
     request = send_one(ep, scene, 0, buf);
     MUST(fits(crew_signal(ep, 0, BEGUN), 0, victim), 60);
-    mbx_stats_get(ep, &stats);
+    stats_read(ep, &stats);
     before = stats.claims;
     crew->board->words[0]++;
     while (stats.claims == before && crew->board->ended == 0) {
         mbx_progress(ep);
-        mbx_stats_get(ep, &stats);
+        stats_read(ep, &stats);
     }
     crew->board->words[1]++;
     MUST(fits(await(ep, request).error, 0, victim), 61);

@@ -300,11 +300,11 @@ static void a_process_that_is_stopped_is_not_dead(void **state)
 static void hand_over(struct mbx_ep *ep)
 {
     const struct soft_device *device = device_of(ep);
-    struct mbx_stats stats;
+    struct stats stats;
 
     do {
         mbx_progress(ep);
-        mbx_stats_get(ep, &stats);
+        stats_read(ep, &stats);
     } while (stats.device_handed == 0 ||
              atomic_load(&device->region->performed) < device->written);
 }
@@ -325,7 +325,7 @@ static void dies_within(struct crew *crew, int rank, const void *arg)
                                   "WINDOW_PAYLOAD=unlimited", "FAULT_DIE=sent-first", NULL};
     struct mbx_ep *ep = crew_open(crew, rank, rank == 0 ? receiver : sender);
     struct mbx_completion done;
-    struct mbx_stats stats;
+    struct stats stats;
     mbx_request request;
     int err;
 
@@ -349,7 +349,7 @@ static void dies_within(struct crew *crew, int rank, const void *arg)
     MUST(done.received != 0 && done.received < FRAGMENTED, 36);
     for (size_t i = 0; i < FRAGMENTED; i++)
         MUST(buf[i] == (i < done.received ? 7 : 0), 37);
-    mbx_stats_get(ep, &stats);
+    stats_read(ep, &stats);
     MUST(stats.device_matched == 1, 38);
     crew_close(ep);
 }

@@ -25,6 +25,7 @@
 #include <matchbox/matchbox.h>
 
 #include "base/base.h"
+#include "core/stats.h"
 
 #define RANKS_MAX 8
 #define DATA      1 /* context ids */
@@ -183,10 +184,10 @@ static bool talk_once(unsigned round, bool is_last, uint32_t end)
 static void tell_dropped(void)
 {
     static uint64_t told = UINT64_MAX;
-    struct mbx_stats stats;
+    struct stats stats;
     char text[32];
 
-    check(mbx_stats_get(ep, &stats) == 0, "mbx_stats_get", 0);
+    stats_read(ep, &stats);
     if (stats.dropped_packets == told)
         return;
     told = stats.dropped_packets;

@@ -17,6 +17,7 @@
 #include <sys/socket.h>
 
 #include "base/base.h"
+#include "core/stats.h"
 #include "crew.h"
 
 #define DATA   1 /* context ids */
@@ -345,7 +346,7 @@ static void differ(struct crew *crew, int rank, const void *arg)
                                        "KEY=00112233445566778899aabbccddee00", "KEY="};
     const char *params[] = {network[0], network[1], keys[rank], "OFI_TIMEOUT=3s", NULL};
     struct mbx_ep *ep;
-    struct mbx_stats stats;
+    struct stats stats;
     mbx_request request;
 
     (void)arg;
@@ -356,7 +357,7 @@ static void differ(struct crew *crew, int rank, const void *arg)
         do { /* they may have given up before we look at what they said */
             crew_await(crew, ep, WORD_READY, 2);
             mbx_progress(ep);
-            mbx_stats_get(ep, &stats);
+            stats_read(ep, &stats);
         } while (stats.dropped_packets < 2 && crew->board->ended == 0);
         MUST(stats.dropped_packets >= 2 && stats.unexpected == 0, 30);
         crew->board->words[WORD_STOPPED] = 1;

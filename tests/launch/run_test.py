@@ -138,7 +138,10 @@ def help_is_there():
         expect(mbx("help", command).out == job.out, f"mbx help {command}")
 
 
-def info_lists_parameters():
+def info_lists_statistics_and_parameters():
+    job = mbx("info", "--stats")
+    expect(re.search(r"^  unexpected_bytes_max +bytes +\w", job.out, re.M), str(job))
+    expect(re.search(r"^  sent_rndv-read +\w", job.out, re.M), str(job))
     job = mbx("info", "--params")
     expect(job.code == 0 and "MBX_EAGER_LIMIT=" in job.out, str(job))
     job = mbx("info", "--params", env={"MBX_EAGER_LIMIT": "1234"})
@@ -597,7 +600,7 @@ def exec_sets_what_is_not_set():
 
 
 TESTS = [
-    wrong_arguments_are_named, help_is_there, info_lists_parameters,
+    wrong_arguments_are_named, help_is_there, info_lists_statistics_and_parameters,
     info_tells_of_the_network_or_why_there_is_none,
     wrong_parameters_are_named, success_is_zero, first_failing_rank_ends_the_job,
     who_ignores_the_end_is_killed, programs_that_cannot_run, timeout_ends_the_job,

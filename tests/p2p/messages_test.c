@@ -163,9 +163,9 @@ static uint64_t packets_by_statistics(const struct many *m)
     uint64_t count = 0;
 
     for (int i = 0; i <= m->count; i++) {
-        struct mbx_stats s;
+        struct stats s;
 
-        mbx_stats_get(i < m->count ? m->source[i] : m->receiver, &s);
+        stats_read(i < m->count ? m->source[i] : m->receiver, &s);
         for (int p = 0; p < MBX_PROTOCOLS; p++)
             count += s.sent[p];
         count += s.control - s.claims_won;
@@ -177,7 +177,7 @@ static double measure(int count, uint64_t window, int think, bool takes)
 {
     static uint64_t data[SOURCES_MAX][EACH];
     int next[SOURCES_MAX] = {0}, receives = count * EACH;
-    struct mbx_stats s;
+    struct stats s;
     struct many m;
 
     packets = 0;
@@ -187,7 +187,7 @@ static double measure(int count, uint64_t window, int think, bool takes)
         receive_one(&m, next, think);
     while (many_progress(&m) > 0)
         ;
-    mbx_stats_get(m.receiver, &s);
+    stats_read(m.receiver, &s);
     printf("test=messages sources=%d window=%d think=%d receives=%d "
            "messages_per_receive=%.3f by_statistics=%.3f unexpected_max=%llu credits=%llu "
            "rtrs=%llu retires=%llu reached=%llu taken=%llu\n",

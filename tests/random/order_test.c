@@ -368,9 +368,9 @@ static void do_op(struct run *run, const struct op *op)
 static void check_queues(struct run *run)
 {
     for (int i = 0; i < run->program->eps; i++) {
-        struct mbx_stats stats;
+        struct stats stats;
 
-        mbx_stats_get(run->taps[i].ep, &stats);
+        stats_read(run->taps[i].ep, &stats);
         if (stats.posted_now != (uint64_t)run->oracles[i].recvs.count ||
             stats.unexpected_now != (uint64_t)run->oracles[i].msgs.count)
             wrong(run, "endpoint %d has %d posted, %d unexpected, not %d and %d", i,
@@ -477,9 +477,9 @@ static void check_end(struct run *run)
         if (has_request(&run->items[id]) && run->items[id].completions != 1)
             wrong(run, "%s %d never completes", kind_names[run->items[id].op.kind], id);
     for (int i = 0; i < run->program->eps; i++) {
-        struct mbx_stats s;
+        struct stats s;
 
-        mbx_stats_get(run->taps[i].ep, &s);
+        stats_read(run->taps[i].ep, &s);
         told += s.early_rtrs;
         written += s.early_won;
         missed += s.early_missed;

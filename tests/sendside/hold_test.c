@@ -63,7 +63,7 @@ static void close_clean(struct world *w)
 {
     world_settle(w);
     for (int i = 0; i < w->count; i++) {
-        struct mbx_stats s = world_stats(w, i);
+        struct stats s = world_stats(w, i);
 
         assert_int_equal(s.dropped_packets, 0);
         assert_int_equal(s.unexpected_now + s.held_now + s.posted_now, 0);
@@ -142,7 +142,7 @@ static void test_a_word_decides(void **state)
     world_wait_error(&w, 0, early, 0);
     assert_int_equal(got + receive(&w, 0, MBX_ANY_SOURCE, CONTEXT, 1, 0), 1 + 2);
     for (int i = 1; i < ENDPOINTS; i++) {
-        struct mbx_stats stats;
+        struct stats stats;
 
         world_wait_error(&w, i, sends[i], 0);
         stats = world_stats(&w, i);
@@ -635,7 +635,7 @@ static void test_contexts_of_strangers(void **state)
     int values[CONTEXTS], got = -1;
     mbx_request sends[CONTEXTS], recv;
     struct mbx_status status;
-    struct mbx_stats before;
+    struct stats before;
     struct world w;
 
     world_open(&w, *state, 2, NULL);

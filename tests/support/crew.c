@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/sys.h"
+#include "core/stats.h"
 
 void crew_start(struct crew *crew, int count, crew_fn *fn, const void *arg)
 {
@@ -130,13 +131,13 @@ int crew_hear(struct mbx_ep *ep, uint32_t from, uint32_t context_id)
 static void crew_settle(struct mbx_ep *ep)
 {
     uint64_t until_ns = clock_now() + (uint64_t)CREW_WAIT_NS;
-    struct mbx_stats stats;
+    struct stats stats;
 
     do {
         MUST(clock_now() < until_ns, 16);
         if (mbx_progress(ep) == 0)
             crew_nap();
-        mbx_stats_get(ep, &stats);
+        stats_read(ep, &stats);
     } while (stats.requests_now != 0);
 }
 

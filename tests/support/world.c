@@ -474,11 +474,11 @@ uint64_t world_waiting(const struct world *w)
     return waiting;
 }
 
-struct mbx_stats world_stats(const struct world *w, int who)
+struct stats world_stats(const struct world *w, int who)
 {
-    struct mbx_stats stats;
+    struct stats stats;
 
-    assert_int_equal(mbx_stats_get(w->eps[who], &stats), 0);
+    stats_read(w->eps[who], &stats);
     return stats;
 }
 

@@ -27,6 +27,7 @@
 #include <matchbox/matchbox.h>
 
 #include "configurations.h"
+#include "core/stats.h"
 
 #define WORLD_MAX        4
 #define WORLD_PARAMS_MAX 24
@@ -111,7 +112,7 @@ int world_mprobe(struct world *w, int who, uint32_t source, uint32_t context_id,
  * whether its sender knows it or not. */
 uint64_t world_waiting(const struct world *w);
 
-struct mbx_stats world_stats(const struct world *w, int who);
+struct stats world_stats(const struct world *w, int who);
 
 /* Rows of the protocol table towards peer; how many. */
 int world_protocols(struct mbx_ep *ep, uint32_t peer, struct mbx_protocol_row *rows);

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * stats.h - what an endpoint counts.  Private to src/core and to tests.
+ *
+ * Users see each of these by name (mbx_stat_get); stats_table.c has the names and says what each
+ * one means.  A field that is added here gets a row there, or does not compile.
+ */
+#ifndef CORE_STATS_H
+#define CORE_STATS_H
+
+#include <stdint.h>
+
+#include <matchbox/matchbox.h>
+
+/* Nothing but uint64_t. */
+struct stats {
+    /* matching */
+    uint64_t expected, unexpected, cancelled, truncated;
+    uint64_t posted_now, posted_max;
+    uint64_t unexpected_now, unexpected_max;
+    uint64_t unexpected_bytes_now, unexpected_bytes_max;
+    uint64_t searches, search_steps, search_max;
+    uint64_t contexts;
+    /* messages that waited at their sender */
+    uint64_t control, credits;
+    uint64_t holds, held_now, held_max;
+    uint64_t claims, claims_won, claims_lost, locks;
+    uint64_t rtrs, retires, rtr_looks;
+    uint64_t reached, peeks, taken, given;
+    /* receives told before their message was sent */
+    uint64_t early_rtrs, early_won, early_missed, early_void, early_stopped;
+    uint64_t shared;
+    /* messages and bytes by protocol */
+    uint64_t sent[MBX_PROTOCOLS], sent_bytes[MBX_PROTOCOLS];
+    uint64_t received[MBX_PROTOCOLS], received_bytes[MBX_PROTOCOLS];
+    /* transports */
+    uint64_t full, read_fallbacks, dropped_packets, send_errors, sleeps;
+    uint64_t peers, requests_now, requests_max;
+    /* the matching device; all 0 without one */
+    uint64_t device_handed, device_handed_max, device_matched, device_taken;
+    uint64_t device_cancels_won, device_cancels_lost;
+    uint64_t device_claims_won, device_claims_lost, device_parked;
+    uint64_t device_syncs, device_passed, device_incomplete, device_overlapped, device_waited;
+    /* one-sided */
+    uint64_t puts, gets, atomics, access_errors;
+    uint64_t served_reads, served_writes, served_both, served_fallbacks;
+};
+
+#define STATS_COUNT (sizeof(struct stats) / sizeof(uint64_t))
+
+struct stat_row {
+    const char *name, *unit, *about;
+    uint32_t at; /* which uint64_t of struct stats */
+};
+extern const struct stat_row *const stats_table; /* [STATS_COUNT] */
+
+/* All of ep's, at one time; takes the endpoint's lock. */
+void stats_read(const struct mbx_ep *ep, struct stats *stats);
+
+/* Writes them as one line to the file that STATS_FILE names, if it does. */
+void stats_write(const struct mbx_ep *ep);
+
+static inline void stats_kept(uint64_t *now, uint64_t *max, uint64_t amount)
+{
+    *now += amount;
+    if (*now > *max)
+        *max = *now;
+}
+
+#endif
