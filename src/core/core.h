@@ -772,6 +772,13 @@ static inline int64_t watch_ns(const struct mbx_ep *ep)
 /* Looks whether those peers are there that somebody waits for, if it is time. */
 void watch_look(struct mbx_ep *ep);
 
+/* A packet could not be sent to peer, and no other will be.  What the peer had sent is still
+ * delivered, and may end what waits for it; the rest ends when the looks have found it gone. */
+static inline void watch_suspect(struct peer *peer)
+{
+    peer->is_awaited = true;
+}
+
 /* May somebody wait for a peer? */
 static inline bool watch_is_on(const struct mbx_ep *ep)
 {

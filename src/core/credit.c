@@ -291,9 +291,9 @@ static int on_credit(struct mbx_ep *ep, struct peer *peer, const struct wire_pac
 
 /* ---- as a module ---- */
 
-static void on_gone(struct mbx_ep *ep, struct peer *peer, bool is_new)
+static void on_gone(struct mbx_ep *ep, struct peer *peer, int error, bool is_new)
 {
-    (void)is_new;
+    (void)error, (void)is_new;
     credit_end(ep, peer);
 }
 

@@ -246,9 +246,10 @@ int hold_claim_step(struct mbx_ep *ep, struct request *req)
     }
     err = peer_tell_message(ep, peer, WIRE_CLAIM, req->flags & REQUEST_WON ? WIRE_WON : 0,
                             &req->completion.status, &claim, req->buf, payload);
-    if (err == 0)
-        req->state = REQUEST_WAIT_GRANT;
-    return err;
+    if (err == -EAGAIN)
+        return err;
+    req->state = REQUEST_WAIT_GRANT; /* if the claim could not leave: until on_gone() */
+    return 0;
 }
 
 /* The claim of req is lost: it waits again, in its old place. */
@@ -284,8 +285,6 @@ static void hold_claim_leaves(struct mbx_ep *ep, struct peer *peer, struct reque
         err = hold_claim_step(ep, req);
     if (err == -EAGAIN)
         peer_queue(ep, peer, req);
-    else if (err < 0)
-        hold_fail(ep, peer, err);
 }
 
 /* rtr wants req. */
@@ -803,10 +802,12 @@ static int hold_tell(struct mbx_ep *ep, struct peer *peer)
     return peer_tell(ep, peer, WIRE_HOLD, &body);
 }
 
-void hold_fail(struct mbx_ep *ep, struct peer *peer, int error)
+/* All its sends end, whatever they wait for. */
+static void on_gone(struct mbx_ep *ep, struct peer *peer, int error, bool is_new)
 {
     struct hold *hold = peer->hold;
 
+    (void)is_new;
     module_deferring(ep, peer);
     if (hold == NULL)
         return;
@@ -841,7 +842,7 @@ const struct module hold_module = {
             {0}},
     .close = on_close,
     .fini = on_fini,
-    .peer_failed = hold_fail,
+    .peer_gone = on_gone,
     .defer = hold_add,
     .credit_came = on_credit_came,
 };

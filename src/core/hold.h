@@ -57,9 +57,6 @@ int hold_claim_step(struct mbx_ep *ep, struct request *req);
 /* As transport_events.exchange_done: of the word that a send is to take. */
 void hold_locked(void *ep, uint64_t cookie, int error, bool is_exchanged);
 
-/* The peer is gone: all its sends end with this error. */
-void hold_fail(struct mbx_ep *ep, struct peer *peer, int error);
-
 extern const struct module hold_module;
 
 #endif

@@ -85,14 +85,9 @@ void module_peer_made(struct mbx_ep *ep, struct peer *peer,
     module_for_each(ep, m, peer_made)(*m)->peer_made(ep, peer, address);
 }
 
-OUT_OF_LINE void module_peer_failed(struct mbx_ep *ep, struct peer *peer, int error)
+void module_peer_gone(struct mbx_ep *ep, struct peer *peer, int error, bool is_new)
 {
-    module_for_each(ep, m, peer_failed)(*m)->peer_failed(ep, peer, error);
-}
-
-void module_peer_gone(struct mbx_ep *ep, struct peer *peer, bool is_new)
-{
-    module_for_each(ep, m, peer_gone)(*m)->peer_gone(ep, peer, is_new);
+    module_for_each(ep, m, peer_gone)(*m)->peer_gone(ep, peer, error, is_new);
 }
 
 OUT_OF_LINE bool module_has_seen_all(struct mbx_ep *ep)

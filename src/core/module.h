@@ -63,11 +63,9 @@ struct module {
 
     void (*peer_made)(struct mbx_ep *ep, struct peer *peer,
                       const struct transport_address *address);
-    /* Nothing can be sent to the peer any more: what waits for that ends with this error. */
-    void (*peer_failed)(struct mbx_ep *ep, struct peer *peer, int error);
-    /* The peer is gone, and so far as the transport knows all that it sent is here; is_new:
-     * that was not known. */
-    void (*peer_gone)(struct mbx_ep *ep, struct peer *peer, bool is_new);
+    /* The peer is gone, and so far as the transport knows all that it sent is here: what waits
+     * for it ends with this error.  is_new: that was not known. */
+    void (*peer_gone)(struct mbx_ep *ep, struct peer *peer, int error, bool is_new);
     /* Has the module seen all that the peers that are gone had sent?  Once in each look. */
     bool (*has_seen_all)(struct mbx_ep *ep);
 
@@ -132,8 +130,7 @@ void module_close(struct mbx_ep *ep);
 void module_fini(struct mbx_ep *ep);
 void module_peer_made(struct mbx_ep *ep, struct peer *peer,
                       const struct transport_address *address);
-void module_peer_failed(struct mbx_ep *ep, struct peer *peer, int error);
-void module_peer_gone(struct mbx_ep *ep, struct peer *peer, bool is_new);
+void module_peer_gone(struct mbx_ep *ep, struct peer *peer, int error, bool is_new);
 bool module_has_seen_all(struct mbx_ep *ep);
 /* Sleeps in the transport, by way of the module that has to be asleep, too. */
 int module_sleep(struct mbx_ep *ep, int64_t timeout_ns);

@@ -696,11 +696,11 @@ static void on_close(struct mbx_ep *ep)
 #define CALM_LOOKS 2
 
 /* What the peer has sent may be where the device is, which may be slow. */
-static void on_gone(struct mbx_ep *ep, struct peer *peer, bool is_new)
+static void on_gone(struct mbx_ep *ep, struct peer *peer, int error, bool is_new)
 {
     struct offload *offload = ep->offload;
 
-    (void)peer;
+    (void)peer, (void)error;
     if (!is_new || offload == NULL || offload->in_loop)
         return;
     offload->is_watched = true;

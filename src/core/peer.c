@@ -245,6 +245,8 @@ int peer_tell_message(struct mbx_ep *ep, struct peer *peer, enum wire_type type,
     int err = peer->link->transport->ops->send(peer->link, &packet);
 
     ep->stats.control += err == 0;
+    if (unlikely(err != 0 && err != -EAGAIN))
+        watch_suspect(peer);
     return err;
 }
 
@@ -270,10 +272,9 @@ int peer_pay(struct mbx_ep *ep, struct peer *peer)
         paid += err == -EINPROGRESS;
         if (err == -EAGAIN || err == -EINPROGRESS)
             continue;
-        peer->owes &= (uint8_t)~control->what; /* paid, or there is nobody any more */
+        /* paid, or it cannot be: what the peer sent before may settle the rest (watch.c) */
+        peer->owes &= (uint8_t)~control->what;
         paid++;
-        if (unlikely(err != 0))
-            module_peer_failed(ep, peer, err);
     }
     return paid;
 }

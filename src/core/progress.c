@@ -248,13 +248,10 @@ int progress_step(struct mbx_ep *ep, struct request *req)
     return err;
 }
 
-/* The peer is gone: req ends, and so does what is held for it. */
-static OUT_OF_LINE void progress_failed(struct mbx_ep *ep, struct peer *peer,
-                                        struct request *req, int err)
+/* The packet of req can never leave: so nothing that the peer has sent ends it. */
+static OUT_OF_LINE void progress_failed(struct mbx_ep *ep, struct request *req, int err)
 {
-    if (req->state == REQUEST_CLAIM)
-        hold_fail(ep, peer, err);
-    else if (req->completion.kind == MBX_ACCESS)
+    if (req->completion.kind == MBX_ACCESS)
         access_end(ep, req, err);
     else
         request_complete(ep, req, err);
@@ -285,7 +282,7 @@ static int progress_push(struct mbx_ep *ep, struct peer *peer)
         peer->fins -= owes_fin;
         req->flags &= (uint16_t)~REQUEST_LEAVING;
         if (err < 0 && !owes_fin)
-            progress_failed(ep, peer, req, err);
+            progress_failed(ep, req, err);
         request_left(ep, req);
         moved++;
     }

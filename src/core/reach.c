@@ -165,9 +165,9 @@ static void reach_leave(struct mbx_ep *ep, struct peer *peer)
     holder_end(ep, peer->holder);
 }
 
-static void on_failed(struct mbx_ep *ep, struct peer *peer, int error)
+static void on_gone(struct mbx_ep *ep, struct peer *peer, int error, bool is_new)
 {
-    (void)error;
+    (void)error, (void)is_new;
     if (peer->holder != NULL)
         reach_leave(ep, peer);
 }
@@ -798,7 +798,7 @@ const struct module reach_module = {
             {.what = OWES_PEEK, .send = reach_peek},
             {0}},
     .fini = on_fini,
-    .peer_failed = on_failed,
+    .peer_gone = on_gone,
     .recv_posted = on_posted,
     .recv_left = on_left,
     .message_came = reach_leave,

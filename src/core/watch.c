@@ -30,6 +30,11 @@
  * and what others send and receive goes on.  Data of a dead peer cannot come later: we read it,
  * or it comes in packets, which are delivered in order before that second look, or it is
  * written by a process that is no more, or whose endpoint is closed.
+ *
+ * A packet that cannot be sent to a peer any more ends the request that it is a part of, and
+ * nothing else: what is owed to the peer is forgotten (peer_pay()), and a claim waits as if it
+ * had left.  What the peer had sent before may still be unread, and decides about the rest.  So
+ * the peer is looked at (watch_suspect()), and gone when the looks say so.
  */
 #include "core/access.h"
 #include "core/arbiter.h"
@@ -180,7 +185,7 @@ static void watch_end(void *arg, void *object)
     }
     if (req->state == REQUEST_HELD || req->state == REQUEST_LOCK ||
         req->state == REQUEST_WAIT_GRANT)
-        return; /* hold_fail() */
+        return; /* hold.c ends it */
     if (req->completion.kind == MBX_ACCESS) {
         access_end(ep, req, -ENOTCONN);
         return;
@@ -216,8 +221,7 @@ static bool watch_peer(struct mbx_ep *ep, struct peer *peer)
     peer->is_gone = true;
     if (peer->is_dead && !was_dead)
         failed_add(ep, peer);
-    module_peer_failed(ep, peer, -ENOTCONN);
-    module_peer_gone(ep, peer, !was_gone);
+    module_peer_gone(ep, peer, err == -EHOSTUNREACH ? err : -ENOTCONN, !was_gone);
     return true;
 }
 
