@@ -386,7 +386,7 @@ static void check_memory(struct job *job, uint32_t who, const struct stats *s)
     struct mbx_limits limits;
     uint64_t most;
 
-    mbx_limits_get(job->ranks[who].ep, &limits);
+    mbx_limits_get(job->ranks[who].ep, &limits, sizeof limits);
     if (!has_limit(limits.window) || !has_limit(limits.window_payload) ||
         !has_limit(limits.lendable))
         return;

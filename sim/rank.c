@@ -541,7 +541,7 @@ void rank_open(struct job *job, uint32_t who)
     const char *params[PLAN_PARAMS + 1] = {NULL};
     const struct mbx_config config = {.params = params};
     const struct mbx_region region = {rank->cells, sizeof rank->cells, 0,
-                                      MBX_REMOTE_READ | MBX_REMOTE_WRITE};
+                                      MBX_REMOTE_READ | MBX_REMOTE_WRITE, 0};
     int err;
 
     for (int i = 0, count = 0; i < PLAN_PARAMS; i++)

@@ -56,7 +56,7 @@ static int print_devices(const struct tool *tool)
 
     (void)tool;
     printf("devices that match\n");
-    for (unsigned i = 0; mbx_device_get(i, &info) == 0; i++)
+    for (unsigned i = 0; mbx_device_get(i, &info, sizeof info) == 0; i++)
         printf("  %s: %s\n", info.name, info.detail);
     return TOOL_DONE;
 }
@@ -108,7 +108,7 @@ static void print_found(const struct mbx_network *network)
 static int print_network(const struct tool *tool)
 {
     struct mbx_network network;
-    int err = mbx_network_get(&network);
+    int err = mbx_network_get(&network, sizeof network);
 
     if (err == -EINVAL) {
         tool_error(tool, "the network's parameters cannot be read: %s", mbx_strerror(err));
@@ -133,7 +133,7 @@ static void print_rows(const struct mbx_ep *ep)
     char text[32];
 
     printf("protocols (message size in bytes, both ends included)\n");
-    for (unsigned i = 0; mbx_protocol_get(ep, MBX_ANY_SOURCE, i, &row) == 0; i++) {
+    for (unsigned i = 0; mbx_protocol_get(ep, MBX_ANY_SOURCE, i, &row, sizeof row) == 0; i++) {
         printf("  %-10s %zu to %s\n", mbx_protocol_name(row.protocol), from,
                size_text(row.max_size, text, sizeof text));
         from = row.max_size + 1;
@@ -153,7 +153,7 @@ static void print_limits(const struct mbx_ep *ep)
 {
     struct mbx_limits limits;
 
-    mbx_limits_get(ep, &limits);
+    mbx_limits_get(ep, &limits, sizeof limits);
     printf("messages without a receive (bytes, or messages)\n");
     print_amount("memory", limits.unexpected, "all of them together, at most");
     print_amount("messages", limits.window, "of one peer, at first; further ones wait there");
@@ -193,7 +193,7 @@ static int print_params(const struct tool *tool)
     int err;
 
     printf("parameters\n");
-    for (; (err = mbx_param_get(index, &param)) == 0; index++) {
+    for (; (err = mbx_param_get(index, &param, sizeof param)) == 0; index++) {
         printf("  %s=%s%s%s\n", param.name, param.value, param.unit[0] != '\0' ? " " : "",
                param.unit);
         printf("      %s\n", param.help);
@@ -212,7 +212,7 @@ static int print_stats(const struct tool *tool)
 
     (void)tool;
     printf("statistics\n");
-    for (unsigned index = 0; mbx_stat_get(index, &stat) == 0; index++)
+    for (unsigned index = 0; mbx_stat_get(index, &stat, sizeof stat) == 0; index++)
         printf("  %-25s %-5s %s\n", stat.name, stat.unit, stat.about);
     return TOOL_DONE;
 }

@@ -24,7 +24,7 @@ static const char *const devices[] = {"soft", "soft-thread", "soft-process"};
 
 static bool find_param(const char *name, struct mbx_param *param)
 {
-    for (unsigned i = 0; mbx_param_get(i, param) == 0; i++)
+    for (unsigned i = 0; mbx_param_get(i, param, sizeof *param) == 0; i++)
         if (strcmp(param->name, name) == 0)
             return true;
     return false;

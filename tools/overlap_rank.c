@@ -286,7 +286,8 @@ static const char *protocol_of(const struct rank *r, size_t size)
 {
     struct mbx_protocol_row row;
 
-    for (unsigned i = 0; mbx_protocol_get(r->perf.ep, r->perf.peer, i, &row) == 0; i++)
+    for (unsigned i = 0; mbx_protocol_get(r->perf.ep, r->perf.peer, i, &row, sizeof row) == 0;
+         i++)
         if (size <= row.max_size)
             return mbx_protocol_name(row.protocol);
     return "unknown";

@@ -215,11 +215,12 @@ struct mbx_device_info {
  *
  * Looks at the machine: for hardware each device is opened and asked what it can do.
  *
- * Returns    0; -ENOENT no more.
+ * Units      size is sizeof *info, which may grow (matchbox.h, Structures).
+ * Returns    0; -ENOENT no more; -EINVAL size.
  * Threads    any.
  * Source     src/port/devices.c
  */
-MBX_DEVICE_API int mbx_device_get(unsigned index, struct mbx_device_info *info);
+MBX_DEVICE_API int mbx_device_get(unsigned index, struct mbx_device_info *info, size_t size);
 
 #ifdef __cplusplus
 }

@@ -34,6 +34,18 @@
  *            for the mbx_job_ calls: one thread at a time per job.
  *            What differs is said at the call.  docs/threads.md says what it costs.
  * Fork       an endpoint does not survive fork() in the child.
+ * Structures can grow, and a program that was compiled with an earlier header goes on working:
+ *            - those that a call fills (mbx_param, mbx_limits, mbx_served, mbx_stat,
+ *              mbx_protocol_row, mbx_network, and mbx_device_info of device.h) are passed
+ *              with their size, sizeof *x.  The call writes no more than that, and 0 to what
+ *              this version does not know.  -EINVAL: the size is smaller than any version's.
+ *            - those that a call reads (mbx_config, mbx_options, mbx_region, mbx_atomic,
+ *              mbx_sleep_hooks) have flags.  A member that a later version adds is read only
+ *              if a flag says that it is there; a flag that this version does not know is
+ *              -EINVAL.  Members that a program does not name are 0 (designated
+ *              initialisers).
+ *            - mbx_address, mbx_status and mbx_completion stay as they are: what a later
+ *              version knows besides is asked for by a call of its own.
  *
  * This header is the only authority on the API.
  */
@@ -98,13 +110,14 @@ struct mbx_param {
 /*
  * mbx_param_get - describe parameter number index (0, 1, ...).
  *
+ * Units      size is sizeof *param (Structures, above).
  * Returns    0; -ENOENT no parameter of that number (the end of the list);
- *            -EINVAL the environment holds an unknown or malformed MBX_ variable
+ *            -EINVAL size, or the environment holds an unknown or malformed MBX_ variable
  *            (named in the log); -ENOMEM.
  * Threads    any.
  * Source     src/core/settings.c
  */
-MBX_API int mbx_param_get(unsigned index, struct mbx_param *param);
+MBX_API int mbx_param_get(unsigned index, struct mbx_param *param, size_t size);
 
 /* ---- endpoints --------------------------------------------------------------- */
 
@@ -116,6 +129,7 @@ struct mbx_config {
      * refused.  NULL: MBX_KEY, or, without that, all zero: any peer of the same user that
      * has no key either may connect. */
     const uint8_t *key;
+    unsigned flags; /* 0 */
 };
 
 /*
@@ -123,8 +137,8 @@ struct mbx_config {
  *
  * config may be NULL: all parameters from the MBX_ environment.
  *
- * Returns    0; -EINVAL unknown or malformed parameter (named in the log);
- *            -ENOMEM; or the error of the system call that failed.
+ * Returns    0; -EINVAL unknown or malformed parameter (named in the log), or unknown
+ *            flag; -ENOMEM; or the error of the system call that failed.
  * Ownership  *ep is the caller's until mbx_close().
  * Threads    any.
  * Source     src/core/endpoint.c
@@ -266,9 +280,10 @@ struct mbx_limits {
     uint64_t lendable;       /* bytes for peers that want more */
 };
 
-/* mbx_limits_get - what this endpoint can carry.  Returns 0.
- * Threads: any, also with MBX_THREADS=one.  Source src/core/endpoint.c */
-MBX_API int mbx_limits_get(const struct mbx_ep *ep, struct mbx_limits *limits);
+/* mbx_limits_get - what this endpoint can carry.  Units: size is sizeof *limits.
+ * Returns 0; -EINVAL size.  Threads: any, also with MBX_THREADS=one.
+ * Source src/core/endpoint.c */
+MBX_API int mbx_limits_get(const struct mbx_ep *ep, struct mbx_limits *limits, size_t size);
 
 /* ---- receiving ------------------------------------------------------------------ */
 
@@ -397,6 +412,7 @@ struct mbx_region {
      * does not exceed 2^64 - 1. */
     uint64_t address;
     unsigned rights; /* enum mbx_rights */
+    unsigned flags;  /* 0 */
 };
 
 /*
@@ -404,7 +420,7 @@ struct mbx_region {
  *
  * Regions may overlap.
  *
- * Returns    0; -EEXIST the key is in use; -EINVAL unknown rights or addresses that wrap;
+ * Returns    0; -EEXIST the key is in use; -EINVAL unknown rights or flags, or addresses that wrap;
  *            -ENOMEM.
  * Ownership  the memory is lent to the library until mbx_deregister() or mbx_close().
  * Source     src/core/region.c
@@ -433,13 +449,14 @@ struct mbx_served {
     uint64_t both; /* of these, the atomics that are counted in each */
 };
 
-/* mbx_served_get - how many there were since ep was opened.  Returns 0.
- * Source src/core/region.c */
-MBX_API int mbx_served_get(const struct mbx_ep *ep, struct mbx_served *served);
+/* mbx_served_get - how many there were since ep was opened.  Units: size is sizeof *served.
+ * Returns 0; -EINVAL size.  Source src/core/region.c */
+MBX_API int mbx_served_get(const struct mbx_ep *ep, struct mbx_served *served, size_t size);
 
-/* mbx_region_served - the same of one region, since it was registered.
- * Returns 0; -ENOENT no such key.  Source src/core/region.c */
-MBX_API int mbx_region_served(const struct mbx_ep *ep, uint64_t key, struct mbx_served *served);
+/* mbx_region_served - the accesses to one region, since it was registered.  Units: size is
+ * sizeof *served.  Returns 0; -ENOENT no such key; -EINVAL size.  Source src/core/region.c */
+MBX_API int mbx_region_served(const struct mbx_ep *ep, uint64_t key, struct mbx_served *served,
+                              size_t size);
 
 /*
  * mbx_write - start writing [buf, buf+size) to a region of peer.
@@ -519,6 +536,7 @@ struct mbx_atomic {
     const void *compare; /* from MBX_CSWAP on; else NULL */
     void *result;        /* what was there before; or NULL, but for MBX_ATOMIC_READ */
     uint64_t key, address;
+    unsigned flags; /* 0; those of the operation are in mbx_options */
 };
 
 /* mbx_atomic_size - bytes of an element; 0 if there is no such operation on this type.
@@ -651,6 +669,7 @@ struct mbx_sleep_hooks {
     void (*sleeps)(void *arg); /* the thread is about to sleep, */
     void (*slept)(void *arg);  /* and has slept */
     void *arg;
+    unsigned flags; /* 0 */
 };
 
 /*
@@ -662,7 +681,7 @@ struct mbx_sleep_hooks {
  *
  * Units      timeout_ns in nanoseconds; negative: no limit.
  * Returns    0 something may have come; also early.  -ETIMEDOUT; -EINTR a signal arrived;
- *            -EBUSY another thread waits in this endpoint.
+ *            -EBUSY another thread waits in this endpoint; -EINVAL unknown flag.
  * Threads    between hooks->sleeps and hooks->slept other threads may make all calls
  *            but mbx_close() and those that wait, with MBX_THREADS=one, too: a caller
  *            that guards the endpoint with a lock of its own releases it in sleeps() and
@@ -765,13 +784,14 @@ struct mbx_stat {
  *
  * The names stay as they are; a later version may have more of them, in another order.
  *
- * Returns    0; -ENOENT no statistic of that number (the end of the list).
+ * Units      size is sizeof *stat (Structures, above).
+ * Returns    0; -ENOENT no statistic of that number (the end of the list); -EINVAL size.
  * Ownership  what stat points to is the library's, constant, and never freed.
  * Threads    any.
  * Progress   none.
  * Source     src/core/stats.c; all of them in src/core/stats_table.c
  */
-MBX_API int mbx_stat_get(unsigned index, struct mbx_stat *stat);
+MBX_API int mbx_stat_get(unsigned index, struct mbx_stat *stat, size_t size);
 
 /*
  * mbx_stat_read - the value of the statistic of this name.
@@ -806,9 +826,10 @@ struct mbx_protocol_row {
 
 /* mbx_protocol_get - row index (0, 1, ...) of the table for a peer, or for a peer
  * not met yet if peer is MBX_ANY_SOURCE, or one to which nothing was sent.
- * Returns 0; -ENOENT no more rows; -EINVAL no such peer.  Source src/core/send.c */
+ * Units: size is sizeof *row.
+ * Returns 0; -ENOENT no more rows; -EINVAL no such peer, or size.  Source src/core/send.c */
 MBX_API int mbx_protocol_get(const struct mbx_ep *ep, uint32_t peer, unsigned index,
-                             struct mbx_protocol_row *row);
+                             struct mbx_protocol_row *row, size_t size);
 
 /* mbx_transport_get - name and one-line description of transport number index of
  * this library.  Returns 0; -ENOENT.  Threads: any.  Source src/core/endpoint.c */
@@ -831,15 +852,16 @@ struct mbx_network {
  * That is the one of MBX_TRANSPORT=ofi, chosen by MBX_OFI_PROVIDER and MBX_OFI_INTERFACE; it is
  * opened for this and closed again, whatever MBX_TRANSPORT is.
  *
+ * Units      size is sizeof *network (Structures, above).
  * Returns    0; -ENOTSUP this library was built without libfabric, or libfabric is not
  *            installed or too old; -ENODATA libfabric has no provider that would do;
- *            -EINVAL a parameter is wrong; -ENOMEM; or the provider's reason why it cannot be
+ *            -EINVAL a parameter is wrong, or size; -ENOMEM; or the provider's reason why it cannot be
  *            opened.  The log says which.
  * Threads    any.
  * Progress   none; libfabric may look for adapters for half a second.
  * Source     src/core/network.c
  */
-MBX_API int mbx_network_get(struct mbx_network *network);
+MBX_API int mbx_network_get(struct mbx_network *network, size_t size);
 
 /* ---- jobs ----------------------------------------------------------------------------- */
 

@@ -420,7 +420,8 @@ static int atomic_start(struct mbx_ep *ep, uint32_t number, const struct mbx_ato
 
     if (each == 0)
         return -EOPNOTSUPP;
-    if (!atomic_is_whole(atomic) || !access_options_are_valid(options, MBX_COPY))
+    if (!atomic_is_whole(atomic) || atomic->flags != 0 ||
+        !access_options_are_valid(options, MBX_COPY))
         return -EINVAL;
     err = peer_use(ep, number);
     if (err < 0)

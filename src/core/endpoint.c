@@ -2,6 +2,7 @@
 /*
  * endpoint.c - opening and closing.
  */
+#include "base/fill.h"
 #include "base/sys.h"
 #include "base/random.h"
 #include "boot/boot.h"
@@ -124,10 +125,13 @@ static void endpoint_limits(struct mbx_ep *ep)
 
 int mbx_open(const struct mbx_config *config, struct mbx_ep **out)
 {
-    struct mbx_ep *ep = mem_calloc(1, sizeof *ep);
+    struct mbx_ep *ep;
     uint32_t most;
     int err;
 
+    if (config != NULL && config->flags != 0)
+        return -EINVAL;
+    ep = mem_calloc(1, sizeof *ep);
     if (ep == NULL)
         return -ENOMEM;
     err = settings_load(&ep->settings, config != NULL ? config->params : NULL);
@@ -185,10 +189,9 @@ free_ep:
     return err;
 }
 
-int mbx_limits_get(const struct mbx_ep *ep, struct mbx_limits *limits)
+int mbx_limits_get(const struct mbx_ep *ep, struct mbx_limits *limits, size_t size)
 {
-    *limits = ep->limits;
-    return 0;
+    return FILL(limits, size, ep->limits, lendable);
 }
 
 /* Pushes what waits for room, and what was injected and waits here for its receive, until it

@@ -2,6 +2,7 @@
 /*
  * network.c - what an endpoint would find beyond this machine.
  */
+#include "base/fill.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/random.h"
@@ -22,10 +23,11 @@ static int network_describe(const struct settings *s, struct transport_network *
     return err != 0 ? err : transport_ofi_describe(&config, network);
 }
 
-int mbx_network_get(struct mbx_network *network)
+int mbx_network_get(struct mbx_network *out, size_t size)
 {
     struct settings *s = mem_calloc(1, sizeof *s);
     struct transport_network found;
+    struct mbx_network network;
     int err = s == NULL ? -ENOMEM : settings_load(s, NULL);
 
     if (err == 0) {
@@ -35,14 +37,14 @@ int mbx_network_get(struct mbx_network *network)
     mem_free(s);
     if (err != 0)
         return err;
-    *network = (struct mbx_network){
+    network = (struct mbx_network){
         .version = found.version,
         .message = found.message_max,
         .reads_memory = found.can_read,
         .exchanges_words = found.can_exchange,
     };
-    memcpy(network->provider, found.provider, sizeof network->provider);
-    memcpy(network->interface, found.interface, sizeof network->interface);
-    memcpy(network->threading, found.threading, sizeof network->threading);
-    return 0;
+    memcpy(network.provider, found.provider, sizeof network.provider);
+    memcpy(network.interface, found.interface, sizeof network.interface);
+    memcpy(network.threading, found.threading, sizeof network.threading);
+    return FILL(out, size, network, exchanges_words);
 }

@@ -8,6 +8,7 @@
  * A region is looked up for each part of an access, so deregistering needs no list of those
  * under way: they find no key.  Only what the transport moves at that moment is waited for.
  */
+#include "base/fill.h"
 #include "core/access.h"
 
 #define FIRST_HEADS 16u
@@ -74,7 +75,7 @@ static int region_add(struct mbx_ep *ep, uint64_t key, const struct mbx_region *
     int err;
 
     if ((memory->rights & ~(unsigned)(MBX_REMOTE_READ | MBX_REMOTE_WRITE)) ||
-        memory->address + memory->size < memory->address)
+        memory->flags != 0 || memory->address + memory->size < memory->address)
         return -EINVAL;
     if (region_find(ep, key) != NULL)
         return -EEXIST;
@@ -137,26 +138,30 @@ int mbx_deregister(struct mbx_ep *ep, uint64_t key)
     return err;
 }
 
-int mbx_region_served(const struct mbx_ep *ep, uint64_t key, struct mbx_served *served)
+int mbx_region_served(const struct mbx_ep *ep, uint64_t key, struct mbx_served *served,
+                      size_t size)
 {
     const struct region *region;
+    int err = -ENOENT;
 
     ep_lock(ep);
     region = region_find(ep, key);
     if (region != NULL)
-        *served = region->served;
+        err = FILL(served, size, region->served, both);
     ep_unlock_unchanged(ep);
-    return region != NULL ? 0 : -ENOENT;
+    return err;
 }
 
-int mbx_served_get(const struct mbx_ep *ep, struct mbx_served *served)
+int mbx_served_get(const struct mbx_ep *ep, struct mbx_served *served, size_t size)
 {
+    struct mbx_served all;
+
     ep_lock(ep);
-    *served = (struct mbx_served){.reads = ep->stats.served_reads,
-                                  .writes = ep->stats.served_writes,
-                                  .both = ep->stats.served_both};
+    all = (struct mbx_served){.reads = ep->stats.served_reads,
+                              .writes = ep->stats.served_writes,
+                              .both = ep->stats.served_both};
     ep_unlock_unchanged(ep);
-    return 0;
+    return FILL(served, size, all, both);
 }
 
 void region_fini(struct mbx_ep *ep)

@@ -20,6 +20,7 @@
  * While receives of the peer are known in advance there is none to be had at first, so that
  * each send is compared with them.
  */
+#include "base/fill.h"
 #include "core/core.h"
 #include "core/credit.h"
 #include "core/distance.h"
@@ -96,14 +97,15 @@ static int protocol_row(const struct mbx_ep *ep, uint32_t number, unsigned index
 }
 
 int mbx_protocol_get(const struct mbx_ep *ep, uint32_t number, unsigned index,
-                     struct mbx_protocol_row *row)
+                     struct mbx_protocol_row *out, size_t size)
 {
+    struct mbx_protocol_row row;
     int err;
 
     ep_lock(ep);
-    err = protocol_row(ep, number, index, row);
+    err = protocol_row(ep, number, index, &row);
     ep_unlock_unchanged(ep);
-    return err;
+    return err == 0 ? FILL(out, size, row, max_size) : err;
 }
 
 /* ---- sending ---- */

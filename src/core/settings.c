@@ -7,6 +7,7 @@
  * libfabric's filter in an error (src/transport/ofi/select.c), and for MBX_DEVICE_PROGRAM where
  * the devices are listed before an endpoint is opened (src/port/process.c).
  */
+#include "base/fill.h"
 #include "core/core.h"
 
 #include <stdio.h>
@@ -234,8 +235,9 @@ const char *settings_rank(void)
     return NULL;
 }
 
-int mbx_param_get(unsigned index, struct mbx_param *out)
+int mbx_param_get(unsigned index, struct mbx_param *out, size_t size)
 {
+    struct mbx_param param = {.name = ""};
     struct settings now, initial;
     struct table table;
     const struct param *p;
@@ -252,15 +254,14 @@ int mbx_param_get(unsigned index, struct mbx_param *out)
             param_load_from(table.rows, table.count, &initial, NULL, NULL, error, sizeof error);
     if (err < 0)
         return err;
-    memset(out, 0, sizeof *out);
-    snprintf(out->name, sizeof out->name, PARAM_PREFIX "%s", p->name);
-    snprintf(out->help, sizeof out->help, "%s", p->help);
+    snprintf(param.name, sizeof param.name, PARAM_PREFIX "%s", p->name);
+    snprintf(param.help, sizeof param.help, "%s", p->help);
     if (p->unit != NULL)
-        snprintf(out->unit, sizeof out->unit, "%s", p->unit);
-    param_range_text(p, out->range, sizeof out->range);
-    param_format(p, &now, out->value, sizeof out->value);
-    param_format(p, &initial, out->initial, sizeof out->initial);
-    return 0;
+        snprintf(param.unit, sizeof param.unit, "%s", p->unit);
+    param_range_text(p, param.range, sizeof param.range);
+    param_format(p, &now, param.value, sizeof param.value);
+    param_format(p, &initial, param.initial, sizeof param.initial);
+    return FILL(out, size, param, help);
 }
 
 #define TEXT(x)  #x

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/fill.h"
 #include "base/sys.h"
 
 #define STATS_TEXT_MAX 8192
@@ -56,15 +57,16 @@ static uint64_t stats_value(const struct stats *stats, const struct stat_row *ro
     return value;
 }
 
-int mbx_stat_get(unsigned index, struct mbx_stat *stat)
+int mbx_stat_get(unsigned index, struct mbx_stat *out, size_t size)
 {
     const struct stat_row *row;
+    struct mbx_stat stat;
 
     if (index >= STATS_COUNT)
         return -ENOENT;
     row = &stats_table[index];
-    *stat = (struct mbx_stat){.name = row->name, .unit = row->unit, .about = row->about};
-    return 0;
+    stat = (struct mbx_stat){.name = row->name, .unit = row->unit, .about = row->about};
+    return FILL(out, size, stat, about);
 }
 
 static const struct stat_row *stats_find(const char *name)

@@ -432,6 +432,8 @@ int mbx_sleep(struct mbx_ep *ep, int64_t timeout_ns, const struct mbx_sleep_hook
     struct waiter w = {.timeout_ns = timeout_ns, .start_ns = clock_now()};
     int err;
 
+    if (hooks != NULL && hooks->flags != 0)
+        return -EINVAL;
     ep_lock(ep);
     err = wait_nap(ep, &w, hooks);
     ep_unlock(ep);

@@ -8,6 +8,7 @@
 #include <matchbox/device.h>
 
 #include "base/base.h"
+#include "base/fill.h"
 #include "device/verbs.h"
 #include "port/soft_device.h"
 
@@ -27,14 +28,15 @@ static const struct backend {
     {"verbs", "hardware that matches tags, through libibverbs", verbs_explain},
 };
 
-int mbx_device_get(unsigned index, struct mbx_device_info *info)
+int mbx_device_get(unsigned index, struct mbx_device_info *out, size_t size)
 {
     const struct backend *backend;
+    struct mbx_device_info info;
 
     if (index >= ARRAY_COUNT(backends))
         return -ENOENT;
     backend = &backends[index];
-    *info = (struct mbx_device_info){.name = backend->name, .about = backend->about};
-    info->is_available = backend->explain(info->detail, sizeof info->detail);
-    return 0;
+    info = (struct mbx_device_info){.name = backend->name, .about = backend->about};
+    info.is_available = backend->explain(info.detail, sizeof info.detail);
+    return FILL(out, size, info, detail);
 }

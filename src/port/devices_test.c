@@ -17,13 +17,13 @@ static void every_backend_says_one_line(void **state)
     unsigned count = 0;
 
     (void)state;
-    for (; mbx_device_get(count, &info) == 0; count++) {
+    for (; mbx_device_get(count, &info, sizeof info) == 0; count++) {
         assert_true(info.name[0] != '\0' && info.about[0] != '\0' && info.detail[0] != '\0');
         assert_null(strchr(info.detail, '\n'));
     }
     assert_true(count > 0);
-    assert_int_equal(mbx_device_get(count, &info), -ENOENT);
-    assert_int_equal(mbx_device_get(UINT32_MAX, &info), -ENOENT);
+    assert_int_equal(mbx_device_get(count, &info, sizeof info), -ENOENT);
+    assert_int_equal(mbx_device_get(UINT32_MAX, &info, sizeof info), -ENOENT);
 }
 
 int main(void)

@@ -102,7 +102,7 @@ static int domain_limit(struct prov_domain *domain, size_t *limit)
 
     pthread_mutex_lock(&domain->lock);
     if (domain->atomic_limit == 0 && (err = mbx_open(NULL, &mbx)) == 0) {
-        mbx_limits_get(mbx, &limits);
+        mbx_limits_get(mbx, &limits, sizeof limits);
         mbx_close(mbx);
         domain->atomic_limit = limits.atomic;
     }

@@ -202,7 +202,7 @@ static void ep_count_served(struct prov_ep *ep)
     if (reads == NULL && writes == NULL)
         return;
     prov_ep_lock(ep);
-    mbx_served_get(ep->mbx, &served);
+    mbx_served_get(ep->mbx, &served, sizeof served);
     if (reads != NULL)
         prov_cntr_count(reads, 0, served.reads - ep->served.reads);
     if (writes != NULL)

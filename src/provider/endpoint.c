@@ -437,7 +437,7 @@ static void ep_configure(struct prov_ep *ep, const struct fi_info *info)
 {
     struct mbx_limits limits;
 
-    mbx_limits_get(ep->mbx, &limits);
+    mbx_limits_get(ep->mbx, &limits, sizeof limits);
     ep->inject_limit = limits.inject;
     ep->atomic_limit = limits.atomic;
     ep->send_queues = MBX_SENDS;

@@ -60,7 +60,7 @@ static void mr_remove(struct prov_mr *mr, struct prov_ep *ep)
     struct mbx_served served = {0};
 
     prov_ep_lock(ep);
-    mbx_region_served(ep->mbx, mr->fid.key, &served);
+    mbx_region_served(ep->mbx, mr->fid.key, &served, sizeof served);
     mbx_deregister(ep->mbx, mr->fid.key);
     prov_ep_unlock(ep);
     served_add(&mr->past, &served);
@@ -178,7 +178,7 @@ void prov_mr_count(struct prov_mr *mr)
     sum = mr->past;
     for (struct prov_ep *ep = mr->domain->eps; ep != NULL; ep = ep->domain_next) {
         prov_ep_lock(ep);
-        if (is_for(mr, ep) && mbx_region_served(ep->mbx, mr->fid.key, &one) == 0)
+        if (is_for(mr, ep) && mbx_region_served(ep->mbx, mr->fid.key, &one, sizeof one) == 0)
             served_add(&sum, &one);
         prov_ep_unlock(ep);
     }

@@ -58,7 +58,7 @@ static bool has_served(struct prov_ep *ep)
 {
     struct mbx_served before = ep->watch.told;
 
-    mbx_served_get(ep->mbx, &ep->watch.told);
+    mbx_served_get(ep->mbx, &ep->watch.told, sizeof ep->watch.told);
     return ep->watch.told.reads != before.reads || ep->watch.told.writes != before.writes;
 }
 
@@ -113,7 +113,7 @@ OUT_OF_LINE void prov_watch_used(struct prov_ep *ep)
 
 static void watch_sleep(struct prov_ep *ep)
 {
-    const struct mbx_sleep_hooks hooks = {gives_lock, takes_lock, ep};
+    const struct mbx_sleep_hooks hooks = {.sleeps = gives_lock, .slept = takes_lock, .arg = ep};
     struct prov_watch *watch = &ep->watch;
 
     watch->is_deep = !watch->used;

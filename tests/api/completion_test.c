@@ -65,7 +65,7 @@ static bool is_in_order(const struct world *w, size_t size)
 {
     struct mbx_protocol_row row;
 
-    assert_int_equal(mbx_protocol_get(w->eps[0], 0, 0, &row), 0);
+    assert_int_equal(mbx_protocol_get(w->eps[0], 0, 0, &row, sizeof row), 0);
     return row.protocol <= MBX_BOUNCE && size <= row.max_size;
 }
 

@@ -175,7 +175,7 @@ static void test_inject_too_long(void **state)
     const void *data;
 
     world_open(&w, *state, 2, NULL);
-    mbx_limits_get(w.eps[0], &limits);
+    mbx_limits_get(w.eps[0], &limits, sizeof limits);
     data = world_data(0, limits.inject + 1);
     assert_int_equal(mbx_inject(w.eps[0], 1, CONTEXT, 0, data, limits.inject + 1, 0),
                      -EMSGSIZE);
@@ -512,7 +512,7 @@ static void test_injects_to_a_closed_peer_fail(void **state)
         skip(); /* see may_be_lost() */
     world_open(&w, *state, 3, NULL);
     exchange(&w, 0, 2);
-    mbx_limits_get(w.eps[0], &limits);
+    mbx_limits_get(w.eps[0], &limits, sizeof limits);
     world_close_one(&w, 2);
     for (int i = 0; i < 2; i++) {
         /* told by the call if it tried at once, else logged and counted */

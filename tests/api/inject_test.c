@@ -47,7 +47,7 @@ static void test_the_buffer_is_free_at_once(void **state)
     struct world w;
 
     world_open(&w, *state, 2, NULL);
-    mbx_limits_get(w.eps[0], &limits);
+    mbx_limits_get(w.eps[0], &limits, sizeof limits);
     for (size_t i = 0; i < ARRAY_COUNT(sizes); i++)
         if (sizes[i] <= limits.inject)
             inject_many(&w, sizes[i]);
@@ -67,7 +67,7 @@ static void test_order_among_sends(void **state)
     struct world w;
 
     world_open(&w, *state, 2, NULL);
-    mbx_limits_get(w.eps[0], &limits);
+    mbx_limits_get(w.eps[0], &limits, sizeof limits);
     for (uint64_t i = 0; i < 60; i++) {
         const struct mbx_options numbered = {.data = i, .flags = MBX_SILENT};
 

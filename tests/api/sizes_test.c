@@ -97,7 +97,7 @@ static void transfer_size(struct world *w, uint32_t peer, size_t size)
     struct mbx_limits limits;
     struct sample m = {.peer = peer, .size = size};
 
-    mbx_limits_get(w->eps[0], &limits);
+    mbx_limits_get(w->eps[0], &limits, sizeof limits);
     if (size > small_max()) {
         m.is_unexpected = size % 2 == 1;
         m.how = size % 4 == 0 ? SSEND : SEND;
@@ -129,7 +129,7 @@ static void test_thresholds(void **state)
     struct world w;
 
     world_open(&w, *state, 2, NULL);
-    mbx_limits_get(w.eps[0], &limits);
+    mbx_limits_get(w.eps[0], &limits, sizeof limits);
     for (uint32_t peer = 0; peer < 2; peer++) {
         int count = world_protocols(w.eps[0], peer, rows);
 
@@ -262,7 +262,7 @@ static void test_too_long(void **state)
     char byte = 0;
 
     world_open(&w, *state, 2, NULL);
-    mbx_limits_get(w.eps[0], &limits);
+    mbx_limits_get(w.eps[0], &limits, sizeof limits);
     assert_int_equal(mbx_send(w.eps[0], 1, 7, 0, &byte, limits.message + 1, NULL, NULL),
                      -EINVAL);
     assert_int_equal(mbx_inject(w.eps[0], 1, 7, 0, &byte, limits.inject + 1, 0), -EMSGSIZE);

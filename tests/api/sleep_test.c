@@ -47,7 +47,7 @@ static void slept(void *arg)
 static void *sleep_till_ready(void *arg)
 {
     struct sleeper *s = arg;
-    const struct mbx_sleep_hooks hooks = {sleeps, slept, s};
+    const struct mbx_sleep_hooks hooks = {.sleeps = sleeps, .slept = slept, .arg = s};
 
     pthread_mutex_lock(&s->lock);
     while (s->err == 0 && !mbx_ready(s->ep, MBX_RECVS))

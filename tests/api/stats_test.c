@@ -284,12 +284,12 @@ static void test_by_name(void **state)
     stats_read(w.eps[1], &s);
     memset(values, 0xaa, sizeof values);
     assert_int_equal(mbx_stats_read(w.eps[1], values, ARRAY_COUNT(values)), STATS_COUNT);
-    for (; mbx_stat_get(count, &stat) == 0; count++) {
+    for (; mbx_stat_get(count, &stat, sizeof stat) == 0; count++) {
         assert_true(stat.name[0] != '\0' && stat.about[0] != '\0');
         assert_int_equal(mbx_stat_read(w.eps[1], stat.name, &value), 0);
         assert_int_equal(value, values[count]);
         for (unsigned i = 0; i < count; i++) {
-            assert_int_equal(mbx_stat_get(i, &other), 0);
+            assert_int_equal(mbx_stat_get(i, &other, sizeof other), 0);
             assert_string_not_equal(stat.name, other.name);
         }
     }
@@ -310,7 +310,7 @@ static void test_wrong_arguments(void **state)
     struct world w;
 
     world_open(&w, *state, 1, NULL);
-    assert_int_equal(mbx_stat_get(STATS_COUNT, &stat), -ENOENT);
+    assert_int_equal(mbx_stat_get(STATS_COUNT, &stat, sizeof stat), -ENOENT);
     assert_string_equal(stat.name, "untouched");
     assert_int_equal(mbx_stat_read(w.eps[0], "no_such_statistic", &values[0]), -ENOENT);
     assert_int_equal(mbx_stat_read(w.eps[0], "", &values[0]), -ENOENT);

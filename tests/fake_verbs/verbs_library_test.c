@@ -90,7 +90,7 @@ static int use_none_of_it(void)
 
     if (mbx_open(&config, &ep) != 0 || mbx_close(ep) != 0)
         return 1;
-    if (mbx_device_get(0, &info) != 0)
+    if (mbx_device_get(0, &info, sizeof info) != 0)
         return 2;
     return opened != 0 ? 3 : 0;
 }

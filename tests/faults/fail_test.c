@@ -195,7 +195,7 @@ static void tell(struct story *s)
     transfer(s, 2, 0, 100, false, true);
     transfer(s, 2, 0, 20000, false, true);
     inject_one(s, 20);
-    mbx_limits_get(s->eps[0], &limits);
+    mbx_limits_get(s->eps[0], &limits, sizeof limits);
     inject_one(s, min_size(3000, limits.inject));
     wait_in_vain(s);
     for (int i = 0; i < 20;
@@ -458,11 +458,11 @@ static void test_parameters_without_memory(void **state)
     log_set_sink(hush, NULL);
     for (uint64_t n = 1; n <= 2; n++) {
         mem_fail_at(n);
-        assert_int_equal(mbx_param_get(0, &param), -ENOMEM);
+        assert_int_equal(mbx_param_get(0, &param, sizeof param), -ENOMEM);
         assert_memory_equal(&param, &before, sizeof param);
     }
     mem_fail_at(3);
-    assert_int_equal(mbx_param_get(0, &param), 0);
+    assert_int_equal(mbx_param_get(0, &param, sizeof param), 0);
     mem_fail_at(0);
     log_set_sink(NULL, NULL);
 }

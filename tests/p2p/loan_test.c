@@ -58,7 +58,7 @@ static void loans_open(struct loans *loans, const struct world_config *config)
 
     *loans = (struct loans){0};
     world_open(&loans->w, config, SENDERS + 1, more);
-    assert_int_equal(mbx_limits_get(loans->w.eps[RECEIVER], &limits), 0);
+    assert_int_equal(mbx_limits_get(loans->w.eps[RECEIVER], &limits, sizeof limits), 0);
     assert_true(limits.lendable > 0);
     assert_true(limits.unexpected <= 256 * 1024);
     loans->limit = limits.unexpected;

@@ -216,7 +216,7 @@ static void wrong_arguments_are_refused(void **state)
 
     open_two(&w, state);
     ep = w.eps[0];
-    mbx_limits_get(ep, &limits);
+    mbx_limits_get(ep, &limits, sizeof limits);
     assert_int_equal(mbx_write(ep, 2, here, 1, KEY, 0, NULL, NULL), -EINVAL);
     assert_int_equal(mbx_write(ep, 1, NULL, 1, KEY, 0, NULL, NULL), -EINVAL);
     assert_int_equal(mbx_write(ep, 1, here, 2, KEY, UINT64_MAX - 1, NULL, NULL), -EINVAL);
@@ -280,7 +280,7 @@ static void what_is_copied_may_change_at_once(void **state)
     size_t most;
 
     open_two(&w, state);
-    mbx_limits_get(w.eps[0], &limits);
+    mbx_limits_get(w.eps[0], &limits, sizeof limits);
     most = min_size(6000, limits.inject);
     for (unsigned i = 0; i < MANY; i++) {
         const struct mbx_options silent = {.flags = MBX_COPY | MBX_SILENT};
@@ -316,7 +316,7 @@ static void what_an_atomic_takes_may_change_at_once(void **state)
 
     open_two(&w, state);
     memset(memory, 0, sizeof sum);
-    mbx_limits_get(w.eps[0], &limits);
+    mbx_limits_get(w.eps[0], &limits, sizeof limits);
     add.count = swap.count = min_size(limits.atomic, sizeof sum) / 8;
     for (unsigned i = 0; i < MANY; i++) {
         for (size_t k = 0; k < add.count; k++) {
@@ -487,9 +487,11 @@ static void memory_that_is_short_ends_nothing(void **state)
     for (uint64_t n = 1; n < 8; n++) {
         world_open(&w, *state, 2, NULL);
         mem_fail_at(n);
-        while (mbx_register(w.eps[1], KEY,
-                            &(struct mbx_region){memory, LONG, 0,
-                                                 MBX_REMOTE_READ | MBX_REMOTE_WRITE}) < 0)
+        while (mbx_register(
+                   w.eps[1], KEY,
+                   &(struct mbx_region){.buf = memory,
+                                        .size = LONG,
+                                        .rights = MBX_REMOTE_READ | MBX_REMOTE_WRITE}) < 0)
             continue;
         started = 0;
         for (int i = 0; i < 4; i++) {
@@ -518,7 +520,7 @@ static void many_regions_are_told_apart(void **state)
 
     world_open(&w, *state, 2, NULL);
     for (uint64_t i = 0; i < MANY; i++) {
-        const struct mbx_region region = {&cells[i], 8, 0, MBX_REMOTE_READ};
+        const struct mbx_region region = {&cells[i], 8, 0, MBX_REMOTE_READ, 0};
 
         cells[i] = i * i;
         assert_int_equal(mbx_register(w.eps[1], i << 20, &region), 0);
@@ -534,10 +536,10 @@ static void many_regions_are_told_apart(void **state)
         assert_int_equal(c.error, i % 2 ? 0 : -EACCES);
         assert_int_equal(seen[i], i % 2 ? i * i : 0);
     }
-    assert_int_equal(mbx_region_served(w.eps[1], 1 << 20, &served), 0);
+    assert_int_equal(mbx_region_served(w.eps[1], 1 << 20, &served, sizeof served), 0);
     assert_true(served.reads == 1 && served.writes == 0);
-    assert_int_equal(mbx_region_served(w.eps[1], 2 << 20, &served), -ENOENT);
-    mbx_served_get(w.eps[1], &served);
+    assert_int_equal(mbx_region_served(w.eps[1], 2 << 20, &served, sizeof served), -ENOENT);
+    mbx_served_get(w.eps[1], &served, sizeof served);
     assert_true(served.reads == MANY / 2 && served.writes == 0);
     world_close(&w);
 }
@@ -579,11 +581,11 @@ static void what_is_served_is_counted_by_what_it_does(void **state)
     update(&w, MBX_CSWAP, true);
     update(&w, MBX_MSWAP, true);
     update(&w, MBX_ATOMIC_WRITE, true);
-    assert_int_equal(mbx_region_served(w.eps[1], KEY, &region), 0);
+    assert_int_equal(mbx_region_served(w.eps[1], KEY, &region, sizeof region), 0);
     assert_int_equal(region.reads, 10 + 1 + 4);
     assert_int_equal(region.writes, 1 + 3 + 4);
     assert_int_equal(region.both, 4);
-    mbx_served_get(w.eps[1], &all);
+    mbx_served_get(w.eps[1], &all, sizeof all);
     assert_memory_equal(&all, &region, sizeof all);
     world_close(&w);
 }

@@ -486,7 +486,7 @@ int world_protocols(struct mbx_ep *ep, uint32_t peer, struct mbx_protocol_row *r
 {
     int count = 0;
 
-    while (mbx_protocol_get(ep, peer, (unsigned)count, &rows[count]) == 0)
+    while (mbx_protocol_get(ep, peer, (unsigned)count, &rows[count], sizeof rows[count]) == 0)
         count++;
     return count;
 }
