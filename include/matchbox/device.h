@@ -218,7 +218,7 @@ struct mbx_device_info {
  * Units      size is sizeof *info, which may grow (matchbox.h, Structures).
  * Returns    0; -ENOENT no more; -EINVAL size.
  * Threads    any.
- * Source     src/port/devices.c
+ * Source     src/lib/devices.c
  */
 MBX_DEVICE_API int mbx_device_get(unsigned index, struct mbx_device_info *info, size_t size);
 

@@ -48,7 +48,7 @@
 #include "base/param.h"
 #include "base/pool.h"
 #include "core/stats.h"
-#include "device/shadow.h"
+#include "offload/shadow.h"
 #include "transport/mux.h"
 #include "transport/transport.h"
 #include "wire/wire.h"

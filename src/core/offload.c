@@ -21,8 +21,8 @@
 #include "core/credit.h"
 #include "core/module.h"
 #include "core/record.h"
-#include "device/beside.h"
-#include "port/soft_device.h"
+#include "offload/bypass.h"
+#include "softdev/softdev.h"
 #include "transport/handoff.h"
 
 /* So long a device elsewhere may be without a receive before it leaves. */

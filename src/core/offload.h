@@ -19,7 +19,7 @@
 #define CORE_OFFLOAD_H
 
 #include "core/core.h"
-#include "device/shadow.h"
+#include "offload/shadow.h"
 
 /* The device's answer to offload_revoke(): req is ours, and waits nowhere; or the device has
  * matched it, which follows. */

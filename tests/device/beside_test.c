@@ -22,7 +22,7 @@
 #include "core/core.h"
 #include "core/credit.h"
 #include "core/offload.h"
-#include "port/soft_device.h"
+#include "softdev/softdev.h"
 #include "transport/fault.h"
 #include "transport/loop/loop.h"
 

@@ -20,7 +20,7 @@
 #include "base/random.h"
 #include "core/core.h"
 #include "core/offload.h"
-#include "port/soft_device.h"
+#include "softdev/softdev.h"
 
 #define CONTEXT 53
 #define LARGEST 100000

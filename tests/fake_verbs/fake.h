@@ -27,7 +27,7 @@
 
 #include "base/list.h"
 #include "base/random.h"
-#include "device/soft.h"
+#include "softdev/tm_unit.h"
 
 #define FAKE_MTU 4096 /* a message that fits is matched and there at once */
 

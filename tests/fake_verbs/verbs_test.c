@@ -7,9 +7,9 @@
  * The peers are queue pairs of the same device, which are connected to it and send packets
  * with the header of tag matching; all through libibverbs, with the fake loaded in front of it.
  */
-#include "device/conformance.h"
-#include "device/verbs.h"
-#include "device/verbs_state.h"
+#include "testing/device/conformance.h"
+#include "verbs/verbs.h"
+#include "verbs/verbs_state.h"
 
 #include <dlfcn.h>
 #include <endian.h>

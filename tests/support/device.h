@@ -5,7 +5,7 @@
 #ifndef TESTS_DEVICE_H
 #define TESTS_DEVICE_H
 
-#include "port/driver.h"
+#include "softdev/driver.h"
 
 struct mbx_ep;
 

@@ -7,7 +7,7 @@
 #include "core/credit.h"
 #include "core/offload.h"
 #include "hosts.h"
-#include "port/soft_device.h"
+#include "softdev/softdev.h"
 #include "transport/mux.h"
 #include "transport/ofi/part.h"
 

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * devices.c - the backends of this library, and which of them can be used.
+ */
+#include <errno.h>
+#include <stdio.h>
+
+#include <matchbox/device.h>
+
+#include "base/base.h"
+#include "base/fill.h"
+#include "softdev/softdev.h"
+#include "verbs/verbs.h"
+
+static bool always(char *line, size_t size)
+{
+    snprintf(line, size, "can be used");
+    return true;
+}
+
+static const struct backend {
+    const char *name, *about;
+    bool (*explain)(char *line, size_t size);
+} backends[] = {
+    {"soft", "software, in the progress loop", always},
+    {"soft-thread", "software, on a thread of its own", always},
+    {"soft-process", "software, in a process of its own", soft_process_explain},
+    {"verbs", "hardware that matches tags, through libibverbs", verbs_explain},
+};
+
+int mbx_device_get(unsigned index, struct mbx_device_info *out, size_t size)
+{
+    const struct backend *backend;
+    struct mbx_device_info info;
+
+    if (index >= ARRAY_COUNT(backends))
+        return -ENOENT;
+    backend = &backends[index];
+    info = (struct mbx_device_info){.name = backend->name, .about = backend->about};
+    info.is_available = backend->explain(info.detail, sizeof info.detail);
+    return FILL(out, size, info, detail);
+}

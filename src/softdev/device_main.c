@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * device_main.c - matchbox-device: a software device in an address space of its own.
+ *
+ * The library starts it (process.c).  Descriptor 3 is the region; the application's memory is
+ * reached by copies across processes.  All signals are blocked: the terminal's are for the
+ * application, and when that ends this does.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/base.h"
+#include "base/log.h"
+#include "base/sys.h"
+#include "softdev/agent_main.h"
+#include "transport/transport.h"
+
+#define REGION_FD 3
+
+static int write_across(void *arg, uint64_t to, const void *from, size_t size)
+{
+    const struct region *region = arg;
+    const unsigned char *bytes = from;
+
+    while (size > 0) {
+        ssize_t done = sys_process_vm_writev((pid_t)region->pid, bytes, to, size);
+
+        if (done <= 0)
+            return done < 0 ? -errno : -EFAULT;
+        bytes += done;
+        to += (uint64_t)done;
+        size -= (size_t)done;
+    }
+    return 0;
+}
+
+static bool parent_is_there(void *arg)
+{
+    const struct region *region = arg;
+
+    return (uint32_t)getppid() == region->pid;
+}
+
+/* Is this process allowed to write to the application?  It is seen in the region, which the
+ * application has, too. */
+static int try_memory(struct region *region)
+{
+    const uint64_t mark = ~region->seed;
+    int err =
+        write_across(region, region->self + offsetof(struct region, probe), &mark, sizeof mark);
+
+    return err != 0 ? err : *(volatile uint64_t *)&region->probe == mark ? 0 : -EFAULT;
+}
+
+static int run(struct region *region)
+{
+    struct transport_config transport = {.settings.shm.attach = region->attach};
+
+    memcpy(transport.key, region->key, sizeof transport.key);
+    return serve(&(struct serve_config){
+        .region = region,
+        .transport = &transport,
+        .handle = &region->handle,
+        .ops = &transport_shm,
+        .memory = {.write = write_across, .arg = region},
+        .spin_ns = region->spin_ns,
+        .may_go_on = parent_is_there,
+        .arg = region,
+    });
+}
+
+int main(int argc, char **argv)
+{
+    struct region *region;
+    size_t size;
+    int err;
+
+    (void)argv;
+    err = argc == 1 ? region_attach(REGION_FD, &size, &region) : -EINVAL;
+    if (err != 0) {
+        fprintf(stderr, "matchbox-device is started by the matchbox library, with "
+                        "MBX_DEVICE=soft-process; it cannot be run by hand\n");
+        return 2;
+    }
+    if (!parent_is_there(region))
+        return 1;
+    region_say(region, REGION_ANSWERED, 0);
+    err = try_memory(region);
+    if (err != 0) {
+        LOG_ERROR("device: writing to the memory of pid %u is forbidden, error %d %s (see "
+                  "kernel.yama.ptrace_scope); MBX_DEVICE=soft-thread does without",
+                  region->pid, -err, strerror(-err));
+        region_say(region, REGION_FAILED, err);
+        return 1;
+    }
+    err = run(region);
+    if (err != 0)
+        LOG_ERROR("device: %s", strerror(-err));
+    sys_munmap(region, size);
+    return err != 0;
+}

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * process.c - the software device in a process of its own.
+ *
+ * The program matchbox-device inherits the region as descriptor 3 and nothing else, and finds
+ * everything there (device_main.c).  It ends when its parent is gone.  Here it is killed: what
+ * it leaves is right at any instruction (it may be killed by others), so there is no reason to
+ * wait for it.
+ *
+ * It is a child of the application, which may wait for it by a wait for any child, as when it
+ * ignores SIGCHLD; its pid may be another's then.  So it is named by a descriptor.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/sys.h"
+#include "softdev/driver.h"
+
+#define PROGRAM "matchbox-device"
+
+/* Beside what the library is in, be it itself, the provider or a program; where it is put when
+ * it is installed, and, above, where it is built. */
+static int find_beside(char *path, size_t size)
+{
+    static const char *const places[] = {"", "matchbox/", "../", "../../"};
+    Dl_info info;
+    const char *slash;
+
+    if (dladdr((const void *)&soft_driver_process, &info) == 0 || info.dli_fname == NULL)
+        return -ENOENT;
+    slash = strrchr(info.dli_fname, '/');
+    if (slash == NULL)
+        return -ENOENT;
+    for (size_t i = 0; i < ARRAY_COUNT(places); i++) {
+        int used = snprintf(path, size, "%.*s/%s" PROGRAM, (int)(slash - info.dli_fname),
+                            info.dli_fname, places[i]);
+
+        if (used > 0 && (size_t)used < size && access(path, X_OK) == 0)
+            return 0;
+    }
+    return -ENOENT;
+}
+
+/* Its path, and whether it can be executed; errno if not. */
+static bool find_program(const char *given, char *path, size_t size)
+{
+    if (given[0] == '\0' && find_beside(path, size) == 0)
+        return true;
+    snprintf(path, size, "%s", given[0] != '\0' ? given : MBX_DEVICE_INSTALLED);
+    return access(path, X_OK) == 0;
+}
+
+bool soft_process_explain(char *line, size_t size)
+{
+    const char *given = getenv("MBX_DEVICE_PROGRAM");
+    char path[PATH_MAX];
+    bool found = find_program(given != NULL ? given : "", path, sizeof path);
+
+    snprintf(line, size, found ? "can be used: %s" : "cannot execute %s", path);
+    return found;
+}
+
+static void describe(struct soft_device *device)
+{
+    struct region *region = device->region;
+    const struct transport_config *config = device->config.transport_config;
+
+    region->pid = (uint32_t)getpid();
+    region->attach = config->settings.shm.attach;
+    memcpy(region->key, config->key, sizeof region->key);
+}
+
+static int process_start(struct soft_device *device)
+{
+    char *path = device->program;
+    int err;
+
+    if (!find_program(device->config.program, path, sizeof device->program)) {
+        err = -errno;
+        LOG_ERROR("soft-process: cannot execute %s, error %d %s; MBX_DEVICE_PROGRAM can say "
+                  "where the program is",
+                  path, -err, strerror(-err));
+        return err;
+    }
+    describe(device);
+    device->pid = sys_spawn(path, device->region_fd);
+    if (device->pid < 0) {
+        err = -errno;
+        LOG_ERROR("soft-process: cannot start %s, error %d %s; MBX_DEVICE_PROGRAM says what is "
+                  "executed",
+                  path, -err, strerror(-err));
+        return err;
+    }
+    device->pidfd = sys_pidfd_open(device->pid);
+    if (device->pidfd < 0) {
+        err = -errno;
+        kill(device->pid, SIGKILL);
+        while (waitpid(device->pid, NULL, 0) < 0 && errno == EINTR)
+            ;
+        return err;
+    }
+    return 0;
+}
+
+/* These are no calls that tests make fail. */
+static void process_stop(struct soft_device *device)
+{
+    siginfo_t info;
+
+    syscall(SYS_pidfd_send_signal, device->pidfd, SIGKILL, NULL, 0);
+    while (waitid(P_PIDFD, (id_t)device->pidfd, &info, WEXITED) < 0 && errno == EINTR)
+        ;
+    sys_close(device->pidfd);
+}
+
+/* A pidfd is readable from the moment when the process is gone. */
+static bool process_is_alive(struct soft_device *device)
+{
+    struct pollfd poll = {.fd = device->pidfd, .events = POLLIN};
+
+    return sys_poll(&poll, 1, 0) <= 0;
+}
+
+const struct soft_driver_ops soft_driver_process = {
+    .start = process_start,
+    .stop = process_stop,
+    .is_alive = process_is_alive,
+};

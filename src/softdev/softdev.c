@@ -1,0 +1,604 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * soft_device.c - commands into one ring, events out of the other.
+ *
+ * A device that has ended, whatever ended it, has written its last event: so when it has, and
+ * the ring is empty, the caller is told LOST, once.
+ */
+#include "softdev/softdev.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/sys.h"
+#include "softdev/driver.h"
+#include "transport/handoff.h"
+
+/* Polls that find nothing between two looks whether the device still lives. */
+#define LOOK_EVERY   4096
+
+#define LIST_MAX     65536u
+#define COMMANDS_MAX (2 * LIST_MAX + 2)
+#define UNTAGGED_MAX 16384u
+
+static struct soft_device *device_of(const struct mbx_device *device)
+{
+    return container_of((struct mbx_device *)(uintptr_t)device, struct soft_device, base);
+}
+
+/* ---- commands ---- */
+
+/* Wherever it sleeps: in the transport, or because it is held back (serve.c). */
+void soft_device_wake(struct soft_device *device)
+{
+    atomic_fetch_add(&device->region->bell, 1);
+    sys_futex_wake(&device->region->bell, 1);
+    transport_wake_other(device->config.transport);
+}
+
+/* Room for a command; NULL: none, or the device is gone. */
+static struct port_command *command_room(struct soft_device *device)
+{
+    return device->is_configured ? ring_reserve(&device->commands, sizeof(struct port_command))
+                                 : NULL;
+}
+
+static int command_error(const struct soft_device *device)
+{
+    return !device->is_configured ? -EINVAL : device->is_over ? -ENODEV : -EAGAIN;
+}
+
+static int command_write(struct soft_device *device, struct port_command *command)
+{
+    ring_publish(&device->commands, command, sizeof *command);
+    device->written++;
+    if (device->attachment != SOFT_AWAY && region_sleeps(&device->region->device_sleeps))
+        soft_device_wake(device);
+    return 0;
+}
+
+static int command_soft(struct soft_device *device, const struct soft_command *soft)
+{
+    struct port_command *command = device->is_over ? NULL : command_room(device);
+
+    if (command == NULL)
+        return command_error(device);
+    command->type = PORT_SOFT;
+    command->soft = *soft;
+    return command_write(device, command);
+}
+
+/* The device is to receive.  0 it does, or will; -EAGAIN it is just leaving. */
+static int attach(struct soft_device *device)
+{
+    struct transport *t = device->config.transport;
+    int err;
+
+    if (device->driver == NULL || device->attachment == SOFT_THERE || device->is_over)
+        return 0;
+    if (device->attachment == SOFT_LEAVING ||
+        (device->config.may_hand_over != NULL &&
+         !device->config.may_hand_over(device->config.arg)))
+        return -EAGAIN;
+    err = transport_hand_over(t, &device->handle);
+    if (err != 0)
+        return err;
+    device->attachment = SOFT_THERE;
+    device->region->handle = device->handle;
+    /* pairs with the acquire in serve.c's is_wanted() */
+    atomic_store_explicit(&device->region->wanted, 1, memory_order_release);
+    sys_futex_wake(&device->region->wanted, 1);
+    return 0;
+}
+
+void soft_device_detach(struct mbx_device *d)
+{
+    struct soft_device *device = device_of(d);
+
+    if (device->attachment != SOFT_THERE || device->is_over)
+        return;
+    device->attachment = SOFT_LEAVING;
+    atomic_store(&device->region->wanted, 0);
+    soft_device_wake(device);
+}
+
+/* The device says that it has left; it may be about to. */
+static bool receive_again(struct soft_device *device)
+{
+    int err;
+
+    if (device->config.may_hand_over != NULL &&
+        !device->config.may_hand_over(device->config.arg))
+        return false; /* who sleeps is woken by the other half's close() */
+    err = transport_take_back(device->config.transport);
+    if (err == -EBUSY)
+        return false;
+    if (err != 0)
+        LOG_ERROR("cannot receive again behind the device: error %d", err);
+    device->attachment = SOFT_AWAY;
+    return true;
+}
+
+bool soft_device_is_there(const struct mbx_device *d)
+{
+    const struct soft_device *device = device_of(d);
+
+    return device->driver == NULL || device->attachment != SOFT_AWAY;
+}
+
+static int soft_append(struct mbx_device *d, const struct mbx_device_recv *recv,
+                       uint16_t handled)
+{
+    int err = attach(device_of(d));
+
+    if (err != 0)
+        return err;
+    return command_soft(device_of(d), &(struct soft_command){
+                                          .type = SOFT_APPEND,
+                                          .handled = handled,
+                                          .handle = recv->handle,
+                                          .envelope = recv->envelope,
+                                          .ignore = recv->ignore,
+                                          .buf = (uintptr_t)recv->buf,
+                                          .size = recv->size,
+                                      });
+}
+
+static int soft_revoke(struct mbx_device *d, uint32_t handle, uint16_t handled)
+{
+    return command_soft(
+        device_of(d),
+        &(struct soft_command){.type = SOFT_REVOKE, .handled = handled, .handle = handle});
+}
+
+static int soft_take_back(struct mbx_device *d, uint16_t handled)
+{
+    return command_soft(device_of(d),
+                        &(struct soft_command){.type = SOFT_TAKE_BACK, .handled = handled});
+}
+
+/* One at a time: they must not take the room of other commands. */
+static int soft_sync(struct mbx_device *d, uint16_t handled)
+{
+    struct soft_device *device = device_of(d);
+    int err;
+
+    if (device->is_configured && !device->is_over && device->sync_at != 0 &&
+        atomic_load_explicit(&device->region->performed, memory_order_relaxed) <
+            device->sync_at)
+        return -EAGAIN;
+    err = command_soft(device, &(struct soft_command){.type = SOFT_SYNC, .handled = handled});
+    if (err == 0)
+        device->sync_at = device->written;
+    return err;
+}
+
+static int soft_hold(struct mbx_device *d, uint32_t message,
+                     const struct mbx_device_envelope *envelope, uint16_t handled)
+{
+    return command_soft(device_of(d), &(struct soft_command){.type = SOFT_HOLD,
+                                                             .handled = handled,
+                                                             .handle = message,
+                                                             .envelope = *envelope});
+}
+
+static int soft_unhold(struct mbx_device *d, uint32_t message, uint16_t handled)
+{
+    return command_soft(
+        device_of(d),
+        &(struct soft_command){.type = SOFT_UNHOLD, .handled = handled, .handle = message});
+}
+
+static int soft_replenish(struct mbx_device *d, uint32_t buffer, void *memory)
+{
+    struct soft_device *device = device_of(d);
+    struct port_command *command = device->is_over ? NULL : command_room(device);
+
+    if (command == NULL)
+        return command_error(device);
+    command->type = PORT_BUFFER;
+    command->number = buffer;
+    command->address = (uintptr_t)memory;
+    return command_write(device, command);
+}
+
+/* ---- events ---- */
+
+/* The device wants to know who this is.  False: the answer has to wait. */
+static bool answer(struct soft_device *device, const struct port_event *event)
+{
+    struct port_command *command = command_room(device);
+    uint32_t peer = 0;
+    int err;
+
+    if (command == NULL)
+        return false;
+    err = device->config.number(device->config.arg, &event->address, &peer);
+    if (err == -ENOMEM)
+        return false;
+    command->type = err == 0 ? PORT_PEER : PORT_REFUSE;
+    command->number = peer;
+    command->question = event->question;
+    command->error = err;
+    command_write(device, command);
+    return true;
+}
+
+/* Has the device ended?  Asked when the ring is empty; whoever ends it has written all. */
+static bool has_ended(struct soft_device *device)
+{
+    if (device->driver == NULL) /* what it began to read is still written */
+        return (device->is_stopped || device->port->is_broken) && device->port->reading == 0;
+    if (device->is_stopped)
+        return true;
+    if (atomic_load(&device->region->state) != REGION_RUNNING)
+        return true;
+    if (--device->until_look != 0)
+        return false;
+    device->until_look = LOOK_EVERY;
+    return !device->driver->is_alive(device);
+}
+
+/* The next event, copied.  False: none. */
+static bool next_event(struct soft_device *device, struct port_event *event)
+{
+    uint32_t size;
+    const void *record = ring_peek(&device->events, &size);
+
+    if (record == NULL)
+        return false;
+    if (size != sizeof *event) {
+        device->events.error = -EPROTO;
+        return false;
+    }
+    memcpy(event, record, sizeof *event);
+    return true;
+}
+
+/* Who has ended needs no answers.  True: behind them is an event. */
+static bool skip_notes(struct soft_device *device)
+{
+    struct port_event event;
+
+    while (next_event(device, &event)) {
+        if (event.type == PORT_EVENT)
+            return true;
+        ring_release(&device->events);
+    }
+    return false;
+}
+
+static bool tell_lost(struct soft_device *device, struct mbx_device_event *event)
+{
+    if (device->is_over)
+        return false;
+    if (device->events.error == 0 && (!has_ended(device) || skip_notes(device)))
+        return false; /* it may have written something before it ended: look again */
+    if (device->events.error != 0)
+        LOG_ERROR("the device wrote something that is no event");
+    device->is_over = true;
+    *event = (struct mbx_device_event){.type = MBX_DEVICE_LOST};
+    return true;
+}
+
+/* What is between this file and the port.  False: later, and nothing behind it before. */
+static bool take_note(struct soft_device *device, const struct port_event *event)
+{
+    if (device->is_stopped)
+        return true;
+    return event->type == PORT_LEFT ? receive_again(device) : answer(device, event);
+}
+
+static int soft_poll(struct mbx_device *d, struct mbx_device_event *events, int count)
+{
+    struct soft_device *device = device_of(d);
+    struct port_event event;
+    int n = 0, notes = 0;
+
+    while (n < count && next_event(device, &event)) {
+        if (event.type == PORT_EVENT) {
+            events[n++] = event.event;
+            device->mark = event.event.mark;
+        } else if (take_note(device, &event)) {
+            notes++;
+        } else {
+            break;
+        }
+        ring_release(&device->events);
+    }
+    if (n + notes != 0)
+        ring_consumer_flush(&device->events);
+    else if (unlikely(tell_lost(device, &events[n])))
+        n++;
+    return n;
+}
+
+/* ---- the loop driver ---- */
+
+int soft_device_run(struct mbx_device *d)
+{
+    struct soft_device *device = device_of(d);
+
+    return device->port != NULL && !device->is_stopped ? port_run(device->port) : 0;
+}
+
+int soft_device_deliver(struct mbx_device *d, uint32_t peer, const void *packet, size_t size)
+{
+    struct soft_device *device = device_of(d);
+
+    return device->is_stopped ? -EAGAIN : port_deliver(device->port, peer, packet, size);
+}
+
+bool soft_device_read_done(struct mbx_device *d, void *cookie, int error)
+{
+    struct soft_device *device = device_of(d);
+
+    if (device->port == NULL || !port_owns(device->port, cookie))
+        return false;
+    port_read_done(device->port, cookie, error);
+    return true;
+}
+
+static int start_loop(struct soft_device *device)
+{
+    struct port *port = mem_calloc(1, sizeof *port);
+    int err;
+
+    if (port == NULL)
+        return -ENOMEM;
+    err = port_init(port, &(struct port_config){
+                              .region = device->region,
+                              .link = device->config.link,
+                              .arg = device->config.arg,
+                              .memory = {.is_ours = true},
+                          });
+    if (err != 0) {
+        mem_free(port);
+        return err;
+    }
+    device->port = port;
+    return 0;
+}
+
+/* ---- the others ---- */
+
+/* Until the device is not in this state any more.  0; -ENODEV it has ended; -ETIMEDOUT. */
+static int await_state(struct soft_device *device, enum region_state state)
+{
+    struct region *region = device->region;
+    uint64_t start = clock_now();
+
+    while (atomic_load(&region->state) == state) {
+        if (!device->driver->is_alive(device))
+            return -ENODEV;
+        if (clock_now() - start > device->config.answer_ns)
+            return -ETIMEDOUT;
+        sys_futex_wait(&region->state, state, 10 * CLOCK_MS);
+    }
+    return 0;
+}
+
+/* Until the device works, or cannot. */
+static int await_start(struct soft_device *device)
+{
+    int err = await_state(device, REGION_STARTING);
+
+    if (err == 0)
+        err = await_state(device, REGION_ANSWERED);
+    if (err == 0)
+        return atomic_load(&device->region->state) == REGION_FAILED
+                   ? atomic_load(&device->region->error)
+                   : 0;
+    LOG_ERROR("the device %s: %s", err == -ENODEV ? "ended before it began" : "does not begin",
+              device->config.driver == SOFT_PROCESS ? device->program : "a thread");
+    if (device->config.driver == SOFT_PROCESS)
+        LOG_ERROR("is that matchbox-device, of this build? MBX_DEVICE_PROGRAM says what is "
+                  "executed");
+    return err;
+}
+
+static int start_elsewhere(struct soft_device *device)
+{
+    int err = device->driver->start(device);
+
+    if (err != 0)
+        return err;
+    err = await_start(device);
+    if (err != 0)
+        device->driver->stop(device);
+    return err;
+}
+
+/* ---- open, configure, stop, close ---- */
+
+static void soft_limits(const struct mbx_device *d, struct mbx_device_limits *limits)
+{
+    *limits = (struct mbx_device_limits){
+        .list = LIST_MAX,
+        .commands = COMMANDS_MAX,
+        .untagged = UNTAGGED_MAX,
+        .context_bits = 32,
+        .source_bits = 32,
+        .tag_bits = 64,
+        .untagged_size = device_of(d)->config.transport->limits.packet_max,
+        .eager_max = WIRE_EAGER_MAX,
+        .caps = MBX_DEVICE_MASKS | MBX_DEVICE_ANY_SOURCE | MBX_DEVICE_RENDEZVOUS |
+                MBX_DEVICE_TRUNCATES | MBX_DEVICE_HOLDS,
+    };
+}
+
+static int make_region(struct soft_device *device, uint32_t list, uint32_t untagged)
+{
+    device->region_size = region_bytes(list, untagged);
+    if (device->config.driver == SOFT_PROCESS) {
+        int err = region_create(device->region_size, &device->region_fd, &device->region);
+
+        if (err != 0)
+            return err;
+    } else {
+        device->region = mem_alloc_aligned(CACHE_LINE, device->region_size);
+        if (device->region == NULL)
+            return -ENOMEM;
+        memset(device->region, 0, device->region_size);
+    }
+    region_init(device->region, list, untagged);
+    device->region->read_chunk = device->config.read_chunk;
+    device->region->spin_ns = device->config.spin_ns;
+    device->region->look_ns = device->config.look_ns;
+    device->region->seed = device->config.seed;
+    return 0;
+}
+
+static void drop_region(struct soft_device *device)
+{
+    if (device->region == NULL)
+        return;
+    if (device->config.driver == SOFT_PROCESS)
+        region_destroy(device->region, device->region_size, device->region_fd);
+    else
+        mem_free(device->region);
+    device->region = NULL;
+}
+
+static int soft_configure(struct mbx_device *d, uint32_t list, uint32_t commands,
+                          uint32_t untagged)
+{
+    struct soft_device *device = device_of(d);
+    int err;
+
+    if (device->is_configured || list == 0 || list > LIST_MAX || untagged == 0 ||
+        untagged > UNTAGGED_MAX || commands < 2 * list + 2 || commands > COMMANDS_MAX)
+        return -EINVAL;
+    err = make_region(device, list, untagged);
+    if (err != 0)
+        return err;
+    err = device->driver == NULL ? start_loop(device) : start_elsewhere(device);
+    if (err != 0) {
+        drop_region(device);
+        return err;
+    }
+    ring_producer_init(&device->commands, region_commands(device->region),
+                       device->region->command_cells);
+    ring_consumer_init(&device->events, region_events(device->region),
+                       device->region->event_cells);
+    device->is_configured = true;
+    return 0;
+}
+
+void soft_device_stop(struct mbx_device *d)
+{
+    struct soft_device *device = device_of(d);
+
+    if (device->is_stopped || !device->is_configured)
+        return;
+    device->is_stopped = true;
+    if (device->driver != NULL)
+        device->driver->stop(device);
+}
+
+bool soft_device_repeated(const struct mbx_device *d)
+{
+    const struct soft_device *device = device_of(d);
+
+    return device->mark == atomic_load(&device->region->begun);
+}
+
+bool soft_device_lie_down(struct mbx_device *d)
+{
+    struct soft_device *device = device_of(d);
+
+    if (device->is_over)
+        return true;
+    if (device->driver == NULL)
+        return port_is_idle(device->port) && ring_is_empty(&device->events);
+    if (device->attachment == SOFT_AWAY)
+        return true;
+    device->until_look = 1; /* the first look behind a sleep is a real one */
+    region_lie_down(&device->region->software_sleeps);
+    return ring_is_empty(&device->events);
+}
+
+void soft_device_get_up(struct mbx_device *d)
+{
+    struct soft_device *device = device_of(d);
+
+    region_get_up(&device->region->software_sleeps);
+}
+
+bool soft_device_has_events(const struct mbx_device *d)
+{
+    return !ring_is_empty(&device_of(d)->events);
+}
+
+uint64_t soft_device_idle_rounds(struct mbx_device *d)
+{
+    struct soft_device *device = device_of(d);
+
+    if (device->attachment != SOFT_AWAY)
+        soft_device_wake(device);
+    else
+        sys_futex_wake(&device->region->wanted, 1);
+    return atomic_load(&device->region->idle);
+}
+
+bool soft_device_is_calm(struct mbx_device *d, uint64_t *rounds)
+{
+    struct soft_device *device = device_of(d);
+    uint64_t before = *rounds;
+
+    *rounds = soft_device_idle_rounds(d);
+    return *rounds >= before + 2 && /* one may have begun before */
+           ring_is_empty(&device->events) &&
+           atomic_load(&device->region->performed) >= device->written;
+}
+
+static void soft_close(struct mbx_device *d)
+{
+    struct soft_device *device = device_of(d);
+
+    soft_device_stop(d);
+    if (device->port != NULL)
+        port_fini(device->port);
+    mem_free(device->port);
+    drop_region(device);
+    mem_free(device);
+}
+
+static const struct mbx_device_ops ops = {
+    .name = "soft",
+    .about = "matches in software, in the progress loop, on a thread or in a process",
+    .close = soft_close,
+    .limits = soft_limits,
+    .configure = soft_configure,
+    .replenish = soft_replenish,
+    .append = soft_append,
+    .revoke = soft_revoke,
+    .take_back = soft_take_back,
+    .sync = soft_sync,
+    .hold = soft_hold,
+    .unhold = soft_unhold,
+    .poll = soft_poll,
+};
+
+int soft_device_open(const struct soft_device_config *config, struct mbx_device **out)
+{
+    static const struct soft_driver_ops *const drivers[] = {
+        [SOFT_LOOP] = NULL,
+        [SOFT_THREAD] = &soft_driver_thread,
+        [SOFT_PROCESS] = &soft_driver_process,
+    };
+    struct soft_device *device = mem_calloc(1, sizeof *device);
+
+    if (device == NULL)
+        return -ENOMEM;
+    device->base.ops = &ops;
+    device->config = *config;
+    device->driver = drivers[config->driver];
+    device->until_look = LOOK_EVERY;
+    device->region_fd = -1;
+    *out = &device->base;
+    return 0;
+}

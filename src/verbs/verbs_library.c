@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * verbs_library.c - verbs_library.h says it all.
+ */
+#include "verbs/verbs_library.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/base.h"
+
+#define LIBRARY_NAME "libibverbs.so.1"
+
+/* The header wraps these in macros of the same name. */
+#undef ibv_get_device_list
+#undef ibv_reg_mr
+
+static struct verbs_library {
+    __typeof__(&ibv_get_device_list) get_device_list;
+    __typeof__(&ibv_free_device_list) free_device_list;
+    __typeof__(&ibv_get_device_name) get_device_name;
+    __typeof__(&ibv_open_device) open_device;
+    __typeof__(&ibv_close_device) close_device;
+    __typeof__(&ibv_query_device) query_device;
+    __typeof__(&ibv_alloc_pd) alloc_pd;
+    __typeof__(&ibv_dealloc_pd) dealloc_pd;
+    __typeof__(&ibv_reg_mr) reg_mr;
+    __typeof__(&ibv_dereg_mr) dereg_mr;
+    __typeof__(&ibv_destroy_cq) destroy_cq;
+    __typeof__(&ibv_create_srq) create_srq;
+    __typeof__(&ibv_destroy_srq) destroy_srq;
+    __typeof__(&ibv_create_qp) create_qp;
+    __typeof__(&ibv_modify_qp) modify_qp;
+    __typeof__(&ibv_destroy_qp) destroy_qp;
+    __typeof__(&ibv_wc_status_str) wc_status_str;
+} library;
+
+static const struct {
+    const char *name;
+    size_t offset; /* of the pointer in struct verbs_library */
+} calls[] = {
+#define CALL(name)                                                                             \
+    {                                                                                          \
+        "ibv_" #name, offsetof(struct verbs_library, name)                                     \
+    }
+    CALL(get_device_list), CALL(free_device_list), CALL(get_device_name), CALL(open_device),
+    CALL(close_device),    CALL(query_device),     CALL(alloc_pd),        CALL(dealloc_pd),
+    CALL(reg_mr),          CALL(dereg_mr),         CALL(destroy_cq),      CALL(create_srq),
+    CALL(destroy_srq),     CALL(create_qp),        CALL(modify_qp),       CALL(destroy_qp),
+    CALL(wc_status_str),
+#undef CALL
+};
+static_assert(sizeof(struct verbs_library) == ARRAY_COUNT(calls) * sizeof(void *), "all calls");
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static bool is_loaded;
+static char why_not[128]; /* written once; "" before */
+
+static int load(void)
+{
+    void *handle = dlopen(LIBRARY_NAME, RTLD_NOW | RTLD_LOCAL);
+    struct verbs_library loaded;
+
+    if (handle == NULL) {
+        snprintf(why_not, sizeof why_not, "libibverbs cannot be loaded: %s", dlerror());
+        return -EOPNOTSUPP;
+    }
+    for (size_t i = 0; i < ARRAY_COUNT(calls); i++) {
+        void *symbol = dlsym(RTLD_DEFAULT, calls[i].name);
+
+        if (symbol == NULL)
+            symbol = dlsym(handle, calls[i].name);
+        if (symbol == NULL) {
+            snprintf(why_not, sizeof why_not, LIBRARY_NAME " lacks %s", calls[i].name);
+            dlclose(handle);
+            return -EOPNOTSUPP;
+        }
+        memcpy((char *)&loaded + calls[i].offset, &symbol, sizeof symbol);
+    }
+    library = loaded;
+    is_loaded = true;
+    return 0;
+}
+
+int verbs_library_load(void)
+{
+    int err = 0;
+
+    pthread_mutex_lock(&lock);
+    if (!is_loaded)
+        err = why_not[0] != '\0' ? -EOPNOTSUPP : load();
+    pthread_mutex_unlock(&lock);
+    return err;
+}
+
+const char *verbs_library_error(void)
+{
+    return why_not;
+}
+
+/* ---- the functions of libibverbs, for its header and for us ---- */
+
+struct ibv_device **ibv_get_device_list(int *count)
+{
+    return library.get_device_list(count);
+}
+
+void ibv_free_device_list(struct ibv_device **list)
+{
+    library.free_device_list(list);
+}
+
+const char *ibv_get_device_name(struct ibv_device *device)
+{
+    return library.get_device_name(device);
+}
+
+struct ibv_context *ibv_open_device(struct ibv_device *device)
+{
+    return library.open_device(device);
+}
+
+int ibv_close_device(struct ibv_context *context)
+{
+    return library.close_device(context);
+}
+
+int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
+{
+    return library.query_device(context, attr);
+}
+
+struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
+{
+    return library.alloc_pd(context);
+}
+
+int ibv_dealloc_pd(struct ibv_pd *pd)
+{
+    return library.dealloc_pd(pd);
+}
+
+struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
+{
+    return library.reg_mr(pd, addr, length, access);
+}
+
+/* Called with optional access flags alone, of which we have none. */
+struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
+                                unsigned access)
+{
+    (void)pd, (void)addr, (void)length, (void)iova, (void)access;
+    errno = EOPNOTSUPP;
+    return NULL;
+}
+
+int ibv_dereg_mr(struct ibv_mr *mr)
+{
+    return library.dereg_mr(mr);
+}
+
+int ibv_destroy_cq(struct ibv_cq *cq)
+{
+    return library.destroy_cq(cq);
+}
+
+struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
+{
+    return library.create_srq(pd, attr);
+}
+
+int ibv_destroy_srq(struct ibv_srq *srq)
+{
+    return library.destroy_srq(srq);
+}
+
+struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+{
+    return library.create_qp(pd, attr);
+}
+
+int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+    return library.modify_qp(qp, attr, mask);
+}
+
+int ibv_destroy_qp(struct ibv_qp *qp)
+{
+    return library.destroy_qp(qp);
+}
+
+const char *ibv_wc_status_str(enum ibv_wc_status status)
+{
+    return library.wc_status_str(status);
+}

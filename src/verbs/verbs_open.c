@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * verbs_open.c - which hardware matches tags, and what it is asked for.
+ *
+ *   ibv_open_device -> tm_caps -> limits -> configure: a completion queue, and a shared receive
+ *   queue of type IBV_SRQT_TM -> verbs_attach: queue pairs that receive from it
+ *
+ * The completion queue holds all that can be unread: for every receive MATCH and DATA_VALID
+ * and, while all are taken back, one more; for every command one; for every buffer one.
+ */
+#include "verbs/verbs_state.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "verbs/verbs_library.h"
+
+#define VERBS_UNTAGGED_MAX 49152 /* fewer than 2^16 messages may be unreported */
+#define VERBS_OPS_MIN      4     /* for a list of one: append, revoke, and take_back's two */
+
+static uint32_t least(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+/* ---- which device ---- */
+
+/* The capabilities of what matches tags; max_num_tags 0 if it does not, or does not say. */
+static struct ibv_tm_caps query_tags(struct ibv_context *context,
+                                     struct ibv_device_attr_ex *attr)
+{
+    memset(attr, 0, sizeof *attr);
+    if (ibv_query_device_ex(context, NULL, attr) != 0)
+        attr->tm_caps.max_num_tags = 0;
+    return attr->tm_caps;
+}
+
+/* Opens device if it matches tags: 0; -EOPNOTSUPP it does not; -errno. */
+static int open_matching(struct ibv_device *device, struct ibv_context **context)
+{
+    struct ibv_device_attr_ex attr;
+    struct ibv_tm_caps caps;
+    struct ibv_context *opened = ibv_open_device(device);
+
+    if (opened == NULL)
+        return errno != 0 ? -errno : -EIO;
+    caps = query_tags(opened, &attr);
+    if (caps.max_num_tags == 0 || caps.max_ops < VERBS_OPS_MIN) {
+        ibv_close_device(opened);
+        return -EOPNOTSUPP;
+    }
+    *context = opened;
+    return 0;
+}
+
+/* The first of that name, or of any, that matches tags. */
+static int find_matching(const char *name, struct ibv_context **context)
+{
+    struct ibv_device **devices;
+    int err = verbs_library_load();
+
+    if (err != 0)
+        return err;
+    err = -ENODEV;
+    devices = ibv_get_device_list(NULL);
+    if (devices == NULL)
+        return -ENODEV;
+    for (int i = 0; devices[i] != NULL && err != 0; i++)
+        if (name == NULL || strcmp(ibv_get_device_name(devices[i]), name) == 0)
+            err = open_matching(devices[i], context);
+    ibv_free_device_list(devices);
+    return err;
+}
+
+/* Appends "mlx5_0: max_num_tags 0" to a line. */
+static void explain_device(struct ibv_device *device, char *line, size_t size)
+{
+    struct ibv_device_attr_ex attr;
+    struct ibv_context *context = ibv_open_device(device);
+    size_t used = strlen(line);
+    const char *comma = used > 0 ? ", " : "", *name = ibv_get_device_name(device);
+
+    if (context == NULL) {
+        snprintf(line + used, size - used, "%s%s: cannot be opened", comma, name);
+        return;
+    }
+    snprintf(line + used, size - used, "%s%s: max_num_tags %u", comma, name,
+             query_tags(context, &attr).max_num_tags);
+    ibv_close_device(context);
+}
+
+static void explain_devices(char *line, size_t size)
+{
+    struct ibv_device **devices = ibv_get_device_list(NULL);
+
+    line[0] = '\0';
+    if (devices == NULL)
+        return;
+    for (int i = 0; devices[i] != NULL; i++)
+        explain_device(devices[i], line, size);
+    ibv_free_device_list(devices);
+}
+
+bool verbs_explain(char *line, size_t size)
+{
+    struct ibv_context *context;
+    char devices[128];
+
+    if (verbs_library_load() != 0) {
+        snprintf(line, size, "%s", verbs_library_error());
+        return false;
+    }
+    explain_devices(devices, sizeof devices);
+    if (devices[0] == '\0') {
+        snprintf(line, size, "libibverbs finds no device");
+        return false;
+    }
+    if (find_matching(NULL, &context) != 0) {
+        snprintf(line, size, "no device matches tags in hardware (%s)", devices);
+        return false;
+    }
+    ibv_close_device(context);
+    snprintf(line, size, "available (%s)", devices);
+    return true;
+}
+
+/* ---- open, configure, close ---- */
+
+static struct mbx_device_limits limits_of(struct ibv_context *context, uint32_t eager_max)
+{
+    struct ibv_device_attr_ex attr;
+    const struct ibv_tm_caps caps = query_tags(context, &attr);
+    const uint32_t list = least(caps.max_num_tags, (caps.max_ops - 1) / 2);
+    const uint32_t commands = least(caps.max_ops - 1 - list, UINT16_MAX);
+    const uint32_t entries = (uint32_t)attr.orig_attr.max_cqe, most = 3 * list + commands + 1;
+    const uint32_t room = entries > most ? entries - most : 0;
+
+    return (struct mbx_device_limits){
+        .list = list,
+        .commands = commands,
+        .untagged = least(least((uint32_t)attr.orig_attr.max_srq_wr, room), VERBS_UNTAGGED_MAX),
+        .context_bits = VERBS_CONTEXT_BITS,
+        .source_bits = VERBS_SOURCE_BITS,
+        .tag_bits = VERBS_TAG_BITS,
+        .untagged_size = sizeof(struct wire_header) + eager_max,
+        .eager_max = eager_max,
+        .caps = MBX_DEVICE_MASKS | MBX_DEVICE_ANY_SOURCE,
+    };
+}
+
+void verbs_limits(const struct mbx_device *device, struct mbx_device_limits *limits)
+{
+    *limits = container_of(device, const struct verbs, device)->limits;
+}
+
+static struct ibv_cq_ex *create_queue(struct verbs *v)
+{
+    struct ibv_cq_init_attr_ex attr = {
+        .cqe = 3 * v->list + v->commands + 1 + v->untagged,
+        .wc_flags = IBV_WC_EX_WITH_BYTE_LEN | IBV_WC_EX_WITH_TM_INFO,
+    };
+
+    return ibv_create_cq_ex(v->context, &attr);
+}
+
+static struct ibv_srq *create_list(struct verbs *v)
+{
+    struct ibv_srq_init_attr_ex attr = {
+        .attr = {.max_wr = v->untagged, .max_sge = 1},
+        .comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_CQ |
+                     IBV_SRQ_INIT_ATTR_TM,
+        .srq_type = IBV_SRQT_TM,
+        .pd = v->pd,
+        .cq = ibv_cq_ex_to_cq(v->cq),
+        .tm_cap = {.max_num_tags = v->list, .max_ops = v->commands + v->list + 1},
+    };
+
+    return ibv_create_srq_ex(v->context, &attr);
+}
+
+int verbs_configure(struct mbx_device *device, uint32_t list, uint32_t commands,
+                    uint32_t untagged)
+{
+    struct verbs *v = verbs_of(device);
+    int err;
+
+    if (v->srq != NULL || list == 0 || commands == 0 || untagged == 0 ||
+        list > v->limits.list || commands > v->limits.commands || untagged > v->limits.untagged)
+        return -EINVAL;
+    v->list = list;
+    v->commands = commands;
+    v->untagged = untagged;
+    v->entries = mem_calloc(list, sizeof *v->entries);
+    v->buffers = mem_calloc(untagged, sizeof *v->buffers);
+    if (v->entries == NULL || v->buffers == NULL) {
+        err = -ENOMEM;
+        goto free_tables;
+    }
+    v->cq = create_queue(v);
+    if (v->cq == NULL) {
+        err = -errno;
+        goto free_tables;
+    }
+    v->srq = create_list(v);
+    if (v->srq == NULL) {
+        err = -errno;
+        goto destroy_queue;
+    }
+    return 0;
+
+destroy_queue:
+    LOG_WARN("verbs: no tag-matching queue of %u receives and %u buffers: %s", list, untagged,
+             strerror(-err));
+    ibv_destroy_cq(ibv_cq_ex_to_cq(v->cq));
+    v->cq = NULL;
+free_tables:
+    mem_free(v->entries);
+    mem_free(v->buffers);
+    v->entries = NULL;
+    v->buffers = NULL;
+    return err;
+}
+
+void verbs_deregister(struct ibv_mr **mr)
+{
+    if (*mr != NULL)
+        ibv_dereg_mr(*mr);
+    *mr = NULL;
+}
+
+static void destroy_pairs(struct verbs *v)
+{
+    struct list *node;
+
+    while ((node = list_pop_head(&v->pairs)) != NULL) {
+        struct verbs_pair *pair = container_of(node, struct verbs_pair, node);
+
+        ibv_destroy_qp(pair->qp);
+        mem_free(pair);
+    }
+}
+
+void verbs_close(struct mbx_device *device)
+{
+    struct verbs *v = verbs_of(device);
+
+    destroy_pairs(v);
+    if (v->srq != NULL)
+        ibv_destroy_srq(v->srq);
+    if (v->cq != NULL)
+        ibv_destroy_cq(ibv_cq_ex_to_cq(v->cq));
+    for (uint32_t i = 0; v->entries != NULL && i < v->list; i++)
+        verbs_deregister(&v->entries[i].mr);
+    for (uint32_t i = 0; v->buffers != NULL && i < v->untagged; i++)
+        verbs_deregister(&v->buffers[i].mr);
+    mem_free(v->entries);
+    mem_free(v->buffers);
+    ibv_dealloc_pd(v->pd);
+    ibv_close_device(v->context);
+    mem_free(v);
+}
+
+int verbs_attach(struct mbx_device *device, struct ibv_qp **qp)
+{
+    struct verbs *v = verbs_of(device);
+    struct ibv_qp_init_attr attr = {
+        .send_cq = ibv_cq_ex_to_cq(v->cq),
+        .recv_cq = ibv_cq_ex_to_cq(v->cq),
+        .srq = v->srq,
+        .qp_type = IBV_QPT_RC,
+    };
+    struct verbs_pair *pair = mem_calloc(1, sizeof *pair);
+
+    if (pair == NULL)
+        return -ENOMEM;
+    pair->qp = ibv_create_qp(v->pd, &attr);
+    if (pair->qp == NULL) {
+        int err = -errno;
+
+        mem_free(pair);
+        return err;
+    }
+    list_add_tail(&v->pairs, &pair->node);
+    *qp = pair->qp;
+    return 0;
+}
+
+int verbs_open(const struct verbs_config *config, struct mbx_device **device)
+{
+    const uint32_t eager_max = config->eager_max != 0 ? config->eager_max : VERBS_EAGER_MAX;
+    struct verbs *v;
+    int err;
+
+    if (eager_max < sizeof(struct verbs_rts) || config->peers > 1u << VERBS_SOURCE_BITS)
+        return -EINVAL;
+    v = mem_calloc(1, sizeof *v);
+    if (v == NULL)
+        return -ENOMEM;
+    err = find_matching(config->name, &v->context);
+    if (err != 0)
+        goto free_state;
+    v->pd = ibv_alloc_pd(v->context);
+    if (v->pd == NULL) {
+        err = -ENOMEM;
+        goto close_context;
+    }
+    v->device.ops = &verbs_ops;
+    v->limits = limits_of(v->context, eager_max);
+    v->peers = config->peers;
+    list_init(&v->held);
+    list_init(&v->pairs);
+    *device = &v->device;
+    return 0;
+
+close_context:
+    ibv_close_device(v->context);
+free_state:
+    mem_free(v);
+    return err;
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * conformance_bench.h - a device under test, and what the tests do with it.  Test code.
+ *
+ * A test gets a bench whose device has been opened for it, and is closed behind it.  Every
+ * verb here must succeed, and every expectation must hold, or the test fails.  Events are
+ * polled into a list; a test takes them out one by one, in order, and at the end none may be
+ * left.
+ *
+ * What a device, or its target, cannot do is asked for first (bench_needs...): such a test is
+ * skipped, and says why.
+ */
+#ifndef DEVICE_CONFORMANCE_BENCH_H
+#define DEVICE_CONFORMANCE_BENCH_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+#include "base/base.h"
+#include "base/mem.h"
+#include "testing/device/conformance.h"
+
+#define BENCH_LIST     8 /* of the device under test, if its target does not say */
+#define BENCH_UNTAGGED 8
+#define BENCH_MANY     256   /* untagged buffers, where a test needs many messages */
+#define BENCH_LONG     12000 /* bytes of a message that no packet holds */
+
+extern const struct conformance_target *bench_target; /* of this run */
+extern unsigned char bench_bytes[BENCH_LONG];         /* what messages are made of */
+
+struct bench {
+    void *world;
+    struct mbx_device *device;
+    struct mbx_device_limits limits;
+    uint32_t list, commands, untagged;
+    unsigned char *untagged_memory;
+    uint16_t handled;
+    struct mbx_device_event
+        *events; /* [room]; polled and not yet looked at: count from first */
+    int room, first, count;
+    uint64_t sent; /* messages; the next one's data */
+};
+
+/* A receive and its memory, with bytes behind it that nobody may write. */
+struct landing {
+    struct mbx_device_recv recv;
+    unsigned char *bytes;
+};
+
+/* ---- around each test: *state is the bench ---- */
+
+int bench_set_up(void **state);
+int bench_set_up_least(void **state); /* a list of one, and one untagged buffer */
+int bench_set_up_many(void **state);  /* BENCH_MANY untagged buffers, if it has as many */
+int bench_tear_down(void **state);
+
+#define BENCH_TEST(name) cmocka_unit_test_setup_teardown(name, bench_set_up, bench_tear_down)
+
+/* ---- what it can do; a test that needs what is not there is skipped ---- */
+
+bool bench_can(const struct bench *b, unsigned caps);
+bool bench_sends(enum conformance_kind kind);
+void bench_needs(const struct bench *b, unsigned caps);
+void bench_needs_kind(enum conformance_kind kind);
+void bench_needs_time(void);
+void bench_needs_list(const struct bench *b, uint32_t list);
+
+/* ---- verbs that must succeed ---- */
+
+void bench_give_buffer(struct bench *b, uint32_t buffer);
+void bench_run(struct bench *b);
+void bench_poll(struct bench *b);
+struct landing bench_landing(uint32_t handle, uint32_t source, uint64_t tag, size_t size);
+void bench_append(struct bench *b, const struct landing *landing);
+/* With as much room as any receive must have that this device may be handed. */
+struct landing bench_post(struct bench *b, uint32_t handle, uint32_t source, uint64_t tag);
+/* ... and lets the device take it. */
+struct landing bench_place(struct bench *b, uint32_t handle, uint32_t source, uint64_t tag);
+void bench_revoke(struct bench *b, uint32_t handle);
+void bench_report(struct bench *b);
+struct conformance_message bench_message(enum conformance_kind kind, uint32_t peer,
+                                         uint64_t tag, const void *payload, size_t size);
+struct conformance_message bench_send(struct bench *b, enum conformance_kind kind,
+                                      uint32_t peer, uint64_t tag, size_t size);
+/* A short eager message: 8 bytes that differ from message to message. */
+struct conformance_message bench_send_short(struct bench *b, uint32_t peer, uint64_t tag);
+
+/* ---- what must have happened ---- */
+
+/* The oldest event, which stays. */
+const struct mbx_device_event *bench_peek(const struct bench *b);
+/* The oldest event of this type, which is taken out; DATA_VALID and FIN_SENT of different
+ * messages may come in any order. */
+struct mbx_device_event bench_take(struct bench *b, enum mbx_device_event_type type);
+/* The next event must be of this type. */
+struct mbx_device_event bench_next(struct bench *b, enum mbx_device_event_type type);
+void bench_is_silent(struct bench *b);
+/* MATCHED with everything that it says. */
+struct mbx_device_event bench_matched(struct bench *b, const struct landing *landing,
+                                      const struct conformance_message *message);
+/* MATCHED, and all that has to follow: the bytes are there, the sender has been told. */
+void bench_received(struct bench *b, struct landing *landing,
+                    const struct conformance_message *message);
+/* UNEXPECTED, and its buffer given back; it counts as handled. */
+void bench_unexpected(struct bench *b, const struct conformance_message *message);
+void bench_revoked(struct bench *b, struct landing *landing, int error);
+
+/* ---- and both: the verb, a poll, and what must come of it ---- */
+
+/* A short message is sent, and this receive gets it; or none does. */
+void bench_meets(struct bench *b, struct landing *landing, uint32_t peer, uint64_t tag);
+void bench_misses(struct bench *b, uint32_t peer, uint64_t tag);
+/* A receive that has met nothing is revoked. */
+void bench_withdraws(struct bench *b, struct landing *landing);
+
+/* ---- the tests ---- */
+
+int conformance_match(void); /* conformance_match.c; how many failed */
+int conformance_data(void);  /* conformance_data.c */
+
+#endif

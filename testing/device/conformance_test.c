@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * conformance_test.c - the conformance suite over the software device, worked by hand: as
+ * able as it is, and as one that can do little.
+ */
+#include "testing/device/conformance.h"
+#include "testing/device/stepped_device.h"
+
+#include <assert.h>
+
+#include "base/mem.h"
+
+static void *open_hand(struct mbx_device **device, const struct hand_config *config)
+{
+    struct hand *hand = mem_alloc(sizeof *hand);
+
+    assert(hand != NULL);
+    hand_init(hand, config);
+    *device = &hand->device;
+    return hand;
+}
+
+static void *open_world(struct mbx_device **device)
+{
+    return open_hand(device, &(struct hand_config){0});
+}
+
+/* No capability, and only just enough of everything. */
+static void *open_poor(struct mbx_device **device)
+{
+    return open_hand(device,
+                     &(struct hand_config){.limits = {
+                                               .list = 3,
+                                               .commands = 8,
+                                               .untagged = 2,
+                                               .context_bits = 8,
+                                               .source_bits = 8,
+                                               .tag_bits = 32,
+                                               .untagged_size = sizeof(struct hand_packet),
+                                               .eager_max = HAND_EAGER_MAX,
+                                           }});
+}
+
+static void close_world(void *world)
+{
+    hand_fini(world);
+    mem_free(world);
+}
+
+static enum hand_kind kind_of(enum conformance_kind kind)
+{
+    if (kind == CONFORMANCE_OTHER)
+        return HAND_OTHER;
+    return kind == CONFORMANCE_RENDEZVOUS || kind == CONFORMANCE_UNREADABLE ? HAND_RENDEZVOUS
+                                                                            : HAND_EAGER;
+}
+
+static void send_message(void *world, uint32_t peer, const struct conformance_message *message)
+{
+    const struct hand *hand = world;
+    bool reads = (hand->config.limits.caps & MBX_DEVICE_RENDEZVOUS) &&
+                 message->kind != CONFORMANCE_UNREADABLE;
+
+    hand_send_message(world, peer,
+                      &(struct hand_packet){
+                          .kind = (uint8_t)kind_of(message->kind),
+                          .wants_fin = message->kind == CONFORMANCE_SYNC ||
+                                       kind_of(message->kind) == HAND_RENDEZVOUS,
+                          .message = (uint32_t)message->data,
+                          .envelope = message->envelope,
+                          .size = message->size,
+                          .data = message->data,
+                          .breaks_at = reads ? UINT64_MAX : 0,
+                      },
+                      message->payload);
+}
+
+static void run(void *world)
+{
+    hand_run(world);
+}
+
+static void read_packet(void *world, const struct mbx_device_event *event, const void *memory,
+                        struct conformance_message *message)
+{
+    const struct hand_packet *packet = memory;
+
+    (void)world;
+    assert(event->bytes == sizeof *packet);
+    message->kind = packet->kind == HAND_RENDEZVOUS ? CONFORMANCE_RENDEZVOUS
+                    : packet->wants_fin             ? CONFORMANCE_SYNC
+                                                    : CONFORMANCE_EAGER;
+    message->envelope = packet->envelope;
+    message->size = packet->size;
+    message->data = packet->data;
+    message->payload = packet->kind == HAND_RENDEZVOUS ? NULL : packet->bytes;
+}
+
+static uint64_t told(void *world, uint32_t peer)
+{
+    return ((struct hand *)world)->told[peer];
+}
+
+static void lose(void *world)
+{
+    hand_lose(world);
+}
+
+int main(void)
+{
+    struct conformance_target target = {
+        .name = "device conformance: soft, by hand",
+        .kinds = 1 << CONFORMANCE_EAGER | 1 << CONFORMANCE_SYNC | 1 << CONFORMANCE_RENDEZVOUS |
+                 1 << CONFORMANCE_UNREADABLE | 1 << CONFORMANCE_OTHER,
+        .open = open_world,
+        .close = close_world,
+        .send = send_message,
+        .run = run,
+        .read = read_packet,
+        .told = told,
+        .lose = lose,
+    };
+    int failed = conformance_run(&target);
+
+    target.name = "device conformance: soft, by hand, poor";
+    target.open = open_poor;
+    target.lose = NULL;
+    return failed + conformance_run(&target);
+}

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * shadow_count_test.c - what counts as handled, when it is reported, and when a handle is free.
+ */
+#include "testing/device/shadow_testing.h"
+
+/* ---- what counts as handled ---- */
+
+static void a_message_counts_when_its_owner_has_had_it(void **state)
+{
+    struct owner *o = *state;
+
+    owner_arrive(o, 7);
+    owner_arrive(o, 7);
+    owner_post(o, 0, 2, 8);
+    assert_int_equal(owner_waiting_command(o, 0)->handled, 0); /* found, and not polled */
+    owner_poll(o);
+    assert_int_equal(o->handled_within, 1); /* within the second, only the first */
+    assert_int_equal(o->shadow.handled, 2);
+    owner_post(o, 1, 2, 9);
+    assert_int_equal(o->kept, 2);
+}
+
+static void a_refused_message_does_not_count_and_comes_again(void **state)
+{
+    struct owner *o = *state;
+
+    owner_place(o, 0, 2, 7);
+    owner_arrive(o, 8);
+    owner_arrive(o, 7);
+    o->refusals = 2;
+    owner_poll(o);
+    owner_poll(o);
+    assert_int_equal(o->offered, 2);
+    assert_int_equal(o->shadow.handled, 0);
+    assert_int_equal(o->recvs[0].outcome, NONE); /* nothing behind it is looked at */
+    owner_poll(o);
+    assert_int_equal(o->offered, 3);
+    assert_int_equal(o->kept, 1);
+    assert_int_equal(o->shadow.handled, 1);
+    assert_int_equal(o->recvs[0].outcome, MATCHED);
+}
+
+static void packets_that_are_not_tagged_do_not_count(void **state)
+{
+    struct owner *o = *state;
+
+    owner_put(o, HAND_OTHER, 0, 0, false);
+    hand_run(&o->hand);
+    owner_poll(o);
+    assert_int_equal(o->offered, 1);
+    assert_int_equal(o->shadow.handled, 0);
+    assert_int_equal(o->shadow.stats.passed, 0);
+}
+
+static void the_revoke_of_a_taken_receive_goes_before_the_report(void **state)
+{
+    struct owner *o = *state;
+
+    owner_arrive(o, 7);
+    owner_post(o, 0, 2, 7);
+    owner_post(o, 1, 2, 7); /* keeps the device busy */
+    hand_run(&o->hand);
+    owner_poll(o);
+    assert_int_equal(o->recvs[0].outcome, TAKEN);
+    assert_int_equal(owner_waiting_command(o, 0)->type, SOFT_REVOKE);
+    assert_int_equal(owner_waiting_command(o, 0)->handle, o->recvs[0].shadow.handle);
+    assert_int_equal(owner_waiting_command(o, 0)->handled, 0);
+    assert_int_equal(owner_waiting_command(o, 1)->type, SOFT_SYNC);
+    assert_int_equal(owner_waiting_command(o, 1)->handled, 1);
+    owner_settle(o);
+    assert_int_equal(o->recvs[0].told, 1);
+    owner_arrive(o, 7);
+    owner_settle(o);
+    assert_int_equal(o->recvs[1].outcome, MATCHED);
+}
+
+static void a_sync_goes_only_when_the_device_holds_something(void **state)
+{
+    struct owner *o = *state;
+
+    owner_arrive(o, 7);
+    owner_poll(o);
+    assert_int_equal(o->hand.commands_waiting, 0);
+    owner_post(o, 0, 2, 8); /* reports for itself */
+    assert_int_equal(owner_waiting_command(o, 0)->handled, 1);
+    owner_poll(o);
+    assert_int_equal(o->hand.commands_waiting, 1);
+    owner_arrive(o, 7);
+    owner_poll(o);
+    assert_int_equal(owner_waiting_command(o, 1)->type, SOFT_SYNC);
+    assert_int_equal(owner_waiting_command(o, 1)->handled, 2);
+    owner_poll(o);
+    assert_int_equal(o->hand.commands_waiting, 2); /* nothing is new */
+}
+
+static void many_messages_are_reported_though_nobody_waits(void **state)
+{
+    struct owner *o = *state;
+
+    for (int i = 0; i < 16384 - 1; i++) {
+        owner_put(o, HAND_EAGER, 7, 8, false);
+        hand_run(&o->hand);
+        owner_poll(o);
+        mbx_match_claim(&o->match, &o->msgs[--o->kept]); /* not to keep them all */
+        hand_run(&o->hand);
+    }
+    assert_int_equal(o->shadow.stats.syncs, 0);
+    owner_arrive(o, 7);
+    owner_poll(o);
+    assert_int_equal(o->shadow.stats.syncs, 1);
+}
+
+static void syncs_leave_room_for_revokes(void **state)
+{
+    struct owner *o = *state;
+
+    owner_reopen(o, NULL, 2, 0);
+    owner_post(o, 0, 2, 7);
+    owner_post(o, 1, 2, 8);
+    for (int i = 0; i < 8; i++) { /* the device performs no command in this time */
+        owner_arrive(o, 9);
+        owner_poll(o);
+    }
+    assert_int_equal(o->hand.commands_waiting, 3);
+    assert_false(owner_cancel(o, 0));
+    assert_false(owner_cancel(o, 1));
+    assert_int_equal(o->hand.commands_waiting, 5);
+    owner_settle(o);
+    assert_int_equal(o->recvs[0].outcome, REVOKED);
+    assert_int_equal(o->recvs[1].outcome, REVOKED);
+}
+
+static void a_sync_that_found_no_room_is_sent_later(void **state)
+{
+    struct owner *o = *state;
+
+    owner_place(o, 0, 2, 7);
+    for (int i = 0; i < 2; i++) { /* the second finds the first SYNC still waiting */
+        owner_arrive(o, 9);
+        owner_poll(o);
+    }
+    assert_int_equal(o->hand.commands_waiting, 1);
+    hand_run(&o->hand);
+    assert_false(soft_is_in_sync(&o->hand.soft));
+    owner_settle(o);
+    assert_true(soft_is_in_sync(&o->hand.soft));
+}
+
+static void untagged_buffers_go_back(void **state)
+{
+    struct owner *o = *state;
+
+    for (int i = 0; i < 8; i++)
+        owner_arrive(o, 7);
+    assert_int_equal(o->hand.empty_count, 0);
+    owner_settle(o);
+    assert_int_equal(o->hand.empty_count, 8);
+}
+
+/* ---- handles ---- */
+
+static void a_handle_is_free_when_its_revoke_has_been_answered(void **state)
+{
+    struct owner *o = *state;
+
+    owner_post(o, 0, 2, 7);
+    assert_false(owner_cancel(o, 0));
+    owner_poll(o);
+    assert_int_equal(owner_free_handles(o), 7);
+    owner_settle(o);
+    assert_int_equal(owner_free_handles(o), 8);
+}
+
+static void a_handle_that_is_matched_and_revoked_waits_for_both(void **state)
+{
+    struct owner *o = *state;
+
+    owner_place(o, 0, 2, 7);
+    owner_arrive(o, 7);
+    assert_false(owner_cancel(o, 0));
+    owner_hears(o, MATCHED, 7); /* MATCHED; the revoke has not been performed */
+    owner_settle(o);
+    assert_int_equal(o->recvs[0].told, 1);
+    assert_int_equal(owner_free_handles(o), 8);
+    assert_int_equal(o->shadow.stats.cancels_lost, 1);
+}
+
+static void a_cancel_that_is_too_late_does_not_end_a_receive_whose_data_moves(void **state)
+{
+    struct owner *o = *state;
+
+    owner_place(o, 0, 2, 7);
+    owner_begin(o, HAND_EAGER, 7, 2 * HAND_INLINE, false);
+    assert_false(owner_cancel(o, 0));
+    while (hand_command(&o->hand))
+        ;
+    owner_poll(o); /* MATCHED, and that the revoke failed */
+    assert_int_equal(o->recvs[0].outcome, MATCHED);
+    assert_int_equal(o->recvs[0].told, 1);
+    owner_settle(o);
+    assert_int_equal(o->recvs[0].outcome, VALID);
+    assert_int_equal(o->recvs[0].told, 2);
+    assert_int_equal(owner_free_handles(o), 8);
+}
+
+static void a_handle_waits_for_the_data(void **state)
+{
+    struct owner *o = *state;
+
+    owner_place(o, 0, 2, 7);
+    owner_begin(o, HAND_EAGER, 7, 2 * HAND_INLINE, false);
+    owner_hears(o, MATCHED, 7);
+    hand_arrive(&o->hand, 2);
+    owner_hears(o, VALID, 8);
+}
+
+static void a_handle_waits_for_the_fin(void **state)
+{
+    struct owner *o = *state;
+
+    owner_place(o, 0, 2, 7);
+    owner_begin(o, HAND_RENDEZVOUS, 7, HAND_STEP, true);
+    hand_move(&o->hand, 0);
+    owner_hears(o, VALID, 7);
+    hand_move(&o->hand, 0);
+    owner_poll(o);
+    assert_int_equal(owner_free_handles(o), 8);
+}
+
+static void an_incomplete_rendezvous_owes_nothing(void **state)
+{
+    struct owner *o = *state;
+
+    owner_place(o, 0, 2, 7);
+    hand_send(&o->hand, 2,
+              &(struct hand_packet){.kind = HAND_RENDEZVOUS,
+                                    .wants_fin = true,
+                                    .envelope = {1, 2, 7},
+                                    .size = 8,
+                                    .breaks_at = 0});
+    owner_settle(o);
+    assert_int_equal(o->recvs[0].outcome, INCOMPLETE);
+    assert_int_equal(owner_free_handles(o), 8);
+    assert_int_equal(o->hand.told[2], 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        OWNER_TEST(a_message_counts_when_its_owner_has_had_it),
+        OWNER_TEST(a_refused_message_does_not_count_and_comes_again),
+        OWNER_TEST(packets_that_are_not_tagged_do_not_count),
+        OWNER_TEST(the_revoke_of_a_taken_receive_goes_before_the_report),
+        OWNER_TEST(a_sync_goes_only_when_the_device_holds_something),
+        OWNER_TEST(many_messages_are_reported_though_nobody_waits),
+        OWNER_TEST(syncs_leave_room_for_revokes),
+        OWNER_TEST(a_sync_that_found_no_room_is_sent_later),
+        OWNER_TEST(untagged_buffers_go_back),
+        OWNER_TEST(a_handle_is_free_when_its_revoke_has_been_answered),
+        OWNER_TEST(a_handle_that_is_matched_and_revoked_waits_for_both),
+        OWNER_TEST(a_cancel_that_is_too_late_does_not_end_a_receive_whose_data_moves),
+        OWNER_TEST(a_handle_waits_for_the_data),
+        OWNER_TEST(a_handle_waits_for_the_fin),
+        OWNER_TEST(an_incomplete_rendezvous_owes_nothing),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * shadow_test.c - what is handed over, and in which order; what a cancel does; opening.
+ */
+#include "testing/device/shadow_testing.h"
+
+#include <errno.h>
+
+/* ---- handing over ---- */
+
+static void a_receive_is_handed_over_at_once(void **state)
+{
+    struct owner *o = *state;
+
+    assert_int_equal(owner_post(o, 0, 2, 7)->state, SHADOW_HANDED);
+    assert_int_equal(o->hand.commands_waiting, 1);
+    hand_run(&o->hand);
+    owner_arrive(o, 7);
+    owner_poll(o);
+    assert_int_equal(o->recvs[0].outcome, MATCHED);
+    assert_int_equal(o->recvs[0].told, 1);
+    assert_int_equal(owner_free_handles(o), 8);
+}
+
+static void a_small_receive_stays_in_software(void **state)
+{
+    struct owner *o = *state;
+
+    owner_reopen(o, NULL, 8, 16);
+    assert_int_equal(owner_post_sized(o, 0, 2, 7, 0, 15)->state, SHADOW_SOFTWARE);
+    assert_int_equal(owner_post_sized(o, 1, 2, 8, 0, 16)->state, SHADOW_HANDED);
+}
+
+/* A receive that a device with these limits cannot hold, and one that it can. */
+static void holds(struct owner *o, const struct hand_config *device, uint32_t source,
+                  uint64_t tag, uint64_t ignore, size_t size, enum shadow_state want)
+{
+    owner_reopen(o, device, 8, 0);
+    assert_int_equal(owner_post_sized(o, 0, source, tag, ignore, size)->state, want);
+}
+
+static void receives_from_anybody_need_a_device_that_has_them(void **state)
+{
+    const struct hand_config with = {.caps = MBX_DEVICE_ANY_SOURCE | MBX_DEVICE_TRUNCATES};
+    const struct hand_config without = {.caps = MBX_DEVICE_TRUNCATES};
+
+    holds(*state, &with, MBX_MATCH_ANY_SOURCE, 7, 0, 8, SHADOW_HANDED);
+    holds(*state, &without, MBX_MATCH_ANY_SOURCE, 7, 0, 8, SHADOW_SOFTWARE);
+    holds(*state, &without, 2, 7, 0, 8, SHADOW_HANDED);
+}
+
+static void partial_ignore_bits_need_a_device_that_has_them(void **state)
+{
+    const struct hand_config with = {.caps = MBX_DEVICE_MASKS | MBX_DEVICE_TRUNCATES};
+    const struct hand_config without = {.caps = MBX_DEVICE_TRUNCATES};
+
+    holds(*state, &with, 2, 7, 1, 8, SHADOW_HANDED);
+    holds(*state, &without, 2, 7, 1, 8, SHADOW_SOFTWARE);
+    holds(*state, &without, 2, 7, ANY_TAG, 8, SHADOW_HANDED);
+}
+
+static void a_short_buffer_needs_a_device_that_truncates(void **state)
+{
+    const struct hand_config with = {.caps = MBX_DEVICE_TRUNCATES};
+    const struct hand_config without = {.caps = MBX_DEVICE_MASKS};
+
+    holds(*state, &with, 2, 7, 0, HAND_EAGER_MAX - 1, SHADOW_HANDED);
+    holds(*state, &without, 2, 7, 0, HAND_EAGER_MAX - 1, SHADOW_SOFTWARE);
+    holds(*state, &without, 2, 7, 0, HAND_EAGER_MAX, SHADOW_HANDED);
+}
+
+static void a_tag_must_fit_the_device(void **state)
+{
+    const struct hand_config four_bits = {.tag_bits = 4};
+
+    holds(*state, &four_bits, 2, 15, 0, 8, SHADOW_HANDED);
+    holds(*state, &four_bits, 2, 16, 0, 8, SHADOW_SOFTWARE);
+    holds(*state, &four_bits, 2, 16, 16, 8, SHADOW_HANDED); /* that bit is not compared */
+}
+
+/* Does (source, tag, ignore) wait behind the first, which stays in software? */
+static void overlaps(struct owner *o, uint32_t source, uint64_t tag, uint64_t ignore,
+                     uint32_t source_2, uint64_t tag_2, uint64_t ignore_2, bool want)
+{
+    struct shadow_recv *second;
+
+    owner_reopen(o, NULL, 8, 16);
+    owner_post_sized(o, 0, source, tag, ignore, 8);
+    second = owner_post_sized(o, 1, source_2, tag_2, ignore_2, 16);
+    assert_int_equal(second->state, want ? SHADOW_SOFTWARE : SHADOW_HANDED);
+    assert_int_equal(o->shadow.stats.overlapped, want);
+}
+
+static void a_receive_does_not_pass_one_that_stays_and_fits_the_same(void **state)
+{
+    overlaps(*state, 2, 7, 0, 2, 7, 0, true);
+    overlaps(*state, 2, 7, 0, 2, 8, 0, false);
+    overlaps(*state, 2, 7, 0, 1, 7, 0, false);
+    overlaps(*state, 2, 7, 0, MBX_MATCH_ANY_SOURCE, 7, 0, true);
+    overlaps(*state, 2, 7, 0, 2, 0, ANY_TAG, true);
+    overlaps(*state, 2, 7, 0, 2, 6, 1, true);
+    overlaps(*state, MBX_MATCH_ANY_SOURCE, 7, 0, 2, 7, 0, true);
+    overlaps(*state, 2, 0, ANY_TAG, 2, 7, 0, true);
+    overlaps(*state, 2, 0, ANY_TAG, MBX_MATCH_ANY_SOURCE, 7, 0, true);
+}
+
+static void one_that_is_over_holds_nobody_back(void **state)
+{
+    struct owner *o = *state;
+
+    owner_reopen(o, NULL, 8, 16);
+    owner_post_sized(o, 0, 2, 7, 0, 8);
+    owner_post_sized(o, 1, MBX_MATCH_ANY_SOURCE, 7, 0, 8);
+    assert_true(owner_cancel(o, 1));
+    owner_arrive(o, 7);
+    owner_poll(o);
+    assert_int_equal(o->recvs[0].outcome, TAKEN);
+    assert_int_equal(owner_post(o, 2, 2, 7)->state, SHADOW_HANDED);
+}
+
+static void the_oldest_that_waits_goes_first(void **state)
+{
+    struct owner *o = *state;
+
+    owner_reopen(o, NULL, 2, 0);
+    for (int i = 0; i < 5; i++)
+        owner_post(o, i, 2, (uint64_t)i);
+    assert_int_equal(o->recvs[2].shadow.state, SHADOW_WAITING);
+    assert_int_equal(o->shadow.stats.waiting, 3);
+    hand_run(&o->hand);
+    owner_arrive(o, 1);
+    owner_poll(o);
+    assert_int_equal(o->recvs[2].shadow.state, SHADOW_HANDED);
+    assert_int_equal(o->recvs[3].shadow.state, SHADOW_WAITING);
+    hand_run(&o->hand);
+    owner_arrive(o, 0);
+    owner_poll(o);
+    assert_int_equal(o->recvs[3].shadow.state, SHADOW_HANDED);
+    assert_int_equal(o->recvs[4].shadow.state, SHADOW_WAITING);
+    assert_int_equal(o->shadow.stats.waiting_max, 3);
+}
+
+static void one_that_is_posted_from_a_callback_does_not_pass_those_that_wait(void **state)
+{
+    struct owner *o = *state;
+
+    owner_reopen(o, NULL, 2, 0);
+    for (int i = 0; i < 3; i++)
+        owner_post(o, i, 2, 7);
+    o->recvs[1].next = 3;
+    hand_run(&o->hand);
+    owner_arrive(o, 7);
+    owner_arrive(o,
+                 7); /* the second callback finds a handle free, and receive 2 waiting for it */
+    owner_poll(o);
+    assert_true(o->recvs[2].shadow.handle == owner_waiting_command(o, 0)->handle);
+    owner_settle(o);
+    owner_arrive(o, 7);
+    owner_settle(o);
+    assert_int_equal(o->recvs[2].outcome, MATCHED);
+    assert_int_equal(o->recvs[3].outcome, NONE);
+}
+
+static void one_that_waits_can_be_taken_or_cancelled(void **state)
+{
+    struct owner *o = *state;
+
+    owner_reopen(o, NULL, 1, 0);
+    for (int i = 0; i < 4; i++)
+        owner_post(o, i, 2, (uint64_t)i);
+    owner_arrive(o, 1);
+    owner_poll(o);
+    assert_int_equal(o->recvs[1].outcome, TAKEN);
+    assert_true(owner_cancel(o, 2));
+    assert_int_equal(o->shadow.stats.waiting, 1);
+    assert_false(owner_cancel(o, 0));
+    owner_settle(o);
+    assert_int_equal(o->recvs[0].outcome, REVOKED);
+    assert_int_equal(o->recvs[3].shadow.state, SHADOW_HANDED);
+}
+
+/* ---- cancel ---- */
+
+static void a_cancel_in_software_is_done_at_once(void **state)
+{
+    struct owner *o = *state;
+
+    owner_reopen(o, NULL, 8, 16);
+    owner_post_sized(o, 0, 2, 7, 0, 8);
+    assert_true(owner_cancel(o, 0));
+    owner_settle(o);
+    assert_int_equal(o->recvs[0].told, 0);
+}
+
+static void a_cancel_in_the_device_waits_for_its_answer(void **state)
+{
+    struct owner *o = *state;
+
+    owner_post(o, 0, 2, 7);
+    assert_false(owner_cancel(o, 0));
+    assert_int_equal(o->recvs[0].told, 0);
+    owner_settle(o);
+    assert_int_equal(o->recvs[0].outcome, REVOKED);
+    assert_int_equal(o->recvs[0].told, 1);
+    assert_int_equal(o->shadow.stats.cancels_won, 1);
+}
+
+static void a_claim_in_the_device_waits_for_its_answer(void **state)
+{
+    struct owner *o = *state;
+
+    owner_post(o, 0, 2, 7);
+    owner_place(o, 1, 2, 8);
+    owner_arrive(o, 8);
+    assert_false(owner_claim(o, 0));
+    assert_false(owner_claim(o, 1));
+    assert_int_equal(o->recvs[0].shadow.state, SHADOW_CLAIMED);
+    assert_int_equal(o->recvs[0].told + o->recvs[1].told, 0);
+    owner_settle(o);
+    assert_int_equal(o->recvs[0].outcome, REVOKED);
+    assert_int_equal(o->recvs[1].outcome, MATCHED);
+    assert_int_equal(o->shadow.stats.claims_won, 1);
+    assert_int_equal(o->shadow.stats.claims_lost, 1);
+    assert_int_equal(o->shadow.stats.cancels_won + o->shadow.stats.cancels_lost, 0);
+}
+
+/* ---- open ---- */
+
+static void a_shadow_asks_for_no_more_than_the_device_has(void **state)
+{
+    struct owner *o = *state;
+
+    owner_reopen(o, NULL, 0, 0);
+    assert_int_equal(o->shadow.list, HAND_LIST);
+    owner_reopen(o, NULL, HAND_LIST + 1, 0);
+    assert_int_equal(o->shadow.list, HAND_LIST);
+    assert_int_equal(o->shadow.untagged, 8);
+    assert_int_equal(o->hand.commands, 2 * HAND_LIST + 2);
+}
+
+static void a_shadow_without_memory_leaves_nothing(void **state)
+{
+    struct shadow shadow;
+    struct hand hand;
+    uint64_t live = mem_live(), n = 0;
+    int err;
+
+    (void)state;
+    do {
+        hand_init(&hand, &(struct hand_config){0});
+        mem_fail_at(++n);
+        err = shadow_init(
+            &shadow, &(struct shadow_config){.device = &hand.device, .events = &owner_events});
+        if (err == 0)
+            shadow_fini(&shadow);
+        else
+            assert_int_equal(err, -ENOMEM);
+        mem_fail_at(0);
+        hand_fini(&hand);
+        assert_int_equal(mem_live(), live);
+    } while (err != 0);
+    assert_int_equal(n, 5 + 2 + 1); /* the shadow's, the device's, and none */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        OWNER_TEST(a_receive_is_handed_over_at_once),
+        OWNER_TEST(a_small_receive_stays_in_software),
+        OWNER_TEST(receives_from_anybody_need_a_device_that_has_them),
+        OWNER_TEST(partial_ignore_bits_need_a_device_that_has_them),
+        OWNER_TEST(a_short_buffer_needs_a_device_that_truncates),
+        OWNER_TEST(a_tag_must_fit_the_device),
+        OWNER_TEST(a_receive_does_not_pass_one_that_stays_and_fits_the_same),
+        OWNER_TEST(one_that_is_over_holds_nobody_back),
+        OWNER_TEST(the_oldest_that_waits_goes_first),
+        OWNER_TEST(one_that_is_posted_from_a_callback_does_not_pass_those_that_wait),
+        OWNER_TEST(one_that_waits_can_be_taken_or_cancelled),
+        OWNER_TEST(a_cancel_in_software_is_done_at_once),
+        OWNER_TEST(a_cancel_in_the_device_waits_for_its_answer),
+        OWNER_TEST(a_claim_in_the_device_waits_for_its_answer),
+        OWNER_TEST(a_shadow_asks_for_no_more_than_the_device_has),
+        cmocka_unit_test(a_shadow_without_memory_leaves_nothing),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
