@@ -75,7 +75,7 @@ int offload_revoke(struct mbx_ep *ep, struct request *req)
     if (!recv_is_open(req) || !arbiter_close(ep, req) ||
         !recv_unpost(ep, req, RECV_DEVICE, NULL))
         return -EALREADY;
-    if (ep->offload == NULL || shadow_claim(&ep->offload->shadow, &req->shadow))
+    if (ep->offload == NULL || shadow_reclaim(&ep->offload->shadow, &req->shadow))
         return 0;
     req->state = REQUEST_CLAIMED;
     if (ep->offload->in_loop)
@@ -266,7 +266,7 @@ static bool on_knows(void *arg, uint32_t peer)
 /* Is there anything in the device, or to be heard from it? */
 static bool offload_is_idle(const struct offload *offload)
 {
-    return shadow_is_idle(&offload->shadow) && !soft_device_has_events(offload->device);
+    return shadow_is_idle(&offload->shadow) && !softdev_has_events(offload->device);
 }
 
 /* A device in the loop that holds nothing could only pass the packet on. */
@@ -283,10 +283,10 @@ int offload_deliver(void *arg, uint32_t peer, const void *packet, size_t size)
     if (offload == NULL || likely(offload->is_quiet))
         return progress_deliver(ep, peer, packet, size);
     if (offload_is_devices(offload))
-        return soft_device_deliver(offload->device, peer, packet, size);
+        return softdev_deliver(offload->device, peer, packet, size);
     if (unlikely(offload->may_repeat)) {
         offload->may_repeat = false;
-        if (soft_device_repeated(offload->device))
+        if (softdev_repeated(offload->device))
             return 0;
     }
     return progress_deliver(ep, peer, packet, size);
@@ -304,14 +304,14 @@ void offload_read_done(void *arg, void *cookie, int error)
 {
     struct mbx_ep *ep = arg;
 
-    if (ep->offload == NULL || !soft_device_read_done(ep->offload->device, cookie, error))
+    if (ep->offload == NULL || !softdev_read_done(ep->offload->device, cookie, error))
         rndv_read_done(ep, cookie, error);
 }
 
 /* ---- messages of another path ---- */
 
 /* One that may have to wait for the device. */
-struct beside {
+struct bypass {
     struct shadow_message shadow;
     struct message *message;
 };
@@ -320,7 +320,7 @@ struct beside {
 static int offload_arrive(struct mbx_ep *ep, const struct arrival *arrival)
 {
     struct peer *peer = peer_get(ep, arrival->envelope.source);
-    struct beside *beside;
+    struct bypass *beside;
 
     if (context_get(ep, arrival->envelope.context_id) == NULL)
         return -EAGAIN;
@@ -340,7 +340,7 @@ static int offload_arrive(struct mbx_ep *ep, const struct arrival *arrival)
         eager_assemble(ep, arrival, beside->message);
     credit_keep(peer, credit_of(arrival));
     beside->shadow.envelope = arrival->envelope;
-    beside_arrive(&ep->offload->shadow, &beside->shadow);
+    bypass_arrive(&ep->offload->shadow, &beside->shadow);
     return 0;
 }
 
@@ -351,7 +351,7 @@ int offload_beside(void *arg, uint32_t peer, const void *bytes, size_t size)
     struct arrival arrival;
     int result;
 
-    if (ep->offload == NULL || beside_is_clear(&ep->offload->shadow))
+    if (ep->offload == NULL || bypass_is_clear(&ep->offload->shadow))
         return progress_deliver(ep, peer, bytes, size);
     result = progress_open(ep, peer, bytes, size, &packet, &arrival);
     return result == 1 ? offload_arrive(ep, &arrival) : result;
@@ -375,7 +375,7 @@ static struct shadow_recv *on_find(void *arg, struct shadow_message *message)
 static void on_met(void *arg, struct shadow_message *shadow, struct shadow_recv *recv)
 {
     struct mbx_ep *ep = arg;
-    struct beside *beside = container_of(shadow, struct beside, shadow);
+    struct bypass *beside = container_of(shadow, struct bypass, shadow);
     struct request *req = request_of(recv);
     struct arrival room;
 
@@ -391,7 +391,7 @@ static void on_met(void *arg, struct shadow_message *shadow, struct shadow_recv 
 static int on_keep(void *arg, struct shadow_message *shadow)
 {
     struct mbx_ep *ep = arg;
-    struct beside *beside = container_of(shadow, struct beside, shadow);
+    struct bypass *beside = container_of(shadow, struct bypass, shadow);
     int err = progress_wait(ep, context_find(ep, shadow->envelope.context_id), beside->message);
 
     if (err == 0)
@@ -405,7 +405,7 @@ static void offload_drop_parked(struct offload *offload)
     struct list *node;
 
     while ((node = list_pop_head(&offload->shadow.parked)) != NULL)
-        mem_free(container_of(node, struct beside, shadow.node));
+        mem_free(container_of(node, struct bypass, shadow.node));
 }
 
 /* ---- the device is gone ---- */
@@ -414,7 +414,7 @@ static void on_lost(void *arg)
 {
     struct mbx_ep *ep = arg;
 
-    soft_device_stop(ep->offload->device);
+    softdev_stop(ep->offload->device);
     LOG_WARN("the matching device is gone: matching goes on in software");
 }
 
@@ -470,8 +470,8 @@ static const struct shadow_events events = {
 static bool offload_has_nothing(const struct offload *offload)
 {
     return shadow_is_idle(&offload->shadow) &&
-           (offload->in_loop ? !soft_device_has_events(offload->device)
-                             : !soft_device_is_there(offload->device));
+           (offload->in_loop ? !softdev_has_events(offload->device)
+                             : !softdev_is_there(offload->device));
 }
 
 /* A device elsewhere that has nothing to do only makes the way of a message longer. */
@@ -480,7 +480,7 @@ static void offload_spare(struct offload *offload)
     if (!shadow_is_idle(&offload->shadow))
         offload->unused = 0;
     else if (++offload->unused == UNUSED_POLLS)
-        soft_device_detach(offload->device);
+        softdev_detach(offload->device);
 }
 
 /* What the device did and what it can be given; how much. */
@@ -500,7 +500,7 @@ static int offload_poll(struct mbx_ep *ep, struct work *work)
     if (offload->is_quiet)
         return 0;
     if (offload->in_loop)
-        moved = soft_device_run(offload->device);
+        moved = softdev_run(offload->device);
     moved += shadow_poll(&offload->shadow);
     if (!offload->in_loop && !offload->shadow.is_lost)
         offload_spare(offload);
@@ -514,7 +514,7 @@ static bool offload_lie_down(struct offload *offload)
         return offload->is_receiving && !shadow_has_work(&offload->shadow);
     if (offload->in_loop && offload_is_idle(offload))
         return true; /* nor do we poll it; its commands can wait */
-    return !shadow_has_work(&offload->shadow) && soft_device_lie_down(offload->device);
+    return !shadow_has_work(&offload->shadow) && softdev_lie_down(offload->device);
 }
 
 /* As transport_ops.wait, with a device that wants to be heard, too. */
@@ -526,12 +526,12 @@ static int on_sleep(struct mbx_ep *ep, int64_t timeout_ns)
 
     if (offload == NULL)
         return 1;
-    looks = !offload->in_loop && !offload->is_receiving &&
-            soft_device_is_there(offload->device) && (timeout_ns < 0 || timeout_ns > LOOK_NS);
+    looks = !offload->in_loop && !offload->is_receiving && softdev_is_there(offload->device) &&
+            (timeout_ns < 0 || timeout_ns > LOOK_NS);
     if (offload_lie_down(offload))
         err = ep->transport->ops->wait(ep->transport, looks ? LOOK_NS : timeout_ns);
     if (!offload->shadow.is_lost)
-        soft_device_get_up(offload->device);
+        softdev_get_up(offload->device);
     return looks && err == -ETIMEDOUT ? 0 : err;
 }
 
@@ -560,15 +560,15 @@ static struct link *offload_link(void *arg, uint32_t peer)
 static int offload_device(struct mbx_ep *ep, const struct transport_config *config,
                           struct mbx_device **device)
 {
-    static const enum soft_driver drivers[] = {
-        [DEVICE_SOFT] = SOFT_LOOP,
-        [DEVICE_SOFT_THREAD] = SOFT_THREAD,
-        [DEVICE_SOFT_PROCESS] = SOFT_PROCESS,
+    static const enum softdev_driver drivers[] = {
+        [DEVICE_SOFT] = SOFTDEV_LOOP,
+        [DEVICE_SOFT_THREAD] = SOFTDEV_THREAD,
+        [DEVICE_SOFT_PROCESS] = SOFTDEV_PROCESS,
     };
     const struct settings *s = &ep->settings;
 
-    return soft_device_open(
-        &(struct soft_device_config){
+    return softdev_open(
+        &(struct softdev_config){
             .driver = drivers[s->device],
             .transport = ep->transport,
             .transport_config = config,
@@ -632,7 +632,7 @@ static int offload_start(struct mbx_ep *ep, const struct transport_config *confi
     if (err != 0)
         offload->device->ops->close(offload->device);
     else
-        soft_device_run(offload->device); /* it has its buffers before the first packet */
+        softdev_run(offload->device); /* it has its buffers before the first packet */
     return err;
 }
 
@@ -678,7 +678,7 @@ static void on_close(struct mbx_ep *ep)
 
     if (offload == NULL)
         return;
-    soft_device_stop(offload->device);
+    softdev_stop(offload->device);
     if (!offload->in_loop && !offload->is_receiving)
         transport_take_back(ep->transport);
     offload->device->ops->close(offload->device);
@@ -706,7 +706,7 @@ static void on_gone(struct mbx_ep *ep, struct peer *peer, int error, bool is_new
     offload->is_watched = true;
     offload->calm = 0;
     if (!offload->shadow.is_lost)
-        soft_device_is_calm(offload->device, &offload->rounds);
+        softdev_is_calm(offload->device, &offload->rounds);
 }
 
 /* A device in the loop has. */
@@ -718,7 +718,7 @@ static bool on_has_seen_all(struct mbx_ep *ep)
     if (offload == NULL || !offload->is_watched)
         return true;
     is_calm = offload->shadow.is_lost ? offload->is_receiving /* by us */
-                                      : soft_device_is_calm(offload->device, &offload->rounds);
+                                      : softdev_is_calm(offload->device, &offload->rounds);
     offload->calm = is_calm ? offload->calm + 1 : 0;
     offload->is_watched = offload->calm < CALM_LOOKS;
     return !offload->is_watched;

@@ -59,7 +59,7 @@ static bool settle(struct shadow *shadow, struct shadow_message *message)
     recv = shadow->events->find(shadow->arg, message);
     if (recv == NULL)
         return keep(shadow, message);
-    if (!shadow_claim(shadow, recv)) {
+    if (!shadow_reclaim(shadow, recv)) {
         recv->message = message;
         message->recv = recv;
         return false;
@@ -68,7 +68,7 @@ static bool settle(struct shadow *shadow, struct shadow_message *message)
     return true;
 }
 
-void beside_arrive(struct shadow *shadow, struct shadow_message *message)
+void bypass_arrive(struct shadow *shadow, struct shadow_message *message)
 {
     message->recv = NULL;
     list_init_node(&message->node);
@@ -92,7 +92,7 @@ static bool look_at(struct shadow *shadow, struct shadow_message *message, struc
     return false;
 }
 
-void beside_look(struct shadow *shadow)
+void bypass_look(struct shadow *shadow)
 {
     uint64_t stays = 0; /* of these sources one stays */
     struct list *node, *next;
@@ -110,7 +110,7 @@ void beside_look(struct shadow *shadow)
 
 /* ---- answers ---- */
 
-void beside_asked(struct shadow *shadow, struct shadow_recv *recv)
+void bypass_asked(struct shadow *shadow, struct shadow_recv *recv)
 {
     list_init_node(&recv->node);
     list_add_tail(&shadow->asked, &recv->node);
@@ -129,7 +129,7 @@ static struct shadow_message *answered(struct shadow *shadow, struct shadow_recv
     return message;
 }
 
-void beside_in_time(struct shadow *shadow, struct shadow_recv *recv)
+void bypass_in_time(struct shadow *shadow, struct shadow_recv *recv)
 {
     struct shadow_message *message = answered(shadow, recv);
 
@@ -141,14 +141,14 @@ void beside_in_time(struct shadow *shadow, struct shadow_recv *recv)
     shadow->events->met(shadow->arg, message, recv);
 }
 
-void beside_too_late(struct shadow *shadow, struct shadow_recv *recv)
+void bypass_too_late(struct shadow *shadow, struct shadow_recv *recv)
 {
     answered(shadow, recv);
 }
 
 /* ---- open, and for tests ---- */
 
-void beside_init(struct shadow *shadow)
+void bypass_init(struct shadow *shadow)
 {
     list_init(&shadow->asked);
     list_init(&shadow->parked);
@@ -170,7 +170,7 @@ static bool asked_are_valid(const struct shadow *shadow)
     return true;
 }
 
-bool beside_is_valid(const struct shadow *shadow)
+bool bypass_is_valid(const struct shadow *shadow)
 {
     uint32_t from[SHADOW_SOURCES] = {0};
     struct list *node;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * beside.h - messages that come past the device, by another path.
+ * bypass.h - messages that come past the device, by another path.
  *
  *   device's path ──> device ──MATCHED, UNEXPECTED──> shadow ──> engine
  *   another path ───────────────────────────────────> beside ──> engine
@@ -34,40 +34,40 @@
  * While a message is parked nothing is handed over.  So a message that is too late for one
  * receive after the other comes to an end of those that the device holds.
  *
- * Invariants (beside_is_valid)
+ * Invariants (bypass_is_valid)
  *   I1  parked is in the order of arrival; parked_from counts what is on it
  *   I2  message->recv is CLAIMED, and names the message; it is on no other
  *   I3  a parked message has a receive claimed for it, or fits one that is asked back, or
  *       stands behind one of its source, or must_look is set: the next poll looks at it
  */
-#ifndef DEVICE_BESIDE_H
-#define DEVICE_BESIDE_H
+#ifndef OFFLOAD_BYPASS_H
+#define OFFLOAD_BYPASS_H
 
 #include "offload/shadow.h"
 
-/* beside_arrive - a message has come past the device: envelope is set, the rest is ours.
+/* bypass_arrive - a message has come past the device: envelope is set, the rest is ours.
  * It is given back by met() or kept(), from here or from a later shadow_poll(). */
-void beside_arrive(struct shadow *shadow, struct shadow_message *message);
+void bypass_arrive(struct shadow *shadow, struct shadow_message *message);
 
-/* beside_is_clear - can no message of another path have to wait?  Then the owner may treat it
+/* bypass_is_clear - can no message of another path have to wait?  Then the owner may treat it
  * like one of the device's, and has shadow_taken() for the receive that it meets. */
-static inline bool beside_is_clear(const struct shadow *shadow)
+static inline bool bypass_is_clear(const struct shadow *shadow)
 {
     return shadow->stats.in_device == 0 && list_is_empty(&shadow->parked);
 }
 
 /* ---- for shadow.c ---- */
 
-void beside_init(struct shadow *shadow);
+void bypass_init(struct shadow *shadow);
 
 /* Looks at what is parked, if something has changed. */
-void beside_look(struct shadow *shadow);
+void bypass_look(struct shadow *shadow);
 
 /* recv is asked back; its claim or cancel is over: it was in time, or it was too late. */
-void beside_asked(struct shadow *shadow, struct shadow_recv *recv);
-void beside_in_time(struct shadow *shadow, struct shadow_recv *recv);
-void beside_too_late(struct shadow *shadow, struct shadow_recv *recv);
+void bypass_asked(struct shadow *shadow, struct shadow_recv *recv);
+void bypass_in_time(struct shadow *shadow, struct shadow_recv *recv);
+void bypass_too_late(struct shadow *shadow, struct shadow_recv *recv);
 
-bool beside_is_valid(const struct shadow *shadow);
+bool bypass_is_valid(const struct shadow *shadow);
 
 #endif

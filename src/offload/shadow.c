@@ -147,7 +147,7 @@ static void give_back(struct shadow *shadow, struct shadow_recv *recv)
 {
     count_answer(shadow, recv, true);
     recv->state = SHADOW_NONE;
-    beside_in_time(shadow, recv);
+    bypass_in_time(shadow, recv);
 }
 
 /* From here on the device does nothing any more. */
@@ -374,7 +374,7 @@ static bool ask_back(struct shadow *shadow, struct shadow_recv *recv, enum shado
 {
     if (was_recalled(shadow, recv)) {
         recv->state = state;
-        beside_asked(shadow, recv);
+        bypass_asked(shadow, recv);
         return false;
     }
     if (recv->state != SHADOW_HANDED) {
@@ -383,7 +383,7 @@ static bool ask_back(struct shadow *shadow, struct shadow_recv *recv, enum shado
     }
     list_remove(&recv->node);
     recv->state = state;
-    beside_asked(shadow, recv);
+    bypass_asked(shadow, recv);
     revoke(shadow, recv);
     return false;
 }
@@ -393,7 +393,7 @@ bool shadow_cancel(struct shadow *shadow, struct shadow_recv *recv)
     return ask_back(shadow, recv, SHADOW_REVOKING);
 }
 
-bool shadow_claim(struct shadow *shadow, struct shadow_recv *recv)
+bool shadow_reclaim(struct shadow *shadow, struct shadow_recv *recv)
 {
     return ask_back(shadow, recv, SHADOW_CLAIMED);
 }
@@ -461,7 +461,7 @@ static void on_matched(struct shadow *shadow, const struct mbx_device_event *eve
         list_remove(&recv->node);
     } else if (!was_recalled(shadow, recv)) {
         count_answer(shadow, recv, false);
-        beside_too_late(shadow, recv);
+        bypass_too_late(shadow, recv);
     }
     recv->state = slot->is_matched ? SHADOW_MATCHED : SHADOW_NONE;
     recv->is_sized = !(event->flags & MBX_DEVICE_SIZE_LATER);
@@ -630,7 +630,7 @@ int shadow_poll(struct shadow *shadow)
         if (!take(shadow, &event))
             break;
     }
-    beside_look(shadow);
+    bypass_look(shadow);
     if (shadow->is_stopped)
         return count;
     pump_buffers(shadow);
@@ -690,7 +690,7 @@ int shadow_init(struct shadow *shadow, const struct shadow_config *config)
     };
     list_init(&shadow->waiting);
     list_init(&shadow->handed);
-    beside_init(shadow);
+    bypass_init(shadow);
     shadow->device->ops->limits(shadow->device, &shadow->limits);
     shadow->list = at_most(config->list, shadow->limits.list);
     shadow->untagged = at_most(config->untagged, shadow->limits.untagged);
@@ -724,7 +724,7 @@ bool shadow_is_valid(const struct shadow *shadow)
 {
     uint32_t used = 0;
 
-    if (!beside_is_valid(shadow) || (shadow->is_recalled && !list_is_empty(&shadow->handed)))
+    if (!bypass_is_valid(shadow) || (shadow->is_recalled && !list_is_empty(&shadow->handed)))
         return false;
     if (shadow->is_lost)
         return list_is_empty(&shadow->waiting) && list_is_empty(&shadow->handed) &&

@@ -22,7 +22,7 @@
  * A cancel and a claim ask the device in the same way, and wait for its answer.  A cancel is
  * the user's.  A claim is for a message that does not come through the device, which nothing
  * keeps from matching the receive meanwhile: beside.h has those of another path, and
- * shadow_claim() is for any other.
+ * shadow_reclaim() is for any other.
  *
  * Receives are handed over in posting order, and one never passes an earlier one that stays
  * in software and fits one of its messages.  So what the device holds is, for every message,
@@ -45,8 +45,8 @@
  *       what it still has are the heads of what fits a message, and it is not given any that
  *       fits what one of those that leave fits
  */
-#ifndef DEVICE_SHADOW_H
-#define DEVICE_SHADOW_H
+#ifndef OFFLOAD_SHADOW_H
+#define OFFLOAD_SHADOW_H
 
 #include <matchbox/device.h>
 #include <matchbox/match.h>
@@ -91,7 +91,7 @@ struct shadow_events {
      * way.  Unless recv->is_sized the first two tell of the size, and of what else the match
      * left out; behind LOST nobody does. */
     void (*moved)(void *arg, struct shadow_recv *recv, const struct mbx_device_event *event);
-    /* A cancel has come in time, or a claim by shadow_claim(). */
+    /* A cancel has come in time, or a claim by shadow_reclaim(). */
     void (*revoked)(void *arg, struct shadow_recv *recv);
     /* A packet.  If it is an unexpected message, the owner compares it with the whole shadow
      * list.  0, or -EAGAIN: it is offered again by a later poll, before anything else. */
@@ -205,9 +205,9 @@ void shadow_taken(struct shadow *shadow, struct shadow_recv *recv);
  * True: it is his.  False: revoked() or matched() will tell. */
 bool shadow_cancel(struct shadow *shadow, struct shadow_recv *recv);
 
-/* shadow_claim - the same, for a message that does not come through the device.
+/* shadow_reclaim - the same, for a message that does not come through the device.
  * Afterwards the owner gives it that message. */
-bool shadow_claim(struct shadow *shadow, struct shadow_recv *recv);
+bool shadow_reclaim(struct shadow *shadow, struct shadow_recv *recv);
 
 /* shadow_recall - everything that is handed over comes back to stay in software, and so do
  * those that are posted, until shadow_lend().  recalled tells how many are still out. */

@@ -17,85 +17,85 @@
 
 /* ---- events ---- */
 
-/* There is room: see region_event_cells().  If there is not, software did not keep the rules
+/* There is room: see channel_event_cells().  If there is not, software did not keep the rules
  * of handles and buffers. */
-static struct port_event *event_room(struct port *port)
+static struct channel_event *event_room(struct agent *agent)
 {
-    struct port_event *event = ring_reserve(&port->events, sizeof *event);
+    struct channel_event *event = ring_reserve(&agent->events, sizeof *event);
 
-    if (event == NULL && !port->is_broken) {
+    if (event == NULL && !agent->is_broken) {
         LOG_ERROR("device: no room for an event: software uses more than it has configured");
-        port->is_broken = true;
+        agent->is_broken = true;
     }
     return event;
 }
 
-static void event_write(struct port *port, struct port_event *event)
+static void event_write(struct agent *agent, struct channel_event *event)
 {
-    ring_publish(&port->events, event, sizeof *event);
+    ring_publish(&agent->events, event, sizeof *event);
 }
 
 static void on_emit(void *arg, const struct mbx_device_event *event)
 {
-    struct port *port = arg;
-    struct port_event *room = event_room(port);
+    struct agent *agent = arg;
+    struct channel_event *room = event_room(agent);
 
     if (room == NULL)
         return;
-    room->type = PORT_EVENT;
+    room->type = CHANNEL_EVENT;
     room->event = *event;
-    room->event.mark = port->begun;
-    event_write(port, room);
+    room->event.mark = agent->begun;
+    event_write(agent, room);
 }
 
-static void emit(struct port *port, enum mbx_device_event_type type,
-                 const struct soft_entry *entry, uint64_t done, int error)
+static void emit(struct agent *agent, enum mbx_device_event_type type,
+                 const struct tm_entry *entry, uint64_t done, int error)
 {
-    on_emit(port, &(struct mbx_device_event){.type = (uint8_t)type,
-                                             .handle = soft_handle(&port->soft, entry),
-                                             .done = done,
-                                             .error = error});
+    on_emit(agent, &(struct mbx_device_event){.type = (uint8_t)type,
+                                              .handle = tm_handle(&agent->unit, entry),
+                                              .done = done,
+                                              .error = error});
 }
 
 /* ---- what an entry has met ---- */
 
-static struct port_move *move_of(struct port *port, const struct soft_entry *entry)
+static struct agent_move *move_of(struct agent *agent, const struct tm_entry *entry)
 {
-    return &port->moves[soft_handle(&port->soft, entry)];
+    return &agent->moves[tm_handle(&agent->unit, entry)];
 }
 
-static struct soft_entry *entry_of(struct port *port, const struct port_move *move)
+static struct tm_entry *entry_of(struct agent *agent, const struct agent_move *move)
 {
-    return &port->soft.entries[move - port->moves];
+    return &agent->unit.entries[move - agent->moves];
 }
 
-static struct link *link_of(struct port *port, uint32_t peer)
+static struct link *link_of(struct agent *agent, uint32_t peer)
 {
-    return port->config.link(port->config.arg, peer);
+    return agent->config.link(agent->config.arg, peer);
 }
 
-static int write_to(struct port *port, uint64_t to, const void *from, size_t size)
+static int write_to(struct agent *agent, uint64_t to, const void *from, size_t size)
 {
     if (size == 0)
         return 0;
-    if (!port->config.memory.is_ours)
-        return port->config.memory.write(port->config.memory.arg, to, from, size);
+    if (!agent->config.memory.is_ours)
+        return agent->config.memory.write(agent->config.memory.arg, to, from, size);
     memcpy((void *)(uintptr_t)to, from, size);
     return 0;
 }
 
 /* Nothing more is to be done for entry. */
-static void move_end(struct port *port, struct soft_entry *entry)
+static void move_end(struct agent *agent, struct tm_entry *entry)
 {
-    soft_release(&port->soft, entry);
+    tm_release(&agent->unit, entry);
 }
 
 /* 0; -EAGAIN; another error: the sender is gone. */
-static int send_fin(struct port *port, const struct port_move *move)
+static int send_fin(struct agent *agent, const struct agent_move *move)
 {
     const struct wire_header header = {.what = wire_what(WIRE_FIN)};
     const struct wire_fin fin = {.sender = move->sender};
-    struct link *link = link_of(port, move->peer);
+    struct link *link = link_of(agent, move->peer);
 
     return link == NULL
                ? -ENOTCONN
@@ -105,135 +105,135 @@ static int send_fin(struct port *port, const struct port_move *move)
 }
 
 /* The data is in the buffer: tells the sender, if he waits.  False: later. */
-static bool move_tell(struct port *port, struct port_move *move)
+static bool move_tell(struct agent *agent, struct agent_move *move)
 {
-    struct soft_entry *entry = entry_of(port, move);
+    struct tm_entry *entry = entry_of(agent, move);
 
     if ((move->flags & MBX_DEVICE_WANTS_FIN) != 0) {
-        if (send_fin(port, move) == -EAGAIN)
+        if (send_fin(agent, move) == -EAGAIN)
             return false;
-        emit(port, MBX_DEVICE_FIN_SENT, entry, 0, 0);
+        emit(agent, MBX_DEVICE_FIN_SENT, entry, 0, 0);
     }
-    move_end(port, entry);
+    move_end(agent, entry);
     return true;
 }
 
 /* All that fits is in the buffer, or that failed. */
-static void move_done(struct port *port, struct port_move *move, int error)
+static void move_done(struct agent *agent, struct agent_move *move, int error)
 {
-    emit(port, MBX_DEVICE_DATA_VALID, entry_of(port, move), move->done, error);
-    if (!move_tell(port, move))
-        list_add_tail(&port->owing, &move->node);
+    emit(agent, MBX_DEVICE_DATA_VALID, entry_of(agent, move), move->done, error);
+    if (!move_tell(agent, move))
+        list_add_tail(&agent->owing, &move->node);
 }
 
 /* Software has to go on. */
-static void move_hand_back(struct port *port, struct port_move *move, int error)
+static void move_hand_back(struct agent *agent, struct agent_move *move, int error)
 {
-    struct soft_entry *entry = entry_of(port, move);
+    struct tm_entry *entry = entry_of(agent, move);
 
-    emit(port, MBX_DEVICE_INCOMPLETE, entry, move->done, error);
-    move_end(port, entry);
+    emit(agent, MBX_DEVICE_INCOMPLETE, entry, move->done, error);
+    move_end(agent, entry);
 }
 
 /* ---- rendezvous ---- */
 
 /* Reads a chunk.  As transport_read(). */
-static int read_chunk(struct port *port, struct port_move *move)
+static int read_chunk(struct agent *agent, struct agent_move *move)
 {
-    struct soft_entry *entry = entry_of(port, move);
-    struct link *link = link_of(port, move->peer);
-    bool is_ours = port->config.memory.is_ours;
+    struct tm_entry *entry = entry_of(agent, move);
+    struct link *link = link_of(agent, move->peer);
+    bool is_ours = agent->config.memory.is_ours;
     uint64_t to = entry->buf + move->done;
-    size_t size = min_size(is_ours ? port->config.region->read_chunk : BOUNCE_SIZE,
+    size_t size = min_size(is_ours ? agent->config.channel->read_chunk : BOUNCE_SIZE,
                            move->total - move->done);
     int err;
 
     if (link == NULL)
         return -ENOTCONN;
     move->chunk = size;
-    port->reading++; /* the transport may tell before it returns */
-    err = transport_read(link, is_ours ? (void *)(uintptr_t)to : port->bounce,
+    agent->reading++; /* the transport may tell before it returns */
+    err = transport_read(link, is_ours ? (void *)(uintptr_t)to : agent->bounce,
                          move->address + move->done, move->key, size, move);
     if (err != -EINPROGRESS)
-        port->reading--;
+        agent->reading--;
     if (err == 0 && !is_ours)
-        err = write_to(port, to, port->bounce, size);
+        err = write_to(agent, to, agent->bounce, size);
     if (err == 0)
         move->done += size;
     return err;
 }
 
 /* One step of it; it is on moving again if there are more. */
-static void move_step(struct port *port, struct port_move *move)
+static void move_step(struct agent *agent, struct agent_move *move)
 {
-    int err = move->done < move->total ? read_chunk(port, move) : 0;
+    int err = move->done < move->total ? read_chunk(agent, move) : 0;
 
     if (err == -EINPROGRESS)
-        return; /* port_read_done() tells */
+        return; /* agent_read_done() tells */
     if (err != 0 && err != -EAGAIN)
-        move_hand_back(port, move, err);
+        move_hand_back(agent, move, err);
     else if (move->done == move->total)
-        move_done(port, move, 0);
+        move_done(agent, move, 0);
     else
-        list_add_tail(&port->moving, &move->node);
+        list_add_tail(&agent->moving, &move->node);
 }
 
-bool port_owns(const struct port *port, const void *cookie)
+bool agent_owns(const struct agent *agent, const void *cookie)
 {
-    return (uintptr_t)cookie >= (uintptr_t)port->moves &&
-           (uintptr_t)cookie < (uintptr_t)(port->moves + port->config.region->list);
+    return (uintptr_t)cookie >= (uintptr_t)agent->moves &&
+           (uintptr_t)cookie < (uintptr_t)(agent->moves + agent->config.channel->list);
 }
 
-void port_read_done(struct port *port, void *cookie, int error)
+void agent_read_done(struct agent *agent, void *cookie, int error)
 {
-    struct port_move *move = cookie;
+    struct agent_move *move = cookie;
 
-    port->reading--;
+    agent->reading--;
     if (error < 0) {
-        move_hand_back(port, move, error);
+        move_hand_back(agent, move, error);
         return;
     }
     move->done += move->chunk;
-    list_add_tail(&port->moving, &move->node);
+    list_add_tail(&agent->moving, &move->node);
 }
 
 /* ---- arrivals that match ---- */
 
-static void matched(struct port *port, const struct soft_entry *entry,
+static void matched(struct agent *agent, const struct tm_entry *entry,
                     const struct mbx_device_envelope *envelope, uint64_t size, uint64_t data,
-                    const struct port_move *move)
+                    const struct agent_move *move)
 {
-    on_emit(port, &(struct mbx_device_event){
-                      .type = MBX_DEVICE_MATCHED,
-                      .flags = move->flags,
-                      .handle = soft_handle(&port->soft, entry),
-                      .envelope = *envelope,
-                      .size = size,
-                      .data = data,
-                      .done = move->done,
-                      .sender = move->sender,
-                      .address = move->address,
-                      .key = move->key,
-                  });
+    on_emit(agent, &(struct mbx_device_event){
+                       .type = MBX_DEVICE_MATCHED,
+                       .flags = move->flags,
+                       .handle = tm_handle(&agent->unit, entry),
+                       .envelope = *envelope,
+                       .size = size,
+                       .data = data,
+                       .done = move->done,
+                       .sender = move->sender,
+                       .address = move->address,
+                       .key = move->key,
+                   });
 }
 
 /* What follows in fragments belongs to entry. */
-static void assembly_begin(struct port *port, uint32_t peer, struct soft_entry *entry,
+static void assembly_begin(struct agent *agent, uint32_t peer, struct tm_entry *entry,
                            uint64_t size, uint64_t offset)
 {
-    port->assemblies[peer] =
-        (struct port_assembly){.entry = entry, .size = size, .offset = offset};
-    port->assembling++;
+    agent->assemblies[peer] =
+        (struct agent_assembly){.entry = entry, .size = size, .offset = offset};
+    agent->assembling++;
 }
 
 /* All of it has come, or no more will. */
-static void assembly_end(struct port *port, struct port_assembly *assembly, int error)
+static void assembly_end(struct agent *agent, struct agent_assembly *assembly, int error)
 {
-    struct port_move *move = move_of(port, assembly->entry);
+    struct agent_move *move = move_of(agent, assembly->entry);
 
-    *assembly = (struct port_assembly){.entry = NULL};
-    port->assembling--;
-    move_done(port, move, error);
+    *assembly = (struct agent_assembly){.entry = NULL};
+    agent->assembling--;
+    move_done(agent, move, error);
 }
 
 static uint64_t size_of(const struct wire_packet *packet)
@@ -243,10 +243,10 @@ static uint64_t size_of(const struct wire_packet *packet)
     return packet->header.type == WIRE_FIRST ? packet->body.first.size : packet->payload_size;
 }
 
-static struct port_move move_for(const struct soft_entry *entry, uint32_t peer,
-                                 const struct wire_packet *packet)
+static struct agent_move move_for(const struct tm_entry *entry, uint32_t peer,
+                                  const struct wire_packet *packet)
 {
-    struct port_move move = {.peer = peer, .total = min_size(entry->size, size_of(packet))};
+    struct agent_move move = {.peer = peer, .total = min_size(entry->size, size_of(packet))};
 
     if (packet->header.type == WIRE_SYNC)
         move.sender = packet->body.sync.sender;
@@ -266,66 +266,66 @@ static struct port_move move_for(const struct soft_entry *entry, uint32_t peer,
 }
 
 /* entry has met the message that begins with this packet.  Data first: P1. */
-static void meet(struct port *port, struct soft_entry *entry, uint32_t peer,
+static void meet(struct agent *agent, struct tm_entry *entry, uint32_t peer,
                  const struct mbx_device_envelope *envelope, const struct wire_packet *packet)
 {
-    struct port_move *move = move_of(port, entry);
+    struct agent_move *move = move_of(agent, entry);
     int err;
 
     *move = move_for(entry, peer, packet);
     move->done = min_size(move->total, packet->payload_size);
-    err = write_to(port, entry->buf, packet->payload, move->done);
+    err = write_to(agent, entry->buf, packet->payload, move->done);
     if (err != 0)
         move->flags &= (uint8_t)~MBX_DEVICE_WHOLE; /* so that it can be told */
-    matched(port, entry, envelope, size_of(packet), packet->header.data, move);
+    matched(agent, entry, envelope, size_of(packet), packet->header.data, move);
     if (err != 0)
-        move_done(port, move, err);
+        move_done(agent, move, err);
     else if (packet->header.type == WIRE_FIRST)
-        assembly_begin(port, peer, entry, size_of(packet), packet->payload_size);
+        assembly_begin(agent, peer, entry, size_of(packet), packet->payload_size);
     else if (packet->header.type == WIRE_RTS && move->done < move->total && move->address == 0)
-        move_hand_back(port, move, -ENOTSUP);
+        move_hand_back(agent, move, -ENOTSUP);
     else if (packet->header.type == WIRE_RTS)
-        move_step(port, move);
-    else if (!move_tell(port, move))
-        list_add_tail(&port->owing, &move->node);
+        move_step(agent, move);
+    else if (!move_tell(agent, move))
+        list_add_tail(&agent->owing, &move->node);
 }
 
 /* A fragment of a message whose receive is ours. */
-static void assembly_more(struct port *port, struct port_assembly *assembly,
+static void assembly_more(struct agent *agent, struct agent_assembly *assembly,
                           const struct wire_packet *packet)
 {
-    struct soft_entry *entry = assembly->entry;
-    struct port_move *move = move_of(port, entry);
+    struct tm_entry *entry = assembly->entry;
+    struct agent_move *move = move_of(agent, entry);
     size_t size = packet->payload_size;
     int err = 0;
 
     if (assembly->offset < move->total) {
         size_t fits = min_size(size, move->total - assembly->offset);
 
-        err = write_to(port, entry->buf + assembly->offset, packet->payload, fits);
+        err = write_to(agent, entry->buf + assembly->offset, packet->payload, fits);
         move->done += fits;
     }
     assembly->offset += size;
     if (assembly->offset < assembly->size && err == 0)
         return;
-    assembly_end(port, assembly, err);
+    assembly_end(agent, assembly, err);
 }
 
 /* ---- arrivals that do not ---- */
 
 /* Gives the packet to software.  0; -EAGAIN no untagged buffer. */
-static int pass(struct port *port, enum mbx_device_event_type type, uint32_t peer,
+static int pass(struct agent *agent, enum mbx_device_event_type type, uint32_t peer,
                 const void *packet, size_t size)
 {
-    struct port_buffer *buffer;
+    struct agent_buffer *buffer;
 
-    if (port->buffer_count == 0)
+    if (agent->buffer_count == 0)
         return -EAGAIN;
-    buffer = &port->buffers[port->buffer_count - 1];
-    if (write_to(port, buffer->address, packet, size) != 0)
+    buffer = &agent->buffers[agent->buffer_count - 1];
+    if (write_to(agent, buffer->address, packet, size) != 0)
         return -EAGAIN; /* the application is gone, or this buffer is: nothing is lost here */
-    port->buffer_count--;
-    on_emit(port,
+    agent->buffer_count--;
+    on_emit(agent,
             &(struct mbx_device_event){
                 .type = (uint8_t)type, .buffer = buffer->number, .peer = peer, .bytes = size});
     return 0;
@@ -367,126 +367,127 @@ static bool is_tagged(const struct wire_packet *packet)
     return false;
 }
 
-static int assemblies_grow(struct port *port, uint32_t peer)
+static int assemblies_grow(struct agent *agent, uint32_t peer)
 {
-    uint32_t count = port->assembly_count == 0 ? 16 : port->assembly_count;
-    struct port_assembly *assemblies;
+    uint32_t count = agent->assembly_count == 0 ? 16 : agent->assembly_count;
+    struct agent_assembly *assemblies;
 
     while (count <= peer)
         count *= 2;
-    assemblies = mem_realloc(port->assemblies, count * sizeof *assemblies);
+    assemblies = mem_realloc(agent->assemblies, count * sizeof *assemblies);
     if (assemblies == NULL)
         return -EAGAIN;
-    memset(assemblies + port->assembly_count, 0,
-           (count - port->assembly_count) * sizeof *assemblies);
-    port->assemblies = assemblies;
-    port->assembly_count = count;
+    memset(assemblies + agent->assembly_count, 0,
+           (count - agent->assembly_count) * sizeof *assemblies);
+    agent->assemblies = assemblies;
+    agent->assembly_count = count;
     return 0;
 }
 
-static int tagged(struct port *port, uint32_t peer, const struct wire_packet *packet,
+static int tagged(struct agent *agent, uint32_t peer, const struct wire_packet *packet,
                   const void *bytes, size_t size)
 {
     const struct mbx_device_envelope envelope = {packet->header.context_id, peer,
                                                  packet->header.tag};
-    struct soft_entry *entry = soft_match(&port->soft, &envelope);
+    struct tm_entry *entry = tm_match(&agent->unit, &envelope);
     int err;
 
     if (entry != NULL) {
-        meet(port, entry, peer, &envelope, packet);
+        meet(agent, entry, peer, &envelope, packet);
         return 0;
     }
-    err = pass(port, MBX_DEVICE_UNEXPECTED, peer, bytes, size);
+    err = pass(agent, MBX_DEVICE_UNEXPECTED, peer, bytes, size);
     if (err == 0)
-        soft_found(&port->soft);
+        tm_found(&agent->unit);
     return err;
 }
 
-void port_begin(struct port *port)
+void agent_begin(struct agent *agent)
 {
     /* release: whoever sees this number sees the events of the packets before */
-    atomic_store_explicit(&port->config.region->begun, ++port->begun, memory_order_release);
+    atomic_store_explicit(&agent->config.channel->begun, ++agent->begun, memory_order_release);
 }
 
-int port_deliver(struct port *port, uint32_t peer, const void *bytes, size_t size)
+int agent_deliver(struct agent *agent, uint32_t peer, const void *bytes, size_t size)
 {
-    struct port_assembly *assembly;
+    struct agent_assembly *assembly;
     struct wire_packet packet;
     const char *reason;
 
-    if (unlikely(port->is_broken))
+    if (unlikely(agent->is_broken))
         return -EAGAIN;
-    if (unlikely(peer >= port->assembly_count) && assemblies_grow(port, peer) < 0)
+    if (unlikely(peer >= agent->assembly_count) && assemblies_grow(agent, peer) < 0)
         return -EAGAIN;
     /* what makes no sense is for software to refuse */
     if (unlikely(wire_check(bytes, size, &packet, &reason) < 0))
-        return pass(port, MBX_DEVICE_PASSED, peer, bytes, size);
-    assembly = &port->assemblies[peer];
+        return pass(agent, MBX_DEVICE_PASSED, peer, bytes, size);
+    assembly = &agent->assemblies[peer];
     if (assembly->entry != NULL && packet.header.type == WIRE_MORE &&
         packet.body.more.offset == assembly->offset &&
         packet.payload_size <= assembly->size - assembly->offset) {
-        assembly_more(port, assembly, &packet);
+        assembly_more(agent, assembly, &packet);
         return 0;
     }
     if (is_tagged(&packet) && !(assembly->entry != NULL && packet.header.type == WIRE_FIRST))
-        return tagged(port, peer, &packet, bytes, size);
-    return pass(port, MBX_DEVICE_PASSED, peer, bytes, size);
+        return tagged(agent, peer, &packet, bytes, size);
+    return pass(agent, MBX_DEVICE_PASSED, peer, bytes, size);
 }
 
 /* ---- commands ---- */
 
-static int command_buffer(struct port *port, uint32_t number, uint64_t address)
+static int command_buffer(struct agent *agent, uint32_t number, uint64_t address)
 {
-    if (number >= port->config.region->untagged ||
-        port->buffer_count == port->config.region->untagged)
+    if (number >= agent->config.channel->untagged ||
+        agent->buffer_count == agent->config.channel->untagged)
         return -EPROTO;
-    port->buffers[port->buffer_count++] =
-        (struct port_buffer){.number = number, .address = address};
+    agent->buffers[agent->buffer_count++] =
+        (struct agent_buffer){.number = number, .address = address};
     return 0;
 }
 
-static int command(struct port *port, const struct port_command *command)
+static int command(struct agent *agent, const struct channel_command *command)
 {
-    switch ((enum port_command_type)command->type) {
-    case PORT_SOFT:
-        return soft_command(&port->soft, &command->soft);
-    case PORT_BUFFER:
-        return command_buffer(port, command->number, command->address);
-    case PORT_PEER:
-    case PORT_REFUSE:
-        if (port->config.answer == NULL)
+    switch ((enum channel_command_type)command->type) {
+    case CHANNEL_TM:
+        return tm_command(&agent->unit, &command->unit);
+    case CHANNEL_BUFFER:
+        return command_buffer(agent, command->number, command->address);
+    case CHANNEL_PEER:
+    case CHANNEL_REFUSE:
+        if (agent->config.answer == NULL)
             return -EPROTO;
-        port->config.answer(port->config.arg, command->question,
-                            command->type == PORT_REFUSE ? command->error : 0, command->number);
+        agent->config.answer(agent->config.arg, command->question,
+                             command->type == CHANNEL_REFUSE ? command->error : 0,
+                             command->number);
         return 0;
     }
     return -EPROTO;
 }
 
-static int run_commands(struct port *port)
+static int run_commands(struct agent *agent)
 {
     int count = 0;
 
-    while (count < RUN_COMMANDS && !port->is_broken) {
-        struct port_command copy;
+    while (count < RUN_COMMANDS && !agent->is_broken) {
+        struct channel_command copy;
         uint32_t size;
-        const void *record = ring_peek(&port->commands, &size);
+        const void *record = ring_peek(&agent->commands, &size);
 
         if (record == NULL)
             break;
         memcpy(&copy, record, min_size(size, sizeof copy));
-        ring_release(&port->commands);
-        if (size != sizeof copy || command(port, &copy) < 0) {
+        ring_release(&agent->commands);
+        if (size != sizeof copy || command(agent, &copy) < 0) {
             LOG_ERROR("device: a command of %u bytes that makes no sense, type %u", size,
                       copy.type);
-            port->is_broken = true;
+            agent->is_broken = true;
         }
         count++;
     }
     if (count != 0) {
-        ring_consumer_flush(&port->commands);
-        port->performed += (uint64_t)count;
-        atomic_store_explicit(&port->config.region->performed, port->performed,
+        ring_consumer_flush(&agent->commands);
+        agent->performed += (uint64_t)count;
+        atomic_store_explicit(&agent->config.channel->performed, agent->performed,
                               memory_order_relaxed);
     }
     return count;
@@ -494,32 +495,32 @@ static int run_commands(struct port *port)
 
 /* ---- what is under way ---- */
 
-static int run_moves(struct port *port)
+static int run_moves(struct agent *agent)
 {
     struct list now;
     int count = 0;
 
     list_init(&now);
-    list_splice_tail(&now, &port->moving);
+    list_splice_tail(&now, &agent->moving);
     for (struct list *node; (node = list_pop_head(&now)) != NULL; count++)
-        move_step(port, container_of(node, struct port_move, node));
-    list_splice_tail(&now, &port->owing);
+        move_step(agent, container_of(node, struct agent_move, node));
+    list_splice_tail(&now, &agent->owing);
     for (struct list *node; (node = list_pop_head(&now)) != NULL;) {
-        struct port_move *move = container_of(node, struct port_move, node);
+        struct agent_move *move = container_of(node, struct agent_move, node);
 
-        if (move_tell(port, move))
+        if (move_tell(agent, move))
             count++;
         else
-            list_add_tail(&port->owing, &move->node);
+            list_add_tail(&agent->owing, &move->node);
     }
     return count;
 }
 
 /* Is the sender gone, for the second time? */
-static bool is_given_up(struct port *port, uint32_t peer)
+static bool is_given_up(struct agent *agent, uint32_t peer)
 {
-    struct port_assembly *assembly = &port->assemblies[peer];
-    struct link *link = link_of(port, peer);
+    struct agent_assembly *assembly = &agent->assemblies[peer];
+    struct link *link = link_of(agent, peer);
     bool was_doubted = assembly->is_doubted;
 
     assembly->is_doubted = link == NULL || link->transport->ops->check(link) != 0;
@@ -527,127 +528,128 @@ static bool is_given_up(struct port *port, uint32_t peer)
 }
 
 /* Looks at those who owe fragments, if it is time.  How many were given up. */
-static int run_looks(struct port *port)
+static int run_looks(struct agent *agent)
 {
     uint64_t now_ns = clock_now();
     int count = 0;
 
-    if (now_ns - port->looked_ns < port->config.region->look_ns)
+    if (now_ns - agent->looked_ns < agent->config.channel->look_ns)
         return 0;
-    port->looked_ns = now_ns;
-    for (uint32_t peer = 0; peer < port->assembly_count; peer++)
-        if (port->assemblies[peer].entry != NULL && is_given_up(port, peer)) {
-            assembly_end(port, &port->assemblies[peer], -ENOTCONN);
+    agent->looked_ns = now_ns;
+    for (uint32_t peer = 0; peer < agent->assembly_count; peer++)
+        if (agent->assemblies[peer].entry != NULL && is_given_up(agent, peer)) {
+            assembly_end(agent, &agent->assemblies[peer], -ENOTCONN);
             count++;
         }
     return count;
 }
 
-int port_run(struct port *port)
+int agent_run(struct agent *agent)
 {
-    int count = run_commands(port);
+    int count = run_commands(agent);
 
-    if (port->is_broken)
+    if (agent->is_broken)
         return count; /* it begins nothing any more: software does, when it is told LOST */
-    if (!list_is_empty(&port->moving) || !list_is_empty(&port->owing))
-        count += run_moves(port);
-    if (unlikely(port->assembling != 0))
-        count += run_looks(port);
+    if (!list_is_empty(&agent->moving) || !list_is_empty(&agent->owing))
+        count += run_moves(agent);
+    if (unlikely(agent->assembling != 0))
+        count += run_looks(agent);
     return count;
 }
 
-bool port_is_idle(const struct port *port)
+bool agent_is_idle(const struct agent *agent)
 {
-    return list_is_empty(&port->moving) && ring_is_empty(&port->commands);
+    return list_is_empty(&agent->moving) && ring_is_empty(&agent->commands);
 }
 
-bool port_leave(struct port *port)
+bool agent_leave(struct agent *agent)
 {
-    struct port_event *event;
+    struct channel_event *event;
 
-    if (!port_is_idle(port) || !list_is_empty(&port->owing))
+    if (!agent_is_idle(agent) || !list_is_empty(&agent->owing))
         return false;
-    event = event_room(port);
+    event = event_room(agent);
     if (event == NULL)
         return false;
-    event->type = PORT_LEFT;
-    event_write(port, event);
+    event->type = CHANNEL_LEFT;
+    event_write(agent, event);
     return true;
 }
 
-bool port_ask(struct port *port, uint32_t question, const struct transport_address *address)
+bool agent_ask(struct agent *agent, uint32_t question, const struct transport_address *address)
 {
-    struct port_event *event = event_room(port);
+    struct channel_event *event = event_room(agent);
 
     if (event == NULL)
         return false;
-    event->type = PORT_ASK;
+    event->type = CHANNEL_ASK;
     event->question = question;
     event->address = *address;
-    event_write(port, event);
+    event_write(agent, event);
     return true;
 }
 
 /* ---- beginning and end ---- */
 
-static int check_region(const struct region *region)
+static int check_region(const struct channel *channel)
 {
-    return region->list != 0 && region->untagged != 0 &&
-                   region->command_cells ==
-                       region_command_cells(region->list, region->untagged) &&
-                   region->event_cells == region_event_cells(region->list, region->untagged) &&
-                   region->command_cells != 0 && region->event_cells != 0 &&
-                   region->read_chunk != 0
+    return channel->list != 0 && channel->untagged != 0 &&
+                   channel->command_cells ==
+                       channel_command_cells(channel->list, channel->untagged) &&
+                   channel->event_cells ==
+                       channel_event_cells(channel->list, channel->untagged) &&
+                   channel->command_cells != 0 && channel->event_cells != 0 &&
+                   channel->read_chunk != 0
                ? 0
                : -EINVAL;
 }
 
-static int allocate(struct port *port, const struct region *region)
+static int allocate(struct agent *agent, const struct channel *channel)
 {
-    port->moves = mem_calloc(region->list, sizeof *port->moves);
-    port->buffers = mem_calloc(region->untagged, sizeof *port->buffers);
-    if (!port->config.memory.is_ours)
-        port->bounce = mem_alloc(BOUNCE_SIZE);
-    return port->moves != NULL && port->buffers != NULL &&
-                   (port->config.memory.is_ours || port->bounce != NULL)
+    agent->moves = mem_calloc(channel->list, sizeof *agent->moves);
+    agent->buffers = mem_calloc(channel->untagged, sizeof *agent->buffers);
+    if (!agent->config.memory.is_ours)
+        agent->bounce = mem_alloc(BOUNCE_SIZE);
+    return agent->moves != NULL && agent->buffers != NULL &&
+                   (agent->config.memory.is_ours || agent->bounce != NULL)
                ? 0
                : -ENOMEM;
 }
 
-int port_init(struct port *port, const struct port_config *config)
+int agent_init(struct agent *agent, const struct agent_config *config)
 {
-    struct region *region = config->region;
-    const struct soft_config soft = {
-        .list = region->list,
-        .seed = region->seed,
+    struct channel *channel = config->channel;
+    const struct tm_config unit = {
+        .list = channel->list,
+        .seed = channel->seed,
         .emit = on_emit,
-        .arg = port,
+        .arg = agent,
     };
-    int err = check_region(region);
+    int err = check_region(channel);
 
-    *port = (struct port){.config = *config};
-    list_init(&port->moving);
-    list_init(&port->owing);
+    *agent = (struct agent){.config = *config};
+    list_init(&agent->moving);
+    list_init(&agent->owing);
     if (err == 0)
-        err = allocate(port, region);
+        err = allocate(agent, channel);
     if (err == 0)
-        err = soft_init(&port->soft, &soft);
+        err = tm_init(&agent->unit, &unit);
     if (err != 0) {
-        mem_free(port->moves);
-        mem_free(port->buffers);
-        mem_free(port->bounce);
+        mem_free(agent->moves);
+        mem_free(agent->buffers);
+        mem_free(agent->bounce);
         return err;
     }
-    ring_consumer_init(&port->commands, region_commands(region), region->command_cells);
-    ring_producer_init(&port->events, region_events(region), region->event_cells);
+    ring_consumer_init(&agent->commands, channel_commands(channel), channel->command_cells);
+    ring_producer_init(&agent->events, channel_events(channel), channel->event_cells);
     return 0;
 }
 
-void port_fini(struct port *port)
+void agent_fini(struct agent *agent)
 {
-    soft_fini(&port->soft);
-    mem_free(port->moves);
-    mem_free(port->buffers);
-    mem_free(port->bounce);
-    mem_free(port->assemblies);
+    tm_fini(&agent->unit);
+    mem_free(agent->moves);
+    mem_free(agent->buffers);
+    mem_free(agent->bounce);
+    mem_free(agent->assemblies);
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * serve.c - a device that runs by itself.
+ * agent_main.c - a device that runs by itself.
  *
- *   region.wanted      0 ───────────────> 1 ───────────────────> 0
- *   this side          sleeps   take_over()  receives   port_leave(), close()      sleeps
- *   transport's owner  receives hand_over()  does not   sees PORT_LEFT: take_back()  receives
+ *   channel.wanted      0 ───────────────> 1 ───────────────────> 0
+ *   this side          sleeps   take_over()  receives   agent_leave(), close()      sleeps
+ *   transport's owner  receives hand_over()  does not   sees CHANNEL_LEFT: take_back()  receives
  *
  * It receives in the transport's place only while software wants it to: as long as no receive
  * is the device's, messages are shorter on their way without it.
@@ -57,17 +57,17 @@ struct stranger {
 };
 
 struct server {
-    const struct serve_config *config;
-    struct port port;
+    const struct agent_main_config *config;
+    struct agent agent;
     struct transport *transport;
     struct list strangers;
     uint32_t questions; /* asked so far */
-    uint32_t open;      /* of these, without an answer: at most PORT_QUESTIONS */
+    uint32_t open;      /* of these, without an answer: at most CHANNEL_QUESTIONS */
     struct link **by_peer;
     uint32_t peer_count;
     struct known *known; /* open addressing; known_slots is a power of two, at most half used */
     uint32_t known_count, known_slots;
-    uint64_t rounds; /* region.idle */
+    uint64_t rounds; /* channel.idle */
 };
 
 /* ---- who was who ---- */
@@ -138,7 +138,7 @@ static struct stranger *find(struct server *server, const struct link *link)
 /* Behind an event. */
 static void wake_software(struct server *server)
 {
-    if (region_sleeps(&server->config->region->software_sleeps))
+    if (channel_sleeps(&server->config->channel->software_sleeps))
         transport_wake_other(server->transport);
 }
 
@@ -146,12 +146,12 @@ static int ask(struct server *server, struct link *link,
                const struct transport_address *address)
 {
     struct stranger *stranger =
-        server->open < PORT_QUESTIONS ? mem_calloc(1, sizeof *stranger) : NULL;
+        server->open < CHANNEL_QUESTIONS ? mem_calloc(1, sizeof *stranger) : NULL;
 
     if (stranger == NULL)
         return -EAGAIN;
     stranger->question = ++server->questions;
-    if (!port_ask(&server->port, stranger->question, address)) {
+    if (!agent_ask(&server->agent, stranger->question, address)) {
         mem_free(stranger);
         return -EAGAIN;
     }
@@ -199,7 +199,7 @@ static int on_accept(void *arg, struct link *link, const struct transport_addres
     if (stranger == NULL)
         return ask(server, link, address);
     if (!stranger->is_answered) {
-        server->port.is_held_back = true;
+        server->agent.is_held_back = true;
         return -EAGAIN;
     }
     err = stranger->error != 0 ? stranger->error : remember(server, stranger->peer, link);
@@ -246,15 +246,15 @@ static void on_begins(void *arg)
 {
     struct server *server = arg;
 
-    port_begin(&server->port);
+    agent_begin(&server->agent);
 }
 
 static int on_deliver(void *arg, uint32_t peer, const void *packet, size_t size)
 {
     struct server *server = arg;
-    int err = port_deliver(&server->port, peer, packet, size);
+    int err = agent_deliver(&server->agent, peer, packet, size);
 
-    server->port.is_held_back |= err != 0;
+    server->agent.is_held_back |= err != 0;
     return err;
 }
 
@@ -262,7 +262,7 @@ static void on_read_done(void *arg, void *cookie, int error)
 {
     struct server *server = arg;
 
-    port_read_done(&server->port, cookie, error);
+    agent_read_done(&server->agent, cookie, error);
 }
 
 static void on_dropped(void *arg, const char *reason)
@@ -281,40 +281,40 @@ static const struct transport_events events = {
 
 /* ---- work and rest ---- */
 
-static bool is_wanted(const struct region *region)
+static bool is_wanted(const struct channel *channel)
 {
     /* pairs with the release in soft_device.c's attach(): the handle is there */
-    return atomic_load_explicit(&region->wanted, memory_order_acquire) != 0;
+    return atomic_load_explicit(&channel->wanted, memory_order_acquire) != 0;
 }
 
 static bool is_over(const struct server *server)
 {
-    const struct serve_config *config = server->config;
+    const struct agent_main_config *config = server->config;
 
-    return atomic_load_explicit(&config->region->stop, memory_order_relaxed) != 0 ||
-           server->port.is_broken;
+    return atomic_load_explicit(&config->channel->stop, memory_order_relaxed) != 0 ||
+           server->agent.is_broken;
 }
 
 /* Held back, it waits for what software alone can give; the transport, where a packet lies,
  * would not let it sleep. */
 static void sleep_a_while(struct server *server)
 {
-    struct region *region = server->config->region;
-    uint32_t seen = atomic_load(&region->bell);
+    struct channel *channel = server->config->channel;
+    uint32_t seen = atomic_load(&channel->bell);
 
-    region_lie_down(&region->device_sleeps);
-    if (port_is_idle(&server->port) && is_wanted(region) && !is_over(server)) {
-        if (server->port.is_held_back)
-            sys_futex_wait(&region->bell, seen, SERVE_HELD_NS);
+    channel_lie_down(&channel->device_sleeps);
+    if (agent_is_idle(&server->agent) && is_wanted(channel) && !is_over(server)) {
+        if (server->agent.is_held_back)
+            sys_futex_wait(&channel->bell, seen, SERVE_HELD_NS);
         else
             server->transport->ops->wait(server->transport, (int64_t)SERVE_SLEEP_NS);
     }
-    region_get_up(&region->device_sleeps);
+    channel_get_up(&channel->device_sleeps);
 }
 
 static bool may_go_on(const struct server *server)
 {
-    const struct serve_config *config = server->config;
+    const struct agent_main_config *config = server->config;
 
     return config->may_go_on == NULL || config->may_go_on(config->arg);
 }
@@ -322,25 +322,25 @@ static bool may_go_on(const struct server *server)
 /* Receives until it is not wanted, or over, or alone. */
 static void receive(struct server *server)
 {
-    struct region *region = server->config->region;
+    struct channel *channel = server->config->channel;
     uint64_t idle_ns = 0;
     unsigned idle = 0;
 
     while (!is_over(server)) {
         int moved;
 
-        server->port.is_held_back = false;
+        server->agent.is_held_back = false;
         moved = server->transport->ops->poll(server->transport, SERVE_BUDGET) +
-                port_run(&server->port);
+                agent_run(&server->agent);
 
         if (moved > 0) {
             idle = 0;
             wake_software(server);
             continue;
         }
-        if (unlikely(!is_wanted(region)) && port_leave(&server->port))
+        if (unlikely(!is_wanted(channel)) && agent_leave(&server->agent))
             return;
-        atomic_store_explicit(&region->idle, ++server->rounds, memory_order_relaxed);
+        atomic_store_explicit(&channel->idle, ++server->rounds, memory_order_relaxed);
         cpu_relax();
         if (++idle % SERVE_ROUNDS != 0)
             continue;
@@ -359,7 +359,7 @@ static void receive(struct server *server)
 
 static int take_over(struct server *server)
 {
-    const struct serve_config *config = server->config;
+    const struct agent_main_config *config = server->config;
     struct transport_config transport = *config->transport;
 
     transport.events = &events;
@@ -384,15 +384,15 @@ static void leave(struct server *server)
 /* Until it is over.  0 or the error of take_over(). */
 static int work(struct server *server)
 {
-    struct region *region = server->config->region;
+    struct channel *channel = server->config->channel;
 
     while (!is_over(server) && may_go_on(server)) {
         int err;
 
-        if (!is_wanted(region)) {
+        if (!is_wanted(channel)) {
             server->rounds += IDLE_ROUNDS;
-            atomic_store_explicit(&region->idle, server->rounds, memory_order_relaxed);
-            sys_futex_wait(&region->wanted, 0, SERVE_SLEEP_NS);
+            atomic_store_explicit(&channel->idle, server->rounds, memory_order_relaxed);
+            sys_futex_wait(&channel->wanted, 0, SERVE_SLEEP_NS);
             continue;
         }
         err = take_over(server);
@@ -404,24 +404,24 @@ static int work(struct server *server)
     return 0;
 }
 
-int serve(const struct serve_config *config)
+int agent_main(const struct agent_main_config *config)
 {
     struct server server = {.config = config};
-    int err = port_init(&server.port, &(struct port_config){
-                                          .region = config->region,
-                                          .link = link_of,
-                                          .answer = on_answer,
-                                          .arg = &server,
-                                          .memory = config->memory,
-                                      });
+    int err = agent_init(&server.agent, &(struct agent_config){
+                                            .channel = config->channel,
+                                            .link = link_of,
+                                            .answer = on_answer,
+                                            .arg = &server,
+                                            .memory = config->memory,
+                                        });
 
     list_init(&server.strangers);
     if (err == 0) {
-        region_say(config->region, REGION_RUNNING, 0);
+        channel_say(config->channel, CHANNEL_RUNNING, 0);
         err = work(&server);
-        port_fini(&server.port);
+        agent_fini(&server.agent);
         mem_free(server.known);
     }
-    region_say(config->region, err == 0 ? REGION_ENDED : REGION_FAILED, err);
+    channel_say(config->channel, err == 0 ? CHANNEL_ENDED : CHANNEL_FAILED, err);
     return err;
 }

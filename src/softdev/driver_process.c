@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * process.c - the software device in a process of its own.
+ * driver_process.c - the software device in a process of its own.
  *
- * The program matchbox-device inherits the region as descriptor 3 and nothing else, and finds
+ * The program matchbox-device inherits the channel as descriptor 3 and nothing else, and finds
  * everything there (device_main.c).  It ends when its parent is gone.  Here it is killed: what
  * it leaves is right at any instruction (it may be killed by others), so there is no reason to
  * wait for it.
@@ -36,7 +36,7 @@ static int find_beside(char *path, size_t size)
     Dl_info info;
     const char *slash;
 
-    if (dladdr((const void *)&soft_driver_process, &info) == 0 || info.dli_fname == NULL)
+    if (dladdr((const void *)&softdev_driver_process, &info) == 0 || info.dli_fname == NULL)
         return -ENOENT;
     slash = strrchr(info.dli_fname, '/');
     if (slash == NULL)
@@ -70,17 +70,17 @@ bool soft_process_explain(char *line, size_t size)
     return found;
 }
 
-static void describe(struct soft_device *device)
+static void describe(struct softdev *device)
 {
-    struct region *region = device->region;
+    struct channel *channel = device->channel;
     const struct transport_config *config = device->config.transport_config;
 
-    region->pid = (uint32_t)getpid();
-    region->attach = config->settings.shm.attach;
-    memcpy(region->key, config->key, sizeof region->key);
+    channel->pid = (uint32_t)getpid();
+    channel->attach = config->settings.shm.attach;
+    memcpy(channel->key, config->key, sizeof channel->key);
 }
 
-static int process_start(struct soft_device *device)
+static int process_start(struct softdev *device)
 {
     char *path = device->program;
     int err;
@@ -93,7 +93,7 @@ static int process_start(struct soft_device *device)
         return err;
     }
     describe(device);
-    device->pid = sys_spawn(path, device->region_fd);
+    device->pid = sys_spawn(path, device->channel_fd);
     if (device->pid < 0) {
         err = -errno;
         LOG_ERROR("soft-process: cannot start %s, error %d %s; MBX_DEVICE_PROGRAM says what is "
@@ -113,7 +113,7 @@ static int process_start(struct soft_device *device)
 }
 
 /* These are no calls that tests make fail. */
-static void process_stop(struct soft_device *device)
+static void process_stop(struct softdev *device)
 {
     siginfo_t info;
 
@@ -124,14 +124,14 @@ static void process_stop(struct soft_device *device)
 }
 
 /* A pidfd is readable from the moment when the process is gone. */
-static bool process_is_alive(struct soft_device *device)
+static bool process_is_alive(struct softdev *device)
 {
     struct pollfd poll = {.fd = device->pidfd, .events = POLLIN};
 
     return sys_poll(&poll, 1, 0) <= 0;
 }
 
-const struct soft_driver_ops soft_driver_process = {
+const struct softdev_driver_ops softdev_driver_process = {
     .start = process_start,
     .stop = process_stop,
     .is_alive = process_is_alive,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * thread.c - the software device on a thread of the application.
+ * driver_thread.c - the software device on a thread of the application.
  */
 #include <errno.h>
 #include <signal.h>
@@ -11,10 +11,10 @@
 
 static void *run(void *arg)
 {
-    struct soft_device *device = arg;
+    struct softdev *device = arg;
 
-    serve(&(struct serve_config){
-        .region = device->region,
+    agent_main(&(struct agent_main_config){
+        .channel = device->channel,
         .transport = device->config.transport_config,
         .handle = &device->handle,
         .ops = device->config.transport->ops,
@@ -25,7 +25,7 @@ static void *run(void *arg)
 }
 
 /* The application's signals are for its own threads. */
-static int thread_start(struct soft_device *device)
+static int thread_start(struct softdev *device)
 {
     sigset_t all, old;
     int err;
@@ -37,23 +37,23 @@ static int thread_start(struct soft_device *device)
     return -err;
 }
 
-static void thread_stop(struct soft_device *device)
+static void thread_stop(struct softdev *device)
 {
-    atomic_store(&device->region->stop, 1);
-    atomic_store(&device->region->wanted, 1); /* so that it does not sleep */
-    sys_futex_wake(&device->region->wanted, 1);
-    if (device->attachment != SOFT_AWAY)
-        soft_device_wake(device);
+    atomic_store(&device->channel->stop, 1);
+    atomic_store(&device->channel->wanted, 1); /* so that it does not sleep */
+    sys_futex_wake(&device->channel->wanted, 1);
+    if (device->attachment != SOFTDEV_AWAY)
+        softdev_wake(device);
     pthread_join(device->thread, NULL);
 }
 
-static bool thread_is_alive(struct soft_device *device)
+static bool thread_is_alive(struct softdev *device)
 {
     (void)device; /* it says so when it ends */
     return true;
 }
 
-const struct soft_driver_ops soft_driver_thread = {
+const struct softdev_driver_ops softdev_driver_thread = {
     .start = thread_start,
     .stop = thread_stop,
     .is_alive = thread_is_alive,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * soft_device.c - commands into one ring, events out of the other.
+ * softdev.c - commands into one ring, events out of the other.
  *
  * A device that has ended, whatever ended it, has written its last event: so when it has, and
  * the ring is empty, the caller is told LOST, once.
@@ -24,89 +24,90 @@
 #define COMMANDS_MAX (2 * LIST_MAX + 2)
 #define UNTAGGED_MAX 16384u
 
-static struct soft_device *device_of(const struct mbx_device *device)
+static struct softdev *device_of(const struct mbx_device *device)
 {
-    return container_of((struct mbx_device *)(uintptr_t)device, struct soft_device, base);
+    return container_of((struct mbx_device *)(uintptr_t)device, struct softdev, base);
 }
 
 /* ---- commands ---- */
 
-/* Wherever it sleeps: in the transport, or because it is held back (serve.c). */
-void soft_device_wake(struct soft_device *device)
+/* Wherever it sleeps: in the transport, or because it is held back (agent_main.c). */
+void softdev_wake(struct softdev *device)
 {
-    atomic_fetch_add(&device->region->bell, 1);
-    sys_futex_wake(&device->region->bell, 1);
+    atomic_fetch_add(&device->channel->bell, 1);
+    sys_futex_wake(&device->channel->bell, 1);
     transport_wake_other(device->config.transport);
 }
 
 /* Room for a command; NULL: none, or the device is gone. */
-static struct port_command *command_room(struct soft_device *device)
+static struct channel_command *command_room(struct softdev *device)
 {
-    return device->is_configured ? ring_reserve(&device->commands, sizeof(struct port_command))
-                                 : NULL;
+    return device->is_configured
+               ? ring_reserve(&device->commands, sizeof(struct channel_command))
+               : NULL;
 }
 
-static int command_error(const struct soft_device *device)
+static int command_error(const struct softdev *device)
 {
     return !device->is_configured ? -EINVAL : device->is_over ? -ENODEV : -EAGAIN;
 }
 
-static int command_write(struct soft_device *device, struct port_command *command)
+static int command_write(struct softdev *device, struct channel_command *command)
 {
     ring_publish(&device->commands, command, sizeof *command);
     device->written++;
-    if (device->attachment != SOFT_AWAY && region_sleeps(&device->region->device_sleeps))
-        soft_device_wake(device);
+    if (device->attachment != SOFTDEV_AWAY && channel_sleeps(&device->channel->device_sleeps))
+        softdev_wake(device);
     return 0;
 }
 
-static int command_soft(struct soft_device *device, const struct soft_command *soft)
+static int command_tm(struct softdev *device, const struct tm_command *unit)
 {
-    struct port_command *command = device->is_over ? NULL : command_room(device);
+    struct channel_command *command = device->is_over ? NULL : command_room(device);
 
     if (command == NULL)
         return command_error(device);
-    command->type = PORT_SOFT;
-    command->soft = *soft;
+    command->type = CHANNEL_TM;
+    command->unit = *unit;
     return command_write(device, command);
 }
 
 /* The device is to receive.  0 it does, or will; -EAGAIN it is just leaving. */
-static int attach(struct soft_device *device)
+static int attach(struct softdev *device)
 {
     struct transport *t = device->config.transport;
     int err;
 
-    if (device->driver == NULL || device->attachment == SOFT_THERE || device->is_over)
+    if (device->driver == NULL || device->attachment == SOFTDEV_THERE || device->is_over)
         return 0;
-    if (device->attachment == SOFT_LEAVING ||
+    if (device->attachment == SOFTDEV_LEAVING ||
         (device->config.may_hand_over != NULL &&
          !device->config.may_hand_over(device->config.arg)))
         return -EAGAIN;
     err = transport_hand_over(t, &device->handle);
     if (err != 0)
         return err;
-    device->attachment = SOFT_THERE;
-    device->region->handle = device->handle;
-    /* pairs with the acquire in serve.c's is_wanted() */
-    atomic_store_explicit(&device->region->wanted, 1, memory_order_release);
-    sys_futex_wake(&device->region->wanted, 1);
+    device->attachment = SOFTDEV_THERE;
+    device->channel->handle = device->handle;
+    /* pairs with the acquire in agent_main.c's is_wanted() */
+    atomic_store_explicit(&device->channel->wanted, 1, memory_order_release);
+    sys_futex_wake(&device->channel->wanted, 1);
     return 0;
 }
 
-void soft_device_detach(struct mbx_device *d)
+void softdev_detach(struct mbx_device *d)
 {
-    struct soft_device *device = device_of(d);
+    struct softdev *device = device_of(d);
 
-    if (device->attachment != SOFT_THERE || device->is_over)
+    if (device->attachment != SOFTDEV_THERE || device->is_over)
         return;
-    device->attachment = SOFT_LEAVING;
-    atomic_store(&device->region->wanted, 0);
-    soft_device_wake(device);
+    device->attachment = SOFTDEV_LEAVING;
+    atomic_store(&device->channel->wanted, 0);
+    softdev_wake(device);
 }
 
 /* The device says that it has left; it may be about to. */
-static bool receive_again(struct soft_device *device)
+static bool receive_again(struct softdev *device)
 {
     int err;
 
@@ -118,15 +119,15 @@ static bool receive_again(struct soft_device *device)
         return false;
     if (err != 0)
         LOG_ERROR("cannot receive again behind the device: error %d", err);
-    device->attachment = SOFT_AWAY;
+    device->attachment = SOFTDEV_AWAY;
     return true;
 }
 
-bool soft_device_is_there(const struct mbx_device *d)
+bool softdev_is_there(const struct mbx_device *d)
 {
-    const struct soft_device *device = device_of(d);
+    const struct softdev *device = device_of(d);
 
-    return device->driver == NULL || device->attachment != SOFT_AWAY;
+    return device->driver == NULL || device->attachment != SOFTDEV_AWAY;
 }
 
 static int soft_append(struct mbx_device *d, const struct mbx_device_recv *recv,
@@ -136,41 +137,41 @@ static int soft_append(struct mbx_device *d, const struct mbx_device_recv *recv,
 
     if (err != 0)
         return err;
-    return command_soft(device_of(d), &(struct soft_command){
-                                          .type = SOFT_APPEND,
-                                          .handled = handled,
-                                          .handle = recv->handle,
-                                          .envelope = recv->envelope,
-                                          .ignore = recv->ignore,
-                                          .buf = (uintptr_t)recv->buf,
-                                          .size = recv->size,
-                                      });
+    return command_tm(device_of(d), &(struct tm_command){
+                                        .type = TM_APPEND,
+                                        .handled = handled,
+                                        .handle = recv->handle,
+                                        .envelope = recv->envelope,
+                                        .ignore = recv->ignore,
+                                        .buf = (uintptr_t)recv->buf,
+                                        .size = recv->size,
+                                    });
 }
 
 static int soft_revoke(struct mbx_device *d, uint32_t handle, uint16_t handled)
 {
-    return command_soft(
+    return command_tm(
         device_of(d),
-        &(struct soft_command){.type = SOFT_REVOKE, .handled = handled, .handle = handle});
+        &(struct tm_command){.type = TM_REVOKE, .handled = handled, .handle = handle});
 }
 
 static int soft_take_back(struct mbx_device *d, uint16_t handled)
 {
-    return command_soft(device_of(d),
-                        &(struct soft_command){.type = SOFT_TAKE_BACK, .handled = handled});
+    return command_tm(device_of(d),
+                      &(struct tm_command){.type = TM_TAKE_BACK, .handled = handled});
 }
 
 /* One at a time: they must not take the room of other commands. */
 static int soft_sync(struct mbx_device *d, uint16_t handled)
 {
-    struct soft_device *device = device_of(d);
+    struct softdev *device = device_of(d);
     int err;
 
     if (device->is_configured && !device->is_over && device->sync_at != 0 &&
-        atomic_load_explicit(&device->region->performed, memory_order_relaxed) <
+        atomic_load_explicit(&device->channel->performed, memory_order_relaxed) <
             device->sync_at)
         return -EAGAIN;
-    err = command_soft(device, &(struct soft_command){.type = SOFT_SYNC, .handled = handled});
+    err = command_tm(device, &(struct tm_command){.type = TM_SYNC, .handled = handled});
     if (err == 0)
         device->sync_at = device->written;
     return err;
@@ -179,27 +180,27 @@ static int soft_sync(struct mbx_device *d, uint16_t handled)
 static int soft_hold(struct mbx_device *d, uint32_t message,
                      const struct mbx_device_envelope *envelope, uint16_t handled)
 {
-    return command_soft(device_of(d), &(struct soft_command){.type = SOFT_HOLD,
-                                                             .handled = handled,
-                                                             .handle = message,
-                                                             .envelope = *envelope});
+    return command_tm(device_of(d), &(struct tm_command){.type = TM_HOLD,
+                                                         .handled = handled,
+                                                         .handle = message,
+                                                         .envelope = *envelope});
 }
 
 static int soft_unhold(struct mbx_device *d, uint32_t message, uint16_t handled)
 {
-    return command_soft(
+    return command_tm(
         device_of(d),
-        &(struct soft_command){.type = SOFT_UNHOLD, .handled = handled, .handle = message});
+        &(struct tm_command){.type = TM_UNHOLD, .handled = handled, .handle = message});
 }
 
 static int soft_replenish(struct mbx_device *d, uint32_t buffer, void *memory)
 {
-    struct soft_device *device = device_of(d);
-    struct port_command *command = device->is_over ? NULL : command_room(device);
+    struct softdev *device = device_of(d);
+    struct channel_command *command = device->is_over ? NULL : command_room(device);
 
     if (command == NULL)
         return command_error(device);
-    command->type = PORT_BUFFER;
+    command->type = CHANNEL_BUFFER;
     command->number = buffer;
     command->address = (uintptr_t)memory;
     return command_write(device, command);
@@ -208,9 +209,9 @@ static int soft_replenish(struct mbx_device *d, uint32_t buffer, void *memory)
 /* ---- events ---- */
 
 /* The device wants to know who this is.  False: the answer has to wait. */
-static bool answer(struct soft_device *device, const struct port_event *event)
+static bool answer(struct softdev *device, const struct channel_event *event)
 {
-    struct port_command *command = command_room(device);
+    struct channel_command *command = command_room(device);
     uint32_t peer = 0;
     int err;
 
@@ -219,7 +220,7 @@ static bool answer(struct soft_device *device, const struct port_event *event)
     err = device->config.number(device->config.arg, &event->address, &peer);
     if (err == -ENOMEM)
         return false;
-    command->type = err == 0 ? PORT_PEER : PORT_REFUSE;
+    command->type = err == 0 ? CHANNEL_PEER : CHANNEL_REFUSE;
     command->number = peer;
     command->question = event->question;
     command->error = err;
@@ -228,13 +229,13 @@ static bool answer(struct soft_device *device, const struct port_event *event)
 }
 
 /* Has the device ended?  Asked when the ring is empty; whoever ends it has written all. */
-static bool has_ended(struct soft_device *device)
+static bool has_ended(struct softdev *device)
 {
     if (device->driver == NULL) /* what it began to read is still written */
-        return (device->is_stopped || device->port->is_broken) && device->port->reading == 0;
+        return (device->is_stopped || device->agent->is_broken) && device->agent->reading == 0;
     if (device->is_stopped)
         return true;
-    if (atomic_load(&device->region->state) != REGION_RUNNING)
+    if (atomic_load(&device->channel->state) != CHANNEL_RUNNING)
         return true;
     if (--device->until_look != 0)
         return false;
@@ -243,7 +244,7 @@ static bool has_ended(struct soft_device *device)
 }
 
 /* The next event, copied.  False: none. */
-static bool next_event(struct soft_device *device, struct port_event *event)
+static bool next_event(struct softdev *device, struct channel_event *event)
 {
     uint32_t size;
     const void *record = ring_peek(&device->events, &size);
@@ -259,19 +260,19 @@ static bool next_event(struct soft_device *device, struct port_event *event)
 }
 
 /* Who has ended needs no answers.  True: behind them is an event. */
-static bool skip_notes(struct soft_device *device)
+static bool skip_notes(struct softdev *device)
 {
-    struct port_event event;
+    struct channel_event event;
 
     while (next_event(device, &event)) {
-        if (event.type == PORT_EVENT)
+        if (event.type == CHANNEL_EVENT)
             return true;
         ring_release(&device->events);
     }
     return false;
 }
 
-static bool tell_lost(struct soft_device *device, struct mbx_device_event *event)
+static bool tell_lost(struct softdev *device, struct mbx_device_event *event)
 {
     if (device->is_over)
         return false;
@@ -284,22 +285,22 @@ static bool tell_lost(struct soft_device *device, struct mbx_device_event *event
     return true;
 }
 
-/* What is between this file and the port.  False: later, and nothing behind it before. */
-static bool take_note(struct soft_device *device, const struct port_event *event)
+/* What is between this file and the agent.  False: later, and nothing behind it before. */
+static bool take_note(struct softdev *device, const struct channel_event *event)
 {
     if (device->is_stopped)
         return true;
-    return event->type == PORT_LEFT ? receive_again(device) : answer(device, event);
+    return event->type == CHANNEL_LEFT ? receive_again(device) : answer(device, event);
 }
 
 static int soft_poll(struct mbx_device *d, struct mbx_device_event *events, int count)
 {
-    struct soft_device *device = device_of(d);
-    struct port_event event;
+    struct softdev *device = device_of(d);
+    struct channel_event event;
     int n = 0, notes = 0;
 
     while (n < count && next_event(device, &event)) {
-        if (event.type == PORT_EVENT) {
+        if (event.type == CHANNEL_EVENT) {
             events[n++] = event.event;
             device->mark = event.event.mark;
         } else if (take_note(device, &event)) {
@@ -318,89 +319,89 @@ static int soft_poll(struct mbx_device *d, struct mbx_device_event *events, int 
 
 /* ---- the loop driver ---- */
 
-int soft_device_run(struct mbx_device *d)
+int softdev_run(struct mbx_device *d)
 {
-    struct soft_device *device = device_of(d);
+    struct softdev *device = device_of(d);
 
-    return device->port != NULL && !device->is_stopped ? port_run(device->port) : 0;
+    return device->agent != NULL && !device->is_stopped ? agent_run(device->agent) : 0;
 }
 
-int soft_device_deliver(struct mbx_device *d, uint32_t peer, const void *packet, size_t size)
+int softdev_deliver(struct mbx_device *d, uint32_t peer, const void *packet, size_t size)
 {
-    struct soft_device *device = device_of(d);
+    struct softdev *device = device_of(d);
 
-    return device->is_stopped ? -EAGAIN : port_deliver(device->port, peer, packet, size);
+    return device->is_stopped ? -EAGAIN : agent_deliver(device->agent, peer, packet, size);
 }
 
-bool soft_device_read_done(struct mbx_device *d, void *cookie, int error)
+bool softdev_read_done(struct mbx_device *d, void *cookie, int error)
 {
-    struct soft_device *device = device_of(d);
+    struct softdev *device = device_of(d);
 
-    if (device->port == NULL || !port_owns(device->port, cookie))
+    if (device->agent == NULL || !agent_owns(device->agent, cookie))
         return false;
-    port_read_done(device->port, cookie, error);
+    agent_read_done(device->agent, cookie, error);
     return true;
 }
 
-static int start_loop(struct soft_device *device)
+static int start_loop(struct softdev *device)
 {
-    struct port *port = mem_calloc(1, sizeof *port);
+    struct agent *agent = mem_calloc(1, sizeof *agent);
     int err;
 
-    if (port == NULL)
+    if (agent == NULL)
         return -ENOMEM;
-    err = port_init(port, &(struct port_config){
-                              .region = device->region,
-                              .link = device->config.link,
-                              .arg = device->config.arg,
-                              .memory = {.is_ours = true},
-                          });
+    err = agent_init(agent, &(struct agent_config){
+                                .channel = device->channel,
+                                .link = device->config.link,
+                                .arg = device->config.arg,
+                                .memory = {.is_ours = true},
+                            });
     if (err != 0) {
-        mem_free(port);
+        mem_free(agent);
         return err;
     }
-    device->port = port;
+    device->agent = agent;
     return 0;
 }
 
 /* ---- the others ---- */
 
 /* Until the device is not in this state any more.  0; -ENODEV it has ended; -ETIMEDOUT. */
-static int await_state(struct soft_device *device, enum region_state state)
+static int await_state(struct softdev *device, enum channel_state state)
 {
-    struct region *region = device->region;
+    struct channel *channel = device->channel;
     uint64_t start = clock_now();
 
-    while (atomic_load(&region->state) == state) {
+    while (atomic_load(&channel->state) == state) {
         if (!device->driver->is_alive(device))
             return -ENODEV;
         if (clock_now() - start > device->config.answer_ns)
             return -ETIMEDOUT;
-        sys_futex_wait(&region->state, state, 10 * CLOCK_MS);
+        sys_futex_wait(&channel->state, state, 10 * CLOCK_MS);
     }
     return 0;
 }
 
 /* Until the device works, or cannot. */
-static int await_start(struct soft_device *device)
+static int await_start(struct softdev *device)
 {
-    int err = await_state(device, REGION_STARTING);
+    int err = await_state(device, CHANNEL_STARTING);
 
     if (err == 0)
-        err = await_state(device, REGION_ANSWERED);
+        err = await_state(device, CHANNEL_ANSWERED);
     if (err == 0)
-        return atomic_load(&device->region->state) == REGION_FAILED
-                   ? atomic_load(&device->region->error)
+        return atomic_load(&device->channel->state) == CHANNEL_FAILED
+                   ? atomic_load(&device->channel->error)
                    : 0;
     LOG_ERROR("the device %s: %s", err == -ENODEV ? "ended before it began" : "does not begin",
-              device->config.driver == SOFT_PROCESS ? device->program : "a thread");
-    if (device->config.driver == SOFT_PROCESS)
+              device->config.driver == SOFTDEV_PROCESS ? device->program : "a thread");
+    if (device->config.driver == SOFTDEV_PROCESS)
         LOG_ERROR("is that matchbox-device, of this build? MBX_DEVICE_PROGRAM says what is "
                   "executed");
     return err;
 }
 
-static int start_elsewhere(struct soft_device *device)
+static int start_elsewhere(struct softdev *device)
 {
     int err = device->driver->start(device);
 
@@ -430,43 +431,43 @@ static void soft_limits(const struct mbx_device *d, struct mbx_device_limits *li
     };
 }
 
-static int make_region(struct soft_device *device, uint32_t list, uint32_t untagged)
+static int make_region(struct softdev *device, uint32_t list, uint32_t untagged)
 {
-    device->region_size = region_bytes(list, untagged);
-    if (device->config.driver == SOFT_PROCESS) {
-        int err = region_create(device->region_size, &device->region_fd, &device->region);
+    device->channel_size = channel_bytes(list, untagged);
+    if (device->config.driver == SOFTDEV_PROCESS) {
+        int err = channel_create(device->channel_size, &device->channel_fd, &device->channel);
 
         if (err != 0)
             return err;
     } else {
-        device->region = mem_alloc_aligned(CACHE_LINE, device->region_size);
-        if (device->region == NULL)
+        device->channel = mem_alloc_aligned(CACHE_LINE, device->channel_size);
+        if (device->channel == NULL)
             return -ENOMEM;
-        memset(device->region, 0, device->region_size);
+        memset(device->channel, 0, device->channel_size);
     }
-    region_init(device->region, list, untagged);
-    device->region->read_chunk = device->config.read_chunk;
-    device->region->spin_ns = device->config.spin_ns;
-    device->region->look_ns = device->config.look_ns;
-    device->region->seed = device->config.seed;
+    channel_init(device->channel, list, untagged);
+    device->channel->read_chunk = device->config.read_chunk;
+    device->channel->spin_ns = device->config.spin_ns;
+    device->channel->look_ns = device->config.look_ns;
+    device->channel->seed = device->config.seed;
     return 0;
 }
 
-static void drop_region(struct soft_device *device)
+static void drop_region(struct softdev *device)
 {
-    if (device->region == NULL)
+    if (device->channel == NULL)
         return;
-    if (device->config.driver == SOFT_PROCESS)
-        region_destroy(device->region, device->region_size, device->region_fd);
+    if (device->config.driver == SOFTDEV_PROCESS)
+        channel_destroy(device->channel, device->channel_size, device->channel_fd);
     else
-        mem_free(device->region);
-    device->region = NULL;
+        mem_free(device->channel);
+    device->channel = NULL;
 }
 
 static int soft_configure(struct mbx_device *d, uint32_t list, uint32_t commands,
                           uint32_t untagged)
 {
-    struct soft_device *device = device_of(d);
+    struct softdev *device = device_of(d);
     int err;
 
     if (device->is_configured || list == 0 || list > LIST_MAX || untagged == 0 ||
@@ -480,17 +481,17 @@ static int soft_configure(struct mbx_device *d, uint32_t list, uint32_t commands
         drop_region(device);
         return err;
     }
-    ring_producer_init(&device->commands, region_commands(device->region),
-                       device->region->command_cells);
-    ring_consumer_init(&device->events, region_events(device->region),
-                       device->region->event_cells);
+    ring_producer_init(&device->commands, channel_commands(device->channel),
+                       device->channel->command_cells);
+    ring_consumer_init(&device->events, channel_events(device->channel),
+                       device->channel->event_cells);
     device->is_configured = true;
     return 0;
 }
 
-void soft_device_stop(struct mbx_device *d)
+void softdev_stop(struct mbx_device *d)
 {
-    struct soft_device *device = device_of(d);
+    struct softdev *device = device_of(d);
 
     if (device->is_stopped || !device->is_configured)
         return;
@@ -499,70 +500,70 @@ void soft_device_stop(struct mbx_device *d)
         device->driver->stop(device);
 }
 
-bool soft_device_repeated(const struct mbx_device *d)
+bool softdev_repeated(const struct mbx_device *d)
 {
-    const struct soft_device *device = device_of(d);
+    const struct softdev *device = device_of(d);
 
-    return device->mark == atomic_load(&device->region->begun);
+    return device->mark == atomic_load(&device->channel->begun);
 }
 
-bool soft_device_lie_down(struct mbx_device *d)
+bool softdev_lie_down(struct mbx_device *d)
 {
-    struct soft_device *device = device_of(d);
+    struct softdev *device = device_of(d);
 
     if (device->is_over)
         return true;
     if (device->driver == NULL)
-        return port_is_idle(device->port) && ring_is_empty(&device->events);
-    if (device->attachment == SOFT_AWAY)
+        return agent_is_idle(device->agent) && ring_is_empty(&device->events);
+    if (device->attachment == SOFTDEV_AWAY)
         return true;
     device->until_look = 1; /* the first look behind a sleep is a real one */
-    region_lie_down(&device->region->software_sleeps);
+    channel_lie_down(&device->channel->software_sleeps);
     return ring_is_empty(&device->events);
 }
 
-void soft_device_get_up(struct mbx_device *d)
+void softdev_get_up(struct mbx_device *d)
 {
-    struct soft_device *device = device_of(d);
+    struct softdev *device = device_of(d);
 
-    region_get_up(&device->region->software_sleeps);
+    channel_get_up(&device->channel->software_sleeps);
 }
 
-bool soft_device_has_events(const struct mbx_device *d)
+bool softdev_has_events(const struct mbx_device *d)
 {
     return !ring_is_empty(&device_of(d)->events);
 }
 
-uint64_t soft_device_idle_rounds(struct mbx_device *d)
+uint64_t softdev_idle_rounds(struct mbx_device *d)
 {
-    struct soft_device *device = device_of(d);
+    struct softdev *device = device_of(d);
 
-    if (device->attachment != SOFT_AWAY)
-        soft_device_wake(device);
+    if (device->attachment != SOFTDEV_AWAY)
+        softdev_wake(device);
     else
-        sys_futex_wake(&device->region->wanted, 1);
-    return atomic_load(&device->region->idle);
+        sys_futex_wake(&device->channel->wanted, 1);
+    return atomic_load(&device->channel->idle);
 }
 
-bool soft_device_is_calm(struct mbx_device *d, uint64_t *rounds)
+bool softdev_is_calm(struct mbx_device *d, uint64_t *rounds)
 {
-    struct soft_device *device = device_of(d);
+    struct softdev *device = device_of(d);
     uint64_t before = *rounds;
 
-    *rounds = soft_device_idle_rounds(d);
+    *rounds = softdev_idle_rounds(d);
     return *rounds >= before + 2 && /* one may have begun before */
            ring_is_empty(&device->events) &&
-           atomic_load(&device->region->performed) >= device->written;
+           atomic_load(&device->channel->performed) >= device->written;
 }
 
 static void soft_close(struct mbx_device *d)
 {
-    struct soft_device *device = device_of(d);
+    struct softdev *device = device_of(d);
 
-    soft_device_stop(d);
-    if (device->port != NULL)
-        port_fini(device->port);
-    mem_free(device->port);
+    softdev_stop(d);
+    if (device->agent != NULL)
+        agent_fini(device->agent);
+    mem_free(device->agent);
     drop_region(device);
     mem_free(device);
 }
@@ -583,14 +584,14 @@ static const struct mbx_device_ops ops = {
     .poll = soft_poll,
 };
 
-int soft_device_open(const struct soft_device_config *config, struct mbx_device **out)
+int softdev_open(const struct softdev_config *config, struct mbx_device **out)
 {
-    static const struct soft_driver_ops *const drivers[] = {
-        [SOFT_LOOP] = NULL,
-        [SOFT_THREAD] = &soft_driver_thread,
-        [SOFT_PROCESS] = &soft_driver_process,
+    static const struct softdev_driver_ops *const drivers[] = {
+        [SOFTDEV_LOOP] = NULL,
+        [SOFTDEV_THREAD] = &softdev_driver_thread,
+        [SOFTDEV_PROCESS] = &softdev_driver_process,
     };
-    struct soft_device *device = mem_calloc(1, sizeof *device);
+    struct softdev *device = mem_calloc(1, sizeof *device);
 
     if (device == NULL)
         return -ENOMEM;
@@ -598,7 +599,7 @@ int soft_device_open(const struct soft_device_config *config, struct mbx_device 
     device->config = *config;
     device->driver = drivers[config->driver];
     device->until_look = LOOK_EVERY;
-    device->region_fd = -1;
+    device->channel_fd = -1;
     *out = &device->base;
     return 0;
 }

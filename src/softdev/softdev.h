@@ -1,30 +1,30 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * soft_device.h - the software device as the application sees it: a struct mbx_device.
+ * softdev.h - the software device as the application sees it: a struct mbx_device.
  *
- *   driver    where the port runs            whose packets are the device's
- *   LOOP      soft_device_run(), called      soft_device_deliver(), called by the owner of
+ *   driver    where the agent runs            whose packets are the device's
+ *   LOOP      softdev_run(), called      softdev_deliver(), called by the owner of
  *             by the application             the transport with what arrives
  *   THREAD    a thread of this process       it receives in the transport's place (handoff.h)
  *   PROCESS   a process of its own           the same; memory is reached by copies across
  *
- * All three do the same and talk to the application through the same two rings (region.h).
+ * All three do the same and talk to the application through the same two rings (channel.h).
  */
-#ifndef PORT_SOFT_DEVICE_H
-#define PORT_SOFT_DEVICE_H
+#ifndef SOFTDEV_SOFTDEV_H
+#define SOFTDEV_SOFTDEV_H
 
 #include <matchbox/device.h>
 
 #include "transport/transport.h"
 
-enum soft_driver { SOFT_LOOP, SOFT_THREAD, SOFT_PROCESS };
+enum softdev_driver { SOFTDEV_LOOP, SOFTDEV_THREAD, SOFTDEV_PROCESS };
 
-struct soft_device_config {
-    enum soft_driver driver;
+struct softdev_config {
+    enum softdev_driver driver;
     struct transport *transport;
     const struct transport_config *transport_config; /* THREAD, PROCESS: for take_over() */
     uint64_t read_chunk, spin_ns;
-    uint64_t look_ns;   /* as region.look_ns */
+    uint64_t look_ns;   /* as channel.look_ns */
     uint64_t answer_ns; /* THREAD, PROCESS: so long it may take to begin, and then to start */
     uint64_t seed;
     const char *program; /* PROCESS: what to execute; "": looked for beside the library */
@@ -40,43 +40,42 @@ struct soft_device_config {
 
 /* Opens a device that waits for configure().  0; -EINVAL the transport cannot be handed over;
  * -ENOMEM. */
-int soft_device_open(const struct soft_device_config *config, struct mbx_device **out);
+int softdev_open(const struct softdev_config *config, struct mbx_device **out);
 
 /* LOOP: does what there is to do; how much. */
-int soft_device_run(struct mbx_device *device);
-int soft_device_deliver(struct mbx_device *device, uint32_t peer, const void *packet,
-                        size_t size);
+int softdev_run(struct mbx_device *device);
+int softdev_deliver(struct mbx_device *device, uint32_t peer, const void *packet, size_t size);
 /* LOOP: the end of a read; false: it is not one of the device's. */
-bool soft_device_read_done(struct mbx_device *device, void *cookie, int error);
+bool softdev_read_done(struct mbx_device *device, void *cookie, int error);
 
-/* soft_device_stop - the device does nothing any more when this returns, whatever it was
+/* softdev_stop - the device does nothing any more when this returns, whatever it was
  * doing; its events up to here can still be polled, and end with LOST. */
-void soft_device_stop(struct mbx_device *device);
+void softdev_stop(struct mbx_device *device);
 
-/* soft_device_repeated - behind a stop and the last event: has the packet that the device was
+/* softdev_repeated - behind a stop and the last event: has the packet that the device was
  * delivering when it stopped been told of by an event? */
-bool soft_device_repeated(const struct mbx_device *device);
+bool softdev_repeated(const struct mbx_device *device);
 
-/* soft_device_detach - the caller has nothing left in the device: it is not to receive any
+/* softdev_detach - the caller has nothing left in the device: it is not to receive any
  * more, until the next append.  Elsewhere it takes a while; polls go on as before. */
-void soft_device_detach(struct mbx_device *device);
+void softdev_detach(struct mbx_device *device);
 
 /* May packets go to it? */
-bool soft_device_is_there(const struct mbx_device *device);
+bool softdev_is_there(const struct mbx_device *device);
 
 /* Has it said something that was not polled? */
-bool soft_device_has_events(const struct mbx_device *device);
+bool softdev_has_events(const struct mbx_device *device);
 
 /* Before and behind a sleep in the transport.  False: there is something to do. */
-bool soft_device_lie_down(struct mbx_device *device);
-void soft_device_get_up(struct mbx_device *device);
+bool softdev_lie_down(struct mbx_device *device);
+void softdev_get_up(struct mbx_device *device);
 
 /* How often it, elsewhere, found nothing to do; and it looks again now. */
-uint64_t soft_device_idle_rounds(struct mbx_device *device);
+uint64_t softdev_idle_rounds(struct mbx_device *device);
 
 /* Has it, elsewhere, looked around and found nothing to do since the last call with *rounds,
  * and is nothing on its way between it and us?  It looks again now. */
-bool soft_device_is_calm(struct mbx_device *device, uint64_t *rounds);
+bool softdev_is_calm(struct mbx_device *device, uint64_t *rounds);
 
 /* Can there be one in a process of its own?  And the line that says so. */
 bool soft_process_explain(char *line, size_t size);

@@ -15,7 +15,7 @@
 #define LIST 64
 
 struct bench {
-    struct soft soft;
+    struct tm_unit unit;
     struct mbx_device_event events[4 * LIST];
     int count, seen;
     uint16_t handled; /* what the next command reports */
@@ -31,37 +31,37 @@ static void collect(void *arg, const struct mbx_device_event *event)
 static void bench_open(struct bench *b, uint32_t counter_bits)
 {
     *b = (struct bench){0};
-    assert_int_equal(soft_init(&b->soft, &(struct soft_config){.list = LIST,
-                                                               .counter_bits = counter_bits,
-                                                               .emit = collect,
-                                                               .arg = b}),
+    assert_int_equal(tm_init(&b->unit, &(struct tm_config){.list = LIST,
+                                                           .counter_bits = counter_bits,
+                                                           .emit = collect,
+                                                           .arg = b}),
                      0);
 }
 
 static void bench_close(struct bench *b)
 {
     assert_int_equal(b->seen, b->count); /* no event that nobody expects */
-    assert_true(soft_is_valid(&b->soft));
-    soft_fini(&b->soft);
+    assert_true(tm_is_valid(&b->unit));
+    tm_fini(&b->unit);
 }
 
-static int command(struct bench *b, enum soft_command_type type, uint32_t handle, uint64_t tag)
+static int command(struct bench *b, enum tm_command_type type, uint32_t handle, uint64_t tag)
 {
-    int err = soft_command(&b->soft, &(struct soft_command){.type = (uint8_t)type,
-                                                            .handled = b->handled,
-                                                            .handle = handle,
-                                                            .envelope = {1, 2, tag}});
+    int err = tm_command(&b->unit, &(struct tm_command){.type = (uint8_t)type,
+                                                        .handled = b->handled,
+                                                        .handle = handle,
+                                                        .envelope = {1, 2, tag}});
 
-    assert_true(soft_is_valid(&b->soft));
+    assert_true(tm_is_valid(&b->unit));
     return err;
 }
 
 static void append(struct bench *b, uint32_t handle, uint64_t tag)
 {
-    assert_int_equal(command(b, SOFT_APPEND, handle, tag), 0);
+    assert_int_equal(command(b, TM_APPEND, handle, tag), 0);
 }
 
-static void done(struct bench *b, enum soft_command_type type, uint32_t handle, uint64_t tag)
+static void done(struct bench *b, enum tm_command_type type, uint32_t handle, uint64_t tag)
 {
     assert_int_equal(command(b, type, handle, tag), 0);
 }
@@ -69,12 +69,12 @@ static void done(struct bench *b, enum soft_command_type type, uint32_t handle, 
 /* A message arrives: the handle of what it met, or -1, and software gets it. */
 static int arrive(struct bench *b, uint64_t tag)
 {
-    struct soft_entry *entry = soft_match(&b->soft, &(struct mbx_device_envelope){1, 2, tag});
+    struct tm_entry *entry = tm_match(&b->unit, &(struct mbx_device_envelope){1, 2, tag});
 
     if (entry == NULL)
-        soft_found(&b->soft);
-    assert_true(soft_is_valid(&b->soft));
-    return entry == NULL ? -1 : (int)soft_handle(&b->soft, entry);
+        tm_found(&b->unit);
+    assert_true(tm_is_valid(&b->unit));
+    return entry == NULL ? -1 : (int)tm_handle(&b->unit, entry);
 }
 
 static void event_is(struct bench *b, enum mbx_device_event_type type, uint32_t handle,
@@ -111,10 +111,10 @@ static void an_entry_is_inactive_while_a_message_is_unreported(void **state)
     append(&b, 0, 7);
     assert_int_equal(arrive(&b, 7), -1);
     b.handled = 1; /* of two */
-    done(&b, SOFT_SYNC, 0, 0);
+    done(&b, TM_SYNC, 0, 0);
     assert_int_equal(arrive(&b, 7), -1);
     b.handled = 3;
-    done(&b, SOFT_SYNC, 0, 0);
+    done(&b, TM_SYNC, 0, 0);
     assert_int_equal(arrive(&b, 7), 0);
     bench_close(&b);
 }
@@ -145,7 +145,7 @@ static void entries_become_active_in_their_order(void **state)
     append(&b, 0, 7);
     append(&b, 1, 7);
     b.handled = 1;
-    done(&b, SOFT_SYNC, 0, 0);
+    done(&b, TM_SYNC, 0, 0);
     assert_int_equal(arrive(&b, 7), 2);
     assert_int_equal(arrive(&b, 7), 0);
     assert_int_equal(arrive(&b, 7), 1);
@@ -180,7 +180,7 @@ static void an_append_reports_for_itself(void **state)
 }
 
 /* An entry that waits becomes active by any other command that reports. */
-static void reports(enum soft_command_type type, enum mbx_device_event_type answer, int error)
+static void reports(enum tm_command_type type, enum mbx_device_event_type answer, int error)
 {
     struct bench b;
 
@@ -198,25 +198,25 @@ static void reports(enum soft_command_type type, enum mbx_device_event_type answ
 static void a_sync_reports(void **state)
 {
     (void)state;
-    reports(SOFT_SYNC, 0, 0);
+    reports(TM_SYNC, 0, 0);
 }
 
 static void a_revoke_reports(void **state)
 {
     (void)state;
-    reports(SOFT_REVOKE, MBX_DEVICE_REVOKED, -ENOENT);
+    reports(TM_REVOKE, MBX_DEVICE_REVOKED, -ENOENT);
 }
 
 static void a_hold_reports(void **state)
 {
     (void)state;
-    reports(SOFT_HOLD, 0, 0);
+    reports(TM_HOLD, 0, 0);
 }
 
 static void an_unhold_reports(void **state)
 {
     (void)state;
-    reports(SOFT_UNHOLD, MBX_DEVICE_UNHELD, -ENOENT);
+    reports(TM_UNHOLD, MBX_DEVICE_UNHELD, -ENOENT);
 }
 
 static void the_count_has_the_width_that_was_asked_for(void **state)
@@ -230,7 +230,7 @@ static void the_count_has_the_width_that_was_asked_for(void **state)
     append(&b, 0, 7);
     assert_int_equal(arrive(&b, 7), -1); /* 3 are not 0 */
     b.handled = 4;
-    done(&b, SOFT_SYNC, 0, 0);
+    done(&b, TM_SYNC, 0, 0);
     assert_int_equal(arrive(&b, 7), 0);
     arrive(&b, 9);
     for (int i = 0; i < 3; i++)
@@ -247,7 +247,7 @@ static void the_count_has_sixteen_bits(void **state)
     (void)state;
     bench_open(&b, 0);
     for (int i = 0; i < 65535; i++)
-        soft_found(&b.soft);
+        tm_found(&b.unit);
     append(&b, 0, 7);
     assert_int_equal(arrive(&b, 7), -1);
     append(&b, 1, 8);
@@ -266,9 +266,9 @@ static void without_memory_entries_wait_and_are_tried_again(void **state)
         append(&b, i, i);
     }
     mem_fail_at(0);
-    assert_false(list_is_empty(&b.soft.inactive));
+    assert_false(list_is_empty(&b.unit.inactive));
     append(&b, LIST - 1, LIST - 1);
-    assert_true(list_is_empty(&b.soft.inactive));
+    assert_true(list_is_empty(&b.unit.inactive));
     for (int i = 0; i < LIST; i++)
         assert_int_equal(arrive(&b, (uint64_t)i), i);
     bench_close(&b);
@@ -284,7 +284,7 @@ static void an_active_entry_can_be_revoked(void **state)
     bench_open(&b, 0);
     append(&b, 0, 7);
     append(&b, 1, 7);
-    done(&b, SOFT_REVOKE, 0, 0);
+    done(&b, TM_REVOKE, 0, 0);
     event_is(&b, MBX_DEVICE_REVOKED, 0, 0);
     assert_int_equal(arrive(&b, 7), 1);
     bench_close(&b);
@@ -299,10 +299,10 @@ static void an_inactive_entry_can_be_revoked(void **state)
     arrive(&b, 9);
     append(&b, 0, 7);
     append(&b, 1, 7);
-    done(&b, SOFT_REVOKE, 0, 0);
+    done(&b, TM_REVOKE, 0, 0);
     event_is(&b, MBX_DEVICE_REVOKED, 0, 0);
     b.handled = 1;
-    done(&b, SOFT_SYNC, 0, 0);
+    done(&b, TM_SYNC, 0, 0);
     assert_int_equal(arrive(&b, 7), 1);
     bench_close(&b);
 }
@@ -315,10 +315,10 @@ static void a_matched_entry_cannot_be_revoked(void **state)
     bench_open(&b, 0);
     append(&b, 0, 7);
     arrive(&b, 7);
-    done(&b, SOFT_REVOKE, 0, 0);
+    done(&b, TM_REVOKE, 0, 0);
     event_is(&b, MBX_DEVICE_REVOKED, 0, -ENOENT);
-    soft_release(&b.soft, &b.soft.entries[0]);
-    done(&b, SOFT_REVOKE, 0, 0);
+    tm_release(&b.unit, &b.unit.entries[0]);
+    done(&b, TM_REVOKE, 0, 0);
     event_is(&b, MBX_DEVICE_REVOKED, 0, -ENOENT);
     bench_close(&b);
 }
@@ -335,16 +335,16 @@ static void take_back_leaves_nothing_but_what_is_matched(void **state)
     arrive(&b, 9);
     append(&b, 2, 8);
     b.handled = 1;
-    done(&b, SOFT_TAKE_BACK, 0, 0);
+    done(&b, TM_TAKE_BACK, 0, 0);
     event_is(&b, MBX_DEVICE_REVOKED_ALL, 0, 0);
     assert_int_equal(arrive(&b, 8), -1);
-    assert_int_equal(b.soft.entries[0].state, SOFT_MATCHED);
+    assert_int_equal(b.unit.entries[0].state, TM_MATCHED);
     bench_close(&b);
 }
 
 /* ---- what makes no sense ---- */
 
-static void refuses(enum soft_command_type type, uint32_t handle)
+static void refuses(enum tm_command_type type, uint32_t handle)
 {
     struct bench b;
 
@@ -362,24 +362,24 @@ static void refuses(enum soft_command_type type, uint32_t handle)
 static void a_handle_beyond_the_list_is_refused(void **state)
 {
     (void)state;
-    refuses(SOFT_APPEND, LIST);
-    refuses(SOFT_REVOKE, LIST);
-    refuses(SOFT_HOLD, LIST);
-    refuses(SOFT_UNHOLD, LIST);
+    refuses(TM_APPEND, LIST);
+    refuses(TM_REVOKE, LIST);
+    refuses(TM_HOLD, LIST);
+    refuses(TM_UNHOLD, LIST);
 }
 
 static void a_handle_in_use_is_refused(void **state)
 {
     (void)state;
-    refuses(SOFT_APPEND, 1); /* active */
-    refuses(SOFT_APPEND, 2); /* inactive */
+    refuses(TM_APPEND, 1); /* active */
+    refuses(TM_APPEND, 2); /* inactive */
 }
 
 static void an_unknown_command_is_refused(void **state)
 {
     (void)state;
-    refuses(SOFT_COMMANDS, 0);
-    refuses((enum soft_command_type)0, 0);
+    refuses(TM_COMMANDS, 0);
+    refuses((enum tm_command_type)0, 0);
 }
 
 static void a_matched_handle_is_in_use_until_it_is_released(void **state)
@@ -390,8 +390,8 @@ static void a_matched_handle_is_in_use_until_it_is_released(void **state)
     bench_open(&b, 0);
     append(&b, 0, 7);
     arrive(&b, 7);
-    assert_int_equal(command(&b, SOFT_APPEND, 0, 7), -EPROTO);
-    soft_release(&b.soft, &b.soft.entries[0]);
+    assert_int_equal(command(&b, TM_APPEND, 0, 7), -EPROTO);
+    tm_release(&b.unit, &b.unit.entries[0]);
     append(&b, 0, 7);
     assert_int_equal(arrive(&b, 7), 0);
     bench_close(&b);
@@ -399,13 +399,13 @@ static void a_matched_handle_is_in_use_until_it_is_released(void **state)
 
 static void a_device_without_memory_is_not_made(void **state)
 {
-    struct soft soft;
+    struct tm_unit unit;
     uint64_t live = mem_live();
 
     (void)state;
     for (uint64_t n = 1; n <= 2; n++) {
         mem_fail_at(n);
-        assert_int_equal(soft_init(&soft, &(struct soft_config){.list = LIST}), -ENOMEM);
+        assert_int_equal(tm_init(&unit, &(struct tm_config){.list = LIST}), -ENOMEM);
         assert_int_equal(mem_fail_left(), 0);
         assert_int_equal(mem_live(), live);
     }
@@ -419,8 +419,8 @@ static void a_held_message_meets_the_next_entry(void **state)
 
     (void)state;
     bench_open(&b, 0);
-    done(&b, SOFT_HOLD, 5, 7);
-    done(&b, SOFT_HOLD, 4, 7);
+    done(&b, TM_HOLD, 5, 7);
+    done(&b, TM_HOLD, 4, 7);
     append(&b, 0, 7);
     assert_int_equal(b.events[0].message, 5); /* the older one */
     assert_true(b.events[0].flags & MBX_DEVICE_HELD);
@@ -428,8 +428,8 @@ static void a_held_message_meets_the_next_entry(void **state)
     append(&b, 1, 7);
     assert_int_equal(b.events[1].message, 4);
     event_is(&b, MBX_DEVICE_MATCHED, 1, 0);
-    done(&b, SOFT_HOLD, 5, 9); /* its number is free */
-    append(&b, 0, 7);          /* both are over */
+    done(&b, TM_HOLD, 5, 9); /* its number is free */
+    append(&b, 0, 7);        /* both are over */
     assert_int_equal(arrive(&b, 7), 0);
     bench_close(&b);
 }
@@ -440,12 +440,12 @@ static void a_held_message_waits_while_the_entry_is_inactive(void **state)
 
     (void)state;
     bench_open(&b, 0);
-    done(&b, SOFT_HOLD, 5, 7);
+    done(&b, TM_HOLD, 5, 7);
     arrive(&b, 9);
     append(&b, 0, 7);
     assert_int_equal(b.count, 0);
     b.handled = 1;
-    done(&b, SOFT_SYNC, 0, 0);
+    done(&b, TM_SYNC, 0, 0);
     event_is(&b, MBX_DEVICE_MATCHED, 0, 0);
     bench_close(&b);
 }
@@ -456,11 +456,11 @@ static void a_held_message_can_be_had_back_once(void **state)
 
     (void)state;
     bench_open(&b, 0);
-    done(&b, SOFT_HOLD, 5, 7);
-    assert_int_equal(command(&b, SOFT_HOLD, 5, 7), -EPROTO);
-    done(&b, SOFT_UNHOLD, 5, 0);
+    done(&b, TM_HOLD, 5, 7);
+    assert_int_equal(command(&b, TM_HOLD, 5, 7), -EPROTO);
+    done(&b, TM_UNHOLD, 5, 0);
     event_is(&b, MBX_DEVICE_UNHELD, 5, 0);
-    done(&b, SOFT_UNHOLD, 5, 0);
+    done(&b, TM_UNHOLD, 5, 0);
     event_is(&b, MBX_DEVICE_UNHELD, 5, -ENOENT);
     append(&b, 0, 7);
     assert_int_equal(arrive(&b, 7), 0);
@@ -473,12 +473,12 @@ static void a_held_message_that_was_met_cannot_be_had_back(void **state)
 
     (void)state;
     bench_open(&b, 0);
-    done(&b, SOFT_HOLD, 5, 7);
+    done(&b, TM_HOLD, 5, 7);
     append(&b, 0, 7);
     event_is(&b, MBX_DEVICE_MATCHED, 0, 0);
-    done(&b, SOFT_UNHOLD, 5, 0);
+    done(&b, TM_UNHOLD, 5, 0);
     event_is(&b, MBX_DEVICE_UNHELD, 5, -ENOENT);
-    done(&b, SOFT_HOLD, 5, 8); /* its number is free */
+    done(&b, TM_HOLD, 5, 8); /* its number is free */
     bench_close(&b);
 }
 

@@ -24,8 +24,8 @@
  * Untagged buffers receive 16 bytes behind their beginning, so that every packet can be turned
  * where it lies into what it would have been on any other wire: a packet of wire.h.
  */
-#ifndef DEVICE_VERBS_H
-#define DEVICE_VERBS_H
+#ifndef VERBS_VERBS_H
+#define VERBS_VERBS_H
 
 #include <matchbox/device.h>
 

@@ -12,8 +12,8 @@
  * A function that the process has already, because the program is linked with libibverbs or
  * because something was loaded in front of it, is preferred to that of the file.
  */
-#ifndef DEVICE_VERBS_LIBRARY_H
-#define DEVICE_VERBS_LIBRARY_H
+#ifndef VERBS_VERBS_LIBRARY_H
+#define VERBS_VERBS_LIBRARY_H
 
 /* Loads libibverbs, once; it stays loaded until the process ends.  0; -EOPNOTSUPP it cannot be
  * loaded or lacks something.  Before it has succeeded no ibv_ function may be called.

@@ -7,8 +7,8 @@
  *   I2  an entry is on held from append until its MATCH or a successful DEL has been polled
  *   I3  an entry has its memory registered while it is on held or its data moves
  */
-#ifndef DEVICE_VERBS_STATE_H
-#define DEVICE_VERBS_STATE_H
+#ifndef VERBS_VERBS_STATE_H
+#define VERBS_VERBS_STATE_H
 
 #include <infiniband/tm_types.h>
 #include <infiniband/verbs.h>

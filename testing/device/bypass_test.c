@@ -25,7 +25,7 @@
 struct posted {
     struct mbx_match_recv match;
     struct shadow_recv shadow;
-    unsigned char buf[HAND_EAGER_MAX];
+    unsigned char buf[STEPPED_EAGER_MAX];
     int message; /* that it has met */
     bool is_revoked;
 };
@@ -37,7 +37,7 @@ struct came {
 };
 
 struct bench {
-    struct hand hand;
+    struct stepped hand;
     struct shadow shadow;
     struct mbx_match match;
     struct posted recvs[COUNT];
@@ -135,7 +135,7 @@ static void bench_open(struct bench *b)
 {
     *b = (struct bench){0};
     mbx_match_init(&b->match, NULL);
-    hand_init(&b->hand, &(struct hand_config){0});
+    stepped_init(&b->hand, &(struct stepped_config){0});
     assert_int_equal(shadow_init(&b->shadow, &(struct shadow_config){.device = &b->hand.device,
                                                                      .list = 4,
                                                                      .untagged = 8,
@@ -143,17 +143,17 @@ static void bench_open(struct bench *b)
                                                                      .events = &events,
                                                                      .arg = b}),
                      0);
-    hand_run(&b->hand);
+    stepped_run(&b->hand);
 }
 
 static void bench_close(struct bench *b)
 {
-    assert_true(hand_is_valid(&b->hand));
+    assert_true(stepped_is_valid(&b->hand));
     assert_true(shadow_is_valid(&b->shadow));
-    assert_true(beside_is_clear(&b->shadow) || !list_is_empty(&b->shadow.parked) ||
+    assert_true(bypass_is_clear(&b->shadow) || !list_is_empty(&b->shadow.parked) ||
                 b->shadow.stats.in_device > 0);
     shadow_fini(&b->shadow);
-    hand_fini(&b->hand);
+    stepped_fini(&b->hand);
     mbx_match_fini(&b->match);
 }
 
@@ -170,8 +170,8 @@ static void post_sized(struct bench *b, int i, uint32_t source, uint64_t tag, si
 /* The device holds it, and has it active. */
 static void post(struct bench *b, int i, uint32_t source, uint64_t tag)
 {
-    post_sized(b, i, source, tag, HAND_EAGER_MAX);
-    hand_run(&b->hand);
+    post_sized(b, i, source, tag, STEPPED_EAGER_MAX);
+    stepped_run(&b->hand);
     assert_int_equal(b->recvs[i].shadow.state, SHADOW_HANDED);
 }
 
@@ -185,7 +185,7 @@ static void cancel(struct bench *b, int i)
 static int come(struct bench *b, int i, uint32_t source, uint64_t tag)
 {
     b->msgs[i] = (struct came){.beside.envelope = {1, source, tag}, .recv = NOBODY};
-    beside_arrive(&b->shadow, &b->msgs[i].beside);
+    bypass_arrive(&b->shadow, &b->msgs[i].beside);
     assert_true(shadow_is_valid(&b->shadow));
     return b->msgs[i].recv;
 }
@@ -195,10 +195,11 @@ static void match_in_device(struct bench *b, uint64_t tag)
 {
     static const unsigned char bytes[8];
 
-    hand_send_message(
+    stepped_send_message(
         &b->hand, 0,
-        &(struct hand_packet){.kind = HAND_EAGER, .envelope = {1, 0, tag}, .size = 8}, bytes);
-    assert_true(hand_arrive(&b->hand, 0));
+        &(struct stepped_packet){.kind = STEPPED_EAGER, .envelope = {1, 0, tag}, .size = 8},
+        bytes);
+    assert_true(stepped_arrive(&b->hand, 0));
 }
 
 static void poll(struct bench *b)
@@ -210,7 +211,7 @@ static void poll(struct bench *b)
 /* The device answers, and that is heard. */
 static void answer(struct bench *b)
 {
-    hand_run(&b->hand);
+    stepped_run(&b->hand);
     poll(b);
 }
 
@@ -251,13 +252,13 @@ static void a_message_waits_for_the_receive_of_the_device(void **state)
     bench_open(&b);
     post(&b, 0, ANY, 7);
     assert_int_equal(come(&b, 0, 2, 7), NOBODY);
-    assert_false(beside_is_clear(&b.shadow));
+    assert_false(bypass_is_clear(&b.shadow));
     assert_null(mbx_match_peek(&b.match, &(struct mbx_match_envelope){1, ANY, 7}, 0));
     poll(&b);
     assert_int_equal(b.msgs[0].recv, NOBODY);
     answer(&b);
     assert_int_equal(b.msgs[0].recv, 0);
-    assert_true(beside_is_clear(&b.shadow));
+    assert_true(bypass_is_clear(&b.shadow));
     assert_int_equal(b.shadow.stats.claims_won, 1);
     bench_close(&b);
 }
@@ -370,8 +371,8 @@ static void nothing_is_handed_over_while_a_message_is_parked(void **state)
     post(&b, 0, ANY, 7);
     match_in_device(&b, 7);
     assert_int_equal(come(&b, 0, 2, 7), NOBODY);
-    post_sized(&b, 1, ANY, 7, HAND_EAGER_MAX);
-    post_sized(&b, 2, ANY, 8, HAND_EAGER_MAX);
+    post_sized(&b, 1, ANY, 7, STEPPED_EAGER_MAX);
+    post_sized(&b, 2, ANY, 8, STEPPED_EAGER_MAX);
     b.hand.shows = 0; /* the device has said nothing */
     poll(&b);
     assert_int_equal(b.recvs[1].shadow.state, SHADOW_WAITING);
@@ -420,14 +421,14 @@ static void what_a_lost_device_had_goes_to_those_who_asked(void **state)
     assert_int_equal(come(&b, 0, 2, 7), NOBODY);
     assert_int_equal(come(&b, 1, 3, 8), NOBODY);
     assert_int_equal(come(&b, 2, 3, 9), NOBODY);
-    hand_lose(&b.hand);
+    stepped_lose(&b.hand);
     poll(&b);
     assert_true(b.shadow.is_lost);
     assert_int_equal(b.recvs[1].message, DEVICE);
     assert_int_equal(b.msgs[0].recv, 0);
     assert_int_equal(b.msgs[1].recv, KEPT);
     assert_int_equal(b.msgs[2].recv, 2);
-    assert_true(beside_is_clear(&b.shadow));
+    assert_true(bypass_is_clear(&b.shadow));
     bench_close(&b);
 }
 

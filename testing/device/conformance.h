@@ -18,8 +18,8 @@
  * thread or a process behind it fits as well as one that is worked by hand.  run() must not
  * poll the device: what happened has to be found by the suite.
  */
-#ifndef DEVICE_CONFORMANCE_H
-#define DEVICE_CONFORMANCE_H
+#ifndef TESTING_CONFORMANCE_H
+#define TESTING_CONFORMANCE_H
 
 #include <matchbox/device.h>
 

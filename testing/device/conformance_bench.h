@@ -10,8 +10,8 @@
  * What a device, or its target, cannot do is asked for first (bench_needs...): such a test is
  * skipped, and says why.
  */
-#ifndef DEVICE_CONFORMANCE_BENCH_H
-#define DEVICE_CONFORMANCE_BENCH_H
+#ifndef TESTING_CONFORMANCE_BENCH_H
+#define TESTING_CONFORMANCE_BENCH_H
 
 #include <setjmp.h>
 #include <stdarg.h>

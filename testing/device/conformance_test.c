@@ -10,100 +10,100 @@
 
 #include "base/mem.h"
 
-static void *open_hand(struct mbx_device **device, const struct hand_config *config)
+static void *open_hand(struct mbx_device **device, const struct stepped_config *config)
 {
-    struct hand *hand = mem_alloc(sizeof *hand);
+    struct stepped *hand = mem_alloc(sizeof *hand);
 
     assert(hand != NULL);
-    hand_init(hand, config);
+    stepped_init(hand, config);
     *device = &hand->device;
     return hand;
 }
 
 static void *open_world(struct mbx_device **device)
 {
-    return open_hand(device, &(struct hand_config){0});
+    return open_hand(device, &(struct stepped_config){0});
 }
 
 /* No capability, and only just enough of everything. */
 static void *open_poor(struct mbx_device **device)
 {
-    return open_hand(device,
-                     &(struct hand_config){.limits = {
-                                               .list = 3,
-                                               .commands = 8,
-                                               .untagged = 2,
-                                               .context_bits = 8,
-                                               .source_bits = 8,
-                                               .tag_bits = 32,
-                                               .untagged_size = sizeof(struct hand_packet),
-                                               .eager_max = HAND_EAGER_MAX,
-                                           }});
+    return open_hand(
+        device, &(struct stepped_config){.limits = {
+                                             .list = 3,
+                                             .commands = 8,
+                                             .untagged = 2,
+                                             .context_bits = 8,
+                                             .source_bits = 8,
+                                             .tag_bits = 32,
+                                             .untagged_size = sizeof(struct stepped_packet),
+                                             .eager_max = STEPPED_EAGER_MAX,
+                                         }});
 }
 
 static void close_world(void *world)
 {
-    hand_fini(world);
+    stepped_fini(world);
     mem_free(world);
 }
 
-static enum hand_kind kind_of(enum conformance_kind kind)
+static enum stepped_kind kind_of(enum conformance_kind kind)
 {
     if (kind == CONFORMANCE_OTHER)
-        return HAND_OTHER;
-    return kind == CONFORMANCE_RENDEZVOUS || kind == CONFORMANCE_UNREADABLE ? HAND_RENDEZVOUS
-                                                                            : HAND_EAGER;
+        return STEPPED_OTHER;
+    return kind == CONFORMANCE_RENDEZVOUS || kind == CONFORMANCE_UNREADABLE ? STEPPED_RENDEZVOUS
+                                                                            : STEPPED_EAGER;
 }
 
 static void send_message(void *world, uint32_t peer, const struct conformance_message *message)
 {
-    const struct hand *hand = world;
+    const struct stepped *hand = world;
     bool reads = (hand->config.limits.caps & MBX_DEVICE_RENDEZVOUS) &&
                  message->kind != CONFORMANCE_UNREADABLE;
 
-    hand_send_message(world, peer,
-                      &(struct hand_packet){
-                          .kind = (uint8_t)kind_of(message->kind),
-                          .wants_fin = message->kind == CONFORMANCE_SYNC ||
-                                       kind_of(message->kind) == HAND_RENDEZVOUS,
-                          .message = (uint32_t)message->data,
-                          .envelope = message->envelope,
-                          .size = message->size,
-                          .data = message->data,
-                          .breaks_at = reads ? UINT64_MAX : 0,
-                      },
-                      message->payload);
+    stepped_send_message(world, peer,
+                         &(struct stepped_packet){
+                             .kind = (uint8_t)kind_of(message->kind),
+                             .wants_fin = message->kind == CONFORMANCE_SYNC ||
+                                          kind_of(message->kind) == STEPPED_RENDEZVOUS,
+                             .message = (uint32_t)message->data,
+                             .envelope = message->envelope,
+                             .size = message->size,
+                             .data = message->data,
+                             .breaks_at = reads ? UINT64_MAX : 0,
+                         },
+                         message->payload);
 }
 
 static void run(void *world)
 {
-    hand_run(world);
+    stepped_run(world);
 }
 
 static void read_packet(void *world, const struct mbx_device_event *event, const void *memory,
                         struct conformance_message *message)
 {
-    const struct hand_packet *packet = memory;
+    const struct stepped_packet *packet = memory;
 
     (void)world;
     assert(event->bytes == sizeof *packet);
-    message->kind = packet->kind == HAND_RENDEZVOUS ? CONFORMANCE_RENDEZVOUS
-                    : packet->wants_fin             ? CONFORMANCE_SYNC
-                                                    : CONFORMANCE_EAGER;
+    message->kind = packet->kind == STEPPED_RENDEZVOUS ? CONFORMANCE_RENDEZVOUS
+                    : packet->wants_fin                ? CONFORMANCE_SYNC
+                                                       : CONFORMANCE_EAGER;
     message->envelope = packet->envelope;
     message->size = packet->size;
     message->data = packet->data;
-    message->payload = packet->kind == HAND_RENDEZVOUS ? NULL : packet->bytes;
+    message->payload = packet->kind == STEPPED_RENDEZVOUS ? NULL : packet->bytes;
 }
 
 static uint64_t told(void *world, uint32_t peer)
 {
-    return ((struct hand *)world)->told[peer];
+    return ((struct stepped *)world)->told[peer];
 }
 
 static void lose(void *world)
 {
-    hand_lose(world);
+    stepped_lose(world);
 }
 
 int main(void)

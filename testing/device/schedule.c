@@ -87,10 +87,10 @@ static void advance(struct schedule_run *run, struct host_msg *msg)
 {
     struct host_recv *recv = &run->recvs[msg->recv];
     const unsigned char *bytes =
-        msg->sent->message == HAND_RENDEZVOUS ? msg->bytes : msg->stored;
+        msg->sent->message == STEPPED_RENDEZVOUS ? msg->bytes : msg->stored;
     size_t size = min_size(recv->size, msg->sent->size);
 
-    if (msg->sent->message != HAND_RENDEZVOUS && msg->came < msg->sent->size)
+    if (msg->sent->message != STEPPED_RENDEZVOUS && msg->came < msg->sent->size)
         return;
     if (size > recv->from)
         memcpy(recv->buf + recv->from, bytes + recv->from, size - recv->from);
@@ -106,13 +106,13 @@ static void software_meets(struct schedule_run *run, struct host_recv *recv,
     advance(run, msg);
 }
 
-static void store(struct host_msg *msg, const struct hand_packet *packet)
+static void store(struct host_msg *msg, const struct stepped_packet *packet)
 {
     memcpy(msg->stored + packet->offset, packet->bytes, packet->length);
     msg->came += packet->length;
 }
 
-static void software_fragment(struct schedule_run *run, const struct hand_packet *packet)
+static void software_fragment(struct schedule_run *run, const struct stepped_packet *packet)
 {
     struct host_msg *msg = &run->msgs[packet->message];
 
@@ -124,7 +124,7 @@ static void software_fragment(struct schedule_run *run, const struct hand_packet
 }
 
 /* A tagged message that no device has matched is compared with the whole shadow list. */
-static void software_arrival(struct schedule_run *run, const struct hand_packet *packet)
+static void software_arrival(struct schedule_run *run, const struct stepped_packet *packet)
 {
     struct host_msg *msg = &run->msgs[packet->message];
     struct mbx_match_recv *met;
@@ -217,7 +217,7 @@ static void on_moved(void *arg, struct shadow_recv *shadow,
     }
     if (event->type == MBX_DEVICE_DATA_VALID)
         end_recv(run, recv, END_RECEIVED);
-    else if (msg->sent->message == HAND_RENDEZVOUS)
+    else if (msg->sent->message == STEPPED_RENDEZVOUS)
         take_over_move(run, recv, event->type == MBX_DEVICE_INCOMPLETE ? event->done : 0);
     else
         end_recv(run, recv, END_LOST);
@@ -236,7 +236,7 @@ static void on_revoked(void *arg, struct shadow_recv *shadow)
 static int on_packet(void *arg, uint32_t peer, const void *memory, size_t size)
 {
     struct schedule_run *run = arg;
-    const struct hand_packet *packet = memory;
+    const struct stepped_packet *packet = memory;
 
     if (run->deny > 0) {
         run->deny--;
@@ -245,7 +245,7 @@ static int on_packet(void *arg, uint32_t peer, const void *memory, size_t size)
     }
     if (size != sizeof *packet || packet->envelope.source != peer)
         schedule_wrong(run, "a packet of %zu bytes from %u is not what was sent", size, peer);
-    if (packet->kind == HAND_FRAGMENT)
+    if (packet->kind == STEPPED_FRAGMENT)
         software_fragment(run, packet);
     else
         software_arrival(run, packet);
@@ -395,9 +395,9 @@ static void do_send(struct schedule_run *run, const struct schedule_step *step)
     msg->sent = step;
     for (uint32_t i = 0; i < step->size; i++)
         msg->bytes[i] = (unsigned char)(1 + (uint32_t)step->id * 7 + i * 3);
-    hand_send_message(
+    stepped_send_message(
         &run->hand, step->envelope.source,
-        &(struct hand_packet){
+        &(struct stepped_packet){
             .kind = (uint8_t)step->message,
             .wants_fin = step->wants_fin,
             .message = (uint32_t)step->id,
@@ -412,11 +412,11 @@ static void do_send(struct schedule_run *run, const struct schedule_step *step)
 /* Software reads the wire itself. */
 static bool arrive_alone(struct schedule_run *run, uint32_t peer)
 {
-    struct hand_packet packet;
+    struct stepped_packet packet;
 
-    if (!hand_take_packet(&run->hand, peer, &packet))
+    if (!stepped_take_packet(&run->hand, peer, &packet))
         return false;
-    if (packet.kind == HAND_FRAGMENT) {
+    if (packet.kind == STEPPED_FRAGMENT) {
         software_fragment(run, &packet);
         return true;
     }
@@ -428,12 +428,12 @@ static bool arrive_alone(struct schedule_run *run, uint32_t peer)
 /* Software reads a wire that does not end at the device. */
 static bool arrive_beside(struct schedule_run *run, uint32_t peer)
 {
-    struct hand_packet packet;
+    struct stepped_packet packet;
     struct host_msg *msg;
 
-    if (!hand_take_packet(&run->hand, peer, &packet))
+    if (!stepped_take_packet(&run->hand, peer, &packet))
         return false;
-    if (packet.kind == HAND_FRAGMENT) {
+    if (packet.kind == STEPPED_FRAGMENT) {
         software_fragment(run, &packet);
         return true;
     }
@@ -441,7 +441,7 @@ static bool arrive_beside(struct schedule_run *run, uint32_t peer)
     msg = &run->msgs[packet.message];
     msg->match.envelope = msg->beside.envelope = msg->sent->envelope;
     store(msg, &packet);
-    beside_arrive(&run->shadow, &msg->beside);
+    bypass_arrive(&run->shadow, &msg->beside);
     return true;
 }
 
@@ -449,28 +449,28 @@ static bool do_arrive(struct schedule_run *run, uint32_t peer)
 {
     if (run->schedule->beside & 1u << peer)
         return arrive_beside(run, peer);
-    return run->is_software_alone ? arrive_alone(run, peer) : hand_arrive(&run->hand, peer);
+    return run->is_software_alone ? arrive_alone(run, peer) : stepped_arrive(&run->hand, peer);
 }
 
 /* The number-th of the transfers that can move. */
 static bool do_move(struct schedule_run *run, int number)
 {
-    const struct hand *hand = &run->hand;
+    const struct stepped *hand = &run->hand;
     int first = -1, n = 0;
 
     for (uint32_t i = 0; i < hand->list; i++) {
-        if (!hand_can_move(hand, i))
+        if (!stepped_can_move(hand, i))
             continue;
         if (n++ == number)
-            return hand_move(&run->hand, i);
+            return stepped_move(&run->hand, i);
         first = first < 0 ? (int)i : first;
     }
-    return first >= 0 && hand_move(&run->hand, (uint32_t)first);
+    return first >= 0 && stepped_move(&run->hand, (uint32_t)first);
 }
 
 static bool nobody_waits_while_there_is_room(const struct schedule_run *run)
 {
-    const struct hand *hand = &run->hand;
+    const struct stepped *hand = &run->hand;
 
     return hand->is_lost || list_is_empty(&run->shadow.waiting) ||
            run->shadow.free_count == 0 || hand->commands_waiting == hand->commands ||
@@ -499,7 +499,7 @@ static void do_step(struct schedule_run *run, const struct schedule_step *step)
         do_cancel(run, step->target, shadow_cancel);
         break;
     case STEP_CLAIM:
-        do_cancel(run, step->target, shadow_claim);
+        do_cancel(run, step->target, shadow_reclaim);
         break;
     case STEP_SEND:
         do_send(run, step);
@@ -508,7 +508,7 @@ static void do_step(struct schedule_run *run, const struct schedule_step *step)
         do_arrive(run, step->envelope.source);
         break;
     case STEP_COMMAND:
-        hand_command(&run->hand);
+        stepped_command(&run->hand);
         break;
     case STEP_MOVE:
         do_move(run, step->target);
@@ -520,7 +520,7 @@ static void do_step(struct schedule_run *run, const struct schedule_step *step)
         run->deny = step->target;
         break;
     case STEP_LOSE:
-        hand_lose(&run->hand);
+        stepped_lose(&run->hand);
         break;
     case STEP_RECALL:
         do_recall(run);
@@ -538,11 +538,11 @@ static void do_step(struct schedule_run *run, const struct schedule_step *step)
 static void check_step(struct schedule_run *run)
 {
     if (run->hand.has_overflowed)
-        schedule_wrong(run, "there are more events than soft_events() says");
+        schedule_wrong(run, "there are more events than tm_events() says");
     else if (run->hand.has_refused_revoke)
         schedule_wrong(run, "there is no room for a revoke");
-    else if (!hand_is_valid(&run->hand))
-        schedule_wrong(run, "hand_is_valid() or soft_is_valid() is false");
+    else if (!stepped_is_valid(&run->hand))
+        schedule_wrong(run, "stepped_is_valid() or tm_is_valid() is false");
     else if (!shadow_is_valid(&run->shadow))
         schedule_wrong(run, "shadow_is_valid() is false");
 }
@@ -554,7 +554,7 @@ static void become_quiet(struct schedule_run *run)
 
     run->deny = 0;
     while (idle < 2 && run->why[0] == '\0') { /* the second poll may have something to report */
-        bool moved = hand_command(&run->hand) || do_move(run, 0);
+        bool moved = stepped_command(&run->hand) || do_move(run, 0);
 
         for (uint32_t peer = 0; peer < SCHEDULE_PEERS; peer++)
             moved |= do_arrive(run, peer);
@@ -564,7 +564,7 @@ static void become_quiet(struct schedule_run *run)
         if (++rounds == QUIET_ROUNDS)
             schedule_wrong(run, "it does not become quiet");
     }
-    if (!run->hand.is_lost && !list_is_empty(&run->hand.soft.inactive))
+    if (!run->hand.is_lost && !list_is_empty(&run->hand.unit.inactive))
         schedule_wrong(run, "all is quiet, and what the device holds is not active");
     if (!list_is_empty(&run->shadow.parked))
         schedule_wrong(run, "all is quiet, and a message is parked");
@@ -610,9 +610,9 @@ static void begin(struct schedule_run *run, const struct schedule *s)
     run->sums = (struct schedule_sums){0};
     run->why[0] = '\0';
     mbx_match_init(&run->match, NULL);
-    hand_init(&run->hand, &(struct hand_config){.caps = s->caps,
-                                                .tag_bits = s->tag_bits,
-                                                .counter_bits = s->counter_bits});
+    stepped_init(&run->hand, &(struct stepped_config){.caps = s->caps,
+                                                      .tag_bits = s->tag_bits,
+                                                      .counter_bits = s->counter_bits});
     run->hand.on_fin = on_fin;
     run->hand.on_arrival = on_arrival;
     run->hand.arg = run;
@@ -627,7 +627,7 @@ static void begin(struct schedule_run *run, const struct schedule *s)
 static void end(struct schedule_run *run)
 {
     shadow_fini(&run->shadow);
-    hand_fini(&run->hand);
+    stepped_fini(&run->hand);
     mbx_match_fini(&run->match);
 }
 

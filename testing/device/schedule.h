@@ -5,7 +5,7 @@
  *   application (host)                      device (hand.h)                 senders
  *
  *   post, cancel                            command: the oldest one
- *   struct mbx_match + struct shadow  <──>  struct soft               <──   send
+ *   struct mbx_match + struct shadow  <──>  struct tm_unit               <──   send
  *   poll: so many events                    arrive: from one sender
  *                                           move: a piece of one transfer
  *
@@ -37,8 +37,8 @@
  *   schedule_random.c  makes them from seeds
  *   schedule_text.c    shrinks and prints one that fails
  */
-#ifndef DEVICE_SCHEDULE_H
-#define DEVICE_SCHEDULE_H
+#ifndef TESTING_SCHEDULE_H
+#define TESTING_SCHEDULE_H
 
 #include <stdio.h>
 
@@ -77,7 +77,7 @@ struct schedule_step {
     struct mbx_match_envelope envelope; /* POST, SEND; ARRIVE: its source */
     uint64_t ignore;
     uint32_t size;
-    enum hand_kind message; /* SEND */
+    enum stepped_kind message; /* SEND */
     bool wants_fin;
     uint32_t breaks_at; /* SEND of a rendezvous: the device comes so far */
 };
@@ -128,7 +128,7 @@ struct schedule_sums {
 
 struct schedule_run {
     const struct schedule *schedule;
-    struct hand hand;
+    struct stepped hand;
     struct shadow shadow;
     struct mbx_match match;
     struct oracle oracle;

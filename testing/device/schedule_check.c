@@ -143,7 +143,7 @@ static void check_leftovers(struct schedule_run *run)
     if (run->shadow.free_count != run->shadow.list)
         schedule_wrong(run, "%u of %u handles are free at the end", run->shadow.free_count,
                        run->shadow.list);
-    else if (!hand_is_idle(&run->hand))
+    else if (!stepped_is_idle(&run->hand))
         schedule_wrong(run, "the device is not idle at the end");
 }
 

@@ -83,15 +83,16 @@ static void make_send(struct schedule_step *step, struct random *r)
     step->envelope = make_envelope(r, false);
     step->breaks_at = UINT32_MAX;
     if (one_in(r, 4)) {
-        step->message = HAND_RENDEZVOUS;
+        step->message = STEPPED_RENDEZVOUS;
         step->wants_fin = true;
         step->size = draw(r, SCHEDULE_BYTES + 1);
         if (one_in(r, 3))
             step->breaks_at = draw(r, SCHEDULE_BYTES);
     } else {
-        step->message = HAND_EAGER;
+        step->message = STEPPED_EAGER;
         step->wants_fin = one_in(r, 4);
-        step->size = one_in(r, 3) ? draw(r, HAND_EAGER_MAX + 1) : draw(r, HAND_INLINE + 1);
+        step->size =
+            one_in(r, 3) ? draw(r, STEPPED_EAGER_MAX + 1) : draw(r, STEPPED_INLINE + 1);
     }
 }
 

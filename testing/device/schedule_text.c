@@ -82,11 +82,11 @@ static void print_send(FILE *out, const struct schedule_step *step)
 {
     fprintf(out, "send    m%d", step->id);
     print_envelope(out, step);
-    if (step->message == HAND_RENDEZVOUS)
+    if (step->message == STEPPED_RENDEZVOUS)
         fprintf(out, ", rendezvous");
     else if (step->wants_fin)
         fprintf(out, ", synchronous");
-    if (step->message == HAND_RENDEZVOUS && step->breaks_at < step->size)
+    if (step->message == STEPPED_RENDEZVOUS && step->breaks_at < step->size)
         fprintf(out, " that the device can do up to byte %u", step->breaks_at);
 }
 

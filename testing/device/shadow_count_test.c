@@ -45,8 +45,8 @@ static void packets_that_are_not_tagged_do_not_count(void **state)
 {
     struct owner *o = *state;
 
-    owner_put(o, HAND_OTHER, 0, 0, false);
-    hand_run(&o->hand);
+    owner_put(o, STEPPED_OTHER, 0, 0, false);
+    stepped_run(&o->hand);
     owner_poll(o);
     assert_int_equal(o->offered, 1);
     assert_int_equal(o->shadow.handled, 0);
@@ -60,13 +60,13 @@ static void the_revoke_of_a_taken_receive_goes_before_the_report(void **state)
     owner_arrive(o, 7);
     owner_post(o, 0, 2, 7);
     owner_post(o, 1, 2, 7); /* keeps the device busy */
-    hand_run(&o->hand);
+    stepped_run(&o->hand);
     owner_poll(o);
     assert_int_equal(o->recvs[0].outcome, TAKEN);
-    assert_int_equal(owner_waiting_command(o, 0)->type, SOFT_REVOKE);
+    assert_int_equal(owner_waiting_command(o, 0)->type, TM_REVOKE);
     assert_int_equal(owner_waiting_command(o, 0)->handle, o->recvs[0].shadow.handle);
     assert_int_equal(owner_waiting_command(o, 0)->handled, 0);
-    assert_int_equal(owner_waiting_command(o, 1)->type, SOFT_SYNC);
+    assert_int_equal(owner_waiting_command(o, 1)->type, TM_SYNC);
     assert_int_equal(owner_waiting_command(o, 1)->handled, 1);
     owner_settle(o);
     assert_int_equal(o->recvs[0].told, 1);
@@ -88,7 +88,7 @@ static void a_sync_goes_only_when_the_device_holds_something(void **state)
     assert_int_equal(o->hand.commands_waiting, 1);
     owner_arrive(o, 7);
     owner_poll(o);
-    assert_int_equal(owner_waiting_command(o, 1)->type, SOFT_SYNC);
+    assert_int_equal(owner_waiting_command(o, 1)->type, TM_SYNC);
     assert_int_equal(owner_waiting_command(o, 1)->handled, 2);
     owner_poll(o);
     assert_int_equal(o->hand.commands_waiting, 2); /* nothing is new */
@@ -99,11 +99,11 @@ static void many_messages_are_reported_though_nobody_waits(void **state)
     struct owner *o = *state;
 
     for (int i = 0; i < 16384 - 1; i++) {
-        owner_put(o, HAND_EAGER, 7, 8, false);
-        hand_run(&o->hand);
+        owner_put(o, STEPPED_EAGER, 7, 8, false);
+        stepped_run(&o->hand);
         owner_poll(o);
         mbx_match_claim(&o->match, &o->msgs[--o->kept]); /* not to keep them all */
-        hand_run(&o->hand);
+        stepped_run(&o->hand);
     }
     assert_int_equal(o->shadow.stats.syncs, 0);
     owner_arrive(o, 7);
@@ -141,10 +141,10 @@ static void a_sync_that_found_no_room_is_sent_later(void **state)
         owner_poll(o);
     }
     assert_int_equal(o->hand.commands_waiting, 1);
-    hand_run(&o->hand);
-    assert_false(soft_is_in_sync(&o->hand.soft));
+    stepped_run(&o->hand);
+    assert_false(tm_is_in_sync(&o->hand.unit));
     owner_settle(o);
-    assert_true(soft_is_in_sync(&o->hand.soft));
+    assert_true(tm_is_in_sync(&o->hand.unit));
 }
 
 static void untagged_buffers_go_back(void **state)
@@ -191,9 +191,9 @@ static void a_cancel_that_is_too_late_does_not_end_a_receive_whose_data_moves(vo
     struct owner *o = *state;
 
     owner_place(o, 0, 2, 7);
-    owner_begin(o, HAND_EAGER, 7, 2 * HAND_INLINE, false);
+    owner_begin(o, STEPPED_EAGER, 7, 2 * STEPPED_INLINE, false);
     assert_false(owner_cancel(o, 0));
-    while (hand_command(&o->hand))
+    while (stepped_command(&o->hand))
         ;
     owner_poll(o); /* MATCHED, and that the revoke failed */
     assert_int_equal(o->recvs[0].outcome, MATCHED);
@@ -209,9 +209,9 @@ static void a_handle_waits_for_the_data(void **state)
     struct owner *o = *state;
 
     owner_place(o, 0, 2, 7);
-    owner_begin(o, HAND_EAGER, 7, 2 * HAND_INLINE, false);
+    owner_begin(o, STEPPED_EAGER, 7, 2 * STEPPED_INLINE, false);
     owner_hears(o, MATCHED, 7);
-    hand_arrive(&o->hand, 2);
+    stepped_arrive(&o->hand, 2);
     owner_hears(o, VALID, 8);
 }
 
@@ -220,10 +220,10 @@ static void a_handle_waits_for_the_fin(void **state)
     struct owner *o = *state;
 
     owner_place(o, 0, 2, 7);
-    owner_begin(o, HAND_RENDEZVOUS, 7, HAND_STEP, true);
-    hand_move(&o->hand, 0);
+    owner_begin(o, STEPPED_RENDEZVOUS, 7, STEPPED_STEP, true);
+    stepped_move(&o->hand, 0);
     owner_hears(o, VALID, 7);
-    hand_move(&o->hand, 0);
+    stepped_move(&o->hand, 0);
     owner_poll(o);
     assert_int_equal(owner_free_handles(o), 8);
 }
@@ -233,12 +233,12 @@ static void an_incomplete_rendezvous_owes_nothing(void **state)
     struct owner *o = *state;
 
     owner_place(o, 0, 2, 7);
-    hand_send(&o->hand, 2,
-              &(struct hand_packet){.kind = HAND_RENDEZVOUS,
-                                    .wants_fin = true,
-                                    .envelope = {1, 2, 7},
-                                    .size = 8,
-                                    .breaks_at = 0});
+    stepped_send(&o->hand, 2,
+                 &(struct stepped_packet){.kind = STEPPED_RENDEZVOUS,
+                                          .wants_fin = true,
+                                          .envelope = {1, 2, 7},
+                                          .size = 8,
+                                          .breaks_at = 0});
     owner_settle(o);
     assert_int_equal(o->recvs[0].outcome, INCOMPLETE);
     assert_int_equal(owner_free_handles(o), 8);

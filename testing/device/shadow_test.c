@@ -14,7 +14,7 @@ static void a_receive_is_handed_over_at_once(void **state)
 
     assert_int_equal(owner_post(o, 0, 2, 7)->state, SHADOW_HANDED);
     assert_int_equal(o->hand.commands_waiting, 1);
-    hand_run(&o->hand);
+    stepped_run(&o->hand);
     owner_arrive(o, 7);
     owner_poll(o);
     assert_int_equal(o->recvs[0].outcome, MATCHED);
@@ -32,7 +32,7 @@ static void a_small_receive_stays_in_software(void **state)
 }
 
 /* A receive that a device with these limits cannot hold, and one that it can. */
-static void holds(struct owner *o, const struct hand_config *device, uint32_t source,
+static void holds(struct owner *o, const struct stepped_config *device, uint32_t source,
                   uint64_t tag, uint64_t ignore, size_t size, enum shadow_state want)
 {
     owner_reopen(o, device, 8, 0);
@@ -41,8 +41,8 @@ static void holds(struct owner *o, const struct hand_config *device, uint32_t so
 
 static void receives_from_anybody_need_a_device_that_has_them(void **state)
 {
-    const struct hand_config with = {.caps = MBX_DEVICE_ANY_SOURCE | MBX_DEVICE_TRUNCATES};
-    const struct hand_config without = {.caps = MBX_DEVICE_TRUNCATES};
+    const struct stepped_config with = {.caps = MBX_DEVICE_ANY_SOURCE | MBX_DEVICE_TRUNCATES};
+    const struct stepped_config without = {.caps = MBX_DEVICE_TRUNCATES};
 
     holds(*state, &with, MBX_MATCH_ANY_SOURCE, 7, 0, 8, SHADOW_HANDED);
     holds(*state, &without, MBX_MATCH_ANY_SOURCE, 7, 0, 8, SHADOW_SOFTWARE);
@@ -51,8 +51,8 @@ static void receives_from_anybody_need_a_device_that_has_them(void **state)
 
 static void partial_ignore_bits_need_a_device_that_has_them(void **state)
 {
-    const struct hand_config with = {.caps = MBX_DEVICE_MASKS | MBX_DEVICE_TRUNCATES};
-    const struct hand_config without = {.caps = MBX_DEVICE_TRUNCATES};
+    const struct stepped_config with = {.caps = MBX_DEVICE_MASKS | MBX_DEVICE_TRUNCATES};
+    const struct stepped_config without = {.caps = MBX_DEVICE_TRUNCATES};
 
     holds(*state, &with, 2, 7, 1, 8, SHADOW_HANDED);
     holds(*state, &without, 2, 7, 1, 8, SHADOW_SOFTWARE);
@@ -61,17 +61,17 @@ static void partial_ignore_bits_need_a_device_that_has_them(void **state)
 
 static void a_short_buffer_needs_a_device_that_truncates(void **state)
 {
-    const struct hand_config with = {.caps = MBX_DEVICE_TRUNCATES};
-    const struct hand_config without = {.caps = MBX_DEVICE_MASKS};
+    const struct stepped_config with = {.caps = MBX_DEVICE_TRUNCATES};
+    const struct stepped_config without = {.caps = MBX_DEVICE_MASKS};
 
-    holds(*state, &with, 2, 7, 0, HAND_EAGER_MAX - 1, SHADOW_HANDED);
-    holds(*state, &without, 2, 7, 0, HAND_EAGER_MAX - 1, SHADOW_SOFTWARE);
-    holds(*state, &without, 2, 7, 0, HAND_EAGER_MAX, SHADOW_HANDED);
+    holds(*state, &with, 2, 7, 0, STEPPED_EAGER_MAX - 1, SHADOW_HANDED);
+    holds(*state, &without, 2, 7, 0, STEPPED_EAGER_MAX - 1, SHADOW_SOFTWARE);
+    holds(*state, &without, 2, 7, 0, STEPPED_EAGER_MAX, SHADOW_HANDED);
 }
 
 static void a_tag_must_fit_the_device(void **state)
 {
-    const struct hand_config four_bits = {.tag_bits = 4};
+    const struct stepped_config four_bits = {.tag_bits = 4};
 
     holds(*state, &four_bits, 2, 15, 0, 8, SHADOW_HANDED);
     holds(*state, &four_bits, 2, 16, 0, 8, SHADOW_SOFTWARE);
@@ -127,12 +127,12 @@ static void the_oldest_that_waits_goes_first(void **state)
         owner_post(o, i, 2, (uint64_t)i);
     assert_int_equal(o->recvs[2].shadow.state, SHADOW_WAITING);
     assert_int_equal(o->shadow.stats.waiting, 3);
-    hand_run(&o->hand);
+    stepped_run(&o->hand);
     owner_arrive(o, 1);
     owner_poll(o);
     assert_int_equal(o->recvs[2].shadow.state, SHADOW_HANDED);
     assert_int_equal(o->recvs[3].shadow.state, SHADOW_WAITING);
-    hand_run(&o->hand);
+    stepped_run(&o->hand);
     owner_arrive(o, 0);
     owner_poll(o);
     assert_int_equal(o->recvs[3].shadow.state, SHADOW_HANDED);
@@ -148,7 +148,7 @@ static void one_that_is_posted_from_a_callback_does_not_pass_those_that_wait(voi
     for (int i = 0; i < 3; i++)
         owner_post(o, i, 2, 7);
     o->recvs[1].next = 3;
-    hand_run(&o->hand);
+    stepped_run(&o->hand);
     owner_arrive(o, 7);
     owner_arrive(o,
                  7); /* the second callback finds a handle free, and receive 2 waiting for it */
@@ -231,23 +231,23 @@ static void a_shadow_asks_for_no_more_than_the_device_has(void **state)
     struct owner *o = *state;
 
     owner_reopen(o, NULL, 0, 0);
-    assert_int_equal(o->shadow.list, HAND_LIST);
-    owner_reopen(o, NULL, HAND_LIST + 1, 0);
-    assert_int_equal(o->shadow.list, HAND_LIST);
+    assert_int_equal(o->shadow.list, STEPPED_LIST);
+    owner_reopen(o, NULL, STEPPED_LIST + 1, 0);
+    assert_int_equal(o->shadow.list, STEPPED_LIST);
     assert_int_equal(o->shadow.untagged, 8);
-    assert_int_equal(o->hand.commands, 2 * HAND_LIST + 2);
+    assert_int_equal(o->hand.commands, 2 * STEPPED_LIST + 2);
 }
 
 static void a_shadow_without_memory_leaves_nothing(void **state)
 {
     struct shadow shadow;
-    struct hand hand;
+    struct stepped hand;
     uint64_t live = mem_live(), n = 0;
     int err;
 
     (void)state;
     do {
-        hand_init(&hand, &(struct hand_config){0});
+        stepped_init(&hand, &(struct stepped_config){0});
         mem_fail_at(++n);
         err = shadow_init(
             &shadow, &(struct shadow_config){.device = &hand.device, .events = &owner_events});
@@ -256,7 +256,7 @@ static void a_shadow_without_memory_leaves_nothing(void **state)
         else
             assert_int_equal(err, -ENOMEM);
         mem_fail_at(0);
-        hand_fini(&hand);
+        stepped_fini(&hand);
         assert_int_equal(mem_live(), live);
     } while (err != 0);
     assert_int_equal(n, 5 + 2 + 1); /* the shadow's, the device's, and none */

@@ -46,7 +46,7 @@ static void on_revoked(void *arg, struct shadow_recv *shadow)
 static int on_packet(void *arg, uint32_t peer, const void *memory, size_t size)
 {
     struct owner *o = arg;
-    const struct hand_packet *packet = memory;
+    const struct stepped_packet *packet = memory;
     const struct mbx_match_envelope envelope = {packet->envelope.context_id, peer,
                                                 packet->envelope.tag};
     struct mbx_match_recv *met;
@@ -58,7 +58,7 @@ static int on_packet(void *arg, uint32_t peer, const void *memory, size_t size)
         o->refusals--;
         return -EAGAIN;
     }
-    if (packet->kind == HAND_OTHER)
+    if (packet->kind == STEPPED_OTHER)
         return 0;
     met = mbx_match_find(&o->match, &envelope);
     if (met == NULL) {
@@ -77,7 +77,7 @@ static void on_lost(void *arg)
     struct owner *o = arg;
 
     o->lost++;
-    hand_lose(&o->hand);
+    stepped_lose(&o->hand);
 }
 
 static void on_owed(void *arg, uint32_t peer, uint64_t sender)
@@ -116,14 +116,14 @@ static void count_line(void *arg, enum log_level level, const char *text)
     o->logged++;
 }
 
-static void open_shadow(struct owner *o, const struct hand_config *device, uint32_t list,
+static void open_shadow(struct owner *o, const struct stepped_config *device, uint32_t list,
                         uint64_t threshold)
 {
-    static const struct hand_config able;
+    static const struct stepped_config able;
 
     *o = (struct owner){0};
     mbx_match_init(&o->match, NULL);
-    hand_init(&o->hand, device != NULL ? device : &able);
+    stepped_init(&o->hand, device != NULL ? device : &able);
     assert_int_equal(shadow_init(&o->shadow, &(struct shadow_config){.device = &o->hand.device,
                                                                      .list = list,
                                                                      .untagged = 8,
@@ -131,20 +131,20 @@ static void open_shadow(struct owner *o, const struct hand_config *device, uint3
                                                                      .events = &owner_events,
                                                                      .arg = o}),
                      0);
-    hand_run(&o->hand);
+    stepped_run(&o->hand);
 }
 
 static void close_shadow(struct owner *o)
 {
-    bool is_valid = hand_is_valid(&o->hand) && shadow_is_valid(&o->shadow);
+    bool is_valid = stepped_is_valid(&o->hand) && shadow_is_valid(&o->shadow);
 
     shadow_fini(&o->shadow);
-    hand_fini(&o->hand);
+    stepped_fini(&o->hand);
     mbx_match_fini(&o->match);
     assert_true(is_valid);
 }
 
-void owner_reopen(struct owner *o, const struct hand_config *device, uint32_t list,
+void owner_reopen(struct owner *o, const struct stepped_config *device, uint32_t list,
                   uint64_t threshold)
 {
     close_shadow(o);
@@ -187,13 +187,13 @@ struct shadow_recv *owner_post_sized(struct owner *o, int i, uint32_t source, ui
 
 struct shadow_recv *owner_post(struct owner *o, int i, uint32_t source, uint64_t tag)
 {
-    return owner_post_sized(o, i, source, tag, 0, HAND_EAGER_MAX);
+    return owner_post_sized(o, i, source, tag, 0, STEPPED_EAGER_MAX);
 }
 
 void owner_place(struct owner *o, int i, uint32_t source, uint64_t tag)
 {
     owner_post(o, i, source, tag);
-    hand_run(&o->hand);
+    stepped_run(&o->hand);
 }
 
 static void leave_engine(struct owner *o, int i)
@@ -211,40 +211,40 @@ bool owner_cancel(struct owner *o, int i)
 bool owner_claim(struct owner *o, int i)
 {
     leave_engine(o, i);
-    return shadow_claim(&o->shadow, &o->recvs[i].shadow);
+    return shadow_reclaim(&o->shadow, &o->recvs[i].shadow);
 }
 
 /* ---- the peer, and the device ---- */
 
-void owner_put(struct owner *o, enum hand_kind kind, uint64_t tag, uint64_t size,
+void owner_put(struct owner *o, enum stepped_kind kind, uint64_t tag, uint64_t size,
                bool wants_fin)
 {
     static const unsigned char bytes[256];
 
-    hand_send_message(&o->hand, 2,
-                      &(struct hand_packet){.kind = (uint8_t)kind,
-                                            .wants_fin = wants_fin,
-                                            .envelope = {1, 2, tag},
-                                            .size = size,
-                                            .breaks_at = UINT64_MAX},
-                      bytes);
+    stepped_send_message(&o->hand, 2,
+                         &(struct stepped_packet){.kind = (uint8_t)kind,
+                                                  .wants_fin = wants_fin,
+                                                  .envelope = {1, 2, tag},
+                                                  .size = size,
+                                                  .breaks_at = UINT64_MAX},
+                         bytes);
 }
 
-void owner_begin(struct owner *o, enum hand_kind kind, uint64_t tag, uint64_t size,
+void owner_begin(struct owner *o, enum stepped_kind kind, uint64_t tag, uint64_t size,
                  bool wants_fin)
 {
     owner_put(o, kind, tag, size, wants_fin);
-    assert_true(hand_arrive(&o->hand, 2));
+    assert_true(stepped_arrive(&o->hand, 2));
 }
 
 void owner_arrive(struct owner *o, uint64_t tag)
 {
-    owner_begin(o, HAND_EAGER, tag, 8, false);
+    owner_begin(o, STEPPED_EAGER, tag, 8, false);
 }
 
 void owner_say(struct owner *o, const struct mbx_device_event *event)
 {
-    o->hand.events[(o->hand.events_first + o->hand.events_count++) % HAND_EVENTS] = *event;
+    o->hand.events[(o->hand.events_first + o->hand.events_count++) % STEPPED_EVENTS] = *event;
 }
 
 /* ---- the shadow ---- */
@@ -253,13 +253,13 @@ void owner_poll(struct owner *o)
 {
     shadow_poll(&o->shadow);
     assert_true(shadow_is_valid(&o->shadow));
-    assert_true(hand_is_valid(&o->hand));
+    assert_true(stepped_is_valid(&o->hand));
 }
 
 void owner_settle(struct owner *o)
 {
     for (int i = 0; i < 8; i++) {
-        hand_run(&o->hand);
+        stepped_run(&o->hand);
         owner_poll(o);
     }
 }
@@ -276,12 +276,12 @@ uint32_t owner_free_handles(const struct owner *o)
     return o->shadow.free_count;
 }
 
-const struct soft_command *owner_waiting_command(const struct owner *o, uint32_t number)
+const struct tm_command *owner_waiting_command(const struct owner *o, uint32_t number)
 {
     uint32_t room = sizeof o->hand.queue / sizeof o->hand.queue[0];
 
     for (uint32_t i = 0; i < o->hand.queue_count; i++) {
-        const struct hand_queued *queued = &o->hand.queue[(o->hand.queue_first + i) % room];
+        const struct stepped_queued *queued = &o->hand.queue[(o->hand.queue_first + i) % room];
 
         if (!queued->is_buffer && number-- == 0)
             return &queued->command;

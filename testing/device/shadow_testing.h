@@ -9,8 +9,8 @@
  * can; owner_reopen() makes another.  Receives have numbers, below OWNER_RECVS; messages are
  * of peer 2.
  */
-#ifndef DEVICE_SHADOW_TESTING_H
-#define DEVICE_SHADOW_TESTING_H
+#ifndef TESTING_SHADOW_TESTING_H
+#define TESTING_SHADOW_TESTING_H
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -30,7 +30,7 @@ enum outcome { NONE, MATCHED, VALID, INCOMPLETE, LOST, REVOKED, TAKEN };
 struct posted {
     struct mbx_match_recv match;
     struct shadow_recv shadow;
-    unsigned char buf[HAND_EAGER_MAX];
+    unsigned char buf[STEPPED_EAGER_MAX];
     enum outcome outcome; /* the last thing that was told */
     int told;             /* how often something was */
     int next;             /* posted as soon as this one is matched; 0: none */
@@ -38,7 +38,7 @@ struct posted {
 };
 
 struct owner {
-    struct hand hand;
+    struct stepped hand;
     struct shadow shadow;
     struct mbx_match match;
     struct posted recvs[OWNER_RECVS];
@@ -63,7 +63,7 @@ int owner_tear_down(void **state);
 #define OWNER_TEST(name) cmocka_unit_test_setup_teardown(name, owner_set_up, owner_tear_down)
 
 /* Another device, of this configuration (NULL: an able one), and another shadow of it. */
-void owner_reopen(struct owner *o, const struct hand_config *device, uint32_t list,
+void owner_reopen(struct owner *o, const struct stepped_config *device, uint32_t list,
                   uint64_t threshold);
 
 /* ---- the user ---- */
@@ -80,9 +80,9 @@ bool owner_claim(struct owner *o, int i);
 /* ---- the peer, and the device ---- */
 
 /* A message on the wire; its first packet with the device; a short one that is. */
-void owner_put(struct owner *o, enum hand_kind kind, uint64_t tag, uint64_t size,
+void owner_put(struct owner *o, enum stepped_kind kind, uint64_t tag, uint64_t size,
                bool wants_fin);
-void owner_begin(struct owner *o, enum hand_kind kind, uint64_t tag, uint64_t size,
+void owner_begin(struct owner *o, enum stepped_kind kind, uint64_t tag, uint64_t size,
                  bool wants_fin);
 void owner_arrive(struct owner *o, uint64_t tag);
 /* The device says this, whether it is so or not. */
@@ -97,6 +97,6 @@ void owner_settle(struct owner *o);
 void owner_hears(struct owner *o, enum outcome outcome, uint32_t free_handles);
 uint32_t owner_free_handles(const struct owner *o);
 /* The number-th command that waits, buffers not counted. */
-const struct soft_command *owner_waiting_command(const struct owner *o, uint32_t number);
+const struct tm_command *owner_waiting_command(const struct owner *o, uint32_t number);
 
 #endif

@@ -13,11 +13,11 @@ static void what_a_lost_device_had_is_told_of(void **state)
     owner_reopen(o, NULL, 3, 0);
     for (int i = 0; i < 4; i++)
         owner_post(o, i, 2, (uint64_t)i);
-    hand_run(&o->hand);
-    owner_begin(o, HAND_RENDEZVOUS, 0, 64, true);
+    stepped_run(&o->hand);
+    owner_begin(o, STEPPED_RENDEZVOUS, 0, 64, true);
     owner_poll(o);
     assert_false(owner_cancel(o, 1));
-    hand_lose(&o->hand);
+    stepped_lose(&o->hand);
     owner_poll(o);
     assert_int_equal(o->lost, 1);
     assert_int_equal(o->recvs[0].outcome, LOST);
@@ -38,7 +38,7 @@ static void a_command_to_a_device_that_is_gone_waits_for_its_last_event(void **s
     struct owner *o = *state;
 
     owner_post(o, 0, 2, 7);
-    hand_lose(&o->hand);
+    stepped_lose(&o->hand);
     assert_int_equal(owner_post(o, 1, 2, 8)->state, SHADOW_WAITING);
     assert_false(owner_cancel(o, 0));
     owner_poll(o);
@@ -100,12 +100,14 @@ static void data_that_ends_with_no_error_and_no_success_is_not_believed(void **s
 /* The list of empty buffers has room for each of them once. */
 static void a_buffer_that_comes_twice_is_not_believed(void **state)
 {
-    const struct mbx_device_event event = {
-        .type = MBX_DEVICE_PASSED, .buffer = 3, .peer = 2, .bytes = sizeof(struct hand_packet)};
+    const struct mbx_device_event event = {.type = MBX_DEVICE_PASSED,
+                                           .buffer = 3,
+                                           .peer = 2,
+                                           .bytes = sizeof(struct stepped_packet)};
     struct owner *o = *state;
 
-    ((struct hand_packet *)(void *)(o->shadow.buffers + 3 * o->shadow.limits.untagged_size))
-        ->kind = HAND_OTHER;
+    ((struct stepped_packet *)(void *)(o->shadow.buffers + 3 * o->shadow.limits.untagged_size))
+        ->kind = STEPPED_OTHER;
     owner_say(o, &event);
     owner_say(o, &event);
     shadow_poll(&o->shadow);
@@ -122,11 +124,11 @@ static void what_a_device_said_behind_nonsense_counts(void **state)
     struct owner *o = *state;
 
     owner_place(o, 0, 2, 7);
-    owner_begin(o, HAND_RENDEZVOUS, 7, HAND_STEP, true);
+    owner_begin(o, STEPPED_RENDEZVOUS, 7, STEPPED_STEP, true);
     owner_poll(o);
     owner_say(o, &nonsense);
-    hand_move(&o->hand, 0); /* the data */
-    hand_move(&o->hand, 0); /* the FIN */
+    stepped_move(&o->hand, 0); /* the data */
+    stepped_move(&o->hand, 0); /* the FIN */
     owner_say(o, &nonsense);
     owner_arrive(o, 9);
     owner_poll(o);
@@ -177,7 +179,7 @@ static void a_fin_that_is_owed_goes_to_the_sender_that_was_told_of_later(void **
     assert_false(o->recvs[0].shadow.is_sized);
     owner_say(o, &(struct mbx_device_event){
                      .type = MBX_DEVICE_DATA_VALID, .size = 10, .done = 10, .sender = 42});
-    hand_lose(&o->hand);
+    stepped_lose(&o->hand);
     owner_poll(o);
     assert_int_equal(o->recvs[0].outcome, VALID);
     assert_int_equal(o->owed, 1);
@@ -189,15 +191,15 @@ static void a_fin_is_owed_when_the_data_is_there(void **state)
     struct owner *o = *state;
 
     owner_place(o, 0, 2, 7);
-    owner_begin(o, HAND_RENDEZVOUS, 7, HAND_STEP, true);
+    owner_begin(o, STEPPED_RENDEZVOUS, 7, STEPPED_STEP, true);
     owner_poll(o);
     assert_int_equal(o->recvs[0].outcome, MATCHED);
     assert_int_equal(o->shadow.owed_count, 0);
-    hand_move(&o->hand, 0);
+    stepped_move(&o->hand, 0);
     owner_poll(o);
     assert_int_equal(o->recvs[0].outcome, VALID);
     assert_int_equal(o->shadow.owed_count, 1);
-    hand_move(&o->hand, 0);
+    stepped_move(&o->hand, 0);
     owner_poll(o);
     assert_int_equal(o->shadow.owed_count, 0);
 }
@@ -218,7 +220,7 @@ static void a_device_that_breaks_its_contract_is_given_up(void **state)
     distrusts(*state, &(struct mbx_device_event){.type = MBX_DEVICE_REVOKED, .handle = 0});
     distrusts(*state, &(struct mbx_device_event){.type = MBX_DEVICE_UNEXPECTED, .buffer = 8});
     distrusts(*state, &(struct mbx_device_event){.type = MBX_DEVICE_PASSED,
-                                                 .bytes = sizeof(struct hand_packet) + 1});
+                                                 .bytes = sizeof(struct stepped_packet) + 1});
     distrusts(*state, &(struct mbx_device_event){.type = MBX_DEVICE_PASSED, .peer = 8});
     distrusts(*state, &(struct mbx_device_event){.type = MBX_DEVICE_REVOKED_ALL});
     distrusts(*state, &(struct mbx_device_event){.type = MBX_DEVICE_UNHELD});

@@ -9,11 +9,11 @@
 #include "base/base.h"
 #include "base/mem.h"
 
-#define QUEUE_ROOM (HAND_COMMANDS + HAND_BUFFERS)
+#define QUEUE_ROOM (STEPPED_COMMANDS + STEPPED_BUFFERS)
 
-static struct hand *hand_of(struct mbx_device *device)
+static struct stepped *stepped_of(struct mbx_device *device)
 {
-    return container_of(device, struct hand, device);
+    return container_of(device, struct stepped, device);
 }
 
 static uint64_t at_most(uint64_t value, uint64_t limit)
@@ -25,16 +25,16 @@ static uint64_t at_most(uint64_t value, uint64_t limit)
 
 static void emit(void *arg, const struct mbx_device_event *event)
 {
-    struct hand *hand = arg;
+    struct stepped *hand = arg;
 
-    if (hand->events_count >= hand->events_max || hand->events_count >= HAND_EVENTS) {
+    if (hand->events_count >= hand->events_max || hand->events_count >= STEPPED_EVENTS) {
         hand->has_overflowed = true;
         return;
     }
-    hand->events[(hand->events_first + hand->events_count++) % HAND_EVENTS] = *event;
+    hand->events[(hand->events_first + hand->events_count++) % STEPPED_EVENTS] = *event;
 }
 
-static void emit_for(struct hand *hand, enum mbx_device_event_type type, uint32_t handle,
+static void emit_for(struct stepped *hand, enum mbx_device_event_type type, uint32_t handle,
                      uint64_t done)
 {
     emit(hand,
@@ -43,13 +43,13 @@ static void emit_for(struct hand *hand, enum mbx_device_event_type type, uint32_
 
 static int poll_events(struct mbx_device *device, struct mbx_device_event *events, int count)
 {
-    struct hand *hand = hand_of(device);
+    struct stepped *hand = stepped_of(device);
     int n = 0;
 
     for (; n < count && hand->events_count > 0 && hand->shows > 0; n++) {
         hand->shows -= hand->shows != UINT32_MAX;
         events[n] = hand->events[hand->events_first];
-        hand->events_first = (hand->events_first + 1) % HAND_EVENTS;
+        hand->events_first = (hand->events_first + 1) % STEPPED_EVENTS;
         hand->events_count--;
     }
     return n;
@@ -57,22 +57,22 @@ static int poll_events(struct mbx_device *device, struct mbx_device_event *event
 
 /* ---- commands ---- */
 
-static void push(struct hand *hand, const struct hand_queued *queued)
+static void push(struct stepped *hand, const struct stepped_queued *queued)
 {
     assert(hand->queue_count < QUEUE_ROOM);
     hand->queue[(hand->queue_first + hand->queue_count++) % QUEUE_ROOM] = *queued;
 }
 
-static int command(struct mbx_device *device, const struct soft_command *wanted)
+static int command(struct mbx_device *device, const struct tm_command *wanted)
 {
-    struct hand *hand = hand_of(device);
+    struct stepped *hand = stepped_of(device);
 
     if (hand->is_lost)
         return -ENODEV;
     if (hand->commands_waiting == hand->commands)
         return -EAGAIN;
     hand->commands_waiting++;
-    push(hand, &(struct hand_queued){.command = *wanted});
+    push(hand, &(struct stepped_queued){.command = *wanted});
     return 0;
 }
 
@@ -102,40 +102,40 @@ static bool is_within(const struct mbx_device_limits *limits,
 static int append(struct mbx_device *device, const struct mbx_device_recv *recv,
                   uint16_t handled)
 {
-    hand_of(device)->was_misused |= !is_within(&hand_of(device)->config.limits, recv);
-    if (recv->handle >= hand_of(device)->list)
+    stepped_of(device)->was_misused |= !is_within(&stepped_of(device)->config.limits, recv);
+    if (recv->handle >= stepped_of(device)->list)
         return -ENOSPC;
-    return command(device, &(struct soft_command){.type = SOFT_APPEND,
-                                                  .handled = handled,
-                                                  .handle = recv->handle,
-                                                  .envelope = recv->envelope,
-                                                  .ignore = recv->ignore,
-                                                  .buf = (uintptr_t)recv->buf,
-                                                  .size = recv->size});
+    return command(device, &(struct tm_command){.type = TM_APPEND,
+                                                .handled = handled,
+                                                .handle = recv->handle,
+                                                .envelope = recv->envelope,
+                                                .ignore = recv->ignore,
+                                                .buf = (uintptr_t)recv->buf,
+                                                .size = recv->size});
 }
 
 static int revoke(struct mbx_device *device, uint32_t handle, uint16_t handled)
 {
-    int err = command(device, &(struct soft_command){
-                                  .type = SOFT_REVOKE, .handled = handled, .handle = handle});
+    int err = command(
+        device, &(struct tm_command){.type = TM_REVOKE, .handled = handled, .handle = handle});
 
-    hand_of(device)->has_refused_revoke |= err == -EAGAIN;
+    stepped_of(device)->has_refused_revoke |= err == -EAGAIN;
     return err;
 }
 
 static int take_back(struct mbx_device *device, uint16_t handled)
 {
-    return command(device, &(struct soft_command){.type = SOFT_TAKE_BACK, .handled = handled});
+    return command(device, &(struct tm_command){.type = TM_TAKE_BACK, .handled = handled});
 }
 
 static int sync_counts(struct mbx_device *device, uint16_t handled)
 {
-    struct hand *hand = hand_of(device);
+    struct stepped *hand = stepped_of(device);
     int err;
 
     if (hand->syncs_waiting > 0 && !hand->is_lost)
         return -EAGAIN;
-    err = command(device, &(struct soft_command){.type = SOFT_SYNC, .handled = handled});
+    err = command(device, &(struct tm_command){.type = TM_SYNC, .handled = handled});
     hand->syncs_waiting += err == 0;
     return err;
 }
@@ -143,41 +143,41 @@ static int sync_counts(struct mbx_device *device, uint16_t handled)
 static int hold(struct mbx_device *device, uint32_t message,
                 const struct mbx_device_envelope *envelope, uint16_t handled)
 {
-    return command(device, &(struct soft_command){.type = SOFT_HOLD,
-                                                  .handled = handled,
-                                                  .handle = message,
-                                                  .envelope = *envelope});
+    return command(device, &(struct tm_command){.type = TM_HOLD,
+                                                .handled = handled,
+                                                .handle = message,
+                                                .envelope = *envelope});
 }
 
 static int unhold(struct mbx_device *device, uint32_t message, uint16_t handled)
 {
-    return command(device, &(struct soft_command){
-                               .type = SOFT_UNHOLD, .handled = handled, .handle = message});
+    return command(
+        device, &(struct tm_command){.type = TM_UNHOLD, .handled = handled, .handle = message});
 }
 
 static int replenish(struct mbx_device *device, uint32_t buffer, void *memory)
 {
-    struct hand *hand = hand_of(device);
+    struct stepped *hand = stepped_of(device);
 
     if (hand->is_lost || hand->buffers_waiting == hand->untagged)
         return hand->is_lost ? -ENODEV : -EAGAIN;
     assert(buffer < hand->untagged);
     hand->buffers_waiting++;
-    push(hand, &(struct hand_queued){.is_buffer = true,
-                                     .command = {.handle = buffer, .buf = (uintptr_t)memory}});
+    push(hand, &(struct stepped_queued){
+                   .is_buffer = true, .command = {.handle = buffer, .buf = (uintptr_t)memory}});
     return 0;
 }
 
-static void take_buffer(struct hand *hand, const struct soft_command *buffer)
+static void take_buffer(struct stepped *hand, const struct tm_command *buffer)
 {
     hand->buffers_waiting--;
     hand->memory[buffer->handle] = (void *)(uintptr_t)buffer->buf;
-    hand->empty[(hand->empty_first + hand->empty_count++) % HAND_BUFFERS] = buffer->handle;
+    hand->empty[(hand->empty_first + hand->empty_count++) % STEPPED_BUFFERS] = buffer->handle;
 }
 
-bool hand_command(struct hand *hand)
+bool stepped_command(struct stepped *hand)
 {
-    const struct hand_queued *queued = &hand->queue[hand->queue_first];
+    const struct stepped_queued *queued = &hand->queue[hand->queue_first];
 
     if (hand->queue_count == 0 || hand->is_lost)
         return false;
@@ -188,15 +188,15 @@ bool hand_command(struct hand *hand)
         return true;
     }
     hand->commands_waiting--;
-    hand->syncs_waiting -= queued->command.type == SOFT_SYNC;
-    if (soft_command(&hand->soft, &queued->command) < 0)
+    hand->syncs_waiting -= queued->command.type == TM_SYNC;
+    if (tm_command(&hand->unit, &queued->command) < 0)
         hand->was_misused = true;
     return true;
 }
 
 /* ---- data ---- */
 
-static void copy_in(const struct soft_entry *entry, uint64_t offset, const void *bytes,
+static void copy_in(const struct tm_entry *entry, uint64_t offset, const void *bytes,
                     uint64_t length)
 {
     if (offset < entry->size && length > 0)
@@ -204,24 +204,24 @@ static void copy_in(const struct soft_entry *entry, uint64_t offset, const void 
                at_most(length, entry->size - offset));
 }
 
-static struct soft_entry *entry_of(struct hand *hand, const struct hand_transfer *transfer)
+static struct tm_entry *entry_of(struct stepped *hand, const struct stepped_transfer *transfer)
 {
-    return &hand->soft.entries[transfer - hand->transfers];
+    return &hand->unit.entries[transfer - hand->transfers];
 }
 
-static uint32_t handle_of(const struct hand *hand, const struct hand_transfer *transfer)
+static uint32_t handle_of(const struct stepped *hand, const struct stepped_transfer *transfer)
 {
     return (uint32_t)(transfer - hand->transfers);
 }
 
 /* The data is there, or is not going to be. */
-static void settle(struct hand *hand, struct hand_transfer *transfer)
+static void settle(struct stepped *hand, struct stepped_transfer *transfer)
 {
     if (!transfer->is_moving && !transfer->owes_fin)
-        soft_release(&hand->soft, entry_of(hand, transfer));
+        tm_release(&hand->unit, entry_of(hand, transfer));
 }
 
-static void end_move(struct hand *hand, struct hand_transfer *transfer,
+static void end_move(struct stepped *hand, struct stepped_transfer *transfer,
                      enum mbx_device_event_type type)
 {
     transfer->is_moving = false;
@@ -230,7 +230,7 @@ static void end_move(struct hand *hand, struct hand_transfer *transfer,
     settle(hand, transfer);
 }
 
-static void send_fin(struct hand *hand, struct hand_transfer *transfer)
+static void send_fin(struct stepped *hand, struct stepped_transfer *transfer)
 {
     transfer->owes_fin = false;
     hand->told[transfer->peer]++;
@@ -241,12 +241,12 @@ static void send_fin(struct hand *hand, struct hand_transfer *transfer)
 }
 
 /* Reads a piece of the sender's memory. */
-static void move_piece(struct hand *hand, struct hand_transfer *transfer)
+static void move_piece(struct stepped *hand, struct stepped_transfer *transfer)
 {
-    const struct soft_entry *entry = entry_of(hand, transfer);
-    const struct hand_packet *packet = &transfer->packet;
+    const struct tm_entry *entry = entry_of(hand, transfer);
+    const struct stepped_packet *packet = &transfer->packet;
     uint64_t all = at_most(packet->size, entry->size);
-    uint64_t end = at_most(at_most(transfer->done + HAND_STEP, all), packet->breaks_at);
+    uint64_t end = at_most(at_most(transfer->done + STEPPED_STEP, all), packet->breaks_at);
 
     if (end > transfer->done) {
         copy_in(entry, transfer->done, packet->address + transfer->done, end - transfer->done);
@@ -260,20 +260,21 @@ static void move_piece(struct hand *hand, struct hand_transfer *transfer)
     }
 }
 
-bool hand_can_move(const struct hand *hand, uint32_t handle)
+bool stepped_can_move(const struct stepped *hand, uint32_t handle)
 {
-    const struct hand_transfer *transfer = &hand->transfers[handle];
+    const struct stepped_transfer *transfer = &hand->transfers[handle];
 
     if (hand->is_lost)
         return false;
-    return transfer->is_moving ? transfer->packet.kind == HAND_RENDEZVOUS : transfer->owes_fin;
+    return transfer->is_moving ? transfer->packet.kind == STEPPED_RENDEZVOUS
+                               : transfer->owes_fin;
 }
 
-bool hand_move(struct hand *hand, uint32_t handle)
+bool stepped_move(struct stepped *hand, uint32_t handle)
 {
-    struct hand_transfer *transfer = &hand->transfers[handle];
+    struct stepped_transfer *transfer = &hand->transfers[handle];
 
-    if (!hand_can_move(hand, handle))
+    if (!stepped_can_move(hand, handle))
         return false;
     if (transfer->is_moving)
         move_piece(hand, transfer);
@@ -284,20 +285,20 @@ bool hand_move(struct hand *hand, uint32_t handle)
 
 /* ---- arrivals ---- */
 
-static struct hand_packet *wire_first(struct hand_wire *wire)
+static struct stepped_packet *wire_first(struct stepped_wire *wire)
 {
     return wire->count > 0 ? &wire->packets[wire->first] : NULL;
 }
 
-static void wire_pop(struct hand_wire *wire)
+static void wire_pop(struct stepped_wire *wire)
 {
     wire->first++;
     wire->count--;
 }
 
-static void emit_matched(struct hand *hand, const struct hand_transfer *transfer)
+static void emit_matched(struct stepped *hand, const struct stepped_transfer *transfer)
 {
-    const struct hand_packet *packet = &transfer->packet;
+    const struct stepped_packet *packet = &transfer->packet;
 
     emit(
         hand,
@@ -305,25 +306,25 @@ static void emit_matched(struct hand *hand, const struct hand_transfer *transfer
             .type = MBX_DEVICE_MATCHED,
             .flags = (uint8_t)((transfer->is_moving ? 0 : MBX_DEVICE_WHOLE) |
                                (transfer->owes_fin ? MBX_DEVICE_WANTS_FIN : 0) |
-                               (packet->kind == HAND_RENDEZVOUS ? MBX_DEVICE_BY_RNDV : 0)),
+                               (packet->kind == STEPPED_RENDEZVOUS ? MBX_DEVICE_BY_RNDV : 0)),
             .handle = handle_of(hand, transfer),
             .peer = transfer->peer,
             .envelope = packet->envelope,
             .size = packet->size,
             .data = packet->data,
-            .done = at_most(transfer->done, hand->soft.entries[handle_of(hand, transfer)].size),
+            .done = at_most(transfer->done, hand->unit.entries[handle_of(hand, transfer)].size),
             .sender = packet->message,
             .address = (uintptr_t)packet->address,
         });
 }
 
-static void start_transfer(struct hand *hand, struct soft_entry *entry, uint32_t peer,
-                           const struct hand_packet *packet)
+static void start_transfer(struct stepped *hand, struct tm_entry *entry, uint32_t peer,
+                           const struct stepped_packet *packet)
 {
-    struct hand_transfer *transfer = &hand->transfers[soft_handle(&hand->soft, entry)];
+    struct stepped_transfer *transfer = &hand->transfers[tm_handle(&hand->unit, entry)];
 
-    *transfer = (struct hand_transfer){
-        .is_moving = packet->kind == HAND_RENDEZVOUS || packet->length < packet->size,
+    *transfer = (struct stepped_transfer){
+        .is_moving = packet->kind == STEPPED_RENDEZVOUS || packet->length < packet->size,
         .owes_fin = packet->wants_fin,
         .packet = *packet,
         .peer = peer,
@@ -335,10 +336,11 @@ static void start_transfer(struct hand *hand, struct soft_entry *entry, uint32_t
 }
 
 /* The message whose first packet came before on this wire, if the device has it. */
-static struct hand_transfer *find_transfer(struct hand *hand, uint32_t peer, uint32_t message)
+static struct stepped_transfer *find_transfer(struct stepped *hand, uint32_t peer,
+                                              uint32_t message)
 {
     for (uint32_t i = 0; i < hand->list; i++) {
-        struct hand_transfer *transfer = &hand->transfers[i];
+        struct stepped_transfer *transfer = &hand->transfers[i];
 
         if (transfer->is_moving && transfer->peer == peer &&
             transfer->packet.message == message)
@@ -348,7 +350,7 @@ static struct hand_transfer *find_transfer(struct hand *hand, uint32_t peer, uin
 }
 
 /* False: no untagged buffer, the sender is held back. */
-static bool pass(struct hand *hand, uint32_t peer, const struct hand_packet *packet,
+static bool pass(struct stepped *hand, uint32_t peer, const struct stepped_packet *packet,
                  enum mbx_device_event_type type)
 {
     uint32_t buffer;
@@ -356,7 +358,7 @@ static bool pass(struct hand *hand, uint32_t peer, const struct hand_packet *pac
     if (hand->empty_count == 0)
         return false;
     buffer = hand->empty[hand->empty_first];
-    hand->empty_first = (hand->empty_first + 1) % HAND_BUFFERS;
+    hand->empty_first = (hand->empty_first + 1) % STEPPED_BUFFERS;
     hand->empty_count--;
     memcpy(hand->memory[buffer], packet, sizeof *packet);
     emit(hand,
@@ -365,9 +367,10 @@ static bool pass(struct hand *hand, uint32_t peer, const struct hand_packet *pac
     return true;
 }
 
-static bool arrive_fragment(struct hand *hand, uint32_t peer, const struct hand_packet *packet)
+static bool arrive_fragment(struct stepped *hand, uint32_t peer,
+                            const struct stepped_packet *packet)
 {
-    struct hand_transfer *transfer = find_transfer(hand, peer, packet->message);
+    struct stepped_transfer *transfer = find_transfer(hand, peer, packet->message);
 
     if (transfer == NULL)
         return pass(hand, peer, packet, MBX_DEVICE_PASSED);
@@ -378,37 +381,38 @@ static bool arrive_fragment(struct hand *hand, uint32_t peer, const struct hand_
     return true;
 }
 
-static bool arrive_tagged(struct hand *hand, uint32_t peer, const struct hand_packet *packet)
+static bool arrive_tagged(struct stepped *hand, uint32_t peer,
+                          const struct stepped_packet *packet)
 {
-    struct soft_entry *entry = soft_match(&hand->soft, &packet->envelope);
+    struct tm_entry *entry = tm_match(&hand->unit, &packet->envelope);
 
     if (entry == NULL && !pass(hand, peer, packet, MBX_DEVICE_UNEXPECTED))
         return false;
     if (hand->on_arrival != NULL)
         hand->on_arrival(hand->arg, peer, packet->message);
     if (entry == NULL)
-        soft_found(&hand->soft);
+        tm_found(&hand->unit);
     else
         start_transfer(hand, entry, peer, packet);
     return true;
 }
 
-bool hand_arrive(struct hand *hand, uint32_t peer)
+bool stepped_arrive(struct stepped *hand, uint32_t peer)
 {
-    const struct hand_packet *packet = wire_first(&hand->wires[peer]);
+    const struct stepped_packet *packet = wire_first(&hand->wires[peer]);
     bool is_taken = false;
 
     if (packet == NULL || hand->is_lost || !hand->is_configured)
         return false;
-    switch ((enum hand_kind)packet->kind) {
-    case HAND_EAGER:
-    case HAND_RENDEZVOUS:
+    switch ((enum stepped_kind)packet->kind) {
+    case STEPPED_EAGER:
+    case STEPPED_RENDEZVOUS:
         is_taken = arrive_tagged(hand, peer, packet);
         break;
-    case HAND_FRAGMENT:
+    case STEPPED_FRAGMENT:
         is_taken = arrive_fragment(hand, peer, packet);
         break;
-    case HAND_OTHER:
+    case STEPPED_OTHER:
         is_taken = pass(hand, peer, packet, MBX_DEVICE_PASSED);
         break;
     }
@@ -419,9 +423,9 @@ bool hand_arrive(struct hand *hand, uint32_t peer)
 
 /* ---- peers ---- */
 
-void hand_send(struct hand *hand, uint32_t peer, const struct hand_packet *packet)
+void stepped_send(struct stepped *hand, uint32_t peer, const struct stepped_packet *packet)
 {
-    struct hand_wire *wire = &hand->wires[peer];
+    struct stepped_wire *wire = &hand->wires[peer];
 
     if (wire->count == 0)
         wire->first = 0;
@@ -433,29 +437,29 @@ void hand_send(struct hand *hand, uint32_t peer, const struct hand_packet *packe
     wire->packets[wire->first + wire->count++] = *packet;
 }
 
-void hand_send_message(struct hand *hand, uint32_t peer, const struct hand_packet *first,
-                       const unsigned char *bytes)
+void stepped_send_message(struct stepped *hand, uint32_t peer,
+                          const struct stepped_packet *first, const unsigned char *bytes)
 {
-    struct hand_packet packet = *first;
+    struct stepped_packet packet = *first;
 
-    if (packet.kind == HAND_RENDEZVOUS) {
+    if (packet.kind == STEPPED_RENDEZVOUS) {
         packet.address = bytes;
-        hand_send(hand, peer, &packet);
+        stepped_send(hand, peer, &packet);
         return;
     }
     do {
-        packet.length = (uint32_t)at_most(packet.size - packet.offset, HAND_INLINE);
+        packet.length = (uint32_t)at_most(packet.size - packet.offset, STEPPED_INLINE);
         if (packet.length > 0)
             memcpy(packet.bytes, bytes + packet.offset, packet.length);
-        hand_send(hand, peer, &packet);
+        stepped_send(hand, peer, &packet);
         packet.offset += packet.length;
-        packet.kind = HAND_FRAGMENT;
+        packet.kind = STEPPED_FRAGMENT;
     } while (packet.offset < packet.size);
 }
 
-bool hand_take_packet(struct hand *hand, uint32_t peer, struct hand_packet *packet)
+bool stepped_take_packet(struct stepped *hand, uint32_t peer, struct stepped_packet *packet)
 {
-    const struct hand_packet *first = wire_first(&hand->wires[peer]);
+    const struct stepped_packet *first = wire_first(&hand->wires[peer]);
 
     if (first == NULL)
         return false;
@@ -466,24 +470,24 @@ bool hand_take_packet(struct hand *hand, uint32_t peer, struct hand_packet *pack
 
 /* ---- all of it ---- */
 
-static bool run_once(struct hand *hand)
+static bool run_once(struct stepped *hand)
 {
-    bool moved = hand_command(hand);
+    bool moved = stepped_command(hand);
 
-    for (uint32_t i = 0; i < HAND_PEERS; i++)
-        moved |= hand_arrive(hand, i);
+    for (uint32_t i = 0; i < STEPPED_PEERS; i++)
+        moved |= stepped_arrive(hand, i);
     for (uint32_t i = 0; i < hand->list; i++)
-        moved |= hand_move(hand, i);
+        moved |= stepped_move(hand, i);
     return moved;
 }
 
-void hand_run(struct hand *hand)
+void stepped_run(struct stepped *hand)
 {
     while (run_once(hand))
         ;
 }
 
-void hand_lose(struct hand *hand)
+void stepped_lose(struct stepped *hand)
 {
     if (hand->is_lost)
         return;
@@ -495,40 +499,39 @@ void hand_lose(struct hand *hand)
 
 static void limits(const struct mbx_device *device, struct mbx_device_limits *has)
 {
-    *has = container_of(device, const struct hand, device)->config.limits;
+    *has = container_of(device, const struct stepped, device)->config.limits;
 }
 
 static int configure(struct mbx_device *device, uint32_t list, uint32_t commands,
                      uint32_t untagged)
 {
-    struct hand *hand = hand_of(device);
+    struct stepped *hand = stepped_of(device);
     const struct mbx_device_limits *most = &hand->config.limits;
     int err;
 
     if (list > most->list || commands > most->commands || untagged > most->untagged)
         return -EINVAL;
-    err =
-        soft_init(&hand->soft, &(struct soft_config){.list = list,
-                                                     .counter_bits = hand->config.counter_bits,
-                                                     .emit = emit,
-                                                     .arg = hand});
+    err = tm_init(&hand->unit, &(struct tm_config){.list = list,
+                                                   .counter_bits = hand->config.counter_bits,
+                                                   .emit = emit,
+                                                   .arg = hand});
     if (err != 0)
         return err;
     hand->is_configured = true;
     hand->list = list;
     hand->commands = commands;
     hand->untagged = untagged;
-    hand->events_max = soft_events(list, untagged);
+    hand->events_max = tm_events(list, untagged);
     return 0;
 }
 
 static void close_device(struct mbx_device *device)
 {
-    struct hand *hand = hand_of(device);
+    struct stepped *hand = stepped_of(device);
 
     if (hand->is_configured)
-        soft_fini(&hand->soft);
-    for (uint32_t i = 0; i < HAND_PEERS; i++)
+        tm_fini(&hand->unit);
+    for (uint32_t i = 0; i < STEPPED_PEERS; i++)
         mem_free(hand->wires[i].packets);
 }
 
@@ -549,21 +552,21 @@ static const struct mbx_device_ops ops = {
 };
 
 static const struct mbx_device_limits all = {
-    .list = HAND_LIST,
-    .commands = HAND_COMMANDS,
-    .untagged = HAND_BUFFERS,
+    .list = STEPPED_LIST,
+    .commands = STEPPED_COMMANDS,
+    .untagged = STEPPED_BUFFERS,
     .context_bits = 32,
     .source_bits = 32,
     .tag_bits = 64,
-    .untagged_size = sizeof(struct hand_packet),
-    .eager_max = HAND_EAGER_MAX,
+    .untagged_size = sizeof(struct stepped_packet),
+    .eager_max = STEPPED_EAGER_MAX,
     .caps = MBX_DEVICE_MASKS | MBX_DEVICE_ANY_SOURCE | MBX_DEVICE_RENDEZVOUS |
             MBX_DEVICE_TRUNCATES | MBX_DEVICE_HOLDS,
 };
 
-void hand_init(struct hand *hand, const struct hand_config *config)
+void stepped_init(struct stepped *hand, const struct stepped_config *config)
 {
-    memset(hand, 0, offsetof(struct hand, queue));
+    memset(hand, 0, offsetof(struct stepped, queue));
     hand->device.ops = &ops;
     hand->config = *config;
     hand->shows = UINT32_MAX;
@@ -576,37 +579,37 @@ void hand_init(struct hand *hand, const struct hand_config *config)
     }
 }
 
-void hand_fini(struct hand *hand)
+void stepped_fini(struct stepped *hand)
 {
     close_device(&hand->device);
 }
 
 /* ---- what must hold ---- */
 
-static bool transfers_are_valid(const struct hand *hand)
+static bool transfers_are_valid(const struct stepped *hand)
 {
     for (uint32_t i = 0; i < hand->list; i++)
         if ((hand->transfers[i].is_moving || hand->transfers[i].owes_fin) !=
-            (hand->soft.entries[i].state == SOFT_MATCHED))
+            (hand->unit.entries[i].state == TM_MATCHED))
             return false;
     return true;
 }
 
-bool hand_is_valid(const struct hand *hand)
+bool stepped_is_valid(const struct stepped *hand)
 {
     return !hand->has_overflowed && !hand->was_misused &&
            hand->commands_waiting <= hand->commands && hand->syncs_waiting <= 1 &&
            hand->events_count <= hand->events_max && transfers_are_valid(hand) &&
-           soft_is_valid(&hand->soft);
+           tm_is_valid(&hand->unit);
 }
 
-bool hand_is_idle(const struct hand *hand)
+bool stepped_is_idle(const struct stepped *hand)
 {
-    for (uint32_t i = 0; i < HAND_PEERS; i++)
+    for (uint32_t i = 0; i < STEPPED_PEERS; i++)
         if (hand->wires[i].count > 0)
             return false;
     for (uint32_t i = 0; i < hand->list; i++)
-        if (hand->soft.entries[i].state != SOFT_FREE)
+        if (hand->unit.entries[i].state != TM_FREE)
             return false;
     return hand->queue_count == 0 && hand->events_count == 0 &&
            hand->empty_count == hand->untagged;

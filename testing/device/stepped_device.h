@@ -1,45 +1,45 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * hand.h - the software device, worked by hand.  Test code.
+ * stepped_device.h - the software device, worked by hand.  Test code.
  *
  *   wires[0] ──┐                                  commands <── append, revoke, sync, ...
- *   wires[1] ──┼── hand_arrive() ──> struct soft <── hand_command()
+ *   wires[1] ──┼── stepped_arrive() ──> struct tm_unit <── stepped_command()
  *   wires[n] ──┘         │                │
  *                   transfers         events ──> poll
- *                        └── hand_move() ──┘
+ *                        └── stepped_move() ──┘
  *
- * struct soft with plain queues around it.  Its ops only put commands into their queue and
+ * struct tm_unit with plain queues around it.  Its ops only put commands into their queue and
  * take events out of theirs; nothing is performed until a test says which of the queues has
  * its turn, so every order that a device could take can be tried.
  *
  * A message travels as one packet, or as a first one and FRAGMENTs behind it on the same
- * wire, or as a RENDEZVOUS: then the device copies HAND_STEP bytes at each hand_move().
+ * wire, or as a RENDEZVOUS: then the device copies STEPPED_STEP bytes at each stepped_move().
  *
- * Invariants (hand_is_valid)
+ * Invariants (stepped_is_valid)
  *   I1  no more commands wait than were configured, and at most one SYNC of these
- *   I2  no more events are unread than soft_events() says
- *   I3  an entry is SOFT_MATCHED while its data moves, or its sender waits for a FIN
+ *   I2  no more events are unread than tm_events() says
+ *   I3  an entry is TM_MATCHED while its data moves, or its sender waits for a FIN
  *   I4  every command makes sense
  */
-#ifndef DEVICE_HAND_H
-#define DEVICE_HAND_H
+#ifndef TESTING_STEPPED_DEVICE_H
+#define TESTING_STEPPED_DEVICE_H
 
 #include "softdev/tm_unit.h"
 
-#define HAND_PEERS     4
-#define HAND_INLINE    16 /* bytes of a message in one packet */
-#define HAND_STEP      16 /* bytes of a rendezvous that one move copies */
-#define HAND_LIST      64 /* receives, at most */
-#define HAND_BUFFERS   64 /* untagged buffers, at most */
-#define HAND_COMMANDS  (2 * HAND_LIST + 16)
-#define HAND_EVENTS    (8 * HAND_LIST + HAND_BUFFERS)
-#define HAND_EAGER_MAX (4 * HAND_INLINE)
+#define STEPPED_PEERS     4
+#define STEPPED_INLINE    16 /* bytes of a message in one packet */
+#define STEPPED_STEP      16 /* bytes of a rendezvous that one move copies */
+#define STEPPED_LIST      64 /* receives, at most */
+#define STEPPED_BUFFERS   64 /* untagged buffers, at most */
+#define STEPPED_COMMANDS  (2 * STEPPED_LIST + 16)
+#define STEPPED_EVENTS    (8 * STEPPED_LIST + STEPPED_BUFFERS)
+#define STEPPED_EAGER_MAX (4 * STEPPED_INLINE)
 
-enum hand_kind { HAND_EAGER, HAND_RENDEZVOUS, HAND_FRAGMENT, HAND_OTHER };
+enum stepped_kind { STEPPED_EAGER, STEPPED_RENDEZVOUS, STEPPED_FRAGMENT, STEPPED_OTHER };
 
 /* What is on the wire, and in an untagged buffer. */
-struct hand_packet {
-    uint8_t kind;     /* enum hand_kind */
+struct stepped_packet {
+    uint8_t kind;     /* enum stepped_kind */
     bool wants_fin;   /* EAGER; a RENDEZVOUS always does */
     uint32_t message; /* the sender's number of it */
     struct mbx_device_envelope envelope;
@@ -49,38 +49,38 @@ struct hand_packet {
     const unsigned char *address; /* RENDEZVOUS: the sender's memory */
     uint64_t breaks_at;           /* RENDEZVOUS: so far the device comes, at most */
     uint32_t length;              /* of bytes[] */
-    unsigned char bytes[HAND_INLINE];
+    unsigned char bytes[STEPPED_INLINE];
 };
 
-struct hand_wire {
-    struct hand_packet *packets;
+struct stepped_wire {
+    struct stepped_packet *packets;
     uint32_t first, count, room;
 };
 
-struct hand_queued {
+struct stepped_queued {
     bool is_buffer; /* replenish: command.handle is its number, command.buf its memory */
-    struct soft_command command;
+    struct tm_command command;
 };
 
 /* Data on its way to the buffer of a matched entry; by its handle. */
-struct hand_transfer {
+struct stepped_transfer {
     bool is_moving, owes_fin;
-    struct hand_packet packet; /* the first one */
+    struct stepped_packet packet; /* the first one */
     uint32_t peer;
     uint64_t done; /* bytes of the message that have come */
 };
 
-struct hand_config {
+struct stepped_config {
     struct mbx_device_limits limits; /* all 0: as many as there can be, all that it can do */
     unsigned caps;                   /* with limits of 0: only these; 0: all */
     uint32_t tag_bits;               /* likewise */
     uint32_t counter_bits;           /* of the device's counts; 0: 16 */
 };
 
-struct hand {
+struct stepped {
     struct mbx_device device;
-    struct hand_config config;
-    struct soft soft;
+    struct stepped_config config;
+    struct tm_unit unit;
     bool is_configured, is_lost;
     bool has_overflowed;     /* there was no room for an event */
     bool has_refused_revoke; /* there was no room for one */
@@ -93,13 +93,13 @@ struct hand {
     uint32_t events_first, events_count, events_max;
     uint32_t shows; /* so many more are shown to poll; UINT32_MAX: all */
 
-    void *memory[HAND_BUFFERS];   /* of untagged buffers */
-    uint32_t empty[HAND_BUFFERS]; /* numbers of those that wait for a packet; a ring */
+    void *memory[STEPPED_BUFFERS];   /* of untagged buffers */
+    uint32_t empty[STEPPED_BUFFERS]; /* numbers of those that wait for a packet; a ring */
     uint32_t empty_first, empty_count;
 
-    struct hand_transfer transfers[HAND_LIST];
-    struct hand_wire wires[HAND_PEERS];
-    uint64_t told[HAND_PEERS]; /* FINs to each peer */
+    struct stepped_transfer transfers[STEPPED_LIST];
+    struct stepped_wire wires[STEPPED_PEERS];
+    uint64_t told[STEPPED_PEERS]; /* FINs to each peer */
 
     /* A test may want to know. */
     void (*on_fin)(void *arg, uint32_t peer, uint32_t message);
@@ -107,38 +107,38 @@ struct hand {
     void *arg;
 
     /* the two rings; not cleared */
-    struct hand_queued queue[HAND_COMMANDS + HAND_BUFFERS]; /* a ring */
-    struct mbx_device_event events[HAND_EVENTS];            /* a ring */
+    struct stepped_queued queue[STEPPED_COMMANDS + STEPPED_BUFFERS]; /* a ring */
+    struct mbx_device_event events[STEPPED_EVENTS];                  /* a ring */
 };
 
-void hand_init(struct hand *hand, const struct hand_config *config);
-void hand_fini(struct hand *hand);
+void stepped_init(struct stepped *hand, const struct stepped_config *config);
+void stepped_fini(struct stepped *hand);
 
 /* The peer puts a packet on its wire. */
-void hand_send(struct hand *hand, uint32_t peer, const struct hand_packet *packet);
+void stepped_send(struct stepped *hand, uint32_t peer, const struct stepped_packet *packet);
 
 /* ... or all packets of a message with these bytes: packet says the rest. */
-void hand_send_message(struct hand *hand, uint32_t peer, const struct hand_packet *packet,
-                       const unsigned char *bytes);
+void stepped_send_message(struct stepped *hand, uint32_t peer,
+                          const struct stepped_packet *packet, const unsigned char *bytes);
 
 /* Takes the oldest packet off a wire: for who goes on without the device.  False: none. */
-bool hand_take_packet(struct hand *hand, uint32_t peer, struct hand_packet *packet);
+bool stepped_take_packet(struct stepped *hand, uint32_t peer, struct stepped_packet *packet);
 
 /* Each does one thing; false: there is nothing to do. */
-bool hand_command(struct hand *hand);
-bool hand_arrive(struct hand *hand, uint32_t peer); /* also if the sender is held back */
-bool hand_move(struct hand *hand, uint32_t handle);
-bool hand_can_move(const struct hand *hand, uint32_t handle);
+bool stepped_command(struct stepped *hand);
+bool stepped_arrive(struct stepped *hand, uint32_t peer); /* also if the sender is held back */
+bool stepped_move(struct stepped *hand, uint32_t handle);
+bool stepped_can_move(const struct stepped *hand, uint32_t handle);
 
 /* All of it, until nothing moves. */
-void hand_run(struct hand *hand);
+void stepped_run(struct stepped *hand);
 
 /* The device is gone: its last event. */
-void hand_lose(struct hand *hand);
+void stepped_lose(struct stepped *hand);
 
-bool hand_is_valid(const struct hand *hand);
+bool stepped_is_valid(const struct stepped *hand);
 
 /* Nothing waits, nothing moves, no entry is in use, every untagged buffer is empty. */
-bool hand_is_idle(const struct hand *hand);
+bool stepped_is_idle(const struct stepped *hand);
 
 #endif

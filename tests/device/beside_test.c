@@ -396,7 +396,7 @@ static void test_a_lost_device_answers(void **state)
     mbx_progress(s.others[0]);
     second_poll(&s);
     assert_int_equal(world_stats(&s.w, 0).device_parked, 1);
-    soft_device_stop(s.w.eps[0]->offload->device);
+    softdev_stop(s.w.eps[0]->offload->device);
     second_wait(&s, s.w.eps[0], recv, &done);
     assert_memory_equal(got, world_data(4, SIZE), SIZE);
     second_wait(&s, s.others[0], send, &done);
@@ -634,7 +634,7 @@ static void traffic_run(struct traffic *t, bool has_device)
                       : -1;
     for (int i = 0; i < STEPS; i++) {
         if (i == t->stops_at)
-            soft_device_stop(t->second.w.eps[0]->offload->device);
+            softdev_stop(t->second.w.eps[0]->offload->device);
         traffic_step(t);
     }
     traffic_end(t);

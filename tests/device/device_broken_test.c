@@ -36,13 +36,13 @@ static bool is_lost(const struct world *w)
 /* The device, in the loop, says what is no event. */
 static void lie(const struct world *w)
 {
-    struct port *port = device_of(w->eps[0])->port;
-    struct port_event *event = ring_reserve(&port->events, sizeof *event);
+    struct agent *agent = device_of(w->eps[0])->agent;
+    struct channel_event *event = ring_reserve(&agent->events, sizeof *event);
 
     assert_non_null(event);
-    event->type = PORT_EVENT;
+    event->type = CHANNEL_EVENT;
     event->event = (struct mbx_device_event){.type = 200};
-    ring_publish(&port->events, event, sizeof *event);
+    ring_publish(&agent->events, event, sizeof *event);
 }
 
 /* The device, in the loop, does what it can, and software does not look. */
@@ -51,7 +51,7 @@ static void device_works(const struct world *w)
     struct mbx_ep *ep = w->eps[0];
 
     ep->transport->ops->poll(ep->transport, 64);
-    soft_device_run(ep->offload->device);
+    softdev_run(ep->offload->device);
 }
 
 static mbx_request post(struct world *w, uint32_t context, void *buf, size_t size)
@@ -166,11 +166,11 @@ static void test_packets_behind_nonsense_are_not_lost(void **state)
 
 static uint64_t bytes_read(const struct world *w)
 {
-    const struct port *port = device_of(w->eps[0])->port;
+    const struct agent *agent = device_of(w->eps[0])->agent;
     uint64_t bytes = 0;
 
-    for (uint32_t i = 0; i < port->config.region->list; i++)
-        bytes += port->moves[i].done;
+    for (uint32_t i = 0; i < agent->config.channel->list; i++)
+        bytes += agent->moves[i].done;
     return bytes;
 }
 
@@ -224,9 +224,9 @@ static int nobody_knows(void *arg, const struct transport_address *address, uint
 
 static void end_device(const struct world *w)
 {
-    struct soft_device *device = device_of(w->eps[0]);
+    struct softdev *device = device_of(w->eps[0]);
 
-    if (device->driver == &soft_driver_process)
+    if (device->driver == &softdev_driver_process)
         assert_int_equal(kill(device->pid, SIGKILL), 0);
     else /* it refuses this, and ends */
         assert_int_equal(device->base.ops->replenish(&device->base, UINT32_MAX, NULL), 0);
@@ -244,7 +244,7 @@ static void test_a_question_of_the_dead_hides_nothing(void **state)
         device_of(w.eps[0])->config.number = nobody_knows;
         recv = post(&w, CONTEXT, &got, 1);
         assert_int_equal(mbx_inject(w.eps[1], 0, CONTEXT, 0, &byte, 1, 0), 0);
-        for (int i = 0; !soft_device_has_events(w.eps[0]->offload->device); i++) {
+        for (int i = 0; !softdev_has_events(w.eps[0]->offload->device); i++) {
             assert_true(i < world_patience());
             mbx_progress(w.eps[1]);
             sched_yield();
@@ -252,7 +252,7 @@ static void test_a_question_of_the_dead_hides_nothing(void **state)
         for (int i = 0; i < 10; i++)
             world_progress(&w);
         assert_false(is_lost(&w));
-        assert_true(soft_device_has_events(w.eps[0]->offload->device));
+        assert_true(softdev_has_events(w.eps[0]->offload->device));
         end_device(&w);
         world_wait_error(&w, 0, recv, 0);
         assert_true(is_lost(&w));

@@ -53,7 +53,7 @@ static void end_device(struct mbx_ep *ep)
     if (device_pid(ep) != 0)
         check(kill(device_pid(ep), SIGKILL) == 0, "kill", errno);
     else
-        soft_device_stop(ep->offload->device);
+        softdev_stop(ep->offload->device);
 }
 
 /* ---- a peer in another process ---- */

@@ -294,7 +294,7 @@ static void test_a_loss_in_between(void **state)
     l.filter.second_half = event;
     world_settle(&l.w);
     assert_int_equal(mbx_test(l.w.eps[0], recv, &done), 0);
-    soft_device_stop(l.filter.inner);
+    softdev_stop(l.filter.inner);
     world_wait(&l.w, 0, recv, &done);
     assert_true(shadow->is_lost);
     assert_int_equal(done.error, -EIO);
@@ -326,7 +326,7 @@ static void test_an_announcement_that_makes_no_sense(void **state)
     world_wait(&l.w, 0, recv, &done);
     assert_int_equal(done.error, -EPROTO);
     assert_int_equal(done.received, 0);
-    soft_device_stop(l.filter.inner); /* it still thinks that it has this receive */
+    softdev_stop(l.filter.inner); /* it still thinks that it has this receive */
     world_settle(&l.w);
     assert_int_equal(world_stats(&l.w, 0).requests_now, 0);
     later_close(&l);

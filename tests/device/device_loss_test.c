@@ -370,17 +370,17 @@ static enum loss some_loss(struct round *r, uint32_t who)
 
 static bool lie(struct round *r, uint32_t who)
 {
-    struct port *port = device_of(r->w.eps[who])->port;
-    struct port_event *event;
+    struct agent *agent = device_of(r->w.eps[who])->agent;
+    struct channel_event *event;
 
     if (device_is_unused(r->w.eps[who]))
         return false; /* it says nothing */
-    event = ring_reserve(&port->events, sizeof *event);
+    event = ring_reserve(&agent->events, sizeof *event);
     if (event == NULL)
         return false;
-    event->type = PORT_EVENT;
+    event->type = CHANNEL_EVENT;
     event->event = (struct mbx_device_event){.type = MBX_DEVICE_REVOKED_ALL};
-    ring_publish(&port->events, event, sizeof *event);
+    ring_publish(&agent->events, event, sizeof *event);
     return true;
 }
 
@@ -401,7 +401,7 @@ static void lose(struct round *r, uint32_t who)
         r->hung[who] = r->pids[who];
         break;
     case LOSS_STOPPED:
-        soft_device_stop(device);
+        softdev_stop(device);
         break;
     case LOSS_REFUSING:
         if (device->ops->replenish(device, UINT32_MAX, NULL) != 0)

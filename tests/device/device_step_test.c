@@ -65,7 +65,7 @@ static bool is_long;
 struct telling {
     const struct story *story;
     struct world w;
-    struct soft_device *device;
+    struct softdev *device;
     unsigned char got[TOLD_MAX][SIZE_MAX_TOLD];
     mbx_request sends[TOLD_MAX], recvs[TOLD_MAX];
 };
@@ -155,7 +155,7 @@ static long steps(struct telling *t, long most)
         step(t->device->pid);
         if (n % 256 == 0)
             mbx_progress(t->w.eps[0]); /* a full ring */
-        now = atomic_load(&t->device->region->idle);
+        now = atomic_load(&t->device->channel->idle);
         idle += now != seen && n != 0;
         seen = now;
     }

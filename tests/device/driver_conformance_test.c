@@ -6,7 +6,7 @@
  *   driver_conformance_test [DRIVER...]        loop, thread, process; all of them if none
  *
  *   peers 0 .. 3            endpoint
- *   send()  ── shm ──┬───>  poll() ── soft_device_deliver() ──> device     loop
+ *   send()  ── shm ──┬───>  poll() ── softdev_deliver() ──> device     loop
  *                    └────────────────────────────────────────> device     thread, process
  *   told()  <── FIN ─────────────────────────────────────────── device
  *
@@ -40,15 +40,16 @@
 
 static const struct {
     const char *name;
-    enum soft_driver driver;
-} drivers[] = {{"loop", SOFT_LOOP}, {"thread", SOFT_THREAD}, {"process", SOFT_PROCESS}};
+    enum softdev_driver driver;
+} drivers[] = {
+    {"loop", SOFTDEV_LOOP}, {"thread", SOFTDEV_THREAD}, {"process", SOFTDEV_PROCESS}};
 
 static const uint32_t lists[] = {1, 2, 16, 1024};
 
 /* The list with which the tests of very many messages run, too: they need no other. */
 #define LONG_RUN 16
 
-static enum soft_driver driver; /* of this run */
+static enum softdev_driver driver; /* of this run */
 
 struct peer {
     struct transport *t;
@@ -61,7 +62,7 @@ struct peer {
 struct world {
     struct transport_config config;
     struct transport *t; /* the endpoint with the device */
-    struct soft_device *device;
+    struct softdev *device;
     struct link *links[CONFORMANCE_PEERS]; /* loop: the ways back */
     struct peer peers[CONFORMANCE_PEERS];
     bool is_ready, is_lost;
@@ -135,15 +136,15 @@ static int on_packet(void *arg, uint32_t number, const void *packet, size_t size
 {
     struct world *w = arg;
 
-    assert_int_equal(driver, SOFT_LOOP); /* else all packets are the device's */
-    return soft_device_deliver(&w->device->base, number, packet, size);
+    assert_int_equal(driver, SOFTDEV_LOOP); /* else all packets are the device's */
+    return softdev_deliver(&w->device->base, number, packet, size);
 }
 
 static void on_read_done(void *arg, void *cookie, int error)
 {
     struct world *w = arg;
 
-    assert_true(soft_device_read_done(&w->device->base, cookie, error));
+    assert_true(softdev_read_done(&w->device->base, cookie, error));
 }
 
 static const struct transport_events events = {
@@ -173,8 +174,8 @@ static int work(struct world *w)
 {
     int moved = 0;
 
-    if (driver == SOFT_LOOP && !w->is_lost)
-        moved += w->t->ops->poll(w->t, 64) + soft_device_run(&w->device->base);
+    if (driver == SOFTDEV_LOOP && !w->is_lost)
+        moved += w->t->ops->poll(w->t, 64) + softdev_run(&w->device->base);
     for (int i = 0; i < CONFORMANCE_PEERS; i++)
         moved += w->peers[i].t->ops->poll(w->peers[i].t, 64);
     return moved;
@@ -186,10 +187,10 @@ static void await_device(struct world *w)
     struct mbx_device *device = &w->device->base;
     uint64_t start = clock_now(), rounds;
 
-    if (driver == SOFT_LOOP || w->is_lost)
+    if (driver == SOFTDEV_LOOP || w->is_lost)
         return;
-    rounds = soft_device_idle_rounds(device);
-    while (soft_device_idle_rounds(device) < rounds + IDLE_ROUNDS) {
+    rounds = softdev_idle_rounds(device);
+    while (softdev_idle_rounds(device) < rounds + IDLE_ROUNDS) {
         sched_yield();
         check_patience(start, "the device has nothing to do");
     }
@@ -396,8 +397,8 @@ static void open_device(struct world *w)
     const char *program = getenv("MBX_DEVICE_PROGRAM");
     struct mbx_device *device;
 
-    assert_int_equal(soft_device_open(
-                         &(struct soft_device_config){
+    assert_int_equal(softdev_open(
+                         &(struct softdev_config){
                              .driver = driver,
                              .transport = w->t,
                              .transport_config = &w->config,
@@ -412,7 +413,7 @@ static void open_device(struct world *w)
                          },
                          &device),
                      0);
-    w->device = container_of(device, struct soft_device, base);
+    w->device = container_of(device, struct softdev, base);
 }
 
 static void *open_world(struct mbx_device **device)
@@ -432,7 +433,7 @@ static void close_world(void *world)
 {
     struct world *w = world;
 
-    soft_device_stop(&w->device->base);
+    softdev_stop(&w->device->base);
     transport_take_back(w->t); /* refused if it is not split */
     w->device->base.ops->close(&w->device->base);
     w->t->ops->close(w->t);
@@ -446,13 +447,13 @@ static void lose(void *world)
     struct world *w = world;
     uint64_t start = clock_now();
 
-    if (driver == SOFT_PROCESS) {
+    if (driver == SOFTDEV_PROCESS) {
         assert_int_equal(kill(w->device->pid, SIGKILL), 0);
         while (w->device->driver->is_alive(w->device))
             check_patience(start, "a killed device is gone");
         w->device->until_look = 1; /* the next poll that finds nothing looks */
     } else {
-        soft_device_stop(&w->device->base);
+        softdev_stop(&w->device->base);
     }
     w->is_lost = true;
 }

@@ -4,7 +4,7 @@
  *
  *   program ── verbs.h ──> fake_verbs.c   devices, memory, queue pairs    (names of libibverbs)
  *                          fake_tags.c    the receive queue that matches  (tables of verbs.h)
- *                             └── struct soft, the engine of the software device
+ *                             └── struct tm_unit, the engine of the software device
  *
  * Loaded before libibverbs it takes the place of the few functions that a program needs which
  * opens a device, matches tags and sends over queue pairs to itself; the stock programs that
@@ -72,7 +72,7 @@ struct fake_slot {
 };
 
 struct fake_command {
-    struct soft_command command;
+    struct tm_command command;
     struct ibv_ops_wr wr;
 };
 
@@ -85,7 +85,7 @@ struct fake_srq {
     struct ibv_srq srq;
     struct list node; /* of the context */
     struct fake_cq *cq;
-    struct soft soft;
+    struct tm_unit unit;
     bool has_failed; /* the last DEL */
     struct fake_slot *slots;
     uint32_t list;

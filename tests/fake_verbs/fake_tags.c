@@ -3,7 +3,7 @@
  * fake_tags.c - the tag-matching receive queue of the fake device, and its completions.
  *
  *   post_srq_ops ──> commands ──┐                 ┌── MATCH | DATA_VALID
- *   post_srq_recv ─> buffers ───┼─> struct soft ──┼── MATCH, later DATA_VALID
+ *   post_srq_recv ─> buffers ───┼─> struct tm_unit ──┼── MATCH, later DATA_VALID
  *   post_send ─────> arrivals ──┘                 └── unexpected, or not tagged
  *
  * What drivers are known to do differently is done by chance: an unexpected message is
@@ -151,8 +151,8 @@ struct ibv_srq *fake_create_srq_ex(struct ibv_context *context,
     srq->commands = fake_calloc(srq->commands_size, sizeof *srq->commands);
     srq->buffers_size = attr->attr.max_wr;
     srq->buffers = fake_calloc(srq->buffers_size, sizeof *srq->buffers);
-    if (soft_init(&srq->soft,
-                  &(struct soft_config){.list = srq->list, .emit = emitted, .arg = srq}) != 0)
+    if (tm_init(&srq->unit,
+                &(struct tm_config){.list = srq->list, .emit = emitted, .arg = srq}) != 0)
         fake_abort("no memory");
     list_add_tail(&fake_context_of(context)->queues, &srq->node);
     fake_context_of(context)->open++;
@@ -161,7 +161,7 @@ struct ibv_srq *fake_create_srq_ex(struct ibv_context *context,
 
 void fake_srq_fini(struct fake_srq *srq)
 {
-    soft_fini(&srq->soft);
+    tm_fini(&srq->unit);
     for (uint32_t i = 0; i < srq->list; i++)
         free(srq->slots[i].moving);
     free(srq->slots);
@@ -182,7 +182,7 @@ static int find_slot(const struct fake_srq *srq, uint32_t *slot)
     return ENOMEM;
 }
 
-static int add(struct fake_srq *srq, struct ibv_ops_wr *wr, struct soft_command *command)
+static int add(struct fake_srq *srq, struct ibv_ops_wr *wr, struct tm_command *command)
 {
     struct fake_slot *slot;
     int err = find_slot(srq, &wr->tm.handle);
@@ -197,26 +197,25 @@ static int add(struct fake_srq *srq, struct ibv_ops_wr *wr, struct soft_command 
     if (wr->tm.add.num_sge > 0)
         slot->sge = wr->tm.add.sg_list[0];
     fake_check_memory(fake_context_of(srq->srq.context), &slot->sge);
-    command->type = SOFT_APPEND;
+    command->type = TM_APPEND;
     command->envelope.tag = wr->tm.add.tag;
     command->ignore = ~wr->tm.add.mask;
     return 0;
 }
 
-static int del(struct fake_srq *srq, struct ibv_ops_wr *wr, struct soft_command *command)
+static int del(struct fake_srq *srq, struct ibv_ops_wr *wr, struct tm_command *command)
 {
     if (wr->tm.handle >= srq->list || srq->slots[wr->tm.handle].expected == 0)
         fake_abort("handle %u is not in use", wr->tm.handle);
     srq->slots[wr->tm.handle].expected++;
-    command->type = SOFT_REVOKE;
+    command->type = TM_REVOKE;
     return 0;
 }
 
 /* One command, which asks for a completion and reports. */
 static int post_one(struct fake_srq *srq, struct ibv_ops_wr *wr)
 {
-    struct soft_command command = {.type = SOFT_SYNC,
-                                   .handled = (uint16_t)wr->tm.unexpected_cnt};
+    struct tm_command command = {.type = TM_SYNC, .handled = (uint16_t)wr->tm.unexpected_cnt};
     int err = 0;
 
     if (wr->flags != (IBV_OPS_SIGNALED | IBV_OPS_TM_SYNC))
@@ -262,7 +261,7 @@ bool fake_command_step(struct fake_srq *srq)
 
     if (srq->commands_count == 0)
         return false;
-    if (soft_command(&srq->soft, &next->command) != 0)
+    if (tm_command(&srq->unit, &next->command) != 0)
         fake_abort("a command makes no sense");
     if (is_add) {
         completion.opcode = IBV_WC_TM_ADD;
@@ -314,7 +313,7 @@ static void land(struct fake_srq *srq, uint32_t number, struct fake_packet *pack
 
     if (fits)
         write_memory(srq, &slot->sge, packet->bytes + sizeof(struct ibv_tmh), size);
-    soft_release(&srq->soft, &srq->soft.entries[number]);
+    tm_release(&srq->unit, &srq->unit.entries[number]);
     complete(srq, (struct fake_completion){.wr_id = slot->wr_id,
                                            .status = fits ? IBV_WC_SUCCESS : IBV_WC_LOC_LEN_ERR,
                                            .opcode = IBV_WC_TM_RECV,
@@ -365,7 +364,7 @@ static void arrive_unmatched(struct fake_srq *srq, struct fake_packet *packet, b
     if (fits)
         write_memory(srq, &buffer->sge, packet->bytes, packet->size);
     if (is_tagged)
-        soft_found(&srq->soft);
+        tm_found(&srq->unit);
     complete(srq, (struct fake_completion){.wr_id = buffer->wr_id,
                                            .status = fits ? IBV_WC_SUCCESS : IBV_WC_LOC_LEN_ERR,
                                            .opcode = !is_tagged  ? IBV_WC_TM_NO_TAG
@@ -382,7 +381,7 @@ bool fake_arrival_step(struct fake_qp *qp)
 {
     struct list *node = list_first(&qp->arrivals);
     struct fake_packet *packet;
-    struct soft_entry *entry = NULL;
+    struct tm_entry *entry = NULL;
     struct ibv_tmh tmh;
 
     if (node == NULL || qp->srq == NULL || qp->qp.state == IBV_QPS_ERR)
@@ -393,12 +392,12 @@ bool fake_arrival_step(struct fake_qp *qp)
     memcpy(&tmh, packet->bytes, sizeof tmh);
     if (tmh.opcode == IBV_TMH_EAGER)
         entry =
-            soft_match(&qp->srq->soft, &(struct mbx_device_envelope){.tag = be64toh(tmh.tag)});
+            tm_match(&qp->srq->unit, &(struct mbx_device_envelope){.tag = be64toh(tmh.tag)});
     if (entry == NULL && qp->srq->buffers_count == 0)
         return false; /* the sender is held back */
     list_remove(node);
     if (entry != NULL)
-        arrive_matched(qp->srq, soft_handle(&qp->srq->soft, entry), packet, &tmh);
+        arrive_matched(qp->srq, tm_handle(&qp->srq->unit, entry), packet, &tmh);
     else
         arrive_unmatched(qp->srq, packet,
                          tmh.opcode == IBV_TMH_EAGER || tmh.opcode == IBV_TMH_RNDV);

@@ -299,14 +299,14 @@ static void a_process_that_is_stopped_is_not_dead(void **state)
 /* Until the device has the receive that was posted. */
 static void hand_over(struct mbx_ep *ep)
 {
-    const struct soft_device *device = device_of(ep);
+    const struct softdev *device = device_of(ep);
     struct stats stats;
 
     do {
         mbx_progress(ep);
         stats_read(ep, &stats);
     } while (stats.device_handed == 0 ||
-             atomic_load(&device->region->performed) < device->written);
+             atomic_load(&device->channel->performed) < device->written);
 }
 
 /* Rank 1 dies behind the first fragment of a message whose receive is in rank 0's device; arg

@@ -5,16 +5,16 @@
 #include "core/core.h"
 #include "core/offload.h"
 
-struct soft_device *device_of(const struct mbx_ep *ep)
+struct softdev *device_of(const struct mbx_ep *ep)
 {
-    return container_of(ep->offload->device, struct soft_device, base);
+    return container_of(ep->offload->device, struct softdev, base);
 }
 
 pid_t device_pid(const struct mbx_ep *ep)
 {
-    const struct soft_device *device = device_of(ep);
+    const struct softdev *device = device_of(ep);
 
-    return device->driver == &soft_driver_process ? device->pid : 0;
+    return device->driver == &softdev_driver_process ? device->pid : 0;
 }
 
 bool device_is_unused(const struct mbx_ep *ep)
@@ -22,6 +22,6 @@ bool device_is_unused(const struct mbx_ep *ep)
     const struct offload *offload = ep->offload;
 
     return shadow_is_idle(&offload->shadow) &&
-           (offload->in_loop ? !soft_device_has_events(offload->device)
-                             : !soft_device_is_there(offload->device));
+           (offload->in_loop ? !softdev_has_events(offload->device)
+                             : !softdev_is_there(offload->device));
 }

@@ -9,7 +9,7 @@
 
 struct mbx_ep;
 
-struct soft_device *device_of(const struct mbx_ep *ep);
+struct softdev *device_of(const struct mbx_ep *ep);
 
 /* Of its process; 0 if it is none. */
 pid_t device_pid(const struct mbx_ep *ep);

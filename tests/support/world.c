@@ -333,9 +333,8 @@ static uint64_t idle_rounds(const struct world *w, int who)
 {
     struct offload *offload = w->eps[who] != NULL ? w->eps[who]->offload : NULL;
 
-    return offload == NULL || offload->shadow.is_lost
-               ? UINT64_MAX
-               : soft_device_idle_rounds(offload->device);
+    return offload == NULL || offload->shadow.is_lost ? UINT64_MAX
+                                                      : softdev_idle_rounds(offload->device);
 }
 
 /* Until every device elsewhere has looked around and found nothing to do; what moved here. */
