@@ -23,6 +23,13 @@
  * calls that say so.  Nothing moves outside mbx_progress() and the calls that
  * are documented to make progress.
  *
+ * Calls that wait give the core away while nothing moves: they sleep, or let others have it
+ * now and then (sched_yield(2)).  Calls that only look never do: mbx_test(), mbx_progress(),
+ * mbx_poll(), probes, and a wait with a timeout of 0.  A loop of these keeps its core for a
+ * whole time slice, while the peer that it waits for may be without one: with more processes
+ * than cores it should call sched_yield(), mbx_wait(), mbx_wait_any() or mbx_sleep() behind
+ * some tens of looks that have found nothing.
+ *
  * Errors     0 or a positive count is success; errors are negative errno values.
  *            Outputs are written only on success.
  * Threads    With MBX_THREADS=one (the default) one thread at a time per endpoint.
@@ -634,7 +641,9 @@ MBX_API int mbx_test(struct mbx_ep *ep, mbx_request request, struct mbx_completi
 /*
  * mbx_wait - wait until a request is complete and take its entry from the queue.
  *
- * Spins for MBX_SPIN, then sleeps until a peer has something for us.
+ * Polls for MBX_SPIN, then sleeps until a peer has something for us.  When nothing has moved
+ * for 50 us, and when the time is up, it lets others have the core.  With a timeout of 0 it
+ * only looks.
  *
  * Units      timeout_ns in nanoseconds; negative: no limit.
  * Returns    0 and *completion (may be NULL; the request's own error is in it);
@@ -651,7 +660,7 @@ MBX_API int mbx_wait(struct mbx_ep *ep, mbx_request request, int64_t timeout_ns,
                      struct mbx_completion *completion);
 
 /*
- * mbx_wait_any - wait until mbx_poll(ep, queues) would return an entry.
+ * mbx_wait_any - wait until mbx_poll(ep, queues) would return an entry, as mbx_wait() does.
  *
  * Returns    0; -ETIMEDOUT; -EINTR; -EINVAL.
  * Threads    all that wait return when there is an entry, and one of them will find it.

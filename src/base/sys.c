@@ -420,6 +420,11 @@ uint32_t sys_cores(void)
     return cores > 0 ? (uint32_t)cores : 1;
 }
 
+void sys_yield(void)
+{
+    sched_yield(); /* cannot fail on Linux */
+}
+
 static int futex_wait(const _Atomic uint32_t *address, uint32_t value, uint64_t timeout_ns)
 {
     struct timespec timeout = {.tv_sec = (time_t)(timeout_ns / 1000000000u),

@@ -80,6 +80,9 @@ uint32_t sys_cores(void);
 
 /* ---- waiting ---- */
 
+/* Lets others have the core, if there are any who want it. */
+void sys_yield(void);
+
 /* Sleeps while *address == value, at most timeout_ns (UINT64_MAX = forever).  Works
  * between processes.  0 woken (perhaps for no reason); -1: EAGAIN *address had
  * another value, ETIMEDOUT, EINTR. */

@@ -9,6 +9,7 @@
  * under way: they find no key.  Only what the transport moves at that moment is waited for.
  */
 #include "base/fill.h"
+#include "base/sys.h"
 #include "core/access.h"
 
 #define FIRST_HEADS 16u
@@ -110,10 +111,9 @@ static int region_end(struct mbx_ep *ep, uint64_t key)
     if (region == NULL || region->is_closing)
         return -ENOENT;
     region->is_closing = true;
-    while (region->busy != 0) {
-        progress_round(ep);
-        cpu_relax();
-    }
+    while (region->busy != 0)
+        if (progress_round(ep) == 0)
+            sys_yield(); /* who moves it may be without a core */
     region_remove(ep, region);
     return 0;
 }

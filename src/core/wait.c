@@ -8,6 +8,7 @@
  *                           v                                      v
  *   wait_poll: rounds of progress, and between             wait_told: gives the lock and
  *   them it lets others have the lock; idle for            sleeps until it is told
+ *   WAIT_KEEP, others may have the core; for                       │
  *   MBX_SPIN, it sleeps in the transport, which                    │
  *   gives the lock                                                 │
  *                           └───────────── look again ─────────────┘
@@ -27,6 +28,13 @@
  * mbx_sleep() is the sleep alone, for a caller who polls himself: a poller that waits for no
  * completion.
  *
+ * Who waits gives its core away, by a sleep or by sys_yield(): no later than WAIT_KEEP behind
+ * the last movement, and, if its time is up before that, then.  So a rank that is waited for is
+ * not kept off its core by who waits for it, whether or not anybody knows that there are more
+ * ranks than cores, and however long MBX_SPIN is.  What only looks (mbx_test(), mbx_progress(),
+ * mbx_poll(), and a wait with a timeout of 0) never gives the core away: its caller may have
+ * something else to do.
+ *
  * A waiter clears its flag, looks, and gives the lock to sleep; who tells does so under
  * the lock: so nothing is told between the look and the sleep without being seen.
  */
@@ -43,6 +51,10 @@
 
 /* The longest that a wait polls if others need the core. */
 #define WAIT_SPIN_SHARED (5 * CLOCK_US)
+
+/* The longest that a wait in which nothing moves keeps its core, while it is not known that
+ * others need it: a message and its answer take less. */
+#define WAIT_KEEP (50 * CLOCK_US)
 
 struct waiter {
     struct list node;    /* on ep->waiters */
@@ -158,6 +170,14 @@ static inline void wait_let_in(struct mbx_ep *ep)
         lock_pass(&ep->lock);
 }
 
+/* Others may have the core, and the lock. */
+static void wait_yield(struct mbx_ep *ep)
+{
+    ep_unlock(ep);
+    sys_yield();
+    ep_lock(ep);
+}
+
 void wait_sleeps(void *arg)
 {
     struct mbx_ep *ep = arg;
@@ -204,7 +224,7 @@ static bool is_moving(const struct mbx_ep *ep)
 /* Polls until the wait of w is over; 0; -ETIMEDOUT; -EINTR. */
 static int wait_poll(struct mbx_ep *ep, struct waiter *w)
 {
-    uint64_t idle_ns = 0, now_ns;
+    uint64_t idle_ns = 0, kept_ns = 0, now_ns;
     unsigned idle = 0;
     int err = 0, moved;
 
@@ -227,12 +247,18 @@ static int wait_poll(struct mbx_ep *ep, struct waiter *w)
             w->start_ns = now_ns;
         if (wait_left(w, now_ns) == 0)
             return -ETIMEDOUT;
-        if (idle < WAIT_POLLS)
+        if (idle < WAIT_POLLS) {
             idle_ns = 0;
-        else if (idle_ns == 0)
-            idle_ns = now_ns;
-        if (idle_ns != 0 && now_ns - idle_ns >= wait_spin(ep) && !is_moving(ep))
+            continue;
+        }
+        if (idle_ns == 0)
+            idle_ns = kept_ns = now_ns;
+        if (now_ns - idle_ns >= wait_spin(ep) && !is_moving(ep)) {
             err = wait_sleep(ep, w);
+        } else if (now_ns - kept_ns >= WAIT_KEEP) {
+            wait_yield(ep);
+            kept_ns = now_ns;
+        }
     }
     return err;
 }
@@ -258,6 +284,7 @@ static int wait_told_asleep(struct waiter *w)
 static int wait_told(struct mbx_ep *ep, struct waiter *w)
 {
     uint64_t spin_ns = wait_spin(ep), now_ns = clock_now(), until_ns = now_ns + spin_ns;
+    uint64_t kept_ns = now_ns;
     int err = 0;
 
     if (w->start_ns == 0)
@@ -267,6 +294,10 @@ static int wait_told(struct mbx_ep *ep, struct waiter *w)
         for (int i = 0; i < WAIT_POLLS && !wait_is_told(w); i++)
             cpu_relax();
         now_ns = clock_now();
+        if (now_ns - kept_ns >= WAIT_KEEP) {
+            sys_yield();
+            kept_ns = now_ns;
+        }
     }
     if (!wait_is_told(w)) {
         err = wait_told_asleep(w);
@@ -314,7 +345,11 @@ static OUT_OF_LINE int wait_until(struct mbx_ep *ep, struct waiter *w)
         }
     }
     wait_part(ep, w);
-    return err != 0 && wait_is_over(ep, w) ? 0 : err;
+    if (err != 0 && wait_is_over(ep, w))
+        return 0;
+    if (err == -ETIMEDOUT && w->timeout_ns != 0)
+        wait_yield(ep); /* the caller may wait again, and again for less than WAIT_KEEP */
+    return err;
 }
 
 /* As wait_request(), after the first rounds. */

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * yield_test.c - who gives its core away: every call that waits, however long it would poll and
+ * whether or not it is known that others need the core; and no call that only looks.
+ *
+ * The library finds sched_yield() here, so that it is counted; and time passes by looking at
+ * the clock, for each thread by itself.
+ */
+#include "world.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/base.h"
+#include "base/clock.h"
+#include "base/sys.h"
+#include "core/access.h"
+#include "core/core.h"
+
+#define CONTEXT 44
+#define NOBODY  9999 /* a tag that nobody sends */
+#define KEY     7
+#define LOOKS   1000
+#define MOST    UINT32_MAX
+#define LONG    ((size_t)1 << 17) /* goes by rendezvous */
+#define PACKETS 24                /* of 4000 bytes: more than fit into a ring */
+#define MS      ((int64_t)CLOCK_MS)
+#define US      ((int64_t)CLOCK_US)
+
+#define A_WHILE (2 * MS)
+#define OFTEN   5 /* of the 40 times that a while has WAIT_KEEP */
+#define AT_ONCE INT64_C(1)
+
+static char content[LONG], room[LONG];
+static _Thread_local unsigned yields;
+static _Thread_local uint64_t now_ns = 100 * CLOCK_S, tick_ns = CLOCK_US;
+static struct region *busy; /* not any more when somebody yields */
+
+__attribute__((visibility("default"))) int sched_yield(void)
+{
+    yields++;
+    if (busy != NULL)
+        busy->busy = 0;
+    return 0;
+}
+
+static uint64_t clock_of_test(void)
+{
+    return now_ns += tick_ns;
+}
+
+/* cmocka's own checks leave by longjmp, which a thread cannot. */
+static void check(bool ok, const char *what, long value)
+{
+    if (ok)
+        return;
+    fprintf(stderr, "yield_test: %s, %ld\n", what, value);
+    abort();
+}
+
+/* ---- what is under way ------------------------------------------------------------------ */
+
+/* Each leaves a request of the first endpoint that does not end. */
+
+static mbx_request a_receive(struct world *w)
+{
+    mbx_request request;
+
+    assert_int_equal(
+        mbx_recv(w->eps[0], 1, CONTEXT, NOBODY, 0, room, sizeof room, NULL, &request), 0);
+    return request;
+}
+
+/* It waits for its FIN. */
+static mbx_request a_long_send(struct world *w)
+{
+    mbx_request request;
+
+    assert_true(mbx_send(w->eps[0], 1, CONTEXT, NOBODY, content, LONG, NULL, &request) >= 0);
+    return request;
+}
+
+static mbx_request a_synchronous_send(struct world *w)
+{
+    mbx_request request;
+
+    assert_true(mbx_ssend(w->eps[0], 1, CONTEXT, NOBODY, content, 8, NULL, &request) >= 0);
+    return request;
+}
+
+/* Nobody reads the ring: what comes behind has to wait for room. */
+static mbx_request a_send_behind_a_full_ring(struct world *w)
+{
+    static const struct mbx_options silent = {.flags = MBX_SILENT};
+
+    for (int i = 0; i < PACKETS; i++)
+        assert_true(mbx_send(w->eps[0], 1, CONTEXT, NOBODY, content, 4000, &silent, NULL) >= 0);
+    return a_synchronous_send(w);
+}
+
+static mbx_request (*const requests[])(struct world *w) = {
+    a_receive,
+    a_long_send,
+    a_synchronous_send,
+    a_send_behind_a_full_ring,
+};
+
+/* The peers have met. */
+static void open_two(struct world *w, const struct world_config *config,
+                     const char *const *params)
+{
+    world_open(w, config, 2, params);
+    assert_int_equal(mbx_inject(w->eps[0], 1, CONTEXT, 1, "x", 1, 0), 0);
+    assert_int_equal(mbx_inject(w->eps[1], 0, CONTEXT, 1, "x", 1, 0), 0);
+    world_settle(w);
+}
+
+/* Calls look() with each of the requests; those before it are still there. */
+static void with_each(const struct world_config *config, const char *const *params,
+                      void (*look)(struct world *w, mbx_request request))
+{
+    struct world w;
+
+    open_two(&w, config, params);
+    for (size_t i = 0; i < ARRAY_COUNT(requests); i++) {
+        mbx_request request = requests[i](&w);
+
+        clock_set(clock_of_test);
+        yields = 0;
+        look(&w, request);
+        clock_set(NULL);
+    }
+    world_close(&w);
+}
+
+/* ---- one thread -------------------------------------------------------------------------- */
+
+/* They must not take what is left when they are closed for something to be waited for. */
+static const char *const polls_long[] = {"SPIN=10s", "CLOSE_TIMEOUT=0", NULL};
+static const char *const usual[] = {"CLOSE_TIMEOUT=0", NULL};
+
+static void wait_a_while(struct world *w, mbx_request request)
+{
+    assert_int_equal(mbx_wait(w->eps[0], request, A_WHILE, NULL), -ETIMEDOUT);
+    assert_in_range(yields, OFTEN, MOST);
+    yields = 0;
+    assert_int_equal(mbx_wait_any(w->eps[0], MBX_RECVS | MBX_ACCESS, A_WHILE), -ETIMEDOUT);
+    assert_in_range(yields, OFTEN, MOST);
+}
+
+static void a_wait_that_polls_for_long(void **state)
+{
+    with_each(*state, polls_long, wait_a_while);
+}
+
+static void wait_shortly(struct world *w, mbx_request request)
+{
+    for (unsigned i = 0; i < 100; i++) {
+        assert_int_equal(mbx_wait(w->eps[0], request, AT_ONCE, NULL), -ETIMEDOUT);
+        assert_int_equal(mbx_wait_any(w->eps[0], MBX_RECVS, AT_ONCE), -ETIMEDOUT);
+        assert_in_range(yields, 2 * (i + 1), MOST);
+    }
+}
+
+/* Its caller may wait so again and again. */
+static void a_wait_whose_time_is_up(void **state)
+{
+    with_each(*state, usual, wait_shortly);
+}
+
+static void wait_in_a_crowd(struct world *w, mbx_request request)
+{
+    uint64_t sleeps = world_stats(w, 0).sleeps;
+
+    w->eps[0]->cores = 1;
+    assert_int_equal(mbx_wait(w->eps[0], request, 100 * US, NULL), -ETIMEDOUT);
+    assert_true(world_stats(w, 0).sleeps > sleeps);
+}
+
+/* With more peers than cores it sleeps soon, whatever MBX_SPIN is. */
+static void a_wait_in_a_crowd(void **state)
+{
+    with_each(*state, polls_long, wait_in_a_crowd);
+}
+
+static void only_look(struct world *w, mbx_request request)
+{
+    struct mbx_completion c;
+
+    for (int i = 0; i < LOOKS; i++) {
+        struct mbx_status status;
+
+        assert_int_equal(mbx_test(w->eps[0], request, &c), 0);
+        mbx_progress(w->eps[0]);
+        mbx_idle(w->eps[0]);
+        assert_int_equal(mbx_poll(w->eps[0], MBX_RECVS, &c, 1), 0);
+        assert_true(mbx_probe(w->eps[0], 1, CONTEXT, NOBODY, 0, &status) <= 0);
+    }
+    for (int i = 0; i < 100; i++) {
+        assert_int_equal(mbx_wait(w->eps[0], request, 0, &c), -ETIMEDOUT);
+        assert_int_equal(mbx_wait_any(w->eps[0], MBX_RECVS, 0), -ETIMEDOUT);
+    }
+    assert_int_equal(yields, 0);
+}
+
+static void who_only_looks_keeps_the_core(void **state)
+{
+    with_each(*state, usual, only_look);
+}
+
+/* It waits for what the transport moves. */
+static void a_deregistration(void **state)
+{
+    const struct mbx_region region = {.buf = room, .size = 8, .rights = MBX_REMOTE_WRITE};
+    struct world w;
+
+    world_open(&w, *state, 1, NULL);
+    assert_int_equal(mbx_register(w.eps[0], KEY, &region), 0);
+    busy = region_find(w.eps[0], KEY);
+    busy->busy = 1;
+    yields = 0;
+    assert_int_equal(mbx_deregister(w.eps[0], KEY), 0);
+    assert_int_equal(yields, 1);
+    busy = NULL;
+    world_close(&w);
+}
+
+/* ---- two threads ------------------------------------------------------------------------- */
+
+static const char *const many[] = {"THREADS=many", "SPIN=10s", NULL};
+
+struct poller {
+    struct mbx_ep *ep;
+    mbx_request request;
+};
+
+/* Its time stands still, so it does not sleep. */
+static void *poll_for_all(void *arg)
+{
+    const struct poller *poller = arg;
+    int err;
+
+    tick_ns = 0;
+    err = mbx_wait(poller->ep, poller->request, -1, NULL);
+    check(err == 0, "mbx_wait of who polls for all", err);
+    return NULL;
+}
+
+static bool has_poller(struct mbx_ep *ep)
+{
+    bool has;
+
+    ep_lock(ep);
+    has = ep->poller != NULL;
+    ep_unlock_unchanged(ep);
+    return has;
+}
+
+/* Who is told when its wait is over polls for that. */
+static void who_is_told(void **state)
+{
+    struct poller poller;
+    pthread_t thread;
+    mbx_request request;
+    struct world w;
+    char byte;
+
+    world_open(&w, *state, 1, many);
+    poller.ep = w.eps[0];
+    poller.ep->cores = 16; /* neither thread is in the other's way */
+    assert_int_equal(mbx_recv(poller.ep, 0, CONTEXT, 1, 0, &byte, 1, NULL, &poller.request), 0);
+    assert_int_equal(mbx_recv(poller.ep, 0, CONTEXT, NOBODY, 0, &byte, 1, NULL, &request), 0);
+    clock_set(clock_of_test);
+    assert_int_equal(pthread_create(&thread, NULL, poll_for_all, &poller), 0);
+    while (!has_poller(poller.ep))
+        continue;
+    yields = 0;
+    assert_int_equal(mbx_wait(poller.ep, request, A_WHILE, NULL), -ETIMEDOUT);
+    check(yields >= OFTEN, "the core was not given away often enough", yields);
+    assert_int_equal(mbx_inject(poller.ep, 0, CONTEXT, 1, "x", 1, 0), 0);
+    pthread_join(thread, NULL);
+    clock_set(NULL);
+    world_close(&w);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct CMUnitTest each[] = {
+        cmocka_unit_test(a_wait_that_polls_for_long),
+        cmocka_unit_test(a_wait_whose_time_is_up),
+        cmocka_unit_test(a_wait_in_a_crowd),
+        cmocka_unit_test(who_only_looks_keeps_the_core),
+        cmocka_unit_test(who_is_told),
+        cmocka_unit_test(a_deregistration),
+    };
+
+    return world_main(argc, argv, each, ARRAY_COUNT(each));
+}
