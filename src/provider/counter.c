@@ -11,6 +11,8 @@
  * endpoints that are bound, and what completes there is counted and set aside in their
  * queues (prov_cq_collect), or forgotten where there is no queue.
  *
+ * Looking    at a counter that stands where it stood is a look in vain, as an empty read of a
+ *            queue is: many in a row give the core away (idle.c).
  * Waiting    as for a queue (wait.c): arm, look once more, sleep until rung.  A counter is rung
  *            by whatever changes it, and by the watches of the endpoints for what completes
  *            or was accessed there (watch.c).  Those of a region are all endpoints of the
@@ -235,13 +237,19 @@ static void mrs_collect(struct prov_cntr *cntr)
         prov_mr_count(cntr->mrs[i]);
 }
 
-static void cntr_progress(struct prov_cntr *cntr)
+/* With the counter's lock. */
+static void progress(struct prov_cntr *cntr)
 {
-    pthread_mutex_lock(&cntr->lock);
     for (unsigned i = 0; i < cntr->ep_count; i++)
         ep_collect(cntr->eps[i]);
     if (cntr->mr_count != 0)
         mrs_collect(cntr);
+}
+
+static void cntr_progress(struct prov_cntr *cntr)
+{
+    pthread_mutex_lock(&cntr->lock);
+    progress(cntr);
     pthread_mutex_unlock(&cntr->lock);
 }
 
@@ -249,11 +257,19 @@ static void cntr_progress(struct prov_cntr *cntr)
 
 static uint64_t look(struct prov_cntr *cntr, _Atomic uint64_t *number, _Atomic uint64_t *seen)
 {
+    bool tires = false;
     uint64_t now;
 
-    cntr_progress(cntr);
+    pthread_mutex_lock(&cntr->lock);
+    progress(cntr);
     now = atomic_load(number);
-    atomic_store(seen, now);
+    if (atomic_exchange(seen, now) == now)
+        tires = prov_idle_tires(&cntr->idle);
+    else
+        prov_idle_ends(&cntr->idle);
+    pthread_mutex_unlock(&cntr->lock);
+    if (unlikely(tires))
+        prov_yield();
     return now;
 }
 
@@ -499,6 +515,7 @@ int prov_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr, struct 
     cntr->fid.ops = &cntr_ops;
     cntr->domain = container_of(domain, struct prov_domain, fid);
     pthread_mutex_init(&cntr->lock, NULL);
+    prov_idle_init(&cntr->idle);
     err = prov_wait_init(&cntr->wait, attr->wait_obj, attr->wait_set, &cntr->fid.fid);
     if (err < 0) {
         pthread_mutex_destroy(&cntr->lock);

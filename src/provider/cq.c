@@ -22,16 +22,14 @@
  * about to write, before the client can answer what it has just got.  That was a
  * third of a round trip.
  *
- * A read never blocks, but many empty ones in a row give the core away, early when
- * this machine is known to have more ranks than cores.
+ * A read never blocks, but many empty ones in a row give the core away (idle.c), whatever is
+ * under way in the endpoints.
  */
 #include "provider/provider.h"
 
-#include <sched.h>
 #include <stdlib.h>
 
 #define POLL_BATCH       16
-#define IDLE_READS       32u /* empty ones before the core is given away, or the clock read */
 #define MIN_ERR_DATA_API FI_VERSION(1, 5)
 
 static struct prov_cq *cq_of(struct fid_cq *fid)
@@ -232,7 +230,10 @@ static OUT_OF_LINE ssize_t events_read(struct prov_cq *cq, void *buf, size_t cou
         event_pop(cq);
         done++;
     }
-    return done == 0 && count != 0 ? -FI_EAVAIL : (ssize_t)done;
+    if (done == 0 && count != 0)
+        return -FI_EAVAIL;
+    prov_idle_ends(&cq->idle);
+    return (ssize_t)done;
 }
 
 /* Gives the client one event, now or, if others come first or it has no array (buf is
@@ -476,34 +477,22 @@ static OUT_OF_LINE ssize_t read_in_vain(struct prov_cq *cq, size_t done)
     return -FI_EAGAIN;
 }
 
-/* The same of any number out of count. */
-static inline ssize_t sources_were_read(struct prov_cq *cq, size_t done, size_t count)
+static inline bool is_in_vain(const struct prov_cq *cq, size_t done)
 {
-    if (unlikely(done == 0) || unlikely(cq->event_count != 0))
-        return read_in_vain(cq, done);
-    cq->idle = 0;
+    return unlikely(done == 0) || unlikely(cq->event_count != 0);
+}
+
+/* Behind reading entries, out of count. */
+static inline ssize_t read_well(struct prov_cq *cq, size_t done, size_t count)
+{
+    prov_idle_ends(&cq->idle);
     cq->next = done < count ? PROV_CQ_EMPTY : PROV_CQ_POLL;
     return (ssize_t)done;
 }
 
-/* Has it been read in vain for long enough?  By time, because an empty read costs 20 ns over
- * shared memory and a microsecond over a network. */
-static OUT_OF_LINE bool is_idle(struct prov_cq *cq)
+static inline ssize_t all_were_read(struct prov_cq *cq, size_t done, size_t count)
 {
-    int64_t now = cq->idle_ns == 0 ? 0 : prov_now_ns();
-
-    if (cq->idle == IDLE_READS)
-        cq->idle_since_ns = now;
-    return now - cq->idle_since_ns >= cq->idle_ns;
-}
-
-/* One more read has found nothing.  Is it time to give the core away? */
-static inline bool read_tires(struct prov_cq *cq)
-{
-    if (likely(++cq->idle % IDLE_READS != 0) || !is_idle(cq))
-        return false;
-    cq->idle = 0;
-    return true;
+    return is_in_vain(cq, done) ? read_in_vain(cq, done) : read_well(cq, done, count);
 }
 
 static inline ssize_t entries_read(struct prov_cq *cq, void *buf, size_t count,
@@ -520,11 +509,11 @@ static inline ssize_t entries_read(struct prov_cq *cq, void *buf, size_t count,
     else if (cq->next == PROV_CQ_EMPTY && count != 0)
         cq->next = PROV_CQ_PROGRESS;
     else
-        n = sources_were_read(cq, sources_read(cq, buf, count, sources), count);
-    tires = n == -FI_EAGAIN && read_tires(cq);
+        n = all_were_read(cq, sources_read(cq, buf, count, sources), count);
+    tires = n == -FI_EAGAIN && prov_idle_tires(&cq->idle);
     prov_cq_unlock(cq);
     if (unlikely(tires))
-        sched_yield();
+        prov_yield();
     return n;
 }
 
@@ -539,6 +528,22 @@ static inline bool source_is_idle(struct prov_ep *ep)
     return likely(!prov_multi_is_busy(ep)) && ep->sent == NULL && mbx_idle(ep->mbx);
 }
 
+/* A read of a queue of the usual kind, without locks, has found nothing. */
+static inline ssize_t only_is_empty(struct prov_cq *cq)
+{
+    if (unlikely(prov_idle_tires(&cq->idle)))
+        prov_yield();
+    return -FI_EAGAIN;
+}
+
+/* As read_in_vain(). */
+static OUT_OF_LINE ssize_t only_in_vain(struct prov_cq *cq, size_t done)
+{
+    ssize_t n = read_in_vain(cq, done);
+
+    return n == -FI_EAGAIN ? only_is_empty(cq) : n;
+}
+
 /* Of a queue of the usual kind, without events, that is not known to be empty. */
 static OUT_OF_LINE ssize_t cq_read_only(struct prov_cq *cq, struct prov_ep *ep, void *buf,
                                         size_t count)
@@ -548,7 +553,7 @@ static OUT_OF_LINE ssize_t cq_read_only(struct prov_cq *cq, struct prov_ep *ep, 
     if (cq->next == PROV_CQ_PROGRESS)
         prov_ep_progress(ep);
     done = source_read(cq, ep, cq->only_queues, buf, 0, count, NULL);
-    return sources_were_read(cq, done, count);
+    return is_in_vain(cq, done) ? only_in_vain(cq, done) : read_well(cq, done, count);
 }
 
 /* Most reads find nothing, and half of the others follow a successful one: those are answered
@@ -559,14 +564,13 @@ static ssize_t cq_read(struct fid_cq *fid, void *buf, size_t count)
     struct prov_ep *ep = cq->only;
 
     if (unlikely(ep == NULL) || unlikely(cq->event_count != 0) || unlikely(count == 0) ||
-        unlikely(ep->locks) || unlikely(cq->idle % IDLE_READS == IDLE_READS - 1))
+        unlikely(ep->locks))
         return cq_read_all(cq, buf, count);
     if (cq->next == PROV_CQ_EMPTY)
         cq->next = PROV_CQ_PROGRESS;
     else if (cq->next == PROV_CQ_POLL || !source_is_idle(ep))
         return cq_read_only(cq, ep, buf, count);
-    cq->idle++;
-    return -FI_EAGAIN;
+    return only_is_empty(cq);
 }
 
 ssize_t prov_cq_readfrom(struct prov_cq *cq, void *buf, size_t count, fi_addr_t *src_addr)

@@ -5,11 +5,7 @@
  */
 #include "provider/provider.h"
 
-#include <sched.h>
 #include <stdlib.h>
-
-#define IDLE_NS                                                                                \
-    50000 /* reads in vain before the core is given away, when every rank may have one */
 
 /* The queue that most clients have has one endpoint, which cq.c looks at in a shorter way. */
 static void sources_changed(struct prov_cq *cq)
@@ -106,28 +102,6 @@ static struct fi_ops cq_fid_ops = {
     .ops_set = prov_no_ops_set,
 };
 
-/* Ranks on this machine as the launcher tells it, 0 if it does not. */
-static long local_ranks(void)
-{
-    static const char *const names[] = {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"};
-    const char *value = NULL;
-
-    for (size_t i = 0; i < count_of(names) && value == NULL; i++)
-        value = getenv(names[i]);
-    return value == NULL ? 0 : strtol(value, NULL, 10);
-}
-
-static int64_t idle_limit(void)
-{
-    cpu_set_t cores;
-    long count = sched_getaffinity(0, sizeof cores, &cores) < 0 ? 1 : CPU_COUNT(&cores);
-
-    /* A rank bound to one core says nothing about the machine. */
-    if (count == 1)
-        count = sysconf(_SC_NPROCESSORS_ONLN);
-    return local_ranks() > count ? 0 : IDLE_NS;
-}
-
 static int cq_attr_check(const struct fi_cq_attr *attr)
 {
     if (attr->format > FI_CQ_FORMAT_TAGGED || attr->wait_cond > FI_CQ_COND_THRESHOLD)
@@ -160,7 +134,7 @@ int prov_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_
     cq->format = attr->format == FI_CQ_FORMAT_UNSPEC ? FI_CQ_FORMAT_CONTEXT : attr->format;
     cq->locks = prov_needs_locks(cq->domain->threading);
     cq->has_threshold = attr->wait_cond == FI_CQ_COND_THRESHOLD;
-    cq->idle_ns = idle_limit();
+    prov_idle_init(&cq->idle);
     pthread_mutex_init(&cq->lock, NULL);
     atomic_init(&cq->users, 0);
     atomic_init(&cq->armed, false);

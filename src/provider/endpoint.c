@@ -60,11 +60,21 @@ static void claims_free(struct prov_ep *ep)
     }
 }
 
+void prov_ep_in_vain(struct prov_ep *ep)
+{
+    if (likely(!prov_idle_tires(&ep->idle)))
+        return;
+    prov_ep_unlock(ep);
+    prov_yield();
+    prov_ep_lock(ep);
+}
+
 ssize_t prov_ep_again(struct prov_ep *ep, int err)
 {
     if (err != -ENOMEM)
         return err;
     prov_ep_progress(ep);
+    prov_ep_in_vain(ep);
     return -FI_EAGAIN;
 }
 
@@ -516,6 +526,7 @@ int prov_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep 
     err = info->caps & (FI_RMA | FI_ATOMIC) ? prov_mr_join(ep) : 0;
     if (err < 0)
         goto destroy_lock;
+    prov_idle_init(&ep->idle);
     prov_watch_init(ep);
     atomic_fetch_add(&ep->domain->users, 1);
     *fid = &ep->fid;

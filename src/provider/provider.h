@@ -159,6 +159,15 @@ struct prov_av {
     uint32_t count, capacity, hash_size, free;
 };
 
+/* Looks of a client at one object that have found nothing (idle.c). */
+struct prov_idle {
+    unsigned looks;   /* in a row */
+    int64_t since_ns; /* the time of the PROV_IDLE_LOOKS-th of them */
+    int64_t limit_ns; /* so long behind that the core is given away */
+};
+
+#define PROV_IDLE_LOOKS 32u
+
 /* What clients sleep on (wait.c). */
 struct prov_wait {
     enum fi_wait_obj object; /* FI_WAIT_NONE: nobody does */
@@ -224,9 +233,7 @@ struct prov_cq {
     struct prov_ep *only; /* the only source, if there is no lock either; else NULL */
     unsigned only_queues; /* of that */
     enum prov_cq_next next;
-    unsigned idle; /* reads in a row that found nothing */
-    int64_t idle_since_ns;
-    int64_t idle_ns; /* so long before the core is given away */
+    struct prov_idle idle;
     struct prov_wait wait;
     atomic_bool armed; /* somebody wants to be rung */
     atomic_bool signalled;
@@ -269,6 +276,7 @@ struct prov_cntr {
     struct prov_cntr *bell_next; /* of the domain's region_cntrs, while mr_count is not 0 */
     _Atomic uint64_t value, errors;
     _Atomic uint64_t seen_value, seen_errors; /* by the client: what fi_trywait() compares */
+    struct prov_idle idle;                    /* guarded by lock */
     struct prov_wait wait;
     atomic_bool armed; /* somebody wants to be rung */
 };
@@ -361,6 +369,7 @@ struct prov_ep {
     struct prov_op **index;
     size_t index_size;
     size_t send_size, recv_size; /* queue depths as announced */
+    struct prov_idle idle;       /* calls that were refused, probes that found nothing */
     struct prov_watch watch;
     struct mbx_address name; /* as published, */
     int name_fd;             /* unless this is -1 */
@@ -376,6 +385,7 @@ struct prov_eq {
     struct prov_wait wait;
     bool is_writable;
     bool overran; /* an event was lost, for want of memory */
+    struct prov_idle idle;
     struct prov_eq_entry *first, **last;
 };
 
@@ -520,6 +530,27 @@ int prov_cq_arm(struct prov_cq *cq);
 bool prov_cq_is_ready(struct prov_cq *cq);
 /* fi_trywait(): 0, or -FI_EAGAIN: do not sleep. */
 int prov_cq_try(struct prov_cq *cq);
+
+/* ---- idle.c ---------------------------------------------------------------------------- */
+
+void prov_idle_init(struct prov_idle *idle);
+/* Behind PROV_IDLE_LOOKS looks more: has the client looked for long enough?  If so, it begins
+ * anew. */
+bool prov_idle_is_long(struct prov_idle *idle);
+/* Gives the core away. */
+void prov_yield(void);
+
+/* One more look has found nothing.  True: it is time for prov_yield(), without a lock. */
+static inline bool prov_idle_tires(struct prov_idle *idle)
+{
+    return unlikely(++idle->looks % PROV_IDLE_LOOKS == 0) && prov_idle_is_long(idle);
+}
+
+/* A look has found something. */
+static inline void prov_idle_ends(struct prov_idle *idle)
+{
+    idle->looks = 0;
+}
 
 /* ---- wait.c ---------------------------------------------------------------------------- */
 
@@ -708,8 +739,12 @@ static inline struct prov_op *prov_sent_take(struct prov_ep *ep)
 }
 
 /* Short of memory or requests: those that are under way free theirs as they
- * complete, so the client shall try again, and this is what moves them. */
+ * complete, so the client shall try again, and this is what moves them.  Also a call in
+ * vain, see below. */
 ssize_t prov_ep_again(struct prov_ep *ep, int err);
+/* A call that the client will repeat has found or done nothing: as an empty read of a queue.
+ * May give the endpoint's lock, and take it again. */
+void prov_ep_in_vain(struct prov_ep *ep);
 
 void prov_events_drop(struct prov_ep *ep); /* rma.c, see below */
 

@@ -255,10 +255,13 @@ static int probe_locked(struct prov_ep *ep, const struct fi_msg_tagged *msg, uin
                           &status);
     if (found < 0)
         return (int)prov_ep_again(ep, found);
-    if (found > 0)
+    if (found > 0) {
         event_found(ep, &status, msg->context, event);
-    else
+        prov_idle_ends(&ep->idle);
+    } else {
         event_missing(msg, event);
+        prov_ep_in_vain(ep);
+    }
     return 0;
 }
 

@@ -30,6 +30,7 @@ struct poll_set {
     struct fid_poll fid;
     struct prov_domain *domain;
     struct members members;
+    struct prov_idle idle; /* guarded by the lock of members */
 };
 
 struct wait_set {
@@ -129,16 +130,14 @@ static void members_fini(struct members *members)
     free(members->items);
 }
 
-/* Puts the contexts of those that have something into found; how many. */
+/* Puts the contexts of those that have something into found; how many.  With their lock. */
 static int members_poll(struct members *members, void **found, int count)
 {
     int n = 0;
 
-    pthread_mutex_lock(&members->lock);
     for (unsigned i = 0; i < members->count && n < count; i++)
         if (member_is_ready(&members->items[i]))
             found[n++] = members->items[i].fid->context;
-    pthread_mutex_unlock(&members->lock);
     return n;
 }
 
@@ -152,9 +151,22 @@ static struct poll_set *poll_of(struct fid_poll *fid)
 
 static int poll_poll(struct fid_poll *fid, void **context, int count)
 {
+    struct poll_set *set = poll_of(fid);
+    bool tires = false;
+    int n;
+
     if (count < 0 || (context == NULL && count != 0))
         return -FI_EINVAL;
-    return members_poll(&poll_of(fid)->members, context, count);
+    pthread_mutex_lock(&set->members.lock);
+    n = members_poll(&set->members, context, count);
+    if (n == 0)
+        tires = prov_idle_tires(&set->idle);
+    else
+        prov_idle_ends(&set->idle);
+    pthread_mutex_unlock(&set->members.lock);
+    if (unlikely(tires))
+        prov_yield();
+    return n;
 }
 
 static int poll_add(struct fid_poll *fid, struct fid *member, uint64_t flags)
@@ -225,6 +237,7 @@ int prov_poll_open(struct fid_domain *domain, struct fi_poll_attr *attr, struct 
     set->fid.fid.ops = &poll_fid_ops;
     set->fid.ops = &poll_ops;
     set->domain = container_of(domain, struct prov_domain, fid);
+    prov_idle_init(&set->idle);
     pthread_mutex_init(&set->members.lock, NULL);
     atomic_fetch_add(&set->domain->users, 1);
     *fid = &set->fid;
@@ -282,8 +295,12 @@ static int set_arm(struct wait_set *set)
 static bool set_is_ready(struct wait_set *set)
 {
     void *first;
+    bool is;
 
-    return members_poll(&set->members, &first, 1) == 1;
+    pthread_mutex_lock(&set->members.lock);
+    is = members_poll(&set->members, &first, 1) == 1;
+    pthread_mutex_unlock(&set->members.lock);
+    return is;
 }
 
 /* Instead of a sleep that nobody would end. */

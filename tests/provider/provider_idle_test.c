@@ -1,25 +1,41 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * provider_idle_test.c - when a queue that is read in vain gives its core away.
+ * provider_idle_test.c - when a client that looks in vain gives its core away.
  *
- * The provider finds sched_yield() and clock_gettime() here, before those of the C library: so
- * the first is counted, and time passes as the test says.
+ * Whatever the client looks at (a queue, a counter, a poll set, an event queue, a send that is
+ * refused), and whatever is under way behind it, a look that finds nothing counts.  So each way
+ * to look is tried in each state of the endpoint.
+ *
+ * The provider finds sched_yield(), syscall() and clock_gettime() here, before those of the C
+ * library: so yields and sleeps on a futex are counted, and time passes as the test says.
  */
 #include "provider_world.h"
 
+#include <dlfcn.h>
+#include <errno.h>
+#include <linux/futex.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
-#define READS 100000
-#define FEW   32
-#define US    INT64_C(1000)
-#define S     INT64_C(1000000000)
+#define READS  100000
+#define LOOKS  6400
+#define LEAST  (LOOKS / 100) /* of these the core is given away, in a crowd */
+#define FEW    32
+#define NS     INT64_C(1)
+#define US     INT64_C(1000)
+#define S      INT64_C(1000000000)
 
-static unsigned yields;
-static int64_t now_ns; /* 0: the system's time */
+#define TAG    5
+#define LONG   65536 /* goes by rendezvous */
+#define PACKET 4000  /* fills a quarter of a ring */
+#define CAPS   (FI_MSG | FI_TAGGED | FI_DIRECTED_RECV | FI_SOURCE | FI_MULTI_RECV)
+
+static _Thread_local unsigned yields, sleeps;
+static _Thread_local int64_t now_ns;  /* 0: the system's time, as for threads of the provider */
+static _Thread_local int64_t tick_ns; /* passes with each look at the clock */
 
 __attribute__((visibility("default"))) int sched_yield(void)
 {
@@ -31,40 +47,230 @@ __attribute__((visibility("default"))) int clock_gettime(clockid_t clock, struct
 {
     if (now_ns == 0)
         return (int)syscall(SYS_clock_gettime, clock, t);
+    now_ns += tick_ns;
     t->tv_sec = now_ns / S;
     t->tv_nsec = now_ns % S;
     return 0;
 }
 
-/* How often the core was given away in so many reads that found nothing. */
-static unsigned read_in_vain(struct world *w, unsigned reads)
+/* In the test's time every sleep is over at once. */
+__attribute__((visibility("default"))) long syscall(long number, ...)
+{
+    static long (*theirs)(long, ...);
+    long a[6];
+    va_list args;
+
+    va_start(args, number);
+    for (int i = 0; i < 6; i++)
+        a[i] = va_arg(args, long);
+    va_end(args);
+    if (number == SYS_futex && now_ns != 0 && (a[1] & FUTEX_CMD_MASK) == FUTEX_WAIT_BITSET) {
+        sleeps++;
+        errno = ETIMEDOUT;
+        return -1;
+    }
+    if (theirs == NULL)
+        *(void **)&theirs = dlsym(RTLD_NEXT, "syscall");
+    return theirs(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+}
+
+/* ---- what is under way ------------------------------------------------------------------ */
+
+static char content[LONG];
+static char room[LONG];
+
+/* Whatever is opened in between is told by the launcher that there are more ranks than cores.
+ */
+static void crowd_begins(void)
+{
+    assert_int_equal(setenv("OMPI_COMM_WORLD_LOCAL_SIZE", "100000", 1), 0);
+}
+
+static void crowd_ends(void)
+{
+    assert_int_equal(unsetenv("OMPI_COMM_WORLD_LOCAL_SIZE"), 0);
+}
+
+static void crowd_open(struct world *w, const struct setup *setup)
+{
+    struct setup many = *setup;
+
+    many.caps |= CAPS;
+    crowd_begins();
+    world_open(w, &many);
+    crowd_ends();
+}
+
+static void nothing(struct world *w)
+{
+    (void)w;
+}
+
+/* Nobody has posted a receive: it waits for its FIN. */
+static void a_long_send(struct world *w)
+{
+    assert_int_equal(
+        fi_tsend(EP(*w, 0), content, LONG, NULL, w->addr[1], TAG, (void *)(uintptr_t)1), 0);
+}
+
+/* Nobody reads the ring: it is full, and what comes behind has to wait for room. */
+static void a_full_ring(struct world *w)
+{
+    world_arrived(w, 0, 1);
+    for (int i = 0; i < FEW; i++)
+        assert_int_equal(fi_tinject(EP(*w, 0), content, PACKET, w->addr[1], TAG), 0);
+}
+
+/* Two peers are met, and have sent something: neither is the only one to be looked at. */
+static void a_long_send_and_two_peers(struct world *w)
+{
+    for (int peer = 1; peer <= 2; peer++)
+        world_arrived(w, peer, 0);
+    a_long_send(w);
+}
+
+/* As MPICH has them, always. */
+static void a_receive_for_many(struct world *w)
+{
+    struct iovec iov = {room, sizeof room};
+    struct fi_msg msg = {.msg_iov = &iov, .iov_count = 1, .addr = FI_ADDR_UNSPEC};
+
+    assert_int_equal(fi_recvmsg(EP(*w, 0), &msg, FI_MULTI_RECV), 0);
+}
+
+static void (*const states[])(struct world *w) = {
+    nothing, a_long_send, a_full_ring, a_long_send_and_two_peers, a_receive_for_many,
+};
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+/* ---- ways to look ------------------------------------------------------------------------ */
+
+static void look_by_read(struct world *w)
 {
     struct fi_cq_tagged_entry entry;
 
+    assert_int_equal(fi_cq_read(w->node[0].cq, &entry, 1), -FI_EAGAIN);
+}
+
+static void look_by_readfrom(struct world *w)
+{
+    struct fi_cq_tagged_entry entry;
+    fi_addr_t source;
+
+    assert_int_equal(fi_cq_readfrom(w->node[0].cq, &entry, 1, &source), -FI_EAGAIN);
+}
+
+/* For progress alone. */
+static void look_by_read_of_none(struct world *w)
+{
+    assert_int_equal(fi_cq_read(w->node[0].cq, NULL, 0), -FI_EAGAIN);
+}
+
+/* The answer is an error entry, so the queue is never empty. */
+static void look_by_probe(struct world *w)
+{
+    struct fi_msg_tagged msg = {.addr = FI_ADDR_UNSPEC, .tag = TAG};
+    struct fi_cq_tagged_entry entry;
+    struct fi_cq_err_entry error = {0};
+
+    assert_int_equal(fi_trecvmsg(EP(*w, 0), &msg, FI_PEEK), 0);
+    assert_int_equal(fi_cq_read(w->node[0].cq, &entry, 1), -FI_EAVAIL);
+    assert_int_equal(fi_cq_readerr(w->node[0].cq, &error, 0), 1);
+    assert_int_equal(error.err, FI_ENOMSG);
+}
+
+static void (*const queue_looks[])(struct world *w) = {
+    look_by_read,
+    look_by_readfrom,
+    look_by_read_of_none,
+    look_by_probe,
+};
+
+static void look_at_counter(struct world *w)
+{
+    fi_cntr_read(w->node[0].cntr[NODE_RECVS]);
+}
+
+static void look_at_errors(struct world *w)
+{
+    assert_int_equal(fi_cntr_readerr(w->node[0].cntr[NODE_SENDS]), 0);
+}
+
+static void (*const counter_looks[])(struct world *w) = {look_at_counter, look_at_errors};
+
+/* How often was the core given away in LOOKS looks that found nothing? */
+static unsigned look_in_vain(const struct setup *setup, void (*state)(struct world *w),
+                             void (*look)(struct world *w))
+{
+    struct world w;
+    unsigned n;
+
+    crowd_open(&w, setup);
+    state(&w);
+    look(&w); /* a counter may have changed */
+    yields = 0;
+    for (int i = 0; i < LOOKS; i++)
+        look(&w);
+    n = yields;
+    world_close(&w);
+    return n;
+}
+
+/* In each state, by each way. */
+static void try_all(const struct setup *setup, void (*const *looks)(struct world *w),
+                    size_t count)
+{
+    unsigned wrong = 0;
+
+    for (size_t state = 0; state < COUNT(states); state++) {
+        for (size_t way = 0; way < count; way++) {
+            unsigned n = look_in_vain(setup, states[state], looks[way]);
+
+            if (n >= LEAST && n <= LOOKS)
+                continue;
+            print_error("state %zu, way %zu: the core was given away %u times\n", state, way,
+                        n);
+            wrong++;
+        }
+    }
+    assert_int_equal(wrong, 0);
+}
+
+/* ---- queues ------------------------------------------------------------------------------ */
+
+/* How often was the core given away in so many reads that found nothing? */
+static unsigned read_in_vain(struct world *w, unsigned reads)
+{
     yields = 0;
     for (unsigned i = 0; i < reads; i++)
-        assert_int_equal(fi_cq_read(w->node[0].cq, &entry, 1), -FI_EAGAIN);
+        look_by_read(w);
     return yields;
 }
 
 /* Where every rank may have a core: when time has passed, however many reads that were. */
 static void test_alone_it_is_a_matter_of_time(void **state)
 {
-    struct world w;
+    static void (*const under_way[])(struct world * w) = {nothing, a_long_send_and_two_peers};
 
     (void)state;
-    world_open(&w, &(struct setup){0});
-    now_ns = 100 * S;
-    assert_int_equal(read_in_vain(&w, READS), 0);
-    now_ns += S;
-    assert_int_equal(read_in_vain(&w, FEW), 1);
-    assert_int_equal(read_in_vain(&w, READS), 0);
-    now_ns += US;
-    assert_int_equal(read_in_vain(&w, READS), 0);
-    now_ns += S;
-    assert_int_equal(read_in_vain(&w, FEW), 1);
-    now_ns = 0;
-    world_close(&w);
+    for (size_t i = 0; i < COUNT(under_way); i++) {
+        struct world w;
+
+        world_open(&w, &(struct setup){0});
+        under_way[i](&w);
+        now_ns = 100 * S;
+        assert_int_equal(read_in_vain(&w, READS), 0);
+        now_ns += S;
+        assert_int_equal(read_in_vain(&w, FEW), 1);
+        assert_int_equal(read_in_vain(&w, READS), 0);
+        now_ns += US;
+        assert_int_equal(read_in_vain(&w, READS), 0);
+        now_ns += S;
+        assert_int_equal(read_in_vain(&w, FEW), 1);
+        now_ns = 0;
+        world_close(&w);
+    }
 }
 
 /* Where the launcher says that there are more ranks than cores: soon. */
@@ -73,12 +279,255 @@ static void test_in_a_crowd_it_is_a_matter_of_reads(void **state)
     struct world w;
 
     (void)state;
-    assert_int_equal(setenv("OMPI_COMM_WORLD_LOCAL_SIZE", "100000", 1), 0);
-    world_open(&w, &(struct setup){0});
-    assert_int_equal(unsetenv("OMPI_COMM_WORLD_LOCAL_SIZE"), 0);
+    crowd_open(&w, &(struct setup){0});
     now_ns = 100 * S;
     assert_in_range(read_in_vain(&w, READS), READS / 100, READS);
     now_ns = 0;
+    world_close(&w);
+}
+
+static void test_whatever_is_under_way(void **state)
+{
+    static const struct setup setups[] = {
+        {0},
+        {.threading = FI_THREAD_SAFE},
+        {.wait = FI_WAIT_FD},
+        {.wait = FI_WAIT_YIELD},
+        {.caps = FI_RMA, .threading = FI_THREAD_COMPLETION},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(setups); i++)
+        try_all(&setups[i], queue_looks, COUNT(queue_looks));
+}
+
+/* A read that finds something ends the row: who is served keeps the core. */
+static void test_who_finds_something_keeps_the_core(void **state)
+{
+    struct world w;
+
+    (void)state;
+    crowd_open(&w, &(struct setup){0});
+    world_arrived(&w, 1, 0);
+    yields = 0;
+    for (uint64_t i = 0; i < READS / FEW; i++) {
+        struct fi_cq_tagged_entry entry;
+        uint64_t word;
+
+        assert_int_equal(fi_trecv(EP(w, 0), &word, sizeof word, NULL, w.addr[0], TAG, 0, &word),
+                         0);
+        for (int k = 0; k < FEW / 2; k++)
+            look_by_read(&w);
+        inject_word(&w, 0, 0, TAG, i);
+        while (fi_cq_read(w.node[0].cq, &entry, 1) != 1)
+            continue;
+    }
+    assert_int_equal(yields, 0);
+    world_close(&w);
+}
+
+/* ---- counters ---------------------------------------------------------------------------- */
+
+static const struct setup counted[] = {
+    {.counts = FI_SEND | FI_RECV},
+    {.counts = FI_SEND | FI_RECV, .threading = FI_THREAD_SAFE},
+};
+
+static void test_counters_that_stand_still(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(counted); i++)
+        try_all(&counted[i], counter_looks, COUNT(counter_looks));
+}
+
+static void test_who_sees_a_counter_change_keeps_the_core(void **state)
+{
+    struct world w;
+    struct fid_cntr *c;
+
+    (void)state;
+    crowd_open(&w, &counted[0]);
+    c = w.node[0].cntr[NODE_RECVS];
+    yields = 0;
+    for (uint64_t i = 1; i < LOOKS; i++) {
+        assert_int_equal(fi_cntr_add(c, 1), 0);
+        assert_int_equal(fi_cntr_read(c), i);
+        assert_int_equal(fi_cntr_read(c), i);
+    }
+    assert_int_equal(yields, 0);
+    world_close(&w);
+}
+
+/* ---- sets, event queues, refused sends -----------------------------------------------------
+ */
+
+static void test_poll_sets_without_anything(void **state)
+{
+    struct fi_poll_attr attr = {0};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(states); i++) {
+        struct fid_poll *set;
+        struct world w;
+        void *found;
+
+        crowd_open(&w, &counted[0]);
+        states[i](&w);
+        crowd_begins();
+        assert_int_equal(fi_poll_open(w.domain, &attr, &set), 0);
+        crowd_ends();
+        assert_int_equal(fi_poll_add(set, &w.node[0].cq->fid, 0), 0);
+        assert_int_equal(fi_poll_add(set, &w.node[0].cntr[NODE_RECVS]->fid, 0), 0);
+        fi_poll(set, &found, 1); /* the counter may have changed */
+        yields = 0;
+        for (int k = 0; k < LOOKS; k++)
+            assert_int_equal(fi_poll(set, &found, 1), 0);
+        assert_in_range(yields, LEAST, LOOKS);
+        assert_int_equal(fi_close(&set->fid), 0);
+        world_close(&w);
+    }
+}
+
+static void test_event_queues_without_anything(void **state)
+{
+    struct fi_eq_attr attr = {.wait_obj = FI_WAIT_NONE};
+    struct fid_eq *eq;
+    struct world w;
+    uint32_t event;
+    char entry[64];
+
+    (void)state;
+    crowd_open(&w, &(struct setup){0});
+    crowd_begins();
+    assert_int_equal(fi_eq_open(w.fabric, &attr, &eq, NULL), 0);
+    crowd_ends();
+    yields = 0;
+    for (int i = 0; i < LOOKS; i++)
+        assert_int_equal(fi_eq_read(eq, &event, entry, sizeof entry, 0), -FI_EAGAIN);
+    assert_in_range(yields, LEAST, LOOKS);
+    assert_int_equal(fi_close(&eq->fid), 0);
+    world_close(&w);
+}
+
+/* Who tries again and again without reading a queue. */
+static void test_sends_that_are_refused(void **state)
+{
+    struct world w;
+    ssize_t err;
+
+    (void)state;
+    assert_int_equal(setenv("MBX_REQUESTS", "64", 1), 0);
+    crowd_open(&w, &(struct setup){0});
+    assert_int_equal(unsetenv("MBX_REQUESTS"), 0);
+    do
+        err = fi_tsend(EP(w, 0), content, LONG, NULL, w.addr[1], TAG, NULL);
+    while (err == 0);
+    yields = 0;
+    for (int i = 0; i < LOOKS; i++) {
+        assert_int_equal(err, -FI_EAGAIN);
+        err = fi_tsend(EP(w, 0), content, LONG, NULL, w.addr[1], TAG, NULL);
+    }
+    assert_in_range(yields, LEAST, LOOKS);
+    world_close(&w);
+}
+
+/* ---- blocking calls ------------------------------------------------------------------------
+ */
+
+/* A blocking call in vain, of so many ms. */
+typedef void block_fn(struct world *w, int timeout_ms);
+
+static void block_in_sread(struct world *w, int timeout_ms)
+{
+    struct fi_cq_tagged_entry entry;
+
+    assert_int_equal(fi_cq_sread(w->node[0].cq, &entry, 1, NULL, timeout_ms), -FI_EAGAIN);
+}
+
+static void block_in_sreadfrom(struct world *w, int timeout_ms)
+{
+    struct fi_cq_tagged_entry entry;
+    fi_addr_t source;
+
+    assert_int_equal(fi_cq_sreadfrom(w->node[0].cq, &entry, 1, &source, NULL, timeout_ms),
+                     -FI_EAGAIN);
+}
+
+static void block_in_cntr_wait(struct world *w, int timeout_ms)
+{
+    assert_int_equal(fi_cntr_wait(w->node[0].cntr[NODE_RECVS], 1000, timeout_ms),
+                     -FI_ETIMEDOUT);
+}
+
+/* Before a blocking call sleeps it looks for some time; in a crowd the core is given away in
+ * that time, too, and at the end of it anywhere. */
+static void block(const struct setup *setup, block_fn *in)
+{
+    for (size_t i = 0; i < COUNT(states); i++) {
+        struct world w;
+
+        crowd_open(&w, setup);
+        states[i](&w);
+        now_ns = 100 * S;
+        tick_ns = 100 * NS;
+        yields = sleeps = 0;
+        in(&w, 1);
+        if (yields == 0 || yields + sleeps < 2)
+            print_error("state %zu: %u yields, %u sleeps\n", i, yields, sleeps);
+        assert_int_not_equal(yields, 0);
+        assert_in_range(yields + sleeps, 2, UINT32_MAX);
+        now_ns = tick_ns = 0;
+        world_close(&w);
+    }
+}
+
+static void test_blocking_reads(void **state)
+{
+    static const struct setup setups[] = {
+        {.wait = FI_WAIT_UNSPEC},
+        {.wait = FI_WAIT_FD},
+        {.wait = FI_WAIT_YIELD},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(setups); i++) {
+        block(&setups[i], block_in_sread);
+        block(&setups[i], block_in_sreadfrom);
+    }
+}
+
+static void test_waits_for_counters(void **state)
+{
+    static const struct setup setups[] = {
+        {.counts = FI_SEND | FI_RECV},
+        {.counts = FI_SEND | FI_RECV, .cntr_wait = FI_WAIT_FD},
+        {.counts = FI_SEND | FI_RECV, .cntr_wait = FI_WAIT_YIELD},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(setups); i++)
+        block(&setups[i], block_in_cntr_wait);
+}
+
+/* One sleeps at once, whoever has a core. */
+static void test_wait_sets(void **state)
+{
+    struct fi_wait_attr attr = {.wait_obj = FI_WAIT_UNSPEC};
+    struct fi_cq_attr cq_attr = {.format = FI_CQ_FORMAT_TAGGED, .wait_obj = FI_WAIT_SET};
+    struct fid_cq *cq;
+    struct world w;
+
+    (void)state;
+    world_open(&w, &(struct setup){0});
+    assert_int_equal(fi_wait_open(w.fabric, &attr, &cq_attr.wait_set), 0);
+    assert_int_equal(fi_cq_open(w.domain, &cq_attr, &cq, NULL), 0);
+    now_ns = 100 * S;
+    sleeps = 0;
+    assert_int_equal(fi_wait(cq_attr.wait_set, 1), -FI_ETIMEDOUT);
+    assert_int_equal(sleeps, 1);
+    now_ns = 0;
+    assert_int_equal(fi_close(&cq->fid), 0);
+    assert_int_equal(fi_close(&cq_attr.wait_set->fid), 0);
     world_close(&w);
 }
 
@@ -87,9 +536,21 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_alone_it_is_a_matter_of_time),
         cmocka_unit_test(test_in_a_crowd_it_is_a_matter_of_reads),
+        cmocka_unit_test(test_whatever_is_under_way),
+        cmocka_unit_test(test_who_finds_something_keeps_the_core),
+        cmocka_unit_test(test_counters_that_stand_still),
+        cmocka_unit_test(test_who_sees_a_counter_change_keeps_the_core),
+        cmocka_unit_test(test_poll_sets_without_anything),
+        cmocka_unit_test(test_event_queues_without_anything),
+        cmocka_unit_test(test_sends_that_are_refused),
+        cmocka_unit_test(test_blocking_reads),
+        cmocka_unit_test(test_waits_for_counters),
+        cmocka_unit_test(test_wait_sets),
     };
 
     unsetenv("OMPI_COMM_WORLD_LOCAL_SIZE");
     unsetenv("MPI_LOCALNRANKS");
+    setenv("MBX_CLOSE_TIMEOUT", "1ms", 1); /* who has not been heard is not waited for */
+    setenv("MBX_LOG_LEVEL", "error", 1);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * idle.c - when a client that only looks gives its core away.
+ *
+ * Clients poll: an MPI library reads its queue until there is something, and never sleeps. With
+ * more ranks than cores that would keep the rank that is waited for off its core until the end
+ * of a time slice, some milliseconds.  So every object that can be polled (queues, counters,
+ * poll sets, event queues, endpoints that are probed or refuse a send) counts the looks in a
+ * row that have found nothing, and when there are many, its client calls sched_yield() here:
+ *
+ *   more ranks than cores, the launcher says   behind every PROV_IDLE_LOOKS looks
+ *   otherwise                                  when IDLE_NS have passed besides
+ *
+ * What counts is that the client has found nothing, whatever is under way behind the object:
+ * the peer whose packet or FIN is missing may be the one who needs the core.  Time decides
+ * where every rank may have a core, because a look costs 20 ns over shared memory and a
+ * microsecond over a network, where ranks of several hosts may be on one machine.
+ *
+ * Nobody yields with one of our locks in hand.
+ */
+#include "provider/provider.h"
+
+#include <sched.h>
+#include <stdlib.h>
+
+#define IDLE_NS 50000
+
+/* Ranks on this machine as the launcher tells it, 0 if it does not. */
+static long local_ranks(void)
+{
+    static const char *const names[] = {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"};
+    const char *value = NULL;
+
+    for (size_t i = 0; i < count_of(names) && value == NULL; i++)
+        value = getenv(names[i]);
+    return value == NULL ? 0 : strtol(value, NULL, 10);
+}
+
+/* A rank that is bound to one core says nothing about the machine. */
+static long cores(void)
+{
+    cpu_set_t set;
+    long count = sched_getaffinity(0, sizeof set, &set) < 0 ? 1 : CPU_COUNT(&set);
+
+    return count == 1 ? sysconf(_SC_NPROCESSORS_ONLN) : count;
+}
+
+void prov_idle_init(struct prov_idle *idle)
+{
+    idle->looks = 0;
+    idle->since_ns = 0;
+    idle->limit_ns = local_ranks() > cores() ? 0 : IDLE_NS;
+}
+
+OUT_OF_LINE bool prov_idle_is_long(struct prov_idle *idle)
+{
+    int64_t now = idle->limit_ns == 0 ? 0 : prov_now_ns();
+
+    if (idle->looks == PROV_IDLE_LOOKS)
+        idle->since_ns = now;
+    if (now - idle->since_ns < idle->limit_ns)
+        return false;
+    idle->looks = 0;
+    return true;
+}
+
+void prov_yield(void)
+{
+    sched_yield();
+}
