@@ -154,7 +154,7 @@ static void post(struct side *side, struct slot *slot, const struct wanted *want
 
 static struct wanted take_wanted(const struct side *side, struct input *in)
 {
-    static const uint64_t ignores[] = {0, 1, 3, MBX_ANY_TAG};
+    static const uint64_t ignores[] = {0, 1, 3, MBX_IGNORE_ALL};
     uint8_t what = take(in);
 
     return (struct wanted){
@@ -499,7 +499,7 @@ static void ask(struct side *side)
 {
     for (uint32_t context = 0; context < 2; context++) {
         const struct wanted wanted = {
-            .source = OTHER, .context = context, .ignore = MBX_ANY_TAG};
+            .source = OTHER, .context = context, .ignore = MBX_IGNORE_ALL};
         bool is_asked = false;
 
         for (size_t i = SLOTS; i < SLOTS_ALL; i++)

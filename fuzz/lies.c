@@ -336,7 +336,7 @@ void liar_say_something(struct liar *liar, struct input *in)
         lie.header.tag = what >> 1 & 3;
     }
     if (type == WIRE_RTR || type == WIRE_PEEK || type == WIRE_EARLY)
-        lie.header.data = what & 8 ? MBX_ANY_TAG : what >> 4 & 3;
+        lie.header.data = what & 8 ? MBX_IGNORE_ALL : what >> 4 & 3;
     lie.header.flags = what & 64 ? shapes[type].flags : 0;
     for (size_t i = 0; i < words_of(&lie); i++)
         lie.body[i] = take_field(liar, in, shapes[type].body[i]);
@@ -414,7 +414,7 @@ static bool answer_hold(struct liar *liar, struct lie *lie, uint8_t what)
     }
     lie->header.context_id = what >> 2 & 1;
     lie->header.tag = what >> 3 & 3;
-    lie->header.data = what & 32 ? MBX_ANY_TAG : 0;
+    lie->header.data = what & 32 ? MBX_IGNORE_ALL : 0;
     if (lie->header.type == WIRE_PEEK) {
         lie->body[0] = ++liar->question;
         return true;

@@ -163,7 +163,7 @@ static void run_drain(struct job *job)
                         .rank = message->op.peer,
                         .peer = PLAN_ANYBODY,
                         .context_id = message->op.context_id,
-                        .ignore = MBX_ANY_TAG,
+                        .ignore = MBX_IGNORE_ALL,
                         .size = id % 3 == 0 ? 100 : PLAN_SIZE_MAX};
 
         if (!message->is_live || !op_is_message(&message->op) || message->taken_by != 0 ||

@@ -175,7 +175,7 @@ static void draw_envelope(struct mood *m, struct op *op)
 /* What else it accepts. */
 static void draw_pattern(struct mood *m, struct op *op)
 {
-    static const uint64_t ignores[] = {0, 0, 1, 2, MBX_ANY_TAG};
+    static const uint64_t ignores[] = {0, 0, 1, 2, MBX_IGNORE_ALL};
 
     op->ignore = ignores[below(m, ARRAY_COUNT(ignores))];
     if (chance(m, m->percent_any))

@@ -9,7 +9,8 @@
  *   - a receive names a context id, a source or MBX_ANY_SOURCE, a tag and 64
  *     ignore bits (1 = not compared).  It accepts a message when the context ids
  *     are equal, the source is equal or any, and
- *     ((message tag ^ receive tag) & ~ignore) == 0;
+ *     ((message tag ^ receive tag) & ~ignore) == 0.  There is no tag that stands for
+ *     any: all 64 bits are the user's, and tag 0 with MBX_IGNORE_ALL accepts every tag;
  *   - a message goes to the earliest posted receive that accepts it, a receive
  *     takes the earliest message that it accepts, and messages of one sender on
  *     one context id are taken in the order in which they were sent;
@@ -77,7 +78,7 @@ extern "C" {
 #define MBX_VERSION_PATCH 0
 
 #define MBX_ANY_SOURCE    UINT32_MAX  /* source of a receive or probe: anybody */
-#define MBX_ANY_TAG       UINT64_MAX  /* ignore bits: compare no tag bit */
+#define MBX_IGNORE_ALL    UINT64_MAX  /* ignore bits: any tag will do, whatever tag is given */
 #define MBX_CONTEXT_MAX   0xfffeffffu /* context ids above are the library's own */
 #define MBX_ADDRESS_SIZE  64
 

@@ -70,7 +70,7 @@ static void watch_post(struct prov_ep *ep, struct prov_multi *m)
     op->bounce = NULL;
     op->multi = m;
     options.user = op;
-    if (mbx_recv(ep->mbx, m->source, PROV_WATCH, 0, MBX_ANY_TAG, NULL, 0, &options,
+    if (mbx_recv(ep->mbx, m->source, PROV_WATCH, 0, MBX_IGNORE_ALL, NULL, 0, &options,
                  &op->request) < 0) {
         prov_op_put(ep, op);
         return;
@@ -197,9 +197,9 @@ static bool message_probe(struct prov_ep *ep)
     struct prov_multi *m = ep->multis;
 
     if (ep->multi_any != 0)
-        return mbx_mprobe(ep->mbx, MBX_ANY_SOURCE, PROV_UNTAGGED, 0, MBX_ANY_TAG,
+        return mbx_mprobe(ep->mbx, MBX_ANY_SOURCE, PROV_UNTAGGED, 0, MBX_IGNORE_ALL,
                           &ep->multi_status, &ep->multi_message) > 0;
-    while (m != NULL && mbx_mprobe(ep->mbx, m->source, PROV_UNTAGGED, 0, MBX_ANY_TAG,
+    while (m != NULL && mbx_mprobe(ep->mbx, m->source, PROV_UNTAGGED, 0, MBX_IGNORE_ALL,
                                    &ep->multi_status, &ep->multi_message) <= 0)
         m = m->next;
     return m != NULL;

@@ -38,6 +38,40 @@ static void exchange(struct world *w, int a, int b)
     }
 }
 
+/* ---- tags ---- */
+
+#ifdef MBX_ANY_TAG
+#error "a tag that looks like any tag and is none"
+#endif
+
+/* Receives of the tags of all and of no bits, and of any, posted in this order: a message of an
+ * ordinary tag is for the last. */
+static void test_no_tag_stands_for_any(void **state)
+{
+    const struct {
+        uint64_t tag, ignore;
+    } receives[] = {{UINT64_MAX, 0}, {0, 0}, {0, MBX_IGNORE_ALL}};
+    const uint64_t tags[] = {7, UINT64_MAX, 0};
+    const int wanted[] = {1, 2, 0}; /* the message that a receive gets */
+    mbx_request requests[3];
+    struct world w;
+    int got[3];
+
+    world_open(&w, *state, 2, NULL);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(mbx_recv(w.eps[1], 0, CONTEXT, receives[i].tag, receives[i].ignore,
+                                  &got[i], sizeof got[i], NULL, &requests[i]),
+                         0);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(mbx_inject(w.eps[0], 1, CONTEXT, tags[i], &i, sizeof i, 0), 0);
+    for (int i = 0; i < 3; i++) {
+        world_wait_error(&w, 1, requests[i], 0);
+        assert_int_equal(got[i], wanted[i]);
+    }
+    exchange(&w, 0, 1);
+    world_close(&w);
+}
+
 /* ---- truncation ---- */
 
 static void truncate_one(struct world *w, size_t size, size_t room, bool late, bool sync)
@@ -691,6 +725,7 @@ static void test_requests_run_out(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_no_tag_stands_for_any),
         cmocka_unit_test(test_truncation),
         cmocka_unit_test(test_wrong_arguments_of_sends),
         cmocka_unit_test(test_wrong_arguments_of_receives),

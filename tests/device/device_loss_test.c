@@ -263,7 +263,7 @@ static void post(struct round *r, uint32_t at, uint32_t source, uint64_t tag, ui
 static void post_some(struct round *r)
 {
     uint32_t source = below(r, 2) ? (uint32_t)below(r, ENDPOINTS) : MBX_ANY_SOURCE;
-    uint64_t ignore = below(r, 4) ? 0 : MBX_ANY_TAG;
+    uint64_t ignore = below(r, 4) ? 0 : MBX_IGNORE_ALL;
     size_t size = below(r, 4) ? r->size_max : some_size(r);
 
     post(r, (uint32_t)below(r, ENDPOINTS), source, below(r, TAGS), ignore, size);
@@ -350,7 +350,7 @@ static void keep_busy(struct round *r, uint32_t who)
     if (below(r, 2)) {
         for (int i = 0; i < BURST; i++) {
             if (below(r, 3))
-                post(r, who, MBX_ANY_SOURCE, 0, MBX_ANY_TAG, 300);
+                post(r, who, MBX_ANY_SOURCE, 0, MBX_IGNORE_ALL, 300);
             send_to(r, (uint32_t)below(r, ENDPOINTS), who, below(r, 300));
         }
     }
@@ -517,7 +517,7 @@ static void post_the_rest(struct round *r)
 {
     for (int i = 0; i < r->sent_count; i++)
         if (!r->sent[i].is_received)
-            post(r, r->sent[i].to, MBX_ANY_SOURCE, 0, MBX_ANY_TAG, r->size_max);
+            post(r, r->sent[i].to, MBX_ANY_SOURCE, 0, MBX_IGNORE_ALL, r->size_max);
 }
 
 static void cancel_the_rest(struct round *r)
@@ -543,7 +543,7 @@ static void go_on_in_software(struct round *r)
     }
     for (uint32_t i = 0; i < ENDPOINTS; i++)
         for (uint32_t n = 0; n < AFTER; n++) {
-            post(r, i, (i + n) % ENDPOINTS, 0, MBX_ANY_TAG, r->size_max);
+            post(r, i, (i + n) % ENDPOINTS, 0, MBX_IGNORE_ALL, r->size_max);
             send_to(r, (i + n) % ENDPOINTS, i, some_size(r));
         }
     round_until(r, all_is_received, "messages behind the loss are received");

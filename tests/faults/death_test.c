@@ -225,7 +225,7 @@ static void post(struct receiver *r, struct mbx_ep *ep, const struct scene *scen
     mbx_request vain;
 
     for (int i = 0; i < RECEIVES; i++)
-        MUST(mbx_recv(ep, source_of(scene, i), DATA, 0, MBX_ANY_TAG, r->bufs[i], scene->size,
+        MUST(mbx_recv(ep, source_of(scene, i), DATA, 0, MBX_IGNORE_ALL, r->bufs[i], scene->size,
                       NULL, &r->requests[i]) == 0,
              40);
     MUST(mbx_recv(ep, 1, DONE, 99, 0, NULL, 0, NULL, &vain) == 0, 41);
@@ -440,7 +440,7 @@ static bool probe_one(struct mbx_ep *ep, uint32_t rank, mbx_request last_word, i
 {
     struct mbx_completion done;
 
-    while (mbx_mprobe(ep, rank, DATA, 0, MBX_ANY_TAG, status, message) != 1)
+    while (mbx_mprobe(ep, rank, DATA, 0, MBX_IGNORE_ALL, status, message) != 1)
         if (mbx_test(ep, last_word, &done) == 1) {
             MUST(done.error != 0 && fits(done.error, (int)rank, victim), 80);
             return false;

@@ -248,8 +248,8 @@ static void victim_starts(unsigned r)
     if (w.requests[r] != 0)
         return;
     if (below(2) != 0)
-        err = mbx_recv(w.victim, MBX_ANY_SOURCE, context, 0, MBX_ANY_TAG, w.bufs[r], size, NULL,
-                       &w.requests[r]);
+        err = mbx_recv(w.victim, MBX_ANY_SOURCE, context, 0, MBX_IGNORE_ALL, w.bufs[r], size,
+                       NULL, &w.requests[r]);
     else /* also to peers that were made up */
         err = (below(2) != 0 ? mbx_send : mbx_ssend)(w.victim, (uint32_t)below(6), context, 1,
                                                      source, size, NULL, &w.requests[r]);
@@ -261,7 +261,7 @@ static void victim_probes(void)
     struct mbx_status status;
     mbx_message message;
 
-    if (mbx_mprobe(w.victim, MBX_ANY_SOURCE, (uint32_t)below(3), 0, MBX_ANY_TAG, &status,
+    if (mbx_mprobe(w.victim, MBX_ANY_SOURCE, (uint32_t)below(3), 0, MBX_IGNORE_ALL, &status,
                    &message) == 1)
         assert_int_equal(mbx_discard(w.victim, message), 0);
 }
@@ -302,7 +302,7 @@ static void honest_step(void)
         mbx_send(w.honest, 0, (uint32_t)below(3), below(3), source,
                  below(4) == 0 ? BIG : below(64), NULL, NULL);
     if (below(8) == 0)
-        mbx_recv(w.honest, 0, (uint32_t)below(3), 0, MBX_ANY_TAG, to, sizeof to, NULL, NULL);
+        mbx_recv(w.honest, 0, (uint32_t)below(3), 0, MBX_IGNORE_ALL, to, sizeof to, NULL, NULL);
     mbx_progress(w.honest);
     take_completions(w.honest);
 }

@@ -51,12 +51,12 @@ static void op_probing(struct op *op, struct random *r)
     op->peer = NOBODY;
     op->context_id = 0;
     op->tag &= 1;
-    op->ignore = random_below(r, 3) == 0 ? 0 : MBX_ANY_TAG;
+    op->ignore = random_below(r, 3) == 0 ? 0 : MBX_IGNORE_ALL;
 }
 
 static struct op random_op(struct random *r, int eps, int id)
 {
-    static const uint64_t ignores[] = {0, 0, 1, 2, MBX_ANY_TAG};
+    static const uint64_t ignores[] = {0, 0, 1, 2, MBX_IGNORE_ALL};
     struct op op = {
         .kind = random_kind(r),
         .id = id,

@@ -423,7 +423,7 @@ static void finish_held(struct run *run)
 {
     for (int id = 0; id < IDS_MAX && run->why[0] == '\0'; id++) {
         const struct op *message = &run->items[id].op;
-        struct op op = {.kind = RECV, .peer = NOBODY, .ignore = MBX_ANY_TAG, .size = 1};
+        struct op op = {.kind = RECV, .peer = NOBODY, .ignore = MBX_IGNORE_ALL, .size = 1};
 
         if (!run->items[id].is_live || !is_message(message) || run->items[id].is_here ||
             run->next_id == IDS_MAX - 1)
@@ -440,7 +440,7 @@ static void finish_held(struct run *run)
 /* Receives what is queued, cancels what waits, drops what is claimed. */
 static void finish(struct run *run)
 {
-    struct op op = {.kind = RECV, .peer = NOBODY, .ignore = MBX_ANY_TAG, .size = 1};
+    struct op op = {.kind = RECV, .peer = NOBODY, .ignore = MBX_IGNORE_ALL, .size = 1};
 
     settle(run);
     check_met(run);

@@ -117,7 +117,7 @@ static void test_a_long_message_is_told_first(void **state)
     step(&w, 0);
     sent = send(&w, 5, 1, SIZE);
     assert_int_equal(mbx_cancel(w.eps[1], recv), -EALREADY); /* its word is taken */
-    behind = post(&w, 1, 0, MBX_ANY_TAG);
+    behind = post(&w, 1, 0, MBX_IGNORE_ALL);
     send(&w, 6, 1, SIZE);
     step(&w, 1);
     assert_int_equal(mbx_test(w.eps[1], recv, &done), 0);
@@ -178,7 +178,7 @@ static void test_who_is_told(void **state)
     post(&w, 1, 1, 0); /* overlaps with `any` */
     assert_int_equal(world_stats(&w, 1).early_rtrs, 0);
     post(&w, 2, 2, 0);
-    post(&w, 3, 2, MBX_ANY_TAG); /* overlaps with `any`, too */
+    post(&w, 3, 2, MBX_IGNORE_ALL); /* overlaps with `any`, too */
     assert_int_equal(world_stats(&w, 1).early_rtrs, 1);
     world_close(&w);
 }
@@ -236,7 +236,7 @@ static void test_what_follows_a_void_one_is_void(void **state)
     send(&w, 1, 2, 8);
     step(&w, 0);
     step(&w, 1);
-    second = post(&w, 1, 0, MBX_ANY_TAG ^ 2);
+    second = post(&w, 1, 0, MBX_IGNORE_ALL ^ 2);
     step(&w, 0);
     assert_int_equal(world_stats(&w, 1).early_rtrs, 2);
     assert_int_equal(world_stats(&w, 0).early_void, 2);
@@ -254,7 +254,7 @@ static void test_those_that_overlap_are_filled_in_order(void **state)
 
     open_two(&w, state, always);
     recv[0] = post(&w, 0, 1, 0);
-    recv[1] = post(&w, 1, 0, MBX_ANY_TAG);
+    recv[1] = post(&w, 1, 0, MBX_IGNORE_ALL);
     recv[2] = post(&w, 2, 1, 0);
     step(&w, 0);
     send(&w, 5, 2, SIZE);
@@ -294,7 +294,7 @@ static void test_a_short_message_stands_before_others(void **state)
 
     open_two(&w, state, always);
     recv[0] = post(&w, 0, 1, 0);
-    recv[1] = post(&w, 1, 0, MBX_ANY_TAG);
+    recv[1] = post(&w, 1, 0, MBX_IGNORE_ALL);
     recv[2] = post(&w, 2, 2, 0);
     recv[3] = post(&w, 3, 3, 0);
     step(&w, 0);
@@ -345,7 +345,7 @@ static void test_what_nobody_wants_is_dropped(void **state)
     assert_int_equal(peer_get(w.eps[0], 1)->early->count, 0);
     assert_true(peer_get(w.eps[0], 1)->credit.envelopes > 0);
     world_settle(&w);
-    next = post(&w, 1, 0, MBX_ANY_TAG ^ 2);
+    next = post(&w, 1, 0, MBX_IGNORE_ALL ^ 2);
     step(&w, 0);
     assert_int_equal(world_stats(&w, 0).early_void, 1);
     send(&w, 5, 1, SIZE);

@@ -103,11 +103,11 @@ static void test_a_full_table_is_taken_from_a_sender_that_does_nothing(void **st
     for (int i = 1; i < OFFER_ENTRIES; i += 2)
         receive(&w, 1, 0, i, true);
     for (int i = 0; i < OFFER_ENTRIES; i += 2)
-        receive(&w, 0, MBX_ANY_TAG, i, true);
+        receive(&w, 0, MBX_IGNORE_ALL, i, true);
     assert_int_equal(world_stats(&w, 1).rtrs + world_stats(&w, 0).claims, 0);
     assert_int_equal(world_stats(&w, 0).given, 0); /* it cannot know */
     for (int i = OFFER_ENTRIES; i < COUNT; i++)
-        receive(&w, 0, MBX_ANY_TAG, i, false);
+        receive(&w, 0, MBX_IGNORE_ALL, i, false);
     end(&w, sends, OFFER_ENTRIES);
 }
 
@@ -125,12 +125,12 @@ static void test_probes_need_no_answer(void **state)
     assert_int_equal(status.size, size_of(1));
     assert_int_equal(mbx_mprobe(w.eps[1], 0, CONTEXT, 1, 0, &status, &message), 1);
     assert_int_equal(mbx_discard(w.eps[1], message), 0);
-    assert_int_equal(mbx_mprobe(w.eps[1], 0, CONTEXT, 0, MBX_ANY_TAG, &status, &message), 1);
+    assert_int_equal(mbx_mprobe(w.eps[1], 0, CONTEXT, 0, MBX_IGNORE_ALL, &status, &message), 1);
     assert_int_equal(status.data, 0);
     assert_int_equal(mbx_discard(w.eps[1], message), 0);
     assert_int_equal(world_stats(&w, 1).peeks, 0);
     for (int i = 2; i < COUNT; i++)
-        receive(&w, 0, MBX_ANY_TAG, i, false);
+        receive(&w, 0, MBX_IGNORE_ALL, i, false);
     end(&w, sends, 2);
 }
 
@@ -201,7 +201,7 @@ static void test_a_version_that_nobody_could_have_made(void **state)
             version = version << 7 | 5;
             break;
         default: /* taken, then given back */
-            receive(&w, 0, MBX_ANY_TAG, 0, true);
+            receive(&w, 0, MBX_IGNORE_ALL, 0, true);
             world_settle(&w);
             version = offer->version & ~offer_bit(0);
             break;
@@ -209,7 +209,7 @@ static void test_a_version_that_nobody_could_have_made(void **state)
         transport_store(transport_of(&w), offer->index + OFFER_VERSION, &version, 1);
         w.eps[1]->settings.hold_take = 0; /* who writes such things would deceive itself */
         for (int i = kind == 5; i < COUNT; i++)
-            receive(&w, 0, MBX_ANY_TAG, i, false);
+            receive(&w, 0, MBX_IGNORE_ALL, i, false);
         for (int i = 0; i < COUNT; i++)
             world_wait_error(&w, 0, sends[i], 0);
         assert_true(world_stats(&w, 0).claims > 0);
@@ -304,7 +304,7 @@ static void race_plan(struct race *race, struct random *random, int r, int *left
     while (!is_any && race->messages[left[at]].tag != tag)
         at++;
     race->receives[r].tag = tag;
-    race->receives[r].ignore = is_any ? MBX_ANY_TAG : 0;
+    race->receives[r].ignore = is_any ? MBX_IGNORE_ALL : 0;
     race->receives[r].expected = left[at];
     race->receives[r].got = -1;
     memmove(&left[at], &left[at + 1], sizeof left[0] * (size_t)(APART - at - 1));
@@ -330,7 +330,7 @@ static void race_make(struct race *race, struct random *random)
             continue;
         }
         race->receives[r].tag = 0;
-        race->receives[r].ignore = MBX_ANY_TAG;
+        race->receives[r].ignore = MBX_IGNORE_ALL;
         race->receives[r].expected = left[0];
         race->receives[r].got = -1;
         memmove(&left[0], &left[1], sizeof left - sizeof left[0]);
