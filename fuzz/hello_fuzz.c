@@ -218,35 +218,33 @@ static void endpoint_open(uint32_t who)
     e->av.ops = &provider_av;
     ofi->base.ops = &transport_ofi;
     ofi->events = &events;
+    ofi->upcalls = &ofi_upcalls;
     ofi->arg = e;
-    ofi->info = &provider_info;
-    ofi->ep = &e->ep;
-    ofi->av = &e->av;
-    ofi->has_multi = true;
-    ofi->receives = &e->receive;
-    ofi->receive_count = 1;
-    ofi->inject_max = 128;
+    ofi->domain.info = &provider_info;
+    ofi->domain.ep = &e->ep;
+    ofi->domain.av = &e->av;
+    ofi->rx.has_multi = true;
+    ofi->rx.receives = &e->receive;
+    ofi->rx.count = 1;
+    ofi->tx.inject_max = 128;
     ofi->self = address_of(who);
     memset(ofi->key, who == STRANGER ? 1 : 2, sizeof ofi->key);
-    list_init(&ofi->busy);
-    list_init(&ofi->holding);
-    list_init(&ofi->free);
-    link_table_init(&ofi->links);
+    list_init(&ofi->tx.busy);
+    list_init(&ofi->rx.holding);
+    list_init(&ofi->tx.free);
+    ofi_conns_init(ofi);
     for (size_t i = 0; i < OFI_BUFFERS; i++) {
         list_init_node(&buffers[who][i].node);
-        list_add_tail(&ofi->free, &buffers[who][i].node);
+        list_add_tail(&ofi->tx.free, &buffers[who][i].node);
     }
-    ofi->free_count = OFI_BUFFERS;
+    ofi->tx.free_count = OFI_BUFFERS;
 }
 
 static void endpoint_close(struct endpoint *e)
 {
     struct ofi *ofi = &e->ofi;
 
-    for (uint32_t i = 0; i < ofi->id_count; i++)
-        ofi_link_destroy(ofi->by_id[i]);
-    mem_free(ofi->by_id);
-    link_table_fini(&ofi->links);
+    ofi_conns_close(ofi);
 }
 
 /* The link to another one, named by the core. */
@@ -276,7 +274,7 @@ static void send_one(struct endpoint *e, uint32_t to)
 
     if (to == number_of(e))
         return;
-    if (ofi_send(&link_to(e, to)->member.link, &packet) == 0)
+    if (ofi_tx_send(&link_to(e, to)->member.link, &packet) == 0)
         e->sent[to]++;
 }
 
@@ -284,15 +282,15 @@ static void send_one(struct endpoint *e, uint32_t to)
 static void let_go(struct endpoint *e)
 {
     for (uint32_t i = 0; i < e->leaving_count; i++)
-        ofi_sent(&e->ofi, e->leaving[i]);
+        ofi_tx_sent(&e->ofi, e->leaving[i]);
     e->leaving_count = 0;
 }
 
 static void move(struct endpoint *e)
 {
     let_go(e);
-    ofi_deliver_held(&e->ofi);
-    ofi_push_all(&e->ofi);
+    ofi_rx_deliver_held(&e->ofi);
+    ofi_tx_push_all(&e->ofi);
 }
 
 /* ---- the network ---- */
@@ -308,7 +306,7 @@ static void hand(struct endpoint *to, const void *bytes, size_t size, size_t shi
     require(memory != NULL, "no memory");
     w.arrived[w.arrived_count++] = memory;
     memcpy(memory + shift, bytes, size);
-    ofi_received(&to->ofi, &to->receive, memory + shift, size, false);
+    ofi_rx_received(&to->ofi, &to->receive, memory + shift, size, false);
 }
 
 /* The oldest packet of this pair that has not arrived.  False: there is none. */
@@ -393,7 +391,7 @@ static void greet(struct input *in)
         .to = address_of(to % ENDPOINTS),
         .caller = {.id = what, .token = to, .nonce = {what}},
     };
-    struct ofi_greeting greeting;
+    struct ofi_transcript greeting;
     uint8_t key[TRANSPORT_KEY_SIZE];
 
     if (what & 64) { /* of another provider, or no address at all */
@@ -408,7 +406,7 @@ static void greet(struct input *in)
     if (hello.from.network[0] < STRANGER)
         return; /* that would be one of the two, who has the key and lies */
     memset(key, 2, sizeof key);
-    ofi_prove(key, OFI_HELLO, &greeting, hello.proof);
+    ofi_sign(key, OFI_HELLO, &greeting, hello.mac);
     memcpy(bytes, &prefix, sizeof prefix);
     memcpy(bytes + sizeof prefix, &hello, sizeof hello);
     hand(&w.endpoints[what & 128 ? (to >> 2) % ENDPOINTS : to % ENDPOINTS], bytes, sizeof bytes,
@@ -424,7 +422,7 @@ static void pass(uint64_t ns)
     w.passed_ns += ns;
     w.now_ns += ns;
     for (uint32_t i = 0; i < ENDPOINTS; i++)
-        ofi_tend(&w.endpoints[i].ofi);
+        ofi_keepalive_tend(&w.endpoints[i].ofi);
 }
 
 static void step(struct input *in)
@@ -463,7 +461,7 @@ static void step(struct input *in)
         break;
     case 13:
         if (w.endpoints[who].links[other] != NULL)
-            ofi_link_check(&w.endpoints[who].links[other]->member.link);
+            ofi_keepalive_check(&w.endpoints[who].links[other]->member.link);
         break;
     case 14:
         w.endpoints[who].is_full = what & 64;
@@ -490,8 +488,8 @@ static void finish(void)
             ;
         w.count = 0;
         w.now_ns += CLOCK_MS;
-        ofi_tend(&a->ofi);
-        ofi_tend(&b->ofi);
+        ofi_keepalive_tend(&a->ofi);
+        ofi_keepalive_tend(&b->ofi);
     }
 }
 

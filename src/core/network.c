@@ -7,7 +7,7 @@
 #include "base/mem.h"
 #include "base/random.h"
 #include "core/core.h"
-#include "transport/ofi/part.h"
+#include "transport/ofi/ofi_mux.h"
 
 /* Nobody is met, so no event comes. */
 static int network_describe(const struct settings *s, struct transport_network *network)

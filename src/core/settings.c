@@ -4,7 +4,7 @@
  *
  * A parameter is read once, when an endpoint or a job is opened.  Elsewhere the library looks
  * at the environment in three places only: for what launchers leave in it (src/boot), to name
- * libfabric's filter in an error (src/transport/ofi/select.c), and for MBX_DEVICE_PROGRAM where
+ * libfabric's filter in an error (src/transport/ofi/provider.c), and for MBX_DEVICE_PROGRAM where
  * the devices are listed before an endpoint is opened (src/softdev/driver_process.c).
  */
 #include "base/fill.h"

@@ -11,10 +11,10 @@
  * follows from their two addresses alone, by the host that each of them names: both sides take
  * the same one, and there is never a second.
  *
- * The address is shm's, with ofi's network fields in it; ofi is told of it, for its greetings.
+ * The address is shm's, with ofi's network fields in it; ofi is told of it, for its handshakes.
  *
  * Until somebody is met over the network a message here costs what it costs without one:
- * transport_polled() is shm itself, and the network is polled now and then for who greets.
+ * transport_polled() is shm itself, and the network is polled now and then for callers.
  *
  * Sleeping   shm sleeps on a futex, a provider on a descriptor, and nothing of the system
  * waits for both.  So a thread of ours, the waker, sleeps on the descriptor and then wakes
@@ -39,7 +39,7 @@
 #include "base/mem.h"
 #include "base/sys.h"
 #include "transport/atomics.h"
-#include "transport/ofi/part.h"
+#include "transport/ofi/ofi_mux.h"
 
 #define BLIND_NS ((int64_t)CLOCK_MS) /* a sleep that the network could not end */
 

@@ -7,7 +7,7 @@
  *   rank 2   meets it only when it is dead
  *   rank 3   dies by its own hand, while all of that waits
  *
- * The provider is one that goes on connecting to the dead (src/transport/ofi/listener.c).  How
+ * The provider is one that goes on connecting to the dead (src/transport/ofi/tcp_probe.c).  How
  * long it takes until they are told is not asked.
  */
 #include <errno.h>

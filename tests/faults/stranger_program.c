@@ -11,7 +11,7 @@
  *
  *   HELLO ──>      whom it names says who was called, and by whom
  *   <── WELCOME    for the id and token that HELLO has given out
- *   PROOF ──>      for those of WELCOME
+ *   AUTH ──>      for those of WELCOME
  *
  * and sends all three to every rank, from an endpoint of its own: each whole, each with one
  * bit of its body changed, for every byte in turn, and each cut.  For every packet and rank it
@@ -20,7 +20,7 @@
  *   KIND to RANK: N of M must be dropped
  *
  * and then `said`.  What is not dropped is said before and ignored: the rank that was called
- * has heard this HELLO and this PROOF, and the caller has its WELCOME, of which no other one is
+ * has heard this HELLO and this AUTH, and the caller has its WELCOME, of which no other one is
  * looked into.  When standard input ends it says how many packets it was sent, which must be
  * none, and ends.
  *
@@ -53,7 +53,7 @@ static struct packet {
     const char *name;
     size_t size;
     unsigned char bytes[ENOUGH];
-} hello = {.name = "HELLO"}, welcome = {.name = "WELCOME"}, proof = {.name = "PROOF"};
+} hello = {.name = "HELLO"}, welcome = {.name = "WELCOME"}, auth = {.name = "AUTH"};
 
 static struct transport *transport;
 static unsigned heard;
@@ -146,7 +146,7 @@ static bool find_greeting(void)
             !find(OFI_WELCOME, called.caller.id, called.caller.token, &other, &from, &welcome))
             continue;
         memcpy(&answered, welcome.bytes + PACKET, sizeof answered);
-        if (find(OFI_PROOF, answered.callee.id, answered.callee.token, &third, &behind, &proof))
+        if (find(OFI_AUTH, answered.callee.id, answered.callee.token, &third, &behind, &auth))
             return true;
     }
     return false;
@@ -170,7 +170,7 @@ static void open_endpoint(void)
     check(transport_ofi.open(&config, &transport) == 0, "no network");
     ofi = ofi_of(transport);
     for (int i = 0; i < ranks; i++)
-        check(fi_av_insert(ofi->av, addresses[i].network, 1, &places[i], 0, NULL) == 1,
+        check(fi_av_insert(ofi->domain.av, addresses[i].network, 1, &places[i], 0, NULL) == 1,
               "fi_av_insert");
 }
 
@@ -179,7 +179,7 @@ static bool look(void)
 {
     struct ofi *ofi = ofi_of(transport);
     struct fi_cq_data_entry entry;
-    ssize_t count = fi_cq_read(ofi->cq, &entry, 1);
+    ssize_t count = fi_cq_read(ofi->domain.cq, &entry, 1);
 
     check(count == 1 || count == -FI_EAGAIN, "fi_cq_read");
     if (count == 1 && (entry.flags & FI_RECV) != 0)
@@ -190,11 +190,11 @@ static bool look(void)
 static void send(const struct packet *packet, size_t size, int to)
 {
     struct ofi *ofi = ofi_of(transport);
-    struct ofi_buffer *buffer = &ofi->buffers[0];
+    struct ofi_buffer *buffer = &ofi->tx.buffers[0];
     ssize_t err;
 
     memcpy(buffer->bytes, packet->bytes, size);
-    while ((err = fi_send(ofi->ep, buffer->bytes, size, buffer->descriptor, places[to],
+    while ((err = fi_send(ofi->domain.ep, buffer->bytes, size, buffer->descriptor, places[to],
                           &buffer->operation.context)) == -FI_EAGAIN)
         look();
     check(err == 0, "fi_send");
@@ -249,7 +249,7 @@ int main(int argc, char **argv)
     for (int to = 0; to < ranks; to++) {
         say(&hello, to);
         say(&welcome, to);
-        say(&proof, to);
+        say(&auth, to);
     }
     printf("said\n");
     fflush(stdout);

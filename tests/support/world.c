@@ -9,7 +9,7 @@
 #include "hosts.h"
 #include "softdev/softdev.h"
 #include "transport/mux.h"
-#include "transport/ofi/part.h"
+#include "transport/ofi/ofi_mux.h"
 
 #include <sched.h>
 #include <stdio.h>

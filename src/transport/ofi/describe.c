@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 #include "transport/ofi/ofi.h"
-#include "transport/ofi/part.h"
+#include "transport/ofi/ofi_mux.h"
 
 static const char *threading_name(enum fi_threading threading)
 {
@@ -36,13 +36,13 @@ static void copy_name(char *text, size_t room, const char *name)
 
 static void describe(const struct ofi *ofi, struct transport_network *network)
 {
-    const struct fi_info *info = ofi->info;
+    const struct fi_info *info = ofi->domain.info;
 
     *network = (struct transport_network){
-        .version = ofi->library->version(),
+        .version = ofi->domain.dl->version(),
         .message_max = info->ep_attr->max_msg_size,
         .can_read = ofi->base.limits.can_read,
-        .can_exchange = ofi->has_atomics,
+        .can_exchange = ofi->cswap.has_atomics,
     };
     copy_name(network->provider, sizeof network->provider, info->fabric_attr->prov_name);
     copy_name(network->interface, sizeof network->interface, info->domain_attr->name);

@@ -2,12 +2,8 @@
 /*
  * ofi.c - a network endpoint over libfabric: opening, polling, waiting, closing.
  *
- *   fabric -> domain -> endpoint (reliable datagrams, messages and RMA)
- *                       completion queue, one for everything, with a descriptor to sleep on
- *                       address vector, one entry for each link
- *
- * Matching is not asked of it.  ofi.h says which part is where, packet.h how two endpoints
- * get to know each other.
+ * ofi.h says which part is where, packet.h how two endpoints get to know each other.  Here is
+ * also the table by which the lower parts call the upper ones.
  *
  * wait() sleeps on the descriptor of the completion queue and on an eventfd, by which wake()
  * ends it.  fi_trywait() says whether the provider will signal what comes; if it says no, or
@@ -31,12 +27,13 @@
 #include "base/sys.h"
 #include "transport/ofi/ofi.h"
 #include "transport/ofi/params.h"
-#include "transport/ofi/part.h"
+#include "transport/ofi/provider.h"
+#include "transport/ofi/ofi_mux.h"
 
 #define ENTRIES_MAX    16   /* completions read at once */
-#define TEND_POLLS     4096 /* between two looks at greetings, and at what does not leave */
-#define TEND_SLEEPS    16   /* the same for who sleeps */
-#define GOODBYE_NS     (200 * CLOCK_MS)
+#define TEND_POLLS     4096 /* between two looks at handshakes, and at what does not leave */
+#define TEND_SLEEPS    16   /* between two such looks of an endpoint that sleeps */
+#define BYE_NS         (200 * CLOCK_MS)
 #define SLICE_MS       50 /* that it sleeps although it will be told: a provider may forget */
 #define SLICE_BLIND_MS 1  /* that it sleeps if nobody may tell it */
 
@@ -55,11 +52,11 @@ static int make_address(struct ofi *ofi, const struct transport_config *config)
 {
     struct transport_address address = {.kind = ADDRESS_OFI, .credit = config->credit};
     size_t size = sizeof address.network;
-    int err = fi_getname(&ofi->ep->fid, address.network, &size);
+    int err = fi_getname(&ofi->domain.ep->fid, address.network, &size);
 
     if (err == -FI_ETOOSMALL || size > sizeof address.network) {
         LOG_ERROR("ofi: addresses of provider %s are %zu bytes long, more than %zu",
-                  ofi->info->fabric_attr->prov_name, size, sizeof address.network);
+                  ofi->domain.info->fabric_attr->prov_name, size, sizeof address.network);
         return -ENOTSUP;
     }
     if (err == 0)
@@ -69,8 +66,8 @@ static int make_address(struct ofi *ofi, const struct transport_config *config)
     if (err != 0)
         return err;
     address.network_size = (uint8_t)size;
-    address.network_format = (uint8_t)ofi->info->addr_format;
-    address.network_provider = hash_of(ofi->info->fabric_attr->prov_name);
+    address.network_format = (uint8_t)ofi->domain.info->addr_format;
+    address.network_provider = hash_of(ofi->domain.info->fabric_attr->prov_name);
     ofi->self = address;
     return 0;
 }
@@ -82,24 +79,26 @@ static void ofi_address(const struct transport *t, struct transport_address *add
 
 void transport_ofi_rename(struct transport *t, const struct transport_address *address)
 {
-    assert(ofi_of(t)->id_count == 0);
+    assert(ofi_of(t)->conns.id_count == 0);
     ofi_of(t)->self = *address;
 }
 
 bool transport_ofi_is_used(const struct transport *t)
 {
-    return ofi_of(t)->id_count != 0;
+    return ofi_of(t)->conns.id_count != 0;
 }
 
 void transport_ofi_count(const struct transport *t, uint64_t *begun, uint64_t *ended)
 {
-    *begun = ofi_of(t)->begun;
-    *ended = ofi_of(t)->ended;
+    const struct ofi *ofi = ofi_of(t);
+
+    *begun = ofi->tx.begun + ofi->rdma.begun;
+    *ended = ofi->rx.ended + ofi->rdma.ended;
 }
 
 static int ofi_reaches(const struct transport *t, const struct transport_address *address)
 {
-    return ofi_check_address(ofi_of(t), address);
+    return ofi_link_check_address(ofi_of(t), address);
 }
 
 static int ofi_connect(struct transport *t, const struct transport_address *address,
@@ -122,9 +121,9 @@ static struct ofi_buffer *buffer_of(struct ofi_operation *operation)
     return container_of(operation, struct ofi_buffer, operation);
 }
 
-static struct ofi_rma *rma_of(struct ofi_operation *operation)
+static struct ofi_rdma_op *rdma_op_of(struct ofi_operation *operation)
 {
-    return container_of(operation, struct ofi_rma, operation);
+    return container_of(operation, struct ofi_rdma_op, operation);
 }
 
 static struct ofi_receive *receive_of(struct ofi_operation *operation)
@@ -143,21 +142,21 @@ static void completed(struct ofi *ofi, const struct fi_cq_data_entry *entry)
 
     switch (operation->kind) {
     case OFI_SENDING:
-        ofi_sent(ofi, buffer_of(operation));
+        ofi_tx_sent(ofi, buffer_of(operation));
         break;
     case OFI_MOVING:
-    case OFI_EXCHANGING:
-        ofi_moved(ofi, rma_of(operation), 0);
+    case OFI_SWAPPING:
+        ofi_rdma_ended(ofi, rdma_op_of(operation), 0);
         break;
     case OFI_OWN:
         break; /* nobody waits for it any more */
     case OFI_RECEIVING: {
         struct ofi_receive *receive = receive_of(operation);
         bool has_packet = (entry->flags & FI_RECV) != 0 && entry->len != 0;
-        unsigned char *bytes = ofi->has_multi ? entry->buf : receive->bytes;
+        unsigned char *bytes = ofi->rx.has_multi ? entry->buf : receive->bytes;
 
-        ofi_received(ofi, receive, has_packet ? bytes : NULL, entry->len,
-                     (entry->flags & FI_MULTI_RECV) != 0);
+        ofi_rx_received(ofi, receive, has_packet ? bytes : NULL, entry->len,
+                        (entry->flags & FI_MULTI_RECV) != 0);
         break;
     }
     }
@@ -171,7 +170,7 @@ static void receive_failed(struct ofi *ofi, struct ofi_receive *receive, uint64_
     bool is_released =
         (flags & FI_MULTI_RECV) != 0 || error == FI_ECANCELED || error == FI_ETRUNC;
 
-    ofi_received(ofi, receive, NULL, 0, is_released);
+    ofi_rx_received(ofi, receive, NULL, 0, is_released);
     if (error != FI_ECANCELED && !ofi->is_closing)
         ofi->events->dropped(ofi->arg, "a packet that the provider could not receive");
 }
@@ -181,14 +180,14 @@ static void operation_failed(struct ofi *ofi, void *context, uint64_t flags, int
     struct ofi_operation *operation = operation_of(context);
 
     LOG_DEBUG("ofi: operation of kind %d failed, error %d %s", (int)operation->kind, error,
-              ofi->library->strerror(error));
+              ofi->domain.dl->strerror(error));
     switch (operation->kind) {
     case OFI_SENDING:
-        ofi_send_failed(ofi, buffer_of(operation), error);
+        ofi_tx_failed(ofi, buffer_of(operation), error);
         break;
     case OFI_MOVING:
-    case OFI_EXCHANGING:
-        ofi_moved(ofi, rma_of(operation), -EIO);
+    case OFI_SWAPPING:
+        ofi_rdma_ended(ofi, rdma_op_of(operation), -EIO);
         break;
     case OFI_RECEIVING:
         receive_failed(ofi, receive_of(operation), flags, error);
@@ -202,17 +201,17 @@ static void take_error(struct ofi *ofi)
 {
     struct fi_cq_err_entry entry = {.err_data_size = 0};
 
-    if (fi_cq_readerr(ofi->cq, &entry, 0) == 1 && entry.op_context != NULL)
+    if (fi_cq_readerr(ofi->domain.cq, &entry, 0) == 1 && entry.op_context != NULL)
         operation_failed(ofi, entry.op_context, entry.flags, entry.err);
 }
 
-/* What words.c has read and put aside. */
+/* What cswap.c has read and put aside. */
 static OUT_OF_LINE int take_aside(struct ofi *ofi, int budget)
 {
     struct ofi_entry aside;
     int taken = 0;
 
-    for (; taken < budget && ofi_words_entry(ofi, &aside); taken++)
+    for (; taken < budget && ofi_cswap_entry(ofi, &aside); taken++)
         if (aside.error == 0)
             completed(ofi, &aside.entry);
         else if (aside.entry.op_context != NULL)
@@ -226,9 +225,9 @@ static int take_completions(struct ofi *ofi, int budget)
     size_t most = min_size(ENTRIES_MAX, max_size(1, (size_t)budget));
     ssize_t count;
 
-    if (unlikely(ofi->words.count != 0))
+    if (unlikely(ofi->cswap.count != 0))
         return take_aside(ofi, (int)most);
-    count = fi_cq_read(ofi->cq, entries, most);
+    count = fi_cq_read(ofi->domain.cq, entries, most);
     for (ssize_t i = 0; i < count; i++)
         completed(ofi, &entries[i]);
     if (unlikely(count == -FI_EAVAIL)) {
@@ -240,8 +239,8 @@ static int take_completions(struct ofi *ofi, int budget)
 
 static OUT_OF_LINE void tend(struct ofi *ofi)
 {
-    ofi->until_tend = TEND_POLLS;
-    ofi_tend(ofi);
+    ofi->keepalive.until_tend = TEND_POLLS;
+    ofi_keepalive_tend(ofi);
 }
 
 static int ofi_poll(struct transport *t, int budget)
@@ -249,20 +248,20 @@ static int ofi_poll(struct transport *t, int budget)
     struct ofi *ofi = ofi_of(t);
     int moved = take_completions(ofi, budget);
 
-    if (unlikely(!list_is_empty(&ofi->holding)))
-        moved += ofi_deliver_held(ofi);
-    if (unlikely(!list_is_empty(&ofi->busy)))
-        moved += ofi_push_all(ofi);
-    if (unlikely(ofi->to_give != 0))
-        ofi_receives_give(ofi);
-    if (unlikely(ofi->until_tend-- == 0))
+    if (unlikely(!list_is_empty(&ofi->rx.holding)))
+        moved += ofi_rx_deliver_held(ofi);
+    if (unlikely(!list_is_empty(&ofi->tx.busy)))
+        moved += ofi_tx_push_all(ofi);
+    if (unlikely(ofi->rx.to_give != 0))
+        ofi_rx_give(ofi);
+    if (unlikely(ofi->keepalive.until_tend-- == 0))
         tend(ofi);
     return moved;
 }
 
 static bool ofi_is_flushed(struct transport *t)
 {
-    return ofi_of(t)->free_count == OFI_BUFFERS;
+    return ofi_of(t)->tx.free_count == OFI_BUFFERS;
 }
 
 /* ---- waiting ---- */
@@ -270,23 +269,24 @@ static bool ofi_is_flushed(struct transport *t)
 /* Does something wait that no completion announces? */
 static bool is_blind(const struct ofi *ofi)
 {
-    return ofi->fd < 0 || !list_is_empty(&ofi->busy) || !list_is_empty(&ofi->holding);
+    return ofi->domain.fd < 0 || !list_is_empty(&ofi->tx.busy) ||
+           !list_is_empty(&ofi->rx.holding);
 }
 
 int transport_ofi_prepare(struct transport *t, int *fd)
 {
     struct ofi *ofi = ofi_of(t);
-    struct fid *fids[1] = {&ofi->cq->fid};
+    struct fid *fids[1] = {&ofi->domain.cq->fid};
     int err;
 
-    *fd = ofi->fd;
-    if (ofi->until_tend > TEND_SLEEPS)
-        ofi->until_tend = TEND_SLEEPS;
-    if (ofi->words.count != 0)
+    *fd = ofi->domain.fd;
+    if (ofi->keepalive.until_tend > TEND_SLEEPS)
+        ofi->keepalive.until_tend = TEND_SLEEPS;
+    if (ofi->cswap.count != 0)
         return 1;
     if (is_blind(ofi))
         return -EAGAIN;
-    err = ofi->fabric->ops->trywait(ofi->fabric, fids, 1);
+    err = ofi->domain.fabric->ops->trywait(ofi->domain.fabric, fids, 1);
     return err == 0 ? 0 : err == -FI_EAGAIN ? 1 : -EAGAIN;
 }
 
@@ -341,120 +341,29 @@ static void ofi_wake(struct transport *t)
 
 /* ---- open ---- */
 
-static int failed(const struct ofi *ofi, const char *what, int err)
-{
-    LOG_ERROR("ofi: %s of provider %s failed, error %d %s", what,
-              ofi->info->fabric_attr->prov_name, -err, ofi->library->strerror(-err));
-    return err == -FI_ENOMEM ? -ENOMEM : -EIO;
-}
-
-static int open_queue(struct ofi *ofi)
-{
-    struct fi_cq_attr attr = {
-        .format = FI_CQ_FORMAT_DATA,
-        .wait_obj = FI_WAIT_FD,
-        .size = 2 * (OFI_BUFFERS + OFI_RMA_MAX) +
-                OFI_MULTI * (OFI_MULTI_SIZE / sizeof(struct wire_header)) / 8,
-    };
-    int err = fi_cq_open(ofi->domain, &attr, &ofi->cq, NULL);
-
-    ofi->fd = -1;
-    if (err == 0) {
-        if (fi_control(&ofi->cq->fid, FI_GETWAIT, &ofi->fd) != 0)
-            ofi->fd = -1;
-        return 0;
-    }
-    attr.wait_obj = FI_WAIT_NONE;
-    return fi_cq_open(ofi->domain, &attr, &ofi->cq, NULL);
-}
-
-static int open_objects(struct ofi *ofi)
-{
-    struct fi_av_attr av = {.type = ofi->info->domain_attr->av_type};
-    int err = ofi->library->fabric(ofi->info->fabric_attr, &ofi->fabric, NULL);
-
-    if (err != 0)
-        return failed(ofi, "fi_fabric", err);
-    if ((err = fi_domain(ofi->fabric, ofi->info, &ofi->domain, NULL)) != 0)
-        return failed(ofi, "fi_domain", err);
-    if (av.type == FI_AV_UNSPEC)
-        av.type = FI_AV_TABLE;
-    if ((err = fi_av_open(ofi->domain, &av, &ofi->av, NULL)) != 0)
-        return failed(ofi, "fi_av_open", err);
-    if ((err = open_queue(ofi)) != 0)
-        return failed(ofi, "fi_cq_open", err);
-    if ((err = fi_endpoint(ofi->domain, ofi->info, &ofi->ep, NULL)) != 0)
-        return failed(ofi, "fi_endpoint", err);
-    if ((err = fi_ep_bind(ofi->ep, &ofi->av->fid, 0)) != 0 ||
-        (err = fi_ep_bind(ofi->ep, &ofi->cq->fid, FI_TRANSMIT | FI_RECV)) != 0)
-        return failed(ofi, "fi_ep_bind", err);
-    err = fi_enable(ofi->ep);
-    return err != 0 ? failed(ofi, "fi_enable", err) : 0;
-}
-
-static int open_buffers(struct ofi *ofi)
-{
-    int err;
-
-    ofi->buffers = mem_alloc_aligned(CACHE_LINE, OFI_BUFFERS * sizeof *ofi->buffers);
-    if (ofi->buffers == NULL)
-        return -ENOMEM;
-    err = ofi_register(ofi, ofi->buffers, OFI_BUFFERS * sizeof *ofi->buffers, FI_SEND,
-                       &ofi->buffers_mr);
-    if (err != 0)
-        return failed(ofi, "fi_mr_reg", err);
-    for (size_t i = 0; i < OFI_BUFFERS; i++) {
-        struct ofi_buffer *buffer = &ofi->buffers[i];
-
-        buffer->operation.kind = OFI_SENDING;
-        buffer->descriptor = ofi->buffers_mr != NULL ? fi_mr_desc(ofi->buffers_mr) : NULL;
-        list_init_node(&buffer->node);
-        list_add_tail(&ofi->free, &buffer->node);
-    }
-    ofi->free_count = OFI_BUFFERS;
-    return 0;
-}
-
 static void set_limits(struct ofi *ofi)
 {
-    size_t inject = min_size(ofi->info->tx_attr->inject_size, 256);
     size_t least = sizeof(struct ofi_prefix) + sizeof(struct wire_header);
 
-    ofi->inject_max = inject;
     ofi->base.limits = (struct transport_limits){
         .packet_max = OFI_PACKET_MAX,
-        .inline_max = max_size(inject, least) - sizeof(struct ofi_prefix),
-        .can_read = (ofi->info->caps & FI_RMA) != 0,
-        .cswap_words = ofi->words.bytes != NULL ? OFI_WORDS : 0,
+        .inline_max = max_size(ofi->tx.inject_max, least) - sizeof(struct ofi_prefix),
+        .can_read = (ofi->domain.info->caps & FI_RMA) != 0,
+        .cswap_words = ofi->cswap.bytes != NULL ? OFI_WORDS : 0,
     };
 }
 
 static void release(struct ofi *ofi)
 {
-    if (ofi->ep != NULL)
-        fi_close(&ofi->ep->fid);
-    ofi_receives_close(ofi);
-    ofi_words_close(ofi);
-    ofi_memory_close(ofi);
-    if (ofi->buffers_mr != NULL)
-        fi_close(&ofi->buffers_mr->fid);
-    if (ofi->cq != NULL)
-        fi_close(&ofi->cq->fid);
-    if (ofi->av != NULL)
-        fi_close(&ofi->av->fid);
-    if (ofi->domain != NULL)
-        fi_close(&ofi->domain->fid);
-    if (ofi->fabric != NULL)
-        fi_close(&ofi->fabric->fid);
-    if (ofi->info != NULL)
-        ofi->library->freeinfo(ofi->info);
+    ofi_domain_close_endpoint(ofi);
+    ofi_rx_close(ofi);
+    ofi_cswap_close(ofi);
+    ofi_rdma_close(ofi);
+    ofi_tx_close(ofi);
+    ofi_domain_close(ofi);
+    ofi_conns_close(ofi);
     if (ofi->bell >= 0)
         sys_close(ofi->bell);
-    for (uint32_t i = 0; i < ofi->id_count; i++)
-        ofi_link_destroy(ofi->by_id[i]);
-    mem_free(ofi->by_id);
-    link_table_fini(&ofi->links);
-    mem_free(ofi->buffers);
     explicit_bzero(ofi->key, sizeof ofi->key);
     mem_free(ofi);
 }
@@ -466,16 +375,14 @@ static struct ofi *create(const struct transport_config *config)
     if (ofi == NULL)
         return NULL;
     ofi->base.ops = &transport_ofi;
+    ofi->upcalls = &ofi_upcalls;
     ofi->events = config->events;
     ofi->arg = config->arg;
-    ofi->timeout_ns = config->settings.ofi.timeout_ns;
-    ofi->until_tend = TEND_POLLS;
-    ofi->fd = -1;
+    ofi->keepalive.timeout_ns = config->settings.ofi.timeout_ns;
+    ofi->keepalive.until_tend = TEND_POLLS;
+    ofi->domain.fd = -1;
     memcpy(ofi->key, config->key, sizeof ofi->key);
-    list_init(&ofi->busy);
-    list_init(&ofi->holding);
-    list_init(&ofi->free);
-    link_table_init(&ofi->links);
+    ofi_conns_init(ofi);
     ofi->bell = sys_eventfd(0, EFD_NONBLOCK);
     if (ofi->bell < 0)
         ofi->bell = -errno; /* open_all() says so */
@@ -484,23 +391,24 @@ static struct ofi *create(const struct transport_config *config)
 
 static int open_all(struct ofi *ofi, const struct transport_config *config)
 {
-    int err = ofi->bell < 0 ? ofi->bell : ofi_library_get(&ofi->library);
+    int err = ofi->bell < 0 ? ofi->bell : ofi_dl_get(&ofi->domain.dl);
 
     if (err == 0)
-        err = ofi_select(ofi->library, config->settings.ofi.provider,
-                         config->settings.ofi.interface, config->wants_cswap, &ofi->info);
+        err = ofi_provider_choose(ofi->domain.dl, config->settings.ofi.provider,
+                                  config->settings.ofi.interface, config->wants_cswap,
+                                  &ofi->domain.info);
     if (err == 0)
-        err = open_objects(ofi);
+        err = ofi_domain_open(ofi);
     if (err == 0)
-        err = open_buffers(ofi);
+        err = ofi_tx_open(ofi);
     if (err == 0)
-        err = ofi_memory_open(ofi);
+        err = ofi_rdma_open(ofi);
     if (err == 0)
-        err = ofi_receives_open(ofi);
+        err = ofi_rx_open(ofi);
     if (err == 0)
         err = make_address(ofi, config);
     if (err == 0 && config->wants_cswap)
-        err = ofi_words_open(ofi);
+        err = ofi_cswap_open(ofi);
     return err;
 }
 
@@ -529,8 +437,8 @@ static int ofi_open(const struct transport_config *config, struct transport **ou
     }
     set_limits(ofi);
     warn_without_key(config);
-    LOG_DEBUG("ofi: provider %s, domain %s", ofi->info->fabric_attr->prov_name,
-              ofi->info->domain_attr->name);
+    LOG_DEBUG("ofi: provider %s, domain %s", ofi->domain.info->fabric_attr->prov_name,
+              ofi->domain.info->domain_attr->name);
     *out = &ofi->base;
     return 0;
 }
@@ -540,28 +448,29 @@ static int ofi_open(const struct transport_config *config, struct transport **ou
 /* Everything has left, and what was to be read or written is over: tcp;ofi_rxm of
  * libfabric 1.17 does not survive the closing of an endpoint that reads from one which is no
  * more. */
-static bool has_said_goodbye(const struct ofi *ofi)
+static bool has_sent_bye(const struct ofi *ofi)
 {
-    return ofi->free_count == OFI_BUFFERS && list_is_empty(&ofi->busy) && ofi->rma_count == 0;
+    return ofi->tx.free_count == OFI_BUFFERS && list_is_empty(&ofi->tx.busy) &&
+           ofi->rdma.count == 0;
 }
 
 /* Who was answered takes the link for open, or soon will. */
-static bool expects_goodbye(const struct ofi_link *link)
+static bool expects_bye(const struct ofi_link *link)
 {
     return (link->state == OFI_OPEN || link->state == OFI_ANSWERING) && !link->is_self;
 }
 
-static void say_goodbye(struct ofi *ofi)
+static void send_bye(struct ofi *ofi)
 {
     uint64_t start = clock_now();
 
-    for (uint32_t i = 0; i < ofi->id_count; i++)
-        if (expects_goodbye(ofi->by_id[i]))
-            ofi_owe(ofi->by_id[i], OFI_BYE);
+    for (uint32_t i = 0; i < ofi->conns.id_count; i++)
+        if (expects_bye(ofi->conns.by_id[i]))
+            ofi_tx_control(ofi->conns.by_id[i], OFI_BYE);
     do {
-        ofi_push_all(ofi);
+        ofi_tx_push_all(ofi);
         take_completions(ofi, ENTRIES_MAX);
-    } while (!has_said_goodbye(ofi) && clock_now() - start < GOODBYE_NS);
+    } while (!has_sent_bye(ofi) && clock_now() - start < BYE_NS);
 }
 
 static void ofi_close(struct transport *t)
@@ -569,9 +478,33 @@ static void ofi_close(struct transport *t)
     struct ofi *ofi = ofi_of(t);
 
     ofi->is_closing = true;
-    say_goodbye(ofi);
+    send_bye(ofi);
     release(ofi);
 }
+
+const struct ofi_upcalls ofi_upcalls = {
+    .fill =
+        {
+            [OFI_HELLO] = ofi_handshake_fill_hello,
+            [OFI_WELCOME] = ofi_handshake_fill_welcome,
+            [OFI_AUTH] = ofi_handshake_fill_auth,
+        },
+    .on_packet =
+        {
+            [OFI_HELLO] = ofi_handshake_on_hello,
+            [OFI_WELCOME] = ofi_handshake_on_welcome,
+            [OFI_AUTH] = ofi_handshake_on_auth,
+            [OFI_REFUSED] = ofi_handshake_on_refused,
+            [OFI_PING] = ofi_handshake_on_ping,
+            [OFI_BYE] = ofi_link_on_bye,
+            [OFI_BROKEN] = ofi_link_on_broken,
+        },
+    .wanted = ofi_handshake_call,
+    .not_sent = ofi_handshake_failed,
+    .broken = ofi_link_broken,
+    .late = ofi_link_late,
+    .refused = ofi_link_refused,
+};
 
 const struct transport_ops transport_ofi = {
     .name = "ofi",
@@ -585,9 +518,9 @@ const struct transport_ops transport_ofi = {
     .address = ofi_address,
     .reaches = ofi_reaches,
     .connect = ofi_connect,
-    .send = ofi_send,
-    .check = ofi_link_check,
-    .check_address = ofi_check_unnamed,
+    .send = ofi_tx_send,
+    .check = ofi_keepalive_check,
+    .check_address = ofi_keepalive_check_address,
     .poll = ofi_poll,
     .wait = ofi_wait,
     .wake = ofi_wake,

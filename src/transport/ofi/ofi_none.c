@@ -6,7 +6,7 @@
 
 #include "base/log.h"
 #include "transport/ofi/params.h"
-#include "transport/ofi/part.h"
+#include "transport/ofi/ofi_mux.h"
 
 static int open_nothing(const struct transport_config *config, struct transport **out)
 {

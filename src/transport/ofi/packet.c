@@ -8,25 +8,25 @@
 
 #include "transport/siphash.h"
 
-void ofi_prove(const uint8_t key[TRANSPORT_KEY_SIZE], enum ofi_kind kind,
-               const struct ofi_greeting *greeting, uint64_t proof[2])
+void ofi_sign(const uint8_t key[TRANSPORT_KEY_SIZE], enum ofi_kind kind,
+              const struct ofi_transcript *said, uint64_t mac[2])
 {
     struct {
         uint64_t kind, half;
-        struct ofi_greeting greeting;
-    } text = {.kind = kind, .greeting = *greeting};
+        struct ofi_transcript said;
+    } text = {.kind = kind, .said = *said};
 
     for (text.half = 0; text.half < 2; text.half++)
-        proof[text.half] = siphash(key, &text, sizeof text);
+        mac[text.half] = siphash(key, &text, sizeof text);
 }
 
-bool ofi_is_proved(const uint8_t key[TRANSPORT_KEY_SIZE], enum ofi_kind kind,
-                   const struct ofi_greeting *greeting, const uint64_t proof[2])
+bool ofi_is_authentic(const uint8_t key[TRANSPORT_KEY_SIZE], enum ofi_kind kind,
+                      const struct ofi_transcript *said, const uint64_t mac[2])
 {
     uint64_t right[2];
 
-    ofi_prove(key, kind, greeting, right);
-    return ((right[0] ^ proof[0]) | (right[1] ^ proof[1])) == 0; /* in the same time always */
+    ofi_sign(key, kind, said, right);
+    return ((right[0] ^ mac[0]) | (right[1] ^ mac[1])) == 0; /* in the same time always */
 }
 
 size_t ofi_body_size(enum ofi_kind kind)
@@ -36,8 +36,8 @@ size_t ofi_body_size(enum ofi_kind kind)
         return sizeof(struct ofi_hello);
     case OFI_WELCOME:
         return sizeof(struct ofi_welcome);
-    case OFI_PROOF:
-        return sizeof(struct ofi_proof);
+    case OFI_AUTH:
+        return sizeof(struct ofi_auth);
     case OFI_DATA:
     case OFI_REFUSED:
     case OFI_PING:

@@ -18,7 +18,7 @@
 #include "base/log.h"
 #include "transport/memory.h"
 #include "transport/ofi/ofi.h"
-#include "transport/ofi/part.h"
+#include "transport/ofi/ofi_mux.h"
 
 #define PATIENCE_NS (60 * CLOCK_S)
 
@@ -100,31 +100,31 @@ static void no_other_kind_or_version_is_read(void **state)
     }
 }
 
-static void a_proof_is_for_all_that_was_said(void **state)
+static void a_mac_is_for_all_that_was_said(void **state)
 {
-    struct ofi_greeting greeting;
+    struct ofi_transcript greeting;
     unsigned char *bytes = (unsigned char *)&greeting;
     uint8_t other[TRANSPORT_KEY_SIZE];
-    uint64_t proof[2];
+    uint64_t mac[2];
 
     (void)state;
     for (size_t i = 0; i < sizeof greeting; i++)
         bytes[i] = (unsigned char)(i * 37);
-    ofi_prove(key, OFI_PROOF, &greeting, proof);
-    assert_true(ofi_is_proved(key, OFI_PROOF, &greeting, proof));
-    assert_false(ofi_is_proved(key, OFI_WELCOME, &greeting, proof));
+    ofi_sign(key, OFI_AUTH, &greeting, mac);
+    assert_true(ofi_is_authentic(key, OFI_AUTH, &greeting, mac));
+    assert_false(ofi_is_authentic(key, OFI_WELCOME, &greeting, mac));
     for (size_t bit = 0; bit < 8 * sizeof greeting; bit++) {
         bytes[bit / 8] ^= (unsigned char)(1u << bit % 8);
-        assert_false(ofi_is_proved(key, OFI_PROOF, &greeting, proof));
+        assert_false(ofi_is_authentic(key, OFI_AUTH, &greeting, mac));
         bytes[bit / 8] ^= (unsigned char)(1u << bit % 8);
     }
     memcpy(other, key, sizeof other);
     other[15] ^= 1;
-    assert_false(ofi_is_proved(other, OFI_PROOF, &greeting, proof));
+    assert_false(ofi_is_authentic(other, OFI_AUTH, &greeting, mac));
     for (unsigned half = 0; half < 2; half++) {
-        proof[half] ^= 1;
-        assert_false(ofi_is_proved(key, OFI_PROOF, &greeting, proof));
-        proof[half] ^= 1;
+        mac[half] ^= 1;
+        assert_false(ofi_is_authentic(key, OFI_AUTH, &greeting, mac));
+        mac[half] ^= 1;
     }
 }
 
@@ -243,8 +243,8 @@ static void send_too_long(struct side *from, struct link *link)
     uint64_t start = clock_now();
     ssize_t err;
 
-    while ((err = fi_send(ofi_of(from->t)->ep, bytes, sizeof bytes, NULL, ofi_link_of(link)->to,
-                          &operation.context)) == -FI_EAGAIN &&
+    while ((err = fi_send(ofi_of(from->t)->domain.ep, bytes, sizeof bytes, NULL,
+                          ofi_link_of(link)->to, &operation.context)) == -FI_EAGAIN &&
            clock_now() - start < PATIENCE_NS)
         transport_ofi.poll(from->t, 16);
     assert_int_equal(err, 0);
@@ -344,7 +344,7 @@ static void who_does_not_answer_leaves_room_for_others(void **state)
         links[i] = send_one(&sides[0], &sides[i]);
         poll_until(sides, 3, &sides[i].delivered);
     }
-    assert_in_range(read_many(links[1], &sides[1], 2 * OFI_RMA_MAX), 1, OFI_RMA_LINK);
+    assert_in_range(read_many(links[1], &sides[1], 2 * OFI_RDMA_MAX), 1, OFI_RDMA_LINK);
     assert_int_equal(read_many(links[2], &sides[2], 1), 1);
     for (unsigned i = 0; i < 3; i++)
         transport_ofi.close(sides[i].t);
@@ -502,7 +502,7 @@ static void open_losing(struct side *sides, enum ofi_kind kind, unsigned count)
         struct fid_ep *ep;
 
         side_open(&sides[i], 1);
-        ep = ofi_of(sides[i].t)->ep;
+        ep = ofi_of(sides[i].t)->domain.ep;
         provider_msg = losing = *ep->msg;
         losing.send = send_or_lose;
         ep->msg = &losing;
@@ -521,13 +521,14 @@ static void close_losing(struct side *sides)
 
 static struct ofi_link *only_link(const struct side *side)
 {
-    assert_int_equal(ofi_of(side->t)->id_count, 1);
-    return ofi_of(side->t)->by_id[0];
+    assert_int_equal(ofi_of(side->t)->conns.id_count, 1);
+    return ofi_of(side->t)->conns.by_id[0];
 }
 
 static bool is_in(const struct side *side, enum ofi_state state)
 {
-    return ofi_of(side->t)->id_count == 1 && ofi_of(side->t)->by_id[0]->state == state;
+    return ofi_of(side->t)->conns.id_count == 1 &&
+           ofi_of(side->t)->conns.by_id[0]->state == state;
 }
 
 /* So many polls of both that each packet arrives and each link is looked at, while the time is
@@ -599,14 +600,14 @@ static void a_lost_answer_is_said_again(void **state)
 static void a_lost_proof_is_said_again(void **state)
 {
     (void)state;
-    expect_said_again(OFI_PROOF);
+    expect_said_again(OFI_AUTH);
 }
 
 /* Nothing of a proof arrived for so long that who was greeted has forgotten it, and who greeted
  * takes the link for open. */
 static void forget_proof(struct side *sides)
 {
-    open_losing(sides, OFI_PROOF, 1000);
+    open_losing(sides, OFI_AUTH, 1000);
     call(&sides[0], &sides[1]);
     poll_until_in(sides, OFI_ANSWERING);
     let_seconds_pass(sides, 12);
@@ -647,7 +648,7 @@ static void a_proof_that_cannot_leave_is_said_again(void **state)
     struct side sides[2];
 
     (void)state;
-    open_losing(sides, OFI_PROOF, 2);
+    open_losing(sides, OFI_AUTH, 2);
     lost.is_told = true;
     call(&sides[0], &sides[1]);
     poll_until_in(sides, OFI_OPEN);
@@ -660,7 +661,7 @@ static void a_proof_that_cannot_leave_is_said_again(void **state)
  * again. */
 static void what_is_known_not_to_have_arrived_ends_no_link(void **state)
 {
-    static const enum ofi_kind kinds[] = {OFI_HELLO, OFI_WELCOME, OFI_PROOF};
+    static const enum ofi_kind kinds[] = {OFI_HELLO, OFI_WELCOME, OFI_AUTH};
     struct side sides[2];
 
     (void)state;
@@ -670,16 +671,16 @@ static void what_is_known_not_to_have_arrived_ends_no_link(void **state)
     for (unsigned i = 0; i < ARRAY_COUNT(kinds); i++) {
         struct ofi *ofi = ofi_of(sides[0].t);
         struct ofi_buffer *buffer =
-            container_of(list_pop_head(&ofi->free), struct ofi_buffer, node);
+            container_of(list_pop_head(&ofi->tx.free), struct ofi_buffer, node);
 
-        ofi->free_count--;
+        ofi->tx.free_count--;
         buffer->link = only_link(&sides[0]);
         buffer->bytes[0] = (unsigned char)kinds[i];
-        ofi_send_failed(ofi, buffer, FI_ECONNRESET);
+        ofi_tx_failed(ofi, buffer, FI_ECONNRESET);
         assert_true(is_in(&sides[0], OFI_OPEN));
         assert_null(buffer->link);
-        assert_int_equal(only_link(&sides[0])->owes,
-                         kinds[i] == OFI_PROOF ? 1 << OFI_PROOF : 0);
+        assert_int_equal(only_link(&sides[0])->tx.pending,
+                         kinds[i] == OFI_AUTH ? 1 << OFI_AUTH : 0);
     }
     expect_they_talk(sides);
     close_losing(sides);
@@ -730,7 +731,7 @@ int main(void)
         cmocka_unit_test(no_packet_is_longer_than_any_that_is_sent),
         cmocka_unit_test(only_what_follows_a_greeting_counts),
         cmocka_unit_test(no_other_kind_or_version_is_read),
-        cmocka_unit_test(a_proof_is_for_all_that_was_said),
+        cmocka_unit_test(a_mac_is_for_all_that_was_said),
         cmocka_unit_test(another_jobs_key_is_refused),
         cmocka_unit_test(what_is_too_long_takes_no_buffer_along),
         cmocka_unit_test(who_has_greeted_can_be_looked_at),

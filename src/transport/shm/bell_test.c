@@ -221,9 +221,9 @@ static void doubts_end(void **state)
     (void)state;
     assert_int_equal(node_open(&node), 0);
     shm = inside(&node);
-    shm_doubt(shm, 1000);
-    shm_doubt(shm, 1500);
-    assert_int_equal(shm_doubt_left(shm, 1600), SHM_DOUBT_NS - 600);
+    inbound_doubt(shm, 1000);
+    inbound_doubt(shm, 1500);
+    assert_int_equal(inbound_doubt_left(shm, 1600), SHM_DOUBT_NS - 600);
     inbound_look_again(shm, SHM_DOUBT_NS + 1000);
     assert_true(shm->doubt);
     inbound_look_again(shm, 2 * SHM_DOUBT_NS + 1000);

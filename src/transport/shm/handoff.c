@@ -158,7 +158,7 @@ static int find(struct shm *shm, const struct transport_address *address)
     int err = host_id(&shm->address.host);
 
     if (err == 0)
-        err = shm_check_address(shm, address);
+        err = link_check_address(shm, address);
     shm->address = *address;
     if (err == 0)
         err = segment_take_over(address, shm_owner_proof(shm, address), &shm->own);

@@ -358,7 +358,7 @@ void inbound_disarm_all(struct shm *shm)
 void inbound_retire_all(struct shm *shm)
 {
     if (shm->hot_count > 0)
-        shm_doubt(shm, clock_now());
+        inbound_doubt(shm, clock_now());
     while (shm->hot_count > 0)
         cool(shm, shm->hot_count - 1);
 }
@@ -368,11 +368,26 @@ static bool has_work(const struct inbound *in)
     return !ring_is_empty(&in->ring) || in->ending || in->ring.error != 0;
 }
 
+void inbound_doubt(struct shm *shm, uint64_t now)
+{
+    if (!shm->doubt)
+        shm->doubt_since_ns = now;
+    shm->doubt = true;
+    shm->doubt_last_ns = now;
+}
+
+uint64_t inbound_doubt_left(const struct shm *shm, uint64_t now)
+{
+    uint64_t passed = now - shm->doubt_since_ns;
+
+    return passed < SHM_DOUBT_NS ? SHM_DOUBT_NS - passed : 0;
+}
+
 bool inbound_look_again(struct shm *shm, uint64_t now)
 {
     bool found = false;
 
-    if (!shm->doubt || shm_doubt_left(shm, now) != 0)
+    if (!shm->doubt || inbound_doubt_left(shm, now) != 0)
         return false;
     shm->doubt = now - shm->doubt_last_ns < SHM_DOUBT_NS;
     shm->doubt_since_ns = now;
@@ -423,7 +438,7 @@ void inbound_cool_idle(struct shm *shm)
 
     if (arm_idle(shm) != 0) {
         sure = bell_arm_barrier(shm->own);
-        shm_doubt(shm, clock_now());
+        inbound_doubt(shm, clock_now());
         for (uint32_t i = shm->hot_count; i-- > 0;) {
             struct inbound *in = shm->hot[i];
 

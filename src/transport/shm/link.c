@@ -52,6 +52,14 @@ uint64_t shm_owner_proof(const struct shm *shm, const struct transport_address *
 
 /* ---- being there ---- */
 
+int link_check_address(const struct shm *shm, const struct transport_address *address)
+{
+    if (address->kind != ADDRESS_SHM || address->process == 0 || address->process > INT32_MAX ||
+        address->place > INT32_MAX)
+        return -EINVAL;
+    return address->host == shm->address.host ? 0 : -EHOSTUNREACH;
+}
+
 int link_get(struct shm *shm, const struct transport_address *address, struct shm_link **out)
 {
     struct link_member *known = link_table_find(&shm->links, address);
@@ -62,7 +70,7 @@ int link_get(struct shm *shm, const struct transport_address *address, struct sh
         *out = container_of(known, struct shm_link, member);
         return 0;
     }
-    err = shm_check_address(shm, address);
+    err = link_check_address(shm, address);
     if (err != 0)
         return err;
     link = mem_calloc(1, sizeof *link);

@@ -335,21 +335,6 @@ int shm_poll_marking(struct transport *t, int budget)
 
 /* ---- waiting ---- */
 
-void shm_doubt(struct shm *shm, uint64_t now)
-{
-    if (!shm->doubt)
-        shm->doubt_since_ns = now;
-    shm->doubt = true;
-    shm->doubt_last_ns = now;
-}
-
-uint64_t shm_doubt_left(const struct shm *shm, uint64_t now)
-{
-    uint64_t passed = now - shm->doubt_since_ns;
-
-    return passed < SHM_DOUBT_NS ? SHM_DOUBT_NS - passed : 0;
-}
-
 static bool has_work(struct shm *shm)
 {
     return bell_rang(shm) || inbound_any(shm) || link_room(shm);
@@ -391,7 +376,7 @@ static int sleep_until(struct shm *shm, uint64_t deadline, uint64_t slice)
             return -ETIMEDOUT;
         if (inbound_look_again(shm, now) || sweep(shm, now))
             return 0;
-        nap = shm->doubt ? min_size(slice, shm_doubt_left(shm, now)) : slice;
+        nap = shm->doubt ? min_size(slice, inbound_doubt_left(shm, now)) : slice;
         err = sleep_slice(shm, seen, min_size(nap, deadline - now));
         if (err == EINTR)
             return -EINTR;
@@ -425,7 +410,7 @@ static int arm_and_sleep(struct shm *shm, uint64_t deadline)
     if (found)
         return 0;
     if (asked)
-        shm_doubt(shm, clock_now());
+        inbound_doubt(shm, clock_now());
     if (is_starved(shm))
         return sleep_until(shm, deadline, SLICE_STARVED_NS);
     return sleep_until(shm, deadline, sure ? SLICE_NS : SLICE_UNSURE_NS);
@@ -464,24 +449,16 @@ static void shm_address(const struct transport *t, struct transport_address *add
     *address = shm_of(t)->address;
 }
 
-int shm_check_address(const struct shm *shm, const struct transport_address *address)
-{
-    if (address->kind != ADDRESS_SHM || address->process == 0 || address->process > INT32_MAX ||
-        address->place > INT32_MAX)
-        return -EINVAL;
-    return address->host == shm->address.host ? 0 : -EHOSTUNREACH;
-}
-
 static int shm_reaches(const struct transport *t, const struct transport_address *address)
 {
-    return shm_check_address(shm_of(t), address);
+    return link_check_address(shm_of(t), address);
 }
 
 /* As link_check() of a link through which nothing has gone. */
 static int shm_is_there(const struct transport *t, const struct transport_address *address)
 {
     const struct shm *shm = shm_of(t);
-    int err = shm_check_address(shm, address);
+    int err = link_check_address(shm, address);
 
     if (err != 0)
         return err;

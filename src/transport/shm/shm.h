@@ -12,8 +12,8 @@
  *     inbound[i]      how far we have read it, and the link to answer through
  *
  * Who does what: shm.c opens, closes, sends, polls and waits; link.c makes and ends
- * what we send through; inbound.c makes and ends what we receive from; memory.c, atomics.c and
- * handoff.c are the tables of those names.
+ * what we send through; inbound.c makes and ends what we receive from; cma.c, words.c and
+ * handoff.c are the tables of memory.h, atomics.h and handoff.h.
  *
  * Invariants
  *   I1  inbound[i] is NULL, or slot i was READY when we looked
@@ -153,18 +153,7 @@ void shm_destroy(struct shm *shm);
 /* shm_poll() that keeps in the segment how far it is: the poll() of a RECEIVER. */
 int shm_poll_marking(struct transport *t, int budget);
 
-/* Something was armed before now: it is to be looked at once more.  The time is read behind the
- * barrier, so that whatever holds us up before does not count. */
-void shm_doubt(struct shm *shm, uint64_t now);
-
-/* In how many nanoseconds that is to be done, if shm->doubt. */
-uint64_t shm_doubt_left(const struct shm *shm, uint64_t now);
-
-/* May packets to this address go through shared memory?  0; -EINVAL no address of this
- * transport; -EHOSTUNREACH of another machine. */
-int shm_check_address(const struct shm *shm, const struct transport_address *address);
-
-/* ---- memory.c, atomics.c, handoff.c ---- */
+/* ---- cma.c, words.c, handoff.c ---- */
 
 extern const struct transport_memory shm_memory;
 extern const struct transport_atomics shm_atomics;
@@ -179,6 +168,10 @@ uint64_t shm_proof(const struct shm *shm, uint64_t cookie,
 /* The proof that the owner of the segment at address knows the key, and that nobody has
  * changed what only the network uses of it. */
 uint64_t shm_owner_proof(const struct shm *shm, const struct transport_address *owner);
+
+/* May packets to this address go through shared memory?  0; -EINVAL no address of this
+ * transport; -EHOSTUNREACH of another machine. */
+int link_check_address(const struct shm *shm, const struct transport_address *address);
 
 /* The link to address, made if there is none.  0; -EINVAL, -EHOSTUNREACH, -ENOMEM. */
 int link_get(struct shm *shm, const struct transport_address *address, struct shm_link **out);
@@ -260,6 +253,13 @@ void inbound_cool_idle(struct shm *shm);
 void inbound_arm_all(struct shm *shm);
 void inbound_disarm_all(struct shm *shm);
 void inbound_retire_all(struct shm *shm);
+
+/* Something was armed before now: it is to be looked at once more.  The time is read behind the
+ * barrier, so that whatever holds us up before does not count. */
+void inbound_doubt(struct shm *shm, uint64_t now);
+
+/* In how many nanoseconds that is to be done, if shm->doubt. */
+uint64_t inbound_doubt_left(const struct shm *shm, uint64_t now);
 
 /* The look once more of bell.h, if it is due: makes cool rings with something in them hot.
  * True if there was one. */

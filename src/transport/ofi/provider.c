@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * select.c - which provider, over which interface.
+ * provider.c - which provider, over which interface.
  *
  * libfabric lists what it has, the best first; we take the first that will do: reliable
  * datagrams whose sends stay in order.  What can also move memory is preferred to what
@@ -16,7 +16,8 @@
 
 #include "base/base.h"
 #include "base/log.h"
-#include "transport/ofi/ofi.h"
+#include "transport/ofi/packet.h"
+#include "transport/ofi/provider.h"
 
 static const char *const own = "matchbox";
 static const char *const unwanted[] = {"shm", "sm2", "sockets", "udp", "mrail", "hook", "lnx"};
@@ -56,10 +57,10 @@ static bool will_do(const struct fi_info *info, bool is_named, const char *inter
            (most == 0 || most >= OFI_MESSAGE_MAX) && info->ep_attr->msg_prefix_size == 0;
 }
 
-static struct fi_info *make_hints(const struct ofi_library *library, const char *provider,
+static struct fi_info *make_hints(const struct ofi_dl *dl, const char *provider,
                                   const char *domain, uint64_t caps)
 {
-    struct fi_info *hints = library->dupinfo(NULL);
+    struct fi_info *hints = dl->dupinfo(NULL);
 
     if (hints == NULL)
         return NULL;
@@ -81,13 +82,13 @@ static struct fi_info *make_hints(const struct ofi_library *library, const char 
     return hints;
 }
 
-static int ask(const struct ofi_library *library, const char *provider, const char *interface,
+static int ask(const struct ofi_dl *dl, const char *provider, const char *interface,
                uint64_t caps, struct fi_info **list)
 {
     bool by_address = is_address(interface);
-    struct fi_info *hints = make_hints(
-        library, provider, by_address || interface[0] == '\0' ? NULL : interface, caps);
-    uint32_t version = library->version();
+    struct fi_info *hints =
+        make_hints(dl, provider, by_address || interface[0] == '\0' ? NULL : interface, caps);
+    uint32_t version = dl->version();
     int err;
 
     if (hints == NULL)
@@ -95,23 +96,23 @@ static int ask(const struct ofi_library *library, const char *provider, const ch
     if (FI_VERSION_GE(version, OFI_API_VERSION))
         version = OFI_API_VERSION;
     *list = NULL;
-    err = library->getinfo(version, by_address ? interface : NULL, NULL,
-                           by_address ? FI_SOURCE : 0, hints, list);
-    library->freeinfo(hints);
+    err = dl->getinfo(version, by_address ? interface : NULL, NULL, by_address ? FI_SOURCE : 0,
+                      hints, list);
+    dl->freeinfo(hints);
     return err;
 }
 
-static struct fi_info *choose(const struct ofi_library *library, const char *provider,
+static struct fi_info *choose(const struct ofi_dl *dl, const char *provider,
                               const char *interface, uint64_t caps)
 {
     struct fi_info *list, *chosen = NULL;
 
-    if (ask(library, provider, interface, caps, &list) != 0)
+    if (ask(dl, provider, interface, caps, &list) != 0)
         return NULL;
     for (const struct fi_info *at = list; at != NULL && chosen == NULL; at = at->next)
         if (will_do(at, provider[0] != '\0', interface))
-            chosen = library->dupinfo(at);
-    library->freeinfo(list);
+            chosen = dl->dupinfo(at);
+    dl->freeinfo(list);
     return chosen;
 }
 
@@ -134,25 +135,25 @@ static void complain(const char *provider, const char *interface)
 }
 
 /* The same once more with atomics, if it has them. */
-static void add_atomics(const struct ofi_library *library, const char *interface, uint64_t caps,
+static void add_atomics(const struct ofi_dl *dl, const char *interface, uint64_t caps,
                         struct fi_info **info)
 {
     const char *name = (*info)->fabric_attr->prov_name;
-    struct fi_info *more = choose(library, name, interface, caps | FI_ATOMIC);
+    struct fi_info *more = choose(dl, name, interface, caps | FI_ATOMIC);
 
     if (more == NULL)
         return;
     if (strcmp(more->fabric_attr->prov_name, name) != 0 ||
         strcmp(more->domain_attr->name, (*info)->domain_attr->name) != 0) {
-        library->freeinfo(more);
+        dl->freeinfo(more);
         return;
     }
-    library->freeinfo(*info);
+    dl->freeinfo(*info);
     *info = more;
 }
 
-int ofi_select(const struct ofi_library *library, const char *provider, const char *interface,
-               bool wants_atomics, struct fi_info **info)
+int ofi_provider_choose(const struct ofi_dl *dl, const char *provider, const char *interface,
+                        bool wants_atomics, struct fi_info **info)
 {
     static const uint64_t wanted[] = {
         FI_MSG | FI_RMA | FI_MULTI_RECV,
@@ -162,10 +163,10 @@ int ofi_select(const struct ofi_library *library, const char *provider, const ch
     };
 
     for (size_t i = 0; i < ARRAY_COUNT(wanted); i++) {
-        *info = choose(library, provider, interface, wanted[i]);
+        *info = choose(dl, provider, interface, wanted[i]);
         if (*info != NULL) {
             if (wants_atomics)
-                add_atomics(library, interface, wanted[i], info);
+                add_atomics(dl, interface, wanted[i], info);
             return 0;
         }
     }

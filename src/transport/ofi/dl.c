@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * library.c - library.h says it all.
+ * dl.c - dl.h says it all.
  */
-#include "transport/ofi/library.h"
+#include "transport/ofi/dl.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -17,7 +17,7 @@
 #define OLDEST       FI_VERSION(1, 5) /* fi_info as we read it */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct ofi_library library;
+static struct ofi_dl dl;
 static bool is_loaded;
 
 static bool find(void *handle, const char *name, void *function, size_t size)
@@ -35,7 +35,7 @@ static bool find(void *handle, const char *name, void *function, size_t size)
 static int load(void)
 {
     void *handle = dlopen(LIBRARY_NAME, RTLD_NOW | RTLD_LOCAL);
-    struct ofi_library l;
+    struct ofi_dl l;
 
     if (handle == NULL) {
         LOG_ERROR("ofi: the network needs libfabric, which cannot be loaded: %s; install it "
@@ -55,12 +55,12 @@ static int load(void)
                   FI_MINOR(l.version()));
         return -ENOTSUP;
     }
-    library = l;
+    dl = l;
     is_loaded = true;
     return 0;
 }
 
-int ofi_library_get(const struct ofi_library **out)
+int ofi_dl_get(const struct ofi_dl **out)
 {
     int err;
 
@@ -68,6 +68,6 @@ int ofi_library_get(const struct ofi_library **out)
     err = is_loaded ? 0 : load();
     pthread_mutex_unlock(&lock);
     if (err == 0)
-        *out = &library;
+        *out = &dl;
     return err;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * inbound.c - what arrives: from the provider's completion to deliver().
+ * rx.c - what arrives: from the provider's completion to deliver().
  *
  * A receive buffer takes many packets where the provider can do that (FI_MULTI_RECV), else
  * one.  The provider says when it is done with a buffer, and then gets it again, unless
@@ -37,7 +37,7 @@ static int present(struct ofi *ofi, struct ofi_link *link)
 
     if (likely(link->member.named))
         return 0;
-    if (link->is_refused)
+    if (link->rx.is_refused)
         return -EPERM;
     err = ofi->events->accept(ofi->arg, &link->member.link, &link->member.address, &peer);
     if (err == 0) {
@@ -58,7 +58,7 @@ static int deliver_aligned(struct ofi *ofi, uint32_t peer, const void *packet, s
     return ofi->events->deliver(ofi->arg, peer, copy, size);
 }
 
-int ofi_deliver(struct ofi_link *link, const void *packet, size_t size)
+int ofi_rx_deliver(struct ofi_link *link, const void *packet, size_t size)
 {
     struct ofi *ofi = ofi_of_link(link);
     int err = present(ofi, link);
@@ -68,9 +68,9 @@ int ofi_deliver(struct ofi_link *link, const void *packet, size_t size)
     if (err == -EAGAIN)
         return err;
     ofi->events->dropped(ofi->arg, "a packet of a refused peer");
-    if (!link->is_refused)
-        ofi_owe(link, OFI_BYE);
-    link->is_refused = true;
+    if (!link->rx.is_refused)
+        ofi->upcalls->refused(link);
+    link->rx.is_refused = true;
     return err;
 }
 
@@ -80,29 +80,29 @@ static void hold(struct ofi *ofi, struct ofi_link *link, struct ofi_receive *rec
                  unsigned char *bytes, size_t size)
 {
     const struct held held = {.size = (uint32_t)size,
-                              .receive = (uint32_t)(receive - ofi->receives)};
+                              .receive = (uint32_t)(receive - ofi->rx.receives)};
 
     memcpy(bytes, &held, sizeof held);
-    if (link->held_last != NULL)
-        memcpy(link->held_last + offsetof(struct held, next), &bytes, sizeof bytes);
+    if (link->rx.held_last != NULL)
+        memcpy(link->rx.held_last + offsetof(struct held, next), &bytes, sizeof bytes);
     else
-        link->held_first = bytes;
-    link->held_last = bytes;
+        link->rx.held_first = bytes;
+    link->rx.held_last = bytes;
     receive->held++;
-    if (!list_is_linked(&link->in_holding))
-        list_add_tail(&ofi->holding, &link->in_holding);
+    if (!list_is_linked(&link->rx.in_holding))
+        list_add_tail(&ofi->rx.holding, &link->rx.in_holding);
 }
 
 static void release_first(struct ofi_link *link, const struct held *held)
 {
     struct ofi *ofi = ofi_of_link(link);
 
-    ofi->receives[held->receive].held--;
-    link->held_first = held->next;
+    ofi->rx.receives[held->receive].held--;
+    link->rx.held_first = held->next;
     if (held->next != NULL)
         return;
-    link->held_last = NULL;
-    list_remove(&link->in_holding);
+    link->rx.held_last = NULL;
+    list_remove(&link->rx.in_holding);
 }
 
 static int deliver_held_of(struct ofi_link *link)
@@ -110,22 +110,22 @@ static int deliver_held_of(struct ofi_link *link)
     struct held held;
     int taken = 0;
 
-    for (; link->held_first != NULL; taken++) {
-        memcpy(&held, link->held_first, sizeof held);
-        if (ofi_deliver(link, link->held_first + sizeof held, held.size) == -EAGAIN)
+    for (; link->rx.held_first != NULL; taken++) {
+        memcpy(&held, link->rx.held_first, sizeof held);
+        if (ofi_rx_deliver(link, link->rx.held_first + sizeof held, held.size) == -EAGAIN)
             break;
         release_first(link, &held);
     }
     return taken;
 }
 
-int ofi_deliver_held(struct ofi *ofi)
+int ofi_rx_deliver_held(struct ofi *ofi)
 {
     struct list *node, *next;
     int taken = 0;
 
-    list_for_each_safe (node, next, &ofi->holding)
-        taken += deliver_held_of(container_of(node, struct ofi_link, in_holding));
+    list_for_each_safe (node, next, &ofi->rx.holding)
+        taken += deliver_held_of(container_of(node, struct ofi_link, rx.in_holding));
     return taken;
 }
 
@@ -135,25 +135,25 @@ static struct ofi_link *find(const struct ofi *ofi, const struct ofi_prefix *pre
 {
     struct ofi_link *link;
 
-    if (prefix->to == 0 || prefix->to > ofi->id_count)
+    if (prefix->to == 0 || prefix->to > ofi->conns.id_count)
         return NULL;
-    link = ofi->by_id[prefix->to - 1];
+    link = ofi->conns.by_id[prefix->to - 1];
     return link->ours.token == prefix->token ? link : NULL;
 }
 
 static void arrived_data(struct ofi *ofi, struct ofi_link *link, struct ofi_receive *receive,
                          unsigned char *bytes, size_t size)
 {
-    ofi->ended++;
+    ofi->rx.ended++;
     if (link->state != OFI_OPEN) {
-        ofi->events->dropped(ofi->arg, "a packet before its greeting, or behind the end");
-        ofi_link_told_late(link);
+        ofi->events->dropped(ofi->arg, "a packet before the handshake, or behind the end");
+        ofi->upcalls->late(link);
         return;
     }
-    link->arrived++;
-    link->heard_ns = link->silent_ns = 0;
-    if (link->held_first == NULL &&
-        ofi_deliver(link, bytes + sizeof(struct ofi_prefix), size) != -EAGAIN)
+    link->rx.data_count++;
+    ofi_keepalive_heard(&link->keepalive);
+    if (link->rx.held_first == NULL &&
+        ofi_rx_deliver(link, bytes + sizeof(struct ofi_prefix), size) != -EAGAIN)
         return;
     hold(ofi, link, receive, bytes, size);
 }
@@ -162,15 +162,32 @@ static void arrived_data(struct ofi *ofi, struct ofi_link *link, struct ofi_rece
 static bool is_out_of_turn(struct ofi *ofi, struct ofi_link *link,
                            const struct ofi_prefix *prefix)
 {
-    unsigned ahead = (ofi_count(prefix) - link->arrived) & OFI_COUNT_MASK;
+    unsigned ahead = (ofi_count(prefix) - link->rx.data_count) & OFI_COUNT_MASK;
 
     if (link->state != OFI_OPEN || !ofi_counts((enum ofi_kind)prefix->kind) || ahead == 0)
         return false;
     if (ahead <= OFI_COUNT_MASK / 2)
-        ofi_link_broken(link);
+        ofi->upcalls->broken(link);
     else
         ofi->events->dropped(ofi->arg, "a packet that has come before");
     return true;
+}
+
+/* A control packet: a copy of its body goes up, the original is another process's to change. */
+static void arrived_control(struct ofi *ofi, struct ofi_link *link, enum ofi_kind kind,
+                            const unsigned char *body)
+{
+    union {
+        struct ofi_hello hello;
+        struct ofi_welcome welcome;
+        struct ofi_auth auth;
+    } copy;
+
+    memcpy(&copy, body, ofi_body_size(kind));
+    if (link != NULL)
+        ofi_keepalive_heard(&link->keepalive);
+    if (ofi->upcalls->on_packet[kind] != NULL)
+        ofi->upcalls->on_packet[kind](ofi, link, &copy);
 }
 
 static void arrived(struct ofi *ofi, struct ofi_receive *receive, unsigned char *bytes,
@@ -180,33 +197,25 @@ static void arrived(struct ofi *ofi, struct ofi_receive *receive, unsigned char 
     const char *wrong = ofi_check(bytes, size, &prefix);
     const unsigned char *body = bytes + sizeof prefix;
     struct ofi_link *link = wrong == NULL ? find(ofi, &prefix) : NULL;
-    union {
-        struct ofi_hello hello;
-        struct ofi_welcome welcome;
-        struct ofi_proof proof;
-    } copy;
 
-    if (wrong == NULL && prefix.kind == OFI_HELLO) {
-        memcpy(&copy.hello, body, sizeof copy.hello);
-        ofi_greeted(ofi, &copy.hello);
-    } else if (link == NULL) {
+    if (wrong == NULL && prefix.kind == OFI_HELLO)
+        arrived_control(ofi, NULL, OFI_HELLO, body); /* it names no link */
+    else if (link == NULL)
         ofi->events->dropped(ofi->arg, wrong != NULL ? wrong : "a packet for no link");
-    } else if (is_out_of_turn(ofi, link, &prefix)) {
+    else if (is_out_of_turn(ofi, link, &prefix))
         return;
-    } else if (prefix.kind == OFI_DATA) {
+    else if (prefix.kind == OFI_DATA)
         arrived_data(ofi, link, receive, bytes, size - sizeof prefix - ofi_padding(&prefix));
-    } else {
-        memcpy(&copy, body, size - sizeof prefix);
-        ofi_link_told(ofi, link, (enum ofi_kind)prefix.kind, &copy);
-    }
+    else
+        arrived_control(ofi, link, (enum ofi_kind)prefix.kind, body);
 }
 
-void ofi_received(struct ofi *ofi, struct ofi_receive *receive, unsigned char *bytes,
-                  size_t size, bool is_released)
+void ofi_rx_received(struct ofi *ofi, struct ofi_receive *receive, unsigned char *bytes,
+                     size_t size, bool is_released)
 {
-    if ((is_released || !ofi->has_multi) && receive->is_given) {
+    if ((is_released || !ofi->rx.has_multi) && receive->is_given) {
         receive->is_given = false;
-        ofi->to_give++;
+        ofi->rx.to_give++;
     }
     if (bytes != NULL && !ofi->is_closing)
         arrived(ofi, receive, bytes, size);
@@ -216,22 +225,22 @@ void ofi_received(struct ofi *ofi, struct ofi_receive *receive, unsigned char *b
 
 static int give(struct ofi *ofi, struct ofi_receive *receive)
 {
-    const struct iovec iov = {receive->bytes, ofi->receive_size};
+    const struct iovec iov = {receive->bytes, ofi->rx.size};
     const struct fi_msg msg = {
         .msg_iov = &iov,
-        .desc = &ofi->receive_descriptor,
+        .desc = &ofi->rx.descriptor,
         .iov_count = 1,
         .addr = FI_ADDR_UNSPEC,
         .context = &receive->operation.context,
     };
 
-    return (int)fi_recvmsg(ofi->ep, &msg, ofi->has_multi ? FI_MULTI_RECV : 0);
+    return (int)fi_recvmsg(ofi->domain.ep, &msg, ofi->rx.has_multi ? FI_MULTI_RECV : 0);
 }
 
-int ofi_receives_give(struct ofi *ofi)
+int ofi_rx_give(struct ofi *ofi)
 {
-    for (uint32_t i = 0; i < ofi->receive_count && ofi->to_give != 0; i++) {
-        struct ofi_receive *receive = &ofi->receives[i];
+    for (uint32_t i = 0; i < ofi->rx.count && ofi->rx.to_give != 0; i++) {
+        struct ofi_receive *receive = &ofi->rx.receives[i];
         int err;
 
         if (receive->is_given || receive->held != 0)
@@ -240,44 +249,48 @@ int ofi_receives_give(struct ofi *ofi)
         if (err != 0)
             return err == -FI_EAGAIN ? 0 : err;
         receive->is_given = true;
-        ofi->to_give--;
+        ofi->rx.to_give--;
     }
     return 0;
 }
 
-int ofi_receives_open(struct ofi *ofi)
+int ofi_rx_open(struct ofi *ofi)
 {
     size_t least = OFI_MESSAGE_MAX;
     int err;
 
-    ofi->has_multi = (ofi->info->caps & FI_MULTI_RECV) != 0;
-    ofi->receive_count = ofi->has_multi ? OFI_MULTI : OFI_RECEIVES;
-    ofi->receive_size = ofi->has_multi ? OFI_MULTI_SIZE : OFI_MESSAGE_MAX;
-    ofi->to_give = ofi->receive_count;
-    ofi->receives = mem_calloc(ofi->receive_count, sizeof *ofi->receives);
-    ofi->receive_bytes = mem_alloc_aligned(4096, ofi->receive_count * ofi->receive_size);
-    if (ofi->receives == NULL || ofi->receive_bytes == NULL)
+    list_init(&ofi->rx.holding);
+    ofi->rx.has_multi = (ofi->domain.info->caps & FI_MULTI_RECV) != 0;
+    ofi->rx.count = ofi->rx.has_multi ? OFI_MULTI : OFI_RECEIVES;
+    ofi->rx.size = ofi->rx.has_multi ? OFI_MULTI_SIZE : OFI_MESSAGE_MAX;
+    ofi->rx.to_give = ofi->rx.count;
+    ofi->rx.receives = mem_calloc(ofi->rx.count, sizeof *ofi->rx.receives);
+    ofi->rx.bytes = mem_alloc_aligned(4096, ofi->rx.count * ofi->rx.size);
+    if (ofi->rx.receives == NULL || ofi->rx.bytes == NULL)
         return -ENOMEM;
-    for (uint32_t i = 0; i < ofi->receive_count; i++) {
-        ofi->receives[i].operation.kind = OFI_RECEIVING;
-        ofi->receives[i].bytes = ofi->receive_bytes + i * ofi->receive_size;
+    for (uint32_t i = 0; i < ofi->rx.count; i++) {
+        ofi->rx.receives[i].operation.kind = OFI_RECEIVING;
+        ofi->rx.receives[i].bytes = ofi->rx.bytes + i * ofi->rx.size;
     }
-    err = ofi_register(ofi, ofi->receive_bytes, ofi->receive_count * ofi->receive_size, FI_RECV,
-                       &ofi->receives_mr);
+    err = ofi_register(ofi, ofi->rx.bytes, ofi->rx.count * ofi->rx.size, FI_RECV, &ofi->rx.mr);
     if (err != 0)
         return err;
-    ofi->receive_descriptor = ofi->receives_mr != NULL ? fi_mr_desc(ofi->receives_mr) : NULL;
-    if (ofi->has_multi)
-        err = fi_setopt(&ofi->ep->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &least,
+    ofi->rx.descriptor = ofi->rx.mr != NULL ? fi_mr_desc(ofi->rx.mr) : NULL;
+    if (ofi->rx.has_multi)
+        err = fi_setopt(&ofi->domain.ep->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &least,
                         sizeof least);
-    return err != 0 ? err : ofi_receives_give(ofi);
+    return err != 0 ? err : ofi_rx_give(ofi);
 }
 
-/* Behind closing the endpoint: the provider has let go of all. */
-void ofi_receives_close(struct ofi *ofi)
+void ofi_rx_close(struct ofi *ofi)
 {
-    if (ofi->receives_mr != NULL)
-        fi_close(&ofi->receives_mr->fid);
-    mem_free(ofi->receive_bytes);
-    mem_free(ofi->receives);
+    if (ofi->rx.mr != NULL)
+        fi_close(&ofi->rx.mr->fid);
+    mem_free(ofi->rx.bytes);
+    mem_free(ofi->rx.receives);
+}
+
+void ofi_rx_init_link(struct ofi_link_rx *rx)
+{
+    list_init_node(&rx->in_holding);
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * link.c - a way to another endpoint over the network, from its making to the end.
+ * conn.c - a way to another endpoint over the network, from its making to the end.
  *
  *   NEW ──> CALLING ──────────> OPEN ──────> DEAD      a packet is to leave; WELCOME came
  *    │         │                 ^            ^
- *    └─────────┴──> ANSWERING ───┘            │        HELLO came; PROOF came
+ *    └─────────┴──> ANSWERING ───┘            │        HELLO came; AUTH came 
  *              └─────────┴────────────────────┘        refused, closed, broken
  *
- * greet.c makes it open, outbound.c and inbound.c use it, and attend.c finds out whether
+ * handshake.c makes it open, tx.c, rx.c and rdma.c use it, and keepalive.c finds out whether
  * somebody is there at all.
  */
 #include <errno.h>
@@ -21,7 +21,7 @@
 
 /* ---- making ---- */
 
-int ofi_check_address(const struct ofi *ofi, const struct transport_address *address)
+int ofi_link_check_address(const struct ofi *ofi, const struct transport_address *address)
 {
     bool is_shm = address->kind == ADDRESS_SHM;
 
@@ -36,13 +36,13 @@ int ofi_check_address(const struct ofi *ofi, const struct transport_address *add
 
 static int ids_grow(struct ofi *ofi)
 {
-    uint32_t room = ofi->id_room == 0 ? 8 : ofi->id_room * 2;
-    struct ofi_link **by_id = mem_realloc(ofi->by_id, room * sizeof *by_id);
+    uint32_t room = ofi->conns.id_room == 0 ? 8 : ofi->conns.id_room * 2;
+    struct ofi_link **by_id = mem_realloc(ofi->conns.by_id, room * sizeof *by_id);
 
     if (by_id == NULL)
         return -ENOMEM;
-    ofi->by_id = by_id;
-    ofi->id_room = room;
+    ofi->conns.by_id = by_id;
+    ofi->conns.id_room = room;
     return 0;
 }
 
@@ -53,19 +53,18 @@ static int link_init(struct ofi *ofi, struct ofi_link *link,
 
     if (err != 0)
         return err;
-    list_init(&link->queue);
-    list_init(&link->moving);
-    list_init_node(&link->in_busy);
-    list_init_node(&link->in_holding);
+    ofi_tx_init_link(&link->tx);
+    ofi_rx_init_link(&link->rx);
+    ofi_rdma_init_link(&link->rdma);
     link->member.link.transport = &ofi->base;
     link->member.address = *address;
-    link->look_fd = -1;
+    link->probe.fd = -1;
     link->is_self = address_is_same(address, &ofi->self);
     link->state = link->is_self ? OFI_OPEN : OFI_NEW;
-    link->id = ofi->id_count + 1;
+    link->id = ofi->conns.id_count + 1;
     link->ours.id = link->id;
     link->ours.zero = 0;
-    known = fi_av_insert(ofi->av, address->network, 1, &link->to, 0, NULL);
+    known = fi_av_insert(ofi->domain.av, address->network, 1, &link->to, 0, NULL);
     if (known == -FI_ENOMEM)
         return -ENOMEM; /* another time there may be */
     if (known != 1) {
@@ -78,36 +77,36 @@ static int link_init(struct ofi *ofi, struct ofi_link *link,
 int ofi_link_get(struct ofi *ofi, const struct transport_address *address,
                  struct ofi_link **out)
 {
-    struct link_member *known = link_table_find(&ofi->links, address);
+    struct link_member *known = link_table_find(&ofi->conns.links, address);
     struct ofi_link *link;
-    int err = known != NULL ? 0 : ofi_check_address(ofi, address);
+    int err = known != NULL ? 0 : ofi_link_check_address(ofi, address);
 
     if (known != NULL)
         *out = container_of(known, struct ofi_link, member);
     if (known != NULL || err != 0)
         return err;
-    if (ofi->id_count == ofi->id_room && ids_grow(ofi) != 0)
+    if (ofi->conns.id_count == ofi->conns.id_room && ids_grow(ofi) != 0)
         return -ENOMEM;
     link = mem_calloc(1, sizeof *link);
     if (link == NULL)
         return -ENOMEM;
     err = link_init(ofi, link, address);
     if (err == 0)
-        err = link_table_add(&ofi->links, &link->member);
+        err = link_table_add(&ofi->conns.links, &link->member);
     if (err != 0) {
         mem_free(link);
         return err;
     }
-    ofi->by_id[ofi->id_count++] = link;
+    ofi->conns.by_id[ofi->conns.id_count++] = link;
     *out = link;
     return 0;
 }
 
-void ofi_link_destroy(struct ofi_link *link)
+static void destroy(struct ofi_link *link)
 {
-    list_remove(&link->in_busy);
-    list_remove(&link->in_holding);
-    ofi_listener_forget(link);
+    list_remove(&link->tx.in_busy);
+    list_remove(&link->rx.in_holding);
+    ofi_tcp_probe_forget(link);
     mem_free(link);
 }
 
@@ -115,8 +114,8 @@ void ofi_link_set(struct ofi_link *link, enum ofi_state state)
 {
     struct ofi *ofi = ofi_of_link(link);
 
-    ofi->strangers += state == OFI_ANSWERING;
-    ofi->strangers -= link->state == OFI_ANSWERING;
+    ofi->conns.strangers += state == OFI_ANSWERING;
+    ofi->conns.strangers -= link->state == OFI_ANSWERING;
     link->state = state;
 }
 
@@ -130,62 +129,61 @@ void ofi_link_kill(struct ofi_link *link, int error, bool has_died)
     ofi_link_set(link, OFI_DEAD);
     link->error = error;
     link->has_died = has_died;
-    link->owes = 0;
-    ofi_queue_drop(link);
-    ofi_listener_forget(link);
-    ofi_moving_failed(link);
+    ofi_tx_forget(link, ~0u);
+    ofi_tx_drop(link);
+    ofi_tcp_probe_forget(link);
+    ofi_rdma_fail(link);
+}
+
+void ofi_link_lose(struct ofi_link *link)
+{
+    link->is_lost = true;
+    ofi_link_kill(link, -EHOSTUNREACH, false);
 }
 
 void ofi_link_broken(struct ofi_link *link)
 {
     LOG_WARN("ofi: link %u: packets were lost when a connection broke", link->id);
     ofi_link_kill(link, -ENOTCONN, true);
-    ofi_owe(link, OFI_BROKEN);
+    ofi_tx_control(link, OFI_BROKEN);
 }
 
-void ofi_link_told_late(struct ofi_link *link)
+void ofi_link_late(struct ofi_link *link)
 {
     if (link->state == OFI_DEAD && link->has_died)
-        ofi_owe(link, OFI_BROKEN);
+        ofi_tx_control(link, OFI_BROKEN);
 }
 
-/* ---- what its peer says of it ---- */
-
-static void heard(struct ofi_link *link)
+void ofi_link_refused(struct ofi_link *link)
 {
-    link->heard_ns = 0; /* until somebody looks at the clock */
-    link->silent_ns = 0;
+    ofi_tx_control(link, OFI_BYE);
 }
 
-void ofi_link_told(struct ofi *ofi, struct ofi_link *link, enum ofi_kind kind, const void *body)
+void ofi_link_on_bye(struct ofi *ofi, struct ofi_link *link, const void *none)
 {
-    heard(link);
-    switch (kind) {
-    case OFI_WELCOME:
-        ofi_welcomed(ofi, link, body);
-        break;
-    case OFI_PROOF:
-        ofi_proved(ofi, link, body);
-        break;
-    case OFI_REFUSED:
-        if (link->state == OFI_CALLING)
-            ofi_refused(link);
-        break;
-    case OFI_PING:
-        ofi_pinged(link);
-        break;
-    case OFI_BYE:
-        if (link->state == OFI_OPEN)
-            ofi_link_kill(link, -ENOTCONN, false);
-        break;
-    case OFI_BROKEN:
-        if (link->state != OFI_NEW) /* if it was never met, it has given us up */
-            ofi_link_kill(link, link->state == OFI_OPEN ? -ENOTCONN : -EHOSTUNREACH, true);
-        break;
-    case OFI_DATA:
-    case OFI_HELLO:
-    case OFI_PONG:
-    case OFI_KINDS:
-        break;
-    }
+    (void)ofi, (void)none;
+    if (link->state == OFI_OPEN)
+        ofi_link_kill(link, -ENOTCONN, false);
+}
+
+void ofi_link_on_broken(struct ofi *ofi, struct ofi_link *link, const void *none)
+{
+    (void)ofi, (void)none;
+    if (link->state != OFI_NEW) /* a peer that we never called has given us up */
+        ofi_link_kill(link, link->state == OFI_OPEN ? -ENOTCONN : -EHOSTUNREACH, true);
+}
+
+/* ---- all of them ---- */
+
+void ofi_conns_init(struct ofi *ofi)
+{
+    link_table_init(&ofi->conns.links);
+}
+
+void ofi_conns_close(struct ofi *ofi)
+{
+    for (uint32_t i = 0; i < ofi->conns.id_count; i++)
+        destroy(ofi->conns.by_id[i]);
+    mem_free(ofi->conns.by_id);
+    link_table_fini(&ofi->conns.links);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * atomics.c - the words of a segment, which peers swap and load as we do: by the processor.
+ * words.c - the words of a segment, which peers swap and load as we do: by the processor.
  *
  * Everything is done when the call returns, so no cookie is ever told of.
  */

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * words.c - words that peers compare and exchange.
+ * cswap.c - words that peers compare and swap.
  *
- * They lie in memory that is registered once; peers learn in the greeting where.  Every
- * exchange is the provider's (fi_compare_atomic), our own too: what a network adapter does to a
+ * They lie in memory that is registered once; peers learn in the handshake where.  Every
+ * swap is the provider's (fi_compare_atomic), our own too: what a network adapter does to a
  * word is one step only for what the same adapter does.
  *
- * Who only wants to know whether something has changed reads the memory (glance): an adapter
+ * Who only wants to know whether something has changed loads the word (load_local): an adapter
  * may write there later than it has told the peer, but nobody decides anything by that.
  *
- * An exchange of a peer's word ends when the provider says so.  One of our own is waited for.
+ * A swap of a peer's word ends when the provider says so.  One of our own is waited for.
  * It needs nobody else, both of its ends are here; but the provider tells of other things
  * meanwhile, and nothing may go up to the core now.  So these are put aside, and the next
  * poll() begins with them.
  *
  * Should one not come back within OWN_NS, or should there be no memory to put things aside,
- * our own exchanges are the processor's from then on: not one step with an adapter's any more,
- * but with those of a provider that exchanges in our own calls, as those over TCP do.  The one
+ * our own swaps are the processor's from then on: not one step with an adapter's any more,
+ * but with those of a provider that swaps in our own calls, as those over TCP do.  The one
  * that may still come does no harm, since the core never gives a word the same value twice.
  */
 #include <errno.h>
@@ -34,7 +34,7 @@
 /* ---- what comes meanwhile ---- */
 
 /* Room for one more.  0; -ENOMEM. */
-static int aside_reserve(struct ofi_words *words)
+static int aside_reserve(struct ofi_cswap *words)
 {
     size_t room = words->room == 0 ? ENTRIES_FIRST : 2 * words->room;
     struct ofi_entry *entries;
@@ -55,9 +55,9 @@ static int aside_reserve(struct ofi_words *words)
     return 0;
 }
 
-bool ofi_words_entry(struct ofi *ofi, struct ofi_entry *entry)
+bool ofi_cswap_entry(struct ofi *ofi, struct ofi_entry *entry)
 {
-    struct ofi_words *words = &ofi->words;
+    struct ofi_cswap *words = &ofi->cswap;
 
     if (words->count == 0)
         return false;
@@ -74,10 +74,10 @@ static bool read_entry(struct ofi *ofi, struct ofi_entry *out)
     ssize_t count;
 
     memset(out, 0, sizeof *out);
-    count = fi_cq_read(ofi->cq, &out->entry, 1);
+    count = fi_cq_read(ofi->domain.cq, &out->entry, 1);
     if (count != -FI_EAVAIL)
         return count == 1;
-    if (fi_cq_readerr(ofi->cq, &failed, 0) != 1)
+    if (fi_cq_readerr(ofi->domain.cq, &failed, 0) != 1)
         return false;
     out->entry.op_context = failed.op_context;
     out->entry.flags = failed.flags;
@@ -87,21 +87,21 @@ static bool read_entry(struct ofi *ofi, struct ofi_entry *out)
 
 /* ---- ours ---- */
 
-static int start(struct ofi *ofi, struct ofi_rma *rma, fi_addr_t to,
+static int start(struct ofi *ofi, struct ofi_rdma_op *op, fi_addr_t to,
                  const struct ofi_place *place, uint64_t index)
 {
-    void *descriptor = rma->local != NULL ? fi_mr_desc(rma->local) : NULL;
+    void *descriptor = op->local != NULL ? fi_mr_desc(op->local) : NULL;
 
-    return (int)fi_compare_atomic(ofi->ep, &rma->desired, 1, descriptor, &rma->expected,
-                                  descriptor, &rma->found, descriptor, to,
+    return (int)fi_compare_atomic(ofi->domain.ep, &op->desired, 1, descriptor, &op->expected,
+                                  descriptor, &op->found, descriptor, to,
                                   place->address + index * sizeof(uint64_t), place->key,
-                                  FI_UINT64, FI_CSWAP, &rma->operation.context);
+                                  FI_UINT64, FI_CSWAP, &op->operation.context);
 }
 
 /* 0: it has come back; 1: not yet; -ENOMEM; or it has failed. */
 static int look_for_own(struct ofi *ofi)
 {
-    struct ofi_words *words = &ofi->words;
+    struct ofi_cswap *words = &ofi->cswap;
     struct ofi_entry *entry;
     int err = aside_reserve(words);
 
@@ -116,10 +116,10 @@ static int look_for_own(struct ofi *ofi)
     return 1;
 }
 
-static int exchange_by_provider(struct ofi *ofi, uint64_t index, uint64_t expected,
-                                uint64_t desired, uint64_t *found)
+static int swap_by_provider(struct ofi *ofi, uint64_t index, uint64_t expected,
+                            uint64_t desired, uint64_t *found)
 {
-    struct ofi_words *words = &ofi->words;
+    struct ofi_cswap *words = &ofi->cswap;
     uint64_t begun = clock_now();
     bool is_started = false;
     int err;
@@ -140,11 +140,11 @@ static int exchange_by_provider(struct ofi *ofi, uint64_t index, uint64_t expect
     return err > 0 ? -ETIMEDOUT : err;
 }
 
-static void exchange_by_processor(struct ofi *ofi, uint64_t index, uint64_t expected,
-                                  uint64_t desired, uint64_t *found)
+static void swap_by_processor(struct ofi *ofi, uint64_t index, uint64_t expected,
+                              uint64_t desired, uint64_t *found)
 {
     *found = expected;
-    __atomic_compare_exchange_n(&ofi->words.bytes[index], found, desired, false,
+    __atomic_compare_exchange_n(&ofi->cswap.bytes[index], found, desired, false,
                                 __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
 }
 
@@ -154,25 +154,25 @@ static int ofi_cswap_local(struct transport *t, uint64_t index, uint64_t expecte
     struct ofi *ofi = ofi_of(t);
     int err;
 
-    if (ofi->words.bytes == NULL)
+    if (ofi->cswap.bytes == NULL)
         return -ENOTSUP;
     if (index >= OFI_WORDS)
         return -EINVAL;
-    if (!ofi->words.is_broken) {
-        err = exchange_by_provider(ofi, index, expected, desired, found);
+    if (!ofi->cswap.is_broken) {
+        err = swap_by_provider(ofi, index, expected, desired, found);
         if (err == 0)
             return 0;
-        ofi->words.is_broken = true;
-        LOG_WARN("ofi: the provider does not exchange our own words, error %d %s", -err,
-                 ofi->library->strerror(-err));
+        ofi->cswap.is_broken = true;
+        LOG_WARN("ofi: the provider does not swap our own words, error %d %s", -err,
+                 ofi->domain.dl->strerror(-err));
     }
-    exchange_by_processor(ofi, index, expected, desired, found);
+    swap_by_processor(ofi, index, expected, desired, found);
     return 0;
 }
 
 static int ofi_load_local(struct transport *t, uint64_t index, uint64_t *found)
 {
-    const struct ofi_words *words = &ofi_of(t)->words;
+    const struct ofi_cswap *words = &ofi_of(t)->cswap;
 
     if (words->bytes == NULL)
         return -ENOTSUP;
@@ -189,52 +189,53 @@ static int ofi_cswap(struct link *l, uint64_t index, uint64_t expected, uint64_t
 {
     struct ofi_link *link = ofi_link_of(l);
     struct ofi *ofi = ofi_of_link(link);
-    struct ofi_rma *rma;
+    struct ofi_rdma_op *op;
     int err;
 
     if (link->is_self)
         return ofi_cswap_local(&ofi->base, index, expected, desired, found);
-    if (link->words.count == 0 || cookie == 0 || !ofi->has_atomics)
+    if (link->handshake.words.count == 0 || cookie == 0 || !ofi->cswap.has_atomics)
         return -ENOTSUP;
-    if (index >= link->words.count)
+    if (index >= link->handshake.words.count)
         return -EINVAL;
-    if ((err = ofi_link_reach(link)) != 0)
+    if ((err = ofi_rdma_reach(link)) != 0)
         return err;
-    rma = ofi_rma_take(link, OFI_EXCHANGING);
-    if (rma == NULL)
+    op = ofi_rdma_take(link, OFI_SWAPPING);
+    if (op == NULL)
         return -EAGAIN;
-    rma->expected = expected;
-    rma->desired = desired;
-    rma->name = cookie;
-    err = ofi_register(ofi, &rma->expected, 3 * sizeof rma->expected, FI_READ | FI_WRITE,
-                       &rma->local);
+    op->expected = expected;
+    op->desired = desired;
+    op->swap = cookie;
+    err = ofi_register(ofi, &op->expected, 3 * sizeof op->expected, FI_READ | FI_WRITE,
+                       &op->local);
     if (err == 0)
-        err = start(ofi, rma, link->to, &link->words, index);
+        err = start(ofi, op, link->to, &link->handshake.words, index);
     if (err != 0) {
-        ofi_rma_give(ofi, rma);
+        ofi_rdma_give(ofi, op);
         return err == -FI_EAGAIN ? -EAGAIN : -ENOTSUP;
     }
-    ofi_rma_begin(rma);
+    ofi_rdma_begin(op);
     return -EINPROGRESS;
 }
 
 /* ---- open and close ---- */
 
-static bool can_exchange(const struct ofi *ofi)
+static bool can_swap(const struct ofi *ofi)
 {
     size_t count = 0;
 
-    return (ofi->info->caps & FI_ATOMIC) != 0 &&
-           fi_compare_atomicvalid(ofi->ep, FI_UINT64, FI_CSWAP, &count) == 0 && count != 0;
+    return (ofi->domain.info->caps & FI_ATOMIC) != 0 &&
+           fi_compare_atomicvalid(ofi->domain.ep, FI_UINT64, FI_CSWAP, &count) == 0 &&
+           count != 0;
 }
 
 static int make_words(struct ofi *ofi)
 {
-    struct ofi_words *words = &ofi->words;
+    struct ofi_cswap *words = &ofi->cswap;
     size_t size = OFI_WORDS * sizeof *words->bytes;
     int err;
 
-    if (fi_av_insert(ofi->av, ofi->self.network, 1, &words->self, 0, NULL) != 1)
+    if (fi_av_insert(ofi->domain.av, ofi->self.network, 1, &words->self, 0, NULL) != 1)
         return -EHOSTUNREACH;
     words->own.operation.kind = OFI_OWN;
     err = ofi_register(ofi, &words->own.expected, 3 * sizeof words->own.expected,
@@ -245,44 +246,44 @@ static int make_words(struct ofi *ofi)
     if (err != 0)
         return err;
     words->place = (struct ofi_place){
-        .address = ofi_asks_for(ofi, FI_MR_VIRT_ADDR) ? (uintptr_t)words->bytes : 0,
+        .address = ofi_domain_asks_for(ofi, FI_MR_VIRT_ADDR) ? (uintptr_t)words->bytes : 0,
         .key = fi_mr_key(words->mr),
         .count = OFI_WORDS,
     };
     return 0;
 }
 
-int ofi_words_open(struct ofi *ofi)
+int ofi_cswap_open(struct ofi *ofi)
 {
     int err;
 
-    ofi->has_atomics = can_exchange(ofi);
-    if (!ofi->has_atomics) {
-        LOG_DEBUG("ofi: provider %s does not compare and exchange words of 64 bits",
-                  ofi->info->fabric_attr->prov_name);
+    ofi->cswap.has_atomics = can_swap(ofi);
+    if (!ofi->cswap.has_atomics) {
+        LOG_DEBUG("ofi: provider %s does not compare and swap words of 64 bits",
+                  ofi->domain.info->fabric_attr->prov_name);
         return 0;
     }
-    ofi->words.bytes = mem_alloc_aligned(CACHE_LINE, OFI_WORDS * sizeof *ofi->words.bytes);
-    if (ofi->words.bytes == NULL)
+    ofi->cswap.bytes = mem_alloc_aligned(CACHE_LINE, OFI_WORDS * sizeof *ofi->cswap.bytes);
+    if (ofi->cswap.bytes == NULL)
         return -ENOMEM;
-    memset(ofi->words.bytes, 0, OFI_WORDS * sizeof *ofi->words.bytes);
+    memset(ofi->cswap.bytes, 0, OFI_WORDS * sizeof *ofi->cswap.bytes);
     err = make_words(ofi);
     if (err == 0)
         return 0;
-    LOG_DEBUG("ofi: no words for peers, error %d %s", -err, ofi->library->strerror(-err));
-    ofi_words_close(ofi);
+    LOG_DEBUG("ofi: no words for peers, error %d %s", -err, ofi->domain.dl->strerror(-err));
+    ofi_cswap_close(ofi);
     return 0;
 }
 
-void ofi_words_close(struct ofi *ofi)
+void ofi_cswap_close(struct ofi *ofi)
 {
-    if (ofi->words.own.local != NULL)
-        fi_close(&ofi->words.own.local->fid);
-    if (ofi->words.mr != NULL)
-        fi_close(&ofi->words.mr->fid);
-    mem_free(ofi->words.bytes);
-    mem_free(ofi->words.entries);
-    memset(&ofi->words, 0, sizeof ofi->words);
+    if (ofi->cswap.own.local != NULL)
+        fi_close(&ofi->cswap.own.local->fid);
+    if (ofi->cswap.mr != NULL)
+        fi_close(&ofi->cswap.mr->fid);
+    mem_free(ofi->cswap.bytes);
+    mem_free(ofi->cswap.entries);
+    memset(&ofi->cswap, 0, sizeof ofi->cswap);
 }
 
 const struct transport_atomics ofi_atomics = {

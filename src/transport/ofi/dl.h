@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * library.h - libfabric, loaded when the first endpoint needs it.
+ * dl.h - libfabric, loaded when the first endpoint needs it.
  *
  * Who talks through shared memory alone shall not pay for a library that looks for network
  * adapters when it starts: nothing is linked with libfabric.  Of its functions only these
  * have to be found; all others are behind pointers of the objects that they make.
  */
-#ifndef OFI_LIBRARY_H
-#define OFI_LIBRARY_H
+#ifndef OFI_DL_H
+#define OFI_DL_H
 
 #include "base/base.h" /* first: libfabric has a container_of of its own */
 
@@ -22,7 +22,7 @@
 /* What we were written for; an older library is asked for what it has. */
 #define OFI_API_VERSION FI_VERSION(1, 17)
 
-struct ofi_library {
+struct ofi_dl {
     int (*getinfo)(uint32_t version, const char *node, const char *service, uint64_t flags,
                    const struct fi_info *hints, struct fi_info **info);
     void (*freeinfo)(struct fi_info *info);
@@ -33,6 +33,6 @@ struct ofi_library {
 };
 
 /* 0 and *out, which stays; -ENOTSUP: it is not installed, or too old; logged. */
-int ofi_library_get(const struct ofi_library **out);
+int ofi_dl_get(const struct ofi_dl **out);
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * attend.c - is who is waited for still there?
+ * keepalive.c - is a peer that somebody waits for still there?
  *
  * A peer that closes says BYE, so a connection that breaks without one is a death.  Who only
  * waits sends nothing that could break: so check() asks a silent peer whether it is there, and
  * tend() does for who has packets that do not leave.  An answer is waited for only if there is
  * a time limit, because a peer that computes does not answer; but the question to one that is
- * no more fails, or does not leave, and then listener.c finds out why.
+ * no more fails, or does not leave, and then tcp_probe.c finds out why.
  */
 #include <errno.h>
 
@@ -19,30 +19,31 @@
 
 static void ask(struct ofi_link *link, uint64_t now)
 {
-    link->asked_ns = now;
-    if (link->silent_ns == 0) {
-        link->silent_ns = now;
-        ofi_listener_forget(link);
+    link->keepalive.asked_ns = now;
+    if (link->keepalive.silent_ns == 0) {
+        link->keepalive.silent_ns = now;
+        ofi_tcp_probe_forget(link);
     }
-    ofi_owe(link, OFI_PING);
-    ofi_push(link);
+    ofi_tx_control(link, OFI_PING);
+    ofi_tx_push(link);
 }
 
 static void tend_open(struct ofi_link *link, uint64_t now)
 {
     const struct ofi *ofi = ofi_of_link(link);
 
-    if (link->heard_ns == 0)
-        link->heard_ns = now;
-    if (ofi->timeout_ns != 0 && link->silent_ns != 0 &&
-        now - link->silent_ns > ofi->timeout_ns) {
+    if (link->keepalive.heard_ns == 0)
+        link->keepalive.heard_ns = now;
+    if (ofi->keepalive.timeout_ns != 0 && link->keepalive.silent_ns != 0 &&
+        now - link->keepalive.silent_ns > ofi->keepalive.timeout_ns) {
         LOG_WARN("ofi: link %u: no answer within MBX_OFI_TIMEOUT", link->id);
         ofi_link_kill(link, -ENOTCONN, true);
-    } else if (ofi_is_stuck(link, OFI_PING, link->asked_ns, now) &&
-               ofi_listener_look(link, now) == -ECONNREFUSED) {
+    } else if (ofi_tx_is_stuck(link, OFI_PING, link->keepalive.asked_ns, now) &&
+               ofi_tcp_probe(link, now) == -ECONNREFUSED) {
         LOG_DEBUG("ofi: link %u: its peer listens no more", link->id);
         ofi_link_kill(link, -ENOTCONN, true);
-    } else if (now - link->heard_ns > SILENCE_NS && now - link->asked_ns > SILENCE_NS) {
+    } else if (now - link->keepalive.heard_ns > SILENCE_NS &&
+               now - link->keepalive.asked_ns > SILENCE_NS) {
         ask(link, now);
     }
 }
@@ -50,21 +51,21 @@ static void tend_open(struct ofi_link *link, uint64_t now)
 /* Somebody waits for it. */
 static void tend(struct ofi_link *link, uint64_t now)
 {
-    link->is_wanted = false;
+    ofi_rdma_looked_after(link);
     switch (link->state) {
     case OFI_CALLING:
-        ofi_tend_calling(link, now);
+        ofi_handshake_tend_calling(link, now);
         break;
     case OFI_ANSWERING:
-        ofi_tend_answering(link, now);
+        ofi_handshake_tend_answering(link, now);
         break;
     case OFI_OPEN:
         if (!link->is_self)
             tend_open(link, now);
         break;
     case OFI_DEAD: /* its last word is not tried for long */
-        link->owes = 0;
-        list_remove(&link->in_busy);
+        ofi_tx_forget(link, ~0u);
+        ofi_tx_drop(link);
         break;
     case OFI_NEW:
         break;
@@ -74,25 +75,25 @@ static void tend(struct ofi_link *link, uint64_t now)
 /* Does something of this link's own wait for its peer? */
 static bool is_waiting(const struct ofi_link *link)
 {
-    return link->state != OFI_OPEN || list_is_linked(&link->in_busy) ||
-           !list_is_empty(&link->moving) || link->is_wanted;
+    return link->state != OFI_OPEN || list_is_linked(&link->tx.in_busy) ||
+           ofi_rdma_is_waiting(link);
 }
 
-void ofi_tend(struct ofi *ofi)
+void ofi_keepalive_tend(struct ofi *ofi)
 {
     uint64_t now = clock_now();
 
-    for (uint32_t i = 0; i < ofi->id_count; i++)
-        if (is_waiting(ofi->by_id[i]))
-            tend(ofi->by_id[i], now);
+    for (uint32_t i = 0; i < ofi->conns.id_count; i++)
+        if (is_waiting(ofi->conns.by_id[i]))
+            tend(ofi->conns.by_id[i], now);
 }
 
-int ofi_link_check(struct link *l)
+int ofi_keepalive_check(struct link *l)
 {
     struct ofi_link *link = ofi_link_of(l);
 
     if (link->state == OFI_NEW)
-        ofi_call(link); /* somebody waits for it */
+        ofi_handshake_call(link); /* somebody waits for it */
     else
         tend(link, clock_now());
     if (link->state != OFI_DEAD)
@@ -102,15 +103,16 @@ int ofi_link_check(struct link *l)
     return link->has_died ? -EHOSTDOWN : link->error;
 }
 
-/* Only who has been greeted, or has greeted us, is known to be there. */
-int ofi_check_unnamed(const struct transport *t, const struct transport_address *address)
+/* Only a peer that we have called, or that has called us, is known to be there. */
+int ofi_keepalive_check_address(const struct transport *t,
+                                const struct transport_address *address)
 {
     const struct ofi *ofi = ofi_of(t);
-    struct link_member *known = link_table_find(&ofi->links, address);
+    struct link_member *known = link_table_find(&ofi->conns.links, address);
 
     if (address_is_same(address, &ofi->self))
         return 0;
     if (known == NULL || ofi_link_of(&known->link)->state == OFI_NEW)
         return -ENOTSUP;
-    return ofi_link_check(&known->link);
+    return ofi_keepalive_check(&known->link);
 }

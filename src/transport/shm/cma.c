@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * memory.c - copying straight out of another process's memory, and into it.
+ * cma.c - cross-memory attach: copying straight out of another process's memory, and into it.
  *
  * Nothing is registered: whoever exposes says where its buffer lies, and that it is its
  * own (the cookie of its endpoint); the other side asks the system to move the bytes.

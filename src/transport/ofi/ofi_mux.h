@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * part.h - ofi as a part of an endpoint that has other ways, too: what mux.c needs besides
+ * ofi_mux.h - ofi as a part of an endpoint that has other ways, too: what mux.c needs besides
  * the operations of a transport, and what people ask who want to know what there is.
  */
-#ifndef OFI_PART_H
-#define OFI_PART_H
+#ifndef OFI_MUX_H
+#define OFI_MUX_H
 
 #include "transport/transport.h"
 
-/* The endpoint's whole address, which greetings name; before the first link. */
+/* The endpoint's whole address, which handshakes name; before the first link. */
 void transport_ofi_rename(struct transport *t, const struct transport_address *address);
 
 /* Has it met anybody? */

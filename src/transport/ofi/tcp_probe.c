@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * listener.c - does a peer that nothing can be sent to still listen?
+ * tcp_probe.c - does a peer that nothing can be sent to still listen?
  *
  *   packets leave                          ask it nothing: it computes, or is stopped
  *   they do not ─> TCP connect to it ─┬─> refused    its process has ended
@@ -33,7 +33,7 @@
 /* Does an endpoint of this provider listen where its address says, by TCP? */
 static bool listens(const struct ofi *ofi)
 {
-    const char *name = ofi->info->fabric_attr->prov_name;
+    const char *name = ofi->domain.info->fabric_attr->prov_name;
 
     return strncmp(name, "tcp", 3) == 0 || strcmp(name, "net") == 0;
 }
@@ -53,22 +53,22 @@ static socklen_t address_of(const struct ofi_link *link, struct sockaddr_storage
     return 0;
 }
 
-void ofi_listener_forget(struct ofi_link *link)
+void ofi_tcp_probe_forget(struct ofi_link *link)
 {
-    if (link->look_fd >= 0)
-        sys_close(link->look_fd);
-    link->look_fd = -1;
-    link->look_pause_ns = 0;
+    if (link->probe.fd >= 0)
+        sys_close(link->probe.fd);
+    link->probe.fd = -1;
+    link->probe.pause_ns = 0;
 }
 
 /* It was not refused: the next look is later. */
 static int pause_looking(struct ofi_link *link, uint64_t now)
 {
-    uint64_t pause = link->look_pause_ns == 0 ? PAUSE_NS : 2 * link->look_pause_ns;
+    uint64_t pause = link->probe.pause_ns == 0 ? PAUSE_NS : 2 * link->probe.pause_ns;
 
-    ofi_listener_forget(link);
-    link->look_pause_ns = pause < PAUSE_MAX_NS ? pause : PAUSE_MAX_NS;
-    link->looked_ns = now;
+    ofi_tcp_probe_forget(link);
+    link->probe.pause_ns = pause < PAUSE_MAX_NS ? pause : PAUSE_MAX_NS;
+    link->probe.since_ns = now;
     return 0;
 }
 
@@ -76,7 +76,7 @@ static int result(struct ofi_link *link, int err, uint64_t now)
 {
     if (err != ECONNREFUSED)
         return pause_looking(link, now);
-    ofi_listener_forget(link);
+    ofi_tcp_probe_forget(link);
     return -ECONNREFUSED;
 }
 
@@ -91,8 +91,8 @@ static int begin(struct ofi_link *link, uint64_t now)
     fd = sys_socket(to.ss_family, SOCK_STREAM | SOCK_NONBLOCK);
     if (fd < 0)
         return pause_looking(link, now);
-    link->look_fd = fd;
-    link->looked_ns = now;
+    link->probe.fd = fd;
+    link->probe.since_ns = now;
     if (sys_connect(fd, (const struct sockaddr *)&to, size) == 0)
         return pause_looking(link, now);
     return errno == EINPROGRESS ? 0 : result(link, errno, now);
@@ -100,24 +100,24 @@ static int begin(struct ofi_link *link, uint64_t now)
 
 static int finish(struct ofi_link *link, uint64_t now)
 {
-    struct pollfd look = {.fd = link->look_fd, .events = POLLOUT};
+    struct pollfd look = {.fd = link->probe.fd, .events = POLLOUT};
     int err = 0;
     socklen_t size = sizeof err;
 
     if (sys_poll(&look, 1, 0) <= 0)
-        return now - link->looked_ns > ANSWER_NS ? pause_looking(link, now) : 0;
-    if (getsockopt(link->look_fd, SOL_SOCKET, SO_ERROR, &err, &size) != 0)
+        return now - link->probe.since_ns > ANSWER_NS ? pause_looking(link, now) : 0;
+    if (getsockopt(link->probe.fd, SOL_SOCKET, SO_ERROR, &err, &size) != 0)
         err = errno;
     return result(link, err, now);
 }
 
-int ofi_listener_look(struct ofi_link *link, uint64_t now)
+int ofi_tcp_probe(struct ofi_link *link, uint64_t now)
 {
     if (!listens(ofi_of_link(link)))
         return 0;
-    if (link->look_fd >= 0)
+    if (link->probe.fd >= 0)
         return finish(link, now);
-    if (link->look_pause_ns != 0 && now - link->looked_ns < link->look_pause_ns)
+    if (link->probe.pause_ns != 0 && now - link->probe.since_ns < link->probe.pause_ns)
         return 0;
     return begin(link, now);
 }

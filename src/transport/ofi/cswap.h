@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * cswap.h - words that peers compare and swap: cswap.c.
+ */
+#ifndef OFI_CSWAP_H
+#define OFI_CSWAP_H
+
+#include "transport/atomics.h"
+#include "transport/ofi/packet.h"
+#include "transport/ofi/rdma.h"
+
+#define OFI_WORDS 1024
+
+/* What the provider said and was not looked at yet. */
+struct ofi_entry {
+    struct fi_cq_data_entry entry;
+    int error; /* of an operation that failed, or 0 */
+};
+
+struct ofi_cswap {
+    bool has_atomics; /* of the provider */
+    uint64_t *bytes;  /* [OFI_WORDS]; NULL: there are none */
+    struct fid_mr *mr;
+    fi_addr_t self;
+    struct ofi_rdma_op own; /* our own swap: OWN */
+    struct ofi_place place; /* for peers */
+    bool is_broken;         /* our own swaps do not come back: no more of them */
+    /* what came while a swap of our own was waited for */
+    struct ofi_entry *entries;
+    size_t first, count, room;
+};
+
+extern const struct transport_atomics ofi_atomics;
+
+/* Makes words that peers may swap, if the provider can.  0, with or without; -ENOMEM, or
+ * another error. */
+int ofi_cswap_open(struct ofi *ofi);
+void ofi_cswap_close(struct ofi *ofi);
+
+/* The oldest entry that was put aside.  False: there is none. */
+bool ofi_cswap_entry(struct ofi *ofi, struct ofi_entry *entry);
+
+#endif

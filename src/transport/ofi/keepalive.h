@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * keepalive.h - is a peer that somebody waits for still there?  keepalive.c
+ */
+#ifndef OFI_KEEPALIVE_H
+#define OFI_KEEPALIVE_H
+
+#include "transport/transport.h"
+
+struct ofi;
+
+struct ofi_keepalive {
+    uint64_t timeout_ns; /* of a peer that says nothing; 0: none */
+    uint32_t until_tend; /* polls */
+};
+
+struct ofi_link_keepalive {
+    uint64_t heard_ns;  /* when something came last; 0: since somebody looked at the clock */
+    uint64_t asked_ns;  /* when a PING was last sent */
+    uint64_t silent_ns; /* when the first PING was sent that has no answer; 0: none */
+};
+
+/* As transport_ops.check, and .check_address */
+int ofi_keepalive_check(struct link *link);
+int ofi_keepalive_check_address(const struct transport *t,
+                                const struct transport_address *address);
+
+/* Looks after the peers for which something waits. */
+void ofi_keepalive_tend(struct ofi *ofi);
+
+/* Something has come from the peer. */
+static inline void ofi_keepalive_heard(struct ofi_link_keepalive *keepalive)
+{
+    keepalive->heard_ns = keepalive->silent_ns = 0;
+}
+
+#endif

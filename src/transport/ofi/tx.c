@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tx.c - what leaves: packets of the core, and control packets of links.
+ *
+ *   short, and nothing waits ──> inject
+ *   else ──> a buffer ──> link.queue ──> the provider ──> its completion gives the buffer back
+ *
+ * What is sent before the link is open waits in its queue.  What cannot leave because the
+ * provider is full waits there, too; beyond OFI_QUEUE_MAX packets send() says "full".
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "transport/ofi/ofi.h"
+
+#define STUCK_NS   (100 * CLOCK_MS) /* what leaves no sooner may never do */
+#define INJECT_MAX 256
+
+static struct ofi_link *busy_link(struct list *node)
+{
+    return container_of(node, struct ofi_link, tx.in_busy);
+}
+
+/* ---- buffers ---- */
+
+static struct ofi_buffer *buffer_take(struct ofi *ofi, uint32_t reserve)
+{
+    struct list *node = ofi->tx.free_count > reserve ? list_pop_head(&ofi->tx.free) : NULL;
+
+    if (node == NULL)
+        return NULL;
+    ofi->tx.free_count--;
+    return container_of(node, struct ofi_buffer, node);
+}
+
+static void buffer_give(struct ofi *ofi, struct ofi_buffer *buffer)
+{
+    buffer->link = NULL;
+    list_add_head(&ofi->tx.free, &buffer->node); /* the one that the cache still has */
+    ofi->tx.free_count++;
+}
+
+static void write_prefix(unsigned char *bytes, const struct ofi_link *link, enum ofi_kind kind,
+                         size_t padding)
+{
+    const struct ofi_prefix prefix = {
+        .kind = (uint8_t)kind,
+        .version = OFI_VERSION,
+        .count = (uint16_t)(padding |
+                            (ofi_counts(kind) ? link->tx.data_count & OFI_COUNT_MASK : 0) << 3),
+        .to = kind == OFI_HELLO ? 0 : link->handshake.theirs.id,
+        .token = kind == OFI_HELLO ? 0 : link->handshake.theirs.token,
+    };
+
+    memcpy(bytes, &prefix, sizeof prefix);
+}
+
+static enum ofi_kind kind_of(const struct ofi_buffer *buffer)
+{
+    return (enum ofi_kind)buffer->bytes[offsetof(struct ofi_prefix, kind)];
+}
+
+void ofi_tx_sent(struct ofi *ofi, struct ofi_buffer *buffer)
+{
+    buffer_give(ofi, buffer);
+}
+
+void ofi_tx_failed(struct ofi *ofi, struct ofi_buffer *buffer, int error)
+{
+    struct ofi_link *link = buffer->link;
+    enum ofi_kind kind = kind_of(buffer);
+
+    buffer_give(ofi, buffer);
+    if ((error == FI_ECANCELED && ofi->is_closing) || link->state == OFI_DEAD)
+        return;
+    LOG_DEBUG("ofi: a packet was not sent, error %d %s", error,
+              ofi->domain.dl->strerror(error));
+    ofi->upcalls->not_sent(link, kind, error);
+}
+
+void ofi_tx_drop(struct ofi_link *link)
+{
+    struct list *node;
+
+    while ((node = list_pop_head(&link->tx.queue)) != NULL)
+        buffer_give(ofi_of_link(link), container_of(node, struct ofi_buffer, node));
+    link->tx.queued = 0;
+    list_remove(&link->tx.in_busy);
+}
+
+/* ---- leaving ---- */
+
+void ofi_tx_mark_busy(struct ofi_link *link)
+{
+    if (!list_is_linked(&link->tx.in_busy))
+        list_add_tail(&ofi_of_link(link)->tx.busy, &link->tx.in_busy);
+}
+
+void ofi_tx_control(struct ofi_link *link, enum ofi_kind kind)
+{
+    link->tx.pending |= (uint16_t)(1u << kind);
+    ofi_tx_mark_busy(link);
+}
+
+void ofi_tx_forget(struct ofi_link *link, unsigned kinds)
+{
+    link->tx.pending &= (uint16_t)~kinds;
+}
+
+bool ofi_tx_is_stuck(const struct ofi_link *link, enum ofi_kind kind, uint64_t since_ns,
+                     uint64_t now)
+{
+    return (link->tx.pending & 1u << kind) != 0 && now - since_ns > STUCK_NS;
+}
+
+/* 0; -EAGAIN; or the link is dead. */
+static int hand_over(struct ofi_link *link, struct ofi_buffer *buffer)
+{
+    struct ofi *ofi = ofi_of_link(link);
+    ssize_t err;
+
+    buffer->link = link;
+    err = fi_send(ofi->domain.ep, buffer->bytes, buffer->size, buffer->descriptor, link->to,
+                  &buffer->operation.context);
+    if (err == -FI_EAGAIN)
+        return -EAGAIN;
+    if (err != 0)
+        ofi_tx_failed(ofi, buffer, (int)-err);
+    return err == 0 ? 0 : link->error;
+}
+
+static int send_control(struct ofi_link *link, enum ofi_kind kind)
+{
+    struct ofi *ofi = ofi_of_link(link);
+    struct ofi_buffer *buffer = buffer_take(ofi, 0);
+    int err;
+
+    if (buffer == NULL)
+        return -EAGAIN;
+    write_prefix(buffer->bytes, link, kind, 0);
+    if (ofi->upcalls->fill[kind] != NULL)
+        ofi->upcalls->fill[kind](link, buffer->bytes + sizeof(struct ofi_prefix));
+    buffer->size = sizeof(struct ofi_prefix) + ofi_body_size(kind);
+    link->tx.pending &= (uint16_t) ~(1u << kind); /* unless it fails, and is to be sent again */
+    err = hand_over(link, buffer);
+    if (err == -EAGAIN) {
+        buffer_give(ofi, buffer);
+        link->tx.pending |= (uint16_t)(1u << kind);
+    }
+    return err;
+}
+
+/* The control packets that leave in front of a link's packets. */
+static const enum ofi_kind before[] = {OFI_HELLO, OFI_WELCOME, OFI_AUTH,  OFI_REFUSED,
+                                       OFI_PING,  OFI_PONG,    OFI_BROKEN};
+
+/* Those of kinds[0..count) that are pending.  *sent counts. */
+static int push_control(struct ofi_link *link, const enum ofi_kind *kinds, size_t count,
+                        int *sent)
+{
+    int err = 0;
+
+    for (size_t i = 0; i < count && err == 0 && link->tx.pending != 0; i++)
+        if (link->tx.pending & 1u << kinds[i]) {
+            err = send_control(link, kinds[i]);
+            *sent += err == 0;
+        }
+    return err;
+}
+
+static int leave(struct ofi_link *link, struct ofi_buffer *buffer)
+{
+    struct ofi *ofi = ofi_of_link(link);
+
+    if (!link->is_self) {
+        int err;
+
+        /* only now: what it is called there may be known since a moment ago */
+        write_prefix(buffer->bytes, link, OFI_DATA, buffer->padding);
+        err = hand_over(link, buffer);
+        ofi->tx.begun += err == 0;
+        link->tx.data_count += err == 0;
+        return err;
+    }
+    if (!ofi->is_closing && ofi_rx_deliver(link, buffer->bytes + sizeof(struct ofi_prefix),
+                                           buffer->size) == -EAGAIN)
+        return -EAGAIN;
+    buffer_give(ofi, buffer);
+    return 0;
+}
+
+static int push_queue(struct ofi_link *link, int *pushed)
+{
+    uint32_t most = link->tx.queued; /* to ourselves there may be ever more */
+    int err = 0;
+
+    while (link->state == OFI_OPEN && !list_is_empty(&link->tx.queue) && most-- != 0) {
+        struct list *node = list_pop_head(&link->tx.queue);
+
+        err = leave(link, container_of(node, struct ofi_buffer, node));
+        if (err == -EAGAIN)
+            list_add_head(&link->tx.queue, node);
+        if (err != 0)
+            return err;
+        link->tx.queued--;
+        ++*pushed;
+    }
+    return err;
+}
+
+int ofi_tx_push(struct ofi_link *link)
+{
+    static const enum ofi_kind behind = OFI_BYE;
+    int moved = 0;
+    int err = push_control(link, before, ARRAY_COUNT(before), &moved);
+
+    if (err == 0)
+        err = push_queue(link, &moved);
+    if (err == 0 && list_is_empty(&link->tx.queue))
+        push_control(link, &behind, 1, &moved);
+    if (link->tx.pending == 0 && list_is_empty(&link->tx.queue))
+        list_remove(&link->tx.in_busy);
+    return moved;
+}
+
+int ofi_tx_push_all(struct ofi *ofi)
+{
+    struct list now;
+    struct list *node;
+    int moved = 0;
+
+    list_init(&now);
+    list_splice_tail(&now, &ofi->tx.busy);
+    while ((node = list_pop_head(&now)) != NULL) {
+        list_add_tail(&ofi->tx.busy, node);
+        moved += ofi_tx_push(busy_link(node));
+    }
+    return moved;
+}
+
+/* ---- sending ---- */
+
+static void write_packet(unsigned char *bytes, const struct transport_packet *packet)
+{
+    memcpy(bytes, packet->header, sizeof *packet->header);
+    bytes += sizeof *packet->header;
+    if (packet->body_size != 0)
+        memcpy(bytes, packet->body, packet->body_size);
+    if (packet->payload_size != 0)
+        memcpy(bytes + packet->body_size, packet->payload, packet->payload_size);
+}
+
+/* The short way of a short packet.  0; or it has to take the long one. */
+static int inject(struct ofi_link *link, const struct transport_packet *packet, size_t size,
+                  size_t padding)
+{
+    struct ofi *ofi = ofi_of_link(link);
+    alignas(8) unsigned char bytes[INJECT_MAX];
+
+    write_prefix(bytes, link, OFI_DATA, padding);
+    write_packet(bytes + sizeof(struct ofi_prefix), packet);
+    memset(bytes + size - padding, 0, padding);
+    if (fi_inject(ofi->domain.ep, bytes, size, link->to) != 0)
+        return -EAGAIN;
+    ofi->tx.begun++;
+    link->tx.data_count++;
+    return 0;
+}
+
+static int enqueue(struct ofi_link *link, const struct transport_packet *packet, size_t size,
+                   size_t padding)
+{
+    struct ofi *ofi = ofi_of_link(link);
+    struct ofi_buffer *buffer =
+        link->tx.queued < OFI_QUEUE_MAX ? buffer_take(ofi, OFI_RESERVE) : NULL;
+
+    if (buffer == NULL)
+        return -EAGAIN;
+    write_packet(buffer->bytes + sizeof(struct ofi_prefix), packet);
+    memset(buffer->bytes + size - padding, 0, padding);
+    buffer->size = link->is_self ? size - padding - sizeof(struct ofi_prefix) : size;
+    buffer->padding = padding;
+    buffer->link = link;
+    list_add_tail(&link->tx.queue, &buffer->node);
+    link->tx.queued++;
+    return 0;
+}
+
+int ofi_tx_send(struct link *l, const struct transport_packet *packet)
+{
+    struct ofi_link *link = ofi_link_of(l);
+    struct ofi *ofi = ofi_of_link(link);
+    size_t used = sizeof(struct ofi_prefix) + sizeof *packet->header + packet->body_size +
+                  packet->payload_size;
+    size_t padding = -used % 8, size = used + padding;
+    int moved = 0, err;
+
+    assert(used - sizeof(struct ofi_prefix) <= OFI_PACKET_MAX);
+    if (link->state == OFI_DEAD)
+        return link->error;
+    if (link->state == OFI_NEW)
+        ofi->upcalls->wanted(link);
+    if (size <= ofi->tx.inject_max && link->state == OFI_OPEN && !link->is_self &&
+        !list_is_linked(&link->tx.in_busy) && inject(link, packet, size, padding) == 0)
+        return 0;
+    err = enqueue(link, packet, size, padding);
+    if (err != 0)
+        return err;
+    if (link->is_self || list_is_linked(&link->tx.in_busy)) {
+        ofi_tx_mark_busy(link);
+        return 0;
+    }
+    push_queue(link, &moved);
+    if (link->state == OFI_DEAD)
+        return link->error;
+    if (!list_is_empty(&link->tx.queue))
+        ofi_tx_mark_busy(link);
+    return 0;
+}
+
+/* ---- open and close ---- */
+
+int ofi_tx_open(struct ofi *ofi)
+{
+    size_t inject = min_size(ofi->domain.info->tx_attr->inject_size, INJECT_MAX);
+    int err;
+
+    list_init(&ofi->tx.busy);
+    list_init(&ofi->tx.free);
+    ofi->tx.inject_max = inject;
+    ofi->tx.buffers = mem_alloc_aligned(CACHE_LINE, OFI_BUFFERS * sizeof *ofi->tx.buffers);
+    if (ofi->tx.buffers == NULL)
+        return -ENOMEM;
+    err = ofi_register(ofi, ofi->tx.buffers, OFI_BUFFERS * sizeof *ofi->tx.buffers, FI_SEND,
+                       &ofi->tx.mr);
+    if (err != 0)
+        return ofi_domain_failed(ofi, "fi_mr_reg", err);
+    for (size_t i = 0; i < OFI_BUFFERS; i++) {
+        struct ofi_buffer *buffer = &ofi->tx.buffers[i];
+
+        buffer->operation.kind = OFI_SENDING;
+        buffer->descriptor = ofi->tx.mr != NULL ? fi_mr_desc(ofi->tx.mr) : NULL;
+        list_init_node(&buffer->node);
+        list_add_tail(&ofi->tx.free, &buffer->node);
+    }
+    ofi->tx.free_count = OFI_BUFFERS;
+    return 0;
+}
+
+void ofi_tx_close(struct ofi *ofi)
+{
+    if (ofi->tx.mr != NULL)
+        fi_close(&ofi->tx.mr->fid);
+    mem_free(ofi->tx.buffers);
+}
+
+void ofi_tx_init_link(struct ofi_link_tx *tx)
+{
+    list_init(&tx->queue);
+    list_init_node(&tx->in_busy);
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tx.h - what leaves: tx.c.
+ *
+ * Invariants
+ *   I1  a link is on busy if and only if it has control packets pending or its queue is not
+ *       empty
+ *   I2  a buffer is free, or on the queue of one link, or the provider's until its completion
+ *   I3  packets of a link leave in the order of send(): past a queue that is not empty
+ *       nothing is sent
+ */
+#ifndef OFI_TX_H
+#define OFI_TX_H
+
+#include <stdalign.h>
+
+#include "base/list.h"
+#include "transport/ofi/domain.h"
+#include "transport/ofi/packet.h"
+
+#define OFI_BUFFERS   64 /* packets that may be on their way */
+#define OFI_RESERVE   8  /* of these, for control packets */
+#define OFI_QUEUE_MAX 16 /* packets that wait for one link */
+
+struct ofi_link;
+
+struct ofi_buffer {
+    struct ofi_operation operation;
+    struct list node; /* on free or on a queue */
+    struct ofi_link *link;
+    void *descriptor;
+    size_t size, padding;
+    alignas(16) unsigned char bytes[OFI_MESSAGE_MAX];
+};
+
+struct ofi_tx {
+    struct list busy; /* link.tx.in_busy */
+    struct ofi_buffer *buffers;
+    struct list free;
+    uint32_t free_count;
+    struct fid_mr *mr; /* of buffers */
+    size_t inject_max;
+    uint64_t begun; /* packets of the core that left for others */
+};
+
+struct ofi_link_tx {
+    uint32_t data_count; /* DATA that left */
+    uint32_t queued;
+    struct list queue; /* buffers */
+    struct list in_busy;
+    uint16_t pending; /* control packets that have not left: 1 << enum ofi_kind */
+};
+
+int ofi_tx_open(struct ofi *ofi);
+/* Behind closing libfabric's endpoint. */
+void ofi_tx_close(struct ofi *ofi);
+void ofi_tx_init_link(struct ofi_link_tx *tx);
+
+/* As transport_ops.send. */
+int ofi_tx_send(struct link *link, const struct transport_packet *packet);
+
+/* A control packet of this kind is to leave, from the next poll() on. */
+void ofi_tx_control(struct ofi_link *link, enum ofi_kind kind);
+/* Control packets of these kinds (1 << enum ofi_kind) are not to leave any more. */
+void ofi_tx_forget(struct ofi_link *link, unsigned kinds);
+
+/* Is a control packet of this kind pending for long, and does not leave? */
+bool ofi_tx_is_stuck(const struct ofi_link *link, enum ofi_kind kind, uint64_t since_ns,
+                     uint64_t now);
+
+/* What is pending or queued is to leave, from the next poll() on. */
+void ofi_tx_mark_busy(struct ofi_link *link);
+
+/* Sends what waits, of one link or of all, as far as there is room.  How much went. */
+int ofi_tx_push(struct ofi_link *link);
+int ofi_tx_push_all(struct ofi *ofi);
+
+/* What waits will not be sent. */
+void ofi_tx_drop(struct ofi_link *link);
+
+/* The provider is done with a buffer, or could not send it. */
+void ofi_tx_sent(struct ofi *ofi, struct ofi_buffer *buffer);
+void ofi_tx_failed(struct ofi *ofi, struct ofi_buffer *buffer, int error);
+
+#endif
