@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# shellcheck shell=sh
+#
+#   wire     an endpoint is fed what no honest peer sends (the default)
+#   hello    a network endpoint is fed what nobody says who is welcome
+#   match    the matching engine plays histories against its oracle
+#
+# For 60 SECONDS.  What is found new stays in build-test/fuzz/found/ and is where the next run goes on.
+! wants_help "$@" || explain
+target=wire most=512
+case ${1-} in
+wire | hello | match)
+    target=$1
+    shift
+    ;;
+*[!0-9]*) refuse "fuzz: there are wire, hello and match, no '$1'" ;;
+esac
+[ "$target" != match ] || most=128 # bytes; a history is long with few
+[ $# -le 1 ] || refuse "fuzz takes a target and a number of seconds, got '$2'"
+seconds=${1-60}
+case $seconds in
+*[!0-9]* | '') refuse "fuzz: SECONDS is a number, got '$seconds'" ;;
+esac
+# shellcheck disable=SC2034 # for prepare
+needs="fuzz fuzz/${target}_fuzz"
+prepare
+mkdir -p "build-test/fuzz/found/$target"
+say "fuzzing for $seconds s; an input that fails is left in build-test/fuzz/"
+"build-test/fuzz/fuzz/${target}_fuzz" -max_total_time="$seconds" -max_len="$most" -verbosity=0 \
+    -entropic=0 -len_control=20 -print_final_stats=1 -artifact_prefix=build-test/fuzz/ \
+    "build-test/fuzz/found/$target" "fuzz/corpus/$target"

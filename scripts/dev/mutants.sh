@@ -1,0 +1,12 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# shellcheck shell=sh
+#
+# Without a name: match and device, of which ./dev test tries a quarter.  hold and early run tests of
+# the whole library and take some minutes each.
+! wants_help "$@" || explain
+prepare
+[ $# -gt 0 ] || set -- match device
+for module; do
+    say "mutants of $module"
+    scripts/check/mutants --of "$module"
+done

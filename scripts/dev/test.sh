@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# shellcheck shell=sh
+#
+#   gcc clang asan tsan   all tests in this build (gcc; clang; gcc with the sanitizers for addresses and
+#                         undefined behaviour; gcc with the one for threads)
+#   static                what is checked without running it: layers, pages, format, models, these commands
+#   lists                 the behaviour tests with every driver of a device and every length of its list
+#   network               the behaviour tests and most of the provider's over a network, with every provider
+#                         of libfabric that they know, and over shared memory and a network at once
+#   hosts                 as network, with each endpoint of a test on a host of its own; then the
+#                         demonstration's programs on three hosts, and faults of a network
+#
+# Without a name: the first five.  docs/testing.md says what the tests are, and how to run one.
+! wants_help "$@" || explain
+
+: "${ASAN_OPTIONS=}" "${TSAN_OPTIONS=}" "${UBSAN_OPTIONS=}"
+passed=0
+failed=0
+
+# Where it is built: the tests of lists, of the network and of hosts are those of gcc.
+build_of() {
+    case $1 in
+    lists | network | hosts) echo gcc ;;
+    *) echo "$1" ;;
+    esac
+}
+
+make_configuration() {
+    configure_once "$1" && ninja -C "build-test/$1"
+}
+
+# Programs under ThreadSanitizer need a predictable address space.
+plain_addresses() {
+    if setarch "$(uname -m)" -R true 2>/dev/null; then
+        setarch "$(uname -m)" -R "$@"
+    else
+        "$@"
+    fi
+}
+
+run_tests() {
+    name=$1
+    build=$(build_of "$1")
+    setup=
+    case $name in
+    tsan) set -- plain_addresses ;;
+    lists | hosts) setup="--setup $name --suite behaviour" && set -- ;;
+    network) setup="--setup $name --suite behaviour --suite over_network" && set -- ;;
+    *) set -- ;;
+    esac
+    # shellcheck disable=SC2086 # options
+    # an allocation that fails is the library's business, not the sanitizer's
+    ASAN_OPTIONS="halt_on_error=1:abort_on_error=1:allocator_may_return_null=1:$ASAN_OPTIONS" \
+        TSAN_OPTIONS="halt_on_error=1:allocator_may_return_null=1:$TSAN_OPTIONS" \
+        UBSAN_OPTIONS="halt_on_error=1:print_stacktrace=1:$UBSAN_OPTIONS" \
+        "$@" meson test -C "build-test/$build" --no-rebuild --no-stdsplit $setup
+}
+
+# Adds the result of one configuration to passed and failed.
+test_configuration() {
+    started=$(date +%s)
+    case $1 in
+    lists | network | hosts) log_file=build-test/gcc/meson-logs/testlog-$1.json ;;
+    *) log_file=build-test/$1/meson-logs/testlog.json ;;
+    esac
+    rm -f "$log_file"
+    if ! run "$1: building" make_configuration "$(build_of "$1")"; then
+        failed=$((failed + 1))
+        return
+    fi
+    status=0
+    run "$1: testing" run_tests "$1" || status=1
+    counts=$(python3 scripts/check/count-tests "$log_file" $status) ||
+        counts='0 1 0'
+    # shellcheck disable=SC2086
+    set -- "$1" $counts
+    passed=$((passed + $2))
+    failed=$((failed + $3))
+    say "$1: $2 passed, $3 failed, $4 skipped ($(($(date +%s) - started)) s)"
+}
+
+# What is tested on hosts besides, in its long form.
+test_hosts() {
+    checks=hosts
+    make_hosts=0
+    scripts/hosts/netns-hosts -n 1 true 2>/dev/null || make_hosts=$?
+    if [ "$make_hosts" = 77 ]; then
+        say 'hosts: cannot be made here: skipped'
+        return
+    fi
+    install build mpi demo
+    check tests/launch/start_test.py build-test/gcc --long demo_on_hosts hosts hosts_talk mpi_on_hosts
+    check tests/faults/faults_test.py build-test/gcc --long
+}
+
+check() {
+    if run "$checks: $*" "$@"; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+    fi
+}
+
+test_static() {
+    checks=static
+    check scripts/check/layers
+    check scripts/check/walk
+    check scripts/check/provider
+    check scripts/check/docs
+    check scripts/check/commands
+    check scripts/check/format
+    if [ -x build-test/gcc/sim/sim ] && [ -x build-test/clang/sim/sim ]; then
+        check sim/same_test.sh build-test/gcc/sim/sim build-test/clang/sim/sim
+    fi
+    check scripts/model/check
+}
+
+[ $# -gt 0 ] || set -- gcc clang asan tsan static
+case " $* " in
+*' gcc '*) packages="$packages programs" ;; # its tests run them
+esac
+prepare
+mkdir -p build-test
+for name; do
+    case $name in
+    static) test_static ;;
+    hosts)
+        test_configuration hosts
+        test_hosts
+        ;;
+    *) test_configuration "$name" ;;
+    esac
+done
+printf '%s\n' "$passed passed, $failed failed"
+[ "$failed" = 0 ]
