@@ -22,6 +22,7 @@
 
 #include "base/random.h"
 #include "core/core.h"
+#include "core/valid.h"
 #include "fuzz/liar.h"
 
 #define CHECK_STEPS 16 /* between two looks at everything */
@@ -183,6 +184,8 @@ static void step(struct world *w, struct input *in)
     }
     honest_take(&w->victim);
     honest_take(&w->honest);
+    ep_check(w->victim.ep);
+    ep_check(w->honest.ep);
 }
 
 /* What the library has to say of the liar is said too often. */

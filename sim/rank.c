@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "core/core.h"
+#include "core/valid.h"
 
 #define ROUNDS_MAX  4 /* of progress, before others have their turn */
 #define MPROBES_MAX 6
@@ -496,6 +497,7 @@ static bool do_due(struct job *job, uint32_t who)
         rank_do(job, item);
         if (rank->is_dead)
             return false;
+        ep_check(rank->ep);
         if (asks_again(rank, item))
             break;
         rank->next++;
@@ -526,6 +528,7 @@ void rank_run(struct job *job, uint32_t who)
         continue;
     mem_fail_at(0);
     poll_all(job, who);
+    ep_check(rank->ep);
     if (rank->next < rank->end)
         sim_alarm(who, next_ns(job, rank));
     if (rounds != ROUNDS_MAX)

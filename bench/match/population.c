@@ -16,10 +16,8 @@
 #define ROUNDS      8
 #define ROUNDS_LONG 4
 
-#define OWN_SOURCES                                                                            \
-    (1u << (BENCH_SOURCE_BITS -                                                                \
-            1)) /* above these, a source has one receive                   \
-                                     */
+/* Above these, a source has one receive. */
+#define OWN_SOURCES (1u << (BENCH_SOURCE_BITS - 1))
 
 const char *const position_names[3] = {"front", "random", "back"};
 

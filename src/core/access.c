@@ -10,6 +10,7 @@
  * Short writes and all atomics travel in their packet.  Of longer ones the packet says where
  * our buffer lies, if the peer may reach it: it is exposed until the last answer.
  */
+#include "base/check.h"
 #include "core/access.h"
 
 #include "core/module.h"
@@ -456,4 +457,5 @@ int mbx_atomic(struct mbx_ep *ep, uint32_t peer, const struct mbx_atomic *atomic
 const struct module access_module = {
     .name = "access",
     .packets = (const struct packet_handler[]){{WIRE_ANSWER, on_answer}, {0}},
+    .is_valid = MBX_CHECKS ? access_is_valid : NULL,
 };

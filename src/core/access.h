@@ -32,6 +32,7 @@
  *   I4  accesses.serving is on endpoint.works if and only if there are jobs
  *   I5  an event that the user has not read is counted in unread; with EVENT_WINDOW of them
  *       a peer's next write with data waits
+ *   I6  region.busy counts the jobs of that region that the transport moves
  */
 #ifndef CORE_ACCESS_H
 #define CORE_ACCESS_H
@@ -107,6 +108,9 @@ static inline bool atomic_compares(enum mbx_op op)
 {
     return op >= MBX_CSWAP;
 }
+
+/* Do the invariants hold, of both?  With MBX_CHECKS. */
+bool access_is_valid(const struct mbx_ep *ep);
 
 extern const struct module access_module, serve_module;
 

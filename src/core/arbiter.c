@@ -4,25 +4,14 @@
  *
  * Only the endpoint opens its words, and only through the transport's cswap, as the senders:
  * whatever makes that atomic, here it is the same.
+ *
+ * Invariants
+ *   I1  a word is free, or named by one receive: by request.key of one that is posted, or by
+ *       share.word of one that is SHARED
+ *   I2  `last` of a word that is named is OPEN, in the generation of the name
  */
 #include "core/arbiter.h"
 #include "transport/atomics.h"
-
-enum word_state { WORD_CLOSED, WORD_OPEN, WORD_TAKEN };
-
-#define OWNER_BITS 24
-#define OWNER_MAX  ((UINT32_C(1) << OWNER_BITS) - 1)
-
-struct arbiter {
-    uint32_t count, free_count;
-    uint32_t *free;  /* indexes */
-    uint64_t last[]; /* [count]: what we have left there */
-};
-
-static uint64_t word(uint32_t generation, enum word_state state, uint32_t owner)
-{
-    return (uint64_t)generation << 32 | (uint64_t)state << OWNER_BITS | owner;
-}
 
 static uint32_t word_generation(uint64_t word)
 {
@@ -94,12 +83,13 @@ void arbiter_open(struct mbx_ep *ep, struct request *req)
         return;
     index = arbiter->free[arbiter->free_count - 1];
     generation = word_generation(arbiter->last[index]) + 1;
-    if (!exchange(ep, index, arbiter->last[index], word(generation, WORD_OPEN, 0), &found)) {
+    if (!exchange(ep, index, arbiter->last[index], arbiter_word(generation, WORD_OPEN, 0),
+                  &found)) {
         arbiter->last[index] = found; /* somebody scribbles; another time, then */
         return;
     }
     arbiter->free_count--;
-    arbiter->last[index] = word(generation, WORD_OPEN, 0);
+    arbiter->last[index] = arbiter_word(generation, WORD_OPEN, 0);
     req->key = (uint64_t)generation << 32 | (index + 1);
 }
 
@@ -129,7 +119,7 @@ bool arbiter_close(struct mbx_ep *ep, struct request *req)
 
     if (req->key == 0)
         return true;
-    closed = word((uint32_t)(req->key >> 32), WORD_CLOSED, 0);
+    closed = arbiter_word((uint32_t)(req->key >> 32), WORD_CLOSED, 0);
     if (!exchange(ep, name_index(req->key), ep->arbiter->last[name_index(req->key)], closed,
                   &found)) {
         if (is_taken(ep, req, found))
@@ -155,7 +145,7 @@ bool arbiter_give(struct mbx_ep *ep, struct request *req, const struct peer *pee
 
     if (req->key == 0)
         return !has_won;
-    taken = word(generation, WORD_TAKEN, peer->number);
+    taken = arbiter_word(generation, WORD_TAKEN, peer->number);
     /* who says that it has not won may only have failed to learn it */
     if (has_won ? !exchange(ep, name_index(req->key), taken, taken, &found)
                 : !exchange(ep, name_index(req->key), ep->arbiter->last[name_index(req->key)],
@@ -196,13 +186,13 @@ uint32_t arbiter_owner_seen(const struct mbx_ep *ep, const struct request *req)
 int arbiter_claim(const struct peer *peer, uint64_t name, uint64_t as, uint64_t cookie)
 {
     uint32_t generation = (uint32_t)(name >> 32);
-    uint64_t expected = word(generation, WORD_OPEN, 0), found;
+    uint64_t expected = arbiter_word(generation, WORD_OPEN, 0), found;
     int err;
 
     if ((uint32_t)name == 0 || as > OWNER_MAX)
         return -EINVAL;
     err = transport_cswap(peer->link, name_index(name), expected,
-                          word(generation, WORD_TAKEN, (uint32_t)as), &found, cookie);
+                          arbiter_word(generation, WORD_TAKEN, (uint32_t)as), &found, cookie);
     if (err != 0)
         return err;
     return found == expected ? 0 : -EALREADY;

@@ -30,6 +30,26 @@
 
 #include "core/core.h"
 
+/* ---- of arbiter.c alone, and of arbiter_valid.c ---- */
+
+enum word_state { WORD_CLOSED, WORD_OPEN, WORD_TAKEN };
+
+#define OWNER_BITS 24
+#define OWNER_MAX  ((UINT32_C(1) << OWNER_BITS) - 1)
+
+struct arbiter {
+    uint32_t count, free_count;
+    uint32_t *free;  /* indexes */
+    uint64_t last[]; /* [count]: what we have left there */
+};
+
+static inline uint64_t arbiter_word(uint32_t generation, enum word_state state, uint32_t owner)
+{
+    return (uint64_t)generation << 32 | (uint64_t)state << OWNER_BITS | owner;
+}
+
+/* ---- for others ---- */
+
 /* 0; -ENOMEM. */
 int arbiter_init(struct mbx_ep *ep);
 void arbiter_fini(struct mbx_ep *ep);

@@ -20,15 +20,21 @@
  * only under its lock.  The public functions take it, nobody else; what they call is
  * written as if there were one thread.
  *
- * Invariants
+ * Invariants (ep_is_valid(), valid.h)
  *   I1  a request is on at most one of: a matching engine, reading, writing, done; and on at
- *       most one peer's out besides
- *   I2  a peer is on busy if and only if its out is not empty or it owes something
+ *       most one peer's out besides.  Its state says on which
+ *   I2  a peer whose out is not empty, or that owes something, is on busy; one that has neither
+ *       any more leaves it in the next round
  *   I3  the first packet of a send goes out only with credit (credit.h), when no request
  *       stands before it in its peer's out, and none is held: so messages leave in the
  *       order of the calls
  *   I4  a request that the user has consumed while it is still on an out lingers: its
  *       handle is dead, and it is given back when the packet has left
+ *   I5  while the bytes of a request move, done <= total <= size
+ *   I6  DUE_MOVE is set while one of the endpoint's lists is not empty, DUE_READ while there is
+ *       a completion to be read
+ *   I7  a complete request has given back what it exposed, lent or copied; injected counts the
+ *       sends that are not complete and that nobody will ask for
  */
 #ifndef CORE_CORE_H
 #define CORE_CORE_H
@@ -444,6 +450,8 @@ struct mbx_ep {
     const struct control *controls[CONTROLS];
     uint8_t owes_closing, owes_behind, owes_first; /* controls that are so */
 
+    uint64_t check_paid; /* with MBX_CHECKS: for the next look at all invariants; valid.c */
+
     struct stats stats;
 };
 
@@ -653,6 +661,9 @@ void send_count(struct mbx_ep *ep, const struct request *req);
  * the transport ---- */
 
 extern const struct module eager_module, rndv_module;
+
+/* Do the invariants of eager.c hold?  With MBX_CHECKS. */
+bool eager_is_valid(const struct mbx_ep *ep);
 
 int eager_step(struct mbx_ep *ep, struct request *req);
 int eager_packet(struct mbx_ep *ep, struct peer *peer, uint32_t context_id, uint64_t tag,

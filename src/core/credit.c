@@ -7,6 +7,7 @@
  *   │         window x CREDIT_ENVELOPE, and as much again for payload
  *   └── half: lendable
  */
+#include "base/check.h"
 #include "core/credit.h"
 
 #include "core/module.h"
@@ -303,4 +304,5 @@ const struct module credit_module = {
     .controls = (const struct control[]){{.what = OWES_CREDIT, .send = credit_tell}, {0}},
     .peer_made = credit_start,
     .peer_gone = on_gone,
+    .is_valid = MBX_CHECKS ? credit_is_valid : NULL,
 };

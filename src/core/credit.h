@@ -22,7 +22,9 @@
  * Invariants, for a receiver and each of its peers
  *   I1  the peer's credit + what is under way from it + kept + freed == window
  *   I2  the sum of what is beyond the first window + lendable == lendable_all
- *   I3  no more FINs are owed to the peer than FINS_MOST, what its window holds, and its claims
+ *   I3  no more FINs are owed to the peer than FINS_MOST, what its window holds, its claims, and
+ *       its messages that the user held by matched probes
+ *   I4  as a sender, no credit is beyond CREDIT_UNLIMITED: sums do not wrap
  */
 #ifndef CORE_CREDIT_H
 #define CORE_CREDIT_H
@@ -168,6 +170,9 @@ static inline void credit_emptied(struct mbx_ep *ep, const struct message *messa
     peer->credit.kept_payload -= payload;
     credit_freed_payload(ep, peer, payload);
 }
+
+/* Do the invariants hold?  With MBX_CHECKS. */
+bool credit_is_valid(const struct mbx_ep *ep);
 
 extern const struct module credit_module;
 

@@ -17,6 +17,7 @@
  *   I2  of assembly.message and assembly.request one is set while I1's first half
  *       holds, and none otherwise
  */
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/copy.h"
 #include "core/core.h"
@@ -245,4 +246,5 @@ static int on_more(struct mbx_ep *ep, struct peer *peer, const struct wire_packe
 const struct module eager_module = {
     .name = "eager",
     .packets = (const struct packet_handler[]){{WIRE_MORE, on_more}, {0}},
+    .is_valid = MBX_CHECKS ? eager_is_valid : NULL,
 };

@@ -67,6 +67,10 @@ void early_write(struct mbx_ep *ep, struct request *req);
 /* The transport has written what it was to, or not. */
 void early_write_done(struct mbx_ep *ep, struct request *req, int error);
 
+/* Do their invariants hold?  With MBX_CHECKS. */
+bool early_recv_is_valid(const struct mbx_ep *ep);
+bool early_send_is_valid(const struct mbx_ep *ep);
+
 extern const struct module early_recv_module, early_send_module;
 
 #endif

@@ -40,6 +40,7 @@
  *   I3  each open receive that overlaps with one that is LENT, and was posted earlier, is LENT,
  *       and has a smaller number
  */
+#include "base/check.h"
 #include "core/arbiter.h"
 #include "core/credit.h"
 #include "core/early.h"
@@ -386,4 +387,5 @@ const struct module early_recv_module = {
     .is_flushed = on_is_flushed,
     .recv_posted = on_posted,
     .recv_left = on_left,
+    .is_valid = MBX_CHECKS ? early_recv_is_valid : NULL,
 };

@@ -38,7 +38,11 @@
  *       and no send is held for that peer
  *   I2  no message that suits a receive that is kept has left since it was told, or was under
  *       way then
+ *   I3  the receives that are kept, at most EARLY_MOST, are in the order of their numbers, and
+ *       no number is greater than `last`
+ *   I4  a send is MOVING only in WRITE and WRITING, and writes no more than the receive has room
  */
+#include "base/check.h"
 #include "core/arbiter.h"
 #include "core/credit.h"
 #include "core/early.h"
@@ -439,4 +443,5 @@ const struct module early_send_module = {
     .send = early_send,
     .deferring = on_deferring,
     .credit_came = on_credit_came,
+    .is_valid = MBX_CHECKS ? early_send_is_valid : NULL,
 };

@@ -48,6 +48,7 @@
  *   I5  a HELD send before `fresh` that is not among the lost suits no RTR before `unread`
  *   I6  unsure <= claims; while it is not 0 no word is taken
  */
+#include "base/check.h"
 #include "core/hold.h"
 
 #include "core/arbiter.h"
@@ -55,26 +56,6 @@
 #include "core/module.h"
 #include "core/offer.h"
 #include "core/record.h"
-
-/* Of the endpoint. */
-struct holding {
-    struct mbx_match match;
-    struct pool rtrs;
-    uint64_t epochs; /* so far, of all peers: no two have the same */
-};
-
-/* An open receive of a peer. */
-struct rtr {
-    struct mbx_match_recv match; /* the source is the peer */
-    struct list node;            /* on hold.rtrs */
-    uint64_t receiver;
-    uint64_t word, as; /* arbiter.h */
-};
-
-static struct rtr *rtr_of(struct list *node)
-{
-    return container_of(node, struct rtr, node);
-}
 
 /* ---- made and ended ---- */
 
@@ -125,6 +106,7 @@ static void on_fini(struct mbx_ep *ep)
 
 static void rtr_drop(struct mbx_ep *ep, struct hold *hold, struct rtr *rtr)
 {
+    assert(hold->rtr_count != 0);
     if (hold->unread == &rtr->node)
         hold->unread = rtr->node.next;
     mbx_match_cancel(&ep->holding->match, &rtr->match);
@@ -142,6 +124,8 @@ static void rtr_drop_all(struct mbx_ep *ep, struct hold *hold)
 /* req is no longer among the sends. */
 static void hold_remove(struct mbx_ep *ep, struct hold *hold, struct request *req)
 {
+    assert(hold->count != 0);
+    assert(hold->offer == NULL || !hold->offer->is_open); /* else the peer may take it now */
     if (hold->fresh == &req->queue)
         hold->fresh = req->queue.next;
     if (hold->offer != NULL)
@@ -239,6 +223,7 @@ int hold_claim_step(struct mbx_ep *ep, struct request *req)
     };
     int err;
 
+    assert(req->state == REQUEST_CLAIM);
     if (payload < req->size) {
         if (req->protocol <= MBX_BOUNCE)
             req->protocol = peer->can_read ? MBX_RNDV_READ : MBX_RNDV_DATA;
@@ -260,6 +245,9 @@ static void hold_lost(struct mbx_ep *ep, struct peer *peer, struct request *req)
     hold_shut(ep, peer);
     req->state = REQUEST_HELD;
     req->flags &= (uint16_t)~REQUEST_WON;
+    /* a claim is lost with at most HOLD_CLAIMS - 1 others unresolved, or for a word, with none
+     * behind it; and what is lost is compared again before anything else is claimed */
+    assert(hold->lost_count < HOLD_CLAIMS);
     hold->lost[hold->lost_count++] = req;
     ep->stats.claims_lost++;
     record_step(ep, TRACE_LOST, peer, &req->held.envelope, 0, req->completion.request,
@@ -295,6 +283,9 @@ static void hold_claim(struct mbx_ep *ep, struct peer *peer, struct request *req
     uint64_t word = rtr->word, as = rtr->as;
     int err = -ENOTSUP;
 
+    assert(req->state == REQUEST_HELD);
+    assert(hold->claims < HOLD_CLAIMS);
+    assert(!hold->is_locking);
     req->remote = rtr->receiver;
     rtr_drop(ep, hold, rtr);
     ep->stats.claims++;
@@ -324,6 +315,7 @@ static void hold_resolved(struct hold *hold, struct request *req)
 {
     if (req->state != REQUEST_WAIT_GRANT)
         return;
+    assert(hold->claims != 0);
     hold->claims--;
     hold->unsure -= (req->flags & REQUEST_WON) == 0;
 }
@@ -336,6 +328,7 @@ static struct request *lost_pop(struct hold *hold)
     uint32_t oldest = 0;
     struct request *req;
 
+    assert(hold->lost_count != 0);
     for (uint32_t i = 1; i < hold->lost_count; i++)
         if ((int64_t)(hold->lost[i]->held.seq - hold->lost[oldest]->held.seq) < 0)
             oldest = i;
@@ -492,13 +485,11 @@ static void hold_leave(struct mbx_ep *ep, struct peer *peer)
     peer->owes &= (uint8_t)~OWES_HOLD; /* it does not have to know any more */
 }
 
-/* Does whatever can be done now. */
-static void hold_pump(struct mbx_ep *ep, struct peer *peer)
+/* Compares and sends as far as it can be done now. */
+static void pump(struct mbx_ep *ep, struct peer *peer)
 {
     struct hold *hold = peer->hold;
 
-    if (!hold->is_on)
-        return;
     if (hold_may_leave(hold, &peer->credit) || !list_is_empty(&hold->rtrs))
         hold_shut(ep, peer);
     do
@@ -510,6 +501,22 @@ static void hold_pump(struct mbx_ep *ep, struct peer *peer)
     while (hold_compare(ep, peer));
     hold_turn_page(ep, peer);
     hold_show(ep, peer);
+}
+
+/* Does whatever can be done now.  Nothing that it calls comes back to it for the same peer: what
+ * the peer says is heard in a poll, and a word that is taken in a call is told without one.  But
+ * any step may remove sends: hold_shut() those that the peer has taken by itself, and hold_leave()
+ * those that there is credit for. */
+static void hold_pump(struct mbx_ep *ep, struct peer *peer)
+{
+    struct hold *hold = peer->hold;
+
+    if (!hold->is_on)
+        return;
+    assert(!hold->is_pumping);
+    hold->is_pumping = true;
+    pump(ep, peer);
+    hold->is_pumping = false;
 }
 
 void hold_locked(void *arg, uint64_t cookie, int error, bool is_exchanged)
@@ -845,4 +852,5 @@ const struct module hold_module = {
     .peer_gone = on_gone,
     .defer = hold_add,
     .credit_came = on_credit_came,
+    .is_valid = MBX_CHECKS ? hold_is_valid : NULL,
 };

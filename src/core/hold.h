@@ -20,6 +20,7 @@ struct hold {
     bool is_partial; /* RTRs were dropped: fresh ones are not compared with all */
     bool is_full;    /* the peer may have more RTRs than there is room for */
     bool is_locking; /* a claim takes a word: exchange_done() will tell */
+    bool is_pumping; /* hold_pump() is at work */
     uint32_t claims; /* unresolved */
     uint32_t unsure; /* of these, those that have taken no word, or do not know it */
     uint32_t rtr_count, lost_count;
@@ -41,6 +42,30 @@ struct hold {
     bool is_cheated;                   /* it has written nonsense there: never again */
 };
 
+/* ---- of hold.c alone, and of hold_valid.c ---- */
+
+/* Of the endpoint. */
+struct holding {
+    struct mbx_match match;
+    struct pool rtrs;
+    uint64_t epochs; /* so far, of all peers: no two have the same */
+};
+
+/* An open receive of a peer. */
+struct rtr {
+    struct mbx_match_recv match; /* the source is the peer */
+    struct list node;            /* on hold.rtrs */
+    uint64_t receiver;
+    uint64_t word, as; /* arbiter.h */
+};
+
+static inline struct rtr *rtr_of(struct list *node)
+{
+    return container_of(node, struct rtr, node);
+}
+
+/* ---- for others ---- */
+
 /* The peer speaks of a message that it may have taken by itself: then we know that now.  Or by
  * a matched probe, and the GRANT is still to come: then it is as if that had come. */
 void hold_probed(struct mbx_ep *ep, struct peer *peer, uint64_t sender);
@@ -56,6 +81,9 @@ int hold_claim_step(struct mbx_ep *ep, struct request *req);
 
 /* As transport_events.exchange_done: of the word that a send is to take. */
 void hold_locked(void *ep, uint64_t cookie, int error, bool is_exchanged);
+
+/* Do the invariants hold?  With MBX_CHECKS. */
+bool hold_is_valid(const struct mbx_ep *ep);
 
 extern const struct module hold_module;
 

@@ -213,3 +213,9 @@ bool module_is_home(const struct mbx_ep *ep)
     module_for_each(ep, m, is_home) if (!(*m)->is_home(ep)) return false;
     return true;
 }
+
+bool module_is_valid(const struct mbx_ep *ep)
+{
+    module_for_each(ep, m, is_valid) if (!(*m)->is_valid(ep)) return false;
+    return true;
+}

@@ -115,6 +115,9 @@ struct module {
     void (*lend)(struct mbx_ep *ep);
     /* Is every receive matched here and nowhere else? */
     bool (*is_home)(const struct mbx_ep *ep);
+
+    /* Do the module's invariants hold?  NULL without MBX_CHECKS (valid.h). */
+    bool (*is_valid)(const struct mbx_ep *ep);
 };
 
 /* Enters the tables of ep->modules. */
@@ -151,5 +154,6 @@ void module_credit_told(struct mbx_ep *ep, struct peer *peer, uint64_t envelopes
 void module_recall(struct mbx_ep *ep);
 void module_lend(struct mbx_ep *ep);
 bool module_is_home(const struct mbx_ep *ep);
+bool module_is_valid(const struct mbx_ep *ep);
 
 #endif

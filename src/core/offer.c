@@ -10,15 +10,7 @@
 #include "core/record.h"
 #include "transport/atomics.h"
 
-/* Of an endpoint, at most. */
-#define OFFERS_MOST         8
-
 #define GENERATION(version) ((version) & (OFFER_BUSY - 1))
-
-struct offers {
-    uint32_t count;
-    struct offer offers[OFFERS_MOST];
-};
 
 /* ---- given out and back ---- */
 

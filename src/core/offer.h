@@ -101,6 +101,14 @@ struct offer {
     struct list *next; /* the first of hold.sends that is in none of them, or its head */
 };
 
+/* Of an endpoint, at most. */
+#define OFFERS_MOST 8
+
+struct offers {
+    uint32_t count;
+    struct offer offers[OFFERS_MOST];
+};
+
 /* A table for what is held for peer, shut and empty; NULL: none is free, or it cannot have one.
  */
 struct offer *offer_get(struct mbx_ep *ep, const struct peer *peer, struct list *sends);

@@ -13,7 +13,15 @@
  * may not have sent are sent again; the sender refuses the second.  Only the fragments of an
  * eager message that it had taken are lost: that receive ends with -EIO.  So does one of which
  * not even the size was told (MBX_DEVICE_SIZE_LATER).
+ *
+ * Invariants
+ *   I1  the states of a request and of its shadow agree: an open receive is SOFTWARE, WAITING,
+ *       HANDED or RECALLED (or NONE, once the device is lost), DEVICE is MATCHED, REVOKING and
+ *       CLAIMED are what they are there
+ *   I2  without a device no request is DEVICE, REVOKING or CLAIMED; with one, every receive is
+ *       watched
  */
+#include "base/check.h"
 #include "core/offload.h"
 
 #include "core/arbiter.h"
@@ -189,7 +197,8 @@ static void on_matched(void *arg, struct shadow_recv *recv,
         offload_answer(ep, req, false);
     if (peer->holder != NULL)
         module_message_came(ep, peer);
-    credit_freed(ep, peer, offload_credit(event));
+    if (credit_admits(peer)) /* else it had none to get back */
+        credit_freed(ep, peer, offload_credit(event));
     ep->stats.expected++;
     record_arrive(ep, &envelope, req, NULL);
     offload_receive(ep, req, &envelope, event);
@@ -768,4 +777,5 @@ const struct module offload_module = {
     .recall = on_recall,
     .lend = on_lend,
     .is_home = on_is_home,
+    .is_valid = MBX_CHECKS ? offload_is_valid : NULL,
 };

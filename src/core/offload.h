@@ -64,6 +64,9 @@ int offload_revoke(struct mbx_ep *ep, struct request *req);
 /* Who is told. */
 void offload_on_answer(struct mbx_ep *ep, offload_answer_fn *answer);
 
+/* Do the invariants hold?  With MBX_CHECKS. */
+bool offload_is_valid(const struct mbx_ep *ep);
+
 extern const struct module offload_module;
 
 #endif

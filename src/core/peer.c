@@ -18,6 +18,7 @@
  *   I1  peers[number] is set once, and then stays
  *   I2  the transport reaches every address that is named: peer_make() fails for want of
  *       memory, or for a reason that naming could not see
+ *   I3  each number below peer_count is in peer_index once
  */
 #include "core/core.h"
 #include "core/module.h"

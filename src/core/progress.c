@@ -14,6 +14,7 @@
 #include "core/hold.h"
 #include "core/module.h"
 #include "core/record.h"
+#include "core/valid.h"
 
 /* Packets of one poll, so that what waits to leave gets its turn. */
 #define PROGRESS_BUDGET 64
@@ -406,6 +407,8 @@ static OUT_OF_LINE int progress_all(struct mbx_ep *ep)
         moved += progress_look_around(ep);
     if (moved == 0 && (ep->due & DUE_READ))
         progress_all_read(ep);
+    if (MBX_CHECKS && moved != 0)
+        ep_check(ep);
     return moved;
 }
 

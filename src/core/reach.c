@@ -37,7 +37,12 @@
  *   I1  a request is on open if and only if it is POSTED and in its engine
  *   I2  holder.live counts RTRs that it may still have; it never has more than room
  *   I3  a peer has no more than HOLD_CLAIMS unanswered claims, so answers have room
+ *   I4  a holder is on reach.holders if and only if its epoch is not 0
+ *   I5  a holder that has answered a probe has no question open, and no open receive would take
+ *       the message that it named
+ *   I6  while there are holders, a device has no receive or gives it back
  */
+#include "base/check.h"
 #include "core/reach.h"
 
 #include "core/arbiter.h"
@@ -45,57 +50,12 @@
 #include "core/hold.h"
 #include "core/module.h"
 #include "core/record.h"
-#include "core/take.h"
 
 /* Other questions that an answer survives. */
 #define ANSWER_SPARED 2
 
-/* GRANT if receiver is 0, or else RETIRE. */
-struct answer {
-    uint64_t sender, receiver;
-};
-
 /* Receives that a holder is not told of, passed at a time. */
 #define LOOKS_MOST 128
-
-struct holder {
-    struct peer *peer;
-    struct list node;        /* on reach.holders while epoch is not 0 */
-    uint64_t epoch;          /* of its HOLD; 0: it holds nothing */
-    struct take_table table; /* where we take what it holds */
-    uint64_t from;           /* it has dropped the RTRs up to this number */
-    uint64_t room;           /* for RTRs there */
-    uint64_t live;           /* of these, in use */
-    uint64_t told;           /* envelopes of credit, since a message of it came */
-    struct list *next;       /* the first on open that it does not know, or the head */
-    bool is_told_full;       /* the last RTR said that room is used up */
-    bool is_asked;           /* question has not been answered */
-    bool is_put_off;         /* another question waits: */
-    struct mbx_match_envelope next_asked;
-    uint64_t next_ignore;
-    unsigned spared;  /* times that it did, for the sake of an answer */
-    bool is_answered; /* ... has, and the answer is still true: */
-    uint64_t question;
-    struct mbx_match_envelope asked;
-    uint64_t ignore;
-    struct wire_peeked peeked;
-    struct mbx_status status;
-    uint32_t answer_count;
-    struct answer answers[HOLD_CLAIMS + 1]; /* one for a matched probe */
-};
-
-/* Of the endpoint. */
-struct reach {
-    struct list open;    /* receives */
-    struct list holders; /* holder.node */
-    uint64_t numbered;   /* receives, so far */
-    uint64_t questions;
-};
-
-static struct holder *holder_of(struct list *node)
-{
-    return container_of(node, struct holder, node);
-}
 
 /* ---- made and ended ---- */
 
@@ -804,4 +764,5 @@ const struct module reach_module = {
     .message_came = reach_leave,
     .probe = on_probe,
     .credit_told = on_credit_told,
+    .is_valid = MBX_CHECKS ? reach_is_valid : NULL,
 };

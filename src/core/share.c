@@ -31,6 +31,7 @@
  *       touches these; ep->lent counts such receives
  *   I3  a send is SHARED only in WRITING and WRITTEN
  */
+#include "base/check.h"
 #include "core/share.h"
 
 #include "core/arbiter.h"
@@ -283,4 +284,5 @@ const struct module share_module = {
     .name = "share",
     .packets = (const struct packet_handler[]){{WIRE_SHARE, on_share}, {0}},
     .open = on_open,
+    .is_valid = MBX_CHECKS ? share_is_valid : NULL,
 };

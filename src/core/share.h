@@ -51,6 +51,9 @@ void share_drop(struct mbx_ep *ep, struct request *req);
 /* Before the endpoint closes: req is read by us alone if its sender has not begun. */
 void share_take_back(struct mbx_ep *ep, struct request *req);
 
+/* Do the invariants hold?  With MBX_CHECKS. */
+bool share_is_valid(const struct mbx_ep *ep);
+
 extern const struct module share_module;
 
 #endif

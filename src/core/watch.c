@@ -35,6 +35,9 @@
  * nothing else: what is owed to the peer is forgotten (peer_pay()), and a claim waits as if it
  * had left.  What the peer had sent before may still be unread, and decides about the rest.  So
  * the peer is looked at (watch_suspect()), and gone when the looks say so.
+ *
+ * Invariant
+ *   I1  a peer that is dead or lost is gone, and one that is gone was doubted
  */
 #include "core/access.h"
 #include "core/arbiter.h"

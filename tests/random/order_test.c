@@ -32,6 +32,7 @@
 
 #include "core/arbiter.h"
 #include "core/core.h"
+#include "core/valid.h"
 #include "order_tap.h"
 
 #define SETTLED_ROUNDS 100
@@ -525,6 +526,8 @@ static bool program_run(const struct program *program, char *why, size_t size)
     for (int i = 0; i < program->count && run->why[0] == '\0'; i++) {
         do_op(run, &program->ops[i]);
         check_queues(run);
+        for (int who = 0; who < program->eps; who++)
+            ep_check(run->taps[who].ep);
     }
     if (run->why[0] == '\0')
         finish(run);

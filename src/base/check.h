@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * check.h - conditions that always hold, in builds that look at them.
+ *
+ * An assert looks at what one function relies on; it costs a few instructions, and is in every
+ * build.  The functions NAME_is_valid() walk whole structures and compare their parts, which
+ * costs too much for users: they are in the library, and called, in builds with MBX_CHECKS
+ * (meson: -Dchecks, on where tests are built).
+ *
+ *   return HOLDS("hold.c I6", hold->unsure <= hold->claims) &&
+ *          HOLDS("hold.c I2", ...);
+ *
+ * Each condition has the name of the invariant that it is part of: file and number in the
+ * list in the head of that file.  One that does not hold is told on standard error.
+ */
+#ifndef BASE_CHECK_H
+#define BASE_CHECK_H
+
+#include "base/base.h"
+
+#ifndef MBX_CHECKS
+#define MBX_CHECKS 0
+#endif
+
+/* Is the condition true?  If not, that is told. */
+#define HOLDS(invariant, condition)                                                            \
+    (likely(condition) || check_failed(invariant, #condition, __FILE__, __LINE__))
+
+/* Tells, past the log, which a test may have silenced.  False. */
+bool check_failed(const char *invariant, const char *condition, const char *file, int line);
+
+#endif

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * eager_valid.c - messages of which more fragments are to come: eager.c I1, I2.
+ */
+#include "core/valid.h"
+
+static bool request_is_assembled(const struct peer *peer, const struct request *req)
+{
+    return HOLDS("eager.c I2", req->state == REQUEST_ASSEMBLE) &&
+           HOLDS("eager.c I2", req->peer == peer->number);
+}
+
+static bool message_is_assembled(const struct peer *peer, const struct message *message)
+{
+    struct arrival room;
+    const struct arrival *arrival = message_arrival(message, &room);
+
+    return HOLDS("eager.c I2", message->match.envelope.source == peer->number) &&
+           HOLDS("eager.c I2", arrival->size == peer->assembly.size) &&
+           HOLDS("eager.c I2", arrival->have == peer->assembly.offset);
+}
+
+static bool assembly_is_valid(const struct peer *peer)
+{
+    const struct assembly *assembly = &peer->assembly;
+
+    if (assembly->size == 0)
+        return HOLDS("eager.c I2", assembly->message == NULL && assembly->request == NULL);
+    return HOLDS("eager.c I1", assembly->offset < assembly->size) &&
+           HOLDS("eager.c I2", (assembly->message == NULL) != (assembly->request == NULL)) &&
+           HOLDS("eager.c I2", !assembly->is_lost || assembly->request != NULL) &&
+           (assembly->request != NULL ? request_is_assembled(peer, assembly->request)
+                                      : message_is_assembled(peer, assembly->message));
+}
+
+static void count_assembled(void *arg, void *object)
+{
+    const struct request *req = object;
+    uint32_t *count = arg;
+
+    *count += req->state == REQUEST_ASSEMBLE;
+}
+
+bool eager_is_valid(const struct mbx_ep *ep)
+{
+    uint32_t assembled = 0, requests = 0;
+
+    for (uint32_t i = 0; i < ep->peer_count; i++) {
+        if (ep->peers[i] == NULL)
+            continue;
+        if (!assembly_is_valid(ep->peers[i]))
+            return false;
+        assembled += ep->peers[i]->assembly.request != NULL;
+    }
+    valid_each(ep, count_assembled, &requests);
+    return HOLDS("eager.c I2", assembled == requests);
+}

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * peer_valid.c - what waits to leave for a peer, and who is known: core.h I2, I6; peer.c.
+ */
+#include "core/valid.h"
+
+struct waiting {
+    uint32_t out, leaving, fins;
+};
+
+static bool request_waits(const struct peer *peer, const struct request *req,
+                          struct waiting *waiting)
+{
+    bool is_leaving = (req->flags & REQUEST_LEAVING) != 0;
+    bool owes_fin = (req->flags & REQUEST_OWES_FIN) != 0;
+
+    waiting->out++;
+    waiting->leaving += is_leaving;
+    waiting->fins += owes_fin;
+    return HOLDS("core.h I1", req->peer == peer->number) &&
+           HOLDS("core.h I3", !is_leaving || request_is_send(req));
+}
+
+static bool out_is_valid(const struct peer *peer, uint32_t *all)
+{
+    struct waiting waiting = {0};
+    struct list *node;
+
+    list_for_each (node, &peer->out)
+        if (!request_waits(peer, request_of_out(node), &waiting))
+            return false;
+    *all += waiting.out;
+    return HOLDS("core.h I2",
+                 (waiting.out == 0 && peer->owes == 0) || list_is_linked(&peer->busy)) &&
+           HOLDS("core.h I3", peer->leaving == waiting.leaving) &&
+           HOLDS("credit.h I3", peer->fins == waiting.fins);
+}
+
+static void count_out(void *arg, void *object)
+{
+    const struct request *req = object;
+    uint32_t *linked = arg;
+
+    *linked += list_is_linked(&req->out);
+}
+
+/* Is each number that is on busy that of a peer, and does a round move what is there? */
+static bool busy_is_valid(const struct mbx_ep *ep)
+{
+    const bool is_due = (ep->due & DUE_MOVE) != 0;
+    struct list *node;
+
+    list_for_each (node, &ep->busy) {
+        const struct peer *peer = container_of(node, struct peer, busy);
+
+        if (!HOLDS("core.h I2", peer_is_used(ep, peer->number)) ||
+            !HOLDS("core.h I2", peer_get(ep, peer->number) == peer))
+            return false;
+    }
+    return HOLDS("core.h I6", is_due || list_is_empty(&ep->busy)) &&
+           HOLDS("core.h I6", is_due || list_is_empty(&ep->reading)) &&
+           HOLDS("core.h I6", is_due || list_is_empty(&ep->writing)) &&
+           HOLDS("core.h I6", is_due || list_is_empty(&ep->works));
+}
+
+/* Is each number once in the index? */
+static bool index_is_valid(const struct mbx_ep *ep)
+{
+    uint32_t used = 0;
+    uint64_t sum = 0, count = ep->peer_count;
+
+    for (uint32_t i = 0; i < 2 * ep->peer_slots; i++) {
+        used += ep->peer_index[i] != 0;
+        sum += ep->peer_index[i];
+        if (!HOLDS("peer.c I3", ep->peer_index[i] <= count))
+            return false;
+    }
+    return HOLDS("peer.c I3", used == count) &&
+           HOLDS("peer.c I3", sum == count * (count + 1) / 2);
+}
+
+bool peer_is_valid(const struct mbx_ep *ep)
+{
+    uint32_t out = 0, linked = 0;
+
+    if (!HOLDS("peer.c I3", ep->peer_count <= ep->peer_slots) || !index_is_valid(ep))
+        return false;
+    for (uint32_t i = 0; i < ep->peer_count; i++) {
+        const struct peer *peer = ep->peers[i];
+
+        if (peer == NULL)
+            continue;
+        if (!HOLDS("peer.c I1", peer->number == i) || !HOLDS("peer.c I1", peer->link != NULL) ||
+            !out_is_valid(peer, &out))
+            return false;
+    }
+    valid_each(ep, count_out, &linked);
+    return HOLDS("core.h I1", out == linked) && busy_is_valid(ep);
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * valid.c - all invariants of an endpoint, now and then; valid.h.
+ *
+ * A look walks all requests, messages and peers.  So it is had as often as keeps its cost in
+ * proportion: each call pays for CHECK_PAID entries, and a look is had when what is there has
+ * been paid for.  A small endpoint is looked at each time.
+ */
+#include "core/valid.h"
+
+#include "core/module.h"
+
+/* Entries that are walked for each call, at most. */
+#define CHECK_PAID 256
+
+bool ep_is_valid(const struct mbx_ep *ep)
+{
+    return request_is_valid(ep) && peer_is_valid(ep) && arbiter_is_valid(ep) &&
+           failed_is_valid(ep) && module_is_valid(ep);
+}
+
+/* What a look walks: slots, also those that are free. */
+static uint64_t check_cost(const struct mbx_ep *ep)
+{
+    return ep->requests.slot_count + ep->messages.slot_count + 2 * (uint64_t)ep->peer_slots +
+           ep->context_slots;
+}
+
+void ep_check_now_and_then(struct mbx_ep *ep)
+{
+    ep->check_paid += CHECK_PAID;
+    if (ep->check_paid < check_cost(ep))
+        return;
+    ep->check_paid = 0;
+    assert(ep_is_valid(ep));
+}
