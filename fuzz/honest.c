@@ -273,7 +273,7 @@ static void act_access(struct side *side, struct input *in)
     uint8_t what = take(in), how = take(in);
     struct slot *slot = slot_new(side, SLOT_ACCESS, take_size(in), SLOTS);
     struct mbx_options options = {.user = slot, .flags = what & 4 ? MBX_REMOTE_DATA : 0};
-    struct mbx_atomic atomic = {
+    struct mbx_atomic_args atomic = {
         .op = (enum mbx_op)(how & 31) % MBX_OPS, .type = MBX_UINT64, .key = REGION_KEY};
     int err;
 

@@ -377,13 +377,13 @@ static int do_add(struct job *job, struct item *item)
     static const uint64_t one = 1;
     const struct op *op = &item->op;
     const struct mbx_options options = {.user = (void *)(uintptr_t)op->id};
-    const struct mbx_atomic atomic = {.op = MBX_SUM,
-                                      .type = MBX_UINT64,
-                                      .count = 1,
-                                      .operand = &one,
-                                      .result = &item->result,
-                                      .key = PLAN_REGION_KEY,
-                                      .address = op->tag % PLAN_CELLS * sizeof one};
+    const struct mbx_atomic_args atomic = {.op = MBX_SUM,
+                                           .type = MBX_UINT64,
+                                           .count = 1,
+                                           .operand = &one,
+                                           .result = &item->result,
+                                           .key = PLAN_REGION_KEY,
+                                           .address = op->tag % PLAN_CELLS * sizeof one};
 
     item->is_live = true;
     return mbx_atomic(job->ranks[op->rank].ep, peer_of(job, op->rank, op->peer), &atomic,

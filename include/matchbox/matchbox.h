@@ -47,7 +47,7 @@
  *              mbx_protocol_row, mbx_network, and mbx_device_info of device.h) are passed
  *              with their size, sizeof *x.  The call writes no more than that, and 0 to what
  *              this version does not know.  -EINVAL: the size is smaller than any version's.
- *            - those that a call reads (mbx_config, mbx_options, mbx_region, mbx_atomic,
+ *            - those that a call reads (mbx_config, mbx_options, mbx_region, mbx_atomic_args,
  *              mbx_sleep_hooks) have flags.  A member that a later version adds is read only
  *              if a flag says that it is there; a flag that this version does not know is
  *              -EINVAL.  Members that a program does not name are 0 (designated
@@ -536,7 +536,7 @@ enum mbx_op {
 };
 
 /* One atomic, of count elements. */
-struct mbx_atomic {
+struct mbx_atomic_args {
     enum mbx_op op;
     enum mbx_type type;
     size_t count;
@@ -561,7 +561,7 @@ MBX_API size_t mbx_atomic_size(enum mbx_op op, enum mbx_type type);
  *            completes; with MBX_COPY, result alone.
  * Source     src/core/access.c; at the owner src/core/serve.c, src/core/atomic.c
  */
-MBX_API int mbx_atomic(struct mbx_ep *ep, uint32_t peer, const struct mbx_atomic *atomic,
+MBX_API int mbx_atomic(struct mbx_ep *ep, uint32_t peer, const struct mbx_atomic_args *atomic,
                        const struct mbx_options *options, mbx_request *request);
 
 /* ---- completion and progress ------------------------------------------------------ */

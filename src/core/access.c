@@ -403,7 +403,7 @@ int mbx_read(struct mbx_ep *ep, uint32_t peer, void *buf, size_t size, uint64_t 
 }
 
 /* Are the pointers there that this operation needs, and no others? */
-static bool atomic_is_whole(const struct mbx_atomic *atomic)
+static bool atomic_is_whole(const struct mbx_atomic_args *atomic)
 {
     bool reads = atomic->op == MBX_ATOMIC_READ;
 
@@ -412,8 +412,9 @@ static bool atomic_is_whole(const struct mbx_atomic *atomic)
            (atomic->result != NULL || !reads);
 }
 
-static int atomic_start(struct mbx_ep *ep, uint32_t number, const struct mbx_atomic *atomic,
-                        const struct mbx_options *options, mbx_request *request)
+static int atomic_start(struct mbx_ep *ep, uint32_t number,
+                        const struct mbx_atomic_args *atomic, const struct mbx_options *options,
+                        mbx_request *request)
 {
     size_t each = mbx_atomic_size(atomic->op, atomic->type);
     struct request *req;
@@ -443,7 +444,7 @@ static int atomic_start(struct mbx_ep *ep, uint32_t number, const struct mbx_ato
     return access_begin(ep, req, options, request);
 }
 
-int mbx_atomic(struct mbx_ep *ep, uint32_t peer, const struct mbx_atomic *atomic,
+int mbx_atomic(struct mbx_ep *ep, uint32_t peer, const struct mbx_atomic_args *atomic,
                const struct mbx_options *options, mbx_request *request)
 {
     int err;

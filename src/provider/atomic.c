@@ -183,7 +183,8 @@ static int stretches(struct prov_ep *ep, struct update *u, uint32_t peer, struct
     int err = 0;
 
     while (left != 0 && err == 0) {
-        struct mbx_atomic atomic = {.op = (enum mbx_op)u->op, .type = (enum mbx_type)u->type};
+        struct mbx_atomic_args atomic = {.op = (enum mbx_op)u->op,
+                                         .type = (enum mbx_type)u->type};
         size_t count;
 
         while (there == u->rma[k].count)

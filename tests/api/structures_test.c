@@ -23,12 +23,12 @@ static_assert(offsetof(struct mbx_completion, status) == 32, "fixed");
 static_assert(sizeof(struct mbx_config) >= 24, "only grows");
 static_assert(sizeof(struct mbx_options) >= 24, "only grows");
 static_assert(sizeof(struct mbx_region) >= 32, "only grows");
-static_assert(sizeof(struct mbx_atomic) >= 64, "only grows");
+static_assert(sizeof(struct mbx_atomic_args) >= 64, "only grows");
 static_assert(sizeof(struct mbx_sleep_hooks) >= 32, "only grows");
 static_assert(offsetof(struct mbx_config, flags) == 16, "in its place");
 static_assert(offsetof(struct mbx_options, flags) == 16, "in its place");
 static_assert(offsetof(struct mbx_region, flags) == 28, "in its place");
-static_assert(offsetof(struct mbx_atomic, flags) == 56, "in its place");
+static_assert(offsetof(struct mbx_atomic_args, flags) == 56, "in its place");
 static_assert(offsetof(struct mbx_sleep_hooks, flags) == 24, "in its place");
 #endif
 
@@ -151,7 +151,7 @@ static void an_unknown_flag_is_refused(void **state)
         const unsigned flags = 1u << bit;
         const struct mbx_options options = {.flags = flags};
         const struct mbx_region region = {.flags = flags};
-        const struct mbx_atomic atomic = {
+        const struct mbx_atomic_args atomic = {
             .op = MBX_SUM, .type = MBX_UINT64, .count = 1, .operand = &memory, .flags = flags};
         const struct mbx_sleep_hooks hooks = {.flags = flags};
         const struct mbx_config config = {.flags = flags};

@@ -538,13 +538,13 @@ static void access_memory(struct crew *crew, const struct scene *scene, int vict
     static unsigned char mine[LONG], back[LONG];
     const struct mbx_options tells = {.flags = MBX_REMOTE_DATA, .data = (uint64_t)rank};
     uint64_t one = 1, before = 99, base = (uint64_t)rank * AREA, word = base + LONG;
-    const struct mbx_atomic add = {.op = MBX_SUM,
-                                   .type = MBX_UINT64,
-                                   .count = 1,
-                                   .operand = &one,
-                                   .result = &before,
-                                   .key = KEY,
-                                   .address = word};
+    const struct mbx_atomic_args add = {.op = MBX_SUM,
+                                        .type = MBX_UINT64,
+                                        .count = 1,
+                                        .operand = &one,
+                                        .result = &before,
+                                        .key = KEY,
+                                        .address = word};
     mbx_request requests[4];
 
     (void)crew;

@@ -215,12 +215,12 @@ static int access_start(struct story *s, int what, char *buf, size_t size, uint6
                         mbx_request *request)
 {
     static const uint64_t one = 1;
-    const struct mbx_atomic add = {.op = MBX_SUM,
-                                   .type = MBX_UINT64,
-                                   .count = 1,
-                                   .operand = &one,
-                                   .result = before,
-                                   .key = KEY};
+    const struct mbx_atomic_args add = {.op = MBX_SUM,
+                                        .type = MBX_UINT64,
+                                        .count = 1,
+                                        .operand = &one,
+                                        .result = before,
+                                        .key = KEY};
 
     if (what == ADD)
         return mbx_atomic(s->eps[0], 1, &add, NULL, request);

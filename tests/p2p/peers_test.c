@@ -224,7 +224,7 @@ enum call { SEND, SSEND, INJECT, WRITE, READ, ATOMIC, CALLS };
 static int call(struct mbx_ep *ep, enum call what, uint64_t *word)
 {
     const struct mbx_options silent = {.flags = MBX_SILENT};
-    const struct mbx_atomic add = {
+    const struct mbx_atomic_args add = {
         .op = MBX_SUM, .type = MBX_UINT64, .count = 1, .operand = word, .key = 5};
 
     switch (what) {

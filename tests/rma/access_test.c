@@ -201,13 +201,13 @@ static void rights_and_bounds_are_kept(void **state)
 
 static void wrong_arguments_are_refused(void **state)
 {
-    const struct mbx_atomic none = {.op = MBX_SUM, .type = MBX_INT32, .operand = here};
-    struct mbx_atomic a = {.op = MBX_CSWAP,
-                           .type = MBX_INT32,
-                           .count = 1,
-                           .operand = here,
-                           .compare = here,
-                           .result = here};
+    const struct mbx_atomic_args none = {.op = MBX_SUM, .type = MBX_INT32, .operand = here};
+    struct mbx_atomic_args a = {.op = MBX_CSWAP,
+                                .type = MBX_INT32,
+                                .count = 1,
+                                .operand = here,
+                                .compare = here,
+                                .result = here};
     const struct mbx_options unknown = {.flags = 128};
     struct mbx_limits limits;
     mbx_request request;
@@ -304,12 +304,10 @@ static void what_an_atomic_takes_may_change_at_once(void **state)
     enum { MANY = 40 };
     const struct mbx_options silent = {.flags = MBX_COPY | MBX_SILENT};
     uint64_t sum[2048 / 8], was[2048 / 8], next[2048 / 8];
-    struct mbx_atomic add = {.op = MBX_SUM, .type = MBX_UINT64, .operand = sum, .key = KEY},
-                      swap = {.op = MBX_CSWAP,
-                              .type = MBX_UINT64,
-                              .operand = next,
-                              .compare = was,
-                              .key = KEY};
+    struct mbx_atomic_args
+        add = {.op = MBX_SUM, .type = MBX_UINT64, .operand = sum, .key = KEY},
+        swap = {
+            .op = MBX_CSWAP, .type = MBX_UINT64, .operand = next, .compare = was, .key = KEY};
     uint64_t cells[2048 / 8];
     struct mbx_limits limits;
     struct world w;
@@ -548,7 +546,7 @@ static void update(struct world *w, enum mbx_op op, bool brings)
 {
     static const uint64_t y = 3, c = 5;
     uint64_t before;
-    const struct mbx_atomic atomic = {
+    const struct mbx_atomic_args atomic = {
         .op = op,
         .type = MBX_UINT64,
         .count = 1,

@@ -227,13 +227,13 @@ static void add(uint32_t peer)
 {
     const uint64_t mine = rank + 1;
     uint64_t before;
-    struct mbx_atomic atomic = {.op = MBX_SUM,
-                                .type = MBX_UINT64,
-                                .count = 1,
-                                .operand = &mine,
-                                .result = &before,
-                                .key = KEY,
-                                .address = offsetof(struct window, sum)};
+    struct mbx_atomic_args atomic = {.op = MBX_SUM,
+                                     .type = MBX_UINT64,
+                                     .count = 1,
+                                     .operand = &mine,
+                                     .result = &before,
+                                     .key = KEY,
+                                     .address = offsetof(struct window, sum)};
     mbx_request request;
 
     must(mbx_atomic(ep, peer, &atomic, NULL, &request), "atomic");
