@@ -47,7 +47,7 @@ void prov_index_remove(struct prov_op *op)
 
 static bool is_receive(const struct prov_op *op)
 {
-    return op->kind == PROV_OP_RECV || op->kind == PROV_OP_LISTED;
+    return op->kind == PROV_OP_RECV || op->kind == PROV_OP_MULTI_QUEUED;
 }
 
 static size_t index_size_for(const struct prov_ep *ep)
@@ -97,7 +97,7 @@ enum cancelled {
 
 static enum cancelled cancel_op(struct prov_ep *ep, struct prov_op *op)
 {
-    if (op->kind == PROV_OP_LISTED) {
+    if (op->kind == PROV_OP_MULTI_QUEUED) {
         int err = prov_multi_cancel(ep, op);
 
         return err == 0 ? CANCEL_NOW : err == -FI_EINPROGRESS ? CANCEL_LATER : CANCEL_NONE;

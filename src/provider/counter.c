@@ -14,8 +14,8 @@
  * Looking    at a counter that stands where it stood is a look in vain, as an empty read of a
  *            queue is: many in a row give the core away (idle.c).
  * Waiting    as for a queue (wait.c): arm, look once more, sleep until rung.  A counter is rung
- *            by whatever changes it, and by the watches of the endpoints for what completes
- *            or was accessed there (watch.c).  Those of a region are all endpoints of the
+ *            by whatever changes it, and by the endpoints' threads for what completes
+ *            or was accessed there (thread.c).  Those of a region are all endpoints of the
  *            domain, so it has a bell for them: the list of the counters of regions.
  *
  * Locks      a counter's own, before those of queues and endpoints, guards the lists of
@@ -115,7 +115,7 @@ void prov_cntr_unbind(struct prov_ep *ep)
         if (cntr == NULL)
             continue;
         cntr_remove_ep(cntr, ep);
-        prov_ep_lock(ep); /* its watch may be about to ring the counter */
+        prov_ep_lock(ep); /* its thread may be about to ring the counter */
         ep->cntrs[i] = NULL;
         prov_ep_unlock(ep);
         atomic_fetch_sub(&cntr->users, 1);
@@ -337,7 +337,7 @@ static int eps_arm(struct prov_cntr *cntr)
     for (unsigned i = 0; i < cntr->ep_count && err == 0; i++) {
         if (!cntr->eps[i]->locks)
             cntr->eps[i]->locks = true;
-        err = prov_watch_arm(cntr->eps[i], &cntr->armed);
+        err = prov_thread_arm(cntr->eps[i], &cntr->armed);
     }
     return err;
 }
@@ -352,7 +352,7 @@ static int regions_arm(struct prov_cntr *cntr)
     for (struct prov_ep *ep = domain->eps; ep != NULL && err == 0; ep = ep->domain_next) {
         if (!ep->locks) /* with FI_THREAD_DOMAIN; else it has them (prov_is_accessed) */
             ep->locks = true;
-        err = prov_watch_arm(ep, &domain->bell_armed);
+        err = prov_thread_arm(ep, &domain->bell_armed);
     }
     pthread_mutex_unlock(&domain->lock);
     return err;
@@ -409,7 +409,7 @@ static int cntr_await(struct prov_cntr *cntr, uint64_t threshold, int64_t deadli
             return 0;
         if (atomic_load(&cntr->errors) != errors)
             return -FI_EAVAIL;
-        err = prov_waiter_rest(&waiter, arm, cntr);
+        err = prov_waiter_wait(&waiter, arm, cntr);
     } while (err == 0);
     return err;
 }

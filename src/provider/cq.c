@@ -278,13 +278,13 @@ static OUT_OF_LINE size_t convert_part(struct prov_cq *cq, struct prov_ep *ep,
 }
 
 /* Not the client's; but it may tell of the end of a receive that is. */
-static OUT_OF_LINE size_t convert_watch(struct prov_cq *cq, struct prov_ep *ep,
-                                        const struct mbx_completion *c, void *buf, size_t nth,
-                                        fi_addr_t *sources)
+static OUT_OF_LINE size_t convert_sentinel(struct prov_cq *cq, struct prov_ep *ep,
+                                           const struct mbx_completion *c, void *buf,
+                                           size_t nth, fi_addr_t *sources)
 {
     struct prov_event event;
 
-    if (!prov_multi_watch_done(ep, c->user, c->error, &event))
+    if (!prov_multi_sentinel_done(ep, c->user, c->error, &event))
         return 0;
     return report(cq, &event, buf, nth, sources);
 }
@@ -301,9 +301,9 @@ static OUT_OF_LINE size_t convert(struct prov_cq *cq, struct prov_ep *ep,
 
     if (unlikely(c->kind > MBX_RECVS))
         return prov_access_event(ep, c, &event) ? report(cq, &event, buf, nth, sources) : 0;
-    if (unlikely(op->kind > PROV_OP_LISTED))
+    if (unlikely(op->kind > PROV_OP_MULTI_QUEUED))
         return op->kind == PROV_OP_PART ? convert_part(cq, ep, c, buf, nth, sources)
-                                        : convert_watch(cq, ep, c, buf, nth, sources);
+                                        : convert_sentinel(cq, ep, c, buf, nth, sources);
     if (!event_from(ep, c, sources != NULL || aside, &event))
         return 0;
     return report(cq, &event, buf, nth, sources);
@@ -694,8 +694,8 @@ void prov_ep_forget(struct prov_ep *ep)
                 prov_access_event(ep, &completions[i], &event);
                 continue;
             }
-            if (op->kind == PROV_OP_WATCH) {
-                prov_multi_watch_done(ep, op, completions[i].error, &event);
+            if (op->kind == PROV_OP_SENTINEL) {
+                prov_multi_sentinel_done(ep, op, completions[i].error, &event);
                 continue;
             }
             if (op->kind == PROV_OP_PART)

@@ -52,7 +52,7 @@ unlock:
 void prov_cq_unbind(struct prov_cq *cq, struct prov_ep *ep)
 {
     prov_cq_lock(cq);
-    prov_ep_lock(ep); /* its watch may be about to ring the queue */
+    prov_ep_lock(ep); /* its thread may be about to ring the queue */
     if (ep->send_cq == cq)
         ep->send_cq = NULL;
     if (ep->recv_cq == cq)

@@ -3,9 +3,9 @@
  * cq_wait.c - waiting at a completion queue: blocking reads, signals, and what fi_trywait()
  * and the sets ask of a queue.
  *
- *   read ── nothing? ──> arm (watch.c) ──> read once more ──> sleep until the queue is rung
+ *   read ── nothing? ──> arm (thread.c) ──> read once more ──> sleep until the queue is rung
  *
- * A queue is rung for what completes in its endpoints, by their watches or by other threads
+ * A queue is rung for what completes in its endpoints, by their threads (thread.c) or by other threads
  * of the client that use them, and for events that are set aside in it (cq.c).  A ring may
  * be for nothing: then the reader goes round again.
  */
@@ -23,7 +23,7 @@ int prov_cq_arm(struct prov_cq *cq)
     prov_cq_lock(cq);
     cq->next = PROV_CQ_PROGRESS;
     for (unsigned i = 0; i < cq->source_count && err == 0; i++)
-        err = prov_watch_arm(cq->sources[i].ep, &cq->armed);
+        err = prov_thread_arm(cq->sources[i].ep, &cq->armed);
     prov_cq_unlock(cq);
     return err;
 }
@@ -88,7 +88,7 @@ static ssize_t cq_await(struct prov_cq *cq, void *buf, size_t count, fi_addr_t *
 
         if (n != -FI_EAGAIN || atomic_exchange(&cq->signalled, false))
             return n;
-        err = prov_waiter_rest(&waiter, arm, cq);
+        err = prov_waiter_wait(&waiter, arm, cq);
     } while (err == 0);
     return err == -FI_ETIMEDOUT ? -FI_EAGAIN : err;
 }

@@ -345,7 +345,7 @@ static int ep_enable(struct prov_ep *ep)
     prov_ep_lock(ep);
     ep->drops_events = (ep->recv_queues & MBX_EVENTS) && ep->recv_cq == NULL;
     prov_ep_unlock(ep);
-    if (ep->domain->auto_progress && (err = prov_watch_always(ep)) < 0)
+    if (ep->domain->auto_progress && (err = prov_thread_always(ep)) < 0)
         return err;
     ep->enabled = true;
     return 0;
@@ -407,14 +407,14 @@ static int ep_close(struct fid *fid)
 {
     struct prov_ep *ep = ep_of_fid(fid);
 
-    /* Who waits at one of these may arm the watch, until they have forgotten us. */
+    /* Who waits at one of these may arm the thread, until they have forgotten us. */
     prov_mr_leave(ep);
     prov_cntr_unbind(ep);
     if (ep->send_cq != NULL)
         prov_cq_unbind(ep->send_cq, ep);
     if (ep->recv_cq != NULL)
         prov_cq_unbind(ep->recv_cq, ep);
-    prov_watch_fini(ep);
+    prov_thread_fini(ep);
     if (ep->av != NULL)
         prov_av_detach(ep->av, ep);
     if (ep->eq != NULL)
@@ -527,7 +527,7 @@ int prov_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep 
     if (err < 0)
         goto destroy_lock;
     prov_idle_init(&ep->idle);
-    prov_watch_init(ep);
+    prov_thread_init(ep);
     atomic_fetch_add(&ep->domain->users, 1);
     *fid = &ep->fid;
     return 0;

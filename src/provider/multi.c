@@ -19,7 +19,7 @@
  *
  * A receive that names a peer is to hear of its death, and Matchbox does not look at a peer
  * for whom no request waits.  So for each such receive on the list a request waits in
- * Matchbox, its watch: a receive of that peer that nothing matches (PROV_WATCH).  It ends
+ * Matchbox, its sentinel: a receive of that peer that nothing matches (PROV_SENTINEL).  It ends
  * when all that the peer has sent is here.
  *
  * A message that has met its receive, and for which there is no memory, waits for it here;
@@ -34,7 +34,7 @@
  *   I3  a buffer is on the list as long as it has at least min bytes left, and a byte
  *   I4  a buffer off the list lives as long as it has parts
  *   I5  multi_message is a part of multi_taker, which is on the list, or was cancelled since
- *   I6  multi_unwatched of the receives on the list that name a peer have no watch, for want
+ *   I6  multi_unguarded of the receives on the list that name a peer have no sentinel, for want
  *       of memory, and get one later; who is not on the list has none
  */
 #include "provider/provider.h"
@@ -45,7 +45,7 @@
 struct prov_multi {
     struct prov_multi *next, *before; /* on the list */
     struct prov_op *op;               /* the receive as the client knows it */
-    struct prov_op *watch;            /* or NULL */
+    struct prov_op *sentinel;         /* or NULL */
     uint32_t source;                  /* peer, or MBX_ANY_SOURCE */
     bool many; /* false: an ordinary receive that waits behind such a buffer */
     bool listed;
@@ -55,47 +55,47 @@ struct prov_multi {
     unsigned parts; /* that are not complete */
 };
 
-/* ---- watches ------------------------------------------------------------------------ */
+/* ---- sentinels ------------------------------------------------------------------------ */
 
 /* If there is no memory for it, later. */
-static void watch_post(struct prov_ep *ep, struct prov_multi *m)
+static void sentinel_post(struct prov_ep *ep, struct prov_multi *m)
 {
     struct mbx_options options = {0};
     struct prov_op *op = prov_op_get(ep);
 
     if (op == NULL)
         return;
-    op->kind = PROV_OP_WATCH;
+    op->kind = PROV_OP_SENTINEL;
     op->quiet = true;
     op->bounce = NULL;
     op->multi = m;
     options.user = op;
-    if (mbx_recv(ep->mbx, m->source, PROV_WATCH, 0, MBX_IGNORE_ALL, NULL, 0, &options,
+    if (mbx_recv(ep->mbx, m->source, PROV_SENTINEL, 0, MBX_IGNORE_ALL, NULL, 0, &options,
                  &op->request) < 0) {
         prov_op_put(ep, op);
         return;
     }
-    m->watch = op;
-    ep->multi_unwatched--;
+    m->sentinel = op;
+    ep->multi_unguarded--;
 }
 
 /* Its completion will find nobody. */
-static void watch_leave(struct prov_ep *ep, struct prov_multi *m)
+static void sentinel_leave(struct prov_ep *ep, struct prov_multi *m)
 {
-    if (m->watch == NULL) {
-        ep->multi_unwatched--;
+    if (m->sentinel == NULL) {
+        ep->multi_unguarded--;
         return;
     }
-    m->watch->multi = NULL;
-    mbx_cancel(ep->mbx, m->watch->request);
-    m->watch = NULL;
+    m->sentinel->multi = NULL;
+    mbx_cancel(ep->mbx, m->sentinel->request);
+    m->sentinel = NULL;
 }
 
-static OUT_OF_LINE void watch_all(struct prov_ep *ep)
+static OUT_OF_LINE void sentinel_all(struct prov_ep *ep)
 {
     for (struct prov_multi *m = ep->multis; m != NULL; m = m->next)
-        if (m->source != MBX_ANY_SOURCE && m->watch == NULL)
-            watch_post(ep, m);
+        if (m->source != MBX_ANY_SOURCE && m->sentinel == NULL)
+            sentinel_post(ep, m);
 }
 
 /* ---- the list ------------------------------------------------------------------------ */
@@ -113,8 +113,8 @@ static void list_append(struct prov_ep *ep, struct prov_multi *m)
         ep->multi_any++;
         return;
     }
-    ep->multi_unwatched++;
-    watch_post(ep, m);
+    ep->multi_unguarded++;
+    sentinel_post(ep, m);
 }
 
 static void list_remove(struct prov_ep *ep, struct prov_multi *m)
@@ -131,7 +131,7 @@ static void list_remove(struct prov_ep *ep, struct prov_multi *m)
     if (m->source == MBX_ANY_SOURCE)
         ep->multi_any--;
     else
-        watch_leave(ep, m);
+        sentinel_leave(ep, m);
 }
 
 static struct prov_multi *list_find(const struct prov_ep *ep, uint32_t source)
@@ -236,8 +236,8 @@ static bool message_take(struct prov_ep *ep)
 
 void prov_multi_pull(struct prov_ep *ep)
 {
-    if (unlikely(ep->multi_unwatched != 0))
-        watch_all(ep);
+    if (unlikely(ep->multi_unguarded != 0))
+        sentinel_all(ep);
     while (prov_multi_is_busy(ep) && message_take(ep))
         ;
 }
@@ -257,7 +257,7 @@ int prov_multi_post(struct prov_ep *ep, struct prov_op *op, uint32_t source, voi
     m->buf = buf;
     m->len = len;
     m->min = ep->multi_min;
-    op->kind = PROV_OP_LISTED;
+    op->kind = PROV_OP_MULTI_QUEUED;
     op->multi = m;
     list_append(ep, m);
     prov_multi_pull(ep);
@@ -315,30 +315,30 @@ static bool multi_fail(struct prov_ep *ep, struct prov_multi *m, int error,
     return true;
 }
 
-bool prov_multi_watch_done(struct prov_ep *ep, struct prov_op *watch, int error,
-                           struct prov_event *event)
+bool prov_multi_sentinel_done(struct prov_ep *ep, struct prov_op *sentinel, int error,
+                              struct prov_event *event)
 {
     struct prov_multi *m;
 
-    if (watch->multi != NULL && error != 0)
+    if (sentinel->multi != NULL && error != 0)
         prov_multi_pull(ep); /* what the peer had sent; it may be the end of the receive */
-    m = watch->multi;
-    prov_op_put(ep, watch);
+    m = sentinel->multi;
+    prov_op_put(ep, sentinel);
     if (m == NULL)
         return false;
-    m->watch = NULL;
-    ep->multi_unwatched++;
+    m->sentinel = NULL;
+    ep->multi_unguarded++;
     /* while a message waits for memory, others behind it may be for this receive */
     return error != 0 && ep->multi_message == 0 && multi_fail(ep, m, error, event);
 }
 
 bool prov_multi_is_many(const struct prov_op *op)
 {
-    return op->kind == PROV_OP_LISTED && op->multi->many;
+    return op->kind == PROV_OP_MULTI_QUEUED && op->multi->many;
 }
 
 void prov_multi_free(struct prov_op *op)
 {
-    if (op->kind == PROV_OP_LISTED)
+    if (op->kind == PROV_OP_MULTI_QUEUED)
         free(op->multi);
 }

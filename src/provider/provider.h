@@ -15,7 +15,7 @@
  *
  * What travels
  *   context id  PROV_TAGGED or PROV_UNTAGGED: the two never match each other; nor anything
- *               PROV_WATCH
+ *               PROV_SENTINEL
  *   tag         63 bits of the client; bit 63 (PROV_HAS_DATA) says that data is
  *               remote CQ data and not merely zero.  Receives ignore it.
  *   data        remote CQ data
@@ -24,7 +24,7 @@
  * Locks      An endpoint and a queue have a mutex each, taken only if the client
  *            asked for a threading model that needs them (prov_needs_locks; for an
  *            endpoint that peers access, prov_is_accessed), or an endpoint has a thread of
- *            ours (watch.c); an address vector always takes its own.
+ *            ours (thread.c); an address vector always takes its own.
  *            Order: counter, domain, queue, endpoint, vector, bell.
  *            The library's own lock is never on (MBX_THREADS).
  */
@@ -66,7 +66,7 @@
 
 #define PROV_TAGGED       1u
 #define PROV_UNTAGGED     2u
-#define PROV_WATCH        3u /* nobody sends there (multi.c) */
+#define PROV_SENTINEL     3u /* nobody sends there (multi.c) */
 #define PROV_HAS_DATA     (UINT64_C(1) << 63)
 #define PROV_TAG_FORMAT   UINT64_C(0x5555555555555555) /* one field, top bit not usable */
 
@@ -104,7 +104,7 @@ struct prov_domain {
     atomic_uint users; /* address vectors, completion queues, endpoints */
     enum fi_threading threading;
     enum fi_av_type av_type;
-    bool auto_progress;                        /* each endpoint has a thread (watch.c) */
+    bool auto_progress;                        /* each endpoint has a thread (thread.c) */
     bool mr_virtual, mr_prov_key, mr_endpoint; /* mr_mode */
     pthread_mutex_t lock;                      /* for all below */
     struct prov_ep *eps;                       /* that may be accessed; linked by domain_next */
@@ -179,9 +179,9 @@ struct prov_wait {
     atomic_uint users;       /* the object while it is open, and blocking calls under way */
 };
 
-/* An endpoint's thread (watch.c).  All guarded by the endpoint's lock. */
-struct prov_watch {
-    pthread_t thread;
+/* An endpoint's thread (thread.c).  All guarded by the endpoint's lock. */
+struct prov_thread {
+    pthread_t id;
     pthread_cond_t wanted;
     bool is_there;
     bool always; /* automatic progress */
@@ -246,11 +246,11 @@ enum prov_op_kind {
     PROV_OP_FREE,
     PROV_OP_SEND,
     PROV_OP_RECV,
-    PROV_OP_READ,        /* and atomics that bring a result */
-    PROV_OP_WRITE,       /* and other atomics */
-    PROV_OP_LISTED = 32, /* a receive that multi.c matches; not in Matchbox's hands */
-    PROV_OP_PART,        /* a message that goes to the buffer of one of these */
-    PROV_OP_WATCH,       /* a receive of ours that ends when the peer of one of these does */
+    PROV_OP_READ,              /* and atomics that bring a result */
+    PROV_OP_WRITE,             /* and other atomics */
+    PROV_OP_MULTI_QUEUED = 32, /* a receive that multi.c matches; not in Matchbox's hands */
+    PROV_OP_PART,              /* a message that goes to the buffer of one of these */
+    PROV_OP_SENTINEL, /* a receive of ours that ends when the peer of one of these does */
 };
 
 /* What a counter may count.  The first are operations: their kind, less one. */
@@ -360,7 +360,7 @@ struct prov_ep {
     uint64_t caps;
     /* multi.c: untagged receives that are matched there, and a message for one of them */
     struct prov_multi *multis, *multi_last;
-    unsigned multi_any, multi_unwatched;
+    unsigned multi_any, multi_unguarded;
     mbx_message multi_message; /* 0: none */
     struct mbx_status multi_status;
     struct prov_multi *multi_taker;
@@ -370,7 +370,7 @@ struct prov_ep {
     size_t index_size;
     size_t send_size, recv_size; /* queue depths as announced */
     struct prov_idle idle;       /* calls that were refused, probes that found nothing */
-    struct prov_watch watch;
+    struct prov_thread thread;
     struct mbx_address name; /* as published, */
     int name_fd;             /* unless this is -1 */
 };
@@ -416,14 +416,14 @@ static inline void prov_ep_lock(struct prov_ep *ep)
         pthread_mutex_lock(&ep->lock);
 }
 
-void prov_watch_used(struct prov_ep *ep); /* see below */
+void prov_thread_used(struct prov_ep *ep); /* see below */
 
 static inline void prov_ep_unlock(struct prov_ep *ep)
 {
     if (likely(!ep->locks))
         return;
-    if (unlikely(ep->watch.is_asleep))
-        prov_watch_used(ep);
+    if (unlikely(ep->thread.is_asleep))
+        prov_thread_used(ep);
     pthread_mutex_unlock(&ep->lock);
 }
 
@@ -558,7 +558,7 @@ int64_t prov_now_ns(void);
 /* INT64_MAX: never (timeout_ms is negative). */
 int64_t prov_deadline(int timeout_ms);
 /* Instead of a sleep, if nobody would ring. */
-void prov_nap(void);
+void prov_sleep_once(void);
 
 /* How a blocking call waits for what rings a wait object. */
 struct prov_waiter {
@@ -571,7 +571,7 @@ struct prov_waiter {
 struct prov_waiter prov_waiter_begin(struct prov_wait *wait, int64_t deadline_ns);
 /* Between two looks that found nothing; arm(arg) has the object rung for what comes next.
  * 0: look again; -FI_ETIMEDOUT; -FI_ECANCELED the object is closed. */
-int prov_waiter_rest(struct prov_waiter *waiter, int (*arm)(void *arg), void *arg);
+int prov_waiter_wait(struct prov_waiter *waiter, int (*arm)(void *arg), void *arg);
 
 /* owner joins the set, if the object is FI_WAIT_SET.  0; -FI_EINVAL, -FI_ENOSYS. */
 int prov_wait_init(struct prov_wait *w, enum fi_wait_obj object, struct fid_wait *set,
@@ -592,15 +592,15 @@ void prov_wait_lower(struct prov_wait *w);
 uint32_t prov_wait_rings(struct prov_wait *w);
 int prov_wait_sleep(struct prov_wait *w, uint32_t rings, int64_t deadline_ns);
 
-/* ---- watch.c --------------------------------------------------------------------------- */
+/* ---- thread.c --------------------------------------------------------------------------- */
 
-void prov_watch_init(struct prov_ep *ep);
-void prov_watch_fini(struct prov_ep *ep);
+void prov_thread_init(struct prov_ep *ep);
+void prov_thread_fini(struct prov_ep *ep);
 /* What next completes in ep rings the queue or counter whose flag this is; starts the thread.
  * The endpoint has locks. */
-int prov_watch_arm(struct prov_ep *ep, atomic_bool *armed);
+int prov_thread_arm(struct prov_ep *ep, atomic_bool *armed);
 /* Makes progress from now on. */
-int prov_watch_always(struct prov_ep *ep);
+int prov_thread_always(struct prov_ep *ep);
 
 /* ---- sets.c ----------------------------------------------------------------------------- */
 
@@ -645,7 +645,7 @@ static inline void prov_cntr_count(struct prov_cntr *cntr, int error, uint64_t c
 /* An operation of ours, of that kind, has ended. */
 static inline void prov_count_op(struct prov_ep *ep, enum prov_op_kind kind, int error)
 {
-    struct prov_cntr *cntr = ep->cntrs[(kind < PROV_OP_LISTED ? kind : PROV_OP_RECV) - 1];
+    struct prov_cntr *cntr = ep->cntrs[(kind < PROV_OP_MULTI_QUEUED ? kind : PROV_OP_RECV) - 1];
 
     if (cntr != NULL)
         prov_cntr_count(cntr, error, 1);
@@ -674,9 +674,9 @@ enum prov_multi_end {
 enum prov_multi_end prov_multi_part_done(struct prov_ep *ep, struct prov_op *part);
 /* 0 the receive is gone; -FI_EINPROGRESS PROV_MULTI_CANCELLED will be its end; -FI_ENOENT. */
 int prov_multi_cancel(struct prov_ep *ep, struct prov_op *op);
-/* The record of a watch has completed.  True: so its receive ends, and event says how. */
-bool prov_multi_watch_done(struct prov_ep *ep, struct prov_op *watch, int error,
-                           struct prov_event *event);
+/* The record of a sentinel has completed.  True: so its receive ends, and event says how. */
+bool prov_multi_sentinel_done(struct prov_ep *ep, struct prov_op *sentinel, int error,
+                              struct prov_event *event);
 /* Is the buffer of this receive for many messages? */
 bool prov_multi_is_many(const struct prov_op *op);
 /* Of an endpoint that closes. */

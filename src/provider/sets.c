@@ -308,7 +308,7 @@ static int set_nap(struct wait_set *set, int64_t deadline_ns)
 {
     if (prov_now_ns() >= deadline_ns)
         return -FI_ETIMEDOUT;
-    prov_nap();
+    prov_sleep_once();
     return atomic_load(&set->wait.closed) ? -FI_ECANCELED : 0;
 }
 

@@ -5,7 +5,7 @@
  *
  * It counts rings.  Whoever wants to sleep
  *
- *   reads the count, asks to be rung (prov_watch_arm), looks once more, and sleeps until
+ *   reads the count, asks to be rung (prov_thread_arm), looks once more, and sleeps until
  *   the count has changed
  *
  * so that what comes after the look rings, and what came before it is seen.  A client
@@ -64,7 +64,7 @@ int64_t prov_deadline(int timeout_ms)
     return timeout_ms < 0 ? INT64_MAX : prov_now_ns() + timeout_ms * NS_PER_MS;
 }
 
-void prov_nap(void)
+void prov_sleep_once(void)
 {
     const struct timespec some = {.tv_nsec = NAP_NS};
 
@@ -247,7 +247,7 @@ struct prov_waiter prov_waiter_begin(struct prov_wait *wait, int64_t deadline_ns
 }
 
 /* Armed first and asleep only after one more look, which is the caller's. */
-int prov_waiter_rest(struct prov_waiter *waiter, int (*arm)(void *arg), void *arg)
+int prov_waiter_wait(struct prov_waiter *waiter, int (*arm)(void *arg), void *arg)
 {
     int64_t now = prov_now_ns();
 
@@ -263,7 +263,7 @@ int prov_waiter_rest(struct prov_waiter *waiter, int (*arm)(void *arg), void *ar
         waiter->rings = prov_wait_rings(waiter->wait);
         waiter->is_armed = arm(arg) == 0;
         if (!waiter->is_armed)
-            prov_nap();
+            prov_sleep_once();
     } else {
         waiter->is_armed = false;
         if (prov_wait_sleep(waiter->wait, waiter->rings, waiter->deadline_ns) == -FI_ECANCELED)

@@ -35,8 +35,8 @@ static struct {
 } messages[MESSAGES];
 
 static struct prov_ep ep;
-static struct prov_op *watches[MESSAGES];
-static int arrived, watched, cancelled;
+static struct prov_op *sentinels[MESSAGES];
+static int arrived, guarded, cancelled;
 static int asked, refused; /* times that memory was wanted; which time there was none */
 static bool is_short;
 
@@ -79,19 +79,19 @@ int mbx_mrecv(struct mbx_ep *mbx, mbx_message message, void *buf, size_t size,
     return 0;
 }
 
-/* Watches alone are posted here. */
+/* Sentinels alone are posted here. */
 int mbx_recv(struct mbx_ep *mbx, uint32_t source, uint32_t context_id, uint64_t tag,
              uint64_t ignore, void *buf, size_t size, const struct mbx_options *options,
              mbx_request *request)
 {
     (void)mbx, (void)tag, (void)ignore, (void)buf;
-    assert_int_equal(context_id, PROV_WATCH);
+    assert_int_equal(context_id, PROV_SENTINEL);
     assert_int_not_equal(source, MBX_ANY_SOURCE);
     assert_int_equal(size, 0);
     if (!memory_is_there())
         return -ENOMEM;
-    watches[watched++] = options->user;
-    *request = (mbx_request)watched;
+    sentinels[guarded++] = options->user;
+    *request = (mbx_request)guarded;
     return 0;
 }
 
@@ -146,13 +146,13 @@ static void begin(void)
 {
     memset(&ep, 0, sizeof ep);
     memset(messages, 0, sizeof messages);
-    arrived = watched = cancelled = asked = refused = 0;
+    arrived = guarded = cancelled = asked = refused = 0;
     is_short = false;
 }
 
 static void end(void)
 {
-    assert_int_equal(ep.multi_unwatched, 0);
+    assert_int_equal(ep.multi_unguarded, 0);
     while (ep.slabs != NULL) {
         struct prov_op_slab *slab = ep.slabs;
 
@@ -190,10 +190,10 @@ static void expect_received(int message, const void *context, size_t at)
     assert_ptr_equal(messages[message].buf, room + at);
 }
 
-/* What the peer of a watch does to it by dying. */
-static bool dies(int watch, struct prov_event *event)
+/* What the peer of a sentinel does to it by dying. */
+static bool dies(int sentinel, struct prov_event *event)
 {
-    return prov_multi_watch_done(&ep, watches[watch], -ENOTCONN, event);
+    return prov_multi_sentinel_done(&ep, sentinels[sentinel], -ENOTCONN, event);
 }
 
 static int a, b, c; /* their addresses are contexts */
@@ -262,7 +262,7 @@ static void play(int n)
     arrive(3, 1); /* for nobody */
     for (int i = 0; i < 3; i++)
         prov_multi_pull(&ep);
-    assert_int_equal(ep.multi_unwatched, 0);
+    assert_int_equal(ep.multi_unguarded, 0);
 }
 
 static void a_shortage_changes_nothing(void **state)
@@ -307,7 +307,7 @@ static void what_the_dead_had_sent_comes_first(void **state)
     assert_int_equal(event.flags, FI_MULTI_RECV);
     arrive(2, 8); /* who lives is heard */
     expect_received(1, &b, 0);
-    assert_int_equal(cancelled, 2); /* the watches of a and b */
+    assert_int_equal(cancelled, 2); /* the sentinels of a and b */
     assert_false(prov_multi_is_busy(&ep));
     end();
 }
@@ -327,7 +327,7 @@ static void who_dies_while_memory_is_short_is_told_later(void **state)
     is_short = false;
     prov_multi_pull(&ep);
     expect_received(0, &a, 0);
-    assert_int_equal(watched, 3);
+    assert_int_equal(guarded, 3);
     assert_true(dies(2, &event));
     assert_ptr_equal(event.context, &b);
     end();

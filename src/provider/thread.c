@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * watch.c - a thread of an endpoint that looks while its client does not.
+ * thread.c - a thread of an endpoint that looks while its client does not.
  *
  * It is started when somebody first wants to sleep until something comes (a queue with a
  * wait object), or with the endpoint if the client has asked for automatic progress.
@@ -10,15 +10,15 @@
  *      └──nobody is armed         └── a message, or a client's use of the endpoint ── asleep
  *
  * It sleeps in mbx_sleep(), with the endpoint unlocked.  A client that uses the endpoint
- * meanwhile tells its queues itself what it has completed (prov_watch_used), and may have
- * made rings hot, which do not wake a sleeper any more: so the watch gets up once, and then
+ * meanwhile tells its queues itself what it has completed (prov_thread_used), and may have
+ * made rings hot, which do not wake a sleeper any more: so the thread gets up once, and then
  * sleeps only NAP_NS at a time until the client has not been here for one nap.
  *
  * Invariants
  *   I1  the thread runs and reads with ep->lock, but for its sleep
  *   I2  while a queue or a counter is armed and the endpoint has something for it that came
  *       after, it is rung, or somebody holds ep->lock who will ring it
- *   I3  an endpoint with a watch has locks
+ *   I3  an endpoint with a thread has locks
  *
  * Who has completions for a counter may also have them for a queue: the counter's waiter sets
  * them aside there.  A ring for other completions than a counter's own is one for nothing.
@@ -56,10 +56,10 @@ static void cq_tell(struct prov_ep *ep, struct prov_cq *cq, unsigned queues)
 /* Have peers read or written here since the counters were told? */
 static bool has_served(struct prov_ep *ep)
 {
-    struct mbx_served before = ep->watch.told;
+    struct mbx_served before = ep->thread.told;
 
-    mbx_served_get(ep->mbx, &ep->watch.told, sizeof ep->watch.told);
-    return ep->watch.told.reads != before.reads || ep->watch.told.writes != before.writes;
+    mbx_served_get(ep->mbx, &ep->thread.told, sizeof ep->thread.told);
+    return ep->thread.told.reads != before.reads || ep->thread.told.writes != before.writes;
 }
 
 static void cntrs_tell(struct prov_ep *ep)
@@ -94,16 +94,16 @@ static bool cntrs_are_armed(const struct prov_ep *ep)
 
 static bool is_wanted(const struct prov_ep *ep)
 {
-    return ep->watch.always || (ep->send_cq != NULL && atomic_load(&ep->send_cq->armed)) ||
+    return ep->thread.always || (ep->send_cq != NULL && atomic_load(&ep->send_cq->armed)) ||
            (ep->recv_cq != NULL && atomic_load(&ep->recv_cq->armed)) || cntrs_are_armed(ep);
 }
 
-OUT_OF_LINE void prov_watch_used(struct prov_ep *ep)
+OUT_OF_LINE void prov_thread_used(struct prov_ep *ep)
 {
-    ep->watch.used = true;
+    ep->thread.used = true;
     tell(ep);
-    if (ep->watch.is_deep) {
-        ep->watch.is_deep = false;
+    if (ep->thread.is_deep) {
+        ep->thread.is_deep = false;
         mbx_wake(ep->mbx);
     }
 }
@@ -111,17 +111,17 @@ OUT_OF_LINE void prov_watch_used(struct prov_ep *ep)
 /* ---- the thread ----------------------------------------------------------------------------
  */
 
-static void watch_sleep(struct prov_ep *ep)
+static void thread_sleep(struct prov_ep *ep)
 {
     const struct mbx_sleep_hooks hooks = {.sleeps = gives_lock, .slept = takes_lock, .arg = ep};
-    struct prov_watch *watch = &ep->watch;
+    struct prov_thread *thread = &ep->thread;
 
-    watch->is_deep = !watch->used;
-    watch->used = false;
-    watch->is_asleep = true;
-    mbx_sleep(ep->mbx, watch->is_deep ? -1 : NAP_NS, &hooks);
-    watch->is_asleep = false;
-    watch->is_deep = false;
+    thread->is_deep = !thread->used;
+    thread->used = false;
+    thread->is_asleep = true;
+    mbx_sleep(ep->mbx, thread->is_deep ? -1 : NAP_NS, &hooks);
+    thread->is_asleep = false;
+    thread->is_deep = false;
 }
 
 static void let_in(struct prov_ep *ep)
@@ -130,22 +130,22 @@ static void let_in(struct prov_ep *ep)
     pthread_mutex_lock(&ep->lock);
 }
 
-static void *watch_run(void *arg)
+static void *thread_run(void *arg)
 {
     struct prov_ep *ep = arg;
-    struct prov_watch *watch = &ep->watch;
+    struct prov_thread *thread = &ep->thread;
     int moved;
 
     pthread_mutex_lock(&ep->lock);
-    while (!watch->stops) {
+    while (!thread->stops) {
         if (!is_wanted(ep)) {
-            pthread_cond_wait(&watch->wanted, &ep->lock);
+            pthread_cond_wait(&thread->wanted, &ep->lock);
             continue;
         }
         moved = prov_ep_progress(ep);
         tell(ep);
         if (moved == 0 && is_wanted(ep))
-            watch_sleep(ep);
+            thread_sleep(ep);
         else
             let_in(ep);
     }
@@ -154,65 +154,65 @@ static void *watch_run(void *arg)
 }
 
 /* The client's signals are none of the thread's. */
-static int watch_start(struct prov_ep *ep)
+static int thread_start(struct prov_ep *ep)
 {
     sigset_t all, old;
     int err;
 
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    err = pthread_create(&ep->watch.thread, NULL, watch_run, ep);
+    err = pthread_create(&ep->thread.id, NULL, thread_run, ep);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (err != 0)
         return -err;
-    ep->watch.is_there = true;
+    ep->thread.is_there = true;
     return 0;
 }
 
-static int watch_want(struct prov_ep *ep)
+static int thread_want(struct prov_ep *ep)
 {
-    if (!ep->watch.is_there)
-        return watch_start(ep);
-    pthread_cond_signal(&ep->watch.wanted);
+    if (!ep->thread.is_there)
+        return thread_start(ep);
+    pthread_cond_signal(&ep->thread.wanted);
     return 0;
 }
 
-int prov_watch_arm(struct prov_ep *ep, atomic_bool *armed)
+int prov_thread_arm(struct prov_ep *ep, atomic_bool *armed)
 {
     int err;
 
     pthread_mutex_lock(&ep->lock);
     atomic_store(armed, true);
-    err = watch_want(ep);
+    err = thread_want(ep);
     pthread_mutex_unlock(&ep->lock);
     return err;
 }
 
-int prov_watch_always(struct prov_ep *ep)
+int prov_thread_always(struct prov_ep *ep)
 {
     int err;
 
     pthread_mutex_lock(&ep->lock);
-    ep->watch.always = true;
-    err = watch_want(ep);
+    ep->thread.always = true;
+    err = thread_want(ep);
     pthread_mutex_unlock(&ep->lock);
     return err;
 }
 
-void prov_watch_init(struct prov_ep *ep)
+void prov_thread_init(struct prov_ep *ep)
 {
-    pthread_cond_init(&ep->watch.wanted, NULL);
+    pthread_cond_init(&ep->thread.wanted, NULL);
 }
 
-void prov_watch_fini(struct prov_ep *ep)
+void prov_thread_fini(struct prov_ep *ep)
 {
-    if (ep->watch.is_there) {
+    if (ep->thread.is_there) {
         pthread_mutex_lock(&ep->lock);
-        ep->watch.stops = true;
+        ep->thread.stops = true;
         mbx_wake(ep->mbx);
-        pthread_cond_signal(&ep->watch.wanted);
+        pthread_cond_signal(&ep->thread.wanted);
         pthread_mutex_unlock(&ep->lock);
-        pthread_join(ep->watch.thread, NULL);
+        pthread_join(ep->thread.id, NULL);
     }
-    pthread_cond_destroy(&ep->watch.wanted);
+    pthread_cond_destroy(&ep->thread.wanted);
 }
