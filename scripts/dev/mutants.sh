@@ -5,6 +5,8 @@
 # the whole library and take some minutes each.
 ! wants_help "$@" || explain
 prepare
+# it says what the library is made of
+[ -f build-test/gcc/build.ninja ] || run 'configuring build-test/gcc/' configure gcc
 [ $# -gt 0 ] || set -- match device
 for module; do
     say "mutants of $module"
