@@ -107,6 +107,7 @@ test_static() {
     check scripts/check/walk
     check scripts/check/provider
     check scripts/check/docs
+    check scripts/check/tests
     check scripts/check/mutants --places
     check scripts/check/commands
     check scripts/check/format
