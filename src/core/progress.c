@@ -318,14 +318,19 @@ static OUT_OF_LINE int progress_writing(struct mbx_ep *ep)
     return moved;
 }
 
+/* Each once.  One that runs may take others off the list: a device delivers packets, and these
+ * end accesses of peers. */
 static OUT_OF_LINE int progress_works(struct mbx_ep *ep)
 {
-    struct list *node, *next;
+    struct list now;
     int moved = 0;
 
-    list_for_each_safe (node, next, &ep->works) {
+    list_init(&now);
+    list_splice_tail(&now, &ep->works);
+    for (struct list *node; (node = list_pop_head(&now)) != NULL;) {
         struct work *work = container_of(node, struct work, node);
 
+        list_add_tail(&ep->works, node);
         moved += work->run(ep, work);
     }
     return moved;
