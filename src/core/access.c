@@ -143,6 +143,7 @@ int access_step(struct mbx_ep *ep, struct request *req)
 {
     int err;
 
+    assert(req->state == REQUEST_ACCESS || req->state == REQUEST_PUSH);
     if (req->state == REQUEST_PUSH)
         err = access_push(ep, req);
     else if (req->access.type == ACCESS_ATOMIC)
@@ -181,6 +182,8 @@ void access_end(struct mbx_ep *ep, struct request *req, int error)
 {
     struct accesses *all = peer_get(ep, req->peer)->accesses;
 
+    assert(req->completion.kind == MBX_ACCESS);
+    assert(list_is_linked(&req->queue) || all->under_way != 0);
     if (list_is_linked(&req->queue))
         list_remove(&req->queue);
     else

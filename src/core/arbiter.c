@@ -98,6 +98,8 @@ static void give_back(struct arbiter *arbiter, struct request *req, uint64_t val
 {
     uint32_t index = name_index(req->key);
 
+    assert(index < arbiter->count);
+    assert(arbiter->free_count < arbiter->count);
     arbiter->last[index] = value;
     arbiter->free[arbiter->free_count++] = index;
     req->key = 0;
@@ -134,6 +136,7 @@ void arbiter_abandon(struct mbx_ep *ep, struct request *req)
 {
     uint64_t found;
 
+    assert(req->key != 0);
     exchange(ep, name_index(req->key), 0, 0, &found);
     give_back(ep->arbiter, req, found);
 }

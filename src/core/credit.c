@@ -151,6 +151,8 @@ static void credit_widen(struct credit_pool *pool, struct credit *credit)
 /* What is beyond the first window and not in use. */
 static uint64_t credit_idle(uint64_t window, uint64_t first, uint64_t kept)
 {
+    assert(first <= window);
+    assert(kept <= window);
     return window - (kept > first ? kept : first);
 }
 
@@ -223,6 +225,7 @@ void credit_lend(struct mbx_ep *ep, struct peer *peer, bool envelopes)
     if (envelopes) {
         more = min_size(credit->window + 1, most / CREDIT_ENVELOPE);
         more = min_size(more, LOAN_ENVELOPES - min_size(LOAN_ENVELOPES, credit->window));
+        assert(more * CREDIT_ENVELOPE <= pool->lendable);
         credit->window += more;
         credit->freed_envelopes += more;
         pool->lendable -= more * CREDIT_ENVELOPE;

@@ -128,6 +128,9 @@ static bool early_lend(struct mbx_ep *ep, struct peer *peer, struct request *req
     struct early *early = peer->early;
     struct link *link = peer->link;
 
+    assert(recv_is_open(req));
+    assert(!(req->flags & REQUEST_LENT));
+    assert(early->told < EARLY_MOST);
     if (!link->transport->limits.is_instant)
         return false; /* it could not win the receive */
     arbiter_open(ep, req);
@@ -245,6 +248,9 @@ void early_unlend(struct mbx_ep *ep, struct request *req)
 {
     struct peer *peer = peer_get(ep, req->peer);
 
+    assert(req->flags & REQUEST_LENT);
+    assert(ep->lent != 0);
+    assert(peer->early->told != 0);
     if (!arbiter_close(ep, req))
         arbiter_abandon(ep, req); /* by a peer that is gone, or does not keep the rules */
     transport_unexpose(peer->link, req->lent.address, req->lent.key);

@@ -102,6 +102,7 @@ static void early_forget(struct early *early, uint64_t number)
 /* It is used up, closed or forgotten. */
 static void early_remove(struct early *early, uint32_t index)
 {
+    assert(index < early->count);
     early->count--;
     memmove(&early->rtrs[index], &early->rtrs[index + 1],
             (early->count - index) * sizeof early->rtrs[0]);
@@ -267,6 +268,8 @@ static int early_chunk(struct mbx_ep *ep, struct peer *peer, struct request *req
     struct link *link = peer->link;
     int err;
 
+    assert(!(req->flags & REQUEST_MOVING));
+    assert(req->done < req->total && req->total <= to->size);
     req->flags |= REQUEST_MOVING; /* it may be told before the call returns */
     err = transport_write(link, to->address + req->done, to->key, req->buf + req->done,
                           chunk_size(ep, req), req);
@@ -282,6 +285,7 @@ static int early_chunk(struct mbx_ep *ep, struct peer *peer, struct request *req
 
 void early_write_done(struct mbx_ep *ep, struct request *req, int error)
 {
+    assert(req->flags & REQUEST_MOVING);
     req->flags &= (uint16_t)~REQUEST_MOVING;
     if (error == 0)
         req->done += chunk_size(ep, req);
@@ -381,8 +385,11 @@ void early_write(struct mbx_ep *ep, struct request *req)
 {
     struct peer *peer = peer_get(ep, req->peer);
     bool is_idle = !(req->flags & REQUEST_MOVING) && !is_over(req);
-    int err = is_idle ? early_chunk(ep, peer, req) : 0;
+    int err;
 
+    assert(req->state == REQUEST_WRITING);
+    assert(!list_is_linked(&req->queue));
+    err = is_idle ? early_chunk(ep, peer, req) : 0;
     ep_stir(ep);
     if (err == -ENOTCONN)
         request_complete(ep, req, err);

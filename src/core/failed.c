@@ -22,6 +22,7 @@
 
 void failed_add(struct mbx_ep *ep, struct peer *peer)
 {
+    assert(peer->is_dead);
     if (ep->failed_count == 0)
         ep->failed_first = peer->number;
     else

@@ -673,7 +673,9 @@ static void hold_give(struct mbx_ep *ep, struct peer *peer, struct request *req)
 {
     struct hold *hold = peer->hold;
 
-    hold_shut(ep, peer);
+    hold_shut(
+        ep, peer); /* req is not among those that it finds taken: it is marked, or not shown */
+    assert(req->state == REQUEST_HELD || req->state == REQUEST_WAIT_GRANT);
     record_step(ep, TRACE_GRANT, peer, &req->held.envelope, 0, req->completion.request,
                 req->remote);
     ep->stats.claims_won += req->state == REQUEST_WAIT_GRANT;

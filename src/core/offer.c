@@ -182,6 +182,7 @@ void offer_show(struct mbx_ep *ep, const struct peer *peer, struct offer *offer,
 {
     uint64_t head[OFFER_CLAIMED] = {epoch};
 
+    assert(offer->is_used && !offer->is_open);
     if (is_worn(offer, sends)) {
         offer->count = offer->gone = 0;
         offer->next = sends->next;

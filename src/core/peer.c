@@ -218,6 +218,7 @@ static void peer_is_busy(struct mbx_ep *ep, struct peer *peer)
 
 void peer_queue(struct mbx_ep *ep, struct peer *peer, struct request *req)
 {
+    assert(req->peer == peer->number);
     list_add_tail(&peer->out, &req->out);
     peer_is_busy(ep, peer);
 }

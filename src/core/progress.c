@@ -279,6 +279,8 @@ static int progress_push(struct mbx_ep *ep, struct peer *peer)
             }
             break;
         }
+        assert(peer->leaving != 0 || !(req->flags & REQUEST_LEAVING));
+        assert(peer->fins != 0 || !owes_fin);
         peer->leaving -= (req->flags & REQUEST_LEAVING) != 0;
         peer->fins -= owes_fin;
         req->flags &= (uint16_t)~REQUEST_LEAVING;

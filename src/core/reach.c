@@ -63,6 +63,7 @@ static void open_add(struct mbx_ep *ep, struct reach *reach, struct request *req
 {
     if (ep->settings.any_source == ANY_SOURCE_SENDER)
         arbiter_open(ep, req);
+    assert(recv_is_open(req));
     req->remote = ++reach->numbered;
     list_add_tail(&reach->open, &req->queue);
 }

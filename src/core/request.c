@@ -62,6 +62,7 @@ static OUT_OF_LINE void request_complete_rest(struct mbx_ep *ep, struct request 
         share_drop(ep, req);
     if (req->flags & REQUEST_AWAITED)
         ep->news = true;
+    assert(ep->injected != 0 || !(req->flags & REQUEST_MUTE) || !request_is_send(req));
     ep->injected -= (req->flags & REQUEST_MUTE) && request_is_send(req);
     if (error != 0 && request_is_send(req)) {
         ep->stats.send_errors++;

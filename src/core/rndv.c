@@ -254,6 +254,8 @@ void rndv_read(struct mbx_ep *ep, struct request *req)
 {
     int err;
 
+    assert(req->state == REQUEST_READ);
+    assert(!list_is_linked(&req->queue));
     if (size_is_shared(ep, req))
         share_ask(ep, req);
     do {
@@ -287,6 +289,7 @@ void rndv_read_done(void *arg, void *cookie, int error)
         rndv_read_failed(ep, req, error);
         return;
     }
+    assert(req->done < share_end(req));
     req->done += min_size(ep->settings.read_chunk, share_end(req) - req->done);
     rndv_move(req, REQUEST_READ);
     list_add_tail(&ep->reading, &req->queue);

@@ -280,6 +280,8 @@ static void job_end(struct mbx_ep *ep, struct request *job, int err)
     struct accesses *all = peer_get(ep, job->peer)->accesses;
     bool is_well = err == 0 && job->access.error == 0;
 
+    assert(all->job_count != 0);
+    assert(!is_well || job->access.is_moved || job->access.type == ACCESS_GET);
     list_remove(&job->queue);
     all->job_count--;
     if (list_is_empty(&all->jobs))
@@ -302,6 +304,7 @@ void serve_drop(struct mbx_ep *ep, struct request *job)
 
 static void on_event_read(struct mbx_ep *ep, const struct request *req)
 {
+    assert(peer_get(ep, req->peer)->accesses->unread != 0);
     peer_get(ep, req->peer)->accesses->unread--;
     ep_stir(ep);
 }

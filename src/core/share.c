@@ -132,6 +132,7 @@ static void lend(struct mbx_ep *ep, struct request *req, size_t from, size_t to)
 {
     struct link *link = peer_get(ep, req->peer)->link;
 
+    assert(from < to && to <= req->total);
     req->share = (struct share){.from = from, .to = to};
     if (!word_open(ep, req))
         return;
@@ -192,6 +193,7 @@ void share_take_back(struct mbx_ep *ep, struct request *req)
 
 void share_drop(struct mbx_ep *ep, struct request *req)
 {
+    assert(!request_is_send(req));
     if (req->share.word != 0) {
         if (!word_close(ep, req))
             word_abandon(ep, req); /* by a peer that is gone, or does not keep the rules */
@@ -202,6 +204,8 @@ void share_drop(struct mbx_ep *ep, struct request *req)
 
 bool share_join(struct mbx_ep *ep, struct request *req, bool ask)
 {
+    assert(req->flags & REQUEST_SHARED);
+    assert(!request_is_send(req)); /* of a send the union has another member */
     if (req->share.word != 0) {
         share_take_back(ep, req);
         if (req->flags & REQUEST_SHARED) {
