@@ -139,19 +139,19 @@ static int access_push(struct mbx_ep *ep, struct request *req)
     return err == 0 && req->done < req->total ? -EINPROGRESS : err;
 }
 
-int access_step(struct mbx_ep *ep, struct request *req)
+static int access_step(struct mbx_ep *ep, struct request *req)
 {
     int err;
 
-    assert(req->state == REQUEST_ACCESS || req->state == REQUEST_PUSH);
-    if (req->state == REQUEST_PUSH)
+    assert(req->state == ACCESS_LEAVING || req->state == ACCESS_PUSHING);
+    if (req->state == ACCESS_PUSHING)
         err = access_push(ep, req);
     else if (req->access.type == ACCESS_ATOMIC)
         err = access_send_atomic(ep, req);
     else
         err = access_send_range(ep, req);
     if (err == 0)
-        req->state = REQUEST_WAIT_ANSWER;
+        proto_move(ep, req, ACCESS_WAIT_ANSWER);
     return err;
 }
 
@@ -174,11 +174,13 @@ static void access_next(struct mbx_ep *ep, struct accesses *all)
         struct request *req = request_of_queue(list_pop_head(&all->waiting));
 
         all->under_way++;
+        proto_move(ep, req, ACCESS_LEAVING);
         peer_queue(ep, all->peer, req);
     }
 }
 
-void access_end(struct mbx_ep *ep, struct request *req, int error)
+/* req, of ours, ends: it is under way, or waits. */
+static void access_end(struct mbx_ep *ep, struct request *req, int error)
 {
     struct accesses *all = peer_get(ep, req->peer)->accesses;
 
@@ -202,7 +204,7 @@ static int access_pulled(struct mbx_ep *ep, struct peer *peer, struct request *r
 {
     if (req->access.type != ACCESS_PUT || !access_is_long(ep, req) || offset >= req->size)
         return -EPROTO;
-    req->state = REQUEST_PUSH;
+    proto_move(ep, req, ACCESS_PUSHING);
     req->done = offset;
     req->total = req->size;
     peer_queue(ep, peer, req);
@@ -242,7 +244,7 @@ static bool access_is_whole(const struct request *req)
 static int on_answer(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
 {
     const struct wire_answer *answer = &packet->body.answer;
-    struct request *req = request_named(ep, answer->sender, peer->number, REQUEST_WAIT_ANSWER);
+    struct request *req = request_named(ep, answer->sender, peer->number, ACCESS_WAIT_ANSWER);
 
     if (req == NULL)
         return -EPROTO;
@@ -304,10 +306,12 @@ static int access_go(struct mbx_ep *ep, struct peer *peer, struct request *req, 
         access_refused(ep, req, err);
         return 0;
     }
-    if (may_leave)
+    if (may_leave) {
         all->under_way++;
-    else
+    } else {
+        proto_move(ep, req, ACCESS_QUEUED);
         list_add_tail(&all->waiting, &req->queue);
+    }
     if (err == -EAGAIN && may_leave)
         peer_queue(ep, peer, req);
     return 0;
@@ -328,7 +332,7 @@ static struct request *access_take(struct mbx_ep *ep, enum access_type type, uin
     if (unlikely(req == NULL))
         return NULL;
     request_init(ep, req, MBX_ACCESS, options);
-    req->state = REQUEST_ACCESS;
+    request_start(req, ACCESS_LEAVING);
     req->protocol = peer_get(ep, number)->can_read ? MBX_RNDV_READ : MBX_RNDV_DATA;
     req->peer = number;
     req->buf = (char *)(uintptr_t)buf;
@@ -458,8 +462,48 @@ int mbx_atomic(struct mbx_ep *ep, uint32_t peer, const struct mbx_atomic_args *a
     return err;
 }
 
+/* ---- as a protocol ---- */
+
+static void access_peer_gone(struct mbx_ep *ep, struct peer *peer, struct request *req,
+                             int error)
+{
+    (void)peer;
+    access_end(ep, req, error);
+}
+
+static const struct proto access_proto = {
+    .id = PROTO_ACCESS,
+    .name = "access",
+    .states =
+        {
+            [ACCESS_QUEUED % PROTO_STATES] = {.name = "queued",
+                                              .kinds = MBX_ACCESS,
+                                              .queue = PROTO_ALWAYS,
+                                              .next = PROTO_NEXT(ACCESS_LEAVING),
+                                              .awaits_peer = true},
+            [ACCESS_LEAVING % PROTO_STATES] = {.name = "leaving",
+                                               .kinds = MBX_ACCESS,
+                                               .out = PROTO_ALWAYS,
+                                               .next = PROTO_NEXT(ACCESS_QUEUED) |
+                                                       PROTO_NEXT(ACCESS_WAIT_ANSWER)},
+            [ACCESS_WAIT_ANSWER % PROTO_STATES] = {.name = "wait-answer",
+                                                   .kinds = MBX_ACCESS,
+                                                   .next = PROTO_NEXT(ACCESS_PUSHING),
+                                                   .awaits_peer = true},
+            [ACCESS_PUSHING % PROTO_STATES] = {.name = "pushing",
+                                               .kinds = MBX_ACCESS,
+                                               .out = PROTO_ALWAYS,
+                                               .moves = true,
+                                               .next = PROTO_NEXT(ACCESS_WAIT_ANSWER),
+                                               .lets_pass = true},
+        },
+    .step = access_step,
+    .peer_gone = access_peer_gone,
+};
+
 const struct module access_module = {
     .name = "access",
+    .proto = &access_proto,
     .packets = (const struct packet_handler[]){{WIRE_ANSWER, on_answer}, {0}},
     .is_valid = MBX_CHECKS ? access_is_valid : NULL,
 };

@@ -42,6 +42,19 @@
 #define ACCESS_WINDOW 32
 #define EVENT_WINDOW  1024
 
+enum access_state {
+    ACCESS_QUEUED = PROTO_STATE(PROTO_ACCESS, 0), /* waits until fewer are under way */
+    ACCESS_LEAVING,                               /* its packet has not left */
+    ACCESS_WAIT_ANSWER,                           /* the owner of the memory will say ANSWER */
+    ACCESS_PUSHING,                               /* what the owner asked for is leaving */
+};
+
+enum serve_state {
+    SERVE_TURN = PROTO_STATE(PROTO_SERVE, 0), /* waits for its turn, or for room */
+    SERVE_MOVING,                             /* the transport moves */
+    SERVE_WAIT_PUSH,                          /* its bytes will come */
+};
+
 /* Of one peer. */
 struct accesses {
     struct peer *peer;
@@ -59,19 +72,11 @@ struct accesses {
 struct accesses *access_of(struct mbx_ep *ep, struct peer *peer);
 /* Most bytes of an atomic's operands. */
 size_t access_atomic_max(const struct mbx_ep *ep);
-/* As eager_step(). */
-int access_step(struct mbx_ep *ep, struct request *req);
-/* req, of ours, ends: it is under way, or waits. */
-void access_end(struct mbx_ep *ep, struct request *req, int error);
 
 /* ---- serve.c ---- */
 
 /* Performs the jobs of a peer as far as can be: struct accesses.serving. */
 int serve_run(struct mbx_ep *ep, struct work *work);
-/* The transport has moved a part of req, or failed to. */
-void serve_moved(struct mbx_ep *ep, struct request *req, int error);
-/* Its peer is gone. */
-void serve_drop(struct mbx_ep *ep, struct request *req);
 
 /* ---- region.c ---- */
 

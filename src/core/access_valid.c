@@ -16,18 +16,13 @@ static void count_access(void *arg, void *object)
 {
     struct accessing *all = arg;
     const struct request *req = object;
-    bool is_job = req->state == REQUEST_SERVE || req->state == REQUEST_SERVE_WAIT ||
-                  req->state == REQUEST_WAIT_PUSH;
+    bool is_ours = PROTO_OF(req->state) == PROTO_ACCESS;
+    bool is_job = PROTO_OF(req->state) == PROTO_SERVE;
 
-    if (req->state == REQUEST_ACCESS) {
-        all->waiting += list_is_linked(&req->queue);
-        all->ours += !list_is_linked(&req->queue);
-        all->is_valid = all->is_valid && HOLDS("access.h I1", list_is_linked(&req->queue) !=
-                                                                  list_is_linked(&req->out));
-    }
-    all->ours += req->state == REQUEST_WAIT_ANSWER || req->state == REQUEST_PUSH;
+    all->waiting += req->state == ACCESS_QUEUED;
+    all->ours += is_ours && req->state != ACCESS_QUEUED;
     all->jobs += is_job;
-    all->moving += req->state == REQUEST_SERVE_WAIT;
+    all->moving += req->state == SERVE_MOVING;
     all->unread += req->state == REQUEST_COMPLETE && req->completion.kind == MBX_EVENTS;
     all->is_valid = all->is_valid && (!is_job || HOLDS("access.h I3", req->done <= req->total));
 }
@@ -42,7 +37,7 @@ static bool jobs_are_valid(const struct accesses *all)
         bool is_first = node == all->jobs.next;
 
         if (!HOLDS("access.h I3", job->peer == all->peer->number) ||
-            !HOLDS("access.h I3", is_first || job->state == REQUEST_SERVE) ||
+            !HOLDS("access.h I3", is_first || job->state == SERVE_TURN) ||
             !HOLDS("access.h I3", is_first || (job->done == 0 && !job->access.is_moved)))
             return false;
     }

@@ -14,9 +14,7 @@ struct words {
 /* The name of the word of req, or 0. */
 static uint64_t word_of(const struct request *req)
 {
-    if (request_is_send(req))
-        return 0;
-    if (req->flags & REQUEST_SHARED)
+    if (PROTO_OF(req->state) == PROTO_SHARE)
         return req->share.word;
     return req->state == REQUEST_POSTED ? req->key : 0;
 }

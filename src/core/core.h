@@ -11,8 +11,8 @@
  *      ├── regions:  what peers may access (region.c)
  *      ├── works:    of modules: what each round moves
  *      ├── busy:     peers to whom something waits to leave
- *      ├── reading:  receives that read their sender's memory
- *      ├── writing:  sends that write into their receiver's
+ *      ├── active:   receives that read their sender's memory, sends that write into their
+ *      │             receiver's
  *      ├── done:     completed requests that the user has not yet seen
  *      └── waiters:  threads in a wait (wait.c)
  *
@@ -21,8 +21,8 @@
  * written as if there were one thread.
  *
  * Invariants (ep_is_valid(), valid.h)
- *   I1  a request is on at most one of: a matching engine, reading, writing, done; and on at
- *       most one peer's out besides.  Its state says on which
+ *   I1  a request is on at most one of: a matching engine, active, done; and on at most one
+ *       peer's out besides.  Its state says on which
  *   I2  a peer whose out is not empty, or that owes something, is on busy; one that has neither
  *       any more leaves it in the next round
  *   I3  the first packet of a send goes out only with credit (credit.h), when no request
@@ -53,6 +53,7 @@
 #include "base/mem.h"
 #include "base/param.h"
 #include "base/pool.h"
+#include "core/proto.h"
 #include "core/stats.h"
 #include "offload/shadow.h"
 #include "transport/mux.h"
@@ -116,37 +117,12 @@ int settings_key(const struct settings *settings, uint8_t *key, size_t size);
 
 /* ---- requests ---- */
 
+/* The states that every protocol knows; the others are in its own header (proto.h). */
 enum request_state {
-    REQUEST_POSTED,      /* receive: waits in the matching engine */
-    REQUEST_HELD,        /* send: waits here, for credit or a receive that wants it */
-    REQUEST_LOCK,        /* send: takes the word of a receive, exchange_done() will tell */
-    REQUEST_CLAIM,       /* send: its claim has not left */
-    REQUEST_WAIT_GRANT,  /* send: the receiver will say GRANT, FIN or RETIRE */
-    REQUEST_EAGER,       /* send: its packets are leaving */
-    REQUEST_RTS,         /* send: its RTS has not left */
-    REQUEST_WAIT_FIN,    /* send: the receiver will say FIN, or CTS */
-    REQUEST_SEND_DATA,   /* send: the range that the CTS asked for is leaving */
-    REQUEST_WRITE,       /* send: its WRITE has not left */
-    REQUEST_WRITING,     /* send: its data is being written, it is on writing */
-    REQUEST_WRITTEN,     /* send: its WRITTEN has not left */
-    REQUEST_DEVICE,      /* receive: matched by the device, which moves the data */
-    REQUEST_REVOKING,    /* receive: cancelled, if the device still has it */
-    REQUEST_CLAIMED,     /* receive: asked back from the device, for a message beside it */
-    REQUEST_ASSEMBLE,    /* receive: further eager fragments will come */
-    REQUEST_READ,        /* receive: reads the sender's memory */
-    REQUEST_READ_WAIT,   /* receive: the transport reads, read_done() will tell */
-    REQUEST_CTS,         /* receive: its CTS has not left */
-    REQUEST_WAIT_DATA,   /* receive: DATA will come */
-    REQUEST_FILLING,     /* receive: its sender writes into it, WRITTEN will come */
-    REQUEST_ACCESS,      /* access: its packet has not left */
-    REQUEST_WAIT_ANSWER, /* access: the owner of the memory will say ANSWER */
-    REQUEST_PUSH,        /* access: what the owner asked for is leaving */
-    REQUEST_SERVE,       /* access of a peer: waits for its turn, or for room */
-    REQUEST_SERVE_WAIT,  /* access of a peer: the transport moves, read_done() will tell */
-    REQUEST_WAIT_PUSH,   /* access of a peer: its bytes will come */
-    REQUEST_COMPLETE,    /* on done, or lent to nobody any more */
-    REQUEST_LINGER,      /* consumed by the user, still on an out */
-    REQUEST_STATES
+    REQUEST_COMPLETE = PROTO_STATE(PROTO_REQUEST, 0), /* on done, or lent to nobody any more */
+    REQUEST_LINGER,                              /* consumed by the user, still on an out */
+    REQUEST_POSTED = PROTO_STATE(PROTO_RECV, 0), /* waits in the matching engine */
+    REQUEST_REVOKING, /* cancelled, if a device does not have it already */
 };
 
 enum request_flags {
@@ -161,11 +137,11 @@ enum request_flags {
     REQUEST_SHORT_OF = 1 << 8,   /* send: not eager for want of payload credit */
     REQUEST_PEER_GONE = 1 << 10, /* receive: that is why it is cancelled */
     REQUEST_WON = 1 << 9,        /* send: its claim has won the word of the receive */
-    REQUEST_LENT = 1 << 11,      /* receive: its sender was told where buf is (early.h) */
+    REQUEST_LENT = 1 << 11,      /* receive: its sender was told where buf is */
     REQUEST_STOPPED = 1 << 12,   /* send: what is not written is to be fetched */
     REQUEST_MOVING = 1 << 13,    /* send: the transport writes, read_done() will tell */
     REQUEST_TOLD = 1 << 14,      /* receive from any source: of the last death (failed.c) */
-    REQUEST_SHARED = 1 << 15,    /* rendezvous: its sender writes a part (share.c) */
+    REQUEST_SHARED = 1 << 15,    /* send: it writes a part, for share.c */
 };
 
 /* Where a sender writes. */
@@ -210,12 +186,12 @@ struct request {
         struct mbx_match_msg held;   /* held send: its place among those (hold.c) */
         struct access access;        /* one-sided */
         struct target target;        /* send that writes (early_send.c) */
-        struct share share;          /* receive, SHARED */
+        struct share share;          /* receive, PROTO_SHARE */
     };
     struct list out;   /* on its peer's out */
-    struct list queue; /* on reading or done; or among the held sends, or open receives; or
+    struct list queue; /* on active or done; or among the held sends, or open receives; or
                           among the accesses that wait, or those of a peer */
-    uint8_t state;     /* enum request_state */
+    uint8_t state;     /* PROTO_STATE() */
     uint8_t protocol;  /* enum mbx_protocol, once known */
     uint16_t flags;    /* enum request_flags */
     /* the rest, down to completion, means nothing in a send that was complete at once */
@@ -230,7 +206,7 @@ struct request {
                                          well */
     union {
         struct shadow_recv shadow; /* receive, with a device: where else it is */
-        struct lent lent;          /* receive, LENT or SHARED: no device then */
+        struct lent lent;          /* receive, LENT: no device then */
     };
 };
 
@@ -331,8 +307,10 @@ struct peer {
     struct credit credit;
     uint32_t leaving;          /* messages on out whose first packet has not left */
     uint32_t fins;             /* FINs on out */
-    struct hold *hold;         /* sends that wait here, or NULL: hold.c */
-    struct holder *holder;     /* its sends wait there, or NULL: reach.c */
+    bool is_held;              /* our sends to it wait here: */
+    struct hold *hold;         /* or NULL; hold.c */
+    bool holds;                /* it holds sends for us, as far as is known: */
+    struct holder *holder;     /* or NULL: it never did; reach.c */
     struct accesses *accesses; /* one-sided, or NULL: there were none; access.h */
     struct early *early;       /* receives told before their message, or NULL: early.h */
     struct assembly assembly;
@@ -396,7 +374,7 @@ struct mbx_ep {
                                                  0: of each; SIZE_MAX: of none */
     size_t early_from;                        /* they may be told early; SIZE_MAX: none */
     size_t share_from; /* that lack so much may be shared; SIZE_MAX: none */
-    uint32_t lent;     /* receives that are LENT or SHARED */
+    uint32_t lent;     /* receives that are LENT */
     struct credit_pool credit;
     struct mbx_limits limits;
     size_t inline_max, short_max; /* largest payloads of these protocols */
@@ -415,8 +393,9 @@ struct mbx_ep {
     uint32_t *peer_index; /* address hash -> number + 1, twice peer_slots */
 
     struct pool requests, messages;
-    struct list busy, reading, writing;
-    uint32_t injected; /* messages that have not left, or not been taken where they wait */
+    struct list busy;   /* peers */
+    struct list active; /* requests whose protocol has work */
+    uint32_t injected;  /* messages that have not left, or not been taken where they wait */
     struct list done[MBX_EVENTS + 1]; /* by enum mbx_queue; the others are nobody's */
     struct list works;                /* of modules: work.node */
     struct region_table regions;      /* what peers may access */
@@ -445,6 +424,7 @@ struct mbx_ep {
 
     /* module.h */
     const struct module *const *modules; /* the last one is NULL */
+    const struct proto *protos[PROTOS];
     int (*packets[WIRE_TYPES])(struct mbx_ep *ep, struct peer *peer,
                                const struct wire_packet *packet);
     const struct control *controls[CONTROLS];
@@ -521,9 +501,22 @@ void request_drop(struct mbx_ep *ep, struct request *req);
 int request_consume(struct mbx_ep *ep, struct request *req, struct mbx_completion *completion);
 /* The live request of this handle, or NULL. */
 struct request *request_find(const struct mbx_ep *ep, mbx_request handle);
-/* Takes a request that the peer names: of this kind, state and peer, or NULL. */
+/* Takes a request that the peer names: of this state and peer, or NULL. */
 struct request *request_named(struct mbx_ep *ep, uint64_t handle, uint32_t peer,
-                              enum request_state state);
+                              unsigned state);
+/* req, a receive, ends with this error, and with what is in its buffer. */
+void request_lost(struct mbx_ep *ep, struct request *req, int error);
+
+/* Where a new request begins. */
+static inline void request_start(struct request *req, unsigned state)
+{
+    req->state = (uint8_t)state;
+}
+
+static inline const struct proto *proto_of(const struct mbx_ep *ep, const struct request *req)
+{
+    return ep->protos[PROTO_OF(req->state)];
+}
 
 static inline struct request *request_of_out(struct list *node)
 {
@@ -660,25 +653,50 @@ void send_count(struct mbx_ep *ep, const struct request *req);
  * -EINPROGRESS there is room, but others are to have their turn, or a lasting error of
  * the transport ---- */
 
-extern const struct module eager_module, rndv_module;
+extern const struct module request_module, recv_module, send_module, eager_module, rndv_module;
+
+enum eager_state {
+    EAGER_SENDING = PROTO_STATE(PROTO_EAGER, 0), /* send: its packets are leaving */
+    EAGER_WAIT_FIN, /* synchronous send: the receiver will say FIN */
+    EAGER_ASSEMBLE, /* receive: further fragments will come */
+};
+
+enum rndv_state {
+    RNDV_RTS = PROTO_STATE(PROTO_RNDV, 0), /* send: its RTS has not left */
+    RNDV_WAIT_FIN,                         /* send: the receiver will say FIN, or CTS */
+    RNDV_SEND_DATA,                        /* send: what the CTS asked for is leaving */
+    RNDV_READ,                             /* receive: reads the sender's memory */
+    RNDV_READ_WAIT,                        /* receive: the transport reads */
+    RNDV_CTS,                              /* receive: its CTS has not left */
+    RNDV_WAIT_DATA,                        /* receive: DATA will come */
+};
 
 /* Do the invariants of eager.c hold?  With MBX_CHECKS. */
 bool eager_is_valid(const struct mbx_ep *ep);
 
-int eager_step(struct mbx_ep *ep, struct request *req);
 int eager_packet(struct mbx_ep *ep, struct peer *peer, uint32_t context_id, uint64_t tag,
                  uint64_t data, uint64_t sender, const void *buf, size_t size);
 void eager_receive(struct mbx_ep *ep, struct request *req, const struct arrival *arrival);
 /* The fragments to come of this arrival go to the message that keeps it. */
 void eager_assemble(struct mbx_ep *ep, const struct arrival *arrival, struct message *message);
 
-int rndv_step(struct mbx_ep *ep, struct request *req);
 void rndv_receive(struct mbx_ep *ep, struct request *req, const struct arrival *arrival);
-/* Reads a chunk for req, which is not on reading; it goes there if more is to come. */
-void rndv_read(struct mbx_ep *ep, struct request *req);
+/* Reads a chunk for req, in RNDV_READ, without asking its sender to take a part. */
+void rndv_read_alone(struct mbx_ep *ep, struct request *req);
+/* Reads at most a chunk of what is before end, in a state of any protocol, which is `waits` while
+ * the transport reads.  0 go on, -EAGAIN later, -EINPROGRESS io_done() tells or has told; other
+ * errors: it cannot be read (rndv_read_failed()). */
+int rndv_read_chunk(struct mbx_ep *ep, struct request *req, uint64_t end, unsigned waits);
+/* What rndv_read_chunk() reads. */
+size_t rndv_chunk_size(const struct mbx_ep *ep, const struct request *req, uint64_t end);
+/* Counts that, and remembers what it says of the peer. */
+void rndv_read_failed(struct mbx_ep *ep, struct request *req, int error);
+/* Asks the sender for the rest as data. */
+void rndv_ask(struct mbx_ep *ep, struct request *req);
 /* Goes on at req->done, where the device has left it; ask: not by reading. */
 void rndv_resume(struct mbx_ep *ep, struct request *req, bool ask);
-void rndv_read_done(void *ep, void *cookie, int error);
+/* A FIN or CTS: of the send that it names. */
+int rndv_reply(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet);
 /* The receive req has its message: tells the sender, now or when there is room. */
 void rndv_owe_fin(struct mbx_ep *ep, struct request *req, uint64_t sender);
 int rndv_send_fin(struct mbx_ep *ep, struct request *req);
@@ -758,6 +776,8 @@ void progress_polled(struct mbx_ep *ep);
 int progress_round(struct mbx_ep *ep);
 /* Sends what req has to send now. */
 int progress_step(struct mbx_ep *ep, struct request *req);
+/* As transport_events.read_done. */
+void progress_io_done(void *ep, void *cookie, int error);
 int progress_deliver(void *ep, uint32_t peer, const void *packet, size_t size);
 /* The same but for the last step: takes the packet apart.  0 done; 1 it is or begins a message,
  * *arrival, which lies in *room as far as it is not in the packet; -EAGAIN. */

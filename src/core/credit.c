@@ -256,7 +256,7 @@ static size_t credit_early_data(const struct mbx_ep *ep, const struct peer *peer
 bool credit_take_request(struct mbx_ep *ep, struct peer *peer, struct request *req)
 {
     if (req->protocol <= MBX_BOUNCE && credit_take(peer, req->size)) {
-        req->state = REQUEST_EAGER;
+        proto_move(ep, req, EAGER_SENDING);
         return true;
     }
     if (peer->credit.envelopes == 0)
@@ -265,7 +265,7 @@ bool credit_take_request(struct mbx_ep *ep, struct peer *peer, struct request *r
         req->protocol = peer->can_read ? MBX_RNDV_READ : MBX_RNDV_DATA;
         req->flags |= REQUEST_SHORT_OF;
     }
-    req->state = REQUEST_RTS;
+    proto_move(ep, req, RNDV_RTS);
     req->done = credit_early_data(ep, peer, req->size);
     peer->credit.envelopes--;
     peer->credit.payload -= credit_early(req->done);

@@ -124,7 +124,7 @@ static int eager_fragment(struct mbx_ep *ep, struct request *req)
 }
 
 /* Pushes req as far as it goes.  0 its last packet has left. */
-int eager_step(struct mbx_ep *ep, struct request *req)
+static int eager_step(struct mbx_ep *ep, struct request *req)
 {
     const struct mbx_status *status = &req->completion.status;
     bool sync = req->flags & REQUEST_SYNC;
@@ -143,7 +143,7 @@ int eager_step(struct mbx_ep *ep, struct request *req)
     if (err < 0)
         return err;
     if (sync)
-        req->state = REQUEST_WAIT_FIN;
+        proto_move(ep, req, EAGER_WAIT_FIN);
     else
         request_complete(ep, req, 0);
     return 0;
@@ -162,7 +162,7 @@ static void eager_done(struct mbx_ep *ep, struct request *req)
 static OUT_OF_LINE void eager_await(struct mbx_ep *ep, struct request *req,
                                     const struct arrival *arrival)
 {
-    req->state = REQUEST_ASSEMBLE;
+    proto_move(ep, req, EAGER_ASSEMBLE);
     peer_get(ep, req->peer)->assembly = (struct assembly){
         .request = req,
         .size = arrival->size,
@@ -243,8 +243,54 @@ static int on_more(struct mbx_ep *ep, struct peer *peer, const struct wire_packe
     return 0;
 }
 
+/* ---- as a protocol ---- */
+
+static int eager_reply(struct mbx_ep *ep, struct peer *peer, struct request *req,
+                       const struct wire_packet *packet)
+{
+    (void)peer;
+    if (req->state != EAGER_WAIT_FIN || packet->header.type != WIRE_FIN)
+        return -EPROTO;
+    request_complete(ep, req, 0);
+    return 0;
+}
+
+static void eager_peer_gone(struct mbx_ep *ep, struct peer *peer, struct request *req,
+                            int error)
+{
+    if (req->state != EAGER_ASSEMBLE) {
+        request_complete(ep, req, error);
+        return;
+    }
+    if (!peer->assembly.is_lost)
+        req->done = min_size(peer->assembly.offset, req->total);
+    peer->assembly = (struct assembly){.size = 0};
+    request_lost(ep, req, error);
+}
+
+static const struct proto eager_proto = {
+    .id = PROTO_EAGER,
+    .name = "eager",
+    .states =
+        {
+            [EAGER_SENDING % PROTO_STATES] = {.name = "sending",
+                                              .kinds = MBX_SENDS,
+                                              .out = PROTO_ALWAYS,
+                                              .next = PROTO_NEXT(EAGER_WAIT_FIN),
+                                              .is_first = true},
+            [EAGER_WAIT_FIN % PROTO_STATES] =
+                {.name = "wait-fin", .kinds = MBX_SENDS, .is_first = true, .awaits_peer = true},
+            [EAGER_ASSEMBLE % PROTO_STATES] =
+                {.name = "assemble", .kinds = MBX_RECVS, .is_first = true, .awaits_peer = true},
+        },
+    .step = eager_step,
+    .reply = eager_reply,
+    .peer_gone = eager_peer_gone,
+};
+
 const struct module eager_module = {
     .name = "eager",
+    .proto = &eager_proto,
     .packets = (const struct packet_handler[]){{WIRE_MORE, on_more}, {0}},
     .is_valid = MBX_CHECKS ? eager_is_valid : NULL,
 };

@@ -6,7 +6,7 @@
 
 static bool request_is_assembled(const struct peer *peer, const struct request *req)
 {
-    return HOLDS("eager.c I2", req->state == REQUEST_ASSEMBLE) &&
+    return HOLDS("eager.c I2", req->state == EAGER_ASSEMBLE) &&
            HOLDS("eager.c I2", req->peer == peer->number);
 }
 
@@ -38,7 +38,7 @@ static void count_assembled(void *arg, void *object)
     const struct request *req = object;
     uint32_t *count = arg;
 
-    *count += req->state == REQUEST_ASSEMBLE;
+    *count += req->state == EAGER_ASSEMBLE;
 }
 
 bool eager_is_valid(const struct mbx_ep *ep)

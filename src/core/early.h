@@ -29,6 +29,16 @@ struct early_rtr {
     struct target target;
 };
 
+enum early_send_state {
+    EARLY_WRITE = PROTO_STATE(PROTO_EARLY_SEND, 0), /* its WRITE has not left */
+    EARLY_WRITING, /* its data is being written, it is on active */
+    EARLY_WRITTEN, /* its WRITTEN has not left */
+};
+
+enum early_recv_state {
+    EARLY_FILLING = PROTO_STATE(PROTO_EARLY_RECV, 0), /* its sender writes, WRITTEN will come */
+};
+
 /* Of one peer. */
 struct early {
     /* as its sender */
@@ -53,19 +63,10 @@ static inline bool size_is_early(const struct mbx_ep *ep, size_t size)
     return size >= ep->early_from;
 }
 
-/* req, LENT, is over: nobody is to write there any more. */
-void early_unlend(struct mbx_ep *ep, struct request *req);
-
 /* ---- as a sender ---- */
 
-/* The WRITE or WRITTEN of req leaves now.  As eager_step(). */
-int early_step(struct mbx_ep *ep, struct request *req);
-
-/* Writes a chunk for req, which is not on writing; it goes there if more is to come. */
+/* Writes a chunk for req, in EARLY_WRITING; it goes on active if more is to come. */
 void early_write(struct mbx_ep *ep, struct request *req);
-
-/* The transport has written what it was to, or not. */
-void early_write_done(struct mbx_ep *ep, struct request *req, int error);
 
 /* Do their invariants hold?  With MBX_CHECKS. */
 bool early_recv_is_valid(const struct mbx_ep *ep);

@@ -45,7 +45,6 @@
 #include "core/credit.h"
 #include "core/early.h"
 #include "core/module.h"
-#include "core/reach.h"
 #include "core/record.h"
 #include "core/share.h"
 #include "transport/memory.h"
@@ -160,6 +159,22 @@ static bool early_lend(struct mbx_ep *ep, struct peer *peer, struct request *req
     return true;
 }
 
+/* req, LENT, is over: nobody is to write there any more. */
+static void early_unlend(struct mbx_ep *ep, struct request *req)
+{
+    struct peer *peer = peer_get(ep, req->peer);
+
+    assert(req->flags & REQUEST_LENT);
+    assert(ep->lent != 0);
+    assert(peer->early->told != 0);
+    if (!arbiter_close(ep, req))
+        arbiter_abandon(ep, req); /* by a peer that is gone, or does not keep the rules */
+    transport_unexpose(peer->link, req->lent.address, req->lent.key);
+    req->flags &= (uint16_t)~REQUEST_LENT;
+    ep->lent--;
+    peer->early->told--;
+}
+
 /* from: as early_blocker() has said. */
 static void early_tell(struct mbx_ep *ep, struct peer *peer, struct request *req, uint64_t from)
 {
@@ -228,7 +243,7 @@ static void on_posted(struct mbx_ep *ep, struct request *req)
         return;
     peer = peer_get(ep, req->match.envelope.source);
     early = early_of(peer);
-    if (early == NULL || early->told == EARLY_MOST || reach_holds(peer) || peer->is_gone)
+    if (early == NULL || early->told == EARLY_MOST || peer->holds || peer->is_gone)
         return;
     if (early->skip != 0) {
         early->skip--;
@@ -243,21 +258,6 @@ static void on_posted(struct mbx_ep *ep, struct request *req)
 }
 
 /* ---- the end of it ---- */
-
-void early_unlend(struct mbx_ep *ep, struct request *req)
-{
-    struct peer *peer = peer_get(ep, req->peer);
-
-    assert(req->flags & REQUEST_LENT);
-    assert(ep->lent != 0);
-    assert(peer->early->told != 0);
-    if (!arbiter_close(ep, req))
-        arbiter_abandon(ep, req); /* by a peer that is gone, or does not keep the rules */
-    transport_unexpose(peer->link, req->lent.address, req->lent.key);
-    req->flags &= (uint16_t)~REQUEST_LENT;
-    ep->lent--;
-    peer->early->told--;
-}
 
 /* req has left its engine, for its sender's message or another one, or for nothing. */
 static void on_left(struct mbx_ep *ep, struct request *req, enum recv_cause cause,
@@ -278,18 +278,14 @@ static void early_take_back(void *arg, void *object)
     struct mbx_ep *ep = arg;
     struct request *req = object;
 
-    if (request_is_send(req))
-        return; /* what another endpoint has lent */
-    if (req->flags & REQUEST_SHARED)
-        share_take_back(ep, req);
-    if ((req->flags & REQUEST_LENT) && req->state == REQUEST_POSTED && arbiter_close(ep, req))
+    if (req->state == REQUEST_POSTED && (req->flags & REQUEST_LENT) && arbiter_close(ep, req))
         early_unlend(ep, req);
 }
 
 /* Before the endpoint closes: takes back what no sender has taken. */
 static void on_stop(struct mbx_ep *ep)
 {
-    ep->early_from = ep->share_from = SIZE_MAX;
+    ep->early_from = SIZE_MAX;
     if (ep->lent != 0)
         pool_for_each(&ep->requests, early_take_back, ep);
 }
@@ -348,12 +344,11 @@ static int on_write(struct mbx_ep *ep, struct peer *peer, const struct wire_pack
     recv_describe(ep, req, &envelope, packet->header.data, write->size);
     req->remote = write->sender;
     req->done = write->done;
+    proto_move(ep, req, EARLY_FILLING);
     if (req->done == req->total)
         early_received(ep, req);
     else if (packet->header.flags & WIRE_STOPPED)
         early_fetch(ep, req, write->address, write->key);
-    else
-        req->state = REQUEST_FILLING;
     return 0;
 }
 
@@ -365,7 +360,7 @@ static int on_written(struct mbx_ep *ep, struct peer *peer, const struct wire_pa
 
     if (req != NULL)
         return share_ended(ep, peer, req, packet);
-    req = request_named(ep, written->receiver, peer->number, REQUEST_FILLING);
+    req = request_named(ep, written->receiver, peer->number, EARLY_FILLING);
     if (req == NULL || written->done < req->done || written->done > req->total ||
         is_stopped != (written->done < req->total))
         return -EPROTO;
@@ -383,8 +378,29 @@ static bool on_is_flushed(const struct mbx_ep *ep)
     return ep->lent == 0;
 }
 
+static void early_recv_gone(struct mbx_ep *ep, struct peer *peer, struct request *req,
+                            int error)
+{
+    (void)peer;
+    request_lost(ep, req, error);
+}
+
+static const struct proto early_recv_proto = {
+    .id = PROTO_EARLY_RECV,
+    .name = "early receive",
+    .states = {{.name = "filling",
+                .kinds = MBX_RECVS,
+                .moves = true,
+                .then = PROTO_THEN(PROTO_RNDV),
+                .is_first = true,
+                .awaits_peer = true}},
+    .peer_gone = early_recv_gone,
+    .ended = early_unlend,
+};
+
 const struct module early_recv_module = {
-    .name = "early-recv",
+    .name = "early receive",
+    .proto = &early_recv_proto,
     .packets = (const struct packet_handler[]){{WIRE_WRITE, on_write},
                                                {WIRE_WRITTEN, on_written},
                                                {0}},

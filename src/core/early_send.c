@@ -46,7 +46,6 @@
 #include "core/arbiter.h"
 #include "core/credit.h"
 #include "core/early.h"
-#include "core/hold.h"
 #include "core/module.h"
 #include "core/record.h"
 #include "transport/memory.h"
@@ -112,7 +111,7 @@ static void early_remove(struct early *early, uint32_t index)
 static bool is_settled(const struct mbx_ep *ep, const struct peer *peer, uint64_t credit)
 {
     if (ep->settings.early_recv == EARLY_OFF || ep->offload != NULL || !peer->can_write ||
-        (peer->hold != NULL && peer->hold->is_on))
+        peer->is_held)
         return false;
     return credit == peer->credit.envelopes + peer->early->envelopes;
 }
@@ -283,7 +282,8 @@ static int early_chunk(struct mbx_ep *ep, struct peer *peer, struct request *req
     return err == -EAGAIN || err == -ENOTCONN ? err : 0;
 }
 
-void early_write_done(struct mbx_ep *ep, struct request *req, int error)
+/* The transport has written what it was to, or not. */
+static void early_write_done(struct mbx_ep *ep, struct request *req, int error)
 {
     assert(req->flags & REQUEST_MOVING);
     req->flags &= (uint16_t)~REQUEST_MOVING;
@@ -305,7 +305,7 @@ static void early_sent(struct mbx_ep *ep, struct request *req)
     if (req->flags & (REQUEST_STOPPED | REQUEST_SHARED)) {
         if (req->flags & REQUEST_SHARED)
             req->flags &= (uint16_t) ~(REQUEST_STOPPED | REQUEST_SHARED);
-        req->state = REQUEST_WAIT_FIN;
+        proto_move(ep, req, RNDV_WAIT_FIN);
         return;
     }
     send_count(ep, req);
@@ -343,17 +343,18 @@ static int tell_ended(struct mbx_ep *ep, struct peer *peer, struct request *req)
     return peer_tell_message(ep, peer, WIRE_WRITTEN, flags, &none, &body, NULL, 0);
 }
 
-int early_step(struct mbx_ep *ep, struct request *req)
+/* The WRITE or WRITTEN of req leaves now.  As eager_step(). */
+static int early_step(struct mbx_ep *ep, struct request *req)
 {
     const struct mbx_status *status = &req->completion.status;
     struct peer *peer = peer_get(ep, req->peer);
-    bool is_last = req->state == REQUEST_WRITTEN || is_over(req);
-    int err =
-        req->state == REQUEST_WRITTEN ? tell_ended(ep, peer, req) : tell_begun(ep, peer, req);
+    bool is_end = req->state == EARLY_WRITTEN;
+    bool is_last = is_end || is_over(req);
+    int err = is_end ? tell_ended(ep, peer, req) : tell_begun(ep, peer, req);
 
     if (err != 0 && (err == -EAGAIN || !(req->flags & REQUEST_MOVING)))
         return err; /* else it ends when the transport lets go of it */
-    if (req->state == REQUEST_WRITE)
+    if (!is_end)
         record_step(ep, TRACE_WRITE, peer,
                     &(struct mbx_match_envelope){status->context_id, peer->number, status->tag},
                     0, req->completion.request, req->target.receiver);
@@ -361,8 +362,8 @@ int early_step(struct mbx_ep *ep, struct request *req)
         early_sent(ep, req);
         return 0;
     }
-    req->state = REQUEST_WRITING;
-    list_add_tail(&ep->writing, &req->queue);
+    proto_move(ep, req, EARLY_WRITING);
+    list_add_tail(&ep->active, &req->queue);
     ep_stir(ep);
     return 0;
 }
@@ -372,7 +373,7 @@ static void early_finish(struct mbx_ep *ep, struct peer *peer, struct request *r
 {
     int err = -EAGAIN;
 
-    req->state = REQUEST_WRITTEN;
+    proto_move(ep, req, EARLY_WRITTEN);
     if (list_is_empty(&peer->out))
         err = early_step(ep, req);
     if (err == -EAGAIN)
@@ -387,7 +388,7 @@ void early_write(struct mbx_ep *ep, struct request *req)
     bool is_idle = !(req->flags & REQUEST_MOVING) && !is_over(req);
     int err;
 
-    assert(req->state == REQUEST_WRITING);
+    assert(req->state == EARLY_WRITING);
     assert(!list_is_linked(&req->queue));
     err = is_idle ? early_chunk(ep, peer, req) : 0;
     ep_stir(ep);
@@ -396,7 +397,7 @@ void early_write(struct mbx_ep *ep, struct request *req)
     else if (is_over(req))
         early_finish(ep, peer, req);
     else
-        list_add_tail(&ep->writing, &req->queue);
+        list_add_tail(&ep->active, &req->queue);
 }
 
 /* req has its receive.  As send_first(). */
@@ -408,7 +409,7 @@ static int early_begin(struct mbx_ep *ep, struct peer *peer, struct request *req
                 &(struct mbx_match_envelope){status->context_id, peer->number, status->tag}, 0,
                 req->completion.request, req->target.receiver);
     req->protocol = MBX_RNDV_WRITE;
-    req->state = REQUEST_WRITE;
+    proto_move(ep, req, EARLY_WRITE);
     req->total = min_size(req->size, req->target.size);
     if (req->total <= ep->settings.read_chunk && early_chunk(ep, peer, req) == -ENOTCONN)
         return -ENOTCONN;
@@ -440,11 +441,54 @@ static void on_deferring(struct mbx_ep *ep, struct peer *peer)
 
 static bool on_is_flushed(const struct mbx_ep *ep)
 {
-    return list_is_empty(&ep->writing);
+    struct list *node;
+
+    list_for_each (node, &ep->active)
+        if (request_of_queue(node)->state == EARLY_WRITING)
+            return false;
+    return true;
 }
 
+static void early_send_gone(struct mbx_ep *ep, struct peer *peer, struct request *req,
+                            int error)
+{
+    (void)peer;
+    request_complete(ep, req, error);
+}
+
+static const struct proto early_send_proto = {
+    .id = PROTO_EARLY_SEND,
+    .name = "early send",
+    .states =
+        {
+            [EARLY_WRITE % PROTO_STATES] = {.name = "write",
+                                            .kinds = MBX_SENDS,
+                                            .out = PROTO_ALWAYS,
+                                            .moves = true,
+                                            .next = PROTO_NEXT(EARLY_WRITING),
+                                            .then = PROTO_THEN(PROTO_RNDV),
+                                            .is_first = true},
+            [EARLY_WRITING % PROTO_STATES] = {.name = "writing",
+                                              .kinds = MBX_SENDS,
+                                              .queue = PROTO_ACTIVE,
+                                              .moves = true,
+                                              .next = PROTO_NEXT(EARLY_WRITTEN),
+                                              .is_first = true},
+            [EARLY_WRITTEN % PROTO_STATES] = {.name = "written",
+                                              .kinds = MBX_SENDS,
+                                              .out = PROTO_ALWAYS,
+                                              .moves = true,
+                                              .then = PROTO_THEN(PROTO_RNDV)},
+        },
+    .step = early_step,
+    .work = early_write,
+    .io_done = early_write_done,
+    .peer_gone = early_send_gone,
+};
+
 const struct module early_send_module = {
-    .name = "early-send",
+    .name = "early send",
+    .proto = &early_send_proto,
     .packets = (const struct packet_handler[]){{WIRE_EARLY, on_early}, {0}},
     .is_flushed = on_is_flushed,
     .send = early_send,

@@ -4,7 +4,6 @@
  * I4.
  */
 #include "core/early.h"
-#include "core/hold.h"
 #include "core/valid.h"
 
 /* ---- as a receiver ---- */
@@ -47,9 +46,8 @@ static bool lent_is_valid(const struct mbx_ep *ep, const struct request *req)
     bool is_open = recv_is_open(req);
 
     return HOLDS("early_recv.c I1", !request_is_send(req)) &&
-           HOLDS("early_recv.c I1", is_open || req->state == REQUEST_FILLING) &&
+           HOLDS("early_recv.c I1", is_open || req->state == EARLY_FILLING) &&
            HOLDS("early_recv.c I1", (req->key != 0) == is_open) &&
-           HOLDS("early_recv.c I1", (req->flags & REQUEST_SHARED) == 0) &&
            HOLDS("early_recv.c I2", peer_get(ep, req->peer)->early != NULL) &&
            (!is_open || those_before_are_told(ep, req));
 }
@@ -61,10 +59,12 @@ static void look_at_lent(void *arg, void *object)
 
     if (!lending->is_valid)
         return;
-    lending->shared +=
-        (req->flags & REQUEST_SHARED) != 0 && !request_is_send(req) && req->share.word != 0;
     if (!(req->flags & REQUEST_LENT))
         return;
+    if (PROTO_OF(req->state) == PROTO_SHARE) {
+        lending->shared++;
+        return;
+    }
     lending->told++;
     lending->is_valid = lent_is_valid(lending->ep, req);
 }
@@ -104,7 +104,7 @@ static bool rtrs_are_valid(const struct early *early)
 static bool peer_early_is_valid(const struct peer *peer)
 {
     const struct early *early = peer->early;
-    bool is_held = peer->hold != NULL && peer->hold->is_on;
+    bool is_held = peer->is_held;
 
     return HOLDS("early_send.c I3", early->count <= EARLY_MOST) && rtrs_are_valid(early) &&
            HOLDS("early_send.c I1", early->count == 0 || peer->credit.envelopes == 0) &&
@@ -116,12 +116,11 @@ static void look_at_writer(void *arg, void *object)
 {
     bool *is_valid = arg;
     const struct request *req = object;
-    bool is_writer = req->state == REQUEST_WRITE || req->state == REQUEST_WRITING ||
-                     req->state == REQUEST_WRITTEN;
+    bool is_writer = PROTO_OF(req->state) == PROTO_EARLY_SEND;
 
     *is_valid = *is_valid && HOLDS("early_send.c I4", !(req->flags & REQUEST_MOVING) ||
-                                                          req->state == REQUEST_WRITE ||
-                                                          req->state == REQUEST_WRITING);
+                                                          req->state == EARLY_WRITE ||
+                                                          req->state == EARLY_WRITING);
     *is_valid =
         *is_valid && (!is_writer || HOLDS("early_send.c I4", req->done <= req->target.size));
 }

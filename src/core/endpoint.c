@@ -23,7 +23,7 @@
 static const struct transport_events events = {
     .accept = peer_accept,
     .deliver = progress_deliver,
-    .read_done = rndv_read_done,
+    .read_done = progress_io_done,
     .cswap_done = hold_locked,
     .dropped = progress_dropped,
     .sleeps = wait_sleeps,
@@ -44,9 +44,9 @@ static const struct transport_events offload_events = {
 
 /* Everything that is built on the ground of core.  Their hooks are called in this order. */
 static const struct module *const modules[] = {
-    &eager_module,      &rndv_module,       &credit_module, &offload_module,
-    &early_recv_module, &early_send_module, &share_module,  &hold_module,
-    &reach_module,      &access_module,     &serve_module,  NULL,
+    &request_module, &recv_module,    &send_module,       &eager_module, &rndv_module,
+    &credit_module,  &offload_module, &early_recv_module, &share_module, &early_send_module,
+    &hold_module,    &reach_module,   &access_module,     &serve_module, NULL,
 };
 
 int mbx_transport_get(unsigned index, const char **name, const char **about)
@@ -148,8 +148,7 @@ int mbx_open(const struct mbx_config *config, struct mbx_ep **out)
     pool_init(&ep->requests, sizeof(struct request), 128, most);
     pool_init(&ep->messages, sizeof(struct message), 128, most);
     list_init(&ep->busy);
-    list_init(&ep->reading);
-    list_init(&ep->writing);
+    list_init(&ep->active);
     list_init(&ep->waiters);
     list_init(&ep->done[MBX_SENDS]);
     list_init(&ep->done[MBX_RECVS]);

@@ -40,7 +40,7 @@
  * begins anew with another HOLD.
  *
  * Invariants
- *   I1  while it is on: peer.credit.envelopes is 0, no message of its sends has left, and those
+ *   I1  while peer.is_held: peer.credit.envelopes is 0, no message of its sends has left, and those
  *       that left before are followed by HOLD
  *   I2  a send before `fresh` is in the engine, no other is
  *   I3  an RTR before `unread` is in the engine, no other is
@@ -156,15 +156,17 @@ static void lost_forget(struct hold *hold, const struct request *req)
 /* The peer has taken req, and will say FIN or CTS. */
 static void hold_taken(struct mbx_ep *ep, struct peer *peer, struct request *req)
 {
+    bool is_short = offer_is_short(req) && req->protocol <= MBX_BOUNCE;
+
     record_step(ep, TRACE_GIVEN, peer, &req->held.envelope, 0, req->completion.request, 0);
     ep->stats.given++;
     lost_forget(peer->hold, req);
     hold_remove(ep, peer->hold, req);
-    if (offer_is_short(req) && req->protocol <= MBX_BOUNCE)
+    if (is_short)
         send_count(ep, req);
     else if (req->protocol <= MBX_BOUNCE)
         req->protocol = peer->can_read ? MBX_RNDV_READ : MBX_RNDV_DATA;
-    req->state = REQUEST_WAIT_FIN;
+    proto_move(ep, req, is_short ? EAGER_WAIT_FIN : RNDV_WAIT_FIN);
 }
 
 /* From here to hold_show() the peer takes nothing; what it has taken is known. */
@@ -191,7 +193,7 @@ static void hold_show(struct mbx_ep *ep, struct peer *peer)
 {
     struct hold *hold = peer->hold;
 
-    if (hold->offer == NULL || !hold->is_on || hold->is_peeked)
+    if (hold->offer == NULL || !peer->is_held || hold->is_peeked)
         return;
     if (hold->offer->is_open && !offer_is_due(hold->offer, &hold->sends))
         return;
@@ -212,7 +214,8 @@ static size_t claim_payload(const struct mbx_ep *ep, const struct request *req)
     return rndv_early(ep, peer_get(ep, req->peer), WIRE_CLAIM, req->size);
 }
 
-int hold_claim_step(struct mbx_ep *ep, struct request *req)
+/* The claim of req leaves now.  As eager_step(). */
+static int hold_claim_step(struct mbx_ep *ep, struct request *req)
 {
     struct peer *peer = peer_get(ep, req->peer);
     size_t payload = claim_payload(ep, req);
@@ -223,7 +226,7 @@ int hold_claim_step(struct mbx_ep *ep, struct request *req)
     };
     int err;
 
-    assert(req->state == REQUEST_CLAIM);
+    assert(req->state == HOLD_CLAIM);
     if (payload < req->size) {
         if (req->protocol <= MBX_BOUNCE)
             req->protocol = peer->can_read ? MBX_RNDV_READ : MBX_RNDV_DATA;
@@ -233,7 +236,7 @@ int hold_claim_step(struct mbx_ep *ep, struct request *req)
                             &req->completion.status, &claim, req->buf, payload);
     if (err == -EAGAIN)
         return err;
-    req->state = REQUEST_WAIT_GRANT; /* if the claim could not leave: until on_gone() */
+    proto_move(ep, req, HOLD_WAIT_GRANT); /* if the claim could not leave: until on_gone() */
     return 0;
 }
 
@@ -243,7 +246,7 @@ static void hold_lost(struct mbx_ep *ep, struct peer *peer, struct request *req)
     struct hold *hold = peer->hold;
 
     hold_shut(ep, peer);
-    req->state = REQUEST_HELD;
+    proto_move(ep, req, HOLD_HELD);
     req->flags &= (uint16_t)~REQUEST_WON;
     /* a claim is lost with at most HOLD_CLAIMS - 1 others unresolved, or for a word, with none
      * behind it; and what is lost is compared again before anything else is claimed */
@@ -268,7 +271,7 @@ static void hold_claim_leaves(struct mbx_ep *ep, struct peer *peer, struct reque
 {
     int err = -EAGAIN;
 
-    req->state = REQUEST_CLAIM;
+    proto_move(ep, req, HOLD_CLAIM);
     if (list_is_empty(&peer->out))
         err = hold_claim_step(ep, req);
     if (err == -EAGAIN)
@@ -283,7 +286,7 @@ static void hold_claim(struct mbx_ep *ep, struct peer *peer, struct request *req
     uint64_t word = rtr->word, as = rtr->as;
     int err = -ENOTSUP;
 
-    assert(req->state == REQUEST_HELD);
+    assert(req->state == HOLD_HELD);
     assert(hold->claims < HOLD_CLAIMS);
     assert(!hold->is_locking);
     req->remote = rtr->receiver;
@@ -299,7 +302,7 @@ static void hold_claim(struct mbx_ep *ep, struct peer *peer, struct request *req
     }
     hold->claims++;
     if (err == -EINPROGRESS) {
-        req->state = REQUEST_LOCK;
+        proto_move(ep, req, HOLD_LOCK);
         hold->is_locking = true;
         return;
     }
@@ -313,7 +316,7 @@ static void hold_claim(struct mbx_ep *ep, struct peer *peer, struct request *req
 /* The claim of req is decided. */
 static void hold_resolved(struct hold *hold, struct request *req)
 {
-    if (req->state != REQUEST_WAIT_GRANT)
+    if (req->state != HOLD_WAIT_GRANT)
         return;
     assert(hold->claims != 0);
     hold->claims--;
@@ -377,7 +380,7 @@ static bool compare_rtr(struct mbx_ep *ep, struct peer *peer)
         return true;
     }
     req = container_of(msg, struct request, held);
-    if (req->state != REQUEST_HELD || (rtr->word != 0 && hold->unsure != 0))
+    if (req->state != HOLD_HELD || (rtr->word != 0 && hold->unsure != 0))
         return false;
     hold_claim(ep, peer, req, rtr);
     return true;
@@ -427,7 +430,7 @@ static void hold_begin(struct mbx_ep *ep, struct peer *peer)
     struct hold *hold = peer->hold;
 
     module_deferring(ep, peer);
-    hold->is_on = true;
+    peer->is_held = true;
     hold->is_peeked = false;
     hold->envelopes = peer->credit.envelopes;
     peer->credit.envelopes = 0;
@@ -463,7 +466,7 @@ static void hold_leave(struct mbx_ep *ep, struct peer *peer)
 
     rtr_drop_all(ep, hold);
     hold->lost_count = 0;
-    hold->is_on = false;
+    peer->is_held = false;
     peer->credit.envelopes = hold->envelopes;
     hold->envelopes = 0;
     while (!list_is_empty(&hold->sends)) {
@@ -511,7 +514,7 @@ static void hold_pump(struct mbx_ep *ep, struct peer *peer)
 {
     struct hold *hold = peer->hold;
 
-    if (!hold->is_on)
+    if (!peer->is_held)
         return;
     assert(!hold->is_pumping);
     hold->is_pumping = true;
@@ -525,13 +528,13 @@ void hold_locked(void *arg, uint64_t cookie, int error, bool is_exchanged)
     struct request *req = pool_find(&ep->requests, cookie);
     struct peer *peer;
 
-    if (req == NULL || req->state != REQUEST_LOCK)
+    if (req == NULL || req->state != HOLD_LOCK)
         return; /* its peer is gone */
     peer = peer_get(ep, req->peer);
     peer->hold->is_locking = false;
     if (error != 0) {
         /* the peer decides; not now, for this may be in the midst of a call of ours */
-        req->state = REQUEST_CLAIM;
+        proto_move(ep, req, HOLD_CLAIM);
         peer->hold->unsure++;
         peer_queue(ep, peer, req);
         return; /* the answer to the claim will go on */
@@ -561,7 +564,7 @@ static int hold_add(struct mbx_ep *ep, struct peer *peer, struct request *req)
 
     if (hold == NULL)
         return -ENOMEM;
-    req->state = REQUEST_HELD;
+    proto_move(ep, req, HOLD_HELD);
     req->held = (struct mbx_match_msg){
         .envelope = {status->context_id, peer->number, status->tag},
     };
@@ -572,7 +575,7 @@ static int hold_add(struct mbx_ep *ep, struct peer *peer, struct request *req)
         hold->offer->next = &req->queue;
     hold->count++;
     stats_kept(&ep->stats.held_now, &ep->stats.held_max, 1);
-    if (!hold->is_on)
+    if (!peer->is_held)
         hold_begin(ep, peer);
     hold_pump(ep, peer);
     return 0;
@@ -584,7 +587,7 @@ static int on_credit_came(struct mbx_ep *ep, struct peer *peer, uint64_t envelop
 {
     struct hold *hold = peer->hold;
 
-    if (hold == NULL || !hold->is_on)
+    if (!peer->is_held)
         return 1;
     if (hold->envelopes + envelopes > CREDIT_UNLIMITED)
         return -EPROTO;
@@ -605,7 +608,7 @@ static int on_rtr(struct mbx_ep *ep, struct peer *peer, const struct wire_packet
     struct hold *hold = peer->hold;
     struct rtr *rtr;
 
-    if (hold == NULL || !hold->is_on || body->epoch != hold->epoch)
+    if (!peer->is_held || body->epoch != hold->epoch)
         return 0;
     if (body->number <= hold->last)
         return -EPROTO;
@@ -658,7 +661,7 @@ static int on_retire(struct mbx_ep *ep, struct peer *peer, const struct wire_pac
     if (retire->sender == 0) {
         retire_rtr(ep, hold, retire->receiver);
     } else {
-        req = request_named(ep, retire->sender, peer->number, REQUEST_WAIT_GRANT);
+        req = request_named(ep, retire->sender, peer->number, HOLD_WAIT_GRANT);
         if (req == NULL || req->remote != retire->receiver)
             return -EPROTO;
         hold_resolved(hold, req);
@@ -675,11 +678,11 @@ static void hold_give(struct mbx_ep *ep, struct peer *peer, struct request *req)
 
     hold_shut(
         ep, peer); /* req is not among those that it finds taken: it is marked, or not shown */
-    assert(req->state == REQUEST_HELD || req->state == REQUEST_WAIT_GRANT);
+    assert(req->state == HOLD_HELD || req->state == HOLD_WAIT_GRANT);
     record_step(ep, TRACE_GRANT, peer, &req->held.envelope, 0, req->completion.request,
                 req->remote);
-    ep->stats.claims_won += req->state == REQUEST_WAIT_GRANT;
-    if (req->state == REQUEST_HELD)
+    ep->stats.claims_won += req->state == HOLD_WAIT_GRANT;
+    if (req->state == HOLD_HELD)
         hold->is_peeked = false; /* it is the one that the peer was told of */
     hold_resolved(hold, req);
     hold_remove(ep, hold, req);
@@ -691,7 +694,7 @@ static void hold_granted(struct mbx_ep *ep, struct peer *peer, struct request *r
     hold_give(ep, peer, req);
     if (req->protocol <= MBX_BOUNCE)
         req->protocol = peer->can_read ? MBX_RNDV_READ : MBX_RNDV_DATA;
-    req->state = REQUEST_WAIT_FIN;
+    proto_move(ep, req, RNDV_WAIT_FIN);
 }
 
 static int on_grant(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
@@ -701,29 +704,17 @@ static int on_grant(struct mbx_ep *ep, struct peer *peer, const struct wire_pack
 
     if (req == NULL || !request_is_send(req) || req->peer != peer->number)
         return req == NULL ? 0 : -EPROTO;
-    if (req->state == REQUEST_HELD && !peer->hold->is_peeked)
+    if (req->state == HOLD_HELD && !peer->hold->is_peeked)
         return -EPROTO;
-    if (req->state != REQUEST_WAIT_GRANT && req->state != REQUEST_HELD)
+    if (req->state != HOLD_WAIT_GRANT && req->state != HOLD_HELD)
         return 0; /* its FIN or CTS has come first */
     hold_granted(ep, peer, req);
     hold_pump(ep, peer);
     return 0;
 }
 
-void hold_probed(struct mbx_ep *ep, struct peer *peer, uint64_t sender)
-{
-    struct request *req = request_named(ep, sender, peer->number, REQUEST_HELD);
-
-    if (req == NULL)
-        return;
-    hold_shut(ep, peer);
-    if (req->state == REQUEST_HELD && peer->hold->is_peeked)
-        hold_cts(ep, req);
-    else
-        hold_pump(ep, peer);
-}
-
-void hold_cts(struct mbx_ep *ep, struct request *req)
+/* req, which is claimed, or was shown to a probe, is received, and its data asked for. */
+static void hold_asked(struct mbx_ep *ep, struct request *req)
 {
     struct peer *peer = peer_get(ep, req->peer);
 
@@ -731,14 +722,46 @@ void hold_cts(struct mbx_ep *ep, struct request *req)
     hold_pump(ep, peer);
 }
 
-void hold_done(struct mbx_ep *ep, struct request *req)
+/* The peer speaks of req, which it may have taken by itself: then we know that now.  Or by a
+ * matched probe, and the GRANT is still to come: then it is as if that had come. */
+static void hold_probed(struct mbx_ep *ep, struct peer *peer, struct request *req)
 {
-    struct peer *peer = peer_get(ep, req->peer);
+    hold_shut(ep, peer);
+    if (req->state == HOLD_HELD && peer->hold->is_peeked)
+        hold_asked(ep, req);
+    else
+        hold_pump(ep, peer);
+}
 
+/* req, whose payload came with its claim, is received whole. */
+static void hold_done(struct mbx_ep *ep, struct peer *peer, struct request *req)
+{
     hold_give(ep, peer, req);
     send_count(ep, req);
     request_complete(ep, req, 0);
     hold_pump(ep, peer);
+}
+
+/* A CTS says what the GRANT behind it will say; a FIN means that the payload came with the
+ * claim.  Or the peer has taken req out of the table. */
+static int hold_reply(struct mbx_ep *ep, struct peer *peer, struct request *req,
+                      const struct wire_packet *packet)
+{
+    uint64_t handle = req->completion.request;
+    bool is_fin = packet->header.type == WIRE_FIN;
+
+    if (req->state == HOLD_WAIT_GRANT && !is_fin)
+        hold_asked(ep, req);
+    else if (req->state == HOLD_HELD)
+        hold_probed(ep, peer, req);
+    req = request_find(ep, handle);
+    if (req == NULL)
+        return -EPROTO;
+    if (req->state == HOLD_WAIT_GRANT && is_fin) {
+        hold_done(ep, peer, req);
+        return 0;
+    }
+    return PROTO_OF(req->state) != PROTO_HOLD ? rndv_reply(ep, peer, packet) : -EPROTO;
 }
 
 /* ---- probes ---- */
@@ -760,11 +783,12 @@ static int on_peek(struct mbx_ep *ep, struct peer *peer, const struct wire_packe
 }
 
 /* The held send that the question is after; NULL if there is none, or not surely. */
-static struct request *hold_look(struct mbx_ep *ep, struct hold *hold)
+static struct request *hold_look(struct mbx_ep *ep, const struct peer *peer)
 {
+    struct hold *hold = peer->hold;
     struct mbx_match_msg *msg;
 
-    if (!hold->is_on || hold->claims != 0 || hold->lost_count != 0 || hold->is_full ||
+    if (!peer->is_held || hold->claims != 0 || hold->lost_count != 0 || hold->is_full ||
         hold->unread != &hold->rtrs)
         return NULL;
     msg = mbx_match_peek(&ep->holding->match, &hold->asked, hold->ignore);
@@ -782,7 +806,7 @@ static int hold_answer(struct mbx_ep *ep, struct peer *peer)
     if (!list_is_empty(&peer->out))
         return -EAGAIN; /* who asks again and again must not keep messages from leaving */
     hold_shut(ep, peer);
-    req = hold_look(ep, hold);
+    req = hold_look(ep, peer);
     if (req != NULL) {
         peeked.sender = req->completion.request;
         peeked.size = req->size;
@@ -805,7 +829,7 @@ static int hold_tell(struct mbx_ep *ep, struct peer *peer)
 
     if (peer->leaving != 0)
         return -EAGAIN;
-    if (hold->is_on)
+    if (peer->is_held)
         body = (struct wire_hold){hold->epoch, ep->hold_room, hold->from,
                                   hold->offer != NULL ? hold->offer->index : 0};
     return peer_tell(ep, peer, WIRE_HOLD, &body);
@@ -823,7 +847,7 @@ static void on_gone(struct mbx_ep *ep, struct peer *peer, int error, bool is_new
     hold_offer_end(ep, hold);
     rtr_drop_all(ep, hold);
     hold->lost_count = 0;
-    hold->is_on = false;
+    peer->is_held = false;
     hold->is_locking = false;
     hold->claims = 0;
     hold->unsure = 0;
@@ -836,8 +860,47 @@ static void on_gone(struct mbx_ep *ep, struct peer *peer, int error, bool is_new
     peer->credit.envelopes = CREDIT_UNLIMITED; /* so that the next ones fail at once */
 }
 
+/* ---- as a protocol: when a peer is gone the module ends all its sends at once ---- */
+
+static const struct proto hold_proto = {
+    .id = PROTO_HOLD,
+    .name = "held send",
+    .states =
+        {
+            [HOLD_HELD %
+             PROTO_STATES] = {.name = "held",
+                              .kinds = MBX_SENDS,
+                              .queue = PROTO_ALWAYS,
+                              .next = PROTO_NEXT(HOLD_HELD) | PROTO_NEXT(HOLD_LOCK) |
+                                      PROTO_NEXT(HOLD_CLAIM),
+                              .then = PROTO_THEN(PROTO_EAGER) | PROTO_THEN(PROTO_RNDV),
+                              .is_first = true,
+                              .awaits_peer = true},
+            [HOLD_LOCK %
+                PROTO_STATES] = {.name = "lock",
+                                 .kinds = MBX_SENDS,
+                                 .queue = PROTO_ALWAYS,
+                                 .next = PROTO_NEXT(HOLD_HELD) | PROTO_NEXT(HOLD_CLAIM),
+                                 .awaits_peer = true},
+            [HOLD_CLAIM % PROTO_STATES] = {.name = "claim",
+                                           .kinds = MBX_SENDS,
+                                           .out = PROTO_ALWAYS,
+                                           .queue = PROTO_ALWAYS,
+                                           .next = PROTO_NEXT(HOLD_WAIT_GRANT)},
+            [HOLD_WAIT_GRANT % PROTO_STATES] = {.name = "wait-grant",
+                                                .kinds = MBX_SENDS,
+                                                .queue = PROTO_ALWAYS,
+                                                .next = PROTO_NEXT(HOLD_HELD),
+                                                .then = PROTO_THEN(PROTO_RNDV),
+                                                .awaits_peer = true},
+        },
+    .step = hold_claim_step,
+    .reply = hold_reply,
+};
+
 const struct module hold_module = {
     .name = "hold",
+    .proto = &hold_proto,
     .packets = (const struct packet_handler[]){{WIRE_RTR, on_rtr},
                                                {WIRE_RETIRE, on_retire},
                                                {WIRE_GRANT, on_grant},

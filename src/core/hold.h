@@ -13,9 +13,16 @@
 /* mbx_ep.hold_room, if nobody says otherwise. */
 #define HOLD_RTRS 256
 
-/* What waits for one peer. */
+enum hold_state {
+    HOLD_HELD =
+        PROTO_STATE(PROTO_HOLD, 0), /* waits here, for credit or a receive that wants it */
+    HOLD_LOCK,                      /* takes the word of a receive, exchange_done() will tell */
+    HOLD_CLAIM,                     /* its claim has not left */
+    HOLD_WAIT_GRANT,                /* the receiver will say GRANT, FIN or RETIRE */
+};
+
+/* What waits for one peer: peer.is_held says that messages are held, not sent. */
 struct hold {
-    bool is_on;      /* messages are held, not sent */
     bool is_peeked;  /* the peer was told of one: none is sent before it has said more */
     bool is_partial; /* RTRs were dropped: fresh ones are not compared with all */
     bool is_full;    /* the peer may have more RTRs than there is room for */
@@ -65,19 +72,6 @@ static inline struct rtr *rtr_of(struct list *node)
 }
 
 /* ---- for others ---- */
-
-/* The peer speaks of a message that it may have taken by itself: then we know that now.  Or by
- * a matched probe, and the GRANT is still to come: then it is as if that had come. */
-void hold_probed(struct mbx_ep *ep, struct peer *peer, uint64_t sender);
-
-/* req, which is claimed, is received whole. */
-void hold_done(struct mbx_ep *ep, struct request *req);
-
-/* req, which is claimed, is received, and its data asked for. */
-void hold_cts(struct mbx_ep *ep, struct request *req);
-
-/* The claim of req leaves now.  As eager_step(). */
-int hold_claim_step(struct mbx_ep *ep, struct request *req);
 
 /* As transport_events.exchange_done: of the word that a send is to take. */
 void hold_locked(void *ep, uint64_t cookie, int error, bool is_exchanged);

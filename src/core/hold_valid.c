@@ -34,7 +34,7 @@ static bool send_is_valid(const struct mbx_ep *ep, const struct peer *peer,
                           const struct request *req, bool is_old, struct tally *tally)
 {
     const struct hold *hold = peer->hold;
-    bool is_held = req->state == REQUEST_HELD, is_locking = req->state == REQUEST_LOCK;
+    bool is_held = req->state == HOLD_HELD, is_locking = req->state == HOLD_LOCK;
     uint32_t lost = times_lost(hold, req);
 
     tally->count++;
@@ -43,7 +43,7 @@ static bool send_is_valid(const struct mbx_ep *ep, const struct peer *peer,
     tally->locks += is_locking;
     tally->unsure += !is_held && !is_locking && (req->flags & REQUEST_WON) == 0;
     tally->losers += lost;
-    return HOLDS("hold.c I1", req->state >= REQUEST_HELD && req->state <= REQUEST_WAIT_GRANT) &&
+    return HOLDS("hold.c I1", PROTO_OF(req->state) == PROTO_HOLD) &&
            HOLDS("hold.c I1", req->peer == peer->number) &&
            HOLDS("hold.c I1", req->held.envelope.source == peer->number) &&
            HOLDS("hold.c I2", (req->held.state == MBX_MATCH_QUEUED) == is_old) &&
@@ -140,7 +140,7 @@ static bool offer_is_valid(const struct hold *hold)
         if (!HOLDS("offer.h I1", node == &offer->entries[i]->queue) ||
             !HOLDS("offer.h I3",
                    !offer->is_open ||
-                       entry_is_marked(offer, i) == (offer->entries[i]->state != REQUEST_HELD)))
+                       entry_is_marked(offer, i) == (offer->entries[i]->state != HOLD_HELD)))
             return false;
         node = node->next;
     }
@@ -179,7 +179,7 @@ static bool peer_hold_is_valid(const struct mbx_ep *ep, const struct peer *peer,
     all->rtrs += tally.rtrs;
     all->offers += hold->offer != NULL;
     return claims_are_valid(hold, &tally) && offer_is_valid(hold) &&
-           (hold->is_on ? on_is_valid(ep, peer) : off_is_valid(hold));
+           (peer->is_held ? on_is_valid(ep, peer) : off_is_valid(hold));
 }
 
 static bool all_is_valid(const struct mbx_ep *ep, const struct all *all)
@@ -198,7 +198,7 @@ static void count_held(void *arg, void *object)
     const struct request *req = object;
     uint64_t *held = arg;
 
-    *held += req->state >= REQUEST_HELD && req->state <= REQUEST_WAIT_GRANT;
+    *held += PROTO_OF(req->state) == PROTO_HOLD;
 }
 
 bool hold_is_valid(const struct mbx_ep *ep)

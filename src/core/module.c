@@ -34,16 +34,21 @@ static void register_controls(struct mbx_ep *ep, const struct control *control)
 
 void module_register(struct mbx_ep *ep)
 {
-    module_for_each(ep, m, packets) register_packets(ep, (*m)->packets);
-    module_for_each(ep, m, controls) register_controls(ep, (*m)->controls);
+    module_for_each (ep, m, proto) {
+        assert(ep->protos[(*m)->proto->id] == NULL);
+        ep->protos[(*m)->proto->id] = (*m)->proto;
+    }
+    module_for_each (ep, m, packets)
+        register_packets(ep, (*m)->packets);
+    module_for_each (ep, m, controls)
+        register_controls(ep, (*m)->controls);
 }
 
 /* ---- from open to close ---- */
 
 int module_open(struct mbx_ep *ep)
 {
-    module_for_each(ep, m, open)
-    {
+    module_for_each (ep, m, open) {
         int err = (*m)->open(ep);
 
         if (err == 0)
@@ -58,23 +63,28 @@ int module_open(struct mbx_ep *ep)
 
 void module_stop(struct mbx_ep *ep)
 {
-    module_for_each(ep, m, stop)(*m)->stop(ep);
+    module_for_each (ep, m, stop)
+        (*m)->stop(ep);
 }
 
 bool module_is_flushed(const struct mbx_ep *ep)
 {
-    module_for_each(ep, m, is_flushed) if (!(*m)->is_flushed(ep)) return false;
+    module_for_each (ep, m, is_flushed)
+        if (!(*m)->is_flushed(ep))
+            return false;
     return true;
 }
 
 void module_close(struct mbx_ep *ep)
 {
-    module_for_each(ep, m, close)(*m)->close(ep);
+    module_for_each (ep, m, close)
+        (*m)->close(ep);
 }
 
 void module_fini(struct mbx_ep *ep)
 {
-    module_for_each(ep, m, fini)(*m)->fini(ep);
+    module_for_each (ep, m, fini)
+        (*m)->fini(ep);
 }
 
 /* ---- peers ---- */
@@ -82,19 +92,22 @@ void module_fini(struct mbx_ep *ep)
 void module_peer_made(struct mbx_ep *ep, struct peer *peer,
                       const struct transport_address *address)
 {
-    module_for_each(ep, m, peer_made)(*m)->peer_made(ep, peer, address);
+    module_for_each (ep, m, peer_made)
+        (*m)->peer_made(ep, peer, address);
 }
 
 void module_peer_gone(struct mbx_ep *ep, struct peer *peer, int error, bool is_new)
 {
-    module_for_each(ep, m, peer_gone)(*m)->peer_gone(ep, peer, error, is_new);
+    module_for_each (ep, m, peer_gone)
+        (*m)->peer_gone(ep, peer, error, is_new);
 }
 
 OUT_OF_LINE bool module_has_seen_all(struct mbx_ep *ep)
 {
     bool has = true;
 
-    module_for_each(ep, m, has_seen_all) has &= (*m)->has_seen_all(ep);
+    module_for_each (ep, m, has_seen_all)
+        has &= (*m)->has_seen_all(ep);
     return has;
 }
 
@@ -102,8 +115,7 @@ OUT_OF_LINE bool module_has_seen_all(struct mbx_ep *ep)
 
 OUT_OF_LINE int module_sleep(struct mbx_ep *ep, int64_t timeout_ns)
 {
-    module_for_each(ep, m, sleep)
-    {
+    module_for_each (ep, m, sleep) {
         int err = (*m)->sleep(ep, timeout_ns);
 
         if (err != 1)
@@ -114,30 +126,36 @@ OUT_OF_LINE int module_sleep(struct mbx_ep *ep, int64_t timeout_ns)
 
 OUT_OF_LINE void module_event_read(struct mbx_ep *ep, const struct request *req)
 {
-    module_for_each(ep, m, event_read)(*m)->event_read(ep, req);
+    module_for_each (ep, m, event_read)
+        (*m)->event_read(ep, req);
 }
 
 void module_stats(const struct mbx_ep *ep, struct stats *stats)
 {
-    module_for_each(ep, m, stats)(*m)->stats(ep, stats);
+    module_for_each (ep, m, stats)
+        (*m)->stats(ep, stats);
 }
 
 /* ---- receives ---- */
 
 OUT_OF_LINE void module_recv_posted(struct mbx_ep *ep, struct request *req)
 {
-    module_for_each(ep, m, recv_posted)(*m)->recv_posted(ep, req);
+    module_for_each (ep, m, recv_posted)
+        (*m)->recv_posted(ep, req);
 }
 
 OUT_OF_LINE void module_recv_left(struct mbx_ep *ep, struct request *req, enum recv_cause cause,
                                   const struct peer *by)
 {
-    module_for_each(ep, m, recv_left)(*m)->recv_left(ep, req, cause, by);
+    module_for_each (ep, m, recv_left)
+        (*m)->recv_left(ep, req, cause, by);
 }
 
 bool module_recv_cancel(struct mbx_ep *ep, struct request *req)
 {
-    module_for_each(ep, m, recv_cancel) if (!(*m)->recv_cancel(ep, req)) return false;
+    module_for_each (ep, m, recv_cancel)
+        if (!(*m)->recv_cancel(ep, req))
+            return false;
     return true;
 }
 
@@ -145,15 +163,15 @@ bool module_recv_cancel(struct mbx_ep *ep, struct request *req)
 
 OUT_OF_LINE void module_message_came(struct mbx_ep *ep, struct peer *peer)
 {
-    module_for_each(ep, m, message_came)(*m)->message_came(ep, peer);
+    module_for_each (ep, m, message_came)
+        (*m)->message_came(ep, peer);
 }
 
 OUT_OF_LINE int module_probe(struct mbx_ep *ep, const struct mbx_match_envelope *envelope,
                              uint64_t ignore, struct mbx_status *status,
                              struct message **message)
 {
-    module_for_each(ep, m, probe)
-    {
+    module_for_each (ep, m, probe) {
         int found = (*m)->probe(ep, envelope, ignore, status, message);
 
         if (found != 0)
@@ -162,27 +180,37 @@ OUT_OF_LINE int module_probe(struct mbx_ep *ep, const struct mbx_match_envelope 
     return 0;
 }
 
+OUT_OF_LINE bool module_read(struct mbx_ep *ep, struct request *req)
+{
+    module_for_each (ep, m, read)
+        if ((*m)->read(ep, req))
+            return true;
+    return false;
+}
+
 OUT_OF_LINE int module_send(struct mbx_ep *ep, struct peer *peer, struct request *req)
 {
-    module_for_each(ep, m, send) return (*m)->send(ep, peer, req);
+    module_for_each (ep, m, send)
+        return (*m)->send(ep, peer, req);
     return -ENOTSUP; /* nobody makes peer.early then */
 }
 
 OUT_OF_LINE int module_defer(struct mbx_ep *ep, struct peer *peer, struct request *req)
 {
-    module_for_each(ep, m, defer) return (*m)->defer(ep, peer, req);
+    module_for_each (ep, m, defer)
+        return (*m)->defer(ep, peer, req);
     return -ENOTSUP;
 }
 
 void module_deferring(struct mbx_ep *ep, struct peer *peer)
 {
-    module_for_each(ep, m, deferring)(*m)->deferring(ep, peer);
+    module_for_each (ep, m, deferring)
+        (*m)->deferring(ep, peer);
 }
 
 OUT_OF_LINE int module_credit_came(struct mbx_ep *ep, struct peer *peer, uint64_t envelopes)
 {
-    module_for_each(ep, m, credit_came)
-    {
+    module_for_each (ep, m, credit_came) {
         int result = (*m)->credit_came(ep, peer, envelopes);
 
         if (result != 1)
@@ -193,29 +221,36 @@ OUT_OF_LINE int module_credit_came(struct mbx_ep *ep, struct peer *peer, uint64_
 
 OUT_OF_LINE void module_credit_told(struct mbx_ep *ep, struct peer *peer, uint64_t envelopes)
 {
-    module_for_each(ep, m, credit_told)(*m)->credit_told(ep, peer, envelopes);
+    module_for_each (ep, m, credit_told)
+        (*m)->credit_told(ep, peer, envelopes);
 }
 
 /* ---- matching elsewhere ---- */
 
 void module_recall(struct mbx_ep *ep)
 {
-    module_for_each(ep, m, recall)(*m)->recall(ep);
+    module_for_each (ep, m, recall)
+        (*m)->recall(ep);
 }
 
 void module_lend(struct mbx_ep *ep)
 {
-    module_for_each(ep, m, lend)(*m)->lend(ep);
+    module_for_each (ep, m, lend)
+        (*m)->lend(ep);
 }
 
 bool module_is_home(const struct mbx_ep *ep)
 {
-    module_for_each(ep, m, is_home) if (!(*m)->is_home(ep)) return false;
+    module_for_each (ep, m, is_home)
+        if (!(*m)->is_home(ep))
+            return false;
     return true;
 }
 
 bool module_is_valid(const struct mbx_ep *ep)
 {
-    module_for_each(ep, m, is_valid) if (!(*m)->is_valid(ep)) return false;
+    module_for_each (ep, m, is_valid)
+        if (!(*m)->is_valid(ep))
+            return false;
     return true;
 }

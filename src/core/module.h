@@ -4,6 +4,7 @@
  *
  *   mbx_open, with a list of modules
  *       │
+ *       ├── proto      a state machine of requests (proto.h)
  *       ├── packets    type -> handler      a packet comes in      (progress.c)
  *       ├── controls   bit -> function      a small packet leaves  (peer.c)
  *       └── hooks      called by the functions below
@@ -15,7 +16,8 @@
  * peer.early, credit) and calls a function of this file behind that.
  *
  * Invariants
- *   I1  a packet type has at most one handler, a control bit at most one function
+ *   I1  a packet type has at most one handler, a control bit at most one function, a protocol
+ *       one module
  *   I2  hooks are called in the order of the list, those of each kind in one loop
  */
 #ifndef CORE_MODULE_H
@@ -45,6 +47,7 @@ struct module {
     const char *name;
     const struct packet_handler *packets; /* or NULL */
     const struct control *controls;       /* or NULL */
+    const struct proto *proto;            /* or NULL */
 
     /* ---- from open to close; every hook may be NULL ---- */
 
@@ -96,6 +99,9 @@ struct module {
      * *status, and if message is not NULL it is taken; 0 nothing that is known; -ENOMEM. */
     int (*probe)(struct mbx_ep *ep, const struct mbx_match_envelope *envelope, uint64_t ignore,
                  struct mbx_status *status, struct message **message);
+    /* A rendezvous that lacks at least mbx_ep.share_from bytes is in RNDV_READ and is to be
+     * read.  True: the module does it, and gives it back. */
+    bool (*read)(struct mbx_ep *ep, struct request *req);
     /* A send to a peer that has told of receives in advance (peer.early).  As send_first(). */
     int (*send)(struct mbx_ep *ep, struct peer *peer, struct request *req);
     /* A send without credit, or behind one, waits.  0; -ENOMEM. */
@@ -146,6 +152,7 @@ bool module_recv_cancel(struct mbx_ep *ep, struct request *req);
 void module_message_came(struct mbx_ep *ep, struct peer *peer);
 int module_probe(struct mbx_ep *ep, const struct mbx_match_envelope *envelope, uint64_t ignore,
                  struct mbx_status *status, struct message **message);
+bool module_read(struct mbx_ep *ep, struct request *req);
 int module_send(struct mbx_ep *ep, struct peer *peer, struct request *req);
 int module_defer(struct mbx_ep *ep, struct peer *peer, struct request *req);
 void module_deferring(struct mbx_ep *ep, struct peer *peer);

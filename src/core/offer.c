@@ -7,6 +7,7 @@
  */
 #include "core/offer.h"
 
+#include "core/hold.h"
 #include "core/record.h"
 #include "transport/atomics.h"
 
@@ -172,7 +173,7 @@ static uint32_t claimed_of(const struct offer *offer)
     uint32_t claimed = 0;
 
     for (uint32_t i = 0; i < offer->count; i++)
-        if (!(offer->gone & UINT32_C(1) << i) && offer->entries[i]->state != REQUEST_HELD)
+        if (!(offer->gone & UINT32_C(1) << i) && offer->entries[i]->state != HOLD_HELD)
             claimed |= UINT32_C(1) << i;
     return claimed;
 }

@@ -2,7 +2,7 @@
 /*
  * offload.c - what the device does becomes what happens to requests.
  *
- *   POSTED ──device matched──> DEVICE ──DATA_VALID──> COMPLETE
+ *   POSTED ──device matched──> MATCHED ─DATA_VALID──> COMPLETE
  *     │                          └──INCOMPLETE──> READ or CTS, as if software had matched it
  *     └──cancel──> REVOKING ──in time──> COMPLETE (-ECANCELED)
  *                     └──too late──> as POSTED
@@ -16,9 +16,9 @@
  *
  * Invariants
  *   I1  the states of a request and of its shadow agree: an open receive is SOFTWARE, WAITING,
- *       HANDED or RECALLED (or NONE, once the device is lost), DEVICE is MATCHED, REVOKING and
+ *       HANDED or RECALLED (or NONE, once the device is lost), MATCHED, REVOKING and
  *       CLAIMED are what they are there
- *   I2  without a device no request is DEVICE, REVOKING or CLAIMED; with one, every receive is
+ *   I2  without a device no request is MATCHED, REVOKING or CLAIMED; with one, every receive is
  *       watched
  */
 #include "base/check.h"
@@ -72,7 +72,6 @@ static bool on_cancel(struct mbx_ep *ep, struct request *req)
 {
     if (ep->offload == NULL || shadow_cancel(&ep->offload->shadow, &req->shadow))
         return true;
-    req->state = REQUEST_REVOKING;
     if (ep->offload->in_loop)
         ep_stir(ep);
     return false;
@@ -85,7 +84,7 @@ int offload_revoke(struct mbx_ep *ep, struct request *req)
         return -EALREADY;
     if (ep->offload == NULL || shadow_reclaim(&ep->offload->shadow, &req->shadow))
         return 0;
-    req->state = REQUEST_CLAIMED;
+    proto_move(ep, req, OFFLOAD_CLAIMED);
     if (ep->offload->in_loop)
         ep_stir(ep);
     return -EINPROGRESS;
@@ -100,7 +99,7 @@ void offload_on_answer(struct mbx_ep *ep, offload_answer_fn *answer)
 /* A claimed receive is what any other is, whether its claim was in time or not. */
 static void offload_answer(struct mbx_ep *ep, struct request *req, bool is_ours)
 {
-    req->state = REQUEST_POSTED;
+    proto_move(ep, req, REQUEST_POSTED);
     ep->offload->answer(ep, req, is_ours);
 }
 
@@ -172,7 +171,7 @@ static void offload_receive(struct mbx_ep *ep, struct request *req,
     req->protocol = (uint8_t)offload_protocol(ep, event);
     req->done = min_size(event->done, req->total);
     offload_find(req, event);
-    req->state = REQUEST_DEVICE;
+    proto_move(ep, req, OFFLOAD_MATCHED);
     if (event->flags & MBX_DEVICE_WHOLE)
         offload_done(ep, req, 0);
 }
@@ -193,7 +192,7 @@ static void on_matched(void *arg, struct shadow_recv *recv,
                                                 event->envelope.source, event->envelope.tag};
     struct peer *peer = peer_get(ep, envelope.source);
 
-    if (!recv_unpost(ep, req, RECV_DEVICE, NULL) && req->state == REQUEST_CLAIMED)
+    if (!recv_unpost(ep, req, RECV_DEVICE, NULL) && req->state == OFFLOAD_CLAIMED)
         offload_answer(ep, req, false);
     if (peer->holder != NULL)
         module_message_came(ep, peer);
@@ -211,7 +210,7 @@ static void offload_await(struct mbx_ep *ep, struct request *req)
     offload_count(ep, req);
     req->total = req->done;
     req->completion.error = -EIO;
-    req->state = REQUEST_ASSEMBLE;
+    proto_move(ep, req, EAGER_ASSEMBLE);
     peer_get(ep, req->peer)->assembly = (struct assembly){
         .request = req,
         .size = req->completion.status.size,
@@ -258,7 +257,7 @@ static void on_revoked(void *arg, struct shadow_recv *recv)
 {
     struct request *req = request_of(recv);
 
-    if (req->state == REQUEST_CLAIMED)
+    if (req->state == OFFLOAD_CLAIMED)
         offload_answer(arg, req, true);
     else
         recv_cancelled(arg, req);
@@ -314,7 +313,7 @@ void offload_read_done(void *arg, void *cookie, int error)
     struct mbx_ep *ep = arg;
 
     if (ep->offload == NULL || !softdev_read_done(ep->offload->device, cookie, error))
-        rndv_read_done(ep, cookie, error);
+        progress_io_done(ep, cookie, error);
 }
 
 /* ---- messages of another path ---- */
@@ -762,8 +761,26 @@ static void on_stats(const struct mbx_ep *ep, struct stats *stats)
     stats->device_waited = s->waited;
 }
 
+static const struct proto offload_proto = {
+    .id = PROTO_OFFLOAD,
+    .name = "offload",
+    .states =
+        {
+            [OFFLOAD_MATCHED % PROTO_STATES] = {.name = "matched",
+                                                .kinds = MBX_RECVS,
+                                                .then = PROTO_THEN(PROTO_EAGER) |
+                                                        PROTO_THEN(PROTO_RNDV),
+                                                .is_first = true},
+            [OFFLOAD_CLAIMED % PROTO_STATES] = {.name = "claimed",
+                                                .kinds = MBX_RECVS,
+                                                .then = PROTO_THEN(PROTO_RECV),
+                                                .is_first = true},
+        },
+};
+
 const struct module offload_module = {
     .name = "offload",
+    .proto = &offload_proto,
     .open = on_open,
     .is_flushed = on_is_flushed,
     .close = on_close,

@@ -25,6 +25,11 @@
  * matched it, which follows. */
 typedef void offload_answer_fn(struct mbx_ep *ep, struct request *req, bool is_ours);
 
+enum offload_state {
+    OFFLOAD_MATCHED = PROTO_STATE(PROTO_OFFLOAD, 0), /* the device moves the data */
+    OFFLOAD_CLAIMED, /* asked back from the device, for a message beside it */
+};
+
 struct offload {
     struct work work;
     struct shadow shadow;

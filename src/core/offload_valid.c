@@ -15,11 +15,11 @@ static bool recv_is_valid(const struct mbx_ep *ep, const struct request *req)
         return HOLDS("offload.c I1", !recv_is_open(req) || shadow == SHADOW_SOFTWARE ||
                                          shadow == SHADOW_WAITING || shadow == SHADOW_HANDED ||
                                          shadow == SHADOW_RECALLED || is_alone);
-    case REQUEST_DEVICE:
+    case OFFLOAD_MATCHED:
         return HOLDS("offload.c I1", shadow == SHADOW_MATCHED);
     case REQUEST_REVOKING:
         return HOLDS("offload.c I1", shadow == SHADOW_REVOKING);
-    case REQUEST_CLAIMED:
+    case OFFLOAD_CLAIMED:
         return HOLDS("offload.c I1", shadow == SHADOW_CLAIMED);
     default:
         return true;
@@ -39,9 +39,9 @@ static void look_at_recv(void *arg, void *object)
     if (!look->is_valid)
         return;
     if (look->ep->offload == NULL)
-        look->is_valid = HOLDS("offload.c I2", req->state != REQUEST_DEVICE &&
+        look->is_valid = HOLDS("offload.c I2", req->state != OFFLOAD_MATCHED &&
                                                    req->state != REQUEST_REVOKING &&
-                                                   req->state != REQUEST_CLAIMED);
+                                                   req->state != OFFLOAD_CLAIMED);
     else
         look->is_valid = recv_is_valid(look->ep, req);
 }

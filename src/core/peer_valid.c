@@ -58,8 +58,7 @@ static bool busy_is_valid(const struct mbx_ep *ep)
             return false;
     }
     return HOLDS("core.h I6", is_due || list_is_empty(&ep->busy)) &&
-           HOLDS("core.h I6", is_due || list_is_empty(&ep->reading)) &&
-           HOLDS("core.h I6", is_due || list_is_empty(&ep->writing)) &&
+           HOLDS("core.h I6", is_due || list_is_empty(&ep->active)) &&
            HOLDS("core.h I6", is_due || list_is_empty(&ep->works));
 }
 

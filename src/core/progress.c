@@ -3,15 +3,12 @@
  * progress.c - the only place where anything moves.
  *
  *   progress_round ── transport poll ──> progress_deliver   what has arrived
- *                  ├─ reading, writing                      memory of peers
+ *                  ├─ active                                memory of peers
  *                  ├─ works                                 of modules
  *                  └─ busy peers' out ──> progress_step     what waited for room
  */
-#include "core/access.h"
 #include "core/core.h"
 #include "core/credit.h"
-#include "core/early.h"
-#include "core/hold.h"
 #include "core/module.h"
 #include "core/record.h"
 #include "core/valid.h"
@@ -232,30 +229,16 @@ FLATTEN int progress_deliver(void *arg, uint32_t number, const void *bytes, size
 
 int progress_step(struct mbx_ep *ep, struct request *req)
 {
-    int err;
+    const struct proto *proto = proto_of(ep, req);
+    int err = 0; /* it has ended while it waited here */
 
     if (req->flags & REQUEST_OWES_FIN)
         err = rndv_send_fin(ep, req);
-    else if (req->state == REQUEST_EAGER)
-        err = eager_step(ep, req);
-    else if (req->state == REQUEST_CLAIM)
-        err = hold_claim_step(ep, req);
-    else if (req->state == REQUEST_ACCESS || req->state == REQUEST_PUSH)
-        err = access_step(ep, req);
-    else
-        err = rndv_step(ep, req);
+    else if (proto->step != NULL)
+        err = proto->step(ep, req);
     if (err == -EAGAIN)
         ep->stats.full++;
     return err;
-}
-
-/* The packet of req can never leave: so nothing that the peer has sent ends it. */
-static OUT_OF_LINE void progress_failed(struct mbx_ep *ep, struct request *req, int err)
-{
-    if (req->completion.kind == MBX_ACCESS)
-        access_end(ep, req, err);
-    else
-        request_complete(ep, req, err);
 }
 
 /* Sends what waits for this peer, as far as there is room.  How many went. */
@@ -273,7 +256,7 @@ static int progress_push(struct mbx_ep *ep, struct peer *peer)
             moved += err == -EINPROGRESS;
             ep_stir(ep);
             /* a long answer lets others go first; messages keep their order */
-            if (req->state == REQUEST_SEND_DATA || req->state == REQUEST_PUSH) {
+            if (proto_of(ep, req)->states[req->state % PROTO_STATES].lets_pass) {
                 list_remove(&req->out);
                 list_add_tail(&peer->out, &req->out);
             }
@@ -285,7 +268,8 @@ static int progress_push(struct mbx_ep *ep, struct peer *peer)
         peer->fins -= owes_fin;
         req->flags &= (uint16_t)~REQUEST_LEAVING;
         if (err < 0 && !owes_fin)
-            progress_failed(ep, req, err);
+            /* nothing that the peer has sent ends it: its packet can never leave */
+            proto_of(ep, req)->peer_gone(ep, peer, req, err);
         request_left(ep, req);
         moved++;
     }
@@ -296,28 +280,24 @@ static int progress_push(struct mbx_ep *ep, struct peer *peer)
     return moved;
 }
 
-static OUT_OF_LINE int progress_reading(struct mbx_ep *ep)
+static OUT_OF_LINE int progress_active(struct mbx_ep *ep)
 {
     struct list now;
     int moved = 0;
 
     list_init(&now);
-    list_splice_tail(&now, &ep->reading);
+    list_splice_tail(&now, &ep->active);
     for (struct list *node; (node = list_pop_head(&now)) != NULL; moved++)
-        rndv_read(ep, request_of_queue(node));
+        proto_of(ep, request_of_queue(node))->work(ep, request_of_queue(node));
     return moved;
 }
 
-static OUT_OF_LINE int progress_writing(struct mbx_ep *ep)
+void progress_io_done(void *arg, void *cookie, int error)
 {
-    struct list now;
-    int moved = 0;
+    struct mbx_ep *ep = arg;
+    struct request *req = cookie;
 
-    list_init(&now);
-    list_splice_tail(&now, &ep->writing);
-    for (struct list *node; (node = list_pop_head(&now)) != NULL; moved++)
-        early_write(ep, request_of_queue(node));
-    return moved;
+    proto_of(ep, req)->io_done(ep, req, error);
 }
 
 /* Each once.  One that runs may take others off the list: a device delivers packets, and these
@@ -373,8 +353,8 @@ void progress_polled(struct mbx_ep *ep)
 /* Is there something to move that no peer has sent just now? */
 static bool progress_is_due(const struct mbx_ep *ep)
 {
-    return ep->has_threads || !list_is_empty(&ep->works) || !list_is_empty(&ep->reading) ||
-           !list_is_empty(&ep->writing) || !list_is_empty(&ep->busy);
+    return ep->has_threads || !list_is_empty(&ep->works) || !list_is_empty(&ep->active) ||
+           !list_is_empty(&ep->busy);
 }
 
 /* What waits here to be moved.  How much has moved. */
@@ -384,10 +364,8 @@ static OUT_OF_LINE int progress_lists(struct mbx_ep *ep)
 
     if (unlikely(!list_is_empty(&ep->works)))
         moved += progress_works(ep);
-    if (unlikely(!list_is_empty(&ep->reading)))
-        moved += progress_reading(ep);
-    if (unlikely(!list_is_empty(&ep->writing)))
-        moved += progress_writing(ep);
+    if (unlikely(!list_is_empty(&ep->active)))
+        moved += progress_active(ep);
     if (unlikely(!list_is_empty(&ep->busy)))
         moved += progress_busy(ep);
     if (!progress_is_due(ep))

@@ -37,7 +37,7 @@
  *   I1  a request is on open if and only if it is POSTED and in its engine
  *   I2  holder.live counts RTRs that it may still have; it never has more than room
  *   I3  a peer has no more than HOLD_CLAIMS unanswered claims, so answers have room
- *   I4  a holder is on reach.holders if and only if its epoch is not 0
+ *   I4  a holder is on reach.holders if and only if peer.holds
  *   I5  a holder that has answered a probe has no question open, and no open receive would take
  *       the message that it named
  *   I6  while there are holders, a device has no receive or gives it back
@@ -109,9 +109,9 @@ static void on_fini(struct mbx_ep *ep)
 
 static void holder_end(struct mbx_ep *ep, struct holder *holder)
 {
-    if (holder->epoch == 0)
+    if (!holder->peer->holds)
         return;
-    holder->epoch = 0;
+    holder->peer->holds = false;
     holder->is_asked = holder->is_answered = false;
     holder->peer->owes &= (uint8_t) ~(OWES_RTR | OWES_PEEK);
     list_remove(&holder->node);
@@ -138,7 +138,7 @@ static int on_hold(struct mbx_ep *ep, struct peer *peer, const struct wire_packe
 {
     const struct wire_hold *hold = &packet->body.hold;
     struct holder *holder = peer->holder;
-    bool is_first = holder == NULL || holder->epoch == 0;
+    bool is_first = !peer->holds;
 
     if (holder == NULL && hold->epoch == 0)
         return 0;
@@ -147,6 +147,7 @@ static int on_hold(struct mbx_ep *ep, struct peer *peer, const struct wire_packe
     holder_end(ep, holder);
     if (hold->epoch == 0)
         return 0;
+    peer->holds = true;
     holder->epoch = hold->epoch;
     holder->table = (struct take_table){.index = hold->table, .epoch = hold->epoch};
     holder->from = hold->from;
@@ -163,11 +164,6 @@ static int on_hold(struct mbx_ep *ep, struct peer *peer, const struct wire_packe
     else
         credit_tell_soon(ep, peer);
     return 0;
-}
-
-bool reach_holds(const struct peer *peer)
-{
-    return peer->holder != NULL && peer->holder->epoch != 0;
 }
 
 /* ---- taking ---- */
@@ -495,7 +491,7 @@ static int on_claim(struct mbx_ep *ep, struct peer *peer, const struct wire_pack
     struct arrival arrival;
     struct wire_rts rts;
 
-    if (peer->holder == NULL || peer->holder->epoch == 0 || claim->sender == 0)
+    if (!peer->holds || claim->sender == 0)
         return -EPROTO;
     req = claimed(ep, peer, packet);
     if (req == NULL || !arbiter_give(ep, req, peer, has_won))

@@ -18,8 +18,8 @@ struct answer {
 
 struct holder {
     struct peer *peer;
-    struct list node;        /* on reach.holders while epoch is not 0 */
-    uint64_t epoch;          /* of its HOLD; 0: it holds nothing */
+    struct list node;        /* on reach.holders while peer.holds */
+    uint64_t epoch;          /* of its last HOLD */
     struct take_table table; /* where we take what it holds */
     uint64_t from;           /* it has dropped the RTRs up to this number */
     uint64_t room;           /* for RTRs there */
@@ -56,9 +56,6 @@ static inline struct holder *holder_of(struct list *node)
 }
 
 /* ---- for others ---- */
-
-/* Does this peer hold messages, as far as is known? */
-bool reach_holds(const struct peer *peer);
 
 /* Do the invariants hold?  With MBX_CHECKS. */
 bool reach_is_valid(const struct mbx_ep *ep);

@@ -56,14 +56,13 @@ static bool holder_is_valid(const struct reach *reach, const struct peer *peer)
     const struct holder *holder = peer->holder;
 
     return HOLDS("reach.c I4", holder->peer == peer) &&
-           HOLDS("reach.c I4", (holder->epoch != 0) == list_is_linked(&holder->node)) &&
+           HOLDS("reach.c I4", peer->holds == list_is_linked(&holder->node)) &&
            HOLDS("reach.c I3", holder->answer_count <= HOLD_CLAIMS + 1) &&
            HOLDS("reach.c I5", !holder->is_asked || !holder->is_answered) &&
-           HOLDS("reach.c I5",
-                 holder->epoch != 0 || !(holder->is_asked || holder->is_answered)) &&
+           HOLDS("reach.c I5", peer->holds || !(holder->is_asked || holder->is_answered)) &&
            HOLDS("reach.c I5", !holder->is_answered || !answer_is_wanted(reach, holder)) &&
-           HOLDS("reach.c I2", holder->epoch == 0 || holder->live <= holder->room) &&
-           (holder->epoch == 0 || next_is_valid(reach, holder));
+           HOLDS("reach.c I2", !peer->holds || holder->live <= holder->room) &&
+           (!peer->holds || next_is_valid(reach, holder));
 }
 
 bool reach_is_valid(const struct mbx_ep *ep)
@@ -76,7 +75,7 @@ bool reach_is_valid(const struct mbx_ep *ep)
             continue;
         if (!HOLDS("reach.c I4", reach != NULL) || !holder_is_valid(reach, ep->peers[i]))
             return false;
-        holders += ep->peers[i]->holder->epoch != 0;
+        holders += ep->peers[i]->holds;
     }
     if (reach == NULL)
         return true;

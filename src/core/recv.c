@@ -85,7 +85,7 @@ struct request *recv_take(struct mbx_ep *ep, void *buf, size_t size,
         return NULL;
     request_init(ep, req, MBX_RECVS, options);
     req->match.state = MBX_MATCH_IDLE;
-    req->state = REQUEST_POSTED;
+    request_start(req, REQUEST_POSTED);
     req->buf = buf;
     req->size = size;
     req->key = 0; /* it has no word */
@@ -165,6 +165,32 @@ void recv_cancelled(struct mbx_ep *ep, struct request *req)
     request_complete(ep, req, req->flags & REQUEST_PEER_GONE ? -ENOTCONN : -ECANCELED);
 }
 
+/* req has left its engine: it is cancelled now, or when a device has said that it may be. */
+static void recv_withdraw(struct mbx_ep *ep, struct request *req)
+{
+    if (module_recv_cancel(ep, req))
+        recv_cancelled(ep, req);
+    else
+        proto_move(ep, req, REQUEST_REVOKING);
+}
+
+/* A receive that is still posted: its sender has died, or has won it and died. */
+static void recv_peer_gone(struct mbx_ep *ep, struct peer *peer, struct request *req, int error)
+{
+    bool is_won = arbiter_owner(ep, req) == peer->number;
+
+    (void)error;
+    if (!is_won && !peer->is_dead && !peer->is_lost)
+        return;
+    if (is_won)
+        arbiter_give(ep, req, peer, true);
+    if (!recv_unpost(ep, req, RECV_ENDED, NULL))
+        return;
+    req->flags |= REQUEST_PEER_GONE;
+    req->match.envelope.source = peer->number;
+    recv_withdraw(ep, req);
+}
+
 /* What has become of a receive that is not posted any more. */
 static int recv_fate(const struct request *req)
 {
@@ -185,8 +211,7 @@ static int recv_cancel(struct mbx_ep *ep, mbx_request request)
     if (!recv_is_open(req) || !arbiter_close(ep, req) ||
         !recv_unpost(ep, req, RECV_ENDED, NULL))
         return recv_fate(req);
-    if (module_recv_cancel(ep, req))
-        recv_cancelled(ep, req);
+    recv_withdraw(ep, req);
     return 0;
 }
 
@@ -199,3 +224,25 @@ int mbx_cancel(struct mbx_ep *ep, mbx_request request)
     ep_unlock(ep);
     return err;
 }
+
+static const struct proto recv_proto = {
+    .id = PROTO_RECV,
+    .name = "receive",
+    .states =
+        {
+            [REQUEST_POSTED %
+             PROTO_STATES] = {.name = "posted",
+                              .kinds = MBX_RECVS,
+                              .queue = PROTO_EITHER,
+                              .next = PROTO_NEXT(REQUEST_REVOKING),
+                              .then = PROTO_THEN(PROTO_EAGER) | PROTO_THEN(PROTO_RNDV) |
+                                      PROTO_THEN(PROTO_EARLY_RECV) | PROTO_THEN(PROTO_OFFLOAD),
+                              .is_first = true},
+            [REQUEST_REVOKING % PROTO_STATES] = {.name = "revoking",
+                                                 .kinds = MBX_RECVS,
+                                                 .then = PROTO_THEN(PROTO_OFFLOAD)},
+        },
+    .peer_gone = recv_peer_gone,
+};
+
+const struct module recv_module = {.name = "receive", .proto = &recv_proto};

@@ -2,7 +2,7 @@
 /*
  * request.c - an operation from its call to its completion.
  *
- *   take ──> (states of core.h) ──> complete ──> done queue ──> consume ──> given back
+ *   take ──> (states, proto.h) ───> complete ──> done queue ──> consume ──> given back
  *                                       │                          │
  *                                       └── silent or mute ────────┘
  *
@@ -11,9 +11,7 @@
  * place, request_complete().
  */
 #include "core/core.h"
-#include "core/early.h"
 #include "core/module.h"
-#include "core/share.h"
 #include "transport/memory.h"
 
 /* Where a completed request waits to be seen. */
@@ -48,18 +46,24 @@ static void request_return_buffer(struct mbx_ep *ep, struct request *req)
     req->flags &= (uint16_t) ~(REQUEST_EXPOSED | REQUEST_COPIED);
 }
 
-/* The rest of request_complete() for a request that failed, is silent or mute, is awaited, or
- * has something to give back. */
-static OUT_OF_LINE void request_complete_rest(struct mbx_ep *ep, struct request *req)
+static inline void request_is_complete(struct mbx_ep *ep, struct request *req, int error)
 {
-    int error = req->completion.error;
+    req->state = REQUEST_COMPLETE;
+    req->completion.error = error;
+    ep->due |= DUE_READ;
+}
 
+/* request_complete() for a request that failed, is silent or mute, is awaited, or has something
+ * to give back. */
+static OUT_OF_LINE void request_complete_rest(struct mbx_ep *ep, struct request *req, int error)
+{
+    const struct proto *proto = proto_of(ep, req);
+
+    request_is_complete(ep, req, error);
     if (req->flags & (REQUEST_EXPOSED | REQUEST_COPIED))
         request_return_buffer(ep, req);
     if (req->flags & REQUEST_LENT)
-        early_unlend(ep, req);
-    if ((req->flags & REQUEST_SHARED) && !request_is_send(req))
-        share_drop(ep, req);
+        proto->ended(ep, req);
     if (req->flags & REQUEST_AWAITED)
         ep->news = true;
     assert(ep->injected != 0 || !(req->flags & REQUEST_MUTE) || !request_is_send(req));
@@ -78,14 +82,13 @@ static OUT_OF_LINE void request_complete_rest(struct mbx_ep *ep, struct request 
 
 void request_complete(struct mbx_ep *ep, struct request *req, int error)
 {
-    assert(req->state < REQUEST_COMPLETE);
-    req->state = REQUEST_COMPLETE;
-    req->completion.error = error;
-    ep->due |= DUE_READ;
-    if (likely((req->flags | error) == 0))
-        list_add_tail(request_queue(ep, req), &req->queue);
-    else
-        request_complete_rest(ep, req);
+    assert(req->state > REQUEST_LINGER);
+    if (unlikely((req->flags | error) != 0)) {
+        request_complete_rest(ep, req, error);
+        return;
+    }
+    request_is_complete(ep, req, 0);
+    list_add_tail(request_queue(ep, req), &req->queue);
 }
 
 void request_left(struct mbx_ep *ep, struct request *req)
@@ -152,8 +155,13 @@ struct request *request_find(const struct mbx_ep *ep, mbx_request handle)
     return req != NULL && req->state != REQUEST_LINGER ? req : NULL;
 }
 
-struct request *request_named(struct mbx_ep *ep, uint64_t handle, uint32_t peer,
-                              enum request_state state)
+void request_lost(struct mbx_ep *ep, struct request *req, int error)
+{
+    req->completion.received = req->done;
+    request_complete(ep, req, error);
+}
+
+struct request *request_named(struct mbx_ep *ep, uint64_t handle, uint32_t peer, unsigned state)
 {
     struct request *req = pool_find(&ep->requests, handle);
 
@@ -294,3 +302,17 @@ int mbx_test(struct mbx_ep *ep, mbx_request request, struct mbx_completion *comp
     ep_unlock(ep);
     return result;
 }
+
+static const struct proto request_proto = {
+    .id = PROTO_REQUEST,
+    .name = "request",
+    .states = {{.name = "complete",
+                .kinds = MBX_SENDS | MBX_RECVS | MBX_ACCESS | MBX_EVENTS,
+                .out = PROTO_EITHER,
+                .queue = PROTO_ALWAYS},
+               {.name = "linger",
+                .kinds = MBX_SENDS | MBX_RECVS | MBX_ACCESS | MBX_EVENTS,
+                .out = PROTO_ALWAYS}},
+};
+
+const struct module request_module = {.name = "request", .proto = &request_proto};

@@ -19,43 +19,15 @@
  * receive that is too short asks for, and reads, only what fits.  The sender's buffer
  * is lent to the peer from RTS to FIN or CTS.
  */
-#include "core/access.h"
 #include "core/core.h"
 #include "core/distance.h"
-#include "core/early.h"
-#include "core/hold.h"
 #include "core/module.h"
-#include "core/share.h"
 #include "transport/memory.h"
 
 /* DATA packets that leave before others get their turn, and arrivals theirs. */
 #define DATA_BURST     16
 
 #define EARLY_DATA_FAR 1024 /* MBX_EARLY_DATA=auto: where bytes are asked for and come */
-
-static const struct {
-    const char *name;
-    unsigned next;
-} rndv_states[REQUEST_STATES] = {
-    [REQUEST_RTS] = {"rts", 1u << REQUEST_WAIT_FIN},
-    [REQUEST_WAIT_FIN] = {"wait-fin", 1u << REQUEST_SEND_DATA},
-    [REQUEST_SEND_DATA] = {"send-data", 0},
-    [REQUEST_POSTED] = {"posted", 1u << REQUEST_READ | 1u << REQUEST_CTS},
-    [REQUEST_DEVICE] = {"device", 1u << REQUEST_READ | 1u << REQUEST_CTS},
-    [REQUEST_READ] = {"read", 1u << REQUEST_READ_WAIT | 1u << REQUEST_CTS},
-    [REQUEST_READ_WAIT] = {"read-wait", 1u << REQUEST_READ | 1u << REQUEST_CTS},
-    [REQUEST_CTS] = {"cts", 1u << REQUEST_WAIT_DATA},
-    [REQUEST_WAIT_DATA] = {"wait-data", 0},
-    [REQUEST_FILLING] = {"filling", 1u << REQUEST_READ | 1u << REQUEST_CTS},
-};
-
-static void rndv_move(struct request *req, enum request_state to)
-{
-    assert(rndv_states[req->state].next & (1u << to));
-    LOG_TRACE("rendezvous: %s -> %s, request %llx", rndv_states[req->state].name,
-              rndv_states[to].name, (unsigned long long)req->completion.request);
-    req->state = (uint8_t)to;
-}
 
 static int rndv_control(struct mbx_ep *ep, const struct request *req, enum wire_type type,
                         const void *body, const void *payload, size_t payload_size)
@@ -148,19 +120,12 @@ static int rndv_send_data(struct mbx_ep *ep, struct request *req)
 }
 
 /* The receiver cannot read: it wants the bytes in messages. */
-static int on_cts(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
+static int rndv_asked(struct mbx_ep *ep, struct peer *peer, struct request *req,
+                      const struct wire_cts *cts)
 {
-    const struct wire_cts *cts = &packet->body.cts;
-    struct request *req = request_named(ep, cts->sender, peer->number, REQUEST_WAIT_GRANT);
-
-    if (req != NULL)
-        hold_cts(ep, req); /* it says what the GRANT behind it will say */
-    hold_probed(ep, peer, cts->sender);
-    req = request_named(ep, cts->sender, peer->number, REQUEST_WAIT_FIN);
-    if (req == NULL || req->protocol <= MBX_BOUNCE || cts->offset > req->size ||
-        cts->size > req->size - cts->offset)
+    if (cts->offset > req->size || cts->size > req->size - cts->offset)
         return -EPROTO;
-    rndv_move(req, REQUEST_SEND_DATA);
+    proto_move(ep, req, RNDV_SEND_DATA);
     req->remote = cts->receiver;
     req->done = cts->offset;
     req->total = cts->offset + cts->size;
@@ -168,26 +133,26 @@ static int on_cts(struct mbx_ep *ep, struct peer *peer, const struct wire_packet
     return 0;
 }
 
-/* The receiver has all that it wants: of a rendezvous or of a synchronous send. */
-static int on_fin(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
+static int on_reply(struct mbx_ep *ep, struct peer *peer, struct request *req,
+                    const struct wire_packet *packet)
 {
-    const struct wire_fin *fin = &packet->body.fin;
-    struct request *req;
-
-    hold_probed(ep, peer, fin->sender);
-    req = request_named(ep, fin->sender, peer->number, REQUEST_WAIT_FIN);
-    if (req == NULL) {
-        req = request_named(ep, fin->sender, peer->number, REQUEST_WAIT_GRANT);
-        if (req == NULL)
-            return -EPROTO;
-        hold_done(ep, req); /* the payload came with its claim */
-        return 0;
-    }
-    if (req->protocol > MBX_BOUNCE)
-        rndv_sent(ep, req, MBX_RNDV_READ);
-    else
-        request_complete(ep, req, 0);
+    if (req->state != RNDV_WAIT_FIN)
+        return -EPROTO;
+    if (packet->header.type == WIRE_CTS)
+        return rndv_asked(ep, peer, req, &packet->body.cts);
+    rndv_sent(ep, req, MBX_RNDV_READ); /* the receiver has all that it wants */
     return 0;
+}
+
+int rndv_reply(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
+{
+    uint64_t sender =
+        packet->header.type == WIRE_CTS ? packet->body.cts.sender : packet->body.fin.sender;
+    struct request *req = request_find(ep, sender);
+
+    if (req == NULL || proto_of(ep, req)->reply == NULL || req->peer != peer->number)
+        return -EPROTO;
+    return proto_of(ep, req)->reply(ep, peer, req, packet);
 }
 
 /* ---- receiver ---- */
@@ -203,96 +168,83 @@ static void rndv_received(struct mbx_ep *ep, struct request *req, enum mbx_proto
     request_complete(ep, req, req->completion.error);
 }
 
-/* Reading has failed, or is not possible: ask for the rest. */
-static void rndv_ask(struct mbx_ep *ep, struct request *req)
+void rndv_ask(struct mbx_ep *ep, struct request *req)
 {
-    if (unlikely(req->flags & REQUEST_SHARED) && !share_join(ep, req, true))
-        return; /* not while its sender writes */
-    rndv_move(req, REQUEST_CTS);
+    proto_move(ep, req, RNDV_CTS);
     peer_queue(ep, peer_get(ep, req->peer), req);
 }
 
-static void rndv_read_failed(struct mbx_ep *ep, struct request *req, int err)
+void rndv_read_failed(struct mbx_ep *ep, struct request *req, int error)
 {
     struct peer *peer = peer_get(ep, req->peer);
 
     ep->stats.read_fallbacks++;
-    if (err == -ENOTSUP && peer->can_read) {
-        peer->can_read = false;
-        LOG_INFO("the memory of peer %u cannot be read, long messages are copied through the "
-                 "transport",
-                 req->peer);
-    }
-    rndv_ask(ep, req);
+    if (error != -ENOTSUP || !peer->can_read)
+        return;
+    peer->can_read = false;
+    LOG_INFO("the memory of peer %u cannot be read, long messages are copied through the "
+             "transport",
+             req->peer);
 }
 
-/* One read of at most a chunk.  0 go on, -EAGAIN later, -EINPROGRESS read_done() tells
- * or has told; after any other error the request has moved on to CTS. */
-static int rndv_read_chunk(struct mbx_ep *ep, struct request *req)
+size_t rndv_chunk_size(const struct mbx_ep *ep, const struct request *req, uint64_t end)
+{
+    return min_size(ep->settings.read_chunk, end - req->done);
+}
+
+int rndv_read_chunk(struct mbx_ep *ep, struct request *req, uint64_t end, unsigned waits)
 {
     struct link *link = peer_get(ep, req->peer)->link;
-    size_t size = min_size(ep->settings.read_chunk, share_end(req) - req->done);
+    size_t size = rndv_chunk_size(ep, req, end);
+    unsigned reads = req->state;
     int err;
 
-    rndv_move(req, REQUEST_READ_WAIT); /* the transport may tell before it returns */
+    proto_move(ep, req, waits); /* the transport may tell before it returns */
     err = transport_read(link, req->buf + req->done, req->address + req->done, req->key, size,
                          req);
     if (err == -EINPROGRESS)
         return err;
-    if (err != 0 && err != -EAGAIN) {
-        rndv_read_failed(ep, req, err);
-        return err;
-    }
-    rndv_move(req, REQUEST_READ);
+    proto_move(ep, req, reads);
     if (err == 0)
         req->done += size;
     return err;
 }
 
-/* Reads a chunk; while there is more to read, req is on reading. */
-void rndv_read(struct mbx_ep *ep, struct request *req)
+void rndv_read_alone(struct mbx_ep *ep, struct request *req)
 {
-    int err;
+    int err = req->done < req->total ? rndv_read_chunk(ep, req, req->total, RNDV_READ_WAIT) : 0;
 
-    assert(req->state == REQUEST_READ);
-    assert(!list_is_linked(&req->queue));
-    if (size_is_shared(ep, req))
-        share_ask(ep, req);
-    do {
-        err = req->done < share_end(req) ? rndv_read_chunk(ep, req) : 0;
-        if (err != 0 || !(req->flags & REQUEST_SHARED) || req->done < share_end(req))
-            break;
-    } while (share_join(ep, req, false));
-    if (req->state == REQUEST_FILLING)
-        return;
-    if (err == 0 && req->done == req->total)
-        rndv_received(ep, req, MBX_RNDV_READ);
-    else if (err == 0 || err == -EAGAIN)
-        list_add_tail(&ep->reading, &req->queue);
     ep_stir(ep); /* also if the transport goes on with it */
+    if (err == 0 && req->done == req->total) {
+        rndv_received(ep, req, MBX_RNDV_READ);
+    } else if (err == 0 || err == -EAGAIN) {
+        list_add_tail(&ep->active, &req->queue);
+    } else if (err != -EINPROGRESS) {
+        rndv_read_failed(ep, req, err);
+        rndv_ask(ep, req);
+    }
 }
 
-void rndv_read_done(void *arg, void *cookie, int error)
+/* Reads a chunk; while there is more to read, req is on active. */
+static void rndv_read(struct mbx_ep *ep, struct request *req)
 {
-    struct mbx_ep *ep = arg;
-    struct request *req = cookie;
+    assert(req->state == RNDV_READ);
+    assert(!list_is_linked(&req->queue));
+    if (req->total - req->done < ep->share_from || !module_read(ep, req))
+        rndv_read_alone(ep, req);
+}
 
-    if (req->state == REQUEST_SERVE_WAIT) {
-        serve_moved(ep, req, error);
-        return;
-    }
-    if (req->flags & REQUEST_MOVING) {
-        early_write_done(ep, req, error);
-        return;
-    }
+static void on_read(struct mbx_ep *ep, struct request *req, int error)
+{
     if (error < 0) {
         rndv_read_failed(ep, req, error);
+        rndv_ask(ep, req);
         return;
     }
-    assert(req->done < share_end(req));
-    req->done += min_size(ep->settings.read_chunk, share_end(req) - req->done);
-    rndv_move(req, REQUEST_READ);
-    list_add_tail(&ep->reading, &req->queue);
+    assert(req->done < req->total);
+    req->done += rndv_chunk_size(ep, req, req->total);
+    proto_move(ep, req, RNDV_READ);
+    list_add_tail(&ep->active, &req->queue);
     ep_stir(ep);
 }
 
@@ -303,7 +255,7 @@ void rndv_resume(struct mbx_ep *ep, struct request *req, bool ask)
         rndv_ask(ep, req);
         return;
     }
-    rndv_move(req, REQUEST_READ);
+    proto_move(ep, req, RNDV_READ);
     rndv_read(ep, req);
 }
 
@@ -337,7 +289,7 @@ static int rndv_send_cts(struct mbx_ep *ep, struct request *req)
 static int on_data(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
 {
     const struct wire_data *data = &packet->body.data;
-    struct request *req = request_named(ep, data->receiver, peer->number, REQUEST_WAIT_DATA);
+    struct request *req = request_named(ep, data->receiver, peer->number, RNDV_WAIT_DATA);
 
     if (req == NULL || data->offset != req->done ||
         packet->payload_size > req->total - req->done)
@@ -373,65 +325,97 @@ OUT_OF_LINE void rndv_owe_fin(struct mbx_ep *ep, struct request *req, uint64_t s
     }
 }
 
-/* Pushes what req has to send as far as it goes.  0 nothing more to send for now. */
-int rndv_step(struct mbx_ep *ep, struct request *req)
+static int rndv_step_data(struct mbx_ep *ep, struct request *req)
 {
     int err = 0;
 
-    switch ((enum request_state)req->state) {
-    case REQUEST_RTS:
-        if ((err = rndv_send_rts(ep, req)) == 0)
-            rndv_move(req, REQUEST_WAIT_FIN);
-        break;
-    case REQUEST_SEND_DATA:
-        for (int n = 0; n < DATA_BURST && req->done < req->total && err == 0; n++)
-            err = rndv_send_data(ep, req);
-        if (err == 0 && req->done < req->total)
-            err = -EINPROGRESS;
-        if (err == 0)
-            rndv_sent(ep, req, MBX_RNDV_DATA);
-        break;
-    case REQUEST_CTS:
-        if ((err = rndv_send_cts(ep, req)) == 0)
-            rndv_move(req, REQUEST_WAIT_DATA);
-        break;
-    case REQUEST_WRITE:
-    case REQUEST_WRITTEN:
-        err = early_step(ep, req);
-        break;
-    case REQUEST_POSTED:
-    case REQUEST_HELD:
-    case REQUEST_LOCK:
-    case REQUEST_CLAIM:
-    case REQUEST_WAIT_GRANT:
-    case REQUEST_EAGER:
-    case REQUEST_WAIT_FIN:
-    case REQUEST_WRITING:
-    case REQUEST_DEVICE:
-    case REQUEST_REVOKING:
-    case REQUEST_CLAIMED:
-    case REQUEST_ASSEMBLE:
-    case REQUEST_READ:
-    case REQUEST_READ_WAIT:
-    case REQUEST_WAIT_DATA:
-    case REQUEST_ACCESS:
-    case REQUEST_WAIT_ANSWER:
-    case REQUEST_PUSH:
-    case REQUEST_SERVE:
-    case REQUEST_SERVE_WAIT:
-    case REQUEST_WAIT_PUSH:
-    case REQUEST_FILLING:
-    case REQUEST_COMPLETE:
-    case REQUEST_LINGER:
-    case REQUEST_STATES:
-        break;
-    }
+    for (int n = 0; n < DATA_BURST && req->done < req->total && err == 0; n++)
+        err = rndv_send_data(ep, req);
+    if (err == 0 && req->done < req->total)
+        err = -EINPROGRESS;
+    if (err == 0)
+        rndv_sent(ep, req, MBX_RNDV_DATA);
     return err;
 }
 
+/* Pushes what req has to send as far as it goes.  0 nothing more to send for now. */
+static int rndv_step(struct mbx_ep *ep, struct request *req)
+{
+    int err;
+
+    if (req->state == RNDV_SEND_DATA)
+        return rndv_step_data(ep, req);
+    err = req->state == RNDV_RTS ? rndv_send_rts(ep, req) : rndv_send_cts(ep, req);
+    if (err == 0)
+        proto_move(ep, req, req->state == RNDV_RTS ? RNDV_WAIT_FIN : RNDV_WAIT_DATA);
+    return err;
+}
+
+/* ---- as a protocol ---- */
+
+static void rndv_peer_gone(struct mbx_ep *ep, struct peer *peer, struct request *req, int error)
+{
+    (void)peer;
+    if (request_is_send(req))
+        request_complete(ep, req, error);
+    else
+        request_lost(ep, req, error);
+}
+
+static const struct proto rndv_proto = {
+    .id = PROTO_RNDV,
+    .name = "rendezvous",
+    .states =
+        {
+            [RNDV_RTS % PROTO_STATES] = {.name = "rts",
+                                         .kinds = MBX_SENDS,
+                                         .out = PROTO_ALWAYS,
+                                         .next = PROTO_NEXT(RNDV_WAIT_FIN),
+                                         .is_first = true},
+            [RNDV_WAIT_FIN % PROTO_STATES] = {.name = "wait-fin",
+                                              .kinds = MBX_SENDS,
+                                              .next = PROTO_NEXT(RNDV_SEND_DATA),
+                                              .then = PROTO_THEN(PROTO_EARLY_SEND),
+                                              .is_first = true,
+                                              .awaits_peer = true},
+            [RNDV_SEND_DATA % PROTO_STATES] = {.name = "send-data",
+                                               .kinds = MBX_SENDS,
+                                               .out = PROTO_ALWAYS,
+                                               .moves = true,
+                                               .lets_pass = true},
+            [RNDV_READ %
+                PROTO_STATES] = {.name = "read",
+                                 .kinds = MBX_RECVS,
+                                 .queue = PROTO_ACTIVE,
+                                 .moves = true,
+                                 .next = PROTO_NEXT(RNDV_READ_WAIT) | PROTO_NEXT(RNDV_CTS),
+                                 .then = PROTO_THEN(PROTO_SHARE),
+                                 .is_first = true},
+            [RNDV_READ_WAIT %
+                PROTO_STATES] = {.name = "read-wait",
+                                 .kinds = MBX_RECVS,
+                                 .moves = true,
+                                 .next = PROTO_NEXT(RNDV_READ) | PROTO_NEXT(RNDV_CTS)},
+            [RNDV_CTS % PROTO_STATES] = {.name = "cts",
+                                         .kinds = MBX_RECVS,
+                                         .out = PROTO_ALWAYS,
+                                         .moves = true,
+                                         .next = PROTO_NEXT(RNDV_WAIT_DATA),
+                                         .is_first = true},
+            [RNDV_WAIT_DATA % PROTO_STATES] =
+                {.name = "wait-data", .kinds = MBX_RECVS, .moves = true, .awaits_peer = true},
+        },
+    .step = rndv_step,
+    .work = rndv_read,
+    .io_done = on_read,
+    .reply = on_reply,
+    .peer_gone = rndv_peer_gone,
+};
+
 const struct module rndv_module = {
-    .name = "rndv",
+    .name = "rendezvous",
+    .proto = &rndv_proto,
     .packets =
         (const struct packet_handler[]){
-            {WIRE_CTS, on_cts}, {WIRE_DATA, on_data}, {WIRE_FIN, on_fin}, {0}},
+            {WIRE_CTS, rndv_reply}, {WIRE_DATA, on_data}, {WIRE_FIN, rndv_reply}, {0}},
 };

@@ -26,6 +26,8 @@
 #include "core/distance.h"
 #include "core/module.h"
 
+enum send_state { SEND_NEW = PROTO_STATE(PROTO_SEND, 0) };
+
 /* ---- protocol choice ---- */
 
 static enum mbx_protocol protocol_eager(const struct mbx_ep *ep, size_t size)
@@ -147,7 +149,7 @@ static void send_describe(struct mbx_ep *ep, struct request *req, const struct p
                           const struct mbx_options *options)
 {
     request_init(ep, req, MBX_SENDS, options);
-    req->state = REQUEST_EAGER;
+    request_start(req, SEND_NEW);
     req->completion.received = size;
     req->completion.status = (struct mbx_status){
         .context_id = context_id,
@@ -352,3 +354,14 @@ int mbx_inject(struct mbx_ep *ep, uint32_t number, uint32_t context_id, uint64_t
     ep_unlock(ep);
     return err;
 }
+
+static const struct proto send_proto = {
+    .id = PROTO_SEND,
+    .name = "send",
+    .states = {{.name = "new",
+                .kinds = MBX_SENDS,
+                .then = PROTO_THEN(PROTO_EAGER) | PROTO_THEN(PROTO_RNDV) |
+                        PROTO_THEN(PROTO_HOLD) | PROTO_THEN(PROTO_EARLY_SEND)}},
+};
+
+const struct module send_module = {.name = "send", .proto = &send_proto};

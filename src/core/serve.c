@@ -121,7 +121,7 @@ static int job_chunk(struct mbx_ep *ep, struct request *job, struct region *regi
     uint64_t there = job->address + job->done;
     int err;
 
-    job->state = REQUEST_SERVE_WAIT; /* the transport may tell before it returns */
+    proto_move(ep, job, SERVE_MOVING); /* the transport may tell before it returns */
     region->busy++;
     if (job->access.type == ACCESS_PUT)
         err = transport_read(link, here, there, job->key, size, job);
@@ -130,7 +130,7 @@ static int job_chunk(struct mbx_ep *ep, struct request *job, struct region *regi
     if (err == -EINPROGRESS)
         return err;
     region->busy--;
-    job->state = REQUEST_SERVE;
+    proto_move(ep, job, SERVE_TURN);
     if (err == 0)
         job->done += size;
     return err;
@@ -173,7 +173,7 @@ static int job_pull(struct mbx_ep *ep, struct request *job)
 
     if (err != 0)
         return err;
-    job->state = REQUEST_WAIT_PUSH;
+    proto_move(ep, job, SERVE_WAIT_PUSH);
     return -EAGAIN;
 }
 
@@ -238,7 +238,7 @@ static int job_step(struct mbx_ep *ep, struct request *job)
 {
     struct region *region;
 
-    if (job->state != REQUEST_SERVE)
+    if (job->state != SERVE_TURN)
         return -EAGAIN;
     if (job->access.is_moved)
         return job_step_end(ep, job);
@@ -297,9 +297,11 @@ static void job_end(struct mbx_ep *ep, struct request *job, int err)
     request_complete(ep, job, 0);
 }
 
-void serve_drop(struct mbx_ep *ep, struct request *job)
+static void serve_peer_gone(struct mbx_ep *ep, struct peer *peer, struct request *job,
+                            int error)
 {
-    job_end(ep, job, -ENOTCONN);
+    (void)peer;
+    job_end(ep, job, error);
 }
 
 static void on_event_read(struct mbx_ep *ep, const struct request *req)
@@ -336,13 +338,14 @@ int serve_run(struct mbx_ep *ep, struct work *work)
     return serve_peer(ep, container_of(work, struct accesses, serving));
 }
 
-void serve_moved(struct mbx_ep *ep, struct request *job, int error)
+/* The transport has moved a part of job, or failed to. */
+static void serve_moved(struct mbx_ep *ep, struct request *job, int error)
 {
     struct region *region = region_find(ep, job->access.key);
 
     assert(region != NULL && region->busy != 0); /* it is not removed before */
     region->busy--;
-    job->state = REQUEST_SERVE;
+    proto_move(ep, job, SERVE_TURN);
     if (error < 0)
         job_chunk_failed(ep, job, error);
     else
@@ -418,7 +421,7 @@ static struct request *job_take(struct mbx_ep *ep, struct peer *peer,
     if (unlikely(job == NULL))
         return NULL;
     request_init(ep, job, MBX_EVENTS, &none);
-    job->state = REQUEST_SERVE;
+    request_start(job, SERVE_TURN);
     job->peer = peer->number;
     job->done = 0;
     job->buf = NULL;
@@ -484,7 +487,7 @@ static int on_push(struct mbx_ep *ep, struct peer *peer, const struct wire_packe
     if (all == NULL || list_is_empty(&all->jobs))
         return -EPROTO;
     job = request_of_queue(all->jobs.next);
-    if (job->state != REQUEST_WAIT_PUSH || job->remote != push->sender ||
+    if (job->state != SERVE_WAIT_PUSH || job->remote != push->sender ||
         job->done != push->offset || packet->payload_size > job->total - job->done)
         return -EPROTO;
     region = job_region(ep, job); /* without one the rest is let go */
@@ -496,13 +499,38 @@ static int on_push(struct mbx_ep *ep, struct peer *peer, const struct wire_packe
         return 0;
     if (!job->access.is_moved)
         job_moved(job, 0);
-    job->state = REQUEST_SERVE;
+    proto_move(ep, job, SERVE_TURN);
     serve_peer(ep, all);
     return 0;
 }
 
+static const struct proto serve_proto = {
+    .id = PROTO_SERVE,
+    .name = "serve",
+    .states =
+        {
+            [SERVE_TURN % PROTO_STATES] = {.name = "turn",
+                                           .kinds = MBX_EVENTS,
+                                           .queue = PROTO_ALWAYS,
+                                           .next = PROTO_NEXT(SERVE_MOVING) |
+                                                   PROTO_NEXT(SERVE_WAIT_PUSH)},
+            [SERVE_MOVING % PROTO_STATES] = {.name = "moving",
+                                             .kinds = MBX_EVENTS,
+                                             .queue = PROTO_ALWAYS,
+                                             .next = PROTO_NEXT(SERVE_TURN)},
+            [SERVE_WAIT_PUSH % PROTO_STATES] = {.name = "wait-push",
+                                                .kinds = MBX_EVENTS,
+                                                .queue = PROTO_ALWAYS,
+                                                .next = PROTO_NEXT(SERVE_TURN),
+                                                .awaits_peer = true},
+        },
+    .io_done = serve_moved,
+    .peer_gone = serve_peer_gone,
+};
+
 const struct module serve_module = {
     .name = "serve",
+    .proto = &serve_proto,
     .packets = (const struct packet_handler[]){{WIRE_PUT, on_access},
                                                {WIRE_GET, on_access},
                                                {WIRE_ATOMIC, on_access},

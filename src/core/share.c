@@ -10,10 +10,10 @@
  * has read the first half.  Whoever is first has the second half.  A sender that computes, or
  * whose process does not run, takes nothing, and the receiver reads all by itself.
  *
- *   READ ── SHARE ──> READ, SHARED ── first half read, word closed ────────────> READ
- *                       │    └─────── first half read, word taken ──> FILLING
- *                       │                                               │
- *                       └── WRITTEN: noted, and then as without word    └ WRITTEN ──> READ
+ *   rndv.c: READ ── SHARE ──> READ ── first half read, word closed ──────────> rndv.c: READ
+ *                              │ └─── first half read, word taken ──> FILLING
+ *                              │                                         │
+ *                              └ WRITTEN: noted, then as without word    └ WRITTEN ──> READ
  *
  * A part that could not be written whole is read from where its sender has stopped.  If it is
  * the receiver that cannot read, it asks with a CTS as ever, but not while its sender writes.
@@ -25,11 +25,11 @@
  * is wanted, and that waits for FIN again when that is written.
  *
  * Invariants
- *   I1  a receive is SHARED only in READ, READ_WAIT and FILLING, behind the meeting with its
- *       message, so that `share` may lie where its place in the engine was
- *   I2  while share.word is not 0 its sender may write [share.from, share.to), and nobody else
- *       touches these; ep->lent counts such receives
- *   I3  a send is SHARED only in WRITING and WRITTEN
+ *   I1  a receive is shared only behind the meeting with its message, so that `share` may lie
+ *       where its place in the engine was
+ *   I2  it is LENT while share.word is not 0: its sender may write [share.from, share.to), and
+ *       nobody else touches these; ep->lent counts such receives
+ *   I3  a send is SHARED only in EARLY_WRITING and EARLY_WRITTEN
  */
 #include "base/check.h"
 #include "core/share.h"
@@ -128,30 +128,42 @@ static void share_was_useless(struct peer *peer)
 
 /* ---- receiver ---- */
 
-static void lend(struct mbx_ep *ep, struct request *req, size_t from, size_t to)
-{
-    struct link *link = peer_get(ep, req->peer)->link;
-
-    assert(from < to && to <= req->total);
-    req->share = (struct share){.from = from, .to = to};
-    if (!word_open(ep, req))
-        return;
-    if (transport_expose(link, req->buf + from, to - from, &req->lent.address,
-                         &req->lent.key) != 0) {
-        word_close(ep, req);
-        return;
-    }
-    req->flags |= REQUEST_SHARED;
-    ep->lent++;
-}
-
 /* Nobody writes any more. */
 static void unlend(struct mbx_ep *ep, struct request *req)
 {
     struct link *link = peer_get(ep, req->peer)->link;
 
     transport_unexpose(link, req->lent.address, req->lent.key);
+    req->flags &= (uint16_t)~REQUEST_LENT;
     ep->lent--;
+}
+
+/* False: the sender cannot write there. */
+static bool lend(struct mbx_ep *ep, struct request *req, size_t from, size_t to)
+{
+    struct link *link = peer_get(ep, req->peer)->link;
+
+    assert(from < to && to <= req->total);
+    req->share = (struct share){.from = from, .to = to};
+    if (!word_open(ep, req))
+        return false;
+    if (transport_expose(link, req->buf + from, to - from, &req->lent.address,
+                         &req->lent.key) != 0) {
+        word_close(ep, req);
+        return false;
+    }
+    req->flags |= REQUEST_LENT;
+    ep->lent++;
+    return true;
+}
+
+/* False: the sender has its part, and will say WRITTEN. */
+static bool take_back(struct mbx_ep *ep, struct request *req)
+{
+    if (!word_close(ep, req))
+        return false;
+    unlend(ep, req);
+    return true;
 }
 
 static int tell(struct mbx_ep *ep, struct peer *peer, const struct request *req)
@@ -170,64 +182,118 @@ static int tell(struct mbx_ep *ep, struct peer *peer, const struct request *req)
     return peer_tell(ep, peer, WIRE_SHARE, &body);
 }
 
-OUT_OF_LINE void share_ask(struct mbx_ep *ep, struct request *req)
+/* req has read its part, or can read no more (ask: the rest is to come as data), and goes on
+ * alone at req->done.  False: not before its sender says WRITTEN. */
+static bool join(struct mbx_ep *ep, struct request *req, bool ask)
+{
+    if (req->share.word == 0) {
+        if (!ask)
+            req->done = req->share.filled;
+        return true;
+    }
+    if (take_back(ep, req)) {
+        share_was_useless(peer_get(ep, req->peer));
+        return true;
+    }
+    req->share.ask = ask;
+    proto_move(ep, req, SHARE_FILLING);
+    return false;
+}
+
+/* req, in SHARE_READ, cannot be read. */
+static void read_failed(struct mbx_ep *ep, struct request *req, int error)
+{
+    rndv_read_failed(ep, req, error);
+    if (join(ep, req, true))
+        rndv_ask(ep, req);
+}
+
+/* Reads a chunk of the part that is read here. */
+static void share_read(struct mbx_ep *ep, struct request *req)
+{
+    int err = req->done < req->share.from
+                  ? rndv_read_chunk(ep, req, req->share.from, SHARE_READ_WAIT)
+                  : 0;
+
+    ep_stir(ep); /* also if the transport goes on with it */
+    if (err == -EINPROGRESS)
+        return;
+    if (err != 0 && err != -EAGAIN) {
+        read_failed(ep, req, err);
+    } else if (err == -EAGAIN || req->done < req->share.from) {
+        list_add_tail(&ep->active, &req->queue);
+    } else if (join(ep, req, false)) {
+        proto_move(ep, req, RNDV_READ);
+        rndv_read_alone(ep, req);
+    }
+}
+
+static void on_io_done(struct mbx_ep *ep, struct request *req, int error)
+{
+    proto_move(ep, req, SHARE_READ);
+    if (error < 0) {
+        read_failed(ep, req, error);
+        return;
+    }
+    req->done += rndv_chunk_size(ep, req, req->share.from);
+    list_add_tail(&ep->active, &req->queue);
+    ep_stir(ep);
+}
+
+/* req is about to read: its sender is asked to write a part, if that is of use. */
+static bool on_read(struct mbx_ep *ep, struct request *req)
 {
     size_t size = min_size(ep->settings.read_chunk, req->total - req->done);
     size_t half = size >= 4 * BORDER ? size / 2 & ~(BORDER - 1) : size / 2;
     struct peer *peer = peer_get(ep, req->peer);
 
-    if (half == 0 || !share_suits(ep, peer))
-        return;
-    lend(ep, req, req->done + half, req->done + size);
-    if ((req->flags & REQUEST_SHARED) && tell(ep, peer, req) != 0)
-        share_take_back(ep, req);
-}
-
-void share_take_back(struct mbx_ep *ep, struct request *req)
-{
-    if (req->share.word == 0 || !word_close(ep, req))
-        return;
-    unlend(ep, req);
-    req->flags &= (uint16_t)~REQUEST_SHARED;
-}
-
-void share_drop(struct mbx_ep *ep, struct request *req)
-{
-    assert(!request_is_send(req));
-    if (req->share.word != 0) {
-        if (!word_close(ep, req))
-            word_abandon(ep, req); /* by a peer that is gone, or does not keep the rules */
-        unlend(ep, req);
-    }
-    req->flags &= (uint16_t)~REQUEST_SHARED;
-}
-
-bool share_join(struct mbx_ep *ep, struct request *req, bool ask)
-{
-    assert(req->flags & REQUEST_SHARED);
-    assert(!request_is_send(req)); /* of a send the union has another member */
-    if (req->share.word != 0) {
-        share_take_back(ep, req);
-        if (req->flags & REQUEST_SHARED) {
-            req->share.ask = ask;
-            req->state = REQUEST_FILLING;
-            return false;
-        }
-        share_was_useless(peer_get(ep, req->peer));
-        return true;
-    }
-    req->flags &= (uint16_t)~REQUEST_SHARED;
-    if (!ask)
-        req->done = req->share.filled;
+    if (half == 0 || !share_suits(ep, peer) ||
+        !lend(ep, req, req->done + half, req->done + size))
+        return false;
+    if (tell(ep, peer, req) != 0 && take_back(ep, req))
+        return false;
+    proto_move(ep, req, SHARE_READ);
+    share_read(ep, req);
     return true;
+}
+
+/* req, LENT, is over: nobody is to write there any more. */
+static void on_ended(struct mbx_ep *ep, struct request *req)
+{
+    if (!word_close(ep, req))
+        word_abandon(ep, req); /* by a peer that is gone, or does not keep the rules */
+    unlend(ep, req);
+}
+
+static void share_peer_gone(struct mbx_ep *ep, struct peer *peer, struct request *req,
+                            int error)
+{
+    (void)peer;
+    request_lost(ep, req, error);
+}
+
+static void share_take_back(void *arg, void *object)
+{
+    struct mbx_ep *ep = arg;
+    struct request *req = object;
+
+    if (PROTO_OF(req->state) == PROTO_SHARE && req->share.word != 0 && take_back(ep, req))
+        req->share.filled = req->share.from; /* as if its sender had stopped at once */
+}
+
+/* Before the endpoint closes: what a sender has not begun with is read by us alone. */
+static void on_stop(struct mbx_ep *ep)
+{
+    ep->share_from = SIZE_MAX;
+    if (ep->lent != 0)
+        pool_for_each(&ep->requests, share_take_back, ep);
 }
 
 struct request *share_named(const struct mbx_ep *ep, const struct peer *peer, uint64_t receiver)
 {
     struct request *req = request_find(ep, receiver);
 
-    return req != NULL && !request_is_send(req) && (req->flags & REQUEST_SHARED) &&
-                   req->peer == peer->number
+    return req != NULL && PROTO_OF(req->state) == PROTO_SHARE && req->peer == peer->number
                ? req
                : NULL;
 }
@@ -245,10 +311,10 @@ int share_ended(struct mbx_ep *ep, struct peer *peer, struct request *req,
     ep->stats.shared += !is_stopped;
     peer->share_pause = peer->share_skip = 0;
     req->share.filled = written->done;
-    if (req->state == REQUEST_FILLING) {
+    if (req->state == SHARE_FILLING) {
         bool ask = req->share.ask;
 
-        share_join(ep, req, ask);
+        join(ep, req, ask);
         rndv_resume(ep, req, ask);
     }
     return 0;
@@ -264,7 +330,7 @@ static int on_share(struct mbx_ep *ep, struct peer *peer, const struct wire_pack
     if (req == NULL || !request_is_send(req) || req->peer != peer->number ||
         share->offset > req->size || share->size > req->size - share->offset)
         return -EPROTO;
-    if (req->state != REQUEST_WAIT_FIN || req->protocol != MBX_RNDV_READ || !peer->can_write ||
+    if (req->state != RNDV_WAIT_FIN || req->protocol != MBX_RNDV_READ || !peer->can_write ||
         ep->offload != NULL || arbiter_claim(peer, share->word, share->as, 0) != 0)
         return 0; /* it reads this part, too */
     /* as if all of the message were to go there, and all before the part had gone */
@@ -279,14 +345,46 @@ static int on_share(struct mbx_ep *ep, struct peer *peer, const struct wire_pack
     req->flags |= REQUEST_SHARED;
     req->done = share->offset;
     req->total = share->offset + share->size;
-    req->state = REQUEST_WRITING;
+    proto_move(ep, req, EARLY_WRITING);
     early_write(ep, req);
     return 0;
 }
 
+static const struct proto share_proto = {
+    .id = PROTO_SHARE,
+    .name = "shared receive",
+    .states =
+        {
+            [SHARE_READ % PROTO_STATES] = {.name = "read",
+                                           .kinds = MBX_RECVS,
+                                           .queue = PROTO_ACTIVE,
+                                           .moves = true,
+                                           .next = PROTO_NEXT(SHARE_READ_WAIT) |
+                                                   PROTO_NEXT(SHARE_FILLING),
+                                           .then = PROTO_THEN(PROTO_RNDV),
+                                           .is_first = true},
+            [SHARE_READ_WAIT % PROTO_STATES] = {.name = "read-wait",
+                                                .kinds = MBX_RECVS,
+                                                .moves = true,
+                                                .next = PROTO_NEXT(SHARE_READ)},
+            [SHARE_FILLING % PROTO_STATES] = {.name = "filling",
+                                              .kinds = MBX_RECVS,
+                                              .moves = true,
+                                              .then = PROTO_THEN(PROTO_RNDV),
+                                              .awaits_peer = true},
+        },
+    .work = share_read,
+    .io_done = on_io_done,
+    .peer_gone = share_peer_gone,
+    .ended = on_ended,
+};
+
 const struct module share_module = {
     .name = "share",
     .packets = (const struct packet_handler[]){{WIRE_SHARE, on_share}, {0}},
+    .proto = &share_proto,
     .open = on_open,
+    .stop = on_stop,
+    .read = on_read,
     .is_valid = MBX_CHECKS ? share_is_valid : NULL,
 };

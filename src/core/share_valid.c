@@ -2,6 +2,7 @@
 /*
  * share_valid.c - long messages that both sides copy: share.c I1 to I3.
  */
+#include "core/early.h"
 #include "core/share.h"
 #include "core/valid.h"
 
@@ -9,19 +10,14 @@ static bool part_is_valid(const struct request *req)
 {
     const struct share *share = &req->share;
 
-    return HOLDS("share.c I1", req->state == REQUEST_READ || req->state == REQUEST_READ_WAIT ||
-                                   req->state == REQUEST_FILLING) &&
+    return HOLDS("share.c I1", !request_is_send(req)) &&
            HOLDS("share.c I2", share->from < share->to) &&
            HOLDS("share.c I2", share->to <= req->total) &&
            HOLDS("share.c I2", req->done <= share->from) &&
+           HOLDS("share.c I2", ((req->flags & REQUEST_LENT) != 0) == (share->word != 0)) &&
            HOLDS("share.c I2", share->word != 0 || share->filled >= share->from) &&
            HOLDS("share.c I2", share->filled <= share->to) &&
-           HOLDS("share.c I1", req->state != REQUEST_FILLING || share->word != 0);
-}
-
-static bool shared_send_is_valid(const struct request *req)
-{
-    return HOLDS("share.c I3", req->state == REQUEST_WRITING || req->state == REQUEST_WRITTEN);
+           HOLDS("share.c I1", req->state != SHARE_FILLING || share->word != 0);
 }
 
 static void look_at_shared(void *arg, void *object)
@@ -29,9 +25,13 @@ static void look_at_shared(void *arg, void *object)
     const struct request *req = object;
     bool *is_valid = arg;
 
-    if (!*is_valid || !(req->flags & REQUEST_SHARED) || req->state >= REQUEST_COMPLETE)
+    if (!*is_valid)
         return;
-    *is_valid = request_is_send(req) ? shared_send_is_valid(req) : part_is_valid(req);
+    if (PROTO_OF(req->state) == PROTO_SHARE)
+        *is_valid = part_is_valid(req);
+    else if ((req->flags & REQUEST_SHARED) && req->state > REQUEST_LINGER)
+        *is_valid =
+            HOLDS("share.c I3", req->state == EARLY_WRITING || req->state == EARLY_WRITTEN);
 }
 
 bool share_is_valid(const struct mbx_ep *ep)

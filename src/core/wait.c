@@ -218,7 +218,7 @@ static int wait_sleep(struct mbx_ep *ep, const struct waiter *w)
 /* Is there something to move that nothing arrives for? */
 static bool is_moving(const struct mbx_ep *ep)
 {
-    return !list_is_empty(&ep->reading) || !list_is_empty(&ep->writing);
+    return !list_is_empty(&ep->active);
 }
 
 /* Polls until the wait of w is over; 0; -ETIMEDOUT; -EINTR. */

@@ -39,7 +39,6 @@
  * Invariant
  *   I1  a peer that is dead or lost is gone, and one that is gone was doubted
  */
-#include "core/access.h"
 #include "core/arbiter.h"
 #include "core/core.h"
 #include "core/module.h"
@@ -54,47 +53,11 @@
 /* Whom does req wait for?  MBX_ANY_SOURCE: nobody, or anybody. */
 static uint32_t watch_whom(const struct mbx_ep *ep, const struct request *req)
 {
-    switch ((enum request_state)req->state) {
-    case REQUEST_POSTED:
-        if (!recv_is_open(req))
-            break; /* the device tells */
-        if (req->match.envelope.source != MBX_ANY_SOURCE)
-            return req->match.envelope.source;
-        return arbiter_owner_seen(ep, req);
-    case REQUEST_HELD:
-    case REQUEST_LOCK:
-    case REQUEST_WAIT_GRANT:
-    case REQUEST_WAIT_FIN:
-    case REQUEST_ASSEMBLE:
-    case REQUEST_WAIT_DATA:
-    case REQUEST_WAIT_ANSWER:
-    case REQUEST_WAIT_PUSH:
-    case REQUEST_FILLING:
-        return req->peer;
-    case REQUEST_ACCESS:
-        return list_is_linked(&req->queue) ? req->peer : MBX_ANY_SOURCE;
-    case REQUEST_PUSH:
-    case REQUEST_SERVE:
-    case REQUEST_SERVE_WAIT:
-    case REQUEST_CLAIM: /* these have something to send, which will fail */
-    case REQUEST_EAGER:
-    case REQUEST_RTS:
-    case REQUEST_SEND_DATA:
-    case REQUEST_WRITE:
-    case REQUEST_WRITING:
-    case REQUEST_WRITTEN:
-    case REQUEST_READ:
-    case REQUEST_READ_WAIT:
-    case REQUEST_CTS:
-    case REQUEST_DEVICE: /* the device tells */
-    case REQUEST_REVOKING:
-    case REQUEST_CLAIMED:
-    case REQUEST_COMPLETE:
-    case REQUEST_LINGER:
-    case REQUEST_STATES:
-        break;
-    }
-    return MBX_ANY_SOURCE;
+    if (recv_is_open(req))
+        return req->match.envelope.source != MBX_ANY_SOURCE ? req->match.envelope.source
+                                                            : arbiter_owner_seen(ep, req);
+    return proto_of(ep, req)->states[req->state % PROTO_STATES].awaits_peer ? req->peer
+                                                                            : MBX_ANY_SOURCE;
 }
 
 struct watch {
@@ -151,56 +114,19 @@ static void watch_mark_share(struct mbx_ep *ep)
     }
 }
 
-/* A receive that is still posted: its sender has died, or has won it and died. */
-static void watch_end_posted(struct mbx_ep *ep, struct request *req, struct peer *peer)
-{
-    bool is_won = arbiter_owner(ep, req) == peer->number;
-
-    if (!is_won && !peer->is_dead && !peer->is_lost)
-        return;
-    if (is_won)
-        arbiter_give(ep, req, peer, true);
-    if (!recv_unpost(ep, req, RECV_ENDED, NULL))
-        return;
-    req->flags |= REQUEST_PEER_GONE;
-    req->match.envelope.source = peer->number;
-    if (module_recv_cancel(ep, req))
-        recv_cancelled(ep, req);
-}
-
 static void watch_end(void *arg, void *object)
 {
     struct watch *watch = arg;
     struct mbx_ep *ep = watch->ep;
     struct request *req = object;
     uint32_t whom = watch_whom(ep, req);
-    struct peer *peer;
 
     if (watch->is_death && recv_is_from_any(req))
         failed_untold(ep, req); /* it may be ended below: then somebody has won it */
     if (!peer_is_used(ep, whom) || !peer_get(ep, whom)->is_gone)
         return;
-    peer = peer_get(ep, whom);
-    if (req->state == REQUEST_POSTED) {
-        if (watch->is_all_seen)
-            watch_end_posted(ep, req, peer);
-        return;
-    }
-    if (req->state == REQUEST_HELD || req->state == REQUEST_LOCK ||
-        req->state == REQUEST_WAIT_GRANT)
-        return; /* hold.c ends it */
-    if (req->completion.kind == MBX_ACCESS) {
-        access_end(ep, req, -ENOTCONN);
-        return;
-    }
-    if (req->state == REQUEST_WAIT_PUSH) {
-        serve_drop(ep, req);
-        return;
-    }
-    if (req->state == REQUEST_ASSEMBLE)
-        peer->assembly = (struct assembly){.size = 0};
-    req->completion.received = request_is_send(req) ? req->completion.received : req->done;
-    request_complete(ep, req, -ENOTCONN);
+    if ((watch->is_all_seen || !recv_is_open(req)) && proto_of(ep, req)->peer_gone != NULL)
+        proto_of(ep, req)->peer_gone(ep, peer_get(ep, whom), req, -ENOTCONN);
 }
 
 /* Is peer gone?  It is told the second time, so that what it had sent is delivered. */

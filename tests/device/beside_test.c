@@ -116,7 +116,7 @@ static void test_a_claimed_receive_is_ours(void **state)
     if (err != 0) {
         assert_int_equal(mbx_cancel(w.eps[0], recv), -EALREADY);
         assert_int_equal(claim(&w, recv), -EALREADY);
-        assert_int_equal(request_find(w.eps[0], recv)->state, REQUEST_CLAIMED);
+        assert_int_equal(request_find(w.eps[0], recv)->state, OFFLOAD_CLAIMED);
     }
     other = post(&w, MBX_ANY_SOURCE, 1, next);
     send_one(&w, 1, 4); /* is not for the claimed receive */

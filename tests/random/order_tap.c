@@ -215,7 +215,7 @@ static int tap_accept(void *arg, struct link *link, const struct transport_addre
 
 static void tap_read_done(void *arg, void *cookie, int error)
 {
-    rndv_read_done(((struct tap *)arg)->ep, cookie, error);
+    progress_io_done(((struct tap *)arg)->ep, cookie, error);
 }
 
 static void tap_cswap_done(void *arg, uint64_t cookie, int error, bool is_swapped)

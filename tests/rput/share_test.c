@@ -13,7 +13,7 @@
 
 #include "base/base.h"
 #include "base/sys.h"
-#include "core/core.h"
+#include "core/share.h"
 
 #define CONTEXT 31
 #define SIZE    ((size_t)100000)
@@ -68,9 +68,9 @@ static void expect_sent(struct world *w, mbx_request sent)
     assert_int_equal(done.error, 0);
 }
 
-static enum request_state state_of(struct world *w, mbx_request recv)
+static unsigned state_of(struct world *w, mbx_request recv)
 {
-    return (enum request_state)request_find(w->eps[1], recv)->state;
+    return request_find(w->eps[1], recv)->state;
 }
 
 /* A message whose receiver has asked its sender, and has read nothing yet. */
@@ -84,7 +84,7 @@ static mbx_request ask(struct world *w, void **state, const char *const *params,
     step(w, 1);
     sys_fail_name("process_vm_readv", 1, EAGAIN);
     recv = post(w, SIZE);
-    assert_int_equal(state_of(w, recv), REQUEST_READ);
+    assert_int_equal(state_of(w, recv), SHARE_READ);
     assert_int_equal(w->eps[1]->lent, 1);
     return recv;
 }
@@ -99,7 +99,7 @@ static mbx_request wait_for_sender(struct world *w, void **state, const char *co
     sys_fail_name("process_vm_writev", SYS_FAIL_ALWAYS, EAGAIN);
     step(w, 0);
     step(w, 1);
-    assert_int_equal(state_of(w, recv), REQUEST_FILLING);
+    assert_int_equal(state_of(w, recv), SHARE_FILLING);
     return recv;
 }
 
@@ -284,7 +284,7 @@ static void test_a_read_that_fails(void **state)
         if (i != 0)
             step(&w, 0); /* it takes the part, and writes it or not */
         step(&w, 1);
-        assert_int_equal(state_of(&w, recv), i == 1 ? REQUEST_FILLING : REQUEST_WAIT_DATA);
+        assert_int_equal(state_of(&w, recv), i == 1 ? SHARE_FILLING : RNDV_WAIT_DATA);
         sys_fail_name("process_vm_writev", 0, 0);
         expect(&w, recv, SIZE);
         expect_sent(&w, sent);

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * proto.c - the one place where a request changes its state.
+ */
+#include "core/proto.h"
+
+#include "core/core.h"
+
+static const struct proto_state *state_of(const struct mbx_ep *ep, unsigned state)
+{
+    return &ep->protos[PROTO_OF(state)]->states[state % PROTO_STATES];
+}
+
+bool proto_may_move(const struct mbx_ep *ep, unsigned from, unsigned to)
+{
+    const struct proto_state *now = state_of(ep, from);
+
+    if (PROTO_OF(from) == PROTO_OF(to))
+        return (now->next & PROTO_NEXT(to)) != 0;
+    return (now->then & PROTO_THEN(PROTO_OF(to))) != 0 && state_of(ep, to)->is_first;
+}
+
+void proto_move(struct mbx_ep *ep, struct request *req, unsigned to)
+{
+    assert(proto_may_move(ep, req->state, to));
+    LOG_TRACE("%s %s -> %s %s, request %llx", ep->protos[PROTO_OF(req->state)]->name,
+              state_of(ep, req->state)->name, ep->protos[PROTO_OF(to)]->name,
+              state_of(ep, to)->name, (unsigned long long)req->completion.request);
+    req->state = (uint8_t)to;
+}

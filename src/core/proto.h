@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * proto.h - a protocol is a table.  Private to src/core.
+ *
+ *   request.state = PROTO_STATE(protocol, n)
+ *       │
+ *       └──> mbx_ep.protos[protocol] ──> struct proto
+ *                                            ├── states[n]   name, legal successors
+ *                                            └── step, work, io_done, reply, peer_gone, ended
+ *
+ * One byte of a request says which protocol it is in and in which state of that, so a state is
+ * tested, and set at the beginning and at the end, with one instruction.  Whoever has a packet
+ * to send, a completed transfer, or a peer that is gone calls the functions of the protocol and
+ * knows no state but its own.
+ *
+ * A request begins in a state that its maker writes (request_start()), is moved by proto_move()
+ * alone, and ends in request_complete(), from any state.
+ *
+ * Invariants
+ *   I1  a request moves only to a state that `next` or `then` of its state names
+ *   I2  which member of the unions of struct request is live follows from the protocol, and
+ *       from the flags where a protocol says so
+ *   I3  a request is of a kind that its state names
+ *   I4  a request is on mbx_ep.active if and only if `queue` of its state says so; its protocol
+ *       has `work`
+ */
+#ifndef CORE_PROTO_H
+#define CORE_PROTO_H
+
+#include <assert.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct mbx_ep;
+struct peer;
+struct request;
+struct wire_packet;
+
+enum proto_id {
+    PROTO_REQUEST,    /* request.c: complete */
+    PROTO_RECV,       /* recv.c: a receive without a message */
+    PROTO_SEND,       /* send.c: a message of which it is not known how it travels */
+    PROTO_EAGER,      /* eager.c */
+    PROTO_RNDV,       /* rndv.c */
+    PROTO_HOLD,       /* hold.c: a send that waits for credit, or for a receive */
+    PROTO_EARLY_SEND, /* early_send.c: a send that is written into its receive */
+    PROTO_EARLY_RECV, /* early_recv.c: a receive that its sender writes */
+    PROTO_SHARE,      /* share.c: a receive of which its sender writes a part */
+    PROTO_ACCESS,     /* access.c: one-sided, ours */
+    PROTO_SERVE,      /* serve.c: one-sided, of a peer */
+    PROTO_OFFLOAD,    /* offload.c: a receive that the device has */
+    PROTOS
+};
+
+#define PROTO_STATE_BITS      3
+#define PROTO_STATES          (1u << PROTO_STATE_BITS)
+#define PROTO_STATE(proto, n) ((proto) << PROTO_STATE_BITS | (n))
+#define PROTO_OF(state)       ((state) >> PROTO_STATE_BITS)
+
+/* For struct proto_state: a set of states of the same protocol, of protocols. */
+#define PROTO_NEXT(state) (1u << ((state) & (PROTO_STATES - 1)))
+#define PROTO_THEN(proto) (1u << (proto))
+
+static_assert(PROTO_STATE(PROTOS, 0) <= UINT8_MAX, "a state is one byte");
+
+/* Is a node of a request on a list? */
+enum proto_where {
+    PROTO_NEVER,
+    PROTO_ALWAYS,
+    PROTO_EITHER,
+    PROTO_ACTIVE /* request.queue: on mbx_ep.active */
+};
+
+struct proto_state {
+    const char *name;
+    uint8_t kinds;    /* requests of these: enum mbx_queue */
+    uint8_t out;      /* request.out: enum proto_where */
+    uint8_t queue;    /* request.queue: enum proto_where */
+    bool moves;       /* request.done, total and size say how far its bytes are */
+    uint8_t next;     /* states of this protocol that may follow: PROTO_NEXT() */
+    uint16_t then;    /* other protocols that may take the request over: PROTO_THEN() */
+    bool is_first;    /* another protocol may enter here */
+    bool awaits_peer; /* something of request.peer is awaited: is it still there? */
+    bool lets_pass;   /* what is leaving is long: others on out have their turn meanwhile */
+};
+
+struct proto {
+    enum proto_id id;
+    const char *name;
+    struct proto_state states[PROTO_STATES];
+
+    /* Sends what req has to send now.  0 nothing more for now; -EAGAIN no room: call again;
+     * -EINPROGRESS there is room, but others are to have their turn; or the peer is gone. */
+    int (*step)(struct mbx_ep *ep, struct request *req);
+    /* Goes on with req, which was on mbx_ep.active and is no longer. */
+    void (*work)(struct mbx_ep *ep, struct request *req);
+    /* The transport has moved what it was to move for req, or not. */
+    void (*io_done)(struct mbx_ep *ep, struct request *req, int error);
+    /* FIN or CTS: the receiver of this send answers.  0; -EPROTO. */
+    int (*reply)(struct mbx_ep *ep, struct peer *peer, struct request *req,
+                 const struct wire_packet *packet);
+    /* The peer that req awaits is gone, or its packet can never leave: it ends with this error.
+     * NULL: the module ends it, and its packet waits until then. */
+    void (*peer_gone)(struct mbx_ep *ep, struct peer *peer, struct request *req, int error);
+    /* req, which is LENT, is complete: nobody is to write into its buffer any more. */
+    void (*ended)(struct mbx_ep *ep, struct request *req);
+};
+
+/* May a request go from one of these states to the other? */
+bool proto_may_move(const struct mbx_ep *ep, unsigned from, unsigned to);
+
+/* req, which is not complete, is in this state from now on. */
+void proto_move(struct mbx_ep *ep, struct request *req, unsigned to);
+
+#endif
