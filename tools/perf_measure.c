@@ -155,7 +155,7 @@ static int collect(struct perf *p, unsigned queues, uint64_t count)
     while (count > 0) {
         int n = mbx_poll(p->ep, queues, done, (int)min_size(count, ENTRIES));
 
-        if (n == 0 && (n = mbx_wait_any(p->ep, queues, -1)) == -EINTR)
+        if (n == 0 && (n = mbx_wait_queues(p->ep, queues, -1)) == -EINTR)
             n = 0;
         if (n < 0)
             return n;

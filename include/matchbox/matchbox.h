@@ -20,7 +20,7 @@
  * (RTS), the receiver reads the data straight into the posted buffer and
  * acknowledges (FIN).
  *
- * Everything is nonblocking except mbx_wait(), mbx_wait_any() and the mbx_job_
+ * Everything is nonblocking except the mbx_wait calls, mbx_sleep() and the mbx_job_
  * calls that say so.  Nothing moves outside mbx_progress() and the calls that
  * are documented to make progress.
  *
@@ -28,7 +28,7 @@
  * now and then (sched_yield(2)).  Calls that only look never do: mbx_test(), mbx_progress(),
  * mbx_poll(), probes, and a wait with a timeout of 0.  A loop of these keeps its core for a
  * whole time slice, while the peer that it waits for may be without one: with more processes
- * than cores it should call sched_yield(), mbx_wait(), mbx_wait_any() or mbx_sleep() behind
+ * than cores it should call sched_yield(), one of the mbx_wait calls, or mbx_sleep() behind
  * some tens of looks that have found nothing.
  *
  * Errors     0 or a positive count is success; errors are negative errno values.
@@ -661,14 +661,59 @@ MBX_API int mbx_wait(struct mbx_ep *ep, mbx_request request, int64_t timeout_ns,
                      struct mbx_completion *completion);
 
 /*
- * mbx_wait_any - wait until mbx_poll(ep, queues) would return an entry, as mbx_wait() does.
+ * mbx_wait_queues - wait until mbx_poll(ep, queues) would return an entry, as mbx_wait() does.
  *
  * Returns    0; -ETIMEDOUT; -EINTR; -EINVAL.
  * Threads    all that wait return when there is an entry, and one of them will find it.
  * Progress   makes progress.  Blocks.
  * Source     src/core/wait.c
  */
-MBX_API int mbx_wait_any(struct mbx_ep *ep, unsigned queues, int64_t timeout_ns);
+MBX_API int mbx_wait_queues(struct mbx_ep *ep, unsigned queues, int64_t timeout_ns);
+
+/*
+ * mbx_wait_all - wait until all requests of an array are complete, and take their entries.
+ *
+ * requests[i] == 0 stands for no request.  Where one is complete completions[i] is its entry,
+ * unless completions is NULL, and requests[i] becomes 0.  Two kinds of entries come from no
+ * completion: error -ESTALE, there is no such request (as mbx_wait() returns it), and
+ * kind MBX_FAILURES, error -EHOSTDOWN: a receive from any source that still waits, and a peer has
+ * died; then requests[i] stays what it is.
+ *
+ * Order      none: the requests may become complete in any order.
+ * Units      timeout_ns in nanoseconds for all of them; negative: no limit; 0: makes progress
+ *            once and takes what is complete.
+ * Returns    how many ended with an error, so 0 is all well; -ETIMEDOUT or -EINTR not all are
+ *            complete: those that are have been taken all the same; -EINVAL count is negative,
+ *            or requests NULL and count not 0.
+ * Threads    as mbx_wait().
+ * Progress   makes progress.  Blocks, unless timeout_ns is 0.
+ * Source     src/core/wait_array.c
+ */
+MBX_API int mbx_wait_all(struct mbx_ep *ep, mbx_request *requests, int count,
+                         int64_t timeout_ns, struct mbx_completion *completions);
+
+/*
+ * mbx_wait_some - wait until at least one request of an array is complete, and take the entries
+ * of all that are.
+ *
+ * As mbx_wait_all(), but the entries stand one behind the other: completions[k], unless
+ * completions is NULL, is that of the request that was in requests[indices[k]].  Both have room
+ * for count.
+ *
+ * Returns    how many entries there are; 0 only if there is no request in the array;
+ *            -ETIMEDOUT; -EINTR; -EINVAL as mbx_wait_all(), or indices is NULL.
+ * Threads    as mbx_wait().
+ * Progress   makes progress.  Blocks, unless timeout_ns is 0.
+ * Source     src/core/wait_array.c
+ */
+MBX_API int mbx_wait_some(struct mbx_ep *ep, mbx_request *requests, int count,
+                          int64_t timeout_ns, int *indices, struct mbx_completion *completions);
+
+/* mbx_wait_any - as mbx_wait_some(), but takes one entry: of those that are complete the one that
+ * is first in the array.  completion may be NULL.  Returns 1 and *index; 0 there is no request in
+ * the array; -ETIMEDOUT; -EINTR; -EINVAL.  Source src/core/wait_array.c */
+MBX_API int mbx_wait_any(struct mbx_ep *ep, mbx_request *requests, int count,
+                         int64_t timeout_ns, int *index, struct mbx_completion *completion);
 
 /* mbx_ready - would mbx_poll(ep, queues) return an entry?
  * Returns 1; 0; -EINVAL queues names no queue.  Progress none.  Source src/core/wait.c */
@@ -686,7 +731,7 @@ struct mbx_sleep_hooks {
  * mbx_sleep - sleep until there may be something to do for mbx_progress().
  *
  * For a thread with a loop of its own that makes progress, looks at what has come of it,
- * and sleeps when mbx_progress() has returned 0.  Unlike mbx_wait_any() it is woken by
+ * and sleeps when mbx_progress() has returned 0.  Unlike mbx_wait_queues() it is woken by
  * whatever arrives, not by completions alone.  hooks may be NULL.
  *
  * Units      timeout_ns in nanoseconds; negative: no limit.

@@ -823,6 +823,8 @@ void failed_add(struct mbx_ep *ep, struct peer *peer);
 /* req, open, from any source: it has been posted when deaths are not acknowledged, or there is
  * a new one. */
 void failed_untold(struct mbx_ep *ep, struct request *req);
+/* Tells of req, which failed_concerns(), as an entry of MBX_FAILURES. */
+void failed_entry(const struct mbx_ep *ep, struct request *req, struct mbx_completion *entry);
 /* Entries of MBX_FAILURES. */
 int failed_poll(struct mbx_ep *ep, struct mbx_completion *entries, int count);
 /* Is there one? */

@@ -53,8 +53,7 @@ struct untold {
     int room, count;                /* count: also of those for which there is no room */
 };
 
-static void untold_entry(const struct mbx_ep *ep, struct request *req,
-                         struct mbx_completion *entry)
+void failed_entry(const struct mbx_ep *ep, struct request *req, struct mbx_completion *entry)
 {
     *entry = (struct mbx_completion){
         .request = req->completion.request,
@@ -78,7 +77,7 @@ static void untold_visit(void *arg, void *object)
     if (!failed_concerns(untold->ep, req))
         return;
     if (untold->count < untold->room)
-        untold_entry(untold->ep, req, &untold->entries[untold->count]);
+        failed_entry(untold->ep, req, &untold->entries[untold->count]);
     untold->count++;
 }
 

@@ -41,6 +41,7 @@
 #include "base/sys.h"
 #include "core/core.h"
 #include "core/module.h"
+#include "core/waiter.h"
 
 /* Empty polls between two looks at the clock. */
 #define WAIT_POLLS 64
@@ -55,15 +56,6 @@
 /* The longest that a wait in which nothing moves keeps its core, while it is not known that
  * others need it: a message and its answer take less. */
 #define WAIT_KEEP (50 * CLOCK_US)
-
-struct waiter {
-    struct list node;    /* on ep->waiters */
-    mbx_request request; /* 0: any completion of these queues */
-    unsigned queues;
-    int64_t timeout_ns;
-    uint64_t start_ns; /* 0: the clock has not been looked at */
-    _Atomic uint32_t told;
-};
 
 static struct waiter *waiter_of(struct list *node)
 {
@@ -82,15 +74,27 @@ static bool wait_any_done(struct mbx_ep *ep, unsigned queues)
     return false;
 }
 
-/* Also if another thread has taken the completion: there is nothing to wait for then. */
-static bool wait_is_over(struct mbx_ep *ep, const struct waiter *w)
+static OUT_OF_LINE bool wait_array_is_over(struct mbx_ep *ep, struct waiter *w)
 {
-    const struct request *req;
+    if (!w->has_news)
+        return false;
+    for (int i = 0; i < w->array_count; i++)
+        if (w->array[i] != 0 && wait_request_is_over(ep, w->array[i]))
+            return true;
+    w->has_news = false;
+    return false;
+}
 
-    if (w->request == 0)
-        return wait_any_done(ep, w->queues);
-    req = request_find(ep, w->request);
-    return req == NULL || req->state == REQUEST_COMPLETE || failed_concerns(ep, req);
+static bool wait_is_over(struct mbx_ep *ep, struct waiter *w)
+{
+    if (w->request != 0)
+        return wait_request_is_over(ep, w->request);
+    return w->array != NULL ? wait_array_is_over(ep, w) : wait_any_done(ep, w->queues);
+}
+
+static bool waits_for_any(const struct waiter *w)
+{
+    return w->request == 0 && w->array == NULL;
 }
 
 /* What remains; negative: no limit. */
@@ -136,6 +140,7 @@ static OUT_OF_LINE void wait_tell(struct mbx_ep *ep)
     list_for_each (node, &ep->waiters) {
         struct waiter *w = waiter_of(node);
 
+        w->has_news = true;
         if (wait_is_told(w) || !wait_is_over(ep, w))
             continue;
         if (w == ep->poller)
@@ -315,7 +320,8 @@ static void wait_join(struct mbx_ep *ep, struct waiter *w)
 {
     list_add_tail(&ep->waiters, &w->node);
     ep->waiter_count++;
-    ep->any_waiters += w->request == 0;
+    ep->any_waiters += waits_for_any(w);
+    w->has_news = true; /* since it was looked at last */
 }
 
 /* If there is nobody who polls, the next one has to. */
@@ -323,13 +329,12 @@ static void wait_part(struct mbx_ep *ep, struct waiter *w)
 {
     list_remove(&w->node);
     ep->waiter_count--;
-    ep->any_waiters -= w->request == 0;
+    ep->any_waiters -= waits_for_any(w);
     if (ep->poller == NULL && !list_is_empty(&ep->waiters))
         wait_tell_one(waiter_of(ep->waiters.next));
 }
 
-/* Waits for what w says.  0; -ETIMEDOUT; -EINTR. */
-static OUT_OF_LINE int wait_until(struct mbx_ep *ep, struct waiter *w)
+OUT_OF_LINE int wait_until(struct mbx_ep *ep, struct waiter *w)
 {
     int err = 0;
 
@@ -418,7 +423,7 @@ int mbx_wait(struct mbx_ep *ep, mbx_request request, int64_t timeout_ns,
     return wait_start(ep, request, timeout_ns, completion);
 }
 
-int mbx_wait_any(struct mbx_ep *ep, unsigned queues, int64_t timeout_ns)
+int mbx_wait_queues(struct mbx_ep *ep, unsigned queues, int64_t timeout_ns)
 {
     struct waiter w = {.queues = queues, .timeout_ns = timeout_ns};
     int err;

@@ -397,8 +397,8 @@ static void test_poll_misused(void **state)
     assert_int_equal(mbx_poll(w.eps[0], MBX_SENDS, NULL, 2), -EINVAL);
     assert_int_equal(mbx_poll(w.eps[0], MBX_SENDS, done, 0), 0);
     assert_int_equal(mbx_poll(w.eps[0], MBX_SENDS, done, -3), 0);
-    assert_int_equal(mbx_wait_any(w.eps[0], 0, 0), -EINVAL);
-    assert_int_equal(mbx_wait_any(w.eps[0], 1u << 5, 0), -EINVAL);
+    assert_int_equal(mbx_wait_queues(w.eps[0], 0, 0), -EINVAL);
+    assert_int_equal(mbx_wait_queues(w.eps[0], 1u << 5, 0), -EINVAL);
     exchange(&w, 0, 1);
     world_close(&w);
 }
@@ -414,14 +414,14 @@ static void test_timeouts(void **state)
     assert_int_equal(mbx_recv(w.eps[0], 1, CONTEXT, 0, 0, &got, 1, NULL, &recv), 0);
     for (size_t i = 0; i < ARRAY_COUNT(timeouts); i++) {
         assert_int_equal(mbx_wait(w.eps[0], recv, timeouts[i], NULL), -ETIMEDOUT);
-        assert_int_equal(mbx_wait_any(w.eps[0], MBX_RECVS, timeouts[i]), -ETIMEDOUT);
-        assert_int_equal(mbx_wait_any(w.eps[0], MBX_SENDS | MBX_RECVS, timeouts[i]),
+        assert_int_equal(mbx_wait_queues(w.eps[0], MBX_RECVS, timeouts[i]), -ETIMEDOUT);
+        assert_int_equal(mbx_wait_queues(w.eps[0], MBX_SENDS | MBX_RECVS, timeouts[i]),
                          -ETIMEDOUT);
     }
     assert_int_equal(mbx_send(w.eps[1], 0, CONTEXT, 0, &byte, 1, NULL, &send), 0);
     world_settle(&w);
-    assert_int_equal(mbx_wait_any(w.eps[0], MBX_RECVS, 0), 0);
-    assert_int_equal(mbx_wait_any(w.eps[0], MBX_SENDS, 0), -ETIMEDOUT);
+    assert_int_equal(mbx_wait_queues(w.eps[0], MBX_RECVS, 0), 0);
+    assert_int_equal(mbx_wait_queues(w.eps[0], MBX_SENDS, 0), -ETIMEDOUT);
     assert_int_equal(mbx_wait(w.eps[0], recv, 0, NULL), 0);
     assert_int_equal(mbx_wait(w.eps[1], send, 0, NULL), 0);
     exchange(&w, 0, 1);
@@ -443,7 +443,7 @@ static void test_interrupted_waits(void **state)
     assert_int_equal(mbx_recv(w.eps[0], 1, CONTEXT, 0, 0, &got, 1, NULL, &recv), 0);
     assert_int_equal(sys_fail_name(sleep, SYS_FAIL_ALWAYS, EINTR), 0);
     assert_int_equal(mbx_wait(w.eps[0], recv, -1, NULL), -EINTR);
-    assert_int_equal(mbx_wait_any(w.eps[0], MBX_RECVS, -1), -EINTR);
+    assert_int_equal(mbx_wait_queues(w.eps[0], MBX_RECVS, -1), -EINTR);
     sys_fail_none();
     assert_true(world_stats(&w, 0).sleeps >= 2);
     assert_int_equal(mbx_send(w.eps[1], 0, CONTEXT, 0, &byte, 1, NULL, &send), 0);

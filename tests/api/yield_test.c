@@ -144,10 +144,18 @@ static const char *const usual[] = {"CLOSE_TIMEOUT=0", NULL};
 
 static void wait_a_while(struct world *w, mbx_request request)
 {
+    int index;
+
     assert_int_equal(mbx_wait(w->eps[0], request, A_WHILE, NULL), -ETIMEDOUT);
     assert_in_range(yields, OFTEN, MOST);
     yields = 0;
-    assert_int_equal(mbx_wait_any(w->eps[0], MBX_RECVS | MBX_ACCESS, A_WHILE), -ETIMEDOUT);
+    assert_int_equal(mbx_wait_queues(w->eps[0], MBX_RECVS | MBX_ACCESS, A_WHILE), -ETIMEDOUT);
+    assert_in_range(yields, OFTEN, MOST);
+    yields = 0;
+    assert_int_equal(mbx_wait_all(w->eps[0], &request, 1, A_WHILE, NULL), -ETIMEDOUT);
+    assert_in_range(yields, OFTEN, MOST);
+    yields = 0;
+    assert_int_equal(mbx_wait_any(w->eps[0], &request, 1, A_WHILE, &index, NULL), -ETIMEDOUT);
     assert_in_range(yields, OFTEN, MOST);
 }
 
@@ -160,7 +168,7 @@ static void wait_shortly(struct world *w, mbx_request request)
 {
     for (unsigned i = 0; i < 100; i++) {
         assert_int_equal(mbx_wait(w->eps[0], request, AT_ONCE, NULL), -ETIMEDOUT);
-        assert_int_equal(mbx_wait_any(w->eps[0], MBX_RECVS, AT_ONCE), -ETIMEDOUT);
+        assert_int_equal(mbx_wait_queues(w->eps[0], MBX_RECVS, AT_ONCE), -ETIMEDOUT);
         assert_in_range(yields, 2 * (i + 1), MOST);
     }
 }
@@ -189,6 +197,7 @@ static void a_wait_in_a_crowd(void **state)
 static void only_look(struct world *w, mbx_request request)
 {
     struct mbx_completion c;
+    int index;
 
     for (int i = 0; i < LOOKS; i++) {
         struct mbx_status status;
@@ -201,7 +210,9 @@ static void only_look(struct world *w, mbx_request request)
     }
     for (int i = 0; i < 100; i++) {
         assert_int_equal(mbx_wait(w->eps[0], request, 0, &c), -ETIMEDOUT);
-        assert_int_equal(mbx_wait_any(w->eps[0], MBX_RECVS, 0), -ETIMEDOUT);
+        assert_int_equal(mbx_wait_queues(w->eps[0], MBX_RECVS, 0), -ETIMEDOUT);
+        assert_int_equal(mbx_wait_all(w->eps[0], &request, 1, 0, &c), -ETIMEDOUT);
+        assert_int_equal(mbx_wait_any(w->eps[0], &request, 1, 0, &index, &c), -ETIMEDOUT);
     }
     assert_int_equal(yields, 0);
 }

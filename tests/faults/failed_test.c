@@ -77,7 +77,7 @@ static void told_once(struct crew *crew, int rank, const void *arg)
     while ((err = mbx_test(ep, by_test, &done)) == 0)
         ;
     MUST(err == -EHOSTDOWN && mbx_test(ep, by_test, &done) == 0, 33);
-    MUST(mbx_wait_any(ep, MBX_FAILURES, CREW_WAIT_NS) == 0, 34);
+    MUST(mbx_wait_queues(ep, MBX_FAILURES, CREW_WAIT_NS) == 0, 34);
     MUST(mbx_ready(ep, MBX_FAILURES) == 1 && mbx_ready(ep, MBX_RECVS) == 0, 35);
     MUST(mbx_poll(ep, MBX_FAILURES, &done, 1) == 1, 36);
     MUST(done.request == by_poll && done.user == into && done.error == -EHOSTDOWN &&
@@ -102,6 +102,54 @@ static void a_receive_from_any_source_is_told_once(void **state)
 
     (void)state;
     crew_start(&crew, 3, told_once, NULL);
+    crew_end(&crew);
+    all_is_well(&crew, 2);
+}
+
+/* Rank 0 waits for two from anybody; 2 dies; 1 sends when it is told to. */
+static void told_by_array(struct crew *crew, int rank, const void *arg)
+{
+    struct mbx_ep *ep = crew_open(crew, rank, quick);
+    struct mbx_completion done[3];
+    mbx_request requests[3] = {0}, before[3];
+    int into[3] = {0}, indices[3];
+
+    (void)arg;
+    if (rank == 2)
+        die();
+    if (rank == 1) {
+        MUST(crew_hear(ep, 0, GO) == 0, 30);
+        for (int tag = 0; tag < 3; tag++)
+            send_int(ep, 0, (uint64_t)tag, 100 + tag);
+        crew_close(ep);
+        return;
+    }
+    requests[0] = post_any(ep, 0, &into[0], NULL);
+    requests[2] = post_any(ep, 2, &into[2], &(struct mbx_options){.user = into});
+    memcpy(before, requests, sizeof before);
+    MUST(mbx_wait_some(ep, requests, 3, CREW_WAIT_NS, indices, done) >= 1, 31);
+    MUST(indices[0] == 0 && done[0].kind == MBX_FAILURES && done[0].error == -EHOSTDOWN &&
+             done[0].request == before[0] && done[0].status.source == 2,
+         32);
+    /* the other one is told by now, or then */
+    MUST(mbx_wait_all(ep, requests, 3, 100000000, done) == -ETIMEDOUT, 33);
+    MUST(memcmp(before, requests, sizeof before) == 0, 34);
+    requests[1] = post_any(ep, 1, &into[1], NULL); /* posted behind the death: told, too */
+    MUST(mbx_wait_any(ep, requests, 3, CREW_WAIT_NS, indices, done) == 1, 35);
+    MUST(indices[0] == 1 && done[0].kind == MBX_FAILURES && requests[1] == done[0].request, 36);
+    MUST(crew_signal(ep, 1, GO) == 0, 37);
+    MUST(mbx_wait_all(ep, requests, 3, CREW_WAIT_NS, done) == 0, 38);
+    for (int i = 0; i < 3; i++)
+        MUST(requests[i] == 0 && into[i] == 100 + i && done[i].status.source == 1, 39);
+    crew_close(ep);
+}
+
+static void an_array_tells_of_a_death_and_is_met(void **state)
+{
+    struct crew crew;
+
+    (void)state;
+    crew_start(&crew, 3, told_by_array, NULL);
     crew_end(&crew);
     all_is_well(&crew, 2);
 }
@@ -372,6 +420,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_receive_from_any_source_is_told_once),
+        cmocka_unit_test(an_array_tells_of_a_death_and_is_met),
         cmocka_unit_test(what_is_posted_later_is_told_until_it_is_known),
         cmocka_unit_test(a_peer_that_closes_has_not_failed),
         cmocka_unit_test(what_the_dead_were_lent_comes_back),

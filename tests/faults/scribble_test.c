@@ -285,7 +285,7 @@ static void victim_step(void)
             mbx_cancel(w.victim, w.requests[r]);
         break;
     case 6:
-        mbx_wait_any(w.victim, MBX_RECVS, 6 * (int64_t)CLOCK_MS);
+        mbx_wait_queues(w.victim, MBX_RECVS, 6 * (int64_t)CLOCK_MS);
         break;
     default:
         mbx_progress(w.victim);

@@ -127,10 +127,10 @@ static int try_to_finish(struct player *p, struct slot *slot, struct mbx_complet
     case 3:
         return wait_for(p, slot, LONG_TIME, done);
     case 4: {
-        int err = mbx_wait_any(p->ep, MBX_SENDS | MBX_RECVS, 20000);
+        int err = mbx_wait_queues(p->ep, MBX_SENDS | MBX_RECVS, 20000);
 
         check(err == 0 || err == -ETIMEDOUT || (err == -EINTR && p->is_interrupted),
-              "mbx_wait_any", err);
+              "mbx_wait_queues", err);
         poll_for_anybody(p);
         return 0;
     }

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * waiter.h - one thread that waits in an endpoint, and for what.  Private to wait.c and
+ * wait_array.c.
+ *
+ * A wait for one request looks at it after each round of progress.  A wait for an array looks
+ * through the array only if a request of it may have become complete (has_news): its requests are
+ * REQUEST_AWAITED, which tells wait.c when one of them is.
+ */
+#ifndef CORE_WAITER_H
+#define CORE_WAITER_H
+
+#include "core/core.h"
+
+struct waiter {
+    struct list node; /* on ep->waiters */
+    /* One of these three; with none, nothing is ever there. */
+    mbx_request request;
+    unsigned queues; /* any completion of these */
+    const mbx_request *array;
+    int array_count;
+    bool has_news; /* one of the array may be complete */
+
+    int64_t timeout_ns;
+    uint64_t start_ns; /* 0: the clock has not been looked at */
+    _Atomic uint32_t told;
+};
+
+/* Waits for what w says.  0; -ETIMEDOUT; -EINTR.  Under the lock, which others get meanwhile. */
+int wait_until(struct mbx_ep *ep, struct waiter *w);
+
+/* Is there nothing to wait for any more in this request: it is complete, or gone (another thread
+ * has taken it), or has a failure to tell? */
+static inline bool wait_request_is_over(const struct mbx_ep *ep, mbx_request request)
+{
+    const struct request *req = request_find(ep, request);
+
+    return req == NULL || req->state == REQUEST_COMPLETE || failed_concerns(ep, req);
+}
+
+#endif
