@@ -10,28 +10,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/compiler.h"
+
 /* What two cores pass between them.  Current arm64 servers have 64 too; where a
  * machine has 128 the layouts stay right and only share more than they need. */
 #define CACHE_LINE 64
 
 /* Between what two cores write and do not share: many fetch lines in pairs. */
-#define CACHE_APART         (2 * CACHE_LINE)
+#define CACHE_APART        (2 * CACHE_LINE)
 
-#define ARRAY_COUNT(array)  (sizeof(array) / sizeof((array)[0]))
-
-#define likely(condition)   __builtin_expect(!!(condition), 1)
-#define unlikely(condition) __builtin_expect(!!(condition), 0)
-
-/* Before a function that the short path calls seldom: it stays a call, so that the
- * registers that only it needs are not saved by those who seldom call it. */
-#define OUT_OF_LINE __attribute__((noinline))
-
-/* Before a function into which all that it calls is compiled, but for what is OUT_OF_LINE. */
-#define FLATTEN __attribute__((flatten))
-
-/* Before a function that exists to be compiled into each of its callers, with what they know
- * of its arguments. */
-#define ALWAYS_INLINE inline __attribute__((always_inline))
+#define ARRAY_COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 /* The structure of which *pointer is the member. */
 #define container_of(pointer, type, member)                                                    \

@@ -10,8 +10,13 @@
  *   fetch     MIN .. BXOR, READ, WRITE     not READ            yes
  *   compare   CSWAP .. MSWAP               yes       yes       yes
  */
-#include "provider/provider.h"
+#include "provider/data.h"
+#include "provider/fabric.h"
+#include "provider/rma.h"
 
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 _Static_assert((int)FI_INT8 == (int)MBX_INT8 && (int)FI_UINT64 == (int)MBX_UINT64 &&
@@ -273,8 +278,8 @@ static ssize_t update_vector(struct fid_ep *fid, enum form form, struct pieces o
         .rma_count = 1,
         .peer = dest,
         .context = context,
-        .quiet = ep->send_quiet,
-        .inject = ep->send_flags & FI_INJECT,
+        .quiet = ep->send.quiet,
+        .inject = ep->send.flags & FI_INJECT,
     };
 
     if (element_size(form, type, op) == 0)
@@ -297,7 +302,7 @@ static ssize_t update_msg(struct fid_ep *fid, enum form form, const struct fi_ms
         .rma_count = msg->rma_iov_count,
         .peer = msg->addr,
         .context = msg->context,
-        .quiet = ep->send_selective && !(flags & FI_COMPLETION),
+        .quiet = ep->send.selective && !(flags & FI_COMPLETION),
         .inject = flags & FI_INJECT,
     };
 

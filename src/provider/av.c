@@ -5,7 +5,7 @@
  *   fi_addr --entries--> address --mbx_peer_add--> peer     prov_av_resolve
  *   fi_addr <--hash----- address <--mbx_peer_address-- peer prov_av_find
  *
- * Both ways end in a cache of the endpoint (ep->peers, ep->addrs), so an operation
+ * Both ways end in a cache of the endpoint (ep->av.peers, ep->av.addrs), so an operation
  * comes here once per address.  A fi_addr is an index for both types of vector.
  *
  * A message that arrived before its sender was inserted still meets a directed
@@ -13,16 +13,24 @@
  * and mbx_peer_add() gives that number for its address.
  *
  * Invariants
- *   I1  ep->addrs[p] = a implies ep->peers[a] = p: so fi_av_remove() finds all that
- *       an endpoint remembers of a through ep->peers[a]
+ *   I1  ep->av.addrs[p] = a implies ep->av.peers[a] = p: so fi_av_remove() finds all that
+ *       an endpoint remembers of a through ep->av.peers[a]
  *   I2  only the endpoint's own thread (or lock) moves the caches; fi_av_remove() may
  *       reset entries from another thread.  Both hold the vector's lock, and entries
  *       are atomic because the endpoint reads them without it.
  */
-#include "provider/provider.h"
+#include "provider/av.h"
+#include "provider/ep.h"
+#include "provider/eq.h"
+#include "provider/fabric.h"
+#include "provider/name.h"
+#include "provider/unsupported.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define AV_FIRST_CAPACITY 16
 
@@ -128,54 +136,55 @@ static void ep_forget(struct prov_ep *ep, fi_addr_t addr)
 {
     uint32_t peer;
 
-    if (addr >= ep->peer_limit)
+    if (addr >= ep->av.peer_limit)
         return;
-    peer = atomic_exchange_explicit(&ep->peers[addr], PROV_PEER_UNKNOWN, memory_order_relaxed);
-    if (peer < ep->addr_limit &&
-        atomic_load_explicit(&ep->addrs[peer], memory_order_relaxed) == addr)
-        atomic_store_explicit(&ep->addrs[peer], FI_ADDR_NOTAVAIL, memory_order_relaxed);
+    peer =
+        atomic_exchange_explicit(&ep->av.peers[addr], PROV_PEER_UNKNOWN, memory_order_relaxed);
+    if (peer < ep->av.addr_limit &&
+        atomic_load_explicit(&ep->av.addrs[peer], memory_order_relaxed) == addr)
+        atomic_store_explicit(&ep->av.addrs[peer], FI_ADDR_NOTAVAIL, memory_order_relaxed);
 }
 
 static int ep_peers_grow(struct prov_ep *ep, uint64_t limit)
 {
-    _Atomic uint32_t *peers = realloc(ep->peers, limit * sizeof *peers);
+    _Atomic uint32_t *peers = realloc(ep->av.peers, limit * sizeof *peers);
 
     if (peers == NULL)
         return -FI_ENOMEM;
-    for (uint64_t i = ep->peer_limit; i < limit; i++)
+    for (uint64_t i = ep->av.peer_limit; i < limit; i++)
         atomic_init(&peers[i], PROV_PEER_UNKNOWN);
-    ep->peers = peers;
-    ep->peer_limit = limit;
+    ep->av.peers = peers;
+    ep->av.peer_limit = limit;
     return 0;
 }
 
 static int ep_addrs_grow(struct prov_ep *ep, uint32_t limit)
 {
-    _Atomic fi_addr_t *addrs = realloc(ep->addrs, limit * sizeof *addrs);
+    _Atomic fi_addr_t *addrs = realloc(ep->av.addrs, limit * sizeof *addrs);
 
     if (addrs == NULL)
         return -FI_ENOMEM;
-    for (uint32_t i = ep->addr_limit; i < limit; i++)
+    for (uint32_t i = ep->av.addr_limit; i < limit; i++)
         atomic_init(&addrs[i], FI_ADDR_NOTAVAIL);
-    ep->addrs = addrs;
-    ep->addr_limit = limit;
+    ep->av.addrs = addrs;
+    ep->av.addr_limit = limit;
     return 0;
 }
 
 static int resolve_locked(struct prov_ep *ep, fi_addr_t addr, uint32_t *peer)
 {
-    struct prov_av *av = ep->av;
+    struct prov_av *av = ep->av.vector;
     uint32_t number;
     int err;
 
     if (!av_has(av, addr))
         return -FI_EINVAL;
-    if (addr >= ep->peer_limit && (err = ep_peers_grow(ep, av->capacity)) < 0)
+    if (addr >= ep->av.peer_limit && (err = ep_peers_grow(ep, av->capacity)) < 0)
         return err;
     err = mbx_peer_add(ep->mbx, &av->entries[addr].address, &number);
     if (err < 0)
         return err;
-    atomic_store_explicit(&ep->peers[addr], number, memory_order_relaxed);
+    atomic_store_explicit(&ep->av.peers[addr], number, memory_order_relaxed);
     *peer = number;
     return 0;
 }
@@ -184,17 +193,17 @@ int prov_av_resolve(struct prov_ep *ep, fi_addr_t addr, uint32_t *peer)
 {
     int err;
 
-    if (ep->av == NULL)
+    if (ep->av.vector == NULL)
         return -FI_ENOAV;
-    pthread_mutex_lock(&ep->av->lock);
+    pthread_mutex_lock(&ep->av.vector->lock);
     err = resolve_locked(ep, addr, peer);
-    pthread_mutex_unlock(&ep->av->lock);
+    pthread_mutex_unlock(&ep->av.vector->lock);
     return err;
 }
 
 static fi_addr_t find_locked(struct prov_ep *ep, uint32_t peer)
 {
-    struct prov_av *av = ep->av;
+    struct prov_av *av = ep->av.vector;
     struct mbx_address address;
     uint32_t index, same;
 
@@ -205,9 +214,9 @@ static fi_addr_t find_locked(struct prov_ep *ep, uint32_t peer)
             break;
     if (index == PROV_AV_NONE)
         return FI_ADDR_NOTAVAIL;
-    if ((peer < ep->addr_limit || ep_addrs_grow(ep, (peer | 15) * 2) == 0) &&
+    if ((peer < ep->av.addr_limit || ep_addrs_grow(ep, (peer | 15) * 2) == 0) &&
         resolve_locked(ep, index, &same) == 0)
-        atomic_store_explicit(&ep->addrs[peer], index, memory_order_relaxed);
+        atomic_store_explicit(&ep->av.addrs[peer], index, memory_order_relaxed);
     return index;
 }
 
@@ -215,36 +224,54 @@ fi_addr_t prov_av_find(struct prov_ep *ep, uint32_t peer)
 {
     fi_addr_t addr = FI_ADDR_NOTAVAIL;
 
-    if (peer < ep->addr_limit)
-        addr = atomic_load_explicit(&ep->addrs[peer], memory_order_relaxed);
-    if (addr != FI_ADDR_NOTAVAIL || ep->av == NULL)
+    if (peer < ep->av.addr_limit)
+        addr = atomic_load_explicit(&ep->av.addrs[peer], memory_order_relaxed);
+    if (addr != FI_ADDR_NOTAVAIL || ep->av.vector == NULL)
         return addr;
-    pthread_mutex_lock(&ep->av->lock);
+    pthread_mutex_lock(&ep->av.vector->lock);
     addr = find_locked(ep, peer);
-    pthread_mutex_unlock(&ep->av->lock);
+    pthread_mutex_unlock(&ep->av.vector->lock);
     return addr;
 }
 
-void prov_av_attach(struct prov_av *av, struct prov_ep *ep)
+int prov_av_bind(struct prov_av *av, struct prov_ep *ep)
 {
+    if (av->domain != ep->domain)
+        return -FI_EDOMAIN;
+    if (ep->av.vector != NULL)
+        return -FI_EINVAL;
     pthread_mutex_lock(&av->lock);
-    ep->av = av;
-    ep->av_next = av->eps;
+    ep->av.vector = av;
+    ep->av.next = av->eps;
     av->eps = ep;
     pthread_mutex_unlock(&av->lock);
     atomic_fetch_add(&av->users, 1);
+    return 0;
 }
 
-void prov_av_detach(struct prov_av *av, struct prov_ep *ep)
+static void ep_leave(struct prov_av *av, struct prov_ep *ep)
 {
     struct prov_ep **at = &av->eps;
 
     pthread_mutex_lock(&av->lock);
     while (*at != ep)
-        at = &(*at)->av_next;
-    *at = ep->av_next;
+        at = &(*at)->av.next;
+    *at = ep->av.next;
     pthread_mutex_unlock(&av->lock);
     atomic_fetch_sub(&av->users, 1);
+}
+
+void prov_av_unbind(struct prov_ep *ep)
+{
+    if (ep->av.vector != NULL)
+        ep_leave(ep->av.vector, ep);
+    ep->av.vector = NULL;
+    free(ep->av.peers);
+    free(ep->av.addrs);
+    ep->av.peers = NULL;
+    ep->av.addrs = NULL;
+    ep->av.peer_limit = 0;
+    ep->av.addr_limit = 0;
 }
 
 /* ---- operations of the client -------------------------------------------------------- */
@@ -417,7 +444,7 @@ static int av_insertsym(struct fid_av *fid, const char *node, size_t nodecnt,
 
 static void av_drop(struct prov_av *av, uint32_t index)
 {
-    for (struct prov_ep *ep = av->eps; ep != NULL; ep = ep->av_next)
+    for (struct prov_ep *ep = av->eps; ep != NULL; ep = ep->av.next)
         ep_forget(ep, index);
     av_unlink(av, index);
     av->entries[index].used = false;

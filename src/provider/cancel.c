@@ -7,14 +7,18 @@
  * added when it is posted and removed when its record is released: a cancel costs the
  * same however many receives there are.
  *
- * Invariants, once ep->index is there
+ * Invariants, once ep->index.heads is there
  *   I1  the records with same_at set are those of receives that are not released
  *   I2  *op->same_at == op; the list of a hash ends with NULL
  *   I3  index_size is a power of two, at least half the number of records if memory
  *       allowed
  */
-#include "provider/provider.h"
+#include "provider/cancel.h"
+#include "provider/cq.h"
+#include "provider/ep.h"
+#include "provider/multi.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
 #define INDEX_FIRST 256
@@ -23,7 +27,7 @@ static struct prov_op **index_head(const struct prov_ep *ep, const void *context
 {
     uint64_t hash = (uint64_t)(uintptr_t)context * UINT64_C(0x9e3779b97f4a7c15);
 
-    return &ep->index[(hash >> 32) & (ep->index_size - 1)];
+    return &ep->index.heads[(hash >> 32) & (ep->index.size - 1)];
 }
 
 void prov_index_add(struct prov_ep *ep, struct prov_op *op)
@@ -54,7 +58,7 @@ static size_t index_size_for(const struct prov_ep *ep)
 {
     size_t size = INDEX_FIRST;
 
-    while (size < ep->slab_count * PROV_OPS_PER_SLAB / 2)
+    while (size < ep->ops.slab_count * PROV_OPS_PER_SLAB / 2)
         size *= 2;
     return size;
 }
@@ -67,13 +71,18 @@ static OUT_OF_LINE void index_build(struct prov_ep *ep)
 
     if (heads == NULL)
         return;
-    free(ep->index);
-    ep->index = heads;
-    ep->index_size = size;
-    for (struct prov_op_slab *slab = ep->slabs; slab != NULL; slab = slab->next)
+    free(ep->index.heads);
+    ep->index.heads = heads;
+    ep->index.size = size;
+    for (struct prov_op_slab *slab = ep->ops.slabs; slab != NULL; slab = slab->next)
         for (size_t i = PROV_OPS_PER_SLAB; i-- != 0;)
             if (is_receive(&slab->ops[i]))
                 prov_index_add(ep, &slab->ops[i]);
+}
+
+void prov_index_free(struct prov_ep *ep)
+{
+    free(ep->index.heads);
 }
 
 /* ---- taking back ---------------------------------------------------------------------- */
@@ -133,7 +142,7 @@ static enum cancelled cancel_locked(struct prov_ep *ep, void *context, struct pr
 ssize_t prov_cancel(fid_t fid, void *context)
 {
     struct prov_ep *ep = container_of(fid, struct prov_ep, fid.fid);
-    struct prov_cq *cq = ep->caps & FI_MULTI_RECV ? ep->recv_cq : NULL;
+    struct prov_cq *cq = ep->caps & FI_MULTI_RECV ? ep->cqs.recv : NULL;
     enum cancelled done = CANCEL_NONE;
     struct prov_event event;
     bool able;
@@ -141,13 +150,13 @@ ssize_t prov_cancel(fid_t fid, void *context)
     if (cq != NULL && prov_cq_reserve(cq) < 0)
         return -FI_ENOMEM;
     prov_ep_lock(ep);
-    if (ep->index == NULL || ep->index_size < index_size_for(ep))
+    if (ep->index.heads == NULL || ep->index.size < index_size_for(ep))
         index_build(ep);
-    able = ep->index != NULL;
+    able = ep->index.heads != NULL;
     if (able)
         done = cancel_locked(ep, context, &event);
-    if (ep->counts && (done == CANCEL_NOW || done == CANCEL_LATER))
-        prov_count_op(ep, PROV_OP_RECV, -ECANCELED);
+    if (ep->cntrs.counts && (done == CANCEL_NOW || done == CANCEL_LATER))
+        prov_count_op(&ep->cntrs, PROV_OP_RECV, -ECANCELED);
     prov_ep_unlock(ep);
     if (cq != NULL && done == CANCEL_NOW)
         prov_cq_push(cq, &event);

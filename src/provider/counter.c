@@ -22,8 +22,16 @@
  *            endpoints and regions; the numbers are atomic, and changed under any lock.  The
  *            domain's bell, behind all others, guards its list.
  */
-#include "provider/provider.h"
+#include "provider/counter.h"
+#include "provider/cq.h"
+#include "provider/ep.h"
+#include "provider/fabric.h"
+#include "provider/mr.h"
+#include "provider/thread.h"
+#include "provider/unsupported.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 static struct prov_cntr *cntr_of(struct fid_cntr *fid)
@@ -76,7 +84,7 @@ int prov_cntr_bind(struct prov_cntr *cntr, struct prov_ep *ep, uint64_t flags)
         return -FI_EDOMAIN;
     for (size_t i = 0; i < count_of(kinds); i++) {
         known |= kinds[i].flag;
-        if ((flags & kinds[i].flag) && ep->cntrs[kinds[i].count] != NULL)
+        if ((flags & kinds[i].flag) && ep->cntrs.of[kinds[i].count] != NULL)
             return -FI_EINVAL;
     }
     if (flags == 0 || (flags & ~known))
@@ -88,10 +96,10 @@ int prov_cntr_bind(struct prov_cntr *cntr, struct prov_ep *ep, uint64_t flags)
     for (size_t i = 0; i < count_of(kinds); i++) {
         if (!(flags & kinds[i].flag))
             continue;
-        ep->cntrs[kinds[i].count] = cntr;
+        ep->cntrs.of[kinds[i].count] = cntr;
         atomic_fetch_add(&cntr->users, 1);
     }
-    ep->counts = true;
+    ep->cntrs.counts = true;
     prov_ep_unlock(ep);
     prov_cntr_ring(cntr); /* who sleeps does not know of ep */
     return 0;
@@ -110,13 +118,13 @@ static void cntr_remove_ep(struct prov_cntr *cntr, struct prov_ep *ep)
 void prov_cntr_unbind(struct prov_ep *ep)
 {
     for (unsigned i = 0; i < PROV_COUNTS; i++) {
-        struct prov_cntr *cntr = ep->cntrs[i];
+        struct prov_cntr *cntr = ep->cntrs.of[i];
 
         if (cntr == NULL)
             continue;
         cntr_remove_ep(cntr, ep);
         prov_ep_lock(ep); /* its thread may be about to ring the counter */
-        ep->cntrs[i] = NULL;
+        ep->cntrs.of[i] = NULL;
         prov_ep_unlock(ep);
         atomic_fetch_sub(&cntr->users, 1);
     }
@@ -126,21 +134,21 @@ void prov_cntr_unbind(struct prov_ep *ep)
 
 static void bell_join(struct prov_cntr *cntr)
 {
-    pthread_mutex_lock(&cntr->domain->bell);
-    cntr->bell_next = cntr->domain->region_cntrs;
-    cntr->domain->region_cntrs = cntr;
-    pthread_mutex_unlock(&cntr->domain->bell);
+    pthread_mutex_lock(&cntr->domain->bell.lock);
+    cntr->bell_next = cntr->domain->bell.cntrs;
+    cntr->domain->bell.cntrs = cntr;
+    pthread_mutex_unlock(&cntr->domain->bell.lock);
 }
 
 static void bell_leave(struct prov_cntr *cntr)
 {
-    struct prov_cntr **at = &cntr->domain->region_cntrs;
+    struct prov_cntr **at = &cntr->domain->bell.cntrs;
 
-    pthread_mutex_lock(&cntr->domain->bell);
+    pthread_mutex_lock(&cntr->domain->bell.lock);
     while (*at != cntr)
         at = &(*at)->bell_next;
     *at = cntr->bell_next;
-    pthread_mutex_unlock(&cntr->domain->bell);
+    pthread_mutex_unlock(&cntr->domain->bell.lock);
 }
 
 int prov_cntr_add_mr(struct prov_cntr *cntr, struct prov_mr *mr)
@@ -182,12 +190,12 @@ void prov_cntr_remove_mr(struct prov_cntr *cntr, struct prov_mr *mr)
 
 void prov_cntr_ring_regions(struct prov_domain *domain)
 {
-    if (!atomic_load(&domain->bell_armed) || !atomic_exchange(&domain->bell_armed, false))
+    if (!atomic_load(&domain->bell.armed) || !atomic_exchange(&domain->bell.armed, false))
         return;
-    pthread_mutex_lock(&domain->bell);
-    for (struct prov_cntr *c = domain->region_cntrs; c != NULL; c = c->bell_next)
+    pthread_mutex_lock(&domain->bell.lock);
+    for (struct prov_cntr *c = domain->bell.cntrs; c != NULL; c = c->bell_next)
         prov_cntr_ring(c);
-    pthread_mutex_unlock(&domain->bell);
+    pthread_mutex_unlock(&domain->bell.lock);
 }
 
 /* ---- progress -------------------------------------------------------------------------- */
@@ -197,8 +205,8 @@ void prov_cntr_ring_regions(struct prov_domain *domain)
  * (mr.c). */
 static void ep_count_served(struct prov_ep *ep)
 {
-    struct prov_cntr *reads = ep->cntrs[PROV_COUNT_REMOTE_READ];
-    struct prov_cntr *writes = ep->cntrs[PROV_COUNT_REMOTE_WRITE];
+    struct prov_cntr *reads = ep->cntrs.of[PROV_COUNT_REMOTE_READ];
+    struct prov_cntr *writes = ep->cntrs.of[PROV_COUNT_REMOTE_WRITE];
     struct mbx_served served;
 
     if (reads == NULL && writes == NULL)
@@ -206,22 +214,23 @@ static void ep_count_served(struct prov_ep *ep)
     prov_ep_lock(ep);
     mbx_served_get(ep->mbx, &served, sizeof served);
     if (reads != NULL)
-        prov_cntr_count(reads, 0, served.reads - ep->served.reads);
+        prov_cntr_count(reads, 0, served.reads - ep->cntrs.served.reads);
     if (writes != NULL)
         prov_cntr_count(writes, 0,
-                        served.writes - served.both - (ep->served.writes - ep->served.both));
-    ep->served = served;
+                        served.writes - served.both -
+                            (ep->cntrs.served.writes - ep->cntrs.served.both));
+    ep->cntrs.served = served;
     prov_ep_unlock(ep);
 }
 
 /* What completes in ep becomes known to its counters. */
 static void ep_collect(struct prov_ep *ep)
 {
-    if (ep->send_cq != NULL)
-        prov_cq_collect(ep->send_cq);
-    if (ep->recv_cq != NULL && ep->recv_cq != ep->send_cq)
-        prov_cq_collect(ep->recv_cq);
-    if (ep->send_cq == NULL || ep->recv_cq == NULL)
+    if (ep->cqs.send != NULL)
+        prov_cq_collect(ep->cqs.send);
+    if (ep->cqs.recv != NULL && ep->cqs.recv != ep->cqs.send)
+        prov_cq_collect(ep->cqs.recv);
+    if (ep->cqs.send == NULL || ep->cqs.recv == NULL)
         prov_ep_forget(ep);
     ep_count_served(ep);
 }
@@ -230,7 +239,7 @@ static void ep_collect(struct prov_ep *ep)
 static void mrs_collect(struct prov_cntr *cntr)
 {
     pthread_mutex_lock(&cntr->domain->lock);
-    for (struct prov_ep *ep = cntr->domain->eps; ep != NULL; ep = ep->domain_next)
+    for (struct prov_ep *ep = cntr->domain->mrs.eps; ep != NULL; ep = ep->domain_next)
         ep_collect(ep);
     pthread_mutex_unlock(&cntr->domain->lock);
     for (unsigned i = 0; i < cntr->mr_count; i++)
@@ -347,12 +356,12 @@ static int regions_arm(struct prov_cntr *cntr)
     struct prov_domain *domain = cntr->domain;
     int err = 0;
 
-    atomic_store(&domain->bell_armed, true);
+    atomic_store(&domain->bell.armed, true);
     pthread_mutex_lock(&domain->lock);
-    for (struct prov_ep *ep = domain->eps; ep != NULL && err == 0; ep = ep->domain_next) {
+    for (struct prov_ep *ep = domain->mrs.eps; ep != NULL && err == 0; ep = ep->domain_next) {
         if (!ep->locks) /* with FI_THREAD_DOMAIN; else it has them (prov_is_accessed) */
             ep->locks = true;
-        err = prov_thread_arm(ep, &domain->bell_armed);
+        err = prov_thread_arm(ep, &domain->bell.armed);
     }
     pthread_mutex_unlock(&domain->lock);
     return err;

@@ -25,9 +25,18 @@
  * A read never blocks, but many empty ones in a row give the core away (idle.c), whatever is
  * under way in the endpoints.
  */
-#include "provider/provider.h"
+#include "provider/cq.h"
+#include "provider/envelope.h"
+#include "provider/ep.h"
+#include "provider/fabric.h"
+#include "provider/multi.h"
+#include "provider/rma.h"
 
+#include <errno.h>
+#include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
 
 #define POLL_BATCH       16
 #define MIN_ERR_DATA_API FI_VERSION(1, 5)
@@ -156,9 +165,9 @@ static inline bool event_from(struct prov_ep *ep, const struct mbx_completion *c
     event->flags = op->flags;
     if (unlikely(op->bounce != NULL))
         bounce_finish(op, c);
-    if (unlikely(ep->counts))
-        prov_count_op(ep, op->kind, c->error);
-    prov_op_put(ep, op);
+    if (unlikely(ep->cntrs.counts))
+        prov_count_op(&ep->cntrs, op->kind, c->error);
+    prov_op_put(&ep->ops, op);
     if (unlikely(c->error == 0 && quiet))
         return false;
     event->len = c->kind == MBX_RECVS ? c->received : 0;
@@ -375,7 +384,7 @@ static ALWAYS_INLINE size_t queue_read(struct prov_cq *cq, struct prov_ep *ep,
                 recv_fill(op, c, &entries[done++]);
             else
                 send_fill(op, &entries[done++]);
-            prov_op_put(ep, op);
+            prov_op_put(&ep->ops, op);
             mbx_release(ep->mbx, c);
             continue;
         }
@@ -392,14 +401,14 @@ static OUT_OF_LINE size_t sent_read(struct prov_cq *cq, struct prov_ep *ep, bool
 {
     struct fi_cq_tagged_entry *entries = buf;
 
-    while (done < count && ep->sent != NULL) {
-        struct prov_op *op = prov_sent_take(ep);
+    while (done < count && ep->send.sent != NULL) {
+        struct prov_op *op = prov_sent_take(&ep->send);
 
         if (likely(are_tagged))
             send_fill(op, &entries[done++]);
         else
             done += sent_report(cq, op, buf, done, sources);
-        prov_op_put(ep, op);
+        prov_op_put(&ep->ops, op);
     }
     return done;
 }
@@ -423,9 +432,9 @@ static ALWAYS_INLINE size_t source_read(struct prov_cq *cq, struct prov_ep *ep, 
                                         fi_addr_t *sources)
 {
     bool are_tagged = likely(cq->format == FI_CQ_FORMAT_TAGGED) && likely(sources == NULL) &&
-                      likely(!ep->counts);
+                      likely(!ep->cntrs.counts);
 
-    if ((queues & MBX_SENDS) && ep->sent != NULL)
+    if ((queues & MBX_SENDS) && ep->send.sent != NULL)
         done = sent_read(cq, ep, are_tagged, buf, done, count, sources);
     if (queues & MBX_SENDS)
         done = queue_read(cq, ep, MBX_SENDS, are_tagged, buf, done, count, sources);
@@ -525,7 +534,8 @@ static OUT_OF_LINE ssize_t cq_read_all(struct prov_cq *cq, void *buf, size_t cou
 /* Would moving it on and looking at its completions find nothing? */
 static inline bool source_is_idle(struct prov_ep *ep)
 {
-    return likely(!prov_multi_is_busy(ep)) && ep->sent == NULL && mbx_idle(ep->mbx);
+    return likely(!prov_multi_is_busy(&ep->multi)) && ep->send.sent == NULL &&
+           mbx_idle(ep->mbx);
 }
 
 /* A read of a queue of the usual kind, without locks, has found nothing. */
@@ -634,13 +644,13 @@ static bool events_fit(struct prov_cq *cq)
 /* Sends that were complete at once become events.  False: there is no room for all. */
 static bool sent_collect(struct prov_cq *cq, struct prov_ep *ep)
 {
-    while (ep->sent != NULL && events_fit(cq)) {
-        struct prov_op *op = prov_sent_take(ep);
+    while (ep->send.sent != NULL && events_fit(cq)) {
+        struct prov_op *op = prov_sent_take(&ep->send);
 
         sent_report(cq, op, NULL, 0, NULL);
-        prov_op_put(ep, op);
+        prov_op_put(&ep->ops, op);
     }
-    return ep->sent == NULL;
+    return ep->send.sent == NULL;
 }
 
 /* False: nothing more completed, or there is no room. */
@@ -677,8 +687,8 @@ void prov_cq_collect(struct prov_cq *cq)
 
 void prov_ep_forget(struct prov_ep *ep)
 {
-    unsigned queues = (ep->send_cq == NULL ? ep->send_queues : 0) |
-                      (ep->recv_cq == NULL ? ep->recv_queues : 0);
+    unsigned queues = (ep->cqs.send == NULL ? ep->cqs.send_queues : 0) |
+                      (ep->cqs.recv == NULL ? ep->cqs.recv_queues : 0);
     struct mbx_completion completions[POLL_BATCH];
     struct prov_event event;
     int n;

@@ -3,8 +3,13 @@
  * cq_open.c - a completion queue from its opening to its end, and the endpoints that are bound
  * to it.  What it reads and reports is cq.c's.
  */
-#include "provider/provider.h"
+#include "provider/cq.h"
+#include "provider/ep.h"
+#include "provider/fabric.h"
+#include "provider/unsupported.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 /* The queue that most clients have has one endpoint, which cq.c looks at in a shorter way. */
@@ -18,11 +23,26 @@ static void sources_changed(struct prov_cq *cq)
     cq->only_queues = cq->sources[0].queues;
 }
 
+static void ep_joins(struct prov_cq *cq, struct prov_ep *ep, unsigned queues)
+{
+    prov_ep_lock(ep);
+    if (queues & MBX_SENDS)
+        ep->cqs.send = cq;
+    if (queues & MBX_RECVS)
+        ep->cqs.recv = cq;
+    prov_ep_unlock(ep);
+}
+
 int prov_cq_bind(struct prov_cq *cq, struct prov_ep *ep, unsigned queues)
 {
     struct prov_cq_source *sources;
     int err = 0;
 
+    if (cq->domain != ep->domain)
+        return -FI_EDOMAIN;
+    if ((queues & MBX_SENDS && ep->cqs.send != NULL) ||
+        (queues & MBX_RECVS && ep->cqs.recv != NULL))
+        return -FI_EINVAL;
     /* a thread of ours will use the endpoint, too */
     if (cq->wait.object != FI_WAIT_NONE && cq->wait.object != FI_WAIT_YIELD)
         ep->locks = true;
@@ -46,23 +66,47 @@ int prov_cq_bind(struct prov_cq *cq, struct prov_ep *ep, unsigned queues)
     sources_changed(cq);
 unlock:
     prov_cq_unlock(cq);
+    if (err == 0)
+        ep_joins(cq, ep, queues);
     return err;
 }
 
-void prov_cq_unbind(struct prov_cq *cq, struct prov_ep *ep)
+/* The queue and the endpoint know each other no longer. */
+static void cq_unbind(struct prov_cq *cq, struct prov_ep *ep)
 {
     prov_cq_lock(cq);
     prov_ep_lock(ep); /* its thread may be about to ring the queue */
-    if (ep->send_cq == cq)
-        ep->send_cq = NULL;
-    if (ep->recv_cq == cq)
-        ep->recv_cq = NULL;
+    if (ep->cqs.send == cq)
+        ep->cqs.send = NULL;
+    if (ep->cqs.recv == cq)
+        ep->cqs.recv = NULL;
     prov_ep_unlock(ep);
     for (unsigned i = 0; i < cq->source_count; i++)
         if (cq->sources[i].ep == ep)
             cq->sources[i--] = cq->sources[--cq->source_count];
     sources_changed(cq);
     prov_cq_unlock(cq);
+}
+
+void prov_ep_cqs_init(struct prov_ep *ep)
+{
+    bool is_accessed = prov_is_accessed(ep->caps);
+
+    ep->cqs.send_queues = MBX_SENDS | (is_accessed ? MBX_ACCESS : 0);
+    ep->cqs.recv_queues = MBX_RECVS | (is_accessed ? MBX_EVENTS : 0);
+}
+
+void prov_ep_cqs_enable(struct prov_ep *ep)
+{
+    ep->cqs.drops_events = (ep->cqs.recv_queues & MBX_EVENTS) && ep->cqs.recv == NULL;
+}
+
+void prov_ep_cqs_unbind(struct prov_ep *ep)
+{
+    if (ep->cqs.send != NULL)
+        cq_unbind(ep->cqs.send, ep);
+    if (ep->cqs.recv != NULL)
+        cq_unbind(ep->cqs.recv, ep);
 }
 
 void prov_cq_free(struct prov_cq *cq)

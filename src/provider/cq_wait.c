@@ -9,7 +9,11 @@
  * of the client that use them, and for events that are set aside in it (cq.c).  A ring may
  * be for nothing: then the reader goes round again.
  */
-#include "provider/provider.h"
+#include "provider/cq.h"
+#include "provider/thread.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
 
 static struct prov_cq *cq_of(struct fid_cq *fid)
 {

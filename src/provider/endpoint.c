@@ -4,60 +4,25 @@
  *
  * The Matchbox endpoint is opened with ours, so that fi_getname() works before
  * fi_enable(); bindings are only checked at fi_enable().
- *
- * Every operation with a completion has a record (struct prov_op) from slabs that
- * grow with the operations in flight and are kept until close.  A record is on the
- * free list, or in Matchbox's hands as the user pointer of one request.
  */
-#include "provider/provider.h"
+#include "provider/data.h"
+#include "provider/ep.h"
+#include "provider/eq.h"
+#include "provider/fabric.h"
+#include "provider/mr.h"
+#include "provider/rma.h"
+#include "provider/unsupported.h"
 
 #include <assert.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
 static struct prov_ep *ep_of_fid(struct fid *fid)
 {
     return container_of(fid, struct prov_ep, fid.fid);
-}
-
-/* ---- operation records ------------------------------------------------------------ */
-
-int prov_op_slab_add(struct prov_ep *ep)
-{
-    struct prov_op_slab *slab = calloc(1, sizeof *slab);
-
-    if (slab == NULL)
-        return -FI_ENOMEM;
-    slab->next = ep->slabs;
-    ep->slabs = slab;
-    ep->slab_count++;
-    for (size_t i = PROV_OPS_PER_SLAB; i-- != 0;)
-        prov_op_put(ep, &slab->ops[i]);
-    return 0;
-}
-
-static void slabs_free(struct prov_ep *ep)
-{
-    while (ep->slabs != NULL) {
-        struct prov_op_slab *slab = ep->slabs;
-
-        ep->slabs = slab->next;
-        for (size_t i = 0; i < PROV_OPS_PER_SLAB; i++) {
-            if (slab->ops[i].kind != PROV_OP_FREE)
-                free(slab->ops[i].bounce);
-            prov_multi_free(&slab->ops[i]);
-        }
-        free(slab);
-    }
-}
-
-static void claims_free(struct prov_ep *ep)
-{
-    while (ep->claims != NULL) {
-        struct prov_claim *claim = ep->claims;
-
-        ep->claims = claim->next;
-        free(claim);
-    }
 }
 
 void prov_ep_in_vain(struct prov_ep *ep)
@@ -89,7 +54,7 @@ static int ep_getopt(fid_t fid, int level, int name, void *value, size_t *len)
     *len = sizeof(size_t);
     if (room < sizeof(size_t))
         return -FI_ETOOSMALL;
-    memcpy(value, &ep_of_fid(fid)->multi_min, sizeof(size_t));
+    memcpy(value, &ep_of_fid(fid)->multi.min, sizeof(size_t));
     return 0;
 }
 
@@ -97,13 +62,15 @@ static int ep_getopt(fid_t fid, int level, int name, void *value, size_t *len)
 static int ep_setopt(fid_t fid, int level, int name, const void *value, size_t len)
 {
     struct prov_ep *ep = ep_of_fid(fid);
+    size_t min;
 
     if (level != FI_OPT_ENDPOINT || name != FI_OPT_MIN_MULTI_RECV)
         return -FI_ENOPROTOOPT;
-    if (len < sizeof(size_t))
+    if (len < sizeof min)
         return -FI_EINVAL;
+    memcpy(&min, value, sizeof min);
     prov_ep_lock(ep);
-    memcpy(&ep->multi_min, value, sizeof(size_t));
+    prov_multi_set_min(ep, min);
     prov_ep_unlock(ep);
     return 0;
 }
@@ -125,12 +92,12 @@ static int ep_rx_ctx(struct fid_ep *sep, int index, struct fi_rx_attr *attr, str
 /* The queues have no depth of their own: there is always room. */
 static ssize_t ep_rx_size_left(struct fid_ep *fid)
 {
-    return (ssize_t)prov_ep_of(fid)->recv_size;
+    return (ssize_t)prov_ep_of(fid)->recv.size;
 }
 
 static ssize_t ep_tx_size_left(struct fid_ep *fid)
 {
-    return (ssize_t)prov_ep_of(fid)->send_size;
+    return (ssize_t)prov_ep_of(fid)->send.size;
 }
 
 static struct fi_ops_ep ep_ops = {
@@ -263,44 +230,23 @@ static struct fi_ops_msg msg_ops = {
 
 static int ep_bind_cq(struct prov_ep *ep, struct prov_cq *cq, uint64_t flags)
 {
-    unsigned queues =
-        (flags & FI_TRANSMIT ? ep->send_queues : 0) | (flags & FI_RECV ? ep->recv_queues : 0);
+    unsigned queues = (flags & FI_TRANSMIT ? ep->cqs.send_queues : 0) |
+                      (flags & FI_RECV ? ep->cqs.recv_queues : 0);
     bool selective = flags & FI_SELECTIVE_COMPLETION;
     int err;
 
     if (flags & ~(FI_TRANSMIT | FI_RECV | FI_SELECTIVE_COMPLETION) || queues == 0)
         return -FI_EBADFLAGS;
-    if (cq->domain != ep->domain)
-        return -FI_EDOMAIN;
-    if ((queues & MBX_SENDS && ep->send_cq != NULL) ||
-        (queues & MBX_RECVS && ep->recv_cq != NULL))
-        return -FI_EINVAL;
     err = prov_cq_bind(cq, ep, queues);
     if (err < 0)
         return err;
     prov_ep_lock(ep);
-    if (queues & MBX_SENDS) {
-        ep->send_cq = cq;
-        ep->send_selective = selective;
-        ep->send_quiet = selective && !(ep->send_flags & FI_COMPLETION);
-    }
-    if (queues & MBX_RECVS) {
-        ep->recv_cq = cq;
-        ep->recv_selective = selective;
-        ep->recv_quiet = selective && !(ep->recv_flags & FI_COMPLETION);
-    }
+    if (queues & MBX_SENDS)
+        prov_send_set_selective(ep, selective);
+    if (queues & MBX_RECVS)
+        prov_recv_set_selective(ep, selective);
     prov_ep_unlock(ep);
     prov_cq_ring(cq); /* who sleeps does not know of ep */
-    return 0;
-}
-
-static int ep_bind_av(struct prov_ep *ep, struct prov_av *av)
-{
-    if (av->domain != ep->domain)
-        return -FI_EDOMAIN;
-    if (ep->av != NULL)
-        return -FI_EINVAL;
-    prov_av_attach(av, ep);
     return 0;
 }
 
@@ -323,7 +269,7 @@ static int ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
     case FI_CLASS_CQ:
         return ep_bind_cq(ep, container_of(bfid, struct prov_cq, fid.fid), flags);
     case FI_CLASS_AV:
-        return ep_bind_av(ep, container_of(bfid, struct prov_av, fid.fid));
+        return prov_av_bind(container_of(bfid, struct prov_av, fid.fid), ep);
     case FI_CLASS_EQ:
         return ep_bind_eq(ep, container_of(bfid, struct prov_eq, fid.fid));
     case FI_CLASS_CNTR:
@@ -337,24 +283,18 @@ static int ep_enable(struct prov_ep *ep)
 {
     int err;
 
-    if (ep->av == NULL)
+    if (ep->av.vector == NULL)
         return -FI_ENOAV;
-    if ((ep->caps & FI_SEND && ep->send_cq == NULL && ep->cntrs[PROV_COUNT_SEND] == NULL) ||
-        (ep->caps & FI_RECV && ep->recv_cq == NULL && ep->cntrs[PROV_COUNT_RECV] == NULL))
+    if ((ep->caps & FI_SEND && ep->cqs.send == NULL && ep->cntrs.of[PROV_COUNT_SEND] == NULL) ||
+        (ep->caps & FI_RECV && ep->cqs.recv == NULL && ep->cntrs.of[PROV_COUNT_RECV] == NULL))
         return -FI_ENOCQ;
     prov_ep_lock(ep);
-    ep->drops_events = (ep->recv_queues & MBX_EVENTS) && ep->recv_cq == NULL;
+    prov_ep_cqs_enable(ep);
     prov_ep_unlock(ep);
     if (ep->domain->auto_progress && (err = prov_thread_always(ep)) < 0)
         return err;
     ep->enabled = true;
     return 0;
-}
-
-/* Who did not ask for buffers that take many messages does not get them. */
-static uint64_t recv_flags_of(const struct prov_ep *ep, uint64_t flags)
-{
-    return ep->caps & FI_MULTI_RECV ? flags : flags & ~FI_MULTI_RECV;
 }
 
 static int ep_getflags(const struct prov_ep *ep, uint64_t *flags)
@@ -363,7 +303,7 @@ static int ep_getflags(const struct prov_ep *ep, uint64_t *flags)
 
     if (send == recv)
         return -FI_EINVAL;
-    *flags = send ? ep->send_flags : ep->recv_flags;
+    *flags = send ? ep->send.flags : ep->recv.flags;
     return 0;
 }
 
@@ -374,13 +314,10 @@ static int ep_setflags(struct prov_ep *ep, uint64_t flags)
     if (send == recv)
         return -FI_EINVAL;
     flags &= ~(FI_TRANSMIT | FI_RECV);
-    if (send) {
-        ep->send_flags = flags;
-        ep->send_quiet = ep->send_selective && !(flags & FI_COMPLETION);
-    } else {
-        ep->recv_flags = recv_flags_of(ep, flags);
-        ep->recv_quiet = ep->recv_selective && !(flags & FI_COMPLETION);
-    }
+    if (send)
+        prov_send_set_flags(ep, flags);
+    else
+        prov_recv_set_flags(ep, flags);
     return 0;
 }
 
@@ -410,23 +347,18 @@ static int ep_close(struct fid *fid)
     /* Who waits at one of these may arm the thread, until they have forgotten us. */
     prov_mr_leave(ep);
     prov_cntr_unbind(ep);
-    if (ep->send_cq != NULL)
-        prov_cq_unbind(ep->send_cq, ep);
-    if (ep->recv_cq != NULL)
-        prov_cq_unbind(ep->recv_cq, ep);
+    prov_ep_cqs_unbind(ep);
     prov_thread_fini(ep);
-    if (ep->av != NULL)
-        prov_av_detach(ep->av, ep);
+    prov_av_unbind(ep);
     if (ep->eq != NULL)
         atomic_fetch_sub(&ep->eq->users, 1);
     prov_name_withdraw(ep);
     /* Sends that could not be delivered in time are logged there; ours is closed. */
     mbx_close(ep->mbx);
-    slabs_free(ep);
-    claims_free(ep);
-    free(ep->index);
-    free(ep->peers);
-    free(ep->addrs);
+    prov_multi_free(ep);
+    prov_ops_free(&ep->ops);
+    prov_claims_free(ep);
+    prov_index_free(ep);
     atomic_fetch_sub(&ep->domain->users, 1);
     pthread_mutex_destroy(&ep->lock);
     free(ep);
@@ -448,30 +380,14 @@ static void ep_configure(struct prov_ep *ep, const struct fi_info *info)
     struct mbx_limits limits;
 
     mbx_limits_get(ep->mbx, &limits, sizeof limits);
-    ep->inject_limit = limits.inject;
     ep->atomic_limit = limits.atomic;
-    ep->send_queues = MBX_SENDS;
-    ep->recv_queues = MBX_RECVS;
-    if (info->caps & (FI_RMA | FI_ATOMIC)) {
-        ep->send_queues |= MBX_ACCESS;
-        ep->recv_queues |= MBX_EVENTS;
-    }
     ep->locks = prov_needs_locks(ep->domain->threading) || ep->domain->auto_progress ||
                 (prov_is_accessed(info->caps) && ep->domain->threading == FI_THREAD_COMPLETION);
     ep->caps = info->caps;
-    ep->directed = info->caps & FI_DIRECTED_RECV;
-    ep->sent_end = &ep->sent;
-    ep->multi_min = PROV_MULTI_MIN;
-    ep->send_size = PROV_QUEUE_SIZE;
-    ep->recv_size = PROV_QUEUE_SIZE;
-    if (info->tx_attr != NULL) {
-        ep->send_flags = info->tx_attr->op_flags;
-        ep->send_size = info->tx_attr->size;
-    }
-    if (info->rx_attr != NULL) {
-        ep->recv_flags = recv_flags_of(ep, info->rx_attr->op_flags);
-        ep->recv_size = info->rx_attr->size;
-    }
+    prov_send_init(ep, limits.inject, info->tx_attr);
+    prov_recv_init(ep, info->rx_attr);
+    prov_multi_init(ep);
+    prov_ep_cqs_init(ep);
 }
 
 /* The source that the client has asked fi_getinfo() for is a name, or nothing. */
@@ -504,10 +420,10 @@ int prov_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep 
     err = mbx_open(&(struct mbx_config){.params = params}, &ep->mbx);
     if (err < 0)
         goto free_ep;
-    err = prov_op_slab_add(ep);
+    err = prov_op_slab_add(&ep->ops);
     if (err < 0)
         goto close_mbx;
-    ep->name_fd = -1;
+    prov_name_init(ep);
     err = ep_publish(ep, info);
     if (err < 0)
         goto free_slabs;
@@ -536,7 +452,7 @@ destroy_lock:
     pthread_mutex_destroy(&ep->lock);
     prov_name_withdraw(ep);
 free_slabs:
-    slabs_free(ep);
+    prov_ops_free(&ep->ops);
 close_mbx:
     mbx_close(ep->mbx);
 free_ep:

@@ -9,10 +9,16 @@
  * An event of ours that finds no memory is lost, and the next look says so: the error
  * FI_EOVERRUN, behind all others.
  */
-#include "provider/provider.h"
+#include "provider/eq.h"
+#include "provider/fabric.h"
+#include "provider/unsupported.h"
 
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct prov_eq_entry {
     struct prov_eq_entry *next;

@@ -4,9 +4,21 @@
  *
  * Nothing is opened here but memory; the Matchbox endpoint comes with fi_endpoint().
  */
-#include "provider/provider.h"
+#include "provider/av.h"
+#include "provider/counter.h"
+#include "provider/cq.h"
+#include "provider/ep.h"
+#include "provider/eq.h"
+#include "provider/fabric.h"
+#include "provider/mr.h"
+#include "provider/rma.h"
+#include "provider/sets.h"
+#include "provider/unsupported.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- domain ------------------------------------------------------------------- */
 
@@ -17,7 +29,7 @@ static int domain_close(struct fid *fid)
     if (atomic_load(&domain->users) != 0)
         return -FI_EBUSY;
     atomic_fetch_sub(&domain->fabric->users, 1);
-    pthread_mutex_destroy(&domain->bell);
+    pthread_mutex_destroy(&domain->bell.lock);
     pthread_mutex_destroy(&domain->lock);
     free(domain);
     return 0;
@@ -61,7 +73,7 @@ static void domain_mr_mode(struct prov_domain *domain, int mode)
     domain->mr_virtual = mode & FI_MR_VIRT_ADDR;
     domain->mr_prov_key = mode & FI_MR_PROV_KEY;
     domain->mr_endpoint = mode & FI_MR_ENDPOINT;
-    domain->next_key = 1;
+    domain->mrs.next_key = 1;
 }
 
 static int domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **fid,
@@ -85,8 +97,8 @@ static int domain_open(struct fid_fabric *fabric, struct fi_info *info, struct f
     domain->auto_progress = info->domain_attr->data_progress == FI_PROGRESS_AUTO;
     domain_mr_mode(domain, info->domain_attr->mr_mode);
     pthread_mutex_init(&domain->lock, NULL);
-    pthread_mutex_init(&domain->bell, NULL);
-    atomic_init(&domain->bell_armed, false);
+    pthread_mutex_init(&domain->bell.lock, NULL);
+    atomic_init(&domain->bell.armed, false);
     atomic_init(&domain->users, 0);
     atomic_fetch_add(&domain->fabric->users, 1);
     *fid = &domain->fid;

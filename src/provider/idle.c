@@ -18,10 +18,13 @@
  *
  * Nobody yields with one of our locks in hand.
  */
-#include "provider/provider.h"
+#include "provider/compat.h"
+#include "provider/idle.h"
+#include "provider/wait.h"
 
 #include <sched.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #define IDLE_NS 50000
 

@@ -17,9 +17,13 @@
  * endpoint types.  Otherwise ofi_rxm and ofi_rxd would layer themselves on top of
  * this provider, and libfabric would list those first.
  */
-#include "provider/provider.h"
+#include "provider/envelope.h"
+#include "provider/fabric.h"
+#include "provider/name.h"
 
 #include <stdlib.h>
+#include <string.h>
+#include <strings.h>
 
 /* Set in flags by providers that look for a core provider to build on. */
 #define INTERNAL_REQUEST (UINT64_C(1) << 59)

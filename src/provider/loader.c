@@ -14,9 +14,10 @@
  * libfabric holds its initialisation lock while fi_prov_ini() runs: calling
  * fi_getinfo() or fi_fabric() from here would never return.
  */
-#include "provider/provider.h"
+#include "provider/fabric.h"
 
 #include <dlfcn.h>
+#include <string.h>
 #include <rdma/providers/fi_prov.h>
 
 struct prov_library prov_library;

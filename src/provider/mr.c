@@ -18,9 +18,17 @@
  * Locks      the domain's guards both lists and all regions; it comes after that of a
  *            counter, and before those of queues and endpoints.
  */
-#include "provider/provider.h"
+#include "provider/counter.h"
+#include "provider/ep.h"
+#include "provider/fabric.h"
+#include "provider/mr.h"
+#include "provider/unsupported.h"
 
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/uio.h>
 
 #define REMOTE_ACCESS (FI_REMOTE_READ | FI_REMOTE_WRITE)
 #define LOCAL_ACCESS  (FI_SEND | FI_RECV | FI_READ | FI_WRITE)
@@ -80,12 +88,12 @@ int prov_mr_join(struct prov_ep *ep)
     int err = 0;
 
     pthread_mutex_lock(&domain->lock);
-    for (struct prov_mr *mr = domain->mrs; mr != NULL && err == 0; mr = mr->next)
+    for (struct prov_mr *mr = domain->mrs.first; mr != NULL && err == 0; mr = mr->next)
         if (is_for(mr, ep))
             err = mr_add(mr, ep);
     if (err == 0) {
-        ep->domain_next = domain->eps;
-        domain->eps = ep;
+        ep->domain_next = domain->mrs.eps;
+        domain->mrs.eps = ep;
     }
     pthread_mutex_unlock(&domain->lock);
     prov_cntr_ring_regions(domain); /* who sleeps for accesses does not know of ep */
@@ -95,18 +103,18 @@ int prov_mr_join(struct prov_ep *ep)
 void prov_mr_leave(struct prov_ep *ep)
 {
     struct prov_domain *domain = ep->domain;
-    struct prov_ep **at = &domain->eps;
+    struct prov_ep **at = &domain->mrs.eps;
 
     pthread_mutex_lock(&domain->lock);
     while (*at != NULL && *at != ep)
         at = &(*at)->domain_next;
     if (*at != NULL) {
         *at = ep->domain_next;
-        for (struct prov_mr *mr = domain->mrs; mr != NULL; mr = mr->next)
+        for (struct prov_mr *mr = domain->mrs.first; mr != NULL; mr = mr->next)
             if (is_for(mr, ep))
                 mr_remove(mr, ep);
     }
-    for (struct prov_mr *mr = domain->mrs; mr != NULL; mr = mr->next)
+    for (struct prov_mr *mr = domain->mrs.first; mr != NULL; mr = mr->next)
         if (mr->ep == ep)
             mr_unbind(mr);
     pthread_mutex_unlock(&domain->lock);
@@ -120,14 +128,14 @@ static int mr_enable(struct prov_mr *mr)
     int err = 0;
 
     mr->enabled = true;
-    for (ep = mr->domain->eps; ep != NULL && err == 0; ep = ep->domain_next) {
+    for (ep = mr->domain->mrs.eps; ep != NULL && err == 0; ep = ep->domain_next) {
         if (is_for(mr, ep))
             err = mr_add(mr, ep);
         failed = err < 0 ? ep : NULL;
     }
     if (err == 0)
         return 0;
-    for (ep = mr->domain->eps; ep != failed; ep = ep->domain_next)
+    for (ep = mr->domain->mrs.eps; ep != failed; ep = ep->domain_next)
         if (is_for(mr, ep))
             mr_remove(mr, ep);
     mr->enabled = false;
@@ -136,7 +144,7 @@ static int mr_enable(struct prov_mr *mr)
 
 static void mr_disable(struct prov_mr *mr)
 {
-    for (struct prov_ep *ep = mr->domain->eps; ep != NULL; ep = ep->domain_next)
+    for (struct prov_ep *ep = mr->domain->mrs.eps; ep != NULL; ep = ep->domain_next)
         if (is_for(mr, ep))
             mr_remove(mr, ep);
     mr->enabled = false;
@@ -144,7 +152,7 @@ static void mr_disable(struct prov_mr *mr)
 
 static bool key_is_free(const struct prov_domain *domain, uint64_t key)
 {
-    for (const struct prov_mr *mr = domain->mrs; mr != NULL; mr = mr->next)
+    for (const struct prov_mr *mr = domain->mrs.first; mr != NULL; mr = mr->next)
         if (mr->fid.key == key)
             return false;
     return true;
@@ -176,7 +184,7 @@ void prov_mr_count(struct prov_mr *mr)
 
     pthread_mutex_lock(&mr->domain->lock);
     sum = mr->past;
-    for (struct prov_ep *ep = mr->domain->eps; ep != NULL; ep = ep->domain_next) {
+    for (struct prov_ep *ep = mr->domain->mrs.eps; ep != NULL; ep = ep->domain_next) {
         prov_ep_lock(ep);
         if (is_for(mr, ep) && mbx_region_served(ep->mbx, mr->fid.key, &one, sizeof one) == 0)
             served_add(&sum, &one);
@@ -270,7 +278,7 @@ static int mr_close(struct fid *fid)
     if (mr->writes != NULL && mr->writes != mr->reads)
         prov_cntr_remove_mr(mr->writes, mr);
     pthread_mutex_lock(&domain->lock);
-    for (at = &domain->mrs; *at != mr;)
+    for (at = &domain->mrs.first; *at != mr;)
         at = &(*at)->next;
     *at = mr->next;
     pthread_mutex_unlock(&domain->lock);
@@ -295,15 +303,15 @@ static int mr_insert(struct prov_domain *domain, struct prov_mr *mr, uint64_t ke
     int err;
 
     if (domain->mr_prov_key)
-        while (!key_is_free(domain, key = domain->next_key++))
+        while (!key_is_free(domain, key = domain->mrs.next_key++))
             continue;
     if (!key_is_free(domain, key))
         return -FI_ENOKEY;
     mr->fid.key = key;
     if (!domain->mr_endpoint && (err = mr_enable(mr)) < 0)
         return err;
-    mr->next = domain->mrs;
-    domain->mrs = mr;
+    mr->next = domain->mrs.first;
+    domain->mrs.first = mr;
     return 0;
 }
 

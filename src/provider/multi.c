@@ -37,10 +37,15 @@
  *   I6  multi_unguarded of the receives on the list that name a peer have no sentinel, for want
  *       of memory, and get one later; who is not on the list has none
  */
-#include "provider/provider.h"
+#include "provider/cq.h"
+#include "provider/envelope.h"
+#include "provider/ep.h"
+#include "provider/multi.h"
 
 #include <assert.h>
 #include <stdlib.h>
+
+#define FIRST_MIN 64 /* FI_OPT_MIN_MULTI_RECV at first */
 
 struct prov_multi {
     struct prov_multi *next, *before; /* on the list */
@@ -61,7 +66,7 @@ struct prov_multi {
 static void sentinel_post(struct prov_ep *ep, struct prov_multi *m)
 {
     struct mbx_options options = {0};
-    struct prov_op *op = prov_op_get(ep);
+    struct prov_op *op = prov_op_get(&ep->ops);
 
     if (op == NULL)
         return;
@@ -72,18 +77,18 @@ static void sentinel_post(struct prov_ep *ep, struct prov_multi *m)
     options.user = op;
     if (mbx_recv(ep->mbx, m->source, PROV_SENTINEL, 0, MBX_IGNORE_ALL, NULL, 0, &options,
                  &op->request) < 0) {
-        prov_op_put(ep, op);
+        prov_op_put(&ep->ops, op);
         return;
     }
     m->sentinel = op;
-    ep->multi_unguarded--;
+    ep->multi.unguarded--;
 }
 
 /* Its completion will find nobody. */
 static void sentinel_leave(struct prov_ep *ep, struct prov_multi *m)
 {
     if (m->sentinel == NULL) {
-        ep->multi_unguarded--;
+        ep->multi.unguarded--;
         return;
     }
     m->sentinel->multi = NULL;
@@ -93,7 +98,7 @@ static void sentinel_leave(struct prov_ep *ep, struct prov_multi *m)
 
 static OUT_OF_LINE void sentinel_all(struct prov_ep *ep)
 {
-    for (struct prov_multi *m = ep->multis; m != NULL; m = m->next)
+    for (struct prov_multi *m = ep->multi.first; m != NULL; m = m->next)
         if (m->source != MBX_ANY_SOURCE && m->sentinel == NULL)
             sentinel_post(ep, m);
 }
@@ -102,18 +107,18 @@ static OUT_OF_LINE void sentinel_all(struct prov_ep *ep)
 
 static void list_append(struct prov_ep *ep, struct prov_multi *m)
 {
-    m->before = ep->multi_last;
+    m->before = ep->multi.last;
     if (m->before != NULL)
         m->before->next = m;
     else
-        ep->multis = m;
-    ep->multi_last = m;
+        ep->multi.first = m;
+    ep->multi.last = m;
     m->listed = true;
     if (m->source == MBX_ANY_SOURCE) {
-        ep->multi_any++;
+        ep->multi.any++;
         return;
     }
-    ep->multi_unguarded++;
+    ep->multi.unguarded++;
     sentinel_post(ep, m);
 }
 
@@ -122,21 +127,21 @@ static void list_remove(struct prov_ep *ep, struct prov_multi *m)
     if (m->before != NULL)
         m->before->next = m->next;
     else
-        ep->multis = m->next;
+        ep->multi.first = m->next;
     if (m->next != NULL)
         m->next->before = m->before;
     else
-        ep->multi_last = m->before;
+        ep->multi.last = m->before;
     m->listed = false;
     if (m->source == MBX_ANY_SOURCE)
-        ep->multi_any--;
+        ep->multi.any--;
     else
         sentinel_leave(ep, m);
 }
 
 static struct prov_multi *list_find(const struct prov_ep *ep, uint32_t source)
 {
-    struct prov_multi *m = ep->multis;
+    struct prov_multi *m = ep->multi.first;
 
     while (m != NULL && m->source != MBX_ANY_SOURCE && m->source != source)
         m = m->next;
@@ -149,7 +154,7 @@ static int part_post(struct prov_ep *ep, struct prov_op *op, void *buf, size_t l
 {
     struct mbx_options options = {.user = op};
 
-    return mbx_mrecv(ep->mbx, ep->multi_message, buf, len, &options, &op->request);
+    return mbx_mrecv(ep->mbx, ep->multi.message, buf, len, &options, &op->request);
 }
 
 /* An ordinary receive leaves this file with its message. */
@@ -168,7 +173,7 @@ static int single_take(struct prov_ep *ep, struct prov_multi *m)
 static int many_take(struct prov_ep *ep, struct prov_multi *m, size_t size)
 {
     size_t room = m->len - m->used;
-    struct prov_op *part = prov_op_get(ep);
+    struct prov_op *part = prov_op_get(&ep->ops);
     int err;
 
     if (part == NULL)
@@ -182,7 +187,7 @@ static int many_take(struct prov_ep *ep, struct prov_multi *m, size_t size)
     part->buf = m->buf + m->used;
     err = part_post(ep, part, part->buf, room);
     if (err < 0) {
-        prov_op_put(ep, part);
+        prov_op_put(&ep->ops, part);
         return err;
     }
     m->used += size < room ? size : room;
@@ -194,13 +199,13 @@ static int many_take(struct prov_ep *ep, struct prov_multi *m, size_t size)
 /* Takes the oldest message that a receive on the list accepts out of the queue. */
 static bool message_probe(struct prov_ep *ep)
 {
-    struct prov_multi *m = ep->multis;
+    struct prov_multi *m = ep->multi.first;
 
-    if (ep->multi_any != 0)
+    if (ep->multi.any != 0)
         return mbx_mprobe(ep->mbx, MBX_ANY_SOURCE, PROV_UNTAGGED, 0, MBX_IGNORE_ALL,
-                          &ep->multi_status, &ep->multi_message) > 0;
+                          &ep->multi.status, &ep->multi.message) > 0;
     while (m != NULL && mbx_mprobe(ep->mbx, m->source, PROV_UNTAGGED, 0, MBX_IGNORE_ALL,
-                                   &ep->multi_status, &ep->multi_message) <= 0)
+                                   &ep->multi.status, &ep->multi.message) <= 0)
         m = m->next;
     return m != NULL;
 }
@@ -209,37 +214,49 @@ static bool message_probe(struct prov_ep *ep)
 static bool message_find(struct prov_ep *ep)
 {
     if (!message_probe(ep)) {
-        ep->multi_message = 0;
+        ep->multi.message = 0;
         return false;
     }
-    ep->multi_taker = list_find(ep, ep->multi_status.source);
-    assert(ep->multi_taker != NULL);
-    ep->multi_taker->parts++;
+    ep->multi.taker = list_find(ep, ep->multi.status.source);
+    assert(ep->multi.taker != NULL);
+    ep->multi.taker->parts++;
     return true;
 }
 
-/* False: nothing there, or no memory: then the message waits in ep->multi_message. */
+/* False: nothing there, or no memory: then the message waits in ep->multi.message. */
 static bool message_take(struct prov_ep *ep)
 {
     struct prov_multi *m;
     int err;
 
-    if (ep->multi_message == 0 && !message_find(ep))
+    if (ep->multi.message == 0 && !message_find(ep))
         return false;
-    m = ep->multi_taker;
-    err = m->many ? many_take(ep, m, ep->multi_status.size) : single_take(ep, m);
+    m = ep->multi.taker;
+    err = m->many ? many_take(ep, m, ep->multi.status.size) : single_take(ep, m);
     if (err < 0)
         return false;
-    ep->multi_message = 0;
+    ep->multi.message = 0;
     return true;
 }
 
 void prov_multi_pull(struct prov_ep *ep)
 {
-    if (unlikely(ep->multi_unguarded != 0))
+    if (unlikely(ep->multi.unguarded != 0))
         sentinel_all(ep);
-    while (prov_multi_is_busy(ep) && message_take(ep))
+    while (prov_multi_is_busy(&ep->multi) && message_take(ep))
         ;
+}
+
+/* ---- the endpoint's part ----------------------------------------------------------------- */
+
+void prov_multi_init(struct prov_ep *ep)
+{
+    ep->multi.min = FIRST_MIN;
+}
+
+void prov_multi_set_min(struct prov_ep *ep, size_t min)
+{
+    ep->multi.min = min;
 }
 
 /* ---- posting and completing ------------------------------------------------------------- */
@@ -256,7 +273,7 @@ int prov_multi_post(struct prov_ep *ep, struct prov_op *op, uint32_t source, voi
     m->many = many;
     m->buf = buf;
     m->len = len;
-    m->min = ep->multi_min;
+    m->min = ep->multi.min;
     op->kind = PROV_OP_MULTI_QUEUED;
     op->multi = m;
     list_append(ep, m);
@@ -271,7 +288,7 @@ enum prov_multi_end prov_multi_part_done(struct prov_ep *ep, struct prov_op *par
 
     if (--m->parts != 0 || m->listed)
         return PROV_MULTI_STAYS;
-    prov_op_put(ep, m->op);
+    prov_op_put(&ep->ops, m->op);
     free(m);
     return end;
 }
@@ -280,7 +297,7 @@ enum prov_multi_end prov_multi_part_done(struct prov_ep *ep, struct prov_op *par
 static void multi_end(struct prov_ep *ep, struct prov_multi *m)
 {
     free(m->op->bounce);
-    prov_op_put(ep, m->op);
+    prov_op_put(&ep->ops, m->op);
     free(m);
 }
 
@@ -306,8 +323,8 @@ static bool multi_fail(struct prov_ep *ep, struct prov_multi *m, int error,
     list_remove(ep, m);
     if (m->parts != 0)
         return false;
-    if (ep->counts)
-        prov_count_op(ep, PROV_OP_RECV, error);
+    if (ep->cntrs.counts)
+        prov_count_op(&ep->cntrs, PROV_OP_RECV, error);
     prov_event_cancelled(event, m->op->context, m->many);
     event->error = -error;
     event->prov_errno = -error;
@@ -323,13 +340,13 @@ bool prov_multi_sentinel_done(struct prov_ep *ep, struct prov_op *sentinel, int 
     if (sentinel->multi != NULL && error != 0)
         prov_multi_pull(ep); /* what the peer had sent; it may be the end of the receive */
     m = sentinel->multi;
-    prov_op_put(ep, sentinel);
+    prov_op_put(&ep->ops, sentinel);
     if (m == NULL)
         return false;
     m->sentinel = NULL;
-    ep->multi_unguarded++;
+    ep->multi.unguarded++;
     /* while a message waits for memory, others behind it may be for this receive */
-    return error != 0 && ep->multi_message == 0 && multi_fail(ep, m, error, event);
+    return error != 0 && ep->multi.message == 0 && multi_fail(ep, m, error, event);
 }
 
 bool prov_multi_is_many(const struct prov_op *op)
@@ -337,8 +354,10 @@ bool prov_multi_is_many(const struct prov_op *op)
     return op->kind == PROV_OP_MULTI_QUEUED && op->multi->many;
 }
 
-void prov_multi_free(struct prov_op *op)
+void prov_multi_free(struct prov_ep *ep)
 {
-    if (op->kind == PROV_OP_MULTI_QUEUED)
-        free(op->multi);
+    for (struct prov_op_slab *slab = ep->ops.slabs; slab != NULL; slab = slab->next)
+        for (size_t i = 0; i < PROV_OPS_PER_SLAB; i++)
+            if (slab->ops[i].kind == PROV_OP_MULTI_QUEUED)
+                free(slab->ops[i].multi);
 }

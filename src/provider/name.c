@@ -24,19 +24,23 @@
  *
  * A node must be this machine: the files of another one cannot be seen.
  */
-#include "provider/provider.h"
+#include "provider/ep.h"
+#include "provider/name.h"
 
 #include <assert.h>
 #include <ctype.h>
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <netdb.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define NAME_FOLDER "/dev/shm"
 #define NAME_PREFIX "matchbox-name-"
@@ -215,6 +219,11 @@ void prov_name_sweep(void)
     closedir(folder);
 }
 
+void prov_name_init(struct prov_ep *ep)
+{
+    ep->name.fd = -1;
+}
+
 int prov_name_publish(struct prov_ep *ep, const struct mbx_address *address)
 {
     struct mbx_address real;
@@ -235,8 +244,8 @@ int prov_name_publish(struct prov_ep *ep, const struct mbx_address *address)
         return -FI_ENOSPC;
     }
     prov_name_withdraw(ep);
-    ep->name = *address;
-    ep->name_fd = fd;
+    ep->name.address = *address;
+    ep->name.fd = fd;
     return 0;
 }
 
@@ -245,14 +254,14 @@ void prov_name_withdraw(struct prov_ep *ep)
     struct name name;
     char path[128];
 
-    if (ep->name_fd < 0)
+    if (ep->name.fd < 0)
         return;
-    if (name_of(&ep->name, &name) == 0) {
+    if (name_of(&ep->name.address, &name) == 0) {
         path_of(&name, path, sizeof path);
         unlink(path); /* before the lock goes */
     }
-    close(ep->name_fd);
-    ep->name_fd = -1;
+    close(ep->name.fd);
+    ep->name.fd = -1;
 }
 
 int prov_name_find(const struct mbx_address *address, struct mbx_address *real)

@@ -19,9 +19,17 @@
  * The source address counts only if FI_DIRECTED_RECV was asked for; clients that did
  * not ask pass anything.
  */
-#include "provider/provider.h"
+#include "provider/cancel.h"
+#include "provider/cq.h"
+#include "provider/data.h"
+#include "provider/envelope.h"
+#include "provider/multi.h"
+#include "provider/receive.h"
 
+#include <errno.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
 
 #define PROBE_FLAGS (FI_PEEK | FI_CLAIM | FI_DISCARD)
 #define MSG_FLAGS   (FI_COMPLETION | FI_MORE | PROBE_FLAGS)
@@ -40,6 +48,40 @@ struct target {
     struct prov_bounce *bounce; /* holds buf; as in send.c */
 };
 
+/* ---- the endpoint's part ----------------------------------------------------------------- */
+
+/* Who did not ask for buffers that take many messages does not get them. */
+void prov_recv_set_flags(struct prov_ep *ep, uint64_t flags)
+{
+    ep->recv.flags = ep->caps & FI_MULTI_RECV ? flags : flags & ~FI_MULTI_RECV;
+    ep->recv.quiet = ep->recv.selective && !(flags & FI_COMPLETION);
+}
+
+void prov_recv_set_selective(struct prov_ep *ep, bool selective)
+{
+    ep->recv.selective = selective;
+    prov_recv_set_flags(ep, ep->recv.flags);
+}
+
+void prov_recv_init(struct prov_ep *ep, const struct fi_rx_attr *attr)
+{
+    ep->recv.directed = ep->caps & FI_DIRECTED_RECV;
+    ep->recv.size = attr == NULL ? PROV_QUEUE_SIZE : attr->size;
+    prov_recv_set_flags(ep, attr == NULL ? 0 : attr->op_flags);
+}
+
+void prov_claims_free(struct prov_ep *ep)
+{
+    while (ep->recv.claims != NULL) {
+        struct prov_claim *claim = ep->recv.claims;
+
+        ep->recv.claims = claim->next;
+        free(claim);
+    }
+}
+
+/* ---- receives ------------------------------------------------------------------------------ */
+
 /* Bit 63 is not the client's to compare. */
 static inline bool tag_is_valid(uint64_t tag, uint64_t ignore)
 {
@@ -48,7 +90,7 @@ static inline bool tag_is_valid(uint64_t tag, uint64_t ignore)
 
 static inline int source_of(struct prov_ep *ep, fi_addr_t src, uint32_t *source)
 {
-    if (!ep->directed || src == FI_ADDR_UNSPEC) {
+    if (!ep->recv.directed || src == FI_ADDR_UNSPEC) {
         *source = MBX_ANY_SOURCE;
         return 0;
     }
@@ -57,7 +99,7 @@ static inline int source_of(struct prov_ep *ep, fi_addr_t src, uint32_t *source)
 
 static inline struct prov_op *recv_op(struct prov_ep *ep, const struct target *t)
 {
-    struct prov_op *op = prov_op_get(ep);
+    struct prov_op *op = prov_op_get(&ep->ops);
 
     if (unlikely(op == NULL))
         return NULL;
@@ -67,14 +109,15 @@ static inline struct prov_op *recv_op(struct prov_ep *ep, const struct target *t
     op->bounce = t->bounce;
     op->plain = t->quiet || t->bounce != NULL ? 0 : MBX_RECVS;
     op->flags = FI_RECV | (t->context_id == PROV_TAGGED ? FI_TAGGED : FI_MSG);
-    if (unlikely(ep->index != NULL))
+    if (unlikely(ep->index.heads != NULL))
         prov_index_add(ep, op);
     return op;
 }
 
 static inline bool target_is_listed(const struct prov_ep *ep, const struct target *t)
 {
-    return t->context_id == PROV_UNTAGGED && unlikely(t->many || prov_multi_is_busy(ep));
+    return t->context_id == PROV_UNTAGGED &&
+           unlikely(t->many || prov_multi_is_busy(&ep->multi));
 }
 
 static inline ssize_t target_post(struct prov_ep *ep, const struct target *t)
@@ -98,13 +141,13 @@ static inline ssize_t target_post(struct prov_ep *ep, const struct target *t)
                        t->buf, t->len, &options, &op->request);
     if (likely(err == 0))
         return 0;
-    prov_op_put(ep, op);
+    prov_op_put(&ep->ops, op);
     return prov_ep_again(ep, err);
 }
 
 static ssize_t claim_post(struct prov_ep *ep, const struct target *t)
 {
-    struct prov_claim **at = &ep->claims;
+    struct prov_claim **at = &ep->recv.claims;
     struct mbx_options options = {0};
     struct prov_claim *claim;
     struct prov_op *op;
@@ -121,7 +164,7 @@ static ssize_t claim_post(struct prov_ep *ep, const struct target *t)
     options.user = op;
     err = mbx_mrecv(ep->mbx, claim->message, t->buf, t->len, &options, &op->request);
     if (err < 0) {
-        prov_op_put(ep, op);
+        prov_op_put(&ep->ops, op);
         return prov_ep_again(ep, err);
     }
     *at = claim->next;
@@ -177,7 +220,7 @@ static inline ssize_t recv_one(struct prov_ep *ep, uint32_t context_id, uint64_t
                        .len = len,
                        .src = src,
                        .context = context,
-                       .quiet = ep->recv_quiet};
+                       .quiet = ep->recv.quiet};
     ssize_t err;
 
     prov_ep_lock(ep);
@@ -230,8 +273,8 @@ static int probe_take(struct prov_ep *ep, uint32_t source, const struct fi_msg_t
     claim->status = *status;
     if (found > 0 && !((flags & FI_DISCARD) && mbx_discard(ep->mbx, claim->message) == 0)) {
         /* Also a message that could not be dropped now: it goes when we close. */
-        claim->next = ep->claims;
-        ep->claims = claim;
+        claim->next = ep->recv.claims;
+        ep->recv.claims = claim;
     } else {
         free(claim);
     }
@@ -267,7 +310,7 @@ static int probe_locked(struct prov_ep *ep, const struct fi_msg_tagged *msg, uin
 
 static int discard_locked(struct prov_ep *ep, void *context, struct prov_event *event)
 {
-    struct prov_claim **at = &ep->claims;
+    struct prov_claim **at = &ep->recv.claims;
     struct prov_claim *claim;
     int err;
 
@@ -291,18 +334,18 @@ static ssize_t answer_now(struct prov_ep *ep, const struct fi_msg_tagged *msg, u
     struct prov_event event = {0};
     int err;
 
-    if (ep->recv_cq == NULL)
+    if (ep->cqs.recv == NULL)
         return -FI_EOPBADSTATE;
-    if (prov_cq_reserve(ep->recv_cq) < 0)
+    if (prov_cq_reserve(ep->cqs.recv) < 0)
         return -FI_EAGAIN;
     prov_ep_lock(ep);
     err = flags & FI_PEEK ? probe_locked(ep, msg, flags, &event)
                           : discard_locked(ep, msg->context, &event);
     prov_ep_unlock(ep);
     if (err < 0)
-        prov_cq_unreserve(ep->recv_cq);
+        prov_cq_unreserve(ep->cqs.recv);
     else
-        prov_cq_push(ep->recv_cq, &event);
+        prov_cq_push(ep->cqs.recv, &event);
     return err;
 }
 
@@ -326,7 +369,7 @@ ssize_t prov_trecvv(struct fid_ep *fid, const struct iovec *iov, void **desc, si
                        .ignore = ignore,
                        .src = src,
                        .context = context,
-                       .quiet = ep->recv_quiet};
+                       .quiet = ep->recv.quiet};
 
     (void)desc;
     if (!tag_is_valid(tag, ignore))
@@ -342,7 +385,7 @@ ssize_t prov_trecvmsg(struct fid_ep *fid, const struct fi_msg_tagged *msg, uint6
                        .ignore = msg->ignore,
                        .src = msg->addr,
                        .context = msg->context,
-                       .quiet = ep->recv_selective && !(flags & FI_COMPLETION)};
+                       .quiet = ep->recv.selective && !(flags & FI_COMPLETION)};
 
     if (flags & ~MSG_FLAGS)
         return -FI_EBADFLAGS;
@@ -367,7 +410,7 @@ ssize_t prov_recv(struct fid_ep *fid, void *buf, size_t len, void *desc, fi_addr
     struct prov_ep *ep = prov_ep_of(fid);
 
     (void)desc;
-    if (unlikely(ep->recv_flags & FI_MULTI_RECV)) {
+    if (unlikely(ep->recv.flags & FI_MULTI_RECV)) {
         struct iovec iov = {.iov_base = buf, .iov_len = len};
 
         return prov_recvv(fid, &iov, NULL, 1, src, context);
@@ -382,8 +425,8 @@ ssize_t prov_recvv(struct fid_ep *fid, const struct iovec *iov, void **desc, siz
     struct target t = {.context_id = PROV_UNTAGGED,
                        .src = src,
                        .context = context,
-                       .quiet = ep->recv_quiet,
-                       .many = ep->recv_flags & FI_MULTI_RECV};
+                       .quiet = ep->recv.quiet,
+                       .many = ep->recv.flags & FI_MULTI_RECV};
 
     (void)desc;
     return recv_vector(ep, &t, iov, count, target_post);
@@ -395,7 +438,7 @@ ssize_t prov_recvmsg(struct fid_ep *fid, const struct fi_msg *msg, uint64_t flag
     struct target t = {.context_id = PROV_UNTAGGED,
                        .src = msg->addr,
                        .context = msg->context,
-                       .quiet = ep->recv_selective && !(flags & FI_COMPLETION),
+                       .quiet = ep->recv.selective && !(flags & FI_COMPLETION),
                        .many = flags & FI_MULTI_RECV};
 
     if (flags & ~(FI_COMPLETION | FI_MORE | FI_TRANSMIT_COMPLETE | (ep->caps & FI_MULTI_RECV)))

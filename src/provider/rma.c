@@ -12,9 +12,14 @@
  * A write is complete when the target has it in its memory, whatever level of completion is
  * asked for.  Remote CQ data travels with the last access, which the target performs last.
  */
-#include "provider/provider.h"
+#include "provider/cq.h"
+#include "provider/data.h"
+#include "provider/rma.h"
 
+#include <errno.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
 
 #define WRITE_FLAGS                                                                            \
     (FI_REMOTE_CQ_DATA | FI_COMPLETION | FI_MORE | FI_INJECT | FI_INJECT_COMPLETE |            \
@@ -43,7 +48,7 @@ struct transfer {
 struct prov_op *prov_access_op(struct prov_ep *ep, enum prov_op_kind kind, void *context,
                                bool quiet, uint64_t flags)
 {
-    struct prov_op *op = prov_op_get(ep);
+    struct prov_op *op = prov_op_get(&ep->ops);
 
     if (op == NULL)
         return NULL;
@@ -66,7 +71,7 @@ ssize_t prov_access_begun(struct prov_ep *ep, struct prov_op *op, int err)
         return 0;
     }
     free(op->bounce);
-    prov_op_put(ep, op);
+    prov_op_put(&ep->ops, op);
     return prov_ep_again(ep, err);
 }
 
@@ -104,8 +109,8 @@ bool prov_access_event(struct prov_ep *ep, const struct mbx_completion *c,
         op->error = c->error;
     if (--op->parts != 0)
         return false;
-    if (ep->counts)
-        prov_count_op(ep, op->kind, op->error);
+    if (ep->cntrs.counts)
+        prov_count_op(&ep->cntrs, op->kind, op->error);
     event->context = op->context;
     event->flags = op->flags;
     event->error = -op->error;
@@ -113,7 +118,7 @@ bool prov_access_event(struct prov_ep *ep, const struct mbx_completion *c,
     reports = op->error != 0 || !op->quiet;
     free(op->bounce);
     op->bounce = NULL;
-    prov_op_put(ep, op);
+    prov_op_put(&ep->ops, op);
     return reports;
 }
 
@@ -181,7 +186,7 @@ static int bounce_for(const struct prov_ep *ep, struct transfer *t, size_t size,
 {
     char *to;
 
-    if (!(t->flags & MBX_COPY) || size <= ep->inject_limit)
+    if (!(t->flags & MBX_COPY) || size <= ep->send.inject_limit)
         return 0;
     op->bounce = malloc(sizeof *op->bounce + size);
     if (op->bounce == NULL)
@@ -250,8 +255,8 @@ static ssize_t transfer_vector(struct fid_ep *fid, bool is_write, const struct i
         .peer = peer,
         .data = data,
         .context = context,
-        .quiet = ep->send_quiet,
-        .flags = flags | (is_write && ep->send_flags & FI_INJECT ? MBX_COPY : 0),
+        .quiet = ep->send.quiet,
+        .flags = flags | (is_write && ep->send.flags & FI_INJECT ? MBX_COPY : 0),
     };
 
     return size < 0 ? -FI_EINVAL : transfer(ep, &t);
@@ -279,7 +284,7 @@ static ssize_t transfer_msg(struct fid_ep *fid, bool is_write, const struct fi_m
         .peer = msg->addr,
         .data = flags & FI_REMOTE_CQ_DATA ? msg->data : 0,
         .context = msg->context,
-        .quiet = ep->send_selective && !(flags & FI_COMPLETION),
+        .quiet = ep->send.selective && !(flags & FI_COMPLETION),
         .flags = (flags & FI_REMOTE_CQ_DATA ? MBX_REMOTE_DATA : 0) |
                  (flags & FI_INJECT ? MBX_COPY : 0),
     };

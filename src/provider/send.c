@@ -15,9 +15,14 @@
  * Short of memory means -FI_EAGAIN, after progress: clients call again in a loop,
  * some without reading a completion queue in between.
  */
-#include "provider/provider.h"
+#include "provider/data.h"
+#include "provider/envelope.h"
+#include "provider/send.h"
 
+#include <errno.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
 
 #define MSG_FLAGS                                                                              \
     (FI_REMOTE_CQ_DATA | FI_COMPLETION | FI_MORE | FI_INJECT | FI_INJECT_COMPLETE |            \
@@ -36,6 +41,32 @@ struct message {
     struct prov_bounce *bounce; /* holds buf; released by the completion, or by the caller
                                    if there is an error */
 };
+
+/* ---- the endpoint's part ----------------------------------------------------------------- */
+
+void prov_send_init(struct prov_ep *ep, size_t inject_limit, const struct fi_tx_attr *attr)
+{
+    ep->send = (struct prov_ep_send){
+        .sent_end = &ep->send.sent,
+        .inject_limit = inject_limit,
+        .flags = attr == NULL ? 0 : attr->op_flags,
+        .size = attr == NULL ? PROV_QUEUE_SIZE : attr->size,
+    };
+}
+
+void prov_send_set_flags(struct prov_ep *ep, uint64_t flags)
+{
+    ep->send.flags = flags;
+    ep->send.quiet = ep->send.selective && !(flags & FI_COMPLETION);
+}
+
+void prov_send_set_selective(struct prov_ep *ep, bool selective)
+{
+    ep->send.selective = selective;
+    prov_send_set_flags(ep, ep->send.flags);
+}
+
+/* ---- messages ------------------------------------------------------------------------------ */
 
 /* Tags of the client's have 63 bits: what fi_getinfo() announced. */
 static inline bool tag_is_valid(uint64_t tag)
@@ -56,7 +87,7 @@ static ALWAYS_INLINE ssize_t message_start(struct prov_ep *ep, const struct mess
     err = prov_peer(ep, m->dest, &peer);
     if (unlikely(err < 0))
         return err;
-    op = prov_op_get(ep);
+    op = prov_op_get(&ep->ops);
     if (unlikely(op == NULL))
         return prov_ep_again(ep, -ENOMEM);
     op->context = m->context;
@@ -66,7 +97,7 @@ static ALWAYS_INLINE ssize_t message_start(struct prov_ep *ep, const struct mess
     op->plain = m->quiet || m->bounce != NULL ? 0 : MBX_SENDS;
     op->flags = FI_SEND | (m->context_id == PROV_TAGGED ? FI_TAGGED : FI_MSG);
     options.user = op;
-    options.flags = likely(op->plain != 0 && !ep->locks && !ep->counts) ? MBX_AT_ONCE : 0;
+    options.flags = likely(op->plain != 0 && !ep->locks && !ep->cntrs.counts) ? MBX_AT_ONCE : 0;
     if (unlikely(flags & FI_MATCH_COMPLETE))
         err = mbx_ssend(ep->mbx, peer, m->context_id, m->tag, m->buf, m->len, &options,
                         &op->request);
@@ -74,10 +105,10 @@ static ALWAYS_INLINE ssize_t message_start(struct prov_ep *ep, const struct mess
         err = mbx_send(ep->mbx, peer, m->context_id, m->tag, m->buf, m->len, &options,
                        &op->request);
     if (likely(err > 0))
-        prov_sent_add(ep, op);
+        prov_sent_add(&ep->send, op);
     if (likely(err >= 0))
         return 0;
-    prov_op_put(ep, op);
+    prov_op_put(&ep->ops, op);
     return prov_ep_again(ep, err);
 }
 
@@ -145,7 +176,7 @@ static OUT_OF_LINE ssize_t send_injected(struct prov_ep *ep, struct message m)
 {
     struct iovec iov = {.iov_base = (void *)(uintptr_t)m.buf, .iov_len = m.len};
 
-    return send_vector(ep, &m, &iov, 1, ep->send_flags);
+    return send_vector(ep, &m, &iov, 1, ep->send.flags);
 }
 
 /* The common case: one piece, the endpoint's own flags. */
@@ -160,13 +191,13 @@ static inline ssize_t send_one(struct prov_ep *ep, uint32_t context_id, uint64_t
                               .len = len,
                               .dest = dest,
                               .context = context,
-                              .quiet = ep->send_quiet};
+                              .quiet = ep->send.quiet};
     ssize_t err;
 
-    if (unlikely(ep->send_flags & FI_INJECT))
+    if (unlikely(ep->send.flags & FI_INJECT))
         return send_injected(ep, m);
     prov_ep_lock(ep);
-    err = message_start(ep, &m, ep->send_flags);
+    err = message_start(ep, &m, ep->send.flags);
     prov_ep_unlock(ep);
     return err;
 }
@@ -188,7 +219,7 @@ static inline ssize_t inject_one(struct prov_ep *ep, uint32_t context_id, uint64
     uint32_t peer;
     ssize_t err;
 
-    if (unlikely(len > ep->inject_limit))
+    if (unlikely(len > ep->send.inject_limit))
         return inject_long(ep, context_id, tag, buf, len, data, dest);
     prov_ep_lock(ep);
     err = prov_peer(ep, dest, &peer);
@@ -196,8 +227,8 @@ static inline ssize_t inject_one(struct prov_ep *ep, uint32_t context_id, uint64
         err = mbx_inject(ep->mbx, peer, context_id, tag, buf, len, data);
     if (unlikely(err < 0))
         err = prov_ep_again(ep, (int)err);
-    else if (unlikely(ep->counts))
-        prov_count_op(ep, PROV_OP_SEND, 0);
+    else if (unlikely(ep->cntrs.counts))
+        prov_count_op(&ep->cntrs, PROV_OP_SEND, 0);
     prov_ep_unlock(ep);
     return err;
 }
@@ -235,12 +266,12 @@ ssize_t prov_tsendv(struct fid_ep *fid, const struct iovec *iov, void **desc, si
                         .tag = tag,
                         .dest = dest,
                         .context = context,
-                        .quiet = ep->send_quiet};
+                        .quiet = ep->send.quiet};
 
     (void)desc;
     if (!tag_is_valid(tag))
         return -FI_EINVAL;
-    return send_vector(ep, &m, iov, count, ep->send_flags);
+    return send_vector(ep, &m, iov, count, ep->send.flags);
 }
 
 ssize_t prov_tsendmsg(struct fid_ep *fid, const struct fi_msg_tagged *msg, uint64_t flags)
@@ -250,7 +281,7 @@ ssize_t prov_tsendmsg(struct fid_ep *fid, const struct fi_msg_tagged *msg, uint6
                         .tag = msg->tag,
                         .dest = msg->addr,
                         .context = msg->context,
-                        .quiet = ep->send_selective && !(flags & FI_COMPLETION)};
+                        .quiet = ep->send.selective && !(flags & FI_COMPLETION)};
 
     if (!tag_is_valid(msg->tag))
         return -FI_EINVAL;
@@ -303,10 +334,10 @@ ssize_t prov_sendv(struct fid_ep *fid, const struct iovec *iov, void **desc, siz
 {
     struct prov_ep *ep = prov_ep_of(fid);
     struct message m = {
-        .context_id = PROV_UNTAGGED, .dest = dest, .context = context, .quiet = ep->send_quiet};
+        .context_id = PROV_UNTAGGED, .dest = dest, .context = context, .quiet = ep->send.quiet};
 
     (void)desc;
-    return send_vector(ep, &m, iov, count, ep->send_flags);
+    return send_vector(ep, &m, iov, count, ep->send.flags);
 }
 
 ssize_t prov_sendmsg(struct fid_ep *fid, const struct fi_msg *msg, uint64_t flags)
@@ -315,7 +346,7 @@ ssize_t prov_sendmsg(struct fid_ep *fid, const struct fi_msg *msg, uint64_t flag
     struct message m = {.context_id = PROV_UNTAGGED,
                         .dest = msg->addr,
                         .context = msg->context,
-                        .quiet = ep->send_selective && !(flags & FI_COMPLETION)};
+                        .quiet = ep->send.selective && !(flags & FI_COMPLETION)};
 
     if (flags & ~MSG_FLAGS)
         return -FI_EBADFLAGS;

@@ -11,8 +11,15 @@
  * Both sets are lists of members.  An object in a poll set refuses to close; one that was
  * opened with a wait set leaves it when it closes.
  */
-#include "provider/provider.h"
+#include "provider/counter.h"
+#include "provider/cq.h"
+#include "provider/eq.h"
+#include "provider/fabric.h"
+#include "provider/sets.h"
+#include "provider/unsupported.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 struct member {

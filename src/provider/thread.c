@@ -23,9 +23,13 @@
  * Who has completions for a counter may also have them for a queue: the counter's waiter sets
  * them aside there.  A ring for other completions than a counter's own is one for nothing.
  */
-#include "provider/provider.h"
+#include "provider/ep.h"
+#include "provider/fabric.h"
+#include "provider/thread.h"
 
+#include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 
 #define NAP_NS 1000000
 
@@ -68,34 +72,35 @@ static void cntrs_tell(struct prov_ep *ep)
 
     if (served)
         prov_cntr_ring_regions(ep->domain);
-    if (!ep->counts || !(served || mbx_ready(ep->mbx, ep->send_queues | ep->recv_queues)))
+    if (!ep->cntrs.counts ||
+        !(served || mbx_ready(ep->mbx, ep->cqs.send_queues | ep->cqs.recv_queues)))
         return;
     for (unsigned i = 0; i < PROV_COUNTS; i++)
-        if (ep->cntrs[i] != NULL)
-            prov_cntr_ring(ep->cntrs[i]);
+        if (ep->cntrs.of[i] != NULL)
+            prov_cntr_ring(ep->cntrs.of[i]);
 }
 
 static void tell(struct prov_ep *ep)
 {
-    cq_tell(ep, ep->send_cq, ep->send_queues);
-    cq_tell(ep, ep->recv_cq, ep->recv_queues);
+    cq_tell(ep, ep->cqs.send, ep->cqs.send_queues);
+    cq_tell(ep, ep->cqs.recv, ep->cqs.recv_queues);
     cntrs_tell(ep);
 }
 
 static bool cntrs_are_armed(const struct prov_ep *ep)
 {
-    if (atomic_load(&ep->domain->bell_armed))
+    if (atomic_load(&ep->domain->bell.armed))
         return true;
-    for (unsigned i = 0; ep->counts && i < PROV_COUNTS; i++)
-        if (ep->cntrs[i] != NULL && atomic_load(&ep->cntrs[i]->armed))
+    for (unsigned i = 0; ep->cntrs.counts && i < PROV_COUNTS; i++)
+        if (ep->cntrs.of[i] != NULL && atomic_load(&ep->cntrs.of[i]->armed))
             return true;
     return false;
 }
 
 static bool is_wanted(const struct prov_ep *ep)
 {
-    return ep->thread.always || (ep->send_cq != NULL && atomic_load(&ep->send_cq->armed)) ||
-           (ep->recv_cq != NULL && atomic_load(&ep->recv_cq->armed)) || cntrs_are_armed(ep);
+    return ep->thread.always || (ep->cqs.send != NULL && atomic_load(&ep->cqs.send->armed)) ||
+           (ep->cqs.recv != NULL && atomic_load(&ep->cqs.recv->armed)) || cntrs_are_armed(ep);
 }
 
 OUT_OF_LINE void prov_thread_used(struct prov_ep *ep)
@@ -114,7 +119,7 @@ OUT_OF_LINE void prov_thread_used(struct prov_ep *ep)
 static void thread_sleep(struct prov_ep *ep)
 {
     const struct mbx_sleep_hooks hooks = {.sleeps = gives_lock, .slept = takes_lock, .arg = ep};
-    struct prov_thread *thread = &ep->thread;
+    struct prov_ep_thread *thread = &ep->thread;
 
     thread->is_deep = !thread->used;
     thread->used = false;
@@ -133,7 +138,7 @@ static void let_in(struct prov_ep *ep)
 static void *thread_run(void *arg)
 {
     struct prov_ep *ep = arg;
-    struct prov_thread *thread = &ep->thread;
+    struct prov_ep_thread *thread = &ep->thread;
     int moved;
 
     pthread_mutex_lock(&ep->lock);

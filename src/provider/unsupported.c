@@ -6,7 +6,9 @@
  * not check most entries, and MPICH calls fi_read() even if RMA was not offered),
  * so a table has no hole: what we do not do returns -FI_ENOSYS.
  */
-#include "provider/provider.h"
+#include "provider/unsupported.h"
+
+#include <sys/uio.h>
 
 int prov_no_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 {

@@ -33,14 +33,19 @@
  *
  * Locks  none: who sleeps holds nothing that a signal handler, or another thread, could need.
  */
-#include "provider/provider.h"
+#include "provider/sets.h"
+#include "provider/wait.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
+#include <pthread.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #define NS_PER_MS INT64_C(1000000)
 #define NS_PER_S  INT64_C(1000000000)

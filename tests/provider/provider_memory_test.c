@@ -16,7 +16,8 @@
 
 #include <cmocka.h>
 
-#include "provider/provider.h"
+#include "provider/envelope.h"
+#include "provider/ep.h"
 
 #define MESSAGES 16
 #define NOBODY   (-1)
@@ -106,7 +107,7 @@ int mbx_cancel(struct mbx_ep *mbx, mbx_request request)
  */
 
 /* One record each time, so that each may be the one that there is no memory for. */
-int prov_op_slab_add(struct prov_ep *owner)
+int prov_op_slab_add(struct prov_ep_ops *ops)
 {
     struct prov_op_slab *slab;
 
@@ -114,9 +115,9 @@ int prov_op_slab_add(struct prov_ep *owner)
         return -FI_ENOMEM;
     slab = calloc(1, sizeof *slab);
     assert_non_null(slab);
-    slab->next = owner->slabs;
-    owner->slabs = slab;
-    prov_op_put(owner, &slab->ops[0]);
+    slab->next = ops->slabs;
+    ops->slabs = slab;
+    prov_op_put(ops, &slab->ops[0]);
     return 0;
 }
 
@@ -152,12 +153,12 @@ static void begin(void)
 
 static void end(void)
 {
-    assert_int_equal(ep.multi_unguarded, 0);
-    while (ep.slabs != NULL) {
-        struct prov_op_slab *slab = ep.slabs;
+    assert_int_equal(ep.multi.unguarded, 0);
+    prov_multi_free(&ep);
+    while (ep.ops.slabs != NULL) {
+        struct prov_op_slab *slab = ep.ops.slabs;
 
-        ep.slabs = slab->next;
-        prov_multi_free(&slab->ops[0]);
+        ep.ops.slabs = slab->next;
         free(slab);
     }
 }
@@ -167,7 +168,7 @@ static struct prov_op *post(uint32_t source, size_t size, bool many, void *conte
 {
     struct prov_op *op;
 
-    while ((op = prov_op_get(&ep)) == NULL)
+    while ((op = prov_op_get(&ep.ops)) == NULL)
         continue;
     op->kind = PROV_OP_RECV;
     op->context = context;
@@ -217,7 +218,7 @@ static void what_waits_for_memory_has_matched(void **state)
     prov_multi_pull(&ep);
     expect_received(0, &a, 0);
     expect_received(1, &b, 0);
-    assert_false(prov_multi_is_busy(&ep));
+    assert_false(prov_multi_is_busy(&ep.multi));
     end();
 }
 
@@ -262,7 +263,7 @@ static void play(int n)
     arrive(3, 1); /* for nobody */
     for (int i = 0; i < 3; i++)
         prov_multi_pull(&ep);
-    assert_int_equal(ep.multi_unguarded, 0);
+    assert_int_equal(ep.multi.unguarded, 0);
 }
 
 static void a_shortage_changes_nothing(void **state)
@@ -308,7 +309,7 @@ static void what_the_dead_had_sent_comes_first(void **state)
     arrive(2, 8); /* who lives is heard */
     expect_received(1, &b, 0);
     assert_int_equal(cancelled, 2); /* the sentinels of a and b */
-    assert_false(prov_multi_is_busy(&ep));
+    assert_false(prov_multi_is_busy(&ep.multi));
     end();
 }
 
@@ -343,7 +344,7 @@ static void a_buffer_of_the_dead_comes_back_with_its_parts(void **state)
     post(1, 100, true, &a);
     arrive(1, 8);
     assert_false(dies(0, &event));
-    assert_false(prov_multi_is_busy(&ep));
+    assert_false(prov_multi_is_busy(&ep.multi));
     assert_int_equal(prov_multi_part_done(&ep, messages[0].op), PROV_MULTI_RELEASED);
     end();
 }

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * counter.h - counters: how many operations ended: counter.c.
+ */
+#ifndef PROVIDER_COUNTER_H
+#define PROVIDER_COUNTER_H
+
+#include "provider/compat.h"
+#include "provider/idle.h"
+#include "provider/op.h"
+#include "provider/wait.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+struct prov_domain;
+struct prov_ep;
+struct prov_mr;
+
+/* What a counter may count.  The first are operations: their kind, less one. */
+enum prov_count {
+    PROV_COUNT_SEND,
+    PROV_COUNT_RECV,
+    PROV_COUNT_READ,
+    PROV_COUNT_WRITE,
+    PROV_COUNT_REMOTE_READ,
+    PROV_COUNT_REMOTE_WRITE,
+    PROV_COUNTS
+};
+
+struct prov_cntr {
+    struct fid_cntr fid;
+    struct prov_domain *domain;
+    atomic_uint users; /* bindings */
+    pthread_mutex_t lock;
+    struct prov_ep **eps; /* in which it makes progress */
+    unsigned ep_count;
+    struct prov_mr **mrs; /* whose accesses it counts */
+    unsigned mr_count;
+    struct prov_cntr *bell_next; /* of the domain's bell, while mr_count is not 0 */
+    _Atomic uint64_t value, errors;
+    _Atomic uint64_t seen_value, seen_errors; /* by the client: what fi_trywait() compares */
+    struct prov_idle idle;                    /* guarded by lock */
+    struct prov_wait wait;
+    atomic_bool armed; /* somebody wants to be rung */
+};
+
+/* An endpoint's part. */
+struct prov_ep_cntrs {
+    bool counts;                       /* some counter is bound */
+    struct prov_cntr *of[PROV_COUNTS]; /* or NULL */
+    struct mbx_served served;          /* already counted */
+};
+
+int prov_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr, struct fid_cntr **cntr,
+                   void *context);
+/* flags say of what kind of operation. */
+int prov_cntr_bind(struct prov_cntr *cntr, struct prov_ep *ep, uint64_t flags);
+/* Takes all of ep's away. */
+void prov_cntr_unbind(struct prov_ep *ep);
+int prov_cntr_add_mr(struct prov_cntr *cntr, struct prov_mr *mr);
+void prov_cntr_remove_mr(struct prov_cntr *cntr, struct prov_mr *mr);
+/* Progress; values and errors together. */
+uint64_t prov_cntr_total(struct prov_cntr *cntr);
+/* The next change rings the counter.  -FI_EAGAIN: nothing would; look again instead. */
+int prov_cntr_arm(struct prov_cntr *cntr);
+/* fi_trywait(): 0, or -FI_EAGAIN: do not sleep. */
+int prov_cntr_try(struct prov_cntr *cntr);
+/* Wakes who has armed it. */
+void prov_cntr_ring(struct prov_cntr *cntr);
+/* Wakes who has armed a counter of regions, if somebody has. */
+void prov_cntr_ring_regions(struct prov_domain *domain);
+
+/* So many more, or so many errors more. */
+static inline void prov_cntr_count(struct prov_cntr *cntr, int error, uint64_t count)
+{
+    atomic_fetch_add(error == 0 ? &cntr->value : &cntr->errors, count);
+    if (unlikely(atomic_load(&cntr->armed)))
+        prov_cntr_ring(cntr);
+}
+
+/* An operation of ours, of that kind, has ended. */
+static inline void prov_count_op(struct prov_ep_cntrs *cntrs, enum prov_op_kind kind, int error)
+{
+    struct prov_cntr *cntr = cntrs->of[(kind < PROV_OP_MULTI_QUEUED ? kind : PROV_OP_RECV) - 1];
+
+    if (cntr != NULL)
+        prov_cntr_count(cntr, error, 1);
+}
+
+#endif

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * cq.h - completion queues: cq.c reads them, cq_open.c opens and binds them, cq_wait.c waits at
+ * them.
+ */
+#ifndef PROVIDER_CQ_H
+#define PROVIDER_CQ_H
+
+#include "provider/compat.h"
+#include "provider/idle.h"
+#include "provider/wait.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+struct prov_domain;
+struct prov_ep;
+
+/* Something that a queue has to report before it polls its endpoints again. */
+struct prov_event {
+    void *context;
+    uint64_t flags;
+    size_t len;
+    void *buf; /* where the message lies, if the receive took many; else NULL */
+    uint64_t data;
+    uint64_t tag;
+    fi_addr_t source;
+    size_t olen;
+    int error; /* 0, or a positive FI_ error */
+    int prov_errno;
+};
+
+/* An endpoint bound to a queue, for its sends, its receives or both. */
+struct prov_cq_source {
+    struct prov_ep *ep;
+    unsigned queues; /* enum mbx_queue */
+};
+
+/* What the next read of a queue does, if there are no events. */
+enum prov_cq_next {
+    PROV_CQ_PROGRESS, /* progress and poll */
+    PROV_CQ_POLL,     /* poll: the last read filled the client's array */
+    PROV_CQ_EMPTY,    /* nothing: the last one had room left, so that was all */
+};
+
+struct prov_cq {
+    struct fid_cq fid;
+    struct prov_domain *domain;
+    enum fi_cq_format format;
+    bool locks;
+    bool has_threshold; /* FI_CQ_COND_THRESHOLD */
+    pthread_mutex_t lock;
+    atomic_uint users; /* poll sets */
+    struct prov_cq_source *sources;
+    unsigned source_count;
+    unsigned turn;        /* the source that is read first */
+    struct prov_ep *only; /* the only source, if there is no lock either; else NULL */
+    unsigned only_queues; /* of that */
+    enum prov_cq_next next;
+    struct prov_idle idle;
+    struct prov_wait wait;
+    atomic_bool armed; /* somebody wants to be rung */
+    atomic_bool signalled;
+    /* Ring of events: event_count of them from event_head on. */
+    struct prov_event *events;
+    uint32_t event_head, event_count, event_capacity, event_reserved;
+};
+
+/* An endpoint's part: where its completions go.  cq_open.c writes it. */
+struct prov_ep_cqs {
+    struct prov_cq *send, *recv;       /* or NULL */
+    unsigned send_queues, recv_queues; /* enum mbx_queue */
+    bool drops_events; /* remote CQ data of writes: there is no queue to tell it */
+};
+
+static inline void prov_cq_lock(struct prov_cq *cq)
+{
+    if (unlikely(cq->locks))
+        pthread_mutex_lock(&cq->lock);
+}
+
+static inline void prov_cq_unlock(struct prov_cq *cq)
+{
+    if (unlikely(cq->locks))
+        pthread_mutex_unlock(&cq->lock);
+}
+
+/* ---- cq_open.c ------------------------------------------------------------------------ */
+
+/* A power of two, and room for what cq.c wants to set aside at a time. */
+#define PROV_FIRST_EVENTS 64
+
+int prov_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **cq,
+                 void *context);
+/* Which queues of Matchbox ep has, by its capabilities. */
+void prov_ep_cqs_init(struct prov_ep *ep);
+/* Its queues are bound. */
+void prov_ep_cqs_enable(struct prov_ep *ep);
+/* 0; -FI_EDOMAIN, -FI_EINVAL ep has one for these queues. */
+int prov_cq_bind(struct prov_cq *cq, struct prov_ep *ep, unsigned queues);
+/* The endpoint and its queues know each other no longer. */
+void prov_ep_cqs_unbind(struct prov_ep *ep);
+/* Of a queue that is closed, behind the last who waited there. */
+void prov_cq_free(struct prov_cq *cq);
+
+/* ---- cq.c -------------------------------------------------------------------------- */
+
+extern struct fi_ops_cq prov_cq_ops;
+/* Wakes who has armed it. */
+void prov_cq_ring(struct prov_cq *cq);
+/* Room for one event that the provider itself makes, then the event, or the room
+ * back.  All with the endpoint unlocked. */
+int prov_cq_reserve(struct prov_cq *cq);
+void prov_cq_push(struct prov_cq *cq, const struct prov_event *event);
+void prov_cq_unreserve(struct prov_cq *cq);
+/* Progress; what completes becomes events of the queue, and is counted. */
+void prov_cq_collect(struct prov_cq *cq);
+/* Progress in ep; what completes for which it has no queue is counted, and forgotten. */
+void prov_ep_forget(struct prov_ep *ep);
+/* What is reported of an untagged receive that was taken back here. */
+void prov_event_cancelled(struct prov_event *event, void *context, bool many);
+ssize_t prov_cq_readfrom(struct prov_cq *cq, void *buf, size_t count, fi_addr_t *src_addr);
+
+/* ---- cq_wait.c ------------------------------------------------------------------------ */
+
+ssize_t prov_cq_sread(struct fid_cq *cq, void *buf, size_t count, const void *cond,
+                      int timeout);
+ssize_t prov_cq_sreadfrom(struct fid_cq *cq, void *buf, size_t count, fi_addr_t *src_addr,
+                          const void *cond, int timeout);
+int prov_cq_signal(struct fid_cq *cq);
+/* The next completion rings the queue. */
+int prov_cq_arm(struct prov_cq *cq);
+/* Progress; is there something to read? */
+bool prov_cq_is_ready(struct prov_cq *cq);
+/* fi_trywait(): 0, or -FI_EAGAIN: do not sleep. */
+int prov_cq_try(struct prov_cq *cq);
+
+#endif

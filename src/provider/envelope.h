@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * envelope.h - how a message of libfabric's travels as one of Matchbox's.
+ *
+ *   context id  PROV_TAGGED or PROV_UNTAGGED: the two never match each other; nor anything
+ *               PROV_SENTINEL
+ *   tag         63 bits of the client; bit 63 (PROV_HAS_DATA) says that data is
+ *               remote CQ data and not merely zero.  Receives ignore it.
+ *   data        remote CQ data
+ *   user        struct prov_op, always (op.h)
+ */
+#ifndef PROVIDER_ENVELOPE_H
+#define PROVIDER_ENVELOPE_H
+
+#include <stdint.h>
+
+#define PROV_TAGGED     1u
+#define PROV_UNTAGGED   2u
+#define PROV_SENTINEL   3u /* nobody sends there (multi.c) */
+#define PROV_HAS_DATA   (UINT64_C(1) << 63)
+#define PROV_TAG_FORMAT UINT64_C(0x5555555555555555) /* one field, top bit not usable */
+
+#endif

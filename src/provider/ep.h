@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * ep.h - the endpoint: a list of parts, each of which belongs to the file of its name and is
+ * written by that file alone; and what holds for the whole: endpoint.c.
+ */
+#ifndef PROVIDER_EP_H
+#define PROVIDER_EP_H
+
+#include "provider/av.h"
+#include "provider/cancel.h"
+#include "provider/compat.h"
+#include "provider/counter.h"
+#include "provider/cq.h"
+#include "provider/idle.h"
+#include "provider/multi.h"
+#include "provider/name.h"
+#include "provider/op.h"
+#include "provider/receive.h"
+#include "provider/rma.h"
+#include "provider/send.h"
+#include "provider/thread.h"
+
+#include <pthread.h>
+
+struct prov_domain;
+struct prov_eq;
+
+struct prov_ep {
+    struct fid_ep fid;
+    struct mbx_ep *mbx;
+    bool locks; /* also set by those whose threads meet here: cq_open.c, counter.c */
+    bool enabled;
+    /* used by every operation */
+    struct prov_ep_ops ops;
+    struct prov_ep_av av;
+    struct prov_ep_send send;
+    struct prov_ep_recv recv;
+    struct prov_ep_multi multi;
+    struct prov_ep_index index;
+    struct prov_ep_cqs cqs;
+    struct prov_ep_cntrs cntrs;
+    /* and by few */
+    pthread_mutex_t lock;
+    struct prov_domain *domain;
+    struct prov_ep *domain_next; /* of the domain's mrs (mr.c) */
+    struct prov_eq *eq;
+    uint64_t caps;
+    size_t atomic_limit;
+    struct prov_idle idle; /* calls that were refused, probes that found nothing */
+    struct prov_ep_thread thread;
+    struct prov_ep_name name;
+};
+
+int prov_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep,
+                 void *context);
+/* Short of memory or requests: those that are under way free theirs as they
+ * complete, so the client shall try again, and this is what moves them.  Also a call in
+ * vain, see below. */
+ssize_t prov_ep_again(struct prov_ep *ep, int err);
+/* A call that the client will repeat has found or done nothing: as an empty read of a queue.
+ * May give the endpoint's lock, and take it again. */
+void prov_ep_in_vain(struct prov_ep *ep);
+
+static inline struct prov_ep *prov_ep_of(struct fid_ep *fid)
+{
+    return container_of(fid, struct prov_ep, fid);
+}
+
+static inline void prov_ep_lock(struct prov_ep *ep)
+{
+    if (unlikely(ep->locks))
+        pthread_mutex_lock(&ep->lock);
+}
+
+static inline void prov_ep_unlock(struct prov_ep *ep)
+{
+    if (likely(!ep->locks))
+        return;
+    if (unlikely(ep->thread.is_asleep))
+        prov_thread_used(ep);
+    pthread_mutex_unlock(&ep->lock);
+}
+
+/* Progress, of receives that multi.c matches, too. */
+static inline int prov_ep_progress(struct prov_ep *ep)
+{
+    int moved = mbx_progress(ep->mbx);
+
+    if (unlikely(prov_multi_is_busy(&ep->multi)))
+        prov_multi_pull(ep);
+    if (unlikely(ep->cqs.drops_events))
+        prov_events_drop(ep);
+    return moved;
+}
+
+#endif

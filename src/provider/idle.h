@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * idle.h - looks of a client that find nothing, and when they give the core away: idle.c.
+ */
+#ifndef PROVIDER_IDLE_H
+#define PROVIDER_IDLE_H
+
+#include "base/compiler.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define PROV_IDLE_LOOKS 32u
+
+/* Looks of a client at one object that have found nothing. */
+struct prov_idle {
+    unsigned looks;   /* in a row */
+    int64_t since_ns; /* the time of the PROV_IDLE_LOOKS-th of them */
+    int64_t limit_ns; /* so long behind that the core is given away */
+};
+
+void prov_idle_init(struct prov_idle *idle);
+/* Behind PROV_IDLE_LOOKS looks more: has the client looked for long enough?  If so, it begins
+ * anew. */
+bool prov_idle_is_long(struct prov_idle *idle);
+/* Gives the core away. */
+void prov_yield(void);
+
+/* One more look has found nothing.  True: it is time for prov_yield(), without a lock. */
+static inline bool prov_idle_tires(struct prov_idle *idle)
+{
+    return unlikely(++idle->looks % PROV_IDLE_LOOKS == 0) && prov_idle_is_long(idle);
+}
+
+/* A look has found something. */
+static inline void prov_idle_ends(struct prov_idle *idle)
+{
+    idle->looks = 0;
+}
+
+#endif

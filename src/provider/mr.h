@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * mr.h - memory regions, which peers may access: mr.c.
+ */
+#ifndef PROVIDER_MR_H
+#define PROVIDER_MR_H
+
+#include "provider/compat.h"
+
+struct prov_cntr;
+struct prov_domain;
+struct prov_ep;
+
+/* Constant, or guarded by the domain's lock. */
+struct prov_mr {
+    struct fid_mr fid;
+    struct prov_mr *next;
+    struct prov_domain *domain;
+    struct prov_ep *ep; /* the only one, or NULL: all */
+    bool enabled;       /* registered with them */
+    struct mbx_region region;
+    struct prov_cntr *reads, *writes; /* or NULL */
+    struct mbx_served past;           /* with endpoints that are closed */
+    struct mbx_served seen;           /* already counted */
+};
+
+extern struct fi_ops_mr prov_mr_ops;
+/* The regions of its domain are ep's from now on, and no longer. */
+int prov_mr_join(struct prov_ep *ep);
+void prov_mr_leave(struct prov_ep *ep);
+/* Tells its counters of new accesses. */
+void prov_mr_count(struct prov_mr *mr);
+
+#endif

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * multi.h - buffers that take many messages, and the untagged receives that wait behind them:
+ * multi.c.
+ */
+#ifndef PROVIDER_MULTI_H
+#define PROVIDER_MULTI_H
+
+#include "provider/compat.h"
+
+struct prov_ep;
+struct prov_event;
+struct prov_multi;
+struct prov_op;
+
+/* An endpoint's part: untagged receives that are matched here, and a message for one of them. */
+struct prov_ep_multi {
+    struct prov_multi *first, *last;
+    mbx_message message; /* 0: none */
+    unsigned any, unguarded;
+    struct mbx_status status;
+    struct prov_multi *taker;
+    size_t min; /* FI_OPT_MIN_MULTI_RECV */
+};
+
+/* Must untagged receives of this endpoint wait here? */
+static inline bool prov_multi_is_busy(const struct prov_ep_multi *multi)
+{
+    return multi->first != NULL || multi->message != 0;
+}
+
+void prov_multi_init(struct prov_ep *ep);
+/* Counts for buffers that are posted from now on. */
+void prov_multi_set_min(struct prov_ep *ep, size_t min);
+/* Puts a receive on the list; many: its buffer takes messages until it is full. */
+int prov_multi_post(struct prov_ep *ep, struct prov_op *op, uint32_t source, void *buf,
+                    size_t len, bool many);
+/* Gives the receives on the list what has come for them. */
+void prov_multi_pull(struct prov_ep *ep);
+
+enum prov_multi_end {
+    PROV_MULTI_STAYS,     /* the buffer is still in use */
+    PROV_MULTI_RELEASED,  /* it is the client's again */
+    PROV_MULTI_CANCELLED, /* and that is said by an event, for which there is room */
+};
+/* The message of this record has come; the record stays the caller's. */
+enum prov_multi_end prov_multi_part_done(struct prov_ep *ep, struct prov_op *part);
+/* 0 the receive is gone; -FI_EINPROGRESS PROV_MULTI_CANCELLED will be its end; -FI_ENOENT. */
+int prov_multi_cancel(struct prov_ep *ep, struct prov_op *op);
+/* The record of a sentinel has completed.  True: so its receive ends, and event says how. */
+bool prov_multi_sentinel_done(struct prov_ep *ep, struct prov_op *sentinel, int error,
+                              struct prov_event *event);
+/* Is the buffer of this receive for many messages? */
+bool prov_multi_is_many(const struct prov_op *op);
+/* Of an endpoint that closes, whose records are still there. */
+void prov_multi_free(struct prov_ep *ep);
+
+#endif

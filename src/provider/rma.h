@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * rma.h - one-sided calls: rma.c, atomic.c.
+ */
+#ifndef PROVIDER_RMA_H
+#define PROVIDER_RMA_H
+
+#include "provider/compat.h"
+#include "provider/op.h"
+
+struct prov_ep;
+struct prov_event;
+
+extern struct fi_ops_rma prov_rma_ops;
+extern struct fi_ops_atomic prov_atomic_ops;
+int prov_query_atomic(struct fid_domain *domain, enum fi_datatype datatype, enum fi_op op,
+                      struct fi_atomic_attr *attr, uint64_t flags);
+/* A record for a one-sided call; its accesses are counted in parts as they begin.  NULL: no
+ * memory. */
+struct prov_op *prov_access_op(struct prov_ep *ep, enum prov_op_kind kind, void *context,
+                               bool quiet, uint64_t flags);
+/* All accesses of op have begun, or err says why the next has not.  What the call returns. */
+ssize_t prov_access_begun(struct prov_ep *ep, struct prov_op *op, int err);
+/* Remote CQ data for an endpoint without a queue for it is taken and forgotten. */
+void prov_events_drop(struct prov_ep *ep);
+/* A completion of MBX_ACCESS or MBX_EVENTS.  False: there is nothing to report. */
+bool prov_access_event(struct prov_ep *ep, const struct mbx_completion *c,
+                       struct prov_event *event);
+
+#endif
