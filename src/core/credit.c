@@ -116,6 +116,14 @@ static void credit_start(struct mbx_ep *ep, struct peer *peer,
 
 /* ---- telling ---- */
 
+/* What is beyond the first window and not in use. */
+static uint64_t credit_idle(uint64_t window, uint64_t first, uint64_t kept)
+{
+    assert(first <= window);
+    assert(kept <= window);
+    return window - (kept > first ? kept : first);
+}
+
 /* What is freed, but for what is not lent any longer. */
 static void credit_take_back(struct credit_pool *pool, struct credit *credit)
 {
@@ -123,9 +131,11 @@ static void credit_take_back(struct credit_pool *pool, struct credit *credit)
 
     if (likely(pool->lendable >= pool->lendable_all / 8))
         return;
-    envelopes = min_size(credit->freed_envelopes, credit->window - pool->window) / 2;
-    payload =
-        min_size(credit->freed_payload, credit->window_payload - pool->window_payload) / 2;
+    envelopes = credit_idle(credit->window, pool->window, credit->kept_envelopes);
+    envelopes = min_size(credit->freed_envelopes, envelopes) / 2;
+    /* a peer may free more than its window: by what is matched, which nobody counts */
+    payload = credit_idle(credit->window_payload, pool->window_payload, credit->kept_payload);
+    payload = min_size(credit->freed_payload, payload) / 2;
     credit->freed_envelopes -= envelopes;
     credit->freed_payload -= payload;
     credit->window -= envelopes;
@@ -146,14 +156,6 @@ static void credit_widen(struct credit_pool *pool, struct credit *credit)
     credit->freed_envelopes += more;
     pool->lendable -= more * CREDIT_ENVELOPE;
     credit_thresholds(credit);
-}
-
-/* What is beyond the first window and not in use. */
-static uint64_t credit_idle(uint64_t window, uint64_t first, uint64_t kept)
-{
-    assert(first <= window);
-    assert(kept <= window);
-    return window - (kept > first ? kept : first);
 }
 
 /* It is gone: what it was lent, and does not use, is there for others. */

@@ -322,6 +322,54 @@ static void test_a_flood_of_holds_walks_no_list(void **state)
     world_close(&w);
 }
 
+/* A peer that is lent much, has all of it kept, and sends more payload than it has credit for: it
+ * is matched, so it costs nothing, but what comes back for it is not there to be lent. */
+static void test_payload_beyond_credit_makes_none(void **state)
+{
+    const struct world_config *config = *state;
+    const struct wire_rts short_of = {.sender = 7, .size = 1000};
+    struct wire_first first = {0};
+    static const unsigned char zeros[1000];
+    const struct credit *credit;
+    struct world w;
+
+    if (world_has_faults(config) || world_has_device(config))
+        skip();
+    dropped = 0;
+    world_open(&w, config, 3,
+               (const char *const[]){"CLOSE_TIMEOUT=0", "LOG_LEVEL=error", "ANY_SOURCE=window",
+                                     "WINDOW=auto", "WINDOW_PAYLOAD=auto", "EARLY_RECV=off",
+                                     "UNEXPECTED_MEMORY=1M", "SHM_PEERS=16", NULL});
+    assert_int_equal(peer_use(w.eps[0], 1), 0);
+    credit = &peer_get(w.eps[0], 1)->credit;
+    for (int i = 0; w.eps[0]->credit.lendable >= w.eps[0]->credit.lendable_all / 8; i++) {
+        const struct wire_header header = {
+            .type = WIRE_RTS, .version = WIRE_VERSION, .flags = WIRE_SHORT_OF, .tag = 2};
+
+        assert_in_range(i, 0, 100);
+        deliver(&w, 1, &header, &short_of, NULL, 0);
+        for (int k = 0; k < 20; k++)
+            world_progress(&w); /* CREDIT leaves: what was not told would be taken back */
+    }
+    first.size = credit->window_payload - credit->kept_payload - 256;
+    tell_message(&w, 1, WIRE_FIRST, &first, zeros, 100);
+    assert_in_range(credit->kept_payload, credit->window_payload / 2, credit->window_payload);
+    for (int i = 0; i < 2000; i++) {
+        const struct wire_header header = {
+            .type = WIRE_EAGER, .version = WIRE_VERSION, .tag = 3, .context_id = CONTEXT};
+        mbx_request recv;
+
+        assert_int_equal(mbx_recv(w.eps[0], 1, CONTEXT, 3, 0, NULL, 0, NULL, &recv), 0);
+        deliver(&w, 1, &header, NULL, zeros, sizeof zeros);
+        world_progress(&w);
+        if (mbx_cancel(w.eps[0], recv) != 0)
+            assert_int_equal(mbx_wait(w.eps[0], recv, -1, NULL), 0);
+        assert_in_range(credit->kept_payload, 0, credit->window_payload);
+        assert_in_range(w.eps[0]->credit.lendable, 0, w.eps[0]->credit.lendable_all);
+    }
+    world_close(&w);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -331,6 +379,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_cts_for_an_eager_send),
         cmocka_unit_test(test_fins_that_nobody_reads_are_bounded),
         cmocka_unit_test(test_a_flood_of_holds_walks_no_list),
+        cmocka_unit_test(test_payload_beyond_credit_makes_none),
     };
 
     return world_main(argc, argv, tests, ARRAY_COUNT(tests));
