@@ -17,10 +17,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/access.h"
+#include "rma/access.h"
 #include "core/core.h"
-#include "core/credit.h"
-#include "core/hold.h"
+#include "p2p/credit.h"
+#include "sendside/hold.h"
 
 #define REGION_SIZE 1000
 #define BUFFER_BYTE 0x11 /* in a receive buffer, before */

@@ -13,8 +13,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/hold.h"
-#include "core/offer.h"
+#include "sendside/hold.h"
+#include "sendside/offer.h"
 #include "transport/atomics.h"
 #include "transport/loop/loop.h"
 #include "transport/memory.h"

@@ -15,8 +15,8 @@
  */
 #include "fuzz/liar.h"
 
-#include "core/early.h"
-#include "core/hold.h"
+#include "rput/early.h"
+#include "sendside/hold.h"
 
 /* What a word of a body is. */
 enum field {

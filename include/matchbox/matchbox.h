@@ -149,7 +149,7 @@ struct mbx_config {
  *            flag; -ENOMEM; or the error of the system call that failed.
  * Ownership  *ep is the caller's until mbx_close().
  * Threads    any.
- * Source     src/core/endpoint.c
+ * Source     src/lib/endpoint.c
  */
 MBX_API int mbx_open(const struct mbx_config *config, struct mbx_ep **ep);
 
@@ -171,7 +171,7 @@ MBX_API int mbx_open(const struct mbx_config *config, struct mbx_ep **ep);
  * Threads    the last call: with MBX_THREADS=many, too, all others on this endpoint
  *            have returned before it begins, and none begins afterwards.
  * Progress   makes progress on sends; may block up to MBX_CLOSE_TIMEOUT.
- * Source     src/core/endpoint.c
+ * Source     src/lib/endpoint.c
  */
 MBX_API int mbx_close(struct mbx_ep *ep);
 
@@ -250,14 +250,14 @@ struct mbx_options {
  * Ownership  buf is lent to the library until the request completes.  request may
  *            be NULL; then the completion queue is the only way to learn of it.
  * Progress   never blocks; does not call mbx_progress().
- * Source     src/core/send.c
+ * Source     src/p2p/send.c
  */
 MBX_API int mbx_send(struct mbx_ep *ep, uint32_t peer, uint32_t context_id, uint64_t tag,
                      const void *buf, size_t size, const struct mbx_options *options,
                      mbx_request *request);
 
 /* mbx_ssend - as mbx_send, but it completes only after a receive (or a matched
- * probe's mbx_mrecv) has taken the message.  Source src/core/send.c */
+ * probe's mbx_mrecv) has taken the message.  Source src/p2p/send.c */
 MBX_API int mbx_ssend(struct mbx_ep *ep, uint32_t peer, uint32_t context_id, uint64_t tag,
                       const void *buf, size_t size, const struct mbx_options *options,
                       mbx_request *request);
@@ -271,7 +271,7 @@ MBX_API int mbx_ssend(struct mbx_ep *ep, uint32_t peer, uint32_t context_id, uin
  * Returns    0; -EINVAL as mbx_send; -EMSGSIZE longer than mbx_limits.inject;
  *            -ENOMEM no room to keep a copy; -ENOTCONN or -EHOSTUNREACH the peer
  *            is known to be gone.
- * Source     src/core/send.c
+ * Source     src/p2p/send.c
  */
 MBX_API int mbx_inject(struct mbx_ep *ep, uint32_t peer, uint32_t context_id, uint64_t tag,
                        const void *buf, size_t size, uint64_t data);
@@ -290,7 +290,7 @@ struct mbx_limits {
 
 /* mbx_limits_get - what this endpoint can carry.  Units: size is sizeof *limits.
  * Returns 0; -EINVAL size.  Threads: any, also with MBX_THREADS=one.
- * Source src/core/endpoint.c */
+ * Source src/lib/endpoint.c */
 MBX_API int mbx_limits_get(const struct mbx_ep *ep, struct mbx_limits *limits, size_t size);
 
 /* ---- receiving ------------------------------------------------------------------ */
@@ -311,7 +311,7 @@ MBX_API int mbx_limits_get(const struct mbx_ep *ep, struct mbx_limits *limits, s
  * Ownership  buf is lent to the library until the request completes or its
  *            cancellation is reported.
  * Progress   never blocks; does not call mbx_progress().
- * Source     src/core/recv.c; matching in src/match/match.c
+ * Source     src/p2p/recv.c; matching in src/match/match.c
  */
 MBX_API int mbx_recv(struct mbx_ep *ep, uint32_t source, uint32_t context_id, uint64_t tag,
                      uint64_t ignore, void *buf, size_t size, const struct mbx_options *options,
@@ -334,7 +334,7 @@ struct mbx_status {
  * Returns    1 and *status; 0 nothing there; -EINVAL as mbx_recv.
  * Threads    with MBX_THREADS=many another thread may take the message before this one
  *            receives it: mbx_mprobe() takes it at once.
- * Source     src/core/probe.c
+ * Source     src/p2p/probe.c
  */
 MBX_API int mbx_probe(struct mbx_ep *ep, uint32_t source, uint32_t context_id, uint64_t tag,
                       uint64_t ignore, struct mbx_status *status);
@@ -346,7 +346,7 @@ MBX_API int mbx_probe(struct mbx_ep *ep, uint32_t source, uint32_t context_id, u
  * Returns    1, *status and *message; 0; -EINVAL.
  * Ownership  *message is the caller's until mbx_mrecv(), mbx_discard() or
  *            mbx_close().
- * Source     src/core/probe.c
+ * Source     src/p2p/probe.c
  */
 MBX_API int mbx_mprobe(struct mbx_ep *ep, uint32_t source, uint32_t context_id, uint64_t tag,
                        uint64_t ignore, struct mbx_status *status, mbx_message *message);
@@ -357,14 +357,14 @@ MBX_API int mbx_mprobe(struct mbx_ep *ep, uint32_t source, uint32_t context_id, 
  * Returns    0; -ESTALE message is not (or no longer) held; -EINVAL; -ENOMEM (the
  *            message stays held).
  * Ownership  and completion as mbx_recv.
- * Source     src/core/probe.c
+ * Source     src/p2p/probe.c
  */
 MBX_API int mbx_mrecv(struct mbx_ep *ep, mbx_message message, void *buf, size_t size,
                       const struct mbx_options *options, mbx_request *request);
 
 /* mbx_discard - drop the message of a matched probe; its sender completes as if it
  * had been received.  Returns 0; -ESTALE; -ENOMEM (the message stays held).
- * Source src/core/probe.c */
+ * Source src/p2p/probe.c */
 MBX_API int mbx_discard(struct mbx_ep *ep, mbx_message message);
 
 /*
@@ -377,7 +377,7 @@ MBX_API int mbx_discard(struct mbx_ep *ep, mbx_message message);
  *            tells; -EINPROGRESS it still is, since an earlier call; -ECANCELED it was
  *            cancelled before; -EALREADY it has matched or is complete; -ESTALE no such
  *            request (its completion was already read); -EOPNOTSUPP it is no receive.
- * Source     src/core/recv.c
+ * Source     src/p2p/recv.c
  */
 MBX_API int mbx_cancel(struct mbx_ep *ep, mbx_request request);
 
@@ -431,7 +431,7 @@ struct mbx_region {
  * Returns    0; -EEXIST the key is in use; -EINVAL unknown rights or flags, or addresses that wrap;
  *            -ENOMEM.
  * Ownership  the memory is lent to the library until mbx_deregister() or mbx_close().
- * Source     src/core/region.c
+ * Source     src/rma/region.c
  */
 MBX_API int mbx_register(struct mbx_ep *ep, uint64_t key, const struct mbx_region *region);
 
@@ -445,7 +445,7 @@ MBX_API int mbx_register(struct mbx_ep *ep, uint64_t key, const struct mbx_regio
  * Progress   makes progress while the transport moves bytes of the region; never waits for
  *            a peer to act, except where its processor moves them (over TCP): then for its
  *            progress, or its end.
- * Source     src/core/region.c
+ * Source     src/rma/region.c
  */
 MBX_API int mbx_deregister(struct mbx_ep *ep, uint64_t key);
 
@@ -458,11 +458,11 @@ struct mbx_served {
 };
 
 /* mbx_served_get - how many there were since ep was opened.  Units: size is sizeof *served.
- * Returns 0; -EINVAL size.  Source src/core/region.c */
+ * Returns 0; -EINVAL size.  Source src/rma/region.c */
 MBX_API int mbx_served_get(const struct mbx_ep *ep, struct mbx_served *served, size_t size);
 
 /* mbx_region_served - the accesses to one region, since it was registered.  Units: size is
- * sizeof *served.  Returns 0; -ENOENT no such key; -EINVAL size.  Source src/core/region.c */
+ * sizeof *served.  Returns 0; -ENOENT no such key; -EINVAL size.  Source src/rma/region.c */
 MBX_API int mbx_region_served(const struct mbx_ep *ep, uint64_t key, struct mbx_served *served,
                               size_t size);
 
@@ -473,7 +473,7 @@ MBX_API int mbx_region_served(const struct mbx_ep *ep, uint64_t key, struct mbx_
  *            longer than mbx_limits.message; -EMSGSIZE too long for MBX_COPY; -ENOMEM.
  * Ownership  buf is lent to the library until the request completes, unless MBX_COPY.
  * Progress   never blocks; does not call mbx_progress().
- * Source     src/core/access.c; at the owner src/core/serve.c
+ * Source     src/rma/access.c; at the owner src/rma/serve.c
  */
 MBX_API int mbx_write(struct mbx_ep *ep, uint32_t peer, const void *buf, size_t size,
                       uint64_t key, uint64_t address, const struct mbx_options *options,
@@ -484,7 +484,7 @@ MBX_API int mbx_write(struct mbx_ep *ep, uint32_t peer, const void *buf, size_t 
  *
  * Returns    and ownership as mbx_write(), without the flags.  If ep is closed while a read
  *            is under way, its peer may still write to buf for a moment: wait for it before.
- * Source     src/core/access.c
+ * Source     src/rma/access.c
  */
 MBX_API int mbx_read(struct mbx_ep *ep, uint32_t peer, void *buf, size_t size, uint64_t key,
                      uint64_t address, const struct mbx_options *options, mbx_request *request);
@@ -548,7 +548,7 @@ struct mbx_atomic_args {
 };
 
 /* mbx_atomic_size - bytes of an element; 0 if there is no such operation on this type.
- * Threads: any.  Source src/core/atomic.c */
+ * Threads: any.  Source src/rma/atomic.c */
 MBX_API size_t mbx_atomic_size(enum mbx_op op, enum mbx_type type);
 
 /*
@@ -559,7 +559,7 @@ MBX_API size_t mbx_atomic_size(enum mbx_op op, enum mbx_type type);
  *            mbx_limits.atomic; -ENOMEM.
  * Ownership  operand, compare and result are lent to the library until the request
  *            completes; with MBX_COPY, result alone.
- * Source     src/core/access.c; at the owner src/core/serve.c, src/core/atomic.c
+ * Source     src/rma/access.c; at the owner src/rma/serve.c, src/rma/atomic.c
  */
 MBX_API int mbx_atomic(struct mbx_ep *ep, uint32_t peer, const struct mbx_atomic_args *atomic,
                        const struct mbx_options *options, mbx_request *request);
@@ -824,7 +824,7 @@ enum mbx_protocol {
 };
 
 /* mbx_protocol_name - "inline", "short", "bounce", "rndv-read", "rndv-data", "rndv-write";
- * NULL for another number.  Source src/core/send.c */
+ * NULL for another number.  Source src/p2p/send.c */
 MBX_API const char *mbx_protocol_name(enum mbx_protocol protocol);
 
 /* A statistic: what it is called and what it counts.  The texts are constant. */
@@ -882,12 +882,12 @@ struct mbx_protocol_row {
 /* mbx_protocol_get - row index (0, 1, ...) of the table for a peer, or for a peer
  * not met yet if peer is MBX_ANY_SOURCE, or one to which nothing was sent.
  * Units: size is sizeof *row.
- * Returns 0; -ENOENT no more rows; -EINVAL no such peer, or size.  Source src/core/send.c */
+ * Returns 0; -ENOENT no more rows; -EINVAL no such peer, or size.  Source src/p2p/send.c */
 MBX_API int mbx_protocol_get(const struct mbx_ep *ep, uint32_t peer, unsigned index,
                              struct mbx_protocol_row *row, size_t size);
 
 /* mbx_transport_get - name and one-line description of transport number index of
- * this library.  Returns 0; -ENOENT.  Threads: any.  Source src/core/endpoint.c */
+ * this library.  Returns 0; -ENOENT.  Threads: any.  Source src/lib/endpoint.c */
 MBX_API int mbx_transport_get(unsigned index, const char **name, const char **about);
 
 /* What carries messages to other machines. */
@@ -914,7 +914,7 @@ struct mbx_network {
  *            opened.  The log says which.
  * Threads    any.
  * Progress   none; libfabric may look for adapters for half a second.
- * Source     src/core/network.c
+ * Source     src/lib/network.c
  */
 MBX_API int mbx_network_get(struct mbx_network *network, size_t size);
 
@@ -933,7 +933,7 @@ MBX_API int mbx_network_get(struct mbx_network *network, size_t size);
  *            joining; -ENOSYS there is no libpmix; -EINVAL a parameter is wrong;
  *            -ENOMEM; or the error of the system call that failed.
  * Progress   under PMIx the first one of a process blocks until every rank has called it.
- * Source     src/core/job.c
+ * Source     src/lib/job.c
  */
 MBX_API int mbx_job_open(struct mbx_job **job);
 MBX_API void mbx_job_close(struct mbx_job *job);
@@ -954,7 +954,7 @@ MBX_API const uint8_t *mbx_job_key(const struct mbx_job *job);
  *            -ENOMEM; -EINVAL or -EHOSTUNREACH a rank uses another transport.
  * Threads    other threads use ep only after it has returned.
  * Progress   blocks until all have joined.
- * Source     src/core/job.c
+ * Source     src/lib/job.c
  */
 MBX_API int mbx_job_connect(struct mbx_job *job, struct mbx_ep *ep);
 
@@ -962,7 +962,7 @@ MBX_API int mbx_job_connect(struct mbx_job *job, struct mbx_ep *ep);
  * Returns 0; -ECONNRESET a rank has ended without joining or, under PMIx, did not come
  * within MBX_BOOT_TIMEOUT; no fence succeeds any more; -EPROTO what the ranks
  * share is damaged; -EINTR: call again, it goes on with the same fence.
- * Progress blocks; makes none.  Source src/core/job.c */
+ * Progress blocks; makes none.  Source src/lib/job.c */
 MBX_API int mbx_job_fence(struct mbx_job *job);
 
 #ifdef __cplusplus

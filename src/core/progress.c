@@ -8,7 +8,7 @@
  *                  └─ busy peers' out ──> progress_step     what waited for room
  */
 #include "core/core.h"
-#include "core/credit.h"
+#include "p2p/credit.h"
 #include "core/module.h"
 #include "core/record.h"
 #include "core/valid.h"

@@ -19,7 +19,7 @@
 #include "base/base.h"
 #include "base/random.h"
 #include "core/core.h"
-#include "core/offload.h"
+#include "offload/offload.h"
 #include "softdev/softdev.h"
 
 #define CONTEXT 53

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "core/distance.h"
+#include "p2p/distance.h"
 
 #define SIZE 16000 /* several packets */
 

@@ -9,8 +9,8 @@
 
 #include "core/arbiter.h"
 #include "core/core.h"
-#include "core/credit.h"
-#include "core/hold.h"
+#include "p2p/credit.h"
+#include "sendside/hold.h"
 #include "transport/fault.h"
 #include "transport/loop/loop.h"
 

@@ -15,7 +15,7 @@
 #include "base/random.h"
 #include "base/sys.h"
 #include "core/core.h"
-#include "core/early.h"
+#include "rput/early.h"
 
 #define CONTEXT 31
 #define SIZE    ((size_t)100000)

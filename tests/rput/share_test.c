@@ -13,7 +13,7 @@
 
 #include "base/base.h"
 #include "base/sys.h"
-#include "core/share.h"
+#include "rput/share.h"
 
 #define CONTEXT 31
 #define SIZE    ((size_t)100000)

@@ -15,7 +15,7 @@
 #include "base/base.h"
 #include "base/random.h"
 #include "core/core.h"
-#include "core/hold.h"
+#include "sendside/hold.h"
 
 #define CONTEXT 31
 #define COUNT   40 /* that nobody wants for now */

@@ -18,8 +18,8 @@
 #include "base/base.h"
 #include "base/random.h"
 #include "core/core.h"
-#include "core/hold.h"
-#include "core/offer.h"
+#include "sendside/hold.h"
+#include "sendside/offer.h"
 #include "transport/atomics.h"
 
 #define CONTEXT 41

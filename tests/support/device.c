@@ -3,7 +3,7 @@
 
 #include "base/base.h"
 #include "core/core.h"
-#include "core/offload.h"
+#include "offload/offload.h"
 
 struct softdev *device_of(const struct mbx_ep *ep)
 {

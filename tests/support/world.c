@@ -4,8 +4,8 @@
  */
 #include "world.h"
 
-#include "core/credit.h"
-#include "core/offload.h"
+#include "p2p/credit.h"
+#include "offload/offload.h"
 #include "hosts.h"
 #include "softdev/softdev.h"
 #include "transport/mux.h"

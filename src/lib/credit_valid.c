@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * credit_valid.c - what peers may cost us, and do: credit.h I1 as far as one side sees it, I2,
+ * I3.
+ */
+#include "p2p/credit.h"
+#include "sendside/hold.h"
+#include "offload/offload.h"
+#include "core/valid.h"
+
+struct kept {
+    uint64_t envelopes, payload;
+};
+
+static void count_message(void *arg, void *object)
+{
+    const struct message *message = object;
+    struct kept *kept = arg;
+
+    kept->envelopes += message->match.state == MBX_MATCH_QUEUED;
+    kept->payload += message_credit(message);
+}
+
+/* Messages that wait for the device's answer: kept, and in no engine. */
+static uint64_t parked(const struct mbx_ep *ep)
+{
+    return ep->offload != NULL ? valid_length(&ep->offload->shadow.parked) : 0;
+}
+
+/* The FINs that a peer can have made us owe: a claim or a message that we take is refused while
+ * there are FINS_MOST, and no credit is told; so what comes after that is what the window
+ * allows, and what the user held in his hands, of which there were never more than messages. */
+static uint64_t fins_most(const struct mbx_ep *ep, const struct credit *credit)
+{
+    return FINS_MOST + HOLD_CLAIMS + 1 + 2 * credit->window + pool_most(&ep->messages);
+}
+
+static bool window_is_valid(const struct mbx_ep *ep, const struct peer *peer)
+{
+    const struct credit *credit = &peer->credit;
+
+    return HOLDS("credit.h I1",
+                 credit->kept_envelopes + credit->freed_envelopes <= credit->window ||
+                     credit->window >= CREDIT_UNLIMITED) &&
+           HOLDS("credit.h I1", credit->kept_payload <= credit->window_payload) &&
+           HOLDS("credit.h I2", credit->window >= ep->credit.window) &&
+           HOLDS("credit.h I2", credit->window_payload >= ep->credit.window_payload) &&
+           HOLDS("credit.h I3", peer->fins <= FINS_MOST || ep->offload != NULL ||
+                                    peer->fins <= fins_most(ep, credit)) &&
+           HOLDS("credit.h I4", credit->envelopes <= CREDIT_UNLIMITED) &&
+           HOLDS("credit.h I4", credit->payload <= CREDIT_UNLIMITED);
+}
+
+bool credit_is_valid(const struct mbx_ep *ep)
+{
+    const struct credit_pool *pool = &ep->credit;
+    uint64_t envelopes = 0, payload = 0, lent = 0;
+    struct kept kept = {0};
+
+    for (uint32_t i = 0; i < ep->peer_count; i++) {
+        const struct peer *peer = ep->peers[i];
+
+        if (peer == NULL)
+            continue;
+        if (!window_is_valid(ep, peer))
+            return false;
+        envelopes += peer->credit.kept_envelopes;
+        payload += peer->credit.kept_payload;
+        lent += (peer->credit.window - pool->window) * CREDIT_ENVELOPE +
+                peer->credit.window_payload - pool->window_payload;
+    }
+    pool_for_each((struct pool *)(uintptr_t)&ep->messages, count_message, &kept);
+    return HOLDS("credit.h I2", lent + pool->lendable == pool->lendable_all) &&
+           HOLDS("credit.h I1", envelopes == kept.envelopes + parked(ep)) &&
+           HOLDS("credit.h I1", payload == kept.payload);
+}

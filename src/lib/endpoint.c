@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * endpoint.c - opening and closing.
+ */
+#include "base/fill.h"
+#include "base/sys.h"
+#include "base/random.h"
+#include "boot/boot.h"
+#include "core/core.h"
+#include "rma/access.h"
+#include "core/arbiter.h"
+#include "p2p/credit.h"
+#include "p2p/distance.h"
+#include "rput/early.h"
+#include "sendside/hold.h"
+#include "core/module.h"
+#include "offload/offload.h"
+#include "sendside/reach.h"
+#include "core/record.h"
+#include "rput/share.h"
+#include "transport/fault.h"
+
+static const struct transport_events events = {
+    .accept = peer_accept,
+    .deliver = progress_deliver,
+    .read_done = progress_io_done,
+    .cswap_done = hold_locked,
+    .dropped = progress_dropped,
+    .sleeps = wait_sleeps,
+    .slept = wait_slept,
+};
+
+/* The same with a matching device. */
+static const struct transport_events offload_events = {
+    .accept = peer_accept,
+    .deliver = offload_deliver,
+    .read_done = offload_read_done,
+    .cswap_done = hold_locked,
+    .dropped = progress_dropped,
+    .repeats = offload_repeats,
+    .sleeps = wait_sleeps,
+    .slept = wait_slept,
+};
+
+/* Everything that is built on the ground of core.  Their hooks are called in this order. */
+static const struct module *const modules[] = {
+    &request_module, &recv_module,    &send_module,       &eager_module, &rndv_module,
+    &credit_module,  &offload_module, &early_recv_module, &share_module, &early_send_module,
+    &hold_module,    &reach_module,   &access_module,     &serve_module, NULL,
+};
+
+int mbx_transport_get(unsigned index, const char **name, const char **about)
+{
+    const struct transport_ops *ops = transport_at(index);
+
+    if (ops == NULL)
+        return -ENOENT;
+    *name = ops->name;
+    *about = ops->about;
+    return 0;
+}
+
+/* What MBX_TRANSPORT=auto stands for, or what it names. */
+static int endpoint_choose(const struct settings *s, const struct transport_ops **ops)
+{
+    bool is_spread = false;
+    int err = 0;
+
+    if (s->transport == 0 && s->device == DEVICE_NONE)
+        err = boot_is_spread(&is_spread);
+    if (s->transport == 0)
+        *ops = is_spread ? &transport_mux : &transport_shm;
+    else
+        *ops = transport_at((unsigned)s->transport - 1);
+    return err;
+}
+
+static int endpoint_transport(struct mbx_ep *ep, const uint8_t *key)
+{
+    const struct settings *s = &ep->settings;
+    struct transport_config config = {
+        .events = s->device == DEVICE_NONE ? &events : &offload_events,
+        .arg = ep,
+        .credit = credit_welcome(ep),
+        .peers = s->shm_peers,
+        .wants_cswap = s->any_source == ANY_SOURCE_SENDER,
+        .settings = s->transports,
+    };
+    const struct transport_ops *ops;
+    int err = record_check_death(s);
+
+    if (key != NULL)
+        memcpy(config.key, key, sizeof config.key);
+    else if (err == 0)
+        err = settings_key(s, config.key, sizeof config.key);
+    if (err < 0)
+        return err;
+    err = endpoint_choose(s, &ops);
+    if (err < 0)
+        return err;
+    err = s->transports.fault.percent != 0 || s->transports.fault.die[0] != '\0'
+              ? transport_fault_open(ops, &config, &ep->transport)
+              : ops->open(&config, &ep->transport);
+    if (err < 0)
+        return err;
+    progress_polled(ep);
+    ep->transport_config = config;
+    return 0;
+}
+
+static void endpoint_limits(struct mbx_ep *ep)
+{
+    const struct transport_limits *limits = &ep->transport->limits;
+
+    ep->inline_max = limits->inline_max - sizeof(struct wire_header);
+    ep->short_max = limits->packet_max - sizeof(struct wire_header);
+    ep->eager_max =
+        ep->settings.eager_limit == SETTING_AUTO ? EAGER_LIMIT_NEAR : ep->settings.eager_limit;
+    ep->at_once_max = min_size(ep->short_max, ep->eager_max);
+    ep->limits.inject = ep->settings.inject_limit;
+    ep->limits.message = UINT64_C(1) << 46;
+    ep->limits.atomic = access_atomic_max(ep);
+    credit_limits(ep, &ep->limits);
+}
+
+int mbx_open(const struct mbx_config *config, struct mbx_ep **out)
+{
+    struct mbx_ep *ep;
+    uint32_t most;
+    int err;
+
+    if (config != NULL && config->flags != 0)
+        return -EINVAL;
+    ep = mem_calloc(1, sizeof *ep);
+    if (ep == NULL)
+        return -ENOMEM;
+    err = settings_load(&ep->settings, config != NULL ? config->params : NULL);
+    if (err < 0)
+        goto free_ep;
+    log_level_set((enum log_level)ep->settings.log_level);
+    err = random_secret(&ep->match_seed, sizeof ep->match_seed);
+    if (err < 0)
+        goto free_ep;
+    ep->has_threads = ep->settings.threads == THREADS_MANY;
+    ep->due = DUE_MOVE; /* the first round finds out */
+    ep->cores = sys_cores();
+    most = (uint32_t)ep->settings.requests;
+    pool_init(&ep->requests, sizeof(struct request), 128, most);
+    pool_init(&ep->messages, sizeof(struct message), 128, most);
+    list_init(&ep->busy);
+    list_init(&ep->active);
+    list_init(&ep->waiters);
+    list_init(&ep->done[MBX_SENDS]);
+    list_init(&ep->done[MBX_RECVS]);
+    list_init(&ep->done[MBX_ACCESS]);
+    list_init(&ep->done[MBX_EVENTS]);
+    list_init(&ep->works);
+    ep->has_seen_all = true;
+    ep->modules = modules;
+    module_register(ep);
+    ep->hold_room = HOLD_RTRS;
+    ep->watched_from = SIZE_MAX;
+    credit_open(ep);
+    err = endpoint_transport(ep, config != NULL ? config->key : NULL);
+    if (err < 0)
+        goto free_pools;
+    err = arbiter_init(ep);
+    if (err < 0)
+        goto close_transport;
+    err = module_open(ep);
+    if (err < 0)
+        goto close_arbiter;
+    ep->watch_next = peer_own_hash(ep);
+    endpoint_limits(ep);
+    record_open(ep);
+    *out = ep;
+    return 0;
+
+close_arbiter:
+    arbiter_fini(ep);
+close_transport:
+    ep->transport->ops->close(ep->transport);
+free_pools:
+    pool_fini(&ep->messages);
+    pool_fini(&ep->requests);
+free_ep:
+    mem_free(ep);
+    return err;
+}
+
+int mbx_limits_get(const struct mbx_ep *ep, struct mbx_limits *limits, size_t size)
+{
+    return FILL(limits, size, ep->limits, lendable);
+}
+
+/* Pushes what waits for room, and what was injected and waits here for its receive, until it
+ * has left or time is up. */
+static int endpoint_drain(struct mbx_ep *ep)
+{
+    uint64_t start = clock_now();
+
+    for (uint32_t i = 0; i < ep->peer_count; i++) /* the others only serve messages to come */
+        if (peer_is_used(ep, i))
+            peer_get(ep, i)->owes &= ep->owes_closing;
+    module_stop(ep);
+    while (!list_is_empty(&ep->busy) || !ep->transport->ops->is_flushed(ep->transport) ||
+           ep->injected != 0 || !module_is_flushed(ep)) {
+        uint64_t gone = clock_now() - start, left;
+
+        if (gone >= ep->settings.close_timeout_ns) {
+            if (ep->injected != 0)
+                LOG_WARN("%u injected messages were not received within MBX_CLOSE_TIMEOUT, and "
+                         "are lost",
+                         ep->injected);
+            return -ETIMEDOUT;
+        }
+        if (progress_round(ep) == 0) {
+            left = ep->settings.close_timeout_ns - gone;
+            module_sleep(ep, (int64_t)min_size(left, (size_t)watch_ns(ep)));
+            ep->rounds = PROGRESS_LOOK_AROUND; /* look whether they are still there */
+        }
+    }
+    return 0;
+}
+
+static void endpoint_free_message(void *arg, void *object)
+{
+    message_drop(arg, object);
+}
+
+static void endpoint_free_request(void *arg, void *object)
+{
+    struct request *req = object;
+
+    (void)arg;
+    if (req->flags & REQUEST_COPIED)
+        mem_free(req->buf);
+}
+
+int mbx_close(struct mbx_ep *ep)
+{
+    int err;
+
+    ep_lock(ep);
+    err = endpoint_drain(ep);
+    ep_unlock(ep);
+    stats_write(ep);
+    record_close(ep);
+    module_close(ep);
+    ep->transport->ops->close(ep->transport);
+    pool_for_each(&ep->messages, endpoint_free_message, ep);
+    pool_for_each(&ep->requests, endpoint_free_request, ep);
+    module_fini(ep);
+    arbiter_fini(ep);
+    context_fini(ep); /* takes what is queued off its queues: before the pools go */
+    pool_fini(&ep->messages);
+    pool_fini(&ep->requests);
+    peer_fini(ep);
+    mem_free(ep);
+    return err;
+}

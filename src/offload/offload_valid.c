@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * offload_valid.c - receives that a device has, or had: offload.c I1, I2, and the shadow's.
+ */
+#include "offload/offload.h"
+#include "core/valid.h"
+
+static bool recv_is_valid(const struct mbx_ep *ep, const struct request *req)
+{
+    enum shadow_state shadow = req->shadow.state;
+    bool is_alone = shadow == SHADOW_NONE && ep->offload->shadow.is_stopped;
+
+    switch ((int)req->state) {
+    case REQUEST_POSTED:
+        return HOLDS("offload.c I1", !recv_is_open(req) || shadow == SHADOW_SOFTWARE ||
+                                         shadow == SHADOW_WAITING || shadow == SHADOW_HANDED ||
+                                         shadow == SHADOW_RECALLED || is_alone);
+    case OFFLOAD_MATCHED:
+        return HOLDS("offload.c I1", shadow == SHADOW_MATCHED);
+    case REQUEST_REVOKING:
+        return HOLDS("offload.c I1", shadow == SHADOW_REVOKING);
+    case OFFLOAD_CLAIMED:
+        return HOLDS("offload.c I1", shadow == SHADOW_CLAIMED);
+    default:
+        return true;
+    }
+}
+
+struct look {
+    const struct mbx_ep *ep;
+    bool is_valid;
+};
+
+static void look_at_recv(void *arg, void *object)
+{
+    struct look *look = arg;
+    const struct request *req = object;
+
+    if (!look->is_valid)
+        return;
+    if (look->ep->offload == NULL)
+        look->is_valid = HOLDS("offload.c I2", req->state != OFFLOAD_MATCHED &&
+                                                   req->state != REQUEST_REVOKING &&
+                                                   req->state != OFFLOAD_CLAIMED);
+    else
+        look->is_valid = recv_is_valid(look->ep, req);
+}
+
+bool offload_is_valid(const struct mbx_ep *ep)
+{
+    struct look look = {.ep = ep, .is_valid = true};
+
+    valid_each(ep, look_at_recv, &look);
+    return look.is_valid &&
+           (ep->offload == NULL ||
+            (HOLDS("shadow.h, beside.h", shadow_is_valid(&ep->offload->shadow)) &&
+             HOLDS("offload.c I2", ep->watched_from == 0)));
+}

@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * credit.c - windows: how they are made, told, lent and taken back.
+ *
+ *   settings.unexpected_memory
+ *   ├── half: what every peer that there may be begins with, alike
+ *   │         window x CREDIT_ENVELOPE, and as much again for payload
+ *   └── half: lendable
+ */
+#include "base/check.h"
+#include "p2p/credit.h"
+
+#include "core/module.h"
+
+/* The first window of a peer, at most: enough for the messages that one ring holds. */
+#define WINDOW_MOST  256
+#define PAYLOAD_MOST (UINT64_C(1) << 18)
+
+/* What one peer may be lent at a time, at least if there is as much, and in all. */
+#define LOAN_LEAST     4096
+#define LOAN_MOST      (UINT64_C(1) << 20)
+#define LOAN_ENVELOPES (UINT64_C(1) << 14)
+
+/* A busy peer is lent so many envelopes unasked, so that it needs to be told less often. */
+#define WINDOW_BUSY 1024
+
+/* In an address: envelopes in the low half, payload in units of these bytes above. */
+#define WELCOME_UNIT      64
+#define WELCOME_UNLIMITED 0xffffu
+
+/* ---- windows ---- */
+
+static uint64_t setting_or(uint64_t setting, uint64_t automatic, uint64_t most)
+{
+    if (setting == SETTING_UNLIMITED)
+        return CREDIT_UNLIMITED;
+    return min_size(setting == SETTING_AUTO ? automatic : setting, most);
+}
+
+void credit_open(struct mbx_ep *ep)
+{
+    const struct settings *s = &ep->settings;
+    uint64_t share = s->unexpected_memory / 2 / s->shm_peers;
+    uint64_t window = min_size(share / 2 / CREDIT_ENVELOPE, WINDOW_MOST);
+    struct credit_pool *pool = &ep->credit;
+    uint64_t used;
+
+    pool->window = setting_or(s->window, window, WELCOME_UNLIMITED - 1);
+    pool->window_payload = setting_or(s->window_payload, min_size(share / 2, PAYLOAD_MOST),
+                                      (WELCOME_UNLIMITED - 1) * WELCOME_UNIT);
+    if (pool->window_payload != CREDIT_UNLIMITED)
+        pool->window_payload -= pool->window_payload % WELCOME_UNIT;
+    used = s->shm_peers * (window * CREDIT_ENVELOPE + share / 2);
+    pool->lendable_all = s->unexpected_memory - min_size(used, s->unexpected_memory);
+    if (s->any_source == ANY_SOURCE_SENDER)
+        pool->window = pool->window_payload = 0;
+    if (s->any_source == ANY_SOURCE_SENDER || s->window != SETTING_AUTO ||
+        s->window_payload != SETTING_AUTO)
+        pool->lendable_all = 0; /* what the user says is what there is */
+    pool->lendable = pool->lendable_all;
+}
+
+void credit_limits(const struct mbx_ep *ep, struct mbx_limits *limits)
+{
+    const struct credit_pool *pool = &ep->credit;
+    uint64_t peers = ep->settings.shm_peers;
+
+    limits->window = pool->window < CREDIT_UNLIMITED ? pool->window : UINT64_MAX;
+    limits->window_payload =
+        pool->window_payload < CREDIT_UNLIMITED ? pool->window_payload : UINT64_MAX;
+    limits->lendable = pool->lendable_all;
+    limits->unexpected = limits->window == UINT64_MAX || limits->window_payload == UINT64_MAX
+                             ? UINT64_MAX
+                             : peers * (pool->window * CREDIT_ENVELOPE + pool->window_payload) +
+                                   pool->lendable_all;
+}
+
+uint32_t credit_welcome(const struct mbx_ep *ep)
+{
+    const struct credit_pool *pool = &ep->credit;
+    uint64_t window = pool->window, payload = pool->window_payload / WELCOME_UNIT;
+
+    return (uint32_t)(min_size(window, WELCOME_UNLIMITED) | min_size(payload, WELCOME_UNLIMITED)
+                                                                << 16);
+}
+
+static void credit_thresholds(struct credit *credit)
+{
+    credit->tell_envelopes = credit->window >= CREDIT_UNLIMITED
+                                 ? UINT64_MAX
+                                 : credit->window / 2 + (credit->window < 2);
+    credit->tell_payload =
+        credit->window_payload >= CREDIT_UNLIMITED || credit->window_payload == 0
+            ? UINT64_MAX
+            : credit->window_payload / 2;
+}
+
+/* A new peer, whose address tells what we begin with there. */
+static void credit_start(struct mbx_ep *ep, struct peer *peer,
+                         const struct transport_address *address)
+{
+    struct credit *credit = &peer->credit;
+    uint32_t welcome = address->credit;
+
+    credit->envelopes = welcome & WELCOME_UNLIMITED;
+    credit->half = credit_half(credit->envelopes);
+    if (credit->envelopes == WELCOME_UNLIMITED)
+        credit->envelopes = CREDIT_UNLIMITED;
+    credit->payload = (uint64_t)(welcome >> 16) * WELCOME_UNIT;
+    if (welcome >> 16 == WELCOME_UNLIMITED)
+        credit->payload = CREDIT_UNLIMITED;
+    credit->window = ep->credit.window;
+    credit->window_payload = ep->credit.window_payload;
+    credit_thresholds(credit);
+}
+
+/* ---- telling ---- */
+
+/* What is beyond the first window and not in use. */
+static uint64_t credit_idle(uint64_t window, uint64_t first, uint64_t kept)
+{
+    assert(first <= window);
+    assert(kept <= window);
+    return window - (kept > first ? kept : first);
+}
+
+/* What is freed, but for what is not lent any longer. */
+static void credit_take_back(struct credit_pool *pool, struct credit *credit)
+{
+    uint64_t envelopes, payload;
+
+    if (likely(pool->lendable >= pool->lendable_all / 8))
+        return;
+    envelopes = credit_idle(credit->window, pool->window, credit->kept_envelopes);
+    envelopes = min_size(credit->freed_envelopes, envelopes) / 2;
+    /* a peer may free more than its window: by what is matched, which nobody counts */
+    payload = credit_idle(credit->window_payload, pool->window_payload, credit->kept_payload);
+    payload = min_size(credit->freed_payload, payload) / 2;
+    credit->freed_envelopes -= envelopes;
+    credit->freed_payload -= payload;
+    credit->window -= envelopes;
+    credit->window_payload -= payload;
+    pool->lendable += envelopes * CREDIT_ENVELOPE + payload;
+    credit_thresholds(credit);
+}
+
+/* All of the window is freed again and again, and there is plenty to lend. */
+static void credit_widen(struct credit_pool *pool, struct credit *credit)
+{
+    uint64_t more = credit->window;
+
+    if (credit->window >= WINDOW_BUSY || credit->kept_envelopes != 0 ||
+        pool->lendable < pool->lendable_all / 2 + more * CREDIT_ENVELOPE)
+        return;
+    credit->window += more;
+    credit->freed_envelopes += more;
+    pool->lendable -= more * CREDIT_ENVELOPE;
+    credit_thresholds(credit);
+}
+
+/* It is gone: what it was lent, and does not use, is there for others. */
+static OUT_OF_LINE void credit_end(struct mbx_ep *ep, struct peer *peer)
+{
+    struct credit_pool *pool = &ep->credit;
+    struct credit *credit = &peer->credit;
+    uint64_t envelopes, payload;
+
+    credit->freed_envelopes = credit->freed_payload = 0;
+    credit->tell_envelopes = credit->tell_payload = 1; /* so that we come here again */
+    if (credit->window >= CREDIT_UNLIMITED || credit->window_payload >= CREDIT_UNLIMITED)
+        return;
+    envelopes = credit_idle(credit->window, pool->window, credit->kept_envelopes);
+    payload = credit_idle(credit->window_payload, pool->window_payload, credit->kept_payload);
+    credit->window -= envelopes;
+    credit->window_payload -= payload;
+    pool->lendable += envelopes * CREDIT_ENVELOPE + payload;
+}
+
+/* Tells the peer what is freed.  As transport_ops.send. */
+static int credit_tell(struct mbx_ep *ep, struct peer *peer)
+{
+    struct credit *credit = &peer->credit;
+    struct wire_credit told;
+    int err;
+
+    if (unlikely(peer->is_gone)) {
+        credit_end(ep, peer);
+        return 0;
+    }
+    if (credit->window >= CREDIT_UNLIMITED)
+        credit->freed_envelopes = 0;
+    if (credit->window_payload >= CREDIT_UNLIMITED)
+        credit->freed_payload = 0;
+    if (unlikely(peer->owes & OWES_ANSWER))
+        return -EAGAIN; /* a GRANT first: the sender must not send what we have taken */
+    if (unlikely(peer->fins > FINS_MOST))
+        return -EAGAIN; /* they leave first */
+    credit_take_back(&ep->credit, credit);
+    credit_widen(&ep->credit, credit);
+    told = (struct wire_credit){credit->freed_envelopes, credit->freed_payload};
+    if ((told.envelopes | told.payload) == 0)
+        return 0;
+    err = peer_tell(ep, peer, WIRE_CREDIT, &told);
+    if (err == -EAGAIN)
+        return err;
+    credit->freed_envelopes = credit->freed_payload = 0;
+    if (peer->holder != NULL)
+        module_credit_told(ep, peer, told.envelopes);
+    ep->stats.credits++;
+    return err;
+}
+
+OUT_OF_LINE void credit_tell_soon(struct mbx_ep *ep, struct peer *peer)
+{
+    if (credit_tell(ep, peer) == -EAGAIN)
+        peer_owe(ep, peer, OWES_CREDIT);
+}
+
+/* ---- lending ---- */
+
+void credit_lend(struct mbx_ep *ep, struct peer *peer, bool envelopes)
+{
+    struct credit_pool *pool = &ep->credit;
+    struct credit *credit = &peer->credit;
+    uint64_t most = pool->lendable / 4, more;
+
+    if (envelopes) {
+        more = min_size(credit->window + 1, most / CREDIT_ENVELOPE);
+        more = min_size(more, LOAN_ENVELOPES - min_size(LOAN_ENVELOPES, credit->window));
+        assert(more * CREDIT_ENVELOPE <= pool->lendable);
+        credit->window += more;
+        credit->freed_envelopes += more;
+        pool->lendable -= more * CREDIT_ENVELOPE;
+    } else {
+        more = credit->window_payload > LOAN_LEAST ? credit->window_payload : LOAN_LEAST;
+        more = min_size(min_size(more, most),
+                        LOAN_MOST - min_size(LOAN_MOST, credit->window_payload));
+        credit->window_payload += more;
+        credit->freed_payload += more;
+        pool->lendable -= more;
+    }
+    credit_thresholds(credit);
+    credit_tell_soon(ep, peer);
+}
+
+/* ---- as a sender ---- */
+
+/* The most early data that credit allows. */
+static size_t credit_early_data(const struct mbx_ep *ep, const struct peer *peer, size_t size)
+{
+    size_t early = rndv_early(ep, peer, WIRE_RTS, size);
+
+    if (early != 0 && credit_bytes(early) > peer->credit.payload)
+        early = 0;
+    return early;
+}
+
+bool credit_take_request(struct mbx_ep *ep, struct peer *peer, struct request *req)
+{
+    if (req->protocol <= MBX_BOUNCE && credit_take(peer, req->size)) {
+        proto_move(ep, req, EAGER_SENDING);
+        return true;
+    }
+    if (peer->credit.envelopes == 0)
+        return false;
+    if (req->protocol <= MBX_BOUNCE) {
+        req->protocol = peer->can_read ? MBX_RNDV_READ : MBX_RNDV_DATA;
+        req->flags |= REQUEST_SHORT_OF;
+    }
+    proto_move(ep, req, RNDV_RTS);
+    req->done = credit_early_data(ep, peer, req->size);
+    peer->credit.envelopes--;
+    peer->credit.payload -= credit_early(req->done);
+    return true;
+}
+
+/* More may leave. */
+static int on_credit(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
+{
+    const struct wire_credit *credit = &packet->body.credit;
+    struct credit *own = &peer->credit;
+    int result;
+
+    if (own->payload + credit->payload > CREDIT_UNLIMITED)
+        return -EPROTO;
+    own->payload += credit->payload;
+    if (own->envelopes == 0) {
+        result = module_credit_came(ep, peer, credit->envelopes);
+        if (result != 1)
+            return result;
+    }
+    if (own->envelopes + credit->envelopes > CREDIT_UNLIMITED)
+        return -EPROTO;
+    own->envelopes += credit->envelopes;
+    return 0;
+}
+
+/* ---- as a module ---- */
+
+static void on_gone(struct mbx_ep *ep, struct peer *peer, int error, bool is_new)
+{
+    (void)error, (void)is_new;
+    credit_end(ep, peer);
+}
+
+const struct module credit_module = {
+    .name = "credit",
+    .packets = (const struct packet_handler[]){{WIRE_CREDIT, on_credit}, {0}},
+    .controls = (const struct control[]){{.what = OWES_CREDIT, .send = credit_tell}, {0}},
+    .peer_made = credit_start,
+    .peer_gone = on_gone,
+    .is_valid = MBX_CHECKS ? credit_is_valid : NULL,
+};

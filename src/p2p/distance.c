@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * distance.c - how long copies take; distance.h tells why.
+ */
+#include "p2p/distance.h"
+
+bool distance_is_too_far(struct peer *peer)
+{
+    return ++peer->distance_turn % DISTANCE_FAR != 0;
+}
+
+bool distance_is_asked(const struct mbx_ep *ep, struct peer *peer)
+{
+    if (ep->settings.eager_limit != SETTING_AUTO || !peer->can_read ||
+        !peer->link->transport->limits.is_copy)
+        return false;
+    return peer->is_far || ++peer->distance_turn % DISTANCE_NEAR == 0;
+}
+
+void distance_note(struct peer *peer, size_t bytes, uint64_t ns)
+{
+    if (ns * DISTANCE_RATE > bytes)
+        peer->distance_votes += peer->distance_votes < DISTANCE_VOTES;
+    else
+        peer->distance_votes -= (uint8_t)min_size(peer->distance_votes, peer->is_far ? 2 : 1);
+    if (peer->distance_votes == DISTANCE_VOTES)
+        peer->is_far = true;
+    if (peer->distance_votes == 0)
+        peer->is_far = false;
+}

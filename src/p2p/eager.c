@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * eager.c - the complete message travels when the send is processed.
+ *
+ *   sender                                    receiver
+ *   one packet:   EAGER or SYNC  ─────────>   match, copy, complete
+ *   longer:       FIRST          ─────────>   match, copy
+ *                 MORE ...       ─────────>   copy ..., complete
+ *   synchronous:                 <─────────   FIN, when matched and whole
+ *
+ * The fragments of a message follow each other on the FIFO path of the pair, and the
+ * next message's first packet comes behind the last of them.  So the receiver keeps
+ * one struct assembly per peer, not a table.
+ *
+ * Invariants
+ *   I1  assembly.offset < assembly.size, or nothing is being assembled
+ *   I2  of assembly.message and assembly.request one is set while I1's first half
+ *       holds, and none otherwise
+ */
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/copy.h"
+#include "core/core.h"
+#include "p2p/distance.h"
+#include "core/module.h"
+
+static enum mbx_protocol eager_protocol(const struct mbx_ep *ep, const struct arrival *arrival)
+{
+    if (arrival->is_fragmented)
+        return MBX_BOUNCE;
+    return arrival->size <= ep->inline_max ? MBX_INLINE : MBX_SHORT;
+}
+
+static void eager_count(uint64_t *messages, uint64_t *bytes, enum mbx_protocol protocol,
+                        uint64_t size)
+{
+    messages[protocol]++;
+    bytes[protocol] += size;
+}
+
+/* Sends a whole message as one packet; sender is not 0 if a FIN is wanted.
+ * As transport_ops.send. */
+int eager_packet(struct mbx_ep *ep, struct peer *peer, uint32_t context_id, uint64_t tag,
+                 uint64_t data, uint64_t sender, const void *buf, size_t size)
+{
+    const struct wire_header header = {
+        .what = wire_what(sender != 0 ? WIRE_SYNC : WIRE_EAGER),
+        .tag = tag,
+        .data = data,
+        .context_id = context_id,
+    };
+    const struct transport_packet packet = {
+        .header = &header,
+        .body = sender != 0 ? &sender : NULL,
+        .body_size = sender != 0 ? sizeof(struct wire_sync) : 0,
+        .payload = buf,
+        .payload_size = size,
+    };
+    int err = peer->link->transport->ops->send(peer->link, &packet);
+
+    if (likely(err == 0))
+        eager_count(ep->stats.sent, ep->stats.sent_bytes,
+                    size <= ep->inline_max ? MBX_INLINE : MBX_SHORT, size);
+    return err;
+}
+
+/* How much of what is left goes into the next packet, which has so much room.  The last two are
+ * alike: while the receiver copies the one, the other one is on its way.  Behind a full
+ * packet a short one takes as long as a half does. */
+static size_t eager_share(size_t room, size_t left)
+{
+    if (left <= room || left / 2 >= room)
+        return min_size(room, left);
+    return min_size(room, (left / 2 + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE);
+}
+
+/* Sends a fragment to peer, and looks how long its copy takes.  As transport_ops.send. */
+static OUT_OF_LINE int eager_timed(struct peer *peer, const struct transport_packet *packet)
+{
+    uint64_t start = clock_now();
+    int err = peer->link->transport->ops->send(peer->link, packet);
+
+    if (err == 0)
+        distance_note(peer, packet->payload_size, clock_now() - start);
+    return err;
+}
+
+/* Sends the next fragment of req. */
+static int eager_fragment(struct mbx_ep *ep, struct request *req)
+{
+    struct peer *peer = peer_get(ep, req->peer);
+    struct link *link = peer->link;
+    const struct mbx_status *status = &req->completion.status;
+    bool is_first = req->done == 0;
+    bool sync = req->flags & REQUEST_SYNC;
+    struct wire_first first = {.sender = sync ? req->completion.request : 0, .size = req->size};
+    struct wire_more more = {.offset = req->done};
+    struct wire_header header = {.type = is_first ? WIRE_FIRST : WIRE_MORE,
+                                 .version = WIRE_VERSION};
+    struct transport_packet packet = {
+        .header = &header,
+        .body = is_first ? (void *)&first : (void *)&more,
+        .body_size = is_first ? sizeof first : sizeof more,
+        .payload = req->buf + req->done,
+    };
+    int err;
+
+    if (is_first) {
+        header.flags = sync ? WIRE_WANTS_FIN : 0;
+        header.tag = status->tag;
+        header.data = status->data;
+        header.context_id = status->context_id;
+    }
+    /* The endpoint's limit, by which this message was too long for one packet: that of the
+     * link's transport may be another one. */
+    packet.payload_size =
+        eager_share(ep->transport->limits.packet_max - sizeof header - packet.body_size,
+                    req->size - req->done);
+    err = is_first && distance_is_asked(ep, peer) ? eager_timed(peer, &packet)
+                                                  : link->transport->ops->send(link, &packet);
+    if (err == 0)
+        req->done += packet.payload_size;
+    return err;
+}
+
+/* Pushes req as far as it goes.  0 its last packet has left. */
+static int eager_step(struct mbx_ep *ep, struct request *req)
+{
+    const struct mbx_status *status = &req->completion.status;
+    bool sync = req->flags & REQUEST_SYNC;
+    int err;
+
+    if (req->size + (sync ? sizeof(struct wire_sync) : 0) <= ep->short_max) {
+        err =
+            eager_packet(ep, peer_get(ep, req->peer), status->context_id, status->tag,
+                         status->data, sync ? req->completion.request : 0, req->buf, req->size);
+    } else {
+        while ((err = eager_fragment(ep, req)) == 0 && req->done < req->size)
+            ;
+        if (err == 0)
+            eager_count(ep->stats.sent, ep->stats.sent_bytes, MBX_BOUNCE, req->size);
+    }
+    if (err < 0)
+        return err;
+    if (sync)
+        proto_move(ep, req, EAGER_WAIT_FIN);
+    else
+        request_complete(ep, req, 0);
+    return 0;
+}
+
+/* The message of req has been copied whole, so all its fragments have left the sender. */
+static void eager_done(struct mbx_ep *ep, struct request *req)
+{
+    if (unlikely(req->remote != 0))
+        rndv_owe_fin(ep, req, req->remote);
+    req->completion.received = req->total;
+    request_complete(ep, req, req->completion.error);
+}
+
+/* The rest of the message that req has met will come in fragments. */
+static OUT_OF_LINE void eager_await(struct mbx_ep *ep, struct request *req,
+                                    const struct arrival *arrival)
+{
+    proto_move(ep, req, EAGER_ASSEMBLE);
+    peer_get(ep, req->peer)->assembly = (struct assembly){
+        .request = req,
+        .size = arrival->size,
+        .offset = arrival->have,
+    };
+}
+
+/* req has met an eager message, of which arrival->have bytes are here. */
+void eager_receive(struct mbx_ep *ep, struct request *req, const struct arrival *arrival)
+{
+    size_t size = arrival->size, have = arrival->have;
+    enum mbx_protocol protocol = eager_protocol(ep, arrival);
+
+    req->remote = arrival->sender;
+    copy_bytes(req->buf, arrival->payload, min_size(have, req->total));
+    eager_count(ep->stats.received, ep->stats.received_bytes, protocol, size);
+    if (likely(have == size))
+        eager_done(ep, req);
+    else
+        eager_await(ep, req, arrival);
+}
+
+void eager_assemble(struct mbx_ep *ep, const struct arrival *arrival, struct message *message)
+{
+    peer_get(ep, arrival->envelope.source)->assembly = (struct assembly){
+        .message = message,
+        .size = arrival->size,
+        .offset = arrival->have,
+    };
+}
+
+/* Copies what fits of a fragment into the receive that waits for it. */
+static void eager_more_request(struct request *req, uint64_t offset, const void *payload,
+                               size_t size)
+{
+    if (offset < req->total)
+        memcpy(req->buf + offset, payload, min_size(size, req->total - offset));
+}
+
+/* A fragment of a message of which a device that is gone had the beginning. */
+static OUT_OF_LINE int eager_more_lost(struct mbx_ep *ep, struct assembly *assembly,
+                                       const struct wire_packet *packet)
+{
+    uint64_t end = packet->body.more.offset + packet->payload_size;
+    struct request *req = assembly->request;
+
+    if (end > assembly->size)
+        return -EPROTO;
+    if (end < assembly->size)
+        return 0;
+    *assembly = (struct assembly){.size = 0};
+    eager_done(ep, req);
+    return 0;
+}
+
+/* A further fragment. */
+static int on_more(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
+{
+    struct assembly *assembly = &peer->assembly;
+    size_t size = packet->payload_size;
+    struct request *req = assembly->request;
+
+    if (unlikely(assembly->is_lost))
+        return eager_more_lost(ep, assembly, packet);
+    if (packet->body.more.offset != assembly->offset ||
+        size > assembly->size - assembly->offset)
+        return -EPROTO;
+    if (req != NULL)
+        eager_more_request(req, assembly->offset, packet->payload, size);
+    else
+        message_append(assembly->message, packet->payload, size);
+    assembly->offset += size;
+    if (assembly->offset < assembly->size)
+        return 0;
+    *assembly = (struct assembly){.size = 0};
+    if (req != NULL)
+        eager_done(ep, req);
+    return 0;
+}
+
+/* ---- as a protocol ---- */
+
+static int eager_reply(struct mbx_ep *ep, struct peer *peer, struct request *req,
+                       const struct wire_packet *packet)
+{
+    (void)peer;
+    if (req->state != EAGER_WAIT_FIN || packet->header.type != WIRE_FIN)
+        return -EPROTO;
+    request_complete(ep, req, 0);
+    return 0;
+}
+
+static void eager_peer_gone(struct mbx_ep *ep, struct peer *peer, struct request *req,
+                            int error)
+{
+    if (req->state != EAGER_ASSEMBLE) {
+        request_complete(ep, req, error);
+        return;
+    }
+    if (!peer->assembly.is_lost)
+        req->done = min_size(peer->assembly.offset, req->total);
+    peer->assembly = (struct assembly){.size = 0};
+    request_lost(ep, req, error);
+}
+
+static const struct proto eager_proto = {
+    .id = PROTO_EAGER,
+    .name = "eager",
+    .states =
+        {
+            [EAGER_SENDING % PROTO_STATES] = {.name = "sending",
+                                              .kinds = MBX_SENDS,
+                                              .out = PROTO_ALWAYS,
+                                              .next = PROTO_NEXT(EAGER_WAIT_FIN),
+                                              .is_first = true},
+            [EAGER_WAIT_FIN % PROTO_STATES] =
+                {.name = "wait-fin", .kinds = MBX_SENDS, .is_first = true, .awaits_peer = true},
+            [EAGER_ASSEMBLE % PROTO_STATES] =
+                {.name = "assemble", .kinds = MBX_RECVS, .is_first = true, .awaits_peer = true},
+        },
+    .step = eager_step,
+    .reply = eager_reply,
+    .peer_gone = eager_peer_gone,
+};
+
+const struct module eager_module = {
+    .name = "eager",
+    .proto = &eager_proto,
+    .packets = (const struct packet_handler[]){{WIRE_MORE, on_more}, {0}},
+    .is_valid = MBX_CHECKS ? eager_is_valid : NULL,
+};

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * message.c - messages that came before their receive.
+ *
+ *   short and eager      | match | data, size | sender, payload |    in the pool, alone
+ *   RTS alone            | match | data, RTS  | rts             |    as well
+ *   anything else        | match | data, LONG | more --> | arrival | rts | payload ... |
+ *
+ * What costs no payload credit has no memory but its place in the pool: an envelope.  The
+ * others (longer ones, fragmented ones with room for all fragments, RTS with early data) have
+ * memory of their own, and no more than credit.h says.
+ */
+#include "base/copy.h"
+#include "core/core.h"
+#include "p2p/credit.h"
+
+/* size of a message that is not short. */
+#define MESSAGE_LONG UINT32_MAX
+#define MESSAGE_RTS  (UINT32_MAX - 1)
+
+struct message_more {
+    struct arrival arrival; /* payload and rts point to what follows */
+    struct wire_rts rts;
+    char payload[];
+};
+
+static bool arrival_is_short(const struct arrival *arrival)
+{
+    return arrival->size <= MESSAGE_INLINE && arrival->rts == NULL && !arrival->is_fragmented;
+}
+
+/* Bytes of memory of its own: with room for all of an eager message. */
+static size_t more_bytes(const struct arrival *arrival)
+{
+    return sizeof(struct message_more) + (arrival->rts != NULL ? arrival->have : arrival->size);
+}
+
+static_assert(sizeof(struct message_more) + 16 <= 192, "credit_bytes() has room for it");
+
+static struct message_more *more_make(const struct arrival *arrival)
+{
+    struct message_more *more = mem_alloc(more_bytes(arrival));
+
+    if (more == NULL)
+        return NULL;
+    more->arrival = *arrival;
+    more->arrival.payload = more->payload;
+    if (arrival->rts != NULL) {
+        more->rts = *arrival->rts;
+        more->arrival.rts = &more->rts;
+    }
+    if (arrival->have != 0)
+        memcpy(more->payload, arrival->payload, arrival->have);
+    return more;
+}
+
+struct message *message_keep(struct mbx_ep *ep, const struct arrival *arrival)
+{
+    struct message *message = pool_take(&ep->messages);
+    size_t bytes = ep->messages.stride;
+
+    if (unlikely(message == NULL))
+        return NULL;
+    message->match.envelope = arrival->envelope;
+    message->match.state = MBX_MATCH_IDLE;
+    if (likely(arrival_is_short(arrival))) {
+        message->data = arrival->data;
+        message->size = (uint32_t)arrival->size;
+        message->sender = arrival->sender;
+        copy_small(message->payload, arrival->payload, arrival->size);
+    } else if (arrival->rts != NULL && arrival->have == 0) {
+        message->data = arrival->data;
+        message->size = MESSAGE_RTS;
+        message->rts = *arrival->rts;
+    } else {
+        message->size = MESSAGE_LONG;
+        message->more = more_make(arrival);
+        if (message->more == NULL) {
+            pool_give(&ep->messages, message);
+            return NULL;
+        }
+        bytes += more_bytes(arrival);
+    }
+    stats_kept(&ep->stats.unexpected_bytes_now, &ep->stats.unexpected_bytes_max, bytes);
+    return message;
+}
+
+const struct arrival *message_arrival(const struct message *message, struct arrival *room)
+{
+    if (unlikely(message->size == MESSAGE_LONG))
+        return &message->more->arrival;
+    *room = (struct arrival){
+        .envelope = message->match.envelope,
+        .size = message->size,
+        .data = message->data,
+        .payload = message->payload,
+        .sender = message->sender,
+        .have = message->size,
+    };
+    if (message->size == MESSAGE_RTS) {
+        room->size = message->rts.size;
+        room->rts = &message->rts;
+        room->have = 0;
+    }
+    return room;
+}
+
+uint64_t message_credit(const struct message *message)
+{
+    const struct arrival *arrival;
+
+    if (likely(message->size != MESSAGE_LONG))
+        return 0;
+    arrival = &message->more->arrival;
+    return arrival->rts != NULL ? credit_early(arrival->have) : credit_eager(arrival->size);
+}
+
+void message_append(struct message *message, const void *payload, size_t size)
+{
+    struct message_more *more = message->more;
+
+    assert(message->size == MESSAGE_LONG && size <= more->arrival.size - more->arrival.have);
+    memcpy(more->payload + more->arrival.have, payload, size);
+    more->arrival.have += size;
+}
+
+void message_drop(struct mbx_ep *ep, struct message *message)
+{
+    ep->stats.unexpected_bytes_now -= ep->messages.stride;
+    if (unlikely(message->size == MESSAGE_LONG)) {
+        ep->stats.unexpected_bytes_now -= more_bytes(&message->more->arrival);
+        mem_free(message->more);
+    }
+    pool_give(&ep->messages, message);
+}

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * probe.c - looking at the unexpected queue, and taking a message out of it for a
+ * later receive.
+ *
+ * A claimed message stays in the pool of messages; its handle is its number there.
+ * It is told from a queued one by its state in the matching engine.
+ */
+#include "core/core.h"
+#include "p2p/credit.h"
+#include "core/module.h"
+#include "core/record.h"
+
+/* The message that such a receive would take, after a look at the transport. */
+static struct message *probe_find(struct mbx_ep *ep, const struct mbx_match_envelope *envelope,
+                                  uint64_t ignore)
+{
+    for (int round = 0; round < 2; round++) {
+        struct context *context = context_get(ep, envelope->context_id);
+        struct mbx_match_msg *found =
+            context != NULL ? mbx_match_peek(&context->match, envelope, ignore) : NULL;
+        struct message *message =
+            found != NULL ? container_of(found, struct message, match) : NULL;
+
+        record_peek(ep, envelope, ignore, message);
+        if (message != NULL)
+            return message;
+        if (round == 0)
+            progress_round(ep);
+    }
+    return NULL;
+}
+
+static void probe_tell(const struct message *message, struct mbx_status *status)
+{
+    struct arrival room;
+    const struct arrival *arrival = message_arrival(message, &room);
+
+    *status = (struct mbx_status){
+        .context_id = arrival->envelope.context_id,
+        .source = arrival->envelope.source,
+        .tag = arrival->envelope.tag,
+        .data = arrival->data,
+        .size = arrival->size,
+    };
+}
+
+/* The message is out of the queue, for whoever has its handle. */
+static void probe_claim(struct mbx_ep *ep, struct message *message)
+{
+    const struct mbx_match_envelope *envelope = &message->match.envelope;
+
+    mbx_match_claim(&context_find(ep, envelope->context_id)->match, &message->match);
+    record_claim(ep, message);
+    ep->stats.unexpected_now--;
+    credit_met(ep, message);
+}
+
+/* As probe_any(), of the messages that wait at their senders. */
+static OUT_OF_LINE int probe_held(struct mbx_ep *ep, const struct mbx_match_envelope *envelope,
+                                  uint64_t ignore, struct mbx_status *status,
+                                  mbx_message *handle)
+{
+    struct message *message;
+    int found = module_probe(ep, envelope, ignore, status, handle != NULL ? &message : NULL);
+
+    if (found == 1 && handle != NULL) {
+        record_claim(ep, message);
+        *handle = pool_id(&ep->messages, message);
+    }
+    return found;
+}
+
+/* Takes the message out of the queue, if handle is not NULL. */
+static int probe_any(struct mbx_ep *ep, const struct mbx_match_envelope *envelope,
+                     uint64_t ignore, struct mbx_status *status, mbx_message *handle)
+{
+    struct message *message;
+
+    if (recv_check(ep, envelope->source, envelope->context_id) < 0)
+        return -EINVAL;
+    message = probe_find(ep, envelope, ignore);
+    if (message == NULL)
+        return probe_held(ep, envelope, ignore, status, handle);
+    probe_tell(message, status);
+    if (handle != NULL) {
+        probe_claim(ep, message);
+        *handle = pool_id(&ep->messages, message);
+    }
+    return 1;
+}
+
+int mbx_probe(struct mbx_ep *ep, uint32_t source, uint32_t context_id, uint64_t tag,
+              uint64_t ignore, struct mbx_status *status)
+{
+    struct mbx_match_envelope envelope = {context_id, source, tag};
+    int result;
+
+    ep_lock(ep);
+    result = probe_any(ep, &envelope, ignore, status, NULL);
+    ep_unlock(ep);
+    return result;
+}
+
+int mbx_mprobe(struct mbx_ep *ep, uint32_t source, uint32_t context_id, uint64_t tag,
+               uint64_t ignore, struct mbx_status *status, mbx_message *handle)
+{
+    struct mbx_match_envelope envelope = {context_id, source, tag};
+    int result;
+
+    ep_lock(ep);
+    result = probe_any(ep, &envelope, ignore, status, handle);
+    ep_unlock(ep);
+    return result;
+}
+
+/* Gives the claimed message of this handle to a receive. */
+static int probe_take(struct mbx_ep *ep, mbx_message handle, void *buf, size_t size,
+                      const struct mbx_options *options, unsigned flags, mbx_request *request)
+{
+    struct message *message = pool_find(&ep->messages, handle);
+    struct arrival room;
+    struct request *req;
+
+    if (message == NULL || message->match.state != MBX_MATCH_IDLE)
+        return -ESTALE;
+    req = recv_take(ep, buf, size, options_of(options));
+    if (req == NULL)
+        return -ENOMEM;
+    req->flags |= (uint16_t)flags;
+    if (request != NULL)
+        *request = request_handle(req);
+    record_take(ep, message, req);
+    credit_emptied(ep, message);
+    recv_matched(ep, req, message_arrival(message, &room));
+    message_drop(ep, message);
+    return 0;
+}
+
+int mbx_mrecv(struct mbx_ep *ep, mbx_message message, void *buf, size_t size,
+              const struct mbx_options *options, mbx_request *request)
+{
+    int err;
+
+    if ((buf == NULL && size != 0) || !options_are_valid(options_of(options)))
+        return -EINVAL;
+    ep_lock(ep);
+    err = probe_take(ep, message, buf, size, options, 0, request);
+    ep_unlock(ep);
+    return err;
+}
+
+int mbx_discard(struct mbx_ep *ep, mbx_message message)
+{
+    int err;
+
+    ep_lock(ep);
+    err = probe_take(ep, message, NULL, 0, NULL, REQUEST_MUTE, NULL);
+    ep_unlock(ep);
+    return err;
+}

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * recv.c - a receive is posted, and where it meets its message.
+ *
+ * recv_matched() is the one place where a receive and a message meet, whichever of
+ * them came first.
+ */
+#include "core/arbiter.h"
+#include "core/core.h"
+#include "p2p/credit.h"
+#include "core/module.h"
+#include "core/record.h"
+
+static inline void describe(struct mbx_ep *ep, struct request *req,
+                            const struct mbx_match_envelope *envelope, uint64_t data,
+                            uint64_t size)
+{
+    struct mbx_status *status = &req->completion.status;
+
+    req->peer = status->source = envelope->source;
+    status->context_id = envelope->context_id;
+    status->tag = envelope->tag;
+    status->data = data;
+    recv_sized(ep, req, size);
+}
+
+void recv_describe(struct mbx_ep *ep, struct request *req,
+                   const struct mbx_match_envelope *envelope, uint64_t data, uint64_t size)
+{
+    describe(ep, req, envelope, data, size);
+}
+
+void recv_matched(struct mbx_ep *ep, struct request *req, const struct arrival *arrival)
+{
+    describe(ep, req, &arrival->envelope, arrival->data, arrival->size);
+    if (likely(arrival->rts == NULL))
+        eager_receive(ep, req, arrival);
+    else
+        rndv_receive(ep, req, arrival);
+}
+
+/* A receive that was just posted has found its message. */
+static OUT_OF_LINE void recv_unexpected(struct mbx_ep *ep, struct request *req,
+                                        struct message *message)
+{
+    struct arrival room;
+    const struct arrival *arrival = message_arrival(message, &room);
+
+    ep->stats.unexpected_now--;
+    credit_met(ep, message);
+    credit_emptied(ep, message);
+    recv_matched(ep, req, arrival);
+    message_drop(ep, message);
+}
+
+bool recv_unpost(struct mbx_ep *ep, struct request *req, enum recv_cause cause,
+                 const struct peer *by)
+{
+    struct context *context = context_find(ep, req->match.envelope.context_id);
+
+    if (!mbx_match_cancel(&context->match, &req->match))
+        return false;
+    ep->stats.posted_now--;
+    module_recv_left(ep, req, cause, by);
+    return true;
+}
+
+void recv_taken(struct mbx_ep *ep, struct request *req,
+                const struct mbx_match_envelope *envelope, enum recv_cause cause,
+                const struct peer *by)
+{
+    mbx_match_cancel(&context_find(ep, envelope->context_id)->match, &req->match);
+    ep->stats.expected++;
+    ep->stats.posted_now--;
+    record_arrive(ep, envelope, req, NULL);
+    module_recv_left(ep, req, cause, by);
+}
+
+struct request *recv_take(struct mbx_ep *ep, void *buf, size_t size,
+                          const struct mbx_options *options)
+{
+    struct request *req = pool_take(&ep->requests);
+
+    if (unlikely(req == NULL))
+        return NULL;
+    request_init(ep, req, MBX_RECVS, options);
+    req->match.state = MBX_MATCH_IDLE;
+    request_start(req, REQUEST_POSTED);
+    req->buf = buf;
+    req->size = size;
+    req->key = 0; /* it has no word */
+    req->completion.received = 0;
+    return req;
+}
+
+/* req, which is watched, waits in its engine. */
+static OUT_OF_LINE void recv_waits(struct mbx_ep *ep, struct request *req)
+{
+    if (ep->failed_count != ep->failed_known && recv_is_from_any(req))
+        failed_untold(ep, req);
+    module_recv_posted(ep, req); /* it may be complete */
+}
+
+static FLATTEN int recv_start(struct mbx_ep *ep, uint32_t source, uint32_t context_id,
+                              uint64_t tag, uint64_t ignore, void *buf, size_t size,
+                              const struct mbx_options *options, mbx_request *request)
+{
+    struct context *context;
+    struct mbx_match_msg *found;
+    struct request *req;
+    int err;
+
+    options = options_of(options);
+    if (unlikely(recv_check(ep, source, context_id) < 0 || (buf == NULL && size != 0)) ||
+        unlikely(!options_are_valid(options)))
+        return -EINVAL;
+    context = context_get(ep, context_id);
+    req = likely(context != NULL) ? recv_take(ep, buf, size, options) : NULL;
+    if (unlikely(req == NULL))
+        return -ENOMEM;
+    req->match.envelope = (struct mbx_match_envelope){context_id, source, tag};
+    req->match.ignore = ignore;
+    err = mbx_match_post(&context->match, &req->match, &found);
+    if (unlikely(err < 0)) {
+        request_drop(ep, req);
+        return err;
+    }
+    if (request != NULL)
+        *request = request_handle(req);
+    if (likely(found == NULL)) {
+        record_post(ep, req, NULL);
+        stats_kept(&ep->stats.posted_now, &ep->stats.posted_max, 1);
+        if (unlikely(size >= ep->watched_from))
+            recv_waits(ep, req);
+    } else {
+        record_post(ep, req, container_of(found, struct message, match));
+        recv_unexpected(ep, req, container_of(found, struct message, match));
+    }
+    return 0;
+}
+
+int mbx_recv(struct mbx_ep *ep, uint32_t source, uint32_t context_id, uint64_t tag,
+             uint64_t ignore, void *buf, size_t size, const struct mbx_options *options,
+             mbx_request *request)
+{
+    int err;
+
+    if (likely(!ep->has_threads))
+        return recv_start(ep, source, context_id, tag, ignore, buf, size, options, request);
+    ep_lock(ep);
+    err = recv_start(ep, source, context_id, tag, ignore, buf, size, options, request);
+    ep_unlock(ep);
+    return err;
+}
+
+void recv_cancelled(struct mbx_ep *ep, struct request *req)
+{
+    record_cancel(ep, req);
+    ep->stats.cancelled++;
+    req->completion.status = (struct mbx_status){
+        .context_id = req->match.envelope.context_id,
+        .source = req->match.envelope.source,
+        .tag = req->match.envelope.tag,
+    };
+    request_complete(ep, req, req->flags & REQUEST_PEER_GONE ? -ENOTCONN : -ECANCELED);
+}
+
+/* req has left its engine: it is cancelled now, or when a device has said that it may be. */
+static void recv_withdraw(struct mbx_ep *ep, struct request *req)
+{
+    if (module_recv_cancel(ep, req))
+        recv_cancelled(ep, req);
+    else
+        proto_move(ep, req, REQUEST_REVOKING);
+}
+
+/* A receive that is still posted: its sender has died, or has won it and died. */
+static void recv_peer_gone(struct mbx_ep *ep, struct peer *peer, struct request *req, int error)
+{
+    bool is_won = arbiter_owner(ep, req) == peer->number;
+
+    (void)error;
+    if (!is_won && !peer->is_dead && !peer->is_lost)
+        return;
+    if (is_won)
+        arbiter_give(ep, req, peer, true);
+    if (!recv_unpost(ep, req, RECV_ENDED, NULL))
+        return;
+    req->flags |= REQUEST_PEER_GONE;
+    req->match.envelope.source = peer->number;
+    recv_withdraw(ep, req);
+}
+
+/* What has become of a receive that is not posted any more. */
+static int recv_fate(const struct request *req)
+{
+    if (req->state == REQUEST_REVOKING)
+        return -EINPROGRESS;
+    return req->state == REQUEST_COMPLETE && req->completion.error == -ECANCELED ? -ECANCELED
+                                                                                 : -EALREADY;
+}
+
+static int recv_cancel(struct mbx_ep *ep, mbx_request request)
+{
+    struct request *req = request_find(ep, request);
+
+    if (req == NULL)
+        return -ESTALE;
+    if (req->completion.kind != MBX_RECVS)
+        return -EOPNOTSUPP;
+    if (!recv_is_open(req) || !arbiter_close(ep, req) ||
+        !recv_unpost(ep, req, RECV_ENDED, NULL))
+        return recv_fate(req);
+    recv_withdraw(ep, req);
+    return 0;
+}
+
+int mbx_cancel(struct mbx_ep *ep, mbx_request request)
+{
+    int err;
+
+    ep_lock(ep);
+    err = recv_cancel(ep, request);
+    ep_unlock(ep);
+    return err;
+}
+
+static const struct proto recv_proto = {
+    .id = PROTO_RECV,
+    .name = "receive",
+    .states =
+        {
+            [REQUEST_POSTED %
+             PROTO_STATES] = {.name = "posted",
+                              .kinds = MBX_RECVS,
+                              .queue = PROTO_EITHER,
+                              .next = PROTO_NEXT(REQUEST_REVOKING),
+                              .then = PROTO_THEN(PROTO_EAGER) | PROTO_THEN(PROTO_RNDV) |
+                                      PROTO_THEN(PROTO_EARLY_RECV) | PROTO_THEN(PROTO_OFFLOAD),
+                              .is_first = true},
+            [REQUEST_REVOKING % PROTO_STATES] = {.name = "revoking",
+                                                 .kinds = MBX_RECVS,
+                                                 .then = PROTO_THEN(PROTO_OFFLOAD)},
+        },
+    .peer_gone = recv_peer_gone,
+};
+
+const struct module recv_module = {.name = "receive", .proto = &recv_proto};

@@ -1,0 +1,421 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * rndv.c - long messages: announced, then fetched into the posted buffer.
+ *
+ *   sender                                      receiver
+ *   rts        ── RTS, early data ──────────>   match, copy the early data
+ *   wait-fin                                    read: reads the rest from the sender's
+ *                                                     memory, chunk by chunk
+ *              <───────────────────── FIN ───   complete
+ *   complete
+ *
+ * or, where the receiver cannot read the sender's memory:
+ *
+ *   wait-fin   <───────────────────── CTS ───   cts: asks for the bytes that it wants
+ *   send-data  ── DATA ... ─────────────────>   wait-data
+ *   complete                                    complete
+ *
+ * A read that fails becomes a CTS for what is missing; the message does not fail.  A
+ * receive that is too short asks for, and reads, only what fits.  The sender's buffer
+ * is lent to the peer from RTS to FIN or CTS.
+ */
+#include "core/core.h"
+#include "p2p/distance.h"
+#include "core/module.h"
+#include "transport/memory.h"
+
+/* DATA packets that leave before others get their turn, and arrivals theirs. */
+#define DATA_BURST     16
+
+#define EARLY_DATA_FAR 1024 /* MBX_EARLY_DATA=auto: where bytes are asked for and come */
+
+static int rndv_control(struct mbx_ep *ep, const struct request *req, enum wire_type type,
+                        const void *body, const void *payload, size_t payload_size)
+{
+    struct link *link = peer_get(ep, req->peer)->link;
+    struct wire_header header = {.type = (uint8_t)type, .version = WIRE_VERSION};
+    const struct transport_packet packet = {
+        .header = &header,
+        .body = body,
+        .body_size = wire_body_size(type),
+        .payload = payload,
+        .payload_size = payload_size,
+    };
+
+    if (type == WIRE_RTS) {
+        header.flags = req->flags & REQUEST_SHORT_OF ? WIRE_SHORT_OF : 0;
+        header.tag = req->completion.status.tag;
+        header.data = req->completion.status.data;
+        header.context_id = req->completion.status.context_id;
+    }
+    return link->transport->ops->send(link, &packet);
+}
+
+size_t rndv_room(const struct mbx_ep *ep, enum wire_type type)
+{
+    return ep->transport->limits.packet_max - sizeof(struct wire_header) - wire_body_size(type);
+}
+
+size_t rndv_early(const struct mbx_ep *ep, const struct peer *peer, enum wire_type type,
+                  size_t size)
+{
+    uint64_t most = ep->settings.early_data;
+
+    if (most == SETTING_AUTO) {
+        bool is_copied = peer->can_read && peer->link->transport->limits.is_copy;
+
+        /* a copy of the rest is as fast with the beginning */
+        most = is_copied && size > distance_eager_max(ep, peer) ? 0 : EARLY_DATA_FAR;
+    }
+    return min_size(size, min_size(most, rndv_room(ep, type)));
+}
+
+/* ---- sender ---- */
+
+void rndv_expose(struct mbx_ep *ep, struct request *req, uint64_t *address, uint64_t *key)
+{
+    if (req->protocol == MBX_RNDV_READ) {
+        rndv_offer(peer_get(ep, req->peer), req, address, key);
+        if (!(req->flags & REQUEST_EXPOSED))
+            req->protocol = MBX_RNDV_DATA;
+        return;
+    }
+    *address = req->flags & REQUEST_EXPOSED ? req->address : 0;
+    *key = req->flags & REQUEST_EXPOSED ? req->key : 0;
+}
+
+void rndv_offer(const struct peer *peer, struct request *req, uint64_t *address, uint64_t *key)
+{
+    if (!(req->flags & REQUEST_EXPOSED) && peer->can_read &&
+        transport_expose(peer->link, req->buf, req->size, &req->address, &req->key) == 0)
+        req->flags |= REQUEST_EXPOSED;
+    *address = req->flags & REQUEST_EXPOSED ? req->address : 0;
+    *key = req->flags & REQUEST_EXPOSED ? req->key : 0;
+}
+
+static int rndv_send_rts(struct mbx_ep *ep, struct request *req)
+{
+    struct wire_rts rts = {.sender = req->completion.request, .size = req->size};
+
+    rndv_expose(ep, req, &rts.address, &rts.key);
+    return rndv_control(ep, req, WIRE_RTS, &rts, req->buf, req->done);
+}
+
+static void rndv_sent(struct mbx_ep *ep, struct request *req, enum mbx_protocol protocol)
+{
+    ep->stats.sent[protocol]++;
+    ep->stats.sent_bytes[protocol] += req->size;
+    request_complete(ep, req, 0);
+}
+
+static int rndv_send_data(struct mbx_ep *ep, struct request *req)
+{
+    size_t size = min_size(rndv_room(ep, WIRE_DATA), req->total - req->done);
+    struct wire_data data = {.receiver = req->remote, .offset = req->done};
+    int err = rndv_control(ep, req, WIRE_DATA, &data, req->buf + req->done, size);
+
+    if (err == 0)
+        req->done += size;
+    return err;
+}
+
+/* The receiver cannot read: it wants the bytes in messages. */
+static int rndv_asked(struct mbx_ep *ep, struct peer *peer, struct request *req,
+                      const struct wire_cts *cts)
+{
+    if (cts->offset > req->size || cts->size > req->size - cts->offset)
+        return -EPROTO;
+    proto_move(ep, req, RNDV_SEND_DATA);
+    req->remote = cts->receiver;
+    req->done = cts->offset;
+    req->total = cts->offset + cts->size;
+    peer_queue(ep, peer, req);
+    return 0;
+}
+
+static int on_reply(struct mbx_ep *ep, struct peer *peer, struct request *req,
+                    const struct wire_packet *packet)
+{
+    if (req->state != RNDV_WAIT_FIN)
+        return -EPROTO;
+    if (packet->header.type == WIRE_CTS)
+        return rndv_asked(ep, peer, req, &packet->body.cts);
+    rndv_sent(ep, req, MBX_RNDV_READ); /* the receiver has all that it wants */
+    return 0;
+}
+
+int rndv_reply(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
+{
+    uint64_t sender =
+        packet->header.type == WIRE_CTS ? packet->body.cts.sender : packet->body.fin.sender;
+    struct request *req = request_find(ep, sender);
+
+    if (req == NULL || proto_of(ep, req)->reply == NULL || req->peer != peer->number)
+        return -EPROTO;
+    return proto_of(ep, req)->reply(ep, peer, req, packet);
+}
+
+/* ---- receiver ---- */
+
+/* All that fits is in the buffer. */
+static void rndv_received(struct mbx_ep *ep, struct request *req, enum mbx_protocol protocol)
+{
+    ep->stats.received[protocol]++;
+    ep->stats.received_bytes[protocol] += req->completion.status.size;
+    req->completion.received = req->total;
+    if (protocol == MBX_RNDV_READ)
+        rndv_owe_fin(ep, req, req->remote);
+    request_complete(ep, req, req->completion.error);
+}
+
+void rndv_ask(struct mbx_ep *ep, struct request *req)
+{
+    proto_move(ep, req, RNDV_CTS);
+    peer_queue(ep, peer_get(ep, req->peer), req);
+}
+
+void rndv_read_failed(struct mbx_ep *ep, struct request *req, int error)
+{
+    struct peer *peer = peer_get(ep, req->peer);
+
+    ep->stats.read_fallbacks++;
+    if (error != -ENOTSUP || !peer->can_read)
+        return;
+    peer->can_read = false;
+    LOG_INFO("the memory of peer %u cannot be read, long messages are copied through the "
+             "transport",
+             req->peer);
+}
+
+size_t rndv_chunk_size(const struct mbx_ep *ep, const struct request *req, uint64_t end)
+{
+    return min_size(ep->settings.read_chunk, end - req->done);
+}
+
+int rndv_read_chunk(struct mbx_ep *ep, struct request *req, uint64_t end, unsigned waits)
+{
+    struct link *link = peer_get(ep, req->peer)->link;
+    size_t size = rndv_chunk_size(ep, req, end);
+    unsigned reads = req->state;
+    int err;
+
+    proto_move(ep, req, waits); /* the transport may tell before it returns */
+    err = transport_read(link, req->buf + req->done, req->address + req->done, req->key, size,
+                         req);
+    if (err == -EINPROGRESS)
+        return err;
+    proto_move(ep, req, reads);
+    if (err == 0)
+        req->done += size;
+    return err;
+}
+
+void rndv_read_alone(struct mbx_ep *ep, struct request *req)
+{
+    int err = req->done < req->total ? rndv_read_chunk(ep, req, req->total, RNDV_READ_WAIT) : 0;
+
+    ep_stir(ep); /* also if the transport goes on with it */
+    if (err == 0 && req->done == req->total) {
+        rndv_received(ep, req, MBX_RNDV_READ);
+    } else if (err == 0 || err == -EAGAIN) {
+        list_add_tail(&ep->active, &req->queue);
+    } else if (err != -EINPROGRESS) {
+        rndv_read_failed(ep, req, err);
+        rndv_ask(ep, req);
+    }
+}
+
+/* Reads a chunk; while there is more to read, req is on active. */
+static void rndv_read(struct mbx_ep *ep, struct request *req)
+{
+    assert(req->state == RNDV_READ);
+    assert(!list_is_linked(&req->queue));
+    if (req->total - req->done < ep->share_from || !module_read(ep, req))
+        rndv_read_alone(ep, req);
+}
+
+static void on_read(struct mbx_ep *ep, struct request *req, int error)
+{
+    if (error < 0) {
+        rndv_read_failed(ep, req, error);
+        rndv_ask(ep, req);
+        return;
+    }
+    assert(req->done < req->total);
+    req->done += rndv_chunk_size(ep, req, req->total);
+    proto_move(ep, req, RNDV_READ);
+    list_add_tail(&ep->active, &req->queue);
+    ep_stir(ep);
+}
+
+void rndv_resume(struct mbx_ep *ep, struct request *req, bool ask)
+{
+    if (req->done < req->total &&
+        (ask || !(peer_get(ep, req->peer)->can_read && req->address))) {
+        rndv_ask(ep, req);
+        return;
+    }
+    proto_move(ep, req, RNDV_READ);
+    rndv_read(ep, req);
+}
+
+/* req has met an RTS: its early data first, then the rest. */
+OUT_OF_LINE void rndv_receive(struct mbx_ep *ep, struct request *req,
+                              const struct arrival *arrival)
+{
+    size_t early = min_size(arrival->have, req->total);
+
+    if (early != 0)
+        memcpy(req->buf, arrival->payload, early);
+    req->done = early;
+    req->remote = arrival->sender;
+    req->address = arrival->rts->address;
+    req->key = arrival->rts->key;
+    rndv_resume(ep, req, false);
+}
+
+static int rndv_send_cts(struct mbx_ep *ep, struct request *req)
+{
+    struct wire_cts cts = {
+        .sender = req->remote,
+        .receiver = req->completion.request,
+        .offset = req->done,
+        .size = req->total - req->done,
+    };
+
+    return rndv_control(ep, req, WIRE_CTS, &cts, NULL, 0);
+}
+
+static int on_data(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
+{
+    const struct wire_data *data = &packet->body.data;
+    struct request *req = request_named(ep, data->receiver, peer->number, RNDV_WAIT_DATA);
+
+    if (req == NULL || data->offset != req->done ||
+        packet->payload_size > req->total - req->done)
+        return -EPROTO;
+    memcpy(req->buf + req->done, packet->payload, packet->payload_size);
+    req->done += packet->payload_size;
+    if (req->done == req->total)
+        rndv_received(ep, req, MBX_RNDV_DATA);
+    return 0;
+}
+
+/* ---- FIN ---- */
+
+int rndv_send_fin(struct mbx_ep *ep, struct request *req)
+{
+    struct wire_fin fin = {.sender = req->remote};
+    int err = rndv_control(ep, req, WIRE_FIN, &fin, NULL, 0);
+
+    if (err != -EAGAIN)
+        req->flags &= (uint16_t)~REQUEST_OWES_FIN;
+    return err;
+}
+
+OUT_OF_LINE void rndv_owe_fin(struct mbx_ep *ep, struct request *req, uint64_t sender)
+{
+    struct peer *peer = peer_get(ep, req->peer);
+
+    req->remote = sender;
+    req->flags |= REQUEST_OWES_FIN;
+    if (!list_is_empty(&peer->out) || rndv_send_fin(ep, req) == -EAGAIN) {
+        peer->fins++;
+        peer_queue(ep, peer, req);
+    }
+}
+
+static int rndv_step_data(struct mbx_ep *ep, struct request *req)
+{
+    int err = 0;
+
+    for (int n = 0; n < DATA_BURST && req->done < req->total && err == 0; n++)
+        err = rndv_send_data(ep, req);
+    if (err == 0 && req->done < req->total)
+        err = -EINPROGRESS;
+    if (err == 0)
+        rndv_sent(ep, req, MBX_RNDV_DATA);
+    return err;
+}
+
+/* Pushes what req has to send as far as it goes.  0 nothing more to send for now. */
+static int rndv_step(struct mbx_ep *ep, struct request *req)
+{
+    int err;
+
+    if (req->state == RNDV_SEND_DATA)
+        return rndv_step_data(ep, req);
+    err = req->state == RNDV_RTS ? rndv_send_rts(ep, req) : rndv_send_cts(ep, req);
+    if (err == 0)
+        proto_move(ep, req, req->state == RNDV_RTS ? RNDV_WAIT_FIN : RNDV_WAIT_DATA);
+    return err;
+}
+
+/* ---- as a protocol ---- */
+
+static void rndv_peer_gone(struct mbx_ep *ep, struct peer *peer, struct request *req, int error)
+{
+    (void)peer;
+    if (request_is_send(req))
+        request_complete(ep, req, error);
+    else
+        request_lost(ep, req, error);
+}
+
+static const struct proto rndv_proto = {
+    .id = PROTO_RNDV,
+    .name = "rendezvous",
+    .states =
+        {
+            [RNDV_RTS % PROTO_STATES] = {.name = "rts",
+                                         .kinds = MBX_SENDS,
+                                         .out = PROTO_ALWAYS,
+                                         .next = PROTO_NEXT(RNDV_WAIT_FIN),
+                                         .is_first = true},
+            [RNDV_WAIT_FIN % PROTO_STATES] = {.name = "wait-fin",
+                                              .kinds = MBX_SENDS,
+                                              .next = PROTO_NEXT(RNDV_SEND_DATA),
+                                              .then = PROTO_THEN(PROTO_EARLY_SEND),
+                                              .is_first = true,
+                                              .awaits_peer = true},
+            [RNDV_SEND_DATA % PROTO_STATES] = {.name = "send-data",
+                                               .kinds = MBX_SENDS,
+                                               .out = PROTO_ALWAYS,
+                                               .moves = true,
+                                               .lets_pass = true},
+            [RNDV_READ %
+                PROTO_STATES] = {.name = "read",
+                                 .kinds = MBX_RECVS,
+                                 .queue = PROTO_ACTIVE,
+                                 .moves = true,
+                                 .next = PROTO_NEXT(RNDV_READ_WAIT) | PROTO_NEXT(RNDV_CTS),
+                                 .then = PROTO_THEN(PROTO_SHARE),
+                                 .is_first = true},
+            [RNDV_READ_WAIT %
+                PROTO_STATES] = {.name = "read-wait",
+                                 .kinds = MBX_RECVS,
+                                 .moves = true,
+                                 .next = PROTO_NEXT(RNDV_READ) | PROTO_NEXT(RNDV_CTS)},
+            [RNDV_CTS % PROTO_STATES] = {.name = "cts",
+                                         .kinds = MBX_RECVS,
+                                         .out = PROTO_ALWAYS,
+                                         .moves = true,
+                                         .next = PROTO_NEXT(RNDV_WAIT_DATA),
+                                         .is_first = true},
+            [RNDV_WAIT_DATA % PROTO_STATES] =
+                {.name = "wait-data", .kinds = MBX_RECVS, .moves = true, .awaits_peer = true},
+        },
+    .step = rndv_step,
+    .work = rndv_read,
+    .io_done = on_read,
+    .reply = on_reply,
+    .peer_gone = rndv_peer_gone,
+};
+
+const struct module rndv_module = {
+    .name = "rendezvous",
+    .proto = &rndv_proto,
+    .packets =
+        (const struct packet_handler[]){
+            {WIRE_CTS, rndv_reply}, {WIRE_DATA, on_data}, {WIRE_FIN, rndv_reply}, {0}},
+};

@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * send.c - a message starts here.
+ *
+ * The protocol is chosen by size and peer:
+ *
+ *   0 .. inline_max            inline     one cache line
+ *     .. short_max             short      one packet
+ *     .. eager_max             bounce     several packets, if the peer is not far (distance.h)
+ *     .. message               rndv-read  or rndv-data if the peer cannot be read
+ *
+ * or rndv-write, if the receiver has told in advance where a message goes (early_send.c).
+ *
+ * A row is absent where its upper limit is not above the one before.  Injected
+ * messages always travel eagerly.
+ *
+ * Then the first packet leaves at once if there is credit (credit.h), nothing waits to leave
+ * for this peer and the transport has room.  Without room the request queues on the peer's
+ * out, in the order of the calls, and progress.c sends it; without credit it is held (hold.c).
+ * While receives of the peer are known in advance there is none to be had at first, so that
+ * each send is compared with them.
+ */
+#include "base/fill.h"
+#include "core/core.h"
+#include "p2p/credit.h"
+#include "p2p/distance.h"
+#include "core/module.h"
+
+enum send_state { SEND_NEW = PROTO_STATE(PROTO_SEND, 0) };
+
+/* ---- protocol choice ---- */
+
+static enum mbx_protocol protocol_eager(const struct mbx_ep *ep, size_t size)
+{
+    return size <= ep->inline_max ? MBX_INLINE : size <= ep->short_max ? MBX_SHORT : MBX_BOUNCE;
+}
+
+static enum mbx_protocol protocol_choose(const struct mbx_ep *ep, struct peer *peer,
+                                         size_t size)
+{
+    if (likely(size <= ep->eager_max) &&
+        (size <= ep->short_max || likely(!peer->is_far) || !distance_is_too_far(peer)))
+        return protocol_eager(ep, size);
+    return peer->can_read ? MBX_RNDV_READ : MBX_RNDV_DATA;
+}
+
+const char *mbx_protocol_name(enum mbx_protocol protocol)
+{
+    switch (protocol) {
+    case MBX_INLINE:
+        return "inline";
+    case MBX_SHORT:
+        return "short";
+    case MBX_BOUNCE:
+        return "bounce";
+    case MBX_RNDV_READ:
+        return "rndv-read";
+    case MBX_RNDV_DATA:
+        return "rndv-data";
+    case MBX_RNDV_WRITE:
+        return "rndv-write";
+    case MBX_PROTOCOLS:
+        break;
+    }
+    return NULL;
+}
+
+static int protocol_row(const struct mbx_ep *ep, uint32_t number, unsigned index,
+                        struct mbx_protocol_row *row)
+{
+    const struct peer *peer =
+        number < ep->peer_count && peer_is_used(ep, number) ? peer_get(ep, number) : NULL;
+    size_t eager_max = peer != NULL ? distance_eager_max(ep, peer) : ep->eager_max;
+    bool read = ep->transport->limits.can_read && ep->settings.rndv != RNDV_DATA;
+    const struct mbx_protocol_row all[] = {
+        {MBX_INLINE, min_size(ep->inline_max, ep->eager_max)},
+        {MBX_SHORT, min_size(ep->short_max, ep->eager_max)},
+        {MBX_BOUNCE, eager_max},
+        {MBX_RNDV_READ, ep->limits.message},
+    };
+    size_t below = 0;
+
+    if (number != MBX_ANY_SOURCE && number >= ep->peer_count)
+        return -EINVAL;
+    if (peer != NULL)
+        read = peer->can_read;
+    for (size_t i = 0; i < ARRAY_COUNT(all); i++) {
+        if (i > 0 && all[i].max_size <= below)
+            continue;
+        below = all[i].max_size;
+        if (index-- != 0)
+            continue;
+        *row = all[i];
+        if (row->protocol == MBX_RNDV_READ && !read)
+            row->protocol = MBX_RNDV_DATA;
+        return 0;
+    }
+    return -ENOENT;
+}
+
+int mbx_protocol_get(const struct mbx_ep *ep, uint32_t number, unsigned index,
+                     struct mbx_protocol_row *out, size_t size)
+{
+    struct mbx_protocol_row row;
+    int err;
+
+    ep_lock(ep);
+    err = protocol_row(ep, number, index, &row);
+    ep_unlock_unchanged(ep);
+    return err == 0 ? FILL(out, size, row, max_size) : err;
+}
+
+/* ---- sending ---- */
+
+static bool send_is_valid(const struct mbx_ep *ep, uint32_t context_id, const void *buf,
+                          size_t size)
+{
+    return context_id <= MBX_CONTEXT_MAX && (buf != NULL || size == 0) &&
+           size <= ep->limits.message;
+}
+
+int send_first(struct mbx_ep *ep, struct peer *peer, struct request *req)
+{
+    int err = list_is_empty(&peer->out) ? progress_step(ep, req) : -EAGAIN;
+
+    if (err != -EAGAIN)
+        return err;
+    req->flags |= REQUEST_LEAVING;
+    peer->leaving++;
+    peer_queue(ep, peer, req);
+    return 0;
+}
+
+int send_or_hold(struct mbx_ep *ep, struct peer *peer, struct request *req)
+{
+    return credit_take_request(ep, peer, req) ? send_first(ep, peer, req)
+                                              : module_defer(ep, peer, req);
+}
+
+void send_count(struct mbx_ep *ep, const struct request *req)
+{
+    ep->stats.sent[req->protocol]++;
+    ep->stats.sent_bytes[req->protocol] += req->size;
+}
+
+/* What a completion will say of a message. */
+static void send_describe(struct mbx_ep *ep, struct request *req, const struct peer *peer,
+                          uint32_t context_id, uint64_t tag, size_t size,
+                          const struct mbx_options *options)
+{
+    request_init(ep, req, MBX_SENDS, options);
+    request_start(req, SEND_NEW);
+    req->completion.received = size;
+    req->completion.status = (struct mbx_status){
+        .context_id = context_id,
+        .source = peer->number,
+        .tag = tag,
+        .data = options->data,
+        .size = size,
+    };
+}
+
+/* A message that has not left: how it is to travel.  As send_first(). */
+static int send_travel(struct mbx_ep *ep, struct request *req, struct peer *peer,
+                       const void *buf, unsigned flags)
+{
+    size_t size = req->completion.received;
+
+    req->peer = peer->number;
+    req->buf = (char *)(uintptr_t)buf;
+    req->size = req->total = size;
+    req->done = 0;
+    req->flags |= (uint16_t)flags;
+    req->protocol = (uint8_t)(flags & REQUEST_MUTE ? protocol_eager(ep, size)
+                                                   : protocol_choose(ep, peer, size));
+    return likely(peer->early == NULL) ? send_or_hold(ep, peer, req)
+                                       : module_send(ep, peer, req);
+}
+
+/* A message that could not leave at once, or may not. */
+static OUT_OF_LINE void send_later(struct mbx_ep *ep, struct request *req, struct peer *peer,
+                                   const void *buf, unsigned flags)
+{
+    int err = send_travel(ep, req, peer, buf, flags);
+
+    if (err < 0)
+        request_complete(ep, req, err);
+}
+
+/* A whole message that nobody else has to know of, if it may leave now.  As
+ * transport_ops.send. */
+static inline int send_now(struct mbx_ep *ep, struct peer *peer, uint32_t context_id,
+                           uint64_t tag, uint64_t data, const void *buf, size_t size)
+{
+    int err;
+
+    if (unlikely(!list_is_empty(&peer->out)) || unlikely(!credit_take(peer, size)))
+        return -EAGAIN;
+    err = eager_packet(ep, peer, context_id, tag, data, 0, buf, size);
+    if (unlikely(err == -EAGAIN))
+        credit_return(peer, size);
+    return err;
+}
+
+static inline bool send_options_are_valid(const struct mbx_options *options)
+{
+    return (options->flags & ~(unsigned)(MBX_SILENT | MBX_AT_ONCE)) == 0;
+}
+
+/* What send_now() has said of a message that has a request. */
+static inline void send_went(struct mbx_ep *ep, struct request *req, struct peer *peer,
+                             const void *buf, unsigned flags, int err)
+{
+    if (likely(err != -EAGAIN))
+        request_complete(ep, req, err);
+    else
+        send_later(ep, req, peer, buf, flags);
+}
+
+/* With MBX_AT_ONCE there is a request only if the message has not left. */
+static int send_start(struct mbx_ep *ep, uint32_t number, uint32_t context_id, uint64_t tag,
+                      const void *buf, size_t size, const struct mbx_options *options,
+                      unsigned flags, mbx_request *request)
+{
+    struct request *req = NULL;
+    struct peer *peer;
+    bool at_once;
+    int err;
+
+    options = options_of(options);
+    if (unlikely(!send_is_valid(ep, context_id, buf, size)) ||
+        unlikely(!send_options_are_valid(options)))
+        return -EINVAL;
+    err = peer_use(ep, number);
+    if (unlikely(err < 0))
+        return err;
+    at_once = options->flags & MBX_AT_ONCE;
+    if (!at_once && unlikely((req = pool_take(&ep->requests)) == NULL))
+        return -ENOMEM;
+    err = -EAGAIN;
+    peer = peer_get(ep, number);
+    /* a short message is on its way while its request is being written */
+    if (likely(flags == 0 && size <= ep->at_once_max))
+        err = send_now(ep, peer, context_id, tag, options->data, buf, size);
+    if (at_once && unlikely(err != 0) && (req = pool_take(&ep->requests)) == NULL)
+        return -ENOMEM;
+    if (req != NULL) {
+        send_describe(ep, req, peer, context_id, tag, size, options);
+        if (request != NULL)
+            *request = request_handle(req);
+        send_went(ep, req, peer, buf, flags, err);
+        return 0;
+    }
+    if (request != NULL)
+        *request = 0;
+    return 1;
+}
+
+static OUT_OF_LINE int send_locked(struct mbx_ep *ep, uint32_t number, uint32_t context_id,
+                                   uint64_t tag, const void *buf, size_t size,
+                                   const struct mbx_options *options, unsigned flags,
+                                   mbx_request *request)
+{
+    int err;
+
+    ep_lock(ep);
+    err = send_start(ep, number, context_id, tag, buf, size, options, flags, request);
+    ep_unlock(ep);
+    return err;
+}
+
+int mbx_send(struct mbx_ep *ep, uint32_t peer, uint32_t context_id, uint64_t tag,
+             const void *buf, size_t size, const struct mbx_options *options,
+             mbx_request *request)
+{
+    if (unlikely(ep->has_threads))
+        return send_locked(ep, peer, context_id, tag, buf, size, options, 0, request);
+    return send_start(ep, peer, context_id, tag, buf, size, options, 0, request);
+}
+
+int mbx_ssend(struct mbx_ep *ep, uint32_t peer, uint32_t context_id, uint64_t tag,
+              const void *buf, size_t size, const struct mbx_options *options,
+              mbx_request *request)
+{
+    if (unlikely(ep->has_threads))
+        return send_locked(ep, peer, context_id, tag, buf, size, options, REQUEST_SYNC,
+                           request);
+    return send_start(ep, peer, context_id, tag, buf, size, options, REQUEST_SYNC, request);
+}
+
+/* The message could not leave in one packet now: a copy will. */
+static OUT_OF_LINE int inject_copy(struct mbx_ep *ep, struct peer *peer, uint32_t context_id,
+                                   uint64_t tag, const void *buf, size_t size, uint64_t data)
+{
+    struct mbx_options options = {.data = data};
+    char *copy = mem_alloc(size);
+    struct request *req;
+    int err;
+
+    if (copy == NULL)
+        return -ENOMEM;
+    req = pool_take(&ep->requests);
+    if (req == NULL) {
+        err = -ENOMEM;
+        goto free_copy;
+    }
+    if (size != 0)
+        memcpy(copy, buf, size);
+    send_describe(ep, req, peer, context_id, tag, size, &options);
+    ep->injected++; /* request_complete() takes it off */
+    err = send_travel(ep, req, peer, copy, REQUEST_MUTE | REQUEST_COPIED);
+    if (err < 0)
+        goto drop_request;
+    return 0;
+
+drop_request:
+    ep->injected--;
+    request_drop(ep, req);
+free_copy:
+    mem_free(copy);
+    return err;
+}
+
+static int inject_start(struct mbx_ep *ep, uint32_t number, uint32_t context_id, uint64_t tag,
+                        const void *buf, size_t size, uint64_t data)
+{
+    struct peer *peer;
+    int err;
+
+    if (unlikely(!send_is_valid(ep, context_id, buf, size)))
+        return -EINVAL;
+    err = peer_use(ep, number);
+    if (unlikely(err < 0))
+        return err;
+    if (unlikely(size > ep->limits.inject))
+        return -EMSGSIZE;
+    err = -EAGAIN;
+    peer = peer_get(ep, number);
+    if (likely(size <= ep->short_max))
+        err = send_now(ep, peer, context_id, tag, data, buf, size);
+    return unlikely(err == -EAGAIN) ? inject_copy(ep, peer, context_id, tag, buf, size, data)
+                                    : err;
+}
+
+int mbx_inject(struct mbx_ep *ep, uint32_t number, uint32_t context_id, uint64_t tag,
+               const void *buf, size_t size, uint64_t data)
+{
+    int err;
+
+    if (likely(!ep->has_threads))
+        return inject_start(ep, number, context_id, tag, buf, size, data);
+    ep_lock(ep);
+    err = inject_start(ep, number, context_id, tag, buf, size, data);
+    ep_unlock(ep);
+    return err;
+}
+
+static const struct proto send_proto = {
+    .id = PROTO_SEND,
+    .name = "send",
+    .states = {{.name = "new",
+                .kinds = MBX_SENDS,
+                .then = PROTO_THEN(PROTO_EAGER) | PROTO_THEN(PROTO_RNDV) |
+                        PROTO_THEN(PROTO_HOLD) | PROTO_THEN(PROTO_EARLY_SEND)}},
+};
+
+const struct module send_module = {.name = "send", .proto = &send_proto};
