@@ -75,6 +75,22 @@ unlock:
     return err;
 }
 
+static void rung(void *who)
+{
+    prov_wait_ring(&((struct prov_cntr *)who)->wait);
+}
+
+/* For any completion, although that of another kind changes nothing: a ring for nothing. */
+static void listen_to(struct prov_cntr *cntr, struct prov_ep *ep)
+{
+    prov_thread_listen(
+        ep, &(struct prov_listener){.armed = &cntr->armed,
+                                    .queues = ep->cqs.send_queues | ep->cqs.recv_queues,
+                                    .hears_accesses = true,
+                                    .ring = rung,
+                                    .who = cntr});
+}
+
 int prov_cntr_bind(struct prov_cntr *cntr, struct prov_ep *ep, uint64_t flags)
 {
     uint64_t known = 0;
@@ -100,6 +116,7 @@ int prov_cntr_bind(struct prov_cntr *cntr, struct prov_ep *ep, uint64_t flags)
         atomic_fetch_add(&cntr->users, 1);
     }
     ep->cntrs.counts = true;
+    listen_to(cntr, ep);
     prov_ep_unlock(ep);
     prov_cntr_ring(cntr); /* who sleeps does not know of ep */
     return 0;
@@ -125,6 +142,7 @@ void prov_cntr_unbind(struct prov_ep *ep)
         cntr_remove_ep(cntr, ep);
         prov_ep_lock(ep); /* its thread may be about to ring the counter */
         ep->cntrs.of[i] = NULL;
+        prov_thread_unlisten(ep, cntr);
         prov_ep_unlock(ep);
         atomic_fetch_sub(&cntr->users, 1);
     }
@@ -188,14 +206,28 @@ void prov_cntr_remove_mr(struct prov_cntr *cntr, struct prov_mr *mr)
     atomic_fetch_sub(&cntr->users, 1);
 }
 
-void prov_cntr_ring_regions(struct prov_domain *domain)
+static void regions_rung(void *who)
 {
-    if (!atomic_load(&domain->bell.armed) || !atomic_exchange(&domain->bell.armed, false))
-        return;
+    struct prov_domain *domain = who;
+
     pthread_mutex_lock(&domain->bell.lock);
     for (struct prov_cntr *c = domain->bell.cntrs; c != NULL; c = c->bell_next)
         prov_cntr_ring(c);
     pthread_mutex_unlock(&domain->bell.lock);
+}
+
+void prov_cntr_ring_regions(struct prov_domain *domain)
+{
+    if (atomic_load(&domain->bell.armed) && atomic_exchange(&domain->bell.armed, false))
+        regions_rung(domain);
+}
+
+void prov_cntr_listen_regions(struct prov_ep *ep)
+{
+    prov_thread_listen(ep, &(struct prov_listener){.armed = &ep->domain->bell.armed,
+                                                   .hears_accesses = true,
+                                                   .ring = regions_rung,
+                                                   .who = ep->domain});
 }
 
 /* ---- progress -------------------------------------------------------------------------- */

@@ -68,6 +68,8 @@ int prov_cntr_arm(struct prov_cntr *cntr);
 int prov_cntr_try(struct prov_cntr *cntr);
 /* Wakes who has armed it. */
 void prov_cntr_ring(struct prov_cntr *cntr);
+/* What peers access through ep, which opens, rings these. */
+void prov_cntr_listen_regions(struct prov_ep *ep);
 /* Wakes who has armed a counter of regions, if somebody has. */
 void prov_cntr_ring_regions(struct prov_domain *domain);
 

@@ -6,6 +6,7 @@
 #include "provider/cq.h"
 #include "provider/ep.h"
 #include "provider/fabric.h"
+#include "provider/thread.h"
 #include "provider/unsupported.h"
 
 #include <pthread.h>
@@ -23,6 +24,11 @@ static void sources_changed(struct prov_cq *cq)
     cq->only_queues = cq->sources[0].queues;
 }
 
+static void rung(void *who)
+{
+    prov_wait_ring(&((struct prov_cq *)who)->wait);
+}
+
 static void ep_joins(struct prov_cq *cq, struct prov_ep *ep, unsigned queues)
 {
     prov_ep_lock(ep);
@@ -30,6 +36,8 @@ static void ep_joins(struct prov_cq *cq, struct prov_ep *ep, unsigned queues)
         ep->cqs.send = cq;
     if (queues & MBX_RECVS)
         ep->cqs.recv = cq;
+    prov_thread_listen(ep, &(struct prov_listener){
+                               .armed = &cq->armed, .queues = queues, .ring = rung, .who = cq});
     prov_ep_unlock(ep);
 }
 
@@ -80,6 +88,7 @@ static void cq_unbind(struct prov_cq *cq, struct prov_ep *ep)
         ep->cqs.send = NULL;
     if (ep->cqs.recv == cq)
         ep->cqs.recv = NULL;
+    prov_thread_unlisten(ep, cq);
     prov_ep_unlock(ep);
     for (unsigned i = 0; i < cq->source_count; i++)
         if (cq->sources[i].ep == ep)

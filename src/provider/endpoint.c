@@ -439,16 +439,18 @@ int prov_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep 
     ep->fid.collective = &prov_no_collective_ops;
     ep_configure(ep, info);
     pthread_mutex_init(&ep->lock, NULL);
-    err = info->caps & (FI_RMA | FI_ATOMIC) ? prov_mr_join(ep) : 0;
-    if (err < 0)
-        goto destroy_lock;
     prov_idle_init(&ep->idle);
     prov_thread_init(ep);
+    prov_cntr_listen_regions(ep);
+    err = info->caps & (FI_RMA | FI_ATOMIC) ? prov_mr_join(ep) : 0;
+    if (err < 0)
+        goto stop_thread;
     atomic_fetch_add(&ep->domain->users, 1);
     *fid = &ep->fid;
     return 0;
 
-destroy_lock:
+stop_thread:
+    prov_thread_fini(ep);
     pthread_mutex_destroy(&ep->lock);
     prov_name_withdraw(ep);
 free_slabs:

@@ -41,7 +41,7 @@ struct poll_set {
 };
 
 struct wait_set {
-    struct fid_wait fid;
+    struct prov_wait_group group; /* its members know this of it */
     struct prov_fabric *fabric;
     struct members members;
     struct prov_wait wait;
@@ -256,22 +256,22 @@ int prov_poll_open(struct fid_domain *domain, struct fi_poll_attr *attr, struct 
 
 static struct wait_set *wait_of(struct fid_wait *fid)
 {
-    return container_of(fid, struct wait_set, fid);
+    return container_of(fid, struct wait_set, group.fid);
 }
 
-int prov_wait_set_add(struct fid_wait *fid, struct fid *member)
+static int set_join(struct prov_wait_group *group, struct fid *member)
 {
-    return members_add(&wait_of(fid)->members, member);
+    return members_add(&container_of(group, struct wait_set, group)->members, member);
 }
 
-void prov_wait_set_remove(struct fid_wait *fid, struct fid *member)
+static void set_drop(struct prov_wait_group *group, struct fid *member)
 {
-    members_remove(&wait_of(fid)->members, member);
+    members_remove(&container_of(group, struct wait_set, group)->members, member);
 }
 
-void prov_wait_set_ring(struct fid_wait *fid)
+static void set_ring(struct prov_wait_group *group)
 {
-    prov_wait_ring(&wait_of(fid)->wait);
+    prov_wait_ring(&container_of(group, struct wait_set, group)->wait);
 }
 
 /* An event queue always rings. */
@@ -370,7 +370,7 @@ static struct fi_ops_wait wait_ops = {
 
 static int wait_close(struct fid *fid)
 {
-    struct wait_set *set = container_of(fid, struct wait_set, fid.fid);
+    struct wait_set *set = container_of(fid, struct wait_set, group.fid.fid);
 
     if (set->members.count != 0)
         return -FI_EBUSY;
@@ -382,7 +382,8 @@ static int wait_close(struct fid *fid)
 
 static int wait_control(struct fid *fid, int command, void *arg)
 {
-    return prov_wait_control(&container_of(fid, struct wait_set, fid.fid)->wait, command, arg);
+    return prov_wait_control(&container_of(fid, struct wait_set, group.fid.fid)->wait, command,
+                             arg);
 }
 
 static struct fi_ops wait_fid_ops = {
@@ -416,18 +417,21 @@ int prov_wait_open(struct fid_fabric *fabric, struct fi_wait_attr *attr, struct 
     if (set == NULL)
         return -FI_ENOMEM;
     err = prov_wait_init(&set->wait, attr == NULL ? FI_WAIT_UNSPEC : attr->wait_obj, NULL,
-                         &set->fid.fid);
+                         &set->group.fid.fid);
     if (err < 0) {
         free(set);
         return err;
     }
-    set->fid.fid.fclass = FI_CLASS_WAIT;
-    set->fid.fid.ops = &wait_fid_ops;
-    set->fid.ops = &wait_ops;
+    set->group = (struct prov_wait_group){
+        .fid = {.fid = {.fclass = FI_CLASS_WAIT, .ops = &wait_fid_ops}, .ops = &wait_ops},
+        .join = set_join,
+        .leave = set_drop,
+        .ring = set_ring,
+    };
     set->fabric = container_of(fabric, struct prov_fabric, fid);
     pthread_mutex_init(&set->members.lock, NULL);
     atomic_fetch_add(&set->fabric->users, 1);
-    *fid = &set->fid;
+    *fid = &set->group.fid;
     return 0;
 }
 
@@ -470,7 +474,7 @@ int prov_trywait(struct fid_fabric *fabric, struct fid **fids, int count)
             err = prov_cntr_try(cntr_of(fids[i]));
             break;
         case FI_CLASS_WAIT:
-            err = set_try(container_of(fids[i], struct wait_set, fid.fid));
+            err = set_try(container_of(fids[i], struct wait_set, group.fid.fid));
             break;
         default:
             return -FI_EINVAL;

@@ -12,8 +12,5 @@ int prov_poll_open(struct fid_domain *domain, struct fi_poll_attr *attr,
 int prov_wait_open(struct fid_fabric *fabric, struct fi_wait_attr *attr,
                    struct fid_wait **wait);
 int prov_trywait(struct fid_fabric *fabric, struct fid **fids, int count);
-int prov_wait_set_add(struct fid_wait *set, struct fid *member);
-void prov_wait_set_remove(struct fid_wait *set, struct fid *member);
-void prov_wait_set_ring(struct fid_wait *set);
 
 #endif

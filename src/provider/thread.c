@@ -5,9 +5,12 @@
  * It is started when somebody first wants to sleep until something comes (a queue with a
  * wait object), or with the endpoint if the client has asked for automatic progress.
  *
- *   parked ──armed──> look: progress, ring who is armed and has completions
+ *   parked ──armed──> look: progress, ring listeners that are armed and ready
  *      ^                │         ^
  *      └──nobody is armed         └── a message, or a client's use of the endpoint ── asleep
+ *
+ * Whom it rings, it knows as listeners alone: queues, counters, and the counters of regions, each
+ * with what it listens for.
  *
  * It sleeps in mbx_sleep(), with the endpoint unlocked.  A client that uses the endpoint
  * meanwhile tells its queues itself what it has completed (prov_thread_used), and may have
@@ -16,7 +19,7 @@
  *
  * Invariants
  *   I1  the thread runs and reads with ep->lock, but for its sleep
- *   I2  while a queue or a counter is armed and the endpoint has something for it that came
+ *   I2  while a listener is armed and the endpoint has something for it that came
  *       after, it is rung, or somebody holds ep->lock who will ring it
  *   I3  an endpoint with a thread has locks
  *
@@ -24,9 +27,9 @@
  * them aside there.  A ring for other completions than a counter's own is one for nothing.
  */
 #include "provider/ep.h"
-#include "provider/fabric.h"
 #include "provider/thread.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -50,14 +53,7 @@ static void takes_lock(void *arg)
 /* ---- who is told --------------------------------------------------------------------------
  */
 
-static void cq_tell(struct prov_ep *ep, struct prov_cq *cq, unsigned queues)
-{
-    if (cq != NULL && atomic_load(&cq->armed) && mbx_ready(ep->mbx, queues) &&
-        atomic_exchange(&cq->armed, false))
-        prov_wait_ring(&cq->wait);
-}
-
-/* Have peers read or written here since the counters were told? */
+/* Have peers read or written here since listeners were told? */
 static bool has_served(struct prov_ep *ep)
 {
     struct mbx_served before = ep->thread.told;
@@ -66,41 +62,46 @@ static bool has_served(struct prov_ep *ep)
     return ep->thread.told.reads != before.reads || ep->thread.told.writes != before.writes;
 }
 
-static void cntrs_tell(struct prov_ep *ep)
+static bool is_ready(struct prov_ep *ep, const struct prov_listener *l, bool has_served)
 {
-    bool served = has_served(ep);
-
-    if (served)
-        prov_cntr_ring_regions(ep->domain);
-    if (!ep->cntrs.counts ||
-        !(served || mbx_ready(ep->mbx, ep->cqs.send_queues | ep->cqs.recv_queues)))
-        return;
-    for (unsigned i = 0; i < PROV_COUNTS; i++)
-        if (ep->cntrs.of[i] != NULL)
-            prov_cntr_ring(ep->cntrs.of[i]);
+    return (l->hears_accesses && has_served) ||
+           (l->queues != 0 && mbx_ready(ep->mbx, l->queues));
 }
 
 static void tell(struct prov_ep *ep)
 {
-    cq_tell(ep, ep->cqs.send, ep->cqs.send_queues);
-    cq_tell(ep, ep->cqs.recv, ep->cqs.recv_queues);
-    cntrs_tell(ep);
-}
+    bool served = has_served(ep);
 
-static bool cntrs_are_armed(const struct prov_ep *ep)
-{
-    if (atomic_load(&ep->domain->bell.armed))
-        return true;
-    for (unsigned i = 0; ep->cntrs.counts && i < PROV_COUNTS; i++)
-        if (ep->cntrs.of[i] != NULL && atomic_load(&ep->cntrs.of[i]->armed))
-            return true;
-    return false;
+    for (unsigned i = 0; i < ep->thread.listener_count; i++) {
+        const struct prov_listener *l = &ep->thread.listeners[i];
+
+        if (atomic_load(l->armed) && is_ready(ep, l, served) &&
+            atomic_exchange(l->armed, false))
+            l->ring(l->who);
+    }
 }
 
 static bool is_wanted(const struct prov_ep *ep)
 {
-    return ep->thread.always || (ep->cqs.send != NULL && atomic_load(&ep->cqs.send->armed)) ||
-           (ep->cqs.recv != NULL && atomic_load(&ep->cqs.recv->armed)) || cntrs_are_armed(ep);
+    for (unsigned i = 0; i < ep->thread.listener_count; i++)
+        if (atomic_load(ep->thread.listeners[i].armed))
+            return true;
+    return ep->thread.always;
+}
+
+void prov_thread_listen(struct prov_ep *ep, const struct prov_listener *listener)
+{
+    assert(ep->thread.listener_count < PROV_LISTENERS);
+    ep->thread.listeners[ep->thread.listener_count++] = *listener;
+}
+
+void prov_thread_unlisten(struct prov_ep *ep, const void *who)
+{
+    struct prov_ep_thread *thread = &ep->thread;
+
+    for (unsigned i = 0; i < thread->listener_count; i++)
+        if (thread->listeners[i].who == who)
+            thread->listeners[i--] = thread->listeners[--thread->listener_count];
 }
 
 OUT_OF_LINE void prov_thread_used(struct prov_ep *ep)

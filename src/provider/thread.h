@@ -12,6 +12,18 @@
 
 struct prov_ep;
 
+/* Who may sleep until something comes in an endpoint. */
+struct prov_listener {
+    atomic_bool *armed;      /* wants to be rung, once */
+    unsigned queues;         /* for what completes in these (enum mbx_queue), */
+    bool hears_accesses;     /* or for what peers read and write */
+    void (*ring)(void *who); /* with the endpoint's lock */
+    void *who;
+};
+
+/* Two completion queues, six counters, and the counters of the domain's regions. */
+#define PROV_LISTENERS 9
+
 /* An endpoint's part.  All guarded by the endpoint's lock. */
 struct prov_ep_thread {
     pthread_t id;
@@ -22,13 +34,18 @@ struct prov_ep_thread {
     bool is_asleep;         /* in Matchbox, */
     bool is_deep;           /* without a limit */
     bool used;              /* the client was here meanwhile */
-    struct mbx_served told; /* accesses of peers, when counters were last told */
+    struct mbx_served told; /* accesses of peers, when listeners were last told */
+    struct prov_listener listeners[PROV_LISTENERS];
+    unsigned listener_count;
 };
 
 void prov_thread_init(struct prov_ep *ep);
 void prov_thread_fini(struct prov_ep *ep);
-/* What next completes in ep rings the queue or counter whose flag this is; starts the thread.
- * The endpoint has locks. */
+/* ep has one listener more, or none more that is who.  With the endpoint's lock. */
+void prov_thread_listen(struct prov_ep *ep, const struct prov_listener *listener);
+void prov_thread_unlisten(struct prov_ep *ep, const void *who);
+/* What next comes in ep rings the listener whose flag this is; starts the thread.  The endpoint
+ * has locks. */
 int prov_thread_arm(struct prov_ep *ep, atomic_bool *armed);
 /* Makes progress from now on. */
 int prov_thread_always(struct prov_ep *ep);

@@ -33,7 +33,6 @@
  *
  * Locks  none: who sleeps holds nothing that a signal handler, or another thread, could need.
  */
-#include "provider/sets.h"
 #include "provider/wait.h"
 
 #include <errno.h>
@@ -120,12 +119,10 @@ int prov_wait_init(struct prov_wait *w, enum fi_wait_obj object, struct fid_wait
             return -errno;
     }
     if (object == FI_WAIT_SET) {
-        err = prov_wait_set_add(set, owner);
-        if (err < 0)
-            return err;
-        w->set = set;
+        w->set = container_of(set, struct prov_wait_group, fid);
+        err = w->set->join(w->set, owner);
     }
-    return 0;
+    return err;
 }
 
 void prov_wait_enter(struct prov_wait *w)
@@ -142,7 +139,7 @@ bool prov_wait_leave(struct prov_wait *w)
 bool prov_wait_close(struct prov_wait *w, struct fid *owner)
 {
     if (w->set != NULL)
-        prov_wait_set_remove(w->set, owner);
+        w->set->leave(w->set, owner);
     w->set = NULL;
     atomic_store(&w->closed, true);
     prov_wait_ring(w);
@@ -197,7 +194,7 @@ void prov_wait_ring(struct prov_wait *w)
     if (rings & ASLEEP)
         syscall(SYS_futex, &w->rings, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
     if (w->set != NULL)
-        prov_wait_set_ring(w->set);
+        w->set->ring(w->set);
 }
 
 /* A ring between the two is not written, and what it was for is seen by the look that follows.  One

@@ -9,15 +9,23 @@
 
 #include <stdatomic.h>
 
+/* What a wait object knows of the wait set that it was opened with; sets.c makes it. */
+struct prov_wait_group {
+    struct fid_wait fid;
+    int (*join)(struct prov_wait_group *group, struct fid *member);
+    void (*leave)(struct prov_wait_group *group, struct fid *member);
+    void (*ring)(struct prov_wait_group *group);
+};
+
 /* A wait object. */
 struct prov_wait {
-    enum fi_wait_obj object; /* FI_WAIT_NONE: nobody does */
-    int fd;                  /* an eventfd, or -1 */
-    struct fid_wait *set;    /* that is rung, too; or NULL */
-    _Atomic uint32_t rings;  /* futex word: twice their number, and whether somebody sleeps */
-    atomic_bool raised;      /* fd is readable, or about to be */
-    atomic_bool closed;      /* its object is */
-    atomic_uint users;       /* the object while it is open, and blocking calls under way */
+    enum fi_wait_obj object;     /* FI_WAIT_NONE: nobody does */
+    int fd;                      /* an eventfd, or -1 */
+    struct prov_wait_group *set; /* that is rung, too; or NULL */
+    _Atomic uint32_t rings; /* futex word: twice their number, and whether somebody sleeps */
+    atomic_bool raised;     /* fd is readable, or about to be */
+    atomic_bool closed;     /* its object is */
+    atomic_uint users;      /* the object while it is open, and blocking calls under way */
 };
 
 int64_t prov_now_ns(void);
