@@ -16,6 +16,7 @@
 #include "provider/cancel.h"
 #include "provider/cq.h"
 #include "provider/ep.h"
+#include "provider/event.h"
 #include "provider/multi.h"
 
 #include <errno.h>

@@ -28,9 +28,8 @@
 #include "provider/cq.h"
 #include "provider/envelope.h"
 #include "provider/ep.h"
+#include "provider/event.h"
 #include "provider/fabric.h"
-#include "provider/multi.h"
-#include "provider/rma.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -88,17 +87,6 @@ static int events_grow(struct prov_cq *cq)
     return 0;
 }
 
-void prov_event_cancelled(struct prov_event *event, void *context, bool many)
-{
-    *event = (struct prov_event){
-        .context = context,
-        .flags = FI_MSG | FI_RECV | (many ? FI_MULTI_RECV : 0),
-        .source = FI_ADDR_NOTAVAIL,
-        .error = FI_ECANCELED,
-        .prov_errno = ECANCELED,
-    };
-}
-
 void prov_cq_push(struct prov_cq *cq, const struct prov_event *event)
 {
     prov_cq_lock(cq);
@@ -125,72 +113,6 @@ void prov_cq_unreserve(struct prov_cq *cq)
     prov_cq_lock(cq);
     cq->event_reserved--;
     prov_cq_unlock(cq);
-}
-
-/* ---- from Matchbox's completion to ours --------------------------------------------- */
-
-/* What a scattered receive brought goes to the client's vector; the bounce is freed. */
-static void bounce_finish(struct prov_op *op, const struct mbx_completion *c)
-{
-    const char *from = op->bounce->data;
-    size_t left = op->kind == PROV_OP_RECV ? c->received : 0;
-
-    for (size_t i = 0; i < op->bounce->count && left != 0; i++) {
-        const struct iovec *iov = &op->bounce->iov[i];
-        size_t part = left < iov->iov_len ? left : iov->iov_len;
-
-        if (part != 0)
-            memcpy(iov->iov_base, from, part);
-        from += part;
-        left -= part;
-    }
-    free(op->bounce);
-    op->bounce = NULL;
-}
-
-/* Matchbox's errors are errno values; libfabric has a name of its own for one. */
-static int event_error(int error)
-{
-    return error == -EMSGSIZE ? FI_ETRUNC : -error;
-}
-
-/* Takes the operation's record back.  False: there is nothing to report. */
-static inline bool event_from(struct prov_ep *ep, const struct mbx_completion *c,
-                              bool wants_source, struct prov_event *event)
-{
-    struct prov_op *op = c->user;
-    bool quiet = op->quiet;
-
-    event->context = op->context;
-    event->flags = op->flags;
-    if (unlikely(op->bounce != NULL))
-        bounce_finish(op, c);
-    if (unlikely(ep->cntrs.counts))
-        prov_count_op(&ep->cntrs, op->kind, c->error);
-    prov_op_put(&ep->ops, op);
-    if (unlikely(c->error == 0 && quiet))
-        return false;
-    event->len = c->kind == MBX_RECVS ? c->received : 0;
-    event->buf = NULL;
-    event->data = 0;
-    event->tag = 0;
-    event->source = FI_ADDR_NOTAVAIL;
-    event->error = 0;
-    if (likely(c->kind == MBX_RECVS)) {
-        event->tag = c->status.tag & ~PROV_HAS_DATA;
-        if (c->status.tag & PROV_HAS_DATA) {
-            event->flags |= FI_REMOTE_CQ_DATA;
-            event->data = c->status.data;
-        }
-        if (wants_source && c->error != -ECANCELED)
-            event->source = prov_av_find(ep, c->status.source);
-    }
-    if (unlikely(c->error != 0)) {
-        event->error = event_error(c->error);
-        event->prov_errno = -c->error;
-        event->olen = c->error == -EMSGSIZE ? c->status.size - c->received : 0;
-    }
-    return true;
 }
 
 /* ---- into the client's array ---------------------------------------------------------- */
@@ -260,42 +182,24 @@ static inline size_t report(struct prov_cq *cq, const struct prov_event *event, 
     return 1;
 }
 
-/* A message in a buffer for many.  A cancel that had to wait for it is told behind it. */
-static OUT_OF_LINE size_t convert_part(struct prov_cq *cq, struct prov_ep *ep,
-                                       const struct mbx_completion *c, void *buf, size_t nth,
-                                       fi_addr_t *sources)
+/* The last access of a one-sided call, or what multi.c has posted. */
+static OUT_OF_LINE size_t convert_by_kind(struct prov_cq *cq, struct prov_ep *ep,
+                                          const struct mbx_completion *c, void *buf, size_t nth,
+                                          fi_addr_t *sources)
 {
     struct prov_op *op = c->user;
-    void *context = op->context, *at = op->buf;
-    enum prov_multi_end end = prov_multi_part_done(ep, op);
     struct prov_event event;
+    unsigned finish = prov_op_finish[op->kind](ep, op, c, &event);
     size_t filled = 0;
 
-    if (end == PROV_MULTI_RELEASED)
-        op->quiet = false;
-    if (event_from(ep, c, true, &event)) {
-        event.buf = at;
-        event.flags |= end == PROV_MULTI_RELEASED ? FI_MULTI_RECV : 0;
+    if (finish & PROV_FINISH_EVENT)
         filled = report(cq, &event, buf, nth, sources);
-    }
-    if (end == PROV_MULTI_CANCELLED) {
-        prov_event_cancelled(&event, context, true);
+    if (finish & PROV_FINISH_CANCELLED) {
+        prov_event_cancelled(&event, event.context, true);
         cq->event_reserved--;
         event_push(cq, &event);
     }
     return filled;
-}
-
-/* Not the client's; but it may tell of the end of a receive that is. */
-static OUT_OF_LINE size_t convert_sentinel(struct prov_cq *cq, struct prov_ep *ep,
-                                           const struct mbx_completion *c, void *buf,
-                                           size_t nth, fi_addr_t *sources)
-{
-    struct prov_event event;
-
-    if (!prov_multi_sentinel_done(ep, c->user, c->error, &event))
-        return 0;
-    return report(cq, &event, buf, nth, sources);
 }
 
 /* Any completion.  Returns how many entries were filled: 1, or 0 if there is nothing
@@ -308,12 +212,13 @@ static OUT_OF_LINE size_t convert(struct prov_cq *cq, struct prov_ep *ep,
     bool aside = cq->event_count != 0 || c->error != 0 || buf == NULL;
     struct prov_event event;
 
-    if (unlikely(c->kind > MBX_RECVS))
-        return prov_access_event(ep, c, &event) ? report(cq, &event, buf, nth, sources) : 0;
-    if (unlikely(op->kind > PROV_OP_MULTI_QUEUED))
-        return op->kind == PROV_OP_PART ? convert_part(cq, ep, c, buf, nth, sources)
-                                        : convert_sentinel(cq, ep, c, buf, nth, sources);
-    if (!event_from(ep, c, sources != NULL || aside, &event))
+    if (unlikely(c->kind == MBX_EVENTS)) {
+        prov_event_written(&event, ep, c);
+        return report(cq, &event, buf, nth, sources);
+    }
+    if (unlikely(prov_op_finish[op->kind] != NULL))
+        return convert_by_kind(cq, ep, c, buf, nth, sources);
+    if (!prov_event_from(ep, c, sources != NULL || aside, &event))
         return 0;
     return report(cq, &event, buf, nth, sources);
 }
@@ -700,17 +605,12 @@ void prov_ep_forget(struct prov_ep *ep)
         for (int i = 0; i < n; i++) {
             struct prov_op *op = completions[i].user;
 
-            if (completions[i].kind > MBX_RECVS) {
-                prov_access_event(ep, &completions[i], &event);
+            if (completions[i].kind == MBX_EVENTS)
                 continue;
-            }
-            if (op->kind == PROV_OP_SENTINEL) {
-                prov_multi_sentinel_done(ep, op, completions[i].error, &event);
-                continue;
-            }
-            if (op->kind == PROV_OP_PART)
-                prov_multi_part_done(ep, op);
-            event_from(ep, &completions[i], false, &event);
+            if (prov_op_finish[op->kind] != NULL)
+                prov_op_finish[op->kind](ep, op, &completions[i], &event);
+            else
+                prov_event_from(ep, &completions[i], false, &event);
         }
     } while (n == POLL_BATCH);
     prov_ep_unlock(ep);

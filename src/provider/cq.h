@@ -15,20 +15,7 @@
 
 struct prov_domain;
 struct prov_ep;
-
-/* Something that a queue has to report before it polls its endpoints again. */
-struct prov_event {
-    void *context;
-    uint64_t flags;
-    size_t len;
-    void *buf; /* where the message lies, if the receive took many; else NULL */
-    uint64_t data;
-    uint64_t tag;
-    fi_addr_t source;
-    size_t olen;
-    int error; /* 0, or a positive FI_ error */
-    int prov_errno;
-};
+struct prov_event; /* event.h */
 
 /* An endpoint bound to a queue, for its sends, its receives or both. */
 struct prov_cq_source {
@@ -117,8 +104,6 @@ void prov_cq_unreserve(struct prov_cq *cq);
 void prov_cq_collect(struct prov_cq *cq);
 /* Progress in ep; what completes for which it has no queue is counted, and forgotten. */
 void prov_ep_forget(struct prov_ep *ep);
-/* What is reported of an untagged receive that was taken back here. */
-void prov_event_cancelled(struct prov_event *event, void *context, bool many);
 ssize_t prov_cq_readfrom(struct prov_cq *cq, void *buf, size_t count, fi_addr_t *src_addr);
 
 /* ---- cq_wait.c ------------------------------------------------------------------------ */

@@ -5,6 +5,7 @@
  */
 #include "provider/cq.h"
 #include "provider/ep.h"
+#include "provider/event.h"
 #include "provider/fabric.h"
 #include "provider/thread.h"
 #include "provider/unsupported.h"

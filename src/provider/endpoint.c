@@ -225,6 +225,13 @@ static struct fi_ops_msg msg_ops = {
     .injectdata = prov_injectdata,
 };
 
+prov_finish_fn *const prov_op_finish[PROV_OP_KINDS] = {
+    [PROV_OP_READ] = prov_access_finish,
+    [PROV_OP_WRITE] = prov_access_finish,
+    [PROV_OP_PART] = prov_multi_finish_part,
+    [PROV_OP_SENTINEL] = prov_multi_finish_sentinel,
+};
+
 /* ---- bind and enable ------------------------------------------------------------------------
  */
 

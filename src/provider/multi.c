@@ -37,9 +37,9 @@
  *   I6  multi_unguarded of the receives on the list that name a peer have no sentinel, for want
  *       of memory, and get one later; who is not on the list has none
  */
-#include "provider/cq.h"
 #include "provider/envelope.h"
 #include "provider/ep.h"
+#include "provider/event.h"
 #include "provider/multi.h"
 
 #include <assert.h>
@@ -281,16 +281,40 @@ int prov_multi_post(struct prov_ep *ep, struct prov_op *op, uint32_t source, voi
     return 0;
 }
 
-enum prov_multi_end prov_multi_part_done(struct prov_ep *ep, struct prov_op *part)
+enum buffer_end {
+    BUFFER_STAYS,     /* it is still in use */
+    BUFFER_RELEASED,  /* it is the client's again */
+    BUFFER_CANCELLED, /* and that is said by an event, for which there is room */
+};
+
+/* A message has come into the buffer. */
+static enum buffer_end part_done(struct prov_ep *ep, struct prov_multi *m)
 {
-    struct prov_multi *m = part->multi;
-    enum prov_multi_end end = m->cancelled ? PROV_MULTI_CANCELLED : PROV_MULTI_RELEASED;
+    enum buffer_end end = m->cancelled ? BUFFER_CANCELLED : BUFFER_RELEASED;
 
     if (--m->parts != 0 || m->listed)
-        return PROV_MULTI_STAYS;
+        return BUFFER_STAYS;
     prov_op_put(&ep->ops, m->op);
     free(m);
     return end;
+}
+
+/* The end of the buffer is told by its last message, whether or not that is reported; a cancel
+ * that had to wait for it, behind it. */
+unsigned prov_multi_finish_part(struct prov_ep *ep, struct prov_op *op,
+                                const struct mbx_completion *c, struct prov_event *event)
+{
+    enum buffer_end end = part_done(ep, op->multi);
+    unsigned finish = end == BUFFER_CANCELLED ? PROV_FINISH_CANCELLED : 0;
+    void *at = op->buf;
+
+    if (end == BUFFER_RELEASED)
+        op->quiet = false;
+    if (!prov_event_from(ep, c, true, event))
+        return finish;
+    event->buf = at;
+    event->flags |= end == BUFFER_RELEASED ? FI_MULTI_RECV : 0;
+    return finish | PROV_FINISH_EVENT;
 }
 
 /* It is off the list and has no parts. */
@@ -332,9 +356,11 @@ static bool multi_fail(struct prov_ep *ep, struct prov_multi *m, int error,
     return true;
 }
 
-bool prov_multi_sentinel_done(struct prov_ep *ep, struct prov_op *sentinel, int error,
-                              struct prov_event *event)
+/* A sentinel is not the client's; but it may tell of the end of a receive that is. */
+unsigned prov_multi_finish_sentinel(struct prov_ep *ep, struct prov_op *sentinel,
+                                    const struct mbx_completion *c, struct prov_event *event)
 {
+    int error = c->error;
     struct prov_multi *m;
 
     if (sentinel->multi != NULL && error != 0)
@@ -342,11 +368,13 @@ bool prov_multi_sentinel_done(struct prov_ep *ep, struct prov_op *sentinel, int 
     m = sentinel->multi;
     prov_op_put(&ep->ops, sentinel);
     if (m == NULL)
-        return false;
+        return 0;
     m->sentinel = NULL;
     ep->multi.unguarded++;
     /* while a message waits for memory, others behind it may be for this receive */
-    return error != 0 && ep->multi.message == 0 && multi_fail(ep, m, error, event);
+    if (error == 0 || ep->multi.message != 0 || !multi_fail(ep, m, error, event))
+        return 0;
+    return PROV_FINISH_EVENT;
 }
 
 bool prov_multi_is_many(const struct prov_op *op)

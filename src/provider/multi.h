@@ -7,11 +7,10 @@
 #define PROVIDER_MULTI_H
 
 #include "provider/compat.h"
+#include "provider/op.h"
 
 struct prov_ep;
-struct prov_event;
 struct prov_multi;
-struct prov_op;
 
 /* An endpoint's part: untagged receives that are matched here, and a message for one of them. */
 struct prov_ep_multi {
@@ -38,18 +37,10 @@ int prov_multi_post(struct prov_ep *ep, struct prov_op *op, uint32_t source, voi
 /* Gives the receives on the list what has come for them. */
 void prov_multi_pull(struct prov_ep *ep);
 
-enum prov_multi_end {
-    PROV_MULTI_STAYS,     /* the buffer is still in use */
-    PROV_MULTI_RELEASED,  /* it is the client's again */
-    PROV_MULTI_CANCELLED, /* and that is said by an event, for which there is room */
-};
-/* The message of this record has come; the record stays the caller's. */
-enum prov_multi_end prov_multi_part_done(struct prov_ep *ep, struct prov_op *part);
-/* 0 the receive is gone; -FI_EINPROGRESS PROV_MULTI_CANCELLED will be its end; -FI_ENOENT. */
+/* 0 the receive is gone; -FI_EINPROGRESS PROV_FINISH_CANCELLED will be its end; -FI_ENOENT. */
 int prov_multi_cancel(struct prov_ep *ep, struct prov_op *op);
-/* The record of a sentinel has completed.  True: so its receive ends, and event says how. */
-bool prov_multi_sentinel_done(struct prov_ep *ep, struct prov_op *sentinel, int error,
-                              struct prov_event *event);
+/* The message of a part has come; the peer of a sentinel is gone, or its receive is. */
+prov_finish_fn prov_multi_finish_part, prov_multi_finish_sentinel;
 /* Is the buffer of this receive for many messages? */
 bool prov_multi_is_many(const struct prov_op *op);
 /* Of an endpoint that closes, whose records are still there. */

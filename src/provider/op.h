@@ -15,18 +15,22 @@
 
 #include <sys/uio.h>
 
+struct prov_ep;
+struct prov_event; /* event.h */
 struct prov_multi; /* multi.c */
 
 enum prov_op_kind {
     PROV_OP_FREE,
     PROV_OP_SEND,
     PROV_OP_RECV,
-    PROV_OP_READ,              /* and atomics that bring a result */
-    PROV_OP_WRITE,             /* and other atomics */
-    PROV_OP_MULTI_QUEUED = 32, /* a receive that multi.c matches; not in Matchbox's hands */
-    PROV_OP_PART,              /* a message that goes to the buffer of one of these */
-    PROV_OP_SENTINEL, /* a receive of ours that ends when the peer of one of these does */
+    PROV_OP_READ,         /* and atomics that bring a result */
+    PROV_OP_WRITE,        /* and other atomics */
+    PROV_OP_MULTI_QUEUED, /* a receive that multi.c matches; not in Matchbox's hands */
+    PROV_OP_PART,         /* a message that goes to the buffer of one of these */
+    PROV_OP_SENTINEL,     /* a receive of ours that ends when the peer of one of these does */
 };
+
+#define PROV_OP_KINDS (PROV_OP_SENTINEL + 1)
 
 /* A gathered send or a receive to be scattered: data stands behind it. */
 struct prov_bounce {
@@ -52,6 +56,18 @@ struct prov_op {
     struct prov_multi *multi; /* MULTI_QUEUED, PART; SENTINEL: or NULL */
     void *buf;                /* PART: where it begins */
 };
+
+/* What the completion of an operation is for the client: bits. */
+enum prov_finish {
+    PROV_FINISH_EVENT = 1,     /* this event */
+    PROV_FINISH_CANCELLED = 2, /* and behind it that a receive of many messages, of the event's
+                                  context, was cancelled, for which there is room */
+};
+typedef unsigned prov_finish_fn(struct prov_ep *ep, struct prov_op *op,
+                                const struct mbx_completion *c, struct prov_event *event);
+/* By kind, of those that are no plain send or receive, in whose place is NULL: endpoint.c.
+ * Takes the record back, if that was its last completion. */
+extern prov_finish_fn *const prov_op_finish[PROV_OP_KINDS];
 
 #define PROV_OPS_PER_SLAB 128
 

@@ -23,6 +23,7 @@
 #include "provider/cq.h"
 #include "provider/data.h"
 #include "provider/envelope.h"
+#include "provider/event.h"
 #include "provider/multi.h"
 #include "provider/receive.h"
 

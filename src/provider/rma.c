@@ -12,8 +12,8 @@
  * A write is complete when the target has it in its memory, whatever level of completion is
  * asked for.  Remote CQ data travels with the last access, which the target performs last.
  */
-#include "provider/cq.h"
 #include "provider/data.h"
+#include "provider/event.h"
 #include "provider/rma.h"
 
 #include <errno.h>
@@ -75,17 +75,6 @@ ssize_t prov_access_begun(struct prov_ep *ep, struct prov_op *op, int err)
     return prov_ep_again(ep, err);
 }
 
-/* A write of a peer that carried data. */
-static bool event_of_peer(struct prov_ep *ep, const struct mbx_completion *c,
-                          struct prov_event *event)
-{
-    event->flags = FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA;
-    event->len = c->status.size;
-    event->data = c->status.data;
-    event->source = prov_av_find(ep, c->status.source);
-    return true;
-}
-
 /* Data that nobody can ever read must not stop its sender, which it would: only so many events
  * of one peer wait.  The write itself is counted by FI_REMOTE_WRITE, as every other. */
 void prov_events_drop(struct prov_ep *ep)
@@ -96,19 +85,16 @@ void prov_events_drop(struct prov_ep *ep)
         continue;
 }
 
-bool prov_access_event(struct prov_ep *ep, const struct mbx_completion *c,
-                       struct prov_event *event)
+unsigned prov_access_finish(struct prov_ep *ep, struct prov_op *op,
+                            const struct mbx_completion *c, struct prov_event *event)
 {
-    struct prov_op *op = c->user;
     bool reports;
 
     *event = (struct prov_event){.source = FI_ADDR_NOTAVAIL};
-    if (c->kind == MBX_EVENTS)
-        return event_of_peer(ep, c, event);
     if (c->error != 0 && op->error == 0)
         op->error = c->error;
     if (--op->parts != 0)
-        return false;
+        return 0;
     if (ep->cntrs.counts)
         prov_count_op(&ep->cntrs, op->kind, op->error);
     event->context = op->context;
@@ -119,7 +105,7 @@ bool prov_access_event(struct prov_ep *ep, const struct mbx_completion *c,
     free(op->bounce);
     op->bounce = NULL;
     prov_op_put(&ep->ops, op);
-    return reports;
+    return reports ? PROV_FINISH_EVENT : 0;
 }
 
 /* ---- accesses ------------------------------------------------------------------------------

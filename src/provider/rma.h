@@ -9,7 +9,6 @@
 #include "provider/op.h"
 
 struct prov_ep;
-struct prov_event;
 
 extern struct fi_ops_rma prov_rma_ops;
 extern struct fi_ops_atomic prov_atomic_ops;
@@ -23,8 +22,7 @@ struct prov_op *prov_access_op(struct prov_ep *ep, enum prov_op_kind kind, void 
 ssize_t prov_access_begun(struct prov_ep *ep, struct prov_op *op, int err);
 /* Remote CQ data for an endpoint without a queue for it is taken and forgotten. */
 void prov_events_drop(struct prov_ep *ep);
-/* A completion of MBX_ACCESS or MBX_EVENTS.  False: there is nothing to report. */
-bool prov_access_event(struct prov_ep *ep, const struct mbx_completion *c,
-                       struct prov_event *event);
+/* An access of the call has completed (MBX_ACCESS). */
+prov_finish_fn prov_access_finish;
 
 #endif
