@@ -721,6 +721,8 @@ static int on_probe(struct mbx_ep *ep, const struct mbx_match_envelope *envelope
 
         if (envelope->source != MBX_ANY_SOURCE && envelope->source != holder->peer->number)
             continue;
+        if (message != NULL && holder->peer->fins > FINS_MOST)
+            continue; /* it does not read what we have taken */
         found = holder_look(ep, holder, envelope, ignore, status, message);
         if (found == 1 || found == -ENOMEM)
             return found;

@@ -271,6 +271,39 @@ static void test_a_table_full_of_lies(void **state)
     world_close(&w);
 }
 
+/* A sender gives its message back as soon as it is taken, and does not read what it is owed: a
+ * matched probe takes no more than a bound.  */
+static void test_what_is_taken_in_vain_is_bounded(void **state)
+{
+    const struct peer *peer;
+    uint64_t version, takes = 0;
+    mbx_request send;
+    int value = 5;
+    struct world w;
+
+    world_open(&w, *state, 2, quiet);
+    assert_int_equal(mbx_send(w.eps[0], 1, CONTEXT, 1, &value, sizeof value, NULL, &send), 0);
+    world_settle(&w);
+    version = table_of(&w)->version;
+    peer = peer_get(w.eps[1], 0);
+    for (int i = 0; i < 20000; i++) {
+        struct mbx_status status;
+        mbx_message message;
+        int got;
+
+        if (mbx_mprobe(w.eps[1], 0, CONTEXT, 1, 0, &status, &message) != 1)
+            continue;
+        assert_int_equal(mbx_mrecv(w.eps[1], message, &got, sizeof got,
+                                   &(struct mbx_options){.flags = MBX_SILENT}, NULL),
+                         0);
+        takes++;
+        transport_store(transport_of(&w), table_of(&w)->index + OFFER_VERSION, &version, 1);
+        assert_in_range(peer->fins, 0, FINS_MOST + 1);
+    }
+    assert_true(takes > FINS_MOST);
+    world_close(&w);
+}
+
 /* ---- at once ---- */
 
 #define MESSAGES 4000
@@ -453,6 +486,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_a_version_that_nobody_could_have_made),
         cmocka_unit_test(test_more_is_taken_than_there_is),
         cmocka_unit_test(test_a_table_full_of_lies),
+        cmocka_unit_test(test_what_is_taken_in_vain_is_bounded),
         cmocka_unit_test(test_taking_beside_claims_and_leaving),
     };
 
