@@ -26,7 +26,6 @@
 #include "provider/cq.h"
 #include "provider/ep.h"
 #include "provider/fabric.h"
-#include "provider/mr.h"
 #include "provider/thread.h"
 #include "provider/unsupported.h"
 
@@ -169,7 +168,8 @@ static void bell_leave(struct prov_cntr *cntr)
     pthread_mutex_unlock(&cntr->domain->bell.lock);
 }
 
-int prov_cntr_add_mr(struct prov_cntr *cntr, struct prov_mr *mr)
+int prov_cntr_add_mr(struct prov_cntr *cntr, struct prov_mr *mr,
+                     void (*count)(struct prov_mr *mr))
 {
     struct prov_mr **mrs;
     int err = 0;
@@ -185,6 +185,7 @@ int prov_cntr_add_mr(struct prov_cntr *cntr, struct prov_mr *mr)
     }
     mrs[cntr->mr_count++] = mr;
     cntr->mrs = mrs;
+    cntr->count_mr = count;
     atomic_fetch_add(&cntr->users, 1);
     if (cntr->mr_count == 1)
         bell_join(cntr);
@@ -275,7 +276,7 @@ static void mrs_collect(struct prov_cntr *cntr)
         ep_collect(ep);
     pthread_mutex_unlock(&cntr->domain->lock);
     for (unsigned i = 0; i < cntr->mr_count; i++)
-        prov_mr_count(cntr->mrs[i]);
+        cntr->count_mr(cntr->mrs[i]);
 }
 
 /* With the counter's lock. */
@@ -362,12 +363,6 @@ static int cntr_seterr(struct fid_cntr *fid, uint64_t value)
 
 /* ---- waiting ------------------------------------------------------------------------------
  */
-
-void prov_cntr_ring(struct prov_cntr *cntr)
-{
-    if (atomic_load(&cntr->armed) && atomic_exchange(&cntr->armed, false))
-        prov_wait_ring(&cntr->wait);
-}
 
 /* Endpoints have locks from the first wait on.  A client without threading makes no other
  * call now in what is bound to this counter, nor, with FI_THREAD_DOMAIN, in the domain. */

@@ -35,7 +35,8 @@ struct prov_cntr {
     pthread_mutex_t lock;
     struct prov_ep **eps; /* in which it makes progress */
     unsigned ep_count;
-    struct prov_mr **mrs; /* whose accesses it counts */
+    struct prov_mr **mrs; /* whose accesses it counts, by count_mr */
+    void (*count_mr)(struct prov_mr *mr);
     unsigned mr_count;
     struct prov_cntr *bell_next; /* of the domain's bell, while mr_count is not 0 */
     _Atomic uint64_t value, errors;
@@ -58,7 +59,9 @@ int prov_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr, struct 
 int prov_cntr_bind(struct prov_cntr *cntr, struct prov_ep *ep, uint64_t flags);
 /* Takes all of ep's away. */
 void prov_cntr_unbind(struct prov_ep *ep);
-int prov_cntr_add_mr(struct prov_cntr *cntr, struct prov_mr *mr);
+/* count tells the counters of a region of new accesses. */
+int prov_cntr_add_mr(struct prov_cntr *cntr, struct prov_mr *mr,
+                     void (*count)(struct prov_mr *mr));
 void prov_cntr_remove_mr(struct prov_cntr *cntr, struct prov_mr *mr);
 /* Progress; values and errors together. */
 uint64_t prov_cntr_total(struct prov_cntr *cntr);
@@ -66,12 +69,16 @@ uint64_t prov_cntr_total(struct prov_cntr *cntr);
 int prov_cntr_arm(struct prov_cntr *cntr);
 /* fi_trywait(): 0, or -FI_EAGAIN: do not sleep. */
 int prov_cntr_try(struct prov_cntr *cntr);
-/* Wakes who has armed it. */
-void prov_cntr_ring(struct prov_cntr *cntr);
 /* What peers access through ep, which opens, rings these. */
 void prov_cntr_listen_regions(struct prov_ep *ep);
 /* Wakes who has armed a counter of regions, if somebody has. */
 void prov_cntr_ring_regions(struct prov_domain *domain);
+
+/* Wakes who has armed it. */
+static inline void prov_cntr_ring(struct prov_cntr *cntr)
+{
+    prov_wait_ring_armed(&cntr->wait, &cntr->armed);
+}
 
 /* So many more, or so many errors more. */
 static inline void prov_cntr_count(struct prov_cntr *cntr, int error, uint64_t count)

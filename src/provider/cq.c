@@ -54,8 +54,7 @@ static struct prov_event *event_at(struct prov_cq *cq, uint32_t nth)
 
 void prov_cq_ring(struct prov_cq *cq)
 {
-    if (atomic_load(&cq->armed) && atomic_exchange(&cq->armed, false))
-        prov_wait_ring(&cq->wait);
+    prov_wait_ring_armed(&cq->wait, &cq->armed);
 }
 
 /* Who sleeps hears of it, as of what completes in an endpoint. */
@@ -473,7 +472,7 @@ static OUT_OF_LINE ssize_t cq_read_only(struct prov_cq *cq, struct prov_ep *ep, 
 
 /* Most reads find nothing, and half of the others follow a successful one: those are answered
  * here, if the queue is of the usual kind. */
-static ssize_t cq_read(struct fid_cq *fid, void *buf, size_t count)
+ssize_t prov_cq_read(struct fid_cq *fid, void *buf, size_t count)
 {
     struct prov_cq *cq = cq_of(fid);
     struct prov_ep *ep = cq->only;
@@ -488,12 +487,7 @@ static ssize_t cq_read(struct fid_cq *fid, void *buf, size_t count)
     return only_is_empty(cq);
 }
 
-ssize_t prov_cq_readfrom(struct prov_cq *cq, void *buf, size_t count, fi_addr_t *src_addr)
-{
-    return entries_read(cq, buf, count, src_addr);
-}
-
-static ssize_t cq_readfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *src_addr)
+ssize_t prov_cq_readfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *src_addr)
 {
     return entries_read(cq_of(fid), buf, count, src_addr);
 }
@@ -521,7 +515,7 @@ static void error_fill(const struct prov_cq *cq, struct fi_cq_err_entry *entry,
     entry->err_data_size = 0;
 }
 
-static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *entry, uint64_t flags)
+ssize_t prov_cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *entry, uint64_t flags)
 {
     struct prov_cq *cq = cq_of(fid);
     ssize_t n = -FI_EAGAIN;
@@ -616,8 +610,8 @@ void prov_ep_forget(struct prov_ep *ep)
     prov_ep_unlock(ep);
 }
 
-static const char *cq_strerror(struct fid_cq *fid, int prov_errno, const void *err_data,
-                               char *buf, size_t len)
+const char *prov_cq_strerror(struct fid_cq *fid, int prov_errno, const void *err_data,
+                             char *buf, size_t len)
 {
     const char *text = mbx_strerror(prov_errno);
 
@@ -628,14 +622,3 @@ static const char *cq_strerror(struct fid_cq *fid, int prov_errno, const void *e
     }
     return text;
 }
-
-struct fi_ops_cq prov_cq_ops = {
-    .size = sizeof(struct fi_ops_cq),
-    .read = cq_read,
-    .readfrom = cq_readfrom,
-    .readerr = cq_readerr,
-    .sread = prov_cq_sread,
-    .sreadfrom = prov_cq_sreadfrom,
-    .signal = prov_cq_signal,
-    .strerror = cq_strerror,
-};

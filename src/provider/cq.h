@@ -87,12 +87,9 @@ void prov_ep_cqs_enable(struct prov_ep *ep);
 int prov_cq_bind(struct prov_cq *cq, struct prov_ep *ep, unsigned queues);
 /* The endpoint and its queues know each other no longer. */
 void prov_ep_cqs_unbind(struct prov_ep *ep);
-/* Of a queue that is closed, behind the last who waited there. */
-void prov_cq_free(struct prov_cq *cq);
 
 /* ---- cq.c -------------------------------------------------------------------------- */
 
-extern struct fi_ops_cq prov_cq_ops;
 /* Wakes who has armed it. */
 void prov_cq_ring(struct prov_cq *cq);
 /* Room for one event that the provider itself makes, then the event, or the room
@@ -104,10 +101,16 @@ void prov_cq_unreserve(struct prov_cq *cq);
 void prov_cq_collect(struct prov_cq *cq);
 /* Progress in ep; what completes for which it has no queue is counted, and forgotten. */
 void prov_ep_forget(struct prov_ep *ep);
-ssize_t prov_cq_readfrom(struct prov_cq *cq, void *buf, size_t count, fi_addr_t *src_addr);
+ssize_t prov_cq_read(struct fid_cq *cq, void *buf, size_t count);
+ssize_t prov_cq_readfrom(struct fid_cq *cq, void *buf, size_t count, fi_addr_t *src_addr);
+ssize_t prov_cq_readerr(struct fid_cq *cq, struct fi_cq_err_entry *entry, uint64_t flags);
+const char *prov_cq_strerror(struct fid_cq *cq, int prov_errno, const void *err_data, char *buf,
+                             size_t len);
 
 /* ---- cq_wait.c ------------------------------------------------------------------------ */
 
+/* Of a queue that is closed, behind the last who waited there. */
+void prov_cq_free(struct prov_cq *cq);
 ssize_t prov_cq_sread(struct fid_cq *cq, void *buf, size_t count, const void *cond,
                       int timeout);
 ssize_t prov_cq_sreadfrom(struct fid_cq *cq, void *buf, size_t count, fi_addr_t *src_addr,

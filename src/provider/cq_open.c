@@ -119,14 +119,6 @@ void prov_ep_cqs_unbind(struct prov_ep *ep)
         cq_unbind(ep->cqs.recv, ep);
 }
 
-void prov_cq_free(struct prov_cq *cq)
-{
-    pthread_mutex_destroy(&cq->lock);
-    free(cq->sources);
-    free(cq->events);
-    free(cq);
-}
-
 static int cq_close(struct fid *fid)
 {
     struct prov_cq *cq = container_of(fid, struct prov_cq, fid.fid);
@@ -156,6 +148,17 @@ static struct fi_ops cq_fid_ops = {
     .ops_set = prov_no_ops_set,
 };
 
+static struct fi_ops_cq cq_ops = {
+    .size = sizeof(struct fi_ops_cq),
+    .read = prov_cq_read,
+    .readfrom = prov_cq_readfrom,
+    .readerr = prov_cq_readerr,
+    .sread = prov_cq_sread,
+    .sreadfrom = prov_cq_sreadfrom,
+    .signal = prov_cq_signal,
+    .strerror = prov_cq_strerror,
+};
+
 static int cq_attr_check(const struct fi_cq_attr *attr)
 {
     if (attr->format > FI_CQ_FORMAT_TAGGED || attr->wait_cond > FI_CQ_COND_THRESHOLD)
@@ -183,7 +186,7 @@ int prov_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_
     cq->fid.fid.fclass = FI_CLASS_CQ;
     cq->fid.fid.context = context;
     cq->fid.fid.ops = &cq_fid_ops;
-    cq->fid.ops = &prov_cq_ops;
+    cq->fid.ops = &cq_ops;
     cq->domain = container_of(domain, struct prov_domain, fid);
     cq->format = attr->format == FI_CQ_FORMAT_UNSPEC ? FI_CQ_FORMAT_CONTEXT : attr->format;
     cq->locks = prov_needs_locks(cq->domain->threading);

@@ -14,6 +14,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 
 static struct prov_cq *cq_of(struct fid_cq *fid)
 {
@@ -88,7 +89,7 @@ static ssize_t cq_await(struct prov_cq *cq, void *buf, size_t count, fi_addr_t *
     int err;
 
     do {
-        ssize_t n = prov_cq_readfrom(cq, buf, count, src_addr);
+        ssize_t n = prov_cq_readfrom(&cq->fid, buf, count, src_addr);
 
         if (n != -FI_EAGAIN || atomic_exchange(&cq->signalled, false))
             return n;
@@ -124,6 +125,14 @@ static ssize_t cq_await_all(struct prov_cq *cq, void *buf, size_t count, fi_addr
     return (ssize_t)done;
 }
 
+void prov_cq_free(struct prov_cq *cq)
+{
+    pthread_mutex_destroy(&cq->lock);
+    free(cq->sources);
+    free(cq->events);
+    free(cq);
+}
+
 static void cq_leave(void *arg)
 {
     struct prov_cq *cq = arg;
@@ -141,7 +150,7 @@ ssize_t prov_cq_sreadfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_t
     if (cq->wait.object == FI_WAIT_NONE || cq->wait.object == FI_WAIT_SET)
         return -FI_EINVAL;
     if (count == 0) /* nothing could end the wait */
-        return prov_cq_readfrom(cq, buf, 0, src_addr);
+        return prov_cq_readfrom(&cq->fid, buf, 0, src_addr);
     prov_wait_enter(&cq->wait);
     pthread_cleanup_push(cq_leave, cq);
     n = cq_await_all(cq, buf, count, src_addr, threshold(cq, cond, count),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * data.h - the data operations, which endpoint.c puts into libfabric's tables: send.c, receive.c;
- * and what these and the one-sided calls have in common.
+ * and what these and the one-sided calls have in common: data.c.
  */
 #ifndef PROVIDER_DATA_H
 #define PROVIDER_DATA_H
@@ -23,6 +23,14 @@ static inline int prov_peer(struct prov_ep *ep, fi_addr_t addr, uint32_t *peer)
     }
     return prov_av_resolve(ep, addr, peer);
 }
+
+/* Short of memory or requests: those that are under way free theirs as they
+ * complete, so the client shall try again, and this is what moves them.  Also a call in
+ * vain, see below. */
+ssize_t prov_ep_again(struct prov_ep *ep, int err);
+/* A call that the client will repeat has found or done nothing: as an empty read of a queue.
+ * May give the endpoint's lock, and take it again. */
+void prov_ep_in_vain(struct prov_ep *ep);
 
 /* Total length, or -1 if the vector is not one that we take. */
 ssize_t prov_iov_size(const struct iovec *iov, size_t count);

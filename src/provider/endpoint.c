@@ -5,6 +5,7 @@
  * The Matchbox endpoint is opened with ours, so that fi_getname() works before
  * fi_enable(); bindings are only checked at fi_enable().
  */
+#include "provider/cancel.h"
 #include "provider/data.h"
 #include "provider/ep.h"
 #include "provider/eq.h"
@@ -23,24 +24,6 @@
 static struct prov_ep *ep_of_fid(struct fid *fid)
 {
     return container_of(fid, struct prov_ep, fid.fid);
-}
-
-void prov_ep_in_vain(struct prov_ep *ep)
-{
-    if (likely(!prov_idle_tires(&ep->idle)))
-        return;
-    prov_ep_unlock(ep);
-    prov_yield();
-    prov_ep_lock(ep);
-}
-
-ssize_t prov_ep_again(struct prov_ep *ep, int err)
-{
-    if (err != -ENOMEM)
-        return err;
-    prov_ep_progress(ep);
-    prov_ep_in_vain(ep);
-    return -FI_EAGAIN;
 }
 
 /* ---- options -------------------------------------------------------------------------- */

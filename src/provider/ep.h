@@ -7,16 +7,15 @@
 #define PROVIDER_EP_H
 
 #include "provider/av.h"
-#include "provider/cancel.h"
 #include "provider/compat.h"
 #include "provider/counter.h"
 #include "provider/cq.h"
 #include "provider/idle.h"
+#include "provider/index.h"
 #include "provider/multi.h"
 #include "provider/name.h"
 #include "provider/op.h"
 #include "provider/receive.h"
-#include "provider/rma.h"
 #include "provider/send.h"
 #include "provider/thread.h"
 
@@ -53,13 +52,8 @@ struct prov_ep {
 
 int prov_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep,
                  void *context);
-/* Short of memory or requests: those that are under way free theirs as they
- * complete, so the client shall try again, and this is what moves them.  Also a call in
- * vain, see below. */
-ssize_t prov_ep_again(struct prov_ep *ep, int err);
-/* A call that the client will repeat has found or done nothing: as an empty read of a queue.
- * May give the endpoint's lock, and take it again. */
-void prov_ep_in_vain(struct prov_ep *ep);
+/* Remote CQ data for an endpoint without a queue for it is taken and forgotten (event.c). */
+void prov_events_drop(struct prov_ep *ep);
 
 static inline struct prov_ep *prov_ep_of(struct fid_ep *fid)
 {

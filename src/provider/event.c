@@ -9,6 +9,8 @@
 #include <string.h>
 #include <sys/uio.h>
 
+#define DROP_BATCH 16 /* events */
+
 void prov_event_cancelled(struct prov_event *event, void *context, bool many)
 {
     *event = (struct prov_event){
@@ -29,6 +31,16 @@ void prov_event_written(struct prov_event *event, struct prov_ep *ep,
         .data = c->status.data,
         .source = prov_av_find(ep, c->status.source),
     };
+}
+
+/* Data that nobody can ever read must not stop its sender, which it would: only so many events
+ * of one peer wait.  The write itself is counted by FI_REMOTE_WRITE, as every other. */
+void prov_events_drop(struct prov_ep *ep)
+{
+    struct mbx_completion completions[DROP_BATCH];
+
+    while (mbx_poll(ep->mbx, MBX_EVENTS, completions, DROP_BATCH) == DROP_BATCH)
+        continue;
 }
 
 int prov_event_error(int error)

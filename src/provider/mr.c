@@ -13,7 +13,7 @@
  *   PROV_KEY       (as VIRT_ADDR says)                 ours: they count up
  *
  * A region may be bound to counters: accesses are counted by Matchbox and added when
- * somebody looks (prov_mr_count).
+ * somebody looks (mr_count).
  *
  * Locks      the domain's guards both lists and all regions; it comes after that of a
  *            counter, and before those of queues and endpoints.
@@ -178,7 +178,7 @@ static void served_count(struct prov_mr *mr, const struct mbx_served *now)
     mr->seen = *now;
 }
 
-void prov_mr_count(struct prov_mr *mr)
+static void mr_count(struct prov_mr *mr)
 {
     struct mbx_served sum, one;
 
@@ -205,8 +205,8 @@ static int mr_bind_cntr(struct prov_mr *mr, struct prov_cntr *cntr, uint64_t fla
     if ((flags & FI_REMOTE_READ && mr->reads != NULL) ||
         (flags & FI_REMOTE_WRITE && mr->writes != NULL))
         return -FI_EINVAL;
-    prov_mr_count(mr); /* what was before is not counted */
-    err = prov_cntr_add_mr(cntr, mr);
+    mr_count(mr); /* what was before is not counted */
+    err = prov_cntr_add_mr(cntr, mr, mr_count);
     if (err < 0)
         return err;
     if (flags & FI_REMOTE_READ)
@@ -272,7 +272,7 @@ static int mr_close(struct fid *fid)
     if (mr->enabled)
         mr_disable(mr);
     pthread_mutex_unlock(&domain->lock);
-    prov_mr_count(mr);
+    mr_count(mr);
     if (mr->reads != NULL)
         prov_cntr_remove_mr(mr->reads, mr);
     if (mr->writes != NULL && mr->writes != mr->reads)

@@ -28,7 +28,5 @@ extern struct fi_ops_mr prov_mr_ops;
 /* The regions of its domain are ep's from now on, and no longer. */
 int prov_mr_join(struct prov_ep *ep);
 void prov_mr_leave(struct prov_ep *ep);
-/* Tells its counters of new accesses. */
-void prov_mr_count(struct prov_mr *mr);
 
 #endif

@@ -9,9 +9,9 @@
 #ifndef PROVIDER_OP_H
 #define PROVIDER_OP_H
 
-#include "provider/cancel.h"
 #include "provider/compat.h"
 #include "provider/fabric.h"
+#include "provider/index.h"
 
 #include <sys/uio.h>
 
@@ -52,7 +52,7 @@ struct prov_op {
     int error;      /* of those that have: the first one, or 0 */
     uint64_t flags; /* what it was, for the completion */
     struct prov_op **same_at; /* what points here in the index; NULL: it is not there */
-    struct prov_op *same;     /* the next one there (cancel.c) */
+    struct prov_op *same;     /* the next one there (index.c) */
     struct prov_multi *multi; /* MULTI_QUEUED, PART; SENTINEL: or NULL */
     void *buf;                /* PART: where it begins */
 };

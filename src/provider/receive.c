@@ -19,11 +19,11 @@
  * The source address counts only if FI_DIRECTED_RECV was asked for; clients that did
  * not ask pass anything.
  */
-#include "provider/cancel.h"
 #include "provider/cq.h"
 #include "provider/data.h"
 #include "provider/envelope.h"
 #include "provider/event.h"
+#include "provider/index.h"
 #include "provider/multi.h"
 #include "provider/receive.h"
 

@@ -27,8 +27,6 @@
 #define READ_FLAGS                                                                             \
     (FI_COMPLETION | FI_MORE | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE)
 
-#define DROP_BATCH 16 /* events */
-
 /* One call. */
 struct transfer {
     bool is_write;
@@ -73,16 +71,6 @@ ssize_t prov_access_begun(struct prov_ep *ep, struct prov_op *op, int err)
     free(op->bounce);
     prov_op_put(&ep->ops, op);
     return prov_ep_again(ep, err);
-}
-
-/* Data that nobody can ever read must not stop its sender, which it would: only so many events
- * of one peer wait.  The write itself is counted by FI_REMOTE_WRITE, as every other. */
-void prov_events_drop(struct prov_ep *ep)
-{
-    struct mbx_completion completions[DROP_BATCH];
-
-    while (mbx_poll(ep->mbx, MBX_EVENTS, completions, DROP_BATCH) == DROP_BATCH)
-        continue;
 }
 
 unsigned prov_access_finish(struct prov_ep *ep, struct prov_op *op,

@@ -20,8 +20,6 @@ struct prov_op *prov_access_op(struct prov_ep *ep, enum prov_op_kind kind, void 
                                bool quiet, uint64_t flags);
 /* All accesses of op have begun, or err says why the next has not.  What the call returns. */
 ssize_t prov_access_begun(struct prov_ep *ep, struct prov_op *op, int err);
-/* Remote CQ data for an endpoint without a queue for it is taken and forgotten. */
-void prov_events_drop(struct prov_ep *ep);
 /* An access of the call has completed (MBX_ACCESS). */
 prov_finish_fn prov_access_finish;
 

@@ -233,20 +233,6 @@ static inline ssize_t inject_one(struct prov_ep *ep, uint32_t context_id, uint64
     return err;
 }
 
-ssize_t prov_iov_size(const struct iovec *iov, size_t count)
-{
-    size_t size = 0;
-
-    if (count > PROV_IOV_LIMIT || (iov == NULL && count != 0))
-        return -1;
-    for (size_t i = 0; i < count; i++) {
-        if (iov[i].iov_len > PROV_MESSAGE_MAX || (iov[i].iov_base == NULL && iov[i].iov_len))
-            return -1;
-        size += iov[i].iov_len;
-    }
-    return size > PROV_MESSAGE_MAX ? -1 : (ssize_t)size;
-}
-
 /* ---- tagged ------------------------------------------------------------------------- */
 
 ssize_t prov_tsend(struct fid_ep *ep, const void *buf, size_t len, void *desc, fi_addr_t dest,

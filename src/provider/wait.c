@@ -197,6 +197,12 @@ void prov_wait_ring(struct prov_wait *w)
         w->set->ring(w->set);
 }
 
+void prov_wait_ring_armed(struct prov_wait *w, atomic_bool *armed)
+{
+    if (atomic_load(armed) && atomic_exchange(armed, false))
+        prov_wait_ring(w);
+}
+
 /* A ring between the two is not written, and what it was for is seen by the look that follows.  One
  * that has not written yet when we read does so behind us: a wake for nothing. */
 void prov_wait_lower(struct prov_wait *w)

@@ -59,6 +59,8 @@ bool prov_wait_close(struct prov_wait *w, struct fid *owner);
 /* FI_GETWAIT and FI_GETWAITOBJ. */
 int prov_wait_control(struct prov_wait *w, int command, void *arg);
 void prov_wait_ring(struct prov_wait *w);
+/* Rings, if somebody has asked for it by this flag, which is for one ring. */
+void prov_wait_ring_armed(struct prov_wait *w, atomic_bool *armed);
 /* The descriptor is not readable any more until the next ring. */
 void prov_wait_lower(struct prov_wait *w);
 /* How often it was rung; sleeps while it is still so.  0: look again; -FI_ETIMEDOUT;

@@ -151,9 +151,9 @@ void prov_index_remove(struct prov_op *op)
     fail();
 }
 
-void prov_cntr_ring(struct prov_cntr *cntr)
+void prov_wait_ring_armed(struct prov_wait *w, atomic_bool *armed)
 {
-    (void)cntr;
+    (void)w, (void)armed;
     fail();
 }
 

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * index.c - receives under way by the client's context, for fi_cancel().
+ *
+ * Most clients never cancel, so nothing is kept for it until the first call.  That one
+ * puts all receives under way into a hash table by context, and from then on each is
+ * added when it is posted and removed when its record is released: a cancel costs the
+ * same however many receives there are.
+ *
+ * Invariants, once ep->index.heads is there
+ *   I1  the records with same_at set are those of receives that are not released
+ *   I2  *op->same_at == op; the list of a hash ends with NULL
+ *   I3  index.size is a power of two, at least half the number of records if memory
+ *       allowed
+ */
+#include "provider/index.h"
+#include "provider/ep.h"
+
+#include <stdlib.h>
+
+#define INDEX_FIRST 256
+
+static struct prov_op **index_head(const struct prov_ep *ep, const void *context)
+{
+    uint64_t hash = (uint64_t)(uintptr_t)context * UINT64_C(0x9e3779b97f4a7c15);
+
+    return &ep->index.heads[(hash >> 32) & (ep->index.size - 1)];
+}
+
+void prov_index_add(struct prov_ep *ep, struct prov_op *op)
+{
+    struct prov_op **head = index_head(ep, op->context);
+
+    op->same = *head;
+    op->same_at = head;
+    if (op->same != NULL)
+        op->same->same_at = &op->same;
+    *head = op;
+}
+
+void prov_index_remove(struct prov_op *op)
+{
+    *op->same_at = op->same;
+    if (op->same != NULL)
+        op->same->same_at = op->same_at;
+    op->same_at = NULL;
+}
+
+static bool is_receive(const struct prov_op *op)
+{
+    return op->kind == PROV_OP_RECV || op->kind == PROV_OP_MULTI_QUEUED;
+}
+
+static size_t index_size_for(const struct prov_ep *ep)
+{
+    size_t size = INDEX_FIRST;
+
+    while (size < ep->ops.slab_count * PROV_OPS_PER_SLAB / 2)
+        size *= 2;
+    return size;
+}
+
+/* A table for the records that there are; if memory is short, the old one serves. */
+static OUT_OF_LINE void index_build(struct prov_ep *ep)
+{
+    size_t size = index_size_for(ep);
+    struct prov_op **heads = calloc(size, sizeof *heads);
+
+    if (heads == NULL)
+        return;
+    free(ep->index.heads);
+    ep->index.heads = heads;
+    ep->index.size = size;
+    for (struct prov_op_slab *slab = ep->ops.slabs; slab != NULL; slab = slab->next)
+        for (size_t i = PROV_OPS_PER_SLAB; i-- != 0;)
+            if (is_receive(&slab->ops[i]))
+                prov_index_add(ep, &slab->ops[i]);
+}
+
+void prov_index_free(struct prov_ep *ep)
+{
+    free(ep->index.heads);
+}
+
+bool prov_index_build(struct prov_ep *ep)
+{
+    if (ep->index.heads == NULL || ep->index.size < index_size_for(ep))
+        index_build(ep);
+    return ep->index.heads != NULL;
+}
+
+struct prov_op *prov_index_first(const struct prov_ep *ep, const void *context)
+{
+    return *index_head(ep, context);
+}
