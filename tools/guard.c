@@ -25,6 +25,7 @@
 #include "base/base.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/sys.h"
 #include "boot/board.h"
 #include "process.h"
 
@@ -75,6 +76,8 @@ static int rank_prepare(const struct guard_job *job, uint32_t rank)
         sched_setaffinity(0, sizeof job->cores[rank], &job->cores[rank]) < 0)
         return errno;
     setrlimit(RLIMIT_NOFILE, &job->files);
+    if (job->ranks > sys_cores() && setenv("MBX_OVERSUBSCRIBED", "yes", 0) < 0)
+        return errno;
     snprintf(boot, sizeof boot, "%d:%u", job->board_fd, rank);
     return setenv(BOARD_ENVIRONMENT, boot, 1) < 0 ? errno : 0;
 }

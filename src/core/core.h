@@ -74,6 +74,7 @@ enum device_choice {
 enum any_source_choice { ANY_SOURCE_WINDOW, ANY_SOURCE_SENDER };
 enum share_choice { SHARE_AUTO, SHARE_ALWAYS, SHARE_OFF };
 enum early_choice { EARLY_AUTO, EARLY_ALWAYS, EARLY_OFF };
+enum oversubscribed_choice { OVERSUBSCRIBED_AUTO, OVERSUBSCRIBED_YES, OVERSUBSCRIBED_NO };
 enum match_choice { MATCH_SPLIT, MATCH_SOFTWARE, MATCH_DEVICE };
 
 /* The words that numbers may be: param.h. */
@@ -92,6 +93,7 @@ struct settings {
     uint64_t early_size;
     uint64_t share; /* enum share_choice */
     uint64_t share_size;
+    uint64_t oversubscribed; /* enum oversubscribed_choice */
     uint64_t unexpected_memory, window, window_payload;
     uint64_t hold_take; /* bool */
     uint64_t spin_ns, close_timeout_ns, peer_timeout_ns, boot_timeout_ns;
@@ -463,6 +465,13 @@ static inline void ep_unlock_unchanged(const struct mbx_ep *ep)
 {
     if (unlikely(ep->has_threads))
         lock_give(ep_lock_of(ep));
+}
+
+/* Are there more processes than cores?  Then a peer that is waited for may need our core. */
+static inline bool ep_is_oversubscribed(const struct mbx_ep *ep)
+{
+    return ep->settings.oversubscribed == OVERSUBSCRIBED_YES ||
+           (ep->settings.oversubscribed == OVERSUBSCRIBED_AUTO && ep->peer_count > ep->cores);
 }
 
 /* There is something to do that comes from no peer: whoever sleeps must get up for it. */

@@ -22,6 +22,7 @@ static const char *const rndv_names[] = {"auto", "data", NULL};
 static const char *const any_source_names[] = {"window", "sender", NULL};
 static const char *const early_names[] = {"auto", "always", "off", NULL};
 static const char *const share_names[] = {"auto", "always", "off", NULL};
+static const char *const oversubscribed_names[] = {"auto", "yes", "no", NULL};
 static const char *const window_words[] = {"auto", "unlimited", NULL};
 static const char *const auto_word[] = {"auto", NULL};
 
@@ -41,7 +42,8 @@ static const struct param own[] = {
      AT(threads)},
     {"EAGER_LIMIT", PARAM_SIZE, NULL, "auto", 0, WIRE_EAGER_MAX, auto_word,
      "messages up to this size are sent eagerly, longer ones by rendezvous; auto: 16K, and one "
-     "packet to a peer of this machine whose core is so far away that copies are slow",
+     "packet to a peer of this machine whose core is so far away that copies are slow, or with "
+     "MBX_OVERSUBSCRIBED=yes",
      AT(eager_limit)},
     {"INJECT_LIMIT", PARAM_SIZE, NULL, "8K", 0, WIRE_EAGER_MAX, NULL,
      "longest message that may be injected", AT(inject_limit)},
@@ -74,6 +76,12 @@ static const struct param own[] = {
      AT(share)},
     {"SHARE_SIZE", PARAM_SIZE, NULL, "48K", 2, UINT64_C(1) << 46, NULL,
      "what is shorter, or the end of a message, is copied by one side", AT(share_size)},
+    {"OVERSUBSCRIBED", PARAM_CHOICE, NULL, "auto", 0, 0, oversubscribed_names,
+     "whether there are more processes than cores, so that waits poll shortly, the receiver "
+     "alone "
+     "copies, and what does not go into one packet goes by rendezvous; auto: if more peers are "
+     "named than there are cores, and without the last of these",
+     AT(oversubscribed)},
     {"UNEXPECTED_MEMORY", PARAM_SIZE, NULL, "64M", 0, UINT64_C(1) << 48, NULL,
      "most memory that messages of peers may take before their receive is there",
      AT(unexpected_memory)},
@@ -88,7 +96,8 @@ static const struct param own[] = {
      "by itself",
      AT(hold_take)},
     {"SPIN", PARAM_TIME, NULL, "1ms", 0, 10 * CLOCK_S, NULL,
-     "how long a wait polls before it sleeps; at most 5us with more peers than cores",
+     "how long a wait polls before it sleeps; at most 5us with more peers than cores (or "
+     "MBX_OVERSUBSCRIBED=yes)",
      AT(spin_ns)},
     {"CLOSE_TIMEOUT", PARAM_TIME, NULL, "2s", 0, 3600 * CLOCK_S, NULL,
      "how long a close goes on with sends that wait for room, or were injected and not "

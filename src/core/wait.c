@@ -107,11 +107,11 @@ static int64_t wait_left(const struct waiter *w, uint64_t now_ns)
     return gone < (uint64_t)w->timeout_ns ? w->timeout_ns - (int64_t)gone : 0;
 }
 
-/* How long a wait polls.  With more peers or waiters than cores one of them may need ours. */
+/* How long a wait polls.  With more processes or waiters than cores one of them may need ours. */
 static uint64_t wait_spin(const struct mbx_ep *ep)
 {
     uint64_t spin = ep->settings.spin_ns;
-    bool is_shared = ep->peer_count > ep->cores || ep->waiter_count > ep->cores;
+    bool is_shared = ep_is_oversubscribed(ep) || ep->waiter_count > ep->cores;
 
     return is_shared && spin > WAIT_SPIN_SHARED ? WAIT_SPIN_SHARED : spin;
 }

@@ -4,15 +4,34 @@
  */
 #include "p2p/distance.h"
 
-bool distance_is_too_far(struct peer *peer)
+/* May the limit depend on peer? */
+static bool is_auto(const struct mbx_ep *ep, const struct peer *peer)
 {
-    return ++peer->distance_turn % DISTANCE_FAR != 0;
+    return ep->settings.eager_limit == SETTING_AUTO && peer->can_read &&
+           peer->link->transport->limits.is_copy;
+}
+
+static bool is_without_core(const struct mbx_ep *ep, const struct peer *peer)
+{
+    return ep->settings.oversubscribed == OVERSUBSCRIBED_YES && is_auto(ep, peer);
+}
+
+size_t distance_eager_max(const struct mbx_ep *ep, const struct peer *peer)
+{
+    return peer->is_far || is_without_core(ep, peer) ? min_size(ep->eager_max, ep->short_max)
+                                                     : ep->eager_max;
+}
+
+bool distance_is_too_far(const struct mbx_ep *ep, struct peer *peer)
+{
+    if (unlikely(is_without_core(ep, peer)))
+        return true;
+    return unlikely(peer->is_far) && ++peer->distance_turn % DISTANCE_FAR != 0;
 }
 
 bool distance_is_asked(const struct mbx_ep *ep, struct peer *peer)
 {
-    if (ep->settings.eager_limit != SETTING_AUTO || !peer->can_read ||
-        !peer->link->transport->limits.is_copy)
+    if (!is_auto(ep, peer))
         return false;
     return peer->is_far || ++peer->distance_turn % DISTANCE_NEAR == 0;
 }

@@ -16,6 +16,11 @@
  *   near   each 8th message of several packets is looked at
  *   far    they go by rendezvous; but each 64th goes as if near, and is looked at
  *
+ * A peer that may be without a core (MBX_OVERSUBSCRIBED=yes) counts as far, and is not looked at:
+ * two messages of several packets, this exchange's and the next one's, do not fit into its ring
+ * before it has had a core, and each wait for room is one more change of the process that runs.
+ * Who has got the core reads a message of a rendezvous at once, and goes on.
+ *
  * Only with MBX_EAGER_LIMIT=auto, and if the peer can be read and reading is a copy.
  */
 #ifndef CORE_DISTANCE_H
@@ -32,13 +37,10 @@
 #define DISTANCE_FAR     64
 
 /* The longest message that goes to peer eagerly, but for those that are to be looked at. */
-static inline size_t distance_eager_max(const struct mbx_ep *ep, const struct peer *peer)
-{
-    return unlikely(peer->is_far) ? min_size(ep->eager_max, ep->short_max) : ep->eager_max;
-}
+size_t distance_eager_max(const struct mbx_ep *ep, const struct peer *peer);
 
-/* Does a message of several packets to a peer that is_far go by rendezvous?  Counts turns. */
-bool distance_is_too_far(struct peer *peer);
+/* Does a message of several packets to peer go by rendezvous?  Counts turns. */
+bool distance_is_too_far(const struct mbx_ep *ep, struct peer *peer);
 
 /* Is the copy of the next message of several packets to be looked at?  Counts turns. */
 bool distance_is_asked(const struct mbx_ep *ep, struct peer *peer);

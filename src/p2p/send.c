@@ -39,7 +39,7 @@ static enum mbx_protocol protocol_choose(const struct mbx_ep *ep, struct peer *p
                                          size_t size)
 {
     if (likely(size <= ep->eager_max) &&
-        (size <= ep->short_max || likely(!peer->is_far) || !distance_is_too_far(peer)))
+        (size <= ep->short_max || !distance_is_too_far(ep, peer)))
         return protocol_eager(ep, size);
     return peer->can_read ? MBX_RNDV_READ : MBX_RNDV_DATA;
 }

@@ -10,6 +10,7 @@
 #include "provider/ep.h"
 #include "provider/eq.h"
 #include "provider/fabric.h"
+#include "provider/idle.h"
 #include "provider/mr.h"
 #include "provider/rma.h"
 #include "provider/unsupported.h"
@@ -396,7 +397,8 @@ int prov_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep 
                  void *context)
 {
     /* prov_ep_lock() guards also what is ours, so the library need not have a second lock */
-    static const char *const params[] = {"THREADS=one", NULL};
+    const char *const params[] = {"THREADS=one",
+                                  prov_is_oversubscribed() ? "OVERSUBSCRIBED=yes" : NULL, NULL};
     struct prov_ep *ep;
     int err;
 

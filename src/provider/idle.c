@@ -8,8 +8,10 @@
  * poll sets, event queues, endpoints that are probed or refuse a send) counts the looks in a
  * row that have found nothing, and when there are many, its client calls sched_yield() here:
  *
- *   more ranks than cores, the launcher says   behind every PROV_IDLE_LOOKS looks
- *   otherwise                                  when IDLE_NS have passed besides
+ *   more ranks than cores    behind every PROV_IDLE_LOOKS looks
+ *   otherwise                when IDLE_NS have passed besides
+ *
+ * Whether there are more ranks than cores the launcher says, or the user (MBX_OVERSUBSCRIBED).
  *
  * What counts is that the client has found nothing, whatever is under way behind the object:
  * the peer whose packet or FIN is missing may be the one who needs the core.  Time decides
@@ -24,6 +26,7 @@
 
 #include <sched.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #define IDLE_NS 50000
@@ -48,11 +51,20 @@ static long cores(void)
     return count == 1 ? sysconf(_SC_NPROCESSORS_ONLN) : count;
 }
 
+bool prov_is_oversubscribed(void)
+{
+    const char *told = getenv("MBX_OVERSUBSCRIBED");
+
+    if (told != NULL && (strcmp(told, "yes") == 0 || strcmp(told, "no") == 0))
+        return strcmp(told, "yes") == 0;
+    return local_ranks() > cores();
+}
+
 void prov_idle_init(struct prov_idle *idle)
 {
     idle->looks = 0;
     idle->since_ns = 0;
-    idle->limit_ns = local_ranks() > cores() ? 0 : IDLE_NS;
+    idle->limit_ns = prov_is_oversubscribed() ? 0 : IDLE_NS;
 }
 
 OUT_OF_LINE bool prov_idle_is_long(struct prov_idle *idle)

@@ -19,6 +19,8 @@ struct prov_idle {
     int64_t limit_ns; /* so long behind that the core is given away */
 };
 
+/* Does the launcher, or the user, say that there are more ranks here than cores? */
+bool prov_is_oversubscribed(void);
 void prov_idle_init(struct prov_idle *idle);
 /* Behind PROV_IDLE_LOOKS looks more: has the client looked for long enough?  If so, it begins
  * anew. */

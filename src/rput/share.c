@@ -111,7 +111,7 @@ static bool share_suits(struct mbx_ep *ep, struct peer *peer)
         return false;
     if (ep->settings.share == SHARE_ALWAYS)
         return true;
-    if (ep->peer_count > ep->cores)
+    if (ep_is_oversubscribed(ep))
         return false; /* the processor of the sender may be ours */
     if (peer->share_skip == 0)
         return true;

@@ -183,15 +183,24 @@ static void wait_in_a_crowd(struct world *w, mbx_request request)
 {
     uint64_t sleeps = world_stats(w, 0).sleeps;
 
-    w->eps[0]->cores = 1;
     assert_int_equal(mbx_wait(w->eps[0], request, 100 * US, NULL), -ETIMEDOUT);
     assert_true(world_stats(w, 0).sleeps > sleeps);
 }
 
-/* With more peers than cores it sleeps soon, whatever MBX_SPIN is. */
+static void wait_with_one_core(struct world *w, mbx_request request)
+{
+    w->eps[0]->cores = 1;
+    wait_in_a_crowd(w, request);
+}
+
+/* With more peers than cores, or told so, it sleeps soon, whatever MBX_SPIN is. */
 static void a_wait_in_a_crowd(void **state)
 {
-    with_each(*state, polls_long, wait_in_a_crowd);
+    static const char *const told[] = {"SPIN=10s", "CLOSE_TIMEOUT=0", "OVERSUBSCRIBED=yes",
+                                       NULL};
+
+    with_each(*state, polls_long, wait_with_one_core);
+    with_each(*state, told, wait_in_a_crowd);
 }
 
 static void only_look(struct world *w, mbx_request request)

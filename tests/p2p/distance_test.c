@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * distance_test.c - how a message of several packets goes to a peer depends on how long copies
- * to it take.  The clock is the test's: it goes on with each look at it, or stands still.
+ * to it take, and on whether it may be without a core.  The clock is the test's: it goes on with each look at it, or stands still.
  */
 #include "world.h"
 
@@ -41,10 +41,17 @@ static void copies_are_slow(bool slow)
 }
 
 /* With credit for all, so that nothing is held. */
+static void open_two_with(struct world *w, const struct world_config *config, const char *param,
+                          const char *other)
+{
+    world_open(
+        w, config, 2,
+        (const char *[]){param, other, "WINDOW=unlimited", "WINDOW_PAYLOAD=unlimited", NULL});
+}
+
 static void open_two(struct world *w, const struct world_config *config, const char *param)
 {
-    world_open(w, config, 2,
-               (const char *[]){param, "WINDOW=unlimited", "WINDOW_PAYLOAD=unlimited", NULL});
+    open_two_with(w, config, param, "TRACE="); /* which says nothing */
 }
 
 static void send_some(struct world *w, unsigned count, size_t size)
@@ -131,16 +138,49 @@ static void test_far_becomes_near(void **state)
     world_close(&w);
 }
 
+static void test_a_peer_without_a_core_is_far(void **state)
+{
+    struct world w;
+
+    open_two_with(&w, *state, "EAGER_LIMIT=auto", "OVERSUBSCRIBED=yes");
+    send_some(&w, 2 * DISTANCE_FAR, SIZE);
+    assert_true(longest_eager(&w) < SIZE);
+    assert_int_equal(sent(&w, MBX_RNDV_READ), 2 * DISTANCE_FAR);
+    assert_int_equal(sent(&w, MBX_BOUNCE), 0);
+    send_some(&w, 10, longest_eager(&w));
+    assert_int_equal(sent(&w, MBX_SHORT), 10);
+    world_close(&w);
+}
+
+/* More peers than cores say nothing of those of this machine. */
+static void test_only_if_it_is_said(void **state)
+{
+    static const char *const params[] = {"OVERSUBSCRIBED=auto", "OVERSUBSCRIBED=no"};
+
+    for (size_t i = 0; i < ARRAY_COUNT(params); i++) {
+        struct world w;
+
+        open_two_with(&w, *state, "EAGER_LIMIT=auto", params[i]);
+        w.eps[0]->cores = w.eps[1]->cores = 1;
+        send_some(&w, DISTANCE_NEAR, SIZE);
+        assert_int_equal(sent(&w, MBX_BOUNCE), DISTANCE_NEAR);
+        world_close(&w);
+    }
+}
+
 /* A limit that somebody has set is the limit; and who cannot be read is sent the bytes. */
 static void test_what_is_set_holds(void **state)
 {
-    static const char *const params[] = {"EAGER_LIMIT=16K", "RNDV=data"};
+    static const char *const params[][2] = {{"EAGER_LIMIT=16K", "OVERSUBSCRIBED=auto"},
+                                            {"EAGER_LIMIT=16K", "OVERSUBSCRIBED=yes"},
+                                            {"RNDV=data", "OVERSUBSCRIBED=auto"},
+                                            {"RNDV=data", "OVERSUBSCRIBED=yes"}};
 
     for (size_t i = 0; i < ARRAY_COUNT(params); i++) {
         struct world w;
 
         copies_are_slow(true);
-        open_two(&w, *state, params[i]);
+        open_two_with(&w, *state, params[i][0], params[i][1]);
         send_some(&w, 2 * DISTANCE_NEAR * DISTANCE_VOTES, SIZE);
         assert_int_equal(sent(&w, MBX_BOUNCE), 2 * DISTANCE_NEAR * DISTANCE_VOTES);
         world_close(&w);
@@ -157,10 +197,9 @@ int main(int argc, char **argv)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_clock, restore_clock)
     const struct CMUnitTest tests[] = {
-        TEST(test_near_stays_near),
-        TEST(test_far_goes_by_rendezvous),
-        TEST(test_far_becomes_near),
-        TEST(test_what_is_set_holds),
+        TEST(test_near_stays_near),    TEST(test_far_goes_by_rendezvous),
+        TEST(test_far_becomes_near),   TEST(test_a_peer_without_a_core_is_far),
+        TEST(test_only_if_it_is_said), TEST(test_what_is_set_holds),
     };
 
     return world_main_for(argc, argv, is_meant, tests, ARRAY_COUNT(tests));

@@ -20,18 +20,19 @@
 #include <time.h>
 #include <unistd.h>
 
-#define READS  100000
-#define LOOKS  6400
-#define LEAST  (LOOKS / 100) /* of these the core is given away, in a crowd */
-#define FEW    32
-#define NS     INT64_C(1)
-#define US     INT64_C(1000)
-#define S      INT64_C(1000000000)
+#define READS   100000
+#define LOOKS   6400
+#define LEAST   (LOOKS / 100) /* of these the core is given away, in a crowd */
+#define FEW     32
+#define NS      INT64_C(1)
+#define US      INT64_C(1000)
+#define S       INT64_C(1000000000)
 
-#define TAG    5
-#define LONG   65536 /* goes by rendezvous */
-#define PACKET 4000  /* fills a quarter of a ring */
-#define CAPS   (FI_MSG | FI_TAGGED | FI_DIRECTED_RECV | FI_SOURCE | FI_MULTI_RECV)
+#define TAG     5
+#define LONG    65536 /* goes by rendezvous */
+#define SEVERAL 8000  /* needs several packets */
+#define PACKET  4000  /* fills a quarter of a ring */
+#define CAPS    (FI_MSG | FI_TAGGED | FI_DIRECTED_RECV | FI_SOURCE | FI_MULTI_RECV)
 
 static _Thread_local unsigned yields, sleeps;
 static _Thread_local int64_t now_ns;  /* 0: the system's time, as for threads of the provider */
@@ -301,6 +302,27 @@ static void test_whatever_is_under_way(void **state)
         try_all(&setups[i], queue_looks, COUNT(queue_looks));
 }
 
+/* The user's own word counts more than the launcher's. */
+static void test_whom_it_is_told(void **state)
+{
+    struct world w;
+
+    (void)state;
+    assert_int_equal(setenv("MBX_OVERSUBSCRIBED", "no", 1), 0);
+    crowd_open(&w, &(struct setup){0});
+    now_ns = 100 * S;
+    assert_int_equal(read_in_vain(&w, READS), 0);
+    now_ns = 0;
+    world_close(&w);
+    assert_int_equal(setenv("MBX_OVERSUBSCRIBED", "yes", 1), 0);
+    world_open(&w, &(struct setup){0});
+    assert_int_equal(unsetenv("MBX_OVERSUBSCRIBED"), 0);
+    now_ns = 100 * S;
+    assert_in_range(read_in_vain(&w, READS), READS / 100, READS);
+    now_ns = 0;
+    world_close(&w);
+}
+
 /* A read that finds something ends the row: who is served keeps the core. */
 static void test_who_finds_something_keeps_the_core(void **state)
 {
@@ -355,6 +377,44 @@ static void test_who_sees_a_counter_change_keeps_the_core(void **state)
         assert_int_equal(fi_cntr_read(c), i);
     }
     assert_int_equal(yields, 0);
+    world_close(&w);
+}
+
+/* ---- messages --------------------------------------------------------------------------- */
+
+/* Sends what needs several packets to a peer that has no receive.  Is it complete? */
+static bool leaves_at_once(struct world *w)
+{
+    struct fi_cq_tagged_entry entry;
+    ssize_t n = 0;
+
+    world_arrived(w, 0, 1);
+    assert_int_equal(
+        fi_tsend(EP(*w, 0), content, SEVERAL, NULL, w->addr[1], TAG, (void *)(uintptr_t)1), 0);
+    for (int i = 0; i < FEW && n != 1; i++)
+        n = fi_cq_read(w->node[0].cq, &entry, 1);
+    return n == 1;
+}
+
+/* It does not wait for room while its receiver has no core, but is fetched. */
+static void test_several_packets_in_a_crowd(void **state)
+{
+    static const struct setup setup = {.send_flags = FI_COMPLETION};
+    struct world w;
+
+    (void)state;
+    if (!world_has_shm())
+        return;
+    world_open(&w, &setup);
+    assert_true(leaves_at_once(&w));
+    world_close(&w);
+    crowd_open(&w, &setup);
+    assert_false(leaves_at_once(&w));
+    world_close(&w);
+    assert_int_equal(setenv("MBX_OVERSUBSCRIBED", "no", 1), 0);
+    crowd_open(&w, &setup);
+    assert_int_equal(unsetenv("MBX_OVERSUBSCRIBED"), 0);
+    assert_true(leaves_at_once(&w));
     world_close(&w);
 }
 
@@ -536,10 +596,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_alone_it_is_a_matter_of_time),
         cmocka_unit_test(test_in_a_crowd_it_is_a_matter_of_reads),
+        cmocka_unit_test(test_whom_it_is_told),
         cmocka_unit_test(test_whatever_is_under_way),
         cmocka_unit_test(test_who_finds_something_keeps_the_core),
         cmocka_unit_test(test_counters_that_stand_still),
         cmocka_unit_test(test_who_sees_a_counter_change_keeps_the_core),
+        cmocka_unit_test(test_several_packets_in_a_crowd),
         cmocka_unit_test(test_poll_sets_without_anything),
         cmocka_unit_test(test_event_queues_without_anything),
         cmocka_unit_test(test_sends_that_are_refused),
@@ -550,6 +612,7 @@ int main(void)
 
     unsetenv("OMPI_COMM_WORLD_LOCAL_SIZE");
     unsetenv("MPI_LOCALNRANKS");
+    unsetenv("MBX_OVERSUBSCRIBED");
     setenv("MBX_CLOSE_TIMEOUT", "1ms", 1); /* who has not been heard is not waited for */
     setenv("MBX_LOG_LEVEL", "error", 1);
     return cmocka_run_group_tests(tests, NULL, NULL);

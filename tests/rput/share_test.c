@@ -232,19 +232,30 @@ static void test_it_is_given_up_where_it_is_of_no_use(void **state)
     world_close(&w);
 }
 
-static void test_more_peers_than_cores(void **state)
+/* With so many cores, and told so. */
+static bool is_shared(void **state, uint32_t cores, const char *told)
 {
-    static const char *const params[] = {"EARLY_RECV=off", "SHARE_SIZE=1000", NULL};
+    const char *const params[] = {"EARLY_RECV=off", "SHARE_SIZE=1000", told, NULL};
     mbx_request recv;
     struct world w;
+    bool is;
 
     world_open(&w, *state, 2, params);
-    w.eps[1]->cores = 0;
+    w.eps[1]->cores = cores;
     send(&w, SIZE);
     recv = post(&w, SIZE);
     expect(&w, recv, SIZE);
-    assert_int_equal(world_stats(&w, 1).control, 0);
+    is = world_stats(&w, 1).control != 0;
     world_close(&w);
+    return is;
+}
+
+static void test_more_peers_than_cores(void **state)
+{
+    assert_false(is_shared(state, 0, "OVERSUBSCRIBED=auto"));
+    assert_false(is_shared(state, UINT32_MAX, "OVERSUBSCRIBED=yes"));
+    assert_true(is_shared(state, 0, "OVERSUBSCRIBED=no"));
+    assert_true(is_shared(state, UINT32_MAX, "OVERSUBSCRIBED=auto"));
 }
 
 /* ---- what fails ---- */
