@@ -15,8 +15,9 @@
 
 #include "sendside/hold.h"
 #include "sendside/offer.h"
+#include "testing/loop/loop.h"
+#include "testing/testing.h"
 #include "transport/atomics.h"
-#include "transport/loop/loop.h"
 #include "transport/memory.h"
 
 /* States of a word. */
@@ -256,9 +257,9 @@ void liar_move(struct liar *liar, struct input *in)
 
 void liar_open(struct liar *liar, uint32_t welcome)
 {
-    const struct transport_config config = {
-        .events = &events, .arg = liar, .credit = welcome, .settings.loop.depth = 8};
+    struct transport_config config = {.events = &events, .arg = liar, .credit = welcome};
 
+    testing_settings(&config.settings)->loop_depth = 8;
     memset(liar, 0, sizeof *liar);
     memset(liar->memory, LIAR_BYTE, sizeof liar->memory);
     require(transport_loop.open(&config, &liar->transport) == 0, "the liar cannot be opened");

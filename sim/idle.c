@@ -18,7 +18,7 @@
 #include <matchbox/matchbox.h>
 
 #include "core/core.h"
-#include "transport/sim/sim.h"
+#include "testing/sim/sim.h"
 
 static size_t bytes_now(void)
 {

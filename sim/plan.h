@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "transport/sim/sim.h"
+#include "testing/sim/sim.h"
 
 #define PLAN_ANYBODY    UINT32_MAX
 #define PLAN_PARAMS     23 /* the last ones are a device's */

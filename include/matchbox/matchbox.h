@@ -36,10 +36,9 @@
  * Threads    With MBX_THREADS=one (the default) one thread at a time per endpoint.
  *            With MBX_THREADS=many any number: the calls of one endpoint take its
  *            lock, one after the other, and the waits let the others in.
- *            Either way endpoints are independent of each other, but for those of
- *            MBX_TRANSPORT=loop that talk to each other: all of them are one thread's
- *            at a time.  A call that names no endpoint may be made by any thread, but
- *            for the mbx_job_ calls: one thread at a time per job.
+ *            Either way endpoints are independent of each other.  A call that names no
+ *            endpoint may be made by any thread, but for the mbx_job_ calls: one thread
+ *            at a time per job.
  *            What differs is said at the call.  docs/threads.md says what it costs.
  * Fork       an endpoint does not survive fork() in the child.
  * Structures can grow, and a program that was compiled with an earlier header goes on working:

@@ -363,7 +363,7 @@ struct mbx_ep {
     uint8_t due; /* enum ep_due: whatever is not sent by a peer just now */
     struct transport_config transport_config; /* how it was opened */
     struct trace_recorder *trace;             /* or NULL; record.h */
-    bool records;                             /* with a trace, or MBX_FAULT_DIE */
+    bool records;                             /* with a trace, or failpoints */
     struct offload *offload;                  /* or NULL; offload.h */
     struct holding *holding;                  /* or NULL: no send was ever held; hold.c */
     struct offers *offers;                    /* or NULL: nothing was ever shown; offer.c */

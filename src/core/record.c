@@ -10,8 +10,7 @@
 
 #include <stdlib.h>
 
-#include "base/death.h"
-#include "transport/fault.h"
+#include "base/failpoint.h"
 
 /* The rank as a number, if a launcher gave one. */
 static uint32_t record_rank(void)
@@ -27,45 +26,12 @@ static uint32_t record_rank(void)
                                                                     : TRACE_RANK_UNKNOWN;
 }
 
-/* ---- what is asked for ---- */
-
-static bool is_packet_point(const char *name)
-{
-    for (unsigned type = 1; type < WIRE_TYPES; type++)
-        if (strcmp(name, wire_type_name(type)) == 0)
-            return true;
-    return false;
-}
-
-static bool is_trace_point(const char *name)
-{
-    for (unsigned type = 1; type < TRACE_TYPES; type++)
-        if (strcmp(name, trace_type_name(type)) == 0)
-            return true;
-    return false;
-}
-
-int record_check_death(const struct settings *settings)
-{
-    const char *point = settings->transports.fault.die;
-
-    if (point[0] == '\0' || strcmp(point, DEATH_NOWHERE) == 0 || is_trace_point(point) ||
-        strcmp(point, DEATH_READING) == 0 || strcmp(point, DEATH_WRITING) == 0 ||
-        (strncmp(point, DEATH_SENT, strlen(DEATH_SENT)) == 0 &&
-         is_packet_point(point + strlen(DEATH_SENT))) ||
-        (strncmp(point, DEATH_GOT, strlen(DEATH_GOT)) == 0 &&
-         is_packet_point(point + strlen(DEATH_GOT))))
-        return 0;
-    LOG_ERROR("MBX_FAULT_DIE= %s : there is no such point", point);
-    return -EINVAL;
-}
-
 void record_open(struct mbx_ep *ep)
 {
     const char *folder = ep->settings.trace_folder;
     int err;
 
-    ep->records = folder[0] != '\0' || ep->settings.transports.fault.die[0] != '\0';
+    ep->records = folder[0] != '\0' || failpoint_is_wanted(&ep->settings.transports);
     if (folder[0] == '\0')
         return;
     err = trace_start(folder, record_rank(), &ep->trace);
@@ -78,14 +44,13 @@ void record_event(struct mbx_ep *ep, const struct trace_event *event)
 {
     if (ep->trace != NULL)
         trace_record(ep->trace, event);
-    if (ep->settings.transports.fault.die[0] != '\0')
-        death_come_by(ep->settings.transports.fault.die, "", trace_type_name(event->type));
+    failpoint_reached(&ep->settings.transports, trace_type_name(event->type));
 }
 
 void record_close(struct mbx_ep *ep)
 {
-    if (ep->settings.transports.fault.die[0] != '\0')
-        death_come_by(ep->settings.transports.fault.die, "", trace_type_name(TRACE_CLOSE));
+    if (ep->records)
+        failpoint_reached(&ep->settings.transports, trace_type_name(TRACE_CLOSE));
     trace_stop(ep->trace);
     ep->trace = NULL;
 }

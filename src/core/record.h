@@ -16,9 +16,6 @@
 void record_open(struct mbx_ep *ep);
 void record_close(struct mbx_ep *ep);
 
-/* Does MBX_FAULT_DIE name a point that there is?  -EINVAL if not, which is logged. */
-int record_check_death(const struct settings *settings);
-
 /* Only with ep->records.  message and req may be NULL. */
 void record_recv(struct mbx_ep *ep, enum trace_type type, const struct request *req,
                  const struct message *message);

@@ -108,19 +108,6 @@ static const struct param own[] = {
      AT(peer_timeout_ns)},
     {"SHM_PEERS", PARAM_COUNT, "peers", "1024", 1, 65536, NULL,
      "senders that one endpoint can hold a ring for", AT(shm_peers)},
-    {"FAULT_PERCENT", PARAM_COUNT, "percent", "0", 0, 90, NULL,
-     "how often the transport pretends to be full, late or unable (for tests)",
-     AT(transports.fault.percent)},
-    {"FAULT_DIE", PARAM_STRING, NULL, "", 0, 0, NULL,
-     "where this process kills itself (for tests): at a trace event, sent-TYPE or got-TYPE of "
-     "a packet, or within a read or write",
-     AT(transports.fault.die)},
-    {"FAULT_HOST", PARAM_COUNT, NULL, "0", 0, 0, NULL,
-     "processes with different numbers take each other for those of another machine (for "
-     "tests)",
-     AT(transports.shm.host)},
-    {"FAULT_SEED", PARAM_COUNT, NULL, "1", 0, 0, NULL, "seed of these faults",
-     AT(transports.fault.seed)},
     {"DEVICE", PARAM_CHOICE, NULL, "none", 0, 0, device_names,
      "what matches beside software: soft in the progress loop, on a thread, in a process",
      AT(device)},
@@ -173,17 +160,18 @@ struct table {
 static void add_transports(struct table *table)
 {
     const struct transport_ops *ops;
+    const struct param *row;
 
     table->rows[table->count - 1].choices = table->transports;
     table->transports[0] = "auto";
     for (unsigned i = 0; (ops = transport_at(i)) != NULL; i++) {
         assert(i + 2 < TRANSPORTS_MAX);
         table->transports[i + 1] = ops->name;
-        for (size_t k = 0; k < ops->param_count; k++) {
-            assert(table->count < ROWS_MAX);
-            table->rows[table->count] = ops->params[k];
-            table->rows[table->count++].offset += AT(transports);
-        }
+    }
+    for (unsigned i = 0; (row = transport_param(i)) != NULL; i++) {
+        assert(table->count < ROWS_MAX);
+        table->rows[table->count] = *row;
+        table->rows[table->count++].offset += AT(transports);
     }
 }
 

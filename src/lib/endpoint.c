@@ -18,7 +18,6 @@
 #include "sendside/reach.h"
 #include "core/record.h"
 #include "rput/share.h"
-#include "transport/fault.h"
 
 static const struct transport_events events = {
     .accept = peer_accept,
@@ -87,20 +86,18 @@ static int endpoint_transport(struct mbx_ep *ep, const uint8_t *key)
         .settings = s->transports,
     };
     const struct transport_ops *ops;
-    int err = record_check_death(s);
+    int err = 0;
 
     if (key != NULL)
         memcpy(config.key, key, sizeof config.key);
-    else if (err == 0)
+    else
         err = settings_key(s, config.key, sizeof config.key);
     if (err < 0)
         return err;
     err = endpoint_choose(s, &ops);
     if (err < 0)
         return err;
-    err = s->transports.fault.percent != 0 || s->transports.fault.die[0] != '\0'
-              ? transport_fault_open(ops, &config, &ep->transport)
-              : ops->open(&config, &ep->transport);
+    err = transport_open(ops, &config, &ep->transport);
     if (err < 0)
         return err;
     progress_polled(ep);

@@ -2,7 +2,8 @@
 /*
  * address.h - where an endpoint is found: 64 bytes that users pass on as they are.
  *
- * One layout for all transports.  A field that a transport has no use for is 0.
+ * One layout for all transports, those of testing/ too (loop, sim).  A field that a transport
+ * has no use for is 0.
  *
  *   offset size  field              shm               ofi              loop        sim
  *      0     1   kind               who has made the address: enum address_kind

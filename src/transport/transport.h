@@ -33,6 +33,7 @@
 #ifndef TRANSPORT_TRANSPORT_H
 #define TRANSPORT_TRANSPORT_H
 
+#include <stdalign.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -107,6 +108,8 @@ struct transport_packet {
     size_t payload_size;
 };
 
+#define TRANSPORT_EXTENSION_SIZE 512
+
 /* What users can set of each transport: its rows (transport_ops.params) lead here. */
 struct transport_settings {
     struct {
@@ -119,14 +122,7 @@ struct transport_settings {
         char interface[PARAM_STRING_MAX]; /* name or address; "": the provider's first */
         uint64_t timeout_ns;              /* of a peer that does not answer; 0: there is none */
     } ofi;
-    struct {
-        uint64_t depth; /* packets that a link holds; 0: default */
-    } loop;
-    struct {
-        uint64_t percent; /* how often send, deliver, read are disturbed */
-        uint64_t seed;
-        char die[PARAM_STRING_MAX]; /* where to die (fault.c); "": nowhere */
-    } fault;
+    alignas(8) unsigned char extension[TRANSPORT_EXTENSION_SIZE]; /* of what it brings */
 };
 
 struct transport_config {
@@ -268,7 +264,30 @@ extern const struct transport_ops transport_shm;
 extern const struct transport_ops transport_ofi;
 extern const struct transport_ops transport_mux; /* mux.h */
 
-/* Those that users can choose, by index; NULL: there are no more.  transports.c */
+/* ---- transports.c ---- */
+
+/* Those that users can choose, by index; NULL: there are no more. */
 const struct transport_ops *transport_at(unsigned index);
+
+/* What they can set, by index: rows for param.h, which lead into struct transport_settings.
+ * NULL: there are no more. */
+const struct param *transport_param(unsigned index);
+
+/* As ops->open, but for what an extension puts around it. */
+int transport_open(const struct transport_ops *ops, const struct transport_config *config,
+                   struct transport **out);
+
+/* More of all that, of a program that has more: testing/ is one.  Set before anything is opened.
+ * The values of its parameters lie in transport_settings.extension. */
+struct transport_extension {
+    const struct transport_ops *const *transports;
+    size_t count;
+    const struct param *params; /* besides those of the transports */
+    size_t param_count;
+    int (*open)(const struct transport_ops *ops, const struct transport_config *config,
+                struct transport **out);
+};
+
+extern const struct transport_extension *transport_extension; /* NULL: there is none */
 
 #endif

@@ -1,18 +1,47 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * transports.c - which transports there are.
+ * transports.c - which transports there are, and what users can set of them.
  *
  * A new one is a row here; what users can set of it is a part of struct transport_settings.
  */
 #include "base/base.h"
-#include "transport/loop/loop.h"
-#include "transport/sim/sim.h"
+#include "transport/transport.h"
 
-static const struct transport_ops *const all[] = {
-    &transport_shm, &transport_ofi, &transport_mux, &transport_loop, &transport_sim,
+static const struct transport_ops *const own[] = {
+    &transport_shm,
+    &transport_ofi,
+    &transport_mux,
 };
+
+const struct transport_extension *transport_extension;
 
 const struct transport_ops *transport_at(unsigned index)
 {
-    return index < ARRAY_COUNT(all) ? all[index] : NULL;
+    if (index < ARRAY_COUNT(own))
+        return own[index];
+    index -= ARRAY_COUNT(own);
+    return transport_extension != NULL && index < transport_extension->count
+               ? transport_extension->transports[index]
+               : NULL;
+}
+
+const struct param *transport_param(unsigned index)
+{
+    const struct transport_ops *ops;
+
+    for (unsigned i = 0; (ops = transport_at(i)) != NULL; i++) {
+        if (index < ops->param_count)
+            return &ops->params[index];
+        index -= (unsigned)ops->param_count;
+    }
+    return transport_extension != NULL && index < transport_extension->param_count
+               ? &transport_extension->params[index]
+               : NULL;
+}
+
+int transport_open(const struct transport_ops *ops, const struct transport_config *config,
+                   struct transport **out)
+{
+    return transport_extension != NULL ? transport_extension->open(ops, config, out)
+                                       : ops->open(config, out);
 }

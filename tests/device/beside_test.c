@@ -23,8 +23,8 @@
 #include "p2p/credit.h"
 #include "offload/offload.h"
 #include "softdev/softdev.h"
-#include "transport/fault.h"
-#include "transport/loop/loop.h"
+#include "testing/loop/loop.h"
+#include "testing/testing.h"
 
 #define CONTEXT 23
 #define SIZE    64
@@ -223,11 +223,8 @@ static void second_open_transport(struct second *s)
         .settings = settings->transports,
     };
 
-    config.settings.fault.seed++;
-    assert_int_equal(config.settings.fault.percent != 0
-                         ? transport_fault_open(ops, &config, &s->transport)
-                         : ops->open(&config, &s->transport),
-                     0);
+    testing_settings(&config.settings)->fault_seed++;
+    assert_int_equal(transport_open(ops, &config, &s->transport), 0);
 }
 
 /* Each knows the other, over the second transport. */

@@ -6,7 +6,7 @@
  *
  * Three processes play a scene: rank 0 receives, or has memory that the others access; 1 and 2
  * send, or access it.  First each scene is played without a death, to learn which of them comes
- * by which points (base/death.h): events of the trace, packets of each type sent and about to
+ * by which points (testing/fault/failpoints.h): events of the trace, packets of each type sent and about to
  * be delivered, the middle of a read and of a write.  The names are those of the trace and of
  * the wire, so one that is new and that no scene comes by fails the test.  Then, for each point
  * and for rank 0 and rank 1, a scene is played in which that one kills itself there; with
@@ -28,11 +28,11 @@
 #include <string.h>
 
 #include "base/base.h"
-#include "base/death.h"
 #include "core/core.h"
 #include "crew.h"
+#include "testing/fault/failpoints.h"
+#include "testing/fault/fault.h"
 #include "trace/trace.h"
-#include "transport/fault.h"
 
 #define RANKS    3
 #define VICTIMS  2 /* rank 2 does what rank 1 does */
@@ -93,11 +93,11 @@ static void points_make(void)
     for (unsigned type = 1; type < TRACE_TYPES; type++)
         points_add("", trace_type_name(type));
     for (unsigned type = 1; type < WIRE_TYPES; type++) {
-        points_add(DEATH_SENT, wire_type_name(type));
-        points_add(DEATH_GOT, wire_type_name(type));
+        points_add(FAILPOINT_SENT, wire_type_name(type));
+        points_add(FAILPOINT_GOT, wire_type_name(type));
     }
-    points_add("", DEATH_READING);
-    points_add("", DEATH_WRITING);
+    points_add("", FAILPOINT_READING);
+    points_add("", FAILPOINT_WRITING);
 }
 
 static void see(void *seen, const char *point)
@@ -614,7 +614,7 @@ static void be(struct crew *crew, int rank, const void *arg)
 {
     const struct play *play = arg;
     const char *params[CREW_PARAMS] = {"PEER_TIMEOUT=20ms", NULL};
-    const char *point = DEATH_NOWHERE;
+    const char *point = FAILPOINT_NOWHERE;
     char die[64];
     struct mbx_ep *ep;
     int count = 1;
@@ -632,7 +632,7 @@ static void be(struct crew *crew, int rank, const void *arg)
         params[count++] = play->scene->params[i];
     params[count] = NULL;
     if (play->victim < 0)
-        death_set_witness(see, (void *)(uintptr_t)crew->board->seen[rank]);
+        failpoint_set_witness(see, (void *)(uintptr_t)crew->board->seen[rank]);
     ep = crew_open(crew, rank, params);
     if (rank == 0)
         play->scene->receiver(crew, play->scene, play->victim, ep);

@@ -11,8 +11,8 @@
 #include "core/core.h"
 #include "p2p/credit.h"
 #include "sendside/hold.h"
-#include "transport/fault.h"
-#include "transport/loop/loop.h"
+#include "testing/loop/loop.h"
+#include "testing/testing.h"
 
 void wrong(struct run *run, const char *format, ...)
 {
@@ -269,11 +269,9 @@ void tap_open(struct tap *tap)
     again.credit = credit_welcome(tap->ep);
     again.peers = s->shm_peers;
     again.settings = s->transports;
-    again.settings.fault.seed = program->seed * 4 + (uint64_t)tap->who;
+    testing_settings(&again.settings)->fault_seed = program->seed * 4 + (uint64_t)tap->who;
     tap->ep->transport->ops->close(tap->ep->transport);
-    err = again.settings.fault.percent != 0
-              ? transport_fault_open(ops, &again, &tap->ep->transport)
-              : ops->open(&again, &tap->ep->transport);
+    err = transport_open(ops, &again, &tap->ep->transport);
     if (err < 0)
         abort();
     progress_polled(tap->ep);

@@ -21,7 +21,7 @@
 #include "base/mem.h"
 #include "base/random.h"
 #include "base/sys.h"
-#include "transport/fault.h"
+#include "testing/fault/fault.h"
 
 /* Rounds without movement after which a world is taken to be at rest; far more than
  * faults hold back in a row. */

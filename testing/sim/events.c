@@ -2,7 +2,7 @@
 /*
  * events.c - events.h says it all.
  */
-#include "transport/sim/events.h"
+#include "testing/sim/events.h"
 
 #include <errno.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * world.c - time, chance, and who is there.
+ * sim_world.c - time, chance, and who is there.
  */
-#include "transport/sim/world.h"
+#include "testing/sim/sim_world.h"
 
 #include <errno.h>
 #include <string.h>
@@ -16,24 +16,24 @@
 #define LATE_ONE_IN 16
 #define LATE_TIMES  8
 
-struct sim_world world;
+struct sim_world sim_world;
 
 /* ---- begin and end ---- */
 
 static uint64_t world_clock(void)
 {
-    return world.now_ns;
+    return sim_world.now_ns;
 }
 
 int sim_begin(const struct sim_config *config)
 {
     assert(config->words <= SIM_WORDS_MAX && config->depth != 0 &&
            config->delay_min_ns <= config->delay_max_ns);
-    if (world.is_on)
+    if (sim_world.is_on)
         return -EBUSY;
-    world = (struct sim_world){.is_on = true, .config = *config, .now_ns = FIRST_MOMENT};
-    world.name = (uint32_t)(config->seed * UINT64_C(0x9e3779b97f4a7c15) >> 32);
-    random_seed(&world.random, config->seed);
+    sim_world = (struct sim_world){.is_on = true, .config = *config, .now_ns = FIRST_MOMENT};
+    sim_world.name = (uint32_t)(config->seed * UINT64_C(0x9e3779b97f4a7c15) >> 32);
+    random_seed(&sim_world.random, config->seed);
     random_secret_set(config->seed);
     clock_set(world_clock);
     return 0;
@@ -42,8 +42,8 @@ int sim_begin(const struct sim_config *config)
 /* Frees the queues that wait for their event alone. */
 static void world_drop_events(void)
 {
-    while (world.events.count != 0) {
-        struct event event = events_take(&world.events);
+    while (sim_world.events.count != 0) {
+        struct event event = events_take(&sim_world.events);
 
         if (event.kind == EVENT_PACKET && event.what != NULL)
             queue_due(event.what);
@@ -53,9 +53,9 @@ static void world_drop_events(void)
 void sim_end(void)
 {
     world_drop_events();
-    events_fini(&world.events);
-    mem_free(world.places);
-    world = (struct sim_world){0};
+    events_fini(&sim_world.events);
+    mem_free(sim_world.places);
+    sim_world = (struct sim_world){0};
     clock_set(NULL);
     random_secret_reset();
 }
@@ -64,43 +64,43 @@ void sim_end(void)
 
 uint64_t sim_now(void)
 {
-    return world.now_ns;
+    return sim_world.now_ns;
 }
 
 bool sim_sleeps(uint32_t who)
 {
-    return world.places[who].sleeps;
+    return sim_world.places[who].sleeps;
 }
 
 uint64_t sim_stirred(void)
 {
-    return world.stirred_ns;
+    return sim_world.stirred_ns;
 }
 
 bool sim_is_moving(void)
 {
-    return world.moving != 0;
+    return sim_world.moving != 0;
 }
 
 uint64_t sim_packets(void)
 {
-    return world.packets;
+    return sim_world.packets;
 }
 
 bool world_chance(uint32_t percent)
 {
-    return percent != 0 && random_below(&world.random, 100) < percent;
+    return percent != 0 && random_below(&sim_world.random, 100) < percent;
 }
 
 uint64_t world_later(void)
 {
-    const struct sim_config *c = &world.config;
-    uint64_t delay =
-        c->delay_min_ns + random_below(&world.random, c->delay_max_ns - c->delay_min_ns + 1);
+    const struct sim_config *c = &sim_world.config;
+    uint64_t delay = c->delay_min_ns +
+                     random_below(&sim_world.random, c->delay_max_ns - c->delay_min_ns + 1);
 
-    if (random_below(&world.random, LATE_ONE_IN) == 0)
+    if (random_below(&sim_world.random, LATE_ONE_IN) == 0)
         delay *= LATE_TIMES;
-    return world.now_ns + delay;
+    return sim_world.now_ns + delay;
 }
 
 /* ---- events ---- */
@@ -108,18 +108,18 @@ uint64_t world_later(void)
 int world_add_event(enum event_kind kind, uint64_t at_ns, uint32_t who, void *what)
 {
     const struct event event = {.at_ns = at_ns, .kind = kind, .who = who, .what = what};
-    int err = events_add(&world.events, event);
+    int err = events_add(&sim_world.events, event);
 
-    world.moving += err == 0 && kind != EVENT_ALARM;
+    sim_world.moving += err == 0 && kind != EVENT_ALARM;
     return err;
 }
 
 int sim_alarm(uint32_t who, uint64_t at_ns)
 {
-    struct sim_place *place = &world.places[who];
+    struct sim_place *place = &sim_world.places[who];
     int err;
 
-    at_ns = at_ns < world.now_ns ? world.now_ns : at_ns;
+    at_ns = at_ns < sim_world.now_ns ? sim_world.now_ns : at_ns;
     if (place->alarm_ns <= at_ns)
         return 0;
     err = world_add_event(EVENT_ALARM, at_ns, who, NULL);
@@ -131,7 +131,7 @@ int sim_alarm(uint32_t who, uint64_t at_ns)
 /* Does it concern its endpoint?  Then what it says is done. */
 static bool event_happens(const struct event *event)
 {
-    struct sim_place *place = &world.places[event->who];
+    struct sim_place *place = &sim_world.places[event->who];
 
     switch (event->kind) {
     case EVENT_PACKET:
@@ -158,17 +158,17 @@ bool sim_next(uint32_t *who, uint64_t until_ns)
 {
     const struct event *first;
 
-    while ((first = events_first(&world.events)) != NULL && first->at_ns <= until_ns) {
-        struct event event = events_take(&world.events);
+    while ((first = events_first(&sim_world.events)) != NULL && first->at_ns <= until_ns) {
+        struct event event = events_take(&sim_world.events);
 
-        world.now_ns = event.at_ns;
+        sim_world.now_ns = event.at_ns;
         if (event.kind != EVENT_ALARM) {
-            world.moving--;
-            world.stirred_ns = world.now_ns;
+            sim_world.moving--;
+            sim_world.stirred_ns = sim_world.now_ns;
         }
         if (event_happens(&event)) {
             *who = event.who;
-            world.places[event.who].sleeps = false;
+            sim_world.places[event.who].sleeps = false;
             return true;
         }
     }
@@ -179,35 +179,35 @@ bool sim_next(uint32_t *who, uint64_t until_ns)
 
 static int world_grow(void)
 {
-    uint32_t room = world.room == 0 ? 16 : world.room * 2;
-    struct sim_place *places = mem_realloc(world.places, room * sizeof *places);
+    uint32_t room = sim_world.room == 0 ? 16 : sim_world.room * 2;
+    struct sim_place *places = mem_realloc(sim_world.places, room * sizeof *places);
 
     if (places == NULL)
         return -ENOMEM;
-    world.places = places;
-    world.room = room;
+    sim_world.places = places;
+    sim_world.room = room;
     return 0;
 }
 
 int world_add(struct sim *sim)
 {
-    if (world.count == world.room && world_grow() != 0)
+    if (sim_world.count == sim_world.room && world_grow() != 0)
         return -ENOMEM;
-    sim->index = world.count++;
-    world.places[sim->index] = (struct sim_place){.sim = sim, .alarm_ns = SIM_NEVER};
+    sim->index = sim_world.count++;
+    sim_world.places[sim->index] = (struct sim_place){.sim = sim, .alarm_ns = SIM_NEVER};
     return 0;
 }
 
 void world_remove(struct sim *sim)
 {
-    world.places[sim->index].sim = NULL;
+    sim_world.places[sim->index].sim = NULL;
 }
 
 int world_find(uint32_t index, struct sim **out)
 {
-    const struct sim_place *place = &world.places[index];
+    const struct sim_place *place = &sim_world.places[index];
 
-    if (index >= world.count)
+    if (index >= sim_world.count)
         return -EHOSTUNREACH;
     if (place->is_dead)
         return -EHOSTDOWN;
@@ -219,7 +219,7 @@ int world_find(uint32_t index, struct sim **out)
 
 void sim_kill(uint32_t who)
 {
-    struct sim_place *place = &world.places[who];
+    struct sim_place *place = &sim_world.places[who];
 
     assert(place->sim != NULL && !place->is_dead);
     place->is_dead = place->sim->is_dead = true;
@@ -230,8 +230,10 @@ void sim_kill(uint32_t who)
 
 void world_address(const struct sim *sim, struct transport_address *address)
 {
-    *address = (struct transport_address){
-        .kind = ADDRESS_SIM, .process = world.name, .place = sim->index, .credit = sim->credit};
+    *address = (struct transport_address){.kind = ADDRESS_SIM,
+                                          .process = sim_world.name,
+                                          .place = sim->index,
+                                          .credit = sim->credit};
 }
 
 int world_check(const struct transport_address *address, uint32_t *index)
@@ -241,7 +243,7 @@ int world_check(const struct transport_address *address, uint32_t *index)
 
     if (!address_is_same(address, &expected))
         return -EINVAL;
-    if (address->process != world.name || address->place >= world.count)
+    if (address->process != sim_world.name || address->place >= sim_world.count)
         return -EHOSTUNREACH;
     *index = address->place;
     return 0;

@@ -2,17 +2,10 @@
 /*
  * fault.h - a transport that makes the rare daily: fault.c.
  */
-#ifndef TRANSPORT_FAULT_H
-#define TRANSPORT_FAULT_H
+#ifndef TESTING_FAULT_FAULT_H
+#define TESTING_FAULT_FAULT_H
 
 #include "transport/transport.h"
-
-/* Points where it dies, if settings.fault.die says so: behind a packet of a type, before one is
- * delivered, when half of what is to be read or written has been. */
-#define DEATH_SENT    "sent-"
-#define DEATH_GOT     "got-"
-#define DEATH_READING "reading"
-#define DEATH_WRITING "writing"
 
 /* Opens a transport that disturbs what it wraps: from config's seed it answers
  * -EAGAIN, holds back deliveries, fails reads and writes.  It never reorders a link, never

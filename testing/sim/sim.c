@@ -2,7 +2,7 @@
 /*
  * sim.c - the transport of a simulated world; sim.h says how it is driven.
  *
- *   world.c   time, chance, events, who is there
+ *   sim_world.c   time, chance, events, who is there
  *   queue.c   packets
  *   remote.c  reads, writes, words
  *
@@ -10,7 +10,7 @@
  * time of its own.  As much as the contract allows to go wrong goes wrong by chance: sends find
  * no room, reads end late or fail, endpoints die.
  */
-#include "transport/sim/world.h"
+#include "testing/sim/sim_world.h"
 
 #include <errno.h>
 
@@ -83,15 +83,15 @@ static int sim_wait(struct transport *t, int64_t timeout_ns)
 
     if (!list_is_empty(&sim->ready) || !list_is_empty(&sim->moved))
         return 0;
-    world.places[sim->index].sleeps = true;
+    sim_world.places[sim->index].sleeps = true;
     if (timeout_ns >= 0)
-        sim_alarm(sim->index, world.now_ns + (uint64_t)timeout_ns);
+        sim_alarm(sim->index, sim_world.now_ns + (uint64_t)timeout_ns);
     return -ETIMEDOUT;
 }
 
 static void sim_wake(struct transport *t)
 {
-    sim_alarm(sim_of(t)->index, world.now_ns);
+    sim_alarm(sim_of(t)->index, sim_world.now_ns);
 }
 
 static bool sim_is_flushed(struct transport *t)
@@ -107,7 +107,7 @@ static int sim_open(const struct transport_config *config, struct transport **ou
     struct sim *sim;
     int err;
 
-    if (!world.is_on) {
+    if (!sim_world.is_on) {
         LOG_ERROR("sim: there is no simulation in this process; ./dev sim runs them");
         return -ENODEV;
     }
@@ -118,10 +118,10 @@ static int sim_open(const struct transport_config *config, struct transport **ou
     sim->base.limits =
         (struct transport_limits){.packet_max = SIM_PACKET_MAX,
                                   .inline_max = SIM_INLINE_MAX,
-                                  .can_read = world.config.can_read,
+                                  .can_read = sim_world.config.can_read,
                                   .is_copy = true,
-                                  .cswap_words = world.config.words,
-                                  .table_words = world.config.has_table ? SIM_TABLE : 0,
+                                  .cswap_words = sim_world.config.words,
+                                  .table_words = sim_world.config.has_table ? SIM_TABLE : 0,
                                   .is_instant = true};
     sim->events = config->events;
     sim->arg = config->arg;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * transport_testing.h - a world of a few endpoints in one thread, over any transport.  Test
+ * transport_world.h - a world of a few endpoints in one thread, over any transport.  Test
  * code.
  *
  * Each node has what its events said.  A packet's contents follow from its number, so a
  * receiver knows what must have come.  Every test ends with all endpoints closed and nothing
  * left of memory, descriptors and mappings (world_fini).  Failures end the test (cmocka).
  */
-#ifndef TRANSPORT_TESTING_H
-#define TRANSPORT_TESTING_H
+#ifndef TESTING_TRANSPORT_WORLD_H
+#define TESTING_TRANSPORT_WORLD_H
 
 #include <setjmp.h>
 #include <stdarg.h>

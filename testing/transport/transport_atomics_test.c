@@ -4,7 +4,7 @@
  * transport that has them.
  */
 #include "transport/atomics.h"
-#include "transport/transport_testing.h"
+#include "testing/transport/transport_world.h"
 
 #include <errno.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * transport_testing.c - transport_testing.h says it all.
+ * transport_world.c - transport_world.h says it all.
  */
-#include "transport/transport_testing.h"
+#include "testing/transport/transport_world.h"
 
 #include <errno.h>
 #include <stdalign.h>
@@ -12,8 +12,8 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/sys.h"
-#include "transport/fault.h"
-#include "transport/loop/loop.h"
+#include "testing/loop/loop.h"
+#include "testing/testing.h"
 
 #define TESTS_MAX        32
 #define NETWORK_PATIENCE (60 * CLOCK_S)
@@ -154,18 +154,19 @@ int node_open(unsigned i)
         .key = "one job, one key",
         .peers = 8,
         .wants_cswap = true,
-        .settings = {.shm = {.ring_size = 16 << 10, .attach = true},
-                     .fault = {.seed = i + 1, .percent = world.kind->fault_percent}},
+        .settings.shm = {.ring_size = 16 << 10, .attach = true},
     };
+    struct testing_settings *settings = testing_settings(&config.settings);
     int err;
+
+    settings->fault_seed = i + 1;
+    settings->fault_percent = world.kind->fault_percent;
 
     if (world.kind->network != NULL)
         snprintf(config.settings.ofi.provider, sizeof config.settings.ofi.provider, "%s",
                  world.kind->network);
     *node = (struct node){0};
-    err = world.kind->fault_percent != 0
-              ? transport_fault_open(world.kind->ops, &config, &node->t)
-              : world.kind->ops->open(&config, &node->t);
+    err = transport_open(world.kind->ops, &config, &node->t);
     if (err == 0)
         node->t->ops->address(node->t, &node->address);
     return err;

@@ -4,8 +4,8 @@
  *
  *   core  <- link of ours ->  fault  <- link of its own ->  wrapped transport
  *
- * What can happen, happens in so many percent of the calls as settings.fault.percent says,
- * chosen by a generator with settings.fault.seed:
+ * What can happen, happens in MBX_FAULT_PERCENT of the calls, chosen by a generator with
+ * MBX_FAULT_SEED:
  *
  *   send       is full once more                     -EAGAIN
  *   accept     the core is asked later
@@ -16,7 +16,7 @@
  *              next poll() (-EINPROGRESS)
  *   cswap      if the caller can wait: is done, or fails, with the next poll()
  *
- * And at the point settings.fault.die, if it names one, this process dies (base/death.h).
+ * And at the place MBX_FAULT_DIE, if it names one, this process dies (failpoints.h).
  *
  * Order within a link, what is delivered, and the errors that are permanent stay those
  * of the wrapped transport.
@@ -33,13 +33,14 @@
 #include <string.h>
 
 #include "base/base.h"
-#include "base/death.h"
 #include "base/list.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/random.h"
+#include "testing/fault/failpoints.h"
+#include "testing/fault/fault.h"
+#include "testing/testing.h"
 #include "transport/atomics.h"
-#include "transport/fault.h"
 #include "transport/handoff.h"
 #include "transport/memory.h"
 
@@ -97,7 +98,7 @@ static void come_by_packet(const struct fault *fault, const char *prefix, unsign
     const char *name = wire_type_name(type);
 
     if (unlikely(fault->die[0] != '\0') && name != NULL)
-        death_come_by(fault->die, prefix, name);
+        failpoint_reach(fault->die, prefix, name);
 }
 
 /* Of what is to be read or written at once: it ends in the middle. */
@@ -216,7 +217,7 @@ static int on_deliver(void *arg, uint32_t peer, const void *packet, size_t size)
     if (strikes(fault))
         return -EAGAIN;
     if (size >= sizeof(struct wire_header))
-        come_by_packet(fault, DEATH_GOT, ((const struct wire_header *)packet)->type);
+        come_by_packet(fault, FAILPOINT_GOT, ((const struct wire_header *)packet)->type);
     return fault->events->deliver(fault->arg, fault->links[peer]->base.peer, packet, size);
 }
 
@@ -297,7 +298,7 @@ static int fault_send(struct link *l, const struct transport_packet *packet)
     }
     err = inner->transport->ops->send(inner, packet);
     if (err == 0)
-        come_by_packet(fault, DEATH_SENT, packet->header->type);
+        come_by_packet(fault, FAILPOINT_SENT, packet->header->type);
     return err;
 }
 
@@ -336,12 +337,12 @@ static int fault_read(struct link *l, void *dst, uint64_t address, uint64_t key,
     struct link *inner = link_of(l)->inner;
     int err = access_strikes(fault);
 
-    if (dies_within(fault, DEATH_READING, size))
+    if (dies_within(fault, FAILPOINT_READING, size))
         size /= 2;
     if (err == 0)
         err = transport_read(inner, dst, address, key, size, cookie);
     if ((err == 0 || err == -EINPROGRESS) && fault->die[0] != '\0')
-        death_come_by(fault->die, "", DEATH_READING);
+        failpoint_reach(fault->die, "", FAILPOINT_READING);
     return err == 0 && strikes(fault) ? delay_read(fault, cookie) : err;
 }
 
@@ -352,12 +353,12 @@ static int fault_write(struct link *l, uint64_t address, uint64_t key, const voi
     struct link *inner = link_of(l)->inner;
     int err = access_strikes(fault);
 
-    if (dies_within(fault, DEATH_WRITING, size))
+    if (dies_within(fault, FAILPOINT_WRITING, size))
         size /= 2;
     if (err == 0)
         err = transport_write(inner, address, key, src, size, cookie);
     if ((err == 0 || err == -EINPROGRESS) && fault->die[0] != '\0')
-        death_come_by(fault->die, "", DEATH_WRITING);
+        failpoint_reach(fault->die, "", FAILPOINT_WRITING);
     return err == 0 && strikes(fault) ? delay_read(fault, cookie) : err;
 }
 
@@ -566,13 +567,14 @@ struct transport *transport_fault_inner(struct transport *t)
 int transport_fault_open(const struct transport_ops *wrapped,
                          const struct transport_config *config, struct transport **out)
 {
+    const struct testing_settings *settings = testing_settings_of(&config->settings);
     struct transport_config inner_config = *config;
     struct fault *fault;
     int err;
 
-    if (config->settings.fault.percent > PERCENT_MAX) {
-        LOG_ERROR("fault: %" PRIu64 " percent is out of range 0..%d",
-                  config->settings.fault.percent, PERCENT_MAX);
+    if (settings->fault_percent > PERCENT_MAX) {
+        LOG_ERROR("fault: %" PRIu64 " percent is out of range 0..%d", settings->fault_percent,
+                  PERCENT_MAX);
         return -EINVAL;
     }
     fault = mem_calloc(1, sizeof *fault);
@@ -591,9 +593,9 @@ int transport_fault_open(const struct transport_ops *wrapped,
     fault->base = (struct transport){.ops = &fault->ops, .limits = fault->inner->limits};
     fault->events = config->events;
     fault->arg = config->arg;
-    fault->percent = config->settings.fault.percent;
-    snprintf(fault->die, sizeof fault->die, "%s", config->settings.fault.die);
-    random_seed(&fault->random, config->settings.fault.seed);
+    fault->percent = settings->fault_percent;
+    snprintf(fault->die, sizeof fault->die, "%s", settings->fault_die);
+    random_seed(&fault->random, settings->fault_seed);
     list_init(&fault->late);
     *out = &fault->base;
     return 0;

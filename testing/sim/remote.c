@@ -8,7 +8,7 @@
  * way in the queues: atomics of a network keep no order with its messages.  A swap that is
  * lost may have been done.
  */
-#include "transport/sim/world.h"
+#include "testing/sim/sim_world.h"
 
 #include <errno.h>
 #include <string.h>
@@ -121,12 +121,13 @@ static int move_start(struct sim_move *move)
 {
     struct sim *sim = sim_of(move->link->member.link.transport);
 
-    if (!world.config.can_read)
+    if (!sim_world.config.can_read)
         return -ENOTSUP;
     if (sim->is_dead)
         return -ENOTCONN;
-    move->is_lost = world_chance(world.config.percent_lost);
-    return world_chance(world.config.percent_late) ? move_later(sim, move) : move_bytes(move);
+    move->is_lost = world_chance(sim_world.config.percent_lost);
+    return world_chance(sim_world.config.percent_late) ? move_later(sim, move)
+                                                       : move_bytes(move);
 }
 
 static int sim_read(struct link *l, void *dst, uint64_t address, uint64_t key, size_t size,
@@ -262,15 +263,16 @@ static int sim_cswap(struct link *l, uint64_t index, uint64_t expected, uint64_t
     struct sim *remote;
     int err = remote_of(l, &remote);
 
-    if (err == 0 && cookie != 0 && world_chance(world.config.percent_late))
-        return move_later(sim_of(l->transport),
-                          &(struct sim_move){.link = sim_link_of(l),
-                                             .address = index,
-                                             .is_lost = world_chance(world.config.percent_lost),
-                                             .is_cswap = true,
-                                             .expected = expected,
-                                             .desired = desired,
-                                             .name = cookie});
+    if (err == 0 && cookie != 0 && world_chance(sim_world.config.percent_late))
+        return move_later(
+            sim_of(l->transport),
+            &(struct sim_move){.link = sim_link_of(l),
+                               .address = index,
+                               .is_lost = world_chance(sim_world.config.percent_lost),
+                               .is_cswap = true,
+                               .expected = expected,
+                               .desired = desired,
+                               .name = cookie});
     return err != 0 ? err : sim_cswap_local(&remote->base, index, expected, desired, found);
 }
 

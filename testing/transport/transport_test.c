@@ -2,7 +2,7 @@
 /*
  * transport_test.c - what transport.h promises of packets and links, over every transport.
  */
-#include "transport/transport_testing.h"
+#include "testing/transport/transport_world.h"
 
 #include <errno.h>
 #include <string.h>

@@ -5,8 +5,8 @@
  * A binary heap.  Events of one moment happen in the order in which they were added, so that
  * the order is the same everywhere.
  */
-#ifndef TRANSPORT_SIM_EVENTS_H
-#define TRANSPORT_SIM_EVENTS_H
+#ifndef TESTING_SIM_EVENTS_H
+#define TESTING_SIM_EVENTS_H
 
 #include "base/base.h"
 

@@ -36,9 +36,10 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "testing/loop/loop.h"
+#include "testing/testing.h"
 #include "transport/atomics.h"
 #include "transport/link_table.h"
-#include "transport/loop/loop.h"
 #include "transport/memory.h"
 
 #define LOOP_PACKET_MAX    512
@@ -642,23 +643,23 @@ static bool loop_is_flushed(struct transport *t)
 
 static const struct param params[] = {
     {"LOOP_DEPTH", PARAM_COUNT, "packets", "4", 1, LOOP_DEPTH_MAX, NULL,
-     "packets that one direction of a loop link holds",
-     offsetof(struct transport_settings, loop.depth)},
+     "packets that one direction of a loop link holds", TESTING_AT(loop_depth)},
 };
 
-static int check_config(const struct transport_config *config)
+static int check_depth(uint64_t depth)
 {
-    if (config->settings.loop.depth <= LOOP_DEPTH_MAX)
+    if (depth <= LOOP_DEPTH_MAX)
         return 0;
-    LOG_ERROR("loop: a link of %" PRIu64 " packets is too long, at most %u",
-              config->settings.loop.depth, LOOP_DEPTH_MAX);
+    LOG_ERROR("loop: a link of %" PRIu64 " packets is too long, at most %u", depth,
+              LOOP_DEPTH_MAX);
     return -EINVAL;
 }
 
 static int loop_open(const struct transport_config *config, struct transport **out)
 {
+    uint64_t depth = testing_settings_of(&config->settings)->loop_depth;
     struct loop *loop;
-    int err = check_config(config);
+    int err = check_depth(depth);
 
     if (err != 0)
         return err;
@@ -676,8 +677,7 @@ static int loop_open(const struct transport_config *config, struct transport **o
     loop->events = config->events;
     loop->arg = config->arg;
     loop->credit = config->credit;
-    loop->depth = config->settings.loop.depth != 0 ? (uint32_t)config->settings.loop.depth
-                                                   : LOOP_DEPTH_DEFAULT;
+    loop->depth = depth != 0 ? (uint32_t)depth : LOOP_DEPTH_DEFAULT;
     list_init(&loop->inbox);
     list_init(&loop->ready);
     list_init(&loop->blocked);

@@ -3,7 +3,7 @@
  * transport_read_test.c - what transport.h promises of reading and writing another's
  * memory, and of waiting, over every transport.
  */
-#include "transport/transport_testing.h"
+#include "testing/transport/transport_world.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * world.h - what the files of src/transport/sim share.
+ * sim_world.h - what the files of src/transport/sim share.
  *
  *   world ── endpoints[index] ── struct sim            time, chance, events
  *                                  ├── links ── out: struct sim_queue ── packets
@@ -16,16 +16,16 @@
  *   I3  a queue without packets has no receiver, or a sender, or an event that frees it
  *   I4  due moments do not decrease along a queue: it stays first in, first out
  */
-#ifndef TRANSPORT_SIM_WORLD_H
-#define TRANSPORT_SIM_WORLD_H
+#ifndef TESTING_SIM_SIM_WORLD_H
+#define TESTING_SIM_SIM_WORLD_H
 
 #include <stdalign.h>
 
 #include "base/list.h"
 #include "base/random.h"
 #include "transport/link_table.h"
-#include "transport/sim/events.h"
-#include "transport/sim/sim.h"
+#include "testing/sim/events.h"
+#include "testing/sim/sim.h"
 #include "transport/transport.h"
 
 #define SIM_PACKET_MAX 512
@@ -95,9 +95,9 @@ struct sim_world {
     uint32_t count, room;
 };
 
-extern struct sim_world world;
+extern struct sim_world sim_world;
 
-/* ---- world.c ---- */
+/* ---- sim_world.c ---- */
 
 /* Makes room for one endpoint more and sets its index. */
 int world_add(struct sim *sim);

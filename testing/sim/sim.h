@@ -18,8 +18,8 @@
  * Everything follows from the configuration and from the order of the calls.  One world at a
  * time in a process; its endpoints belong to one thread.
  */
-#ifndef TRANSPORT_SIM_SIM_H
-#define TRANSPORT_SIM_SIM_H
+#ifndef TESTING_SIM_SIM_H
+#define TESTING_SIM_SIM_H
 
 #include "base/base.h"
 #include "transport/transport.h"

@@ -2,8 +2,8 @@
 /*
  * loop.h - loop.c says it all.
  */
-#ifndef TRANSPORT_LOOP_LOOP_H
-#define TRANSPORT_LOOP_LOOP_H
+#ifndef TESTING_LOOP_LOOP_H
+#define TESTING_LOOP_LOOP_H
 
 #include "transport/transport.h"
 

@@ -8,7 +8,7 @@
  * A queue is made by the first send of its pair.  It belongs to both sides and to its event,
  * and is freed by whoever lets go last.
  */
-#include "transport/sim/world.h"
+#include "testing/sim/sim_world.h"
 
 #include <errno.h>
 #include <string.h>
@@ -86,7 +86,7 @@ static void queue_expect(struct sim_queue *q)
 {
     uint64_t due_ns = q->first->due_ns;
 
-    if (due_ns > world.now_ns &&
+    if (due_ns > sim_world.now_ns &&
         world_add_event(EVENT_PACKET, due_ns, q->receiver->index, q) == 0)
         q->has_event = true;
     else
@@ -161,11 +161,11 @@ static int queue_take(struct sim_link *link, const struct transport_packet *pack
 
     if (q->receiver == NULL)
         return -ENOTCONN;
-    if (q->count >= world.config.depth) {
+    if (q->count >= sim_world.config.depth) {
         q->is_awaited = true;
         return -EAGAIN;
     }
-    p = world_chance(world.config.percent_full) ? NULL : packet_make(packet);
+    p = world_chance(sim_world.config.percent_full) ? NULL : packet_make(packet);
     if (p == NULL) {
         tell_room(link);
         return -EAGAIN;
@@ -230,9 +230,10 @@ static int deliver_first(struct sim *sim, struct sim_queue *q)
         err = sim->events->deliver(sim->arg, q->answer->member.link.peer, p->bytes, p->size);
     if (err != 0)
         return -EAGAIN;
-    world.packets++;
-    if (world.config.delivered != NULL)
-        world.config.delivered(world.config.arg, q->from_index, sim->index, p->bytes, p->size);
+    sim_world.packets++;
+    if (sim_world.config.delivered != NULL)
+        sim_world.config.delivered(sim_world.config.arg, q->from_index, sim->index, p->bytes,
+                                   p->size);
     mem_free(pop(q));
     if (q->is_awaited && q->sender != NULL) {
         q->is_awaited = false;
@@ -268,7 +269,7 @@ int queue_deliver(struct sim *sim, int budget)
 /* Only so many of its packets, from the first, arrive. */
 static void cut(struct sim_queue *q)
 {
-    uint64_t left = random_below(&world.random, 2 * (uint64_t)q->count + 1);
+    uint64_t left = random_below(&sim_world.random, 2 * (uint64_t)q->count + 1);
 
     if (left >= q->count)
         return;

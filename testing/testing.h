@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * testing.h - what a program has that links testing/ besides the library.
+ *
+ *   MBX_TRANSPORT=loop, sim   transports of one process (loop/, sim/)
+ *   MBX_FAULT_PERCENT, _SEED  a transport around the one that was chosen, which makes what is
+ *                             rare daily (fault/)
+ *   MBX_FAULT_DIE             the process dies at a place with that name (fault/failpoints.h)
+ *   MBX_FAULT_HOST            processes take each other for those of other machines
+ *
+ * The library knows none of this; testing.c registers it (transport_extension, failpoint_hook)
+ * before main().
+ */
+#ifndef TESTING_TESTING_H
+#define TESTING_TESTING_H
+
+#include "transport/transport.h"
+
+/* What lies in transport_settings.extension. */
+struct testing_settings {
+    uint64_t loop_depth;    /* packets that a link of loop holds; 0: default */
+    uint64_t fault_percent; /* how often send, deliver, read are disturbed */
+    uint64_t fault_seed;
+    char fault_die[PARAM_STRING_MAX]; /* where to die; "": nowhere */
+};
+
+static_assert(sizeof(struct testing_settings) <= TRANSPORT_EXTENSION_SIZE, "there is room");
+
+#define TESTING_AT(field)                                                                      \
+    (offsetof(struct transport_settings, extension) + offsetof(struct testing_settings, field))
+
+static inline struct testing_settings *testing_settings(struct transport_settings *settings)
+{
+    return (struct testing_settings *)(void *)settings->extension;
+}
+
+static inline const struct testing_settings *
+testing_settings_of(const struct transport_settings *settings)
+{
+    return (const struct testing_settings *)(const void *)settings->extension;
+}
+
+#endif
