@@ -16,7 +16,9 @@
 #ifndef BASE_CHECK_H
 #define BASE_CHECK_H
 
-#include "base/base.h"
+#include <stdbool.h>
+
+#include "base/compiler.h"
 
 #ifndef MBX_CHECKS
 #define MBX_CHECKS 0

@@ -30,7 +30,9 @@
 #include "provider/ep.h"
 #include "provider/event.h"
 #include "provider/fabric.h"
+#include "provider/valid.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -60,12 +62,14 @@ void prov_cq_ring(struct prov_cq *cq)
 /* Who sleeps hears of it, as of what completes in an endpoint. */
 static void event_push(struct prov_cq *cq, const struct prov_event *event)
 {
+    assert(cq->event_count < cq->event_capacity);
     *event_at(cq, cq->event_count++) = *event;
     prov_cq_ring(cq);
 }
 
 static void event_pop(struct prov_cq *cq)
 {
+    assert(cq->event_count != 0);
     cq->event_head = (cq->event_head + 1) & (cq->event_capacity - 1);
     cq->event_count--;
 }
@@ -89,6 +93,7 @@ static int events_grow(struct prov_cq *cq)
 void prov_cq_push(struct prov_cq *cq, const struct prov_event *event)
 {
     prov_cq_lock(cq);
+    assert(cq->event_reserved != 0);
     cq->event_reserved--;
     event_push(cq, event);
     prov_cq_unlock(cq);
@@ -110,6 +115,7 @@ int prov_cq_reserve(struct prov_cq *cq)
 void prov_cq_unreserve(struct prov_cq *cq)
 {
     prov_cq_lock(cq);
+    assert(cq->event_reserved != 0);
     cq->event_reserved--;
     prov_cq_unlock(cq);
 }
@@ -195,6 +201,7 @@ static OUT_OF_LINE size_t convert_by_kind(struct prov_cq *cq, struct prov_ep *ep
         filled = report(cq, &event, buf, nth, sources);
     if (finish & PROV_FINISH_CANCELLED) {
         prov_event_cancelled(&event, event.context, true);
+        assert(cq->event_reserved != 0);
         cq->event_reserved--;
         event_push(cq, &event);
     }
@@ -374,6 +381,8 @@ static inline size_t sources_read(struct prov_cq *cq, void *buf, size_t count,
         if (cq->next == PROV_CQ_PROGRESS)
             prov_ep_progress(source->ep);
         done = source_read(cq, source->ep, source->queues, buf, done, count, sources);
+        if (MBX_CHECKS && (done != 0 || cq->event_count != 0))
+            prov_check(cq, source->ep);
         prov_ep_unlock(source->ep);
     }
     return done;
@@ -467,6 +476,8 @@ static OUT_OF_LINE ssize_t cq_read_only(struct prov_cq *cq, struct prov_ep *ep, 
     if (cq->next == PROV_CQ_PROGRESS)
         prov_ep_progress(ep);
     done = source_read(cq, ep, cq->only_queues, buf, 0, count, NULL);
+    if (MBX_CHECKS && (done != 0 || cq->event_count != 0))
+        prov_check(cq, ep);
     return is_in_vain(cq, done) ? only_in_vain(cq, done) : read_well(cq, done, count);
 }
 

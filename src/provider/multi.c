@@ -47,19 +47,6 @@
 
 #define FIRST_MIN 64 /* FI_OPT_MIN_MULTI_RECV at first */
 
-struct prov_multi {
-    struct prov_multi *next, *before; /* on the list */
-    struct prov_op *op;               /* the receive as the client knows it */
-    struct prov_op *sentinel;         /* or NULL */
-    uint32_t source;                  /* peer, or MBX_ANY_SOURCE */
-    bool many; /* false: an ordinary receive that waits behind such a buffer */
-    bool listed;
-    bool cancelled; /* to be said when the parts are complete */
-    char *buf;
-    size_t len, used, min;
-    unsigned parts; /* that are not complete */
-};
-
 /* ---- sentinels ------------------------------------------------------------------------ */
 
 /* If there is no memory for it, later. */
@@ -124,6 +111,7 @@ static void list_append(struct prov_ep *ep, struct prov_multi *m)
 
 static void list_remove(struct prov_ep *ep, struct prov_multi *m)
 {
+    assert(m->listed);
     if (m->before != NULL)
         m->before->next = m->next;
     else
@@ -292,6 +280,7 @@ static enum buffer_end part_done(struct prov_ep *ep, struct prov_multi *m)
 {
     enum buffer_end end = m->cancelled ? BUFFER_CANCELLED : BUFFER_RELEASED;
 
+    assert(m->parts != 0);
     if (--m->parts != 0 || m->listed)
         return BUFFER_STAYS;
     prov_op_put(&ep->ops, m->op);
@@ -320,6 +309,7 @@ unsigned prov_multi_finish_part(struct prov_ep *ep, struct prov_op *op,
 /* It is off the list and has no parts. */
 static void multi_end(struct prov_ep *ep, struct prov_multi *m)
 {
+    assert(!m->listed && m->parts == 0);
     free(m->op->bounce);
     prov_op_put(&ep->ops, m->op);
     free(m);

@@ -10,7 +10,20 @@
 #include "provider/op.h"
 
 struct prov_ep;
-struct prov_multi;
+
+/* Of multi.c alone, and of valid.c. */
+struct prov_multi {
+    struct prov_multi *next, *before; /* on the list */
+    struct prov_op *op;               /* the receive as the client knows it */
+    struct prov_op *sentinel;         /* or NULL */
+    uint32_t source;                  /* peer, or MBX_ANY_SOURCE */
+    bool many; /* false: an ordinary receive that waits behind such a buffer */
+    bool listed;
+    bool cancelled; /* to be said when the parts are complete */
+    char *buf;
+    size_t len, used, min;
+    unsigned parts; /* that are not complete */
+};
 
 /* An endpoint's part: untagged receives that are matched here, and a message for one of them. */
 struct prov_ep_multi {

@@ -16,6 +16,7 @@
 #include "provider/event.h"
 #include "provider/rma.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,6 +82,7 @@ unsigned prov_access_finish(struct prov_ep *ep, struct prov_op *op,
     *event = (struct prov_event){.source = FI_ADDR_NOTAVAIL};
     if (c->error != 0 && op->error == 0)
         op->error = c->error;
+    assert(op->parts != 0);
     if (--op->parts != 0)
         return 0;
     if (ep->cntrs.counts)

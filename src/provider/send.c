@@ -12,6 +12,10 @@
  * the message without us - it lies in the receiver's shared memory, or it has been
  * read - and mbx_close() keeps that promise.
  *
+ * Invariant
+ *   I1  `sent` has the sends that were complete at once, in their order; sent_end is where the
+ *       next one is put
+ *
  * Short of memory means -FI_EAGAIN, after progress: clients call again in a loop,
  * some without reading a completion queue in between.
  */
