@@ -169,7 +169,7 @@ def hpcc_input(where, ranks, size=1000):
 OSC_RDMA = ["--mca", "osc", "rdma", "--mca", "btl", "ofi,self",
             "--mca", "btl_ofi_provider_include", "matchbox"]
 
-MPI_TESTS = ("p2p", "collectives", "order", "rules", "threads", "app_amr", "app_farm")
+MPI_TESTS = ("p2p", "collectives", "order", "patterns", "rules", "threads", "app_amr", "app_farm")
 
 
 def everything(build, ranks, pipe=NETPIPE, size=200, over=None):
