@@ -258,6 +258,16 @@ MBX_MATCH_API struct mbx_match_recv *mbx_match_next_recv(const struct mbx_match 
 MBX_MATCH_API struct mbx_match_msg *mbx_match_next_msg(const struct mbx_match *m,
                                                        const struct mbx_match_msg *after);
 
+/* mbx_match_accepts - would a receive with this envelope (source may be MBX_MATCH_ANY_SOURCE) and
+ * these ignore bits accept a message with that one? */
+static inline bool mbx_match_accepts(const struct mbx_match_envelope *wanted, uint64_t ignore,
+                                     const struct mbx_match_envelope *message)
+{
+    return wanted->context_id == message->context_id &&
+           (wanted->source == MBX_MATCH_ANY_SOURCE || wanted->source == message->source) &&
+           ((wanted->tag ^ message->tag) & ~ignore) == 0;
+}
+
 /* mbx_match_memory - bytes that the engine has allocated, struct mbx_match and the entries not
  * counted: they are the caller's. */
 MBX_MATCH_API size_t mbx_match_memory(const struct mbx_match *m);

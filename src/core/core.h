@@ -53,6 +53,7 @@
 #include "base/mem.h"
 #include "base/param.h"
 #include "base/pool.h"
+#include "core/backoff.h"
 #include "core/proto.h"
 #include "core/stats.h"
 #include "offload/shadow.h"
@@ -212,40 +213,7 @@ struct request {
     };
 };
 
-/* ---- messages that have arrived ---- */
-
-/* What recv_matched() is told of a message: straight from a packet, or kept. */
-struct arrival {
-    struct mbx_match_envelope envelope; /* source is the peer */
-    uint64_t size;                      /* of the whole message */
-    uint64_t data;
-    const char *payload;
-    const struct wire_rts *rts; /* NULL: an eager message */
-    uint64_t sender;            /* the sender's request number; 0 if no FIN is wanted */
-    size_t have;                /* bytes at payload: all, the first fragment, early data */
-    bool is_fragmented;         /* further eager fragments follow */
-};
-
-/* The longest payload that a kept message holds itself. */
-#define MESSAGE_INLINE 24
-
-/* An unexpected message, or one taken by a matched probe; see message.c.  Many may have
- * to wait, so it holds no more than a short one needs. */
-struct message {
-    struct mbx_match_msg match;
-    uint64_t data;
-    uint32_t size; /* of payload; or it says that it is something else */
-    union {
-        struct {
-            uint64_t sender;
-            char payload[MESSAGE_INLINE];
-        };
-        struct wire_rts rts;
-        struct message_more *more;
-    };
-};
-
-static_assert(sizeof(struct message) <= sizeof(struct mbx_match_msg) + 48, "many wait");
+struct message;
 
 /* The eager message of a peer of which more fragments are to come.  One of message
  * and request is set while size > offset. */
@@ -300,7 +268,7 @@ struct peer {
     uint8_t owes;             /* enum peer_owes */
     bool can_read, can_write; /* no read from it, write to it has failed for good */
     bool is_awaited, is_doubted, is_gone, is_dead, is_lost; /* watch.c */
-    uint8_t share_skip : 5, share_pause : 3;                /* share.c */
+    struct backoff share;                                   /* from asking; share.c */
     bool is_far;                                            /* copies to it are slow; and */
     uint8_t distance_votes, distance_turn;                  /* since when: distance.h */
     uint32_t next_failed;                                   /* died after it; failed.c */
@@ -506,7 +474,15 @@ void request_complete(struct mbx_ep *ep, struct request *req, int error);
 void request_left(struct mbx_ep *ep, struct request *req);
 /* Forgets a request that nobody has seen. */
 void request_drop(struct mbx_ep *ep, struct request *req);
-/* Copies the entry out and kills the handle.  0. */
+/* The user will not ask for req again. */
+static inline void request_release(struct mbx_ep *ep, struct request *req)
+{
+    if (list_is_linked(&req->out))
+        req->state = REQUEST_LINGER;
+    else
+        pool_give(&ep->requests, req);
+}
+/* Copies the entry out and kills the handle.  0.  completion.c */
 int request_consume(struct mbx_ep *ep, struct request *req, struct mbx_completion *completion);
 /* The live request of this handle, or NULL. */
 struct request *request_find(const struct mbx_ep *ep, mbx_request handle);
@@ -560,18 +536,20 @@ static inline bool request_is_send(const struct request *req)
     return req->completion.kind == MBX_SENDS;
 }
 
-/* ---- message.c ---- */
+/* Does req wait in its engine?  POSTED alone does not say so: it may be promised to a message
+ * that waits for the device's answer. */
+static inline bool recv_is_open(const struct request *req)
+{
+    return req->state == REQUEST_POSTED && req->match.state == MBX_MATCH_QUEUED;
+}
 
-/* Keeps an arrival that met no receive, with a copy of its payload and room for the
- * fragments to come.  NULL: no memory. */
-struct message *message_keep(struct mbx_ep *ep, const struct arrival *arrival);
-void message_drop(struct mbx_ep *ep, struct message *message);
-/* The payload credit that its sender has spent on it. */
-uint64_t message_credit(const struct message *message);
-/* What was kept, as it arrived; *room may be used for it. */
-const struct arrival *message_arrival(const struct message *message, struct arrival *room);
-/* A further fragment of a kept message. */
-void message_append(struct message *message, const void *payload, size_t size);
+static inline bool recv_is_from_any(const struct request *req)
+{
+    return req->completion.kind == MBX_RECVS && recv_is_open(req) &&
+           req->match.envelope.source == MBX_ANY_SOURCE;
+}
+
+extern const struct module request_module;
 
 /* ---- context.c ---- */
 
@@ -612,23 +590,6 @@ int peer_know(struct mbx_ep *ep, const struct transport_address *address, uint32
 /* Makes the peer of a number that is only named so far.  0; -EINVAL no such number; -ENOMEM, or
  * why there is no link. */
 int peer_make(struct mbx_ep *ep, uint32_t number);
-/* Puts req behind what already waits to leave for its peer. */
-void peer_queue(struct mbx_ep *ep, struct peer *peer, struct request *req);
-/* One packet without a message: of this type, which has this body.  As transport_ops.send. */
-int peer_tell(struct mbx_ep *ep, struct peer *peer, enum wire_type type, const void *body);
-/* The same with flags, the envelope and data of status, and payload. */
-int peer_tell_message(struct mbx_ep *ep, struct peer *peer, enum wire_type type, unsigned flags,
-                      const struct mbx_status *status, const void *body, const void *payload,
-                      size_t payload_size);
-/* Something is owed to it, from the next progress on. */
-void peer_owe(struct mbx_ep *ep, struct peer *peer, enum peer_owes what);
-/* The same, and tried at once. */
-void peer_owe_now(struct mbx_ep *ep, struct peer *peer, enum peer_owes what);
-/* Sends what is owed, as far as there is room.  How much went. */
-int peer_pay(struct mbx_ep *ep, struct peer *peer);
-/* The same at the beginning of a round. */
-int peer_pay_first(struct mbx_ep *ep, struct peer *peer);
-
 /* The peer of this number, which must exist: peer_use() has been called for the number of every
  * packet, of every message, and of every request but a receive that has met no message. */
 static inline struct peer *peer_get(const struct mbx_ep *ep, uint32_t number)
@@ -648,132 +609,6 @@ static inline int peer_use(struct mbx_ep *ep, uint32_t number)
     return likely(peer_is_used(ep, number)) ? 0 : peer_make(ep, number);
 }
 
-/* ---- send.c ---- */
-
-/* The first packet of req, which has its credit, leaves now or when it is its turn.  0, or the
- * peer is known to be gone. */
-int send_first(struct mbx_ep *ep, struct peer *peer, struct request *req);
-/* The same if there is credit; or else it waits here.  0; -ENOMEM; or as above. */
-int send_or_hold(struct mbx_ep *ep, struct peer *peer, struct request *req);
-/* Counts a message whose receiver has all of it. */
-void send_count(struct mbx_ep *ep, const struct request *req);
-
-/* ---- eager.c, rndv.c: each step 0 done for now, -EAGAIN no room: call again,
- * -EINPROGRESS there is room, but others are to have their turn, or a lasting error of
- * the transport ---- */
-
-extern const struct module request_module, recv_module, send_module, eager_module, rndv_module;
-
-enum eager_state {
-    EAGER_SENDING = PROTO_STATE(PROTO_EAGER, 0), /* send: its packets are leaving */
-    EAGER_WAIT_FIN, /* synchronous send: the receiver will say FIN */
-    EAGER_ASSEMBLE, /* receive: further fragments will come */
-};
-
-enum rndv_state {
-    RNDV_RTS = PROTO_STATE(PROTO_RNDV, 0), /* send: its RTS has not left */
-    RNDV_WAIT_FIN,                         /* send: the receiver will say FIN, or CTS */
-    RNDV_SEND_DATA,                        /* send: what the CTS asked for is leaving */
-    RNDV_READ,                             /* receive: reads the sender's memory */
-    RNDV_READ_WAIT,                        /* receive: the transport reads */
-    RNDV_CTS,                              /* receive: its CTS has not left */
-    RNDV_WAIT_DATA,                        /* receive: DATA will come */
-};
-
-/* Do the invariants of eager.c hold?  With MBX_CHECKS. */
-bool eager_is_valid(const struct mbx_ep *ep);
-
-int eager_packet(struct mbx_ep *ep, struct peer *peer, uint32_t context_id, uint64_t tag,
-                 uint64_t data, uint64_t sender, const void *buf, size_t size);
-void eager_receive(struct mbx_ep *ep, struct request *req, const struct arrival *arrival);
-/* The fragments to come of this arrival go to the message that keeps it. */
-void eager_assemble(struct mbx_ep *ep, const struct arrival *arrival, struct message *message);
-
-void rndv_receive(struct mbx_ep *ep, struct request *req, const struct arrival *arrival);
-/* Reads a chunk for req, in RNDV_READ, without asking its sender to take a part. */
-void rndv_read_alone(struct mbx_ep *ep, struct request *req);
-/* Reads at most a chunk of what is before end, in a state of any protocol, which is `waits` while
- * the transport reads.  0 go on, -EAGAIN later, -EINPROGRESS io_done() tells or has told; other
- * errors: it cannot be read (rndv_read_failed()). */
-int rndv_read_chunk(struct mbx_ep *ep, struct request *req, uint64_t end, unsigned waits);
-/* What rndv_read_chunk() reads. */
-size_t rndv_chunk_size(const struct mbx_ep *ep, const struct request *req, uint64_t end);
-/* Counts that, and remembers what it says of the peer. */
-void rndv_read_failed(struct mbx_ep *ep, struct request *req, int error);
-/* Asks the sender for the rest as data. */
-void rndv_ask(struct mbx_ep *ep, struct request *req);
-/* Goes on at req->done, where the device has left it; ask: not by reading. */
-void rndv_resume(struct mbx_ep *ep, struct request *req, bool ask);
-/* A FIN or CTS: of the send that it names. */
-int rndv_reply(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet);
-/* The receive req has its message: tells the sender, now or when there is room. */
-void rndv_owe_fin(struct mbx_ep *ep, struct request *req, uint64_t sender);
-int rndv_send_fin(struct mbx_ep *ep, struct request *req);
-/* Bytes of payload that a packet of this type can carry. */
-size_t rndv_room(const struct mbx_ep *ep, enum wire_type type);
-/* So much of a message of this size travels with a packet of this type. */
-size_t rndv_early(const struct mbx_ep *ep, const struct peer *peer, enum wire_type type,
-                  size_t size);
-/* Where the peer can read the buffer of req; zeroes if it cannot, and then its protocol is
- * MBX_RNDV_DATA. */
-void rndv_expose(struct mbx_ep *ep, struct request *req, uint64_t *address, uint64_t *key);
-/* As rndv_expose(), for a request whose protocol is not chosen yet; exposes req->buf once, and
- * returns the same address and key when it is called again. */
-void rndv_offer(const struct peer *peer, struct request *req, uint64_t *address, uint64_t *key);
-
-/* ---- recv.c ---- */
-
-/* Why a receive has left its engine. */
-enum recv_cause {
-    RECV_MET,     /* a message has come by itself, or was taken or claimed */
-    RECV_WRITTEN, /* its sender, who was told of it in advance, has won it */
-    RECV_DEVICE,  /* the device has matched it, or gives it back */
-    RECV_ENDED    /* it is cancelled, or nobody can send to it any more */
-};
-
-/* A request for a receive into this buffer; NULL: none is left. */
-struct request *recv_take(struct mbx_ep *ep, void *buf, size_t size,
-                          const struct mbx_options *options);
-void recv_matched(struct mbx_ep *ep, struct request *req, const struct arrival *arrival);
-/* req has met this message: what its completion will say. */
-void recv_describe(struct mbx_ep *ep, struct request *req,
-                   const struct mbx_match_envelope *envelope, uint64_t data, uint64_t size);
-/* Does req wait in its engine?  POSTED alone does not say so: it may be promised to a message
- * that waits for the device's answer. */
-static inline bool recv_is_open(const struct request *req)
-{
-    return req->state == REQUEST_POSTED && req->match.state == MBX_MATCH_QUEUED;
-}
-
-/* req leaves its engine, and whoever has to know is told.  False: it was not there any more. */
-bool recv_unpost(struct mbx_ep *ep, struct request *req, enum recv_cause cause,
-                 const struct peer *by);
-/* The same for a message with this envelope, which it is counted to meet. */
-void recv_taken(struct mbx_ep *ep, struct request *req,
-                const struct mbx_match_envelope *envelope, enum recv_cause cause,
-                const struct peer *by);
-/* The message of req has this size: how much of it fits? */
-static inline void recv_sized(struct mbx_ep *ep, struct request *req, uint64_t size)
-{
-    req->completion.status.size = size;
-    req->total = min_size(req->size, size);
-    req->completion.error = 0;
-    if (unlikely(size > req->size)) {
-        req->completion.error = -EMSGSIZE;
-        ep->stats.truncated += !(req->flags & REQUEST_MUTE);
-    }
-}
-/* The cancel of req, which is in no engine any more, was in time. */
-void recv_cancelled(struct mbx_ep *ep, struct request *req);
-/* -EINVAL if no receive or probe may name these. */
-static inline int recv_check(const struct mbx_ep *ep, uint32_t source, uint32_t context_id)
-{
-    return (source < ep->peer_count || source == MBX_ANY_SOURCE) &&
-                   context_id <= MBX_CONTEXT_MAX
-               ? 0
-               : -EINVAL;
-}
-
 /* ---- progress.c ---- */
 
 /* Rounds from one look at what is looked at seldom to the next; set ep->rounds to have one now.
@@ -783,17 +618,8 @@ static inline int recv_check(const struct mbx_ep *ep, uint32_t source, uint32_t 
 void progress_polled(struct mbx_ep *ep);
 /* mbx_progress() for who has the lock. */
 int progress_round(struct mbx_ep *ep);
-/* Sends what req has to send now. */
-int progress_step(struct mbx_ep *ep, struct request *req);
 /* As transport_events.read_done. */
 void progress_io_done(void *ep, void *cookie, int error);
-int progress_deliver(void *ep, uint32_t peer, const void *packet, size_t size);
-/* The same but for the last step: takes the packet apart.  0 done; 1 it is or begins a message,
- * *arrival, which lies in *room as far as it is not in the packet; -EAGAIN. */
-int progress_open(struct mbx_ep *ep, uint32_t peer, const void *packet, size_t size,
-                  struct wire_packet *room, struct arrival *arrival);
-/* message, which met no receive, waits in the unexpected queue.  0; -ENOMEM. */
-int progress_wait(struct mbx_ep *ep, struct context *context, struct message *message);
 /* A packet or field from outside made no sense: counted, the first one logged. */
 void progress_dropped(void *ep, const char *reason);
 
@@ -838,12 +664,6 @@ void failed_entry(const struct mbx_ep *ep, struct request *req, struct mbx_compl
 int failed_poll(struct mbx_ep *ep, struct mbx_completion *entries, int count);
 /* Is there one? */
 bool failed_any(struct mbx_ep *ep);
-
-static inline bool recv_is_from_any(const struct request *req)
-{
-    return req->completion.kind == MBX_RECVS && recv_is_open(req) &&
-           req->match.envelope.source == MBX_ANY_SOURCE;
-}
 
 /* Is req to be told now? */
 static inline bool failed_concerns(const struct mbx_ep *ep, const struct request *req)

@@ -5,8 +5,8 @@
  *   mbx_open, with a list of modules
  *       │
  *       ├── proto      a state machine of requests (proto.h)
- *       ├── packets    type -> handler      a packet comes in      (progress.c)
- *       ├── controls   bit -> function      a small packet leaves  (peer.c)
+ *       ├── packets    type -> handler      a packet comes in      (deliver.c)
+ *       ├── controls   bit -> function      a small packet leaves  (outq.c)
  *       └── hooks      called by the functions below
  *
  * The ground (requests, peers, progress, waits) and the tagged messages (send, receive, probe,
@@ -24,6 +24,14 @@
 #define CORE_MODULE_H
 
 #include "core/core.h"
+
+/* Why a receive has left its engine. */
+enum recv_cause {
+    RECV_MET,     /* a message has come by itself, or was taken or claimed */
+    RECV_WRITTEN, /* its sender, who was told of it in advance, has won it */
+    RECV_DEVICE,  /* the device has matched it, or gives it back */
+    RECV_ENDED    /* it is cancelled, or nobody can send to it any more */
+};
 
 /* 0; -EAGAIN no memory now; -EPROTO the packet does not fit the state of its message. */
 typedef int packet_fn(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet);

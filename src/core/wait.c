@@ -57,41 +57,6 @@
  * others need it: a message and its answer take less. */
 #define WAIT_KEEP (50 * CLOCK_US)
 
-static struct waiter *waiter_of(struct list *node)
-{
-    return container_of(node, struct waiter, node);
-}
-
-/* ---- what is waited for ---- */
-
-static bool wait_any_done(struct mbx_ep *ep, unsigned queues)
-{
-    if ((queues & MBX_FAILURES) && failed_any(ep))
-        return true;
-    for (unsigned queue = MBX_SENDS; queue <= MBX_EVENTS; queue <<= 1)
-        if ((queues & queue) && !list_is_empty(&ep->done[queue]))
-            return true;
-    return false;
-}
-
-static OUT_OF_LINE bool wait_array_is_over(struct mbx_ep *ep, struct waiter *w)
-{
-    if (!w->has_news)
-        return false;
-    for (int i = 0; i < w->array_count; i++)
-        if (w->array[i] != 0 && wait_request_is_over(ep, w->array[i]))
-            return true;
-    w->has_news = false;
-    return false;
-}
-
-static bool wait_is_over(struct mbx_ep *ep, struct waiter *w)
-{
-    if (w->request != 0)
-        return wait_request_is_over(ep, w->request);
-    return w->array != NULL ? wait_array_is_over(ep, w) : wait_any_done(ep, w->queues);
-}
-
 static bool waits_for_any(const struct waiter *w)
 {
     return w->request == 0 && w->array == NULL;
@@ -114,56 +79,6 @@ static uint64_t wait_spin(const struct mbx_ep *ep)
     bool is_shared = ep_is_oversubscribed(ep) || ep->waiter_count > ep->cores;
 
     return is_shared && spin > WAIT_SPIN_SHARED ? WAIT_SPIN_SHARED : spin;
-}
-
-/* ---- telling ---- */
-
-static void wait_tell_one(struct waiter *w)
-{
-    /* the release pairs with the acquire in wait_is_told() */
-    atomic_store_explicit(&w->told, 1, memory_order_release);
-    sys_futex_wake(&w->told, 1); /* under the lock: w is there until its thread has that */
-}
-
-static bool wait_is_told(const struct waiter *w)
-{
-    return atomic_load_explicit(&w->told, memory_order_acquire) != 0;
-}
-
-/* Tells those whose wait is over, and the poller if it has to get up. */
-static OUT_OF_LINE void wait_tell(struct mbx_ep *ep)
-{
-    bool needs_poller = ep->stirred;
-    struct list *node;
-
-    ep->news = ep->stirred = false;
-    list_for_each (node, &ep->waiters) {
-        struct waiter *w = waiter_of(node);
-
-        w->has_news = true;
-        if (wait_is_told(w) || !wait_is_over(ep, w))
-            continue;
-        if (w == ep->poller)
-            needs_poller = true;
-        else
-            wait_tell_one(w);
-    }
-    if (needs_poller && ep->asleep)
-        ep->transport->ops->wake(ep->transport);
-}
-
-/* Something has happened: to a waiter? */
-static inline void wait_look(struct mbx_ep *ep)
-{
-    if (unlikely(ep->news) || unlikely(ep->any_waiters != 0))
-        wait_tell(ep);
-}
-
-OUT_OF_LINE void wait_leave(struct mbx_ep *ep)
-{
-    if (unlikely(ep->waiter_count != 0))
-        wait_look(ep);
-    lock_give(&ep->lock);
 }
 
 /* ---- polling ---- */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * waiter.h - one thread that waits in an endpoint, and for what.  Private to wait.c and
+ * waiter.h - one thread that waits in an endpoint, and for what.  Private to waiter.c, wait.c and
  * wait_array.c.
  *
  * A wait for one request looks at it after each round of progress.  A wait for an array looks
@@ -28,6 +28,31 @@ struct waiter {
 
 /* Waits for what w says.  0; -ETIMEDOUT; -EINTR.  Under the lock, which others get meanwhile. */
 int wait_until(struct mbx_ep *ep, struct waiter *w);
+
+static inline struct waiter *waiter_of(struct list *node)
+{
+    return container_of(node, struct waiter, node);
+}
+
+/* Is one of these queues not empty? */
+bool wait_any_done(struct mbx_ep *ep, unsigned queues);
+/* Is the wait of w over? */
+bool wait_is_over(struct mbx_ep *ep, struct waiter *w);
+void wait_tell_one(struct waiter *w);
+/* Tells those whose wait is over, and the poller if it has to get up. */
+void wait_tell(struct mbx_ep *ep);
+
+static inline bool wait_is_told(const struct waiter *w)
+{
+    return atomic_load_explicit(&w->told, memory_order_acquire) != 0;
+}
+
+/* Something has happened: to a waiter? */
+static inline void wait_look(struct mbx_ep *ep)
+{
+    if (unlikely(ep->news) || unlikely(ep->any_waiters != 0))
+        wait_tell(ep);
+}
 
 /* Is there nothing to wait for any more in this request: it is complete, or gone (another thread
  * has taken it), or has a failure to tell? */

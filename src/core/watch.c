@@ -32,7 +32,7 @@
  * written by a process that is no more, or whose endpoint is closed.
  *
  * A packet that cannot be sent to a peer any more ends the request that it is a part of, and
- * nothing else: what is owed to the peer is forgotten (peer_pay()), and a claim waits as if it
+ * nothing else: what is owed to the peer is forgotten (outq_pay()), and a claim waits as if it
  * had left.  What the peer had sent before may still be unread, and decides about the rest.  So
  * the peer is looked at (watch_suspect()), and gone when the looks say so.
  *

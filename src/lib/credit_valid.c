@@ -3,6 +3,8 @@
  * credit_valid.c - what peers may cost us, and do: credit.h I1 as far as one side sees it, I2,
  * I3.
  */
+#include "lib/across.h"
+
 #include "p2p/credit.h"
 #include "sendside/hold.h"
 #include "offload/offload.h"

@@ -3,6 +3,7 @@
  * endpoint.c - opening and closing.
  */
 #include "base/fill.h"
+#include "base/check.h"
 #include "base/sys.h"
 #include "base/random.h"
 #include "boot/boot.h"
@@ -14,14 +15,15 @@
 #include "rput/early.h"
 #include "sendside/hold.h"
 #include "core/module.h"
+#include "lib/across.h"
 #include "offload/offload.h"
 #include "sendside/reach.h"
-#include "core/record.h"
+#include "p2p/record.h"
 #include "rput/share.h"
 
 static const struct transport_events events = {
     .accept = peer_accept,
-    .deliver = progress_deliver,
+    .deliver = deliver_packet,
     .read_done = progress_io_done,
     .cswap_done = hold_locked,
     .dropped = progress_dropped,
@@ -41,11 +43,31 @@ static const struct transport_events offload_events = {
     .slept = wait_slept,
 };
 
+/* Only looks. */
+static const struct module across_module = {
+    .name = "invariants of several rooms",
+    .is_valid = MBX_CHECKS ? across_is_valid : NULL,
+};
+
 /* Everything that is built on the ground of core.  Their hooks are called in this order. */
 static const struct module *const modules[] = {
-    &request_module, &recv_module,    &send_module,       &eager_module, &rndv_module,
-    &credit_module,  &offload_module, &early_recv_module, &share_module, &early_send_module,
-    &hold_module,    &reach_module,   &access_module,     &serve_module, NULL,
+    &request_module,
+    &recv_module,
+    &send_module,
+    &eager_module,
+    &rndv_module,
+    &credit_module,
+    &offload_module,
+    &early_recv_module,
+    &share_module,
+    &early_send_module,
+    &hold_module,
+    &reach_module,
+    &remote_probe_module,
+    &access_module,
+    &serve_module,
+    &across_module,
+    NULL,
 };
 
 int mbx_transport_get(unsigned index, const char **name, const char **about)

@@ -3,6 +3,8 @@
  * hold_valid.c - sends that wait at their sender, and the table in which their receiver sees
  * them: hold.c I1 to I6, offer.h I1, I3.
  */
+#include "lib/across.h"
+
 #include "rput/early.h"
 #include "sendside/hold.h"
 #include "sendside/offer.h"

@@ -2,6 +2,8 @@
 /*
  * reach_valid.c - the receiver's half of matching at the sender: reach.c I1 to I5.
  */
+#include "lib/across.h"
+
 #include "offload/offload.h"
 #include "sendside/reach.h"
 #include "core/valid.h"
@@ -36,16 +38,14 @@ static bool next_is_valid(const struct reach *reach, const struct holder *holder
 /* Would an open receive take what the holder has said that it holds? */
 static bool answer_is_wanted(const struct reach *reach, const struct holder *holder)
 {
-    const struct mbx_status *status = &holder->status;
+    const struct mbx_match_envelope envelope = {holder->status.context_id,
+                                                holder->status.source, holder->status.tag};
     struct list *node;
 
     list_for_each (node, &reach->open) {
         const struct mbx_match_recv *recv = &request_of_queue(node)->match;
 
-        if ((recv->envelope.source == MBX_ANY_SOURCE ||
-             recv->envelope.source == status->source) &&
-            recv->envelope.context_id == status->context_id &&
-            ((recv->envelope.tag ^ status->tag) & ~recv->ignore) == 0)
+        if (mbx_match_accepts(&recv->envelope, recv->ignore, &envelope))
             return true;
     }
     return false;

@@ -28,7 +28,7 @@
 
 #include "p2p/credit.h"
 #include "core/module.h"
-#include "core/record.h"
+#include "p2p/record.h"
 #include "offload/bypass.h"
 #include "softdev/softdev.h"
 #include "transport/handoff.h"
@@ -289,7 +289,7 @@ int offload_deliver(void *arg, uint32_t peer, const void *packet, size_t size)
     struct offload *offload = ep->offload;
 
     if (offload == NULL || likely(offload->is_quiet))
-        return progress_deliver(ep, peer, packet, size);
+        return deliver_packet(ep, peer, packet, size);
     if (offload_is_devices(offload))
         return softdev_deliver(offload->device, peer, packet, size);
     if (unlikely(offload->may_repeat)) {
@@ -297,7 +297,7 @@ int offload_deliver(void *arg, uint32_t peer, const void *packet, size_t size)
         if (softdev_repeated(offload->device))
             return 0;
     }
-    return progress_deliver(ep, peer, packet, size);
+    return deliver_packet(ep, peer, packet, size);
 }
 
 void offload_repeats(void *arg, uint32_t peer)
@@ -360,8 +360,8 @@ int offload_beside(void *arg, uint32_t peer, const void *bytes, size_t size)
     int result;
 
     if (ep->offload == NULL || bypass_is_clear(&ep->offload->shadow))
-        return progress_deliver(ep, peer, bytes, size);
-    result = progress_open(ep, peer, bytes, size, &packet, &arrival);
+        return deliver_packet(ep, peer, bytes, size);
+    result = deliver_open(ep, peer, bytes, size, &packet, &arrival);
     return result == 1 ? offload_arrive(ep, &arrival) : result;
 }
 
@@ -400,7 +400,7 @@ static int on_keep(void *arg, struct shadow_message *shadow)
 {
     struct mbx_ep *ep = arg;
     struct bypass *beside = container_of(shadow, struct bypass, shadow);
-    int err = progress_wait(ep, context_find(ep, shadow->envelope.context_id), beside->message);
+    int err = deliver_wait(ep, context_find(ep, shadow->envelope.context_id), beside->message);
 
     if (err == 0)
         mem_free(beside);
@@ -437,7 +437,7 @@ static void on_owed(void *arg, uint32_t peer, uint64_t sender)
     }
     req->flags |= REQUEST_MUTE;
     req->peer = peer;
-    rndv_owe_fin(ep, req, sender);
+    outq_owe_fin(ep, req, sender);
     request_complete(ep, req, 0);
 }
 
@@ -462,7 +462,7 @@ static const struct shadow_events events = {
     .matched = on_matched,
     .moved = on_moved,
     .revoked = on_revoked,
-    .packet = progress_deliver,
+    .packet = deliver_packet,
     .find = on_find,
     .met = on_met,
     .keep = on_keep,

@@ -6,7 +6,7 @@
  *                                                                     │
  *   offload_poll <── shadow_poll <── MATCHED, DATA_VALID, ... <───────┤
  *      ├── on_matched ──> offload_receive                             │
- *      └── progress_deliver, of packets that the device passed on <───┘
+ *      └── deliver_packet, of packets that the device passed on <───┘
  *              └── met a receive? recv_left
  *
  * A second transport of the endpoint, whose packets do not go through the device, delivers to
@@ -18,7 +18,7 @@
 #ifndef CORE_OFFLOAD_H
 #define CORE_OFFLOAD_H
 
-#include "core/core.h"
+#include "p2p/p2p.h"
 #include "offload/shadow.h"
 
 /* The device's answer to offload_revoke(): req is ours, and waits nowhere; or the device has

@@ -232,10 +232,7 @@ static inline bool shadow_is_idle(const struct shadow *shadow)
 static inline bool shadow_accepts(const struct mbx_match_recv *match,
                                   const struct mbx_match_envelope *envelope)
 {
-    return match->envelope.context_id == envelope->context_id &&
-           (match->envelope.source == MBX_MATCH_ANY_SOURCE ||
-            match->envelope.source == envelope->source) &&
-           ((match->envelope.tag ^ envelope->tag) & ~match->ignore) == 0;
+    return mbx_match_accepts(&match->envelope, match->ignore, envelope);
 }
 
 /* shadow_is_valid - do all invariants hold?  For tests. */

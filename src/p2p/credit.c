@@ -7,7 +7,6 @@
  *   │         window x CREDIT_ENVELOPE, and as much again for payload
  *   └── half: lendable
  */
-#include "base/check.h"
 #include "p2p/credit.h"
 
 #include "core/module.h"
@@ -200,7 +199,7 @@ static int credit_tell(struct mbx_ep *ep, struct peer *peer)
     told = (struct wire_credit){credit->freed_envelopes, credit->freed_payload};
     if ((told.envelopes | told.payload) == 0)
         return 0;
-    err = peer_tell(ep, peer, WIRE_CREDIT, &told);
+    err = outq_tell(ep, peer, WIRE_CREDIT, &told);
     if (err == -EAGAIN)
         return err;
     credit->freed_envelopes = credit->freed_payload = 0;
@@ -213,7 +212,7 @@ static int credit_tell(struct mbx_ep *ep, struct peer *peer)
 OUT_OF_LINE void credit_tell_soon(struct mbx_ep *ep, struct peer *peer)
 {
     if (credit_tell(ep, peer) == -EAGAIN)
-        peer_owe(ep, peer, OWES_CREDIT);
+        outq_owe(ep, peer, OWES_CREDIT);
 }
 
 /* ---- lending ---- */
@@ -264,7 +263,7 @@ bool credit_take_request(struct mbx_ep *ep, struct peer *peer, struct request *r
     if (peer->credit.envelopes == 0)
         return false;
     if (req->protocol <= MBX_BOUNCE) {
-        req->protocol = peer->can_read ? MBX_RNDV_READ : MBX_RNDV_DATA;
+        req->protocol = peer_rndv(peer);
         req->flags |= REQUEST_SHORT_OF;
     }
     proto_move(ep, req, RNDV_RTS);
@@ -309,5 +308,4 @@ const struct module credit_module = {
     .controls = (const struct control[]){{.what = OWES_CREDIT, .send = credit_tell}, {0}},
     .peer_made = credit_start,
     .peer_gone = on_gone,
-    .is_valid = MBX_CHECKS ? credit_is_valid : NULL,
 };

@@ -29,7 +29,7 @@
 #ifndef CORE_CREDIT_H
 #define CORE_CREDIT_H
 
-#include "core/core.h"
+#include "p2p/p2p.h"
 
 #define CREDIT_UNLIMITED (UINT64_C(1) << 61)
 
@@ -170,9 +170,6 @@ static inline void credit_emptied(struct mbx_ep *ep, const struct message *messa
     peer->credit.kept_payload -= payload;
     credit_freed_payload(ep, peer, payload);
 }
-
-/* Do the invariants hold?  With MBX_CHECKS. */
-bool credit_is_valid(const struct mbx_ep *ep);
 
 extern const struct module credit_module;
 

@@ -20,7 +20,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/copy.h"
-#include "core/core.h"
+#include "p2p/p2p.h"
 #include "p2p/distance.h"
 #include "core/module.h"
 
@@ -75,10 +75,10 @@ static size_t eager_share(size_t room, size_t left)
 }
 
 /* Sends a fragment to peer, and looks how long its copy takes.  As transport_ops.send. */
-static OUT_OF_LINE int eager_timed(struct peer *peer, const struct transport_packet *packet)
+static OUT_OF_LINE int eager_timed(struct peer *peer, const struct outgoing *packet)
 {
     uint64_t start = clock_now();
-    int err = peer->link->transport->ops->send(peer->link, packet);
+    int err = outq_send(peer->link, packet);
 
     if (err == 0)
         distance_note(peer, packet->payload_size, clock_now() - start);
@@ -89,35 +89,28 @@ static OUT_OF_LINE int eager_timed(struct peer *peer, const struct transport_pac
 static int eager_fragment(struct mbx_ep *ep, struct request *req)
 {
     struct peer *peer = peer_get(ep, req->peer);
-    struct link *link = peer->link;
-    const struct mbx_status *status = &req->completion.status;
     bool is_first = req->done == 0;
     bool sync = req->flags & REQUEST_SYNC;
-    struct wire_first first = {.sender = sync ? req->completion.request : 0, .size = req->size};
-    struct wire_more more = {.offset = req->done};
-    struct wire_header header = {.type = is_first ? WIRE_FIRST : WIRE_MORE,
-                                 .version = WIRE_VERSION};
-    struct transport_packet packet = {
-        .header = &header,
-        .body = is_first ? (void *)&first : (void *)&more,
+    const struct wire_first first = {.sender = sync ? req->completion.request : 0,
+                                     .size = req->size};
+    const struct wire_more more = {.offset = req->done};
+    struct outgoing packet = {
+        .type = is_first ? WIRE_FIRST : WIRE_MORE,
+        .flags = is_first && sync ? WIRE_WANTS_FIN : 0,
+        .envelope = is_first ? &req->completion.status : NULL,
+        .body = is_first ? (const void *)&first : (const void *)&more,
         .body_size = is_first ? sizeof first : sizeof more,
         .payload = req->buf + req->done,
     };
     int err;
 
-    if (is_first) {
-        header.flags = sync ? WIRE_WANTS_FIN : 0;
-        header.tag = status->tag;
-        header.data = status->data;
-        header.context_id = status->context_id;
-    }
     /* The endpoint's limit, by which this message was too long for one packet: that of the
      * link's transport may be another one. */
-    packet.payload_size =
-        eager_share(ep->transport->limits.packet_max - sizeof header - packet.body_size,
-                    req->size - req->done);
+    packet.payload_size = eager_share(ep->transport->limits.packet_max -
+                                          sizeof(struct wire_header) - packet.body_size,
+                                      req->size - req->done);
     err = is_first && distance_is_asked(ep, peer) ? eager_timed(peer, &packet)
-                                                  : link->transport->ops->send(link, &packet);
+                                                  : outq_send(peer->link, &packet);
     if (err == 0)
         req->done += packet.payload_size;
     return err;
@@ -153,7 +146,7 @@ static int eager_step(struct mbx_ep *ep, struct request *req)
 static void eager_done(struct mbx_ep *ep, struct request *req)
 {
     if (unlikely(req->remote != 0))
-        rndv_owe_fin(ep, req, req->remote);
+        outq_owe_fin(ep, req, req->remote);
     req->completion.received = req->total;
     request_complete(ep, req, req->completion.error);
 }

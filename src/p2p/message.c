@@ -11,7 +11,7 @@
  * memory of their own, and no more than credit.h says.
  */
 #include "base/copy.h"
-#include "core/core.h"
+#include "p2p/p2p.h"
 #include "p2p/credit.h"
 
 /* size of a message that is not short. */

@@ -6,10 +6,10 @@
  * A claimed message stays in the pool of messages; its handle is its number there.
  * It is told from a queued one by its state in the matching engine.
  */
-#include "core/core.h"
+#include "p2p/p2p.h"
 #include "p2p/credit.h"
 #include "core/module.h"
-#include "core/record.h"
+#include "p2p/record.h"
 
 /* The message that such a receive would take, after a look at the transport. */
 static struct message *probe_find(struct mbx_ep *ep, const struct mbx_match_envelope *envelope,

@@ -6,10 +6,10 @@
  * them came first.
  */
 #include "core/arbiter.h"
-#include "core/core.h"
+#include "p2p/p2p.h"
 #include "p2p/credit.h"
 #include "core/module.h"
-#include "core/record.h"
+#include "p2p/record.h"
 
 static inline void describe(struct mbx_ep *ep, struct request *req,
                             const struct mbx_match_envelope *envelope, uint64_t data,

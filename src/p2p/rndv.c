@@ -19,7 +19,7 @@
  * receive that is too short asks for, and reads, only what fits.  The sender's buffer
  * is lent to the peer from RTS to FIN or CTS.
  */
-#include "core/core.h"
+#include "p2p/p2p.h"
 #include "p2p/distance.h"
 #include "core/module.h"
 #include "transport/memory.h"
@@ -32,23 +32,16 @@
 static int rndv_control(struct mbx_ep *ep, const struct request *req, enum wire_type type,
                         const void *body, const void *payload, size_t payload_size)
 {
-    struct link *link = peer_get(ep, req->peer)->link;
-    struct wire_header header = {.type = (uint8_t)type, .version = WIRE_VERSION};
-    const struct transport_packet packet = {
-        .header = &header,
+    const struct outgoing packet = {
+        .type = type,
+        .flags = type == WIRE_RTS && (req->flags & REQUEST_SHORT_OF) ? WIRE_SHORT_OF : 0,
+        .envelope = type == WIRE_RTS ? &req->completion.status : NULL,
         .body = body,
-        .body_size = wire_body_size(type),
         .payload = payload,
         .payload_size = payload_size,
     };
 
-    if (type == WIRE_RTS) {
-        header.flags = req->flags & REQUEST_SHORT_OF ? WIRE_SHORT_OF : 0;
-        header.tag = req->completion.status.tag;
-        header.data = req->completion.status.data;
-        header.context_id = req->completion.status.context_id;
-    }
-    return link->transport->ops->send(link, &packet);
+    return outq_send(peer_get(ep, req->peer)->link, &packet);
 }
 
 size_t rndv_room(const struct mbx_ep *ep, enum wire_type type)
@@ -129,7 +122,7 @@ static int rndv_asked(struct mbx_ep *ep, struct peer *peer, struct request *req,
     req->remote = cts->receiver;
     req->done = cts->offset;
     req->total = cts->offset + cts->size;
-    peer_queue(ep, peer, req);
+    outq_push(ep, peer, req);
     return 0;
 }
 
@@ -164,14 +157,14 @@ static void rndv_received(struct mbx_ep *ep, struct request *req, enum mbx_proto
     ep->stats.received_bytes[protocol] += req->completion.status.size;
     req->completion.received = req->total;
     if (protocol == MBX_RNDV_READ)
-        rndv_owe_fin(ep, req, req->remote);
+        outq_owe_fin(ep, req, req->remote);
     request_complete(ep, req, req->completion.error);
 }
 
 void rndv_ask(struct mbx_ep *ep, struct request *req)
 {
     proto_move(ep, req, RNDV_CTS);
-    peer_queue(ep, peer_get(ep, req->peer), req);
+    outq_push(ep, peer_get(ep, req->peer), req);
 }
 
 void rndv_read_failed(struct mbx_ep *ep, struct request *req, int error)
@@ -299,30 +292,6 @@ static int on_data(struct mbx_ep *ep, struct peer *peer, const struct wire_packe
     if (req->done == req->total)
         rndv_received(ep, req, MBX_RNDV_DATA);
     return 0;
-}
-
-/* ---- FIN ---- */
-
-int rndv_send_fin(struct mbx_ep *ep, struct request *req)
-{
-    struct wire_fin fin = {.sender = req->remote};
-    int err = rndv_control(ep, req, WIRE_FIN, &fin, NULL, 0);
-
-    if (err != -EAGAIN)
-        req->flags &= (uint16_t)~REQUEST_OWES_FIN;
-    return err;
-}
-
-OUT_OF_LINE void rndv_owe_fin(struct mbx_ep *ep, struct request *req, uint64_t sender)
-{
-    struct peer *peer = peer_get(ep, req->peer);
-
-    req->remote = sender;
-    req->flags |= REQUEST_OWES_FIN;
-    if (!list_is_empty(&peer->out) || rndv_send_fin(ep, req) == -EAGAIN) {
-        peer->fins++;
-        peer_queue(ep, peer, req);
-    }
 }
 
 static int rndv_step_data(struct mbx_ep *ep, struct request *req)

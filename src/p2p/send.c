@@ -16,12 +16,12 @@
  *
  * Then the first packet leaves at once if there is credit (credit.h), nothing waits to leave
  * for this peer and the transport has room.  Without room the request queues on the peer's
- * out, in the order of the calls, and progress.c sends it; without credit it is held (hold.c).
+ * out, in the order of the calls (outq.c); without credit it is held (hold.c).
  * While receives of the peer are known in advance there is none to be had at first, so that
  * each send is compared with them.
  */
 #include "base/fill.h"
-#include "core/core.h"
+#include "p2p/p2p.h"
 #include "p2p/credit.h"
 #include "p2p/distance.h"
 #include "core/module.h"
@@ -41,7 +41,7 @@ static enum mbx_protocol protocol_choose(const struct mbx_ep *ep, struct peer *p
     if (likely(size <= ep->eager_max) &&
         (size <= ep->short_max || !distance_is_too_far(ep, peer)))
         return protocol_eager(ep, size);
-    return peer->can_read ? MBX_RNDV_READ : MBX_RNDV_DATA;
+    return peer_rndv(peer);
 }
 
 const char *mbx_protocol_name(enum mbx_protocol protocol)
@@ -121,13 +121,13 @@ static bool send_is_valid(const struct mbx_ep *ep, uint32_t context_id, const vo
 
 int send_first(struct mbx_ep *ep, struct peer *peer, struct request *req)
 {
-    int err = list_is_empty(&peer->out) ? progress_step(ep, req) : -EAGAIN;
+    int err = list_is_empty(&peer->out) ? outq_step(ep, req) : -EAGAIN;
 
     if (err != -EAGAIN)
         return err;
     req->flags |= REQUEST_LEAVING;
     peer->leaving++;
-    peer_queue(ep, peer, req);
+    outq_push(ep, peer, req);
     return 0;
 }
 

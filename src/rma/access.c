@@ -63,21 +63,19 @@ struct accesses *access_of(struct mbx_ep *ep, struct peer *peer)
 static int access_send(struct mbx_ep *ep, struct request *req, enum wire_type type,
                        const void *body, size_t body_size, const void *payload, size_t size)
 {
-    struct link *link = peer_get(ep, req->peer)->link;
-    struct wire_header header = {.type = (uint8_t)type, .version = WIRE_VERSION};
-    const struct transport_packet packet = {
-        .header = &header,
+    const struct mbx_status only_data = {.data = req->completion.status.data};
+    bool has_data = type == WIRE_PUT && req->access.has_data;
+    const struct outgoing packet = {
+        .type = type,
+        .flags = has_data ? WIRE_HAS_DATA : 0,
+        .envelope = has_data ? &only_data : NULL,
         .body = body,
         .body_size = body_size,
         .payload = payload,
         .payload_size = size,
     };
 
-    if (type == WIRE_PUT && req->access.has_data) {
-        header.flags = WIRE_HAS_DATA;
-        header.data = req->completion.status.data;
-    }
-    return link->transport->ops->send(link, &packet);
+    return outq_send(peer_get(ep, req->peer)->link, &packet);
 }
 
 /* What does not fit into a packet, of ours or of the peer's. */
@@ -175,7 +173,7 @@ static void access_next(struct mbx_ep *ep, struct accesses *all)
 
         all->under_way++;
         proto_move(ep, req, ACCESS_LEAVING);
-        peer_queue(ep, all->peer, req);
+        outq_push(ep, all->peer, req);
     }
 }
 
@@ -207,7 +205,7 @@ static int access_pulled(struct mbx_ep *ep, struct peer *peer, struct request *r
     proto_move(ep, req, ACCESS_PUSHING);
     req->done = offset;
     req->total = req->size;
-    peer_queue(ep, peer, req);
+    outq_push(ep, peer, req);
     return 0;
 }
 
@@ -313,7 +311,7 @@ static int access_go(struct mbx_ep *ep, struct peer *peer, struct request *req, 
         list_add_tail(&all->waiting, &req->queue);
     }
     if (err == -EAGAIN && may_leave)
-        peer_queue(ep, peer, req);
+        outq_push(ep, peer, req);
     return 0;
 }
 
@@ -333,7 +331,7 @@ static struct request *access_take(struct mbx_ep *ep, enum access_type type, uin
         return NULL;
     request_init(ep, req, MBX_ACCESS, options);
     request_start(req, ACCESS_LEAVING);
-    req->protocol = peer_get(ep, number)->can_read ? MBX_RNDV_READ : MBX_RNDV_DATA;
+    req->protocol = peer_rndv(peer_get(ep, number));
     req->peer = number;
     req->buf = (char *)(uintptr_t)buf;
     req->size = req->total = size;

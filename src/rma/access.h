@@ -37,7 +37,7 @@
 #ifndef CORE_ACCESS_H
 #define CORE_ACCESS_H
 
-#include "core/core.h"
+#include "p2p/p2p.h"
 
 #define ACCESS_WINDOW 32
 #define EVENT_WINDOW  1024

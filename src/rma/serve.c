@@ -76,23 +76,20 @@ static struct region *job_region(struct mbx_ep *ep, struct request *job)
 static int job_answer(struct mbx_ep *ep, struct request *job, unsigned flags,
                       const void *payload, size_t size)
 {
-    struct link *link = peer_get(ep, job->peer)->link;
-    const struct wire_header header = {
-        .type = WIRE_ANSWER, .version = WIRE_VERSION, .flags = (uint16_t)flags};
     const struct wire_answer answer = {
         .sender = job->remote,
         .error = job->access.error,
         .offset = job->done,
     };
-    const struct transport_packet packet = {
-        .header = &header,
+    const struct outgoing packet = {
+        .type = WIRE_ANSWER,
+        .flags = flags,
         .body = &answer,
-        .body_size = sizeof answer,
         .payload = payload,
         .payload_size = size,
     };
 
-    return link->transport->ops->send(link, &packet);
+    return outq_send(peer_get(ep, job->peer)->link, &packet);
 }
 
 /* A part of what is read, in an answer. */

@@ -17,7 +17,7 @@
 #ifndef CORE_EARLY_H
 #define CORE_EARLY_H
 
-#include "core/core.h"
+#include "p2p/p2p.h"
 
 /* Receives that one sender is told of at a time, and keeps. */
 #define EARLY_MOST 16
@@ -49,10 +49,9 @@ struct early {
     uint64_t forgotten;                /* and of one that was not kept, or not to the end */
     struct early_rtr rtrs[EARLY_MOST]; /* in the order of their posts */
     /* as its receiver */
-    uint64_t numbered; /* receives that it was told of so far */
-    uint32_t told;     /* receives that are LENT to it */
-    uint32_t skip;     /* so many receives more are not told */
-    uint32_t pause;    /* as many as will not be when the next one is of no use */
+    uint64_t numbered;      /* receives that it was told of so far */
+    uint32_t told;          /* receives that are LENT to it */
+    struct backoff backoff; /* from telling */
 };
 
 /* ---- as a receiver ---- */
@@ -61,6 +60,16 @@ struct early {
 static inline bool size_is_early(const struct mbx_ep *ep, size_t size)
 {
     return size >= ep->early_from;
+}
+
+/* Is there a message that both receives accept? */
+static inline bool early_overlap(const struct mbx_match_envelope *a, uint64_t a_ignore,
+                                 const struct mbx_match_envelope *b, uint64_t b_ignore)
+{
+    return a->context_id == b->context_id &&
+           (a->source == MBX_ANY_SOURCE || b->source == MBX_ANY_SOURCE ||
+            a->source == b->source) &&
+           ((a->tag ^ b->tag) & ~a_ignore & ~b_ignore) == 0;
 }
 
 /* ---- as a sender ---- */

@@ -45,7 +45,7 @@
 #include "p2p/credit.h"
 #include "rput/early.h"
 #include "core/module.h"
-#include "core/record.h"
+#include "p2p/record.h"
 #include "rput/share.h"
 #include "transport/memory.h"
 
@@ -74,25 +74,17 @@ static int on_open(struct mbx_ep *ep)
 
 static void early_was_used(struct early *early)
 {
-    early->pause = early->skip = 0;
+    backoff_end(&early->backoff);
 }
 
 static void early_was_useless(const struct mbx_ep *ep, struct early *early)
 {
     if (ep->settings.early_recv == EARLY_ALWAYS)
         return;
-    early->pause = early->pause == 0 ? 1 : (uint32_t)min_size(2 * early->pause, PAUSE_MOST);
-    early->skip = early->pause;
+    backoff_more(&early->backoff, PAUSE_MOST);
 }
 
 /* ---- telling ---- */
-
-static bool overlap(const struct mbx_match_recv *a, const struct mbx_match_recv *b)
-{
-    return (a->envelope.source == MBX_ANY_SOURCE || b->envelope.source == MBX_ANY_SOURCE ||
-            a->envelope.source == b->envelope.source) &&
-           ((a->envelope.tag ^ b->envelope.tag) & ~a->ignore & ~b->ignore) == 0;
-}
 
 /* The oldest open receive before req that could take a message of req's, and that req's source
  * does not know; NULL: there is none.  *from: the number of the oldest that it knows, or of
@@ -110,7 +102,8 @@ static const struct mbx_match_recv *early_blocker(const struct mbx_ep *ep,
         other = mbx_match_next_recv(match, other);
         if (other == &req->match)
             return NULL;
-        if (!overlap(other, &req->match))
+        if (!early_overlap(&other->envelope, other->ignore, &req->match.envelope,
+                           req->match.ignore))
             continue;
         earlier = container_of(other, struct request, match);
         if (!(earlier->flags & REQUEST_LENT))
@@ -187,7 +180,7 @@ static void early_tell(struct mbx_ep *ep, struct peer *peer, struct request *req
 
     if (peer->early->told == EARLY_MOST || !early_lend(ep, peer, req, from, &body))
         return;
-    if (peer_tell_message(ep, peer, WIRE_EARLY, 0, &status, &body, NULL, 0) != 0) {
+    if (outq_tell_message(ep, peer, WIRE_EARLY, 0, &status, &body, NULL, 0) != 0) {
         early_unlend(ep, req); /* then not */
         return;
     }
@@ -245,10 +238,8 @@ static void on_posted(struct mbx_ep *ep, struct request *req)
     early = early_of(peer);
     if (early == NULL || early->told == EARLY_MOST || peer->holds || peer->is_gone)
         return;
-    if (early->skip != 0) {
-        early->skip--;
+    if (backoff_skips(&early->backoff))
         return;
-    }
     blocker = early_try(ep, peer, req);
     if (blocker == NULL)
         return;
@@ -298,14 +289,13 @@ static struct request *early_named(struct mbx_ep *ep, const struct peer *peer,
 {
     const struct wire_write *write = &packet->body.write;
     struct request *req = request_find(ep, write->receiver);
-    const struct mbx_match_envelope *want;
+    const struct mbx_match_envelope envelope = {packet->header.context_id, peer->number,
+                                                packet->header.tag};
 
     if (req == NULL || request_is_send(req) || !recv_is_open(req) ||
         !(req->flags & REQUEST_LENT) || req->peer != peer->number)
         return NULL;
-    want = &req->match.envelope;
-    return want->context_id == packet->header.context_id &&
-                   ((want->tag ^ packet->header.tag) & ~req->match.ignore) == 0 &&
+    return mbx_match_accepts(&req->match.envelope, req->match.ignore, &envelope) &&
                    write->done <= req->size && write->sender != 0
                ? req
                : NULL;

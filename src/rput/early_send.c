@@ -47,7 +47,7 @@
 #include "p2p/credit.h"
 #include "rput/early.h"
 #include "core/module.h"
-#include "core/record.h"
+#include "p2p/record.h"
 #include "transport/memory.h"
 
 #define VAIN_MOST 64
@@ -153,16 +153,10 @@ static int on_early(struct mbx_ep *ep, struct peer *peer, const struct wire_pack
 static bool early_is_for(const struct early_rtr *rtr, const struct request *req)
 {
     const struct mbx_status *status = &req->completion.status;
+    const struct mbx_match_envelope envelope = {status->context_id, status->source,
+                                                status->tag};
 
-    return rtr->envelope.context_id == status->context_id &&
-           ((rtr->envelope.tag ^ status->tag) & ~rtr->ignore) == 0;
-}
-
-/* Is there a message of ours for both? */
-static bool early_overlap(const struct early_rtr *a, const struct early_rtr *b)
-{
-    return a->envelope.context_id == b->envelope.context_id &&
-           ((a->envelope.tag ^ b->envelope.tag) & ~a->ignore & ~b->ignore) == 0;
+    return mbx_match_accepts(&rtr->envelope, rtr->ignore, &envelope);
 }
 
 /* The first from *index on that suits req; false if none does. */
@@ -197,7 +191,8 @@ static void early_step_aside(struct early *early, const struct request *req)
         bool is_aside = early_is_for(rtr, req);
 
         for (uint32_t k = 0; k < count && !is_aside; k++)
-            is_aside = early_overlap(&aside[k], rtr);
+            is_aside =
+                early_overlap(&aside[k].envelope, aside[k].ignore, &rtr->envelope, rtr->ignore);
         if (is_aside) {
             early_forget(early, rtr->number);
             aside[count++] = *rtr;
@@ -245,7 +240,7 @@ static void early_stop(struct mbx_ep *ep, struct peer *peer, struct request *req
 {
     ep->stats.early_stopped++;
     req->flags |= REQUEST_STOPPED;
-    req->protocol = peer->can_read ? MBX_RNDV_READ : MBX_RNDV_DATA;
+    req->protocol = peer_rndv(peer);
     if (err == -ENOTSUP && peer->can_write) {
         peer->can_write = false;
         early_drop(peer);
@@ -326,7 +321,7 @@ static int tell_begun(struct mbx_ep *ep, struct peer *peer, struct request *req)
         flags = WIRE_STOPPED;
         rndv_expose(ep, req, &body.address, &body.key);
     }
-    return peer_tell_message(ep, peer, WIRE_WRITE, flags, &req->completion.status, &body, NULL,
+    return outq_tell_message(ep, peer, WIRE_WRITE, flags, &req->completion.status, &body, NULL,
                              0);
 }
 
@@ -340,7 +335,7 @@ static int tell_ended(struct mbx_ep *ep, struct peer *peer, struct request *req)
         flags = WIRE_STOPPED;
         rndv_expose(ep, req, &body.address, &body.key);
     }
-    return peer_tell_message(ep, peer, WIRE_WRITTEN, flags, &none, &body, NULL, 0);
+    return outq_tell_message(ep, peer, WIRE_WRITTEN, flags, &none, &body, NULL, 0);
 }
 
 /* The WRITE or WRITTEN of req leaves now.  As eager_step(). */
@@ -377,7 +372,7 @@ static void early_finish(struct mbx_ep *ep, struct peer *peer, struct request *r
     if (list_is_empty(&peer->out))
         err = early_step(ep, req);
     if (err == -EAGAIN)
-        peer_queue(ep, peer, req);
+        outq_push(ep, peer, req);
     else if (err < 0)
         request_complete(ep, req, err);
 }

@@ -3,6 +3,7 @@
  * early_valid.c - large receives that travel first: early_recv.c I1 to I3, early_send.c I1, I3,
  * I4.
  */
+#include "p2p/p2p.h"
 #include "rput/early.h"
 #include "core/valid.h"
 
@@ -13,13 +14,6 @@ struct lending {
     uint32_t told, shared;
     bool is_valid;
 };
-
-static bool overlap(const struct mbx_match_recv *a, const struct mbx_match_recv *b)
-{
-    return (a->envelope.source == MBX_ANY_SOURCE || b->envelope.source == MBX_ANY_SOURCE ||
-            a->envelope.source == b->envelope.source) &&
-           ((a->envelope.tag ^ b->envelope.tag) & ~a->ignore & ~b->ignore) == 0;
-}
 
 /* Does the sender know of all that a message for req could meet before? */
 static bool those_before_are_told(const struct mbx_ep *ep, const struct request *req)
@@ -32,7 +26,8 @@ static bool those_before_are_told(const struct mbx_ep *ep, const struct request 
 
         if (!HOLDS("early_recv.c I3", other != NULL))
             return false;
-        if (!overlap(other, &req->match))
+        if (!early_overlap(&other->envelope, other->ignore, &req->match.envelope,
+                           req->match.ignore))
             continue;
         if (!HOLDS("early_recv.c I3", (earlier->flags & REQUEST_LENT) != 0) ||
             !HOLDS("early_recv.c I3", earlier->lent.number < req->lent.number))

@@ -40,9 +40,9 @@
 #include "transport/memory.h"
 
 /* The border between the parts, as seen from the buffer. */
-#define BORDER    ((size_t)4096)
+#define BORDER     ((size_t)4096)
 
-#define PAUSE_MAX 5 /* 2 to the power of it less 1, parts */
+#define PAUSE_MOST 32 /* parts */
 
 static int on_open(struct mbx_ep *ep)
 {
@@ -113,17 +113,12 @@ static bool share_suits(struct mbx_ep *ep, struct peer *peer)
         return true;
     if (ep_is_oversubscribed(ep))
         return false; /* the processor of the sender may be ours */
-    if (peer->share_skip == 0)
-        return true;
-    peer->share_skip--;
-    return false;
+    return !backoff_skips(&peer->share);
 }
 
 static void share_was_useless(struct peer *peer)
 {
-    if (peer->share_pause < PAUSE_MAX)
-        peer->share_pause++;
-    peer->share_skip = (uint8_t)((1u << peer->share_pause) - 1) & 31;
+    backoff_more(&peer->share, PAUSE_MOST);
 }
 
 /* ---- receiver ---- */
@@ -179,7 +174,7 @@ static int tell(struct mbx_ep *ep, struct peer *peer, const struct request *req)
         .key = req->lent.key,
     };
 
-    return peer_tell(ep, peer, WIRE_SHARE, &body);
+    return outq_tell(ep, peer, WIRE_SHARE, &body);
 }
 
 /* req has read its part, or can read no more (ask: the rest is to come as data), and goes on
@@ -309,7 +304,7 @@ int share_ended(struct mbx_ep *ep, struct peer *peer, struct request *req,
         return -EPROTO;
     unlend(ep, req);
     ep->stats.shared += !is_stopped;
-    peer->share_pause = peer->share_skip = 0;
+    backoff_end(&peer->share);
     req->share.filled = written->done;
     if (req->state == SHARE_FILLING) {
         bool ask = req->share.ask;

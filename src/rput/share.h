@@ -13,7 +13,7 @@
 #ifndef CORE_SHARE_H
 #define CORE_SHARE_H
 
-#include "core/core.h"
+#include "p2p/p2p.h"
 
 enum share_state {
     SHARE_READ = PROTO_STATE(PROTO_SHARE, 0), /* reads its part */

@@ -48,14 +48,13 @@
  *   I5  a HELD send before `fresh` that is not among the lost suits no RTR before `unread`
  *   I6  unsure <= claims; while it is not 0 no word is taken
  */
-#include "base/check.h"
 #include "sendside/hold.h"
 
 #include "core/arbiter.h"
 #include "p2p/credit.h"
 #include "core/module.h"
 #include "sendside/offer.h"
-#include "core/record.h"
+#include "p2p/record.h"
 
 /* ---- made and ended ---- */
 
@@ -165,7 +164,7 @@ static void hold_taken(struct mbx_ep *ep, struct peer *peer, struct request *req
     if (is_short)
         send_count(ep, req);
     else if (req->protocol <= MBX_BOUNCE)
-        req->protocol = peer->can_read ? MBX_RNDV_READ : MBX_RNDV_DATA;
+        req->protocol = peer_rndv(peer);
     proto_move(ep, req, is_short ? EAGER_WAIT_FIN : RNDV_WAIT_FIN);
 }
 
@@ -229,10 +228,10 @@ static int hold_claim_step(struct mbx_ep *ep, struct request *req)
     assert(req->state == HOLD_CLAIM);
     if (payload < req->size) {
         if (req->protocol <= MBX_BOUNCE)
-            req->protocol = peer->can_read ? MBX_RNDV_READ : MBX_RNDV_DATA;
+            req->protocol = peer_rndv(peer);
         rndv_expose(ep, req, &claim.address, &claim.key);
     }
-    err = peer_tell_message(ep, peer, WIRE_CLAIM, req->flags & REQUEST_WON ? WIRE_WON : 0,
+    err = outq_tell_message(ep, peer, WIRE_CLAIM, req->flags & REQUEST_WON ? WIRE_WON : 0,
                             &req->completion.status, &claim, req->buf, payload);
     if (err == -EAGAIN)
         return err;
@@ -275,7 +274,7 @@ static void hold_claim_leaves(struct mbx_ep *ep, struct peer *peer, struct reque
     if (list_is_empty(&peer->out))
         err = hold_claim_step(ep, req);
     if (err == -EAGAIN)
-        peer_queue(ep, peer, req);
+        outq_push(ep, peer, req);
 }
 
 /* rtr wants req. */
@@ -373,7 +372,7 @@ static bool compare_rtr(struct mbx_ep *ep, struct peer *peer)
 
     if (msg == NULL) {
         if (mbx_match_post(match, &rtr->match, &msg) < 0) {
-            peer_owe(ep, peer, OWES_COMPARE); /* nobody else would come back to it */
+            outq_owe(ep, peer, OWES_COMPARE); /* nobody else would come back to it */
             return false;
         }
         hold->unread = rtr->node.next;
@@ -422,7 +421,7 @@ static void hold_ask(struct mbx_ep *ep, struct peer *peer, uint64_t from)
     hold->is_full = false;
     hold->is_partial = from != 0;
     hold_show(ep, peer); /* before the peer hears of it */
-    peer_owe_now(ep, peer, OWES_HOLD);
+    outq_owe_now(ep, peer, OWES_HOLD);
 }
 
 static void hold_begin(struct mbx_ep *ep, struct peer *peer)
@@ -536,7 +535,7 @@ void hold_locked(void *arg, uint64_t cookie, int error, bool is_exchanged)
         /* the peer decides; not now, for this may be in the midst of a call of ours */
         proto_move(ep, req, HOLD_CLAIM);
         peer->hold->unsure++;
-        peer_queue(ep, peer, req);
+        outq_push(ep, peer, req);
         return; /* the answer to the claim will go on */
     }
     if (is_exchanged) {
@@ -596,7 +595,7 @@ static int on_credit_came(struct mbx_ep *ep, struct peer *peer, uint64_t envelop
     hold->is_peeked = false;
     if (hold->count == 0 && hold_may_leave(hold, &peer->credit)) {
         hold_leave(ep, peer);
-        peer_owe_now(ep, peer, OWES_HOLD); /* that it is over */
+        outq_owe_now(ep, peer, OWES_HOLD); /* that it is over */
     }
     hold_pump(ep, peer);
     return 0;
@@ -693,7 +692,7 @@ static void hold_granted(struct mbx_ep *ep, struct peer *peer, struct request *r
 {
     hold_give(ep, peer, req);
     if (req->protocol <= MBX_BOUNCE)
-        req->protocol = peer->can_read ? MBX_RNDV_READ : MBX_RNDV_DATA;
+        req->protocol = peer_rndv(peer);
     proto_move(ep, req, RNDV_WAIT_FIN);
 }
 
@@ -778,7 +777,7 @@ static int on_peek(struct mbx_ep *ep, struct peer *peer, const struct wire_packe
     hold->ignore = packet->header.data;
     hold->is_peeked = false;
     hold_pump(ep, peer);
-    peer_owe_now(ep, peer, OWES_PEEKED);
+    outq_owe_now(ep, peer, OWES_PEEKED);
     return 0;
 }
 
@@ -812,7 +811,7 @@ static int hold_answer(struct mbx_ep *ep, struct peer *peer)
         peeked.size = req->size;
         rndv_expose(ep, req, &peeked.address, &peeked.key);
     }
-    err = peer_tell_message(ep, peer, WIRE_PEEKED, 0,
+    err = outq_tell_message(ep, peer, WIRE_PEEKED, 0,
                             req != NULL ? &req->completion.status : &nothing, &peeked, NULL, 0);
     if (err == 0)
         hold->is_peeked = req != NULL;
@@ -832,7 +831,7 @@ static int hold_tell(struct mbx_ep *ep, struct peer *peer)
     if (peer->is_held)
         body = (struct wire_hold){hold->epoch, ep->hold_room, hold->from,
                                   hold->offer != NULL ? hold->offer->index : 0};
-    return peer_tell(ep, peer, WIRE_HOLD, &body);
+    return outq_tell(ep, peer, WIRE_HOLD, &body);
 }
 
 /* All its sends end, whatever they wait for. */
@@ -917,5 +916,4 @@ const struct module hold_module = {
     .peer_gone = on_gone,
     .defer = hold_add,
     .credit_came = on_credit_came,
-    .is_valid = MBX_CHECKS ? hold_is_valid : NULL,
 };

@@ -5,7 +5,7 @@
 #ifndef CORE_HOLD_H
 #define CORE_HOLD_H
 
-#include "core/core.h"
+#include "p2p/p2p.h"
 
 /* Unresolved claims of one sender at one receiver, at most. */
 #define HOLD_CLAIMS 16
@@ -75,9 +75,6 @@ static inline struct rtr *rtr_of(struct list *node)
 
 /* As transport_events.exchange_done: of the word that a send is to take. */
 void hold_locked(void *ep, uint64_t cookie, int error, bool is_exchanged);
-
-/* Do the invariants hold?  With MBX_CHECKS. */
-bool hold_is_valid(const struct mbx_ep *ep);
 
 extern const struct module hold_module;
 

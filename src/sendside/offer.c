@@ -8,7 +8,7 @@
 #include "sendside/offer.h"
 
 #include "sendside/hold.h"
-#include "core/record.h"
+#include "p2p/record.h"
 #include "transport/atomics.h"
 
 #define GENERATION(version) ((version) & (OFFER_BUSY - 1))

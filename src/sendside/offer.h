@@ -41,7 +41,7 @@
 #ifndef CORE_OFFER_H
 #define CORE_OFFER_H
 
-#include "core/core.h"
+#include "p2p/p2p.h"
 
 #define OFFER_ENTRIES 32
 #define OFFER_PAYLOAD 128 /* words of payload in an entry */

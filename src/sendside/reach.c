@@ -42,17 +42,13 @@
  *       the message that it named
  *   I6  while there are holders, a device has no receive or gives it back
  */
-#include "base/check.h"
 #include "sendside/reach.h"
 
 #include "core/arbiter.h"
 #include "p2p/credit.h"
 #include "sendside/hold.h"
 #include "core/module.h"
-#include "core/record.h"
-
-/* Other questions that an answer survives. */
-#define ANSWER_SPARED 2
+#include "p2p/record.h"
 
 /* Receives that a holder is not told of, passed at a time. */
 #define LOOKS_MOST 128
@@ -158,7 +154,7 @@ static int on_hold(struct mbx_ep *ep, struct peer *peer, const struct wire_packe
     list_add_tail(&ep->reach->holders, &holder->node);
     module_recall(ep);
     record_step(ep, TRACE_HOLD, peer, &(struct mbx_match_envelope){0}, 0, hold->epoch, 0);
-    peer_owe_now(ep, peer, OWES_RTR);
+    outq_owe_now(ep, peer, OWES_RTR);
     if (is_first)
         credit_lend(ep, peer, true);
     else
@@ -168,16 +164,14 @@ static int on_hold(struct mbx_ep *ep, struct peer *peer, const struct wire_packe
 
 /* ---- taking ---- */
 
-/* May what holders show be taken now?  With words it is they who decide. */
-static bool may_take(const struct mbx_ep *ep)
+bool reach_may_take(const struct mbx_ep *ep)
 {
     return ep->settings.hold_take && ep->settings.any_source != ANY_SOURCE_SENDER &&
            module_is_home(ep);
 }
 
-/* The receive that such a message would meet, or NULL. */
-static struct mbx_match_recv *wanted_by(const struct mbx_ep *ep,
-                                        const struct mbx_match_envelope *envelope)
+struct mbx_match_recv *reach_wanted_by(const struct mbx_ep *ep,
+                                       const struct mbx_match_envelope *envelope)
 {
     const struct context *context = context_find(ep, envelope->context_id);
 
@@ -195,8 +189,8 @@ static bool take_for(struct mbx_ep *ep, struct holder *holder, struct request *r
     if (peer->fins > FINS_MOST)
         return false; /* it does not read what we have taken */
     if (take_find(peer, &holder->table, &req->match.envelope, req->match.ignore, take) != 1 ||
-        wanted_by(ep, envelope) != &req->match || arbiter_owner(ep, req) != MBX_ANY_SOURCE ||
-        !take_have(peer, &holder->table, take))
+        reach_wanted_by(ep, envelope) != &req->match ||
+        arbiter_owner(ep, req) != MBX_ANY_SOURCE || !take_have(peer, &holder->table, take))
         return false;
     record_step(ep, TRACE_PICK, peer, envelope, 0, req->completion.request, take->rts.sender);
     ep->stats.taken++;
@@ -206,8 +200,7 @@ static bool take_for(struct mbx_ep *ep, struct holder *holder, struct request *r
 
 /* ---- RTR ---- */
 
-/* What it was told of makes this peer's last answer to a probe uncertain. */
-static void reach_forget(struct peer *peer)
+void reach_forget(struct peer *peer)
 {
     struct holder *holder = peer->holder;
 
@@ -247,7 +240,7 @@ static int send_rtr(struct mbx_ep *ep, struct holder *holder, struct request *re
                      (uses_up ? WIRE_ROOM_USED : 0);
     int err;
 
-    err = peer_tell_message(ep, holder->peer, WIRE_RTR, flags, &status, &rtr, NULL, 0);
+    err = outq_tell_message(ep, holder->peer, WIRE_RTR, flags, &status, &rtr, NULL, 0);
     if (err != 0)
         return err;
     record_step(ep, TRACE_RTR, holder->peer, &req->match.envelope, req->match.ignore,
@@ -272,7 +265,7 @@ static bool reach_early(struct mbx_ep *ep, struct holder *holder, struct request
 {
     struct take take;
 
-    if (!may_take(ep) || !take_for(ep, holder, req, &take))
+    if (!reach_may_take(ep) || !take_for(ep, holder, req, &take))
         return false;
     recv_matched(ep, req, &take.arrival);
     return true;
@@ -313,7 +306,7 @@ static bool reach_at_once(struct mbx_ep *ep, struct request *req)
     struct list *node;
     struct take take;
 
-    if (!may_take(ep))
+    if (!reach_may_take(ep))
         return false;
     list_for_each (node, &ep->reach->holders) {
         struct holder *holder = holder_of(node);
@@ -345,7 +338,7 @@ static void on_posted(struct mbx_ep *ep, struct request *req)
         if (suits(holder, req))
             reach_forget(holder->peer); /* of two that suit this one goes first */
         if (suits(holder, req) || holder->next != &req->queue)
-            peer_owe_now(ep, holder->peer, OWES_RTR);
+            outq_owe_now(ep, holder->peer, OWES_RTR);
         else
             holder->next = &ep->reach->open; /* it is the last, and not for this one */
         if (!recv_is_open(req))
@@ -361,12 +354,12 @@ static int send_answer(struct mbx_ep *ep, struct peer *peer, const struct answer
     const struct wire_retire retire = {answer->receiver, answer->sender};
 
     if (answer->receiver == 0)
-        return peer_tell(ep, peer, WIRE_GRANT, &grant);
+        return outq_tell(ep, peer, WIRE_GRANT, &grant);
     ep->stats.retires++;
-    return peer_tell(ep, peer, WIRE_RETIRE, &retire);
+    return outq_tell(ep, peer, WIRE_RETIRE, &retire);
 }
 
-static int reach_answer(struct mbx_ep *ep, struct peer *peer)
+static int answers_leave(struct mbx_ep *ep, struct peer *peer)
 {
     struct holder *holder = peer->holder;
 
@@ -382,13 +375,12 @@ static int reach_answer(struct mbx_ep *ep, struct peer *peer)
     return 0;
 }
 
-/* False: it has more unanswered claims than it may. */
-static bool answer(struct mbx_ep *ep, struct holder *holder, struct answer what)
+bool reach_answer(struct mbx_ep *ep, struct holder *holder, struct answer what)
 {
     if (holder->answer_count == ARRAY_COUNT(holder->answers))
         return false;
     holder->answers[holder->answer_count++] = what;
-    peer_owe_now(ep, holder->peer, OWES_ANSWER);
+    outq_owe_now(ep, holder->peer, OWES_ANSWER);
     return true;
 }
 
@@ -451,18 +443,14 @@ static struct request *claimed(struct mbx_ep *ep, const struct peer *peer,
                                const struct wire_packet *packet)
 {
     struct request *req = request_find(ep, packet->body.claim.receiver);
-    const struct mbx_match_envelope *want;
+    const struct mbx_match_envelope envelope = {packet->header.context_id, peer->number,
+                                                packet->header.tag};
 
     if (req == NULL || request_is_send(req) || !recv_is_open(req) ||
         peer->fins > FINS_MOST + HOLD_CLAIMS + peer->credit.window ||
         !was_told(ep, peer->holder, req) || !module_is_home(ep))
         return NULL;
-    want = &req->match.envelope;
-    return (want->source == MBX_ANY_SOURCE || want->source == peer->number) &&
-                   want->context_id == packet->header.context_id &&
-                   ((want->tag ^ packet->header.tag) & ~req->match.ignore) == 0
-               ? req
-               : NULL;
+    return mbx_match_accepts(&req->match.envelope, req->match.ignore, &envelope) ? req : NULL;
 }
 
 /* The message as it would have come by itself. */
@@ -495,11 +483,12 @@ static int on_claim(struct mbx_ep *ep, struct peer *peer, const struct wire_pack
         return -EPROTO;
     req = claimed(ep, peer, packet);
     if (req == NULL || !arbiter_give(ep, req, peer, has_won))
-        return answer(ep, peer->holder, (struct answer){claim->sender, claim->receiver})
+        return reach_answer(ep, peer->holder, (struct answer){claim->sender, claim->receiver})
                    ? 0
                    : -EPROTO;
     arrival = claim_arrival(peer, packet, &rts);
-    if (arrival.rts != NULL && !answer(ep, peer->holder, (struct answer){claim->sender, 0}))
+    if (arrival.rts != NULL &&
+        !reach_answer(ep, peer->holder, (struct answer){claim->sender, 0}))
         return -EPROTO;
     ep->stats.reached++;
     take_granted(&peer->holder->table, claim->sender);
@@ -508,260 +497,18 @@ static int on_claim(struct mbx_ep *ep, struct peer *peer, const struct wire_pack
     return 0;
 }
 
-/* ---- probes ---- */
-
-static void on_credit_told(struct mbx_ep *ep, struct peer *peer, uint64_t envelopes)
-{
-    (void)ep;
-    peer->holder->told += envelopes;
-    reach_forget(peer);
-}
-
-static int reach_peek(struct mbx_ep *ep, struct peer *peer)
-{
-    struct holder *holder = peer->holder;
-    const struct wire_peek body = {holder->question};
-    const struct mbx_status status = {
-        .context_id = holder->asked.context_id,
-        .tag = holder->asked.tag,
-        .data = holder->ignore,
-    };
-
-    if (holder->next != &ep->reach->open || holder->answer_count != 0) {
-        if (peer->owes & (OWES_RTR | OWES_ANSWER))
-            return -EAGAIN;
-        holder->is_asked = false; /* the next probe asks again */
-        return 0;
-    }
-    return peer_tell_message(ep, peer, WIRE_PEEK, 0, &status, &body, NULL, 0);
-}
-
-static void holder_ask(struct mbx_ep *ep, struct holder *holder,
-                       const struct mbx_match_envelope *envelope, uint64_t ignore)
-{
-    holder->is_asked = true;
-    holder->is_answered = false;
-    holder->spared = 0;
-    holder->asked = *envelope;
-    holder->ignore = ignore;
-    holder->question = ++ep->reach->questions;
-    ep->stats.peeks++;
-    peer_owe_now(ep, holder->peer, OWES_PEEK);
-}
-
-/* Would an open receive take the message?  Then a probe does not see it. */
-static bool is_wanted(const struct reach *reach, const struct mbx_status *status)
-{
-    struct list *node;
-
-    list_for_each (node, &reach->open) {
-        const struct mbx_match_recv *recv = &request_of_queue(node)->match;
-
-        if ((recv->envelope.source == MBX_ANY_SOURCE ||
-             recv->envelope.source == status->source) &&
-            recv->envelope.context_id == status->context_id &&
-            ((recv->envelope.tag ^ status->tag) & ~recv->ignore) == 0)
-            return true;
-    }
-    return false;
-}
-
-/* Asks what was put off. */
-static void holder_ask_next(struct mbx_ep *ep, struct holder *holder)
-{
-    const struct mbx_match_envelope envelope = holder->next_asked;
-
-    holder->is_put_off = false;
-    holder_ask(ep, holder, &envelope, holder->next_ignore);
-}
-
-static int on_peeked(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
-{
-    const struct wire_peeked *body = &packet->body.peeked;
-    struct holder *holder = peer->holder;
-
-    if (holder == NULL)
-        return -EPROTO;
-    if (!holder->is_asked || body->question != holder->question)
-        return 0;
-    holder->is_asked = false;
-    if (body->sender == 0) {
-        if (holder->is_put_off)
-            holder_ask_next(ep, holder);
-        return 0;
-    }
-    if (packet->header.context_id != holder->asked.context_id ||
-        ((packet->header.tag ^ holder->asked.tag) & ~holder->ignore) != 0)
-        return -EPROTO;
-    holder->peeked = *body;
-    holder->status = (struct mbx_status){
-        .context_id = packet->header.context_id,
-        .source = peer->number,
-        .tag = packet->header.tag,
-        .data = packet->header.data,
-        .size = body->size,
-    };
-    holder->is_answered = !is_wanted(ep->reach, &holder->status);
-    return 0;
-}
-
-static bool is_question(const struct holder *holder, const struct mbx_match_envelope *envelope,
-                        uint64_t ignore)
-{
-    return holder->asked.context_id == envelope->context_id &&
-           holder->asked.tag == envelope->tag && holder->ignore == ignore;
-}
-
-/* The held message is this process's from now on. */
-static struct message *reach_take(struct mbx_ep *ep, struct holder *holder)
-{
-    const struct wire_rts rts = {holder->peeked.sender, holder->peeked.size,
-                                 holder->peeked.address, holder->peeked.key};
-    const struct arrival arrival = {
-        .envelope = {holder->status.context_id, holder->status.source, holder->status.tag},
-        .data = holder->status.data,
-        .size = rts.size,
-        .rts = &rts,
-        .sender = rts.sender,
-    };
-    struct message *message = message_keep(ep, &arrival);
-
-    if (message == NULL)
-        return NULL;
-    record_arrive(ep, &arrival.envelope, NULL, message);
-    holder->is_answered = false;
-    answer(ep, holder, (struct answer){rts.sender, 0});
-    return message;
-}
-
-/* What the holder shows is this process's from now on.  0; -EAGAIN it has changed; -ENOMEM. */
-static int holder_take(struct mbx_ep *ep, struct holder *holder, const struct take *take,
-                       struct message **out)
-{
-    struct arrival arrival = take->arrival;
-    struct message *message;
-
-    if (arrival.size > MESSAGE_INLINE) { /* its sender had no credit for memory here */
-        arrival.rts = &take->rts;
-        arrival.have = 0;
-    }
-    message = message_keep(ep, &arrival);
-
-    if (message == NULL)
-        return -ENOMEM;
-    if (!take_have(holder->peer, &holder->table, take)) {
-        message_drop(ep, message);
-        return -EAGAIN;
-    }
-    ep->stats.taken++;
-    record_step(ep, TRACE_PICK, holder->peer, &take->arrival.envelope, 0,
-                pool_id(&ep->messages, message), take->rts.sender);
-    record_arrive(ep, &take->arrival.envelope, NULL, message);
-    *out = message;
-    return 0;
-}
-
-/* A probe wants to know this.  One question at a time: the others wait, so that two that take
- * turns are both asked, and an answer is there when its question comes again. */
-static void holder_probe(struct mbx_ep *ep, struct holder *holder,
-                         const struct mbx_match_envelope *envelope, uint64_t ignore)
-{
-    if (holder->is_asked || (holder->is_answered && holder->spared++ < ANSWER_SPARED)) {
-        if (!holder->is_put_off && !is_question(holder, envelope, ignore)) {
-            holder->is_put_off = true;
-            holder->next_asked = *envelope;
-            holder->next_ignore = ignore;
-        }
-    } else if (holder->is_put_off) {
-        holder_ask_next(ep, holder);
-    } else {
-        holder_ask(ep, holder, envelope, ignore);
-    }
-}
-
-/* Probes the messages that the holder shows in its table.  1 and *status; 0 it holds nothing of
- * the kind; -EAGAIN the table cannot tell, ask the holder by PEEK; -ENOMEM. */
-static int holder_look(struct mbx_ep *ep, struct holder *holder,
-                       const struct mbx_match_envelope *wanted, uint64_t ignore,
-                       struct mbx_status *status, struct message **message)
-{
-    struct peer *peer = holder->peer;
-    struct take take;
-    const struct arrival *arrival = &take.arrival;
-    int found = may_take(ep) ? take_find(peer, &holder->table, wanted, ignore, &take) : -EAGAIN;
-
-    if (found == 0)
-        return 0;
-    if (found != 1 || wanted_by(ep, &arrival->envelope) != NULL)
-        return -EAGAIN;
-    if (message == NULL && !take_is_there(peer, &holder->table, &take))
-        return -EAGAIN;
-    if (message != NULL && (found = holder_take(ep, holder, &take, message)) < 0)
-        return found;
-    *status = (struct mbx_status){
-        .context_id = arrival->envelope.context_id,
-        .source = peer->number,
-        .tag = arrival->envelope.tag,
-        .data = arrival->data,
-        .size = arrival->size,
-    };
-    return 1;
-}
-
-static int on_probe(struct mbx_ep *ep, const struct mbx_match_envelope *envelope,
-                    uint64_t ignore, struct mbx_status *status, struct message **message)
-{
-    struct list *node, *next;
-
-    if (ep->reach == NULL)
-        return 0;
-    list_for_each_safe (node, next, &ep->reach->holders) {
-        struct holder *holder = holder_of(node);
-        int found;
-
-        if (envelope->source != MBX_ANY_SOURCE && envelope->source != holder->peer->number)
-            continue;
-        if (message != NULL && holder->peer->fins > FINS_MOST)
-            continue; /* it does not read what we have taken */
-        found = holder_look(ep, holder, envelope, ignore, status, message);
-        if (found == 1 || found == -ENOMEM)
-            return found;
-        if (found == 0)
-            continue;
-        if (holder->is_answered && is_question(holder, envelope, ignore)) {
-            if (message != NULL) {
-                if (holder->answer_count != 0)
-                    continue;
-                *message = reach_take(ep, holder);
-                if (*message == NULL)
-                    return -ENOMEM;
-            }
-            *status = holder->status;
-            holder->spared = 0;
-            return 1;
-        }
-        holder_probe(ep, holder, envelope, ignore);
-    }
-    return 0;
-}
-
 const struct module reach_module = {
     .name = "reach",
     .packets =
-        (const struct packet_handler[]){
-            {WIRE_HOLD, on_hold}, {WIRE_CLAIM, on_claim}, {WIRE_PEEKED, on_peeked}, {0}},
+        (const struct packet_handler[]){{WIRE_HOLD, on_hold}, {WIRE_CLAIM, on_claim}, {0}},
     .controls =
         (const struct control[]){
-            {.what = OWES_ANSWER, .send = reach_answer, .is_closing = true},
+            {.what = OWES_ANSWER, .send = answers_leave, .is_closing = true},
             {.what = OWES_RTR, .send = reach_advertise},
-            {.what = OWES_PEEK, .send = reach_peek},
             {0}},
     .fini = on_fini,
     .peer_gone = on_gone,
     .recv_posted = on_posted,
     .recv_left = on_left,
     .message_came = reach_leave,
-    .probe = on_probe,
-    .credit_told = on_credit_told,
-    .is_valid = MBX_CHECKS ? reach_is_valid : NULL,
 };

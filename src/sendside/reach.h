@@ -6,10 +6,10 @@
 #ifndef CORE_REACH_H
 #define CORE_REACH_H
 
-#include "core/core.h"
+#include "p2p/p2p.h"
 #include "sendside/take.h"
 
-/* ---- of reach.c alone, and of reach_valid.c ---- */
+/* ---- of reach.c and remote_probe.c alone, and of reach_valid.c ---- */
 
 /* GRANT if receiver is 0, or else RETIRE. */
 struct answer {
@@ -55,11 +55,18 @@ static inline struct holder *holder_of(struct list *node)
     return container_of(node, struct holder, node);
 }
 
+/* May what holders show be taken now?  With words it is they who decide. */
+bool reach_may_take(const struct mbx_ep *ep);
+/* The receive that such a message would meet, or NULL. */
+struct mbx_match_recv *reach_wanted_by(const struct mbx_ep *ep,
+                                       const struct mbx_match_envelope *envelope);
+/* What it was told of makes this peer's last answer to a probe uncertain. */
+void reach_forget(struct peer *peer);
+/* The holder is to be told this.  False: it has more unanswered claims than it may. */
+bool reach_answer(struct mbx_ep *ep, struct holder *holder, struct answer what);
+
 /* ---- for others ---- */
 
-/* Do the invariants hold?  With MBX_CHECKS. */
-bool reach_is_valid(const struct mbx_ep *ep);
-
-extern const struct module reach_module;
+extern const struct module reach_module, remote_probe_module;
 
 #endif

@@ -18,8 +18,10 @@ static int look(const struct peer *peer, uint64_t index, uint64_t *words, size_t
 static bool fits(const uint64_t *words, const struct mbx_match_envelope *envelope,
                  uint64_t ignore)
 {
-    return (uint32_t)words[OFFER_CONTEXT] == envelope->context_id &&
-           ((words[OFFER_TAG] ^ envelope->tag) & ~ignore) == 0;
+    const struct mbx_match_envelope message = {(uint32_t)words[OFFER_CONTEXT], envelope->source,
+                                               words[OFFER_TAG]};
+
+    return mbx_match_accepts(envelope, ignore, &message);
 }
 
 /* What was read, as if it had come by itself.  0; -EAGAIN: there is no such message, for now;

@@ -11,7 +11,7 @@
 #include <stdalign.h>
 #include <string.h>
 
-#include "core/core.h"
+#include "p2p/p2p.h"
 
 #define CONTEXT 15
 #define SIZE    20000 /* a rendezvous in most configurations */
@@ -31,8 +31,7 @@ static void deliver(struct world *w, uint32_t peer, const struct wire_header *he
         memcpy(packet + sizeof *header + body_size, payload, payload_size);
     assert_int_equal(peer_use(w->eps[0], peer), 0); /* it may not have said anything yet */
     assert_int_equal(
-        progress_deliver(w->eps[0], peer, packet, sizeof *header + body_size + payload_size),
-        0);
+        deliver_packet(w->eps[0], peer, packet, sizeof *header + body_size + payload_size), 0);
 }
 
 static void tell(struct world *w, uint32_t peer, enum wire_type type, const void *body,

@@ -189,7 +189,7 @@ static int tap_deliver(void *arg, uint32_t peer, const void *packet, size_t size
     int err;
 
     tap_taken(tap);
-    err = progress_deliver(tap->ep, peer, packet, size);
+    err = deliver_packet(tap->ep, peer, packet, size);
     memcpy(&header, packet, sizeof header);
     if (err == 0 && (header.type == WIRE_EAGER || header.type == WIRE_SYNC ||
                      header.type == WIRE_FIRST || header.type == WIRE_RTS ||

@@ -385,8 +385,8 @@ static bool lie(struct world *w, int to, enum wire_type type, unsigned flags, co
     memcpy(packet + sizeof header, body, wire_body_size(type));
     assert_int_equal(peer_use(w->eps[to], (uint32_t)(1 - to)),
                      0); /* it may have said nothing */
-    assert_int_equal(progress_deliver(w->eps[to], (uint32_t)(1 - to), packet,
-                                      sizeof header + wire_body_size(type)),
+    assert_int_equal(deliver_packet(w->eps[to], (uint32_t)(1 - to), packet,
+                                    sizeof header + wire_body_size(type)),
                      0);
     return world_stats(w, to).dropped_packets == dropped + 1;
 }

@@ -6,7 +6,7 @@
  * ever given out twice.  A message that meets its receive at once has no number, and needs
  * none.
  */
-#include "core/record.h"
+#include "p2p/record.h"
 
 #include <stdlib.h>
 

@@ -2,13 +2,13 @@
 /*
  * record.h - what is asked of the matching engines goes to the trace, if there is one.
  *
- * Each call of an engine in src/core is followed by one of these.  Without MBX_TRACE they
+ * Each call of an engine is followed by one of these.  Without MBX_TRACE they
  * cost a branch that always goes the same way.  docs/tracing.md says what each event means.
  */
-#ifndef CORE_RECORD_H
-#define CORE_RECORD_H
+#ifndef P2P_RECORD_H
+#define P2P_RECORD_H
 
-#include "core/core.h"
+#include "p2p/p2p.h"
 #include "trace/trace.h"
 
 /* Begins the trace that the settings ask for.  What goes wrong is logged and costs only

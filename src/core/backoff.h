@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * backoff.h - tries that cost something and may be of no use.  Private to src/core.
+ *
+ * After a try that was of no use the next `pause` are left out; pause doubles with each such try, up
+ * to what the caller says, and is 0 again after one that was of use.
+ */
+#ifndef CORE_BACKOFF_H
+#define CORE_BACKOFF_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct backoff {
+    uint8_t skip;  /* so many tries more are left out */
+    uint8_t pause; /* as many were when the last one was of no use */
+};
+
+/* Is the next try to be left out?  Then it was. */
+static inline bool backoff_skips(struct backoff *backoff)
+{
+    if (backoff->skip == 0)
+        return false;
+    backoff->skip--;
+    return true;
+}
+
+static inline void backoff_more(struct backoff *backoff, uint8_t most)
+{
+    if (backoff->pause == 0)
+        backoff->pause = 1;
+    else
+        backoff->pause = backoff->pause > most / 2 ? most : (uint8_t)(2 * backoff->pause);
+    backoff->skip = backoff->pause;
+}
+
+static inline void backoff_end(struct backoff *backoff)
+{
+    backoff->skip = backoff->pause = 0;
+}
+
+#endif

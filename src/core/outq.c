@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * outq.c - what waits to leave for a peer.
+ *
+ *   peer.out    requests, first in, first out: their protocol's step sends what they have to
+ *               send; also receives that are complete and owe their sender a FIN
+ *   peer.owes   small packets, of which a bit says that they are owed (module.h)
+ *
+ * Whoever has something to send tries at once if nothing waits for this peer, and queues here
+ * if there is no room; a peer to whom something waits to leave is on mbx_ep.busy, and each round of
+ * progress flushes those.
+ */
+#include "core/outq.h"
+
+#include "core/module.h"
+
+static void outq_is_busy(struct mbx_ep *ep, struct peer *peer)
+{
+    ep_stir(ep);
+    if (!list_is_linked(&peer->busy))
+        list_add_tail(&ep->busy, &peer->busy);
+}
+
+void outq_push(struct mbx_ep *ep, struct peer *peer, struct request *req)
+{
+    assert(req->peer == peer->number);
+    list_add_tail(&peer->out, &req->out);
+    outq_is_busy(ep, peer);
+}
+
+/* ---- packets without a message ---- */
+
+int outq_tell_message(struct mbx_ep *ep, struct peer *peer, enum wire_type type, unsigned flags,
+                      const struct mbx_status *status, const void *body, const void *payload,
+                      size_t payload_size)
+{
+    const struct outgoing packet = {
+        .type = type,
+        .flags = flags,
+        .envelope = status,
+        .body = body,
+        .payload = payload,
+        .payload_size = payload_size,
+    };
+    int err = outq_send(peer->link, &packet);
+
+    ep->stats.control += err == 0;
+    if (unlikely(err != 0 && err != -EAGAIN))
+        watch_suspect(peer);
+    return err;
+}
+
+int outq_tell(struct mbx_ep *ep, struct peer *peer, enum wire_type type, const void *body)
+{
+    return outq_tell_message(ep, peer, type, 0, NULL, body, NULL, 0);
+}
+
+/* ---- FIN ---- */
+
+static int outq_send_fin(struct mbx_ep *ep, struct request *req)
+{
+    struct wire_fin fin = {.sender = req->remote};
+    const struct outgoing packet = {.type = WIRE_FIN, .body = &fin};
+    int err = outq_send(peer_get(ep, req->peer)->link, &packet);
+
+    if (err != -EAGAIN)
+        req->flags &= (uint16_t)~REQUEST_OWES_FIN;
+    return err;
+}
+
+OUT_OF_LINE void outq_owe_fin(struct mbx_ep *ep, struct request *req, uint64_t sender)
+{
+    struct peer *peer = peer_get(ep, req->peer);
+
+    req->remote = sender;
+    req->flags |= REQUEST_OWES_FIN;
+    if (!list_is_empty(&peer->out) || outq_send_fin(ep, req) == -EAGAIN) {
+        peer->fins++;
+        outq_push(ep, peer, req);
+    }
+}
+
+/* ---- what is owed ---- */
+
+/* Sends what is owed, as far as there is room.  How much went. */
+static int outq_pay(struct mbx_ep *ep, struct peer *peer)
+{
+    int paid = 0, err;
+
+    for (unsigned i = 0; i < CONTROLS && peer->owes != 0; i++) {
+        const struct control *control = ep->controls[i];
+
+        if (!(peer->owes & (1u << i)) || control->is_first)
+            continue;
+        err = control->send(ep, peer);
+        paid += err == -EINPROGRESS;
+        if (err == -EAGAIN || err == -EINPROGRESS)
+            continue;
+        /* paid, or it cannot be: what the peer sent before may settle the rest (watch.c) */
+        peer->owes &= (uint8_t)~control->what;
+        paid++;
+    }
+    return paid;
+}
+
+/* The same at the beginning of a round. */
+static int outq_pay_first(struct mbx_ep *ep, struct peer *peer)
+{
+    uint8_t first = peer->owes & ep->owes_first;
+
+    peer->owes &= (uint8_t)~first;
+    for (unsigned i = 0; first != 0 && i < CONTROLS; i++)
+        if (first & (1u << i))
+            ep->controls[i]->send(ep, peer);
+    return peer->owes != 0 ? outq_pay(ep, peer) : 0;
+}
+
+void outq_owe(struct mbx_ep *ep, struct peer *peer, enum peer_owes what)
+{
+    peer->owes |= (uint8_t)what;
+    outq_is_busy(ep, peer);
+}
+
+void outq_owe_now(struct mbx_ep *ep, struct peer *peer, enum peer_owes what)
+{
+    peer->owes |= (uint8_t)what;
+    outq_pay(ep, peer);
+    if (peer->owes != 0)
+        outq_is_busy(ep, peer);
+}
+
+/* ---- requests ---- */
+
+int outq_step(struct mbx_ep *ep, struct request *req)
+{
+    const struct proto *proto = proto_of(ep, req);
+    int err = 0; /* it has ended while it waited here */
+
+    if (req->flags & REQUEST_OWES_FIN)
+        err = outq_send_fin(ep, req);
+    else if (proto->step != NULL)
+        err = proto->step(ep, req);
+    if (err == -EAGAIN)
+        ep->stats.full++;
+    return err;
+}
+
+int outq_flush(struct mbx_ep *ep, struct peer *peer)
+{
+    int moved;
+
+    moved = peer->owes != 0 ? outq_pay_first(ep, peer) : 0;
+    while (!list_is_empty(&peer->out)) {
+        struct request *req = request_of_out(peer->out.next);
+        bool owes_fin = req->flags & REQUEST_OWES_FIN;
+        int err = outq_step(ep, req);
+
+        if (err == -EAGAIN || err == -EINPROGRESS) {
+            moved += err == -EINPROGRESS;
+            ep_stir(ep);
+            /* a long answer lets others go first; messages keep their order */
+            if (proto_of(ep, req)->states[req->state % PROTO_STATES].lets_pass) {
+                list_remove(&req->out);
+                list_add_tail(&peer->out, &req->out);
+            }
+            break;
+        }
+        assert(peer->leaving != 0 || !(req->flags & REQUEST_LEAVING));
+        assert(peer->fins != 0 || !owes_fin);
+        peer->leaving -= (req->flags & REQUEST_LEAVING) != 0;
+        peer->fins -= owes_fin;
+        req->flags &= (uint16_t)~REQUEST_LEAVING;
+        if (err < 0 && !owes_fin)
+            /* nothing that the peer has sent ends it: its packet can never leave */
+            proto_of(ep, req)->peer_gone(ep, peer, req, err);
+        request_left(ep, req);
+        moved++;
+    }
+    if (peer->owes & ep->owes_behind)
+        moved += outq_pay(ep, peer);
+    if (list_is_empty(&peer->out) && peer->owes == 0)
+        list_remove(&peer->busy);
+    return moved;
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * outq.h - what leaves for a peer, now or when there is room.  Private to src/core; outq.c tells
+ * how.
+ */
+#ifndef CORE_OUTQ_H
+#define CORE_OUTQ_H
+
+#include "core/core.h"
+
+/* A packet, as its parts lie in memory; wire.h. */
+struct outgoing {
+    enum wire_type type;
+    unsigned flags;                    /* enum wire_flags */
+    const struct mbx_status *envelope; /* tag, data and context id; NULL: it has none */
+    const void *body;
+    size_t body_size; /* 0: as the type has it */
+    const void *payload;
+    size_t payload_size;
+};
+
+/* As transport_ops.send. */
+static inline int outq_send(struct link *link, const struct outgoing *packet)
+{
+    const struct mbx_status none = {0}, *envelope = packet->envelope;
+    const struct wire_header header = {
+        .type = (uint8_t)packet->type,
+        .version = WIRE_VERSION,
+        .flags = (uint16_t)packet->flags,
+        .tag = envelope != NULL ? envelope->tag : none.tag,
+        .data = envelope != NULL ? envelope->data : none.data,
+        .context_id = envelope != NULL ? envelope->context_id : none.context_id,
+    };
+    const struct transport_packet parts = {
+        .header = &header,
+        .body = packet->body,
+        .body_size = packet->body_size != 0 ? packet->body_size : wire_body_size(packet->type),
+        .payload = packet->payload,
+        .payload_size = packet->payload_size,
+    };
+
+    return link->transport->ops->send(link, &parts);
+}
+
+/* Puts req behind what already waits to leave for its peer. */
+void outq_push(struct mbx_ep *ep, struct peer *peer, struct request *req);
+/* One packet without a message: of this type, which has this body.  As transport_ops.send. */
+int outq_tell(struct mbx_ep *ep, struct peer *peer, enum wire_type type, const void *body);
+/* The same with flags, the envelope and data of status, and payload. */
+int outq_tell_message(struct mbx_ep *ep, struct peer *peer, enum wire_type type, unsigned flags,
+                      const struct mbx_status *status, const void *body, const void *payload,
+                      size_t payload_size);
+/* Something is owed to it, from the next progress on. */
+void outq_owe(struct mbx_ep *ep, struct peer *peer, enum peer_owes what);
+/* The same, and tried at once. */
+void outq_owe_now(struct mbx_ep *ep, struct peer *peer, enum peer_owes what);
+/* The receive req has its message: tells the sender, now or when there is room. */
+void outq_owe_fin(struct mbx_ep *ep, struct request *req, uint64_t sender);
+/* Sends what req has to send now. */
+int outq_step(struct mbx_ep *ep, struct request *req);
+/* Sends what waits for this peer, as far as there is room.  How many went. */
+int outq_flush(struct mbx_ep *ep, struct peer *peer);
+
+#endif

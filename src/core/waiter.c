@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * waiter.c - whose wait is over, and who tells them: whoever gives the endpoint's lock.  wait.c
+ * tells how.
+ */
+#include "core/waiter.h"
+
+#include "base/sys.h"
+
+bool wait_any_done(struct mbx_ep *ep, unsigned queues)
+{
+    if ((queues & MBX_FAILURES) && failed_any(ep))
+        return true;
+    for (unsigned queue = MBX_SENDS; queue <= MBX_EVENTS; queue <<= 1)
+        if ((queues & queue) && !list_is_empty(&ep->done[queue]))
+            return true;
+    return false;
+}
+
+static OUT_OF_LINE bool wait_array_is_over(struct mbx_ep *ep, struct waiter *w)
+{
+    if (!w->has_news)
+        return false;
+    for (int i = 0; i < w->array_count; i++)
+        if (w->array[i] != 0 && wait_request_is_over(ep, w->array[i]))
+            return true;
+    w->has_news = false;
+    return false;
+}
+
+bool wait_is_over(struct mbx_ep *ep, struct waiter *w)
+{
+    if (w->request != 0)
+        return wait_request_is_over(ep, w->request);
+    return w->array != NULL ? wait_array_is_over(ep, w) : wait_any_done(ep, w->queues);
+}
+
+void wait_tell_one(struct waiter *w)
+{
+    /* the release pairs with the acquire in wait_is_told() */
+    atomic_store_explicit(&w->told, 1, memory_order_release);
+    sys_futex_wake(&w->told, 1); /* under the lock: w is there until its thread has that */
+}
+
+OUT_OF_LINE void wait_tell(struct mbx_ep *ep)
+{
+    bool needs_poller = ep->stirred;
+    struct list *node;
+
+    ep->news = ep->stirred = false;
+    list_for_each (node, &ep->waiters) {
+        struct waiter *w = waiter_of(node);
+
+        w->has_news = true;
+        if (wait_is_told(w) || !wait_is_over(ep, w))
+            continue;
+        if (w == ep->poller)
+            needs_poller = true;
+        else
+            wait_tell_one(w);
+    }
+    if (needs_poller && ep->asleep)
+        ep->transport->ops->wake(ep->transport);
+}
+
+OUT_OF_LINE void wait_leave(struct mbx_ep *ep)
+{
+    if (unlikely(ep->waiter_count != 0))
+        wait_look(ep);
+    lock_give(&ep->lock);
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * across.h - invariants that rooms have in common.  Private to src/lib, which may look into all of
+ * them.
+ */
+#ifndef LIB_ACROSS_H
+#define LIB_ACROSS_H
+
+#include <stdbool.h>
+
+struct mbx_ep;
+
+bool credit_is_valid(const struct mbx_ep *ep); /* credit.h; with sendside and offload */
+bool hold_is_valid(const struct mbx_ep *ep);   /* hold.c, offer.h; with rput */
+bool reach_is_valid(const struct mbx_ep *ep);  /* reach.c; with offload */
+
+/* All of them.  With MBX_CHECKS. */
+static inline bool across_is_valid(const struct mbx_ep *ep)
+{
+    return credit_is_valid(ep) && hold_is_valid(ep) && reach_is_valid(ep);
+}
+
+#endif

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * deliver.c - a packet comes in.
+ *
+ *   deliver_packet ── whole eager message ──> matched ──> recv_matched
+ *       │                                        └──────> kept (message.c)
+ *       └── anything else, checked ── begins a message ──> the same
+ *                                  └─ another ──> its handler (mbx_ep.packets)
+ */
+#include "p2p/credit.h"
+#include "core/module.h"
+#include "p2p/p2p.h"
+#include "p2p/record.h"
+
+static const char beyond_window[] = "it is beyond the window of its sender";
+
+/* The posted receive that such a message meets.  NULL: it has to wait, in *context, or in the
+ * lobby if that is NULL. */
+static inline struct request *deliver_match(struct mbx_ep *ep,
+                                            const struct mbx_match_envelope *envelope,
+                                            struct context **context)
+{
+    struct mbx_match_recv *recv;
+
+    *context = context_known(ep, envelope->context_id);
+    recv = likely(*context != NULL) ? mbx_match_find(&(*context)->match, envelope) : NULL;
+    if (recv == NULL)
+        return NULL;
+    ep->stats.expected++;
+    ep->stats.posted_now--;
+    record_arrive(ep, envelope, container_of(recv, struct request, match), NULL);
+    if (unlikely(container_of(recv, struct request, match)->size >= ep->watched_from))
+        module_recv_left(ep, container_of(recv, struct request, match), RECV_MET, NULL);
+    return container_of(recv, struct request, match);
+}
+
+int deliver_wait(struct mbx_ep *ep, struct context *context, struct message *message)
+{
+    int err = mbx_match_keep(&context->match, &message->match);
+
+    if (unlikely(err < 0))
+        return err;
+    record_arrive(ep, &message->match.envelope, NULL, message);
+    ep->stats.unexpected++;
+    stats_kept(&ep->stats.unexpected_now, &ep->stats.unexpected_max, 1);
+    return 0;
+}
+
+/* The message waits in the unexpected queue.  As transport_events.deliver. */
+static OUT_OF_LINE int deliver_keep(struct mbx_ep *ep, struct context *context,
+                                    const struct arrival *arrival)
+{
+    struct peer *peer = peer_get(ep, arrival->envelope.source);
+    struct message *message;
+
+    if (unlikely(!credit_has_room(peer, credit_of(arrival)))) {
+        progress_dropped(ep, beyond_window);
+        return 0;
+    }
+    if (context == NULL)
+        context = context_lobby(ep);
+    message = context != NULL ? message_keep(ep, arrival) : NULL;
+    if (unlikely(message == NULL))
+        return -EAGAIN;
+    if (unlikely(deliver_wait(ep, context, message) < 0)) {
+        message_drop(ep, message);
+        return -EAGAIN;
+    }
+    credit_keep(peer, credit_of(arrival));
+    if (arrival->is_fragmented)
+        eager_assemble(ep, arrival, message);
+    return 0;
+}
+
+/* A message has come. */
+static int deliver_message(struct mbx_ep *ep, struct peer *peer, const struct arrival *arrival)
+{
+    struct context *context;
+    struct request *req;
+
+    if (unlikely(!credit_admits(peer))) {
+        progress_dropped(ep, beyond_window);
+        return 0;
+    }
+    if (unlikely(peer->holder != NULL))
+        module_message_came(ep, peer);
+    req = deliver_match(ep, &arrival->envelope, &context);
+    if (req == NULL)
+        return deliver_keep(ep, context, arrival);
+    credit_freed(ep, peer, credit_of(arrival));
+    recv_matched(ep, req, arrival);
+    return 0;
+}
+
+/* A packet that is or begins a message.  1; -EPROTO. */
+static int deliver_begins(struct mbx_ep *ep, struct peer *peer,
+                          const struct wire_packet *packet, struct arrival *arrival)
+{
+    *arrival = (struct arrival){
+        .envelope = {packet->header.context_id, peer->number, packet->header.tag},
+        .data = packet->header.data,
+        .size = packet->payload_size,
+        .payload = packet->payload,
+        .have = packet->payload_size,
+    };
+    if (packet->header.type == WIRE_SYNC) {
+        arrival->sender = packet->body.sync.sender;
+    } else if (packet->header.type == WIRE_FIRST) {
+        arrival->sender = packet->body.first.sender;
+        arrival->size = packet->body.first.size;
+        arrival->is_fragmented = true;
+        if (arrival->size > WIRE_EAGER_MAX || peer->assembly.size != 0)
+            return -EPROTO;
+    } else if (packet->header.type == WIRE_RTS) {
+        arrival->sender = packet->body.rts.sender;
+        arrival->size = packet->body.rts.size;
+        arrival->rts = &packet->body.rts;
+        if (packet->header.flags & WIRE_SHORT_OF)
+            credit_lend(ep, peer, false);
+    }
+    return 1;
+}
+
+/* Any packet that wire_check() has let in.  0 done; 1 it is or begins a message, *arrival;
+ * -EAGAIN no memory now; -EPROTO it does not fit the state of its message. */
+static int deliver_checked(struct mbx_ep *ep, struct peer *peer,
+                           const struct wire_packet *packet, struct arrival *arrival)
+{
+    unsigned type = packet->header.type;
+
+    if (type <= WIRE_FIRST || type == WIRE_RTS)
+        return deliver_begins(ep, peer, packet, arrival);
+    return ep->packets[type] != NULL ? ep->packets[type](ep, peer, packet) : -EPROTO;
+}
+
+int deliver_open(struct mbx_ep *ep, uint32_t number, const void *bytes, size_t size,
+                 struct wire_packet *room, struct arrival *arrival)
+{
+    const char *reason = "it does not fit the state of its message";
+    int result = wire_check(bytes, size, room, &reason);
+
+    if (likely(result == 0))
+        result = deliver_checked(ep, peer_get(ep, number), room, arrival);
+    if (unlikely(result < 0) && result != -EAGAIN) {
+        progress_dropped(ep, reason);
+        return 0;
+    }
+    return result;
+}
+
+/* Any packet, or what claims to be one.  As transport_events.deliver. */
+static OUT_OF_LINE int deliver_check(struct mbx_ep *ep, uint32_t number, const void *bytes,
+                                     size_t size)
+{
+    struct wire_packet packet;
+    struct arrival arrival;
+    int result = deliver_open(ep, number, bytes, size, &packet, &arrival);
+
+    return result == 1 ? deliver_message(ep, peer_get(ep, number), &arrival) : result;
+}
+
+/* A whole eager message, as it lies in its packet. */
+static inline struct arrival deliver_eager(const struct wire_header *header, uint32_t number,
+                                           const void *bytes, size_t size)
+{
+    return (struct arrival){
+        .envelope = {header->context_id, number, header->tag},
+        .size = size - sizeof *header,
+        .data = header->data,
+        .payload = (const char *)bytes + sizeof *header,
+        .have = size - sizeof *header,
+    };
+}
+
+/* One packet has arrived.  As transport_events.deliver.
+ *
+ * For the short path, an arrival is made only where it is known what becomes of it: then
+ * the compiler, which puts the matching and what follows in here, needs neither to make it nor
+ * to ask what kind it is. */
+FLATTEN int deliver_packet(void *arg, uint32_t number, const void *bytes, size_t size)
+{
+    struct mbx_ep *ep = arg;
+    struct wire_header header;
+    struct context *context;
+    struct request *req;
+    struct peer *peer;
+
+    if (unlikely(!wire_is_eager(bytes, size, &header)))
+        return deliver_check(ep, number, bytes, size);
+    peer = peer_get(ep, number);
+    if (unlikely(!credit_admits(peer))) {
+        progress_dropped(ep, beyond_window);
+        return 0;
+    }
+    if (unlikely(peer->holder != NULL))
+        module_message_came(ep, peer);
+    req = deliver_match(
+        ep, &(const struct mbx_match_envelope){header.context_id, number, header.tag},
+        &context);
+    if (likely(req != NULL)) {
+        struct arrival arrival;
+
+        credit_freed(ep, peer, credit_eager(size - sizeof header));
+        /* no call from here to its use */
+        arrival = deliver_eager(&header, number, bytes, size);
+        recv_matched(ep, req, &arrival);
+        return 0;
+    } else {
+        const struct arrival arrival = deliver_eager(&header, number, bytes, size);
+
+        return deliver_keep(ep, context, &arrival);
+    }
+}

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * p2p.h - tagged messages from one endpoint to another.  Private to src.
+ *
+ *   send.c     a message starts             deliver.c  a packet comes in
+ *   eager.c    it travels at once           recv.c     a receive, and where it meets its message
+ *   rndv.c     it is announced              message.c  a message without a receive
+ *   credit.h   what may leave               probe.c    looking at those
+ *   distance.h eager to whom
+ */
+#ifndef P2P_P2P_H
+#define P2P_P2P_H
+
+#include "core/core.h"
+#include "core/module.h"
+#include "core/outq.h"
+
+/* ---- messages that have arrived ---- */
+
+/* What recv_matched() is told of a message: straight from a packet, or kept. */
+struct arrival {
+    struct mbx_match_envelope envelope; /* source is the peer */
+    uint64_t size;                      /* of the whole message */
+    uint64_t data;
+    const char *payload;
+    const struct wire_rts *rts; /* NULL: an eager message */
+    uint64_t sender;            /* the sender's request number; 0 if no FIN is wanted */
+    size_t have;                /* bytes at payload: all, the first fragment, early data */
+    bool is_fragmented;         /* further eager fragments follow */
+};
+
+/* The longest payload that a kept message holds itself. */
+#define MESSAGE_INLINE 24
+
+/* An unexpected message, or one taken by a matched probe; see message.c.  Many may have
+ * to wait, so it holds no more than a short one needs. */
+struct message {
+    struct mbx_match_msg match;
+    uint64_t data;
+    uint32_t size; /* of payload; or it says that it is something else */
+    union {
+        struct {
+            uint64_t sender;
+            char payload[MESSAGE_INLINE];
+        };
+        struct wire_rts rts;
+        struct message_more *more;
+    };
+};
+
+static_assert(sizeof(struct message) <= sizeof(struct mbx_match_msg) + 48, "many wait");
+
+/* ---- message.c ---- */
+
+/* Keeps an arrival that met no receive, with a copy of its payload and room for the
+ * fragments to come.  NULL: no memory. */
+struct message *message_keep(struct mbx_ep *ep, const struct arrival *arrival);
+void message_drop(struct mbx_ep *ep, struct message *message);
+/* The payload credit that its sender has spent on it. */
+uint64_t message_credit(const struct message *message);
+/* What was kept, as it arrived; *room may be used for it. */
+const struct arrival *message_arrival(const struct message *message, struct arrival *room);
+/* A further fragment of a kept message. */
+void message_append(struct message *message, const void *payload, size_t size);
+
+/* ---- send.c ---- */
+
+/* How long messages travel to this peer. */
+static inline enum mbx_protocol peer_rndv(const struct peer *peer)
+{
+    return peer->can_read ? MBX_RNDV_READ : MBX_RNDV_DATA;
+}
+
+/* The first packet of req, which has its credit, leaves now or when it is its turn.  0, or the
+ * peer is known to be gone. */
+int send_first(struct mbx_ep *ep, struct peer *peer, struct request *req);
+/* The same if there is credit; or else it waits here.  0; -ENOMEM; or as above. */
+int send_or_hold(struct mbx_ep *ep, struct peer *peer, struct request *req);
+/* Counts a message whose receiver has all of it. */
+void send_count(struct mbx_ep *ep, const struct request *req);
+
+/* ---- eager.c, rndv.c: each step 0 done for now, -EAGAIN no room: call again,
+ * -EINPROGRESS there is room, but others are to have their turn, or a lasting error of
+ * the transport ---- */
+
+extern const struct module recv_module, send_module, eager_module, rndv_module;
+
+enum eager_state {
+    EAGER_SENDING = PROTO_STATE(PROTO_EAGER, 0), /* send: its packets are leaving */
+    EAGER_WAIT_FIN, /* synchronous send: the receiver will say FIN */
+    EAGER_ASSEMBLE, /* receive: further fragments will come */
+};
+
+enum rndv_state {
+    RNDV_RTS = PROTO_STATE(PROTO_RNDV, 0), /* send: its RTS has not left */
+    RNDV_WAIT_FIN,                         /* send: the receiver will say FIN, or CTS */
+    RNDV_SEND_DATA,                        /* send: what the CTS asked for is leaving */
+    RNDV_READ,                             /* receive: reads the sender's memory */
+    RNDV_READ_WAIT,                        /* receive: the transport reads */
+    RNDV_CTS,                              /* receive: its CTS has not left */
+    RNDV_WAIT_DATA,                        /* receive: DATA will come */
+};
+
+/* Do the invariants of eager.c hold?  With MBX_CHECKS. */
+bool eager_is_valid(const struct mbx_ep *ep);
+
+int eager_packet(struct mbx_ep *ep, struct peer *peer, uint32_t context_id, uint64_t tag,
+                 uint64_t data, uint64_t sender, const void *buf, size_t size);
+void eager_receive(struct mbx_ep *ep, struct request *req, const struct arrival *arrival);
+/* The fragments to come of this arrival go to the message that keeps it. */
+void eager_assemble(struct mbx_ep *ep, const struct arrival *arrival, struct message *message);
+
+void rndv_receive(struct mbx_ep *ep, struct request *req, const struct arrival *arrival);
+/* Reads a chunk for req, in RNDV_READ, without asking its sender to take a part. */
+void rndv_read_alone(struct mbx_ep *ep, struct request *req);
+/* Reads at most a chunk of what is before end, in a state of any protocol, which is `waits` while
+ * the transport reads.  0 go on, -EAGAIN later, -EINPROGRESS io_done() tells or has told; other
+ * errors: it cannot be read (rndv_read_failed()). */
+int rndv_read_chunk(struct mbx_ep *ep, struct request *req, uint64_t end, unsigned waits);
+/* What rndv_read_chunk() reads. */
+size_t rndv_chunk_size(const struct mbx_ep *ep, const struct request *req, uint64_t end);
+/* Counts that, and remembers what it says of the peer. */
+void rndv_read_failed(struct mbx_ep *ep, struct request *req, int error);
+/* Asks the sender for the rest as data. */
+void rndv_ask(struct mbx_ep *ep, struct request *req);
+/* Goes on at req->done, where the device has left it; ask: not by reading. */
+void rndv_resume(struct mbx_ep *ep, struct request *req, bool ask);
+/* A FIN or CTS: of the send that it names. */
+int rndv_reply(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet);
+/* Bytes of payload that a packet of this type can carry. */
+size_t rndv_room(const struct mbx_ep *ep, enum wire_type type);
+/* So much of a message of this size travels with a packet of this type. */
+size_t rndv_early(const struct mbx_ep *ep, const struct peer *peer, enum wire_type type,
+                  size_t size);
+/* Where the peer can read the buffer of req; zeroes if it cannot, and then its protocol is
+ * MBX_RNDV_DATA. */
+void rndv_expose(struct mbx_ep *ep, struct request *req, uint64_t *address, uint64_t *key);
+/* As rndv_expose(), for a request whose protocol is not chosen yet; exposes req->buf once, and
+ * returns the same address and key when it is called again. */
+void rndv_offer(const struct peer *peer, struct request *req, uint64_t *address, uint64_t *key);
+
+/* ---- recv.c ---- */
+
+/* A request for a receive into this buffer; NULL: none is left. */
+struct request *recv_take(struct mbx_ep *ep, void *buf, size_t size,
+                          const struct mbx_options *options);
+void recv_matched(struct mbx_ep *ep, struct request *req, const struct arrival *arrival);
+/* req has met this message: what its completion will say. */
+void recv_describe(struct mbx_ep *ep, struct request *req,
+                   const struct mbx_match_envelope *envelope, uint64_t data, uint64_t size);
+/* req leaves its engine, and whoever has to know is told.  False: it was not there any more. */
+bool recv_unpost(struct mbx_ep *ep, struct request *req, enum recv_cause cause,
+                 const struct peer *by);
+/* The same for a message with this envelope, which it is counted to meet. */
+void recv_taken(struct mbx_ep *ep, struct request *req,
+                const struct mbx_match_envelope *envelope, enum recv_cause cause,
+                const struct peer *by);
+/* The message of req has this size: how much of it fits? */
+static inline void recv_sized(struct mbx_ep *ep, struct request *req, uint64_t size)
+{
+    req->completion.status.size = size;
+    req->total = min_size(req->size, size);
+    req->completion.error = 0;
+    if (unlikely(size > req->size)) {
+        req->completion.error = -EMSGSIZE;
+        ep->stats.truncated += !(req->flags & REQUEST_MUTE);
+    }
+}
+/* The cancel of req, which is in no engine any more, was in time. */
+void recv_cancelled(struct mbx_ep *ep, struct request *req);
+/* -EINVAL if no receive or probe may name these. */
+static inline int recv_check(const struct mbx_ep *ep, uint32_t source, uint32_t context_id)
+{
+    return (source < ep->peer_count || source == MBX_ANY_SOURCE) &&
+                   context_id <= MBX_CONTEXT_MAX
+               ? 0
+               : -EINVAL;
+}
+
+/* ---- deliver.c ---- */
+
+/* As transport_events.deliver. */
+int deliver_packet(void *ep, uint32_t peer, const void *packet, size_t size);
+/* Takes a packet apart.  0 done; 1 it is or begins a message, *arrival, which lies in *room as far
+ * as it is not in the packet; -EAGAIN. */
+int deliver_open(struct mbx_ep *ep, uint32_t peer, const void *packet, size_t size,
+                 struct wire_packet *room, struct arrival *arrival);
+/* message, which met no receive, waits in the unexpected queue.  0; -ENOMEM. */
+int deliver_wait(struct mbx_ep *ep, struct context *context, struct message *message);
+
+#endif
