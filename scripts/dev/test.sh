@@ -104,6 +104,9 @@ check() {
 test_static() {
     checks=static
     check scripts/check/layers
+    if [ -d build-test/gcc/libmatchbox_internal.a.p ]; then
+        check scripts/check/calls build-test/gcc
+    fi
     check scripts/check/walk
     check scripts/check/provider
     check scripts/check/docs
