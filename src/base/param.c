@@ -11,18 +11,6 @@
  * Until all texts were found good the values wait in an array of struct value, the
  * only memory that is allocated; so a bad text leaves the settings as they were.
  */
-/*
- * param.c - from texts to settings and back.
- *
- *   param_load_from
- *     take_default     each row, into a copy of nothing: the settings themselves are
- *                      untouched until every text was found good
- *     take_assignment  each MBX_* of the environment, then each override
- *     store            writes the values where the rows point
- *
- * Between reading and storing a value is a struct value; the array of them is the
- * only memory that is allocated.
- */
 #include "base/param.h"
 
 #include <ctype.h>
