@@ -77,9 +77,12 @@ static bool is_asleep(int tid)
     if (!read_line("stat", tid, line, sizeof line) || (name_end = strrchr(line, ')')) == NULL ||
         strncmp(name_end, ") S", 3) != 0)
         return false;
-    if (!read_line("syscall", tid, line, sizeof line) ||
-        sscanf(line, "%ld %lx %lx", &call, &address, &op) != 3 || call != SYS_futex)
-        return true; /* not all systems tell; it is no lock of ours that it waits for */
+    if (!read_line("syscall", tid, line, sizeof line))
+        return true; /* not all systems tell */
+    if (strncmp(line, "running", 7) == 0)
+        return false; /* it slept at a lock, and has it now */
+    if (sscanf(line, "%ld %lx %lx", &call, &address, &op) != 3 || call != SYS_futex)
+        return true; /* it is no lock of ours that it waits for */
     return (op & (unsigned long)FUTEX_CMD_MASK) == FUTEX_WAIT_BITSET;
 }
 
