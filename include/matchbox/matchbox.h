@@ -752,6 +752,42 @@ MBX_API int mbx_sleep(struct mbx_ep *ep, int64_t timeout_ns,
 MBX_API void mbx_wake(struct mbx_ep *ep);
 
 /*
+ * mbx_fd, mbx_arm, mbx_disarm - a descriptor for an event loop: poll(2), epoll(7), a library's.
+ *
+ *   fd = mbx_fd(ep);                        once; wait for it to be readable
+ *   for (;;) {
+ *       while (mbx_progress(ep) > 0 || mbx_ready(ep, queues))
+ *           ... mbx_poll(ep, queues, ...) ...
+ *       if (mbx_arm(ep) == 0)               last of all before the loop sleeps
+ *           epoll_wait(...);                fd, and whatever else there is
+ *   }
+ *
+ * mbx_fd() returns the same descriptor each time; it is read and written by this library alone,
+ * and closed by mbx_close().  mbx_arm() makes progress once, and if there is nothing to do or to
+ * read arms the descriptor: it becomes readable as soon as there may be something for
+ * mbx_progress(), or by mbx_wake(), now and then without a reason, and stays so until
+ * mbx_arm() or mbx_disarm().  Nothing that comes between the look and the sleep is missed.
+ * What the caller itself starts after mbx_arm() and before it sleeps, may be; and a message
+ * for which there is no room here (docs/flow-control.md) says nothing until a receive wants it.
+ *
+ * The first mbx_fd() starts a thread, which sleeps for the caller.
+ *
+ * Returns    mbx_fd(): the descriptor; -ENOMEM, -EAGAIN no thread, or the error of the system
+ *            call that failed.  mbx_arm(): 0 armed; 1 there is something to do or to read
+ *            now, and it is not armed; -EINVAL mbx_fd() was not called.  mbx_disarm(): 0;
+ *            -EINVAL.
+ * Threads    one at a time.  With MBX_THREADS=one a call that waits may disarm.  With
+ *            MBX_THREADS=many other threads may wait in this endpoint meanwhile; as long as
+ *            one does, the descriptor tells of completions alone, and not of messages that a
+ *            probe would find.
+ * Progress   mbx_arm() makes progress once; none of them blocks.
+ * Source     src/core/event_fd.c; examples/event_loop.c is a whole program
+ */
+MBX_API int mbx_fd(struct mbx_ep *ep);
+MBX_API int mbx_arm(struct mbx_ep *ep);
+MBX_API int mbx_disarm(struct mbx_ep *ep);
+
+/*
  * mbx_progress - move everything that can move: deliver what arrived, continue
  * rendezvous, push what waited for room.
  *

@@ -389,6 +389,7 @@ struct mbx_ep {
     uint32_t any_waiters;                /* those that wait for any completion */
     bool asleep;                         /* the poller sleeps, and does not hold the lock */
     const struct mbx_sleep_hooks *hooks; /* of a poller in mbx_sleep(), or NULL */
+    struct event_fd *event_fd;           /* of mbx_fd(), or NULL */
     bool news;                           /* an awaited request has completed, or: */
     bool stirred; /* there is something to do that the sleeper does not know of */
 

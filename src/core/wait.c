@@ -40,6 +40,7 @@
  */
 #include "base/sys.h"
 #include "core/core.h"
+#include "core/event_fd.h"
 #include "core/module.h"
 #include "core/waiter.h"
 
@@ -253,6 +254,7 @@ OUT_OF_LINE int wait_until(struct mbx_ep *ep, struct waiter *w)
 {
     int err = 0;
 
+    event_fd_recall(ep);
     wait_join(ep, w);
     while (err == 0 && !wait_is_over(ep, w)) {
         atomic_store_explicit(&w->told, 0, memory_order_relaxed);
@@ -351,23 +353,51 @@ int mbx_wait_queues(struct mbx_ep *ep, unsigned queues, int64_t timeout_ns)
     return err;
 }
 
-/* Sleeps once, as the poller: so that others tell us, with MBX_THREADS=many. */
-static int wait_nap(struct mbx_ep *ep, struct waiter *w, const struct mbx_sleep_hooks *hooks)
+/* Sleeps as the poller: so that others tell us, with MBX_THREADS=many. */
+static int wait_sleep_as_poller(struct mbx_ep *ep, struct waiter *w,
+                                const struct mbx_sleep_hooks *hooks)
 {
     int err;
 
-    if (ep->poller != NULL)
-        return -EBUSY;
-    if (is_moving(ep))
-        return 0; /* there is something to do, of which the transport knows nothing */
-    wait_join(ep, w);
     ep->poller = w;
     ep->hooks = hooks;
     err = wait_sleep(ep, w);
     ep->hooks = NULL;
     ep->poller = NULL;
+    return err;
+}
+
+/* Sleeps once. */
+static int wait_nap(struct mbx_ep *ep, struct waiter *w, const struct mbx_sleep_hooks *hooks)
+{
+    int err;
+
+    event_fd_recall(ep);
+    if (ep->poller != NULL)
+        return -EBUSY;
+    if (is_moving(ep))
+        return 0; /* there is something to do, of which the transport knows nothing */
+    wait_join(ep, w);
+    err = wait_sleep_as_poller(ep, w, hooks);
     wait_part(ep, w);
     return err == 0 && wait_left(w, clock_now()) == 0 ? -ETIMEDOUT : err;
+}
+
+void wait_doze(struct mbx_ep *ep, const struct mbx_sleep_hooks *hooks)
+{
+    struct waiter w = {.queues = QUEUES_ALL, .timeout_ns = -1, .start_ns = clock_now()};
+
+    ep_lock(ep);
+    wait_join(ep, &w);
+    atomic_store_explicit(&w.told, 0, memory_order_relaxed);
+    if (!wait_has_entries(ep) && !is_moving(ep)) {
+        if (ep->poller != NULL)
+            wait_told(ep, &w);
+        else
+            wait_sleep_as_poller(ep, &w, hooks);
+    }
+    wait_part(ep, &w);
+    ep_unlock(ep);
 }
 
 int mbx_ready(struct mbx_ep *ep, unsigned queues)

@@ -54,6 +54,18 @@ static inline void wait_look(struct mbx_ep *ep)
         wait_tell(ep);
 }
 
+/* Sleeps once, or until the thread that sleeps here already tells of something: for a thread that
+ * tells others.  hooks as of mbx_sleep().  Takes the lock. */
+void wait_doze(struct mbx_ep *ep, const struct mbx_sleep_hooks *hooks);
+
+#define QUEUES_ALL (MBX_SENDS | MBX_RECVS | MBX_ACCESS | MBX_EVENTS | MBX_FAILURES)
+
+/* Does any queue have an entry? */
+static inline bool wait_has_entries(struct mbx_ep *ep)
+{
+    return wait_any_done(ep, QUEUES_ALL);
+}
+
 /* Is there nothing to wait for any more in this request: it is complete, or gone (another thread
  * has taken it), or has a failure to tell? */
 static inline bool wait_request_is_over(const struct mbx_ep *ep, mbx_request request)

@@ -14,6 +14,7 @@
 #include "p2p/distance.h"
 #include "rput/early.h"
 #include "sendside/hold.h"
+#include "core/event_fd.h"
 #include "core/module.h"
 #include "lib/across.h"
 #include "offload/offload.h"
@@ -260,6 +261,7 @@ int mbx_close(struct mbx_ep *ep)
 {
     int err;
 
+    event_fd_close(ep);
     ep_lock(ep);
     err = endpoint_drain(ep);
     ep_unlock(ep);

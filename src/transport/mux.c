@@ -294,6 +294,7 @@ static int mux_open(const struct transport_config *config, struct transport **ou
     }
     mux->base.ops = &transport_mux;
     mux->base.limits = mux->shm->limits;
+    mux->base.limits.stays_armed = false; /* a provider's descriptor is armed for one sleep */
     mux->base.limits.packet_max =
         min_size(mux->shm->limits.packet_max, mux->ofi->limits.packet_max);
     mux->base.limits.can_read |= mux->ofi->limits.can_read;

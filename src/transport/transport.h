@@ -140,6 +140,8 @@ struct transport_config {
 struct transport_limits {
     size_t packet_max; /* largest packet: header + body + payload */
     size_t inline_max; /* largest packet that costs one cache line */
+    /* a wait() that sleeps is told of whatever comes, also if poll() was called meanwhile */
+    bool stays_armed;
     /* memory.h */
     bool can_read; /* read() and write() are worth trying */
     bool is_copy;  /* who calls them copies the bytes himself, so that two are faster */

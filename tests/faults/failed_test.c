@@ -6,6 +6,7 @@
  * Detection is made quick; how long it takes is not asked.
  */
 #include <errno.h>
+#include <poll.h>
 
 #include <signal.h>
 #include <string.h>
@@ -152,6 +153,40 @@ static void an_array_tells_of_a_death_and_is_met(void **state)
     crew_start(&crew, 3, told_by_array, NULL);
     crew_end(&crew);
     all_is_well(&crew, 2);
+}
+
+/* Rank 0 looks only when its descriptor tells it to. */
+static void told_by_descriptor(struct crew *crew, int rank, const void *arg)
+{
+    struct mbx_ep *ep = crew_open(crew, rank, quick);
+    struct mbx_completion done;
+    struct pollfd wanted = {.events = POLLIN};
+    int into;
+
+    (void)arg;
+    if (rank == 1) {
+        MUST(crew_hear(ep, 0, GO) == 0, 30);
+        die();
+    }
+    wanted.fd = mbx_fd(ep);
+    MUST(wanted.fd >= 0, 31);
+    MUST(mbx_recv(ep, 1, DATA, 0, 0, &into, sizeof into, NULL, NULL) == 0, 32);
+    MUST(crew_signal(ep, 1, GO) == 0, 33);
+    while (mbx_poll(ep, MBX_RECVS, &done, 1) == 0)
+        if (mbx_progress(ep) == 0 && mbx_arm(ep) == 0)
+            MUST(poll(&wanted, 1, CREW_WAIT_NS / 1000000) == 1, 34);
+    MUST(done.error == -ENOTCONN, 35);
+    crew_close(ep);
+}
+
+static void a_descriptor_tells_of_a_death(void **state)
+{
+    struct crew crew;
+
+    (void)state;
+    crew_start(&crew, 2, told_by_descriptor, NULL);
+    crew_end(&crew);
+    all_is_well(&crew, 1);
 }
 
 /* Posted behind the death; then 2 dies, too. */
@@ -420,6 +455,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_receive_from_any_source_is_told_once),
+        cmocka_unit_test(a_descriptor_tells_of_a_death),
         cmocka_unit_test(an_array_tells_of_a_death_and_is_met),
         cmocka_unit_test(what_is_posted_later_is_told_until_it_is_known),
         cmocka_unit_test(a_peer_that_closes_has_not_failed),

@@ -593,6 +593,7 @@ int shm_enter(struct shm *shm)
     shm->base.limits = (struct transport_limits){
         .packet_max = ring_max_record(shm->own->ring_cells),
         .inline_max = INLINE_MAX,
+        .stays_armed = true,
         .can_read = shm->attach,
         .is_copy = true,
         .cswap_words = SEGMENT_WORDS,

@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * event_fd.c - a descriptor that says when there may be something to do: mbx_fd(), mbx_arm().
+ *
+ * What an endpoint sleeps on is no descriptor: shared memory has a futex, a device a flag.  So a
+ * thread, the dozer, sleeps as mbx_sleep() does, and writes to an eventfd when it wakes.
+ *
+ *   user       mbx_arm: a round of progress; nothing?                      epoll says: readable
+ *                   │ DOZE                                                       ^
+ *   dozer      PARKED ──> BUSY: wait_doze: arms, looks once more ──> ASLEEP ── rings ──> WOKEN
+ *                ^          │ found something: rings                                      │
+ *                └──────────┴────────────── DOZE: again; PARK ────────────────────────────┘
+ *
+ * Whose endpoint it is   With MBX_THREADS=one the dozer has no lock to take.  It uses the endpoint
+ * before it is ASLEEP and after it was WOKEN, and only while the user waits for it, in mbx_arm(),
+ * in a call that sleeps itself, or in mbx_close(): ASLEEP it is where other threads may make all
+ * calls (transport.h), and WOKEN it stays until the next order.  With MBX_THREADS=many the
+ * endpoint's lock does that: the dozer is one more thread that waits, mbx_arm() does not wait
+ * for it, and it does not stay WOKEN.
+ *
+ * No wake is lost   Between the round of mbx_arm() and the sleep nothing can be missed, because
+ * wait_doze() looks again behind its arming.  A dozer that still sleeps when mbx_arm() is called
+ * again needs no other arming if the transport says so (limits.stays_armed); else it is woken and
+ * dozes anew.  So it is with a device, and if peers are to be watched that were not before.
+ *
+ * The descriptor is written when `armed` becomes `rung`, and read when `rung` is taken back, both
+ * under the lock: so it is readable while, and only while, it is rung.
+ */
+#include "core/event_fd.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include "base/sys.h"
+#include "core/waiter.h"
+
+enum order { ORDER_NONE, ORDER_DOZE, ORDER_PARK, ORDER_END };
+enum phase { PARKED, BUSY, ASLEEP, WOKEN };
+
+struct event_fd {
+    struct mbx_ep *ep;
+    int fd;
+    pthread_t dozer;
+    pthread_mutex_t lock; /* of all below; inside the endpoint's */
+    pthread_cond_t changed;
+    enum order order; /* the user's */
+    enum phase phase; /* the dozer's */
+    bool armed, rung;
+    bool stays; /* what was armed for a sleep is so for the next one, without a new arming */
+    bool wants_watch;
+    bool watches; /* the dozer gets up to look whether peers are there */
+};
+
+static void set_phase(struct event_fd *e, enum phase phase)
+{
+    e->phase = phase;
+    pthread_cond_broadcast(&e->changed);
+}
+
+static void set_order(struct event_fd *e, enum order order)
+{
+    e->order = order;
+    pthread_cond_broadcast(&e->changed);
+    if (e->phase == ASLEEP)
+        e->ep->transport->ops->wake(e->ep->transport);
+}
+
+/* ---- the descriptor ---- */
+
+static void ring(struct event_fd *e)
+{
+    const uint64_t one = 1;
+
+    if (!e->armed)
+        return;
+    e->armed = false;
+    e->rung = true;
+    while (sys_write(e->fd, &one, sizeof one) < 0) /* fails in tests alone */
+        ;
+}
+
+/* Neither armed nor readable.  True: it was readable. */
+static bool quiet(struct event_fd *e)
+{
+    bool was_rung = e->rung;
+    uint64_t count;
+
+    e->armed = e->rung = false;
+    while (was_rung && sys_read(e->fd, &count, sizeof count) < 0)
+        ;
+    return was_rung;
+}
+
+/* ---- the dozer ---- */
+
+/* A transport that sleeps in slices may sleep again without returning, behind an order: to arm
+ * anew, which one that stays armed has done by that, or to return. */
+static void dozer_sleeps(void *arg)
+{
+    struct event_fd *e = arg;
+
+    pthread_mutex_lock(&e->lock);
+    if (e->order == ORDER_DOZE && e->stays)
+        e->order = ORDER_NONE;
+    if (e->order != ORDER_NONE)
+        e->ep->transport->ops->wake(e->ep->transport);
+    set_phase(e, ASLEEP);
+    pthread_mutex_unlock(&e->lock);
+}
+
+static void dozer_slept(void *arg)
+{
+    struct event_fd *e = arg;
+
+    pthread_mutex_lock(&e->lock);
+    if (e->order == ORDER_NONE)
+        ring(e);
+    set_phase(e, WOKEN);
+    while (!e->ep->has_threads && e->order == ORDER_NONE)
+        pthread_cond_wait(&e->changed, &e->lock);
+    set_phase(e, BUSY);
+    pthread_mutex_unlock(&e->lock);
+}
+
+static void dozer_doze(struct event_fd *e)
+{
+    const struct mbx_sleep_hooks hooks = {
+        .sleeps = dozer_sleeps, .slept = dozer_slept, .arg = e};
+
+    e->order = ORDER_NONE;
+    e->watches = e->wants_watch;
+    set_phase(e, BUSY);
+    pthread_mutex_unlock(&e->lock);
+    wait_doze(e->ep, &hooks);
+    pthread_mutex_lock(&e->lock);
+    if (e->order == ORDER_NONE)
+        ring(e);
+}
+
+static void *dozer_run(void *arg)
+{
+    struct event_fd *e = arg;
+
+    pthread_mutex_lock(&e->lock);
+    while (e->order != ORDER_END) {
+        if (e->order == ORDER_DOZE) {
+            dozer_doze(e);
+            continue;
+        }
+        if (e->order == ORDER_PARK)
+            e->order = ORDER_NONE;
+        set_phase(e, PARKED);
+        pthread_cond_wait(&e->changed, &e->lock);
+    }
+    pthread_mutex_unlock(&e->lock);
+    return NULL;
+}
+
+/* The application's signals are for its own threads. */
+static int dozer_start(struct event_fd *e)
+{
+    sigset_t all, old;
+    int err;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    err = pthread_create(&e->dozer, NULL, dozer_run, e);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return -err;
+}
+
+/* ---- what the user's thread asks of it ---- */
+
+/* The dozer sleeps, or has found something and rung. */
+static bool has_settled(const struct event_fd *e)
+{
+    return e->order == ORDER_NONE && (e->phase == ASLEEP || e->phase == PARKED || e->rung);
+}
+
+/* 0 armed; 1 the dozer has found something already, which only an endpoint's single thread waits
+ * to hear. */
+static int arm(struct event_fd *e, bool wants_watch)
+{
+    bool found = false;
+
+    pthread_mutex_lock(&e->lock);
+    quiet(e);
+    e->armed = true;
+    e->wants_watch = wants_watch;
+    if (e->phase != ASLEEP || !e->stays || wants_watch > e->watches) {
+        set_order(e, ORDER_DOZE);
+        while (!e->ep->has_threads && !has_settled(e))
+            pthread_cond_wait(&e->changed, &e->lock);
+        found = !e->ep->has_threads && e->rung;
+    }
+    if (found)
+        quiet(e);
+    pthread_mutex_unlock(&e->lock);
+    return found;
+}
+
+void event_fd_recall_now(struct event_fd *e)
+{
+    pthread_mutex_lock(&e->lock);
+    quiet(e);
+    if (e->phase != PARKED) {
+        set_order(e, ORDER_PARK);
+        while (e->phase != PARKED)
+            pthread_cond_wait(&e->changed, &e->lock);
+    }
+    pthread_mutex_unlock(&e->lock);
+}
+
+/* ---- open and close ---- */
+
+static int event_fd_open(struct mbx_ep *ep)
+{
+    struct event_fd *e = mem_calloc(1, sizeof *e);
+    int err;
+
+    if (e == NULL)
+        return -ENOMEM;
+    e->ep = ep;
+    e->stays = ep->transport->limits.stays_armed && ep->offload == NULL;
+    e->fd = sys_eventfd(0, 0);
+    err = e->fd < 0 ? -errno : 0;
+    if (err < 0)
+        goto free;
+    pthread_mutex_init(&e->lock, NULL);
+    pthread_cond_init(&e->changed, NULL);
+    err = dozer_start(e);
+    if (err < 0)
+        goto close;
+    ep->event_fd = e;
+    return 0;
+
+close:
+    pthread_cond_destroy(&e->changed);
+    pthread_mutex_destroy(&e->lock);
+    sys_close(e->fd);
+free:
+    mem_free(e);
+    return err;
+}
+
+void event_fd_close(struct mbx_ep *ep)
+{
+    struct event_fd *e = ep->event_fd;
+
+    if (e == NULL)
+        return;
+    pthread_mutex_lock(&e->lock);
+    quiet(e);
+    set_order(e, ORDER_END);
+    pthread_mutex_unlock(&e->lock);
+    pthread_join(e->dozer, NULL);
+    ep->event_fd = NULL;
+    pthread_cond_destroy(&e->changed);
+    pthread_mutex_destroy(&e->lock);
+    sys_close(e->fd);
+    mem_free(e);
+}
+
+/* ---- calls ---- */
+
+int mbx_fd(struct mbx_ep *ep)
+{
+    int err = 0;
+
+    ep_lock(ep);
+    if (ep->event_fd == NULL)
+        err = event_fd_open(ep);
+    if (err == 0)
+        err = ep->event_fd->fd;
+    ep_unlock(ep);
+    return err;
+}
+
+/* Is there something to do, or to read, without a sleep? */
+static bool has_something(struct mbx_ep *ep)
+{
+    if (progress_round(ep) > 0 || wait_has_entries(ep))
+        return true;
+    if (!ep->stirred || ep->has_threads)
+        return false;
+    event_fd_recall_now(ep->event_fd); /* there is what nobody does while one sleeps */
+    return progress_round(ep) > 0 || wait_has_entries(ep);
+}
+
+int mbx_arm(struct mbx_ep *ep)
+{
+    bool found, wants_watch;
+
+    if (ep->event_fd == NULL)
+        return -EINVAL;
+    ep_lock(ep);
+    found = has_something(ep);
+    wants_watch = watch_is_on(ep);
+    ep->rounds = PROGRESS_LOOK_AROUND; /* the first round behind the sleep looks around */
+    ep_unlock(ep);
+    return found ? 1 : arm(ep->event_fd, wants_watch);
+}
+
+int mbx_disarm(struct mbx_ep *ep)
+{
+    struct event_fd *e = ep->event_fd;
+
+    if (e == NULL)
+        return -EINVAL;
+    pthread_mutex_lock(&e->lock);
+    quiet(e);
+    pthread_mutex_unlock(&e->lock);
+    return 0;
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * event_fd.h - a descriptor that says when there may be something to do.  Private to src/core.
+ */
+#ifndef CORE_EVENT_FD_H
+#define CORE_EVENT_FD_H
+
+#include "core/core.h"
+
+struct event_fd;
+
+/* The endpoint is the caller's alone from here on, until the next mbx_arm(): for calls that sleep
+ * in the transport themselves.  With MBX_THREADS=many the lock says whose it is, and this does
+ * nothing. */
+void event_fd_recall_now(struct event_fd *e);
+
+static inline void event_fd_recall(struct mbx_ep *ep)
+{
+    if (unlikely(ep->event_fd != NULL) && !ep->has_threads)
+        event_fd_recall_now(ep->event_fd);
+}
+
+/* Ends the thread and closes the descriptor, if there is one; nobody else is in ep. */
+void event_fd_close(struct mbx_ep *ep);
+
+#endif
