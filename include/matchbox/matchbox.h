@@ -563,7 +563,22 @@ MBX_API size_t mbx_atomic_size(enum mbx_op op, enum mbx_type type);
 MBX_API int mbx_atomic(struct mbx_ep *ep, uint32_t peer, const struct mbx_atomic_args *atomic,
                        const struct mbx_options *options, mbx_request *request);
 
-/* ---- completion and progress ------------------------------------------------------ */
+/* ---- completion and progress ------------------------------------------------------
+ *
+ * Which calls are for which loop; a program needs one row.
+ *
+ *   loop                      looks                           sleeps
+ *   one request               mbx_test                        mbx_wait
+ *   an array of requests      mbx_wait_all, _some, _any       mbx_wait_all, _some, _any
+ *                             with a timeout of 0
+ *   a completion queue        mbx_progress, mbx_poll          mbx_wait_queues
+ *   polling as fast as can be mbx_idle, mbx_progress,         -
+ *                             mbx_peek, mbx_release
+ *   a loop of one's own       mbx_progress, mbx_ready,        mbx_sleep, mbx_wake
+ *                             mbx_poll
+ *   an event loop (epoll)     mbx_progress, mbx_ready,        mbx_fd, mbx_arm, mbx_disarm
+ *                             mbx_poll
+ */
 
 enum mbx_queue {
     MBX_SENDS = 1 << 0,    /* completed sends */
