@@ -316,6 +316,36 @@ static void what_the_dead_were_lent_comes_back(void **state)
     all_is_well(&crew, 1);
 }
 
+/* ---- beside a device that has nothing to do ---- */
+
+/* Rank 1 dies; a receive of rank 0 names it, and is too short for the device. */
+static void dies_beside(struct crew *crew, int rank, const void *arg)
+{
+    static const char *const params[] = {"TRANSPORT=shm", "PEER_TIMEOUT=20ms",
+                                         "DEVICE=soft-thread", NULL};
+    struct mbx_ep *ep = crew_open(crew, rank, params);
+    struct mbx_completion done;
+    mbx_request request;
+    int into = 0;
+
+    (void)arg;
+    if (rank == 1)
+        die();
+    MUST(mbx_recv(ep, 1, DATA, 0, 0, &into, sizeof into, NULL, &request) == 0, 30);
+    MUST(mbx_wait(ep, request, CREW_WAIT_NS, &done) == 0 && done.error == -ENOTCONN, 31);
+    crew_close(ep);
+}
+
+static void a_device_that_was_never_used_keeps_nobody_waiting(void **state)
+{
+    struct crew crew;
+
+    (void)state;
+    crew_start(&crew, 2, dies_beside, NULL);
+    crew_end(&crew);
+    all_is_well(&crew, 1);
+}
+
 /* ---- stopped ---- */
 
 #define LONG ((size_t)300000)
@@ -460,6 +490,7 @@ int main(void)
         cmocka_unit_test(what_is_posted_later_is_told_until_it_is_known),
         cmocka_unit_test(a_peer_that_closes_has_not_failed),
         cmocka_unit_test(what_the_dead_were_lent_comes_back),
+        cmocka_unit_test(a_device_that_was_never_used_keeps_nobody_waiting),
         cmocka_unit_test(a_process_that_is_stopped_is_not_dead),
         cmocka_unit_test(what_a_device_assembles_ends_with_its_sender),
     };
