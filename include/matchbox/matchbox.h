@@ -157,16 +157,19 @@ MBX_API int mbx_open(const struct mbx_config *config, struct mbx_ep **ep);
  *
  * Messages that were completed towards the caller stay deliverable.  Sends that
  * are still waiting for room are pushed for at most MBX_CLOSE_TIMEOUT, and so are
- * injected messages that wait here for their receive (docs/flow-control.md); what is
- * pending after that is abandoned, and so are all receives, and sends that a peer
+ * injected messages that wait here for their receive (docs/flow-control.md).  What
+ * peers had sent by now is taken in first: accesses to our memory that have arrived are
+ * performed, unless their bytes have to be asked for, and answered for at most as long.
+ * What is pending after that is abandoned, and so are all receives, and sends that a peer
  * has been told of and has not fetched or matched: who needs them waits for them
  * before.  Buffers may be reused when the call returns.  Peers see -ENOTCONN on their
- * next send to us; what they had started that needs our answer stays pending.
+ * next send to us; what else they had started that needs our answer ends so, too, when
+ * they have found out.
  * Handles, completions and the endpoint itself are dead afterwards: using them is
  * a programming error that is not detected.
  *
- * Returns    0; -ETIMEDOUT sends that waited for room, or injected messages, were
- *            abandoned (the endpoint is closed all the same; it is logged).
+ * Returns    0; -ETIMEDOUT sends or answers that waited for room, or injected messages,
+ *            were abandoned (the endpoint is closed all the same; it is logged).
  * Threads    the last call: with MBX_THREADS=many, too, all others on this endpoint
  *            have returned before it begins, and none begins afterwards.
  * Progress   makes progress on sends; may block up to MBX_CLOSE_TIMEOUT.
@@ -393,12 +396,13 @@ MBX_API int mbx_cancel(struct mbx_ep *ep, mbx_request request);
  *   atomicity  atomics of all peers, and of all endpoints of one process, are performed one
  *              after the other, element by element; against the owner's own instructions,
  *              reads and writes nothing is promised
- *   the end    mbx_deregister() returns when nothing reads or writes the region any more,
- *              and nothing will
+ *   the end    mbx_deregister() performs what has arrived, and returns when nothing reads or
+ *              writes the region any more, and nothing will
  *   copies     long ones are moved once, straight between the buffers, by the owner, where
  *              the transport can do that (process_vm_readv, process_vm_writev)
  *   progress   an owner that makes none lets its peers wait
- *   close      mbx_close() pushes none of ours: who needs them waits for them before
+ *   close      mbx_close() performs and answers what has arrived; it pushes none of ours: who
+ *              needs them waits for them before
  *
  * An access completes in the queue MBX_ACCESS when it has been performed; of a write, the
  * bytes are then in the region.  Errors of its completion: -EACCES no such key, or not this
@@ -437,13 +441,15 @@ MBX_API int mbx_register(struct mbx_ep *ep, uint64_t key, const struct mbx_regio
 /*
  * mbx_deregister - end that.
  *
- * Accesses that are under way end with -EACCES at their peers.  When this returns, the
- * memory is the caller's again: nobody reads or writes it.
+ * Accesses that have arrived are performed first, as far as they do not need their peer:
+ * not those whose bytes have to be asked for, and what is behind such a one.  All others
+ * end with -EACCES at their peers.  When this returns, the memory is the caller's again:
+ * nobody reads or writes it.
  *
  * Returns    0; -ENOENT no such key.
- * Progress   makes progress while the transport moves bytes of the region; never waits for
- *            a peer to act, except where its processor moves them (over TCP): then for its
- *            progress, or its end.
+ * Progress   makes progress at least once, and while the transport moves bytes of accesses that
+ *            have arrived; never waits for a peer to act, except where its processor moves them
+ *            (over TCP): then for its progress, or its end.
  * Source     src/rma/region.c
  */
 MBX_API int mbx_deregister(struct mbx_ep *ep, uint64_t key);
@@ -464,6 +470,12 @@ MBX_API int mbx_served_get(const struct mbx_ep *ep, struct mbx_served *served, s
  * sizeof *served.  Returns 0; -ENOENT no such key; -EINVAL size.  Source src/rma/region.c */
 MBX_API int mbx_region_served(const struct mbx_ep *ep, uint64_t key, struct mbx_served *served,
                               size_t size);
+
+/* mbx_deregister_served - mbx_deregister(), and all accesses to the region until then.  Units: size
+ * is sizeof *served.  Returns 0; -ENOENT no such key; -EINVAL size, and nothing was done.
+ * Source src/rma/region.c */
+MBX_API int mbx_deregister_served(struct mbx_ep *ep, uint64_t key, struct mbx_served *served,
+                                  size_t size);
 
 /*
  * mbx_write - start writing [buf, buf+size) to a region of peer.

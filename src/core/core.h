@@ -619,6 +619,9 @@ static inline int peer_use(struct mbx_ep *ep, uint32_t number)
 void progress_polled(struct mbx_ep *ep);
 /* mbx_progress() for who has the lock. */
 int progress_round(struct mbx_ep *ep);
+/* Takes in all that peers had sent before this call, as far as it has arrived; and some of what
+ * comes meanwhile, but a peer that goes on does not keep us here. */
+void progress_arrived(struct mbx_ep *ep);
 /* As transport_events.read_done. */
 void progress_io_done(void *ep, void *cookie, int error);
 /* A packet or field from outside made no sense: counted, the first one logged. */

@@ -14,6 +14,10 @@
 /* Packets of one poll, so that what waits to leave gets its turn. */
 #define PROGRESS_BUDGET 64
 
+/* Such polls for each peer, at most, for what had arrived before a call: more than a ring holds.
+ */
+#define ARRIVED_ROUNDS 64
+
 OUT_OF_LINE void progress_dropped(void *arg, const char *reason)
 {
     struct mbx_ep *ep = arg;
@@ -151,6 +155,20 @@ static inline bool progress_is_idle(struct mbx_ep *ep)
 int progress_round(struct mbx_ep *ep)
 {
     return progress_is_idle(ep) ? 0 : progress_all(ep);
+}
+
+void progress_arrived(struct mbx_ep *ep)
+{
+    uint64_t left = ARRIVED_ROUNDS * (1 + (uint64_t)ep->peer_count);
+    int taken;
+
+    do {
+        taken = ep->transport->ops->poll(ep->transport, PROGRESS_BUDGET);
+        taken += progress_works(ep);
+        if (MBX_CHECKS && taken != 0)
+            ep_check(ep);
+    } while (taken != 0 && --left != 0);
+    progress_polled(ep);
 }
 
 int mbx_progress(struct mbx_ep *ep)

@@ -100,8 +100,8 @@ static const struct param own[] = {
      "MBX_OVERSUBSCRIBED=yes)",
      AT(spin_ns)},
     {"CLOSE_TIMEOUT", PARAM_TIME, NULL, "2s", 0, 3600 * CLOCK_S, NULL,
-     "how long a close goes on with sends that wait for room, or were injected and not "
-     "received",
+     "how long a close goes on with sends and answers that wait for room, or were injected "
+     "and not received",
      AT(close_timeout_ns)},
     {"PEER_TIMEOUT", PARAM_TIME, NULL, "2s", 20 * CLOCK_MS, 3600 * CLOCK_S, NULL,
      "within this time it is noticed that a peer has died for whom something waits",

@@ -213,12 +213,13 @@ int mbx_limits_get(const struct mbx_ep *ep, struct mbx_limits *limits, size_t si
     return FILL(limits, size, ep->limits, lendable);
 }
 
-/* Pushes what waits for room, and what was injected and waits here for its receive, until it
- * has left or time is up. */
+/* Does what peers have asked for, and pushes what waits for room, and what was injected and
+ * waits here for its receive, until it has left or time is up. */
 static int endpoint_drain(struct mbx_ep *ep)
 {
     uint64_t start = clock_now();
 
+    progress_arrived(ep);
     for (uint32_t i = 0; i < ep->peer_count; i++) /* the others only serve messages to come */
         if (peer_is_used(ep, i))
             peer_get(ep, i)->owes &= ep->owes_closing;

@@ -22,6 +22,7 @@
  *       watched
  */
 #include "base/check.h"
+#include "base/sys.h"
 #include "offload/offload.h"
 
 #include "core/arbiter.h"
@@ -697,7 +698,7 @@ static void on_close(struct mbx_ep *ep)
     ep->offload = NULL;
 }
 
-/* ---- peers that are gone ---- */
+/* ---- what peers had sent ---- */
 
 /* A stranger's packet is asked about, answered and taken: at the first calm look the answer may
  * just have come. */
@@ -730,6 +731,34 @@ static bool on_has_seen_all(struct mbx_ep *ep)
     offload->calm = is_calm ? offload->calm + 1 : 0;
     offload->is_watched = offload->calm < CALM_LOOKS;
     return !offload->is_watched;
+}
+
+/* Has the device had nothing to do since its rounds were so many? */
+static bool offload_is_calm(const struct offload *offload, uint64_t rounds)
+{
+    return offload->shadow.is_lost ? offload->is_receiving
+                                   : softdev_is_calm(offload->device, &rounds);
+}
+
+/* Until the device is calm, or it is this late. */
+static void offload_await_calm(struct mbx_ep *ep, uint64_t until_ns)
+{
+    struct offload *offload = ep->offload;
+    uint64_t rounds = offload->shadow.is_lost ? 0 : softdev_idle_rounds(offload->device);
+
+    while (!offload_is_calm(offload, rounds) && clock_now() < until_ns)
+        if (progress_round(ep) == 0)
+            sys_yield(); /* the device may be without a core */
+}
+
+/* What had arrived when the endpoint began to close is passed on by the device. */
+static void on_stop(struct mbx_ep *ep)
+{
+    uint64_t until_ns = clock_now() + ep->settings.close_timeout_ns;
+
+    for (int look = 0; look < CALM_LOOKS && ep->offload != NULL && !ep->offload->in_loop;
+         look++)
+        offload_await_calm(ep, until_ns);
 }
 
 /* Has the device sent all FINs that it owes? */
@@ -782,6 +811,7 @@ const struct module offload_module = {
     .name = "offload",
     .proto = &offload_proto,
     .open = on_open,
+    .stop = on_stop,
     .is_flushed = on_is_flushed,
     .close = on_close,
     .peer_gone = on_gone,

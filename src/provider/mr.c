@@ -68,8 +68,7 @@ static void mr_remove(struct prov_mr *mr, struct prov_ep *ep)
     struct mbx_served served = {0};
 
     prov_ep_lock(ep);
-    mbx_region_served(ep->mbx, mr->fid.key, &served, sizeof served);
-    mbx_deregister(ep->mbx, mr->fid.key);
+    mbx_deregister_served(ep->mbx, mr->fid.key, &served, sizeof served);
     prov_ep_unlock(ep);
     served_add(&mr->past, &served);
 }

@@ -63,7 +63,8 @@ struct accesses {
     struct work serving;
     uint32_t under_way; /* ours */
     uint32_t job_count;
-    uint32_t unread; /* events that it made */
+    uint32_t arrived; /* of these jobs, from the first on, when serve_note() was called */
+    uint32_t unread;  /* events that it made */
 };
 
 /* ---- access.c ---- */
@@ -77,6 +78,13 @@ size_t access_atomic_max(const struct mbx_ep *ep);
 
 /* Performs the jobs of a peer as far as can be: struct accesses.serving. */
 int serve_run(struct mbx_ep *ep, struct work *work);
+/* What has arrived by now is what the next two ask about. */
+void serve_note(struct mbx_ep *ep);
+/* Is all of that performed and answered, or waits for its peer to send more? */
+bool serve_is_done(const struct mbx_ep *ep);
+/* Is there some of that for the region of this key, or behind it, which goes on though no peer
+ * does anything? */
+bool serve_goes_on(const struct mbx_ep *ep, uint64_t key);
 
 /* ---- region.c ---- */
 

@@ -50,6 +50,7 @@ static bool accesses_are_valid(const struct accesses *all)
            HOLDS("access.h I1",
                  list_is_empty(&all->waiting) || all->under_way == ACCESS_WINDOW) &&
            HOLDS("access.h I2", all->job_count <= ACCESS_WINDOW) &&
+           HOLDS("access.h I2", all->arrived <= all->job_count) &&
            HOLDS("access.h I4", list_is_linked(&all->serving.node) == (all->job_count != 0)) &&
            HOLDS("access.h I5", all->unread <= EVENT_WINDOW) && jobs_are_valid(all);
 }

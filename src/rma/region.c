@@ -6,7 +6,8 @@
  *                                             there are regions
  *
  * A region is looked up for each part of an access, so deregistering needs no list of those
- * under way: they find no key.  Only what the transport moves at that moment is waited for.
+ * under way: they find no key.  Before that, what has arrived is performed, as far as it does not
+ * need its peer; and what the transport moves at that moment is waited for.
  */
 #include "base/fill.h"
 #include "base/sys.h"
@@ -104,16 +105,28 @@ static void region_remove(struct mbx_ep *ep, struct region *region)
     mem_free(region);
 }
 
-static int region_end(struct mbx_ep *ep, uint64_t key)
+/* While the transport moves bytes: who moves them may be without a core. */
+static void region_wait(struct mbx_ep *ep)
+{
+    if (progress_round(ep) == 0)
+        sys_yield();
+}
+
+/* What has arrived is performed first, as far as that needs no peer. */
+static int region_end(struct mbx_ep *ep, uint64_t key, struct mbx_served *served)
 {
     struct region *region = region_find(ep, key);
 
     if (region == NULL || region->is_closing)
         return -ENOENT;
+    progress_arrived(ep);
+    serve_note(ep);
+    while (serve_goes_on(ep, key))
+        region_wait(ep);
     region->is_closing = true;
     while (region->busy != 0)
-        if (progress_round(ep) == 0)
-            sys_yield(); /* who moves it may be without a core */
+        region_wait(ep);
+    *served = region->served;
     region_remove(ep, region);
     return 0;
 }
@@ -128,14 +141,32 @@ int mbx_register(struct mbx_ep *ep, uint64_t key, const struct mbx_region *regio
     return err;
 }
 
-int mbx_deregister(struct mbx_ep *ep, uint64_t key)
+static int region_end_locked(struct mbx_ep *ep, uint64_t key, struct mbx_served *served)
 {
     int err;
 
     ep_lock(ep);
-    err = region_end(ep, key);
+    err = region_end(ep, key, served);
     ep_unlock(ep);
     return err;
+}
+
+int mbx_deregister(struct mbx_ep *ep, uint64_t key)
+{
+    struct mbx_served served;
+
+    return region_end_locked(ep, key, &served);
+}
+
+int mbx_deregister_served(struct mbx_ep *ep, uint64_t key, struct mbx_served *served,
+                          size_t size)
+{
+    struct mbx_served all = {0};
+    int err = FILL(served, size, all, both);
+
+    if (err == 0)
+        err = region_end_locked(ep, key, &all);
+    return err == 0 ? FILL(served, size, all, both) : err;
 }
 
 int mbx_region_served(const struct mbx_ep *ep, uint64_t key, struct mbx_served *served,

@@ -275,12 +275,14 @@ static void job_count(struct mbx_ep *ep, const struct request *job)
 static void job_end(struct mbx_ep *ep, struct request *job, int err)
 {
     struct accesses *all = peer_get(ep, job->peer)->accesses;
-    bool is_well = err == 0 && job->access.error == 0;
+    /* what was moved has been done, though its peer cannot be told any more */
+    bool is_well = (err == 0 || job->access.is_moved) && job->access.error == 0;
 
     assert(all->job_count != 0);
     assert(!is_well || job->access.is_moved || job->access.type == ACCESS_GET);
     list_remove(&job->queue);
     all->job_count--;
+    all->arrived -= all->arrived != 0;
     if (list_is_empty(&all->jobs))
         list_remove(&all->serving.node);
     if (is_well)
@@ -350,6 +352,89 @@ static void serve_moved(struct mbx_ep *ep, struct request *job, int error)
     if (error >= 0 && job->done == job->total)
         job_moved(job, region->is_closing ? EACCES : 0);
     ep_stir(ep);
+}
+
+/* ---- before something is closed ---- */
+
+/* Whose jobs this entry of endpoint.works is; NULL: it is another module's. */
+static struct accesses *serving_of(struct list *node)
+{
+    struct work *work = container_of(node, struct work, node);
+
+    return work->run == serve_run ? container_of(work, struct accesses, serving) : NULL;
+}
+
+void serve_note(struct mbx_ep *ep)
+{
+    struct list *node;
+
+    list_for_each (node, &ep->works) {
+        struct accesses *all = serving_of(node);
+
+        if (all != NULL)
+            all->arrived = all->job_count;
+    }
+}
+
+/* Does the first of these jobs wait for its user, who has to read, or for its peer, which has to
+ * send? */
+static bool is_stuck(const struct accesses *all)
+{
+    const struct request *job = request_of_queue(all->jobs.next);
+
+    return job->state == SERVE_WAIT_PUSH ||
+           (job->state == SERVE_TURN && !job->access.is_moved && job_must_wait(job, all));
+}
+
+bool serve_is_done(const struct mbx_ep *ep)
+{
+    struct list *node;
+
+    list_for_each (node, &ep->works) {
+        const struct accesses *all = serving_of(node);
+
+        if (all != NULL && all->arrived != 0 && !is_stuck(all))
+            return false;
+    }
+    return true;
+}
+
+/* Does the transport move the bytes of this job? */
+static bool is_carried(const struct mbx_ep *ep, const struct request *job)
+{
+    if (job->access.type == ACCESS_ATOMIC || job->access.is_moved || job->access.has_payload ||
+        (job->access.type == ACCESS_GET && job->total <= answer_room(ep)))
+        return false;
+    return job->state == SERVE_MOVING || job_can_chunk(ep, job);
+}
+
+/* Is one of those that had arrived for this region? */
+static bool has_key(const struct accesses *all, uint64_t key)
+{
+    uint32_t left = all->arrived;
+    struct list *node;
+
+    list_for_each (node, &all->jobs) {
+        if (left-- == 0)
+            break;
+        if (request_of_queue(node)->access.key == key)
+            return true;
+    }
+    return false;
+}
+
+bool serve_goes_on(const struct mbx_ep *ep, uint64_t key)
+{
+    struct list *node;
+
+    list_for_each (node, &ep->works) {
+        const struct accesses *all = serving_of(node);
+
+        if (all != NULL && has_key(all, key) && !is_stuck(all) &&
+            is_carried(ep, request_of_queue(all->jobs.next)))
+            return true;
+    }
+    return false;
 }
 
 /* ---- arrivals ---- */
@@ -533,6 +618,8 @@ const struct module serve_module = {
                                                {WIRE_ATOMIC, on_access},
                                                {WIRE_PUSH, on_push},
                                                {0}},
+    .stop = serve_note,
+    .is_flushed = serve_is_done,
     .event_read = on_event_read,
     .fini = region_fini,
 };

@@ -6,6 +6,7 @@
 #include "provider_world.h"
 
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -587,6 +588,59 @@ static void both_sides_can_count(void **state)
     world_close(&w);
 }
 
+/* ---- what a close performs --------------------------------------------------------------- */
+
+/* Over a network nobody knows what has arrived. */
+static void skip_network(void)
+{
+    if (getenv("MATCHBOX_TEST_NETWORK") != NULL || getenv("MBX_TRANSPORT") != NULL)
+        skip();
+}
+
+/* It is counted, too, though its target makes no progress before, and none afterwards. */
+static void a_region_that_closes_performs_what_has_arrived(void **state)
+{
+    struct fi_cntr_attr attr = {.wait_obj = FI_WAIT_UNSPEC};
+    struct fid_cntr *region;
+    struct fid_mr *mr;
+    struct world w;
+
+    (void)state;
+    skip_network();
+    mr = open_shared(&w, &plain);
+    assert_int_equal(fi_cntr_open(w.domain, &attr, &region, NULL), 0);
+    assert_int_equal(fi_mr_bind(mr, &region->fid, FI_REMOTE_WRITE), 0);
+    assert_int_equal(fi_write(EP(w, 0), "x", 1, NULL, w.addr[1], 9, KEY, &contexts[0]), 0);
+    assert_int_equal(fi_close(&mr->fid), 0);
+    assert_int_equal(there[9], 'x');
+    assert_int_equal(fi_cntr_read(region), 1);
+    expect_access(&w, &contexts[0], FI_WRITE);
+    assert_int_equal(fi_close(&region->fid), 0);
+    world_close(&w);
+}
+
+static void an_endpoint_that_closes_performs_what_has_arrived(void **state)
+{
+    char address[WORLD_ADDRESS];
+    size_t len = sizeof address;
+    struct fid_ep *ep;
+    struct fid_mr *mr;
+    struct world w;
+    fi_addr_t addr;
+
+    (void)state;
+    skip_network();
+    mr = open_shared(&w, &plain);
+    ep = endpoint_open(&w);
+    assert_int_equal(fi_getname(&ep->fid, address, &len), 0);
+    assert_int_equal(fi_av_insert(w.node[0].av, address, 1, &addr, 0, NULL), 1);
+    assert_int_equal(fi_write(EP(w, 0), "x", 1, NULL, addr, 9, KEY, &contexts[0]), 0);
+    assert_int_equal(fi_close(&ep->fid), 0);
+    assert_int_equal(there[9], 'x');
+    expect_access(&w, &contexts[0], FI_WRITE);
+    close_shared(&w, mr);
+}
+
 /* ---- threads and processes
  * -------------------------------------------------------------------------- */
 
@@ -713,6 +767,8 @@ int main(void)
         cmocka_unit_test(who_did_not_ask_for_it_gets_none),
         cmocka_unit_test(accesses_are_performed_in_order),
         cmocka_unit_test(both_sides_can_count),
+        cmocka_unit_test(a_region_that_closes_performs_what_has_arrived),
+        cmocka_unit_test(an_endpoint_that_closes_performs_what_has_arrived),
         cmocka_unit_test(threads_may_share_an_endpoint),
     };
 

@@ -407,19 +407,22 @@ static void deregister(const struct world *w, int owner, int peer)
 
 static void a_deregistered_region_is_left_alone(void **state)
 {
-    enum { MANY = 8 };
+    enum { MANY = 36, MANY_LONG = 8 }; /* more than may be under way: not all have arrived */
     mbx_request request[MANY];
     struct world w;
     int refused = 0;
 
     for (int rounds = 0; rounds < 12; rounds++) {
         open_two(&w, state);
-        for (int i = 0; i < MANY; i++)
+        for (int i = 0; i < MANY; i++) {
+            size_t size = i < MANY_LONG ? LONG : 8;
+
             assert_int_equal(i % 2
-                                 ? mbx_write(w.eps[0], 1, world_data(1, LONG), LONG, KEY, 0,
+                                 ? mbx_write(w.eps[0], 1, world_data(1, size), size, KEY, 0,
                                              NULL, &request[i])
-                                 : mbx_read(w.eps[0], 1, here, LONG, KEY, 0, NULL, &request[i]),
+                                 : mbx_read(w.eps[0], 1, here, size, KEY, 0, NULL, &request[i]),
                              0);
+        }
         for (int i = 0; i < rounds; i++)
             world_progress(&w);
         deregister(&w, 1, 0);

@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * close_test.c - what has arrived when an endpoint or a region is closed is performed and
+ * answered first.
+ *
+ * Endpoint 0 starts something, endpoint 1 makes no progress, and then closes: what it does not
+ * do in that call is never done.
+ */
+#include "world.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/base.h"
+
+#define KEY     UINT64_C(77)
+#define CONTEXT 3
+#define LONG    ((size_t)(1 << 20) + 7)
+#define CELLS   64 /* of 8 bytes, at the beginning of the region */
+
+static unsigned char memory[LONG], here[LONG];
+
+/* Else nobody knows what has arrived. */
+static bool is_meant(const struct world_config *config)
+{
+    return !world_is_network(config) && !world_has_faults(config);
+}
+
+static void open_two(struct world *w, void **state, const char *const *params)
+{
+    const struct mbx_region region = {
+        .buf = memory, .size = LONG, .rights = MBX_REMOTE_READ | MBX_REMOTE_WRITE};
+
+    world_open(w, *state, 2, params);
+    memset(memory, 0, sizeof memory);
+    memset(here, 0, sizeof here);
+    assert_int_equal(mbx_register(w->eps[1], KEY, &region), 0);
+}
+
+/* Endpoint 0 alone goes on. */
+static int end_of(struct world *w, mbx_request request)
+{
+    struct mbx_completion c;
+    int err;
+
+    for (int i = 0; (err = mbx_wait(w->eps[0], request, 1000000, &c)) != 0; i++) {
+        assert_true(err == -EINTR || err == -ETIMEDOUT);
+        assert_true(i < world_patience());
+    }
+    return c.error;
+}
+
+/* What is behind others may leave only when these are answered: then it does not arrive. */
+static uint64_t may_arrive(const struct world *w, uint64_t count)
+{
+    return world_has_param(w->config, "LOOP_DEPTH=1") ? 1
+           : world_is_loop(w->config)                 ? min_size(count, 4)
+                                                      : count;
+}
+
+static mbx_request put(struct world *w, const void *buf, size_t size, uint64_t at)
+{
+    mbx_request request;
+
+    assert_int_equal(mbx_write(w->eps[0], 1, buf, size, KEY, at, NULL, &request), 0);
+    return request;
+}
+
+static void a_put_is_performed(struct world *w, bool is_region)
+{
+    const uint64_t value = 0x1234;
+    mbx_request request = put(w, &value, sizeof value, 8);
+
+    if (is_region)
+        assert_int_equal(mbx_deregister(w->eps[1], KEY), 0);
+    else
+        assert_int_equal(world_close_one(w, 1), 0);
+    assert_memory_equal(memory + 8, &value, sizeof value);
+    assert_int_equal(end_of(w, request), 0);
+    world_close(w);
+}
+
+static void an_endpoint_that_closes_performs_a_put(void **state)
+{
+    struct world w;
+
+    open_two(&w, state, NULL);
+    a_put_is_performed(&w, false);
+}
+
+static void a_region_that_closes_performs_a_put(void **state)
+{
+    struct world w;
+
+    if (world_is_elsewhere(*state))
+        skip(); /* the device may still have it */
+    open_two(&w, state, NULL);
+    a_put_is_performed(&w, true);
+}
+
+static void with_many_threads_the_same(void **state)
+{
+    static const char *const many[] = {"THREADS=many", NULL};
+    struct world w;
+
+    for (int is_region = 0; is_region < 2; is_region++) {
+        if (is_region && world_is_elsewhere(*state))
+            continue;
+        open_two(&w, state, many);
+        a_put_is_performed(&w, is_region);
+    }
+}
+
+/* Every kind of access, behind messages that nobody takes. */
+static void all_kinds_are_performed(void **state)
+{
+    static const struct mbx_options with_data = {.data = 5, .flags = MBX_REMOTE_DATA};
+    const uint64_t one = 1, nine = 9;
+    uint64_t got = 0, before = 0;
+    struct mbx_atomic_args add = {.op = MBX_SUM,
+                                  .type = MBX_UINT64,
+                                  .count = 1,
+                                  .operand = &one,
+                                  .result = &before,
+                                  .key = KEY,
+                                  .address = 16};
+    mbx_request requests[4];
+    struct world w;
+
+    open_two(&w, state, NULL);
+    memcpy(memory + 8, &nine, sizeof nine);
+    memcpy(memory + 16, &nine, sizeof nine);
+    requests[0] = put(&w, &one, sizeof one, 0);
+    assert_int_equal(mbx_read(w.eps[0], 1, &got, sizeof got, KEY, 8, NULL, &requests[1]), 0);
+    assert_int_equal(mbx_atomic(w.eps[0], 1, &add, NULL, &requests[2]), 0);
+    assert_int_equal(
+        mbx_write(w.eps[0], 1, &one, sizeof one, KEY, 24, &with_data, &requests[3]), 0);
+    assert_int_equal(world_close_one(&w, 1), 0);
+    for (uint64_t i = 0; i < 4; i++) {
+        int error = end_of(&w, requests[i]);
+
+        assert_true(error == 0 || (error == -ENOTCONN && i >= may_arrive(&w, 4)));
+    }
+    if (may_arrive(&w, 4) == 4) {
+        assert_int_equal(got, 9);
+        assert_int_equal(before, 9);
+        assert_memory_equal(memory + 24, &one, sizeof one);
+    }
+    world_close(&w);
+}
+
+/* More than one poll takes: messages that nobody takes, and as many puts as may be under way. */
+static void what_lies_deep_is_performed(void **state)
+{
+    enum { MANY = 60, PUTS = 32 };
+    static const char *const room[] = {"SHM_RING_SIZE=16K", NULL};
+    uint64_t window = min_size(world_window(*state), MANY);
+    mbx_request puts[PUTS];
+    struct world w;
+    char byte = 1;
+
+    if (world_is_loop(*state))
+        skip(); /* it holds few packets */
+    open_two(&w, state, room);
+    for (uint64_t i = 0; i < window; i++)
+        assert_int_equal(mbx_send(w.eps[0], 1, CONTEXT, 1, &byte, 1, NULL, NULL), 0);
+    for (uint64_t i = 0; i < PUTS; i++)
+        puts[i] = put(&w, &i, sizeof i, i * sizeof i);
+    assert_int_equal(world_close_one(&w, 1), 0);
+    for (uint64_t i = 0; i < PUTS; i++) {
+        assert_memory_equal(memory + i * sizeof i, &i, sizeof i);
+        assert_int_equal(end_of(&w, puts[i]), 0);
+    }
+    for (struct mbx_completion c; mbx_poll(w.eps[0], MBX_SENDS, &c, 1) == 1;)
+        assert_int_equal(c.error, 0);
+    world_close(&w);
+}
+
+/* In chunks, by the transport. */
+static void what_is_long_is_performed_whole(void **state)
+{
+    static const char *const chunks[] = {"READ_CHUNK=64K", NULL};
+    struct mbx_protocol_row rows[MBX_PROTOCOLS];
+    mbx_request request;
+    struct world w;
+
+    for (int is_region = 0; is_region < 2; is_region++) {
+        if (is_region && world_is_elsewhere(*state))
+            continue;
+        open_two(&w, state, chunks);
+        if (world_protocols(w.eps[0], 1, rows) == 0 || world_size_of(&w, MBX_RNDV_READ) == 0) {
+            world_close(&w);
+            skip(); /* the bytes have to be asked for */
+        }
+        request = put(&w, world_data(1, LONG), LONG, 0);
+        if (is_region)
+            assert_int_equal(mbx_deregister(w.eps[1], KEY), 0);
+        else
+            assert_int_equal(world_close_one(&w, 1), 0);
+        assert_memory_equal(memory, world_data(1, LONG), LONG);
+        assert_int_equal(end_of(&w, request), 0);
+        world_close(&w);
+    }
+}
+
+static atomic_bool is_closed;
+
+static void *go_on(void *arg)
+{
+    struct mbx_ep *ep = arg;
+
+    while (!atomic_load(&is_closed))
+        mbx_progress(ep);
+    return NULL;
+}
+
+/* Answers for which there is no room are pushed until there is. */
+static void answers_wait_for_room(void **state)
+{
+    enum { GETS = 32, SIZE = 3000 };
+    static const char *const narrow[] = {"SHM_RING_SIZE=4K", "CLOSE_TIMEOUT=60s", NULL};
+    mbx_request gets[GETS];
+    pthread_t thread;
+    struct world w;
+
+    if (world_is_loop(*state))
+        skip(); /* its endpoints are one thread's */
+    open_two(&w, state, narrow);
+    memcpy(memory, world_data(2, LONG), LONG);
+    for (size_t i = 0; i < GETS; i++)
+        assert_int_equal(
+            mbx_read(w.eps[0], 1, here + i * SIZE, SIZE, KEY, i * SIZE, NULL, &gets[i]), 0);
+    mbx_progress(w.eps[0]);
+    atomic_store(&is_closed, false);
+    assert_int_equal(pthread_create(&thread, NULL, go_on, w.eps[0]), 0);
+    assert_int_equal(world_close_one(&w, 1), 0);
+    atomic_store(&is_closed, true);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    for (size_t i = 0; i < GETS; i++)
+        assert_true(end_of(&w, gets[i]) == 0 || i >= GETS / 2);
+    assert_memory_equal(here, world_data(2, LONG), GETS / 2 * SIZE);
+    world_close(&w);
+}
+
+/* Its FIN is owed by the call that closes. */
+static void a_synchronous_send_that_arrived_is_complete(void **state)
+{
+    mbx_request send;
+    struct world w;
+    int value = 1, got = 0;
+
+    if (world_window(*state) == 0 || world_has_param(*state, "LOOP_DEPTH=1"))
+        skip(); /* it waits here; or the FIN has no room */
+    open_two(&w, state, NULL);
+    assert_int_equal(mbx_recv(w.eps[1], 0, CONTEXT, 1, 0, &got, sizeof got, NULL, NULL), 0);
+    world_settle(&w);
+    assert_int_equal(mbx_ssend(w.eps[0], 1, CONTEXT, 1, &value, sizeof value, NULL, &send), 0);
+    assert_int_equal(world_close_one(&w, 1), 0);
+    assert_int_equal(end_of(&w, send), 0);
+    assert_int_equal(got, 1);
+    world_close(&w);
+}
+
+/* What was performed by the call that closes is counted, too. */
+static void all_that_was_served_is_told(void **state)
+{
+    const uint64_t value = 3;
+    struct mbx_served served;
+    mbx_request request;
+    struct world w;
+
+    if (world_is_elsewhere(*state))
+        skip();
+    open_two(&w, state, NULL);
+    request = put(&w, &value, sizeof value, 0);
+    assert_int_equal(mbx_deregister_served(w.eps[1], KEY, &served, 1), -EINVAL);
+    assert_int_equal(mbx_deregister_served(w.eps[1], KEY, &served, sizeof served), 0);
+    assert_int_equal(served.writes, 1);
+    assert_int_equal(served.reads, 0);
+    assert_int_equal(mbx_deregister_served(w.eps[1], KEY, &served, sizeof served), -ENOENT);
+    assert_int_equal(end_of(&w, request), 0);
+    request = put(&w, &value, sizeof value, 0);
+    world_settle(&w);
+    assert_int_equal(end_of(&w, request), -EACCES);
+    world_close(&w);
+}
+
+/* The other way round: who began an access and closes has begun it all the same. */
+static void an_access_outlives_its_initiator(void **state)
+{
+    static const struct mbx_options with_data = {.data = 5, .flags = MBX_REMOTE_DATA};
+    const uint64_t value = 3;
+    struct mbx_completion c;
+    struct mbx_served served;
+    struct world w;
+    int count = 0;
+
+    open_two(&w, state, NULL);
+    assert_int_equal(mbx_write(w.eps[0], 1, &value, sizeof value, KEY, 0, &with_data, NULL), 0);
+    assert_int_equal(world_close_one(&w, 0), 0);
+    for (int i = 0; count == 0 && i < world_patience(); i++) {
+        mbx_progress(w.eps[1]);
+        count = mbx_poll(w.eps[1], MBX_EVENTS, &c, 1);
+    }
+    assert_int_equal(count, 1);
+    assert_int_equal(c.status.data, 5);
+    assert_memory_equal(memory, &value, sizeof value);
+    assert_int_equal(mbx_region_served(w.eps[1], KEY, &served, sizeof served), 0);
+    assert_int_equal(served.writes, 1);
+    world_close(&w);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_endpoint_that_closes_performs_a_put),
+        cmocka_unit_test(a_region_that_closes_performs_a_put),
+        cmocka_unit_test(with_many_threads_the_same),
+        cmocka_unit_test(all_kinds_are_performed),
+        cmocka_unit_test(what_lies_deep_is_performed),
+        cmocka_unit_test(what_is_long_is_performed_whole),
+        cmocka_unit_test(answers_wait_for_room),
+        cmocka_unit_test(a_synchronous_send_that_arrived_is_complete),
+        cmocka_unit_test(all_that_was_served_is_told),
+        cmocka_unit_test(an_access_outlives_its_initiator),
+    };
+
+    return world_main_for(argc, argv, is_meant, tests, ARRAY_COUNT(tests));
+}
