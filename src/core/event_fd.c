@@ -23,6 +23,9 @@
  * again needs no other arming if the transport says so (limits.stays_armed); else it is woken and
  * dozes anew.  So it is with a device, and if peers are to be watched that were not before.
  *
+ * Devices   A dozer that was woken still stands in the transport's sleep until the next order, and
+ * so a device could not be given the receiving half.  event_fd_steps_aside() parks that dozer.
+ *
  * The descriptor is written when `armed` becomes `rung`, and read when `rung` is taken back, both
  * under the lock: so it is readable while, and only while, it is rung.
  */
@@ -209,6 +212,21 @@ void event_fd_recall_now(struct event_fd *e)
             pthread_cond_wait(&e->changed, &e->lock);
     }
     pthread_mutex_unlock(&e->lock);
+}
+
+bool event_fd_steps_aside(struct event_fd *e)
+{
+    bool is_up;
+
+    pthread_mutex_lock(&e->lock);
+    is_up = e->phase != ASLEEP;
+    if (e->phase == WOKEN) {
+        set_order(e, ORDER_PARK); /* the descriptor stays readable */
+        while (e->phase != PARKED)
+            pthread_cond_wait(&e->changed, &e->lock);
+    }
+    pthread_mutex_unlock(&e->lock);
+    return is_up;
 }
 
 /* ---- open and close ---- */

@@ -14,6 +14,10 @@ struct event_fd;
  * nothing. */
 void event_fd_recall_now(struct event_fd *e);
 
+/* Called by the endpoint's only thread.  True: the dozer, if it had been woken, has left the sleep
+ * of the transport; the descriptor is as it was.  False: the dozer sleeps. */
+bool event_fd_steps_aside(struct event_fd *e);
+
 static inline void event_fd_recall(struct mbx_ep *ep)
 {
     if (unlikely(ep->event_fd != NULL) && !ep->has_threads)

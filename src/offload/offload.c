@@ -26,6 +26,7 @@
 #include "offload/offload.h"
 
 #include "core/arbiter.h"
+#include "core/event_fd.h"
 
 #include "p2p/credit.h"
 #include "core/module.h"
@@ -554,8 +555,10 @@ static int offload_number(void *arg, const struct transport_address *address, ui
 /* Not while another thread sleeps in the transport. */
 static bool offload_may_hand_over(void *arg)
 {
-    const struct mbx_ep *ep = arg;
+    struct mbx_ep *ep = arg;
 
+    if (ep->asleep && ep->event_fd != NULL && !ep->has_threads)
+        return event_fd_steps_aside(ep->event_fd) && !ep->asleep;
     return !ep->asleep;
 }
 
