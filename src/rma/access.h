@@ -27,7 +27,8 @@
  * Invariants
  *   I1  of our accesses to a peer at most ACCESS_WINDOW are under way: on its out, at it, or
  *       in an answer.  The others wait, in the order of the calls
- *   I2  so a peer has at most as many jobs here, and what is beyond that is malformed
+ *   I2  so a peer has at most as many jobs here, and what is beyond that is malformed; arrived
+ *       counts some of them, from the first on
  *   I3  a peer's jobs are performed in the order of their packets: only the first is stepped
  *   I4  accesses.serving is on endpoint.works if and only if there are jobs
  *   I5  an event that the user has not read is counted in unread; with EVENT_WINDOW of them
