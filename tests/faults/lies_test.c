@@ -26,7 +26,8 @@ static void deliver(struct world *w, uint32_t peer, const struct wire_header *he
     alignas(8) unsigned char packet[2048];
 
     memcpy(packet, header, sizeof *header);
-    memcpy(packet + sizeof *header, body, body_size);
+    if (body_size != 0)
+        memcpy(packet + sizeof *header, body, body_size);
     if (payload_size != 0)
         memcpy(packet + sizeof *header + body_size, payload, payload_size);
     assert_int_equal(peer_use(w->eps[0], peer), 0); /* it may not have said anything yet */
