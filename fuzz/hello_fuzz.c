@@ -19,6 +19,8 @@
  *
  * What must hold: nothing is delivered, and nobody presented, but what the two with the key
  * have sent each other, each packet once and in order; and when he is silent all of it arrives.
+ * After each step the invariants of the three endpoints hold, and every buffer is free, queued, or
+ * taken by the provider.
  *
  * Built with -fsanitize=fuzzer, or with standalone.c.
  */
@@ -26,6 +28,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -224,9 +227,11 @@ static void endpoint_open(uint32_t who)
     ofi->domain.ep = &e->ep;
     ofi->domain.av = &e->av;
     ofi->rx.has_multi = true;
+    e->receive.is_given = true;
     ofi->rx.receives = &e->receive;
     ofi->rx.count = 1;
     ofi->tx.inject_max = 128;
+    ofi->tx.buffers = buffers[who];
     ofi->self = address_of(who);
     memset(ofi->key, who == STRANGER ? 1 : 2, sizeof ofi->key);
     list_init(&ofi->tx.busy);
@@ -472,6 +477,21 @@ static void step(struct input *in)
     }
 }
 
+/* Do the invariants of all endpoints hold, and are the buffers that are neither free nor queued
+ * those that the provider took? */
+static void look(void)
+{
+    for (uint32_t i = 0; MBX_CHECKS && i < ENDPOINTS; i++) {
+        const struct endpoint *e = &w.endpoints[i];
+        uint32_t has = e->ofi.tx.free_count + e->leaving_count;
+
+        require(ofi_is_valid(&e->ofi), "an invariant is broken");
+        for (uint32_t k = 0; k < e->ofi.conns.id_count; k++)
+            has += e->ofi.conns.by_id[k]->tx.queued;
+        require(has == OFI_BUFFERS, "a buffer is lost");
+    }
+}
+
 /* He is silent: what the two have sent each other arrives. */
 static void finish(void)
 {
@@ -490,6 +510,7 @@ static void finish(void)
         w.now_ns += CLOCK_MS;
         ofi_keepalive_tend(&a->ofi);
         ofi_keepalive_tend(&b->ofi);
+        look();
     }
 }
 
@@ -510,8 +531,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     w.passed_ns = 0;
     for (uint32_t i = 0; i < ENDPOINTS; i++)
         endpoint_open(i);
-    while (in.size != 0)
+    while (in.size != 0) {
         step(&in);
+        look();
+    }
     finish();
     for (uint32_t i = 0; i < ENDPOINTS; i++)
         endpoint_close(&w.endpoints[i]);

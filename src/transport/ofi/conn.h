@@ -6,6 +6,10 @@
  *
  * Invariants
  *   I1  by_id[link.id - 1] is the link; ids are never used twice
+ *   I2  strangers counts the links that are ANSWERING
+ *   I3  a link has an error, or has died, or is lost, only if it is DEAD; of a DEAD one no packet of
+ *       the core waits, nothing is moved, and nobody tries to connect to its peer
+ *   I4  the peer of an OPEN link has a name
  */
 #ifndef OFI_CONN_H
 #define OFI_CONN_H

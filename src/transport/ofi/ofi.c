@@ -19,6 +19,7 @@
 #include <sys/eventfd.h>
 
 #include "base/base.h"
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/host.h"
 #include "base/log.h"
@@ -256,6 +257,8 @@ static int ofi_poll(struct transport *t, int budget)
         ofi_rx_give(ofi);
     if (unlikely(ofi->keepalive.until_tend-- == 0))
         tend(ofi);
+    if (MBX_CHECKS && moved > 0)
+        assert(ofi_is_valid(ofi));
     return moved;
 }
 

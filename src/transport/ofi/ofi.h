@@ -71,6 +71,10 @@ struct ofi {
 
 extern const struct ofi_upcalls ofi_upcalls; /* those of an endpoint */
 
+/* Do the invariants hold?  Between calls from above and from the provider.  With MBX_CHECKS. */
+bool ofi_is_valid(const struct ofi *ofi);
+bool ofi_link_is_valid(const struct ofi_link *link);
+
 static inline struct ofi *ofi_of(const struct transport *t)
 {
     return container_of(t, struct ofi, base);

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * rdma.h - reading and writing a peer's memory, and what of ours peers may reach: rdma.c.
+ *
+ * Invariants
+ *   I1  an operation is free, or on the list of its link, which has no more than OFI_RDMA_LINK, or
+ *       the provider's alone, when that link has ended
  */
 #ifndef OFI_RDMA_H
 #define OFI_RDMA_H

@@ -18,14 +18,7 @@
 #include "base/mem.h"
 #include "transport/ofi/ofi.h"
 
-/* What is written over the prefix of a held packet. */
-struct held {
-    unsigned char *next;
-    uint32_t size; /* of the packet alone */
-    uint32_t receive;
-};
-
-static_assert(sizeof(struct held) == sizeof(struct ofi_prefix), "it takes its place");
+static_assert(sizeof(struct ofi_held) == sizeof(struct ofi_prefix), "it takes its place");
 
 /* ---- delivering ---- */
 
@@ -79,12 +72,12 @@ int ofi_rx_deliver(struct ofi_link *link, const void *packet, size_t size)
 static void hold(struct ofi *ofi, struct ofi_link *link, struct ofi_receive *receive,
                  unsigned char *bytes, size_t size)
 {
-    const struct held held = {.size = (uint32_t)size,
-                              .receive = (uint32_t)(receive - ofi->rx.receives)};
+    const struct ofi_held held = {.size = (uint32_t)size,
+                                  .receive = (uint32_t)(receive - ofi->rx.receives)};
 
     memcpy(bytes, &held, sizeof held);
     if (link->rx.held_last != NULL)
-        memcpy(link->rx.held_last + offsetof(struct held, next), &bytes, sizeof bytes);
+        memcpy(link->rx.held_last + offsetof(struct ofi_held, next), &bytes, sizeof bytes);
     else
         link->rx.held_first = bytes;
     link->rx.held_last = bytes;
@@ -93,7 +86,7 @@ static void hold(struct ofi *ofi, struct ofi_link *link, struct ofi_receive *rec
         list_add_tail(&ofi->rx.holding, &link->rx.in_holding);
 }
 
-static void release_first(struct ofi_link *link, const struct held *held)
+static void release_first(struct ofi_link *link, const struct ofi_held *held)
 {
     struct ofi *ofi = ofi_of_link(link);
 
@@ -107,7 +100,7 @@ static void release_first(struct ofi_link *link, const struct held *held)
 
 static int deliver_held_of(struct ofi_link *link)
 {
-    struct held held;
+    struct ofi_held held;
     int taken = 0;
 
     for (; link->rx.held_first != NULL; taken++) {

@@ -4,7 +4,8 @@
  *
  * Invariants
  *   I1  a link is on holding if and only if packets of it are held; a receive buffer is given
- *       to the provider again when that has let go of it and nothing in it is held
+ *       to the provider again when that has let go of it and nothing in it is held; each counts
+ *       the held packets that lie in it
  */
 #ifndef OFI_RX_H
 #define OFI_RX_H
@@ -17,6 +18,13 @@
 #define OFI_MULTI_SIZE (128 << 10)
 
 struct ofi_link;
+
+/* What is written over the prefix of a packet that was not taken. */
+struct ofi_held {
+    unsigned char *next;
+    uint32_t size; /* of the packet alone */
+    uint32_t receive;
+};
 
 struct ofi_receive {
     struct ofi_operation operation;

@@ -106,9 +106,17 @@ void ofi_tx_control(struct ofi_link *link, enum ofi_kind kind)
     ofi_tx_mark_busy(link);
 }
 
+/* A link of which nothing waits is not busy. */
+static void be_idle(struct ofi_link *link)
+{
+    if (link->tx.pending == 0 && list_is_empty(&link->tx.queue))
+        list_remove(&link->tx.in_busy);
+}
+
 void ofi_tx_forget(struct ofi_link *link, unsigned kinds)
 {
     link->tx.pending &= (uint16_t)~kinds;
+    be_idle(link);
 }
 
 bool ofi_tx_is_stuck(const struct ofi_link *link, enum ofi_kind kind, uint64_t since_ns,
@@ -222,8 +230,7 @@ int ofi_tx_push(struct ofi_link *link)
         err = push_queue(link, &moved);
     if (err == 0 && list_is_empty(&link->tx.queue))
         push_control(link, &behind, 1, &moved);
-    if (link->tx.pending == 0 && list_is_empty(&link->tx.queue))
-        list_remove(&link->tx.in_busy);
+    be_idle(link);
     return moved;
 }
 

@@ -5,7 +5,8 @@
  * Invariants
  *   I1  a link is on busy if and only if it has control packets pending or its queue is not
  *       empty
- *   I2  a buffer is free, or on the queue of one link, or the provider's until its completion
+ *   I2  a buffer is free, or on the queue of one link, or the provider's until its completion;
+ *       a queue has no more than OFI_QUEUE_MAX
  *   I3  packets of a link leave in the order of send(): past a queue that is not empty
  *       nothing is sent
  */
