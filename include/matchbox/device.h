@@ -153,7 +153,8 @@ struct mbx_device_event {
     uint32_t buffer;                     /* UNEXPECTED, PASSED: the number of the buffer */
     uint32_t peer;                       /* UNEXPECTED, PASSED: from whom */
     uint32_t message;                    /* HELD */
-    uint64_t bytes;                      /* UNEXPECTED, PASSED: of the packet */
+    uint64_t bytes;                      /* UNEXPECTED, PASSED: of the packet; MATCHED: of the
+                                            message that came with the envelope, fit or not */
     struct mbx_device_envelope envelope; /* MATCHED: of the message */
     uint64_t size; /* MATCHED, or as SIZE_LATER says: of the message, whether it fits or not */
     uint64_t data; /* MATCHED: what travelled with the envelope */

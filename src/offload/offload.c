@@ -178,10 +178,13 @@ static void offload_receive(struct mbx_ep *ep, struct request *req,
         offload_done(ep, req, 0);
 }
 
-/* The payload credit that the sender has spent: not more, for the early data is not told. */
-static uint64_t offload_credit(const struct mbx_device_event *event)
+/* The payload credit that the sender has spent.  What of an eager message without a size is told
+ * later, is given back then. */
+static uint64_t offload_credit(const struct mbx_ep *ep, const struct mbx_device_event *event)
 {
-    return event->flags & MBX_DEVICE_BY_RNDV ? credit_early(event->done)
+    size_t most = ep->transport->limits.packet_max;
+
+    return event->flags & MBX_DEVICE_BY_RNDV ? credit_early(min_size(event->bytes, most))
                                              : credit_eager(event->size);
 }
 
@@ -199,7 +202,7 @@ static void on_matched(void *arg, struct shadow_recv *recv,
     if (peer->holder != NULL)
         module_message_came(ep, peer);
     if (credit_admits(peer)) /* else it had none to get back */
-        credit_freed(ep, peer, offload_credit(event));
+        credit_freed(ep, peer, offload_credit(ep, event));
     ep->stats.expected++;
     record_arrive(ep, &envelope, req, NULL);
     offload_receive(ep, req, &envelope, event);
@@ -230,6 +233,8 @@ static bool offload_learn(struct mbx_ep *ep, struct request *req,
     recv_sized(ep, req, event->size);
     if (req->protocol == MBX_RNDV_READ)
         req->completion.status.data = event->data;
+    else
+        credit_freed_payload(ep, peer_get(ep, req->peer), credit_eager(event->size));
     offload_find(req, event);
     return true;
 }

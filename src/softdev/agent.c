@@ -199,17 +199,25 @@ void agent_read_done(struct agent *agent, void *cookie, int error)
 
 /* ---- arrivals that match ---- */
 
+static uint64_t size_of(const struct wire_packet *packet)
+{
+    if (packet->header.type == WIRE_RTS)
+        return packet->body.rts.size;
+    return packet->header.type == WIRE_FIRST ? packet->body.first.size : packet->payload_size;
+}
+
 static void matched(struct agent *agent, const struct tm_entry *entry,
-                    const struct mbx_device_envelope *envelope, uint64_t size, uint64_t data,
-                    const struct agent_move *move)
+                    const struct mbx_device_envelope *envelope,
+                    const struct wire_packet *packet, const struct agent_move *move)
 {
     on_emit(agent, &(struct mbx_device_event){
                        .type = MBX_DEVICE_MATCHED,
                        .flags = move->flags,
                        .handle = tm_handle(&agent->unit, entry),
                        .envelope = *envelope,
-                       .size = size,
-                       .data = data,
+                       .bytes = packet->payload_size,
+                       .size = size_of(packet),
+                       .data = packet->header.data,
                        .done = move->done,
                        .sender = move->sender,
                        .address = move->address,
@@ -234,13 +242,6 @@ static void assembly_end(struct agent *agent, struct agent_assembly *assembly, i
     *assembly = (struct agent_assembly){.entry = NULL};
     agent->assembling--;
     move_done(agent, move, error);
-}
-
-static uint64_t size_of(const struct wire_packet *packet)
-{
-    if (packet->header.type == WIRE_RTS)
-        return packet->body.rts.size;
-    return packet->header.type == WIRE_FIRST ? packet->body.first.size : packet->payload_size;
 }
 
 static struct agent_move move_for(const struct tm_entry *entry, uint32_t peer,
@@ -277,7 +278,7 @@ static void meet(struct agent *agent, struct tm_entry *entry, uint32_t peer,
     err = write_to(agent, entry->buf, packet->payload, move->done);
     if (err != 0)
         move->flags &= (uint8_t)~MBX_DEVICE_WHOLE; /* so that it can be told */
-    matched(agent, entry, envelope, size_of(packet), packet->header.data, move);
+    matched(agent, entry, envelope, packet, move);
     if (err != 0)
         move_done(agent, move, err);
     else if (packet->header.type == WIRE_FIRST)

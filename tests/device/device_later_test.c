@@ -20,6 +20,7 @@
 #include "base/random.h"
 #include "core/core.h"
 #include "offload/offload.h"
+#include "p2p/credit.h"
 #include "softdev/softdev.h"
 
 #define CONTEXT 53
@@ -203,6 +204,21 @@ static void check(const struct mbx_completion *done, const struct world_buffer *
     assert_memory_equal(buffer->bytes, bytes, fits);
 }
 
+/* Nothing is under way: what the sender has of the receiver's window, and what is freed there and
+ * has not been told, is the window. */
+static void expect_all_credit(struct later *l)
+{
+    const struct credit *sender, *receiver;
+
+    world_settle(&l->w);
+    sender = &l->w.eps[1]->peers[0]->credit;
+    receiver = &l->w.eps[0]->peers[1]->credit;
+    if (receiver->window < CREDIT_UNLIMITED)
+        assert_int_equal(sender->envelopes + receiver->freed_envelopes, receiver->window);
+    if (receiver->window_payload < CREDIT_UNLIMITED)
+        assert_int_equal(sender->payload + receiver->freed_payload, receiver->window_payload);
+}
+
 /* One message of every size into buffers that are too short, right, and longer. */
 static void test_every_size(void **state)
 {
@@ -232,6 +248,7 @@ static void test_every_size(void **state)
     assert_int_equal(world_stats(&l.w, 0).truncated, truncated);
     assert_int_equal(world_stats(&l.w, 0).device_matched, expected_later);
     assert_true(l.filter.later > 0);
+    expect_all_credit(&l);
     later_close(&l);
 }
 
@@ -270,6 +287,7 @@ static void test_many_at_once(void **state)
         }
     }
     assert_true(l.filter.later > 0);
+    expect_all_credit(&l);
     later_close(&l);
 }
 
