@@ -15,10 +15,14 @@
 #include "base/mem.h"
 #include "check.h"
 #include "core/core.h"
+#include "windows.h"
 
 /* When nothing has happened for so long, nothing will: longer than a rank stalls, and than it
  * takes to find that a peer is gone. */
 #define QUIET_NS (CLOCK_S)
+
+/* Steps between two looks at the credit of all pairs. */
+#define WINDOWS_EACH 8
 
 /* A job that goes on for so long never ends. */
 #define ENDLESS_NS (30 * CLOCK_S)
@@ -66,6 +70,8 @@ static void settle(struct job *job, uint64_t from_ns)
         if (!sim_next(&who, sim_is_moving() ? SIM_NEVER : last_ns + QUIET_NS))
             return;
         rank_run(job, who);
+        if (++job->steps % WINDOWS_EACH == 0)
+            windows_check(job);
         if (sim_now() - job->begin_ns > ENDLESS_NS)
             job_wrong(job, "it never ends");
     }

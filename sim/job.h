@@ -73,7 +73,8 @@ struct job {
     uint64_t begin_ns;
     struct random chance;
     bool is_verbose;
-    uint64_t live; /* blocks of memory before */
+    uint64_t live;  /* blocks of memory before */
+    uint64_t steps; /* of its ranks */
     struct job_counts counts;
     char why[256]; /* empty: all is right */
 };

@@ -264,6 +264,32 @@ int queue_deliver(struct sim *sim, int budget)
     return delivered;
 }
 
+/* ---- looking ---- */
+
+static void each_of(const struct sim *sim,
+                    void (*visit)(void *arg, uint32_t from, uint32_t to, const void *packet,
+                                  size_t size),
+                    void *arg)
+{
+    struct list *node;
+
+    list_for_each (node, &sim->inbox) {
+        const struct sim_queue *q = container_of(node, struct sim_queue, in_inbox);
+
+        for (const struct sim_packet *p = q->first; p != NULL && q->count != 0; p = p->next)
+            visit(arg, q->from_index, sim->index, p->bytes, p->size);
+    }
+}
+
+void sim_each_packet(void (*visit)(void *arg, uint32_t from, uint32_t to, const void *packet,
+                                   size_t size),
+                     void *arg)
+{
+    for (uint32_t i = 0; i < sim_world.count; i++)
+        if (sim_world.places[i].sim != NULL)
+            each_of(sim_world.places[i].sim, visit, arg);
+}
+
 /* ---- the end ---- */
 
 /* Only so many of its packets, from the first, arrive. */

@@ -76,6 +76,11 @@ void sim_kill(uint32_t who);
 #define SIM_NOBODY UINT32_MAX
 uint32_t sim_whose(const uint8_t *address);
 
+/* Visits each packet that is on its way to an endpoint which is open. */
+void sim_each_packet(void (*visit)(void *arg, uint32_t from, uint32_t to, const void *packet,
+                                   size_t size),
+                     void *arg);
+
 /* Packets that were delivered so far. */
 uint64_t sim_packets(void);
 

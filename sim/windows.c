@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * windows.c - credit is neither made nor lost between two ranks: credit.h I1.
+ *
+ *   sender                         on the way                            receiver
+ *   credit + put aside      +      messages ──────────>           +      kept + freed  ==  window
+ *   + paid, and not left           <────────── CREDIT
+ *
+ * No rank sees more than its own part; a world in one thread sees all of them at one moment.  Of
+ * a pair of which one is dead, or thinks the other one gone, nothing is known: what was on the way
+ * may be lost.
+ */
+#include "windows.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/core.h"
+#include "p2p/credit.h"
+#include "rput/early.h"
+#include "sendside/hold.h"
+#include "testing/sim/sim.h"
+
+struct credits {
+    uint64_t envelopes, payload;
+};
+
+/* What a sender has of a receiver's window, or is on its way between the two: [from][to]. */
+struct sums {
+    struct job *job;
+    struct credits *of;
+    uint32_t who; /* whose requests are counted */
+};
+
+static struct credits *of_pair(const struct sums *sums, uint32_t from, uint32_t to)
+{
+    return &sums->of[from * sums->job->plan->ranks + to];
+}
+
+static void count(struct credits *credits, uint64_t envelopes, uint64_t payload)
+{
+    credits->envelopes += envelopes;
+    credits->payload += payload;
+}
+
+static uint32_t rank_of(const struct mbx_ep *ep, uint32_t number)
+{
+    return sim_whose((const uint8_t *)&ep->addresses[number]);
+}
+
+/* What a packet that is on its way has used, or brings back. */
+static void count_packet(void *arg, uint32_t from, uint32_t to, const void *bytes, size_t size)
+{
+    const struct sums *sums = arg;
+    struct wire_packet packet;
+    const char *reason;
+
+    if (wire_check(bytes, size, &packet, &reason) != 0)
+        abort();
+    switch (packet.header.type) {
+    case WIRE_EAGER:
+    case WIRE_SYNC:
+        count(of_pair(sums, from, to), 1, credit_eager(packet.payload_size));
+        break;
+    case WIRE_FIRST:
+        count(of_pair(sums, from, to), 1, credit_eager(packet.body.first.size));
+        break;
+    case WIRE_RTS:
+        count(of_pair(sums, from, to), 1, credit_early(packet.payload_size));
+        break;
+    case WIRE_CREDIT:
+        count(of_pair(sums, to, from), packet.body.credit.envelopes,
+              packet.body.credit.payload);
+        break;
+    }
+}
+
+/* A send that has been paid for, and has not left. */
+static void count_request(void *arg, void *object)
+{
+    const struct sums *sums = arg;
+    const struct request *req = object;
+    uint32_t to;
+
+    if (req->state != RNDV_RTS && (req->state != EAGER_SENDING || req->done != 0))
+        return;
+    to = rank_of(sums->job->ranks[sums->who].ep, req->peer);
+    count(of_pair(sums, sums->who, to), 1,
+          req->state == RNDV_RTS ? credit_early(req->done) : credit_eager(req->size));
+}
+
+static void count_peer(const struct sums *sums, const struct peer *peer, uint32_t to)
+{
+    uint64_t aside = (peer->hold != NULL ? peer->hold->envelopes : 0) +
+                     (peer->early != NULL ? peer->early->envelopes : 0);
+
+    count(of_pair(sums, sums->who, to), peer->credit.envelopes + aside, peer->credit.payload);
+}
+
+/* ---- the pairs ---- */
+
+static const struct peer *peer_at(const struct job *job, uint32_t who, uint32_t other)
+{
+    const struct mbx_ep *ep = job->ranks[who].ep;
+
+    for (uint32_t i = 0; ep != NULL && i < ep->peer_count; i++)
+        if (ep->peers[i] != NULL && rank_of(ep, i) == other)
+            return ep->peers[i];
+    return NULL;
+}
+
+static void count_rank(struct sums *sums, uint32_t who)
+{
+    struct mbx_ep *ep = sums->job->ranks[who].ep;
+
+    sums->who = who;
+    for (uint32_t i = 0; i < ep->peer_count; i++)
+        if (ep->peers[i] != NULL && rank_of(ep, i) != SIM_NOBODY)
+            count_peer(sums, ep->peers[i], rank_of(ep, i));
+    pool_for_each(&ep->requests, count_request, sums);
+}
+
+static void check_pair(struct sums *sums, uint32_t from, uint32_t to)
+{
+    const struct peer *sender = peer_at(sums->job, from, to);
+    const struct peer *receiver = peer_at(sums->job, to, from);
+    const struct credits *has = of_pair(sums, from, to);
+    const struct credit *kept;
+
+    if (sender == NULL || receiver == NULL || sender->is_gone || receiver->is_gone)
+        return;
+    kept = &receiver->credit;
+    if (kept->window < CREDIT_UNLIMITED &&
+        has->envelopes + kept->kept_envelopes + kept->freed_envelopes != kept->window)
+        job_wrong(sums->job,
+                  "%" PRIu32 " has or uses %" PRIu64 " envelopes of %" PRIu32
+                  ", which keeps %" PRIu64 " and has freed %" PRIu64 " of %" PRIu64,
+                  from, has->envelopes, to, kept->kept_envelopes, kept->freed_envelopes,
+                  kept->window);
+    if (kept->window_payload < CREDIT_UNLIMITED &&
+        has->payload + kept->kept_payload + kept->freed_payload != kept->window_payload)
+        job_wrong(sums->job,
+                  "%" PRIu32 " has or uses %" PRIu64 " bytes of %" PRIu32
+                  ", which keeps %" PRIu64 " and has freed %" PRIu64 " of %" PRIu64,
+                  from, has->payload, to, kept->kept_payload, kept->freed_payload,
+                  kept->window_payload);
+}
+
+void windows_check(struct job *job)
+{
+    uint32_t ranks = job->plan->ranks;
+    struct sums sums = {.job = job, .of = calloc((size_t)ranks * ranks, sizeof *sums.of)};
+
+    if (sums.of == NULL)
+        abort();
+    for (uint32_t who = 0; who < ranks; who++)
+        if (job->ranks[who].ep != NULL)
+            count_rank(&sums, who);
+    sim_each_packet(count_packet, &sums);
+    for (uint32_t from = 0; from < ranks; from++)
+        for (uint32_t to = 0; to < ranks; to++)
+            check_pair(&sums, from, to);
+    free(sums.of);
+}
