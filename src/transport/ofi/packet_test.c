@@ -260,7 +260,7 @@ static void what_is_too_long_takes_no_buffer_along(void **state)
     side_open(&sides[1], 1);
     link = send_one(&sides[0], &sides[1]);
     poll_until(sides, 2, &sides[1].delivered);
-    for (unsigned i = 0; i < 2 * OFI_MULTI; i++) {
+    for (unsigned i = 0; i < 2 * OFI_RECEIVES; i++) { /* more than buffers of either kind */
         sides[1].dropped = 0;
         send_too_long(&sides[0], link);
         poll_until(sides, 2, &sides[1].dropped);
