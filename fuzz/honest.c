@@ -17,10 +17,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "rma/access.h"
+#include "rma/rma.h"
 #include "core/core.h"
 #include "p2p/credit.h"
-#include "sendside/hold.h"
+#include "sendside/backlog.h"
 
 #define REGION_SIZE 1000
 #define BUFFER_BYTE 0x11 /* in a receive buffer, before */
@@ -453,7 +453,7 @@ static uint64_t requests_most(const struct side *side)
     for (uint32_t i = 0; i < side->peers; i++) {
         const struct peer *peer = peer_get(side->ep, i);
 
-        most += ACCESS_WINDOW + EVENT_WINDOW + FINS_MOST + HOLD_CLAIMS;
+        most += ACCESS_WINDOW + EVENT_WINDOW + FINS_MOST + BACKLOG_CLAIMS;
         most += min_size(peer->credit.window, 65536) + MESSAGES;
     }
     return most;

@@ -13,8 +13,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "sendside/hold.h"
-#include "sendside/offer.h"
+#include "sendside/backlog.h"
+#include "sendside/sendtable.h"
 #include "testing/loop/loop.h"
 #include "testing/testing.h"
 #include "transport/atomics.h"
@@ -126,22 +126,22 @@ static uint64_t exchange(const struct liar *liar, uint64_t index, uint64_t expec
     return found;
 }
 
-/* The word of a receive that it was told of (core/arbiter.h): by the rules; or, of one that is
+/* The word of a receive that it was told of (core/lockword.h): by the rules; or, of one that is
  * lent to it alone, anything. */
 static void take_word(struct liar *liar, struct input *in)
 {
     uint8_t what = take(in);
-    const struct lie *lie = liar_last(liar, what & 1 ? WIRE_EARLY : WIRE_RTR);
-    uint64_t name, as, index, generation, word;
+    const struct lie *lie = liar_last(liar, what & 1 ? WIRE_ANNOUNCE : WIRE_RTR);
+    uint64_t name, owner_id, index, generation, word;
 
     if (lie == NULL)
         return;
-    name = lie->body[lie->header.type == WIRE_EARLY ? 4 : 3];
-    as = lie->body[lie->header.type == WIRE_EARLY ? 5 : 4];
+    name = lie->body[lie->header.type == WIRE_ANNOUNCE ? 4 : 3];
+    owner_id = lie->body[lie->header.type == WIRE_ANNOUNCE ? 5 : 4];
     index = (uint32_t)name - 1;
     generation = name >> 32 << 32;
     if (name != 0 && (what < 200 || lie->header.type == WIRE_RTR))
-        exchange(liar, index, generation | WORD_OPEN, generation | WORD_TAKEN | as);
+        exchange(liar, index, generation | WORD_OPEN, generation | WORD_TAKEN | owner_id);
     else if (name != 0 && (word = exchange(liar, index, 0, 0)) >> 32 == name >> 32)
         exchange(liar, index, word, take_number(in));
 }
@@ -149,33 +149,33 @@ static void take_word(struct liar *liar, struct input *in)
 /* Is the table still the liar's?  It may be for another one by now. */
 static bool is_for_liar(const struct liar *liar, uint64_t index)
 {
-    const struct hold *hold = peer_get(liar->victim->ep, LIAR)->hold;
+    const struct backlog *backlog = peer_get(liar->victim->ep, LIAR)->backlog;
 
-    return hold != NULL && hold->offer != NULL && hold->offer->index == index;
+    return backlog != NULL && backlog->sendtable != NULL && backlog->sendtable->index == index;
 }
 
 /* A table of the victim's, which shows what is held for the liar: takes one, or anything. */
 static void take_held(struct liar *liar, struct input *in)
 {
-    const struct lie *hold = liar_last(liar, WIRE_HOLD);
+    const struct lie *defer = liar_last(liar, WIRE_DEFER);
     uint64_t version, next;
     uint8_t what = take(in);
 
-    if (hold == NULL || hold->body[3] == 0 || !is_for_liar(liar, hold->body[3]))
+    if (defer == NULL || defer->body[3] == 0 || !is_for_liar(liar, defer->body[3]))
         return;
-    version = exchange(liar, hold->body[3], 0, 0);
-    next = what < 128   ? version | offer_bit(what & 31)
+    version = exchange(liar, defer->body[3], 0, 0);
+    next = what < 128   ? version | sendtable_bit(what & 31)
            : what < 192 ? version ^ UINT64_C(1) << (what & 63)
                         : take_number(in);
-    if (what < 224 && (version & OFFER_BUSY) != 0)
+    if (what < 224 && (version & SENDTABLE_BUSY) != 0)
         return;
-    exchange(liar, hold->body[3], version, next);
+    exchange(liar, defer->body[3], version, next);
 }
 
 /* A table of its own, with entries of which most make sense. */
 static void show_table(struct liar *liar, struct input *in)
 {
-    uint64_t index = LIAR_TABLE, head[OFFER_HEAD] = {0}, entry[OFFER_ENTRY];
+    uint64_t index = LIAR_TABLE, head[SENDTABLE_HEAD] = {0}, entry[SENDTABLE_ENTRY];
     uint8_t what = take(in), count = what & 3;
 
     for (uint32_t i = 0; i < count; i++) {
@@ -184,35 +184,36 @@ static void show_table(struct liar *liar, struct input *in)
         size_t size = is_inside ? how >> 3 : (how & 2 ? 5000 : 100);
 
         memset(entry, LIAR_BYTE, sizeof entry);
-        entry[OFFER_CONTEXT] = (how >> 2 & 1) | (uint64_t)is_inside << 32;
-        entry[OFFER_TAG] = how >> 3 & 3;
-        entry[OFFER_DATA] = how;
-        entry[OFFER_SIZE] = how == 255 ? take_number(in) : size;
-        entry[OFFER_ADDRESS] = how & 128 ? take_number(in) : liar->address;
-        entry[OFFER_KEY] = liar->key;
-        entry[OFFER_SENDER] = how & 64 ? 0 : ++liar->request;
-        transport_store(liar->transport, offer_at(index, i), entry, OFFER_ENTRY);
+        entry[SENDTABLE_CONTEXT] = (how >> 2 & 1) | (uint64_t)is_inside << 32;
+        entry[SENDTABLE_TAG] = how >> 3 & 3;
+        entry[SENDTABLE_DATA] = how;
+        entry[SENDTABLE_SIZE] = how == 255 ? take_number(in) : size;
+        entry[SENDTABLE_ADDRESS] = how & 128 ? take_number(in) : liar->address;
+        entry[SENDTABLE_KEY] = liar->key;
+        entry[SENDTABLE_SENDER] = how & 64 ? 0 : ++liar->request;
+        transport_store(liar->transport, sendtable_at(index, i), entry, SENDTABLE_ENTRY);
     }
-    head[OFFER_EPOCH] = what & 64 ? take_number(in) : liar->epoch;
-    head[OFFER_COUNT] = what & 128 ? take_number(in) : count | (what & 4 ? OFFER_ALL : 0);
-    head[OFFER_CLAIMED] = what >> 3 & 7;
-    head[OFFER_VERSION] = what == 255 ? take_number(in) : what;
-    transport_store(liar->transport, index, head, OFFER_HEAD);
+    head[SENDTABLE_EPOCH] = what & 64 ? take_number(in) : liar->epoch;
+    head[SENDTABLE_COUNT] =
+        what & 128 ? take_number(in) : count | (what & 4 ? SENDTABLE_ALL : 0);
+    head[SENDTABLE_CLAIMED] = what >> 3 & 7;
+    head[SENDTABLE_VERSION] = what == 255 ? take_number(in) : what;
+    transport_store(liar->transport, index, head, SENDTABLE_HEAD);
 }
 
 /* Into the buffer of a receive that the victim has lent it, or beside. */
-static void write_lent(struct liar *liar, struct input *in)
+static void write_announced(struct liar *liar, struct input *in)
 {
-    const struct lie *early = liar_last(liar, WIRE_EARLY);
+    const struct lie *announce = liar_last(liar, WIRE_ANNOUNCE);
     uint8_t what = take(in);
     uint64_t size, at = what & 2 ? take_number(in) : 0;
 
-    if (early == NULL)
+    if (announce == NULL)
         return;
-    size = what & 4 ? 1u + what : early->body[6];
+    size = what & 4 ? 1u + what : announce->body[6];
     if (size <= LIAR_MEMORY)
-        transport_write(liar->link, early->body[7] + at, early->body[8], liar->memory, size,
-                        NULL);
+        transport_write(liar->link, announce->body[7] + at, announce->body[8], liar->memory,
+                        size, NULL);
     liar_hear(liar); /* the transport ends every other write in a poll */
 }
 
@@ -245,7 +246,7 @@ void liar_move(struct liar *liar, struct input *in)
         show_table(liar, in);
         break;
     case 3:
-        write_lent(liar, in);
+        write_announced(liar, in);
         break;
     case 4:
         read_exposed(liar, in);

@@ -15,8 +15,8 @@
  */
 #include "fuzz/liar.h"
 
-#include "rput/early.h"
-#include "sendside/hold.h"
+#include "rput/rput.h"
+#include "sendside/backlog.h"
 
 /* What a word of a body is. */
 enum field {
@@ -27,8 +27,8 @@ enum field {
     ACCESS,   /* with an access; or any of the victim's user */
     QUESTION, /* of the victim's probe */
     ASKED,    /* of the liar's own */
-    EPOCH,    /* of the liar's HOLD */
-    THEIRS,   /* of the victim's HOLD */
+    EPOCH,    /* of the liar's DEFER */
+    THEIRS,   /* of the victim's DEFER */
     NUMBER,   /* of a receive of the liar's: grows */
     WORD,
     AS,
@@ -61,7 +61,7 @@ static const struct {
     [WIRE_DATA] = {false, true, 0, {RECV, PART}},
     [WIRE_FIN] = {false, false, 0, {SEND}},
     [WIRE_CREDIT] = {false, false, 0, {COUNT, SIZE}},
-    [WIRE_HOLD] = {false, false, 0, {EPOCH, COUNT, NUMBER, TABLE}},
+    [WIRE_DEFER] = {false, false, 0, {EPOCH, COUNT, NUMBER, TABLE}},
     [WIRE_RTR] = {true,
                   false,
                   WIRE_ANY_SOURCE | WIRE_ROOM_USED,
@@ -76,13 +76,13 @@ static const struct {
     [WIRE_ATOMIC] = {false, true, 0, {OURS, REGION, AT, WHAT}},
     [WIRE_ANSWER] = {false, true, WIRE_LAST, {ACCESS, ERROR, PART}},
     [WIRE_PUSH] = {false, true, 0, {OURS, PART}},
-    [WIRE_EARLY] = {true,
-                    false,
-                    0,
-                    {OURS, NUMBER, NUMBER, CREDIT, WORD, AS, SIZE, INBOX, INBOX_KEY}},
+    [WIRE_ANNOUNCE] = {true,
+                       false,
+                       0,
+                       {OURS, NUMBER, NUMBER, CREDIT, WORD, AS, SIZE, INBOX, INBOX_KEY}},
     [WIRE_WRITE] = {true, false, WIRE_STOPPED, {RECV, OURS, SIZE, PART, ADDRESS, KEY}},
     [WIRE_WRITTEN] = {false, false, WIRE_STOPPED, {RECV, PART, ADDRESS, KEY}},
-    [WIRE_SHARE] = {false, false, 0, {SEND, OURS, PART, SIZE, WORD, AS, INBOX, INBOX_KEY}},
+    [WIRE_COOP] = {false, false, 0, {SEND, OURS, PART, SIZE, WORD, AS, INBOX, INBOX_KEY}},
 };
 
 /* ---- numbers ---- */
@@ -135,7 +135,7 @@ static uint64_t pick_send(const struct liar *liar, uint8_t what)
 
 static uint64_t pick_recv(const struct liar *liar, uint8_t what)
 {
-    static const enum wire_type types[] = {WIRE_CTS, WIRE_RTR, WIRE_EARLY};
+    static const enum wire_type types[] = {WIRE_CTS, WIRE_RTR, WIRE_ANNOUNCE};
     static const size_t words[] = {1, 0, 0};
 
     return pick(liar, what, types, words, ARRAY_COUNT(types));
@@ -149,12 +149,12 @@ static uint64_t pick_access(const struct liar *liar, uint8_t what)
     return pick(liar, what, types, words, ARRAY_COUNT(types));
 }
 
-/* The credit that the victim has at the liar, which EARLY has to name. */
+/* The credit that the victim has at the liar, which ANNOUNCE has to name. */
 static uint64_t credit_of_victim(const struct liar *liar)
 {
     const struct peer *peer = peer_get(liar->victim->ep, LIAR);
 
-    return peer->credit.envelopes + (peer->early != NULL ? peer->early->envelopes : 0);
+    return peer->credit.envelopes + (peer->rput != NULL ? peer->rput->envelopes : 0);
 }
 
 /* What belongs into a field, as far as the liar knows. */
@@ -178,7 +178,7 @@ static uint64_t take_field(struct liar *liar, struct input *in, enum field field
     case EPOCH:
         return what < 16 ? 0 : ++liar->epoch;
     case THEIRS:
-        return heard(liar, WIRE_HOLD, 0);
+        return heard(liar, WIRE_DEFER, 0);
     case NUMBER:
         return what < 32 ? what & 7 : ++liar->number;
     case WORD:
@@ -335,7 +335,7 @@ void liar_say_something(struct liar *liar, struct input *in)
         lie.header.context_id = what & 1;
         lie.header.tag = what >> 1 & 3;
     }
-    if (type == WIRE_RTR || type == WIRE_PEEK || type == WIRE_EARLY)
+    if (type == WIRE_RTR || type == WIRE_PEEK || type == WIRE_ANNOUNCE)
         lie.header.data = what & 8 ? MBX_IGNORE_ALL : what >> 4 & 3;
     lie.header.flags = what & 64 ? shapes[type].flags : 0;
     for (size_t i = 0; i < words_of(&lie); i++)
@@ -402,7 +402,7 @@ static bool answer_send(struct liar *liar, struct lie *lie, uint8_t what, uint64
 }
 
 /* RTR, PEEK, CREDIT or RETIRE for what the victim holds. */
-static bool answer_hold(struct liar *liar, struct lie *lie, uint8_t what)
+static bool answer_defer(struct liar *liar, struct lie *lie, uint8_t what)
 {
     static const enum wire_type types[] = {WIRE_RTR, WIRE_PEEK, WIRE_CREDIT, WIRE_RTR};
 
@@ -421,7 +421,7 @@ static bool answer_hold(struct liar *liar, struct lie *lie, uint8_t what)
     }
     lie->header.flags = what & 64 ? WIRE_ROOM_USED : 0;
     lie->body[0] = ++liar->request;
-    lie->body[1] = heard(liar, WIRE_HOLD, 0);
+    lie->body[1] = heard(liar, WIRE_DEFER, 0);
     lie->body[2] = ++liar->number;
     return true;
 }
@@ -431,7 +431,7 @@ static bool answer_recv(struct liar *liar, struct lie *lie, uint8_t what,
                         const struct lie *heard_of)
 {
     static const uint64_t sizes[] = {0, 8, 300, 5000};
-    bool is_early = heard_of->header.type == WIRE_EARLY;
+    bool is_early = heard_of->header.type == WIRE_ANNOUNCE;
     uint64_t size = is_early && what & 4 ? heard_of->body[6] : sizes[what & 3];
 
     *lie = lie_of(is_early ? WIRE_WRITE : WIRE_CLAIM);
@@ -458,21 +458,21 @@ static bool answer_recv(struct liar *liar, struct lie *lie, uint8_t what,
 }
 
 /* The end of what a WRITE has begun. */
-static bool answer_write(struct lie *lie, uint8_t what, const struct lie *early)
+static bool answer_write(struct lie *lie, uint8_t what, const struct lie *announce)
 {
     *lie = lie_of(WIRE_WRITTEN);
-    lie->body[0] = early->body[0];
-    lie->body[1] = what & 1 ? early->body[6] : early->body[6] / 2 + (what >> 4);
+    lie->body[0] = announce->body[0];
+    lie->body[1] = what & 1 ? announce->body[6] : announce->body[6] / 2 + (what >> 4);
     lie->header.flags = what & 2 ? WIRE_STOPPED : 0;
     return true;
 }
 
-/* The part that a SHARE has asked for is written, says who has not taken its word. */
-static bool answer_share(struct lie *lie, uint8_t what, const struct lie *share)
+/* The part that a COOP has asked for is written, says who has not taken its word. */
+static bool answer_coop(struct lie *lie, uint8_t what, const struct lie *coop)
 {
     *lie = lie_of(WIRE_WRITTEN);
-    lie->body[0] = share->body[1];
-    lie->body[1] = share->body[2] + (what & 1 ? share->body[3] : what >> 4);
+    lie->body[0] = coop->body[1];
+    lie->body[1] = coop->body[2] + (what & 1 ? coop->body[3] : what >> 4);
     lie->header.flags = what & 2 ? WIRE_STOPPED : 0;
     return true;
 }
@@ -536,15 +536,15 @@ static bool answer_to(struct liar *liar, struct lie *lie, uint8_t what, const st
     case WIRE_CTS:
         liar->data = (struct stream){to->body[1], to->body[2], to->body[3]};
         return go_on(lie, WIRE_DATA, &liar->data);
-    case WIRE_HOLD:
-        return answer_hold(liar, lie, what);
+    case WIRE_DEFER:
+        return answer_defer(liar, lie, what);
     case WIRE_RTR:
-    case WIRE_EARLY:
-        if (to->header.type == WIRE_EARLY && (what & 3) == 3)
+    case WIRE_ANNOUNCE:
+        if (to->header.type == WIRE_ANNOUNCE && (what & 3) == 3)
             return answer_write(lie, what >> 2, to);
         return answer_recv(liar, lie, what, to);
-    case WIRE_SHARE:
-        return answer_share(lie, what, to);
+    case WIRE_COOP:
+        return answer_coop(lie, what, to);
     case WIRE_PEEK:
         return answer_peek(liar, lie, what, to);
     case WIRE_PUT:
@@ -556,7 +556,7 @@ static bool answer_to(struct liar *liar, struct lie *lie, uint8_t what, const st
     case WIRE_EAGER:
     case WIRE_MORE:
     case WIRE_CREDIT:
-        return answer_hold(liar, lie, 2 | what);
+        return answer_defer(liar, lie, 2 | what);
     case WIRE_DATA:
     case WIRE_FIN:
     case WIRE_GRANT:

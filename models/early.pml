@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * early.pml - receives that their source knows before it sends (EARLY), beside messages that come
+ * early.pml - receives that their source knows before it sends (ANNOUNCE), beside messages that come
  * by themselves.
  *
  *   source                    word of r          receiver
@@ -123,7 +123,7 @@ byte numbered;
 
 /* both */
 mtype:word word[RECEIVES] = unset;
-byte told[RECEIVES + 1]; /* the receive of a number: what EARLY says of it */
+byte told[RECEIVES + 1]; /* the receive of a number: what ANNOUNCE says of it */
 
 /* what is true, whoever knows it */
 byte owner[RECEIVES];         /* the send that took its word, from 1 */

@@ -271,7 +271,7 @@ inline find_first(i, r) {
     }
 }
 
-/* Is x a held send, and r the first receive that accepts it?  Into ok. */
+/* Is x a deferred send, and r the first receive that accepts it?  Into ok. */
 inline is_mutual(i, r) {
     ok = (x != NONE);
     if

@@ -13,13 +13,13 @@
 #ifndef WILDCARDS_ONLY /* only receives from any source are advertised */
 #define WILDCARDS_ONLY 0
 #endif
-#ifndef BACKWARDS /* HOLD is answered with the youngest receive first */
+#ifndef BACKWARDS /* DEFER is answered with the youngest receive first */
 #define BACKWARDS 0
 #endif
 #ifndef LIMIT /* at most so many open receives are advertised to a holder at a time */
 #define LIMIT RECEIVES
 #endif
-#ifndef FORGET_RTR /* an RTR that no held send fits is not kept */
+#ifndef FORGET_RTR /* an RTR that no deferred send fits is not kept */
 #define FORGET_RTR 0
 #endif
 #ifndef LOSER_LAST /* a send that lost its claim goes behind the others */
@@ -31,7 +31,7 @@
 #ifndef KEEP_RTRS /* emitting leaves the list of RTRs as it is */
 #define KEEP_RTRS 0
 #endif
-#ifndef LATER_ONLY /* HOLD is not answered; only receives posted later are advertised */
+#ifndef LATER_ONLY /* DEFER is not answered; only receives posted later are advertised */
 #define LATER_ONLY 0
 #endif
 #ifndef EMIT_IN_CLAIM /* envelopes are emitted while a claim is out */

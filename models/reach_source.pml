@@ -81,7 +81,7 @@ inline post_send(i) {
     look_around(i)
 }
 
-/* The first held send goes, and with it its payload, if there is a credit. */
+/* The first deferred send goes, and with it its payload, if there is a credit. */
 inline emit(i) {
     s = head[i];
     ok = (pool[i] > 0);

@@ -8,7 +8,7 @@
  *          away  | held                         posted               cancels it
  *                                               credits owed         asks what is there
  *   ENV(s, payload) ------------------------>
- *   HOLD(e) -------------------------------->   A holds, in epoch e
+ *   DEFER(e) ------------------------------->   A holds, in epoch e
  *           <------------------------ RTR(r, e)   each open receive, in order; each later one
  *   CLAIM(r, s) ---------------------------->   still open: bound
  *           <------------------------ GRANT(r)   RETIRE(r) to every other holder
@@ -154,7 +154,7 @@ byte epoch[2];
 byte credits[2] = WINDOW;
 byte pool[2] = POOL;
 byte told[2];               /* receives advertised and not retired, one bit for each */
-byte head[2];               /* the first held send, or NONE */
+byte head[2];               /* the first deferred send, or NONE */
 byte pair_s[2], pair_r[2];  /* what may be claimed, or NONE */
 bit out[2];                 /* a claim is not answered */
 byte ready[2];              /* sends that may write, one bit for each */

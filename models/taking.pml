@@ -11,7 +11,7 @@
  *         claims, leaves      are held; which of                 with one more bit
  *   show: a new generation    them are claimed
  *
- * What else happens between the two, envelopes in a window, HOLD, RTR, CLAIM, GRANT, RETIRE and
+ * What else happens between the two, envelopes in a window, DEFER, RTR, CLAIM, GRANT, RETIRE and
  * CREDIT, is that of reach_through.pml, with one sender.  There a claim is decided by messages
  * that keep their order; here the two sides change the same words at any time.
  *

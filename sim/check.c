@@ -403,12 +403,12 @@ static void check_endpoint(struct job *job, uint32_t who)
 
     stats_read(job->ranks[who].ep, &s);
     if (s.requests_now != 0 || s.posted_now != 0 || s.unexpected_now != 0 ||
-        s.unexpected_bytes_now != 0 || s.held_now != 0)
+        s.unexpected_bytes_now != 0 || s.deferred_now != 0)
         job_wrong(job,
                   "rank %" PRIu32 " has something left: %" PRIu64 " requests, %" PRIu64
                   " posted, %" PRIu64 " unexpected of %" PRIu64 " bytes, %" PRIu64 " held",
                   who, s.requests_now, s.posted_now, s.unexpected_now, s.unexpected_bytes_now,
-                  s.held_now);
+                  s.deferred_now);
     if (s.dropped_packets != 0 && job->counts.deaths == 0) /* of the dead they do not count */
         job_wrong(job, "rank %" PRIu32 " dropped %" PRIu64 " packets", who, s.dropped_packets);
     check_memory(job, who, &s);

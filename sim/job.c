@@ -204,10 +204,10 @@ static void add_stats(struct job *job, const struct mbx_ep *ep)
     struct stats s;
 
     stats_read(ep, &s);
-    job->counts.held += s.holds;
-    job->counts.reached += s.reached;
-    job->counts.taken += s.taken;
-    job->counts.early += s.early_won;
+    job->counts.deferred += s.deferrals;
+    job->counts.claims_met += s.claims_met;
+    job->counts.pulled += s.pulled;
+    job->counts.rput += s.rput_won;
     job->counts.rendezvous += s.received[MBX_RNDV_READ] + s.received[MBX_RNDV_DATA];
 }
 

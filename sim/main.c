@@ -113,10 +113,10 @@ static void add_counts(struct job_counts *sum, const struct job_counts *counts)
     sum->truncated += counts->truncated;
     sum->failed += counts->failed;
     sum->deaths += counts->deaths;
-    sum->held += counts->held;
-    sum->reached += counts->reached;
-    sum->taken += counts->taken;
-    sum->early += counts->early;
+    sum->deferred += counts->deferred;
+    sum->claims_met += counts->claims_met;
+    sum->pulled += counts->pulled;
+    sum->rput += counts->rput;
     sum->rendezvous += counts->rendezvous;
     sum->virtual_ns += counts->virtual_ns;
     sum->digest = sum->digest * 31 + counts->digest;
@@ -126,10 +126,10 @@ static void print_counts(const struct job_counts *c)
 {
     printf("%" PRIu64 " operations, %" PRIu64 " packets, %" PRIu64 " received (%" PRIu64
            " cut short, %" PRIu64 " by rendezvous, %" PRIu64 " claimed, %" PRIu64
-           " taken, %" PRIu64 " early), %" PRIu64 " cancelled, %" PRIu64 " deaths, %" PRIu64
+           " pulled, %" PRIu64 " by rput), %" PRIu64 " cancelled, %" PRIu64 " deaths, %" PRIu64
            " failed, %" PRIu64 " us, digest %016" PRIx64 "\n",
-           c->operations, c->packets, c->received, c->truncated, c->rendezvous, c->reached,
-           c->taken, c->early, c->cancelled, c->deaths, c->failed, c->virtual_ns / 1000,
+           c->operations, c->packets, c->received, c->truncated, c->rendezvous, c->claims_met,
+           c->pulled, c->rput, c->cancelled, c->deaths, c->failed, c->virtual_ns / 1000,
            c->digest);
 }
 

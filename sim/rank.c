@@ -557,7 +557,7 @@ void rank_open(struct job *job, uint32_t who)
         fprintf(stderr, "sim: rank %" PRIu32 " cannot be opened: %s\n", who, mbx_strerror(err));
         exit(1);
     }
-    rank->ep->hold_room = plan->room;
+    rank->ep->backlog_room = plan->room;
     mbx_address_get(rank->ep, &rank->address);
 }
 

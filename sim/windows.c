@@ -18,8 +18,8 @@
 
 #include "core/core.h"
 #include "p2p/credit.h"
-#include "rput/early.h"
-#include "sendside/hold.h"
+#include "rput/rput.h"
+#include "sendside/backlog.h"
 #include "testing/sim/sim.h"
 
 struct credits {
@@ -67,7 +67,7 @@ static void count_packet(void *arg, uint32_t from, uint32_t to, const void *byte
         count(of_pair(sums, from, to), 1, credit_eager(packet.body.first.size));
         break;
     case WIRE_RTS:
-        count(of_pair(sums, from, to), 1, credit_early(packet.payload_size));
+        count(of_pair(sums, from, to), 1, credit_rts_payload(packet.payload_size));
         break;
     case WIRE_CREDIT:
         count(of_pair(sums, to, from), packet.body.credit.envelopes,
@@ -87,13 +87,13 @@ static void count_request(void *arg, void *object)
         return;
     to = rank_of(sums->job->ranks[sums->who].ep, req->peer);
     count(of_pair(sums, sums->who, to), 1,
-          req->state == RNDV_RTS ? credit_early(req->done) : credit_eager(req->size));
+          req->state == RNDV_RTS ? credit_rts_payload(req->done) : credit_eager(req->size));
 }
 
 static void count_peer(const struct sums *sums, const struct peer *peer, uint32_t to)
 {
-    uint64_t aside = (peer->hold != NULL ? peer->hold->envelopes : 0) +
-                     (peer->early != NULL ? peer->early->envelopes : 0);
+    uint64_t aside = (peer->backlog != NULL ? peer->backlog->envelopes : 0) +
+                     (peer->rput != NULL ? peer->rput->envelopes : 0);
 
     count(of_pair(sums, sums->who, to), peer->credit.envelopes + aside, peer->credit.payload);
 }

@@ -2,8 +2,8 @@
 /*
  * launch.c - mbx run's own process: forwards output, input and signals.
  *
- * It makes the board and the pipes, forks the guard (guard.h), which does everything
- * else, and reads until the guard has reported the end and all pipes have ended.
+ * It makes the board and the pipes, forks the supervisor (supervisor.h), which does everything
+ * else, and reads until the supervisor has reported the end and all pipes have ended.
  *
  * Signals are passed on from the handler itself, so that they get through while this
  * process waits for somebody to read its output.
@@ -30,8 +30,8 @@
 #include "base/mem.h"
 #include "base/sys.h"
 #include "bind.h"
-#include "boot/board.h"
-#include "guard.h"
+#include "boot/kvs_shm.h"
+#include "supervisor.h"
 #include "output.h"
 #include "process.h"
 
@@ -39,20 +39,20 @@
 
 struct job {
     const struct launch *launch;
-    struct board board;
-    int board_fd;
+    struct kvs_shm kvs_shm;
+    int kvs_shm_fd;
     cpu_set_t *cores;
     struct output output;
-    int *rank_ends;     /* of the output pipes, for the guard */
+    int *rank_ends;     /* of the output pipes, for the supervisor */
     int input_from;     /* standard input of rank 0 */
     int terminal_to;    /* our end of a pipe in between, or -1 */
-    struct pollfd *fds; /* one per stream, the guard, the terminal */
-    int guard;          /* socket, -1 after the end */
-    pid_t guard_pid;
-    uint64_t guard_started;
+    struct pollfd *fds; /* one per stream, the supervisor, the terminal */
+    int supervisor;     /* socket, -1 after the end */
+    pid_t supervisor_pid;
+    uint64_t supervisor_started;
     bool is_done;
     int result;
-    struct guard_report reason; /* why result is not 0 */
+    struct supervisor_report reason; /* why result is not 0 */
 };
 
 /* ---- signals ---- */
@@ -170,15 +170,15 @@ static void close_terminal(struct job *job)
     job->terminal_to = -1;
 }
 
-/* Forks the guard with all signals blocked; it never unblocks them. */
-static int start_guard(struct job *job, const struct rlimit *files)
+/* Forks the supervisor with all signals blocked; it never unblocks them. */
+static int start_supervisor(struct job *job, const struct rlimit *files)
 {
-    struct guard_job guard = {
+    struct supervisor_job supervisor = {
         .tool = job->launch->tool,
         .argv = job->launch->argv,
         .ranks = job->launch->ranks,
-        .board = &job->board,
-        .board_fd = job->board_fd,
+        .kvs_shm = &job->kvs_shm,
+        .kvs_shm_fd = job->kvs_shm_fd,
         .cores = job->cores,
         .outputs = job->rank_ends,
         .input = job->input_from,
@@ -190,27 +190,27 @@ static int start_guard(struct job *job, const struct rlimit *files)
 
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) < 0)
         return -errno;
-    guard.launcher = sockets[1];
+    supervisor.launcher = sockets[1];
     sigfillset(&all);
-    sigprocmask(SIG_BLOCK, &all, &guard.signals);
+    sigprocmask(SIG_BLOCK, &all, &supervisor.signals);
     fflush(NULL);
-    job->guard_pid = fork();
-    if (job->guard_pid == 0) {
+    job->supervisor_pid = fork();
+    if (job->supervisor_pid == 0) {
         close(sockets[0]);          /* else it would never see our end */
         output_close(&job->output); /* nor the ranks that of their readers */
         close_terminal(job);
-        guard_run(&guard);
+        supervisor_run(&supervisor);
     }
-    if (job->guard_pid > 0) {
-        job->guard = sockets[0];
-        job->guard_started = process_started(job->guard_pid);
+    if (job->supervisor_pid > 0) {
+        job->supervisor = sockets[0];
+        job->supervisor_started = process_started(job->supervisor_pid);
         catch_signals(sockets[0]);
     } else {
         err = -errno;
         close(sockets[0]);
     }
     close(sockets[1]);
-    sigprocmask(SIG_SETMASK, &guard.signals, NULL);
+    sigprocmask(SIG_SETMASK, &supervisor.signals, NULL);
     return err;
 }
 
@@ -222,49 +222,50 @@ static int exit_code(int status)
     return WIFSIGNALED(status) ? TOOL_SIGNAL + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-static void take_report(struct job *job, const struct guard_report *report)
+static void take_report(struct job *job, const struct supervisor_report *report)
 {
-    switch ((enum guard_event)report->event) {
-    case GUARD_RANK_FAILED:
+    switch ((enum supervisor_event)report->event) {
+    case SUPERVISOR_RANK_FAILED:
         job->result = exit_code(report->status);
         job->reason = *report;
         break;
-    case GUARD_TIMEOUT:
+    case SUPERVISOR_TIMEOUT:
         job->result = TOOL_TIMEOUT;
         job->reason = *report;
         break;
-    case GUARD_NO_START:
+    case SUPERVISOR_NO_START:
         job->result = TOOL_FAILED;
         job->reason = *report;
         break;
-    case GUARD_LEFT_OVER:
+    case SUPERVISOR_LEFT_OVER:
         tool_error(job->launch->tool, "some processes of the job could not be killed");
         break;
-    case GUARD_DONE:
+    case SUPERVISOR_DONE:
         job->is_done = true;
         break;
     }
 }
 
-/* The guard was killed: the kernel has killed the ranks, we kill what they started. */
-static void guard_lost(struct job *job)
+/* The supervisor was killed: the kernel has killed the ranks, we kill what they started. */
+static void supervisor_lost(struct job *job)
 {
-    tool_error(job->launch->tool, "the guard process of the job was killed; the job was ended");
-    process_end_descendants(job->guard_started);
+    tool_error(job->launch->tool,
+               "the supervisor process of the job was killed; the job was ended");
+    process_end_descendants(job->supervisor_started);
     job->result = TOOL_SIGNAL + SIGKILL;
 }
 
-static void hear_guard(struct job *job)
+static void hear_supervisor(struct job *job)
 {
-    struct guard_report report;
-    ssize_t size = recv(job->guard, &report, sizeof report, MSG_DONTWAIT);
+    struct supervisor_report report;
+    ssize_t size = recv(job->supervisor, &report, sizeof report, MSG_DONTWAIT);
 
     if (size == (ssize_t)sizeof report) {
         take_report(job, &report);
     } else if (size >= 0 || (errno != EAGAIN && errno != EINTR)) {
         if (!job->is_done)
-            guard_lost(job);
-        job->guard = -1; /* the socket stays open: the handler may use it */
+            supervisor_lost(job);
+        job->supervisor = -1; /* the socket stays open: the handler may use it */
     }
 }
 
@@ -297,7 +298,7 @@ static size_t watch(struct job *job)
         job->fds[i] = (struct pollfd){.fd = job->output.streams[i].from, .events = POLLIN};
         open += job->fds[i].fd >= 0;
     }
-    job->fds[count] = (struct pollfd){.fd = job->guard, .events = POLLIN};
+    job->fds[count] = (struct pollfd){.fd = job->supervisor, .events = POLLIN};
     job->fds[count + 1] =
         (struct pollfd){.fd = may_read_terminal(job) ? STDIN_FILENO : -1, .events = POLLIN};
     return open;
@@ -307,7 +308,7 @@ static int wait_ms(const struct job *job)
 {
     if (output_is_holding(&job->output))
         return OUTPUT_IDLE_MS;
-    if (job->guard < 0)
+    if (job->supervisor < 0)
         return DRAIN_MS;
     return job->terminal_to >= 0 ? 1000 : -1; /* in the foreground now, and room? */
 }
@@ -320,18 +321,18 @@ static void supervise(struct job *job)
         size_t open = watch(job);
         int ready;
 
-        if (open == 0 && job->guard < 0)
+        if (open == 0 && job->supervisor < 0)
             return;
         ready = poll(job->fds, count + 2, wait_ms(job));
         if (ready < 0)
             continue; /* EINTR */
-        if (ready == 0 && output_flush(&job->output) == 0 && job->guard < 0)
+        if (ready == 0 && output_flush(&job->output) == 0 && job->supervisor < 0)
             return;
         for (size_t i = 0; i < count; i++)
             if (job->fds[i].revents != 0)
                 output_forward(&job->output, &job->output.streams[i]);
         if (job->fds[count].revents != 0)
-            hear_guard(job);
+            hear_supervisor(job);
         if (job->fds[count + 1].revents != 0)
             forward_terminal(job);
     }
@@ -342,12 +343,12 @@ static void supervise(struct job *job)
 static void say_reason(const struct job *job)
 {
     const struct tool *tool = job->launch->tool;
-    const struct guard_report *r = &job->reason;
+    const struct supervisor_report *r = &job->reason;
 
-    if (job->result == 0 || job->guard_pid < 0)
+    if (job->result == 0 || job->supervisor_pid < 0)
         return;
-    switch ((enum guard_event)r->event) {
-    case GUARD_RANK_FAILED:
+    switch ((enum supervisor_event)r->event) {
+    case SUPERVISOR_RANK_FAILED:
         if (WIFSIGNALED(r->status))
             tool_error(tool, "rank %u was killed by signal %d (%s); the job was ended", r->rank,
                        WTERMSIG(r->status), strsignal(WTERMSIG(r->status)));
@@ -355,31 +356,31 @@ static void say_reason(const struct job *job)
             tool_error(tool, "rank %u exited with code %d; the job was ended", r->rank,
                        WEXITSTATUS(r->status));
         break;
-    case GUARD_TIMEOUT:
+    case SUPERVISOR_TIMEOUT:
         tool_error(tool, "the time of the job is over; it was ended");
         break;
-    case GUARD_NO_START:
+    case SUPERVISOR_NO_START:
         tool_error(tool, "rank %u could not be started: %s", r->rank, strerror(r->status));
         break;
-    case GUARD_LEFT_OVER:
-    case GUARD_DONE:
+    case SUPERVISOR_LEFT_OVER:
+    case SUPERVISOR_DONE:
         break;
     }
 }
 
 static void job_run(struct job *job)
 {
-    job->reason.event = GUARD_DONE; /* no reason to fail so far */
+    job->reason.event = SUPERVISOR_DONE; /* no reason to fail so far */
     close_rank_ends(job);
     supervise(job);
-    while (waitpid(job->guard_pid, NULL, 0) < 0 && errno == EINTR)
+    while (waitpid(job->supervisor_pid, NULL, 0) < 0 && errno == EINTR)
         ;
     say_reason(job);
 }
 
 int launch_job(const struct launch *launch)
 {
-    struct job job = {.launch = launch, .input_from = -1, .terminal_to = -1, .guard = -1};
+    struct job job = {.launch = launch, .input_from = -1, .terminal_to = -1, .supervisor = -1};
     struct rlimit files;
     int err, status = tool_find_program(launch->tool, launch->argv[0]);
 
@@ -390,12 +391,12 @@ int launch_job(const struct launch *launch)
     process_adopt_orphans();
     if ((err = plan_cores(&job)) != 0)
         goto free_cores;
-    if ((err = board_create(&job.board, launch->ranks, &job.board_fd)) != 0)
+    if ((err = kvs_shm_create(&job.kvs_shm, launch->ranks, &job.kvs_shm_fd)) != 0)
         goto free_cores;
     if ((err = output_open(&job.output, launch->ranks, launch->label)) != 0)
-        goto close_board;
+        goto close_kvs_shm;
     if ((err = open_pipes(&job)) != 0 || (err = open_input(&job)) != 0 ||
-        (err = start_guard(&job, &files)) != 0)
+        (err = start_supervisor(&job, &files)) != 0)
         goto close_pipes;
     job_run(&job);
 
@@ -404,9 +405,9 @@ close_pipes:
     close_terminal(&job);
     mem_free(job.fds);
     output_close(&job.output);
-close_board:
-    board_close(&job.board);
-    sys_close(job.board_fd);
+close_kvs_shm:
+    kvs_shm_close(&job.kvs_shm);
+    sys_close(job.kvs_shm_fd);
 free_cores:
     mem_free(job.cores);
     if (err != 0) {

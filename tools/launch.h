@@ -12,7 +12,7 @@
 struct launch {
     const struct tool *tool; /* in whose name messages are */
     char **argv;             /* program and arguments, NULL at the end */
-    uint32_t ranks;          /* 1..BOARD_RANKS_MAX */
+    uint32_t ranks;          /* 1..KVS_SHM_RANKS_MAX */
     bool bind;               /* each rank to a core */
     bool label;              /* output behind "[rank] " */
     uint64_t timeout_ns;     /* 0 = none */

@@ -410,17 +410,17 @@ static int replay_one(struct replay *replay, struct entry *context, const struct
     case TRACE_TAKE:
     case TRACE_DISCARD:
         return replay_end(replay, e);
-    case TRACE_HOLD: /* steps on the way to an arrival */
+    case TRACE_DEFER: /* steps on the way to an arrival */
     case TRACE_RTR:
     case TRACE_MATCH:
     case TRACE_LOCK:
     case TRACE_GRANT:
     case TRACE_LOST:
     case TRACE_RETIRE:
-    case TRACE_OFFER:
-    case TRACE_PICK:
-    case TRACE_GIVEN:
-    case TRACE_EARLY:
+    case TRACE_PUBLISH:
+    case TRACE_PULL:
+    case TRACE_PULLED:
+    case TRACE_ANNOUNCE:
     case TRACE_VOID:
     case TRACE_WRITE:
         return 0;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "boot/board.h"
+#include "boot/kvs_shm.h"
 #include "launch.h"
 #include "tool.h"
 
@@ -42,7 +42,7 @@ static int take_option(const struct tool *tool, int option, struct launch *launc
 
     switch (option) {
     case 'n':
-        if ((err = tool_number(tool, "-n", optarg, 1, BOARD_RANKS_MAX, &number)) != 0)
+        if ((err = tool_number(tool, "-n", optarg, 1, KVS_SHM_RANKS_MAX, &number)) != 0)
             return err;
         launch->ranks = (uint32_t)number;
         break;

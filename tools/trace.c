@@ -87,11 +87,11 @@ static void print_outcome(const struct trace_event *e)
     case TRACE_TAKE:
         printf("m%" PRIx64 " goes to r%" PRIx64, e->entry, e->partner);
         break;
-    case TRACE_HOLD:
-        printf("hold %" PRIu64, e->entry);
+    case TRACE_DEFER:
+        printf("epoch %" PRIu64, e->entry);
         break;
     case TRACE_RTR:
-        printf("r%" PRIx64 " in hold %" PRIu64, e->entry, e->partner);
+        printf("r%" PRIx64 " in epoch %" PRIu64, e->entry, e->partner);
         break;
     case TRACE_MATCH:
     case TRACE_LOCK:
@@ -99,20 +99,20 @@ static void print_outcome(const struct trace_event *e)
     case TRACE_WRITE:
         printf("s%" PRIx64 " for r%" PRIx64, e->entry, e->partner);
         break;
-    case TRACE_OFFER:
-        printf("hold %" PRIu64 " with %" PRIu64, e->entry, e->partner);
+    case TRACE_PUBLISH:
+        printf("epoch %" PRIu64 " with %" PRIu64, e->entry, e->partner);
         break;
-    case TRACE_PICK:
+    case TRACE_PULL:
         printf("r%" PRIx64 " takes s%" PRIx64, e->entry, e->partner);
         break;
     case TRACE_GRANT:
-    case TRACE_GIVEN:
+    case TRACE_PULLED:
         printf("s%" PRIx64, e->entry);
         break;
     case TRACE_VOID:
         printf("r%" PRIx64, e->partner);
         break;
-    case TRACE_EARLY:
+    case TRACE_ANNOUNCE:
     case TRACE_RETIRE:
         printf("r%" PRIx64, e->entry);
         break;

@@ -121,7 +121,7 @@ static bool matchbox_claim(struct bench_engine *engine, uint32_t msg)
 {
     struct matchbox *e = matchbox_of(engine);
 
-    return mbx_match_claim(&e->match, &e->msgs[msg]);
+    return mbx_match_extract(&e->match, &e->msgs[msg]);
 }
 
 static void matchbox_post_many(struct bench_engine *engine, const uint32_t recvs[],

@@ -374,17 +374,17 @@ static bool read_event(struct reading *r, const struct trace_event *event)
         break;
     case TRACE_TAKE: /* these ask no engine */
     case TRACE_DISCARD:
-    case TRACE_HOLD:
+    case TRACE_DEFER:
     case TRACE_RTR:
     case TRACE_MATCH:
     case TRACE_LOCK:
     case TRACE_GRANT:
     case TRACE_LOST:
     case TRACE_RETIRE:
-    case TRACE_OFFER:
-    case TRACE_PICK:
-    case TRACE_GIVEN:
-    case TRACE_EARLY:
+    case TRACE_PUBLISH:
+    case TRACE_PULL:
+    case TRACE_PULLED:
+    case TRACE_ANNOUNCE:
     case TRACE_VOID:
     case TRACE_WRITE:
     case TRACE_CLOSE:

@@ -11,7 +11,7 @@
  *   mbx_match_arrive  a message: goes to the oldest receive that accepts it, or queues
  *   mbx_match_cancel  takes a queued receive back
  *   mbx_match_peek    what would such a receive take?
- *   mbx_match_claim   takes a queued message out (matched probe)
+ *   mbx_match_extract   takes a queued message out (matched probe)
  *
  * A receive accepts a message when the context ids are equal, the source is equal
  * or the receive's is MBX_MATCH_ANY_SOURCE, and ((tag ^ tag) & ~ignore) == 0.  Context ids
@@ -29,7 +29,7 @@
  *
  * Ownership  An entry belongs to the engine from the call that queues it to the call that
  *            gives it back: mbx_match_arrive(), mbx_match_find() and mbx_match_cancel() a
- *            receive, mbx_match_post() and mbx_match_claim() a message.  Meanwhile it may be
+ *            receive, mbx_match_post() and mbx_match_extract() a message.  Meanwhile it may be
  *            read.  An entry that is queued must not be posted or arrive again, and is
  *            cancelled or claimed in its own engine; mbx_match_is_valid() sees most of such
  *            mistakes.
@@ -247,9 +247,9 @@ MBX_MATCH_API bool mbx_match_cancel(struct mbx_match *m, struct mbx_match_recv *
 MBX_MATCH_API struct mbx_match_msg *
 mbx_match_peek(struct mbx_match *m, const struct mbx_match_envelope *envelope, uint64_t ignore);
 
-/* mbx_match_claim - takes msg out of the queue, for exactly one receive.
+/* mbx_match_extract - takes msg out of the queue, for exactly one receive.
  * Returns    true; false if it is not queued. */
-MBX_MATCH_API bool mbx_match_claim(struct mbx_match *m, struct mbx_match_msg *msg);
+MBX_MATCH_API bool mbx_match_extract(struct mbx_match *m, struct mbx_match_msg *msg);
 
 /* Walks the queue, oldest first: NULL starts; returns NULL at the end.  after is still
  * queued: who cancels or claims on the way asks for the next one first. */

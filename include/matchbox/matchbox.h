@@ -484,7 +484,7 @@ MBX_API int mbx_deregister_served(struct mbx_ep *ep, uint64_t key, struct mbx_se
  *            longer than mbx_limits.message; -EMSGSIZE too long for MBX_COPY; -ENOMEM.
  * Ownership  buf is lent to the library until the request completes, unless MBX_COPY.
  * Progress   never blocks; does not call mbx_progress().
- * Source     src/rma/access.c; at the owner src/rma/serve.c
+ * Source     src/rma/origin.c; at the owner src/rma/target.c
  */
 MBX_API int mbx_write(struct mbx_ep *ep, uint32_t peer, const void *buf, size_t size,
                       uint64_t key, uint64_t address, const struct mbx_options *options,
@@ -495,7 +495,7 @@ MBX_API int mbx_write(struct mbx_ep *ep, uint32_t peer, const void *buf, size_t 
  *
  * Returns    and ownership as mbx_write(), without the flags.  If ep is closed while a read
  *            is under way, its peer may still write to buf for a moment: wait for it before.
- * Source     src/rma/access.c
+ * Source     src/rma/origin.c
  */
 MBX_API int mbx_read(struct mbx_ep *ep, uint32_t peer, void *buf, size_t size, uint64_t key,
                      uint64_t address, const struct mbx_options *options, mbx_request *request);
@@ -570,7 +570,7 @@ MBX_API size_t mbx_atomic_size(enum mbx_op op, enum mbx_type type);
  *            mbx_limits.atomic; -ENOMEM.
  * Ownership  operand, compare and result are lent to the library until the request
  *            completes; with MBX_COPY, result alone.
- * Source     src/rma/access.c; at the owner src/rma/serve.c, src/rma/atomic.c
+ * Source     src/rma/origin.c; at the owner src/rma/target.c, src/rma/atomic.c
  */
 MBX_API int mbx_atomic(struct mbx_ep *ep, uint32_t peer, const struct mbx_atomic_args *atomic,
                        const struct mbx_options *options, mbx_request *request);
@@ -865,12 +865,12 @@ MBX_API int mbx_idle(struct mbx_ep *ep);
  *
  * Returns    how many; the numbers of the first of them, at most count, are written to peers,
  *            in the order in which they were found.  peers may be NULL if count is 0.
- * Source     src/core/failed.c
+ * Source     src/core/failure.c
  */
 MBX_API int mbx_failed(const struct mbx_ep *ep, uint32_t *peers, int count);
 
 /* mbx_failed_ack - no receive is told any more of the peers that mbx_failed() names now.
- * Returns how many these are.  Source src/core/failed.c */
+ * Returns how many these are.  Source src/core/failure.c */
 MBX_API int mbx_failed_ack(struct mbx_ep *ep);
 
 /* ---- statistics --------------------------------------------------------------------- */
@@ -881,7 +881,7 @@ enum mbx_protocol {
     MBX_BOUNCE,     /* eager, several packets */
     MBX_RNDV_READ,  /* rendezvous, the receiver reads (RTS, read, FIN) */
     MBX_RNDV_DATA,  /* rendezvous, the sender streams (RTS, CTS, DATA) */
-    MBX_RNDV_WRITE, /* the sender writes into a receive that it was told of (EARLY, WRITE) */
+    MBX_RNDV_WRITE, /* the sender writes into a receive that it was told of (ANNOUNCE, WRITE) */
     MBX_PROTOCOLS
 };
 

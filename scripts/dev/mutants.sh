@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=sh
 #
-# Without a name: match and device, of which ./dev test tries a quarter.  hold and early run tests of
+# Without a name: match and device, of which ./dev test tries a quarter.  backlog and rput run tests of
 # the whole library and take some minutes each.
 ! wants_help "$@" || explain
 prepare

@@ -201,8 +201,8 @@ class Sides:
             'emit': lambda s, full: self.up('env', s, f'envelope of s{s}' +
                                             (' and payload' if full else '')),
             'got_env': lambda s: self.got_up('env', s, f'envelope of s{s}'),
-            'hold': lambda i, e: self.up('hold', i * self.sends, f'HOLD, epoch {e}'),
-            'got_hold': lambda i, e: self.got_up('hold', i * self.sends, f'HOLD, epoch {e}'),
+            'hold': lambda i, e: self.up('hold', i * self.sends, f'DEFER, epoch {e}'),
+            'got_hold': lambda i, e: self.got_up('hold', i * self.sends, f'DEFER, epoch {e}'),
             'claim': lambda s, r: self.up('claim', s, f'CLAIM s{s} for r{r}'),
             'got_claim': lambda s, r: self.got_up('claim', s, f'CLAIM s{s} for r{r}'),
             'answer': lambda i, ok, s: self.up('answer', i * self.sends,
@@ -257,7 +257,7 @@ def sides(model, trail):
 TAKING = {
     'send': lambda s, tag: Event('source A', f'send s{s}, {TAGS[tag]}'),
     'emit': lambda s: Event('source A', f'envelope of s{s} leaves'),
-    'hold': lambda e: Event('source A', f'HOLD, epoch {e}'),
+    'hold': lambda e: Event('source A', f'DEFER, epoch {e}'),
     'claim': lambda s, r: Event('source A', f'CLAIM s{s} for r{r}'),
     'shut': lambda: Event('source A', 'begins to decide'),
     'post': lambda r, want: Event('receiver', f'post r{r}, {TAGS[want]}'),
@@ -277,7 +277,7 @@ EARLY = {
     'void': lambda n: Event('source A', f'does not keep number {n}'),
     'write': lambda s, r: Event('source A', f'takes the word of r{r} for s{s}, WRITE'),
     'post': lambda r, want: Event('receiver', f'post r{r}, {TAGS[want]}'),
-    'tell': lambda r, n: Event('receiver', f'EARLY r{r}, as number {n}'),
+    'tell': lambda r, n: Event('receiver', f'ANNOUNCE r{r}, as number {n}'),
     'cancel': lambda r: Event('receiver', f'cancel r{r}'),
     'bind': lambda s, r: Event('receiver', f'r{r} gets s{s}', pair=(s, r)),
 }

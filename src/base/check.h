@@ -7,8 +7,8 @@
  * costs too much for users: they are in the library, and called, in builds with MBX_CHECKS
  * (meson: -Dchecks, on where tests are built).
  *
- *   return HOLDS("hold.c I6", hold->unsure <= hold->claims) &&
- *          HOLDS("hold.c I2", ...);
+ *   return HOLDS("backlog.c I6", backlog->unsure <= backlog->claims) &&
+ *          HOLDS("backlog.c I2", ...);
  *
  * Each condition has the name of the invariant that it is part of: file and number in the
  * list in the head of that file.  One that does not hold is told on standard error.

@@ -11,8 +11,8 @@
 
 #include "base/base.h"
 #include "base/log.h"
-#include "boot/board.h"
-#include "boot/ways.h"
+#include "boot/kvs_shm.h"
+#include "boot/methods.h"
 
 /* Launchers that tell a rank and a size, and nothing through which ranks could meet. */
 static const struct {
@@ -37,7 +37,7 @@ static int refuse_strangers(void)
             continue;
         LOG_ERROR(
             "rank %s of %s was started by %s, so it cannot meet the others: %s, Open MPI's "
-            "mpiexec, prterun or mbx run; or set " BOARD_ENVIRONMENT
+            "mpiexec, prterun or mbx run; or set " KVS_SHM_ENVIRONMENT
             "=single if each is to be a job of its own",
             rank, size, strangers[i].who, strangers[i].advice);
         return -ENOTSUP;
@@ -52,7 +52,7 @@ static bool has_pmix(void)
 
 bool boot_has_launcher(void)
 {
-    const char *text = getenv(BOARD_ENVIRONMENT);
+    const char *text = getenv(KVS_SHM_ENVIRONMENT);
 
     return text != NULL ? strcmp(text, "single") != 0 : has_pmix();
 }
@@ -81,7 +81,7 @@ static bool is_said_to_be_spread(void)
 
 int boot_is_spread(bool *is_spread)
 {
-    const char *text = getenv(BOARD_ENVIRONMENT);
+    const char *text = getenv(KVS_SHM_ENVIRONMENT);
     int err = -ENOENT;
 
     if (text != NULL && strcmp(text, "single") != 0 && strcmp(text, "pmix") != 0) {
@@ -98,7 +98,7 @@ int boot_is_spread(bool *is_spread)
 
 int boot_open(uint64_t timeout_ns, struct boot **out)
 {
-    const char *text = getenv(BOARD_ENVIRONMENT);
+    const char *text = getenv(KVS_SHM_ENVIRONMENT);
     int err;
 
     if (text != NULL && strcmp(text, "single") == 0)

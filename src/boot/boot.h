@@ -7,7 +7,7 @@
  * third (single.c).  boot.c chooses.
  *
  * Under `mbx run` all ranks and the launcher share one memory object, the board,
- * inherited as a file descriptor: it never has a name.  board.h describes it.  Under PMIx
+ * inherited as a file descriptor: it never has a name.  kvs_shm.h describes it.  Under PMIx
  * a server of the launcher on each host passes on what the ranks tell it.
  */
 #ifndef BOOT_BOOT_H

@@ -19,7 +19,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/sys.h"
-#include "boot/board.h"
+#include "boot/kvs_shm.h"
 
 #define RANKS  5
 #define ROUNDS 50
@@ -41,7 +41,7 @@ static void set_environment(int fd, const char *rank)
     char text[64];
 
     snprintf(text, sizeof text, "%d:%s", fd, rank);
-    setenv(BOARD_ENVIRONMENT, text, 1);
+    setenv(KVS_SHM_ENVIRONMENT, text, 1);
 }
 
 static pid_t start_rank(int fd, uint32_t rank, rank_fn *fn)
@@ -66,12 +66,12 @@ static pid_t start_rank(int fd, uint32_t rank, rank_fn *fn)
 }
 
 /* As the launcher does: waits for a rank and says so on the board. */
-static int end_rank(struct board *board, uint32_t rank, pid_t pid)
+static int end_rank(struct kvs_shm *kvs_shm, uint32_t rank, pid_t pid)
 {
     int status;
 
     assert_int_equal(waitpid(pid, &status, 0), pid);
-    board_rank_ended(board, rank);
+    kvs_shm_rank_ended(kvs_shm, rank);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
@@ -166,16 +166,16 @@ static int wrong_size(struct boot *b)
 
 static void run_all(rank_fn *fn, uint32_t ranks)
 {
-    struct board board;
+    struct kvs_shm kvs_shm;
     pid_t pids[RANKS];
     int fd;
 
-    assert_int_equal(board_create(&board, ranks, &fd), 0);
+    assert_int_equal(kvs_shm_create(&kvs_shm, ranks, &fd), 0);
     for (uint32_t rank = 0; rank < ranks; rank++)
         pids[rank] = start_rank(fd, rank, fn);
     for (uint32_t rank = 0; rank < ranks; rank++)
-        assert_int_equal(end_rank(&board, rank, pids[rank]), 0);
-    board_close(&board);
+        assert_int_equal(end_rank(&kvs_shm, rank, pids[rank]), 0);
+    kvs_shm_close(&kvs_shm);
     sys_close(fd);
     assert_int_equal(sys_maps_live(), 0);
     assert_int_equal(sys_fds_live(), 0);
@@ -212,37 +212,37 @@ static void a_value_of_another_size_is_refused(void **state)
 
 static void a_fence_without_a_rank_that_ended_fails(void **state)
 {
-    struct board board;
+    struct kvs_shm kvs_shm;
     pid_t pids[RANKS];
     int fd;
 
     (void)state;
-    assert_int_equal(board_create(&board, RANKS, &fd), 0);
+    assert_int_equal(kvs_shm_create(&kvs_shm, RANKS, &fd), 0);
     for (uint32_t rank = 0; rank < RANKS; rank++)
         pids[rank] = start_rank(fd, rank, rank == 3 ? no_fence : one_fence);
-    assert_int_equal(end_rank(&board, 3, pids[3]), 0);
+    assert_int_equal(end_rank(&kvs_shm, 3, pids[3]), 0);
     for (uint32_t rank = 0; rank < RANKS; rank++)
         if (rank != 3)
-            assert_int_equal(end_rank(&board, rank, pids[rank]), ECONNRESET);
-    board_close(&board);
+            assert_int_equal(end_rank(&kvs_shm, rank, pids[rank]), ECONNRESET);
+    kvs_shm_close(&kvs_shm);
     sys_close(fd);
 }
 
 static void a_fence_with_a_rank_that_ended_later_succeeds(void **state)
 {
-    struct board board;
+    struct kvs_shm kvs_shm;
     pid_t early, late;
     int fd;
 
     (void)state;
-    assert_int_equal(board_create(&board, 2, &fd), 0);
+    assert_int_equal(kvs_shm_create(&kvs_shm, 2, &fd), 0);
     early = start_rank(fd, 0, one_fence);
-    while (atomic_load(&board.shared->slot[0].joined) == 0)
+    while (atomic_load(&kvs_shm.shared->slot[0].joined) == 0)
         usleep(1000);
     late = start_rank(fd, 1, one_fence);
-    assert_int_equal(end_rank(&board, 0, early), 0);
-    assert_int_equal(end_rank(&board, 1, late), 0);
-    board_close(&board);
+    assert_int_equal(end_rank(&kvs_shm, 0, early), 0);
+    assert_int_equal(end_rank(&kvs_shm, 1, late), 0);
+    kvs_shm_close(&kvs_shm);
     sys_close(fd);
 }
 
@@ -257,7 +257,7 @@ static int open_as(int fd, const char *rank)
     log_set_sink(keep_log, NULL);
     err = boot_open(0, &b);
     log_set_sink(NULL, NULL);
-    unsetenv(BOARD_ENVIRONMENT);
+    unsetenv(KVS_SHM_ENVIRONMENT);
     if (err == 0)
         b->ops->close(b);
     return err;
@@ -282,49 +282,49 @@ static void a_damaged_environment_is_refused(void **state)
     (void)state;
     for (size_t i = 0; i < ARRAY_COUNT(texts); i++) {
         log_text[0] = '\0';
-        setenv(BOARD_ENVIRONMENT, texts[i], 1);
+        setenv(KVS_SHM_ENVIRONMENT, texts[i], 1);
         log_set_sink(keep_log, NULL);
         assert_int_equal(boot_open(0, &b), -EPROTO);
         log_set_sink(NULL, NULL);
-        assert_non_null(strstr(log_text, BOARD_ENVIRONMENT));
+        assert_non_null(strstr(log_text, KVS_SHM_ENVIRONMENT));
         assert_null(b);
     }
-    unsetenv(BOARD_ENVIRONMENT);
+    unsetenv(KVS_SHM_ENVIRONMENT);
     assert_int_equal(mem_live(), 0);
 }
 
-static void a_damaged_board_is_refused(void **state)
+static void a_damaged_kvs_shm_is_refused(void **state)
 {
-    struct board board;
-    struct board_head sound;
+    struct kvs_shm kvs_shm;
+    struct kvs_shm_head sound;
     int fd;
 
     (void)state;
-    assert_int_equal(board_create(&board, 2, &fd), 0);
-    sound = board.shared->head;
+    assert_int_equal(kvs_shm_create(&kvs_shm, 2, &fd), 0);
+    sound = kvs_shm.shared->head;
     assert_int_equal(open_as(fd, "1"), 0);
     assert_int_equal(open_as(fd, "2"), -EPROTO);
 
-    board.shared->head.magic ^= 1;
+    kvs_shm.shared->head.magic ^= 1;
     assert_int_equal(open_as(fd, "0"), -EPROTO);
     assert_non_null(strstr(log_text, "magic"));
-    board.shared->head = sound;
-    board.shared->head.version++;
+    kvs_shm.shared->head = sound;
+    kvs_shm.shared->head.version++;
     assert_int_equal(open_as(fd, "0"), -EPROTO);
-    board.shared->head = sound;
-    board.shared->head.ranks = 3;
+    kvs_shm.shared->head = sound;
+    kvs_shm.shared->head.ranks = 3;
     assert_int_equal(open_as(fd, "0"), -EPROTO);
-    board.shared->head.ranks = 0;
+    kvs_shm.shared->head.ranks = 0;
     assert_int_equal(open_as(fd, "0"), -EPROTO);
-    board.shared->head.ranks = UINT32_MAX;
+    kvs_shm.shared->head.ranks = UINT32_MAX;
     assert_int_equal(open_as(fd, "0"), -EPROTO);
-    board.shared->head = sound;
-    board.shared->head.bytes += 64;
+    kvs_shm.shared->head = sound;
+    kvs_shm.shared->head.bytes += 64;
     assert_int_equal(open_as(fd, "0"), -EPROTO);
-    board.shared->head = sound;
+    kvs_shm.shared->head = sound;
     assert_int_equal(open_as(fd, "0"), 0);
 
-    board_close(&board);
+    kvs_shm_close(&kvs_shm);
     sys_close(fd);
     assert_int_equal(open_as(fd, "0"), -EPROTO);
     assert_non_null(strstr(log_text, "not open"));
@@ -332,7 +332,7 @@ static void a_damaged_board_is_refused(void **state)
     assert_int_equal(sys_maps_live(), 0);
 }
 
-static void other_files_are_no_board(void **state)
+static void other_files_are_no_kvs_shm(void **state)
 {
     int null = open("/dev/null", O_RDWR);
     int empty = sys_memfd_create("empty", 0);
@@ -349,45 +349,45 @@ static void other_files_are_no_board(void **state)
 }
 
 /* The second of two ranks, in this process, with a board that the test can reach. */
-static struct boot *open_second(struct board *board, int *fd)
+static struct boot *open_second(struct kvs_shm *kvs_shm, int *fd)
 {
     struct boot *b;
 
-    assert_int_equal(board_create(board, 2, fd), 0);
+    assert_int_equal(kvs_shm_create(kvs_shm, 2, fd), 0);
     set_environment(*fd, "1");
     assert_int_equal(boot_open(0, &b), 0);
-    unsetenv(BOARD_ENVIRONMENT);
+    unsetenv(KVS_SHM_ENVIRONMENT);
     return b;
 }
 
-static void close_second(struct boot *b, struct board *board, int fd)
+static void close_second(struct boot *b, struct kvs_shm *kvs_shm, int fd)
 {
     b->ops->close(b);
-    board_close(board);
+    kvs_shm_close(kvs_shm);
     sys_close(fd);
     assert_int_equal(mem_live(), 0);
 }
 
 static void a_damaged_value_is_refused(void **state)
 {
-    struct board board;
-    struct board_value *value;
+    struct kvs_shm kvs_shm;
+    struct kvs_shm_value *value;
     uint32_t put = 5, got = 6;
     int fd;
-    struct boot *b = open_second(&board, &fd);
+    struct boot *b = open_second(&kvs_shm, &fd);
 
     (void)state;
     log_set_sink(keep_log, NULL);
     assert_int_equal(b->ops->put(b, &put, BOOT_VALUE_MAX + 1), -EMSGSIZE);
     assert_int_equal(b->ops->put(b, &put, sizeof put), 0);
-    atomic_store(&board.shared->slot[0].joined, 1);
-    atomic_store(&board.shared->arrivals, 1);
+    atomic_store(&kvs_shm.shared->slot[0].joined, 1);
+    atomic_store(&kvs_shm.shared->arrivals, 1);
     assert_int_equal(b->ops->fence(b), 0);
     assert_int_equal(b->ops->get(b, 0, &got, sizeof got), -ENOENT);
     assert_int_equal(b->ops->get(b, 1, &got, sizeof got), 0);
     assert_int_equal(got, 5);
 
-    value = &board.shared->slot[1].value[1];
+    value = &kvs_shm.shared->slot[1].value[1];
     value->bytes[0] ^= 0x10;
     assert_int_equal(b->ops->get(b, 1, &got, sizeof got), -EPROTO);
     value->bytes[0] ^= 0x10;
@@ -395,28 +395,28 @@ static void a_damaged_value_is_refused(void **state)
     assert_int_equal(b->ops->get(b, 1, &got, sizeof got), -EPROTO);
     value->size = sizeof put;
     /* a value of somebody else is not taken for this one's */
-    board.shared->slot[0].value[1] = *value;
+    kvs_shm.shared->slot[0].value[1] = *value;
     assert_int_equal(b->ops->get(b, 0, &got, sizeof got), -EPROTO);
     assert_int_equal(b->ops->get(b, 1, &got, sizeof got), 0);
     log_set_sink(NULL, NULL);
-    close_second(b, &board, fd);
+    close_second(b, &kvs_shm, fd);
 }
 
 static void fences_that_do_not_add_up_are_refused(void **state)
 {
-    struct board board;
+    struct kvs_shm kvs_shm;
     int fd;
-    struct boot *b = open_second(&board, &fd);
+    struct boot *b = open_second(&kvs_shm, &fd);
 
     (void)state;
     log_set_sink(keep_log, NULL);
-    atomic_store(&board.shared->arrivals, 100);
+    atomic_store(&kvs_shm.shared->arrivals, 100);
     assert_int_equal(b->ops->fence(b), -EPROTO);
-    atomic_store(&board.shared->arrivals, 2);
-    atomic_store(&board.shared->slot[0].joined, 9);
+    atomic_store(&kvs_shm.shared->arrivals, 2);
+    atomic_store(&kvs_shm.shared->slot[0].joined, 9);
     assert_int_equal(b->ops->fence(b), -EPROTO);
     log_set_sink(NULL, NULL);
-    close_second(b, &board, fd);
+    close_second(b, &kvs_shm, fd);
 }
 
 static void alone_is_a_job_of_one(void **state)
@@ -424,7 +424,7 @@ static void alone_is_a_job_of_one(void **state)
     struct boot *b;
 
     (void)state;
-    unsetenv(BOARD_ENVIRONMENT);
+    unsetenv(KVS_SHM_ENVIRONMENT);
     assert_int_equal(boot_open(0, &b), 0);
     assert_int_equal(b->rank, 0);
     assert_int_equal(b->size, 1);
@@ -435,14 +435,14 @@ static void alone_is_a_job_of_one(void **state)
 
 static void every_failing_call_is_survived(void **state)
 {
-    struct board board;
+    struct kvs_shm kvs_shm;
     int fd, err;
 
     (void)state;
     log_set_sink(keep_log, NULL);
     for (uint64_t n = 1;; n++) {
         sys_fail_at(n, EMFILE);
-        err = board_create(&board, 2, &fd);
+        err = kvs_shm_create(&kvs_shm, 2, &fd);
         sys_fail_none();
         if (err == 0)
             break;
@@ -463,7 +463,7 @@ static void every_failing_call_is_survived(void **state)
     mem_fail_at(1);
     assert_int_equal(open_as(fd, "0"), -ENOMEM);
     mem_fail_at(0);
-    board_close(&board);
+    kvs_shm_close(&kvs_shm);
     sys_close(fd);
 }
 
@@ -477,8 +477,8 @@ int main(void)
         cmocka_unit_test(a_fence_without_a_rank_that_ended_fails),
         cmocka_unit_test(a_fence_with_a_rank_that_ended_later_succeeds),
         cmocka_unit_test(a_damaged_environment_is_refused),
-        cmocka_unit_test(a_damaged_board_is_refused),
-        cmocka_unit_test(other_files_are_no_board),
+        cmocka_unit_test(a_damaged_kvs_shm_is_refused),
+        cmocka_unit_test(other_files_are_no_kvs_shm),
         cmocka_unit_test(a_damaged_value_is_refused),
         cmocka_unit_test(fences_that_do_not_add_up_are_refused),
         cmocka_unit_test(alone_is_a_job_of_one),

@@ -46,7 +46,7 @@
 #include "base/random.h"
 #include "base/sys.h"
 #include "boot/pmix_library.h"
-#include "boot/ways.h"
+#include "boot/methods.h"
 
 #define RANKS_MAX (UINT32_C(1) << 24) /* what no job has */
 #define KEY_NAME  "matchbox.key"

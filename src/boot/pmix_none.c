@@ -5,7 +5,7 @@
 #include <errno.h>
 
 #include "base/log.h"
-#include "boot/ways.h"
+#include "boot/methods.h"
 
 int pmix_open(uint64_t timeout_ns, struct boot **out)
 {

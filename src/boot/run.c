@@ -2,12 +2,12 @@
 /*
  * run.c - a rank that `mbx run` started.
  *
- * Everything goes over the board (board.h has the layout and the rounds).  The state
+ * Everything goes over the board (kvs_shm.h has the layout and the rounds).  The state
  * of a rank is how many fences it has passed; it is kept on the board (joined), so a
  * process may close and open again, and a second program of the same rank goes on
  * where the first one stopped.
  */
-#include "boot/ways.h"
+#include "boot/methods.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -17,11 +17,11 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/sys.h"
-#include "boot/board.h"
+#include "boot/kvs_shm.h"
 
 struct run {
     struct boot boot;
-    struct board board;
+    struct kvs_shm kvs_shm;
     uint64_t fences; /* passed */
     bool joined;     /* entered the next one and was interrupted */
 };
@@ -34,27 +34,27 @@ static struct run *run_of(struct boot *b)
 static int run_put(struct boot *b, const void *value, size_t size)
 {
     struct run *run = run_of(b);
-    struct board_value new = {.round = run->fences + 1, .size = (uint32_t)size};
+    struct kvs_shm_value new = {.round = run->fences + 1, .size = (uint32_t)size};
 
     if (size > BOOT_VALUE_MAX)
         return -EMSGSIZE;
     memcpy(new.bytes, value, size);
-    new.check = board_check(b->rank, &new);
-    run->board.shared->slot[b->rank].value[new.round % 2] = new;
+    new.check = kvs_shm_check(b->rank, &new);
+    run->kvs_shm.shared->slot[b->rank].value[new.round % 2] = new;
     return 0;
 }
 
 static int run_get(struct boot *b, uint32_t rank, void *value, size_t size)
 {
     struct run *run = run_of(b);
-    struct board_value copy;
+    struct kvs_shm_value copy;
 
     assert(rank < b->size && size <= BOOT_VALUE_MAX);
-    copy =
-        *(volatile struct board_value *)&run->board.shared->slot[rank].value[run->fences % 2];
+    copy = *(volatile struct kvs_shm_value *)&run->kvs_shm.shared->slot[rank]
+                .value[run->fences % 2];
     if (run->fences == 0 || copy.round != run->fences)
         return -ENOENT;
-    if (copy.size != size || copy.check != board_check(rank, &copy)) {
+    if (copy.size != size || copy.check != kvs_shm_check(rank, &copy)) {
         LOG_ERROR("what a rank told the job is damaged, rank %u", rank);
         return -EPROTO;
     }
@@ -65,7 +65,7 @@ static int run_get(struct boot *b, uint32_t rank, void *value, size_t size)
 /* Enters fence number n; the last one rings the bell. */
 static void fence_enter(struct run *run, uint64_t n)
 {
-    struct board_shared *shared = run->board.shared;
+    struct kvs_shm_shared *shared = run->kvs_shm.shared;
 
     if (run->joined)
         return;
@@ -83,9 +83,9 @@ static void fence_enter(struct run *run, uint64_t n)
 static bool fence_has_failed(struct run *run, uint64_t n)
 {
     for (uint32_t rank = 0; rank < run->boot.size; rank++) {
-        struct board_slot *slot = &run->board.shared->slot[rank];
+        struct kvs_shm_slot *slot = &run->kvs_shm.shared->slot[rank];
 
-        /* pairs with the release in board_rank_ended(): joined is final */
+        /* pairs with the release in kvs_shm_rank_ended(): joined is final */
         if (atomic_load_explicit(&slot->ended, memory_order_acquire) != 0 &&
             atomic_load_explicit(&slot->joined, memory_order_acquire) < n)
             return true;
@@ -100,7 +100,7 @@ static int fence_leave(struct run *run, uint64_t n, uint64_t arrivals)
         goto damaged;
     for (uint32_t rank = 0; rank < run->boot.size; rank++) {
         uint64_t joined =
-            atomic_load_explicit(&run->board.shared->slot[rank].joined, memory_order_acquire);
+            atomic_load_explicit(&run->kvs_shm.shared->slot[rank].joined, memory_order_acquire);
 
         if (joined != n && joined != n + 1)
             goto damaged;
@@ -118,7 +118,7 @@ damaged:
 static int run_fence(struct boot *b)
 {
     struct run *run = run_of(b);
-    struct board_shared *shared = run->board.shared;
+    struct kvs_shm_shared *shared = run->kvs_shm.shared;
     uint64_t n = run->fences + 1;
 
     fence_enter(run, n);
@@ -140,7 +140,7 @@ static void run_close(struct boot *b)
 {
     struct run *run = run_of(b);
 
-    board_close(&run->board);
+    kvs_shm_close(&run->kvs_shm);
     mem_free(run);
 }
 
@@ -175,7 +175,7 @@ static int parse_environment(const char *text, int *fd, uint32_t *rank)
     long second = colon != NULL ? parse_number(colon + 1, text + strlen(text)) : -1;
 
     if (first < 0 || second < 0) {
-        LOG_ERROR(BOARD_ENVIRONMENT " is not FD:RANK, value %s", text);
+        LOG_ERROR(KVS_SHM_ENVIRONMENT " is not FD:RANK, value %s", text);
         return -EPROTO;
     }
     *fd = (int)first;
@@ -192,22 +192,23 @@ int run_open(const char *text, struct boot **out)
     if (run == NULL)
         return -ENOMEM;
     if ((err = parse_environment(text, &fd, &rank)) != 0 ||
-        (err = board_open(&run->board, fd)) != 0)
+        (err = kvs_shm_open(&run->kvs_shm, fd)) != 0)
         goto free_run;
-    if (rank >= run->board.ranks) {
-        LOG_ERROR(BOARD_ENVIRONMENT " names a rank that the job does not have, value %s", text);
+    if (rank >= run->kvs_shm.ranks) {
+        LOG_ERROR(KVS_SHM_ENVIRONMENT " names a rank that the job does not have, value %s",
+                  text);
         err = -EPROTO;
-        goto close_board;
+        goto close_kvs_shm;
     }
-    run->boot = (struct boot){.ops = &run_ops, .rank = rank, .size = run->board.ranks};
-    memcpy(run->boot.key, run->board.key, BOOT_KEY_SIZE);
+    run->boot = (struct boot){.ops = &run_ops, .rank = rank, .size = run->kvs_shm.ranks};
+    memcpy(run->boot.key, run->kvs_shm.key, BOOT_KEY_SIZE);
     run->fences =
-        atomic_load_explicit(&run->board.shared->slot[rank].joined, memory_order_acquire);
+        atomic_load_explicit(&run->kvs_shm.shared->slot[rank].joined, memory_order_acquire);
     *out = &run->boot;
     return 0;
 
-close_board:
-    board_close(&run->board);
+close_kvs_shm:
+    kvs_shm_close(&run->kvs_shm);
 free_run:
     mem_free(run);
     return err;

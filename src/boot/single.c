@@ -10,8 +10,8 @@
 
 #include "base/mem.h"
 #include "base/sys.h"
-#include "boot/board.h"
-#include "boot/ways.h"
+#include "boot/kvs_shm.h"
+#include "boot/methods.h"
 
 struct single_value {
     bool is_put;

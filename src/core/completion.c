@@ -87,7 +87,7 @@ static inline int request_poll_both(struct mbx_ep *ep, unsigned queues,
     if (unlikely(queues & MBX_EVENTS))
         found += request_poll(ep, MBX_EVENTS, entries + found, count - found);
     if (unlikely(queues & MBX_FAILURES))
-        found += failed_poll(ep, entries + found, count - found);
+        found += failure_poll(ep, entries + found, count - found);
     return found;
 }
 
@@ -178,7 +178,7 @@ static int request_test(struct mbx_ep *ep, mbx_request request,
     if (req->state != REQUEST_COMPLETE)
         progress_round(ep);
     if (req->state != REQUEST_COMPLETE)
-        return failed_concerns(ep, req) ? failed_tell(req) : 0;
+        return failure_concerns(ep, req) ? failure_notify(req) : 0;
     request_consume(ep, req, completion);
     return 1;
 }

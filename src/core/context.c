@@ -56,14 +56,14 @@ struct context *context_find(const struct mbx_ep *ep, uint32_t id)
 /* The messages of a context that is new come in, in their order. */
 static void context_call_in(struct mbx_ep *ep, struct context *context)
 {
-    struct mbx_match *lobby = &ep->lobby->match;
+    struct mbx_match *unclaimed = &ep->unclaimed->match;
 
-    for (struct mbx_match_msg *next = mbx_match_next_msg(lobby, NULL), *msg;
+    for (struct mbx_match_msg *next = mbx_match_next_msg(unclaimed, NULL), *msg;
          (msg = next) != NULL;) {
-        next = mbx_match_next_msg(lobby, msg);
+        next = mbx_match_next_msg(unclaimed, msg);
         if (msg->envelope.context_id != context->id)
             continue;
-        mbx_match_claim(lobby, msg);
+        mbx_match_extract(unclaimed, msg);
         mbx_match_keep(&context->match, msg);
     }
 }
@@ -86,16 +86,17 @@ OUT_OF_LINE struct context *context_make(struct mbx_ep *ep, uint32_t id)
     *context_slot(ep, ep->contexts, ep->context_slots, id) = context;
     ep->context_count++;
     ep->context_last = context;
-    if (unlikely(ep->lobby != NULL))
+    if (unlikely(ep->unclaimed != NULL))
         context_call_in(ep, context);
     return context;
 }
 
-struct context *context_lobby(struct mbx_ep *ep)
+struct context *context_unclaimed(struct mbx_ep *ep)
 {
-    if (ep->lobby == NULL && (ep->lobby = mem_alloc(sizeof *ep->lobby)) != NULL)
-        mbx_match_init(&ep->lobby->match, &(struct mbx_match_options){.seed = ep->match_seed});
-    return ep->lobby;
+    if (ep->unclaimed == NULL && (ep->unclaimed = mem_alloc(sizeof *ep->unclaimed)) != NULL)
+        mbx_match_init(&ep->unclaimed->match,
+                       &(struct mbx_match_options){.seed = ep->match_seed});
+    return ep->unclaimed;
 }
 
 void context_fini(struct mbx_ep *ep)
@@ -107,7 +108,7 @@ void context_fini(struct mbx_ep *ep)
         mem_free(ep->contexts[i]);
     }
     mem_free(ep->contexts);
-    if (ep->lobby != NULL)
-        mbx_match_fini(&ep->lobby->match);
-    mem_free(ep->lobby);
+    if (ep->unclaimed != NULL)
+        mbx_match_fini(&ep->unclaimed->match);
+    mem_free(ep->unclaimed);
 }

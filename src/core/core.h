@@ -26,7 +26,7 @@
  *   I2  a peer whose out is not empty, or that owes something, is on busy; one that has neither
  *       any more leaves it in the next round
  *   I3  the first packet of a send goes out only with credit (credit.h), when no request
- *       stands before it in its peer's out, and none is held: so messages leave in the
+ *       stands before it in its peer's out, and none is deferred: so messages leave in the
  *       order of the calls
  *   I4  a request that the user has consumed while it is still on an out lingers: its
  *       handle is dead, and it is given back when the packet has left
@@ -129,42 +129,42 @@ enum request_state {
 };
 
 enum request_flags {
-    REQUEST_SILENT = 1 << 0,     /* no entry on success */
-    REQUEST_MUTE = 1 << 1,       /* no entry ever: inject, discard */
-    REQUEST_SYNC = 1 << 2,       /* send: completes on match */
-    REQUEST_COPIED = 1 << 3,     /* buf is the library's and freed on completion */
-    REQUEST_OWES_FIN = 1 << 4,   /* receive: a FIN to `remote` has not left */
-    REQUEST_EXPOSED = 1 << 5,    /* send: buf is readable by the peer */
-    REQUEST_AWAITED = 1 << 6,    /* a thread may sleep until it is complete */
-    REQUEST_LEAVING = 1 << 7,    /* send: on out with its first packet */
-    REQUEST_SHORT_OF = 1 << 8,   /* send: not eager for want of payload credit */
-    REQUEST_PEER_GONE = 1 << 10, /* receive: that is why it is cancelled */
-    REQUEST_WON = 1 << 9,        /* send: its claim has won the word of the receive */
-    REQUEST_LENT = 1 << 11,      /* receive: its sender was told where buf is */
-    REQUEST_STOPPED = 1 << 12,   /* send: what is not written is to be fetched */
-    REQUEST_MOVING = 1 << 13,    /* send: the transport writes, read_done() will tell */
-    REQUEST_TOLD = 1 << 14,      /* receive from any source: of the last death (failed.c) */
-    REQUEST_SHARED = 1 << 15,    /* send: it writes a part, for share.c */
+    REQUEST_NO_SUCCESS_ENTRY = 1 << 0, /* no entry on success */
+    REQUEST_INTERNAL = 1 << 1,         /* no entry ever: inject, discard */
+    REQUEST_SYNC = 1 << 2,             /* send: completes on match */
+    REQUEST_COPIED = 1 << 3,           /* buf is the library's and freed on completion */
+    REQUEST_OWES_FIN = 1 << 4,         /* receive: a FIN to `remote` has not left */
+    REQUEST_EXPOSED = 1 << 5,          /* send: buf is readable by the peer */
+    REQUEST_AWAITED = 1 << 6,          /* a thread may sleep until it is complete */
+    REQUEST_LEAVING = 1 << 7,          /* send: on out with its first packet */
+    REQUEST_SHORT_OF = 1 << 8,         /* send: not eager for want of payload credit */
+    REQUEST_PEER_GONE = 1 << 10,       /* receive: that is why it is cancelled */
+    REQUEST_WON = 1 << 9,              /* send: its claim has won the word of the receive */
+    REQUEST_ANNOUNCED = 1 << 11,       /* receive: its sender was told where buf is */
+    REQUEST_STOPPED = 1 << 12,         /* send: what is not written is to be fetched */
+    REQUEST_MOVING = 1 << 13,          /* send: the transport writes, read_done() will tell */
+    REQUEST_NOTIFIED = 1 << 14, /* receive from any source: of the last death (failure.c) */
+    REQUEST_COOP = 1 << 15,     /* send: it writes a part, for coop.c */
 };
 
 /* Where a sender writes. */
-struct target {
+struct rput_target {
     uint64_t receiver;           /* the request of the receive */
-    uint64_t word, as;           /* arbiter.h */
+    uint64_t word, owner_id;     /* lockword.h */
     uint64_t address, key, size; /* of its buffer */
 };
 
 /* Where the buffer of a receive is, as the sender was told. */
-struct lent {
+struct announced {
     uint64_t address, key;
     uint64_t number; /* grows from one to the next of that sender */
 };
 
 /* The part of a receive that its sender is asked to write. */
-struct share {
+struct coop {
     uint64_t from, to; /* from: behind what is read here */
     uint64_t filled;   /* word is 0: up to there it is written */
-    uint64_t word;     /* arbiter.h; 0: WRITTEN has come */
+    uint64_t word;     /* lockword.h; 0: WRITTEN has come */
     bool ask;          /* the rest is to come as data */
 };
 
@@ -185,14 +185,14 @@ struct access {
 
 struct request {
     union {
-        struct mbx_match_recv match; /* receive: its place in the matching engine */
-        struct mbx_match_msg held;   /* held send: its place among those (hold.c) */
-        struct access access;        /* one-sided */
-        struct target target;        /* send that writes (early_send.c) */
-        struct share share;          /* receive, PROTO_SHARE */
+        struct mbx_match_recv match;   /* receive: its place in the matching engine */
+        struct mbx_match_msg deferred; /* deferred send: its place among those (backlog.c) */
+        struct access access;          /* one-sided */
+        struct rput_target target;     /* send that writes (rput_send.c) */
+        struct coop coop;              /* receive, PROTO_COOP */
     };
     struct list out;   /* on its peer's out */
-    struct list queue; /* on active or done; or among the held sends, or open receives; or
+    struct list queue; /* on active or done; or among the deferred sends, or open receives; or
                           among the accesses that wait, or those of a peer */
     uint8_t state;     /* PROTO_STATE() */
     uint8_t protocol;  /* enum mbx_protocol, once known */
@@ -201,15 +201,15 @@ struct request {
     uint32_t peer; /* of a receive: once matched */
     char *buf;
     size_t size;           /* of buf */
-    uint64_t done;         /* bytes moved; RTS that has not left: its early data */
+    uint64_t done;         /* bytes moved; RTS that has not left: its payload */
     uint64_t total;        /* bytes to move (receive: what fits; DATA: end of the range) */
-    uint64_t remote;       /* the other side's request number; open receive: reach.c */
-    uint64_t address, key; /* rendezvous: of the sender's buffer; open receive: arbiter.h */
+    uint64_t remote;       /* the other side's request number; open receive: receiver.c */
+    uint64_t address, key; /* rendezvous: of the sender's buffer; open receive: lockword.h */
     struct mbx_completion completion; /* of a receive: error once matched, if the rest goes
                                          well */
     union {
-        struct shadow_recv shadow; /* receive, with a device: where else it is */
-        struct lent lent;          /* receive, LENT: no device then */
+        struct shadow_recv shadow;  /* receive, with a device: where else it is */
+        struct announced announced; /* receive, ANNOUNCED: no device then */
     };
 };
 
@@ -229,7 +229,7 @@ struct assembly {
 /* Of one peer.  As its sender: what may still leave.  As its receiver: what it may have
  * here, and what it has. */
 struct credit {
-    uint64_t envelopes, payload;             /* may leave; 0 envelopes while it is held */
+    uint64_t envelopes, payload; /* may leave; 0 envelopes while sends are deferred */
     uint64_t freed_envelopes, freed_payload; /* matched here, and not told yet */
     uint64_t tell_envelopes, tell_payload;   /* told when so much is freed */
     uint64_t window, window_payload;         /* the peer may have so much here */
@@ -252,13 +252,13 @@ struct credit_pool {
 /* What is owed to a peer besides requests: struct control of module.h, in the order in which
  * they are sent. */
 enum peer_owes {
-    OWES_ANSWER = 1 << 0, /* reach.c knows which */
+    OWES_ANSWER = 1 << 0, /* receiver.c knows which */
     OWES_CREDIT = 1 << 1,
-    OWES_HOLD = 1 << 2, /* behind the messages on out */
-    OWES_RTR = 1 << 3,  /* reach.c knows which */
+    OWES_DEFER = 1 << 2, /* behind the messages on out */
+    OWES_RTR = 1 << 3,   /* receiver.c knows which */
     OWES_PEEKED = 1 << 4,
     OWES_PEEK = 1 << 5,
-    OWES_COMPARE = 1 << 6, /* no packet: what is held is compared again */
+    OWES_COMPARE = 1 << 6, /* no packet: what is deferred is compared again */
 };
 #define CONTROLS 7
 
@@ -267,22 +267,22 @@ struct peer {
     uint32_t number;
     uint8_t owes;             /* enum peer_owes */
     bool can_read, can_write; /* no read from it, write to it has failed for good */
-    bool is_awaited, is_doubted, is_gone, is_dead, is_lost; /* watch.c */
-    struct backoff share;                                   /* from asking; share.c */
+    bool is_awaited, is_doubted, is_gone, is_dead, is_lost; /* liveness.c */
+    struct backoff coop_backoff;                            /* from asking; coop.c */
     bool is_far;                                            /* copies to it are slow; and */
-    uint8_t distance_votes, distance_turn;                  /* since when: distance.h */
-    uint32_t next_failed;                                   /* died after it; failed.c */
+    uint8_t locality_votes, locality_turn;                  /* since when: locality.h */
+    uint32_t next_failed;                                   /* died after it; failure.c */
     struct list out;                                        /* requests */
     struct list busy;                                       /* on endpoint.busy */
     struct credit credit;
     uint32_t leaving;          /* messages on out whose first packet has not left */
     uint32_t fins;             /* FINs on out */
-    bool is_held;              /* our sends to it wait here: */
-    struct hold *hold;         /* or NULL; hold.c */
-    bool holds;                /* it holds sends for us, as far as is known: */
-    struct holder *holder;     /* or NULL: it never did; reach.c */
-    struct accesses *accesses; /* one-sided, or NULL: there were none; access.h */
-    struct early *early;       /* receives told before their message, or NULL: early.h */
+    bool is_deferred;          /* our sends to it wait here: */
+    struct backlog *backlog;   /* or NULL; backlog.c */
+    bool defers;               /* it defers sends to us, as far as is known: */
+    struct deferrer *deferrer; /* or NULL: it never did; receiver.c */
+    struct accesses *accesses; /* one-sided, or NULL: there were none; rma.h */
+    struct rput *rput;         /* receives told before their message, or NULL: rput.h */
     struct assembly assembly;
 };
 
@@ -313,12 +313,12 @@ struct work {
     int (*run)(struct mbx_ep *ep, struct work *work); /* how much has moved */
 };
 
-struct arbiter;
+struct lockwords;
 struct control;
 struct module;
-struct holding;
-struct offers;
-struct reach;
+struct backlogs;
+struct sendtables;
+struct receiver;
 
 struct mbx_ep {
     struct settings settings;
@@ -330,21 +330,21 @@ struct mbx_ep {
     struct transport_hint no_hint;
     uint8_t due; /* enum ep_due: whatever is not sent by a peer just now */
     struct transport_config transport_config; /* how it was opened */
-    struct trace_recorder *trace;             /* or NULL; record.h */
-    bool records;                             /* with a trace, or failpoints */
+    struct trace_recorder *trace;             /* or NULL; tracepoint.h */
+    bool has_tracepoints;                     /* with a trace, or failpoints */
     struct offload *offload;                  /* or NULL; offload.h */
-    struct holding *holding;                  /* or NULL: no send was ever held; hold.c */
-    struct offers *offers;                    /* or NULL: nothing was ever shown; offer.c */
-    struct arbiter *arbiter;                  /* or NULL: claims decide */
-    struct reach *reach;                      /* or NULL: no peer ever held one; reach.c */
-    uint32_t hold_room;                       /* RTRs that are kept for one receiver */
-    size_t watched_from;                      /* modules are told of a receive with at
+    struct backlogs *backlogs;     /* or NULL: no send was ever deferred; backlog.c */
+    struct sendtables *sendtables; /* or NULL: nothing was ever published; sendtable.c */
+    struct lockwords *lockwords;   /* or NULL: claims decide */
+    struct receiver *receiver;     /* or NULL: no peer ever deferred one; receiver.c */
+    uint32_t backlog_room;         /* RTRs that are kept for one receiver */
+    size_t watched_from;           /* modules are told of a receive with at
                                                  least so much room: when it is posted,
                                                  and when it leaves its engine.
                                                  0: of each; SIZE_MAX: of none */
-    size_t early_from;                        /* they may be told early; SIZE_MAX: none */
-    size_t share_from; /* that lack so much may be shared; SIZE_MAX: none */
-    uint32_t lent;     /* receives that are LENT */
+    size_t rput_from;              /* they may be announced; SIZE_MAX: none */
+    size_t coop_from;              /* that lack so much may be copied by both; SIZE_MAX: none */
+    uint32_t announced;            /* receives that are ANNOUNCED */
     struct credit_pool credit;
     struct mbx_limits limits;
     size_t inline_max, short_max; /* largest payloads of these protocols */
@@ -352,7 +352,7 @@ struct mbx_ep {
     size_t at_once_max;           /* largest message that leaves in one packet, eagerly */
 
     struct context *context_last; /* the one used last, or NULL */
-    struct context *lobby;        /* or NULL */
+    struct context *unclaimed;    /* or NULL */
     struct context **contexts;    /* open addressing, context_slots is a power of two */
     uint32_t context_slots, context_count;
     uint64_t match_seed; /* of the engines' hash: peers choose tags, and must not know it */
@@ -370,17 +370,17 @@ struct mbx_ep {
     struct list works;                /* of modules: work.node */
     struct region_table regions;      /* what peers may access */
     uint32_t cores;                   /* of this machine */
-    bool shouted;                     /* a malformed packet has been logged */
+    bool has_logged_drop;             /* a malformed packet has been logged */
     uint32_t rounds;                  /* of progress, since peers were looked at */
-    uint64_t watched_ns;              /* when that was */
-    uint32_t watch_next;              /* the peer from which on the next look goes on */
-    uint32_t watch_met;               /* peers that got a link for its sake */
+    uint64_t liveness_ns_last;        /* when that was */
+    uint32_t liveness_next;           /* the peer from which on the next look goes on */
+    uint32_t liveness_met;            /* peers that got a link for its sake */
 
-    /* failed.c */
-    uint32_t failed_first, failed_last; /* peers that have died, by next_failed */
-    uint32_t failed_count, failed_known;
-    bool is_untold;    /* there may be a receive that has not been told */
-    bool has_seen_all; /* at the last look: what peers that are gone had sent */
+    /* failure.c */
+    uint32_t failure_first, failure_last; /* peers that have died, by next_failed */
+    uint32_t failure_count, failure_known;
+    bool is_unnotified; /* there may be a receive that has not been told */
+    bool has_seen_all;  /* at the last look: what peers that are gone had sent */
 
     /* wait.c */
     struct list waiters;
@@ -390,7 +390,7 @@ struct mbx_ep {
     bool asleep;                         /* the poller sleeps, and does not hold the lock */
     const struct mbx_sleep_hooks *hooks; /* of a poller in mbx_sleep(), or NULL */
     struct event_fd *event_fd;           /* of mbx_fd(), or NULL */
-    bool news;                           /* an awaited request has completed, or: */
+    bool wakeup_pending;                 /* an awaited request has completed, or: */
     bool stirred; /* there is something to do that the sleeper does not know of */
 
     /* module.h */
@@ -444,9 +444,9 @@ static inline bool ep_is_oversubscribed(const struct mbx_ep *ep)
 }
 
 /* There is something to do that comes from no peer: whoever sleeps must get up for it. */
-static inline void ep_stir(struct mbx_ep *ep)
+static inline void ep_wake_sleeper(struct mbx_ep *ep)
 {
-    ep->news = ep->stirred = true;
+    ep->wakeup_pending = ep->stirred = true;
     ep->due |= DUE_MOVE;
 }
 
@@ -458,7 +458,7 @@ static inline void request_init(struct mbx_ep *ep, struct request *req, enum mbx
 {
     list_init_node(&req->out);
     list_init_node(&req->queue);
-    req->flags = options->flags & MBX_SILENT ? REQUEST_SILENT : 0;
+    req->flags = options->flags & MBX_SILENT ? REQUEST_NO_SUCCESS_ENTRY : 0;
     req->completion.request = pool_id(&ep->requests, req);
     req->completion.user = options->user;
     req->completion.kind = kind;
@@ -467,7 +467,7 @@ static inline void request_init(struct mbx_ep *ep, struct request *req, enum mbx
 /* What its user is told of it. */
 static inline mbx_request request_handle(const struct request *req)
 {
-    return req->flags & REQUEST_SILENT ? 0 : req->completion.request;
+    return req->flags & REQUEST_NO_SUCCESS_ENTRY ? 0 : req->completion.request;
 }
 
 void request_complete(struct mbx_ep *ep, struct request *req, int error);
@@ -570,7 +570,7 @@ static inline struct context *context_known(struct mbx_ep *ep, uint32_t id)
 
 /* Where messages wait whose context id nobody here has named yet: an engine for each that a
  * peer makes up would be memory that others exhaust.  NULL: no memory. */
-struct context *context_lobby(struct mbx_ep *ep);
+struct context *context_unclaimed(struct mbx_ep *ep);
 
 static inline struct context *context_get(struct mbx_ep *ep, uint32_t id)
 {
@@ -627,56 +627,57 @@ void progress_io_done(void *ep, void *cookie, int error);
 /* A packet or field from outside made no sense: counted, the first one logged. */
 void progress_dropped(void *ep, const char *reason);
 
-/* ---- watch.c ---- */
+/* ---- liveness.c ---- */
 
 /* Looks within MBX_PEER_TIMEOUT.  A peer that is gone is found by the second that concerns it.
  */
-#define WATCH_LOOKS 20
+#define LIVENESS_LOOKS 20
 
 /* From look to look. */
-static inline int64_t watch_ns(const struct mbx_ep *ep)
+static inline int64_t liveness_ns(const struct mbx_ep *ep)
 {
-    return (int64_t)(ep->settings.peer_timeout_ns / WATCH_LOOKS);
+    return (int64_t)(ep->settings.peer_timeout_ns / LIVENESS_LOOKS);
 }
 
 /* Looks whether those peers are there that somebody waits for, if it is time. */
-void watch_look(struct mbx_ep *ep);
+void liveness_look(struct mbx_ep *ep);
 
 /* A packet could not be sent to peer, and no other will be.  What the peer had sent is still
  * delivered, and may end what waits for it; the rest ends when the looks have found it gone. */
-static inline void watch_suspect(struct peer *peer)
+static inline void liveness_suspect(struct peer *peer)
 {
     peer->is_awaited = true;
 }
 
 /* May somebody wait for a peer? */
-static inline bool watch_is_on(const struct mbx_ep *ep)
+static inline bool liveness_is_on(const struct mbx_ep *ep)
 {
     return pool_live(&ep->requests) != 0;
 }
 
-/* ---- failed.c ---- */
+/* ---- failure.c ---- */
 
 /* peer has died: from now on receives from any source are told. */
-void failed_add(struct mbx_ep *ep, struct peer *peer);
+void failure_add(struct mbx_ep *ep, struct peer *peer);
 /* req, open, from any source: it has been posted when deaths are not acknowledged, or there is
  * a new one. */
-void failed_untold(struct mbx_ep *ep, struct request *req);
-/* Tells of req, which failed_concerns(), as an entry of MBX_FAILURES. */
-void failed_entry(const struct mbx_ep *ep, struct request *req, struct mbx_completion *entry);
+void failure_unnotified(struct mbx_ep *ep, struct request *req);
+/* Tells of req, which failure_concerns(), as an entry of MBX_FAILURES. */
+void failure_entry(const struct mbx_ep *ep, struct request *req, struct mbx_completion *entry);
 /* Entries of MBX_FAILURES. */
-int failed_poll(struct mbx_ep *ep, struct mbx_completion *entries, int count);
+int failure_poll(struct mbx_ep *ep, struct mbx_completion *entries, int count);
 /* Is there one? */
-bool failed_any(struct mbx_ep *ep);
+bool failure_any(struct mbx_ep *ep);
 
 /* Is req to be told now? */
-static inline bool failed_concerns(const struct mbx_ep *ep, const struct request *req)
+static inline bool failure_concerns(const struct mbx_ep *ep, const struct request *req)
 {
-    return unlikely(ep->is_untold) && !(req->flags & REQUEST_TOLD) && recv_is_from_any(req);
+    return unlikely(ep->is_unnotified) && !(req->flags & REQUEST_NOTIFIED) &&
+           recv_is_from_any(req);
 }
 
 /* Marks req as told of the failures so far.  Returns -EHOSTDOWN, for the caller to return. */
-int failed_tell(struct request *req);
+int failure_notify(struct request *req);
 
 /* ---- wait.c ---- */
 

@@ -313,7 +313,7 @@ int mbx_arm(struct mbx_ep *ep)
         return -EINVAL;
     ep_lock(ep);
     found = has_something(ep);
-    wants_watch = watch_is_on(ep);
+    wants_watch = liveness_is_on(ep);
     ep->rounds = PROGRESS_LOOK_AROUND; /* the first round behind the sleep looks around */
     ep_unlock(ep);
     return found ? 1 : arm(ep->event_fd, wants_watch);

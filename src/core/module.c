@@ -192,7 +192,7 @@ OUT_OF_LINE int module_send(struct mbx_ep *ep, struct peer *peer, struct request
 {
     module_for_each (ep, m, send)
         return (*m)->send(ep, peer, req);
-    return -ENOTSUP; /* nobody makes peer.early then */
+    return -ENOTSUP; /* nobody makes peer.rput then */
 }
 
 OUT_OF_LINE int module_defer(struct mbx_ep *ep, struct peer *peer, struct request *req)
@@ -233,10 +233,10 @@ void module_recall(struct mbx_ep *ep)
         (*m)->recall(ep);
 }
 
-void module_lend(struct mbx_ep *ep)
+void module_extra_credit(struct mbx_ep *ep)
 {
-    module_for_each (ep, m, lend)
-        (*m)->lend(ep);
+    module_for_each (ep, m, extra_credit)
+        (*m)->extra_credit(ep);
 }
 
 bool module_is_home(const struct mbx_ep *ep)

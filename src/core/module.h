@@ -12,8 +12,8 @@
  * The ground (requests, peers, progress, waits) and the tagged messages (send, receive, probe,
  * eager, rendezvous, credit) call what is built on them through these tables alone; what is
  * built on them calls down directly.  The path of a short message goes through no table: where
- * it could meet a module it looks at a field of its own (mbx_ep.watched_from, peer.holder,
- * peer.early, credit) and calls a function of this file behind that.
+ * it could meet a module it looks at a field of its own (mbx_ep.watched_from, peer.deferrer,
+ * peer.rput, credit) and calls a function of this file behind that.
  *
  * Invariants
  *   I1  a packet type has at most one handler, a control bit at most one function, a protocol
@@ -101,16 +101,16 @@ struct module {
 
     /* ---- messages ---- */
 
-    /* A message of a peer that defers its sends (peer.holder) has come by itself. */
+    /* A message of a peer that defers its sends (peer.deferrer) has come by itself. */
     void (*message_came)(struct mbx_ep *ep, struct peer *peer);
     /* What such a receive would take of the messages that peers have, and not sent.  1,
      * *status, and if message is not NULL it is taken; 0 nothing that is known; -ENOMEM. */
     int (*probe)(struct mbx_ep *ep, const struct mbx_match_envelope *envelope, uint64_t ignore,
                  struct mbx_status *status, struct message **message);
-    /* A rendezvous that lacks at least mbx_ep.share_from bytes is in RNDV_READ and is to be
+    /* A rendezvous that lacks at least mbx_ep.coop_from bytes is in RNDV_READ and is to be
      * read.  True: the module does it, and gives it back. */
     bool (*read)(struct mbx_ep *ep, struct request *req);
-    /* A send to a peer that has told of receives in advance (peer.early).  As send_first(). */
+    /* A send to a peer that has told of receives in advance (peer.rput).  As send_first(). */
     int (*send)(struct mbx_ep *ep, struct peer *peer, struct request *req);
     /* A send without credit, or behind one, waits.  0; -ENOMEM. */
     int (*defer)(struct mbx_ep *ep, struct peer *peer, struct request *req);
@@ -126,7 +126,7 @@ struct module {
 
     /* A peer defers its sends: receives are given back, and none is given away until lend. */
     void (*recall)(struct mbx_ep *ep);
-    void (*lend)(struct mbx_ep *ep);
+    void (*extra_credit)(struct mbx_ep *ep);
     /* Is every receive matched here and nowhere else? */
     bool (*is_home)(const struct mbx_ep *ep);
 
@@ -167,7 +167,7 @@ void module_deferring(struct mbx_ep *ep, struct peer *peer);
 int module_credit_came(struct mbx_ep *ep, struct peer *peer, uint64_t envelopes);
 void module_credit_told(struct mbx_ep *ep, struct peer *peer, uint64_t envelopes);
 void module_recall(struct mbx_ep *ep);
-void module_lend(struct mbx_ep *ep);
+void module_extra_credit(struct mbx_ep *ep);
 bool module_is_home(const struct mbx_ep *ep);
 bool module_is_valid(const struct mbx_ep *ep);
 

@@ -16,7 +16,7 @@
 
 static void outq_is_busy(struct mbx_ep *ep, struct peer *peer)
 {
-    ep_stir(ep);
+    ep_wake_sleeper(ep);
     if (!list_is_linked(&peer->busy))
         list_add_tail(&ep->busy, &peer->busy);
 }
@@ -46,7 +46,7 @@ int outq_tell_message(struct mbx_ep *ep, struct peer *peer, enum wire_type type,
 
     ep->stats.control += err == 0;
     if (unlikely(err != 0 && err != -EAGAIN))
-        watch_suspect(peer);
+        liveness_suspect(peer);
     return err;
 }
 
@@ -96,7 +96,7 @@ static int outq_pay(struct mbx_ep *ep, struct peer *peer)
         paid += err == -EINPROGRESS;
         if (err == -EAGAIN || err == -EINPROGRESS)
             continue;
-        /* paid, or it cannot be: what the peer sent before may settle the rest (watch.c) */
+        /* paid, or it cannot be: what the peer sent before may settle the rest (liveness.c) */
         peer->owes &= (uint8_t)~control->what;
         paid++;
     }
@@ -157,7 +157,7 @@ int outq_flush(struct mbx_ep *ep, struct peer *peer)
 
         if (err == -EAGAIN || err == -EINPROGRESS) {
             moved += err == -EINPROGRESS;
-            ep_stir(ep);
+            ep_wake_sleeper(ep);
             /* a long answer lets others go first; messages keep their order */
             if (proto_of(ep, req)->states[req->state % PROTO_STATES].lets_pass) {
                 list_remove(&req->out);

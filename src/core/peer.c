@@ -11,8 +11,8 @@
  *
  * A job has many ranks, and a rank talks with few of them.  So who is named costs an
  * address and its places in the tables; the rest, and all that the transport keeps, is made
- * when something is sent to it, comes from it, or is waited for so long that watch.c looks at
- * it.
+ * when something is sent to it, comes from it, or is waited for so long that liveness.c looks
+ * at it.
  *
  * Invariants
  *   I1  peers[number] is set once, and then stays
@@ -211,10 +211,10 @@ const char *mbx_address_text(const struct mbx_address *address, char *buf, size_
 
 static void peer_destroy(struct peer *peer)
 {
-    mem_free(peer->hold);
-    mem_free(peer->holder);
+    mem_free(peer->backlog);
+    mem_free(peer->deferrer);
     mem_free(peer->accesses);
-    mem_free(peer->early);
+    mem_free(peer->rput);
     mem_free(peer);
 }
 

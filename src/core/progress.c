@@ -23,9 +23,9 @@ OUT_OF_LINE void progress_dropped(void *arg, const char *reason)
     struct mbx_ep *ep = arg;
 
     ep->stats.dropped_packets++;
-    if (ep->shouted)
+    if (ep->has_logged_drop)
         return;
-    ep->shouted = true;
+    ep->has_logged_drop = true;
     LOG_WARN("dropped a packet: %s (further ones are only counted)", reason);
 }
 
@@ -86,8 +86,8 @@ static OUT_OF_LINE int progress_look_around(struct mbx_ep *ep)
         moved = ep->transport->ops->poll(ep->transport, PROGRESS_BUDGET);
         progress_polled(ep);
     }
-    if (watch_is_on(ep))
-        watch_look(ep);
+    if (liveness_is_on(ep))
+        liveness_look(ep);
     ep->rounds = 0;
     return moved;
 }
@@ -127,7 +127,7 @@ static OUT_OF_LINE void progress_all_read(struct mbx_ep *ep)
 {
     if (list_is_empty(&ep->done[MBX_SENDS]) && list_is_empty(&ep->done[MBX_RECVS]) &&
         list_is_empty(&ep->done[MBX_ACCESS]) && list_is_empty(&ep->done[MBX_EVENTS]) &&
-        !ep->is_untold)
+        !ep->is_unnotified)
         ep->due &= (uint8_t)~DUE_READ;
 }
 

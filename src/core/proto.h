@@ -37,18 +37,18 @@ struct request;
 struct wire_packet;
 
 enum proto_id {
-    PROTO_REQUEST,    /* request.c: complete */
-    PROTO_RECV,       /* recv.c: a receive without a message */
-    PROTO_SEND,       /* send.c: a message of which it is not known how it travels */
-    PROTO_EAGER,      /* eager.c */
-    PROTO_RNDV,       /* rndv.c */
-    PROTO_HOLD,       /* hold.c: a send that waits for credit, or for a receive */
-    PROTO_EARLY_SEND, /* early_send.c: a send that is written into its receive */
-    PROTO_EARLY_RECV, /* early_recv.c: a receive that its sender writes */
-    PROTO_SHARE,      /* share.c: a receive of which its sender writes a part */
-    PROTO_ACCESS,     /* access.c: one-sided, ours */
-    PROTO_SERVE,      /* serve.c: one-sided, of a peer */
-    PROTO_OFFLOAD,    /* offload.c: a receive that the device has */
+    PROTO_REQUEST,   /* request.c: complete */
+    PROTO_RECV,      /* recv.c: a receive without a message */
+    PROTO_SEND,      /* send.c: a message of which it is not known how it travels */
+    PROTO_EAGER,     /* eager.c */
+    PROTO_RNDV,      /* rndv.c */
+    PROTO_BACKLOG,   /* backlog.c: a send that waits for credit, or for a receive */
+    PROTO_RPUT_SEND, /* rput_send.c: a send that is written into its receive */
+    PROTO_RPUT_RECV, /* rput_recv.c: a receive that its sender writes */
+    PROTO_COOP,      /* coop.c: a receive of which its sender writes a part */
+    PROTO_ACCESS,    /* origin.c: one-sided, ours */
+    PROTO_TARGET,    /* target.c: one-sided, of a peer */
+    PROTO_OFFLOAD,   /* offload.c: a receive that the device has */
     PROTOS
 };
 
@@ -102,7 +102,7 @@ struct proto {
     /* The peer that req awaits is gone, or its packet can never leave: it ends with this error.
      * NULL: the module ends it, and its packet waits until then. */
     void (*peer_gone)(struct mbx_ep *ep, struct peer *peer, struct request *req, int error);
-    /* req, which is LENT, is complete: nobody is to write into its buffer any more. */
+    /* req, which is ANNOUNCED, is complete: nobody is to write into its buffer any more. */
     void (*ended)(struct mbx_ep *ep, struct request *req);
 };
 

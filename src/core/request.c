@@ -4,7 +4,7 @@
  *
  *   take ──> (states, proto.h) ───> complete ──> done queue ──> consume ──> given back
  *                                       │                          │
- *                                       └── silent or mute ────────┘
+ *                                       └── silent or internal ────────┘
  *
  * A completed request is its own entry in the completion queue, so the queues cannot
  * overflow and cost nothing while empty.  A request is completed in exactly one
@@ -44,8 +44,8 @@ static inline void request_is_complete(struct mbx_ep *ep, struct request *req, i
     ep->due |= DUE_READ;
 }
 
-/* request_complete() for a request that failed, is silent or mute, is awaited, or has something
- * to give back. */
+/* request_complete() for a request that failed, is silent or internal, is awaited, or has
+ * something to give back. */
 static OUT_OF_LINE void request_complete_rest(struct mbx_ep *ep, struct request *req, int error)
 {
     const struct proto *proto = proto_of(ep, req);
@@ -53,19 +53,20 @@ static OUT_OF_LINE void request_complete_rest(struct mbx_ep *ep, struct request 
     request_is_complete(ep, req, error);
     if (req->flags & (REQUEST_EXPOSED | REQUEST_COPIED))
         request_return_buffer(ep, req);
-    if (req->flags & REQUEST_LENT)
+    if (req->flags & REQUEST_ANNOUNCED)
         proto->ended(ep, req);
     if (req->flags & REQUEST_AWAITED)
-        ep->news = true;
-    assert(ep->injected != 0 || !(req->flags & REQUEST_MUTE) || !request_is_send(req));
-    ep->injected -= (req->flags & REQUEST_MUTE) && request_is_send(req);
+        ep->wakeup_pending = true;
+    assert(ep->injected != 0 || !(req->flags & REQUEST_INTERNAL) || !request_is_send(req));
+    ep->injected -= (req->flags & REQUEST_INTERNAL) && request_is_send(req);
     if (error != 0 && request_is_send(req)) {
         ep->stats.send_errors++;
-        if (req->flags & REQUEST_MUTE)
+        if (req->flags & REQUEST_INTERNAL)
             LOG_WARN("an injected message was lost: %s, peer %u", mbx_strerror(error),
                      req->peer);
     }
-    if ((req->flags & REQUEST_MUTE) || ((req->flags & REQUEST_SILENT) && error == 0))
+    if ((req->flags & REQUEST_INTERNAL) ||
+        ((req->flags & REQUEST_NO_SUCCESS_ENTRY) && error == 0))
         request_release(ep, req);
     else
         list_add_tail(request_queue(ep, req), &req->queue);

@@ -42,16 +42,18 @@ static bool place_is_valid(const struct mbx_ep *ep, const struct request *req)
 static bool end_is_valid(const struct request *req)
 {
     bool is_over = req->state == REQUEST_COMPLETE || req->state == REQUEST_LINGER;
-    unsigned flags = req->flags & (REQUEST_SILENT | REQUEST_MUTE);
+    unsigned flags = req->flags & (REQUEST_NO_SUCCESS_ENTRY | REQUEST_INTERNAL);
 
     if (!is_over)
         return true;
     return HOLDS("core.h I7", (req->flags & (REQUEST_EXPOSED | REQUEST_COPIED)) == 0) &&
-           HOLDS("core.h I7", (req->flags & REQUEST_LENT) == 0) &&
+           HOLDS("core.h I7", (req->flags & REQUEST_ANNOUNCED) == 0) &&
            HOLDS("core.h I7",
-                 (req->flags & REQUEST_SHARED) == 0 || req->completion.kind == MBX_SENDS) &&
-           HOLDS("core.h I4", req->state == REQUEST_LINGER || (flags & REQUEST_MUTE) == 0) &&
-           HOLDS("core.h I4", req->state == REQUEST_LINGER || flags != REQUEST_SILENT ||
+                 (req->flags & REQUEST_COOP) == 0 || req->completion.kind == MBX_SENDS) &&
+           HOLDS("core.h I4",
+                 req->state == REQUEST_LINGER || (flags & REQUEST_INTERNAL) == 0) &&
+           HOLDS("core.h I4", req->state == REQUEST_LINGER ||
+                                  flags != REQUEST_NO_SUCCESS_ENTRY ||
                                   req->completion.error != 0);
 }
 
@@ -74,8 +76,8 @@ static void count(void *arg, void *object)
         return;
     census->done += req->state == REQUEST_COMPLETE;
     census->active += state_of(census->ep, req)->queue == PROTO_ACTIVE;
-    census->injected +=
-        (req->flags & REQUEST_MUTE) != 0 && request_is_send(req) && req->state > REQUEST_LINGER;
+    census->injected += (req->flags & REQUEST_INTERNAL) != 0 && request_is_send(req) &&
+                        req->state > REQUEST_LINGER;
     census->open += recv_is_open(req);
 }
 

@@ -23,13 +23,13 @@ struct stats {
     uint64_t contexts;
     /* messages that waited at their sender */
     uint64_t control, credits;
-    uint64_t holds, held_now, held_max;
+    uint64_t deferrals, deferred_now, deferred_max;
     uint64_t claims, claims_won, claims_lost, locks;
     uint64_t rtrs, retires, rtr_looks;
-    uint64_t reached, peeks, taken, given;
+    uint64_t claims_met, peeks, pulled, pulled_by_peers;
     /* receives told before their message was sent */
-    uint64_t early_rtrs, early_won, early_missed, early_void, early_stopped;
-    uint64_t shared;
+    uint64_t rput_announced, rput_won, rput_missed, rput_void, rput_stopped;
+    uint64_t coop_parts;
     /* messages and bytes by protocol */
     uint64_t sent[MBX_PROTOCOLS], sent_bytes[MBX_PROTOCOLS];
     uint64_t received[MBX_PROTOCOLS], received_bytes[MBX_PROTOCOLS];

@@ -15,8 +15,8 @@
 
 bool ep_is_valid(const struct mbx_ep *ep)
 {
-    return request_is_valid(ep) && peer_is_valid(ep) && arbiter_is_valid(ep) &&
-           failed_is_valid(ep) && module_is_valid(ep);
+    return request_is_valid(ep) && peer_is_valid(ep) && lockword_is_valid(ep) &&
+           failure_is_valid(ep) && module_is_valid(ep);
 }
 
 /* What a look walks: slots, also those that are free. */

@@ -22,8 +22,8 @@ bool ep_is_valid(const struct mbx_ep *ep);
 
 bool request_is_valid(const struct mbx_ep *ep); /* core.h I1, I4, I5, I7 */
 bool peer_is_valid(const struct mbx_ep *ep);    /* core.h I2, I3, I6; peer.c */
-bool arbiter_is_valid(const struct mbx_ep *ep);
-bool failed_is_valid(const struct mbx_ep *ep); /* and what watch.c knows of peers */
+bool lockword_is_valid(const struct mbx_ep *ep);
+bool failure_is_valid(const struct mbx_ep *ep); /* and what liveness.c knows of peers */
 
 /* Visits each live request, also of an endpoint that the caller does not change. */
 static inline void valid_each(const struct mbx_ep *ep, pool_visit_fn *visit, void *arg)

@@ -127,8 +127,8 @@ static int wait_sleep(struct mbx_ep *ep, const struct waiter *w)
 
     int64_t left_ns = wait_left(w, clock_now());
 
-    if (watch_is_on(ep) && (left_ns < 0 || left_ns > watch_ns(ep)))
-        left_ns = watch_ns(ep);
+    if (liveness_is_on(ep) && (left_ns < 0 || left_ns > liveness_ns(ep)))
+        left_ns = liveness_ns(ep);
     ep->rounds = PROGRESS_LOOK_AROUND; /* look around as soon as we are awake */
     ep->stirred = false;
     err = module_sleep(ep, left_ns);
@@ -155,7 +155,7 @@ static int wait_poll(struct mbx_ep *ep, struct waiter *w)
         if (wait_is_over(ep, w))
             return 0;
         moved = progress_round(ep);
-        if (moved > 0 || ep->news)
+        if (moved > 0 || ep->wakeup_pending)
             wait_look(ep);
         if (moved > 0)
             idle = 0;
@@ -290,7 +290,7 @@ static OUT_OF_LINE int wait_long(struct mbx_ep *ep, struct request *req, int64_t
     if (req == NULL)
         return -ESTALE; /* another thread has taken it */
     if (req->state != REQUEST_COMPLETE)
-        return failed_tell(req);
+        return failure_notify(req);
     return request_consume(ep, req, completion);
 }
 

@@ -53,9 +53,9 @@ static bool array_take(struct mbx_ep *ep, struct array *a, int i)
     struct mbx_completion entry = {.request = handle, .error = -ESTALE};
 
     if (req != NULL && req->state != REQUEST_COMPLETE) {
-        if (!failed_concerns(ep, req))
+        if (!failure_concerns(ep, req))
             return false;
-        failed_entry(ep, req, &entry);
+        failure_entry(ep, req, &entry);
     } else {
         if (req != NULL)
             request_consume(ep, req, &entry);

@@ -9,7 +9,7 @@
 
 bool wait_any_done(struct mbx_ep *ep, unsigned queues)
 {
-    if ((queues & MBX_FAILURES) && failed_any(ep))
+    if ((queues & MBX_FAILURES) && failure_any(ep))
         return true;
     for (unsigned queue = MBX_SENDS; queue <= MBX_EVENTS; queue <<= 1)
         if ((queues & queue) && !list_is_empty(&ep->done[queue]))
@@ -47,7 +47,7 @@ OUT_OF_LINE void wait_tell(struct mbx_ep *ep)
     bool needs_poller = ep->stirred;
     struct list *node;
 
-    ep->news = ep->stirred = false;
+    ep->wakeup_pending = ep->stirred = false;
     list_for_each (node, &ep->waiters) {
         struct waiter *w = waiter_of(node);
 

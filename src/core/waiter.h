@@ -50,7 +50,7 @@ static inline bool wait_is_told(const struct waiter *w)
 /* Something has happened: to a waiter? */
 static inline void wait_look(struct mbx_ep *ep)
 {
-    if (unlikely(ep->news) || unlikely(ep->any_waiters != 0))
+    if (unlikely(ep->wakeup_pending) || unlikely(ep->any_waiters != 0))
         wait_tell(ep);
 }
 
@@ -72,7 +72,7 @@ static inline bool wait_request_is_over(const struct mbx_ep *ep, mbx_request req
 {
     const struct request *req = request_find(ep, request);
 
-    return req == NULL || req->state == REQUEST_COMPLETE || failed_concerns(ep, req);
+    return req == NULL || req->state == REQUEST_COMPLETE || failure_concerns(ep, req);
 }
 
 #endif

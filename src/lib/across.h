@@ -10,14 +10,14 @@
 
 struct mbx_ep;
 
-bool credit_is_valid(const struct mbx_ep *ep); /* credit.h; with sendside and offload */
-bool hold_is_valid(const struct mbx_ep *ep);   /* hold.c, offer.h; with rput */
-bool reach_is_valid(const struct mbx_ep *ep);  /* reach.c; with offload */
+bool credit_is_valid(const struct mbx_ep *ep);   /* credit.h; with sendside and offload */
+bool backlog_is_valid(const struct mbx_ep *ep);  /* backlog.c, sendtable.h; with rput */
+bool receiver_is_valid(const struct mbx_ep *ep); /* receiver.c; with offload */
 
 /* All of them.  With MBX_CHECKS. */
 static inline bool across_is_valid(const struct mbx_ep *ep)
 {
-    return credit_is_valid(ep) && hold_is_valid(ep) && reach_is_valid(ep);
+    return credit_is_valid(ep) && backlog_is_valid(ep) && receiver_is_valid(ep);
 }
 
 #endif

@@ -6,7 +6,7 @@
 #include "lib/across.h"
 
 #include "p2p/credit.h"
-#include "sendside/hold.h"
+#include "sendside/backlog.h"
 #include "offload/offload.h"
 #include "core/valid.h"
 
@@ -34,7 +34,7 @@ static uint64_t parked(const struct mbx_ep *ep)
  * allows, and what the user held in his hands, of which there were never more than messages. */
 static uint64_t fins_most(const struct mbx_ep *ep, const struct credit *credit)
 {
-    return FINS_MOST + HOLD_CLAIMS + 1 + 2 * credit->window + pool_most(&ep->messages);
+    return FINS_MOST + BACKLOG_CLAIMS + 1 + 2 * credit->window + pool_most(&ep->messages);
 }
 
 static bool window_is_valid(const struct mbx_ep *ep, const struct peer *peer)

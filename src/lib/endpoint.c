@@ -8,25 +8,25 @@
 #include "base/random.h"
 #include "boot/boot.h"
 #include "core/core.h"
-#include "rma/access.h"
-#include "core/arbiter.h"
+#include "rma/rma.h"
+#include "core/lockword.h"
 #include "p2p/credit.h"
-#include "p2p/distance.h"
-#include "rput/early.h"
-#include "sendside/hold.h"
+#include "p2p/locality.h"
+#include "rput/rput.h"
+#include "sendside/backlog.h"
 #include "core/event_fd.h"
 #include "core/module.h"
 #include "lib/across.h"
 #include "offload/offload.h"
-#include "sendside/reach.h"
-#include "p2p/record.h"
-#include "rput/share.h"
+#include "sendside/receiver.h"
+#include "p2p/tracepoint.h"
+#include "rput/coop.h"
 
 static const struct transport_events events = {
     .accept = peer_accept,
     .deliver = deliver_packet,
     .read_done = progress_io_done,
-    .cswap_done = hold_locked,
+    .cswap_done = backlog_locked,
     .dropped = progress_dropped,
     .sleeps = wait_sleeps,
     .slept = wait_slept,
@@ -37,7 +37,7 @@ static const struct transport_events offload_events = {
     .accept = peer_accept,
     .deliver = offload_deliver,
     .read_done = offload_read_done,
-    .cswap_done = hold_locked,
+    .cswap_done = backlog_locked,
     .dropped = progress_dropped,
     .repeats = offload_repeats,
     .sleeps = wait_sleeps,
@@ -59,14 +59,14 @@ static const struct module *const modules[] = {
     &rndv_module,
     &credit_module,
     &offload_module,
-    &early_recv_module,
-    &share_module,
-    &early_send_module,
-    &hold_module,
-    &reach_module,
+    &rput_recv_module,
+    &coop_module,
+    &rput_send_module,
+    &backlog_module,
+    &receiver_module,
     &remote_probe_module,
     &access_module,
-    &serve_module,
+    &target_module,
     &across_module,
     NULL,
 };
@@ -178,26 +178,26 @@ int mbx_open(const struct mbx_config *config, struct mbx_ep **out)
     ep->has_seen_all = true;
     ep->modules = modules;
     module_register(ep);
-    ep->hold_room = HOLD_RTRS;
+    ep->backlog_room = BACKLOG_RTRS;
     ep->watched_from = SIZE_MAX;
     credit_open(ep);
     err = endpoint_transport(ep, config != NULL ? config->key : NULL);
     if (err < 0)
         goto free_pools;
-    err = arbiter_init(ep);
+    err = lockword_init(ep);
     if (err < 0)
         goto close_transport;
     err = module_open(ep);
     if (err < 0)
-        goto close_arbiter;
-    ep->watch_next = peer_own_hash(ep);
+        goto close_lockwords;
+    ep->liveness_next = peer_own_hash(ep);
     endpoint_limits(ep);
-    record_open(ep);
+    tracepoint_open(ep);
     *out = ep;
     return 0;
 
-close_arbiter:
-    arbiter_fini(ep);
+close_lockwords:
+    lockword_fini(ep);
 close_transport:
     ep->transport->ops->close(ep->transport);
 free_pools:
@@ -237,7 +237,7 @@ static int endpoint_drain(struct mbx_ep *ep)
         }
         if (progress_round(ep) == 0) {
             left = ep->settings.close_timeout_ns - gone;
-            module_sleep(ep, (int64_t)min_size(left, (size_t)watch_ns(ep)));
+            module_sleep(ep, (int64_t)min_size(left, (size_t)liveness_ns(ep)));
             ep->rounds = PROGRESS_LOOK_AROUND; /* look whether they are still there */
         }
     }
@@ -267,13 +267,13 @@ int mbx_close(struct mbx_ep *ep)
     err = endpoint_drain(ep);
     ep_unlock(ep);
     stats_write(ep);
-    record_close(ep);
+    tracepoint_close(ep);
     module_close(ep);
     ep->transport->ops->close(ep->transport);
     pool_for_each(&ep->messages, endpoint_free_message, ep);
     pool_for_each(&ep->requests, endpoint_free_request, ep);
     module_fini(ep);
-    arbiter_fini(ep);
+    lockword_fini(ep);
     context_fini(ep); /* takes what is queued off its queues: before the pools go */
     pool_fini(&ep->messages);
     pool_fini(&ep->requests);

@@ -110,7 +110,7 @@ static int do_probe(struct history_run *run, const struct op *op)
 
     if (msg == NULL)
         return NOBODY;
-    return mbx_match_claim(&run->m, msg) ? msg_id(run, msg) : BROKEN;
+    return mbx_match_extract(&run->m, msg) ? msg_id(run, msg) : BROKEN;
 }
 
 static void do_post_many(struct history_run *run, const struct op *ops, size_t count,
@@ -179,7 +179,7 @@ static void engine_answers(struct history_run *run, const struct op *ops, int co
         *answers = mbx_match_cancel(&run->m, &run->recvs[op->target]);
         break;
     case OP_CLAIM:
-        *answers = mbx_match_claim(&run->m, &run->msgs[op->target]);
+        *answers = mbx_match_extract(&run->m, &run->msgs[op->target]);
         break;
     case OP_KINDS:
         *answers = BROKEN;

@@ -513,7 +513,7 @@ struct mbx_match_msg *mbx_match_peek(struct mbx_match *m,
     return search_msgs(m, envelope, ignore);
 }
 
-bool mbx_match_claim(struct mbx_match *m, struct mbx_match_msg *msg)
+bool mbx_match_extract(struct mbx_match *m, struct mbx_match_msg *msg)
 {
     if (msg->state != MBX_MATCH_QUEUED)
         return false;

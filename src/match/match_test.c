@@ -195,7 +195,7 @@ static void r5_nobody_else_sees_a_claimed_message(void **state)
     bench_init(&b, 0);
     arrive(&b, 0, 2, 7);
     arrive(&b, 1, 2, 8);
-    assert_true(mbx_match_claim(&b.m, &b.g[0]));
+    assert_true(mbx_match_extract(&b.m, &b.g[0]));
     assert_true(mbx_match_is_valid(&b.m));
     assert_ptr_equal(mbx_match_peek(&b.m, &any, ANY_TAG), &b.g[1]);
     assert_int_equal(post(&b, 0, 2, 7, 0), -1);
@@ -384,14 +384,14 @@ static void a_second_claim_is_refused(void **state)
 
     (void)state;
     bench_init(&b, 0);
-    assert_false(mbx_match_claim(&b.m, &b.g[0])); /* never arrived */
+    assert_false(mbx_match_extract(&b.m, &b.g[0])); /* never arrived */
     arrive(&b, 0, 2, 7);
-    assert_true(mbx_match_claim(&b.m, &b.g[0]));
-    assert_false(mbx_match_claim(&b.m, &b.g[0]));
+    assert_true(mbx_match_extract(&b.m, &b.g[0]));
+    assert_false(mbx_match_extract(&b.m, &b.g[0]));
     assert_int_equal(b.m.count.claimed, 1);
     arrive(&b, 1, 2, 7);
     assert_int_equal(post(&b, 0, 2, 7, 0), 1);
-    assert_false(mbx_match_claim(&b.m, &b.g[1])); /* has matched */
+    assert_false(mbx_match_extract(&b.m, &b.g[1])); /* has matched */
     assert_true(mbx_match_is_valid(&b.m));
     mbx_match_fini(&b.m);
 }
@@ -410,7 +410,7 @@ static void entries_are_used_again_in_any_state(void **state)
         assert_int_equal(arrive(&b, 0, 2, 7), -1);
         assert_int_equal(post(&b, 0, 2, 7, 0), 0);
         assert_int_equal(arrive(&b, 0, 2, 7), -1);
-        assert_true(mbx_match_claim(&b.m, &b.g[0]));
+        assert_true(mbx_match_extract(&b.m, &b.g[0]));
     }
     mbx_match_fini(&b.m);
 }
@@ -425,7 +425,7 @@ static void fini_gives_queued_entries_back(void **state)
     arrive(&b, 0, 2, 8);
     mbx_match_fini(&b.m);
     assert_false(mbx_match_cancel(&b.m, &b.r[0]));
-    assert_false(mbx_match_claim(&b.m, &b.g[0]));
+    assert_false(mbx_match_extract(&b.m, &b.g[0]));
 }
 
 /* The ages of three entries lie on both sides of the number at which they wrap. */
@@ -493,7 +493,7 @@ static void searches_are_counted_entry_by_entry(void **state)
     assert_int_equal(count->searches, 9);
     assert_int_equal(count->search_steps, 10);
     mbx_match_cancel(&b.m, &b.r[0]);
-    mbx_match_claim(&b.m, &b.g[2]);
+    mbx_match_extract(&b.m, &b.g[2]);
     assert_int_equal(count->searches, 9);
     assert_int_equal(count->search_max, 2);
     mbx_match_fini(&b.m);

@@ -161,10 +161,10 @@ static bool asked_are_valid(const struct shadow *shadow)
     list_for_each (node, &shadow->asked) {
         const struct shadow_recv *recv = container_of(node, struct shadow_recv, node);
 
-        if (recv->state != SHADOW_REVOKING && recv->state != SHADOW_CLAIMED)
+        if (recv->state != SHADOW_REVOKING && recv->state != SHADOW_RECLAIMED)
             return false;
         if (recv->message != NULL &&
-            (recv->state != SHADOW_CLAIMED || recv->message->recv != recv))
+            (recv->state != SHADOW_RECLAIMED || recv->message->recv != recv))
             return false;
     }
     return true;

@@ -25,12 +25,12 @@
 #include "base/sys.h"
 #include "offload/offload.h"
 
-#include "core/arbiter.h"
+#include "core/lockword.h"
 #include "core/event_fd.h"
 
 #include "p2p/credit.h"
 #include "core/module.h"
-#include "p2p/record.h"
+#include "p2p/tracepoint.h"
 #include "offload/bypass.h"
 #include "softdev/softdev.h"
 #include "transport/handoff.h"
@@ -58,7 +58,7 @@ static void on_posted(struct mbx_ep *ep, struct request *req)
         return;
     ep->offload->is_quiet = false;
     if (ep->offload->in_loop || req->shadow.state == SHADOW_WAITING)
-        ep_stir(ep); /* a thread that sleeps has something to do */
+        ep_wake_sleeper(ep); /* a thread that sleeps has something to do */
 }
 
 static void on_left(struct mbx_ep *ep, struct request *req, enum recv_cause cause,
@@ -75,20 +75,20 @@ static bool on_cancel(struct mbx_ep *ep, struct request *req)
     if (ep->offload == NULL || shadow_cancel(&ep->offload->shadow, &req->shadow))
         return true;
     if (ep->offload->in_loop)
-        ep_stir(ep);
+        ep_wake_sleeper(ep);
     return false;
 }
 
 int offload_revoke(struct mbx_ep *ep, struct request *req)
 {
-    if (!recv_is_open(req) || !arbiter_close(ep, req) ||
+    if (!recv_is_open(req) || !lockword_close(ep, req) ||
         !recv_unpost(ep, req, RECV_DEVICE, NULL))
         return -EALREADY;
     if (ep->offload == NULL || shadow_reclaim(&ep->offload->shadow, &req->shadow))
         return 0;
-    proto_move(ep, req, OFFLOAD_CLAIMED);
+    proto_move(ep, req, OFFLOAD_RECLAIMED);
     if (ep->offload->in_loop)
-        ep_stir(ep);
+        ep_wake_sleeper(ep);
     return -EINPROGRESS;
 }
 
@@ -111,10 +111,10 @@ static void on_recall(struct mbx_ep *ep)
         return;
     shadow_recall(&ep->offload->shadow);
     if (ep->offload->in_loop)
-        ep_stir(ep);
+        ep_wake_sleeper(ep);
 }
 
-static void on_lend(struct mbx_ep *ep)
+static void on_extra_credit(struct mbx_ep *ep)
 {
     if (ep->offload != NULL)
         shadow_lend(&ep->offload->shadow);
@@ -184,7 +184,7 @@ static uint64_t offload_credit(const struct mbx_ep *ep, const struct mbx_device_
 {
     size_t most = ep->transport->limits.packet_max;
 
-    return event->flags & MBX_DEVICE_BY_RNDV ? credit_early(min_size(event->bytes, most))
+    return event->flags & MBX_DEVICE_BY_RNDV ? credit_rts_payload(min_size(event->bytes, most))
                                              : credit_eager(event->size);
 }
 
@@ -197,14 +197,14 @@ static void on_matched(void *arg, struct shadow_recv *recv,
                                                 event->envelope.source, event->envelope.tag};
     struct peer *peer = peer_get(ep, envelope.source);
 
-    if (!recv_unpost(ep, req, RECV_DEVICE, NULL) && req->state == OFFLOAD_CLAIMED)
+    if (!recv_unpost(ep, req, RECV_DEVICE, NULL) && req->state == OFFLOAD_RECLAIMED)
         offload_answer(ep, req, false);
-    if (peer->holder != NULL)
+    if (peer->deferrer != NULL)
         module_message_came(ep, peer);
     if (credit_admits(peer)) /* else it had none to get back */
         credit_freed(ep, peer, offload_credit(ep, event));
     ep->stats.expected++;
-    record_arrive(ep, &envelope, req, NULL);
+    tracepoint_arrive(ep, &envelope, req, NULL);
     offload_receive(ep, req, &envelope, event);
 }
 
@@ -264,7 +264,7 @@ static void on_revoked(void *arg, struct shadow_recv *recv)
 {
     struct request *req = request_of(recv);
 
-    if (req->state == OFFLOAD_CLAIMED)
+    if (req->state == OFFLOAD_RECLAIMED)
         offload_answer(arg, req, true);
     else
         recv_cancelled(arg, req);
@@ -359,7 +359,7 @@ static int offload_arrive(struct mbx_ep *ep, const struct arrival *arrival)
     return 0;
 }
 
-int offload_beside(void *arg, uint32_t peer, const void *bytes, size_t size)
+int offload_bypass(void *arg, uint32_t peer, const void *bytes, size_t size)
 {
     struct mbx_ep *ep = arg;
     struct wire_packet packet;
@@ -395,7 +395,7 @@ static void on_met(void *arg, struct shadow_message *shadow, struct shadow_recv 
     struct arrival room;
 
     ep->stats.expected++;
-    record_arrive(ep, &shadow->envelope, req, NULL);
+    tracepoint_arrive(ep, &shadow->envelope, req, NULL);
     credit_met(ep, beside->message);
     credit_emptied(ep, beside->message);
     recv_matched(ep, req, message_arrival(beside->message, &room));
@@ -442,7 +442,7 @@ static void on_owed(void *arg, uint32_t peer, uint64_t sender)
         LOG_ERROR("no memory for a FIN that the device owed to peer %u", peer);
         return;
     }
-    req->flags |= REQUEST_MUTE;
+    req->flags |= REQUEST_INTERNAL;
     req->peer = peer;
     outq_owe_fin(ep, req, sender);
     request_complete(ep, req, 0);
@@ -455,7 +455,7 @@ static void offload_take_over(struct mbx_ep *ep)
     int err;
 
     if (ep->asleep) {
-        ep_stir(ep); /* it is for the thread that sleeps in the transport */
+        ep_wake_sleeper(ep); /* it is for the thread that sleeps in the transport */
         return;
     }
     err = offload->in_loop ? 0 : transport_take_back(ep->transport);
@@ -591,7 +591,7 @@ static int offload_device(struct mbx_ep *ep, const struct transport_config *conf
             .transport_config = config,
             .read_chunk = s->read_chunk,
             .spin_ns = min_size(s->spin_ns, s->device_spin_ns),
-            .look_ns = (uint64_t)watch_ns(ep),
+            .look_ns = (uint64_t)liveness_ns(ep),
             .answer_ns = s->device_answer_ns,
             .seed = ep->match_seed,
             .program = s->device_program,
@@ -808,10 +808,10 @@ static const struct proto offload_proto = {
                                                 .then = PROTO_THEN(PROTO_EAGER) |
                                                         PROTO_THEN(PROTO_RNDV),
                                                 .is_first = true},
-            [OFFLOAD_CLAIMED % PROTO_STATES] = {.name = "claimed",
-                                                .kinds = MBX_RECVS,
-                                                .then = PROTO_THEN(PROTO_RECV),
-                                                .is_first = true},
+            [OFFLOAD_RECLAIMED % PROTO_STATES] = {.name = "claimed",
+                                                  .kinds = MBX_RECVS,
+                                                  .then = PROTO_THEN(PROTO_RECV),
+                                                  .is_first = true},
         },
 };
 
@@ -830,7 +830,7 @@ const struct module offload_module = {
     .recv_left = on_left,
     .recv_cancel = on_cancel,
     .recall = on_recall,
-    .lend = on_lend,
+    .extra_credit = on_extra_credit,
     .is_home = on_is_home,
     .is_valid = MBX_CHECKS ? offload_is_valid : NULL,
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * offload.h - a matching device beside the matching engines.  Private to src/core.
+ * offload.h - a matching device beside the matching engines.  Private to src/offload.
  *
  *   mbx_recv ─> mbx_match_post ─queued─> recv_posted ─> shadow ─────> device
  *                                                                     │
@@ -10,7 +10,7 @@
  *              └── met a receive? recv_left
  *
  * A second transport of the endpoint, whose packets do not go through the device, delivers to
- * offload_beside(): its messages may have to wait for the device's answer (device/beside.h).
+ * offload_bypass(): its messages may have to wait for the device's answer (offload/bypass.h).
  *
  * Without a device ep->offload is NULL, and each of these costs a branch that always goes the
  * same way.
@@ -27,7 +27,7 @@ typedef void offload_answer_fn(struct mbx_ep *ep, struct request *req, bool is_o
 
 enum offload_state {
     OFFLOAD_MATCHED = PROTO_STATE(PROTO_OFFLOAD, 0), /* the device moves the data */
-    OFFLOAD_CLAIMED, /* asked back from the device, for a message beside it */
+    OFFLOAD_RECLAIMED, /* asked back from the device, for a message beside it */
 };
 
 struct offload {
@@ -52,7 +52,7 @@ void offload_repeats(void *ep, uint32_t peer);
 
 /* As transport_events.deliver, of a transport whose packets do not go through the device.  All
  * packets of a peer come by one transport. */
-int offload_beside(void *ep, uint32_t peer, const void *packet, size_t size);
+int offload_bypass(void *ep, uint32_t peer, const void *packet, size_t size);
 
 /*
  * offload_revoke - takes req back, for a message that does not come through the device.

@@ -19,8 +19,8 @@ static bool recv_is_valid(const struct mbx_ep *ep, const struct request *req)
         return HOLDS("offload.c I1", shadow == SHADOW_MATCHED);
     case REQUEST_REVOKING:
         return HOLDS("offload.c I1", shadow == SHADOW_REVOKING);
-    case OFFLOAD_CLAIMED:
-        return HOLDS("offload.c I1", shadow == SHADOW_CLAIMED);
+    case OFFLOAD_RECLAIMED:
+        return HOLDS("offload.c I1", shadow == SHADOW_RECLAIMED);
     default:
         return true;
     }
@@ -41,7 +41,7 @@ static void look_at_recv(void *arg, void *object)
     if (look->ep->offload == NULL)
         look->is_valid = HOLDS("offload.c I2", req->state != OFFLOAD_MATCHED &&
                                                    req->state != REQUEST_REVOKING &&
-                                                   req->state != OFFLOAD_CLAIMED);
+                                                   req->state != OFFLOAD_RECLAIMED);
     else
         look->is_valid = recv_is_valid(look->ep, req);
 }
@@ -53,6 +53,6 @@ bool offload_is_valid(const struct mbx_ep *ep)
     valid_each(ep, look_at_recv, &look);
     return look.is_valid &&
            (ep->offload == NULL ||
-            (HOLDS("shadow.h, beside.h", shadow_is_valid(&ep->offload->shadow)) &&
+            (HOLDS("shadow.h, bypass.h", shadow_is_valid(&ep->offload->shadow)) &&
              HOLDS("offload.c I2", ep->watched_from == 0)));
 }

@@ -138,7 +138,7 @@ static void count_answer(struct shadow *shadow, const struct shadow_recv *recv, 
 
     if (recv->state == SHADOW_REVOKING)
         (*(in_time ? &stats->cancels_won : &stats->cancels_lost))++;
-    else if (recv->state == SHADOW_CLAIMED)
+    else if (recv->state == SHADOW_RECLAIMED)
         (*(in_time ? &stats->claims_won : &stats->claims_lost))++;
 }
 
@@ -179,7 +179,7 @@ static void slot_lose(struct shadow *shadow, struct shadow_slot *slot)
         recv->state = SHADOW_NONE;
         break;
     case SHADOW_REVOKING:
-    case SHADOW_CLAIMED:
+    case SHADOW_RECLAIMED:
         give_back(shadow, recv);
         break;
     case SHADOW_MATCHED:
@@ -395,7 +395,7 @@ bool shadow_cancel(struct shadow *shadow, struct shadow_recv *recv)
 
 bool shadow_reclaim(struct shadow *shadow, struct shadow_recv *recv)
 {
-    return ask_back(shadow, recv, SHADOW_CLAIMED);
+    return ask_back(shadow, recv, SHADOW_RECLAIMED);
 }
 
 /* recv stays in software. */

@@ -21,7 +21,7 @@
  *
  * A cancel and a claim ask the device in the same way, and wait for its answer.  A cancel is
  * the user's.  A claim is for a message that does not come through the device, which nothing
- * keeps from matching the receive meanwhile: beside.h has those of another path, and
+ * keeps from matching the receive meanwhile: bypass.h has those of another path, and
  * shadow_reclaim() is for any other.
  *
  * Receives are handed over in posting order, and one never passes an earlier one that stays
@@ -58,10 +58,10 @@ enum shadow_state {
     SHADOW_SOFTWARE, /* stays in software */
     SHADOW_WAITING,  /* for room in the device */
     SHADOW_HANDED,
-    SHADOW_REVOKING, /* cancelled, if the device still has it */
-    SHADOW_RECALLED, /* to stay in software, if the device still has it */
-    SHADOW_CLAIMED,  /* for a message of elsewhere, if the device still has it */
-    SHADOW_MATCHED,  /* by the device, which moves the data */
+    SHADOW_REVOKING,  /* cancelled, if the device still has it */
+    SHADOW_RECALLED,  /* to stay in software, if the device still has it */
+    SHADOW_RECLAIMED, /* for a message of elsewhere, if the device still has it */
+    SHADOW_MATCHED,   /* by the device, which moves the data */
 };
 
 /* A message of another path; in its owner's memory. */
@@ -181,7 +181,7 @@ struct shadow {
     bool *is_given;                  /* [untagged]: which of them it has */
     struct mbx_device_event pending; /* a packet that the owner had no room for; type 0: none */
     struct list asked;               /* receives that are REVOKING or CLAIMED */
-    struct list parked;              /* messages of another path: beside.h */
+    struct list parked;              /* messages of another path: bypass.h */
     uint32_t parked_from[SHADOW_SOURCES]; /* how many, by source */
     bool must_look;                       /* an answer may have changed what they wait for */
     struct shadow_filter filter;

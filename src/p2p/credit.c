@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * credit.c - windows: how they are made, told, lent and taken back.
+ * credit.c - windows: how they are made, told, extended and taken back.
  *
  *   settings.unexpected_memory
  *   ├── half: what every peer that there may be begins with, alike
@@ -15,12 +15,13 @@
 #define WINDOW_MOST  256
 #define PAYLOAD_MOST (UINT64_C(1) << 18)
 
-/* What one peer may be lent at a time, at least if there is as much, and in all. */
+/* What one peer may be given extra at a time, at least if there is as much, and in all. */
 #define LOAN_LEAST     4096
 #define LOAN_MOST      (UINT64_C(1) << 20)
 #define LOAN_ENVELOPES (UINT64_C(1) << 14)
 
-/* A busy peer is lent so many envelopes unasked, so that it needs to be told less often. */
+/* A busy peer is given so many extra envelopes unasked, so that it needs to be told less
+ * often. */
 #define WINDOW_BUSY 1024
 
 /* In an address: envelopes in the low half, payload in units of these bytes above. */
@@ -123,7 +124,7 @@ static uint64_t credit_idle(uint64_t window, uint64_t first, uint64_t kept)
     return window - (kept > first ? kept : first);
 }
 
-/* What is freed, but for what is not lent any longer. */
+/* What is freed, but for extra credit that has been taken back. */
 static void credit_take_back(struct credit_pool *pool, struct credit *credit)
 {
     uint64_t envelopes, payload;
@@ -143,7 +144,7 @@ static void credit_take_back(struct credit_pool *pool, struct credit *credit)
     credit_thresholds(credit);
 }
 
-/* All of the window is freed again and again, and there is plenty to lend. */
+/* All of the window is freed again and again, and there is plenty of extra credit. */
 static void credit_widen(struct credit_pool *pool, struct credit *credit)
 {
     uint64_t more = credit->window;
@@ -157,7 +158,7 @@ static void credit_widen(struct credit_pool *pool, struct credit *credit)
     credit_thresholds(credit);
 }
 
-/* It is gone: what it was lent, and does not use, is there for others. */
+/* It is gone: the extra credit that it had, and does not use, is there for others. */
 static OUT_OF_LINE void credit_end(struct mbx_ep *ep, struct peer *peer)
 {
     struct credit_pool *pool = &ep->credit;
@@ -203,7 +204,7 @@ static int credit_tell(struct mbx_ep *ep, struct peer *peer)
     if (err == -EAGAIN)
         return err;
     credit->freed_envelopes = credit->freed_payload = 0;
-    if (peer->holder != NULL)
+    if (peer->deferrer != NULL)
         module_credit_told(ep, peer, told.envelopes);
     ep->stats.credits++;
     return err;
@@ -217,7 +218,7 @@ OUT_OF_LINE void credit_tell_soon(struct mbx_ep *ep, struct peer *peer)
 
 /* ---- lending ---- */
 
-void credit_lend(struct mbx_ep *ep, struct peer *peer, bool envelopes)
+void credit_extra(struct mbx_ep *ep, struct peer *peer, bool envelopes)
 {
     struct credit_pool *pool = &ep->credit;
     struct credit *credit = &peer->credit;
@@ -244,14 +245,15 @@ void credit_lend(struct mbx_ep *ep, struct peer *peer, bool envelopes)
 
 /* ---- as a sender ---- */
 
-/* The most early data that credit allows. */
-static size_t credit_early_data(const struct mbx_ep *ep, const struct peer *peer, size_t size)
+/* The most RTS payload that credit allows. */
+static size_t credit_rts_payload_max(const struct mbx_ep *ep, const struct peer *peer,
+                                     size_t size)
 {
-    size_t early = rndv_early(ep, peer, WIRE_RTS, size);
+    size_t payload = rndv_payload_size(ep, peer, WIRE_RTS, size);
 
-    if (early != 0 && credit_bytes(early) > peer->credit.payload)
-        early = 0;
-    return early;
+    if (payload != 0 && credit_bytes(payload) > peer->credit.payload)
+        payload = 0;
+    return payload;
 }
 
 bool credit_take_request(struct mbx_ep *ep, struct peer *peer, struct request *req)
@@ -267,9 +269,9 @@ bool credit_take_request(struct mbx_ep *ep, struct peer *peer, struct request *r
         req->flags |= REQUEST_SHORT_OF;
     }
     proto_move(ep, req, RNDV_RTS);
-    req->done = credit_early_data(ep, peer, req->size);
+    req->done = credit_rts_payload_max(ep, peer, req->size);
     peer->credit.envelopes--;
-    peer->credit.payload -= credit_early(req->done);
+    peer->credit.payload -= credit_rts_payload(req->done);
     return true;
 }
 

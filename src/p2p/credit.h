@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * credit.h - what peers may cost us, and we them.  Private to src/core.
+ * credit.h - what peers may cost us, and we them.  Private to src/p2p.
  *
  *   sender                                    receiver
  *   credit_take, message ──────────────────>  matched: credit_freed
@@ -16,8 +16,8 @@
  *   settings.unexpected_memory >= peers x (window x ENVELOPE + window_payload) + lendable
  *
  * Every peer begins with the same small window, which is part of our address.  The rest is
- * lent: envelopes to a peer that has to hold messages (hold.c), payload to one that could not
- * send a message eagerly; and taken back as it is freed when little is left.
+ * extra: envelopes to a peer that has to defer messages (backlog.c), payload to one that could
+ * not send a message eagerly; and taken back as it is freed when little is left.
  *
  * Invariants, for a receiver and each of its peers
  *   I1  the peer's credit + what is under way from it + kept + freed == window
@@ -37,7 +37,7 @@
  * in the index of the matching engine. */
 #define CREDIT_ENVELOPE 192
 
-/* Who holds messages sends them by itself again with so much credit; the window is that of the
+/* Who defers messages sends them by itself again with so much credit; the window is that of the
  * beginning. */
 static inline uint64_t credit_half(uint64_t window)
 {
@@ -56,15 +56,16 @@ static inline uint64_t credit_eager(uint64_t size)
     return likely(size <= MESSAGE_INLINE) ? 0 : credit_bytes(size);
 }
 
-/* ... that comes as an RTS with so much early data. */
-static inline uint64_t credit_early(uint64_t size)
+/* ... that comes as an RTS with so much RTS payload. */
+static inline uint64_t credit_rts_payload(uint64_t size)
 {
     return size == 0 ? 0 : credit_bytes(size);
 }
 
 static inline uint64_t credit_of(const struct arrival *arrival)
 {
-    return arrival->rts != NULL ? credit_early(arrival->have) : credit_eager(arrival->size);
+    return arrival->rts != NULL ? credit_rts_payload(arrival->have)
+                                : credit_eager(arrival->size);
 }
 
 /* ---- as a sender ---- */
@@ -127,7 +128,7 @@ static inline void credit_freed_payload(struct mbx_ep *ep, struct peer *peer, ui
 }
 
 /* It wants more than it has: envelopes, or else payload. */
-void credit_lend(struct mbx_ep *ep, struct peer *peer, bool envelopes);
+void credit_extra(struct mbx_ep *ep, struct peer *peer, bool envelopes);
 
 /* A message comes.  False: its sender had no credit for it. */
 static inline bool credit_admits(const struct peer *peer)

@@ -10,12 +10,12 @@
 #include "p2p/credit.h"
 #include "core/module.h"
 #include "p2p/p2p.h"
-#include "p2p/record.h"
+#include "p2p/tracepoint.h"
 
 static const char beyond_window[] = "it is beyond the window of its sender";
 
 /* The posted receive that such a message meets.  NULL: it has to wait, in *context, or in the
- * lobby if that is NULL. */
+ * unclaimed messages if that is NULL. */
 static inline struct request *deliver_match(struct mbx_ep *ep,
                                             const struct mbx_match_envelope *envelope,
                                             struct context **context)
@@ -28,7 +28,7 @@ static inline struct request *deliver_match(struct mbx_ep *ep,
         return NULL;
     ep->stats.expected++;
     ep->stats.posted_now--;
-    record_arrive(ep, envelope, container_of(recv, struct request, match), NULL);
+    tracepoint_arrive(ep, envelope, container_of(recv, struct request, match), NULL);
     if (unlikely(container_of(recv, struct request, match)->size >= ep->watched_from))
         module_recv_left(ep, container_of(recv, struct request, match), RECV_MET, NULL);
     return container_of(recv, struct request, match);
@@ -40,7 +40,7 @@ int deliver_wait(struct mbx_ep *ep, struct context *context, struct message *mes
 
     if (unlikely(err < 0))
         return err;
-    record_arrive(ep, &message->match.envelope, NULL, message);
+    tracepoint_arrive(ep, &message->match.envelope, NULL, message);
     ep->stats.unexpected++;
     stats_kept(&ep->stats.unexpected_now, &ep->stats.unexpected_max, 1);
     return 0;
@@ -58,7 +58,7 @@ static OUT_OF_LINE int deliver_keep(struct mbx_ep *ep, struct context *context,
         return 0;
     }
     if (context == NULL)
-        context = context_lobby(ep);
+        context = context_unclaimed(ep);
     message = context != NULL ? message_keep(ep, arrival) : NULL;
     if (unlikely(message == NULL))
         return -EAGAIN;
@@ -82,7 +82,7 @@ static int deliver_message(struct mbx_ep *ep, struct peer *peer, const struct ar
         progress_dropped(ep, beyond_window);
         return 0;
     }
-    if (unlikely(peer->holder != NULL))
+    if (unlikely(peer->deferrer != NULL))
         module_message_came(ep, peer);
     req = deliver_match(ep, &arrival->envelope, &context);
     if (req == NULL)
@@ -116,7 +116,7 @@ static int deliver_begins(struct mbx_ep *ep, struct peer *peer,
         arrival->size = packet->body.rts.size;
         arrival->rts = &packet->body.rts;
         if (packet->header.flags & WIRE_SHORT_OF)
-            credit_lend(ep, peer, false);
+            credit_extra(ep, peer, false);
     }
     return 1;
 }
@@ -192,7 +192,7 @@ FLATTEN int deliver_packet(void *arg, uint32_t number, const void *bytes, size_t
         progress_dropped(ep, beyond_window);
         return 0;
     }
-    if (unlikely(peer->holder != NULL))
+    if (unlikely(peer->deferrer != NULL))
         module_message_came(ep, peer);
     req = deliver_match(
         ep, &(const struct mbx_match_envelope){header.context_id, number, header.tag},

@@ -21,7 +21,7 @@
 #include "base/clock.h"
 #include "base/copy.h"
 #include "p2p/p2p.h"
-#include "p2p/distance.h"
+#include "p2p/locality.h"
 #include "core/module.h"
 
 static enum mbx_protocol eager_protocol(const struct mbx_ep *ep, const struct arrival *arrival)
@@ -67,7 +67,7 @@ int eager_packet(struct mbx_ep *ep, struct peer *peer, uint32_t context_id, uint
 /* How much of what is left goes into the next packet, which has so much room.  The last two are
  * alike: while the receiver copies the one, the other one is on its way.  Behind a full
  * packet a short one takes as long as a half does. */
-static size_t eager_share(size_t room, size_t left)
+static size_t eager_fragment_size(size_t room, size_t left)
 {
     if (left <= room || left / 2 >= room)
         return min_size(room, left);
@@ -81,7 +81,7 @@ static OUT_OF_LINE int eager_timed(struct peer *peer, const struct outgoing *pac
     int err = outq_send(peer->link, packet);
 
     if (err == 0)
-        distance_note(peer, packet->payload_size, clock_now() - start);
+        locality_note(peer, packet->payload_size, clock_now() - start);
     return err;
 }
 
@@ -106,10 +106,10 @@ static int eager_fragment(struct mbx_ep *ep, struct request *req)
 
     /* The endpoint's limit, by which this message was too long for one packet: that of the
      * link's transport may be another one. */
-    packet.payload_size = eager_share(ep->transport->limits.packet_max -
-                                          sizeof(struct wire_header) - packet.body_size,
-                                      req->size - req->done);
-    err = is_first && distance_is_asked(ep, peer) ? eager_timed(peer, &packet)
+    packet.payload_size = eager_fragment_size(ep->transport->limits.packet_max -
+                                                  sizeof(struct wire_header) - packet.body_size,
+                                              req->size - req->done);
+    err = is_first && locality_is_asked(ep, peer) ? eager_timed(peer, &packet)
                                                   : outq_send(peer->link, &packet);
     if (err == 0)
         req->done += packet.payload_size;

@@ -7,7 +7,7 @@
  *   anything else        | match | data, LONG | more --> | arrival | rts | payload ... |
  *
  * What costs no payload credit has no memory but its place in the pool: an envelope.  The
- * others (longer ones, fragmented ones with room for all fragments, RTS with early data) have
+ * others (longer ones, fragmented ones with room for all fragments, RTS with payload) have
  * memory of their own, and no more than credit.h says.
  */
 #include "base/copy.h"
@@ -112,7 +112,8 @@ uint64_t message_credit(const struct message *message)
     if (likely(message->size != MESSAGE_LONG))
         return 0;
     arrival = &message->more->arrival;
-    return arrival->rts != NULL ? credit_early(arrival->have) : credit_eager(arrival->size);
+    return arrival->rts != NULL ? credit_rts_payload(arrival->have)
+                                : credit_eager(arrival->size);
 }
 
 void message_append(struct message *message, const void *payload, size_t size)

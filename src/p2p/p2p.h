@@ -6,7 +6,7 @@
  *   eager.c    it travels at once           recv.c     a receive, and where it meets its message
  *   rndv.c     it is announced              message.c  a message without a receive
  *   credit.h   what may leave               probe.c    looking at those
- *   distance.h eager to whom
+ *   locality.h eager to whom
  */
 #ifndef P2P_P2P_H
 #define P2P_P2P_H
@@ -25,7 +25,7 @@ struct arrival {
     const char *payload;
     const struct wire_rts *rts; /* NULL: an eager message */
     uint64_t sender;            /* the sender's request number; 0 if no FIN is wanted */
-    size_t have;                /* bytes at payload: all, the first fragment, early data */
+    size_t have;                /* bytes at payload: all, the first fragment, RTS payload */
     bool is_fragmented;         /* further eager fragments follow */
 };
 
@@ -75,7 +75,7 @@ static inline enum mbx_protocol peer_rndv(const struct peer *peer)
  * peer is known to be gone. */
 int send_first(struct mbx_ep *ep, struct peer *peer, struct request *req);
 /* The same if there is credit; or else it waits here.  0; -ENOMEM; or as above. */
-int send_or_hold(struct mbx_ep *ep, struct peer *peer, struct request *req);
+int send_or_defer(struct mbx_ep *ep, struct peer *peer, struct request *req);
 /* Counts a message whose receiver has all of it. */
 void send_count(struct mbx_ep *ep, const struct request *req);
 
@@ -130,14 +130,15 @@ int rndv_reply(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *p
 /* Bytes of payload that a packet of this type can carry. */
 size_t rndv_room(const struct mbx_ep *ep, enum wire_type type);
 /* So much of a message of this size travels with a packet of this type. */
-size_t rndv_early(const struct mbx_ep *ep, const struct peer *peer, enum wire_type type,
-                  size_t size);
+size_t rndv_payload_size(const struct mbx_ep *ep, const struct peer *peer, enum wire_type type,
+                         size_t size);
 /* Where the peer can read the buffer of req; zeroes if it cannot, and then its protocol is
  * MBX_RNDV_DATA. */
 void rndv_expose(struct mbx_ep *ep, struct request *req, uint64_t *address, uint64_t *key);
 /* As rndv_expose(), for a request whose protocol is not chosen yet; exposes req->buf once, and
  * returns the same address and key when it is called again. */
-void rndv_offer(const struct peer *peer, struct request *req, uint64_t *address, uint64_t *key);
+void rndv_expose_undecided(const struct peer *peer, struct request *req, uint64_t *address,
+                           uint64_t *key);
 
 /* ---- recv.c ---- */
 
@@ -163,7 +164,7 @@ static inline void recv_sized(struct mbx_ep *ep, struct request *req, uint64_t s
     req->completion.error = 0;
     if (unlikely(size > req->size)) {
         req->completion.error = -EMSGSIZE;
-        ep->stats.truncated += !(req->flags & REQUEST_MUTE);
+        ep->stats.truncated += !(req->flags & REQUEST_INTERNAL);
     }
 }
 /* The cancel of req, which is in no engine any more, was in time. */

@@ -9,7 +9,7 @@
 #include "p2p/p2p.h"
 #include "p2p/credit.h"
 #include "core/module.h"
-#include "p2p/record.h"
+#include "p2p/tracepoint.h"
 
 /* The message that such a receive would take, after a look at the transport. */
 static struct message *probe_find(struct mbx_ep *ep, const struct mbx_match_envelope *envelope,
@@ -22,7 +22,7 @@ static struct message *probe_find(struct mbx_ep *ep, const struct mbx_match_enve
         struct message *message =
             found != NULL ? container_of(found, struct message, match) : NULL;
 
-        record_peek(ep, envelope, ignore, message);
+        tracepoint_peek(ep, envelope, ignore, message);
         if (message != NULL)
             return message;
         if (round == 0)
@@ -50,22 +50,23 @@ static void probe_claim(struct mbx_ep *ep, struct message *message)
 {
     const struct mbx_match_envelope *envelope = &message->match.envelope;
 
-    mbx_match_claim(&context_find(ep, envelope->context_id)->match, &message->match);
-    record_claim(ep, message);
+    mbx_match_extract(&context_find(ep, envelope->context_id)->match, &message->match);
+    tracepoint_claim(ep, message);
     ep->stats.unexpected_now--;
     credit_met(ep, message);
 }
 
 /* As probe_any(), of the messages that wait at their senders. */
-static OUT_OF_LINE int probe_held(struct mbx_ep *ep, const struct mbx_match_envelope *envelope,
-                                  uint64_t ignore, struct mbx_status *status,
-                                  mbx_message *handle)
+static OUT_OF_LINE int probe_deferred(struct mbx_ep *ep,
+                                      const struct mbx_match_envelope *envelope,
+                                      uint64_t ignore, struct mbx_status *status,
+                                      mbx_message *handle)
 {
     struct message *message;
     int found = module_probe(ep, envelope, ignore, status, handle != NULL ? &message : NULL);
 
     if (found == 1 && handle != NULL) {
-        record_claim(ep, message);
+        tracepoint_claim(ep, message);
         *handle = pool_id(&ep->messages, message);
     }
     return found;
@@ -81,7 +82,7 @@ static int probe_any(struct mbx_ep *ep, const struct mbx_match_envelope *envelop
         return -EINVAL;
     message = probe_find(ep, envelope, ignore);
     if (message == NULL)
-        return probe_held(ep, envelope, ignore, status, handle);
+        return probe_deferred(ep, envelope, ignore, status, handle);
     probe_tell(message, status);
     if (handle != NULL) {
         probe_claim(ep, message);
@@ -130,7 +131,7 @@ static int probe_take(struct mbx_ep *ep, mbx_message handle, void *buf, size_t s
     req->flags |= (uint16_t)flags;
     if (request != NULL)
         *request = request_handle(req);
-    record_take(ep, message, req);
+    tracepoint_take(ep, message, req);
     credit_emptied(ep, message);
     recv_matched(ep, req, message_arrival(message, &room));
     message_drop(ep, message);
@@ -155,7 +156,7 @@ int mbx_discard(struct mbx_ep *ep, mbx_message message)
     int err;
 
     ep_lock(ep);
-    err = probe_take(ep, message, NULL, 0, NULL, REQUEST_MUTE, NULL);
+    err = probe_take(ep, message, NULL, 0, NULL, REQUEST_INTERNAL, NULL);
     ep_unlock(ep);
     return err;
 }

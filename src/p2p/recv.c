@@ -5,11 +5,11 @@
  * recv_matched() is the one place where a receive and a message meet, whichever of
  * them came first.
  */
-#include "core/arbiter.h"
+#include "core/lockword.h"
 #include "p2p/p2p.h"
 #include "p2p/credit.h"
 #include "core/module.h"
-#include "p2p/record.h"
+#include "p2p/tracepoint.h"
 
 static inline void describe(struct mbx_ep *ep, struct request *req,
                             const struct mbx_match_envelope *envelope, uint64_t data,
@@ -72,7 +72,7 @@ void recv_taken(struct mbx_ep *ep, struct request *req,
     mbx_match_cancel(&context_find(ep, envelope->context_id)->match, &req->match);
     ep->stats.expected++;
     ep->stats.posted_now--;
-    record_arrive(ep, envelope, req, NULL);
+    tracepoint_arrive(ep, envelope, req, NULL);
     module_recv_left(ep, req, cause, by);
 }
 
@@ -96,8 +96,8 @@ struct request *recv_take(struct mbx_ep *ep, void *buf, size_t size,
 /* req, which is watched, waits in its engine. */
 static OUT_OF_LINE void recv_waits(struct mbx_ep *ep, struct request *req)
 {
-    if (ep->failed_count != ep->failed_known && recv_is_from_any(req))
-        failed_untold(ep, req);
+    if (ep->failure_count != ep->failure_known && recv_is_from_any(req))
+        failure_unnotified(ep, req);
     module_recv_posted(ep, req); /* it may be complete */
 }
 
@@ -128,12 +128,12 @@ static FLATTEN int recv_start(struct mbx_ep *ep, uint32_t source, uint32_t conte
     if (request != NULL)
         *request = request_handle(req);
     if (likely(found == NULL)) {
-        record_post(ep, req, NULL);
+        tracepoint_post(ep, req, NULL);
         stats_kept(&ep->stats.posted_now, &ep->stats.posted_max, 1);
         if (unlikely(size >= ep->watched_from))
             recv_waits(ep, req);
     } else {
-        record_post(ep, req, container_of(found, struct message, match));
+        tracepoint_post(ep, req, container_of(found, struct message, match));
         recv_unexpected(ep, req, container_of(found, struct message, match));
     }
     return 0;
@@ -155,7 +155,7 @@ int mbx_recv(struct mbx_ep *ep, uint32_t source, uint32_t context_id, uint64_t t
 
 void recv_cancelled(struct mbx_ep *ep, struct request *req)
 {
-    record_cancel(ep, req);
+    tracepoint_cancel(ep, req);
     ep->stats.cancelled++;
     req->completion.status = (struct mbx_status){
         .context_id = req->match.envelope.context_id,
@@ -177,13 +177,13 @@ static void recv_withdraw(struct mbx_ep *ep, struct request *req)
 /* A receive that is still posted: its sender has died, or has won it and died. */
 static void recv_peer_gone(struct mbx_ep *ep, struct peer *peer, struct request *req, int error)
 {
-    bool is_won = arbiter_owner(ep, req) == peer->number;
+    bool is_won = lockword_owner(ep, req) == peer->number;
 
     (void)error;
     if (!is_won && !peer->is_dead && !peer->is_lost)
         return;
     if (is_won)
-        arbiter_give(ep, req, peer, true);
+        lockword_give(ep, req, peer, true);
     if (!recv_unpost(ep, req, RECV_ENDED, NULL))
         return;
     req->flags |= REQUEST_PEER_GONE;
@@ -208,7 +208,7 @@ static int recv_cancel(struct mbx_ep *ep, mbx_request request)
         return -ESTALE;
     if (req->completion.kind != MBX_RECVS)
         return -EOPNOTSUPP;
-    if (!recv_is_open(req) || !arbiter_close(ep, req) ||
+    if (!recv_is_open(req) || !lockword_close(ep, req) ||
         !recv_unpost(ep, req, RECV_ENDED, NULL))
         return recv_fate(req);
     recv_withdraw(ep, req);
@@ -236,7 +236,7 @@ static const struct proto recv_proto = {
                               .queue = PROTO_EITHER,
                               .next = PROTO_NEXT(REQUEST_REVOKING),
                               .then = PROTO_THEN(PROTO_EAGER) | PROTO_THEN(PROTO_RNDV) |
-                                      PROTO_THEN(PROTO_EARLY_RECV) | PROTO_THEN(PROTO_OFFLOAD),
+                                      PROTO_THEN(PROTO_RPUT_RECV) | PROTO_THEN(PROTO_OFFLOAD),
                               .is_first = true},
             [REQUEST_REVOKING % PROTO_STATES] = {.name = "revoking",
                                                  .kinds = MBX_RECVS,

@@ -3,7 +3,7 @@
  * rndv.c - long messages: announced, then fetched into the posted buffer.
  *
  *   sender                                      receiver
- *   rts        ── RTS, early data ──────────>   match, copy the early data
+ *   rts        ── RTS, payload ─────────────>   match, copy the RTS payload
  *   wait-fin                                    read: reads the rest from the sender's
  *                                                     memory, chunk by chunk
  *              <───────────────────── FIN ───   complete
@@ -20,14 +20,14 @@
  * is lent to the peer from RTS to FIN or CTS.
  */
 #include "p2p/p2p.h"
-#include "p2p/distance.h"
+#include "p2p/locality.h"
 #include "core/module.h"
 #include "transport/memory.h"
 
 /* DATA packets that leave before others get their turn, and arrivals theirs. */
-#define DATA_BURST     16
+#define DATA_BURST      16
 
-#define EARLY_DATA_FAR 1024 /* MBX_EARLY_DATA=auto: where bytes are asked for and come */
+#define RTS_PAYLOAD_FAR 1024 /* MBX_EARLY_DATA=auto: where bytes are asked for and come */
 
 static int rndv_control(struct mbx_ep *ep, const struct request *req, enum wire_type type,
                         const void *body, const void *payload, size_t payload_size)
@@ -49,8 +49,8 @@ size_t rndv_room(const struct mbx_ep *ep, enum wire_type type)
     return ep->transport->limits.packet_max - sizeof(struct wire_header) - wire_body_size(type);
 }
 
-size_t rndv_early(const struct mbx_ep *ep, const struct peer *peer, enum wire_type type,
-                  size_t size)
+size_t rndv_payload_size(const struct mbx_ep *ep, const struct peer *peer, enum wire_type type,
+                         size_t size)
 {
     uint64_t most = ep->settings.early_data;
 
@@ -58,7 +58,7 @@ size_t rndv_early(const struct mbx_ep *ep, const struct peer *peer, enum wire_ty
         bool is_copied = peer->can_read && peer->link->transport->limits.is_copy;
 
         /* a copy of the rest is as fast with the beginning */
-        most = is_copied && size > distance_eager_max(ep, peer) ? 0 : EARLY_DATA_FAR;
+        most = is_copied && size > locality_eager_max(ep, peer) ? 0 : RTS_PAYLOAD_FAR;
     }
     return min_size(size, min_size(most, rndv_room(ep, type)));
 }
@@ -68,7 +68,7 @@ size_t rndv_early(const struct mbx_ep *ep, const struct peer *peer, enum wire_ty
 void rndv_expose(struct mbx_ep *ep, struct request *req, uint64_t *address, uint64_t *key)
 {
     if (req->protocol == MBX_RNDV_READ) {
-        rndv_offer(peer_get(ep, req->peer), req, address, key);
+        rndv_expose_undecided(peer_get(ep, req->peer), req, address, key);
         if (!(req->flags & REQUEST_EXPOSED))
             req->protocol = MBX_RNDV_DATA;
         return;
@@ -77,7 +77,8 @@ void rndv_expose(struct mbx_ep *ep, struct request *req, uint64_t *address, uint
     *key = req->flags & REQUEST_EXPOSED ? req->key : 0;
 }
 
-void rndv_offer(const struct peer *peer, struct request *req, uint64_t *address, uint64_t *key)
+void rndv_expose_undecided(const struct peer *peer, struct request *req, uint64_t *address,
+                           uint64_t *key)
 {
     if (!(req->flags & REQUEST_EXPOSED) && peer->can_read &&
         transport_expose(peer->link, req->buf, req->size, &req->address, &req->key) == 0)
@@ -207,7 +208,7 @@ void rndv_read_alone(struct mbx_ep *ep, struct request *req)
 {
     int err = req->done < req->total ? rndv_read_chunk(ep, req, req->total, RNDV_READ_WAIT) : 0;
 
-    ep_stir(ep); /* also if the transport goes on with it */
+    ep_wake_sleeper(ep); /* also if the transport goes on with it */
     if (err == 0 && req->done == req->total) {
         rndv_received(ep, req, MBX_RNDV_READ);
     } else if (err == 0 || err == -EAGAIN) {
@@ -223,7 +224,7 @@ static void rndv_read(struct mbx_ep *ep, struct request *req)
 {
     assert(req->state == RNDV_READ);
     assert(!list_is_linked(&req->queue));
-    if (req->total - req->done < ep->share_from || !module_read(ep, req))
+    if (req->total - req->done < ep->coop_from || !module_read(ep, req))
         rndv_read_alone(ep, req);
 }
 
@@ -238,7 +239,7 @@ static void on_read(struct mbx_ep *ep, struct request *req, int error)
     req->done += rndv_chunk_size(ep, req, req->total);
     proto_move(ep, req, RNDV_READ);
     list_add_tail(&ep->active, &req->queue);
-    ep_stir(ep);
+    ep_wake_sleeper(ep);
 }
 
 void rndv_resume(struct mbx_ep *ep, struct request *req, bool ask)
@@ -252,15 +253,15 @@ void rndv_resume(struct mbx_ep *ep, struct request *req, bool ask)
     rndv_read(ep, req);
 }
 
-/* req has met an RTS: its early data first, then the rest. */
+/* req has met an RTS: its RTS payload first, then the rest. */
 OUT_OF_LINE void rndv_receive(struct mbx_ep *ep, struct request *req,
                               const struct arrival *arrival)
 {
-    size_t early = min_size(arrival->have, req->total);
+    size_t payload = min_size(arrival->have, req->total);
 
-    if (early != 0)
-        memcpy(req->buf, arrival->payload, early);
-    req->done = early;
+    if (payload != 0)
+        memcpy(req->buf, arrival->payload, payload);
+    req->done = payload;
     req->remote = arrival->sender;
     req->address = arrival->rts->address;
     req->key = arrival->rts->key;
@@ -344,7 +345,7 @@ static const struct proto rndv_proto = {
             [RNDV_WAIT_FIN % PROTO_STATES] = {.name = "wait-fin",
                                               .kinds = MBX_SENDS,
                                               .next = PROTO_NEXT(RNDV_SEND_DATA),
-                                              .then = PROTO_THEN(PROTO_EARLY_SEND),
+                                              .then = PROTO_THEN(PROTO_RPUT_SEND),
                                               .is_first = true,
                                               .awaits_peer = true},
             [RNDV_SEND_DATA % PROTO_STATES] = {.name = "send-data",
@@ -358,7 +359,7 @@ static const struct proto rndv_proto = {
                                  .queue = PROTO_ACTIVE,
                                  .moves = true,
                                  .next = PROTO_NEXT(RNDV_READ_WAIT) | PROTO_NEXT(RNDV_CTS),
-                                 .then = PROTO_THEN(PROTO_SHARE),
+                                 .then = PROTO_THEN(PROTO_COOP),
                                  .is_first = true},
             [RNDV_READ_WAIT %
                 PROTO_STATES] = {.name = "read-wait",

@@ -6,24 +6,24 @@
  *
  *   0 .. inline_max            inline     one cache line
  *     .. short_max             short      one packet
- *     .. eager_max             bounce     several packets, if the peer is not far (distance.h)
+ *     .. eager_max             bounce     several packets, if the peer is not far (locality.h)
  *     .. message               rndv-read  or rndv-data if the peer cannot be read
  *
- * or rndv-write, if the receiver has told in advance where a message goes (early_send.c).
+ * or rndv-write, if the receiver has told in advance where a message goes (rput_send.c).
  *
  * A row is absent where its upper limit is not above the one before.  Injected
  * messages always travel eagerly.
  *
  * Then the first packet leaves at once if there is credit (credit.h), nothing waits to leave
  * for this peer and the transport has room.  Without room the request queues on the peer's
- * out, in the order of the calls (outq.c); without credit it is held (hold.c).
+ * out, in the order of the calls (outq.c); without credit it is deferred (backlog.c).
  * While receives of the peer are known in advance there is none to be had at first, so that
  * each send is compared with them.
  */
 #include "base/fill.h"
 #include "p2p/p2p.h"
 #include "p2p/credit.h"
-#include "p2p/distance.h"
+#include "p2p/locality.h"
 #include "core/module.h"
 
 enum send_state { SEND_NEW = PROTO_STATE(PROTO_SEND, 0) };
@@ -39,7 +39,7 @@ static enum mbx_protocol protocol_choose(const struct mbx_ep *ep, struct peer *p
                                          size_t size)
 {
     if (likely(size <= ep->eager_max) &&
-        (size <= ep->short_max || !distance_is_too_far(ep, peer)))
+        (size <= ep->short_max || !locality_is_too_far(ep, peer)))
         return protocol_eager(ep, size);
     return peer_rndv(peer);
 }
@@ -70,7 +70,7 @@ static int protocol_row(const struct mbx_ep *ep, uint32_t number, unsigned index
 {
     const struct peer *peer =
         number < ep->peer_count && peer_is_used(ep, number) ? peer_get(ep, number) : NULL;
-    size_t eager_max = peer != NULL ? distance_eager_max(ep, peer) : ep->eager_max;
+    size_t eager_max = peer != NULL ? locality_eager_max(ep, peer) : ep->eager_max;
     bool read = ep->transport->limits.can_read && ep->settings.rndv != RNDV_DATA;
     const struct mbx_protocol_row all[] = {
         {MBX_INLINE, min_size(ep->inline_max, ep->eager_max)},
@@ -131,7 +131,7 @@ int send_first(struct mbx_ep *ep, struct peer *peer, struct request *req)
     return 0;
 }
 
-int send_or_hold(struct mbx_ep *ep, struct peer *peer, struct request *req)
+int send_or_defer(struct mbx_ep *ep, struct peer *peer, struct request *req)
 {
     return credit_take_request(ep, peer, req) ? send_first(ep, peer, req)
                                               : module_defer(ep, peer, req);
@@ -171,10 +171,10 @@ static int send_travel(struct mbx_ep *ep, struct request *req, struct peer *peer
     req->size = req->total = size;
     req->done = 0;
     req->flags |= (uint16_t)flags;
-    req->protocol = (uint8_t)(flags & REQUEST_MUTE ? protocol_eager(ep, size)
-                                                   : protocol_choose(ep, peer, size));
-    return likely(peer->early == NULL) ? send_or_hold(ep, peer, req)
-                                       : module_send(ep, peer, req);
+    req->protocol = (uint8_t)(flags & REQUEST_INTERNAL ? protocol_eager(ep, size)
+                                                       : protocol_choose(ep, peer, size));
+    return likely(peer->rput == NULL) ? send_or_defer(ep, peer, req)
+                                      : module_send(ep, peer, req);
 }
 
 /* A message that could not leave at once, or may not. */
@@ -308,7 +308,7 @@ static OUT_OF_LINE int inject_copy(struct mbx_ep *ep, struct peer *peer, uint32_
         memcpy(copy, buf, size);
     send_describe(ep, req, peer, context_id, tag, size, &options);
     ep->injected++; /* request_complete() takes it off */
-    err = send_travel(ep, req, peer, copy, REQUEST_MUTE | REQUEST_COPIED);
+    err = send_travel(ep, req, peer, copy, REQUEST_INTERNAL | REQUEST_COPIED);
     if (err < 0)
         goto drop_request;
     return 0;
@@ -361,7 +361,7 @@ static const struct proto send_proto = {
     .states = {{.name = "new",
                 .kinds = MBX_SENDS,
                 .then = PROTO_THEN(PROTO_EAGER) | PROTO_THEN(PROTO_RNDV) |
-                        PROTO_THEN(PROTO_HOLD) | PROTO_THEN(PROTO_EARLY_SEND)}},
+                        PROTO_THEN(PROTO_BACKLOG) | PROTO_THEN(PROTO_RPUT_SEND)}},
 };
 
 const struct module send_module = {.name = "send", .proto = &send_proto};

@@ -14,7 +14,7 @@
  */
 #include <complex.h>
 
-#include "rma/access.h"
+#include "rma/rma.h"
 
 typedef __int128 wide_int;
 typedef unsigned __int128 wide_unsigned;

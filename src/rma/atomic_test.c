@@ -13,7 +13,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "rma/access.h"
+#include "rma/rma.h"
 
 /* One element, at an address that is not aligned. */
 static void apply(enum mbx_op op, enum mbx_type type, void *x, const void *y, const void *c)

@@ -11,7 +11,7 @@
  */
 #include "base/fill.h"
 #include "base/sys.h"
-#include "rma/access.h"
+#include "rma/rma.h"
 
 #define FIRST_HEADS 16u
 
@@ -120,8 +120,8 @@ static int region_end(struct mbx_ep *ep, uint64_t key, struct mbx_served *served
     if (region == NULL || region->is_closing)
         return -ENOENT;
     progress_arrived(ep);
-    serve_note(ep);
-    while (serve_goes_on(ep, key))
+    target_note(ep);
+    while (target_goes_on(ep, key))
         region_wait(ep);
     region->is_closing = true;
     while (region->busy != 0)

@@ -346,7 +346,7 @@ static bool is_tagged(const struct wire_packet *packet)
     case WIRE_DATA:
     case WIRE_FIN:
     case WIRE_CREDIT:
-    case WIRE_HOLD:
+    case WIRE_DEFER:
     case WIRE_RTR:
     case WIRE_CLAIM:
     case WIRE_GRANT:
@@ -358,10 +358,10 @@ static bool is_tagged(const struct wire_packet *packet)
     case WIRE_ATOMIC:
     case WIRE_ANSWER:
     case WIRE_PUSH:
-    case WIRE_EARLY:
+    case WIRE_ANNOUNCE:
     case WIRE_WRITE:
     case WIRE_WRITTEN:
-    case WIRE_SHARE:
+    case WIRE_COOP:
     case WIRE_TYPES:
         break;
     }

@@ -166,7 +166,7 @@ static int unhold(struct tm_unit *unit, const struct tm_command *command)
         return -EPROTO;
     held = &unit->held[command->handle];
     emit(unit, MBX_DEVICE_UNHELD, command->handle,
-         held->is_held && mbx_match_claim(&unit->active, &held->match) ? 0 : -ENOENT);
+         held->is_held && mbx_match_extract(&unit->active, &held->match) ? 0 : -ENOENT);
     held->is_held = false;
     return 0;
 }

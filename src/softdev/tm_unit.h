@@ -43,7 +43,7 @@ enum tm_command_type {
 struct tm_command {
     uint8_t type; /* enum tm_command_type */
     uint16_t handled;
-    uint32_t handle; /* HOLD, UNHOLD: the message's number */
+    uint32_t handle; /* DEFER, UNHOLD: the message's number */
     struct mbx_device_envelope envelope;
     uint64_t ignore;
     uint64_t buf; /* an address of the application's */

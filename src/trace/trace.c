@@ -38,13 +38,13 @@
 static_assert(sizeof TRACE_MAGIC - 1 == 8, "the magic fills its field");
 
 static const char *const type_names[TRACE_TYPES] = {
-    [TRACE_POST] = "post",       [TRACE_ARRIVE] = "arrive", [TRACE_CANCEL] = "cancel",
-    [TRACE_PEEK] = "peek",       [TRACE_CLAIM] = "claim",   [TRACE_TAKE] = "take",
-    [TRACE_DISCARD] = "discard", [TRACE_CLOSE] = "close",   [TRACE_HOLD] = "hold",
-    [TRACE_RTR] = "rtr",         [TRACE_MATCH] = "match",   [TRACE_LOCK] = "lock",
-    [TRACE_GRANT] = "grant",     [TRACE_LOST] = "lost",     [TRACE_RETIRE] = "retire",
-    [TRACE_OFFER] = "offer",     [TRACE_PICK] = "pick",     [TRACE_GIVEN] = "given",
-    [TRACE_EARLY] = "early",     [TRACE_VOID] = "void",     [TRACE_WRITE] = "write",
+    [TRACE_POST] = "post",         [TRACE_ARRIVE] = "arrive", [TRACE_CANCEL] = "cancel",
+    [TRACE_PEEK] = "peek",         [TRACE_CLAIM] = "claim",   [TRACE_TAKE] = "take",
+    [TRACE_DISCARD] = "discard",   [TRACE_CLOSE] = "close",   [TRACE_DEFER] = "defer",
+    [TRACE_RTR] = "rtr",           [TRACE_MATCH] = "match",   [TRACE_LOCK] = "lock",
+    [TRACE_GRANT] = "grant",       [TRACE_LOST] = "lost",     [TRACE_RETIRE] = "retire",
+    [TRACE_PUBLISH] = "publish",   [TRACE_PULL] = "pull",     [TRACE_PULLED] = "pulled",
+    [TRACE_ANNOUNCE] = "announce", [TRACE_VOID] = "void",     [TRACE_WRITE] = "write",
 };
 
 const char *trace_type_name(unsigned type)
@@ -297,17 +297,17 @@ static const unsigned shapes[TRACE_TYPES] = {
     [TRACE_TAKE] = HAS_ENVELOPE | HAS_ENTRY | HAS_PARTNER,
     [TRACE_DISCARD] = HAS_ENVELOPE | HAS_ENTRY,
     [TRACE_CLOSE] = 0,
-    [TRACE_HOLD] = HAS_ENVELOPE | HAS_ENTRY,
+    [TRACE_DEFER] = HAS_ENVELOPE | HAS_ENTRY,
     [TRACE_RTR] = HAS_ENVELOPE | HAS_IGNORE | HAS_ENTRY | HAS_PARTNER,
     [TRACE_MATCH] = HAS_ENVELOPE | HAS_ENTRY | HAS_PARTNER,
     [TRACE_LOCK] = HAS_ENVELOPE | HAS_ENTRY | HAS_PARTNER,
     [TRACE_GRANT] = HAS_ENVELOPE | HAS_ENTRY | MAY_PARTNER,
     [TRACE_LOST] = HAS_ENVELOPE | HAS_ENTRY | HAS_PARTNER,
     [TRACE_RETIRE] = HAS_ENVELOPE | HAS_IGNORE | HAS_ENTRY,
-    [TRACE_OFFER] = HAS_ENVELOPE | HAS_ENTRY | HAS_PARTNER,
-    [TRACE_PICK] = HAS_ENVELOPE | HAS_ENTRY | HAS_PARTNER,
-    [TRACE_GIVEN] = HAS_ENVELOPE | HAS_ENTRY,
-    [TRACE_EARLY] = HAS_ENVELOPE | HAS_IGNORE | HAS_ENTRY,
+    [TRACE_PUBLISH] = HAS_ENVELOPE | HAS_ENTRY | HAS_PARTNER,
+    [TRACE_PULL] = HAS_ENVELOPE | HAS_ENTRY | HAS_PARTNER,
+    [TRACE_PULLED] = HAS_ENVELOPE | HAS_ENTRY,
+    [TRACE_ANNOUNCE] = HAS_ENVELOPE | HAS_IGNORE | HAS_ENTRY,
     [TRACE_VOID] = HAS_ENVELOPE | HAS_IGNORE | HAS_PARTNER,
     [TRACE_WRITE] = HAS_ENVELOPE | HAS_ENTRY | HAS_PARTNER,
 };

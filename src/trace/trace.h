@@ -43,19 +43,19 @@
  * and the steps of messages that wait at their sender (docs/send-side-matching.md), the source
  * being the other endpoint:
  *
- *   hold     0              number of the hold                 0: it holds messages for us
- *   rtr      the receive's  the receive, told to that sender   number of its hold
+ *   defer    0              the epoch                          0: it defers messages to us
+ *   rtr      the receive's  the receive, told to that sender   its epoch
  *   match    the message's  our send                           the receive that it suits
  *   lock     the message's  our send, which owns the word of   the receive
  *   grant    the message's  our send, which is to be received  by the receive, or 0: a probe
  *   lost     the message's  our send, which waits again        the receive, which is closed
  *   retire   the receive's  the receive, no longer open        0
- *   offer    0              number of our hold, which the      messages that it sees from
+ *   publish  0              our epoch, which the               messages that it sees from
  *                           other knows                        now on
- *   pick     the message's  the receive, or the message of a   the other's send, which it
+ *   pull     the message's  the receive, or the message of a   the other's send, which it
  *                           matched probe                      takes by itself
- *   given    the message's  our send, which was picked         0
- *   early    the receive's  the receive, told to that sender   0: in advance
+ *   pulled   the message's  our send, which was pulled         0
+ *   announce the receive's  the receive, told to that sender   0: in advance
  *   void     the receive's  0                                  the receive, told to us in vain
  *   write    the message's  our send, which goes into          the receive
  *
@@ -88,17 +88,17 @@ enum trace_type {
     TRACE_TAKE,
     TRACE_DISCARD,
     TRACE_CLOSE,
-    TRACE_HOLD,
+    TRACE_DEFER,
     TRACE_RTR,
     TRACE_MATCH,
     TRACE_LOCK,
     TRACE_GRANT,
     TRACE_LOST,
     TRACE_RETIRE,
-    TRACE_OFFER,
-    TRACE_PICK,
-    TRACE_GIVEN,
-    TRACE_EARLY,
+    TRACE_PUBLISH,
+    TRACE_PULL,
+    TRACE_PULLED,
+    TRACE_ANNOUNCE,
     TRACE_VOID,
     TRACE_WRITE,
     TRACE_TYPES

@@ -36,7 +36,7 @@ static const struct {
     [WIRE_DATA] = {false, true, 0},
     [WIRE_FIN] = {false, false, 0},
     [WIRE_CREDIT] = {false, false, 0},
-    [WIRE_HOLD] = {false, false, 0},
+    [WIRE_DEFER] = {false, false, 0},
     [WIRE_RTR] = {true, false, WIRE_ANY_SOURCE | WIRE_ROOM_USED},
     [WIRE_CLAIM] = {true, true, WIRE_WON},
     [WIRE_GRANT] = {false, false, 0},
@@ -48,22 +48,22 @@ static const struct {
     [WIRE_ATOMIC] = {false, true, 0},
     [WIRE_ANSWER] = {false, true, WIRE_LAST | WIRE_PULL},
     [WIRE_PUSH] = {false, true, 0},
-    [WIRE_EARLY] = {true, false, 0},
+    [WIRE_ANNOUNCE] = {true, false, 0},
     [WIRE_WRITE] = {true, false, WIRE_STOPPED},
     [WIRE_WRITTEN] = {false, false, WIRE_STOPPED},
-    [WIRE_SHARE] = {false, false, 0},
+    [WIRE_COOP] = {false, false, 0},
 };
 
 static const char *const names[WIRE_TYPES] = {
-    [WIRE_EAGER] = "eager",   [WIRE_SYNC] = "sync",     [WIRE_FIRST] = "first",
-    [WIRE_MORE] = "more",     [WIRE_RTS] = "rts",       [WIRE_CTS] = "cts",
-    [WIRE_DATA] = "data",     [WIRE_FIN] = "fin",       [WIRE_CREDIT] = "credit",
-    [WIRE_HOLD] = "hold",     [WIRE_RTR] = "rtr",       [WIRE_CLAIM] = "claim",
-    [WIRE_GRANT] = "grant",   [WIRE_RETIRE] = "retire", [WIRE_PEEK] = "peek",
-    [WIRE_PEEKED] = "peeked", [WIRE_PUT] = "put",       [WIRE_GET] = "get",
-    [WIRE_ATOMIC] = "atomic", [WIRE_ANSWER] = "answer", [WIRE_PUSH] = "push",
-    [WIRE_EARLY] = "early",   [WIRE_WRITE] = "write",   [WIRE_WRITTEN] = "written",
-    [WIRE_SHARE] = "share",
+    [WIRE_EAGER] = "eager",       [WIRE_SYNC] = "sync",     [WIRE_FIRST] = "first",
+    [WIRE_MORE] = "more",         [WIRE_RTS] = "rts",       [WIRE_CTS] = "cts",
+    [WIRE_DATA] = "data",         [WIRE_FIN] = "fin",       [WIRE_CREDIT] = "credit",
+    [WIRE_DEFER] = "defer",       [WIRE_RTR] = "rtr",       [WIRE_CLAIM] = "claim",
+    [WIRE_GRANT] = "grant",       [WIRE_RETIRE] = "retire", [WIRE_PEEK] = "peek",
+    [WIRE_PEEKED] = "peeked",     [WIRE_PUT] = "put",       [WIRE_GET] = "get",
+    [WIRE_ATOMIC] = "atomic",     [WIRE_ANSWER] = "answer", [WIRE_PUSH] = "push",
+    [WIRE_ANNOUNCE] = "announce", [WIRE_WRITE] = "write",   [WIRE_WRITTEN] = "written",
+    [WIRE_COOP] = "coop",
 };
 
 const char *wire_type_name(unsigned type)
@@ -150,17 +150,19 @@ static const char *check_answer(const struct wire_packet *p)
     return range_wraps(answer->offset, p->payload_size) ? "range of an answer wraps" : NULL;
 }
 
-static const char *check_early(const struct wire_early *early)
+static const char *check_announce(const struct wire_announce *announce)
 {
-    if (early->word == 0)
-        return "an early receive without a word";
-    if (early->size == 0)
-        return "an early receive without room";
-    if (early->from == 0 || early->from > early->number)
-        return "an early receive behind itself";
-    if (early->credit >> 62 != 0)
+    if (announce->word == 0)
+        return "an announced receive without a word";
+    if (announce->size == 0)
+        return "an announced receive without room";
+    if (announce->from == 0 || announce->from > announce->number)
+        return "an announced receive behind itself";
+    if (announce->credit >> 62 != 0)
         return "more credit than there can be";
-    return range_wraps(early->address, early->size) ? "buffer of an early receive wraps" : NULL;
+    return range_wraps(announce->address, announce->size)
+               ? "buffer of an announced receive wraps"
+               : NULL;
 }
 
 /* Where the rest lies is said only if it is to be fetched. */
@@ -172,15 +174,15 @@ static const char *check_write(const struct wire_packet *p, uint64_t address, ui
                                                : NULL;
 }
 
-static const char *check_share(const struct wire_share *share)
+static const char *check_coop(const struct wire_coop *coop)
 {
-    if (share->word == 0)
-        return "a shared part without a word";
-    if (share->size == 0)
-        return "a shared part of nothing";
-    if (range_wraps(share->offset, share->size))
-        return "range of a shared part wraps";
-    return range_wraps(share->address, share->size) ? "buffer of a shared part wraps" : NULL;
+    if (coop->word == 0)
+        return "a part without a word";
+    if (coop->size == 0)
+        return "a part of nothing";
+    if (range_wraps(coop->offset, coop->size))
+        return "range of a part wraps";
+    return range_wraps(coop->address, coop->size) ? "buffer of a part wraps" : NULL;
 }
 
 /* What is wrong with body and payload, or NULL. */
@@ -206,9 +208,9 @@ static const char *check_body(const struct wire_packet *p)
     case WIRE_DATA:
         return check_fragment(p->body.data.offset, p->payload_size);
     case WIRE_RTS:
-        return p->payload_size > p->body.rts.size ? "more early data than message" : NULL;
+        return p->payload_size > p->body.rts.size ? "more RTS payload than message" : NULL;
     case WIRE_CLAIM:
-        return p->payload_size > p->body.claim.size ? "more early data than message" : NULL;
+        return p->payload_size > p->body.claim.size ? "more RTS payload than message" : NULL;
     case WIRE_CTS:
         return range_wraps(p->body.cts.offset, p->body.cts.size) ? "range of a cts wraps"
                                                                  : NULL;
@@ -227,19 +229,19 @@ static const char *check_body(const struct wire_packet *p)
         return (p->body.credit.envelopes | p->body.credit.payload) >> 62 != 0
                    ? "more credit than there can be"
                    : NULL;
-    case WIRE_HOLD:
-        return p->body.hold.epoch != 0 && p->body.hold.room == 0 ? "no room for a single rtr"
-                                                                 : NULL;
-    case WIRE_EARLY:
-        return check_early(&p->body.early);
+    case WIRE_DEFER:
+        return p->body.defer.epoch != 0 && p->body.defer.room == 0 ? "no room for a single rtr"
+                                                                   : NULL;
+    case WIRE_ANNOUNCE:
+        return check_announce(&p->body.announce);
     case WIRE_WRITE:
         if (p->body.write.done > p->body.write.size)
             return "more written than message";
         return check_write(p, p->body.write.address, p->body.write.key);
     case WIRE_WRITTEN:
         return check_write(p, p->body.written.address, p->body.written.key);
-    case WIRE_SHARE:
-        return check_share(&p->body.share);
+    case WIRE_COOP:
+        return check_coop(&p->body.coop);
     }
     return NULL;
 }

@@ -10,7 +10,7 @@
  *      5     1  version     WIRE_VERSION
  *      6     2  flags       enum wire_flags
  *      8     8  tag         the envelope of those that have one; else 0
- *     16     8  data        of these: the sender's options.data; RTR, PEEK, EARLY: ignore bits;
+ *     16     8  data        of these: the sender's options.data; RTR, PEEK, ANNOUNCE: ignore bits;
  *                           else 0
  *     24     4  context_id  as tag
  *     28     4  zero        must be 0
@@ -22,7 +22,7 @@
  *  *FIRST  sender size  as EAGER or SYNC (flag), first fragment of a longer message
  *   MORE   offset       further fragments, in order, nothing to match; one message
  *                       at a time per pair
- *  *RTS    sender size address key    payload: early data
+ *  *RTS    sender size address key    payload: the first bytes
  *   CTS    sender receiver offset size   send me the bytes [offset, offset + size)
  *   DATA   receiver offset            payload: bytes at offset of the message
  *   FIN    sender                     the message has been taken
@@ -30,20 +30,20 @@
  * and, for messages that wait at their sender (docs/send-side-matching.md):
  *
  *   CREDIT envelopes payload          so many messages, so many bytes more may come
- *   HOLD   epoch room from table      I hold messages: send me RTRs, at most room of them,
+ *   DEFER  epoch room from table      I defer messages: send me RTRs, at most room of them,
  *                                     of receives behind from; epoch 0: no longer.  table: 0,
  *                                     or where on my board you see some of them
  *  *RTR    receiver epoch number word as   this receive is open; what it accepts is the
  *                                     envelope (flag: from any source).  word: its lock, or
- *                                     0; as: the number of who takes that
- *  *CLAIM  sender receiver size address key   my message suits; payload: early data
+ *                                     0; owner_id: the number of who takes that
+ *  *CLAIM  sender receiver size address key   my message suits; payload: the first bytes
  *   GRANT  sender                     that message is received, or taken by a probe
  *   RETIRE receiver sender            that receive is not open any more; if sender is not 0,
  *                                     so its claim is lost
- *  *PEEK   question                   do you hold what such a receive would take?
+ *  *PEEK   question                   do you defer what such a receive would take?
  *  *PEEKED question sender size address key   yes, and its envelope; no, if sender is 0
  *
- * and to reach a region of the receiver's memory by its key (core/access.h):
+ * and to reach a region of the receiver's memory by its key (rma/rma.h):
  *
  *   PUT    sender key at size address exposed   write size bytes to at of the region.  Payload:
  *                                     all of them; or none: they lie at address, or are to be
@@ -56,7 +56,7 @@
  *
  * and, for receives that are told to their sender before it sends:
  *
- *  *EARLY  receiver number from credit word as size address key
+ *  *ANNOUNCE  receiver number from credit word as size address key
  *                                     this receive is open, and here lies its buffer.  word,
  *                                     as: see RTR; credit: the envelopes that you have if
  *                                     nothing of yours is under way.  Such receives are
@@ -68,7 +68,7 @@
  *                                     none, and the rest is as of an RTS
  *   WRITTEN receiver done address key
  *                                     the end: now so many are there; as above
- *   SHARE  sender receiver offset size word as address key
+ *   COOP   sender receiver offset size word owner_id address key
  *                                     of a message that I read: write the bytes
  *                                     [offset, offset + size) to address.  word, as: see RTR;
  *                                     if you have it, WRITTEN ends it, done as of the message
@@ -106,7 +106,7 @@ enum wire_type {
     WIRE_DATA,
     WIRE_FIN,
     WIRE_CREDIT,
-    WIRE_HOLD,
+    WIRE_DEFER,
     WIRE_RTR,
     WIRE_CLAIM,
     WIRE_GRANT,
@@ -118,10 +118,10 @@ enum wire_type {
     WIRE_ATOMIC,
     WIRE_ANSWER,
     WIRE_PUSH,
-    WIRE_EARLY,
+    WIRE_ANNOUNCE,
     WIRE_WRITE,
     WIRE_WRITTEN,
-    WIRE_SHARE,
+    WIRE_COOP,
     WIRE_TYPES
 };
 
@@ -129,7 +129,7 @@ enum wire_flags {
     WIRE_WANTS_FIN = 1 << 0,  /* FIRST: of a synchronous send */
     WIRE_SHORT_OF = 1 << 1,   /* RTS: eager, had there been credit for its payload */
     WIRE_ANY_SOURCE = 1 << 2, /* RTR, PEEK: of any source */
-    WIRE_ROOM_USED = 1 << 3,  /* RTR: no further one comes before the next HOLD */
+    WIRE_ROOM_USED = 1 << 3,  /* RTR: no further one comes before the next DEFER */
     WIRE_WON = 1 << 4,        /* CLAIM: the sender has taken the word of the receive */
     WIRE_HAS_DATA = 1 << 5,   /* PUT: the owner of the region is told of data */
     WIRE_LAST = 1 << 6,       /* ANSWER: it ends here */
@@ -201,7 +201,7 @@ struct wire_credit {
     uint64_t payload;
 };
 
-struct wire_hold {
+struct wire_defer {
     uint64_t epoch;
     uint64_t room;
     uint64_t from;  /* the number of an RTR, or 0 */
@@ -212,8 +212,8 @@ struct wire_rtr {
     uint64_t receiver;
     uint64_t epoch;
     uint64_t number; /* grows from RTR to RTR */
-    uint64_t word;   /* of the core's arbiter, or 0 */
-    uint64_t as;
+    uint64_t word;   /* of the core's lock words, or 0 */
+    uint64_t owner_id;
 };
 
 struct wire_claim {
@@ -281,13 +281,13 @@ struct wire_push {
     uint64_t offset;
 };
 
-struct wire_early {
+struct wire_announce {
     uint64_t receiver;
-    uint64_t number; /* grows from EARLY to EARLY */
+    uint64_t number; /* grows from ANNOUNCE to ANNOUNCE */
     uint64_t from;
     uint64_t credit;
-    uint64_t word; /* of the core's arbiter */
-    uint64_t as;
+    uint64_t word; /* of the core's lock words */
+    uint64_t owner_id;
     uint64_t size;
     uint64_t address; /* where the data goes, for the transport's write */
     uint64_t key;
@@ -309,13 +309,13 @@ struct wire_written {
     uint64_t key;
 };
 
-struct wire_share {
+struct wire_coop {
     uint64_t sender;
     uint64_t receiver;
     uint64_t offset;
     uint64_t size;
-    uint64_t word; /* of the core's arbiter */
-    uint64_t as;
+    uint64_t word; /* of the core's lock words */
+    uint64_t owner_id;
     uint64_t address; /* of the first byte, for the transport's write */
     uint64_t key;
 };
@@ -332,7 +332,7 @@ struct wire_packet {
         struct wire_data data;
         struct wire_fin fin;
         struct wire_credit credit;
-        struct wire_hold hold;
+        struct wire_defer defer;
         struct wire_rtr rtr;
         struct wire_claim claim;
         struct wire_grant grant;
@@ -343,10 +343,10 @@ struct wire_packet {
         struct wire_atomic atomic;
         struct wire_answer answer;
         struct wire_push push;
-        struct wire_early early;
+        struct wire_announce announce;
         struct wire_write write;
         struct wire_written written;
-        struct wire_share share;
+        struct wire_coop coop;
     } body;
     const void *payload; /* within the caller's packet */
     size_t payload_size;
@@ -375,8 +375,8 @@ static inline size_t wire_body_size(enum wire_type type)
         return sizeof(struct wire_fin);
     case WIRE_CREDIT:
         return sizeof(struct wire_credit);
-    case WIRE_HOLD:
-        return sizeof(struct wire_hold);
+    case WIRE_DEFER:
+        return sizeof(struct wire_defer);
     case WIRE_RTR:
         return sizeof(struct wire_rtr);
     case WIRE_CLAIM:
@@ -398,14 +398,14 @@ static inline size_t wire_body_size(enum wire_type type)
         return sizeof(struct wire_answer);
     case WIRE_PUSH:
         return sizeof(struct wire_push);
-    case WIRE_EARLY:
-        return sizeof(struct wire_early);
+    case WIRE_ANNOUNCE:
+        return sizeof(struct wire_announce);
     case WIRE_WRITE:
         return sizeof(struct wire_write);
     case WIRE_WRITTEN:
         return sizeof(struct wire_written);
-    case WIRE_SHARE:
-        return sizeof(struct wire_share);
+    case WIRE_COOP:
+        return sizeof(struct wire_coop);
     case WIRE_TYPES:
         break;
     }

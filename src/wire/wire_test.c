@@ -38,7 +38,7 @@ static bool has_envelope(enum wire_type type)
     case WIRE_CLAIM:
     case WIRE_PEEK:
     case WIRE_PEEKED:
-    case WIRE_EARLY:
+    case WIRE_ANNOUNCE:
     case WIRE_WRITE:
         return true;
     case WIRE_MORE:
@@ -46,7 +46,7 @@ static bool has_envelope(enum wire_type type)
     case WIRE_DATA:
     case WIRE_FIN:
     case WIRE_CREDIT:
-    case WIRE_HOLD:
+    case WIRE_DEFER:
     case WIRE_GRANT:
     case WIRE_RETIRE:
     case WIRE_PUT: /* its own: data, with a flag */
@@ -55,7 +55,7 @@ static bool has_envelope(enum wire_type type)
     case WIRE_ANSWER:
     case WIRE_PUSH:
     case WIRE_WRITTEN:
-    case WIRE_SHARE:
+    case WIRE_COOP:
     case WIRE_TYPES:
         break;
     }
@@ -119,9 +119,9 @@ static const struct wire_cts a_cts = {.sender = 6, .receiver = 9, .offset = 10, 
 static const struct wire_data a_data = {.receiver = 9, .offset = 10};
 static const struct wire_fin a_fin = {.sender = 6};
 static const struct wire_credit a_credit = {.envelopes = 3, .payload = 400};
-static const struct wire_hold a_hold = {.epoch = 2, .room = 100, .from = 7, .table = 9};
+static const struct wire_defer a_defer = {.epoch = 2, .room = 100, .from = 7, .table = 9};
 static const struct wire_rtr a_rtr = {
-    .receiver = 9, .epoch = 2, .number = 8, .word = 70, .as = 71};
+    .receiver = 9, .epoch = 2, .number = 8, .word = 70, .owner_id = 71};
 static const struct wire_claim a_claim = {
     .sender = 6, .receiver = 9, .size = 1000, .address = 7, .key = 8};
 static const struct wire_grant a_grant = {.sender = 6};
@@ -136,26 +136,26 @@ static const struct wire_push a_push = {.sender = 6, .offset = 100};
 static const struct wire_peek a_peek = {.question = 4};
 static const struct wire_peeked a_peeked = {
     .question = 4, .sender = 6, .size = 1000, .address = 7, .key = 8};
-static const struct wire_early a_early = {.receiver = 9,
-                                          .number = 8,
-                                          .from = 5,
-                                          .credit = 3,
-                                          .word = 70,
-                                          .as = 71,
-                                          .size = 1000,
-                                          .address = 7,
-                                          .key = 8};
+static const struct wire_announce an_announce = {.receiver = 9,
+                                                 .number = 8,
+                                                 .from = 5,
+                                                 .credit = 3,
+                                                 .word = 70,
+                                                 .owner_id = 71,
+                                                 .size = 1000,
+                                                 .address = 7,
+                                                 .key = 8};
 static const struct wire_write a_write = {
     .receiver = 9, .sender = 6, .size = 1000, .done = 1000};
 static const struct wire_written a_written = {.receiver = 9, .done = 1000};
-static const struct wire_share a_share = {.sender = 6,
-                                          .receiver = 9,
-                                          .offset = 500,
-                                          .size = 500,
-                                          .word = 70,
-                                          .as = 71,
-                                          .address = 7,
-                                          .key = 8};
+static const struct wire_coop a_coop = {.sender = 6,
+                                        .receiver = 9,
+                                        .offset = 500,
+                                        .size = 500,
+                                        .word = 70,
+                                        .owner_id = 71,
+                                        .address = 7,
+                                        .key = 8};
 
 static const struct {
     enum wire_type type;
@@ -175,7 +175,7 @@ static const struct {
     {WIRE_DATA, &a_data, 40, 0},
     {WIRE_FIN, &a_fin, 0, 0},
     {WIRE_CREDIT, &a_credit, 0, 0},
-    {WIRE_HOLD, &a_hold, 0, 0},
+    {WIRE_DEFER, &a_defer, 0, 0},
     {WIRE_RTR, &a_rtr, 0, WIRE_ANY_SOURCE | WIRE_ROOM_USED},
     {WIRE_CLAIM, &a_claim, 0, WIRE_WON},
     {WIRE_CLAIM, &a_claim, 40, WIRE_WON},
@@ -189,10 +189,10 @@ static const struct {
     {WIRE_ATOMIC, &an_atomic, 40, 0},
     {WIRE_ANSWER, &an_answer, 40, WIRE_LAST},
     {WIRE_PUSH, &a_push, 40, 0},
-    {WIRE_EARLY, &a_early, 0, 0},
+    {WIRE_ANNOUNCE, &an_announce, 0, 0},
     {WIRE_WRITE, &a_write, 0, WIRE_STOPPED},
     {WIRE_WRITTEN, &a_written, 0, WIRE_STOPPED},
-    {WIRE_SHARE, &a_share, 0, 0},
+    {WIRE_COOP, &a_coop, 0, 0},
 };
 
 /* Every type has a sample, so what goes through all samples goes through all types. */
@@ -290,8 +290,9 @@ static void an_envelope_stands_only_where_it_is_matched(void **state)
 static void payload_stands_only_where_it_belongs(void **state)
 {
     static const enum wire_type without[] = {
-        WIRE_CTS,  WIRE_FIN,    WIRE_CREDIT, WIRE_HOLD,  WIRE_RTR,   WIRE_GRANT,   WIRE_RETIRE,
-        WIRE_PEEK, WIRE_PEEKED, WIRE_GET,    WIRE_EARLY, WIRE_WRITE, WIRE_WRITTEN, WIRE_SHARE};
+        WIRE_CTS,      WIRE_FIN,    WIRE_CREDIT,  WIRE_DEFER,  WIRE_RTR,
+        WIRE_GRANT,    WIRE_RETIRE, WIRE_PEEK,    WIRE_PEEKED, WIRE_GET,
+        WIRE_ANNOUNCE, WIRE_WRITE,  WIRE_WRITTEN, WIRE_COOP};
 
     (void)state;
     for (size_t i = 0; i < ARRAY_COUNT(samples); i++)
@@ -330,7 +331,7 @@ static void contradicting_sizes_are_refused(void **state)
     build(WIRE_RTS, &rts, 40);
     good();
     build(WIRE_RTS, &rts, 41);
-    bad("more early data than message");
+    bad("more RTS payload than message");
 
     build(WIRE_MORE, &more, 0);
     bad("empty fragment");
@@ -403,10 +404,10 @@ static void contradicting_accesses_are_refused(void **state)
     bad("range of an answer wraps");
 }
 
-static void absurd_numbers_of_holding_are_refused(void **state)
+static void absurd_numbers_of_deferring_are_refused(void **state)
 {
     struct wire_credit credit = {.envelopes = (UINT64_C(1) << 62) - 1};
-    struct wire_hold hold = a_hold;
+    struct wire_defer defer = a_defer;
     struct wire_claim claim = a_claim;
 
     (void)state;
@@ -420,40 +421,40 @@ static void absurd_numbers_of_holding_are_refused(void **state)
     build(WIRE_CREDIT, &credit, 0);
     bad("more credit than there can be");
 
-    hold.room = 0;
-    build(WIRE_HOLD, &hold, 0);
+    defer.room = 0;
+    build(WIRE_DEFER, &defer, 0);
     bad("no room for a single rtr");
-    hold.epoch = 0; /* it is over */
-    build(WIRE_HOLD, &hold, 0);
+    defer.epoch = 0; /* it is over */
+    build(WIRE_DEFER, &defer, 0);
     good();
 
     claim.size = 40;
     build(WIRE_CLAIM, &claim, 40);
     good();
     build(WIRE_CLAIM, &claim, 41);
-    bad("more early data than message");
+    bad("more RTS payload than message");
 }
 
 static void absurd_parts_are_refused(void **state)
 {
-    struct wire_share share = a_share;
+    struct wire_coop coop = a_coop;
 
     (void)state;
-    share.word = 0;
-    build(WIRE_SHARE, &share, 0);
-    bad("a shared part without a word");
-    share = a_share;
-    share.size = 0;
-    build(WIRE_SHARE, &share, 0);
-    bad("a shared part of nothing");
-    share = a_share;
-    share.offset = UINT64_MAX - 498;
-    build(WIRE_SHARE, &share, 0);
-    bad("range of a shared part wraps");
-    share = a_share;
-    share.address = UINT64_MAX - 498;
-    build(WIRE_SHARE, &share, 0);
-    bad("buffer of a shared part wraps");
+    coop.word = 0;
+    build(WIRE_COOP, &coop, 0);
+    bad("a part without a word");
+    coop = a_coop;
+    coop.size = 0;
+    build(WIRE_COOP, &coop, 0);
+    bad("a part of nothing");
+    coop = a_coop;
+    coop.offset = UINT64_MAX - 498;
+    build(WIRE_COOP, &coop, 0);
+    bad("range of a part wraps");
+    coop = a_coop;
+    coop.address = UINT64_MAX - 498;
+    build(WIRE_COOP, &coop, 0);
+    bad("buffer of a part wraps");
 }
 
 /* Whatever the bytes are, an accepted packet obeys the rules that others rely on. */
@@ -502,7 +503,7 @@ int main(void)
         cmocka_unit_test(payload_stands_only_where_it_belongs),
         cmocka_unit_test(contradicting_sizes_are_refused),
         cmocka_unit_test(contradicting_accesses_are_refused),
-        cmocka_unit_test(absurd_numbers_of_holding_are_refused),
+        cmocka_unit_test(absurd_numbers_of_deferring_are_refused),
         cmocka_unit_test(absurd_parts_are_refused),
         cmocka_unit_test(accepted_noise_is_well_formed),
     };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * beside_test.c - the rules of beside.h, one by one, over a device that is worked by hand.
+ * beside_test.c - the rules of bypass.h, one by one, over a device that is worked by hand.
  *
  * Peer 0 sends through the device, all others past it.
  */

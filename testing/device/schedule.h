@@ -15,7 +15,7 @@
  * which message each receive must have got: that follows from the order of the posts and the
  * order of the arrivals alone, whatever was done in between.
  *
- * In some schedules some of the senders have another path, past the device (beside.h).  A
+ * In some schedules some of the senders have another path, past the device (bypass.h).  A
  * message of theirs arrives when software decides which receive it gets or that it is kept,
  * and if a receive is claimed for it in time, when it was claimed: behind what software had
  * heard of the device until then.

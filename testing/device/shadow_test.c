@@ -214,7 +214,7 @@ static void a_claim_in_the_device_waits_for_its_answer(void **state)
     owner_arrive(o, 8);
     assert_false(owner_claim(o, 0));
     assert_false(owner_claim(o, 1));
-    assert_int_equal(o->recvs[0].shadow.state, SHADOW_CLAIMED);
+    assert_int_equal(o->recvs[0].shadow.state, SHADOW_RECLAIMED);
     assert_int_equal(o->recvs[0].told + o->recvs[1].told, 0);
     owner_settle(o);
     assert_int_equal(o->recvs[0].outcome, REVOKED);

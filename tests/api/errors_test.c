@@ -276,7 +276,8 @@ static void test_finished_requests_are_stale(void **state)
     char byte;
 
     world_open(&w, *state, 2, NULL);
-    if (world_window(w.config) != UINT64_MAX) /* a send that is held completes by a receive */
+    if (world_window(w.config) !=
+        UINT64_MAX) /* a send that is deferred completes by a receive */
         post_two(&w, &byte, recvs);
     assert_int_equal(mbx_send(w.eps[0], 1, CONTEXT, 0, NULL, 0, NULL, &send), 0);
     world_wait_error(&w, 0, send, 0);
@@ -455,8 +456,8 @@ static void test_interrupted_waits(void **state)
 
 /* ---- peers ---- */
 
-/* What is held for a peer that is gone fails when somebody has looked, which is done from time
- * to time. */
+/* What is deferred for a peer that is gone fails when somebody has looked, which is done from
+ * time to time. */
 static void let_time_pass(const struct world *w)
 {
     const struct timespec while_ns = {.tv_nsec = 1000000};
@@ -491,7 +492,7 @@ static void await_failure(const struct world *w, struct mbx_ep *ep, uint32_t pee
 }
 
 /* One message of each protocol to a closed peer, by every call.  They are on their way
- * together: a look finds all that are held. */
+ * together: a look finds all that are deferred. */
 static void send_to_closed(struct world *w, struct mbx_ep *ep, uint32_t peer)
 {
     mbx_request sends[MBX_PROTOCOLS][2];
@@ -577,7 +578,7 @@ static void test_messages_outlive_their_sender(void **state)
     int sent = 100, got = 0;
 
     if (world_window(*state) == 0)
-        skip(); /* what is held is abandoned */
+        skip(); /* what is deferred is abandoned */
     world_open(&w, *state, 3, NULL);
     if (world_is_network(*state))
         exchange(&w, 0, 2); /* who greets needs an answer */

@@ -39,7 +39,7 @@ static void recv_one(struct world *w, void *buf, size_t size)
     world_settle(w);
 }
 
-/* What is kept of so many messages that wait; the others are held. */
+/* What is kept of so many messages that wait; the others are deferred. */
 static uint64_t kept_of(const struct world *w, uint64_t waiting)
 {
     return min_size(waiting, world_window(w->config));
@@ -50,7 +50,7 @@ static void check_waiting(const struct world *w, uint64_t waiting)
     struct stats from = world_stats(w, 0), to = world_stats(w, 1);
 
     assert_int_equal(to.unexpected_now, kept_of(w, waiting));
-    assert_int_equal(from.held_now, waiting - kept_of(w, waiting));
+    assert_int_equal(from.deferred_now, waiting - kept_of(w, waiting));
     assert_int_equal(to.unexpected_bytes_now > 0, to.unexpected_now > 0);
 }
 
@@ -153,7 +153,7 @@ static void test_searches(void **state)
         assert_int_equal(after.searches, before.searches + 1 - after.device_matched);
     } else if (world_window(w.config) == 0) { /* it is the sender that searched */
         assert_int_equal(after.searches, before.searches);
-        assert_int_equal(after.reached + after.taken, 1);
+        assert_int_equal(after.claims_met + after.pulled, 1);
     } else {
         assert_int_equal(after.searches, before.searches + 1);
         assert_in_range(after.search_steps - before.search_steps, 1, 5);
@@ -184,11 +184,11 @@ static void test_protocols(void **state)
 {
     const struct world_config *config = *state;
     uint64_t count[MBX_PROTOCOLS] = {0}, bytes[MBX_PROTOCOLS] = {0};
-    bool is_held = world_window(config) != UINT64_MAX;
-    /* a receive that is told in advance has a protocol of its own: early_test.c */
+    bool is_deferred = world_window(config) != UINT64_MAX;
+    /* a receive that is told in advance has a protocol of its own: rput_test.c */
     const char *const params[] = {
-        "EARLY_RECV=off", is_held ? NULL : "WINDOW_PAYLOAD=unlimited" /* or it may go later */,
-        NULL};
+        "EARLY_RECV=off",
+        is_deferred ? NULL : "WINDOW_PAYLOAD=unlimited" /* or it may go later */, NULL};
     struct stats from, to;
     struct world w;
 
@@ -213,7 +213,7 @@ static void test_protocols(void **state)
     }
     from = world_stats(&w, 0);
     to = world_stats(&w, 1);
-    if (world_has_faults(config) && !is_held) { /* a read that failed has become data */
+    if (world_has_faults(config) && !is_deferred) { /* a read that failed has become data */
         count[MBX_RNDV_DATA] += to.read_fallbacks;
         count[MBX_RNDV_READ] -= to.read_fallbacks;
         for (int i = 0; i < 2; i++)
@@ -221,7 +221,7 @@ static void test_protocols(void **state)
     } else if (!world_has_faults(config)) {
         assert_int_equal(to.read_fallbacks, 0);
     }
-    if (!is_held) {
+    if (!is_deferred) {
         assert_memory_equal(from.sent, count, sizeof count);
         assert_memory_equal(from.sent_bytes, bytes, sizeof bytes);
         assert_memory_equal(to.received, count, sizeof count);
@@ -346,7 +346,7 @@ static void test_file(void **state)
     if (world_window(w.config) != 0) /* else it is abandoned at the close */
         assert_non_null(strstr(text, " sent_inline=1 "));
     assert_non_null(
-        strstr(text, world_window(w.config) != 0 ? " unexpected=1 " : " held_max=1 "));
+        strstr(text, world_window(w.config) != 0 ? " unexpected=1 " : " deferred_max=1 "));
     close(fd);
     unlink(path);
 }

@@ -17,7 +17,7 @@
 #include "base/base.h"
 #include "base/clock.h"
 #include "base/sys.h"
-#include "rma/access.h"
+#include "rma/rma.h"
 #include "core/core.h"
 
 #define CONTEXT 44

@@ -6,7 +6,7 @@
  * 2 and 3 send to a second transport of endpoint 0, which the test opens and polls:
  *
  *   eps[1] ──> transport ──> device ──> endpoint 0
- *   others ──> second transport ─────────> (offload_beside)
+ *   others ──> second transport ─────────> (offload_bypass)
  *
  * Random traffic is checked by what MPI demands of any two messages and any two receives, as a
  * device elsewhere does not say when it did what.
@@ -116,7 +116,7 @@ static void test_a_claimed_receive_is_ours(void **state)
     if (err != 0) {
         assert_int_equal(mbx_cancel(w.eps[0], recv), -EALREADY);
         assert_int_equal(claim(&w, recv), -EALREADY);
-        assert_int_equal(request_find(w.eps[0], recv)->state, OFFLOAD_CLAIMED);
+        assert_int_equal(request_find(w.eps[0], recv)->state, OFFLOAD_RECLAIMED);
     }
     other = post(&w, MBX_ANY_SOURCE, 1, next);
     send_one(&w, 1, 4); /* is not for the claimed receive */
@@ -205,7 +205,7 @@ struct second {
 
 static const struct transport_events second_events = {
     .accept = peer_accept,
-    .deliver = offload_beside,
+    .deliver = offload_bypass,
     .read_done = offload_read_done,
     .dropped = progress_dropped,
 };

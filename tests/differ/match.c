@@ -78,7 +78,7 @@ static int probe(struct direct *d, const struct op *op)
 
     if (msg == NULL)
         return ANSWER_NOBODY;
-    if (op->kind == OP_PROBE && !mbx_match_claim(&d->match, msg))
+    if (op->kind == OP_PROBE && !mbx_match_extract(&d->match, msg))
         return ANSWER_BROKEN;
     return (int)(msg - d->msgs);
 }

@@ -290,12 +290,13 @@ static void test_fins_that_nobody_reads_are_bounded(void **state)
     world_close(&w);
 }
 
-/* A HOLD is a packet; what it makes its receiver do has a bound, however many receives wait. */
+/* A DEFER is a packet; what it makes its receiver do has a bound, however many receives
+ * wait. */
 static void test_a_flood_of_holds_walks_no_list(void **state)
 {
     const struct world_config *config = *state;
     mbx_request recvs[2000], wanted;
-    struct wire_hold hold = {.room = 8};
+    struct wire_defer defer = {.room = 8};
     uint64_t before;
     struct world w;
 
@@ -308,8 +309,8 @@ static void test_a_flood_of_holds_walks_no_list(void **state)
         assert_int_equal(mbx_recv(w.eps[0], 2, CONTEXT, 1, 0, NULL, 0, NULL, &recvs[i]), 0);
     wanted = post(&w, NULL, 0);
     before = world_stats(&w, 0).rtr_looks;
-    for (hold.epoch = 1; hold.epoch <= 500; hold.epoch++)
-        tell(&w, 1, WIRE_HOLD, &hold, NULL, 0);
+    for (defer.epoch = 1; defer.epoch <= 500; defer.epoch++)
+        tell(&w, 1, WIRE_DEFER, &defer, NULL, 0);
     assert_in_range(world_stats(&w, 0).rtr_looks - before, 500, 500 * 200);
     /* the walk ends in time, and the receive that it may have is told */
     before = world_stats(&w, 0).rtrs;

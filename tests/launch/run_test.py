@@ -345,12 +345,12 @@ def a_repeated_signal_kills_who_ignores_it():
     expect_nothing_left(job.mark, "SIGINT twice")
 
 
-def guard_of(job):
-    return [pid for pid, name in marked(job.mark).items() if name == "matchbox-guard"]
+def supervisor_of(job):
+    return [pid for pid, name in marked(job.mark).items() if name == "mbx-supervisor"]
 
 
 def is_rank(pid, guards):
-    """A child of the guard that leads its group; adopted orphans do not, or lead a
+    """A child of the supervisor that leads its group; adopted orphans do not, or lead a
     session as well."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
@@ -361,13 +361,13 @@ def is_rank(pid, guards):
 
 
 def ranks_of(job):
-    guards = guard_of(job)
+    guards = supervisor_of(job)
     return [pid for pid in marked(job.mark) if is_rank(pid, guards)]
 
 
 VICTIMS = {
     "mbx run": lambda job: [job.process.pid],
-    "the guard": guard_of,
+    "the supervisor": supervisor_of,
     "a rank": ranks_of,
     "a grandchild": lambda job: [pid for pid, name in marked(job.mark).items()
                                  if name == "sleep"],
@@ -416,7 +416,7 @@ def whoever_is_killed_nothing_is_left():
 
 def after_kill_9_shared_memory_is_clean():
     before = shared_memory()
-    for who in ("mbx run", "a rank", "the guard"):
+    for who in ("mbx run", "a rank", "the supervisor"):
         job = Job("run", "-n", "2", MBX, "perf", "rate", "--iterations", "100000000")
         wait_for(lambda: sum(name == "mbx" for name in marked(job.mark).values()) == 3,
                  "no ranks")
@@ -435,7 +435,7 @@ def devices_of(job):
 
 def devices_end_with_their_ranks():
     env = {"MBX_DEVICE": "soft-process", "MBX_DEVICE_THRESHOLD": "0"}
-    for who in ("mbx run", "a rank", "the guard"):
+    for who in ("mbx run", "a rank", "the supervisor"):
         job = Job("run", "-n", "2", MBX, "perf", "rate", "--iterations", "100000000", env=env)
         wait_for(lambda: len(devices_of(job)) == 2, "no devices")
         time.sleep(0.3)
@@ -563,7 +563,7 @@ def what_software_matches_is_fetched():
     """A long message that software matches is read by the receiver, after it has computed."""
     mode, counts, text = counts_of_a_receiver("off")
     expect(mode != "software" or
-           counts["early_rtrs"] == counts["received_rndv-write"] == "0" and
+           counts["rput_announced"] == counts["received_rndv-write"] == "0" and
            int(counts["received_rndv-read"]) >= 10, text)
 
 
@@ -571,7 +571,7 @@ def what_is_told_early_is_written():
     """The sender writes it while the receiver computes."""
     mode, counts, text = counts_of_a_receiver("always")
     expect(mode != "early" or
-           int(counts["early_won"]) >= 10 and int(counts["received_rndv-write"]) >= 10, text)
+           int(counts["rput_won"]) >= 10 and int(counts["received_rndv-write"]) >= 10, text)
 
 
 def perf_overlap_leaves_nothing_behind():

@@ -10,7 +10,7 @@
  *
  * A match at the sender costs a multiple of N; a window of W costs what is below, at any N and
  * whatever the think time is.  The senders' claims, lost or not, are in it.  Where the receiver
- * takes what waits by itself (offer.h), what is left of it all is FIN and CREDIT.
+ * takes what waits by itself (sendtable.h), what is left of it all is FIN and CREDIT.
  *
  *   messages_test [--quick]
  *
@@ -194,8 +194,8 @@ static double measure(int count, uint64_t window, int think, bool takes)
            count, (int)window, think, receives, (double)packets / receives,
            (double)packets_by_statistics(&m) / receives, (unsigned long long)s.unexpected_max,
            (unsigned long long)s.credits, (unsigned long long)s.rtrs,
-           (unsigned long long)s.retires, (unsigned long long)s.reached,
-           (unsigned long long)s.taken);
+           (unsigned long long)s.retires, (unsigned long long)s.claims_met,
+           (unsigned long long)s.pulled);
     assert_true(s.unexpected_max <= (uint64_t)count * window);
     many_close(&m);
     return (double)packets / receives;

@@ -10,7 +10,7 @@
 
 #include "base/base.h"
 #include "base/mem.h"
-#include "core/arbiter.h"
+#include "core/lockword.h"
 #include "core/core.h"
 #include "transport/atomics.h"
 
@@ -126,7 +126,7 @@ static uint32_t count_used(const struct mbx_ep *ep)
 static void look_around(struct mbx_ep *ep)
 {
     ep->rounds = UINT32_MAX - 1;
-    ep->watched_ns = 0;
+    ep->liveness_ns_last = 0;
     mbx_progress(ep);
 }
 
@@ -186,7 +186,7 @@ static void test_a_look_waits_for_no_word(void **state)
     for (int i = 0; i < WAITS; i++) { /* as if a sender had been told of each */
         assert_int_equal(mbx_recv(ep, MBX_ANY_SOURCE, CONTEXT, 1, 0, NULL, 0, NULL, &recv[i]),
                          0);
-        arbiter_open(ep, request_find(ep, recv[i]));
+        lockword_open(ep, request_find(ep, recv[i]));
     }
     assert_int_equal(swaps, ep->transport->limits.cswap_words != 0 ? WAITS : 0);
     swaps = 0;
@@ -195,7 +195,7 @@ static void test_a_look_waits_for_no_word(void **state)
     if (inner != NULL && inner->load_local != NULL)
         assert_int_equal(swaps, 0);
     for (int i = 0; i < WAITS; i++) {
-        assert_true(arbiter_close(ep, request_find(ep, recv[i])));
+        assert_true(lockword_close(ep, request_find(ep, recv[i])));
         assert_int_equal(mbx_cancel(ep, recv[i]), 0);
         assert_int_equal(mbx_wait(ep, recv[i], -1, &done), 0);
     }

@@ -224,7 +224,7 @@ static void send_and_drop(struct mbx_ep *ep, uint32_t parent, int down, int up)
 
 static void exits_early(const struct world_config *config, child_fn *run)
 {
-    bool is_held = world_window(config) < 5; /* then a send completes by its receive */
+    bool is_deferred = world_window(config) < 5; /* then a send completes by its receive */
     unsigned char buf[30];
     struct pair pair;
     struct world w;
@@ -234,13 +234,13 @@ static void exits_early(const struct world_config *config, child_fn *run)
     pair_start(&pair, config, run);
     world_open(&w, config, 1, NULL);
     pair_connect(&pair, w.eps[0]);
-    if (!is_held)
+    if (!is_deferred)
         pair_end_unseen(&pair);
     for (uint64_t i = 0; i < 5; i++) {
         receive(pair.ep, pair.other, 2 * i, buf, sizeof buf);
         assert_memory_equal(buf, world_data((unsigned)i * 64, LARGEST), sizeof buf);
     }
-    if (is_held)
+    if (is_deferred)
         pair_end(&pair, 0);
     world_close(&w);
 }

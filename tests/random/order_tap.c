@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/arbiter.h"
+#include "core/lockword.h"
 #include "core/core.h"
 #include "p2p/credit.h"
-#include "sendside/hold.h"
+#include "sendside/backlog.h"
 #include "testing/loop/loop.h"
 #include "testing/testing.h"
 
@@ -84,7 +84,7 @@ static int tap_claimed(struct tap *tap, struct mbx_match_envelope envelope, uint
         if (item == won)
             break;
         if (oracle_find(&only, envelope) != NOBODY &&
-            (req == NULL || arbiter_owner(tap->ep, req) == MBX_ANY_SOURCE))
+            (req == NULL || lockword_owner(tap->ep, req) == MBX_ANY_SOURCE))
             return item->op.id; /* it is open, and earlier */
     }
     if (won == NULL || !oracle_cancel(oracle, won->op.id))
@@ -185,7 +185,7 @@ static int tap_deliver(void *arg, uint32_t peer, const void *packet, size_t size
 {
     struct tap *tap = arg;
     struct wire_header header;
-    uint64_t reached = tap->ep->stats.reached + tap->ep->stats.early_won;
+    uint64_t reached = tap->ep->stats.claims_met + tap->ep->stats.rput_won;
     int err;
 
     tap_taken(tap);
@@ -193,7 +193,7 @@ static int tap_deliver(void *arg, uint32_t peer, const void *packet, size_t size
     memcpy(&header, packet, sizeof header);
     if (err == 0 && (header.type == WIRE_EAGER || header.type == WIRE_SYNC ||
                      header.type == WIRE_FIRST || header.type == WIRE_RTS ||
-                     tap->ep->stats.reached + tap->ep->stats.early_won != reached))
+                     tap->ep->stats.claims_met + tap->ep->stats.rput_won != reached))
         tap_arrived(tap, peer, &header, packet);
     tap_taken(tap);
     return err;
@@ -220,7 +220,7 @@ static void tap_read_done(void *arg, void *cookie, int error)
 
 static void tap_cswap_done(void *arg, uint64_t cookie, int error, bool is_swapped)
 {
-    hold_locked(((struct tap *)arg)->ep, cookie, error, is_swapped);
+    backlog_locked(((struct tap *)arg)->ep, cookie, error, is_swapped);
 }
 
 static void tap_dropped(void *arg, const char *reason)
@@ -264,7 +264,7 @@ void tap_open(struct tap *tap)
     err = mbx_open(&config, &tap->ep);
     if (err < 0)
         abort();
-    tap->ep->hold_room = (uint32_t)program->room;
+    tap->ep->backlog_room = (uint32_t)program->room;
     s = &tap->ep->settings;
     again.credit = credit_welcome(tap->ep);
     again.peers = s->shm_peers;

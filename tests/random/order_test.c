@@ -30,7 +30,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/arbiter.h"
+#include "core/lockword.h"
 #include "core/core.h"
 #include "core/valid.h"
 #include "order_tap.h"
@@ -88,7 +88,7 @@ static bool is_bound(const struct run *run, const struct item *item)
         const struct request *req = request_find(ep, recv->request);
 
         if (req != NULL && accepts(&recv->op, &item->op) &&
-            arbiter_owner(ep, req) == (uint32_t)item->op.ep)
+            lockword_owner(ep, req) == (uint32_t)item->op.ep)
             return true;
     }
     return false;
@@ -179,7 +179,7 @@ static void do_recv(struct run *run, struct item *item)
 }
 
 /* A probe shows a message that has not come: is it the one that it has to show? */
-static bool probe_held(struct run *run, struct item *item, int id)
+static bool probe_deferred(struct run *run, struct item *item, int id)
 {
     const struct op *op = &item->op;
     struct oracle *oracle = &run->oracles[op->ep];
@@ -214,7 +214,7 @@ static void do_probe(struct run *run, struct item *item)
 
     tap_taken(&run->taps[op->ep]); /* before the look */
     want = oracle_peek(&run->oracles[op->ep], envelope, op->ignore);
-    if (found == 1 && want == NOBODY && probe_held(run, item, (int)status.data))
+    if (found == 1 && want == NOBODY && probe_deferred(run, item, (int)status.data))
         return;
     if (found != (want != NOBODY) || (found == 1 && status.data != (uint64_t)want)) {
         wrong(run, "%s %d returns %d and shows message %d, not %d", kind_names[op->kind],
@@ -267,7 +267,7 @@ static bool is_won(const struct run *run, const struct item *item)
     const struct request *req = request_find(ep, item->request);
 
     return req != NULL && req->state == REQUEST_POSTED &&
-           arbiter_owner(ep, req) != MBX_ANY_SOURCE;
+           lockword_owner(ep, req) != MBX_ANY_SOURCE;
 }
 
 static void do_cancel(struct run *run, struct item *item)
@@ -481,11 +481,11 @@ static void check_end(struct run *run)
         struct stats s;
 
         stats_read(run->taps[i].ep, &s);
-        told += s.early_rtrs;
-        written += s.early_won;
-        missed += s.early_missed;
-        nothing += s.early_void;
-        stopped += s.early_stopped;
+        told += s.rput_announced;
+        written += s.rput_won;
+        missed += s.rput_missed;
+        nothing += s.rput_void;
+        stopped += s.rput_stopped;
         if (s.requests_now != 0 || s.posted_now != 0 || s.unexpected_now != 0 ||
             s.unexpected_bytes_now != 0)
             wrong(run, "endpoint %d has something left", i);

@@ -58,12 +58,12 @@ static void progress_alone(struct world *w, int who)
         mbx_progress(w->eps[who]);
 }
 
-/* Sends until one is held, and that one more. */
+/* Sends until one is deferred, and that one more. */
 static uint32_t fill_window(struct world *w, int from, mbx_request *sends, const int *value)
 {
     uint32_t count = 0;
 
-    while (world_stats(w, from).held_now == 0)
+    while (world_stats(w, from).deferred_now == 0)
         sends[count++] = send_to(w, from, 0, value);
     return count;
 }
@@ -110,7 +110,7 @@ static void credit_that_lies_unread_is_taken(void **state)
     nothing_was_dropped(&w);
 }
 
-/* Each holds messages for the other.  The first: request of a send of 0 with this tag. */
+/* Each defers messages for the other.  The first: request of a send of 0 with this tag. */
 static mbx_request hold_both(struct world *w, uint64_t tag, int *value, mbx_request *rest,
                              uint32_t *count)
 {
@@ -139,8 +139,8 @@ static void cancel(struct world *w, mbx_request recv)
     assert_int_equal(end_of(w, 0, recv), -ECANCELED);
 }
 
-/* The peer has received a message that was held here, and said so.  Then a receive, which it
- * should hear of, is posted. */
+/* The peer has received a message that was deferred here, and said so.  Then a receive, which
+ * it should hear of, is posted. */
 static void a_send_that_was_received_has_not_failed(void **state)
 {
     int value = 1, got = 0, none;

@@ -468,8 +468,8 @@ uint64_t world_waiting(const struct world *w)
 
     for (int i = 0; i < w->count; i++)
         if (w->eps[i] != NULL)
-            waiting += world_stats(w, i).unexpected_now + world_stats(w, i).held_now +
-                       world_stats(w, i).given - world_stats(w, i).taken;
+            waiting += world_stats(w, i).unexpected_now + world_stats(w, i).deferred_now +
+                       world_stats(w, i).pulled_by_peers - world_stats(w, i).pulled;
     return waiting;
 }
 

@@ -159,7 +159,7 @@ static void test_a_send_beside_a_sleeper(void **state)
     if (world_window(config) == UINT64_MAX)
         assert_true(world_stats(&w, 0).full > 0);
     else
-        assert_int_equal(world_stats(&w, 0).held_now, 0);
+        assert_int_equal(world_stats(&w, 0).deferred_now, 0);
     world_close(&w);
 }
 

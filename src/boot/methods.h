@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * methods.h - the ways in which boot_open() opens: under `mbx run`, by PMIx, and alone.
+ */
+#ifndef BOOT_METHODS_H
+#define BOOT_METHODS_H
+
+#include "boot/boot.h"
+
+/* text is the value of MBX_BOOT, "FD:RANK".  Errors as boot_open(). */
+int run_open(const char *text, struct boot **out);
+
+/* Asks the PMIx server that the environment names.  Errors as boot_open(). */
+int pmix_open(uint64_t timeout_ns, struct boot **out);
+
+/* boot_is_spread() of the job that is open in this process; -ENOENT: there is none. */
+int pmix_is_spread(bool *is_spread);
+
+/* A job of one rank.  0; -ENOMEM; the error of getrandom. */
+int single_open(struct boot **out);
+
+#endif

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * failure.c - peers that have died, and receives that any of them might have met.
+ *
+ *   liveness.c finds peer 3 dead ──> failure_add ──> failed: 7 - 5 - 3     in the order found
+ *                                     │          known:  7             (mbx_failed_ack)
+ *                                     v
+ *               every open receive from any source is untold again
+ *                                     │
+ *                   mbx_wait, mbx_test, or mbx_poll(MBX_FAILURES): told
+ *
+ * Being told changes nothing but a flag of the receive, so it can still be matched or
+ * cancelled, and a report that nobody reads costs no memory: there is no entry, only receives
+ * that have not been told, which are looked for when somebody asks.
+ *
+ * Invariants
+ *   I1  a peer is on the list if and only if it is_dead, and it never leaves
+ *   I2  an open receive from any source is told, or is_unnotified is set, or nobody has
+ *       died since the last acknowledgement
+ */
+#include "core/core.h"
+
+void failure_add(struct mbx_ep *ep, struct peer *peer)
+{
+    assert(peer->is_dead);
+    if (ep->failure_count == 0)
+        ep->failure_first = peer->number;
+    else
+        peer_get(ep, ep->failure_last)->next_failed = peer->number;
+    ep->failure_last = peer->number;
+    ep->failure_count++;
+    ep->watched_from = 0; /* so that recv.c asks for those that are posted from now on */
+}
+
+void failure_unnotified(struct mbx_ep *ep, struct request *req)
+{
+    req->flags &= (uint16_t)~REQUEST_NOTIFIED;
+    ep->is_unnotified = ep->wakeup_pending = true;
+    ep->due |= DUE_READ;
+}
+
+int failure_notify(struct request *req)
+{
+    req->flags |= REQUEST_NOTIFIED;
+    return -EHOSTDOWN;
+}
+
+/* ---- as entries ---- */
+
+struct untold {
+    const struct mbx_ep *ep;
+    struct mbx_completion *entries; /* or NULL: they are only counted */
+    int room, count;                /* count: also of those for which there is no room */
+};
+
+void failure_entry(const struct mbx_ep *ep, struct request *req, struct mbx_completion *entry)
+{
+    *entry = (struct mbx_completion){
+        .request = req->completion.request,
+        .user = req->completion.user,
+        .error = failure_notify(req),
+        .kind = MBX_FAILURES,
+        .status =
+            {
+                .context_id = req->match.envelope.context_id,
+                .source = ep->failure_last,
+                .tag = req->match.envelope.tag,
+            },
+    };
+}
+
+static void unnotified_visit(void *arg, void *object)
+{
+    struct untold *untold = arg;
+    struct request *req = object;
+
+    if (!failure_concerns(untold->ep, req))
+        return;
+    if (untold->count < untold->room)
+        failure_entry(untold->ep, req, &untold->entries[untold->count]);
+    untold->count++;
+}
+
+int failure_poll(struct mbx_ep *ep, struct mbx_completion *entries, int count)
+{
+    struct untold untold = {.ep = ep, .entries = entries, .room = count};
+
+    if (likely(!ep->is_unnotified) || count <= 0)
+        return 0;
+    pool_for_each(&ep->requests, unnotified_visit, &untold);
+    ep->is_unnotified = untold.count > count;
+    return untold.count < count ? untold.count : count;
+}
+
+bool failure_any(struct mbx_ep *ep)
+{
+    struct untold untold = {.ep = ep};
+
+    if (likely(!ep->is_unnotified))
+        return false;
+    pool_for_each(&ep->requests, unnotified_visit, &untold);
+    ep->is_unnotified = untold.count != 0;
+    return untold.count != 0;
+}
+
+/* ---- calls ---- */
+
+int mbx_failed(const struct mbx_ep *ep, uint32_t *peers, int count)
+{
+    uint32_t number;
+    int all;
+
+    ep_lock(ep);
+    all = (int)ep->failure_count;
+    number = ep->failure_first;
+    for (int i = 0; i < all && i < count; i++) {
+        peers[i] = number;
+        number = peer_get(ep, number)->next_failed;
+    }
+    ep_unlock_unchanged(ep);
+    return all;
+}
+
+int mbx_failed_ack(struct mbx_ep *ep)
+{
+    int known;
+
+    ep_lock(ep);
+    ep->failure_known = ep->failure_count;
+    ep->is_unnotified = false;
+    known = (int)ep->failure_known;
+    ep_unlock(ep);
+    return known;
+}

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * liveness.c - peers that go away while somebody waits for them.
+ *
+ * A peer that dies says nothing, and who only waits sends nothing that could fail.  So while
+ * there are requests, progress looks, LIVENESS_LOOKS times in MBX_PEER_TIMEOUT, at those peers
+ * that one of them waits for; and for a receive from any source at all of them, a share
+ * in each look.  Over a network nobody can be looked at without a connection: there these are
+ * the peers that have one, and LIVENESS_MET others, which get one for that.  If such a peer is
+ * gone,
+ *
+ *   its sends           end with -ENOTCONN, whatever they wait for
+ *   receives that have met a message of it and wait for its data
+ *                       end with -ENOTCONN; completion.status says of whom
+ *   a receive whose word it has taken (lockword.h) without telling
+ *                       ends in the same way: nobody else can have it any more
+ *   reads, writes and atomics of its memory end with -ENOTCONN; those that it had begun
+ *                       of ours are dropped
+ *   receives from it alone
+ *                       do so if it has died, at the second look: what it had sent before is
+ *                       delivered first, if need be by a device elsewhere (offload.h).  After
+ *                       an orderly close they wait, and can be cancelled.  If it was never met
+ *                       and is no more, they end, too: nobody knows which it was, and nothing
+ *                       can come
+ *   receives from any source
+ *                       are told if it has died (failure.c), and wait on
+ *   what it was given beyond its first window
+ *                       is others' again (credit.c)
+ *
+ * and what others send and receive goes on.  Data of a dead peer cannot come later: we read it,
+ * or it comes in packets, which are delivered in order before that second look, or it is
+ * written by a process that is no more, or whose endpoint is closed.
+ *
+ * A packet that cannot be sent to a peer any more ends the request that it is a part of, and
+ * nothing else: what is owed to the peer is forgotten (outq_pay()), and a claim waits as if it
+ * had left.  What the peer had sent before may still be unread, and decides about the rest.  So
+ * the peer is looked at (liveness_suspect()), and gone when the looks say so.
+ *
+ * Invariant
+ *   I1  a peer that is dead or lost is gone, and one that is gone was doubted
+ */
+#include "core/lockword.h"
+#include "core/core.h"
+#include "core/module.h"
+
+/* Peers that are looked at in one look for the sake of receives from any source, at least. */
+#define LIVENESS_PART 64
+
+/* Peers that get a link for that alone, in the life of an endpoint, where only a link can tell
+ * whether somebody is there. */
+#define LIVENESS_MET 16
+
+/* Whom does req wait for?  MBX_ANY_SOURCE: nobody, or anybody. */
+static uint32_t liveness_whom(const struct mbx_ep *ep, const struct request *req)
+{
+    if (recv_is_open(req))
+        return req->match.envelope.source != MBX_ANY_SOURCE ? req->match.envelope.source
+                                                            : lockword_owner_seen(ep, req);
+    return proto_of(ep, req)->states[req->state % PROTO_STATES].awaits_peer ? req->peer
+                                                                            : MBX_ANY_SOURCE;
+}
+
+struct liveness {
+    struct mbx_ep *ep;
+    bool is_for_any;  /* a receive from any source waits */
+    bool is_death;    /* a peer has died, which was not known */
+    bool is_all_seen; /* what the gone had sent, by a device elsewhere */
+};
+
+static void liveness_mark(void *arg, void *object)
+{
+    struct liveness *liveness = arg;
+    uint32_t whom = liveness_whom(liveness->ep, object);
+
+    if (peer_use(liveness->ep, whom) == 0) /* else nobody, or the next look finds memory */
+        peer_get(liveness->ep, whom)->is_awaited = true;
+    liveness->is_for_any |= recv_is_from_any(object);
+}
+
+/* Peer `number` has no link yet.  True: it is known to be gone, or one of LIVENESS_MET
+ * connections may be spent to find out.  In both cases its struct peer is made, which its end
+ * needs. */
+static bool liveness_meet(struct mbx_ep *ep, uint32_t number)
+{
+    const struct transport *t = ep->transport;
+    int err = t->ops->check_address(t, &ep->addresses[number]);
+
+    if (err == 0 || (err == -ENOTSUP && ep->liveness_met >= LIVENESS_MET))
+        return false;
+    if (peer_use(ep, number) != 0)
+        return false; /* the next look finds memory */
+    ep->liveness_met += err == -ENOTSUP;
+    return true;
+}
+
+/* May number be gone, which is one of many that somebody may wait for? */
+static void liveness_mark_any(struct mbx_ep *ep, uint32_t number)
+{
+    if (peer_is_used(ep, number) || liveness_meet(ep, number))
+        peer_get(ep, number)->is_awaited |= !peer_get(ep, number)->is_gone;
+}
+
+/* Any peer may be the one that is waited for: a share of them is looked at.  All have had two
+ * looks before the time is over.  Each endpoint begins elsewhere: whom it meets first, others
+ * do not. */
+static void liveness_mark_part(struct mbx_ep *ep)
+{
+    uint32_t part = ep->peer_count / (LIVENESS_LOOKS / 3) + 1;
+
+    if (part < LIVENESS_PART)
+        part = LIVENESS_PART;
+    for (uint32_t i = 0; i < part && i < ep->peer_count; i++) {
+        ep->liveness_next %= ep->peer_count;
+        liveness_mark_any(ep, ep->liveness_next++);
+    }
+}
+
+static void liveness_end(void *arg, void *object)
+{
+    struct liveness *liveness = arg;
+    struct mbx_ep *ep = liveness->ep;
+    struct request *req = object;
+    uint32_t whom = liveness_whom(ep, req);
+
+    if (liveness->is_death && recv_is_from_any(req))
+        failure_unnotified(ep, req); /* it may be ended below: then somebody has won it */
+    if (!peer_is_used(ep, whom) || !peer_get(ep, whom)->is_gone)
+        return;
+    if ((liveness->is_all_seen || !recv_is_open(req)) && proto_of(ep, req)->peer_gone != NULL)
+        proto_of(ep, req)->peer_gone(ep, peer_get(ep, whom), req, -ENOTCONN);
+}
+
+/* Is peer gone?  It is told the second time, so that what it had sent is delivered. */
+static bool liveness_peer(struct mbx_ep *ep, struct peer *peer)
+{
+    bool was_dead = peer->is_dead, was_gone = peer->is_gone;
+    int err;
+
+    if (!peer->is_awaited && (!peer->is_doubted || peer->is_gone))
+        return false;
+    peer->is_awaited = false;
+    err = peer->link->transport->ops->check(peer->link);
+    if (err == 0)
+        return false;
+    if (!peer->is_doubted) {
+        peer->is_doubted = true;
+        return false;
+    }
+    peer->is_dead = was_dead || err == -EHOSTDOWN;
+    peer->is_lost = err == -ECONNREFUSED;
+    peer->is_gone = true;
+    if (peer->is_dead && !was_dead)
+        failure_add(ep, peer);
+    module_peer_gone(ep, peer, err == -EHOSTUNREACH ? err : -ENOTCONN, !was_gone);
+    return true;
+}
+
+void liveness_look(struct mbx_ep *ep)
+{
+    uint64_t now_ns = clock_now();
+    uint32_t dead = ep->failure_count;
+    struct liveness liveness = {.ep = ep};
+    bool found = false, had_seen_all = ep->has_seen_all;
+
+    ep->rounds = 0;
+    if (now_ns - ep->liveness_ns_last < (uint64_t)liveness_ns(ep))
+        return;
+    ep->liveness_ns_last = now_ns;
+    pool_for_each(&ep->requests, liveness_mark, &liveness);
+    if (liveness.is_for_any)
+        liveness_mark_part(ep);
+    for (uint32_t i = 0; i < ep->peer_count; i++)
+        found |= peer_is_used(ep, i) && liveness_peer(ep, peer_get(ep, i));
+    liveness.is_death = ep->failure_count != dead;
+    liveness.is_all_seen = ep->has_seen_all = module_has_seen_all(ep);
+    if (found || (!had_seen_all && liveness.is_all_seen))
+        pool_for_each(&ep->requests, liveness_end, &liveness);
+}

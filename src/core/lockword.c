@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * lockword.c - words that decide which sender wins a receive; lockword.h.
+ *
+ * Only the endpoint opens its words, and only through the transport's cswap, as the senders:
+ * whatever makes that atomic, here it is the same.
+ *
+ * Invariants
+ *   I1  a word is free, or named by one receive: by request.key of one that is posted, or by
+ *       coop.word of one that is COOP
+ *   I2  `last` of a word that is named is OPEN, in the generation of the name
+ */
+#include "core/lockword.h"
+#include "transport/atomics.h"
+
+static uint32_t word_generation(uint64_t word)
+{
+    return (uint32_t)(word >> 32);
+}
+
+static enum word_state word_state_of(uint64_t word)
+{
+    return (enum word_state)((word >> OWNER_BITS) & 0xff);
+}
+
+static uint32_t name_index(uint64_t name)
+{
+    return (uint32_t)name - 1;
+}
+
+int lockword_init(struct mbx_ep *ep)
+{
+    uint32_t count = ep->transport->limits.cswap_words;
+    struct lockwords *lockwords;
+
+    bool is_wanted = ep->settings.any_source == ANY_SOURCE_SENDER ||
+                     ep->settings.early_recv != EARLY_OFF || ep->settings.share != SHARE_OFF;
+
+    if (!is_wanted || count == 0)
+        return 0;
+    lockwords = mem_calloc(1, sizeof *lockwords + count * sizeof lockwords->last[0]);
+    if (lockwords == NULL)
+        return -ENOMEM;
+    lockwords->free = mem_calloc(count, sizeof *lockwords->free);
+    if (lockwords->free == NULL) {
+        mem_free(lockwords);
+        return -ENOMEM;
+    }
+    lockwords->count = count;
+    while (lockwords->free_count < count) {
+        lockwords->free[lockwords->free_count] = count - 1 - lockwords->free_count;
+        lockwords->free_count++;
+    }
+    ep->lockwords = lockwords;
+    return 0;
+}
+
+void lockword_fini(struct mbx_ep *ep)
+{
+    if (ep->lockwords == NULL)
+        return;
+    mem_free(ep->lockwords->free);
+    mem_free(ep->lockwords);
+}
+
+/* One exchange of a word of ours; true: it was as expected. */
+static bool exchange(const struct mbx_ep *ep, uint32_t index, uint64_t expected,
+                     uint64_t desired, uint64_t *found)
+{
+    *found = 0;
+    return transport_cswap_local(ep->transport, index, expected, desired, found) == 0 &&
+           *found == expected;
+}
+
+void lockword_open(struct mbx_ep *ep, struct request *req)
+{
+    struct lockwords *lockwords = ep->lockwords;
+    uint32_t index, generation;
+    uint64_t found;
+
+    req->key = 0;
+    if (lockwords == NULL || lockwords->free_count == 0)
+        return;
+    index = lockwords->free[lockwords->free_count - 1];
+    generation = word_generation(lockwords->last[index]) + 1;
+    if (!exchange(ep, index, lockwords->last[index], lockword_make(generation, WORD_OPEN, 0),
+                  &found)) {
+        lockwords->last[index] = found; /* somebody scribbles; another time, then */
+        return;
+    }
+    lockwords->free_count--;
+    lockwords->last[index] = lockword_make(generation, WORD_OPEN, 0);
+    req->key = (uint64_t)generation << 32 | (index + 1);
+}
+
+/* The word of req, which holds `value`, is free. */
+static void give_back(struct lockwords *lockwords, struct request *req, uint64_t value)
+{
+    uint32_t index = name_index(req->key);
+
+    assert(index < lockwords->count);
+    assert(lockwords->free_count < lockwords->count);
+    lockwords->last[index] = value;
+    lockwords->free[lockwords->free_count++] = index;
+    req->key = 0;
+}
+
+/* Has somebody taken the word of req by the rules, if it holds this? */
+static bool is_taken(const struct mbx_ep *ep, const struct request *req, uint64_t found)
+{
+    uint32_t owner = (uint32_t)found & OWNER_MAX;
+
+    return word_generation(found) == (uint32_t)(req->key >> 32) &&
+           word_state_of(found) == WORD_TAKEN &&
+           (req->flags & REQUEST_ANNOUNCED ? owner == req->peer : owner < ep->peer_count);
+}
+
+bool lockword_close(struct mbx_ep *ep, struct request *req)
+{
+    uint64_t closed, found;
+
+    if (req->key == 0)
+        return true;
+    closed = lockword_make((uint32_t)(req->key >> 32), WORD_CLOSED, 0);
+    if (!exchange(ep, name_index(req->key), ep->lockwords->last[name_index(req->key)], closed,
+                  &found)) {
+        if (is_taken(ep, req, found))
+            return false;
+        closed = found; /* somebody scribbles: nobody has won it */
+    }
+    give_back(ep->lockwords, req, closed);
+    return true;
+}
+
+void lockword_abandon(struct mbx_ep *ep, struct request *req)
+{
+    uint64_t found;
+
+    assert(req->key != 0);
+    exchange(ep, name_index(req->key), 0, 0, &found);
+    give_back(ep->lockwords, req, found);
+}
+
+bool lockword_give(struct mbx_ep *ep, struct request *req, const struct peer *peer,
+                   bool has_won)
+{
+    uint32_t generation = (uint32_t)(req->key >> 32);
+    uint64_t taken, found;
+
+    if (req->key == 0)
+        return !has_won;
+    taken = lockword_make(generation, WORD_TAKEN, peer->number);
+    /* who says that it has not won may only have failed to learn it */
+    if (has_won ? !exchange(ep, name_index(req->key), taken, taken, &found)
+                : !exchange(ep, name_index(req->key), ep->lockwords->last[name_index(req->key)],
+                            taken, &found) &&
+                      found != taken)
+        return false;
+    give_back(ep->lockwords, req, taken);
+    return true;
+}
+
+/* Who has taken a word that holds this? */
+static uint32_t owner_in(uint64_t word)
+{
+    return word_state_of(word) == WORD_TAKEN ? (uint32_t)word & OWNER_MAX : MBX_ANY_SOURCE;
+}
+
+uint32_t lockword_owner(const struct mbx_ep *ep, const struct request *req)
+{
+    uint64_t found;
+
+    if (req->key == 0)
+        return MBX_ANY_SOURCE;
+    exchange(ep, name_index(req->key), 0, 0, &found);
+    return owner_in(found);
+}
+
+uint32_t lockword_owner_seen(const struct mbx_ep *ep, const struct request *req)
+{
+    uint64_t found;
+
+    if (req->key == 0)
+        return MBX_ANY_SOURCE;
+    if (transport_load_local(ep->transport, name_index(req->key), &found) != 0)
+        return MBX_ANY_SOURCE;
+    return owner_in(found);
+}
+
+int lockword_claim(const struct peer *peer, uint64_t name, uint64_t owner_id, uint64_t cookie)
+{
+    uint32_t generation = (uint32_t)(name >> 32);
+    uint64_t expected = lockword_make(generation, WORD_OPEN, 0), found;
+    int err;
+
+    if ((uint32_t)name == 0 || owner_id > OWNER_MAX)
+        return -EINVAL;
+    err = transport_cswap(peer->link, name_index(name), expected,
+                          lockword_make(generation, WORD_TAKEN, (uint32_t)owner_id), &found,
+                          cookie);
+    if (err != 0)
+        return err;
+    return found == expected ? 0 : -EALREADY;
+}

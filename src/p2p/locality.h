@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * locality.h - is a peer of this machine near?  Private to src/p2p.
+ *
+ * Between cores that share a cache, a message of several packets is best copied through the
+ * transport's memory, and copied out.  Between those that do not, each line of that memory
+ * takes five times as long to move, and it moves twice; then the receiver had better read the
+ * message where it is, which costs a system call.  Nobody says which of the two it is, and it
+ * changes when a process moves.  So the sender looks how long its copy takes:
+ *
+ *            8 slow copies more than fast ones
+ *      near ───────────────────────────────────> far
+ *           <───────────────────────────────────
+ *               4 fast copies more than slow ones
+ *
+ *   near   each 8th message of several packets is looked at
+ *   far    they go by rendezvous; but each 64th goes as if near, and is looked at
+ *
+ * A peer that may be without a core (MBX_OVERSUBSCRIBED=yes) counts as far, and is not looked at:
+ * two messages of several packets, this exchange's and the next one's, do not fit into its ring
+ * before it has had a core, and each wait for room is one more change of the process that runs.
+ * Who has got the core reads a message of a rendezvous at once, and goes on.
+ *
+ * Only with MBX_EAGER_LIMIT=auto, and if the peer can be read and reading is a copy.
+ */
+#ifndef P2P_LOCALITY_H
+#define P2P_LOCALITY_H
+
+#include "core/core.h"
+
+/* MBX_EAGER_LIMIT=auto: to a near peer, and over a network */
+#define EAGER_LIMIT_NEAR (UINT64_C(16) << 10)
+
+#define LOCALITY_RATE    6 /* bytes in a nanosecond; measured: 4 far, 15 near */
+#define LOCALITY_VOTES   8
+#define LOCALITY_NEAR    8 /* messages from one that is looked at to the next */
+#define LOCALITY_FAR     64
+
+/* The longest message that goes to peer eagerly, but for those that are to be looked at. */
+size_t locality_eager_max(const struct mbx_ep *ep, const struct peer *peer);
+
+/* Does a message of several packets to peer go by rendezvous?  Counts turns. */
+bool locality_is_too_far(const struct mbx_ep *ep, struct peer *peer);
+
+/* Is the copy of the next message of several packets to be looked at?  Counts turns. */
+bool locality_is_asked(const struct mbx_ep *ep, struct peer *peer);
+
+/* The copy of so many bytes has taken so long. */
+void locality_note(struct peer *peer, size_t bytes, uint64_t ns);
+
+#endif

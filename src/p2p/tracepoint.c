@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tracepoint.c - events of the matching engines, as trace/trace.h wants them.
+ *
+ * A receive is named by its request, a kept message by its number in the pool: neither is
+ * ever given out twice.  A message that meets its receive at once has no number, and needs
+ * none.
+ */
+#include "p2p/tracepoint.h"
+
+#include <stdlib.h>
+
+#include "base/failpoint.h"
+
+/* The rank as a number, if a launcher gave one. */
+static uint32_t tracepoint_rank(void)
+{
+    const char *text = settings_rank();
+    char *end;
+    unsigned long rank;
+
+    if (text == NULL)
+        return TRACE_RANK_UNKNOWN;
+    rank = strtoul(text, &end, 10);
+    return end != text && *end == '\0' && rank < TRACE_RANK_UNKNOWN ? (uint32_t)rank
+                                                                    : TRACE_RANK_UNKNOWN;
+}
+
+void tracepoint_open(struct mbx_ep *ep)
+{
+    const char *folder = ep->settings.trace_folder;
+    int err;
+
+    ep->has_tracepoints = folder[0] != '\0' || failpoint_is_wanted(&ep->settings.transports);
+    if (folder[0] == '\0')
+        return;
+    err = trace_start(folder, tracepoint_rank(), &ep->trace);
+    if (err < 0)
+        LOG_WARN("cannot record to MBX_TRACE= %s : %s; the program goes on without a trace",
+                 folder, mbx_strerror(err));
+}
+
+void tracepoint_event(struct mbx_ep *ep, const struct trace_event *event)
+{
+    if (ep->trace != NULL)
+        trace_record(ep->trace, event);
+    failpoint_reached(&ep->settings.transports, trace_type_name(event->type));
+}
+
+void tracepoint_close(struct mbx_ep *ep)
+{
+    if (ep->has_tracepoints)
+        failpoint_reached(&ep->settings.transports, trace_type_name(TRACE_CLOSE));
+    trace_stop(ep->trace);
+    ep->trace = NULL;
+}
+
+static uint64_t tracepoint_number(const struct mbx_ep *ep, const struct message *message)
+{
+    return message != NULL ? pool_id(&ep->messages, message) : 0;
+}
+
+static uint64_t tracepoint_request(const struct mbx_ep *ep, const struct request *req)
+{
+    return req != NULL ? pool_id(&ep->requests, req) : 0;
+}
+
+void tracepoint_recv(struct mbx_ep *ep, enum trace_type type, const struct request *req,
+                     const struct message *message)
+{
+    const struct mbx_match_envelope *envelope = &req->match.envelope;
+
+    tracepoint_event(ep, &(struct trace_event){
+                             .type = type,
+                             .context_id = envelope->context_id,
+                             .source = envelope->source,
+                             .tag = envelope->tag,
+                             .ignore = req->match.ignore,
+                             .entry = tracepoint_request(ep, req),
+                             .partner = tracepoint_number(ep, message),
+                         });
+}
+
+void tracepoint_message(struct mbx_ep *ep, enum trace_type type,
+                        const struct mbx_match_envelope *envelope,
+                        const struct message *message, const struct request *req)
+{
+    tracepoint_event(ep, &(struct trace_event){
+                             .type = type,
+                             .context_id = envelope->context_id,
+                             .source = envelope->source,
+                             .tag = envelope->tag,
+                             .entry = tracepoint_number(ep, message),
+                             .partner = tracepoint_request(ep, req),
+                         });
+}
+
+void tracepoint_look(struct mbx_ep *ep, const struct mbx_match_envelope *envelope,
+                     uint64_t ignore, const struct message *found)
+{
+    tracepoint_event(ep, &(struct trace_event){
+                             .type = TRACE_PEEK,
+                             .context_id = envelope->context_id,
+                             .source = envelope->source,
+                             .tag = envelope->tag,
+                             .ignore = ignore,
+                             .partner = tracepoint_number(ep, found),
+                         });
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tracepoint.h - what is asked of the matching engines goes to the trace, if there is one.
+ *
+ * Each call of an engine is followed by one of these.  Without MBX_TRACE they
+ * cost a branch that always goes the same way.  docs/tracing.md says what each event means.
+ */
+#ifndef P2P_TRACEPOINT_H
+#define P2P_TRACEPOINT_H
+
+#include "p2p/p2p.h"
+#include "trace/trace.h"
+
+/* Begins the trace that the settings ask for.  What goes wrong is logged and costs only
+ * the trace. */
+void tracepoint_open(struct mbx_ep *ep);
+void tracepoint_close(struct mbx_ep *ep);
+
+/* Only with ep->has_tracepoints.  message and req may be NULL. */
+void tracepoint_recv(struct mbx_ep *ep, enum trace_type type, const struct request *req,
+                     const struct message *message);
+void tracepoint_message(struct mbx_ep *ep, enum trace_type type,
+                        const struct mbx_match_envelope *envelope,
+                        const struct message *message, const struct request *req);
+void tracepoint_look(struct mbx_ep *ep, const struct mbx_match_envelope *envelope,
+                     uint64_t ignore, const struct message *found);
+
+/* req was posted: it took message, or waits. */
+static inline void tracepoint_post(struct mbx_ep *ep, const struct request *req,
+                                   const struct message *message)
+{
+    if (unlikely(ep->has_tracepoints))
+        tracepoint_recv(ep, TRACE_POST, req, message);
+}
+
+static inline void tracepoint_cancel(struct mbx_ep *ep, const struct request *req)
+{
+    if (unlikely(ep->has_tracepoints))
+        tracepoint_recv(ep, TRACE_CANCEL, req, NULL);
+}
+
+/* A message arrived: it met req, or waits as message. */
+static inline void tracepoint_arrive(struct mbx_ep *ep,
+                                     const struct mbx_match_envelope *envelope,
+                                     const struct request *req, const struct message *message)
+{
+    if (unlikely(ep->has_tracepoints))
+        tracepoint_message(ep, TRACE_ARRIVE, envelope, message, req);
+}
+
+static inline void tracepoint_peek(struct mbx_ep *ep, const struct mbx_match_envelope *envelope,
+                                   uint64_t ignore, const struct message *found)
+{
+    if (unlikely(ep->has_tracepoints))
+        tracepoint_look(ep, envelope, ignore, found);
+}
+
+static inline void tracepoint_claim(struct mbx_ep *ep, const struct message *message)
+{
+    if (unlikely(ep->has_tracepoints))
+        tracepoint_message(ep, TRACE_CLAIM, &message->match.envelope, message, NULL);
+}
+
+/* The claimed message goes to req, which discards it if it is internal. */
+static inline void tracepoint_take(struct mbx_ep *ep, const struct message *message,
+                                   const struct request *req)
+{
+    if (unlikely(ep->has_tracepoints))
+        tracepoint_message(ep, req->flags & REQUEST_INTERNAL ? TRACE_DISCARD : TRACE_TAKE,
+                           &message->match.envelope, message,
+                           req->flags & REQUEST_INTERNAL ? NULL : req);
+}
+
+/* With ep->has_tracepoints: goes to the trace, and may be the end. */
+void tracepoint_event(struct mbx_ep *ep, const struct trace_event *event);
+
+/* A step of a message that waits at its sender, and of the receive that reaches for it. */
+static inline void tracepoint_step(struct mbx_ep *ep, enum trace_type type,
+                                   const struct peer *peer,
+                                   const struct mbx_match_envelope *envelope, uint64_t ignore,
+                                   uint64_t entry, uint64_t partner)
+{
+    if (unlikely(ep->has_tracepoints))
+        tracepoint_event(ep, &(struct trace_event){
+                                 .type = type,
+                                 .context_id = envelope->context_id,
+                                 .source = peer->number,
+                                 .tag = envelope->tag,
+                                 .ignore = ignore,
+                                 .entry = entry,
+                                 .partner = partner,
+                             });
+}
+
+#endif

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * rput.h - receives that their sender knows of before it sends.  Private to src/rput;
+ * rput_recv.c tells what the receiver does, rput_send.c what the sender does.
+ *
+ *   receiver                                   sender
+ *   a large receive from one source waits
+ *       ANNOUNCE(r, word, buffer, credit) ──>  nothing of mine is under way: kept
+ *                                              a send suits r: takes the word of r,
+ *          <──────────────────── writes ────   into the buffer
+ *   r leaves its engine  <──────── WRITE ───
+ *                        <────── WRITTEN ───   behind the last byte, if that came later
+ *   complete                                   complete
+ *
+ * So the message travels without any progress of its receiver, and without a copy.
+ */
+#ifndef RPUT_RPUT_H
+#define RPUT_RPUT_H
+
+#include "p2p/p2p.h"
+
+/* Receives that one sender is told of at a time, and keeps. */
+#define RPUT_MOST 16
+
+/* An open receive of a peer, which waits for a message of ours alone. */
+struct rput_rtr {
+    struct mbx_match_envelope envelope; /* the source is the peer */
+    uint64_t ignore, number;
+    struct rput_target target;
+};
+
+enum rput_send_state {
+    RPUT_WRITE = PROTO_STATE(PROTO_RPUT_SEND, 0), /* its WRITE has not left */
+    RPUT_WRITING, /* its data is being written, it is on active */
+    RPUT_WRITTEN, /* its WRITTEN has not left */
+};
+
+enum rput_recv_state {
+    RPUT_FILLING = PROTO_STATE(PROTO_RPUT_RECV, 0), /* its sender writes, WRITTEN will come */
+};
+
+/* Of one peer. */
+struct rput {
+    /* as its sender */
+    uint32_t count;                  /* of rtrs */
+    uint32_t vain;                   /* sends in a row that suited none of them */
+    uint64_t envelopes;              /* our credit there, put aside while count is not 0 */
+    uint64_t last;                   /* the greatest number of one, */
+    uint64_t forgotten;              /* and of one that was not kept, or not to the end */
+    struct rput_rtr rtrs[RPUT_MOST]; /* in the order of their posts */
+    /* as its receiver */
+    uint64_t numbered;      /* receives that it was told of so far */
+    uint32_t announced;     /* receives that are ANNOUNCED to it */
+    struct backoff backoff; /* from telling */
+};
+
+/* ---- as a receiver ---- */
+
+/* May a receive with so much room be told?  Then it is watched (mbx_ep.watched_from). */
+static inline bool size_is_rput(const struct mbx_ep *ep, size_t size)
+{
+    return size >= ep->rput_from;
+}
+
+/* Is there a message that both receives accept? */
+static inline bool rput_overlap(const struct mbx_match_envelope *a, uint64_t a_ignore,
+                                const struct mbx_match_envelope *b, uint64_t b_ignore)
+{
+    return a->context_id == b->context_id &&
+           (a->source == MBX_ANY_SOURCE || b->source == MBX_ANY_SOURCE ||
+            a->source == b->source) &&
+           ((a->tag ^ b->tag) & ~a_ignore & ~b_ignore) == 0;
+}
+
+/* ---- as a sender ---- */
+
+/* Writes a chunk for req, in RPUT_WRITING; it goes on active if more is to come. */
+void rput_write(struct mbx_ep *ep, struct request *req);
+
+/* Do their invariants hold?  With MBX_CHECKS. */
+bool rput_recv_is_valid(const struct mbx_ep *ep);
+bool rput_send_is_valid(const struct mbx_ep *ep);
+
+extern const struct module rput_recv_module, rput_send_module;
+
+#endif

@@ -1,0 +1,405 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * rput_recv.c - large receives that travel first, at their receiver.
+ *
+ * A receive from one source that finds no message is told to that source at once (ANNOUNCE),
+ * with the place of its buffer.  The source may then match its next message that suits with
+ * this receive by itself, and write it there, as a matching device would.  That keeps the order
+ * of MPI if at the moment of telling
+ *
+ *   1. no message of that source is undecided: not under way, not deferred.  Only the source
+ *      can know.  So it is told the credit that it must have then (credit.h, I1: both ways are
+ *      in order), and if it has another one, the receive is void there: forgotten
+ *   2. each earlier open receive that could take a message that this one takes is known to the
+ *      source, too.  So it has been told, and is numbered; the source is told the number of the
+ *      oldest of them, and if it has forgotten one since, this one is void as well.  Later
+ *      receives do no harm
+ *   3. from then on the source compares each message with it before that leaves (rput_send.c)
+ *
+ * A receive that the source forgets, at any time, is matched here as every other one, and
+ * nobody waits for it.
+ *
+ *   POSTED ── WRITE, all of it is there ─────────────────────────> complete
+ *      │ └─── WRITE ──> FILLING ── WRITTEN, all of it is there ──> complete
+ *      │                   └────── WRITTEN, stopped ──────────┐
+ *      └── WRITE, stopped ────────────────────────────────────┴──> as after an RTS (rndv.c)
+ *
+ * The receive has a word (lockword.h), which the source takes before it writes.  There is only
+ * this one that may take it.  The word stands between it and us: a receive is cancelled, or
+ * given to a message that came by itself, by closing its word.  Without a free word a receive
+ * is not told.
+ *
+ * What is told costs a packet, and is of no use if a message was under way or the next one is
+ * short.  So for each peer the tries are counted: after one that was of no use `pause` receives
+ * are not told, and pause doubles, up to PAUSE_MOST; after one that was it is 0 again.
+ *
+ * Invariants
+ *   I1  a request is ANNOUNCED from ANNOUNCE until nothing can be written into its buffer any
+ *       more, and completes only then; while it is, key names its word or is 0
+ *   I2  ep->announced counts those, peer.rput->announced those of one peer; that is at most
+ *       RPUT_MOST
+ *   I3  each open receive that overlaps with one that is ANNOUNCED, and was posted earlier, is
+ *       ANNOUNCED, and has a smaller number
+ */
+#include "base/check.h"
+#include "core/lockword.h"
+#include "p2p/credit.h"
+#include "rput/rput.h"
+#include "core/module.h"
+#include "p2p/tracepoint.h"
+#include "rput/coop.h"
+#include "transport/memory.h"
+
+/* Earlier open receives that one is compared with; if there are more it is not told. */
+#define OTHERS_MOST 64
+
+#define PAUSE_MOST  16
+
+static int on_open(struct mbx_ep *ep)
+{
+    const struct settings *s = &ep->settings;
+
+    ep->rput_from = SIZE_MAX;
+    if (s->early_recv == EARLY_OFF || s->any_source == ANY_SOURCE_SENDER ||
+        s->rndv == RNDV_DATA || ep->lockwords == NULL || ep->offload != NULL ||
+        !ep->transport->limits.can_read)
+        return 0;
+    if (ep->credit.window == 0 || ep->credit.window >= CREDIT_UNLIMITED)
+        return 0; /* credit would say nothing of what is under way */
+    ep->rput_from = s->early_size;
+    ep->watched_from = min_size(ep->watched_from, ep->rput_from);
+    return 0;
+}
+
+/* ---- is it of use? ---- */
+
+static void rput_was_used(struct rput *rput)
+{
+    backoff_end(&rput->backoff);
+}
+
+static void rput_was_useless(const struct mbx_ep *ep, struct rput *rput)
+{
+    if (ep->settings.early_recv == EARLY_ALWAYS)
+        return;
+    backoff_more(&rput->backoff, PAUSE_MOST);
+}
+
+/* ---- telling ---- */
+
+/* The oldest open receive before req that could take a message of req's, and that req's source
+ * does not know; NULL: there is none.  *from: the number of the oldest that it knows, or of
+ * req. Also req itself: there are too many to tell. */
+static const struct mbx_match_recv *rput_blocker(const struct mbx_ep *ep,
+                                                 const struct request *req, uint64_t *from)
+{
+    const struct mbx_match *match = &context_find(ep, req->match.envelope.context_id)->match;
+    const struct mbx_match_recv *other = NULL;
+
+    *from = UINT64_MAX;
+    for (int i = 0; i <= OTHERS_MOST; i++) {
+        const struct request *earlier;
+
+        other = mbx_match_next_recv(match, other);
+        if (other == &req->match)
+            return NULL;
+        if (!rput_overlap(&other->envelope, other->ignore, &req->match.envelope,
+                          req->match.ignore))
+            continue;
+        earlier = container_of(other, struct request, match);
+        if (!(earlier->flags & REQUEST_ANNOUNCED))
+            return other;
+        *from = min_size(*from, earlier->announced.number);
+    }
+    return &req->match;
+}
+
+/* req may be written into by peer from now on, if *body gets there.  False: it cannot be. */
+static bool rput_expose(struct mbx_ep *ep, struct peer *peer, struct request *req,
+                        uint64_t from, struct wire_announce *body)
+{
+    struct rput *rput = peer->rput;
+    struct link *link = peer->link;
+
+    assert(recv_is_open(req));
+    assert(!(req->flags & REQUEST_ANNOUNCED));
+    assert(rput->announced < RPUT_MOST);
+    if (!link->transport->limits.is_instant)
+        return false; /* it could not win the receive */
+    lockword_open(ep, req);
+    if (req->key == 0)
+        return false;
+    req->peer = peer->number;
+    if (transport_expose(link, req->buf, req->size, &req->announced.address,
+                         &req->announced.key) != 0) {
+        lockword_close(ep, req);
+        return false;
+    }
+    req->flags |= REQUEST_ANNOUNCED;
+    req->announced.number = ++rput->numbered;
+    ep->announced++;
+    rput->announced++;
+    *body = (struct wire_announce){
+        .receiver = req->completion.request,
+        .number = req->announced.number,
+        .from = min_size(from, req->announced.number),
+        .word = req->key,
+        .owner_id = peer->number,
+        .credit =
+            peer->credit.window - peer->credit.kept_envelopes - peer->credit.freed_envelopes,
+        .size = req->size,
+        .address = req->announced.address,
+        .key = req->announced.key,
+    };
+    return true;
+}
+
+/* req, ANNOUNCED, is over: nobody is to write there any more. */
+static void rput_unexpose(struct mbx_ep *ep, struct request *req)
+{
+    struct peer *peer = peer_get(ep, req->peer);
+
+    assert(req->flags & REQUEST_ANNOUNCED);
+    assert(ep->announced != 0);
+    assert(peer->rput->announced != 0);
+    if (!lockword_close(ep, req))
+        lockword_abandon(ep, req); /* by a peer that is gone, or does not keep the rules */
+    transport_unexpose(peer->link, req->announced.address, req->announced.key);
+    req->flags &= (uint16_t)~REQUEST_ANNOUNCED;
+    ep->announced--;
+    peer->rput->announced--;
+}
+
+/* from: as rput_blocker() has said. */
+static void rput_tell(struct mbx_ep *ep, struct peer *peer, struct request *req, uint64_t from)
+{
+    const struct mbx_status status = {
+        .context_id = req->match.envelope.context_id,
+        .tag = req->match.envelope.tag,
+        .data = req->match.ignore,
+    };
+    struct wire_announce body;
+
+    if (peer->rput->announced == RPUT_MOST || !rput_expose(ep, peer, req, from, &body))
+        return;
+    if (outq_tell_message(ep, peer, WIRE_ANNOUNCE, 0, &status, &body, NULL, 0) != 0) {
+        rput_unexpose(ep, req); /* then not */
+        return;
+    }
+    ep->stats.rput_announced++;
+    tracepoint_step(ep, TRACE_ANNOUNCE, peer, &req->match.envelope, req->match.ignore,
+                    req->completion.request, 0);
+}
+
+/* Tells req if there is nothing before it that its source should know.  Else that. */
+static const struct mbx_match_recv *rput_try(struct mbx_ep *ep, struct peer *peer,
+                                             struct request *req)
+{
+    uint64_t from;
+    const struct mbx_match_recv *blocker = rput_blocker(ep, req, &from);
+
+    if (blocker == NULL)
+        rput_tell(ep, peer, req, from);
+    return blocker;
+}
+
+/* May this open receive, which blocks req, be told before it?  It was left out for some time.
+ */
+static struct request *rput_before(const struct mbx_ep *ep,
+                                   const struct mbx_match_recv *blocker,
+                                   const struct request *req)
+{
+    struct request *other =
+        container_of((struct mbx_match_recv *)(uintptr_t)blocker, struct request, match);
+
+    return other != req && blocker->envelope.source == req->match.envelope.source &&
+                   size_is_rput(ep, other->size)
+               ? other
+               : NULL;
+}
+
+static struct rput *rput_of(struct peer *peer)
+{
+    if (peer->rput == NULL)
+        peer->rput = mem_calloc(1, sizeof *peer->rput);
+    return peer->rput;
+}
+
+/* req waits in its engine. */
+static void on_posted(struct mbx_ep *ep, struct request *req)
+{
+    const struct mbx_match_recv *blocker;
+    struct request *other;
+    struct peer *peer;
+    struct rput *rput;
+
+    if (!size_is_rput(ep, req->size) || req->match.envelope.source == MBX_ANY_SOURCE ||
+        req->key != 0 || peer_use(ep, req->match.envelope.source) != 0)
+        return;
+    peer = peer_get(ep, req->match.envelope.source);
+    rput = rput_of(peer);
+    if (rput == NULL || rput->announced == RPUT_MOST || peer->defers || peer->is_gone)
+        return;
+    if (backoff_skips(&rput->backoff))
+        return;
+    blocker = rput_try(ep, peer, req);
+    if (blocker == NULL)
+        return;
+    other = rput_before(ep, blocker, req);
+    if (other != NULL && rput_try(ep, peer, other) == NULL)
+        rput_try(ep, peer, req);
+}
+
+/* ---- the end of it ---- */
+
+/* req has left its engine, for its sender's message or another one, or for nothing. */
+static void on_left(struct mbx_ep *ep, struct request *req, enum recv_cause cause,
+                    const struct peer *by)
+{
+    (void)by;
+    if (!(req->flags & REQUEST_ANNOUNCED) || cause == RECV_WRITTEN)
+        return;
+    if (cause != RECV_ENDED) {
+        ep->stats.rput_missed++;
+        rput_was_useless(ep, peer_get(ep, req->peer)->rput);
+    }
+    rput_unexpose(ep, req);
+}
+
+static void rput_take_back(void *arg, void *object)
+{
+    struct mbx_ep *ep = arg;
+    struct request *req = object;
+
+    if (req->state == REQUEST_POSTED && (req->flags & REQUEST_ANNOUNCED) &&
+        lockword_close(ep, req))
+        rput_unexpose(ep, req);
+}
+
+/* Before the endpoint closes: takes back what no sender has taken. */
+static void on_stop(struct mbx_ep *ep)
+{
+    ep->rput_from = SIZE_MAX;
+    if (ep->announced != 0)
+        pool_for_each(&ep->requests, rput_take_back, ep);
+}
+
+/* ---- what the sender says ---- */
+
+/* The open receive that a WRITE of peer is for, if that may be. */
+static struct request *rput_named(struct mbx_ep *ep, const struct peer *peer,
+                                  const struct wire_packet *packet)
+{
+    const struct wire_write *write = &packet->body.write;
+    struct request *req = request_find(ep, write->receiver);
+    const struct mbx_match_envelope envelope = {packet->header.context_id, peer->number,
+                                                packet->header.tag};
+
+    if (req == NULL || request_is_send(req) || !recv_is_open(req) ||
+        !(req->flags & REQUEST_ANNOUNCED) || req->peer != peer->number)
+        return NULL;
+    return mbx_match_accepts(&req->match.envelope, req->match.ignore, &envelope) &&
+                   write->done <= req->size && write->sender != 0
+               ? req
+               : NULL;
+}
+
+/* All that fits is in the buffer. */
+static void rput_received(struct mbx_ep *ep, struct request *req)
+{
+    ep->stats.received[MBX_RNDV_WRITE]++;
+    ep->stats.received_bytes[MBX_RNDV_WRITE] += req->completion.status.size;
+    req->completion.received = req->total;
+    request_complete(ep, req, req->completion.error); /* and is not ANNOUNCED any more */
+}
+
+/* No more is written: the rest lies at its sender, as after an RTS. */
+static void rput_fetch(struct mbx_ep *ep, struct request *req, uint64_t address, uint64_t key)
+{
+    rput_unexpose(ep, req);
+    req->address = address;
+    req->key = key;
+    rndv_resume(ep, req, false);
+}
+
+static int on_write(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
+{
+    const struct mbx_match_envelope envelope = {packet->header.context_id, peer->number,
+                                                packet->header.tag};
+    const struct wire_write *write = &packet->body.write;
+    struct request *req = rput_named(ep, peer, packet);
+
+    if (req == NULL || !lockword_give(ep, req, peer, true))
+        return -EPROTO;
+    ep->stats.rput_won++;
+    rput_was_used(peer->rput);
+    recv_taken(ep, req, &envelope, RECV_WRITTEN, peer);
+    recv_describe(ep, req, &envelope, packet->header.data, write->size);
+    req->remote = write->sender;
+    req->done = write->done;
+    proto_move(ep, req, RPUT_FILLING);
+    if (req->done == req->total)
+        rput_received(ep, req);
+    else if (packet->header.flags & WIRE_STOPPED)
+        rput_fetch(ep, req, write->address, write->key);
+    return 0;
+}
+
+static int on_written(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
+{
+    const struct wire_written *written = &packet->body.written;
+    bool is_stopped = (packet->header.flags & WIRE_STOPPED) != 0;
+    struct request *req = coop_named(ep, peer, written->receiver);
+
+    if (req != NULL)
+        return coop_ended(ep, peer, req, packet);
+    req = request_named(ep, written->receiver, peer->number, RPUT_FILLING);
+    if (req == NULL || written->done < req->done || written->done > req->total ||
+        is_stopped != (written->done < req->total))
+        return -EPROTO;
+    req->done = written->done;
+    if (is_stopped)
+        rput_fetch(ep, req, written->address, written->key);
+    else
+        rput_received(ep, req);
+    return 0;
+}
+
+/* What is still announced is being written. */
+static bool on_is_flushed(const struct mbx_ep *ep)
+{
+    return ep->announced == 0;
+}
+
+static void rput_recv_gone(struct mbx_ep *ep, struct peer *peer, struct request *req, int error)
+{
+    (void)peer;
+    request_lost(ep, req, error);
+}
+
+static const struct proto rput_recv_proto = {
+    .id = PROTO_RPUT_RECV,
+    .name = "rput receive",
+    .states = {{.name = "filling",
+                .kinds = MBX_RECVS,
+                .moves = true,
+                .then = PROTO_THEN(PROTO_RNDV),
+                .is_first = true,
+                .awaits_peer = true}},
+    .peer_gone = rput_recv_gone,
+    .ended = rput_unexpose,
+};
+
+const struct module rput_recv_module = {
+    .name = "rput receive",
+    .proto = &rput_recv_proto,
+    .packets = (const struct packet_handler[]){{WIRE_WRITE, on_write},
+                                               {WIRE_WRITTEN, on_written},
+                                               {0}},
+    .open = on_open,
+    .stop = on_stop,
+    .is_flushed = on_is_flushed,
+    .recv_posted = on_posted,
+    .recv_left = on_left,
+    .is_valid = MBX_CHECKS ? rput_recv_is_valid : NULL,
+};

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * rput_valid.c - large receives that travel first: rput_recv.c I1 to I3, rput_send.c I1, I3,
+ * I4.
+ */
+#include "p2p/p2p.h"
+#include "rput/rput.h"
+#include "core/valid.h"
+
+/* ---- as a receiver ---- */
+
+struct lending {
+    const struct mbx_ep *ep;
+    uint32_t announced, shared;
+    bool is_valid;
+};
+
+/* Does the sender know of all that a message for req could meet before? */
+static bool those_before_are_told(const struct mbx_ep *ep, const struct request *req)
+{
+    const struct context *context = context_find(ep, req->match.envelope.context_id);
+    const struct mbx_match_recv *other = NULL;
+
+    while ((other = mbx_match_next_recv(&context->match, other)) != &req->match) {
+        const struct request *earlier = container_of(other, struct request, match);
+
+        if (!HOLDS("rput_recv.c I3", other != NULL))
+            return false;
+        if (!rput_overlap(&other->envelope, other->ignore, &req->match.envelope,
+                          req->match.ignore))
+            continue;
+        if (!HOLDS("rput_recv.c I3", (earlier->flags & REQUEST_ANNOUNCED) != 0) ||
+            !HOLDS("rput_recv.c I3", earlier->announced.number < req->announced.number))
+            return false;
+    }
+    return true;
+}
+
+static bool announced_is_valid(const struct mbx_ep *ep, const struct request *req)
+{
+    bool is_open = recv_is_open(req);
+
+    return HOLDS("rput_recv.c I1", !request_is_send(req)) &&
+           HOLDS("rput_recv.c I1", is_open || req->state == RPUT_FILLING) &&
+           HOLDS("rput_recv.c I1", (req->key != 0) == is_open) &&
+           HOLDS("rput_recv.c I2", peer_get(ep, req->peer)->rput != NULL) &&
+           (!is_open || those_before_are_told(ep, req));
+}
+
+static void look_at_announced(void *arg, void *object)
+{
+    struct lending *lending = arg;
+    const struct request *req = object;
+
+    if (!lending->is_valid)
+        return;
+    if (!(req->flags & REQUEST_ANNOUNCED))
+        return;
+    if (PROTO_OF(req->state) == PROTO_COOP) {
+        lending->shared++;
+        return;
+    }
+    lending->announced++;
+    lending->is_valid = announced_is_valid(lending->ep, req);
+}
+
+bool rput_recv_is_valid(const struct mbx_ep *ep)
+{
+    struct lending lending = {.ep = ep, .is_valid = true};
+    uint32_t announced = 0;
+
+    for (uint32_t i = 0; i < ep->peer_count; i++) {
+        if (ep->peers[i] == NULL || ep->peers[i]->rput == NULL)
+            continue;
+        if (!HOLDS("rput_recv.c I2", ep->peers[i]->rput->announced <= RPUT_MOST))
+            return false;
+        announced += ep->peers[i]->rput->announced;
+    }
+    valid_each(ep, look_at_announced, &lending);
+    return lending.is_valid && HOLDS("rput_recv.c I2", lending.announced == announced) &&
+           HOLDS("rput_recv.c I2", lending.announced + lending.shared == ep->announced);
+}
+
+/* ---- as a sender ---- */
+
+static bool rtrs_are_valid(const struct rput *rput)
+{
+    uint64_t last = 0;
+
+    for (uint32_t i = 0; i < rput->count; i++) {
+        if (!HOLDS("rput_send.c I3", rput->rtrs[i].number > last))
+            return false;
+        last = rput->rtrs[i].number;
+    }
+    return HOLDS("rput_send.c I3", last <= rput->last) &&
+           HOLDS("rput_send.c I3", rput->forgotten <= rput->last);
+}
+
+static bool peer_rput_is_valid(const struct peer *peer)
+{
+    const struct rput *rput = peer->rput;
+    bool is_deferred = peer->is_deferred;
+
+    return HOLDS("rput_send.c I3", rput->count <= RPUT_MOST) && rtrs_are_valid(rput) &&
+           HOLDS("rput_send.c I1", rput->count == 0 || peer->credit.envelopes == 0) &&
+           HOLDS("rput_send.c I1", rput->count == 0 || !is_deferred) &&
+           HOLDS("rput_send.c I1", rput->envelopes == 0 || !is_deferred);
+}
+
+static void look_at_writer(void *arg, void *object)
+{
+    bool *is_valid = arg;
+    const struct request *req = object;
+    bool is_writer = PROTO_OF(req->state) == PROTO_RPUT_SEND;
+
+    *is_valid = *is_valid && HOLDS("rput_send.c I4", !(req->flags & REQUEST_MOVING) ||
+                                                         req->state == RPUT_WRITE ||
+                                                         req->state == RPUT_WRITING);
+    *is_valid =
+        *is_valid && (!is_writer || HOLDS("rput_send.c I4", req->done <= req->target.size));
+}
+
+bool rput_send_is_valid(const struct mbx_ep *ep)
+{
+    bool is_valid = true;
+
+    for (uint32_t i = 0; i < ep->peer_count; i++)
+        if (ep->peers[i] != NULL && ep->peers[i]->rput != NULL &&
+            !peer_rput_is_valid(ep->peers[i]))
+            return false;
+    valid_each(ep, look_at_writer, &is_valid);
+    return is_valid;
+}

@@ -1,0 +1,926 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * backlog.c - the sender's half of matching at the sender.
+ *
+ * A send without envelope credit stays here, and so do all later ones to that peer.  The peer
+ * is told once (DEFER) and answers with an RTR for each open receive that could take a message
+ * of ours, in posting order, and for each one that is posted later.  They are compared here:
+ *
+ *  DEFERRED ── suits an RTR ──> CLAIM ──left──> WAIT_GRANT ── GRANT ──> WAIT_FIN (rndv.c)
+ *       ^                                          ├────── FIN ────> complete
+ *       └──────────────────────────────────────────┴────── RETIRE    the claim is lost
+ *
+ * If the receive has a word (lockword.h), that is taken before the claim leaves.  Over a
+ * network that takes a while: LOCK lies between DEFERRED and CLAIM then, and is a claim
+ * already.  Nothing else is compared meanwhile: the claim of a later send could be there first,
+ * while a receive that is before it for both sends is still open.  For the same reason no word
+ * is taken while a claim that has none is unresolved: that claim travels, and the word would be
+ * taken at once.
+ *
+ * Or the peer takes some of them by itself, where it sees them (sendtable.h): then they wait
+ * for FIN or CTS as behind a GRANT.  It does so only between our functions: what decides about
+ * a send shuts the table first, and learns what was taken.
+ *
+ * When enough credit has come back, the messages leave in their order; the RTRs are void then.
+ *
+ * The matching engine is used the other way round: deferred sends are its messages, RTRs its
+ * receives, and the source of both is the peer.  A claimed send stays in the engine, so that
+ * it still stands before later ones; its RTR does not, because whatever becomes of the claim,
+ * that receive will not be open any more.
+ *
+ * What may be claimed: the earliest RTR that suits the send, and the earliest deferred send
+ * that suits the RTR; unresolved claims still count.  For that, in this order
+ *   1. a send whose claim was lost, then one that is fresh, looks for an RTR only while no
+ *      claim is unresolved;
+ *   2. an RTR looks for a send only when there is none of 1; if the earliest that suits is
+ *      claimed, it and all behind it wait.
+ *
+ * Room for RTRs is limited.  When it is used up and none of them suits, they are dropped and
+ * the next ones are asked for (is_partial).  Sends that are fresh then have not been compared
+ * with those that were dropped, so they wait until the round is over, and then everything
+ * begins anew with another DEFER.
+ *
+ * Invariants
+ *   I1  while peer.is_deferred: peer.credit.envelopes is 0, no message of its sends has left,
+ *       and those that left before are followed by DEFER
+ *   I2  a send before `fresh` is in the engine, no other is
+ *   I3  an RTR before `unread` is in the engine, no other is
+ *   I4  RTRs and claims are of this epoch; none is left when it ends
+ *   I5  a DEFERRED send before `fresh` that is not among the lost suits no RTR before `unread`
+ *   I6  unsure <= claims; while it is not 0 no word is taken
+ */
+#include "sendside/backlog.h"
+
+#include "core/lockword.h"
+#include "p2p/credit.h"
+#include "core/module.h"
+#include "sendside/sendtable.h"
+#include "p2p/tracepoint.h"
+
+/* ---- made and ended ---- */
+
+static struct backlogs *backlogs_make(struct mbx_ep *ep)
+{
+    struct backlogs *backlogs = mem_alloc(sizeof *backlogs);
+
+    if (backlogs == NULL)
+        return NULL;
+    backlogs->epochs = 0;
+    mbx_match_init(&backlogs->match, &(struct mbx_match_options){.seed = ep->match_seed});
+    pool_init(&backlogs->rtrs, sizeof(struct rtr), 64, POOL_MAX_OBJECTS);
+    return backlogs;
+}
+
+static struct backlog *backlog_make(struct mbx_ep *ep, struct peer *peer)
+{
+    struct backlog *backlog;
+
+    if (ep->backlogs == NULL && (ep->backlogs = backlogs_make(ep)) == NULL)
+        return NULL;
+    backlog = mem_calloc(1, sizeof *backlog);
+    if (backlog == NULL)
+        return NULL;
+    list_init(&backlog->sends);
+    list_init(&backlog->rtrs);
+    backlog->fresh = &backlog->sends;
+    backlog->unread = &backlog->rtrs;
+    return peer->backlog = backlog;
+}
+
+static void on_close(struct mbx_ep *ep)
+{
+    sendtable_close(ep);
+}
+
+static void on_fini(struct mbx_ep *ep)
+{
+    sendtable_fini(ep);
+    if (ep->backlogs == NULL)
+        return;
+    mbx_match_fini(&ep->backlogs->match);
+    pool_fini(&ep->backlogs->rtrs);
+    mem_free(ep->backlogs);
+}
+
+/* ---- lists ---- */
+
+static void rtr_drop(struct mbx_ep *ep, struct backlog *backlog, struct rtr *rtr)
+{
+    assert(backlog->rtr_count != 0);
+    if (backlog->unread == &rtr->node)
+        backlog->unread = rtr->node.next;
+    mbx_match_cancel(&ep->backlogs->match, &rtr->match);
+    list_remove(&rtr->node);
+    backlog->rtr_count--;
+    pool_give(&ep->backlogs->rtrs, rtr);
+}
+
+static void rtr_drop_all(struct mbx_ep *ep, struct backlog *backlog)
+{
+    while (!list_is_empty(&backlog->rtrs))
+        rtr_drop(ep, backlog, rtr_of(backlog->rtrs.next));
+}
+
+/* req is no longer among the sends. */
+static void backlog_remove(struct mbx_ep *ep, struct backlog *backlog, struct request *req)
+{
+    assert(backlog->count != 0);
+    assert(backlog->sendtable == NULL ||
+           !backlog->sendtable->is_open); /* else the peer may take it now */
+    if (backlog->fresh == &req->queue)
+        backlog->fresh = req->queue.next;
+    if (backlog->sendtable != NULL)
+        sendtable_forget(backlog->sendtable, req);
+    mbx_match_extract(&ep->backlogs->match, &req->deferred);
+    list_remove(&req->queue);
+    backlog->count--;
+    ep->stats.deferred_now--;
+}
+
+/* ---- what the peer takes by itself ---- */
+
+static void backlog_table_end(struct mbx_ep *ep, struct backlog *backlog)
+{
+    if (backlog->sendtable != NULL)
+        sendtable_give(ep, backlog->sendtable);
+    backlog->sendtable = NULL;
+}
+
+/* req is not to be compared again. */
+static void lost_forget(struct backlog *backlog, const struct request *req)
+{
+    for (uint32_t i = 0; i < backlog->lost_count; i++)
+        if (backlog->lost[i] == req)
+            backlog->lost[i--] = backlog->lost[--backlog->lost_count];
+}
+
+/* The peer has taken req, and will say FIN or CTS. */
+static void backlog_pulled(struct mbx_ep *ep, struct peer *peer, struct request *req)
+{
+    bool is_short = sendtable_is_short(req) && req->protocol <= MBX_BOUNCE;
+
+    tracepoint_step(ep, TRACE_PULLED, peer, &req->deferred.envelope, 0, req->completion.request,
+                    0);
+    ep->stats.pulled_by_peers++;
+    lost_forget(peer->backlog, req);
+    backlog_remove(ep, peer->backlog, req);
+    if (is_short)
+        send_count(ep, req);
+    else if (req->protocol <= MBX_BOUNCE)
+        req->protocol = peer_rndv(peer);
+    proto_move(ep, req, is_short ? EAGER_WAIT_FIN : RNDV_WAIT_FIN);
+}
+
+/* From here to backlog_show() the peer takes nothing; what it has taken is known. */
+static void backlog_shut(struct mbx_ep *ep, struct peer *peer)
+{
+    struct backlog *backlog = peer->backlog;
+    uint32_t taken;
+
+    if (backlog->sendtable == NULL)
+        return;
+    if (sendtable_shut(ep, backlog->sendtable, &taken) < 0) {
+        LOG_WARN("peer %u has damaged the table of what is held for it; it gets none any more",
+                 peer->number);
+        backlog->is_cheated = true;
+        backlog_table_end(ep, backlog);
+        return;
+    }
+    for (; taken != 0; taken &= taken - 1)
+        backlog_pulled(ep, peer, backlog->sendtable->entries[__builtin_ctz(taken)]);
+}
+
+/* The peer may take what is deferred. */
+static void backlog_show(struct mbx_ep *ep, struct peer *peer)
+{
+    struct backlog *backlog = peer->backlog;
+
+    if (backlog->sendtable == NULL || !peer->is_deferred || backlog->is_peeked)
+        return;
+    if (backlog->sendtable->is_open && !sendtable_is_due(backlog->sendtable, &backlog->sends))
+        return;
+    backlog_shut(ep, peer);
+    if (backlog->sendtable != NULL)
+        sendtable_publish(ep, peer, backlog->sendtable, &backlog->sends, backlog->epoch);
+}
+
+/* ---- claims ---- */
+
+/* So much of the message travels with its claim. */
+static size_t claim_payload(const struct mbx_ep *ep, const struct request *req)
+{
+    size_t room = rndv_room(ep, WIRE_CLAIM);
+
+    if (req->size <= ep->eager_max && req->size <= room)
+        return req->size;
+    return rndv_payload_size(ep, peer_get(ep, req->peer), WIRE_CLAIM, req->size);
+}
+
+/* The claim of req leaves now.  As eager_step(). */
+static int backlog_claim_step(struct mbx_ep *ep, struct request *req)
+{
+    struct peer *peer = peer_get(ep, req->peer);
+    size_t payload = claim_payload(ep, req);
+    struct wire_claim claim = {
+        .sender = req->completion.request,
+        .receiver = req->remote,
+        .size = req->size,
+    };
+    int err;
+
+    assert(req->state == BACKLOG_CLAIM);
+    if (payload < req->size) {
+        if (req->protocol <= MBX_BOUNCE)
+            req->protocol = peer_rndv(peer);
+        rndv_expose(ep, req, &claim.address, &claim.key);
+    }
+    err = outq_tell_message(ep, peer, WIRE_CLAIM, req->flags & REQUEST_WON ? WIRE_WON : 0,
+                            &req->completion.status, &claim, req->buf, payload);
+    if (err == -EAGAIN)
+        return err;
+    proto_move(ep, req, BACKLOG_WAIT_GRANT); /* if the claim could not leave: until on_gone() */
+    return 0;
+}
+
+/* The claim of req is lost: it waits again, in its old place. */
+static void backlog_lost(struct mbx_ep *ep, struct peer *peer, struct request *req)
+{
+    struct backlog *backlog = peer->backlog;
+
+    backlog_shut(ep, peer);
+    proto_move(ep, req, BACKLOG_DEFERRED);
+    req->flags &= (uint16_t)~REQUEST_WON;
+    /* a claim is lost with at most BACKLOG_CLAIMS - 1 others unresolved, or for a word, with
+     * none behind it; and what is lost is compared again before anything else is claimed */
+    assert(backlog->lost_count < BACKLOG_CLAIMS);
+    backlog->lost[backlog->lost_count++] = req;
+    ep->stats.claims_lost++;
+    tracepoint_step(ep, TRACE_LOST, peer, &req->deferred.envelope, 0, req->completion.request,
+                    req->remote);
+}
+
+/* req has taken the word of its receive. */
+static void backlog_won(struct mbx_ep *ep, struct peer *peer, struct request *req)
+{
+    req->flags |= REQUEST_WON;
+    ep->stats.locks++;
+    tracepoint_step(ep, TRACE_LOCK, peer, &req->deferred.envelope, 0, req->completion.request,
+                    req->remote);
+}
+
+/* The peer is to hear of the claim. */
+static void backlog_claim_leaves(struct mbx_ep *ep, struct peer *peer, struct request *req)
+{
+    int err = -EAGAIN;
+
+    proto_move(ep, req, BACKLOG_CLAIM);
+    if (list_is_empty(&peer->out))
+        err = backlog_claim_step(ep, req);
+    if (err == -EAGAIN)
+        outq_push(ep, peer, req);
+}
+
+/* rtr wants req. */
+static void backlog_claim(struct mbx_ep *ep, struct peer *peer, struct request *req,
+                          struct rtr *rtr)
+{
+    struct backlog *backlog = peer->backlog;
+    uint64_t word = rtr->word, owner_id = rtr->owner_id;
+    int err = -ENOTSUP;
+
+    assert(req->state == BACKLOG_DEFERRED);
+    assert(backlog->claims < BACKLOG_CLAIMS);
+    assert(!backlog->is_locking);
+    req->remote = rtr->receiver;
+    rtr_drop(ep, backlog, rtr);
+    ep->stats.claims++;
+    tracepoint_step(ep, TRACE_MATCH, peer, &req->deferred.envelope, 0, req->completion.request,
+                    req->remote);
+    if (word != 0)
+        err = lockword_claim(peer, word, owner_id, req->completion.request);
+    if (err == -EALREADY) {
+        backlog_lost(ep, peer, req);
+        return;
+    }
+    backlog->claims++;
+    if (err == -EINPROGRESS) {
+        proto_move(ep, req, BACKLOG_LOCK);
+        backlog->is_locking = true;
+        return;
+    }
+    if (err == 0)
+        backlog_won(ep, peer, req);
+    else
+        backlog->unsure++;
+    backlog_claim_leaves(ep, peer, req);
+}
+
+/* The claim of req is decided. */
+static void backlog_resolved(struct backlog *backlog, struct request *req)
+{
+    if (req->state != BACKLOG_WAIT_GRANT)
+        return;
+    assert(backlog->claims != 0);
+    backlog->claims--;
+    backlog->unsure -= (req->flags & REQUEST_WON) == 0;
+}
+
+/* ---- comparing ---- */
+
+/* Takes the oldest of those that have lost a claim out of them. */
+static struct request *lost_pop(struct backlog *backlog)
+{
+    uint32_t oldest = 0;
+    struct request *req;
+
+    assert(backlog->lost_count != 0);
+    for (uint32_t i = 1; i < backlog->lost_count; i++)
+        if ((int64_t)(backlog->lost[i]->deferred.seq - backlog->lost[oldest]->deferred.seq) < 0)
+            oldest = i;
+    req = backlog->lost[oldest];
+    backlog->lost[oldest] = backlog->lost[--backlog->lost_count];
+    return req;
+}
+
+static bool has_fresh(const struct backlog *backlog)
+{
+    return backlog->fresh != &backlog->sends;
+}
+
+/* Rule 1. */
+static void compare_send(struct mbx_ep *ep, struct peer *peer)
+{
+    struct mbx_match *match = &ep->backlogs->match;
+    struct backlog *backlog = peer->backlog;
+    bool is_lost = backlog->lost_count != 0;
+    struct request *req = is_lost ? lost_pop(backlog) : request_of_queue(backlog->fresh);
+    struct mbx_match_recv *recv = mbx_match_find(match, &req->deferred.envelope);
+
+    if (!is_lost) {
+        mbx_match_keep(match, &req->deferred);
+        backlog->fresh = req->queue.next;
+    }
+    if (recv != NULL)
+        backlog_claim(ep, peer, req, container_of(recv, struct rtr, match));
+}
+
+/* Rule 2.  False: it has to wait. */
+static bool compare_rtr(struct mbx_ep *ep, struct peer *peer)
+{
+    struct mbx_match *match = &ep->backlogs->match;
+    struct backlog *backlog = peer->backlog;
+    struct rtr *rtr = rtr_of(backlog->unread);
+    struct mbx_match_msg *msg = mbx_match_peek(match, &rtr->match.envelope, rtr->match.ignore);
+    struct request *req;
+
+    if (msg == NULL) {
+        if (mbx_match_post(match, &rtr->match, &msg) < 0) {
+            outq_owe(ep, peer, OWES_COMPARE); /* nobody else would come back to it */
+            return false;
+        }
+        backlog->unread = rtr->node.next;
+        return true;
+    }
+    req = container_of(msg, struct request, deferred);
+    if (req->state != BACKLOG_DEFERRED || (rtr->word != 0 && backlog->unsure != 0))
+        return false;
+    backlog_claim(ep, peer, req, rtr);
+    return true;
+}
+
+/* Compares what is to be compared next.  False: nothing can be, for now. */
+static bool backlog_compare(struct mbx_ep *ep, struct peer *peer)
+{
+    struct backlog *backlog = peer->backlog;
+    bool has_sends = backlog->lost_count != 0 || (has_fresh(backlog) && !backlog->is_partial);
+
+    if (backlog->is_locking)
+        return false;
+    if (has_sends) {
+        if (backlog->claims != 0)
+            return false;
+        compare_send(ep, peer);
+        return true;
+    }
+    return backlog->unread != &backlog->rtrs && backlog->claims < BACKLOG_CLAIMS &&
+           compare_rtr(ep, peer);
+}
+
+/* ---- on and off ---- */
+
+/* From now on, or again from another place: the peer is to send RTRs. */
+static void backlog_ask(struct mbx_ep *ep, struct peer *peer, uint64_t from)
+{
+    struct backlog *backlog = peer->backlog;
+
+    backlog_shut(ep, peer);
+    rtr_drop_all(ep, backlog);
+    backlog->epoch = ++ep->backlogs->epochs;
+    if (backlog->sendtable == NULL && !backlog->is_cheated)
+        backlog->sendtable = sendtable_get(ep, peer, &backlog->sends);
+    if (backlog->sendtable != NULL)
+        backlog->sendtable->is_known = false;
+    backlog->from = from;
+    backlog->last = from;
+    backlog->is_full = false;
+    backlog->is_partial = from != 0;
+    backlog_show(ep, peer); /* before the peer hears of it */
+    outq_owe_now(ep, peer, OWES_DEFER);
+}
+
+static void backlog_begin(struct mbx_ep *ep, struct peer *peer)
+{
+    struct backlog *backlog = peer->backlog;
+
+    module_deferring(ep, peer);
+    peer->is_deferred = true;
+    backlog->is_peeked = false;
+    backlog->envelopes = peer->credit.envelopes;
+    peer->credit.envelopes = 0;
+    ep->stats.deferrals++;
+    backlog_ask(ep, peer, 0);
+}
+
+/* All RTRs that there is room for have been compared in vain, or all that there are but
+ * without the fresh sends. */
+static void backlog_turn_page(struct mbx_ep *ep, struct peer *peer)
+{
+    struct backlog *backlog = peer->backlog;
+
+    if (backlog->claims != 0 || backlog->lost_count != 0 || backlog->unread != &backlog->rtrs)
+        return;
+    /* in this order: behind the last RTR there may be nothing that would wake us */
+    if (backlog->is_partial && has_fresh(backlog))
+        backlog_ask(ep, peer, 0);
+    else if (backlog->is_full && backlog->fresh != backlog->sends.next)
+        backlog_ask(ep, peer, backlog->last);
+}
+
+static bool backlog_may_leave(const struct backlog *backlog, const struct credit *credit)
+{
+    return backlog->claims == 0 && !backlog->is_peeked && backlog->envelopes != 0 &&
+           backlog->envelopes >= min_size(backlog->count, credit->half);
+}
+
+/* The messages leave in their order, as far as the credit goes. */
+static void backlog_leave(struct mbx_ep *ep, struct peer *peer)
+{
+    struct backlog *backlog = peer->backlog;
+
+    rtr_drop_all(ep, backlog);
+    backlog->lost_count = 0;
+    peer->is_deferred = false;
+    peer->credit.envelopes = backlog->envelopes;
+    backlog->envelopes = 0;
+    while (!list_is_empty(&backlog->sends)) {
+        struct request *req = request_of_queue(backlog->sends.next);
+        int err;
+
+        if (!credit_take_request(ep, peer, req))
+            break;
+        backlog_remove(ep, backlog, req);
+        err = send_first(ep, peer, req);
+        if (err < 0)
+            request_complete(ep, req, err);
+    }
+    if (!list_is_empty(&backlog->sends)) {
+        backlog_begin(ep, peer);
+        return;
+    }
+    backlog_table_end(ep, backlog);
+    peer->owes &= (uint8_t)~OWES_DEFER; /* it does not have to know any more */
+}
+
+/* Compares and sends as far as it can be done now. */
+static void pump(struct mbx_ep *ep, struct peer *peer)
+{
+    struct backlog *backlog = peer->backlog;
+
+    if (backlog_may_leave(backlog, &peer->credit) || !list_is_empty(&backlog->rtrs))
+        backlog_shut(ep, peer);
+    do
+        if (backlog->count != 0 && backlog_may_leave(backlog, &peer->credit)) {
+            backlog_leave(ep, peer);
+            backlog_show(ep, peer);
+            return;
+        }
+    while (backlog_compare(ep, peer));
+    backlog_turn_page(ep, peer);
+    backlog_show(ep, peer);
+}
+
+/* Does whatever can be done now.  Nothing that it calls comes back to it for the same peer: what
+ * the peer says is heard in a poll, and a word that is taken in a call is told without one.  But
+ * any step may remove sends: backlog_shut() those that the peer has taken by itself, and
+ * backlog_leave() those that there is credit for. */
+static void backlog_pump(struct mbx_ep *ep, struct peer *peer)
+{
+    struct backlog *backlog = peer->backlog;
+
+    if (!peer->is_deferred)
+        return;
+    assert(!backlog->is_pumping);
+    backlog->is_pumping = true;
+    pump(ep, peer);
+    backlog->is_pumping = false;
+}
+
+void backlog_locked(void *arg, uint64_t cookie, int error, bool is_exchanged)
+{
+    struct mbx_ep *ep = arg;
+    struct request *req = pool_find(&ep->requests, cookie);
+    struct peer *peer;
+
+    if (req == NULL || req->state != BACKLOG_LOCK)
+        return; /* its peer is gone */
+    peer = peer_get(ep, req->peer);
+    peer->backlog->is_locking = false;
+    if (error != 0) {
+        /* the peer decides; not now, for this may be in the midst of a call of ours */
+        proto_move(ep, req, BACKLOG_CLAIM);
+        peer->backlog->unsure++;
+        outq_push(ep, peer, req);
+        return; /* the answer to the claim will go on */
+    }
+    if (is_exchanged) {
+        backlog_won(ep, peer, req);
+        backlog_claim_leaves(ep, peer, req);
+    } else {
+        peer->backlog->claims--;
+        backlog_lost(ep, peer, req);
+    }
+    backlog_pump(ep, peer);
+}
+
+/* There was no memory to compare what is deferred with an RTR: tries again. */
+static int backlog_again(struct mbx_ep *ep, struct peer *peer)
+{
+    backlog_pump(ep, peer);
+    return 0;
+}
+
+/* A send without credit, or behind one.  0; -ENOMEM: it is not deferred. */
+static int backlog_add(struct mbx_ep *ep, struct peer *peer, struct request *req)
+{
+    const struct mbx_status *status = &req->completion.status;
+    struct backlog *backlog = peer->backlog != NULL ? peer->backlog : backlog_make(ep, peer);
+
+    if (backlog == NULL)
+        return -ENOMEM;
+    proto_move(ep, req, BACKLOG_DEFERRED);
+    req->deferred = (struct mbx_match_msg){
+        .envelope = {status->context_id, peer->number, status->tag},
+    };
+    list_add_tail(&backlog->sends, &req->queue);
+    if (!has_fresh(backlog))
+        backlog->fresh = &req->queue;
+    if (backlog->sendtable != NULL && backlog->sendtable->next == &backlog->sends)
+        backlog->sendtable->next = &req->queue;
+    backlog->count++;
+    stats_kept(&ep->stats.deferred_now, &ep->stats.deferred_max, 1);
+    if (!peer->is_deferred)
+        backlog_begin(ep, peer);
+    backlog_pump(ep, peer);
+    return 0;
+}
+
+/* ---- what the peer says ---- */
+
+static int on_credit_came(struct mbx_ep *ep, struct peer *peer, uint64_t envelopes)
+{
+    struct backlog *backlog = peer->backlog;
+
+    if (!peer->is_deferred)
+        return 1;
+    if (backlog->envelopes + envelopes > CREDIT_UNLIMITED)
+        return -EPROTO;
+    backlog_shut(ep, peer);
+    backlog->envelopes += envelopes;
+    backlog->is_peeked = false;
+    if (backlog->count == 0 && backlog_may_leave(backlog, &peer->credit)) {
+        backlog_leave(ep, peer);
+        outq_owe_now(ep, peer, OWES_DEFER); /* that it is over */
+    }
+    backlog_pump(ep, peer);
+    return 0;
+}
+
+static int on_rtr(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
+{
+    const struct wire_rtr *body = &packet->body.rtr;
+    struct backlog *backlog = peer->backlog;
+    struct rtr *rtr;
+
+    if (!peer->is_deferred || body->epoch != backlog->epoch)
+        return 0;
+    if (body->number <= backlog->last)
+        return -EPROTO;
+    if (backlog->is_full || backlog->rtr_count == 2 * BACKLOG_RTRS) {
+        backlog->is_full = true; /* the next page brings it, and all behind it */
+        backlog_pump(ep, peer);
+        return 0;
+    }
+    rtr = pool_take(&ep->backlogs->rtrs);
+    if (rtr == NULL)
+        return -EAGAIN;
+    *rtr = (struct rtr){
+        .match.envelope = {packet->header.context_id, peer->number, packet->header.tag},
+        .match.ignore = packet->header.data,
+        .receiver = body->receiver,
+        .word = body->word,
+        .owner_id = body->owner_id,
+    };
+    list_add_tail(&backlog->rtrs, &rtr->node);
+    if (backlog->unread == &backlog->rtrs)
+        backlog->unread = &rtr->node;
+    backlog->rtr_count++;
+    backlog->last = body->number;
+    backlog->is_full |= (packet->header.flags & WIRE_ROOM_USED) != 0;
+    backlog->is_peeked = false;
+    backlog_pump(ep, peer);
+    return 0;
+}
+
+/* The receive is not open any more. */
+static void retire_rtr(struct mbx_ep *ep, struct backlog *backlog, uint64_t receiver)
+{
+    struct list *node;
+
+    list_for_each (node, &backlog->rtrs)
+        if (rtr_of(node)->receiver == receiver) {
+            rtr_drop(ep, backlog, rtr_of(node));
+            return;
+        }
+}
+
+static int on_retire(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
+{
+    const struct wire_retire *retire = &packet->body.retire;
+    struct backlog *backlog = peer->backlog;
+    struct request *req;
+
+    if (backlog == NULL)
+        return -EPROTO;
+    if (retire->sender == 0) {
+        retire_rtr(ep, backlog, retire->receiver);
+    } else {
+        req = request_named(ep, retire->sender, peer->number, BACKLOG_WAIT_GRANT);
+        if (req == NULL || req->remote != retire->receiver)
+            return -EPROTO;
+        backlog_resolved(backlog, req);
+        backlog_lost(ep, peer, req);
+    }
+    backlog_pump(ep, peer);
+    return 0;
+}
+
+/* The peer has req, which is not deferred any more. */
+static void backlog_give(struct mbx_ep *ep, struct peer *peer, struct request *req)
+{
+    struct backlog *backlog = peer->backlog;
+
+    backlog_shut(
+        ep, peer); /* req is not among those that it finds taken: it is marked, or not shown */
+    assert(req->state == BACKLOG_DEFERRED || req->state == BACKLOG_WAIT_GRANT);
+    tracepoint_step(ep, TRACE_GRANT, peer, &req->deferred.envelope, 0, req->completion.request,
+                    req->remote);
+    ep->stats.claims_won += req->state == BACKLOG_WAIT_GRANT;
+    if (req->state == BACKLOG_DEFERRED)
+        backlog->is_peeked = false; /* it is the one that the peer was told of */
+    backlog_resolved(backlog, req);
+    backlog_remove(ep, backlog, req);
+}
+
+/* What follows is a rendezvous. */
+static void backlog_granted(struct mbx_ep *ep, struct peer *peer, struct request *req)
+{
+    backlog_give(ep, peer, req);
+    if (req->protocol <= MBX_BOUNCE)
+        req->protocol = peer_rndv(peer);
+    proto_move(ep, req, RNDV_WAIT_FIN);
+}
+
+static int on_grant(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
+{
+    const struct wire_grant *grant = &packet->body.grant;
+    struct request *req = pool_find(&ep->requests, grant->sender);
+
+    if (req == NULL || !request_is_send(req) || req->peer != peer->number)
+        return req == NULL ? 0 : -EPROTO;
+    if (req->state == BACKLOG_DEFERRED && !peer->backlog->is_peeked)
+        return -EPROTO;
+    if (req->state != BACKLOG_WAIT_GRANT && req->state != BACKLOG_DEFERRED)
+        return 0; /* its FIN or CTS has come first */
+    backlog_granted(ep, peer, req);
+    backlog_pump(ep, peer);
+    return 0;
+}
+
+/* req, which is claimed, or was shown to a probe, is received, and its data asked for. */
+static void backlog_asked(struct mbx_ep *ep, struct request *req)
+{
+    struct peer *peer = peer_get(ep, req->peer);
+
+    backlog_granted(ep, peer, req);
+    backlog_pump(ep, peer);
+}
+
+/* The peer speaks of req, which it may have taken by itself: then we know that now.  Or by a
+ * matched probe, and the GRANT is still to come: then it is as if that had come. */
+static void backlog_probed(struct mbx_ep *ep, struct peer *peer, struct request *req)
+{
+    backlog_shut(ep, peer);
+    if (req->state == BACKLOG_DEFERRED && peer->backlog->is_peeked)
+        backlog_asked(ep, req);
+    else
+        backlog_pump(ep, peer);
+}
+
+/* req, whose payload came with its claim, is received whole. */
+static void backlog_done(struct mbx_ep *ep, struct peer *peer, struct request *req)
+{
+    backlog_give(ep, peer, req);
+    send_count(ep, req);
+    request_complete(ep, req, 0);
+    backlog_pump(ep, peer);
+}
+
+/* A CTS says what the GRANT behind it will say; a FIN means that the payload came with the
+ * claim.  Or the peer has taken req out of the table. */
+static int backlog_reply(struct mbx_ep *ep, struct peer *peer, struct request *req,
+                         const struct wire_packet *packet)
+{
+    uint64_t handle = req->completion.request;
+    bool is_fin = packet->header.type == WIRE_FIN;
+
+    if (req->state == BACKLOG_WAIT_GRANT && !is_fin)
+        backlog_asked(ep, req);
+    else if (req->state == BACKLOG_DEFERRED)
+        backlog_probed(ep, peer, req);
+    req = request_find(ep, handle);
+    if (req == NULL)
+        return -EPROTO;
+    if (req->state == BACKLOG_WAIT_GRANT && is_fin) {
+        backlog_done(ep, peer, req);
+        return 0;
+    }
+    return PROTO_OF(req->state) != PROTO_BACKLOG ? rndv_reply(ep, peer, packet) : -EPROTO;
+}
+
+/* ---- probes ---- */
+
+static int on_peek(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
+{
+    struct backlog *backlog = peer->backlog;
+
+    if (backlog == NULL)
+        return -EPROTO;
+    backlog->question = packet->body.peek.question;
+    backlog->asked = (struct mbx_match_envelope){packet->header.context_id, peer->number,
+                                                 packet->header.tag};
+    backlog->ignore = packet->header.data;
+    backlog->is_peeked = false;
+    backlog_pump(ep, peer);
+    outq_owe_now(ep, peer, OWES_PEEKED);
+    return 0;
+}
+
+/* The deferred send that the question is after; NULL if there is none, or not surely. */
+static struct request *backlog_look(struct mbx_ep *ep, const struct peer *peer)
+{
+    struct backlog *backlog = peer->backlog;
+    struct mbx_match_msg *msg;
+
+    if (!peer->is_deferred || backlog->claims != 0 || backlog->lost_count != 0 ||
+        backlog->is_full || backlog->unread != &backlog->rtrs)
+        return NULL;
+    msg = mbx_match_peek(&ep->backlogs->match, &backlog->asked, backlog->ignore);
+    return msg != NULL ? container_of(msg, struct request, deferred) : NULL;
+}
+
+static int backlog_answer(struct mbx_ep *ep, struct peer *peer)
+{
+    static const struct mbx_status nothing;
+    struct backlog *backlog = peer->backlog;
+    struct wire_peeked peeked = {.question = backlog->question};
+    struct request *req;
+    int err;
+
+    if (!list_is_empty(&peer->out))
+        return -EAGAIN; /* who asks again and again must not keep messages from leaving */
+    backlog_shut(ep, peer);
+    req = backlog_look(ep, peer);
+    if (req != NULL) {
+        peeked.sender = req->completion.request;
+        peeked.size = req->size;
+        rndv_expose(ep, req, &peeked.address, &peeked.key);
+    }
+    err = outq_tell_message(ep, peer, WIRE_PEEKED, 0,
+                            req != NULL ? &req->completion.status : &nothing, &peeked, NULL, 0);
+    if (err == 0)
+        backlog->is_peeked = req != NULL;
+    backlog_show(ep, peer);
+    return err;
+}
+
+/* ---- DEFER ---- */
+
+static int backlog_tell(struct mbx_ep *ep, struct peer *peer)
+{
+    const struct backlog *backlog = peer->backlog;
+    struct wire_defer body = {0};
+
+    if (peer->leaving != 0)
+        return -EAGAIN;
+    if (peer->is_deferred)
+        body = (struct wire_defer){backlog->epoch, ep->backlog_room, backlog->from,
+                                   backlog->sendtable != NULL ? backlog->sendtable->index : 0};
+    return outq_tell(ep, peer, WIRE_DEFER, &body);
+}
+
+/* All its sends end, whatever they wait for. */
+static void on_gone(struct mbx_ep *ep, struct peer *peer, int error, bool is_new)
+{
+    struct backlog *backlog = peer->backlog;
+
+    (void)is_new;
+    module_deferring(ep, peer);
+    if (backlog == NULL)
+        return;
+    backlog_table_end(ep, backlog);
+    rtr_drop_all(ep, backlog);
+    backlog->lost_count = 0;
+    peer->is_deferred = false;
+    backlog->is_locking = false;
+    backlog->claims = 0;
+    backlog->unsure = 0;
+    while (!list_is_empty(&backlog->sends)) {
+        struct request *req = request_of_queue(backlog->sends.next);
+
+        backlog_remove(ep, backlog, req);
+        request_complete(ep, req, error);
+    }
+    peer->credit.envelopes = CREDIT_UNLIMITED; /* so that the next ones fail at once */
+}
+
+/* ---- as a protocol: when a peer is gone the module ends all its sends at once ---- */
+
+static const struct proto backlog_proto = {
+    .id = PROTO_BACKLOG,
+    .name = "deferred send",
+    .states =
+        {
+            [BACKLOG_DEFERRED %
+             PROTO_STATES] = {.name = "deferred",
+                              .kinds = MBX_SENDS,
+                              .queue = PROTO_ALWAYS,
+                              .next = PROTO_NEXT(BACKLOG_DEFERRED) | PROTO_NEXT(BACKLOG_LOCK) |
+                                      PROTO_NEXT(BACKLOG_CLAIM),
+                              .then = PROTO_THEN(PROTO_EAGER) | PROTO_THEN(PROTO_RNDV),
+                              .is_first = true,
+                              .awaits_peer = true},
+            [BACKLOG_LOCK % PROTO_STATES] = {.name = "lock",
+                                             .kinds = MBX_SENDS,
+                                             .queue = PROTO_ALWAYS,
+                                             .next = PROTO_NEXT(BACKLOG_DEFERRED) |
+                                                     PROTO_NEXT(BACKLOG_CLAIM),
+                                             .awaits_peer = true},
+            [BACKLOG_CLAIM % PROTO_STATES] = {.name = "claim",
+                                              .kinds = MBX_SENDS,
+                                              .out = PROTO_ALWAYS,
+                                              .queue = PROTO_ALWAYS,
+                                              .next = PROTO_NEXT(BACKLOG_WAIT_GRANT)},
+            [BACKLOG_WAIT_GRANT % PROTO_STATES] = {.name = "wait-grant",
+                                                   .kinds = MBX_SENDS,
+                                                   .queue = PROTO_ALWAYS,
+                                                   .next = PROTO_NEXT(BACKLOG_DEFERRED),
+                                                   .then = PROTO_THEN(PROTO_RNDV),
+                                                   .awaits_peer = true},
+        },
+    .step = backlog_claim_step,
+    .reply = backlog_reply,
+};
+
+const struct module backlog_module = {
+    .name = "backlog",
+    .proto = &backlog_proto,
+    .packets = (const struct packet_handler[]){{WIRE_RTR, on_rtr},
+                                               {WIRE_RETIRE, on_retire},
+                                               {WIRE_GRANT, on_grant},
+                                               {WIRE_PEEK, on_peek},
+                                               {0}},
+    .controls =
+        (const struct control[]){
+            {.what = OWES_DEFER, .send = backlog_tell, .is_closing = true, .is_behind = true},
+            {.what = OWES_PEEKED,
+             .send = backlog_answer,
+             .is_closing = true,
+             .is_behind = true},
+            {.what = OWES_COMPARE, .send = backlog_again, .is_closing = true, .is_first = true},
+            {0}},
+    .close = on_close,
+    .fini = on_fini,
+    .peer_gone = on_gone,
+    .defer = backlog_add,
+    .credit_came = on_credit_came,
+};

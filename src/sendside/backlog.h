@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * backlog.h - sends that wait at their sender.  Private to src/sendside; backlog.c tells how.
+ */
+#ifndef SENDSIDE_BACKLOG_H
+#define SENDSIDE_BACKLOG_H
+
+#include "p2p/p2p.h"
+
+/* Unresolved claims of one sender at one receiver, at most. */
+#define BACKLOG_CLAIMS 16
+
+/* mbx_ep.backlog_room, if nobody says otherwise. */
+#define BACKLOG_RTRS 256
+
+enum backlog_state {
+    BACKLOG_DEFERRED =
+        PROTO_STATE(PROTO_BACKLOG, 0), /* waits here, for credit or a receive that wants it */
+    BACKLOG_LOCK,       /* takes the word of a receive, exchange_done() will tell */
+    BACKLOG_CLAIM,      /* its claim has not left */
+    BACKLOG_WAIT_GRANT, /* the receiver will say GRANT, FIN or RETIRE */
+};
+
+/* What waits for one peer: peer.is_deferred says that messages are deferred, not sent. */
+struct backlog {
+    bool is_peeked;  /* the peer was told of one: none is sent before it has said more */
+    bool is_partial; /* RTRs were dropped: fresh ones are not compared with all */
+    bool is_full;    /* the peer may have more RTRs than there is room for */
+    bool is_locking; /* a claim takes a word: exchange_done() will tell */
+    bool is_pumping; /* backlog_pump() is at work */
+    uint32_t claims; /* unresolved */
+    uint32_t unsure; /* of these, those that have taken no word, or do not know it */
+    uint32_t rtr_count, lost_count;
+    uint64_t count;     /* of sends */
+    uint64_t envelopes; /* credit that has come meanwhile */
+    uint64_t epoch;     /* of the last DEFER */
+    uint64_t from;      /* the RTRs up to this number are not wanted again */
+    uint64_t last;      /* number of the youngest RTR */
+    uint64_t question;  /* of the peer's PEEK: */
+    struct mbx_match_envelope asked;
+    uint64_t ignore;
+    struct list
+        sends; /* request.queue: DEFERRED, LOCK, CLAIM, WAIT_GRANT, in the order of the calls */
+    struct list *fresh; /* the first of them that is not in the engine, or &sends */
+    struct request *lost[BACKLOG_CLAIMS]; /* their claim is lost: to be compared again */
+    struct list rtrs;                     /* rtr.node, in the order of arrival */
+    struct list *unread;                  /* the first of them that is not compared, or &rtrs */
+    struct sendtable *sendtable;          /* where the peer sees the first sends, or NULL */
+    bool is_cheated;                      /* it has written nonsense there: never again */
+};
+
+/* ---- of backlog.c alone, and of backlog_valid.c ---- */
+
+/* Of the endpoint. */
+struct backlogs {
+    struct mbx_match match;
+    struct pool rtrs;
+    uint64_t epochs; /* so far, of all peers: no two have the same */
+};
+
+/* An open receive of a peer. */
+struct rtr {
+    struct mbx_match_recv match; /* the source is the peer */
+    struct list node;            /* on backlog.rtrs */
+    uint64_t receiver;
+    uint64_t word, owner_id; /* lockword.h */
+};
+
+static inline struct rtr *rtr_of(struct list *node)
+{
+    return container_of(node, struct rtr, node);
+}
+
+/* ---- for others ---- */
+
+/* As transport_events.exchange_done: of the word that a send is to take. */
+void backlog_locked(void *ep, uint64_t cookie, int error, bool is_exchanged);
+
+extern const struct module backlog_module;
+
+#endif

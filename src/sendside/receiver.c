@@ -1,0 +1,520 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * receiver.c - the receiver's half of matching at the sender.
+ *
+ * A peer that defers messages (DEFER) gets an RTR for each open receive that could take one of
+ * them, in posting order, and for each one that is posted later and waits.  It answers with
+ * CLAIM when one suits a message that it defers:
+ *
+ *   the receive is open      it is matched, as if the message had come: GRANT, or FIN if the
+ *                            payload came with the claim; the other deferring peers get RETIRE
+ *   it is not                RETIRE: the claim is lost
+ *
+ * Every claim is answered.  The RETIREs to the others are not needed, they only keep their
+ * lists short; where there is no room for one now it is left out.
+ *
+ * Once a peer has deferred something, all open receives are on a list of their own in posting
+ * order.  What a deferring peer has been told is a place on that list: it knows the receives
+ * before `next` that are still open, and no other.
+ *
+ *   open     r1  r2  r3  r4  r5             request.queue, numbered in request.remote
+ *                        ^next of a deferring peer with little room
+ *                                 ^next of one that knows them all
+ *
+ * A DEFER costs its sender a packet, so it must not cost us a walk along the list: behind
+ * one, next is the head, and comes on by LOOKS_MOST receives at a time that it is not told of.
+ *
+ * Where a deferring peer shows what it defers (sendtable.h), none of that is needed for most: a
+ * receive, when it is posted or would be advertised, takes the first message there that it
+ * accepts, if it is itself the first that accepts it.  Else it gets its RTR.  A probe looks
+ * there, too.
+ *
+ * A matched probe takes a deferred message by GRANT without a claim, after the deferring peer
+ * has said (PEEKED) that this is the one that such a receive would take.  The deferring peer
+ * sends nothing by itself until it hears from us, and what we were told is forgotten with the
+ * next CREDIT or RTR to it, so what it said is true as long as we know it.
+ *
+ * Invariants
+ *   I1  a request is on open if and only if it is POSTED and in its engine
+ *   I2  deferrer.live counts RTRs that it may still have; it never has more than room
+ *   I3  a peer has no more than BACKLOG_CLAIMS unanswered claims, so answers have room
+ *   I4  a deferring peer is on receiver.deferrers if and only if peer.defers
+ *   I5  a deferring peer that has answered a probe has no question open, and no open receive
+ *       would take the message that it named
+ *   I6  while there are deferring peers, a device has no receive or gives it back
+ */
+#include "sendside/receiver.h"
+
+#include "core/lockword.h"
+#include "p2p/credit.h"
+#include "sendside/backlog.h"
+#include "core/module.h"
+#include "p2p/tracepoint.h"
+
+/* Receives that a deferring peer is not told of, passed at a time. */
+#define LOOKS_MOST 128
+
+/* ---- made and ended ---- */
+
+static void open_add(struct mbx_ep *ep, struct receiver *receiver, struct request *req)
+{
+    if (ep->settings.any_source == ANY_SOURCE_SENDER)
+        lockword_open(ep, req);
+    assert(recv_is_open(req));
+    req->remote = ++receiver->numbered;
+    list_add_tail(&receiver->open, &req->queue);
+}
+
+/* From now on the open receives are on a list. */
+static struct receiver *receiver_make(struct mbx_ep *ep)
+{
+    struct receiver *receiver = mem_calloc(1, sizeof *receiver);
+
+    if (receiver == NULL)
+        return NULL;
+    list_init(&receiver->open);
+    list_init(&receiver->deferrers);
+    for (uint32_t i = 0; i < ep->context_slots; i++)
+        for (struct mbx_match_recv *recv = NULL;
+             ep->contexts[i] != NULL &&
+             (recv = mbx_match_next_recv(&ep->contexts[i]->match, recv)) != NULL;)
+            open_add(ep, receiver, container_of(recv, struct request, match));
+    ep->receiver = receiver;
+    ep->watched_from = 0;
+    return receiver;
+}
+
+static struct deferrer *deferrer_make(struct mbx_ep *ep, struct peer *peer)
+{
+    struct deferrer *deferrer;
+
+    if (ep->receiver == NULL && receiver_make(ep) == NULL)
+        return NULL;
+    deferrer = mem_calloc(1, sizeof *deferrer);
+    if (deferrer == NULL)
+        return NULL;
+    deferrer->peer = peer;
+    return peer->deferrer = deferrer;
+}
+
+static void on_fini(struct mbx_ep *ep)
+{
+    mem_free(ep->receiver);
+}
+
+/* ---- deferring peers ---- */
+
+static void deferrer_end(struct mbx_ep *ep, struct deferrer *deferrer)
+{
+    if (!deferrer->peer->defers)
+        return;
+    deferrer->peer->defers = false;
+    deferrer->is_asked = deferrer->is_answered = false;
+    deferrer->peer->owes &= (uint8_t) ~(OWES_RTR | OWES_PEEK);
+    list_remove(&deferrer->node);
+    if (list_is_empty(&ep->receiver->deferrers))
+        module_extra_credit(ep);
+}
+
+/* A message of this peer has come by itself: it defers no longer. */
+static void receiver_leave(struct mbx_ep *ep, struct peer *peer)
+{
+    peer->deferrer->told = 0;
+    deferrer_end(ep, peer->deferrer);
+}
+
+static void on_gone(struct mbx_ep *ep, struct peer *peer, int error, bool is_new)
+{
+    (void)error, (void)is_new;
+    if (peer->deferrer != NULL)
+        receiver_leave(ep, peer);
+}
+
+/* A peer defers messages for us. */
+static int on_defer(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
+{
+    const struct wire_defer *defer = &packet->body.defer;
+    struct deferrer *deferrer = peer->deferrer;
+    bool is_first = !peer->defers;
+
+    if (deferrer == NULL && defer->epoch == 0)
+        return 0;
+    if (deferrer == NULL && (deferrer = deferrer_make(ep, peer)) == NULL)
+        return -EAGAIN;
+    deferrer_end(ep, deferrer);
+    if (defer->epoch == 0)
+        return 0;
+    peer->defers = true;
+    deferrer->epoch = defer->epoch;
+    deferrer->table = (struct pull_table){.index = defer->table, .epoch = defer->epoch};
+    deferrer->from = defer->from;
+    deferrer->room = defer->room;
+    deferrer->live = 0;
+    deferrer->is_told_full = false;
+    deferrer->next = ep->receiver->open.next;
+    list_add_tail(&ep->receiver->deferrers, &deferrer->node);
+    module_recall(ep);
+    tracepoint_step(ep, TRACE_DEFER, peer, &(struct mbx_match_envelope){0}, 0, defer->epoch, 0);
+    outq_owe_now(ep, peer, OWES_RTR);
+    if (is_first)
+        credit_extra(ep, peer, true);
+    else
+        credit_tell_soon(ep, peer);
+    return 0;
+}
+
+/* ---- taking ---- */
+
+bool receiver_may_pull(const struct mbx_ep *ep)
+{
+    return ep->settings.hold_take && ep->settings.any_source != ANY_SOURCE_SENDER &&
+           module_is_home(ep);
+}
+
+struct mbx_match_recv *receiver_wanted_by(const struct mbx_ep *ep,
+                                          const struct mbx_match_envelope *envelope)
+{
+    const struct context *context = context_find(ep, envelope->context_id);
+
+    return context != NULL ? mbx_match_first(&context->match, envelope) : NULL;
+}
+
+/* req, which waits in its engine, takes what the deferring peer shows, if it is the first that
+ * may. True: *pull is its message, and it has left its engine. */
+static bool pull_for(struct mbx_ep *ep, struct deferrer *deferrer, struct request *req,
+                     struct pull *pull)
+{
+    struct peer *peer = deferrer->peer;
+    const struct mbx_match_envelope *envelope = &pull->arrival.envelope;
+
+    if (peer->fins > FINS_MOST)
+        return false; /* it does not read what we have taken */
+    if (pull_find(peer, &deferrer->table, &req->match.envelope, req->match.ignore, pull) != 1 ||
+        receiver_wanted_by(ep, envelope) != &req->match ||
+        lockword_owner(ep, req) != MBX_ANY_SOURCE || !pull_commit(peer, &deferrer->table, pull))
+        return false;
+    tracepoint_step(ep, TRACE_PULL, peer, envelope, 0, req->completion.request,
+                    pull->rts.sender);
+    ep->stats.pulled++;
+    recv_taken(ep, req, envelope, RECV_MET, peer);
+    return true;
+}
+
+/* ---- RTR ---- */
+
+void receiver_forget(struct peer *peer)
+{
+    struct deferrer *deferrer = peer->deferrer;
+
+    if (deferrer == NULL)
+        return;
+    deferrer->is_answered = false;
+    if (!(peer->owes & OWES_PEEK))
+        deferrer->is_asked = false; /* the answer may be older than what we say now */
+}
+
+static bool suits(const struct deferrer *deferrer, const struct request *req)
+{
+    return req->match.envelope.source == MBX_ANY_SOURCE ||
+           req->match.envelope.source == deferrer->peer->number;
+}
+
+static int send_rtr(struct mbx_ep *ep, struct deferrer *deferrer, struct request *req)
+{
+    /* words are in the memory of one transport, and the peer may be on another; and a word that
+     * is there because the receive was announced is not for those who defer */
+    bool has_word = deferrer->peer->link->transport == ep->transport &&
+                    ep->settings.any_source == ANY_SOURCE_SENDER;
+    const struct wire_rtr rtr = {
+        .receiver = req->completion.request,
+        .epoch = deferrer->epoch,
+        .number = req->remote,
+        .word = has_word ? req->key : 0,
+        .owner_id = deferrer->peer->number,
+    };
+    const struct mbx_status status = {
+        .context_id = req->match.envelope.context_id,
+        .tag = req->match.envelope.tag,
+        .data = req->match.ignore,
+    };
+    bool uses_up = deferrer->live + 1 >= deferrer->room;
+    unsigned flags = (req->match.envelope.source == MBX_ANY_SOURCE ? WIRE_ANY_SOURCE : 0) |
+                     (uses_up ? WIRE_ROOM_USED : 0);
+    int err;
+
+    err = outq_tell_message(ep, deferrer->peer, WIRE_RTR, flags, &status, &rtr, NULL, 0);
+    if (err != 0)
+        return err;
+    tracepoint_step(ep, TRACE_RTR, deferrer->peer, &req->match.envelope, req->match.ignore,
+                    req->completion.request, deferrer->epoch);
+    deferrer->live++;
+    deferrer->is_told_full = uses_up;
+    receiver_forget(deferrer->peer);
+    ep->stats.rtrs++;
+    return 0;
+}
+
+/* It was told of so much credit that it leaves: an RTR would come behind that and be void.
+ * What it still defers then comes with another DEFER.  A peer that defers has used up what it
+ * knew of, so what it was told since its last message came has not been used. */
+static bool will_leave(const struct mbx_ep *ep, const struct deferrer *deferrer)
+{
+    return deferrer->told >= credit_half(ep->credit.window);
+}
+
+/* req, which is the next that the deferring peer is to hear of, takes its message instead. */
+static bool receiver_pull_one(struct mbx_ep *ep, struct deferrer *deferrer, struct request *req)
+{
+    struct pull pull;
+
+    if (!receiver_may_pull(ep) || !pull_for(ep, deferrer, req, &pull))
+        return false;
+    recv_matched(ep, req, &pull.arrival);
+    return true;
+}
+
+static int receiver_advertise(struct mbx_ep *ep, struct peer *peer)
+{
+    struct deferrer *deferrer = peer->deferrer;
+    int looks = 0;
+
+    if (will_leave(ep, deferrer))
+        return 0;
+    if (!module_is_home(ep) || (peer->owes & OWES_ANSWER))
+        return -EAGAIN; /* a GRANT first: the sender must not claim with what we have taken */
+    while (deferrer->next != &ep->receiver->open && !deferrer->is_told_full) {
+        struct request *req = request_of_queue(deferrer->next);
+        int err = 0;
+
+        ep->stats.rtr_looks++;
+        if (req->remote > deferrer->from && suits(deferrer, req)) {
+            if (receiver_pull_one(ep, deferrer, req))
+                continue; /* next is the one behind it */
+            err = send_rtr(ep, deferrer, req);
+        } else if (++looks > LOOKS_MOST) {
+            ep_wake_sleeper(ep);
+            return -EINPROGRESS;
+        }
+        if (err != 0)
+            return err;
+        deferrer->next = deferrer->next->next;
+    }
+    return 0;
+}
+
+/* req, which has just been posted, takes what somebody shows: then nobody hears of it. */
+static bool receiver_at_once(struct mbx_ep *ep, struct request *req)
+{
+    struct list *node;
+    struct pull pull;
+
+    if (!receiver_may_pull(ep))
+        return false;
+    list_for_each (node, &ep->receiver->deferrers) {
+        struct deferrer *deferrer = deferrer_of(node);
+
+        if (!suits(deferrer, req) || !pull_for(ep, deferrer, req, &pull))
+            continue;
+        list_remove(node); /* the others are first the next time */
+        list_add_tail(&ep->receiver->deferrers, node);
+        recv_matched(ep, req, &pull.arrival);
+        return true;
+    }
+    return false;
+}
+
+/* req waits in its engine. */
+static void on_posted(struct mbx_ep *ep, struct request *req)
+{
+    struct list *node, *next;
+
+    if (ep->receiver == NULL || receiver_at_once(ep, req))
+        return;
+    open_add(ep, ep->receiver, req);
+    list_for_each (node, &ep->receiver->deferrers)
+        if (deferrer_of(node)->next == &ep->receiver->open)
+            deferrer_of(node)->next = &req->queue;
+    list_for_each_safe (node, next, &ep->receiver->deferrers) {
+        struct deferrer *deferrer = deferrer_of(node);
+
+        if (suits(deferrer, req))
+            receiver_forget(deferrer->peer); /* of two that suit this one goes first */
+        if (suits(deferrer, req) || deferrer->next != &req->queue)
+            outq_owe_now(ep, deferrer->peer, OWES_RTR);
+        else
+            deferrer->next = &ep->receiver->open; /* it is the last, and not for this one */
+        if (!recv_is_open(req))
+            return; /* it has taken something after all */
+    }
+}
+
+/* ---- answers ---- */
+
+static int send_answer(struct mbx_ep *ep, struct peer *peer, const struct answer *answer)
+{
+    const struct wire_grant grant = {answer->sender};
+    const struct wire_retire retire = {answer->receiver, answer->sender};
+
+    if (answer->receiver == 0)
+        return outq_tell(ep, peer, WIRE_GRANT, &grant);
+    ep->stats.retires++;
+    return outq_tell(ep, peer, WIRE_RETIRE, &retire);
+}
+
+static int answers_leave(struct mbx_ep *ep, struct peer *peer)
+{
+    struct deferrer *deferrer = peer->deferrer;
+
+    while (deferrer->answer_count != 0) {
+        int err = send_answer(ep, peer, &deferrer->answers[0]);
+
+        if (err != 0)
+            return err;
+        deferrer->answer_count--;
+        memmove(&deferrer->answers[0], &deferrer->answers[1],
+                deferrer->answer_count * sizeof deferrer->answers[0]);
+    }
+    return 0;
+}
+
+bool receiver_answer(struct mbx_ep *ep, struct deferrer *deferrer, struct answer what)
+{
+    if (deferrer->answer_count == ARRAY_COUNT(deferrer->answers))
+        return false;
+    deferrer->answers[deferrer->answer_count++] = what;
+    outq_owe_now(ep, deferrer->peer, OWES_ANSWER);
+    return true;
+}
+
+/* It has an RTR that is of no use any more. */
+static void retire(struct mbx_ep *ep, struct deferrer *deferrer, const struct request *req)
+{
+    const struct answer what = {0, req->completion.request};
+
+    if (deferrer->answer_count != 0 || send_answer(ep, deferrer->peer, &what) != 0)
+        return;
+    tracepoint_step(ep, TRACE_RETIRE, deferrer->peer, &req->match.envelope, req->match.ignore,
+                    req->completion.request, 0);
+    deferrer->live -= deferrer->live != 0;
+}
+
+/* req is not open any more; winner has it, or NULL. */
+static void receiver_closed(struct mbx_ep *ep, struct request *req, const struct peer *winner)
+{
+    struct list *open = &ep->receiver->open, *node;
+
+    if (!lockword_close(ep, req))
+        lockword_abandon(ep, req);
+    list_for_each (node, &ep->receiver->deferrers) {
+        struct deferrer *deferrer = deferrer_of(node);
+
+        if (deferrer->next == &req->queue)
+            deferrer->next = req->queue.next;
+        else if (!suits(deferrer, req) || req->remote <= deferrer->from ||
+                 (deferrer->next != open &&
+                  request_of_queue(deferrer->next)->remote < req->remote))
+            continue; /* never told, or dropped there since */
+        else if (deferrer->peer == winner)
+            deferrer->live -= deferrer->live != 0;
+        else
+            retire(ep, deferrer, req);
+    }
+    list_remove(&req->queue);
+}
+
+static void on_left(struct mbx_ep *ep, struct request *req, enum recv_cause cause,
+                    const struct peer *by)
+{
+    (void)cause;
+    if (list_is_linked(&req->queue)) /* else it was just posted, and nobody was told */
+        receiver_closed(ep, req, by);
+}
+
+/* ---- claims ---- */
+
+/* Does the deferring peer know of this open receive?  It turns a page only without unresolved
+ * claims.
+ */
+static bool was_told(const struct mbx_ep *ep, const struct deferrer *deferrer,
+                     const struct request *req)
+{
+    return req->remote > deferrer->from &&
+           (deferrer->next == &ep->receiver->open ||
+            req->remote < request_of_queue(deferrer->next)->remote);
+}
+
+/* The open receive that is claimed, and may be. */
+static struct request *claimed(struct mbx_ep *ep, const struct peer *peer,
+                               const struct wire_packet *packet)
+{
+    struct request *req = request_find(ep, packet->body.claim.receiver);
+    const struct mbx_match_envelope envelope = {packet->header.context_id, peer->number,
+                                                packet->header.tag};
+
+    if (req == NULL || request_is_send(req) || !recv_is_open(req) ||
+        peer->fins > FINS_MOST + BACKLOG_CLAIMS + peer->credit.window ||
+        !was_told(ep, peer->deferrer, req) || !module_is_home(ep))
+        return NULL;
+    return mbx_match_accepts(&req->match.envelope, req->match.ignore, &envelope) ? req : NULL;
+}
+
+/* The message as it would have come by itself. */
+static struct arrival claim_arrival(const struct peer *peer, const struct wire_packet *packet,
+                                    struct wire_rts *rts)
+{
+    const struct wire_claim *claim = &packet->body.claim;
+
+    *rts = (struct wire_rts){claim->sender, claim->size, claim->address, claim->key};
+    return (struct arrival){
+        .envelope = {packet->header.context_id, peer->number, packet->header.tag},
+        .data = packet->header.data,
+        .size = claim->size,
+        .payload = packet->payload,
+        .have = packet->payload_size,
+        .sender = claim->sender,
+        .rts = packet->payload_size < claim->size ? rts : NULL,
+    };
+}
+
+static int on_claim(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
+{
+    const struct wire_claim *claim = &packet->body.claim;
+    bool has_won = (packet->header.flags & WIRE_WON) != 0;
+    struct request *req;
+    struct arrival arrival;
+    struct wire_rts rts;
+
+    if (!peer->defers || claim->sender == 0)
+        return -EPROTO;
+    req = claimed(ep, peer, packet);
+    if (req == NULL || !lockword_give(ep, req, peer, has_won))
+        return receiver_answer(ep, peer->deferrer,
+                               (struct answer){claim->sender, claim->receiver})
+                   ? 0
+                   : -EPROTO;
+    arrival = claim_arrival(peer, packet, &rts);
+    if (arrival.rts != NULL &&
+        !receiver_answer(ep, peer->deferrer, (struct answer){claim->sender, 0}))
+        return -EPROTO;
+    ep->stats.claims_met++;
+    pull_granted(&peer->deferrer->table, claim->sender);
+    recv_taken(ep, req, &arrival.envelope, RECV_MET, peer);
+    recv_matched(ep, req, &arrival);
+    return 0;
+}
+
+const struct module receiver_module = {
+    .name = "receiver",
+    .packets =
+        (const struct packet_handler[]){{WIRE_DEFER, on_defer}, {WIRE_CLAIM, on_claim}, {0}},
+    .controls =
+        (const struct control[]){
+            {.what = OWES_ANSWER, .send = answers_leave, .is_closing = true},
+            {.what = OWES_RTR, .send = receiver_advertise},
+            {0}},
+    .fini = on_fini,
+    .peer_gone = on_gone,
+    .recv_posted = on_posted,
+    .recv_left = on_left,
+    .message_came = receiver_leave,
+};

@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tracepoint_test.c - MBX_TRACE writes down what the matching engines were asked and said.
+ */
+#include "world.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/base.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/sys.h"
+#include "trace/trace.h"
+
+#define CONTEXT    31
+#define EVENTS_MAX 64
+
+static char folder[64], setting[96];
+static const char *const traced[] = {setting, "EARLY_RECV=off", NULL};
+static const char *const traced_announce[] = {setting, "EARLY_RECV=always", "EARLY_SIZE=1",
+                                              NULL};
+static unsigned warnings, clock_reads;
+
+static void count_line(void *arg, enum log_level level, const char *text)
+{
+    (void)arg;
+    (void)text;
+    warnings += level == LOG_LEVEL_WARN;
+}
+
+static uint64_t count_clock(void)
+{
+    return ++clock_reads;
+}
+
+static void make_folder(void)
+{
+    snprintf(folder, sizeof folder, "/tmp/matchbox-record-test.XXXXXX");
+    assert_non_null(mkdtemp(folder));
+    snprintf(setting, sizeof setting, "TRACE=%s", folder);
+}
+
+static const char *file_of(int who)
+{
+    static char path[128];
+
+    snprintf(path, sizeof path, "%s/matchbox-%ld-%d.trace", folder, (long)getpid(), who);
+    return path;
+}
+
+static void remove_folder(int files)
+{
+    for (int i = 0; i < files; i++)
+        assert_int_equal(unlink(file_of(i)), 0);
+    assert_int_equal(rmdir(folder), 0);
+}
+
+/* All events of endpoint who, the close too; how many. */
+static int events_of(int who, struct trace_event *events)
+{
+    static struct trace_reader reader;
+    int count = 0, result;
+
+    assert_int_equal(trace_open(&reader, file_of(who)), 0);
+    while ((result = trace_next(&reader, &events[count])) == 1)
+        assert_true(++count < EVENTS_MAX);
+    assert_int_equal(result, 0);
+    trace_close(&reader);
+    return count;
+}
+
+static void send_tag(struct world *w, uint64_t tag)
+{
+    int value = 1;
+
+    assert_int_equal(mbx_inject(w->eps[0], 1, CONTEXT, tag, &value, sizeof value, 0), 0);
+    world_settle(w);
+}
+
+static int into[16]; /* what is received is not looked at */
+
+static mbx_request post(struct world *w, uint32_t source, uint64_t tag, uint64_t ignore)
+{
+    mbx_request recv;
+
+    assert_int_equal(mbx_recv(w->eps[1], source, CONTEXT, tag, ignore, &into[tag],
+                              sizeof into[tag], NULL, &recv),
+                     0);
+    return recv;
+}
+
+/* Each way in which a receive and a message can meet, or not. */
+static void tell_story(struct world *w)
+{
+    struct mbx_status status;
+    mbx_message message;
+    mbx_request recv[4];
+
+    recv[0] = post(w, 0, 1, 0);
+    recv[1] = post(w, MBX_ANY_SOURCE, 2, MBX_IGNORE_ALL);
+    send_tag(w, 1); /* meets recv[0] */
+    assert_int_equal(mbx_cancel(w->eps[1], recv[1]), 0);
+    world_settle(w);
+    send_tag(w, 3); /* waits */
+    send_tag(w, 4);
+    send_tag(w, 5);
+    recv[2] = post(w, 0, 3, 0); /* takes the message */
+    assert_int_equal(world_probe(w, 1, 0, CONTEXT, 4, 0, &status), 1);
+    assert_int_equal(world_mprobe(w, 1, 0, CONTEXT, 4, 0, &status, &message), 1);
+    assert_int_equal(mbx_mrecv(w->eps[1], message, &into[0], sizeof into[0], NULL, &recv[3]),
+                     0);
+    assert_int_equal(world_mprobe(w, 1, 0, CONTEXT, 5, 0, &status, &message), 1);
+    assert_int_equal(mbx_discard(w->eps[1], message), 0);
+    world_wait_error(w, 1, recv[0], 0);
+    world_wait_error(w, 1, recv[1], -ECANCELED);
+    world_wait_error(w, 1, recv[2], 0);
+    world_wait_error(w, 1, recv[3], 0);
+    world_settle(w); /* the sender hears of what was discarded, too */
+}
+
+static void assert_event(const struct trace_event *e, enum trace_type type, uint32_t source,
+                         uint64_t tag, uint64_t ignore, uint64_t entry, uint64_t partner)
+{
+    assert_string_equal(trace_type_name(e->type), trace_type_name(type));
+    assert_int_equal(e->context_id, CONTEXT);
+    assert_int_equal(e->source, source);
+    assert_int_equal(e->tag, tag);
+    assert_int_equal(e->ignore, ignore);
+    assert_int_equal(e->entry, entry);
+    assert_int_equal(e->partner, partner);
+}
+
+static int count_of(const struct trace_event *events, int count, enum trace_type type)
+{
+    int found = 0;
+
+    for (int i = 0; i < count; i++)
+        found += events[i].type == type;
+    return found;
+}
+
+/* What is held is told as well: every message once, and who holds, is told of receives and
+ * wins them. */
+static void check_held_story(void)
+{
+    struct trace_event e[EVENTS_MAX];
+    int count = events_of(1, e);
+
+    assert_int_equal(count_of(e, count, TRACE_POST), 3);
+    assert_int_equal(count_of(e, count, TRACE_ARRIVE), 4);
+    assert_int_equal(count_of(e, count, TRACE_CANCEL), 1);
+    assert_int_equal(count_of(e, count, TRACE_TAKE), 1);
+    assert_int_equal(count_of(e, count, TRACE_DISCARD), 1);
+    assert_true(count_of(e, count, TRACE_DEFER) > 0);
+    assert_int_equal(e[count - 1].type, TRACE_CLOSE);
+    remove_folder(2);
+}
+
+/* A story is told from front to back: each event is the next of its file. */
+static void test_every_event(void **state)
+{
+    struct trace_event e[EVENTS_MAX];
+    struct world w;
+    int count;
+
+    make_folder();
+    world_open(&w, *state, 2, traced);
+    tell_story(&w);
+    world_close(&w);
+    if (world_window(*state) != UINT64_MAX) {
+        check_held_story();
+        return;
+    }
+    count = events_of(1, e);
+    assert_int_equal(count, 16);
+    assert_event(&e[0], TRACE_POST, 0, 1, 0, e[0].entry, 0);
+    assert_event(&e[1], TRACE_POST, UINT32_MAX, 2, UINT64_MAX, e[1].entry, 0);
+    assert_event(&e[2], TRACE_ARRIVE, 0, 1, 0, 0, e[0].entry);
+    assert_event(&e[3], TRACE_CANCEL, UINT32_MAX, 2, UINT64_MAX, e[1].entry, 0);
+    assert_event(&e[4], TRACE_ARRIVE, 0, 3, 0, e[4].entry, 0);
+    assert_event(&e[5], TRACE_ARRIVE, 0, 4, 0, e[5].entry, 0);
+    assert_event(&e[6], TRACE_ARRIVE, 0, 5, 0, e[6].entry, 0);
+    assert_event(&e[7], TRACE_POST, 0, 3, 0, e[7].entry, e[4].entry);
+    assert_event(&e[8], TRACE_PEEK, 0, 4, 0, 0, e[5].entry);
+    assert_event(&e[9], TRACE_PEEK, 0, 4, 0, 0, e[5].entry);
+    assert_event(&e[10], TRACE_CLAIM, 0, 4, 0, e[5].entry, 0);
+    assert_event(&e[11], TRACE_TAKE, 0, 4, 0, e[5].entry, e[11].partner);
+    assert_event(&e[12], TRACE_PEEK, 0, 5, 0, 0, e[6].entry);
+    assert_event(&e[13], TRACE_CLAIM, 0, 5, 0, e[6].entry, 0);
+    assert_event(&e[14], TRACE_DISCARD, 0, 5, 0, e[6].entry, 0);
+    assert_int_equal(e[15].type, TRACE_CLOSE);
+    assert_true(e[0].entry != e[1].entry && e[4].entry != e[5].entry);
+    assert_int_equal(events_of(0, e), 1); /* the sender has matched nothing */
+    remove_folder(2);
+}
+
+/* A probe that finds nothing looks, makes progress, and looks again. */
+static void test_missed_probes(void **state)
+{
+    struct trace_event e[EVENTS_MAX];
+    struct mbx_status status;
+    struct world w;
+
+    make_folder();
+    world_open(&w, *state, 2, traced);
+    assert_int_equal(mbx_probe(w.eps[1], MBX_ANY_SOURCE, CONTEXT, 9, 6, &status), 0);
+    world_close(&w);
+    assert_int_equal(events_of(1, e), 3);
+    assert_event(&e[0], TRACE_PEEK, UINT32_MAX, 9, 6, 0, 0);
+    assert_event(&e[1], TRACE_PEEK, UINT32_MAX, 9, 6, 0, 0);
+    remove_folder(2);
+}
+
+/* Long messages are recorded once, when they are matched. */
+static void test_every_protocol(void **state)
+{
+    static const size_t sizes[] = {0, 8, 1000, 10000, 100000};
+    static char buf[100000];
+    struct trace_event e[EVENTS_MAX];
+    struct world w;
+
+    make_folder();
+    world_open(&w, *state, 2, traced);
+    for (size_t i = 0; i < ARRAY_COUNT(sizes); i++) {
+        const struct mbx_options silent = {.flags = MBX_SILENT};
+        mbx_request recv;
+
+        assert_int_equal(
+            mbx_send(w.eps[0], 1, CONTEXT, i, world_data(0, sizes[i]), sizes[i], &silent, NULL),
+            0);
+        world_settle(&w);
+        assert_int_equal(mbx_recv(w.eps[1], 0, CONTEXT, i, 0, buf, sizeof buf, NULL, &recv), 0);
+        world_wait_error(&w, 1, recv, 0);
+    }
+    world_close(&w);
+    if (world_window(*state) != UINT64_MAX) {
+        int count = events_of(1, e);
+
+        assert_int_equal(count_of(e, count, TRACE_POST), ARRAY_COUNT(sizes));
+        assert_int_equal(count_of(e, count, TRACE_ARRIVE), ARRAY_COUNT(sizes));
+        remove_folder(2);
+        return;
+    }
+    assert_int_equal(events_of(1, e), 11);
+    for (size_t i = 0; i < ARRAY_COUNT(sizes); i++) {
+        assert_event(&e[2 * i], TRACE_ARRIVE, 0, i, 0, e[2 * i].entry, 0);
+        assert_event(&e[2 * i + 1], TRACE_POST, 0, i, 0, e[2 * i + 1].entry, e[2 * i].entry);
+    }
+    remove_folder(2);
+}
+
+/* A receive that is told to its sender in advance: written into, and void. */
+static void test_announce_events(void **state)
+{
+    const struct world_config *config = *state;
+    struct trace_event e[EVENTS_MAX];
+    mbx_request recv[2];
+    struct world w;
+
+    if (strcmp(config->name, "loop") != 0 && strcmp(config->name, "shm") != 0)
+        skip();
+    make_folder();
+    world_open(&w, config, 2, traced_announce);
+    recv[0] = post(&w, 0, 1, 0);
+    world_settle(&w);
+    send_tag(&w, 1);
+    recv[1] = post(&w, 0, 2, 0);
+    send_tag(&w, 3);
+    assert_int_equal(mbx_cancel(w.eps[1], recv[1]), 0);
+    world_close(&w);
+    assert_int_equal(events_of(1, e), 8);
+    assert_event(&e[0], TRACE_POST, 0, 1, 0, e[0].entry, 0);
+    assert_event(&e[1], TRACE_ANNOUNCE, 0, 1, 0, e[0].entry, 0);
+    assert_event(&e[2], TRACE_ARRIVE, 0, 1, 0, 0, e[0].entry);
+    assert_event(&e[4], TRACE_ANNOUNCE, 0, 2, 0, e[3].entry, 0);
+    assert_int_equal(events_of(0, e), 4);
+    assert_event(&e[0], TRACE_LOCK, 1, 1, 0, e[0].entry, recv[0]);
+    assert_event(&e[1], TRACE_WRITE, 1, 1, 0, e[0].entry, recv[0]);
+    assert_event(&e[2], TRACE_VOID, 1, 2, 0, 0, recv[1]);
+    remove_folder(2);
+}
+
+/* A trace that cannot be made costs a warning, not the program. */
+static void test_no_folder(void **state)
+{
+    static const char *const nowhere[] = {"TRACE=/nonexistent/folder", NULL};
+    struct world w;
+
+    warnings = 0;
+    log_set_sink(count_line, NULL);
+    world_open(&w, *state, 2, nowhere);
+    assert_int_equal(warnings, 2);
+    tell_story(&w);
+    world_close(&w);
+    log_set_sink(NULL, NULL);
+    assert_int_equal(warnings, 2);
+}
+
+static void test_full_disk(void **state)
+{
+    struct trace_event e[EVENTS_MAX];
+    static struct trace_reader reader;
+    /* a sender that holds messages has as much to tell */
+    const char *const told[] = {setting, "HOLD_TAKE=no", "EARLY_RECV=off", NULL};
+    unsigned files = world_window(*state) == 0 ? 2 : 1;
+    struct world w;
+
+    make_folder();
+    warnings = 0;
+    log_set_sink(count_line, NULL);
+    world_open(&w, *state, 2, told);
+    assert_int_equal(sys_fail_name("write", SYS_FAIL_ALWAYS, ENOSPC), 0);
+    for (int i = 0; i < 400; i++) /* 1024 records fill the buffer */
+        tell_story(&w);
+    assert_int_equal(warnings, files);
+    sys_fail_none();
+    tell_story(&w); /* it does not begin again */
+    world_close(&w);
+    log_set_sink(NULL, NULL);
+    assert_int_equal(warnings, files);
+    assert_int_equal(trace_open(&reader, file_of(1)), 0);
+    assert_int_equal(trace_next(&reader, e), -EBADMSG);
+    trace_close(&reader);
+    if (world_window(*state) == UINT64_MAX)
+        assert_int_equal(events_of(0, e), 1); /* the other one can write by then */
+    remove_folder(2);
+}
+
+/* An event costs one look at the clock, and none if nothing is recorded.  What else looks at it
+ * does so in both stories alike. */
+static void test_off_costs_no_clock(void **state)
+{
+    const struct world_config *config = *state;
+    struct world w;
+    int silent_reads;
+
+    if (!world_is_loop(config) || world_has_faults(config) ||
+        world_window(config) != UINT64_MAX)
+        return; /* these have clocks of their own, or look whether a receiver is alive */
+    world_open(&w, config, 2, NULL);
+    clock_reads = 0;
+    clock_set(count_clock);
+    tell_story(&w);
+    clock_set(NULL);
+    silent_reads = clock_reads;
+    world_close(&w);
+    make_folder();
+    world_open(&w, config, 2, traced);
+    clock_reads = 0;
+    clock_set(count_clock);
+    tell_story(&w);
+    clock_set(NULL);
+    assert_int_equal(clock_reads, silent_reads + 15);
+    world_close(&w);
+    remove_folder(2);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_event),     cmocka_unit_test(test_missed_probes),
+        cmocka_unit_test(test_every_protocol),  cmocka_unit_test(test_no_folder),
+        cmocka_unit_test(test_full_disk),       cmocka_unit_test(test_off_costs_no_clock),
+        cmocka_unit_test(test_announce_events),
+    };
+
+    return world_main(argc, argv, tests, ARRAY_COUNT(tests));
+}
