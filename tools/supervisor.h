@@ -3,15 +3,15 @@
  * supervisor.h - the process between `mbx run` and the ranks.
  *
  *   mbx run  <--- socket --->  supervisor  --- parent of --->  rank 0 ... rank n-1
- *   output, messages, signals  starts, reaps and ends     each in a process group
+ *   output, messages, signals  starts, reaps and ends          each in a process group
  *
  * Nobody may leave processes behind, whoever is killed:
  *
- *   a rank       the supervisor reaps it and ends the job if it failed
- *   mbx run      the supervisor reads the end of the socket and kills all its descendants
- *   the supervisor    the kernel kills the ranks (PR_SET_PDEATHSIG); what they have started
- *                becomes descendants of mbx run, which reads the end of the socket and
- *                kills them
+ *   a rank          the supervisor reaps it and ends the job if it failed
+ *   mbx run         the supervisor reads the end of the socket and kills all its descendants
+ *   the supervisor  the kernel kills the ranks (PR_SET_PDEATHSIG); what they have started
+ *                   becomes descendants of mbx run, which reads the end of the socket and
+ *                   kills them
  *
  * Both adopt orphans, so a descendant cannot get out of sight by losing its parent.
  * The supervisor is in a process group of its own and calls itself "mbx-supervisor": what

@@ -10,8 +10,8 @@
  *      5     1  version     WIRE_VERSION
  *      6     2  flags       enum wire_flags
  *      8     8  tag         the envelope of those that have one; else 0
- *     16     8  data        of these: the sender's options.data; RTR, PEEK, ANNOUNCE: ignore bits;
- *                           else 0
+ *     16     8  data        of these: the sender's options.data; RTR, PEEK, ANNOUNCE: ignore
+ *                           bits; else 0
  *     24     4  context_id  as tag
  *     28     4  zero        must be 0
  *
@@ -32,10 +32,11 @@
  *   CREDIT envelopes payload          so many messages, so many bytes more may come
  *   DEFER  epoch room from table      I defer messages: send me RTRs, at most room of them,
  *                                     of receives behind from; epoch 0: no longer.  table: 0,
- *                                     or where on my board you see some of them
- *  *RTR    receiver epoch number word as   this receive is open; what it accepts is the
- *                                     envelope (flag: from any source).  word: its lock, or
- *                                     0; owner_id: the number of who takes that
+ *                                     or where in my table words you see some of them
+ *  *RTR    receiver epoch number word owner_id
+ *                                     this receive is open; what it accepts is the envelope
+ *                                     (flag: from any source).  word: its lock, or 0;
+ *                                     owner_id: the number of who takes that
  *  *CLAIM  sender receiver size address key   my message suits; payload: the first bytes
  *   GRANT  sender                     that message is received, or taken by a probe
  *   RETIRE receiver sender            that receive is not open any more; if sender is not 0,
@@ -56,9 +57,9 @@
  *
  * and, for receives that are told to their sender before it sends:
  *
- *  *ANNOUNCE  receiver number from credit word as size address key
+ *  *ANNOUNCE  receiver number from credit word owner_id size address key
  *                                     this receive is open, and here lies its buffer.  word,
- *                                     as: see RTR; credit: the envelopes that you have if
+ *                                     owner_id: see RTR; credit: the envelopes that you have if
  *                                     nothing of yours is under way.  Such receives are
  *                                     numbered; from: the oldest one that is open and accepts
  *                                     a message that this one accepts
@@ -70,8 +71,9 @@
  *                                     the end: now so many are there; as above
  *   COOP   sender receiver offset size word owner_id address key
  *                                     of a message that I read: write the bytes
- *                                     [offset, offset + size) to address.  word, as: see RTR;
- *                                     if you have it, WRITTEN ends it, done as of the message
+ *                                     [offset, offset + size) to address.  word, owner_id: see
+ *                                     RTR; if you have it, WRITTEN ends it, done as of the
+ *                                     message
  *
  * sender and receiver are request numbers of that side, returned as they came.  All
  * fields are in the byte order of the machine: both sides are on one machine, or
