@@ -37,7 +37,8 @@
  * Invariants
  *   I1  a request is on open if and only if it is POSTED and in its engine
  *   I2  deferrer.live counts RTRs that it may still have; it never has more than room
- *   I3  a peer has no more than BACKLOG_CLAIMS unanswered claims, so answers have room
+ *   I3  no more than BACKLOG_CLAIMS + 1 answers wait for a deferring peer: an honest one has no
+ *       more claims than that (backlog.c I6), and what would be one more is refused
  *   I4  a deferring peer is on receiver.deferrers if and only if peer.defers
  *   I5  a deferring peer that has answered a probe has no question open, and no open receive
  *       would take the message that it named
@@ -354,11 +355,13 @@ static int send_answer(struct mbx_ep *ep, struct peer *peer, const struct answer
 {
     const struct wire_grant grant = {answer->sender};
     const struct wire_retire retire = {answer->receiver, answer->sender};
+    int err;
 
     if (answer->receiver == 0)
         return outq_tell(ep, peer, WIRE_GRANT, &grant);
-    ep->stats.retires++;
-    return outq_tell(ep, peer, WIRE_RETIRE, &retire);
+    err = outq_tell(ep, peer, WIRE_RETIRE, &retire);
+    ep->stats.retires += err == 0;
+    return err;
 }
 
 static int answers_leave(struct mbx_ep *ep, struct peer *peer)

@@ -11,9 +11,13 @@
 #include <stdalign.h>
 #include <string.h>
 
+#include "core/valid.h"
 #include "p2p/p2p.h"
+#include "sendside/backlog.h"
+#include "sendside/receiver.h"
 
 #define CONTEXT 15
+#define CLAIMS  20000 /* more than any ring has room for */
 #define SIZE    20000 /* a rendezvous in most configurations */
 
 static uint64_t dropped; /* so far, by endpoint 0 */
@@ -323,6 +327,30 @@ static void test_a_flood_of_holds_walks_no_list(void **state)
     world_close(&w);
 }
 
+/* Answers that cannot leave have room for as many claims as a peer may have. */
+static void test_claims_that_are_not_answered_are_refused(void **state)
+{
+    const struct world_config *config = *state;
+    const struct wire_defer defer = {.room = 8, .epoch = 1};
+    struct wire_claim claim = {.receiver = 1, .size = 8};
+    struct world w;
+
+    if (world_has_faults(config) || world_has_device(config))
+        skip();
+    world_open(&w, config, 3,
+               (const char *const[]){"CLOSE_TIMEOUT=0", "LOG_LEVEL=error", "ANY_SOURCE=window",
+                                     "WINDOW=0", NULL});
+    tell(&w, 1, WIRE_DEFER, &defer, NULL, 0);
+    for (claim.sender = 1; claim.sender <= CLAIMS; claim.sender++)
+        tell_message(&w, 1, WIRE_CLAIM, &claim, NULL, 0);
+    /* as many as the ring takes are answered, and of the others BACKLOG_CLAIMS + 1 may wait */
+    ep_check(w.eps[0]);
+    assert_int_equal(world_stats(&w, 0).dropped_packets + world_stats(&w, 0).retires +
+                         peer_get(w.eps[0], 1)->deferrer->answer_count,
+                     CLAIMS);
+    world_close(&w);
+}
+
 /* A peer that is lent much, has all of it kept, and sends more payload than it has credit for: it
  * is matched, so it costs nothing, but what comes back for it is not there to be lent. */
 static void test_payload_beyond_credit_makes_none(void **state)
@@ -380,6 +408,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_cts_for_an_eager_send),
         cmocka_unit_test(test_fins_that_nobody_reads_are_bounded),
         cmocka_unit_test(test_a_flood_of_holds_walks_no_list),
+        cmocka_unit_test(test_claims_that_are_not_answered_are_refused),
         cmocka_unit_test(test_payload_beyond_credit_makes_none),
     };
 
