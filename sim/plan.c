@@ -61,7 +61,7 @@ static const char *one_of(struct mood *m, const char *const *names, uint32_t cou
     one_of(m, (const char *const[]){__VA_ARGS__},                                              \
            (uint32_t)ARRAY_COUNT(((const char *const[]){__VA_ARGS__})))
 
-static void draw_params(struct plan *p, struct mood *m, const char *any_source,
+static void draw_params(struct plan *p, struct mood *m, const char *match_at,
                         char params[PLAN_PARAMS][40])
 {
     int i = 0;
@@ -70,28 +70,28 @@ static void draw_params(struct plan *p, struct mood *m, const char *any_source,
     snprintf(params[i++], 40, "TRANSPORT=sim");
     snprintf(params[i++], 40, "LOG_LEVEL=error");
     snprintf(params[i++], 40, "CLOSE_TIMEOUT=0");
-    snprintf(params[i++], 40, "ANY_SOURCE=%s", any_source);
+    snprintf(params[i++], 40, "MATCH_AT=%s", match_at);
     snprintf(params[i++], 40, "EAGER_LIMIT=%s", ONE_OF(m, "0", "600", "2000", "8K", "16K"));
     snprintf(params[i++], 40, "RNDV=%s", ONE_OF(m, "data", "auto", "auto"));
-    snprintf(params[i++], 40, "EARLY_DATA=%s", ONE_OF(m, "0", "200", "400"));
+    snprintf(params[i++], 40, "RTS_PAYLOAD=%s", ONE_OF(m, "0", "200", "400"));
     snprintf(params[i++], 40, "READ_CHUNK=%s", ONE_OF(m, "4K", "4K", "1M"));
     snprintf(params[i++], 40, "WINDOW=%s", ONE_OF(m, "0", "0", "1", "2", "5", "auto", "auto"));
     snprintf(params[i++], 40, "WINDOW_PAYLOAD=%s", ONE_OF(m, "0", "auto"));
     snprintf(params[i++], 40, "UNEXPECTED_MEMORY=%s", ONE_OF(m, "64M", "64M", "100K", "4K"));
-    snprintf(params[i++], 40, "HOLD_TAKE=%s", ONE_OF(m, "no", "yes"));
-    snprintf(params[i++], 40, "EARLY_RECV=%s", ONE_OF(m, "off", "auto", "always", "always"));
-    snprintf(params[i++], 40, "EARLY_SIZE=%s", ONE_OF(m, "1", "1", "600", "8K"));
+    snprintf(params[i++], 40, "SENDTABLE=%s", ONE_OF(m, "no", "yes"));
+    snprintf(params[i++], 40, "RPUT=%s", ONE_OF(m, "off", "auto", "always", "always"));
+    snprintf(params[i++], 40, "RPUT_SIZE=%s", ONE_OF(m, "1", "1", "600", "8K"));
     snprintf(params[i++], 40, "SPIN=0");
     snprintf(params[i++], 40, "PEER_TIMEOUT=400ms");
 }
 
 static void draw_settings(struct plan *p, struct mood *m)
 {
-    const char *any_source = ONE_OF(m, "window", "window", "sender");
+    const char *match_at = ONE_OF(m, "receiver", "receiver", "sender");
 
     p->variants = chance(m, 30) ? PLAN_VARIANTS : 1;
     for (uint32_t i = 0; i < p->variants; i++)
-        draw_params(p, m, any_source, p->params[i]);
+        draw_params(p, m, match_at, p->params[i]);
     p->room = chance(m, 50) ? 1 + below(m, 4) : 256;
 }
 
@@ -109,8 +109,8 @@ static void draw_device(struct mood *m, char params[PLAN_PARAMS][40])
 
 static void draw_share(struct mood *m, char params[PLAN_PARAMS][40])
 {
-    snprintf(params[PLAN_PARAMS - 7], 40, "SHARE=%s", ONE_OF(m, "off", "always", "always"));
-    snprintf(params[PLAN_PARAMS - 6], 40, "SHARE_SIZE=%s", ONE_OF(m, "2", "2", "600"));
+    snprintf(params[PLAN_PARAMS - 7], 40, "COOP=%s", ONE_OF(m, "off", "always", "always"));
+    snprintf(params[PLAN_PARAMS - 6], 40, "COOP_SIZE=%s", ONE_OF(m, "2", "2", "600"));
 }
 
 static void draw_more(struct plan *p, struct mood *m)

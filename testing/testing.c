@@ -5,7 +5,9 @@
 #include "testing/testing.h"
 
 #include "base/base.h"
+#include "base/clock.h"
 #include "base/failpoint.h"
+#include "core/tuning.h"
 #include "testing/fault/failpoints.h"
 #include "testing/fault/fault.h"
 #include "testing/loop/loop.h"
@@ -13,19 +15,60 @@
 
 static const struct transport_ops *const transports[] = {&transport_loop, &transport_sim};
 
+/* ---- parameters ---- */
+
 static const struct param params[] = {
-    {"FAULT_PERCENT", PARAM_COUNT, "percent", "0", 0, 90, NULL,
+    {"FAULT_PERCENT", PARAM_COUNT, PARAM_TEST, "percent", "0", 0, 90, NULL,
      "how often the transport pretends to be full, late or unable", TESTING_AT(fault_percent)},
-    {"FAULT_SEED", PARAM_COUNT, NULL, "1", 0, 0, NULL, "seed of these faults",
+    {"FAULT_SEED", PARAM_COUNT, PARAM_TEST, NULL, "1", 0, 0, NULL, "seed of these faults",
      TESTING_AT(fault_seed)},
-    {"FAULT_DIE", PARAM_STRING, NULL, "", 0, 0, NULL,
+    {"FAULT_DIE", PARAM_STRING, PARAM_TEST, NULL, "", 0, 0, NULL,
      "where this process kills itself: at a trace event, sent-TYPE or got-TYPE of a packet, or "
      "within a read or write",
      TESTING_AT(fault_die)},
-    {"FAULT_HOST", PARAM_COUNT, NULL, "0", 0, 0, NULL,
+    {"FAULT_HOST", PARAM_COUNT, PARAM_TEST, NULL, "0", 0, 0, NULL,
      "processes with different numbers take each other for those of another machine",
      offsetof(struct transport_settings, shm.host)},
 };
+
+static const char *const when_names[] = {
+    [TUNING_BY_RNDV] = "rndv", [TUNING_AUTO] = "auto",  [TUNING_ALWAYS] = "always",
+    [TUNING_OFF] = "off",      [TUNING_OFF + 1] = NULL,
+};
+static const char *const auto_word[] = {"auto", NULL};
+
+#define TUNING_AT(field) offsetof(struct tuning, field)
+
+/* What users do not set (core/tuning.h), so that tests can. */
+static const struct param tuning[] = {
+    {"RPUT", PARAM_CHOICE, PARAM_TEST, NULL, "rndv", 0, 0, when_names,
+     "announce a receive that waits for one sender alone, so that this one writes there: as "
+     "MBX_RNDV says, where that is of use, always, or never",
+     TUNING_AT(rput)},
+    {"RPUT_SIZE", PARAM_SIZE, PARAM_TEST, NULL, "auto", 1, UINT64_C(1) << 46, auto_word,
+     "smaller receives are not announced, and smaller messages not written",
+     TUNING_AT(rput_size)},
+    {"COOP", PARAM_CHOICE, PARAM_TEST, NULL, "rndv", 0, 0, when_names,
+     "both sides copy a long message within a machine: as MBX_RNDV says, where that is of use, "
+     "always, or never",
+     TUNING_AT(coop)},
+    {"COOP_SIZE", PARAM_SIZE, PARAM_TEST, NULL, "auto", 2, UINT64_C(1) << 46, auto_word,
+     "what is shorter, or the end of a message, is copied by one side", TUNING_AT(coop_size)},
+    {"SENDTABLE", PARAM_BOOL, PARAM_TEST, NULL, "yes", 0, 0, NULL,
+     "deferred sends lie in a table, out of which a receiver on the same machine pulls them "
+     "by itself",
+     TUNING_AT(sendtable)},
+    {"DEVICE_SPIN", PARAM_TIME, PARAM_TEST, NULL, "auto", 0, 10 * CLOCK_S, auto_word,
+     "how long a device on a thread or in a process polls before it sleeps",
+     TUNING_AT(device_spin_ns)},
+    {"DEVICE_ANSWER", PARAM_TIME, PARAM_TEST, NULL, "auto", CLOCK_MS, 3600 * CLOCK_S, auto_word,
+     "how long a device on a thread or in a process may take to begin",
+     TUNING_AT(device_answer_ns)},
+    {"DEVICE_PROGRAM", PARAM_STRING, PARAM_TEST, NULL, "", 0, 0, NULL,
+     "the program of soft-process, if it is not beside the library", TUNING_AT(device_program)},
+};
+
+/* ---- transports ---- */
 
 static int open_transport(const struct transport_ops *ops,
                           const struct transport_config *config, struct transport **out)
@@ -62,6 +105,9 @@ __attribute__((constructor)) static void register_all(void)
     };
     static const struct failpoint_hook hook = {.is_wanted = dies_somewhere, .reached = reached};
 
+    static const struct tuning_extension more = {tuning, ARRAY_COUNT(tuning)};
+
     transport_extension = &extension;
+    tuning_extension = &more;
     failpoint_hook = &hook;
 }

@@ -24,7 +24,10 @@ static const char usage[] =
     "  --protocols    by which protocol messages of which size travel\n"
     "  --window       what messages without a receive may cost this process\n"
     "  --stats        the statistics of an endpoint (MBX_STATS_FILE): name, unit, meaning\n"
-    "  --params       the parameters: environment variable, value, default, range, meaning\n"
+    "  --params       the parameters: environment variable, value, unit, default, range, where "
+    "the\n"
+    "                 value comes from, meaning\n"
+    "  --params=all   advanced ones, too\n"
     "  -h, --help     this text\n"
     "\n"
     "The values are those that a program started from here would have.\n";
@@ -33,7 +36,7 @@ static const struct option options[] = {{"transports", no_argument, NULL, 't'},
                                         {"network", no_argument, NULL, 'n'},
                                         {"devices", no_argument, NULL, 'd'},
                                         {"protocols", no_argument, NULL, 'r'},
-                                        {"params", no_argument, NULL, 'p'},
+                                        {"params", optional_argument, NULL, 'p'},
                                         {"window", no_argument, NULL, 'w'},
                                         {"stats", no_argument, NULL, 's'},
                                         {"help", no_argument, NULL, 'h'},
@@ -98,9 +101,8 @@ static void print_found(const struct mbx_network *network)
                network->reads_memory ? "the receiver reads what is long"
                                      : "not read: what is long comes in packets");
     print_what("words", network->exchanges_words ? "exchanged" : "no",
-               network->exchanges_words
-                   ? "of 64 bits, for MBX_ANY_SOURCE=sender"
-                   : "MBX_ANY_SOURCE=sender makes claims in place of them");
+               network->exchanges_words ? "of 64 bits, for MBX_MATCH_AT=sender"
+                                        : "MBX_MATCH_AT=sender makes claims in place of them");
     print_what("threading", network->threading, "what the provider allows (FI_THREAD_...)");
 }
 
@@ -186,24 +188,45 @@ static int print_window(const struct tool *tool)
     return print_of_endpoint(tool, print_limits);
 }
 
-static int print_params(const struct tool *tool)
+static void print_param(const struct mbx_param *param)
+{
+    printf("  %s=%s\n", param->name, param->value);
+    printf("      %s\n", param->help);
+    printf("      default %s, range %s%s%s, from the %s\n",
+           param->initial[0] != '\0' ? param->initial : "empty", param->range,
+           param->unit[0] != '\0' ? ", unit " : "", param->unit,
+           param->is_set ? "environment" : "default");
+}
+
+/* level: of the last ones that are printed (mbx_param.level). */
+static int print_params_to(const struct tool *tool, uint32_t level)
 {
     struct mbx_param param;
-    unsigned index = 0;
+    unsigned index = 0, hidden = 0;
     int err;
 
     printf("parameters\n");
-    for (; (err = mbx_param_get(index, &param, sizeof param)) == 0; index++) {
-        printf("  %s=%s%s%s\n", param.name, param.value, param.unit[0] != '\0' ? " " : "",
-               param.unit);
-        printf("      %s\n", param.help);
-        printf("      default %s, range %s\n",
-               param.initial[0] != '\0' ? param.initial : "empty", param.range);
-    }
+    for (; (err = mbx_param_get(index, &param, sizeof param)) == 0; index++)
+        if (param.level <= level)
+            print_param(&param);
+        else
+            hidden++;
+    if (hidden > 0)
+        printf("  %u more are advanced: mbx info --params=all\n", hidden);
     if (index > 0)
         return TOOL_DONE;
     tool_error(tool, "the parameters cannot be read: %s", mbx_strerror(err));
     return TOOL_FAILED;
+}
+
+static int print_params(const struct tool *tool)
+{
+    return print_params_to(tool, 0);
+}
+
+static int print_all_params(const struct tool *tool)
+{
+    return print_params_to(tool, UINT32_MAX);
 }
 
 static int print_stats(const struct tool *tool)
@@ -217,13 +240,13 @@ static int print_stats(const struct tool *tool)
     return TOOL_DONE;
 }
 
-/* The parts in the order in which all of them are printed. */
+/* The parts in the order in which all of them are printed; the last one is no part of them. */
 static const struct part {
     int option;
     int (*print)(const struct tool *tool);
-} parts[] = {{'t', print_transports}, {'n', print_network}, {'d', print_devices},
-             {'r', print_protocols},  {'w', print_window},  {'s', print_stats},
-             {'p', print_params}};
+} parts[] = {{'t', print_transports}, {'n', print_network},   {'d', print_devices},
+             {'r', print_protocols},  {'w', print_window},    {'s', print_stats},
+             {'p', print_params},     {'P', print_all_params}};
 
 static int print_parts(const struct tool *tool, const bool *wanted)
 {
@@ -237,14 +260,22 @@ static int print_parts(const struct tool *tool, const bool *wanted)
 
 static int run(const struct tool *tool, int argc, char **argv)
 {
-    static const bool all[ARRAY_COUNT(parts)] = {true, true, true, true, true, true, true};
+    static const bool all[ARRAY_COUNT(parts)] = {true, true, true, true,
+                                                 true, true, true, false};
     bool wanted[ARRAY_COUNT(parts)] = {false}, any = false;
     int option, status = 0;
 
-    while ((option = tool_option(tool, argc, argv, "+:h", options, &status)) >= 0)
+    while ((option = tool_option(tool, argc, argv, "+:h", options, &status)) >= 0) {
+        if (option == 'p' && optarg != NULL) {
+            if (strcmp(optarg, "all") != 0)
+                return tool_usage_error(tool, "--params takes =all or nothing, not '%s'",
+                                        optarg);
+            option = 'P';
+        }
         for (size_t i = 0; i < ARRAY_COUNT(parts); i++)
             if (parts[i].option == option)
                 wanted[i] = any = true;
+    }
     if (option == -2)
         return status;
     if (optind < argc)

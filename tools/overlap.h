@@ -47,7 +47,7 @@ struct overlap_mode {
     char name[64];
     char match[16];  /* MBX_MATCH */
     char device[32]; /* MBX_DEVICE */
-    char early[8];   /* MBX_EARLY_RECV; with a device there are none anyway */
+    bool writes; /* MBX_RNDV lets senders write into receives; with a device none do anyway */
 };
 
 #define OVERLAP_MODES "software,early,soft,soft-thread,soft-process" /* --modes all */

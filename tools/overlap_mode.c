@@ -2,9 +2,9 @@
 /*
  * overlap_mode.c - who matches, in words.
  *
- *   name               MBX_MATCH  MBX_DEVICE   MBX_EARLY_RECV
- *   software           software   none         off
- *   early              software   none         auto
+ *   name               MBX_MATCH  MBX_DEVICE   MBX_RNDV
+ *   software           software   none         read+coop, or what else lets nobody write
+ *   early              software   none         auto, or what else lets senders write
  *   DEVICE             split      DEVICE     (also written split/DEVICE)
  *   device/DEVICE      device     DEVICE
  *
@@ -65,9 +65,8 @@ static bool is_device(const char *name)
 static void name_mode(struct overlap_mode *mode)
 {
     if (strcmp(mode->match, "software") == 0 || strcmp(mode->device, "none") == 0)
-        *mode = strcmp(mode->early, "off") == 0
-                    ? (struct overlap_mode){"software", "software", "none", "off"}
-                    : (struct overlap_mode){"early", "software", "none", "auto"};
+        *mode = mode->writes ? (struct overlap_mode){"early", "software", "none", true}
+                             : (struct overlap_mode){"software", "software", "none", false};
     else if (strcmp(mode->match, "split") == 0)
         snprintf(mode->name, sizeof mode->name, "%s", mode->device);
     else
@@ -78,7 +77,7 @@ bool overlap_mode_find(const char *name, struct overlap_mode *mode)
 {
     const char *slash = strchr(name, '/');
     const char *device = slash != NULL ? slash + 1 : name;
-    struct overlap_mode found = {.match = "split", .early = "auto"};
+    struct overlap_mode found = {.match = "split", .writes = true};
 
     if (strlen(name) >= sizeof found.name || strlen(device) >= sizeof found.device)
         return false;
@@ -89,8 +88,7 @@ bool overlap_mode_find(const char *name, struct overlap_mode *mode)
         return false;
     if (strcmp(name, "software") == 0 || strcmp(name, "early") == 0) {
         snprintf(found.match, sizeof found.match, "software");
-        if (strcmp(name, "software") == 0)
-            snprintf(found.early, sizeof found.early, "off");
+        found.writes = strcmp(name, "early") == 0;
         device = "none";
     } else if (!is_device(device)) {
         return false;
@@ -114,26 +112,35 @@ static int set_param(const char *name, const char *value)
     return setenv(name, value, 1) < 0 ? -errno : 0;
 }
 
+/* May senders write into receives, as MBX_RNDV is now? */
+static bool let_write(void)
+{
+    struct mbx_param param;
+
+    return find_param("MBX_RNDV", &param) &&
+           (strcmp(param.value, "auto") == 0 || strstr(param.value, "write") != NULL);
+}
+
 int overlap_mode_enter(const struct overlap_mode *mode)
 {
     int err = set_param("MBX_MATCH", mode->match);
 
     if (err == 0)
         err = set_param("MBX_DEVICE", mode->device);
-    return err != 0 ? err : set_param("MBX_EARLY_RECV", mode->early);
+    return err != 0 || let_write() == mode->writes
+               ? err
+               : set_param("MBX_RNDV", mode->writes ? "auto" : "read+coop");
 }
 
 void overlap_mode_now(struct overlap_mode *mode)
 {
     struct mbx_param param;
 
-    *mode = (struct overlap_mode){.match = "software", .device = "none", .early = "off"};
+    *mode = (struct overlap_mode){.match = "software", .device = "none", .writes = let_write()};
     if (find_param("MBX_MATCH", &param))
         snprintf(mode->match, sizeof mode->match, "%.15s", param.value);
     if (find_param("MBX_DEVICE", &param))
         snprintf(mode->device, sizeof mode->device, "%.31s", param.value);
-    if (find_param("MBX_EARLY_RECV", &param))
-        snprintf(mode->early, sizeof mode->early, "%.7s", param.value);
     name_mode(mode);
 }
 

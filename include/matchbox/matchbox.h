@@ -107,11 +107,13 @@ MBX_API const char *mbx_strerror(int error);
 
 struct mbx_param {
     char name[48];     /* environment variable, "MBX_..." */
-    char unit[16];     /* "bytes", "ns", ... or empty */
+    char unit[16];     /* "bytes", "messages", ...; empty: the value says it, or has none */
     char value[128];   /* as set now, formatted */
     char initial[128]; /* the default */
     char range[128];   /* what is accepted */
     char help[256];
+    uint32_t level; /* 0: for every user; 1: advanced; 2: of a program that tests the library */
+    uint32_t is_set; /* 1: the environment says the value; 0: it is the default */
 };
 
 /*
@@ -960,7 +962,7 @@ struct mbx_network {
     uint32_t version;         /* libfabric's: (its first number << 16) + its second */
     uint64_t message;         /* bytes of a message of the provider, at most */
     uint32_t reads_memory;    /* 1: the receiver reads long messages; 0: they come in packets */
-    uint32_t exchanges_words; /* 1: MBX_ANY_SOURCE=sender can use words there; 0: claims */
+    uint32_t exchanges_words; /* 1: MBX_MATCH_AT=sender can use words there; 0: claims */
 };
 
 /*

@@ -107,6 +107,9 @@ test_static() {
     if [ -d build-test/gcc/libmatchbox_internal.a.p ]; then
         check scripts/check/calls build-test/gcc
     fi
+    if [ -x build-test/gcc/tools/mbx ]; then
+        check scripts/check/params
+    fi
     check scripts/check/walk
     check scripts/check/provider
     check scripts/check/docs

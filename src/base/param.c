@@ -191,6 +191,8 @@ static bool read_value(const struct param *p, const char *text, struct value *va
         return strlen(text) < PARAM_STRING_MAX;
     case PARAM_FOREIGN:
         return true;
+    case PARAM_GONE:
+        return false;
     }
     return false;
 }
@@ -238,9 +240,15 @@ static void format_value(const struct param *p, uint64_t number, const char *str
         snprintf(text, size, "%s", string);
         break;
     case PARAM_FOREIGN:
+    case PARAM_GONE:
         snprintf(text, size, "%s", "");
         break;
     }
+}
+
+static bool has_number(const struct param *p)
+{
+    return p->type != PARAM_STRING && p->type != PARAM_FOREIGN && p->type != PARAM_GONE;
 }
 
 char *param_format(const struct param *param, const void *settings, char *text, size_t size)
@@ -248,7 +256,7 @@ char *param_format(const struct param *param, const void *settings, char *text, 
     const char *place = (const char *)settings + param->offset;
     uint64_t number = 0;
 
-    if (param->type != PARAM_STRING && param->type != PARAM_FOREIGN)
+    if (has_number(param))
         memcpy(&number, place, sizeof number);
     format_value(param, number, place, text, size);
     return text;
@@ -314,6 +322,9 @@ char *param_range_text(const struct param *param, char *text, size_t size)
     case PARAM_FOREIGN:
         snprintf(text, size, "text");
         break;
+    case PARAM_GONE:
+        snprintf(text, size, "%s", param->help);
+        break;
     }
     return text;
 }
@@ -373,7 +384,8 @@ static const char *nearest_name(const struct loader *l, const char *name, size_t
         size_t known_length = strlen(known);
         size_t distance;
 
-        if (l->table[i].type == PARAM_FOREIGN || known_length > NAME_MAX_LENGTH)
+        if (l->table[i].type == PARAM_FOREIGN || l->table[i].type == PARAM_GONE ||
+            known_length > NAME_MAX_LENGTH)
             continue;
         distance = edit_distance(name, length, known, known_length);
         if (distance < least) {
@@ -413,6 +425,9 @@ static int take_assignment(struct loader *l, const char *name_and_value)
 
     if (p == NULL)
         return refuse_name(l, name_and_value, length);
+    if (p->type == PARAM_GONE)
+        return refuse(l, "%s%s is not a parameter any more: %s", PARAM_PREFIX, p->name,
+                      p->help);
     if (name_and_value[length] == '\0')
         return refuse(l, "%s%s: a value is missing, write %s=VALUE", PARAM_PREFIX, p->name,
                       p->name);
@@ -476,7 +491,7 @@ static void store(const struct loader *l, void *settings)
 
         if (p->type == PARAM_STRING)
             snprintf(place, PARAM_STRING_MAX, "%s", l->values[i].text);
-        else if (p->type != PARAM_FOREIGN)
+        else if (has_number(p))
             memcpy(place, &l->values[i].number, sizeof l->values[i].number);
     }
 }

@@ -16,13 +16,15 @@
  *   PARAM_CHOICE  one of choices                            uint64_t index of it
  *   PARAM_STRING  fewer than PARAM_STRING_MAX bytes         char[PARAM_STRING_MAX]
  *   PARAM_FOREIGN anything: somebody else reads it           not at all
+ *   PARAM_GONE    nothing: it is a parameter no more         not at all
  *
  * A SIZE or COUNT with choices takes these words, too: choices[i] is stored as
  * UINT64_MAX - i, whatever the range.
  *
  * Letters may be of either case, except in strings.  SIZE also takes KB and KiB, and
  * so on.  A FOREIGN row only makes its name known; if the name ends in '*', all names
- * that begin so.
+ * that begin so.  A GONE row is a name that was known once: it is refused, and its help says
+ * what there is instead.
  */
 #ifndef BASE_PARAM_H
 #define BASE_PARAM_H
@@ -40,12 +42,20 @@ enum param_type {
     PARAM_BOOL,
     PARAM_CHOICE,
     PARAM_STRING,
-    PARAM_FOREIGN
+    PARAM_FOREIGN,
+    PARAM_GONE
+};
+
+enum param_level {
+    PARAM_USUAL,    /* for every user */
+    PARAM_ADVANCED, /* for who measures what it changes */
+    PARAM_TEST      /* of programs that test the library: the library alone has none */
 };
 
 struct param {
     const char *name; /* without the prefix, as "SHM_RING_SIZE" */
     enum param_type type;
+    enum param_level level;
     const char *unit;           /* of a COUNT, as "messages"; else NULL */
     const char *default_text;   /* as a user would write it; NULL is 0 or "" */
     uint64_t min, max;          /* SIZE, COUNT, TIME; both 0 = no limits */
@@ -59,14 +69,14 @@ struct param {
  * prefix), which win.
  *
  * Returns 0; -EINVAL a value is malformed or out of range, or a name that begins with
- * MBX_ (in the environment) or any name (in overrides) is not in the table; -ENOMEM.
+ * MBX_ (in the environment) or any name (in overrides) is not in the table, or is gone; -ENOMEM.
  * error then holds one line that names the parameter, the value, and what would be
  * right (the range, the choices or the nearest known name).  *settings is written
  * only on success, and only where the rows point. */
 int param_load(const struct param *table, size_t count, void *settings,
                const char *const *overrides, char *error, size_t error_size);
 
-/* The same with another environment ("NAME=VALUE" texts ending with NULL; NULL =
+/* As param_load(), with another environment ("NAME=VALUE" texts ending with NULL; NULL =
  * empty) in place of the process's. */
 int param_load_from(const struct param *table, size_t count, void *settings,
                     const char *const *environment, const char *const *overrides, char *error,

@@ -68,6 +68,7 @@ static const struct param table[] = {
      .choices = words,
      .offset = offsetof(struct settings, share)},
     {.name = "RUN_*", .type = PARAM_FOREIGN},
+    {.name = "SPINS", .type = PARAM_GONE, .help = "it is MBX_SPIN now"},
 };
 
 static const struct param *row(const char *name)
@@ -261,6 +262,20 @@ static void test_very_long_unknown_name(void **state)
     assert_int_equal(strlen(error), sizeof error - 1); /* cut, and ended */
 }
 
+/* Even if a neighbour is near; and nobody is sent to a name that is gone. */
+static void test_names_that_are_gone(void **state)
+{
+    struct settings s;
+
+    (void)state;
+    expect_refusal("MBX_SPINS=1us",
+                   "MBX_SPINS is not a parameter any more: it is MBX_SPIN now");
+    expect_refusal("MBX_SPINS=", "MBX_SPINS is not a parameter any more: it is MBX_SPIN now");
+    expect_refusal("MBX_SPINST=1us", "MBX_SPINST is not a parameter, the nearest is MBX_SPIN");
+    assert_int_equal(load(&s, NULL, "SPINS=1us"), -EINVAL);
+    assert_string_equal(error, "MBX_SPINS is not a parameter any more: it is MBX_SPIN now");
+}
+
 static void test_foreign_names_are_left_alone(void **state)
 {
     struct settings s;
@@ -372,6 +387,7 @@ int main(void)
         cmocka_unit_test(test_bad_values_are_explained),
         cmocka_unit_test(test_unknown_names_suggest_the_nearest),
         cmocka_unit_test(test_very_long_unknown_name),
+        cmocka_unit_test(test_names_that_are_gone),
         cmocka_unit_test(test_foreign_names_are_left_alone),
         cmocka_unit_test(test_overrides_win_with_and_without_prefix),
         cmocka_unit_test(test_process_environment_is_read),

@@ -56,6 +56,7 @@
 #include "core/backoff.h"
 #include "core/proto.h"
 #include "core/stats.h"
+#include "core/tuning.h"
 #include "offload/shadow.h"
 #include "transport/mux.h"
 #include "transport/transport.h"
@@ -63,7 +64,16 @@
 
 /* ---- settings.c ---- */
 
-enum rndv_choice { RNDV_AUTO, RNDV_DATA };
+/* Which protocols long messages may travel by; INSIST: also where it seems to be of no use. */
+enum rndv_choice {
+    RNDV_AUTO,
+    RNDV_READ_ALONE,
+    RNDV_READ_AND_WRITE,
+    RNDV_READ_AND_COOP,
+    RNDV_INSIST_WRITE,
+    RNDV_INSIST_COOP,
+    RNDV_DATA
+};
 enum threads_choice { THREADS_ONE, THREADS_MANY };
 enum device_choice {
     DEVICE_NONE,
@@ -72,9 +82,7 @@ enum device_choice {
     DEVICE_SOFT_PROCESS,
     DEVICE_VERBS
 };
-enum any_source_choice { ANY_SOURCE_WINDOW, ANY_SOURCE_SENDER };
-enum share_choice { SHARE_AUTO, SHARE_ALWAYS, SHARE_OFF };
-enum early_choice { EARLY_AUTO, EARLY_ALWAYS, EARLY_OFF };
+enum match_at_choice { MATCH_AT_RECEIVER, MATCH_AT_SENDER };
 enum oversubscribed_choice { OVERSUBSCRIBED_AUTO, OVERSUBSCRIBED_YES, OVERSUBSCRIBED_NO };
 enum match_choice { MATCH_SPLIT, MATCH_SOFTWARE, MATCH_DEVICE };
 
@@ -86,26 +94,21 @@ struct settings {
     uint64_t log_level;
     uint64_t transport; /* 0: auto; else index + 1 of transport_at() */
     uint64_t threads;   /* enum threads_choice */
-    uint64_t eager_limit, inject_limit, early_data, read_chunk;
+    uint64_t eager_limit, inject_limit, rts_payload, read_chunk;
     uint64_t rndv; /* enum rndv_choice */
     uint64_t requests;
-    uint64_t any_source; /* enum any_source_choice */
-    uint64_t early_recv; /* enum early_choice */
-    uint64_t early_size;
-    uint64_t share; /* enum share_choice */
-    uint64_t share_size;
+    uint64_t match_at;       /* enum match_at_choice */
     uint64_t oversubscribed; /* enum oversubscribed_choice */
     uint64_t unexpected_memory, window, window_payload;
-    uint64_t hold_take; /* bool */
     uint64_t spin_ns, close_timeout_ns, peer_timeout_ns, boot_timeout_ns;
-    uint64_t shm_peers;
+    uint64_t peers_max;
     uint64_t device; /* enum device_choice */
     uint64_t match;  /* enum match_choice */
-    uint64_t device_list, device_buffers, device_threshold, device_spin_ns, device_answer_ns;
-    char device_program[PARAM_STRING_MAX];
+    uint64_t device_list, device_buffers, device_threshold;
     char stats_file[PARAM_STRING_MAX];
     char key[PARAM_STRING_MAX];
     char trace_folder[PARAM_STRING_MAX];
+    struct tuning tuning; /* follows from the others */
     struct transport_settings transports;
 };
 

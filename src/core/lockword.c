@@ -33,8 +33,9 @@ int lockword_init(struct mbx_ep *ep)
     uint32_t count = ep->transport->limits.cswap_words;
     struct lockwords *lockwords;
 
-    bool is_wanted = ep->settings.any_source == ANY_SOURCE_SENDER ||
-                     ep->settings.early_recv != EARLY_OFF || ep->settings.share != SHARE_OFF;
+    bool is_wanted = ep->settings.match_at == MATCH_AT_SENDER ||
+                     ep->settings.tuning.rput != TUNING_OFF ||
+                     ep->settings.tuning.coop != TUNING_OFF;
 
     if (!is_wanted || count == 0)
         return 0;

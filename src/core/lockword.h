@@ -11,7 +11,7 @@
  *             told, and learns it from the word even if the winner dies before
  *   claims    the receiver itself: it gives the receive to the first claim that it processes
  *
- * A receive has a word with MBX_ANY_SOURCE=sender, while there is one free; all others are
+ * A receive has a word with MBX_MATCH_AT=sender, while there is one free; all others are
  * decided by claims.  Without that, a receive that one sender is told of in advance has one
  * (rput_recv.c): nobody else may take it, and it stands between that sender and a cancel.
  *

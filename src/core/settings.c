@@ -3,9 +3,8 @@
  * settings.c - every parameter of the library, in one table.
  *
  * A parameter is read once, when an endpoint or a job is opened.  Elsewhere the library looks
- * at the environment in three places only: for what launchers leave in it (src/boot), to name
- * libfabric's filter in an error (src/transport/ofi/provider.c), and for MBX_DEVICE_PROGRAM where
- * the devices are listed before an endpoint is opened (src/softdev/driver_process.c).
+ * at the environment in two places only: for what launchers leave in it (src/boot), and to name
+ * libfabric's filter in an error (src/transport/ofi/provider.c).
  */
 #include "base/fill.h"
 #include "core/core.h"
@@ -13,15 +12,27 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* tuning.h tells what these bound. */
+#define RPUT_SIZE_LEAST    ((uint64_t)32 << 10)
+#define COOP_SIZE          ((uint64_t)48 << 10)
+#define DEVICE_SPIN_MOST   (20 * CLOCK_US)
+#define DEVICE_ANSWER_MOST (10 * CLOCK_S)
+
 static const char *const threads_names[] = {"one", "many", NULL};
 static const char *const device_names[] = {"none",         "soft",  "soft-thread",
                                            "soft-process", "verbs", NULL};
 static const char *const match_names[] = {"split", "software", "device", NULL};
-static const char *const rndv_names[] = {"auto", "data", NULL};
-
-static const char *const any_source_names[] = {"window", "sender", NULL};
-static const char *const early_names[] = {"auto", "always", "off", NULL};
-static const char *const share_names[] = {"auto", "always", "off", NULL};
+static const char *const match_at_names[] = {"receiver", "sender", NULL};
+static const char *const rndv_names[] = {
+    [RNDV_AUTO] = "auto",
+    [RNDV_READ_ALONE] = "read",
+    [RNDV_READ_AND_WRITE] = "read+write",
+    [RNDV_READ_AND_COOP] = "read+coop",
+    [RNDV_INSIST_WRITE] = "write",
+    [RNDV_INSIST_COOP] = "coop",
+    [RNDV_DATA] = "data",
+    [RNDV_DATA + 1] = NULL,
+};
 static const char *const oversubscribed_names[] = {"auto", "yes", "no", NULL};
 static const char *const window_words[] = {"auto", "unlimited", NULL};
 static const char *const auto_word[] = {"auto", NULL};
@@ -31,131 +42,142 @@ static const char *const auto_word[] = {"auto", NULL};
 #define TRANSPORT_NAME "TRANSPORT"
 
 static const struct param own[] = {
-    {"LOG_LEVEL", PARAM_CHOICE, NULL, "warn", 0, 0, log_level_names,
+    {"LOG_LEVEL", PARAM_CHOICE, PARAM_USUAL, NULL, "warn", 0, 0, log_level_names,
      "what is written to standard error", AT(log_level)},
-    {TRANSPORT_NAME, PARAM_CHOICE, NULL, "auto", 0, 0, NULL,
+    {TRANSPORT_NAME, PARAM_CHOICE, PARAM_USUAL, NULL, "auto", 0, 0, NULL,
      "what moves bytes: shm between processes of one machine, ofi over a network; auto: shm, "
      "and ofi besides if the job has ranks on several hosts",
      AT(transport)},
-    {"THREADS", PARAM_CHOICE, NULL, "one", 0, 0, threads_names,
+    {"THREADS", PARAM_CHOICE, PARAM_USUAL, NULL, "one", 0, 0, threads_names,
      "who may call functions of one endpoint: one thread at a time, or many at once",
      AT(threads)},
-    {"EAGER_LIMIT", PARAM_SIZE, NULL, "auto", 0, WIRE_EAGER_MAX, auto_word,
+    {"EAGER_LIMIT", PARAM_SIZE, PARAM_USUAL, NULL, "auto", 0, WIRE_EAGER_MAX, auto_word,
      "messages up to this size are sent eagerly, longer ones by rendezvous; auto: 16K, and one "
      "packet to a peer of this machine whose core is so far away that copies are slow, or with "
      "MBX_OVERSUBSCRIBED=yes",
      AT(eager_limit)},
-    {"INJECT_LIMIT", PARAM_SIZE, NULL, "8K", 0, WIRE_EAGER_MAX, NULL,
-     "longest message that may be injected", AT(inject_limit)},
-    {"EARLY_DATA", PARAM_SIZE, NULL, "auto", 0, WIRE_EAGER_MAX, auto_word,
-     "most data that travels with the RTS of a rendezvous; auto: none where the receiver "
-     "copies "
-     "all of it from the sender's memory, else 1K",
-     AT(early_data)},
-    {"READ_CHUNK", PARAM_SIZE, NULL, "1M", 4096, UINT64_C(1) << 30, NULL,
-     "most that one step of a rendezvous reads before others get their turn", AT(read_chunk)},
-    {"RNDV", PARAM_CHOICE, NULL, "auto", 0, 0, rndv_names,
-     "how long messages travel: read by the receiver where it can, or always sent as data",
+    {"RNDV", PARAM_CHOICE, PARAM_USUAL, NULL, "auto", 0, 0, rndv_names,
+     "how longer messages travel: the receiver reads, the sender writes into a receive that "
+     "was "
+     "announced to it, both copy (coop), or packets (data); auto: whichever of these suits; "
+     "one "
+     "name: insisted on, read where it cannot be",
      AT(rndv)},
-    {"REQUESTS", PARAM_COUNT, "requests", "1048576", 1, UINT64_C(1) << 30, NULL,
-     "most requests, and most kept messages, of an endpoint", AT(requests)},
-    {"ANY_SOURCE", PARAM_CHOICE, NULL, "window", 0, 0, any_source_names,
-     "where messages are matched: here up to the window, beyond it and with sender always "
-     "there",
-     AT(any_source)},
-    {"EARLY_RECV", PARAM_CHOICE, NULL, "auto", 0, 0, early_names,
-     "tell the sender of a receive that waits for it alone, so that it writes there by itself: "
-     "where that is of use, always, or never",
-     AT(early_recv)},
-    {"EARLY_SIZE", PARAM_SIZE, NULL, "32K", 1, UINT64_C(1) << 46, NULL,
-     "smaller receives are not told, and smaller messages not written", AT(early_size)},
-    {"SHARE", PARAM_CHOICE, NULL, "auto", 0, 0, share_names,
-     "who copies long messages within a machine: both sides, each a part, where that is of "
-     "use; "
-     "always; or the receiver alone",
-     AT(share)},
-    {"SHARE_SIZE", PARAM_SIZE, NULL, "48K", 2, UINT64_C(1) << 46, NULL,
-     "what is shorter, or the end of a message, is copied by one side", AT(share_size)},
-    {"OVERSUBSCRIBED", PARAM_CHOICE, NULL, "auto", 0, 0, oversubscribed_names,
+    {"MATCH_AT", PARAM_CHOICE, PARAM_USUAL, NULL, "receiver", 0, 0, match_at_names,
+     "where messages are matched: at the receiver, and beyond the window at the sender; or all "
+     "of them at the sender",
+     AT(match_at)},
+    {"OVERSUBSCRIBED", PARAM_CHOICE, PARAM_USUAL, NULL, "auto", 0, 0, oversubscribed_names,
      "whether there are more processes than cores, so that waits poll shortly, the receiver "
-     "alone "
-     "copies, and what does not go into one packet goes by rendezvous; auto: if more peers are "
-     "named than there are cores, and without the last of these",
+     "alone copies, and what does not go into one packet goes by rendezvous; auto: if more "
+     "peers are named than there are cores, and without the last of these",
      AT(oversubscribed)},
-    {"UNEXPECTED_MEMORY", PARAM_SIZE, NULL, "64M", 0, UINT64_C(1) << 48, NULL,
+    {"UNEXPECTED_MEMORY", PARAM_SIZE, PARAM_USUAL, NULL, "64M", 0, UINT64_C(1) << 48, NULL,
      "most memory that messages of peers may take before their receive is there",
      AT(unexpected_memory)},
-    {"WINDOW", PARAM_COUNT, "messages", "auto", 0, 65534, window_words,
-     "messages that one peer may have here unmatched; auto: from MBX_UNEXPECTED_MEMORY",
-     AT(window)},
-    {"WINDOW_PAYLOAD", PARAM_SIZE, NULL, "auto", 0, 4194176, window_words,
-     "payload that comes with these; without it they come alone and the payload is fetched",
-     AT(window_payload)},
-    {"HOLD_TAKE", PARAM_BOOL, NULL, "yes", 0, 0, NULL,
-     "messages that wait at their sender lie where a receiver on the same machine takes them "
-     "by itself",
-     AT(hold_take)},
-    {"SPIN", PARAM_TIME, NULL, "1ms", 0, 10 * CLOCK_S, NULL,
+    {"SPIN", PARAM_TIME, PARAM_USUAL, NULL, "1ms", 0, 10 * CLOCK_S, NULL,
      "how long a wait polls before it sleeps; at most 5us with more peers than cores (or "
      "MBX_OVERSUBSCRIBED=yes)",
      AT(spin_ns)},
-    {"CLOSE_TIMEOUT", PARAM_TIME, NULL, "2s", 0, 3600 * CLOCK_S, NULL,
+    {"CLOSE_TIMEOUT", PARAM_TIME, PARAM_USUAL, NULL, "2s", 0, 3600 * CLOCK_S, NULL,
      "how long a close goes on with sends and answers that wait for room, or were injected "
      "and not received",
      AT(close_timeout_ns)},
-    {"PEER_TIMEOUT", PARAM_TIME, NULL, "2s", 20 * CLOCK_MS, 3600 * CLOCK_S, NULL,
+    {"PEER_TIMEOUT", PARAM_TIME, PARAM_USUAL, NULL, "2s", 20 * CLOCK_MS, 3600 * CLOCK_S, NULL,
      "within this time it is noticed that a peer has died for whom something waits",
      AT(peer_timeout_ns)},
-    {"SHM_PEERS", PARAM_COUNT, "peers", "1024", 1, 65536, NULL,
-     "senders that one endpoint can hold a ring for", AT(shm_peers)},
-    {"DEVICE", PARAM_CHOICE, NULL, "none", 0, 0, device_names,
+    {"DEVICE", PARAM_CHOICE, PARAM_USUAL, NULL, "none", 0, 0, device_names,
      "what matches beside software: soft in the progress loop, on a thread, in a process",
      AT(device)},
-    {"MATCH", PARAM_CHOICE, NULL, "split", 0, 0, match_names,
+    {"MATCH", PARAM_CHOICE, PARAM_USUAL, NULL, "split", 0, 0, match_names,
      "who matches, if there is a device: both, software alone, or the device wherever it can",
      AT(match)},
-    {"DEVICE_LIST", PARAM_COUNT, "receives", "1024", 1, 65536, NULL,
-     "receives that the device holds at a time; its command room follows from it",
-     AT(device_list)},
-    {"DEVICE_BUFFERS", PARAM_COUNT, "buffers", "128", 1, 16384, NULL,
-     "buffers for messages that the device passes to software", AT(device_buffers)},
-    {"DEVICE_THRESHOLD", PARAM_SIZE, NULL, "32K", 0, 0, NULL,
-     "receives with smaller buffers stay in software if the matching is split",
-     AT(device_threshold)},
-    {"DEVICE_SPIN", PARAM_TIME, NULL, "20us", 0, 10 * CLOCK_S, NULL,
-     "how long a device on a thread or in a process polls before it sleeps",
-     AT(device_spin_ns)},
-    {"DEVICE_ANSWER", PARAM_TIME, NULL, "10s", CLOCK_MS, 3600 * CLOCK_S, NULL,
-     "how long a device on a thread or in a process may take to begin", AT(device_answer_ns)},
-    {"DEVICE_PROGRAM", PARAM_STRING, NULL, "", 0, 0, NULL,
-     "the program of soft-process, if it is not beside the library", AT(device_program)},
-    {"STATS_FILE", PARAM_STRING, NULL, "", 0, 0, NULL,
+    {"STATS_FILE", PARAM_STRING, PARAM_USUAL, NULL, "", 0, 0, NULL,
      "append the statistics to this file at close; %r is the rank, %p the process",
      AT(stats_file)},
-    {"KEY", PARAM_STRING, NULL, "", 0, 0, NULL,
+    {"KEY", PARAM_STRING, PARAM_USUAL, NULL, "", 0, 0, NULL,
      "the job's key, 32 hexadecimal digits: processes with another one are refused; mbx exec "
      "makes one",
      AT(key)},
-    {"TRACE", PARAM_STRING, NULL, "", 0, 0, NULL,
+    {"TRACE", PARAM_STRING, PARAM_USUAL, NULL, "", 0, 0, NULL,
      "record what is matched to new files in this folder; mbx trace reads them",
      AT(trace_folder)},
-    {"BOOT", PARAM_FOREIGN, NULL, NULL, 0, 0, NULL,
+    {"BOOT", PARAM_FOREIGN, PARAM_USUAL, NULL, NULL, 0, 0, NULL,
      "who started the ranks: set by mbx run; pmix or single to insist on it", 0},
-    {"BOOT_TIMEOUT", PARAM_TIME, NULL, "600s", 0, 1000000 * CLOCK_S, NULL,
+    {"BOOT_TIMEOUT", PARAM_TIME, PARAM_USUAL, NULL, "600s", 0, 1000000 * CLOCK_S, NULL,
      "how long a fence of the job waits for a rank of which the launcher tells nothing; 0 is "
      "forever",
      AT(boot_timeout_ns)},
+    {"READ_CHUNK", PARAM_SIZE, PARAM_ADVANCED, NULL, "1M", 4096, UINT64_C(1) << 30, NULL,
+     "most that one step of a rendezvous reads before others get their turn", AT(read_chunk)},
+    {"RTS_PAYLOAD", PARAM_SIZE, PARAM_ADVANCED, NULL, "auto", 0, WIRE_EAGER_MAX, auto_word,
+     "most data that travels with the RTS of a rendezvous; auto: none where the receiver "
+     "copies all of it from the sender's memory, else 1K",
+     AT(rts_payload)},
+    {"INJECT_LIMIT", PARAM_SIZE, PARAM_ADVANCED, NULL, "8K", 0, WIRE_EAGER_MAX, NULL,
+     "longest message that may be injected", AT(inject_limit)},
+    {"REQUESTS", PARAM_COUNT, PARAM_ADVANCED, "requests", "1048576", 1, UINT64_C(1) << 30, NULL,
+     "most requests, and most kept messages, of an endpoint", AT(requests)},
+    {"PEERS_MAX", PARAM_COUNT, PARAM_ADVANCED, "peers", "1024", 1, 65536, NULL,
+     "senders that one endpoint can hold a ring for; MBX_UNEXPECTED_MEMORY is divided among "
+     "so many",
+     AT(peers_max)},
+    {"WINDOW", PARAM_COUNT, PARAM_ADVANCED, "messages", "auto", 0, 65534, window_words,
+     "messages that one peer may have here unmatched; auto: from MBX_UNEXPECTED_MEMORY",
+     AT(window)},
+    {"WINDOW_PAYLOAD", PARAM_SIZE, PARAM_ADVANCED, NULL, "auto", 0, 4194176, window_words,
+     "payload that comes with these; without it they come alone and the payload is fetched",
+     AT(window_payload)},
+    {"DEVICE_LIST", PARAM_COUNT, PARAM_ADVANCED, "receives", "1024", 1, 65536, NULL,
+     "receives that the device holds at a time; its command room follows from it",
+     AT(device_list)},
+    {"DEVICE_BUFFERS", PARAM_COUNT, PARAM_ADVANCED, "buffers", "128", 1, 16384, NULL,
+     "buffers for messages that the device passes to software", AT(device_buffers)},
+    {"DEVICE_THRESHOLD", PARAM_SIZE, PARAM_ADVANCED, NULL, "32K", 0, 0, NULL,
+     "receives with smaller buffers stay in software if the matching is split",
+     AT(device_threshold)},
 };
 
-#define ROWS_MAX       (ARRAY_COUNT(own) + 32)
+#define GONE(name, instead)                                                                    \
+    {                                                                                          \
+        name, PARAM_GONE, PARAM_USUAL, NULL, NULL, 0, 0, NULL, instead, 0                      \
+    }
+
+/* Whoever still sets one learns what there is instead. */
+static const struct param gone[] = {
+    GONE("ANY_SOURCE", "it is MBX_MATCH_AT now, receiver in place of window"),
+    GONE("EARLY_DATA", "it is MBX_RTS_PAYLOAD now"),
+    GONE("SHM_PEERS", "it is MBX_PEERS_MAX now"),
+    GONE("EARLY_RECV", "MBX_RNDV says it now, write in place of always, read+coop of off"),
+    GONE("EARLY_SIZE", "it follows from MBX_EAGER_LIMIT"),
+    GONE("SHARE", "MBX_RNDV says it now, coop in place of always, read+write of off"),
+    GONE("SHARE_SIZE", "it is constant; MBX_RNDV=read+write leaves such copies out"),
+    GONE("HOLD_TAKE", "receivers always take what waits at its sender, where they can"),
+    GONE("DEVICE_SPIN", "MBX_SPIN limits it"),
+    GONE("DEVICE_ANSWER", "it is 10s"),
+    GONE("DEVICE_PROGRAM", "matchbox-device is looked for beside the library and where it is "
+                           "installed"),
+};
+
+const struct tuning_extension *tuning_extension;
+
+#define ROWS_MAX       (ARRAY_COUNT(own) + ARRAY_COUNT(gone) + 48)
 #define TRANSPORTS_MAX 16
 
-/* All rows: ours, and where MBX_TRANSPORT stands those of the transports behind it. */
+/* All rows: ours, behind MBX_TRANSPORT those of the transports, then those of an extension.  Names
+ * that are gone come last: who knows a row of that name means this row. */
 struct table {
     struct param rows[ROWS_MAX];
-    size_t count;
+    size_t count;                           /* of what can be set; names that are gone follow */
     const char *transports[TRANSPORTS_MAX]; /* what MBX_TRANSPORT may be */
 };
+
+static void add(struct table *table, const struct param *row, size_t offset)
+{
+    assert(table->count < ROWS_MAX - ARRAY_COUNT(gone));
+    table->rows[table->count] = *row;
+    table->rows[table->count++].offset += offset;
+}
 
 static void add_transports(struct table *table)
 {
@@ -168,33 +190,96 @@ static void add_transports(struct table *table)
         assert(i + 2 < TRANSPORTS_MAX);
         table->transports[i + 1] = ops->name;
     }
-    for (unsigned i = 0; (row = transport_param(i)) != NULL; i++) {
-        assert(table->count < ROWS_MAX);
-        table->rows[table->count] = *row;
-        table->rows[table->count++].offset += AT(transports);
-    }
+    for (unsigned i = 0; (row = transport_param(i)) != NULL; i++)
+        add(table, row, AT(transports));
 }
 
 static void table_make(struct table *table)
 {
     *table = (struct table){.count = 0};
     for (size_t i = 0; i < ARRAY_COUNT(own); i++) {
-        table->rows[table->count++] = own[i];
+        add(table, &own[i], 0);
         if (strcmp(own[i].name, TRANSPORT_NAME) == 0)
             add_transports(table);
     }
+    for (size_t i = 0; tuning_extension != NULL && i < tuning_extension->count; i++)
+        add(table, &tuning_extension->params[i], AT(tuning));
+    memcpy(&table->rows[table->count], gone, sizeof gone);
+}
+
+/* ---- what follows ---- */
+
+/* What an extension has not set is replaced. */
+static void choose_when(struct tuning *tuning, uint64_t rndv)
+{
+    static const struct {
+        enum tuning_when rput, coop;
+    } chosen[] = {
+        [RNDV_AUTO] = {TUNING_AUTO, TUNING_AUTO},
+        [RNDV_READ_ALONE] = {TUNING_OFF, TUNING_OFF},
+        [RNDV_READ_AND_WRITE] = {TUNING_AUTO, TUNING_OFF},
+        [RNDV_READ_AND_COOP] = {TUNING_OFF, TUNING_AUTO},
+        [RNDV_INSIST_WRITE] = {TUNING_ALWAYS, TUNING_OFF},
+        [RNDV_INSIST_COOP] = {TUNING_OFF, TUNING_ALWAYS},
+        [RNDV_DATA] = {TUNING_OFF, TUNING_OFF},
+    };
+
+    if (tuning->rput == TUNING_BY_RNDV)
+        tuning->rput = chosen[rndv].rput;
+    if (tuning->coop == TUNING_BY_RNDV)
+        tuning->coop = chosen[rndv].coop;
+}
+
+static uint64_t or_else(uint64_t value, uint64_t usual)
+{
+    return value == SETTING_AUTO ? usual : value;
+}
+
+static void derive(struct settings *s)
+{
+    struct tuning *t = &s->tuning;
+    uint64_t eager = or_else(s->eager_limit, 0);
+
+    choose_when(t, s->rndv);
+    t->rput_size =
+        or_else(t->rput_size, 2 * eager > RPUT_SIZE_LEAST ? 2 * eager : RPUT_SIZE_LEAST);
+    t->coop_size = or_else(t->coop_size, COOP_SIZE);
+    t->device_spin_ns = min_size(s->spin_ns, or_else(t->device_spin_ns, DEVICE_SPIN_MOST));
+    t->device_answer_ns = or_else(t->device_answer_ns, DEVICE_ANSWER_MOST);
+}
+
+/* As it is without an extension, before anything follows. */
+static const struct tuning tuning_unset = {
+    .rput = TUNING_BY_RNDV,
+    .coop = TUNING_BY_RNDV,
+    .rput_size = SETTING_AUTO,
+    .coop_size = SETTING_AUTO,
+    .sendtable = 1,
+    .device_spin_ns = SETTING_AUTO,
+    .device_answer_ns = SETTING_AUTO,
+};
+
+static int load(struct table *table, struct settings *settings, const char *const *overrides)
+{
+    char error[512];
+    int err;
+
+    table_make(table);
+    settings->tuning = tuning_unset;
+    err = param_load(table->rows, table->count + ARRAY_COUNT(gone), settings, overrides, error,
+                     sizeof error);
+    if (err < 0)
+        LOG_ERROR("%s", error);
+    return err;
 }
 
 int settings_load(struct settings *settings, const char *const *overrides)
 {
     struct table table;
-    char error[512];
-    int err;
+    int err = load(&table, settings, overrides);
 
-    table_make(&table);
-    err = param_load(table.rows, table.count, settings, overrides, error, sizeof error);
-    if (err < 0)
-        LOG_ERROR("%s", error);
+    if (err == 0)
+        derive(settings);
     return err;
 }
 
@@ -232,6 +317,21 @@ const char *settings_rank(void)
     return NULL;
 }
 
+/* Does the environment say it?  An empty value says it, too. */
+static bool is_set(const struct param *p)
+{
+    char name[sizeof PARAM_PREFIX + 48];
+
+    snprintf(name, sizeof name, PARAM_PREFIX "%s", p->name);
+    return getenv(name) != NULL;
+}
+
+/* The unit where the value does not say it itself, as "1ms" does. */
+static const char *unit_of(const struct param *p)
+{
+    return p->unit != NULL ? p->unit : p->type == PARAM_SIZE ? "bytes" : "";
+}
+
 int mbx_param_get(unsigned index, struct mbx_param *out, size_t size)
 {
     struct mbx_param param = {.name = ""};
@@ -241,23 +341,23 @@ int mbx_param_get(unsigned index, struct mbx_param *out, size_t size)
     char error[512];
     int err;
 
-    table_make(&table);
+    err = load(&table, &now, NULL);
     if (index >= table.count)
         return -ENOENT;
-    p = &table.rows[index];
-    err = settings_load(&now, NULL);
     if (err == 0)
         err =
             param_load_from(table.rows, table.count, &initial, NULL, NULL, error, sizeof error);
     if (err < 0)
         return err;
+    p = &table.rows[index];
     snprintf(param.name, sizeof param.name, PARAM_PREFIX "%s", p->name);
     snprintf(param.help, sizeof param.help, "%s", p->help);
-    if (p->unit != NULL)
-        snprintf(param.unit, sizeof param.unit, "%s", p->unit);
+    snprintf(param.unit, sizeof param.unit, "%s", unit_of(p));
     param_range_text(p, param.range, sizeof param.range);
     param_format(p, &now, param.value, sizeof param.value);
     param_format(p, &initial, param.initial, sizeof param.initial);
+    param.level = (uint32_t)p->level;
+    param.is_set = is_set(p);
     return FILL(out, size, param, help);
 }
 

@@ -104,8 +104,8 @@ static int endpoint_transport(struct mbx_ep *ep, const uint8_t *key)
         .events = s->device == DEVICE_NONE ? &events : &offload_events,
         .arg = ep,
         .credit = credit_welcome(ep),
-        .peers = s->shm_peers,
-        .wants_cswap = s->any_source == ANY_SOURCE_SENDER,
+        .peers = s->peers_max,
+        .wants_cswap = s->match_at == MATCH_AT_SENDER,
         .settings = s->transports,
     };
     const struct transport_ops *ops;

@@ -40,7 +40,7 @@ static uint64_t setting_or(uint64_t setting, uint64_t automatic, uint64_t most)
 void credit_open(struct mbx_ep *ep)
 {
     const struct settings *s = &ep->settings;
-    uint64_t share = s->unexpected_memory / 2 / s->shm_peers;
+    uint64_t share = s->unexpected_memory / 2 / s->peers_max;
     uint64_t window = min_size(share / 2 / CREDIT_ENVELOPE, WINDOW_MOST);
     struct credit_pool *pool = &ep->credit;
     uint64_t used;
@@ -50,11 +50,11 @@ void credit_open(struct mbx_ep *ep)
                                       (WELCOME_UNLIMITED - 1) * WELCOME_UNIT);
     if (pool->window_payload != CREDIT_UNLIMITED)
         pool->window_payload -= pool->window_payload % WELCOME_UNIT;
-    used = s->shm_peers * (window * CREDIT_ENVELOPE + share / 2);
+    used = s->peers_max * (window * CREDIT_ENVELOPE + share / 2);
     pool->lendable_all = s->unexpected_memory - min_size(used, s->unexpected_memory);
-    if (s->any_source == ANY_SOURCE_SENDER)
+    if (s->match_at == MATCH_AT_SENDER)
         pool->window = pool->window_payload = 0;
-    if (s->any_source == ANY_SOURCE_SENDER || s->window != SETTING_AUTO ||
+    if (s->match_at == MATCH_AT_SENDER || s->window != SETTING_AUTO ||
         s->window_payload != SETTING_AUTO)
         pool->lendable_all = 0; /* what the user says is what there is */
     pool->lendable = pool->lendable_all;
@@ -63,7 +63,7 @@ void credit_open(struct mbx_ep *ep)
 void credit_limits(const struct mbx_ep *ep, struct mbx_limits *limits)
 {
     const struct credit_pool *pool = &ep->credit;
-    uint64_t peers = ep->settings.shm_peers;
+    uint64_t peers = ep->settings.peers_max;
 
     limits->window = pool->window < CREDIT_UNLIMITED ? pool->window : UINT64_MAX;
     limits->window_payload =

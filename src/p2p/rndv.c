@@ -27,7 +27,7 @@
 /* DATA packets that leave before others get their turn, and arrivals theirs. */
 #define DATA_BURST      16
 
-#define RTS_PAYLOAD_FAR 1024 /* MBX_EARLY_DATA=auto: where bytes are asked for and come */
+#define RTS_PAYLOAD_FAR 1024 /* MBX_RTS_PAYLOAD=auto: where bytes are asked for and come */
 
 static int rndv_control(struct mbx_ep *ep, const struct request *req, enum wire_type type,
                         const void *body, const void *payload, size_t payload_size)
@@ -52,7 +52,7 @@ size_t rndv_room(const struct mbx_ep *ep, enum wire_type type)
 size_t rndv_payload_size(const struct mbx_ep *ep, const struct peer *peer, enum wire_type type,
                          size_t size)
 {
-    uint64_t most = ep->settings.early_data;
+    uint64_t most = ep->settings.rts_payload;
 
     if (most == SETTING_AUTO) {
         bool is_copied = peer->can_read && peer->link->transport->limits.is_copy;

@@ -47,10 +47,10 @@
 static int on_open(struct mbx_ep *ep)
 {
     const struct settings *s = &ep->settings;
-    bool is_off = s->share == SHARE_OFF || s->rndv == RNDV_DATA || ep->lockwords == NULL ||
-                  ep->offload != NULL;
+    bool is_off = s->tuning.coop == TUNING_OFF || s->rndv == RNDV_DATA ||
+                  ep->lockwords == NULL || ep->offload != NULL;
 
-    ep->coop_from = is_off ? SIZE_MAX : s->share_size;
+    ep->coop_from = is_off ? SIZE_MAX : s->tuning.coop_size;
     return 0;
 }
 
@@ -109,7 +109,7 @@ static bool coop_suits(struct mbx_ep *ep, struct peer *peer)
 
     if (!limits->is_copy || !limits->is_instant)
         return false;
-    if (ep->settings.share == SHARE_ALWAYS)
+    if (ep->settings.tuning.coop == TUNING_ALWAYS)
         return true;
     if (ep_is_oversubscribed(ep))
         return false; /* the processor of the sender may be ours */

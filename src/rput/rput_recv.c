@@ -60,13 +60,13 @@ static int on_open(struct mbx_ep *ep)
     const struct settings *s = &ep->settings;
 
     ep->rput_from = SIZE_MAX;
-    if (s->early_recv == EARLY_OFF || s->any_source == ANY_SOURCE_SENDER ||
+    if (s->tuning.rput == TUNING_OFF || s->match_at == MATCH_AT_SENDER ||
         s->rndv == RNDV_DATA || ep->lockwords == NULL || ep->offload != NULL ||
         !ep->transport->limits.can_read)
         return 0;
     if (ep->credit.window == 0 || ep->credit.window >= CREDIT_UNLIMITED)
         return 0; /* credit would say nothing of what is under way */
-    ep->rput_from = s->early_size;
+    ep->rput_from = s->tuning.rput_size;
     ep->watched_from = min_size(ep->watched_from, ep->rput_from);
     return 0;
 }
@@ -80,7 +80,7 @@ static void rput_was_used(struct rput *rput)
 
 static void rput_was_useless(const struct mbx_ep *ep, struct rput *rput)
 {
-    if (ep->settings.early_recv == EARLY_ALWAYS)
+    if (ep->settings.tuning.rput == TUNING_ALWAYS)
         return;
     backoff_more(&rput->backoff, PAUSE_MOST);
 }

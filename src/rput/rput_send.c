@@ -110,7 +110,7 @@ static void rput_remove(struct rput *rput, uint32_t index)
 /* Is nothing of ours under way that the peer did not know when it told us? */
 static bool is_settled(const struct mbx_ep *ep, const struct peer *peer, uint64_t credit)
 {
-    if (ep->settings.early_recv == EARLY_OFF || ep->offload != NULL || !peer->can_write ||
+    if (ep->settings.tuning.rput == TUNING_OFF || ep->offload != NULL || !peer->can_write ||
         peer->is_deferred)
         return false;
     return credit == peer->credit.envelopes + peer->rput->envelopes;
@@ -218,7 +218,7 @@ static bool rput_take(struct mbx_ep *ep, struct peer *peer, struct request *req)
         return false;
     }
     rput->vain = 0;
-    if (req->size < ep->settings.early_size) {
+    if (req->size < ep->settings.tuning.rput_size) {
         rput_step_aside(rput, req);
         return false;
     }

@@ -59,7 +59,7 @@
 
 static void open_add(struct mbx_ep *ep, struct receiver *receiver, struct request *req)
 {
-    if (ep->settings.any_source == ANY_SOURCE_SENDER)
+    if (ep->settings.match_at == MATCH_AT_SENDER)
         lockword_open(ep, req);
     assert(recv_is_open(req));
     req->remote = ++receiver->numbered;
@@ -168,7 +168,7 @@ static int on_defer(struct mbx_ep *ep, struct peer *peer, const struct wire_pack
 
 bool receiver_may_pull(const struct mbx_ep *ep)
 {
-    return ep->settings.hold_take && ep->settings.any_source != ANY_SOURCE_SENDER &&
+    return ep->settings.tuning.sendtable && ep->settings.match_at != MATCH_AT_SENDER &&
            module_is_home(ep);
 }
 
@@ -225,7 +225,7 @@ static int send_rtr(struct mbx_ep *ep, struct deferrer *deferrer, struct request
     /* words are in the memory of one transport, and the peer may be on another; and a word that
      * is there because the receive was announced is not for those who defer */
     bool has_word = deferrer->peer->link->transport == ep->transport &&
-                    ep->settings.any_source == ANY_SOURCE_SENDER;
+                    ep->settings.match_at == MATCH_AT_SENDER;
     const struct wire_rtr rtr = {
         .receiver = req->completion.request,
         .epoch = deferrer->epoch,

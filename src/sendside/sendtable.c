@@ -43,7 +43,7 @@ static void put_version(struct mbx_ep *ep, struct sendtable *sendtable, uint64_t
 
 struct sendtable *sendtable_get(struct mbx_ep *ep, const struct peer *peer, struct list *sends)
 {
-    if (!ep->settings.hold_take || ep->settings.any_source == ANY_SOURCE_SENDER ||
+    if (!ep->settings.tuning.sendtable || ep->settings.match_at == MATCH_AT_SENDER ||
         peer->link->transport != ep->transport ||
         (ep->sendtables == NULL && sendtables_make(ep) == NULL))
         return NULL;

@@ -62,9 +62,8 @@ static bool find_program(const char *given, char *path, size_t size)
 
 bool soft_process_explain(char *line, size_t size)
 {
-    const char *given = getenv("MBX_DEVICE_PROGRAM");
     char path[PATH_MAX];
-    bool found = find_program(given != NULL ? given : "", path, sizeof path);
+    bool found = find_program("", path, sizeof path);
 
     snprintf(line, size, found ? "can be used: %s" : "cannot execute %s", path);
     return found;
@@ -87,8 +86,8 @@ static int process_start(struct softdev *device)
 
     if (!find_program(device->config.program, path, sizeof device->program)) {
         err = -errno;
-        LOG_ERROR("soft-process: cannot execute %s, error %d %s; MBX_DEVICE_PROGRAM can say "
-                  "where the program is",
+        LOG_ERROR("soft-process: cannot execute %s, error %d %s; " PROGRAM " is looked "
+                  "for beside the library and where it is installed",
                   path, -err, strerror(-err));
         return err;
     }
@@ -96,8 +95,8 @@ static int process_start(struct softdev *device)
     device->pid = sys_spawn(path, device->channel_fd);
     if (device->pid < 0) {
         err = -errno;
-        LOG_ERROR("soft-process: cannot start %s, error %d %s; MBX_DEVICE_PROGRAM says what is "
-                  "executed",
+        LOG_ERROR("soft-process: cannot start %s, error %d %s; is that " PROGRAM
+                  ", of this build?",
                   path, -err, strerror(-err));
         return err;
     }

@@ -396,8 +396,7 @@ static int await_start(struct softdev *device)
     LOG_ERROR("the device %s: %s", err == -ENODEV ? "ended before it began" : "does not begin",
               device->config.driver == SOFTDEV_PROCESS ? device->program : "a thread");
     if (device->config.driver == SOFTDEV_PROCESS)
-        LOG_ERROR("is that matchbox-device, of this build? MBX_DEVICE_PROGRAM says what is "
-                  "executed");
+        LOG_ERROR("is that matchbox-device, of this build?");
     return err;
 }
 

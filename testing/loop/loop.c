@@ -642,7 +642,7 @@ static bool loop_is_flushed(struct transport *t)
 /* ---- open and close ---- */
 
 static const struct param params[] = {
-    {"LOOP_DEPTH", PARAM_COUNT, "packets", "4", 1, LOOP_DEPTH_MAX, NULL,
+    {"LOOP_DEPTH", PARAM_COUNT, PARAM_TEST, "packets", "4", 1, LOOP_DEPTH_MAX, NULL,
      "packets that one direction of a loop link holds", TESTING_AT(loop_depth)},
 };
 

@@ -187,8 +187,8 @@ static void test_protocols(void **state)
     bool is_deferred = world_window(config) != UINT64_MAX;
     /* a receive that is told in advance has a protocol of its own: rput_test.c */
     const char *const params[] = {
-        "EARLY_RECV=off",
-        is_deferred ? NULL : "WINDOW_PAYLOAD=unlimited" /* or it may go later */, NULL};
+        "RPUT=off", is_deferred ? NULL : "WINDOW_PAYLOAD=unlimited" /* or it may go later */,
+        NULL};
     struct stats from, to;
     struct world w;
 
@@ -237,7 +237,7 @@ static void test_protocols(void **state)
 /* A transport without room is tried again, and that is counted; requests too. */
 static void test_full_and_requests(void **state)
 {
-    static const char *const wide[] = {"ANY_SOURCE=window", "WINDOW=unlimited",
+    static const char *const wide[] = {"MATCH_AT=receiver", "WINDOW=unlimited",
                                        "WINDOW_PAYLOAD=unlimited", NULL};
     struct stats s;
     struct world w;

@@ -219,7 +219,7 @@ static void second_open_transport(struct second *s)
         .events = &second_events,
         .arg = s->w.eps[0],
         .credit = credit_welcome(s->w.eps[0]),
-        .peers = settings->shm_peers,
+        .peers = settings->peers_max,
         .settings = settings->transports,
     };
 

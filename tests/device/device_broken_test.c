@@ -25,7 +25,7 @@
 #define LONG    200000
 #define SHORTS  5
 
-static const char *const params[] = {"EAGER_LIMIT=64", "EARLY_DATA=0", "READ_CHUNK=4K",
+static const char *const params[] = {"EAGER_LIMIT=64", "RTS_PAYLOAD=0", "READ_CHUNK=4K",
                                      "LOG_LEVEL=error", NULL};
 
 static bool is_lost(const struct world *w)

@@ -128,7 +128,7 @@ static void round_open(struct round *r, const struct world_config *config)
         thresholds[below(r, ARRAY_COUNT(thresholds))],
         below(r, 2) ? "READ_CHUNK=4K" : "READ_CHUNK=64K",
         below(r, 4) ? "RNDV=auto" : "RNDV=data",
-        below(r, 2) ? "EARLY_DATA=0" : "EARLY_DATA=1K",
+        below(r, 2) ? "RTS_PAYLOAD=0" : "RTS_PAYLOAD=1K",
         below(r, 3) ? "SHM_RING_SIZE=4K" : "SHM_RING_SIZE=16K",
         "LOG_LEVEL=error",
         NULL,

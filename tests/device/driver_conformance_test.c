@@ -394,7 +394,6 @@ static void open_peer(struct world *w, struct peer *peer)
 
 static void open_device(struct world *w)
 {
-    const char *program = getenv("MBX_DEVICE_PROGRAM");
     struct mbx_device *device;
 
     assert_int_equal(softdev_open(
@@ -406,7 +405,7 @@ static void open_device(struct world *w)
                              .spin_ns = 20 * CLOCK_US,
                              .answer_ns = 60 * CLOCK_S,
                              .seed = 1,
-                             .program = program != NULL ? program : "",
+                             .program = "",
                              .number = number_of,
                              .link = link_of,
                              .arg = w,

@@ -568,7 +568,7 @@ static void access_memory(struct crew *crew, const struct scene *scene, int vict
 /* ---- scenes ---- */
 
 #define MESSAGES_OF receive_messages, send_messages
-#define HELD        "WINDOW=0", "HOLD_TAKE=no"
+#define HELD        "WINDOW=0", "SENDTABLE=no"
 
 static const struct scene scenes[] = {
     {"eager", MESSAGES_OF, .size = 8},
@@ -579,25 +579,25 @@ static const struct scene scenes[] = {
      {"EAGER_LIMIT=1M", "SHM_RING_SIZE=8K", "WINDOW_PAYLOAD=unlimited"},
      .size = 50000,
      .is_sync = true},
-    {"read", MESSAGES_OF, {"EARLY_RECV=off", "READ_CHUNK=64K"}, .size = LONG},
-    {"read-late", MESSAGES_OF, {"EARLY_RECV=off"}, .size = LONG, .is_late = true},
-    {"shared", MESSAGES_OF, {"EARLY_RECV=off", "SHARE=always", "READ_CHUNK=64K"}, .size = LONG},
+    {"read", MESSAGES_OF, {"RPUT=off", "READ_CHUNK=64K"}, .size = LONG},
+    {"read-late", MESSAGES_OF, {"RPUT=off"}, .size = LONG, .is_late = true},
+    {"shared", MESSAGES_OF, {"RPUT=off", "COOP=always", "READ_CHUNK=64K"}, .size = LONG},
     {"data", MESSAGES_OF, {"RNDV=data"}, .size = LONG},
     {"held", MESSAGES_OF, {HELD}, .size = 8},
     {"held-long", MESSAGES_OF, {HELD}, .size = LONG, .is_late = true},
     {"taken", MESSAGES_OF, {"WINDOW=0"}, .size = 8, .is_late = true},
     {"taken-long", MESSAGES_OF, {"WINDOW=0"}, .size = LONG, .is_late = true},
-    {"words", MESSAGES_OF, {"ANY_SOURCE=sender"}, .size = LONG},
+    {"words", MESSAGES_OF, {"MATCH_AT=sender"}, .size = LONG},
     {"early",
      MESSAGES_OF,
-     {"EARLY_RECV=always", "READ_CHUNK=64K"},
+     {"RPUT=always", "READ_CHUNK=64K"},
      .size = LONG,
      .is_directed = true},
-    {"early-whole", MESSAGES_OF, {"EARLY_RECV=always"}, .size = LONG, .is_directed = true},
+    {"early-whole", MESSAGES_OF, {"RPUT=always"}, .size = LONG, .is_directed = true},
     {"claims", receive_claims, send_claims, {HELD}, .size = 8},
     {"claims-long", receive_claims, send_claims, {HELD}, .size = LONG},
-    {"locks", receive_claims, send_claims, {"ANY_SOURCE=sender"}, .size = LONG},
-    {"void", tell_in_vain, send_before_told, {"EARLY_RECV=always"}, .size = LONG},
+    {"locks", receive_claims, send_claims, {"MATCH_AT=sender"}, .size = LONG},
+    {"void", tell_in_vain, send_before_told, {"RPUT=always"}, .size = LONG},
     {"probe", probe_messages, send_messages, .size = 8, .is_late = true},
     {"probe-long", probe_messages, send_messages, .size = LONG, .is_sync = true,
      .is_late = true},

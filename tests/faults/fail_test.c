@@ -65,7 +65,7 @@ static void wait_for(struct story *s, int who, mbx_request request, struct mbx_c
 static void open_one(struct story *s, int who)
 {
     /* a segment of few peers is quickly made */
-    const char *params[WORLD_PARAMS_MAX] = {"SHM_PEERS=4", "SPIN=0"};
+    const char *params[WORLD_PARAMS_MAX] = {"PEERS_MAX=4", "SPIN=0"};
     const struct mbx_config config = {.params = params};
     uint64_t mem = mem_live();
     int64_t fds = sys_fds_live(), maps = sys_maps_live();

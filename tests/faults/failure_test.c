@@ -430,7 +430,7 @@ static void dies_within(struct crew *crew, int rank, const void *arg)
     const char *const receiver[] = {"TRANSPORT=shm",
                                     "PEER_TIMEOUT=20ms",
                                     "MATCH=device",
-                                    "EARLY_RECV=off",
+                                    "RPUT=off",
                                     "WINDOW_PAYLOAD=unlimited",
                                     arg,
                                     NULL};

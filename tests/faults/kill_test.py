@@ -130,7 +130,7 @@ def native(**env):
     # messages, as often as it takes
     words = [path("tools/mbx"), "run", "-n", str(RANKS), path("tests/support/spread_program")]
     return Job(words + ["messages"] * 10000, "spread_program", RANKS if env else 0,
-               {"MBX_DEVICE_PROGRAM": path("matchbox-device"), **env})
+               env)
 
 
 def mpi():

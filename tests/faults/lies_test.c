@@ -75,7 +75,7 @@ static void open_wide(struct world *w, const struct world_config *config)
 {
     dropped = 0;
     world_open(w, config, 3,
-               (const char *const[]){"CLOSE_TIMEOUT=0", "LOG_LEVEL=error", "ANY_SOURCE=window",
+               (const char *const[]){"CLOSE_TIMEOUT=0", "LOG_LEVEL=error", "MATCH_AT=receiver",
                                      "WINDOW=auto", "WINDOW_PAYLOAD=auto", NULL});
 }
 
@@ -307,7 +307,7 @@ static void test_a_flood_of_holds_walks_no_list(void **state)
     if (world_has_faults(config) || world_has_device(config))
         skip();
     world_open(&w, config, 3, /* without credit to lend: that would end the hold */
-               (const char *const[]){"CLOSE_TIMEOUT=0", "LOG_LEVEL=error", "ANY_SOURCE=window",
+               (const char *const[]){"CLOSE_TIMEOUT=0", "LOG_LEVEL=error", "MATCH_AT=receiver",
                                      "WINDOW=0", NULL});
     for (size_t i = 0; i < ARRAY_COUNT(recvs); i++)
         assert_int_equal(mbx_recv(w.eps[0], 2, CONTEXT, 1, 0, NULL, 0, NULL, &recvs[i]), 0);
@@ -366,9 +366,9 @@ static void test_payload_beyond_credit_makes_none(void **state)
         skip();
     dropped = 0;
     world_open(&w, config, 3,
-               (const char *const[]){"CLOSE_TIMEOUT=0", "LOG_LEVEL=error", "ANY_SOURCE=window",
-                                     "WINDOW=auto", "WINDOW_PAYLOAD=auto", "EARLY_RECV=off",
-                                     "UNEXPECTED_MEMORY=1M", "SHM_PEERS=16", NULL});
+               (const char *const[]){"CLOSE_TIMEOUT=0", "LOG_LEVEL=error", "MATCH_AT=receiver",
+                                     "WINDOW=auto", "WINDOW_PAYLOAD=auto", "RPUT=off",
+                                     "UNEXPECTED_MEMORY=1M", "PEERS_MAX=16", NULL});
     assert_int_equal(peer_use(w.eps[0], 1), 0);
     credit = &peer_get(w.eps[0], 1)->credit;
     for (int i = 0; w.eps[0]->credit.lendable >= w.eps[0]->credit.lendable_all / 8; i++) {

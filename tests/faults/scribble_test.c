@@ -311,7 +311,7 @@ static void honest_step(void)
 
 static struct mbx_ep *open_one(void)
 {
-    static const char *const params[] = {"TRANSPORT=shm",   "SHM_PEERS=16", "SHM_RING_SIZE=4K",
+    static const char *const params[] = {"TRANSPORT=shm",   "PEERS_MAX=16", "SHM_RING_SIZE=4K",
                                          "CLOSE_TIMEOUT=0", "SPIN=0",       NULL};
     const struct mbx_config config = {.params = params};
     struct mbx_ep *ep = NULL;

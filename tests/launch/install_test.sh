@@ -61,7 +61,7 @@ fi
 
 # What tests have besides, testing/, users have not: no transport, no parameter, no place to die at.
 for file in "$library" "$archive" "$mbx" $(find "$root" -name libmatchbox-fi.so) $(find "$root" -name matchbox-device); do
-    found=$(strings -a "$file" | grep -E 'FAULT_|LOOP_DEPTH|transport_(loop|sim|fault)|failpoint_(reach|die)$' || :)
+    found=$(strings -a "$file" | grep -E 'FAULT_|LOOP_DEPTH|RPUT_SIZE|COOP_SIZE|SENDTABLE|transport_(loop|sim|fault)|failpoint_(reach|die)$' || :)
     [ -z "$found" ] || fail "$file has $found"
 done
 names=$("$mbx" info --transports | awk 'NR > 1 { print $1 }' | tr '\n' ' ')

@@ -18,6 +18,7 @@ import time
 import uuid
 
 MBX = os.path.abspath(sys.argv[1])
+SPREAD = os.path.join(os.path.dirname(MBX), "../tests/support/spread_program")  # with parameters of tests
 MARK = "MATCHBOX_RUN_TEST"
 PATIENCE_S = 150  # far above what anything here needs
 
@@ -144,8 +145,20 @@ def info_lists_statistics_and_parameters():
     expect(re.search(r"^  sent_rndv-read +\w", job.out, re.M), str(job))
     job = mbx("info", "--params")
     expect(job.code == 0 and "MBX_EAGER_LIMIT=" in job.out, str(job))
+    expect("advanced" in job.out and "MBX_READ_CHUNK" not in job.out, str(job))
+    line = "      default auto, range 0..1M|auto, unit bytes, from the {}\n"
+    expect(line.format("default") in job.out and "the environment" not in job.out, str(job))
     job = mbx("info", "--params", env={"MBX_EAGER_LIMIT": "1234"})
-    expect("MBX_EAGER_LIMIT=1234\n" in job.out, str(job))
+    expect("MBX_EAGER_LIMIT=1234\n" in job.out and line.format("environment") in job.out, str(job))
+    everything = mbx("info", "--params=all")
+    expect(everything.code == 0 and "MBX_READ_CHUNK=1M\n" in everything.out and "MBX_SPIN" in everything.out and
+           "advanced" not in everything.out, str(everything))
+    job = mbx("info", "--params=some")
+    expect(job.code == 2 and "'some'" in job.err, str(job))
+    job = mbx("info", "--params", env={"MBX_SHM_PEERS": "4"})
+    expect(job.code == 1 and "MBX_PEERS_MAX" in job.err, str(job))
+    job = mbx("info", "--params", env={"MBX_RPUT_SIZE": "4"})
+    expect(job.code == 1 and "MBX_RPUT_SIZE is not a parameter" in job.err, str(job))
     job = mbx("info")
     for text in ("transports", "network\n", "devices", "verbs: ", "protocols", "parameters", "inline", "rndv-read"):
         expect(text in job.out, f"mbx info: no {text}")
@@ -445,7 +458,7 @@ def devices_end_with_their_ranks():
     job = Job("run", "-n", "2", MBX, "perf", "rate", "--iterations", "10000", env=env)
     expect(job.wait().code == 0, str(job))
     expect_nothing_left(job.mark, "devices, a good end")
-    job = mbx("run", "-n", "2", MBX, "perf", "lat",
+    job = mbx("run", "-n", "2", SPREAD, "messages",
               env={**env, "MBX_DEVICE_PROGRAM": "/nonexistent/device"})
     expect(job.code != 0 and "/nonexistent/device" in job.err, str(job))
 
@@ -546,11 +559,11 @@ def what_is_computed_takes_its_time():
     raise Failed(f"eight times; the last: {rows}")
 
 
-def counts_of_a_receiver(early):
+def counts_of_a_receiver(rndv):
     """The mode of perf overlap with long messages, and what it counted."""
     with tempfile.TemporaryDirectory() as folder:
         job = mbx("perf", "overlap", "--repeats", "5", "--size", "1M",
-                  env={"MBX_EARLY_RECV": early, "MBX_STATS_FILE": f"{folder}/%r"})
+                  env={"MBX_RNDV": rndv, "MBX_STATS_FILE": f"{folder}/%r"})
         expect(job.code == 0, str(job))
         with open(f"{folder}/0", encoding="utf-8") as file:
             text = file.read()
@@ -561,7 +574,7 @@ def counts_of_a_receiver(early):
 
 def what_software_matches_is_fetched():
     """A long message that software matches is read by the receiver, after it has computed."""
-    mode, counts, text = counts_of_a_receiver("off")
+    mode, counts, text = counts_of_a_receiver("read+coop")
     expect(mode != "software" or
            counts["rput_announced"] == counts["received_rndv-write"] == "0" and
            int(counts["received_rndv-read"]) >= 10, text)
@@ -569,7 +582,7 @@ def what_software_matches_is_fetched():
 
 def what_is_told_early_is_written():
     """The sender writes it while the receiver computes."""
-    mode, counts, text = counts_of_a_receiver("always")
+    mode, counts, text = counts_of_a_receiver("write")
     expect(mode != "early" or
            int(counts["rput_won"]) >= 10 and int(counts["received_rndv-write"]) >= 10, text)
 

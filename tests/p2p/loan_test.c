@@ -52,7 +52,7 @@ static size_t size_of(int from, int i)
 
 static void loans_open(struct loans *loans, const struct world_config *config)
 {
-    static const char *const more[] = {"UNEXPECTED_MEMORY=256K", "SHM_PEERS=4",
+    static const char *const more[] = {"UNEXPECTED_MEMORY=256K", "PEERS_MAX=4",
                                        "EAGER_LIMIT=4K", NULL};
     struct mbx_limits limits;
 

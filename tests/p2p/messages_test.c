@@ -81,7 +81,7 @@ static void close_counted(struct mbx_ep *ep)
 
 static void many_open(struct many *m, int count, uint64_t window, bool takes)
 {
-    const char *take = takes ? "HOLD_TAKE=yes" : "HOLD_TAKE=no";
+    const char *take = takes ? "SENDTABLE=yes" : "SENDTABLE=no";
     char text[32];
     struct mbx_address address;
     uint32_t number;

@@ -169,7 +169,7 @@ static int count_cswap(struct transport *t, uint64_t index, uint64_t expected, u
 static void test_a_look_waits_for_no_word(void **state)
 {
     struct mbx_ep *ep =
-        world_open_one(*state, (const char *[]){"CLOSE_TIMEOUT=0", "ANY_SOURCE=sender", NULL});
+        world_open_one(*state, (const char *[]){"CLOSE_TIMEOUT=0", "MATCH_AT=sender", NULL});
     const struct transport_ops *ops = ep->transport->ops;
     struct mbx_completion done;
     mbx_request recv[WAITS];

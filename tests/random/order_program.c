@@ -89,17 +89,17 @@ static int early_params(struct program *p, int i)
     struct random r;
 
     random_seed(&r, ~(p->seed * 2 + (p->over != OVER_LOOP)));
-    snprintf(p->params[i++], 32, "EARLY_RECV=%s", when[random_below(&r, 4)]);
-    snprintf(p->params[i++], 32, "EARLY_SIZE=%s", size[random_below(&r, 4)]);
-    snprintf(p->params[i++], 32, "SHARE=%s", when[random_below(&r, 4)]);
-    snprintf(p->params[i++], 32, "SHARE_SIZE=2");
+    snprintf(p->params[i++], 32, "RPUT=%s", when[random_below(&r, 4)]);
+    snprintf(p->params[i++], 32, "RPUT_SIZE=%s", size[random_below(&r, 4)]);
+    snprintf(p->params[i++], 32, "COOP=%s", when[random_below(&r, 4)]);
+    snprintf(p->params[i++], 32, "COOP_SIZE=2");
     return i;
 }
 
 void program_make(struct program *p, uint64_t seed, enum over over)
 {
     static const char *const windows[] = {"0", "0", "1", "2", "5", "auto"};
-    static const char *const any[] = {"window", "window", "sender"};
+    static const char *const any[] = {"receiver", "receiver", "sender"};
     static const int faults[] = {0, 0, 20, 50};
     static const char *const eager[] = {"0", "600", "2000", "8K"};
     struct random r;
@@ -113,11 +113,11 @@ void program_make(struct program *p, uint64_t seed, enum over over)
     snprintf(p->params[i++], 32, "FAULT_PERCENT=%d", faults[random_below(&r, 4)]);
     snprintf(p->params[i++], 32, "EAGER_LIMIT=%s", eager[random_below(&r, 4)]);
     snprintf(p->params[i++], 32, "RNDV=%s", random_below(&r, 3) == 0 ? "data" : "auto");
-    snprintf(p->params[i++], 32, "EARLY_DATA=%d", (int)random_below(&r, 3) * 200);
+    snprintf(p->params[i++], 32, "RTS_PAYLOAD=%d", (int)random_below(&r, 3) * 200);
     snprintf(p->params[i++], 32, "READ_CHUNK=4K");
-    snprintf(p->params[i++], 32, "ANY_SOURCE=%s", any[random_below(&r, 3)]);
+    snprintf(p->params[i++], 32, "MATCH_AT=%s", any[random_below(&r, 3)]);
     snprintf(p->params[i++], 32, "WINDOW=%s", windows[random_below(&r, ARRAY_COUNT(windows))]);
-    snprintf(p->params[i++], 32, "HOLD_TAKE=%s", random_below(&r, 2) == 0 ? "no" : "yes");
+    snprintf(p->params[i++], 32, "SENDTABLE=%s", random_below(&r, 2) == 0 ? "no" : "yes");
     snprintf(p->params[i++], 32, "WINDOW_PAYLOAD=%s", random_below(&r, 2) == 0 ? "0" : "auto");
     if (over == OVER_SHM)
         snprintf(p->params[i++], 32, "SHM_RING_SIZE=4K");

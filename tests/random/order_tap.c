@@ -267,7 +267,7 @@ void tap_open(struct tap *tap)
     tap->ep->backlog_room = (uint32_t)program->room;
     s = &tap->ep->settings;
     again.credit = credit_welcome(tap->ep);
-    again.peers = s->shm_peers;
+    again.peers = s->peers_max;
     again.settings = s->transports;
     testing_settings(&again.settings)->fault_seed = program->seed * 4 + (uint64_t)tap->who;
     tap->ep->transport->ops->close(tap->ep->transport);

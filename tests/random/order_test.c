@@ -5,7 +5,7 @@
  *   order_test [--quick] [--seed N [--count N]] [--loop | --ofi] [--window | --early]
  *
  * --loop: not over shm; --ofi: over the network of this machine instead; --window: nothing with
- * MBX_ANY_SOURCE=sender; --early: nor with a window or protocol that keeps receives from being
+ * MBX_MATCH_AT=sender; --early: nor with a window or protocol that keeps receives from being
  * told in advance, and nearly all of them are.
  *
  * Each seed makes a short program of sends, receives, probes, cancels and progress,
@@ -581,12 +581,12 @@ static void draw_only(struct program *p, enum only only)
 {
     if (only == ONLY_ANY)
         return;
-    draw(p, "ANY_SOURCE=window");
+    draw(p, "MATCH_AT=receiver");
     if (only == ONLY_WINDOW)
         return;
     draw(p, "RNDV=auto");
-    draw(p, "EARLY_RECV=always");
-    draw(p, "EARLY_SIZE=1");
+    draw(p, "RPUT=always");
+    draw(p, "RPUT_SIZE=1");
     draw(p, p->seed % 4 == 0 ? "WINDOW=1" : p->seed % 4 == 1 ? "WINDOW=3" : "WINDOW=auto");
 }
 

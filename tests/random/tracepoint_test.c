@@ -20,9 +20,8 @@
 #define EVENTS_MAX 64
 
 static char folder[64], setting[96];
-static const char *const traced[] = {setting, "EARLY_RECV=off", NULL};
-static const char *const traced_announce[] = {setting, "EARLY_RECV=always", "EARLY_SIZE=1",
-                                              NULL};
+static const char *const traced[] = {setting, "RPUT=off", NULL};
+static const char *const traced_announce[] = {setting, "RPUT=always", "RPUT_SIZE=1", NULL};
 static unsigned warnings, clock_reads;
 
 static void count_line(void *arg, enum log_level level, const char *text)
@@ -305,7 +304,7 @@ static void test_full_disk(void **state)
     struct trace_event e[EVENTS_MAX];
     static struct trace_reader reader;
     /* a sender that holds messages has as much to tell */
-    const char *const told[] = {setting, "HOLD_TAKE=no", "EARLY_RECV=off", NULL};
+    const char *const told[] = {setting, "SENDTABLE=no", "RPUT=off", NULL};
     unsigned files = world_window(*state) == 0 ? 2 : 1;
     struct world w;
 

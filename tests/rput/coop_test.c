@@ -18,7 +18,7 @@
 #define CONTEXT 31
 #define SIZE    ((size_t)100000)
 #define POISON  0x77
-#define SHARED  "EARLY_RECV=off", "SHARE=always", "SHARE_SIZE=1000", "LOG_LEVEL=error"
+#define SHARED  "RPUT=off", "COOP=always", "COOP_SIZE=1000", "LOG_LEVEL=error"
 
 static const char *const shared[] = {SHARED, NULL};
 static const char *const hasty[] = {SHARED, "CLOSE_TIMEOUT=0", "PEER_TIMEOUT=20ms", NULL};
@@ -188,12 +188,18 @@ static void test_a_message_that_is_cut(void **state)
 
 static void test_nobody_is_asked(void **state)
 {
-    static const char *const without[] = {"SHARE=off", "RNDV=data", "DEVICE=soft",
-                                          "SHM_ATTACH=no", "SHARE_SIZE=200K"};
+    static const char *const without[][2] = {{"COOP=off"},
+                                             {"RNDV=data"},
+                                             {"DEVICE=soft"},
+                                             {"SHM_ATTACH=no"},
+                                             {"COOP_SIZE=200K"},
+                                             {"COOP=rndv", "RNDV=read"},
+                                             {"COOP=rndv", "RNDV=read+write"},
+                                             {"COOP=rndv", "RNDV=write"}};
     struct world w;
 
     for (size_t i = 0; i < ARRAY_COUNT(without); i++) {
-        const char *const params[] = {SHARED, without[i], NULL};
+        const char *const params[] = {SHARED, without[i][0], without[i][1], NULL};
         mbx_request recv, sent;
 
         world_open(&w, *state, 2, params);
@@ -206,9 +212,30 @@ static void test_nobody_is_asked(void **state)
     }
 }
 
+/* MBX_RNDV, without what tests have besides. */
+static void test_who_may_copy_is_asked(void **state)
+{
+    static const char *const with[] = {"RNDV=auto", "RNDV=read+coop", "RNDV=coop"};
+    struct world w;
+
+    for (size_t i = 0; i < ARRAY_COUNT(with); i++) {
+        const char *const params[] = {"RPUT=off", "COOP_SIZE=1000", "OVERSUBSCRIBED=no",
+                                      with[i], NULL};
+        mbx_request recv, sent;
+
+        world_open(&w, *state, 2, params);
+        sent = send(&w, SIZE);
+        recv = post(&w, SIZE);
+        expect(&w, recv, SIZE);
+        expect_sent(&w, sent);
+        assert_true(world_stats(&w, 1).control > 0);
+        world_close(&w);
+    }
+}
+
 static void test_it_is_given_up_where_it_is_of_no_use(void **state)
 {
-    static const char *const params[] = {"EARLY_RECV=off", "SHARE_SIZE=1000", NULL};
+    static const char *const params[] = {"RPUT=off", "COOP_SIZE=1000", NULL};
     enum { MESSAGES = 100 };
     mbx_request sent[MESSAGES];
     struct world w;
@@ -235,7 +262,7 @@ static void test_it_is_given_up_where_it_is_of_no_use(void **state)
 /* With so many cores, and told so. */
 static bool is_shared(void **state, uint32_t cores, const char *told)
 {
-    const char *const params[] = {"EARLY_RECV=off", "SHARE_SIZE=1000", told, NULL};
+    const char *const params[] = {"RPUT=off", "COOP_SIZE=1000", told, NULL};
     mbx_request recv;
     struct world w;
     bool is;
@@ -454,6 +481,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_a_sender_that_does_not_look_is_not_waited_for),
         cmocka_unit_test(test_a_message_that_is_cut),
         cmocka_unit_test(test_nobody_is_asked),
+        cmocka_unit_test(test_who_may_copy_is_asked),
         cmocka_unit_test(test_it_is_given_up_where_it_is_of_no_use),
         cmocka_unit_test(test_more_peers_than_cores),
         cmocka_unit_test(test_a_write_that_fails),

@@ -22,9 +22,9 @@
 #define POISON  0x77
 #define LIES    "LOG_LEVEL=error"
 
-static const char *const always[] = {"EARLY_RECV=always", "EARLY_SIZE=1000", NULL};
-static const char *const chunks[] = {
-    "EARLY_RECV=always", "EARLY_SIZE=1000", "READ_CHUNK=4K", LIES, "CLOSE_TIMEOUT=0", NULL};
+static const char *const always[] = {"RPUT=always", "RPUT_SIZE=1000", NULL};
+static const char *const chunks[] = {"RPUT=always", "RPUT_SIZE=1000",  "READ_CHUNK=4K",
+                                     LIES,          "CLOSE_TIMEOUT=0", NULL};
 
 static unsigned char bufs[4][2 * SIZE];
 
@@ -185,13 +185,22 @@ static void test_who_is_told(void **state)
 
 static void test_nobody_is_told(void **state)
 {
-    static const char *const without[][3] = {
-        {"EARLY_RECV=off"}, {"WINDOW=0"},          {"RNDV=data"},       {"WINDOW=unlimited"},
-        {"DEVICE=soft"},    {"ANY_SOURCE=sender"}, {"EARLY_SIZE=200K"}, {"SHM_ATTACH=no"}};
+    static const char *const without[][3] = {{"RPUT=off"},
+                                             {"WINDOW=0"},
+                                             {"RNDV=data"},
+                                             {"WINDOW=unlimited"},
+                                             {"DEVICE=soft"},
+                                             {"MATCH_AT=sender"},
+                                             {"RPUT_SIZE=200K"},
+                                             {"RPUT=rndv", "RNDV=read"},
+                                             {"RPUT=rndv", "RNDV=read+coop"},
+                                             {"RPUT=rndv", "RNDV=coop"},
+                                             {"SHM_ATTACH=no"}};
     struct world w;
 
     for (size_t i = 0; i < ARRAY_COUNT(without); i++) {
-        const char *params[] = {"EARLY_RECV=always", "EARLY_SIZE=1000", without[i][0], NULL};
+        const char *params[] = {"RPUT=always", "RPUT_SIZE=1000", without[i][0], without[i][1],
+                                NULL};
 
         if (i == ARRAY_COUNT(without) - 1 && world_is_loop(*state))
             break;
@@ -201,6 +210,27 @@ static void test_nobody_is_told(void **state)
         step(&w, 0);
         send(&w, 4, 1, SIZE);
         expect(&w, recv, 0, 4, SIZE);
+        world_close(&w);
+    }
+}
+
+/* MBX_RNDV, without what tests have besides. */
+static void test_who_may_write_is_told(void **state)
+{
+    static const char *const with[] = {"RNDV=auto", "RNDV=read+write", "RNDV=write"};
+    struct world w;
+
+    for (size_t i = 0; i < ARRAY_COUNT(with); i++) {
+        const char *const params[] = {"RPUT=rndv", "RPUT_SIZE=1000", with[i], NULL};
+        mbx_request recv;
+
+        open_two(&w, state, params);
+        recv = post(&w, 0, 1, 0);
+        assert_int_equal(world_stats(&w, 1).rput_announced, 1);
+        step(&w, 0);
+        send(&w, 4, 1, SIZE);
+        expect(&w, recv, 0, 4, SIZE);
+        assert_int_equal(world_stats(&w, 1).rput_won, 1);
         world_close(&w);
     }
 }
@@ -358,7 +388,7 @@ static void test_what_nobody_wants_is_dropped(void **state)
 
 static void test_holding_drops_them(void **state)
 {
-    const char *const params[] = {"EARLY_RECV=always", "EARLY_SIZE=1000", "WINDOW=1", NULL};
+    const char *const params[] = {"RPUT=always", "RPUT_SIZE=1000", "WINDOW=1", NULL};
     struct world w;
     mbx_request recv;
 
@@ -379,7 +409,7 @@ static void test_holding_drops_them(void **state)
 /* Each try that was of no use makes the next one later; one that was of use, at once. */
 static void test_it_is_given_up_where_it_is_of_no_use(void **state)
 {
-    const char *const params[] = {"EARLY_SIZE=1000", NULL};
+    const char *const params[] = {"RPUT_SIZE=1000", NULL};
     struct world w;
     uint64_t told = 0;
 
@@ -497,8 +527,7 @@ static void race_recv(struct mbx_ep *ep, uint32_t rounds)
 
 static void test_cancels_race(void **state)
 {
-    const char *const params[] = {"EARLY_RECV=always", "EARLY_SIZE=1000", "READ_CHUNK=4K",
-                                  NULL};
+    const char *const params[] = {"RPUT=always", "RPUT_SIZE=1000", "READ_CHUNK=4K", NULL};
     const struct world_config *config = *state;
     struct race race;
     struct world w;
@@ -610,8 +639,7 @@ static void test_the_receiver_closes_while_it_is_written(void **state)
 /* ... or it does: what is under way then is complete. */
 static void test_the_sender_closes_while_it_writes(void **state)
 {
-    const char *const params[] = {"EARLY_RECV=always", "EARLY_SIZE=1000", "READ_CHUNK=4K",
-                                  NULL};
+    const char *const params[] = {"RPUT=always", "RPUT_SIZE=1000", "READ_CHUNK=4K", NULL};
     struct world w;
     mbx_request recv;
 
@@ -710,6 +738,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_a_synchronous_send_is_complete_when_written),
         cmocka_unit_test(test_who_is_told),
         cmocka_unit_test(test_nobody_is_told),
+        cmocka_unit_test(test_who_may_write_is_told),
         cmocka_unit_test(test_a_message_under_way_makes_it_void),
         cmocka_unit_test(test_what_follows_a_void_one_is_void),
         cmocka_unit_test(test_those_that_overlap_are_filled_in_order),

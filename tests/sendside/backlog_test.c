@@ -130,7 +130,7 @@ static void test_the_wanted_message_behind_a_full_window(void **state)
  * none. */
 static void test_a_word_decides(void **state)
 {
-    bool has_words = world_has_param(*state, "ANY_SOURCE=sender");
+    bool has_words = world_has_param(*state, "MATCH_AT=sender");
     int values[ENDPOINTS] = {0, 1, 2}, got;
     mbx_request early, sends[ENDPOINTS];
     uint64_t locks = 0, won = 0;
@@ -168,7 +168,7 @@ static void test_no_word_is_taken_past_a_claim(void **state)
     mbx_request sends[3], fill[LOOP_WORDS], first, second;
     struct world w;
 
-    if (!world_has_param(*state, "ANY_SOURCE=sender"))
+    if (!world_has_param(*state, "MATCH_AT=sender"))
         skip();
     world_open(&w, *state, 2, loop);
     for (int i = 0; i < 3; i++)
@@ -425,13 +425,13 @@ static uint64_t run_races(const struct world_config *config, const char *param, 
 
 static void test_cancel_races(void **state)
 {
-    assert_in_range(run_races(*state, "HOLD_TAKE=no", races), 1, races - 1);
+    assert_in_range(run_races(*state, "SENDTABLE=no", races), 1, races - 1);
 }
 
 /* A receive that takes its message as soon as it is posted may never be cancelled in time. */
 static void test_cancel_races_with_taking(void **state)
 {
-    assert_in_range(run_races(*state, "HOLD_TAKE=yes", races / 4), 0, races / 4 - 1);
+    assert_in_range(run_races(*state, "SENDTABLE=yes", races / 4), 0, races / 4 - 1);
 }
 
 /* ---- lies ---- */
@@ -583,7 +583,7 @@ static void test_lies_about_claims(void **state)
     mbx_request sends[3], recvs[3];
     struct world w;
 
-    open_liars_with(&w, *state, "HOLD_TAKE=no"); /* or there would be no claims */
+    open_liars_with(&w, *state, "SENDTABLE=no"); /* or there would be no claims */
     for (int i = 0; i < 3; i++)
         sends[i] = send_one(&w, 0, 1, CONTEXT, 1, &values[i]);
     world_settle(&w);

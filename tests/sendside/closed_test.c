@@ -26,7 +26,7 @@ static bool is_meant(const struct world_config *config)
  * packets. */
 static void open_two(struct world *w, void **state)
 {
-    static const char *const params[] = {"HOLD_TAKE=no", "PEER_TIMEOUT=20ms", NULL};
+    static const char *const params[] = {"SENDTABLE=no", "PEER_TIMEOUT=20ms", NULL};
 
     world_open(w, *state, 2, params);
 }

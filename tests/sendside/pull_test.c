@@ -207,7 +207,8 @@ static void test_a_version_that_nobody_could_have_made(void **state)
             break;
         }
         transport_store(transport_of(&w), sendtable->index + SENDTABLE_VERSION, &version, 1);
-        w.eps[1]->settings.hold_take = 0; /* who writes such things would deceive itself */
+        w.eps[1]->settings.tuning.sendtable =
+            0; /* who writes such things would deceive itself */
         for (int i = kind == 5; i < COUNT; i++)
             receive(&w, 0, MBX_IGNORE_ALL, i, false);
         for (int i = 0; i < COUNT; i++)

@@ -22,7 +22,7 @@
         "DEVICE_ANSWER=60s"
 
 /* What is read is read by one side and written by the other. */
-#define SHARED "SHARE=always", "SHARE_SIZE=2"
+#define SHARED "COOP=always", "COOP_SIZE=2"
 
 /* One unmatched message of each peer, and no payload with it. */
 #define NARROW "WINDOW=1", "WINDOW_PAYLOAD=0"
@@ -34,7 +34,7 @@ const struct world_config world_configs[] = {
     {"loop", USUAL, {"TRANSPORT=loop"}},
     {"loop-fault", USUAL, {"TRANSPORT=loop", SHARED, "FAULT_PERCENT=30", "FAULT_SEED=3"}},
     {"loop-depth-1", USUAL, {"TRANSPORT=loop", "LOOP_DEPTH=1", "READ_CHUNK=4K"}},
-    {"loop-data", USUAL, {"TRANSPORT=loop", "RNDV=data", "EARLY_DATA=0"}},
+    {"loop-data", USUAL, {"TRANSPORT=loop", "RNDV=data", "RTS_PAYLOAD=0"}},
     {"loop-eager-0", USUAL, {"TRANSPORT=loop", "EAGER_LIMIT=0", "INJECT_LIMIT=100"}},
     {"loop-eager-1m",
      USUAL,
@@ -45,7 +45,7 @@ const struct world_config world_configs[] = {
     {"shm-no-attach", USUAL, {"TRANSPORT=shm", "SHM_ATTACH=no"}},
     {"shm-data-fault", USUAL, {"TRANSPORT=shm", "RNDV=data", "FAULT_PERCENT=10"}},
     {"shm-ring-4k", USUAL, {"TRANSPORT=shm", "SHM_RING_SIZE=4K", "READ_CHUNK=4K", SHARED}},
-    {"shm-eager-64", USUAL, {"TRANSPORT=shm", "EAGER_LIMIT=64", "EARLY_DATA=0"}},
+    {"shm-eager-64", USUAL, {"TRANSPORT=shm", "EAGER_LIMIT=64", "RTS_PAYLOAD=0"}},
     {"shm-eager-1m",
      USUAL,
      {"TRANSPORT=shm", "EAGER_LIMIT=1M", "SHM_RING_SIZE=8K", "WINDOW_PAYLOAD=unlimited",
@@ -59,13 +59,13 @@ const struct world_config world_configs[] = {
     {"loop-soft-window-1", USUAL, {"TRANSPORT=loop", NARROW, DEVICE("soft", "2")}},
     {"shm-window-0", USUAL, {"TRANSPORT=shm", "WINDOW=0", "SHM_RING_SIZE=4K"}},
     {"shm-window-1-fault", USUAL, {"TRANSPORT=shm", NARROW, "FAULT_PERCENT=30"}},
-    {"shm-sender", USUAL, {"TRANSPORT=shm", "ANY_SOURCE=sender"}},
+    {"shm-sender", USUAL, {"TRANSPORT=shm", "MATCH_AT=sender"}},
     /* receives that their sender is told of before it sends: nearly all from one source */
     {"loop-early-fault",
      USUAL,
-     {"TRANSPORT=loop", "EARLY_RECV=always", "EARLY_SIZE=1", "READ_CHUNK=4K",
-      "FAULT_PERCENT=20", "FAULT_SEED=11"}},
-    {"shm-early", USUAL, {"TRANSPORT=shm", "EARLY_RECV=always", "EARLY_SIZE=1"}},
+     {"TRANSPORT=loop", "RPUT=always", "RPUT_SIZE=1", "READ_CHUNK=4K", "FAULT_PERCENT=20",
+      "FAULT_SEED=11"}},
+    {"shm-early", USUAL, {"TRANSPORT=shm", "RPUT=always", "RPUT_SIZE=1"}},
     /* with a device: every driver, every length of its list */
     {"loop-soft", USUAL, {"TRANSPORT=loop", DEVICE("soft", "1024")}},
     {"loop-soft-1", USUAL, {"TRANSPORT=loop", DEVICE("soft", "1"), "LOOP_DEPTH=1"}},
@@ -85,7 +85,7 @@ const struct world_config world_configs[] = {
     {"ofi-fault", NETWORK, {TCP("ofi"), "FAULT_PERCENT=20", "FAULT_SEED=13"}},
     {"ofi-window-0", NETWORK, {TCP("ofi"), "WINDOW=0"}},
     {"ofi-window-1", NETWORK, {TCP("ofi"), NARROW}},
-    {"ofi-sender", NETWORK, {TCP("ofi"), "ANY_SOURCE=sender"}},
+    {"ofi-sender", NETWORK, {TCP("ofi"), "MATCH_AT=sender"}},
     {"ofi-data", NETWORK, {TCP("ofi"), "RNDV=data"}},
     {"ofi-net", NETWORK, {"TRANSPORT=ofi", "OFI_PROVIDER=net"}},
     /* scripts/hosts/vm makes the adapter */
@@ -111,7 +111,7 @@ bool world_has_param(const struct world_config *config, const char *name)
 
 uint64_t world_window(const struct world_config *config)
 {
-    if (world_has_param(config, "WINDOW=0") || world_has_param(config, "ANY_SOURCE=sender"))
+    if (world_has_param(config, "WINDOW=0") || world_has_param(config, "MATCH_AT=sender"))
         return 0;
     return world_has_param(config, "WINDOW=1") ? 1 : UINT64_MAX;
 }

@@ -209,7 +209,7 @@ static int no_slot(struct shm_link *link)
 {
     if (!link->warned)
         LOG_WARN("shm: all %u slots of pid %u are taken by other senders, raise "
-                 "MBX_SHM_PEERS; waiting for one",
+                 "MBX_PEERS_MAX; waiting for one",
                  link->remote->peers, link_pid(link));
     link->warned = true;
     atomic_store_explicit(&link->remote->control->starved, 1, memory_order_relaxed);

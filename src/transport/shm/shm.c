@@ -660,10 +660,10 @@ static void shm_close(struct transport *t)
 #define AT(field) offsetof(struct transport_settings, shm.field)
 
 static const struct param params[] = {
-    {"SHM_RING_SIZE", PARAM_SIZE, NULL, "16K", RING_BYTES_MIN, RING_BYTES_MAX, NULL,
-     "shared memory of one sender and one receiver, rounded down to a power of two",
+    {"SHM_RING_SIZE", PARAM_SIZE, PARAM_ADVANCED, NULL, "16K", RING_BYTES_MIN, RING_BYTES_MAX,
+     NULL, "shared memory of one sender and one receiver, rounded down to a power of two",
      AT(ring_size)},
-    {"SHM_ATTACH", PARAM_BOOL, NULL, "yes", 0, 0, NULL,
+    {"SHM_ATTACH", PARAM_BOOL, PARAM_ADVANCED, NULL, "yes", 0, 0, NULL,
      "read other processes' memory (cross-memory attach)", AT(attach)},
 };
 

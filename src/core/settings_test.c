@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * settings_test.c - the table of parameters: what users see, that each default is a value, that
+ * each wrong value is refused with the right ones, and what follows from them.
+ *
+ * What the library has alone is looked at without the extensions that testing/ registers.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+
+#include "core/core.h"
+
+static char said[600];
+
+static void keep_line(void *arg, enum log_level level, const char *text)
+{
+    (void)arg;
+    (void)level;
+    snprintf(said, sizeof said, "%s", text);
+}
+
+static const struct transport_extension *testing_transports;
+static const struct tuning_extension *testing_tuning;
+
+/* As without testing/. */
+static int alone(void **state)
+{
+    (void)state;
+    testing_transports = transport_extension;
+    testing_tuning = tuning_extension;
+    transport_extension = NULL;
+    tuning_extension = NULL;
+    log_set_sink(keep_line, NULL);
+    return 0;
+}
+
+static int no_more_alone(void **state)
+{
+    (void)state;
+    transport_extension = testing_transports;
+    tuning_extension = testing_tuning;
+    log_set_sink(NULL, NULL);
+    return 0;
+}
+
+static int load(struct settings *settings, const char *name, const char *value)
+{
+    char text[600];
+    const char *const overrides[] = {text, NULL};
+
+    snprintf(text, sizeof text, "%s=%s", name, value);
+    said[0] = '\0';
+    return settings_load(settings, overrides);
+}
+
+static const char *const usual[] = {"LOG_LEVEL",     "TRANSPORT",
+                                    "OFI_PROVIDER",  "OFI_INTERFACE",
+                                    "OFI_TIMEOUT",   "THREADS",
+                                    "EAGER_LIMIT",   "RNDV",
+                                    "MATCH_AT",      "OVERSUBSCRIBED",
+                                    "SPIN",          "PEER_TIMEOUT",
+                                    "DEVICE",        "UNEXPECTED_MEMORY",
+                                    "CLOSE_TIMEOUT", "MATCH",
+                                    "STATS_FILE",    "KEY",
+                                    "TRACE",         "BOOT",
+                                    "BOOT_TIMEOUT"};
+static const char *const advanced[] = {"READ_CHUNK",  "RTS_PAYLOAD",    "INJECT_LIMIT",
+                                       "REQUESTS",    "PEERS_MAX",      "WINDOW",
+                                       "SHM_ATTACH",  "WINDOW_PAYLOAD", "SHM_RING_SIZE",
+                                       "DEVICE_LIST", "DEVICE_BUFFERS", "DEVICE_THRESHOLD"};
+
+static bool has(const char *const *names, size_t count, const char *name)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(names[i], name) == 0)
+            return true;
+    return false;
+}
+
+static void users_see_these(void **state)
+{
+    struct mbx_param param;
+    unsigned count = 0;
+
+    (void)state;
+    for (; mbx_param_get(count, &param, sizeof param) == 0; count++) {
+        const char *name = param.name + strlen(PARAM_PREFIX);
+
+        if (param.level == PARAM_USUAL ? !has(usual, ARRAY_COUNT(usual), name)
+                                       : !has(advanced, ARRAY_COUNT(advanced), name))
+            fail_msg("%s has level %u", param.name, param.level);
+        assert_int_equal(param.is_set, 0);
+        assert_string_equal(param.value, param.initial);
+    }
+    assert_int_equal(count, ARRAY_COUNT(usual) + ARRAY_COUNT(advanced));
+}
+
+/* Nothing is cut, and what help and range say can be put into one line. */
+static void texts_are_whole(void **state)
+{
+    struct mbx_param param;
+
+    (void)state;
+    for (unsigned i = 0; mbx_param_get(i, &param, sizeof param) == 0; i++) {
+        assert_in_range(strlen(param.help), 10, sizeof param.help - 2);
+        assert_in_range(strlen(param.range), 3, sizeof param.range - 2);
+        assert_null(strpbrk(param.help, "\n|"));
+        assert_true(param.help[strlen(param.help) - 1] != '.');
+    }
+}
+
+static bool is_foreign(const struct mbx_param *param)
+{
+    return strcmp(param->name, "MBX_BOOT") == 0;
+}
+
+static void defaults_are_values(void **state)
+{
+    struct mbx_param param;
+    struct settings settings;
+
+    (void)state;
+    for (unsigned i = 0; mbx_param_get(i, &param, sizeof param) == 0; i++)
+        if (load(&settings, param.name, param.initial) != 0)
+            fail_msg("%s=%s: %s", param.name, param.initial, said);
+}
+
+static void expect_refused(const struct mbx_param *param, const char *value)
+{
+    struct settings settings;
+    char right[700];
+
+    snprintf(right, sizeof right, "%s: \"%s\" is wrong, it must be %s", param->name, value,
+             param->range);
+    assert_int_equal(load(&settings, param->name, value), -EINVAL);
+    assert_string_equal(said, right);
+}
+
+static void wrong_values_are_refused(void **state)
+{
+    struct mbx_param param;
+    char much[PARAM_STRING_MAX + 1];
+    unsigned count = 0;
+
+    (void)state;
+    memset(much, 'x', sizeof much - 1);
+    much[sizeof much - 1] = '\0';
+    for (unsigned i = 0; mbx_param_get(i, &param, sizeof param) == 0; i++) {
+        if (is_foreign(&param))
+            continue;
+        count++;
+        expect_refused(&param, much);
+        if (strncmp(param.range, "text", 4) == 0)
+            continue;
+        expect_refused(&param, "");
+        expect_refused(&param, "-1");
+        expect_refused(&param, "nonsense");
+        expect_refused(&param, "18446744073709551616");
+    }
+    assert_int_equal(count, ARRAY_COUNT(usual) + ARRAY_COUNT(advanced) - 1);
+}
+
+/* The numbers beside those of a range, which end with the unit of its texts. */
+static void limits_are_limits(void **state)
+{
+    static const char *const beyond[][2] = {
+        {"EAGER_LIMIT", "2G"},
+        {"OFI_TIMEOUT", "3601s"},
+        {"READ_CHUNK", "4095"},
+        {"READ_CHUNK", "1073741825"},
+        {"RTS_PAYLOAD", "2G"},
+        {"INJECT_LIMIT", "2G"},
+        {"REQUESTS", "0"},
+        {"REQUESTS", "1073741825"},
+        {"UNEXPECTED_MEMORY", "262145G"},
+        {"WINDOW", "65535"},
+        {"WINDOW_PAYLOAD", "4194177"},
+        {"SPIN", "10001ms"},
+        {"CLOSE_TIMEOUT", "3601s"},
+        {"PEER_TIMEOUT", "19ms"},
+        {"PEER_TIMEOUT", "3601s"},
+        {"PEERS_MAX", "0"},
+        {"PEERS_MAX", "65537"},
+        {"DEVICE_LIST", "0"},
+        {"DEVICE_LIST", "65537"},
+        {"DEVICE_BUFFERS", "0"},
+        {"DEVICE_BUFFERS", "16385"},
+        {"BOOT_TIMEOUT", "1000001s"},
+        {"SHM_RING_SIZE", "4095"},
+    };
+    struct settings settings;
+    char name[64];
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_COUNT(beyond); i++) {
+        snprintf(name, sizeof name, PARAM_PREFIX "%s: \"%s\"", beyond[i][0], beyond[i][1]);
+        assert_int_equal(load(&settings, beyond[i][0], beyond[i][1]), -EINVAL);
+        if (strncmp(said, name, strlen(name)) != 0)
+            fail_msg("%s: %s", name, said);
+    }
+}
+
+/* One line, which names what there is instead. */
+static void old_names_are_explained(void **state)
+{
+    static const char *const old[][2] = {
+        {"ANY_SOURCE", "MBX_MATCH_AT"},    {"EARLY_DATA", "MBX_RTS_PAYLOAD"},
+        {"SHM_PEERS", "MBX_PEERS_MAX"},    {"EARLY_RECV", "MBX_RNDV"},
+        {"EARLY_SIZE", "MBX_EAGER_LIMIT"}, {"SHARE", "MBX_RNDV"},
+        {"SHARE_SIZE", "MBX_RNDV"},        {"HOLD_TAKE", "always"},
+        {"DEVICE_SPIN", "MBX_SPIN"},       {"DEVICE_ANSWER", "10s"},
+        {"DEVICE_PROGRAM", "installed"},
+    };
+    struct settings settings;
+    char begin[100];
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_COUNT(old); i++) {
+        snprintf(begin, sizeof begin,
+                 PARAM_PREFIX "%s is not a parameter any more: ", old[i][0]);
+        assert_int_equal(load(&settings, old[i][0], "1"), -EINVAL);
+        if (strncmp(said, begin, strlen(begin)) != 0 ||
+            strstr(said + strlen(begin), old[i][1]) == NULL || strchr(said, '\n') != NULL)
+            fail_msg("%s: %s", old[i][0], said);
+    }
+}
+
+static void those_of_tests_are_unknown(void **state)
+{
+    static const char *const names[] = {
+        "LOOP_DEPTH", "FAULT_PERCENT", "FAULT_SEED", "FAULT_DIE", "FAULT_HOST",
+        "RPUT",       "RPUT_SIZE",     "COOP",       "COOP_SIZE", "SENDTABLE"};
+    struct settings settings;
+    char begin[100];
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_COUNT(names); i++) {
+        snprintf(begin, sizeof begin, PARAM_PREFIX "%s is not a parameter", names[i]);
+        assert_int_equal(load(&settings, names[i], "1"), -EINVAL);
+        assert_memory_equal(said, begin, strlen(begin));
+    }
+    assert_int_equal(load(&settings, "TRANSPORT", "loop"), -EINVAL);
+}
+
+static void the_environment_is_named(void **state)
+{
+    struct mbx_param param;
+
+    (void)state;
+    setenv("MBX_SPIN", "1ms", 1); /* the default, but said */
+    setenv("MBX_RNDV", "data", 1);
+    for (unsigned i = 0; mbx_param_get(i, &param, sizeof param) == 0; i++)
+        assert_int_equal(param.is_set, strcmp(param.name, "MBX_SPIN") == 0 ||
+                                           strcmp(param.name, "MBX_RNDV") == 0);
+    unsetenv("MBX_SPIN");
+    unsetenv("MBX_RNDV");
+}
+
+static void rndv_says_which_protocols(void **state)
+{
+    static const struct {
+        const char *value;
+        enum tuning_when rput, coop;
+    } rows[] = {
+        {"auto", TUNING_AUTO, TUNING_AUTO},      {"read", TUNING_OFF, TUNING_OFF},
+        {"read+write", TUNING_AUTO, TUNING_OFF}, {"read+coop", TUNING_OFF, TUNING_AUTO},
+        {"write", TUNING_ALWAYS, TUNING_OFF},    {"coop", TUNING_OFF, TUNING_ALWAYS},
+        {"data", TUNING_OFF, TUNING_OFF},
+    };
+    struct settings settings;
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
+        assert_int_equal(load(&settings, "RNDV", rows[i].value), 0);
+        assert_int_equal(settings.tuning.rput, rows[i].rput);
+        assert_int_equal(settings.tuning.coop, rows[i].coop);
+    }
+}
+
+static void what_follows(void **state)
+{
+    struct settings settings;
+
+    (void)state;
+    assert_int_equal(load(&settings, "EAGER_LIMIT", "auto"), 0);
+    assert_int_equal(settings.tuning.rput_size, 32 << 10);
+    assert_int_equal(settings.tuning.coop_size, 48 << 10);
+    assert_int_equal(settings.tuning.sendtable, 1);
+    assert_int_equal(settings.tuning.device_spin_ns, 20 * CLOCK_US);
+    assert_int_equal(settings.tuning.device_answer_ns, 10 * CLOCK_S);
+    assert_string_equal(settings.tuning.device_program, "");
+    assert_int_equal(load(&settings, "EAGER_LIMIT", "100"), 0);
+    assert_int_equal(settings.tuning.rput_size, 32 << 10);
+    assert_int_equal(load(&settings, "EAGER_LIMIT", "100K"), 0);
+    assert_int_equal(settings.tuning.rput_size, 200 << 10);
+    assert_int_equal(load(&settings, "SPIN", "3us"), 0);
+    assert_int_equal(settings.tuning.device_spin_ns, 3 * CLOCK_US);
+}
+
+/* A program of tests that sets nothing has what the library has alone. */
+static void tests_begin_with_the_same(void **state)
+{
+    struct settings with, without;
+
+    (void)state;
+    memset(&with, 0, sizeof with);
+    memset(&without, 0, sizeof without);
+    assert_int_equal(settings_load(&without, NULL), 0);
+    transport_extension = testing_transports;
+    tuning_extension = testing_tuning;
+    assert_int_equal(settings_load(&with, NULL), 0);
+    assert_memory_equal(&with.tuning, &without.tuning, sizeof with.tuning);
+    assert_int_equal(load(&with, "RPUT_SIZE", "1"), 0);
+    assert_int_equal(with.tuning.rput_size, 1);
+    assert_int_equal(load(&with, "COOP", "always"), 0);
+    assert_int_equal(with.tuning.coop, TUNING_ALWAYS);
+    assert_int_equal(with.tuning.rput, TUNING_AUTO);
+    transport_extension = NULL;
+    tuning_extension = NULL;
+}
+
+#define ALONE(test) cmocka_unit_test_setup_teardown(test, alone, no_more_alone)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        ALONE(users_see_these),
+        ALONE(texts_are_whole),
+        ALONE(defaults_are_values),
+        ALONE(wrong_values_are_refused),
+        ALONE(limits_are_limits),
+        ALONE(old_names_are_explained),
+        ALONE(those_of_tests_are_unknown),
+        ALONE(the_environment_is_named),
+        ALONE(rndv_says_which_protocols),
+        ALONE(what_follows),
+        ALONE(tests_begin_with_the_same),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
