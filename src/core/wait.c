@@ -19,7 +19,8 @@
  * one who has waited longest, to poll from then on.  With one thread there is one waiter,
  * who polls.
  *
- * Invariants, whenever the lock is free
+ * Invariants, whenever the lock is free (wait_is_valid(), but for "on its way out" and wake(), which
+ * no state tells)
  *   I1  a waiter whose wait is over is told, or on its way out, or is the poller and not
  *       asleep, or the transport's wake() has been called for it
  *   I2  if there is no poller and there are waiters, one of them is told

@@ -5,6 +5,7 @@
  */
 #include "core/waiter.h"
 
+#include "base/check.h"
 #include "base/sys.h"
 
 bool wait_any_done(struct mbx_ep *ep, unsigned queues)
@@ -67,5 +68,7 @@ OUT_OF_LINE void wait_leave(struct mbx_ep *ep)
 {
     if (unlikely(ep->waiter_count != 0))
         wait_look(ep);
+    if (MBX_CHECKS)
+        assert(wait_is_valid(ep));
     lock_give(&ep->lock);
 }

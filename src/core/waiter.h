@@ -58,6 +58,9 @@ static inline void wait_look(struct mbx_ep *ep)
  * tells others.  hooks as of mbx_sleep().  Takes the lock. */
 void wait_doze(struct mbx_ep *ep, const struct mbx_sleep_hooks *hooks);
 
+/* Do the invariants of wait.c hold?  With the lock, which is about to be given.  With MBX_CHECKS. */
+bool wait_is_valid(const struct mbx_ep *ep);
+
 #define QUEUES_ALL (MBX_SENDS | MBX_RECVS | MBX_ACCESS | MBX_EVENTS | MBX_FAILURES)
 
 /* Does any queue have an entry? */

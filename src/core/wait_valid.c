@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * wait_valid.c - who waits, and who has been told: wait.c I1 to I3, when the lock is given.
+ */
+#include "core/valid.h"
+#include "core/waiter.h"
+
+static bool is_any_done(const struct mbx_ep *ep, unsigned queues)
+{
+    for (unsigned queue = MBX_SENDS; queue <= MBX_EVENTS; queue <<= 1)
+        if ((queues & queue) && !list_is_empty(&ep->done[queue]))
+            return true;
+    return false;
+}
+
+/* As wait_is_over(), and nothing is noted.  Of failures the threads that wait are told by name. */
+static bool is_over(const struct mbx_ep *ep, const struct waiter *w)
+{
+    if (w->request != 0)
+        return wait_request_is_over(ep, w->request);
+    if (w->array == NULL)
+        return is_any_done(ep, w->queues);
+    for (int i = 0; i < w->array_count; i++)
+        if (w->array[i] != 0 && wait_request_is_over(ep, w->array[i]))
+            return true;
+    return false;
+}
+
+bool wait_is_valid(const struct mbx_ep *ep)
+{
+    uint32_t waiters = 0, told = 0, any = 0;
+    struct list *node;
+
+    list_for_each (node, &ep->waiters) {
+        const struct waiter *w = waiter_of(node);
+
+        waiters++;
+        told += wait_is_told(w);
+        any += w->request == 0 && w->array == NULL;
+        if (!HOLDS("wait.c I1", w == ep->poller || wait_is_told(w) || !is_over(ep, w)))
+            return false;
+    }
+    return HOLDS("wait.c I2", waiters == 0 || ep->poller != NULL || told != 0) &&
+           HOLDS("wait.c I2", waiters == ep->waiter_count && any == ep->any_waiters) &&
+           HOLDS("wait.c I3", !ep->asleep || ep->poller != NULL) &&
+           HOLDS("wait.c I3", !ep->asleep || !(ep->stirred || ep->wakeup_pending));
+}
