@@ -150,6 +150,13 @@ enum request_flags {
     REQUEST_COOP = 1 << 15,     /* send: it writes a part, for coop.c */
 };
 
+/* A receive that waits for a message, as senders know it. */
+struct recv_open {
+    uint64_t
+        number; /* grows in the order of the posts, once receives are advertised: receiver.c */
+    uint64_t word; /* the name of its word, or 0: lockword.h */
+};
+
 /* Where a sender writes. */
 struct rput_target {
     uint64_t receiver;           /* the request of the receive */
@@ -203,11 +210,23 @@ struct request {
     /* the rest, down to completion, means nothing in a send that was complete at once */
     uint32_t peer; /* of a receive: once matched */
     char *buf;
-    size_t size;           /* of buf */
-    uint64_t done;         /* bytes moved; RTS that has not left: its payload */
-    uint64_t total;        /* bytes to move (receive: what fits; DATA: end of the range) */
-    uint64_t remote;       /* the other side's request number; open receive: receiver.c */
-    uint64_t address, key; /* rendezvous: of the sender's buffer; open receive: lockword.h */
+    size_t size; /* of buf */
+    union {
+        uint64_t done;        /* bytes moved */
+        uint64_t rts_payload; /* send, RNDV_RTS: bytes that go with it */
+    };
+    union {
+        uint64_t total; /* bytes to move; of a receive: what fits */
+        uint64_t end;   /* send: behind the bytes that were asked for, or may be written */
+    };
+    union {
+        struct {
+            uint64_t remote;  /* the other side's request number */
+            uint64_t key;     /* rendezvous: of the sender's buffer, with: */
+            uint64_t address; /* where it lies */
+        };
+        struct recv_open open; /* receive, PROTO_RECV; its word is 0 in PROTO_RPUT_RECV */
+    };
     struct mbx_completion completion; /* of a receive: error once matched, if the rest goes
                                          well */
     union {
@@ -551,6 +570,12 @@ static inline bool recv_is_from_any(const struct request *req)
 {
     return req->completion.kind == MBX_RECVS && recv_is_open(req) &&
            req->match.envelope.source == MBX_ANY_SOURCE;
+}
+
+/* Who alone may take the word of req, which is open; MBX_ANY_SOURCE: whoever is told of it. */
+static inline uint32_t recv_heir(const struct request *req)
+{
+    return req->flags & REQUEST_ANNOUNCED ? req->peer : MBX_ANY_SOURCE;
 }
 
 extern const struct module request_module;

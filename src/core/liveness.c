@@ -54,8 +54,9 @@
 static uint32_t liveness_whom(const struct mbx_ep *ep, const struct request *req)
 {
     if (recv_is_open(req))
-        return req->match.envelope.source != MBX_ANY_SOURCE ? req->match.envelope.source
-                                                            : lockword_owner_seen(ep, req);
+        return req->match.envelope.source != MBX_ANY_SOURCE
+                   ? req->match.envelope.source
+                   : lockword_owner_seen(ep, req->open.word);
     return proto_of(ep, req)->states[req->state % PROTO_STATES].awaits_peer ? req->peer
                                                                             : MBX_ANY_SOURCE;
 }

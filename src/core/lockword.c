@@ -6,7 +6,7 @@
  * whatever makes that atomic, here it is the same.
  *
  * Invariants
- *   I1  a word is free, or named by one receive: by request.key of one that is posted, or by
+ *   I1  a word is free, or named by one receive: by open.word of one that is posted, or by
  *       coop.word of one that is COOP
  *   I2  `last` of a word that is named is OPEN, in the generation of the name
  */
@@ -73,13 +73,13 @@ static bool exchange(const struct mbx_ep *ep, uint32_t index, uint64_t expected,
            *found == expected;
 }
 
-void lockword_open(struct mbx_ep *ep, struct request *req)
+void lockword_open(struct mbx_ep *ep, uint64_t *name)
 {
     struct lockwords *lockwords = ep->lockwords;
     uint32_t index, generation;
     uint64_t found;
 
-    req->key = 0;
+    *name = 0;
     if (lockwords == NULL || lockwords->free_count == 0)
         return;
     index = lockwords->free[lockwords->free_count - 1];
@@ -91,73 +91,72 @@ void lockword_open(struct mbx_ep *ep, struct request *req)
     }
     lockwords->free_count--;
     lockwords->last[index] = lockword_make(generation, WORD_OPEN, 0);
-    req->key = (uint64_t)generation << 32 | (index + 1);
+    *name = (uint64_t)generation << 32 | (index + 1);
 }
 
-/* The word of req, which holds `value`, is free. */
-static void give_back(struct lockwords *lockwords, struct request *req, uint64_t value)
+/* The word of this name, which holds `value`, is free. */
+static void give_back(struct lockwords *lockwords, uint64_t *name, uint64_t value)
 {
-    uint32_t index = name_index(req->key);
+    uint32_t index = name_index(*name);
 
     assert(index < lockwords->count);
     assert(lockwords->free_count < lockwords->count);
     lockwords->last[index] = value;
     lockwords->free[lockwords->free_count++] = index;
-    req->key = 0;
+    *name = 0;
 }
 
-/* Has somebody taken the word of req by the rules, if it holds this? */
-static bool is_taken(const struct mbx_ep *ep, const struct request *req, uint64_t found)
+/* Has somebody taken the word of this name by the rules, if it holds this? */
+static bool is_taken(const struct mbx_ep *ep, uint64_t name, uint32_t heir, uint64_t found)
 {
     uint32_t owner = (uint32_t)found & OWNER_MAX;
 
-    return word_generation(found) == (uint32_t)(req->key >> 32) &&
+    return word_generation(found) == (uint32_t)(name >> 32) &&
            word_state_of(found) == WORD_TAKEN &&
-           (req->flags & REQUEST_ANNOUNCED ? owner == req->peer : owner < ep->peer_count);
+           (heir == MBX_ANY_SOURCE ? owner < ep->peer_count : owner == heir);
 }
 
-bool lockword_close(struct mbx_ep *ep, struct request *req)
+bool lockword_close(struct mbx_ep *ep, uint64_t *name, uint32_t heir)
 {
     uint64_t closed, found;
 
-    if (req->key == 0)
+    if (*name == 0)
         return true;
-    closed = lockword_make((uint32_t)(req->key >> 32), WORD_CLOSED, 0);
-    if (!exchange(ep, name_index(req->key), ep->lockwords->last[name_index(req->key)], closed,
+    closed = lockword_make((uint32_t)(*name >> 32), WORD_CLOSED, 0);
+    if (!exchange(ep, name_index(*name), ep->lockwords->last[name_index(*name)], closed,
                   &found)) {
-        if (is_taken(ep, req, found))
+        if (is_taken(ep, *name, heir, found))
             return false;
         closed = found; /* somebody scribbles: nobody has won it */
     }
-    give_back(ep->lockwords, req, closed);
+    give_back(ep->lockwords, name, closed);
     return true;
 }
 
-void lockword_abandon(struct mbx_ep *ep, struct request *req)
+void lockword_abandon(struct mbx_ep *ep, uint64_t *name)
 {
     uint64_t found;
 
-    assert(req->key != 0);
-    exchange(ep, name_index(req->key), 0, 0, &found);
-    give_back(ep->lockwords, req, found);
+    assert(*name != 0);
+    exchange(ep, name_index(*name), 0, 0, &found);
+    give_back(ep->lockwords, name, found);
 }
 
-bool lockword_give(struct mbx_ep *ep, struct request *req, const struct peer *peer,
-                   bool has_won)
+bool lockword_give(struct mbx_ep *ep, uint64_t *name, const struct peer *peer, bool has_won)
 {
-    uint32_t generation = (uint32_t)(req->key >> 32);
+    uint32_t generation = (uint32_t)(*name >> 32);
     uint64_t taken, found;
 
-    if (req->key == 0)
+    if (*name == 0)
         return !has_won;
     taken = lockword_make(generation, WORD_TAKEN, peer->number);
     /* who says that it has not won may only have failed to learn it */
-    if (has_won ? !exchange(ep, name_index(req->key), taken, taken, &found)
-                : !exchange(ep, name_index(req->key), ep->lockwords->last[name_index(req->key)],
+    if (has_won ? !exchange(ep, name_index(*name), taken, taken, &found)
+                : !exchange(ep, name_index(*name), ep->lockwords->last[name_index(*name)],
                             taken, &found) &&
                       found != taken)
         return false;
-    give_back(ep->lockwords, req, taken);
+    give_back(ep->lockwords, name, taken);
     return true;
 }
 
@@ -167,23 +166,23 @@ static uint32_t owner_in(uint64_t word)
     return word_state_of(word) == WORD_TAKEN ? (uint32_t)word & OWNER_MAX : MBX_ANY_SOURCE;
 }
 
-uint32_t lockword_owner(const struct mbx_ep *ep, const struct request *req)
+uint32_t lockword_owner(const struct mbx_ep *ep, uint64_t name)
 {
     uint64_t found;
 
-    if (req->key == 0)
+    if (name == 0)
         return MBX_ANY_SOURCE;
-    exchange(ep, name_index(req->key), 0, 0, &found);
+    exchange(ep, name_index(name), 0, 0, &found);
     return owner_in(found);
 }
 
-uint32_t lockword_owner_seen(const struct mbx_ep *ep, const struct request *req)
+uint32_t lockword_owner_seen(const struct mbx_ep *ep, uint64_t name)
 {
     uint64_t found;
 
-    if (req->key == 0)
+    if (name == 0)
         return MBX_ANY_SOURCE;
-    if (transport_load_local(ep->transport, name_index(req->key), &found) != 0)
+    if (transport_load_local(ep->transport, name_index(name), &found) != 0)
         return MBX_ANY_SOURCE;
     return owner_in(found);
 }

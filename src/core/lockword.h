@@ -54,27 +54,28 @@ static inline uint64_t lockword_make(uint32_t generation, enum word_state state,
 int lockword_init(struct mbx_ep *ep);
 void lockword_fini(struct mbx_ep *ep);
 
-/* req becomes open for senders: req->key names its word, or is 0. */
-void lockword_open(struct mbx_ep *ep, struct request *req);
+/* A receive becomes open for senders: *name names its word, or is 0. */
+void lockword_open(struct mbx_ep *ep, uint64_t *name);
 
-/* Nobody is to win req any more; its word is free.  False: a sender has it, and nothing has
- * changed. */
-bool lockword_close(struct mbx_ep *ep, struct request *req);
+/* Nobody is to win the receive any more; its word is free, and *name is 0.  False: a sender has
+ * it, and nothing has changed.  heir: who alone was told of the word, or MBX_ANY_SOURCE; what
+ * anybody else writes there does not count. */
+bool lockword_close(struct mbx_ep *ep, uint64_t *name, uint32_t heir);
 
-/* req is matched though a sender has taken its word, which is free then: its claim is lost. */
-void lockword_abandon(struct mbx_ep *ep, struct request *req);
+/* The receive is matched though a sender has taken its word, which is free then: its claim is
+ * lost. */
+void lockword_abandon(struct mbx_ep *ep, uint64_t *name);
 
-/* peer is to have req: it says so (has_won), or it claims it.  True: so it is, and the word is
- * free. */
-bool lockword_give(struct mbx_ep *ep, struct request *req, const struct peer *peer,
-                   bool has_won);
+/* peer is to have the receive: it says so (has_won), or it claims it.  True: so it is, and the
+ * word is free. */
+bool lockword_give(struct mbx_ep *ep, uint64_t *name, const struct peer *peer, bool has_won);
 
-/* Our number of the sender who has taken the word of req; MBX_ANY_SOURCE: nobody has. */
-uint32_t lockword_owner(const struct mbx_ep *ep, const struct request *req);
+/* Our number of the sender who has taken the word; MBX_ANY_SOURCE: nobody has. */
+uint32_t lockword_owner(const struct mbx_ep *ep, uint64_t name);
 
-/* As lockword_owner(), by a plain load of the word: cheap enough to repeat, but where an
- * adapter writes the word the change may be seen late. */
-uint32_t lockword_owner_seen(const struct mbx_ep *ep, const struct request *req);
+/* As lockword_owner(), by a plain load of the word: cheap enough to repeat, but where an adapter
+ * writes the word the change may be seen late. */
+uint32_t lockword_owner_seen(const struct mbx_ep *ep, uint64_t name);
 
 /* At a sender: takes the word of this name at peer, whose number for us is `owner_id`.
  * 0 it is ours; -EINPROGRESS exchange_done(cookie) will tell, unless cookie is 0; -EALREADY it

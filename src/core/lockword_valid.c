@@ -16,7 +16,7 @@ static uint64_t word_of(const struct request *req)
 {
     if (PROTO_OF(req->state) == PROTO_COOP)
         return req->coop.word;
-    return req->state == REQUEST_POSTED ? req->key : 0;
+    return req->state == REQUEST_POSTED ? req->open.word : 0;
 }
 
 static void look_at_word(void *arg, void *object)

@@ -124,7 +124,7 @@ struct module {
 
     /* ---- matching elsewhere ---- */
 
-    /* A peer defers its sends: receives are given back, and none is given away until lend. */
+    /* A peer defers its sends: receives are given back, and none is given away until extra_credit. */
     void (*recall)(struct mbx_ep *ep);
     void (*extra_credit)(struct mbx_ep *ep);
     /* Is every receive matched here and nowhere else? */

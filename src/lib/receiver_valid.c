@@ -17,9 +17,9 @@ static bool open_is_valid(const struct receiver *receiver, uint64_t posted)
         const struct request *req = request_of_queue(node);
 
         if (!HOLDS("receiver.c I1", recv_is_open(req)) ||
-            !HOLDS("receiver.c I1", req->remote > last))
+            !HOLDS("receiver.c I1", req->open.number > last))
             return false;
-        last = req->remote;
+        last = req->open.number;
         count++;
     }
     return HOLDS("receiver.c I1", last <= receiver->numbered) &&

@@ -81,7 +81,7 @@ static bool on_cancel(struct mbx_ep *ep, struct request *req)
 
 int offload_revoke(struct mbx_ep *ep, struct request *req)
 {
-    if (!recv_is_open(req) || !lockword_close(ep, req) ||
+    if (!recv_is_open(req) || !lockword_close(ep, &req->open.word, recv_heir(req)) ||
         !recv_unpost(ep, req, RECV_DEVICE, NULL))
         return -EALREADY;
     if (ep->offload == NULL || shadow_reclaim(&ep->offload->shadow, &req->shadow))

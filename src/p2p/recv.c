@@ -88,7 +88,7 @@ struct request *recv_take(struct mbx_ep *ep, void *buf, size_t size,
     request_start(req, REQUEST_POSTED);
     req->buf = buf;
     req->size = size;
-    req->key = 0; /* it has no word */
+    req->open.word = 0;
     req->completion.received = 0;
     return req;
 }
@@ -177,13 +177,13 @@ static void recv_withdraw(struct mbx_ep *ep, struct request *req)
 /* A receive that is still posted: its sender has died, or has won it and died. */
 static void recv_peer_gone(struct mbx_ep *ep, struct peer *peer, struct request *req, int error)
 {
-    bool is_won = lockword_owner(ep, req) == peer->number;
+    bool is_won = lockword_owner(ep, req->open.word) == peer->number;
 
     (void)error;
     if (!is_won && !peer->is_dead && !peer->is_lost)
         return;
     if (is_won)
-        lockword_give(ep, req, peer, true);
+        lockword_give(ep, &req->open.word, peer, true);
     if (!recv_unpost(ep, req, RECV_ENDED, NULL))
         return;
     req->flags |= REQUEST_PEER_GONE;
@@ -208,7 +208,7 @@ static int recv_cancel(struct mbx_ep *ep, mbx_request request)
         return -ESTALE;
     if (req->completion.kind != MBX_RECVS)
         return -EOPNOTSUPP;
-    if (!recv_is_open(req) || !lockword_close(ep, req) ||
+    if (!recv_is_open(req) || !lockword_close(ep, &req->open.word, recv_heir(req)) ||
         !recv_unpost(ep, req, RECV_ENDED, NULL))
         return recv_fate(req);
     recv_withdraw(ep, req);

@@ -92,7 +92,7 @@ static int rndv_send_rts(struct mbx_ep *ep, struct request *req)
     struct wire_rts rts = {.sender = req->completion.request, .size = req->size};
 
     rndv_expose(ep, req, &rts.address, &rts.key);
-    return rndv_control(ep, req, WIRE_RTS, &rts, req->buf, req->done);
+    return rndv_control(ep, req, WIRE_RTS, &rts, req->buf, req->rts_payload);
 }
 
 static void rndv_sent(struct mbx_ep *ep, struct request *req, enum mbx_protocol protocol)
@@ -104,7 +104,7 @@ static void rndv_sent(struct mbx_ep *ep, struct request *req, enum mbx_protocol 
 
 static int rndv_send_data(struct mbx_ep *ep, struct request *req)
 {
-    size_t size = min_size(rndv_room(ep, WIRE_DATA), req->total - req->done);
+    size_t size = min_size(rndv_room(ep, WIRE_DATA), req->end - req->done);
     struct wire_data data = {.receiver = req->remote, .offset = req->done};
     int err = rndv_control(ep, req, WIRE_DATA, &data, req->buf + req->done, size);
 
@@ -122,7 +122,7 @@ static int rndv_asked(struct mbx_ep *ep, struct peer *peer, struct request *req,
     proto_move(ep, req, RNDV_SEND_DATA);
     req->remote = cts->receiver;
     req->done = cts->offset;
-    req->total = cts->offset + cts->size;
+    req->end = cts->offset + cts->size;
     outq_push(ep, peer, req);
     return 0;
 }
@@ -299,9 +299,9 @@ static int rndv_step_data(struct mbx_ep *ep, struct request *req)
 {
     int err = 0;
 
-    for (int n = 0; n < DATA_BURST && req->done < req->total && err == 0; n++)
+    for (int n = 0; n < DATA_BURST && req->done < req->end && err == 0; n++)
         err = rndv_send_data(ep, req);
-    if (err == 0 && req->done < req->total)
+    if (err == 0 && req->done < req->end)
         err = -EINPROGRESS;
     if (err == 0)
         rndv_sent(ep, req, MBX_RNDV_DATA);

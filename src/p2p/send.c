@@ -168,7 +168,7 @@ static int send_travel(struct mbx_ep *ep, struct request *req, struct peer *peer
 
     req->peer = peer->number;
     req->buf = (char *)(uintptr_t)buf;
-    req->size = req->total = size;
+    req->size = req->end = size;
     req->done = 0;
     req->flags |= (uint16_t)flags;
     req->protocol = (uint8_t)(flags & REQUEST_INTERNAL ? protocol_eager(ep, size)

@@ -56,49 +56,9 @@ static int on_open(struct mbx_ep *ep)
 
 /* ---- the word ---- */
 
-/* lockword.c finds the word of a request in its key, where the sender's buffer has its own. */
-static void swap_key(struct request *req)
-{
-    uint64_t key = req->key;
-
-    req->key = req->coop.word;
-    req->coop.word = key;
-}
-
-static bool word_open(struct mbx_ep *ep, struct request *req)
-{
-    swap_key(req);
-    lockword_open(ep, req);
-    swap_key(req);
-    return req->coop.word != 0;
-}
-
 static bool word_close(struct mbx_ep *ep, struct request *req)
 {
-    bool is_closed;
-
-    swap_key(req);
-    is_closed = lockword_close(ep, req);
-    swap_key(req);
-    return is_closed;
-}
-
-static void word_abandon(struct mbx_ep *ep, struct request *req)
-{
-    swap_key(req);
-    lockword_abandon(ep, req);
-    swap_key(req);
-}
-
-/* False: that peer has not taken it. */
-static bool word_give(struct mbx_ep *ep, struct request *req, const struct peer *peer)
-{
-    bool is_given;
-
-    swap_key(req);
-    is_given = lockword_give(ep, req, peer, true);
-    swap_key(req);
-    return is_given;
+    return lockword_close(ep, &req->coop.word, req->peer);
 }
 
 /* ---- is it of use? ---- */
@@ -140,7 +100,8 @@ static bool expose(struct mbx_ep *ep, struct request *req, size_t from, size_t t
 
     assert(from < to && to <= req->total);
     req->coop = (struct coop){.from = from, .to = to};
-    if (!word_open(ep, req))
+    lockword_open(ep, &req->coop.word);
+    if (req->coop.word == 0)
         return false;
     if (transport_expose(link, req->buf + from, to - from, &req->announced.address,
                          &req->announced.key) != 0) {
@@ -256,7 +217,8 @@ static bool on_read(struct mbx_ep *ep, struct request *req)
 static void on_ended(struct mbx_ep *ep, struct request *req)
 {
     if (!word_close(ep, req))
-        word_abandon(ep, req); /* by a peer that is gone, or does not keep the rules */
+        lockword_abandon(
+            ep, &req->coop.word); /* by a peer that is gone, or does not keep the rules */
     unexpose(ep, req);
 }
 
@@ -299,7 +261,8 @@ int coop_ended(struct mbx_ep *ep, struct peer *peer, struct request *req,
     bool is_stopped = (packet->header.flags & WIRE_STOPPED) != 0;
 
     if (written->done < req->coop.from || written->done > req->coop.to ||
-        is_stopped != (written->done < req->coop.to) || !word_give(ep, req, peer))
+        is_stopped != (written->done < req->coop.to) ||
+        !lockword_give(ep, &req->coop.word, peer, true))
         return -EPROTO;
     unexpose(ep, req);
     ep->stats.coop_parts += !is_stopped;
@@ -338,7 +301,7 @@ static int on_coop(struct mbx_ep *ep, struct peer *peer, const struct wire_packe
     };
     req->flags |= REQUEST_COOP;
     req->done = coop->offset;
-    req->total = coop->offset + coop->size;
+    req->end = coop->offset + coop->size;
     proto_move(ep, req, RPUT_WRITING);
     rput_write(ep, req);
     return 0;

@@ -126,13 +126,13 @@ static bool rput_expose(struct mbx_ep *ep, struct peer *peer, struct request *re
     assert(rput->announced < RPUT_MOST);
     if (!link->transport->limits.is_instant)
         return false; /* it could not win the receive */
-    lockword_open(ep, req);
-    if (req->key == 0)
+    lockword_open(ep, &req->open.word);
+    if (req->open.word == 0)
         return false;
     req->peer = peer->number;
     if (transport_expose(link, req->buf, req->size, &req->announced.address,
                          &req->announced.key) != 0) {
-        lockword_close(ep, req);
+        lockword_close(ep, &req->open.word, recv_heir(req));
         return false;
     }
     req->flags |= REQUEST_ANNOUNCED;
@@ -143,7 +143,7 @@ static bool rput_expose(struct mbx_ep *ep, struct peer *peer, struct request *re
         .receiver = req->completion.request,
         .number = req->announced.number,
         .from = min_size(from, req->announced.number),
-        .word = req->key,
+        .word = req->open.word,
         .owner_id = peer->number,
         .credit =
             peer->credit.window - peer->credit.kept_envelopes - peer->credit.freed_envelopes,
@@ -162,8 +162,9 @@ static void rput_unexpose(struct mbx_ep *ep, struct request *req)
     assert(req->flags & REQUEST_ANNOUNCED);
     assert(ep->announced != 0);
     assert(peer->rput->announced != 0);
-    if (!lockword_close(ep, req))
-        lockword_abandon(ep, req); /* by a peer that is gone, or does not keep the rules */
+    if (!lockword_close(ep, &req->open.word, recv_heir(req)))
+        lockword_abandon(
+            ep, &req->open.word); /* by a peer that is gone, or does not keep the rules */
     transport_unexpose(peer->link, req->announced.address, req->announced.key);
     req->flags &= (uint16_t)~REQUEST_ANNOUNCED;
     ep->announced--;
@@ -234,7 +235,7 @@ static void on_posted(struct mbx_ep *ep, struct request *req)
     struct rput *rput;
 
     if (!size_is_rput(ep, req->size) || req->match.envelope.source == MBX_ANY_SOURCE ||
-        req->key != 0 || peer_use(ep, req->match.envelope.source) != 0)
+        req->open.word != 0 || peer_use(ep, req->match.envelope.source) != 0)
         return;
     peer = peer_get(ep, req->match.envelope.source);
     rput = rput_of(peer);
@@ -272,7 +273,7 @@ static void rput_take_back(void *arg, void *object)
     struct request *req = object;
 
     if (req->state == REQUEST_POSTED && (req->flags & REQUEST_ANNOUNCED) &&
-        lockword_close(ep, req))
+        lockword_close(ep, &req->open.word, recv_heir(req)))
         rput_unexpose(ep, req);
 }
 
@@ -329,7 +330,7 @@ static int on_write(struct mbx_ep *ep, struct peer *peer, const struct wire_pack
     const struct wire_write *write = &packet->body.write;
     struct request *req = rput_named(ep, peer, packet);
 
-    if (req == NULL || !lockword_give(ep, req, peer, true))
+    if (req == NULL || !lockword_give(ep, &req->open.word, peer, true))
         return -EPROTO;
     ep->stats.rput_won++;
     rput_was_used(peer->rput);

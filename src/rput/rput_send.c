@@ -252,7 +252,7 @@ static void rput_stop(struct mbx_ep *ep, struct peer *peer, struct request *req,
 
 static size_t chunk_size(const struct mbx_ep *ep, const struct request *req)
 {
-    return min_size(ep->settings.read_chunk, req->total - req->done);
+    return min_size(ep->settings.read_chunk, req->end - req->done);
 }
 
 /* One write of at most a chunk.  0 go on, also if it has failed, or if the transport goes on
@@ -264,7 +264,7 @@ static int rput_chunk(struct mbx_ep *ep, struct peer *peer, struct request *req)
     int err;
 
     assert(!(req->flags & REQUEST_MOVING));
-    assert(req->done < req->total && req->total <= to->size);
+    assert(req->done < req->end && req->end <= to->size);
     req->flags |= REQUEST_MOVING; /* it may be told before the call returns */
     err = transport_write(link, to->address + req->done, to->key, req->buf + req->done,
                           chunk_size(ep, req), req);
@@ -292,7 +292,7 @@ static void rput_write_done(struct mbx_ep *ep, struct request *req, int error)
 /* Is there nothing more to write? */
 static bool is_over(const struct request *req)
 {
-    return req->done == req->total || (req->flags & REQUEST_STOPPED);
+    return req->done == req->end || (req->flags & REQUEST_STOPPED);
 }
 
 /* The last packet of req has left. */
@@ -407,8 +407,8 @@ static int rput_begin(struct mbx_ep *ep, struct peer *peer, struct request *req)
                     0, req->completion.request, req->target.receiver);
     req->protocol = MBX_RNDV_WRITE;
     proto_move(ep, req, RPUT_WRITE);
-    req->total = min_size(req->size, req->target.size);
-    if (req->total <= ep->settings.read_chunk && rput_chunk(ep, peer, req) == -ENOTCONN)
+    req->end = min_size(req->size, req->target.size);
+    if (req->end <= ep->settings.read_chunk && rput_chunk(ep, peer, req) == -ENOTCONN)
         return -ENOTCONN;
     return send_first(ep, peer, req);
 }

@@ -42,7 +42,7 @@ static bool announced_is_valid(const struct mbx_ep *ep, const struct request *re
 
     return HOLDS("rput_recv.c I1", !request_is_send(req)) &&
            HOLDS("rput_recv.c I1", is_open || req->state == RPUT_FILLING) &&
-           HOLDS("rput_recv.c I1", (req->key != 0) == is_open) &&
+           HOLDS("rput_recv.c I1", (req->open.word != 0) == is_open) &&
            HOLDS("rput_recv.c I2", peer_get(ep, req->peer)->rput != NULL) &&
            (!is_open || those_before_are_told(ep, req));
 }

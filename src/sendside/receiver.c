@@ -17,7 +17,7 @@
  * order.  What a deferring peer has been told is a place on that list: it knows the receives
  * before `next` that are still open, and no other.
  *
- *   open     r1  r2  r3  r4  r5             request.queue, numbered in request.remote
+ *   open     r1  r2  r3  r4  r5             request.queue, numbered in open.number
  *                        ^next of a deferring peer with little room
  *                                 ^next of one that knows them all
  *
@@ -60,9 +60,9 @@
 static void open_add(struct mbx_ep *ep, struct receiver *receiver, struct request *req)
 {
     if (ep->settings.match_at == MATCH_AT_SENDER)
-        lockword_open(ep, req);
+        lockword_open(ep, &req->open.word);
     assert(recv_is_open(req));
-    req->remote = ++receiver->numbered;
+    req->open.number = ++receiver->numbered;
     list_add_tail(&receiver->open, &req->queue);
 }
 
@@ -192,7 +192,8 @@ static bool pull_for(struct mbx_ep *ep, struct deferrer *deferrer, struct reques
         return false; /* it does not read what we have taken */
     if (pull_find(peer, &deferrer->table, &req->match.envelope, req->match.ignore, pull) != 1 ||
         receiver_wanted_by(ep, envelope) != &req->match ||
-        lockword_owner(ep, req) != MBX_ANY_SOURCE || !pull_commit(peer, &deferrer->table, pull))
+        lockword_owner(ep, req->open.word) != MBX_ANY_SOURCE ||
+        !pull_commit(peer, &deferrer->table, pull))
         return false;
     tracepoint_step(ep, TRACE_PULL, peer, envelope, 0, req->completion.request,
                     pull->rts.sender);
@@ -229,8 +230,8 @@ static int send_rtr(struct mbx_ep *ep, struct deferrer *deferrer, struct request
     const struct wire_rtr rtr = {
         .receiver = req->completion.request,
         .epoch = deferrer->epoch,
-        .number = req->remote,
-        .word = has_word ? req->key : 0,
+        .number = req->open.number,
+        .word = has_word ? req->open.word : 0,
         .owner_id = deferrer->peer->number,
     };
     const struct mbx_status status = {
@@ -288,7 +289,7 @@ static int receiver_advertise(struct mbx_ep *ep, struct peer *peer)
         int err = 0;
 
         ep->stats.rtr_looks++;
-        if (req->remote > deferrer->from && suits(deferrer, req)) {
+        if (req->open.number > deferrer->from && suits(deferrer, req)) {
             if (receiver_pull_one(ep, deferrer, req))
                 continue; /* next is the one behind it */
             err = send_rtr(ep, deferrer, req);
@@ -406,16 +407,16 @@ static void receiver_closed(struct mbx_ep *ep, struct request *req, const struct
 {
     struct list *open = &ep->receiver->open, *node;
 
-    if (!lockword_close(ep, req))
-        lockword_abandon(ep, req);
+    if (!lockword_close(ep, &req->open.word, recv_heir(req)))
+        lockword_abandon(ep, &req->open.word);
     list_for_each (node, &ep->receiver->deferrers) {
         struct deferrer *deferrer = deferrer_of(node);
 
         if (deferrer->next == &req->queue)
             deferrer->next = req->queue.next;
-        else if (!suits(deferrer, req) || req->remote <= deferrer->from ||
+        else if (!suits(deferrer, req) || req->open.number <= deferrer->from ||
                  (deferrer->next != open &&
-                  request_of_queue(deferrer->next)->remote < req->remote))
+                  request_of_queue(deferrer->next)->open.number < req->open.number))
             continue; /* never told, or dropped there since */
         else if (deferrer->peer == winner)
             deferrer->live -= deferrer->live != 0;
@@ -441,9 +442,9 @@ static void on_left(struct mbx_ep *ep, struct request *req, enum recv_cause caus
 static bool was_told(const struct mbx_ep *ep, const struct deferrer *deferrer,
                      const struct request *req)
 {
-    return req->remote > deferrer->from &&
+    return req->open.number > deferrer->from &&
            (deferrer->next == &ep->receiver->open ||
-            req->remote < request_of_queue(deferrer->next)->remote);
+            req->open.number < request_of_queue(deferrer->next)->open.number);
 }
 
 /* The open receive that is claimed, and may be. */
@@ -490,7 +491,7 @@ static int on_claim(struct mbx_ep *ep, struct peer *peer, const struct wire_pack
     if (!peer->defers || claim->sender == 0)
         return -EPROTO;
     req = claimed(ep, peer, packet);
-    if (req == NULL || !lockword_give(ep, req, peer, has_won))
+    if (req == NULL || !lockword_give(ep, &req->open.word, peer, has_won))
         return receiver_answer(ep, peer->deferrer,
                                (struct answer){claim->sender, claim->receiver})
                    ? 0

@@ -186,7 +186,7 @@ static void test_a_look_waits_for_no_word(void **state)
     for (int i = 0; i < WAITS; i++) { /* as if a sender had been told of each */
         assert_int_equal(mbx_recv(ep, MBX_ANY_SOURCE, CONTEXT, 1, 0, NULL, 0, NULL, &recv[i]),
                          0);
-        lockword_open(ep, request_find(ep, recv[i]));
+        lockword_open(ep, &request_find(ep, recv[i])->open.word);
     }
     assert_int_equal(swaps, ep->transport->limits.cswap_words != 0 ? WAITS : 0);
     swaps = 0;
@@ -195,7 +195,7 @@ static void test_a_look_waits_for_no_word(void **state)
     if (inner != NULL && inner->load_local != NULL)
         assert_int_equal(swaps, 0);
     for (int i = 0; i < WAITS; i++) {
-        assert_true(lockword_close(ep, request_find(ep, recv[i])));
+        assert_true(lockword_close(ep, &request_find(ep, recv[i])->open.word, MBX_ANY_SOURCE));
         assert_int_equal(mbx_cancel(ep, recv[i]), 0);
         assert_int_equal(mbx_wait(ep, recv[i], -1, &done), 0);
     }

@@ -84,7 +84,7 @@ static int tap_claimed(struct tap *tap, struct mbx_match_envelope envelope, uint
         if (item == won)
             break;
         if (oracle_find(&only, envelope) != NOBODY &&
-            (req == NULL || lockword_owner(tap->ep, req) == MBX_ANY_SOURCE))
+            (req == NULL || lockword_owner(tap->ep, req->open.word) == MBX_ANY_SOURCE))
             return item->op.id; /* it is open, and earlier */
     }
     if (won == NULL || !oracle_cancel(oracle, won->op.id))

@@ -88,7 +88,7 @@ static bool is_bound(const struct run *run, const struct item *item)
         const struct request *req = request_find(ep, recv->request);
 
         if (req != NULL && accepts(&recv->op, &item->op) &&
-            lockword_owner(ep, req) == (uint32_t)item->op.ep)
+            lockword_owner(ep, req->open.word) == (uint32_t)item->op.ep)
             return true;
     }
     return false;
@@ -267,7 +267,7 @@ static bool is_won(const struct run *run, const struct item *item)
     const struct request *req = request_find(ep, item->request);
 
     return req != NULL && req->state == REQUEST_POSTED &&
-           lockword_owner(ep, req) != MBX_ANY_SOURCE;
+           lockword_owner(ep, req->open.word) != MBX_ANY_SOURCE;
 }
 
 static void do_cancel(struct run *run, struct item *item)
