@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * comm.c - what the component knows of a communicator.
+ *
+ * Its context id is the library's.  Open MPI agrees on it with all members, of both groups if
+ * there are two; so a receive from any source of a communicator that is smaller than the job
+ * meets nobody else.  Messages may come before this process has made the communicator: they wait
+ * under that context id.
+ *
+ * When it is freed, messages that nobody has received are dropped: the context id is used again,
+ * and MPI's next communicator must not find them.
+ *
+ * Invariant
+ *   I1  peers[rank] is the peer number of that rank of the (remote) group, or PML_NO_PEER
+ */
+#include "pml/pml.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int pml_add_comm(ompi_communicator_t *comm)
+{
+    size_t size = (size_t)comm->c_remote_group->grp_proc_count;
+    struct pml_comm *own = malloc(sizeof *own + size * sizeof own->peers[0]);
+
+    if (own == NULL)
+        return OMPI_ERR_OUT_OF_RESOURCE;
+    own->context_id = pml_series_context_id(comm);
+    own->rank = (uint32_t)comm->c_my_rank;
+    own->size = (uint32_t)size;
+    memset(own->peers, 0xff, size * sizeof own->peers[0]);
+    comm->c_pml_comm = (struct mca_pml_comm_t *)own;
+    return OMPI_SUCCESS;
+}
+
+static void comm_drop_messages(const struct pml_comm *own)
+{
+    struct mbx_status status;
+    mbx_message message;
+
+    while (mbx_mprobe(pml.ep, MBX_ANY_SOURCE, own->context_id, 0, MBX_IGNORE_ALL, &status,
+                      &message) == 1)
+        if (mbx_discard(pml.ep, message) < 0)
+            return;
+}
+
+int pml_del_comm(ompi_communicator_t *comm)
+{
+    struct pml_comm *own = pml_comm_of(comm);
+
+    if (own == NULL)
+        return OMPI_SUCCESS;
+    if (pml.ep != NULL)
+        comm_drop_messages(own);
+    comm->c_pml_comm = NULL;
+    free(own);
+    return OMPI_SUCCESS;
+}
+
+OUT_OF_LINE int pml_comm_find_peer(ompi_communicator_t *comm, int rank, uint32_t *peer)
+{
+    ompi_proc_t *proc = ompi_comm_peer_lookup(comm, rank);
+    int err = proc == NULL ? OMPI_ERR_NOT_FOUND : pml_proc_peer(proc, peer);
+
+    if (err == OMPI_SUCCESS)
+        pml_comm_of(comm)->peers[rank] = *peer;
+    return err;
+}
+
+/* The sender says which rank it is; that peer must be it. */
+int pml_comm_rank(ompi_communicator_t *comm, const struct mbx_status *status)
+{
+    uint32_t peer;
+
+    if (unlikely(status->data >= pml_comm_of(comm)->size) ||
+        unlikely(pml_comm_peer(comm, (int)status->data, &peer) != OMPI_SUCCESS) ||
+        unlikely(peer != status->source))
+        return MPI_UNDEFINED;
+    return (int)status->data;
+}

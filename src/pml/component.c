@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * component.c - how Open MPI finds, opens, chooses and ends the component.
+ *
+ *   mca_pml_matchbox.so
+ *      └── mca_pml_matchbox_component
+ *             register   pml_matchbox_priority
+ *             open       is it the series that we were built for?
+ *             init       opens the endpoint, publishes its address, offers the module
+ *             finalize   closes the endpoint
+ *
+ * Without `pml = matchbox` its priority is below that of Open MPI's own: nobody gets it who did
+ * not ask for it.
+ */
+#include "pml/pml.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define PRIORITY 5
+
+struct pml pml;
+
+static int priority;
+
+static mca_pml_base_module_t module;
+
+static int component_register(void)
+{
+    extern PML_COMPONENT_TYPE mca_pml_matchbox_component;
+
+    priority = PRIORITY;
+    (void)mca_base_component_var_register(&mca_pml_matchbox_component.pmlm_version, "priority",
+                                          "Priority of the component; above those of ob1 and "
+                                          "ucx it is chosen without being asked "
+                                          "for",
+                                          MCA_BASE_VAR_TYPE_INT, NULL, 0, 0, OPAL_INFO_LVL_3,
+                                          MCA_BASE_VAR_SCOPE_READONLY, &priority);
+    return OMPI_SUCCESS;
+}
+
+/* "Open MPI v4.1.4, package: ..." begins with "Open MPI v" PML_SERIES ".". */
+static int component_open(void)
+{
+    static const char wanted[] = "Open MPI v" PML_SERIES ".";
+    char version[MPI_MAX_LIBRARY_VERSION_STRING];
+    int length;
+
+    MPI_Get_library_version(version, &length);
+    if (strncmp(version, wanted, sizeof wanted - 1) == 0)
+        return OMPI_SUCCESS;
+    opal_output(0,
+                "matchbox: mca_pml_matchbox.so was built for Open MPI " PML_SERIES
+                ", and this is %.*s: it is not used",
+                (int)strcspn(version, ","), version);
+    return OPAL_ERR_NOT_AVAILABLE;
+}
+
+static int component_close(void)
+{
+    return OMPI_SUCCESS;
+}
+
+static mca_pml_base_module_t *component_init(int *out, bool has_progress_threads,
+                                             bool has_threads)
+{
+    const char *const params[] = {has_threads ? "THREADS=many" : "THREADS=one",
+                                  pml_is_oversubscribed() ? "OVERSUBSCRIBED=yes" : NULL, NULL};
+    const struct mbx_config config = {.params = params};
+
+    (void)has_progress_threads;
+    if (mbx_open(&config, &pml.ep) < 0)
+        return NULL; /* it is in the log why */
+    pml.has_threads = has_threads;
+    if (pml_procs_open() != OMPI_SUCCESS ||
+        pml_series_bsend_init(has_threads) != OMPI_SUCCESS) {
+        mbx_close(pml.ep);
+        pml.ep = NULL;
+        return NULL;
+    }
+    *out = priority;
+    return &module;
+}
+
+static int component_finalize(void)
+{
+    if (pml.ep == NULL)
+        return OMPI_SUCCESS;
+    pml_progress_close();
+    mbx_close(pml.ep);
+    pml.ep = NULL;
+    return OMPI_SUCCESS;
+}
+
+static int module_enable(bool enable)
+{
+    int err;
+
+    if (!enable)
+        return OMPI_SUCCESS;
+    err = pml_requests_open();
+    return err == OMPI_SUCCESS ? pml_progress_open() : err;
+}
+
+static int module_dump(ompi_communicator_t *comm, int verbose)
+{
+    const struct pml_comm *own = pml_comm_of(comm);
+
+    (void)verbose;
+    opal_output(0, "matchbox: communicator %s, context id %u, rank %u, %u ranks", comm->c_name,
+                own->context_id, own->rank, own->size);
+    return OMPI_SUCCESS;
+}
+
+static int module_ft_event(int state)
+{
+    (void)state;
+    return OMPI_ERR_NOT_SUPPORTED;
+}
+
+static mca_pml_base_module_t module = {
+    .pml_add_procs = pml_add_procs,
+    .pml_del_procs = pml_del_procs,
+    .pml_enable = module_enable,
+    .pml_progress = pml_progress,
+    .pml_add_comm = pml_add_comm,
+    .pml_del_comm = pml_del_comm,
+    .pml_irecv_init = pml_irecv_init,
+    .pml_irecv = pml_irecv,
+    .pml_recv = pml_recv,
+    .pml_isend_init = pml_isend_init,
+    .pml_isend = pml_isend,
+    .pml_send = pml_send,
+    .pml_iprobe = pml_iprobe,
+    .pml_probe = pml_probe,
+    .pml_start = pml_start,
+    .pml_improbe = pml_improbe,
+    .pml_mprobe = pml_mprobe,
+    .pml_imrecv = pml_imrecv,
+    .pml_mrecv = pml_mrecv,
+    .pml_dump = module_dump,
+    .pml_ft_event = module_ft_event,
+    .pml_max_contextid = PML_CONTEXT_MAX,
+    .pml_max_tag = INT32_MAX,
+};
+
+/* Open MPI looks it up by this name. */
+extern PML_COMPONENT_TYPE mca_pml_matchbox_component;
+
+__attribute__((visibility("default"))) PML_COMPONENT_TYPE mca_pml_matchbox_component = {
+    .pmlm_version =
+        {
+            PML_COMPONENT_VERSION,
+            .mca_component_name = PML_NAME,
+            MCA_BASE_MAKE_VERSION(component, MBX_VERSION_MAJOR, MBX_VERSION_MINOR,
+                                  MBX_VERSION_PATCH),
+            .mca_open_component = component_open,
+            .mca_close_component = component_close,
+            .mca_register_component_params = component_register,
+        },
+    .pmlm_data = {MCA_BASE_METADATA_PARAM_NONE},
+    .pmlm_init = component_init,
+    .pmlm_finalize = component_finalize,
+};

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * errors.c - the library's errors in MPI's words.
+ *
+ *   -EMSGSIZE                MPI_ERR_TRUNCATE
+ *   -ENOTCONN -EHOSTUNREACH  the rank has ended: MPI_ERR_OTHER, and one line that names it
+ *   -ENOMEM                  no memory
+ *   any other                MPI_ERR_OTHER, and one line
+ */
+#include "pml/pml.h"
+
+#include <errno.h>
+
+int pml_error(int error)
+{
+    switch (error) {
+    case -ENOMEM:
+        return OMPI_ERR_OUT_OF_RESOURCE;
+    case -ENOTCONN:
+    case -EHOSTUNREACH:
+        return OMPI_ERR_UNREACH;
+    default:
+        return OMPI_ERROR;
+    }
+}
+
+static bool error_is_end(int error)
+{
+    return error == -ENOTCONN || error == -EHOSTUNREACH;
+}
+
+/* "rank 3 of MPI_COMM_WORLD (process [[1,1],3] on host) has ended: ..." */
+static void error_tell(const ompi_communicator_t *comm, int rank, const ompi_proc_t *proc,
+                       int error)
+{
+    const char *host = proc != NULL ? proc->super.proc_hostname : NULL;
+
+    opal_output(0, "matchbox: rank %d of %s (process %s on %s)%s: %s", rank,
+                comm->c_name[0] != '\0' ? comm->c_name : "a communicator",
+                proc != NULL ? OPAL_NAME_PRINT(proc->super.proc_name) : "unknown",
+                host != NULL ? host : "this host", error_is_end(error) ? " has ended" : "",
+                mbx_strerror(error));
+}
+
+int pml_error_of_rank(ompi_communicator_t *comm, int rank, int error)
+{
+    switch (error) {
+    case 0:
+        return OMPI_SUCCESS;
+    case -EMSGSIZE:
+        return MPI_ERR_TRUNCATE;
+    case -ENOMEM:
+        return MPI_ERR_NO_MEM;
+    default:
+        error_tell(comm, rank, rank >= 0 ? ompi_comm_peer_lookup(comm, rank) : NULL, error);
+        return MPI_ERR_OTHER;
+    }
+}

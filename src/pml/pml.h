@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * pml.h - the component for Open MPI: its state, its requests, and what its files call of each
+ * other.
+ *
+ *   component.c ── one endpoint of the library for each process
+ *   procs.c        Open MPI's process  -> peer number     address by the modex, peer on first use
+ *   comm.c         rank of communicator -> peer number, and back
+ *   send.c recv.c probe.c persistent.c      MPI's calls
+ *   request.c      Open MPI's request, with the handle of the library's inside
+ *   progress.c     completions of the library become completions of requests
+ *   datatype.c     where the bytes of a message lie
+ *   errors.c       the library's errors in MPI's words
+ *
+ * A message travels under
+ *
+ *   context id   that of the communicator, 32 bits
+ *   source       the peer number of the sender
+ *   tag          MPI's, 32 bits in two's complement; the upper 32 are 0
+ *   data         the sender's rank in its group, so that a receive from any source knows it
+ *
+ * MPI_ANY_TAG compares the sign bit alone: it meets no negative tag, which are the
+ * collectives'.
+ *
+ * Threads: with MPI_THREAD_MULTIPLE the library takes its lock (MBX_THREADS=many); without, no
+ * lock is taken.
+ */
+#ifndef PML_PML_H
+#define PML_PML_H
+
+#include "pml/series.h"
+
+#include <matchbox/matchbox.h>
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+
+#define PML_NAME "matchbox"
+
+/* The sign bit of a tag is compared, and nothing else. */
+#define PML_IGNORE_ANY_TAG UINT64_C(0x7fffffff)
+
+struct pml {
+    struct mbx_ep *ep;
+    bool has_threads; /* MPI_THREAD_MULTIPLE */
+};
+
+extern struct pml pml;
+
+/* ---- request.c ---- */
+
+enum pml_ends {
+    PML_COMPLETE =
+        1 << 0,         /* the library, and whoever completes the request, are done with it */
+    PML_FREED = 1 << 1, /* MPI is */
+};
+
+/* What a request of either kind has besides Open MPI's part. */
+struct pml_own {
+    mbx_request handle; /* of the library; names nothing once the request is complete */
+    _Atomic int ends;   /* enum pml_ends; with both the request goes back to its list */
+    bool is_of_buffer;  /* temporary is of the buffer of MPI_Buffer_attach */
+    void *temporary;    /* or NULL; datatype.c */
+};
+
+/* Open MPI's request comes first: debuggers read it in the base's free lists. */
+typedef struct pml_send {
+    mca_pml_base_send_request_t super;
+    struct pml_own own;
+} pml_send_t;
+
+typedef struct pml_recv {
+    mca_pml_base_recv_request_t super;
+    struct pml_own own;
+} pml_recv_t;
+
+int pml_requests_open(void);
+
+/* From the base's lists; NULL: no memory. */
+pml_send_t *pml_send_take(void);
+pml_recv_t *pml_recv_take(void);
+
+/* Requests that were never shown to MPI go back. */
+void pml_send_drop(pml_send_t *send);
+void pml_recv_drop(pml_recv_t *recv);
+
+/* The request begins: nothing is complete, nobody has freed it. */
+static inline void pml_request_begin(mca_pml_base_request_t *base, struct pml_own *own)
+{
+    ompi_request_t *request = &base->req_ompi;
+
+    request->req_complete = REQUEST_PENDING;
+    request->req_state = OMPI_REQUEST_ACTIVE;
+    request->req_status.MPI_ERROR = OMPI_SUCCESS;
+    request->req_status._cancelled = 0;
+    base->req_pml_complete = false;
+    base->req_free_called = false;
+    atomic_store_explicit(&own->ends, 0, memory_order_relaxed);
+}
+
+/* What MPI and debuggers ask of a request; it holds its communicator and datatype until it is
+ * given back. */
+void pml_send_describe(pml_send_t *send, const void *buf, size_t count, ompi_datatype_t *type,
+                       int dst, int tag, mca_pml_base_send_mode_t mode,
+                       ompi_communicator_t *comm, bool is_persistent);
+void pml_recv_describe(pml_recv_t *recv, void *buf, size_t count, ompi_datatype_t *type,
+                       int src, int tag, ompi_communicator_t *comm, bool is_persistent);
+
+/* MPI completes it, with the error that is in its status.  It may be gone afterwards. */
+void pml_request_complete(mca_pml_base_request_t *base, struct pml_own *own);
+
+/* MPI has no further use for it, and it is complete: a blocking call of ours ends, or a call
+ * that failed. */
+void pml_request_give_back(mca_pml_base_request_t *base);
+
+/* Waits until nobody is in the last completion of a persistent request. */
+void pml_request_settle(struct pml_own *own);
+
+/* ---- procs.c ---- */
+
+int pml_procs_open(void);
+int pml_add_procs(ompi_proc_t **procs, size_t count);
+int pml_del_procs(ompi_proc_t **procs, size_t count);
+
+/* The peer number of a process: OMPI_SUCCESS, or Open MPI's error. */
+int pml_proc_peer(ompi_proc_t *proc, uint32_t *peer);
+
+/* ---- comm.c ---- */
+
+#define PML_NO_PEER UINT32_MAX
+
+/* What hangs on a communicator. */
+struct pml_comm {
+    uint32_t context_id;
+    uint32_t rank;    /* ours, as the others know it */
+    uint32_t size;    /* ranks that we can talk to */
+    uint32_t peers[]; /* of each, or PML_NO_PEER: it was not used yet */
+};
+
+static inline struct pml_comm *pml_comm_of(const ompi_communicator_t *comm)
+{
+    return (struct pml_comm *)comm->c_pml_comm;
+}
+
+int pml_add_comm(ompi_communicator_t *comm);
+int pml_del_comm(ompi_communicator_t *comm);
+int pml_comm_find_peer(ompi_communicator_t *comm, int rank, uint32_t *peer);
+
+/* The peer number of a rank: OMPI_SUCCESS, or Open MPI's error. */
+static inline int pml_comm_peer(ompi_communicator_t *comm, int rank, uint32_t *peer)
+{
+    *peer = pml_comm_of(comm)->peers[rank];
+    return likely(*peer != PML_NO_PEER) ? OMPI_SUCCESS : pml_comm_find_peer(comm, rank, peer);
+}
+
+/* The rank of the sender of a message; MPI_UNDEFINED: it lies about it. */
+int pml_comm_rank(ompi_communicator_t *comm, const struct mbx_status *status);
+
+/* What a receive or a probe asks for. */
+struct pml_wanted {
+    uint32_t source;
+    uint32_t context_id;
+    uint64_t tag, ignore;
+};
+
+static inline int pml_comm_wanted(ompi_communicator_t *comm, int src, int tag,
+                                  struct pml_wanted *wanted)
+{
+    wanted->context_id = pml_comm_of(comm)->context_id;
+    wanted->tag = likely(tag != OMPI_ANY_TAG) ? (uint32_t)tag : 0;
+    wanted->ignore = likely(tag != OMPI_ANY_TAG) ? 0 : PML_IGNORE_ANY_TAG;
+    wanted->source = MBX_ANY_SOURCE;
+    return src == OMPI_ANY_SOURCE ? OMPI_SUCCESS : pml_comm_peer(comm, src, &wanted->source);
+}
+
+/* ---- datatype.c ---- */
+
+/* Does a message of so many of these lie in one piece?  Then it begins at *bytes. */
+static inline bool pml_data_is_flat(const ompi_datatype_t *type, size_t count)
+{
+    return likely(type->super.flags & OPAL_DATATYPE_FLAG_CONTIGUOUS) &&
+           likely((type->super.flags & OPAL_DATATYPE_FLAG_NO_GAPS) || count <= 1);
+}
+
+static inline void *pml_data_flat(const void *buf, const ompi_datatype_t *type)
+{
+    return (char *)(uintptr_t)buf + type->super.true_lb;
+}
+
+static inline size_t pml_data_size(const ompi_datatype_t *type, size_t count)
+{
+    return type->super.size * count;
+}
+
+/* A buffer of ours for a message whose bytes do not lie in one piece; the packed bytes of a
+ * send are in it.  Open MPI's error. */
+int pml_data_pack(struct pml_own *own, const void *buf, size_t count,
+                  const ompi_datatype_t *type, bool is_buffered);
+int pml_data_room(struct pml_own *own, size_t size);
+/* received bytes go where the user wants them. */
+int pml_data_unpack(struct pml_own *own, void *buf, size_t count, const ompi_datatype_t *type,
+                    size_t received);
+void pml_data_release(struct pml_own *own);
+
+/* ---- send.c, recv.c, probe.c, persistent.c ---- */
+
+int pml_isend(const void *buf, size_t count, ompi_datatype_t *type, int dst, int tag,
+              mca_pml_base_send_mode_t mode, ompi_communicator_t *comm,
+              ompi_request_t **request);
+int pml_send(const void *buf, size_t count, ompi_datatype_t *type, int dst, int tag,
+             mca_pml_base_send_mode_t mode, ompi_communicator_t *comm);
+/* A described send starts.  Open MPI's error. */
+int pml_send_start(pml_send_t *send);
+/* The library is done with it; pml_request_complete() is next. */
+void pml_send_completed(pml_send_t *send, const struct mbx_completion *completion);
+
+int pml_irecv(void *buf, size_t count, ompi_datatype_t *type, int src, int tag,
+              ompi_communicator_t *comm, ompi_request_t **request);
+int pml_recv(void *buf, size_t count, ompi_datatype_t *type, int src, int tag,
+             ompi_communicator_t *comm, ompi_status_public_t *status);
+int pml_recv_start(pml_recv_t *recv);
+void pml_recv_completed(pml_recv_t *recv, const struct mbx_completion *completion);
+
+int pml_iprobe(int src, int tag, ompi_communicator_t *comm, int *matched,
+               ompi_status_public_t *status);
+int pml_probe(int src, int tag, ompi_communicator_t *comm, ompi_status_public_t *status);
+int pml_improbe(int src, int tag, ompi_communicator_t *comm, int *matched,
+                ompi_message_t **message, ompi_status_public_t *status);
+int pml_mprobe(int src, int tag, ompi_communicator_t *comm, ompi_message_t **message,
+               ompi_status_public_t *status);
+int pml_imrecv(void *buf, size_t count, ompi_datatype_t *type, ompi_message_t **message,
+               ompi_request_t **request);
+int pml_mrecv(void *buf, size_t count, ompi_datatype_t *type, ompi_message_t **message,
+              ompi_status_public_t *status);
+
+int pml_isend_init(const void *buf, size_t count, ompi_datatype_t *type, int dst, int tag,
+                   mca_pml_base_send_mode_t mode, ompi_communicator_t *comm,
+                   ompi_request_t **request);
+int pml_irecv_init(void *buf, size_t count, ompi_datatype_t *type, int src, int tag,
+                   ompi_communicator_t *comm, ompi_request_t **request);
+int pml_start(size_t count, ompi_request_t **requests);
+
+/* ---- progress.c ---- */
+
+int pml_progress_open(void);
+void pml_progress_close(void);
+/* Open MPI's callback: how much has moved. */
+int pml_progress(void);
+/* Until the request is complete. */
+void pml_wait(ompi_request_t *request);
+/* Does the launcher, or the user, say that there are more ranks here than cores? */
+bool pml_is_oversubscribed(void);
+
+/* ---- errors.c ---- */
+
+/* Open MPI's error, which is negative, for that of a call of the library. */
+int pml_error(int error);
+/* MPI's error for that of a completion; one line says which rank has failed. */
+int pml_error_of_rank(ompi_communicator_t *comm, int rank, int error);
+
+#endif

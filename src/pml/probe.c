@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * probe.c - MPI's probes: looking at a message, and taking it out for one receive.
+ */
+#include "pml/pml.h"
+
+static void probe_tell(ompi_communicator_t *comm, const struct mbx_status *found,
+                       ompi_status_public_t *status)
+{
+    if (status == MPI_STATUS_IGNORE)
+        return;
+    status->MPI_SOURCE = pml_comm_rank(comm, found);
+    status->MPI_TAG = (int)(uint32_t)found->tag;
+    status->_ucount = found->size;
+    status->_cancelled = 0;
+}
+
+int pml_iprobe(int src, int tag, ompi_communicator_t *comm, int *matched,
+               ompi_status_public_t *status)
+{
+    struct mbx_status found;
+    struct pml_wanted wanted;
+    int rc = pml_comm_wanted(comm, src, tag, &wanted);
+
+    if (rc != OMPI_SUCCESS)
+        return rc;
+    rc = mbx_probe(pml.ep, wanted.source, wanted.context_id, wanted.tag, wanted.ignore, &found);
+    *matched = rc == 1;
+    if (rc == 1)
+        probe_tell(comm, &found, status);
+    else
+        opal_progress();
+    return rc < 0 ? pml_error(rc) : OMPI_SUCCESS;
+}
+
+int pml_probe(int src, int tag, ompi_communicator_t *comm, ompi_status_public_t *status)
+{
+    int matched = 0, err;
+
+    do
+        err = pml_iprobe(src, tag, comm, &matched, status);
+    while (err == OMPI_SUCCESS && !matched);
+    return err;
+}
+
+/* Open MPI's message for one of the library's. */
+static int probe_wrap(ompi_communicator_t *comm, const struct mbx_status *found,
+                      mbx_message handle, ompi_message_t **message)
+{
+    ompi_message_t *wrap = ompi_message_alloc();
+
+    if (wrap == NULL) {
+        mbx_discard(pml.ep, handle);
+        return OMPI_ERR_OUT_OF_RESOURCE;
+    }
+    wrap->comm = comm;
+    wrap->req_ptr = (void *)(uintptr_t)handle;
+    wrap->peer = pml_comm_rank(comm, found);
+    wrap->count = found->size;
+    *message = wrap;
+    return OMPI_SUCCESS;
+}
+
+int pml_improbe(int src, int tag, ompi_communicator_t *comm, int *matched,
+                ompi_message_t **message, ompi_status_public_t *status)
+{
+    struct mbx_status found;
+    struct pml_wanted wanted;
+    mbx_message handle;
+    int rc = pml_comm_wanted(comm, src, tag, &wanted);
+
+    if (rc != OMPI_SUCCESS)
+        return rc;
+    rc = mbx_mprobe(pml.ep, wanted.source, wanted.context_id, wanted.tag, wanted.ignore, &found,
+                    &handle);
+    *matched = rc == 1;
+    if (rc != 1) {
+        opal_progress();
+        return rc < 0 ? pml_error(rc) : OMPI_SUCCESS;
+    }
+    probe_tell(comm, &found, status);
+    return probe_wrap(comm, &found, handle, message);
+}
+
+int pml_mprobe(int src, int tag, ompi_communicator_t *comm, ompi_message_t **message,
+               ompi_status_public_t *status)
+{
+    int matched = 0, err;
+
+    do
+        err = pml_improbe(src, tag, comm, &matched, message, status);
+    while (err == OMPI_SUCCESS && !matched);
+    return err;
+}

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * progress.c - completions of the library become completions of requests; and how a call waits.
+ *
+ * Without threads a completion is read where it lies, and released before MPI hears of it: what
+ * MPI calls then may make progress itself.  With threads it is copied out under the library's
+ * lock, and whoever has the copy completes the request: so nobody holds a lock of ours while
+ * MPI is called, and any number of threads may be here.
+ *
+ * A blocking call looks at the endpoint, and calls Open MPI's progress behind every
+ * LOOKS_ALONE looks: its other components need that.  While nothing comes, the core is given
+ * away: behind so many looks in vain sched_yield() is called, and behind so many of these the
+ * thread sleeps until something arrives, or SLEEP_NS have passed, for the other components.
+ * Ranks that share cores are told so by the launcher, or by MBX_OVERSUBSCRIBED, and give them
+ * away sooner.
+ */
+#include "pml/pml.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LOOKS_ALONE 64u
+
+/* Looks in vain behind which the core is given away: some 50 us. */
+#define LOOKS_KEEP   2048u
+#define LOOKS_SHARED 32u
+
+/* Such times behind which the thread sleeps. */
+#define YIELDS_AWAKE 64u
+#define SLEEP_NS     1000000
+
+#define COPIES       8
+
+static struct {
+    int (*wait)(ompi_request_t **request, ompi_status_public_t *status); /* Open MPI's */
+    unsigned keep;   /* LOOKS_KEEP or LOOKS_SHARED */
+    unsigned looks;  /* in vain, in a row */
+    unsigned yields; /* since something has come */
+} progress;
+
+/* ---- completions ---- */
+
+static inline void progress_take(const struct mbx_completion *completion)
+{
+    if (completion->kind == MBX_RECVS)
+        pml_recv_completed(completion->user, completion);
+    else
+        pml_send_completed(completion->user, completion);
+}
+
+static inline void progress_tell(void *user, enum mbx_queue kind)
+{
+    if (kind == MBX_RECVS) {
+        pml_recv_t *recv = user;
+
+        pml_request_complete(&recv->super.req_base, &recv->own);
+    } else {
+        pml_send_t *send = user;
+
+        pml_request_complete(&send->super.req_base, &send->own);
+    }
+}
+
+static OUT_OF_LINE int progress_copies(void)
+{
+    struct mbx_completion copies[COPIES];
+    int count = mbx_poll(pml.ep, MBX_SENDS | MBX_RECVS, copies, COPIES);
+
+    for (int i = 0; i < count; i++) {
+        progress_take(&copies[i]);
+        progress_tell(copies[i].user, copies[i].kind);
+    }
+    return count;
+}
+
+static inline int progress_read(void)
+{
+    const struct mbx_completion *completion;
+    int count = 0;
+
+    while ((completion = mbx_peek(pml.ep, MBX_SENDS | MBX_RECVS)) != NULL) {
+        void *user = completion->user;
+        enum mbx_queue kind = completion->kind;
+
+        progress_take(completion);
+        mbx_release(pml.ep, completion);
+        progress_tell(user, kind);
+        count++;
+    }
+    return count;
+}
+
+/* One look.  How much has moved. */
+static inline int progress_look(void)
+{
+    int moved;
+
+    if (mbx_idle(pml.ep))
+        return 0;
+    moved = mbx_progress(pml.ep);
+    return moved + (unlikely(pml.has_threads) ? progress_copies() : progress_read());
+}
+
+/* ---- waiting ---- */
+
+static inline void progress_moved(void)
+{
+    progress.looks = 0;
+    progress.yields = 0;
+}
+
+/* One more look was in vain.  True: the core was given away. */
+static inline bool progress_in_vain(void)
+{
+    if (likely(++progress.looks < progress.keep))
+        return false;
+    progress.looks = 0;
+    progress.yields++;
+    sched_yield();
+    return true;
+}
+
+int pml_progress(void)
+{
+    int moved = progress_look();
+
+    if (moved == 0)
+        (void)progress_in_vain();
+    else
+        progress_moved();
+    return moved;
+}
+
+/* Without threads. */
+static void wait_alone(ompi_request_t *request)
+{
+    for (unsigned looks = 1; !REQUEST_COMPLETE(request); looks++) {
+        if (progress_look() != 0)
+            progress_moved();
+        else if (progress_in_vain() && progress.yields > YIELDS_AWAKE)
+            mbx_sleep(pml.ep, SLEEP_NS, NULL);
+        if (looks % LOOKS_ALONE == 0)
+            opal_progress();
+    }
+}
+
+void pml_wait(ompi_request_t *request)
+{
+    if (unlikely(pml.has_threads))
+        ompi_request_wait_completion(request);
+    else
+        wait_alone(request);
+}
+
+/* MPI_Wait of one of ours. */
+static int progress_wait(ompi_request_t **request, ompi_status_public_t *status)
+{
+    if ((*request)->req_type == OMPI_REQUEST_PML)
+        pml_wait(*request);
+    return progress.wait(request, status);
+}
+
+/* ---- ranks that share cores ---- */
+
+static long local_ranks(void)
+{
+    const char *value = getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
+
+    return value == NULL ? 0 : strtol(value, NULL, 10);
+}
+
+/* A rank that is bound to one core says nothing about the machine. */
+static long cores(void)
+{
+    cpu_set_t set;
+    long count = sched_getaffinity(0, sizeof set, &set) < 0 ? 1 : CPU_COUNT(&set);
+
+    return count == 1 ? sysconf(_SC_NPROCESSORS_ONLN) : count;
+}
+
+bool pml_is_oversubscribed(void)
+{
+    const char *told = getenv("MBX_OVERSUBSCRIBED");
+
+    if (told != NULL && (strcmp(told, "yes") == 0 || strcmp(told, "no") == 0))
+        return strcmp(told, "yes") == 0;
+    return local_ranks() > cores();
+}
+
+int pml_progress_open(void)
+{
+    progress.keep = pml_is_oversubscribed() ? LOOKS_SHARED : LOOKS_KEEP;
+    if (!pml.has_threads) {
+        progress.wait = ompi_request_functions.req_wait;
+        ompi_request_functions.req_wait = progress_wait;
+    }
+    return OMPI_SUCCESS;
+}
+
+void pml_progress_close(void)
+{
+    if (progress.wait != NULL)
+        ompi_request_functions.req_wait = progress.wait;
+    progress.wait = NULL;
+}

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * recv.c - MPI's receives, and those of a message that a matched probe has taken.
+ *
+ * A matched message is the library's handle of it, in the pointer that Open MPI's message has
+ * for us.
+ */
+#include "pml/pml.h"
+
+#include <errno.h>
+
+static_assert(sizeof(void *) == sizeof(mbx_message), "a message's handle is kept in a pointer");
+
+/* Where the bytes are to be written; Open MPI's error. */
+static inline int recv_room(pml_recv_t *recv, void *buf, size_t count,
+                            const ompi_datatype_t *type, size_t size, void **bytes)
+{
+    int err;
+
+    if (likely(pml_data_is_flat(type, count))) {
+        *bytes = pml_data_flat(buf, type);
+        return OMPI_SUCCESS;
+    }
+    err = pml_data_room(&recv->own, size);
+    *bytes = recv->own.temporary;
+    return err;
+}
+
+static OUT_OF_LINE int recv_failed(pml_recv_t *recv, int err)
+{
+    if (recv->own.temporary != NULL)
+        pml_data_release(&recv->own);
+    return pml_error(err);
+}
+
+static inline int recv_go(pml_recv_t *recv, void *buf, size_t count, ompi_datatype_t *type,
+                          int src, int tag, ompi_communicator_t *comm)
+{
+    struct mbx_options options = {.user = recv};
+    size_t size = pml_data_size(type, count);
+    struct pml_wanted wanted;
+    void *bytes;
+    int err = pml_comm_wanted(comm, src, tag, &wanted);
+
+    if (likely(err == OMPI_SUCCESS))
+        err = recv_room(recv, buf, count, type, size, &bytes);
+    if (unlikely(err != OMPI_SUCCESS))
+        return err;
+    err = mbx_recv(pml.ep, wanted.source, wanted.context_id, wanted.tag, wanted.ignore, bytes,
+                   size, &options, &recv->own.handle);
+    return likely(err == 0) ? OMPI_SUCCESS : recv_failed(recv, err);
+}
+
+static inline int recv_begin(pml_recv_t *recv, void *buf, size_t count, ompi_datatype_t *type,
+                             int src, int tag, ompi_communicator_t *comm)
+{
+    int err;
+
+    pml_request_begin(&recv->super.req_base, &recv->own);
+    pml_recv_describe(recv, buf, count, type, src, tag, comm, false);
+    err = recv_go(recv, buf, count, type, src, tag, comm);
+    if (unlikely(err != OMPI_SUCCESS))
+        pml_request_give_back(&recv->super.req_base);
+    return err;
+}
+
+int pml_irecv(void *buf, size_t count, ompi_datatype_t *type, int src, int tag,
+              ompi_communicator_t *comm, ompi_request_t **request)
+{
+    pml_recv_t *recv = pml_recv_take();
+    int err;
+
+    if (unlikely(recv == NULL))
+        return OMPI_ERR_OUT_OF_RESOURCE;
+    err = recv_begin(recv, buf, count, type, src, tag, comm);
+    if (likely(err == OMPI_SUCCESS))
+        *request = &recv->super.req_base.req_ompi;
+    return err;
+}
+
+/* Waits for it, and gives it back.  Its error. */
+static int recv_wait(ompi_request_t *request, ompi_status_public_t *status)
+{
+    int err;
+
+    pml_wait(request);
+    err = request->req_status.MPI_ERROR;
+    if (status != MPI_STATUS_IGNORE)
+        OMPI_COPY_STATUS(status, request->req_status, false);
+    ompi_request_free(&request);
+    return err;
+}
+
+int pml_recv(void *buf, size_t count, ompi_datatype_t *type, int src, int tag,
+             ompi_communicator_t *comm, ompi_status_public_t *status)
+{
+    ompi_request_t *request;
+    int err = pml_irecv(buf, count, type, src, tag, comm, &request);
+
+    return likely(err == OMPI_SUCCESS) ? recv_wait(request, status) : err;
+}
+
+static int recv_take_message(pml_recv_t *recv, void *buf, size_t count, ompi_datatype_t *type,
+                             const ompi_message_t *message)
+{
+    struct mbx_options options = {.user = recv};
+    size_t size = pml_data_size(type, count);
+    void *bytes;
+    int err = recv_room(recv, buf, count, type, size, &bytes);
+
+    if (err != OMPI_SUCCESS)
+        return err;
+    err = mbx_mrecv(pml.ep, (mbx_message)(uintptr_t)message->req_ptr, bytes, size, &options,
+                    &recv->own.handle);
+    return err == 0 ? OMPI_SUCCESS : recv_failed(recv, err);
+}
+
+int pml_imrecv(void *buf, size_t count, ompi_datatype_t *type, ompi_message_t **message,
+               ompi_request_t **request)
+{
+    pml_recv_t *recv = pml_recv_take();
+    int err;
+
+    if (recv == NULL)
+        return OMPI_ERR_OUT_OF_RESOURCE;
+    pml_request_begin(&recv->super.req_base, &recv->own);
+    pml_recv_describe(recv, buf, count, type, (*message)->peer, OMPI_ANY_TAG, (*message)->comm,
+                      false);
+    err = recv_take_message(recv, buf, count, type, *message);
+    if (err != OMPI_SUCCESS) {
+        pml_request_give_back(&recv->super.req_base);
+        return err;
+    }
+    ompi_message_return(*message);
+    *message = MPI_MESSAGE_NULL;
+    *request = &recv->super.req_base.req_ompi;
+    return OMPI_SUCCESS;
+}
+
+int pml_mrecv(void *buf, size_t count, ompi_datatype_t *type, ompi_message_t **message,
+              ompi_status_public_t *status)
+{
+    ompi_request_t *request;
+    int err = pml_imrecv(buf, count, type, message, &request);
+
+    return err == OMPI_SUCCESS ? recv_wait(request, status) : err;
+}
+
+int pml_recv_start(pml_recv_t *recv)
+{
+    mca_pml_base_request_t *base = &recv->super.req_base;
+
+    return recv_go(recv, base->req_addr, base->req_count, base->req_datatype, base->req_peer,
+                   base->req_tag, base->req_comm);
+}
+
+/* An error, or bytes that are to be unpacked. */
+static OUT_OF_LINE void recv_settle(pml_recv_t *recv, const struct mbx_completion *completion)
+{
+    mca_pml_base_request_t *base = &recv->super.req_base;
+    ompi_status_public_t *status = &base->req_ompi.req_status;
+
+    if (recv->own.temporary != NULL &&
+        pml_data_unpack(&recv->own, base->req_addr, base->req_count, base->req_datatype,
+                        completion->received) != OMPI_SUCCESS)
+        status->MPI_ERROR = MPI_ERR_OTHER;
+    if (completion->error == -ECANCELED)
+        status->_cancelled = 1;
+    else if (completion->error != 0)
+        status->MPI_ERROR =
+            pml_error_of_rank(base->req_comm, status->MPI_SOURCE, completion->error);
+}
+
+void pml_recv_completed(pml_recv_t *recv, const struct mbx_completion *completion)
+{
+    mca_pml_base_request_t *base = &recv->super.req_base;
+    ompi_status_public_t *status = &base->req_ompi.req_status;
+
+    status->MPI_SOURCE = base->req_peer != OMPI_ANY_SOURCE
+                             ? base->req_peer
+                             : pml_comm_rank(base->req_comm, &completion->status);
+    status->MPI_TAG = (int)(uint32_t)completion->status.tag;
+    status->_ucount = completion->received;
+    if (unlikely(completion->error != 0) || unlikely(recv->own.temporary != NULL))
+        recv_settle(recv, completion);
+}

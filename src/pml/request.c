@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * request.c - Open MPI's requests, from its base's free lists.
+ *
+ *   list ── take ──> described ──> started ──> complete ──┐
+ *    ^                                                     ├── both: back to the list
+ *    └──────────────────────────── freed by MPI ───────────┘
+ *
+ * MPI may free a request before it is complete, after, or from within its completion; and with
+ * threads at that moment.  So each of the two ends is marked, and who marks the second one gives
+ * the request back.  The mark of the completion comes last of all that completes a request, but
+ * for a callback.
+ *
+ * A persistent request that is not active is complete and not freed.
+ */
+#include "pml/pml.h"
+
+static int request_free_send(ompi_request_t **request);
+static int request_free_recv(ompi_request_t **request);
+static int request_cancel_send(ompi_request_t *request, int flag);
+static int request_cancel_recv(ompi_request_t *request, int flag);
+
+static void request_open(mca_pml_base_request_t *base, struct pml_own *own,
+                         mca_pml_base_request_type_t type)
+{
+    base->req_ompi.req_type = OMPI_REQUEST_PML;
+    base->req_ompi.req_start = pml_start;
+    base->req_type = type;
+    /* a debugger takes what was never used for free */
+    base->req_pml_complete = true;
+    base->req_free_called = true;
+    own->temporary = NULL;
+    own->is_of_buffer = false;
+}
+
+static void send_construct(pml_send_t *send)
+{
+    request_open(&send->super.req_base, &send->own, MCA_PML_REQUEST_SEND);
+    send->super.req_base.req_ompi.req_free = request_free_send;
+    send->super.req_base.req_ompi.req_cancel = request_cancel_send;
+}
+
+static void recv_construct(pml_recv_t *recv)
+{
+    request_open(&recv->super.req_base, &recv->own, MCA_PML_REQUEST_RECV);
+    recv->super.req_base.req_ompi.req_free = request_free_recv;
+    recv->super.req_base.req_ompi.req_cancel = request_cancel_recv;
+}
+
+static OBJ_CLASS_INSTANCE(pml_send_t, mca_pml_base_send_request_t, send_construct, NULL);
+static OBJ_CLASS_INSTANCE(pml_recv_t, mca_pml_base_recv_request_t, recv_construct, NULL);
+
+static int list_open(opal_free_list_t *list, size_t size, opal_class_t *class)
+{
+    return opal_free_list_init(list, size, opal_cache_line_size, class, 0,
+                               (size_t)opal_cache_line_size, 4, -1, 64, NULL, 0, NULL, NULL,
+                               NULL);
+}
+
+int pml_requests_open(void)
+{
+    int err = list_open(&mca_pml_base_send_requests, sizeof(pml_send_t), OBJ_CLASS(pml_send_t));
+
+    return err != OMPI_SUCCESS ? err
+                               : list_open(&mca_pml_base_recv_requests, sizeof(pml_recv_t),
+                                           OBJ_CLASS(pml_recv_t));
+}
+
+pml_send_t *pml_send_take(void)
+{
+    return (pml_send_t *)opal_free_list_get(&mca_pml_base_send_requests);
+}
+
+pml_recv_t *pml_recv_take(void)
+{
+    return (pml_recv_t *)opal_free_list_get(&mca_pml_base_recv_requests);
+}
+
+void pml_send_drop(pml_send_t *send)
+{
+    opal_free_list_return(&mca_pml_base_send_requests, (opal_free_list_item_t *)send);
+}
+
+void pml_recv_drop(pml_recv_t *recv)
+{
+    opal_free_list_return(&mca_pml_base_recv_requests, (opal_free_list_item_t *)recv);
+}
+
+static void request_describe(mca_pml_base_request_t *base, const void *buf, size_t count,
+                             ompi_datatype_t *type, int peer, int tag,
+                             ompi_communicator_t *comm, bool is_persistent)
+{
+    OBJ_RETAIN(comm);
+    OMPI_DATATYPE_RETAIN(type);
+    base->req_ompi.req_persistent = is_persistent;
+    base->req_ompi.req_complete_cb = NULL;
+    base->req_ompi.req_complete_cb_data = NULL;
+    base->req_ompi.req_mpi_object.comm = comm;
+    base->req_comm = comm;
+    base->req_datatype = type;
+    base->req_addr = (void *)(uintptr_t)buf;
+    base->req_count = count;
+    base->req_peer = peer;
+    base->req_tag = tag;
+}
+
+void pml_send_describe(pml_send_t *send, const void *buf, size_t count, ompi_datatype_t *type,
+                       int dst, int tag, mca_pml_base_send_mode_t mode,
+                       ompi_communicator_t *comm, bool is_persistent)
+{
+    send->super.req_addr = buf;
+    send->super.req_send_mode = mode;
+    send->super.req_bytes_packed = pml_data_size(type, count);
+    request_describe(&send->super.req_base, buf, count, type, dst, tag, comm, is_persistent);
+    /* osc/pt2pt asks for both when a send is complete */
+    send->super.req_base.req_ompi.req_status.MPI_SOURCE = dst;
+    send->super.req_base.req_ompi.req_status.MPI_TAG = tag;
+}
+
+void pml_recv_describe(pml_recv_t *recv, void *buf, size_t count, ompi_datatype_t *type,
+                       int src, int tag, ompi_communicator_t *comm, bool is_persistent)
+{
+    request_describe(&recv->super.req_base, buf, count, type, src, tag, comm, is_persistent);
+}
+
+void pml_request_give_back(mca_pml_base_request_t *base)
+{
+    OMPI_REQUEST_FINI(&base->req_ompi);
+    OBJ_RELEASE(base->req_comm);
+    OMPI_DATATYPE_RELEASE(base->req_datatype);
+    /* for debuggers: it is free */
+    base->req_free_called = true;
+    if (base->req_type == MCA_PML_REQUEST_SEND)
+        pml_send_drop((pml_send_t *)base);
+    else
+        pml_recv_drop((pml_recv_t *)base);
+}
+
+/* Marks one end; true if the other was there already. */
+static inline bool request_ends(struct pml_own *own, int end)
+{
+    int ends;
+
+    if (unlikely(pml.has_threads))
+        return (atomic_fetch_or(&own->ends, end) | end) == (PML_COMPLETE | PML_FREED);
+    ends = atomic_load_explicit(&own->ends, memory_order_relaxed) | end;
+    atomic_store_explicit(&own->ends, ends, memory_order_relaxed);
+    return ends == (PML_COMPLETE | PML_FREED);
+}
+
+/* Whom Open MPI's own parts have asked to be called may free the request, or start it again: so
+ * the mark comes first, and nothing is touched behind a callback that says so. */
+static OUT_OF_LINE void request_call_back(mca_pml_base_request_t *base, struct pml_own *own)
+{
+    ompi_request_complete_fn_t callback = base->req_ompi.req_complete_cb;
+
+    base->req_ompi.req_complete_cb = NULL;
+    (void)request_ends(own, PML_COMPLETE);
+    if (callback(&base->req_ompi) == 0)
+        ompi_request_complete(&base->req_ompi, true);
+}
+
+void pml_request_complete(mca_pml_base_request_t *base, struct pml_own *own)
+{
+    base->req_pml_complete = true;
+    if (unlikely(base->req_ompi.req_complete_cb != NULL)) {
+        request_call_back(base, own);
+        return;
+    }
+    ompi_request_complete(&base->req_ompi, true);
+    if (request_ends(own, PML_COMPLETE))
+        pml_request_give_back(base);
+}
+
+void pml_request_settle(struct pml_own *own)
+{
+    while (!(atomic_load(&own->ends) & PML_COMPLETE))
+        ;
+}
+
+static int request_free(ompi_request_t **request, mca_pml_base_request_t *base,
+                        struct pml_own *own)
+{
+    base->req_free_called = true;
+    if (request_ends(own, PML_FREED))
+        pml_request_give_back(base);
+    *request = MPI_REQUEST_NULL;
+    return OMPI_SUCCESS;
+}
+
+static int request_free_send(ompi_request_t **request)
+{
+    pml_send_t *send = (pml_send_t *)*request;
+
+    return request_free(request, &send->super.req_base, &send->own);
+}
+
+static int request_free_recv(ompi_request_t **request)
+{
+    pml_recv_t *recv = (pml_recv_t *)*request;
+
+    return request_free(request, &recv->super.req_base, &recv->own);
+}
+
+/* Sends are not cancelled: MPI_Test_cancelled() says so. */
+static int request_cancel_send(ompi_request_t *request, int flag)
+{
+    (void)request;
+    (void)flag;
+    return OMPI_SUCCESS;
+}
+
+/* In time or not, the completion tells. */
+static int request_cancel_recv(ompi_request_t *request, int flag)
+{
+    pml_recv_t *recv = (pml_recv_t *)request;
+
+    if (flag && !REQUEST_COMPLETE(request))
+        mbx_cancel(pml.ep, recv->own.handle);
+    return OMPI_SUCCESS;
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * series_4_1.h - Open MPI 4.1.
+ */
+#ifndef PML_SERIES_4_1_H
+#define PML_SERIES_4_1_H
+
+#include <ompi_config.h>
+
+/* The base's requests include a header for a tool's interface, which includes one that is not
+ * installed where Open MPI is built without that interface.  The requests use nothing of it. */
+#if !__has_include(<ompi/peruse/peruse.h>)
+#define _PERUSE_INTERNAL_H_
+#endif
+
+#include <mpi.h>
+#include <ompi/constants.h>
+#include <ompi/communicator/communicator.h>
+#include <ompi/datatype/ompi_datatype.h>
+#include <ompi/mca/pml/base/base.h>
+#include <ompi/mca/pml/base/pml_base_bsend.h>
+#include <ompi/mca/pml/base/pml_base_recvreq.h>
+#include <ompi/mca/pml/base/pml_base_sendreq.h>
+#include <ompi/mca/pml/pml.h>
+#include <ompi/message/message.h>
+#include <ompi/proc/proc.h>
+#include <ompi/request/request.h>
+#include <ompi/request/request_default.h>
+#include <opal/datatype/opal_convertor.h>
+#include <opal/mca/pmix/pmix.h>
+#include <opal/runtime/opal_progress.h>
+#include <opal/util/output.h>
+
+#define PML_SERIES            "4.1"
+
+#define PML_COMPONENT_TYPE    mca_pml_base_component_2_0_0_t
+#define PML_COMPONENT_VERSION MCA_PML_BASE_VERSION_2_0_0
+
+/* Context ids are agreed on by all members, up to what Open MPI can count. */
+#define PML_CONTEXT_MAX INT32_MAX
+
+static inline uint32_t pml_series_context_id(const ompi_communicator_t *comm)
+{
+    return comm->c_contextid;
+}
+
+static inline int pml_series_bsend_init(bool has_threads)
+{
+    return mca_pml_base_bsend_init(has_threads);
+}
+
+/* Publishes bytes for all processes; Open MPI's error. */
+static inline int pml_series_publish(const mca_base_component_t *component, const void *bytes,
+                                     size_t size)
+{
+    int err;
+
+    OPAL_MODEX_SEND(err, OPAL_PMIX_GLOBAL, component, bytes, size);
+    return err;
+}
+
+/* What a process has published, to be freed by the caller; Open MPI's error. */
+static inline int pml_series_lookup(const mca_base_component_t *component,
+                                    const ompi_proc_t *proc, void **bytes, size_t *size)
+{
+    int err;
+
+    OPAL_MODEX_RECV(err, component, &proc->super.proc_name, (uint8_t **)bytes, size);
+    return err;
+}
+
+#endif
