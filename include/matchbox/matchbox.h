@@ -54,6 +54,17 @@
  *            - mbx_address, mbx_status and mbx_completion stay as they are: what a later
  *              version knows besides is asked for by a call of its own.
  *
+ * Contents   I    Simple programs: version and errors, endpoints, jobs, sending, receiving,
+ *                 waiting for requests.
+ *            II   Loops of one's own: completion queues, sleeping, a descriptor for epoll.
+ *            III  For experts: completions where they lie, one-sided accesses, peers that die,
+ *                 what an endpoint can do, parameters, statistics.
+ * Fields     The comment of a call has those that apply to it.  Order: what is in which order.
+ *            Units: of its numbers.  Returns: the result, and every error.  Ownership: who has
+ *            the memory.  Threads: what differs from the above.  Progress: whether it makes any
+ *            (a call of a const endpoint never does), and whether it blocks.  Source: where
+ *            it is.
+ *
  * This header is the only authority on the API.
  */
 #ifndef MATCHBOX_MATCHBOX_H
@@ -95,40 +106,33 @@ struct mbx_address {
     uint8_t bytes[MBX_ADDRESS_SIZE];
 };
 
-/* ---- version and parameters ------------------------------------------------ */
+/* ===========================================================================
+ * I    Simple programs
+ * =========================================================================== */
 
-/* mbx_version - the version of the library as text, for example "0.1.0".
- * Source src/core/settings.c */
-MBX_API const char *mbx_version(void);
-
-/* mbx_strerror - one line for an error of this library, negative or positive
- * errno.  The text is constant.  Threads: any.  Source src/core/settings.c */
-MBX_API const char *mbx_strerror(int error);
-
-struct mbx_param {
-    char name[48];     /* environment variable, "MBX_..." */
-    char unit[16];     /* "bytes", "messages", ...; empty: the value says it, or has none */
-    char value[128];   /* as set now, formatted */
-    char initial[128]; /* the default */
-    char range[128];   /* what is accepted */
-    char help[256];
-    uint32_t level; /* 0: for every user; 1: advanced; 2: of a program that tests the library */
-    uint32_t is_set; /* 1: the environment says the value; 0: it is the default */
-};
+/* ---- version and errors ---------------------------------------------------------------- */
 
 /*
- * mbx_param_get - describe parameter number index (0, 1, ...).
+ * mbx_version - the version of the library.
  *
- * Units      size is sizeof *param (Structures, above).
- * Returns    0; -ENOENT no parameter of that number (the end of the list);
- *            -EINVAL size, or the environment holds an unknown or malformed MBX_ variable
- *            (named in the log); -ENOMEM.
+ * Returns    a text, for example "0.1.0".
+ * Ownership  the text is constant.
  * Threads    any.
  * Source     src/core/settings.c
  */
-MBX_API int mbx_param_get(unsigned index, struct mbx_param *param, size_t size);
+MBX_API const char *mbx_version(void);
 
-/* ---- endpoints --------------------------------------------------------------- */
+/*
+ * mbx_strerror - one line for an error of this library, negative or positive errno.
+ *
+ * Returns    a text, for every number.
+ * Ownership  the text is constant.
+ * Threads    any.
+ * Source     src/core/settings.c
+ */
+MBX_API const char *mbx_strerror(int error);
+
+/* ---- endpoints ------------------------------------------------------------------------- */
 
 struct mbx_config {
     /* "NAME=VALUE" parameters without the MBX_ prefix, NULL-terminated; they win
@@ -146,10 +150,13 @@ struct mbx_config {
  *
  * config may be NULL: all parameters from the MBX_ environment.
  *
- * Returns    0; -EINVAL unknown or malformed parameter (named in the log), or unknown
- *            flag; -ENOMEM; or the error of the system call that failed.
+ * Returns    0; -EINVAL unknown or malformed parameter, parameters that contradict each other
+ *            (named in the log), or unknown flag; -ENOMEM; -ENOTSUP or -ENODATA there is no
+ *            network that could be used (as mbx_network_get()); -ENODEV or -ETIMEDOUT the device
+ *            of MBX_DEVICE does not begin; or the error of the system call that failed.
  * Ownership  *ep is the caller's until mbx_close().
  * Threads    any.
+ * Progress   none; may wait for a device, or for an answer of the launcher.
  * Source     src/lib/endpoint.c
  */
 MBX_API int mbx_open(const struct mbx_config *config, struct mbx_ep **ep);
@@ -179,12 +186,25 @@ MBX_API int mbx_open(const struct mbx_config *config, struct mbx_ep **ep);
  */
 MBX_API int mbx_close(struct mbx_ep *ep);
 
-/* mbx_address_get - the address under which others reach ep.
- * Returns 0.  Threads: any, also with MBX_THREADS=one.  Source src/core/peer.c */
+/*
+ * mbx_address_get - the address under which others reach ep.
+ *
+ * Returns    0.
+ * Threads    any, also with MBX_THREADS=one.
+ * Source     src/core/peer.c
+ */
 MBX_API int mbx_address_get(const struct mbx_ep *ep, struct mbx_address *address);
 
-/* mbx_address_text - address as printable text, always terminated.
- * Returns buf.  Threads: any.  Source src/core/peer.c */
+/*
+ * mbx_address_text - address as printable text, always terminated; cut to whole bytes if size is
+ * too small (the text of all has 2 * MBX_ADDRESS_SIZE characters).
+ *
+ * Units      size in bytes, of buf; 0: nothing is written.
+ * Returns    buf.
+ * Ownership  buf is the caller's.
+ * Threads    any.
+ * Source     src/core/peer.c
+ */
 MBX_API const char *mbx_address_text(const struct mbx_address *address, char *buf, size_t size);
 
 /*
@@ -197,18 +217,102 @@ MBX_API const char *mbx_address_text(const struct mbx_address *address, char *bu
  * first send to it (-ENOTCONN or -EHOSTUNREACH in its completion).  A peer that
  * is only named costs at most 200 bytes; the rest is made when it is first used.
  *
+ * Order      of the numbers: that in which peers become known.
  * Returns    0; -EINVAL no well-formed address; -EHOSTUNREACH no open transport
  *            reaches it; -ENOMEM.
+ * Progress   none.
  * Source     src/core/peer.c
  */
 MBX_API int mbx_peer_add(struct mbx_ep *ep, const struct mbx_address *address, uint32_t *peer);
 
-/* mbx_peer_address - the address of a peer by number.
- * Returns 0; -EINVAL no such peer.  Source src/core/peer.c */
+/*
+ * mbx_peer_address - the address of a peer by number.
+ *
+ * Returns    0; -EINVAL no such peer.
+ * Source     src/core/peer.c
+ */
 MBX_API int mbx_peer_address(const struct mbx_ep *ep, uint32_t peer,
                              struct mbx_address *address);
 
-/* ---- sending ------------------------------------------------------------------ */
+/* ---- jobs ------------------------------------------------------------------------------ */
+
+/*
+ * mbx_job_open - learn who else was started with this process.
+ *
+ * Under `mbx run` this is the job it started, and under a launcher that speaks PMIx (Open
+ * MPI's mpiexec, prterun, srun --mpi=pmix) the launcher's; without a launcher it is a job
+ * of one rank.  A launcher that speaks neither is an error: the ranks would all be jobs of
+ * one.  MBX_BOOT=single makes them so; see docs/starting.md.
+ *
+ * Returns    0; -ENOTSUP the launcher speaks neither; -EPROTO what it left in the
+ *            environment, or says, is damaged; -ECONNRESET a rank has ended without
+ *            joining; -ENOSYS there is no libpmix; -EINVAL a parameter is wrong;
+ *            -ENOMEM; or the error of the system call that failed.
+ * Ownership  *job is the caller's until mbx_job_close().
+ * Threads    one at a time.
+ * Progress   under PMIx the first one of a process blocks until every rank has called it.
+ * Source     src/lib/job.c
+ */
+MBX_API int mbx_job_open(struct mbx_job **job);
+
+/*
+ * mbx_job_close - forget the job.  Endpoints stay as they are.
+ *
+ * Threads    the last call of this job.
+ * Progress   none; under PMIx the launcher may be asked to let this rank go.
+ * Source     src/lib/job.c
+ */
+MBX_API void mbx_job_close(struct mbx_job *job);
+
+/*
+ * mbx_job_rank, mbx_job_size - which of how many ranks this process is.
+ *
+ * Returns    the rank, from 0 on; how many there are, at least 1.
+ * Threads    one at a time per job.
+ * Source     src/lib/job.c
+ */
+MBX_API uint32_t mbx_job_rank(const struct mbx_job *job);
+MBX_API uint32_t mbx_job_size(const struct mbx_job *job);
+
+/*
+ * mbx_job_key - the job's 128-bit key, for mbx_config.key.
+ *
+ * Returns    16 bytes.
+ * Ownership  the library's, until mbx_job_close().
+ * Threads    one at a time per job.
+ * Source     src/lib/job.c
+ */
+MBX_API const uint8_t *mbx_job_key(const struct mbx_job *job);
+
+/*
+ * mbx_job_connect - make every rank of the job a peer of ep, peer number = rank.
+ *
+ * Collective: every rank calls it once per endpoint, in the same order.  ep must
+ * have no peers yet.
+ *
+ * Returns    0; -EBUSY ep already has peers; -ECONNRESET a rank of the job has
+ *            ended without joining; -EPROTO what the ranks share is damaged; -EINTR;
+ *            -ENOMEM; -EINVAL or -EHOSTUNREACH a rank uses another transport.
+ * Order      of the peers: by rank.
+ * Threads    one at a time per job; other threads use ep only after it has returned.
+ * Progress   makes none.  Blocks until all have joined.
+ * Source     src/lib/job.c
+ */
+MBX_API int mbx_job_connect(struct mbx_job *job, struct mbx_ep *ep);
+
+/*
+ * mbx_job_fence - wait until every rank of the job has called it.
+ *
+ * Returns    0; -ECONNRESET a rank has ended without joining or, under PMIx, did not come
+ *            within MBX_BOOT_TIMEOUT; no fence succeeds any more; -EPROTO what the ranks share
+ *            is damaged; -ENOMEM; -EINTR: call again, it goes on with the same fence.
+ * Threads    one at a time per job.
+ * Progress   makes none.  Blocks.
+ * Source     src/lib/job.c
+ */
+MBX_API int mbx_job_fence(struct mbx_job *job);
+
+/* ---- sending --------------------------------------------------------------------------- */
 
 enum mbx_flags {
     /* No completion entry on success; an error still makes one.  Such a request
@@ -260,8 +364,17 @@ MBX_API int mbx_send(struct mbx_ep *ep, uint32_t peer, uint32_t context_id, uint
                      const void *buf, size_t size, const struct mbx_options *options,
                      mbx_request *request);
 
-/* mbx_ssend - as mbx_send, but it completes only after a receive (or a matched
- * probe's mbx_mrecv) has taken the message.  Source src/p2p/send.c */
+/*
+ * mbx_ssend - as mbx_send, but it completes only after a receive (or a matched probe's mbx_mrecv)
+ * has taken the message.
+ *
+ * Order      with the messages of mbx_send(): that of the calls.
+ * Units      as mbx_send().
+ * Returns    0; the errors of mbx_send().  MBX_AT_ONCE has no effect.
+ * Ownership  as mbx_send().
+ * Progress   never blocks; does not call mbx_progress().
+ * Source     src/p2p/send.c
+ */
 MBX_API int mbx_ssend(struct mbx_ep *ep, uint32_t peer, uint32_t context_id, uint64_t tag,
                       const void *buf, size_t size, const struct mbx_options *options,
                       mbx_request *request);
@@ -272,32 +385,19 @@ MBX_API int mbx_ssend(struct mbx_ep *ep, uint32_t peer, uint32_t context_id, uin
  * There is no completion.  If the message cannot be delivered later (the peer has
  * gone), that is logged and counted (send_errors), not reported.
  *
+ * Order      with the messages of mbx_send(): that of the calls.
+ * Units      size in bytes; 0 is allowed and then buf may be NULL.
  * Returns    0; -EINVAL as mbx_send; -EMSGSIZE longer than mbx_limits.inject;
  *            -ENOMEM no room to keep a copy; -ENOTCONN or -EHOSTUNREACH the peer
  *            is known to be gone.
+ * Ownership  buf is the caller's.
+ * Progress   never blocks; does not call mbx_progress().
  * Source     src/p2p/send.c
  */
 MBX_API int mbx_inject(struct mbx_ep *ep, uint32_t peer, uint32_t context_id, uint64_t tag,
                        const void *buf, size_t size, uint64_t data);
 
-struct mbx_limits {
-    size_t inject;  /* largest message of mbx_inject() */
-    size_t message; /* largest message of mbx_send(), read and write */
-    size_t atomic;  /* bytes of the operands of one mbx_atomic(), at most */
-    /* what messages without a receive may cost here (docs/flow-control.md); bytes,
-     * UINT64_MAX: no limit */
-    uint64_t unexpected;     /* all of them */
-    uint64_t window;         /* messages of one peer, at first */
-    uint64_t window_payload; /* bytes with these */
-    uint64_t lendable;       /* bytes for peers that want more */
-};
-
-/* mbx_limits_get - what this endpoint can carry.  Units: size is sizeof *limits.
- * Returns 0; -EINVAL size.  Threads: any, also with MBX_THREADS=one.
- * Source src/lib/endpoint.c */
-MBX_API int mbx_limits_get(const struct mbx_ep *ep, struct mbx_limits *limits, size_t size);
-
-/* ---- receiving ------------------------------------------------------------------ */
+/* ---- receiving ------------------------------------------------------------------------- */
 
 /*
  * mbx_recv - start receiving one message.
@@ -338,6 +438,7 @@ struct mbx_status {
  * Returns    1 and *status; 0 nothing there; -EINVAL as mbx_recv.
  * Threads    with MBX_THREADS=many another thread may take the message before this one
  *            receives it: mbx_mprobe() takes it at once.
+ * Progress   makes progress once if nothing is there; never blocks.
  * Source     src/p2p/probe.c
  */
 MBX_API int mbx_probe(struct mbx_ep *ep, uint32_t source, uint32_t context_id, uint64_t tag,
@@ -347,9 +448,11 @@ MBX_API int mbx_probe(struct mbx_ep *ep, uint32_t source, uint32_t context_id, u
  * mbx_mprobe - matched probe: as mbx_probe, and takes the message out of the queue
  * for exactly one later mbx_mrecv() or mbx_discard(); nobody else sees it.
  *
- * Returns    1, *status and *message; 0; -EINVAL.
+ * Returns    1, *status and *message; 0 nothing there; -EINVAL as mbx_recv; -ENOMEM the message
+ *            waits at its sender, and there is no room to keep it here.
  * Ownership  *message is the caller's until mbx_mrecv(), mbx_discard() or
  *            mbx_close().
+ * Progress   makes progress once if nothing is there; never blocks.
  * Source     src/p2p/probe.c
  */
 MBX_API int mbx_mprobe(struct mbx_ep *ep, uint32_t source, uint32_t context_id, uint64_t tag,
@@ -358,17 +461,26 @@ MBX_API int mbx_mprobe(struct mbx_ep *ep, uint32_t source, uint32_t context_id, 
 /*
  * mbx_mrecv - receive the message of a matched probe.
  *
- * Returns    0; -ESTALE message is not (or no longer) held; -EINVAL; -ENOMEM (the
- *            message stays held).
- * Ownership  and completion as mbx_recv.
+ * Order      none: matched probes may be received in any order.
+ * Units      size in bytes; 0 is allowed and then buf may be NULL.
+ * Returns    0; -ESTALE message is not (or no longer) held; -EINVAL NULL buf or unknown flag;
+ *            -ENOMEM no request left (the message stays held).
+ * Ownership  as mbx_recv, and so is the completion.
+ * Progress   never blocks; does not call mbx_progress().
  * Source     src/p2p/probe.c
  */
 MBX_API int mbx_mrecv(struct mbx_ep *ep, mbx_message message, void *buf, size_t size,
                       const struct mbx_options *options, mbx_request *request);
 
-/* mbx_discard - drop the message of a matched probe; its sender completes as if it
- * had been received.  Returns 0; -ESTALE; -ENOMEM (the message stays held).
- * Source src/p2p/probe.c */
+/*
+ * mbx_discard - drop the message of a matched probe; its sender completes as if it had been
+ * received.
+ *
+ * Returns    0; -ESTALE message is not (or no longer) held; -ENOMEM no request left (the message
+ *            stays held).
+ * Progress   never blocks; does not call mbx_progress().
+ * Source     src/p2p/probe.c
+ */
 MBX_API int mbx_discard(struct mbx_ep *ep, mbx_message message);
 
 /*
@@ -381,11 +493,327 @@ MBX_API int mbx_discard(struct mbx_ep *ep, mbx_message message);
  *            tells; -EINPROGRESS it still is, since an earlier call; -ECANCELED it was
  *            cancelled before; -EALREADY it has matched or is complete; -ESTALE no such
  *            request (its completion was already read); -EOPNOTSUPP it is no receive.
+ * Progress   never blocks; does not call mbx_progress().
  * Source     src/p2p/recv.c
  */
 MBX_API int mbx_cancel(struct mbx_ep *ep, mbx_request request);
 
-/* ---- one-sided ------------------------------------------------------------------------
+/* ---- waiting for requests --------------------------------------------------------------
+ *
+ * Which calls are for which loop; a program needs one row.
+ *
+ *   loop                      looks                           sleeps
+ *   one request               mbx_test                        mbx_wait
+ *   an array of requests      mbx_wait_all, _some, _any       mbx_wait_all, _some, _any
+ *                             with a timeout of 0
+ *   a completion queue        mbx_progress, mbx_poll          mbx_wait_queues
+ *   polling as fast as can be mbx_idle, mbx_progress,         -
+ *                             mbx_peek, mbx_release
+ *   a loop of one's own       mbx_progress, mbx_ready,        mbx_sleep, mbx_wake
+ *                             mbx_poll
+ *   an event loop (epoll)     mbx_progress, mbx_ready,        mbx_fd, mbx_arm, mbx_disarm
+ *                             mbx_poll
+ */
+
+enum mbx_queue {
+    MBX_SENDS = 1 << 0,    /* completed sends */
+    MBX_RECVS = 1 << 1,    /* completed receives */
+    MBX_ACCESS = 1 << 2,   /* completed reads, writes and atomics of ours */
+    MBX_EVENTS = 1 << 3,   /* writes of others that carried data (MBX_REMOTE_DATA) */
+    MBX_FAILURES = 1 << 4, /* no completions: receives from any source that still wait, and a
+                              peer has died meanwhile */
+};
+
+struct mbx_completion {
+    mbx_request request;
+    void *user; /* options.user */
+    int error;  /* 0; -EMSGSIZE truncated; -ECANCELED; -ENOTCONN; -EHOSTUNREACH; ...;
+                   MBX_FAILURES: -EHOSTDOWN */
+    enum mbx_queue kind;
+    size_t received;          /* bytes written to the buffer (or sent) */
+    struct mbx_status status; /* receives: of the message, if it matched; size is
+                                 its full length.  Sends: as given, source = peer.
+                                 MBX_ACCESS and MBX_EVENTS: source = peer, tag = key
+                                 of the region.  MBX_FAILURES: as asked for, but
+                                 source = the peer that has died, the last if several */
+};
+
+/*
+ * mbx_test - is this request complete?  If so, takes its entry from the queue.
+ *
+ * Returns    1 and *completion (may be NULL); 0 not yet; -ESTALE no such request:
+ *            its completion was already taken; -EHOSTDOWN it is a receive from any source
+ *            that still waits, and a peer has died: see mbx_failed().
+ * Threads    any number may ask for the same request; one gets it.
+ * Progress   makes progress once if the request is not complete; never blocks.
+ * Source     src/core/completion.c
+ */
+MBX_API int mbx_test(struct mbx_ep *ep, mbx_request request, struct mbx_completion *completion);
+
+/*
+ * mbx_wait - wait until a request is complete and take its entry from the queue.
+ *
+ * Polls for MBX_SPIN, then sleeps until a peer has something for us.  When nothing has moved
+ * for 50 us, and when the time is up, it lets others have the core.  With a timeout of 0 it
+ * only looks.
+ *
+ * Units      timeout_ns in nanoseconds; negative: no limit.
+ * Returns    0 and *completion (may be NULL; the request's own error is in it);
+ *            -EHOSTDOWN as mbx_test(); -ETIMEDOUT; -ESTALE no such request: already waited
+ *            for, or read from the queue, also by another thread meanwhile; -EINTR a signal
+ *            arrived while asleep.
+ * Threads    any number may wait in one endpoint, also for the same request: one gets
+ *            it.  One of them polls and sleeps for all; others come and go as they like.
+ * Progress   makes progress.  Blocks.
+ * Source     src/core/wait.c
+ */
+MBX_API int mbx_wait(struct mbx_ep *ep, mbx_request request, int64_t timeout_ns,
+                     struct mbx_completion *completion);
+
+/*
+ * mbx_wait_all - wait until all requests of an array are complete, and take their entries.
+ *
+ * requests[i] == 0 stands for no request.  Where one is complete completions[i] is its entry,
+ * unless completions is NULL, and requests[i] becomes 0.  Two kinds of entries come from no
+ * completion: error -ESTALE, there is no such request (as mbx_wait() returns it), and
+ * kind MBX_FAILURES, error -EHOSTDOWN: a receive from any source that still waits, and a peer has
+ * died; then requests[i] stays what it is.
+ *
+ * Order      none: the requests may become complete in any order.
+ * Units      timeout_ns in nanoseconds for all of them; negative: no limit; 0: makes progress
+ *            once and takes what is complete.
+ * Returns    how many ended with an error, so 0 is all well; -ETIMEDOUT or -EINTR not all are
+ *            complete: those that are have been taken all the same; -EINVAL count is negative,
+ *            or requests NULL and count not 0.
+ * Threads    as mbx_wait().
+ * Progress   makes progress.  Blocks, unless timeout_ns is 0.
+ * Source     src/core/wait_array.c
+ */
+MBX_API int mbx_wait_all(struct mbx_ep *ep, mbx_request *requests, int count,
+                         int64_t timeout_ns, struct mbx_completion *completions);
+
+/*
+ * mbx_wait_some - wait until at least one request of an array is complete, and take the entries
+ * of all that are.
+ *
+ * As mbx_wait_all(), but the entries stand one behind the other: completions[k], unless
+ * completions is NULL, is that of the request that was in requests[indices[k]].  Both have room
+ * for count.
+ *
+ * Order      none: the requests may become complete in any order.
+ * Units      timeout_ns as mbx_wait_all().
+ * Returns    how many entries there are; 0 only if there is no request in the array;
+ *            -ETIMEDOUT; -EINTR; -EINVAL as mbx_wait_all(), or indices is NULL.
+ * Threads    as mbx_wait().
+ * Progress   makes progress.  Blocks, unless timeout_ns is 0.
+ * Source     src/core/wait_array.c
+ */
+MBX_API int mbx_wait_some(struct mbx_ep *ep, mbx_request *requests, int count,
+                          int64_t timeout_ns, int *indices, struct mbx_completion *completions);
+
+/*
+ * mbx_wait_any - as mbx_wait_some(), but takes one entry: of those that are complete the one
+ * that is first in the array.
+ *
+ * completion may be NULL.
+ *
+ * Order      none, but for that.
+ * Units      timeout_ns as mbx_wait_all().
+ * Returns    1 and *index; 0 there is no request in the array; -ETIMEDOUT; -EINTR; -EINVAL as
+ *            mbx_wait_all(), or index is NULL.
+ * Threads    as mbx_wait().
+ * Progress   makes progress.  Blocks, unless timeout_ns is 0.
+ * Source     src/core/wait_array.c
+ */
+MBX_API int mbx_wait_any(struct mbx_ep *ep, mbx_request *requests, int count,
+                         int64_t timeout_ns, int *index, struct mbx_completion *completion);
+
+/*
+ * mbx_progress - move everything that can move: deliver what arrived, continue
+ * rendezvous, push what waited for room.
+ *
+ * Returns    how many messages and steps moved, 0 if nothing did.
+ * Progress   makes progress once; never blocks.
+ * Source     src/core/progress.c
+ */
+MBX_API int mbx_progress(struct mbx_ep *ep);
+
+/* ===========================================================================
+ * II   Loops of one's own
+ * =========================================================================== */
+
+/* ---- completion queues ----------------------------------------------------------------- */
+
+/*
+ * mbx_poll - read completions, oldest first per queue, in the order of enum mbx_queue.
+ *
+ * queues is one of enum mbx_queue, or several.  The handles of the returned requests
+ * are dead, but for those of MBX_FAILURES: see there.  The queues never overflow: a completed
+ * request is its own entry.
+ *
+ * Order      of one queue: that in which they completed.
+ * Returns    how many of at most count entries were written (0 = none);
+ *            -EINVAL queues names no queue, or entries is NULL.
+ * Threads    an entry is given to one thread.  It may be that of a request for which
+ *            another one waits; that one gets -ESTALE.
+ * Progress   none; see mbx_progress().
+ * Source     src/core/completion.c
+ */
+MBX_API int mbx_poll(struct mbx_ep *ep, unsigned queues, struct mbx_completion *entries,
+                     int count);
+
+/*
+ * mbx_ready - would mbx_poll(ep, queues) return an entry?
+ *
+ * Returns    1; 0; -EINVAL queues names no queue.
+ * Progress   none.
+ * Source     src/core/wait.c
+ */
+MBX_API int mbx_ready(struct mbx_ep *ep, unsigned queues);
+
+/*
+ * mbx_wait_queues - wait until mbx_poll(ep, queues) would return an entry, as mbx_wait() does.
+ *
+ * Units      timeout_ns in nanoseconds; negative: no limit.
+ * Returns    0; -ETIMEDOUT; -EINTR; -EINVAL queues names no queue.
+ * Threads    all that wait return when there is an entry, and one of them will find it.
+ * Progress   makes progress.  Blocks.
+ * Source     src/core/wait.c
+ */
+MBX_API int mbx_wait_queues(struct mbx_ep *ep, unsigned queues, int64_t timeout_ns);
+
+/* ---- sleeping -------------------------------------------------------------------------- */
+
+/* What mbx_sleep() calls; either may be NULL. */
+struct mbx_sleep_hooks {
+    void (*sleeps)(void *arg); /* the thread is about to sleep, */
+    void (*slept)(void *arg);  /* and has slept */
+    void *arg;
+    unsigned flags; /* 0 */
+};
+
+/*
+ * mbx_sleep - sleep until there may be something to do for mbx_progress().
+ *
+ * For a thread with a loop of its own that makes progress, looks at what has come of it,
+ * and sleeps when mbx_progress() has returned 0.  Unlike mbx_wait_queues() it is woken by
+ * whatever arrives, not by completions alone.  hooks may be NULL.
+ *
+ * Units      timeout_ns in nanoseconds; negative: no limit.
+ * Returns    0 something may have come; also early.  -ETIMEDOUT; -EINTR a signal arrived;
+ *            -EBUSY another thread waits in this endpoint; -EINVAL unknown flag.
+ * Threads    between hooks->sleeps and hooks->slept other threads may make all calls
+ *            but mbx_close() and those that wait, with MBX_THREADS=one, too: a caller
+ *            that guards the endpoint with a lock of its own releases it in sleeps() and
+ *            acquires it again in slept().  With MBX_THREADS=one the other threads call
+ *            mbx_wake() if they leave something to do.
+ * Progress   none.  Blocks.
+ * Source     src/core/wait.c
+ */
+MBX_API int mbx_sleep(struct mbx_ep *ep, int64_t timeout_ns,
+                      const struct mbx_sleep_hooks *hooks);
+
+/*
+ * mbx_wake - makes the mbx_sleep() of another thread return, or, if it is about to sleep, not
+ * sleep.
+ *
+ * Threads    any, also with MBX_THREADS=one.
+ * Progress   none.
+ * Source     src/core/wait.c
+ */
+MBX_API void mbx_wake(struct mbx_ep *ep);
+
+/* ---- a descriptor ---------------------------------------------------------------------- */
+
+/*
+ * mbx_fd, mbx_arm, mbx_disarm - a descriptor for an event loop: poll(2), epoll(7), a library's.
+ *
+ *   fd = mbx_fd(ep);                        once; wait for it to be readable
+ *   for (;;) {
+ *       while (mbx_progress(ep) > 0 || mbx_ready(ep, queues))
+ *           ... mbx_poll(ep, queues, ...) ...
+ *       if (mbx_arm(ep) == 0)               last of all before the loop sleeps
+ *           epoll_wait(...);                fd, and whatever else there is
+ *   }
+ *
+ * mbx_fd() returns the same descriptor each time; it is read and written by this library alone,
+ * and closed by mbx_close().  mbx_arm() makes progress once, and if there is nothing to do or to
+ * read arms the descriptor: it becomes readable as soon as there may be something for
+ * mbx_progress(), or by mbx_wake(), now and then without a reason, and stays so until
+ * mbx_arm() or mbx_disarm().  Nothing that comes between the look and the sleep is missed.
+ * What the caller itself starts after mbx_arm() and before it sleeps, may be; and a message
+ * for which there is no room here (docs/flow-control.md) says nothing until a receive wants it.
+ *
+ * The first mbx_fd() starts a thread, which sleeps for the caller.
+ *
+ * Returns    mbx_fd(): the descriptor; -ENOMEM, -EAGAIN no thread, or the error of the system
+ *            call that failed.  mbx_arm(): 0 armed; 1 there is something to do or to read
+ *            now, and it is not armed; -EINVAL mbx_fd() was not called.  mbx_disarm(): 0;
+ *            -EINVAL.
+ * Ownership  the descriptor is the library's, until mbx_close().
+ * Threads    one at a time.  With MBX_THREADS=one a call that waits may disarm.  With
+ *            MBX_THREADS=many other threads may wait in this endpoint meanwhile; as long as
+ *            one does, the descriptor tells of completions alone, and not of messages that a
+ *            probe would find.
+ * Progress   mbx_arm() makes progress once; none of them blocks.
+ * Source     src/core/event_fd.c; examples/event_loop.c is a whole program
+ */
+MBX_API int mbx_fd(struct mbx_ep *ep);
+MBX_API int mbx_arm(struct mbx_ep *ep);
+MBX_API int mbx_disarm(struct mbx_ep *ep);
+
+/* ===========================================================================
+ * III  For experts
+ * =========================================================================== */
+
+/* ---- completions where they lie -------------------------------------------------------- */
+
+/*
+ * mbx_peek, mbx_release - read a completion where it lies, without a copy.
+ *
+ *   while ((c = mbx_peek(ep, queues)) != NULL) {
+ *       ... c->user ...
+ *       mbx_release(ep, c);
+ *   }
+ *
+ * mbx_peek() returns what mbx_poll() would return first, or NULL: nothing, or queues names no
+ * queue.  MBX_FAILURES is left out: such entries lie nowhere.  mbx_release() takes the entry
+ * from its queue, and the handle is dead.  In between it may be read, and every other call is
+ * allowed but those that take entries: mbx_poll(), mbx_test(), mbx_wait().
+ *
+ * Returns    mbx_peek(): the entry, or NULL.
+ * Ownership  the entry is the library's; it may be read until mbx_release().
+ * Threads    for one thread that alone takes entries of these queues; no other one waits for
+ *            such a request.
+ * Progress   none; see mbx_progress().
+ * Source     src/core/completion.c
+ */
+MBX_API const struct mbx_completion *mbx_peek(struct mbx_ep *ep, unsigned queues);
+MBX_API void mbx_release(struct mbx_ep *ep, const struct mbx_completion *completion);
+
+/*
+ * mbx_idle - is there nothing to move, and nothing to read?
+ *
+ * For who looks in a loop of their own: as long as nothing comes, it is a look at one word,
+ * where mbx_progress() and mbx_poll() are calls.
+ *
+ *   if (!mbx_idle(ep)) {
+ *       mbx_progress(ep);
+ *       ... mbx_poll() ...
+ *   }
+ *
+ * Returns    1: mbx_progress() would move nothing now, and no queue has an entry;
+ *            0: this is not known.  Also 0 now and then, for what has to be looked at
+ *            now and then: so whoever calls mbx_progress() when it is 0 misses nothing.
+ *            Always 0 with MBX_THREADS=many, with a matching device, and while anything
+ *            but shared memory is in use.
+ * Threads    as all calls of an endpoint without MBX_THREADS=many: one at a time.
+ * Progress   none.
+ * Source     src/core/progress.c
+ */
+MBX_API int mbx_idle(struct mbx_ep *ep);
+
+/* ---- one-sided -------------------------------------------------------------------------
  *
  * A peer reads, writes and updates memory that we have registered, and we its, without a
  * receive.  Such an access names a region by its key, and an address in it; it is performed
@@ -436,6 +864,7 @@ struct mbx_region {
  * Returns    0; -EEXIST the key is in use; -EINVAL unknown rights or flags, or addresses that wrap;
  *            -ENOMEM.
  * Ownership  the memory is lent to the library until mbx_deregister() or mbx_close().
+ * Progress   none.
  * Source     src/rma/region.c
  */
 MBX_API int mbx_register(struct mbx_ep *ep, uint64_t key, const struct mbx_region *region);
@@ -464,26 +893,44 @@ struct mbx_served {
     uint64_t both; /* of these, the atomics that are counted in each */
 };
 
-/* mbx_served_get - how many there were since ep was opened.  Units: size is sizeof *served.
- * Returns 0; -EINVAL size.  Source src/rma/region.c */
+/*
+ * mbx_served_get - how many there were since ep was opened.
+ *
+ * Units      size is sizeof *served (Structures, above).
+ * Returns    0; -EINVAL size.
+ * Source     src/rma/region.c
+ */
 MBX_API int mbx_served_get(const struct mbx_ep *ep, struct mbx_served *served, size_t size);
 
-/* mbx_region_served - the accesses to one region, since it was registered.  Units: size is
- * sizeof *served.  Returns 0; -ENOENT no such key; -EINVAL size.  Source src/rma/region.c */
+/*
+ * mbx_region_served - the accesses to one region, since it was registered.
+ *
+ * Units      size is sizeof *served (Structures, above).
+ * Returns    0; -ENOENT no such key; -EINVAL size.
+ * Source     src/rma/region.c
+ */
 MBX_API int mbx_region_served(const struct mbx_ep *ep, uint64_t key, struct mbx_served *served,
                               size_t size);
 
-/* mbx_deregister_served - mbx_deregister(), and all accesses to the region until then.  Units: size
- * is sizeof *served.  Returns 0; -ENOENT no such key; -EINVAL size, and nothing was done.
- * Source src/rma/region.c */
+/*
+ * mbx_deregister_served - mbx_deregister(), and all accesses to the region until then.
+ *
+ * Units      size is sizeof *served (Structures, above).
+ * Returns    0; -ENOENT no such key; -EINVAL size, and nothing was done.
+ * Progress   as mbx_deregister().
+ * Source     src/rma/region.c
+ */
 MBX_API int mbx_deregister_served(struct mbx_ep *ep, uint64_t key, struct mbx_served *served,
                                   size_t size);
 
 /*
  * mbx_write - start writing [buf, buf+size) to a region of peer.
  *
+ * Order      above: after what this endpoint has started there before.
+ * Units      size in bytes; 0 is allowed and then buf may be NULL.
  * Returns    0; -EINVAL no such peer, NULL buf, unknown flag, an address that wraps, or
- *            longer than mbx_limits.message; -EMSGSIZE too long for MBX_COPY; -ENOMEM.
+ *            longer than mbx_limits.message; -EMSGSIZE too long for MBX_COPY; -ENOMEM no request
+ *            left, no room to keep a copy, or no memory for what the first use of a peer makes.
  * Ownership  buf is lent to the library until the request completes, unless MBX_COPY.
  * Progress   never blocks; does not call mbx_progress().
  * Source     src/rma/origin.c; at the owner src/rma/target.c
@@ -495,8 +942,14 @@ MBX_API int mbx_write(struct mbx_ep *ep, uint32_t peer, const void *buf, size_t 
 /*
  * mbx_read - start reading size bytes of a region of peer into buf.
  *
- * Returns    and ownership as mbx_write(), without the flags.  If ep is closed while a read
- *            is under way, its peer may still write to buf for a moment: wait for it before.
+ * Order      above: after what this endpoint has started there before.
+ * Units      size in bytes; 0 is allowed and then buf may be NULL.
+ * Returns    0; -EINVAL no such peer, NULL buf, a flag but MBX_SILENT, an address that wraps, or
+ *            longer than mbx_limits.message; -ENOMEM no request left, or no memory for what the
+ *            first use of a peer makes.
+ * Ownership  buf is lent to the library until the request completes.  If ep is closed while a
+ *            read is under way, its peer may still write to buf for a moment: wait for it before.
+ * Progress   never blocks; does not call mbx_progress().
  * Source     src/rma/origin.c
  */
 MBX_API int mbx_read(struct mbx_ep *ep, uint32_t peer, void *buf, size_t size, uint64_t key,
@@ -560,293 +1013,31 @@ struct mbx_atomic_args {
     unsigned flags; /* 0; those of the operation are in mbx_options */
 };
 
-/* mbx_atomic_size - bytes of an element; 0 if there is no such operation on this type.
- * Threads: any.  Source src/rma/atomic.c */
+/*
+ * mbx_atomic_size - how long an element is.
+ *
+ * Returns    bytes; 0 if there is no such operation on this type.
+ * Threads    any.
+ * Source     src/rma/atomic.c
+ */
 MBX_API size_t mbx_atomic_size(enum mbx_op op, enum mbx_type type);
 
 /*
  * mbx_atomic - start an atomic update of memory of peer.
  *
+ * Order      above: after what this endpoint has started there before.
  * Returns    0; -EOPNOTSUPP no such operation on this type; -EINVAL no such peer, unknown
- *            flag, no elements, or a pointer missing or not wanted; -EMSGSIZE more than
- *            mbx_limits.atomic; -ENOMEM.
+ *            flag, no elements, a pointer missing or not wanted, or an address that wraps;
+ *            -EMSGSIZE more than mbx_limits.atomic; -ENOMEM as mbx_write().
  * Ownership  operand, compare and result are lent to the library until the request
  *            completes; with MBX_COPY, result alone.
+ * Progress   never blocks; does not call mbx_progress().
  * Source     src/rma/origin.c; at the owner src/rma/target.c, src/rma/atomic.c
  */
 MBX_API int mbx_atomic(struct mbx_ep *ep, uint32_t peer, const struct mbx_atomic_args *atomic,
                        const struct mbx_options *options, mbx_request *request);
 
-/* ---- completion and progress ------------------------------------------------------
- *
- * Which calls are for which loop; a program needs one row.
- *
- *   loop                      looks                           sleeps
- *   one request               mbx_test                        mbx_wait
- *   an array of requests      mbx_wait_all, _some, _any       mbx_wait_all, _some, _any
- *                             with a timeout of 0
- *   a completion queue        mbx_progress, mbx_poll          mbx_wait_queues
- *   polling as fast as can be mbx_idle, mbx_progress,         -
- *                             mbx_peek, mbx_release
- *   a loop of one's own       mbx_progress, mbx_ready,        mbx_sleep, mbx_wake
- *                             mbx_poll
- *   an event loop (epoll)     mbx_progress, mbx_ready,        mbx_fd, mbx_arm, mbx_disarm
- *                             mbx_poll
- */
-
-enum mbx_queue {
-    MBX_SENDS = 1 << 0,    /* completed sends */
-    MBX_RECVS = 1 << 1,    /* completed receives */
-    MBX_ACCESS = 1 << 2,   /* completed reads, writes and atomics of ours */
-    MBX_EVENTS = 1 << 3,   /* writes of others that carried data (MBX_REMOTE_DATA) */
-    MBX_FAILURES = 1 << 4, /* no completions: receives from any source that still wait, and a
-                              peer has died meanwhile */
-};
-
-struct mbx_completion {
-    mbx_request request;
-    void *user; /* options.user */
-    int error;  /* 0; -EMSGSIZE truncated; -ECANCELED; -ENOTCONN; -EHOSTUNREACH; ...;
-                   MBX_FAILURES: -EHOSTDOWN */
-    enum mbx_queue kind;
-    size_t received;          /* bytes written to the buffer (or sent) */
-    struct mbx_status status; /* receives: of the message, if it matched; size is
-                                 its full length.  Sends: as given, source = peer.
-                                 MBX_ACCESS and MBX_EVENTS: source = peer, tag = key
-                                 of the region.  MBX_FAILURES: as asked for, but
-                                 source = the peer that has died, the last if several */
-};
-
-/*
- * mbx_poll - read completions, oldest first per queue, in the order of enum mbx_queue.
- *
- * queues is one of enum mbx_queue, or several.  The handles of the returned requests
- * are dead, but for those of MBX_FAILURES: see there.  The queues never overflow: a completed
- * request is its own entry.
- *
- * Returns    how many of at most count entries were written (0 = none);
- *            -EINVAL queues names no queue, or entries is NULL.
- * Threads    an entry is given to one thread.  It may be that of a request for which
- *            another one waits; that one gets -ESTALE.
- * Progress   none; see mbx_progress().
- * Source     src/core/request.c
- */
-MBX_API int mbx_poll(struct mbx_ep *ep, unsigned queues, struct mbx_completion *entries,
-                     int count);
-
-/*
- * mbx_peek, mbx_release - read a completion where it lies, without a copy.
- *
- *   while ((c = mbx_peek(ep, queues)) != NULL) {
- *       ... c->user ...
- *       mbx_release(ep, c);
- *   }
- *
- * mbx_peek() returns what mbx_poll() would return first, or NULL: nothing, or queues names no
- * queue.  MBX_FAILURES is left out: such entries lie nowhere.  mbx_release() takes the entry
- * from its queue, and the handle is dead.  In between it may be read, and every other call is
- * allowed but those that take entries: mbx_poll(), mbx_test(), mbx_wait().
- *
- * Threads    for one thread that alone takes entries of these queues; no other one waits for
- *            such a request.
- * Progress   none; see mbx_progress().
- * Source     src/core/request.c
- */
-MBX_API const struct mbx_completion *mbx_peek(struct mbx_ep *ep, unsigned queues);
-MBX_API void mbx_release(struct mbx_ep *ep, const struct mbx_completion *completion);
-
-/*
- * mbx_test - is this request complete?  If so, takes its entry from the queue.
- *
- * Returns    1 and *completion (may be NULL); 0 not yet; -ESTALE no such request:
- *            its completion was already taken; -EHOSTDOWN it is a receive from any source
- *            that still waits, and a peer has died: see mbx_failed().
- * Threads    any number may ask for the same request; one gets it.
- * Progress   makes progress once if the request is not complete.
- * Source     src/core/request.c
- */
-MBX_API int mbx_test(struct mbx_ep *ep, mbx_request request, struct mbx_completion *completion);
-
-/*
- * mbx_wait - wait until a request is complete and take its entry from the queue.
- *
- * Polls for MBX_SPIN, then sleeps until a peer has something for us.  When nothing has moved
- * for 50 us, and when the time is up, it lets others have the core.  With a timeout of 0 it
- * only looks.
- *
- * Units      timeout_ns in nanoseconds; negative: no limit.
- * Returns    0 and *completion (may be NULL; the request's own error is in it);
- *            -EHOSTDOWN as mbx_test(); -ETIMEDOUT; -ESTALE no such request: already waited
- *            for, or read from
- *            the queue, also by another thread meanwhile; -EINTR a signal arrived
- *            while asleep.
- * Threads    any number may wait in one endpoint, also for the same request: one gets
- *            it.  One of them polls and sleeps for all; others come and go as they like.
- * Progress   makes progress.  Blocks.
- * Source     src/core/wait.c
- */
-MBX_API int mbx_wait(struct mbx_ep *ep, mbx_request request, int64_t timeout_ns,
-                     struct mbx_completion *completion);
-
-/*
- * mbx_wait_queues - wait until mbx_poll(ep, queues) would return an entry, as mbx_wait() does.
- *
- * Returns    0; -ETIMEDOUT; -EINTR; -EINVAL.
- * Threads    all that wait return when there is an entry, and one of them will find it.
- * Progress   makes progress.  Blocks.
- * Source     src/core/wait.c
- */
-MBX_API int mbx_wait_queues(struct mbx_ep *ep, unsigned queues, int64_t timeout_ns);
-
-/*
- * mbx_wait_all - wait until all requests of an array are complete, and take their entries.
- *
- * requests[i] == 0 stands for no request.  Where one is complete completions[i] is its entry,
- * unless completions is NULL, and requests[i] becomes 0.  Two kinds of entries come from no
- * completion: error -ESTALE, there is no such request (as mbx_wait() returns it), and
- * kind MBX_FAILURES, error -EHOSTDOWN: a receive from any source that still waits, and a peer has
- * died; then requests[i] stays what it is.
- *
- * Order      none: the requests may become complete in any order.
- * Units      timeout_ns in nanoseconds for all of them; negative: no limit; 0: makes progress
- *            once and takes what is complete.
- * Returns    how many ended with an error, so 0 is all well; -ETIMEDOUT or -EINTR not all are
- *            complete: those that are have been taken all the same; -EINVAL count is negative,
- *            or requests NULL and count not 0.
- * Threads    as mbx_wait().
- * Progress   makes progress.  Blocks, unless timeout_ns is 0.
- * Source     src/core/wait_array.c
- */
-MBX_API int mbx_wait_all(struct mbx_ep *ep, mbx_request *requests, int count,
-                         int64_t timeout_ns, struct mbx_completion *completions);
-
-/*
- * mbx_wait_some - wait until at least one request of an array is complete, and take the entries
- * of all that are.
- *
- * As mbx_wait_all(), but the entries stand one behind the other: completions[k], unless
- * completions is NULL, is that of the request that was in requests[indices[k]].  Both have room
- * for count.
- *
- * Returns    how many entries there are; 0 only if there is no request in the array;
- *            -ETIMEDOUT; -EINTR; -EINVAL as mbx_wait_all(), or indices is NULL.
- * Threads    as mbx_wait().
- * Progress   makes progress.  Blocks, unless timeout_ns is 0.
- * Source     src/core/wait_array.c
- */
-MBX_API int mbx_wait_some(struct mbx_ep *ep, mbx_request *requests, int count,
-                          int64_t timeout_ns, int *indices, struct mbx_completion *completions);
-
-/* mbx_wait_any - as mbx_wait_some(), but takes one entry: of those that are complete the one that
- * is first in the array.  completion may be NULL.  Returns 1 and *index; 0 there is no request in
- * the array; -ETIMEDOUT; -EINTR; -EINVAL.  Source src/core/wait_array.c */
-MBX_API int mbx_wait_any(struct mbx_ep *ep, mbx_request *requests, int count,
-                         int64_t timeout_ns, int *index, struct mbx_completion *completion);
-
-/* mbx_ready - would mbx_poll(ep, queues) return an entry?
- * Returns 1; 0; -EINVAL queues names no queue.  Progress none.  Source src/core/wait.c */
-MBX_API int mbx_ready(struct mbx_ep *ep, unsigned queues);
-
-/* What mbx_sleep() calls; either may be NULL. */
-struct mbx_sleep_hooks {
-    void (*sleeps)(void *arg); /* the thread is about to sleep, */
-    void (*slept)(void *arg);  /* and has slept */
-    void *arg;
-    unsigned flags; /* 0 */
-};
-
-/*
- * mbx_sleep - sleep until there may be something to do for mbx_progress().
- *
- * For a thread with a loop of its own that makes progress, looks at what has come of it,
- * and sleeps when mbx_progress() has returned 0.  Unlike mbx_wait_queues() it is woken by
- * whatever arrives, not by completions alone.  hooks may be NULL.
- *
- * Units      timeout_ns in nanoseconds; negative: no limit.
- * Returns    0 something may have come; also early.  -ETIMEDOUT; -EINTR a signal arrived;
- *            -EBUSY another thread waits in this endpoint; -EINVAL unknown flag.
- * Threads    between hooks->sleeps and hooks->slept other threads may make all calls
- *            but mbx_close() and those that wait, with MBX_THREADS=one, too: a caller
- *            that guards the endpoint with a lock of its own releases it in sleeps() and
- *            acquires it again in slept().  With MBX_THREADS=one the other threads call
- *            mbx_wake() if they leave something to do.
- * Progress   none.  Blocks.
- * Source     src/core/wait.c
- */
-MBX_API int mbx_sleep(struct mbx_ep *ep, int64_t timeout_ns,
-                      const struct mbx_sleep_hooks *hooks);
-
-/* mbx_wake - makes the mbx_sleep() of another thread return, or, if it is about to sleep, not
- * sleep.  Threads: any, also with MBX_THREADS=one.  Source src/core/wait.c */
-MBX_API void mbx_wake(struct mbx_ep *ep);
-
-/*
- * mbx_fd, mbx_arm, mbx_disarm - a descriptor for an event loop: poll(2), epoll(7), a library's.
- *
- *   fd = mbx_fd(ep);                        once; wait for it to be readable
- *   for (;;) {
- *       while (mbx_progress(ep) > 0 || mbx_ready(ep, queues))
- *           ... mbx_poll(ep, queues, ...) ...
- *       if (mbx_arm(ep) == 0)               last of all before the loop sleeps
- *           epoll_wait(...);                fd, and whatever else there is
- *   }
- *
- * mbx_fd() returns the same descriptor each time; it is read and written by this library alone,
- * and closed by mbx_close().  mbx_arm() makes progress once, and if there is nothing to do or to
- * read arms the descriptor: it becomes readable as soon as there may be something for
- * mbx_progress(), or by mbx_wake(), now and then without a reason, and stays so until
- * mbx_arm() or mbx_disarm().  Nothing that comes between the look and the sleep is missed.
- * What the caller itself starts after mbx_arm() and before it sleeps, may be; and a message
- * for which there is no room here (docs/flow-control.md) says nothing until a receive wants it.
- *
- * The first mbx_fd() starts a thread, which sleeps for the caller.
- *
- * Returns    mbx_fd(): the descriptor; -ENOMEM, -EAGAIN no thread, or the error of the system
- *            call that failed.  mbx_arm(): 0 armed; 1 there is something to do or to read
- *            now, and it is not armed; -EINVAL mbx_fd() was not called.  mbx_disarm(): 0;
- *            -EINVAL.
- * Threads    one at a time.  With MBX_THREADS=one a call that waits may disarm.  With
- *            MBX_THREADS=many other threads may wait in this endpoint meanwhile; as long as
- *            one does, the descriptor tells of completions alone, and not of messages that a
- *            probe would find.
- * Progress   mbx_arm() makes progress once; none of them blocks.
- * Source     src/core/event_fd.c; examples/event_loop.c is a whole program
- */
-MBX_API int mbx_fd(struct mbx_ep *ep);
-MBX_API int mbx_arm(struct mbx_ep *ep);
-MBX_API int mbx_disarm(struct mbx_ep *ep);
-
-/*
- * mbx_progress - move everything that can move: deliver what arrived, continue
- * rendezvous, push what waited for room.
- *
- * Returns    how many messages and steps moved, 0 if nothing did.  Never blocks.
- * Source     src/core/progress.c
- */
-MBX_API int mbx_progress(struct mbx_ep *ep);
-
-/*
- * mbx_idle - is there nothing to move, and nothing to read?
- *
- * For who looks in a loop of their own: as long as nothing comes, it is a look at one word,
- * where mbx_progress() and mbx_poll() are calls.
- *
- *   if (!mbx_idle(ep)) {
- *       mbx_progress(ep);
- *       ... mbx_poll() ...
- *   }
- *
- * Returns    1: mbx_progress() would move nothing now, and no queue has an entry;
- *            0: this is not known.  Also 0 now and then, for what has to be looked at
- *            now and then: so whoever calls mbx_progress() when it is 0 misses nothing.
- *            Always 0 with MBX_THREADS=many, with a matching device, and while anything
- *            but shared memory is in use.
- * Threads    as all calls of an endpoint without MBX_THREADS=many: one at a time.
- * Source     src/core/progress.c
- */
-MBX_API int mbx_idle(struct mbx_ep *ep);
-
-/* ---- peers that die --------------------------------------------------------------- */
+/* ---- peers that die -------------------------------------------------------------------- */
 
 /*
  * mbx_failed - which peers are known to have died?
@@ -871,11 +1062,38 @@ MBX_API int mbx_idle(struct mbx_ep *ep);
  */
 MBX_API int mbx_failed(const struct mbx_ep *ep, uint32_t *peers, int count);
 
-/* mbx_failed_ack - no receive is told any more of the peers that mbx_failed() names now.
- * Returns how many these are.  Source src/core/failure.c */
+/*
+ * mbx_failed_ack - no receive is told any more of the peers that mbx_failed() names now.
+ *
+ * Returns    how many these are.
+ * Progress   none.
+ * Source     src/core/failure.c
+ */
 MBX_API int mbx_failed_ack(struct mbx_ep *ep);
 
-/* ---- statistics --------------------------------------------------------------------- */
+/* ---- what an endpoint can do ----------------------------------------------------------- */
+
+struct mbx_limits {
+    size_t inject;  /* largest message of mbx_inject() */
+    size_t message; /* largest message of mbx_send(), read and write */
+    size_t atomic;  /* bytes of the operands of one mbx_atomic(), at most */
+    /* what messages without a receive may cost here (docs/flow-control.md); bytes,
+     * UINT64_MAX: no limit */
+    uint64_t unexpected;     /* all of them */
+    uint64_t window;         /* messages of one peer, at first */
+    uint64_t window_payload; /* bytes with these */
+    uint64_t lendable;       /* bytes for peers that want more */
+};
+
+/*
+ * mbx_limits_get - what this endpoint can carry.
+ *
+ * Units      size is sizeof *limits (Structures, above).
+ * Returns    0; -EINVAL size.
+ * Threads    any, also with MBX_THREADS=one.
+ * Source     src/lib/endpoint.c
+ */
+MBX_API int mbx_limits_get(const struct mbx_ep *ep, struct mbx_limits *limits, size_t size);
 
 enum mbx_protocol {
     MBX_INLINE,     /* eager, header and payload in one cache line */
@@ -887,9 +1105,102 @@ enum mbx_protocol {
     MBX_PROTOCOLS
 };
 
-/* mbx_protocol_name - "inline", "short", "bounce", "rndv-read", "rndv-data", "rndv-write";
- * NULL for another number.  Source src/p2p/send.c */
+/*
+ * mbx_protocol_name - what a protocol is called.
+ *
+ * Returns    "inline", "short", "bounce", "rndv-read", "rndv-data", "rndv-write"; NULL for
+ *            another number.
+ * Ownership  the text is constant.
+ * Threads    any.
+ * Source     src/p2p/send.c
+ */
 MBX_API const char *mbx_protocol_name(enum mbx_protocol protocol);
+
+/* One row of the protocol table: messages of up to max_size bytes (inclusive)
+ * travel by this protocol. */
+struct mbx_protocol_row {
+    enum mbx_protocol protocol;
+    size_t max_size;
+};
+
+/*
+ * mbx_protocol_get - row index (0, 1, ...) of the table for a peer, or for a peer not met yet if
+ * peer is MBX_ANY_SOURCE, or one to which nothing was sent.
+ *
+ * MBX_RNDV_WRITE has no row: a message travels by it if its receiver has announced where it goes.
+ *
+ * Units      size is sizeof *row (Structures, above).
+ * Returns    0; -ENOENT no more rows; -EINVAL no such peer, or size.
+ * Source     src/p2p/send.c
+ */
+MBX_API int mbx_protocol_get(const struct mbx_ep *ep, uint32_t peer, unsigned index,
+                             struct mbx_protocol_row *row, size_t size);
+
+/*
+ * mbx_transport_get - name and one-line description of transport number index (0, 1, ...) of
+ * this library.
+ *
+ * Returns    0; -ENOENT no transport of that number (the end of the list).
+ * Ownership  the texts are constant.
+ * Threads    any.
+ * Source     src/lib/endpoint.c
+ */
+MBX_API int mbx_transport_get(unsigned index, const char **name, const char **about);
+
+/* What carries messages to other machines. */
+struct mbx_network {
+    char provider[64];        /* libfabric's name of it: "tcp;ofi_rxm" */
+    char interface[64];       /* and of its domain: "eth0", "mlx5_0" */
+    char threading[16];       /* what it allows to threads: FI_THREAD_..., in small letters */
+    uint32_t version;         /* libfabric's: (its first number << 16) + its second */
+    uint64_t message;         /* bytes of a message of the provider, at most */
+    uint32_t reads_memory;    /* 1: the receiver reads long messages; 0: they come in packets */
+    uint32_t exchanges_words; /* 1: MBX_MATCH_AT=sender can use words there; 0: claims */
+};
+
+/*
+ * mbx_network_get - describe the network that an endpoint would use.
+ *
+ * That is the one of MBX_TRANSPORT=ofi, chosen by MBX_OFI_PROVIDER and MBX_OFI_INTERFACE; it is
+ * opened for this and closed again, whatever MBX_TRANSPORT is.
+ *
+ * Units      size is sizeof *network (Structures, above).
+ * Returns    0; -ENOTSUP this library was built without libfabric, or libfabric is not
+ *            installed or too old; -ENODATA libfabric has no provider that would do;
+ *            -EINVAL a parameter is wrong, or size; -ENOMEM; or the provider's reason why it cannot be
+ *            opened.  The log says which.
+ * Threads    any.
+ * Progress   none; libfabric may look for adapters for half a second.
+ * Source     src/lib/network.c
+ */
+MBX_API int mbx_network_get(struct mbx_network *network, size_t size);
+
+/* ---- parameters ------------------------------------------------------------------------ */
+
+struct mbx_param {
+    char name[48];     /* environment variable, "MBX_..." */
+    char unit[16];     /* "bytes", "messages", ...; empty: the value says it, or has none */
+    char value[128];   /* as set now, formatted */
+    char initial[128]; /* the default */
+    char range[128];   /* what is accepted */
+    char help[256];
+    uint32_t level; /* 0: for every user; 1: advanced; 2: of a program that tests the library */
+    uint32_t is_set; /* 1: the environment says the value; 0: it is the default */
+};
+
+/*
+ * mbx_param_get - describe parameter number index (0, 1, ...).
+ *
+ * Units      size is sizeof *param (Structures, above).
+ * Returns    0; -ENOENT no parameter of that number (the end of the list);
+ *            -EINVAL size, or the environment holds an unknown or malformed MBX_ variable
+ *            (named in the log); -ENOMEM.
+ * Threads    any.
+ * Source     src/core/settings.c
+ */
+MBX_API int mbx_param_get(unsigned index, struct mbx_param *param, size_t size);
+
+/* ---- statistics ------------------------------------------------------------------------ */
 
 /* A statistic: what it is called and what it counts.  The texts are constant. */
 struct mbx_stat {
@@ -935,99 +1246,6 @@ MBX_API int mbx_stat_read(const struct mbx_ep *ep, const char *name, uint64_t *v
  * Source     src/core/stats.c
  */
 MBX_API int mbx_stats_read(const struct mbx_ep *ep, uint64_t *values, int count);
-
-/* One row of the protocol table: messages of up to max_size bytes (inclusive)
- * travel by this protocol. */
-struct mbx_protocol_row {
-    enum mbx_protocol protocol;
-    size_t max_size;
-};
-
-/* mbx_protocol_get - row index (0, 1, ...) of the table for a peer, or for a peer
- * not met yet if peer is MBX_ANY_SOURCE, or one to which nothing was sent.
- * Units: size is sizeof *row.
- * Returns 0; -ENOENT no more rows; -EINVAL no such peer, or size.  Source src/p2p/send.c */
-MBX_API int mbx_protocol_get(const struct mbx_ep *ep, uint32_t peer, unsigned index,
-                             struct mbx_protocol_row *row, size_t size);
-
-/* mbx_transport_get - name and one-line description of transport number index of
- * this library.  Returns 0; -ENOENT.  Threads: any.  Source src/lib/endpoint.c */
-MBX_API int mbx_transport_get(unsigned index, const char **name, const char **about);
-
-/* What carries messages to other machines. */
-struct mbx_network {
-    char provider[64];        /* libfabric's name of it: "tcp;ofi_rxm" */
-    char interface[64];       /* and of its domain: "eth0", "mlx5_0" */
-    char threading[16];       /* what it allows to threads: FI_THREAD_..., in small letters */
-    uint32_t version;         /* libfabric's: (its first number << 16) + its second */
-    uint64_t message;         /* bytes of a message of the provider, at most */
-    uint32_t reads_memory;    /* 1: the receiver reads long messages; 0: they come in packets */
-    uint32_t exchanges_words; /* 1: MBX_MATCH_AT=sender can use words there; 0: claims */
-};
-
-/*
- * mbx_network_get - describe the network that an endpoint would use.
- *
- * That is the one of MBX_TRANSPORT=ofi, chosen by MBX_OFI_PROVIDER and MBX_OFI_INTERFACE; it is
- * opened for this and closed again, whatever MBX_TRANSPORT is.
- *
- * Units      size is sizeof *network (Structures, above).
- * Returns    0; -ENOTSUP this library was built without libfabric, or libfabric is not
- *            installed or too old; -ENODATA libfabric has no provider that would do;
- *            -EINVAL a parameter is wrong, or size; -ENOMEM; or the provider's reason why it cannot be
- *            opened.  The log says which.
- * Threads    any.
- * Progress   none; libfabric may look for adapters for half a second.
- * Source     src/lib/network.c
- */
-MBX_API int mbx_network_get(struct mbx_network *network, size_t size);
-
-/* ---- jobs ----------------------------------------------------------------------------- */
-
-/*
- * mbx_job_open - learn who else was started with this process.
- *
- * Under `mbx run` this is the job it started, and under a launcher that speaks PMIx (Open
- * MPI's mpiexec, prterun, srun --mpi=pmix) the launcher's; without a launcher it is a job
- * of one rank.  A launcher that speaks neither is an error: the ranks would all be jobs of
- * one.  MBX_BOOT=single makes them so; see docs/starting.md.
- *
- * Returns    0; -ENOTSUP the launcher speaks neither; -EPROTO what it left in the
- *            environment, or says, is damaged; -ECONNRESET a rank has ended without
- *            joining; -ENOSYS there is no libpmix; -EINVAL a parameter is wrong;
- *            -ENOMEM; or the error of the system call that failed.
- * Progress   under PMIx the first one of a process blocks until every rank has called it.
- * Source     src/lib/job.c
- */
-MBX_API int mbx_job_open(struct mbx_job **job);
-MBX_API void mbx_job_close(struct mbx_job *job);
-MBX_API uint32_t mbx_job_rank(const struct mbx_job *job);
-MBX_API uint32_t mbx_job_size(const struct mbx_job *job);
-
-/* mbx_job_key - the job's 128-bit key, for mbx_config.key.  Valid until close. */
-MBX_API const uint8_t *mbx_job_key(const struct mbx_job *job);
-
-/*
- * mbx_job_connect - make every rank of the job a peer of ep, peer number = rank.
- *
- * Collective: every rank calls it once per endpoint, in the same order.  ep must
- * have no peers yet.
- *
- * Returns    0; -EBUSY ep already has peers; -ECONNRESET a rank of the job has
- *            ended without joining; -EPROTO what the ranks share is damaged; -EINTR;
- *            -ENOMEM; -EINVAL or -EHOSTUNREACH a rank uses another transport.
- * Threads    other threads use ep only after it has returned.
- * Progress   blocks until all have joined.
- * Source     src/lib/job.c
- */
-MBX_API int mbx_job_connect(struct mbx_job *job, struct mbx_ep *ep);
-
-/* mbx_job_fence - wait until every rank of the job has called it.
- * Returns 0; -ECONNRESET a rank has ended without joining or, under PMIx, did not come
- * within MBX_BOOT_TIMEOUT; no fence succeeds any more; -EPROTO what the ranks
- * share is damaged; -EINTR: call again, it goes on with the same fence.
- * Progress blocks; makes none.  Source src/lib/job.c */
-MBX_API int mbx_job_fence(struct mbx_job *job);
 
 #ifdef __cplusplus
 }

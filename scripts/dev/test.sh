@@ -110,6 +110,7 @@ test_static() {
     if [ -x build-test/gcc/tools/mbx ]; then
         check scripts/check/params
     fi
+    check scripts/check/header
     check scripts/check/walk
     check scripts/check/provider
     check scripts/check/docs
