@@ -322,18 +322,87 @@ enum mbx_flags {
      * MBX_EVENTS. */
     MBX_REMOTE_DATA = 1 << 1,
     /* mbx_write, mbx_atomic: what is written, and compared with, may be reused when the call
-     * returns.  Of mbx_write at most mbx_limits.inject bytes. */
+     * returns.  Of mbx_write at most mbx_limits.inject bytes.  mbx_send, mbx_ssend: the data,
+     * of at most mbx_limits.inject bytes, too. */
     MBX_COPY = 1 << 2,
     /* mbx_send: if the message has left, and buf may be reused, when the call returns, then it
      * returns 1, *request is set to 0, and there is no completion entry. */
     MBX_AT_ONCE = 1 << 3,
+    /* mbx_send, mbx_ssend, mbx_recv, mbx_mrecv: the data lies where options.layout says, and not
+     * at buf. */
+    MBX_LAYOUT = 1 << 4,
 };
+
+struct mbx_layout;
 
 /* What rarely matters of an operation.  NULL means all zero. */
 struct mbx_options {
-    void *user;     /* returned in the completion */
-    uint64_t data;  /* sends: travels with the envelope, not matched */
-    unsigned flags; /* enum mbx_flags */
+    void *user;                      /* returned in the completion */
+    uint64_t data;                   /* sends: travels with the envelope, not matched */
+    unsigned flags;                  /* enum mbx_flags */
+    const struct mbx_layout *layout; /* MBX_LAYOUT */
+};
+
+/* A part of a vector; the members are those of POSIX's struct iovec. */
+struct mbx_iovec {
+    void *base;
+    size_t size;
+};
+
+/*
+ * struct mbx_layout - where the data of a message lies, if it is not in one buffer: in the parts
+ * of a vector, or where callbacks pack it from and unpack it to (a datatype library).
+ *
+ *   const struct mbx_layout layout = {.parts = parts, .count = 3};
+ *   const struct mbx_options options = {.flags = MBX_LAYOUT, .layout = &layout};
+ *
+ *   mbx_send(ep, peer, context_id, tag, NULL, size, &options, &request);
+ *
+ * The data is the first size bytes of the parts, one behind the other; a part may be empty.
+ * Or it is size bytes that pack() brings and unpack() takes:
+ *
+ *   pack       writes the bytes from offset on to `to`, at most size of them.  size is all that
+ *              is left of the data, or at least 256.  Returns how many it has written, at least
+ *              1: if that is less than size it is asked for the others later; or a negative
+ *              errno.
+ *   unpack     takes the bytes [offset, offset + size), which have come.  Returns 0 or a negative
+ *              errno.
+ *   end        may be NULL.  The library is done with the layout: once for each call that has
+ *              returned 0 or 1 (also from within that call), before its completion can be read,
+ *              or from mbx_close().  What the vector or the callbacks lead to may be reused.  A
+ *              send may come so far before it is complete.
+ *
+ * Everything about messages is as without a layout: matching, order, limits, truncation, cancel.
+ * A peer cannot tell: one side may have a layout and the other one not, or another one.
+ *
+ * Order      of the offsets: from 0 on, without gaps, each byte once.  What does not fit into the
+ *            receive is not unpacked; it may be packed or not.
+ * Threads    callbacks are called by the thread that is in a call of this endpoint: the one that
+ *            starts the operation, or any that makes progress; one callback at a time.  With
+ *            MBX_THREADS=many under the lock of the endpoint.  A callback makes no call of this
+ *            endpoint, and does not leave by longjmp() or an exception.
+ * Errors     what a callback returns, if negative, becomes the error of the completion (-EIO if it
+ *            is no answer: 0 or more than size packed bytes, positive of unpack()), and no
+ *            other is called but end().  The other side ends, too: a receive whose sender cannot
+ *            pack with -EIO, behind what had come; a send whose receiver cannot unpack as if all
+ *            had been received.
+ * Units      bytes.
+ * Ownership  the structure is read by the call alone; parts, and what they or the callbacks lead
+ *            to, are lent to the library until end(), or the completion, and for sends with
+ *            MBX_COPY until the call returns.
+ * Memory     of the library: a short message is packed at once; of a longer one at most two pieces
+ *            of 64 KiB for each request whose data is moving, packed and unpacked while others
+ *            travel.
+ * Source     src/core/pieces.c, src/p2p/rndv_pieces.c
+ */
+struct mbx_layout {
+    const struct mbx_iovec *parts; /* count of them; or NULL: callbacks */
+    size_t count;
+    int64_t (*pack)(void *context, size_t offset, void *to, size_t size);       /* sends */
+    int (*unpack)(void *context, size_t offset, const void *from, size_t size); /* receives */
+    void (*end)(void *context);
+    void *context;  /* of the callbacks */
+    unsigned flags; /* 0 */
 };
 
 /*
@@ -349,8 +418,9 @@ struct mbx_options {
  *            lock; who needs another one orders the threads.
  * Units      size in bytes; 0 is allowed and then buf may be NULL.
  * Returns    0; 1 with MBX_AT_ONCE alone: see there; -EINVAL no such peer, reserved
- *            context id, NULL buf, unknown flag or longer than mbx_limits.message;
- *            -ENOMEM no request left, or no memory for what the first use of a peer
+ *            context id, NULL buf, unknown flag, longer than mbx_limits.message, or a layout
+ *            that is none or shorter than size; -EMSGSIZE with MBX_COPY alone: longer than
+ *            mbx_limits.inject; -ENOMEM no request left, or no memory for what the first use of a peer
  *            makes.  An unreachable or closed peer is no error here: the request
  *            completes with -ENOTCONN or -EHOSTUNREACH.  Or with -ENOMEM, and nothing
  *            is sent, if the message has to wait for the receiver and there is no
@@ -408,8 +478,9 @@ MBX_API int mbx_inject(struct mbx_ep *ep, uint32_t peer, uint32_t context_id, ui
  *
  * Order      see the head of this file (MPI-4.1, section 3.5).
  * Units      size in bytes; 0 is allowed and then buf may be NULL.
- * Returns    0; -EINVAL no such peer, reserved context id, NULL buf or unknown
- *            flag; -ENOMEM no request left, or the posted queue could not grow.
+ * Returns    0; -EINVAL no such peer, reserved context id, NULL buf, unknown
+ *            flag, or a layout that is none or shorter than size; -ENOMEM no request left, or
+ *            the posted queue could not grow.
  *            A longer message is not an error here: the request completes with
  *            error -EMSGSIZE and the first size bytes written.
  * Ownership  buf is lent to the library until the request completes or its

@@ -148,6 +148,7 @@ enum request_flags {
     REQUEST_MOVING = 1 << 13,          /* send: the transport writes, read_done() will tell */
     REQUEST_NOTIFIED = 1 << 14, /* receive from any source: of the last death (failure.c) */
     REQUEST_COOP = 1 << 15,     /* send: it writes a part, for coop.c */
+    REQUEST_PIECES = 1 << 16,   /* its data does not lie at buf: pieces.h */
 };
 
 /* A receive that waits for a message, as senders know it. */
@@ -206,11 +207,14 @@ struct request {
                           among the accesses that wait, or those of a peer */
     uint8_t state;     /* PROTO_STATE() */
     uint8_t protocol;  /* enum mbx_protocol, once known */
-    uint16_t flags;    /* enum request_flags */
+    uint32_t flags;    /* enum request_flags */
     /* the rest, down to completion, means nothing in a send that was complete at once */
     uint32_t peer; /* of a receive: once matched */
-    char *buf;
-    size_t size; /* of buf */
+    union {
+        char *buf;
+        struct pieces *pieces; /* PIECES */
+    };
+    size_t size; /* of the data; receive, PIECES: 0 until it is matched (recv.c) */
     union {
         uint64_t done;        /* bytes moved */
         uint64_t rts_payload; /* send, RNDV_RTS: bytes that go with it */
@@ -236,6 +240,7 @@ struct request {
 };
 
 struct message;
+struct pieces;
 
 /* The eager message of a peer of which more fragments are to come.  One of message
  * and request is set while size > offset. */
@@ -385,9 +390,10 @@ struct mbx_ep {
     uint32_t *peer_index; /* address hash -> number + 1, twice peer_slots */
 
     struct pool requests, messages;
-    struct list busy;   /* peers */
-    struct list active; /* requests whose protocol has work */
-    uint32_t injected;  /* messages that have not left, or not been taken where they wait */
+    struct pieces_pools *pieces; /* or NULL: no data was ever in pieces; pieces.c */
+    struct list busy;            /* peers */
+    struct list active;          /* requests whose protocol has work */
+    uint32_t injected; /* messages that have not left, or not been taken where they wait */
     struct list done[MBX_EVENTS + 1]; /* by enum mbx_queue; the others are nobody's */
     struct list works;                /* of modules: work.node */
     struct region_table regions;      /* what peers may access */

@@ -34,7 +34,7 @@ void failure_add(struct mbx_ep *ep, struct peer *peer)
 
 void failure_unnotified(struct mbx_ep *ep, struct request *req)
 {
-    req->flags &= (uint16_t)~REQUEST_NOTIFIED;
+    req->flags &= (uint32_t)~REQUEST_NOTIFIED;
     ep->is_unnotified = ep->wakeup_pending = true;
     ep->due |= DUE_READ;
 }

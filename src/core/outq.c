@@ -64,7 +64,7 @@ static int outq_send_fin(struct mbx_ep *ep, struct request *req)
     int err = outq_send(peer_get(ep, req->peer)->link, &packet);
 
     if (err != -EAGAIN)
-        req->flags &= (uint16_t)~REQUEST_OWES_FIN;
+        req->flags &= (uint32_t)~REQUEST_OWES_FIN;
     return err;
 }
 
@@ -169,7 +169,7 @@ int outq_flush(struct mbx_ep *ep, struct peer *peer)
         assert(peer->fins != 0 || !owes_fin);
         peer->leaving -= (req->flags & REQUEST_LEAVING) != 0;
         peer->fins -= owes_fin;
-        req->flags &= (uint16_t)~REQUEST_LEAVING;
+        req->flags &= (uint32_t)~REQUEST_LEAVING;
         if (err < 0 && !owes_fin)
             /* nothing that the peer has sent ends it: its packet can never leave */
             proto_of(ep, req)->peer_gone(ep, peer, req, err);

@@ -49,6 +49,7 @@ enum proto_id {
     PROTO_ACCESS,    /* origin.c: one-sided, ours */
     PROTO_TARGET,    /* target.c: one-sided, of a peer */
     PROTO_OFFLOAD,   /* offload.c: a receive that the device has */
+    PROTO_PIECES,    /* rndv_pieces.c: a receive that reads its sender's memory in pieces */
     PROTOS
 };
 

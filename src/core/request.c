@@ -12,6 +12,7 @@
  */
 #include "core/core.h"
 #include "core/module.h"
+#include "core/pieces.h"
 #include "transport/memory.h"
 
 /* Where a completed request waits to be seen. */
@@ -34,7 +35,7 @@ static void request_return_buffer(struct mbx_ep *ep, struct request *req)
         transport_unexpose(link, req->address, req->key);
     if (req->flags & REQUEST_COPIED)
         mem_free(req->buf);
-    req->flags &= (uint16_t) ~(REQUEST_EXPOSED | REQUEST_COPIED);
+    req->flags &= (uint32_t) ~(REQUEST_EXPOSED | REQUEST_COPIED);
 }
 
 static inline void request_is_complete(struct mbx_ep *ep, struct request *req, int error)
@@ -50,6 +51,8 @@ static OUT_OF_LINE void request_complete_rest(struct mbx_ep *ep, struct request 
 {
     const struct proto *proto = proto_of(ep, req);
 
+    if (request_is_in_pieces(req))
+        error = pieces_end(ep, req, error);
     request_is_complete(ep, req, error);
     if (req->flags & (REQUEST_EXPOSED | REQUEST_COPIED))
         request_return_buffer(ep, req);

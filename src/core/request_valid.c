@@ -47,7 +47,7 @@ static bool end_is_valid(const struct request *req)
     if (!is_over)
         return true;
     return HOLDS("core.h I7", (req->flags & (REQUEST_EXPOSED | REQUEST_COPIED)) == 0) &&
-           HOLDS("core.h I7", (req->flags & REQUEST_ANNOUNCED) == 0) &&
+           HOLDS("core.h I7", (req->flags & (REQUEST_ANNOUNCED | REQUEST_PIECES)) == 0) &&
            HOLDS("core.h I7",
                  (req->flags & REQUEST_COOP) == 0 || req->completion.kind == MBX_SENDS) &&
            HOLDS("core.h I4",

@@ -57,6 +57,8 @@ static const struct module *const modules[] = {
     &send_module,
     &eager_module,
     &rndv_module,
+    &rndv_pieces_module,
+    &pieces_module,
     &credit_module,
     &offload_module,
     &rput_recv_module,
@@ -253,9 +255,10 @@ static void endpoint_free_request(void *arg, void *object)
 {
     struct request *req = object;
 
-    (void)arg;
     if (req->flags & REQUEST_COPIED)
         mem_free(req->buf);
+    if (request_is_in_pieces(req))
+        pieces_end(arg, req, -ECANCELED);
 }
 
 int mbx_close(struct mbx_ep *ep)

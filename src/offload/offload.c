@@ -27,6 +27,7 @@
 
 #include "core/lockword.h"
 #include "core/event_fd.h"
+#include "core/pieces.h"
 
 #include "p2p/credit.h"
 #include "core/module.h"
@@ -53,7 +54,10 @@ static void on_posted(struct mbx_ep *ep, struct request *req)
     if (ep->offload == NULL)
         return;
     req->shadow.state = SHADOW_NONE;
-    shadow_post(&ep->offload->shadow, &req->shadow, &req->match, req->buf, req->size);
+    if (request_is_in_pieces(req))
+        shadow_post_here(&ep->offload->shadow, &req->shadow, &req->match);
+    else
+        shadow_post(&ep->offload->shadow, &req->shadow, &req->match, req->buf, req->size);
     if (req->shadow.state == SHADOW_SOFTWARE)
         return;
     ep->offload->is_quiet = false;

@@ -307,6 +307,24 @@ static void pump_sync(struct shadow *shadow)
 
 /* ---- receives ---- */
 
+/* It stays here. */
+static void keep_here(struct shadow *shadow, struct shadow_recv *recv)
+{
+    recv->state = SHADOW_SOFTWARE;
+    filter_count(&shadow->filter, recv->match, +1);
+}
+
+void shadow_post_here(struct shadow *shadow, struct shadow_recv *recv,
+                      const struct mbx_match_recv *match)
+{
+    if (shadow->is_stopped)
+        return;
+    recv->match = match;
+    recv->message = NULL;
+    list_init_node(&recv->node);
+    keep_here(shadow, recv);
+}
+
 void shadow_post(struct shadow *shadow, struct shadow_recv *recv,
                  const struct mbx_match_recv *match, void *buf, size_t size)
 {
@@ -319,13 +337,12 @@ void shadow_post(struct shadow *shadow, struct shadow_recv *recv,
     list_init_node(&recv->node);
     if (shadow->is_recalled || size < shadow->threshold ||
         !can_hold(&shadow->limits, match, size)) {
-        recv->state = SHADOW_SOFTWARE;
-    } else if (filter_overlaps(&shadow->filter, match)) {
-        recv->state = SHADOW_SOFTWARE;
-        shadow->stats.overlapped++;
+        keep_here(shadow, recv);
+        return;
     }
-    if (recv->state == SHADOW_SOFTWARE) {
-        filter_count(&shadow->filter, match, +1);
+    if (filter_overlaps(&shadow->filter, match)) {
+        keep_here(shadow, recv);
+        shadow->stats.overlapped++;
         return;
     }
     if (list_is_empty(&shadow->waiting) && list_is_empty(&shadow->parked) &&

@@ -198,6 +198,10 @@ void shadow_fini(struct shadow *shadow);
 void shadow_post(struct shadow *shadow, struct shadow_recv *recv,
                  const struct mbx_match_recv *match, void *buf, size_t size);
 
+/* The same of one that the device must not have: SOFTWARE. */
+void shadow_post_here(struct shadow *shadow, struct shadow_recv *recv,
+                      const struct mbx_match_recv *match);
+
 /* shadow_taken - within packet(): the message has met recv, which has left its engine. */
 void shadow_taken(struct shadow *shadow, struct shadow_recv *recv);
 

@@ -269,7 +269,8 @@ bool credit_take_request(struct mbx_ep *ep, struct peer *peer, struct request *r
         req->flags |= REQUEST_SHORT_OF;
     }
     proto_move(ep, req, RNDV_RTS);
-    req->rts_payload = credit_rts_payload_max(ep, peer, req->size);
+    req->rts_payload =
+        request_is_in_pieces(req) ? 0 : credit_rts_payload_max(ep, peer, req->size);
     peer->credit.envelopes--;
     peer->credit.payload -= credit_rts_payload(req->rts_payload);
     return true;

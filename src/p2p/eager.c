@@ -163,19 +163,34 @@ static OUT_OF_LINE void eager_await(struct mbx_ep *ep, struct request *req,
     };
 }
 
-/* req has met an eager message, of which arrival->have bytes are here. */
-void eager_receive(struct mbx_ep *ep, struct request *req, const struct arrival *arrival)
+/* req has what is here of the eager message that it has met. */
+static inline void eager_received(struct mbx_ep *ep, struct request *req,
+                                  const struct arrival *arrival)
 {
     size_t size = arrival->size, have = arrival->have;
     enum mbx_protocol protocol = eager_protocol(ep, arrival);
 
-    req->remote = arrival->sender;
-    copy_bytes(req->buf, arrival->payload, min_size(have, req->total));
     eager_count(ep->stats.received, ep->stats.received_bytes, protocol, size);
     if (likely(have == size))
         eager_done(ep, req);
     else
         eager_await(ep, req, arrival);
+}
+
+/* req has met an eager message, of which arrival->have bytes are here. */
+void eager_receive(struct mbx_ep *ep, struct request *req, const struct arrival *arrival)
+{
+    req->remote = arrival->sender;
+    copy_bytes(req->buf, arrival->payload, min_size(arrival->have, req->total));
+    eager_received(ep, req, arrival);
+}
+
+OUT_OF_LINE void eager_receive_pieces(struct mbx_ep *ep, struct request *req,
+                                      const struct arrival *arrival)
+{
+    req->remote = arrival->sender;
+    pieces_unpack(req->pieces, arrival->payload, min_size(arrival->have, req->total));
+    eager_received(ep, req, arrival);
 }
 
 void eager_assemble(struct mbx_ep *ep, const struct arrival *arrival, struct message *message)
@@ -192,7 +207,7 @@ static void eager_more_request(struct request *req, uint64_t offset, const void 
                                size_t size)
 {
     if (offset < req->total)
-        memcpy(req->buf + offset, payload, min_size(size, req->total - offset));
+        request_put(req, offset, payload, min_size(size, req->total - offset));
 }
 
 /* A fragment of a message of which a device that is gone had the beginning. */

@@ -14,6 +14,7 @@
 #include "core/core.h"
 #include "core/module.h"
 #include "core/outq.h"
+#include "core/pieces.h"
 
 /* ---- messages that have arrived ---- */
 
@@ -84,6 +85,7 @@ void send_count(struct mbx_ep *ep, const struct request *req);
  * the transport ---- */
 
 extern const struct module recv_module, send_module, eager_module, rndv_module;
+extern const struct module rndv_pieces_module;
 
 enum eager_state {
     EAGER_SENDING = PROTO_STATE(PROTO_EAGER, 0), /* send: its packets are leaving */
@@ -101,16 +103,28 @@ enum rndv_state {
     RNDV_WAIT_DATA,                        /* receive: DATA will come */
 };
 
+enum pieces_state {
+    PIECES_READ = PROTO_STATE(PROTO_PIECES, 0), /* receive: reads the sender's memory */
+    PIECES_READ_WAIT,                           /* receive: the transport reads */
+};
+
 /* Do the invariants of eager.c hold?  With MBX_CHECKS. */
 bool eager_is_valid(const struct mbx_ep *ep);
 
 int eager_packet(struct mbx_ep *ep, struct peer *peer, uint32_t context_id, uint64_t tag,
                  uint64_t data, uint64_t sender, const void *buf, size_t size);
 void eager_receive(struct mbx_ep *ep, struct request *req, const struct arrival *arrival);
+/* The same for a receive in pieces. */
+void eager_receive_pieces(struct mbx_ep *ep, struct request *req,
+                          const struct arrival *arrival);
 /* The fragments to come of this arrival go to the message that keeps it. */
 void eager_assemble(struct mbx_ep *ep, const struct arrival *arrival, struct message *message);
 
 void rndv_receive(struct mbx_ep *ep, struct request *req, const struct arrival *arrival);
+/* All that fits is where it belongs. */
+void rndv_received(struct mbx_ep *ep, struct request *req, enum mbx_protocol protocol);
+/* Reads the rest of req in pieces. */
+void rndv_read_pieces(struct mbx_ep *ep, struct request *req);
 /* Reads a chunk for req, in RNDV_READ, without asking its sender to take a part. */
 void rndv_read_alone(struct mbx_ep *ep, struct request *req);
 /* Reads at most a chunk of what is before end, in a state of any protocol, which is `waits` while
@@ -145,6 +159,16 @@ void rndv_expose_undecided(const struct peer *peer, struct request *req, uint64_
 /* A request for a receive into this buffer; NULL: none is left. */
 struct request *recv_take(struct mbx_ep *ep, void *buf, size_t size,
                           const struct mbx_options *options);
+/* What a receive with these arguments, which are not the usual ones, would be given.  0, and
+ * *pieces, which may be NULL; -EINVAL; -ENOMEM. */
+int recv_pieces(struct mbx_ep *ep, size_t size, const struct mbx_options *options,
+                struct pieces **pieces);
+/* req, just taken, receives into these. */
+static inline void recv_in_pieces(struct request *req, struct pieces *pieces)
+{
+    req->flags |= REQUEST_PIECES;
+    req->pieces = pieces;
+}
 void recv_matched(struct mbx_ep *ep, struct request *req, const struct arrival *arrival);
 /* req has met this message: what its completion will say. */
 void recv_describe(struct mbx_ep *ep, struct request *req,
@@ -156,16 +180,20 @@ bool recv_unpost(struct mbx_ep *ep, struct request *req, enum recv_cause cause,
 void recv_taken(struct mbx_ep *ep, struct request *req,
                 const struct mbx_match_envelope *envelope, enum recv_cause cause,
                 const struct peer *by);
-/* The message of req has this size: how much of it fits? */
-static inline void recv_sized(struct mbx_ep *ep, struct request *req, uint64_t size)
+/* The message of req has this size: how much of it fits?  True: that is not known here, for the
+ * receive is in pieces (recv.c). */
+static inline bool recv_sized(struct mbx_ep *ep, struct request *req, uint64_t size)
 {
     req->completion.status.size = size;
     req->total = min_size(req->size, size);
     req->completion.error = 0;
     if (unlikely(size > req->size)) {
+        if (unlikely(request_is_in_pieces(req)))
+            return true;
         req->completion.error = -EMSGSIZE;
         ep->stats.truncated += !(req->flags & REQUEST_INTERNAL);
     }
+    return false;
 }
 /* The cancel of req, which is in no engine any more, was in time. */
 void recv_cancelled(struct mbx_ep *ep, struct request *req);

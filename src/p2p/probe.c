@@ -117,7 +117,8 @@ int mbx_mprobe(struct mbx_ep *ep, uint32_t source, uint32_t context_id, uint64_t
 
 /* Gives the claimed message of this handle to a receive. */
 static int probe_take(struct mbx_ep *ep, mbx_message handle, void *buf, size_t size,
-                      const struct mbx_options *options, unsigned flags, mbx_request *request)
+                      struct pieces *pieces, const struct mbx_options *options, unsigned flags,
+                      mbx_request *request)
 {
     struct message *message = pool_find(&ep->messages, handle);
     struct arrival room;
@@ -128,7 +129,9 @@ static int probe_take(struct mbx_ep *ep, mbx_message handle, void *buf, size_t s
     req = recv_take(ep, buf, size, options_of(options));
     if (req == NULL)
         return -ENOMEM;
-    req->flags |= (uint16_t)flags;
+    req->flags |= flags;
+    if (pieces != NULL)
+        recv_in_pieces(req, pieces);
     if (request != NULL)
         *request = request_handle(req);
     tracepoint_take(ep, message, req);
@@ -138,15 +141,32 @@ static int probe_take(struct mbx_ep *ep, mbx_message handle, void *buf, size_t s
     return 0;
 }
 
+/* Into pieces, or it is not valid. */
+static int probe_take_pieces(struct mbx_ep *ep, mbx_message handle, size_t size,
+                             const struct mbx_options *options, mbx_request *request)
+{
+    struct pieces *pieces;
+    int err = recv_pieces(ep, size, options, &pieces);
+
+    if (err < 0)
+        return err;
+    err = probe_take(ep, handle, NULL, 0, pieces, options, 0, request);
+    if (err < 0)
+        pieces_drop(ep, pieces);
+    return err;
+}
+
 int mbx_mrecv(struct mbx_ep *ep, mbx_message message, void *buf, size_t size,
               const struct mbx_options *options, mbx_request *request)
 {
     int err;
 
-    if ((buf == NULL && size != 0) || !options_are_valid(options_of(options)))
-        return -EINVAL;
+    options = options_of(options);
     ep_lock(ep);
-    err = probe_take(ep, message, buf, size, options, 0, request);
+    if ((buf == NULL && size != 0) || !options_are_valid(options))
+        err = probe_take_pieces(ep, message, size, options, request);
+    else
+        err = probe_take(ep, message, buf, size, NULL, options, 0, request);
     ep_unlock(ep);
     return err;
 }
@@ -156,7 +176,7 @@ int mbx_discard(struct mbx_ep *ep, mbx_message message)
     int err;
 
     ep_lock(ep);
-    err = probe_take(ep, message, NULL, 0, NULL, REQUEST_INTERNAL, NULL);
+    err = probe_take(ep, message, NULL, 0, NULL, NULL, REQUEST_INTERNAL, NULL);
     ep_unlock(ep);
     return err;
 }

@@ -11,7 +11,8 @@
 #include "core/module.h"
 #include "p2p/tracepoint.h"
 
-static inline void describe(struct mbx_ep *ep, struct request *req,
+/* As recv_sized(). */
+static inline bool describe(struct mbx_ep *ep, struct request *req,
                             const struct mbx_match_envelope *envelope, uint64_t data,
                             uint64_t size)
 {
@@ -21,7 +22,7 @@ static inline void describe(struct mbx_ep *ep, struct request *req,
     status->context_id = envelope->context_id;
     status->tag = envelope->tag;
     status->data = data;
-    recv_sized(ep, req, size);
+    return recv_sized(ep, req, size);
 }
 
 void recv_describe(struct mbx_ep *ep, struct request *req,
@@ -30,13 +31,44 @@ void recv_describe(struct mbx_ep *ep, struct request *req,
     describe(ep, req, envelope, data, size);
 }
 
+/* recv_matched() of a receive in pieces, which has room from now on. */
+static OUT_OF_LINE void recv_matched_pieces(struct mbx_ep *ep, struct request *req,
+                                            const struct wire_rts *rts, uint64_t sender,
+                                            uint64_t size, const char *payload, size_t have,
+                                            bool is_fragmented)
+{
+    const struct arrival arrival = {
+        .size = size,
+        .payload = payload,
+        .rts = rts,
+        .sender = sender,
+        .have = have,
+        .is_fragmented = is_fragmented,
+    };
+
+    req->size = req->pieces->size;
+    req->total = min_size(req->size, size);
+    if (size > req->size) {
+        req->completion.error = -EMSGSIZE;
+        ep->stats.truncated++;
+    }
+    if (rts == NULL)
+        eager_receive_pieces(ep, req, &arrival);
+    else
+        rndv_receive(ep, req, &arrival);
+}
+
 void recv_matched(struct mbx_ep *ep, struct request *req, const struct arrival *arrival)
 {
-    describe(ep, req, &arrival->envelope, arrival->data, arrival->size);
-    if (likely(arrival->rts == NULL))
+    if (unlikely(describe(ep, req, &arrival->envelope, arrival->data, arrival->size))) {
+        /* each by itself: the arrival of a short message does not lie in memory */
+        recv_matched_pieces(ep, req, arrival->rts, arrival->sender, arrival->size,
+                            arrival->payload, arrival->have, arrival->is_fragmented);
+    } else if (likely(arrival->rts == NULL)) {
         eager_receive(ep, req, arrival);
-    else
+    } else {
         rndv_receive(ep, req, arrival);
+    }
 }
 
 /* A receive that was just posted has found its message. */
@@ -101,23 +133,23 @@ static OUT_OF_LINE void recv_waits(struct mbx_ep *ep, struct request *req)
     module_recv_posted(ep, req); /* it may be complete */
 }
 
-static FLATTEN int recv_start(struct mbx_ep *ep, uint32_t source, uint32_t context_id,
-                              uint64_t tag, uint64_t ignore, void *buf, size_t size,
-                              const struct mbx_options *options, mbx_request *request)
+/* Posts a receive into buf; or into pieces, then size is 0.  The arguments are valid. */
+static ALWAYS_INLINE int recv_post(struct mbx_ep *ep, uint32_t source, uint32_t context_id,
+                                   uint64_t tag, uint64_t ignore, void *buf, size_t size,
+                                   struct pieces *pieces, const struct mbx_options *options,
+                                   mbx_request *request)
 {
     struct context *context;
     struct mbx_match_msg *found;
     struct request *req;
     int err;
 
-    options = options_of(options);
-    if (unlikely(recv_check(ep, source, context_id) < 0 || (buf == NULL && size != 0)) ||
-        unlikely(!options_are_valid(options)))
-        return -EINVAL;
     context = context_get(ep, context_id);
     req = likely(context != NULL) ? recv_take(ep, buf, size, options) : NULL;
     if (unlikely(req == NULL))
         return -ENOMEM;
+    if (pieces != NULL)
+        recv_in_pieces(req, pieces);
     req->match.envelope = (struct mbx_match_envelope){context_id, source, tag};
     req->match.ignore = ignore;
     err = mbx_match_post(&context->match, &req->match, &found);
@@ -137,6 +169,56 @@ static FLATTEN int recv_start(struct mbx_ep *ep, uint32_t source, uint32_t conte
         recv_unexpected(ep, req, container_of(found, struct message, match));
     }
     return 0;
+}
+
+int recv_pieces(struct mbx_ep *ep, size_t size, const struct mbx_options *options,
+                struct pieces **pieces)
+{
+    if ((options->flags & ~(unsigned)(MBX_SILENT | MBX_LAYOUT)) != 0 ||
+        (options->flags & MBX_LAYOUT) == 0 || !pieces_are_valid(options->layout, size, false))
+        return -EINVAL;
+    *pieces = pieces_make(ep, options->layout, size);
+    return *pieces != NULL ? 0 : -ENOMEM;
+}
+
+/* Into pieces, or it is not valid.
+ *
+ * Until it is matched such a receive has no room at all.  So every message that brings bytes
+ * is longer, which is a branch that the others have in any case: recv_sized().  And nobody who
+ * writes into the buffers of receives, a device or a sender, is told of it. */
+static OUT_OF_LINE int recv_start_pieces(struct mbx_ep *ep, uint32_t source,
+                                         uint32_t context_id, uint64_t tag, uint64_t ignore,
+                                         void *buf, size_t size,
+                                         const struct mbx_options *options,
+                                         mbx_request *request)
+{
+    struct pieces *pieces;
+    int err;
+
+    (void)buf;
+    options = options_of(options);
+    err = recv_check(ep, source, context_id);
+    if (err == 0)
+        err = recv_pieces(ep, size, options, &pieces);
+    if (err < 0)
+        return err;
+    err = recv_post(ep, source, context_id, tag, ignore, NULL, 0, pieces, options, request);
+    if (err < 0)
+        pieces_drop(ep, pieces);
+    return err;
+}
+
+static FLATTEN int recv_start(struct mbx_ep *ep, uint32_t source, uint32_t context_id,
+                              uint64_t tag, uint64_t ignore, void *buf, size_t size,
+                              const struct mbx_options *options, mbx_request *request)
+{
+    const struct mbx_options *given = options_of(options);
+
+    if (unlikely(recv_check(ep, source, context_id) < 0 || (buf == NULL && size != 0)) ||
+        unlikely(!options_are_valid(given)))
+        return recv_start_pieces(ep, source, context_id, tag, ignore, buf, size, options,
+                                 request);
+    return recv_post(ep, source, context_id, tag, ignore, buf, size, NULL, given, request);
 }
 
 int mbx_recv(struct mbx_ep *ep, uint32_t source, uint32_t context_id, uint64_t tag,
@@ -236,7 +318,8 @@ static const struct proto recv_proto = {
                               .queue = PROTO_EITHER,
                               .next = PROTO_NEXT(REQUEST_REVOKING),
                               .then = PROTO_THEN(PROTO_EAGER) | PROTO_THEN(PROTO_RNDV) |
-                                      PROTO_THEN(PROTO_RPUT_RECV) | PROTO_THEN(PROTO_OFFLOAD),
+                                      PROTO_THEN(PROTO_RPUT_RECV) | PROTO_THEN(PROTO_OFFLOAD) |
+                                      PROTO_THEN(PROTO_PIECES),
                               .is_first = true},
             [REQUEST_REVOKING % PROTO_STATES] = {.name = "revoking",
                                                  .kinds = MBX_RECVS,

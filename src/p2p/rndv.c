@@ -80,7 +80,7 @@ void rndv_expose(struct mbx_ep *ep, struct request *req, uint64_t *address, uint
 void rndv_expose_undecided(const struct peer *peer, struct request *req, uint64_t *address,
                            uint64_t *key)
 {
-    if (!(req->flags & REQUEST_EXPOSED) && peer->can_read &&
+    if (!(req->flags & (REQUEST_EXPOSED | REQUEST_PIECES)) && peer->can_read &&
         transport_expose(peer->link, req->buf, req->size, &req->address, &req->key) == 0)
         req->flags |= REQUEST_EXPOSED;
     *address = req->flags & REQUEST_EXPOSED ? req->address : 0;
@@ -106,11 +106,29 @@ static int rndv_send_data(struct mbx_ep *ep, struct request *req)
 {
     size_t size = min_size(rndv_room(ep, WIRE_DATA), req->end - req->done);
     struct wire_data data = {.receiver = req->remote, .offset = req->done};
-    int err = rndv_control(ep, req, WIRE_DATA, &data, req->buf + req->done, size);
+    bool is_in_pieces = request_is_in_pieces(req);
+    const char *from =
+        is_in_pieces ? pieces_next(ep, req->pieces, &size) : req->buf + req->done;
+    int err;
 
-    if (err == 0)
-        req->done += size;
-    return err;
+    if (from == NULL)
+        return 0; /* it is broken */
+    err = rndv_control(ep, req, WIRE_DATA, &data, from, size);
+    if (err != 0)
+        return err;
+    req->done += size;
+    if (is_in_pieces)
+        pieces_sent(req->pieces, size);
+    return 0;
+}
+
+/* The rest of req cannot be packed: its receiver is told. */
+static int rndv_send_broken(struct mbx_ep *ep, struct request *req)
+{
+    const struct wire_data data = {.receiver = req->remote, .offset = req->done};
+    const struct outgoing packet = {.type = WIRE_DATA, .flags = WIRE_BROKEN, .body = &data};
+
+    return outq_send(peer_get(ep, req->peer)->link, &packet);
 }
 
 /* The receiver cannot read: it wants the bytes in messages. */
@@ -119,6 +137,9 @@ static int rndv_asked(struct mbx_ep *ep, struct peer *peer, struct request *req,
 {
     if (cts->offset > req->size || cts->size > req->size - cts->offset)
         return -EPROTO;
+    if (request_is_in_pieces(req) && !request_is_broken(req) &&
+        cts->offset != req->pieces->done)
+        return -EPROTO; /* they are packed in their order */
     proto_move(ep, req, RNDV_SEND_DATA);
     req->remote = cts->receiver;
     req->done = cts->offset;
@@ -151,8 +172,7 @@ int rndv_reply(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *p
 
 /* ---- receiver ---- */
 
-/* All that fits is in the buffer. */
-static void rndv_received(struct mbx_ep *ep, struct request *req, enum mbx_protocol protocol)
+void rndv_received(struct mbx_ep *ep, struct request *req, enum mbx_protocol protocol)
 {
     ep->stats.received[protocol]++;
     ep->stats.received_bytes[protocol] += req->completion.status.size;
@@ -247,10 +267,13 @@ void rndv_resume(struct mbx_ep *ep, struct request *req, bool ask)
     if (req->done < req->total &&
         (ask || !(peer_get(ep, req->peer)->can_read && req->address))) {
         rndv_ask(ep, req);
-        return;
+    } else if (request_is_in_pieces(req)) {
+        proto_move(ep, req, PIECES_READ);
+        rndv_read_pieces(ep, req);
+    } else {
+        proto_move(ep, req, RNDV_READ);
+        rndv_read(ep, req);
     }
-    proto_move(ep, req, RNDV_READ);
-    rndv_read(ep, req);
 }
 
 /* req has met an RTS: its RTS payload first, then the rest. */
@@ -260,7 +283,7 @@ OUT_OF_LINE void rndv_receive(struct mbx_ep *ep, struct request *req,
     size_t payload = min_size(arrival->have, req->total);
 
     if (payload != 0)
-        memcpy(req->buf, arrival->payload, payload);
+        request_put(req, 0, arrival->payload, payload);
     req->done = payload;
     req->remote = arrival->sender;
     req->address = arrival->rts->address;
@@ -288,7 +311,11 @@ static int on_data(struct mbx_ep *ep, struct peer *peer, const struct wire_packe
     if (req == NULL || data->offset != req->done ||
         packet->payload_size > req->total - req->done)
         return -EPROTO;
-    memcpy(req->buf + req->done, packet->payload, packet->payload_size);
+    if (packet->header.flags & WIRE_BROKEN) {
+        request_lost(ep, req, -EIO);
+        return 0;
+    }
+    request_put(req, req->done, packet->payload, packet->payload_size);
     req->done += packet->payload_size;
     if (req->done == req->total)
         rndv_received(ep, req, MBX_RNDV_DATA);
@@ -301,6 +328,14 @@ static int rndv_step_data(struct mbx_ep *ep, struct request *req)
 
     for (int n = 0; n < DATA_BURST && req->done < req->end && err == 0; n++)
         err = rndv_send_data(ep, req);
+    if (request_is_in_pieces(req))
+        pieces_settle(ep, req->pieces);
+    if (err == 0 && request_is_broken(req) && req->done < req->end) {
+        err = rndv_send_broken(ep, req);
+        if (err == 0)
+            request_complete(ep, req, -EIO);
+        return err;
+    }
     if (err == 0 && req->done < req->end)
         err = -EINPROGRESS;
     if (err == 0)

@@ -20,6 +20,7 @@
  * While receives of the peer are known in advance there is none to be had at first, so that
  * each send is compared with them.
  */
+#include "base/copy.h"
 #include "base/fill.h"
 #include "p2p/p2p.h"
 #include "p2p/credit.h"
@@ -160,6 +161,15 @@ static void send_describe(struct mbx_ep *ep, struct request *req, const struct p
     };
 }
 
+/* What is copied already is sent without a wait if that can be; data in pieces cannot be read. */
+static enum mbx_protocol send_protocol(const struct mbx_ep *ep, struct peer *peer, size_t size,
+                                       unsigned flags)
+{
+    if (flags & REQUEST_INTERNAL)
+        return protocol_eager(ep, size);
+    return flags & REQUEST_PIECES ? MBX_RNDV_DATA : protocol_choose(ep, peer, size);
+}
+
 /* A message that has not left: how it is to travel.  As send_first(). */
 static int send_travel(struct mbx_ep *ep, struct request *req, struct peer *peer,
                        const void *buf, unsigned flags)
@@ -170,9 +180,8 @@ static int send_travel(struct mbx_ep *ep, struct request *req, struct peer *peer
     req->buf = (char *)(uintptr_t)buf;
     req->size = req->end = size;
     req->done = 0;
-    req->flags |= (uint16_t)flags;
-    req->protocol = (uint8_t)(flags & REQUEST_INTERNAL ? protocol_eager(ep, size)
-                                                       : protocol_choose(ep, peer, size));
+    req->flags |= flags;
+    req->protocol = (uint8_t)send_protocol(ep, peer, size, flags);
     return likely(peer->rput == NULL) ? send_or_defer(ep, peer, req)
                                       : module_send(ep, peer, req);
 }
@@ -217,10 +226,134 @@ static inline void send_went(struct mbx_ep *ep, struct request *req, struct peer
         send_later(ep, req, peer, buf, flags);
 }
 
+/* ---- sending what is in pieces, or is to be copied ---- */
+
+#define SEND_UNUSUAL (MBX_COPY | MBX_LAYOUT)
+
+/* What such a send needs. */
+struct unusual {
+    struct request *req;
+    struct pieces *pieces; /* or NULL: it lies in one buffer */
+    char *copy;            /* of all that is sent; or NULL: it is packed as it leaves */
+};
+
+static int unusual_check(const struct mbx_ep *ep, uint32_t context_id, const void *buf,
+                         size_t size, const struct mbx_options *options)
+{
+    const unsigned known = MBX_SILENT | MBX_AT_ONCE | SEND_UNUSUAL;
+
+    if ((options->flags & ~known) != 0 || (options->flags & SEND_UNUSUAL) == 0 ||
+        context_id > MBX_CONTEXT_MAX || size > ep->limits.message)
+        return -EINVAL;
+    if (options->flags & MBX_LAYOUT)
+        return pieces_are_valid(options->layout, size, true) ? 0 : -EINVAL;
+    return buf != NULL || size == 0 ? 0 : -EINVAL;
+}
+
+static void unusual_free(struct mbx_ep *ep, const struct unusual *u)
+{
+    mem_free(u->copy);
+    if (u->pieces != NULL)
+        pieces_drop(ep, u->pieces);
+    if (u->req != NULL)
+        request_drop(ep, u->req);
+}
+
+/* 0; -ENOMEM. */
+static int unusual_make(struct mbx_ep *ep, size_t size, const struct mbx_options *options,
+                        struct unusual *u)
+{
+    bool is_short = size <= min_size(ep->eager_max, BOUNCE_SIZE);
+    bool has_copy = is_short || (options->flags & MBX_COPY) != 0;
+    bool has_pieces = (options->flags & MBX_LAYOUT) != 0;
+
+    *u = (struct unusual){.req = pool_take(&ep->requests)};
+    if (has_pieces)
+        u->pieces = pieces_make(ep, options->layout, size);
+    if (has_copy)
+        u->copy = mem_alloc(size);
+    if (u->req != NULL && (u->pieces != NULL || !has_pieces) && (u->copy != NULL || !has_copy))
+        return 0;
+    unusual_free(ep, u);
+    return -ENOMEM;
+}
+
+/* Fills the copy; if it cannot be packed there is none, and the receiver will be told. */
+static void unusual_copy(struct mbx_ep *ep, struct unusual *u, const void *buf, size_t size)
+{
+    if (u->pieces == NULL) {
+        copy_bytes(u->copy, buf, size);
+    } else if (pieces_pack_all(u->pieces, u->copy)) {
+        pieces_finish(ep, u->pieces);
+        u->pieces = NULL;
+    } else {
+        mem_free(u->copy);
+        u->copy = NULL;
+    }
+}
+
+/* The copy is a message like any other.  1: it has left, and there is no request. */
+static int unusual_send_copy(struct mbx_ep *ep, struct unusual *u, struct peer *peer,
+                             unsigned flags, bool at_once)
+{
+    const struct mbx_status *status = &u->req->completion.status;
+    int err = -EAGAIN;
+
+    if (flags == 0 && status->size <= ep->at_once_max)
+        err = send_now(ep, peer, status->context_id, status->tag, status->data, u->copy,
+                       status->size);
+    if (err == -EAGAIN) {
+        send_later(ep, u->req, peer, u->copy, flags | REQUEST_COPIED);
+        return 0;
+    }
+    mem_free(u->copy);
+    if (err == 0 && at_once) {
+        request_drop(ep, u->req);
+        return 1;
+    }
+    request_complete(ep, u->req, err);
+    return 0;
+}
+
+/* As send_start(), for the options that it does not know, or none of which are valid. */
+static OUT_OF_LINE int send_unusual(struct mbx_ep *ep, uint32_t number, uint32_t context_id,
+                                    uint64_t tag, const void *buf, size_t size,
+                                    const struct mbx_options *options, unsigned flags,
+                                    mbx_request *request)
+{
+    struct unusual u = {.req = NULL};
+    struct peer *peer;
+    mbx_request handle;
+    int err;
+
+    err = unusual_check(ep, context_id, buf, size, options);
+    if (err == 0)
+        err = peer_use(ep, number);
+    if (err == 0 && (options->flags & MBX_COPY) && size > ep->limits.inject)
+        err = -EMSGSIZE;
+    if (err == 0)
+        err = unusual_make(ep, size, options, &u);
+    if (err < 0)
+        return err;
+    peer = peer_get(ep, number);
+    send_describe(ep, u.req, peer, context_id, tag, size, options);
+    handle = request_handle(u.req);
+    if (u.copy != NULL)
+        unusual_copy(ep, &u, buf, size);
+    if (u.copy != NULL)
+        err = unusual_send_copy(ep, &u, peer, flags, options->flags & MBX_AT_ONCE);
+    else
+        send_later(ep, u.req, peer, u.pieces, flags | REQUEST_PIECES);
+    if (request != NULL)
+        *request = err == 0 ? handle : 0;
+    return err;
+}
+
 /* With MBX_AT_ONCE there is a request only if the message has not left. */
-static int send_start(struct mbx_ep *ep, uint32_t number, uint32_t context_id, uint64_t tag,
-                      const void *buf, size_t size, const struct mbx_options *options,
-                      unsigned flags, mbx_request *request)
+static ALWAYS_INLINE int send_start(struct mbx_ep *ep, uint32_t number, uint32_t context_id,
+                                    uint64_t tag, const void *buf, size_t size,
+                                    const struct mbx_options *options, unsigned flags,
+                                    mbx_request *request)
 {
     struct request *req = NULL;
     struct peer *peer;
@@ -230,7 +363,7 @@ static int send_start(struct mbx_ep *ep, uint32_t number, uint32_t context_id, u
     options = options_of(options);
     if (unlikely(!send_is_valid(ep, context_id, buf, size)) ||
         unlikely(!send_options_are_valid(options)))
-        return -EINVAL;
+        return send_unusual(ep, number, context_id, tag, buf, size, options, flags, request);
     err = peer_use(ep, number);
     if (unlikely(err < 0))
         return err;

@@ -37,6 +37,7 @@
 #include "core/lockword.h"
 #include "rput/rput.h"
 #include "core/module.h"
+#include "core/pieces.h"
 #include "transport/memory.h"
 
 /* The border between the parts, as seen from the buffer. */
@@ -89,7 +90,7 @@ static void unexpose(struct mbx_ep *ep, struct request *req)
     struct link *link = peer_get(ep, req->peer)->link;
 
     transport_unexpose(link, req->announced.address, req->announced.key);
-    req->flags &= (uint16_t)~REQUEST_ANNOUNCED;
+    req->flags &= (uint32_t)~REQUEST_ANNOUNCED;
     ep->announced--;
 }
 
@@ -285,7 +286,8 @@ static int on_coop(struct mbx_ep *ep, struct peer *peer, const struct wire_packe
     struct request *req = request_find(ep, coop->sender);
 
     if (req == NULL || !request_is_send(req) || req->peer != peer->number ||
-        coop->offset > req->size || coop->size > req->size - coop->offset)
+        request_is_in_pieces(req) || coop->offset > req->size ||
+        coop->size > req->size - coop->offset)
         return -EPROTO;
     if (req->state != RNDV_WAIT_FIN || req->protocol != MBX_RNDV_READ || !peer->can_write ||
         ep->offload != NULL || lockword_claim(peer, coop->word, coop->owner_id, 0) != 0)

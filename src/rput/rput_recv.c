@@ -46,6 +46,7 @@
 #include "p2p/credit.h"
 #include "rput/rput.h"
 #include "core/module.h"
+#include "core/pieces.h"
 #include "p2p/tracepoint.h"
 #include "rput/coop.h"
 #include "transport/memory.h"
@@ -166,7 +167,7 @@ static void rput_unexpose(struct mbx_ep *ep, struct request *req)
         lockword_abandon(
             ep, &req->open.word); /* by a peer that is gone, or does not keep the rules */
     transport_unexpose(peer->link, req->announced.address, req->announced.key);
-    req->flags &= (uint16_t)~REQUEST_ANNOUNCED;
+    req->flags &= (uint32_t)~REQUEST_ANNOUNCED;
     ep->announced--;
     peer->rput->announced--;
 }
@@ -214,7 +215,7 @@ static struct request *rput_before(const struct mbx_ep *ep,
         container_of((struct mbx_match_recv *)(uintptr_t)blocker, struct request, match);
 
     return other != req && blocker->envelope.source == req->match.envelope.source &&
-                   size_is_rput(ep, other->size)
+                   size_is_rput(ep, other->size) && !request_is_in_pieces(other)
                ? other
                : NULL;
 }
@@ -234,8 +235,9 @@ static void on_posted(struct mbx_ep *ep, struct request *req)
     struct peer *peer;
     struct rput *rput;
 
-    if (!size_is_rput(ep, req->size) || req->match.envelope.source == MBX_ANY_SOURCE ||
-        req->open.word != 0 || peer_use(ep, req->match.envelope.source) != 0)
+    if (!size_is_rput(ep, req->size) || request_is_in_pieces(req) ||
+        req->match.envelope.source == MBX_ANY_SOURCE || req->open.word != 0 ||
+        peer_use(ep, req->match.envelope.source) != 0)
         return;
     peer = peer_get(ep, req->match.envelope.source);
     rput = rput_of(peer);

@@ -218,7 +218,7 @@ static bool rput_take(struct mbx_ep *ep, struct peer *peer, struct request *req)
         return false;
     }
     rput->vain = 0;
-    if (req->size < ep->settings.tuning.rput_size) {
+    if (req->size < ep->settings.tuning.rput_size || request_is_in_pieces(req)) {
         rput_step_aside(rput, req);
         return false;
     }
@@ -270,7 +270,7 @@ static int rput_chunk(struct mbx_ep *ep, struct peer *peer, struct request *req)
                           chunk_size(ep, req), req);
     if (err == -EINPROGRESS)
         return 0;
-    req->flags &= (uint16_t)~REQUEST_MOVING;
+    req->flags &= (uint32_t)~REQUEST_MOVING;
     if (err == 0)
         req->done += chunk_size(ep, req);
     else if (err != -EAGAIN && err != -ENOTCONN)
@@ -282,7 +282,7 @@ static int rput_chunk(struct mbx_ep *ep, struct peer *peer, struct request *req)
 static void rput_write_done(struct mbx_ep *ep, struct request *req, int error)
 {
     assert(req->flags & REQUEST_MOVING);
-    req->flags &= (uint16_t)~REQUEST_MOVING;
+    req->flags &= (uint32_t)~REQUEST_MOVING;
     if (error == 0)
         req->done += chunk_size(ep, req);
     else
@@ -300,7 +300,7 @@ static void rput_sent(struct mbx_ep *ep, struct request *req)
 {
     if (req->flags & (REQUEST_STOPPED | REQUEST_COOP)) {
         if (req->flags & REQUEST_COOP)
-            req->flags &= (uint16_t) ~(REQUEST_STOPPED | REQUEST_COOP);
+            req->flags &= (uint32_t) ~(REQUEST_STOPPED | REQUEST_COOP);
         proto_move(ep, req, RNDV_WAIT_FIN);
         return;
     }

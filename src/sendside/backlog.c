@@ -211,6 +211,8 @@ static size_t claim_payload(const struct mbx_ep *ep, const struct request *req)
 {
     size_t room = rndv_room(ep, WIRE_CLAIM);
 
+    if (request_is_in_pieces(req))
+        return 0; /* it is packed once, and the claim may be lost */
     if (req->size <= ep->eager_max && req->size <= room)
         return req->size;
     return rndv_payload_size(ep, peer_get(ep, req->peer), WIRE_CLAIM, req->size);
@@ -249,7 +251,7 @@ static void backlog_lost(struct mbx_ep *ep, struct peer *peer, struct request *r
 
     backlog_shut(ep, peer);
     proto_move(ep, req, BACKLOG_DEFERRED);
-    req->flags &= (uint16_t)~REQUEST_WON;
+    req->flags &= (uint32_t)~REQUEST_WON;
     /* a claim is lost with at most BACKLOG_CLAIMS - 1 others unresolved, or for a word, with
      * none behind it; and what is lost is compared again before anything else is claimed */
     assert(backlog->lost_count < BACKLOG_CLAIMS);

@@ -160,9 +160,10 @@ static void add(struct mbx_ep *ep, const struct peer *peer, struct sendtable *se
         [SENDTABLE_SENDER] = req->completion.request,
     };
 
-    size_t inside = req->size <= SENDTABLE_INLINE ? req->size : 0;
+    bool is_inside = req->size <= SENDTABLE_INLINE && !request_is_in_pieces(req);
+    size_t inside = is_inside ? req->size : 0;
 
-    if (req->size <= SENDTABLE_INLINE)
+    if (is_inside)
         words[SENDTABLE_CONTEXT] |= UINT64_C(1) << 32;
     if (inside != 0)
         memcpy(&words[SENDTABLE_INSIDE], req->buf, inside);

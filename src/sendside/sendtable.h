@@ -142,7 +142,7 @@ void sendtable_forget(struct sendtable *sendtable, const struct request *req);
  * which has no memory for the payload, fetches that later. */
 static inline bool sendtable_is_short(const struct request *req)
 {
-    return req->size <= MESSAGE_INLINE;
+    return req->size <= MESSAGE_INLINE && !request_is_in_pieces(req);
 }
 
 /* Before the transport is closed: nothing that we defer can be taken any more. */

@@ -33,7 +33,7 @@ static const struct {
     [WIRE_MORE] = {false, true, 0},
     [WIRE_RTS] = {true, true, WIRE_SHORT_OF},
     [WIRE_CTS] = {false, false, 0},
-    [WIRE_DATA] = {false, true, 0},
+    [WIRE_DATA] = {false, true, WIRE_BROKEN},
     [WIRE_FIN] = {false, false, 0},
     [WIRE_CREDIT] = {false, false, 0},
     [WIRE_DEFER] = {false, false, 0},
@@ -110,6 +110,13 @@ static const char *check_fragment(uint64_t offset, size_t payload_size)
     if (payload_size == 0)
         return "empty fragment";
     return range_wraps(offset, payload_size) ? "range of a fragment wraps" : NULL;
+}
+
+static const char *check_data(const struct wire_packet *p)
+{
+    if (!(p->header.flags & WIRE_BROKEN))
+        return check_fragment(p->body.data.offset, p->payload_size);
+    return p->payload_size != 0 ? "data of a message that is broken" : NULL;
 }
 
 static const char *check_put(const struct wire_packet *p)
@@ -206,7 +213,7 @@ static const char *check_body(const struct wire_packet *p)
     case WIRE_MORE:
         return check_fragment(p->body.more.offset, p->payload_size);
     case WIRE_DATA:
-        return check_fragment(p->body.data.offset, p->payload_size);
+        return check_data(p);
     case WIRE_RTS:
         return p->payload_size > p->body.rts.size ? "more RTS payload than message" : NULL;
     case WIRE_CLAIM:

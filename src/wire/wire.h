@@ -24,7 +24,8 @@
  *                       at a time per pair
  *  *RTS    sender size address key    payload: the first bytes
  *   CTS    sender receiver offset size   send me the bytes [offset, offset + size)
- *   DATA   receiver offset            payload: bytes at offset of the message
+ *   DATA   receiver offset            payload: bytes at offset of the message; or (flag) none,
+ *                       the sender has not got the rest
  *   FIN    sender                     the message has been taken
  *
  * and, for messages that wait at their sender (docs/send-side-matching.md):
@@ -92,7 +93,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#define WIRE_VERSION 5
+#define WIRE_VERSION 6
 
 /* The longest message that anybody may send eagerly; what claims to be longer is
  * malformed. */
@@ -137,6 +138,7 @@ enum wire_flags {
     WIRE_LAST = 1 << 6,       /* ANSWER: it ends here */
     WIRE_PULL = 1 << 7,       /* ANSWER: it wants a PUSH */
     WIRE_STOPPED = 1 << 8,    /* WRITE, WRITTEN: no more is written */
+    WIRE_BROKEN = 1 << 9,     /* DATA: there is no payload, and none will come */
 };
 
 struct wire_header {

@@ -260,6 +260,8 @@ static void bad_headers_are_refused(void **state)
             header()->flags = (uint16_t)(1u << bit);
             if (samples[i].type == WIRE_ANSWER && 1u << bit == WIRE_PULL)
                 bad("an answer that wants a push says more");
+            else if (samples[i].type == WIRE_DATA && 1u << bit == WIRE_BROKEN)
+                bad("data of a message that is broken");
             else if (samples[i].flags & 1u << bit)
                 good();
             else
@@ -343,6 +345,8 @@ static void contradicting_sizes_are_refused(void **state)
 
     build(WIRE_DATA, &data, 0);
     bad("empty fragment");
+    header()->flags = WIRE_BROKEN;
+    good();
     data.offset = UINT64_MAX - 39;
     build(WIRE_DATA, &data, 40);
     bad("range of a fragment wraps");

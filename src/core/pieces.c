@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * pieces.c - packing and unpacking, and the memory for it.
+ */
+#include "core/pieces.h"
+
+#include "core/module.h"
+
+/* Of an endpoint; made when the first message in pieces is. */
+struct pieces_pools {
+    struct pool pieces, bounces;
+};
+
+/* ---- made and ended ---- */
+
+static struct pieces_pools *pools_make(struct mbx_ep *ep)
+{
+    struct pieces_pools *pools = mem_alloc(sizeof *pools);
+
+    if (pools == NULL)
+        return NULL;
+    pool_init(&pools->pieces, sizeof(struct pieces), 16, POOL_MAX_OBJECTS);
+    pool_init(&pools->bounces, BOUNCE_SIZE, 1, BOUNCES_MOST);
+    return ep->pieces = pools;
+}
+
+static void on_fini(struct mbx_ep *ep)
+{
+    if (ep->pieces == NULL)
+        return;
+    pool_fini(&ep->pieces->pieces);
+    pool_fini(&ep->pieces->bounces);
+    mem_free(ep->pieces);
+}
+
+/* Are there so many bytes in the vector? */
+static bool vector_holds(const struct mbx_layout *layout, size_t size)
+{
+    size_t left = size;
+
+    for (size_t i = 0; i < layout->count && left != 0; i++) {
+        if (layout->parts[i].base == NULL && layout->parts[i].size != 0)
+            return false;
+        left -= min_size(left, layout->parts[i].size);
+    }
+    return left == 0;
+}
+
+bool pieces_are_valid(const struct mbx_layout *layout, size_t size, bool is_send)
+{
+    if (layout == NULL || layout->flags != 0)
+        return false;
+    if (layout->parts != NULL)
+        return layout->pack == NULL && layout->unpack == NULL && vector_holds(layout, size);
+    return size == 0 || (is_send ? layout->pack != NULL : layout->unpack != NULL);
+}
+
+struct pieces *pieces_make(struct mbx_ep *ep, const struct mbx_layout *layout, size_t size)
+{
+    struct pieces_pools *pools = ep->pieces != NULL ? ep->pieces : pools_make(ep);
+    struct pieces *pieces = pools != NULL ? pool_take(&pools->pieces) : NULL;
+
+    if (pieces == NULL)
+        return NULL;
+    pieces->layout = *layout;
+    pieces->size = size;
+    pieces->done = 0;
+    pieces->part = pieces->within = 0;
+    pieces->error = pieces->read_error = 0;
+    pieces->turn = 0;
+    pieces->bounce[0] = pieces->bounce[1] = NULL;
+    pieces->place = NULL;
+    pieces->from = pieces->to = 0;
+    return pieces;
+}
+
+static void bounce_give(struct mbx_ep *ep, char **bounce)
+{
+    if (*bounce != NULL)
+        pool_give(&ep->pieces->bounces, *bounce);
+    *bounce = NULL;
+}
+
+void pieces_drop(struct mbx_ep *ep, struct pieces *pieces)
+{
+    for (unsigned i = 0; i < PIECES_BOUNCES; i++)
+        bounce_give(ep, &pieces->bounce[i]);
+    pool_give(&ep->pieces->pieces, pieces);
+}
+
+void pieces_finish(struct mbx_ep *ep, struct pieces *pieces)
+{
+    if (pieces->layout.end != NULL)
+        pieces->layout.end(pieces->layout.context);
+    pieces_drop(ep, pieces);
+}
+
+int pieces_end(struct mbx_ep *ep, struct request *req, int error)
+{
+    struct pieces *pieces = req->pieces;
+
+    if (pieces->error != 0) {
+        error = pieces->error;
+        if (!request_is_send(req))
+            req->completion.received = pieces->done;
+    }
+    req->flags &= (uint32_t)~REQUEST_PIECES;
+    req->pieces = NULL;
+    pieces_finish(ep, pieces);
+    return error;
+}
+
+/* ---- bounce buffers ---- */
+
+/* The spare is one, and there is no second. */
+char *pieces_bounce(struct mbx_ep *ep, struct pieces *pieces, size_t *size)
+{
+    char **bounce = &pieces->bounce[pieces->turn];
+
+    *size = BOUNCE_SIZE;
+    if (*bounce == NULL)
+        *bounce = pool_take(&ep->pieces->bounces);
+    if (*bounce != NULL)
+        return *bounce;
+    *size = sizeof pieces->spare;
+    return pieces->spare;
+}
+
+void pieces_settle(struct mbx_ep *ep, struct pieces *pieces)
+{
+    if (pieces->from == pieces->to)
+        for (unsigned i = 0; i < PIECES_BOUNCES; i++)
+            bounce_give(ep, &pieces->bounce[i]);
+}
+
+uint32_t pieces_bounces(const struct mbx_ep *ep, uint32_t *most)
+{
+    if (ep->pieces == NULL)
+        return *most = 0;
+    *most = pool_most(&ep->pieces->bounces);
+    return pool_live(&ep->pieces->bounces);
+}
+
+/* ---- packing ---- */
+
+/* Moves size bytes between the vector and `at`. */
+static void vector_move(struct pieces *pieces, char *at, size_t size, bool packs)
+{
+    while (size != 0) {
+        const struct mbx_iovec *part = &pieces->layout.parts[pieces->part];
+        size_t step = min_size(size, part->size - pieces->within);
+
+        if (step == 0) {
+            pieces->part++;
+            pieces->within = 0;
+            continue;
+        }
+        if (packs)
+            memcpy(at, (const char *)part->base + pieces->within, step);
+        else
+            memcpy((char *)part->base + pieces->within, at, step);
+        pieces->within += step;
+        at += step;
+        size -= step;
+    }
+}
+
+/* Packs what comes next, at most room bytes.  How many; 0: it cannot be. */
+static size_t pack(struct pieces *pieces, char *to, size_t room)
+{
+    size_t size = min_size(room, pieces->size - pieces->done);
+    int64_t packed = (int64_t)size;
+
+    if (pieces->error != 0)
+        return 0;
+    if (pieces->layout.parts != NULL)
+        vector_move(pieces, to, size, true);
+    else
+        packed = pieces->layout.pack(pieces->layout.context, pieces->done, to, size);
+    if (packed <= 0 || (uint64_t)packed > size) {
+        pieces->error = packed < 0 && packed >= INT32_MIN ? (int)packed : -EIO;
+        return 0;
+    }
+    pieces->done += (size_t)packed;
+    return (size_t)packed;
+}
+
+bool pieces_pack_all(struct pieces *pieces, char *to)
+{
+    while (pieces->done < pieces->size && pack(pieces, to + pieces->done, SIZE_MAX) != 0)
+        ;
+    return pieces->error == 0;
+}
+
+const char *pieces_next(struct mbx_ep *ep, struct pieces *pieces, size_t *size)
+{
+    size_t room;
+
+    if (pieces->from == pieces->to) {
+        pieces->place = pieces_bounce(ep, pieces, &room);
+        pieces->from = 0;
+        pieces->to = pack(pieces, pieces->place, min_size(room, max_size(*size, PIECES_LEAST)));
+    }
+    *size = min_size(*size, pieces->to - pieces->from);
+    return *size != 0 ? pieces->place + pieces->from : NULL;
+}
+
+void pieces_sent(struct pieces *pieces, size_t size)
+{
+    assert(size <= pieces->to - pieces->from);
+    pieces->from += size;
+}
+
+/* ---- unpacking ---- */
+
+void pieces_unpack(struct pieces *pieces, const void *from, size_t size)
+{
+    int err = 0;
+
+    if (pieces->error != 0 || size == 0)
+        return;
+    assert(size <= pieces->size - pieces->done);
+    if (pieces->layout.parts != NULL)
+        vector_move(pieces, (char *)(uintptr_t)from, size, false);
+    else
+        err = pieces->layout.unpack(pieces->layout.context, pieces->done, from, size);
+    if (err != 0)
+        pieces->error = err < 0 ? err : -EIO;
+    else
+        pieces->done += size;
+}
+
+const struct module pieces_module = {.name = "pieces", .fini = on_fini};

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * pieces.h - the data of a message that does not lie in one buffer.  Private to src.
+ *
+ *   mbx_options.layout ── a request with REQUEST_PIECES ──> struct pieces
+ *                                                             ├── layout   vector, or callbacks
+ *                                                             ├── done     packed or unpacked so far
+ *                                                             └── bounce[] memory that packets and
+ *                                                                          reads pass through
+ *
+ * Bytes are packed, or unpacked, in the order of their offsets and once.  What is packed is sent
+ * before more is packed, so a send needs one bounce buffer, and only while the transport has no
+ * room for what is in it.  A receive that reads its sender's memory has two: one is being read
+ * while the other is unpacked.  Where no bounce buffer is left, `spare` takes its place: slower,
+ * but nobody waits for the buffer of another request.
+ *
+ * A callback that fails ends all use of the layout: `error` stays, and the request completes with
+ * it (pieces_end()).
+ *
+ * Invariants
+ *   I1  done <= size; of a send, done - (to - from) bytes have been given to the transport
+ *   I2  from <= to; what is between them lies at place
+ *   I3  a request has at most PIECES_BOUNCES bounce buffers, and none when it is complete
+ *   I4  the layout's end() is called once, behind the last call of pack() or unpack(), and before
+ *       the completion can be read
+ */
+#ifndef CORE_PIECES_H
+#define CORE_PIECES_H
+
+#include "core/core.h"
+
+#define PIECES_BOUNCES 2
+#define BOUNCE_SIZE    ((size_t)64 << 10)
+
+/* Of an endpoint, at most. */
+#define BOUNCES_MOST 256
+
+/* What a pack() is asked for is all that is left, or at least so much. */
+#define PIECES_LEAST 256
+
+struct pieces {
+    struct mbx_layout layout;
+    size_t size;         /* of the data */
+    size_t done;         /* bytes packed or unpacked */
+    size_t part, within; /* of a vector: where the byte at done lies */
+    int error;           /* of a callback, or 0 */
+    unsigned turn;       /* the bounce buffer that is read into next */
+    char *bounce[PIECES_BOUNCES];
+    char *place;     /* of a bounce buffer, or spare, in which there is something: */
+    size_t from, to; /* send: packed, and not sent; receive: read, and not unpacked */
+    size_t asked;    /* receive: so much is being read into place, */
+    int read_error;  /* and why it could not be, or 0 */
+    char spare[PIECES_LEAST];
+};
+
+/* May a send, or a receive, of this size have this layout? */
+bool pieces_are_valid(const struct mbx_layout *layout, size_t size, bool is_send);
+
+/* NULL: no memory. */
+struct pieces *pieces_make(struct mbx_ep *ep, const struct mbx_layout *layout, size_t size);
+/* Its request was never started: no callback is called. */
+void pieces_drop(struct mbx_ep *ep, struct pieces *pieces);
+/* Its request needs it no longer. */
+void pieces_finish(struct mbx_ep *ep, struct pieces *pieces);
+/* The request completes with `error`: with which one in fact? */
+int pieces_end(struct mbx_ep *ep, struct request *req, int error);
+
+/* Packs all of it.  False: it cannot be packed. */
+bool pieces_pack_all(struct pieces *pieces, char *to);
+/* What is to be sent next, at most *size bytes, which becomes how many there are.  NULL: it cannot
+ * be packed. */
+const char *pieces_next(struct mbx_ep *ep, struct pieces *pieces, size_t *size);
+/* So much of that has left. */
+void pieces_sent(struct pieces *pieces, size_t size);
+/* Unpacks the next bytes; nothing any more behind a failure. */
+void pieces_unpack(struct pieces *pieces, const void *from, size_t size);
+
+/* The bounce buffer whose turn it is, or what takes its place; *size: how large. */
+char *pieces_bounce(struct mbx_ep *ep, struct pieces *pieces, size_t *size);
+/* Gives back what lies idle. */
+void pieces_settle(struct mbx_ep *ep, struct pieces *pieces);
+
+/* Bounce buffers that are in use now, and were at the most. */
+uint32_t pieces_bounces(const struct mbx_ep *ep, uint32_t *most);
+
+static inline bool request_is_in_pieces(const struct request *req)
+{
+    return (req->flags & REQUEST_PIECES) != 0;
+}
+
+/* Can its data not be packed? */
+static inline bool request_is_broken(const struct request *req)
+{
+    return request_is_in_pieces(req) && req->pieces->error != 0;
+}
+
+/* Puts bytes that have come where they belong. */
+static inline void request_put(struct request *req, uint64_t offset, const void *from,
+                               size_t size)
+{
+    if (unlikely(request_is_in_pieces(req)))
+        pieces_unpack(req->pieces, from, size);
+    else
+        memcpy(req->buf + offset, from, size);
+}
+
+extern const struct module pieces_module;
+
+#endif

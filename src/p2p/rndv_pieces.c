@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * rndv_pieces.c - a rendezvous that reads its sender's memory, into a receive in pieces.
+ *
+ *   sender's buffer   ...........|-- read --|................
+ *                                     │ into one bounce buffer
+ *   receive           |-- unpacked --|------|  out of the other one
+ *
+ * Each read takes at most a bounce buffer.  Where the transport reads by itself the next read is
+ * started before the last one is unpacked; where a read is a copy of ours it is unpacked while it
+ * is in the cache.  Everything else of such a rendezvous is in rndv.c: how it begins, FIN, and the
+ * CTS when a read has failed, before which all that was read is unpacked.
+ *
+ * Invariants
+ *   I1  all that was read is unpacked, but for pieces.to bytes at pieces.place
+ *   I2  nothing is read into pieces.place while there is something
+ */
+#include "p2p/p2p.h"
+#include "core/module.h"
+#include "transport/memory.h"
+
+/* What was asked for is at place. */
+static void has_read(struct request *req, size_t size)
+{
+    req->pieces->to = size;
+    req->done += size;
+}
+
+static size_t read_size(const struct mbx_ep *ep, const struct request *req, size_t room)
+{
+    return min_size(room, rndv_chunk_size(ep, req, req->total));
+}
+
+/* Unpacks what was read. */
+static void unpack_read(struct pieces *pieces)
+{
+    size_t size = pieces->to;
+
+    pieces->to = 0;
+    pieces_unpack(pieces, pieces->place, size);
+}
+
+/* Reads into the bounce buffer whose turn it is.  As transport_read(). */
+static int read_into(struct mbx_ep *ep, struct request *req)
+{
+    struct pieces *pieces = req->pieces;
+    size_t size;
+    int err;
+
+    pieces->place = pieces_bounce(ep, pieces, &size);
+    size = read_size(ep, req, size);
+    pieces->asked = size;
+    proto_move(ep, req, PIECES_READ_WAIT); /* the transport may tell before it returns */
+    err = transport_read(peer_get(ep, req->peer)->link, pieces->place, req->address + req->done,
+                         req->key, size, req);
+    if (err == -EINPROGRESS)
+        return err;
+    proto_move(ep, req, PIECES_READ);
+    if (err == 0)
+        has_read(req, size);
+    return err;
+}
+
+/* Starts the next read, and unpacks the last one.  0 that was done at once, and is unpacked, too;
+ * or as transport_read(). */
+static int read_next(struct mbx_ep *ep, struct request *req)
+{
+    struct pieces *pieces = req->pieces;
+    char *last = pieces->place;
+    size_t size = pieces->to;
+    int err = 0;
+
+    if (last == pieces->spare || req->done == req->total) {
+        unpack_read(pieces);
+        size = 0;
+    }
+    if (req->done == req->total || pieces->error != 0)
+        return 0;
+    pieces->to = 0;
+    pieces->turn ^= size != 0;
+    err = read_into(ep, req);
+    pieces_unpack(pieces, last, size);
+    if (err == 0)
+        unpack_read(pieces);
+    return err;
+}
+
+void rndv_read_pieces(struct mbx_ep *ep, struct request *req)
+{
+    uint64_t begun = req->done;
+    bool is_over;
+    int err;
+
+    assert(req->state == PIECES_READ);
+    assert(!list_is_linked(&req->queue));
+    do {
+        err = req->pieces->read_error != 0 ? req->pieces->read_error : read_next(ep, req);
+        is_over = req->done == req->total || req->pieces->error != 0;
+    } while (err == 0 && !is_over && req->done - begun < ep->settings.read_chunk);
+    ep_wake_sleeper(ep); /* also if the transport goes on with it */
+    if (err == 0 && is_over) {
+        rndv_received(ep, req, MBX_RNDV_READ);
+    } else if (err == 0 || err == -EAGAIN) {
+        list_add_tail(&ep->active, &req->queue);
+    } else if (err != -EINPROGRESS) {
+        pieces_settle(ep, req->pieces);
+        rndv_read_failed(ep, req, err);
+        rndv_ask(ep, req);
+    }
+}
+
+static void on_read(struct mbx_ep *ep, struct request *req, int error)
+{
+    req->pieces->read_error = error; /* this may be in the midst of read_next() */
+    if (error == 0)
+        has_read(req, req->pieces->asked);
+    proto_move(ep, req, PIECES_READ);
+    list_add_tail(&ep->active, &req->queue);
+    ep_wake_sleeper(ep);
+}
+
+static const struct proto pieces_proto = {
+    .id = PROTO_PIECES,
+    .name = "receive in pieces",
+    .states =
+        {
+            [PIECES_READ % PROTO_STATES] = {.name = "read",
+                                            .kinds = MBX_RECVS,
+                                            .queue = PROTO_ACTIVE,
+                                            .moves = true,
+                                            .next = PROTO_NEXT(PIECES_READ_WAIT),
+                                            .then = PROTO_THEN(PROTO_RNDV),
+                                            .is_first = true},
+            [PIECES_READ_WAIT % PROTO_STATES] = {.name = "read-wait",
+                                                 .kinds = MBX_RECVS,
+                                                 .moves = true,
+                                                 .next = PROTO_NEXT(PIECES_READ)},
+        },
+    .work = rndv_read_pieces,
+    .io_done = on_read,
+};
+
+const struct module rndv_pieces_module = {.name = "rendezvous in pieces",
+                                          .proto = &pieces_proto};

@@ -1,0 +1,714 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * pieces_test.c - data that lies in a vector, or is packed and unpacked by callbacks, arrives
+ * as if it lay in one buffer, whoever of the two sides has it so.
+ *
+ * The callbacks here look at what the header promises of them: offsets that ascend without a gap,
+ * room for at least 256 bytes, end() once and nothing behind it.
+ */
+#include "world.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "core/core.h"
+#include "core/pieces.h"
+
+#define CONTEXT   9
+#define PARTS_MAX 64
+#define GAP       3 /* bytes between the parts of a vector */
+#define LEAST     256
+#define FOREIGN   0xee
+#define NEVER     UINT32_MAX
+
+/* How does the data of one side lie? */
+enum lie {
+    FLAT,
+    VECTOR,
+    CALLBACKS,
+    STINGY,
+    LIES
+}; /* STINGY: packs less than it is asked for */
+
+struct side {
+    enum lie lie;
+    size_t size;
+    unsigned char *memory; /* what is to be sent, or room for what comes */
+    size_t memory_size;
+    struct mbx_iovec parts[PARTS_MAX];
+    struct mbx_layout layout;
+    struct mbx_options options;
+    /* of the callbacks */
+    size_t next;
+    unsigned calls, ends;
+    unsigned fail_at; /* this call, from 0 on, returns: */
+    int64_t answer;
+};
+
+static uint64_t chance = 1;
+
+static size_t draw(size_t below)
+{
+    chance = chance * 6364136223846793005u + 1442695040888963407u;
+    return (size_t)(chance >> 33) % below;
+}
+
+/* ---- callbacks ---- */
+
+static bool fails_now(struct side *side)
+{
+    assert_int_equal(side->ends, 0);
+    return side->calls++ == side->fail_at;
+}
+
+static int64_t pack(void *context, size_t offset, void *to, size_t size)
+{
+    struct side *side = context;
+    size_t some = side->lie == STINGY ? 1 + draw(size) : size;
+
+    assert_int_equal(offset, side->next);
+    assert_true(size <= side->size - offset);
+    assert_true(size >= LEAST || size == side->size - offset);
+    if (fails_now(side))
+        return side->answer;
+    memcpy(to, side->memory + offset, some);
+    side->next += some;
+    return (int64_t)some;
+}
+
+static int unpack(void *context, size_t offset, const void *from, size_t size)
+{
+    struct side *side = context;
+
+    assert_int_equal(offset, side->next);
+    assert_true(size != 0 && size <= side->size - offset);
+    if (fails_now(side))
+        return (int)side->answer;
+    memcpy(side->memory + offset, from, size);
+    side->next += size;
+    return 0;
+}
+
+static void end(void *context)
+{
+    struct side *side = context;
+
+    side->ends++;
+}
+
+/* ---- sides ---- */
+
+/* Cuts size bytes into parts, some of them empty, with gaps between them. */
+static void make_vector(struct side *side)
+{
+    size_t left = side->size, at = 0, count = 0;
+
+    while (left != 0 && count < PARTS_MAX - 1) {
+        size_t most = count % 7 == 3 ? left : max_size(2 * side->size / PARTS_MAX, 2);
+        size_t size = count % 5 == 1 ? 0 : min_size(left, 1 + draw(most));
+
+        side->parts[count++] = (struct mbx_iovec){size != 0 ? side->memory + at : NULL, size};
+        at += size + GAP;
+        left -= size;
+    }
+    side->parts[count++] = (struct mbx_iovec){side->memory + at, left};
+    side->layout = (struct mbx_layout){.parts = side->parts, .count = count};
+    assert_true(at + left <= side->memory_size);
+}
+
+static void make(struct side *side, enum lie lie, size_t size, unsigned flags)
+{
+    *side = (struct side){
+        .lie = lie,
+        .size = size,
+        .memory_size = size + PARTS_MAX * GAP,
+        .fail_at = NEVER,
+        .options = {.flags = flags | (lie != FLAT ? MBX_LAYOUT : 0), .layout = &side->layout},
+    };
+    side->memory = malloc(side->memory_size);
+    memset(side->memory, FOREIGN, side->memory_size);
+    side->layout = (struct mbx_layout){.pack = pack, .unpack = unpack};
+    if (lie == VECTOR)
+        make_vector(side);
+    side->layout.end = end;
+    side->layout.context = side;
+}
+
+/* Puts data where the side has it, or compares: how many of the first `size` bytes are there, up
+ * to the first that is not; what is behind them, and between, must be untouched. */
+static void fill(struct side *side, const unsigned char *data)
+{
+    size_t at = 0;
+
+    if (side->lie != VECTOR) {
+        memcpy(side->memory, data, side->size);
+        return;
+    }
+    for (size_t i = 0; i < side->layout.count; i++) {
+        if (side->parts[i].size != 0)
+            memcpy(side->parts[i].base, data + at, side->parts[i].size);
+        at += side->parts[i].size;
+    }
+}
+
+static void check_range(const unsigned char *bytes, size_t size, const unsigned char *data,
+                        size_t have)
+{
+    size_t same = min_size(size, have);
+
+    if (same != 0 && memcmp(bytes, data, same) != 0)
+        fail_msg("of %zu bytes some arrive changed", same);
+    assert_int_equal(world_count_of(bytes + same, size - same, FOREIGN), size - same);
+}
+
+static void check(const struct side *side, const unsigned char *data, size_t have)
+{
+    size_t at = 0;
+
+    if (side->lie != VECTOR) {
+        check_range(side->memory, side->memory_size, data, have);
+        return;
+    }
+    for (size_t i = 0; i < side->layout.count; i++) {
+        const struct mbx_iovec *part = &side->parts[i];
+
+        if (part->size != 0)
+            check_range(part->base, part->size, data + at, at < have ? have - at : 0);
+        at += part->size;
+        if (i + 1 < side->layout.count && part->size != 0)
+            assert_int_equal(
+                world_count_of((unsigned char *)part->base + part->size, GAP, FOREIGN), GAP);
+    }
+}
+
+static void discard(struct side *side)
+{
+    if (side->lie != FLAT)
+        assert_int_equal(side->ends, 1);
+    free(side->memory);
+}
+
+static void *buffer_of(struct side *side)
+{
+    return side->lie == FLAT ? side->memory : NULL;
+}
+
+/* ---- one message ---- */
+
+struct sample {
+    enum lie from, to;
+    uint32_t peer;
+    size_t size, room;
+    unsigned flags; /* of the send */
+    bool is_sync, is_late, is_probed;
+};
+
+static int start_send(struct world *w, const struct sample *m, struct side *from,
+                      mbx_request *request)
+{
+    int (*call)(struct mbx_ep *, uint32_t, uint32_t, uint64_t, const void *, size_t,
+                const struct mbx_options *, mbx_request *) = m->is_sync ? mbx_ssend : mbx_send;
+    int err = call(w->eps[0], m->peer, CONTEXT, m->size, buffer_of(from), m->size,
+                   &from->options, request);
+
+    assert_true(err == 0 || (err == 1 && (m->flags & MBX_AT_ONCE)));
+    assert_true(err == 0 || *request == 0);
+    assert_true(!(m->flags & MBX_SILENT) || *request == 0);
+    if ((m->flags & MBX_COPY) && from->lie != FLAT)
+        assert_int_equal(from->ends, 1);
+    if (m->flags & MBX_COPY)
+        memset(from->memory, 0, from->memory_size);
+    return err;
+}
+
+static void start_recv(struct world *w, const struct sample *m, struct side *to,
+                       mbx_request *request)
+{
+    struct mbx_status status;
+    mbx_message message;
+    int who = (int)m->peer;
+
+    if (!m->is_probed) {
+        assert_int_equal(mbx_recv(w->eps[who], 0, CONTEXT, m->size, 0, buffer_of(to), m->room,
+                                  &to->options, request),
+                         0);
+        return;
+    }
+    assert_int_equal(world_mprobe(w, who, 0, CONTEXT, m->size, 0, &status, &message), 1);
+    assert_int_equal(status.size, m->size);
+    assert_int_equal(
+        mbx_mrecv(w->eps[who], message, buffer_of(to), m->room, &to->options, request), 0);
+}
+
+/* Both sides have ended with these errors; `have` bytes are there. */
+static void exchange(struct world *w, const struct sample *m, struct side *from,
+                     struct side *to, int send_error, int recv_error)
+{
+    mbx_request send = 0, recv = 0;
+    struct mbx_completion done;
+
+    if (m->is_late || m->is_probed) {
+        start_send(w, m, from, &send);
+        world_settle(w);
+        start_recv(w, m, to, &recv);
+    } else {
+        start_recv(w, m, to, &recv);
+        start_send(w, m, from, &send);
+    }
+    world_wait(w, (int)m->peer, recv, &done);
+    assert_int_equal(done.error, recv_error);
+    assert_int_equal(done.status.size, m->size);
+    if (recv_error == 0 || recv_error == -EMSGSIZE)
+        assert_int_equal(done.received, min_size(m->size, m->room));
+    if (send != 0)
+        world_wait_error(w, 0, send, send_error);
+    else
+        world_settle(w);
+}
+
+static void transfer(struct world *w, const struct sample *m)
+{
+    const unsigned char *data = world_data((unsigned)m->size, m->size);
+    struct side from, to;
+
+    make(&from, m->from, m->size, m->flags);
+    make(&to, m->to, m->room, 0);
+    fill(&from, data);
+    exchange(w, m, &from, &to, 0, m->size > m->room ? -EMSGSIZE : 0);
+    check(&to, data, min_size(m->size, m->room));
+    discard(&from);
+    discard(&to);
+}
+
+/* In each way in which at least one side is not flat; `few`: some of them. */
+static void transfer_lies(struct world *w, struct sample m, bool few)
+{
+    for (int lies = 1; lies < LIES * LIES; lies++) {
+        m.from = (enum lie)(lies % LIES);
+        m.to = (enum lie)(lies / LIES);
+        m.is_late = draw(3) == 0;
+        m.is_probed = !m.is_late && draw(6) == 0;
+        m.is_sync = draw(4) == 0;
+        if (m.to == STINGY || (few && draw(3) != 0))
+            continue;
+        transfer(w, &m);
+    }
+}
+
+static void transfer_size(struct world *w, uint32_t peer, size_t size)
+{
+    bool few = world_is_quick() || size > (size_t)64 << 10;
+
+    transfer_lies(w, (struct sample){.peer = peer, .size = size, .room = size}, few);
+}
+
+static void around(struct world *w, uint32_t peer, size_t size)
+{
+    for (int d = -1; d <= 1; d++)
+        if (size > 0 || d >= 0)
+            transfer_size(w, peer, size + (size_t)d);
+}
+
+/* ---- tests ---- */
+
+static void test_sizes(void **state)
+{
+    struct mbx_protocol_row rows[MBX_PROTOCOLS];
+    struct mbx_limits limits;
+    struct world w;
+    size_t packet;
+
+    world_open(&w, *state, 2, NULL);
+    mbx_limits_get(w.eps[0], &limits, sizeof limits);
+    packet = w.eps[0]->transport->limits.packet_max;
+    for (uint32_t peer = 0; peer < 2; peer++) {
+        int count = world_protocols(w.eps[0], peer, rows);
+
+        for (int i = 0; i < count - 1; i++)
+            around(&w, peer, rows[i].max_size);
+        around(&w, peer, BOUNCE_SIZE);
+    }
+    around(&w, 1, limits.inject);
+    around(&w, 1, packet);
+    around(&w, 1, 2 * packet);
+    around(&w, 1, 2 * BOUNCE_SIZE);
+    for (size_t size = 0; size < 40; size++)
+        transfer_size(&w, 1, size);
+    for (size_t size = 64; size <= (size_t)(world_is_quick() ? 1 : 4) << 20; size *= 4)
+        transfer_size(&w, 1, size + draw(size));
+    transfer_size(&w, 1, (size_t)4 << 20);
+    world_close(&w);
+}
+
+static void test_truncated(void **state)
+{
+    static const size_t sizes[] = {1, 100, 5000, 20000, 100000, 300000};
+    struct world w;
+
+    world_open(&w, *state, 2, NULL);
+    for (size_t i = 0; i < ARRAY_COUNT(sizes); i++) {
+        size_t size = sizes[i];
+        const size_t rooms[] = {0, 1, size / 3, size - 1, size + 1, 2 * size};
+
+        for (size_t k = 0; k < ARRAY_COUNT(rooms); k++)
+            transfer_lies(&w, (struct sample){.peer = 1, .size = size, .room = rooms[k]}, true);
+    }
+    world_close(&w);
+}
+
+/* Every flag of a send. */
+static void test_modes(void **state)
+{
+    static const unsigned flags[] = {MBX_SILENT, MBX_AT_ONCE, MBX_COPY, MBX_COPY | MBX_SILENT,
+                                     MBX_COPY | MBX_AT_ONCE};
+    static const size_t sizes[] = {0, 8, 100, 3000, 20000, 200000};
+    struct mbx_limits limits;
+    struct world w;
+
+    world_open(&w, *state, 2, NULL);
+    mbx_limits_get(w.eps[0], &limits, sizeof limits);
+    for (size_t i = 0; i < ARRAY_COUNT(flags) * ARRAY_COUNT(sizes); i++)
+        for (int from = 0; from < LIES; from++) {
+            struct sample m = {.flags = flags[i % ARRAY_COUNT(flags)], .peer = 1};
+
+            m.size = m.room = sizes[i / ARRAY_COUNT(flags)];
+            m.from = (enum lie)from;
+            m.is_late = draw(2);
+            m.is_sync = draw(2) && !(m.flags & MBX_AT_ONCE);
+            if (m.size <= limits.inject || !(m.flags & MBX_COPY))
+                transfer(&w, &m);
+        }
+    world_close(&w);
+}
+
+/* The callback call number `call` of one side fails.  False: there are fewer. */
+static bool fails(struct world *w, struct sample m, unsigned call, int64_t answer, int error,
+                  bool is_send)
+{
+    const unsigned char *data = world_data(5, m.size);
+    struct side from, to;
+    bool has_failed;
+    mbx_request send = 0, recv = 0;
+    struct mbx_completion sent, received;
+
+    make(&from, is_send ? m.from : FLAT, m.size, 0);
+    make(&to, is_send ? m.to : CALLBACKS, m.room, 0);
+    fill(&from, data);
+    (is_send ? &from : &to)->fail_at = call;
+    (is_send ? &from : &to)->answer = answer;
+    if (m.is_late)
+        start_send(w, &m, &from, &send);
+    else
+        start_recv(w, &m, &to, &recv);
+    if (m.is_late)
+        world_settle(w);
+    if (m.is_late)
+        start_recv(w, &m, &to, &recv);
+    else
+        start_send(w, &m, &from, &send);
+    world_wait(w, 1, recv, &received);
+    world_wait(w, 0, send, &sent);
+    has_failed = (is_send ? &from : &to)->calls > call;
+    assert_int_equal((is_send ? &sent : &received)->error, has_failed ? error : 0);
+    assert_int_equal((is_send ? &received : &sent)->error, has_failed && is_send ? -EIO : 0);
+    if (has_failed)
+        assert_int_equal((is_send ? &from : &to)->calls, call + 1);
+    if (!is_send && has_failed)
+        assert_int_equal(received.received, to.next);
+    assert_true(received.received <= m.size);
+    if (to.lie == FLAT || to.lie == CALLBACKS)
+        check(&to, data, received.received);
+    discard(&from);
+    discard(&to);
+    return has_failed;
+}
+
+static void test_callbacks_that_fail(void **state)
+{
+    static const size_t sizes[] = {10, 1000, 12000, 40000, 150000};
+    static const struct {
+        int64_t answer;
+        int error;
+    } answers[] = {{-EBADMSG, -EBADMSG}, {-ENOMEM, -ENOMEM}, {0, -EIO}, {1 << 30, -EIO}};
+    struct world w;
+
+    world_open(&w, *state, 2, NULL);
+    for (size_t i = 0; i < ARRAY_COUNT(sizes); i++)
+        for (int kind = 0; kind < 8; kind++) {
+            struct sample m = {.from = kind % 2 ? STINGY : CALLBACKS,
+                               .to = kind & 2 ? CALLBACKS : FLAT,
+                               .peer = 1,
+                               .size = sizes[i],
+                               .room = sizes[i],
+                               .is_late = kind & 4};
+            unsigned step = world_is_quick() || world_is_elsewhere(*state) ? 5 : 1;
+
+            for (unsigned call = 0, k = 0;
+                 fails(&w, m, call, answers[k % 4].answer, answers[k % 4].error, true);
+                 call += step, k++)
+                ;
+            for (unsigned call = 0, k = 0;
+                 fails(&w, m, call, k % 2 ? 3 : -EBADMSG, k % 2 ? -EIO : -EBADMSG, false);
+                 call += step, k++)
+                ;
+        }
+    transfer(&w,
+             &(struct sample){
+                 .from = CALLBACKS, .to = VECTOR, .peer = 1, .size = 100000, .room = 100000});
+    world_close(&w);
+}
+
+/* Sends in a row arrive in this order, whatever they are. */
+static void test_order(void **state)
+{
+    enum { MESSAGES = 60 };
+    struct side from[MESSAGES], to[MESSAGES];
+    mbx_request sends[MESSAGES], recvs[MESSAGES];
+    struct world w;
+
+    world_open(&w, *state, 2, NULL);
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < MESSAGES; i++) {
+            size_t size = (size_t)1 << draw(18);
+
+            make(&from[i], (enum lie)draw(LIES), size + draw(size), 0);
+            make(&to[i], (enum lie)draw(STINGY), 2 * size, 0);
+            fill(&from[i], world_data((unsigned)i, from[i].size));
+        }
+        for (int i = 0; i < 2 * MESSAGES; i++) {
+            struct side *side = i / MESSAGES == round ? &from[i % MESSAGES] : &to[i % MESSAGES];
+
+            if (side == &from[i % MESSAGES])
+                assert_int_equal(mbx_send(w.eps[0], 1, CONTEXT, 1, buffer_of(side), side->size,
+                                          &side->options, &sends[i % MESSAGES]),
+                                 0);
+            else
+                assert_int_equal(mbx_recv(w.eps[1], i % 2 ? 0 : MBX_ANY_SOURCE, CONTEXT, 1, 0,
+                                          buffer_of(side), side->size, &side->options,
+                                          &recvs[i % MESSAGES]),
+                                 0);
+            if (i == MESSAGES - 1)
+                world_settle(&w);
+        }
+        for (int i = 0; i < MESSAGES; i++) {
+            world_wait_error(&w, 1, recvs[i], from[i].size > to[i].size ? -EMSGSIZE : 0);
+            world_wait_error(&w, 0, sends[i], 0);
+            check(&to[i], world_data((unsigned)i, from[i].size),
+                  min_size(from[i].size, to[i].size));
+        }
+        for (int i = 0; i < MESSAGES; i++) {
+            discard(&from[i]);
+            discard(&to[i]);
+        }
+    }
+    world_close(&w);
+}
+
+/* However many messages move, the memory for it is some bounce buffers, and none is left. */
+static void test_memory(void **state)
+{
+    enum { MESSAGES = 40 };
+    const size_t size = (size_t)(world_is_quick() ? 300 : 1000) << 10;
+    struct side from[MESSAGES], to[MESSAGES];
+    mbx_request sends[MESSAGES], recvs[MESSAGES];
+    uint32_t most;
+    struct world w;
+
+    world_open(&w, *state, 2, NULL);
+    for (int i = 0; i < MESSAGES; i++) {
+        make(&from[i], i % 3 ? CALLBACKS : FLAT, size, 0);
+        make(&to[i], i % 3 == 1 ? FLAT : CALLBACKS, size, 0);
+        fill(&from[i], world_data((unsigned)i, size));
+        assert_int_equal(mbx_recv(w.eps[1], 0, CONTEXT, 1, 0, buffer_of(&to[i]), size,
+                                  &to[i].options, &recvs[i]),
+                         0);
+        assert_int_equal(mbx_send(w.eps[0], 1, CONTEXT, 1, buffer_of(&from[i]), size,
+                                  &from[i].options, &sends[i]),
+                         0);
+    }
+    for (int i = 0; i < MESSAGES; i++) {
+        world_wait_error(&w, 1, recvs[i], 0);
+        world_wait_error(&w, 0, sends[i], 0);
+        check(&to[i], world_data((unsigned)i, size), size);
+        discard(&from[i]);
+        discard(&to[i]);
+    }
+    assert_int_equal(pieces_bounces(w.eps[0], &most), 0);
+    assert_true(most <= MESSAGES);
+    assert_int_equal(pieces_bounces(w.eps[1], &most), 0);
+    assert_true(most <= PIECES_BOUNCES * MESSAGES);
+    world_close(&w);
+}
+
+/* Without a bounce buffer it goes on. */
+static void test_no_memory(void **state)
+{
+    static struct pieces *hogs[2][BOUNCES_MOST];
+    const struct mbx_layout layout = {.pack = pack};
+    struct world w;
+    uint32_t most;
+    size_t size;
+
+    world_open(&w, *state, 2, NULL);
+    for (int who = 0; who < 2; who++)
+        for (int i = 0; i < BOUNCES_MOST; i++) {
+            hogs[who][i] = pieces_make(w.eps[who], &layout, 1);
+            pieces_bounce(w.eps[who], hogs[who][i], &size);
+            assert_int_equal(size, BOUNCE_SIZE);
+        }
+    for (enum lie lie = VECTOR; lie < STINGY; lie++)
+        transfer_lies(&w, (struct sample){.peer = 1, .size = 100000, .room = 90000}, false);
+    for (int who = 0; who < 2; who++) {
+        assert_int_equal(pieces_bounces(w.eps[who], &most), BOUNCES_MOST);
+        for (int i = 0; i < BOUNCES_MOST; i++)
+            pieces_drop(w.eps[who], hogs[who][i]);
+    }
+    world_close(&w);
+}
+
+static void test_cancel_and_discard(void **state)
+{
+    struct mbx_completion done;
+    struct mbx_status status;
+    mbx_message message;
+    mbx_request request;
+    struct side side;
+    struct world w;
+
+    world_open(&w, *state, 2, NULL);
+    for (enum lie lie = VECTOR; lie < STINGY; lie++) {
+        make(&side, lie, 5000, 0);
+        assert_int_equal(
+            mbx_recv(w.eps[1], 0, CONTEXT, 5, 0, NULL, 5000, &side.options, &request), 0);
+        assert_int_equal(side.ends, 0);
+        assert_int_equal(mbx_cancel(w.eps[1], request), 0);
+        world_wait(&w, 1, request, &done);
+        assert_int_equal(done.error, -ECANCELED);
+        check(&side, NULL, 0);
+        discard(&side);
+        for (size_t size = 10; size < 1000000; size *= 10) {
+            make(&side, lie, size, 0);
+            fill(&side, world_data(1, size));
+            assert_int_equal(
+                mbx_ssend(w.eps[0], 1, CONTEXT, 5, NULL, size, &side.options, &request), 0);
+            world_settle(&w);
+            assert_int_equal(world_mprobe(&w, 1, 0, CONTEXT, 5, 0, &status, &message), 1);
+            assert_int_equal(mbx_discard(w.eps[1], message), 0);
+            world_wait_error(&w, 0, request, 0);
+            discard(&side);
+        }
+    }
+    world_close(&w);
+}
+
+static void test_arguments(void **state)
+{
+    unsigned char bytes[8] = {0};
+    const struct mbx_iovec parts[] = {{bytes, 4}, {NULL, 0}, {bytes + 4, 3}};
+    const struct mbx_iovec wrong[] = {{NULL, 7}};
+    const struct mbx_layout good = {.parts = parts, .count = 3};
+    const struct mbx_layout bad[] = {
+        {.parts = parts, .count = 2},                                 /* too short */
+        {.parts = wrong, .count = 1},                                 /* nowhere */
+        {.parts = parts, .count = 3, .flags = 1},                     /* unknown flag */
+        {.parts = parts, .count = 3, .pack = pack, .unpack = unpack}, /* both */
+        {.count = 3},                                                 /* neither */
+    };
+    struct mbx_limits limits;
+    struct mbx_options options = {.flags = MBX_LAYOUT};
+    mbx_request request = 77;
+    struct mbx_ep *ep;
+    struct world w;
+
+    world_open(&w, *state, 2, NULL);
+    ep = w.eps[0];
+    mbx_limits_get(ep, &limits, sizeof limits);
+    for (size_t i = 0; i <= ARRAY_COUNT(bad); i++) {
+        options.layout = i < ARRAY_COUNT(bad) ? &bad[i] : NULL;
+        assert_int_equal(mbx_send(ep, 1, 1, 2, NULL, 7, &options, &request), -EINVAL);
+        assert_int_equal(mbx_ssend(ep, 1, 1, 2, NULL, 7, &options, &request), -EINVAL);
+        assert_int_equal(mbx_recv(ep, 1, 1, 2, 0, NULL, 7, &options, &request), -EINVAL);
+        assert_int_equal(mbx_mrecv(ep, 5, NULL, 7, &options, &request), -EINVAL);
+    }
+    options.layout = &good;
+    assert_int_equal(mbx_send(ep, 9, 1, 2, NULL, 7, &options, &request), -EINVAL);
+    assert_int_equal(mbx_recv(ep, 9, 1, 2, 0, NULL, 7, &options, &request), -EINVAL);
+    assert_int_equal(mbx_send(ep, 1, UINT32_MAX, 2, NULL, 7, &options, &request), -EINVAL);
+    assert_int_equal(mbx_recv(ep, 1, UINT32_MAX, 2, 0, NULL, 7, &options, &request), -EINVAL);
+    assert_int_equal(mbx_send(ep, 1, 1, 2, NULL, 8, &options, &request), -EINVAL);
+    assert_int_equal(mbx_mrecv(ep, 5, NULL, 7, &options, &request), -ESTALE);
+    assert_int_equal(mbx_write(ep, 1, NULL, 7, 0, 0, &options, &request), -EINVAL);
+    assert_int_equal(mbx_read(ep, 1, NULL, 7, 0, 0, &options, &request), -EINVAL);
+    options.flags = MBX_COPY;
+    assert_int_equal(mbx_send(ep, 1, 1, 2, NULL, 7, &options, &request), -EINVAL);
+    assert_int_equal(mbx_send(ep, 1, 1, 2, bytes, limits.inject + 1, &options, &request),
+                     -EMSGSIZE);
+    assert_int_equal(request, 77);
+    world_close(&w);
+}
+
+/* Whether its peer is there is looked at from time to time. */
+static void await_end(struct mbx_ep *ep, mbx_request request)
+{
+    struct mbx_completion done;
+    int err;
+
+    for (int i = 0; (err = mbx_wait(ep, request, 1000000, &done)) != 0; i++) {
+        assert_true(err == -EINTR || err == -ETIMEDOUT);
+        assert_true(i < world_patience());
+    }
+    assert_true(done.error == 0 || done.error == -ENOTCONN || done.error == -EHOSTUNREACH);
+}
+
+/* What is pending when an endpoint closes is over: at the one that closes at once, at the other
+ * when that is found out. */
+static void test_close(void **state)
+{
+    enum { SENDS = 4 };
+    static const size_t sizes[SENDS] = {100, 5000, 100000, 1000000};
+    struct side from[SENDS], to;
+    mbx_request sends[SENDS], recv;
+    struct world w;
+
+    for (int closes = 0; closes < 2; closes++) {
+        world_open(&w, *state, 2,
+                   (const char *[]){"CLOSE_TIMEOUT=100ms", "PEER_TIMEOUT=20ms", NULL});
+        make(&to, CALLBACKS, 100, 0);
+        assert_int_equal(mbx_recv(w.eps[closes], (uint32_t)!closes, CONTEXT, 5, 0, NULL, 100,
+                                  &to.options, &recv),
+                         0);
+        for (int i = 0; i < SENDS; i++) {
+            make(&from[i], CALLBACKS, sizes[i], 0);
+            fill(&from[i], world_data(1, sizes[i]));
+            assert_int_equal(
+                mbx_send(w.eps[0], 1, CONTEXT, 6, NULL, sizes[i], &from[i].options, &sends[i]),
+                0);
+        }
+        world_settle(&w);
+        world_close_one(&w, closes);
+        assert_int_equal(to.ends, 1);
+        for (int i = 0; i < SENDS; i++) {
+            if (closes == 1)
+                await_end(w.eps[0], sends[i]);
+            discard(&from[i]);
+        }
+        discard(&to);
+        world_close(&w);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_sizes),     cmocka_unit_test(test_truncated),
+        cmocka_unit_test(test_modes),     cmocka_unit_test(test_callbacks_that_fail),
+        cmocka_unit_test(test_order),     cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_no_memory), cmocka_unit_test(test_cancel_and_discard),
+        cmocka_unit_test(test_arguments), cmocka_unit_test(test_close),
+    };
+
+    return world_main(argc, argv, tests, ARRAY_COUNT(tests));
+}
