@@ -111,6 +111,7 @@ test_static() {
         check scripts/check/params
     fi
     check scripts/check/header
+    check scripts/check/wire
     check scripts/check/walk
     check scripts/check/provider
     check scripts/check/docs

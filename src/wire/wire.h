@@ -15,7 +15,7 @@
  *     24     4  context_id  as tag
  *     28     4  zero        must be 0
  *
- * then, by type, a body (* has an envelope):
+ * then, by type, a body (* has an envelope; docs/wire.md has a table made from this):
  *
  *  *EAGER  -            the whole message is the payload
  *  *SYNC   sender       as EAGER, of a synchronous send: wants a FIN on match
