@@ -136,7 +136,7 @@ enum request_flags {
     REQUEST_INTERNAL = 1 << 1,         /* no entry ever: inject, discard */
     REQUEST_SYNC = 1 << 2,             /* send: completes on match */
     REQUEST_COPIED = 1 << 3,           /* buf is the library's and freed on completion */
-    REQUEST_OWES_FIN = 1 << 4,         /* receive: a FIN to `remote` has not left */
+    REQUEST_OWES_FIN = 1 << 4,         /* receive: a FIN to remote has not left */
     REQUEST_EXPOSED = 1 << 5,          /* send: buf is readable by the peer */
     REQUEST_AWAITED = 1 << 6,          /* a thread may sleep until it is complete */
     REQUEST_LEAVING = 1 << 7,          /* send: on out with its first packet */
@@ -156,6 +156,14 @@ struct recv_open {
     uint64_t
         number; /* grows in the order of the posts, once receives are advertised: receiver.c */
     uint64_t word; /* the name of its word, or 0: lockword.h */
+};
+
+/* The other side of a message or an access, once it is known. */
+struct remote {
+    uint64_t request; /* its number there */
+    uint64_t key,
+        address; /* of the sender's buffer, if the receiver is to read it, or ours is exposed;
+                              of the buffer of who begins an access */
 };
 
 /* Where a sender writes. */
@@ -195,7 +203,7 @@ struct access {
 };
 
 struct request {
-    union {
+    union {                            /* one of these: proto.h */
         struct mbx_match_recv match;   /* receive: its place in the matching engine */
         struct mbx_match_msg deferred; /* deferred send: its place among those (backlog.c) */
         struct access access;          /* one-sided */
@@ -224,11 +232,7 @@ struct request {
         uint64_t end;   /* send: behind the bytes that were asked for, or may be written */
     };
     union {
-        struct {
-            uint64_t remote;  /* the other side's request number */
-            uint64_t key;     /* rendezvous: of the sender's buffer, with: */
-            uint64_t address; /* where it lies */
-        };
+        struct remote remote;
         struct recv_open open; /* receive, PROTO_RECV; its word is 0 in PROTO_RPUT_RECV */
     };
     struct mbx_completion completion; /* of a receive: error once matched, if the rest goes

@@ -59,7 +59,7 @@ int outq_tell(struct mbx_ep *ep, struct peer *peer, enum wire_type type, const v
 
 static int outq_send_fin(struct mbx_ep *ep, struct request *req)
 {
-    struct wire_fin fin = {.sender = req->remote};
+    struct wire_fin fin = {.sender = req->remote.request};
     const struct outgoing packet = {.type = WIRE_FIN, .body = &fin};
     int err = outq_send(peer_get(ep, req->peer)->link, &packet);
 
@@ -72,7 +72,7 @@ OUT_OF_LINE void outq_owe_fin(struct mbx_ep *ep, struct request *req, uint64_t s
 {
     struct peer *peer = peer_get(ep, req->peer);
 
-    req->remote = sender;
+    req->remote.request = sender;
     req->flags |= REQUEST_OWES_FIN;
     if (!list_is_empty(&peer->out) || outq_send_fin(ep, req) == -EAGAIN) {
         peer->fins++;

@@ -6,6 +6,19 @@
 
 #include "core/core.h"
 
+/* A receive of EAGER, RNDV or RPUT_RECV has met its message, and its place in the engine is over. */
+static const uint8_t parts[PROTOS] = {
+    [PROTO_RECV] = PART_MATCH,       [PROTO_OFFLOAD] = PART_MATCH,
+    [PROTO_BACKLOG] = PART_DEFERRED, [PROTO_RPUT_SEND] = PART_TARGET,
+    [PROTO_COOP] = PART_COOP,        [PROTO_ACCESS] = PART_ACCESS,
+    [PROTO_TARGET] = PART_ACCESS,
+};
+
+bool request_has(const struct request *req, enum request_part part)
+{
+    return parts[PROTO_OF(req->state)] == part;
+}
+
 static const struct proto_state *state_of(const struct mbx_ep *ep, unsigned state)
 {
     return &ep->protos[PROTO_OF(state)]->states[state % PROTO_STATES];

@@ -18,8 +18,8 @@
  *
  * Invariants
  *   I1  a request moves only to a state that `next` or `then` of its state names
- *   I2  which member of the unions of struct request is live follows from the protocol, and
- *       from the flags where a protocol says so
+ *   I2  which part of a request lies in the union of them follows from its protocol alone:
+ *       request_has(); `announced` lies in the place of `shadow` if and only if it is ANNOUNCED
  *   I3  a request is of a kind that its state names
  *   I4  a request is on mbx_ep.active if and only if `queue` of its state says so; its protocol
  *       has `work`
@@ -64,6 +64,16 @@ enum proto_id {
 
 static_assert(PROTO_STATE(PROTOS, 0) <= UINT8_MAX, "a state is one byte");
 
+/* The parts of a request of which it has one at a time. */
+enum request_part {
+    PART_NONE,
+    PART_MATCH,    /* request.match */
+    PART_DEFERRED, /* request.deferred */
+    PART_TARGET,   /* request.target */
+    PART_COOP,     /* request.coop */
+    PART_ACCESS    /* request.access */
+};
+
 /* Is a node of a request on a list? */
 enum proto_where {
     PROTO_NEVER,
@@ -106,6 +116,9 @@ struct proto {
     /* req, which is ANNOUNCED, is complete: nobody is to write into its buffer any more. */
     void (*ended)(struct mbx_ep *ep, struct request *req);
 };
+
+/* Does req, which is not complete, have this part now? */
+bool request_has(const struct request *req, enum request_part part);
 
 /* May a request go from one of these states to the other? */
 bool proto_may_move(const struct mbx_ep *ep, unsigned from, unsigned to);

@@ -32,7 +32,7 @@ static void request_return_buffer(struct mbx_ep *ep, struct request *req)
     struct link *link = peer_get(ep, req->peer)->link;
 
     if (req->flags & REQUEST_EXPOSED)
-        transport_unexpose(link, req->address, req->key);
+        transport_unexpose(link, req->remote.address, req->remote.key);
     if (req->flags & REQUEST_COPIED)
         mem_free(req->buf);
     req->flags &= (uint32_t) ~(REQUEST_EXPOSED | REQUEST_COPIED);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * request_valid.c - where a request is, by its state: core.h I1, I4, I5, I7, proto.h I3, I4.
+ * request_valid.c - where a request is, by its state: core.h I1, I4, I5, I7, proto.h I2 to
+ * I4.
  */
 #include "core/valid.h"
 
@@ -38,6 +39,21 @@ static bool place_is_valid(const struct mbx_ep *ep, const struct request *req)
                  req->state != REQUEST_POSTED || is_in_engine || !list_is_linked(&req->queue));
 }
 
+/* Is what the flags say of the parts of req possible in its protocol? */
+static bool part_is_valid(const struct mbx_ep *ep, const struct request *req)
+{
+    bool has_target = request_has(req, PART_TARGET);
+    bool may_be_announced = request_has(req, PART_COOP) || req->state == REQUEST_POSTED ||
+                            req->state == REQUEST_REVOKING;
+
+    if (req->state == REQUEST_COMPLETE || req->state == REQUEST_LINGER)
+        return true;
+    return HOLDS("proto.h I2", has_target || !(req->flags & (REQUEST_MOVING | REQUEST_COOP))) &&
+           HOLDS("proto.h I2", !(req->flags & REQUEST_ANNOUNCED) || ep->offload == NULL) &&
+           HOLDS("proto.h I2", !(req->flags & REQUEST_ANNOUNCED) || may_be_announced ||
+                                   PROTO_OF(req->state) == PROTO_RPUT_RECV);
+}
+
 /* What a request still has, that it gives back when it is complete. */
 static bool end_is_valid(const struct request *req)
 {
@@ -70,8 +86,8 @@ static void count(void *arg, void *object)
 
     if (!census->is_valid)
         return;
-    census->is_valid = place_is_valid(census->ep, req) && end_is_valid(req) &&
-                       amount_is_valid(census->ep, req);
+    census->is_valid = place_is_valid(census->ep, req) && part_is_valid(census->ep, req) &&
+                       end_is_valid(req) && amount_is_valid(census->ep, req);
     if (!census->is_valid)
         return;
     census->done += req->state == REQUEST_COMPLETE;

@@ -163,9 +163,9 @@ static void offload_done(struct mbx_ep *ep, struct request *req, int error)
 /* Where a rendezvous is to be continued. */
 static void offload_find(struct request *req, const struct mbx_device_event *event)
 {
-    req->remote = event->sender;
-    req->address = event->address;
-    req->key = event->key;
+    req->remote.request = event->sender;
+    req->remote.address = event->address;
+    req->remote.key = event->key;
 }
 
 /* req has met the message that the device has matched it with. */
@@ -255,7 +255,8 @@ static void on_moved(void *arg, struct shadow_recv *recv, const struct mbx_devic
             req->done = min_size(event->done, req->total);
         offload_done(ep, req, event->error);
     } else if (req->protocol == MBX_RNDV_READ) {
-        ep->stats.read_fallbacks += event->type == MBX_DEVICE_INCOMPLETE && req->address != 0;
+        ep->stats.read_fallbacks +=
+            event->type == MBX_DEVICE_INCOMPLETE && req->remote.address != 0;
         if (event->type == MBX_DEVICE_INCOMPLETE)
             req->done = min_size(event->done, req->total);
         rndv_resume(ep, req, event->type == MBX_DEVICE_INCOMPLETE);

@@ -145,8 +145,8 @@ static int eager_step(struct mbx_ep *ep, struct request *req)
 /* The message of req has been copied whole, so all its fragments have left the sender. */
 static void eager_done(struct mbx_ep *ep, struct request *req)
 {
-    if (unlikely(req->remote != 0))
-        outq_owe_fin(ep, req, req->remote);
+    if (unlikely(req->remote.request != 0))
+        outq_owe_fin(ep, req, req->remote.request);
     req->completion.received = req->total;
     request_complete(ep, req, req->completion.error);
 }
@@ -180,7 +180,7 @@ static inline void eager_received(struct mbx_ep *ep, struct request *req,
 /* req has met an eager message, of which arrival->have bytes are here. */
 void eager_receive(struct mbx_ep *ep, struct request *req, const struct arrival *arrival)
 {
-    req->remote = arrival->sender;
+    req->remote.request = arrival->sender;
     copy_bytes(req->buf, arrival->payload, min_size(arrival->have, req->total));
     eager_received(ep, req, arrival);
 }
@@ -188,7 +188,7 @@ void eager_receive(struct mbx_ep *ep, struct request *req, const struct arrival 
 OUT_OF_LINE void eager_receive_pieces(struct mbx_ep *ep, struct request *req,
                                       const struct arrival *arrival)
 {
-    req->remote = arrival->sender;
+    req->remote.request = arrival->sender;
     pieces_unpack(req->pieces, arrival->payload, min_size(arrival->have, req->total));
     eager_received(ep, req, arrival);
 }

@@ -73,18 +73,19 @@ void rndv_expose(struct mbx_ep *ep, struct request *req, uint64_t *address, uint
             req->protocol = MBX_RNDV_DATA;
         return;
     }
-    *address = req->flags & REQUEST_EXPOSED ? req->address : 0;
-    *key = req->flags & REQUEST_EXPOSED ? req->key : 0;
+    *address = req->flags & REQUEST_EXPOSED ? req->remote.address : 0;
+    *key = req->flags & REQUEST_EXPOSED ? req->remote.key : 0;
 }
 
 void rndv_expose_undecided(const struct peer *peer, struct request *req, uint64_t *address,
                            uint64_t *key)
 {
     if (!(req->flags & (REQUEST_EXPOSED | REQUEST_PIECES)) && peer->can_read &&
-        transport_expose(peer->link, req->buf, req->size, &req->address, &req->key) == 0)
+        transport_expose(peer->link, req->buf, req->size, &req->remote.address,
+                         &req->remote.key) == 0)
         req->flags |= REQUEST_EXPOSED;
-    *address = req->flags & REQUEST_EXPOSED ? req->address : 0;
-    *key = req->flags & REQUEST_EXPOSED ? req->key : 0;
+    *address = req->flags & REQUEST_EXPOSED ? req->remote.address : 0;
+    *key = req->flags & REQUEST_EXPOSED ? req->remote.key : 0;
 }
 
 static int rndv_send_rts(struct mbx_ep *ep, struct request *req)
@@ -105,7 +106,7 @@ static void rndv_sent(struct mbx_ep *ep, struct request *req, enum mbx_protocol 
 static int rndv_send_data(struct mbx_ep *ep, struct request *req)
 {
     size_t size = min_size(rndv_room(ep, WIRE_DATA), req->end - req->done);
-    struct wire_data data = {.receiver = req->remote, .offset = req->done};
+    struct wire_data data = {.receiver = req->remote.request, .offset = req->done};
     bool is_in_pieces = request_is_in_pieces(req);
     const char *from =
         is_in_pieces ? pieces_next(ep, req->pieces, &size) : req->buf + req->done;
@@ -125,7 +126,7 @@ static int rndv_send_data(struct mbx_ep *ep, struct request *req)
 /* The rest of req cannot be packed: its receiver is told. */
 static int rndv_send_broken(struct mbx_ep *ep, struct request *req)
 {
-    const struct wire_data data = {.receiver = req->remote, .offset = req->done};
+    const struct wire_data data = {.receiver = req->remote.request, .offset = req->done};
     const struct outgoing packet = {.type = WIRE_DATA, .flags = WIRE_BROKEN, .body = &data};
 
     return outq_send(peer_get(ep, req->peer)->link, &packet);
@@ -141,7 +142,7 @@ static int rndv_asked(struct mbx_ep *ep, struct peer *peer, struct request *req,
         cts->offset != req->pieces->done)
         return -EPROTO; /* they are packed in their order */
     proto_move(ep, req, RNDV_SEND_DATA);
-    req->remote = cts->receiver;
+    req->remote.request = cts->receiver;
     req->done = cts->offset;
     req->end = cts->offset + cts->size;
     outq_push(ep, peer, req);
@@ -178,7 +179,7 @@ void rndv_received(struct mbx_ep *ep, struct request *req, enum mbx_protocol pro
     ep->stats.received_bytes[protocol] += req->completion.status.size;
     req->completion.received = req->total;
     if (protocol == MBX_RNDV_READ)
-        outq_owe_fin(ep, req, req->remote);
+        outq_owe_fin(ep, req, req->remote.request);
     request_complete(ep, req, req->completion.error);
 }
 
@@ -214,8 +215,8 @@ int rndv_read_chunk(struct mbx_ep *ep, struct request *req, uint64_t end, unsign
     int err;
 
     proto_move(ep, req, waits); /* the transport may tell before it returns */
-    err = transport_read(link, req->buf + req->done, req->address + req->done, req->key, size,
-                         req);
+    err = transport_read(link, req->buf + req->done, req->remote.address + req->done,
+                         req->remote.key, size, req);
     if (err == -EINPROGRESS)
         return err;
     proto_move(ep, req, reads);
@@ -265,7 +266,7 @@ static void on_read(struct mbx_ep *ep, struct request *req, int error)
 void rndv_resume(struct mbx_ep *ep, struct request *req, bool ask)
 {
     if (req->done < req->total &&
-        (ask || !(peer_get(ep, req->peer)->can_read && req->address))) {
+        (ask || !(peer_get(ep, req->peer)->can_read && req->remote.address))) {
         rndv_ask(ep, req);
     } else if (request_is_in_pieces(req)) {
         proto_move(ep, req, PIECES_READ);
@@ -285,16 +286,16 @@ OUT_OF_LINE void rndv_receive(struct mbx_ep *ep, struct request *req,
     if (payload != 0)
         request_put(req, 0, arrival->payload, payload);
     req->done = payload;
-    req->remote = arrival->sender;
-    req->address = arrival->rts->address;
-    req->key = arrival->rts->key;
+    req->remote.request = arrival->sender;
+    req->remote.address = arrival->rts->address;
+    req->remote.key = arrival->rts->key;
     rndv_resume(ep, req, false);
 }
 
 static int rndv_send_cts(struct mbx_ep *ep, struct request *req)
 {
     struct wire_cts cts = {
-        .sender = req->remote,
+        .sender = req->remote.request,
         .receiver = req->completion.request,
         .offset = req->done,
         .size = req->total - req->done,

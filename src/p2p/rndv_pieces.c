@@ -51,8 +51,8 @@ static int read_into(struct mbx_ep *ep, struct request *req)
     size = read_size(ep, req, size);
     pieces->asked = size;
     proto_move(ep, req, PIECES_READ_WAIT); /* the transport may tell before it returns */
-    err = transport_read(peer_get(ep, req->peer)->link, pieces->place, req->address + req->done,
-                         req->key, size, req);
+    err = transport_read(peer_get(ep, req->peer)->link, pieces->place,
+                         req->remote.address + req->done, req->remote.key, size, req);
     if (err == -EINPROGRESS)
         return err;
     proto_move(ep, req, PIECES_READ);

@@ -141,6 +141,7 @@ static int access_step(struct mbx_ep *ep, struct request *req)
 {
     int err;
 
+    assert(request_has(req, PART_ACCESS));
     assert(req->state == ACCESS_LEAVING || req->state == ACCESS_PUSHING);
     if (req->state == ACCESS_PUSHING)
         err = access_push(ep, req);

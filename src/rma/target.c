@@ -77,7 +77,7 @@ static int job_answer(struct mbx_ep *ep, struct request *job, unsigned flags,
                       const void *payload, size_t size)
 {
     const struct wire_answer answer = {
-        .sender = job->remote,
+        .sender = job->remote.request,
         .error = job->access.error,
         .offset = job->done,
     };
@@ -115,15 +115,15 @@ static int job_chunk(struct mbx_ep *ep, struct request *job, struct region *regi
     struct link *link = peer_get(ep, job->peer)->link;
     size_t size = min_size(ep->settings.read_chunk, job->total - job->done);
     char *here = region_at(region, job->access.at + job->done);
-    uint64_t there = job->address + job->done;
+    uint64_t there = job->remote.address + job->done;
     int err;
 
     proto_move(ep, job, TARGET_MOVING); /* the transport may tell before it returns */
     region->busy++;
     if (job->access.type == ACCESS_PUT)
-        err = transport_read(link, here, there, job->key, size, job);
+        err = transport_read(link, here, there, job->remote.key, size, job);
     else
-        err = transport_write(link, there, job->key, here, size, job);
+        err = transport_write(link, there, job->remote.key, here, size, job);
     if (err == -EINPROGRESS)
         return err;
     region->busy--;
@@ -139,12 +139,12 @@ static void job_chunk_failed(struct mbx_ep *ep, struct request *job, int err)
     ep->stats.served_fallbacks++;
     if (err == -ENOTSUP)
         peer_get(ep, job->peer)->can_read = false;
-    job->address = job->key = 0;
+    job->remote.address = job->remote.key = 0;
 }
 
 static bool job_can_chunk(const struct mbx_ep *ep, const struct request *job)
 {
-    return job->address != 0 && peer_get(ep, job->peer)->can_read;
+    return job->remote.address != 0 && peer_get(ep, job->peer)->can_read;
 }
 
 /* As a step, for what is too long for packets. */
@@ -235,6 +235,7 @@ static int job_step(struct mbx_ep *ep, struct request *job)
 {
     struct region *region;
 
+    assert(request_has(job, PART_ACCESS));
     if (job->state != TARGET_TURN)
         return -EAGAIN;
     if (job->access.is_moved)
@@ -343,6 +344,7 @@ static void target_moved(struct mbx_ep *ep, struct request *job, int error)
 {
     struct region *region = region_find(ep, job->access.key);
 
+    assert(request_has(job, PART_ACCESS));
     assert(region != NULL && region->busy != 0); /* it is not removed before */
     region->busy--;
     proto_move(ep, job, TARGET_TURN);
@@ -453,19 +455,19 @@ static int job_describe(struct request *job, const struct wire_packet *packet)
                    : packet->header.type == WIRE_GET ? ACCESS_GET
                                                      : ACCESS_ATOMIC;
     if (packet->header.type != WIRE_ATOMIC) {
-        job->remote = range->sender;
+        job->remote.request = range->sender;
         access->key = range->key;
         access->at = range->at;
         access->has_data = packet->header.flags & WIRE_HAS_DATA;
         access->has_payload = packet->payload_size != 0;
         job->total = range->size;
-        job->address = range->address;
-        job->key = range->exposed;
+        job->remote.address = range->address;
+        job->remote.key = range->exposed;
         return 0;
     }
     op = (enum mbx_op)(atomic->what & WIRE_ATOMIC_OP);
     each = mbx_atomic_size(op, (enum mbx_type)((atomic->what & WIRE_ATOMIC_TYPE) >> 8));
-    job->remote = atomic->sender;
+    job->remote.request = atomic->sender;
     access->key = atomic->key;
     access->at = atomic->at;
     access->what = atomic->what;
@@ -508,7 +510,7 @@ static struct request *job_take(struct mbx_ep *ep, struct peer *peer,
     job->peer = peer->number;
     job->done = 0;
     job->buf = NULL;
-    job->address = job->key = 0;
+    job->remote.address = job->remote.key = 0;
     job->access = (struct access){.type = 0};
     *err = job_describe(job, packet);
     if (*err == 0 && job->access.type == ACCESS_ATOMIC && job->total > access_atomic_max(ep))
@@ -570,7 +572,7 @@ static int on_push(struct mbx_ep *ep, struct peer *peer, const struct wire_packe
     if (all == NULL || list_is_empty(&all->jobs))
         return -EPROTO;
     job = request_of_queue(all->jobs.next);
-    if (job->state != TARGET_WAIT_PUSH || job->remote != push->sender ||
+    if (job->state != TARGET_WAIT_PUSH || job->remote.request != push->sender ||
         job->done != push->offset || packet->payload_size > job->total - job->done)
         return -EPROTO;
     region = job_region(ep, job); /* without one the rest is let go */

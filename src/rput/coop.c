@@ -99,6 +99,7 @@ static bool expose(struct mbx_ep *ep, struct request *req, size_t from, size_t t
 {
     struct link *link = peer_get(ep, req->peer)->link;
 
+    assert(request_has(req, PART_COOP));
     assert(from < to && to <= req->total);
     req->coop = (struct coop){.from = from, .to = to};
     lockword_open(ep, &req->coop.word);
@@ -117,6 +118,7 @@ static bool expose(struct mbx_ep *ep, struct request *req, size_t from, size_t t
 /* False: the sender has its part, and will say WRITTEN. */
 static bool take_back(struct mbx_ep *ep, struct request *req)
 {
+    assert(request_has(req, PART_COOP));
     if (!word_close(ep, req))
         return false;
     unexpose(ep, req);
@@ -126,7 +128,7 @@ static bool take_back(struct mbx_ep *ep, struct request *req)
 static int tell(struct mbx_ep *ep, struct peer *peer, const struct request *req)
 {
     const struct wire_coop body = {
-        .sender = req->remote,
+        .sender = req->remote.request,
         .receiver = req->completion.request,
         .offset = req->coop.from,
         .size = req->coop.to - req->coop.from,
@@ -187,6 +189,7 @@ static void coop_read(struct mbx_ep *ep, struct request *req)
 
 static void on_io_done(struct mbx_ep *ep, struct request *req, int error)
 {
+    assert(request_has(req, PART_COOP));
     proto_move(ep, req, COOP_READ);
     if (error < 0) {
         read_failed(ep, req, error);
@@ -204,12 +207,14 @@ static bool on_read(struct mbx_ep *ep, struct request *req)
     size_t half = size >= 4 * BORDER ? size / 2 & ~(BORDER - 1) : size / 2;
     struct peer *peer = peer_get(ep, req->peer);
 
-    if (half == 0 || !coop_suits(ep, peer) ||
-        !expose(ep, req, req->done + half, req->done + size))
-        return false;
-    if (tell(ep, peer, req) != 0 && take_back(ep, req))
+    if (half == 0 || !coop_suits(ep, peer))
         return false;
     proto_move(ep, req, COOP_READ);
+    if (!expose(ep, req, req->done + half, req->done + size) ||
+        (tell(ep, peer, req) != 0 && take_back(ep, req))) {
+        proto_move(ep, req, RNDV_READ);
+        return false;
+    }
     coop_read(ep, req);
     return true;
 }

@@ -320,8 +320,8 @@ static void rput_received(struct mbx_ep *ep, struct request *req)
 static void rput_fetch(struct mbx_ep *ep, struct request *req, uint64_t address, uint64_t key)
 {
     rput_unexpose(ep, req);
-    req->address = address;
-    req->key = key;
+    req->remote.address = address;
+    req->remote.key = key;
     rndv_resume(ep, req, false);
 }
 
@@ -338,7 +338,7 @@ static int on_write(struct mbx_ep *ep, struct peer *peer, const struct wire_pack
     rput_was_used(peer->rput);
     recv_taken(ep, req, &envelope, RECV_WRITTEN, peer);
     recv_describe(ep, req, &envelope, packet->header.data, write->size);
-    req->remote = write->sender;
+    req->remote.request = write->sender;
     req->done = write->done;
     proto_move(ep, req, RPUT_FILLING);
     if (req->done == req->total)

@@ -263,6 +263,7 @@ static int rput_chunk(struct mbx_ep *ep, struct peer *peer, struct request *req)
     struct link *link = peer->link;
     int err;
 
+    assert(request_has(req, PART_TARGET));
     assert(!(req->flags & REQUEST_MOVING));
     assert(req->done < req->end && req->end <= to->size);
     req->flags |= REQUEST_MOVING; /* it may be told before the call returns */
@@ -281,6 +282,7 @@ static int rput_chunk(struct mbx_ep *ep, struct peer *peer, struct request *req)
 /* The transport has written what it was to, or not. */
 static void rput_write_done(struct mbx_ep *ep, struct request *req, int error)
 {
+    assert(request_has(req, PART_TARGET));
     assert(req->flags & REQUEST_MOVING);
     req->flags &= (uint32_t)~REQUEST_MOVING;
     if (error == 0)
@@ -298,6 +300,7 @@ static bool is_over(const struct request *req)
 /* The last packet of req has left. */
 static void rput_sent(struct mbx_ep *ep, struct request *req)
 {
+    assert(request_has(req, PART_TARGET));
     if (req->flags & (REQUEST_STOPPED | REQUEST_COOP)) {
         if (req->flags & REQUEST_COOP)
             req->flags &= (uint32_t) ~(REQUEST_STOPPED | REQUEST_COOP);
@@ -348,6 +351,7 @@ static int rput_step(struct mbx_ep *ep, struct request *req)
     bool is_last = is_end || is_over(req);
     int err = is_end ? tell_ended(ep, peer, req) : tell_begun(ep, peer, req);
 
+    assert(request_has(req, PART_TARGET));
     if (err != 0 && (err == -EAGAIN || !(req->flags & REQUEST_MOVING)))
         return err; /* else it ends when the transport lets go of it */
     if (!is_end)
@@ -385,6 +389,7 @@ void rput_write(struct mbx_ep *ep, struct request *req)
     bool is_idle = !(req->flags & REQUEST_MOVING) && !is_over(req);
     int err;
 
+    assert(request_has(req, PART_TARGET));
     assert(req->state == RPUT_WRITING);
     assert(!list_is_linked(&req->queue));
     err = is_idle ? rput_chunk(ep, peer, req) : 0;
@@ -415,7 +420,7 @@ static int rput_begin(struct mbx_ep *ep, struct peer *peer, struct request *req)
 
 /* A send to a peer with peer->rput: goes into a receive that is known, or as send_or_defer().
  */
-static int early_send(struct mbx_ep *ep, struct peer *peer, struct request *req)
+static int on_send(struct mbx_ep *ep, struct peer *peer, struct request *req)
 {
     bool is_taken = rput_take(ep, peer, req);
     int err;
@@ -487,7 +492,7 @@ const struct module rput_send_module = {
     .proto = &rput_send_proto,
     .packets = (const struct packet_handler[]){{WIRE_ANNOUNCE, on_announce}, {0}},
     .is_flushed = on_is_flushed,
-    .send = early_send,
+    .send = on_send,
     .deferring = on_deferring,
     .credit_came = on_credit_came,
     .is_valid = MBX_CHECKS ? rput_send_is_valid : NULL,

@@ -225,7 +225,7 @@ static int backlog_claim_step(struct mbx_ep *ep, struct request *req)
     size_t payload = claim_payload(ep, req);
     struct wire_claim claim = {
         .sender = req->completion.request,
-        .receiver = req->remote,
+        .receiver = req->remote.request,
         .size = req->size,
     };
     int err;
@@ -249,6 +249,7 @@ static void backlog_lost(struct mbx_ep *ep, struct peer *peer, struct request *r
 {
     struct backlog *backlog = peer->backlog;
 
+    assert(request_has(req, PART_DEFERRED));
     backlog_shut(ep, peer);
     proto_move(ep, req, BACKLOG_DEFERRED);
     req->flags &= (uint32_t)~REQUEST_WON;
@@ -258,7 +259,7 @@ static void backlog_lost(struct mbx_ep *ep, struct peer *peer, struct request *r
     backlog->lost[backlog->lost_count++] = req;
     ep->stats.claims_lost++;
     tracepoint_step(ep, TRACE_LOST, peer, &req->deferred.envelope, 0, req->completion.request,
-                    req->remote);
+                    req->remote.request);
 }
 
 /* req has taken the word of its receive. */
@@ -267,7 +268,7 @@ static void backlog_won(struct mbx_ep *ep, struct peer *peer, struct request *re
     req->flags |= REQUEST_WON;
     ep->stats.locks++;
     tracepoint_step(ep, TRACE_LOCK, peer, &req->deferred.envelope, 0, req->completion.request,
-                    req->remote);
+                    req->remote.request);
 }
 
 /* The peer is to hear of the claim. */
@@ -290,14 +291,15 @@ static void backlog_claim(struct mbx_ep *ep, struct peer *peer, struct request *
     uint64_t word = rtr->word, owner_id = rtr->owner_id;
     int err = -ENOTSUP;
 
+    assert(request_has(req, PART_DEFERRED));
     assert(req->state == BACKLOG_DEFERRED);
     assert(backlog->claims < BACKLOG_CLAIMS);
     assert(!backlog->is_locking);
-    req->remote = rtr->receiver;
+    req->remote.request = rtr->receiver;
     rtr_drop(ep, backlog, rtr);
     ep->stats.claims++;
     tracepoint_step(ep, TRACE_MATCH, peer, &req->deferred.envelope, 0, req->completion.request,
-                    req->remote);
+                    req->remote.request);
     if (word != 0)
         err = lockword_claim(peer, word, owner_id, req->completion.request);
     if (err == -EALREADY) {
@@ -667,7 +669,7 @@ static int on_retire(struct mbx_ep *ep, struct peer *peer, const struct wire_pac
         retire_rtr(ep, backlog, retire->receiver);
     } else {
         req = request_named(ep, retire->sender, peer->number, BACKLOG_WAIT_GRANT);
-        if (req == NULL || req->remote != retire->receiver)
+        if (req == NULL || req->remote.request != retire->receiver)
             return -EPROTO;
         backlog_resolved(backlog, req);
         backlog_lost(ep, peer, req);
@@ -685,7 +687,7 @@ static void backlog_give(struct mbx_ep *ep, struct peer *peer, struct request *r
         ep, peer); /* req is not among those that it finds taken: it is marked, or not shown */
     assert(req->state == BACKLOG_DEFERRED || req->state == BACKLOG_WAIT_GRANT);
     tracepoint_step(ep, TRACE_GRANT, peer, &req->deferred.envelope, 0, req->completion.request,
-                    req->remote);
+                    req->remote.request);
     ep->stats.claims_won += req->state == BACKLOG_WAIT_GRANT;
     if (req->state == BACKLOG_DEFERRED)
         backlog->is_peeked = false; /* it is the one that the peer was told of */
