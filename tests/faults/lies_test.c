@@ -338,7 +338,7 @@ static void test_claims_that_are_not_answered_are_refused(void **state)
     if (world_has_faults(config) || world_has_device(config))
         skip();
     world_open(&w, config, 3,
-               (const char *const[]){"CLOSE_TIMEOUT=0", "LOG_LEVEL=error", "ANY_SOURCE=window",
+               (const char *const[]){"CLOSE_TIMEOUT=0", "LOG_LEVEL=error", "MATCH_AT=receiver",
                                      "WINDOW=0", NULL});
     tell(&w, 1, WIRE_DEFER, &defer, NULL, 0);
     for (claim.sender = 1; claim.sender <= CLAIMS; claim.sender++)
