@@ -61,13 +61,14 @@ fi
 
 # What tests have besides, testing/, users have not: no transport, no parameter, no place to die at.
 for file in "$library" "$archive" "$mbx" $(find "$root" -name libmatchbox-fi.so) $(find "$root" -name matchbox-device); do
-    found=$(strings -a "$file" | grep -E 'FAULT_|LOOP_DEPTH|RPUT_SIZE|COOP_SIZE|SENDTABLE|transport_(loop|sim|fault)|failpoint_(reach|die)$' || :)
+    found=$(strings -a "$file" | grep -E 'FAULT_|LOOP_DEPTH|RPUT_SIZE|COOP_SIZE|transport_(loop|sim|fault)|failpoint_(reach|die)$' || :)
     [ -z "$found" ] || fail "$file has $found"
 done
 names=$("$mbx" info --transports | awk 'NR > 1 { print $1 }' | tr '\n' ' ')
 [ "$names" = "shm ofi shm+ofi " ] || fail "mbx info lists the transports $names"
 ! MBX_TRANSPORT=loop "$mbx" info --window >"$root/said" 2>&1 || fail "MBX_TRANSPORT=loop is accepted"
 ! MBX_FAULT_PERCENT=1 "$mbx" info --window >"$root/said" 2>&1 || fail "MBX_FAULT_PERCENT is accepted"
+! MBX_SENDTABLE=no "$mbx" info --window >"$root/said" 2>&1 || fail "MBX_SENDTABLE is accepted"
 
 # flags OPTION... - of the package that PKG names
 PKG=matchbox
