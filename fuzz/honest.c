@@ -19,7 +19,7 @@
 
 #include "rma/rma.h"
 #include "core/core.h"
-#include "p2p/credit.h"
+#include "p2p/p2p.h"
 #include "sendside/backlog.h"
 
 #define REGION_SIZE 1000

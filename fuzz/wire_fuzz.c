@@ -22,7 +22,6 @@
 
 #include "base/random.h"
 #include "core/core.h"
-#include "core/valid.h"
 #include "fuzz/liar.h"
 
 #define CHECK_STEPS 16 /* between two looks at everything */

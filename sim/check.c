@@ -33,7 +33,7 @@
 
 #include "base/base.h"
 #include "core/core.h"
-#include "p2p/credit.h"
+#include "p2p/p2p.h"
 #include "match/oracle.h"
 #include "order.h"
 

@@ -17,7 +17,6 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "core/core.h"
-#include "core/valid.h"
 
 #define ROUNDS_MAX  4 /* of progress, before others have their turn */
 #define MPROBES_MAX 6

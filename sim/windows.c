@@ -17,7 +17,7 @@
 #include <string.h>
 
 #include "core/core.h"
-#include "p2p/credit.h"
+#include "p2p/p2p.h"
 #include "rput/rput.h"
 #include "sendside/backlog.h"
 #include "testing/sim/sim.h"

@@ -1,6 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * core.h - endpoint, peer, request, message: the private header of src/core.
+ * core.h - endpoint, peer, request, message: the header of src/core, and the only one of it that
+ * another room includes.
+ *
+ * Its parts that others use come with it: proto.h (a protocol is a table), module.h (a capability is
+ * a module), outq.h (what leaves for a peer), pieces.h (data that is not one buffer), lockword.h
+ * (which sender wins a receive), event_fd.h (who stands aside for a thread that sleeps), parts.h,
+ * stats.h, tuning.h, backoff.h, and valid.h in checks.  What each file of core offers is told below,
+ * under its name.
  *
  *   endpoint ── transport                    one transport moves everything
  *      ├── contexts: id -> matching engine   (context.c)
@@ -54,10 +61,10 @@
 #include "base/param.h"
 #include "base/pool.h"
 #include "core/backoff.h"
+#include "core/parts.h"
 #include "core/proto.h"
 #include "core/stats.h"
 #include "core/tuning.h"
-#include "offload/shadow.h"
 #include "transport/mux.h"
 #include "transport/transport.h"
 #include "wire/wire.h"
@@ -164,42 +171,6 @@ struct remote {
     uint64_t key,
         address; /* of the sender's buffer, if the receiver is to read it, or ours is exposed;
                               of the buffer of who begins an access */
-};
-
-/* Where a sender writes. */
-struct rput_target {
-    uint64_t receiver;           /* the request of the receive */
-    uint64_t word, owner_id;     /* lockword.h */
-    uint64_t address, key, size; /* of its buffer */
-};
-
-/* Where the buffer of a receive is, as the sender was told. */
-struct announced {
-    uint64_t address, key;
-    uint64_t number; /* grows from one to the next of that sender */
-};
-
-/* The part of a receive that its sender is asked to write. */
-struct coop {
-    uint64_t from, to; /* from: behind what is read here */
-    uint64_t filled;   /* word is 0: up to there it is written */
-    uint64_t word;     /* lockword.h; 0: WRITTEN has come */
-    bool ask;          /* the rest is to come as data */
-};
-
-enum access_type { ACCESS_PUT, ACCESS_GET, ACCESS_ATOMIC };
-
-/* A one-sided access, of ours or of a peer. */
-struct access {
-    uint64_t key, at;     /* region, and address in it */
-    const void *compare;  /* ours */
-    void *result;         /* ours: of an atomic */
-    uint32_t what, count; /* of an atomic, as in its packet */
-    uint8_t type;         /* enum access_type */
-    bool has_data;        /* PUT: the owner is told */
-    bool is_moved;        /* of a peer: all is done but the answer */
-    bool has_payload;     /* of a peer: PUT whose bytes came with it */
-    uint16_t error;       /* of a peer: its end, if is_moved; a positive errno */
 };
 
 struct request {
@@ -722,5 +693,14 @@ int failure_notify(struct request *req);
 /* As transport_events.sleeps and slept. */
 void wait_sleeps(void *ep);
 void wait_slept(void *ep);
+
+/* ---- the parts that need what stands above ---- */
+
+#include "core/event_fd.h"
+#include "core/lockword.h"
+#include "core/module.h"
+#include "core/outq.h"
+#include "core/pieces.h"
+#include "core/valid.h"
 
 #endif

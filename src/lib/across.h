@@ -10,14 +10,6 @@
 
 struct mbx_ep;
 
-bool credit_is_valid(const struct mbx_ep *ep);   /* credit.h; with sendside and offload */
-bool backlog_is_valid(const struct mbx_ep *ep);  /* backlog.c, sendtable.h; with rput */
-bool receiver_is_valid(const struct mbx_ep *ep); /* receiver.c; with offload */
-
-/* All of them.  With MBX_CHECKS. */
-static inline bool across_is_valid(const struct mbx_ep *ep)
-{
-    return credit_is_valid(ep) && backlog_is_valid(ep) && receiver_is_valid(ep);
-}
+bool credit_is_valid(const struct mbx_ep *ep); /* credit.h; with sendside and offload */
 
 #endif

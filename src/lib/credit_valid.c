@@ -5,10 +5,10 @@
  */
 #include "lib/across.h"
 
-#include "p2p/credit.h"
-#include "sendside/backlog.h"
+#include "p2p/p2p.h"
+#include "sendside/sendside.h"
 #include "offload/offload.h"
-#include "core/valid.h"
+#include "core/core.h"
 
 struct kept {
     uint64_t envelopes, payload;

@@ -9,18 +9,11 @@
 #include "boot/boot.h"
 #include "core/core.h"
 #include "rma/rma.h"
-#include "core/lockword.h"
-#include "p2p/credit.h"
-#include "p2p/locality.h"
+#include "p2p/p2p.h"
 #include "rput/rput.h"
-#include "sendside/backlog.h"
-#include "core/event_fd.h"
-#include "core/module.h"
+#include "sendside/sendside.h"
 #include "lib/across.h"
 #include "offload/offload.h"
-#include "sendside/receiver.h"
-#include "p2p/tracepoint.h"
-#include "rput/coop.h"
 
 static const struct transport_events events = {
     .accept = peer_accept,
@@ -47,7 +40,7 @@ static const struct transport_events offload_events = {
 /* Only looks. */
 static const struct module across_module = {
     .name = "invariants of several rooms",
-    .is_valid = MBX_CHECKS ? across_is_valid : NULL,
+    .is_valid = MBX_CHECKS ? credit_is_valid : NULL,
 };
 
 /* Everything that is built on the ground of core.  Their hooks are called in this order. */

@@ -25,13 +25,9 @@
 #include "base/sys.h"
 #include "offload/offload.h"
 
-#include "core/lockword.h"
-#include "core/event_fd.h"
-#include "core/pieces.h"
+#include "core/core.h"
 
-#include "p2p/credit.h"
-#include "core/module.h"
-#include "p2p/tracepoint.h"
+#include "p2p/p2p.h"
 #include "offload/bypass.h"
 #include "softdev/softdev.h"
 #include "transport/handoff.h"

@@ -3,7 +3,7 @@
  * offload_valid.c - receives that a device has, or had: offload.c I1, I2, and the shadow's.
  */
 #include "offload/offload.h"
-#include "core/valid.h"
+#include "core/core.h"
 
 static bool recv_is_valid(const struct mbx_ep *ep, const struct request *req)
 {
@@ -46,6 +46,15 @@ static void look_at_recv(void *arg, void *object)
         look->is_valid = recv_is_valid(look->ep, req);
 }
 
+/* Does a peer defer its sends?  Then the device has no receive, or gives it back. */
+static bool does_anybody_defer(const struct mbx_ep *ep)
+{
+    for (uint32_t i = 0; i < ep->peer_count; i++)
+        if (ep->peers[i] != NULL && ep->peers[i]->defers)
+            return true;
+    return false;
+}
+
 bool offload_is_valid(const struct mbx_ep *ep)
 {
     struct look look = {.ep = ep, .is_valid = true};
@@ -54,5 +63,7 @@ bool offload_is_valid(const struct mbx_ep *ep)
     return look.is_valid &&
            (ep->offload == NULL ||
             (HOLDS("shadow.h, bypass.h", shadow_is_valid(&ep->offload->shadow)) &&
+             HOLDS("receiver.c I6",
+                   ep->offload->shadow.is_recalled == does_anybody_defer(ep)) &&
              HOLDS("offload.c I2", ep->watched_from == 0)));
 }

@@ -52,35 +52,13 @@
 #include <matchbox/match.h>
 
 #include "base/list.h"
-
-enum shadow_state {
-    SHADOW_NONE,     /* not posted, or over */
-    SHADOW_SOFTWARE, /* stays in software */
-    SHADOW_WAITING,  /* for room in the device */
-    SHADOW_HANDED,
-    SHADOW_REVOKING,  /* cancelled, if the device still has it */
-    SHADOW_RECALLED,  /* to stay in software, if the device still has it */
-    SHADOW_RECLAIMED, /* for a message of elsewhere, if the device still has it */
-    SHADOW_MATCHED,   /* by the device, which moves the data */
-};
+#include "core/parts.h"
 
 /* A message of another path; in its owner's memory. */
 struct shadow_message {
     struct mbx_match_envelope envelope;
     struct list node;         /* on parked */
     struct shadow_recv *recv; /* claimed for it, or NULL */
-};
-
-/* A posted receive; in the owner's memory, beside its mbx_match_recv. */
-struct shadow_recv {
-    const struct mbx_match_recv *match;
-    void *buf;
-    size_t size;
-    struct list node;               /* on waiting, handed or asked */
-    struct shadow_message *message; /* CLAIMED: for it; NULL: for somebody else */
-    uint32_t handle;                /* HANDED and later */
-    enum shadow_state state;
-    bool is_sized; /* MATCHED: it was told with the size of the message (no SIZE_LATER) */
 };
 
 struct shadow_events {

@@ -9,7 +9,7 @@
  */
 #include "p2p/credit.h"
 
-#include "core/module.h"
+#include "core/core.h"
 
 /* The first window of a peer, at most: enough for the messages that one ring holds. */
 #define WINDOW_MOST  256

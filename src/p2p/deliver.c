@@ -8,7 +8,7 @@
  *                                  └─ another ──> its handler (mbx_ep.packets)
  */
 #include "p2p/credit.h"
-#include "core/module.h"
+#include "core/core.h"
 #include "p2p/p2p.h"
 #include "p2p/tracepoint.h"
 

@@ -22,7 +22,7 @@
 #include "base/copy.h"
 #include "p2p/p2p.h"
 #include "p2p/locality.h"
-#include "core/module.h"
+#include "core/core.h"
 
 static enum mbx_protocol eager_protocol(const struct mbx_ep *ep, const struct arrival *arrival)
 {

@@ -3,7 +3,7 @@
  * eager_valid.c - messages of which more fragments are to come: eager.c I1, I2.
  */
 #include "p2p/p2p.h"
-#include "core/valid.h"
+#include "core/core.h"
 
 static bool request_is_assembled(const struct peer *peer, const struct request *req)
 {

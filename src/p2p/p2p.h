@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * p2p.h - tagged messages from one endpoint to another.  Private to src.
+ * p2p.h - tagged messages from one endpoint to another: the header of src/p2p, and the only one of
+ * it that another room includes.  What each file offers is told below, under its name; credit.h,
+ * locality.h and tracepoint.h come with it.
  *
  *   send.c     a message starts             deliver.c  a packet comes in
  *   eager.c    it travels at once           recv.c     a receive, and where it meets its message
@@ -12,9 +14,6 @@
 #define P2P_P2P_H
 
 #include "core/core.h"
-#include "core/module.h"
-#include "core/outq.h"
-#include "core/pieces.h"
 
 /* ---- messages that have arrived ---- */
 
@@ -216,5 +215,11 @@ int deliver_open(struct mbx_ep *ep, uint32_t peer, const void *packet, size_t si
                  struct wire_packet *room, struct arrival *arrival);
 /* message, which met no receive, waits in the unexpected queue.  0; -ENOMEM. */
 int deliver_wait(struct mbx_ep *ep, struct context *context, struct message *message);
+
+/* ---- the parts that need what stands above ---- */
+
+#include "p2p/credit.h"
+#include "p2p/locality.h"
+#include "p2p/tracepoint.h"
 
 #endif

@@ -8,7 +8,7 @@
  */
 #include "p2p/p2p.h"
 #include "p2p/credit.h"
-#include "core/module.h"
+#include "core/core.h"
 #include "p2p/tracepoint.h"
 
 /* The message that such a receive would take, after a look at the transport. */

@@ -5,10 +5,9 @@
  * recv_matched() is the one place where a receive and a message meet, whichever of
  * them came first.
  */
-#include "core/lockword.h"
+#include "core/core.h"
 #include "p2p/p2p.h"
 #include "p2p/credit.h"
-#include "core/module.h"
 #include "p2p/tracepoint.h"
 
 /* As recv_sized(). */

@@ -21,7 +21,7 @@
  */
 #include "p2p/p2p.h"
 #include "p2p/locality.h"
-#include "core/module.h"
+#include "core/core.h"
 #include "transport/memory.h"
 
 /* DATA packets that leave before others get their turn, and arrivals theirs. */

@@ -16,7 +16,7 @@
  *   I2  nothing is read into pieces.place while there is something
  */
 #include "p2p/p2p.h"
-#include "core/module.h"
+#include "core/core.h"
 #include "transport/memory.h"
 
 /* What was asked for is at place. */

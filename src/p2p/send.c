@@ -25,7 +25,7 @@
 #include "p2p/p2p.h"
 #include "p2p/credit.h"
 #include "p2p/locality.h"
-#include "core/module.h"
+#include "core/core.h"
 
 enum send_state { SEND_NEW = PROTO_STATE(PROTO_SEND, 0) };
 

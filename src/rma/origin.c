@@ -13,7 +13,7 @@
 #include "base/check.h"
 #include "rma/rma.h"
 
-#include "core/module.h"
+#include "core/core.h"
 
 #include <stdalign.h>
 

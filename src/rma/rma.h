@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rma.h - one-sided: reads, writes and atomics of a peer's memory.  Private to src/rma.
+ * rma.h - one-sided: reads, writes and atomics of a peer's memory.
+ *
+ * lib names the modules and asks for access_atomic_max(); other rooms call nothing here.
  *
  *   whose access it is (origin.c)                whose memory it is (target.c, region.c)
  *   access       ── PUT, GET, ATOMIC ────────>   serve: behind the earlier ones of this peer,

@@ -3,7 +3,7 @@
  * rma_valid.c - one-sided accesses, ours and peers': rma.h I1 to I6.
  */
 #include "rma/rma.h"
-#include "core/valid.h"
+#include "core/core.h"
 
 struct accessing {
     uint64_t ours;           /* on an out, at the peer, or in an answer */

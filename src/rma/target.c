@@ -25,7 +25,7 @@
 #include "rma/rma.h"
 #include "transport/memory.h"
 
-#include "core/module.h"
+#include "core/core.h"
 
 /* ANSWERs with bytes that leave before others get their turn. */
 #define ANSWER_BURST 16

@@ -34,10 +34,8 @@
 #include "base/check.h"
 #include "rput/coop.h"
 
-#include "core/lockword.h"
+#include "core/core.h"
 #include "rput/rput.h"
-#include "core/module.h"
-#include "core/pieces.h"
 #include "transport/memory.h"
 
 /* The border between the parts, as seen from the buffer. */

@@ -13,7 +13,7 @@
 #ifndef RPUT_COOP_H
 #define RPUT_COOP_H
 
-#include "p2p/p2p.h"
+#include "rput/rput.h"
 
 enum coop_state {
     COOP_READ = PROTO_STATE(PROTO_COOP, 0), /* reads its part */
@@ -30,7 +30,5 @@ int coop_ended(struct mbx_ep *ep, struct peer *peer, struct request *req,
 
 /* Do the invariants hold?  With MBX_CHECKS. */
 bool coop_is_valid(const struct mbx_ep *ep);
-
-extern const struct module coop_module;
 
 #endif

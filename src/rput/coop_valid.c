@@ -4,7 +4,7 @@
  */
 #include "rput/rput.h"
 #include "rput/coop.h"
-#include "core/valid.h"
+#include "core/core.h"
 
 static bool part_is_valid(const struct request *req)
 {

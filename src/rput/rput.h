@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rput.h - receives that their sender knows of before it sends.  Private to src/rput;
- * rput_recv.c tells what the receiver does, rput_send.c what the sender does.
+ * rput.h - receives that their sender knows of before it sends: rput_recv.c tells what the
+ * receiver does, rput_send.c what the sender does.  coop.h has long messages that both sides copy.
+ *
+ * Other rooms call nothing here; they name the modules.  A send comes by module_send(), when
+ * peer.rput counts receives that were announced to us, a receive by module_recv_posted() and
+ * module_recv_left(), a message that is to be read by module_read() (core/module.h).
  *
  *   receiver                                   sender
  *   a large receive from one source waits
@@ -81,6 +85,6 @@ void rput_write(struct mbx_ep *ep, struct request *req);
 bool rput_recv_is_valid(const struct mbx_ep *ep);
 bool rput_send_is_valid(const struct mbx_ep *ep);
 
-extern const struct module rput_recv_module, rput_send_module;
+extern const struct module rput_recv_module, rput_send_module, coop_module;
 
 #endif

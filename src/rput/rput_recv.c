@@ -42,12 +42,9 @@
  *       ANNOUNCED, and has a smaller number
  */
 #include "base/check.h"
-#include "core/lockword.h"
-#include "p2p/credit.h"
+#include "core/core.h"
+#include "p2p/p2p.h"
 #include "rput/rput.h"
-#include "core/module.h"
-#include "core/pieces.h"
-#include "p2p/tracepoint.h"
 #include "rput/coop.h"
 #include "transport/memory.h"
 

@@ -43,11 +43,9 @@
  *   I4  a send is MOVING only in WRITE and WRITING, and writes no more than the receive has room
  */
 #include "base/check.h"
-#include "core/lockword.h"
-#include "p2p/credit.h"
+#include "core/core.h"
+#include "p2p/p2p.h"
 #include "rput/rput.h"
-#include "core/module.h"
-#include "p2p/tracepoint.h"
 #include "transport/memory.h"
 
 #define VAIN_MOST 64

@@ -5,7 +5,7 @@
  */
 #include "p2p/p2p.h"
 #include "rput/rput.h"
-#include "core/valid.h"
+#include "core/core.h"
 
 /* ---- as a receiver ---- */
 

@@ -51,11 +51,9 @@
  */
 #include "sendside/backlog.h"
 
-#include "core/lockword.h"
-#include "p2p/credit.h"
-#include "core/module.h"
+#include "core/core.h"
+#include "p2p/p2p.h"
 #include "sendside/sendtable.h"
-#include "p2p/tracepoint.h"
 
 /* ---- made and ended ---- */
 
@@ -927,4 +925,5 @@ const struct module backlog_module = {
     .peer_gone = on_gone,
     .defer = backlog_add,
     .credit_came = on_credit_came,
+    .is_valid = MBX_CHECKS ? backlog_is_valid : NULL,
 };

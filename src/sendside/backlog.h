@@ -5,13 +5,7 @@
 #ifndef SENDSIDE_BACKLOG_H
 #define SENDSIDE_BACKLOG_H
 
-#include "p2p/p2p.h"
-
-/* Unresolved claims of one sender at one receiver, at most. */
-#define BACKLOG_CLAIMS 16
-
-/* mbx_ep.backlog_room, if nobody says otherwise. */
-#define BACKLOG_RTRS 256
+#include "sendside/sendside.h"
 
 enum backlog_state {
     BACKLOG_DEFERRED =
@@ -71,11 +65,7 @@ static inline struct rtr *rtr_of(struct list *node)
     return container_of(node, struct rtr, node);
 }
 
-/* ---- for others ---- */
-
-/* As transport_events.exchange_done: of the word that a send is to take. */
-void backlog_locked(void *ep, uint64_t cookie, int error, bool is_exchanged);
-
-extern const struct module backlog_module;
+/* Do the invariants of backlog.c and of sendtable.h hold?  With MBX_CHECKS. */
+bool backlog_is_valid(const struct mbx_ep *ep);
 
 #endif

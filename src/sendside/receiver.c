@@ -46,11 +46,9 @@
  */
 #include "sendside/receiver.h"
 
-#include "core/lockword.h"
-#include "p2p/credit.h"
+#include "core/core.h"
+#include "p2p/p2p.h"
 #include "sendside/backlog.h"
-#include "core/module.h"
-#include "p2p/tracepoint.h"
 
 /* Receives that a deferring peer is not told of, passed at a time. */
 #define LOOKS_MOST 128
@@ -521,4 +519,5 @@ const struct module receiver_module = {
     .recv_posted = on_posted,
     .recv_left = on_left,
     .message_came = receiver_leave,
+    .is_valid = MBX_CHECKS ? receiver_is_valid : NULL,
 };

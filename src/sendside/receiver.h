@@ -6,7 +6,7 @@
 #ifndef SENDSIDE_RECEIVER_H
 #define SENDSIDE_RECEIVER_H
 
-#include "p2p/p2p.h"
+#include "sendside/sendside.h"
 #include "sendside/pull.h"
 
 /* ---- of receiver.c and remote_probe.c alone, and of receiver_valid.c ---- */
@@ -65,8 +65,7 @@ void receiver_forget(struct peer *peer);
 /* The deferring peer is to be told this.  False: it has more unanswered claims than it may. */
 bool receiver_answer(struct mbx_ep *ep, struct deferrer *deferrer, struct answer what);
 
-/* ---- for others ---- */
-
-extern const struct module receiver_module, remote_probe_module;
+/* Do the invariants of receiver.c hold?  With MBX_CHECKS. */
+bool receiver_is_valid(const struct mbx_ep *ep);
 
 #endif

@@ -10,7 +10,6 @@
 #include "sendside/backlog.h"
 #include "p2p/p2p.h"
 #include "sendside/receiver.h"
-#include "p2p/tracepoint.h"
 #include "sendside/pull.h"
 
 /* Other questions that an answer survives. */

@@ -8,7 +8,7 @@
 #include "sendside/sendtable.h"
 
 #include "sendside/backlog.h"
-#include "p2p/tracepoint.h"
+#include "p2p/p2p.h"
 #include "transport/atomics.h"
 
 #define GENERATION(version) ((version) & (SENDTABLE_BUSY - 1))

@@ -15,7 +15,6 @@
 
 #include "base/base.h"
 #include "core/core.h"
-#include "core/pieces.h"
 
 #define CONTEXT   9
 #define PARTS_MAX 64

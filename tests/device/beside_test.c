@@ -20,7 +20,7 @@
 #include "base/base.h"
 #include "base/random.h"
 #include "core/core.h"
-#include "p2p/credit.h"
+#include "p2p/p2p.h"
 #include "offload/offload.h"
 #include "softdev/softdev.h"
 #include "testing/loop/loop.h"

@@ -20,7 +20,7 @@
 #include "base/random.h"
 #include "core/core.h"
 #include "offload/offload.h"
-#include "p2p/credit.h"
+#include "p2p/p2p.h"
 #include "softdev/softdev.h"
 
 #define CONTEXT 53

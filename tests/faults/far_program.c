@@ -25,7 +25,7 @@
 #include <matchbox/matchbox.h>
 
 #include "base/base.h"
-#include "core/stats.h"
+#include "core/core.h"
 
 #define RANKS_MAX 8
 #define DATA      1 /* context ids */

@@ -11,7 +11,7 @@
 #include <stdalign.h>
 #include <string.h>
 
-#include "core/valid.h"
+#include "core/core.h"
 #include "p2p/p2p.h"
 #include "sendside/backlog.h"
 #include "sendside/receiver.h"

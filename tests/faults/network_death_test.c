@@ -17,7 +17,7 @@
 #include <sys/socket.h>
 
 #include "base/base.h"
-#include "core/stats.h"
+#include "core/core.h"
 #include "crew.h"
 
 #define DATA   1 /* context ids */

@@ -15,7 +15,7 @@
 #include "base/base.h"
 #include "base/random.h"
 #include "core/core.h"
-#include "p2p/credit.h"
+#include "p2p/p2p.h"
 
 #define CONTEXT  37
 #define SENDERS  3

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "p2p/locality.h"
+#include "p2p/p2p.h"
 
 #define SIZE 16000 /* several packets */
 

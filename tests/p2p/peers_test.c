@@ -10,7 +10,6 @@
 
 #include "base/base.h"
 #include "base/mem.h"
-#include "core/lockword.h"
 #include "core/core.h"
 #include "transport/atomics.h"
 

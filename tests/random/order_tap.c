@@ -7,9 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/lockword.h"
 #include "core/core.h"
-#include "p2p/credit.h"
+#include "p2p/p2p.h"
 #include "sendside/backlog.h"
 #include "testing/loop/loop.h"
 #include "testing/testing.h"

@@ -30,9 +30,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/lockword.h"
 #include "core/core.h"
-#include "core/valid.h"
 #include "order_tap.h"
 
 #define SETTLED_ROUNDS 100

@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/sys.h"
-#include "core/stats.h"
+#include "core/core.h"
 
 void crew_start(struct crew *crew, int count, crew_fn *fn, const void *arg)
 {

@@ -4,7 +4,7 @@
  */
 #include "world.h"
 
-#include "p2p/credit.h"
+#include "p2p/p2p.h"
 #include "offload/offload.h"
 #include "hosts.h"
 #include "softdev/softdev.h"

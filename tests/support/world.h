@@ -27,7 +27,7 @@
 #include <matchbox/matchbox.h>
 
 #include "configurations.h"
-#include "core/stats.h"
+#include "core/core.h"
 
 #define WORLD_MAX        4
 #define WORLD_PARAMS_MAX 24

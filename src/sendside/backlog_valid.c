@@ -3,12 +3,9 @@
  * backlog_valid.c - sends that wait at their sender, and the table in which their receiver sees
  * them: backlog.c I1 to I6, sendtable.h I1, I3.
  */
-#include "lib/across.h"
-
-#include "rput/rput.h"
 #include "sendside/backlog.h"
 #include "sendside/sendtable.h"
-#include "core/valid.h"
+#include "core/core.h"
 
 struct tally {
     uint32_t claims, unsure, locks;
@@ -113,7 +110,6 @@ static bool on_is_valid(const struct mbx_ep *ep, const struct peer *peer)
     const struct backlog *backlog = peer->backlog;
 
     return HOLDS("backlog.c I1", peer->credit.envelopes == 0) &&
-           HOLDS("backlog.c I1", peer->rput == NULL || peer->rput->count == 0) &&
            HOLDS("backlog.c I4", backlog->epoch != 0) &&
            HOLDS("backlog.c I4", backlog->epoch <= ep->backlogs->epochs) &&
            HOLDS("backlog.c I4", backlog->from <= backlog->last) &&

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * sendside.h - matching at the sender: messages that wait where they are, beyond the window of
+ * their receiver.  What other rooms may use of src/sendside.
+ *
+ *   sender                                      receiver
+ *   backlog.c    deferred sends, claims         receiver.c      open receives, claims answered
+ *   sendtable.c  those that a peer may see      pull.c          those that it takes by itself
+ *                                               remote_probe.c  those that a probe asks for
+ *
+ * Other rooms call nothing here: a send that has to wait comes by module_defer(), credit by
+ * module_credit_came(), receives by module_recv_posted() and module_recv_left(), probes by
+ * module_probe() (core/module.h).  What they may read is in struct peer: is_deferred (our sends to
+ * it wait) and defers (its sends to us do).
+ */
+#ifndef SENDSIDE_SENDSIDE_H
+#define SENDSIDE_SENDSIDE_H
+
+#include "p2p/p2p.h"
+
+/* Unresolved claims of one sender at one receiver, at most. */
+#define BACKLOG_CLAIMS 16
+
+/* mbx_ep.backlog_room, if nobody says otherwise. */
+#define BACKLOG_RTRS 256
+
+/* As transport_events.cswap_done: of the word that a send is to take. */
+void backlog_locked(void *ep, uint64_t cookie, int error, bool is_exchanged);
+
+extern const struct module backlog_module, receiver_module, remote_probe_module;
+
+#endif
