@@ -26,10 +26,12 @@ struct credits {
     uint64_t envelopes, payload;
 };
 
-/* What a sender has of a receiver's window, or is on its way between the two: [from][to]. */
+/* What a sender has of a receiver's window, or is on its way between the two: [from][to].  And
+ * what [from] knows of [to], NULL: nothing; a job of hundreds of ranks looks often. */
 struct sums {
     struct job *job;
     struct credits *of;
+    const struct peer **peers;
     uint32_t who; /* whose requests are counted */
 };
 
@@ -100,14 +102,9 @@ static void count_peer(const struct sums *sums, const struct peer *peer, uint32_
 
 /* ---- the pairs ---- */
 
-static const struct peer *peer_at(const struct job *job, uint32_t who, uint32_t other)
+static const struct peer **peer_at(const struct sums *sums, uint32_t who, uint32_t other)
 {
-    const struct mbx_ep *ep = job->ranks[who].ep;
-
-    for (uint32_t i = 0; ep != NULL && i < ep->peer_count; i++)
-        if (ep->peers[i] != NULL && rank_of(ep, i) == other)
-            return ep->peers[i];
-    return NULL;
+    return &sums->peers[who * sums->job->plan->ranks + other];
 }
 
 static void count_rank(struct sums *sums, uint32_t who)
@@ -115,16 +112,21 @@ static void count_rank(struct sums *sums, uint32_t who)
     struct mbx_ep *ep = sums->job->ranks[who].ep;
 
     sums->who = who;
-    for (uint32_t i = 0; i < ep->peer_count; i++)
-        if (ep->peers[i] != NULL && rank_of(ep, i) != SIM_NOBODY)
-            count_peer(sums, ep->peers[i], rank_of(ep, i));
+    for (uint32_t i = 0; i < ep->peer_count; i++) {
+        uint32_t other = ep->peers[i] != NULL ? rank_of(ep, i) : SIM_NOBODY;
+
+        if (other == SIM_NOBODY)
+            continue;
+        count_peer(sums, ep->peers[i], other);
+        *peer_at(sums, who, other) = ep->peers[i];
+    }
     pool_for_each(&ep->requests, count_request, sums);
 }
 
 static void check_pair(struct sums *sums, uint32_t from, uint32_t to)
 {
-    const struct peer *sender = peer_at(sums->job, from, to);
-    const struct peer *receiver = peer_at(sums->job, to, from);
+    const struct peer *sender = *peer_at(sums, from, to);
+    const struct peer *receiver = *peer_at(sums, to, from);
     const struct credits *has = of_pair(sums, from, to);
     const struct credit *kept;
 
@@ -150,9 +152,12 @@ static void check_pair(struct sums *sums, uint32_t from, uint32_t to)
 void windows_check(struct job *job)
 {
     uint32_t ranks = job->plan->ranks;
-    struct sums sums = {.job = job, .of = calloc((size_t)ranks * ranks, sizeof *sums.of)};
+    size_t pairs = (size_t)ranks * ranks;
+    struct sums sums = {.job = job,
+                        .of = calloc(pairs, sizeof *sums.of),
+                        .peers = calloc(pairs, sizeof *sums.peers)};
 
-    if (sums.of == NULL)
+    if (sums.of == NULL || sums.peers == NULL)
         abort();
     for (uint32_t who = 0; who < ranks; who++)
         if (job->ranks[who].ep != NULL)
@@ -161,5 +166,6 @@ void windows_check(struct job *job)
     for (uint32_t from = 0; from < ranks; from++)
         for (uint32_t to = 0; to < ranks; to++)
             check_pair(&sums, from, to);
+    free(sums.peers);
     free(sums.of);
 }
