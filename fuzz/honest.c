@@ -448,7 +448,7 @@ static uint32_t slots_used(const struct side *side)
  * messages that have not left. */
 static uint64_t requests_most(const struct side *side)
 {
-    uint64_t most = slots_used(side) + side->ep->injected;
+    uint64_t most = slots_used(side) + side->ep->requests.injected;
 
     for (uint32_t i = 0; i < side->peers; i++) {
         const struct peer *peer = peer_get(side->ep, i);
@@ -464,9 +464,11 @@ void honest_check(const struct side *side)
     const struct mbx_ep *ep = side->ep;
     uint64_t room = ep->credit.lendable_all;
 
-    require(pool_is_valid(&ep->requests) && pool_is_valid(&ep->messages), "a pool is damaged");
-    for (uint32_t i = 0; i < ep->context_slots; i++)
-        require(ep->contexts[i] == NULL || mbx_match_is_valid(&ep->contexts[i]->match),
+    require(pool_is_valid(&ep->requests.pool) && pool_is_valid(&ep->messages),
+            "a pool is damaged");
+    for (uint32_t i = 0; i < ep->contexts.slots; i++)
+        require(ep->contexts.table[i] == NULL ||
+                    mbx_match_is_valid(&ep->contexts.table[i]->match),
                 "an engine is damaged");
     for (uint32_t i = 0; i < side->peers; i++) {
         const struct credit *credit = &peer_get(ep, i)->credit;

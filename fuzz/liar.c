@@ -105,7 +105,7 @@ void liar_tell(struct liar *liar, const void *packet, size_t size)
 
     memcpy(exact, packet, size);
     stats_read(ep, &before);
-    err = ep->transport_config.events->deliver(ep, LIAR, exact, size);
+    err = ep->net.config.events->deliver(ep, LIAR, exact, size);
     require(err == 0 || err == -EAGAIN, "a packet ends with another error");
     if (ep->offload == NULL && wire_check(exact, size, &parsed, &reason) < 0)
         check_malformed(liar, &before);
@@ -119,7 +119,7 @@ void liar_tell(struct liar *liar, const void *packet, size_t size)
 static uint64_t exchange(const struct liar *liar, uint64_t index, uint64_t expected,
                          uint64_t desired)
 {
-    struct transport *theirs = liar->victim->ep->transport;
+    struct transport *theirs = liar->victim->ep->net.transport;
     uint64_t found = expected;
 
     transport_cswap_local(theirs, index, expected, desired, &found);
@@ -149,7 +149,7 @@ static void take_word(struct liar *liar, struct input *in)
 /* Is the table still the liar's?  It may be for another one by now. */
 static bool is_for_liar(const struct liar *liar, uint64_t index)
 {
-    const struct backlog *backlog = peer_get(liar->victim->ep, LIAR)->backlog;
+    const struct backlog *backlog = peer_get(liar->victim->ep, LIAR)->sendside.backlog;
 
     return backlog != NULL && backlog->sendtable != NULL && backlog->sendtable->index == index;
 }

@@ -556,7 +556,7 @@ void rank_open(struct job *job, uint32_t who)
         fprintf(stderr, "sim: rank %" PRIu32 " cannot be opened: %s\n", who, mbx_strerror(err));
         exit(1);
     }
-    rank->ep->backlog_room = plan->room;
+    rank->ep->sendside.room = plan->room;
     mbx_address_get(rank->ep, &rank->address);
 }
 

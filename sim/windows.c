@@ -48,7 +48,7 @@ static void count(struct credits *credits, uint64_t envelopes, uint64_t payload)
 
 static uint32_t rank_of(const struct mbx_ep *ep, uint32_t number)
 {
-    return sim_whose((const uint8_t *)&ep->addresses[number]);
+    return sim_whose((const uint8_t *)&ep->peers.addresses[number]);
 }
 
 /* What a packet that is on its way has used, or brings back. */
@@ -94,7 +94,7 @@ static void count_request(void *arg, void *object)
 
 static void count_peer(const struct sums *sums, const struct peer *peer, uint32_t to)
 {
-    uint64_t aside = (peer->backlog != NULL ? peer->backlog->envelopes : 0) +
+    uint64_t aside = (peer->sendside.backlog != NULL ? peer->sendside.backlog->envelopes : 0) +
                      (peer->rput != NULL ? peer->rput->envelopes : 0);
 
     count(of_pair(sums, sums->who, to), peer->credit.envelopes + aside, peer->credit.payload);
@@ -112,15 +112,15 @@ static void count_rank(struct sums *sums, uint32_t who)
     struct mbx_ep *ep = sums->job->ranks[who].ep;
 
     sums->who = who;
-    for (uint32_t i = 0; i < ep->peer_count; i++) {
-        uint32_t other = ep->peers[i] != NULL ? rank_of(ep, i) : SIM_NOBODY;
+    for (uint32_t i = 0; i < ep->peers.count; i++) {
+        uint32_t other = ep->peers.all[i] != NULL ? rank_of(ep, i) : SIM_NOBODY;
 
         if (other == SIM_NOBODY)
             continue;
-        count_peer(sums, ep->peers[i], other);
-        *peer_at(sums, who, other) = ep->peers[i];
+        count_peer(sums, ep->peers.all[i], other);
+        *peer_at(sums, who, other) = ep->peers.all[i];
     }
-    pool_for_each(&ep->requests, count_request, sums);
+    pool_for_each(&ep->requests.pool, count_request, sums);
 }
 
 static void check_pair(struct sums *sums, uint32_t from, uint32_t to)
@@ -130,7 +130,8 @@ static void check_pair(struct sums *sums, uint32_t from, uint32_t to)
     const struct credits *has = of_pair(sums, from, to);
     const struct credit *kept;
 
-    if (sender == NULL || receiver == NULL || sender->is_gone || receiver->is_gone)
+    if (sender == NULL || receiver == NULL || sender->health.is_gone ||
+        receiver->health.is_gone)
         return;
     kept = &receiver->credit;
     if (kept->window < CREDIT_UNLIMITED &&

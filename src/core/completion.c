@@ -63,7 +63,7 @@ int request_consume(struct mbx_ep *ep, struct request *req, struct mbx_completio
 static inline int request_poll(struct mbx_ep *ep, enum mbx_queue kind,
                                struct mbx_completion *entries, int count)
 {
-    struct list *queue = &ep->done[kind];
+    struct list *queue = &ep->requests.done[kind];
     int found = 0;
 
     while (found < count && !list_is_empty(queue))
@@ -93,7 +93,7 @@ static inline int request_poll_both(struct mbx_ep *ep, unsigned queues,
 
 static inline struct request *request_first(struct mbx_ep *ep, enum mbx_queue kind)
 {
-    struct list *queue = &ep->done[kind];
+    struct list *queue = &ep->requests.done[kind];
 
     return list_is_empty(queue) ? NULL : request_of_queue(queue->next);
 }
@@ -126,8 +126,8 @@ static OUT_OF_LINE struct request *request_peek_locked(struct mbx_ep *ep, unsign
 
 const struct mbx_completion *mbx_peek(struct mbx_ep *ep, unsigned queues)
 {
-    struct request *req =
-        unlikely(ep->has_threads) ? request_peek_locked(ep, queues) : request_peek(ep, queues);
+    struct request *req = unlikely(ep->wait.has_threads) ? request_peek_locked(ep, queues)
+                                                         : request_peek(ep, queues);
 
     return req == NULL ? NULL : &req->completion;
 }
@@ -144,7 +144,7 @@ void mbx_release(struct mbx_ep *ep, const struct mbx_completion *completion)
     struct request *req =
         container_of((void *)(uintptr_t)completion, struct request, completion);
 
-    if (unlikely(ep->has_threads))
+    if (unlikely(ep->wait.has_threads))
         request_release_locked(ep, req);
     else
         consume(ep, req, NULL);
@@ -163,7 +163,7 @@ static OUT_OF_LINE int request_poll_locked(struct mbx_ep *ep, unsigned queues,
 
 int mbx_poll(struct mbx_ep *ep, unsigned queues, struct mbx_completion *entries, int count)
 {
-    if (unlikely(ep->has_threads))
+    if (unlikely(ep->wait.has_threads))
         return request_poll_locked(ep, queues, entries, count);
     return request_poll_both(ep, queues, entries, count);
 }
@@ -187,7 +187,7 @@ int mbx_test(struct mbx_ep *ep, mbx_request request, struct mbx_completion *comp
 {
     int result;
 
-    if (likely(!ep->has_threads))
+    if (likely(!ep->wait.has_threads))
         return request_test(ep, request, completion);
     ep_lock(ep);
     result = request_test(ep, request, completion);

@@ -14,7 +14,7 @@
 
 static uint32_t context_hash(const struct mbx_ep *ep, uint32_t id, uint32_t slots)
 {
-    uint64_t secret = id * (ep->match_seed | 1);
+    uint64_t secret = id * (ep->contexts.seed | 1);
 
     return (uint32_t)((secret ^ secret >> 32) * UINT64_C(0x9e3779b97f4a7c15) >> 32) &
            (slots - 1);
@@ -33,30 +33,31 @@ static struct context **context_slot(const struct mbx_ep *ep, struct context **t
 
 static int context_grow(struct mbx_ep *ep)
 {
-    uint32_t slots = ep->context_slots == 0 ? 16 : ep->context_slots * 2;
+    uint32_t slots = ep->contexts.slots == 0 ? 16 : ep->contexts.slots * 2;
     struct context **table = mem_calloc(slots, sizeof(struct context *));
 
     if (table == NULL)
         return -ENOMEM;
-    for (uint32_t i = 0; i < ep->context_slots; i++)
-        if (ep->contexts[i] != NULL)
-            *context_slot(ep, table, slots, ep->contexts[i]->id) = ep->contexts[i];
-    mem_free(ep->contexts);
-    ep->contexts = table;
-    ep->context_slots = slots;
+    for (uint32_t i = 0; i < ep->contexts.slots; i++)
+        if (ep->contexts.table[i] != NULL)
+            *context_slot(ep, table, slots, ep->contexts.table[i]->id) = ep->contexts.table[i];
+    mem_free(ep->contexts.table);
+    ep->contexts.table = table;
+    ep->contexts.slots = slots;
     return 0;
 }
 
 struct context *context_find(const struct mbx_ep *ep, uint32_t id)
 {
-    return ep->context_slots != 0 ? *context_slot(ep, ep->contexts, ep->context_slots, id)
-                                  : NULL;
+    return ep->contexts.slots != 0
+               ? *context_slot(ep, ep->contexts.table, ep->contexts.slots, id)
+               : NULL;
 }
 
 /* The messages of a context that is new come in, in their order. */
 static void context_call_in(struct mbx_ep *ep, struct context *context)
 {
-    struct mbx_match *unclaimed = &ep->unclaimed->match;
+    struct mbx_match *unclaimed = &ep->contexts.unclaimed->match;
 
     for (struct mbx_match_msg *next = mbx_match_next_msg(unclaimed, NULL), *msg;
          (msg = next) != NULL;) {
@@ -73,42 +74,43 @@ OUT_OF_LINE struct context *context_make(struct mbx_ep *ep, uint32_t id)
     struct context *context = context_find(ep, id);
 
     if (context != NULL) {
-        ep->context_last = context;
+        ep->contexts.last = context;
         return context;
     }
-    if (ep->context_count * 4 >= ep->context_slots * 3 && context_grow(ep) < 0)
+    if (ep->contexts.count * 4 >= ep->contexts.slots * 3 && context_grow(ep) < 0)
         return NULL;
     context = mem_alloc(sizeof *context);
     if (context == NULL)
         return NULL;
     context->id = id;
-    mbx_match_init(&context->match, &(struct mbx_match_options){.seed = ep->match_seed});
-    *context_slot(ep, ep->contexts, ep->context_slots, id) = context;
-    ep->context_count++;
-    ep->context_last = context;
-    if (unlikely(ep->unclaimed != NULL))
+    mbx_match_init(&context->match, &(struct mbx_match_options){.seed = ep->contexts.seed});
+    *context_slot(ep, ep->contexts.table, ep->contexts.slots, id) = context;
+    ep->contexts.count++;
+    ep->contexts.last = context;
+    if (unlikely(ep->contexts.unclaimed != NULL))
         context_call_in(ep, context);
     return context;
 }
 
 struct context *context_unclaimed(struct mbx_ep *ep)
 {
-    if (ep->unclaimed == NULL && (ep->unclaimed = mem_alloc(sizeof *ep->unclaimed)) != NULL)
-        mbx_match_init(&ep->unclaimed->match,
-                       &(struct mbx_match_options){.seed = ep->match_seed});
-    return ep->unclaimed;
+    if (ep->contexts.unclaimed == NULL &&
+        (ep->contexts.unclaimed = mem_alloc(sizeof *ep->contexts.unclaimed)) != NULL)
+        mbx_match_init(&ep->contexts.unclaimed->match,
+                       &(struct mbx_match_options){.seed = ep->contexts.seed});
+    return ep->contexts.unclaimed;
 }
 
 void context_fini(struct mbx_ep *ep)
 {
-    for (uint32_t i = 0; i < ep->context_slots; i++) {
-        if (ep->contexts[i] == NULL)
+    for (uint32_t i = 0; i < ep->contexts.slots; i++) {
+        if (ep->contexts.table[i] == NULL)
             continue;
-        mbx_match_fini(&ep->contexts[i]->match);
-        mem_free(ep->contexts[i]);
+        mbx_match_fini(&ep->contexts.table[i]->match);
+        mem_free(ep->contexts.table[i]);
     }
-    mem_free(ep->contexts);
-    if (ep->unclaimed != NULL)
-        mbx_match_fini(&ep->unclaimed->match);
-    mem_free(ep->unclaimed);
+    mem_free(ep->contexts.table);
+    if (ep->contexts.unclaimed != NULL)
+        mbx_match_fini(&ep->contexts.unclaimed->match);
+    mem_free(ep->contexts.unclaimed);
 }

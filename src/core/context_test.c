@@ -27,7 +27,7 @@ static struct mbx_ep *open_ep(uint64_t seed)
 
     assert_non_null(ep);
     random_seed(&r, seed);
-    ep->match_seed = random_next(&r);
+    ep->contexts.seed = random_next(&r);
     return ep;
 }
 
@@ -41,8 +41,8 @@ static uint32_t longest_run(const struct mbx_ep *ep)
 {
     uint32_t run = 0, longest = 0;
 
-    for (uint32_t i = 0; i < 2 * ep->context_slots; i++) {
-        run = ep->contexts[i % ep->context_slots] != NULL ? run + 1 : 0;
+    for (uint32_t i = 0; i < 2 * ep->contexts.slots; i++) {
+        run = ep->contexts.table[i % ep->contexts.slots] != NULL ? run + 1 : 0;
         longest = run > longest ? run : longest;
     }
     return longest;
@@ -56,7 +56,7 @@ static void every_id_is_found_again(void **state)
     assert_null(context_find(ep, 0));
     for (uint32_t i = 0; i < IDS; i++)
         assert_int_equal(context_make(ep, i * 77777)->id, i * 77777);
-    assert_int_equal(ep->context_count, IDS);
+    assert_int_equal(ep->contexts.count, IDS);
     for (uint32_t i = 0; i < IDS; i++) {
         struct context *context = context_find(ep, i * 77777);
 
@@ -64,7 +64,7 @@ static void every_id_is_found_again(void **state)
         assert_int_equal(context->id, i * 77777);
         assert_ptr_equal(context_make(ep, i * 77777), context);
     }
-    assert_int_equal(ep->context_count, IDS);
+    assert_int_equal(ep->contexts.count, IDS);
     assert_null(context_find(ep, 1));
     close_ep(ep);
 }

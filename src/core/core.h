@@ -264,28 +264,50 @@ enum peer_owes {
 };
 #define CONTROLS 7
 
-struct peer {
-    struct link *link;
-    uint32_t number;
-    uint8_t owes;             /* enum peer_owes */
-    bool can_read, can_write; /* no read from it, write to it has failed for good */
-    bool is_awaited, is_doubted, is_gone, is_dead, is_lost; /* liveness.c */
-    struct backoff coop_backoff;                            /* from asking; coop.c */
-    bool is_far;                                            /* copies to it are slow; and */
-    uint8_t locality_votes, locality_turn;                  /* since when: locality.h */
-    uint32_t next_failed;                                   /* died after it; failure.c */
-    struct list out;                                        /* requests */
-    struct list busy;                                       /* on endpoint.busy */
-    struct credit credit;
-    uint32_t leaving;          /* messages on out whose first packet has not left */
-    uint32_t fins;             /* FINs on out */
+/* ---- the parts of a peer ---- */
+
+/* outq.c: what waits to leave for it. */
+struct peer_outq {
+    struct list list; /* requests, by request.out */
+    struct list busy; /* on ep_progress.busy */
+    uint8_t owes;     /* enum peer_owes */
+    uint32_t leaving; /* messages on list whose first packet has not left */
+    uint32_t fins;    /* FINs on list */
+};
+
+/* liveness.c */
+struct peer_health {
+    bool is_awaited, is_doubted, is_gone, is_dead, is_lost;
+    uint32_t next_failed; /* died after it; failure.c */
+};
+
+/* p2p: how its messages had better travel. */
+struct peer_path {
+    bool can_read,
+        can_write;        /* no read from it, write to it has failed for good; rndv.c, rput */
+    bool is_far;          /* copies to it are slow; and */
+    uint8_t votes, turns; /* since when: locality.h */
+};
+
+struct peer_sendside {
     bool is_deferred;          /* our sends to it wait here: */
     struct backlog *backlog;   /* or NULL; backlog.c */
     bool defers;               /* it defers sends to us, as far as is known: */
     struct deferrer *deferrer; /* or NULL: it never did; receiver.c */
-    struct accesses *accesses; /* one-sided, or NULL: there were none; rma.h */
-    struct rput *rput;         /* receives told before their message, or NULL: rput.h */
-    struct assembly assembly;
+};
+
+struct peer {
+    struct link *link; /* peer.c */
+    uint32_t number;
+    struct peer_outq outq;
+    struct peer_health health;
+    struct peer_path path;
+    struct credit credit;     /* p2p/credit.c */
+    struct assembly assembly; /* p2p/eager.c */
+    struct peer_sendside sendside;
+    struct rput *rput;           /* receives told before their message, or NULL: rput.h */
+    struct backoff coop_backoff; /* from asking; coop.c */
+    struct accesses *accesses;   /* one-sided, or NULL: there were none; rma.h */
 };
 
 struct accesses;
@@ -309,7 +331,7 @@ enum ep_due {
     DUE_READ = 1 << 1, /* the user has not read all that has completed */
 };
 
-/* Something of a module that each round moves while it is on endpoint.works. */
+/* Something of a module that each round moves while it is on endpoint.progress.works. */
 struct work {
     struct list node;
     int (*run)(struct mbx_ep *ep, struct work *work); /* how much has moved */
@@ -322,91 +344,147 @@ struct backlogs;
 struct sendtables;
 struct receiver;
 
-struct mbx_ep {
-    struct settings settings;
-    bool has_threads; /* MBX_THREADS=many: all below is guarded by lock */
-    struct lock lock;
+/* ---- the parts of an endpoint ---- */
+
+/* progress.c: what it polls. */
+struct ep_net {
     struct transport *transport;
     struct transport *polled;    /* in every round: that, or the part of it that is in use */
     struct transport_hint *hint; /* of that; or no_hint, if it has none */
     struct transport_hint no_hint;
-    uint8_t due; /* enum ep_due: whatever is not sent by a peer just now */
-    struct transport_config transport_config; /* how it was opened */
-    struct trace_recorder *trace;             /* or NULL; tracepoint.h */
-    bool has_tracepoints;                     /* with a trace, or failpoints */
-    struct offload *offload;                  /* or NULL; offload.h */
-    struct backlogs *backlogs;     /* or NULL: no send was ever deferred; backlog.c */
-    struct sendtables *sendtables; /* or NULL: nothing was ever published; sendtable.c */
-    struct lockwords *lockwords;   /* or NULL: claims decide */
-    struct receiver *receiver;     /* or NULL: no peer ever deferred one; receiver.c */
-    uint32_t backlog_room;         /* RTRs that are kept for one receiver */
-    size_t watched_from;           /* modules are told of a receive with at
-                                                 least so much room: when it is posted,
-                                                 and when it leaves its engine.
-                                                 0: of each; SIZE_MAX: of none */
-    size_t rput_from;              /* they may be announced; SIZE_MAX: none */
-    size_t coop_from;              /* that lack so much may be copied by both; SIZE_MAX: none */
-    uint32_t announced;            /* receives that are ANNOUNCED */
-    struct credit_pool credit;
-    struct mbx_limits limits;
+    struct transport_config config; /* how it was opened */
+};
+
+/* progress.c: what a round moves. */
+struct ep_progress {
+    uint8_t due;          /* enum ep_due: whatever is not sent by a peer just now */
+    bool has_logged_drop; /* a malformed packet has been logged */
+    uint32_t rounds;      /* since peers were looked at */
+    struct list busy;     /* peers */
+    struct list active;   /* requests whose protocol has work */
+    struct list works;    /* of modules: work.node */
+};
+
+/* request.c, completion.c */
+struct ep_requests {
+    struct pool pool;
+    uint32_t injected; /* messages that have not left, or not been taken where they wait */
+    struct list done[MBX_EVENTS + 1]; /* by enum mbx_queue; the others are nobody's */
+};
+
+/* context.c */
+struct ep_contexts {
+    struct context *last;      /* the one used last, or NULL */
+    struct context *unclaimed; /* or NULL */
+    struct context **table;    /* open addressing, slots is a power of two */
+    uint32_t slots, count;
+    uint64_t seed; /* of the engines' hash: peers choose tags, and must not know it */
+};
+
+/* peer.c */
+struct ep_peers {
+    struct peer **all;                   /* by number; NULL: named, and not used yet */
+    struct transport_address *addresses; /* by number, too */
+    uint32_t count, slots;
+    uint32_t *index; /* address hash -> number + 1, twice slots */
+};
+
+/* wait.c, waiter.c, event_fd.c */
+struct ep_wait {
+    bool
+        has_threads; /* MBX_THREADS=many: the endpoint, but for its settings, is guarded by lock */
+    struct lock lock;
+    struct list waiters;
+    struct waiter *poller; /* the one of them that polls the transport, or NULL */
+    uint32_t count;        /* of waiters */
+    uint32_t any_count;    /* of those that wait for any completion */
+    bool is_asleep;        /* the poller sleeps, and does not hold the lock */
+    bool wakeup_pending;   /* an awaited request has completed, or: */
+    bool is_stirred;       /* there is something to do that the sleeper does not know of */
+    const struct mbx_sleep_hooks *hooks; /* of a poller in mbx_sleep(), or NULL */
+    struct event_fd *event_fd;           /* of mbx_fd(), or NULL */
+};
+
+/* liveness.c */
+struct ep_liveness {
+    uint64_t last_ns;  /* when peers were looked at */
+    uint32_t next;     /* the peer from which on the next look goes on */
+    uint32_t met;      /* peers that got a link for its sake */
+    bool has_seen_all; /* at the last look: what peers that are gone had sent */
+};
+
+/* failure.c */
+struct ep_failures {
+    uint32_t first, last; /* peers that have died, by health.next_failed */
+    uint32_t count, known;
+    bool is_unnotified; /* there may be a receive that has not been told */
+};
+
+/* lib/endpoint.c: constant once the endpoint is open. */
+struct ep_limits {
+    struct mbx_limits told;
     size_t inline_max, short_max; /* largest payloads of these protocols */
     size_t eager_max;             /* the longest message that is sent eagerly */
     size_t at_once_max;           /* largest message that leaves in one packet, eagerly */
+    uint32_t cores;               /* of this machine */
+};
 
-    struct context *context_last; /* the one used last, or NULL */
-    struct context *unclaimed;    /* or NULL */
-    struct context **contexts;    /* open addressing, context_slots is a power of two */
-    uint32_t context_slots, context_count;
-    uint64_t match_seed; /* of the engines' hash: peers choose tags, and must not know it */
+/* p2p/tracepoint.c */
+struct ep_tracing {
+    struct trace_recorder *recorder; /* or NULL */
+    bool is_on;                      /* with a trace, or failpoints */
+};
 
-    struct peer **peers;                 /* NULL: named, and not used yet */
-    struct transport_address *addresses; /* of peers, by number, too */
-    uint32_t peer_count, peer_slots;
-    uint32_t *peer_index; /* address hash -> number + 1, twice peer_slots */
-
-    struct pool requests, messages;
-    struct pieces_pools *pieces; /* or NULL: no data was ever in pieces; pieces.c */
-    struct list busy;            /* peers */
-    struct list active;          /* requests whose protocol has work */
-    uint32_t injected; /* messages that have not left, or not been taken where they wait */
-    struct list done[MBX_EVENTS + 1]; /* by enum mbx_queue; the others are nobody's */
-    struct list works;                /* of modules: work.node */
-    struct region_table regions;      /* what peers may access */
-    uint32_t cores;                   /* of this machine */
-    bool has_logged_drop;             /* a malformed packet has been logged */
-    uint32_t rounds;                  /* of progress, since peers were looked at */
-    uint64_t liveness_ns_last;        /* when that was */
-    uint32_t liveness_next;           /* the peer from which on the next look goes on */
-    uint32_t liveness_met;            /* peers that got a link for its sake */
-
-    /* failure.c */
-    uint32_t failure_first, failure_last; /* peers that have died, by next_failed */
-    uint32_t failure_count, failure_known;
-    bool is_unnotified; /* there may be a receive that has not been told */
-    bool has_seen_all;  /* at the last look: what peers that are gone had sent */
-
-    /* wait.c */
-    struct list waiters;
-    struct waiter *poller; /* the one of them that polls the transport, or NULL */
-    uint32_t waiter_count;
-    uint32_t any_waiters;                /* those that wait for any completion */
-    bool asleep;                         /* the poller sleeps, and does not hold the lock */
-    const struct mbx_sleep_hooks *hooks; /* of a poller in mbx_sleep(), or NULL */
-    struct event_fd *event_fd;           /* of mbx_fd(), or NULL */
-    bool wakeup_pending;                 /* an awaited request has completed, or: */
-    bool stirred; /* there is something to do that the sleeper does not know of */
-
-    /* module.h */
-    const struct module *const *modules; /* the last one is NULL */
+/* module.c */
+struct ep_modules {
+    const struct module *const *list; /* the last one is NULL */
     const struct proto *protos[PROTOS];
     int (*packets[WIRE_TYPES])(struct mbx_ep *ep, struct peer *peer,
                                const struct wire_packet *packet);
     const struct control *controls[CONTROLS];
     uint8_t owes_closing, owes_behind, owes_first; /* controls that are so */
+    size_t watched_from; /* modules are told of a receive with at least so much room: when it is
+                            posted, and when it leaves its engine.  0: of each; SIZE_MAX: of none */
+};
 
-    uint64_t check_paid; /* with MBX_CHECKS: for the next look at all invariants; valid.c */
+/* The rooms above: what core and p2p ask of them between two calls of a module. */
+struct ep_sendside {
+    struct backlogs *backlogs; /* or NULL: no send was ever deferred; backlog.c */
+    struct sendtables *tables; /* or NULL: nothing was ever published; sendtable.c */
+    struct receiver *receiver; /* or NULL: no peer ever deferred one; receiver.c */
+    uint32_t room;             /* RTRs that are kept for one receiver; backlog.c */
+};
 
+struct ep_rput {
+    size_t from; /* receives of so much may be announced; SIZE_MAX: none; rput_recv.c */
+    size_t
+        coop_from; /* those that lack so much may be copied by both; SIZE_MAX: none; coop.c */
+    uint32_t announced; /* receives that are ANNOUNCED; both */
+};
+
+struct mbx_ep {
+    struct settings settings;
+    struct ep_wait wait;
+    struct ep_net net;
+    struct ep_progress progress;
+    struct ep_tracing tracing;
+    struct ep_modules modules;
+    struct ep_limits limits;
+    struct credit_pool credit; /* p2p/credit.c */
+    struct ep_contexts contexts;
+    struct ep_peers peers;
+    struct ep_requests requests;
+    struct pool messages;        /* p2p/message.c */
+    struct lockwords *lockwords; /* or NULL: claims decide; lockword.c */
+    struct pieces_pools *pieces; /* or NULL: no data was ever in pieces; pieces.c */
+    struct ep_liveness liveness;
+    struct ep_failures failures;
+    struct ep_sendside sendside;
+    struct ep_rput rput;
+    struct region_table regions; /* rma/region.c: what peers may access */
+    struct offload *offload;     /* or NULL; offload.h */
     struct stats stats;
+    uint64_t check_paid; /* with MBX_CHECKS: for the next look at all invariants; valid.c */
 };
 
 /* ---- the lock ---- */
@@ -417,25 +495,25 @@ void wait_leave(struct mbx_ep *ep);
 /* A const endpoint is one that the caller does not change; the lock is not part of that. */
 static inline struct lock *ep_lock_of(const struct mbx_ep *ep)
 {
-    return &((struct mbx_ep *)(uintptr_t)ep)->lock;
+    return &((struct mbx_ep *)(uintptr_t)ep)->wait.lock;
 }
 
 static inline void ep_lock(const struct mbx_ep *ep)
 {
-    if (unlikely(ep->has_threads))
+    if (unlikely(ep->wait.has_threads))
         lock_take(ep_lock_of(ep));
 }
 
 static inline void ep_unlock(struct mbx_ep *ep)
 {
-    if (unlikely(ep->has_threads))
+    if (unlikely(ep->wait.has_threads))
         wait_leave(ep);
 }
 
 /* After a look that has changed nothing. */
 static inline void ep_unlock_unchanged(const struct mbx_ep *ep)
 {
-    if (unlikely(ep->has_threads))
+    if (unlikely(ep->wait.has_threads))
         lock_give(ep_lock_of(ep));
 }
 
@@ -443,14 +521,15 @@ static inline void ep_unlock_unchanged(const struct mbx_ep *ep)
 static inline bool ep_is_oversubscribed(const struct mbx_ep *ep)
 {
     return ep->settings.oversubscribed == OVERSUBSCRIBED_YES ||
-           (ep->settings.oversubscribed == OVERSUBSCRIBED_AUTO && ep->peer_count > ep->cores);
+           (ep->settings.oversubscribed == OVERSUBSCRIBED_AUTO &&
+            ep->peers.count > ep->limits.cores);
 }
 
 /* There is something to do that comes from no peer: whoever sleeps must get up for it. */
 static inline void ep_wake_sleeper(struct mbx_ep *ep)
 {
-    ep->wakeup_pending = ep->stirred = true;
-    ep->due |= DUE_MOVE;
+    ep->wait.wakeup_pending = ep->wait.is_stirred = true;
+    ep->progress.due |= DUE_MOVE;
 }
 
 /* ---- request.c ---- */
@@ -462,7 +541,7 @@ static inline void request_init(struct mbx_ep *ep, struct request *req, enum mbx
     list_init_node(&req->out);
     list_init_node(&req->queue);
     req->flags = options->flags & MBX_SILENT ? REQUEST_NO_SUCCESS_ENTRY : 0;
-    req->completion.request = pool_id(&ep->requests, req);
+    req->completion.request = pool_id(&ep->requests.pool, req);
     req->completion.user = options->user;
     req->completion.kind = kind;
 }
@@ -484,7 +563,7 @@ static inline void request_release(struct mbx_ep *ep, struct request *req)
     if (list_is_linked(&req->out))
         req->state = REQUEST_LINGER;
     else
-        pool_give(&ep->requests, req);
+        pool_give(&ep->requests.pool, req);
 }
 /* Copies the entry out and kills the handle.  0.  completion.c */
 int request_consume(struct mbx_ep *ep, struct request *req, struct mbx_completion *completion);
@@ -504,7 +583,7 @@ static inline void request_start(struct request *req, unsigned state)
 
 static inline const struct proto *proto_of(const struct mbx_ep *ep, const struct request *req)
 {
-    return ep->protos[PROTO_OF(req->state)];
+    return ep->modules.protos[PROTO_OF(req->state)];
 }
 
 static inline struct request *request_of_out(struct list *node)
@@ -572,7 +651,7 @@ void context_fini(struct mbx_ep *ep);
 /* The same for who only has a message: nobody here has named that id if it is NULL. */
 static inline struct context *context_known(struct mbx_ep *ep, uint32_t id)
 {
-    struct context *last = ep->context_last;
+    struct context *last = ep->contexts.last;
 
     return likely(last != NULL && last->id == id) ? last : context_find(ep, id);
 }
@@ -583,7 +662,7 @@ struct context *context_unclaimed(struct mbx_ep *ep);
 
 static inline struct context *context_get(struct mbx_ep *ep, uint32_t id)
 {
-    struct context *last = ep->context_last;
+    struct context *last = ep->contexts.last;
 
     return likely(last != NULL && last->id == id) ? last : context_make(ep, id);
 }
@@ -604,13 +683,13 @@ int peer_make(struct mbx_ep *ep, uint32_t number);
  * packet, of every message, and of every request but a receive that has met no message. */
 static inline struct peer *peer_get(const struct mbx_ep *ep, uint32_t number)
 {
-    return ep->peers[number];
+    return ep->peers.all[number];
 }
 
 /* Has peer_use() been called of this number, of which another process may have told? */
 static inline bool peer_is_used(const struct mbx_ep *ep, uint32_t number)
 {
-    return likely(number < ep->peer_count) && likely(ep->peers[number] != NULL);
+    return likely(number < ep->peers.count) && likely(ep->peers.all[number] != NULL);
 }
 
 /* Something is to be sent to number, or it is to be looked at.  As peer_make(). */
@@ -621,7 +700,8 @@ static inline int peer_use(struct mbx_ep *ep, uint32_t number)
 
 /* ---- progress.c ---- */
 
-/* Rounds from one look at what is looked at seldom to the next; set ep->rounds to have one now.
+/* Rounds from one look at what is looked at seldom to the next; set ep->progress.rounds to have
+ * one now.
  */
 #define PROGRESS_LOOK_AROUND 64
 /* Which part of the transport is in use now. */
@@ -655,13 +735,13 @@ void liveness_look(struct mbx_ep *ep);
  * delivered, and may end what waits for it; the rest ends when the looks have found it gone. */
 static inline void liveness_suspect(struct peer *peer)
 {
-    peer->is_awaited = true;
+    peer->health.is_awaited = true;
 }
 
 /* May somebody wait for a peer? */
 static inline bool liveness_is_on(const struct mbx_ep *ep)
 {
-    return pool_live(&ep->requests) != 0;
+    return pool_live(&ep->requests.pool) != 0;
 }
 
 /* ---- failure.c ---- */
@@ -681,7 +761,7 @@ bool failure_any(struct mbx_ep *ep);
 /* Is req to be told now? */
 static inline bool failure_concerns(const struct mbx_ep *ep, const struct request *req)
 {
-    return unlikely(ep->is_unnotified) && !(req->flags & REQUEST_NOTIFIED) &&
+    return unlikely(ep->failures.is_unnotified) && !(req->flags & REQUEST_NOTIFIED) &&
            recv_is_from_any(req);
 }
 

@@ -65,7 +65,7 @@ static void set_order(struct event_fd *e, enum order order)
     e->order = order;
     pthread_cond_broadcast(&e->changed);
     if (e->phase == ASLEEP)
-        e->ep->transport->ops->wake(e->ep->transport);
+        e->ep->net.transport->ops->wake(e->ep->net.transport);
 }
 
 /* ---- the descriptor ---- */
@@ -106,7 +106,7 @@ static void dozer_sleeps(void *arg)
     if (e->order == ORDER_DOZE && e->stays)
         e->order = ORDER_NONE;
     if (e->order != ORDER_NONE)
-        e->ep->transport->ops->wake(e->ep->transport);
+        e->ep->net.transport->ops->wake(e->ep->net.transport);
     set_phase(e, ASLEEP);
     pthread_mutex_unlock(&e->lock);
 }
@@ -119,7 +119,7 @@ static void dozer_slept(void *arg)
     if (e->order == ORDER_NONE)
         ring(e);
     set_phase(e, WOKEN);
-    while (!e->ep->has_threads && e->order == ORDER_NONE)
+    while (!e->ep->wait.has_threads && e->order == ORDER_NONE)
         pthread_cond_wait(&e->changed, &e->lock);
     set_phase(e, BUSY);
     pthread_mutex_unlock(&e->lock);
@@ -192,9 +192,9 @@ static int arm(struct event_fd *e, bool wants_watch)
     e->wants_watch = wants_watch;
     if (e->phase != ASLEEP || !e->stays || wants_watch > e->watches) {
         set_order(e, ORDER_DOZE);
-        while (!e->ep->has_threads && !has_settled(e))
+        while (!e->ep->wait.has_threads && !has_settled(e))
             pthread_cond_wait(&e->changed, &e->lock);
-        found = !e->ep->has_threads && e->rung;
+        found = !e->ep->wait.has_threads && e->rung;
     }
     if (found)
         quiet(e);
@@ -239,7 +239,7 @@ static int event_fd_open(struct mbx_ep *ep)
     if (e == NULL)
         return -ENOMEM;
     e->ep = ep;
-    e->stays = ep->transport->limits.stays_armed && ep->offload == NULL;
+    e->stays = ep->net.transport->limits.stays_armed && ep->offload == NULL;
     e->fd = sys_eventfd(0, 0);
     err = e->fd < 0 ? -errno : 0;
     if (err < 0)
@@ -249,7 +249,7 @@ static int event_fd_open(struct mbx_ep *ep)
     err = dozer_start(e);
     if (err < 0)
         goto close;
-    ep->event_fd = e;
+    ep->wait.event_fd = e;
     return 0;
 
 close:
@@ -263,7 +263,7 @@ free:
 
 void event_fd_close(struct mbx_ep *ep)
 {
-    struct event_fd *e = ep->event_fd;
+    struct event_fd *e = ep->wait.event_fd;
 
     if (e == NULL)
         return;
@@ -272,7 +272,7 @@ void event_fd_close(struct mbx_ep *ep)
     set_order(e, ORDER_END);
     pthread_mutex_unlock(&e->lock);
     pthread_join(e->dozer, NULL);
-    ep->event_fd = NULL;
+    ep->wait.event_fd = NULL;
     pthread_cond_destroy(&e->changed);
     pthread_mutex_destroy(&e->lock);
     sys_close(e->fd);
@@ -286,10 +286,10 @@ int mbx_fd(struct mbx_ep *ep)
     int err = 0;
 
     ep_lock(ep);
-    if (ep->event_fd == NULL)
+    if (ep->wait.event_fd == NULL)
         err = event_fd_open(ep);
     if (err == 0)
-        err = ep->event_fd->fd;
+        err = ep->wait.event_fd->fd;
     ep_unlock(ep);
     return err;
 }
@@ -299,9 +299,9 @@ static bool has_something(struct mbx_ep *ep)
 {
     if (progress_round(ep) > 0 || wait_has_entries(ep))
         return true;
-    if (!ep->stirred || ep->has_threads)
+    if (!ep->wait.is_stirred || ep->wait.has_threads)
         return false;
-    event_fd_recall_now(ep->event_fd); /* there is what nobody does while one sleeps */
+    event_fd_recall_now(ep->wait.event_fd); /* there is what nobody does while one sleeps */
     return progress_round(ep) > 0 || wait_has_entries(ep);
 }
 
@@ -309,19 +309,20 @@ int mbx_arm(struct mbx_ep *ep)
 {
     bool found, wants_watch;
 
-    if (ep->event_fd == NULL)
+    if (ep->wait.event_fd == NULL)
         return -EINVAL;
     ep_lock(ep);
     found = has_something(ep);
     wants_watch = liveness_is_on(ep);
-    ep->rounds = PROGRESS_LOOK_AROUND; /* the first round behind the sleep looks around */
+    ep->progress.rounds =
+        PROGRESS_LOOK_AROUND; /* the first round behind the sleep looks around */
     ep_unlock(ep);
-    return found ? 1 : arm(ep->event_fd, wants_watch);
+    return found ? 1 : arm(ep->wait.event_fd, wants_watch);
 }
 
 int mbx_disarm(struct mbx_ep *ep)
 {
-    struct event_fd *e = ep->event_fd;
+    struct event_fd *e = ep->wait.event_fd;
 
     if (e == NULL)
         return -EINVAL;

@@ -20,8 +20,8 @@ bool event_fd_steps_aside(struct event_fd *e);
 
 static inline void event_fd_recall(struct mbx_ep *ep)
 {
-    if (unlikely(ep->event_fd != NULL) && !ep->has_threads)
-        event_fd_recall_now(ep->event_fd);
+    if (unlikely(ep->wait.event_fd != NULL) && !ep->wait.has_threads)
+        event_fd_recall_now(ep->wait.event_fd);
 }
 
 /* Ends the thread and closes the descriptor, if there is one; nobody else is in ep. */

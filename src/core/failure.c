@@ -22,21 +22,22 @@
 
 void failure_add(struct mbx_ep *ep, struct peer *peer)
 {
-    assert(peer->is_dead);
-    if (ep->failure_count == 0)
-        ep->failure_first = peer->number;
+    assert(peer->health.is_dead);
+    if (ep->failures.count == 0)
+        ep->failures.first = peer->number;
     else
-        peer_get(ep, ep->failure_last)->next_failed = peer->number;
-    ep->failure_last = peer->number;
-    ep->failure_count++;
-    ep->watched_from = 0; /* so that recv.c asks for those that are posted from now on */
+        peer_get(ep, ep->failures.last)->health.next_failed = peer->number;
+    ep->failures.last = peer->number;
+    ep->failures.count++;
+    ep->modules.watched_from =
+        0; /* so that recv.c asks for those that are posted from now on */
 }
 
 void failure_unnotified(struct mbx_ep *ep, struct request *req)
 {
     req->flags &= (uint32_t)~REQUEST_NOTIFIED;
-    ep->is_unnotified = ep->wakeup_pending = true;
-    ep->due |= DUE_READ;
+    ep->failures.is_unnotified = ep->wait.wakeup_pending = true;
+    ep->progress.due |= DUE_READ;
 }
 
 int failure_notify(struct request *req)
@@ -63,7 +64,7 @@ void failure_entry(const struct mbx_ep *ep, struct request *req, struct mbx_comp
         .status =
             {
                 .context_id = req->match.envelope.context_id,
-                .source = ep->failure_last,
+                .source = ep->failures.last,
                 .tag = req->match.envelope.tag,
             },
     };
@@ -85,10 +86,10 @@ int failure_poll(struct mbx_ep *ep, struct mbx_completion *entries, int count)
 {
     struct untold untold = {.ep = ep, .entries = entries, .room = count};
 
-    if (likely(!ep->is_unnotified) || count <= 0)
+    if (likely(!ep->failures.is_unnotified) || count <= 0)
         return 0;
-    pool_for_each(&ep->requests, unnotified_visit, &untold);
-    ep->is_unnotified = untold.count > count;
+    pool_for_each(&ep->requests.pool, unnotified_visit, &untold);
+    ep->failures.is_unnotified = untold.count > count;
     return untold.count < count ? untold.count : count;
 }
 
@@ -96,10 +97,10 @@ bool failure_any(struct mbx_ep *ep)
 {
     struct untold untold = {.ep = ep};
 
-    if (likely(!ep->is_unnotified))
+    if (likely(!ep->failures.is_unnotified))
         return false;
-    pool_for_each(&ep->requests, unnotified_visit, &untold);
-    ep->is_unnotified = untold.count != 0;
+    pool_for_each(&ep->requests.pool, unnotified_visit, &untold);
+    ep->failures.is_unnotified = untold.count != 0;
     return untold.count != 0;
 }
 
@@ -111,11 +112,11 @@ int mbx_failed(const struct mbx_ep *ep, uint32_t *peers, int count)
     int all;
 
     ep_lock(ep);
-    all = (int)ep->failure_count;
-    number = ep->failure_first;
+    all = (int)ep->failures.count;
+    number = ep->failures.first;
     for (int i = 0; i < all && i < count; i++) {
         peers[i] = number;
-        number = peer_get(ep, number)->next_failed;
+        number = peer_get(ep, number)->health.next_failed;
     }
     ep_unlock_unchanged(ep);
     return all;
@@ -126,9 +127,9 @@ int mbx_failed_ack(struct mbx_ep *ep)
     int known;
 
     ep_lock(ep);
-    ep->failure_known = ep->failure_count;
-    ep->is_unnotified = false;
-    known = (int)ep->failure_known;
+    ep->failures.known = ep->failures.count;
+    ep->failures.is_unnotified = false;
+    known = (int)ep->failures.known;
     ep_unlock(ep);
     return known;
 }

@@ -6,27 +6,27 @@
 
 static bool health_is_valid(const struct peer *peer)
 {
-    return HOLDS("liveness.c I1", !peer->is_gone || peer->is_doubted) &&
-           HOLDS("liveness.c I1", !peer->is_dead || peer->is_gone) &&
-           HOLDS("liveness.c I1", !peer->is_lost || peer->is_gone);
+    return HOLDS("liveness.c I1", !peer->health.is_gone || peer->health.is_doubted) &&
+           HOLDS("liveness.c I1", !peer->health.is_dead || peer->health.is_gone) &&
+           HOLDS("liveness.c I1", !peer->health.is_lost || peer->health.is_gone);
 }
 
 /* Does the list have the dead, each once? */
 static bool list_is_valid(const struct mbx_ep *ep, uint32_t dead)
 {
-    uint32_t number = ep->failure_first;
+    uint32_t number = ep->failures.first;
 
-    if (!HOLDS("failure.c I1", ep->failure_count == dead))
+    if (!HOLDS("failure.c I1", ep->failures.count == dead))
         return false;
     for (uint32_t i = 0; i < dead; i++) {
         if (!HOLDS("failure.c I1", peer_is_used(ep, number)) ||
-            !HOLDS("failure.c I1", peer_get(ep, number)->is_dead) ||
-            !HOLDS("failure.c I1", (i == dead - 1) == (number == ep->failure_last)))
+            !HOLDS("failure.c I1", peer_get(ep, number)->health.is_dead) ||
+            !HOLDS("failure.c I1", (i == dead - 1) == (number == ep->failures.last)))
             return false;
-        number = peer_get(ep, number)->next_failed;
+        number = peer_get(ep, number)->health.next_failed;
     }
-    return HOLDS("failure.c I1", dead == 0 || ep->watched_from == 0) &&
-           HOLDS("failure.c I2", ep->failure_known <= ep->failure_count);
+    return HOLDS("failure.c I1", dead == 0 || ep->modules.watched_from == 0) &&
+           HOLDS("failure.c I2", ep->failures.known <= ep->failures.count);
 }
 
 static void count_unnotified(void *arg, void *object)
@@ -41,16 +41,16 @@ bool failure_is_valid(const struct mbx_ep *ep)
 {
     uint32_t dead = 0, untold = 0;
 
-    for (uint32_t i = 0; i < ep->peer_count; i++) {
-        if (ep->peers[i] == NULL)
+    for (uint32_t i = 0; i < ep->peers.count; i++) {
+        if (ep->peers.all[i] == NULL)
             continue;
-        if (!health_is_valid(ep->peers[i]))
+        if (!health_is_valid(ep->peers.all[i]))
             return false;
-        dead += ep->peers[i]->is_dead;
+        dead += ep->peers.all[i]->health.is_dead;
     }
     if (!list_is_valid(ep, dead))
         return false;
     valid_each(ep, count_unnotified, &untold);
-    return HOLDS("failure.c I2",
-                 untold == 0 || ep->is_unnotified || ep->failure_count == ep->failure_known);
+    return HOLDS("failure.c I2", untold == 0 || ep->failures.is_unnotified ||
+                                     ep->failures.count == ep->failures.known);
 }

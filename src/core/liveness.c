@@ -74,7 +74,7 @@ static void liveness_mark(void *arg, void *object)
     uint32_t whom = liveness_whom(liveness->ep, object);
 
     if (peer_use(liveness->ep, whom) == 0) /* else nobody, or the next look finds memory */
-        peer_get(liveness->ep, whom)->is_awaited = true;
+        peer_get(liveness->ep, whom)->health.is_awaited = true;
     liveness->is_for_any |= recv_is_from_any(object);
 }
 
@@ -83,14 +83,14 @@ static void liveness_mark(void *arg, void *object)
  * needs. */
 static bool liveness_meet(struct mbx_ep *ep, uint32_t number)
 {
-    const struct transport *t = ep->transport;
-    int err = t->ops->check_address(t, &ep->addresses[number]);
+    const struct transport *t = ep->net.transport;
+    int err = t->ops->check_address(t, &ep->peers.addresses[number]);
 
-    if (err == 0 || (err == -ENOTSUP && ep->liveness_met >= LIVENESS_MET))
+    if (err == 0 || (err == -ENOTSUP && ep->liveness.met >= LIVENESS_MET))
         return false;
     if (peer_use(ep, number) != 0)
         return false; /* the next look finds memory */
-    ep->liveness_met += err == -ENOTSUP;
+    ep->liveness.met += err == -ENOTSUP;
     return true;
 }
 
@@ -98,7 +98,7 @@ static bool liveness_meet(struct mbx_ep *ep, uint32_t number)
 static void liveness_mark_any(struct mbx_ep *ep, uint32_t number)
 {
     if (peer_is_used(ep, number) || liveness_meet(ep, number))
-        peer_get(ep, number)->is_awaited |= !peer_get(ep, number)->is_gone;
+        peer_get(ep, number)->health.is_awaited |= !peer_get(ep, number)->health.is_gone;
 }
 
 /* Any peer may be the one that is waited for: a share of them is looked at.  All have had two
@@ -106,13 +106,13 @@ static void liveness_mark_any(struct mbx_ep *ep, uint32_t number)
  * do not. */
 static void liveness_mark_part(struct mbx_ep *ep)
 {
-    uint32_t part = ep->peer_count / (LIVENESS_LOOKS / 3) + 1;
+    uint32_t part = ep->peers.count / (LIVENESS_LOOKS / 3) + 1;
 
     if (part < LIVENESS_PART)
         part = LIVENESS_PART;
-    for (uint32_t i = 0; i < part && i < ep->peer_count; i++) {
-        ep->liveness_next %= ep->peer_count;
-        liveness_mark_any(ep, ep->liveness_next++);
+    for (uint32_t i = 0; i < part && i < ep->peers.count; i++) {
+        ep->liveness.next %= ep->peers.count;
+        liveness_mark_any(ep, ep->liveness.next++);
     }
 }
 
@@ -125,7 +125,7 @@ static void liveness_end(void *arg, void *object)
 
     if (liveness->is_death && recv_is_from_any(req))
         failure_unnotified(ep, req); /* it may be ended below: then somebody has won it */
-    if (!peer_is_used(ep, whom) || !peer_get(ep, whom)->is_gone)
+    if (!peer_is_used(ep, whom) || !peer_get(ep, whom)->health.is_gone)
         return;
     if ((liveness->is_all_seen || !recv_is_open(req)) && proto_of(ep, req)->peer_gone != NULL)
         proto_of(ep, req)->peer_gone(ep, peer_get(ep, whom), req, -ENOTCONN);
@@ -134,23 +134,23 @@ static void liveness_end(void *arg, void *object)
 /* Is peer gone?  It is told the second time, so that what it had sent is delivered. */
 static bool liveness_peer(struct mbx_ep *ep, struct peer *peer)
 {
-    bool was_dead = peer->is_dead, was_gone = peer->is_gone;
+    bool was_dead = peer->health.is_dead, was_gone = peer->health.is_gone;
     int err;
 
-    if (!peer->is_awaited && (!peer->is_doubted || peer->is_gone))
+    if (!peer->health.is_awaited && (!peer->health.is_doubted || peer->health.is_gone))
         return false;
-    peer->is_awaited = false;
+    peer->health.is_awaited = false;
     err = peer->link->transport->ops->check(peer->link);
     if (err == 0)
         return false;
-    if (!peer->is_doubted) {
-        peer->is_doubted = true;
+    if (!peer->health.is_doubted) {
+        peer->health.is_doubted = true;
         return false;
     }
-    peer->is_dead = was_dead || err == -EHOSTDOWN;
-    peer->is_lost = err == -ECONNREFUSED;
-    peer->is_gone = true;
-    if (peer->is_dead && !was_dead)
+    peer->health.is_dead = was_dead || err == -EHOSTDOWN;
+    peer->health.is_lost = err == -ECONNREFUSED;
+    peer->health.is_gone = true;
+    if (peer->health.is_dead && !was_dead)
         failure_add(ep, peer);
     module_peer_gone(ep, peer, err == -EHOSTUNREACH ? err : -ENOTCONN, !was_gone);
     return true;
@@ -159,21 +159,21 @@ static bool liveness_peer(struct mbx_ep *ep, struct peer *peer)
 void liveness_look(struct mbx_ep *ep)
 {
     uint64_t now_ns = clock_now();
-    uint32_t dead = ep->failure_count;
+    uint32_t dead = ep->failures.count;
     struct liveness liveness = {.ep = ep};
-    bool found = false, had_seen_all = ep->has_seen_all;
+    bool found = false, had_seen_all = ep->liveness.has_seen_all;
 
-    ep->rounds = 0;
-    if (now_ns - ep->liveness_ns_last < (uint64_t)liveness_ns(ep))
+    ep->progress.rounds = 0;
+    if (now_ns - ep->liveness.last_ns < (uint64_t)liveness_ns(ep))
         return;
-    ep->liveness_ns_last = now_ns;
-    pool_for_each(&ep->requests, liveness_mark, &liveness);
+    ep->liveness.last_ns = now_ns;
+    pool_for_each(&ep->requests.pool, liveness_mark, &liveness);
     if (liveness.is_for_any)
         liveness_mark_part(ep);
-    for (uint32_t i = 0; i < ep->peer_count; i++)
+    for (uint32_t i = 0; i < ep->peers.count; i++)
         found |= peer_is_used(ep, i) && liveness_peer(ep, peer_get(ep, i));
-    liveness.is_death = ep->failure_count != dead;
-    liveness.is_all_seen = ep->has_seen_all = module_has_seen_all(ep);
+    liveness.is_death = ep->failures.count != dead;
+    liveness.is_all_seen = ep->liveness.has_seen_all = module_has_seen_all(ep);
     if (found || (!had_seen_all && liveness.is_all_seen))
-        pool_for_each(&ep->requests, liveness_end, &liveness);
+        pool_for_each(&ep->requests.pool, liveness_end, &liveness);
 }

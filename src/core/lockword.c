@@ -30,7 +30,7 @@ static uint32_t name_index(uint64_t name)
 
 int lockword_init(struct mbx_ep *ep)
 {
-    uint32_t count = ep->transport->limits.cswap_words;
+    uint32_t count = ep->net.transport->limits.cswap_words;
     struct lockwords *lockwords;
 
     bool is_wanted = ep->settings.match_at == MATCH_AT_SENDER ||
@@ -69,7 +69,7 @@ static bool exchange(const struct mbx_ep *ep, uint32_t index, uint64_t expected,
                      uint64_t desired, uint64_t *found)
 {
     *found = 0;
-    return transport_cswap_local(ep->transport, index, expected, desired, found) == 0 &&
+    return transport_cswap_local(ep->net.transport, index, expected, desired, found) == 0 &&
            *found == expected;
 }
 
@@ -113,7 +113,7 @@ static bool is_taken(const struct mbx_ep *ep, uint64_t name, uint32_t heir, uint
 
     return word_generation(found) == (uint32_t)(name >> 32) &&
            word_state_of(found) == WORD_TAKEN &&
-           (heir == MBX_ANY_SOURCE ? owner < ep->peer_count : owner == heir);
+           (heir == MBX_ANY_SOURCE ? owner < ep->peers.count : owner == heir);
 }
 
 bool lockword_close(struct mbx_ep *ep, uint64_t *name, uint32_t heir)
@@ -182,7 +182,7 @@ uint32_t lockword_owner_seen(const struct mbx_ep *ep, uint64_t name)
 
     if (name == 0)
         return MBX_ANY_SOURCE;
-    if (transport_load_local(ep->transport, name_index(name), &found) != 0)
+    if (transport_load_local(ep->net.transport, name_index(name), &found) != 0)
         return MBX_ANY_SOURCE;
     return owner_in(found);
 }

@@ -8,35 +8,35 @@
 #include "core/module.h"
 
 #define module_for_each(ep, m, hook)                                                           \
-    for (const struct module *const *m = (ep)->modules; *m != NULL; m++)                       \
+    for (const struct module *const *m = (ep)->modules.list; *m != NULL; m++)                  \
         if ((*m)->hook != NULL)
 
 static void register_packets(struct mbx_ep *ep, const struct packet_handler *handler)
 {
     for (; handler->type != 0; handler++) {
-        assert(ep->packets[handler->type] == NULL);
-        ep->packets[handler->type] = handler->handle;
+        assert(ep->modules.packets[handler->type] == NULL);
+        ep->modules.packets[handler->type] = handler->handle;
     }
 }
 
 static void register_controls(struct mbx_ep *ep, const struct control *control)
 {
     for (; control->what != 0; control++) {
-        const struct control **at = &ep->controls[__builtin_ctz(control->what)];
+        const struct control **at = &ep->modules.controls[__builtin_ctz(control->what)];
 
         assert(*at == NULL);
         *at = control;
-        ep->owes_closing |= control->is_closing ? (uint8_t)control->what : 0;
-        ep->owes_behind |= control->is_behind ? (uint8_t)control->what : 0;
-        ep->owes_first |= control->is_first ? (uint8_t)control->what : 0;
+        ep->modules.owes_closing |= control->is_closing ? (uint8_t)control->what : 0;
+        ep->modules.owes_behind |= control->is_behind ? (uint8_t)control->what : 0;
+        ep->modules.owes_first |= control->is_first ? (uint8_t)control->what : 0;
     }
 }
 
 void module_register(struct mbx_ep *ep)
 {
     module_for_each (ep, m, proto) {
-        assert(ep->protos[(*m)->proto->id] == NULL);
-        ep->protos[(*m)->proto->id] = (*m)->proto;
+        assert(ep->modules.protos[(*m)->proto->id] == NULL);
+        ep->modules.protos[(*m)->proto->id] = (*m)->proto;
     }
     module_for_each (ep, m, packets)
         register_packets(ep, (*m)->packets);
@@ -53,7 +53,7 @@ int module_open(struct mbx_ep *ep)
 
         if (err == 0)
             continue;
-        while (m-- != ep->modules)
+        while (m-- != ep->modules.list)
             if ((*m)->close != NULL)
                 (*m)->close(ep);
         return err;
@@ -121,7 +121,7 @@ OUT_OF_LINE int module_sleep(struct mbx_ep *ep, int64_t timeout_ns)
         if (err != 1)
             return err;
     }
-    return ep->transport->ops->wait(ep->transport, timeout_ns);
+    return ep->net.transport->ops->wait(ep->net.transport, timeout_ns);
 }
 
 OUT_OF_LINE void module_event_read(struct mbx_ep *ep, const struct request *req)

@@ -12,8 +12,8 @@
  * The ground (requests, peers, progress, waits) and the tagged messages (send, receive, probe,
  * eager, rendezvous, credit) call what is built on them through these tables alone; what is
  * built on them calls down directly.  The path of a short message goes through no table: where
- * it could meet a module it looks at a field of its own (mbx_ep.watched_from, peer.deferrer,
- * peer.rput, credit) and calls a function of this file behind that.
+ * it could meet a module it looks at a field of its own (mbx_ep.modules.watched_from,
+ * peer.sendside.deferrer, peer.rput, credit) and calls a function of this file behind that.
  *
  * Invariants
  *   I1  a packet type has at most one handler, a control bit at most one function, a protocol
@@ -89,7 +89,8 @@ struct module {
     /* Adds what the module counts by itself. */
     void (*stats)(const struct mbx_ep *ep, struct stats *stats);
 
-    /* ---- receives; of those with less room than mbx_ep.watched_from nothing is told ---- */
+    /* ---- receives; of those with less room than mbx_ep.modules.watched_from nothing is told
+     * ---- */
 
     /* req waits in its engine.  It may be complete afterwards. */
     void (*recv_posted)(struct mbx_ep *ep, struct request *req);
@@ -101,13 +102,13 @@ struct module {
 
     /* ---- messages ---- */
 
-    /* A message of a peer that defers its sends (peer.deferrer) has come by itself. */
+    /* A message of a peer that defers its sends (peer.sendside.deferrer) has come by itself. */
     void (*message_came)(struct mbx_ep *ep, struct peer *peer);
     /* What such a receive would take of the messages that peers have, and not sent.  1,
      * *status, and if message is not NULL it is taken; 0 nothing that is known; -ENOMEM. */
     int (*probe)(struct mbx_ep *ep, const struct mbx_match_envelope *envelope, uint64_t ignore,
                  struct mbx_status *status, struct message **message);
-    /* A rendezvous that lacks at least mbx_ep.coop_from bytes is in RNDV_READ and is to be
+    /* A rendezvous that lacks at least mbx_ep.rput.coop_from bytes is in RNDV_READ and is to be
      * read.  True: the module does it, and gives it back. */
     bool (*read)(struct mbx_ep *ep, struct request *req);
     /* A send to a peer that has told of receives in advance (peer.rput).  As send_first(). */
@@ -134,7 +135,7 @@ struct module {
     bool (*is_valid)(const struct mbx_ep *ep);
 };
 
-/* Enters the tables of ep->modules. */
+/* Enters the tables of ep->modules.list. */
 void module_register(struct mbx_ep *ep);
 
 /* ---- what calls the hook of that name of every module ---- */

@@ -2,13 +2,13 @@
 /*
  * outq.c - what waits to leave for a peer.
  *
- *   peer.out    requests, first in, first out: their protocol's step sends what they have to
+ *   peer.outq.list    requests, first in, first out: their protocol's step sends what they have to
  *               send; also receives that are complete and owe their sender a FIN
- *   peer.owes   small packets, of which a bit says that they are owed (module.h)
+ *   peer.outq.owes   small packets, of which a bit says that they are owed (module.h)
  *
  * Whoever has something to send tries at once if nothing waits for this peer, and queues here
- * if there is no room; a peer to whom something waits to leave is on mbx_ep.busy, and each round of
- * progress flushes those.
+ * if there is no room; a peer to whom something waits to leave is on mbx_ep.progress.busy, and
+ * each round of progress flushes those.
  */
 #include "core/outq.h"
 
@@ -17,14 +17,14 @@
 static void outq_is_busy(struct mbx_ep *ep, struct peer *peer)
 {
     ep_wake_sleeper(ep);
-    if (!list_is_linked(&peer->busy))
-        list_add_tail(&ep->busy, &peer->busy);
+    if (!list_is_linked(&peer->outq.busy))
+        list_add_tail(&ep->progress.busy, &peer->outq.busy);
 }
 
 void outq_push(struct mbx_ep *ep, struct peer *peer, struct request *req)
 {
     assert(req->peer == peer->number);
-    list_add_tail(&peer->out, &req->out);
+    list_add_tail(&peer->outq.list, &req->out);
     outq_is_busy(ep, peer);
 }
 
@@ -74,8 +74,8 @@ OUT_OF_LINE void outq_owe_fin(struct mbx_ep *ep, struct request *req, uint64_t s
 
     req->remote.request = sender;
     req->flags |= REQUEST_OWES_FIN;
-    if (!list_is_empty(&peer->out) || outq_send_fin(ep, req) == -EAGAIN) {
-        peer->fins++;
+    if (!list_is_empty(&peer->outq.list) || outq_send_fin(ep, req) == -EAGAIN) {
+        peer->outq.fins++;
         outq_push(ep, peer, req);
     }
 }
@@ -87,17 +87,17 @@ static int outq_pay(struct mbx_ep *ep, struct peer *peer)
 {
     int paid = 0, err;
 
-    for (unsigned i = 0; i < CONTROLS && peer->owes != 0; i++) {
-        const struct control *control = ep->controls[i];
+    for (unsigned i = 0; i < CONTROLS && peer->outq.owes != 0; i++) {
+        const struct control *control = ep->modules.controls[i];
 
-        if (!(peer->owes & (1u << i)) || control->is_first)
+        if (!(peer->outq.owes & (1u << i)) || control->is_first)
             continue;
         err = control->send(ep, peer);
         paid += err == -EINPROGRESS;
         if (err == -EAGAIN || err == -EINPROGRESS)
             continue;
         /* paid, or it cannot be: what the peer sent before may settle the rest (liveness.c) */
-        peer->owes &= (uint8_t)~control->what;
+        peer->outq.owes &= (uint8_t)~control->what;
         paid++;
     }
     return paid;
@@ -106,26 +106,26 @@ static int outq_pay(struct mbx_ep *ep, struct peer *peer)
 /* The same at the beginning of a round. */
 static int outq_pay_first(struct mbx_ep *ep, struct peer *peer)
 {
-    uint8_t first = peer->owes & ep->owes_first;
+    uint8_t first = peer->outq.owes & ep->modules.owes_first;
 
-    peer->owes &= (uint8_t)~first;
+    peer->outq.owes &= (uint8_t)~first;
     for (unsigned i = 0; first != 0 && i < CONTROLS; i++)
         if (first & (1u << i))
-            ep->controls[i]->send(ep, peer);
-    return peer->owes != 0 ? outq_pay(ep, peer) : 0;
+            ep->modules.controls[i]->send(ep, peer);
+    return peer->outq.owes != 0 ? outq_pay(ep, peer) : 0;
 }
 
 void outq_owe(struct mbx_ep *ep, struct peer *peer, enum peer_owes what)
 {
-    peer->owes |= (uint8_t)what;
+    peer->outq.owes |= (uint8_t)what;
     outq_is_busy(ep, peer);
 }
 
 void outq_owe_now(struct mbx_ep *ep, struct peer *peer, enum peer_owes what)
 {
-    peer->owes |= (uint8_t)what;
+    peer->outq.owes |= (uint8_t)what;
     outq_pay(ep, peer);
-    if (peer->owes != 0)
+    if (peer->outq.owes != 0)
         outq_is_busy(ep, peer);
 }
 
@@ -149,9 +149,9 @@ int outq_flush(struct mbx_ep *ep, struct peer *peer)
 {
     int moved;
 
-    moved = peer->owes != 0 ? outq_pay_first(ep, peer) : 0;
-    while (!list_is_empty(&peer->out)) {
-        struct request *req = request_of_out(peer->out.next);
+    moved = peer->outq.owes != 0 ? outq_pay_first(ep, peer) : 0;
+    while (!list_is_empty(&peer->outq.list)) {
+        struct request *req = request_of_out(peer->outq.list.next);
         bool owes_fin = req->flags & REQUEST_OWES_FIN;
         int err = outq_step(ep, req);
 
@@ -161,14 +161,14 @@ int outq_flush(struct mbx_ep *ep, struct peer *peer)
             /* a long answer lets others go first; messages keep their order */
             if (proto_of(ep, req)->states[req->state % PROTO_STATES].lets_pass) {
                 list_remove(&req->out);
-                list_add_tail(&peer->out, &req->out);
+                list_add_tail(&peer->outq.list, &req->out);
             }
             break;
         }
-        assert(peer->leaving != 0 || !(req->flags & REQUEST_LEAVING));
-        assert(peer->fins != 0 || !owes_fin);
-        peer->leaving -= (req->flags & REQUEST_LEAVING) != 0;
-        peer->fins -= owes_fin;
+        assert(peer->outq.leaving != 0 || !(req->flags & REQUEST_LEAVING));
+        assert(peer->outq.fins != 0 || !owes_fin);
+        peer->outq.leaving -= (req->flags & REQUEST_LEAVING) != 0;
+        peer->outq.fins -= owes_fin;
         req->flags &= (uint32_t)~REQUEST_LEAVING;
         if (err < 0 && !owes_fin)
             /* nothing that the peer has sent ends it: its packet can never leave */
@@ -176,9 +176,9 @@ int outq_flush(struct mbx_ep *ep, struct peer *peer)
         request_left(ep, req);
         moved++;
     }
-    if (peer->owes & ep->owes_behind)
+    if (peer->outq.owes & ep->modules.owes_behind)
         moved += outq_pay(ep, peer);
-    if (list_is_empty(&peer->out) && peer->owes == 0)
-        list_remove(&peer->busy);
+    if (list_is_empty(&peer->outq.list) && peer->outq.owes == 0)
+        list_remove(&peer->outq.busy);
     return moved;
 }

@@ -31,41 +31,41 @@ uint32_t peer_own_hash(const struct mbx_ep *ep)
 {
     struct transport_address own;
 
-    ep->transport->ops->address(ep->transport, &own);
+    ep->net.transport->ops->address(ep->net.transport, &own);
     return address_hash(&own);
 }
 
 /* The index entry of this address, or the empty one where it would go. */
 static uint32_t *peer_entry(const struct mbx_ep *ep, const struct transport_address *address)
 {
-    uint32_t mask = 2 * ep->peer_slots - 1;
+    uint32_t mask = 2 * ep->peers.slots - 1;
     uint32_t at = address_hash(address) & mask;
 
-    while (ep->peer_index[at] != 0 &&
-           memcmp(&ep->addresses[ep->peer_index[at] - 1], address, sizeof *address) != 0)
+    while (ep->peers.index[at] != 0 &&
+           memcmp(&ep->peers.addresses[ep->peers.index[at] - 1], address, sizeof *address) != 0)
         at = (at + 1) & mask;
-    return &ep->peer_index[at];
+    return &ep->peers.index[at];
 }
 
 /* The arrays by number get this size; one that has it already is not worse for it. */
 static int peer_resize(struct mbx_ep *ep, uint32_t slots)
 {
     struct transport_address *addresses;
-    struct peer **peers = mem_realloc(ep->peers, slots * sizeof(struct peer *));
+    struct peer **peers = mem_realloc(ep->peers.all, slots * sizeof(struct peer *));
 
     if (peers == NULL)
         return -ENOMEM;
-    ep->peers = peers;
-    addresses = mem_realloc(ep->addresses, slots * sizeof *addresses);
+    ep->peers.all = peers;
+    addresses = mem_realloc(ep->peers.addresses, slots * sizeof *addresses);
     if (addresses == NULL)
         return -ENOMEM;
-    ep->addresses = addresses;
+    ep->peers.addresses = addresses;
     return 0;
 }
 
 static int peer_grow(struct mbx_ep *ep)
 {
-    uint32_t slots = ep->peer_slots == 0 ? 8 : ep->peer_slots * 2;
+    uint32_t slots = ep->peers.slots == 0 ? 8 : ep->peers.slots * 2;
     uint32_t *index = mem_calloc(2 * (size_t)slots, sizeof *index);
 
     if (index == NULL)
@@ -74,11 +74,11 @@ static int peer_grow(struct mbx_ep *ep)
         mem_free(index);
         return -ENOMEM;
     }
-    mem_free(ep->peer_index);
-    ep->peer_index = index;
-    ep->peer_slots = slots;
-    for (uint32_t i = 0; i < ep->peer_count; i++)
-        *peer_entry(ep, &ep->addresses[i]) = i + 1;
+    mem_free(ep->peers.index);
+    ep->peers.index = index;
+    ep->peers.slots = slots;
+    for (uint32_t i = 0; i < ep->peers.count; i++)
+        *peer_entry(ep, &ep->peers.addresses[i]) = i + 1;
     return 0;
 }
 
@@ -89,16 +89,16 @@ static int peer_name(struct mbx_ep *ep, const struct transport_address *address,
     uint32_t *entry;
     int err;
 
-    if (ep->peer_count == ep->peer_slots && (err = peer_grow(ep)) < 0)
+    if (ep->peers.count == ep->peers.slots && (err = peer_grow(ep)) < 0)
         return err;
     entry = peer_entry(ep, address);
     if (*entry == 0) {
-        err = ep->transport->ops->reaches(ep->transport, address);
+        err = ep->net.transport->ops->reaches(ep->net.transport, address);
         if (err != 0)
             return err;
-        ep->addresses[ep->peer_count] = *address;
-        ep->peers[ep->peer_count] = NULL;
-        *entry = ++ep->peer_count;
+        ep->peers.addresses[ep->peers.count] = *address;
+        ep->peers.all[ep->peers.count] = NULL;
+        *entry = ++ep->peers.count;
     }
     *number = *entry - 1;
     return 0;
@@ -107,34 +107,34 @@ static int peer_name(struct mbx_ep *ep, const struct transport_address *address,
 /* Makes the peer, with this link, or if that is NULL with one of the transport. */
 static int peer_create(struct mbx_ep *ep, uint32_t number, struct link *link)
 {
-    const struct transport_address *address = &ep->addresses[number];
+    const struct transport_address *address = &ep->peers.addresses[number];
     struct peer *peer = mem_calloc(1, sizeof *peer);
     int err = 0;
 
     if (peer == NULL)
         return -ENOMEM;
     if (link == NULL)
-        err = ep->transport->ops->connect(ep->transport, address, &link);
+        err = ep->net.transport->ops->connect(ep->net.transport, address, &link);
     if (err < 0) {
         mem_free(peer);
         return err;
     }
-    list_init(&peer->out);
-    list_init_node(&peer->busy);
+    list_init(&peer->outq.list);
+    list_init_node(&peer->outq.busy);
     peer->link = link;
     peer->number = number;
-    peer->can_read = link->transport->limits.can_read && ep->settings.rndv != RNDV_DATA;
-    peer->can_write = peer->can_read;
+    peer->path.can_read = link->transport->limits.can_read && ep->settings.rndv != RNDV_DATA;
+    peer->path.can_write = peer->path.can_read;
     link->peer = number;
     module_peer_made(ep, peer, address);
-    ep->peers[number] = peer;
+    ep->peers.all[number] = peer;
     progress_polled(ep);
     return 0;
 }
 
 OUT_OF_LINE int peer_make(struct mbx_ep *ep, uint32_t number)
 {
-    return number < ep->peer_count ? peer_create(ep, number, NULL) : -EINVAL;
+    return number < ep->peers.count ? peer_create(ep, number, NULL) : -EINVAL;
 }
 
 int peer_know(struct mbx_ep *ep, const struct transport_address *address, uint32_t *number)
@@ -156,7 +156,7 @@ int peer_accept(void *arg, struct link *link, const struct transport_address *ad
     uint32_t found;
     int err = peer_name(ep, address, &found);
 
-    if (err == 0 && ep->peers[found] == NULL)
+    if (err == 0 && ep->peers.all[found] == NULL)
         err = peer_create(ep, found, link);
     if (err == 0)
         *number = found;
@@ -180,8 +180,8 @@ int mbx_peer_address(const struct mbx_ep *ep, uint32_t number, struct mbx_addres
     int err = -EINVAL;
 
     ep_lock(ep);
-    if (number < ep->peer_count) {
-        memcpy(address, &ep->addresses[number], sizeof *address);
+    if (number < ep->peers.count) {
+        memcpy(address, &ep->peers.addresses[number], sizeof *address);
         err = 0;
     }
     ep_unlock_unchanged(ep);
@@ -192,7 +192,7 @@ int mbx_address_get(const struct mbx_ep *ep, struct mbx_address *address)
 {
     struct transport_address bytes;
 
-    ep->transport->ops->address(ep->transport, &bytes);
+    ep->net.transport->ops->address(ep->net.transport, &bytes);
     memcpy(address, &bytes, sizeof *address);
     return 0;
 }
@@ -211,8 +211,8 @@ const char *mbx_address_text(const struct mbx_address *address, char *buf, size_
 
 static void peer_destroy(struct peer *peer)
 {
-    mem_free(peer->backlog);
-    mem_free(peer->deferrer);
+    mem_free(peer->sendside.backlog);
+    mem_free(peer->sendside.deferrer);
     mem_free(peer->accesses);
     mem_free(peer->rput);
     mem_free(peer);
@@ -220,10 +220,10 @@ static void peer_destroy(struct peer *peer)
 
 void peer_fini(struct mbx_ep *ep)
 {
-    for (uint32_t i = 0; i < ep->peer_count; i++)
-        if (ep->peers[i] != NULL)
-            peer_destroy(ep->peers[i]);
-    mem_free(ep->peers);
-    mem_free(ep->addresses);
-    mem_free(ep->peer_index);
+    for (uint32_t i = 0; i < ep->peers.count; i++)
+        if (ep->peers.all[i] != NULL)
+            peer_destroy(ep->peers.all[i]);
+    mem_free(ep->peers.all);
+    mem_free(ep->peers.addresses);
+    mem_free(ep->peers.index);
 }

@@ -26,14 +26,14 @@ static bool out_is_valid(const struct peer *peer, uint32_t *all)
     struct waiting waiting = {0};
     struct list *node;
 
-    list_for_each (node, &peer->out)
+    list_for_each (node, &peer->outq.list)
         if (!request_waits(peer, request_of_out(node), &waiting))
             return false;
     *all += waiting.out;
-    return HOLDS("core.h I2",
-                 (waiting.out == 0 && peer->owes == 0) || list_is_linked(&peer->busy)) &&
-           HOLDS("core.h I3", peer->leaving == waiting.leaving) &&
-           HOLDS("credit.h I3", peer->fins == waiting.fins);
+    return HOLDS("core.h I2", (waiting.out == 0 && peer->outq.owes == 0) ||
+                                  list_is_linked(&peer->outq.busy)) &&
+           HOLDS("core.h I3", peer->outq.leaving == waiting.leaving) &&
+           HOLDS("credit.h I3", peer->outq.fins == waiting.fins);
 }
 
 static void count_out(void *arg, void *object)
@@ -47,31 +47,31 @@ static void count_out(void *arg, void *object)
 /* Is each number that is on busy that of a peer, and does a round move what is there? */
 static bool busy_is_valid(const struct mbx_ep *ep)
 {
-    const bool is_due = (ep->due & DUE_MOVE) != 0;
+    const bool is_due = (ep->progress.due & DUE_MOVE) != 0;
     struct list *node;
 
-    list_for_each (node, &ep->busy) {
-        const struct peer *peer = container_of(node, struct peer, busy);
+    list_for_each (node, &ep->progress.busy) {
+        const struct peer *peer = container_of(node, struct peer, outq.busy);
 
         if (!HOLDS("core.h I2", peer_is_used(ep, peer->number)) ||
             !HOLDS("core.h I2", peer_get(ep, peer->number) == peer))
             return false;
     }
-    return HOLDS("core.h I6", is_due || list_is_empty(&ep->busy)) &&
-           HOLDS("core.h I6", is_due || list_is_empty(&ep->active)) &&
-           HOLDS("core.h I6", is_due || list_is_empty(&ep->works));
+    return HOLDS("core.h I6", is_due || list_is_empty(&ep->progress.busy)) &&
+           HOLDS("core.h I6", is_due || list_is_empty(&ep->progress.active)) &&
+           HOLDS("core.h I6", is_due || list_is_empty(&ep->progress.works));
 }
 
 /* Is each number once in the index? */
 static bool index_is_valid(const struct mbx_ep *ep)
 {
     uint32_t used = 0;
-    uint64_t sum = 0, count = ep->peer_count;
+    uint64_t sum = 0, count = ep->peers.count;
 
-    for (uint32_t i = 0; i < 2 * ep->peer_slots; i++) {
-        used += ep->peer_index[i] != 0;
-        sum += ep->peer_index[i];
-        if (!HOLDS("peer.c I3", ep->peer_index[i] <= count))
+    for (uint32_t i = 0; i < 2 * ep->peers.slots; i++) {
+        used += ep->peers.index[i] != 0;
+        sum += ep->peers.index[i];
+        if (!HOLDS("peer.c I3", ep->peers.index[i] <= count))
             return false;
     }
     return HOLDS("peer.c I3", used == count) &&
@@ -82,10 +82,10 @@ bool peer_is_valid(const struct mbx_ep *ep)
 {
     uint32_t out = 0, linked = 0;
 
-    if (!HOLDS("peer.c I3", ep->peer_count <= ep->peer_slots) || !index_is_valid(ep))
+    if (!HOLDS("peer.c I3", ep->peers.count <= ep->peers.slots) || !index_is_valid(ep))
         return false;
-    for (uint32_t i = 0; i < ep->peer_count; i++) {
-        const struct peer *peer = ep->peers[i];
+    for (uint32_t i = 0; i < ep->peers.count; i++) {
+        const struct peer *peer = ep->peers.all[i];
 
         if (peer == NULL)
             continue;

@@ -23,9 +23,9 @@ OUT_OF_LINE void progress_dropped(void *arg, const char *reason)
     struct mbx_ep *ep = arg;
 
     ep->stats.dropped_packets++;
-    if (ep->has_logged_drop)
+    if (ep->progress.has_logged_drop)
         return;
-    ep->has_logged_drop = true;
+    ep->progress.has_logged_drop = true;
     LOG_WARN("dropped a packet: %s (further ones are only counted)", reason);
 }
 
@@ -35,7 +35,7 @@ static OUT_OF_LINE int progress_active(struct mbx_ep *ep)
     int moved = 0;
 
     list_init(&now);
-    list_splice_tail(&now, &ep->active);
+    list_splice_tail(&now, &ep->progress.active);
     for (struct list *node; (node = list_pop_head(&now)) != NULL; moved++)
         proto_of(ep, request_of_queue(node))->work(ep, request_of_queue(node));
     return moved;
@@ -57,11 +57,11 @@ static OUT_OF_LINE int progress_works(struct mbx_ep *ep)
     int moved = 0;
 
     list_init(&now);
-    list_splice_tail(&now, &ep->works);
+    list_splice_tail(&now, &ep->progress.works);
     for (struct list *node; (node = list_pop_head(&now)) != NULL;) {
         struct work *work = container_of(node, struct work, node);
 
-        list_add_tail(&ep->works, node);
+        list_add_tail(&ep->progress.works, node);
         moved += work->run(ep, work);
     }
     return moved;
@@ -72,8 +72,8 @@ static OUT_OF_LINE int progress_busy(struct mbx_ep *ep)
     struct list *node, *next;
     int moved = 0;
 
-    list_for_each_safe (node, next, &ep->busy)
-        moved += outq_flush(ep, container_of(node, struct peer, busy));
+    list_for_each_safe (node, next, &ep->progress.busy)
+        moved += outq_flush(ep, container_of(node, struct peer, outq.busy));
     return moved;
 }
 
@@ -82,28 +82,28 @@ static OUT_OF_LINE int progress_look_around(struct mbx_ep *ep)
 {
     int moved = 0;
 
-    if (ep->polled != ep->transport) {
-        moved = ep->transport->ops->poll(ep->transport, PROGRESS_BUDGET);
+    if (ep->net.polled != ep->net.transport) {
+        moved = ep->net.transport->ops->poll(ep->net.transport, PROGRESS_BUDGET);
         progress_polled(ep);
     }
     if (liveness_is_on(ep))
         liveness_look(ep);
-    ep->rounds = 0;
+    ep->progress.rounds = 0;
     return moved;
 }
 
 void progress_polled(struct mbx_ep *ep)
 {
-    ep->polled = transport_polled(ep->transport);
-    ep->no_hint.word = transport_word_set();
-    ep->hint = ep->polled->hint.word != NULL ? &ep->polled->hint : &ep->no_hint;
+    ep->net.polled = transport_polled(ep->net.transport);
+    ep->net.no_hint.word = transport_word_set();
+    ep->net.hint = ep->net.polled->hint.word != NULL ? &ep->net.polled->hint : &ep->net.no_hint;
 }
 
 /* Is there something to move that no peer has sent just now? */
 static bool progress_is_due(const struct mbx_ep *ep)
 {
-    return ep->has_threads || !list_is_empty(&ep->works) || !list_is_empty(&ep->active) ||
-           !list_is_empty(&ep->busy);
+    return ep->wait.has_threads || !list_is_empty(&ep->progress.works) ||
+           !list_is_empty(&ep->progress.active) || !list_is_empty(&ep->progress.busy);
 }
 
 /* What waits here to be moved.  How much has moved. */
@@ -111,35 +111,36 @@ static OUT_OF_LINE int progress_lists(struct mbx_ep *ep)
 {
     int moved = 0;
 
-    if (unlikely(!list_is_empty(&ep->works)))
+    if (unlikely(!list_is_empty(&ep->progress.works)))
         moved += progress_works(ep);
-    if (unlikely(!list_is_empty(&ep->active)))
+    if (unlikely(!list_is_empty(&ep->progress.active)))
         moved += progress_active(ep);
-    if (unlikely(!list_is_empty(&ep->busy)))
+    if (unlikely(!list_is_empty(&ep->progress.busy)))
         moved += progress_busy(ep);
     if (!progress_is_due(ep))
-        ep->due &= (uint8_t)~DUE_MOVE;
+        ep->progress.due &= (uint8_t)~DUE_MOVE;
     return moved;
 }
 
 /* Nothing moves: is there still something to read? */
 static OUT_OF_LINE void progress_all_read(struct mbx_ep *ep)
 {
-    if (list_is_empty(&ep->done[MBX_SENDS]) && list_is_empty(&ep->done[MBX_RECVS]) &&
-        list_is_empty(&ep->done[MBX_ACCESS]) && list_is_empty(&ep->done[MBX_EVENTS]) &&
-        !ep->is_unnotified)
-        ep->due &= (uint8_t)~DUE_READ;
+    if (list_is_empty(&ep->requests.done[MBX_SENDS]) &&
+        list_is_empty(&ep->requests.done[MBX_RECVS]) &&
+        list_is_empty(&ep->requests.done[MBX_ACCESS]) &&
+        list_is_empty(&ep->requests.done[MBX_EVENTS]) && !ep->failures.is_unnotified)
+        ep->progress.due &= (uint8_t)~DUE_READ;
 }
 
 static OUT_OF_LINE int progress_all(struct mbx_ep *ep)
 {
-    int moved = ep->polled->ops->poll(ep->polled, PROGRESS_BUDGET);
+    int moved = ep->net.polled->ops->poll(ep->net.polled, PROGRESS_BUDGET);
 
-    if (unlikely(ep->due & DUE_MOVE))
+    if (unlikely(ep->progress.due & DUE_MOVE))
         moved += progress_lists(ep);
-    if (unlikely(ep->rounds >= PROGRESS_LOOK_AROUND))
+    if (unlikely(ep->progress.rounds >= PROGRESS_LOOK_AROUND))
         moved += progress_look_around(ep);
-    if (moved == 0 && (ep->due & DUE_READ))
+    if (moved == 0 && (ep->progress.due & DUE_READ))
         progress_all_read(ep);
     if (MBX_CHECKS && moved != 0)
         ep_check(ep);
@@ -149,7 +150,8 @@ static OUT_OF_LINE int progress_all(struct mbx_ep *ep)
 /* Nothing to do in this round, and nothing to read. */
 static inline bool progress_is_idle(struct mbx_ep *ep)
 {
-    return ++ep->rounds < PROGRESS_LOOK_AROUND && ep->due == 0 && transport_is_quiet(ep->hint);
+    return ++ep->progress.rounds < PROGRESS_LOOK_AROUND && ep->progress.due == 0 &&
+           transport_is_quiet(ep->net.hint);
 }
 
 int progress_round(struct mbx_ep *ep)
@@ -159,11 +161,11 @@ int progress_round(struct mbx_ep *ep)
 
 void progress_arrived(struct mbx_ep *ep)
 {
-    uint64_t left = ARRIVED_ROUNDS * (1 + (uint64_t)ep->peer_count);
+    uint64_t left = ARRIVED_ROUNDS * (1 + (uint64_t)ep->peers.count);
     int taken;
 
     do {
-        taken = ep->transport->ops->poll(ep->transport, PROGRESS_BUDGET);
+        taken = ep->net.transport->ops->poll(ep->net.transport, PROGRESS_BUDGET);
         taken += progress_works(ep);
         if (MBX_CHECKS && taken != 0)
             ep_check(ep);
@@ -175,8 +177,8 @@ int mbx_progress(struct mbx_ep *ep)
 {
     int moved;
 
-    if (likely(!ep->has_threads)) {
-        ep->rounds++;
+    if (likely(!ep->wait.has_threads)) {
+        ep->progress.rounds++;
         return progress_all(ep);
     }
     ep_lock(ep);
@@ -187,5 +189,5 @@ int mbx_progress(struct mbx_ep *ep)
 
 int mbx_idle(struct mbx_ep *ep)
 {
-    return !ep->has_threads && progress_is_idle(ep);
+    return !ep->wait.has_threads && progress_is_idle(ep);
 }

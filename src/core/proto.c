@@ -21,7 +21,7 @@ bool request_has(const struct request *req, enum request_part part)
 
 static const struct proto_state *state_of(const struct mbx_ep *ep, unsigned state)
 {
-    return &ep->protos[PROTO_OF(state)]->states[state % PROTO_STATES];
+    return &ep->modules.protos[PROTO_OF(state)]->states[state % PROTO_STATES];
 }
 
 bool proto_may_move(const struct mbx_ep *ep, unsigned from, unsigned to)
@@ -36,8 +36,8 @@ bool proto_may_move(const struct mbx_ep *ep, unsigned from, unsigned to)
 void proto_move(struct mbx_ep *ep, struct request *req, unsigned to)
 {
     assert(proto_may_move(ep, req->state, to));
-    LOG_TRACE("%s %s -> %s %s, request %llx", ep->protos[PROTO_OF(req->state)]->name,
-              state_of(ep, req->state)->name, ep->protos[PROTO_OF(to)]->name,
+    LOG_TRACE("%s %s -> %s %s, request %llx", ep->modules.protos[PROTO_OF(req->state)]->name,
+              state_of(ep, req->state)->name, ep->modules.protos[PROTO_OF(to)]->name,
               state_of(ep, to)->name, (unsigned long long)req->completion.request);
     req->state = (uint8_t)to;
 }

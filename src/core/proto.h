@@ -4,7 +4,7 @@
  *
  *   request.state = PROTO_STATE(protocol, n)
  *       │
- *       └──> mbx_ep.protos[protocol] ──> struct proto
+ *       └──> mbx_ep.modules.protos[protocol] ──> struct proto
  *                                            ├── states[n]   name, legal successors
  *                                            └── step, work, io_done, reply, peer_gone, ended
  *
@@ -21,8 +21,8 @@
  *   I2  which part of a request lies in the union of them follows from its protocol alone:
  *       request_has(); `announced` lies in the place of `shadow` if and only if it is ANNOUNCED
  *   I3  a request is of a kind that its state names
- *   I4  a request is on mbx_ep.active if and only if `queue` of its state says so; its protocol
- *       has `work`
+ *   I4  a request is on mbx_ep.progress.active if and only if `queue` of its state says so; its
+ *       protocol has `work`
  */
 #ifndef CORE_PROTO_H
 #define CORE_PROTO_H
@@ -79,7 +79,7 @@ enum proto_where {
     PROTO_NEVER,
     PROTO_ALWAYS,
     PROTO_EITHER,
-    PROTO_ACTIVE /* request.queue: on mbx_ep.active */
+    PROTO_ACTIVE /* request.queue: on mbx_ep.progress.active */
 };
 
 struct proto_state {
@@ -103,7 +103,7 @@ struct proto {
     /* Sends what req has to send now.  0 nothing more for now; -EAGAIN no room: call again;
      * -EINPROGRESS there is room, but others are to have their turn; or the peer is gone. */
     int (*step)(struct mbx_ep *ep, struct request *req);
-    /* Goes on with req, which was on mbx_ep.active and is no longer. */
+    /* Goes on with req, which was on mbx_ep.progress.active and is no longer. */
     void (*work)(struct mbx_ep *ep, struct request *req);
     /* The transport has moved what it was to move for req, or not. */
     void (*io_done)(struct mbx_ep *ep, struct request *req, int error);

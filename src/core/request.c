@@ -18,12 +18,12 @@
 /* Where a completed request waits to be seen. */
 static struct list *request_queue(struct mbx_ep *ep, const struct request *req)
 {
-    return &ep->done[req->completion.kind];
+    return &ep->requests.done[req->completion.kind];
 }
 
 void request_drop(struct mbx_ep *ep, struct request *req)
 {
-    pool_give(&ep->requests, req);
+    pool_give(&ep->requests.pool, req);
 }
 
 /* The buffer of a send is no longer the peer's, or no longer ours. */
@@ -42,7 +42,7 @@ static inline void request_is_complete(struct mbx_ep *ep, struct request *req, i
 {
     req->state = REQUEST_COMPLETE;
     req->completion.error = error;
-    ep->due |= DUE_READ;
+    ep->progress.due |= DUE_READ;
 }
 
 /* request_complete() for a request that failed, is silent or internal, is awaited, or has
@@ -59,9 +59,10 @@ static OUT_OF_LINE void request_complete_rest(struct mbx_ep *ep, struct request 
     if (req->flags & REQUEST_ANNOUNCED)
         proto->ended(ep, req);
     if (req->flags & REQUEST_AWAITED)
-        ep->wakeup_pending = true;
-    assert(ep->injected != 0 || !(req->flags & REQUEST_INTERNAL) || !request_is_send(req));
-    ep->injected -= (req->flags & REQUEST_INTERNAL) && request_is_send(req);
+        ep->wait.wakeup_pending = true;
+    assert(ep->requests.injected != 0 || !(req->flags & REQUEST_INTERNAL) ||
+           !request_is_send(req));
+    ep->requests.injected -= (req->flags & REQUEST_INTERNAL) && request_is_send(req);
     if (error != 0 && request_is_send(req)) {
         ep->stats.send_errors++;
         if (req->flags & REQUEST_INTERNAL)
@@ -90,12 +91,12 @@ void request_left(struct mbx_ep *ep, struct request *req)
 {
     list_remove(&req->out);
     if (req->state == REQUEST_LINGER)
-        pool_give(&ep->requests, req);
+        pool_give(&ep->requests.pool, req);
 }
 
 struct request *request_find(const struct mbx_ep *ep, mbx_request handle)
 {
-    struct request *req = pool_find(&ep->requests, handle);
+    struct request *req = pool_find(&ep->requests.pool, handle);
 
     return req != NULL && req->state != REQUEST_LINGER ? req : NULL;
 }
@@ -108,7 +109,7 @@ void request_lost(struct mbx_ep *ep, struct request *req, int error)
 
 struct request *request_named(struct mbx_ep *ep, uint64_t handle, uint32_t peer, unsigned state)
 {
-    struct request *req = pool_find(&ep->requests, handle);
+    struct request *req = pool_find(&ep->requests.pool, handle);
 
     return req != NULL && req->state == state && req->peer == peer ? req : NULL;
 }

@@ -102,11 +102,11 @@ static bool active_is_valid(const struct mbx_ep *ep, uint32_t count)
 {
     struct list *node;
 
-    list_for_each (node, &ep->active)
+    list_for_each (node, &ep->progress.active)
         if (!HOLDS("core.h I1", state_of(ep, request_of_queue(node))->queue == PROTO_ACTIVE) ||
             !HOLDS("proto.h I4", proto_of(ep, request_of_queue(node))->work != NULL))
             return false;
-    return HOLDS("core.h I1", valid_length(&ep->active) == count);
+    return HOLDS("core.h I1", valid_length(&ep->progress.active) == count);
 }
 
 static bool done_is_valid(const struct mbx_ep *ep, uint32_t count)
@@ -115,7 +115,7 @@ static bool done_is_valid(const struct mbx_ep *ep, uint32_t count)
     struct list *node;
 
     for (unsigned kind = MBX_SENDS; kind <= MBX_EVENTS; kind <<= 1)
-        list_for_each (node, &ep->done[kind]) {
+        list_for_each (node, &ep->requests.done[kind]) {
             const struct request *req = request_of_queue(node);
 
             done++;
@@ -124,15 +124,15 @@ static bool done_is_valid(const struct mbx_ep *ep, uint32_t count)
                 return false;
         }
     return HOLDS("core.h I1", done == count) &&
-           HOLDS("core.h I6", done == 0 || (ep->due & DUE_READ) != 0);
+           HOLDS("core.h I6", done == 0 || (ep->progress.due & DUE_READ) != 0);
 }
 
 static uint64_t posted(const struct mbx_ep *ep)
 {
     uint64_t recvs = 0;
 
-    for (uint32_t i = 0; i < ep->context_slots; i++)
-        recvs += ep->contexts[i] != NULL ? ep->contexts[i]->match.count.recvs : 0;
+    for (uint32_t i = 0; i < ep->contexts.slots; i++)
+        recvs += ep->contexts.table[i] != NULL ? ep->contexts.table[i]->match.count.recvs : 0;
     return recvs;
 }
 
@@ -144,5 +144,5 @@ bool request_is_valid(const struct mbx_ep *ep)
     return census.is_valid && active_is_valid(ep, census.active) &&
            done_is_valid(ep, census.done) && HOLDS("core.h I1", census.open == posted(ep)) &&
            HOLDS("core.h I1", ep->stats.posted_now == posted(ep)) &&
-           HOLDS("core.h I7", ep->injected == census.injected);
+           HOLDS("core.h I7", ep->requests.injected == census.injected);
 }

@@ -22,16 +22,16 @@
 static void stats_gather(const struct mbx_ep *ep, struct stats *stats)
 {
     *stats = ep->stats;
-    stats->peers = ep->peer_count;
-    stats->contexts = ep->context_count;
-    stats->requests_now = pool_live(&ep->requests);
-    stats->requests_max = pool_most(&ep->requests);
-    for (uint32_t i = 0; i < ep->context_slots; i++) {
+    stats->peers = ep->peers.count;
+    stats->contexts = ep->contexts.count;
+    stats->requests_now = pool_live(&ep->requests.pool);
+    stats->requests_max = pool_most(&ep->requests.pool);
+    for (uint32_t i = 0; i < ep->contexts.slots; i++) {
         const struct mbx_match_counters *count;
 
-        if (ep->contexts[i] == NULL)
+        if (ep->contexts.table[i] == NULL)
             continue;
-        count = &ep->contexts[i]->match.count;
+        count = &ep->contexts.table[i]->match.count;
         stats->searches += count->searches;
         stats->search_steps += count->search_steps;
         if (count->search_max > stats->search_max)

@@ -28,7 +28,7 @@ bool failure_is_valid(const struct mbx_ep *ep); /* and what liveness.c knows of 
 /* Visits each live request, also of an endpoint that the caller does not change. */
 static inline void valid_each(const struct mbx_ep *ep, pool_visit_fn *visit, void *arg)
 {
-    pool_for_each((struct pool *)(uintptr_t)&ep->requests, visit, arg);
+    pool_for_each((struct pool *)(uintptr_t)&ep->requests.pool, visit, arg);
 }
 
 static inline uint32_t valid_length(const struct list *head)

@@ -13,7 +13,7 @@
  *   gives the lock                                                 │
  *                           └───────────── look again ─────────────┘
  *
- * So of those who wait exactly one polls or sleeps in the transport, ep->poller; the
+ * So of those who wait exactly one polls or sleeps in the transport, ep->wait.poller; the
  * others cost nothing.  Waiters are told under the lock, when it is given or after a
  * round that moved something: those whose wait is over, and when the poller leaves, the
  * one who has waited longest, to poll from then on.  With one thread there is one waiter,
@@ -78,7 +78,7 @@ static int64_t wait_left(const struct waiter *w, uint64_t now_ns)
 static uint64_t wait_spin(const struct mbx_ep *ep)
 {
     uint64_t spin = ep->settings.spin_ns;
-    bool is_shared = ep_is_oversubscribed(ep) || ep->waiter_count > ep->cores;
+    bool is_shared = ep_is_oversubscribed(ep) || ep->wait.count > ep->limits.cores;
 
     return is_shared && spin > WAIT_SPIN_SHARED ? WAIT_SPIN_SHARED : spin;
 }
@@ -88,8 +88,8 @@ static uint64_t wait_spin(const struct mbx_ep *ep)
 /* Between two calls others may have changed everything. */
 static inline void wait_let_in(struct mbx_ep *ep)
 {
-    if (unlikely(lock_is_wanted(&ep->lock)))
-        lock_pass(&ep->lock);
+    if (unlikely(lock_is_wanted(&ep->wait.lock)))
+        lock_pass(&ep->wait.lock);
 }
 
 /* Others may have the core, and the lock. */
@@ -104,20 +104,20 @@ void wait_sleeps(void *arg)
 {
     struct mbx_ep *ep = arg;
 
-    ep->asleep = true;
+    ep->wait.is_asleep = true;
     ep_unlock(ep);
-    if (ep->hooks != NULL && ep->hooks->sleeps != NULL)
-        ep->hooks->sleeps(ep->hooks->arg);
+    if (ep->wait.hooks != NULL && ep->wait.hooks->sleeps != NULL)
+        ep->wait.hooks->sleeps(ep->wait.hooks->arg);
 }
 
 void wait_slept(void *arg)
 {
     struct mbx_ep *ep = arg;
 
-    if (ep->hooks != NULL && ep->hooks->slept != NULL)
-        ep->hooks->slept(ep->hooks->arg);
+    if (ep->wait.hooks != NULL && ep->wait.hooks->slept != NULL)
+        ep->wait.hooks->slept(ep->wait.hooks->arg);
     ep_lock(ep);
-    ep->asleep = false;
+    ep->wait.is_asleep = false;
 }
 
 /* Nothing has moved for a while, and nobody was let in since the last round: what had
@@ -130,8 +130,8 @@ static int wait_sleep(struct mbx_ep *ep, const struct waiter *w)
 
     if (liveness_is_on(ep) && (left_ns < 0 || left_ns > liveness_ns(ep)))
         left_ns = liveness_ns(ep);
-    ep->rounds = PROGRESS_LOOK_AROUND; /* look around as soon as we are awake */
-    ep->stirred = false;
+    ep->progress.rounds = PROGRESS_LOOK_AROUND; /* look around as soon as we are awake */
+    ep->wait.is_stirred = false;
     err = module_sleep(ep, left_ns);
     ep->stats.sleeps++;
     return err == -EINTR ? err : 0;
@@ -140,7 +140,7 @@ static int wait_sleep(struct mbx_ep *ep, const struct waiter *w)
 /* Is there something to move that nothing arrives for? */
 static bool is_moving(const struct mbx_ep *ep)
 {
-    return !list_is_empty(&ep->active);
+    return !list_is_empty(&ep->progress.active);
 }
 
 /* Polls until the wait of w is over; 0; -ETIMEDOUT; -EINTR. */
@@ -156,7 +156,7 @@ static int wait_poll(struct mbx_ep *ep, struct waiter *w)
         if (wait_is_over(ep, w))
             return 0;
         moved = progress_round(ep);
-        if (moved > 0 || ep->wakeup_pending)
+        if (moved > 0 || ep->wait.wakeup_pending)
             wait_look(ep);
         if (moved > 0)
             idle = 0;
@@ -235,9 +235,9 @@ static int wait_told(struct mbx_ep *ep, struct waiter *w)
 
 static void wait_join(struct mbx_ep *ep, struct waiter *w)
 {
-    list_add_tail(&ep->waiters, &w->node);
-    ep->waiter_count++;
-    ep->any_waiters += waits_for_any(w);
+    list_add_tail(&ep->wait.waiters, &w->node);
+    ep->wait.count++;
+    ep->wait.any_count += waits_for_any(w);
     w->has_news = true; /* since it was looked at last */
 }
 
@@ -245,10 +245,10 @@ static void wait_join(struct mbx_ep *ep, struct waiter *w)
 static void wait_part(struct mbx_ep *ep, struct waiter *w)
 {
     list_remove(&w->node);
-    ep->waiter_count--;
-    ep->any_waiters -= waits_for_any(w);
-    if (ep->poller == NULL && !list_is_empty(&ep->waiters))
-        wait_tell_one(waiter_of(ep->waiters.next));
+    ep->wait.count--;
+    ep->wait.any_count -= waits_for_any(w);
+    if (ep->wait.poller == NULL && !list_is_empty(&ep->wait.waiters))
+        wait_tell_one(waiter_of(ep->wait.waiters.next));
 }
 
 OUT_OF_LINE int wait_until(struct mbx_ep *ep, struct waiter *w)
@@ -259,12 +259,12 @@ OUT_OF_LINE int wait_until(struct mbx_ep *ep, struct waiter *w)
     wait_join(ep, w);
     while (err == 0 && !wait_is_over(ep, w)) {
         atomic_store_explicit(&w->told, 0, memory_order_relaxed);
-        if (ep->poller != NULL) {
+        if (ep->wait.poller != NULL) {
             err = wait_told(ep, w);
         } else {
-            ep->poller = w;
+            ep->wait.poller = w;
             err = wait_poll(ep, w);
-            ep->poller = NULL;
+            ep->wait.poller = NULL;
         }
     }
     wait_part(ep, w);
@@ -282,7 +282,7 @@ static OUT_OF_LINE int wait_long(struct mbx_ep *ep, struct request *req, int64_t
     struct waiter w = {.request = req->completion.request, .timeout_ns = timeout_ns};
     int err;
 
-    if (ep->has_threads)
+    if (ep->wait.has_threads)
         req->flags |= REQUEST_AWAITED;
     err = wait_until(ep, &w);
     if (err < 0)
@@ -304,7 +304,7 @@ static OUT_OF_LINE int wait_request(struct mbx_ep *ep, struct request *req, int6
     do /* most answers are under way already */
         progress_round(ep);
     while (req->state != REQUEST_COMPLETE && ++polls < WAIT_POLLS &&
-           !lock_is_wanted(&ep->lock));
+           !lock_is_wanted(&ep->wait.lock));
     if (unlikely(req->state != REQUEST_COMPLETE))
         return wait_long(ep, req, timeout_ns, completion);
     return request_consume(ep, req, completion);
@@ -336,7 +336,7 @@ static OUT_OF_LINE int wait_locked(struct mbx_ep *ep, mbx_request request, int64
 int mbx_wait(struct mbx_ep *ep, mbx_request request, int64_t timeout_ns,
              struct mbx_completion *completion)
 {
-    if (unlikely(ep->has_threads))
+    if (unlikely(ep->wait.has_threads))
         return wait_locked(ep, request, timeout_ns, completion);
     return wait_start(ep, request, timeout_ns, completion);
 }
@@ -360,11 +360,11 @@ static int wait_sleep_as_poller(struct mbx_ep *ep, struct waiter *w,
 {
     int err;
 
-    ep->poller = w;
-    ep->hooks = hooks;
+    ep->wait.poller = w;
+    ep->wait.hooks = hooks;
     err = wait_sleep(ep, w);
-    ep->hooks = NULL;
-    ep->poller = NULL;
+    ep->wait.hooks = NULL;
+    ep->wait.poller = NULL;
     return err;
 }
 
@@ -374,7 +374,7 @@ static int wait_nap(struct mbx_ep *ep, struct waiter *w, const struct mbx_sleep_
     int err;
 
     event_fd_recall(ep);
-    if (ep->poller != NULL)
+    if (ep->wait.poller != NULL)
         return -EBUSY;
     if (is_moving(ep))
         return 0; /* there is something to do, of which the transport knows nothing */
@@ -392,7 +392,7 @@ void wait_doze(struct mbx_ep *ep, const struct mbx_sleep_hooks *hooks)
     wait_join(ep, &w);
     atomic_store_explicit(&w.told, 0, memory_order_relaxed);
     if (!wait_has_entries(ep) && !is_moving(ep)) {
-        if (ep->poller != NULL)
+        if (ep->wait.poller != NULL)
             wait_told(ep, &w);
         else
             wait_sleep_as_poller(ep, &w, hooks);
@@ -428,5 +428,5 @@ int mbx_sleep(struct mbx_ep *ep, int64_t timeout_ns, const struct mbx_sleep_hook
 
 void mbx_wake(struct mbx_ep *ep)
 {
-    ep->transport->ops->wake(ep->transport);
+    ep->net.transport->ops->wake(ep->net.transport);
 }

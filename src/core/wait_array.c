@@ -86,7 +86,7 @@ static int array_wait_one(struct mbx_ep *ep, struct array *a, int i, struct wait
 
     if (array_take(ep, a, i))
         return 0;
-    if (ep->has_threads)
+    if (ep->wait.has_threads)
         req->flags |= REQUEST_AWAITED;
     w->request = a->requests[i];
     err = wait_until(ep, w);

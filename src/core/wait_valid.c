@@ -8,7 +8,7 @@
 static bool is_any_done(const struct mbx_ep *ep, unsigned queues)
 {
     for (unsigned queue = MBX_SENDS; queue <= MBX_EVENTS; queue <<= 1)
-        if ((queues & queue) && !list_is_empty(&ep->done[queue]))
+        if ((queues & queue) && !list_is_empty(&ep->requests.done[queue]))
             return true;
     return false;
 }
@@ -31,17 +31,18 @@ bool wait_is_valid(const struct mbx_ep *ep)
     uint32_t waiters = 0, told = 0, any = 0;
     struct list *node;
 
-    list_for_each (node, &ep->waiters) {
+    list_for_each (node, &ep->wait.waiters) {
         const struct waiter *w = waiter_of(node);
 
         waiters++;
         told += wait_is_told(w);
         any += w->request == 0 && w->array == NULL;
-        if (!HOLDS("wait.c I1", w == ep->poller || wait_is_told(w) || !is_over(ep, w)))
+        if (!HOLDS("wait.c I1", w == ep->wait.poller || wait_is_told(w) || !is_over(ep, w)))
             return false;
     }
-    return HOLDS("wait.c I2", waiters == 0 || ep->poller != NULL || told != 0) &&
-           HOLDS("wait.c I2", waiters == ep->waiter_count && any == ep->any_waiters) &&
-           HOLDS("wait.c I3", !ep->asleep || ep->poller != NULL) &&
-           HOLDS("wait.c I3", !ep->asleep || !(ep->stirred || ep->wakeup_pending));
+    return HOLDS("wait.c I2", waiters == 0 || ep->wait.poller != NULL || told != 0) &&
+           HOLDS("wait.c I2", waiters == ep->wait.count && any == ep->wait.any_count) &&
+           HOLDS("wait.c I3", !ep->wait.is_asleep || ep->wait.poller != NULL) &&
+           HOLDS("wait.c I3",
+                 !ep->wait.is_asleep || !(ep->wait.is_stirred || ep->wait.wakeup_pending));
 }

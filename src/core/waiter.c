@@ -13,7 +13,7 @@ bool wait_any_done(struct mbx_ep *ep, unsigned queues)
     if ((queues & MBX_FAILURES) && failure_any(ep))
         return true;
     for (unsigned queue = MBX_SENDS; queue <= MBX_EVENTS; queue <<= 1)
-        if ((queues & queue) && !list_is_empty(&ep->done[queue]))
+        if ((queues & queue) && !list_is_empty(&ep->requests.done[queue]))
             return true;
     return false;
 }
@@ -45,30 +45,30 @@ void wait_tell_one(struct waiter *w)
 
 OUT_OF_LINE void wait_tell(struct mbx_ep *ep)
 {
-    bool needs_poller = ep->stirred;
+    bool needs_poller = ep->wait.is_stirred;
     struct list *node;
 
-    ep->wakeup_pending = ep->stirred = false;
-    list_for_each (node, &ep->waiters) {
+    ep->wait.wakeup_pending = ep->wait.is_stirred = false;
+    list_for_each (node, &ep->wait.waiters) {
         struct waiter *w = waiter_of(node);
 
         w->has_news = true;
         if (wait_is_told(w) || !wait_is_over(ep, w))
             continue;
-        if (w == ep->poller)
+        if (w == ep->wait.poller)
             needs_poller = true;
         else
             wait_tell_one(w);
     }
-    if (needs_poller && ep->asleep)
-        ep->transport->ops->wake(ep->transport);
+    if (needs_poller && ep->wait.is_asleep)
+        ep->net.transport->ops->wake(ep->net.transport);
 }
 
 OUT_OF_LINE void wait_leave(struct mbx_ep *ep)
 {
-    if (unlikely(ep->waiter_count != 0))
+    if (unlikely(ep->wait.count != 0))
         wait_look(ep);
     if (MBX_CHECKS)
         assert(wait_is_valid(ep));
-    lock_give(&ep->lock);
+    lock_give(&ep->wait.lock);
 }

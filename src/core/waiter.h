@@ -13,7 +13,7 @@
 #include "core/core.h"
 
 struct waiter {
-    struct list node; /* on ep->waiters */
+    struct list node; /* on ep->wait.waiters */
     /* One of these three; with none, nothing is ever there. */
     mbx_request request;
     unsigned queues; /* any completion of these */
@@ -50,7 +50,7 @@ static inline bool wait_is_told(const struct waiter *w)
 /* Something has happened: to a waiter? */
 static inline void wait_look(struct mbx_ep *ep)
 {
-    if (unlikely(ep->wakeup_pending) || unlikely(ep->any_waiters != 0))
+    if (unlikely(ep->wait.wakeup_pending) || unlikely(ep->wait.any_count != 0))
         wait_tell(ep);
 }
 

@@ -47,8 +47,8 @@ static bool window_is_valid(const struct mbx_ep *ep, const struct peer *peer)
            HOLDS("credit.h I1", credit->kept_payload <= credit->window_payload) &&
            HOLDS("credit.h I2", credit->window >= ep->credit.window) &&
            HOLDS("credit.h I2", credit->window_payload >= ep->credit.window_payload) &&
-           HOLDS("credit.h I3", peer->fins <= FINS_MOST || ep->offload != NULL ||
-                                    peer->fins <= fins_most(ep, credit)) &&
+           HOLDS("credit.h I3", peer->outq.fins <= FINS_MOST || ep->offload != NULL ||
+                                    peer->outq.fins <= fins_most(ep, credit)) &&
            HOLDS("credit.h I4", credit->envelopes <= CREDIT_UNLIMITED) &&
            HOLDS("credit.h I4", credit->payload <= CREDIT_UNLIMITED);
 }
@@ -59,8 +59,8 @@ bool credit_is_valid(const struct mbx_ep *ep)
     uint64_t envelopes = 0, payload = 0, lent = 0;
     struct kept kept = {0};
 
-    for (uint32_t i = 0; i < ep->peer_count; i++) {
-        const struct peer *peer = ep->peers[i];
+    for (uint32_t i = 0; i < ep->peers.count; i++) {
+        const struct peer *peer = ep->peers.all[i];
 
         if (peer == NULL)
             continue;

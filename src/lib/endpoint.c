@@ -115,27 +115,27 @@ static int endpoint_transport(struct mbx_ep *ep, const uint8_t *key)
     err = endpoint_choose(s, &ops);
     if (err < 0)
         return err;
-    err = transport_open(ops, &config, &ep->transport);
+    err = transport_open(ops, &config, &ep->net.transport);
     if (err < 0)
         return err;
     progress_polled(ep);
-    ep->transport_config = config;
+    ep->net.config = config;
     return 0;
 }
 
 static void endpoint_limits(struct mbx_ep *ep)
 {
-    const struct transport_limits *limits = &ep->transport->limits;
+    const struct transport_limits *limits = &ep->net.transport->limits;
 
-    ep->inline_max = limits->inline_max - sizeof(struct wire_header);
-    ep->short_max = limits->packet_max - sizeof(struct wire_header);
-    ep->eager_max =
+    ep->limits.inline_max = limits->inline_max - sizeof(struct wire_header);
+    ep->limits.short_max = limits->packet_max - sizeof(struct wire_header);
+    ep->limits.eager_max =
         ep->settings.eager_limit == SETTING_AUTO ? EAGER_LIMIT_NEAR : ep->settings.eager_limit;
-    ep->at_once_max = min_size(ep->short_max, ep->eager_max);
-    ep->limits.inject = ep->settings.inject_limit;
-    ep->limits.message = UINT64_C(1) << 46;
-    ep->limits.atomic = access_atomic_max(ep);
-    credit_limits(ep, &ep->limits);
+    ep->limits.at_once_max = min_size(ep->limits.short_max, ep->limits.eager_max);
+    ep->limits.told.inject = ep->settings.inject_limit;
+    ep->limits.told.message = UINT64_C(1) << 46;
+    ep->limits.told.atomic = access_atomic_max(ep);
+    credit_limits(ep, &ep->limits.told);
 }
 
 int mbx_open(const struct mbx_config *config, struct mbx_ep **out)
@@ -153,28 +153,28 @@ int mbx_open(const struct mbx_config *config, struct mbx_ep **out)
     if (err < 0)
         goto free_ep;
     log_level_set((enum log_level)ep->settings.log_level);
-    err = random_secret(&ep->match_seed, sizeof ep->match_seed);
+    err = random_secret(&ep->contexts.seed, sizeof ep->contexts.seed);
     if (err < 0)
         goto free_ep;
-    ep->has_threads = ep->settings.threads == THREADS_MANY;
-    ep->due = DUE_MOVE; /* the first round finds out */
-    ep->cores = sys_cores();
+    ep->wait.has_threads = ep->settings.threads == THREADS_MANY;
+    ep->progress.due = DUE_MOVE; /* the first round finds out */
+    ep->limits.cores = sys_cores();
     most = (uint32_t)ep->settings.requests;
-    pool_init(&ep->requests, sizeof(struct request), 128, most);
+    pool_init(&ep->requests.pool, sizeof(struct request), 128, most);
     pool_init(&ep->messages, sizeof(struct message), 128, most);
-    list_init(&ep->busy);
-    list_init(&ep->active);
-    list_init(&ep->waiters);
-    list_init(&ep->done[MBX_SENDS]);
-    list_init(&ep->done[MBX_RECVS]);
-    list_init(&ep->done[MBX_ACCESS]);
-    list_init(&ep->done[MBX_EVENTS]);
-    list_init(&ep->works);
-    ep->has_seen_all = true;
-    ep->modules = modules;
+    list_init(&ep->progress.busy);
+    list_init(&ep->progress.active);
+    list_init(&ep->wait.waiters);
+    list_init(&ep->requests.done[MBX_SENDS]);
+    list_init(&ep->requests.done[MBX_RECVS]);
+    list_init(&ep->requests.done[MBX_ACCESS]);
+    list_init(&ep->requests.done[MBX_EVENTS]);
+    list_init(&ep->progress.works);
+    ep->liveness.has_seen_all = true;
+    ep->modules.list = modules;
     module_register(ep);
-    ep->backlog_room = BACKLOG_RTRS;
-    ep->watched_from = SIZE_MAX;
+    ep->sendside.room = BACKLOG_RTRS;
+    ep->modules.watched_from = SIZE_MAX;
     credit_open(ep);
     err = endpoint_transport(ep, config != NULL ? config->key : NULL);
     if (err < 0)
@@ -185,7 +185,7 @@ int mbx_open(const struct mbx_config *config, struct mbx_ep **out)
     err = module_open(ep);
     if (err < 0)
         goto close_lockwords;
-    ep->liveness_next = peer_own_hash(ep);
+    ep->liveness.next = peer_own_hash(ep);
     endpoint_limits(ep);
     tracepoint_open(ep);
     *out = ep;
@@ -194,10 +194,10 @@ int mbx_open(const struct mbx_config *config, struct mbx_ep **out)
 close_lockwords:
     lockword_fini(ep);
 close_transport:
-    ep->transport->ops->close(ep->transport);
+    ep->net.transport->ops->close(ep->net.transport);
 free_pools:
     pool_fini(&ep->messages);
-    pool_fini(&ep->requests);
+    pool_fini(&ep->requests.pool);
 free_ep:
     mem_free(ep);
     return err;
@@ -205,7 +205,7 @@ free_ep:
 
 int mbx_limits_get(const struct mbx_ep *ep, struct mbx_limits *limits, size_t size)
 {
-    return FILL(limits, size, ep->limits, lendable);
+    return FILL(limits, size, ep->limits.told, lendable);
 }
 
 /* Does what peers have asked for, and pushes what waits for room, and what was injected and
@@ -215,25 +215,26 @@ static int endpoint_drain(struct mbx_ep *ep)
     uint64_t start = clock_now();
 
     progress_arrived(ep);
-    for (uint32_t i = 0; i < ep->peer_count; i++) /* the others only serve messages to come */
+    for (uint32_t i = 0; i < ep->peers.count; i++) /* the others only serve messages to come */
         if (peer_is_used(ep, i))
-            peer_get(ep, i)->owes &= ep->owes_closing;
+            peer_get(ep, i)->outq.owes &= ep->modules.owes_closing;
     module_stop(ep);
-    while (!list_is_empty(&ep->busy) || !ep->transport->ops->is_flushed(ep->transport) ||
-           ep->injected != 0 || !module_is_flushed(ep)) {
+    while (!list_is_empty(&ep->progress.busy) ||
+           !ep->net.transport->ops->is_flushed(ep->net.transport) ||
+           ep->requests.injected != 0 || !module_is_flushed(ep)) {
         uint64_t gone = clock_now() - start, left;
 
         if (gone >= ep->settings.close_timeout_ns) {
-            if (ep->injected != 0)
+            if (ep->requests.injected != 0)
                 LOG_WARN("%u injected messages were not received within MBX_CLOSE_TIMEOUT, and "
                          "are lost",
-                         ep->injected);
+                         ep->requests.injected);
             return -ETIMEDOUT;
         }
         if (progress_round(ep) == 0) {
             left = ep->settings.close_timeout_ns - gone;
             module_sleep(ep, (int64_t)min_size(left, (size_t)liveness_ns(ep)));
-            ep->rounds = PROGRESS_LOOK_AROUND; /* look whether they are still there */
+            ep->progress.rounds = PROGRESS_LOOK_AROUND; /* look whether they are still there */
         }
     }
     return 0;
@@ -265,14 +266,14 @@ int mbx_close(struct mbx_ep *ep)
     stats_write(ep);
     tracepoint_close(ep);
     module_close(ep);
-    ep->transport->ops->close(ep->transport);
+    ep->net.transport->ops->close(ep->net.transport);
     pool_for_each(&ep->messages, endpoint_free_message, ep);
-    pool_for_each(&ep->requests, endpoint_free_request, ep);
+    pool_for_each(&ep->requests.pool, endpoint_free_request, ep);
     module_fini(ep);
     lockword_fini(ep);
     context_fini(ep); /* takes what is queued off its queues: before the pools go */
     pool_fini(&ep->messages);
-    pool_fini(&ep->requests);
+    pool_fini(&ep->requests.pool);
     peer_fini(ep);
     mem_free(ep);
     return err;

@@ -78,7 +78,7 @@ static bool job_has_peers(const struct mbx_ep *ep)
     bool has_peers;
 
     ep_lock(ep);
-    has_peers = ep->peer_count != 0;
+    has_peers = ep->peers.count != 0;
     ep_unlock_unchanged(ep);
     return has_peers;
 }

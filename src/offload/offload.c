@@ -140,7 +140,7 @@ static enum mbx_protocol offload_protocol(const struct mbx_ep *ep,
         return MBX_RNDV_READ;
     if (!(event->flags & MBX_DEVICE_WHOLE))
         return MBX_BOUNCE;
-    return event->size <= ep->inline_max ? MBX_INLINE : MBX_SHORT;
+    return event->size <= ep->limits.inline_max ? MBX_INLINE : MBX_SHORT;
 }
 
 static void offload_count(struct mbx_ep *ep, const struct request *req)
@@ -182,7 +182,7 @@ static void offload_receive(struct mbx_ep *ep, struct request *req,
  * later, is given back then. */
 static uint64_t offload_credit(const struct mbx_ep *ep, const struct mbx_device_event *event)
 {
-    size_t most = ep->transport->limits.packet_max;
+    size_t most = ep->net.transport->limits.packet_max;
 
     return event->flags & MBX_DEVICE_BY_RNDV ? credit_rts_payload(min_size(event->bytes, most))
                                              : credit_eager(event->size);
@@ -199,7 +199,7 @@ static void on_matched(void *arg, struct shadow_recv *recv,
 
     if (!recv_unpost(ep, req, RECV_DEVICE, NULL) && req->state == OFFLOAD_RECLAIMED)
         offload_answer(ep, req, false);
-    if (peer->deferrer != NULL)
+    if (peer->sendside.deferrer != NULL)
         module_message_came(ep, peer);
     if (credit_admits(peer)) /* else it had none to get back */
         credit_freed(ep, peer, offload_credit(ep, event));
@@ -455,11 +455,11 @@ static void offload_take_over(struct mbx_ep *ep)
     struct offload *offload = ep->offload;
     int err;
 
-    if (ep->asleep) {
+    if (ep->wait.is_asleep) {
         ep_wake_sleeper(ep); /* it is for the thread that sleeps in the transport */
         return;
     }
-    err = offload->in_loop ? 0 : transport_take_back(ep->transport);
+    err = offload->in_loop ? 0 : transport_take_back(ep->net.transport);
     if (err == 0 || err == -EINVAL)
         offload->is_receiving = true;
     else if (err != -EBUSY)
@@ -545,7 +545,7 @@ static int on_sleep(struct mbx_ep *ep, int64_t timeout_ns)
     looks = !offload->in_loop && !offload->is_receiving && softdev_is_there(offload->device) &&
             (timeout_ns < 0 || timeout_ns > LOOK_NS);
     if (offload_lie_down(offload))
-        err = ep->transport->ops->wait(ep->transport, looks ? LOOK_NS : timeout_ns);
+        err = ep->net.transport->ops->wait(ep->net.transport, looks ? LOOK_NS : timeout_ns);
     if (!offload->shadow.is_lost)
         softdev_get_up(offload->device);
     return looks && err == -ETIMEDOUT ? 0 : err;
@@ -563,9 +563,9 @@ static bool offload_may_hand_over(void *arg)
 {
     struct mbx_ep *ep = arg;
 
-    if (ep->asleep && ep->event_fd != NULL && !ep->has_threads)
-        return event_fd_steps_aside(ep->event_fd) && !ep->asleep;
-    return !ep->asleep;
+    if (ep->wait.is_asleep && ep->wait.event_fd != NULL && !ep->wait.has_threads)
+        return event_fd_steps_aside(ep->wait.event_fd) && !ep->wait.is_asleep;
+    return !ep->wait.is_asleep;
 }
 
 static struct link *offload_link(void *arg, uint32_t peer)
@@ -588,13 +588,13 @@ static int offload_device(struct mbx_ep *ep, const struct transport_config *conf
     return softdev_open(
         &(struct softdev_config){
             .driver = drivers[s->device],
-            .transport = ep->transport,
+            .transport = ep->net.transport,
             .transport_config = config,
             .read_chunk = s->read_chunk,
             .spin_ns = s->tuning.device_spin_ns,
             .look_ns = (uint64_t)liveness_ns(ep),
             .answer_ns = s->tuning.device_answer_ns,
-            .seed = ep->match_seed,
+            .seed = ep->contexts.seed,
             .program = s->tuning.device_program,
             .number = offload_number,
             .may_hand_over = offload_may_hand_over,
@@ -615,10 +615,10 @@ static int offload_check(const struct mbx_ep *ep)
                       "soft-process");
         return s->match == MATCH_DEVICE ? -EINVAL : 0;
     }
-    if (s->device != DEVICE_SOFT && !transport_can_hand_over(ep->transport)) {
+    if (s->device != DEVICE_SOFT && !transport_can_hand_over(ep->net.transport)) {
         LOG_ERROR("MBX_DEVICE=soft-thread and soft-process need MBX_TRANSPORT=shm, not %s; "
                   "MBX_DEVICE=soft works with every transport",
-                  ep->transport->ops->name);
+                  ep->net.transport->ops->name);
         return -EINVAL;
     }
     if (s->device == DEVICE_SOFT_PROCESS && !s->transports.shm.attach) {
@@ -676,8 +676,8 @@ static int on_open(struct mbx_ep *ep)
     ep->offload = mem_calloc(1, sizeof *ep->offload);
     if (ep->offload == NULL)
         return -ENOMEM;
-    ep->watched_from = 0;
-    err = offload_start(ep, &ep->transport_config);
+    ep->modules.watched_from = 0;
+    err = offload_start(ep, &ep->net.config);
     if (err != 0) {
         LOG_ERROR("cannot start the matching device: %s", mbx_strerror(err));
         mem_free(ep->offload);
@@ -685,7 +685,7 @@ static int on_open(struct mbx_ep *ep)
         return err;
     }
     ep->offload->work = (struct work){.run = offload_poll};
-    list_add_tail(&ep->works, &ep->offload->work.node);
+    list_add_tail(&ep->progress.works, &ep->offload->work.node);
     return 0;
 }
 
@@ -698,7 +698,7 @@ static void on_close(struct mbx_ep *ep)
         return;
     softdev_stop(offload->device);
     if (!offload->in_loop && !offload->is_receiving)
-        transport_take_back(ep->transport);
+        transport_take_back(ep->net.transport);
     offload->device->ops->close(offload->device);
     offload_drop_parked(offload);
     shadow_fini(&offload->shadow);

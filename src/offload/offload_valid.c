@@ -49,8 +49,8 @@ static void look_at_recv(void *arg, void *object)
 /* Does a peer defer its sends?  Then the device has no receive, or gives it back. */
 static bool does_anybody_defer(const struct mbx_ep *ep)
 {
-    for (uint32_t i = 0; i < ep->peer_count; i++)
-        if (ep->peers[i] != NULL && ep->peers[i]->defers)
+    for (uint32_t i = 0; i < ep->peers.count; i++)
+        if (ep->peers.all[i] != NULL && ep->peers.all[i]->sendside.defers)
             return true;
     return false;
 }
@@ -65,5 +65,5 @@ bool offload_is_valid(const struct mbx_ep *ep)
             (HOLDS("shadow.h, bypass.h", shadow_is_valid(&ep->offload->shadow)) &&
              HOLDS("receiver.c I6",
                    ep->offload->shadow.is_recalled == does_anybody_defer(ep)) &&
-             HOLDS("offload.c I2", ep->watched_from == 0)));
+             HOLDS("offload.c I2", ep->modules.watched_from == 0)));
 }

@@ -183,7 +183,7 @@ static int credit_tell(struct mbx_ep *ep, struct peer *peer)
     struct wire_credit told;
     int err;
 
-    if (unlikely(peer->is_gone)) {
+    if (unlikely(peer->health.is_gone)) {
         credit_end(ep, peer);
         return 0;
     }
@@ -191,9 +191,9 @@ static int credit_tell(struct mbx_ep *ep, struct peer *peer)
         credit->freed_envelopes = 0;
     if (credit->window_payload >= CREDIT_UNLIMITED)
         credit->freed_payload = 0;
-    if (unlikely(peer->owes & OWES_ANSWER))
+    if (unlikely(peer->outq.owes & OWES_ANSWER))
         return -EAGAIN; /* a GRANT first: the sender must not send what we have taken */
-    if (unlikely(peer->fins > FINS_MOST))
+    if (unlikely(peer->outq.fins > FINS_MOST))
         return -EAGAIN; /* they leave first */
     credit_take_back(&ep->credit, credit);
     credit_widen(&ep->credit, credit);
@@ -204,7 +204,7 @@ static int credit_tell(struct mbx_ep *ep, struct peer *peer)
     if (err == -EAGAIN)
         return err;
     credit->freed_envelopes = credit->freed_payload = 0;
-    if (peer->deferrer != NULL)
+    if (peer->sendside.deferrer != NULL)
         module_credit_told(ep, peer, told.envelopes);
     ep->stats.credits++;
     return err;

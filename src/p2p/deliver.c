@@ -5,7 +5,7 @@
  *   deliver_packet ── whole eager message ──> matched ──> recv_matched
  *       │                                        └──────> kept (message.c)
  *       └── anything else, checked ── begins a message ──> the same
- *                                  └─ another ──> its handler (mbx_ep.packets)
+ *                                  └─ another ──> its handler (mbx_ep.modules.packets)
  */
 #include "p2p/credit.h"
 #include "core/core.h"
@@ -29,7 +29,7 @@ static inline struct request *deliver_match(struct mbx_ep *ep,
     ep->stats.expected++;
     ep->stats.posted_now--;
     tracepoint_arrive(ep, envelope, container_of(recv, struct request, match), NULL);
-    if (unlikely(container_of(recv, struct request, match)->size >= ep->watched_from))
+    if (unlikely(container_of(recv, struct request, match)->size >= ep->modules.watched_from))
         module_recv_left(ep, container_of(recv, struct request, match), RECV_MET, NULL);
     return container_of(recv, struct request, match);
 }
@@ -82,7 +82,7 @@ static int deliver_message(struct mbx_ep *ep, struct peer *peer, const struct ar
         progress_dropped(ep, beyond_window);
         return 0;
     }
-    if (unlikely(peer->deferrer != NULL))
+    if (unlikely(peer->sendside.deferrer != NULL))
         module_message_came(ep, peer);
     req = deliver_match(ep, &arrival->envelope, &context);
     if (req == NULL)
@@ -130,7 +130,8 @@ static int deliver_checked(struct mbx_ep *ep, struct peer *peer,
 
     if (type <= WIRE_FIRST || type == WIRE_RTS)
         return deliver_begins(ep, peer, packet, arrival);
-    return ep->packets[type] != NULL ? ep->packets[type](ep, peer, packet) : -EPROTO;
+    return ep->modules.packets[type] != NULL ? ep->modules.packets[type](ep, peer, packet)
+                                             : -EPROTO;
 }
 
 int deliver_open(struct mbx_ep *ep, uint32_t number, const void *bytes, size_t size,
@@ -192,7 +193,7 @@ FLATTEN int deliver_packet(void *arg, uint32_t number, const void *bytes, size_t
         progress_dropped(ep, beyond_window);
         return 0;
     }
-    if (unlikely(peer->deferrer != NULL))
+    if (unlikely(peer->sendside.deferrer != NULL))
         module_message_came(ep, peer);
     req = deliver_match(
         ep, &(const struct mbx_match_envelope){header.context_id, number, header.tag},

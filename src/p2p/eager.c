@@ -28,7 +28,7 @@ static enum mbx_protocol eager_protocol(const struct mbx_ep *ep, const struct ar
 {
     if (arrival->is_fragmented)
         return MBX_BOUNCE;
-    return arrival->size <= ep->inline_max ? MBX_INLINE : MBX_SHORT;
+    return arrival->size <= ep->limits.inline_max ? MBX_INLINE : MBX_SHORT;
 }
 
 static void eager_count(uint64_t *messages, uint64_t *bytes, enum mbx_protocol protocol,
@@ -60,7 +60,7 @@ int eager_packet(struct mbx_ep *ep, struct peer *peer, uint32_t context_id, uint
 
     if (likely(err == 0))
         eager_count(ep->stats.sent, ep->stats.sent_bytes,
-                    size <= ep->inline_max ? MBX_INLINE : MBX_SHORT, size);
+                    size <= ep->limits.inline_max ? MBX_INLINE : MBX_SHORT, size);
     return err;
 }
 
@@ -106,7 +106,7 @@ static int eager_fragment(struct mbx_ep *ep, struct request *req)
 
     /* The endpoint's limit, by which this message was too long for one packet: that of the
      * link's transport may be another one. */
-    packet.payload_size = eager_fragment_size(ep->transport->limits.packet_max -
+    packet.payload_size = eager_fragment_size(ep->net.transport->limits.packet_max -
                                                   sizeof(struct wire_header) - packet.body_size,
                                               req->size - req->done);
     err = is_first && locality_is_asked(ep, peer) ? eager_timed(peer, &packet)
@@ -123,7 +123,7 @@ static int eager_step(struct mbx_ep *ep, struct request *req)
     bool sync = req->flags & REQUEST_SYNC;
     int err;
 
-    if (req->size + (sync ? sizeof(struct wire_sync) : 0) <= ep->short_max) {
+    if (req->size + (sync ? sizeof(struct wire_sync) : 0) <= ep->limits.short_max) {
         err =
             eager_packet(ep, peer_get(ep, req->peer), status->context_id, status->tag,
                          status->data, sync ? req->completion.request : 0, req->buf, req->size);

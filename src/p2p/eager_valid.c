@@ -46,12 +46,12 @@ bool eager_is_valid(const struct mbx_ep *ep)
 {
     uint32_t assembled = 0, requests = 0;
 
-    for (uint32_t i = 0; i < ep->peer_count; i++) {
-        if (ep->peers[i] == NULL)
+    for (uint32_t i = 0; i < ep->peers.count; i++) {
+        if (ep->peers.all[i] == NULL)
             continue;
-        if (!assembly_is_valid(ep->peers[i]))
+        if (!assembly_is_valid(ep->peers.all[i]))
             return false;
-        assembled += ep->peers[i]->assembly.request != NULL;
+        assembled += ep->peers.all[i]->assembly.request != NULL;
     }
     valid_each(ep, count_assembled, &requests);
     return HOLDS("eager.c I2", assembled == requests);

@@ -68,7 +68,7 @@ void message_append(struct message *message, const void *payload, size_t size);
 /* How long messages travel to this peer. */
 static inline enum mbx_protocol peer_rndv(const struct peer *peer)
 {
-    return peer->can_read ? MBX_RNDV_READ : MBX_RNDV_DATA;
+    return peer->path.can_read ? MBX_RNDV_READ : MBX_RNDV_DATA;
 }
 
 /* The first packet of req, which has its credit, leaves now or when it is its turn.  0, or the
@@ -199,7 +199,7 @@ void recv_cancelled(struct mbx_ep *ep, struct request *req);
 /* -EINVAL if no receive or probe may name these. */
 static inline int recv_check(const struct mbx_ep *ep, uint32_t source, uint32_t context_id)
 {
-    return (source < ep->peer_count || source == MBX_ANY_SOURCE) &&
+    return (source < ep->peers.count || source == MBX_ANY_SOURCE) &&
                    context_id <= MBX_CONTEXT_MAX
                ? 0
                : -EINVAL;

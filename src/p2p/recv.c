@@ -110,7 +110,7 @@ void recv_taken(struct mbx_ep *ep, struct request *req,
 struct request *recv_take(struct mbx_ep *ep, void *buf, size_t size,
                           const struct mbx_options *options)
 {
-    struct request *req = pool_take(&ep->requests);
+    struct request *req = pool_take(&ep->requests.pool);
 
     if (unlikely(req == NULL))
         return NULL;
@@ -127,7 +127,7 @@ struct request *recv_take(struct mbx_ep *ep, void *buf, size_t size,
 /* req, which is watched, waits in its engine. */
 static OUT_OF_LINE void recv_waits(struct mbx_ep *ep, struct request *req)
 {
-    if (ep->failure_count != ep->failure_known && recv_is_from_any(req))
+    if (ep->failures.count != ep->failures.known && recv_is_from_any(req))
         failure_unnotified(ep, req);
     module_recv_posted(ep, req); /* it may be complete */
 }
@@ -161,7 +161,7 @@ static ALWAYS_INLINE int recv_post(struct mbx_ep *ep, uint32_t source, uint32_t 
     if (likely(found == NULL)) {
         tracepoint_post(ep, req, NULL);
         stats_kept(&ep->stats.posted_now, &ep->stats.posted_max, 1);
-        if (unlikely(size >= ep->watched_from))
+        if (unlikely(size >= ep->modules.watched_from))
             recv_waits(ep, req);
     } else {
         tracepoint_post(ep, req, container_of(found, struct message, match));
@@ -226,7 +226,7 @@ int mbx_recv(struct mbx_ep *ep, uint32_t source, uint32_t context_id, uint64_t t
 {
     int err;
 
-    if (likely(!ep->has_threads))
+    if (likely(!ep->wait.has_threads))
         return recv_start(ep, source, context_id, tag, ignore, buf, size, options, request);
     ep_lock(ep);
     err = recv_start(ep, source, context_id, tag, ignore, buf, size, options, request);
@@ -261,7 +261,7 @@ static void recv_peer_gone(struct mbx_ep *ep, struct peer *peer, struct request 
     bool is_won = lockword_owner(ep, req->open.word) == peer->number;
 
     (void)error;
-    if (!is_won && !peer->is_dead && !peer->is_lost)
+    if (!is_won && !peer->health.is_dead && !peer->health.is_lost)
         return;
     if (is_won)
         lockword_give(ep, &req->open.word, peer, true);

@@ -46,7 +46,8 @@ static int rndv_control(struct mbx_ep *ep, const struct request *req, enum wire_
 
 size_t rndv_room(const struct mbx_ep *ep, enum wire_type type)
 {
-    return ep->transport->limits.packet_max - sizeof(struct wire_header) - wire_body_size(type);
+    return ep->net.transport->limits.packet_max - sizeof(struct wire_header) -
+           wire_body_size(type);
 }
 
 size_t rndv_payload_size(const struct mbx_ep *ep, const struct peer *peer, enum wire_type type,
@@ -55,7 +56,7 @@ size_t rndv_payload_size(const struct mbx_ep *ep, const struct peer *peer, enum 
     uint64_t most = ep->settings.rts_payload;
 
     if (most == SETTING_AUTO) {
-        bool is_copied = peer->can_read && peer->link->transport->limits.is_copy;
+        bool is_copied = peer->path.can_read && peer->link->transport->limits.is_copy;
 
         /* a copy of the rest is as fast with the beginning */
         most = is_copied && size > locality_eager_max(ep, peer) ? 0 : RTS_PAYLOAD_FAR;
@@ -80,7 +81,7 @@ void rndv_expose(struct mbx_ep *ep, struct request *req, uint64_t *address, uint
 void rndv_expose_undecided(const struct peer *peer, struct request *req, uint64_t *address,
                            uint64_t *key)
 {
-    if (!(req->flags & (REQUEST_EXPOSED | REQUEST_PIECES)) && peer->can_read &&
+    if (!(req->flags & (REQUEST_EXPOSED | REQUEST_PIECES)) && peer->path.can_read &&
         transport_expose(peer->link, req->buf, req->size, &req->remote.address,
                          &req->remote.key) == 0)
         req->flags |= REQUEST_EXPOSED;
@@ -194,9 +195,9 @@ void rndv_read_failed(struct mbx_ep *ep, struct request *req, int error)
     struct peer *peer = peer_get(ep, req->peer);
 
     ep->stats.read_fallbacks++;
-    if (error != -ENOTSUP || !peer->can_read)
+    if (error != -ENOTSUP || !peer->path.can_read)
         return;
-    peer->can_read = false;
+    peer->path.can_read = false;
     LOG_INFO("the memory of peer %u cannot be read, long messages are copied through the "
              "transport",
              req->peer);
@@ -233,7 +234,7 @@ void rndv_read_alone(struct mbx_ep *ep, struct request *req)
     if (err == 0 && req->done == req->total) {
         rndv_received(ep, req, MBX_RNDV_READ);
     } else if (err == 0 || err == -EAGAIN) {
-        list_add_tail(&ep->active, &req->queue);
+        list_add_tail(&ep->progress.active, &req->queue);
     } else if (err != -EINPROGRESS) {
         rndv_read_failed(ep, req, err);
         rndv_ask(ep, req);
@@ -245,7 +246,7 @@ static void rndv_read(struct mbx_ep *ep, struct request *req)
 {
     assert(req->state == RNDV_READ);
     assert(!list_is_linked(&req->queue));
-    if (req->total - req->done < ep->coop_from || !module_read(ep, req))
+    if (req->total - req->done < ep->rput.coop_from || !module_read(ep, req))
         rndv_read_alone(ep, req);
 }
 
@@ -259,14 +260,14 @@ static void on_read(struct mbx_ep *ep, struct request *req, int error)
     assert(req->done < req->total);
     req->done += rndv_chunk_size(ep, req, req->total);
     proto_move(ep, req, RNDV_READ);
-    list_add_tail(&ep->active, &req->queue);
+    list_add_tail(&ep->progress.active, &req->queue);
     ep_wake_sleeper(ep);
 }
 
 void rndv_resume(struct mbx_ep *ep, struct request *req, bool ask)
 {
     if (req->done < req->total &&
-        (ask || !(peer_get(ep, req->peer)->can_read && req->remote.address))) {
+        (ask || !(peer_get(ep, req->peer)->path.can_read && req->remote.address))) {
         rndv_ask(ep, req);
     } else if (request_is_in_pieces(req)) {
         proto_move(ep, req, PIECES_READ);

@@ -33,14 +33,16 @@ enum send_state { SEND_NEW = PROTO_STATE(PROTO_SEND, 0) };
 
 static enum mbx_protocol protocol_eager(const struct mbx_ep *ep, size_t size)
 {
-    return size <= ep->inline_max ? MBX_INLINE : size <= ep->short_max ? MBX_SHORT : MBX_BOUNCE;
+    return size <= ep->limits.inline_max  ? MBX_INLINE
+           : size <= ep->limits.short_max ? MBX_SHORT
+                                          : MBX_BOUNCE;
 }
 
 static enum mbx_protocol protocol_choose(const struct mbx_ep *ep, struct peer *peer,
                                          size_t size)
 {
-    if (likely(size <= ep->eager_max) &&
-        (size <= ep->short_max || !locality_is_too_far(ep, peer)))
+    if (likely(size <= ep->limits.eager_max) &&
+        (size <= ep->limits.short_max || !locality_is_too_far(ep, peer)))
         return protocol_eager(ep, size);
     return peer_rndv(peer);
 }
@@ -70,21 +72,21 @@ static int protocol_row(const struct mbx_ep *ep, uint32_t number, unsigned index
                         struct mbx_protocol_row *row)
 {
     const struct peer *peer =
-        number < ep->peer_count && peer_is_used(ep, number) ? peer_get(ep, number) : NULL;
-    size_t eager_max = peer != NULL ? locality_eager_max(ep, peer) : ep->eager_max;
-    bool read = ep->transport->limits.can_read && ep->settings.rndv != RNDV_DATA;
+        number < ep->peers.count && peer_is_used(ep, number) ? peer_get(ep, number) : NULL;
+    size_t eager_max = peer != NULL ? locality_eager_max(ep, peer) : ep->limits.eager_max;
+    bool read = ep->net.transport->limits.can_read && ep->settings.rndv != RNDV_DATA;
     const struct mbx_protocol_row all[] = {
-        {MBX_INLINE, min_size(ep->inline_max, ep->eager_max)},
-        {MBX_SHORT, min_size(ep->short_max, ep->eager_max)},
+        {MBX_INLINE, min_size(ep->limits.inline_max, ep->limits.eager_max)},
+        {MBX_SHORT, min_size(ep->limits.short_max, ep->limits.eager_max)},
         {MBX_BOUNCE, eager_max},
-        {MBX_RNDV_READ, ep->limits.message},
+        {MBX_RNDV_READ, ep->limits.told.message},
     };
     size_t below = 0;
 
-    if (number != MBX_ANY_SOURCE && number >= ep->peer_count)
+    if (number != MBX_ANY_SOURCE && number >= ep->peers.count)
         return -EINVAL;
     if (peer != NULL)
-        read = peer->can_read;
+        read = peer->path.can_read;
     for (size_t i = 0; i < ARRAY_COUNT(all); i++) {
         if (i > 0 && all[i].max_size <= below)
             continue;
@@ -117,17 +119,17 @@ static bool send_is_valid(const struct mbx_ep *ep, uint32_t context_id, const vo
                           size_t size)
 {
     return context_id <= MBX_CONTEXT_MAX && (buf != NULL || size == 0) &&
-           size <= ep->limits.message;
+           size <= ep->limits.told.message;
 }
 
 int send_first(struct mbx_ep *ep, struct peer *peer, struct request *req)
 {
-    int err = list_is_empty(&peer->out) ? outq_step(ep, req) : -EAGAIN;
+    int err = list_is_empty(&peer->outq.list) ? outq_step(ep, req) : -EAGAIN;
 
     if (err != -EAGAIN)
         return err;
     req->flags |= REQUEST_LEAVING;
-    peer->leaving++;
+    peer->outq.leaving++;
     outq_push(ep, peer, req);
     return 0;
 }
@@ -203,7 +205,7 @@ static inline int send_now(struct mbx_ep *ep, struct peer *peer, uint32_t contex
 {
     int err;
 
-    if (unlikely(!list_is_empty(&peer->out)) || unlikely(!credit_take(peer, size)))
+    if (unlikely(!list_is_empty(&peer->outq.list)) || unlikely(!credit_take(peer, size)))
         return -EAGAIN;
     err = eager_packet(ep, peer, context_id, tag, data, 0, buf, size);
     if (unlikely(err == -EAGAIN))
@@ -243,7 +245,7 @@ static int unusual_check(const struct mbx_ep *ep, uint32_t context_id, const voi
     const unsigned known = MBX_SILENT | MBX_AT_ONCE | SEND_UNUSUAL;
 
     if ((options->flags & ~known) != 0 || (options->flags & SEND_UNUSUAL) == 0 ||
-        context_id > MBX_CONTEXT_MAX || size > ep->limits.message)
+        context_id > MBX_CONTEXT_MAX || size > ep->limits.told.message)
         return -EINVAL;
     if (options->flags & MBX_LAYOUT)
         return pieces_are_valid(options->layout, size, true) ? 0 : -EINVAL;
@@ -263,11 +265,11 @@ static void unusual_free(struct mbx_ep *ep, const struct unusual *u)
 static int unusual_make(struct mbx_ep *ep, size_t size, const struct mbx_options *options,
                         struct unusual *u)
 {
-    bool is_short = size <= min_size(ep->eager_max, BOUNCE_SIZE);
+    bool is_short = size <= min_size(ep->limits.eager_max, BOUNCE_SIZE);
     bool has_copy = is_short || (options->flags & MBX_COPY) != 0;
     bool has_pieces = (options->flags & MBX_LAYOUT) != 0;
 
-    *u = (struct unusual){.req = pool_take(&ep->requests)};
+    *u = (struct unusual){.req = pool_take(&ep->requests.pool)};
     if (has_pieces)
         u->pieces = pieces_make(ep, options->layout, size);
     if (has_copy)
@@ -299,7 +301,7 @@ static int unusual_send_copy(struct mbx_ep *ep, struct unusual *u, struct peer *
     const struct mbx_status *status = &u->req->completion.status;
     int err = -EAGAIN;
 
-    if (flags == 0 && status->size <= ep->at_once_max)
+    if (flags == 0 && status->size <= ep->limits.at_once_max)
         err = send_now(ep, peer, status->context_id, status->tag, status->data, u->copy,
                        status->size);
     if (err == -EAGAIN) {
@@ -329,7 +331,7 @@ static OUT_OF_LINE int send_unusual(struct mbx_ep *ep, uint32_t number, uint32_t
     err = unusual_check(ep, context_id, buf, size, options);
     if (err == 0)
         err = peer_use(ep, number);
-    if (err == 0 && (options->flags & MBX_COPY) && size > ep->limits.inject)
+    if (err == 0 && (options->flags & MBX_COPY) && size > ep->limits.told.inject)
         err = -EMSGSIZE;
     if (err == 0)
         err = unusual_make(ep, size, options, &u);
@@ -368,14 +370,14 @@ static ALWAYS_INLINE int send_start(struct mbx_ep *ep, uint32_t number, uint32_t
     if (unlikely(err < 0))
         return err;
     at_once = options->flags & MBX_AT_ONCE;
-    if (!at_once && unlikely((req = pool_take(&ep->requests)) == NULL))
+    if (!at_once && unlikely((req = pool_take(&ep->requests.pool)) == NULL))
         return -ENOMEM;
     err = -EAGAIN;
     peer = peer_get(ep, number);
     /* a short message is on its way while its request is being written */
-    if (likely(flags == 0 && size <= ep->at_once_max))
+    if (likely(flags == 0 && size <= ep->limits.at_once_max))
         err = send_now(ep, peer, context_id, tag, options->data, buf, size);
-    if (at_once && unlikely(err != 0) && (req = pool_take(&ep->requests)) == NULL)
+    if (at_once && unlikely(err != 0) && (req = pool_take(&ep->requests.pool)) == NULL)
         return -ENOMEM;
     if (req != NULL) {
         send_describe(ep, req, peer, context_id, tag, size, options);
@@ -406,7 +408,7 @@ int mbx_send(struct mbx_ep *ep, uint32_t peer, uint32_t context_id, uint64_t tag
              const void *buf, size_t size, const struct mbx_options *options,
              mbx_request *request)
 {
-    if (unlikely(ep->has_threads))
+    if (unlikely(ep->wait.has_threads))
         return send_locked(ep, peer, context_id, tag, buf, size, options, 0, request);
     return send_start(ep, peer, context_id, tag, buf, size, options, 0, request);
 }
@@ -415,7 +417,7 @@ int mbx_ssend(struct mbx_ep *ep, uint32_t peer, uint32_t context_id, uint64_t ta
               const void *buf, size_t size, const struct mbx_options *options,
               mbx_request *request)
 {
-    if (unlikely(ep->has_threads))
+    if (unlikely(ep->wait.has_threads))
         return send_locked(ep, peer, context_id, tag, buf, size, options, REQUEST_SYNC,
                            request);
     return send_start(ep, peer, context_id, tag, buf, size, options, REQUEST_SYNC, request);
@@ -432,7 +434,7 @@ static OUT_OF_LINE int inject_copy(struct mbx_ep *ep, struct peer *peer, uint32_
 
     if (copy == NULL)
         return -ENOMEM;
-    req = pool_take(&ep->requests);
+    req = pool_take(&ep->requests.pool);
     if (req == NULL) {
         err = -ENOMEM;
         goto free_copy;
@@ -440,14 +442,14 @@ static OUT_OF_LINE int inject_copy(struct mbx_ep *ep, struct peer *peer, uint32_
     if (size != 0)
         memcpy(copy, buf, size);
     send_describe(ep, req, peer, context_id, tag, size, &options);
-    ep->injected++; /* request_complete() takes it off */
+    ep->requests.injected++; /* request_complete() takes it off */
     err = send_travel(ep, req, peer, copy, REQUEST_INTERNAL | REQUEST_COPIED);
     if (err < 0)
         goto drop_request;
     return 0;
 
 drop_request:
-    ep->injected--;
+    ep->requests.injected--;
     request_drop(ep, req);
 free_copy:
     mem_free(copy);
@@ -465,11 +467,11 @@ static int inject_start(struct mbx_ep *ep, uint32_t number, uint32_t context_id,
     err = peer_use(ep, number);
     if (unlikely(err < 0))
         return err;
-    if (unlikely(size > ep->limits.inject))
+    if (unlikely(size > ep->limits.told.inject))
         return -EMSGSIZE;
     err = -EAGAIN;
     peer = peer_get(ep, number);
-    if (likely(size <= ep->short_max))
+    if (likely(size <= ep->limits.short_max))
         err = send_now(ep, peer, context_id, tag, data, buf, size);
     return unlikely(err == -EAGAIN) ? inject_copy(ep, peer, context_id, tag, buf, size, data)
                                     : err;
@@ -480,7 +482,7 @@ int mbx_inject(struct mbx_ep *ep, uint32_t number, uint32_t context_id, uint64_t
 {
     int err;
 
-    if (likely(!ep->has_threads))
+    if (likely(!ep->wait.has_threads))
         return inject_start(ep, number, context_id, tag, buf, size, data);
     ep_lock(ep);
     err = inject_start(ep, number, context_id, tag, buf, size, data);

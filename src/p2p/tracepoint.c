@@ -31,10 +31,10 @@ void tracepoint_open(struct mbx_ep *ep)
     const char *folder = ep->settings.trace_folder;
     int err;
 
-    ep->has_tracepoints = folder[0] != '\0' || failpoint_is_wanted(&ep->settings.transports);
+    ep->tracing.is_on = folder[0] != '\0' || failpoint_is_wanted(&ep->settings.transports);
     if (folder[0] == '\0')
         return;
-    err = trace_start(folder, tracepoint_rank(), &ep->trace);
+    err = trace_start(folder, tracepoint_rank(), &ep->tracing.recorder);
     if (err < 0)
         LOG_WARN("cannot record to MBX_TRACE= %s : %s; the program goes on without a trace",
                  folder, mbx_strerror(err));
@@ -42,17 +42,17 @@ void tracepoint_open(struct mbx_ep *ep)
 
 void tracepoint_event(struct mbx_ep *ep, const struct trace_event *event)
 {
-    if (ep->trace != NULL)
-        trace_record(ep->trace, event);
+    if (ep->tracing.recorder != NULL)
+        trace_record(ep->tracing.recorder, event);
     failpoint_reached(&ep->settings.transports, trace_type_name(event->type));
 }
 
 void tracepoint_close(struct mbx_ep *ep)
 {
-    if (ep->has_tracepoints)
+    if (ep->tracing.is_on)
         failpoint_reached(&ep->settings.transports, trace_type_name(TRACE_CLOSE));
-    trace_stop(ep->trace);
-    ep->trace = NULL;
+    trace_stop(ep->tracing.recorder);
+    ep->tracing.recorder = NULL;
 }
 
 static uint64_t tracepoint_number(const struct mbx_ep *ep, const struct message *message)
@@ -62,7 +62,7 @@ static uint64_t tracepoint_number(const struct mbx_ep *ep, const struct message 
 
 static uint64_t tracepoint_request(const struct mbx_ep *ep, const struct request *req)
 {
-    return req != NULL ? pool_id(&ep->requests, req) : 0;
+    return req != NULL ? pool_id(&ep->requests.pool, req) : 0;
 }
 
 void tracepoint_recv(struct mbx_ep *ep, enum trace_type type, const struct request *req,

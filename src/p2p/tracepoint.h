@@ -16,7 +16,7 @@
 void tracepoint_open(struct mbx_ep *ep);
 void tracepoint_close(struct mbx_ep *ep);
 
-/* Only with ep->has_tracepoints.  message and req may be NULL. */
+/* Only with ep->tracing.is_on.  message and req may be NULL. */
 void tracepoint_recv(struct mbx_ep *ep, enum trace_type type, const struct request *req,
                      const struct message *message);
 void tracepoint_message(struct mbx_ep *ep, enum trace_type type,
@@ -29,13 +29,13 @@ void tracepoint_look(struct mbx_ep *ep, const struct mbx_match_envelope *envelop
 static inline void tracepoint_post(struct mbx_ep *ep, const struct request *req,
                                    const struct message *message)
 {
-    if (unlikely(ep->has_tracepoints))
+    if (unlikely(ep->tracing.is_on))
         tracepoint_recv(ep, TRACE_POST, req, message);
 }
 
 static inline void tracepoint_cancel(struct mbx_ep *ep, const struct request *req)
 {
-    if (unlikely(ep->has_tracepoints))
+    if (unlikely(ep->tracing.is_on))
         tracepoint_recv(ep, TRACE_CANCEL, req, NULL);
 }
 
@@ -44,20 +44,20 @@ static inline void tracepoint_arrive(struct mbx_ep *ep,
                                      const struct mbx_match_envelope *envelope,
                                      const struct request *req, const struct message *message)
 {
-    if (unlikely(ep->has_tracepoints))
+    if (unlikely(ep->tracing.is_on))
         tracepoint_message(ep, TRACE_ARRIVE, envelope, message, req);
 }
 
 static inline void tracepoint_peek(struct mbx_ep *ep, const struct mbx_match_envelope *envelope,
                                    uint64_t ignore, const struct message *found)
 {
-    if (unlikely(ep->has_tracepoints))
+    if (unlikely(ep->tracing.is_on))
         tracepoint_look(ep, envelope, ignore, found);
 }
 
 static inline void tracepoint_claim(struct mbx_ep *ep, const struct message *message)
 {
-    if (unlikely(ep->has_tracepoints))
+    if (unlikely(ep->tracing.is_on))
         tracepoint_message(ep, TRACE_CLAIM, &message->match.envelope, message, NULL);
 }
 
@@ -65,13 +65,13 @@ static inline void tracepoint_claim(struct mbx_ep *ep, const struct message *mes
 static inline void tracepoint_take(struct mbx_ep *ep, const struct message *message,
                                    const struct request *req)
 {
-    if (unlikely(ep->has_tracepoints))
+    if (unlikely(ep->tracing.is_on))
         tracepoint_message(ep, req->flags & REQUEST_INTERNAL ? TRACE_DISCARD : TRACE_TAKE,
                            &message->match.envelope, message,
                            req->flags & REQUEST_INTERNAL ? NULL : req);
 }
 
-/* With ep->has_tracepoints: goes to the trace, and may be the end. */
+/* With ep->tracing.is_on: goes to the trace, and may be the end. */
 void tracepoint_event(struct mbx_ep *ep, const struct trace_event *event);
 
 /* A step of a message that waits at its sender, and of the receive that reaches for it. */
@@ -80,7 +80,7 @@ static inline void tracepoint_step(struct mbx_ep *ep, enum trace_type type,
                                    const struct mbx_match_envelope *envelope, uint64_t ignore,
                                    uint64_t entry, uint64_t partner)
 {
-    if (unlikely(ep->has_tracepoints))
+    if (unlikely(ep->tracing.is_on))
         tracepoint_event(ep, &(struct trace_event){
                                  .type = type,
                                  .context_id = envelope->context_id,

@@ -30,7 +30,8 @@ static_assert(sizeof(struct access) <= sizeof(struct mbx_match_recv),
 
 static size_t packet_room(const struct mbx_ep *ep, enum wire_type type)
 {
-    return ep->transport->limits.packet_max - sizeof(struct wire_header) - wire_body_size(type);
+    return ep->net.transport->limits.packet_max - sizeof(struct wire_header) -
+           wire_body_size(type);
 }
 
 size_t access_atomic_max(const struct mbx_ep *ep)
@@ -295,7 +296,7 @@ static int access_go(struct mbx_ep *ep, struct peer *peer, struct request *req, 
     if (all == NULL)
         return -ENOMEM;
     may_leave = list_is_empty(&all->waiting) && all->under_way < ACCESS_WINDOW;
-    is_next = may_leave && list_is_empty(&peer->out);
+    is_next = may_leave && list_is_empty(&peer->outq.list);
     copies = copies && req->buf != NULL && req->size != 0;
     if (is_next && !(copies && access_is_long(ep, req)))
         err = access_step(ep, req);
@@ -326,7 +327,7 @@ static struct request *access_take(struct mbx_ep *ep, enum access_type type, uin
                                    const void *buf, size_t size, uint64_t key, uint64_t at,
                                    const struct mbx_options *options)
 {
-    struct request *req = pool_take(&ep->requests);
+    struct request *req = pool_take(&ep->requests.pool);
 
     if (unlikely(req == NULL))
         return NULL;
@@ -372,13 +373,13 @@ static int access_start(struct mbx_ep *ep, enum access_type type, uint32_t numbe
     struct request *req;
     int err;
 
-    if ((buf == NULL && size != 0) || size > ep->limits.message || at + size < at ||
+    if ((buf == NULL && size != 0) || size > ep->limits.told.message || at + size < at ||
         !access_options_are_valid(options, flags))
         return -EINVAL;
     err = peer_use(ep, number);
     if (err < 0)
         return err;
-    if ((options->flags & MBX_COPY) && size > ep->limits.inject)
+    if ((options->flags & MBX_COPY) && size > ep->limits.told.inject)
         return -EMSGSIZE;
     req = access_take(ep, type, number, buf, size, key, at, options);
     return likely(req != NULL) ? access_begin(ep, req, options, request) : -ENOMEM;
@@ -434,7 +435,7 @@ static int atomic_start(struct mbx_ep *ep, uint32_t number,
     err = peer_use(ep, number);
     if (err < 0)
         return err;
-    if (atomic->count > ep->limits.atomic / each)
+    if (atomic->count > ep->limits.told.atomic / each)
         return -EMSGSIZE;
     if (atomic->address + atomic->count * each < atomic->address)
         return -EINVAL;

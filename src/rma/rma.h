@@ -32,7 +32,7 @@
  *   I2  so a peer has at most as many jobs here, and what is beyond that is malformed; arrived
  *       counts some of them, from the first on
  *   I3  a peer's jobs are performed in the order of their packets: only the first is stepped
- *   I4  accesses.serving is on endpoint.works if and only if there are jobs
+ *   I4  accesses.serving is on endpoint.progress.works if and only if there are jobs
  *   I5  an event that the user has not read is counted in unread; with EVENT_WINDOW of them
  *       a peer's next write with data waits
  *   I6  region.busy counts the jobs of that region that the transport moves

@@ -71,8 +71,9 @@ bool access_is_valid(const struct mbx_ep *ep)
     uint64_t ours = 0, waiting = 0, jobs = 0, unread = 0;
     uint32_t serving = 0;
 
-    for (uint32_t i = 0; i < ep->peer_count; i++) {
-        const struct accesses *here = ep->peers[i] != NULL ? ep->peers[i]->accesses : NULL;
+    for (uint32_t i = 0; i < ep->peers.count; i++) {
+        const struct accesses *here =
+            ep->peers.all[i] != NULL ? ep->peers.all[i]->accesses : NULL;
 
         if (here == NULL)
             continue;
@@ -87,7 +88,7 @@ bool access_is_valid(const struct mbx_ep *ep)
     valid_each(ep, count_access, &all);
     return all.is_valid && HOLDS("rma.h I1", all.ours == ours) &&
            HOLDS("rma.h I1", all.waiting == waiting) && HOLDS("rma.h I2", all.jobs == jobs) &&
-           HOLDS("rma.h I4", valid_length(&ep->works) >= serving) &&
+           HOLDS("rma.h I4", valid_length(&ep->progress.works) >= serving) &&
            HOLDS("rma.h I5", all.unread == unread) &&
            HOLDS("rma.h I6", all.moving == regions_busy(ep));
 }

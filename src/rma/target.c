@@ -32,7 +32,7 @@
 
 static size_t answer_room(const struct mbx_ep *ep)
 {
-    return ep->transport->limits.packet_max - sizeof(struct wire_header) -
+    return ep->net.transport->limits.packet_max - sizeof(struct wire_header) -
            sizeof(struct wire_answer);
 }
 
@@ -138,13 +138,13 @@ static void job_chunk_failed(struct mbx_ep *ep, struct request *job, int err)
 {
     ep->stats.served_fallbacks++;
     if (err == -ENOTSUP)
-        peer_get(ep, job->peer)->can_read = false;
+        peer_get(ep, job->peer)->path.can_read = false;
     job->remote.address = job->remote.key = 0;
 }
 
 static bool job_can_chunk(const struct mbx_ep *ep, const struct request *job)
 {
-    return job->remote.address != 0 && peer_get(ep, job->peer)->can_read;
+    return job->remote.address != 0 && peer_get(ep, job->peer)->path.can_read;
 }
 
 /* As a step, for what is too long for packets. */
@@ -293,7 +293,7 @@ static void job_end(struct mbx_ep *ep, struct request *job, int err)
     else
         job->flags |= REQUEST_INTERNAL;
     job->completion.received = job->total;
-    ep->wakeup_pending |=
+    ep->wait.wakeup_pending |=
         is_well; /* whoever waits for its effect, by a counter or by looking */
     request_complete(ep, job, 0);
 }
@@ -359,7 +359,7 @@ static void target_moved(struct mbx_ep *ep, struct request *job, int error)
 
 /* ---- before something is closed ---- */
 
-/* Whose jobs this entry of endpoint.works is; NULL: it is another module's. */
+/* Whose jobs this entry of endpoint.progress.works is; NULL: it is another module's. */
 static struct accesses *serving_of(struct list *node)
 {
     struct work *work = container_of(node, struct work, node);
@@ -371,7 +371,7 @@ void target_note(struct mbx_ep *ep)
 {
     struct list *node;
 
-    list_for_each (node, &ep->works) {
+    list_for_each (node, &ep->progress.works) {
         struct accesses *all = serving_of(node);
 
         if (all != NULL)
@@ -393,7 +393,7 @@ bool target_is_done(const struct mbx_ep *ep)
 {
     struct list *node;
 
-    list_for_each (node, &ep->works) {
+    list_for_each (node, &ep->progress.works) {
         const struct accesses *all = serving_of(node);
 
         if (all != NULL && all->arrived != 0 && !is_stuck(all))
@@ -430,7 +430,7 @@ bool target_goes_on(const struct mbx_ep *ep, uint64_t key)
 {
     struct list *node;
 
-    list_for_each (node, &ep->works) {
+    list_for_each (node, &ep->progress.works) {
         const struct accesses *all = serving_of(node);
 
         if (all != NULL && has_key(all, key) && !is_stuck(all) &&
@@ -500,7 +500,7 @@ static struct request *job_take(struct mbx_ep *ep, struct peer *peer,
                                 const struct wire_packet *packet, int *err)
 {
     static const struct mbx_options none;
-    struct request *job = pool_take(&ep->requests);
+    struct request *job = pool_take(&ep->requests.pool);
 
     *err = -EAGAIN;
     if (unlikely(job == NULL))
@@ -556,7 +556,7 @@ static int on_access(struct mbx_ep *ep, struct peer *peer, const struct wire_pac
     all->job_count++;
     if (!is_first)
         return 0;
-    list_add_tail(&ep->works, &all->serving.node);
+    list_add_tail(&ep->progress.works, &all->serving.node);
     ep_wake_sleeper(ep);
     target_peer(ep, all);
     return 0;

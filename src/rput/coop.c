@@ -28,7 +28,7 @@
  *   I1  both sides copy a receive only behind the meeting with its message, so that `coop` may
  *       lie where its place in the engine was
  *   I2  it is ANNOUNCED while coop.word is not 0: its sender may write [coop.from, coop.to),
- *       and nobody else touches these; ep->announced counts such receives
+ *       and nobody else touches these; ep->rput.announced counts such receives
  *   I3  a send is COOP only in RPUT_WRITING and RPUT_WRITTEN
  */
 #include "base/check.h"
@@ -49,7 +49,7 @@ static int on_open(struct mbx_ep *ep)
     bool is_off = s->tuning.coop == TUNING_OFF || s->rndv == RNDV_DATA ||
                   ep->lockwords == NULL || ep->offload != NULL;
 
-    ep->coop_from = is_off ? SIZE_MAX : s->tuning.coop_size;
+    ep->rput.coop_from = is_off ? SIZE_MAX : s->tuning.coop_size;
     return 0;
 }
 
@@ -89,7 +89,7 @@ static void unexpose(struct mbx_ep *ep, struct request *req)
 
     transport_unexpose(link, req->announced.address, req->announced.key);
     req->flags &= (uint32_t)~REQUEST_ANNOUNCED;
-    ep->announced--;
+    ep->rput.announced--;
 }
 
 /* False: the sender cannot write there. */
@@ -109,7 +109,7 @@ static bool expose(struct mbx_ep *ep, struct request *req, size_t from, size_t t
         return false;
     }
     req->flags |= REQUEST_ANNOUNCED;
-    ep->announced++;
+    ep->rput.announced++;
     return true;
 }
 
@@ -178,7 +178,7 @@ static void coop_read(struct mbx_ep *ep, struct request *req)
     if (err != 0 && err != -EAGAIN) {
         read_failed(ep, req, err);
     } else if (err == -EAGAIN || req->done < req->coop.from) {
-        list_add_tail(&ep->active, &req->queue);
+        list_add_tail(&ep->progress.active, &req->queue);
     } else if (join(ep, req, false)) {
         proto_move(ep, req, RNDV_READ);
         rndv_read_alone(ep, req);
@@ -194,7 +194,7 @@ static void on_io_done(struct mbx_ep *ep, struct request *req, int error)
         return;
     }
     req->done += rndv_chunk_size(ep, req, req->coop.from);
-    list_add_tail(&ep->active, &req->queue);
+    list_add_tail(&ep->progress.active, &req->queue);
     ep_wake_sleeper(ep);
 }
 
@@ -244,9 +244,9 @@ static void coop_take_back(void *arg, void *object)
 /* Before the endpoint closes: what a sender has not begun with is read by us alone. */
 static void on_stop(struct mbx_ep *ep)
 {
-    ep->coop_from = SIZE_MAX;
-    if (ep->announced != 0)
-        pool_for_each(&ep->requests, coop_take_back, ep);
+    ep->rput.coop_from = SIZE_MAX;
+    if (ep->rput.announced != 0)
+        pool_for_each(&ep->requests.pool, coop_take_back, ep);
 }
 
 struct request *coop_named(const struct mbx_ep *ep, const struct peer *peer, uint64_t receiver)
@@ -292,8 +292,9 @@ static int on_coop(struct mbx_ep *ep, struct peer *peer, const struct wire_packe
         request_is_in_pieces(req) || coop->offset > req->size ||
         coop->size > req->size - coop->offset)
         return -EPROTO;
-    if (req->state != RNDV_WAIT_FIN || req->protocol != MBX_RNDV_READ || !peer->can_write ||
-        ep->offload != NULL || lockword_claim(peer, coop->word, coop->owner_id, 0) != 0)
+    if (req->state != RNDV_WAIT_FIN || req->protocol != MBX_RNDV_READ ||
+        !peer->path.can_write || ep->offload != NULL ||
+        lockword_claim(peer, coop->word, coop->owner_id, 0) != 0)
         return 0; /* it reads this part, too */
     /* as if all of the message were to go there, and all before the part had gone */
     req->target = (struct rput_target){

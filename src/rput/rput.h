@@ -60,10 +60,11 @@ struct rput {
 
 /* ---- as a receiver ---- */
 
-/* May a receive with so much room be told?  Then it is watched (mbx_ep.watched_from). */
+/* May a receive with so much room be told?  Then it is watched
+ * (mbx_ep.modules.watched_from). */
 static inline bool size_is_rput(const struct mbx_ep *ep, size_t size)
 {
-    return size >= ep->rput_from;
+    return size >= ep->rput.from;
 }
 
 /* Is there a message that both receives accept? */

@@ -36,8 +36,8 @@
  * Invariants
  *   I1  a request is ANNOUNCED from ANNOUNCE until nothing can be written into its buffer any
  *       more, and completes only then; while it is, key names its word or is 0
- *   I2  ep->announced counts those, peer.rput->announced those of one peer; that is at most
- *       RPUT_MOST
+ *   I2  ep->rput.announced counts those, peer.rput->announced those of one peer; that is at
+ *       most RPUT_MOST
  *   I3  each open receive that overlaps with one that is ANNOUNCED, and was posted earlier, is
  *       ANNOUNCED, and has a smaller number
  */
@@ -57,15 +57,15 @@ static int on_open(struct mbx_ep *ep)
 {
     const struct settings *s = &ep->settings;
 
-    ep->rput_from = SIZE_MAX;
+    ep->rput.from = SIZE_MAX;
     if (s->tuning.rput == TUNING_OFF || s->match_at == MATCH_AT_SENDER ||
         s->rndv == RNDV_DATA || ep->lockwords == NULL || ep->offload != NULL ||
-        !ep->transport->limits.can_read)
+        !ep->net.transport->limits.can_read)
         return 0;
     if (ep->credit.window == 0 || ep->credit.window >= CREDIT_UNLIMITED)
         return 0; /* credit would say nothing of what is under way */
-    ep->rput_from = s->tuning.rput_size;
-    ep->watched_from = min_size(ep->watched_from, ep->rput_from);
+    ep->rput.from = s->tuning.rput_size;
+    ep->modules.watched_from = min_size(ep->modules.watched_from, ep->rput.from);
     return 0;
 }
 
@@ -135,7 +135,7 @@ static bool rput_expose(struct mbx_ep *ep, struct peer *peer, struct request *re
     }
     req->flags |= REQUEST_ANNOUNCED;
     req->announced.number = ++rput->numbered;
-    ep->announced++;
+    ep->rput.announced++;
     rput->announced++;
     *body = (struct wire_announce){
         .receiver = req->completion.request,
@@ -158,14 +158,14 @@ static void rput_unexpose(struct mbx_ep *ep, struct request *req)
     struct peer *peer = peer_get(ep, req->peer);
 
     assert(req->flags & REQUEST_ANNOUNCED);
-    assert(ep->announced != 0);
+    assert(ep->rput.announced != 0);
     assert(peer->rput->announced != 0);
     if (!lockword_close(ep, &req->open.word, recv_heir(req)))
         lockword_abandon(
             ep, &req->open.word); /* by a peer that is gone, or does not keep the rules */
     transport_unexpose(peer->link, req->announced.address, req->announced.key);
     req->flags &= (uint32_t)~REQUEST_ANNOUNCED;
-    ep->announced--;
+    ep->rput.announced--;
     peer->rput->announced--;
 }
 
@@ -238,7 +238,8 @@ static void on_posted(struct mbx_ep *ep, struct request *req)
         return;
     peer = peer_get(ep, req->match.envelope.source);
     rput = rput_of(peer);
-    if (rput == NULL || rput->announced == RPUT_MOST || peer->defers || peer->is_gone)
+    if (rput == NULL || rput->announced == RPUT_MOST || peer->sendside.defers ||
+        peer->health.is_gone)
         return;
     if (backoff_skips(&rput->backoff))
         return;
@@ -279,9 +280,9 @@ static void rput_take_back(void *arg, void *object)
 /* Before the endpoint closes: takes back what no sender has taken. */
 static void on_stop(struct mbx_ep *ep)
 {
-    ep->rput_from = SIZE_MAX;
-    if (ep->announced != 0)
-        pool_for_each(&ep->requests, rput_take_back, ep);
+    ep->rput.from = SIZE_MAX;
+    if (ep->rput.announced != 0)
+        pool_for_each(&ep->requests.pool, rput_take_back, ep);
 }
 
 /* ---- what the sender says ---- */
@@ -368,7 +369,7 @@ static int on_written(struct mbx_ep *ep, struct peer *peer, const struct wire_pa
 /* What is still announced is being written. */
 static bool on_is_flushed(const struct mbx_ep *ep)
 {
-    return ep->announced == 0;
+    return ep->rput.announced == 0;
 }
 
 static void rput_recv_gone(struct mbx_ep *ep, struct peer *peer, struct request *req, int error)

@@ -108,8 +108,8 @@ static void rput_remove(struct rput *rput, uint32_t index)
 /* Is nothing of ours under way that the peer did not know when it told us? */
 static bool is_settled(const struct mbx_ep *ep, const struct peer *peer, uint64_t credit)
 {
-    if (ep->settings.tuning.rput == TUNING_OFF || ep->offload != NULL || !peer->can_write ||
-        peer->is_deferred)
+    if (ep->settings.tuning.rput == TUNING_OFF || ep->offload != NULL ||
+        !peer->path.can_write || peer->sendside.is_deferred)
         return false;
     return credit == peer->credit.envelopes + peer->rput->envelopes;
 }
@@ -240,8 +240,8 @@ static void rput_stop(struct mbx_ep *ep, struct peer *peer, struct request *req,
     ep->stats.rput_stopped++;
     req->flags |= REQUEST_STOPPED;
     req->protocol = peer_rndv(peer);
-    if (err == -ENOTSUP && peer->can_write) {
-        peer->can_write = false;
+    if (err == -ENOTSUP && peer->path.can_write) {
+        peer->path.can_write = false;
         rput_drop(peer);
         LOG_INFO("the memory of peer %u cannot be written, long messages are fetched by it",
                  peer->number);
@@ -362,7 +362,7 @@ static int rput_step(struct mbx_ep *ep, struct request *req)
         return 0;
     }
     proto_move(ep, req, RPUT_WRITING);
-    list_add_tail(&ep->active, &req->queue);
+    list_add_tail(&ep->progress.active, &req->queue);
     ep_wake_sleeper(ep);
     return 0;
 }
@@ -373,7 +373,7 @@ static void rput_finish(struct mbx_ep *ep, struct peer *peer, struct request *re
     int err = -EAGAIN;
 
     proto_move(ep, req, RPUT_WRITTEN);
-    if (list_is_empty(&peer->out))
+    if (list_is_empty(&peer->outq.list))
         err = rput_step(ep, req);
     if (err == -EAGAIN)
         outq_push(ep, peer, req);
@@ -397,7 +397,7 @@ void rput_write(struct mbx_ep *ep, struct request *req)
     else if (is_over(req))
         rput_finish(ep, peer, req);
     else
-        list_add_tail(&ep->active, &req->queue);
+        list_add_tail(&ep->progress.active, &req->queue);
 }
 
 /* req has its receive.  As send_first(). */
@@ -443,7 +443,7 @@ static bool on_is_flushed(const struct mbx_ep *ep)
 {
     struct list *node;
 
-    list_for_each (node, &ep->active)
+    list_for_each (node, &ep->progress.active)
         if (request_of_queue(node)->state == RPUT_WRITING)
             return false;
     return true;

@@ -69,16 +69,16 @@ bool rput_recv_is_valid(const struct mbx_ep *ep)
     struct lending lending = {.ep = ep, .is_valid = true};
     uint32_t announced = 0;
 
-    for (uint32_t i = 0; i < ep->peer_count; i++) {
-        if (ep->peers[i] == NULL || ep->peers[i]->rput == NULL)
+    for (uint32_t i = 0; i < ep->peers.count; i++) {
+        if (ep->peers.all[i] == NULL || ep->peers.all[i]->rput == NULL)
             continue;
-        if (!HOLDS("rput_recv.c I2", ep->peers[i]->rput->announced <= RPUT_MOST))
+        if (!HOLDS("rput_recv.c I2", ep->peers.all[i]->rput->announced <= RPUT_MOST))
             return false;
-        announced += ep->peers[i]->rput->announced;
+        announced += ep->peers.all[i]->rput->announced;
     }
     valid_each(ep, look_at_announced, &lending);
     return lending.is_valid && HOLDS("rput_recv.c I2", lending.announced == announced) &&
-           HOLDS("rput_recv.c I2", lending.announced + lending.shared == ep->announced);
+           HOLDS("rput_recv.c I2", lending.announced + lending.shared == ep->rput.announced);
 }
 
 /* ---- as a sender ---- */
@@ -99,7 +99,7 @@ static bool rtrs_are_valid(const struct rput *rput)
 static bool peer_rput_is_valid(const struct peer *peer)
 {
     const struct rput *rput = peer->rput;
-    bool is_deferred = peer->is_deferred;
+    bool is_deferred = peer->sendside.is_deferred;
 
     return HOLDS("rput_send.c I3", rput->count <= RPUT_MOST) && rtrs_are_valid(rput) &&
            HOLDS("rput_send.c I1", rput->count == 0 || peer->credit.envelopes == 0) &&
@@ -124,9 +124,9 @@ bool rput_send_is_valid(const struct mbx_ep *ep)
 {
     bool is_valid = true;
 
-    for (uint32_t i = 0; i < ep->peer_count; i++)
-        if (ep->peers[i] != NULL && ep->peers[i]->rput != NULL &&
-            !peer_rput_is_valid(ep->peers[i]))
+    for (uint32_t i = 0; i < ep->peers.count; i++)
+        if (ep->peers.all[i] != NULL && ep->peers.all[i]->rput != NULL &&
+            !peer_rput_is_valid(ep->peers.all[i]))
             return false;
     valid_each(ep, look_at_writer, &is_valid);
     return is_valid;

@@ -41,8 +41,8 @@
  * begins anew with another DEFER.
  *
  * Invariants
- *   I1  while peer.is_deferred: peer.credit.envelopes is 0, no message of its sends has left,
- *       and those that left before are followed by DEFER
+ *   I1  while peer.sendside.is_deferred: peer.credit.envelopes is 0, no message of its sends
+ *       has left, and those that left before are followed by DEFER
  *   I2  a send before `fresh` is in the engine, no other is
  *   I3  an RTR before `unread` is in the engine, no other is
  *   I4  RTRs and claims are of this epoch; none is left when it ends
@@ -64,7 +64,7 @@ static struct backlogs *backlogs_make(struct mbx_ep *ep)
     if (backlogs == NULL)
         return NULL;
     backlogs->epochs = 0;
-    mbx_match_init(&backlogs->match, &(struct mbx_match_options){.seed = ep->match_seed});
+    mbx_match_init(&backlogs->match, &(struct mbx_match_options){.seed = ep->contexts.seed});
     pool_init(&backlogs->rtrs, sizeof(struct rtr), 64, POOL_MAX_OBJECTS);
     return backlogs;
 }
@@ -73,7 +73,7 @@ static struct backlog *backlog_make(struct mbx_ep *ep, struct peer *peer)
 {
     struct backlog *backlog;
 
-    if (ep->backlogs == NULL && (ep->backlogs = backlogs_make(ep)) == NULL)
+    if (ep->sendside.backlogs == NULL && (ep->sendside.backlogs = backlogs_make(ep)) == NULL)
         return NULL;
     backlog = mem_calloc(1, sizeof *backlog);
     if (backlog == NULL)
@@ -82,7 +82,7 @@ static struct backlog *backlog_make(struct mbx_ep *ep, struct peer *peer)
     list_init(&backlog->rtrs);
     backlog->fresh = &backlog->sends;
     backlog->unread = &backlog->rtrs;
-    return peer->backlog = backlog;
+    return peer->sendside.backlog = backlog;
 }
 
 static void on_close(struct mbx_ep *ep)
@@ -93,11 +93,11 @@ static void on_close(struct mbx_ep *ep)
 static void on_fini(struct mbx_ep *ep)
 {
     sendtable_fini(ep);
-    if (ep->backlogs == NULL)
+    if (ep->sendside.backlogs == NULL)
         return;
-    mbx_match_fini(&ep->backlogs->match);
-    pool_fini(&ep->backlogs->rtrs);
-    mem_free(ep->backlogs);
+    mbx_match_fini(&ep->sendside.backlogs->match);
+    pool_fini(&ep->sendside.backlogs->rtrs);
+    mem_free(ep->sendside.backlogs);
 }
 
 /* ---- lists ---- */
@@ -107,10 +107,10 @@ static void rtr_drop(struct mbx_ep *ep, struct backlog *backlog, struct rtr *rtr
     assert(backlog->rtr_count != 0);
     if (backlog->unread == &rtr->node)
         backlog->unread = rtr->node.next;
-    mbx_match_cancel(&ep->backlogs->match, &rtr->match);
+    mbx_match_cancel(&ep->sendside.backlogs->match, &rtr->match);
     list_remove(&rtr->node);
     backlog->rtr_count--;
-    pool_give(&ep->backlogs->rtrs, rtr);
+    pool_give(&ep->sendside.backlogs->rtrs, rtr);
 }
 
 static void rtr_drop_all(struct mbx_ep *ep, struct backlog *backlog)
@@ -129,7 +129,7 @@ static void backlog_remove(struct mbx_ep *ep, struct backlog *backlog, struct re
         backlog->fresh = req->queue.next;
     if (backlog->sendtable != NULL)
         sendtable_forget(backlog->sendtable, req);
-    mbx_match_extract(&ep->backlogs->match, &req->deferred);
+    mbx_match_extract(&ep->sendside.backlogs->match, &req->deferred);
     list_remove(&req->queue);
     backlog->count--;
     ep->stats.deferred_now--;
@@ -160,8 +160,8 @@ static void backlog_pulled(struct mbx_ep *ep, struct peer *peer, struct request 
     tracepoint_step(ep, TRACE_PULLED, peer, &req->deferred.envelope, 0, req->completion.request,
                     0);
     ep->stats.pulled_by_peers++;
-    lost_forget(peer->backlog, req);
-    backlog_remove(ep, peer->backlog, req);
+    lost_forget(peer->sendside.backlog, req);
+    backlog_remove(ep, peer->sendside.backlog, req);
     if (is_short)
         send_count(ep, req);
     else if (req->protocol <= MBX_BOUNCE)
@@ -172,7 +172,7 @@ static void backlog_pulled(struct mbx_ep *ep, struct peer *peer, struct request 
 /* From here to backlog_show() the peer takes nothing; what it has taken is known. */
 static void backlog_shut(struct mbx_ep *ep, struct peer *peer)
 {
-    struct backlog *backlog = peer->backlog;
+    struct backlog *backlog = peer->sendside.backlog;
     uint32_t taken;
 
     if (backlog->sendtable == NULL)
@@ -191,9 +191,9 @@ static void backlog_shut(struct mbx_ep *ep, struct peer *peer)
 /* The peer may take what is deferred. */
 static void backlog_show(struct mbx_ep *ep, struct peer *peer)
 {
-    struct backlog *backlog = peer->backlog;
+    struct backlog *backlog = peer->sendside.backlog;
 
-    if (backlog->sendtable == NULL || !peer->is_deferred || backlog->is_peeked)
+    if (backlog->sendtable == NULL || !peer->sendside.is_deferred || backlog->is_peeked)
         return;
     if (backlog->sendtable->is_open && !sendtable_is_due(backlog->sendtable, &backlog->sends))
         return;
@@ -211,7 +211,7 @@ static size_t claim_payload(const struct mbx_ep *ep, const struct request *req)
 
     if (request_is_in_pieces(req))
         return 0; /* it is packed once, and the claim may be lost */
-    if (req->size <= ep->eager_max && req->size <= room)
+    if (req->size <= ep->limits.eager_max && req->size <= room)
         return req->size;
     return rndv_payload_size(ep, peer_get(ep, req->peer), WIRE_CLAIM, req->size);
 }
@@ -245,7 +245,7 @@ static int backlog_claim_step(struct mbx_ep *ep, struct request *req)
 /* The claim of req is lost: it waits again, in its old place. */
 static void backlog_lost(struct mbx_ep *ep, struct peer *peer, struct request *req)
 {
-    struct backlog *backlog = peer->backlog;
+    struct backlog *backlog = peer->sendside.backlog;
 
     assert(request_has(req, PART_DEFERRED));
     backlog_shut(ep, peer);
@@ -275,7 +275,7 @@ static void backlog_claim_leaves(struct mbx_ep *ep, struct peer *peer, struct re
     int err = -EAGAIN;
 
     proto_move(ep, req, BACKLOG_CLAIM);
-    if (list_is_empty(&peer->out))
+    if (list_is_empty(&peer->outq.list))
         err = backlog_claim_step(ep, req);
     if (err == -EAGAIN)
         outq_push(ep, peer, req);
@@ -285,7 +285,7 @@ static void backlog_claim_leaves(struct mbx_ep *ep, struct peer *peer, struct re
 static void backlog_claim(struct mbx_ep *ep, struct peer *peer, struct request *req,
                           struct rtr *rtr)
 {
-    struct backlog *backlog = peer->backlog;
+    struct backlog *backlog = peer->sendside.backlog;
     uint64_t word = rtr->word, owner_id = rtr->owner_id;
     int err = -ENOTSUP;
 
@@ -352,8 +352,8 @@ static bool has_fresh(const struct backlog *backlog)
 /* Rule 1. */
 static void compare_send(struct mbx_ep *ep, struct peer *peer)
 {
-    struct mbx_match *match = &ep->backlogs->match;
-    struct backlog *backlog = peer->backlog;
+    struct mbx_match *match = &ep->sendside.backlogs->match;
+    struct backlog *backlog = peer->sendside.backlog;
     bool is_lost = backlog->lost_count != 0;
     struct request *req = is_lost ? lost_pop(backlog) : request_of_queue(backlog->fresh);
     struct mbx_match_recv *recv = mbx_match_find(match, &req->deferred.envelope);
@@ -369,8 +369,8 @@ static void compare_send(struct mbx_ep *ep, struct peer *peer)
 /* Rule 2.  False: it has to wait. */
 static bool compare_rtr(struct mbx_ep *ep, struct peer *peer)
 {
-    struct mbx_match *match = &ep->backlogs->match;
-    struct backlog *backlog = peer->backlog;
+    struct mbx_match *match = &ep->sendside.backlogs->match;
+    struct backlog *backlog = peer->sendside.backlog;
     struct rtr *rtr = rtr_of(backlog->unread);
     struct mbx_match_msg *msg = mbx_match_peek(match, &rtr->match.envelope, rtr->match.ignore);
     struct request *req;
@@ -393,7 +393,7 @@ static bool compare_rtr(struct mbx_ep *ep, struct peer *peer)
 /* Compares what is to be compared next.  False: nothing can be, for now. */
 static bool backlog_compare(struct mbx_ep *ep, struct peer *peer)
 {
-    struct backlog *backlog = peer->backlog;
+    struct backlog *backlog = peer->sendside.backlog;
     bool has_sends = backlog->lost_count != 0 || (has_fresh(backlog) && !backlog->is_partial);
 
     if (backlog->is_locking)
@@ -413,11 +413,11 @@ static bool backlog_compare(struct mbx_ep *ep, struct peer *peer)
 /* From now on, or again from another place: the peer is to send RTRs. */
 static void backlog_ask(struct mbx_ep *ep, struct peer *peer, uint64_t from)
 {
-    struct backlog *backlog = peer->backlog;
+    struct backlog *backlog = peer->sendside.backlog;
 
     backlog_shut(ep, peer);
     rtr_drop_all(ep, backlog);
-    backlog->epoch = ++ep->backlogs->epochs;
+    backlog->epoch = ++ep->sendside.backlogs->epochs;
     if (backlog->sendtable == NULL && !backlog->is_cheated)
         backlog->sendtable = sendtable_get(ep, peer, &backlog->sends);
     if (backlog->sendtable != NULL)
@@ -432,10 +432,10 @@ static void backlog_ask(struct mbx_ep *ep, struct peer *peer, uint64_t from)
 
 static void backlog_begin(struct mbx_ep *ep, struct peer *peer)
 {
-    struct backlog *backlog = peer->backlog;
+    struct backlog *backlog = peer->sendside.backlog;
 
     module_deferring(ep, peer);
-    peer->is_deferred = true;
+    peer->sendside.is_deferred = true;
     backlog->is_peeked = false;
     backlog->envelopes = peer->credit.envelopes;
     peer->credit.envelopes = 0;
@@ -447,7 +447,7 @@ static void backlog_begin(struct mbx_ep *ep, struct peer *peer)
  * without the fresh sends. */
 static void backlog_turn_page(struct mbx_ep *ep, struct peer *peer)
 {
-    struct backlog *backlog = peer->backlog;
+    struct backlog *backlog = peer->sendside.backlog;
 
     if (backlog->claims != 0 || backlog->lost_count != 0 || backlog->unread != &backlog->rtrs)
         return;
@@ -467,11 +467,11 @@ static bool backlog_may_leave(const struct backlog *backlog, const struct credit
 /* The messages leave in their order, as far as the credit goes. */
 static void backlog_leave(struct mbx_ep *ep, struct peer *peer)
 {
-    struct backlog *backlog = peer->backlog;
+    struct backlog *backlog = peer->sendside.backlog;
 
     rtr_drop_all(ep, backlog);
     backlog->lost_count = 0;
-    peer->is_deferred = false;
+    peer->sendside.is_deferred = false;
     peer->credit.envelopes = backlog->envelopes;
     backlog->envelopes = 0;
     while (!list_is_empty(&backlog->sends)) {
@@ -490,13 +490,13 @@ static void backlog_leave(struct mbx_ep *ep, struct peer *peer)
         return;
     }
     backlog_table_end(ep, backlog);
-    peer->owes &= (uint8_t)~OWES_DEFER; /* it does not have to know any more */
+    peer->outq.owes &= (uint8_t)~OWES_DEFER; /* it does not have to know any more */
 }
 
 /* Compares and sends as far as it can be done now. */
 static void pump(struct mbx_ep *ep, struct peer *peer)
 {
-    struct backlog *backlog = peer->backlog;
+    struct backlog *backlog = peer->sendside.backlog;
 
     if (backlog_may_leave(backlog, &peer->credit) || !list_is_empty(&backlog->rtrs))
         backlog_shut(ep, peer);
@@ -517,9 +517,9 @@ static void pump(struct mbx_ep *ep, struct peer *peer)
  * backlog_leave() those that there is credit for. */
 static void backlog_pump(struct mbx_ep *ep, struct peer *peer)
 {
-    struct backlog *backlog = peer->backlog;
+    struct backlog *backlog = peer->sendside.backlog;
 
-    if (!peer->is_deferred)
+    if (!peer->sendside.is_deferred)
         return;
     assert(!backlog->is_pumping);
     backlog->is_pumping = true;
@@ -530,17 +530,17 @@ static void backlog_pump(struct mbx_ep *ep, struct peer *peer)
 void backlog_locked(void *arg, uint64_t cookie, int error, bool is_exchanged)
 {
     struct mbx_ep *ep = arg;
-    struct request *req = pool_find(&ep->requests, cookie);
+    struct request *req = pool_find(&ep->requests.pool, cookie);
     struct peer *peer;
 
     if (req == NULL || req->state != BACKLOG_LOCK)
         return; /* its peer is gone */
     peer = peer_get(ep, req->peer);
-    peer->backlog->is_locking = false;
+    peer->sendside.backlog->is_locking = false;
     if (error != 0) {
         /* the peer decides; not now, for this may be in the midst of a call of ours */
         proto_move(ep, req, BACKLOG_CLAIM);
-        peer->backlog->unsure++;
+        peer->sendside.backlog->unsure++;
         outq_push(ep, peer, req);
         return; /* the answer to the claim will go on */
     }
@@ -548,7 +548,7 @@ void backlog_locked(void *arg, uint64_t cookie, int error, bool is_exchanged)
         backlog_won(ep, peer, req);
         backlog_claim_leaves(ep, peer, req);
     } else {
-        peer->backlog->claims--;
+        peer->sendside.backlog->claims--;
         backlog_lost(ep, peer, req);
     }
     backlog_pump(ep, peer);
@@ -565,7 +565,8 @@ static int backlog_again(struct mbx_ep *ep, struct peer *peer)
 static int backlog_add(struct mbx_ep *ep, struct peer *peer, struct request *req)
 {
     const struct mbx_status *status = &req->completion.status;
-    struct backlog *backlog = peer->backlog != NULL ? peer->backlog : backlog_make(ep, peer);
+    struct backlog *backlog =
+        peer->sendside.backlog != NULL ? peer->sendside.backlog : backlog_make(ep, peer);
 
     if (backlog == NULL)
         return -ENOMEM;
@@ -580,7 +581,7 @@ static int backlog_add(struct mbx_ep *ep, struct peer *peer, struct request *req
         backlog->sendtable->next = &req->queue;
     backlog->count++;
     stats_kept(&ep->stats.deferred_now, &ep->stats.deferred_max, 1);
-    if (!peer->is_deferred)
+    if (!peer->sendside.is_deferred)
         backlog_begin(ep, peer);
     backlog_pump(ep, peer);
     return 0;
@@ -590,9 +591,9 @@ static int backlog_add(struct mbx_ep *ep, struct peer *peer, struct request *req
 
 static int on_credit_came(struct mbx_ep *ep, struct peer *peer, uint64_t envelopes)
 {
-    struct backlog *backlog = peer->backlog;
+    struct backlog *backlog = peer->sendside.backlog;
 
-    if (!peer->is_deferred)
+    if (!peer->sendside.is_deferred)
         return 1;
     if (backlog->envelopes + envelopes > CREDIT_UNLIMITED)
         return -EPROTO;
@@ -610,10 +611,10 @@ static int on_credit_came(struct mbx_ep *ep, struct peer *peer, uint64_t envelop
 static int on_rtr(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
 {
     const struct wire_rtr *body = &packet->body.rtr;
-    struct backlog *backlog = peer->backlog;
+    struct backlog *backlog = peer->sendside.backlog;
     struct rtr *rtr;
 
-    if (!peer->is_deferred || body->epoch != backlog->epoch)
+    if (!peer->sendside.is_deferred || body->epoch != backlog->epoch)
         return 0;
     if (body->number <= backlog->last)
         return -EPROTO;
@@ -622,7 +623,7 @@ static int on_rtr(struct mbx_ep *ep, struct peer *peer, const struct wire_packet
         backlog_pump(ep, peer);
         return 0;
     }
-    rtr = pool_take(&ep->backlogs->rtrs);
+    rtr = pool_take(&ep->sendside.backlogs->rtrs);
     if (rtr == NULL)
         return -EAGAIN;
     *rtr = (struct rtr){
@@ -658,7 +659,7 @@ static void retire_rtr(struct mbx_ep *ep, struct backlog *backlog, uint64_t rece
 static int on_retire(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
 {
     const struct wire_retire *retire = &packet->body.retire;
-    struct backlog *backlog = peer->backlog;
+    struct backlog *backlog = peer->sendside.backlog;
     struct request *req;
 
     if (backlog == NULL)
@@ -679,7 +680,7 @@ static int on_retire(struct mbx_ep *ep, struct peer *peer, const struct wire_pac
 /* The peer has req, which is not deferred any more. */
 static void backlog_give(struct mbx_ep *ep, struct peer *peer, struct request *req)
 {
-    struct backlog *backlog = peer->backlog;
+    struct backlog *backlog = peer->sendside.backlog;
 
     backlog_shut(
         ep, peer); /* req is not among those that it finds taken: it is marked, or not shown */
@@ -705,11 +706,11 @@ static void backlog_granted(struct mbx_ep *ep, struct peer *peer, struct request
 static int on_grant(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
 {
     const struct wire_grant *grant = &packet->body.grant;
-    struct request *req = pool_find(&ep->requests, grant->sender);
+    struct request *req = pool_find(&ep->requests.pool, grant->sender);
 
     if (req == NULL || !request_is_send(req) || req->peer != peer->number)
         return req == NULL ? 0 : -EPROTO;
-    if (req->state == BACKLOG_DEFERRED && !peer->backlog->is_peeked)
+    if (req->state == BACKLOG_DEFERRED && !peer->sendside.backlog->is_peeked)
         return -EPROTO;
     if (req->state != BACKLOG_WAIT_GRANT && req->state != BACKLOG_DEFERRED)
         return 0; /* its FIN or CTS has come first */
@@ -732,7 +733,7 @@ static void backlog_asked(struct mbx_ep *ep, struct request *req)
 static void backlog_probed(struct mbx_ep *ep, struct peer *peer, struct request *req)
 {
     backlog_shut(ep, peer);
-    if (req->state == BACKLOG_DEFERRED && peer->backlog->is_peeked)
+    if (req->state == BACKLOG_DEFERRED && peer->sendside.backlog->is_peeked)
         backlog_asked(ep, req);
     else
         backlog_pump(ep, peer);
@@ -773,7 +774,7 @@ static int backlog_reply(struct mbx_ep *ep, struct peer *peer, struct request *r
 
 static int on_peek(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
 {
-    struct backlog *backlog = peer->backlog;
+    struct backlog *backlog = peer->sendside.backlog;
 
     if (backlog == NULL)
         return -EPROTO;
@@ -790,25 +791,25 @@ static int on_peek(struct mbx_ep *ep, struct peer *peer, const struct wire_packe
 /* The deferred send that the question is after; NULL if there is none, or not surely. */
 static struct request *backlog_look(struct mbx_ep *ep, const struct peer *peer)
 {
-    struct backlog *backlog = peer->backlog;
+    struct backlog *backlog = peer->sendside.backlog;
     struct mbx_match_msg *msg;
 
-    if (!peer->is_deferred || backlog->claims != 0 || backlog->lost_count != 0 ||
+    if (!peer->sendside.is_deferred || backlog->claims != 0 || backlog->lost_count != 0 ||
         backlog->is_full || backlog->unread != &backlog->rtrs)
         return NULL;
-    msg = mbx_match_peek(&ep->backlogs->match, &backlog->asked, backlog->ignore);
+    msg = mbx_match_peek(&ep->sendside.backlogs->match, &backlog->asked, backlog->ignore);
     return msg != NULL ? container_of(msg, struct request, deferred) : NULL;
 }
 
 static int backlog_answer(struct mbx_ep *ep, struct peer *peer)
 {
     static const struct mbx_status nothing;
-    struct backlog *backlog = peer->backlog;
+    struct backlog *backlog = peer->sendside.backlog;
     struct wire_peeked peeked = {.question = backlog->question};
     struct request *req;
     int err;
 
-    if (!list_is_empty(&peer->out))
+    if (!list_is_empty(&peer->outq.list))
         return -EAGAIN; /* who asks again and again must not keep messages from leaving */
     backlog_shut(ep, peer);
     req = backlog_look(ep, peer);
@@ -829,13 +830,13 @@ static int backlog_answer(struct mbx_ep *ep, struct peer *peer)
 
 static int backlog_tell(struct mbx_ep *ep, struct peer *peer)
 {
-    const struct backlog *backlog = peer->backlog;
+    const struct backlog *backlog = peer->sendside.backlog;
     struct wire_defer body = {0};
 
-    if (peer->leaving != 0)
+    if (peer->outq.leaving != 0)
         return -EAGAIN;
-    if (peer->is_deferred)
-        body = (struct wire_defer){backlog->epoch, ep->backlog_room, backlog->from,
+    if (peer->sendside.is_deferred)
+        body = (struct wire_defer){backlog->epoch, ep->sendside.room, backlog->from,
                                    backlog->sendtable != NULL ? backlog->sendtable->index : 0};
     return outq_tell(ep, peer, WIRE_DEFER, &body);
 }
@@ -843,7 +844,7 @@ static int backlog_tell(struct mbx_ep *ep, struct peer *peer)
 /* All its sends end, whatever they wait for. */
 static void on_gone(struct mbx_ep *ep, struct peer *peer, int error, bool is_new)
 {
-    struct backlog *backlog = peer->backlog;
+    struct backlog *backlog = peer->sendside.backlog;
 
     (void)is_new;
     module_deferring(ep, peer);
@@ -852,7 +853,7 @@ static void on_gone(struct mbx_ep *ep, struct peer *peer, int error, bool is_new
     backlog_table_end(ep, backlog);
     rtr_drop_all(ep, backlog);
     backlog->lost_count = 0;
-    peer->is_deferred = false;
+    peer->sendside.is_deferred = false;
     backlog->is_locking = false;
     backlog->claims = 0;
     backlog->unsure = 0;

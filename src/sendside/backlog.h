@@ -15,7 +15,8 @@ enum backlog_state {
     BACKLOG_WAIT_GRANT, /* the receiver will say GRANT, FIN or RETIRE */
 };
 
-/* What waits for one peer: peer.is_deferred says that messages are deferred, not sent. */
+/* What waits for one peer: peer.sendside.is_deferred says that messages are deferred, not
+ * sent. */
 struct backlog {
     bool is_peeked;  /* the peer was told of one: none is sent before it has said more */
     bool is_partial; /* RTRs were dropped: fresh ones are not compared with all */

@@ -25,14 +25,14 @@ static uint32_t times_lost(const struct backlog *backlog, const struct request *
 
 static bool has_rtr(const struct mbx_ep *ep, const struct request *req)
 {
-    return mbx_match_first(&ep->backlogs->match, &req->deferred.envelope) != NULL;
+    return mbx_match_first(&ep->sendside.backlogs->match, &req->deferred.envelope) != NULL;
 }
 
 /* One of the sends; is_old: it stands before fresh. */
 static bool send_is_valid(const struct mbx_ep *ep, const struct peer *peer,
                           const struct request *req, bool is_old, struct tally *tally)
 {
-    const struct backlog *backlog = peer->backlog;
+    const struct backlog *backlog = peer->sendside.backlog;
     bool is_deferred = req->state == BACKLOG_DEFERRED, is_locking = req->state == BACKLOG_LOCK;
     uint32_t lost = times_lost(backlog, req);
 
@@ -54,7 +54,7 @@ static bool send_is_valid(const struct mbx_ep *ep, const struct peer *peer,
 static bool sends_are_valid(const struct mbx_ep *ep, const struct peer *peer,
                             struct tally *tally)
 {
-    const struct backlog *backlog = peer->backlog;
+    const struct backlog *backlog = peer->sendside.backlog;
     bool is_old = true;
     struct list *node;
 
@@ -107,11 +107,11 @@ static bool off_is_valid(const struct backlog *backlog)
 
 static bool on_is_valid(const struct mbx_ep *ep, const struct peer *peer)
 {
-    const struct backlog *backlog = peer->backlog;
+    const struct backlog *backlog = peer->sendside.backlog;
 
     return HOLDS("backlog.c I1", peer->credit.envelopes == 0) &&
            HOLDS("backlog.c I4", backlog->epoch != 0) &&
-           HOLDS("backlog.c I4", backlog->epoch <= ep->backlogs->epochs) &&
+           HOLDS("backlog.c I4", backlog->epoch <= ep->sendside.backlogs->epochs) &&
            HOLDS("backlog.c I4", backlog->from <= backlog->last) &&
            HOLDS("backlog.c I4", backlog->is_partial == (backlog->from != 0));
 }
@@ -153,8 +153,8 @@ static uint32_t sendtables_used(const struct mbx_ep *ep)
 {
     uint32_t used = 0;
 
-    for (uint32_t i = 0; ep->sendtables != NULL && i < ep->sendtables->count; i++)
-        used += ep->sendtables->sendtables[i].is_used;
+    for (uint32_t i = 0; ep->sendside.tables != NULL && i < ep->sendside.tables->count; i++)
+        used += ep->sendside.tables->sendtables[i].is_used;
     return used;
 }
 
@@ -168,7 +168,7 @@ struct all {
 static bool peer_backlog_is_valid(const struct mbx_ep *ep, const struct peer *peer,
                                   struct all *all)
 {
-    const struct backlog *backlog = peer->backlog;
+    const struct backlog *backlog = peer->sendside.backlog;
     struct tally tally = {0};
 
     if (!sends_are_valid(ep, peer, &tally) || !rtrs_are_valid(backlog, &tally))
@@ -179,12 +179,12 @@ static bool peer_backlog_is_valid(const struct mbx_ep *ep, const struct peer *pe
     all->rtrs += tally.rtrs;
     all->sendtables += backlog->sendtable != NULL;
     return claims_are_valid(backlog, &tally) && sendtable_is_valid(backlog) &&
-           (peer->is_deferred ? on_is_valid(ep, peer) : off_is_valid(backlog));
+           (peer->sendside.is_deferred ? on_is_valid(ep, peer) : off_is_valid(backlog));
 }
 
 static bool all_is_valid(const struct mbx_ep *ep, const struct all *all)
 {
-    const struct backlogs *backlogs = ep->backlogs;
+    const struct backlogs *backlogs = ep->sendside.backlogs;
 
     return HOLDS("backlog.c I2", backlogs->match.count.msgs == all->old) &&
            HOLDS("backlog.c I3", backlogs->match.count.recvs == all->known) &&
@@ -206,11 +206,11 @@ bool backlog_is_valid(const struct mbx_ep *ep)
     struct all all = {0};
     uint64_t deferred = 0;
 
-    for (uint32_t i = 0; i < ep->peer_count; i++)
-        if (ep->peers[i] != NULL && ep->peers[i]->backlog != NULL &&
-            !peer_backlog_is_valid(ep, ep->peers[i], &all))
+    for (uint32_t i = 0; i < ep->peers.count; i++)
+        if (ep->peers.all[i] != NULL && ep->peers.all[i]->sendside.backlog != NULL &&
+            !peer_backlog_is_valid(ep, ep->peers.all[i], &all))
             return false;
     valid_each(ep, count_deferred, &deferred);
     return HOLDS("backlog.c I1", deferred == all.deferred) &&
-           (ep->backlogs == NULL || all_is_valid(ep, &all));
+           (ep->sendside.backlogs == NULL || all_is_valid(ep, &all));
 }

@@ -39,7 +39,7 @@
  *   I2  deferrer.live counts RTRs that it may still have; it never has more than room
  *   I3  no more than BACKLOG_CLAIMS + 1 answers wait for a deferring peer: an honest one has no
  *       more claims than that (backlog.c I6), and what would be one more is refused
- *   I4  a deferring peer is on receiver.deferrers if and only if peer.defers
+ *   I4  a deferring peer is on receiver.deferrers if and only if peer.sendside.defers
  *   I5  a deferring peer that has answered a probe has no question open, and no open receive
  *       would take the message that it named
  *   I6  while there are deferring peers, a device has no receive or gives it back
@@ -73,13 +73,13 @@ static struct receiver *receiver_make(struct mbx_ep *ep)
         return NULL;
     list_init(&receiver->open);
     list_init(&receiver->deferrers);
-    for (uint32_t i = 0; i < ep->context_slots; i++)
+    for (uint32_t i = 0; i < ep->contexts.slots; i++)
         for (struct mbx_match_recv *recv = NULL;
-             ep->contexts[i] != NULL &&
-             (recv = mbx_match_next_recv(&ep->contexts[i]->match, recv)) != NULL;)
+             ep->contexts.table[i] != NULL &&
+             (recv = mbx_match_next_recv(&ep->contexts.table[i]->match, recv)) != NULL;)
             open_add(ep, receiver, container_of(recv, struct request, match));
-    ep->receiver = receiver;
-    ep->watched_from = 0;
+    ep->sendside.receiver = receiver;
+    ep->modules.watched_from = 0;
     return receiver;
 }
 
@@ -87,45 +87,45 @@ static struct deferrer *deferrer_make(struct mbx_ep *ep, struct peer *peer)
 {
     struct deferrer *deferrer;
 
-    if (ep->receiver == NULL && receiver_make(ep) == NULL)
+    if (ep->sendside.receiver == NULL && receiver_make(ep) == NULL)
         return NULL;
     deferrer = mem_calloc(1, sizeof *deferrer);
     if (deferrer == NULL)
         return NULL;
     deferrer->peer = peer;
-    return peer->deferrer = deferrer;
+    return peer->sendside.deferrer = deferrer;
 }
 
 static void on_fini(struct mbx_ep *ep)
 {
-    mem_free(ep->receiver);
+    mem_free(ep->sendside.receiver);
 }
 
 /* ---- deferring peers ---- */
 
 static void deferrer_end(struct mbx_ep *ep, struct deferrer *deferrer)
 {
-    if (!deferrer->peer->defers)
+    if (!deferrer->peer->sendside.defers)
         return;
-    deferrer->peer->defers = false;
+    deferrer->peer->sendside.defers = false;
     deferrer->is_asked = deferrer->is_answered = false;
-    deferrer->peer->owes &= (uint8_t) ~(OWES_RTR | OWES_PEEK);
+    deferrer->peer->outq.owes &= (uint8_t) ~(OWES_RTR | OWES_PEEK);
     list_remove(&deferrer->node);
-    if (list_is_empty(&ep->receiver->deferrers))
+    if (list_is_empty(&ep->sendside.receiver->deferrers))
         module_extra_credit(ep);
 }
 
 /* A message of this peer has come by itself: it defers no longer. */
 static void receiver_leave(struct mbx_ep *ep, struct peer *peer)
 {
-    peer->deferrer->told = 0;
-    deferrer_end(ep, peer->deferrer);
+    peer->sendside.deferrer->told = 0;
+    deferrer_end(ep, peer->sendside.deferrer);
 }
 
 static void on_gone(struct mbx_ep *ep, struct peer *peer, int error, bool is_new)
 {
     (void)error, (void)is_new;
-    if (peer->deferrer != NULL)
+    if (peer->sendside.deferrer != NULL)
         receiver_leave(ep, peer);
 }
 
@@ -133,8 +133,8 @@ static void on_gone(struct mbx_ep *ep, struct peer *peer, int error, bool is_new
 static int on_defer(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
 {
     const struct wire_defer *defer = &packet->body.defer;
-    struct deferrer *deferrer = peer->deferrer;
-    bool is_first = !peer->defers;
+    struct deferrer *deferrer = peer->sendside.deferrer;
+    bool is_first = !peer->sendside.defers;
 
     if (deferrer == NULL && defer->epoch == 0)
         return 0;
@@ -143,15 +143,15 @@ static int on_defer(struct mbx_ep *ep, struct peer *peer, const struct wire_pack
     deferrer_end(ep, deferrer);
     if (defer->epoch == 0)
         return 0;
-    peer->defers = true;
+    peer->sendside.defers = true;
     deferrer->epoch = defer->epoch;
     deferrer->table = (struct pull_table){.index = defer->table, .epoch = defer->epoch};
     deferrer->from = defer->from;
     deferrer->room = defer->room;
     deferrer->live = 0;
     deferrer->is_told_full = false;
-    deferrer->next = ep->receiver->open.next;
-    list_add_tail(&ep->receiver->deferrers, &deferrer->node);
+    deferrer->next = ep->sendside.receiver->open.next;
+    list_add_tail(&ep->sendside.receiver->deferrers, &deferrer->node);
     module_recall(ep);
     tracepoint_step(ep, TRACE_DEFER, peer, &(struct mbx_match_envelope){0}, 0, defer->epoch, 0);
     outq_owe_now(ep, peer, OWES_RTR);
@@ -186,7 +186,7 @@ static bool pull_for(struct mbx_ep *ep, struct deferrer *deferrer, struct reques
     struct peer *peer = deferrer->peer;
     const struct mbx_match_envelope *envelope = &pull->arrival.envelope;
 
-    if (peer->fins > FINS_MOST)
+    if (peer->outq.fins > FINS_MOST)
         return false; /* it does not read what we have taken */
     if (pull_find(peer, &deferrer->table, &req->match.envelope, req->match.ignore, pull) != 1 ||
         receiver_wanted_by(ep, envelope) != &req->match ||
@@ -204,12 +204,12 @@ static bool pull_for(struct mbx_ep *ep, struct deferrer *deferrer, struct reques
 
 void receiver_forget(struct peer *peer)
 {
-    struct deferrer *deferrer = peer->deferrer;
+    struct deferrer *deferrer = peer->sendside.deferrer;
 
     if (deferrer == NULL)
         return;
     deferrer->is_answered = false;
-    if (!(peer->owes & OWES_PEEK))
+    if (!(peer->outq.owes & OWES_PEEK))
         deferrer->is_asked = false; /* the answer may be older than what we say now */
 }
 
@@ -223,7 +223,7 @@ static int send_rtr(struct mbx_ep *ep, struct deferrer *deferrer, struct request
 {
     /* words are in the memory of one transport, and the peer may be on another; and a word that
      * is there because the receive was announced is not for those who defer */
-    bool has_word = deferrer->peer->link->transport == ep->transport &&
+    bool has_word = deferrer->peer->link->transport == ep->net.transport &&
                     ep->settings.match_at == MATCH_AT_SENDER;
     const struct wire_rtr rtr = {
         .receiver = req->completion.request,
@@ -275,14 +275,14 @@ static bool receiver_pull_one(struct mbx_ep *ep, struct deferrer *deferrer, stru
 
 static int receiver_advertise(struct mbx_ep *ep, struct peer *peer)
 {
-    struct deferrer *deferrer = peer->deferrer;
+    struct deferrer *deferrer = peer->sendside.deferrer;
     int looks = 0;
 
     if (will_leave(ep, deferrer))
         return 0;
-    if (!module_is_home(ep) || (peer->owes & OWES_ANSWER))
+    if (!module_is_home(ep) || (peer->outq.owes & OWES_ANSWER))
         return -EAGAIN; /* a GRANT first: the sender must not claim with what we have taken */
-    while (deferrer->next != &ep->receiver->open && !deferrer->is_told_full) {
+    while (deferrer->next != &ep->sendside.receiver->open && !deferrer->is_told_full) {
         struct request *req = request_of_queue(deferrer->next);
         int err = 0;
 
@@ -310,13 +310,13 @@ static bool receiver_at_once(struct mbx_ep *ep, struct request *req)
 
     if (!receiver_may_pull(ep))
         return false;
-    list_for_each (node, &ep->receiver->deferrers) {
+    list_for_each (node, &ep->sendside.receiver->deferrers) {
         struct deferrer *deferrer = deferrer_of(node);
 
         if (!suits(deferrer, req) || !pull_for(ep, deferrer, req, &pull))
             continue;
         list_remove(node); /* the others are first the next time */
-        list_add_tail(&ep->receiver->deferrers, node);
+        list_add_tail(&ep->sendside.receiver->deferrers, node);
         recv_matched(ep, req, &pull.arrival);
         return true;
     }
@@ -328,13 +328,13 @@ static void on_posted(struct mbx_ep *ep, struct request *req)
 {
     struct list *node, *next;
 
-    if (ep->receiver == NULL || receiver_at_once(ep, req))
+    if (ep->sendside.receiver == NULL || receiver_at_once(ep, req))
         return;
-    open_add(ep, ep->receiver, req);
-    list_for_each (node, &ep->receiver->deferrers)
-        if (deferrer_of(node)->next == &ep->receiver->open)
+    open_add(ep, ep->sendside.receiver, req);
+    list_for_each (node, &ep->sendside.receiver->deferrers)
+        if (deferrer_of(node)->next == &ep->sendside.receiver->open)
             deferrer_of(node)->next = &req->queue;
-    list_for_each_safe (node, next, &ep->receiver->deferrers) {
+    list_for_each_safe (node, next, &ep->sendside.receiver->deferrers) {
         struct deferrer *deferrer = deferrer_of(node);
 
         if (suits(deferrer, req))
@@ -342,7 +342,8 @@ static void on_posted(struct mbx_ep *ep, struct request *req)
         if (suits(deferrer, req) || deferrer->next != &req->queue)
             outq_owe_now(ep, deferrer->peer, OWES_RTR);
         else
-            deferrer->next = &ep->receiver->open; /* it is the last, and not for this one */
+            deferrer->next =
+                &ep->sendside.receiver->open; /* it is the last, and not for this one */
         if (!recv_is_open(req))
             return; /* it has taken something after all */
     }
@@ -365,7 +366,7 @@ static int send_answer(struct mbx_ep *ep, struct peer *peer, const struct answer
 
 static int answers_leave(struct mbx_ep *ep, struct peer *peer)
 {
-    struct deferrer *deferrer = peer->deferrer;
+    struct deferrer *deferrer = peer->sendside.deferrer;
 
     while (deferrer->answer_count != 0) {
         int err = send_answer(ep, peer, &deferrer->answers[0]);
@@ -403,11 +404,11 @@ static void retire(struct mbx_ep *ep, struct deferrer *deferrer, const struct re
 /* req is not open any more; winner has it, or NULL. */
 static void receiver_closed(struct mbx_ep *ep, struct request *req, const struct peer *winner)
 {
-    struct list *open = &ep->receiver->open, *node;
+    struct list *open = &ep->sendside.receiver->open, *node;
 
     if (!lockword_close(ep, &req->open.word, recv_heir(req)))
         lockword_abandon(ep, &req->open.word);
-    list_for_each (node, &ep->receiver->deferrers) {
+    list_for_each (node, &ep->sendside.receiver->deferrers) {
         struct deferrer *deferrer = deferrer_of(node);
 
         if (deferrer->next == &req->queue)
@@ -441,7 +442,7 @@ static bool was_told(const struct mbx_ep *ep, const struct deferrer *deferrer,
                      const struct request *req)
 {
     return req->open.number > deferrer->from &&
-           (deferrer->next == &ep->receiver->open ||
+           (deferrer->next == &ep->sendside.receiver->open ||
             req->open.number < request_of_queue(deferrer->next)->open.number);
 }
 
@@ -454,8 +455,8 @@ static struct request *claimed(struct mbx_ep *ep, const struct peer *peer,
                                                 packet->header.tag};
 
     if (req == NULL || request_is_send(req) || !recv_is_open(req) ||
-        peer->fins > FINS_MOST + BACKLOG_CLAIMS + peer->credit.window ||
-        !was_told(ep, peer->deferrer, req) || !module_is_home(ep))
+        peer->outq.fins > FINS_MOST + BACKLOG_CLAIMS + peer->credit.window ||
+        !was_told(ep, peer->sendside.deferrer, req) || !module_is_home(ep))
         return NULL;
     return mbx_match_accepts(&req->match.envelope, req->match.ignore, &envelope) ? req : NULL;
 }
@@ -486,20 +487,20 @@ static int on_claim(struct mbx_ep *ep, struct peer *peer, const struct wire_pack
     struct arrival arrival;
     struct wire_rts rts;
 
-    if (!peer->defers || claim->sender == 0)
+    if (!peer->sendside.defers || claim->sender == 0)
         return -EPROTO;
     req = claimed(ep, peer, packet);
     if (req == NULL || !lockword_give(ep, &req->open.word, peer, has_won))
-        return receiver_answer(ep, peer->deferrer,
+        return receiver_answer(ep, peer->sendside.deferrer,
                                (struct answer){claim->sender, claim->receiver})
                    ? 0
                    : -EPROTO;
     arrival = claim_arrival(peer, packet, &rts);
     if (arrival.rts != NULL &&
-        !receiver_answer(ep, peer->deferrer, (struct answer){claim->sender, 0}))
+        !receiver_answer(ep, peer->sendside.deferrer, (struct answer){claim->sender, 0}))
         return -EPROTO;
     ep->stats.claims_met++;
-    pull_granted(&peer->deferrer->table, claim->sender);
+    pull_granted(&peer->sendside.deferrer->table, claim->sender);
     recv_taken(ep, req, &arrival.envelope, RECV_MET, peer);
     recv_matched(ep, req, &arrival);
     return 0;

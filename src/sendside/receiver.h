@@ -18,7 +18,7 @@ struct answer {
 
 struct deferrer {
     struct peer *peer;
-    struct list node;        /* on receiver.deferrers while peer.defers */
+    struct list node;        /* on receiver.deferrers while peer.sendside.defers */
     uint64_t epoch;          /* of its last DEFER */
     struct pull_table table; /* where we take what it defers */
     uint64_t from;           /* it has dropped the RTRs up to this number */

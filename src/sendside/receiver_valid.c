@@ -52,36 +52,36 @@ static bool answer_is_wanted(const struct receiver *receiver, const struct defer
 
 static bool deferrer_is_valid(const struct receiver *receiver, const struct peer *peer)
 {
-    const struct deferrer *deferrer = peer->deferrer;
+    const struct deferrer *deferrer = peer->sendside.deferrer;
 
     return HOLDS("receiver.c I4", deferrer->peer == peer) &&
-           HOLDS("receiver.c I4", peer->defers == list_is_linked(&deferrer->node)) &&
+           HOLDS("receiver.c I4", peer->sendside.defers == list_is_linked(&deferrer->node)) &&
            HOLDS("receiver.c I3", deferrer->answer_count <= BACKLOG_CLAIMS + 1) &&
            HOLDS("receiver.c I5", !deferrer->is_asked || !deferrer->is_answered) &&
            HOLDS("receiver.c I5",
-                 peer->defers || !(deferrer->is_asked || deferrer->is_answered)) &&
+                 peer->sendside.defers || !(deferrer->is_asked || deferrer->is_answered)) &&
            HOLDS("receiver.c I5",
                  !deferrer->is_answered || !answer_is_wanted(receiver, deferrer)) &&
-           HOLDS("receiver.c I2", !peer->defers || deferrer->live <= deferrer->room) &&
-           (!peer->defers || next_is_valid(receiver, deferrer));
+           HOLDS("receiver.c I2", !peer->sendside.defers || deferrer->live <= deferrer->room) &&
+           (!peer->sendside.defers || next_is_valid(receiver, deferrer));
 }
 
 bool receiver_is_valid(const struct mbx_ep *ep)
 {
-    const struct receiver *receiver = ep->receiver;
+    const struct receiver *receiver = ep->sendside.receiver;
     uint32_t deferrers = 0;
 
-    for (uint32_t i = 0; i < ep->peer_count; i++) {
-        if (ep->peers[i] == NULL || ep->peers[i]->deferrer == NULL)
+    for (uint32_t i = 0; i < ep->peers.count; i++) {
+        if (ep->peers.all[i] == NULL || ep->peers.all[i]->sendside.deferrer == NULL)
             continue;
         if (!HOLDS("receiver.c I4", receiver != NULL) ||
-            !deferrer_is_valid(receiver, ep->peers[i]))
+            !deferrer_is_valid(receiver, ep->peers.all[i]))
             return false;
-        deferrers += ep->peers[i]->defers;
+        deferrers += ep->peers.all[i]->sendside.defers;
     }
     if (receiver == NULL)
         return true;
     return HOLDS("receiver.c I4", valid_length(&receiver->deferrers) == deferrers) &&
-           HOLDS("receiver.c I1", ep->watched_from == 0) &&
+           HOLDS("receiver.c I1", ep->modules.watched_from == 0) &&
            open_is_valid(receiver, ep->stats.posted_now);
 }

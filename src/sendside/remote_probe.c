@@ -18,13 +18,13 @@
 static void on_credit_told(struct mbx_ep *ep, struct peer *peer, uint64_t envelopes)
 {
     (void)ep;
-    peer->deferrer->told += envelopes;
+    peer->sendside.deferrer->told += envelopes;
     receiver_forget(peer);
 }
 
 static int peek_leaves(struct mbx_ep *ep, struct peer *peer)
 {
-    struct deferrer *deferrer = peer->deferrer;
+    struct deferrer *deferrer = peer->sendside.deferrer;
     const struct wire_peek body = {deferrer->question};
     const struct mbx_status status = {
         .context_id = deferrer->asked.context_id,
@@ -32,8 +32,8 @@ static int peek_leaves(struct mbx_ep *ep, struct peer *peer)
         .data = deferrer->ignore,
     };
 
-    if (deferrer->next != &ep->receiver->open || deferrer->answer_count != 0) {
-        if (peer->owes & (OWES_RTR | OWES_ANSWER))
+    if (deferrer->next != &ep->sendside.receiver->open || deferrer->answer_count != 0) {
+        if (peer->outq.owes & (OWES_RTR | OWES_ANSWER))
             return -EAGAIN;
         deferrer->is_asked = false; /* the next probe asks again */
         return 0;
@@ -49,7 +49,7 @@ static void deferrer_ask(struct mbx_ep *ep, struct deferrer *deferrer,
     deferrer->spared = 0;
     deferrer->asked = *envelope;
     deferrer->ignore = ignore;
-    deferrer->question = ++ep->receiver->questions;
+    deferrer->question = ++ep->sendside.receiver->questions;
     ep->stats.peeks++;
     outq_owe_now(ep, deferrer->peer, OWES_PEEK);
 }
@@ -82,7 +82,7 @@ static void deferrer_ask_next(struct mbx_ep *ep, struct deferrer *deferrer)
 static int on_peeked(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
 {
     const struct wire_peeked *body = &packet->body.peeked;
-    struct deferrer *deferrer = peer->deferrer;
+    struct deferrer *deferrer = peer->sendside.deferrer;
 
     if (deferrer == NULL)
         return -EPROTO;
@@ -106,7 +106,7 @@ static int on_peeked(struct mbx_ep *ep, struct peer *peer, const struct wire_pac
         .data = packet->header.data,
         .size = body->size,
     };
-    deferrer->is_answered = !is_wanted(ep->receiver, &deferrer->status);
+    deferrer->is_answered = !is_wanted(ep->sendside.receiver, &deferrer->status);
     return 0;
 }
 
@@ -222,15 +222,15 @@ static int on_probe(struct mbx_ep *ep, const struct mbx_match_envelope *envelope
 {
     struct list *node, *next;
 
-    if (ep->receiver == NULL)
+    if (ep->sendside.receiver == NULL)
         return 0;
-    list_for_each_safe (node, next, &ep->receiver->deferrers) {
+    list_for_each_safe (node, next, &ep->sendside.receiver->deferrers) {
         struct deferrer *deferrer = deferrer_of(node);
         int found;
 
         if (envelope->source != MBX_ANY_SOURCE && envelope->source != deferrer->peer->number)
             continue;
-        if (message != NULL && deferrer->peer->fins > FINS_MOST)
+        if (message != NULL && deferrer->peer->outq.fins > FINS_MOST)
             continue; /* it does not read what we have taken */
         found = deferrer_look(ep, deferrer, envelope, ignore, status, message);
         if (found == 1 || found == -ENOMEM)

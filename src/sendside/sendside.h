@@ -21,7 +21,7 @@
 /* Unresolved claims of one sender at one receiver, at most. */
 #define BACKLOG_CLAIMS 16
 
-/* mbx_ep.backlog_room, if nobody says otherwise. */
+/* mbx_ep.sendside.room, if nobody says otherwise. */
 #define BACKLOG_RTRS 256
 
 /* As transport_events.cswap_done: of the word that a send is to take. */

@@ -17,7 +17,7 @@
 
 static struct sendtables *sendtables_make(struct mbx_ep *ep)
 {
-    const struct transport_limits *limits = &ep->transport->limits;
+    const struct transport_limits *limits = &ep->net.transport->limits;
     struct sendtables *sendtables = mem_calloc(1, sizeof *sendtables);
 
     if (sendtables == NULL)
@@ -26,12 +26,12 @@ static struct sendtables *sendtables_make(struct mbx_ep *ep)
         (uint32_t)min_size(limits->table_words / SENDTABLE_WORDS, SENDTABLES_MOST);
     for (uint32_t i = 0; i < sendtables->count; i++)
         sendtables->sendtables[i].index = limits->cswap_words + i * (uint64_t)SENDTABLE_WORDS;
-    return ep->sendtables = sendtables;
+    return ep->sendside.tables = sendtables;
 }
 
 static void put(struct mbx_ep *ep, uint64_t index, const uint64_t *words, size_t count)
 {
-    transport_store(ep->transport, index, words, count);
+    transport_store(ep->net.transport, index, words, count);
 }
 
 /* Leaves the version with these flags: SENDTABLE_BUSY or 0, and taken bits. */
@@ -44,11 +44,11 @@ static void put_version(struct mbx_ep *ep, struct sendtable *sendtable, uint64_t
 struct sendtable *sendtable_get(struct mbx_ep *ep, const struct peer *peer, struct list *sends)
 {
     if (!ep->settings.tuning.sendtable || ep->settings.match_at == MATCH_AT_SENDER ||
-        peer->link->transport != ep->transport ||
-        (ep->sendtables == NULL && sendtables_make(ep) == NULL))
+        peer->link->transport != ep->net.transport ||
+        (ep->sendside.tables == NULL && sendtables_make(ep) == NULL))
         return NULL;
-    for (uint32_t i = 0; i < ep->sendtables->count; i++) {
-        struct sendtable *sendtable = &ep->sendtables->sendtables[i];
+    for (uint32_t i = 0; i < ep->sendside.tables->count; i++) {
+        struct sendtable *sendtable = &ep->sendside.tables->sendtables[i];
 
         if (sendtable->is_used)
             continue;
@@ -70,14 +70,14 @@ void sendtable_give(struct mbx_ep *ep, struct sendtable *sendtable)
 
 void sendtable_close(struct mbx_ep *ep)
 {
-    for (uint32_t i = 0; ep->sendtables != NULL && i < ep->sendtables->count; i++)
-        if (ep->sendtables->sendtables[i].is_used)
-            sendtable_give(ep, &ep->sendtables->sendtables[i]);
+    for (uint32_t i = 0; ep->sendside.tables != NULL && i < ep->sendside.tables->count; i++)
+        if (ep->sendside.tables->sendtables[i].is_used)
+            sendtable_give(ep, &ep->sendside.tables->sendtables[i]);
 }
 
 void sendtable_fini(struct mbx_ep *ep)
 {
-    mem_free(ep->sendtables);
+    mem_free(ep->sendside.tables);
 }
 
 /* ---- shut ---- */
@@ -106,7 +106,7 @@ int sendtable_shut(struct mbx_ep *ep, struct sendtable *sendtable, uint32_t *tak
         return 0;
     do {
         sendtable->version = found;
-        transport_cswap_local(ep->transport, sendtable->index + SENDTABLE_VERSION, found,
+        transport_cswap_local(ep->net.transport, sendtable->index + SENDTABLE_VERSION, found,
                               found | SENDTABLE_BUSY, &found);
     } while (found != sendtable->version && is_honest(sendtable, found) &&
              tries++ < SENDTABLE_ENTRIES);

@@ -322,7 +322,7 @@ static void test_sizes(void **state)
 
     world_open(&w, *state, 2, NULL);
     mbx_limits_get(w.eps[0], &limits, sizeof limits);
-    packet = w.eps[0]->transport->limits.packet_max;
+    packet = w.eps[0]->net.transport->limits.packet_max;
     for (uint32_t peer = 0; peer < 2; peer++) {
         int count = world_protocols(w.eps[0], peer, rows);
 

@@ -205,7 +205,7 @@ static int count_send(struct link *link, const struct transport_packet *packet)
 /* All packets but two are full, and these two differ by less than a cache line. */
 static void check_cuts(const struct mbx_ep *ep, size_t size)
 {
-    size_t room = ep->transport->limits.packet_max - sizeof(struct wire_header) - 64;
+    size_t room = ep->net.transport->limits.packet_max - sizeof(struct wire_header) - 64;
     size_t sum = 0;
 
     assert_in_range(cut_count, 2, CUTS_MAX - 1);
@@ -233,16 +233,16 @@ static void test_the_last_two_packets_are_alike(void **state)
         skip();
     world_open(&w, config, 2,
                (const char *[]){"EAGER_LIMIT=1M", "WINDOW_PAYLOAD=unlimited", NULL});
-    if (hosts_is_placed(w.eps[0]->transport)) {
+    if (hosts_is_placed(w.eps[0]->net.transport)) {
         world_close(&w);
         skip();
     }
-    ops = w.eps[0]->transport->ops;
-    packet = w.eps[0]->transport->limits.packet_max;
+    ops = w.eps[0]->net.transport->ops;
+    packet = w.eps[0]->net.transport->limits.packet_max;
     counted = *ops;
     inner_send = ops->send;
     counted.send = count_send;
-    w.eps[0]->transport->ops = &counted;
+    w.eps[0]->net.transport->ops = &counted;
     for (size_t eighths = 8; eighths <= 32; eighths++) {
         size_t size = packet * eighths / 8;
 
@@ -250,7 +250,7 @@ static void test_the_last_two_packets_are_alike(void **state)
         transfer(&w, &(struct sample){.how = SEND, .peer = 1, .size = size});
         check_cuts(w.eps[0], size);
     }
-    w.eps[0]->transport->ops = ops;
+    w.eps[0]->net.transport->ops = ops;
     world_close(&w);
 }
 

@@ -189,7 +189,7 @@ static void wait_in_a_crowd(struct world *w, mbx_request request)
 
 static void wait_with_one_core(struct world *w, mbx_request request)
 {
-    w->eps[0]->cores = 1;
+    w->eps[0]->limits.cores = 1;
     wait_in_a_crowd(w, request);
 }
 
@@ -274,7 +274,7 @@ static bool has_poller(struct mbx_ep *ep)
     bool has;
 
     ep_lock(ep);
-    has = ep->poller != NULL;
+    has = ep->wait.poller != NULL;
     ep_unlock_unchanged(ep);
     return has;
 }
@@ -290,7 +290,7 @@ static void who_is_told(void **state)
 
     world_open(&w, *state, 1, many);
     poller.ep = w.eps[0];
-    poller.ep->cores = 16; /* neither thread is in the other's way */
+    poller.ep->limits.cores = 16; /* neither thread is in the other's way */
     assert_int_equal(mbx_recv(poller.ep, 0, CONTEXT, 1, 0, &byte, 1, NULL, &poller.request), 0);
     assert_int_equal(mbx_recv(poller.ep, 0, CONTEXT, NOBODY, 0, &byte, 1, NULL, &request), 0);
     clock_set(clock_of_test);

@@ -47,7 +47,7 @@ static void send_one(struct world *w, uint64_t tag, unsigned seed)
 static void poll_transport(struct world *w)
 {
     mbx_progress(w->eps[1]);
-    w->eps[0]->transport->ops->poll(w->eps[0]->transport, 64);
+    w->eps[0]->net.transport->ops->poll(w->eps[0]->net.transport, 64);
 }
 
 /* ---- claims: offload_revoke() ---- */

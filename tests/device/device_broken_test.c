@@ -50,7 +50,7 @@ static void device_works(const struct world *w)
 {
     struct mbx_ep *ep = w->eps[0];
 
-    ep->transport->ops->poll(ep->transport, 64);
+    ep->net.transport->ops->poll(ep->net.transport, 64);
     softdev_run(ep->offload->device);
 }
 

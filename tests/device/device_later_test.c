@@ -211,8 +211,8 @@ static void expect_all_credit(struct later *l)
     const struct credit *sender, *receiver;
 
     world_settle(&l->w);
-    sender = &l->w.eps[1]->peers[0]->credit;
-    receiver = &l->w.eps[0]->peers[1]->credit;
+    sender = &l->w.eps[1]->peers.all[0]->credit;
+    receiver = &l->w.eps[0]->peers.all[1]->credit;
     if (receiver->window < CREDIT_UNLIMITED)
         assert_int_equal(sender->envelopes + receiver->freed_envelopes, receiver->window);
     if (receiver->window_payload < CREDIT_UNLIMITED)

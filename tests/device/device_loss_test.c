@@ -136,7 +136,7 @@ static void round_open(struct round *r, const struct world_config *config)
 
     world_open(&r->w, config, ENDPOINTS, more);
     r->size_max = below(r, 4) ? 40000 : 200000;
-    r->short_max = r->w.eps[0]->short_max;
+    r->short_max = r->w.eps[0]->limits.short_max;
     r->eager_max = r->w.eps[0]->settings.eager_limit;
     for (uint32_t i = 0; i < ENDPOINTS; i++)
         r->pids[i] = device_pid(r->w.eps[i]);
@@ -279,7 +279,7 @@ static void send_to(struct round *r, uint32_t from, uint32_t to, size_t size)
     *sent = (struct sent){
         .from = from, .to = to, .tag = below(r, TAGS), .size = size, .is_sync = !below(r, 4)};
     r->sent_count++;
-    if (!sent->is_sync && size <= ep->limits.inject && !below(r, 4)) {
+    if (!sent->is_sync && size <= ep->limits.told.inject && !below(r, 4)) {
         assert_int_equal(
             mbx_inject(ep, to, CONTEXT, sent->tag, bytes_of(r, sent), size, options.data), 0);
         sent->is_injected = sent->is_complete = true;

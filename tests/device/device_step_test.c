@@ -179,7 +179,7 @@ static void check_receive(struct telling *t, int i)
 
     world_wait(&t->w, 1, t->recvs[i], &done);
     assert_int_equal(done.status.size, size); /* the order */
-    if (done.error == -EIO && size + 8 > t->w.eps[0]->short_max &&
+    if (done.error == -EIO && size + 8 > t->w.eps[0]->limits.short_max &&
         size <= t->w.eps[0]->settings.eager_limit)
         return;
     assert_int_equal(done.error, 0);

@@ -279,18 +279,18 @@ static void test_fins_that_nobody_reads_are_bounded(void **state)
             mbx_cancel(w.eps[0], recv);
         assert_int_equal(mbx_wait(w.eps[0], recv, -1, NULL), 0);
         if (i % 16 == 0)
-            w.eps[1]->transport->ops->poll(w.eps[1]->transport, 1);
+            w.eps[1]->net.transport->ops->poll(w.eps[1]->net.transport, 1);
         mbx_progress(w.eps[0]);
         bound = FINS_MOST + peer->credit.window;
-        assert_in_range(peer->fins, 0, bound);
+        assert_in_range(peer->outq.fins, 0, bound);
         assert_in_range(world_stats(&w, 0).requests_now, 0, bound);
     }
     if (strcmp(config->name, "loop") == 0 || strcmp(config->name, "shm") == 0)
-        assert_true(peer->fins > FINS_MOST); /* or nothing was asked */
+        assert_true(peer->outq.fins > FINS_MOST); /* or nothing was asked */
     dropped = world_stats(&w, 0).dropped_packets;
-    for (int i = 0; i < FLOOD && peer->fins != 0; i++)
+    for (int i = 0; i < FLOOD && peer->outq.fins != 0; i++)
         world_progress(&w);
-    assert_int_equal(peer->fins, 0);
+    assert_int_equal(peer->outq.fins, 0);
     world_close(&w);
 }
 
@@ -346,7 +346,7 @@ static void test_claims_that_are_not_answered_are_refused(void **state)
     /* as many as the ring takes are answered, and of the others BACKLOG_CLAIMS + 1 may wait */
     ep_check(w.eps[0]);
     assert_int_equal(world_stats(&w, 0).dropped_packets + world_stats(&w, 0).retires +
-                         peer_get(w.eps[0], 1)->deferrer->answer_count,
+                         peer_get(w.eps[0], 1)->sendside.deferrer->answer_count,
                      CLAIMS);
     world_close(&w);
 }

@@ -161,7 +161,7 @@ static void test_only_if_it_is_said(void **state)
         struct world w;
 
         open_two_with(&w, *state, "EAGER_LIMIT=auto", params[i]);
-        w.eps[0]->cores = w.eps[1]->cores = 1;
+        w.eps[0]->limits.cores = w.eps[1]->limits.cores = 1;
         send_some(&w, LOCALITY_NEAR, SIZE);
         assert_int_equal(sent(&w, MBX_BOUNCE), LOCALITY_NEAR);
         world_close(&w);

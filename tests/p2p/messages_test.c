@@ -64,16 +64,16 @@ static struct mbx_ep *open_counted(const char *window, const char *take)
     struct mbx_ep *ep;
 
     assert_int_equal(mbx_open(&(struct mbx_config){.params = params}, &ep), 0);
-    counted = ep->transport->ops;
+    counted = ep->net.transport->ops;
     ops = *counted;
     ops.send = count_send;
-    ep->transport->ops = &ops;
+    ep->net.transport->ops = &ops;
     return ep;
 }
 
 static void close_counted(struct mbx_ep *ep)
 {
-    ep->transport->ops = counted;
+    ep->net.transport->ops = counted;
     assert_int_equal(mbx_close(ep), 0);
 }
 

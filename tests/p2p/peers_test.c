@@ -116,7 +116,7 @@ static uint32_t count_used(const struct mbx_ep *ep)
 {
     uint32_t used = 0;
 
-    for (uint32_t i = 0; i < ep->peer_count; i++)
+    for (uint32_t i = 0; i < ep->peers.count; i++)
         used += peer_is_used(ep, i);
     return used;
 }
@@ -124,8 +124,8 @@ static uint32_t count_used(const struct mbx_ep *ep)
 /* A round that looks at peers, however soon after the last look. */
 static void look_around(struct mbx_ep *ep)
 {
-    ep->rounds = UINT32_MAX - 1;
-    ep->liveness_ns_last = 0;
+    ep->progress.rounds = UINT32_MAX - 1;
+    ep->liveness.last_ns = 0;
     mbx_progress(ep);
 }
 
@@ -169,7 +169,7 @@ static void test_a_look_waits_for_no_word(void **state)
 {
     struct mbx_ep *ep =
         world_open_one(*state, (const char *[]){"CLOSE_TIMEOUT=0", "MATCH_AT=sender", NULL});
-    const struct transport_ops *ops = ep->transport->ops;
+    const struct transport_ops *ops = ep->net.transport->ops;
     struct mbx_completion done;
     mbx_request recv[WAITS];
 
@@ -180,14 +180,14 @@ static void test_a_look_waits_for_no_word(void **state)
         counted_atomics.cswap_local = count_cswap;
         counted.atomics = &counted_atomics;
     }
-    ep->transport->ops = &counted;
+    ep->net.transport->ops = &counted;
     swaps = 0;
     for (int i = 0; i < WAITS; i++) { /* as if a sender had been told of each */
         assert_int_equal(mbx_recv(ep, MBX_ANY_SOURCE, CONTEXT, 1, 0, NULL, 0, NULL, &recv[i]),
                          0);
         lockword_open(ep, &request_find(ep, recv[i])->open.word);
     }
-    assert_int_equal(swaps, ep->transport->limits.cswap_words != 0 ? WAITS : 0);
+    assert_int_equal(swaps, ep->net.transport->limits.cswap_words != 0 ? WAITS : 0);
     swaps = 0;
     for (int i = 0; i < LOOKS; i++)
         look_around(ep);
@@ -198,7 +198,7 @@ static void test_a_look_waits_for_no_word(void **state)
         assert_int_equal(mbx_cancel(ep, recv[i]), 0);
         assert_int_equal(mbx_wait(ep, recv[i], -1, &done), 0);
     }
-    ep->transport->ops = ops;
+    ep->net.transport->ops = ops;
     mbx_close(ep);
 }
 
@@ -212,7 +212,7 @@ static void test_wrong_addresses_are_refused(void **state)
     memset(&address, 0xff, sizeof address);
     assert_int_equal(mbx_peer_add(ep, &address, &number), -EINVAL);
     assert_int_equal(number, 7);
-    assert_int_equal(ep->peer_count, 0);
+    assert_int_equal(ep->peers.count, 0);
     assert_int_equal(mbx_close(ep), 0);
 }
 
@@ -262,7 +262,7 @@ static void test_no_memory_for_a_peer(void **state)
         assert_int_equal(call(ep, what, &word), -ENOMEM);
         assert_int_equal(mem_fail_left(), 0);
         assert_false(peer_is_used(ep, 0));
-        assert_int_equal(pool_live(&ep->requests), 0);
+        assert_int_equal(pool_live(&ep->requests.pool), 0);
         assert_int_equal(call(ep, what, &word), 0);
         assert_true(peer_is_used(ep, 0));
         mbx_close(ep);

@@ -263,14 +263,14 @@ void tap_open(struct tap *tap)
     err = mbx_open(&config, &tap->ep);
     if (err < 0)
         abort();
-    tap->ep->backlog_room = (uint32_t)program->room;
+    tap->ep->sendside.room = (uint32_t)program->room;
     s = &tap->ep->settings;
     again.credit = credit_welcome(tap->ep);
     again.peers = s->peers_max;
     again.settings = s->transports;
     testing_settings(&again.settings)->fault_seed = program->seed * 4 + (uint64_t)tap->who;
-    tap->ep->transport->ops->close(tap->ep->transport);
-    err = transport_open(ops, &again, &tap->ep->transport);
+    tap->ep->net.transport->ops->close(tap->ep->net.transport);
+    err = transport_open(ops, &again, &tap->ep->net.transport);
     if (err < 0)
         abort();
     progress_polled(tap->ep);

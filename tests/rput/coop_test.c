@@ -85,7 +85,7 @@ static mbx_request ask(struct world *w, void **state, const char *const *params,
     sys_fail_name("process_vm_readv", 1, EAGAIN);
     recv = post(w, SIZE);
     assert_int_equal(state_of(w, recv), COOP_READ);
-    assert_int_equal(w->eps[1]->announced, 1);
+    assert_int_equal(w->eps[1]->rput.announced, 1);
     return recv;
 }
 
@@ -119,7 +119,7 @@ static void test_the_sender_is_first(void **state)
     assert_int_equal(world_stats(&w, 1).coop_parts, 1);
     assert_int_equal(world_stats(&w, 1).received_bytes[MBX_RNDV_READ], SIZE);
     assert_int_equal(world_stats(&w, 0).sent[MBX_RNDV_READ], 1);
-    assert_int_equal(w.eps[1]->announced, 0);
+    assert_int_equal(w.eps[1]->rput.announced, 0);
     world_close(&w);
 }
 
@@ -150,7 +150,7 @@ static void test_a_sender_that_does_not_look_is_not_waited_for(void **state)
     assert_int_equal(mbx_test(w.eps[1], recv, &done), 1);
     assert_memory_equal(buf, world_data(5, SIZE), SIZE);
     assert_int_equal(world_stats(&w, 1).coop_parts, 0);
-    assert_int_equal(w.eps[1]->announced, 0);
+    assert_int_equal(w.eps[1]->rput.announced, 0);
     memset(buf, POISON, sizeof buf);
     step(&w, 0); /* it is too late */
     assert_int_equal(buf[SIZE - 1], POISON);
@@ -241,7 +241,7 @@ static void test_it_is_given_up_where_it_is_of_no_use(void **state)
     struct world w;
 
     world_open(&w, *state, 2, params);
-    w.eps[1]->cores = UINT32_MAX;
+    w.eps[1]->limits.cores = UINT32_MAX;
     for (int i = 0; i < MESSAGES; i++)
         sent[i] = send(&w, SIZE);
     for (int i = 0; i < MESSAGES; i++) {
@@ -268,7 +268,7 @@ static bool is_shared(void **state, uint32_t cores, const char *told)
     bool is;
 
     world_open(&w, *state, 2, params);
-    w.eps[1]->cores = cores;
+    w.eps[1]->limits.cores = cores;
     send(&w, SIZE);
     recv = post(&w, SIZE);
     expect(&w, recv, SIZE);
@@ -303,7 +303,7 @@ static void test_a_write_that_fails(void **state)
         assert_int_equal(world_stats(&w, 1).coop_parts, 0);
         assert_int_equal(world_stats(&w, 0).rput_stopped, 1);
         assert_int_equal(world_stats(&w, 1).received[MBX_RNDV_READ], 1);
-        assert_int_equal(w.eps[1]->announced, 0);
+        assert_int_equal(w.eps[1]->rput.announced, 0);
         sys_fail_none();
         world_close(&w);
     }
@@ -327,7 +327,7 @@ static void test_a_read_that_fails(void **state)
         expect(&w, recv, SIZE);
         expect_sent(&w, sent);
         assert_int_equal(world_stats(&w, 1).received[MBX_RNDV_DATA], 1);
-        assert_int_equal(w.eps[1]->announced, 0);
+        assert_int_equal(w.eps[1]->rput.announced, 0);
         sys_fail_none();
         world_close(&w);
     }
@@ -345,7 +345,7 @@ static void test_the_sender_closes(void **state)
     assert_int_equal(world_close_one(&w, 0), -ETIMEDOUT);
     assert_int_equal(mbx_wait(w.eps[1], recv, -1, &done), 0);
     assert_int_equal(done.error, -ENOTCONN);
-    assert_int_equal(w.eps[1]->announced, 0);
+    assert_int_equal(w.eps[1]->rput.announced, 0);
     sys_fail_none();
     world_close(&w);
 }
@@ -392,7 +392,7 @@ static void test_who_writes_and_has_lent_closes(void **state)
     step(&w, 0);
     sys_fail_name("process_vm_readv", 1, EAGAIN);
     assert_int_equal(mbx_recv(w.eps[0], 1, CONTEXT, 2, 0, back, SIZE, NULL, NULL), 0);
-    assert_int_equal(w.eps[0]->announced, 1);
+    assert_int_equal(w.eps[0]->rput.announced, 1);
     assert_int_equal(world_close_one(&w, 0), -ETIMEDOUT);
     assert_int_equal(mbx_wait(w.eps[1], recv, -1, NULL), 0);
     sys_fail_none();

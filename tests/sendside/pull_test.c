@@ -160,13 +160,13 @@ static void test_a_probe_asks_for_what_is_not_shown(void **state)
 
 static struct transport *transport_of(const struct world *w)
 {
-    return w->eps[0]->transport;
+    return w->eps[0]->net.transport;
 }
 
 static struct sendtable *table_of(const struct world *w)
 {
-    assert_non_null(peer_get(w->eps[0], 1)->backlog);
-    return peer_get(w->eps[0], 1)->backlog->sendtable;
+    assert_non_null(peer_get(w->eps[0], 1)->sendside.backlog);
+    return peer_get(w->eps[0], 1)->sendside.backlog->sendtable;
 }
 
 static const char *const quiet[] = {"LOG_LEVEL=error", "CLOSE_TIMEOUT=0", NULL};
@@ -214,7 +214,7 @@ static void test_a_version_that_nobody_could_have_made(void **state)
         for (int i = 0; i < COUNT; i++)
             world_wait_error(&w, 0, sends[i], 0);
         assert_true(world_stats(&w, 0).claims > 0);
-        assert_true(peer_get(w.eps[0], 1)->backlog->is_cheated);
+        assert_true(peer_get(w.eps[0], 1)->sendside.backlog->is_cheated);
         world_close(&w);
     }
 }
@@ -237,7 +237,7 @@ static void test_more_is_taken_than_there_is(void **state)
     world_wait_error(&w, 1, recv, 0);
     assert_int_equal(got, 5);
     world_settle(&w);
-    assert_true(peer_get(w.eps[0], 1)->backlog->is_cheated);
+    assert_true(peer_get(w.eps[0], 1)->sendside.backlog->is_cheated);
     world_close(&w);
 }
 
@@ -257,7 +257,7 @@ static void test_a_table_full_of_lies(void **state)
                          0);
     world_settle(&w);
     for (int i = 0; i < rounds; i++) {
-        uint64_t at = w.eps[0]->transport->limits.cswap_words +
+        uint64_t at = w.eps[0]->net.transport->limits.cswap_words +
                       random_below(&r, i % 2 == 0 ? SENDTABLE_HEAD : SENDTABLE_WORDS);
         uint64_t word = random_below(&r, 3) == 0 ? random_next(&r) : random_below(&r, 40);
         struct mbx_status status;
@@ -299,7 +299,7 @@ static void test_what_is_taken_in_vain_is_bounded(void **state)
                          0);
         takes++;
         transport_store(transport_of(&w), table_of(&w)->index + SENDTABLE_VERSION, &version, 1);
-        assert_in_range(peer->fins, 0, FINS_MOST + 1);
+        assert_in_range(peer->outq.fins, 0, FINS_MOST + 1);
     }
     assert_true(takes > FINS_MOST);
     world_close(&w);

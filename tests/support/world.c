@@ -285,7 +285,7 @@ void world_check_loans(const struct mbx_ep *ep)
     const struct credit_pool *pool = &ep->credit;
     uint64_t sum = pool->lendable;
 
-    for (uint32_t i = 0; i < ep->peer_count; i++) {
+    for (uint32_t i = 0; i < ep->peers.count; i++) {
         const struct credit *credit;
 
         if (!peer_is_used(ep, i))
@@ -357,7 +357,7 @@ static int devices_settle(struct world *w)
 static struct transport *network_of(const struct mbx_ep *ep)
 {
     struct transport *t =
-        ep != NULL ? transport_network(transport_fault_inner(ep->transport)) : NULL;
+        ep != NULL ? transport_network(transport_fault_inner(ep->net.transport)) : NULL;
 
     return t != NULL && hosts_is_network(t) ? t : NULL;
 }

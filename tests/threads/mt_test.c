@@ -493,10 +493,10 @@ static void test_the_parameter(void **state)
     const struct mbx_config bad = {.params = params};
     struct mbx_ep *ep = world_open_one(*state, NULL);
 
-    assert_false(ep->has_threads);
+    assert_false(ep->wait.has_threads);
     mbx_close(ep);
     ep = world_open_one(*state, many);
-    assert_true(ep->has_threads);
+    assert_true(ep->wait.has_threads);
     mbx_close(ep);
     assert_int_equal(mbx_open(&bad, &ep), -EINVAL);
 }

@@ -96,7 +96,7 @@ static bool is_asleep(struct mbx_ep *ep)
     bool is;
 
     ep_lock(ep);
-    is = ep->asleep;
+    is = ep->wait.is_asleep;
     ep_unlock(ep);
     return is;
 }
@@ -205,7 +205,7 @@ static uint32_t waiter_count(struct mbx_ep *ep)
     uint32_t waiters;
 
     ep_lock(ep);
-    waiters = ep->waiter_count;
+    waiters = ep->wait.count;
     ep_unlock(ep);
     return waiters;
 }
