@@ -4,7 +4,7 @@
  *
  *   peer.outq.list    requests, first in, first out: their protocol's step sends what they have to
  *               send; also receives that are complete and owe their sender a FIN
- *   peer.outq.owes   small packets, of which a bit says that they are owed (module.h)
+ *   peer.outq.owes    small packets, of which a bit says that they are owed (module.h)
  *
  * Whoever has something to send tries at once if nothing waits for this peer, and queues here
  * if there is no room; a peer to whom something waits to leave is on mbx_ep.progress.busy, and
