@@ -44,7 +44,7 @@ struct backlog {
     bool is_cheated;                      /* it has written nonsense there: never again */
 };
 
-/* ---- of backlog.c alone, and of backlog_valid.c ---- */
+/* ---- of backlog.c and claims.c alone, and of backlog_valid.c ---- */
 
 /* Of the endpoint. */
 struct backlogs {
@@ -65,6 +65,39 @@ static inline struct rtr *rtr_of(struct list *node)
 {
     return container_of(node, struct rtr, node);
 }
+
+/* Is there a send that has not been compared with the RTRs? */
+static inline bool backlog_has_fresh(const struct backlog *backlog)
+{
+    return backlog->fresh != &backlog->sends;
+}
+
+/* ---- claims.c, for backlog.c ---- */
+
+void rtr_drop(struct mbx_ep *ep, struct backlog *backlog, struct rtr *rtr);
+void rtr_drop_all(struct mbx_ep *ep, struct backlog *backlog);
+/* req is no longer among the sends. */
+void backlog_remove(struct mbx_ep *ep, struct backlog *backlog, struct request *req);
+
+/* From here to backlog_show() the peer takes nothing; what it has taken is known. */
+void backlog_shut(struct mbx_ep *ep, struct peer *peer);
+/* The peer may take what is deferred. */
+void backlog_show(struct mbx_ep *ep, struct peer *peer);
+/* The peer has no table any more. */
+void backlog_table_end(struct mbx_ep *ep, struct backlog *backlog);
+
+/* Compares what is to be compared next.  False: nothing can be, for now. */
+bool backlog_compare(struct mbx_ep *ep, struct peer *peer);
+/* req has taken the word of its receive. */
+void backlog_won(struct mbx_ep *ep, struct peer *peer, struct request *req);
+/* The peer is to hear of the claim. */
+void backlog_claim_leaves(struct mbx_ep *ep, struct peer *peer, struct request *req);
+/* It leaves now.  As eager_step(). */
+int backlog_claim_step(struct mbx_ep *ep, struct request *req);
+/* The claim of req is decided. */
+void backlog_resolved(struct backlog *backlog, struct request *req);
+/* The claim of req is lost: it waits again, in its old place. */
+void backlog_lost(struct mbx_ep *ep, struct peer *peer, struct request *req);
 
 /* Do the invariants of backlog.c and of sendtable.h hold?  With MBX_CHECKS. */
 bool backlog_is_valid(const struct mbx_ep *ep);

@@ -4,7 +4,8 @@
  * their receiver.  What other rooms may use of src/sendside.
  *
  *   sender                                      receiver
- *   backlog.c    deferred sends, claims         receiver.c      open receives, claims answered
+ *   backlog.c    deferred sends                 receiver.c      open receives, claims answered
+ *   claims.c     compared and claimed
  *   sendtable.c  those that a peer may see      pull.c          those that it takes by itself
  *                                               remote_probe.c  those that a probe asks for
  *
