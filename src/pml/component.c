@@ -158,7 +158,7 @@ __attribute__((visibility("default"))) PML_COMPONENT_TYPE mca_pml_matchbox_compo
             .mca_close_component = component_close,
             .mca_register_component_params = component_register,
         },
-    .pmlm_data = {MCA_BASE_METADATA_PARAM_NONE},
+    .pmlm_data = {.param_field = MCA_BASE_METADATA_PARAM_NONE},
     .pmlm_init = component_init,
     .pmlm_finalize = component_finalize,
 };

@@ -2,7 +2,7 @@
 /*
  * rules.c - random programs, and an oracle that says whether MPI may match so.
  *
- *   rules [--threads N] [--rounds N] [--seed N] [--no-truncation]
+ *   rules [--threads N] [--rounds N] [--seed N] [--no-truncation] [--mixed]
  *
  * In each round every rank, in each of its threads, sends to anybody, posts receives with and
  * without wildcards (some too short, some persistent), probes, takes by matched probes, tests
@@ -15,7 +15,7 @@
  * With one thread it asks MPI for no threads: another path through the library.
  * In half of the rounds there are synchronous sends, in the other half matched probes: over
  * libfabric Open MPI 4.1.4 never completes a synchronous send whose message a matched probe has
- * taken.
+ * taken.  --mixed: both in all rounds.
  * --no-truncation: as of p2p.c.
  */
 #include "check.h"
@@ -75,7 +75,7 @@ static MPI_Comm comms[CONTEXTS];
 static struct worker workers[THREADS_MAX];
 static int threads = 1, rounds = 12, current_round;
 static uint64_t seed = 1;
-static bool has_truncation = true;
+static bool has_truncation = true, is_mixed;
 static atomic_uint_fast64_t clock_now = 1;
 
 static uint64_t now(void)
@@ -83,9 +83,16 @@ static uint64_t now(void)
     return atomic_fetch_add(&clock_now, 1);
 }
 
-static bool is_synchronous(void)
+/* Are some sends of this round synchronous? */
+static bool may_be_synchronous(void)
 {
-    return current_round / 2 % 2 == 1;
+    return is_mixed || current_round / 2 % 2 == 1;
+}
+
+/* Are there matched probes, and receives that are too short, in this round? */
+static bool may_probe(void)
+{
+    return is_mixed || current_round / 2 % 2 == 0;
 }
 
 static int draw(struct worker *w, int below)
@@ -130,7 +137,7 @@ static void send_one(struct worker *w)
     send->begin = now();
     if (m->is_persistent)
         MPI_Start(&m->request);
-    else if (kind == 1 && is_synchronous())
+    else if (kind == 1 && may_be_synchronous())
         MPI_Issend(m->buf, m->told.size, MPI_BYTE, to, send->tag, comms[send->context],
                    &m->request);
     else
@@ -219,8 +226,7 @@ static void take_end(struct take *t, int err, const MPI_Status *status)
 
 static int draw_room(struct worker *w)
 {
-    return has_truncation && !is_synchronous() && draw(w, 4) == 0 ? lengths[draw(w, 6)]
-                                                                  : LONGEST;
+    return has_truncation && may_probe() && draw(w, 4) == 0 ? lengths[draw(w, 6)] : LONGEST;
 }
 
 static void post_one(struct worker *w)
@@ -344,7 +350,7 @@ static void step(struct worker *w)
         test_one(some_take(w));
     else if (dice == 13 && some_take(w) != NULL)
         cancel_one(some_take(w));
-    else if (dice == 14 && !is_synchronous())
+    else if (dice == 14 && may_probe())
         take_by_probe(w, take_any(w, draw_room(w)), false, true);
     else if (dice == 15 && threads == 1)
         take_by_probe(w, take_any(w, LONGEST), false, false);
@@ -412,7 +418,7 @@ static void drain_beside(const int expected[CONTEXTS])
         all_takes(test_one);
         for (int i = 0; i < CONTEXTS; i++)
             take_by_probe(&workers[0], take_new(&workers[0], i, RULES_ANY, RULES_ANY, LONGEST),
-                          false, !is_synchronous());
+                          false, may_probe());
     }
     all_takes(cancel_one);
     CHECK_EQUAL(count_left(expected, left), 0); /* there was nothing left for them */
@@ -431,7 +437,7 @@ static void drain_behind(const int expected[CONTEXTS])
             MPI_Status status;
 
             if (k % 3 < 2) {
-                take_by_probe(&workers[0], t, true, k % 3 == 0 && !is_synchronous());
+                take_by_probe(&workers[0], t, true, k % 3 == 0 && may_probe());
             } else {
                 t->rule.begin = now();
                 MPI_Recv(t->buf, t->room, MPI_BYTE, MPI_ANY_SOURCE, MPI_ANY_TAG, comms[i],
@@ -581,6 +587,10 @@ static int read_arguments(int argc, char **argv)
             has_truncation = false;
             continue;
         }
+        if (strcmp(argv[i], "--mixed") == 0) {
+            is_mixed = true;
+            continue;
+        }
         if (strcmp(argv[i], "--threads") == 0 && value >= 1 && value <= THREADS_MAX)
             threads = (int)value;
         else if (strcmp(argv[i], "--rounds") == 0 && value >= 1 && value < 1000000)
@@ -613,7 +623,7 @@ int main(int argc, char **argv)
     if (read_arguments(argc, argv) != 0) {
         fprintf(stderr,
                 "usage: rules [--threads 1-%d] [--rounds N] [--seed N] "
-                "[--no-truncation]\n",
+                "[--no-truncation] [--mixed]\n",
                 THREADS_MAX);
         return 2;
     }
