@@ -2,11 +2,12 @@
 /*
  * exec.c - `mbx exec`: an unmodified MPI program over Matchbox.
  *
- * MPI libraries reach Matchbox through libfabric, which loads our provider from a
- * directory.  They have to be told four things: where the provider is, that it is the
- * one to use, that the MPI shall use libfabric's tag matching at all, and that it
- * shall do so between processes of one machine, too.  Each MPI reads its own variables
- * and ignores the others', so all are set.
+ * Two ways lead there.  Open MPI loads our component (src/pml), if it is of the series for which
+ * that was built.  Every MPI that knows libfabric loads our provider through it; it has to be
+ * told four things: where the provider is, that it is the one to use, that the MPI shall use
+ * libfabric's tag matching at all, and that it shall do so between processes of one machine,
+ * too.  Each MPI reads its own variables and ignores the others', so those of MPICH are always
+ * set, and those of Open MPI for the one way or the other.
  *
  * FI_PROVIDER is what libfabric shows at all, to the MPI and to us.  Between the hosts of a job
  * messages go over another provider of the same libfabric (src/transport/ofi), and nobody knows
@@ -20,30 +21,40 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <matchbox/matchbox.h>
+
 #include "base/base.h"
-#include "base/mem.h"
 #include "base/random.h"
+#include "exec.h"
 #include "tool.h"
 
-#define PROVIDER "libmatchbox-fi.so"
 #define KEY_SIZE 16
 
 /* What can carry messages between hosts, where the user has named none. */
-#define CARRIERS "tcp,ofi_rxm,verbs,efa,cxi,opx,psm3"
+#define CARRIERS      "tcp,ofi_rxm,verbs,efa,cxi,opx,psm3"
+
+#define VARIABLES_MAX 8
 
 static const char usage[] =
     "usage: mbx exec [OPTIONS] [--] COMMAND [ARGUMENTS]\n"
-    "       mbx exec --print\n"
+    "       mbx exec [OPTIONS] --print\n"
     "\n"
     "Executes COMMAND, such as `mpiexec -n 4 ./program`, with an environment that makes\n"
     "Open MPI, or MPICH if it was built with ch4:ofi, send its messages over Matchbox.\n"
-    "Variables that are set already stay as they are.  The processes of the command also get\n"
+    "What is set already and would keep them from it is named, and nothing is executed.\n"
+    "Other variables that are set stay as they are.  The processes of the command also get\n"
     "a key (MBX_KEY): others cannot connect to them.  Between hosts messages go over the\n"
     "first of libfabric's providers that will do, or the one that MBX_OFI_PROVIDER names.\n"
     "\n"
-    "  -p, --print    print the variables instead\n"
-    "  -v, --verbose  say which variables are set, and which were left alone\n"
-    "  -h, --help     this text\n"
+    "  -t, --through=WAY  how Open MPI reaches Matchbox: pml, by its own component, or "
+    "provider,\n"
+    "                     through libfabric (default: pml where it can be loaded)\n"
+    "  -f, --force        override what is set already\n"
+    "  -p, --print        print the variables instead, as lines for a shell, with a new key\n"
+    "  -v, --verbose      say which way is taken, which variables are set, and which were "
+    "left\n"
+    "                     alone\n"
+    "  -h, --help         this text\n"
     "\n"
     "Launchers that start processes on other machines have to pass the variables on: Open "
     "MPI's\n"
@@ -51,65 +62,29 @@ static const char usage[] =
     "FI_PROVIDER\n"
     "-x MBX_KEY.\n";
 
-static const struct option options[] = {{"print", no_argument, NULL, 'p'},
-                                        {"verbose", no_argument, NULL, 'v'},
-                                        {"help", no_argument, NULL, 'h'},
-                                        {NULL, 0, NULL, 0}};
+static const struct option options[] = {
+    {"through", required_argument, NULL, 't'}, {"force", no_argument, NULL, 'f'},
+    {"print", no_argument, NULL, 'p'},         {"verbose", no_argument, NULL, 'v'},
+    {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0}};
 
-struct variable {
-    const char *name, *value;
+struct arguments {
+    enum exec_way way;
+    bool force, print, verbose;
 };
 
-/* The first two are put together by set_up(). */
-static struct variable variables[] = {
-    {"FI_PROVIDER_PATH", NULL},
-    {"FI_PROVIDER", NULL},
-    {"OMPI_MCA_pml", "cm"},
-    {"OMPI_MCA_mtl", "ofi"},
-    {"OMPI_MCA_mtl_ofi_provider_include", "matchbox"},
-    {"MPIR_CVAR_NOLOCAL", "1"},
+/* What the command gets. */
+struct surroundings {
+    char provider[PATH_MAX], component[PATH_MAX]; /* folders; empty: it is not here */
+    char providers[256], path[3 * PATH_MAX], key[2 * KEY_SIZE + 1];
+    struct exec_variable variables[VARIABLES_MAX];
+    size_t count;
 };
 
-/* Where the provider is, seen from the directory of this program: in the build tree,
- * and installed (MBX_PROVIDER_PLACE is below the prefix, or absolute). */
-static const char *const places[] = {"../src/provider", MBX_PROVIDER_PLACE};
-
-/* Cuts the last component off path; false if there is none. */
-static bool cut_name(char *path)
+static void add(struct surroundings *s, const char *name, const char *value, const char *word,
+                bool is_needed)
 {
-    char *slash = strrchr(path, '/');
-
-    if (slash == NULL)
-        return false;
-    *slash = '\0';
-    return true;
-}
-
-/* The directory as an absolute path in directory[PATH_MAX]. */
-static bool find_provider(const struct tool *tool, char *directory)
-{
-    char *own = tool_own_path();
-    bool found = false;
-
-    if (own == NULL || !cut_name(own)) {
-        tool_error(tool, "/proc/self/exe does not tell where this program is");
-        mem_free(own);
-        return false;
-    }
-    for (size_t i = 0; i < ARRAY_COUNT(places) && !found; i++) {
-        char path[2 * PATH_MAX];
-
-        if (places[i][0] == '/')
-            snprintf(path, sizeof path, "%s/" PROVIDER, places[i]);
-        else
-            snprintf(path, sizeof path, "%s/%s/" PROVIDER, own, places[i]);
-        found = realpath(path, directory) != NULL && cut_name(directory);
-    }
-    if (!found)
-        tool_error(tool, PROVIDER " is neither in %s nor in %s (seen from %s); was it built?",
-                   places[0], places[1], own);
-    mem_free(own);
-    return found;
+    assert(s->count < VARIABLES_MAX);
+    s->variables[s->count++] = (struct exec_variable){name, value, word, is_needed};
 }
 
 /* What libfabric is to show: us, and what shall carry us.  Its layers are joined by semicolons
@@ -126,41 +101,82 @@ static void list_providers(char *list, size_t size)
             *c = ',';
 }
 
-/* Fills in what is not the same everywhere. */
-static void set_up(const char *folder)
+/* libfabric's, of which Open MPI needs nothing if it has the component. */
+static void add_provider(struct surroundings *s, bool is_needed)
 {
-    static char directory[PATH_MAX], providers[256];
-
-    snprintf(directory, sizeof directory, "%s", folder);
-    list_providers(providers, sizeof providers);
-    variables[0].value = directory;
-    variables[1].value = providers;
+    list_providers(s->providers, sizeof s->providers);
+    add(s, "FI_PROVIDER_PATH", s->provider, s->provider, is_needed);
+    add(s, "FI_PROVIDER", s->providers, "matchbox", is_needed);
+    add(s, "MPIR_CVAR_NOLOCAL", "1", NULL, false);
 }
 
-static void print_variables(void)
+static void take_provider(struct surroundings *s)
 {
-    for (size_t i = 0; i < ARRAY_COUNT(variables); i++)
-        printf("%s=%s\n", variables[i].name, variables[i].value);
+    add_provider(s, true);
+    add(s, "OMPI_MCA_pml", "cm", NULL, true);
+    add(s, "OMPI_MCA_mtl", "ofi", NULL, true);
+    add(s, "OMPI_MCA_mtl_ofi_provider_include", "matchbox", "matchbox", true);
 }
 
-/* Sets one variable unless it is set. */
-static int set_variable(const struct tool *tool, const char *name, const char *value,
-                        bool verbose)
+/* Open MPI looks in our folder first, and then where it would have looked. */
+static void take_component(struct surroundings *s)
 {
-    const char *old = getenv(name);
+    const char *set = getenv("OMPI_MCA_mca_base_component_path");
 
-    if (verbose && old != NULL && strcmp(old, value) != 0)
-        tool_error(tool, "%s=%s was set already and stays (not %s)", name, old, value);
-    else if (verbose)
-        tool_error(tool, "%s=%s", name, value);
-    return setenv(name, value, 0);
+    snprintf(s->path, sizeof s->path, "%s:%s", s->component,
+             set != NULL && set[0] != '\0' ? set : "SYSTEM_DEFAULT:USER_DEFAULT");
+    add(s, "OMPI_MCA_pml", "matchbox", NULL, true);
+    add(s, "OMPI_MCA_mca_base_component_path", s->path, s->component, false);
+    if (s->provider[0] != '\0')
+        add_provider(s, false);
+}
+
+/* Can Open MPI's component be used?  If it was asked for, or with -v, it is said why not. */
+static bool component_is_here(const struct tool *tool, const struct arguments *args,
+                              struct surroundings *s)
+{
+    char said[512] = "mca_pml_matchbox.so is not here; was it built?";
+
+    if (s->component[0] != '\0' && exec_component_loads(s->component, said, sizeof said)) {
+        if (args->verbose)
+            tool_error(tool, "through the component for Open MPI (%s)", said);
+        return true;
+    }
+    if (args->way == EXEC_COMPONENT)
+        tool_error(tool, "Open MPI cannot load the component: %s", said);
+    else if (args->verbose)
+        tool_error(tool, "through the provider: Open MPI cannot load the component: %s", said);
+    return false;
+}
+
+/* Chooses the way.  False: there is none. */
+static bool set_up(const struct tool *tool, const struct arguments *args,
+                   struct surroundings *s)
+{
+    if (!exec_find_provider(tool, s->provider))
+        s->provider[0] = '\0';
+    if (!exec_find_component(tool, s->component))
+        s->component[0] = '\0';
+    if (args->way != EXEC_PROVIDER && component_is_here(tool, args, s)) {
+        take_component(s);
+        return true;
+    }
+    if (args->way == EXEC_COMPONENT)
+        return false;
+    if (s->provider[0] == '\0') {
+        tool_error(tool, "libmatchbox-fi.so is not beside this program; was it built?");
+        return false;
+    }
+    if (args->way == EXEC_PROVIDER && args->verbose)
+        tool_error(tool, "through the provider");
+    take_provider(s);
+    return true;
 }
 
 /* A key of this job's own, so that others of the same user stay outside. */
-static int set_key(const struct tool *tool, bool verbose)
+static int make_key(const struct tool *tool, struct surroundings *s)
 {
     uint8_t key[KEY_SIZE];
-    char text[2 * KEY_SIZE + 1];
     int err = random_secret(key, sizeof key);
 
     if (err < 0) {
@@ -168,55 +184,155 @@ static int set_key(const struct tool *tool, bool verbose)
         return err;
     }
     for (size_t i = 0; i < sizeof key; i++)
-        snprintf(text + 2 * i, 3, "%02x", key[i]);
+        snprintf(s->key + 2 * i, 3, "%02x", key[i]);
+    return 0;
+}
+
+/* ---- printing -------------------------------------------------------------------------- */
+
+/* In single quotes, which end nowhere within. */
+static void print_quoted(const char *value)
+{
+    putchar('\'');
+    for (const char *c = value; *c != '\0'; c++) {
+        if (*c == '\'')
+            fputs("'\\''", stdout);
+        else
+            putchar(*c);
+    }
+    putchar('\'');
+}
+
+static void print_line(const char *name, const char *value)
+{
+    printf("export %s=", name);
+    print_quoted(value);
+    putchar('\n');
+}
+
+static int print_variables(const struct surroundings *s)
+{
+    for (size_t i = 0; i < s->count; i++)
+        print_line(s->variables[i].name, s->variables[i].value);
+    print_line("MBX_KEY", getenv("MBX_KEY") != NULL ? getenv("MBX_KEY") : s->key);
+    return TOOL_DONE;
+}
+
+/* ---- executing ------------------------------------------------------------------------- */
+
+/* Is what is set already to stay? */
+static bool stays(const struct exec_variable *variable, const struct arguments *args)
+{
+    const char *old = getenv(variable->name);
+
+    if (old == NULL || (strcmp(variable->name, "OMPI_MCA_mca_base_component_path") == 0 &&
+                        !exec_site_agrees(variable)))
+        return false;
+    return !args->force || exec_site_agrees(variable);
+}
+
+static int set_variable(const struct tool *tool, const struct exec_variable *variable,
+                        const struct arguments *args)
+{
+    const char *old = getenv(variable->name);
+    bool is_kept = stays(variable, args);
+
+    if (args->verbose && is_kept && strcmp(old, variable->value) != 0)
+        tool_error(tool, "%s=%s was set already and stays (not %s)", variable->name, old,
+                   variable->value);
+    else if (args->verbose)
+        tool_error(tool, "%s=%s", variable->name, variable->value);
+    return is_kept ? 0 : setenv(variable->name, variable->value, 1);
+}
+
+static int set_key(const struct tool *tool, const struct surroundings *s, bool verbose)
+{
     if (verbose)
         tool_error(tool, "MBX_KEY %s",
                    getenv("MBX_KEY") == NULL ? "is new" : "was set already");
-    return setenv("MBX_KEY", text, 0);
+    return setenv("MBX_KEY", s->key, 0);
 }
 
-static int execute(const struct tool *tool, char **command, bool verbose)
+static int execute(const struct tool *tool, char **command, const struct surroundings *s,
+                   const struct arguments *args)
 {
     int status = tool_find_program(tool, command[0]);
 
     if (status != 0)
         return status;
-    if (set_key(tool, verbose) < 0)
-        return TOOL_FAILED;
-    for (size_t i = 0; i < ARRAY_COUNT(variables); i++) {
-        if (set_variable(tool, variables[i].name, variables[i].value, verbose) < 0) {
-            tool_error(tool, "%s cannot be set: %s", variables[i].name, strerror(errno));
+    for (size_t i = 0; i < s->count; i++) {
+        if (set_variable(tool, &s->variables[i], args) < 0) {
+            tool_error(tool, "%s cannot be set: %s", s->variables[i].name, strerror(errno));
             return TOOL_FAILED;
         }
     }
+    if (set_key(tool, s, args->verbose) < 0)
+        return TOOL_FAILED;
     execvp(command[0], command);
     tool_error(tool, "cannot run '%s': %s", command[0], strerror(errno));
     return TOOL_CANNOT_RUN;
 }
 
-static int run(const struct tool *tool, int argc, char **argv)
+/* ---- arguments ------------------------------------------------------------------------- */
+
+static int read_way(const struct tool *tool, const char *text, enum exec_way *way)
 {
-    bool print = false, verbose = false;
-    char directory[PATH_MAX];
+    if (strcmp(text, "pml") == 0)
+        *way = EXEC_COMPONENT;
+    else if (strcmp(text, "provider") == 0)
+        *way = EXEC_PROVIDER;
+    else
+        return tool_usage_error(tool, "--through is pml or provider, not '%s'", text);
+    return 0;
+}
+
+static int read_arguments(const struct tool *tool, int argc, char **argv,
+                          struct arguments *args)
+{
     int option, status = 0;
 
-    while ((option = tool_option(tool, argc, argv, "+:pvh", options, &status)) >= 0) {
-        print = print || option == 'p';
-        verbose = verbose || option == 'v';
+    while ((option = tool_option(tool, argc, argv, "+:t:fpvh", options, &status)) >= 0) {
+        args->force = args->force || option == 'f';
+        args->print = args->print || option == 'p';
+        args->verbose = args->verbose || option == 'v';
+        if (option == 't' && (status = read_way(tool, optarg, &args->way)) != 0)
+            return status;
     }
     if (option == -2)
-        return status;
-    if (!print && optind == argc)
+        return status != 0 ? status : -1;
+    if (!args->print && optind == argc)
         return tool_usage_error(tool, "COMMAND is missing");
-    if (print && optind < argc)
+    if (args->print && optind < argc)
         return tool_usage_error(tool, "--print takes no command, got '%s'", argv[optind]);
-    if (!find_provider(tool, directory))
+    return 0;
+}
+
+/* The ranks would refuse them, each in its own log. */
+static bool parameters_are_right(const struct tool *tool)
+{
+    struct mbx_param param;
+
+    if (mbx_param_get(0, &param, sizeof param) >= 0)
+        return true;
+    tool_error(tool, "a variable MBX_... is wrong; nothing is executed");
+    return false;
+}
+
+static int run(const struct tool *tool, int argc, char **argv)
+{
+    static struct surroundings s;
+    struct arguments args = {.way = EXEC_AUTO};
+    int status = read_arguments(tool, argc, argv, &args);
+
+    if (status != 0)
+        return status < 0 ? TOOL_DONE : status;
+    if (!parameters_are_right(tool) || !set_up(tool, &args, &s) || make_key(tool, &s) < 0)
         return TOOL_FAILED;
-    set_up(directory);
-    if (!print)
-        return execute(tool, argv + optind, verbose);
-    print_variables();
-    return TOOL_DONE;
+    if (args.print)
+        return print_variables(&s);
+    if (!args.force && !exec_site_allows(tool, s.variables, s.count))
+        return TOOL_FAILED;
+    return execute(tool, argv + optind, &s, &args);
 }
 
 const struct tool tool_exec = {

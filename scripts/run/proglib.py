@@ -178,7 +178,7 @@ def everything(build, ranks, pipe=NETPIPE, size=200, over=None):
     the commands, if they shall run over something else than Matchbox."""
     mbx = os.path.join(build, "tools", "mbx")
     native = over is None
-    over = over or [mbx, "exec"] + mpiexec(ranks)
+    over = over or [mbx, "exec", "--through=provider"] + mpiexec(ranks)
     if ranks == 2:
         yield "NetPIPE", over + pipe, None, netpipe
     yield "hpcc", over + ["hpcc"], lambda where: hpcc_input(where, ranks, size), hpcc

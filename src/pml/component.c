@@ -144,6 +144,10 @@ static mca_pml_base_module_t module = {
     .pml_max_tag = INT32_MAX,
 };
 
+/* `mbx exec` asks for it before anything is started. */
+extern const char mca_pml_matchbox_series[];
+__attribute__((visibility("default"))) const char mca_pml_matchbox_series[] = PML_SERIES;
+
 /* Open MPI looks it up by this name. */
 extern PML_COMPONENT_TYPE mca_pml_matchbox_component;
 

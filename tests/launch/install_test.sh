@@ -55,8 +55,15 @@ only_symbols "$(one libmatchbox-match.a)" '^mbx_match_' -g
 one matchbox-match.pc >/dev/null
 if [ -e "$build/src/provider/libmatchbox-fi.so" ]; then
     only_symbols "$(one libmatchbox-fi.so)" '^fi_prov_ini$' -D
-    "$mbx" exec --print | grep -q "^FI_PROVIDER_PATH=$root/" ||
+    "$mbx" exec --print --through=provider | grep -q "^export FI_PROVIDER_PATH='$root/" ||
         fail "the installed mbx exec does not find the installed provider"
+fi
+if [ -e "$build/src/pml/mca_pml_matchbox.so" ]; then
+    only_symbols "$(one mca_pml_matchbox.so)" '^mca_pml_matchbox_(component|series)$' -D
+    if "$build/tools/mbx" exec --print --through=pml >/dev/null 2>&1; then
+        "$mbx" exec --print --through=pml | grep -q "^export OMPI_MCA_mca_base_component_path='$root/" ||
+            fail "the installed mbx exec does not find the installed component"
+    fi
 fi
 
 # What tests have besides, testing/, users have not: no transport, no parameter, no place to die at.

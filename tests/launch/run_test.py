@@ -10,6 +10,7 @@ import os
 import pty
 import random
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -595,21 +596,62 @@ def perf_overlap_leaves_nothing_behind():
     expect_nothing_left(job.mark, "perf overlap, kill of its first process")
 
 
+def exported(job):
+    """{name: value} of the lines of `mbx exec --print`, as a shell reads them."""
+    lines = [shlex.split(line) for line in job.out.splitlines()]
+    expect(lines and all(line[0] == "export" and len(line) == 2 for line in lines), str(job))
+    return dict(line[1].split("=", 1) for line in lines)
+
+
 def exec_sets_what_is_not_set():
-    job = mbx("exec", "--print")
+    job = mbx("exec", "--print", "--through=provider")
     if job.code == 1 and "was it built" in job.err:
         return  # no libfabric here
-    expect("FI_PROVIDER=matchbox,tcp,ofi_rxm," in job.out and "OMPI_MCA_mtl=ofi\n" in job.out,
-           str(job))
+    lines = exported(job)
+    expect(lines["FI_PROVIDER"].startswith("matchbox,tcp,ofi_rxm,") and
+           lines["OMPI_MCA_mtl"] == "ofi" and lines["OMPI_MCA_pml"] == "cm", str(job))
     # MPICH 4 writes a line for each rank if it is there
-    expect("MPIR_CVAR_NOLOCAL=1\n" in job.out and "OFI_USE_PROVIDER" not in job.out, str(job))
-    path = [line for line in job.out.splitlines() if line.startswith("FI_PROVIDER_PATH=/")]
-    expect(os.path.exists(path[0].split("=")[1] + "/libmatchbox-fi.so"), str(job))
-    job = mbx("exec", "-v", "sh", "-c", "echo $FI_PROVIDER $OMPI_MCA_pml",
-              env={"OMPI_MCA_pml": "ob1", "MBX_OFI_PROVIDER": "verbs;ofi_rxm"})
-    expect(job.out == "matchbox,verbs,ofi_rxm ob1\n" and "OMPI_MCA_pml=ob1" in job.err, str(job))
+    expect(lines["MPIR_CVAR_NOLOCAL"] == "1" and "OFI_USE_PROVIDER" not in job.out, str(job))
+    expect(os.path.exists(lines["FI_PROVIDER_PATH"] + "/libmatchbox-fi.so"), str(job))
+    expect(re.fullmatch("[0-9a-f]{32}", lines["MBX_KEY"]), str(job))
+    job = mbx("exec", "-v", "--through=provider", "sh", "-c", "echo $FI_PROVIDER $MPIR_CVAR_NOLOCAL",
+              env={"MPIR_CVAR_NOLOCAL": "0", "MBX_OFI_PROVIDER": "verbs;ofi_rxm"})
+    expect(job.out == "matchbox,verbs,ofi_rxm 0\n" and "MPIR_CVAR_NOLOCAL=0" in job.err, str(job))
     expect(mbx("exec", "sh", "-c", "exit 5").code == 5, "exit code of the command")
     expect(mbx("exec", "/nonexistent").code == 127, "no such command")
+
+
+def exec_takes_the_component_where_it_can_be_loaded():
+    job = mbx("exec", "-v", "--through=pml", "sh", "-c", "echo $OMPI_MCA_pml")
+    if job.code == 1:
+        expect("component" in job.err, str(job))
+        return  # no Open MPI here that could load it
+    expect(job.out == "matchbox\n" and "through the component" in job.err, str(job))
+    lines = exported(mbx("exec", "--print"))
+    folder = lines["OMPI_MCA_mca_base_component_path"].split(":")[0]
+    expect(os.path.exists(folder + "/mca_pml_matchbox.so") and lines["OMPI_MCA_pml"] == "matchbox",
+           str(lines))
+    job = mbx("exec", "sh", "-c", "echo $OMPI_MCA_mca_base_component_path",
+              env={"OMPI_MCA_mca_base_component_path": "/site"})
+    expect(job.out == folder + ":/site\n", str(job))
+
+
+def exec_names_what_would_defeat_it():
+    """And executes nothing then, but with --force."""
+    for way, name, value in (("pml", "OMPI_MCA_pml", "ob1"), ("provider", "OMPI_MCA_pml", "ob1"),
+                             ("provider", "FI_PROVIDER", "tcp"), ("provider", "FI_PROVIDER", "^matchbox"),
+                             ("provider", "FI_PROVIDER_PATH", "/nowhere")):
+        if mbx("exec", "--print", "--through", way).code != 0:
+            continue  # it is not here
+        job = mbx("exec", "--through", way, "echo", "ran", env={name: value})
+        expect(job.code == 1 and job.out == "" and f"{name}={value}" in job.err and
+               "--force" in job.err, str(job))
+        job = mbx("exec", "--force", "--through", way, "sh", "-c", f"echo ${name}",
+                  env={name: value})
+        expect(job.code == 0 and job.out not in ("", value + "\n"), str(job))
+    if mbx("exec", "--print").code == 0:
+        job = mbx("exec", "echo", "ran", env={"MBX_WINDOW": "frob"})
+        expect(job.code == 1 and job.out == "" and "MBX_WINDOW" in job.err, str(job))
 
 
 TESTS = [
@@ -629,6 +671,7 @@ TESTS = [
     what_is_computed_takes_its_time, perf_overlap_runs_every_mode_that_is_here,
     what_software_matches_is_fetched, what_is_told_early_is_written,
     perf_overlap_leaves_nothing_behind, exec_sets_what_is_not_set,
+    exec_takes_the_component_where_it_can_be_loaded, exec_names_what_would_defeat_it,
 ]
 
 

@@ -222,7 +222,7 @@ def test_mpi_on_hosts():
     program = path("tests/mpi/app_farm")
     if not os.path.exists(program):
         raise NotHere("built without MPI")
-    mpi = (path("tools/mbx"), "exec", HOSTS, "-n", "3", "mpiexec", "--host", "h1:2,h2:2,h3:2", "-n",
+    mpi = (path("tools/mbx"), "exec", "--through=provider", HOSTS, "-n", "3", "mpiexec", "--host", "h1:2,h2:2,h3:2", "-n",
            "6")
     result = run(*mpi, program, env={"MBX_LOG_LEVEL": "debug"})
     if result[0] == NOT_HERE:
@@ -240,12 +240,12 @@ SHORT_NETPIPE = ["NPopenmpi", "-p", "0", "-n", "5", "-u", "1048576"]
 def demo_programs():
     """Those of ./dev demo, as proglib.everything() has them, for 6 ranks on three hosts.  NetPIPE
     has one rank on each of two: with six it does not go on behind its first size, over ob1 neither."""
-    over = [path("tools/mbx"), "exec", HOSTS, *PLACES]
+    over = [path("tools/mbx"), "exec", "--through=provider", HOSTS, *PLACES]
     missing = [tool for tool in ("NPopenmpi", "hpcc") if shutil.which(tool) is None]
     if missing:
         print(f"   not installed, and left out: {' '.join(missing)}", flush=True)
     if "NPopenmpi" not in missing:
-        yield ("NetPIPE", [path("tools/mbx"), "exec", HOSTS, *PAIR] +
+        yield ("NetPIPE", [path("tools/mbx"), "exec", "--through=provider", HOSTS, *PAIR] +
                (proglib.NETPIPE if IS_LONG else SHORT_NETPIPE), None, proglib.netpipe)
     if "hpcc" not in missing:
         size = 1000 if IS_LONG else 200

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * exec.h - the parts of `mbx exec`.
+ */
+#ifndef TOOLS_EXEC_H
+#define TOOLS_EXEC_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "tool.h"
+
+/* How messages of Open MPI come to Matchbox. */
+enum exec_way { EXEC_AUTO, EXEC_COMPONENT, EXEC_PROVIDER };
+
+/* A variable of the command's environment. */
+struct exec_variable {
+    const char *name, *value;
+    const char *word; /* what is set already will do if this word is in its list; NULL: if it is
+                         the value */
+    bool is_needed;   /* if it is something else, no message goes over Matchbox */
+};
+
+/* ---- exec_place.c ---- */
+
+/* The folder of a file that is beside this program, in the build tree or installed; in
+ * folder[PATH_MAX]. */
+bool exec_find_provider(const struct tool *tool, char *folder);
+bool exec_find_component(const struct tool *tool, char *folder);
+
+/* ---- exec_component.c ---- */
+
+/* Can the Open MPI of this machine load the component of this folder?  The reason why not, or
+ * what has loaded it, in said[size]. */
+bool exec_component_loads(const char *folder, char *said, size_t size);
+
+/* ---- exec_site.c ---- */
+
+/* Is a variable, as it is now, what the command needs? */
+bool exec_site_agrees(const struct exec_variable *variable);
+
+/* Names what is set already and would keep messages from Matchbox, and how to cure it.  False:
+ * there is something. */
+bool exec_site_allows(const struct tool *tool, const struct exec_variable *variables,
+                      size_t count);
+
+#endif
