@@ -3,12 +3,20 @@
  * walk.c - which functions does a message go through?
  *
  * The library it is linked with is compiled with -finstrument-functions: each function
- * calls the hook below when it is entered.  Two endpoints of this process exchange,
- * over shared memory, a short, a fragmented and a rendezvous message that are expected,
- * and three that are not.  Then it prints the address of every function entered, relative to
- * main, one per line, with the word "unexpected" between the two groups; scripts/check/walk
- * turns them into names and compares them with docs/life-of-a-message.md.
+ * calls the hook below when it is entered.  Two endpoints of this process exchange messages
+ * over shared memory, as the walk wants that is named:
+ *
+ *   message      a short, a fragmented and a rendezvous message that are expected, and three
+ *                that are not (docs/life-of-a-message.md)
+ *   rendezvous   a long one, whose receive waits (docs/architecture.md, as those below)
+ *   deferred     a short one without credit, claimed for a receive that is posted later
+ *   device       a short one, whose receive a device in the loop has
+ *
+ * Then it prints the address of every function entered, relative to main, one per line, with the
+ * word "unexpected" in front of those of messages that were not expected; scripts/check/walk turns
+ * them into names and compares them with the document.
  */
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +30,7 @@
 #define LARGE_SIZE  (1 << 20)
 #define SIZES       3
 
-int main(void);
+int main(int argc, char **argv);
 
 static void *entered[ENTRIES];
 static size_t count, expected_count;
@@ -84,9 +92,8 @@ static void finish(struct mbx_ep *ep, mbx_request request)
     require(result == 1 && done.error == 0, "a message failed");
 }
 
-static void open_pair(void)
+static void open_pair(const char *const *params)
 {
-    static const char *const params[] = {"TRANSPORT=shm", NULL};
     struct mbx_config config = {.params = params};
     struct mbx_address address;
 
@@ -151,20 +158,87 @@ static void unexpected(void)
     finish_all(sent, received);
 }
 
-int main(void)
+/* The receive of one message waits before it is sent, or is posted behind it; and both sides have
+ * time to move before the second of the two. */
+static void one(size_t size, bool is_posted_first)
 {
-    memset(out, 0x5a, sizeof out);
-    open_pair();
-    connect_pair();
-    recording = 1;
+    mbx_request sent, received;
+
+    if (is_posted_first)
+        recv_one(size, in[0], &received);
+    else
+        send_one(size, &sent);
+    for (int i = 0; i < 100; i++) {
+        mbx_progress(sender);
+        mbx_progress(receiver);
+    }
+    if (is_posted_first)
+        send_one(size, &sent);
+    else
+        recv_one(size, in[0], &received);
+    finish(receiver, received);
+    finish(sender, sent);
+    require(memcmp(in[0], out, size) == 0, "the content is wrong");
+}
+
+static void all_messages(void)
+{
     expected();
     expected_count = count;
     unexpected();
+}
+
+static void rendezvous(void)
+{
+    one(LARGE_SIZE, true);
+}
+
+static void deferred(void)
+{
+    one(SMALL_SIZE, false);
+}
+
+static void device(void)
+{
+    one(SMALL_SIZE, true);
+}
+
+static const struct walk {
+    const char *name;
+    void (*run)(void);
+    bool is_first; /* of this pair, so that the walk makes the connection and begins an epoch */
+    const char *params[6];
+} walks[] = {
+    {"message", all_messages, false, {"TRANSPORT=shm", NULL}},
+    {"rendezvous", rendezvous, false, {"TRANSPORT=shm", "COOP=off", "RPUT=off", NULL}},
+    {"deferred", deferred, true, {"TRANSPORT=shm", "WINDOW=0", "SENDTABLE=no", NULL}},
+    {"device", device, false, {"TRANSPORT=shm", "DEVICE=soft", "DEVICE_THRESHOLD=0", NULL}},
+};
+
+static const struct walk *walk_named(const char *name)
+{
+    for (size_t i = 0; i < sizeof walks / sizeof *walks; i++)
+        if (strcmp(walks[i].name, name) == 0)
+            return &walks[i];
+    require(0, "there is no such walk");
+    return NULL;
+}
+
+int main(int argc, char **argv)
+{
+    const struct walk *walk = walk_named(argc > 1 ? argv[1] : "message");
+
+    memset(out, 0x5a, sizeof out);
+    open_pair(walk->params);
+    if (!walk->is_first)
+        connect_pair();
+    recording = 1;
+    walk->run();
     recording = 0;
     mbx_close(sender);
     mbx_close(receiver);
     for (size_t i = 0; i < count; i++)
-        printf(i == expected_count ? "unexpected\n%ld\n" : "%ld\n",
+        printf(i == expected_count && i != 0 ? "unexpected\n%ld\n" : "%ld\n",
                (long)((intptr_t)entered[i] - (intptr_t)&main));
     return 0;
 }
