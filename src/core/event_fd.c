@@ -31,6 +31,8 @@
  */
 #include "core/event_fd.h"
 
+#include "core/core.h"
+
 #include <pthread.h>
 #include <signal.h>
 

@@ -5,7 +5,7 @@
 #ifndef CORE_EVENT_FD_H
 #define CORE_EVENT_FD_H
 
-#include "core/core.h"
+#include "core/ep.h"
 
 struct event_fd;
 

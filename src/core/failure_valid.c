@@ -4,6 +4,8 @@
  */
 #include "core/valid.h"
 
+#include "core/core.h"
+
 static bool health_is_valid(const struct peer *peer)
 {
     return HOLDS("liveness.c I1", !peer->health.is_gone || peer->health.is_doubted) &&

@@ -11,6 +11,8 @@
  *   I2  `last` of a word that is named is OPEN, in the generation of the name
  */
 #include "core/lockword.h"
+
+#include "core/core.h"
 #include "transport/atomics.h"
 
 static uint32_t word_generation(uint64_t word)

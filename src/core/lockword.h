@@ -28,7 +28,7 @@
 #ifndef CORE_LOCKWORD_H
 #define CORE_LOCKWORD_H
 
-#include "core/core.h"
+#include "core/ep.h"
 
 /* ---- of lockword.c alone, and of lockword_valid.c ---- */
 

@@ -3,6 +3,8 @@
  * lockword_valid.c - words that senders take: lockword.c I1, I2.
  */
 #include "core/lockword.h"
+
+#include "core/core.h"
 #include "core/valid.h"
 
 struct words {

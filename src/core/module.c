@@ -7,6 +7,8 @@
  */
 #include "core/module.h"
 
+#include "core/core.h"
+
 #define module_for_each(ep, m, hook)                                                           \
     for (const struct module *const *m = (ep)->modules.list; *m != NULL; m++)                  \
         if ((*m)->hook != NULL)

@@ -23,7 +23,23 @@
 #ifndef CORE_MODULE_H
 #define CORE_MODULE_H
 
-#include "core/core.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <matchbox/match.h>
+#include <matchbox/matchbox.h>
+
+#include "core/outq.h"
+#include "core/proto.h"
+#include "core/stats.h"
+#include "transport/transport.h"
+#include "wire/wire.h"
+
+struct mbx_ep;
+struct message;
+struct peer;
+struct request;
 
 /* Why a receive has left its engine. */
 enum recv_cause {
@@ -133,6 +149,17 @@ struct module {
 
     /* Do the module's invariants hold?  NULL without MBX_CHECKS (valid.h). */
     bool (*is_valid)(const struct mbx_ep *ep);
+};
+
+/* Of the endpoint. */
+struct ep_modules {
+    const struct module *const *list; /* the last one is NULL */
+    const struct proto *protos[PROTOS];
+    packet_fn *packets[WIRE_TYPES];
+    const struct control *controls[CONTROLS];
+    uint8_t owes_closing, owes_behind, owes_first; /* controls that are so */
+    size_t watched_from; /* modules are told of a receive with at least so much room: when it is
+                            posted, and when it leaves its engine.  0: of each; SIZE_MAX: of none */
 };
 
 /* Enters the tables of ep->modules.list. */

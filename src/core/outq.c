@@ -12,6 +12,7 @@
  */
 #include "core/outq.h"
 
+#include "core/core.h"
 #include "core/module.h"
 
 static void outq_is_busy(struct mbx_ep *ep, struct peer *peer)

@@ -6,7 +6,44 @@
 #ifndef CORE_OUTQ_H
 #define CORE_OUTQ_H
 
-#include "core/core.h"
+#include <stddef.h>
+#include <stdint.h>
+
+#include <matchbox/matchbox.h>
+
+#include "base/list.h"
+#include "transport/transport.h"
+#include "wire/wire.h"
+
+struct mbx_ep;
+struct peer;
+struct request;
+
+/* A peer to whom more FINs are owed gets no more credit: it does not read, and each message
+ * that it sends may make another one. */
+#define FINS_MOST 256
+
+/* What is owed to a peer besides requests: struct control of module.h, in the order in which
+ * they are sent. */
+enum peer_owes {
+    OWES_ANSWER = 1 << 0, /* receiver.c knows which */
+    OWES_CREDIT = 1 << 1,
+    OWES_DEFER = 1 << 2, /* behind the messages on out */
+    OWES_RTR = 1 << 3,   /* receiver.c knows which */
+    OWES_PEEKED = 1 << 4,
+    OWES_PEEK = 1 << 5,
+    OWES_COMPARE = 1 << 6, /* no packet: what is deferred is compared again */
+};
+#define CONTROLS 7
+
+/* Of a peer. */
+struct peer_outq {
+    struct list list; /* requests, by request.out */
+    struct list busy; /* on ep_progress.busy */
+    uint8_t owes;     /* enum peer_owes */
+    uint32_t leaving; /* messages on list whose first packet has not left */
+    uint32_t fins;    /* FINs on list */
+};
 
 /* A packet, as its parts lie in memory; wire.h. */
 struct outgoing {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * parts.h - what a protocol or a module keeps in a request of its own.
+ * parts.h - what a protocol or a module keeps in a request, a peer or an endpoint of its own.
  *
- * A request is made once and has room for all of them, so they are defined here, below the rooms
+ * These are made once and have room for all of them, so the parts are defined here, below the rooms
  * that they belong to: each is read and written by the file that its comment names, and core only
- * knows how long it is.  core.h says which of them lies where.
+ * knows how long it is.  request.h, peer.h and ep.h say which of them lies where.
  */
 #ifndef CORE_PARTS_H
 #define CORE_PARTS_H
@@ -16,6 +16,8 @@
 #include <matchbox/match.h>
 
 #include "base/list.h"
+
+/* ---- in a request ---- */
 
 /* Where a sender writes: rput_send.c, and coop.c for a part. */
 struct rput_target {
@@ -78,6 +80,83 @@ struct shadow_recv {
     uint32_t handle;                /* HANDED and later */
     enum shadow_state state;
     bool is_sized; /* MATCHED: it was told with the size of the message (no SIZE_LATER) */
+};
+
+/* ---- in a peer ---- */
+
+struct message;
+struct request;
+
+/* p2p/eager.c: the eager message of a peer of which more fragments are to come.  One of message
+ * and request is set while size > offset. */
+struct assembly {
+    struct message *message;
+    struct request *request;
+    uint64_t size, offset;
+    bool is_lost; /* its beginning was lost with the device: offset is unknown */
+};
+
+/* p2p/credit.c.  As its sender: what may still leave.  As its receiver: what it may have
+ * here, and what it has. */
+struct credit {
+    uint64_t envelopes, payload; /* may leave; 0 envelopes while sends are deferred */
+    uint64_t freed_envelopes, freed_payload; /* matched here, and not told yet */
+    uint64_t tell_envelopes, tell_payload;   /* told when so much is freed */
+    uint64_t window, window_payload;         /* the peer may have so much here */
+    uint64_t kept_envelopes, kept_payload;   /* of this waits here as unexpected */
+    uint64_t half;                           /* of the window that the peer began with */
+};
+
+/* Of a peer: how its messages had better travel. */
+struct peer_path {
+    /* no read from it, write to it has failed for good; rndv.c, rput_send.c */
+    bool can_read, can_write;
+    bool is_far;          /* copies to it are slow; and */
+    uint8_t votes, turns; /* since when: locality.h */
+};
+
+/* Of a peer: matching at the sender, both halves. */
+struct peer_sendside {
+    bool is_deferred;          /* our sends to it wait here: */
+    struct backlog *backlog;   /* or NULL; backlog.c */
+    bool defers;               /* it defers sends to us, as far as is known: */
+    struct deferrer *deferrer; /* or NULL: it never did; receiver.c */
+};
+
+/* ---- in an endpoint ---- */
+
+/* p2p/credit.c, as a receiver */
+struct credit_pool {
+    uint64_t window, window_payload; /* of every peer, from the beginning */
+    uint64_t lendable, lendable_all; /* bytes for those that want more */
+};
+
+/* rma/region.c: by key. */
+struct region;
+struct region_table {
+    struct region **heads; /* a power of two, or NULL */
+    uint32_t head_count, count;
+};
+
+/* p2p/tracepoint.c */
+struct ep_tracing {
+    struct trace_recorder *recorder; /* or NULL */
+    bool is_on;                      /* with a trace, or failpoints */
+};
+
+/* What core and p2p ask of matching at the sender between two calls of its modules. */
+struct ep_sendside {
+    struct backlogs *backlogs; /* or NULL: no send was ever deferred; backlog.c */
+    struct sendtables *tables; /* or NULL: nothing was ever published; sendtable.c */
+    struct receiver *receiver; /* or NULL: no peer ever deferred one; receiver.c */
+    uint32_t room;             /* RTRs that are kept for one receiver; backlog.c */
+};
+
+/* SIZE_MAX: none */
+struct ep_rput {
+    size_t from;        /* receives of so much may be announced; rput_recv.c */
+    size_t coop_from;   /* those that lack so much may be copied by both sides; coop.c */
+    uint32_t announced; /* receives that are ANNOUNCED; both files */
 };
 
 #endif

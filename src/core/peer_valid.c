@@ -4,6 +4,8 @@
  */
 #include "core/valid.h"
 
+#include "core/core.h"
+
 struct waiting {
     uint32_t out, leaving, fins;
 };

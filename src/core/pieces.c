@@ -4,6 +4,7 @@
  */
 #include "core/pieces.h"
 
+#include "core/core.h"
 #include "core/module.h"
 
 /* Of an endpoint; made when the first message in pieces is. */

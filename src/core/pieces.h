@@ -27,7 +27,7 @@
 #ifndef CORE_PIECES_H
 #define CORE_PIECES_H
 
-#include "core/core.h"
+#include "core/ep.h"
 
 #define PIECES_BOUNCES 2
 #define BOUNCE_SIZE    ((size_t)64 << 10)

@@ -5,6 +5,8 @@
  */
 #include "core/valid.h"
 
+#include "core/core.h"
+
 struct census {
     bool is_valid;
     const struct mbx_ep *ep;

@@ -8,6 +8,7 @@
  */
 #include "core/valid.h"
 
+#include "core/core.h"
 #include "core/module.h"
 
 /* Entries that are walked for each call, at most. */

@@ -15,7 +15,7 @@
 #define CORE_VALID_H
 
 #include "base/check.h"
-#include "core/core.h"
+#include "core/ep.h"
 
 /* All that follow, and what the modules say of themselves (struct module). */
 bool ep_is_valid(const struct mbx_ep *ep);

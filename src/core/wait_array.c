@@ -11,6 +11,8 @@
  */
 #include "core/waiter.h"
 
+#include "core/core.h"
+
 /* What is waited for, and where the answers go. */
 struct array {
     mbx_request *requests;

@@ -3,6 +3,8 @@
  * wait_valid.c - who waits, and who has been told: wait.c I1 to I3, when the lock is given.
  */
 #include "core/valid.h"
+
+#include "core/core.h"
 #include "core/waiter.h"
 
 static bool is_any_done(const struct mbx_ep *ep, unsigned queues)

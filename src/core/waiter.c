@@ -5,6 +5,8 @@
  */
 #include "core/waiter.h"
 
+#include "core/core.h"
+
 #include "base/check.h"
 #include "base/sys.h"
 

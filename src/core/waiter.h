@@ -10,7 +10,7 @@
 #ifndef CORE_WAITER_H
 #define CORE_WAITER_H
 
-#include "core/core.h"
+#include "core/ep.h"
 
 struct waiter {
     struct list node; /* on ep->wait.waiters */

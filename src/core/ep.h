@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * ep.h - an endpoint: a list of parts.  Each part is declared in the header of the file that owns
+ * it, or in parts.h if that file belongs to a room above, and others only read it.
+ *
+ * Behind it, under the name of their header, the short functions that look into an endpoint.
+ */
+#ifndef CORE_EP_H
+#define CORE_EP_H
+
+#include "base/base.h"
+#include "base/lock.h"
+#include "base/pool.h"
+#include "core/context.h"
+#include "core/failure.h"
+#include "core/liveness.h"
+#include "core/module.h"
+#include "core/parts.h"
+#include "core/peer.h"
+#include "core/progress.h"
+#include "core/request.h"
+#include "core/settings.h"
+#include "core/stats.h"
+#include "core/wait.h"
+
+struct lockwords;
+struct offload;
+struct pieces_pools;
+
+/* lib/endpoint.c: constant once the endpoint is open. */
+struct ep_limits {
+    struct mbx_limits told;
+    size_t inline_max, short_max; /* largest payloads of these protocols */
+    size_t eager_max;             /* the longest message that is sent eagerly */
+    size_t at_once_max;           /* largest message that leaves in one packet, eagerly */
+    uint32_t cores;               /* of this machine */
+};
+
+struct mbx_ep {
+    struct settings settings;
+    struct ep_wait wait;
+    struct ep_net net;
+    struct ep_progress progress;
+    struct ep_tracing tracing;
+    struct ep_modules modules;
+    struct ep_limits limits;
+    struct credit_pool credit; /* p2p/credit.c */
+    struct ep_contexts contexts;
+    struct ep_peers peers;
+    struct ep_requests requests;
+    struct pool messages;        /* p2p/message.c */
+    struct lockwords *lockwords; /* or NULL: claims decide; lockword.c */
+    struct pieces_pools *pieces; /* or NULL: no data was ever in pieces; pieces.c */
+    struct ep_liveness liveness;
+    struct ep_failures failures;
+    struct ep_sendside sendside;
+    struct ep_rput rput;
+    struct region_table regions; /* rma/region.c: what peers may access */
+    struct offload *offload;     /* or NULL; offload.h */
+    struct stats stats;
+    uint64_t check_paid; /* with MBX_CHECKS: for the next look at all invariants; valid.c */
+};
+
+/* ---- the lock ---- */
+
+/* A const endpoint is one that the caller does not change; the lock is not part of that. */
+static inline struct lock *ep_lock_of(const struct mbx_ep *ep)
+{
+    return &((struct mbx_ep *)(uintptr_t)ep)->wait.lock;
+}
+
+static inline void ep_lock(const struct mbx_ep *ep)
+{
+    if (unlikely(ep->wait.has_threads))
+        lock_take(ep_lock_of(ep));
+}
+
+static inline void ep_unlock(struct mbx_ep *ep)
+{
+    if (unlikely(ep->wait.has_threads))
+        wait_leave(ep);
+}
+
+/* After a look that has changed nothing. */
+static inline void ep_unlock_unchanged(const struct mbx_ep *ep)
+{
+    if (unlikely(ep->wait.has_threads))
+        lock_give(ep_lock_of(ep));
+}
+
+/* Are there more processes than cores?  Then a peer that is waited for may need our core. */
+static inline bool ep_is_oversubscribed(const struct mbx_ep *ep)
+{
+    return ep->settings.oversubscribed == OVERSUBSCRIBED_YES ||
+           (ep->settings.oversubscribed == OVERSUBSCRIBED_AUTO &&
+            ep->peers.count > ep->limits.cores);
+}
+
+/* There is something to do that comes from no peer: whoever sleeps must get up for it. */
+static inline void ep_wake_sleeper(struct mbx_ep *ep)
+{
+    ep->wait.wakeup_pending = ep->wait.is_stirred = true;
+    ep->progress.due |= DUE_MOVE;
+}
+/* ---- request.h ---- */
+
+/* Makes what pool_take() gave a request of this kind. */
+static inline void request_init(struct mbx_ep *ep, struct request *req, enum mbx_queue kind,
+                                const struct mbx_options *options)
+{
+    list_init_node(&req->out);
+    list_init_node(&req->queue);
+    req->flags = options->flags & MBX_SILENT ? REQUEST_NO_SUCCESS_ENTRY : 0;
+    req->completion.request = pool_id(&ep->requests.pool, req);
+    req->completion.user = options->user;
+    req->completion.kind = kind;
+}
+
+/* The user will not ask for req again. */
+static inline void request_release(struct mbx_ep *ep, struct request *req)
+{
+    if (list_is_linked(&req->out))
+        req->state = REQUEST_LINGER;
+    else
+        pool_give(&ep->requests.pool, req);
+}
+
+static inline const struct proto *proto_of(const struct mbx_ep *ep, const struct request *req)
+{
+    return ep->modules.protos[PROTO_OF(req->state)];
+}
+
+/* ---- context.h ---- */
+
+/* The same for who only has a message: nobody here has named that id if it is NULL. */
+static inline struct context *context_known(struct mbx_ep *ep, uint32_t id)
+{
+    struct context *last = ep->contexts.last;
+
+    return likely(last != NULL && last->id == id) ? last : context_find(ep, id);
+}
+
+static inline struct context *context_get(struct mbx_ep *ep, uint32_t id)
+{
+    struct context *last = ep->contexts.last;
+
+    return likely(last != NULL && last->id == id) ? last : context_make(ep, id);
+}
+
+/* ---- peer.h ---- */
+
+/* The peer of this number, which must exist: peer_use() has been called for the number of every
+ * packet, of every message, and of every request but a receive that has met no message. */
+static inline struct peer *peer_get(const struct mbx_ep *ep, uint32_t number)
+{
+    return ep->peers.all[number];
+}
+
+/* Has peer_use() been called of this number, of which another process may have told? */
+static inline bool peer_is_used(const struct mbx_ep *ep, uint32_t number)
+{
+    return likely(number < ep->peers.count) && likely(ep->peers.all[number] != NULL);
+}
+
+/* Something is to be sent to number, or it is to be looked at.  As peer_make(). */
+static inline int peer_use(struct mbx_ep *ep, uint32_t number)
+{
+    return likely(peer_is_used(ep, number)) ? 0 : peer_make(ep, number);
+}
+
+/* ---- liveness.h ---- */
+
+/* From look to look. */
+static inline int64_t liveness_ns(const struct mbx_ep *ep)
+{
+    return (int64_t)(ep->settings.peer_timeout_ns / LIVENESS_LOOKS);
+}
+
+/* A packet could not be sent to peer, and no other will be.  What the peer had sent is still
+ * delivered, and may end what waits for it; the rest ends when the looks have found it gone. */
+static inline void liveness_suspect(struct peer *peer)
+{
+    peer->health.is_awaited = true;
+}
+
+/* May somebody wait for a peer? */
+static inline bool liveness_is_on(const struct mbx_ep *ep)
+{
+    return pool_live(&ep->requests.pool) != 0;
+}
+
+/* ---- failure.h ---- */
+
+/* Is req to be told now? */
+static inline bool failure_concerns(const struct mbx_ep *ep, const struct request *req)
+{
+    return unlikely(ep->failures.is_unnotified) && !(req->flags & REQUEST_NOTIFIED) &&
+           recv_is_from_any(req);
+}
+
+#endif

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * peer.h - a peer: a list of parts, each of which one file owns.  peer.c makes it and knows its
+ * number.
+ */
+#ifndef CORE_PEER_H
+#define CORE_PEER_H
+
+#include <stdint.h>
+
+#include "core/backoff.h"
+#include "core/liveness.h"
+#include "core/outq.h"
+#include "core/parts.h"
+#include "transport/transport.h"
+
+struct accesses;
+struct link;
+struct mbx_ep;
+struct rput;
+
+struct peer {
+    struct link *link; /* peer.c */
+    uint32_t number;
+    struct peer_outq outq;
+    struct peer_health health;
+    struct peer_path path;
+    struct credit credit;     /* p2p/credit.c */
+    struct assembly assembly; /* p2p/eager.c */
+    struct peer_sendside sendside;
+    struct rput *rput;           /* receives told before their message, or NULL: rput.h */
+    struct backoff coop_backoff; /* from asking; coop.c */
+    struct accesses *accesses;   /* one-sided, or NULL: there were none; rma.h */
+};
+
+/* peer.c */
+struct ep_peers {
+    struct peer **all;                   /* by number; NULL: named, and not used yet */
+    struct transport_address *addresses; /* by number, too */
+    uint32_t count, slots;
+    uint32_t *index; /* address hash -> number + 1, twice slots */
+};
+
+int peer_accept(void *ep, struct link *link, const struct transport_address *address,
+                uint32_t *number);
+void peer_fini(struct mbx_ep *ep);
+/* A number that other endpoints do not have, or hardly. */
+uint32_t peer_own_hash(const struct mbx_ep *ep);
+/* The number of the peer at this address, known or new, which peer_use() has been called of. */
+int peer_know(struct mbx_ep *ep, const struct transport_address *address, uint32_t *number);
+/* Makes the peer of a number that is only named so far.  0; -EINVAL no such number; -ENOMEM, or
+ * why there is no link. */
+int peer_make(struct mbx_ep *ep, uint32_t number);
+
+#endif

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * settings.h - the parameters of an endpoint; settings.c reads them.  Constant once it is open.
+ */
+#ifndef CORE_SETTINGS_H
+#define CORE_SETTINGS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/param.h"
+#include "core/tuning.h"
+#include "transport/mux.h"
+
+/* Which protocols long messages may travel by; INSIST: also where it seems to be of no use. */
+enum rndv_choice {
+    RNDV_AUTO,
+    RNDV_READ_ALONE,
+    RNDV_READ_AND_WRITE,
+    RNDV_READ_AND_COOP,
+    RNDV_INSIST_WRITE,
+    RNDV_INSIST_COOP,
+    RNDV_DATA
+};
+enum threads_choice { THREADS_ONE, THREADS_MANY };
+enum device_choice {
+    DEVICE_NONE,
+    DEVICE_SOFT,
+    DEVICE_SOFT_THREAD,
+    DEVICE_SOFT_PROCESS,
+    DEVICE_VERBS
+};
+enum match_at_choice { MATCH_AT_RECEIVER, MATCH_AT_SENDER };
+enum oversubscribed_choice { OVERSUBSCRIBED_AUTO, OVERSUBSCRIBED_YES, OVERSUBSCRIBED_NO };
+enum match_choice { MATCH_SPLIT, MATCH_SOFTWARE, MATCH_DEVICE };
+
+/* The words that numbers may be: param.h. */
+#define SETTING_AUTO      UINT64_MAX
+#define SETTING_UNLIMITED (UINT64_MAX - 1)
+
+struct settings {
+    uint64_t log_level;
+    uint64_t transport; /* 0: auto; else index + 1 of transport_at() */
+    uint64_t threads;   /* enum threads_choice */
+    uint64_t eager_limit, inject_limit, rts_payload, read_chunk;
+    uint64_t rndv; /* enum rndv_choice */
+    uint64_t requests;
+    uint64_t match_at;       /* enum match_at_choice */
+    uint64_t oversubscribed; /* enum oversubscribed_choice */
+    uint64_t unexpected_memory, window, window_payload;
+    uint64_t spin_ns, close_timeout_ns, peer_timeout_ns, boot_timeout_ns;
+    uint64_t peers_max;
+    uint64_t device; /* enum device_choice */
+    uint64_t match;  /* enum match_choice */
+    uint64_t device_list, device_buffers, device_threshold;
+    char stats_file[PARAM_STRING_MAX];
+    char key[PARAM_STRING_MAX];
+    char trace_folder[PARAM_STRING_MAX];
+    struct tuning tuning; /* follows from the others */
+    struct transport_settings transports;
+};
+
+/* Reads the environment and the overrides; logs what is wrong.  0; -EINVAL;
+ * -ENOMEM. */
+int settings_load(struct settings *settings, const char *const *overrides);
+
+/* The rank that a launcher gave this process, as text; NULL without one. */
+const char *settings_rank(void);
+/* MBX_KEY; all zero if it is not set.  0; -EINVAL it is no key, which is logged. */
+int settings_key(const struct settings *settings, uint8_t *key, size_t size);
+
+#endif

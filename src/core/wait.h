@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * wait.h - the lock of an endpoint, and who waits in it; wait.c, waiter.c, event_fd.c.
+ */
+#ifndef CORE_WAIT_H
+#define CORE_WAIT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <matchbox/matchbox.h>
+
+#include "base/list.h"
+#include "base/lock.h"
+
+struct event_fd;
+struct mbx_ep;
+struct waiter;
+
+struct ep_wait {
+    /* MBX_THREADS=many: the endpoint, but for its settings, is guarded by lock */
+    bool has_threads;
+    struct lock lock;
+    struct list waiters;
+    struct waiter *poller; /* the one of them that polls the transport, or NULL */
+    uint32_t count;        /* of waiters */
+    uint32_t any_count;    /* of those that wait for any completion */
+    bool is_asleep;        /* the poller sleeps, and does not hold the lock */
+    bool wakeup_pending;   /* an awaited request has completed, or: */
+    bool is_stirred;       /* there is something to do that the sleeper does not know of */
+    const struct mbx_sleep_hooks *hooks; /* of a poller in mbx_sleep(), or NULL */
+    struct event_fd *event_fd;           /* of mbx_fd(), or NULL */
+};
+
+/* With many threads: gives the lock, and tells those whose wait is over. */
+void wait_leave(struct mbx_ep *ep);
+
+/* As transport_events.sleeps and slept. */
+void wait_sleeps(void *ep);
+void wait_slept(void *ep);
+
+#endif
