@@ -24,7 +24,8 @@
  * Invariants
  *   I1  while peer.sendside.is_deferred: peer.credit.envelopes is 0, no message of its sends
  *       has left, and those that left before are followed by DEFER
- *   I2  a send before `fresh` is in the engine, no other is
+ *   I2  the sends before `fresh` are in the engine, in the order of sends (deferred.seq grows
+ *       along the list); no other send is
  *   I3  an RTR before `unread` is in the engine, no other is
  *   I4  RTRs and claims are of this epoch; none is left when it ends
  *   I5  a DEFERRED send before `fresh` that is not among the lost suits no RTR before `unread`

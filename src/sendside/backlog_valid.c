@@ -10,6 +10,7 @@
 struct tally {
     uint32_t claims, unsure, locks;
     uint64_t count, old;  /* sends; of these, before fresh */
+    uint64_t youngest;    /* deferred.seq of the last of these */
     uint32_t rtrs, known; /* RTRs; of these, before unread */
     uint32_t losers;
 };
@@ -28,6 +29,16 @@ static bool has_rtr(const struct mbx_ep *ep, const struct request *req)
     return mbx_match_first(&ep->sendside.backlogs->match, &req->deferred.envelope) != NULL;
 }
 
+/* Is a send behind those before it in the engine, too? */
+static bool send_keeps_its_place(const struct request *req, struct tally *tally)
+{
+    bool is_first = tally->old++ == 0;
+    bool is_younger = (int64_t)(req->deferred.seq - tally->youngest) > 0;
+
+    tally->youngest = req->deferred.seq;
+    return is_first || is_younger;
+}
+
 /* One of the sends; is_old: it stands before fresh. */
 static bool send_is_valid(const struct mbx_ep *ep, const struct peer *peer,
                           const struct request *req, bool is_old, struct tally *tally)
@@ -37,7 +48,6 @@ static bool send_is_valid(const struct mbx_ep *ep, const struct peer *peer,
     uint32_t lost = times_lost(backlog, req);
 
     tally->count++;
-    tally->old += is_old;
     tally->claims += !is_deferred;
     tally->locks += is_locking;
     tally->unsure += !is_deferred && !is_locking && (req->flags & REQUEST_WON) == 0;
@@ -47,6 +57,7 @@ static bool send_is_valid(const struct mbx_ep *ep, const struct peer *peer,
            HOLDS("backlog.c I1", req->deferred.envelope.source == peer->number) &&
            HOLDS("backlog.c I2", (req->deferred.state == MBX_MATCH_QUEUED) == is_old) &&
            HOLDS("backlog.c I2", is_old || is_deferred) &&
+           HOLDS("backlog.c I2", !is_old || send_keeps_its_place(req, tally)) &&
            HOLDS("backlog.c I5", lost == 0 || (lost == 1 && is_deferred && is_old)) &&
            HOLDS("backlog.c I5", !is_old || !is_deferred || lost != 0 || !has_rtr(ep, req));
 }
