@@ -43,9 +43,12 @@
 /* The sign bit of a tag is compared, and nothing else. */
 #define PML_IGNORE_ANY_TAG UINT64_C(0x7fffffff)
 
+struct pml_send;
+
 struct pml {
     struct mbx_ep *ep;
-    bool has_threads; /* MPI_THREAD_MULTIPLE */
+    bool has_threads;       /* MPI_THREAD_MULTIPLE */
+    struct pml_send *spare; /* send.c; or NULL */
 };
 
 extern struct pml pml;

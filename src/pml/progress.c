@@ -75,7 +75,7 @@ static OUT_OF_LINE int progress_copies(void)
     return count;
 }
 
-static inline int progress_read(void)
+static int progress_read(void)
 {
     const struct mbx_completion *completion;
     int count = 0;
@@ -133,8 +133,7 @@ int pml_progress(void)
     return moved;
 }
 
-/* Without threads. */
-static void wait_alone(ompi_request_t *request)
+static OUT_OF_LINE void wait_long(ompi_request_t *request)
 {
     for (unsigned looks = 1; !REQUEST_COMPLETE(request); looks++) {
         if (progress_look() != 0)
@@ -146,6 +145,16 @@ static void wait_alone(ompi_request_t *request)
     }
 }
 
+/* Without threads.  The first look finds what has arrived already. */
+static inline void wait_alone(ompi_request_t *request)
+{
+    mbx_progress(pml.ep);
+    progress_read();
+    progress_moved();
+    if (unlikely(!REQUEST_COMPLETE(request)))
+        wait_long(request);
+}
+
 void pml_wait(ompi_request_t *request)
 {
     if (unlikely(pml.has_threads))
@@ -154,12 +163,21 @@ void pml_wait(ompi_request_t *request)
         wait_alone(request);
 }
 
-/* MPI_Wait of one of ours. */
-static int progress_wait(ompi_request_t **request, ompi_status_public_t *status)
+/* MPI_Wait.  One of ours that ends well and is not persistent needs no more than this. */
+static int progress_wait(ompi_request_t **out, ompi_status_public_t *status)
 {
-    if ((*request)->req_type == OMPI_REQUEST_PML)
-        pml_wait(*request);
-    return progress.wait(request, status);
+    ompi_request_t *request = *out;
+
+    if (unlikely(request->req_type != OMPI_REQUEST_PML))
+        return progress.wait(out, status);
+    if (!REQUEST_COMPLETE(request))
+        wait_alone(request);
+    if (unlikely(request->req_persistent) ||
+        unlikely(request->req_status.MPI_ERROR != OMPI_SUCCESS))
+        return progress.wait(out, status);
+    if (status != MPI_STATUS_IGNORE)
+        OMPI_COPY_STATUS(status, request->req_status, false);
+    return request->req_free(out);
 }
 
 /* ---- ranks that share cores ---- */

@@ -61,9 +61,11 @@ int pml_requests_open(void)
 {
     int err = list_open(&mca_pml_base_send_requests, sizeof(pml_send_t), OBJ_CLASS(pml_send_t));
 
-    return err != OMPI_SUCCESS ? err
-                               : list_open(&mca_pml_base_recv_requests, sizeof(pml_recv_t),
-                                           OBJ_CLASS(pml_recv_t));
+    if (err == OMPI_SUCCESS)
+        err = list_open(&mca_pml_base_recv_requests, sizeof(pml_recv_t), OBJ_CLASS(pml_recv_t));
+    if (err == OMPI_SUCCESS && !pml.has_threads)
+        pml.spare = pml_send_take();
+    return err;
 }
 
 pml_send_t *pml_send_take(void)

@@ -10,6 +10,10 @@
  */
 #include "pml/pml.h"
 
+static_assert(MCA_PML_BASE_SEND_STANDARD > MCA_PML_BASE_SEND_READY &&
+                  MCA_PML_BASE_SEND_READY > MCA_PML_BASE_SEND_BUFFERED,
+              "ready and standard sends are told by one comparison");
+
 /* The bytes leave, or are on their way: 1; 0; Open MPI's error. */
 static inline int send_bytes(pml_send_t *send, const void *bytes, size_t size, int dst, int tag,
                              bool is_synchronous, ompi_communicator_t *comm)
@@ -91,16 +95,59 @@ static inline int send_begin(pml_send_t *send, const void *buf, size_t count,
     return rc;
 }
 
+/* Without threads nothing completes before this call returns: a message that leaves at once needs
+ * no request, and the spare one, which is named all the same, stays spare.  As send_begin(). */
+static inline int send_at_once(pml_send_t *spare, const void *buf, size_t count,
+                               ompi_datatype_t *type, int dst, int tag,
+                               mca_pml_base_send_mode_t mode, ompi_communicator_t *comm)
+{
+    int rc = send_bytes(spare, pml_data_flat(buf, type), pml_data_size(type, count), dst, tag,
+                        false, comm);
+
+    if (unlikely(rc == 0)) {
+        pml_request_begin(&spare->super.req_base, &spare->own);
+        pml_send_describe(spare, buf, count, type, dst, tag, mode, comm, false);
+        pml.spare = pml_send_take();
+    }
+    return rc;
+}
+
+static inline bool send_may_leave_at_once(const ompi_datatype_t *type, size_t count,
+                                          mca_pml_base_send_mode_t mode)
+{
+    return likely(pml.spare != NULL) && likely(pml_data_is_flat(type, count)) &&
+           likely(mode >= MCA_PML_BASE_SEND_READY);
+}
+
+static OUT_OF_LINE int send_with_request(const void *buf, size_t count, ompi_datatype_t *type,
+                                         int dst, int tag, mca_pml_base_send_mode_t mode,
+                                         ompi_communicator_t *comm, pml_send_t **out)
+{
+    pml_send_t *send = pml_send_take();
+
+    *out = send;
+    return unlikely(send == NULL) ? OMPI_ERR_OUT_OF_RESOURCE
+                                  : send_begin(send, buf, count, type, dst, tag, mode, comm);
+}
+
+/* 1: it has left; 0: *send is its request; Open MPI's error. */
+static inline int send_any(const void *buf, size_t count, ompi_datatype_t *type, int dst,
+                           int tag, mca_pml_base_send_mode_t mode, ompi_communicator_t *comm,
+                           pml_send_t **send)
+{
+    if (unlikely(!send_may_leave_at_once(type, count, mode)))
+        return send_with_request(buf, count, type, dst, tag, mode, comm, send);
+    *send = pml.spare;
+    return send_at_once(*send, buf, count, type, dst, tag, mode, comm);
+}
+
 int pml_isend(const void *buf, size_t count, ompi_datatype_t *type, int dst, int tag,
               mca_pml_base_send_mode_t mode, ompi_communicator_t *comm,
               ompi_request_t **request)
 {
-    pml_send_t *send = pml_send_take();
-    int rc;
+    pml_send_t *send;
+    int rc = send_any(buf, count, type, dst, tag, mode, comm, &send);
 
-    if (unlikely(send == NULL))
-        return OMPI_ERR_OUT_OF_RESOURCE;
-    rc = send_begin(send, buf, count, type, dst, tag, mode, comm);
     if (unlikely(rc < 0))
         return rc;
     *request = rc == 1 ? &ompi_request_empty : &send->super.req_base.req_ompi;
@@ -121,15 +168,12 @@ static OUT_OF_LINE int send_wait(pml_send_t *send)
 int pml_send(const void *buf, size_t count, ompi_datatype_t *type, int dst, int tag,
              mca_pml_base_send_mode_t mode, ompi_communicator_t *comm)
 {
-    pml_send_t *send = pml_send_take();
-    int rc;
+    pml_send_t *send;
+    int rc = send_any(buf, count, type, dst, tag, mode, comm, &send);
 
-    if (unlikely(send == NULL))
-        return OMPI_ERR_OUT_OF_RESOURCE;
-    rc = send_begin(send, buf, count, type, dst, tag, mode, comm);
     if (unlikely(rc < 0))
         return rc;
-    return rc == 1 ? OMPI_SUCCESS : send_wait(send);
+    return likely(rc == 1) ? OMPI_SUCCESS : send_wait(send);
 }
 
 int pml_send_start(pml_send_t *send)
