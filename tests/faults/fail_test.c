@@ -114,6 +114,53 @@ static void sent(struct story *s, int from, uint32_t to, uint64_t tag, const voi
     assert_int_equal(done.error, 0);
 }
 
+/* size bytes at buf as a vector of three parts. */
+struct vector {
+    struct mbx_iovec parts[3];
+    struct mbx_layout layout;
+    struct mbx_options options;
+};
+
+static void vector_of(struct vector *v, const void *buf, size_t size)
+{
+    char *bytes = (char *)(uintptr_t)buf;
+
+    v->parts[0] = (struct mbx_iovec){bytes, size / 3};
+    v->parts[1] = (struct mbx_iovec){NULL, 0};
+    v->parts[2] = (struct mbx_iovec){bytes + size / 3, size - size / 3};
+    v->layout = (struct mbx_layout){.parts = v->parts, .count = 3};
+    v->options = (struct mbx_options){.flags = MBX_LAYOUT, .layout = &v->layout};
+}
+
+/* As transfer(), with the data of both sides in pieces. */
+static void transfer_pieces(struct story *s, size_t size, bool sync, bool late)
+{
+    const unsigned char *data = world_data(0, size);
+    struct mbx_completion done;
+    struct world_buffer buffer;
+    struct vector out, in;
+    mbx_request send, recv;
+
+    world_buffer_init(&buffer, size, 0);
+    vector_of(&out, data, size);
+    vector_of(&in, buffer.bytes, size);
+    if (!late)
+        TRY(s, mbx_recv(s->eps[1], 0, CONTEXT, size, 0, NULL, size, &in.options, &recv));
+    TRY(s, (sync ? mbx_ssend : mbx_send)(s->eps[0], 1, CONTEXT, size, NULL, size, &out.options,
+                                         &send));
+    if (late) {
+        for (int i = 0; i < 20; i++)
+            progress_all(s);
+        TRY(s, mbx_recv(s->eps[1], 0, CONTEXT, size, 0, NULL, size, &in.options, &recv));
+    }
+    sent(s, 0, 1, size, data, size, send);
+    wait_for(s, 1, recv, &done);
+    assert_int_equal(done.error, 0);
+    assert_int_equal(done.received, size);
+    assert_memory_equal(buffer.bytes, data, size);
+    world_buffer_fini(&buffer, size);
+}
+
 static void transfer(struct story *s, int from, int to, size_t size, bool sync, bool late)
 {
     const unsigned char *data = world_data(0, size);
@@ -194,6 +241,8 @@ static void tell(struct story *s)
     transfer(s, 1, 1, 20000, false, false);
     transfer(s, 2, 0, 100, false, true);
     transfer(s, 2, 0, 20000, false, true);
+    for (int how = 0; how < 4; how++)
+        transfer_pieces(s, how < 2 ? 100 : 200000, how < 2, how & 1);
     inject_one(s, 20);
     mbx_limits_get(s->eps[0], &limits, sizeof limits);
     inject_one(s, min_size(3000, limits.inject));

@@ -33,6 +33,8 @@ struct item {
     mbx_request request;
     mbx_message message;
     unsigned char *buf;
+    struct mbx_layout layout; /* send, receive: of the data, if it is in pieces */
+    struct mbx_iovec parts[3];
 };
 
 struct run;

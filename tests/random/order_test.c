@@ -30,6 +30,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/random.h"
 #include "core/core.h"
 #include "order_tap.h"
 
@@ -127,12 +128,54 @@ static void poll_some(struct run *run, int who, unsigned queues, int most)
 
 /* ---- operations ---- */
 
+static int64_t pack(void *context, size_t offset, void *to, size_t size)
+{
+    memcpy(to, (const unsigned char *)context + offset, size);
+    return (int64_t)size;
+}
+
+static int unpack(void *context, size_t offset, const void *from, size_t size)
+{
+    memcpy((unsigned char *)context + offset, from, size);
+    return 0;
+}
+
+/* The options of an operation, whose data is flat, or with odd seeds in a vector or behind
+ * callbacks: by chance of its own, so that what else a seed means does not depend on it.  Returns
+ * what to pass as buf. */
+static void *lay_out(const struct run *run, struct item *item, unsigned char *bytes,
+                     struct mbx_options *options)
+{
+    const size_t size = item->op.size;
+    struct random r;
+
+    *options = (struct mbx_options){.user = item, .data = (uint64_t)item->op.id};
+    random_seed(&r, ~(run->program->seed * 64 + (uint64_t)item->op.id));
+    item->parts[0] = (struct mbx_iovec){bytes, size / 3};
+    item->parts[1] = (struct mbx_iovec){NULL, 0};
+    item->parts[2] = (struct mbx_iovec){bytes + size / 3, size - size / 3};
+    switch (run->program->seed % 2 != 0 ? random_below(&r, 4) : 3) {
+    case 0:
+        item->layout = (struct mbx_layout){.parts = item->parts, .count = 3};
+        break;
+    case 1:
+        item->layout = (struct mbx_layout){.pack = pack, .unpack = unpack, .context = bytes};
+        break;
+    default:
+        return bytes;
+    }
+    options->flags = MBX_LAYOUT;
+    options->layout = &item->layout;
+    return NULL;
+}
+
 static void do_send(struct run *run, struct item *item)
 {
     const struct op *op = &item->op;
     struct mbx_ep *ep = run->taps[op->ep].ep;
-    const struct mbx_options options = {.user = item, .data = (uint64_t)op->id};
     const unsigned char *data = content(op->id, op->size);
+    struct mbx_options options;
+    const void *buf = lay_out(run, item, (unsigned char *)(uintptr_t)data, &options);
     unsigned char copy[OPS_MAX];
     int err;
 
@@ -144,7 +187,7 @@ static void do_send(struct run *run, struct item *item)
         memset(copy, 0, sizeof copy);
     } else {
         err = (op->kind == SSEND ? mbx_ssend : mbx_send)(ep, (uint32_t)op->peer, op->context_id,
-                                                         op->tag, data, op->size, &options,
+                                                         op->tag, buf, op->size, &options,
                                                          &item->request);
     }
     if (err != 0)
@@ -160,12 +203,14 @@ static void do_recv(struct run *run, struct item *item)
 {
     const struct op *op = &item->op;
     const struct mbx_match_envelope envelope = {op->context_id, source_of(op), op->tag};
-    const struct mbx_options options = {.user = item};
+    struct mbx_options options;
+    void *buf;
     int err;
 
     item->buf = malloc(op->size + 1);
+    buf = lay_out(run, item, item->buf, &options);
     err = mbx_recv(run->taps[op->ep].ep, source_of(op), op->context_id, op->tag, op->ignore,
-                   item->buf, op->size, &options, &item->request);
+                   buf, op->size, &options, &item->request);
     if (err != 0) {
         wrong(run, "recv %d returns %d", op->id, err);
         return;
@@ -231,14 +276,17 @@ static void do_claimed(struct run *run, struct item *item)
 {
     const struct op *op = &item->op;
     struct item *probe = &run->items[op->target];
-    const struct mbx_options options = {.user = item};
+    struct mbx_options options;
     int err, want = probe->is_claimed ? 0 : -ESTALE;
 
     if (!probe->is_live || probe->op.kind != MPROBE || probe->op.ep != op->ep)
         return;
     if (op->kind == MRECV) {
+        void *buf;
+
         item->buf = malloc(op->size + 1);
-        err = mbx_mrecv(run->taps[op->ep].ep, probe->message, item->buf, op->size, &options,
+        buf = lay_out(run, item, item->buf, &options);
+        err = mbx_mrecv(run->taps[op->ep].ep, probe->message, buf, op->size, &options,
                         &item->request);
         item->is_live = err == 0;
     } else {
