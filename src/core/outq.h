@@ -12,6 +12,7 @@
 #include <matchbox/matchbox.h>
 
 #include "base/list.h"
+#include "transport/compose.h"
 #include "transport/transport.h"
 #include "wire/wire.h"
 
@@ -56,11 +57,11 @@ struct outgoing {
     size_t payload_size;
 };
 
-/* As transport_ops.send. */
-static inline int outq_send(struct link *link, const struct outgoing *packet)
+static inline struct wire_header outq_header(const struct outgoing *packet)
 {
     const struct mbx_status none = {0}, *envelope = packet->envelope;
-    const struct wire_header header = {
+
+    return (struct wire_header){
         .type = (uint8_t)packet->type,
         .version = WIRE_VERSION,
         .flags = (uint16_t)packet->flags,
@@ -68,15 +69,37 @@ static inline int outq_send(struct link *link, const struct outgoing *packet)
         .data = envelope != NULL ? envelope->data : none.data,
         .context_id = envelope != NULL ? envelope->context_id : none.context_id,
     };
-    const struct transport_packet parts = {
-        .header = &header,
+}
+
+static inline struct transport_packet outq_parts(const struct outgoing *packet,
+                                                 const struct wire_header *header)
+{
+    return (struct transport_packet){
+        .header = header,
         .body = packet->body,
         .body_size = packet->body_size != 0 ? packet->body_size : wire_body_size(packet->type),
         .payload = packet->payload,
         .payload_size = packet->payload_size,
     };
+}
+
+/* As transport_ops.send. */
+static inline int outq_send(struct link *link, const struct outgoing *packet)
+{
+    const struct wire_header header = outq_header(packet);
+    const struct transport_packet parts = outq_parts(packet, &header);
 
     return link->transport->ops->send(link, &parts);
+}
+
+/* As transport_compose(). */
+static inline int outq_compose(struct link *link, const struct outgoing *packet,
+                               transport_fill_fn *fill, void *arg)
+{
+    const struct wire_header header = outq_header(packet);
+    const struct transport_packet parts = outq_parts(packet, &header);
+
+    return transport_compose(link, &parts, fill, arg);
 }
 
 /* Puts req behind what already waits to leave for its peer. */

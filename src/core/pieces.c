@@ -193,6 +193,16 @@ bool pieces_pack_all(struct pieces *pieces, char *to)
     return pieces->error == 0;
 }
 
+size_t pieces_fill(void *pieces, void *to, size_t size)
+{
+    return pack(pieces, to, size);
+}
+
+size_t pieces_fill_all(void *pieces, void *to, size_t size)
+{
+    return pieces_pack_all(pieces, to) ? size : 0;
+}
+
 const char *pieces_next(struct mbx_ep *ep, struct pieces *pieces, size_t *size)
 {
     size_t room;

@@ -64,6 +64,20 @@ int eager_packet(struct mbx_ep *ep, struct peer *peer, uint32_t context_id, uint
     return err;
 }
 
+int eager_compose(struct mbx_ep *ep, struct peer *peer, const struct mbx_status *status,
+                  struct pieces *pieces)
+{
+    const struct outgoing packet = {
+        .type = WIRE_EAGER, .envelope = status, .payload_size = status->size};
+    int err = outq_compose(peer->link, &packet, pieces_fill_all, pieces);
+
+    if (err == 0)
+        eager_count(ep->stats.sent, ep->stats.sent_bytes,
+                    status->size <= ep->limits.inline_max ? MBX_INLINE : MBX_SHORT,
+                    status->size);
+    return err;
+}
+
 /* How much of what is left goes into the next packet, which has so much room.  The last two are
  * alike: while the receiver copies the one, the other one is on its way.  Behind a full
  * packet a short one takes as long as a half does. */

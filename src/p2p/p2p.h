@@ -112,6 +112,10 @@ bool eager_is_valid(const struct mbx_ep *ep);
 
 int eager_packet(struct mbx_ep *ep, struct peer *peer, uint32_t context_id, uint64_t tag,
                  uint64_t data, uint64_t sender, const void *buf, size_t size);
+/* As eager_packet() without a FIN, of a message that is packed into the packet, or as
+ * transport_compose(). */
+int eager_compose(struct mbx_ep *ep, struct peer *peer, const struct mbx_status *status,
+                  struct pieces *pieces);
 void eager_receive(struct mbx_ep *ep, struct request *req, const struct arrival *arrival);
 /* The same for a receive in pieces. */
 void eager_receive_pieces(struct mbx_ep *ep, struct request *req,

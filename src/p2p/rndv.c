@@ -108,20 +108,53 @@ static int rndv_send_data(struct mbx_ep *ep, struct request *req)
 {
     size_t size = min_size(rndv_room(ep, WIRE_DATA), req->end - req->done);
     struct wire_data data = {.receiver = req->remote.request, .offset = req->done};
-    bool is_in_pieces = request_is_in_pieces(req);
-    const char *from =
-        is_in_pieces ? pieces_next(ep, req->pieces, &size) : req->buf + req->done;
+    int err = rndv_control(ep, req, WIRE_DATA, &data, req->buf + req->done, size);
+
+    if (err == 0)
+        req->done += size;
+    return err;
+}
+
+/* Packs the next bytes into a packet, where the transport can do that.  As transport_compose(). */
+static int rndv_compose_data(struct mbx_ep *ep, struct request *req)
+{
+    struct pieces *pieces = req->pieces;
+    const struct wire_data data = {.receiver = req->remote.request, .offset = req->done};
+    const struct outgoing packet = {
+        .type = WIRE_DATA,
+        .body = &data,
+        .payload_size = min_size(rndv_room(ep, WIRE_DATA), req->end - req->done),
+    };
+    size_t before = pieces->done;
     int err;
 
+    if (!pieces_may_fill(pieces, packet.payload_size))
+        return -ENOTSUP;
+    err = outq_compose(peer_get(ep, req->peer)->link, &packet, pieces_fill, pieces);
+    if (err == 0)
+        req->done += pieces->done - before;
+    return err;
+}
+
+/* rndv_send_data() of data in pieces.  0 also if it is broken now. */
+static int rndv_send_pieces(struct mbx_ep *ep, struct request *req)
+{
+    struct wire_data data = {.receiver = req->remote.request, .offset = req->done};
+    size_t size = min_size(rndv_room(ep, WIRE_DATA), req->end - req->done);
+    const char *from;
+    int err = rndv_compose_data(ep, req);
+
+    if (err != -ENOTSUP)
+        return err != -ECANCELED ? err : 0;
+    from = pieces_next(ep, req->pieces, &size);
     if (from == NULL)
-        return 0; /* it is broken */
+        return 0;
     err = rndv_control(ep, req, WIRE_DATA, &data, from, size);
-    if (err != 0)
-        return err;
-    req->done += size;
-    if (is_in_pieces)
+    if (err == 0) {
+        req->done += size;
         pieces_sent(req->pieces, size);
-    return 0;
+    }
+    return err;
 }
 
 /* The rest of req cannot be packed: its receiver is told. */
@@ -324,20 +357,34 @@ static int on_data(struct mbx_ep *ep, struct peer *peer, const struct wire_packe
     return 0;
 }
 
+/* rndv_step_data() of data in pieces. */
+static int rndv_step_pieces(struct mbx_ep *ep, struct request *req)
+{
+    int err = 0;
+
+    for (int n = 0;
+         n < DATA_BURST && req->done < req->end && err == 0 && !request_is_broken(req); n++)
+        err = rndv_send_pieces(ep, req);
+    pieces_settle(ep, req->pieces);
+    if (err == 0 && request_is_broken(req)) {
+        err = rndv_send_broken(ep, req);
+        if (err == 0)
+            request_complete(ep, req, -EIO);
+        return err;
+    }
+    if (err == 0 && req->done < req->end)
+        err = -EINPROGRESS;
+    if (err == 0)
+        rndv_sent(ep, req, MBX_RNDV_DATA);
+    return err;
+}
+
 static int rndv_step_data(struct mbx_ep *ep, struct request *req)
 {
     int err = 0;
 
     for (int n = 0; n < DATA_BURST && req->done < req->end && err == 0; n++)
         err = rndv_send_data(ep, req);
-    if (request_is_in_pieces(req))
-        pieces_settle(ep, req->pieces);
-    if (err == 0 && request_is_broken(req) && req->done < req->end) {
-        err = rndv_send_broken(ep, req);
-        if (err == 0)
-            request_complete(ep, req, -EIO);
-        return err;
-    }
     if (err == 0 && req->done < req->end)
         err = -EINPROGRESS;
     if (err == 0)
@@ -351,7 +398,7 @@ static int rndv_step(struct mbx_ep *ep, struct request *req)
     int err;
 
     if (req->state == RNDV_SEND_DATA)
-        return rndv_step_data(ep, req);
+        return request_is_in_pieces(req) ? rndv_step_pieces(ep, req) : rndv_step_data(ep, req);
     err = req->state == RNDV_RTS ? rndv_send_rts(ep, req) : rndv_send_cts(ep, req);
     if (err == 0)
         proto_move(ep, req, req->state == RNDV_RTS ? RNDV_WAIT_FIN : RNDV_WAIT_DATA);

@@ -265,24 +265,40 @@ static void unusual_free(struct mbx_ep *ep, const struct unusual *u)
 static int unusual_make(struct mbx_ep *ep, size_t size, const struct mbx_options *options,
                         struct unusual *u)
 {
-    bool is_short = size <= min_size(ep->limits.eager_max, BOUNCE_SIZE);
-    bool has_copy = is_short || (options->flags & MBX_COPY) != 0;
     bool has_pieces = (options->flags & MBX_LAYOUT) != 0;
 
     *u = (struct unusual){.req = pool_take(&ep->requests.pool)};
     if (has_pieces)
         u->pieces = pieces_make(ep, options->layout, size);
-    if (has_copy)
-        u->copy = mem_alloc(size);
-    if (u->req != NULL && (u->pieces != NULL || !has_pieces) && (u->copy != NULL || !has_copy))
+    if (u->req != NULL && (u->pieces != NULL || !has_pieces))
         return 0;
     unusual_free(ep, u);
     return -ENOMEM;
 }
 
-/* Fills the copy; if it cannot be packed there is none, and the receiver will be told. */
-static void unusual_copy(struct mbx_ep *ep, struct unusual *u, const void *buf, size_t size)
+/* Packs a short message into its packet, which leaves now.  -EAGAIN: it cannot be done so;
+ * -ECANCELED: it cannot be packed; or why it is lost. */
+static int unusual_now(struct mbx_ep *ep, const struct unusual *u, struct peer *peer)
 {
+    const struct mbx_status *status = &u->req->completion.status;
+    int err;
+
+    if (u->pieces == NULL || status->size == 0 || status->size > ep->limits.at_once_max ||
+        !list_is_empty(&peer->outq.list) || !credit_take(peer, status->size))
+        return -EAGAIN;
+    err = eager_compose(ep, peer, status, u->pieces);
+    if (err == -EAGAIN || err == -ENOTSUP || err == -ECANCELED)
+        credit_return(peer, status->size);
+    return err == -ENOTSUP ? -EAGAIN : err;
+}
+
+/* Makes the copy; if it cannot be packed there is none, and the receiver will be told.  0;
+ * -ENOMEM, and nothing was packed. */
+static int unusual_copy(struct mbx_ep *ep, struct unusual *u, const void *buf, size_t size)
+{
+    u->copy = mem_alloc(size);
+    if (u->copy == NULL)
+        return -ENOMEM;
     if (u->pieces == NULL) {
         copy_bytes(u->copy, buf, size);
     } else if (pieces_pack_all(u->pieces, u->copy)) {
@@ -292,28 +308,43 @@ static void unusual_copy(struct mbx_ep *ep, struct unusual *u, const void *buf, 
         mem_free(u->copy);
         u->copy = NULL;
     }
+    return 0;
 }
 
-/* The copy is a message like any other.  1: it has left, and there is no request. */
-static int unusual_send_copy(struct mbx_ep *ep, struct unusual *u, struct peer *peer,
-                             unsigned flags, bool at_once)
+/* It has left, or cannot.  As send_start(). */
+static int unusual_end(struct mbx_ep *ep, const struct unusual *u, int err, bool at_once)
 {
-    const struct mbx_status *status = &u->req->completion.status;
-    int err = -EAGAIN;
-
-    if (flags == 0 && status->size <= ep->limits.at_once_max)
-        err = send_now(ep, peer, status->context_id, status->tag, status->data, u->copy,
-                       status->size);
-    if (err == -EAGAIN) {
-        send_later(ep, u->req, peer, u->copy, flags | REQUEST_COPIED);
-        return 0;
-    }
     mem_free(u->copy);
+    if (u->pieces != NULL)
+        pieces_finish(ep, u->pieces);
     if (err == 0 && at_once) {
         request_drop(ep, u->req);
         return 1;
     }
     request_complete(ep, u->req, err);
+    return 0;
+}
+
+/* The request, the layout and the arguments are good.  As send_start(). */
+static int unusual_start(struct mbx_ep *ep, struct unusual *u, struct peer *peer,
+                         const void *buf, unsigned options, unsigned flags)
+{
+    const struct mbx_status *status = &u->req->completion.status;
+    size_t size = status->size;
+    bool is_short = size <= min_size(ep->limits.eager_max, BOUNCE_SIZE);
+    int err = flags == 0 ? unusual_now(ep, u, peer) : -EAGAIN;
+
+    if (err == -EAGAIN && (is_short || (options & MBX_COPY) != 0) &&
+        unusual_copy(ep, u, buf, size) < 0)
+        return -ENOMEM;
+    if (err == -EAGAIN && u->copy != NULL && flags == 0 && size <= ep->limits.at_once_max)
+        err = send_now(ep, peer, status->context_id, status->tag, status->data, u->copy, size);
+    if (err != -EAGAIN && err != -ECANCELED)
+        return unusual_end(ep, u, err, options & MBX_AT_ONCE);
+    if (u->copy != NULL)
+        send_later(ep, u->req, peer, u->copy, flags | REQUEST_COPIED);
+    else
+        send_later(ep, u->req, peer, u->pieces, flags | REQUEST_PIECES);
     return 0;
 }
 
@@ -324,7 +355,6 @@ static OUT_OF_LINE int send_unusual(struct mbx_ep *ep, uint32_t number, uint32_t
                                     mbx_request *request)
 {
     struct unusual u = {.req = NULL};
-    struct peer *peer;
     mbx_request handle;
     int err;
 
@@ -337,16 +367,12 @@ static OUT_OF_LINE int send_unusual(struct mbx_ep *ep, uint32_t number, uint32_t
         err = unusual_make(ep, size, options, &u);
     if (err < 0)
         return err;
-    peer = peer_get(ep, number);
-    send_describe(ep, u.req, peer, context_id, tag, size, options);
+    send_describe(ep, u.req, peer_get(ep, number), context_id, tag, size, options);
     handle = request_handle(u.req);
-    if (u.copy != NULL)
-        unusual_copy(ep, &u, buf, size);
-    if (u.copy != NULL)
-        err = unusual_send_copy(ep, &u, peer, flags, options->flags & MBX_AT_ONCE);
-    else
-        send_later(ep, u.req, peer, u.pieces, flags | REQUEST_PIECES);
-    if (request != NULL)
+    err = unusual_start(ep, &u, peer_get(ep, number), buf, options->flags, flags);
+    if (err < 0)
+        unusual_free(ep, &u);
+    else if (request != NULL)
         *request = err == 0 ? handle : 0;
     return err;
 }

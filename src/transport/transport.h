@@ -20,6 +20,7 @@
  *   memory.h    reading and writing a remote endpoint's memory
  *   atomics.h   words that peers compare and swap, or load
  *   handoff.h   handing the receiving half of an endpoint to somebody else
+ *   compose.h   packets whose payload is written where they leave from
  *
  * The core calls these through the functions of those headers, which answer -ENOTSUP for a
  * transport without the table.  address.h says how an endpoint is named, transports.c which
@@ -154,6 +155,7 @@ struct transport_limits {
 struct transport_memory;
 struct transport_atomics;
 struct transport_handoff;
+struct transport_compose;
 
 struct transport_ops {
     const char *name;
@@ -164,6 +166,7 @@ struct transport_ops {
     const struct transport_memory *memory;   /* or NULL: memory.h */
     const struct transport_atomics *atomics; /* or NULL: atomics.h */
     const struct transport_handoff *handoff; /* or NULL: handoff.h */
+    const struct transport_compose *compose; /* or NULL: compose.h */
 
     /* Makes the endpoint reachable and sets *out.  Errors as the system's. */
     int (*open)(const struct transport_config *config, struct transport **out);

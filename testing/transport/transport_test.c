@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "base/sys.h"
 #include "transport/atomics.h"
+#include "transport/compose.h"
 #include "transport/handoff.h"
 #include "transport/memory.h"
 
@@ -72,6 +73,80 @@ static void a_full_link_takes_nothing_and_recovers(void **state)
         taken = send_until_full(link, taken);
     }
     assert_true(taken > 21);
+    world_fini();
+}
+
+struct composer {
+    const unsigned char *payload;
+    size_t room, gives; /* what it is to be offered, and writes */
+    unsigned calls;
+};
+
+static size_t compose(void *arg, void *to, size_t size)
+{
+    struct composer *composer = arg;
+
+    composer->calls++;
+    assert_int_equal(size, composer->room);
+    memset(to, 0xab, size); /* it may write more than it gives */
+    memcpy(to, composer->payload, composer->gives);
+    return composer->gives;
+}
+
+/* A packet with room for as much payload as there can be, or for a few bytes. */
+static int send_composed(struct link *link, uint32_t number, struct composer *composer)
+{
+    alignas(8) static unsigned char bytes[MAX_PACKET];
+    const size_t head = sizeof(struct wire_header) + 8;
+
+    fill(bytes, number, sizeof bytes);
+    composer->payload = bytes + head;
+    composer->calls = 0;
+    return transport_compose(link,
+                             &(struct transport_packet){
+                                 .header = (struct wire_header *)(void *)bytes,
+                                 .body = bytes + sizeof(struct wire_header),
+                                 .body_size = 8,
+                                 .payload_size = composer->room,
+                             },
+                             compose, composer);
+}
+
+/* Whatever a payload comes to, the packet has that size; and a packet of which nothing has come
+ * was never there. */
+static void a_packet_is_composed_where_it_leaves_from(void **state)
+{
+    struct composer composer = {.room = 1};
+    uint32_t number = 0;
+    struct link *link;
+    size_t most;
+    int err = 0;
+
+    world_init(state, 2);
+    link = link_to(0, 1);
+    link_to(1, 0);
+    most = link->transport->limits.packet_max - sizeof(struct wire_header) - 8;
+    if (link->transport->ops->compose == NULL) {
+        assert_int_equal(send_composed(link, 0, &composer), -ENOTSUP);
+        assert_int_equal(composer.calls, 0);
+        world_fini();
+        return;
+    }
+    for (unsigned round = 0; is_patient(round) && number < 400; round++) {
+        composer.room = round % 3 == 0 ? 1 + round % 24 : most;
+        composer.gives = round % 5 == 4 ? 0 : 1 + round * 7 % composer.room;
+        err = send_composed(link, number, &composer);
+        assert_int_equal(err, composer.calls == 0   ? -EAGAIN
+                              : composer.gives == 0 ? -ECANCELED
+                                                    : 0);
+        number += err == 0;
+        if (round % 7 == 0 && send_number(link, number) == 0)
+            number++;
+        if (err == -EAGAIN || round % 11 == 0)
+            poll_all();
+    }
+    assert_true(number >= 400);
+    poll_until(&world.nodes[1].arrived[0], number);
     world_fini();
 }
 
@@ -533,6 +608,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(packets_arrive_in_order_in_both_directions),
         cmocka_unit_test(every_size_arrives_whole),
         cmocka_unit_test(a_full_link_takes_nothing_and_recovers),
+        cmocka_unit_test(a_packet_is_composed_where_it_leaves_from),
         cmocka_unit_test(three_endpoints_do_not_mix),
         cmocka_unit_test(a_flood_does_not_starve_others),
         cmocka_unit_test(an_endpoint_can_talk_to_itself),

@@ -536,7 +536,7 @@ static void test_memory(void **state)
         discard(&to[i]);
     }
     assert_int_equal(pieces_bounces(w.eps[0], &most), 0);
-    assert_true(most <= MESSAGES);
+    assert_true(most <= (w.eps[0]->net.transport->ops->compose != NULL ? 0 : MESSAGES));
     assert_int_equal(pieces_bounces(w.eps[1], &most), 0);
     assert_true(most <= PIECES_BOUNCES * MESSAGES);
     world_close(&w);

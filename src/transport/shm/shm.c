@@ -38,6 +38,7 @@
 #include "base/mem.h"
 #include "base/random.h"
 #include "base/sys.h"
+#include "transport/compose.h"
 #include "transport/siphash.h"
 #include "transport/shm/shm.h"
 
@@ -85,6 +86,35 @@ static OUT_OF_LINE int send_long(struct shm_link *link, const struct transport_p
     end = copy_bytes(record + sizeof *packet->header, packet->body, packet->body_size);
     copy_bytes(end, packet->payload, packet->payload_size);
     ring_publish(&link->out, record, size);
+    return tell(link);
+}
+
+/* As transport_compose.send: into the ring, and published with the size that it has come to. */
+static int shm_compose(struct link *l, const struct transport_packet *packet,
+                       transport_fill_fn *fill, void *arg)
+{
+    struct shm_link *link = link_of(l);
+    uint32_t begin = (uint32_t)(sizeof *packet->header + packet->body_size);
+    uint32_t size = begin + (uint32_t)packet->payload_size;
+    unsigned char *record, *end;
+    size_t filled;
+
+    if (unlikely(link->state != LINK_OPEN)) {
+        int err = link_prepare(link, size);
+
+        if (err != 0)
+            return err;
+    }
+    record = ring_reserve(&link->out, size);
+    if (unlikely(record == NULL))
+        return link_full(link, size);
+    wire_copy_header((struct wire_header *)(void *)record, packet->header);
+    end = copy_bytes(record + sizeof *packet->header, packet->body, packet->body_size);
+    filled = fill(arg, end, packet->payload_size);
+    assert(filled <= packet->payload_size);
+    if (filled == 0)
+        return -ECANCELED;
+    ring_publish(&link->out, record, begin + (uint32_t)filled);
     return tell(link);
 }
 
@@ -675,6 +705,7 @@ const struct transport_ops transport_shm = {
     .memory = &shm_memory,
     .atomics = &shm_atomics,
     .handoff = &shm_handoff,
+    .compose = &(const struct transport_compose){.send = shm_compose},
     .open = shm_open_endpoint,
     .close = shm_close,
     .address = shm_address,
