@@ -158,23 +158,37 @@ void program_shrink(struct program *p, bool (*fails)(const struct program *p))
     } while (dropped);
 }
 
+/* What a send, receive or probe is about. */
+static void op_print_envelope(const struct op *op)
+{
+    bool is_message = op->kind <= INJECT;
+
+    if (op->peer == NOBODY)
+        printf(" from any");
+    else
+        printf(" %s %d", is_message ? "to" : "from", op->peer);
+    printf(" ctx %u tag %llu", op->context_id, (unsigned long long)op->tag);
+    if (!is_message)
+        printf(" ignore %llx", (unsigned long long)op->ignore);
+    printf(" size %zu", op->size);
+}
+
 static void op_print(const struct op *op)
 {
     printf("  %2d ep %d %-8s", op->id, op->ep, kind_names[op->kind]);
     if (op->kind == MRECV || op->kind == DISCARD || op->kind == CANCEL || op->kind == TEST)
         printf(" of %d", op->target);
     else if (op->kind <= MPROBE)
-        printf(" peer %d ctx %u tag %llu ignore %llx size %zu", op->peer, op->context_id,
-               (unsigned long long)op->tag, (unsigned long long)op->ignore, op->size);
+        op_print_envelope(op);
     printf("\n");
 }
 
 void program_print(const struct program *p)
 {
     printf(" ");
-    for (int i = 0; i < PARAMS_MAX; i++)
+    for (int i = 0; i < PARAMS_MAX && p->params[i][0] != '\0'; i++)
         printf(" %s", p->params[i]);
-    printf(", room %d\n", p->room);
+    printf(", RTR room %d\n", p->room);
     for (int i = 0; i < p->count; i++)
         op_print(&p->ops[i]);
 }

@@ -106,6 +106,22 @@ static uint64_t tap_receiver(const struct wire_header *header, const void *packe
     return write.receiver;
 }
 
+/* Receive recv gets message id of this peer: has the peer sent an earlier one that recv accepts,
+ * too, and that waits there still? */
+static void tap_check_order(struct tap *tap, int recv, int peer, int id)
+{
+    int earlier = oldest_held(tap->run, tap->who, &tap->run->items[recv].op, peer, id);
+
+    if (earlier != NOBODY)
+        wrong(tap->run,
+              "receive %d%s gets message %d, but accepts message %d, too, which the same peer "
+              "sent earlier and which waits",
+              recv,
+              recv >= OPS_MAX ? " (from any, any tag; posted by the test after the program)"
+                              : "",
+              id, earlier);
+}
+
 /* A packet that begins a message has been delivered: the oracle hears of it. */
 static void tap_arrived(struct tap *tap, uint32_t peer, const struct wire_header *header,
                         const void *packet)
@@ -130,8 +146,7 @@ static void tap_arrived(struct tap *tap, uint32_t peer, const struct wire_header
     if (recv == NOBODY)
         return;
     message_taken(tap->run, recv, id);
-    if (oldest_held(tap->run, tap->who, &tap->run->items[recv].op, (int)peer, id) != NOBODY)
-        wrong(tap->run, "receive %d gets message %d before an earlier one", recv, id);
+    tap_check_order(tap, recv, (int)peer, id);
 }
 
 /* Receive recv has met a message that has not come. */
@@ -146,9 +161,8 @@ static void tap_met(struct tap *tap, int recv, struct mbx_match_envelope envelop
         wrong(run, "receive %d takes a message that is not held for it", recv);
     else if (oracle_arrive(&run->oracles[tap->who], envelope, id) != recv)
         wrong(run, "receive %d is not the first for message %d", recv, id);
-    else if (oldest_held(run, tap->who, &run->items[recv].op, (int)envelope.source, id) !=
-             NOBODY)
-        wrong(run, "receive %d takes message %d before an earlier one", recv, id);
+    else
+        tap_check_order(tap, recv, (int)envelope.source, id);
     if (run->why[0] != '\0')
         return;
     run->items[id].is_here = true;
