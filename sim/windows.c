@@ -89,7 +89,8 @@ static void count_request(void *arg, void *object)
         return;
     to = rank_of(sums->job->ranks[sums->who].ep, req->peer);
     count(of_pair(sums, sums->who, to), 1,
-          req->state == RNDV_RTS ? credit_rts_payload(req->done) : credit_eager(req->size));
+          req->state == RNDV_RTS ? credit_rts_payload(req->rts_payload)
+                                 : credit_eager(req->size));
 }
 
 static void count_peer(const struct sums *sums, const struct peer *peer, uint32_t to)

@@ -16,6 +16,8 @@
 #include "base/random.h"
 #include "core/core.h"
 #include "p2p/p2p.h"
+#include "rput/rput.h"
+#include "sendside/backlog.h"
 
 #define CONTEXT  37
 #define SENDERS  3
@@ -128,6 +130,37 @@ static void receive_some(struct loans *loans, int last)
         }
 }
 
+/* Of the sender's credit, with what it put aside while it defers sends. */
+static uint64_t envelopes_of(const struct peer *receiver)
+{
+    const struct backlog *backlog = receiver->sendside.backlog;
+
+    return receiver->credit.envelopes + (backlog != NULL ? backlog->envelopes : 0) +
+           (receiver->rput != NULL ? receiver->rput->envelopes : 0);
+}
+
+static bool is_whole(const struct peer *sender, const struct peer *receiver)
+{
+    const struct credit *kept = &sender->credit;
+
+    return envelopes_of(receiver) + kept->freed_envelopes == kept->window &&
+           receiver->credit.payload + kept->freed_payload == kept->window_payload;
+}
+
+/* credit.h I1, where no message is left: what the sender may send, and what the receiver has not
+ * told it of yet, are the window. */
+static void both_sides_agree(struct loans *loans, int from)
+{
+    const struct peer *sender = peer_get(loans->w.eps[RECEIVER], (uint32_t)from);
+    const struct peer *receiver = peer_get(loans->w.eps[from], RECEIVER);
+
+    assert_int_equal(sender->credit.kept_envelopes, 0);
+    assert_int_equal(sender->credit.kept_payload, 0);
+    for (int i = 0; i < 1000 && !is_whole(sender, receiver); i++)
+        loans_progress(loans); /* a CREDIT is on its way */
+    assert_true(is_whole(sender, receiver));
+}
+
 static void test_what_is_lent_comes_back(void **state)
 {
     struct loans loans;
@@ -144,6 +177,8 @@ static void test_what_is_lent_comes_back(void **state)
     assert_true(loans.least < all / 2); /* much was lent, */
     assert_true(loans.has_risen);       /* and some of it taken back */
     assert_int_equal(world_stats(&loans.w, RECEIVER).dropped_packets, 0);
+    for (int from = 0; from < SENDERS; from++)
+        both_sides_agree(&loans, from);
     loans_close(&loans);
 }
 
