@@ -2,97 +2,116 @@
 /*
  * datatype.c - where the bytes of a message lie.
  *
- * Those of a contiguous datatype lie in the user's buffer.  All others go through Open MPI's
- * convertor and a buffer of ours, and so does what MPI_Bsend sends, whose buffer is of the
- * memory that MPI_Buffer_attach has given.
+ *   contiguous     in the user's buffer                          (pml.h)
+ *   any other      Open MPI's convertor packs and unpacks it, a piece at a time, while other
+ *                  pieces travel: the library calls it, in the order of the bytes
+ *   MPI_Bsend's    packed as a whole into memory of MPI_Buffer_attach
+ *
+ * The convertor is that of the request, from pml_data_send() or pml_data_recv() to
+ * pml_data_release().
  */
 #include "pml/pml.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-static void data_vector(struct iovec *piece, void *bytes, size_t size)
+/* A convertor that stands elsewhere goes on from offset; the library asks in order, so it does
+ * not. */
+static void data_seek(opal_convertor_t *convertor, size_t offset)
 {
-    piece->iov_base = bytes;
-    piece->iov_len = size;
+    if (convertor->bConverted != offset)
+        opal_convertor_set_position(convertor, &offset);
 }
 
-static int data_pack(void *bytes, size_t size, const void *buf, size_t count,
-                     const ompi_datatype_t *type)
+static int64_t data_pack(void *context, size_t offset, void *to, size_t size)
 {
-    opal_convertor_t convertor;
-    struct iovec piece;
+    opal_convertor_t *convertor = context;
+    struct iovec piece = {to, size};
     uint32_t pieces = 1;
     size_t packed = size;
-    int rc;
 
-    data_vector(&piece, bytes, size);
-    OBJ_CONSTRUCT(&convertor, opal_convertor_t);
-    opal_convertor_copy_and_prepare_for_send(ompi_mpi_local_convertor, &type->super, count, buf,
-                                             0, &convertor);
-    rc = opal_convertor_pack(&convertor, &piece, &pieces, &packed);
-    OBJ_DESTRUCT(&convertor);
-    return rc < 0 || packed != size ? OMPI_ERROR : OMPI_SUCCESS;
+    data_seek(convertor, offset);
+    if (opal_convertor_pack(convertor, &piece, &pieces, &packed) < 0 || packed == 0)
+        return -EIO;
+    return (int64_t)packed;
 }
 
-static int data_unpack(void *bytes, size_t size, void *buf, size_t count,
-                       const ompi_datatype_t *type)
+static int data_unpack(void *context, size_t offset, const void *from, size_t size)
 {
-    opal_convertor_t convertor;
-    struct iovec piece;
+    opal_convertor_t *convertor = context;
+    struct iovec piece = {(void *)(uintptr_t)from, size};
     uint32_t pieces = 1;
     size_t unpacked = size;
-    int rc;
 
-    data_vector(&piece, bytes, size);
-    OBJ_CONSTRUCT(&convertor, opal_convertor_t);
-    opal_convertor_copy_and_prepare_for_recv(ompi_mpi_local_convertor, &type->super, count, buf,
-                                             0, &convertor);
-    rc = opal_convertor_unpack(&convertor, &piece, &pieces, &unpacked);
-    OBJ_DESTRUCT(&convertor);
-    return rc < 0 || unpacked != size ? OMPI_ERROR : OMPI_SUCCESS;
+    data_seek(convertor, offset);
+    if (opal_convertor_unpack(convertor, &piece, &pieces, &unpacked) < 0 || unpacked != size)
+        return -EIO;
+    return 0;
 }
 
-int pml_data_pack(struct pml_own *own, const void *buf, size_t count,
-                  const ompi_datatype_t *type, bool is_buffered)
+static void data_prepare_send(opal_convertor_t *convertor, const void *buf, size_t count,
+                              const ompi_datatype_t *type)
+{
+    opal_convertor_copy_and_prepare_for_send(ompi_mpi_local_convertor, &type->super, count, buf,
+                                             0, convertor);
+}
+
+void pml_data_send(mca_pml_base_request_t *base, struct pml_own *own, const void *buf,
+                   size_t count, const ompi_datatype_t *type, struct mbx_layout *layout)
+{
+    data_prepare_send(&base->req_convertor, buf, count, type);
+    own->is_converted = true;
+    *layout = (struct mbx_layout){.pack = data_pack, .context = &base->req_convertor};
+}
+
+void pml_data_recv(mca_pml_base_request_t *base, struct pml_own *own, void *buf, size_t count,
+                   const ompi_datatype_t *type, struct mbx_layout *layout)
+{
+    opal_convertor_copy_and_prepare_for_recv(ompi_mpi_local_convertor, &type->super, count, buf,
+                                             0, &base->req_convertor);
+    own->is_converted = true;
+    *layout = (struct mbx_layout){.unpack = data_unpack, .context = &base->req_convertor};
+}
+
+/* All of it at once. */
+static int data_pack_all(opal_convertor_t *convertor, char *to, size_t size)
+{
+    int64_t packed;
+
+    for (size_t done = 0; done < size; done += (size_t)packed) {
+        packed = data_pack(convertor, done, to + done, size - done);
+        if (packed < 0)
+            return OMPI_ERROR;
+    }
+    return OMPI_SUCCESS;
+}
+
+int pml_data_buffer(mca_pml_base_request_t *base, struct pml_own *own, const void *buf,
+                    size_t count, const ompi_datatype_t *type)
 {
     size_t size = pml_data_size(type, count);
     int err;
 
     if (size == 0)
         return OMPI_SUCCESS;
-    own->is_of_buffer = is_buffered;
-    own->temporary = is_buffered ? mca_pml_base_bsend_request_alloc_buf(size) : malloc(size);
-    if (own->temporary == NULL)
-        return is_buffered ? OMPI_ERR_BUFFER : OMPI_ERR_OUT_OF_RESOURCE;
-    err = data_pack(own->temporary, size, buf, count, type);
+    own->copy = mca_pml_base_bsend_request_alloc_buf(size);
+    if (own->copy == NULL)
+        return OMPI_ERR_BUFFER;
+    data_prepare_send(&base->req_convertor, buf, count, type);
+    err = data_pack_all(&base->req_convertor, own->copy, size);
+    opal_convertor_cleanup(&base->req_convertor);
     if (err != OMPI_SUCCESS)
-        pml_data_release(own);
+        pml_data_release(base, own);
     return err;
 }
 
-int pml_data_room(struct pml_own *own, size_t size)
+void pml_data_release(mca_pml_base_request_t *base, struct pml_own *own)
 {
-    own->is_of_buffer = false;
-    own->temporary = malloc(size != 0 ? size : 1);
-    return own->temporary == NULL ? OMPI_ERR_OUT_OF_RESOURCE : OMPI_SUCCESS;
-}
-
-int pml_data_unpack(struct pml_own *own, void *buf, size_t count, const ompi_datatype_t *type,
-                    size_t received)
-{
-    int err =
-        received == 0 ? OMPI_SUCCESS : data_unpack(own->temporary, received, buf, count, type);
-
-    pml_data_release(own);
-    return err;
-}
-
-void pml_data_release(struct pml_own *own)
-{
-    if (own->is_of_buffer && own->temporary != NULL)
-        mca_pml_base_bsend_request_free(own->temporary);
-    else
-        free(own->temporary);
-    own->temporary = NULL;
+    if (own->copy != NULL)
+        mca_pml_base_bsend_request_free(own->copy);
+    own->copy = NULL;
+    if (own->is_converted)
+        opal_convertor_cleanup(&base->req_convertor);
+    own->is_converted = false;
 }

@@ -65,8 +65,8 @@ enum pml_ends {
 struct pml_own {
     mbx_request handle; /* of the library; names nothing once the request is complete */
     _Atomic int ends;   /* enum pml_ends; with both the request goes back to its list */
-    bool is_of_buffer;  /* temporary is of the buffer of MPI_Buffer_attach */
-    void *temporary;    /* or NULL; datatype.c */
+    bool is_converted;  /* the request's convertor is in use; datatype.c */
+    void *copy;         /* in the memory of MPI_Buffer_attach, or NULL */
 };
 
 /* Open MPI's request comes first: debuggers read it in the base's free lists. */
@@ -198,15 +198,16 @@ static inline size_t pml_data_size(const ompi_datatype_t *type, size_t count)
     return type->super.size * count;
 }
 
-/* A buffer of ours for a message whose bytes do not lie in one piece; the packed bytes of a
- * send are in it.  Open MPI's error. */
-int pml_data_pack(struct pml_own *own, const void *buf, size_t count,
-                  const ompi_datatype_t *type, bool is_buffered);
-int pml_data_room(struct pml_own *own, size_t size);
-/* received bytes go where the user wants them. */
-int pml_data_unpack(struct pml_own *own, void *buf, size_t count, const ompi_datatype_t *type,
-                    size_t received);
-void pml_data_release(struct pml_own *own);
+/* Through Open MPI's convertor, which is the request's: what the library is told. */
+void pml_data_send(mca_pml_base_request_t *base, struct pml_own *own, const void *buf,
+                   size_t count, const ompi_datatype_t *type, struct mbx_layout *layout);
+void pml_data_recv(mca_pml_base_request_t *base, struct pml_own *own, void *buf, size_t count,
+                   const ompi_datatype_t *type, struct mbx_layout *layout);
+/* A packed copy for MPI_Bsend; Open MPI's error. */
+int pml_data_buffer(mca_pml_base_request_t *base, struct pml_own *own, const void *buf,
+                    size_t count, const ompi_datatype_t *type);
+/* The message has left, or has come. */
+void pml_data_release(mca_pml_base_request_t *base, struct pml_own *own);
 
 /* ---- send.c, recv.c, probe.c, persistent.c ---- */
 

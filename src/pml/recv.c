@@ -11,25 +11,23 @@
 
 static_assert(sizeof(void *) == sizeof(mbx_message), "a message's handle is kept in a pointer");
 
-/* Where the bytes are to be written; Open MPI's error. */
-static inline int recv_room(pml_recv_t *recv, void *buf, size_t count,
-                            const ompi_datatype_t *type, size_t size, void **bytes)
+/* Where the bytes are to be written. */
+static inline void recv_room(pml_recv_t *recv, void *buf, size_t count,
+                             const ompi_datatype_t *type, struct mbx_options *options,
+                             struct mbx_layout *layout, void **bytes)
 {
-    int err;
-
-    if (likely(pml_data_is_flat(type, count))) {
-        *bytes = pml_data_flat(buf, type);
-        return OMPI_SUCCESS;
-    }
-    err = pml_data_room(&recv->own, size);
-    *bytes = recv->own.temporary;
-    return err;
+    *bytes = pml_data_flat(buf, type);
+    if (likely(pml_data_is_flat(type, count)))
+        return;
+    pml_data_recv(&recv->super.req_base, &recv->own, buf, count, type, layout);
+    options->flags = MBX_LAYOUT;
+    options->layout = layout;
+    *bytes = NULL;
 }
 
 static OUT_OF_LINE int recv_failed(pml_recv_t *recv, int err)
 {
-    if (recv->own.temporary != NULL)
-        pml_data_release(&recv->own);
+    pml_data_release(&recv->super.req_base, &recv->own);
     return pml_error(err);
 }
 
@@ -37,17 +35,16 @@ static inline int recv_go(pml_recv_t *recv, void *buf, size_t count, ompi_dataty
                           int src, int tag, ompi_communicator_t *comm)
 {
     struct mbx_options options = {.user = recv};
-    size_t size = pml_data_size(type, count);
+    struct mbx_layout layout;
     struct pml_wanted wanted;
     void *bytes;
     int err = pml_comm_wanted(comm, src, tag, &wanted);
 
-    if (likely(err == OMPI_SUCCESS))
-        err = recv_room(recv, buf, count, type, size, &bytes);
     if (unlikely(err != OMPI_SUCCESS))
         return err;
+    recv_room(recv, buf, count, type, &options, &layout, &bytes);
     err = mbx_recv(pml.ep, wanted.source, wanted.context_id, wanted.tag, wanted.ignore, bytes,
-                   size, &options, &recv->own.handle);
+                   pml_data_size(type, count), &options, &recv->own.handle);
     return likely(err == 0) ? OMPI_SUCCESS : recv_failed(recv, err);
 }
 
@@ -104,14 +101,13 @@ static int recv_take_message(pml_recv_t *recv, void *buf, size_t count, ompi_dat
                              const ompi_message_t *message)
 {
     struct mbx_options options = {.user = recv};
-    size_t size = pml_data_size(type, count);
+    struct mbx_layout layout;
     void *bytes;
-    int err = recv_room(recv, buf, count, type, size, &bytes);
+    int err;
 
-    if (err != OMPI_SUCCESS)
-        return err;
-    err = mbx_mrecv(pml.ep, (mbx_message)(uintptr_t)message->req_ptr, bytes, size, &options,
-                    &recv->own.handle);
+    recv_room(recv, buf, count, type, &options, &layout, &bytes);
+    err = mbx_mrecv(pml.ep, (mbx_message)(uintptr_t)message->req_ptr, bytes,
+                    pml_data_size(type, count), &options, &recv->own.handle);
     return err == 0 ? OMPI_SUCCESS : recv_failed(recv, err);
 }
 
@@ -154,21 +150,16 @@ int pml_recv_start(pml_recv_t *recv)
                    base->req_tag, base->req_comm);
 }
 
-/* An error, or bytes that are to be unpacked. */
-static OUT_OF_LINE void recv_settle(pml_recv_t *recv, const struct mbx_completion *completion)
+static OUT_OF_LINE void recv_ended(pml_recv_t *recv, int error)
 {
     mca_pml_base_request_t *base = &recv->super.req_base;
     ompi_status_public_t *status = &base->req_ompi.req_status;
 
-    if (recv->own.temporary != NULL &&
-        pml_data_unpack(&recv->own, base->req_addr, base->req_count, base->req_datatype,
-                        completion->received) != OMPI_SUCCESS)
-        status->MPI_ERROR = MPI_ERR_OTHER;
-    if (completion->error == -ECANCELED)
+    pml_data_release(base, &recv->own);
+    if (error == -ECANCELED)
         status->_cancelled = 1;
-    else if (completion->error != 0)
-        status->MPI_ERROR =
-            pml_error_of_rank(base->req_comm, status->MPI_SOURCE, completion->error);
+    else if (error != 0)
+        status->MPI_ERROR = pml_error_of_rank(base->req_comm, status->MPI_SOURCE, error);
 }
 
 void pml_recv_completed(pml_recv_t *recv, const struct mbx_completion *completion)
@@ -181,6 +172,6 @@ void pml_recv_completed(pml_recv_t *recv, const struct mbx_completion *completio
                              : pml_comm_rank(base->req_comm, &completion->status);
     status->MPI_TAG = (int)(uint32_t)completion->status.tag;
     status->_ucount = completion->received;
-    if (unlikely(completion->error != 0) || unlikely(recv->own.temporary != NULL))
-        recv_settle(recv, completion);
+    if (unlikely(completion->error != 0) || unlikely(recv->own.is_converted))
+        recv_ended(recv, completion->error);
 }

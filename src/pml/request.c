@@ -29,8 +29,9 @@ static void request_open(mca_pml_base_request_t *base, struct pml_own *own,
     /* a debugger takes what was never used for free */
     base->req_pml_complete = true;
     base->req_free_called = true;
-    own->temporary = NULL;
-    own->is_of_buffer = false;
+    OBJ_CONSTRUCT(&base->req_convertor, opal_convertor_t);
+    own->copy = NULL;
+    own->is_converted = false;
 }
 
 static void send_construct(pml_send_t *send)

@@ -14,12 +14,17 @@ static_assert(MCA_PML_BASE_SEND_STANDARD > MCA_PML_BASE_SEND_READY &&
                   MCA_PML_BASE_SEND_READY > MCA_PML_BASE_SEND_BUFFERED,
               "ready and standard sends are told by one comparison");
 
-/* The bytes leave, or are on their way: 1; 0; Open MPI's error. */
-static inline int send_bytes(pml_send_t *send, const void *bytes, size_t size, int dst, int tag,
+/* The bytes leave, or are on their way: 1; 0; Open MPI's error.  layout: or NULL, they lie at
+ * bytes. */
+static inline int send_bytes(pml_send_t *send, const void *bytes, size_t size,
+                             const struct mbx_layout *layout, int dst, int tag,
                              bool is_synchronous, ompi_communicator_t *comm)
 {
     const struct pml_comm *own = pml_comm_of(comm);
-    struct mbx_options options = {.user = send, .data = own->rank, .flags = MBX_AT_ONCE};
+    struct mbx_options options = {.user = send,
+                                  .data = own->rank,
+                                  .flags = MBX_AT_ONCE | (layout != NULL ? MBX_LAYOUT : 0u),
+                                  .layout = layout};
     uint32_t peer;
     int rc = pml_comm_peer(comm, dst, &peer);
 
@@ -32,19 +37,27 @@ static inline int send_bytes(pml_send_t *send, const void *bytes, size_t size, i
     return likely(rc >= 0) ? rc : pml_error(rc);
 }
 
-/* Whatever has to be packed first.  As send_bytes(). */
+/* What is packed, in pieces or before.  As send_bytes(). */
 static OUT_OF_LINE int send_packed(pml_send_t *send, const void *buf, size_t count,
                                    ompi_datatype_t *type, int dst, int tag,
                                    mca_pml_base_send_mode_t mode, ompi_communicator_t *comm)
 {
-    int rc = pml_data_pack(&send->own, buf, count, type, mode == MCA_PML_BASE_SEND_BUFFERED);
+    mca_pml_base_request_t *base = &send->super.req_base;
+    bool is_buffered = mode == MCA_PML_BASE_SEND_BUFFERED;
+    struct mbx_layout layout;
+    int rc = OMPI_SUCCESS;
 
+    if (is_buffered)
+        rc = pml_data_buffer(base, &send->own, buf, count, type);
+    else
+        pml_data_send(base, &send->own, buf, count, type, &layout);
     if (rc != OMPI_SUCCESS)
         return rc;
-    rc = send_bytes(send, send->own.temporary, pml_data_size(type, count), dst, tag,
+    rc = send_bytes(send, send->own.copy, pml_data_size(type, count),
+                    is_buffered ? NULL : &layout, dst, tag,
                     mode == MCA_PML_BASE_SEND_SYNCHRONOUS, comm);
     if (rc != 0)
-        pml_data_release(&send->own);
+        pml_data_release(base, &send->own);
     return rc;
 }
 
@@ -54,8 +67,8 @@ static inline int send_go(pml_send_t *send, const void *buf, size_t count,
 {
     if (unlikely(mode == MCA_PML_BASE_SEND_BUFFERED) || !pml_data_is_flat(type, count))
         return send_packed(send, buf, count, type, dst, tag, mode, comm);
-    return send_bytes(send, pml_data_flat(buf, type), pml_data_size(type, count), dst, tag,
-                      mode == MCA_PML_BASE_SEND_SYNCHRONOUS, comm);
+    return send_bytes(send, pml_data_flat(buf, type), pml_data_size(type, count), NULL, dst,
+                      tag, mode == MCA_PML_BASE_SEND_SYNCHRONOUS, comm);
 }
 
 /* MPI never sees the request: it is freed from the beginning. */
@@ -101,8 +114,8 @@ static inline int send_at_once(pml_send_t *spare, const void *buf, size_t count,
                                ompi_datatype_t *type, int dst, int tag,
                                mca_pml_base_send_mode_t mode, ompi_communicator_t *comm)
 {
-    int rc = send_bytes(spare, pml_data_flat(buf, type), pml_data_size(type, count), dst, tag,
-                        false, comm);
+    int rc = send_bytes(spare, pml_data_flat(buf, type), pml_data_size(type, count), NULL, dst,
+                        tag, false, comm);
 
     if (unlikely(rc == 0)) {
         pml_request_begin(&spare->super.req_base, &spare->own);
@@ -199,8 +212,7 @@ void pml_send_completed(pml_send_t *send, const struct mbx_completion *completio
 {
     mca_pml_base_request_t *base = &send->super.req_base;
 
-    if (unlikely(send->own.temporary != NULL))
-        pml_data_release(&send->own);
+    pml_data_release(base, &send->own);
     base->req_ompi.req_status._ucount = completion->received;
     if (unlikely(completion->error != 0))
         base->req_ompi.req_status.MPI_ERROR =

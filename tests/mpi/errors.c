@@ -186,6 +186,81 @@ static void pieces_are_packed(MPI_Comm pair, int self)
     MPI_Type_free(&column);
 }
 
+/* The bytes of count elements at buf, one behind the other; free(). */
+static unsigned char *packed(const void *buf, int count, MPI_Datatype type, int *size)
+{
+    unsigned char *bytes;
+    int at = 0;
+
+    MPI_Pack_size(count, type, MPI_COMM_WORLD, size);
+    bytes = calloc(1, (size_t)*size + 1);
+    MPI_Pack(buf, count, type, bytes, *size, &at, MPI_COMM_WORLD);
+    *size = at;
+    return bytes;
+}
+
+static void expect_bytes(const void *got, const void *want, int size)
+{
+    for (int i = 0; i < size; i++)
+        CHECK_EQUAL(((const unsigned char *)got)[i], ((const unsigned char *)want)[i]);
+}
+
+/* Sent as such elements; received as bytes, as elements, and half of it. */
+static void elements_arrive(MPI_Comm pair, int self, int count, MPI_Datatype type)
+{
+    unsigned char *want, *got;
+    MPI_Status status;
+    int size;
+
+    pattern_fill(out, LONG, 17);
+    want = packed(out, count, type, &size);
+    if (self == 0) {
+        MPI_Send(out, count, type, 1, 12, pair);
+        MPI_Ssend(out, count, type, 1, 12, pair);
+        MPI_Ssend(out, count, type, 1, 12, pair);
+    } else {
+        MPI_Recv(in, size, MPI_BYTE, 0, 12, pair, MPI_STATUS_IGNORE);
+        expect_bytes(in, want, size);
+        memset(in, 0, sizeof in);
+        MPI_Recv(in, count, type, 0, 12, pair, &status);
+        got = packed(in, count, type, &size);
+        expect_bytes(got, want, size);
+        free(got);
+        memset(in, 0, sizeof in);
+        CHECK_EQUAL(class_of(MPI_Recv(in, count / 2, type, 0, 12, pair, &status)),
+                    MPI_ERR_TRUNCATE);
+        got = packed(in, count / 2, type, &size);
+        expect_bytes(got, want, size);
+        free(got);
+    }
+    free(want);
+}
+
+static void all_kinds_of_elements_arrive(MPI_Comm pair, int self)
+{
+    int lengths[3] = {1, 3, 5}, places[3] = {2, 4, 9}, sizes[2] = {20, 30}, parts[2] = {7, 11},
+        from[2] = {4, 9};
+    MPI_Aint bytes[3] = {0, 12, 21};
+    MPI_Datatype kinds[3] = {MPI_DOUBLE, MPI_CHAR, MPI_SHORT}, types[4];
+    static const int most[4] = {500, 1500, 4000, 70};
+
+    MPI_Type_vector(10, 3, 7, MPI_INT, &types[0]);
+    MPI_Type_indexed(3, lengths, places, MPI_SHORT, &types[1]);
+    MPI_Type_create_struct(3, lengths, bytes, kinds, &types[2]);
+    MPI_Type_create_subarray(2, sizes, parts, from, MPI_ORDER_C, MPI_INT, &types[3]);
+    for (int i = 0; i < 4; i++) {
+        MPI_Aint lower, extent;
+
+        MPI_Type_commit(&types[i]);
+        MPI_Type_get_extent(types[i], &lower, &extent);
+        CHECK(extent * most[i] <= LONG);
+        elements_arrive(pair, self, 2, types[i]);
+        elements_arrive(pair, self, most[i] / 10, types[i]);
+        elements_arrive(pair, self, most[i], types[i]);
+        MPI_Type_free(&types[i]);
+    }
+}
+
 static void what_is_left_is_gone(MPI_Comm pair, int self)
 {
     for (int i = 0; i < 20; i++) {
@@ -228,6 +303,7 @@ int main(int argc, char **argv)
         buffered_sends_leave_their_buffer(pair, self);
         persistent_requests_start_again(pair, self);
         pieces_are_packed(pair, self);
+        all_kinds_of_elements_arrive(pair, self);
         what_is_left_is_gone(pair, self);
     }
     MPI_Comm_free(&pair);
