@@ -104,6 +104,7 @@ check() {
 test_static() {
     checks=static
     check scripts/check/layers
+    check scripts/check/owners
     if [ -d build-test/gcc/libmatchbox_internal.a.p ]; then
         check scripts/check/calls build-test/gcc
     fi

@@ -102,7 +102,45 @@ static inline void ep_wake_sleeper(struct mbx_ep *ep)
     ep->wait.wakeup_pending = ep->wait.is_stirred = true;
     ep->progress.due |= DUE_MOVE;
 }
+/* ---- progress.h, wait.h: for who makes work ---- */
+
+/* What this moves is moved in each round from now on, until its node leaves the list. */
+static inline void progress_add(struct mbx_ep *ep, struct work *work)
+{
+    list_add_tail(&ep->progress.works, &work->node);
+}
+
+/* The protocol of req has work, from the next round on. */
+static inline void progress_activate(struct mbx_ep *ep, struct request *req)
+{
+    list_add_tail(&ep->progress.active, &req->queue);
+}
+
+/* There is an entry that the user has not read. */
+static inline void progress_has_entry(struct mbx_ep *ep)
+{
+    ep->progress.due |= DUE_READ;
+}
+
+/* The next round looks at what is looked at seldom. */
+static inline void progress_look_soon(struct mbx_ep *ep)
+{
+    ep->progress.rounds = PROGRESS_LOOK_AROUND;
+}
+
+/* An awaited request is complete, or there is something else that those who wait are to see. */
+static inline void wait_wake(struct mbx_ep *ep)
+{
+    ep->wait.wakeup_pending = true;
+}
+
 /* ---- request.h ---- */
+
+/* So many more messages that nobody will ask for have not left. */
+static inline void request_count_injected(struct mbx_ep *ep, int count)
+{
+    ep->requests.injected += (uint32_t)count;
+}
 
 /* Makes what pool_take() gave a request of this kind. */
 static inline void request_init(struct mbx_ep *ep, struct request *req, enum mbx_queue kind,
@@ -166,6 +204,32 @@ static inline bool peer_is_used(const struct mbx_ep *ep, uint32_t number)
 static inline int peer_use(struct mbx_ep *ep, uint32_t number)
 {
     return likely(peer_is_used(ep, number)) ? 0 : peer_make(ep, number);
+}
+
+/* A read from it has failed for good. */
+static inline void peer_cannot_read(struct peer *peer)
+{
+    peer->path.can_read = false;
+}
+
+static inline void peer_cannot_write(struct peer *peer)
+{
+    peer->path.can_write = false;
+}
+
+/* ---- outq.h ---- */
+
+/* req, whose first packet has not left, is about to be pushed. */
+static inline void outq_leaving(struct peer *peer, struct request *req)
+{
+    req->flags |= REQUEST_LEAVING;
+    peer->outq.leaving++;
+}
+
+/* That is owed no longer. */
+static inline void outq_forgive(struct peer *peer, unsigned what)
+{
+    peer->outq.owes &= (uint8_t)~what;
 }
 
 /* ---- liveness.h ---- */

@@ -29,15 +29,15 @@ void failure_add(struct mbx_ep *ep, struct peer *peer)
         peer_get(ep, ep->failures.last)->health.next_failed = peer->number;
     ep->failures.last = peer->number;
     ep->failures.count++;
-    ep->modules.watched_from =
-        0; /* so that recv.c asks for those that are posted from now on */
+    module_watch(ep, 0); /* so that recv.c asks for those that are posted from now on */
 }
 
 void failure_unnotified(struct mbx_ep *ep, struct request *req)
 {
     req->flags &= (uint32_t)~REQUEST_NOTIFIED;
-    ep->failures.is_unnotified = ep->wait.wakeup_pending = true;
-    ep->progress.due |= DUE_READ;
+    ep->failures.is_unnotified = true;
+    wait_wake(ep);
+    progress_has_entry(ep);
 }
 
 int failure_notify(struct request *req)

@@ -163,7 +163,6 @@ void liveness_look(struct mbx_ep *ep)
     struct liveness liveness = {.ep = ep};
     bool found = false, had_seen_all = ep->liveness.has_seen_all;
 
-    ep->progress.rounds = 0;
     if (now_ns - ep->liveness.last_ns < (uint64_t)liveness_ns(ep))
         return;
     ep->liveness.last_ns = now_ns;

@@ -46,6 +46,11 @@ void module_register(struct mbx_ep *ep)
         register_controls(ep, (*m)->controls);
 }
 
+void module_watch(struct mbx_ep *ep, size_t from)
+{
+    ep->modules.watched_from = min_size(ep->modules.watched_from, from);
+}
+
 /* ---- from open to close ---- */
 
 int module_open(struct mbx_ep *ep)

@@ -165,6 +165,9 @@ struct ep_modules {
 /* Enters the tables of ep->modules.list. */
 void module_register(struct mbx_ep *ep);
 
+/* Some module is to be told of receives with so much room. */
+void module_watch(struct mbx_ep *ep, size_t from);
+
 /* ---- what calls the hook of that name of every module ---- */
 
 /* 0; or the first error, and those before are closed again. */

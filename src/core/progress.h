@@ -46,8 +46,7 @@ struct ep_progress {
     struct list works;    /* of modules: work.node */
 };
 
-/* Rounds from one look at what is looked at seldom to the next; set ep->progress.rounds to have
- * one now. */
+/* Rounds from one look at what is looked at seldom to the next. */
 #define PROGRESS_LOOK_AROUND 64
 /* Which part of the transport is in use now. */
 void progress_polled(struct mbx_ep *ep);

@@ -42,7 +42,7 @@ static inline void request_is_complete(struct mbx_ep *ep, struct request *req, i
 {
     req->state = REQUEST_COMPLETE;
     req->completion.error = error;
-    ep->progress.due |= DUE_READ;
+    progress_has_entry(ep);
 }
 
 /* request_complete() for a request that failed, is silent or internal, is awaited, or has
@@ -59,7 +59,7 @@ static OUT_OF_LINE void request_complete_rest(struct mbx_ep *ep, struct request 
     if (req->flags & REQUEST_ANNOUNCED)
         proto->ended(ep, req);
     if (req->flags & REQUEST_AWAITED)
-        ep->wait.wakeup_pending = true;
+        wait_wake(ep);
     assert(ep->requests.injected != 0 || !(req->flags & REQUEST_INTERNAL) ||
            !request_is_send(req));
     ep->requests.injected -= (req->flags & REQUEST_INTERNAL) && request_is_send(req);

@@ -130,7 +130,7 @@ static int wait_sleep(struct mbx_ep *ep, const struct waiter *w)
 
     if (liveness_is_on(ep) && (left_ns < 0 || left_ns > liveness_ns(ep)))
         left_ns = liveness_ns(ep);
-    ep->progress.rounds = PROGRESS_LOOK_AROUND; /* look around as soon as we are awake */
+    progress_look_soon(ep); /* look around as soon as we are awake */
     ep->wait.is_stirred = false;
     err = module_sleep(ep, left_ns);
     ep->stats.sleeps++;

@@ -234,7 +234,7 @@ static int endpoint_drain(struct mbx_ep *ep)
         if (progress_round(ep) == 0) {
             left = ep->settings.close_timeout_ns - gone;
             module_sleep(ep, (int64_t)min_size(left, (size_t)liveness_ns(ep)));
-            ep->progress.rounds = PROGRESS_LOOK_AROUND; /* look whether they are still there */
+            progress_look_soon(ep); /* look whether they are still there */
         }
     }
     return 0;

@@ -676,7 +676,7 @@ static int on_open(struct mbx_ep *ep)
     ep->offload = mem_calloc(1, sizeof *ep->offload);
     if (ep->offload == NULL)
         return -ENOMEM;
-    ep->modules.watched_from = 0;
+    module_watch(ep, 0);
     err = offload_start(ep, &ep->net.config);
     if (err != 0) {
         LOG_ERROR("cannot start the matching device: %s", mbx_strerror(err));
@@ -685,7 +685,7 @@ static int on_open(struct mbx_ep *ep)
         return err;
     }
     ep->offload->work = (struct work){.run = offload_poll};
-    list_add_tail(&ep->progress.works, &ep->offload->work.node);
+    progress_add(ep, &ep->offload->work);
     return 0;
 }
 

@@ -89,6 +89,26 @@ static inline void credit_return(struct peer *peer, uint64_t size)
     peer->credit.payload += credit_eager(size);
 }
 
+/* No send leaves by this credit until it is brought back.  How many envelopes. */
+static inline uint64_t credit_put_away(struct peer *peer)
+{
+    uint64_t envelopes = peer->credit.envelopes;
+
+    peer->credit.envelopes = 0;
+    return envelopes;
+}
+
+static inline void credit_bring_back(struct peer *peer, uint64_t envelopes)
+{
+    peer->credit.envelopes += envelopes;
+}
+
+/* The peer is gone: sends to it are not to wait. */
+static inline void credit_without_end(struct peer *peer)
+{
+    peer->credit.envelopes = CREDIT_UNLIMITED;
+}
+
 /* As credit_take() of req, whatever its protocol; without payload credit it becomes a
  * rendezvous. */
 bool credit_take_request(struct mbx_ep *ep, struct peer *peer, struct request *req);

@@ -230,7 +230,7 @@ void rndv_read_failed(struct mbx_ep *ep, struct request *req, int error)
     ep->stats.read_fallbacks++;
     if (error != -ENOTSUP || !peer->path.can_read)
         return;
-    peer->path.can_read = false;
+    peer_cannot_read(peer);
     LOG_INFO("the memory of peer %u cannot be read, long messages are copied through the "
              "transport",
              req->peer);
@@ -267,7 +267,7 @@ void rndv_read_alone(struct mbx_ep *ep, struct request *req)
     if (err == 0 && req->done == req->total) {
         rndv_received(ep, req, MBX_RNDV_READ);
     } else if (err == 0 || err == -EAGAIN) {
-        list_add_tail(&ep->progress.active, &req->queue);
+        progress_activate(ep, req);
     } else if (err != -EINPROGRESS) {
         rndv_read_failed(ep, req, err);
         rndv_ask(ep, req);
@@ -293,7 +293,7 @@ static void on_read(struct mbx_ep *ep, struct request *req, int error)
     assert(req->done < req->total);
     req->done += rndv_chunk_size(ep, req, req->total);
     proto_move(ep, req, RNDV_READ);
-    list_add_tail(&ep->progress.active, &req->queue);
+    progress_activate(ep, req);
     ep_wake_sleeper(ep);
 }
 

@@ -101,7 +101,7 @@ void rndv_read_pieces(struct mbx_ep *ep, struct request *req)
     if (err == 0 && is_over) {
         rndv_received(ep, req, MBX_RNDV_READ);
     } else if (err == 0 || err == -EAGAIN) {
-        list_add_tail(&ep->progress.active, &req->queue);
+        progress_activate(ep, req);
     } else if (err != -EINPROGRESS) {
         pieces_settle(ep, req->pieces);
         rndv_read_failed(ep, req, err);
@@ -115,7 +115,7 @@ static void on_read(struct mbx_ep *ep, struct request *req, int error)
     if (error == 0)
         has_read(req, req->pieces->asked);
     proto_move(ep, req, PIECES_READ);
-    list_add_tail(&ep->progress.active, &req->queue);
+    progress_activate(ep, req);
     ep_wake_sleeper(ep);
 }
 

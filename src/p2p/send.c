@@ -128,8 +128,7 @@ int send_first(struct mbx_ep *ep, struct peer *peer, struct request *req)
 
     if (err != -EAGAIN)
         return err;
-    req->flags |= REQUEST_LEAVING;
-    peer->outq.leaving++;
+    outq_leaving(peer, req);
     outq_push(ep, peer, req);
     return 0;
 }
@@ -468,14 +467,14 @@ static OUT_OF_LINE int inject_copy(struct mbx_ep *ep, struct peer *peer, uint32_
     if (size != 0)
         memcpy(copy, buf, size);
     send_describe(ep, req, peer, context_id, tag, size, &options);
-    ep->requests.injected++; /* request_complete() takes it off */
+    request_count_injected(ep, 1); /* request_complete() takes it off */
     err = send_travel(ep, req, peer, copy, REQUEST_INTERNAL | REQUEST_COPIED);
     if (err < 0)
         goto drop_request;
     return 0;
 
 drop_request:
-    ep->requests.injected--;
+    request_count_injected(ep, -1);
     request_drop(ep, req);
 free_copy:
     mem_free(copy);

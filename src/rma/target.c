@@ -138,7 +138,7 @@ static void job_chunk_failed(struct mbx_ep *ep, struct request *job, int err)
 {
     ep->stats.served_fallbacks++;
     if (err == -ENOTSUP)
-        peer_get(ep, job->peer)->path.can_read = false;
+        peer_cannot_read(peer_get(ep, job->peer));
     job->remote.address = job->remote.key = 0;
 }
 
@@ -293,8 +293,8 @@ static void job_end(struct mbx_ep *ep, struct request *job, int err)
     else
         job->flags |= REQUEST_INTERNAL;
     job->completion.received = job->total;
-    ep->wait.wakeup_pending |=
-        is_well; /* whoever waits for its effect, by a counter or by looking */
+    if (is_well)
+        wait_wake(ep); /* whoever waits for its effect, by a counter or by looking */
     request_complete(ep, job, 0);
 }
 
@@ -556,7 +556,7 @@ static int on_access(struct mbx_ep *ep, struct peer *peer, const struct wire_pac
     all->job_count++;
     if (!is_first)
         return 0;
-    list_add_tail(&ep->progress.works, &all->serving.node);
+    progress_add(ep, &all->serving);
     ep_wake_sleeper(ep);
     target_peer(ep, all);
     return 0;

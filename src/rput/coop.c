@@ -172,13 +172,14 @@ static void coop_read(struct mbx_ep *ep, struct request *req)
                   ? rndv_read_chunk(ep, req, req->coop.from, COOP_READ_WAIT)
                   : 0;
 
+    assert(err == -EINPROGRESS || request_has(req, PART_COOP));
     ep_wake_sleeper(ep); /* also if the transport goes on with it */
     if (err == -EINPROGRESS)
         return;
     if (err != 0 && err != -EAGAIN) {
         read_failed(ep, req, err);
     } else if (err == -EAGAIN || req->done < req->coop.from) {
-        list_add_tail(&ep->progress.active, &req->queue);
+        progress_activate(ep, req);
     } else if (join(ep, req, false)) {
         proto_move(ep, req, RNDV_READ);
         rndv_read_alone(ep, req);
@@ -194,7 +195,7 @@ static void on_io_done(struct mbx_ep *ep, struct request *req, int error)
         return;
     }
     req->done += rndv_chunk_size(ep, req, req->coop.from);
-    list_add_tail(&ep->progress.active, &req->queue);
+    progress_activate(ep, req);
     ep_wake_sleeper(ep);
 }
 

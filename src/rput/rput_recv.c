@@ -65,7 +65,7 @@ static int on_open(struct mbx_ep *ep)
     if (ep->credit.window == 0 || ep->credit.window >= CREDIT_UNLIMITED)
         return 0; /* credit would say nothing of what is under way */
     ep->rput.from = s->tuning.rput_size;
-    ep->modules.watched_from = min_size(ep->modules.watched_from, ep->rput.from);
+    module_watch(ep, ep->rput.from);
     return 0;
 }
 

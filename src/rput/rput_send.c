@@ -55,7 +55,7 @@
 /* Our credit, while a send is compared, or for good. */
 static void credit_fetch(struct peer *peer)
 {
-    peer->credit.envelopes += peer->rput->envelopes;
+    credit_bring_back(peer, peer->rput->envelopes);
     peer->rput->envelopes = 0;
 }
 
@@ -63,8 +63,7 @@ static void credit_put_aside(struct peer *peer)
 {
     if (peer->rput->count == 0)
         return;
-    peer->rput->envelopes = peer->credit.envelopes;
-    peer->credit.envelopes = 0;
+    peer->rput->envelopes = credit_put_away(peer);
 }
 
 static int on_credit_came(struct mbx_ep *ep, struct peer *peer, uint64_t envelopes)
@@ -241,7 +240,7 @@ static void rput_stop(struct mbx_ep *ep, struct peer *peer, struct request *req,
     req->flags |= REQUEST_STOPPED;
     req->protocol = peer_rndv(peer);
     if (err == -ENOTSUP && peer->path.can_write) {
-        peer->path.can_write = false;
+        peer_cannot_write(peer);
         rput_drop(peer);
         LOG_INFO("the memory of peer %u cannot be written, long messages are fetched by it",
                  peer->number);
@@ -362,7 +361,7 @@ static int rput_step(struct mbx_ep *ep, struct request *req)
         return 0;
     }
     proto_move(ep, req, RPUT_WRITING);
-    list_add_tail(&ep->progress.active, &req->queue);
+    progress_activate(ep, req);
     ep_wake_sleeper(ep);
     return 0;
 }
@@ -397,7 +396,7 @@ void rput_write(struct mbx_ep *ep, struct request *req)
     else if (is_over(req))
         rput_finish(ep, peer, req);
     else
-        list_add_tail(&ep->progress.active, &req->queue);
+        progress_activate(ep, req);
 }
 
 /* req has its receive.  As send_first(). */

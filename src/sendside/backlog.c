@@ -111,8 +111,7 @@ static void backlog_begin(struct mbx_ep *ep, struct peer *peer)
     module_deferring(ep, peer);
     peer->sendside.is_deferred = true;
     backlog->is_peeked = false;
-    backlog->envelopes = peer->credit.envelopes;
-    peer->credit.envelopes = 0;
+    backlog->envelopes = credit_put_away(peer);
     ep->stats.deferrals++;
     backlog_ask(ep, peer, 0);
 }
@@ -146,7 +145,7 @@ static void backlog_leave(struct mbx_ep *ep, struct peer *peer)
     rtr_drop_all(ep, backlog);
     backlog->lost_count = 0;
     peer->sendside.is_deferred = false;
-    peer->credit.envelopes = backlog->envelopes;
+    credit_bring_back(peer, backlog->envelopes);
     backlog->envelopes = 0;
     while (!list_is_empty(&backlog->sends)) {
         struct request *req = request_of_queue(backlog->sends.next);
@@ -164,7 +163,7 @@ static void backlog_leave(struct mbx_ep *ep, struct peer *peer)
         return;
     }
     backlog_table_end(ep, backlog);
-    peer->outq.owes &= (uint8_t)~OWES_DEFER; /* it does not have to know any more */
+    outq_forgive(peer, OWES_DEFER); /* it does not have to know any more */
 }
 
 /* Compares and sends as far as it can be done now. */
@@ -537,7 +536,7 @@ static void on_gone(struct mbx_ep *ep, struct peer *peer, int error, bool is_new
         backlog_remove(ep, backlog, req);
         request_complete(ep, req, error);
     }
-    peer->credit.envelopes = CREDIT_UNLIMITED; /* so that the next ones fail at once */
+    credit_without_end(peer); /* so that the next ones fail at once */
 }
 
 /* ---- as a protocol: when a peer is gone the module ends all its sends at once ---- */

@@ -165,6 +165,7 @@ int backlog_claim_step(struct mbx_ep *ep, struct request *req)
     };
     int err;
 
+    assert(request_has(req, PART_DEFERRED));
     assert(req->state == BACKLOG_CLAIM);
     if (payload < req->size) {
         if (req->protocol <= MBX_BOUNCE)

@@ -79,7 +79,7 @@ static struct receiver *receiver_make(struct mbx_ep *ep)
              (recv = mbx_match_next_recv(&ep->contexts.table[i]->match, recv)) != NULL;)
             open_add(ep, receiver, container_of(recv, struct request, match));
     ep->sendside.receiver = receiver;
-    ep->modules.watched_from = 0;
+    module_watch(ep, 0);
     return receiver;
 }
 
@@ -109,7 +109,7 @@ static void deferrer_end(struct mbx_ep *ep, struct deferrer *deferrer)
         return;
     deferrer->peer->sendside.defers = false;
     deferrer->is_asked = deferrer->is_answered = false;
-    deferrer->peer->outq.owes &= (uint8_t) ~(OWES_RTR | OWES_PEEK);
+    outq_forgive(deferrer->peer, OWES_RTR | OWES_PEEK);
     list_remove(&deferrer->node);
     if (list_is_empty(&ep->sendside.receiver->deferrers))
         module_extra_credit(ep);
