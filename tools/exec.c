@@ -49,6 +49,8 @@ static const char usage[] =
     "  -t, --through=WAY  how Open MPI reaches Matchbox: pml, by its own component, or "
     "provider,\n"
     "                     through libfabric (default: pml where it can be loaded)\n"
+    "  -s, --summary      each rank says how it runs, and in the end what was matched (by the\n"
+    "                     component alone; the provider has MBX_STATS_FILE)\n"
     "  -f, --force        override what is set already\n"
     "  -p, --print        print the variables instead, as lines for a shell, with a new key\n"
     "  -v, --verbose      say which way is taken, which variables are set, and which were "
@@ -62,14 +64,17 @@ static const char usage[] =
     "FI_PROVIDER\n"
     "-x MBX_KEY.\n";
 
-static const struct option options[] = {
-    {"through", required_argument, NULL, 't'}, {"force", no_argument, NULL, 'f'},
-    {"print", no_argument, NULL, 'p'},         {"verbose", no_argument, NULL, 'v'},
-    {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0}};
+static const struct option options[] = {{"summary", no_argument, NULL, 's'},
+                                        {"through", required_argument, NULL, 't'},
+                                        {"force", no_argument, NULL, 'f'},
+                                        {"print", no_argument, NULL, 'p'},
+                                        {"verbose", no_argument, NULL, 'v'},
+                                        {"help", no_argument, NULL, 'h'},
+                                        {NULL, 0, NULL, 0}};
 
 struct arguments {
     enum exec_way way;
-    bool force, print, verbose;
+    bool force, print, verbose, summary;
 };
 
 /* What the command gets. */
@@ -291,10 +296,11 @@ static int read_arguments(const struct tool *tool, int argc, char **argv,
 {
     int option, status = 0;
 
-    while ((option = tool_option(tool, argc, argv, "+:t:fpvh", options, &status)) >= 0) {
+    while ((option = tool_option(tool, argc, argv, "+:t:sfpvh", options, &status)) >= 0) {
         args->force = args->force || option == 'f';
         args->print = args->print || option == 'p';
         args->verbose = args->verbose || option == 'v';
+        args->summary = args->summary || option == 's';
         if (option == 't' && (status = read_way(tool, optarg, &args->way)) != 0)
             return status;
     }
@@ -328,6 +334,8 @@ static int run(const struct tool *tool, int argc, char **argv)
         return status < 0 ? TOOL_DONE : status;
     if (!parameters_are_right(tool) || !set_up(tool, &args, &s) || make_key(tool, &s) < 0)
         return TOOL_FAILED;
+    if (args.summary)
+        add(&s, "MBX_LOG_LEVEL", "info", NULL, false);
     if (args.print)
         return print_variables(&s);
     if (!args.force && !exec_site_allows(tool, s.variables, s.count))

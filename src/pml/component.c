@@ -87,6 +87,7 @@ static int component_finalize(void)
     if (pml.ep == NULL)
         return OMPI_SUCCESS;
     pml_progress_close();
+    pml_tell_end();
     mbx_close(pml.ep);
     pml.ep = NULL;
     return OMPI_SUCCESS;
@@ -99,7 +100,11 @@ static int module_enable(bool enable)
     if (!enable)
         return OMPI_SUCCESS;
     err = pml_requests_open();
-    return err == OMPI_SUCCESS ? pml_progress_open() : err;
+    if (err == OMPI_SUCCESS)
+        err = pml_progress_open();
+    if (err == OMPI_SUCCESS)
+        pml_tell_start();
+    return err;
 }
 
 static int module_dump(ompi_communicator_t *comm, int verbose)
