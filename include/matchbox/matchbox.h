@@ -132,6 +132,31 @@ MBX_API const char *mbx_version(void);
  */
 MBX_API const char *mbx_strerror(int error);
 
+enum mbx_log_level {
+    MBX_LOG_ERROR, /* an operation fails, or the library cannot go on */
+    MBX_LOG_WARN,  /* it goes on, but not as one would expect */
+    MBX_LOG_INFO,  /* once: what was chosen */
+    MBX_LOG_DEBUG, /* once for each connection, or seldom; and which argument it is, and its
+                      value, that a call returns -EINVAL for */
+    MBX_LOG_TRACE, /* each message */
+};
+
+/*
+ * mbx_log_callback - give the lines of the log to a function, instead of to standard error.
+ *
+ * MBX_LOG_LEVEL says which ones there are.  log is called with user and each line, without a
+ * prefix and a newline; NULL: standard error again.  It makes no call of this library.
+ *
+ * Ownership  text is valid until log returns.
+ * Threads    of the whole process: call it while no other thread is in a call of this library.
+ *            log may be called by any thread that is, and by those that the library starts,
+ *            several at one time.
+ * Source     src/core/settings.c
+ */
+MBX_API void mbx_log_callback(void (*log)(void *user, enum mbx_log_level level,
+                                          const char *text),
+                              void *user);
+
 /* ---- endpoints ------------------------------------------------------------------------- */
 
 struct mbx_config {

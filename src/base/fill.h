@@ -17,14 +17,15 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "base/log.h"
 
 /* first: bytes of the first version; nobody has fewer.  0; -EINVAL size is below first, and then
  * nothing is written. */
-static inline int fill_struct(void *out, size_t size, const void *value, size_t known,
-                              size_t first)
+static inline int fill_struct(const char *call, void *out, size_t size, const void *value,
+                              size_t known, size_t first)
 {
     if (size < first)
-        return -EINVAL;
+        return log_argument(call, "size", size, "smaller than any version of the structure");
     memcpy(out, value, min_size(size, known));
     if (size > known)
         memset((char *)out + known, 0, size - known);
@@ -33,7 +34,7 @@ static inline int fill_struct(void *out, size_t size, const void *value, size_t 
 
 /* last: the member of value (a structure) that was the last one in the first version. */
 #define FILL(out, size, value, last)                                                           \
-    fill_struct(out, size, &(value), sizeof(value),                                            \
+    fill_struct(__func__, out, size, &(value), sizeof(value),                                  \
                 (size_t)((const char *)(&(value).last + 1) - (const char *)&(value)))
 
 #endif

@@ -64,6 +64,12 @@ static void write_line(char *line, size_t length)
     /* nobody is left to tell about another failure */
 }
 
+int log_argument(const char *call, const char *name, uint64_t value, const char *why)
+{
+    LOG_DEBUG("%s: %s %llu : %s", call, name, (unsigned long long)value, why);
+    return -EINVAL;
+}
+
 void log_write(enum log_level level, const char *format, ...)
 {
     char line[LOG_LINE_MAX + 1]; /* LOG_LINE_MAX with the newline, then the zero */

@@ -24,6 +24,7 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 #define LOG_LINE_MAX 1024
 
@@ -53,6 +54,12 @@ void log_set_sink(log_sink_fn *sink, void *arg);
 /* Writes a line, whatever the level is; use the macros below. */
 void log_write(enum log_level level, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+
+/* An argument of a public call has a value that it must not have: at debug level a line says so.
+ * Returns -EINVAL, for the call to return.
+ *
+ *   mbx_send: peer 9 : no such peer */
+int log_argument(const char *call, const char *name, uint64_t value, const char *why);
 
 extern _Atomic int log_level_now; /* read by log_is_on(), set by log_level_set() */
 

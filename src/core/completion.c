@@ -77,7 +77,8 @@ static inline int request_poll_both(struct mbx_ep *ep, unsigned queues,
     int found = 0;
 
     if (!queues_are_valid(queues) || entries == NULL)
-        return -EINVAL;
+        return entries == NULL ? log_argument("mbx_poll", "entries", 0, "NULL")
+                               : queues_refused("mbx_poll", queues);
     if (queues & MBX_SENDS)
         found = request_poll(ep, MBX_SENDS, entries, count);
     if (queues & MBX_RECVS)

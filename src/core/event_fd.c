@@ -312,7 +312,7 @@ int mbx_arm(struct mbx_ep *ep)
     bool found, wants_watch;
 
     if (ep->wait.event_fd == NULL)
-        return -EINVAL;
+        return log_argument("mbx_arm", "ep", 0, "mbx_fd() was not called");
     ep_lock(ep);
     found = has_something(ep);
     wants_watch = liveness_is_on(ep);
@@ -326,7 +326,7 @@ int mbx_disarm(struct mbx_ep *ep)
     struct event_fd *e = ep->wait.event_fd;
 
     if (e == NULL)
-        return -EINVAL;
+        return log_argument("mbx_disarm", "ep", 0, "mbx_fd() was not called");
     pthread_mutex_lock(&e->lock);
     quiet(e);
     pthread_mutex_unlock(&e->lock);

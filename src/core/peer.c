@@ -134,7 +134,9 @@ static int peer_create(struct mbx_ep *ep, uint32_t number, struct link *link)
 
 OUT_OF_LINE int peer_make(struct mbx_ep *ep, uint32_t number)
 {
-    return number < ep->peers.count ? peer_create(ep, number, NULL) : -EINVAL;
+    return number < ep->peers.count
+               ? peer_create(ep, number, NULL)
+               : log_argument("an operation", "peer", number, "no such peer");
 }
 
 int peer_know(struct mbx_ep *ep, const struct transport_address *address, uint32_t *number)
@@ -172,6 +174,12 @@ int mbx_peer_add(struct mbx_ep *ep, const struct mbx_address *address, uint32_t 
     ep_lock(ep);
     err = peer_name(ep, &bytes, number);
     ep_unlock(ep);
+    if (err == -EINVAL) {
+        char text[2 * MBX_ADDRESS_SIZE + 1];
+
+        LOG_DEBUG("mbx_peer_add: address %s : not well-formed",
+                  mbx_address_text(address, text, sizeof text));
+    }
     return err;
 }
 
@@ -185,7 +193,7 @@ int mbx_peer_address(const struct mbx_ep *ep, uint32_t number, struct mbx_addres
         err = 0;
     }
     ep_unlock_unchanged(ep);
-    return err;
+    return err == 0 ? 0 : log_argument("mbx_peer_address", "peer", number, "no such peer");
 }
 
 int mbx_address_get(const struct mbx_ep *ep, struct mbx_address *address)

@@ -35,25 +35,33 @@ static void on_fini(struct mbx_ep *ep)
 }
 
 /* Are there so many bytes in the vector? */
-static bool vector_holds(const struct mbx_layout *layout, size_t size)
+static int vector_check(const char *call, const struct mbx_layout *layout, size_t size)
 {
     size_t left = size;
 
+    if (layout->pack != NULL || layout->unpack != NULL)
+        return log_argument(call, "layout->parts", layout->count, "callbacks besides");
     for (size_t i = 0; i < layout->count && left != 0; i++) {
         if (layout->parts[i].base == NULL && layout->parts[i].size != 0)
-            return false;
+            return log_argument(call, "layout->parts[].base", i, "NULL, of this part");
         left -= min_size(left, layout->parts[i].size);
     }
-    return left == 0;
+    return left == 0 ? 0 : log_argument(call, "size", size, "more than the parts hold");
 }
 
-bool pieces_are_valid(const struct mbx_layout *layout, size_t size, bool is_send)
+int pieces_check(const char *call, const struct mbx_layout *layout, size_t size, bool is_send)
 {
-    if (layout == NULL || layout->flags != 0)
-        return false;
+    if (layout == NULL)
+        return log_argument(call, "options->layout", 0, "NULL, with MBX_LAYOUT");
+    if (layout->flags != 0)
+        return log_argument(call, "layout->flags", layout->flags, "unknown flag");
     if (layout->parts != NULL)
-        return layout->pack == NULL && layout->unpack == NULL && vector_holds(layout, size);
-    return size == 0 || (is_send ? layout->pack != NULL : layout->unpack != NULL);
+        return vector_check(call, layout, size);
+    if (size != 0 && is_send && layout->pack == NULL)
+        return log_argument(call, "layout->pack", 0, "NULL, and there are no parts");
+    if (size != 0 && !is_send && layout->unpack == NULL)
+        return log_argument(call, "layout->unpack", 0, "NULL, and there are no parts");
+    return 0;
 }
 
 struct pieces *pieces_make(struct mbx_ep *ep, const struct mbx_layout *layout, size_t size)

@@ -54,8 +54,8 @@ struct pieces {
     char spare[PIECES_LEAST];
 };
 
-/* May a send, or a receive, of this size have this layout? */
-bool pieces_are_valid(const struct mbx_layout *layout, size_t size, bool is_send);
+/* May a send, or a receive, of this size have this layout?  0; -EINVAL. */
+int pieces_check(const char *call, const struct mbx_layout *layout, size_t size, bool is_send);
 
 /* NULL: no memory. */
 struct pieces *pieces_make(struct mbx_ep *ep, const struct mbx_layout *layout, size_t size);

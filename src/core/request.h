@@ -17,6 +17,7 @@
 #include <matchbox/matchbox.h>
 
 #include "base/list.h"
+#include "base/log.h"
 #include "base/pool.h"
 #include "core/parts.h"
 #include "core/proto.h"
@@ -168,6 +169,12 @@ static inline bool options_are_valid(const struct mbx_options *options)
 static inline bool queues_are_valid(unsigned queues)
 {
     return queues != 0 && queues < MBX_FAILURES << 1;
+}
+
+/* They are not.  -EINVAL. */
+static inline int queues_refused(const char *call, unsigned queues)
+{
+    return log_argument(call, "queues", queues, "no queue, or an unknown one");
 }
 
 static inline bool request_is_send(const struct request *req)

@@ -361,6 +361,28 @@ int mbx_param_get(unsigned index, struct mbx_param *out, size_t size)
     return FILL(out, size, param, help);
 }
 
+static struct {
+    void (*log)(void *user, enum mbx_log_level level, const char *text);
+    void *user;
+} log_user;
+
+static_assert((int)MBX_LOG_ERROR == LOG_LEVEL_ERROR && (int)MBX_LOG_TRACE == LOG_LEVEL_TRACE,
+              "the levels are those of log.h");
+
+static void log_to_user(void *arg, enum log_level level, const char *text)
+{
+    (void)arg;
+    log_user.log(log_user.user, (enum mbx_log_level)level, text);
+}
+
+void mbx_log_callback(void (*log)(void *user, enum mbx_log_level level, const char *text),
+                      void *user)
+{
+    log_user.log = log;
+    log_user.user = user;
+    log_set_sink(log != NULL ? log_to_user : NULL, NULL);
+}
+
 #define TEXT(x)  #x
 #define VALUE(x) TEXT(x)
 

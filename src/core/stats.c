@@ -93,8 +93,10 @@ int mbx_stats_read(const struct mbx_ep *ep, uint64_t *values, int count)
 {
     struct stats stats;
 
-    if (count < 0 || (values == NULL && count > 0))
-        return -EINVAL;
+    if (count < 0)
+        return log_argument("mbx_stats_read", "count", (uint64_t)(int64_t)count, "negative");
+    if (values == NULL && count > 0)
+        return log_argument("mbx_stats_read", "values", 0, "NULL, and count is not 0");
     stats_read(ep, &stats);
     for (int i = 0; i < count && (size_t)i < STATS_COUNT; i++)
         values[i] = stats_value(&stats, &stats_table[i]);

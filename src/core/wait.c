@@ -347,7 +347,7 @@ int mbx_wait_queues(struct mbx_ep *ep, unsigned queues, int64_t timeout_ns)
     int err;
 
     if (!queues_are_valid(queues))
-        return -EINVAL;
+        return queues_refused("mbx_wait_queues", queues);
     ep_lock(ep);
     err = wait_until(ep, &w);
     ep_unlock(ep);
@@ -406,7 +406,7 @@ int mbx_ready(struct mbx_ep *ep, unsigned queues)
     int result;
 
     if (!queues_are_valid(queues))
-        return -EINVAL;
+        return queues_refused("mbx_ready", queues);
     ep_lock(ep);
     result = wait_any_done(ep, queues);
     ep_unlock_unchanged(ep);
@@ -419,7 +419,7 @@ int mbx_sleep(struct mbx_ep *ep, int64_t timeout_ns, const struct mbx_sleep_hook
     int err;
 
     if (hooks != NULL && hooks->flags != 0)
-        return -EINVAL;
+        return log_argument("mbx_sleep", "hooks->flags", hooks->flags, "unknown flag");
     ep_lock(ep);
     err = wait_nap(ep, &w, hooks);
     ep_unlock(ep);

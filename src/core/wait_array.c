@@ -27,6 +27,16 @@ static bool array_is_valid(const mbx_request *requests, int count)
     return count >= 0 && (requests != NULL || count == 0);
 }
 
+/* Of it, or where to put an index, something is wrong.  -EINVAL. */
+static int array_refused(const char *call, const mbx_request *requests, int count)
+{
+    if (count < 0)
+        return log_argument(call, "count", (uint64_t)(int64_t)count, "negative");
+    return requests == NULL && count > 0
+               ? log_argument(call, "requests", 0, "NULL, and count is not 0")
+               : log_argument(call, "indices", 0, "NULL");
+}
+
 /* Is there a request in it? */
 static bool array_has_any(const mbx_request *requests, int count)
 {
@@ -142,7 +152,7 @@ int mbx_wait_all(struct mbx_ep *ep, mbx_request *requests, int count, int64_t ti
     int err;
 
     if (!array_is_valid(requests, count))
-        return -EINVAL;
+        return array_refused("mbx_wait_all", requests, count);
     ep_lock(ep);
     err = timeout_ns == 0 ? array_test_all(ep, &a) : array_wait_all(ep, &a, &w);
     ep_unlock(ep);
@@ -194,7 +204,7 @@ int mbx_wait_some(struct mbx_ep *ep, mbx_request *requests, int count, int64_t t
     int result;
 
     if (!array_is_valid(requests, count) || (indices == NULL && count > 0))
-        return -EINVAL;
+        return array_refused("mbx_wait_some", requests, count);
     ep_lock(ep);
     result = array_wait_some(ep, &a, count, timeout_ns);
     ep_unlock(ep);
@@ -209,7 +219,7 @@ int mbx_wait_any(struct mbx_ep *ep, mbx_request *requests, int count, int64_t ti
     int result;
 
     if (!array_is_valid(requests, count) || index == NULL)
-        return -EINVAL;
+        return array_refused("mbx_wait_any", requests, count);
     ep_lock(ep);
     result = array_wait_some(ep, &a, 1, timeout_ns);
     ep_unlock(ep);

@@ -145,7 +145,7 @@ int mbx_open(const struct mbx_config *config, struct mbx_ep **out)
     int err;
 
     if (config != NULL && config->flags != 0)
-        return -EINVAL;
+        return log_argument("mbx_open", "config->flags", config->flags, "unknown flag");
     ep = mem_calloc(1, sizeof *ep);
     if (ep == NULL)
         return -ENOMEM;

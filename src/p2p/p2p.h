@@ -164,8 +164,8 @@ struct request *recv_take(struct mbx_ep *ep, void *buf, size_t size,
                           const struct mbx_options *options);
 /* What a receive with these arguments, which are not the usual ones, would be given.  0, and
  * *pieces, which may be NULL; -EINVAL; -ENOMEM. */
-int recv_pieces(struct mbx_ep *ep, size_t size, const struct mbx_options *options,
-                struct pieces **pieces);
+int recv_pieces(struct mbx_ep *ep, const char *call, const void *buf, size_t size,
+                const struct mbx_options *options, struct pieces **pieces);
 /* req, just taken, receives into these. */
 static inline void recv_in_pieces(struct request *req, struct pieces *pieces)
 {
@@ -200,6 +200,9 @@ static inline bool recv_sized(struct mbx_ep *ep, struct request *req, uint64_t s
 }
 /* The cancel of req, which is in no engine any more, was in time. */
 void recv_cancelled(struct mbx_ep *ep, struct request *req);
+/* recv_check(), and a line says what is wrong. */
+int recv_check_for(const struct mbx_ep *ep, const char *call, uint32_t source,
+                   uint32_t context_id);
 /* -EINVAL if no receive or probe may name these. */
 static inline int recv_check(const struct mbx_ep *ep, uint32_t source, uint32_t context_id)
 {

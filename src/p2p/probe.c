@@ -79,7 +79,8 @@ static int probe_any(struct mbx_ep *ep, const struct mbx_match_envelope *envelop
     struct message *message;
 
     if (recv_check(ep, envelope->source, envelope->context_id) < 0)
-        return -EINVAL;
+        return recv_check_for(ep, handle != NULL ? "mbx_mprobe" : "mbx_probe", envelope->source,
+                              envelope->context_id);
     message = probe_find(ep, envelope, ignore);
     if (message == NULL)
         return probe_deferred(ep, envelope, ignore, status, handle);
@@ -142,11 +143,12 @@ static int probe_take(struct mbx_ep *ep, mbx_message handle, void *buf, size_t s
 }
 
 /* Into pieces, or it is not valid. */
-static int probe_take_pieces(struct mbx_ep *ep, mbx_message handle, size_t size,
-                             const struct mbx_options *options, mbx_request *request)
+static int probe_take_pieces(struct mbx_ep *ep, mbx_message handle, const void *buf,
+                             size_t size, const struct mbx_options *options,
+                             mbx_request *request)
 {
     struct pieces *pieces;
-    int err = recv_pieces(ep, size, options, &pieces);
+    int err = recv_pieces(ep, "mbx_mrecv", buf, size, options, &pieces);
 
     if (err < 0)
         return err;
@@ -164,7 +166,7 @@ int mbx_mrecv(struct mbx_ep *ep, mbx_message message, void *buf, size_t size,
     options = options_of(options);
     ep_lock(ep);
     if ((buf == NULL && size != 0) || !options_are_valid(options))
-        err = probe_take_pieces(ep, message, size, options, request);
+        err = probe_take_pieces(ep, message, buf, size, options, request);
     else
         err = probe_take(ep, message, buf, size, NULL, options, 0, request);
     ep_unlock(ep);

@@ -170,14 +170,29 @@ static ALWAYS_INLINE int recv_post(struct mbx_ep *ep, uint32_t source, uint32_t 
     return 0;
 }
 
-int recv_pieces(struct mbx_ep *ep, size_t size, const struct mbx_options *options,
-                struct pieces **pieces)
+int recv_pieces(struct mbx_ep *ep, const char *call, const void *buf, size_t size,
+                const struct mbx_options *options, struct pieces **pieces)
 {
-    if ((options->flags & ~(unsigned)(MBX_SILENT | MBX_LAYOUT)) != 0 ||
-        (options->flags & MBX_LAYOUT) == 0 || !pieces_are_valid(options->layout, size, false))
+    if ((options->flags & ~(unsigned)(MBX_SILENT | MBX_LAYOUT)) != 0)
+        return log_argument(call, "options->flags", options->flags, "unknown flag");
+    if ((options->flags & MBX_LAYOUT) == 0) {
+        assert(buf == NULL && size != 0);
+        return log_argument(call, "buf", 0, "NULL, and size is not 0");
+    }
+    if (pieces_check(call, options->layout, size, false) < 0)
         return -EINVAL;
     *pieces = pieces_make(ep, options->layout, size);
     return *pieces != NULL ? 0 : -ENOMEM;
+}
+
+OUT_OF_LINE int recv_check_for(const struct mbx_ep *ep, const char *call, uint32_t source,
+                               uint32_t context_id)
+{
+    if (source >= ep->peers.count && source != MBX_ANY_SOURCE)
+        return log_argument(call, "source", source, "no such peer");
+    return context_id <= MBX_CONTEXT_MAX
+               ? 0
+               : log_argument(call, "context_id", context_id, "the library's own");
 }
 
 /* Into pieces, or it is not valid.
@@ -194,11 +209,10 @@ static OUT_OF_LINE int recv_start_pieces(struct mbx_ep *ep, uint32_t source,
     struct pieces *pieces;
     int err;
 
-    (void)buf;
     options = options_of(options);
-    err = recv_check(ep, source, context_id);
+    err = recv_check_for(ep, "mbx_recv", source, context_id);
     if (err == 0)
-        err = recv_pieces(ep, size, options, &pieces);
+        err = recv_pieces(ep, "mbx_recv", buf, size, options, &pieces);
     if (err < 0)
         return err;
     err = recv_post(ep, source, context_id, tag, ignore, NULL, 0, pieces, options, request);

@@ -84,7 +84,7 @@ static int protocol_row(const struct mbx_ep *ep, uint32_t number, unsigned index
     size_t below = 0;
 
     if (number != MBX_ANY_SOURCE && number >= ep->peers.count)
-        return -EINVAL;
+        return log_argument("mbx_protocol_get", "peer", number, "no such peer");
     if (peer != NULL)
         read = peer->path.can_read;
     for (size_t i = 0; i < ARRAY_COUNT(all); i++) {
@@ -120,6 +120,19 @@ static bool send_is_valid(const struct mbx_ep *ep, uint32_t context_id, const vo
 {
     return context_id <= MBX_CONTEXT_MAX && (buf != NULL || size == 0) &&
            size <= ep->limits.told.message;
+}
+
+/* What of it is wrong, if it is not.  0; -EINVAL. */
+static OUT_OF_LINE int send_check(const struct mbx_ep *ep, uint32_t context_id, const void *buf,
+                                  size_t size, const char *call)
+{
+    if (context_id > MBX_CONTEXT_MAX)
+        return log_argument(call, "context_id", context_id, "the library's own");
+    if (buf == NULL && size != 0)
+        return log_argument(call, "buf", 0, "NULL, and size is not 0");
+    return size <= ep->limits.told.message
+               ? 0
+               : log_argument(call, "size", size, "longer than mbx_limits.message");
 }
 
 int send_first(struct mbx_ep *ep, struct peer *peer, struct request *req)
@@ -239,16 +252,16 @@ struct unusual {
 };
 
 static int unusual_check(const struct mbx_ep *ep, uint32_t context_id, const void *buf,
-                         size_t size, const struct mbx_options *options)
+                         size_t size, const struct mbx_options *options, const char *call)
 {
     const unsigned known = MBX_SILENT | MBX_AT_ONCE | SEND_UNUSUAL;
+    bool in_pieces = (options->flags & MBX_LAYOUT) != 0;
+    int err;
 
-    if ((options->flags & ~known) != 0 || (options->flags & SEND_UNUSUAL) == 0 ||
-        context_id > MBX_CONTEXT_MAX || size > ep->limits.told.message)
-        return -EINVAL;
-    if (options->flags & MBX_LAYOUT)
-        return pieces_are_valid(options->layout, size, true) ? 0 : -EINVAL;
-    return buf != NULL || size == 0 ? 0 : -EINVAL;
+    if ((options->flags & ~known) != 0)
+        return log_argument(call, "options->flags", options->flags, "unknown flag");
+    err = send_check(ep, context_id, in_pieces ? "" : buf, size, call);
+    return err == 0 && in_pieces ? pieces_check(call, options->layout, size, true) : err;
 }
 
 static void unusual_free(struct mbx_ep *ep, const struct unusual *u)
@@ -357,7 +370,9 @@ static OUT_OF_LINE int send_unusual(struct mbx_ep *ep, uint32_t number, uint32_t
     mbx_request handle;
     int err;
 
-    err = unusual_check(ep, context_id, buf, size, options);
+    err = unusual_check(ep, context_id, buf, size, options,
+                        flags & REQUEST_SYNC ? "mbx_ssend" : "mbx_send");
+    assert(err < 0 || (options->flags & SEND_UNUSUAL) != 0);
     if (err == 0)
         err = peer_use(ep, number);
     if (err == 0 && (options->flags & MBX_COPY) && size > ep->limits.told.inject)
@@ -488,7 +503,7 @@ static int inject_start(struct mbx_ep *ep, uint32_t number, uint32_t context_id,
     int err;
 
     if (unlikely(!send_is_valid(ep, context_id, buf, size)))
-        return -EINVAL;
+        return send_check(ep, context_id, buf, size, "mbx_inject");
     err = peer_use(ep, number);
     if (unlikely(err < 0))
         return err;

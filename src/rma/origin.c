@@ -366,6 +366,16 @@ static int access_begin(struct mbx_ep *ep, struct request *req,
     return err;
 }
 
+static int access_check(const struct mbx_ep *ep, const char *call, const void *buf, size_t size,
+                        uint64_t at)
+{
+    if (buf == NULL && size != 0)
+        return log_argument(call, "buf", 0, "NULL, and size is not 0");
+    if (size > ep->limits.told.message)
+        return log_argument(call, "size", size, "longer than mbx_limits.message");
+    return at + size >= at ? 0 : log_argument(call, "address", at, "wraps with this size");
+}
+
 static int access_start(struct mbx_ep *ep, enum access_type type, uint32_t number,
                         const void *buf, size_t size, uint64_t key, uint64_t at,
                         const struct mbx_options *options, unsigned flags, mbx_request *request)
@@ -373,9 +383,12 @@ static int access_start(struct mbx_ep *ep, enum access_type type, uint32_t numbe
     struct request *req;
     int err;
 
-    if ((buf == NULL && size != 0) || size > ep->limits.told.message || at + size < at ||
-        !access_options_are_valid(options, flags))
-        return -EINVAL;
+    err = access_check(ep, type == ACCESS_PUT ? "mbx_write" : "mbx_read", buf, size, at);
+    if (err == 0 && !access_options_are_valid(options, flags))
+        err = log_argument(type == ACCESS_PUT ? "mbx_write" : "mbx_read", "options->flags",
+                           options->flags, "unknown flag");
+    if (err < 0)
+        return err;
     err = peer_use(ep, number);
     if (err < 0)
         return err;
@@ -429,16 +442,21 @@ static int atomic_start(struct mbx_ep *ep, uint32_t number,
 
     if (each == 0)
         return -EOPNOTSUPP;
-    if (!atomic_is_whole(atomic) || atomic->flags != 0 ||
-        !access_options_are_valid(options, MBX_COPY))
-        return -EINVAL;
+    if (!atomic_is_whole(atomic))
+        return log_argument("mbx_atomic", "atomic->count", atomic->count,
+                            "0, or operand, compare or result is missing or not wanted");
+    if (atomic->flags != 0)
+        return log_argument("mbx_atomic", "atomic->flags", atomic->flags, "unknown flag");
+    if (!access_options_are_valid(options, MBX_COPY))
+        return log_argument("mbx_atomic", "options->flags", options->flags, "unknown flag");
     err = peer_use(ep, number);
     if (err < 0)
         return err;
     if (atomic->count > ep->limits.told.atomic / each)
         return -EMSGSIZE;
     if (atomic->address + atomic->count * each < atomic->address)
-        return -EINVAL;
+        return log_argument("mbx_atomic", "atomic->address", atomic->address,
+                            "wraps with this count");
     req = access_take(ep, ACCESS_ATOMIC, number, atomic->operand, atomic->count * each,
                       atomic->key, atomic->address, options);
     if (unlikely(req == NULL))

@@ -76,9 +76,13 @@ static int region_add(struct mbx_ep *ep, uint64_t key, const struct mbx_region *
     struct region *region;
     int err;
 
-    if ((memory->rights & ~(unsigned)(MBX_REMOTE_READ | MBX_REMOTE_WRITE)) ||
-        memory->flags != 0 || memory->address + memory->size < memory->address)
-        return -EINVAL;
+    if (memory->rights & ~(unsigned)(MBX_REMOTE_READ | MBX_REMOTE_WRITE))
+        return log_argument("mbx_register", "region->rights", memory->rights, "unknown right");
+    if (memory->flags != 0)
+        return log_argument("mbx_register", "region->flags", memory->flags, "unknown flag");
+    if (memory->address + memory->size < memory->address)
+        return log_argument("mbx_register", "region->address", memory->address,
+                            "wraps with this size");
     if (region_find(ep, key) != NULL)
         return -EEXIST;
     if (ep->regions.count == ep->regions.head_count && (err = regions_grow(ep)) < 0)
