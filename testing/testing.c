@@ -8,12 +8,14 @@
 #include "base/clock.h"
 #include "base/failpoint.h"
 #include "core/tuning.h"
+#include "testing/count/count.h"
 #include "testing/fault/failpoints.h"
 #include "testing/fault/fault.h"
 #include "testing/loop/loop.h"
 #include "testing/sim/sim.h"
 
-static const struct transport_ops *const transports[] = {&transport_loop, &transport_sim};
+static const struct transport_ops *const transports[] = {&transport_loop, &transport_sim,
+                                                         &transport_count};
 
 /* ---- parameters ---- */
 

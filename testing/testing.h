@@ -2,7 +2,8 @@
 /*
  * testing.h - what a program has that links testing/ besides the library.
  *
- *   MBX_TRANSPORT=loop, sim   transports of one process (loop/, sim/)
+ *   MBX_TRANSPORT=loop, sim, count
+ *                             transports of one process (loop/, sim/; count/: the smallest one)
  *   MBX_FAULT_PERCENT, _SEED  a transport around the one that was chosen, which makes what is
  *                             rare daily (fault/)
  *   MBX_FAULT_DIE             the process dies at a place with that name (fault/failpoints.h)

@@ -2,7 +2,7 @@
 /*
  * address.h - where an endpoint is found: 64 bytes that users pass on as they are.
  *
- * One layout for all transports, those of testing/ too (loop, sim).  A field that a transport
+ * One layout for all transports, those of testing/ too (loop, sim; count is as loop).  A field that a transport
  * has no use for is 0.
  *
  *   offset size  field              shm               ofi              loop        sim
@@ -39,7 +39,13 @@
 #define TRANSPORT_ADDRESS_SIZE 64
 #define ADDRESS_NETWORK_SIZE   32
 
-enum address_kind { ADDRESS_LOOP = 1, ADDRESS_SHM = 2, ADDRESS_OFI = 3, ADDRESS_SIM = 16 };
+enum address_kind {
+    ADDRESS_LOOP = 1,
+    ADDRESS_SHM = 2,
+    ADDRESS_OFI = 3,
+    ADDRESS_SIM = 16,
+    ADDRESS_COUNT
+};
 
 struct transport_address {
     uint8_t kind; /* enum address_kind */

@@ -193,5 +193,5 @@ int main(int argc, char **argv)
         cmocka_unit_test(an_exchange_ends_with_its_owner),
     };
 
-    return run_over_all(argc, argv, tests, ARRAY_COUNT(tests));
+    return run_over_all(argc, argv, tests, ARRAY_COUNT(tests), NEEDS_ATOMICS);
 }

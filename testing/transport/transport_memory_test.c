@@ -236,5 +236,5 @@ int main(int argc, char **argv)
         cmocka_unit_test(waiting_ends_after_every_again),
     };
 
-    return run_over_all(argc, argv, tests, ARRAY_COUNT(tests));
+    return run_over_all(argc, argv, tests, ARRAY_COUNT(tests), NEEDS_MEMORY);
 }

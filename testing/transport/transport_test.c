@@ -630,5 +630,5 @@ int main(int argc, char **argv)
         cmocka_unit_test(no_system_call_is_needed_for_good),
     };
 
-    return run_over_all(argc, argv, tests, ARRAY_COUNT(tests));
+    return run_over_all(argc, argv, tests, ARRAY_COUNT(tests), NEEDS_NOTHING);
 }

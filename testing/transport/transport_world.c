@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/sys.h"
+#include "testing/count/count.h"
 #include "testing/loop/loop.h"
 #include "testing/testing.h"
 
@@ -301,6 +302,8 @@ int send_until_error(struct link *link)
 static const struct kind kinds[] = {
     {"loop", &transport_loop, 0, NULL},
     {"fault(loop)", &transport_loop, 30, NULL},
+    {"count", &transport_count, 0, NULL},
+    {"fault(count)", &transport_count, 30, NULL},
     {"shm", &transport_shm, 0, NULL},
     {"fault(shm)", &transport_shm, 30, NULL},
     {"tcp", &transport_ofi, 0, "tcp;ofi_rxm"},
@@ -316,7 +319,14 @@ static bool is_wanted(const struct kind *kind, int argc, char **argv)
     return argc < 2 && kind->network == NULL;
 }
 
-int run_over_all(int argc, char **argv, const struct CMUnitTest *tests, size_t count)
+static bool has_table(const struct kind *kind, enum needs needs)
+{
+    return needs == NEEDS_NOTHING || (needs == NEEDS_MEMORY && kind->ops->memory != NULL) ||
+           (needs == NEEDS_ATOMICS && kind->ops->atomics != NULL);
+}
+
+int run_over_all(int argc, char **argv, const struct CMUnitTest *tests, size_t count,
+                 enum needs needs)
 {
     struct CMUnitTest bound[TESTS_MAX];
     int failed = 0;
@@ -324,7 +334,7 @@ int run_over_all(int argc, char **argv, const struct CMUnitTest *tests, size_t c
     assert_true(count <= TESTS_MAX);
     log_set_sink(be_quiet, NULL);
     for (size_t k = 0; k < ARRAY_COUNT(kinds); k++) {
-        if (!is_wanted(&kinds[k], argc, argv))
+        if (!is_wanted(&kinds[k], argc, argv) || !has_table(&kinds[k], needs))
             continue;
         for (size_t i = 0; i < count; i++) {
             bound[i] = tests[i];

@@ -99,8 +99,12 @@ void poll_idle(void);
  * of time. */
 bool is_patient(unsigned round);
 
-/* Runs the tests over every kind of transport on this machine, or over those that are named;
- * how many failed. */
-int run_over_all(int argc, char **argv, const struct CMUnitTest *tests, size_t count);
+/* Which optional table of a transport the tests are about. */
+enum needs { NEEDS_NOTHING, NEEDS_MEMORY, NEEDS_ATOMICS };
+
+/* Runs the tests over every kind of transport on this machine that has the table, or over those
+ * that are named; how many failed. */
+int run_over_all(int argc, char **argv, const struct CMUnitTest *tests, size_t count,
+                 enum needs needs);
 
 #endif
