@@ -91,7 +91,7 @@ struct mbx_match_recv {
 /* A message.  The caller sets envelope; the rest is the engine's, as of a receive. */
 struct mbx_match_msg {
     struct mbx_match_envelope envelope;
-    uint64_t seq;
+    uint64_t seq; /* age in this engine: who arrived earlier has the smaller one */
     struct mbx_match_link link; /* long queue: all, oldest first */
     enum mbx_match_state state;
     uint32_t at; /* short queue: its slot; long queue: its first entry in an index */

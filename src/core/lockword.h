@@ -78,8 +78,8 @@ uint32_t lockword_owner(const struct mbx_ep *ep, uint64_t name);
 uint32_t lockword_owner_seen(const struct mbx_ep *ep, uint64_t name);
 
 /* At a sender: takes the word of this name at peer, whose number for us is `owner_id`.
- * 0 it is ours; -EINPROGRESS exchange_done(cookie) will tell, unless cookie is 0; -EALREADY it
- * is not open any more; other: it cannot be reached, so claim. */
+ * 0 it is ours; -EINPROGRESS transport_events.cswap_done(cookie) will tell, unless cookie is 0;
+ * -EALREADY it is not open any more; other: it cannot be reached, so claim. */
 int lockword_claim(const struct peer *peer, uint64_t name, uint64_t owner_id, uint64_t cookie);
 
 #endif

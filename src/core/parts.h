@@ -115,12 +115,12 @@ struct peer_path {
     uint8_t votes, turns; /* since when: locality.h */
 };
 
-/* Of a peer: matching at the sender, both halves. */
+/* Of a peer: matching at the sender in both directions, our sends to it and its sends to us. */
 struct peer_sendside {
-    bool is_deferred;          /* our sends to it wait here: */
-    struct backlog *backlog;   /* or NULL; backlog.c */
-    bool defers;               /* it defers sends to us, as far as is known: */
-    struct deferrer *deferrer; /* or NULL: it never did; receiver.c */
+    bool is_deferred;          /* our sends to it are deferred, here */
+    struct backlog *backlog;   /* these sends, or NULL: none ever was; backlog.c */
+    bool defers;               /* it defers its sends to us, as far as is known */
+    struct deferrer *deferrer; /* what we know of these, or NULL: it never did; receiver.c */
 };
 
 /* ---- in an endpoint ---- */

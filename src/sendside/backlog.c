@@ -11,15 +11,20 @@
  *       ^                                          ├────── FIN ────> complete
  *       └──────────────────────────────────────────┴────── RETIRE    the claim is lost
  *
- * Here is when that is done: when a send is deferred, when the peer says something, and when a word
- * is taken.  And what begins and ends it: an epoch, from a DEFER to the credit that lets all leave.
+ * This file says when they are compared: when a send is deferred, when the peer says something,
+ * and when a word is taken.  It begins and ends an epoch: from a DEFER to the credit that lets all
+ * leave, or to the next DEFER.
+ *
+ * A send stays in the matching engine from its first comparison until it leaves the backlog: while
+ * it is claimed, too, and when its claim is lost, which only puts it on lost[].  Queued again, it
+ * would stand behind later sends.
  *
  * When enough credit has come back, the messages leave in their order; the RTRs are void then.
  *
- * Room for RTRs is limited.  When it is used up and none of them suits, they are dropped and
- * the next ones are asked for (is_partial).  Sends that are fresh then have not been compared
- * with those that were dropped, so they wait until the round is over, and then everything
- * begins anew with another DEFER.
+ * Room for RTRs is limited: what it holds is a page.  When it is used up and none of them suits,
+ * they are dropped and another DEFER asks for the next page (is_partial).  Sends that are fresh
+ * then have not been compared with the RTRs that were dropped, so they wait until this page is
+ * compared, and then another DEFER asks for the first page again.
  *
  * Invariants
  *   I1  while peer.sendside.is_deferred: peer.credit.envelopes is 0, no message of its sends
@@ -29,7 +34,7 @@
  *   I3  an RTR before `unread` is in the engine, no other is
  *   I4  RTRs and claims are of this epoch; none is left when it ends
  *   I5  a DEFERRED send before `fresh` that is not among the lost suits no RTR before `unread`
- *   I6  unsure <= claims; while it is not 0 no word is taken
+ *   I6  unsure <= claims <= BACKLOG_CLAIMS; no word is taken while unsure is not 0
  */
 #include "sendside/backlog.h"
 
@@ -84,8 +89,8 @@ static void on_fini(struct mbx_ep *ep)
 
 /* ---- on and off ---- */
 
-/* From now on, or again from another place: the peer is to send RTRs. */
-static void backlog_ask(struct mbx_ep *ep, struct peer *peer, uint64_t from)
+/* Begins an epoch: the peer is to send RTRs (DEFER), those behind number `from` alone. */
+static void backlog_new_epoch(struct mbx_ep *ep, struct peer *peer, uint64_t from)
 {
     struct backlog *backlog = peer->sendside.backlog;
 
@@ -113,11 +118,12 @@ static void backlog_begin(struct mbx_ep *ep, struct peer *peer)
     backlog->is_peeked = false;
     backlog->envelopes = credit_put_away(peer);
     ep->stats.deferrals++;
-    backlog_ask(ep, peer, 0);
+    backlog_new_epoch(ep, peer, 0);
 }
 
-/* All RTRs that there is room for have been compared in vain, or all that there are but
- * without the fresh sends. */
+/* When all RTRs of this page are compared, and no claim is unresolved: fresh sends that wait need
+ * the first page again; without them, sends that suit nothing here need the next page, if the peer
+ * has more RTRs. */
 static void backlog_turn_page(struct mbx_ep *ep, struct peer *peer)
 {
     struct backlog *backlog = peer->sendside.backlog;
@@ -126,9 +132,9 @@ static void backlog_turn_page(struct mbx_ep *ep, struct peer *peer)
         return;
     /* in this order: behind the last RTR there may be nothing that would wake us */
     if (backlog->is_partial && backlog_has_fresh(backlog))
-        backlog_ask(ep, peer, 0);
+        backlog_new_epoch(ep, peer, 0);
     else if (backlog->is_full && backlog->fresh != backlog->sends.next)
-        backlog_ask(ep, peer, backlog->last);
+        backlog_new_epoch(ep, peer, backlog->last);
 }
 
 static bool backlog_may_leave(const struct backlog *backlog, const struct credit *credit)
@@ -291,6 +297,8 @@ static int on_rtr(struct mbx_ep *ep, struct peer *peer, const struct wire_packet
         return 0;
     if (body->number <= backlog->last)
         return -EPROTO;
+    /* the peer counts its RTRs against the room that DEFER names (BACKLOG_RTRS, or less in tests),
+     * so an honest one stays below half of this bound, which limits what any other makes us keep */
     if (backlog->is_full || backlog->rtr_count == 2 * BACKLOG_RTRS) {
         backlog->is_full = true; /* the next page brings it, and all behind it */
         backlog_pump(ep, peer);
@@ -350,8 +358,8 @@ static int on_retire(struct mbx_ep *ep, struct peer *peer, const struct wire_pac
     return 0;
 }
 
-/* The peer has req, which is not deferred any more. */
-static void backlog_give(struct mbx_ep *ep, struct peer *peer, struct request *req)
+/* req has met a receive of the peer, and leaves the backlog. */
+static void backlog_matched(struct mbx_ep *ep, struct peer *peer, struct request *req)
 {
     struct backlog *backlog = peer->sendside.backlog;
 
@@ -367,10 +375,10 @@ static void backlog_give(struct mbx_ep *ep, struct peer *peer, struct request *r
     backlog_remove(ep, backlog, req);
 }
 
-/* What follows is a rendezvous. */
-static void backlog_granted(struct mbx_ep *ep, struct peer *peer, struct request *req)
+/* req has met a receive of the peer, which gets the data by a rendezvous. */
+static void backlog_becomes_rndv(struct mbx_ep *ep, struct peer *peer, struct request *req)
 {
-    backlog_give(ep, peer, req);
+    backlog_matched(ep, peer, req);
     if (req->protocol <= MBX_BOUNCE)
         req->protocol = peer_rndv(peer);
     proto_move(ep, req, RNDV_WAIT_FIN);
@@ -387,42 +395,44 @@ static int on_grant(struct mbx_ep *ep, struct peer *peer, const struct wire_pack
         return -EPROTO;
     if (req->state != BACKLOG_WAIT_GRANT && req->state != BACKLOG_DEFERRED)
         return 0; /* its FIN or CTS has come first */
-    backlog_granted(ep, peer, req);
+    backlog_becomes_rndv(ep, peer, req);
     backlog_pump(ep, peer);
     return 0;
 }
 
-/* req, which is claimed, or was shown to a probe, is received, and its data asked for. */
-static void backlog_asked(struct mbx_ep *ep, struct request *req)
+/* A CTS or FIN of the rendezvous of req has come before its GRANT, and says what that would say:
+ * req, which is claimed or was named in a PEEKED, has met a receive. */
+static void backlog_data_wanted(struct mbx_ep *ep, struct request *req)
 {
     struct peer *peer = peer_get(ep, req->peer);
 
-    backlog_granted(ep, peer, req);
+    backlog_becomes_rndv(ep, peer, req);
     backlog_pump(ep, peer);
 }
 
-/* The peer speaks of req, which it may have taken by itself: then we know that now.  Or by a
- * matched probe, and the GRANT is still to come: then it is as if that had come. */
-static void backlog_probed(struct mbx_ep *ep, struct peer *peer, struct request *req)
+/* A CTS or FIN has come for req, which is DEFERRED here and has claimed nothing.  Either the peer
+ * has pulled req out of the table: shutting that shows it, and moves req on.  Or a matched probe
+ * of the peer has taken req, which a PEEKED had named: the CTS or FIN came before its GRANT. */
+static void backlog_taken_unclaimed(struct mbx_ep *ep, struct peer *peer, struct request *req)
 {
     backlog_shut(ep, peer);
     if (req->state == BACKLOG_DEFERRED && peer->sendside.backlog->is_peeked)
-        backlog_asked(ep, req);
+        backlog_data_wanted(ep, req);
     else
         backlog_pump(ep, peer);
 }
 
-/* req, whose payload came with its claim, is received whole. */
+/* req, which has claimed a receive, is received whole: its payload came with the claim. */
 static void backlog_done(struct mbx_ep *ep, struct peer *peer, struct request *req)
 {
-    backlog_give(ep, peer, req);
+    backlog_matched(ep, peer, req);
     send_count(ep, req);
     request_complete(ep, req, 0);
     backlog_pump(ep, peer);
 }
 
-/* A CTS says what the GRANT behind it will say; a FIN means that the payload came with the
- * claim.  Or the peer has taken req out of the table. */
+/* A CTS or FIN has come for req, which is in the backlog.  Behind a claim, a CTS says what the
+ * GRANT behind it will say, and a FIN that req is received whole. */
 static int backlog_reply(struct mbx_ep *ep, struct peer *peer, struct request *req,
                          const struct wire_packet *packet)
 {
@@ -430,9 +440,9 @@ static int backlog_reply(struct mbx_ep *ep, struct peer *peer, struct request *r
     bool is_fin = packet->header.type == WIRE_FIN;
 
     if (req->state == BACKLOG_WAIT_GRANT && !is_fin)
-        backlog_asked(ep, req);
+        backlog_data_wanted(ep, req);
     else if (req->state == BACKLOG_DEFERRED)
-        backlog_probed(ep, peer, req);
+        backlog_taken_unclaimed(ep, peer, req);
     req = request_find(ep, handle);
     if (req == NULL)
         return -EPROTO;
@@ -451,18 +461,19 @@ static int on_peek(struct mbx_ep *ep, struct peer *peer, const struct wire_packe
 
     if (backlog == NULL)
         return -EPROTO;
-    backlog->question = packet->body.peek.question;
-    backlog->asked = (struct mbx_match_envelope){packet->header.context_id, peer->number,
-                                                 packet->header.tag};
-    backlog->ignore = packet->header.data;
+    backlog->peek_question = packet->body.peek.question;
+    backlog->peek_envelope = (struct mbx_match_envelope){packet->header.context_id,
+                                                         peer->number, packet->header.tag};
+    backlog->peek_ignore = packet->header.data;
     backlog->is_peeked = false;
     backlog_pump(ep, peer);
     outq_owe_now(ep, peer, OWES_PEEKED);
     return 0;
 }
 
-/* The deferred send that the question is after; NULL if there is none, or not surely. */
-static struct request *backlog_look(struct mbx_ep *ep, const struct peer *peer)
+/* The deferred send that a receive as the PEEK describes it would take; NULL: there is none, or
+ * another may stand before it. */
+static struct request *backlog_peek(struct mbx_ep *ep, const struct peer *peer)
 {
     struct backlog *backlog = peer->sendside.backlog;
     struct mbx_match_msg *msg;
@@ -470,22 +481,24 @@ static struct request *backlog_look(struct mbx_ep *ep, const struct peer *peer)
     if (!peer->sendside.is_deferred || backlog->claims != 0 || backlog->lost_count != 0 ||
         backlog->is_full || backlog->unread != &backlog->rtrs)
         return NULL;
-    msg = mbx_match_peek(&ep->sendside.backlogs->match, &backlog->asked, backlog->ignore);
+    msg = mbx_match_peek(&ep->sendside.backlogs->match, &backlog->peek_envelope,
+                         backlog->peek_ignore);
     return msg != NULL ? container_of(msg, struct request, deferred) : NULL;
 }
 
-static int backlog_answer(struct mbx_ep *ep, struct peer *peer)
+/* Answers the PEEK. */
+static int backlog_send_peeked(struct mbx_ep *ep, struct peer *peer)
 {
     static const struct mbx_status nothing;
     struct backlog *backlog = peer->sendside.backlog;
-    struct wire_peeked peeked = {.question = backlog->question};
+    struct wire_peeked peeked = {.question = backlog->peek_question};
     struct request *req;
     int err;
 
     if (!list_is_empty(&peer->outq.list))
         return -EAGAIN; /* who asks again and again must not keep messages from leaving */
     backlog_shut(ep, peer);
-    req = backlog_look(ep, peer);
+    req = backlog_peek(ep, peer);
     if (req != NULL) {
         peeked.sender = req->completion.request;
         peeked.size = req->size;
@@ -501,7 +514,8 @@ static int backlog_answer(struct mbx_ep *ep, struct peer *peer)
 
 /* ---- DEFER ---- */
 
-static int backlog_tell(struct mbx_ep *ep, struct peer *peer)
+/* Tells the peer of the epoch, or that it is over. */
+static int backlog_send_defer(struct mbx_ep *ep, struct peer *peer)
 {
     const struct backlog *backlog = peer->sendside.backlog;
     struct wire_defer body = {0};
@@ -587,9 +601,12 @@ const struct module backlog_module = {
                                                {0}},
     .controls =
         (const struct control[]){
-            {.what = OWES_DEFER, .send = backlog_tell, .is_closing = true, .is_behind = true},
+            {.what = OWES_DEFER,
+             .send = backlog_send_defer,
+             .is_closing = true,
+             .is_behind = true},
             {.what = OWES_PEEKED,
-             .send = backlog_answer,
+             .send = backlog_send_peeked,
              .is_closing = true,
              .is_behind = true},
             {.what = OWES_COMPARE, .send = backlog_again, .is_closing = true, .is_first = true},

@@ -10,43 +10,47 @@
 enum backlog_state {
     BACKLOG_DEFERRED =
         PROTO_STATE(PROTO_BACKLOG, 0), /* waits here, for credit or a receive that wants it */
-    BACKLOG_LOCK,       /* takes the word of a receive, exchange_done() will tell */
+    BACKLOG_LOCK,       /* takes the word of a receive: backlog_locked() will tell */
     BACKLOG_CLAIM,      /* its claim has not left */
     BACKLOG_WAIT_GRANT, /* the receiver will say GRANT, FIN or RETIRE */
 };
 
-/* What waits for one peer: peer.sendside.is_deferred says that messages are deferred, not
- * sent. */
+/* The sends that are deferred for one peer, while peer.sendside.is_deferred, and the RTRs that it
+ * has sent. */
 struct backlog {
-    bool is_peeked;  /* the peer was told of one: none is sent before it has said more */
-    bool is_partial; /* RTRs were dropped: fresh ones are not compared with all */
-    bool is_full;    /* the peer may have more RTRs than there is room for */
-    bool is_locking; /* a claim takes a word: exchange_done() will tell */
-    bool is_pumping; /* backlog_pump() is at work */
-    uint32_t claims; /* unresolved */
-    uint32_t unsure; /* of these, those that have taken no word, or do not know it */
-    uint32_t rtr_count, lost_count;
+    struct list sends;  /* request.queue, in the order of the calls; in any backlog_state */
+    struct list *fresh; /* the first send that is not in the engine yet, or &sends */
     uint64_t count;     /* of sends */
-    uint64_t envelopes; /* credit that has come meanwhile */
-    uint64_t epoch;     /* of the last DEFER */
-    uint64_t from;      /* the RTRs up to this number are not wanted again */
-    uint64_t last;      /* number of the youngest RTR */
-    uint64_t question;  /* of the peer's PEEK: */
-    struct mbx_match_envelope asked;
-    uint64_t ignore;
-    struct list
-        sends; /* request.queue: DEFERRED, LOCK, CLAIM, WAIT_GRANT, in the order of the calls */
-    struct list *fresh; /* the first of them that is not in the engine, or &sends */
-    struct request *lost[BACKLOG_CLAIMS]; /* their claim is lost: to be compared again */
-    struct list rtrs;                     /* rtr.node, in the order of arrival */
-    struct list *unread;                  /* the first of them that is not compared, or &rtrs */
-    struct sendtable *sendtable;          /* where the peer sees the first sends, or NULL */
-    bool is_cheated;                      /* it has written nonsense there: never again */
+    struct request *lost[BACKLOG_CLAIMS]; /* sends whose claim is lost: to be compared again */
+    uint32_t lost_count;
+    uint32_t claims; /* that are unresolved: sends in LOCK, CLAIM, WAIT_GRANT */
+    uint32_t unsure; /* claims without a word: there was none, or its exchange has failed */
+    bool is_locking; /* one send is in LOCK: backlog_locked(), as cswap_done, will tell */
+    bool is_pumping; /* backlog_pump() is at work */
+
+    struct list rtrs;    /* rtr.node, in the order of arrival */
+    struct list *unread; /* the first RTR that is not compared and in the engine, or &rtrs */
+    uint32_t rtr_count;
+    uint64_t epoch;  /* that the last DEFER names */
+    uint64_t from;   /* RTRs up to this number were dropped: DEFER asks for those behind it */
+    uint64_t last;   /* number of the youngest RTR that was kept; from, before there is one */
+    bool is_partial; /* from is not 0: fresh sends wait, because RTRs are missing here */
+    bool is_full;    /* the peer has, or may have, RTRs that there is no room for */
+
+    uint64_t envelopes; /* credit that is put aside while sends are deferred */
+
+    uint64_t peek_question;                  /* number of the last PEEK */
+    struct mbx_match_envelope peek_envelope; /* that the PEEK asks for */
+    uint64_t peek_ignore;                    /* ignore bits of the PEEK */
+    bool is_peeked; /* PEEKED has named a send: none leaves before the peer says more */
+
+    struct sendtable *sendtable; /* where the peer sees the first sends, or NULL */
+    bool is_cheated; /* the peer has written nonsense into the table: it gets none again */
 };
 
 /* ---- of backlog.c and claims.c alone, and of backlog_valid.c ---- */
 
-/* Of the endpoint. */
+/* What the backlogs of an endpoint share. */
 struct backlogs {
     struct mbx_match match;
     struct pool rtrs;
@@ -96,7 +100,7 @@ void backlog_claim_leaves(struct mbx_ep *ep, struct peer *peer, struct request *
 int backlog_claim_step(struct mbx_ep *ep, struct request *req);
 /* The claim of req is decided. */
 void backlog_resolved(struct backlog *backlog, struct request *req);
-/* The claim of req is lost: it waits again, in its old place. */
+/* The claim of req is lost: req waits again, and has stayed in its place in the engine. */
 void backlog_lost(struct mbx_ep *ep, struct peer *peer, struct request *req);
 
 /* Do the invariants of backlog.c and of sendtable.h hold?  With MBX_CHECKS. */

@@ -6,12 +6,14 @@
  *      sends   s1 s2 s3 | s4    fresh: from s4 on not compared
  *              └ DEFERRED ── suits an RTR ──> LOCK, if that has a word ──> CLAIM ──> WAIT_GRANT
  *
- * What may be claimed: the earliest RTR that suits the send, and the earliest deferred send
- * that suits the RTR; unresolved claims still count.  For that, in this order
- *   1. a send whose claim was lost, then one that is fresh, looks for an RTR only while no
- *      claim is unresolved;
- *   2. an RTR looks for a send only when there is none of 1; if the earliest that suits is
- *      claimed, it and all behind it wait.
+ * What may be claimed: the earliest RTR that suits the send, by the earliest send that suits the
+ * RTR.  A send whose claim is unresolved counts as waiting: if it loses, the next RTR that suits
+ * it is its own, and no later send may have that.  So, in this order
+ *   1. a send whose claim was lost, or else the first fresh one, looks for an RTR, but only while
+ *      no claim is unresolved;
+ *   2. when there is no send of rule 1, the first unread RTR looks for a send.  If the earliest
+ *      send that suits it has an unresolved claim, this RTR and all behind it stay unread until
+ *      that claim is resolved.
  *
  * If the receive has a word (lockword.h), that is taken before the claim leaves.  Over a
  * network that takes a while: LOCK lies between DEFERRED and CLAIM then, and is a claim
@@ -21,9 +23,9 @@
  * taken at once.
  *
  * The matching engine is used the other way round: deferred sends are its messages, RTRs its
- * receives, and the source of both is the peer.  A claimed send stays in the engine, so that
- * it still stands before later ones; its RTR does not, because whatever becomes of the claim,
- * that receive will not be open any more.
+ * receives, and the source of both is the peer.  A claimed send stays in the engine, in its place
+ * (backlog.c I2); its RTR does not, because whatever becomes of the claim, that receive will not
+ * be open any more.
  *
  * Or the peer takes some of the sends by itself, where it sees them (sendtable.h): then they wait
  * for FIN or CTS as behind a GRANT.  It does so only between our functions: what decides about
@@ -180,7 +182,7 @@ int backlog_claim_step(struct mbx_ep *ep, struct request *req)
     return 0;
 }
 
-/* The claim of req is lost: it waits again, in its old place. */
+/* The claim of req is lost: req waits again, and has stayed in its place in the engine. */
 void backlog_lost(struct mbx_ep *ep, struct peer *peer, struct request *req)
 {
     struct backlog *backlog = peer->sendside.backlog;
@@ -189,8 +191,9 @@ void backlog_lost(struct mbx_ep *ep, struct peer *peer, struct request *req)
     backlog_shut(ep, peer);
     proto_move(ep, req, BACKLOG_DEFERRED);
     req->flags &= (uint32_t)~REQUEST_WON;
-    /* a claim is lost with at most BACKLOG_CLAIMS - 1 others unresolved, or for a word, with
-     * none behind it; and what is lost is compared again before anything else is claimed */
+    /* there is room: claims and lost_count together never exceed BACKLOG_CLAIMS.  An RTR claims
+     * only while nothing is lost, and a send that was lost claims only while no claim is
+     * unresolved */
     assert(backlog->lost_count < BACKLOG_CLAIMS);
     backlog->lost[backlog->lost_count++] = req;
     ep->stats.claims_lost++;
@@ -267,7 +270,7 @@ void backlog_resolved(struct backlog *backlog, struct request *req)
 
 /* ---- comparing ---- */
 
-/* Takes the oldest of those that have lost a claim out of them. */
+/* Removes the oldest send from lost[], and returns it. */
 static struct request *lost_pop(struct backlog *backlog)
 {
     uint32_t oldest = 0;
@@ -282,7 +285,7 @@ static struct request *lost_pop(struct backlog *backlog)
     return req;
 }
 
-/* Rule 1. */
+/* Rule 1: a send looks for an RTR. */
 static void compare_send(struct mbx_ep *ep, struct peer *peer)
 {
     struct mbx_match *match = &ep->sendside.backlogs->match;
@@ -299,7 +302,7 @@ static void compare_send(struct mbx_ep *ep, struct peer *peer)
         backlog_claim(ep, peer, req, container_of(recv, struct rtr, match));
 }
 
-/* Rule 2.  False: it has to wait. */
+/* Rule 2: the first unread RTR looks for a send.  False: it has to wait. */
 static bool compare_rtr(struct mbx_ep *ep, struct peer *peer)
 {
     struct mbx_match *match = &ep->sendside.backlogs->match;

@@ -11,38 +11,42 @@
 
 /* ---- of receiver.c and remote_probe.c alone, and of receiver_valid.c ---- */
 
-/* GRANT if receiver is 0, or else RETIRE. */
+/* What a deferring peer is to be told: GRANT if receiver is 0, or else RETIRE. */
 struct answer {
     uint64_t sender, receiver;
 };
 
+/* A peer that defers, or has deferred, sends to us. */
 struct deferrer {
     struct peer *peer;
     struct list node;        /* on receiver.deferrers while peer.sendside.defers */
-    uint64_t epoch;          /* of its last DEFER */
-    struct pull_table table; /* where we take what it defers */
-    uint64_t from;           /* it has dropped the RTRs up to this number */
-    uint64_t room;           /* for RTRs there */
-    uint64_t live;           /* of these, in use */
-    uint64_t told;           /* envelopes of credit, since a message of it came */
-    struct list *next;       /* the first on open that it does not know, or the head */
-    bool is_told_full;       /* the last RTR said that room is used up */
-    bool is_asked;           /* question has not been answered */
-    bool is_put_off;         /* another question waits: */
-    struct mbx_match_envelope next_asked;
-    uint64_t next_ignore;
-    unsigned spared;  /* times that it did, for the sake of an answer */
-    bool is_answered; /* ... has, and the answer is still true: */
-    uint64_t question;
-    struct mbx_match_envelope asked;
-    uint64_t ignore;
-    struct wire_peeked peeked;
-    struct mbx_status status;
+    uint64_t epoch;          /* that its last DEFER names */
+    struct pull_table table; /* where we pull what it defers */
+    uint64_t told; /* envelopes of credit it was told of since its last message came */
+
+    uint64_t room;     /* for RTRs at the peer */
+    uint64_t live;     /* RTRs that the peer may still have */
+    uint64_t from;     /* the peer has dropped the RTRs up to this number */
+    struct list *next; /* the first receive on open that the peer does not know, or the head */
+    bool is_told_full; /* the last RTR said that room is used up */
+
+    uint64_t question;               /* number of the last PEEK, owed or sent */
+    struct mbx_match_envelope asked; /* that the last PEEK asks for */
+    uint64_t ignore;                 /* ignore bits of the last PEEK */
+    bool is_asked;                   /* the last PEEK has no answer yet */
+    bool is_answered; /* PEEKED has named a message, and nothing has made that untrue */
+    struct wire_peeked peeked; /* the answer */
+    struct mbx_status status;  /* of the message that the answer names */
+    unsigned spared; /* other questions that were put off since the answer was last of use */
+    bool is_put_off; /* a question waits until the answer is not spared any more */
+    struct mbx_match_envelope next_asked; /* that the waiting question asks for */
+    uint64_t next_ignore;                 /* ignore bits of the waiting question */
+
     uint32_t answer_count;
-    struct answer answers[BACKLOG_CLAIMS + 1]; /* one for a matched probe */
+    struct answer answers[BACKLOG_CLAIMS + 1]; /* to the claims, and to a matched probe */
 };
 
-/* Of the endpoint. */
+/* What the deferring peers of an endpoint share. */
 struct receiver {
     struct list open;      /* receives */
     struct list deferrers; /* deferrer.node */
@@ -60,7 +64,7 @@ bool receiver_may_pull(const struct mbx_ep *ep);
 /* The receive that such a message would meet, or NULL. */
 struct mbx_match_recv *receiver_wanted_by(const struct mbx_ep *ep,
                                           const struct mbx_match_envelope *envelope);
-/* What it was told of makes this peer's last answer to a probe uncertain. */
+/* What this peer is told of now makes its last answer to a probe uncertain. */
 void receiver_forget(struct peer *peer);
 /* The deferring peer is to be told this.  False: it has more unanswered claims than it may. */
 bool receiver_answer(struct mbx_ep *ep, struct deferrer *deferrer, struct answer what);
