@@ -215,12 +215,7 @@ static void offload_await(struct mbx_ep *ep, struct request *req)
     offload_count(ep, req);
     req->total = req->done;
     req->completion.error = -EIO;
-    proto_move(ep, req, EAGER_ASSEMBLE);
-    peer_get(ep, req->peer)->assembly = (struct assembly){
-        .request = req,
-        .size = req->completion.status.size,
-        .is_lost = true,
-    };
+    eager_await_end(ep, req);
 }
 
 /* The device did not know more than the envelope when it matched.  False: nobody will ever

@@ -224,6 +224,16 @@ static void eager_more_request(struct request *req, uint64_t offset, const void 
         request_put(req, offset, payload, min_size(size, req->total - offset));
 }
 
+void eager_await_end(struct mbx_ep *ep, struct request *req)
+{
+    proto_move(ep, req, EAGER_ASSEMBLE);
+    peer_get(ep, req->peer)->assembly = (struct assembly){
+        .request = req,
+        .size = req->completion.status.size,
+        .is_lost = true,
+    };
+}
+
 /* A fragment of a message of which a device that is gone had the beginning. */
 static OUT_OF_LINE int eager_more_lost(struct mbx_ep *ep, struct assembly *assembly,
                                        const struct wire_packet *packet)

@@ -122,6 +122,8 @@ void eager_receive_pieces(struct mbx_ep *ep, struct request *req,
                           const struct arrival *arrival);
 /* The fragments to come of this arrival go to the message that keeps it. */
 void eager_assemble(struct mbx_ep *ep, const struct arrival *arrival, struct message *message);
+/* The beginning of the message of req is lost: what follows is let pass, up to its end. */
+void eager_await_end(struct mbx_ep *ep, struct request *req);
 
 void rndv_receive(struct mbx_ep *ep, struct request *req, const struct arrival *arrival);
 /* All that fits is where it belongs. */
