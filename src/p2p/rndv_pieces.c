@@ -79,6 +79,7 @@ static int read_next(struct mbx_ep *ep, struct request *req)
     pieces->to = 0;
     pieces->turn ^= size != 0;
     err = read_into(ep, req);
+    assert(size == 0 || pieces->place != last); /* I2 */
     pieces_unpack(pieces, last, size);
     if (err == 0)
         unpack_read(pieces);

@@ -255,6 +255,8 @@ static void exchange(struct world *w, const struct sample *m, struct side *from,
         start_recv(w, m, to, &recv);
     } else {
         start_recv(w, m, to, &recv);
+        if (draw(2) == 0)
+            world_settle(w); /* then its sender may know of it */
         start_send(w, m, from, &send);
     }
     world_wait(w, (int)m->peer, recv, &done);
@@ -380,6 +382,35 @@ static void test_modes(void **state)
             if (m.size <= limits.inject || !(m.flags & MBX_COPY))
                 transfer(&w, &m);
         }
+    world_close(&w);
+}
+
+/* A synchronous send, however short, is complete when a receive has it, and not before. */
+static void test_synchronous(void **state)
+{
+    static const size_t sizes[] = {8, 100, 3000, 20000, 200000};
+    struct mbx_completion done;
+    mbx_request send, recv;
+    struct side from, to;
+    struct world w;
+
+    world_open(&w, *state, 2, NULL);
+    for (size_t i = 0; i < ARRAY_COUNT(sizes); i++) {
+        make(&from, CALLBACKS, sizes[i], 0);
+        make(&to, VECTOR, sizes[i], 0);
+        fill(&from, world_data(1, sizes[i]));
+        assert_int_equal(
+            mbx_ssend(w.eps[0], 1, CONTEXT, 5, NULL, sizes[i], &from.options, &send), 0);
+        world_settle(&w);
+        assert_int_equal(mbx_test(w.eps[0], send, &done), 0);
+        assert_int_equal(
+            mbx_recv(w.eps[1], 0, CONTEXT, 5, 0, NULL, sizes[i], &to.options, &recv), 0);
+        world_wait_error(&w, 1, recv, 0);
+        world_wait_error(&w, 0, send, 0);
+        check(&to, world_data(1, sizes[i]), sizes[i]);
+        discard(&from);
+        discard(&to);
+    }
     world_close(&w);
 }
 
@@ -702,11 +733,17 @@ static void test_close(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sizes),     cmocka_unit_test(test_truncated),
-        cmocka_unit_test(test_modes),     cmocka_unit_test(test_callbacks_that_fail),
-        cmocka_unit_test(test_order),     cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_no_memory), cmocka_unit_test(test_cancel_and_discard),
-        cmocka_unit_test(test_arguments), cmocka_unit_test(test_close),
+        cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_truncated),
+        cmocka_unit_test(test_modes),
+        cmocka_unit_test(test_synchronous),
+        cmocka_unit_test(test_callbacks_that_fail),
+        cmocka_unit_test(test_order),
+        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_cancel_and_discard),
+        cmocka_unit_test(test_arguments),
+        cmocka_unit_test(test_close),
     };
 
     return world_main(argc, argv, tests, ARRAY_COUNT(tests));

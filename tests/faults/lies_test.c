@@ -129,6 +129,36 @@ static void test_fragments(void **state)
     world_close(&w);
 }
 
+/* A send whose data is packed in its order is asked for other bytes, or to write it. */
+static void test_pieces(void **state)
+{
+    const unsigned char *data = world_data(0, 100000);
+    const struct mbx_iovec parts[] = {{(void *)(uintptr_t)data, 100000}};
+    const struct mbx_layout layout = {.parts = parts, .count = 1};
+    const struct mbx_options options = {.flags = MBX_LAYOUT, .layout = &layout};
+    static unsigned char got[100000];
+    mbx_request send, recv;
+    struct wire_cts cts;
+    struct wire_coop coop;
+    struct world w;
+
+    open_wide(&w, *state);
+    memset(got, 0, sizeof got);
+    assert_int_equal(mbx_send(w.eps[0], 1, CONTEXT, 1, NULL, sizeof got, &options, &send), 0);
+    world_settle(&w);
+    cts = (struct wire_cts){.sender = send, .receiver = 5, .offset = 100, .size = 1000};
+    lie(&w, 1, WIRE_CTS, &cts, NULL, 0);
+    coop = (struct wire_coop){
+        .sender = send, .receiver = 5, .size = 100, .word = 1, .address = (uintptr_t)got};
+    lie(&w, 1, WIRE_COOP, &coop, NULL, 0);
+    assert_int_equal(mbx_recv(w.eps[1], 0, CONTEXT, 1, 0, got, sizeof got, NULL, &recv), 0);
+    world_wait_error(&w, 1, recv, 0);
+    world_wait_error(&w, 0, send, 0);
+    assert_memory_equal(got, data, sizeof got);
+    assert_int_equal(world_stats(&w, 0).dropped_packets, dropped);
+    world_close(&w);
+}
+
 /* A receive that waits for data it asked for. */
 static void test_data(void **state)
 {
@@ -404,6 +434,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_fragments),
         cmocka_unit_test(test_data),
+        cmocka_unit_test(test_pieces),
         cmocka_unit_test(test_answers),
         cmocka_unit_test(test_cts_for_an_eager_send),
         cmocka_unit_test(test_fins_that_nobody_reads_are_bounded),
