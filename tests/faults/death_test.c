@@ -56,6 +56,8 @@ struct scene {
     bool is_sync;
     bool is_late;     /* messages come before their receives */
     bool is_directed; /* no receive is from any source */
+    bool is_packed;   /* the data of sends is in pieces, */
+    bool is_unpacked; /* and of receives */
 };
 
 struct play {
@@ -168,13 +170,34 @@ static void sender_end(struct mbx_ep *ep, int rank, int victim)
     MUST(fits(crew_signal(ep, 0, DONE), 0, victim), 33);
 }
 
+/* A buffer as a vector of two parts. */
+struct vector {
+    struct mbx_iovec parts[2];
+    struct mbx_layout layout;
+    struct mbx_options options;
+};
+
+static const struct mbx_options *vector_of(struct vector *v, const void *buf, size_t size)
+{
+    char *bytes = (char *)(uintptr_t)buf;
+
+    v->parts[0] = (struct mbx_iovec){bytes, size / 3};
+    v->parts[1] = (struct mbx_iovec){bytes + size / 3, size - size / 3};
+    v->layout = (struct mbx_layout){.parts = v->parts, .count = 2};
+    v->options = (struct mbx_options){.flags = MBX_LAYOUT, .layout = &v->layout};
+    return &v->options;
+}
+
 static mbx_request send_one(struct mbx_ep *ep, const struct scene *scene, uint64_t tag,
                             const void *buf)
 {
+    static struct vector vectors[MESSAGES];
+    const struct mbx_options *options =
+        scene->is_packed ? vector_of(&vectors[tag], buf, scene->size) : NULL;
     mbx_request request;
 
-    MUST((scene->is_sync ? mbx_ssend : mbx_send)(ep, 0, DATA, tag, buf, scene->size, NULL,
-                                                 &request) == 0,
+    MUST((scene->is_sync ? mbx_ssend : mbx_send)(ep, 0, DATA, tag, options == NULL ? buf : NULL,
+                                                 scene->size, options, &request) == 0,
          34);
     return request;
 }
@@ -222,12 +245,18 @@ static uint32_t source_of(const struct scene *scene, int receive)
 
 static void post(struct receiver *r, struct mbx_ep *ep, const struct scene *scene)
 {
+    static struct vector vectors[RECEIVES];
     mbx_request vain;
 
-    for (int i = 0; i < RECEIVES; i++)
-        MUST(mbx_recv(ep, source_of(scene, i), DATA, 0, MBX_IGNORE_ALL, r->bufs[i], scene->size,
-                      NULL, &r->requests[i]) == 0,
+    for (int i = 0; i < RECEIVES; i++) {
+        const struct mbx_options *options =
+            scene->is_unpacked ? vector_of(&vectors[i], r->bufs[i], scene->size) : NULL;
+
+        MUST(mbx_recv(ep, source_of(scene, i), DATA, 0, MBX_IGNORE_ALL,
+                      options == NULL ? r->bufs[i] : NULL, scene->size, options,
+                      &r->requests[i]) == 0,
              40);
+    }
     MUST(mbx_recv(ep, 1, DONE, 99, 0, NULL, 0, NULL, &vain) == 0, 41);
     MUST(mbx_cancel(ep, vain) == 0 && await(ep, vain).error == -ECANCELED, 42);
 }
@@ -583,6 +612,13 @@ static const struct scene scenes[] = {
     {"read-late", MESSAGES_OF, {"RPUT=off"}, .size = LONG, .is_late = true},
     {"shared", MESSAGES_OF, {"RPUT=off", "COOP=always", "READ_CHUNK=64K"}, .size = LONG},
     {"data", MESSAGES_OF, {"RNDV=data"}, .size = LONG},
+    {"pieces", MESSAGES_OF, .size = LONG, .is_packed = true, .is_unpacked = true},
+    {"pieces-read",
+     MESSAGES_OF,
+     {"RPUT=off", "READ_CHUNK=64K"},
+     .size = LONG,
+     .is_unpacked = true},
+    {"pieces-held", MESSAGES_OF, {HELD}, .size = LONG, .is_late = true, .is_packed = true},
     {"held", MESSAGES_OF, {HELD}, .size = 8},
     {"held-long", MESSAGES_OF, {HELD}, .size = LONG, .is_late = true},
     {"taken", MESSAGES_OF, {"WINDOW=0"}, .size = 8, .is_late = true},
