@@ -283,7 +283,7 @@ static const struct transport_events events = {
 
 static bool is_wanted(const struct channel *channel)
 {
-    /* pairs with the release in soft_device.c's attach(): the handle is there */
+    /* pairs with the release in softdev.c's attach(): the handle is there */
     return atomic_load_explicit(&channel->wanted, memory_order_acquire) != 0;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * driver.h - what soft_device.c and the drivers that run a agent elsewhere share; never leaves
+ * driver.h - what softdev.c and the drivers that run an agent elsewhere share; never leaves
  * this folder.
  */
 #ifndef SOFTDEV_DRIVER_H

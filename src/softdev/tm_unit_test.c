@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * soft_test.c - the rules of device.h, one by one, in the software device's state machine.
+ * tm_unit_test.c - the rules of device.h, one by one, in the software device's state machine.
  */
 #include <errno.h>
 #include <setjmp.h>

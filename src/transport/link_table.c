@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * link_table.h - links.h says it all.
+ * link_table.c - link_table.h says it all.
  */
 #include "transport/link_table.h"
 

@@ -2,7 +2,7 @@
 /*
  * schedule.h - split matching in every order that a seed can think of.  Test code.
  *
- *   application (host)                      device (hand.h)                 senders
+ *   application (host)                      device (stepped_device.h)       senders
  *
  *   post, cancel                            command: the oldest one
  *   struct mbx_match + struct shadow  <──>  struct tm_unit               <──   send

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * transport_words_test.c - words that several endpoints compare and exchange, over each
+ * transport_atomics_test.c - words that several endpoints compare and exchange, over each
  * transport that has them.
  */
 #include "transport/atomics.h"

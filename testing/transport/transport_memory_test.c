@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * transport_read_test.c - what transport.h promises of reading and writing another's
+ * transport_memory_test.c - what transport.h promises of reading and writing another's
  * memory, and of waiting, over every transport.
  */
 #include "testing/transport/transport_world.h"
