@@ -31,7 +31,7 @@
  *            gives it back: mbx_match_arrive(), mbx_match_find() and mbx_match_cancel() a
  *            receive, mbx_match_post() and mbx_match_extract() a message.  Meanwhile it may be
  *            read.  An entry that is queued must not be posted or arrive again, and is
- *            cancelled or claimed in its own engine; mbx_match_is_valid() sees most of such
+ *            cancelled or extracted in its own engine; mbx_match_is_valid() sees most of such
  *            mistakes.
  * Memory     A queue of up to 16 entries allocates nothing.  Longer ones have tables, which
  *            grow in mbx_match_post() and mbx_match_peek() and are freed by
@@ -102,8 +102,8 @@ struct mbx_match_counters {
     uint64_t matched_posts;           /* receives that an arrival took from the PRQ */
     uint64_t matched_arrivals;        /* messages that a post took from the UMQ */
     uint64_t met_posts, met_arrivals; /* posts and arrivals that matched at once */
-    uint64_t cancelled, claimed;
-    uint64_t recvs, recvs_max; /* queued now, and the most there ever were */
+    uint64_t cancelled, claimed;      /* receives; messages, by mbx_match_extract() */
+    uint64_t recvs, recvs_max;        /* queued now, and the most there ever were */
     uint64_t msgs, msgs_max;
     uint64_t searches;     /* by any verb, of an empty queue too */
     uint64_t search_steps; /* entries and groups looked at by all of them */
@@ -252,7 +252,7 @@ mbx_match_peek(struct mbx_match *m, const struct mbx_match_envelope *envelope, u
 MBX_MATCH_API bool mbx_match_extract(struct mbx_match *m, struct mbx_match_msg *msg);
 
 /* Walks the queue, oldest first: NULL starts; returns NULL at the end.  after is still
- * queued: who cancels or claims on the way asks for the next one first. */
+ * queued: who cancels or extracts on the way asks for the next one first. */
 MBX_MATCH_API struct mbx_match_recv *mbx_match_next_recv(const struct mbx_match *m,
                                                          const struct mbx_match_recv *after);
 MBX_MATCH_API struct mbx_match_msg *mbx_match_next_msg(const struct mbx_match *m,

@@ -63,7 +63,7 @@ void mbx_match_init(struct mbx_match *m, const struct mbx_match_options *options
     link_make_head(&m->msgs);
 }
 
-/* The entries become idle, so that a late cancel or claim is refused and does not
+/* The entries become idle, so that a late cancel or extract is refused and does not
  * reach into an engine that is gone. */
 void mbx_match_fini(struct mbx_match *m)
 {
