@@ -5,16 +5,21 @@
  * Each process publishes the address of its endpoint in the modex.  Another one looks it up when
  * it first sends to that process, or receives from it by rank, and keeps the peer number with
  * Open MPI's process: so processes that come later (spawn, connect) need nothing of their own.
+ * One thread at a time looks up: when several ask PMIx at once for the same process, not each of
+ * them gets an answer from that of Open MPI 5.0.
  *
  * Invariant
  *   I1  proc_endpoints[PML] of a process is 0, or its peer number + 1
  */
 #include "pml/pml.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 extern PML_COMPONENT_TYPE mca_pml_matchbox_component;
+
+static pthread_mutex_t meeting = PTHREAD_MUTEX_INITIALIZER;
 
 int pml_procs_open(void)
 {
@@ -53,7 +58,7 @@ static int procs_address(const ompi_proc_t *proc, struct mbx_address *address)
     return err;
 }
 
-static OUT_OF_LINE int procs_meet(ompi_proc_t *proc, uint32_t *peer)
+static int procs_meet(ompi_proc_t *proc, uint32_t *peer)
 {
     struct mbx_address address;
     int err = procs_address(proc, &address);
@@ -73,12 +78,23 @@ static OUT_OF_LINE int procs_meet(ompi_proc_t *proc, uint32_t *peer)
     return OMPI_SUCCESS;
 }
 
-int pml_proc_peer(ompi_proc_t *proc, uint32_t *peer)
+static bool procs_know(const ompi_proc_t *proc, uint32_t *peer)
 {
     uintptr_t known = (uintptr_t)proc->proc_endpoints[OMPI_PROC_ENDPOINT_TAG_PML];
 
     if (known == 0)
-        return procs_meet(proc, peer);
+        return false;
     *peer = (uint32_t)(known - 1);
-    return OMPI_SUCCESS;
+    return true;
+}
+
+int pml_proc_peer(ompi_proc_t *proc, uint32_t *peer)
+{
+    int err = OMPI_SUCCESS;
+
+    pthread_mutex_lock(&meeting);
+    if (!procs_know(proc, peer))
+        err = procs_meet(proc, peer);
+    pthread_mutex_unlock(&meeting);
+    return err;
 }
