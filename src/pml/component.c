@@ -47,11 +47,14 @@ static int component_open(void)
     int length;
 
     MPI_Get_library_version(version, &length);
-    if (strncmp(version, wanted, sizeof wanted - 1) == 0)
+    if (strncmp(version, wanted, sizeof wanted - 1) == 0 && pml_series_fits())
         return OMPI_SUCCESS;
     opal_output(0,
-                "matchbox: mca_pml_matchbox.so was built for Open MPI " PML_SERIES
-                ", and this is %.*s: it is not used",
+                "matchbox: mca_pml_matchbox.so was built for %s, and this is %.*s: it is not "
+                "used",
+                strncmp(version, wanted, sizeof wanted - 1) == 0
+                    ? "an Open MPI " PML_SERIES " that was configured in another way"
+                    : "Open MPI " PML_SERIES,
                 (int)strcspn(version, ","), version);
     return OPAL_ERR_NOT_AVAILABLE;
 }
@@ -73,11 +76,13 @@ static mca_pml_base_module_t *component_init(int *out, bool has_progress_threads
         return NULL; /* it is in the log why */
     pml.has_threads = has_threads;
     if (pml_procs_open() != OMPI_SUCCESS ||
-        pml_series_bsend_init(has_threads) != OMPI_SUCCESS) {
+        pml_series_bsend_init(has_threads) != OMPI_SUCCESS ||
+        pml_series_open(has_threads) != OMPI_SUCCESS) {
         mbx_close(pml.ep);
         pml.ep = NULL;
         return NULL;
     }
+    pml_series_module(&module);
     *out = priority;
     return &module;
 }
@@ -88,6 +93,7 @@ static int component_finalize(void)
         return OMPI_SUCCESS;
     pml_progress_close();
     pml_tell_end();
+    pml_series_close();
     mbx_close(pml.ep);
     pml.ep = NULL;
     return OMPI_SUCCESS;
@@ -117,12 +123,6 @@ static int module_dump(ompi_communicator_t *comm, int verbose)
     return OMPI_SUCCESS;
 }
 
-static int module_ft_event(int state)
-{
-    (void)state;
-    return OMPI_ERR_NOT_SUPPORTED;
-}
-
 static mca_pml_base_module_t module = {
     .pml_add_procs = pml_add_procs,
     .pml_del_procs = pml_del_procs,
@@ -144,7 +144,6 @@ static mca_pml_base_module_t module = {
     .pml_imrecv = pml_imrecv,
     .pml_mrecv = pml_mrecv,
     .pml_dump = module_dump,
-    .pml_ft_event = module_ft_event,
     .pml_max_contextid = PML_CONTEXT_MAX,
     .pml_max_tag = INT32_MAX,
 };

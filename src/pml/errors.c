@@ -33,7 +33,7 @@ static bool error_is_end(int error)
 static void error_tell(const ompi_communicator_t *comm, int rank, const ompi_proc_t *proc,
                        int error)
 {
-    const char *host = proc != NULL ? proc->super.proc_hostname : NULL;
+    const char *host = proc != NULL ? pml_series_host(proc) : NULL;
 
     opal_output(0, "matchbox: rank %d of %s (process %s on %s)%s: %s", rank,
                 comm->c_name[0] != '\0' ? comm->c_name : "a communicator",

@@ -18,4 +18,22 @@
 #error "the component knows the series 4.1 and 5.0 of Open MPI"
 #endif
 
+/* Are Open MPI's structures as large as the headers say?  They have parts that are there or not
+ * as it was configured. */
+static inline bool pml_series_fits(void)
+{
+    return OBJ_CLASS(ompi_request_t)->cls_sizeof == sizeof(ompi_request_t) &&
+           OBJ_CLASS(ompi_communicator_t)->cls_sizeof == sizeof(ompi_communicator_t) &&
+           OBJ_CLASS(ompi_proc_t)->cls_sizeof == sizeof(ompi_proc_t) &&
+           OBJ_CLASS(ompi_group_t)->cls_sizeof == sizeof(ompi_group_t) &&
+           OBJ_CLASS(ompi_message_t)->cls_sizeof == sizeof(ompi_message_t) &&
+           OBJ_CLASS(opal_convertor_t)->cls_sizeof == sizeof(opal_convertor_t) &&
+           OBJ_CLASS(opal_mutex_t)->cls_sizeof == sizeof(opal_mutex_t) &&
+           OBJ_CLASS(opal_free_list_t)->cls_sizeof == sizeof(opal_free_list_t) &&
+           OBJ_CLASS(mca_pml_base_send_request_t)->cls_sizeof ==
+               sizeof(mca_pml_base_send_request_t) &&
+           OBJ_CLASS(mca_pml_base_recv_request_t)->cls_sizeof ==
+               sizeof(mca_pml_base_recv_request_t);
+}
+
 #endif

@@ -31,7 +31,12 @@
 #include <opal/runtime/opal_progress.h>
 #include <opal/util/output.h>
 
-#define PML_SERIES            "4.1"
+#define PML_SERIES "4.1"
+
+/* What only this series has; another one can load the component, which then says that it does
+ * not fit. */
+#pragma weak opal_pmix
+#pragma weak opal_value_t_class
 
 #define PML_COMPONENT_TYPE    mca_pml_base_component_2_0_0_t
 #define PML_COMPONENT_VERSION MCA_PML_BASE_VERSION_2_0_0
@@ -67,6 +72,36 @@ static inline int pml_series_lookup(const mca_base_component_t *component,
 
     OPAL_MODEX_RECV(err, component, &proc->super.proc_name, (uint8_t **)bytes, size);
     return err;
+}
+
+/* The host of a process, or NULL. */
+static inline const char *pml_series_host(const ompi_proc_t *proc)
+{
+    return proc->super.proc_hostname;
+}
+
+/* One-sided calls become messages: osc/pt2pt. */
+static inline int pml_series_open(bool has_threads)
+{
+    (void)has_threads;
+    return OMPI_SUCCESS;
+}
+
+static inline void pml_series_close(void)
+{
+}
+
+/* Checkpoints are not supported. */
+static inline int pml_series_ft_event(int state)
+{
+    (void)state;
+    return OMPI_ERR_NOT_SUPPORTED;
+}
+
+/* What the interface of this series has besides that of all. */
+static inline void pml_series_module(mca_pml_base_module_t *module)
+{
+    module->pml_ft_event = pml_series_ft_event;
 }
 
 #endif

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * series_5_0.h - Open MPI 5.0.
+ *
+ * Communicators have two numbers there: one of 128 bits, and an index.  A component that does
+ * not say that it takes the first one gets an index that all members have agreed on, and that is
+ * the library's context id.
+ */
+#ifndef PML_SERIES_5_0_H
+#define PML_SERIES_5_0_H
+
+#include <ompi_config.h>
+
+#if !__has_include(<opal/mca/threads/pthreads/threads_pthreads_mutex.h>)
+#undef MCA_threads_base_include_HEADER
+#undef MCA_threads_mutex_base_include_HEADER
+#undef MCA_threads_tsd_base_include_HEADER
+#define MCA_threads_base_include_HEADER       "pml/series_5_0_threads.h"
+#define MCA_threads_mutex_base_include_HEADER "pml/series_5_0_threads.h"
+#define MCA_threads_tsd_base_include_HEADER   "pml/series_5_0_threads.h"
+#endif
+
+/* The base's requests include a header for a tool's interface, which includes one that is not
+ * installed where Open MPI is built without that interface.  The requests use nothing of it. */
+#if !__has_include(<ompi/peruse/peruse.h>)
+#define _PERUSE_INTERNAL_H_
+#endif
+
+#include <mpi.h>
+#include <ompi/constants.h>
+#include <ompi/communicator/communicator.h>
+#include <ompi/datatype/ompi_datatype.h>
+#include <ompi/mca/bml/base/base.h>
+#include <ompi/mca/pml/base/base.h>
+#include <ompi/mca/pml/base/pml_base_bsend.h>
+#include <ompi/mca/pml/base/pml_base_recvreq.h>
+#include <ompi/mca/pml/base/pml_base_sendreq.h>
+#include <ompi/mca/pml/pml.h>
+#include <ompi/message/message.h>
+#include <ompi/proc/proc.h>
+#include <ompi/request/request.h>
+#include <ompi/request/request_default.h>
+#include <opal/datatype/opal_convertor.h>
+#include <opal/mca/pmix/pmix-internal.h>
+#include <opal/runtime/opal_progress.h>
+#include <opal/util/output.h>
+
+#define PML_SERIES "5.0"
+
+/* What only this series has; another one can load the component, which then says that it does
+ * not fit. */
+#pragma weak ompi_ftmpi_enabled
+#pragma weak ompi_ftmpi_output_handle
+#pragma weak opal_threads_base_wait_sync_list
+
+#define PML_COMPONENT_TYPE    mca_pml_base_component_2_1_0_t
+#define PML_COMPONENT_VERSION MCA_PML_BASE_VERSION_2_1_0
+
+/* Indices are agreed on by all members, up to what Open MPI can count. */
+#define PML_CONTEXT_MAX INT32_MAX
+
+static inline uint32_t pml_series_context_id(const ompi_communicator_t *comm)
+{
+    return comm->c_index;
+}
+
+static inline int pml_series_bsend_init(bool has_threads)
+{
+    (void)has_threads;
+    return mca_pml_base_bsend_init();
+}
+
+/* Publishes bytes for all processes; Open MPI's error. */
+static inline int pml_series_publish(const mca_base_component_t *component, const void *bytes,
+                                     size_t size)
+{
+    int err;
+
+    OPAL_MODEX_SEND(err, PMIX_GLOBAL, component, bytes, size);
+    return err == PMIX_SUCCESS ? OMPI_SUCCESS : OMPI_ERROR;
+}
+
+/* What a process has published, to be freed by the caller; Open MPI's error. */
+static inline int pml_series_lookup(const mca_base_component_t *component,
+                                    const ompi_proc_t *proc, void **bytes, size_t *size)
+{
+    int err;
+
+    OPAL_MODEX_RECV(err, component, &proc->super.proc_name, (uint8_t **)bytes, size);
+    return err == PMIX_SUCCESS ? OMPI_SUCCESS : OMPI_ERR_NOT_FOUND;
+}
+
+/* The host of a process, or NULL. */
+static inline const char *pml_series_host(const ompi_proc_t *proc)
+{
+    return opal_get_proc_hostname(&proc->super);
+}
+
+/* One-sided calls, and the agreements of ULFM, use Open MPI's own transports (BTL), which it opens
+ * for whoever asks before addresses are exchanged; messages do not use them.  Open MPI's error. */
+static inline int pml_series_open(bool has_threads)
+{
+    int err = mca_base_framework_open(&ompi_bml_base_framework, 0);
+
+    return err == OMPI_SUCCESS ? mca_bml_base_init(false, has_threads) : err;
+}
+
+static inline void pml_series_close(void)
+{
+    (void)mca_base_framework_close(&ompi_bml_base_framework);
+}
+
+/* What the interface of this series has besides that of all. */
+static inline void pml_series_module(mca_pml_base_module_t *module)
+{
+    (void)module;
+}
+
+#endif
