@@ -81,6 +81,7 @@ struct arguments {
 struct surroundings {
     char provider[PATH_MAX], component[PATH_MAX]; /* folders; empty: it is not here */
     char providers[256], path[3 * PATH_MAX], key[2 * KEY_SIZE + 1];
+    bool has_pmix_path; /* Open MPI passes its path of components on to PMIx */
     struct exec_variable variables[VARIABLES_MAX];
     size_t count;
 };
@@ -123,7 +124,8 @@ static void take_provider(struct surroundings *s)
     add(s, "OMPI_MCA_mtl_ofi_provider_include", "matchbox", "matchbox", true);
 }
 
-/* Open MPI looks in our folder first, and then where it would have looked. */
+/* Open MPI looks in our folder first, and then where it would have looked.  That of 5.0 gives
+ * its path to PMIx, too, which says that our component is none of its own, unless PMIx's is set. */
 static void take_component(struct surroundings *s)
 {
     const char *set = getenv("OMPI_MCA_mca_base_component_path");
@@ -132,6 +134,8 @@ static void take_component(struct surroundings *s)
              set != NULL && set[0] != '\0' ? set : "SYSTEM_DEFAULT:USER_DEFAULT");
     add(s, "OMPI_MCA_pml", "matchbox", NULL, true);
     add(s, "OMPI_MCA_mca_base_component_path", s->path, s->component, false);
+    if (s->has_pmix_path)
+        add(s, "PMIX_MCA_mca_base_component_path", "", NULL, false);
     if (s->provider[0] != '\0')
         add_provider(s, false);
 }
@@ -145,6 +149,7 @@ static bool component_is_here(const struct tool *tool, const struct arguments *a
     if (s->component[0] != '\0' && exec_component_loads(s->component, said, sizeof said)) {
         if (args->verbose)
             tool_error(tool, "through the component for Open MPI (%s)", said);
+        s->has_pmix_path = strncmp(said, "Open MPI v4", strlen("Open MPI v4")) != 0;
         return true;
     }
     if (args->way == EXEC_COMPONENT)

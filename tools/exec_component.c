@@ -25,7 +25,7 @@ static int try_to_load(const char *folder)
     void *handle;
 
     snprintf(path, sizeof path, "%s/mca_pml_matchbox.so", folder);
-    handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    handle = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
     if (handle == NULL) {
         printf("%s\n", dlerror());
         return 1;
