@@ -222,14 +222,16 @@ def test_mpi_on_hosts():
     program = path("tests/mpi/app_farm")
     if not os.path.exists(program):
         raise NotHere("built without MPI")
-    mpi = (path("tools/mbx"), "exec", "--through=provider", HOSTS, "-n", "3", "mpiexec", "--host", "h1:2,h2:2,h3:2", "-n",
-           "6")
-    result = run(*mpi, program, env={"MBX_LOG_LEVEL": "debug"})
-    if result[0] == NOT_HERE:
-        raise NotHere(result[2].strip())
-    expect(result[0] == 0 and "ok app_farm ranks=6" in result[1], "over Matchbox", result)
-    expect(networks_of(result) == 6, "some rank has opened no network", result)
-    expect("dropped" not in result[2], "packets were dropped", result)
+    for way in ("provider", "pml"):
+        over = (path("tools/mbx"), "exec", "--through", way)
+        if run(*over, "--print")[0] != 0:
+            continue  # it is not here
+        result = run(*over, HOSTS, *PLACES, program, env={"MBX_LOG_LEVEL": "debug"})
+        if result[0] == NOT_HERE:
+            raise NotHere(result[2].strip())
+        expect(result[0] == 0 and "ok app_farm ranks=6" in result[1], f"through {way}", result)
+        expect(networks_of(result) == 6, f"{way}: some rank has opened no network", result)
+        expect("dropped" not in result[2], f"{way}: packets were dropped", result)
 
 
 PLACES = ["-n", "3", "mpiexec", "--host", "h1:2,h2:2,h3:2", "-n", "6"]
