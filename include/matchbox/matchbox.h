@@ -347,8 +347,8 @@ enum mbx_flags {
      * MBX_EVENTS. */
     MBX_REMOTE_DATA = 1 << 1,
     /* mbx_write, mbx_atomic: what is written, and compared with, may be reused when the call
-     * returns.  Of mbx_write at most mbx_limits.inject bytes.  mbx_send, mbx_ssend: the data,
-     * of at most mbx_limits.inject bytes, too. */
+     * returns.  mbx_send, mbx_ssend: the data may; with MBX_LAYOUT, it is packed then.  Of all but
+     * atomics at most mbx_limits.inject bytes. */
     MBX_COPY = 1 << 2,
     /* mbx_send: if the message has left, and buf may be reused, when the call returns, then it
      * returns 1, *request is set to 0, and there is no completion entry. */
@@ -417,7 +417,7 @@ struct mbx_iovec {
  *            MBX_COPY until the call returns.
  * Memory     of the library: a short message is packed at once; of a longer one at most two pieces
  *            of 64 KiB for each request whose data is moving, packed and unpacked while others
- *            travel.
+ *            travel, and at most 256 of them for an endpoint.
  * Source     src/core/pieces.c, src/p2p/rndv_pieces.c
  */
 struct mbx_layout {
