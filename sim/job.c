@@ -67,11 +67,13 @@ static void settle(struct job *job, uint64_t from_ns)
     while (job->why[0] == '\0') {
         uint64_t last_ns = sim_stirred() > from_ns ? sim_stirred() : from_ns;
 
-        if (!sim_next(&who, sim_is_moving() ? SIM_NEVER : last_ns + QUIET_NS))
+        if (!sim_next(&who, sim_is_moving() ? SIM_NEVER : last_ns + QUIET_NS)) {
+            windows_check(job, true);
             return;
+        }
         rank_run(job, who);
         if (++job->steps % WINDOWS_EACH == 0)
-            windows_check(job);
+            windows_check(job, false);
         if (sim_now() - job->begin_ns > ENDLESS_NS)
             job_wrong(job, "it never ends");
     }

@@ -7,7 +7,8 @@
 
 #include "job.h"
 
-/* Is the credit of each pair what its receiver's window says?  Between the steps of a world. */
-void windows_check(struct job *job);
+/* Is the credit of each pair what its receiver's window says?  Between the steps of a world; or
+ * where nothing has moved for a while, and nothing is on its way any more. */
+void windows_check(struct job *job, bool is_quiet);
 
 #endif
