@@ -13,6 +13,8 @@
     for (const struct module *const *m = (ep)->modules.list; *m != NULL; m++)                  \
         if ((*m)->hook != NULL)
 
+struct module module_extension = {.name = "no extension"};
+
 static void register_packets(struct mbx_ep *ep, const struct packet_handler *handler)
 {
     for (; handler->type != 0; handler++) {

@@ -162,6 +162,10 @@ struct ep_modules {
                             posted, and when it leaves its engine.  0: of each; SIZE_MAX: of none */
 };
 
+/* The first module of each endpoint, for a program that links the library's inside and brings one;
+ * it has nothing, unless that is set before anything is opened (tests/p2p/line.c). */
+extern struct module module_extension;
+
 /* Enters the tables of ep->modules.list. */
 void module_register(struct mbx_ep *ep);
 

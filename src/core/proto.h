@@ -50,6 +50,7 @@ enum proto_id {
     PROTO_TARGET,    /* target.c: one-sided, of a peer */
     PROTO_OFFLOAD,   /* offload.c: a receive that the device has */
     PROTO_PIECES,    /* rndv_pieces.c: a receive that reads its sender's memory in pieces */
+    PROTO_EXTENSION, /* of the module that a program brings: module_extension */
     PROTOS
 };
 

@@ -45,25 +45,11 @@ static const struct module across_module = {
 
 /* Everything that is built on the ground of core.  Their hooks are called in this order. */
 static const struct module *const modules[] = {
-    &request_module,
-    &recv_module,
-    &send_module,
-    &eager_module,
-    &rndv_module,
-    &rndv_pieces_module,
-    &pieces_module,
-    &credit_module,
-    &offload_module,
-    &rput_recv_module,
-    &coop_module,
-    &rput_send_module,
-    &backlog_module,
-    &receiver_module,
-    &remote_probe_module,
-    &access_module,
-    &target_module,
-    &across_module,
-    NULL,
+    &module_extension, &request_module, &recv_module,        &send_module,
+    &eager_module,     &rndv_module,    &rndv_pieces_module, &pieces_module,
+    &credit_module,    &offload_module, &rput_recv_module,   &coop_module,
+    &rput_send_module, &backlog_module, &receiver_module,    &remote_probe_module,
+    &access_module,    &target_module,  &across_module,      NULL,
 };
 
 int mbx_transport_get(unsigned index, const char **name, const char **about)

@@ -536,7 +536,8 @@ static const struct proto send_proto = {
     .states = {{.name = "new",
                 .kinds = MBX_SENDS,
                 .then = PROTO_THEN(PROTO_EAGER) | PROTO_THEN(PROTO_RNDV) |
-                        PROTO_THEN(PROTO_BACKLOG) | PROTO_THEN(PROTO_RPUT_SEND)}},
+                        PROTO_THEN(PROTO_BACKLOG) | PROTO_THEN(PROTO_RPUT_SEND) |
+                        PROTO_THEN(PROTO_EXTENSION)}},
 };
 
 const struct module send_module = {.name = "send", .proto = &send_proto};

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * line_test.c - a protocol that a program brings: sends without credit stand in line.
+ *
+ * The first endpoint sends more than the window of the second one, which asks for it later.
+ */
+#include "world.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "line.h"
+
+#define CONTEXT  61
+#define MESSAGES 60
+#define LARGEST  40000
+
+static const char *const params[] = {"WINDOW=2",        "MATCH_AT=receiver",
+                                     "CLOSE_TIMEOUT=0", "PEER_TIMEOUT=20ms",
+                                     "LOG_LEVEL=error", NULL};
+
+/* A device takes messages by itself, and liveness is looked at by clocks of networks. */
+static bool is_meant(const struct world_config *config)
+{
+    return !world_has_device(config) && !world_has_param(config, "MATCH_AT=sender");
+}
+
+static size_t size_of(int i)
+{
+    return i % 7 == 0 ? LARGEST : (size_t)i * 50;
+}
+
+static void send_all(struct world *w, mbx_request *sends)
+{
+    for (int i = 0; i < MESSAGES; i++)
+        assert_int_equal(mbx_send(w->eps[0], 1, CONTEXT, 7, world_data((unsigned)i, size_of(i)),
+                                  size_of(i), NULL, &sends[i]),
+                         0);
+}
+
+/* Same tag, so they are received in the order of the calls. */
+static void test_they_leave_in_order(void **state)
+{
+    unsigned char *got = malloc(LARGEST);
+    mbx_request sends[MESSAGES], recv;
+    uint64_t came = line_came, left = line_left;
+    struct mbx_completion done;
+    struct world w;
+
+    world_open(&w, *state, 2, params);
+    send_all(&w, sends);
+    assert_true(line_came > came);
+    for (int i = 0; i < MESSAGES; i++) {
+        assert_int_equal(mbx_recv(w.eps[1], 0, CONTEXT, 7, 0, got, LARGEST, NULL, &recv), 0);
+        world_wait(&w, 1, recv, &done);
+        assert_int_equal(done.error, 0);
+        assert_int_equal(done.received, size_of(i));
+        assert_memory_equal(got, world_data((unsigned)i, size_of(i)), size_of(i));
+    }
+    for (int i = 0; i < MESSAGES; i++)
+        world_wait_error(&w, 0, sends[i], 0);
+    assert_int_equal(line_left - left, line_came - came);
+    assert_int_equal(world_stats(&w, 0).deferrals, 0); /* the backlog has had none */
+    world_close(&w);
+    free(got);
+}
+
+/* Whether the peer is there is looked at from time to time. */
+static int end_of(struct world *w, mbx_request request)
+{
+    struct mbx_completion done;
+    int err;
+
+    for (int i = 0; (err = mbx_wait(w->eps[0], request, 1000000, &done)) != 0; i++) {
+        assert_true(err == -EINTR || err == -ETIMEDOUT);
+        assert_true(i < world_patience());
+    }
+    return done.error;
+}
+
+static void test_who_waits_for_a_peer_that_closes_is_told(void **state)
+{
+    mbx_request sends[MESSAGES];
+    int failed = 0;
+    struct world w;
+
+    world_open(&w, *state, 2, params);
+    send_all(&w, sends);
+    world_close_one(&w, 1);
+    for (int i = 0; i < MESSAGES; i++)
+        failed += end_of(&w, sends[i]) != 0;
+    assert_true(failed > 0);
+    world_close(&w);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_they_leave_in_order),
+        cmocka_unit_test(test_who_waits_for_a_peer_that_closes_is_told),
+    };
+
+    module_extension = line_module;
+    return world_main_for(argc, argv, is_meant, tests, ARRAY_COUNT(tests));
+}
