@@ -51,7 +51,10 @@ static int persistent_start(mca_pml_base_request_t *base)
     int err;
 
     pml_request_settle(own);
-    pml_request_begin(base, own);
+    if (is_send)
+        pml_request_begin(base, own);
+    else
+        pml_recv_begin((pml_recv_t *)base);
     err = is_send ? pml_send_start((pml_send_t *)base) : pml_recv_start((pml_recv_t *)base);
     if (err != OMPI_SUCCESS)
         persistent_rest(base, own);

@@ -105,6 +105,14 @@ static inline void pml_request_begin(mca_pml_base_request_t *base, struct pml_ow
     atomic_store_explicit(&own->ends, 0, memory_order_relaxed);
 }
 
+/* A debugger takes a receive whose status has a tag for one that has met its message. */
+static inline void pml_recv_begin(pml_recv_t *recv)
+{
+    recv->super.req_base.req_ompi.req_status.MPI_SOURCE = OMPI_ANY_SOURCE;
+    recv->super.req_base.req_ompi.req_status.MPI_TAG = OMPI_ANY_TAG;
+    pml_request_begin(&recv->super.req_base, &recv->own);
+}
+
 /* What MPI and debuggers ask of a request; it holds its communicator and datatype until it is
  * given back. */
 void pml_send_describe(pml_send_t *send, const void *buf, size_t count, ompi_datatype_t *type,

@@ -53,7 +53,7 @@ static inline int recv_begin(pml_recv_t *recv, void *buf, size_t count, ompi_dat
 {
     int err;
 
-    pml_request_begin(&recv->super.req_base, &recv->own);
+    pml_recv_begin(recv);
     pml_recv_describe(recv, buf, count, type, src, tag, comm, false);
     err = recv_go(recv, buf, count, type, src, tag, comm);
     if (unlikely(err != OMPI_SUCCESS))
@@ -119,7 +119,7 @@ int pml_imrecv(void *buf, size_t count, ompi_datatype_t *type, ompi_message_t **
 
     if (recv == NULL)
         return OMPI_ERR_OUT_OF_RESOURCE;
-    pml_request_begin(&recv->super.req_base, &recv->own);
+    pml_recv_begin(recv);
     pml_recv_describe(recv, buf, count, type, (*message)->peer, OMPI_ANY_TAG, (*message)->comm,
                       false);
     err = recv_take_message(recv, buf, count, type, *message);

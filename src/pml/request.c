@@ -27,6 +27,8 @@ static void request_open(mca_pml_base_request_t *base, struct pml_own *own,
     base->req_ompi.req_start = pml_start;
     base->req_type = type;
     /* a debugger takes what was never used for free */
+    base->req_ompi.req_state = OMPI_REQUEST_INVALID;
+    base->req_comm = NULL;
     base->req_pml_complete = true;
     base->req_free_called = true;
     OBJ_CONSTRUCT(&base->req_convertor, opal_convertor_t);

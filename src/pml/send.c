@@ -101,10 +101,12 @@ static inline int send_begin(pml_send_t *send, const void *buf, size_t count,
         return send_buffered(send, buf, count, type, dst, tag, comm);
     send->super.req_base.req_ompi.req_complete_cb = NULL;
     rc = send_go(send, buf, count, type, dst, tag, mode, comm);
-    if (likely(rc != 0))
-        pml_send_drop(send);
-    else
+    if (unlikely(rc == 0)) {
         pml_send_describe(send, buf, count, type, dst, tag, mode, comm, false);
+        return 0;
+    }
+    send->super.req_base.req_ompi.req_state = OMPI_REQUEST_INVALID; /* for debuggers */
+    pml_send_drop(send);
     return rc;
 }
 
