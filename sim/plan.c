@@ -124,6 +124,7 @@ static void draw_more(struct plan *p, struct mood *m)
             p->ops[i].kind = OP_LEAVE;
     for (uint32_t i = 0; i < p->variants; i++)
         draw_share(m, p->params[i]);
+    p->percent_pieces = chance(m, 40) ? 10 + below(m, 91) : 0;
 }
 
 static void draw_world(struct plan *p, struct mood *m)
@@ -391,6 +392,9 @@ void plan_print(const struct plan *p)
 
     if (p->percent_memory != 0)
         printf("  memory fails in %" PRIu32 " %% of the rounds\n", p->percent_memory);
+    if (p->percent_pieces != 0)
+        printf("  the data of %" PRIu32 " %% of the messages is in pieces\n",
+               p->percent_pieces);
     printf("  %" PRIu32 " ranks; a packet takes %" PRIu64 " to %" PRIu64
            " us, a pair holds %" PRIu32 "; %" PRIu32 " words%s%s; full %" PRIu32
            " %%, late %" PRIu32 " %%, lost %" PRIu32 " %%\n",

@@ -57,6 +57,7 @@ struct plan {
     uint32_t variants, room; /* room: for RTRs at each endpoint */
     bool has_deaths, has_device;
     uint32_t percent_memory; /* of the times that a rank is woken, an allocation may fail */
+    uint32_t percent_pieces; /* of sends and receives whose data is behind callbacks */
     char params[PLAN_VARIANTS][PLAN_PARAMS][40]; /* rank r has those of r % variants */
     struct op *ops;                              /* by rank, then by time */
     uint32_t count, last_id;

@@ -272,11 +272,41 @@ static void poll_all(struct job *job, uint32_t who)
 
 /* ---- operations ---- */
 
+static int64_t pack(void *context, size_t offset, void *to, size_t size)
+{
+    memcpy(to, (const unsigned char *)context + offset, size);
+    return (int64_t)size;
+}
+
+static int unpack(void *context, size_t offset, const void *from, size_t size)
+{
+    memcpy((unsigned char *)context + offset, from, size);
+    return 0;
+}
+
+/* The options of an operation whose data is at buf, or behind callbacks that lead there.  Returns
+ * what to pass as its buffer. */
+static void *lay_out(const struct job *job, const struct op *op, unsigned char *buf,
+                     struct mbx_options *options, struct mbx_layout *layout)
+{
+    struct random r;
+
+    *options = (struct mbx_options){.user = (void *)(uintptr_t)op->id, .data = op->id};
+    *layout = (struct mbx_layout){.pack = pack, .unpack = unpack, .context = buf};
+    random_seed(&r, job->plan->seed * 4096 + op->id);
+    if (random_below(&r, 100) >= job->plan->percent_pieces)
+        return buf;
+    options->flags = MBX_LAYOUT;
+    options->layout = layout;
+    return NULL;
+}
+
 static int do_send(struct job *job, struct item *item)
 {
     const struct op *op = &item->op;
     struct mbx_ep *ep = job->ranks[op->rank].ep;
-    const struct mbx_options options = {.user = (void *)(uintptr_t)op->id, .data = op->id};
+    struct mbx_options options;
+    struct mbx_layout layout;
     uint32_t peer = peer_of(job, op->rank, op->peer);
     unsigned char *buf = buffer(op->size);
     int err;
@@ -292,6 +322,7 @@ static int do_send(struct job *job, struct item *item)
         return err;
     }
     item->buf = buf;
+    buf = lay_out(job, op, buf, &options, &layout);
     return (op->kind == OP_SSEND ? mbx_ssend : mbx_send)(ep, peer, op->context_id, op->tag, buf,
                                                          op->size, &options, &item->request);
 }
@@ -299,13 +330,16 @@ static int do_send(struct job *job, struct item *item)
 static int do_recv(struct job *job, struct item *item)
 {
     const struct op *op = &item->op;
-    const struct mbx_options options = {.user = (void *)(uintptr_t)op->id};
     uint32_t peer = peer_of(job, op->rank, op->peer);
+    struct mbx_options options;
+    struct mbx_layout layout;
+    void *buf;
 
     item->is_live = true;
     item->buf = buffer(op->size);
-    return mbx_recv(job->ranks[op->rank].ep, peer, op->context_id, op->tag, op->ignore,
-                    item->buf, op->size, &options, &item->request);
+    buf = lay_out(job, op, item->buf, &options, &layout);
+    return mbx_recv(job->ranks[op->rank].ep, peer, op->context_id, op->tag, op->ignore, buf,
+                    op->size, &options, &item->request);
 }
 
 static int do_probe(struct job *job, struct item *item)
@@ -335,7 +369,9 @@ static int do_claimed(struct job *job, struct item *item)
     const struct op *op = &item->op;
     struct item *probe = job_item(job, op->target);
     struct mbx_ep *ep = job->ranks[op->rank].ep;
-    const struct mbx_options options = {.user = (void *)(uintptr_t)op->id};
+    struct mbx_options options;
+    struct mbx_layout layout;
+    void *buf;
 
     if (!probe->is_claimed || probe->op.rank != op->rank)
         return 0;
@@ -345,7 +381,8 @@ static int do_claimed(struct job *job, struct item *item)
         return mbx_discard(ep, probe->message);
     item->is_live = true;
     item->buf = buffer(op->size);
-    return mbx_mrecv(ep, probe->message, item->buf, op->size, &options, &item->request);
+    buf = lay_out(job, op, item->buf, &options, &layout);
+    return mbx_mrecv(ep, probe->message, buf, op->size, &options, &item->request);
 }
 
 static int do_cancel(struct job *job, struct item *item)
