@@ -45,11 +45,26 @@ static const struct module across_module = {
 
 /* Everything that is built on the ground of core.  Their hooks are called in this order. */
 static const struct module *const modules[] = {
-    &module_extension, &request_module, &recv_module,        &send_module,
-    &eager_module,     &rndv_module,    &rndv_pieces_module, &pieces_module,
-    &credit_module,    &offload_module, &rput_recv_module,   &coop_module,
-    &rput_send_module, &backlog_module, &receiver_module,    &remote_probe_module,
-    &access_module,    &target_module,  &across_module,      NULL,
+    &module_extension,    /* of a program that brings one */
+    &request_module,      /* core */
+    &recv_module,         /* p2p */
+    &send_module,         /* p2p */
+    &eager_module,        /* p2p */
+    &rndv_module,         /* p2p */
+    &rndv_pieces_module,  /* p2p */
+    &pieces_module,       /* core */
+    &credit_module,       /* p2p */
+    &offload_module,      /* offload */
+    &rput_recv_module,    /* rput */
+    &coop_module,         /* rput */
+    &rput_send_module,    /* rput */
+    &backlog_module,      /* sendside */
+    &receiver_module,     /* sendside */
+    &remote_probe_module, /* sendside */
+    &access_module,       /* rma */
+    &target_module,       /* rma */
+    &across_module,       /* lib */
+    NULL,
 };
 
 int mbx_transport_get(unsigned index, const char **name, const char **about)
