@@ -329,6 +329,24 @@ static bool parameters_are_right(const struct tool *tool)
     return false;
 }
 
+/* Does the environment, and the MPI of the command, let messages go over Matchbox? */
+static bool is_possible(const struct tool *tool, const char *program,
+                        const struct surroundings *s)
+{
+    char device[64];
+
+    if (!exec_site_allows(tool, s->variables, s->count))
+        return false;
+    if (exec_mpich_reaches(program, device, sizeof device))
+        return true;
+    tool_error(
+        tool,
+        "the MPICH of %s has the device %s, and only ch4:ofi reaches Matchbox: its messages "
+        "would go another way; --force runs it all the same",
+        program, device);
+    return false;
+}
+
 static int run(const struct tool *tool, int argc, char **argv)
 {
     static struct surroundings s;
@@ -343,7 +361,7 @@ static int run(const struct tool *tool, int argc, char **argv)
         add(&s, "MBX_LOG_LEVEL", "info", NULL, false);
     if (args.print)
         return print_variables(&s);
-    if (!args.force && !exec_site_allows(tool, s.variables, s.count))
+    if (!args.force && !is_possible(tool, argv[optind], &s))
         return TOOL_FAILED;
     return execute(tool, argv + optind, &s, &args);
 }

@@ -45,4 +45,10 @@ bool exec_site_agrees(const struct exec_variable *variable);
 bool exec_site_allows(const struct tool *tool, const struct exec_variable *variables,
                       size_t count);
 
+/* ---- exec_mpich.c ---- */
+
+/* Can the MPICH whose launcher this is reach Matchbox?  If not, its device is in device[size].
+ * True also of a launcher of another MPI, or of none. */
+bool exec_mpich_reaches(const char *program, char *device, size_t size);
+
 #endif

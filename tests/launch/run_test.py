@@ -654,6 +654,25 @@ def exec_names_what_would_defeat_it():
         expect(job.code == 1 and job.out == "" and "MBX_WINDOW" in job.err, str(job))
 
 
+def exec_names_an_mpich_that_cannot_reach_it():
+    """By what the mpichversion beside its launcher says; links lead to the launcher."""
+    if mbx("exec", "--print").code != 0:
+        return  # nothing is here
+    with tempfile.TemporaryDirectory() as where:
+        launcher = os.path.join(where, "mpiexec")
+        os.mkdir(where + "/bin")
+        for name, text in (("mpiexec.hydra", "echo ran"),
+                           ("mpichversion", "printf 'MPICH Version:\\t4.0\\nMPICH Device:\\t%s\\n' $DEVICE")):
+            with open(f"{where}/bin/{name}", "w", encoding="ascii") as file:
+                file.write(f"#!/bin/sh\n{text}\n")
+            os.chmod(file.name, 0o755)
+        os.symlink("bin/mpiexec.hydra", launcher)
+        job = mbx("exec", launcher, env={"DEVICE": "ch4:ucx"})
+        expect(job.code == 1 and job.out == "" and "ch4:ucx" in job.err, str(job))
+        expect(mbx("exec", "-f", launcher, env={"DEVICE": "ch4:ucx"}).out == "ran\n", "forced")
+        expect(mbx("exec", launcher, env={"DEVICE": "ch4:ofi"}).out == "ran\n", "ch4:ofi")
+
+
 TESTS = [
     wrong_arguments_are_named, help_is_there, info_lists_statistics_and_parameters,
     info_tells_of_the_network_or_why_there_is_none,
@@ -672,6 +691,7 @@ TESTS = [
     what_software_matches_is_fetched, what_is_told_early_is_written,
     perf_overlap_leaves_nothing_behind, exec_sets_what_is_not_set,
     exec_takes_the_component_where_it_can_be_loaded, exec_names_what_would_defeat_it,
+    exec_names_an_mpich_that_cannot_reach_it,
 ]
 
 
