@@ -249,4 +249,8 @@ void pieces_unpack(struct pieces *pieces, const void *from, size_t size)
         pieces->done += size;
 }
 
-const struct module pieces_module = {.name = "pieces", .fini = on_fini};
+const struct module pieces_module = {
+    .name = "pieces",
+    .fini = on_fini,
+    .is_valid = MBX_CHECKS ? pieces_is_valid : NULL,
+};

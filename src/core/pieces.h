@@ -19,7 +19,8 @@
  * it (pieces_end()).
  *
  * Invariants
- *   I1  done <= size; of a send, done - (to - from) bytes have been given to the transport
+ *   I1  done <= size; while its bytes move, a request has moved done - (to - from) bytes if it is
+ *       a send, and done + (to - from) if it is a receive, unless a callback has failed
  *   I2  from <= to; what is between them lies at place
  *   I3  a request has at most PIECES_BOUNCES bounce buffers, and none when it is complete
  *   I4  the layout's end() is called once, behind the last call of pack() or unpack(), and before
@@ -113,6 +114,9 @@ static inline void request_put(struct request *req, uint64_t offset, const void 
     else
         memcpy(req->buf + offset, from, size);
 }
+
+/* Do the invariants hold?  With MBX_CHECKS. */
+bool pieces_is_valid(const struct mbx_ep *ep);
 
 extern const struct module pieces_module;
 

@@ -573,28 +573,43 @@ static void test_memory(void **state)
     world_close(&w);
 }
 
+/* Receives that wait, and have all bounce buffers. */
+static void hog(struct world *w, int who, mbx_request *hogs)
+{
+    static unsigned char byte;
+    static const struct mbx_iovec part = {&byte, 1};
+    const struct mbx_layout layout = {.parts = &part, .count = 1};
+    const struct mbx_options options = {.flags = MBX_LAYOUT, .layout = &layout};
+
+    for (int i = 0; i < BOUNCES_MOST; i++) {
+        struct mbx_ep *ep = w->eps[who];
+        size_t size;
+
+        assert_int_equal(mbx_recv(ep, 0, CONTEXT + 1, 0, 0, NULL, 1, &options, &hogs[i]), 0);
+        pieces_bounce(ep, request_find(ep, hogs[i])->pieces, &size);
+        assert_int_equal(size, BOUNCE_SIZE);
+    }
+}
+
 /* Without a bounce buffer it goes on. */
 static void test_no_memory(void **state)
 {
-    static struct pieces *hogs[2][BOUNCES_MOST];
-    const struct mbx_layout layout = {.pack = pack};
+    mbx_request hogs[2][BOUNCES_MOST];
     struct world w;
     uint32_t most;
-    size_t size;
 
     world_open(&w, *state, 2, NULL);
     for (int who = 0; who < 2; who++)
-        for (int i = 0; i < BOUNCES_MOST; i++) {
-            hogs[who][i] = pieces_make(w.eps[who], &layout, 1);
-            pieces_bounce(w.eps[who], hogs[who][i], &size);
-            assert_int_equal(size, BOUNCE_SIZE);
-        }
-    for (enum lie lie = VECTOR; lie < STINGY; lie++)
+        hog(&w, who, hogs[who]);
+    for (int round = 0; round < 2; round++)
         transfer_lies(&w, (struct sample){.peer = 1, .size = 100000, .room = 90000}, false);
     for (int who = 0; who < 2; who++) {
         assert_int_equal(pieces_bounces(w.eps[who], &most), BOUNCES_MOST);
-        for (int i = 0; i < BOUNCES_MOST; i++)
-            pieces_drop(w.eps[who], hogs[who][i]);
+        for (int i = 0; i < BOUNCES_MOST; i++) {
+            assert_int_equal(mbx_cancel(w.eps[who], hogs[who][i]), 0);
+            world_wait_error(&w, who, hogs[who][i], -ECANCELED);
+        }
+        assert_int_equal(pieces_bounces(w.eps[who], &most), 0);
     }
     world_close(&w);
 }

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * pieces_valid.c - data in pieces: pieces.h I1, I2, I3.
+ */
+#include "core/core.h"
+
+struct look {
+    const struct mbx_ep *ep;
+    uint32_t bounces;
+    bool is_valid;
+};
+
+/* How far the bytes of req are: packed but for what lies at place, or unpacked but for it. */
+static uint64_t moved(const struct request *req)
+{
+    const struct pieces *pieces = req->pieces;
+    uint64_t there = pieces->to - pieces->from;
+
+    return request_is_send(req) ? pieces->done - there : pieces->done + there;
+}
+
+static bool piece_is_valid(const struct mbx_ep *ep, const struct request *req)
+{
+    const struct pieces *pieces = req->pieces;
+    bool moves = proto_of(ep, req)->states[req->state % PROTO_STATES].moves;
+
+    return HOLDS("pieces.h I1", pieces->done <= pieces->size) &&
+           HOLDS("pieces.h I2", pieces->from <= pieces->to) &&
+           HOLDS("pieces.h I2", pieces->from == pieces->to || pieces->place != NULL) &&
+           HOLDS("pieces.h I1", !moves || pieces->error != 0 || moved(req) == req->done);
+}
+
+static void look_at(void *arg, void *object)
+{
+    const struct request *req = object;
+    struct look *look = arg;
+
+    if (!look->is_valid || !request_is_in_pieces(req))
+        return;
+    look->is_valid = piece_is_valid(look->ep, req);
+    for (unsigned i = 0; i < PIECES_BOUNCES; i++)
+        look->bounces += req->pieces->bounce[i] != NULL;
+}
+
+bool pieces_is_valid(const struct mbx_ep *ep)
+{
+    struct look look = {.ep = ep, .is_valid = true};
+    uint32_t most;
+
+    if (ep->pieces == NULL)
+        return true;
+    valid_each(ep, look_at, &look);
+    return look.is_valid && HOLDS("pieces.h I3", look.bounces == pieces_bounces(ep, &most));
+}
