@@ -496,8 +496,8 @@ free_copy:
     return err;
 }
 
-static int inject_start(struct mbx_ep *ep, uint32_t number, uint32_t context_id, uint64_t tag,
-                        const void *buf, size_t size, uint64_t data)
+static ALWAYS_INLINE int inject_start(struct mbx_ep *ep, uint32_t number, uint32_t context_id,
+                                      uint64_t tag, const void *buf, size_t size, uint64_t data)
 {
     struct peer *peer;
     int err;
