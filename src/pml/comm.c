@@ -28,6 +28,7 @@ int pml_add_comm(ompi_communicator_t *comm)
     own->context_id = pml_series_context_id(comm);
     own->rank = (uint32_t)comm->c_my_rank;
     own->size = (uint32_t)size;
+    own->revoked = PML_NOT_REVOKED;
     memset(own->peers, 0xff, size * sizeof own->peers[0]);
     comm->c_pml_comm = (struct mca_pml_comm_t *)own;
     return OMPI_SUCCESS;
@@ -52,6 +53,7 @@ int pml_del_comm(ompi_communicator_t *comm)
         return OMPI_SUCCESS;
     if (pml.ep != NULL)
         comm_drop_messages(own);
+    pml_failures_forget(own);
     comm->c_pml_comm = NULL;
     free(own);
     return OMPI_SUCCESS;

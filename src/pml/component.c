@@ -75,6 +75,7 @@ static mca_pml_base_module_t *component_init(int *out, bool has_progress_threads
     if (mbx_open(&config, &pml.ep) < 0)
         return NULL; /* it is in the log why */
     pml.has_threads = has_threads;
+    pml.is_mpi_waiting = has_threads || pml_series_survives();
     if (pml_procs_open() != OMPI_SUCCESS ||
         pml_series_bsend_init(has_threads) != OMPI_SUCCESS ||
         pml_series_open(has_threads) != OMPI_SUCCESS) {

@@ -3,7 +3,8 @@
  * errors.c - the library's errors in MPI's words.
  *
  *   -EMSGSIZE                MPI_ERR_TRUNCATE
- *   -ENOTCONN -EHOSTUNREACH  the rank has ended: MPI_ERR_OTHER, and one line that names it
+ *   -ENOTCONN -EHOSTUNREACH  the rank has ended: MPI_ERR_OTHER, and one line that names it; where
+ *                            MPI goes on (ULFM), MPI_ERR_PROC_FAILED
  *   -ENOMEM                  no memory
  *   any other                MPI_ERR_OTHER, and one line
  */
@@ -22,6 +23,15 @@ int pml_error(int error)
     default:
         return OMPI_ERROR;
     }
+}
+
+int pml_error_of_call(ompi_communicator_t *comm, int rank, int error)
+{
+    if (error != OMPI_ERR_UNREACH || rank < 0)
+        return error;
+    error = pml_failures_found(ompi_comm_peer_lookup(comm, rank), error);
+    pml_failures_progress();
+    return error;
 }
 
 static bool error_is_end(int error)
@@ -53,6 +63,8 @@ int pml_error_of_rank(ompi_communicator_t *comm, int rank, int error)
         return MPI_ERR_NO_MEM;
     default:
         error_tell(comm, rank, rank >= 0 ? ompi_comm_peer_lookup(comm, rank) : NULL, error);
-        return MPI_ERR_OTHER;
+        return error_is_end(error) && rank >= 0
+                   ? pml_failures_found(ompi_comm_peer_lookup(comm, rank), MPI_ERR_OTHER)
+                   : MPI_ERR_OTHER;
     }
 }

@@ -49,6 +49,7 @@ struct pml_send;
 struct pml {
     struct mbx_ep *ep;
     bool has_threads;       /* MPI_THREAD_MULTIPLE */
+    bool is_mpi_waiting;    /* MPI's own loops wait: threads, or failures it goes on after */
     struct pml_send *spare; /* send.c; or NULL */
 };
 
@@ -147,8 +148,10 @@ int pml_proc_peer(ompi_proc_t *proc, uint32_t *peer);
 /* What hangs on a communicator. */
 struct pml_comm {
     uint32_t context_id;
-    uint32_t rank;    /* ours, as the others know it */
-    uint32_t size;    /* ranks that we can talk to */
+    uint32_t rank; /* ours, as the others know it */
+    uint32_t size; /* ranks that we can talk to */
+    struct pml_comm *next_revoked;
+    enum { PML_NOT_REVOKED, PML_COLLECTIVES_REVOKED, PML_REVOKED } revoked; /* failures.c */
     uint32_t peers[]; /* of each, or PML_NO_PEER: it was not used yet */
 };
 
@@ -277,6 +280,8 @@ void pml_tell_end(void);
 
 /* Open MPI's error, which is negative, for that of a call of the library. */
 int pml_error(int error);
+/* Of a call that sends to a rank, or receives from it, Open MPI's or MPI's error for the former. */
+int pml_error_of_call(ompi_communicator_t *comm, int rank, int error);
 /* MPI's error for that of a completion; one line says which rank has failed. */
 int pml_error_of_rank(ompi_communicator_t *comm, int rank, int error);
 

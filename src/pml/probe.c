@@ -30,7 +30,9 @@ int pml_iprobe(int src, int tag, ompi_communicator_t *comm, int *matched,
         probe_tell(comm, &found, status);
     else
         opal_progress();
-    return rc < 0 ? pml_error(rc) : OMPI_SUCCESS;
+    if (rc < 0)
+        return pml_error_of_call(comm, src, pml_error(rc));
+    return rc == 1 ? OMPI_SUCCESS : pml_failures_of(comm, src, tag);
 }
 
 int pml_probe(int src, int tag, ompi_communicator_t *comm, ompi_status_public_t *status)
@@ -76,7 +78,8 @@ int pml_improbe(int src, int tag, ompi_communicator_t *comm, int *matched,
     *matched = rc == 1;
     if (rc != 1) {
         opal_progress();
-        return rc < 0 ? pml_error(rc) : OMPI_SUCCESS;
+        return rc < 0 ? pml_error_of_call(comm, src, pml_error(rc))
+                      : pml_failures_of(comm, src, tag);
     }
     probe_tell(comm, &found, status);
     return probe_wrap(comm, &found, handle, message);

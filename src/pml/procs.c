@@ -32,7 +32,9 @@ int pml_procs_open(void)
 
 int pml_add_procs(ompi_proc_t **procs, size_t count)
 {
-    return mca_pml_base_pml_check_selected(PML_NAME, procs, count);
+    int err = mca_pml_base_pml_check_selected(PML_NAME, procs, count);
+
+    return err == OMPI_SUCCESS ? pml_failures_add_procs(procs, count) : err;
 }
 
 /* The library keeps the peer: a message of it may be on its way. */

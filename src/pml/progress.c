@@ -130,6 +130,8 @@ int pml_progress(void)
         (void)progress_in_vain();
     else
         progress_moved();
+    if (unlikely(pml.is_mpi_waiting))
+        pml_failures_progress();
     return moved;
 }
 
@@ -157,7 +159,7 @@ static inline void wait_alone(ompi_request_t *request)
 
 void pml_wait(ompi_request_t *request)
 {
-    if (unlikely(pml.has_threads))
+    if (unlikely(pml.is_mpi_waiting))
         ompi_request_wait_completion(request);
     else
         wait_alone(request);
@@ -210,7 +212,7 @@ bool pml_is_oversubscribed(void)
 int pml_progress_open(void)
 {
     progress.keep = pml_is_oversubscribed() ? LOOKS_SHARED : LOOKS_KEEP;
-    if (!pml.has_threads) {
+    if (!pml.is_mpi_waiting) {
         progress.wait = ompi_request_functions.req_wait;
         ompi_request_functions.req_wait = progress_wait;
     }

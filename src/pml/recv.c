@@ -70,9 +70,10 @@ int pml_irecv(void *buf, size_t count, ompi_datatype_t *type, int src, int tag,
     if (unlikely(recv == NULL))
         return OMPI_ERR_OUT_OF_RESOURCE;
     err = recv_begin(recv, buf, count, type, src, tag, comm);
-    if (likely(err == OMPI_SUCCESS))
-        *request = &recv->super.req_base.req_ompi;
-    return err;
+    if (unlikely(err != OMPI_SUCCESS))
+        return pml_error_of_call(comm, src, err);
+    *request = &recv->super.req_base.req_ompi;
+    return OMPI_SUCCESS;
 }
 
 /* Waits for it, and gives it back.  Its error. */
@@ -81,6 +82,8 @@ static int recv_wait(ompi_request_t *request, ompi_status_public_t *status)
     int err;
 
     pml_wait(request);
+    if (unlikely(!REQUEST_COMPLETE(request)))
+        pml_failures_end(request);
     err = request->req_status.MPI_ERROR;
     if (status != MPI_STATUS_IGNORE)
         OMPI_COPY_STATUS(status, request->req_status, false);
@@ -156,8 +159,9 @@ static OUT_OF_LINE void recv_ended(pml_recv_t *recv, int error)
     ompi_status_public_t *status = &base->req_ompi.req_status;
 
     pml_data_release(base, &recv->own);
+    /* MPI cancels what it has found to have failed, too */
     if (error == -ECANCELED)
-        status->_cancelled = 1;
+        status->_cancelled = status->MPI_ERROR == OMPI_SUCCESS;
     else if (error != 0)
         status->MPI_ERROR = pml_error_of_rank(base->req_comm, status->MPI_SOURCE, error);
 }
@@ -172,6 +176,8 @@ void pml_recv_completed(pml_recv_t *recv, const struct mbx_completion *completio
                              : pml_comm_rank(base->req_comm, &completion->status);
     status->MPI_TAG = (int)(uint32_t)completion->status.tag;
     status->_ucount = completion->received;
+    if (likely(completion->error != -ECANCELED))
+        pml_series_clear(status);
     if (unlikely(completion->error != 0) || unlikely(recv->own.is_converted))
         recv_ended(recv, completion->error);
 }

@@ -164,7 +164,7 @@ int pml_isend(const void *buf, size_t count, ompi_datatype_t *type, int dst, int
     int rc = send_any(buf, count, type, dst, tag, mode, comm, &send);
 
     if (unlikely(rc < 0))
-        return rc;
+        return pml_error_of_call(comm, dst, rc);
     *request = rc == 1 ? &ompi_request_empty : &send->super.req_base.req_ompi;
     return OMPI_SUCCESS;
 }
@@ -187,7 +187,7 @@ int pml_send(const void *buf, size_t count, ompi_datatype_t *type, int dst, int 
     int rc = send_any(buf, count, type, dst, tag, mode, comm, &send);
 
     if (unlikely(rc < 0))
-        return rc;
+        return pml_error_of_call(comm, dst, rc);
     return likely(rc == 1) ? OMPI_SUCCESS : send_wait(send);
 }
 

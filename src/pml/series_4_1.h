@@ -91,6 +91,54 @@ static inline void pml_series_close(void)
 {
 }
 
+/* MPI does not go on when ranks fail. */
+static inline bool pml_series_survives(void)
+{
+    return false;
+}
+
+static inline void pml_failures_progress(void)
+{
+}
+
+static inline int pml_failures_found(ompi_proc_t *proc, int other)
+{
+    (void)proc;
+    return other;
+}
+
+struct pml_comm;
+
+static inline void pml_failures_forget(struct pml_comm *own)
+{
+    (void)own;
+}
+
+static inline void pml_failures_end(ompi_request_t *request)
+{
+    (void)request;
+}
+
+static inline int pml_failures_of(ompi_communicator_t *comm, int src, int tag)
+{
+    (void)comm;
+    (void)src;
+    (void)tag;
+    return OMPI_SUCCESS;
+}
+
+static inline int pml_failures_add_procs(ompi_proc_t **procs, size_t count)
+{
+    (void)procs;
+    (void)count;
+    return OMPI_SUCCESS;
+}
+
+static inline void pml_series_clear(ompi_status_public_t *status)
+{
+    (void)status;
+}
+
 /* Checkpoints are not supported. */
 static inline int pml_series_ft_event(int state)
 {

@@ -110,10 +110,48 @@ static inline void pml_series_close(void)
     (void)mca_base_framework_close(&ompi_bml_base_framework);
 }
 
+/* Does MPI go on when ranks fail (ULFM, mpiexec --with-ft ulfm)?  Then its own loops wait, as they
+ * look for failures. */
+static inline bool pml_series_survives(void)
+{
+    return ompi_ftmpi_enabled;
+}
+
+/* ---- failures.c ---- */
+
+int pml_revoke_comm(ompi_communicator_t *comm, bool is_collective_only);
+
+/* A communicator is freed. */
+struct pml_comm;
+void pml_failures_forget(struct pml_comm *own);
+
+/* What has been found by a completion, and can be told only behind it; messages that have come for
+ * revoked communicators go. */
+void pml_failures_progress(void);
+
+/* A process has failed: MPI's error, or other if MPI does not go on. */
+int pml_failures_found(ompi_proc_t *proc, int other);
+
+/* A blocking receive for which MPI has found an error while it waited, and that is not complete,
+ * completes with it. */
+void pml_failures_end(ompi_request_t *request);
+
+/* Why no message can be expected: MPI's error, or OMPI_SUCCESS. */
+int pml_failures_of(ompi_communicator_t *comm, int src, int tag);
+
+/* The transports of agreements have to know whom they hear. */
+int pml_failures_add_procs(ompi_proc_t **procs, size_t count);
+
+/* A receive completes with no error: what a look for failures had left there goes. */
+static inline void pml_series_clear(ompi_status_public_t *status)
+{
+    status->MPI_ERROR = OMPI_SUCCESS;
+}
+
 /* What the interface of this series has besides that of all. */
 static inline void pml_series_module(mca_pml_base_module_t *module)
 {
-    (void)module;
+    module->pml_revoke_comm = pml_revoke_comm;
 }
 
 #endif
