@@ -117,9 +117,10 @@ struct peer_path {
 
 /* Of a peer: matching at the sender in both directions, our sends to it and its sends to us. */
 struct peer_sendside {
-    bool is_deferred;          /* our sends to it are deferred, here */
-    struct backlog *backlog;   /* these sends, or NULL: none ever was; backlog.c */
-    bool defers;               /* it defers its sends to us, as far as is known */
+    bool is_deferred;        /* a send to it waits, in whichever module: no receive that it has
+                                  announced is believed */
+    struct backlog *backlog; /* these sends, or NULL: none ever was; backlog.c */
+    bool defers;             /* it defers its sends to us, as far as is known */
     struct deferrer *deferrer; /* what we know of these, or NULL: it never did; receiver.c */
 };
 

@@ -293,6 +293,8 @@ static int on_rtr(struct mbx_ep *ep, struct peer *peer, const struct wire_packet
     struct backlog *backlog = peer->sendside.backlog;
     struct rtr *rtr;
 
+    if (backlog == NULL) /* another module defers sends to it, if anybody does */
+        return 0;
     if (!peer->sendside.is_deferred || body->epoch != backlog->epoch)
         return 0;
     if (body->number <= backlog->last)

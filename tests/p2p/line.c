@@ -11,6 +11,8 @@
  * Invariants
  *   I1  while somebody stands in line for a peer, there is no envelope credit for it: so who comes
  *       later finds none, and stands behind
+ *   I2  peer.sendside.is_deferred says that somebody does: so nobody takes an announced receive of
+ *       that peer before it (src/rput)
  */
 #include "line.h"
 
@@ -21,7 +23,7 @@
 struct line {
     struct list in_lines;
     const struct mbx_ep *ep;
-    const struct peer *peer;
+    struct peer *peer;
     struct list sends; /* request.queue */
 };
 
@@ -48,7 +50,7 @@ static struct line *line_find(const struct peer *peer)
     return NULL;
 }
 
-static struct line *line_make(const struct mbx_ep *ep, const struct peer *peer)
+static struct line *line_make(const struct mbx_ep *ep, struct peer *peer)
 {
     struct line *line = mem_calloc(1, sizeof *line);
 
@@ -60,6 +62,11 @@ static struct line *line_make(const struct mbx_ep *ep, const struct peer *peer)
     list_init_node(&line->in_lines);
     list_add_tail(&lines, &line->in_lines);
     return line;
+}
+
+static void line_mark(struct line *line)
+{
+    line->peer->sendside.is_deferred = !list_is_empty(&line->sends);
 }
 
 /* ---- hooks ---- */
@@ -75,6 +82,7 @@ static int on_defer(struct mbx_ep *ep, struct peer *peer, struct request *req)
         module_deferring(ep, peer);
     proto_move(ep, req, LINE_WAITING);
     list_add_tail(&line->sends, &req->queue);
+    line_mark(line);
     line_came++;
     return 0;
 }
@@ -102,6 +110,7 @@ static int on_credit_came(struct mbx_ep *ep, struct peer *peer, uint64_t envelop
         if (err < 0)
             request_complete(ep, req, err);
     }
+    line_mark(line);
     return 0;
 }
 
@@ -113,6 +122,8 @@ static void on_peer_gone(struct mbx_ep *ep, struct peer *peer, int error, bool i
     (void)is_new;
     while (line != NULL && (node = list_pop_head(&line->sends)) != NULL)
         request_complete(ep, request_of_queue(node), error);
+    if (line != NULL)
+        line_mark(line);
     credit_without_end(peer); /* who comes now fails at once */
 }
 
@@ -133,9 +144,11 @@ static bool is_valid(const struct mbx_ep *ep)
 
     list_for_each (node, &lines) {
         const struct line *line = line_of(node);
+        bool is_empty = list_is_empty(&line->sends);
 
-        if (line->ep == ep && !HOLDS("line.c I1", list_is_empty(&line->sends) ||
-                                                      line->peer->credit.envelopes == 0))
+        if (line->ep == ep &&
+            (!HOLDS("line.c I1", is_empty || line->peer->credit.envelopes == 0) ||
+             !HOLDS("line.c I2", line->peer->sendside.is_deferred == !is_empty)))
             return false;
     }
     return true;

@@ -65,6 +65,49 @@ static void test_they_leave_in_order(void **state)
     free(got);
 }
 
+static void some_progress(struct world *w)
+{
+    for (int i = 0; i < 50; i++)
+        world_progress(w);
+}
+
+/* A receive that was announced while a send waits is not taken by the send that comes next. */
+static void test_nobody_overtakes(void **state)
+{
+    static unsigned char got[2][LARGEST];
+    unsigned char other[8];
+    mbx_request sends[4], recvs[2], recv;
+    struct mbx_completion done;
+    struct world w;
+
+    world_open(&w, *state, 2, params);
+    for (int i = 0; i < 4; i++) {
+        size_t size = i < 2 ? sizeof other : LARGEST; /* two spend the credit */
+
+        if (i == 3)
+            for (int k = 0; k < 2; k++)
+                assert_int_equal(
+                    mbx_recv(w.eps[1], 0, CONTEXT, 8, 0, got[k], LARGEST, NULL, &recvs[k]), 0);
+        some_progress(&w);
+        assert_int_equal(mbx_send(w.eps[0], 1, CONTEXT, i < 2 ? 7 : 8,
+                                  world_data((unsigned)i, size), size, NULL, &sends[i]),
+                         0);
+        some_progress(&w);
+    }
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(mbx_recv(w.eps[1], 0, CONTEXT, 7, 0, other, sizeof other, NULL, &recv),
+                         0);
+        world_wait(&w, 1, recv, &done);
+    }
+    for (int i = 0; i < 2; i++) {
+        world_wait(&w, 1, recvs[i], &done);
+        assert_memory_equal(got[i], world_data((unsigned)i + 2, LARGEST), LARGEST);
+    }
+    for (int i = 0; i < 4; i++)
+        world_wait_error(&w, 0, sends[i], 0);
+    world_close(&w);
+}
+
 /* Whether the peer is there is looked at from time to time. */
 static int end_of(struct world *w, mbx_request request)
 {
@@ -97,6 +140,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_they_leave_in_order),
+        cmocka_unit_test(test_nobody_overtakes),
         cmocka_unit_test(test_who_waits_for_a_peer_that_closes_is_told),
     };
 
