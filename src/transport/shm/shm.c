@@ -67,24 +67,37 @@ static inline int tell(struct shm_link *link)
     return 0;
 }
 
+/* Begins a record for a packet of `size` bytes, with its header and body, on a link that may not
+ * be OPEN.  NULL: *err is the error for send(). */
+static inline unsigned char *record_begin(struct shm_link *link,
+                                          const struct transport_packet *packet, uint32_t size,
+                                          int *err)
+{
+    unsigned char *record;
+
+    if (unlikely(link->state != LINK_OPEN) && (*err = link_prepare(link, size)) != 0)
+        return NULL;
+    record = ring_reserve(&link->out, size);
+    if (unlikely(record == NULL)) {
+        *err = link_full(link, size);
+        return NULL;
+    }
+    wire_copy_header((struct wire_header *)(void *)record, packet->header);
+    copy_bytes(record + sizeof *packet->header, packet->body, packet->body_size);
+    return record;
+}
+
 /* A packet of more than a cell, or for a link that is not OPEN. */
 static OUT_OF_LINE int send_long(struct shm_link *link, const struct transport_packet *packet,
                                  uint32_t size)
 {
-    unsigned char *record, *end;
+    int err = 0;
+    unsigned char *record = record_begin(link, packet, size, &err);
 
-    if (unlikely(link->state != LINK_OPEN)) {
-        int err = link_prepare(link, size);
-
-        if (err != 0)
-            return err;
-    }
-    record = ring_reserve(&link->out, size);
-    if (unlikely(record == NULL))
-        return link_full(link, size);
-    wire_copy_header((struct wire_header *)(void *)record, packet->header);
-    end = copy_bytes(record + sizeof *packet->header, packet->body, packet->body_size);
-    copy_bytes(end, packet->payload, packet->payload_size);
+    if (record == NULL)
+        return err;
+    copy_bytes(record + sizeof *packet->header + packet->body_size, packet->payload,
+               packet->payload_size);
     ring_publish(&link->out, record, size);
     return tell(link);
 }
@@ -95,22 +108,14 @@ static int shm_compose(struct link *l, const struct transport_packet *packet,
 {
     struct shm_link *link = link_of(l);
     uint32_t begin = (uint32_t)(sizeof *packet->header + packet->body_size);
-    uint32_t size = begin + (uint32_t)packet->payload_size;
-    unsigned char *record, *end;
+    int err = 0;
+    unsigned char *record =
+        record_begin(link, packet, begin + (uint32_t)packet->payload_size, &err);
     size_t filled;
 
-    if (unlikely(link->state != LINK_OPEN)) {
-        int err = link_prepare(link, size);
-
-        if (err != 0)
-            return err;
-    }
-    record = ring_reserve(&link->out, size);
-    if (unlikely(record == NULL))
-        return link_full(link, size);
-    wire_copy_header((struct wire_header *)(void *)record, packet->header);
-    end = copy_bytes(record + sizeof *packet->header, packet->body, packet->body_size);
-    filled = fill(arg, end, packet->payload_size);
+    if (record == NULL)
+        return err;
+    filled = fill(arg, record + begin, packet->payload_size);
     assert(filled <= packet->payload_size);
     if (filled == 0)
         return -ECANCELED;
