@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * mpi.c - the layouts of those MPIs that are known, a row each.
+ *
+ * Through the component: context id = communicator, tag = MPI's in 32 bits.
+ *
+ * Through the provider, whose bit 63 says that a message has data (provider/envelope.h):
+ *
+ *   Open MPI, with remote CQ data    0-31 tag    32-33 protocol    34-62 communicator
+ *   MPICH, with remote CQ data       0-30 tag    31-50 communicator    51- protocol
+ *
+ * and of MPICH's communicator bit 0 is a collective, 1 and 2 say which ranks of each node, 3 the
+ * local group of an intercommunicator, and the rest is the number.
+ */
+#include "see/mpi.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+
+#define CONTEXT_TAGGED 1u /* of the provider: provider/envelope.h */
+
+enum family { OPEN_MPI, MPICH };
+
+struct see_layout {
+    const char *way;
+    enum family family;
+    unsigned first, last; /* versions, as 100 * major + minor */
+    /* bits of a tag of the provider */
+    unsigned tag_bits, communicator_at, communicator_bits, protocol_at, protocol_bits;
+    unsigned synchronous, acknowledgement; /* of the protocol bits; 0: not known */
+};
+
+static const struct see_layout layouts[] = {
+    {.way = "component", .family = OPEN_MPI, .first = 401, .last = 599, .tag_bits = 32},
+    {.way = "provider",
+     .family = OPEN_MPI,
+     .first = 400,
+     .last = 599,
+     .tag_bits = 32,
+     .communicator_at = 34,
+     .communicator_bits = 29,
+     .protocol_at = 32,
+     .protocol_bits = 2,
+     .synchronous = 1,
+     .acknowledgement = 2},
+    {.way = "provider",
+     .family = MPICH,
+     .first = 400,
+     .last = 400,
+     .tag_bits = 31,
+     .communicator_at = 31,
+     .communicator_bits = 20,
+     .protocol_at = 51,
+     .protocol_bits = 12,
+     .synchronous = 2,
+     .acknowledgement = 1},
+    /* 4.1: communicators and tags as before and after, other bits of the protocol */
+    {.way = "provider",
+     .family = MPICH,
+     .first = 401,
+     .last = 401,
+     .tag_bits = 31,
+     .communicator_at = 31,
+     .communicator_bits = 20,
+     .protocol_at = 51,
+     .protocol_bits = 12},
+    {.way = "provider",
+     .family = MPICH,
+     .first = 402,
+     .last = 403,
+     .tag_bits = 31,
+     .communicator_at = 31,
+     .communicator_bits = 20,
+     .protocol_at = 51,
+     .protocol_bits = 12,
+     .synchronous = 8,
+     .acknowledgement = 1},
+};
+
+/* ---- which layout ---- */
+
+/* What stands before a version, where each family says its own. */
+static const char *const version_marks[] = {
+    [OPEN_MPI] = "Open MPI v",
+    [MPICH] = "MPICH Version:",
+};
+
+/* 100 * major + minor of "4.1.4, ..."; 0: there is none. */
+static unsigned version_number(const char *text)
+{
+    unsigned major, minor;
+
+    if (sscanf(text, " %3u.%3u", &major, &minor) != 2 || major > 99 || minor > 99)
+        return 0;
+    return 100 * major + minor;
+}
+
+const struct see_layout *see_mpi_layout(const char *text)
+{
+    for (size_t i = 0; text != NULL && i < sizeof layouts / sizeof layouts[0]; i++) {
+        const struct see_layout *row = &layouts[i];
+        const char *mark = version_marks[row->family];
+        size_t way = strlen(row->way);
+        unsigned version;
+
+        if (strncmp(text, row->way, way) != 0 || text[way] != ' ' ||
+            strncmp(text + way + 1, mark, strlen(mark)) != 0)
+            continue;
+        version = version_number(text + way + 1 + strlen(mark));
+        if (version >= row->first && version <= row->last)
+            return row;
+    }
+    return NULL;
+}
+
+/* ---- collectives by their tags ---- */
+
+/* Open MPI: -10, -11, ... */
+static const char *const open_mpi_collectives[] = {
+    "allgather",      "allgatherv",
+    "allreduce",      "alltoall",
+    "alltoallv",      "alltoallw",
+    "barrier",        "bcast",
+    "exscan",         "gather",
+    "gatherv",        "reduce",
+    "reduce_scatter", "reduce_scatter_block",
+    "scan",           "scatter",
+    "scatterv",
+};
+
+/* MPICH: 0, 1, ...; those without a name are for operations of the user's, or not MPI's */
+static const char *const mpich_collectives[] = {
+    [1] = "barrier",
+    [2] = "bcast",
+    [3] = "gather",
+    [4] = "gatherv",
+    [5] = "scatter",
+    [6] = "scatterv",
+    [7] = "allgather",
+    [8] = "allgatherv",
+    [9] = "alltoall",
+    [10] = "alltoallv",
+    [11] = "reduce",
+    [14] = "allreduce",
+    [17] = "reduce_scatter",
+    [20] = "scan",
+    [24] = "exscan",
+    [25] = "alltoallw",
+    [28] = "reduce_scatter_block",
+};
+
+#define OPEN_MPI_FIRST       (-10)
+#define OPEN_MPI_NONBLOCKING (-33) /* and below, in all versions; from -27 on in 4 */
+
+static const char *collective_name(const char *const *names, size_t count, int32_t index)
+{
+    return index >= 0 && (size_t)index < count ? names[index] : NULL;
+}
+
+static void open_mpi_collective(struct see_mpi *mpi)
+{
+    mpi->is_collective = !mpi->is_any_tag && mpi->tag <= OPEN_MPI_FIRST;
+    if (!mpi->is_collective)
+        return;
+    mpi->operation = collective_name(
+        open_mpi_collectives, sizeof open_mpi_collectives / sizeof open_mpi_collectives[0],
+        OPEN_MPI_FIRST - mpi->tag);
+    if (mpi->operation == NULL && mpi->tag <= OPEN_MPI_NONBLOCKING)
+        mpi->operation = "nonblocking collective";
+}
+
+static void mpich_communicator(struct see_mpi *mpi)
+{
+    static const char *const parts[4] = {[1] = "of a node", [2] = "of one rank per node"};
+    uint32_t bits = mpi->communicator;
+
+    mpi->is_collective = bits & 1;
+    mpi->part = bits & 8 ? "local group" : parts[bits >> 1 & 3];
+    mpi->communicator = bits >> 4;
+    if (mpi->is_collective && !mpi->is_any_tag)
+        mpi->operation =
+            collective_name(mpich_collectives,
+                            sizeof mpich_collectives / sizeof mpich_collectives[0], mpi->tag);
+}
+
+/* ---- decoding ---- */
+
+static uint32_t bits_of(uint64_t tag, unsigned at, unsigned count)
+{
+    return (uint32_t)(tag >> at & ((UINT64_C(1) << count) - 1));
+}
+
+static void decode_protocol(const struct see_layout *layout, uint64_t tag, struct see_mpi *out)
+{
+    uint32_t bits = bits_of(tag, layout->protocol_at, layout->protocol_bits);
+
+    out->is_synchronous = bits & layout->synchronous;
+    out->is_acknowledgement = bits & layout->acknowledgement;
+    out->protocol = bits & ~(layout->synchronous | layout->acknowledgement);
+}
+
+bool see_mpi_decode(const struct see_layout *layout, uint32_t context_id, uint64_t tag,
+                    uint64_t ignore, struct see_mpi *out)
+{
+    bool is_provider;
+
+    if (layout == NULL)
+        return false;
+    is_provider = layout->communicator_bits != 0;
+    if (is_provider && context_id != CONTEXT_TAGGED)
+        return false;
+    *out = (struct see_mpi){
+        .communicator = is_provider
+                            ? bits_of(tag, layout->communicator_at, layout->communicator_bits)
+                            : context_id,
+        .tag = (int32_t)bits_of(tag, 0, layout->tag_bits),
+        .is_any_tag = (ignore & INT32_MAX) == INT32_MAX,
+    };
+    if (is_provider)
+        decode_protocol(layout, tag & ~ignore, out);
+    if (layout->family == OPEN_MPI)
+        open_mpi_collective(out);
+    else
+        mpich_communicator(out);
+    return true;
+}
+
+const char *see_mpi_predefined(const struct see_layout *layout, uint32_t communicator)
+{
+    static const char *const names[] = {"MPI_COMM_WORLD", "MPI_COMM_SELF"};
+
+    return layout != NULL && communicator < 2 ? names[communicator] : NULL;
+}
+
+/* ---- words ---- */
+
+const char *see_mpi_words(const struct see_mpi *mpi, char words[SEE_MPI_WORDS])
+{
+    char protocol[32] = "", what[64];
+
+    if (mpi->is_any_tag)
+        snprintf(what, sizeof what, "any tag");
+    else if (mpi->operation != NULL && strchr(mpi->operation, ' ') == NULL)
+        snprintf(what, sizeof what, "%s", mpi->operation);
+    else
+        snprintf(what, sizeof what, "%s%stag %" PRId32,
+                 mpi->operation != NULL ? mpi->operation
+                 : mpi->is_collective   ? "collective"
+                                        : "",
+                 mpi->is_collective ? " " : "", mpi->tag);
+    if (mpi->protocol != 0)
+        snprintf(protocol, sizeof protocol, " protocol %x", mpi->protocol);
+    snprintf(words, SEE_MPI_WORDS, "%s%s%s%s", what, mpi->is_synchronous ? " synchronous" : "",
+             mpi->is_acknowledgement ? " acknowledgement" : "", protocol);
+    return words;
+}
