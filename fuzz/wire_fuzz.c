@@ -26,7 +26,7 @@
 
 #define CHECK_STEPS 16 /* between two looks at everything */
 
-struct world {
+struct fixture {
     struct side victim, honest;
     struct liar liar;
 };
@@ -84,7 +84,7 @@ static void connect_to(struct mbx_ep *ep, const struct mbx_address *address, uin
     require(peer_use(ep, number) == 0, "peer_use"); /* whatever it says, it is there */
 }
 
-static void world_open(struct world *w, struct input *in)
+static void fixture_open(struct fixture *fix, struct input *in)
 {
     static const uint16_t envelopes[] = {0xffff, 0, 1, 2, 5, 16, 64, 0xfffe};
     static const uint16_t payload[] = {0xffff, 0, 1, 8, 64, 0xfffe, 3, 2};
@@ -93,32 +93,32 @@ static void world_open(struct world *w, struct input *in)
     struct transport_address address;
 
     random_secret_set(a);
-    liar_open(&w->liar, envelopes[c & 7] | (uint32_t)payload[c >> 3 & 7] << 16);
-    honest_open(&w->victim, open_one(a, b), &w->honest, 2);
-    honest_open(&w->honest, open_one(a, b), &w->victim, 1);
-    mbx_address_get(w->victim.ep, &victim);
-    mbx_address_get(w->honest.ep, &honest);
-    w->liar.transport->ops->address(w->liar.transport, &address);
+    liar_open(&fix->liar, envelopes[c & 7] | (uint32_t)payload[c >> 3 & 7] << 16);
+    honest_open(&fix->victim, open_one(a, b), &fix->honest, 2);
+    honest_open(&fix->honest, open_one(a, b), &fix->victim, 1);
+    mbx_address_get(fix->victim.ep, &victim);
+    mbx_address_get(fix->honest.ep, &honest);
+    fix->liar.transport->ops->address(fix->liar.transport, &address);
     memcpy(&liar, &address, sizeof liar);
-    connect_to(w->victim.ep, &honest, OTHER);
-    connect_to(w->victim.ep, &liar, LIAR);
-    connect_to(w->honest.ep, &victim, OTHER);
-    liar_meet(&w->liar, &w->victim);
+    connect_to(fix->victim.ep, &honest, OTHER);
+    connect_to(fix->victim.ep, &liar, LIAR);
+    connect_to(fix->honest.ep, &victim, OTHER);
+    liar_meet(&fix->liar, &fix->victim);
 }
 
-static void world_close(struct world *w)
+static void fixture_close(struct fixture *fix)
 {
     mem_fail_at(0);
-    honest_finish(&w->victim, &w->honest);
-    honest_check(&w->victim);
-    honest_check(&w->honest);
-    liar_close(&w->liar);
-    honest_end(&w->victim, &w->honest);
-    honest_check(&w->victim);
-    mbx_close(w->victim.ep);
-    mbx_close(w->honest.ep);
-    honest_free(&w->victim);
-    honest_free(&w->honest);
+    honest_finish(&fix->victim, &fix->honest);
+    honest_check(&fix->victim);
+    honest_check(&fix->honest);
+    liar_close(&fix->liar);
+    honest_end(&fix->victim, &fix->honest);
+    honest_check(&fix->victim);
+    mbx_close(fix->victim.ep);
+    mbx_close(fix->honest.ep);
+    honest_free(&fix->victim);
+    honest_free(&fix->honest);
     require(mem_live() == 0, "memory is lost");
 }
 
@@ -130,48 +130,48 @@ static void progress(struct side *side)
     honest_take(side);
 }
 
-static void step(struct world *w, struct input *in)
+static void step(struct fixture *fix, struct input *in)
 {
     uint8_t what = take(in);
 
     switch (what & 15) {
     case 0:
-        liar_say_bytes(&w->liar, in);
+        liar_say_bytes(&fix->liar, in);
         break;
     case 1:
     case 2:
     case 3:
-        liar_say_something(&w->liar, in);
+        liar_say_something(&fix->liar, in);
         break;
     case 4:
     case 5:
     case 6:
-        liar_hear(&w->liar);
-        liar_say_answer(&w->liar, in);
+        liar_hear(&fix->liar);
+        liar_say_answer(&fix->liar, in);
         break;
     case 7:
-        liar_hear(&w->liar);
-        liar_move(&w->liar, in);
+        liar_hear(&fix->liar);
+        liar_move(&fix->liar, in);
         break;
     case 8:
     case 9:
     case 10:
-        honest_act(&w->victim, in);
+        honest_act(&fix->victim, in);
         break;
     case 11:
-        honest_act(&w->honest, in);
+        honest_act(&fix->honest, in);
         break;
     case 12:
-        progress(&w->victim);
+        progress(&fix->victim);
         break;
     case 13:
-        progress(&w->honest);
+        progress(&fix->honest);
         break;
     case 14:
         for (int i = 0; i < 2 + (what >> 5); i++) {
-            liar_hear(&w->liar);
-            progress(&w->victim);
-            progress(&w->honest);
+            liar_hear(&fix->liar);
+            progress(&fix->victim);
+            progress(&fix->honest);
         }
         break;
     case 15: /* memory runs out soon, or time passes */
@@ -181,10 +181,10 @@ static void step(struct world *w, struct input *in)
             honest_pass((uint64_t)(what >> 4) * CLOCK_MS);
         break;
     }
-    honest_take(&w->victim);
-    honest_take(&w->honest);
-    ep_check(w->victim.ep);
-    ep_check(w->honest.ep);
+    honest_take(&fix->victim);
+    honest_take(&fix->honest);
+    ep_check(fix->victim.ep);
+    ep_check(fix->honest.ep);
 }
 
 /* What the library has to say of the liar is said too often. */
@@ -196,16 +196,16 @@ static void be_quiet(void *arg, enum log_level level, const char *text)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct input in = {data, size};
-    static struct world w;
+    static struct fixture fix;
 
     log_set_sink(be_quiet, NULL);
     clock_set(honest_clock);
-    world_open(&w, &in);
+    fixture_open(&fix, &in);
     for (unsigned i = 1; in.size != 0; i++) {
-        step(&w, &in);
+        step(&fix, &in);
         if (i % CHECK_STEPS == 0)
-            honest_check(&w.victim);
+            honest_check(&fix.victim);
     }
-    world_close(&w);
+    fixture_close(&fix);
     return 0;
 }

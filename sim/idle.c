@@ -53,12 +53,12 @@ static int use_peers(struct mbx_ep *ep, uint32_t ranks)
 int idle_measure(uint32_t ranks)
 {
     static const char *const params[] = {"TRANSPORT=sim", NULL};
-    const struct sim_config world = {.seed = 1, .depth = 16, .words = 4, .can_read = true};
+    const struct sim_config network = {.seed = 1, .depth = 16, .words = 4, .can_read = true};
     const struct mbx_config config = {.params = params};
     struct mbx_ep **eps = calloc(ranks, sizeof(struct mbx_ep *));
     size_t before, opened, known, used;
     uint32_t open = 0;
-    int err = eps != NULL ? sim_begin(&world) : -1;
+    int err = eps != NULL ? sim_begin(&network) : -1;
 
     if (err != 0)
         return err;

@@ -263,7 +263,7 @@ bool job_run(const struct plan *plan, bool is_verbose, struct job_counts *counts
              size_t size)
 {
     struct job job = {.plan = plan, .is_verbose = is_verbose, .live = mem_live()};
-    struct sim_config world = plan->world;
+    struct sim_config network = plan->network;
 
     random_seed(&job.chance, ~plan->seed);
     job.counts.digest = UINT64_C(0xcbf29ce484222325);
@@ -272,10 +272,10 @@ bool job_run(const struct plan *plan, bool is_verbose, struct job_counts *counts
     job.items = zeroed(job.item_room, sizeof *job.items);
     job.ranks = zeroed(plan->ranks, sizeof *job.ranks);
     if (is_verbose) {
-        world.delivered = tell_packet;
-        world.arg = &job;
+        network.delivered = tell_packet;
+        network.arg = &job;
     }
-    if (sim_begin(&world) != 0)
+    if (sim_begin(&network) != 0)
         abort();
     run(&job);
     close_all(&job);

@@ -127,10 +127,10 @@ static void draw_more(struct plan *p, struct mood *m)
     p->percent_pieces = chance(m, 40) ? 10 + below(m, 91) : 0;
 }
 
-static void draw_world(struct plan *p, struct mood *m)
+static void draw_network(struct plan *p, struct mood *m)
 {
     static const uint32_t percents[] = {0, 0, 5, 30};
-    struct sim_config *w = &p->world;
+    struct sim_config *w = &p->network;
 
     *w = (struct sim_config){.seed = p->seed};
     w->delay_min_ns = CLOCK_US;
@@ -323,7 +323,7 @@ void plan_make(struct plan *p, uint64_t seed, uint32_t ranks, uint32_t per_rank)
     p->ranks = ranks != 0 ? ranks : p->ranks;
     if (per_rank == 0)
         per_rank = 4 + below(&m, 60);
-    draw_world(p, &m);
+    draw_network(p, &m);
     draw_settings(p, &m);
     draw_mood(p, &m, per_rank);
     messages = (uint64_t)p->ranks * per_rank / 3 + 1;
@@ -388,7 +388,7 @@ void op_print(const struct op *op)
 
 void plan_print(const struct plan *p)
 {
-    const struct sim_config *w = &p->world;
+    const struct sim_config *w = &p->network;
 
     if (p->percent_memory != 0)
         printf("  memory fails in %" PRIu32 " %% of the rounds\n", p->percent_memory);

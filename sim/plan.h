@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * plan.h - a job, made from its seed: the world it runs in, the settings of its endpoints, and
+ * plan.h - a job, made from its seed: the network it runs over, the settings of its endpoints, and
  * what each rank does when.
  *
  * Every operation has an id that others name, so a plan stays meaningful when some of it is
@@ -53,7 +53,7 @@ struct op {
 struct plan {
     uint64_t seed;
     uint32_t ranks;
-    struct sim_config world;
+    struct sim_config network;
     uint32_t variants, room; /* room: for RTRs at each endpoint */
     bool has_deaths, has_device;
     uint32_t percent_memory; /* of the times that a rank is woken, an allocation may fail */

@@ -2,7 +2,7 @@
 /*
  * shrink.c - halves first, then quarters, ... single operations, as long as something goes.
  *
- * What happens by chance in the world changes with every operation that is dropped, so less may
+ * What happens by chance in the network changes with every operation that is dropped, so less may
  * fail in another way, or fail no more though nothing needed is missing.  Both are taken as
  * they come: what is left fails, whenever it is run.
  */

@@ -7,7 +7,7 @@
 
 #include "job.h"
 
-/* Is the credit of each pair what its receiver's window says?  Between the steps of a world; or
+/* Is the credit of each pair what its receiver's window says?  Between the steps of a network; or
  * where nothing has moved for a while, and nothing is on its way any more. */
 void windows_check(struct job *job, bool is_quiet);
 

@@ -10,7 +10,7 @@
  *      1     1   network_size       of network; 0: it is reached on its own machine alone
  *      2     1   network_format     fi_info.addr_format
  *      3     1   network_provider   a hash of the provider's name
- *      4     4   process            its pid           0                its pid     the world
+ *      4     4   process            its pid           0                its pid     the simulation
  *      8     4   place              of its segment:   0                index       index
  *                                   /proc/<process>/fd/<place>
  *     12     4   credit             the core's: what who sends to it may send at first

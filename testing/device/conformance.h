@@ -34,7 +34,7 @@ enum conformance_kind {
 };
 
 /* A message that a peer sends.  envelope.source is the peer.  The payload stays where it is
- * until the world is closed. */
+ * until the instance is closed. */
 struct conformance_message {
     enum conformance_kind kind;
     struct mbx_device_envelope envelope;
@@ -52,27 +52,27 @@ struct conformance_target {
     /* A device that is not configured yet, with CONFORMANCE_PEERS peers; aborts if that
      * cannot be.  close() closes the device, too. */
     void *(*open)(struct mbx_device **device);
-    void (*close)(void *world);
+    void (*close)(void *instance);
 
     /* The peer sends; as many as one likes, its wire has room, or the device makes some.  A
      * message of up to limits.eager_max bytes that is no rendezvous goes in as many packets
      * as it takes. */
-    void (*send)(void *world, uint32_t peer, const struct conformance_message *message);
+    void (*send)(void *instance, uint32_t peer, const struct conformance_message *message);
 
     /* Lets the device, the peers and what is between them work until nothing moves.  Called
      * for the first time when the device is configured and has its buffers. */
-    void (*run)(void *world);
+    void (*run)(void *instance);
 
     /* What the packet of an UNEXPECTED event says: kind, envelope, size and data of the
      * message; payload is where its bytes begin in this packet, NULL if they are not there. */
-    void (*read)(void *world, const struct mbx_device_event *event, const void *packet,
+    void (*read)(void *instance, const struct mbx_device_event *event, const void *packet,
                  struct conformance_message *message);
 
     /* How many FINs the peer has received. */
-    uint64_t (*told)(void *world, uint32_t peer);
+    uint64_t (*told)(void *instance, uint32_t peer);
 
     /* The device is lost now.  NULL: it cannot be. */
-    void (*lose)(void *world);
+    void (*lose)(void *instance);
 };
 
 /* Runs all tests; the number of those that failed. */

@@ -36,7 +36,7 @@ static int set_up(void **state, uint32_t list, uint32_t untagged)
     assert_non_null(b);
     for (size_t i = 0; i < sizeof bench_bytes; i++)
         bench_bytes[i] = (unsigned char)(i * 131 + i / 251);
-    b->world = bench_target->open(&b->device);
+    b->instance = bench_target->open(&b->device);
     b->device->ops->limits(b->device, &b->limits);
     b->list = (uint32_t)min_size(list, b->limits.list);
     b->untagged = (uint32_t)min_size(untagged, b->limits.untagged);
@@ -46,7 +46,7 @@ static int set_up(void **state, uint32_t list, uint32_t untagged)
                      0);
     for (uint32_t i = 0; i < b->untagged; i++)
         bench_give_buffer(b, i);
-    bench_target->run(b->world);
+    bench_target->run(b->instance);
     *state = b;
     return 0;
 }
@@ -76,7 +76,7 @@ int bench_tear_down(void **state)
     struct bench *b = *state;
     int left = b->count;
 
-    bench_target->close(b->world);
+    bench_target->close(b->instance);
     mem_free(b->untagged_memory);
     mem_free(b->events);
     mem_free(b);
@@ -134,7 +134,7 @@ void bench_needs_list(const struct bench *b, uint32_t list)
 
 void bench_run(struct bench *b)
 {
-    bench_target->run(b->world);
+    bench_target->run(b->instance);
 }
 
 /* Those that wait move to the beginning, so that there is room behind them. */
@@ -222,7 +222,7 @@ struct conformance_message bench_send(struct bench *b, enum conformance_kind kin
     struct conformance_message message = bench_message(kind, peer, tag, bench_bytes, size);
 
     message.data = ++b->sent;
-    bench_target->send(b->world, peer, &message);
+    bench_target->send(b->instance, peer, &message);
     return message;
 }
 
@@ -232,7 +232,7 @@ struct conformance_message bench_send_short(struct bench *b, uint32_t peer, uint
         bench_message(CONFORMANCE_EAGER, peer, tag, bench_bytes + b->sent % 16, 8);
 
     message.data = ++b->sent;
-    bench_target->send(b->world, peer, &message);
+    bench_target->send(b->instance, peer, &message);
     return message;
 }
 
@@ -341,7 +341,7 @@ void bench_unexpected(struct bench *b, const struct conformance_message *message
     assert_true(event.buffer < b->untagged);
     assert_true(event.bytes <= b->limits.untagged_size);
     assert_int_equal(event.peer, message->envelope.source);
-    bench_target->read(b->world, &event, buffer_memory(b, event.buffer), &got);
+    bench_target->read(b->instance, &event, buffer_memory(b, event.buffer), &got);
     assert_int_equal(got.kind, message->kind);
     assert_int_equal(got.envelope.context_id, message->envelope.context_id);
     assert_int_equal(got.envelope.source, message->envelope.source);

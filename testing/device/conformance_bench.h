@@ -31,7 +31,7 @@ extern const struct conformance_target *bench_target; /* of this run */
 extern unsigned char bench_bytes[BENCH_LONG];         /* what messages are made of */
 
 struct bench {
-    void *world;
+    void *instance;
     struct mbx_device *device;
     struct mbx_device_limits limits;
     uint32_t list, commands, untagged;

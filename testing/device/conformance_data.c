@@ -115,7 +115,7 @@ static size_t long_size(const struct bench *b, enum conformance_kind kind)
 static void send_and_receive(struct bench *b, enum conformance_kind kind, size_t size,
                              size_t room)
 {
-    uint64_t told = bench_target->told(b->world, 2);
+    uint64_t told = bench_target->told(b->instance, 2);
     struct conformance_message m;
     struct landing r;
 
@@ -128,7 +128,7 @@ static void send_and_receive(struct bench *b, enum conformance_kind kind, size_t
     m = bench_send(b, kind, 2, 7, size);
     bench_poll(b);
     bench_received(b, &r, &m);
-    assert_int_equal(bench_target->told(b->world, 2) - told, kind != CONFORMANCE_EAGER);
+    assert_int_equal(bench_target->told(b->instance, 2) - told, kind != CONFORMANCE_EAGER);
 }
 
 /* A long message, and a buffer for `of` thirds of it. */
@@ -208,7 +208,7 @@ static void an_unexpected_rendezvous_is_passed_whole(void **state)
     m = bench_send(b, CONFORMANCE_RENDEZVOUS, 2, 7, BENCH_LONG);
     bench_poll(b);
     bench_unexpected(b, &m);
-    assert_int_equal(bench_target->told(b->world, 2), 0);
+    assert_int_equal(bench_target->told(b->instance, 2), 0);
 }
 
 static void a_rendezvous_that_the_device_cannot_do_is_left_to_software(void **state)
@@ -229,7 +229,7 @@ static void a_rendezvous_that_the_device_cannot_do_is_left_to_software(void **st
     event = bench_take(b, MBX_DEVICE_INCOMPLETE);
     assert_int_equal(event.handle, 0);
     assert_true(event.done < BENCH_LONG);
-    assert_int_equal(bench_target->told(b->world, 2), 0);
+    assert_int_equal(bench_target->told(b->instance, 2), 0);
     mem_free(r.bytes);
 }
 
@@ -323,7 +323,7 @@ static void a_lost_device_says_so_last_and_takes_nothing(void **state)
     r = bench_place(b, 0, 2, 7);
     m = bench_send_short(b, 2, 8);
     bench_run(b);
-    bench_target->lose(b->world);
+    bench_target->lose(b->instance);
     bench_send_short(b, 2, 7);
     bench_poll(b);
     assert_int_equal(bench_next(b, MBX_DEVICE_UNEXPECTED).peer, m.envelope.source);

@@ -29,7 +29,7 @@ static void configure_refuses_more_than_the_limits(void **state)
 {
     struct mbx_device *device;
     struct mbx_device_limits most;
-    void *world = bench_target->open(&device);
+    void *instance = bench_target->open(&device);
 
     (void)state;
     device->ops->limits(device, &most);
@@ -37,7 +37,7 @@ static void configure_refuses_more_than_the_limits(void **state)
     assert_int_equal(device->ops->configure(device, 1, most.commands + 1, 1), -EINVAL);
     assert_int_equal(device->ops->configure(device, 1, 4, most.untagged + 1), -EINVAL);
     assert_int_equal(device->ops->configure(device, 1, 4, 1), 0);
-    bench_target->close(world);
+    bench_target->close(instance);
 }
 
 static void a_device_that_does_nothing_has_no_events(void **state)
@@ -75,7 +75,7 @@ static void context_source_and_tag_all_count(void **state)
     bench_misses(b, 1, 7); /* another source */
     m = bench_message(CONFORMANCE_EAGER, 2, 7, bench_bytes, 8);
     m.envelope.context_id = 0;
-    bench_target->send(b->world, 2, &m);
+    bench_target->send(b->instance, 2, &m);
     bench_poll(b);
     bench_unexpected(b, &m);
     bench_meets(b, &r, 2, 7);

@@ -20,7 +20,7 @@ static void *open_hand(struct mbx_device **device, const struct stepped_config *
     return hand;
 }
 
-static void *open_world(struct mbx_device **device)
+static void *open_instance(struct mbx_device **device)
 {
     return open_hand(device, &(struct stepped_config){0});
 }
@@ -41,10 +41,10 @@ static void *open_poor(struct mbx_device **device)
                                          }});
 }
 
-static void close_world(void *world)
+static void close_instance(void *instance)
 {
-    stepped_fini(world);
-    mem_free(world);
+    stepped_fini(instance);
+    mem_free(instance);
 }
 
 static enum stepped_kind kind_of(enum conformance_kind kind)
@@ -55,13 +55,14 @@ static enum stepped_kind kind_of(enum conformance_kind kind)
                                                                             : STEPPED_EAGER;
 }
 
-static void send_message(void *world, uint32_t peer, const struct conformance_message *message)
+static void send_message(void *instance, uint32_t peer,
+                         const struct conformance_message *message)
 {
-    const struct stepped *hand = world;
+    const struct stepped *hand = instance;
     bool reads = (hand->config.limits.caps & MBX_DEVICE_RENDEZVOUS) &&
                  message->kind != CONFORMANCE_UNREADABLE;
 
-    stepped_send_message(world, peer,
+    stepped_send_message(instance, peer,
                          &(struct stepped_packet){
                              .kind = (uint8_t)kind_of(message->kind),
                              .wants_fin = message->kind == CONFORMANCE_SYNC ||
@@ -75,17 +76,17 @@ static void send_message(void *world, uint32_t peer, const struct conformance_me
                          message->payload);
 }
 
-static void run(void *world)
+static void run(void *instance)
 {
-    stepped_run(world);
+    stepped_run(instance);
 }
 
-static void read_packet(void *world, const struct mbx_device_event *event, const void *memory,
-                        struct conformance_message *message)
+static void read_packet(void *instance, const struct mbx_device_event *event,
+                        const void *memory, struct conformance_message *message)
 {
     const struct stepped_packet *packet = memory;
 
-    (void)world;
+    (void)instance;
     assert(event->bytes == sizeof *packet);
     message->kind = packet->kind == STEPPED_RENDEZVOUS ? CONFORMANCE_RENDEZVOUS
                     : packet->wants_fin                ? CONFORMANCE_SYNC
@@ -96,14 +97,14 @@ static void read_packet(void *world, const struct mbx_device_event *event, const
     message->payload = packet->kind == STEPPED_RENDEZVOUS ? NULL : packet->bytes;
 }
 
-static uint64_t told(void *world, uint32_t peer)
+static uint64_t told(void *instance, uint32_t peer)
 {
-    return ((struct stepped *)world)->told[peer];
+    return ((struct stepped *)instance)->told[peer];
 }
 
-static void lose(void *world)
+static void lose(void *instance)
 {
-    stepped_lose(world);
+    stepped_lose(instance);
 }
 
 int main(void)
@@ -112,8 +113,8 @@ int main(void)
         .name = "device conformance: soft, by hand",
         .kinds = 1 << CONFORMANCE_EAGER | 1 << CONFORMANCE_SYNC | 1 << CONFORMANCE_RENDEZVOUS |
                  1 << CONFORMANCE_UNREADABLE | 1 << CONFORMANCE_OTHER,
-        .open = open_world,
-        .close = close_world,
+        .open = open_instance,
+        .close = close_instance,
         .send = send_message,
         .run = run,
         .read = read_packet,

@@ -8,7 +8,7 @@
  * A queue is made by the first send of its pair.  It belongs to both sides and to its event,
  * and is freed by whoever lets go last.
  */
-#include "testing/sim/sim_world.h"
+#include "testing/sim/sim_network.h"
 
 #include <errno.h>
 #include <string.h>
@@ -65,7 +65,7 @@ static int queue_create(struct sim_link *link)
 {
     struct sim *sender = sim_of(link->member.link.transport), *receiver;
     struct sim_queue *q;
-    int err = world_find(link->remote, &receiver);
+    int err = sim_network_find(link->remote, &receiver);
 
     if (err != 0)
         return -ENOTCONN;
@@ -75,7 +75,7 @@ static int queue_create(struct sim_link *link)
     q->receiver = receiver;
     q->sender = link;
     q->from_index = sender->index;
-    world_address(sender, &q->from);
+    sim_network_address(sender, &q->from);
     list_add_tail(&receiver->inbox, &q->in_inbox);
     link->out = q;
     return 0;
@@ -86,8 +86,8 @@ static void queue_expect(struct sim_queue *q)
 {
     uint64_t due_ns = q->first->due_ns;
 
-    if (due_ns > sim_world.now_ns &&
-        world_add_event(EVENT_PACKET, due_ns, q->receiver->index, q) == 0)
+    if (due_ns > sim_network.now_ns &&
+        sim_network_add_event(EVENT_PACKET, due_ns, q->receiver->index, q) == 0)
         q->has_event = true;
     else
         list_add_tail(&q->receiver->ready, &q->in_ready);
@@ -130,7 +130,7 @@ static struct sim_packet *packet_make(const struct transport_packet *packet)
 
 static void push(struct sim_queue *q, struct sim_packet *p)
 {
-    p->due_ns = world_later();
+    p->due_ns = sim_network_later();
     if (p->due_ns < q->last_due_ns)
         p->due_ns = q->last_due_ns;
     q->last_due_ns = p->due_ns;
@@ -149,7 +149,8 @@ static void tell_room(struct sim_link *link)
 {
     struct sim *sim = sim_of(link->member.link.transport);
 
-    if (!link->is_told && world_add_event(EVENT_ROOM, world_later(), sim->index, link) == 0)
+    if (!link->is_told &&
+        sim_network_add_event(EVENT_ROOM, sim_network_later(), sim->index, link) == 0)
         link->is_told = true;
 }
 
@@ -161,11 +162,11 @@ static int queue_take(struct sim_link *link, const struct transport_packet *pack
 
     if (q->receiver == NULL)
         return -ENOTCONN;
-    if (q->count >= sim_world.config.depth) {
+    if (q->count >= sim_network.config.depth) {
         q->is_awaited = true;
         return -EAGAIN;
     }
-    p = world_chance(sim_world.config.percent_full) ? NULL : packet_make(packet);
+    p = sim_network_chance(sim_network.config.percent_full) ? NULL : packet_make(packet);
     if (p == NULL) {
         tell_room(link);
         return -EAGAIN;
@@ -230,10 +231,10 @@ static int deliver_first(struct sim *sim, struct sim_queue *q)
         err = sim->events->deliver(sim->arg, q->answer->member.link.peer, p->bytes, p->size);
     if (err != 0)
         return -EAGAIN;
-    sim_world.packets++;
-    if (sim_world.config.delivered != NULL)
-        sim_world.config.delivered(sim_world.config.arg, q->from_index, sim->index, p->bytes,
-                                   p->size);
+    sim_network.packets++;
+    if (sim_network.config.delivered != NULL)
+        sim_network.config.delivered(sim_network.config.arg, q->from_index, sim->index,
+                                     p->bytes, p->size);
     mem_free(pop(q));
     if (q->is_awaited && q->sender != NULL) {
         q->is_awaited = false;
@@ -251,7 +252,7 @@ int queue_deliver(struct sim *sim, int budget)
         struct sim_queue *q = container_of(node, struct sim_queue, in_ready);
 
         if (deliver_first(sim, q) != 0) { /* no memory now: it may try again */
-            world_add_event(EVENT_ROOM, world_later(), sim->index, NULL);
+            sim_network_add_event(EVENT_ROOM, sim_network_later(), sim->index, NULL);
             break;
         }
         delivered++;
@@ -285,9 +286,9 @@ void sim_each_packet(void (*visit)(void *arg, uint32_t from, uint32_t to, const 
                                    size_t size),
                      void *arg)
 {
-    for (uint32_t i = 0; i < sim_world.count; i++)
-        if (sim_world.places[i].sim != NULL)
-            each_of(sim_world.places[i].sim, visit, arg);
+    for (uint32_t i = 0; i < sim_network.count; i++)
+        if (sim_network.places[i].sim != NULL)
+            each_of(sim_network.places[i].sim, visit, arg);
 }
 
 /* ---- the end ---- */
@@ -295,7 +296,7 @@ void sim_each_packet(void (*visit)(void *arg, uint32_t from, uint32_t to, const 
 /* Only so many of its packets, from the first, arrive. */
 static void cut(struct sim_queue *q)
 {
-    uint64_t left = random_below(&sim_world.random, 2 * (uint64_t)q->count + 1);
+    uint64_t left = random_below(&sim_network.random, 2 * (uint64_t)q->count + 1);
 
     if (left >= q->count)
         return;

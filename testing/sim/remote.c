@@ -8,7 +8,7 @@
  * way in the queues: atomics of a network keep no order with its messages.  A swap that is
  * lost may have been done.
  */
-#include "testing/sim/sim_world.h"
+#include "testing/sim/sim_network.h"
 
 #include <errno.h>
 #include <string.h>
@@ -90,7 +90,7 @@ static int move_bytes(const struct sim_move *m)
 {
     void *there = (void *)(uintptr_t)m->address;
     struct sim *remote;
-    int err = world_find(m->link->remote, &remote);
+    int err = sim_network_find(m->link->remote, &remote);
 
     if (err != 0)
         return -ENOTCONN;
@@ -109,7 +109,7 @@ static int move_later(struct sim *sim, const struct sim_move *move)
         return -EAGAIN;
     *m = *move;
     list_init_node(&m->in_moves);
-    if (world_add_event(EVENT_MOVED, world_later(), sim->index, m) != 0) {
+    if (sim_network_add_event(EVENT_MOVED, sim_network_later(), sim->index, m) != 0) {
         mem_free(m);
         return -EAGAIN;
     }
@@ -121,13 +121,13 @@ static int move_start(struct sim_move *move)
 {
     struct sim *sim = sim_of(move->link->member.link.transport);
 
-    if (!sim_world.config.can_read)
+    if (!sim_network.config.can_read)
         return -ENOTSUP;
     if (sim->is_dead)
         return -ENOTCONN;
-    move->is_lost = world_chance(sim_world.config.percent_lost);
-    return world_chance(sim_world.config.percent_late) ? move_later(sim, move)
-                                                       : move_bytes(move);
+    move->is_lost = sim_network_chance(sim_network.config.percent_lost);
+    return sim_network_chance(sim_network.config.percent_late) ? move_later(sim, move)
+                                                               : move_bytes(move);
 }
 
 static int sim_read(struct link *l, void *dst, uint64_t address, uint64_t key, size_t size,
@@ -168,7 +168,7 @@ void remote_due(struct sim *sim, void *what)
 /* Whose words are at the other end of this link.  0; -ENOTCONN. */
 static int remote_of(struct link *l, struct sim **out)
 {
-    int err = world_find(sim_link_of(l)->remote, out);
+    int err = sim_network_find(sim_link_of(l)->remote, out);
 
     return err != 0 || sim_of(l->transport)->is_dead ? -ENOTCONN : 0;
 }
@@ -263,12 +263,12 @@ static int sim_cswap(struct link *l, uint64_t index, uint64_t expected, uint64_t
     struct sim *remote;
     int err = remote_of(l, &remote);
 
-    if (err == 0 && cookie != 0 && world_chance(sim_world.config.percent_late))
+    if (err == 0 && cookie != 0 && sim_network_chance(sim_network.config.percent_late))
         return move_later(
             sim_of(l->transport),
             &(struct sim_move){.link = sim_link_of(l),
                                .address = index,
-                               .is_lost = world_chance(sim_world.config.percent_lost),
+                               .is_lost = sim_network_chance(sim_network.config.percent_lost),
                                .is_cswap = true,
                                .expected = expected,
                                .desired = desired,

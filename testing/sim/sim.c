@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * sim.c - the transport of a simulated world; sim.h says how it is driven.
+ * sim.c - the transport of a simulated network; sim.h says how it is driven.
  *
- *   sim_world.c   time, chance, events, who is there
+ *   sim_network.c   time, chance, events, who is there
  *   queue.c   packets
  *   remote.c  reads, writes, words
  *
@@ -10,7 +10,7 @@
  * time of its own.  As much as the contract allows to go wrong goes wrong by chance: sends find
  * no room, reads end late or fail, endpoints die.
  */
-#include "testing/sim/sim_world.h"
+#include "testing/sim/sim_network.h"
 
 #include <errno.h>
 
@@ -19,7 +19,7 @@
 
 static void sim_address(const struct transport *t, struct transport_address *address)
 {
-    world_address(sim_of(t), address);
+    sim_network_address(sim_of(t), address);
 }
 
 static int sim_reaches(const struct transport *t, const struct transport_address *address)
@@ -27,17 +27,17 @@ static int sim_reaches(const struct transport *t, const struct transport_address
     uint32_t index;
 
     (void)t;
-    return world_check(address, &index);
+    return sim_network_check(address, &index);
 }
 
 static int sim_check_address(const struct transport *t, const struct transport_address *address)
 {
     struct sim *remote;
     uint32_t index;
-    int err = world_check(address, &index);
+    int err = sim_network_check(address, &index);
 
     (void)t;
-    return err != 0 ? err : world_find(index, &remote);
+    return err != 0 ? err : sim_network_find(index, &remote);
 }
 
 static int sim_connect(struct transport *t, const struct transport_address *address,
@@ -45,7 +45,7 @@ static int sim_connect(struct transport *t, const struct transport_address *addr
 {
     struct sim_link *link;
     uint32_t index;
-    int err = world_check(address, &index);
+    int err = sim_network_check(address, &index);
 
     if (err != 0)
         return err;
@@ -61,7 +61,7 @@ static int sim_check(struct link *link)
 {
     struct sim *remote;
 
-    return world_find(sim_link_of(link)->remote, &remote);
+    return sim_network_find(sim_link_of(link)->remote, &remote);
 }
 
 /* ---- polling ---- */
@@ -83,15 +83,15 @@ static int sim_wait(struct transport *t, int64_t timeout_ns)
 
     if (!list_is_empty(&sim->ready) || !list_is_empty(&sim->moved))
         return 0;
-    sim_world.places[sim->index].sleeps = true;
+    sim_network.places[sim->index].sleeps = true;
     if (timeout_ns >= 0)
-        sim_alarm(sim->index, sim_world.now_ns + (uint64_t)timeout_ns);
+        sim_alarm(sim->index, sim_network.now_ns + (uint64_t)timeout_ns);
     return -ETIMEDOUT;
 }
 
 static void sim_wake(struct transport *t)
 {
-    sim_alarm(sim_of(t)->index, sim_world.now_ns);
+    sim_alarm(sim_of(t)->index, sim_network.now_ns);
 }
 
 static bool sim_is_flushed(struct transport *t)
@@ -107,7 +107,7 @@ static int sim_open(const struct transport_config *config, struct transport **ou
     struct sim *sim;
     int err;
 
-    if (!sim_world.is_on) {
+    if (!sim_network.is_on) {
         LOG_ERROR("sim: there is no simulation in this process; ./dev sim runs them");
         return -ENODEV;
     }
@@ -118,10 +118,10 @@ static int sim_open(const struct transport_config *config, struct transport **ou
     sim->base.limits =
         (struct transport_limits){.packet_max = SIM_PACKET_MAX,
                                   .inline_max = SIM_INLINE_MAX,
-                                  .can_read = sim_world.config.can_read,
+                                  .can_read = sim_network.config.can_read,
                                   .is_copy = true,
-                                  .cswap_words = sim_world.config.words,
-                                  .table_words = sim_world.config.has_table ? SIM_TABLE : 0,
+                                  .cswap_words = sim_network.config.words,
+                                  .table_words = sim_network.config.has_table ? SIM_TABLE : 0,
                                   .is_instant = true};
     sim->events = config->events;
     sim->arg = config->arg;
@@ -131,7 +131,7 @@ static int sim_open(const struct transport_config *config, struct transport **ou
     list_init(&sim->moves);
     list_init(&sim->moved);
     list_init(&sim->exposures);
-    err = world_add(sim);
+    err = sim_network_add(sim);
     if (err != 0) {
         mem_free(sim);
         return err;
@@ -146,7 +146,7 @@ static void sim_close(struct transport *t)
     struct link_member *member;
     size_t position = 0;
 
-    world_remove(sim);
+    sim_network_remove(sim);
     queue_leave(sim, false);
     while ((member = link_table_next(&sim->links, &position)) != NULL)
         mem_free(container_of(member, struct sim_link, member));

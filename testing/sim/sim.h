@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * sim.h - a world of endpoints in one thread, in virtual time, from one seed.
+ * sim.h - a simulated network of endpoints in one thread, in virtual time, from one seed.
  *
- *   sim_begin(config)             clock_now() and random_secret() are the world's
+ *   sim_begin(config)             clock_now() and random_secret() are the simulation's
  *     mbx_open() ...              endpoints 0, 1, 2, ...: MBX_TRANSPORT=sim
  *     sim_alarm(0, when) ...      something is to begin
  *     while (sim_next(&who, ..))  time goes on to the next event, which concerns who:
@@ -15,7 +15,7 @@
  * library that misses to be told of something is one that is never called again: what would be
  * a hang elsewhere is the end of all events here.
  *
- * Everything follows from the configuration and from the order of the calls.  One world at a
+ * Everything follows from the configuration and from the order of the calls.  One network at a
  * time in a process; its endpoints belong to one thread.
  */
 #ifndef TESTING_SIM_SIM_H
@@ -42,7 +42,7 @@ struct sim_config {
     void *arg;
 };
 
-/* Begins a world.  0; -EBUSY there is one; -ENOMEM. */
+/* Begins a network.  0; -EBUSY there is one; -ENOMEM. */
 int sim_begin(const struct sim_config *config);
 
 /* Ends it, and gives the process its clock back.  All endpoints are closed. */

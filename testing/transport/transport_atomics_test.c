@@ -4,7 +4,7 @@
  * transport that has them.
  */
 #include "transport/atomics.h"
-#include "testing/transport/transport_world.h"
+#include "testing/transport/transport_fixture.h"
 
 #include <errno.h>
 
@@ -19,7 +19,7 @@
 static bool exchange_to_end(unsigned who, struct link *link, uint64_t expected,
                             uint64_t desired, int *error)
 {
-    struct node *node = &world.nodes[who];
+    struct node *node = &fixture.nodes[who];
     uint32_t ended = node->swaps;
     uint64_t found = 0;
     int err = -EAGAIN;
@@ -41,7 +41,7 @@ static bool exchange_to_end(unsigned who, struct link *link, uint64_t expected,
 
 static uint64_t own_word(void)
 {
-    struct transport *t = world.nodes[0].t;
+    struct transport *t = fixture.nodes[0].t;
     uint64_t found = 0;
 
     assert_int_equal(transport_cswap_local(t, WORD, 0, 0, &found), 0);
@@ -62,9 +62,9 @@ static void meet(struct link *links[ACTORS])
         uint32_t ended;
 
         links[who] = link_to(who, 0);
-        ended = world.nodes[0].arrived[who - 1];
+        ended = fixture.nodes[0].arrived[who - 1];
         send_all(links[who], 0, 1);
-        poll_until(&world.nodes[0].arrived[who - 1], ended + 1);
+        poll_until(&fixture.nodes[0].arrived[who - 1], ended + 1);
     }
 }
 
@@ -75,9 +75,9 @@ static void a_word_is_swapped_once(void **state)
     struct link *links[ACTORS];
     int error;
 
-    world_init(state, ACTORS);
-    if (world.nodes[0].t->limits.cswap_words == 0) {
-        world_fini();
+    fixture_init(state, ACTORS);
+    if (fixture.nodes[0].t->limits.cswap_words == 0) {
+        fixture_fini();
         skip();
     }
     meet(links);
@@ -90,7 +90,7 @@ static void a_word_is_swapped_once(void **state)
         assert_false(exchange_to_end(2, links[2], 0, 8, &error));
     while (error != 0);
     assert_int_equal(own_word(), 7);
-    world_fini();
+    fixture_fini();
 }
 
 /* Each of them adds one, EACH times, and nothing is lost. */
@@ -101,10 +101,10 @@ static void nobody_falls_into_an_exchange(void **state)
     uint32_t left[ACTORS] = {EACH, EACH, EACH}, unknown = 0;
     uint64_t seen[ACTORS] = {0};
 
-    world_init(state, ACTORS);
-    owner = world.nodes[0].t;
+    fixture_init(state, ACTORS);
+    owner = fixture.nodes[0].t;
     if (owner->limits.cswap_words == 0) {
-        world_fini();
+        fixture_fini();
         skip();
     }
     meet(links);
@@ -131,9 +131,9 @@ static void nobody_falls_into_an_exchange(void **state)
         }
     }
     assert_in_range(own_word(), ACTORS * EACH, ACTORS * EACH + unknown);
-    if (world.kind->fault_percent == 0)
+    if (fixture.kind->fault_percent == 0)
         assert_int_equal(unknown, 0);
-    world_fini();
+    fixture_fini();
 }
 
 static void there_are_no_others(void **state)
@@ -143,22 +143,22 @@ static void there_are_no_others(void **state)
     uint64_t found = 77;
     uint64_t end;
 
-    world_init(state, ACTORS);
-    owner = world.nodes[0].t;
+    fixture_init(state, ACTORS);
+    owner = fixture.nodes[0].t;
     end = owner->limits.cswap_words + owner->limits.table_words;
     if (end == 0) {
-        world_fini();
+        fixture_fini();
         skip();
     }
     meet(links);
     assert_int_equal(transport_cswap_local(owner, end, 0, 1, &found), -EINVAL);
     assert_int_equal(transport_cswap_local(owner, UINT64_MAX, 0, 1, &found), -EINVAL);
-    if (world.kind->fault_percent == 0) { /* it would be told later */
+    if (fixture.kind->fault_percent == 0) { /* it would be told later */
         assert_int_equal(transport_cswap(links[1], end, 0, 1, &found, 1), -EINVAL);
         assert_int_equal(transport_cswap(links[1], UINT64_MAX, 0, 1, &found, 1), -EINVAL);
     }
     assert_int_equal(found, 77);
-    world_fini();
+    fixture_fini();
 }
 
 /* Who waits for an exchange is told when its peer goes. */
@@ -168,20 +168,20 @@ static void an_exchange_ends_with_its_owner(void **state)
     uint64_t found;
     int err;
 
-    world_init(state, ACTORS);
-    if (world.nodes[0].t->limits.cswap_words == 0) {
-        world_fini();
+    fixture_init(state, ACTORS);
+    if (fixture.nodes[0].t->limits.cswap_words == 0) {
+        fixture_fini();
         skip();
     }
     meet(links);
-    world.nodes[1].swap_cookie = 5;
+    fixture.nodes[1].swap_cookie = 5;
     err = transport_cswap(links[1], WORD, 0, 1, &found, 5);
     node_close(0);
     if (err == -EINPROGRESS)
-        poll_until(&world.nodes[1].swaps, 1);
+        poll_until(&fixture.nodes[1].swaps, 1);
     else
         assert_int_equal(err, 0);
-    world_fini();
+    fixture_fini();
 }
 
 int main(int argc, char **argv)

@@ -3,7 +3,7 @@
  * transport_memory_test.c - what transport.h promises of reading and writing another's
  * memory, and of waiting, over every transport.
  */
-#include "testing/transport/transport_world.h"
+#include "testing/transport/transport_fixture.h"
 
 #include <errno.h>
 #include <string.h>
@@ -20,12 +20,12 @@ struct exposed {
 /* Opens the two, too. */
 static void expose(void **state, struct exposed *x, void *memory, size_t size)
 {
-    world_init(state, 2);
+    fixture_init(state, 2);
     x->reader = link_to(0, 1);
     x->owner = link_to(1, 0);
-    if (world.kind->network != NULL) { /* they have first to meet */
+    if (fixture.kind->network != NULL) { /* they have first to meet */
         send_all(x->owner, 0, 1);
-        poll_until(&world.nodes[0].arrived[0], 1);
+        poll_until(&fixture.nodes[0].arrived[0], 1);
     }
     assert_int_equal(transport_expose(x->owner, memory, size, &x->address, &x->key), 0);
 }
@@ -41,7 +41,7 @@ static int start(const struct exposed *x, void *here, uint64_t address, size_t s
 static int move_whole(const struct exposed *x, void *here, uint64_t address, size_t size,
                       bool is_write)
 {
-    struct node *node = &world.nodes[0];
+    struct node *node = &fixture.nodes[0];
     uint32_t done = node->done;
     int err = -EAGAIN;
 
@@ -76,7 +76,7 @@ static void exposed_memory_can_be_written(void **state)
 
     fill(source, 7, sizeof source);
     expose(state, &x, target, sizeof target);
-    if (!world.nodes[0].t->limits.can_read)
+    if (!fixture.nodes[0].t->limits.can_read)
         skip();
     for (unsigned i = 0; i < 4 * ARRAY_COUNT(sizes); i++) {
         size_t size = sizes[i / 4];
@@ -87,7 +87,7 @@ static void exposed_memory_can_be_written(void **state)
         assert_true(target[0] == 0 && target[size + 1] == 0);
     }
     transport_unexpose(x.owner, x.address, x.key);
-    world_fini();
+    fixture_fini();
 }
 
 static void exposed_memory_can_be_read(void **state)
@@ -98,7 +98,7 @@ static void exposed_memory_can_be_read(void **state)
 
     fill(source, 7, sizeof source);
     expose(state, &x, source, sizeof source);
-    if (!world.nodes[0].t->limits.can_read)
+    if (!fixture.nodes[0].t->limits.can_read)
         skip();
     for (unsigned i = 0; i < 4 * ARRAY_COUNT(sizes); i++) {
         size_t size = sizes[i / 4];
@@ -110,7 +110,7 @@ static void exposed_memory_can_be_read(void **state)
         assert_true(size == sizeof target || target[size] == 0);
     }
     transport_unexpose(x.owner, x.address, x.key);
-    world_fini();
+    fixture_fini();
 }
 
 /* An address comes out of a packet: anything can stand there. */
@@ -125,11 +125,11 @@ static void reading_where_no_memory_is_fails(void **state)
         assert_true(read_whole(&x, target, wrong[i], sizeof target) < 0);
         assert_true(write_whole(&x, target, wrong[i], sizeof target) < 0);
     }
-    if (world.kind->network == NULL) { /* there it may cost who asks the connection */
+    if (fixture.kind->network == NULL) { /* there it may cost who asks the connection */
         assert_int_equal(read_whole(&x, target, x.address, sizeof source), 0);
         assert_memory_equal(target, source, sizeof source);
     }
-    world_fini();
+    fixture_fini();
 }
 
 static void a_closed_endpoint_cannot_be_read(void **state)
@@ -146,7 +146,7 @@ static void a_closed_endpoint_cannot_be_read(void **state)
         assert_int_equal(write_whole(&x, target, x.address, sizeof source), -ENOTCONN);
     }
     assert_int_equal(source[0], 1);
-    world_fini();
+    fixture_fini();
 }
 
 static void closing_with_reads_under_way_leaks_nothing(void **state)
@@ -158,8 +158,8 @@ static void closing_with_reads_under_way_leaks_nothing(void **state)
     for (unsigned i = 0; i < 4; i++)
         transport_read(x.reader, target[i], x.address, x.key, sizeof source, NULL);
     node_close(0);
-    assert_int_equal(world.nodes[0].done, 0);
-    world_fini();
+    assert_int_equal(fixture.nodes[0].done, 0);
+    fixture_fini();
 }
 
 /* ---- waiting ---- */
@@ -168,15 +168,15 @@ static void waiting_ends_in_time_or_with_work(void **state)
 {
     struct transport *t;
 
-    world_init(state, 2);
-    t = world.nodes[1].t;
+    fixture_init(state, 2);
+    t = fixture.nodes[1].t;
     link_to(1, 0);
     poll_idle();
     assert_int_equal(t->ops->wait(t, 2 * CLOCK_MS), -ETIMEDOUT);
     send_all(link_to(0, 1), 0, 1);
     assert_int_equal(t->ops->wait(t, -1), 0);
-    poll_until(&world.nodes[1].arrived[0], 1);
-    world_fini();
+    poll_until(&fixture.nodes[1].arrived[0], 1);
+    fixture_fini();
 }
 
 static void waiting_ends_when_there_is_room(void **state)
@@ -184,14 +184,14 @@ static void waiting_ends_when_there_is_room(void **state)
     struct link *link;
     uint32_t taken;
 
-    world_init(state, 2);
+    fixture_init(state, 2);
     link = link_to(0, 1);
     link_to(1, 0);
     taken = send_until_full(link, 0);
-    poll_until(&world.nodes[1].arrived[0], taken);
+    poll_until(&fixture.nodes[1].arrived[0], taken);
     assert_int_equal(link->transport->ops->wait(link->transport, 120 * (int64_t)CLOCK_S), 0);
     assert_true(send_until_full(link, taken) > taken);
-    world_fini();
+    fixture_fini();
 }
 
 /* Whoever was told to come again can wait, and is not left waiting. */
@@ -211,16 +211,16 @@ static void waiting_ends_after_every_again(void **state)
         poll_idle();
         assert_int_equal(x.reader->transport->ops->wait(x.reader->transport, 120 * CLOCK_S), 0);
     }
-    poll_until(&world.nodes[1].arrived[0], 200);
+    poll_until(&fixture.nodes[1].arrived[0], 200);
     for (unsigned i = 0; i < 50; i++) {
         int err = transport_read(x.reader, target, x.address, x.key, sizeof target, &i);
 
         if (err != -EINPROGRESS)
             continue;
         assert_int_equal(x.reader->transport->ops->wait(x.reader->transport, 120 * CLOCK_S), 0);
-        poll_until(&world.nodes[0].done, world.nodes[0].done + 1);
+        poll_until(&fixture.nodes[0].done, fixture.nodes[0].done + 1);
     }
-    world_fini();
+    fixture_fini();
 }
 
 int main(int argc, char **argv)

@@ -2,7 +2,7 @@
 /*
  * transport_test.c - what transport.h promises of packets and links, over every transport.
  */
-#include "testing/transport/transport_world.h"
+#include "testing/transport/transport_fixture.h"
 
 #include <errno.h>
 #include <string.h>
@@ -21,18 +21,18 @@ static void packets_arrive_in_order_in_both_directions(void **state)
 {
     struct link *there, *back;
 
-    world_init(state, 2);
+    fixture_init(state, 2);
     there = link_to(0, 1);
     back = link_to(1, 0);
     for (uint32_t i = 0; i < 300; i += 3) {
         send_all(there, i, 3);
         send_all(back, i, 3);
     }
-    poll_until(&world.nodes[0].arrived[0], 300);
-    poll_until(&world.nodes[1].arrived[0], 300);
-    assert_int_equal(world.nodes[0].accepted + world.nodes[1].accepted, 0);
-    assert_true(world.nodes[0].t->ops->is_flushed(world.nodes[0].t));
-    world_fini();
+    poll_until(&fixture.nodes[0].arrived[0], 300);
+    poll_until(&fixture.nodes[1].arrived[0], 300);
+    assert_int_equal(fixture.nodes[0].accepted + fixture.nodes[1].accepted, 0);
+    assert_true(fixture.nodes[0].t->ops->is_flushed(fixture.nodes[0].t));
+    fixture_fini();
 }
 
 static void every_size_arrives_whole(void **state)
@@ -41,7 +41,7 @@ static void every_size_arrives_whole(void **state)
     struct link *link;
     uint32_t number = 0;
 
-    world_init(state, 2);
+    fixture_init(state, 2);
     link = link_to(0, 1);
     link_to(1, 0);
     for (; size <= link->transport->limits.packet_max; size++, number++) {
@@ -52,8 +52,8 @@ static void every_size_arrives_whole(void **state)
                 poll_all();
         assert_int_equal(err, 0);
     }
-    poll_until(&world.nodes[1].arrived[0], number);
-    world_fini();
+    poll_until(&fixture.nodes[1].arrived[0], number);
+    fixture_fini();
 }
 
 static void a_full_link_takes_nothing_and_recovers(void **state)
@@ -61,19 +61,19 @@ static void a_full_link_takes_nothing_and_recovers(void **state)
     struct link *link;
     uint32_t taken;
 
-    world_init(state, 2);
+    fixture_init(state, 2);
     link = link_to(0, 1);
     link_to(1, 0);
     taken = send_until_full(link, 0);
     assert_true(taken > 0);
     for (unsigned i = 0; i < 20; i++) {
-        poll_until(&world.nodes[1].arrived[0], taken);
+        poll_until(&fixture.nodes[1].arrived[0], taken);
         poll_idle();
-        assert_int_equal(world.nodes[1].arrived[0], taken);
+        assert_int_equal(fixture.nodes[1].arrived[0], taken);
         taken = send_until_full(link, taken);
     }
     assert_true(taken > 21);
-    world_fini();
+    fixture_fini();
 }
 
 struct composer {
@@ -122,14 +122,14 @@ static void a_packet_is_composed_where_it_leaves_from(void **state)
     size_t most;
     int err = 0;
 
-    world_init(state, 2);
+    fixture_init(state, 2);
     link = link_to(0, 1);
     link_to(1, 0);
     most = link->transport->limits.packet_max - sizeof(struct wire_header) - 8;
     if (link->transport->ops->compose == NULL) {
         assert_int_equal(send_composed(link, 0, &composer), -ENOTSUP);
         assert_int_equal(composer.calls, 0);
-        world_fini();
+        fixture_fini();
         return;
     }
     for (unsigned round = 0; is_patient(round) && number < 400; round++) {
@@ -146,15 +146,15 @@ static void a_packet_is_composed_where_it_leaves_from(void **state)
             poll_all();
     }
     assert_true(number >= 400);
-    poll_until(&world.nodes[1].arrived[0], number);
-    world_fini();
+    poll_until(&fixture.nodes[1].arrived[0], number);
+    fixture_fini();
 }
 
 static void three_endpoints_do_not_mix(void **state)
 {
     struct link *link[3][3];
 
-    world_init(state, 3);
+    fixture_init(state, 3);
     for (unsigned i = 0; i < 3; i++)
         for (unsigned k = 0; k < 3; k++)
             link[i][k] = link_to(i, k);
@@ -164,8 +164,8 @@ static void three_endpoints_do_not_mix(void **state)
                 send_all(link[i][k], number, 1);
     for (unsigned i = 0; i < 3; i++)
         for (unsigned k = 0; k < 3; k++)
-            poll_until(&world.nodes[i].arrived[k], 60);
-    world_fini();
+            poll_until(&fixture.nodes[i].arrived[k], 60);
+    fixture_fini();
 }
 
 static void a_flood_does_not_starve_others(void **state)
@@ -173,50 +173,50 @@ static void a_flood_does_not_starve_others(void **state)
     struct link *flood, *quiet;
     uint32_t number = 0;
 
-    world_init(state, 3);
+    fixture_init(state, 3);
     flood = link_to(0, 2);
     quiet = link_to(1, 2);
     link_to(2, 0);
     link_to(2, 1);
     send_all(quiet, 0, 1);
-    if (world.kind->network != NULL) /* the quiet one has first to find its way */
-        poll_until(&world.nodes[2].arrived[1], 1);
-    for (unsigned round = 0; round < 1000 && world.nodes[2].arrived[1] == 0; round++) {
+    if (fixture.kind->network != NULL) /* the quiet one has first to find its way */
+        poll_until(&fixture.nodes[2].arrived[1], 1);
+    for (unsigned round = 0; round < 1000 && fixture.nodes[2].arrived[1] == 0; round++) {
         number = send_until_full(flood, number);
-        world.nodes[2].t->ops->poll(world.nodes[2].t, 2);
+        fixture.nodes[2].t->ops->poll(fixture.nodes[2].t, 2);
     }
-    assert_int_equal(world.nodes[2].arrived[1], 1);
-    world_fini();
+    assert_int_equal(fixture.nodes[2].arrived[1], 1);
+    fixture_fini();
 }
 
 static void an_endpoint_can_talk_to_itself(void **state)
 {
-    world_init(state, 1);
+    fixture_init(state, 1);
     send_all(link_to(0, 0), 0, 200);
-    poll_until(&world.nodes[0].arrived[0], 200);
-    assert_int_equal(world.nodes[0].accepted, 0);
-    world_fini();
+    poll_until(&fixture.nodes[0].arrived[0], 200);
+    assert_int_equal(fixture.nodes[0].accepted, 0);
+    fixture_fini();
 }
 
 /* ---- strangers, refusals ---- */
 
 static void a_stranger_is_accepted_and_can_be_answered(void **state)
 {
-    world_init(state, 2);
+    fixture_init(state, 2);
     send_all(link_to(0, 1), 0, 20);
-    poll_until(&world.nodes[1].arrived[0], 20);
-    assert_int_equal(world.nodes[1].accepted, 1);
-    send_all(world.nodes[1].links[0], 0, 20);
-    poll_until(&world.nodes[0].arrived[0], 20);
-    assert_int_equal(world.nodes[0].accepted, 0);
-    world_fini();
+    poll_until(&fixture.nodes[1].arrived[0], 20);
+    assert_int_equal(fixture.nodes[1].accepted, 1);
+    send_all(fixture.nodes[1].links[0], 0, 20);
+    poll_until(&fixture.nodes[0].arrived[0], 20);
+    assert_int_equal(fixture.nodes[0].accepted, 0);
+    fixture_fini();
 }
 
 static void a_refused_stranger_is_dropped_and_counted(void **state)
 {
-    struct node *node = &world.nodes[2];
+    struct node *node = &fixture.nodes[2];
 
-    world_init(state, 3);
+    fixture_init(state, 3);
     node->accept_error = -EPERM;
     send_until_full(link_to(0, 2), 0);
     for (unsigned round = 0; is_patient(round) && node->dropped == 0; round++)
@@ -227,15 +227,15 @@ static void a_refused_stranger_is_dropped_and_counted(void **state)
     send_all(link_to(1, 2), 0, 20);
     poll_until(&node->arrived[0], 20);
     assert_int_equal(node->accepted, 1);
-    world_fini();
+    fixture_fini();
 }
 
 static void an_undecided_accept_is_asked_again(void **state)
 {
-    struct node *node = &world.nodes[1];
+    struct node *node = &fixture.nodes[1];
     uint32_t taken;
 
-    world_init(state, 2);
+    fixture_init(state, 2);
     node->accept_error = -EAGAIN;
     taken = send_until_full(link_to(0, 1), 0);
     poll_idle();
@@ -243,16 +243,16 @@ static void an_undecided_accept_is_asked_again(void **state)
     node->accept_error = 0;
     poll_until(&node->arrived[0], taken);
     assert_int_equal(node->accepted, 1);
-    world_fini();
+    fixture_fini();
 }
 
 static void what_deliver_refuses_is_offered_again_in_order(void **state)
 {
-    struct node *node = &world.nodes[1];
+    struct node *node = &fixture.nodes[1];
     struct link *link;
     uint32_t taken = 0;
 
-    world_init(state, 2);
+    fixture_init(state, 2);
     link = link_to(0, 1);
     link_to(1, 0);
     for (unsigned i = 0; i < 20; i++) {
@@ -261,7 +261,7 @@ static void what_deliver_refuses_is_offered_again_in_order(void **state)
         poll_until(&node->refusals, 5 * (i + 1));
         poll_until(&node->arrived[0], taken);
     }
-    world_fini();
+    fixture_fini();
 }
 
 /* ---- addresses, ends ---- */
@@ -270,12 +270,12 @@ static void connecting_twice_gives_the_same_link(void **state)
 {
     struct link *first, *second;
 
-    world_init(state, 2);
+    fixture_init(state, 2);
     first = link_to(0, 1);
     second = link_to(0, 1);
     assert_ptr_equal(first, second);
     assert_ptr_not_equal(first, link_to(0, 0));
-    world_fini();
+    fixture_fini();
 }
 
 static void malformed_addresses_are_refused(void **state)
@@ -284,13 +284,13 @@ static void malformed_addresses_are_refused(void **state)
     struct link *link = NULL;
     struct transport *t;
 
-    world_init(state, 2);
-    t = world.nodes[0].t;
+    fixture_init(state, 2);
+    t = fixture.nodes[0].t;
     memset(&address, 0, sizeof address);
     assert_int_equal(t->ops->connect(t, &address, &link), -EINVAL);
     memset(&address, 0xff, sizeof address);
     assert_int_equal(t->ops->connect(t, &address, &link), -EINVAL);
-    address = world.nodes[1].address;
+    address = fixture.nodes[1].address;
     address.kind++;
     assert_int_equal(t->ops->connect(t, &address, &link), -EINVAL);
     assert_null(link);
@@ -301,10 +301,10 @@ static void malformed_addresses_are_refused(void **state)
 
         if (bit / 8 - offsetof(struct transport_address, credit) < 4)
             continue;
-        if (world.kind->network != NULL &&
+        if (fixture.kind->network != NULL &&
             bit / 8 >= offsetof(struct transport_address, network))
             break; /* another machine's, perhaps */
-        address = world.nodes[1].address;
+        address = fixture.nodes[1].address;
         ((uint8_t *)&address)[bit / 8] ^= (uint8_t)(1u << bit % 8);
         err = t->ops->connect(t, &address, &link);
         if (err == 0)
@@ -312,8 +312,8 @@ static void malformed_addresses_are_refused(void **state)
         assert_true(err == -EINVAL || err == -EHOSTUNREACH || err == -ENOTCONN);
     }
     poll_idle();
-    assert_int_equal(world.nodes[1].accepted, 0);
-    world_fini();
+    assert_int_equal(fixture.nodes[1].accepted, 0);
+    fixture_fini();
 }
 
 static bool is_gone(int err)
@@ -336,12 +336,12 @@ static void a_lack_of_descriptors_is_told_once_and_tried_again(void **state)
     struct link *link;
     struct wire_header header = {.version = WIRE_VERSION};
 
-    world_init(state, 1);
-    if (world.kind->ops != &transport_shm || world.kind->fault_percent != 0) {
-        world_fini();
+    fixture_init(state, 1);
+    if (fixture.kind->ops != &transport_shm || fixture.kind->fault_percent != 0) {
+        fixture_fini();
         skip();
     }
-    world.nodes[0].address.process = (uint32_t)getppid();
+    fixture.nodes[0].address.process = (uint32_t)getppid();
     link = link_to(0, 0);
     warnings = 0;
     log_set_sink(count_warnings, NULL);
@@ -354,19 +354,19 @@ static void a_lack_of_descriptors_is_told_once_and_tried_again(void **state)
     log_set_sink(be_quiet, NULL);
     assert_int_equal(warnings, 1);
     assert_int_equal(send_until_error(link), -EHOSTUNREACH);
-    world_fini();
+    fixture_fini();
 }
 
 static void a_closed_endpoint_cannot_be_reached(void **state)
 {
     struct link *link;
 
-    world_init(state, 2);
+    fixture_init(state, 2);
     node_close(1);
     link = link_to(0, 1);
     assert_true(is_gone(send_until_error(link)));
     assert_true(is_gone(send_until_error(link)));
-    world_fini();
+    fixture_fini();
 }
 
 /* Until all that node i has sent is out of its hands. */
@@ -374,56 +374,56 @@ static void poll_until_flushed(unsigned i)
 {
     unsigned round = 0;
 
-    while (is_patient(round++) && !world.nodes[i].t->ops->is_flushed(world.nodes[i].t))
+    while (is_patient(round++) && !fixture.nodes[i].t->ops->is_flushed(fixture.nodes[i].t))
         poll_all();
-    assert_true(world.nodes[i].t->ops->is_flushed(world.nodes[i].t));
+    assert_true(fixture.nodes[i].t->ops->is_flushed(fixture.nodes[i].t));
 }
 
 static void a_new_endpoint_does_not_inherit_links(void **state)
 {
     struct link *link;
 
-    world_init(state, 2);
+    fixture_init(state, 2);
     link = link_to(0, 1);
     send_all(link, 0, 1);
     node_close(1);
     assert_int_equal(node_open(1), 0);
     assert_true(is_gone(send_until_error(link)));
     poll_idle();
-    assert_int_equal(world.nodes[1].accepted, 0);
+    assert_int_equal(fixture.nodes[1].accepted, 0);
     assert_ptr_not_equal(link_to(0, 1), link);
-    send_all(world.nodes[0].links[1], 0, 5);
-    poll_until(&world.nodes[1].arrived[0], 5);
-    world_fini();
+    send_all(fixture.nodes[0].links[1], 0, 5);
+    poll_until(&fixture.nodes[1].arrived[0], 5);
+    fixture_fini();
 }
 
 static void what_was_sent_outlives_its_sender(void **state)
 {
     uint32_t taken;
 
-    world_init(state, 2);
+    fixture_init(state, 2);
     taken = send_until_full(link_to(0, 1), 0);
-    if (world.kind->network != NULL)
+    if (fixture.kind->network != NULL)
         poll_until_flushed(0);
     node_close(0);
-    poll_until(&world.nodes[1].arrived[0], taken);
-    assert_int_equal(send_until_error(world.nodes[1].links[0]), -ENOTCONN);
+    poll_until(&fixture.nodes[1].arrived[0], taken);
+    assert_int_equal(send_until_error(fixture.nodes[1].links[0]), -ENOTCONN);
     poll_idle();
-    world_fini();
+    fixture_fini();
 }
 
 static void sending_to_one_that_closed_fails(void **state)
 {
     struct link *link;
 
-    world_init(state, 2);
+    fixture_init(state, 2);
     link = link_to(0, 1);
     send_until_full(link, 0);
     node_close(1);
     assert_true(is_gone(send_until_error(link)));
     assert_true(is_gone(send_until_error(link)));
     poll_idle();
-    world_fini();
+    fixture_fini();
 }
 
 /* ---- splitting ---- */
@@ -446,14 +446,14 @@ static void what_is_shown_is_seen_and_can_be_exchanged(void **state)
     struct transport *owner;
     struct link *link;
 
-    world_init(state, 2);
-    owner = world.nodes[1].t;
+    fixture_init(state, 2);
+    owner = fixture.nodes[1].t;
     link = link_to(0, 1);
     board = owner->limits.cswap_words;
     if (owner->limits.table_words == 0) {
         assert_int_equal(look_at(link, 0, seen, 5), -ENOTSUP);
         assert_int_equal(transport_cswap(link, 0, 0, 1, &found, 0), -ENOTSUP);
-        world_fini();
+        fixture_fini();
         return;
     }
     end = board + owner->limits.table_words;
@@ -475,7 +475,7 @@ static void what_is_shown_is_seen_and_can_be_exchanged(void **state)
     assert_int_equal(transport_cswap(link, end, 0, 1, &found, 0), -EINVAL);
     node_close(1);
     assert_int_equal(look_at(link, board, seen, 5), -ENOTCONN);
-    world_fini();
+    fixture_fini();
 }
 
 static void handing_over_holds_back_what_arrives_or_is_refused(void **state)
@@ -484,9 +484,9 @@ static void handing_over_holds_back_what_arrives_or_is_refused(void **state)
     struct transport *t, *other;
     bool can;
 
-    world_init(state, 2);
-    t = world.nodes[0].t;
-    can = world.kind->ops == &transport_shm;
+    fixture_init(state, 2);
+    t = fixture.nodes[0].t;
+    can = fixture.kind->ops == &transport_shm;
     link_to(0, 1);
     assert_int_equal(transport_take_back(t), can ? -EINVAL : -ENOTSUP);
     assert_int_equal(transport_hand_over(t, &handle), can ? 0 : -ENOTSUP);
@@ -495,12 +495,12 @@ static void handing_over_holds_back_what_arrives_or_is_refused(void **state)
     send_all(link_to(1, 0), 0, 3);
     if (can) {
         poll_idle();
-        assert_int_equal(world.nodes[0].arrived[0], 0);
+        assert_int_equal(fixture.nodes[0].arrived[0], 0);
         assert_int_equal(transport_take_back(t), 0);
     }
     transport_wake_other(t);
-    poll_until(&world.nodes[0].arrived[0], 3);
-    world_fini();
+    poll_until(&fixture.nodes[0].arrived[0], 3);
+    fixture_fini();
 }
 
 /* ---- everything fails once ---- */
@@ -523,14 +523,14 @@ static int short_life(void)
                 poll_all();
     }
     if (err == 0) {
-        poll_until(&world.nodes[1].arrived[0], 10);
+        poll_until(&fixture.nodes[1].arrived[0], 10);
         err = -EAGAIN;
         for (unsigned round = 0; is_patient(round) && err == -EAGAIN; round++)
-            if ((err = send_number(world.nodes[1].links[0], 0)) == -EAGAIN)
+            if ((err = send_number(fixture.nodes[1].links[0], 0)) == -EAGAIN)
                 poll_all();
     }
     if (err == 0)
-        poll_until(&world.nodes[0].arrived[0], 1);
+        poll_until(&fixture.nodes[0].arrived[0], 1);
     return err;
 }
 
@@ -542,17 +542,17 @@ static void no_allocation_is_needed_for_good(void **state)
         uint64_t live;
         int err;
 
-        world_init(state, 0);
+        fixture_init(state, 0);
         mem_fail_at(n);
         err = short_life();
         mem_fail_at(0);
         live = mem_live();
-        world_fini();
+        fixture_fini();
         assert_true(err == 0 || err == -ENOMEM);
         failed += err != 0;
         if (err == 0 && n > 40)
             break;
-        assert_true(live >= world.mem_before);
+        assert_true(live >= fixture.mem_before);
     }
     assert_true(failed >= 2); /* two endpoints are allocated */
 }
@@ -565,17 +565,17 @@ static void a_connect_without_memory_changes_nothing(void **state)
     int err = -ENOMEM;
 
     while (err == -ENOMEM) {
-        world_init(state, 2);
+        fixture_init(state, 2);
         mem_fail_at(++n);
         err = try_link(0, 1, &link);
         mem_fail_at(0);
         assert_true(err == 0 || err == -ENOMEM);
         if (err != 0) {
             send_all(link_to(1, 0), 0, 3);
-            poll_until(&world.nodes[0].arrived[0], 3);
-            assert_int_equal(world.nodes[0].accepted, 1);
+            poll_until(&fixture.nodes[0].arrived[0], 3);
+            assert_int_equal(fixture.nodes[0].accepted, 1);
         }
-        world_fini();
+        fixture_fini();
     }
     assert_true(n > 1);
 }
@@ -591,14 +591,14 @@ static void no_system_call_is_needed_for_good(void **state)
         for (uint64_t n = 1; n <= 60; n++) {
             int err;
 
-            world_init(state, 0);
+            fixture_init(state, 0);
             sys_fail_at(n, errors[i]);
             err = short_life();
             sys_fail_at(0, 0);
             /* the error of the call, or a peer that could not be reached because of it */
             if (err != 0 && err != -EAGAIN && err != -EHOSTUNREACH)
                 assert_int_equal(err, -errors[i]);
-            world_fini();
+            fixture_fini();
         }
 }
 

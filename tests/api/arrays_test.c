@@ -5,7 +5,7 @@
  * Those that block have the other endpoint on a thread of its own, which sends what it is told to
  * send and nothing before.
  */
-#include "world.h"
+#include "cluster.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -21,7 +21,7 @@
 
 /* Endpoint 1 has a receive for each of these numbers; endpoint 0 sends them. */
 struct receives {
-    struct world w;
+    struct cluster cl;
     mbx_request requests[COUNT];
     int got[COUNT];
     int users[COUNT]; /* only their addresses */
@@ -31,7 +31,7 @@ static void post_one(struct receives *r, int i, size_t size)
 {
     const struct mbx_options options = {.user = &r->users[i]};
 
-    assert_int_equal(mbx_recv(r->w.eps[1], 0, CONTEXT, (uint64_t)i, 0, &r->got[i], size,
+    assert_int_equal(mbx_recv(r->cl.eps[1], 0, CONTEXT, (uint64_t)i, 0, &r->got[i], size,
                               &options, &r->requests[i]),
                      0);
 }
@@ -42,13 +42,13 @@ static bool has_request(int i)
     return i % 3 != 2;
 }
 
-static int open_receives(struct receives *r, const struct world_config *config,
+static int open_receives(struct receives *r, const struct configuration *config,
                          const char *const *more)
 {
     int posted = 0;
 
     *r = (struct receives){.requests = {0}};
-    world_open(&r->w, config, 2, more);
+    cluster_open(&r->cl, config, 2, more);
     for (int i = 0; i < COUNT; i++)
         if (has_request(i)) {
             post_one(r, i, sizeof r->got[i]);
@@ -59,7 +59,7 @@ static int open_receives(struct receives *r, const struct world_config *config,
 
 static void send_number(struct receives *r, int i)
 {
-    assert_int_equal(mbx_inject(r->w.eps[0], 1, CONTEXT, (uint64_t)i, &i, sizeof i, 0), 0);
+    assert_int_equal(mbx_inject(r->cl.eps[0], 1, CONTEXT, (uint64_t)i, &i, sizeof i, 0), 0);
 }
 
 static void is_entry_of(const struct receives *r, int i, const struct mbx_completion *done)
@@ -81,21 +81,21 @@ static void all_are_taken_by_index(void **state)
 
     open_receives(&r, *state, NULL);
     memset(done, 0xaa, sizeof done);
-    assert_int_equal(mbx_wait_all(r.w.eps[1], r.requests, COUNT, 0, done), -ETIMEDOUT);
+    assert_int_equal(mbx_wait_all(r.cl.eps[1], r.requests, COUNT, 0, done), -ETIMEDOUT);
     for (int i = COUNT - 1; i >= 0; i--)
         if (has_request(i))
             send_number(&r, i);
-    world_settle(&r.w);
-    assert_int_equal(mbx_wait_all(r.w.eps[1], r.requests, COUNT, 0, done), 0);
+    cluster_settle(&r.cl);
+    assert_int_equal(mbx_wait_all(r.cl.eps[1], r.requests, COUNT, 0, done), 0);
     for (int i = 0; i < COUNT; i++) {
         if (has_request(i))
             is_entry_of(&r, i, &done[i]);
         else
             assert_int_equal(done[i].error, (int)0xaaaaaaaa);
     }
-    assert_int_equal(mbx_poll(r.w.eps[1], MBX_RECVS, done, 1), 0);
-    assert_int_equal(mbx_wait_all(r.w.eps[1], r.requests, COUNT, FOREVER, NULL), 0);
-    world_close(&r.w);
+    assert_int_equal(mbx_poll(r.cl.eps[1], MBX_RECVS, done, 1), 0);
+    assert_int_equal(mbx_wait_all(r.cl.eps[1], r.requests, COUNT, FOREVER, NULL), 0);
+    cluster_close(&r.cl);
 }
 
 /* What is complete when the time is up has been taken. */
@@ -110,8 +110,8 @@ static void what_is_complete_is_taken_in_vain(void **state)
         open_receives(&r, *state, NULL);
         send_number(&r, 1);
         send_number(&r, 4);
-        world_settle(&r.w);
-        assert_int_equal(mbx_wait_all(r.w.eps[1], r.requests, COUNT, timeouts[t], done),
+        cluster_settle(&r.cl);
+        assert_int_equal(mbx_wait_all(r.cl.eps[1], r.requests, COUNT, timeouts[t], done),
                          -ETIMEDOUT);
         for (int i = 0; i < COUNT; i++) {
             if (i == 1 || i == 4)
@@ -119,7 +119,7 @@ static void what_is_complete_is_taken_in_vain(void **state)
             else
                 assert_int_equal(r.requests[i] != 0, has_request(i));
         }
-        world_close(&r.w);
+        cluster_close(&r.cl);
     }
 }
 
@@ -130,23 +130,23 @@ static void some_are_all_that_are_complete(void **state)
     int indices[COUNT];
 
     open_receives(&r, *state, NULL);
-    assert_int_equal(mbx_wait_some(r.w.eps[1], r.requests, COUNT, 0, indices, done),
+    assert_int_equal(mbx_wait_some(r.cl.eps[1], r.requests, COUNT, 0, indices, done),
                      -ETIMEDOUT);
     send_number(&r, 6);
     send_number(&r, 3);
     send_number(&r, 0);
-    world_settle(&r.w);
-    assert_int_equal(mbx_wait_some(r.w.eps[1], r.requests, COUNT, 0, indices, done), 3);
+    cluster_settle(&r.cl);
+    assert_int_equal(mbx_wait_some(r.cl.eps[1], r.requests, COUNT, 0, indices, done), 3);
     for (int k = 0; k < 3; k++) {
         assert_int_equal(indices[k], 3 * k);
         is_entry_of(&r, indices[k], &done[k]);
     }
     send_number(&r, 7);
-    world_settle(&r.w);
-    assert_int_equal(mbx_wait_some(r.w.eps[1], r.requests, COUNT, 0, indices, NULL), 1);
+    cluster_settle(&r.cl);
+    assert_int_equal(mbx_wait_some(r.cl.eps[1], r.requests, COUNT, 0, indices, NULL), 1);
     assert_int_equal(indices[0], 7);
     assert_int_equal(r.requests[7], 0);
-    world_close(&r.w);
+    cluster_close(&r.cl);
 }
 
 static void any_is_the_first_in_the_array(void **state)
@@ -156,18 +156,19 @@ static void any_is_the_first_in_the_array(void **state)
     int index = 77;
 
     open_receives(&r, *state, NULL);
-    assert_int_equal(mbx_wait_any(r.w.eps[1], r.requests, COUNT, 0, &index, &done), -ETIMEDOUT);
+    assert_int_equal(mbx_wait_any(r.cl.eps[1], r.requests, COUNT, 0, &index, &done),
+                     -ETIMEDOUT);
     assert_int_equal(index, 77);
     send_number(&r, 6);
     send_number(&r, 4);
-    world_settle(&r.w);
-    assert_int_equal(mbx_wait_any(r.w.eps[1], r.requests, COUNT, 0, &index, &done), 1);
+    cluster_settle(&r.cl);
+    assert_int_equal(mbx_wait_any(r.cl.eps[1], r.requests, COUNT, 0, &index, &done), 1);
     assert_int_equal(index, 4);
     is_entry_of(&r, index, &done);
-    assert_int_equal(mbx_wait_any(r.w.eps[1], r.requests, COUNT, 0, &index, NULL), 1);
+    assert_int_equal(mbx_wait_any(r.cl.eps[1], r.requests, COUNT, 0, &index, NULL), 1);
     assert_int_equal(index, 6);
-    assert_int_equal(mbx_wait_any(r.w.eps[1], r.requests, COUNT, 0, &index, NULL), -ETIMEDOUT);
-    world_close(&r.w);
+    assert_int_equal(mbx_wait_any(r.cl.eps[1], r.requests, COUNT, 0, &index, NULL), -ETIMEDOUT);
+    cluster_close(&r.cl);
 }
 
 /* Their number, and each in its entry. */
@@ -178,16 +179,16 @@ static void errors_are_counted(void **state)
     int indices[4];
 
     r = (struct receives){.requests = {0}};
-    world_open(&r.w, *state, 2, NULL);
+    cluster_open(&r.cl, *state, 2, NULL);
     post_one(&r, 0, 1); /* too small */
     post_one(&r, 1, sizeof r.got[1]);
     post_one(&r, 2, sizeof r.got[2]);
     r.requests[3] = r.requests[1]; /* taken a moment before */
-    assert_int_equal(mbx_cancel(r.w.eps[1], r.requests[2]), 0);
+    assert_int_equal(mbx_cancel(r.cl.eps[1], r.requests[2]), 0);
     send_number(&r, 0);
     send_number(&r, 1);
-    world_settle(&r.w);
-    assert_int_equal(mbx_wait_all(r.w.eps[1], r.requests, 4, FOREVER, done), 3);
+    cluster_settle(&r.cl);
+    assert_int_equal(mbx_wait_all(r.cl.eps[1], r.requests, 4, FOREVER, done), 3);
     assert_int_equal(done[0].error, -EMSGSIZE);
     is_entry_of(&r, 1, &done[1]);
     assert_int_equal(done[2].error, -ECANCELED);
@@ -195,36 +196,36 @@ static void errors_are_counted(void **state)
     for (int i = 0; i < 4; i++)
         assert_int_equal(r.requests[i], 0);
     r.requests[2] = done[2].request;
-    assert_int_equal(mbx_wait_some(r.w.eps[1], r.requests, 4, FOREVER, indices, done), 1);
+    assert_int_equal(mbx_wait_some(r.cl.eps[1], r.requests, 4, FOREVER, indices, done), 1);
     assert_int_equal(indices[0], 2);
     assert_int_equal(done[0].error, -ESTALE);
     assert_int_equal(r.requests[2], 0);
-    world_close(&r.w);
+    cluster_close(&r.cl);
 }
 
 static void wrong_arguments(void **state)
 {
     mbx_request none[2] = {0, 0};
     int index = 77, indices[2];
-    struct world w;
+    struct cluster cl;
 
-    world_open(&w, *state, 1, NULL);
-    assert_int_equal(mbx_wait_all(w.eps[0], none, -1, 0, NULL), -EINVAL);
-    assert_int_equal(mbx_wait_all(w.eps[0], NULL, 1, 0, NULL), -EINVAL);
-    assert_int_equal(mbx_wait_some(w.eps[0], none, -1, 0, indices, NULL), -EINVAL);
-    assert_int_equal(mbx_wait_some(w.eps[0], NULL, 1, 0, indices, NULL), -EINVAL);
-    assert_int_equal(mbx_wait_some(w.eps[0], none, 1, 0, NULL, NULL), -EINVAL);
-    assert_int_equal(mbx_wait_any(w.eps[0], none, -1, 0, &index, NULL), -EINVAL);
-    assert_int_equal(mbx_wait_any(w.eps[0], NULL, 1, 0, &index, NULL), -EINVAL);
-    assert_int_equal(mbx_wait_any(w.eps[0], none, 1, 0, NULL, NULL), -EINVAL);
+    cluster_open(&cl, *state, 1, NULL);
+    assert_int_equal(mbx_wait_all(cl.eps[0], none, -1, 0, NULL), -EINVAL);
+    assert_int_equal(mbx_wait_all(cl.eps[0], NULL, 1, 0, NULL), -EINVAL);
+    assert_int_equal(mbx_wait_some(cl.eps[0], none, -1, 0, indices, NULL), -EINVAL);
+    assert_int_equal(mbx_wait_some(cl.eps[0], NULL, 1, 0, indices, NULL), -EINVAL);
+    assert_int_equal(mbx_wait_some(cl.eps[0], none, 1, 0, NULL, NULL), -EINVAL);
+    assert_int_equal(mbx_wait_any(cl.eps[0], none, -1, 0, &index, NULL), -EINVAL);
+    assert_int_equal(mbx_wait_any(cl.eps[0], NULL, 1, 0, &index, NULL), -EINVAL);
+    assert_int_equal(mbx_wait_any(cl.eps[0], none, 1, 0, NULL, NULL), -EINVAL);
     /* nothing to wait for */
-    assert_int_equal(mbx_wait_all(w.eps[0], NULL, 0, FOREVER, NULL), 0);
-    assert_int_equal(mbx_wait_all(w.eps[0], none, 2, FOREVER, NULL), 0);
-    assert_int_equal(mbx_wait_some(w.eps[0], NULL, 0, FOREVER, NULL, NULL), 0);
-    assert_int_equal(mbx_wait_some(w.eps[0], none, 2, FOREVER, indices, NULL), 0);
-    assert_int_equal(mbx_wait_any(w.eps[0], none, 2, FOREVER, &index, NULL), 0);
+    assert_int_equal(mbx_wait_all(cl.eps[0], NULL, 0, FOREVER, NULL), 0);
+    assert_int_equal(mbx_wait_all(cl.eps[0], none, 2, FOREVER, NULL), 0);
+    assert_int_equal(mbx_wait_some(cl.eps[0], NULL, 0, FOREVER, NULL, NULL), 0);
+    assert_int_equal(mbx_wait_some(cl.eps[0], none, 2, FOREVER, indices, NULL), 0);
+    assert_int_equal(mbx_wait_any(cl.eps[0], none, 2, FOREVER, &index, NULL), 0);
     assert_int_equal(index, 77);
-    world_close(&w);
+    cluster_close(&cl);
 }
 
 /* ---- what blocks ---- */
@@ -238,11 +239,11 @@ static void *send_as_told(void *arg)
     int number = -1;
 
     while (number != COUNT) {
-        if (mbx_recv(r->w.eps[0], 1, CONTEXT, 0, 0, &number, sizeof number, NULL, &request) !=
+        if (mbx_recv(r->cl.eps[0], 1, CONTEXT, 0, 0, &number, sizeof number, NULL, &request) !=
                 0 ||
-            mbx_wait(r->w.eps[0], request, FOREVER, &done) != 0)
+            mbx_wait(r->cl.eps[0], request, FOREVER, &done) != 0)
             return arg; /* not NULL: it failed */
-        if (number != COUNT && mbx_inject(r->w.eps[0], 1, CONTEXT, (uint64_t)number, &number,
+        if (number != COUNT && mbx_inject(r->cl.eps[0], 1, CONTEXT, (uint64_t)number, &number,
                                           sizeof number, 0) != 0)
             return arg;
     }
@@ -259,7 +260,7 @@ static pthread_t start_sender(struct receives *r)
 
 static void tell_sender(struct receives *r, int number)
 {
-    assert_int_equal(mbx_inject(r->w.eps[1], 0, CONTEXT, 0, &number, sizeof number, 0), 0);
+    assert_int_equal(mbx_inject(r->cl.eps[1], 0, CONTEXT, 0, &number, sizeof number, 0), 0);
 }
 
 static void end_sender(struct receives *r, pthread_t thread)
@@ -268,7 +269,7 @@ static void end_sender(struct receives *r, pthread_t thread)
 
     tell_sender(r, COUNT);
     while (pthread_tryjoin_np(thread, &error) == EBUSY)
-        mbx_progress(r->w.eps[1]);
+        mbx_progress(r->cl.eps[1]);
     assert_null(error);
 }
 
@@ -281,7 +282,7 @@ static void a_wait_for_any_returns_with_each(void **state)
     pthread_t thread;
     int index;
 
-    if (world_is_loop(*state))
+    if (config_is_loop(*state))
         return; /* all its endpoints are one thread's */
     open_receives(&r, *state, NULL);
     thread = start_sender(&r);
@@ -289,16 +290,16 @@ static void a_wait_for_any_returns_with_each(void **state)
         tell_sender(&r, order[i]);
         if (i % 2 == 0) {
             assert_int_equal(
-                mbx_wait_any(r.w.eps[1], r.requests, COUNT, FOREVER, &index, &done), 1);
+                mbx_wait_any(r.cl.eps[1], r.requests, COUNT, FOREVER, &index, &done), 1);
         } else {
             assert_int_equal(
-                mbx_wait_some(r.w.eps[1], r.requests, COUNT, FOREVER, &index, &done), 1);
+                mbx_wait_some(r.cl.eps[1], r.requests, COUNT, FOREVER, &index, &done), 1);
         }
         assert_int_equal(index, order[i]);
         is_entry_of(&r, index, &done);
     }
     end_sender(&r, thread);
-    world_close(&r.w);
+    cluster_close(&r.cl);
 }
 
 static void a_wait_for_all_returns_with_the_last(void **state)
@@ -307,17 +308,17 @@ static void a_wait_for_all_returns_with_the_last(void **state)
     struct receives r;
     pthread_t thread;
 
-    if (world_is_loop(*state))
+    if (config_is_loop(*state))
         return;
     open_receives(&r, *state, NULL);
     thread = start_sender(&r);
     for (size_t i = 0; i < ARRAY_COUNT(order); i++)
         tell_sender(&r, order[i]);
-    assert_int_equal(mbx_wait_all(r.w.eps[1], r.requests, COUNT, FOREVER, done), 0);
+    assert_int_equal(mbx_wait_all(r.cl.eps[1], r.requests, COUNT, FOREVER, done), 0);
     for (size_t i = 0; i < ARRAY_COUNT(order); i++)
         is_entry_of(&r, order[i], &done[order[i]]);
     end_sender(&r, thread);
-    world_close(&r.w);
+    cluster_close(&r.cl);
 }
 
 /* ---- beside another thread that polls ---- */
@@ -347,23 +348,23 @@ static void a_wait_among_threads_is_told(void **state)
     pthread_t sender, other;
     int index;
 
-    if (world_is_loop(*state))
+    if (config_is_loop(*state))
         return;
     open_receives(&r, *state, many);
-    single = (struct single){.ep = r.w.eps[1], .request = r.requests[0]};
+    single = (struct single){.ep = r.cl.eps[1], .request = r.requests[0]};
     assert_int_equal(pthread_create(&other, NULL, wait_for_one, &single), 0);
-    while (mbx_sleep(r.w.eps[1], 0, NULL) != -EBUSY) /* it does not wait yet */
+    while (mbx_sleep(r.cl.eps[1], 0, NULL) != -EBUSY) /* it does not wait yet */
         sched_yield();
     sender = start_sender(&r);
     for (int i = 0; i < 3; i++)
         tell_sender(&r, together[i]);
-    assert_int_equal(mbx_wait_all(r.w.eps[1], r.requests + 1, 4, FOREVER, done + 1), 0);
+    assert_int_equal(mbx_wait_all(r.cl.eps[1], r.requests + 1, 4, FOREVER, done + 1), 0);
     for (int i = 0; i < 3; i++)
         is_entry_of(&r, together[i], &done[together[i]]);
     for (int i = 0; i < 2; i++) {
         tell_sender(&r, one_by_one[i]);
         assert_int_equal(
-            mbx_wait_any(r.w.eps[1], r.requests + 1, COUNT - 1, FOREVER, &index, &done[0]), 1);
+            mbx_wait_any(r.cl.eps[1], r.requests + 1, COUNT - 1, FOREVER, &index, &done[0]), 1);
         assert_int_equal(index + 1, one_by_one[i]);
         is_entry_of(&r, index + 1, &done[0]);
     }
@@ -371,7 +372,7 @@ static void a_wait_among_threads_is_told(void **state)
     end_sender(&r, sender);
     assert_int_equal(pthread_join(other, NULL), 0);
     assert_int_equal(single.result, 0);
-    world_close(&r.w);
+    cluster_close(&r.cl);
 }
 
 int main(int argc, char **argv)
@@ -388,5 +389,5 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_wait_among_threads_is_told),
     };
 
-    return world_main(argc, argv, tests, ARRAY_COUNT(tests));
+    return test_main(argc, argv, tests, ARRAY_COUNT(tests));
 }

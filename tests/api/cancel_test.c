@@ -2,7 +2,7 @@
 /*
  * cancel_test.c - a receive is taken back if it has not matched, and only then.
  */
-#include "world.h"
+#include "cluster.h"
 
 #include <errno.h>
 #include <string.h>
@@ -11,34 +11,34 @@
 
 #define CONTEXT 21
 
-static mbx_request post(struct world *w, uint64_t tag, void *buf, size_t size)
+static mbx_request post(struct cluster *cl, uint64_t tag, void *buf, size_t size)
 {
     mbx_request recv;
 
-    assert_int_equal(mbx_recv(w->eps[1], 0, CONTEXT, tag, 0, buf, size, NULL, &recv), 0);
+    assert_int_equal(mbx_recv(cl->eps[1], 0, CONTEXT, tag, 0, buf, size, NULL, &recv), 0);
     return recv;
 }
 
 static void test_a_cancelled_receive_takes_nothing(void **state)
 {
     struct mbx_completion done;
-    struct world w;
+    struct cluster cl;
     int first = -1, second = -1, value = 7;
     mbx_request a, b;
 
-    world_open(&w, *state, 2, NULL);
-    a = post(&w, 1, &first, sizeof first);
-    b = post(&w, 1, &second, sizeof second);
-    assert_int_equal(mbx_cancel(w.eps[1], a), 0);
-    assert_int_equal(mbx_inject(w.eps[0], 1, CONTEXT, 1, &value, sizeof value, 0), 0);
-    world_wait_error(&w, 1, b, 0);
+    cluster_open(&cl, *state, 2, NULL);
+    a = post(&cl, 1, &first, sizeof first);
+    b = post(&cl, 1, &second, sizeof second);
+    assert_int_equal(mbx_cancel(cl.eps[1], a), 0);
+    assert_int_equal(mbx_inject(cl.eps[0], 1, CONTEXT, 1, &value, sizeof value, 0), 0);
+    cluster_wait_error(&cl, 1, b, 0);
     assert_int_equal(first, -1);
     assert_int_equal(second, 7);
-    assert_int_equal(mbx_test(w.eps[1], a, &done), 1);
+    assert_int_equal(mbx_test(cl.eps[1], a, &done), 1);
     assert_int_equal(done.error, -ECANCELED);
     assert_int_equal(done.received, 0);
     assert_int_equal(done.kind, MBX_RECVS);
-    world_close(&w);
+    cluster_close(&cl);
 }
 
 /* From the head, the middle and the end of the queue: the others keep their order. */
@@ -46,62 +46,62 @@ static void test_the_others_keep_their_order(void **state)
 {
     int values[6];
     mbx_request requests[6];
-    struct world w;
+    struct cluster cl;
 
-    world_open(&w, *state, 2, NULL);
+    cluster_open(&cl, *state, 2, NULL);
     memset(values, -1, sizeof values);
     for (int i = 0; i < 6; i++)
-        requests[i] = post(&w, 1, &values[i], sizeof values[i]);
-    assert_int_equal(world_stats(&w, 1).posted_now, 6);
-    assert_int_equal(mbx_cancel(w.eps[1], requests[0]), 0);
-    assert_int_equal(mbx_cancel(w.eps[1], requests[3]), 0);
-    assert_int_equal(mbx_cancel(w.eps[1], requests[5]), 0);
-    assert_int_equal(world_stats(&w, 1).posted_now, 3);
+        requests[i] = post(&cl, 1, &values[i], sizeof values[i]);
+    assert_int_equal(cluster_stats(&cl, 1).posted_now, 6);
+    assert_int_equal(mbx_cancel(cl.eps[1], requests[0]), 0);
+    assert_int_equal(mbx_cancel(cl.eps[1], requests[3]), 0);
+    assert_int_equal(mbx_cancel(cl.eps[1], requests[5]), 0);
+    assert_int_equal(cluster_stats(&cl, 1).posted_now, 3);
     for (int i = 0; i < 3; i++)
-        assert_int_equal(mbx_inject(w.eps[0], 1, CONTEXT, 1, &i, sizeof i, 0), 0);
+        assert_int_equal(mbx_inject(cl.eps[0], 1, CONTEXT, 1, &i, sizeof i, 0), 0);
     for (int i = 0; i < 6; i++)
-        world_wait_error(&w, 1, requests[i], i % 3 == 0 || i == 5 ? -ECANCELED : 0);
+        cluster_wait_error(&cl, 1, requests[i], i % 3 == 0 || i == 5 ? -ECANCELED : 0);
     assert_int_equal(values[1], 0);
     assert_int_equal(values[2], 1);
     assert_int_equal(values[4], 2);
     assert_int_equal(values[0] & values[3] & values[5], -1);
-    assert_int_equal(world_stats(&w, 1).cancelled, 3);
-    world_close(&w);
+    assert_int_equal(cluster_stats(&cl, 1).cancelled, 3);
+    cluster_close(&cl);
 }
 
 /* In every state of a rendezvous or of fragments, a matched receive goes on. */
 static void test_too_late(void **state)
 {
-    struct world w;
+    struct cluster cl;
 
-    world_open(&w, *state, 2, NULL);
+    cluster_open(&cl, *state, 2, NULL);
     for (int protocol = 0; protocol < MBX_PROTOCOLS; protocol++) {
-        size_t size = 20 * world_size_of(&w, (enum mbx_protocol)protocol);
-        const unsigned char *data = world_data(3, size);
+        size_t size = 20 * cluster_size_of(&cl, (enum mbx_protocol)protocol);
+        const unsigned char *data = seeded_bytes(3, size);
         struct mbx_completion done;
-        struct world_buffer to;
+        struct guarded_buffer to;
         mbx_request send, recv;
 
         if (size == 0)
             continue;
-        world_buffer_init(&to, size, 0);
-        recv = post(&w, 2, to.bytes, size);
-        assert_int_equal(mbx_ssend(w.eps[0], 1, CONTEXT, 2, data, size, NULL, &send), 0);
-        while (world_stats(&w, 1).posted_now == 1)
-            world_progress(&w);
-        for (int idle = 0; mbx_test(w.eps[1], recv, &done) == 0;) {
-            if (mbx_cancel(w.eps[1], recv) != -EALREADY)
+        guarded_buffer_init(&to, size, 0);
+        recv = post(&cl, 2, to.bytes, size);
+        assert_int_equal(mbx_ssend(cl.eps[0], 1, CONTEXT, 2, data, size, NULL, &send), 0);
+        while (cluster_stats(&cl, 1).posted_now == 1)
+            cluster_progress(&cl);
+        for (int idle = 0; mbx_test(cl.eps[1], recv, &done) == 0;) {
+            if (mbx_cancel(cl.eps[1], recv) != -EALREADY)
                 fail_msg("a matched receive was cancelled");
-            idle = world_progress(&w) != 0 ? 0 : idle + 1;
-            assert_true(idle < world_patience());
+            idle = cluster_progress(&cl) != 0 ? 0 : idle + 1;
+            assert_true(idle < test_patience());
         }
         assert_int_equal(done.error, 0);
         assert_memory_equal(to.bytes, data, size);
-        world_buffer_fini(&to, size);
-        world_wait_error(&w, 0, send, 0);
+        guarded_buffer_fini(&to, size);
+        cluster_wait_error(&cl, 0, send, 0);
     }
-    assert_int_equal(world_stats(&w, 1).cancelled, 0);
-    world_close(&w);
+    assert_int_equal(cluster_stats(&cl, 1).cancelled, 0);
+    cluster_close(&cl);
 }
 
 /* Silent is about success; that a receive was cancelled is told. */
@@ -110,19 +110,19 @@ static void test_silent_receives_still_tell(void **state)
     const struct mbx_options silent = {.flags = MBX_SILENT};
     mbx_request request = 5;
     struct mbx_completion done;
-    struct world w;
+    struct cluster cl;
     int value;
 
-    world_open(&w, *state, 2, NULL);
+    cluster_open(&cl, *state, 2, NULL);
     assert_int_equal(
-        mbx_recv(w.eps[1], 0, CONTEXT, 1, 0, &value, sizeof value, &silent, &request), 0);
+        mbx_recv(cl.eps[1], 0, CONTEXT, 1, 0, &value, sizeof value, &silent, &request), 0);
     assert_int_equal(request, 0);
-    assert_int_equal(mbx_cancel(w.eps[1], request), -ESTALE);
-    assert_int_equal(mbx_inject(w.eps[0], 1, CONTEXT, 1, &value, 1, 0), 0);
-    world_settle(&w);
-    assert_int_equal(mbx_poll(w.eps[1], MBX_RECVS, &done, 1), 0);
-    assert_int_equal(world_stats(&w, 1).requests_now, 0);
-    world_close(&w);
+    assert_int_equal(mbx_cancel(cl.eps[1], request), -ESTALE);
+    assert_int_equal(mbx_inject(cl.eps[0], 1, CONTEXT, 1, &value, 1, 0), 0);
+    cluster_settle(&cl);
+    assert_int_equal(mbx_poll(cl.eps[1], MBX_RECVS, &done, 1), 0);
+    assert_int_equal(cluster_stats(&cl, 1).requests_now, 0);
+    cluster_close(&cl);
 }
 
 int main(int argc, char **argv)
@@ -134,5 +134,5 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_silent_receives_still_tell),
     };
 
-    return world_main(argc, argv, tests, ARRAY_COUNT(tests));
+    return test_main(argc, argv, tests, ARRAY_COUNT(tests));
 }

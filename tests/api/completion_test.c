@@ -3,7 +3,7 @@
  * completion_test.c - each operation ends in one entry, in order, with what the caller
  * gave along; read by any mixture of poll, test and wait.
  */
-#include "world.h"
+#include "cluster.h"
 
 #include <errno.h>
 #include <string.h>
@@ -13,13 +13,13 @@
 #define CONTEXT 51
 #define MANY    50
 
-static void post(struct world *w, int who, uint64_t tag, void *buf, size_t size, void *user,
+static void post(struct cluster *cl, int who, uint64_t tag, void *buf, size_t size, void *user,
                  mbx_request *request)
 {
     const struct mbx_options options = {.user = user};
 
     assert_int_equal(
-        mbx_recv(w->eps[who], MBX_ANY_SOURCE, CONTEXT, tag, 0, buf, size, &options, request),
+        mbx_recv(cl->eps[who], MBX_ANY_SOURCE, CONTEXT, tag, 0, buf, size, &options, request),
         0);
 }
 
@@ -27,15 +27,15 @@ static void test_entries_say_what_was_done(void **state)
 {
     struct mbx_completion done;
     mbx_request send, recv;
-    struct world w;
+    struct cluster cl;
     int user, got, value = 3;
     struct mbx_options options = {.user = &user, .data = 0x1234567890abcdefu};
 
-    world_open(&w, *state, 2, NULL);
-    post(&w, 1, 8, &got, sizeof got, &got, &recv);
-    assert_int_equal(mbx_send(w.eps[0], 1, CONTEXT, 8, &value, sizeof value, &options, &send),
+    cluster_open(&cl, *state, 2, NULL);
+    post(&cl, 1, 8, &got, sizeof got, &got, &recv);
+    assert_int_equal(mbx_send(cl.eps[0], 1, CONTEXT, 8, &value, sizeof value, &options, &send),
                      0);
-    world_wait(&w, 0, send, &done);
+    cluster_wait(&cl, 0, send, &done);
     assert_int_equal(done.request, send);
     assert_ptr_equal(done.user, &user);
     assert_int_equal(done.error, 0);
@@ -46,7 +46,7 @@ static void test_entries_say_what_was_done(void **state)
     assert_int_equal(done.status.tag, 8);
     assert_int_equal(done.status.data, options.data);
     assert_int_equal(done.status.size, sizeof value);
-    world_wait(&w, 1, recv, &done);
+    cluster_wait(&cl, 1, recv, &done);
     assert_int_equal(done.request, recv);
     assert_ptr_equal(done.user, &got);
     assert_int_equal(done.error, 0);
@@ -57,15 +57,15 @@ static void test_entries_say_what_was_done(void **state)
     assert_int_equal(done.status.tag, 8);
     assert_int_equal(done.status.data, options.data);
     assert_int_equal(done.status.size, sizeof value);
-    world_close(&w);
+    cluster_close(&cl);
 }
 
 /* Does what is read or asked for complete in order?  Nobody says so, if there are several. */
-static bool is_in_order(const struct world *w, size_t size)
+static bool is_in_order(const struct cluster *cl, size_t size)
 {
     struct mbx_protocol_row row;
 
-    assert_int_equal(mbx_protocol_get(w->eps[0], 0, 0, &row, sizeof row), 0);
+    assert_int_equal(mbx_protocol_get(cl->eps[0], 0, 0, &row, sizeof row), 0);
     return row.protocol <= MBX_BOUNCE && size <= row.max_size;
 }
 
@@ -86,24 +86,24 @@ static void test_queues(void **state)
 {
     struct mbx_completion done[2 * MANY];
     mbx_request sends[MANY], recvs[MANY];
-    struct world w;
+    struct cluster cl;
     int values[MANY], got[MANY], count;
     bool in_order;
 
-    world_open(&w, *state, 1, NULL);
-    in_order = is_in_order(&w, sizeof(int));
+    cluster_open(&cl, *state, 1, NULL);
+    in_order = is_in_order(&cl, sizeof(int));
     for (int i = 0; i < MANY; i++)
-        post(&w, 0, 1, &got[i], sizeof got[i], NULL, &recvs[i]);
+        post(&cl, 0, 1, &got[i], sizeof got[i], NULL, &recvs[i]);
     for (int i = 0; i < MANY; i++) {
         values[i] = i;
         assert_int_equal(
-            mbx_send(w.eps[0], 0, CONTEXT, 1, &values[i], sizeof(int), NULL, &sends[i]), 0);
+            mbx_send(cl.eps[0], 0, CONTEXT, 1, &values[i], sizeof(int), NULL, &sends[i]), 0);
     }
-    world_settle(&w);
-    assert_int_equal(mbx_poll(w.eps[0], MBX_RECVS, done, 3), 3);
+    cluster_settle(&cl);
+    assert_int_equal(mbx_poll(cl.eps[0], MBX_RECVS, done, 3), 3);
     for (int i = 0; i < 3; i++)
         expect_one_of(recvs, in_order ? i + 1 : MANY, done[i].request);
-    count = mbx_poll(w.eps[0], MBX_SENDS | MBX_RECVS, done, 2 * MANY);
+    count = mbx_poll(cl.eps[0], MBX_SENDS | MBX_RECVS, done, 2 * MANY);
     assert_int_equal(count, 2 * MANY - 3);
     for (int i = 0; i < count; i++) {
         assert_int_equal(done[i].kind, i < MANY ? MBX_SENDS : MBX_RECVS);
@@ -112,9 +112,9 @@ static void test_queues(void **state)
         else
             expect_one_of(recvs, in_order ? i - MANY + 4 : MANY, done[i].request);
     }
-    assert_int_equal(mbx_poll(w.eps[0], MBX_SENDS | MBX_RECVS, done, 1), 0);
+    assert_int_equal(mbx_poll(cl.eps[0], MBX_SENDS | MBX_RECVS, done, 1), 0);
     assert_memory_equal(got, values, sizeof got);
-    world_close(&w);
+    cluster_close(&cl);
 }
 
 /* A silent operation leaves nothing behind but its effect. */
@@ -122,37 +122,38 @@ static void test_silent(void **state)
 {
     struct mbx_options silent = {.flags = MBX_SILENT};
     struct mbx_completion done;
-    struct world w;
+    struct cluster cl;
 
-    world_open(&w, *state, 2, NULL);
+    cluster_open(&cl, *state, 2, NULL);
     for (int protocol = 0; protocol < MBX_PROTOCOLS; protocol++) {
-        size_t size = world_size_of(&w, (enum mbx_protocol)protocol);
-        const unsigned char *data = world_data(0, size);
+        size_t size = cluster_size_of(&cl, (enum mbx_protocol)protocol);
+        const unsigned char *data = seeded_bytes(0, size);
         mbx_request send = 1, recv = 1;
-        struct world_buffer to;
+        struct guarded_buffer to;
 
         for (int late = 0; late < 2; late++) {
-            world_buffer_init(&to, size, 0);
+            guarded_buffer_init(&to, size, 0);
             if (!late)
                 assert_int_equal(
-                    mbx_recv(w.eps[1], 0, CONTEXT, 1, 0, to.bytes, size, &silent, &recv), 0);
-            assert_int_equal(mbx_ssend(w.eps[0], 1, CONTEXT, 1, data, size, &silent, &send), 0);
-            world_settle(&w);
+                    mbx_recv(cl.eps[1], 0, CONTEXT, 1, 0, to.bytes, size, &silent, &recv), 0);
+            assert_int_equal(mbx_ssend(cl.eps[0], 1, CONTEXT, 1, data, size, &silent, &send),
+                             0);
+            cluster_settle(&cl);
             if (late)
                 assert_int_equal(
-                    mbx_recv(w.eps[1], 0, CONTEXT, 1, 0, to.bytes, size, &silent, NULL), 0);
-            world_settle(&w);
+                    mbx_recv(cl.eps[1], 0, CONTEXT, 1, 0, to.bytes, size, &silent, NULL), 0);
+            cluster_settle(&cl);
             assert_int_equal(send, 0);
             assert_int_equal(recv, 0);
             assert_memory_equal(to.bytes, data, size);
-            world_buffer_fini(&to, size);
+            guarded_buffer_fini(&to, size);
             for (int i = 0; i < 2; i++) {
-                assert_int_equal(mbx_poll(w.eps[i], MBX_SENDS | MBX_RECVS, &done, 1), 0);
-                assert_int_equal(world_stats(&w, i).requests_now, 0);
+                assert_int_equal(mbx_poll(cl.eps[i], MBX_SENDS | MBX_RECVS, &done, 1), 0);
+                assert_int_equal(cluster_stats(&cl, i).requests_now, 0);
             }
         }
     }
-    world_close(&w);
+    cluster_close(&cl);
 }
 
 /* ... but that it was cut is told. */
@@ -160,18 +161,18 @@ static void test_silent_truncation_is_told(void **state)
 {
     struct mbx_options silent = {.user = &silent, .flags = MBX_SILENT};
     struct mbx_completion done;
-    struct world w;
+    struct cluster cl;
     char got[4];
 
-    world_open(&w, *state, 2, NULL);
-    assert_int_equal(mbx_recv(w.eps[1], 0, CONTEXT, 1, 0, got, sizeof got, &silent, NULL), 0);
-    assert_int_equal(mbx_inject(w.eps[0], 1, CONTEXT, 1, "too long", 8, 0), 0);
-    world_settle(&w);
-    assert_int_equal(mbx_poll(w.eps[1], MBX_RECVS, &done, 1), 1);
+    cluster_open(&cl, *state, 2, NULL);
+    assert_int_equal(mbx_recv(cl.eps[1], 0, CONTEXT, 1, 0, got, sizeof got, &silent, NULL), 0);
+    assert_int_equal(mbx_inject(cl.eps[0], 1, CONTEXT, 1, "too long", 8, 0), 0);
+    cluster_settle(&cl);
+    assert_int_equal(mbx_poll(cl.eps[1], MBX_RECVS, &done, 1), 1);
     assert_int_equal(done.error, -EMSGSIZE);
     assert_int_equal(done.received, sizeof got);
     assert_ptr_equal(done.user, &silent);
-    world_close(&w);
+    cluster_close(&cl);
 }
 
 /* Waiting for one takes that one; poll gets the others, once each. */
@@ -180,54 +181,54 @@ static void test_mixed_readers(void **state)
     mbx_request requests[MANY];
     int got[MANY], seen[MANY] = {0}, polled = 0;
     struct mbx_completion done;
-    struct world w;
+    struct cluster cl;
 
-    world_open(&w, *state, 2, NULL);
+    cluster_open(&cl, *state, 2, NULL);
     for (int i = 0; i < MANY; i++)
-        post(&w, 1, (uint64_t)i, &got[i], sizeof got[i], &seen[i], &requests[i]);
+        post(&cl, 1, (uint64_t)i, &got[i], sizeof got[i], &seen[i], &requests[i]);
     for (int i = MANY - 1; i >= 0; i--)
-        assert_int_equal(mbx_inject(w.eps[0], 1, CONTEXT, (uint64_t)i, &i, sizeof i, 0), 0);
-    world_settle(&w);
+        assert_int_equal(mbx_inject(cl.eps[0], 1, CONTEXT, (uint64_t)i, &i, sizeof i, 0), 0);
+    cluster_settle(&cl);
     for (int i = 0; i < MANY; i += 3) {
-        assert_int_equal(mbx_wait(w.eps[1], requests[i], 0, &done), 0);
+        assert_int_equal(mbx_wait(cl.eps[1], requests[i], 0, &done), 0);
         assert_int_equal(done.request, requests[i]);
         ++*(int *)done.user;
     }
     for (int i = 1; i < MANY; i += 3) {
-        assert_int_equal(mbx_test(w.eps[1], requests[i], &done), 1);
+        assert_int_equal(mbx_test(cl.eps[1], requests[i], &done), 1);
         assert_int_equal(done.request, requests[i]);
         ++*(int *)done.user;
     }
-    assert_int_equal(mbx_wait_queues(w.eps[1], MBX_RECVS, 0), 0);
-    for (; mbx_poll(w.eps[1], MBX_RECVS, &done, 1) == 1; polled++) {
+    assert_int_equal(mbx_wait_queues(cl.eps[1], MBX_RECVS, 0), 0);
+    for (; mbx_poll(cl.eps[1], MBX_RECVS, &done, 1) == 1; polled++) {
         ++*(int *)done.user;
-        if (world_window(w.config) == UINT64_MAX) /* else they are taken as they are wanted */
+        if (config_window(cl.config) == UINT64_MAX) /* else they are taken as they are wanted */
             assert_int_equal(done.status.tag, (uint64_t)(MANY - 3 - 3 * polled));
     }
     for (int i = 0; i < MANY; i++) {
         assert_int_equal(seen[i], 1);
         assert_int_equal(got[i], i);
-        assert_int_equal(mbx_wait(w.eps[1], requests[i], 0, NULL), -ESTALE);
+        assert_int_equal(mbx_wait(cl.eps[1], requests[i], 0, NULL), -ESTALE);
     }
-    world_close(&w);
+    cluster_close(&cl);
 }
 
 /* A handle may be left out; the entry comes all the same, with its number. */
 static void test_without_a_handle(void **state)
 {
     struct mbx_completion done;
-    struct world w;
+    struct cluster cl;
     int value = 1, got;
 
-    world_open(&w, *state, 2, NULL);
-    assert_int_equal(mbx_recv(w.eps[1], 0, CONTEXT, 1, 0, &got, sizeof got, NULL, NULL), 0);
-    assert_int_equal(mbx_send(w.eps[0], 1, CONTEXT, 1, &value, sizeof got, NULL, NULL), 0);
-    world_settle(&w);
-    assert_int_equal(mbx_poll(w.eps[0], MBX_SENDS, &done, 1), 1);
+    cluster_open(&cl, *state, 2, NULL);
+    assert_int_equal(mbx_recv(cl.eps[1], 0, CONTEXT, 1, 0, &got, sizeof got, NULL, NULL), 0);
+    assert_int_equal(mbx_send(cl.eps[0], 1, CONTEXT, 1, &value, sizeof got, NULL, NULL), 0);
+    cluster_settle(&cl);
+    assert_int_equal(mbx_poll(cl.eps[0], MBX_SENDS, &done, 1), 1);
     assert_int_not_equal(done.request, 0);
-    assert_int_equal(mbx_poll(w.eps[1], MBX_RECVS, &done, 1), 1);
+    assert_int_equal(mbx_poll(cl.eps[1], MBX_RECVS, &done, 1), 1);
     assert_int_not_equal(done.request, 0);
-    world_close(&w);
+    cluster_close(&cl);
 }
 
 /* An entry stays where it lies, and stays the next one, until it is released. */
@@ -238,28 +239,28 @@ static void test_entries_can_be_read_in_place(void **state)
     int values[MANY], got[MANY];
     unsigned both = MBX_SENDS | MBX_RECVS;
     struct mbx_completion done;
-    struct world w;
+    struct cluster cl;
     bool in_order;
 
-    world_open(&w, *state, 1, NULL);
-    in_order = is_in_order(&w, sizeof(int));
+    cluster_open(&cl, *state, 1, NULL);
+    in_order = is_in_order(&cl, sizeof(int));
     for (int i = 0; i < MANY; i++) {
         values[i] = i;
-        post(&w, 0, 1, &got[i], sizeof got[i], &got[i], &recvs[i]);
+        post(&cl, 0, 1, &got[i], sizeof got[i], &got[i], &recvs[i]);
     }
-    assert_null(mbx_peek(w.eps[0], both));
+    assert_null(mbx_peek(cl.eps[0], both));
     for (int i = 0; i < MANY; i++)
         assert_int_equal(
-            mbx_send(w.eps[0], 0, CONTEXT, 1, &values[i], sizeof(int), NULL, &sends[i]), 0);
-    world_settle(&w);
-    assert_null(mbx_peek(w.eps[0], 0));
-    assert_null(mbx_peek(w.eps[0], MBX_ACCESS | MBX_EVENTS | MBX_FAILURES));
+            mbx_send(cl.eps[0], 0, CONTEXT, 1, &values[i], sizeof(int), NULL, &sends[i]), 0);
+    cluster_settle(&cl);
+    assert_null(mbx_peek(cl.eps[0], 0));
+    assert_null(mbx_peek(cl.eps[0], MBX_ACCESS | MBX_EVENTS | MBX_FAILURES));
     for (int i = 0; i < 2 * MANY; i++) {
         mbx_request *of = i < MANY ? sends : recvs;
 
-        c = mbx_peek(w.eps[0], both);
+        c = mbx_peek(cl.eps[0], both);
         assert_non_null(c);
-        assert_ptr_equal(mbx_peek(w.eps[0], both), c);
+        assert_ptr_equal(mbx_peek(cl.eps[0], both), c);
         assert_int_equal(c->kind, i < MANY ? MBX_SENDS : MBX_RECVS);
         assert_int_equal(c->error, 0);
         if (i >= MANY && in_order)
@@ -267,16 +268,16 @@ static void test_entries_can_be_read_in_place(void **state)
         done.request = c->request;
         expect_one_of(of, in_order ? i % MANY + 1 : MANY, c->request);
         if (i % 5 == 0) { /* the other way takes the same entry */
-            assert_int_equal(mbx_poll(w.eps[0], both, &done, 1), 1);
+            assert_int_equal(mbx_poll(cl.eps[0], both, &done, 1), 1);
             assert_ptr_equal(done.user, i < MANY ? NULL : c->user);
         } else {
-            mbx_release(w.eps[0], c);
+            mbx_release(cl.eps[0], c);
         }
-        assert_int_equal(mbx_test(w.eps[0], done.request, NULL), -ESTALE);
+        assert_int_equal(mbx_test(cl.eps[0], done.request, NULL), -ESTALE);
     }
-    assert_null(mbx_peek(w.eps[0], both));
+    assert_null(mbx_peek(cl.eps[0], both));
     assert_memory_equal(got, values, sizeof got);
-    world_close(&w);
+    cluster_close(&cl);
 }
 
 /* A send that says that it was complete has no entry, and any other has one. */
@@ -287,34 +288,34 @@ static void test_sends_that_are_complete_at_once(void **state)
     const struct mbx_options options = {.user = out, .flags = MBX_AT_ONCE};
     mbx_request request, recv;
     struct mbx_completion done;
-    struct world w;
+    struct cluster cl;
 
-    world_open(&w, *state, 2, NULL);
+    cluster_open(&cl, *state, 2, NULL);
     for (size_t i = 0; i < 4 * ARRAY_COUNT(sizes); i++) {
         size_t size = sizes[i / 4];
         int result;
 
         memset(out, (int)i + 1, size);
-        post(&w, 1, i, in, sizeof in, NULL, &recv);
+        post(&cl, 1, i, in, sizeof in, NULL, &recv);
         request = 1;
-        result = (i % 4 == 3 ? mbx_ssend : mbx_send)(w.eps[0], 1, CONTEXT, i, out, size,
+        result = (i % 4 == 3 ? mbx_ssend : mbx_send)(cl.eps[0], 1, CONTEXT, i, out, size,
                                                      &options, &request);
         assert_int_equal(result, request == 0);
-        if (strcmp(w.config->name, "shm") == 0 && size <= 8 && i % 4 != 3)
+        if (strcmp(cl.config->name, "shm") == 0 && size <= 8 && i % 4 != 3)
             assert_int_equal(result, 1);
         if (i % 4 == 3 || size == 1 << 20) /* nobody has received it yet */
             assert_int_equal(result, 0);
-        world_wait(&w, 1, recv, &done);
+        cluster_wait(&cl, 1, recv, &done);
         assert_int_equal(done.received, size);
         assert_memory_equal(in, out, size);
         if (result == 0) {
-            world_wait(&w, 0, request, &done);
+            cluster_wait(&cl, 0, request, &done);
             assert_ptr_equal(done.user, out);
         }
-        assert_int_equal(mbx_poll(w.eps[0], MBX_SENDS, &done, 1), 0);
+        assert_int_equal(mbx_poll(cl.eps[0], MBX_SENDS, &done, 1), 0);
     }
-    assert_int_equal(mbx_recv(w.eps[1], 0, CONTEXT, 1, 0, in, 1, &options, &recv), -EINVAL);
-    world_close(&w);
+    assert_int_equal(mbx_recv(cl.eps[1], 0, CONTEXT, 1, 0, in, 1, &options, &recv), -EINVAL);
+    cluster_close(&cl);
 }
 
 /* One round of a client that looks before it calls; how much moved. */
@@ -338,35 +339,35 @@ static void test_an_idle_endpoint_has_nothing_to_do(void **state)
     mbx_request send = 0, recv = 0;
     struct mbx_completion done;
     bool was_idle[2] = {false};
-    struct world w;
+    struct cluster cl;
 
-    world_open(&w, *state, 2, NULL);
+    cluster_open(&cl, *state, 2, NULL);
     for (int i = 0; i < MANY; i++) {
         size_t size = i % 7 == 0 ? sizeof out : (size_t)i;
         int to = i & 1, from = !to, quiet = 0;
 
         memset(out, i + 1, size);
-        post(&w, to, 1, in, sizeof in, NULL, &recv);
+        post(&cl, to, 1, in, sizeof in, NULL, &recv);
         assert_int_equal(
-            mbx_send(w.eps[from], (uint32_t)to, CONTEXT, 1, out, size, NULL, &send), 0);
-        while (mbx_poll(w.eps[to], MBX_RECVS, &done, 1) == 0) {
-            int moved = look_and_progress(w.eps[from]) + look_and_progress(w.eps[to]);
+            mbx_send(cl.eps[from], (uint32_t)to, CONTEXT, 1, out, size, NULL, &send), 0);
+        while (mbx_poll(cl.eps[to], MBX_RECVS, &done, 1) == 0) {
+            int moved = look_and_progress(cl.eps[from]) + look_and_progress(cl.eps[to]);
 
             quiet = moved != 0 ? 0 : quiet + 1;
-            assert_in_range(quiet, 0, world_patience());
+            assert_in_range(quiet, 0, test_patience());
         }
         assert_int_equal(done.request, recv);
         assert_memory_equal(in, out, size);
-        world_wait(&w, from, send, NULL);
+        cluster_wait(&cl, from, send, NULL);
         for (int round = 0; round < 8; round++)
             for (int who = 0; who < 2; who++) {
-                was_idle[who] |= mbx_idle(w.eps[who]) != 0;
-                look_and_progress(w.eps[who]);
+                was_idle[who] |= mbx_idle(cl.eps[who]) != 0;
+                look_and_progress(cl.eps[who]);
             }
     }
-    if (strcmp(w.config->name, "shm") == 0)
+    if (strcmp(cl.config->name, "shm") == 0)
         assert_true(was_idle[0] && was_idle[1]);
-    world_close(&w);
+    cluster_close(&cl);
 }
 
 int main(int argc, char **argv)
@@ -383,5 +384,5 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_an_idle_endpoint_has_nothing_to_do),
     };
 
-    return world_main(argc, argv, tests, ARRAY_COUNT(tests));
+    return test_main(argc, argv, tests, ARRAY_COUNT(tests));
 }

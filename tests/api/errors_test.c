@@ -4,7 +4,7 @@
  *
  * Each test ends with an ordinary exchange between the same endpoints.
  */
-#include "world.h"
+#include "cluster.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -18,8 +18,8 @@
 
 #define CONTEXT 3
 
-/* The world still works: one message each way and one to oneself. */
-static void exchange(struct world *w, int a, int b)
+/* The cluster still works: one message each way and one to oneself. */
+static void exchange(struct cluster *cl, int a, int b)
 {
     const int ways[][2] = {{a, b}, {b, a}, {a, a}};
 
@@ -29,11 +29,11 @@ static void exchange(struct world *w, int a, int b)
         int sent = 4711 + (int)i, got = 0;
 
         assert_int_equal(
-            mbx_recv(w->eps[to], (uint32_t)from, 999, 5, 0, &got, sizeof got, NULL, &recv), 0);
+            mbx_recv(cl->eps[to], (uint32_t)from, 999, 5, 0, &got, sizeof got, NULL, &recv), 0);
         assert_int_equal(
-            mbx_send(w->eps[from], (uint32_t)to, 999, 5, &sent, sizeof sent, NULL, &send), 0);
-        world_wait_error(w, to, recv, 0);
-        world_wait_error(w, from, send, 0);
+            mbx_send(cl->eps[from], (uint32_t)to, 999, 5, &sent, sizeof sent, NULL, &send), 0);
+        cluster_wait_error(cl, to, recv, 0);
+        cluster_wait_error(cl, from, send, 0);
         assert_int_equal(got, sent);
     }
 }
@@ -54,70 +54,72 @@ static void test_no_tag_stands_for_any(void **state)
     const uint64_t tags[] = {7, UINT64_MAX, 0};
     const int wanted[] = {1, 2, 0}; /* the message that a receive gets */
     mbx_request requests[3];
-    struct world w;
+    struct cluster cl;
     int got[3];
 
-    world_open(&w, *state, 2, NULL);
+    cluster_open(&cl, *state, 2, NULL);
     for (int i = 0; i < 3; i++)
-        assert_int_equal(mbx_recv(w.eps[1], 0, CONTEXT, receives[i].tag, receives[i].ignore,
+        assert_int_equal(mbx_recv(cl.eps[1], 0, CONTEXT, receives[i].tag, receives[i].ignore,
                                   &got[i], sizeof got[i], NULL, &requests[i]),
                          0);
     for (int i = 0; i < 3; i++)
-        assert_int_equal(mbx_inject(w.eps[0], 1, CONTEXT, tags[i], &i, sizeof i, 0), 0);
+        assert_int_equal(mbx_inject(cl.eps[0], 1, CONTEXT, tags[i], &i, sizeof i, 0), 0);
     for (int i = 0; i < 3; i++) {
-        world_wait_error(&w, 1, requests[i], 0);
+        cluster_wait_error(&cl, 1, requests[i], 0);
         assert_int_equal(got[i], wanted[i]);
     }
-    exchange(&w, 0, 1);
-    world_close(&w);
+    exchange(&cl, 0, 1);
+    cluster_close(&cl);
 }
 
 /* ---- truncation ---- */
 
-static void truncate_one(struct world *w, size_t size, size_t room, bool late, bool sync)
+static void truncate_one(struct cluster *cl, size_t size, size_t room, bool late, bool sync)
 {
-    const unsigned char *data = world_data(0, size);
+    const unsigned char *data = seeded_bytes(0, size);
     mbx_request send = 0, recv = 0;
     struct mbx_completion done;
-    struct world_buffer to;
+    struct guarded_buffer to;
 
-    world_buffer_init(&to, room, 0);
+    guarded_buffer_init(&to, room, 0);
     if (!late)
-        assert_int_equal(mbx_recv(w->eps[1], 0, CONTEXT, 1, 0, to.bytes, room, NULL, &recv), 0);
+        assert_int_equal(mbx_recv(cl->eps[1], 0, CONTEXT, 1, 0, to.bytes, room, NULL, &recv),
+                         0);
     assert_int_equal(
-        (sync ? mbx_ssend : mbx_send)(w->eps[0], 1, CONTEXT, 1, data, size, NULL, &send), 0);
+        (sync ? mbx_ssend : mbx_send)(cl->eps[0], 1, CONTEXT, 1, data, size, NULL, &send), 0);
     if (late) {
-        world_settle(w);
-        assert_int_equal(mbx_recv(w->eps[1], 0, CONTEXT, 1, 0, to.bytes, room, NULL, &recv), 0);
+        cluster_settle(cl);
+        assert_int_equal(mbx_recv(cl->eps[1], 0, CONTEXT, 1, 0, to.bytes, room, NULL, &recv),
+                         0);
     }
-    world_wait(w, 1, recv, &done);
+    cluster_wait(cl, 1, recv, &done);
     assert_int_equal(done.error, -EMSGSIZE);
     assert_int_equal(done.received, room);
     assert_int_equal(done.status.size, size);
     assert_memory_equal(to.bytes, data, room);
-    world_buffer_fini(&to, room);
-    world_wait_error(w, 0, send, 0);
+    guarded_buffer_fini(&to, room);
+    cluster_wait_error(cl, 0, send, 0);
 }
 
 static void test_truncation(void **state)
 {
-    struct world w;
+    struct cluster cl;
     uint64_t truncated = 0;
 
-    world_open(&w, *state, 2, NULL);
+    cluster_open(&cl, *state, 2, NULL);
     for (int protocol = 0; protocol < MBX_PROTOCOLS; protocol++) {
-        size_t size = world_size_of(&w, (enum mbx_protocol)protocol);
+        size_t size = cluster_size_of(&cl, (enum mbx_protocol)protocol);
         const size_t rooms[] = {size - 1, size / 2, 1, 0};
 
         for (size_t i = 0; size > 1 && i < ARRAY_COUNT(rooms); i++) {
             for (int how = 0; how < 4; how++, truncated++)
-                truncate_one(&w, size, rooms[i], how & 1, how & 2);
+                truncate_one(&cl, size, rooms[i], how & 1, how & 2);
         }
     }
-    assert_int_equal(world_stats(&w, 1).truncated, truncated);
+    assert_int_equal(cluster_stats(&cl, 1).truncated, truncated);
     assert_true(truncated >= 16);
-    exchange(&w, 0, 1);
-    world_close(&w);
+    exchange(&cl, 0, 1);
+    cluster_close(&cl);
 }
 
 /* ---- arguments ---- */
@@ -126,30 +128,30 @@ static void test_wrong_arguments_of_sends(void **state)
 {
     const struct mbx_options unknown = {.flags = 1u << 7};
     mbx_request request = 77;
-    struct world w;
+    struct cluster cl;
     char byte = 1;
 
-    world_open(&w, *state, 2, NULL);
+    cluster_open(&cl, *state, 2, NULL);
     for (int sync = 0; sync < 2; sync++) {
         int (*send)(struct mbx_ep *, uint32_t, uint32_t, uint64_t, const void *, size_t,
                     const struct mbx_options *, mbx_request *) = sync ? mbx_ssend : mbx_send;
 
-        assert_int_equal(send(w.eps[0], 2, CONTEXT, 0, &byte, 1, NULL, &request), -EINVAL);
-        assert_int_equal(send(w.eps[0], MBX_ANY_SOURCE, CONTEXT, 0, &byte, 1, NULL, &request),
+        assert_int_equal(send(cl.eps[0], 2, CONTEXT, 0, &byte, 1, NULL, &request), -EINVAL);
+        assert_int_equal(send(cl.eps[0], MBX_ANY_SOURCE, CONTEXT, 0, &byte, 1, NULL, &request),
                          -EINVAL);
-        assert_int_equal(send(w.eps[0], 1, MBX_CONTEXT_MAX + 1, 0, &byte, 1, NULL, &request),
+        assert_int_equal(send(cl.eps[0], 1, MBX_CONTEXT_MAX + 1, 0, &byte, 1, NULL, &request),
                          -EINVAL);
-        assert_int_equal(send(w.eps[0], 1, UINT32_MAX, 0, &byte, 1, NULL, &request), -EINVAL);
-        assert_int_equal(send(w.eps[0], 1, CONTEXT, 0, NULL, 1, NULL, &request), -EINVAL);
-        assert_int_equal(send(w.eps[0], 1, CONTEXT, 0, &byte, 1, &unknown, &request), -EINVAL);
+        assert_int_equal(send(cl.eps[0], 1, UINT32_MAX, 0, &byte, 1, NULL, &request), -EINVAL);
+        assert_int_equal(send(cl.eps[0], 1, CONTEXT, 0, NULL, 1, NULL, &request), -EINVAL);
+        assert_int_equal(send(cl.eps[0], 1, CONTEXT, 0, &byte, 1, &unknown, &request), -EINVAL);
     }
-    assert_int_equal(mbx_inject(w.eps[0], 2, CONTEXT, 0, &byte, 1, 0), -EINVAL);
-    assert_int_equal(mbx_inject(w.eps[0], 1, MBX_CONTEXT_MAX + 1, 0, &byte, 1, 0), -EINVAL);
-    assert_int_equal(mbx_inject(w.eps[0], 1, CONTEXT, 0, NULL, 1, 0), -EINVAL);
+    assert_int_equal(mbx_inject(cl.eps[0], 2, CONTEXT, 0, &byte, 1, 0), -EINVAL);
+    assert_int_equal(mbx_inject(cl.eps[0], 1, MBX_CONTEXT_MAX + 1, 0, &byte, 1, 0), -EINVAL);
+    assert_int_equal(mbx_inject(cl.eps[0], 1, CONTEXT, 0, NULL, 1, 0), -EINVAL);
     assert_int_equal(request, 77);
-    assert_int_equal(world_stats(&w, 0).requests_now, 0);
-    exchange(&w, 0, 1);
-    world_close(&w);
+    assert_int_equal(cluster_stats(&cl, 0).requests_now, 0);
+    exchange(&cl, 0, 1);
+    cluster_close(&cl);
 }
 
 static void test_wrong_arguments_of_receives(void **state)
@@ -159,64 +161,64 @@ static void test_wrong_arguments_of_receives(void **state)
     struct mbx_status status = before;
     mbx_request request = 77;
     mbx_message message = 78;
-    struct world w;
+    struct cluster cl;
     char byte = 1;
 
-    world_open(&w, *state, 2, NULL);
-    assert_int_equal(mbx_recv(w.eps[0], 2, CONTEXT, 0, 0, &byte, 1, NULL, &request), -EINVAL);
-    assert_int_equal(mbx_recv(w.eps[0], 1, MBX_CONTEXT_MAX + 1, 0, 0, &byte, 1, NULL, &request),
+    cluster_open(&cl, *state, 2, NULL);
+    assert_int_equal(mbx_recv(cl.eps[0], 2, CONTEXT, 0, 0, &byte, 1, NULL, &request), -EINVAL);
+    assert_int_equal(
+        mbx_recv(cl.eps[0], 1, MBX_CONTEXT_MAX + 1, 0, 0, &byte, 1, NULL, &request), -EINVAL);
+    assert_int_equal(mbx_recv(cl.eps[0], 1, CONTEXT, 0, 0, NULL, 1, NULL, &request), -EINVAL);
+    assert_int_equal(mbx_recv(cl.eps[0], 1, CONTEXT, 0, 0, &byte, 1, &unknown, &request),
                      -EINVAL);
-    assert_int_equal(mbx_recv(w.eps[0], 1, CONTEXT, 0, 0, NULL, 1, NULL, &request), -EINVAL);
-    assert_int_equal(mbx_recv(w.eps[0], 1, CONTEXT, 0, 0, &byte, 1, &unknown, &request),
-                     -EINVAL);
-    assert_int_equal(mbx_probe(w.eps[0], 2, CONTEXT, 0, 0, &status), -EINVAL);
-    assert_int_equal(mbx_probe(w.eps[0], 1, UINT32_MAX, 0, 0, &status), -EINVAL);
-    assert_int_equal(mbx_mprobe(w.eps[0], 2, CONTEXT, 0, 0, &status, &message), -EINVAL);
-    assert_int_equal(mbx_mprobe(w.eps[0], 1, UINT32_MAX, 0, 0, &status, &message), -EINVAL);
-    assert_int_equal(mbx_probe(w.eps[0], 1, CONTEXT, 0, 0, &status), 0);
-    assert_int_equal(mbx_mprobe(w.eps[0], 1, CONTEXT, 0, 0, &status, &message), 0);
+    assert_int_equal(mbx_probe(cl.eps[0], 2, CONTEXT, 0, 0, &status), -EINVAL);
+    assert_int_equal(mbx_probe(cl.eps[0], 1, UINT32_MAX, 0, 0, &status), -EINVAL);
+    assert_int_equal(mbx_mprobe(cl.eps[0], 2, CONTEXT, 0, 0, &status, &message), -EINVAL);
+    assert_int_equal(mbx_mprobe(cl.eps[0], 1, UINT32_MAX, 0, 0, &status, &message), -EINVAL);
+    assert_int_equal(mbx_probe(cl.eps[0], 1, CONTEXT, 0, 0, &status), 0);
+    assert_int_equal(mbx_mprobe(cl.eps[0], 1, CONTEXT, 0, 0, &status, &message), 0);
     assert_memory_equal(&status, &before, sizeof status);
     assert_int_equal(request, 77);
     assert_int_equal(message, 78);
-    assert_int_equal(world_stats(&w, 0).requests_now, 0);
-    assert_int_equal(world_stats(&w, 0).posted_now, 0);
-    exchange(&w, 0, 1);
-    world_close(&w);
+    assert_int_equal(cluster_stats(&cl, 0).requests_now, 0);
+    assert_int_equal(cluster_stats(&cl, 0).posted_now, 0);
+    exchange(&cl, 0, 1);
+    cluster_close(&cl);
 }
 
 static void test_empty_messages_need_no_buffer(void **state)
 {
     mbx_request send, recv;
-    struct world w;
+    struct cluster cl;
 
-    world_open(&w, *state, 2, NULL);
-    assert_int_equal(mbx_recv(w.eps[1], 0, CONTEXT, 0, 0, NULL, 0, NULL, &recv), 0);
-    assert_int_equal(mbx_send(w.eps[0], 1, CONTEXT, 0, NULL, 0, NULL, &send), 0);
-    world_wait_error(&w, 1, recv, 0);
-    world_wait_error(&w, 0, send, 0);
-    assert_int_equal(mbx_inject(w.eps[0], 1, CONTEXT, 0, NULL, 0, 0), 0);
-    world_settle(&w);
-    assert_int_equal(mbx_recv(w.eps[1], 0, CONTEXT, 0, 0, NULL, 0, NULL, &recv), 0);
-    world_wait_error(&w, 1, recv, 0);
-    exchange(&w, 0, 1);
-    world_close(&w);
+    cluster_open(&cl, *state, 2, NULL);
+    assert_int_equal(mbx_recv(cl.eps[1], 0, CONTEXT, 0, 0, NULL, 0, NULL, &recv), 0);
+    assert_int_equal(mbx_send(cl.eps[0], 1, CONTEXT, 0, NULL, 0, NULL, &send), 0);
+    cluster_wait_error(&cl, 1, recv, 0);
+    cluster_wait_error(&cl, 0, send, 0);
+    assert_int_equal(mbx_inject(cl.eps[0], 1, CONTEXT, 0, NULL, 0, 0), 0);
+    cluster_settle(&cl);
+    assert_int_equal(mbx_recv(cl.eps[1], 0, CONTEXT, 0, 0, NULL, 0, NULL, &recv), 0);
+    cluster_wait_error(&cl, 1, recv, 0);
+    exchange(&cl, 0, 1);
+    cluster_close(&cl);
 }
 
 static void test_inject_too_long(void **state)
 {
     struct mbx_limits limits;
-    struct world w;
+    struct cluster cl;
     const void *data;
 
-    world_open(&w, *state, 2, NULL);
-    mbx_limits_get(w.eps[0], &limits, sizeof limits);
-    data = world_data(0, limits.inject + 1);
-    assert_int_equal(mbx_inject(w.eps[0], 1, CONTEXT, 0, data, limits.inject + 1, 0),
+    cluster_open(&cl, *state, 2, NULL);
+    mbx_limits_get(cl.eps[0], &limits, sizeof limits);
+    data = seeded_bytes(0, limits.inject + 1);
+    assert_int_equal(mbx_inject(cl.eps[0], 1, CONTEXT, 0, data, limits.inject + 1, 0),
                      -EMSGSIZE);
-    world_settle(&w);
-    assert_int_equal(world_stats(&w, 1).unexpected, 0);
-    exchange(&w, 0, 1);
-    world_close(&w);
+    cluster_settle(&cl);
+    assert_int_equal(cluster_stats(&cl, 1).unexpected, 0);
+    exchange(&cl, 0, 1);
+    cluster_close(&cl);
 }
 
 /* ---- requests that are no more ---- */
@@ -225,46 +227,46 @@ static void test_cancelled_twice(void **state)
 {
     struct mbx_completion done;
     mbx_request recv;
-    struct world w;
+    struct cluster cl;
     char byte;
     int err;
 
-    world_open(&w, *state, 2, NULL);
-    assert_int_equal(mbx_recv(w.eps[0], 1, CONTEXT, 0, 0, &byte, 1, NULL, &recv), 0);
-    assert_int_equal(mbx_cancel(w.eps[0], recv), 0);
-    while ((err = mbx_cancel(w.eps[0], recv)) == -EINPROGRESS) /* a device is asked */
-        mbx_progress(w.eps[0]);
+    cluster_open(&cl, *state, 2, NULL);
+    assert_int_equal(mbx_recv(cl.eps[0], 1, CONTEXT, 0, 0, &byte, 1, NULL, &recv), 0);
+    assert_int_equal(mbx_cancel(cl.eps[0], recv), 0);
+    while ((err = mbx_cancel(cl.eps[0], recv)) == -EINPROGRESS) /* a device is asked */
+        mbx_progress(cl.eps[0]);
     assert_int_equal(err, -ECANCELED);
-    world_settle(&w);
-    assert_int_equal(mbx_poll(w.eps[0], MBX_RECVS, &done, 1), 1);
+    cluster_settle(&cl);
+    assert_int_equal(mbx_poll(cl.eps[0], MBX_RECVS, &done, 1), 1);
     assert_int_equal(done.error, -ECANCELED);
-    assert_int_equal(mbx_cancel(w.eps[0], recv), -ESTALE);
-    assert_int_equal(world_stats(&w, 0).cancelled, 1);
-    exchange(&w, 0, 1);
-    world_close(&w);
+    assert_int_equal(mbx_cancel(cl.eps[0], recv), -ESTALE);
+    assert_int_equal(cluster_stats(&cl, 0).cancelled, 1);
+    exchange(&cl, 0, 1);
+    cluster_close(&cl);
 }
 
 static void test_sends_cannot_be_cancelled(void **state)
 {
     mbx_request send, recv;
     char byte = 1, got;
-    struct world w;
+    struct cluster cl;
 
-    world_open(&w, *state, 2, NULL);
-    assert_int_equal(mbx_ssend(w.eps[0], 1, CONTEXT, 0, &byte, 1, NULL, &send), 0);
-    assert_int_equal(mbx_cancel(w.eps[0], send), -EOPNOTSUPP);
-    assert_int_equal(mbx_recv(w.eps[1], 0, CONTEXT, 0, 0, &got, 1, NULL, &recv), 0);
-    world_wait_error(&w, 1, recv, 0);
-    world_wait_error(&w, 0, send, 0);
-    assert_int_equal(mbx_cancel(w.eps[0], send), -ESTALE);
-    exchange(&w, 0, 1);
-    world_close(&w);
+    cluster_open(&cl, *state, 2, NULL);
+    assert_int_equal(mbx_ssend(cl.eps[0], 1, CONTEXT, 0, &byte, 1, NULL, &send), 0);
+    assert_int_equal(mbx_cancel(cl.eps[0], send), -EOPNOTSUPP);
+    assert_int_equal(mbx_recv(cl.eps[1], 0, CONTEXT, 0, 0, &got, 1, NULL, &recv), 0);
+    cluster_wait_error(&cl, 1, recv, 0);
+    cluster_wait_error(&cl, 0, send, 0);
+    assert_int_equal(mbx_cancel(cl.eps[0], send), -ESTALE);
+    exchange(&cl, 0, 1);
+    cluster_close(&cl);
 }
 
-static void post_two(struct world *w, char *byte, mbx_request *recvs)
+static void post_two(struct cluster *cl, char *byte, mbx_request *recvs)
 {
     for (int i = 0; i < 2; i++)
-        assert_int_equal(mbx_recv(w->eps[1], 0, CONTEXT, 0, 0, byte, 1, NULL, &recvs[i]), 0);
+        assert_int_equal(mbx_recv(cl->eps[1], 0, CONTEXT, 0, 0, byte, 1, NULL, &recvs[i]), 0);
 }
 
 static void test_finished_requests_are_stale(void **state)
@@ -272,42 +274,42 @@ static void test_finished_requests_are_stale(void **state)
     const struct mbx_completion before = {.request = 1234};
     struct mbx_completion done = before;
     mbx_request send, recvs[2];
-    struct world w;
+    struct cluster cl;
     char byte;
 
-    world_open(&w, *state, 2, NULL);
-    if (world_window(w.config) !=
+    cluster_open(&cl, *state, 2, NULL);
+    if (config_window(cl.config) !=
         UINT64_MAX) /* a send that is deferred completes by a receive */
-        post_two(&w, &byte, recvs);
-    assert_int_equal(mbx_send(w.eps[0], 1, CONTEXT, 0, NULL, 0, NULL, &send), 0);
-    world_wait_error(&w, 0, send, 0);
-    assert_int_equal(mbx_wait(w.eps[0], send, 0, &done), -ESTALE);
-    assert_int_equal(mbx_wait(w.eps[0], send, -1, &done), -ESTALE);
-    assert_int_equal(mbx_test(w.eps[0], send, &done), -ESTALE);
-    assert_int_equal(mbx_cancel(w.eps[0], send), -ESTALE);
+        post_two(&cl, &byte, recvs);
+    assert_int_equal(mbx_send(cl.eps[0], 1, CONTEXT, 0, NULL, 0, NULL, &send), 0);
+    cluster_wait_error(&cl, 0, send, 0);
+    assert_int_equal(mbx_wait(cl.eps[0], send, 0, &done), -ESTALE);
+    assert_int_equal(mbx_wait(cl.eps[0], send, -1, &done), -ESTALE);
+    assert_int_equal(mbx_test(cl.eps[0], send, &done), -ESTALE);
+    assert_int_equal(mbx_cancel(cl.eps[0], send), -ESTALE);
     assert_memory_equal(&done, &before, sizeof done);
 
-    assert_int_equal(mbx_send(w.eps[0], 1, CONTEXT, 0, NULL, 0, NULL, &send), 0);
-    while (mbx_poll(w.eps[0], MBX_SENDS, &done, 1) == 0)
-        world_progress(&w);
+    assert_int_equal(mbx_send(cl.eps[0], 1, CONTEXT, 0, NULL, 0, NULL, &send), 0);
+    while (mbx_poll(cl.eps[0], MBX_SENDS, &done, 1) == 0)
+        cluster_progress(&cl);
     assert_int_equal(done.request, send);
-    assert_int_equal(mbx_wait(w.eps[0], send, 0, NULL), -ESTALE);
-    if (world_window(w.config) == UINT64_MAX)
-        post_two(&w, &byte, recvs);
-    world_wait_error(&w, 1, recvs[0], 0);
-    world_wait_error(&w, 1, recvs[1], 0);
-    exchange(&w, 0, 1);
-    world_close(&w);
+    assert_int_equal(mbx_wait(cl.eps[0], send, 0, NULL), -ESTALE);
+    if (config_window(cl.config) == UINT64_MAX)
+        post_two(&cl, &byte, recvs);
+    cluster_wait_error(&cl, 1, recvs[0], 0);
+    cluster_wait_error(&cl, 1, recvs[1], 0);
+    exchange(&cl, 0, 1);
+    cluster_close(&cl);
 }
 
 static void test_forged_handles_are_stale(void **state)
 {
     mbx_request recv;
-    struct world w;
+    struct cluster cl;
     char byte;
 
-    world_open(&w, *state, 2, NULL);
-    assert_int_equal(mbx_recv(w.eps[0], 1, CONTEXT, 0, 0, &byte, 1, NULL, &recv), 0);
+    cluster_open(&cl, *state, 2, NULL);
+    assert_int_equal(mbx_recv(cl.eps[0], 1, CONTEXT, 0, 0, &byte, 1, NULL, &recv), 0);
     for (unsigned bit = 0; bit <= 64; bit++) {
         const mbx_request forged[] = {bit < 64 ? recv ^ UINT64_C(1) << bit : 0,
                                       bit < 64 ? UINT64_C(1) << bit : UINT64_MAX,
@@ -316,18 +318,18 @@ static void test_forged_handles_are_stale(void **state)
         for (size_t i = 0; i < ARRAY_COUNT(forged); i++) {
             if (forged[i] == recv)
                 continue;
-            assert_int_equal(mbx_test(w.eps[0], forged[i], NULL), -ESTALE);
-            assert_int_equal(mbx_wait(w.eps[0], forged[i], 0, NULL), -ESTALE);
-            assert_int_equal(mbx_cancel(w.eps[0], forged[i]), -ESTALE);
-            assert_int_equal(mbx_mrecv(w.eps[0], forged[i], &byte, 1, NULL, NULL), -ESTALE);
-            assert_int_equal(mbx_discard(w.eps[0], forged[i]), -ESTALE);
+            assert_int_equal(mbx_test(cl.eps[0], forged[i], NULL), -ESTALE);
+            assert_int_equal(mbx_wait(cl.eps[0], forged[i], 0, NULL), -ESTALE);
+            assert_int_equal(mbx_cancel(cl.eps[0], forged[i]), -ESTALE);
+            assert_int_equal(mbx_mrecv(cl.eps[0], forged[i], &byte, 1, NULL, NULL), -ESTALE);
+            assert_int_equal(mbx_discard(cl.eps[0], forged[i]), -ESTALE);
         }
     }
-    assert_int_equal(mbx_test(w.eps[0], recv, NULL), 0);
-    assert_int_equal(mbx_cancel(w.eps[0], recv), 0);
-    world_wait_error(&w, 0, recv, -ECANCELED);
-    exchange(&w, 0, 1);
-    world_close(&w);
+    assert_int_equal(mbx_test(cl.eps[0], recv, NULL), 0);
+    assert_int_equal(mbx_cancel(cl.eps[0], recv), 0);
+    cluster_wait_error(&cl, 0, recv, -ECANCELED);
+    exchange(&cl, 0, 1);
+    cluster_close(&cl);
 }
 
 /* A message that is only queued cannot be taken by its number. */
@@ -335,25 +337,25 @@ static void test_queued_messages_have_no_handle(void **state)
 {
     struct mbx_status status;
     mbx_message message;
-    struct world w;
+    struct cluster cl;
     char byte = 1;
 
     /* nobody waits for the three that stay */
-    world_open(&w, *state, 2, (const char *const[]){"CLOSE_TIMEOUT=0", NULL});
+    cluster_open(&cl, *state, 2, (const char *const[]){"CLOSE_TIMEOUT=0", NULL});
     for (int i = 0; i < 4; i++)
-        assert_int_equal(mbx_inject(w.eps[0], 1, CONTEXT, 0, &byte, 1, 0), 0);
-    world_settle(&w);
-    assert_int_equal(world_mprobe(&w, 1, 0, CONTEXT, 0, 0, &status, &message), 1);
+        assert_int_equal(mbx_inject(cl.eps[0], 1, CONTEXT, 0, &byte, 1, 0), 0);
+    cluster_settle(&cl);
+    assert_int_equal(cluster_mprobe(&cl, 1, 0, CONTEXT, 0, 0, &status, &message), 1);
     for (unsigned bit = 0; bit < 64; bit++) {
-        assert_int_equal(mbx_discard(w.eps[1], message ^ UINT64_C(1) << bit), -ESTALE);
+        assert_int_equal(mbx_discard(cl.eps[1], message ^ UINT64_C(1) << bit), -ESTALE);
         assert_int_equal(
-            mbx_mrecv(w.eps[1], message ^ UINT64_C(1) << bit, &byte, 1, NULL, NULL), -ESTALE);
+            mbx_mrecv(cl.eps[1], message ^ UINT64_C(1) << bit, &byte, 1, NULL, NULL), -ESTALE);
     }
-    assert_int_equal(mbx_discard(w.eps[1], message), 0);
-    world_settle(&w);
-    assert_int_equal(world_waiting(&w), 3);
-    exchange(&w, 0, 1);
-    world_close(&w);
+    assert_int_equal(mbx_discard(cl.eps[1], message), 0);
+    cluster_settle(&cl);
+    assert_int_equal(cluster_waiting(&cl), 3);
+    exchange(&cl, 0, 1);
+    cluster_close(&cl);
 }
 
 /* A matched message goes to one receive; one that is only queued has no handle. */
@@ -362,128 +364,128 @@ static void test_messages_are_received_once(void **state)
     struct mbx_status status;
     mbx_message message;
     mbx_request recv;
-    struct world w;
+    struct cluster cl;
     int value = 5;
 
-    world_open(&w, *state, 2, NULL);
+    cluster_open(&cl, *state, 2, NULL);
     for (int round = 0; round < 2; round++) {
-        assert_int_equal(mbx_inject(w.eps[0], 1, CONTEXT, 0, &value, sizeof value, 0), 0);
-        world_settle(&w);
-        assert_int_equal(world_mprobe(&w, 1, 0, CONTEXT, 0, 0, &status, &message), 1);
-        assert_int_equal(mbx_mrecv(w.eps[1], message, NULL, 1, NULL, &recv), -EINVAL);
+        assert_int_equal(mbx_inject(cl.eps[0], 1, CONTEXT, 0, &value, sizeof value, 0), 0);
+        cluster_settle(&cl);
+        assert_int_equal(cluster_mprobe(&cl, 1, 0, CONTEXT, 0, 0, &status, &message), 1);
+        assert_int_equal(mbx_mrecv(cl.eps[1], message, NULL, 1, NULL, &recv), -EINVAL);
         if (round == 0) {
-            assert_int_equal(mbx_mrecv(w.eps[1], message, &value, sizeof value, NULL, &recv),
+            assert_int_equal(mbx_mrecv(cl.eps[1], message, &value, sizeof value, NULL, &recv),
                              0);
-            world_wait_error(&w, 1, recv, 0);
+            cluster_wait_error(&cl, 1, recv, 0);
         } else {
-            assert_int_equal(mbx_discard(w.eps[1], message), 0);
+            assert_int_equal(mbx_discard(cl.eps[1], message), 0);
         }
-        assert_int_equal(mbx_mrecv(w.eps[1], message, &value, sizeof value, NULL, &recv),
+        assert_int_equal(mbx_mrecv(cl.eps[1], message, &value, sizeof value, NULL, &recv),
                          -ESTALE);
-        assert_int_equal(mbx_discard(w.eps[1], message), -ESTALE);
+        assert_int_equal(mbx_discard(cl.eps[1], message), -ESTALE);
     }
-    exchange(&w, 0, 1);
-    world_close(&w);
+    exchange(&cl, 0, 1);
+    cluster_close(&cl);
 }
 
 static void test_poll_misused(void **state)
 {
     struct mbx_completion done[2];
-    struct world w;
+    struct cluster cl;
 
-    world_open(&w, *state, 2, NULL);
-    assert_int_equal(mbx_poll(w.eps[0], 0, done, 2), -EINVAL);
-    assert_int_equal(mbx_poll(w.eps[0], 1u << 5, done, 2), -EINVAL);
-    assert_int_equal(mbx_poll(w.eps[0], MBX_SENDS | 1u << 5, done, 2), -EINVAL);
-    assert_int_equal(mbx_poll(w.eps[0], MBX_SENDS, NULL, 2), -EINVAL);
-    assert_int_equal(mbx_poll(w.eps[0], MBX_SENDS, done, 0), 0);
-    assert_int_equal(mbx_poll(w.eps[0], MBX_SENDS, done, -3), 0);
-    assert_int_equal(mbx_wait_queues(w.eps[0], 0, 0), -EINVAL);
-    assert_int_equal(mbx_wait_queues(w.eps[0], 1u << 5, 0), -EINVAL);
-    exchange(&w, 0, 1);
-    world_close(&w);
+    cluster_open(&cl, *state, 2, NULL);
+    assert_int_equal(mbx_poll(cl.eps[0], 0, done, 2), -EINVAL);
+    assert_int_equal(mbx_poll(cl.eps[0], 1u << 5, done, 2), -EINVAL);
+    assert_int_equal(mbx_poll(cl.eps[0], MBX_SENDS | 1u << 5, done, 2), -EINVAL);
+    assert_int_equal(mbx_poll(cl.eps[0], MBX_SENDS, NULL, 2), -EINVAL);
+    assert_int_equal(mbx_poll(cl.eps[0], MBX_SENDS, done, 0), 0);
+    assert_int_equal(mbx_poll(cl.eps[0], MBX_SENDS, done, -3), 0);
+    assert_int_equal(mbx_wait_queues(cl.eps[0], 0, 0), -EINVAL);
+    assert_int_equal(mbx_wait_queues(cl.eps[0], 1u << 5, 0), -EINVAL);
+    exchange(&cl, 0, 1);
+    cluster_close(&cl);
 }
 
 static void test_timeouts(void **state)
 {
     static const int64_t timeouts[] = {0, 1, 1000, 2000000};
     mbx_request recv, send;
-    struct world w;
+    struct cluster cl;
     char byte = 0, got;
 
-    world_open(&w, *state, 2, NULL);
-    assert_int_equal(mbx_recv(w.eps[0], 1, CONTEXT, 0, 0, &got, 1, NULL, &recv), 0);
+    cluster_open(&cl, *state, 2, NULL);
+    assert_int_equal(mbx_recv(cl.eps[0], 1, CONTEXT, 0, 0, &got, 1, NULL, &recv), 0);
     for (size_t i = 0; i < ARRAY_COUNT(timeouts); i++) {
-        assert_int_equal(mbx_wait(w.eps[0], recv, timeouts[i], NULL), -ETIMEDOUT);
-        assert_int_equal(mbx_wait_queues(w.eps[0], MBX_RECVS, timeouts[i]), -ETIMEDOUT);
-        assert_int_equal(mbx_wait_queues(w.eps[0], MBX_SENDS | MBX_RECVS, timeouts[i]),
+        assert_int_equal(mbx_wait(cl.eps[0], recv, timeouts[i], NULL), -ETIMEDOUT);
+        assert_int_equal(mbx_wait_queues(cl.eps[0], MBX_RECVS, timeouts[i]), -ETIMEDOUT);
+        assert_int_equal(mbx_wait_queues(cl.eps[0], MBX_SENDS | MBX_RECVS, timeouts[i]),
                          -ETIMEDOUT);
     }
-    assert_int_equal(mbx_send(w.eps[1], 0, CONTEXT, 0, &byte, 1, NULL, &send), 0);
-    world_settle(&w);
-    assert_int_equal(mbx_wait_queues(w.eps[0], MBX_RECVS, 0), 0);
-    assert_int_equal(mbx_wait_queues(w.eps[0], MBX_SENDS, 0), -ETIMEDOUT);
-    assert_int_equal(mbx_wait(w.eps[0], recv, 0, NULL), 0);
-    assert_int_equal(mbx_wait(w.eps[1], send, 0, NULL), 0);
-    exchange(&w, 0, 1);
-    world_close(&w);
+    assert_int_equal(mbx_send(cl.eps[1], 0, CONTEXT, 0, &byte, 1, NULL, &send), 0);
+    cluster_settle(&cl);
+    assert_int_equal(mbx_wait_queues(cl.eps[0], MBX_RECVS, 0), 0);
+    assert_int_equal(mbx_wait_queues(cl.eps[0], MBX_SENDS, 0), -ETIMEDOUT);
+    assert_int_equal(mbx_wait(cl.eps[0], recv, 0, NULL), 0);
+    assert_int_equal(mbx_wait(cl.eps[1], send, 0, NULL), 0);
+    exchange(&cl, 0, 1);
+    cluster_close(&cl);
 }
 
 /* A signal ends a sleep, not the request. */
 static void test_interrupted_waits(void **state)
 {
-    const struct world_config *config = *state;
-    const char *sleep = world_has_param(config, "TRANSPORT=ofi") ? "poll" : "futex_wait";
+    const struct configuration *config = *state;
+    const char *sleep = config_has_param(config, "TRANSPORT=ofi") ? "poll" : "futex_wait";
     mbx_request recv, send;
-    struct world w;
+    struct cluster cl;
     char byte = 0, got;
 
-    if (world_is_loop(config) || world_has_faults(config))
+    if (config_is_loop(config) || config_has_faults(config))
         return;
-    world_open(&w, config, 2, (const char *const[]){"SPIN=0", NULL});
-    assert_int_equal(mbx_recv(w.eps[0], 1, CONTEXT, 0, 0, &got, 1, NULL, &recv), 0);
+    cluster_open(&cl, config, 2, (const char *const[]){"SPIN=0", NULL});
+    assert_int_equal(mbx_recv(cl.eps[0], 1, CONTEXT, 0, 0, &got, 1, NULL, &recv), 0);
     assert_int_equal(sys_fail_name(sleep, SYS_FAIL_ALWAYS, EINTR), 0);
-    assert_int_equal(mbx_wait(w.eps[0], recv, -1, NULL), -EINTR);
-    assert_int_equal(mbx_wait_queues(w.eps[0], MBX_RECVS, -1), -EINTR);
+    assert_int_equal(mbx_wait(cl.eps[0], recv, -1, NULL), -EINTR);
+    assert_int_equal(mbx_wait_queues(cl.eps[0], MBX_RECVS, -1), -EINTR);
     sys_fail_none();
-    assert_true(world_stats(&w, 0).sleeps >= 2);
-    assert_int_equal(mbx_send(w.eps[1], 0, CONTEXT, 0, &byte, 1, NULL, &send), 0);
-    world_wait_error(&w, 0, recv, 0);
-    world_wait_error(&w, 1, send, 0);
-    exchange(&w, 0, 1);
-    world_close(&w);
+    assert_true(cluster_stats(&cl, 0).sleeps >= 2);
+    assert_int_equal(mbx_send(cl.eps[1], 0, CONTEXT, 0, &byte, 1, NULL, &send), 0);
+    cluster_wait_error(&cl, 0, recv, 0);
+    cluster_wait_error(&cl, 1, send, 0);
+    exchange(&cl, 0, 1);
+    cluster_close(&cl);
 }
 
 /* ---- peers ---- */
 
 /* What is deferred for a peer that is gone fails when somebody has looked, which is done from
  * time to time. */
-static void let_time_pass(const struct world *w)
+static void let_time_pass(const struct cluster *cl)
 {
     const struct timespec while_ns = {.tv_nsec = 1000000};
 
-    if (world_window(w->config) != UINT64_MAX)
+    if (config_window(cl->config) != UINT64_MAX)
         nanosleep(&while_ns, NULL);
 }
 
 /* Over a network, what is copied may have left before anybody hears that the peer is closed: so
  * may what is empty, in the place of a protocol that there is not. */
-static bool may_be_lost(const struct world *w, int protocol, int sync)
+static bool may_be_lost(const struct cluster *cl, int protocol, int sync)
 {
     bool is_copied =
-        protocol <= MBX_BOUNCE || world_size_of(w, (enum mbx_protocol)protocol) == 0;
+        protocol <= MBX_BOUNCE || cluster_size_of(cl, (enum mbx_protocol)protocol) == 0;
 
-    return world_is_network(w->config) && is_copied && !sync;
+    return config_is_network(cl->config) && is_copied && !sync;
 }
 
-static void await_failure(const struct world *w, struct mbx_ep *ep, uint32_t peer,
+static void await_failure(const struct cluster *cl, struct mbx_ep *ep, uint32_t peer,
                           mbx_request send, bool is_lost)
 {
     struct mbx_completion done = {.error = 0};
 
     for (int idle = 0; mbx_test(ep, send, &done) == 0; idle++) {
-        assert_true(idle < world_patience());
-        let_time_pass(w);
+        assert_true(idle < test_patience());
+        let_time_pass(cl);
     }
     assert_true(done.error == -ENOTCONN || done.error == -EHOSTUNREACH ||
                 (done.error == 0 && is_lost));
@@ -493,80 +495,80 @@ static void await_failure(const struct world *w, struct mbx_ep *ep, uint32_t pee
 
 /* One message of each protocol to a closed peer, by every call.  They are on their way
  * together: a look finds all that are deferred. */
-static void send_to_closed(struct world *w, struct mbx_ep *ep, uint32_t peer)
+static void send_to_closed(struct cluster *cl, struct mbx_ep *ep, uint32_t peer)
 {
     mbx_request sends[MBX_PROTOCOLS][2];
 
     for (int protocol = 0; protocol < MBX_PROTOCOLS; protocol++) {
-        size_t size = world_size_of(w, (enum mbx_protocol)protocol);
+        size_t size = cluster_size_of(cl, (enum mbx_protocol)protocol);
 
         for (int sync = 0; sync < 2; sync++)
             assert_int_equal((sync ? mbx_ssend : mbx_send)(ep, peer, CONTEXT, 1,
-                                                           world_data(0, size), size, NULL,
+                                                           seeded_bytes(0, size), size, NULL,
                                                            &sends[protocol][sync]),
                              0);
     }
     for (int protocol = 0; protocol < MBX_PROTOCOLS; protocol++)
         for (int sync = 0; sync < 2; sync++)
-            await_failure(w, ep, peer, sends[protocol][sync], may_be_lost(w, protocol, sync));
+            await_failure(cl, ep, peer, sends[protocol][sync], may_be_lost(cl, protocol, sync));
 }
 
 static void test_sends_to_a_closed_peer_fail(void **state)
 {
     struct mbx_options silent = {.flags = MBX_SILENT};
     struct mbx_completion done;
-    struct world w;
+    struct cluster cl;
     char byte = 1;
 
-    world_open(&w, *state, 3, NULL);
-    exchange(&w, 0, 2);
-    assert_int_equal(world_close_one(&w, 2), 0);
-    send_to_closed(&w, w.eps[0], 2); /* met before */
-    send_to_closed(&w, w.eps[1], 2); /* never met */
+    cluster_open(&cl, *state, 3, NULL);
+    exchange(&cl, 0, 2);
+    assert_int_equal(cluster_close_one(&cl, 2), 0);
+    send_to_closed(&cl, cl.eps[0], 2); /* met before */
+    send_to_closed(&cl, cl.eps[1], 2); /* never met */
 
     silent.user = &silent;
     /* an error of a silent send is told */
-    assert_int_equal(mbx_send(w.eps[0], 2, CONTEXT, 1, &byte, 1, &silent, NULL), 0);
-    while (mbx_poll(w.eps[0], MBX_SENDS, &done, 1) == 0)
-        mbx_progress(w.eps[0]);
+    assert_int_equal(mbx_send(cl.eps[0], 2, CONTEXT, 1, &byte, 1, &silent, NULL), 0);
+    while (mbx_poll(cl.eps[0], MBX_SENDS, &done, 1) == 0)
+        mbx_progress(cl.eps[0]);
     assert_int_equal(done.error, -ENOTCONN);
     assert_ptr_equal(done.user, &silent);
-    assert_int_equal(world_stats(&w, 0).requests_now, 0);
-    exchange(&w, 0, 1);
-    world_close(&w);
+    assert_int_equal(cluster_stats(&cl, 0).requests_now, 0);
+    exchange(&cl, 0, 1);
+    cluster_close(&cl);
 }
 
 static void test_injects_to_a_closed_peer_fail(void **state)
 {
     struct mbx_limits limits;
-    struct world w;
-    const void *data = world_data(0, (size_t)1 << 20);
+    struct cluster cl;
+    const void *data = seeded_bytes(0, (size_t)1 << 20);
     uint64_t errors;
 
-    if (world_is_network(*state))
+    if (config_is_network(*state))
         skip(); /* see may_be_lost() */
-    world_open(&w, *state, 3, NULL);
-    exchange(&w, 0, 2);
-    mbx_limits_get(w.eps[0], &limits, sizeof limits);
-    world_close_one(&w, 2);
+    cluster_open(&cl, *state, 3, NULL);
+    exchange(&cl, 0, 2);
+    mbx_limits_get(cl.eps[0], &limits, sizeof limits);
+    cluster_close_one(&cl, 2);
     for (int i = 0; i < 2; i++) {
         /* told by the call if it tried at once, else logged and counted */
-        int err = mbx_inject(w.eps[0], 2, CONTEXT, 0, data, i == 0 ? 1 : limits.inject, 0);
+        int err = mbx_inject(cl.eps[0], 2, CONTEXT, 0, data, i == 0 ? 1 : limits.inject, 0);
 
-        if (!world_has_faults(w.config) && world_window(w.config) == UINT64_MAX)
+        if (!config_has_faults(cl.config) && config_window(cl.config) == UINT64_MAX)
             assert_int_equal(err, -ENOTCONN);
-        world_settle(&w);
-        for (int idle = 0; world_stats(&w, 0).requests_now > 0; idle++) {
-            assert_true(idle < world_patience());
-            let_time_pass(&w);
-            world_progress(&w);
+        cluster_settle(&cl);
+        for (int idle = 0; cluster_stats(&cl, 0).requests_now > 0; idle++) {
+            assert_true(idle < test_patience());
+            let_time_pass(&cl);
+            cluster_progress(&cl);
         }
-        errors = world_stats(&w, 0).send_errors;
+        errors = cluster_stats(&cl, 0).send_errors;
         assert_true(err == -ENOTCONN || (err == 0 && errors > 0));
     }
-    assert_int_equal(world_stats(&w, 0).requests_now, 0);
-    exchange(&w, 0, 1);
-    world_close(&w);
+    assert_int_equal(cluster_stats(&cl, 0).requests_now, 0);
+    exchange(&cl, 0, 1);
+    cluster_close(&cl);
 }
 
 /* What a peer sent before it closed still arrives, though nobody looked until then. */
@@ -574,87 +576,87 @@ static void test_messages_outlive_their_sender(void **state)
 {
     struct mbx_completion done;
     mbx_request recv;
-    struct world w;
+    struct cluster cl;
     int sent = 100, got = 0;
 
-    if (world_window(*state) == 0)
+    if (config_window(*state) == 0)
         skip(); /* what is deferred is abandoned */
-    world_open(&w, *state, 3, NULL);
-    if (world_is_network(*state))
-        exchange(&w, 0, 2); /* who greets needs an answer */
-    assert_int_equal(mbx_inject(w.eps[2], 0, CONTEXT, 1, &sent, sizeof sent, 6), 0);
-    assert_int_equal(world_close_one(&w, 2), 0);
-    assert_int_equal(mbx_recv(w.eps[0], 2, CONTEXT, 1, 0, &got, sizeof got, NULL, &recv), 0);
-    world_wait(&w, 0, recv, &done);
+    cluster_open(&cl, *state, 3, NULL);
+    if (config_is_network(*state))
+        exchange(&cl, 0, 2); /* who greets needs an answer */
+    assert_int_equal(mbx_inject(cl.eps[2], 0, CONTEXT, 1, &sent, sizeof sent, 6), 0);
+    assert_int_equal(cluster_close_one(&cl, 2), 0);
+    assert_int_equal(mbx_recv(cl.eps[0], 2, CONTEXT, 1, 0, &got, sizeof got, NULL, &recv), 0);
+    cluster_wait(&cl, 0, recv, &done);
     assert_int_equal(done.error, 0);
     assert_int_equal(done.status.data, 6);
     assert_int_equal(got, sent);
-    exchange(&w, 0, 1);
-    world_close(&w);
+    exchange(&cl, 0, 1);
+    cluster_close(&cl);
 }
 
 static void test_an_address_has_one_number(void **state)
 {
     struct mbx_address address, same;
-    struct world w;
+    struct cluster cl;
     uint32_t number = 55;
     char text[2 * MBX_ADDRESS_SIZE + 1], tiny[5];
 
-    world_open(&w, *state, 3, NULL);
+    cluster_open(&cl, *state, 3, NULL);
     for (uint32_t i = 0; i < 3; i++) {
-        assert_int_equal(mbx_address_get(w.eps[i], &address), 0);
-        assert_int_equal(mbx_peer_add(w.eps[0], &address, &number), 0);
+        assert_int_equal(mbx_address_get(cl.eps[i], &address), 0);
+        assert_int_equal(mbx_peer_add(cl.eps[0], &address, &number), 0);
         assert_int_equal(number, i);
-        assert_int_equal(mbx_peer_address(w.eps[0], i, &same), 0);
+        assert_int_equal(mbx_peer_address(cl.eps[0], i, &same), 0);
         assert_memory_equal(&address, &same, sizeof same);
     }
-    assert_int_equal(mbx_peer_address(w.eps[0], 3, &same), -EINVAL);
+    assert_int_equal(mbx_peer_address(cl.eps[0], 3, &same), -EINVAL);
     assert_ptr_equal(mbx_address_text(&address, text, sizeof text), text);
     assert_int_equal(strlen(text), 2 * MBX_ADDRESS_SIZE);
     assert_int_equal(strlen(mbx_address_text(&address, tiny, sizeof tiny)), 4);
     assert_memory_equal(tiny, text, 4);
-    assert_int_equal(world_stats(&w, 0).peers, 3);
-    exchange(&w, 0, 1);
-    world_close(&w);
+    assert_int_equal(cluster_stats(&cl, 0).peers, 3);
+    exchange(&cl, 0, 1);
+    cluster_close(&cl);
 }
 
 static void test_malformed_addresses(void **state)
 {
     struct mbx_address address;
     uint32_t number = 55;
-    struct world w;
+    struct cluster cl;
 
-    world_open(&w, *state, 2, NULL);
+    cluster_open(&cl, *state, 2, NULL);
     memset(&address, 0, sizeof address);
-    assert_int_equal(mbx_peer_add(w.eps[0], &address, &number), -EINVAL);
+    assert_int_equal(mbx_peer_add(cl.eps[0], &address, &number), -EINVAL);
     memset(&address, 0xff, sizeof address);
-    assert_int_equal(mbx_peer_add(w.eps[0], &address, &number), -EINVAL);
-    mbx_address_get(w.eps[1], &address);
+    assert_int_equal(mbx_peer_add(cl.eps[0], &address, &number), -EINVAL);
+    mbx_address_get(cl.eps[1], &address);
     address.bytes[0] ^= 0x40;
-    assert_int_equal(mbx_peer_add(w.eps[0], &address, &number), -EINVAL);
+    assert_int_equal(mbx_peer_add(cl.eps[0], &address, &number), -EINVAL);
     assert_int_equal(number, 55);
-    assert_int_equal(world_stats(&w, 0).peers, 2);
-    exchange(&w, 0, 1);
-    world_close(&w);
+    assert_int_equal(cluster_stats(&cl, 0).peers, 2);
+    exchange(&cl, 0, 1);
+    cluster_close(&cl);
 }
 
 /* The address of an endpoint that is no more: known only by sending. */
 static void test_sends_to_nobody_fail(void **state)
 {
     struct mbx_address address;
-    struct world w;
+    struct cluster cl;
     uint32_t number;
     struct mbx_ep *gone;
 
-    world_open(&w, *state, 2, NULL);
-    gone = world_open_one(*state, NULL);
+    cluster_open(&cl, *state, 2, NULL);
+    gone = cluster_open_one(*state, NULL);
     mbx_address_get(gone, &address);
     mbx_close(gone);
-    assert_int_equal(mbx_peer_add(w.eps[0], &address, &number), 0);
+    assert_int_equal(mbx_peer_add(cl.eps[0], &address, &number), 0);
     assert_int_equal(number, 2);
-    send_to_closed(&w, w.eps[0], number);
-    exchange(&w, 0, 1);
-    world_close(&w);
+    send_to_closed(&cl, cl.eps[0], number);
+    exchange(&cl, 0, 1);
+    cluster_close(&cl);
 }
 
 /* ---- parameters ---- */
@@ -678,9 +680,9 @@ static void test_wrong_parameters_are_named(void **state)
         {"LOOP_DEPTH", "LOOP_DEPTH"},
     };
     struct mbx_ep *ep = NULL;
-    struct world w;
+    struct cluster cl;
 
-    world_open(&w, *state, 2, NULL);
+    cluster_open(&cl, *state, 2, NULL);
     log_set_sink(keep_line, NULL);
     for (size_t i = 0; i < ARRAY_COUNT(wrong); i++) {
         const char *const params[] = {wrong[i][0], NULL};
@@ -697,8 +699,8 @@ static void test_wrong_parameters_are_named(void **state)
     unsetenv("MBX_NONSENSE");
     log_set_sink(NULL, NULL);
     assert_null(ep);
-    exchange(&w, 0, 1);
-    world_close(&w);
+    exchange(&cl, 0, 1);
+    cluster_close(&cl);
 }
 
 /* No request left is an error of the call; one completion later there is one. */
@@ -706,21 +708,21 @@ static void test_requests_run_out(void **state)
 {
     static const char *const few[] = {"REQUESTS=2", NULL};
     mbx_request recv[3] = {0};
-    struct world w;
+    struct cluster cl;
     char byte;
 
-    world_open(&w, *state, 2, few);
+    cluster_open(&cl, *state, 2, few);
     for (int i = 0; i < 2; i++)
-        assert_int_equal(mbx_recv(w.eps[0], 1, CONTEXT, 0, 0, &byte, 1, NULL, &recv[i]), 0);
-    assert_int_equal(mbx_recv(w.eps[0], 1, CONTEXT, 0, 0, &byte, 1, NULL, &recv[2]), -ENOMEM);
-    assert_int_equal(mbx_send(w.eps[0], 1, CONTEXT, 0, &byte, 1, NULL, &recv[2]), -ENOMEM);
+        assert_int_equal(mbx_recv(cl.eps[0], 1, CONTEXT, 0, 0, &byte, 1, NULL, &recv[i]), 0);
+    assert_int_equal(mbx_recv(cl.eps[0], 1, CONTEXT, 0, 0, &byte, 1, NULL, &recv[2]), -ENOMEM);
+    assert_int_equal(mbx_send(cl.eps[0], 1, CONTEXT, 0, &byte, 1, NULL, &recv[2]), -ENOMEM);
     assert_int_equal(recv[2], 0);
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(mbx_cancel(w.eps[0], recv[i]), 0);
-        world_wait_error(&w, 0, recv[i], -ECANCELED);
+        assert_int_equal(mbx_cancel(cl.eps[0], recv[i]), 0);
+        cluster_wait_error(&cl, 0, recv[i], -ECANCELED);
     }
-    exchange(&w, 0, 1);
-    world_close(&w);
+    exchange(&cl, 0, 1);
+    cluster_close(&cl);
 }
 
 int main(int argc, char **argv)
@@ -751,5 +753,5 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_requests_run_out),
     };
 
-    return world_main(argc, argv, tests, ARRAY_COUNT(tests));
+    return test_main(argc, argv, tests, ARRAY_COUNT(tests));
 }

@@ -6,7 +6,7 @@
  * That sleepers look around by themselves now and then, which would hide a lost wake, is switched
  * off.
  */
-#include "world.h"
+#include "cluster.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -21,7 +21,7 @@
 #include "base/sys.h"
 
 #define CONTEXT 44
-#define ROUNDS  (world_is_quick() ? 100 : 1000)
+#define ROUNDS  (test_is_quick() ? 100 : 1000)
 #define FOREVER INT64_C(-1)
 
 static const char *const many[] = {"THREADS=many", NULL};
@@ -33,24 +33,24 @@ static bool is_readable(int fd)
     return poll(&wanted, 1, 0) == 1;
 }
 
-static bool has_fd(const struct world *w)
+static bool has_fd(const struct cluster *cl)
 {
-    return !world_is_loop(w->config); /* where nobody can sleep */
+    return !config_is_loop(cl->config); /* where nobody can sleep */
 }
 
 /* Everything that is under way has come, and the descriptor of endpoint 0 is armed. */
-static void arm_in_peace(struct world *w)
+static void arm_in_peace(struct cluster *cl)
 {
-    world_settle(w);
-    while (mbx_arm(w->eps[0]) == 1)
-        world_settle(w);
+    cluster_settle(cl);
+    while (mbx_arm(cl->eps[0]) == 1)
+        cluster_settle(cl);
 }
 
-static void wait_readable(struct world *w, int fd)
+static void wait_readable(struct cluster *cl, int fd)
 {
     while (!is_readable(fd))
-        for (int i = 1; i < w->count; i++) /* messages may wait there for an answer of ours */
-            mbx_progress(w->eps[i]);
+        for (int i = 1; i < cl->count; i++) /* messages may wait there for an answer of ours */
+            mbx_progress(cl->eps[i]);
 }
 
 static mbx_request post(struct mbx_ep *ep, uint64_t tag, void *into, size_t size)
@@ -62,32 +62,33 @@ static mbx_request post(struct mbx_ep *ep, uint64_t tag, void *into, size_t size
     return request;
 }
 
-static void send_from(struct world *w, int who, uint64_t tag)
+static void send_from(struct cluster *cl, int who, uint64_t tag)
 {
-    assert_int_equal(mbx_inject(w->eps[who], 0, CONTEXT, tag, "x", 1, 0), 0);
+    assert_int_equal(mbx_inject(cl->eps[who], 0, CONTEXT, tag, "x", 1, 0), 0);
 }
 
 /* Endpoints 0 and 1, which have met; of 0 there is a descriptor. */
-static int open_met(struct world *w, const struct world_config *config, const char *const *more)
+static int open_met(struct cluster *cl, const struct configuration *config,
+                    const char *const *more)
 {
     char byte;
     int fd;
 
     sys_trust_wakes(SYS_PATIENCE_NS);
-    world_open(w, config, 2, more);
-    post(w->eps[0], 1, &byte, 1);
-    send_from(w, 1, 1);
-    world_settle(w);
-    assert_int_equal(mbx_poll(w->eps[0], MBX_RECVS, &(struct mbx_completion){0}, 1), 1);
-    fd = mbx_fd(w->eps[0]);
+    cluster_open(cl, config, 2, more);
+    post(cl->eps[0], 1, &byte, 1);
+    send_from(cl, 1, 1);
+    cluster_settle(cl);
+    assert_int_equal(mbx_poll(cl->eps[0], MBX_RECVS, &(struct mbx_completion){0}, 1), 1);
+    fd = mbx_fd(cl->eps[0]);
     assert_true(fd >= 0);
     return fd;
 }
 
-static void close_met(struct world *w)
+static void close_met(struct cluster *cl)
 {
-    world_settle(w); /* what is injected may wait for that */
-    world_close(w);
+    cluster_settle(cl); /* what is injected may wait for that */
+    cluster_close(cl);
     sys_trust_wakes(0);
 }
 
@@ -95,117 +96,117 @@ static void close_met(struct world *w)
 
 static void a_message_makes_it_readable(void **state)
 {
-    struct world w;
+    struct cluster cl;
     char byte;
-    int fd = open_met(&w, *state, NULL);
+    int fd = open_met(&cl, *state, NULL);
 
-    assert_int_equal(mbx_fd(w.eps[0]), fd);
-    for (int round = 0; round < 20 && has_fd(&w); round++) {
-        mbx_request request = post(w.eps[0], 1, &byte, 1);
+    assert_int_equal(mbx_fd(cl.eps[0]), fd);
+    for (int round = 0; round < 20 && has_fd(&cl); round++) {
+        mbx_request request = post(cl.eps[0], 1, &byte, 1);
 
-        arm_in_peace(&w);
-        send_from(&w, 1, 1);
-        wait_readable(&w, fd);
-        world_wait_error(&w, 0, request, 0);
+        arm_in_peace(&cl);
+        send_from(&cl, 1, 1);
+        wait_readable(&cl, fd);
+        cluster_wait_error(&cl, 0, request, 0);
     }
-    close_met(&w);
+    close_met(&cl);
 }
 
 /* Also one for which no receive is posted, unless it waits at its sender. */
 static void an_unexpected_message_makes_it_readable(void **state)
 {
     struct mbx_status status;
-    struct world w;
+    struct cluster cl;
     char byte;
-    int fd = open_met(&w, *state, NULL);
+    int fd = open_met(&cl, *state, NULL);
 
-    for (int round = 0; round < 20 && has_fd(&w) && world_window(w.config) == UINT64_MAX;
+    for (int round = 0; round < 20 && has_fd(&cl) && config_window(cl.config) == UINT64_MAX;
          round++) {
-        arm_in_peace(&w);
-        send_from(&w, 1, 1);
-        wait_readable(&w, fd);
-        while (world_probe(&w, 0, 1, CONTEXT, 1, 0, &status) != 1)
-            world_progress(&w);
-        world_wait_error(&w, 0, post(w.eps[0], 1, &byte, 1), 0);
+        arm_in_peace(&cl);
+        send_from(&cl, 1, 1);
+        wait_readable(&cl, fd);
+        while (cluster_probe(&cl, 0, 1, CONTEXT, 1, 0, &status) != 1)
+            cluster_progress(&cl);
+        cluster_wait_error(&cl, 0, post(cl.eps[0], 1, &byte, 1), 0);
     }
-    close_met(&w);
+    close_met(&cl);
 }
 
 static void what_is_there_already_is_told_at_once(void **state)
 {
     struct mbx_completion done;
-    struct world w;
+    struct cluster cl;
     char byte;
-    int fd = open_met(&w, *state, NULL);
+    int fd = open_met(&cl, *state, NULL);
 
     for (int round = 0; round < 20; round++) {
-        post(w.eps[0], 1, &byte, 1);
-        send_from(&w, 1, 1);
-        world_settle(&w); /* its entry is there */
-        assert_int_equal(mbx_arm(w.eps[0]), 1);
+        post(cl.eps[0], 1, &byte, 1);
+        send_from(&cl, 1, 1);
+        cluster_settle(&cl); /* its entry is there */
+        assert_int_equal(mbx_arm(cl.eps[0]), 1);
         assert_false(is_readable(fd));
-        assert_int_equal(mbx_poll(w.eps[0], MBX_RECVS, &done, 1), 1);
+        assert_int_equal(mbx_poll(cl.eps[0], MBX_RECVS, &done, 1), 1);
     }
-    close_met(&w);
+    close_met(&cl);
 }
 
 static void it_is_quiet_until_it_is_armed(void **state)
 {
-    struct world w;
+    struct cluster cl;
     char byte;
-    int fd = open_met(&w, *state, NULL);
+    int fd = open_met(&cl, *state, NULL);
 
     assert_false(is_readable(fd));
-    if (has_fd(&w)) {
-        arm_in_peace(&w);
-        assert_int_equal(mbx_disarm(w.eps[0]), 0);
-        post(w.eps[0], 1, &byte, 1);
-        send_from(&w, 1, 1);
-        world_settle(&w);
+    if (has_fd(&cl)) {
+        arm_in_peace(&cl);
+        assert_int_equal(mbx_disarm(cl.eps[0]), 0);
+        post(cl.eps[0], 1, &byte, 1);
+        send_from(&cl, 1, 1);
+        cluster_settle(&cl);
         assert_false(is_readable(fd));
-        assert_int_equal(mbx_arm(w.eps[0]), 1);
-        assert_int_equal(mbx_poll(w.eps[0], MBX_RECVS, &(struct mbx_completion){0}, 1), 1);
-        post(w.eps[0], 2, &byte, 1);
-        arm_in_peace(&w);
-        send_from(&w, 1, 2);
-        wait_readable(&w, fd);
-        assert_int_equal(mbx_disarm(w.eps[0]), 0);
+        assert_int_equal(mbx_arm(cl.eps[0]), 1);
+        assert_int_equal(mbx_poll(cl.eps[0], MBX_RECVS, &(struct mbx_completion){0}, 1), 1);
+        post(cl.eps[0], 2, &byte, 1);
+        arm_in_peace(&cl);
+        send_from(&cl, 1, 2);
+        wait_readable(&cl, fd);
+        assert_int_equal(mbx_disarm(cl.eps[0]), 0);
         assert_false(is_readable(fd));
     }
-    assert_int_equal(mbx_arm(w.eps[1]), -EINVAL);
-    assert_int_equal(mbx_disarm(w.eps[1]), -EINVAL);
-    close_met(&w);
+    assert_int_equal(mbx_arm(cl.eps[1]), -EINVAL);
+    assert_int_equal(mbx_disarm(cl.eps[1]), -EINVAL);
+    close_met(&cl);
 }
 
 static void a_wake_makes_it_readable(void **state)
 {
-    struct world w;
-    int fd = open_met(&w, *state, NULL);
+    struct cluster cl;
+    int fd = open_met(&cl, *state, NULL);
 
-    for (int round = 0; round < 20 && has_fd(&w); round++) {
-        arm_in_peace(&w);
-        mbx_wake(w.eps[0]);
-        wait_readable(&w, fd);
+    for (int round = 0; round < 20 && has_fd(&cl); round++) {
+        arm_in_peace(&cl);
+        mbx_wake(cl.eps[0]);
+        wait_readable(&cl, fd);
     }
-    close_met(&w);
+    close_met(&cl);
 }
 
 /* Armed or told, the endpoint can be closed. */
 static void it_can_be_closed_in_every_state(void **state)
 {
     for (int how = 0; how < 4; how++) {
-        struct world w;
-        int fd = open_met(&w, *state, NULL);
+        struct cluster cl;
+        int fd = open_met(&cl, *state, NULL);
 
-        if (how > 0 && has_fd(&w))
-            arm_in_peace(&w);
-        if (how > 1 && has_fd(&w)) {
-            mbx_wake(w.eps[0]);
-            wait_readable(&w, fd);
+        if (how > 0 && has_fd(&cl))
+            arm_in_peace(&cl);
+        if (how > 1 && has_fd(&cl)) {
+            mbx_wake(cl.eps[0]);
+            wait_readable(&cl, fd);
         }
         if (how > 2)
-            mbx_disarm(w.eps[0]);
-        close_met(&w);
+            mbx_disarm(cl.eps[0]);
+        close_met(&cl);
     }
 }
 
@@ -237,31 +238,31 @@ static void *answer_one(void *arg)
 static void a_wait_disarms(void **state)
 {
     struct mbx_completion done;
-    struct world w;
+    struct cluster cl;
     pthread_t thread;
     void *error;
     char byte;
-    int fd = open_met(&w, *state, NULL);
+    int fd = open_met(&cl, *state, NULL);
 
-    for (int round = 0; round < 10 && has_fd(&w); round++) {
-        mbx_request request = post(w.eps[0], 8, &byte, 1);
-        struct answer answer = {.ep = w.eps[1]};
+    for (int round = 0; round < 10 && has_fd(&cl); round++) {
+        mbx_request request = post(cl.eps[0], 8, &byte, 1);
+        struct answer answer = {.ep = cl.eps[1]};
 
         for (int i = 0; i < 5; i++) { /* behind the first, nothing but this call ends a sleep */
-            arm_in_peace(&w);
-            assert_int_equal(mbx_sleep(w.eps[0], 0, NULL), -ETIMEDOUT);
+            arm_in_peace(&cl);
+            assert_int_equal(mbx_sleep(cl.eps[0], 0, NULL), -ETIMEDOUT);
             assert_false(is_readable(fd));
         }
-        arm_in_peace(&w);
+        arm_in_peace(&cl);
         assert_int_equal(pthread_create(&thread, NULL, answer_one, &answer), 0);
-        assert_int_equal(mbx_inject(w.eps[0], 1, CONTEXT, 7, "x", 1, 0), 0);
-        assert_int_equal(mbx_wait(w.eps[0], request, FOREVER, &done), 0);
+        assert_int_equal(mbx_inject(cl.eps[0], 1, CONTEXT, 7, "x", 1, 0), 0);
+        assert_int_equal(mbx_wait(cl.eps[0], request, FOREVER, &done), 0);
         assert_int_equal(done.error, 0);
         answer.is_there = true;
         assert_int_equal(pthread_join(thread, &error), 0);
         assert_null(error);
     }
-    close_met(&w);
+    close_met(&cl);
 }
 
 /* ---- two loops ---- */
@@ -322,21 +323,21 @@ static void *loop_thread(void *arg)
 }
 
 /* Each sleeps for the other in turn: a wake that is lost is a loop that never ends. */
-static void run_loops(const struct world_config *config, const char *const *more)
+static void run_loops(const struct configuration *config, const char *const *more)
 {
-    struct world w;
+    struct cluster cl;
     struct loop loops[2];
     pthread_t threads[2];
     _Atomic int busy = 2;
     void *failed;
 
-    if (world_is_loop(config))
+    if (config_is_loop(config))
         return;
     sys_trust_wakes(SYS_PATIENCE_NS);
-    world_open(&w, config, 2, more);
+    cluster_open(&cl, config, 2, more);
     for (int i = 0; i < 2; i++) {
         loops[i] = (struct loop){
-            .ep = w.eps[i], .peer = 1 - (uint32_t)i, .rounds = ROUNDS, .busy = &busy};
+            .ep = cl.eps[i], .peer = 1 - (uint32_t)i, .rounds = ROUNDS, .busy = &busy};
         assert_int_equal(pthread_create(&threads[i], NULL, loop_thread, &loops[i]), 0);
     }
     for (int i = 0; i < 2; i++) {
@@ -344,7 +345,7 @@ static void run_loops(const struct world_config *config, const char *const *more
         if (failed != NULL)
             fail_msg("%s", (const char *)failed);
     }
-    close_met(&w);
+    close_met(&cl);
 }
 
 static void no_wake_is_lost_between_loops(void **state)
@@ -377,38 +378,38 @@ static void *wait_for_one(void *arg)
 static void it_is_told_by_another_thread_that_waits(void **state)
 {
     struct single single;
-    struct world w;
+    struct cluster cl;
     pthread_t other;
     char bytes[2];
     int fd;
 
-    if (world_is_loop(*state))
+    if (config_is_loop(*state))
         return;
-    fd = open_met(&w, *state, many);
-    single = (struct single){.ep = w.eps[0], .request = post(w.eps[0], 3, &bytes[0], 1)};
+    fd = open_met(&cl, *state, many);
+    single = (struct single){.ep = cl.eps[0], .request = post(cl.eps[0], 3, &bytes[0], 1)};
     assert_int_equal(pthread_create(&other, NULL, wait_for_one, &single), 0);
-    while (mbx_sleep(w.eps[0], 0, NULL) != -EBUSY) /* it does not wait yet */
+    while (mbx_sleep(cl.eps[0], 0, NULL) != -EBUSY) /* it does not wait yet */
         sched_yield();
     for (int round = 0; round < 20; round++) {
-        mbx_request request = post(w.eps[0], 1, &bytes[1], 1);
+        mbx_request request = post(cl.eps[0], 1, &bytes[1], 1);
         struct mbx_completion done;
 
-        while (mbx_arm(w.eps[0]) == 1)
+        while (mbx_arm(cl.eps[0]) == 1)
             ;
-        send_from(&w, 1, 1);
+        send_from(&cl, 1, 1);
         do {
-            wait_readable(&w, fd);
-            while (mbx_arm(w.eps[0]) == 1 && !mbx_ready(w.eps[0], MBX_RECVS))
+            wait_readable(&cl, fd);
+            while (mbx_arm(cl.eps[0]) == 1 && !mbx_ready(cl.eps[0], MBX_RECVS))
                 ;
-        } while (!mbx_ready(w.eps[0], MBX_RECVS));
-        assert_int_equal(mbx_poll(w.eps[0], MBX_RECVS, &done, 1), 1);
+        } while (!mbx_ready(cl.eps[0], MBX_RECVS));
+        assert_int_equal(mbx_poll(cl.eps[0], MBX_RECVS, &done, 1), 1);
         assert_int_equal(done.request, request);
     }
-    send_from(&w, 1, 3);
+    send_from(&cl, 1, 3);
     while (pthread_tryjoin_np(other, NULL) == EBUSY)
-        mbx_progress(w.eps[1]);
+        mbx_progress(cl.eps[1]);
     assert_int_equal(single.result, 0);
-    close_met(&w);
+    close_met(&cl);
 }
 
 int main(int argc, char **argv)
@@ -426,5 +427,5 @@ int main(int argc, char **argv)
         cmocka_unit_test(it_is_told_by_another_thread_that_waits),
     };
 
-    return world_main(argc, argv, tests, ARRAY_COUNT(tests));
+    return test_main(argc, argv, tests, ARRAY_COUNT(tests));
 }

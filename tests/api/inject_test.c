@@ -3,7 +3,7 @@
  * inject_test.c - an injected message is the library's when the call returns, also
  * while there is no room, and keeps its place among other sends.
  */
-#include "world.h"
+#include "cluster.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -16,21 +16,21 @@
 
 /* More than any transport holds, before anybody receives; the buffer is overwritten at
  * once. */
-static void inject_many(struct world *w, size_t size)
+static void inject_many(struct cluster *cl, size_t size)
 {
     unsigned char *buf = malloc(size), *got = malloc(size);
     mbx_request recv;
 
     for (int i = 0; i < MANY; i++) {
         memset(buf, i, size);
-        assert_int_equal(mbx_inject(w->eps[0], 1, CONTEXT, 1, buf, size, (uint64_t)i), 0);
+        assert_int_equal(mbx_inject(cl->eps[0], 1, CONTEXT, 1, buf, size, (uint64_t)i), 0);
         memset(buf, 0xEE, size);
     }
     for (int i = 0; i < MANY; i++) {
         struct mbx_completion done;
 
-        assert_int_equal(mbx_recv(w->eps[1], 0, CONTEXT, 1, 0, got, size, NULL, &recv), 0);
-        world_wait(w, 1, recv, &done);
+        assert_int_equal(mbx_recv(cl->eps[1], 0, CONTEXT, 1, 0, got, size, NULL, &recv), 0);
+        cluster_wait(cl, 1, recv, &done);
         assert_int_equal(done.error, 0);
         assert_int_equal(done.status.data, i);
         memset(buf, i, size);
@@ -44,51 +44,52 @@ static void test_the_buffer_is_free_at_once(void **state)
 {
     static const size_t sizes[] = {1, 32, 33, 100, 500, 2000, 8000};
     struct mbx_limits limits;
-    struct world w;
+    struct cluster cl;
 
-    world_open(&w, *state, 2, NULL);
-    mbx_limits_get(w.eps[0], &limits, sizeof limits);
+    cluster_open(&cl, *state, 2, NULL);
+    mbx_limits_get(cl.eps[0], &limits, sizeof limits);
     for (size_t i = 0; i < ARRAY_COUNT(sizes); i++)
         if (sizes[i] <= limits.inject)
-            inject_many(&w, sizes[i]);
-    world_settle(&w);
-    assert_int_equal(world_stats(&w, 0).requests_now, 0);
-    assert_int_equal(mbx_wait_queues(w.eps[0], MBX_SENDS, 0), -ETIMEDOUT);
-    world_close(&w);
+            inject_many(&cl, sizes[i]);
+    cluster_settle(&cl);
+    assert_int_equal(cluster_stats(&cl, 0).requests_now, 0);
+    assert_int_equal(mbx_wait_queues(cl.eps[0], MBX_SENDS, 0), -ETIMEDOUT);
+    cluster_close(&cl);
 }
 
 /* Injected ones do not overtake what waits for room, nor are they overtaken. */
 static void test_order_among_sends(void **state)
 {
-    const unsigned char *data = world_data(0, 20000);
+    const unsigned char *data = seeded_bytes(0, 20000);
     struct mbx_completion done;
     unsigned char got[20000];
     struct mbx_limits limits;
-    struct world w;
+    struct cluster cl;
 
-    world_open(&w, *state, 2, NULL);
-    mbx_limits_get(w.eps[0], &limits, sizeof limits);
+    cluster_open(&cl, *state, 2, NULL);
+    mbx_limits_get(cl.eps[0], &limits, sizeof limits);
     for (uint64_t i = 0; i < 60; i++) {
         const struct mbx_options numbered = {.data = i, .flags = MBX_SILENT};
 
         if (i % 3 == 0)
-            assert_int_equal(mbx_inject(w.eps[0], 1, CONTEXT, 1, data, i, i), 0);
+            assert_int_equal(mbx_inject(cl.eps[0], 1, CONTEXT, 1, data, i, i), 0);
         else
-            assert_int_equal(mbx_send(w.eps[0], 1, CONTEXT, 1, data, i % 3 == 1 ? 20000 : i,
+            assert_int_equal(mbx_send(cl.eps[0], 1, CONTEXT, 1, data, i % 3 == 1 ? 20000 : i,
                                       &numbered, NULL),
                              0);
     }
     for (uint64_t i = 0; i < 60; i++) {
         mbx_request recv;
 
-        assert_int_equal(mbx_recv(w.eps[1], 0, CONTEXT, 1, 0, got, sizeof got, NULL, &recv), 0);
-        world_wait(&w, 1, recv, &done);
+        assert_int_equal(mbx_recv(cl.eps[1], 0, CONTEXT, 1, 0, got, sizeof got, NULL, &recv),
+                         0);
+        cluster_wait(&cl, 1, recv, &done);
         assert_int_equal(done.status.data, i);
         assert_memory_equal(got, data, done.received);
     }
-    world_settle(&w);
-    assert_int_equal(world_stats(&w, 0).requests_now, 0);
-    world_close(&w);
+    cluster_settle(&cl);
+    assert_int_equal(cluster_stats(&cl, 0).requests_now, 0);
+    cluster_close(&cl);
 }
 
 int main(int argc, char **argv)
@@ -98,5 +99,5 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_order_among_sends),
     };
 
-    return world_main(argc, argv, tests, ARRAY_COUNT(tests));
+    return test_main(argc, argv, tests, ARRAY_COUNT(tests));
 }

@@ -3,7 +3,7 @@
  * log_test.c - whoever wants the lines of the log gets them, and one of them says which argument
  * of a call was wrong.
  */
-#include "world.h"
+#include "cluster.h"
 
 #include <errno.h>
 #include <string.h>
@@ -39,17 +39,17 @@ static void refused(int result, const char *begin)
     last.count = 0;
 }
 
-static void open_with(struct world *w, void **state, const char *level)
+static void open_with(struct cluster *cl, void **state, const char *level)
 {
-    world_open(w, *state, 1, (const char *[]){level, NULL});
+    cluster_open(cl, *state, 1, (const char *[]){level, NULL});
     mbx_log_callback(keep, &user);
     last.count = 0;
 }
 
-static void close_all(struct world *w)
+static void close_all(struct cluster *cl)
 {
     mbx_log_callback(NULL, NULL);
-    world_close(w);
+    cluster_close(cl);
 }
 
 static void the_argument_of_a_message_is_named(void **state)
@@ -58,10 +58,10 @@ static void the_argument_of_a_message_is_named(void **state)
     struct mbx_status status;
     mbx_message message;
     struct mbx_ep *ep;
-    struct world w;
+    struct cluster cl;
 
-    open_with(&w, state, "LOG_LEVEL=debug");
-    ep = w.eps[0];
+    open_with(&cl, state, "LOG_LEVEL=debug");
+    ep = cl.eps[0];
     refused(mbx_send(ep, 9, 1, 2, NULL, 0, NULL, NULL), "an operation: peer 9 : no such peer");
     refused(mbx_send(ep, 0, UINT32_MAX, 2, NULL, 0, NULL, NULL),
             "mbx_send: context_id 4294967295 :");
@@ -79,7 +79,7 @@ static void the_argument_of_a_message_is_named(void **state)
     refused(mbx_mrecv(ep, 5, NULL, 7, NULL, NULL), "mbx_mrecv: buf 0 :");
     refused(mbx_probe(ep, 9, 1, 2, 0, &status), "mbx_probe: source 9 :");
     refused(mbx_mprobe(ep, 9, 1, 2, 0, &status, &message), "mbx_mprobe: source 9 :");
-    close_all(&w);
+    close_all(&cl);
 }
 
 static void the_argument_of_a_wait_is_named(void **state)
@@ -88,11 +88,11 @@ static void the_argument_of_a_wait_is_named(void **state)
     struct mbx_completion entry;
     mbx_request request = 0;
     struct mbx_ep *ep;
-    struct world w;
+    struct cluster cl;
     int index;
 
-    open_with(&w, state, "LOG_LEVEL=debug");
-    ep = w.eps[0];
+    open_with(&cl, state, "LOG_LEVEL=debug");
+    ep = cl.eps[0];
     refused(mbx_poll(ep, 0, &entry, 1), "mbx_poll: queues 0 :");
     refused(mbx_poll(ep, MBX_SENDS, NULL, 1), "mbx_poll: entries 0 : NULL");
     refused(mbx_ready(ep, 4096), "mbx_ready: queues 4096 :");
@@ -103,7 +103,7 @@ static void the_argument_of_a_wait_is_named(void **state)
     refused(mbx_wait_any(ep, &request, 1, 0, NULL, NULL), "mbx_wait_any: indices 0 :");
     refused(mbx_arm(ep), "mbx_arm: ep 0 : mbx_fd()");
     refused(mbx_disarm(ep), "mbx_disarm: ep 0 : mbx_fd()");
-    close_all(&w);
+    close_all(&cl);
 }
 
 static void the_argument_of_an_access_is_named(void **state)
@@ -114,10 +114,10 @@ static void the_argument_of_an_access_is_named(void **state)
     const struct mbx_region wraps = {.buf = &word, .size = 8, .address = UINT64_MAX};
     struct mbx_atomic_args atomic = {.op = MBX_SUM, .type = MBX_UINT64, .operand = &word};
     struct mbx_ep *ep;
-    struct world w;
+    struct cluster cl;
 
-    open_with(&w, state, "LOG_LEVEL=debug");
-    ep = w.eps[0];
+    open_with(&cl, state, "LOG_LEVEL=debug");
+    ep = cl.eps[0];
     refused(mbx_register(ep, KEY, &rights), "mbx_register: region->rights 64 :");
     refused(mbx_register(ep, KEY, &wraps), "mbx_register: region->address 184467");
     refused(mbx_write(ep, 0, NULL, 8, KEY, 0, NULL, NULL), "mbx_write: buf 0 :");
@@ -128,7 +128,7 @@ static void the_argument_of_an_access_is_named(void **state)
     refused(mbx_atomic(ep, 0, &atomic, &unknown, NULL), "mbx_atomic: options->flags 10485");
     atomic.address = UINT64_MAX;
     refused(mbx_atomic(ep, 0, &atomic, NULL, NULL), "mbx_atomic: atomic->address 184467");
-    close_all(&w);
+    close_all(&cl);
 }
 
 static void the_argument_of_a_question_is_named(void **state)
@@ -142,10 +142,10 @@ static void the_argument_of_a_question_is_named(void **state)
     uint32_t number;
     struct mbx_ep *other;
     struct mbx_ep *ep;
-    struct world w;
+    struct cluster cl;
 
-    open_with(&w, state, "LOG_LEVEL=debug");
-    ep = w.eps[0];
+    open_with(&cl, state, "LOG_LEVEL=debug");
+    ep = cl.eps[0];
     refused(mbx_open(&config, &other), "mbx_open: config->flags 4 :");
     refused(mbx_peer_add(ep, &address, &number), "mbx_peer_add: address 0000");
     refused(mbx_peer_address(ep, 9, &found), "mbx_peer_address: peer 9 :");
@@ -153,27 +153,27 @@ static void the_argument_of_a_question_is_named(void **state)
     refused(mbx_limits_get(ep, &limits, 1), "mbx_limits_get: size 1 :");
     refused(mbx_stats_read(ep, &value, -1), "mbx_stats_read: count 1844");
     refused(mbx_stats_read(ep, NULL, 1), "mbx_stats_read: values 0 :");
-    close_all(&w);
+    close_all(&cl);
 }
 
 /* Without the level there is no line, and none comes when nobody wants them any more. */
 static void nobody_else_is_told(void **state)
 {
-    struct world w;
+    struct cluster cl;
 
-    open_with(&w, state, "LOG_LEVEL=info");
-    assert_int_equal(mbx_recv(w.eps[0], 9, 1, 2, 0, NULL, 0, NULL, NULL), -EINVAL);
+    open_with(&cl, state, "LOG_LEVEL=info");
+    assert_int_equal(mbx_recv(cl.eps[0], 9, 1, 2, 0, NULL, 0, NULL, NULL), -EINVAL);
     assert_int_equal(last.count, 0);
-    close_all(&w);
-    open_with(&w, state, "LOG_LEVEL=debug");
+    close_all(&cl);
+    open_with(&cl, state, "LOG_LEVEL=debug");
     mbx_log_callback(NULL, NULL);
-    assert_int_equal(mbx_recv(w.eps[0], 9, 1, 2, 0, NULL, 0, NULL, NULL), -EINVAL);
+    assert_int_equal(mbx_recv(cl.eps[0], 9, 1, 2, 0, NULL, 0, NULL, NULL), -EINVAL);
     assert_int_equal(last.count, 0);
-    world_close(&w);
+    cluster_close(&cl);
 }
 
 /* What is about the log is the same over every transport. */
-static bool is_meant(const struct world_config *config)
+static bool is_meant(const struct configuration *config)
 {
     return strcmp(config->name, "shm") == 0 || strcmp(config->name, "loop-soft") == 0;
 }
@@ -188,5 +188,5 @@ int main(int argc, char **argv)
         cmocka_unit_test(nobody_else_is_told),
     };
 
-    return world_main_for(argc, argv, is_meant, tests, ARRAY_COUNT(tests));
+    return test_main_for(argc, argv, is_meant, tests, ARRAY_COUNT(tests));
 }

@@ -6,7 +6,7 @@
  * The callbacks here look at what the header promises of them: offsets that ascend without a gap,
  * room for at least 256 bytes, end() once and nothing behind it.
  */
-#include "world.h"
+#include "cluster.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -160,7 +160,7 @@ static void check_range(const unsigned char *bytes, size_t size, const unsigned 
 
     if (same != 0 && memcmp(bytes, data, same) != 0)
         fail_msg("of %zu bytes some arrive changed", same);
-    assert_int_equal(world_count_of(bytes + same, size - same, FOREIGN), size - same);
+    assert_int_equal(count_of_byte(bytes + same, size - same, FOREIGN), size - same);
 }
 
 static void check(const struct side *side, const unsigned char *data, size_t have)
@@ -179,7 +179,7 @@ static void check(const struct side *side, const unsigned char *data, size_t hav
         at += part->size;
         if (i + 1 < side->layout.count && part->size != 0)
             assert_int_equal(
-                world_count_of((unsigned char *)part->base + part->size, GAP, FOREIGN), GAP);
+                count_of_byte((unsigned char *)part->base + part->size, GAP, FOREIGN), GAP);
     }
 }
 
@@ -205,12 +205,12 @@ struct sample {
     bool is_sync, is_late, is_probed;
 };
 
-static int start_send(struct world *w, const struct sample *m, struct side *from,
+static int start_send(struct cluster *cl, const struct sample *m, struct side *from,
                       mbx_request *request)
 {
     int (*call)(struct mbx_ep *, uint32_t, uint32_t, uint64_t, const void *, size_t,
                 const struct mbx_options *, mbx_request *) = m->is_sync ? mbx_ssend : mbx_send;
-    int err = call(w->eps[0], m->peer, CONTEXT, m->size, buffer_of(from), m->size,
+    int err = call(cl->eps[0], m->peer, CONTEXT, m->size, buffer_of(from), m->size,
                    &from->options, request);
 
     assert_true(err == 0 || (err == 1 && (m->flags & MBX_AT_ONCE)));
@@ -223,7 +223,7 @@ static int start_send(struct world *w, const struct sample *m, struct side *from
     return err;
 }
 
-static void start_recv(struct world *w, const struct sample *m, struct side *to,
+static void start_recv(struct cluster *cl, const struct sample *m, struct side *to,
                        mbx_request *request)
 {
     struct mbx_status status;
@@ -231,61 +231,61 @@ static void start_recv(struct world *w, const struct sample *m, struct side *to,
     int who = (int)m->peer;
 
     if (!m->is_probed) {
-        assert_int_equal(mbx_recv(w->eps[who], 0, CONTEXT, m->size, 0, buffer_of(to), m->room,
+        assert_int_equal(mbx_recv(cl->eps[who], 0, CONTEXT, m->size, 0, buffer_of(to), m->room,
                                   &to->options, request),
                          0);
         return;
     }
-    assert_int_equal(world_mprobe(w, who, 0, CONTEXT, m->size, 0, &status, &message), 1);
+    assert_int_equal(cluster_mprobe(cl, who, 0, CONTEXT, m->size, 0, &status, &message), 1);
     assert_int_equal(status.size, m->size);
     assert_int_equal(
-        mbx_mrecv(w->eps[who], message, buffer_of(to), m->room, &to->options, request), 0);
+        mbx_mrecv(cl->eps[who], message, buffer_of(to), m->room, &to->options, request), 0);
 }
 
 /* Both sides have ended with these errors; `have` bytes are there. */
-static void exchange(struct world *w, const struct sample *m, struct side *from,
+static void exchange(struct cluster *cl, const struct sample *m, struct side *from,
                      struct side *to, int send_error, int recv_error)
 {
     mbx_request send = 0, recv = 0;
     struct mbx_completion done;
 
     if (m->is_late || m->is_probed) {
-        start_send(w, m, from, &send);
-        world_settle(w);
-        start_recv(w, m, to, &recv);
+        start_send(cl, m, from, &send);
+        cluster_settle(cl);
+        start_recv(cl, m, to, &recv);
     } else {
-        start_recv(w, m, to, &recv);
+        start_recv(cl, m, to, &recv);
         if (draw(2) == 0)
-            world_settle(w); /* then its sender may know of it */
-        start_send(w, m, from, &send);
+            cluster_settle(cl); /* then its sender may know of it */
+        start_send(cl, m, from, &send);
     }
-    world_wait(w, (int)m->peer, recv, &done);
+    cluster_wait(cl, (int)m->peer, recv, &done);
     assert_int_equal(done.error, recv_error);
     assert_int_equal(done.status.size, m->size);
     if (recv_error == 0 || recv_error == -EMSGSIZE)
         assert_int_equal(done.received, min_size(m->size, m->room));
     if (send != 0)
-        world_wait_error(w, 0, send, send_error);
+        cluster_wait_error(cl, 0, send, send_error);
     else
-        world_settle(w);
+        cluster_settle(cl);
 }
 
-static void transfer(struct world *w, const struct sample *m)
+static void transfer(struct cluster *cl, const struct sample *m)
 {
-    const unsigned char *data = world_data((unsigned)m->size, m->size);
+    const unsigned char *data = seeded_bytes((unsigned)m->size, m->size);
     struct side from, to;
 
     make(&from, m->from, m->size, m->flags);
     make(&to, m->to, m->room, 0);
     fill(&from, data);
-    exchange(w, m, &from, &to, 0, m->size > m->room ? -EMSGSIZE : 0);
+    exchange(cl, m, &from, &to, 0, m->size > m->room ? -EMSGSIZE : 0);
     check(&to, data, min_size(m->size, m->room));
     discard(&from);
     discard(&to);
 }
 
 /* In each way in which at least one side is not flat; `few`: some of them. */
-static void transfer_lies(struct world *w, struct sample m, bool few)
+static void transfer_lies(struct cluster *cl, struct sample m, bool few)
 {
     for (int lies = 1; lies < LIES * LIES; lies++) {
         m.from = (enum lie)(lies % LIES);
@@ -295,22 +295,22 @@ static void transfer_lies(struct world *w, struct sample m, bool few)
         m.is_sync = draw(4) == 0;
         if (m.to == STINGY || (few && draw(3) != 0))
             continue;
-        transfer(w, &m);
+        transfer(cl, &m);
     }
 }
 
-static void transfer_size(struct world *w, uint32_t peer, size_t size)
+static void transfer_size(struct cluster *cl, uint32_t peer, size_t size)
 {
-    bool few = world_is_quick() || size > (size_t)64 << 10;
+    bool few = test_is_quick() || size > (size_t)64 << 10;
 
-    transfer_lies(w, (struct sample){.peer = peer, .size = size, .room = size}, few);
+    transfer_lies(cl, (struct sample){.peer = peer, .size = size, .room = size}, few);
 }
 
-static void around(struct world *w, uint32_t peer, size_t size)
+static void around(struct cluster *cl, uint32_t peer, size_t size)
 {
     for (int d = -1; d <= 1; d++)
         if (size > 0 || d >= 0)
-            transfer_size(w, peer, size + (size_t)d);
+            transfer_size(cl, peer, size + (size_t)d);
 }
 
 /* ---- tests ---- */
@@ -319,45 +319,46 @@ static void test_sizes(void **state)
 {
     struct mbx_protocol_row rows[MBX_PROTOCOLS];
     struct mbx_limits limits;
-    struct world w;
+    struct cluster cl;
     size_t packet;
 
-    world_open(&w, *state, 2, NULL);
-    mbx_limits_get(w.eps[0], &limits, sizeof limits);
-    packet = w.eps[0]->net.transport->limits.packet_max;
+    cluster_open(&cl, *state, 2, NULL);
+    mbx_limits_get(cl.eps[0], &limits, sizeof limits);
+    packet = cl.eps[0]->net.transport->limits.packet_max;
     for (uint32_t peer = 0; peer < 2; peer++) {
-        int count = world_protocols(w.eps[0], peer, rows);
+        int count = cluster_protocols(cl.eps[0], peer, rows);
 
         for (int i = 0; i < count - 1; i++)
-            around(&w, peer, rows[i].max_size);
-        around(&w, peer, BOUNCE_SIZE);
+            around(&cl, peer, rows[i].max_size);
+        around(&cl, peer, BOUNCE_SIZE);
     }
-    around(&w, 1, limits.inject);
-    around(&w, 1, packet);
-    around(&w, 1, 2 * packet);
-    around(&w, 1, 2 * BOUNCE_SIZE);
+    around(&cl, 1, limits.inject);
+    around(&cl, 1, packet);
+    around(&cl, 1, 2 * packet);
+    around(&cl, 1, 2 * BOUNCE_SIZE);
     for (size_t size = 0; size < 40; size++)
-        transfer_size(&w, 1, size);
-    for (size_t size = 64; size <= (size_t)(world_is_quick() ? 1 : 4) << 20; size *= 4)
-        transfer_size(&w, 1, size + draw(size));
-    transfer_size(&w, 1, (size_t)4 << 20);
-    world_close(&w);
+        transfer_size(&cl, 1, size);
+    for (size_t size = 64; size <= (size_t)(test_is_quick() ? 1 : 4) << 20; size *= 4)
+        transfer_size(&cl, 1, size + draw(size));
+    transfer_size(&cl, 1, (size_t)4 << 20);
+    cluster_close(&cl);
 }
 
 static void test_truncated(void **state)
 {
     static const size_t sizes[] = {1, 100, 5000, 20000, 100000, 300000};
-    struct world w;
+    struct cluster cl;
 
-    world_open(&w, *state, 2, NULL);
+    cluster_open(&cl, *state, 2, NULL);
     for (size_t i = 0; i < ARRAY_COUNT(sizes); i++) {
         size_t size = sizes[i];
         const size_t rooms[] = {0, 1, size / 3, size - 1, size + 1, 2 * size};
 
         for (size_t k = 0; k < ARRAY_COUNT(rooms); k++)
-            transfer_lies(&w, (struct sample){.peer = 1, .size = size, .room = rooms[k]}, true);
+            transfer_lies(&cl, (struct sample){.peer = 1, .size = size, .room = rooms[k]},
+                          true);
     }
-    world_close(&w);
+    cluster_close(&cl);
 }
 
 /* Every flag of a send. */
@@ -367,10 +368,10 @@ static void test_modes(void **state)
                                      MBX_COPY | MBX_AT_ONCE};
     static const size_t sizes[] = {0, 8, 100, 3000, 20000, 200000};
     struct mbx_limits limits;
-    struct world w;
+    struct cluster cl;
 
-    world_open(&w, *state, 2, NULL);
-    mbx_limits_get(w.eps[0], &limits, sizeof limits);
+    cluster_open(&cl, *state, 2, NULL);
+    mbx_limits_get(cl.eps[0], &limits, sizeof limits);
     for (size_t i = 0; i < ARRAY_COUNT(flags) * ARRAY_COUNT(sizes); i++)
         for (int from = 0; from < LIES; from++) {
             struct sample m = {.flags = flags[i % ARRAY_COUNT(flags)], .peer = 1};
@@ -380,9 +381,9 @@ static void test_modes(void **state)
             m.is_late = draw(2);
             m.is_sync = draw(2) && !(m.flags & MBX_AT_ONCE);
             if (m.size <= limits.inject || !(m.flags & MBX_COPY))
-                transfer(&w, &m);
+                transfer(&cl, &m);
         }
-    world_close(&w);
+    cluster_close(&cl);
 }
 
 /* A synchronous send, however short, is complete when a receive has it, and not before. */
@@ -392,33 +393,33 @@ static void test_synchronous(void **state)
     struct mbx_completion done;
     mbx_request send, recv;
     struct side from, to;
-    struct world w;
+    struct cluster cl;
 
-    world_open(&w, *state, 2, NULL);
+    cluster_open(&cl, *state, 2, NULL);
     for (size_t i = 0; i < ARRAY_COUNT(sizes); i++) {
         make(&from, CALLBACKS, sizes[i], 0);
         make(&to, VECTOR, sizes[i], 0);
-        fill(&from, world_data(1, sizes[i]));
+        fill(&from, seeded_bytes(1, sizes[i]));
         assert_int_equal(
-            mbx_ssend(w.eps[0], 1, CONTEXT, 5, NULL, sizes[i], &from.options, &send), 0);
-        world_settle(&w);
-        assert_int_equal(mbx_test(w.eps[0], send, &done), 0);
+            mbx_ssend(cl.eps[0], 1, CONTEXT, 5, NULL, sizes[i], &from.options, &send), 0);
+        cluster_settle(&cl);
+        assert_int_equal(mbx_test(cl.eps[0], send, &done), 0);
         assert_int_equal(
-            mbx_recv(w.eps[1], 0, CONTEXT, 5, 0, NULL, sizes[i], &to.options, &recv), 0);
-        world_wait_error(&w, 1, recv, 0);
-        world_wait_error(&w, 0, send, 0);
-        check(&to, world_data(1, sizes[i]), sizes[i]);
+            mbx_recv(cl.eps[1], 0, CONTEXT, 5, 0, NULL, sizes[i], &to.options, &recv), 0);
+        cluster_wait_error(&cl, 1, recv, 0);
+        cluster_wait_error(&cl, 0, send, 0);
+        check(&to, seeded_bytes(1, sizes[i]), sizes[i]);
         discard(&from);
         discard(&to);
     }
-    world_close(&w);
+    cluster_close(&cl);
 }
 
 /* The callback call number `call` of one side fails.  False: there are fewer. */
-static bool fails(struct world *w, struct sample m, unsigned call, int64_t answer, int error,
+static bool fails(struct cluster *cl, struct sample m, unsigned call, int64_t answer, int error,
                   bool is_send)
 {
-    const unsigned char *data = world_data(5, m.size);
+    const unsigned char *data = seeded_bytes(5, m.size);
     struct side from, to;
     bool has_failed;
     mbx_request send = 0, recv = 0;
@@ -430,17 +431,17 @@ static bool fails(struct world *w, struct sample m, unsigned call, int64_t answe
     (is_send ? &from : &to)->fail_at = call;
     (is_send ? &from : &to)->answer = answer;
     if (m.is_late)
-        start_send(w, &m, &from, &send);
+        start_send(cl, &m, &from, &send);
     else
-        start_recv(w, &m, &to, &recv);
+        start_recv(cl, &m, &to, &recv);
     if (m.is_late)
-        world_settle(w);
+        cluster_settle(cl);
     if (m.is_late)
-        start_recv(w, &m, &to, &recv);
+        start_recv(cl, &m, &to, &recv);
     else
-        start_send(w, &m, &from, &send);
-    world_wait(w, 1, recv, &received);
-    world_wait(w, 0, send, &sent);
+        start_send(cl, &m, &from, &send);
+    cluster_wait(cl, 1, recv, &received);
+    cluster_wait(cl, 0, send, &sent);
     has_failed = (is_send ? &from : &to)->calls > call;
     assert_int_equal((is_send ? &sent : &received)->error, has_failed ? error : 0);
     assert_int_equal((is_send ? &received : &sent)->error, has_failed && is_send ? -EIO : 0);
@@ -463,9 +464,9 @@ static void test_callbacks_that_fail(void **state)
         int64_t answer;
         int error;
     } answers[] = {{-EBADMSG, -EBADMSG}, {-ENOMEM, -ENOMEM}, {0, -EIO}, {1 << 30, -EIO}};
-    struct world w;
+    struct cluster cl;
 
-    world_open(&w, *state, 2, NULL);
+    cluster_open(&cl, *state, 2, NULL);
     for (size_t i = 0; i < ARRAY_COUNT(sizes); i++)
         for (int kind = 0; kind < 8; kind++) {
             struct sample m = {.from = kind % 2 ? STINGY : CALLBACKS,
@@ -474,21 +475,21 @@ static void test_callbacks_that_fail(void **state)
                                .size = sizes[i],
                                .room = sizes[i],
                                .is_late = kind & 4};
-            unsigned step = world_is_quick() || world_is_elsewhere(*state) ? 5 : 1;
+            unsigned step = test_is_quick() || config_is_elsewhere(*state) ? 5 : 1;
 
             for (unsigned call = 0, k = 0;
-                 fails(&w, m, call, answers[k % 4].answer, answers[k % 4].error, true);
+                 fails(&cl, m, call, answers[k % 4].answer, answers[k % 4].error, true);
                  call += step, k++)
                 ;
             for (unsigned call = 0, k = 0;
-                 fails(&w, m, call, k % 2 ? 3 : -EBADMSG, k % 2 ? -EIO : -EBADMSG, false);
+                 fails(&cl, m, call, k % 2 ? 3 : -EBADMSG, k % 2 ? -EIO : -EBADMSG, false);
                  call += step, k++)
                 ;
         }
-    transfer(&w,
+    transfer(&cl,
              &(struct sample){
                  .from = CALLBACKS, .to = VECTOR, .peer = 1, .size = 100000, .room = 100000});
-    world_close(&w);
+    cluster_close(&cl);
 }
 
 /* Sends in a row arrive in this order, whatever they are. */
@@ -497,36 +498,36 @@ static void test_order(void **state)
     enum { MESSAGES = 60 };
     struct side from[MESSAGES], to[MESSAGES];
     mbx_request sends[MESSAGES], recvs[MESSAGES];
-    struct world w;
+    struct cluster cl;
 
-    world_open(&w, *state, 2, NULL);
+    cluster_open(&cl, *state, 2, NULL);
     for (int round = 0; round < 2; round++) {
         for (int i = 0; i < MESSAGES; i++) {
             size_t size = (size_t)1 << draw(18);
 
             make(&from[i], (enum lie)draw(LIES), size + draw(size), 0);
             make(&to[i], (enum lie)draw(STINGY), 2 * size, 0);
-            fill(&from[i], world_data((unsigned)i, from[i].size));
+            fill(&from[i], seeded_bytes((unsigned)i, from[i].size));
         }
         for (int i = 0; i < 2 * MESSAGES; i++) {
             struct side *side = i / MESSAGES == round ? &from[i % MESSAGES] : &to[i % MESSAGES];
 
             if (side == &from[i % MESSAGES])
-                assert_int_equal(mbx_send(w.eps[0], 1, CONTEXT, 1, buffer_of(side), side->size,
+                assert_int_equal(mbx_send(cl.eps[0], 1, CONTEXT, 1, buffer_of(side), side->size,
                                           &side->options, &sends[i % MESSAGES]),
                                  0);
             else
-                assert_int_equal(mbx_recv(w.eps[1], i % 2 ? 0 : MBX_ANY_SOURCE, CONTEXT, 1, 0,
+                assert_int_equal(mbx_recv(cl.eps[1], i % 2 ? 0 : MBX_ANY_SOURCE, CONTEXT, 1, 0,
                                           buffer_of(side), side->size, &side->options,
                                           &recvs[i % MESSAGES]),
                                  0);
             if (i == MESSAGES - 1)
-                world_settle(&w);
+                cluster_settle(&cl);
         }
         for (int i = 0; i < MESSAGES; i++) {
-            world_wait_error(&w, 1, recvs[i], from[i].size > to[i].size ? -EMSGSIZE : 0);
-            world_wait_error(&w, 0, sends[i], 0);
-            check(&to[i], world_data((unsigned)i, from[i].size),
+            cluster_wait_error(&cl, 1, recvs[i], from[i].size > to[i].size ? -EMSGSIZE : 0);
+            cluster_wait_error(&cl, 0, sends[i], 0);
+            check(&to[i], seeded_bytes((unsigned)i, from[i].size),
                   min_size(from[i].size, to[i].size));
         }
         for (int i = 0; i < MESSAGES; i++) {
@@ -534,47 +535,47 @@ static void test_order(void **state)
             discard(&to[i]);
         }
     }
-    world_close(&w);
+    cluster_close(&cl);
 }
 
 /* However many messages move, the memory for it is some bounce buffers, and none is left. */
 static void test_memory(void **state)
 {
     enum { MESSAGES = 40 };
-    const size_t size = (size_t)(world_is_quick() ? 300 : 1000) << 10;
+    const size_t size = (size_t)(test_is_quick() ? 300 : 1000) << 10;
     struct side from[MESSAGES], to[MESSAGES];
     mbx_request sends[MESSAGES], recvs[MESSAGES];
     uint32_t most;
-    struct world w;
+    struct cluster cl;
 
-    world_open(&w, *state, 2, NULL);
+    cluster_open(&cl, *state, 2, NULL);
     for (int i = 0; i < MESSAGES; i++) {
         make(&from[i], i % 3 ? CALLBACKS : FLAT, size, 0);
         make(&to[i], i % 3 == 1 ? FLAT : CALLBACKS, size, 0);
-        fill(&from[i], world_data((unsigned)i, size));
-        assert_int_equal(mbx_recv(w.eps[1], 0, CONTEXT, 1, 0, buffer_of(&to[i]), size,
+        fill(&from[i], seeded_bytes((unsigned)i, size));
+        assert_int_equal(mbx_recv(cl.eps[1], 0, CONTEXT, 1, 0, buffer_of(&to[i]), size,
                                   &to[i].options, &recvs[i]),
                          0);
-        assert_int_equal(mbx_send(w.eps[0], 1, CONTEXT, 1, buffer_of(&from[i]), size,
+        assert_int_equal(mbx_send(cl.eps[0], 1, CONTEXT, 1, buffer_of(&from[i]), size,
                                   &from[i].options, &sends[i]),
                          0);
     }
     for (int i = 0; i < MESSAGES; i++) {
-        world_wait_error(&w, 1, recvs[i], 0);
-        world_wait_error(&w, 0, sends[i], 0);
-        check(&to[i], world_data((unsigned)i, size), size);
+        cluster_wait_error(&cl, 1, recvs[i], 0);
+        cluster_wait_error(&cl, 0, sends[i], 0);
+        check(&to[i], seeded_bytes((unsigned)i, size), size);
         discard(&from[i]);
         discard(&to[i]);
     }
-    assert_int_equal(pieces_bounces(w.eps[0], &most), 0);
-    assert_true(most <= (w.eps[0]->net.transport->ops->compose != NULL ? 0 : MESSAGES));
-    assert_int_equal(pieces_bounces(w.eps[1], &most), 0);
+    assert_int_equal(pieces_bounces(cl.eps[0], &most), 0);
+    assert_true(most <= (cl.eps[0]->net.transport->ops->compose != NULL ? 0 : MESSAGES));
+    assert_int_equal(pieces_bounces(cl.eps[1], &most), 0);
     assert_true(most <= PIECES_BOUNCES * MESSAGES);
-    world_close(&w);
+    cluster_close(&cl);
 }
 
 /* Receives that wait, and have all bounce buffers. */
-static void hog(struct world *w, int who, mbx_request *hogs)
+static void hog(struct cluster *cl, int who, mbx_request *hogs)
 {
     static unsigned char byte;
     static const struct mbx_iovec part = {&byte, 1};
@@ -582,7 +583,7 @@ static void hog(struct world *w, int who, mbx_request *hogs)
     const struct mbx_options options = {.flags = MBX_LAYOUT, .layout = &layout};
 
     for (int i = 0; i < BOUNCES_MOST; i++) {
-        struct mbx_ep *ep = w->eps[who];
+        struct mbx_ep *ep = cl->eps[who];
         size_t size;
 
         assert_int_equal(mbx_recv(ep, 0, CONTEXT + 1, 0, 0, NULL, 1, &options, &hogs[i]), 0);
@@ -595,23 +596,23 @@ static void hog(struct world *w, int who, mbx_request *hogs)
 static void test_no_memory(void **state)
 {
     mbx_request hogs[2][BOUNCES_MOST];
-    struct world w;
+    struct cluster cl;
     uint32_t most;
 
-    world_open(&w, *state, 2, NULL);
+    cluster_open(&cl, *state, 2, NULL);
     for (int who = 0; who < 2; who++)
-        hog(&w, who, hogs[who]);
+        hog(&cl, who, hogs[who]);
     for (int round = 0; round < 2; round++)
-        transfer_lies(&w, (struct sample){.peer = 1, .size = 100000, .room = 90000}, false);
+        transfer_lies(&cl, (struct sample){.peer = 1, .size = 100000, .room = 90000}, false);
     for (int who = 0; who < 2; who++) {
-        assert_int_equal(pieces_bounces(w.eps[who], &most), BOUNCES_MOST);
+        assert_int_equal(pieces_bounces(cl.eps[who], &most), BOUNCES_MOST);
         for (int i = 0; i < BOUNCES_MOST; i++) {
-            assert_int_equal(mbx_cancel(w.eps[who], hogs[who][i]), 0);
-            world_wait_error(&w, who, hogs[who][i], -ECANCELED);
+            assert_int_equal(mbx_cancel(cl.eps[who], hogs[who][i]), 0);
+            cluster_wait_error(&cl, who, hogs[who][i], -ECANCELED);
         }
-        assert_int_equal(pieces_bounces(w.eps[who], &most), 0);
+        assert_int_equal(pieces_bounces(cl.eps[who], &most), 0);
     }
-    world_close(&w);
+    cluster_close(&cl);
 }
 
 static void test_cancel_and_discard(void **state)
@@ -621,32 +622,32 @@ static void test_cancel_and_discard(void **state)
     mbx_message message;
     mbx_request request;
     struct side side;
-    struct world w;
+    struct cluster cl;
 
-    world_open(&w, *state, 2, NULL);
+    cluster_open(&cl, *state, 2, NULL);
     for (enum lie lie = VECTOR; lie < STINGY; lie++) {
         make(&side, lie, 5000, 0);
         assert_int_equal(
-            mbx_recv(w.eps[1], 0, CONTEXT, 5, 0, NULL, 5000, &side.options, &request), 0);
+            mbx_recv(cl.eps[1], 0, CONTEXT, 5, 0, NULL, 5000, &side.options, &request), 0);
         assert_int_equal(side.ends, 0);
-        assert_int_equal(mbx_cancel(w.eps[1], request), 0);
-        world_wait(&w, 1, request, &done);
+        assert_int_equal(mbx_cancel(cl.eps[1], request), 0);
+        cluster_wait(&cl, 1, request, &done);
         assert_int_equal(done.error, -ECANCELED);
         check(&side, NULL, 0);
         discard(&side);
         for (size_t size = 10; size < 1000000; size *= 10) {
             make(&side, lie, size, 0);
-            fill(&side, world_data(1, size));
+            fill(&side, seeded_bytes(1, size));
             assert_int_equal(
-                mbx_ssend(w.eps[0], 1, CONTEXT, 5, NULL, size, &side.options, &request), 0);
-            world_settle(&w);
-            assert_int_equal(world_mprobe(&w, 1, 0, CONTEXT, 5, 0, &status, &message), 1);
-            assert_int_equal(mbx_discard(w.eps[1], message), 0);
-            world_wait_error(&w, 0, request, 0);
+                mbx_ssend(cl.eps[0], 1, CONTEXT, 5, NULL, size, &side.options, &request), 0);
+            cluster_settle(&cl);
+            assert_int_equal(cluster_mprobe(&cl, 1, 0, CONTEXT, 5, 0, &status, &message), 1);
+            assert_int_equal(mbx_discard(cl.eps[1], message), 0);
+            cluster_wait_error(&cl, 0, request, 0);
             discard(&side);
         }
     }
-    world_close(&w);
+    cluster_close(&cl);
 }
 
 static void test_arguments(void **state)
@@ -666,10 +667,10 @@ static void test_arguments(void **state)
     struct mbx_options options = {.flags = MBX_LAYOUT};
     mbx_request request = 77;
     struct mbx_ep *ep;
-    struct world w;
+    struct cluster cl;
 
-    world_open(&w, *state, 2, NULL);
-    ep = w.eps[0];
+    cluster_open(&cl, *state, 2, NULL);
+    ep = cl.eps[0];
     mbx_limits_get(ep, &limits, sizeof limits);
     for (size_t i = 0; i <= ARRAY_COUNT(bad); i++) {
         options.layout = i < ARRAY_COUNT(bad) ? &bad[i] : NULL;
@@ -692,7 +693,7 @@ static void test_arguments(void **state)
     assert_int_equal(mbx_send(ep, 1, 1, 2, bytes, limits.inject + 1, &options, &request),
                      -EMSGSIZE);
     assert_int_equal(request, 77);
-    world_close(&w);
+    cluster_close(&cl);
 }
 
 /* Whether its peer is there is looked at from time to time. */
@@ -703,7 +704,7 @@ static void await_end(struct mbx_ep *ep, mbx_request request)
 
     for (int i = 0; (err = mbx_wait(ep, request, 1000000, &done)) != 0; i++) {
         assert_true(err == -EINTR || err == -ETIMEDOUT);
-        assert_true(i < world_patience());
+        assert_true(i < test_patience());
     }
     assert_true(done.error == 0 || done.error == -ENOTCONN || done.error == -EHOSTUNREACH);
 }
@@ -716,32 +717,32 @@ static void test_close(void **state)
     static const size_t sizes[SENDS] = {100, 5000, 100000, 1000000};
     struct side from[SENDS], to;
     mbx_request sends[SENDS], recv;
-    struct world w;
+    struct cluster cl;
 
     for (int closes = 0; closes < 2; closes++) {
-        world_open(&w, *state, 2,
-                   (const char *[]){"CLOSE_TIMEOUT=100ms", "PEER_TIMEOUT=20ms", NULL});
+        cluster_open(&cl, *state, 2,
+                     (const char *[]){"CLOSE_TIMEOUT=100ms", "PEER_TIMEOUT=20ms", NULL});
         make(&to, CALLBACKS, 100, 0);
-        assert_int_equal(mbx_recv(w.eps[closes], (uint32_t)!closes, CONTEXT, 5, 0, NULL, 100,
+        assert_int_equal(mbx_recv(cl.eps[closes], (uint32_t)!closes, CONTEXT, 5, 0, NULL, 100,
                                   &to.options, &recv),
                          0);
         for (int i = 0; i < SENDS; i++) {
             make(&from[i], CALLBACKS, sizes[i], 0);
-            fill(&from[i], world_data(1, sizes[i]));
+            fill(&from[i], seeded_bytes(1, sizes[i]));
             assert_int_equal(
-                mbx_send(w.eps[0], 1, CONTEXT, 6, NULL, sizes[i], &from[i].options, &sends[i]),
+                mbx_send(cl.eps[0], 1, CONTEXT, 6, NULL, sizes[i], &from[i].options, &sends[i]),
                 0);
         }
-        world_settle(&w);
-        world_close_one(&w, closes);
+        cluster_settle(&cl);
+        cluster_close_one(&cl, closes);
         assert_int_equal(to.ends, 1);
         for (int i = 0; i < SENDS; i++) {
             if (closes == 1)
-                await_end(w.eps[0], sends[i]);
+                await_end(cl.eps[0], sends[i]);
             discard(&from[i]);
         }
         discard(&to);
-        world_close(&w);
+        cluster_close(&cl);
     }
 }
 
@@ -761,5 +762,5 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_close),
     };
 
-    return world_main(argc, argv, tests, ARRAY_COUNT(tests));
+    return test_main(argc, argv, tests, ARRAY_COUNT(tests));
 }

@@ -3,7 +3,7 @@
  * sizes_test.c - whatever the length and the alignment, what was sent is what is
  * received, and nothing beside it is touched.
  */
-#include "world.h"
+#include "cluster.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -19,12 +19,12 @@ enum how { SEND, SSEND, INJECT, HOWS };
 /* So far in every way. */
 static size_t small_max(void)
 {
-    return (size_t)(world_is_quick() ? 128 : 1024) << 10;
+    return (size_t)(test_is_quick() ? 128 : 1024) << 10;
 }
 
 static size_t largest(void)
 {
-    return (size_t)(world_is_quick() ? 4 : 64) << 20;
+    return (size_t)(test_is_quick() ? 4 : 64) << 20;
 }
 
 /* Starts the message; *request is 0 if there will be no completion. */
@@ -61,47 +61,47 @@ struct sample {
     bool is_unexpected;
 };
 
-static void transfer(struct world *w, const struct sample *m)
+static void transfer(struct cluster *cl, const struct sample *m)
 {
     const unsigned char *data =
-        world_data((unsigned)(m->size % 64) * 64 + m->from_align, m->size);
+        seeded_bytes((unsigned)(m->size % 64) * 64 + m->from_align, m->size);
     mbx_request send = 0, recv = 0;
     struct mbx_completion done;
-    struct world_buffer to;
+    struct guarded_buffer to;
     int who = (int)m->peer;
 
-    world_buffer_init(&to, m->size, m->to_align);
+    guarded_buffer_init(&to, m->size, m->to_align);
     if (m->is_unexpected) {
-        start(w->eps[0], m->how, m->peer, data, m->size, &send);
-        world_settle(w);
+        start(cl->eps[0], m->how, m->peer, data, m->size, &send);
+        cluster_settle(cl);
     }
-    assert_int_equal(mbx_recv(w->eps[who], 0, 7, m->size, 0, to.bytes, m->size, NULL, &recv),
+    assert_int_equal(mbx_recv(cl->eps[who], 0, 7, m->size, 0, to.bytes, m->size, NULL, &recv),
                      0);
     if (!m->is_unexpected)
-        start(w->eps[0], m->how, m->peer, data, m->size, &send);
-    world_wait(w, who, recv, &done);
+        start(cl->eps[0], m->how, m->peer, data, m->size, &send);
+    cluster_wait(cl, who, recv, &done);
     assert_int_equal(done.error, 0);
     assert_int_equal(done.received, m->size);
     assert_int_equal(done.status.size, m->size);
     if (send != 0)
-        world_wait_error(w, 0, send, 0);
+        cluster_wait_error(cl, 0, send, 0);
     if (memcmp(to.bytes, data, m->size) != 0)
         fail_msg("%zu bytes from alignment %u to %u arrive changed", m->size, m->from_align,
                  m->to_align);
-    world_buffer_fini(&to, m->size);
+    guarded_buffer_fini(&to, m->size);
 }
 
 /* In every way that a message of this size can go. */
-static void transfer_size(struct world *w, uint32_t peer, size_t size)
+static void transfer_size(struct cluster *cl, uint32_t peer, size_t size)
 {
     struct mbx_limits limits;
     struct sample m = {.peer = peer, .size = size};
 
-    mbx_limits_get(w->eps[0], &limits, sizeof limits);
+    mbx_limits_get(cl->eps[0], &limits, sizeof limits);
     if (size > small_max()) {
         m.is_unexpected = size % 2 == 1;
         m.how = size % 4 == 0 ? SSEND : SEND;
-        transfer(w, &m);
+        transfer(cl, &m);
         return;
     }
     for (int how = 0; how < HOWS; how++) {
@@ -110,77 +110,78 @@ static void transfer_size(struct world *w, uint32_t peer, size_t size)
         m.how = (enum how)how;
         for (int late = 0; late < 2; late++) {
             m.is_unexpected = late;
-            transfer(w, &m);
+            transfer(cl, &m);
         }
     }
 }
 
-static void around(struct world *w, uint32_t peer, size_t size)
+static void around(struct cluster *cl, uint32_t peer, size_t size)
 {
     for (int d = -1; d <= 1; d++)
         if ((size > 0 || d >= 0) && size + (size_t)d <= largest())
-            transfer_size(w, peer, size + (size_t)d);
+            transfer_size(cl, peer, size + (size_t)d);
 }
 
 static void test_thresholds(void **state)
 {
     struct mbx_protocol_row rows[MBX_PROTOCOLS];
     struct mbx_limits limits;
-    struct world w;
+    struct cluster cl;
 
-    world_open(&w, *state, 2, NULL);
-    mbx_limits_get(w.eps[0], &limits, sizeof limits);
+    cluster_open(&cl, *state, 2, NULL);
+    mbx_limits_get(cl.eps[0], &limits, sizeof limits);
     for (uint32_t peer = 0; peer < 2; peer++) {
-        int count = world_protocols(w.eps[0], peer, rows);
+        int count = cluster_protocols(cl.eps[0], peer, rows);
 
         assert_true(count >= 2);
         assert_int_equal(rows[count - 1].max_size, limits.message);
         for (int i = 0; i < count - 1; i++)
-            around(&w, peer, rows[i].max_size);
-        around(&w, peer, limits.inject);
+            around(&cl, peer, rows[i].max_size);
+        around(&cl, peer, limits.inject);
     }
-    world_close(&w);
+    cluster_close(&cl);
 }
 
 static void test_powers_of_two(void **state)
 {
-    struct world w;
+    struct cluster cl;
 
-    world_open(&w, *state, 2, NULL);
+    cluster_open(&cl, *state, 2, NULL);
     for (size_t size = 1; size <= largest(); size *= 2)
-        around(&w, 1, size);
+        around(&cl, 1, size);
     for (size_t size = 1; size <= small_max(); size *= 4)
-        around(&w, 0, size);
-    world_close(&w);
+        around(&cl, 0, size);
+    cluster_close(&cl);
 }
 
 static void test_every_small_size(void **state)
 {
-    struct world w;
+    struct cluster cl;
 
-    world_open(&w, *state, 2, NULL);
-    for (size_t size = 0; size <= (world_is_quick() ? 300 : 1200); size++)
-        transfer(&w, &(struct sample){
-                         .how = SEND, .peer = 1, .size = size, .is_unexpected = size % 7 != 0});
-    world_close(&w);
+    cluster_open(&cl, *state, 2, NULL);
+    for (size_t size = 0; size <= (test_is_quick() ? 300 : 1200); size++)
+        transfer(&cl,
+                 &(struct sample){
+                     .how = SEND, .peer = 1, .size = size, .is_unexpected = size % 7 != 0});
+    cluster_close(&cl);
 }
 
 static void test_alignments(void **state)
 {
     static const size_t sizes[] = {1, 7, 8, 31, 64, 65, 200, 1000, 5000, 9000, 20000};
-    unsigned step = world_is_quick() || world_is_elsewhere(*state) ? 61 : 1;
-    struct world w;
+    unsigned step = test_is_quick() || config_is_elsewhere(*state) ? 61 : 1;
+    struct cluster cl;
 
-    world_open(&w, *state, 2, NULL);
+    cluster_open(&cl, *state, 2, NULL);
     for (size_t i = 0; i < ARRAY_COUNT(sizes); i++)
         for (unsigned both = 0; both < 64 * 64; both += step)
-            transfer(&w, &(struct sample){.how = SEND,
-                                          .peer = 1,
-                                          .size = sizes[i],
-                                          .from_align = both % 64,
-                                          .to_align = both / 64,
-                                          .is_unexpected = both % 3 == 0});
-    world_close(&w);
+            transfer(&cl, &(struct sample){.how = SEND,
+                                           .peer = 1,
+                                           .size = sizes[i],
+                                           .from_align = both % 64,
+                                           .to_align = both / 64,
+                                           .is_unexpected = both % 3 == 0});
+    cluster_close(&cl);
 }
 
 /* ---- how a message is cut ---- */
@@ -223,50 +224,50 @@ static void check_cuts(const struct mbx_ep *ep, size_t size)
  * meanwhile. */
 static void test_the_last_two_packets_are_alike(void **state)
 {
-    const struct world_config *config = *state;
-    struct world w;
+    const struct configuration *config = *state;
+    struct cluster cl;
     const struct transport_ops *ops;
     size_t packet;
 
     if (strcmp(config->name, "loop") != 0 && strcmp(config->name, "shm") != 0 &&
         strcmp(config->name, "ofi") != 0)
         skip();
-    world_open(&w, config, 2,
-               (const char *[]){"EAGER_LIMIT=1M", "WINDOW_PAYLOAD=unlimited", NULL});
-    if (hosts_is_placed(w.eps[0]->net.transport)) {
-        world_close(&w);
+    cluster_open(&cl, config, 2,
+                 (const char *[]){"EAGER_LIMIT=1M", "WINDOW_PAYLOAD=unlimited", NULL});
+    if (hosts_is_placed(cl.eps[0]->net.transport)) {
+        cluster_close(&cl);
         skip();
     }
-    ops = w.eps[0]->net.transport->ops;
-    packet = w.eps[0]->net.transport->limits.packet_max;
+    ops = cl.eps[0]->net.transport->ops;
+    packet = cl.eps[0]->net.transport->limits.packet_max;
     counted = *ops;
     inner_send = ops->send;
     counted.send = count_send;
-    w.eps[0]->net.transport->ops = &counted;
+    cl.eps[0]->net.transport->ops = &counted;
     for (size_t eighths = 8; eighths <= 32; eighths++) {
         size_t size = packet * eighths / 8;
 
         cut_count = 0;
-        transfer(&w, &(struct sample){.how = SEND, .peer = 1, .size = size});
-        check_cuts(w.eps[0], size);
+        transfer(&cl, &(struct sample){.how = SEND, .peer = 1, .size = size});
+        check_cuts(cl.eps[0], size);
     }
-    w.eps[0]->net.transport->ops = ops;
-    world_close(&w);
+    cl.eps[0]->net.transport->ops = ops;
+    cluster_close(&cl);
 }
 
 /* The limit of a message is a limit. */
 static void test_too_long(void **state)
 {
     struct mbx_limits limits;
-    struct world w;
+    struct cluster cl;
     char byte = 0;
 
-    world_open(&w, *state, 2, NULL);
-    mbx_limits_get(w.eps[0], &limits, sizeof limits);
-    assert_int_equal(mbx_send(w.eps[0], 1, 7, 0, &byte, limits.message + 1, NULL, NULL),
+    cluster_open(&cl, *state, 2, NULL);
+    mbx_limits_get(cl.eps[0], &limits, sizeof limits);
+    assert_int_equal(mbx_send(cl.eps[0], 1, 7, 0, &byte, limits.message + 1, NULL, NULL),
                      -EINVAL);
-    assert_int_equal(mbx_inject(w.eps[0], 1, 7, 0, &byte, limits.inject + 1, 0), -EMSGSIZE);
-    world_close(&w);
+    assert_int_equal(mbx_inject(cl.eps[0], 1, 7, 0, &byte, limits.inject + 1, 0), -EMSGSIZE);
+    cluster_close(&cl);
 }
 
 int main(int argc, char **argv)
@@ -280,5 +281,5 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_the_last_two_packets_are_alike),
     };
 
-    return world_main(argc, argv, tests, ARRAY_COUNT(tests));
+    return test_main(argc, argv, tests, ARRAY_COUNT(tests));
 }

@@ -7,7 +7,7 @@
  * sleepers look around every 100 ms by themselves, which would hide a lost wake, is switched
  * off.
  */
-#include "world.h"
+#include "cluster.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -91,17 +91,17 @@ static void sleeper_join(struct sleeper *s, pthread_t thread, struct mbx_ep *oth
     assert_int_equal(s->err, 0);
 }
 
-/* Opens w, and endpoint 1 has sent to endpoint 0. */
-static void world_open_acquainted(struct world *w, const struct world_config *config)
+/* Opens cl, and endpoint 1 has sent to endpoint 0. */
+static void cluster_open_acquainted(struct cluster *cl, const struct configuration *config)
 {
     char byte;
 
-    world_open(w, config, 2, NULL);
-    assert_int_equal(mbx_recv(w->eps[0], 1, CONTEXT, 2, 0, &byte, 1,
+    cluster_open(cl, config, 2, NULL);
+    assert_int_equal(mbx_recv(cl->eps[0], 1, CONTEXT, 2, 0, &byte, 1,
                               &(struct mbx_options){.flags = MBX_SILENT}, NULL),
                      0);
-    assert_int_equal(mbx_inject(w->eps[1], 0, CONTEXT, 2, "x", 1, 0), 0);
-    world_settle(w);
+    assert_int_equal(mbx_inject(cl->eps[1], 0, CONTEXT, 2, "x", 1, 0), 0);
+    cluster_settle(cl);
 }
 
 static void a_message_wakes(void **state)
@@ -109,16 +109,16 @@ static void a_message_wakes(void **state)
     sys_trust_wakes(SYS_PATIENCE_NS);
     for (int round = 0; round < ROUNDS; round++) {
         struct sleeper s;
-        struct world w;
+        struct cluster cl;
         pthread_t thread;
         char byte;
 
-        world_open_acquainted(&w, *state);
-        assert_int_equal(mbx_recv(w.eps[0], 1, CONTEXT, 1, 0, &byte, 1, NULL, NULL), 0);
-        thread = sleeper_start(&s, w.eps[0]);
-        assert_int_equal(mbx_inject(w.eps[1], 0, CONTEXT, 1, "x", 1, 0), 0);
-        sleeper_join(&s, thread, w.eps[1]);
-        world_close(&w);
+        cluster_open_acquainted(&cl, *state);
+        assert_int_equal(mbx_recv(cl.eps[0], 1, CONTEXT, 1, 0, &byte, 1, NULL, NULL), 0);
+        thread = sleeper_start(&s, cl.eps[0]);
+        assert_int_equal(mbx_inject(cl.eps[1], 0, CONTEXT, 1, "x", 1, 0), 0);
+        sleeper_join(&s, thread, cl.eps[1]);
+        cluster_close(&cl);
     }
     sys_trust_wakes(0);
 }
@@ -129,13 +129,13 @@ static void others_use_the_endpoint_and_wake(void **state)
     sys_trust_wakes(SYS_PATIENCE_NS);
     for (int round = 0; round < ROUNDS; round++) {
         struct sleeper s;
-        struct world w;
+        struct cluster cl;
         mbx_request recv;
         pthread_t thread;
         char byte;
 
-        world_open_acquainted(&w, *state);
-        thread = sleeper_start(&s, w.eps[0]);
+        cluster_open_acquainted(&cl, *state);
+        thread = sleeper_start(&s, cl.eps[0]);
         pthread_mutex_lock(&s.lock);
         assert_int_equal(mbx_ready(s.ep, MBX_RECVS), 0);
         assert_int_equal(mbx_sleep(s.ep, 0, NULL), -EBUSY);
@@ -145,8 +145,8 @@ static void others_use_the_endpoint_and_wake(void **state)
             mbx_progress(s.ep);
         mbx_wake(s.ep);
         pthread_mutex_unlock(&s.lock);
-        sleeper_join(&s, thread, w.eps[1]);
-        world_close(&w);
+        sleeper_join(&s, thread, cl.eps[1]);
+        cluster_close(&cl);
     }
     sys_trust_wakes(0);
 }
@@ -154,30 +154,30 @@ static void others_use_the_endpoint_and_wake(void **state)
 static void a_sleep_ends_by_itself(void **state)
 {
     struct mbx_sleep_hooks none = {0};
-    struct world w;
+    struct cluster cl;
     char byte;
 
-    world_open(&w, *state, 2, NULL);
-    while (mbx_progress(w.eps[0]) > 0)
+    cluster_open(&cl, *state, 2, NULL);
+    while (mbx_progress(cl.eps[0]) > 0)
         continue;
-    assert_int_equal(mbx_sleep(w.eps[0], CLOCK_MS, &none), -ETIMEDOUT);
-    assert_int_equal(mbx_ready(w.eps[0], 0), -EINVAL);
-    assert_int_equal(mbx_ready(w.eps[0], 32), -EINVAL);
-    assert_int_equal(mbx_recv(w.eps[0], 1, CONTEXT, 1, 0, &byte, 1, NULL, NULL), 0);
-    assert_int_equal(mbx_inject(w.eps[1], 0, CONTEXT, 1, "x", 1, 0), 0);
-    while (!mbx_ready(w.eps[0], MBX_RECVS)) {
-        mbx_progress(w.eps[0]);
-        mbx_progress(w.eps[1]);
+    assert_int_equal(mbx_sleep(cl.eps[0], CLOCK_MS, &none), -ETIMEDOUT);
+    assert_int_equal(mbx_ready(cl.eps[0], 0), -EINVAL);
+    assert_int_equal(mbx_ready(cl.eps[0], 32), -EINVAL);
+    assert_int_equal(mbx_recv(cl.eps[0], 1, CONTEXT, 1, 0, &byte, 1, NULL, NULL), 0);
+    assert_int_equal(mbx_inject(cl.eps[1], 0, CONTEXT, 1, "x", 1, 0), 0);
+    while (!mbx_ready(cl.eps[0], MBX_RECVS)) {
+        mbx_progress(cl.eps[0]);
+        mbx_progress(cl.eps[1]);
     }
-    assert_int_equal(mbx_ready(w.eps[0], MBX_SENDS), 0);
-    assert_int_equal(mbx_ready(w.eps[0], MBX_SENDS | MBX_RECVS), 1);
-    world_close(&w);
+    assert_int_equal(mbx_ready(cl.eps[0], MBX_SENDS), 0);
+    assert_int_equal(mbx_ready(cl.eps[0], MBX_SENDS | MBX_RECVS), 1);
+    cluster_close(&cl);
 }
 
 /* Nobody sleeps in `loop`, faults make it get up early. */
-static bool is_meant(const struct world_config *config)
+static bool is_meant(const struct configuration *config)
 {
-    return !world_is_loop(config) && !world_has_faults(config) && !world_has_device(config);
+    return !config_is_loop(config) && !config_has_faults(config) && !config_has_device(config);
 }
 
 int main(int argc, char **argv)
@@ -188,5 +188,5 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_sleep_ends_by_itself),
     };
 
-    return world_main_for(argc, argv, is_meant, tests, ARRAY_COUNT(tests));
+    return test_main_for(argc, argv, is_meant, tests, ARRAY_COUNT(tests));
 }

@@ -2,7 +2,7 @@
 /*
  * stats_test.c - the numbers are exact.
  */
-#include "world.h"
+#include "cluster.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,84 +15,84 @@
 
 #define CONTEXT 61
 
-static void send_one(struct world *w, size_t size)
+static void send_one(struct cluster *cl, size_t size)
 {
     const struct mbx_options silent = {.flags = MBX_SILENT};
 
     assert_int_equal(
-        mbx_send(w->eps[0], 1, CONTEXT, 1, world_data(0, size), size, &silent, NULL), 0);
-    world_settle(w);
+        mbx_send(cl->eps[0], 1, CONTEXT, 1, seeded_bytes(0, size), size, &silent, NULL), 0);
+    cluster_settle(cl);
 }
 
 /* The same, eagerly whatever the limits are. */
-static void inject_one(struct world *w, size_t size)
+static void inject_one(struct cluster *cl, size_t size)
 {
-    assert_int_equal(mbx_inject(w->eps[0], 1, CONTEXT, 1, world_data(0, size), size, 0), 0);
-    world_settle(w);
+    assert_int_equal(mbx_inject(cl->eps[0], 1, CONTEXT, 1, seeded_bytes(0, size), size, 0), 0);
+    cluster_settle(cl);
 }
 
-static void recv_one(struct world *w, void *buf, size_t size)
+static void recv_one(struct cluster *cl, void *buf, size_t size)
 {
     const struct mbx_options silent = {.flags = MBX_SILENT};
 
-    assert_int_equal(mbx_recv(w->eps[1], 0, CONTEXT, 1, 0, buf, size, &silent, NULL), 0);
-    world_settle(w);
+    assert_int_equal(mbx_recv(cl->eps[1], 0, CONTEXT, 1, 0, buf, size, &silent, NULL), 0);
+    cluster_settle(cl);
 }
 
 /* What is kept of so many messages that wait; the others are deferred. */
-static uint64_t kept_of(const struct world *w, uint64_t waiting)
+static uint64_t kept_of(const struct cluster *cl, uint64_t waiting)
 {
-    return min_size(waiting, world_window(w->config));
+    return min_size(waiting, config_window(cl->config));
 }
 
-static void check_waiting(const struct world *w, uint64_t waiting)
+static void check_waiting(const struct cluster *cl, uint64_t waiting)
 {
-    struct stats from = world_stats(w, 0), to = world_stats(w, 1);
+    struct stats from = cluster_stats(cl, 0), to = cluster_stats(cl, 1);
 
-    assert_int_equal(to.unexpected_now, kept_of(w, waiting));
-    assert_int_equal(from.deferred_now, waiting - kept_of(w, waiting));
+    assert_int_equal(to.unexpected_now, kept_of(cl, waiting));
+    assert_int_equal(from.deferred_now, waiting - kept_of(cl, waiting));
     assert_int_equal(to.unexpected_bytes_now > 0, to.unexpected_now > 0);
 }
 
 static void test_expected_and_unexpected(void **state)
 {
     struct stats s;
-    struct world w;
+    struct cluster cl;
     char got;
 
-    world_open(&w, *state, 2, NULL);
+    cluster_open(&cl, *state, 2, NULL);
     for (int i = 0; i < 3; i++)
-        recv_one(&w, &got, 1);
-    s = world_stats(&w, 1);
+        recv_one(&cl, &got, 1);
+    s = cluster_stats(&cl, 1);
     assert_int_equal(s.posted_now, 3);
     for (int i = 0; i < 7; i++)
-        send_one(&w, 1);
-    s = world_stats(&w, 1);
+        send_one(&cl, 1);
+    s = cluster_stats(&cl, 1);
     assert_int_equal(s.expected, 3);
-    assert_int_equal(s.unexpected, kept_of(&w, 4));
+    assert_int_equal(s.unexpected, kept_of(&cl, 4));
     assert_int_equal(s.posted_now, 0);
     assert_int_equal(s.posted_max, 3);
-    assert_int_equal(s.unexpected_max, kept_of(&w, 4));
+    assert_int_equal(s.unexpected_max, kept_of(&cl, 4));
     assert_int_equal(s.unexpected_bytes_now, s.unexpected_bytes_max);
-    check_waiting(&w, 4);
-    recv_one(&w, &got, 1);
-    recv_one(&w, &got, 1);
-    send_one(&w, 1);
-    s = world_stats(&w, 1);
-    check_waiting(&w, 3);
-    assert_int_equal(s.unexpected_max, kept_of(&w, 4));
-    if (world_window(w.config) == UINT64_MAX)
+    check_waiting(&cl, 4);
+    recv_one(&cl, &got, 1);
+    recv_one(&cl, &got, 1);
+    send_one(&cl, 1);
+    s = cluster_stats(&cl, 1);
+    check_waiting(&cl, 3);
+    assert_int_equal(s.unexpected_max, kept_of(&cl, 4));
+    if (config_window(cl.config) == UINT64_MAX)
         assert_int_equal(s.unexpected, 5);
     for (int i = 0; i < 4; i++)
-        recv_one(&w, &got, 1);
-    check_waiting(&w, 0);
-    s = world_stats(&w, 1);
+        recv_one(&cl, &got, 1);
+    check_waiting(&cl, 0);
+    s = cluster_stats(&cl, 1);
     assert_int_equal(s.expected + s.unexpected, 8);
-    if (world_window(w.config) == UINT64_MAX)
+    if (config_window(cl.config) == UINT64_MAX)
         assert_int_equal(s.expected, 3);
     assert_int_equal(s.unexpected_now, 0);
     assert_int_equal(s.unexpected_bytes_now, 0);
-    assert_int_equal(s.unexpected_bytes_max > 0, world_window(w.config) > 0);
+    assert_int_equal(s.unexpected_bytes_max > 0, config_window(cl.config) > 0);
     assert_int_equal(s.posted_now, 1);
     assert_int_equal(s.posted_max, 3);
     assert_int_equal(s.contexts, 1);
@@ -100,7 +100,7 @@ static void test_expected_and_unexpected(void **state)
     assert_int_equal(s.requests_now, 1);
     assert_int_equal(s.dropped_packets, 0);
     assert_int_equal(s.send_errors, 0);
-    world_close(&w);
+    cluster_close(&cl);
 }
 
 /* What a flood of short messages costs: 128 bytes each at the most, the queue's own index
@@ -109,27 +109,27 @@ static void test_memory_of_what_waits(void **state)
 {
     enum { COUNT = 500, LONGER = 100 };
     struct stats s;
-    struct world w;
+    struct cluster cl;
     uint64_t before;
     char got[LONGER];
 
-    world_open(&w, *state, 2, NULL);
+    cluster_open(&cl, *state, 2, NULL);
     for (int i = 0; i < COUNT; i++)
-        inject_one(&w, 8);
-    s = world_stats(&w, 1);
-    check_waiting(&w, COUNT);
-    assert_in_range(s.unexpected_bytes_now, kept_of(&w, COUNT) * 8, kept_of(&w, COUNT) * 128);
+        inject_one(&cl, 8);
+    s = cluster_stats(&cl, 1);
+    check_waiting(&cl, COUNT);
+    assert_in_range(s.unexpected_bytes_now, kept_of(&cl, COUNT) * 8, kept_of(&cl, COUNT) * 128);
     before = s.unexpected_bytes_now;
-    inject_one(&w, LONGER);
-    s = world_stats(&w, 1);
-    if (world_window(w.config) > COUNT)
+    inject_one(&cl, LONGER);
+    s = cluster_stats(&cl, 1);
+    if (config_window(cl.config) > COUNT)
         assert_in_range(s.unexpected_bytes_now - before, LONGER, LONGER + 256);
     else
         assert_int_equal(s.unexpected_bytes_now, before);
     for (int i = 0; i <= COUNT; i++)
-        recv_one(&w, got, LONGER);
-    assert_int_equal(world_stats(&w, 1).unexpected_bytes_now, 0);
-    world_close(&w);
+        recv_one(&cl, got, LONGER);
+    assert_int_equal(cluster_stats(&cl, 1).unexpected_bytes_now, 0);
+    cluster_close(&cl);
 }
 
 /* How long a search was: the fifth of five posted receives needs at most five steps,
@@ -137,21 +137,21 @@ static void test_memory_of_what_waits(void **state)
 static void test_searches(void **state)
 {
     struct stats before, after;
-    struct world w;
+    struct cluster cl;
     char got[5];
 
-    world_open(&w, *state, 2, NULL);
+    cluster_open(&cl, *state, 2, NULL);
     for (uint64_t tag = 10; tag < 15; tag++)
-        assert_int_equal(mbx_recv(w.eps[1], 0, CONTEXT, tag, 0, &got[tag - 10], 1, NULL, NULL),
+        assert_int_equal(mbx_recv(cl.eps[1], 0, CONTEXT, tag, 0, &got[tag - 10], 1, NULL, NULL),
                          0);
-    before = world_stats(&w, 1);
-    assert_int_equal(mbx_inject(w.eps[0], 1, CONTEXT, 14, "x", 1, 0), 0);
-    world_settle(&w);
-    after = world_stats(&w, 1);
+    before = cluster_stats(&cl, 1);
+    assert_int_equal(mbx_inject(cl.eps[0], 1, CONTEXT, 14, "x", 1, 0), 0);
+    cluster_settle(&cl);
+    after = cluster_stats(&cl, 1);
     assert_int_equal(after.expected, 1);
-    if (world_has_device(w.config)) { /* it is the device that searched, if it was in time */
+    if (config_has_device(cl.config)) { /* it is the device that searched, if it was in time */
         assert_int_equal(after.searches, before.searches + 1 - after.device_matched);
-    } else if (world_window(w.config) == 0) { /* it is the sender that searched */
+    } else if (config_window(cl.config) == 0) { /* it is the sender that searched */
         assert_int_equal(after.searches, before.searches);
         assert_int_equal(after.claims_met + after.pulled, 1);
     } else {
@@ -159,7 +159,7 @@ static void test_searches(void **state)
         assert_in_range(after.search_steps - before.search_steps, 1, 5);
         assert_in_range(after.search_max, 1, 5);
     }
-    world_close(&w);
+    cluster_close(&cl);
 }
 
 /* A message that waits at its sender may become a rendezvous, and is still one message. */
@@ -182,43 +182,43 @@ static void check_held_protocols(const uint64_t *sent, const uint64_t *received,
 /* One message of each protocol: counted there, on both sides, with its bytes. */
 static void test_protocols(void **state)
 {
-    const struct world_config *config = *state;
+    const struct configuration *config = *state;
     uint64_t count[MBX_PROTOCOLS] = {0}, bytes[MBX_PROTOCOLS] = {0};
-    bool is_deferred = world_window(config) != UINT64_MAX;
+    bool is_deferred = config_window(config) != UINT64_MAX;
     /* a receive that is told in advance has a protocol of its own: rput_test.c */
     const char *const params[] = {
         "RPUT=off", is_deferred ? NULL : "WINDOW_PAYLOAD=unlimited" /* or it may go later */,
         NULL};
     struct stats from, to;
-    struct world w;
+    struct cluster cl;
 
-    world_open(&w, *state, 2, params);
+    cluster_open(&cl, *state, 2, params);
     for (int protocol = 0; protocol < MBX_PROTOCOLS; protocol++) {
-        size_t size = world_size_of(&w, (enum mbx_protocol)protocol);
-        struct world_buffer buffer;
+        size_t size = cluster_size_of(&cl, (enum mbx_protocol)protocol);
+        struct guarded_buffer buffer;
 
         if (size == 0 && protocol != MBX_INLINE)
             continue;
         for (int late = 0; late < 2; late++) {
-            world_buffer_init(&buffer, size, 0);
+            guarded_buffer_init(&buffer, size, 0);
             if (late)
-                send_one(&w, size);
-            recv_one(&w, buffer.bytes, size);
+                send_one(&cl, size);
+            recv_one(&cl, buffer.bytes, size);
             if (!late)
-                send_one(&w, size);
-            world_buffer_fini(&buffer, size);
+                send_one(&cl, size);
+            guarded_buffer_fini(&buffer, size);
             count[protocol]++;
             bytes[protocol] += size;
         }
     }
-    from = world_stats(&w, 0);
-    to = world_stats(&w, 1);
-    if (world_has_faults(config) && !is_deferred) { /* a read that failed has become data */
+    from = cluster_stats(&cl, 0);
+    to = cluster_stats(&cl, 1);
+    if (config_has_faults(config) && !is_deferred) { /* a read that failed has become data */
         count[MBX_RNDV_DATA] += to.read_fallbacks;
         count[MBX_RNDV_READ] -= to.read_fallbacks;
         for (int i = 0; i < 2; i++)
             bytes[MBX_RNDV_READ + i] = from.sent_bytes[MBX_RNDV_READ + i];
-    } else if (!world_has_faults(config)) {
+    } else if (!config_has_faults(config)) {
         assert_int_equal(to.read_fallbacks, 0);
     }
     if (!is_deferred) {
@@ -231,7 +231,7 @@ static void test_protocols(void **state)
         check_held_protocols(from.sent, to.received, count);
         check_held_protocols(from.sent_bytes, to.received_bytes, bytes);
     }
-    world_close(&w);
+    cluster_close(&cl);
 }
 
 /* A transport without room is tried again, and that is counted; requests too. */
@@ -240,22 +240,22 @@ static void test_full_and_requests(void **state)
     static const char *const wide[] = {"MATCH_AT=receiver", "WINDOW=unlimited",
                                        "WINDOW_PAYLOAD=unlimited", NULL};
     struct stats s;
-    struct world w;
+    struct cluster cl;
     char got;
 
-    world_open(&w, *state, 2, wide);
+    cluster_open(&cl, *state, 2, wide);
     for (int i = 0; i < 3000; i++)
-        assert_int_equal(mbx_inject(w.eps[0], 1, CONTEXT, 1, "x", 1, 0), 0);
-    s = world_stats(&w, 0);
+        assert_int_equal(mbx_inject(cl.eps[0], 1, CONTEXT, 1, "x", 1, 0), 0);
+    s = cluster_stats(&cl, 0);
     assert_true(s.full > 0);
     assert_true(s.requests_now > 0);
     assert_int_equal(s.requests_now, s.requests_max);
     for (int i = 0; i < 3000; i++)
-        recv_one(&w, &got, 1);
-    s = world_stats(&w, 0);
+        recv_one(&cl, &got, 1);
+    s = cluster_stats(&cl, 0);
     assert_int_equal(s.requests_now, 0);
     assert_int_equal(s.sent[MBX_INLINE], 3000);
-    world_close(&w);
+    cluster_close(&cl);
 }
 
 static void every_field_has_a_row(void)
@@ -276,17 +276,17 @@ static void test_by_name(void **state)
     uint64_t values[256], value = 77;
     struct mbx_stat stat, other;
     struct stats s;
-    struct world w;
+    struct cluster cl;
     unsigned count = 0;
 
-    world_open(&w, *state, 2, NULL);
-    send_one(&w, 8);
-    stats_read(w.eps[1], &s);
+    cluster_open(&cl, *state, 2, NULL);
+    send_one(&cl, 8);
+    stats_read(cl.eps[1], &s);
     memset(values, 0xaa, sizeof values);
-    assert_int_equal(mbx_stats_read(w.eps[1], values, ARRAY_COUNT(values)), STATS_COUNT);
+    assert_int_equal(mbx_stats_read(cl.eps[1], values, ARRAY_COUNT(values)), STATS_COUNT);
     for (; mbx_stat_get(count, &stat, sizeof stat) == 0; count++) {
         assert_true(stat.name[0] != '\0' && stat.about[0] != '\0');
-        assert_int_equal(mbx_stat_read(w.eps[1], stat.name, &value), 0);
+        assert_int_equal(mbx_stat_read(cl.eps[1], stat.name, &value), 0);
         assert_int_equal(value, values[count]);
         for (unsigned i = 0; i < count; i++) {
             assert_int_equal(mbx_stat_get(i, &other, sizeof other), 0);
@@ -296,31 +296,31 @@ static void test_by_name(void **state)
     assert_int_equal(count, STATS_COUNT);
     every_field_has_a_row();
     assert_int_equal(values[count], UINT64_C(0xaaaaaaaaaaaaaaaa));
-    assert_int_equal(mbx_stat_read(w.eps[1], "unexpected_bytes_max", &value), 0);
+    assert_int_equal(mbx_stat_read(cl.eps[1], "unexpected_bytes_max", &value), 0);
     assert_int_equal(value, s.unexpected_bytes_max);
-    assert_int_equal(mbx_stat_read(w.eps[0], "sent_bytes_inline", &value), 0);
-    assert_int_equal(value, world_stats(&w, 0).sent_bytes[MBX_INLINE]);
-    world_close(&w);
+    assert_int_equal(mbx_stat_read(cl.eps[0], "sent_bytes_inline", &value), 0);
+    assert_int_equal(value, cluster_stats(&cl, 0).sent_bytes[MBX_INLINE]);
+    cluster_close(&cl);
 }
 
 static void test_wrong_arguments(void **state)
 {
     uint64_t values[2] = {77, 77};
     struct mbx_stat stat = {.name = "untouched"};
-    struct world w;
+    struct cluster cl;
 
-    world_open(&w, *state, 1, NULL);
+    cluster_open(&cl, *state, 1, NULL);
     assert_int_equal(mbx_stat_get(STATS_COUNT, &stat, sizeof stat), -ENOENT);
     assert_string_equal(stat.name, "untouched");
-    assert_int_equal(mbx_stat_read(w.eps[0], "no_such_statistic", &values[0]), -ENOENT);
-    assert_int_equal(mbx_stat_read(w.eps[0], "", &values[0]), -ENOENT);
-    assert_int_equal(mbx_stats_read(w.eps[0], values, -1), -EINVAL);
-    assert_int_equal(mbx_stats_read(w.eps[0], NULL, 1), -EINVAL);
-    assert_int_equal(mbx_stats_read(w.eps[0], NULL, 0), STATS_COUNT);
+    assert_int_equal(mbx_stat_read(cl.eps[0], "no_such_statistic", &values[0]), -ENOENT);
+    assert_int_equal(mbx_stat_read(cl.eps[0], "", &values[0]), -ENOENT);
+    assert_int_equal(mbx_stats_read(cl.eps[0], values, -1), -EINVAL);
+    assert_int_equal(mbx_stats_read(cl.eps[0], NULL, 1), -EINVAL);
+    assert_int_equal(mbx_stats_read(cl.eps[0], NULL, 0), STATS_COUNT);
     assert_int_equal(values[0], 77);
-    assert_int_equal(mbx_stats_read(w.eps[0], values, 1), STATS_COUNT);
+    assert_int_equal(mbx_stats_read(cl.eps[0], values, 1), STATS_COUNT);
     assert_int_equal(values[1], 77);
-    world_close(&w);
+    cluster_close(&cl);
 }
 
 /* One line per endpoint at close. */
@@ -329,24 +329,24 @@ static void test_file(void **state)
     char path[] = "/tmp/matchbox-stats-XXXXXX", param[64], text[8192];
     const char *const more[] = {param, NULL};
     int fd = mkstemp(path), lines = 0;
-    struct world w;
+    struct cluster cl;
     ssize_t size;
 
     assert_true(fd >= 0);
     snprintf(param, sizeof param, "STATS_FILE=%s", path);
-    world_open(&w, *state, 2, more);
-    send_one(&w, 0);
-    world_close(&w);
+    cluster_open(&cl, *state, 2, more);
+    send_one(&cl, 0);
+    cluster_close(&cl);
     size = read(fd, text, sizeof text - 1);
     assert_true(size > 0);
     text[size] = '\0';
     for (char *p = text; (p = strchr(p, '\n')) != NULL; p++)
         lines++;
     assert_int_equal(lines, 2);
-    if (world_window(w.config) != 0) /* else it is abandoned at the close */
+    if (config_window(cl.config) != 0) /* else it is abandoned at the close */
         assert_non_null(strstr(text, " sent_inline=1 "));
     assert_non_null(
-        strstr(text, world_window(w.config) != 0 ? " unexpected=1 " : " deferred_max=1 "));
+        strstr(text, config_window(cl.config) != 0 ? " unexpected=1 " : " deferred_max=1 "));
     close(fd);
     unlink(path);
 }
@@ -364,5 +364,5 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_file),
     };
 
-    return world_main(argc, argv, tests, ARRAY_COUNT(tests));
+    return test_main(argc, argv, tests, ARRAY_COUNT(tests));
 }

@@ -3,7 +3,7 @@
  * structures_test.c - structures of the interface can grow without harm to programs that were
  * compiled before (matchbox.h, "Structures").
  */
-#include "world.h"
+#include "cluster.h"
 
 #include <errno.h>
 #include <string.h>
@@ -39,48 +39,48 @@ static_assert(offsetof(struct mbx_sleep_hooks, flags) == 24, "in its place");
 
 static const uint64_t key = 5;
 
-static int fill_param(struct world *w, void *out, size_t size)
+static int fill_param(struct cluster *cl, void *out, size_t size)
 {
-    (void)w;
+    (void)cl;
     return mbx_param_get(0, out, size);
 }
 
-static int fill_limits(struct world *w, void *out, size_t size)
+static int fill_limits(struct cluster *cl, void *out, size_t size)
 {
-    return mbx_limits_get(w->eps[0], out, size);
+    return mbx_limits_get(cl->eps[0], out, size);
 }
 
-static int fill_served(struct world *w, void *out, size_t size)
+static int fill_served(struct cluster *cl, void *out, size_t size)
 {
-    return mbx_served_get(w->eps[0], out, size);
+    return mbx_served_get(cl->eps[0], out, size);
 }
 
-static int fill_region_served(struct world *w, void *out, size_t size)
+static int fill_region_served(struct cluster *cl, void *out, size_t size)
 {
-    return mbx_region_served(w->eps[0], key, out, size);
+    return mbx_region_served(cl->eps[0], key, out, size);
 }
 
-static int fill_stat(struct world *w, void *out, size_t size)
+static int fill_stat(struct cluster *cl, void *out, size_t size)
 {
-    (void)w;
+    (void)cl;
     return mbx_stat_get(0, out, size);
 }
 
-static int fill_protocol(struct world *w, void *out, size_t size)
+static int fill_protocol(struct cluster *cl, void *out, size_t size)
 {
-    return mbx_protocol_get(w->eps[0], MBX_ANY_SOURCE, 0, out, size);
+    return mbx_protocol_get(cl->eps[0], MBX_ANY_SOURCE, 0, out, size);
 }
 
-static int fill_device(struct world *w, void *out, size_t size)
+static int fill_device(struct cluster *cl, void *out, size_t size)
 {
-    (void)w;
+    (void)cl;
     return mbx_device_get(0, out, size);
 }
 
 /* first: the size of the first version, on a machine of 64 bits. */
 static const struct filled {
     const char *name;
-    int (*fill)(struct world *w, void *out, size_t size);
+    int (*fill)(struct cluster *cl, void *out, size_t size);
     size_t now, first;
 } filled[] = {
     {"mbx_param", fill_param, sizeof(struct mbx_param), 704},
@@ -102,51 +102,51 @@ static bool is_all(const unsigned char *bytes, size_t count, unsigned char value
 
 /* A program of the first version gets its members and not a byte more; one of a later version
  * finds 0 in what there is not yet; who has less than there ever was is refused. */
-static void check_filled(struct world *w, const struct filled *f)
+static void check_filled(struct cluster *cl, const struct filled *f)
 {
     unsigned char now[ROOM], out[ROOM];
 
     print_message("             %s\n", f->name);
     memset(now, MARK, sizeof now);
-    assert_int_equal(f->fill(w, now, f->now), 0);
+    assert_int_equal(f->fill(cl, now, f->now), 0);
     assert_true(is_all(now + f->now, ROOM - f->now, MARK));
     memset(out, MARK, sizeof out);
-    assert_int_equal(f->fill(w, out, f->first), 0);
+    assert_int_equal(f->fill(cl, out, f->first), 0);
     assert_memory_equal(out, now, f->first - sizeof(uint64_t)); /* without padding at the end */
     assert_true(is_all(out + f->first, ROOM - f->first, MARK));
     memset(out, MARK, sizeof out);
-    assert_int_equal(f->fill(w, out, ROOM - 1), 0);
+    assert_int_equal(f->fill(cl, out, ROOM - 1), 0);
     assert_true(is_all(out + f->now, ROOM - 1 - f->now, 0));
     assert_int_equal(out[ROOM - 1], MARK);
     memset(out, MARK, sizeof out);
-    assert_int_equal(f->fill(w, out, 0), -EINVAL);
-    assert_int_equal(f->fill(w, out, 8), -EINVAL);
+    assert_int_equal(f->fill(cl, out, 0), -EINVAL);
+    assert_int_equal(f->fill(cl, out, 8), -EINVAL);
     assert_true(is_all(out, ROOM, MARK));
 }
 
 static void what_is_filled_has_a_size(void **state)
 {
-    struct world w;
+    struct cluster cl;
     uint64_t memory = 0;
     const struct mbx_region region = {
         .buf = &memory, .size = sizeof memory, .rights = MBX_REMOTE_READ};
 
-    world_open(&w, *state, 1, NULL);
-    assert_int_equal(mbx_register(w.eps[0], key, &region), 0);
+    cluster_open(&cl, *state, 1, NULL);
+    assert_int_equal(mbx_register(cl.eps[0], key, &region), 0);
     for (size_t i = 0; i < ARRAY_COUNT(filled); i++)
-        check_filled(&w, &filled[i]);
-    assert_int_equal(mbx_deregister(w.eps[0], key), 0);
-    world_close(&w);
+        check_filled(&cl, &filled[i]);
+    assert_int_equal(mbx_deregister(cl.eps[0], key), 0);
+    cluster_close(&cl);
 }
 
 /* ---- what is passed ---- */
 
 static void an_unknown_flag_is_refused(void **state)
 {
-    struct world w;
+    struct cluster cl;
     uint64_t memory = 0;
 
-    world_open(&w, *state, 1, NULL);
+    cluster_open(&cl, *state, 1, NULL);
     for (int bit = 4; bit < 32; bit++) { /* the first four are known to mbx_options */
         const unsigned flags = 1u << bit;
         const struct mbx_options options = {.flags = flags};
@@ -160,17 +160,17 @@ static void an_unknown_flag_is_refused(void **state)
 
         assert_int_equal(mbx_open(&config, &ep), -EINVAL);
         assert_null(ep);
-        assert_int_equal(mbx_sleep(w.eps[0], 0, &hooks), -EINVAL);
-        assert_int_equal(mbx_register(w.eps[0], key, &region), -EINVAL);
-        assert_int_equal(mbx_atomic(w.eps[0], 0, &atomic, NULL, &request), -EINVAL);
-        assert_int_equal(mbx_send(w.eps[0], 0, 1, 2, NULL, 0, &options, &request), -EINVAL);
-        assert_int_equal(mbx_ssend(w.eps[0], 0, 1, 2, NULL, 0, &options, &request), -EINVAL);
-        assert_int_equal(mbx_recv(w.eps[0], 0, 1, 2, 0, NULL, 0, &options, &request), -EINVAL);
-        assert_int_equal(mbx_write(w.eps[0], 0, NULL, 0, key, 0, &options, &request), -EINVAL);
-        assert_int_equal(mbx_read(w.eps[0], 0, NULL, 0, key, 0, &options, &request), -EINVAL);
+        assert_int_equal(mbx_sleep(cl.eps[0], 0, &hooks), -EINVAL);
+        assert_int_equal(mbx_register(cl.eps[0], key, &region), -EINVAL);
+        assert_int_equal(mbx_atomic(cl.eps[0], 0, &atomic, NULL, &request), -EINVAL);
+        assert_int_equal(mbx_send(cl.eps[0], 0, 1, 2, NULL, 0, &options, &request), -EINVAL);
+        assert_int_equal(mbx_ssend(cl.eps[0], 0, 1, 2, NULL, 0, &options, &request), -EINVAL);
+        assert_int_equal(mbx_recv(cl.eps[0], 0, 1, 2, 0, NULL, 0, &options, &request), -EINVAL);
+        assert_int_equal(mbx_write(cl.eps[0], 0, NULL, 0, key, 0, &options, &request), -EINVAL);
+        assert_int_equal(mbx_read(cl.eps[0], 0, NULL, 0, key, 0, &options, &request), -EINVAL);
         assert_int_equal(request, 77);
     }
-    world_close(&w);
+    cluster_close(&cl);
 }
 
 int main(int argc, char **argv)
@@ -180,5 +180,5 @@ int main(int argc, char **argv)
         cmocka_unit_test(an_unknown_flag_is_refused),
     };
 
-    return world_main(argc, argv, tests, ARRAY_COUNT(tests));
+    return test_main(argc, argv, tests, ARRAY_COUNT(tests));
 }

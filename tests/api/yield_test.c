@@ -6,7 +6,7 @@
  * The library finds sched_yield() here, so that it is counted; and time passes by looking at
  * the clock, for each thread by itself.
  */
-#include "world.h"
+#include "cluster.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -65,43 +65,44 @@ static void check(bool ok, const char *what, long value)
 
 /* Each leaves a request of the first endpoint that does not end. */
 
-static mbx_request a_receive(struct world *w)
+static mbx_request a_receive(struct cluster *cl)
 {
     mbx_request request;
 
     assert_int_equal(
-        mbx_recv(w->eps[0], 1, CONTEXT, NOBODY, 0, room, sizeof room, NULL, &request), 0);
+        mbx_recv(cl->eps[0], 1, CONTEXT, NOBODY, 0, room, sizeof room, NULL, &request), 0);
     return request;
 }
 
 /* It waits for its FIN. */
-static mbx_request a_long_send(struct world *w)
+static mbx_request a_long_send(struct cluster *cl)
 {
     mbx_request request;
 
-    assert_true(mbx_send(w->eps[0], 1, CONTEXT, NOBODY, content, LONG, NULL, &request) >= 0);
+    assert_true(mbx_send(cl->eps[0], 1, CONTEXT, NOBODY, content, LONG, NULL, &request) >= 0);
     return request;
 }
 
-static mbx_request a_synchronous_send(struct world *w)
+static mbx_request a_synchronous_send(struct cluster *cl)
 {
     mbx_request request;
 
-    assert_true(mbx_ssend(w->eps[0], 1, CONTEXT, NOBODY, content, 8, NULL, &request) >= 0);
+    assert_true(mbx_ssend(cl->eps[0], 1, CONTEXT, NOBODY, content, 8, NULL, &request) >= 0);
     return request;
 }
 
 /* Nobody reads the ring: what comes behind has to wait for room. */
-static mbx_request a_send_behind_a_full_ring(struct world *w)
+static mbx_request a_send_behind_a_full_ring(struct cluster *cl)
 {
     static const struct mbx_options silent = {.flags = MBX_SILENT};
 
     for (int i = 0; i < PACKETS; i++)
-        assert_true(mbx_send(w->eps[0], 1, CONTEXT, NOBODY, content, 4000, &silent, NULL) >= 0);
-    return a_synchronous_send(w);
+        assert_true(mbx_send(cl->eps[0], 1, CONTEXT, NOBODY, content, 4000, &silent, NULL) >=
+                    0);
+    return a_synchronous_send(cl);
 }
 
-static mbx_request (*const requests[])(struct world *w) = {
+static mbx_request (*const requests[])(struct cluster *cl) = {
     a_receive,
     a_long_send,
     a_synchronous_send,
@@ -109,31 +110,31 @@ static mbx_request (*const requests[])(struct world *w) = {
 };
 
 /* The peers have met. */
-static void open_two(struct world *w, const struct world_config *config,
+static void open_two(struct cluster *cl, const struct configuration *config,
                      const char *const *params)
 {
-    world_open(w, config, 2, params);
-    assert_int_equal(mbx_inject(w->eps[0], 1, CONTEXT, 1, "x", 1, 0), 0);
-    assert_int_equal(mbx_inject(w->eps[1], 0, CONTEXT, 1, "x", 1, 0), 0);
-    world_settle(w);
+    cluster_open(cl, config, 2, params);
+    assert_int_equal(mbx_inject(cl->eps[0], 1, CONTEXT, 1, "x", 1, 0), 0);
+    assert_int_equal(mbx_inject(cl->eps[1], 0, CONTEXT, 1, "x", 1, 0), 0);
+    cluster_settle(cl);
 }
 
 /* Calls look() with each of the requests; those before it are still there. */
-static void with_each(const struct world_config *config, const char *const *params,
-                      void (*look)(struct world *w, mbx_request request))
+static void with_each(const struct configuration *config, const char *const *params,
+                      void (*look)(struct cluster *cl, mbx_request request))
 {
-    struct world w;
+    struct cluster cl;
 
-    open_two(&w, config, params);
+    open_two(&cl, config, params);
     for (size_t i = 0; i < ARRAY_COUNT(requests); i++) {
-        mbx_request request = requests[i](&w);
+        mbx_request request = requests[i](&cl);
 
         clock_set(clock_of_test);
         yields = 0;
-        look(&w, request);
+        look(&cl, request);
         clock_set(NULL);
     }
-    world_close(&w);
+    cluster_close(&cl);
 }
 
 /* ---- one thread -------------------------------------------------------------------------- */
@@ -142,20 +143,20 @@ static void with_each(const struct world_config *config, const char *const *para
 static const char *const polls_long[] = {"SPIN=10s", "CLOSE_TIMEOUT=0", NULL};
 static const char *const usual[] = {"CLOSE_TIMEOUT=0", NULL};
 
-static void wait_a_while(struct world *w, mbx_request request)
+static void wait_a_while(struct cluster *cl, mbx_request request)
 {
     int index;
 
-    assert_int_equal(mbx_wait(w->eps[0], request, A_WHILE, NULL), -ETIMEDOUT);
+    assert_int_equal(mbx_wait(cl->eps[0], request, A_WHILE, NULL), -ETIMEDOUT);
     assert_in_range(yields, OFTEN, MOST);
     yields = 0;
-    assert_int_equal(mbx_wait_queues(w->eps[0], MBX_RECVS | MBX_ACCESS, A_WHILE), -ETIMEDOUT);
+    assert_int_equal(mbx_wait_queues(cl->eps[0], MBX_RECVS | MBX_ACCESS, A_WHILE), -ETIMEDOUT);
     assert_in_range(yields, OFTEN, MOST);
     yields = 0;
-    assert_int_equal(mbx_wait_all(w->eps[0], &request, 1, A_WHILE, NULL), -ETIMEDOUT);
+    assert_int_equal(mbx_wait_all(cl->eps[0], &request, 1, A_WHILE, NULL), -ETIMEDOUT);
     assert_in_range(yields, OFTEN, MOST);
     yields = 0;
-    assert_int_equal(mbx_wait_any(w->eps[0], &request, 1, A_WHILE, &index, NULL), -ETIMEDOUT);
+    assert_int_equal(mbx_wait_any(cl->eps[0], &request, 1, A_WHILE, &index, NULL), -ETIMEDOUT);
     assert_in_range(yields, OFTEN, MOST);
 }
 
@@ -164,11 +165,11 @@ static void a_wait_that_polls_for_long(void **state)
     with_each(*state, polls_long, wait_a_while);
 }
 
-static void wait_shortly(struct world *w, mbx_request request)
+static void wait_shortly(struct cluster *cl, mbx_request request)
 {
     for (unsigned i = 0; i < 100; i++) {
-        assert_int_equal(mbx_wait(w->eps[0], request, AT_ONCE, NULL), -ETIMEDOUT);
-        assert_int_equal(mbx_wait_queues(w->eps[0], MBX_RECVS, AT_ONCE), -ETIMEDOUT);
+        assert_int_equal(mbx_wait(cl->eps[0], request, AT_ONCE, NULL), -ETIMEDOUT);
+        assert_int_equal(mbx_wait_queues(cl->eps[0], MBX_RECVS, AT_ONCE), -ETIMEDOUT);
         assert_in_range(yields, 2 * (i + 1), MOST);
     }
 }
@@ -179,18 +180,18 @@ static void a_wait_whose_time_is_up(void **state)
     with_each(*state, usual, wait_shortly);
 }
 
-static void wait_in_a_crowd(struct world *w, mbx_request request)
+static void wait_in_a_crowd(struct cluster *cl, mbx_request request)
 {
-    uint64_t sleeps = world_stats(w, 0).sleeps;
+    uint64_t sleeps = cluster_stats(cl, 0).sleeps;
 
-    assert_int_equal(mbx_wait(w->eps[0], request, 100 * US, NULL), -ETIMEDOUT);
-    assert_true(world_stats(w, 0).sleeps > sleeps);
+    assert_int_equal(mbx_wait(cl->eps[0], request, 100 * US, NULL), -ETIMEDOUT);
+    assert_true(cluster_stats(cl, 0).sleeps > sleeps);
 }
 
-static void wait_with_one_core(struct world *w, mbx_request request)
+static void wait_with_one_core(struct cluster *cl, mbx_request request)
 {
-    w->eps[0]->limits.cores = 1;
-    wait_in_a_crowd(w, request);
+    cl->eps[0]->limits.cores = 1;
+    wait_in_a_crowd(cl, request);
 }
 
 /* With more peers than cores, or told so, it sleeps soon, whatever MBX_SPIN is. */
@@ -203,7 +204,7 @@ static void a_wait_in_a_crowd(void **state)
     with_each(*state, told, wait_in_a_crowd);
 }
 
-static void only_look(struct world *w, mbx_request request)
+static void only_look(struct cluster *cl, mbx_request request)
 {
     struct mbx_completion c;
     int index;
@@ -211,17 +212,17 @@ static void only_look(struct world *w, mbx_request request)
     for (int i = 0; i < LOOKS; i++) {
         struct mbx_status status;
 
-        assert_int_equal(mbx_test(w->eps[0], request, &c), 0);
-        mbx_progress(w->eps[0]);
-        mbx_idle(w->eps[0]);
-        assert_int_equal(mbx_poll(w->eps[0], MBX_RECVS, &c, 1), 0);
-        assert_true(mbx_probe(w->eps[0], 1, CONTEXT, NOBODY, 0, &status) <= 0);
+        assert_int_equal(mbx_test(cl->eps[0], request, &c), 0);
+        mbx_progress(cl->eps[0]);
+        mbx_idle(cl->eps[0]);
+        assert_int_equal(mbx_poll(cl->eps[0], MBX_RECVS, &c, 1), 0);
+        assert_true(mbx_probe(cl->eps[0], 1, CONTEXT, NOBODY, 0, &status) <= 0);
     }
     for (int i = 0; i < 100; i++) {
-        assert_int_equal(mbx_wait(w->eps[0], request, 0, &c), -ETIMEDOUT);
-        assert_int_equal(mbx_wait_queues(w->eps[0], MBX_RECVS, 0), -ETIMEDOUT);
-        assert_int_equal(mbx_wait_all(w->eps[0], &request, 1, 0, &c), -ETIMEDOUT);
-        assert_int_equal(mbx_wait_any(w->eps[0], &request, 1, 0, &index, &c), -ETIMEDOUT);
+        assert_int_equal(mbx_wait(cl->eps[0], request, 0, &c), -ETIMEDOUT);
+        assert_int_equal(mbx_wait_queues(cl->eps[0], MBX_RECVS, 0), -ETIMEDOUT);
+        assert_int_equal(mbx_wait_all(cl->eps[0], &request, 1, 0, &c), -ETIMEDOUT);
+        assert_int_equal(mbx_wait_any(cl->eps[0], &request, 1, 0, &index, &c), -ETIMEDOUT);
     }
     assert_int_equal(yields, 0);
 }
@@ -235,17 +236,17 @@ static void who_only_looks_keeps_the_core(void **state)
 static void a_deregistration(void **state)
 {
     const struct mbx_region region = {.buf = room, .size = 8, .rights = MBX_REMOTE_WRITE};
-    struct world w;
+    struct cluster cl;
 
-    world_open(&w, *state, 1, NULL);
-    assert_int_equal(mbx_register(w.eps[0], KEY, &region), 0);
-    busy = region_find(w.eps[0], KEY);
+    cluster_open(&cl, *state, 1, NULL);
+    assert_int_equal(mbx_register(cl.eps[0], KEY, &region), 0);
+    busy = region_find(cl.eps[0], KEY);
     busy->busy = 1;
     yields = 0;
-    assert_int_equal(mbx_deregister(w.eps[0], KEY), 0);
+    assert_int_equal(mbx_deregister(cl.eps[0], KEY), 0);
     assert_int_equal(yields, 1);
     busy = NULL;
-    world_close(&w);
+    cluster_close(&cl);
 }
 
 /* ---- two threads ------------------------------------------------------------------------- */
@@ -285,11 +286,11 @@ static void who_is_told(void **state)
     struct poller poller;
     pthread_t thread;
     mbx_request request;
-    struct world w;
+    struct cluster cl;
     char byte;
 
-    world_open(&w, *state, 1, many);
-    poller.ep = w.eps[0];
+    cluster_open(&cl, *state, 1, many);
+    poller.ep = cl.eps[0];
     poller.ep->limits.cores = 16; /* neither thread is in the other's way */
     assert_int_equal(mbx_recv(poller.ep, 0, CONTEXT, 1, 0, &byte, 1, NULL, &poller.request), 0);
     assert_int_equal(mbx_recv(poller.ep, 0, CONTEXT, NOBODY, 0, &byte, 1, NULL, &request), 0);
@@ -303,7 +304,7 @@ static void who_is_told(void **state)
     assert_int_equal(mbx_inject(poller.ep, 0, CONTEXT, 1, "x", 1, 0), 0);
     pthread_join(thread, NULL);
     clock_set(NULL);
-    world_close(&w);
+    cluster_close(&cl);
 }
 
 int main(int argc, char **argv)
@@ -317,5 +318,5 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_deregistration),
     };
 
-    return world_main(argc, argv, each, ARRAY_COUNT(each));
+    return test_main(argc, argv, each, ARRAY_COUNT(each));
 }

@@ -11,7 +11,7 @@
  * Random traffic is checked by what MPI demands of any two messages and any two receives, as a
  * device elsewhere does not say when it did what.
  */
-#include "world.h"
+#include "cluster.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -29,25 +29,25 @@
 #define CONTEXT 23
 #define SIZE    64
 
-static mbx_request post(struct world *w, uint32_t source, uint64_t tag, void *buf)
+static mbx_request post(struct cluster *cl, uint32_t source, uint64_t tag, void *buf)
 {
     mbx_request recv;
 
-    assert_int_equal(mbx_recv(w->eps[0], source, CONTEXT, tag, 0, buf, SIZE, NULL, &recv), 0);
+    assert_int_equal(mbx_recv(cl->eps[0], source, CONTEXT, tag, 0, buf, SIZE, NULL, &recv), 0);
     return recv;
 }
 
-static void send_one(struct world *w, uint64_t tag, unsigned seed)
+static void send_one(struct cluster *cl, uint64_t tag, unsigned seed)
 {
-    assert_int_equal(mbx_inject(w->eps[1], 0, CONTEXT, tag, world_data(seed, SIZE), SIZE, 0),
+    assert_int_equal(mbx_inject(cl->eps[1], 0, CONTEXT, tag, seeded_bytes(seed, SIZE), SIZE, 0),
                      0);
 }
 
 /* The transport alone: a device in the loop matches, and nobody has read what it says. */
-static void poll_transport(struct world *w)
+static void poll_transport(struct cluster *cl)
 {
-    mbx_progress(w->eps[1]);
-    w->eps[0]->net.transport->ops->poll(w->eps[0]->net.transport, 64);
+    mbx_progress(cl->eps[1]);
+    cl->eps[0]->net.transport->ops->poll(cl->eps[0]->net.transport, 64);
 }
 
 /* ---- claims: offload_revoke() ---- */
@@ -65,7 +65,7 @@ static void give(struct mbx_ep *ep, struct request *req)
                  &(struct arrival){
                      .envelope = {CONTEXT, 2, req->match.envelope.tag},
                      .size = SIZE,
-                     .payload = (const char *)world_data(9, SIZE),
+                     .payload = (const char *)seeded_bytes(9, SIZE),
                      .have = SIZE,
                  });
 }
@@ -81,116 +81,116 @@ static void on_answer(struct mbx_ep *ep, struct request *req, bool is_ours)
 }
 
 /* What offload_revoke() says; what it takes at once is given its message. */
-static int claim(struct world *w, mbx_request recv)
+static int claim(struct cluster *cl, mbx_request recv)
 {
-    struct request *req = request_find(w->eps[0], recv);
+    struct request *req = request_find(cl->eps[0], recv);
     int err;
 
     assert_non_null(req);
-    err = offload_revoke(w->eps[0], req);
+    err = offload_revoke(cl->eps[0], req);
     if (err == 0)
-        give(w->eps[0], req);
+        give(cl->eps[0], req);
     else if (err == -EINPROGRESS)
         claims.asked = req;
     return err;
 }
 
-static void open_claims(struct world *w, const struct world_config *config)
+static void open_claims(struct cluster *cl, const struct configuration *config)
 {
-    world_open(w, config, 3, NULL);
+    cluster_open(cl, config, 3, NULL);
     claims = (struct claims){0};
-    offload_on_answer(w->eps[0], on_answer);
+    offload_on_answer(cl->eps[0], on_answer);
 }
 
 static void test_a_claimed_receive_is_ours(void **state)
 {
     unsigned char got[SIZE], next[SIZE];
     mbx_request recv, other;
-    struct world w;
+    struct cluster cl;
     int err;
 
-    open_claims(&w, *state);
-    recv = post(&w, MBX_ANY_SOURCE, 1, got);
-    err = claim(&w, recv);
-    assert_int_equal(err, world_has_device(*state) ? -EINPROGRESS : 0);
+    open_claims(&cl, *state);
+    recv = post(&cl, MBX_ANY_SOURCE, 1, got);
+    err = claim(&cl, recv);
+    assert_int_equal(err, config_has_device(*state) ? -EINPROGRESS : 0);
     if (err != 0) {
-        assert_int_equal(mbx_cancel(w.eps[0], recv), -EALREADY);
-        assert_int_equal(claim(&w, recv), -EALREADY);
-        assert_int_equal(request_find(w.eps[0], recv)->state, OFFLOAD_RECLAIMED);
+        assert_int_equal(mbx_cancel(cl.eps[0], recv), -EALREADY);
+        assert_int_equal(claim(&cl, recv), -EALREADY);
+        assert_int_equal(request_find(cl.eps[0], recv)->state, OFFLOAD_RECLAIMED);
     }
-    other = post(&w, MBX_ANY_SOURCE, 1, next);
-    send_one(&w, 1, 4); /* is not for the claimed receive */
-    world_wait_error(&w, 0, recv, 0);
-    world_wait_error(&w, 0, other, 0);
-    assert_memory_equal(got, world_data(9, SIZE), SIZE);
-    assert_memory_equal(next, world_data(4, SIZE), SIZE);
+    other = post(&cl, MBX_ANY_SOURCE, 1, next);
+    send_one(&cl, 1, 4); /* is not for the claimed receive */
+    cluster_wait_error(&cl, 0, recv, 0);
+    cluster_wait_error(&cl, 0, other, 0);
+    assert_memory_equal(got, seeded_bytes(9, SIZE), SIZE);
+    assert_memory_equal(next, seeded_bytes(4, SIZE), SIZE);
     assert_int_equal(claims.ours, err != 0);
     assert_int_equal(claims.gone, 0);
-    assert_int_equal(world_stats(&w, 0).posted_now, 0);
-    world_close(&w);
+    assert_int_equal(cluster_stats(&cl, 0).posted_now, 0);
+    cluster_close(&cl);
 }
 
 /* The device has matched it, and software does not know that yet. */
 static void test_a_claim_that_is_too_late(void **state)
 {
-    const struct world_config *config = *state;
+    const struct configuration *config = *state;
     unsigned char got[SIZE];
-    struct world w;
+    struct cluster cl;
     mbx_request recv;
 
-    if (!world_has_device(config) || world_is_elsewhere(config) || world_has_faults(config))
+    if (!config_has_device(config) || config_is_elsewhere(config) || config_has_faults(config))
         return;
-    open_claims(&w, config);
-    recv = post(&w, MBX_ANY_SOURCE, 1, got);
-    world_settle(&w);
-    send_one(&w, 1, 4);
-    poll_transport(&w);
-    assert_int_equal(claim(&w, recv), -EINPROGRESS);
-    world_wait_error(&w, 0, recv, 0);
-    assert_memory_equal(got, world_data(4, SIZE), SIZE);
+    open_claims(&cl, config);
+    recv = post(&cl, MBX_ANY_SOURCE, 1, got);
+    cluster_settle(&cl);
+    send_one(&cl, 1, 4);
+    poll_transport(&cl);
+    assert_int_equal(claim(&cl, recv), -EINPROGRESS);
+    cluster_wait_error(&cl, 0, recv, 0);
+    assert_memory_equal(got, seeded_bytes(4, SIZE), SIZE);
     assert_int_equal(claims.gone, 1);
     assert_int_equal(claims.ours, 0);
-    world_close(&w);
+    cluster_close(&cl);
 }
 
 /* A claim against the device, at any moment: either has the receive, and never both. */
 static void test_claims_race_with_messages(void **state)
 {
-    int rounds = world_is_quick() ? 50 : 400, claimed = 0, matched = 0;
+    int rounds = test_is_quick() ? 50 : 400, claimed = 0, matched = 0;
     struct random random;
-    struct world w;
+    struct cluster cl;
 
-    open_claims(&w, *state);
+    open_claims(&cl, *state);
     random_seed(&random, 1);
     for (int i = 0; i < rounds; i++) {
         unsigned char got[SIZE], next[SIZE];
-        mbx_request recv = post(&w, 1, 1, got), other;
+        mbx_request recv = post(&cl, 1, 1, got), other;
 
         for (uint64_t n = random_below(&random, 8); n > 0; n--)
-            world_progress(&w);
-        send_one(&w, 1, 4);
+            cluster_progress(&cl);
+        send_one(&cl, 1, 4);
         for (uint64_t n = random_below(&random, 4); n > 0; n--)
-            poll_transport(&w);
-        claim(&w, recv);
-        other = post(&w, 1, 1, next);
-        world_wait_error(&w, 0, recv, 0);
-        if (memcmp(got, world_data(9, SIZE), SIZE) == 0) {
+            poll_transport(&cl);
+        claim(&cl, recv);
+        other = post(&cl, 1, 1, next);
+        cluster_wait_error(&cl, 0, recv, 0);
+        if (memcmp(got, seeded_bytes(9, SIZE), SIZE) == 0) {
             claimed++;
-            world_wait_error(&w, 0, other, 0);
-            assert_memory_equal(next, world_data(4, SIZE), SIZE);
+            cluster_wait_error(&cl, 0, other, 0);
+            assert_memory_equal(next, seeded_bytes(4, SIZE), SIZE);
         } else {
             matched++;
-            assert_memory_equal(got, world_data(4, SIZE), SIZE);
-            assert_int_equal(claim(&w, other) == -EALREADY, false);
-            world_wait_error(&w, 0, other, 0);
-            assert_memory_equal(next, world_data(9, SIZE), SIZE);
+            assert_memory_equal(got, seeded_bytes(4, SIZE), SIZE);
+            assert_int_equal(claim(&cl, other) == -EALREADY, false);
+            cluster_wait_error(&cl, 0, other, 0);
+            assert_memory_equal(next, seeded_bytes(9, SIZE), SIZE);
         }
         assert_null(claims.asked);
     }
     assert_true(claimed > 0);
     assert_int_equal(claimed + matched, rounds);
-    assert_int_equal(world_stats(&w, 0).posted_now, 0);
-    world_close(&w);
+    assert_int_equal(cluster_stats(&cl, 0).posted_now, 0);
+    cluster_close(&cl);
 }
 
 /* ---- a second transport ---- */
@@ -198,7 +198,7 @@ static void test_claims_race_with_messages(void **state)
 #define OTHERS 2
 
 struct second {
-    struct world w;
+    struct cluster cl;
     struct transport *transport;
     struct mbx_ep *others[OTHERS]; /* peers 2 and 3 of endpoint 0, which is peer 0 to them */
 };
@@ -212,13 +212,13 @@ static const struct transport_events second_events = {
 
 static void second_open_transport(struct second *s)
 {
-    const struct settings *settings = &s->w.eps[0]->settings;
+    const struct settings *settings = &s->cl.eps[0]->settings;
     const struct transport_ops *ops =
-        world_is_loop(s->w.config) ? &transport_loop : &transport_shm;
+        config_is_loop(s->cl.config) ? &transport_loop : &transport_shm;
     struct transport_config config = {
         .events = &second_events,
-        .arg = s->w.eps[0],
-        .credit = credit_welcome(s->w.eps[0]),
+        .arg = s->cl.eps[0],
+        .credit = credit_welcome(s->cl.eps[0]),
         .peers = settings->peers_max,
         .settings = settings->transports,
     };
@@ -242,16 +242,16 @@ static void second_connect(struct second *s, int i)
     assert_int_equal(mbx_address_get(s->others[i], &bytes), 0);
     memcpy(&address, &bytes, sizeof address);
     assert_int_equal(s->transport->ops->connect(s->transport, &address, &link), 0);
-    assert_int_equal(peer_accept(s->w.eps[0], link, &address, &number), 0);
+    assert_int_equal(peer_accept(s->cl.eps[0], link, &address, &number), 0);
     assert_int_equal(number, 2 + i);
 }
 
-static void second_open(struct second *s, const struct world_config *config)
+static void second_open(struct second *s, const struct configuration *config)
 {
-    world_open(&s->w, config, 2, (const char *const[]){"LOG_LEVEL=error", NULL});
+    cluster_open(&s->cl, config, 2, (const char *const[]){"LOG_LEVEL=error", NULL});
     second_open_transport(s);
     for (int i = 0; i < OTHERS; i++) {
-        s->others[i] = world_open_one(config, (const char *const[]){"DEVICE=none", NULL});
+        s->others[i] = cluster_open_one(config, (const char *const[]){"DEVICE=none", NULL});
         second_connect(s, i);
     }
 }
@@ -263,7 +263,7 @@ static void second_poll(struct second *s)
 
 static int second_progress(struct second *s)
 {
-    int moved = world_progress(&s->w) + s->transport->ops->poll(s->transport, 64);
+    int moved = cluster_progress(&s->cl) + s->transport->ops->poll(s->transport, 64);
 
     for (int i = 0; i < OTHERS; i++)
         moved += mbx_progress(s->others[i]);
@@ -276,9 +276,10 @@ static void second_close(struct second *s)
         second_progress(s);
     for (int i = 0; i < OTHERS; i++)
         assert_int_equal(mbx_close(s->others[i]), 0);
-    assert_int_equal(world_close_one(&s->w, 0), 0); /* it may answer by the second transport */
+    assert_int_equal(cluster_close_one(&s->cl, 0),
+                     0); /* it may answer by the second transport */
     s->transport->ops->close(s->transport);
-    world_close(&s->w);
+    cluster_close(&s->cl);
 }
 
 static void second_wait(struct second *s, struct mbx_ep *ep, mbx_request request,
@@ -286,15 +287,16 @@ static void second_wait(struct second *s, struct mbx_ep *ep, mbx_request request
 {
     for (int idle = 0; mbx_test(ep, request, done) == 0; idle++) {
         second_progress(s);
-        assert_true(idle < world_patience());
+        assert_true(idle < test_patience());
     }
     assert_int_equal(done->error, 0);
 }
 
 /* Has no device, or one that does what it does in our loop, and at once. */
-static bool is_stepwise(const struct world_config *config)
+static bool is_stepwise(const struct configuration *config)
 {
-    return world_has_device(config) && !world_is_elsewhere(config) && !world_has_faults(config);
+    return config_has_device(config) && !config_is_elsewhere(config) &&
+           !config_has_faults(config);
 }
 
 /* ---- one message ---- */
@@ -305,7 +307,8 @@ static mbx_request send_beside(struct second *s, int i, uint64_t tag, unsigned s
     mbx_request send;
 
     assert_int_equal(
-        mbx_ssend(s->others[i], 0, CONTEXT, tag, world_data(seed, size), size, NULL, &send), 0);
+        mbx_ssend(s->others[i], 0, CONTEXT, tag, seeded_bytes(seed, size), size, NULL, &send),
+        0);
     return send;
 }
 
@@ -318,32 +321,32 @@ static void test_a_parked_message_has_not_arrived(void **state)
     mbx_request recv, send, next;
     struct second s;
 
-    if (!is_stepwise(*state) || world_window(*state) < 2)
+    if (!is_stepwise(*state) || config_window(*state) < 2)
         return;
     second_open(&s, *state);
-    recv = post(&s.w, MBX_ANY_SOURCE, 1, got);
-    world_settle(&s.w);
+    recv = post(&s.cl, MBX_ANY_SOURCE, 1, got);
+    cluster_settle(&s.cl);
     send = send_beside(&s, 0, 1, 4, SIZE);
     next = send_beside(&s, 0, 2, 5, SIZE); /* behind it */
     for (int i = 0; i < 4; i++) {
         mbx_progress(s.others[0]);
         second_poll(&s);
     }
-    assert_int_equal(world_stats(&s.w, 0).device_parked, 2);
-    assert_int_equal(world_stats(&s.w, 0).unexpected_now, 0);
-    assert_int_equal(world_stats(&s.w, 0).posted_now, 0);
-    assert_int_equal(mbx_cancel(s.w.eps[0], recv), -EALREADY);
+    assert_int_equal(cluster_stats(&s.cl, 0).device_parked, 2);
+    assert_int_equal(cluster_stats(&s.cl, 0).unexpected_now, 0);
+    assert_int_equal(cluster_stats(&s.cl, 0).posted_now, 0);
+    assert_int_equal(mbx_cancel(s.cl.eps[0], recv), -EALREADY);
     assert_int_equal(mbx_test(s.others[0], send, &done), 0);
-    second_wait(&s, s.w.eps[0], recv, &done);
+    second_wait(&s, s.cl.eps[0], recv, &done);
     assert_int_equal(done.status.source, 2);
-    assert_memory_equal(got, world_data(4, SIZE), SIZE);
+    assert_memory_equal(got, seeded_bytes(4, SIZE), SIZE);
     second_wait(&s, s.others[0], send, &done);
-    assert_int_equal(mbx_probe(s.w.eps[0], 2, CONTEXT, 2, 0, &status), 1);
-    recv = post(&s.w, 2, 2, late);
-    second_wait(&s, s.w.eps[0], recv, &done);
-    assert_memory_equal(late, world_data(5, SIZE), SIZE);
+    assert_int_equal(mbx_probe(s.cl.eps[0], 2, CONTEXT, 2, 0, &status), 1);
+    recv = post(&s.cl, 2, 2, late);
+    second_wait(&s, s.cl.eps[0], recv, &done);
+    assert_memory_equal(late, seeded_bytes(5, SIZE), SIZE);
     second_wait(&s, s.others[0], next, &done);
-    assert_int_equal(world_stats(&s.w, 0).device_claims_won, 1);
+    assert_int_equal(cluster_stats(&s.cl, 0).device_claims_won, 1);
     second_close(&s);
 }
 
@@ -358,22 +361,22 @@ static void test_a_message_of_another_path_is_too_late(void **state)
     if (!is_stepwise(*state))
         return;
     second_open(&s, *state);
-    recv = post(&s.w, MBX_ANY_SOURCE, 1, got);
-    world_settle(&s.w);
-    send_one(&s.w, 1, 3);
-    poll_transport(&s.w);
+    recv = post(&s.cl, MBX_ANY_SOURCE, 1, got);
+    cluster_settle(&s.cl);
+    send_one(&s.cl, 1, 3);
+    poll_transport(&s.cl);
     send = send_beside(&s, 0, 1, 4, SIZE);
     mbx_progress(s.others[0]);
     second_poll(&s);
-    assert_int_equal(world_stats(&s.w, 0).device_parked, 1);
-    second_wait(&s, s.w.eps[0], recv, &done);
+    assert_int_equal(cluster_stats(&s.cl, 0).device_parked, 1);
+    second_wait(&s, s.cl.eps[0], recv, &done);
     assert_int_equal(done.status.source, 1);
-    assert_memory_equal(got, world_data(3, SIZE), SIZE);
-    recv = post(&s.w, MBX_ANY_SOURCE, 1, late);
-    second_wait(&s, s.w.eps[0], recv, &done);
-    assert_memory_equal(late, world_data(4, SIZE), SIZE);
+    assert_memory_equal(got, seeded_bytes(3, SIZE), SIZE);
+    recv = post(&s.cl, MBX_ANY_SOURCE, 1, late);
+    second_wait(&s, s.cl.eps[0], recv, &done);
+    assert_memory_equal(late, seeded_bytes(4, SIZE), SIZE);
     second_wait(&s, s.others[0], send, &done);
-    assert_int_equal(world_stats(&s.w, 0).device_claims_lost, 1);
+    assert_int_equal(cluster_stats(&s.cl, 0).device_claims_lost, 1);
     second_close(&s);
 }
 
@@ -388,17 +391,17 @@ static void test_a_lost_device_answers(void **state)
     if (!is_stepwise(*state))
         return;
     second_open(&s, *state);
-    recv = post(&s.w, MBX_ANY_SOURCE, 1, got);
-    world_settle(&s.w);
+    recv = post(&s.cl, MBX_ANY_SOURCE, 1, got);
+    cluster_settle(&s.cl);
     send = send_beside(&s, 0, 1, 4, SIZE);
     mbx_progress(s.others[0]);
     second_poll(&s);
-    assert_int_equal(world_stats(&s.w, 0).device_parked, 1);
-    softdev_stop(s.w.eps[0]->offload->device);
-    second_wait(&s, s.w.eps[0], recv, &done);
-    assert_memory_equal(got, world_data(4, SIZE), SIZE);
+    assert_int_equal(cluster_stats(&s.cl, 0).device_parked, 1);
+    softdev_stop(s.cl.eps[0]->offload->device);
+    second_wait(&s, s.cl.eps[0], recv, &done);
+    assert_memory_equal(got, seeded_bytes(4, SIZE), SIZE);
     second_wait(&s, s.others[0], send, &done);
-    assert_true(s.w.eps[0]->offload->shadow.is_lost);
+    assert_true(s.cl.eps[0]->offload->shadow.is_lost);
     second_close(&s);
 }
 
@@ -411,23 +414,23 @@ static void test_what_is_parked_is_freed(void **state)
     if (!is_stepwise(*state))
         return;
     second_open(&s, *state);
-    post(&s.w, MBX_ANY_SOURCE, 1, got);
-    world_settle(&s.w);
-    assert_int_equal(mbx_inject(s.others[0], 0, CONTEXT, 1, world_data(3, SIZE), SIZE, 0), 0);
+    post(&s.cl, MBX_ANY_SOURCE, 1, got);
+    cluster_settle(&s.cl);
+    assert_int_equal(mbx_inject(s.others[0], 0, CONTEXT, 1, seeded_bytes(3, SIZE), SIZE, 0), 0);
     for (int i = 0; i < 4; i++) {
         mbx_progress(s.others[0]);
         second_poll(&s);
     }
-    assert_int_equal(world_stats(&s.w, 0).device_parked, 1);
+    assert_int_equal(cluster_stats(&s.cl, 0).device_parked, 1);
     for (int i = 0; i < OTHERS; i++) {
         int err = mbx_close(s.others[i]);
 
         /* it may be told that what it injected was not received */
         assert_true(err == 0 || (i == 0 && err == -ETIMEDOUT));
     }
-    world_close_one(&s.w, 0); /* it may answer by the second transport */
+    cluster_close_one(&s.cl, 0); /* it may answer by the second transport */
     s.transport->ops->close(s.transport);
-    world_close(&s.w);
+    cluster_close(&s.cl);
 }
 
 /* ---- random traffic ---- */
@@ -461,7 +464,7 @@ struct traffic {
 
 static struct mbx_ep *sender(struct traffic *t, uint32_t source)
 {
-    return source == 1 ? t->second.w.eps[1] : t->second.others[source - 2];
+    return source == 1 ? t->second.cl.eps[1] : t->second.others[source - 2];
 }
 
 static void traffic_send(struct traffic *t)
@@ -479,7 +482,7 @@ static void traffic_send(struct traffic *t)
                        .size = sizes[random_below(&t->random, ARRAY_COUNT(sizes))],
                        .recv = -1};
     assert_int_equal(send(sender(t, m->source), 0, CONTEXT, m->tag,
-                          world_data((unsigned)id, m->size), m->size, &options, NULL),
+                          seeded_bytes((unsigned)id, m->size), m->size, &options, NULL),
                      0);
 }
 
@@ -496,8 +499,8 @@ static void traffic_post(struct traffic *t, bool is_any)
     }
     r->buf = malloc(LONGEST);
     assert_non_null(r->buf);
-    assert_int_equal(mbx_recv(t->second.w.eps[0], r->source, CONTEXT, r->tag, r->ignore, r->buf,
-                              LONGEST, NULL, &r->request),
+    assert_int_equal(mbx_recv(t->second.cl.eps[0], r->source, CONTEXT, r->tag, r->ignore,
+                              r->buf, LONGEST, NULL, &r->request),
                      0);
 }
 
@@ -516,17 +519,17 @@ static void traffic_step(struct traffic *t)
         break;
     case 4:
         if (t->posted_count > 0)
-            mbx_cancel(t->second.w.eps[0],
+            mbx_cancel(t->second.cl.eps[0],
                        t->posted[random_below(&t->random, (uint64_t)t->posted_count)].request);
         break;
     case 5:
-        poll_transport(&t->second.w);
+        poll_transport(&t->second.cl);
         break;
     case 6:
         second_poll(&t->second);
         break;
     case 7:
-        mbx_progress(t->second.w.eps[0]);
+        mbx_progress(t->second.cl.eps[0]);
         break;
     default:
         mbx_progress(sender(t, 1 + (uint32_t)random_below(&t->random, 1 + OTHERS)));
@@ -539,7 +542,7 @@ static int traffic_completed(struct traffic *t)
     struct mbx_completion done;
     int id = 0;
 
-    if (mbx_poll(t->second.w.eps[0], MBX_RECVS, &done, 1) == 0)
+    if (mbx_poll(t->second.cl.eps[0], MBX_RECVS, &done, 1) == 0)
         return 0;
     while (t->posted[id].request != done.request)
         id++;
@@ -554,7 +557,7 @@ static int traffic_completed(struct traffic *t)
     assert_int_equal(t->sent[done.status.data].size, done.status.size);
     if (done.error == 0)
         assert_memory_equal(t->posted[id].buf,
-                            world_data((unsigned)done.status.data, done.status.size),
+                            seeded_bytes((unsigned)done.status.data, done.status.size),
                             done.status.size);
     t->sent[done.status.data].recv = id;
     return 1;
@@ -578,7 +581,7 @@ static void traffic_end(struct traffic *t)
         second_progress(&t->second);
         if (traffic_completed(t))
             idle = 0;
-        if (idle > world_patience())
+        if (idle > test_patience())
             fail_msg("seed %llu: %d messages are not received", (unsigned long long)t->seed,
                      traffic_waiting(t));
     }
@@ -613,12 +616,12 @@ static void traffic_clear(struct traffic *t)
 {
     for (int i = 0; i < t->posted_count; i++)
         if (t->posted[i].request != 0)
-            mbx_cancel(t->second.w.eps[0], t->posted[i].request);
+            mbx_cancel(t->second.cl.eps[0], t->posted[i].request);
     for (int i = 0; i < t->posted_count; i++) {
         for (int idle = 0; t->posted[i].request != 0; idle++) {
             second_progress(&t->second);
             traffic_completed(t);
-            assert_true(idle < world_patience());
+            assert_true(idle < test_patience());
         }
         free(t->posted[i].buf);
     }
@@ -633,7 +636,7 @@ static void traffic_run(struct traffic *t, bool has_device)
                       : -1;
     for (int i = 0; i < STEPS; i++) {
         if (i == t->stops_at)
-            softdev_stop(t->second.w.eps[0]->offload->device);
+            softdev_stop(t->second.cl.eps[0]->offload->device);
         traffic_step(t);
     }
     traffic_end(t);
@@ -646,12 +649,12 @@ static void test_random_traffic_on_two_paths(void **state)
     uint64_t parked = 0, matched = 0, won = 0;
     static struct traffic t;
 
-    if (world_is_network(*state))
+    if (config_is_network(*state))
         skip(); /* it opens transports of its own */
     /* a device elsewhere is fast or slow as it likes: until everything has happened */
     for (uint64_t seed = 1;
-         seed <= (world_is_quick() ? 4 : 30) || (world_is_elsewhere(*state) && seed <= 500 &&
-                                                 (parked == 0 || matched == 0 || won == 0));
+         seed <= (test_is_quick() ? 4 : 30) || (config_is_elsewhere(*state) && seed <= 500 &&
+                                                (parked == 0 || matched == 0 || won == 0));
          seed++) {
         struct stats stats;
 
@@ -659,15 +662,15 @@ static void test_random_traffic_on_two_paths(void **state)
         t.seed = seed;
         random_seed(&t.random, seed);
         second_open(&t.second, *state);
-        traffic_run(&t, world_has_device(*state));
-        stats = world_stats(&t.second.w, 0);
+        traffic_run(&t, config_has_device(*state));
+        stats = cluster_stats(&t.second.cl, 0);
         assert_int_equal(stats.posted_now + stats.unexpected_now, 0);
         parked += stats.device_parked;
         matched += stats.device_matched;
         won += stats.device_claims_won;
         second_close(&t.second);
     }
-    if (world_has_device(*state))
+    if (config_has_device(*state))
         assert_true(parked > 0 && matched > 0 && won > 0);
 }
 
@@ -684,5 +687,5 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_random_traffic_on_two_paths),
     };
 
-    return world_main(argc, argv, tests, ARRAY_COUNT(tests));
+    return test_main(argc, argv, tests, ARRAY_COUNT(tests));
 }

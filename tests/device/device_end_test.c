@@ -6,7 +6,7 @@
  * device_loss_test.c loses devices at random moments; here each situation is brought about.
  */
 #include "device.h"
-#include "world.h"
+#include "cluster.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -32,7 +32,7 @@
 
 static const size_t sizes[] = {0, 8, 300, 4000, 30000, LARGEST};
 
-static bool is_of_processes(const struct world_config *config)
+static bool is_of_processes(const struct configuration *config)
 {
     return strcmp(config->params[1], "DEVICE=soft-process") == 0;
 }
@@ -93,9 +93,9 @@ static const char *const few_eager[] = {"EAGER_LIMIT=3000", "LOG_LEVEL=error",
 static const char *const patient[] = {"EAGER_LIMIT=3000", "LOG_LEVEL=error",
                                       "CLOSE_TIMEOUT=60s", NULL};
 
-static void child_main(const struct world_config *config, child_fn *run, int down, int up)
+static void child_main(const struct configuration *config, child_fn *run, int down, int up)
 {
-    struct mbx_ep *ep = world_open_one(config, patient);
+    struct mbx_ep *ep = cluster_open_one(config, patient);
     struct hello theirs;
     uint32_t parent;
 
@@ -107,26 +107,26 @@ static void child_main(const struct world_config *config, child_fn *run, int dow
 }
 
 /* The child opens its endpoint after the fork. */
-static void pair_open_with(struct pair *pair, struct world *w,
-                           const struct world_config *config, child_fn *run,
+static void pair_open_with(struct pair *pair, struct cluster *cl,
+                           const struct configuration *config, child_fn *run,
                            const char *const *more)
 {
-    pair->child = world_fork(&pair->down, &pair->up);
+    pair->child = test_fork(&pair->down, &pair->up);
     if (pair->child == 0)
         child_main(config, run, pair->down, pair->up);
-    world_open(w, config, 1, more);
-    pair->ep = w->eps[0];
+    cluster_open(cl, config, 1, more);
+    pair->ep = cl->eps[0];
     tell(pair->down, pair->ep);
     hear(pair->up, pair->ep, &pair->theirs, &pair->other);
 }
 
-static void pair_open(struct pair *pair, struct world *w, const struct world_config *config,
+static void pair_open(struct pair *pair, struct cluster *cl, const struct configuration *config,
                       child_fn *run)
 {
-    pair_open_with(pair, w, config, run, few_eager);
+    pair_open_with(pair, cl, config, run, few_eager);
 }
 
-static void pair_close(struct pair *pair, struct world *w)
+static void pair_close(struct pair *pair, struct cluster *cl)
 {
     int status;
     pid_t pid;
@@ -139,7 +139,7 @@ static void pair_close(struct pair *pair, struct world *w)
     assert_int_equal(pid, pair->child);
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
     close(pair->up);
-    world_close(w);
+    cluster_close(cl);
     if (pair->theirs.device != 0)
         assert_true(kill(pair->theirs.device, 0) < 0 && errno == ESRCH);
 }
@@ -206,16 +206,16 @@ static void echo(struct mbx_ep *ep, uint32_t parent, const struct hello *theirs,
 
 static void test_both_devices_end_under_way(void **state)
 {
-    const struct world_config *config = *state;
+    const struct configuration *config = *state;
     unsigned char *buf = malloc(LARGEST);
 
-    for (int round = 0; round < (world_is_quick() ? 2 : 8); round++) {
+    for (int round = 0; round < (test_is_quick() ? 2 : 8); round++) {
         struct pair pair;
-        struct world w;
+        struct cluster cl;
 
-        pair_open(&pair, &w, config, echo);
+        pair_open(&pair, &cl, config, echo);
         for (uint64_t i = 0; i < ECHOES; i++) {
-            const unsigned char *data = world_data((unsigned)i * 64, LARGEST);
+            const unsigned char *data = seeded_bytes((unsigned)i * 64, LARGEST);
             mbx_request back;
 
             memset(buf, 0, LARGEST);
@@ -229,7 +229,7 @@ static void test_both_devices_end_under_way(void **state)
             assert_memory_equal(buf, data, echo_size(i));
         }
         assert_true(pair.ep->offload->is_receiving);
-        pair_close(&pair, &w);
+        pair_close(&pair, &cl);
     }
     free(buf);
 }
@@ -247,7 +247,7 @@ static void kill_and_send(struct mbx_ep *ep, uint32_t parent, const struct hello
         usleep(20000); /* the parent falls asleep; if it has not yet, the test is easier */
         if (i == 0)
             check(kill(theirs->device, SIGKILL) == 0, "kill", errno);
-        send_all(ep, parent, i, world_data(0, LARGEST), i == 0 ? 300 : LARGEST);
+        send_all(ep, parent, i, seeded_bytes(0, LARGEST), i == 0 ? 300 : LARGEST);
     }
 }
 
@@ -255,23 +255,23 @@ static void test_who_sleeps_notices(void **state)
 {
     unsigned char *buf = malloc(LARGEST);
     struct pair pair;
-    struct world w;
+    struct cluster cl;
 
     if (!is_of_processes(*state)) {
         free(buf);
         skip(); /* nobody else can end a thread */
     }
-    pair_open(&pair, &w, *state, kill_and_send);
+    pair_open(&pair, &cl, *state, kill_and_send);
     for (uint64_t i = 0; i < 2; i++) {
         mbx_request recv = post(pair.ep, i, buf, LARGEST);
 
         assert_int_equal(write(pair.down, "g", 1), 1);
         await(pair.ep, recv, i == 0 ? 300 : LARGEST);
-        assert_memory_equal(buf, world_data(0, LARGEST), i == 0 ? 300 : LARGEST);
+        assert_memory_equal(buf, seeded_bytes(0, LARGEST), i == 0 ? 300 : LARGEST);
     }
-    assert_true(world_stats(&w, 0).sleeps > 0);
+    assert_true(cluster_stats(&cl, 0).sleeps > 0);
     assert_true(pair.ep->offload->is_receiving);
-    pair_close(&pair, &w);
+    pair_close(&pair, &cl);
     free(buf);
 }
 
@@ -295,7 +295,7 @@ static void *wait_for_each(void *arg)
         recv[i] = post(waiting->ep, waiting->first + (uint64_t)i, waiting->buf[i], 300);
     for (int i = 0; i < EACH; i++) {
         await(waiting->ep, recv[i], 300);
-        check(memcmp(waiting->buf[i], world_data((unsigned)waiting->first + (unsigned)i, 300),
+        check(memcmp(waiting->buf[i], seeded_bytes((unsigned)waiting->first + (unsigned)i, 300),
                      300) == 0,
               "bytes", i);
     }
@@ -315,24 +315,24 @@ static void test_threads_that_wait_go_on(void **state)
     static struct waiting waiting[THREADS];
     static const char *const many[] = {"THREADS=many", "LOG_LEVEL=error", NULL};
 
-    for (int round = 0; round < (world_is_quick() ? 2 : 6); round++) {
+    for (int round = 0; round < (test_is_quick() ? 2 : 6); round++) {
         pthread_t threads[THREADS];
-        struct world w;
+        struct cluster cl;
 
-        world_open(&w, *state, 2, many);
+        cluster_open(&cl, *state, 2, many);
         for (int i = 0; i < THREADS; i++) {
-            waiting[i].ep = w.eps[1];
+            waiting[i].ep = cl.eps[1];
             waiting[i].first = (uint64_t)i * EACH;
             assert_int_equal(pthread_create(&threads[i], NULL, wait_for_each, &waiting[i]), 0);
         }
         for (int i = 0; i < THREADS * EACH; i++) {
             if (i == 10 * round)
-                end_device_of_waiters(w.eps[1]);
-            send_all(w.eps[0], 1, (uint64_t)i, world_data((unsigned)i, 300), 300);
+                end_device_of_waiters(cl.eps[1]);
+            send_all(cl.eps[0], 1, (uint64_t)i, seeded_bytes((unsigned)i, 300), 300);
         }
         for (int i = 0; i < THREADS; i++)
             pthread_join(threads[i], NULL);
-        world_close(&w);
+        cluster_close(&cl);
     }
 }
 
@@ -349,7 +349,7 @@ static void send_and_go(struct mbx_ep *ep, uint32_t parent, const struct hello *
     (void)theirs;
     check(read(down, &byte, 1) == 1, "read", errno);
     for (uint64_t i = 0; i < EARLIER; i++)
-        check(mbx_inject(ep, parent, CONTEXT, i, world_data(0, 30), 30, 0) == 0, "inject", 0);
+        check(mbx_inject(ep, parent, CONTEXT, i, seeded_bytes(0, 30), 30, 0) == 0, "inject", 0);
 }
 
 /* The receive that names it is not ended before the device has seen what it had sent. */
@@ -359,15 +359,15 @@ static void test_what_the_gone_had_sent_is_received(void **state)
     unsigned char got[30];
     mbx_request recv;
     struct pair pair;
-    struct world w;
+    struct cluster cl;
     int status;
 
     if (!is_of_processes(*state))
         skip();
-    pair_open_with(&pair, &w, *state, send_and_go, hasty);
+    pair_open_with(&pair, &cl, *state, send_and_go, hasty);
     assert_int_equal(mbx_recv(pair.ep, pair.other, CONTEXT, 0, 0, got, sizeof got, NULL, &recv),
                      0);
-    world_settle(&w); /* the device has it */
+    cluster_settle(&cl); /* the device has it */
     assert_int_equal(kill(device_pid(pair.ep), SIGSTOP), 0);
     assert_int_equal(write(pair.down, "g", 1), 1);
     assert_int_equal(waitpid(pair.child, &status, 0), pair.child);
@@ -376,7 +376,7 @@ static void test_what_the_gone_had_sent_is_received(void **state)
         mbx_progress(pair.ep); /* looks at peers, several times */
     assert_int_equal(kill(device_pid(pair.ep), SIGCONT), 0);
     await(pair.ep, recv, sizeof got);
-    assert_memory_equal(got, world_data(0, 30), sizeof got);
+    assert_memory_equal(got, seeded_bytes(0, 30), sizeof got);
     for (uint64_t i = 1; i < EARLIER; i++) {
         assert_int_equal(
             mbx_recv(pair.ep, pair.other, CONTEXT, i, 0, got, sizeof got, NULL, &recv), 0);
@@ -385,10 +385,10 @@ static void test_what_the_gone_had_sent_is_received(void **state)
     /* nothing else can come */
     assert_int_equal(mbx_recv(pair.ep, pair.other, CONTEXT, 9, 0, got, sizeof got, NULL, &recv),
                      0);
-    world_wait_error(&w, 0, recv, -ENOTCONN);
+    cluster_wait_error(&cl, 0, recv, -ENOTCONN);
     close(pair.down);
     close(pair.up);
-    world_close(&w);
+    cluster_close(&cl);
 }
 
 /* ---- its application dies ---- */
@@ -434,7 +434,7 @@ static void flood(struct pair *pair, int n)
     struct stats stats = {.full = 0};
 
     for (int i = 0; i < n && stats.requests_now < 100; i++) {
-        assert_int_equal(mbx_send(pair->ep, pair->other, CONTEXT, 0, world_data(0, LARGEST),
+        assert_int_equal(mbx_send(pair->ep, pair->other, CONTEXT, 0, seeded_bytes(0, LARGEST),
                                   sizes[(unsigned)i % ARRAY_COUNT(sizes)], &silent, NULL),
                          0);
         mbx_progress(pair->ep);
@@ -448,11 +448,11 @@ static void test_it_does_not_outlive_its_application(void **state)
         skip();
     for (int round = 0; round < 3; round++) {
         struct pair pair;
-        struct world w;
+        struct cluster cl;
         uint64_t start;
         int status;
 
-        pair_open(&pair, &w, *state, receive_for_ever);
+        pair_open(&pair, &cl, *state, receive_for_ever);
         flood(&pair, 300 * round); /* 0: the device has not been used */
         assert_true(is_running(pair.theirs.device));
         kill(pair.child, SIGKILL);
@@ -464,7 +464,7 @@ static void test_it_does_not_outlive_its_application(void **state)
         }
         close(pair.down);
         close(pair.up);
-        world_close(&w);
+        cluster_close(&cl);
     }
 }
 
@@ -476,19 +476,19 @@ static void test_an_unused_device_keeps_nobody_awake(void **state)
 {
     static const char *const unused[] = {"DEVICE_THRESHOLD=4K", "SPIN=0", NULL};
     uint64_t waits = 0;
-    struct world w;
+    struct cluster cl;
     mbx_request recv;
     char byte;
 
-    world_open(&w, *state, 2, unused);
-    recv = post(w.eps[0], 0, &byte, 1);
+    cluster_open(&cl, *state, 2, unused);
+    recv = post(cl.eps[0], 0, &byte, 1);
     do {
-        assert_int_equal(mbx_wait(w.eps[0], recv, 20 * (int64_t)CLOCK_MS, NULL), -ETIMEDOUT);
+        assert_int_equal(mbx_wait(cl.eps[0], recv, 20 * (int64_t)CLOCK_MS, NULL), -ETIMEDOUT);
         assert_true(++waits < 1000);
-    } while (world_stats(&w, 0).sleeps == 0);
-    assert_in_range(world_stats(&w, 0).sleeps, 1, 20);
-    assert_int_equal(world_stats(&w, 0).device_handed, 0);
-    world_close(&w);
+    } while (cluster_stats(&cl, 0).sleeps == 0);
+    assert_in_range(cluster_stats(&cl, 0).sleeps, 1, 20);
+    assert_int_equal(cluster_stats(&cl, 0).device_handed, 0);
+    cluster_close(&cl);
 }
 
 /* ---- it never begins ---- */
@@ -582,9 +582,9 @@ static void test_programs_that_are_no_device(void **state)
 }
 
 /* Where a device runs beside the threads of the process, and once where it does not. */
-static bool is_meant(const struct world_config *config)
+static bool is_meant(const struct configuration *config)
 {
-    return world_is_elsewhere(config) || strcmp(config->name, "shm-soft-16") == 0;
+    return config_is_elsewhere(config) || strcmp(config->name, "shm-soft-16") == 0;
 }
 
 /* Hardware that nothing here could serve: everything goes on in software. */
@@ -595,16 +595,16 @@ static void test_no_hardware(void **state)
                                  "LOG_LEVEL=error", NULL};
     struct mbx_ep *ep = NULL;
     mbx_request recv;
-    struct world w;
+    struct cluster cl;
     char got = 0;
 
-    world_open(&w, *state, 2, more);
-    assert_null(w.eps[0]->offload);
-    assert_int_equal(mbx_recv(w.eps[0], 1, 7, 1, 0, &got, 1, NULL, &recv), 0);
-    assert_int_equal(mbx_inject(w.eps[1], 0, 7, 1, "x", 1, 0), 0);
-    world_wait_error(&w, 0, recv, 0);
+    cluster_open(&cl, *state, 2, more);
+    assert_null(cl.eps[0]->offload);
+    assert_int_equal(mbx_recv(cl.eps[0], 1, 7, 1, 0, &got, 1, NULL, &recv), 0);
+    assert_int_equal(mbx_inject(cl.eps[1], 0, 7, 1, "x", 1, 0), 0);
+    cluster_wait_error(&cl, 0, recv, 0);
     assert_int_equal(got, 'x');
-    world_close(&w);
+    cluster_close(&cl);
     assert_int_equal(mbx_open(&(struct mbx_config){.params = alone}, &ep), -EINVAL);
     assert_null(ep);
 }
@@ -622,5 +622,5 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_programs_that_are_no_device),
     };
 
-    return world_main_for(argc, argv, is_meant, tests, ARRAY_COUNT(tests));
+    return test_main_for(argc, argv, is_meant, tests, ARRAY_COUNT(tests));
 }

@@ -10,7 +10,7 @@
  * a rendezvous without anything but the envelope; the rest comes with DATA_VALID or INCOMPLETE.
  * Of messages that are whole with their match, every second one comes in two events, too.
  */
-#include "world.h"
+#include "cluster.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -139,22 +139,22 @@ static const struct mbx_device_ops filter_ops = {
     .poll = filter_poll,
 };
 
-/* ---- a world of two: 0 receives, behind a filter ---- */
+/* ---- a cluster of two: 0 receives, behind a filter ---- */
 
 struct later {
-    struct world w;
+    struct cluster cl;
     struct filter filter;
 };
 
-static void later_open(struct later *l, const struct world_config *config)
+static void later_open(struct later *l, const struct configuration *config)
 {
     static const char *const params[] = {"CLOSE_TIMEOUT=0", "LOG_LEVEL=error", NULL};
     struct shadow *shadow;
 
     *l = (struct later){.filter = {.base = {.ops = &filter_ops}}};
-    world_open(&l->w, config, 2, params);
-    assert_int_equal(peer_use(l->w.eps[0], 1), 0); /* the device knows it, as it were */
-    shadow = &l->w.eps[0]->offload->shadow;
+    cluster_open(&l->cl, config, 2, params);
+    assert_int_equal(peer_use(l->cl.eps[0], 1), 0); /* the device knows it, as it were */
+    shadow = &l->cl.eps[0]->offload->shadow;
     l->filter.matches = calloc(shadow->list, sizeof *l->filter.matches);
     l->filter.inner = shadow->device;
     shadow->device = &l->filter.base;
@@ -162,8 +162,8 @@ static void later_open(struct later *l, const struct world_config *config)
 
 static void later_close(struct later *l)
 {
-    l->w.eps[0]->offload->shadow.device = l->filter.inner;
-    world_close(&l->w);
+    l->cl.eps[0]->offload->shadow.device = l->filter.inner;
+    cluster_close(&l->cl);
     free(l->filter.matches);
 }
 
@@ -171,7 +171,7 @@ static mbx_request post(struct later *l, void *buf, size_t size)
 {
     mbx_request recv;
 
-    assert_int_equal(mbx_recv(l->w.eps[0], MBX_ANY_SOURCE, CONTEXT, 0, MBX_IGNORE_ALL, buf,
+    assert_int_equal(mbx_recv(l->cl.eps[0], MBX_ANY_SOURCE, CONTEXT, 0, MBX_IGNORE_ALL, buf,
                               size, NULL, &recv),
                      0);
     return recv;
@@ -183,13 +183,13 @@ static mbx_request send_one(struct later *l, bool is_sync, uint64_t tag, const v
     const struct mbx_options options = {.data = data};
     mbx_request send;
 
-    assert_int_equal((is_sync ? mbx_ssend : mbx_send)(l->w.eps[1], 0, CONTEXT, tag, bytes, size,
-                                                      &options, &send),
+    assert_int_equal((is_sync ? mbx_ssend : mbx_send)(l->cl.eps[1], 0, CONTEXT, tag, bytes,
+                                                      size, &options, &send),
                      0);
     return send;
 }
 
-static void check(const struct mbx_completion *done, const struct world_buffer *buffer,
+static void check(const struct mbx_completion *done, const struct guarded_buffer *buffer,
                   uint64_t tag, const void *bytes, size_t size, uint64_t data)
 {
     size_t fits = min_size(size, buffer->size);
@@ -210,9 +210,9 @@ static void expect_all_credit(struct later *l)
 {
     const struct credit *sender, *receiver;
 
-    world_settle(&l->w);
-    sender = &l->w.eps[1]->peers.all[0]->credit;
-    receiver = &l->w.eps[0]->peers.all[1]->credit;
+    cluster_settle(&l->cl);
+    sender = &l->cl.eps[1]->peers.all[0]->credit;
+    receiver = &l->cl.eps[0]->peers.all[1]->credit;
     if (receiver->window < CREDIT_UNLIMITED)
         assert_int_equal(sender->envelopes + receiver->freed_envelopes, receiver->window);
     if (receiver->window_payload < CREDIT_UNLIMITED)
@@ -229,24 +229,24 @@ static void test_every_size(void **state)
     later_open(&l, *state);
     for (size_t i = 0; i < 6 * ARRAY_COUNT(sizes); i++) {
         const size_t size = sizes[i / 6], cut = size - size / 3;
-        const unsigned char *bytes = world_data((unsigned)i * 8, size);
-        struct world_buffer buffer;
+        const unsigned char *bytes = seeded_bytes((unsigned)i * 8, size);
+        struct guarded_buffer buffer;
         struct mbx_completion done;
         mbx_request recv, send;
 
-        world_buffer_init(&buffer, i % 3 == 0 ? cut : size + (i % 3 - 1) * 100, 0);
+        guarded_buffer_init(&buffer, i % 3 == 0 ? cut : size + (i % 3 - 1) * 100, 0);
         recv = post(&l, buffer.bytes, buffer.size);
-        world_settle(&l.w);
+        cluster_settle(&l.cl);
         send = send_one(&l, i % 2, i, bytes, size, UINT64_MAX - i);
-        world_wait(&l.w, 0, recv, &done);
-        world_wait_error(&l.w, 1, send, 0);
+        cluster_wait(&l.cl, 0, recv, &done);
+        cluster_wait_error(&l.cl, 1, send, 0);
         check(&done, &buffer, i, bytes, size, UINT64_MAX - i);
         truncated += buffer.size < size;
         expected_later++;
-        world_buffer_fini(&buffer, min_size(size, buffer.size));
+        guarded_buffer_fini(&buffer, min_size(size, buffer.size));
     }
-    assert_int_equal(world_stats(&l.w, 0).truncated, truncated);
-    assert_int_equal(world_stats(&l.w, 0).device_matched, expected_later);
+    assert_int_equal(cluster_stats(&l.cl, 0).truncated, truncated);
+    assert_int_equal(cluster_stats(&l.cl, 0).device_matched, expected_later);
     assert_true(l.filter.later > 0);
     expect_all_credit(&l);
     later_close(&l);
@@ -260,30 +260,30 @@ static void test_many_at_once(void **state)
 
     random_seed(&random, 1);
     later_open(&l, *state);
-    for (int round = 0; round < (world_is_quick() ? ROUNDS / 4 : ROUNDS); round++) {
-        struct world_buffer buffers[AT_ONCE];
+    for (int round = 0; round < (test_is_quick() ? ROUNDS / 4 : ROUNDS); round++) {
+        struct guarded_buffer buffers[AT_ONCE];
         mbx_request recvs[AT_ONCE], sends[AT_ONCE];
         size_t sizes[AT_ONCE];
 
         for (int i = 0; i < AT_ONCE; i++) {
             sizes[i] = random_below(&random, random_below(&random, 2) ? 200 : LARGEST);
-            world_buffer_init(&buffers[i],
-                              random_below(&random, 4) ? LARGEST : (sizes[i] + 1) / 2, 0);
+            guarded_buffer_init(&buffers[i],
+                                random_below(&random, 4) ? LARGEST : (sizes[i] + 1) / 2, 0);
             recvs[i] = post(&l, buffers[i].bytes, buffers[i].size);
         }
         if (round % 2 == 0)
-            world_settle(&l.w); /* the device has them */
+            cluster_settle(&l.cl); /* the device has them */
         for (int i = 0; i < AT_ONCE; i++)
             sends[i] = send_one(&l, random_below(&random, 3) == 0, (uint64_t)i,
-                                world_data((unsigned)i * 8, sizes[i]), sizes[i], (uint64_t)i);
+                                seeded_bytes((unsigned)i * 8, sizes[i]), sizes[i], (uint64_t)i);
         for (int i = 0; i < AT_ONCE; i++) {
             struct mbx_completion done;
 
-            world_wait(&l.w, 0, recvs[i], &done);
-            world_wait_error(&l.w, 1, sends[i], 0);
-            check(&done, &buffers[i], (uint64_t)i, world_data((unsigned)i * 8, sizes[i]),
+            cluster_wait(&l.cl, 0, recvs[i], &done);
+            cluster_wait_error(&l.cl, 1, sends[i], 0);
+            check(&done, &buffers[i], (uint64_t)i, seeded_bytes((unsigned)i * 8, sizes[i]),
                   sizes[i], (uint64_t)i);
-            world_buffer_fini(&buffers[i], min_size(sizes[i], buffers[i].size));
+            guarded_buffer_fini(&buffers[i], min_size(sizes[i], buffers[i].size));
         }
     }
     assert_true(l.filter.later > 0);
@@ -302,23 +302,23 @@ static void test_a_loss_in_between(void **state)
     struct shadow *shadow;
 
     later_open(&l, *state);
-    shadow = &l.w.eps[0]->offload->shadow;
+    shadow = &l.cl.eps[0]->offload->shadow;
     recv = post(&l, got, LARGEST);
-    world_settle(&l.w);
+    cluster_settle(&l.cl);
     event = (struct mbx_device_event){.type = MBX_DEVICE_MATCHED,
                                       .flags = MBX_DEVICE_SIZE_LATER | MBX_DEVICE_BY_RNDV |
                                                MBX_DEVICE_WANTS_FIN,
                                       .envelope = {CONTEXT, 1, 3}};
     l.filter.second_half = event;
-    world_settle(&l.w);
-    assert_int_equal(mbx_test(l.w.eps[0], recv, &done), 0);
+    cluster_settle(&l.cl);
+    assert_int_equal(mbx_test(l.cl.eps[0], recv, &done), 0);
     softdev_stop(l.filter.inner);
-    world_wait(&l.w, 0, recv, &done);
+    cluster_wait(&l.cl, 0, recv, &done);
     assert_true(shadow->is_lost);
     assert_int_equal(done.error, -EIO);
     assert_int_equal(done.received, 0);
     assert_int_equal(done.status.tag, 3);
-    assert_int_equal(world_stats(&l.w, 0).requests_now, 0);
+    assert_int_equal(cluster_stats(&l.cl, 0).requests_now, 0);
     later_close(&l);
     free(got);
 }
@@ -333,20 +333,20 @@ static void test_an_announcement_that_makes_no_sense(void **state)
 
     later_open(&l, *state);
     recv = post(&l, &byte, 1);
-    world_settle(&l.w);
+    cluster_settle(&l.cl);
     l.filter.second_half = (struct mbx_device_event){
         .type = MBX_DEVICE_MATCHED,
         .flags = MBX_DEVICE_SIZE_LATER | MBX_DEVICE_BY_RNDV | MBX_DEVICE_WANTS_FIN,
         .envelope = {CONTEXT, 1, 3}};
-    world_settle(&l.w);
+    cluster_settle(&l.cl);
     l.filter.second_half =
         (struct mbx_device_event){.type = MBX_DEVICE_INCOMPLETE, .error = -EPROTO};
-    world_wait(&l.w, 0, recv, &done);
+    cluster_wait(&l.cl, 0, recv, &done);
     assert_int_equal(done.error, -EPROTO);
     assert_int_equal(done.received, 0);
     softdev_stop(l.filter.inner); /* it still thinks that it has this receive */
-    world_settle(&l.w);
-    assert_int_equal(world_stats(&l.w, 0).requests_now, 0);
+    cluster_settle(&l.cl);
+    assert_int_equal(cluster_stats(&l.cl, 0).requests_now, 0);
     later_close(&l);
 }
 
@@ -359,5 +359,5 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_an_announcement_that_makes_no_sense),
     };
 
-    return world_main_for(argc, argv, world_has_device, tests, ARRAY_COUNT(tests));
+    return test_main_for(argc, argv, config_has_device, tests, ARRAY_COUNT(tests));
 }

@@ -30,7 +30,7 @@
  *   L7  no memory, descriptor, mapping or process is left
  */
 #include "device.h"
-#include "world.h"
+#include "cluster.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -73,7 +73,7 @@ enum post_state { POST_WAITS, POST_RECEIVED, POST_FAILED, POST_CANCELLED };
 struct post {
     uint32_t at, source;
     uint64_t tag, ignore;
-    struct world_buffer buffer;
+    struct guarded_buffer buffer;
     mbx_request request;
     enum post_state state;
     bool was_cancelled;
@@ -81,7 +81,7 @@ struct post {
 };
 
 struct round {
-    struct world w;
+    struct cluster cl;
     struct random random;
     size_t size_max, short_max, eager_max;
     struct sent sent[SENT_MAX];
@@ -112,7 +112,7 @@ static uint64_t below(struct round *r, uint64_t bound)
 /* ---- opening ---- */
 
 /* What the configuration leaves open. */
-static void round_open(struct round *r, const struct world_config *config)
+static void round_open(struct round *r, const struct configuration *config)
 {
     static const char *const eager[] = {"EAGER_LIMIT=64", "EAGER_LIMIT=16K", "EAGER_LIMIT=1M"};
     static const char *const lists[] = {"DEVICE_LIST=1", "DEVICE_LIST=3", "DEVICE_LIST=16",
@@ -134,19 +134,19 @@ static void round_open(struct round *r, const struct world_config *config)
         NULL,
     };
 
-    world_open(&r->w, config, ENDPOINTS, more);
+    cluster_open(&r->cl, config, ENDPOINTS, more);
     r->size_max = below(r, 4) ? 40000 : 200000;
-    r->short_max = r->w.eps[0]->limits.short_max;
-    r->eager_max = r->w.eps[0]->settings.eager_limit;
+    r->short_max = r->cl.eps[0]->limits.short_max;
+    r->eager_max = r->cl.eps[0]->settings.eager_limit;
     for (uint32_t i = 0; i < ENDPOINTS; i++)
-        r->pids[i] = device_pid(r->w.eps[i]);
+        r->pids[i] = device_pid(r->cl.eps[i]);
 }
 
 /* ---- what ends ---- */
 
 static const unsigned char *bytes_of(const struct round *r, const struct sent *sent)
 {
-    return world_data((unsigned)(sent - r->sent) * 20, sent->size);
+    return seeded_bytes((unsigned)(sent - r->sent) * 20, sent->size);
 }
 
 static bool accepts(const struct post *post, const struct sent *sent)
@@ -218,7 +218,7 @@ static void sent_ended(struct sent *sent, const struct mbx_completion *done)
 static void collect(struct round *r, uint32_t who)
 {
     struct mbx_completion done[8];
-    int count = mbx_poll(r->w.eps[who], MBX_SENDS | MBX_RECVS, done, ARRAY_COUNT(done));
+    int count = mbx_poll(r->cl.eps[who], MBX_SENDS | MBX_RECVS, done, ARRAY_COUNT(done));
 
     for (int i = 0; i < count; i++)
         if (done[i].kind == MBX_SENDS)
@@ -229,7 +229,7 @@ static void collect(struct round *r, uint32_t who)
 
 static int progress(struct round *r, uint32_t who)
 {
-    int moved = mbx_progress(r->w.eps[who]);
+    int moved = mbx_progress(r->cl.eps[who]);
 
     collect(r, who);
     return moved;
@@ -253,9 +253,9 @@ static void post(struct round *r, uint32_t at, uint32_t source, uint64_t tag, ui
 
     assert_true(r->post_count[at] < POSTS_MAX);
     *post = (struct post){.at = at, .source = source, .tag = tag, .ignore = ignore};
-    world_buffer_init(&post->buffer, size, (unsigned)below(r, 8));
+    guarded_buffer_init(&post->buffer, size, (unsigned)below(r, 8));
     r->post_count[at]++;
-    assert_int_equal(mbx_recv(r->w.eps[at], source, CONTEXT, tag, ignore, post->buffer.bytes,
+    assert_int_equal(mbx_recv(r->cl.eps[at], source, CONTEXT, tag, ignore, post->buffer.bytes,
                               size, &options, &post->request),
                      0);
 }
@@ -273,7 +273,7 @@ static void send_to(struct round *r, uint32_t from, uint32_t to, size_t size)
 {
     struct sent *sent = &r->sent[r->sent_count];
     const struct mbx_options options = {.user = sent, .data = (uint64_t)r->sent_count};
-    struct mbx_ep *ep = r->w.eps[from];
+    struct mbx_ep *ep = r->cl.eps[from];
 
     assert_true(r->sent_count < SENT_MAX);
     *sent = (struct sent){
@@ -300,7 +300,7 @@ static void send_some(struct round *r)
 static void cancel(struct round *r, struct post *post)
 {
     int err =
-        post->state != POST_WAITS ? -EALREADY : mbx_cancel(r->w.eps[post->at], post->request);
+        post->state != POST_WAITS ? -EALREADY : mbx_cancel(r->cl.eps[post->at], post->request);
 
     assert_true(err == 0 || err == -EALREADY ||
                 (post->was_cancelled && (err == -EINPROGRESS || err == -ECANCELED)));
@@ -365,15 +365,15 @@ static enum loss some_loss(struct round *r, uint32_t who)
     if (r->pids[who] != 0)
         return (enum loss)below(r, LOSS_LYING);
     return (enum loss)(LOSS_STOPPED +
-                       below(r, device_of(r->w.eps[who])->driver == NULL ? 3 : 2));
+                       below(r, device_of(r->cl.eps[who])->driver == NULL ? 3 : 2));
 }
 
 static bool lie(struct round *r, uint32_t who)
 {
-    struct agent *agent = device_of(r->w.eps[who])->agent;
+    struct agent *agent = device_of(r->cl.eps[who])->agent;
     struct channel_event *event;
 
-    if (device_is_unused(r->w.eps[who]))
+    if (device_is_unused(r->cl.eps[who]))
         return false; /* it says nothing */
     event = ring_reserve(&agent->events, sizeof *event);
     if (event == NULL)
@@ -386,7 +386,7 @@ static bool lie(struct round *r, uint32_t who)
 
 static void lose(struct round *r, uint32_t who)
 {
-    struct mbx_device *device = r->w.eps[who]->offload->device;
+    struct mbx_device *device = r->cl.eps[who]->offload->device;
 
     if (r->is_lost[who])
         return;
@@ -471,7 +471,7 @@ static void round_until(struct round *r, round_fn *is_so, const char *what)
     for (int idle = 0; !is_so(r); idle++) {
         int moved = 0;
 
-        if (idle > world_patience()) {
+        if (idle > test_patience()) {
             tell_what_is_missing(r);
             fail_msg("it does not come about that %s", what);
         }
@@ -487,9 +487,9 @@ static void round_until(struct round *r, round_fn *is_so, const char *what)
 static bool all_losses_are_known(const struct round *r)
 {
     for (int i = 0; i < ENDPOINTS; i++) {
-        const struct offload *offload = r->w.eps[i]->offload;
+        const struct offload *offload = r->cl.eps[i]->offload;
 
-        if (r->is_lost[i] && !offload->shadow.is_lost && !device_is_unused(r->w.eps[i]))
+        if (r->is_lost[i] && !offload->shadow.is_lost && !device_is_unused(r->cl.eps[i]))
             return false;
     }
     return true;
@@ -537,8 +537,8 @@ static void go_on_in_software(struct round *r)
     bool in_software[ENDPOINTS];
 
     for (int i = 0; i < ENDPOINTS; i++) {
-        before[i] = world_stats(&r->w, i);
-        in_software[i] = r->w.eps[i]->offload->shadow.is_lost;
+        before[i] = cluster_stats(&r->cl, i);
+        in_software[i] = r->cl.eps[i]->offload->shadow.is_lost;
         total.noticed += in_software[i];
     }
     for (uint32_t i = 0; i < ENDPOINTS; i++)
@@ -548,14 +548,14 @@ static void go_on_in_software(struct round *r)
         }
     round_until(r, all_is_received, "messages behind the loss are received");
     for (int i = 0; i < ENDPOINTS; i++) {
-        after = world_stats(&r->w, i);
+        after = cluster_stats(&r->cl, i);
         assert_int_equal(after.expected + after.unexpected,
                          before[i].expected + before[i].unexpected + AFTER);
         if (!in_software[i])
             continue;
         assert_int_equal(after.device_handed, before[i].device_handed);
         assert_int_equal(after.device_matched, before[i].device_matched);
-        assert_true(r->w.eps[i]->offload->is_receiving);
+        assert_true(r->cl.eps[i]->offload->is_receiving);
     }
 }
 
@@ -591,13 +591,13 @@ static void check_buffers(struct round *r)
 {
     for (int i = 0; i < ENDPOINTS; i++)
         for (int n = 0; n < r->post_count[i]; n++) {
-            struct world_buffer *buffer = &r->posts[i][n].buffer;
-            size_t at = world_count_of(buffer->bytes, buffer->size, ENDED);
+            struct guarded_buffer *buffer = &r->posts[i][n].buffer;
+            size_t at = count_of_byte(buffer->bytes, buffer->size, ENDED);
 
             if (at < buffer->size)
                 fail_msg("endpoint %d: receive %d was written to at %zu when it had ended", i,
                          n, at);
-            world_buffer_fini(buffer, buffer->size);
+            guarded_buffer_fini(buffer, buffer->size);
         }
 }
 
@@ -606,7 +606,7 @@ static void count(struct round *r)
     int losses = 0;
 
     for (int i = 0; i < ENDPOINTS; i++) {
-        struct stats stats = world_stats(&r->w, i);
+        struct stats stats = cluster_stats(&r->cl, i);
 
         assert_int_equal(stats.send_errors, 0);
         losses += r->is_lost[i];
@@ -636,7 +636,7 @@ static void round_finish(struct round *r)
     check_order(r, on_the_way);
     free(on_the_way);
     count(r);
-    world_close(&r->w);
+    cluster_close(&r->cl);
     for (int i = 0; i < ENDPOINTS; i++) /* L7 */
         if (r->pids[i] != 0 && (kill(r->pids[i], 0) == 0 || errno != ESRCH))
             fail_msg("endpoint %d: its device is still there, pid %d, %s", i, (int)r->pids[i],
@@ -644,7 +644,7 @@ static void round_finish(struct round *r)
     check_buffers(r);
 }
 
-static void round_of(uint64_t seed, const struct world_config *config)
+static void round_of(uint64_t seed, const struct configuration *config)
 {
     struct round *r = calloc(1, sizeof *r);
 
@@ -661,24 +661,24 @@ static void round_of(uint64_t seed, const struct world_config *config)
 
 #define ROUNDS_MOST 500
 
-static uint64_t rounds_of(const struct world_config *config)
+static uint64_t rounds_of(const struct configuration *config)
 {
     if (wanted_rounds != 0)
         return wanted_rounds;
-    if (world_is_elsewhere(config))
-        return world_is_quick() ? 5 : 30;
-    return world_is_quick() ? 10 : 40;
+    if (config_is_elsewhere(config))
+        return test_is_quick() ? 5 : 30;
+    return test_is_quick() ? 10 : 40;
 }
 
-static bool has_all_happened(const struct world_config *config)
+static bool has_all_happened(const struct configuration *config)
 {
-    return wanted_rounds != 0 || !world_is_elsewhere(config) ||
+    return wanted_rounds != 0 || !config_is_elsewhere(config) ||
            (total.matched > 0 && total.noticed > 0);
 }
 
 static void test_a_lost_device_loses_nothing(void **state)
 {
-    const struct world_config *config = *state;
+    const struct configuration *config = *state;
     uint64_t rounds = rounds_of(config);
 
     memset(&total, 0, sizeof total);
@@ -703,7 +703,7 @@ static void test_a_lost_device_loses_nothing(void **state)
 
 static int tell_seed(void **state)
 {
-    const struct world_config *config = *state;
+    const struct configuration *config = *state;
 
     if (seed_now != 0)
         fprintf(stderr, "FAIL %s; again: --rounds 100 --seed %llu %s (the moments differ)\n",
@@ -719,9 +719,9 @@ int main(int argc, char **argv)
 
     bool is_long = false;
 
-    argc = world_take_flag(argc, argv, "--long", &is_long);
+    argc = test_take_flag(argc, argv, "--long", &is_long);
     wanted_rounds = is_long ? 1000 : 0;
-    argc = world_take_number(argc, argv, "--rounds", &wanted_rounds);
-    argc = world_take_number(argc, argv, "--seed", &first_seed);
-    return world_main_for(argc, argv, world_has_device, tests, ARRAY_COUNT(tests));
+    argc = test_take_number(argc, argv, "--rounds", &wanted_rounds);
+    argc = test_take_number(argc, argv, "--seed", &first_seed);
+    return test_main_for(argc, argv, config_has_device, tests, ARRAY_COUNT(tests));
 }

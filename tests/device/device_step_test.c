@@ -15,7 +15,7 @@
  * a message that came in fragments may have failed with -EIO.
  */
 #include "device.h"
-#include "world.h"
+#include "cluster.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -64,7 +64,7 @@ static bool is_long;
 
 struct telling {
     const struct story *story;
-    struct world w;
+    struct cluster cl;
     struct softdev *device;
     unsigned char got[TOLD_MAX][SIZE_MAX_TOLD];
     mbx_request sends[TOLD_MAX], recvs[TOLD_MAX];
@@ -77,7 +77,7 @@ static size_t size_of(const struct story *story, int i)
 
 static void post(struct telling *t, int i)
 {
-    assert_int_equal(mbx_recv(t->w.eps[1], MBX_ANY_SOURCE, CONTEXT, TOLD, 0, t->got[i],
+    assert_int_equal(mbx_recv(t->cl.eps[1], MBX_ANY_SOURCE, CONTEXT, TOLD, 0, t->got[i],
                               SIZE_MAX_TOLD, NULL, &t->recvs[i]),
                      0);
 }
@@ -85,7 +85,7 @@ static void post(struct telling *t, int i)
 static void send_one(struct telling *t, int i)
 {
     assert_int_equal((t->story->is_sync ? mbx_ssend : mbx_send)(
-                         t->w.eps[0], 1, CONTEXT, TOLD, world_data((unsigned)i * 20, 6000),
+                         t->cl.eps[0], 1, CONTEXT, TOLD, seeded_bytes((unsigned)i * 20, 6000),
                          size_of(t->story, i), NULL, &t->sends[i]),
                      0);
 }
@@ -94,7 +94,7 @@ static void send_one(struct telling *t, int i)
 
 /* The sender has no device; the receiver's never sleeps, and is at work. */
 static void telling_open(struct telling *t, const struct story *story,
-                         const struct world_config *config)
+                         const struct configuration *config)
 {
     const char *sender[] = {"MATCH=software", story->eager_limit, "SHM_RING_SIZE=4K", NULL};
     const char *receiver[] = {"DEVICE_SPIN=10s", "SHM_RING_SIZE=4K", "LOG_LEVEL=error", NULL};
@@ -103,20 +103,20 @@ static void telling_open(struct telling *t, const struct story *story,
     uint32_t number;
 
     *t = (struct telling){.story = story};
-    world_open(&t->w, config, 0, NULL);
-    t->w.count = 2;
-    t->w.eps[0] = world_open_one(config, sender);
-    t->w.eps[1] = world_open_one(config, receiver);
+    cluster_open(&t->cl, config, 0, NULL);
+    t->cl.count = 2;
+    t->cl.eps[0] = cluster_open_one(config, sender);
+    t->cl.eps[1] = cluster_open_one(config, receiver);
     for (int i = 0; i < 4; i++) {
-        mbx_address_get(t->w.eps[i % 2], &address);
-        assert_int_equal(mbx_peer_add(t->w.eps[i / 2], &address, &number), 0);
+        mbx_address_get(t->cl.eps[i % 2], &address);
+        assert_int_equal(mbx_peer_add(t->cl.eps[i / 2], &address, &number), 0);
     }
-    t->device = device_of(t->w.eps[1]);
+    t->device = device_of(t->cl.eps[1]);
     assert_int_equal(
-        mbx_recv(t->w.eps[1], MBX_ANY_SOURCE, CONTEXT, WARM, 0, t->got[0], 8, NULL, &recv), 0);
-    assert_int_equal(mbx_inject(t->w.eps[0], 1, CONTEXT, WARM, "warm", 4, 0), 0);
-    world_wait(&t->w, 1, recv, NULL);
-    assert_int_equal(world_stats(&t->w, 1).device_matched, 1);
+        mbx_recv(t->cl.eps[1], MBX_ANY_SOURCE, CONTEXT, WARM, 0, t->got[0], 8, NULL, &recv), 0);
+    assert_int_equal(mbx_inject(t->cl.eps[0], 1, CONTEXT, WARM, "warm", 4, 0), 0);
+    cluster_wait(&t->cl, 1, recv, NULL);
+    assert_int_equal(cluster_stats(&t->cl, 1).device_matched, 1);
 }
 
 /* ---- one instruction after the other ---- */
@@ -154,7 +154,7 @@ static long steps(struct telling *t, long most)
 
         step(t->device->pid);
         if (n % 256 == 0)
-            mbx_progress(t->w.eps[0]); /* a full ring */
+            mbx_progress(t->cl.eps[0]); /* a full ring */
         now = atomic_load(&t->device->channel->idle);
         idle += now != seen && n != 0;
         seen = now;
@@ -177,13 +177,13 @@ static void check_receive(struct telling *t, int i)
     struct mbx_completion done;
     size_t size = size_of(t->story, i);
 
-    world_wait(&t->w, 1, t->recvs[i], &done);
+    cluster_wait(&t->cl, 1, t->recvs[i], &done);
     assert_int_equal(done.status.size, size); /* the order */
-    if (done.error == -EIO && size + 8 > t->w.eps[0]->limits.short_max &&
-        size <= t->w.eps[0]->settings.eager_limit)
+    if (done.error == -EIO && size + 8 > t->cl.eps[0]->limits.short_max &&
+        size <= t->cl.eps[0]->settings.eager_limit)
         return;
     assert_int_equal(done.error, 0);
-    assert_memory_equal(t->got[i], world_data((unsigned)i * 20, 6000), size);
+    assert_memory_equal(t->got[i], seeded_bytes((unsigned)i * 20, 6000), size);
 }
 
 static void finish(struct telling *t)
@@ -195,22 +195,22 @@ static void finish(struct telling *t)
     for (int i = 0; i < t->story->sent; i++)
         check_receive(t, i);
     for (int i = 0; i < t->story->sent; i++)
-        world_wait_error(&t->w, 0, t->sends[i], 0);
-    stats = world_stats(&t->w, 1);
+        cluster_wait_error(&t->cl, 0, t->sends[i], 0);
+    stats = cluster_stats(&t->cl, 1);
     assert_int_equal(stats.expected + stats.unexpected, (uint64_t)t->story->sent + 1);
-    world_close(&t->w);
+    cluster_close(&t->cl);
 }
 
 /* Tells it up to so many instructions; how many they were, or -1 if that cannot be done here.
  */
-static long tell(const struct story *story, const struct world_config *config, long most)
+static long tell(const struct story *story, const struct configuration *config, long most)
 {
     static struct telling t;
     long count;
 
     telling_open(&t, story, config);
     if (!hold(t.device->pid)) {
-        world_close(&t.w);
+        cluster_close(&t.cl);
         return -1;
     }
     begin(&t);
@@ -226,7 +226,7 @@ static long last_step;
 
 static void test_killed_behind_any_instruction(void **state)
 {
-    const struct world_config *config = *state;
+    const struct configuration *config = *state;
 
 #ifdef __SANITIZE_THREAD__
     skip(); /* each instruction becomes many */
@@ -240,7 +240,7 @@ static void test_killed_behind_any_instruction(void **state)
         if (count < 0 || count >= STEPS_MAX)
             skip(); /* not on this machine; or it was so slow that the device idled */
         assert_true(count > 100);
-        stride = is_long ? 1 : 1 + count / (world_is_quick() ? 4 : 16);
+        stride = is_long ? 1 : 1 + count / (test_is_quick() ? 4 : 16);
         for (last_step = stride / 2; last_step < count; last_step += stride, told++)
             tell(&stories[s], config, last_step);
         printf("%s: %s, %ld instructions, killed behind %ld of them\n", config->name,
@@ -257,7 +257,7 @@ static int tell_where(void **state)
     return 0;
 }
 
-static bool is_meant(const struct world_config *config)
+static bool is_meant(const struct configuration *config)
 {
     return strcmp(config->name, "shm-process") == 0;
 }
@@ -268,6 +268,6 @@ int main(int argc, char **argv)
         cmocka_unit_test_teardown(test_killed_behind_any_instruction, tell_where),
     };
 
-    argc = world_take_flag(argc, argv, "--long", &is_long);
-    return world_main_for(argc, argv, is_meant, tests, ARRAY_COUNT(tests));
+    argc = test_take_flag(argc, argv, "--long", &is_long);
+    return test_main_for(argc, argv, is_meant, tests, ARRAY_COUNT(tests));
 }

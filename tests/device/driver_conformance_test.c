@@ -59,7 +59,7 @@ struct peer {
     uint64_t told;
 };
 
-struct world {
+struct fixture {
     struct transport_config config;
     struct transport *t; /* the endpoint with the device */
     struct softdev *device;
@@ -111,10 +111,10 @@ static const struct transport_events peer_events = {
 
 static int number_of(void *arg, const struct transport_address *address, uint32_t *number)
 {
-    const struct world *w = arg;
+    const struct fixture *fix = arg;
 
     for (uint32_t i = 0; i < CONFORMANCE_PEERS; i++)
-        if (memcmp(address, &w->peers[i].address, sizeof *address) == 0) {
+        if (memcmp(address, &fix->peers[i].address, sizeof *address) == 0) {
             *number = i;
             return 0;
         }
@@ -124,27 +124,27 @@ static int number_of(void *arg, const struct transport_address *address, uint32_
 static int on_accept(void *arg, struct link *link, const struct transport_address *address,
                      uint32_t *number)
 {
-    struct world *w = arg;
-    int err = number_of(w, address, number);
+    struct fixture *fix = arg;
+    int err = number_of(fix, address, number);
 
     if (err == 0)
-        w->links[*number] = link;
+        fix->links[*number] = link;
     return err;
 }
 
 static int on_packet(void *arg, uint32_t number, const void *packet, size_t size)
 {
-    struct world *w = arg;
+    struct fixture *fix = arg;
 
     assert_int_equal(driver, SOFTDEV_LOOP); /* else all packets are the device's */
-    return softdev_deliver(&w->device->base, number, packet, size);
+    return softdev_deliver(&fix->device->base, number, packet, size);
 }
 
 static void on_read_done(void *arg, void *cookie, int error)
 {
-    struct world *w = arg;
+    struct fixture *fix = arg;
 
-    assert_true(softdev_read_done(&w->device->base, cookie, error));
+    assert_true(softdev_read_done(&fix->device->base, cookie, error));
 }
 
 static const struct transport_events events = {
@@ -156,9 +156,9 @@ static const struct transport_events events = {
 
 static struct link *link_of(void *arg, uint32_t number)
 {
-    const struct world *w = arg;
+    const struct fixture *fix = arg;
 
-    return w->links[number];
+    return fix->links[number];
 }
 
 /* ---- work ---- */
@@ -170,24 +170,24 @@ static void check_patience(uint64_t start_ns, const char *what)
 }
 
 /* Only what is of this thread; what moved. */
-static int work(struct world *w)
+static int work(struct fixture *fix)
 {
     int moved = 0;
 
-    if (driver == SOFTDEV_LOOP && !w->is_lost)
-        moved += w->t->ops->poll(w->t, 64) + softdev_run(&w->device->base);
+    if (driver == SOFTDEV_LOOP && !fix->is_lost)
+        moved += fix->t->ops->poll(fix->t, 64) + softdev_run(&fix->device->base);
     for (int i = 0; i < CONFORMANCE_PEERS; i++)
-        moved += w->peers[i].t->ops->poll(w->peers[i].t, 64);
+        moved += fix->peers[i].t->ops->poll(fix->peers[i].t, 64);
     return moved;
 }
 
 /* Until a device elsewhere has found nothing to do. */
-static void await_device(struct world *w)
+static void await_device(struct fixture *fix)
 {
-    struct mbx_device *device = &w->device->base;
+    struct mbx_device *device = &fix->device->base;
     uint64_t start = clock_now(), rounds;
 
-    if (driver == SOFTDEV_LOOP || w->is_lost)
+    if (driver == SOFTDEV_LOOP || fix->is_lost)
         return;
     rounds = softdev_idle_rounds(device);
     while (softdev_idle_rounds(device) < rounds + IDLE_ROUNDS) {
@@ -196,23 +196,23 @@ static void await_device(struct world *w)
     }
 }
 
-static void settle(struct world *w)
+static void settle(struct fixture *fix)
 {
     do
-        await_device(w);
-    while (work(w) > 0);
+        await_device(fix);
+    while (work(fix) > 0);
 }
 
 /* ---- what the peers send ---- */
 
-static void send_packet(struct world *w, struct peer *peer,
+static void send_packet(struct fixture *fix, struct peer *peer,
                         const struct transport_packet *packet)
 {
     uint64_t start = clock_now();
 
     for (int err; (err = peer->t->ops->send(peer->link, packet)) != 0;) {
         assert_int_equal(err, -EAGAIN);
-        work(w);
+        work(fix);
         sched_yield();
         check_patience(start, "a wire has room");
     }
@@ -230,7 +230,7 @@ static struct wire_header header_of(enum wire_type type,
 }
 
 /* In one packet, if it fits; else with its first one. */
-static size_t send_first(struct world *w, struct peer *peer,
+static size_t send_first(struct fixture *fix, struct peer *peer,
                          const struct conformance_message *message)
 {
     bool wants_fin = message->kind == CONFORMANCE_SYNC;
@@ -252,22 +252,22 @@ static size_t send_first(struct world *w, struct peer *peer,
         packet.body = &sync;
         packet.body_size = sizeof sync;
     }
-    send_packet(w, peer, &packet);
+    send_packet(fix, peer, &packet);
     return packet.payload_size;
 }
 
-static void send_eager(struct world *w, struct peer *peer,
+static void send_eager(struct fixture *fix, struct peer *peer,
                        const struct conformance_message *message)
 {
     const struct wire_header header = {.what = wire_what(WIRE_MORE)};
     size_t room = peer->t->limits.packet_max - sizeof header - sizeof(struct wire_more);
-    size_t done = send_first(w, peer, message);
+    size_t done = send_first(fix, peer, message);
 
     while (done < message->size) {
         const struct wire_more more = {.offset = done};
         size_t size = min_size(room, message->size - done);
 
-        send_packet(w, peer,
+        send_packet(fix, peer,
                     &(struct transport_packet){.header = &header,
                                                .body = &more,
                                                .body_size = sizeof more,
@@ -278,7 +278,7 @@ static void send_eager(struct world *w, struct peer *peer,
 }
 
 /* One that cannot be read is exposed nowhere. */
-static void send_rts(struct world *w, struct peer *peer,
+static void send_rts(struct fixture *fix, struct peer *peer,
                      const struct conformance_message *message)
 {
     const struct wire_header header = header_of(WIRE_RTS, message);
@@ -289,42 +289,42 @@ static void send_rts(struct world *w, struct peer *peer,
                                           &rts.address, &rts.key),
                          0);
     send_packet(
-        w, peer,
+        fix, peer,
         &(struct transport_packet){.header = &header, .body = &rts, .body_size = sizeof rts});
 }
 
 /* Nobody waits for this FIN. */
-static void send_other(struct world *w, struct peer *peer)
+static void send_other(struct fixture *fix, struct peer *peer)
 {
     const struct wire_header header = {.what = wire_what(WIRE_FIN)};
     const struct wire_fin fin = {.sender = 1};
 
     send_packet(
-        w, peer,
+        fix, peer,
         &(struct transport_packet){.header = &header, .body = &fin, .body_size = sizeof fin});
 }
 
-static void send_message(void *world, uint32_t number,
+static void send_message(void *instance, uint32_t number,
                          const struct conformance_message *message)
 {
-    struct world *w = world;
-    struct peer *peer = &w->peers[number];
+    struct fixture *fix = instance;
+    struct peer *peer = &fix->peers[number];
 
     switch (message->kind) {
     case CONFORMANCE_EAGER:
-        send_eager(w, peer, message);
+        send_eager(fix, peer, message);
         break;
     case CONFORMANCE_SYNC:
         peer->awaits = message->data;
-        send_eager(w, peer, message);
+        send_eager(fix, peer, message);
         break;
     case CONFORMANCE_RENDEZVOUS:
     case CONFORMANCE_UNREADABLE:
         peer->awaits = message->data;
-        send_rts(w, peer, message);
+        send_rts(fix, peer, message);
         break;
     case CONFORMANCE_OTHER:
-        send_other(w, peer);
+        send_other(fix, peer);
         break;
     }
 }
@@ -332,9 +332,9 @@ static void send_message(void *world, uint32_t number,
 /* ---- the first run ---- */
 
 /* The peer sends to a receive of ours; nothing of it is left. */
-static void introduce(struct world *w, uint32_t number)
+static void introduce(struct fixture *fix, uint32_t number)
 {
-    struct mbx_device *device = &w->device->base;
+    struct mbx_device *device = &fix->device->base;
     const struct conformance_message message = {
         CONFORMANCE_EAGER, {1, number, 0}, "hello", 5, 0};
     char heard[5];
@@ -344,10 +344,10 @@ static void introduce(struct world *w, uint32_t number)
     uint64_t start = clock_now();
 
     assert_int_equal(device->ops->append(device, &recv, 0), 0);
-    settle(w);
-    send_message(w, number, &message);
+    settle(fix);
+    send_message(fix, number, &message);
     while (device->ops->poll(device, &event, 1) == 0) {
-        work(w);
+        work(fix);
         sched_yield();
         check_patience(start, "a peer is known");
     }
@@ -355,16 +355,16 @@ static void introduce(struct world *w, uint32_t number)
     assert_memory_equal(heard, message.payload, sizeof heard);
 }
 
-static void run(void *world)
+static void run(void *instance)
 {
-    struct world *w = world;
+    struct fixture *fix = instance;
 
-    if (!w->is_ready) {
-        w->is_ready = true;
+    if (!fix->is_ready) {
+        fix->is_ready = true;
         for (uint32_t i = 0; i < CONFORMANCE_PEERS; i++)
-            introduce(w, i);
+            introduce(fix, i);
     }
-    settle(w);
+    settle(fix);
 }
 
 /* ---- open and close ---- */
@@ -375,32 +375,32 @@ static struct transport_config config_of(const struct transport_events *of, void
         .events = of, .arg = arg, .key = "one job, one key", .settings.shm.attach = true};
 }
 
-static void open_endpoint(struct world *w)
+static void open_endpoint(struct fixture *fix)
 {
-    w->config = config_of(&events, w);
-    assert_int_equal(transport_shm.open(&w->config, &w->t), 0);
+    fix->config = config_of(&events, fix);
+    assert_int_equal(transport_shm.open(&fix->config, &fix->t), 0);
 }
 
-static void open_peer(struct world *w, struct peer *peer)
+static void open_peer(struct fixture *fix, struct peer *peer)
 {
     const struct transport_config config = config_of(&peer_events, peer);
     struct transport_address to;
 
     assert_int_equal(transport_shm.open(&config, &peer->t), 0);
     transport_shm.address(peer->t, &peer->address);
-    transport_shm.address(w->t, &to);
+    transport_shm.address(fix->t, &to);
     assert_int_equal(transport_shm.connect(peer->t, &to, &peer->link), 0);
 }
 
-static void open_device(struct world *w)
+static void open_device(struct fixture *fix)
 {
     struct mbx_device *device;
 
     assert_int_equal(softdev_open(
                          &(struct softdev_config){
                              .driver = driver,
-                             .transport = w->t,
-                             .transport_config = &w->config,
+                             .transport = fix->t,
+                             .transport_config = &fix->config,
                              .read_chunk = READ_CHUNK,
                              .spin_ns = 20 * CLOCK_US,
                              .answer_ns = 60 * CLOCK_S,
@@ -408,64 +408,64 @@ static void open_device(struct world *w)
                              .program = "",
                              .number = number_of,
                              .link = link_of,
-                             .arg = w,
+                             .arg = fix,
                          },
                          &device),
                      0);
-    w->device = container_of(device, struct softdev, base);
+    fix->device = container_of(device, struct softdev, base);
 }
 
-static void *open_world(struct mbx_device **device)
+static void *open_instance(struct mbx_device **device)
 {
-    struct world *w = mem_calloc(1, sizeof *w);
+    struct fixture *fix = mem_calloc(1, sizeof *fix);
 
-    assert_non_null(w);
-    open_endpoint(w);
+    assert_non_null(fix);
+    open_endpoint(fix);
     for (int i = 0; i < CONFORMANCE_PEERS; i++)
-        open_peer(w, &w->peers[i]);
-    open_device(w);
-    *device = &w->device->base;
-    return w;
+        open_peer(fix, &fix->peers[i]);
+    open_device(fix);
+    *device = &fix->device->base;
+    return fix;
 }
 
-static void close_world(void *world)
+static void close_instance(void *instance)
 {
-    struct world *w = world;
+    struct fixture *fix = instance;
 
-    softdev_stop(&w->device->base);
-    transport_take_back(w->t); /* refused if it is not split */
-    w->device->base.ops->close(&w->device->base);
-    w->t->ops->close(w->t);
+    softdev_stop(&fix->device->base);
+    transport_take_back(fix->t); /* refused if it is not split */
+    fix->device->base.ops->close(&fix->device->base);
+    fix->t->ops->close(fix->t);
     for (int i = 0; i < CONFORMANCE_PEERS; i++)
-        w->peers[i].t->ops->close(w->peers[i].t);
-    mem_free(w);
+        fix->peers[i].t->ops->close(fix->peers[i].t);
+    mem_free(fix);
 }
 
-static void lose(void *world)
+static void lose(void *instance)
 {
-    struct world *w = world;
+    struct fixture *fix = instance;
     uint64_t start = clock_now();
 
     if (driver == SOFTDEV_PROCESS) {
-        assert_int_equal(kill(w->device->pid, SIGKILL), 0);
-        while (w->device->driver->is_alive(w->device))
+        assert_int_equal(kill(fix->device->pid, SIGKILL), 0);
+        while (fix->device->driver->is_alive(fix->device))
             check_patience(start, "a killed device is gone");
-        w->device->until_look = 1; /* the next poll that finds nothing looks */
+        fix->device->until_look = 1; /* the next poll that finds nothing looks */
     } else {
-        softdev_stop(&w->device->base);
+        softdev_stop(&fix->device->base);
     }
-    w->is_lost = true;
+    fix->is_lost = true;
 }
 
 /* ---- what the suite sees ---- */
 
-static void read_packet(void *world, const struct mbx_device_event *event, const void *memory,
-                        struct conformance_message *message)
+static void read_packet(void *instance, const struct mbx_device_event *event,
+                        const void *memory, struct conformance_message *message)
 {
     struct wire_packet packet;
     const char *reason;
 
-    (void)world;
+    (void)instance;
     assert_int_equal(wire_check(memory, event->bytes, &packet, &reason), 0);
     *message = (struct conformance_message){
         .kind = CONFORMANCE_EAGER,
@@ -485,9 +485,9 @@ static void read_packet(void *world, const struct mbx_device_event *event, const
     }
 }
 
-static uint64_t told(void *world, uint32_t peer)
+static uint64_t told(void *instance, uint32_t peer)
 {
-    return ((struct world *)world)->peers[peer].told;
+    return ((struct fixture *)instance)->peers[peer].told;
 }
 
 /* ---- all of them ---- */
@@ -508,8 +508,8 @@ static int run_driver(size_t which)
                      1 << CONFORMANCE_OTHER,
             .list = lists[i],
             .is_brief = lists[i] != LONG_RUN,
-            .open = open_world,
-            .close = close_world,
+            .open = open_instance,
+            .close = close_instance,
             .send = send_message,
             .run = run,
             .read = read_packet,

@@ -27,7 +27,7 @@
 
 /* ---- peers ---------------------------------------------------------------------------- */
 
-struct world {
+struct fixture {
     struct mbx_device *device;
     struct ibv_pd *pd;
     struct ibv_cq_ex *cq; /* of what peers send; nothing asks for a completion */
@@ -70,57 +70,57 @@ static void move_pair(struct ibv_qp *qp, uint32_t to)
 }
 
 /* Two queue pairs for each peer: the one that the device receives from, and the sender's. */
-static void connect_peers(struct world *w)
+static void connect_peers(struct fixture *fix)
 {
-    struct ibv_context *context = verbs_of(w->device)->context;
+    struct ibv_context *context = verbs_of(fix->device)->context;
     struct ibv_cq_init_attr_ex queue = {.cqe = 16};
 
-    if (w->pd != NULL)
+    if (fix->pd != NULL)
         return;
-    w->pd = ibv_alloc_pd(context);
-    w->cq = ibv_create_cq_ex(context, &queue);
-    assert_true(w->pd != NULL && w->cq != NULL);
+    fix->pd = ibv_alloc_pd(context);
+    fix->cq = ibv_create_cq_ex(context, &queue);
+    assert_true(fix->pd != NULL && fix->cq != NULL);
     for (int i = 0; i < CONFORMANCE_PEERS; i++) {
-        struct ibv_qp_init_attr attr = {.send_cq = ibv_cq_ex_to_cq(w->cq),
-                                        .recv_cq = ibv_cq_ex_to_cq(w->cq),
+        struct ibv_qp_init_attr attr = {.send_cq = ibv_cq_ex_to_cq(fix->cq),
+                                        .recv_cq = ibv_cq_ex_to_cq(fix->cq),
                                         .cap = {.max_send_wr = 64, .max_send_sge = 2},
                                         .qp_type = IBV_QPT_RC};
         struct ibv_qp *in;
 
-        assert_int_equal(verbs_attach(w->device, &in), 0);
-        w->peers[i] = ibv_create_qp(w->pd, &attr);
-        assert_non_null(w->peers[i]);
-        move_pair(in, w->peers[i]->qp_num);
-        move_pair(w->peers[i], in->qp_num);
+        assert_int_equal(verbs_attach(fix->device, &in), 0);
+        fix->peers[i] = ibv_create_qp(fix->pd, &attr);
+        assert_non_null(fix->peers[i]);
+        move_pair(in, fix->peers[i]->qp_num);
+        move_pair(fix->peers[i], in->qp_num);
     }
 }
 
-static void *open_world(struct mbx_device **device)
+static void *open_instance(struct mbx_device **device)
 {
-    struct world *w = mem_calloc(1, sizeof *w);
+    struct fixture *fix = mem_calloc(1, sizeof *fix);
 
-    assert_non_null(w);
-    assert_int_equal(verbs_open(&(struct verbs_config){.peers = CONFORMANCE_PEERS}, &w->device),
-                     0);
-    *device = w->device;
-    return w;
+    assert_non_null(fix);
+    assert_int_equal(
+        verbs_open(&(struct verbs_config){.peers = CONFORMANCE_PEERS}, &fix->device), 0);
+    *device = fix->device;
+    return fix;
 }
 
-static void close_world(void *world)
+static void close_instance(void *instance)
 {
-    struct world *w = world;
+    struct fixture *fix = instance;
 
-    if (w->pd != NULL) {
+    if (fix->pd != NULL) {
         for (int i = 0; i < CONFORMANCE_PEERS; i++)
-            ibv_destroy_qp(w->peers[i]);
-        ibv_destroy_cq(ibv_cq_ex_to_cq(w->cq));
-        ibv_dealloc_pd(w->pd);
+            ibv_destroy_qp(fix->peers[i]);
+        ibv_destroy_cq(ibv_cq_ex_to_cq(fix->cq));
+        ibv_dealloc_pd(fix->pd);
     }
-    w->device->ops->close(w->device);
-    mem_free(w);
+    fix->device->ops->close(fix->device);
+    mem_free(fix);
 }
 
-static void send_packet(struct world *w, uint32_t peer, const struct ibv_tmh *tmh,
+static void send_packet(struct fixture *fix, uint32_t peer, const struct ibv_tmh *tmh,
                         const void *behind, size_t size)
 {
     unsigned char *packet = mem_alloc(sizeof *tmh + size);
@@ -129,14 +129,14 @@ static void send_packet(struct world *w, uint32_t peer, const struct ibv_tmh *tm
     struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND}, *bad;
 
     assert_non_null(packet);
-    connect_peers(w);
+    connect_peers(fix);
     memcpy(packet, tmh, sizeof *tmh);
     if (size > 0)
         memcpy(packet + sizeof *tmh, behind, size);
-    mr = ibv_reg_mr(w->pd, packet, sizeof *tmh + size, IBV_ACCESS_LOCAL_WRITE);
+    mr = ibv_reg_mr(fix->pd, packet, sizeof *tmh + size, IBV_ACCESS_LOCAL_WRITE);
     assert_non_null(mr);
     sge = (struct ibv_sge){(uintptr_t)packet, (uint32_t)(sizeof *tmh + size), mr->lkey};
-    assert_int_equal(ibv_post_send(w->peers[peer], &wr, &bad), 0);
+    assert_int_equal(ibv_post_send(fix->peers[peer], &wr, &bad), 0);
     ibv_dereg_mr(mr); /* the fake has copied it */
     mem_free(packet);
 }
@@ -149,7 +149,8 @@ static struct ibv_tmh make_header(enum ibv_tmh_op opcode, uint32_t context, uint
 
 /* ---- the target of the suite ---------------------------------------------------------- */
 
-static void send_message(void *world, uint32_t peer, const struct conformance_message *message)
+static void send_message(void *instance, uint32_t peer,
+                         const struct conformance_message *message)
 {
     const uint64_t tag = verbs_tag(&message->envelope);
     const struct verbs_rts rts = {.size = message->size, .data = message->data};
@@ -158,12 +159,12 @@ static void send_message(void *world, uint32_t peer, const struct conformance_me
     if (message->kind == CONFORMANCE_OTHER) {
         tmh = make_header(IBV_TMH_NO_TAG, wire_what(WIRE_FIN),
                           verbs_tag(&(struct mbx_device_envelope){.source = peer}));
-        send_packet(world, peer, &tmh, &message->data, sizeof(struct wire_fin));
+        send_packet(instance, peer, &tmh, &message->data, sizeof(struct wire_fin));
     } else if (message->kind == CONFORMANCE_RENDEZVOUS) {
         tmh = make_header(IBV_TMH_EAGER, VERBS_ANNOUNCED, tag);
-        send_packet(world, peer, &tmh, &rts, sizeof rts);
+        send_packet(instance, peer, &tmh, &rts, sizeof rts);
     } else {
-        send_packet(world, peer, &tmh, message->payload, message->size);
+        send_packet(instance, peer, &tmh, message->payload, message->size);
     }
 }
 
@@ -177,27 +178,27 @@ static void (*find_fake(const char *name))(struct ibv_context *)
     return function;
 }
 
-static void run(void *world)
+static void run(void *instance)
 {
-    struct world *w = world;
+    struct fixture *fix = instance;
 
-    find_fake("fake_verbs_run")(verbs_of(w->device)->context);
+    find_fake("fake_verbs_run")(verbs_of(fix->device)->context);
 }
 
-static void lose(void *world)
+static void lose(void *instance)
 {
-    struct world *w = world;
+    struct fixture *fix = instance;
 
-    find_fake("fake_verbs_lose")(verbs_of(w->device)->context);
+    find_fake("fake_verbs_lose")(verbs_of(fix->device)->context);
 }
 
-static void read_packet(void *world, const struct mbx_device_event *event, const void *memory,
-                        struct conformance_message *message)
+static void read_packet(void *instance, const struct mbx_device_event *event,
+                        const void *memory, struct conformance_message *message)
 {
     struct wire_packet packet;
     const char *reason;
 
-    (void)world;
+    (void)instance;
     assert_int_equal(wire_check(memory, event->bytes, &packet, &reason), 0);
     message->envelope =
         (struct mbx_device_envelope){packet.header.context_id, event->peer, packet.header.tag};
@@ -214,9 +215,9 @@ static void read_packet(void *world, const struct mbx_device_event *event, const
 }
 
 /* Who announces a message is told by software. */
-static uint64_t told(void *world, uint32_t peer)
+static uint64_t told(void *instance, uint32_t peer)
 {
-    (void)world;
+    (void)instance;
     (void)peer;
     return 0;
 }
@@ -224,7 +225,7 @@ static uint64_t told(void *world, uint32_t peer)
 /* ---- what only such hardware does ------------------------------------------------------ */
 
 struct bench {
-    struct world *world;
+    struct fixture *instance;
     struct mbx_device *device;
     struct mbx_device_limits limits;
     unsigned char *buffers;
@@ -240,7 +241,7 @@ static void *buffer_memory(const struct bench *b, uint32_t buffer)
 static void bench_open(struct bench *b, uint32_t list, uint32_t untagged)
 {
     *b = (struct bench){0};
-    b->world = open_world(&b->device);
+    b->instance = open_instance(&b->device);
     b->device->ops->limits(b->device, &b->limits);
     assert_int_equal(b->device->ops->configure(b->device, list, 2 * list + 2, untagged), 0);
     b->buffers = mem_calloc(untagged, b->limits.untagged_size);
@@ -251,7 +252,7 @@ static void bench_open(struct bench *b, uint32_t list, uint32_t untagged)
 
 static void bench_close(struct bench *b)
 {
-    close_world(b->world);
+    close_instance(b->instance);
     mem_free(b->buffers);
 }
 
@@ -259,13 +260,13 @@ static void poll_all(struct bench *b)
 {
     int n;
 
-    run(b->world);
+    run(b->instance);
     b->count = 0;
     do {
         n = b->device->ops->poll(b->device, &b->events[b->count], EVENTS - b->count);
         b->count += n;
         assert_true(b->count < EVENTS);
-        run(b->world);
+        run(b->instance);
     } while (n > 0);
 }
 
@@ -283,7 +284,7 @@ static void send_eager(struct bench *b, uint64_t tag, uint32_t data, const void 
     const struct ibv_tmh tmh =
         make_header(IBV_TMH_EAGER, data, verbs_tag(&(struct mbx_device_envelope){1, 2, tag}));
 
-    send_packet(b->world, 2, &tmh, payload, size);
+    send_packet(b->instance, 2, &tmh, payload, size);
 }
 
 /* The story in so many orders in which its devices may work. */
@@ -303,7 +304,7 @@ static void open_with_receive(struct bench *b, uint32_t list, void *buf, size_t 
 {
     bench_open(b, list, list);
     append(b, 0, 7, buf, size);
-    run(b->world);
+    run(b->instance);
 }
 
 static void an_envelope_survives_its_tag(void **state)
@@ -339,7 +340,7 @@ static void receive_long(void)
     for (size_t i = 0; i < sizeof sent; i++)
         sent[i] = (unsigned char)(i * 7 / 3);
     append(&b, 3, 7, got, sizeof got);
-    run(b.world);
+    run(b.instance);
     send_eager(&b, 7, 99, sent, sizeof sent);
     poll_slowly(&b, 2);
     assert_int_equal(b.events[0].type, MBX_DEVICE_MATCHED);
@@ -406,7 +407,7 @@ static void packets_that_make_no_sense_are_recognised(void **state)
     (void)state;
     bench_open(&b, 4, 4);
     for (size_t i = 0; i < ARRAY_COUNT(bad); i++)
-        send_packet(b.world, 2, &bad[i], "short", 5);
+        send_packet(b.instance, 2, &bad[i], "short", 5);
     poll_all(&b);
     assert_int_equal(b.count, 4);
     for (int i = 0; i < 4; i++) {
@@ -453,13 +454,13 @@ static void a_peer_that_does_not_exist_ends_it(void **state)
 
     (void)state;
     bench_open(&b, 4, 4);
-    send_packet(b.world, 2, &tmh, "1234", 4);
+    send_packet(b.instance, 2, &tmh, "1234", 4);
     expect_lost(&b);
 
     bench_open(&b, 4, 4);
     assert_int_equal(b.device->ops->append(b.device, &recv, 0), 0);
-    run(b.world);
-    send_packet(b.world, 2, &tmh, NULL, 0);
+    run(b.instance);
+    send_packet(b.instance, 2, &tmh, NULL, 0);
     expect_lost(&b);
 }
 
@@ -474,10 +475,10 @@ static void what_was_done_before_the_end_is_told(void **state)
     (void)state;
     bench_open(&b, 4, 4);
     append(&b, 1, 7, got, sizeof got);
-    run(b.world);
-    send_packet(b.world, 2, &tmh, "bad", 3);
+    run(b.instance);
+    send_packet(b.instance, 2, &tmh, "bad", 3);
     send_eager(&b, 7, 5, "good", 4);
-    run(b.world);
+    run(b.instance);
     poll_all(&b);
     assert_int_equal(b.count, 2);
     assert_int_equal(b.events[0].type, MBX_DEVICE_MATCHED);
@@ -496,13 +497,13 @@ static void nothing_is_matched_after_the_end(void **state)
     bench_open(&b, 4, 4);
     append(&b, 0, 6, small, sizeof small);
     append(&b, 1, 7, got, sizeof got);
-    run(b.world);
+    run(b.instance);
     send_eager(&b, 6, 0, "12345", 5);
     poll_all(&b);
     assert_int_equal(b.count, 1);
     assert_int_equal(b.events[0].type, MBX_DEVICE_LOST);
     send_eager(&b, 7, 0, "good", 4);
-    run(b.world);
+    run(b.instance);
     assert_string_equal(got, "untouched");
     bench_close(&b);
 }
@@ -534,7 +535,7 @@ static void take_back_once(void)
     bench_open(&b, ALIKE, ALIKE);
     for (uint32_t i = 0; i < ALIKE; i++)
         append(&b, i, 7, got[i], sizeof got[i]);
-    run(b.world);
+    run(b.instance);
     for (uint32_t i = 0; i < ALIKE / 2; i++)
         send_eager(&b, 7, i, "abc", 3);
     assert_int_equal(b.device->ops->take_back(b.device, 0), 0);
@@ -633,8 +634,8 @@ int main(void)
     const struct conformance_target target = {
         .name = "device conformance: verbs",
         .kinds = 1 << CONFORMANCE_EAGER | 1 << CONFORMANCE_RENDEZVOUS | 1 << CONFORMANCE_OTHER,
-        .open = open_world,
-        .close = close_world,
+        .open = open_instance,
+        .close = close_instance,
         .send = send_message,
         .run = run,
         .read = read_packet,

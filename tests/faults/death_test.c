@@ -29,7 +29,7 @@
 
 #include "base/base.h"
 #include "core/core.h"
-#include "crew.h"
+#include "forked_job.h"
 #include "testing/fault/failpoints.h"
 #include "testing/fault/fault.h"
 #include "trace/trace.h"
@@ -47,10 +47,10 @@ enum { DATA = 1, GO, BEGUN, AMONG, DONE };
 
 struct scene {
     const char *name;
-    void (*receiver)(struct crew *crew, const struct scene *scene, int victim,
+    void (*receiver)(struct forked_job *job, const struct scene *scene, int victim,
                      struct mbx_ep *ep);
-    void (*sender)(struct crew *crew, const struct scene *scene, int victim, struct mbx_ep *ep,
-                   int rank);
+    void (*sender)(struct forked_job *job, const struct scene *scene, int victim,
+                   struct mbx_ep *ep, int rank);
     const char *params[6]; /* ends with NULL */
     size_t size;
     bool is_sync;
@@ -147,7 +147,7 @@ static struct mbx_completion await(struct mbx_ep *ep, mbx_request request)
     int err;
 
     do
-        err = mbx_wait(ep, request, CREW_WAIT_NS, &done);
+        err = mbx_wait(ep, request, FORKED_WAIT_NS, &done);
     while (err == -EHOSTDOWN);
     MUST(err == 0, 30);
     return done;
@@ -160,14 +160,14 @@ static void meet_others(struct mbx_ep *ep, int rank, int victim)
     mbx_request heard;
 
     MUST(mbx_recv(ep, (uint32_t)other, AMONG, 0, 0, NULL, 0, NULL, &heard) == 0, 31);
-    MUST(fits(crew_signal(ep, (uint32_t)other, AMONG), other, victim), 32);
+    MUST(fits(forked_signal(ep, (uint32_t)other, AMONG), other, victim), 32);
     MUST(fits(await(ep, heard).error, other, victim), 39);
 }
 
 static void sender_end(struct mbx_ep *ep, int rank, int victim)
 {
     meet_others(ep, rank, victim);
-    MUST(fits(crew_signal(ep, 0, DONE), 0, victim), 33);
+    MUST(fits(forked_signal(ep, 0, DONE), 0, victim), 33);
 }
 
 /* A buffer as a vector of two parts. */
@@ -202,15 +202,15 @@ static mbx_request send_one(struct mbx_ep *ep, const struct scene *scene, uint64
     return request;
 }
 
-static void send_messages(struct crew *crew, const struct scene *scene, int victim,
+static void send_messages(struct forked_job *job, const struct scene *scene, int victim,
                           struct mbx_ep *ep, int rank)
 {
     static unsigned char bufs[MESSAGES][LONG];
     mbx_request requests[MESSAGES], begun = 0;
 
-    (void)crew;
+    (void)job;
     if (!scene->is_late)
-        MUST(fits(crew_hear(ep, 0, GO), 0, victim), 35);
+        MUST(fits(forked_receive(ep, 0, GO), 0, victim), 35);
     for (int i = 0; i < MESSAGES; i++) {
         fill(bufs[i], rank, i, scene->size);
         requests[i] = send_one(ep, scene, (uint64_t)i, bufs[i]);
@@ -265,7 +265,7 @@ static void post(struct receiver *r, struct mbx_ep *ep, const struct scene *scen
 static void hear_done(struct receiver *r, struct mbx_ep *ep, int victim)
 {
     for (int rank = 1; rank < RANKS; rank++) {
-        int error = crew_hear(ep, (uint32_t)rank, DONE);
+        int error = forked_receive(ep, (uint32_t)rank, DONE);
 
         MUST(fits(error, rank, victim), 43);
         r->is_dead[rank] = error != 0;
@@ -289,9 +289,9 @@ static struct mbx_completion finish(const struct receiver *r, struct mbx_ep *ep,
     int err = -EHOSTDOWN;
 
     if (source == MBX_ANY_SOURCE && is_told(ep, r->is_dead[1] || r->is_dead[2]))
-        err = mbx_wait(ep, request, CREW_WAIT_NS, &done); /* is told, or has ended */
+        err = mbx_wait(ep, request, FORKED_WAIT_NS, &done); /* is told, or has ended */
     else if (source != MBX_ANY_SOURCE && r->is_dead[source])
-        err = mbx_wait(ep, request, CREW_WAIT_NS, &done); /* ends */
+        err = mbx_wait(ep, request, FORKED_WAIT_NS, &done); /* ends */
     if (err == 0)
         return done;
     MUST(err == -EHOSTDOWN && (source == MBX_ANY_SOURCE || !r->is_dead[source]), 44);
@@ -331,17 +331,17 @@ static void check_stock(const struct receiver *r, struct mbx_ep *ep, const struc
             MUST(r->is_dead[rank] || r->got[rank][tag] == 1, 51);
 }
 
-static void receive_messages(struct crew *crew, const struct scene *scene, int victim,
+static void receive_messages(struct forked_job *job, const struct scene *scene, int victim,
                              struct mbx_ep *ep)
 {
     static struct receiver r;
 
-    (void)crew;
+    (void)job;
     for (uint32_t rank = 1; scene->is_late && rank < RANKS; rank++)
-        MUST(fits(crew_hear(ep, rank, BEGUN), (int)rank, victim), 52);
+        MUST(fits(forked_receive(ep, rank, BEGUN), (int)rank, victim), 52);
     post(&r, ep, scene);
     for (uint32_t rank = 1; !scene->is_late && rank < RANKS; rank++)
-        MUST(fits(crew_signal(ep, rank, GO), (int)rank, victim), 53);
+        MUST(fits(forked_signal(ep, rank, GO), (int)rank, victim), 53);
     hear_done(&r, ep, victim);
     take_stock(&r, ep, scene, victim);
     check_stock(&r, ep, scene);
@@ -351,7 +351,7 @@ static void receive_messages(struct crew *crew, const struct scene *scene, int v
 
 /* Each sender holds a message; then there is one receive, which both claim before the receiver
  * looks. */
-static void send_claims(struct crew *crew, const struct scene *scene, int victim,
+static void send_claims(struct forked_job *job, const struct scene *scene, int victim,
                         struct mbx_ep *ep, int rank)
 {
     static unsigned char buf[LONG];
@@ -361,20 +361,20 @@ static void send_claims(struct crew *crew, const struct scene *scene, int victim
 
     fill(buf, rank, 0, scene->size);
     request = send_one(ep, scene, 0, buf);
-    MUST(fits(crew_signal(ep, 0, BEGUN), 0, victim), 60);
+    MUST(fits(forked_signal(ep, 0, BEGUN), 0, victim), 60);
     stats_read(ep, &stats);
     before = stats.claims;
-    crew->board->words[0]++;
-    while (stats.claims == before && crew->board->ended == 0) {
+    job->shared->words[0]++;
+    while (stats.claims == before && job->shared->ended == 0) {
         mbx_progress(ep);
         stats_read(ep, &stats);
     }
-    crew->board->words[1]++;
+    job->shared->words[1]++;
     MUST(fits(await(ep, request).error, 0, victim), 61);
     sender_end(ep, rank, victim);
 }
 
-static void receive_claims(struct crew *crew, const struct scene *scene, int victim,
+static void receive_claims(struct forked_job *job, const struct scene *scene, int victim,
                            struct mbx_ep *ep)
 {
     static unsigned char bufs[2][LONG];
@@ -382,17 +382,17 @@ static void receive_claims(struct crew *crew, const struct scene *scene, int vic
     bool is_dead = false;
 
     for (uint32_t rank = 1; rank < RANKS; rank++)
-        MUST(fits(crew_hear(ep, rank, BEGUN), (int)rank, victim), 62);
-    crew_await(crew, ep, 0, 2);
+        MUST(fits(forked_receive(ep, rank, BEGUN), (int)rank, victim), 62);
+    forked_await(job, ep, 0, 2);
     for (int i = 0; i < 2; i++) {
         MUST(mbx_recv(ep, MBX_ANY_SOURCE, DATA, 0, 0, bufs[i], scene->size, NULL,
                       &requests[i]) == 0,
              63);
         if (i == 0)
-            crew_await(crew, NULL, 1, 2);
+            forked_await(job, NULL, 1, 2);
     }
     for (uint32_t rank = 1; rank < RANKS; rank++) {
-        int error = crew_hear(ep, rank, DONE);
+        int error = forked_receive(ep, rank, DONE);
 
         MUST(fits(error, (int)rank, victim), 67);
         is_dead |= error != 0;
@@ -402,7 +402,7 @@ static void receive_claims(struct crew *crew, const struct scene *scene, int vic
         int err = -EHOSTDOWN;
 
         if (!is_dead || is_told(ep, is_dead))
-            err = mbx_wait(ep, requests[i], CREW_WAIT_NS, &done);
+            err = mbx_wait(ep, requests[i], FORKED_WAIT_NS, &done);
         if (err == -EHOSTDOWN && victim > 0) {
             mbx_cancel(ep, requests[i]);
             done = await(ep, requests[i]);
@@ -419,7 +419,7 @@ static void receive_claims(struct crew *crew, const struct scene *scene, int vic
 
 /* Each sender has sent a message that the receiver does not know of when it tells of a receive
  * for another one. */
-static void send_before_told(struct crew *crew, const struct scene *scene, int victim,
+static void send_before_told(struct forked_job *job, const struct scene *scene, int victim,
                              struct mbx_ep *ep, int rank)
 {
     static unsigned char bufs[2][LONG];
@@ -428,8 +428,8 @@ static void send_before_told(struct crew *crew, const struct scene *scene, int v
     for (int i = 0; i < 2; i++)
         fill(bufs[i], rank, i, scene->size);
     requests[0] = send_one(ep, scene, 0, bufs[0]);
-    crew->board->words[0]++;
-    crew_await(crew, NULL, 1, 1);
+    job->shared->words[0]++;
+    forked_await(job, NULL, 1, 1);
     mbx_progress(ep);
     requests[1] = send_one(ep, scene, 1, bufs[1]);
     for (int i = 0; i < 2; i++)
@@ -437,19 +437,19 @@ static void send_before_told(struct crew *crew, const struct scene *scene, int v
     sender_end(ep, rank, victim);
 }
 
-static void tell_in_vain(struct crew *crew, const struct scene *scene, int victim,
+static void tell_in_vain(struct forked_job *job, const struct scene *scene, int victim,
                          struct mbx_ep *ep)
 {
     static unsigned char bufs[RANKS][2][LONG];
     mbx_request requests[RANKS][2];
 
-    crew_await(crew, NULL, 0, 2);
+    forked_await(job, NULL, 0, 2);
     for (uint32_t tag = 2; tag-- > 0;)
         for (uint32_t rank = 1; rank < RANKS; rank++)
             MUST(mbx_recv(ep, rank, DATA, tag, 0, bufs[rank][tag], scene->size, NULL,
                           &requests[rank][tag]) == 0,
                  71);
-    crew->board->words[1] = 1;
+    job->shared->words[1] = 1;
     for (int rank = 1; rank < RANKS; rank++) {
         for (int tag = 0; tag < 2; tag++) {
             struct mbx_completion done = await(ep, requests[rank][tag]);
@@ -457,7 +457,7 @@ static void tell_in_vain(struct crew *crew, const struct scene *scene, int victi
             MUST(fits(done.error, rank, victim), 72);
             MUST(done.error != 0 || is_whole(bufs[rank][tag], rank, tag, scene->size), 73);
         }
-        MUST(fits(crew_hear(ep, (uint32_t)rank, DONE), rank, victim), 74);
+        MUST(fits(forked_receive(ep, (uint32_t)rank, DONE), rank, victim), 74);
     }
 }
 
@@ -503,15 +503,15 @@ static bool probe_all(struct mbx_ep *ep, const struct scene *scene, uint32_t ran
     return true;
 }
 
-static void probe_messages(struct crew *crew, const struct scene *scene, int victim,
+static void probe_messages(struct forked_job *job, const struct scene *scene, int victim,
                            struct mbx_ep *ep)
 {
     mbx_request last_word[RANKS];
     bool is_there[RANKS];
 
-    (void)crew;
+    (void)job;
     for (uint32_t rank = 1; rank < RANKS; rank++) {
-        MUST(fits(crew_hear(ep, rank, BEGUN), (int)rank, victim), 86);
+        MUST(fits(forked_receive(ep, rank, BEGUN), (int)rank, victim), 86);
         MUST(mbx_recv(ep, rank, DONE, 0, 0, NULL, 0, NULL, &last_word[rank]) == 0, 87);
         is_there[rank] = probe_all(ep, scene, rank, last_word[rank], victim);
     }
@@ -526,7 +526,7 @@ static void probe_messages(struct crew *crew, const struct scene *scene, int vic
 #define AREA  ((size_t)300000) /* of each rank in the region */
 #define SHORT ((size_t)64)
 
-static void own_memory(struct crew *crew, const struct scene *scene, int victim,
+static void own_memory(struct forked_job *job, const struct scene *scene, int victim,
                        struct mbx_ep *ep)
 {
     static unsigned char memory[RANKS * AREA];
@@ -535,13 +535,13 @@ static void own_memory(struct crew *crew, const struct scene *scene, int victim,
     struct mbx_completion event;
     int events[RANKS] = {0};
 
-    (void)crew;
+    (void)job;
     (void)scene;
     MUST(mbx_register(ep, KEY, &region) == 0, 90);
     for (uint32_t rank = 1; rank < RANKS; rank++)
-        MUST(fits(crew_signal(ep, rank, GO), (int)rank, victim), 91);
+        MUST(fits(forked_signal(ep, rank, GO), (int)rank, victim), 91);
     for (int rank = 1; rank < RANKS; rank++) {
-        int error = crew_hear(ep, (uint32_t)rank, DONE);
+        int error = forked_receive(ep, (uint32_t)rank, DONE);
 
         MUST(fits(error, rank, victim), 92);
         if (error != 0)
@@ -561,7 +561,7 @@ static void own_memory(struct crew *crew, const struct scene *scene, int victim,
         ;
 }
 
-static void access_memory(struct crew *crew, const struct scene *scene, int victim,
+static void access_memory(struct forked_job *job, const struct scene *scene, int victim,
                           struct mbx_ep *ep, int rank)
 {
     static unsigned char mine[LONG], back[LONG];
@@ -576,10 +576,10 @@ static void access_memory(struct crew *crew, const struct scene *scene, int vict
                                         .address = word};
     mbx_request requests[4];
 
-    (void)crew;
+    (void)job;
     (void)scene;
     fill(mine, rank, 0, LONG);
-    MUST(fits(crew_hear(ep, 0, GO), 0, victim), 100);
+    MUST(fits(forked_receive(ep, 0, GO), 0, victim), 100);
     MUST(mbx_write(ep, 0, mine, LONG, KEY, base, &tells, &requests[0]) == 0, 101);
     MUST(mbx_write(ep, 0, mine, SHORT, KEY, base, NULL, &requests[1]) == 0, 102);
     MUST(mbx_atomic(ep, 0, &add, NULL, &requests[2]) == 0, 103);
@@ -646,10 +646,10 @@ static const struct scene scenes[] = {
 
 static_assert(ARRAY_COUNT(scenes) <= SCENES_MAX, "there is room");
 
-static void be(struct crew *crew, int rank, const void *arg)
+static void be(struct forked_job *job, int rank, const void *arg)
 {
     const struct play *play = arg;
-    const char *params[CREW_PARAMS] = {"PEER_TIMEOUT=20ms", NULL};
+    const char *params[FORKED_PARAMS] = {"PEER_TIMEOUT=20ms", NULL};
     const char *point = FAILPOINT_NOWHERE;
     char die[64];
     struct mbx_ep *ep;
@@ -668,13 +668,13 @@ static void be(struct crew *crew, int rank, const void *arg)
         params[count++] = play->scene->params[i];
     params[count] = NULL;
     if (play->victim < 0)
-        failpoint_set_witness(see, (void *)(uintptr_t)crew->board->seen[rank]);
-    ep = crew_open(crew, rank, params);
+        failpoint_set_witness(see, (void *)(uintptr_t)job->shared->seen[rank]);
+    ep = forked_open(job, rank, params);
     if (rank == 0)
-        play->scene->receiver(crew, play->scene, play->victim, ep);
+        play->scene->receiver(job, play->scene, play->victim, ep);
     else
-        play->scene->sender(crew, play->scene, play->victim, ep, rank);
-    crew_close(ep);
+        play->scene->sender(job, play->scene, play->victim, ep, rank);
+    forked_close(ep);
 }
 
 /* ---- playing ---- */
@@ -682,21 +682,21 @@ static void be(struct crew *crew, int rank, const void *arg)
 /* False: nobody died. */
 static bool play(const struct play *play, unsigned char (*seen)[POINTS_MAX])
 {
-    struct crew crew;
+    struct forked_job job;
     bool died;
 
-    crew_start(&crew, RANKS, be, play);
-    crew_wait(&crew);
+    forked_start(&job, RANKS, be, play);
+    forked_wait(&job);
     for (int rank = 0; seen != NULL && rank < VICTIMS; rank++)
         for (int i = 0; i < point_count; i++)
-            seen[rank][i] |= crew.board->seen[rank][i];
-    crew_end(&crew);
-    died = play->victim >= 0 && crew_was_killed(&crew, play->victim);
+            seen[rank][i] |= job.shared->seen[rank][i];
+    forked_end(&job);
+    died = play->victim >= 0 && forked_was_killed(&job, play->victim);
     for (int rank = 0; rank < RANKS; rank++)
-        if (crew.statuses[rank] != 0 && !(rank == play->victim && died))
+        if (job.statuses[rank] != 0 && !(rank == play->victim && died))
             fail_msg("scene %s, rank %d dies at %s: rank %d ends with status %x (exit code %d)",
                      play->scene->name, play->victim, play->point, rank,
-                     (unsigned)crew.statuses[rank], crew.statuses[rank] >> 8);
+                     (unsigned)job.statuses[rank], job.statuses[rank] >> 8);
     return died;
 }
 

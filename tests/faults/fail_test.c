@@ -12,7 +12,7 @@
  *   everything else goes on, and at the end nothing is left: no memory, no
  *   descriptor, no mapping.
  */
-#include "world.h"
+#include "cluster.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -28,7 +28,7 @@
 #define EARLY_STEP 7
 
 struct story {
-    const struct world_config *config;
+    const struct configuration *config;
     int errnum;   /* what fails, fails with this */
     int refusals; /* calls and sends that said so */
     struct mbx_ep *eps[3];
@@ -58,14 +58,14 @@ static void wait_for(struct story *s, int who, mbx_request request, struct mbx_c
 {
     for (int round = 0; mbx_test(s->eps[who], request, done) == 0; round++) {
         progress_all(s);
-        assert_true(round < world_patience());
+        assert_true(round < test_patience());
     }
 }
 
 static void open_one(struct story *s, int who)
 {
     /* a segment of few peers is quickly made */
-    const char *params[WORLD_PARAMS_MAX] = {"PEERS_MAX=4", "SPIN=0"};
+    const char *params[CLUSTER_PARAMS_MAX] = {"PEERS_MAX=4", "SPIN=0"};
     const struct mbx_config config = {.params = params};
     uint64_t mem = mem_live();
     int64_t fds = sys_fds_live(), maps = sys_maps_live();
@@ -135,13 +135,13 @@ static void vector_of(struct vector *v, const void *buf, size_t size)
 /* As transfer(), with the data of both sides in pieces. */
 static void transfer_pieces(struct story *s, size_t size, bool sync, bool late)
 {
-    const unsigned char *data = world_data(0, size);
+    const unsigned char *data = seeded_bytes(0, size);
     struct mbx_completion done;
-    struct world_buffer buffer;
+    struct guarded_buffer buffer;
     struct vector out, in;
     mbx_request send, recv;
 
-    world_buffer_init(&buffer, size, 0);
+    guarded_buffer_init(&buffer, size, 0);
     vector_of(&out, data, size);
     vector_of(&in, buffer.bytes, size);
     if (!late)
@@ -158,18 +158,18 @@ static void transfer_pieces(struct story *s, size_t size, bool sync, bool late)
     assert_int_equal(done.error, 0);
     assert_int_equal(done.received, size);
     assert_memory_equal(buffer.bytes, data, size);
-    world_buffer_fini(&buffer, size);
+    guarded_buffer_fini(&buffer, size);
 }
 
 static void transfer(struct story *s, int from, int to, size_t size, bool sync, bool late)
 {
-    const unsigned char *data = world_data(0, size);
+    const unsigned char *data = seeded_bytes(0, size);
     uint32_t source = from == 2 ? MBX_ANY_SOURCE : (uint32_t)from;
     struct mbx_completion done;
-    struct world_buffer buffer;
+    struct guarded_buffer buffer;
     mbx_request send, recv;
 
-    world_buffer_init(&buffer, size, 0);
+    guarded_buffer_init(&buffer, size, 0);
     if (!late)
         TRY(s, mbx_recv(s->eps[to], source, CONTEXT, size, 0, buffer.bytes, size, NULL, &recv));
     TRY(s, (sync ? mbx_ssend : mbx_send)(s->eps[from], (uint32_t)to, CONTEXT, size, data, size,
@@ -184,31 +184,31 @@ static void transfer(struct story *s, int from, int to, size_t size, bool sync, 
     assert_int_equal(done.error, 0);
     assert_int_equal(done.received, size);
     assert_memory_equal(buffer.bytes, data, size);
-    world_buffer_fini(&buffer, size);
+    guarded_buffer_fini(&buffer, size);
 }
 
 static void inject_one(struct story *s, size_t size)
 {
-    const unsigned char *data = world_data(0, size);
-    struct world_buffer buffer;
+    const unsigned char *data = seeded_bytes(0, size);
+    struct guarded_buffer buffer;
     struct mbx_completion done;
     struct mbx_status status;
     mbx_message message = 0;
     mbx_request recv;
 
-    world_buffer_init(&buffer, size, 0);
+    guarded_buffer_init(&buffer, size, 0);
     TRY(s, mbx_inject(s->eps[0], 1, CONTEXT, 5, data, size, 0));
     for (int round = 0;; round++) {
         progress_all(s);
         if (mbx_mprobe(s->eps[1], 0, CONTEXT, 5, 0, &status, &message) == 1)
             break;
-        assert_true(round < world_patience());
+        assert_true(round < test_patience());
     }
     TRY(s, mbx_mrecv(s->eps[1], message, buffer.bytes, size, NULL, &recv));
     wait_for(s, 1, recv, &done);
     assert_int_equal(done.error, 0);
     assert_memory_equal(buffer.bytes, data, size);
-    world_buffer_fini(&buffer, size);
+    guarded_buffer_fini(&buffer, size);
 }
 
 /* A wait that sleeps and finds nothing. */
@@ -314,7 +314,7 @@ static void tell_accesses(struct story *s)
     }
     TRY(s, mbx_register(s->eps[1], KEY, &region));
     for (size_t i = 0; i < ARRAY_COUNT(sizes); i++) {
-        memcpy(out, world_data((unsigned)i, sizes[i]), sizes[i]);
+        memcpy(out, seeded_bytes((unsigned)i, sizes[i]), sizes[i]);
         access_one(s, WRITE, out, sizes[i], NULL);
         assert_memory_equal(there, out, sizes[i]);
         access_one(s, READ, back, sizes[i], NULL);
@@ -339,9 +339,9 @@ static void hush(void *arg, enum log_level level, const char *text)
 
 /* Every one; with a device elsewhere, whose sleeping and waking makes many calls of its own,
  * some; and fewer in a quick run. */
-static int step_of(const struct world_config *config, int quick)
+static int step_of(const struct configuration *config, int quick)
 {
-    return (world_is_elsewhere(config) ? 13 : 1) * (world_is_quick() ? quick : 1);
+    return (config_is_elsewhere(config) ? 13 : 1) * (test_is_quick() ? quick : 1);
 }
 
 /* Behind this one.  The first ones open an endpoint and, elsewhere, a device: each its own way
@@ -352,13 +352,13 @@ static uint64_t step_at(uint64_t n, int step)
 }
 
 /* Configurations and errors begin at different ones: together they come to all. */
-static uint64_t first_of(const struct world_config *config, int errnum, int step)
+static uint64_t first_of(const struct configuration *config, int errnum, int step)
 {
-    return 1 + (uint64_t)(config - world_configs + errnum) % step_at(0, step);
+    return 1 + (uint64_t)(config - configurations + errnum) % step_at(0, step);
 }
 
 /* Tells the story with failures switched on by arm(n), until n is beyond its end. */
-static int tell_all(const struct world_config *config, void (*story)(struct story *),
+static int tell_all(const struct configuration *config, void (*story)(struct story *),
                     int errnum, void (*arm)(uint64_t, int),
                     bool (*has_fired)(uint64_t n, uint64_t calls), int step)
 {
@@ -413,7 +413,7 @@ static bool sys_has_fired(uint64_t n, uint64_t calls)
 
 static void test_every_allocation(void **state)
 {
-    int step = (world_is_elsewhere(*state) ? 3 : 1) * (world_is_quick() ? 3 : 1);
+    int step = (config_is_elsewhere(*state) ? 3 : 1) * (test_is_quick() ? 3 : 1);
 
     assert_in_range(tell_all(*state, tell, ENOMEM, arm_mem, mem_has_fired, step), 5, 5000);
 }
@@ -421,9 +421,9 @@ static void test_every_allocation(void **state)
 static void test_every_system_call(void **state)
 {
     static const int errnums[] = {ENOMEM, EPERM, EINTR, EMFILE};
-    const struct world_config *config = *state;
+    const struct configuration *config = *state;
 
-    if (world_is_loop(config))
+    if (config_is_loop(config))
         return;
     for (size_t i = 0; i < ARRAY_COUNT(errnums); i++)
         assert_in_range(
@@ -433,16 +433,16 @@ static void test_every_system_call(void **state)
 
 static void test_every_failure_of_accesses(void **state)
 {
-    const struct world_config *config = *state;
+    const struct configuration *config = *state;
 
-    if (world_has_device(config) || world_has_faults(config))
+    if (config_has_device(config) || config_has_faults(config))
         return;
     assert_in_range(tell_all(config, tell_accesses, ENOMEM, arm_mem, mem_has_fired,
-                             world_is_quick() ? 3 : 1),
+                             test_is_quick() ? 3 : 1),
                     5, 5000);
-    if (!world_is_loop(config))
+    if (!config_is_loop(config))
         assert_in_range(tell_all(config, tell_accesses, EPERM, sys_fail_at, sys_has_fired,
-                                 world_is_quick() ? 7 : 1),
+                                 test_is_quick() ? 7 : 1),
                         1, 5000);
 }
 
@@ -451,7 +451,7 @@ static void test_attach_always_refused(void **state)
 {
     struct story s = {.config = *state, .errnum = EPERM};
 
-    if (world_is_loop(s.config))
+    if (config_is_loop(s.config))
         return;
     log_set_sink(hush, NULL);
     assert_int_equal(sys_fail_name("process_vm_readv", SYS_FAIL_ALWAYS, EPERM), 0);
@@ -462,10 +462,10 @@ static void test_attach_always_refused(void **state)
 }
 
 /* Of endpoint 0, once all that was under way has come. */
-static uint64_t sleeps(struct world *w)
+static uint64_t sleeps(struct cluster *cl)
 {
-    world_settle(w);
-    return world_stats(w, 0).sleeps;
+    cluster_settle(cl);
+    return cluster_stats(cl, 0).sleeps;
 }
 
 /* A thread of the endpoint's own that is to end, and is not told: asleep behind a wait in vain,
@@ -475,25 +475,25 @@ static void test_closing_behind_a_call_that_fails(void **state)
     static const char *const names[] = {"write", "futex_wake"};
     struct mbx_completion done;
     mbx_request recv;
-    struct world w;
+    struct cluster cl;
     char byte = 1;
 
     for (size_t i = 0; i < 2 * ARRAY_COUNT(names); i++) {
-        world_open(&w, *state, 2, (const char *const[]){"SPIN=0", NULL});
-        assert_int_equal(mbx_recv(w.eps[0], 1, CONTEXT, 0, 0, &byte, 1, NULL, &recv), 0);
+        cluster_open(&cl, *state, 2, (const char *const[]){"SPIN=0", NULL});
+        assert_int_equal(mbx_recv(cl.eps[0], 1, CONTEXT, 0, 0, &byte, 1, NULL, &recv), 0);
         do /* until it has slept while nothing of a greeting came */
-            assert_int_equal(mbx_wait(w.eps[0], recv, CLOCK_MS, NULL), -ETIMEDOUT);
-        while (sleeps(&w) < 5);
+            assert_int_equal(mbx_wait(cl.eps[0], recv, CLOCK_MS, NULL), -ETIMEDOUT);
+        while (sleeps(&cl) < 5);
         if (i % 2 != 0)
-            assert_int_equal(mbx_inject(w.eps[1], 0, CONTEXT, 0, &byte, 1, 0), 0);
+            assert_int_equal(mbx_inject(cl.eps[1], 0, CONTEXT, 0, &byte, 1, 0), 0);
         else
-            assert_int_equal(mbx_cancel(w.eps[0], recv), 0);
-        world_wait(&w, 0, recv, &done);
-        world_settle(&w);
+            assert_int_equal(mbx_cancel(cl.eps[0], recv), 0);
+        cluster_wait(&cl, 0, recv, &done);
+        cluster_settle(&cl);
         assert_int_equal(sys_fail_name(names[i / 2], 1, EINTR), 0);
-        world_close_one(&w, 0);
+        cluster_close_one(&cl, 0);
         sys_fail_none();
-        world_close(&w);
+        cluster_close(&cl);
     }
 }
 
@@ -527,5 +527,5 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_parameters_without_memory),
     };
 
-    return world_main(argc, argv, tests, ARRAY_COUNT(tests));
+    return test_main(argc, argv, tests, ARRAY_COUNT(tests));
 }

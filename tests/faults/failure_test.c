@@ -14,7 +14,7 @@
 
 #include "base/base.h"
 #include "core/core.h"
-#include "crew.h"
+#include "forked_job.h"
 #include "device.h"
 
 #define DATA 1 /* context ids */
@@ -22,11 +22,11 @@
 
 static const char *const quick[] = {"TRANSPORT=shm", "PEER_TIMEOUT=20ms", NULL};
 
-static void all_is_well(const struct crew *crew, int killed)
+static void all_is_well(const struct forked_job *job, int killed)
 {
-    for (int rank = 0; rank < crew->count; rank++)
-        if (rank == killed ? !crew_was_killed(crew, rank) : crew->statuses[rank] != 0)
-            fail_msg("rank %d ends with %x", rank, (unsigned)crew->statuses[rank]);
+    for (int rank = 0; rank < job->count; rank++)
+        if (rank == killed ? !forked_was_killed(job, rank) : job->statuses[rank] != 0)
+            fail_msg("rank %d ends with %x", rank, (unsigned)job->statuses[rank]);
 }
 
 static void die(void)
@@ -52,9 +52,9 @@ static void send_int(struct mbx_ep *ep, uint32_t to, uint64_t tag, int value)
 /* ---- receives from any source ---- */
 
 /* Rank 0 waits for anybody; 2 dies; 1 sends when it is told to. */
-static void told_once(struct crew *crew, int rank, const void *arg)
+static void told_once(struct forked_job *job, int rank, const void *arg)
 {
-    struct mbx_ep *ep = crew_open(crew, rank, quick);
+    struct mbx_ep *ep = forked_open(job, rank, quick);
     struct mbx_completion done;
     uint32_t dead[3] = {9, 9, 9};
     mbx_request by_wait, by_test, by_poll;
@@ -64,21 +64,21 @@ static void told_once(struct crew *crew, int rank, const void *arg)
     if (rank == 2)
         die();
     if (rank == 1) {
-        MUST(crew_hear(ep, 0, GO) == 0, 30);
+        MUST(forked_receive(ep, 0, GO) == 0, 30);
         for (int tag = 0; tag < 2; tag++)
             send_int(ep, 0, (uint64_t)tag, 100 + tag);
-        crew_close(ep);
+        forked_close(ep);
         return;
     }
     by_wait = post_any(ep, 0, &into[0], NULL);
     by_test = post_any(ep, 1, &into[1], NULL);
     by_poll = post_any(ep, 2, &into[2], &(struct mbx_options){.user = into});
-    MUST(mbx_wait(ep, by_wait, CREW_WAIT_NS, &done) == -EHOSTDOWN, 31);
+    MUST(mbx_wait(ep, by_wait, FORKED_WAIT_NS, &done) == -EHOSTDOWN, 31);
     MUST(mbx_wait(ep, by_wait, 1000000, &done) == -ETIMEDOUT, 32);
     while ((err = mbx_test(ep, by_test, &done)) == 0)
         ;
     MUST(err == -EHOSTDOWN && mbx_test(ep, by_test, &done) == 0, 33);
-    MUST(mbx_wait_queues(ep, MBX_FAILURES, CREW_WAIT_NS) == 0, 34);
+    MUST(mbx_wait_queues(ep, MBX_FAILURES, FORKED_WAIT_NS) == 0, 34);
     MUST(mbx_ready(ep, MBX_FAILURES) == 1 && mbx_ready(ep, MBX_RECVS) == 0, 35);
     MUST(mbx_poll(ep, MBX_FAILURES, &done, 1) == 1, 36);
     MUST(done.request == by_poll && done.user == into && done.error == -EHOSTDOWN &&
@@ -88,29 +88,29 @@ static void told_once(struct crew *crew, int rank, const void *arg)
     MUST(mbx_failed(ep, NULL, 0) == 1 && mbx_failed(ep, dead, 3) == 1, 39);
     MUST(dead[0] == 2 && dead[1] == 9, 40);
     /* they can be met, and cancelled */
-    MUST(crew_signal(ep, 1, GO) == 0, 41);
-    MUST(mbx_wait(ep, by_wait, CREW_WAIT_NS, &done) == 0 && done.error == 0, 42);
-    MUST(mbx_wait(ep, by_test, CREW_WAIT_NS, &done) == 0 && done.error == 0, 43);
+    MUST(forked_signal(ep, 1, GO) == 0, 41);
+    MUST(mbx_wait(ep, by_wait, FORKED_WAIT_NS, &done) == 0 && done.error == 0, 42);
+    MUST(mbx_wait(ep, by_test, FORKED_WAIT_NS, &done) == 0 && done.error == 0, 43);
     MUST(into[0] == 100 && into[1] == 101 && done.status.source == 1, 44);
     MUST(mbx_cancel(ep, by_poll) == 0, 45);
-    MUST(mbx_wait(ep, by_poll, CREW_WAIT_NS, &done) == 0 && done.error == -ECANCELED, 46);
-    crew_close(ep);
+    MUST(mbx_wait(ep, by_poll, FORKED_WAIT_NS, &done) == 0 && done.error == -ECANCELED, 46);
+    forked_close(ep);
 }
 
 static void a_receive_from_any_source_is_told_once(void **state)
 {
-    struct crew crew;
+    struct forked_job job;
 
     (void)state;
-    crew_start(&crew, 3, told_once, NULL);
-    crew_end(&crew);
-    all_is_well(&crew, 2);
+    forked_start(&job, 3, told_once, NULL);
+    forked_end(&job);
+    all_is_well(&job, 2);
 }
 
 /* Rank 0 waits for two from anybody; 2 dies; 1 sends when it is told to. */
-static void told_by_array(struct crew *crew, int rank, const void *arg)
+static void told_by_array(struct forked_job *job, int rank, const void *arg)
 {
-    struct mbx_ep *ep = crew_open(crew, rank, quick);
+    struct mbx_ep *ep = forked_open(job, rank, quick);
     struct mbx_completion done[3];
     mbx_request requests[3] = {0}, before[3];
     int into[3] = {0}, indices[3];
@@ -119,16 +119,16 @@ static void told_by_array(struct crew *crew, int rank, const void *arg)
     if (rank == 2)
         die();
     if (rank == 1) {
-        MUST(crew_hear(ep, 0, GO) == 0, 30);
+        MUST(forked_receive(ep, 0, GO) == 0, 30);
         for (int tag = 0; tag < 3; tag++)
             send_int(ep, 0, (uint64_t)tag, 100 + tag);
-        crew_close(ep);
+        forked_close(ep);
         return;
     }
     requests[0] = post_any(ep, 0, &into[0], NULL);
     requests[2] = post_any(ep, 2, &into[2], &(struct mbx_options){.user = into});
     memcpy(before, requests, sizeof before);
-    MUST(mbx_wait_some(ep, requests, 3, CREW_WAIT_NS, indices, done) >= 1, 31);
+    MUST(mbx_wait_some(ep, requests, 3, FORKED_WAIT_NS, indices, done) >= 1, 31);
     MUST(indices[0] == 0 && done[0].kind == MBX_FAILURES && done[0].error == -EHOSTDOWN &&
              done[0].request == before[0] && done[0].status.source == 2,
          32);
@@ -136,63 +136,63 @@ static void told_by_array(struct crew *crew, int rank, const void *arg)
     MUST(mbx_wait_all(ep, requests, 3, 100000000, done) == -ETIMEDOUT, 33);
     MUST(memcmp(before, requests, sizeof before) == 0, 34);
     requests[1] = post_any(ep, 1, &into[1], NULL); /* posted behind the death: told, too */
-    MUST(mbx_wait_any(ep, requests, 3, CREW_WAIT_NS, indices, done) == 1, 35);
+    MUST(mbx_wait_any(ep, requests, 3, FORKED_WAIT_NS, indices, done) == 1, 35);
     MUST(indices[0] == 1 && done[0].kind == MBX_FAILURES && requests[1] == done[0].request, 36);
-    MUST(crew_signal(ep, 1, GO) == 0, 37);
-    MUST(mbx_wait_all(ep, requests, 3, CREW_WAIT_NS, done) == 0, 38);
+    MUST(forked_signal(ep, 1, GO) == 0, 37);
+    MUST(mbx_wait_all(ep, requests, 3, FORKED_WAIT_NS, done) == 0, 38);
     for (int i = 0; i < 3; i++)
         MUST(requests[i] == 0 && into[i] == 100 + i && done[i].status.source == 1, 39);
-    crew_close(ep);
+    forked_close(ep);
 }
 
 static void an_array_tells_of_a_death_and_is_met(void **state)
 {
-    struct crew crew;
+    struct forked_job job;
 
     (void)state;
-    crew_start(&crew, 3, told_by_array, NULL);
-    crew_end(&crew);
-    all_is_well(&crew, 2);
+    forked_start(&job, 3, told_by_array, NULL);
+    forked_end(&job);
+    all_is_well(&job, 2);
 }
 
 /* Rank 0 looks only when its descriptor tells it to. */
-static void told_by_descriptor(struct crew *crew, int rank, const void *arg)
+static void told_by_descriptor(struct forked_job *job, int rank, const void *arg)
 {
-    struct mbx_ep *ep = crew_open(crew, rank, quick);
+    struct mbx_ep *ep = forked_open(job, rank, quick);
     struct mbx_completion done;
     struct pollfd wanted = {.events = POLLIN};
     int into;
 
     (void)arg;
     if (rank == 1) {
-        MUST(crew_hear(ep, 0, GO) == 0, 30);
+        MUST(forked_receive(ep, 0, GO) == 0, 30);
         die();
     }
     wanted.fd = mbx_fd(ep);
     MUST(wanted.fd >= 0, 31);
     MUST(mbx_recv(ep, 1, DATA, 0, 0, &into, sizeof into, NULL, NULL) == 0, 32);
-    MUST(crew_signal(ep, 1, GO) == 0, 33);
+    MUST(forked_signal(ep, 1, GO) == 0, 33);
     while (mbx_poll(ep, MBX_RECVS, &done, 1) == 0)
         if (mbx_progress(ep) == 0 && mbx_arm(ep) == 0)
-            MUST(poll(&wanted, 1, CREW_WAIT_NS / 1000000) == 1, 34);
+            MUST(poll(&wanted, 1, FORKED_WAIT_NS / 1000000) == 1, 34);
     MUST(done.error == -ENOTCONN, 35);
-    crew_close(ep);
+    forked_close(ep);
 }
 
 static void a_descriptor_tells_of_a_death(void **state)
 {
-    struct crew crew;
+    struct forked_job job;
 
     (void)state;
-    crew_start(&crew, 2, told_by_descriptor, NULL);
-    crew_end(&crew);
-    all_is_well(&crew, 1);
+    forked_start(&job, 2, told_by_descriptor, NULL);
+    forked_end(&job);
+    all_is_well(&job, 1);
 }
 
 /* Posted behind the death; then 2 dies, too. */
-static void told_again(struct crew *crew, int rank, const void *arg)
+static void told_again(struct forked_job *job, int rank, const void *arg)
 {
-    struct mbx_ep *ep = crew_open(crew, rank, quick);
+    struct mbx_ep *ep = forked_open(job, rank, quick);
     struct mbx_completion done;
     mbx_request first, later;
     uint32_t dead[2];
@@ -202,70 +202,70 @@ static void told_again(struct crew *crew, int rank, const void *arg)
     if (rank == 1)
         die();
     if (rank == 2) {
-        MUST(crew_hear(ep, 0, GO) == 0, 30);
+        MUST(forked_receive(ep, 0, GO) == 0, 30);
         die();
     }
     first = post_any(ep, 0, &into, NULL);
-    MUST(mbx_wait(ep, first, CREW_WAIT_NS, &done) == -EHOSTDOWN, 31);
+    MUST(mbx_wait(ep, first, FORKED_WAIT_NS, &done) == -EHOSTDOWN, 31);
     later = post_any(ep, 0, &into, NULL);
     MUST(mbx_test(ep, later, &done) == -EHOSTDOWN && mbx_test(ep, later, &done) == 0, 32);
     MUST(mbx_failed_ack(ep) == 1, 33);
     MUST(mbx_cancel(ep, later) == 0 && mbx_wait(ep, later, -1, &done) == 0, 34);
     later = post_any(ep, 0, &into, NULL);
     MUST(mbx_test(ep, later, &done) == 0 && mbx_ready(ep, MBX_FAILURES) == 0, 35);
-    MUST(crew_signal(ep, 2, GO) == 0, 36);
-    MUST(mbx_wait(ep, first, CREW_WAIT_NS, &done) == -EHOSTDOWN, 37);
-    MUST(mbx_wait(ep, later, CREW_WAIT_NS, &done) == -EHOSTDOWN, 38);
+    MUST(forked_signal(ep, 2, GO) == 0, 36);
+    MUST(mbx_wait(ep, first, FORKED_WAIT_NS, &done) == -EHOSTDOWN, 37);
+    MUST(mbx_wait(ep, later, FORKED_WAIT_NS, &done) == -EHOSTDOWN, 38);
     MUST(mbx_failed(ep, dead, 2) == 2 && dead[0] == 1 && dead[1] == 2, 39);
     mbx_cancel(ep, first);
     mbx_cancel(ep, later);
     MUST(mbx_wait(ep, first, -1, &done) == 0 && done.error == -ECANCELED, 40);
     MUST(mbx_wait(ep, later, -1, &done) == 0 && done.error == -ECANCELED, 41);
-    crew_close(ep);
+    forked_close(ep);
 }
 
 static void what_is_posted_later_is_told_until_it_is_known(void **state)
 {
-    struct crew crew;
+    struct forked_job job;
 
     (void)state;
-    crew_start(&crew, 3, told_again, NULL);
-    crew_end(&crew);
-    assert_true(crew_was_killed(&crew, 1) && crew_was_killed(&crew, 2));
-    assert_int_equal(crew.statuses[0], 0);
+    forked_start(&job, 3, told_again, NULL);
+    forked_end(&job);
+    assert_true(forked_was_killed(&job, 1) && forked_was_killed(&job, 2));
+    assert_int_equal(job.statuses[0], 0);
 }
 
 /* Who closes has not failed. */
-static void closes(struct crew *crew, int rank, const void *arg)
+static void closes(struct forked_job *job, int rank, const void *arg)
 {
-    struct mbx_ep *ep = crew_open(crew, rank, quick);
+    struct mbx_ep *ep = forked_open(job, rank, quick);
     struct mbx_completion done;
     mbx_request any;
     int into;
 
     (void)arg;
     if (rank == 1) {
-        crew_signal(ep, 0, GO);
-        crew_close(ep);
+        forked_signal(ep, 0, GO);
+        forked_close(ep);
         return;
     }
     any = post_any(ep, 0, &into, NULL);
-    MUST(crew_hear(ep, 1, GO) == 0, 30);
+    MUST(forked_receive(ep, 1, GO) == 0, 30);
     MUST(mbx_wait(ep, any, 100000000, &done) == -ETIMEDOUT, 31);
     MUST(mbx_failed(ep, NULL, 0) == 0, 32);
     mbx_cancel(ep, any);
     MUST(mbx_wait(ep, any, -1, &done) == 0 && done.error == -ECANCELED, 33);
-    crew_close(ep);
+    forked_close(ep);
 }
 
 static void a_peer_that_closes_has_not_failed(void **state)
 {
-    struct crew crew;
+    struct forked_job job;
 
     (void)state;
-    crew_start(&crew, 2, closes, NULL);
-    crew_end(&crew);
-    all_is_well(&crew, -1);
+    forked_start(&job, 2, closes, NULL);
+    forked_end(&job);
+    all_is_well(&job, -1);
 }
 
 /* ---- what others were lent ---- */
@@ -273,10 +273,10 @@ static void a_peer_that_closes_has_not_failed(void **state)
 #define HELD 600
 
 /* Rank 1 is lent more than its first window, for what it sends, and dies with it. */
-static void dies_announced(struct crew *crew, int rank, const void *arg)
+static void dies_announced(struct forked_job *job, int rank, const void *arg)
 {
     static int numbers[HELD];
-    struct mbx_ep *ep = crew_open(crew, rank, quick);
+    struct mbx_ep *ep = forked_open(job, rank, quick);
     struct mbx_completion done;
     mbx_request request;
     int into;
@@ -288,42 +288,42 @@ static void dies_announced(struct crew *crew, int rank, const void *arg)
             MUST(mbx_send(ep, 0, DATA, 0, &numbers[i], sizeof i, NULL, NULL) == 0, 30);
             mbx_progress(ep);
         }
-        crew_await(crew, ep, 0, 1);
+        forked_await(job, ep, 0, 1);
         die();
     }
     while (ep->credit.lendable == ep->credit.lendable_all) /* it holds, and is lent more */
         mbx_progress(ep);
-    crew->board->words[0] = 1;
+    job->shared->words[0] = 1;
     MUST(mbx_recv(ep, 1, GO, 0, 0, NULL, 0, NULL, &request) == 0, 31);
-    MUST(mbx_wait(ep, request, CREW_WAIT_NS, &done) == 0 && done.error == -ENOTCONN, 32);
+    MUST(mbx_wait(ep, request, FORKED_WAIT_NS, &done) == 0 && done.error == -ENOTCONN, 32);
     for (int i = 0, taken = 1; taken == 1; i++) { /* what had come is there, in order */
         MUST(mbx_recv(ep, 1, DATA, 0, 0, &into, sizeof into, NULL, &request) == 0, 34);
-        MUST(mbx_wait(ep, request, CREW_WAIT_NS, &done) == 0, 35);
+        MUST(mbx_wait(ep, request, FORKED_WAIT_NS, &done) == 0, 35);
         taken = done.error == 0;
         MUST(taken ? into == i : done.error == -ENOTCONN, 36);
     }
     MUST(ep->credit.lendable == ep->credit.lendable_all, 37);
-    crew_close(ep);
+    forked_close(ep);
 }
 
 static void what_the_dead_were_lent_comes_back(void **state)
 {
-    struct crew crew;
+    struct forked_job job;
 
     (void)state;
-    crew_start(&crew, 2, dies_announced, NULL);
-    crew_end(&crew);
-    all_is_well(&crew, 1);
+    forked_start(&job, 2, dies_announced, NULL);
+    forked_end(&job);
+    all_is_well(&job, 1);
 }
 
 /* ---- beside a device that has nothing to do ---- */
 
 /* Rank 1 dies; a receive of rank 0 names it, and is too short for the device. */
-static void dies_beside(struct crew *crew, int rank, const void *arg)
+static void dies_beside(struct forked_job *job, int rank, const void *arg)
 {
     static const char *const params[] = {"TRANSPORT=shm", "PEER_TIMEOUT=20ms",
                                          "DEVICE=soft-thread", NULL};
-    struct mbx_ep *ep = crew_open(crew, rank, params);
+    struct mbx_ep *ep = forked_open(job, rank, params);
     struct mbx_completion done;
     mbx_request request;
     int into = 0;
@@ -332,18 +332,18 @@ static void dies_beside(struct crew *crew, int rank, const void *arg)
     if (rank == 1)
         die();
     MUST(mbx_recv(ep, 1, DATA, 0, 0, &into, sizeof into, NULL, &request) == 0, 30);
-    MUST(mbx_wait(ep, request, CREW_WAIT_NS, &done) == 0 && done.error == -ENOTCONN, 31);
-    crew_close(ep);
+    MUST(mbx_wait(ep, request, FORKED_WAIT_NS, &done) == 0 && done.error == -ENOTCONN, 31);
+    forked_close(ep);
 }
 
 static void a_device_that_was_never_used_keeps_nobody_waiting(void **state)
 {
-    struct crew crew;
+    struct forked_job job;
 
     (void)state;
-    crew_start(&crew, 2, dies_beside, NULL);
-    crew_end(&crew);
-    all_is_well(&crew, 1);
+    forked_start(&job, 2, dies_beside, NULL);
+    forked_end(&job);
+    all_is_well(&job, 1);
 }
 
 /* ---- stopped ---- */
@@ -351,58 +351,58 @@ static void a_device_that_was_never_used_keeps_nobody_waiting(void **state)
 #define LONG ((size_t)300000)
 
 /* Rank 1 stops itself between two messages, for longer than MBX_PEER_TIMEOUT. */
-static void stops(struct crew *crew, int rank, const void *arg)
+static void stops(struct forked_job *job, int rank, const void *arg)
 {
     static unsigned char buf[LONG];
-    struct mbx_ep *ep = crew_open(crew, rank, quick);
+    struct mbx_ep *ep = forked_open(job, rank, quick);
     struct mbx_completion done;
     mbx_request recv, send, any;
     int into = 0;
 
     (void)arg;
     if (rank == 1) {
-        crew->board->words[0] = 1;
+        job->shared->words[0] = 1;
         raise(SIGSTOP);
         send_int(ep, 0, 0, 5);
         MUST(mbx_recv(ep, 0, DATA, 1, 0, buf, LONG, NULL, &recv) == 0, 30);
-        MUST(mbx_wait(ep, recv, CREW_WAIT_NS, &done) == 0 && done.error == 0, 31);
+        MUST(mbx_wait(ep, recv, FORKED_WAIT_NS, &done) == 0 && done.error == 0, 31);
         MUST(buf[0] == 7 && buf[LONG - 1] == 7, 32);
-        crew_hear(ep, 0, GO);
-        crew_close(ep);
+        forked_receive(ep, 0, GO);
+        forked_close(ep);
         return;
     }
     memset(buf, 7, sizeof buf);
     any = post_any(ep, 9, &into, NULL);
     MUST(mbx_recv(ep, 1, DATA, 0, 0, &into, sizeof into, NULL, &recv) == 0, 33);
     MUST(mbx_send(ep, 1, DATA, 1, buf, LONG, NULL, &send) == 0, 34);
-    crew_await(crew, ep, 1, 1); /* our parent has seen it stopped */
+    forked_await(job, ep, 1, 1); /* our parent has seen it stopped */
     MUST(mbx_wait(ep, recv, 60000000, &done) == -ETIMEDOUT, 35);
     MUST(mbx_wait(ep, send, 60000000, &done) == -ETIMEDOUT, 36);
     MUST(mbx_wait(ep, any, 60000000, &done) == -ETIMEDOUT, 37);
-    crew->board->words[2] = 1;
-    MUST(mbx_wait(ep, recv, CREW_WAIT_NS, &done) == 0 && done.error == 0 && into == 5, 38);
-    MUST(mbx_wait(ep, send, CREW_WAIT_NS, &done) == 0 && done.error == 0, 39);
+    job->shared->words[2] = 1;
+    MUST(mbx_wait(ep, recv, FORKED_WAIT_NS, &done) == 0 && done.error == 0 && into == 5, 38);
+    MUST(mbx_wait(ep, send, FORKED_WAIT_NS, &done) == 0 && done.error == 0, 39);
     mbx_cancel(ep, any);
     MUST(mbx_wait(ep, any, -1, &done) == 0 && done.error == -ECANCELED, 40);
     MUST(mbx_failed(ep, NULL, 0) == 0, 41);
-    crew_signal(ep, 1, GO);
-    crew_close(ep);
+    forked_signal(ep, 1, GO);
+    forked_close(ep);
 }
 
 static void a_process_that_is_stopped_is_not_dead(void **state)
 {
-    struct crew crew;
+    struct forked_job job;
     int status;
 
     (void)state;
-    crew_start(&crew, 2, stops, NULL);
-    assert_int_equal(waitpid(crew.pids[1], &status, WUNTRACED), crew.pids[1]);
+    forked_start(&job, 2, stops, NULL);
+    assert_int_equal(waitpid(job.pids[1], &status, WUNTRACED), job.pids[1]);
     assert_true(WIFSTOPPED(status));
-    crew.board->words[1] = 1;
-    crew_await(&crew, NULL, 2, 1);
-    kill(crew.pids[1], SIGCONT);
-    crew_end(&crew);
-    all_is_well(&crew, -1);
+    job.shared->words[1] = 1;
+    forked_await(&job, NULL, 2, 1);
+    kill(job.pids[1], SIGCONT);
+    forked_end(&job);
+    all_is_well(&job, -1);
 }
 
 /* ---- with a device ---- */
@@ -424,7 +424,7 @@ static void hand_over(struct mbx_ep *ep)
 
 /* Rank 1 dies behind the first fragment of a message whose receive is in rank 0's device; arg
  * says which. */
-static void dies_within(struct crew *crew, int rank, const void *arg)
+static void dies_within(struct forked_job *job, int rank, const void *arg)
 {
     static unsigned char buf[FRAGMENTED];
     const char *const receiver[] = {"TRANSPORT=shm",
@@ -436,7 +436,7 @@ static void dies_within(struct crew *crew, int rank, const void *arg)
                                     NULL};
     const char *const sender[] = {"TRANSPORT=shm", "EAGER_LIMIT=64K",
                                   "WINDOW_PAYLOAD=unlimited", "FAULT_DIE=sent-first", NULL};
-    struct mbx_ep *ep = crew_open(crew, rank, rank == 0 ? receiver : sender);
+    struct mbx_ep *ep = forked_open(job, rank, rank == 0 ? receiver : sender);
     struct mbx_completion done;
     struct stats stats;
     mbx_request request;
@@ -444,18 +444,18 @@ static void dies_within(struct crew *crew, int rank, const void *arg)
 
     memset(buf, 7 * rank, sizeof buf);
     if (rank == 1) {
-        MUST(crew_hear(ep, 0, GO) == 0, 30);
+        MUST(forked_receive(ep, 0, GO) == 0, 30);
         mbx_send(ep, 0, DATA, 0, buf, sizeof buf, NULL, &request);
-        mbx_wait(ep, request, CREW_WAIT_NS, &done);
+        mbx_wait(ep, request, FORKED_WAIT_NS, &done);
         _exit(31);
     }
     /* one that named the dead could end before a slow device has seen the fragment */
     MUST(mbx_recv(ep, MBX_ANY_SOURCE, DATA, 0, 0, buf, sizeof buf, NULL, &request) == 0, 32);
     hand_over(ep);
-    MUST(crew_signal(ep, 1, GO) == 0, 33);
+    MUST(forked_signal(ep, 1, GO) == 0, 33);
     do {
         mbx_progress(ep);
-        err = mbx_wait(ep, request, CREW_WAIT_NS, &done);
+        err = mbx_wait(ep, request, FORKED_WAIT_NS, &done);
     } while (err == -EHOSTDOWN);
     MUST(err == 0, 34);
     MUST(done.error == -ENOTCONN && done.status.source == 1, 35);
@@ -464,20 +464,20 @@ static void dies_within(struct crew *crew, int rank, const void *arg)
         MUST(buf[i] == (i < done.received ? 7 : 0), 37);
     stats_read(ep, &stats);
     MUST(stats.device_matched == 1, 38);
-    crew_close(ep);
+    forked_close(ep);
 }
 
 static void what_a_device_assembles_ends_with_its_sender(void **state)
 {
     static const char *const devices[] = {"DEVICE=soft", "DEVICE=soft-thread",
                                           "DEVICE=soft-process"};
-    struct crew crew;
+    struct forked_job job;
 
     (void)state;
     for (size_t i = 0; i < ARRAY_COUNT(devices); i++) {
-        crew_start(&crew, 2, dies_within, devices[i]);
-        crew_end(&crew);
-        all_is_well(&crew, 1);
+        forked_start(&job, 2, dies_within, devices[i]);
+        forked_end(&job);
+        all_is_well(&job, 1);
     }
 }
 

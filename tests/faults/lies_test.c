@@ -5,7 +5,7 @@
  *
  * Endpoint 0 is lied to in the name of its peers 1 and 2, between real packets.
  */
-#include "world.h"
+#include "cluster.h"
 
 #include <errno.h>
 #include <stdalign.h>
@@ -23,7 +23,7 @@
 static uint64_t dropped; /* so far, by endpoint 0 */
 
 /* Delivers a packet in the name of peer. */
-static void deliver(struct world *w, uint32_t peer, const struct wire_header *header,
+static void deliver(struct cluster *cl, uint32_t peer, const struct wire_header *header,
                     const void *body, const void *payload, size_t payload_size)
 {
     size_t body_size = wire_body_size(header->type);
@@ -34,105 +34,107 @@ static void deliver(struct world *w, uint32_t peer, const struct wire_header *he
         memcpy(packet + sizeof *header, body, body_size);
     if (payload_size != 0)
         memcpy(packet + sizeof *header + body_size, payload, payload_size);
-    assert_int_equal(peer_use(w->eps[0], peer), 0); /* it may not have said anything yet */
+    assert_int_equal(peer_use(cl->eps[0], peer), 0); /* it may not have said anything yet */
     assert_int_equal(
-        deliver_packet(w->eps[0], peer, packet, sizeof *header + body_size + payload_size), 0);
+        deliver_packet(cl->eps[0], peer, packet, sizeof *header + body_size + payload_size), 0);
 }
 
-static void tell(struct world *w, uint32_t peer, enum wire_type type, const void *body,
+static void tell(struct cluster *cl, uint32_t peer, enum wire_type type, const void *body,
                  const void *payload, size_t size)
 {
     const struct wire_header header = {.type = (uint8_t)type, .version = WIRE_VERSION};
 
-    deliver(w, peer, &header, body, payload, size);
+    deliver(cl, peer, &header, body, payload, size);
 }
 
 /* The same, and it must be dropped. */
-static void lie(struct world *w, uint32_t peer, enum wire_type type, const void *body,
+static void lie(struct cluster *cl, uint32_t peer, enum wire_type type, const void *body,
                 const void *payload, size_t size)
 {
-    tell(w, peer, type, body, payload, size);
-    assert_int_equal(world_stats(w, 0).dropped_packets, ++dropped);
+    tell(cl, peer, type, body, payload, size);
+    assert_int_equal(cluster_stats(cl, 0).dropped_packets, ++dropped);
 }
 
-static void tell_message(struct world *w, uint32_t peer, enum wire_type type, const void *body,
-                         const void *payload, size_t size)
+static void tell_message(struct cluster *cl, uint32_t peer, enum wire_type type,
+                         const void *body, const void *payload, size_t size)
 {
     const struct wire_header header = {
         .type = (uint8_t)type, .version = WIRE_VERSION, .tag = 1, .context_id = CONTEXT};
 
-    deliver(w, peer, &header, body, payload, size);
+    deliver(cl, peer, &header, body, payload, size);
 }
 
-static void open_world(struct world *w, const struct world_config *config)
+static void open_world(struct cluster *cl, const struct configuration *config)
 {
     dropped = 0;
-    world_open(w, config, 3, (const char *const[]){"CLOSE_TIMEOUT=0", "LOG_LEVEL=error", NULL});
+    cluster_open(cl, config, 3,
+                 (const char *const[]){"CLOSE_TIMEOUT=0", "LOG_LEVEL=error", NULL});
 }
 
 /* The same, and peers may send by themselves, whatever the configuration says. */
-static void open_wide(struct world *w, const struct world_config *config)
+static void open_wide(struct cluster *cl, const struct configuration *config)
 {
     dropped = 0;
-    world_open(w, config, 3,
-               (const char *const[]){"CLOSE_TIMEOUT=0", "LOG_LEVEL=error", "MATCH_AT=receiver",
-                                     "WINDOW=auto", "WINDOW_PAYLOAD=auto", NULL});
+    cluster_open(cl, config, 3,
+                 (const char *const[]){"CLOSE_TIMEOUT=0", "LOG_LEVEL=error",
+                                       "MATCH_AT=receiver", "WINDOW=auto",
+                                       "WINDOW_PAYLOAD=auto", NULL});
 }
 
-static mbx_request post(struct world *w, void *buf, size_t size)
+static mbx_request post(struct cluster *cl, void *buf, size_t size)
 {
     mbx_request recv;
 
-    assert_int_equal(mbx_recv(w->eps[0], 1, CONTEXT, 1, 0, buf, size, NULL, &recv), 0);
+    assert_int_equal(mbx_recv(cl->eps[0], 1, CONTEXT, 1, 0, buf, size, NULL, &recv), 0);
     return recv;
 }
 
 /* Into a posted receive, and into a message that is kept. */
 static void test_fragments(void **state)
 {
-    const unsigned char *data = world_data(0, 1000);
+    const unsigned char *data = seeded_bytes(0, 1000);
     const struct wire_first first = {.size = 1000}, longer = {.size = WIRE_EAGER_MAX + 1};
     const struct wire_more at[] = {{100}, {99}, {101}, {0}, {400}};
     unsigned char got[1000];
-    struct world w;
+    struct cluster cl;
 
-    open_wide(&w, *state);
+    open_wide(&cl, *state);
     for (int late = 0; late < 2; late++) {
         mbx_request recv = 0;
 
         memset(got, 0, sizeof got);
         if (!late)
-            recv = post(&w, got, sizeof got);
-        lie(&w, 1, WIRE_MORE, &at[0], data, 10); /* of no message */
-        lie(&w, 1, WIRE_MORE, &at[3], data, 10);
-        tell_message(&w, 1, WIRE_FIRST, &longer, data, 100); /* too long: not matched */
-        assert_int_equal(world_stats(&w, 0).dropped_packets, ++dropped);
-        tell_message(&w, 1, WIRE_FIRST, &first, data, 100);
-        tell_message(&w, 1, WIRE_FIRST, &first, data, 100); /* in the middle of another */
-        assert_int_equal(world_stats(&w, 0).dropped_packets, ++dropped);
-        lie(&w, 1, WIRE_MORE, &at[1], data, 10);
-        lie(&w, 1, WIRE_MORE, &at[2], data, 10);
-        lie(&w, 1, WIRE_MORE, &at[3], data, 10);
-        lie(&w, 1, WIRE_MORE, &at[0], data, 901); /* beyond the end */
-        lie(&w, 2, WIRE_MORE, &at[0], data, 10);  /* of another peer */
-        tell(&w, 1, WIRE_MORE, &at[0], data + 100, 300);
-        lie(&w, 1, WIRE_MORE, &at[0], data, 300); /* again */
-        tell(&w, 1, WIRE_MORE, &at[4], data + 400, 600);
-        lie(&w, 1, WIRE_MORE, &at[4], data, 10);
+            recv = post(&cl, got, sizeof got);
+        lie(&cl, 1, WIRE_MORE, &at[0], data, 10); /* of no message */
+        lie(&cl, 1, WIRE_MORE, &at[3], data, 10);
+        tell_message(&cl, 1, WIRE_FIRST, &longer, data, 100); /* too long: not matched */
+        assert_int_equal(cluster_stats(&cl, 0).dropped_packets, ++dropped);
+        tell_message(&cl, 1, WIRE_FIRST, &first, data, 100);
+        tell_message(&cl, 1, WIRE_FIRST, &first, data, 100); /* in the middle of another */
+        assert_int_equal(cluster_stats(&cl, 0).dropped_packets, ++dropped);
+        lie(&cl, 1, WIRE_MORE, &at[1], data, 10);
+        lie(&cl, 1, WIRE_MORE, &at[2], data, 10);
+        lie(&cl, 1, WIRE_MORE, &at[3], data, 10);
+        lie(&cl, 1, WIRE_MORE, &at[0], data, 901); /* beyond the end */
+        lie(&cl, 2, WIRE_MORE, &at[0], data, 10);  /* of another peer */
+        tell(&cl, 1, WIRE_MORE, &at[0], data + 100, 300);
+        lie(&cl, 1, WIRE_MORE, &at[0], data, 300); /* again */
+        tell(&cl, 1, WIRE_MORE, &at[4], data + 400, 600);
+        lie(&cl, 1, WIRE_MORE, &at[4], data, 10);
         if (late)
-            recv = post(&w, got, sizeof got);
-        world_wait_error(&w, 0, recv, 0);
+            recv = post(&cl, got, sizeof got);
+        cluster_wait_error(&cl, 0, recv, 0);
         assert_memory_equal(got, data, sizeof got);
-        assert_int_equal(world_stats(&w, 0).requests_now, 0);
+        assert_int_equal(cluster_stats(&cl, 0).requests_now, 0);
     }
-    assert_int_equal(world_stats(&w, 0).dropped_packets, dropped);
-    world_close(&w);
+    assert_int_equal(cluster_stats(&cl, 0).dropped_packets, dropped);
+    cluster_close(&cl);
 }
 
 /* A send whose data is packed in its order is asked for other bytes, or to write it. */
 static void test_pieces(void **state)
 {
-    const unsigned char *data = world_data(0, 100000);
+    const unsigned char *data = seeded_bytes(0, 100000);
     const struct mbx_iovec parts[] = {{(void *)(uintptr_t)data, 100000}};
     const struct mbx_layout layout = {.parts = parts, .count = 1};
     const struct mbx_options options = {.flags = MBX_LAYOUT, .layout = &layout};
@@ -140,45 +142,45 @@ static void test_pieces(void **state)
     mbx_request send, recv;
     struct wire_cts cts;
     struct wire_coop coop;
-    struct world w;
+    struct cluster cl;
 
-    open_wide(&w, *state);
+    open_wide(&cl, *state);
     memset(got, 0, sizeof got);
-    assert_int_equal(mbx_send(w.eps[0], 1, CONTEXT, 1, NULL, sizeof got, &options, &send), 0);
-    world_settle(&w);
+    assert_int_equal(mbx_send(cl.eps[0], 1, CONTEXT, 1, NULL, sizeof got, &options, &send), 0);
+    cluster_settle(&cl);
     cts = (struct wire_cts){.sender = send, .receiver = 5, .offset = 100, .size = 1000};
-    lie(&w, 1, WIRE_CTS, &cts, NULL, 0);
+    lie(&cl, 1, WIRE_CTS, &cts, NULL, 0);
     coop = (struct wire_coop){
         .sender = send, .receiver = 5, .size = 100, .word = 1, .address = (uintptr_t)got};
-    lie(&w, 1, WIRE_COOP, &coop, NULL, 0);
-    assert_int_equal(mbx_recv(w.eps[1], 0, CONTEXT, 1, 0, got, sizeof got, NULL, &recv), 0);
-    world_wait_error(&w, 1, recv, 0);
-    world_wait_error(&w, 0, send, 0);
+    lie(&cl, 1, WIRE_COOP, &coop, NULL, 0);
+    assert_int_equal(mbx_recv(cl.eps[1], 0, CONTEXT, 1, 0, got, sizeof got, NULL, &recv), 0);
+    cluster_wait_error(&cl, 1, recv, 0);
+    cluster_wait_error(&cl, 0, send, 0);
     assert_memory_equal(got, data, sizeof got);
-    assert_int_equal(world_stats(&w, 0).dropped_packets, dropped);
-    world_close(&w);
+    assert_int_equal(cluster_stats(&cl, 0).dropped_packets, dropped);
+    cluster_close(&cl);
 }
 
 /* A receive that waits for data it asked for. */
 static void test_data(void **state)
 {
-    const unsigned char *data = world_data(0, 1000);
+    const unsigned char *data = seeded_bytes(0, 1000);
     const struct wire_rts rts = {.sender = 5, .size = 1000}; /* not to be read */
     struct wire_data good = {.offset = 100}, bad;
     struct mbx_completion done;
     unsigned char got[800];
     mbx_request recv, other;
-    struct world w;
+    struct cluster cl;
 
-    if (world_window(*state) == 0)
+    if (config_window(*state) == 0)
         return; /* whoever lies has no credit for a message */
-    open_world(&w, *state);
-    recv = post(&w, got, sizeof got);
-    other = post(&w, got, 1); /* waits for its match */
-    tell_message(&w, 1, WIRE_RTS, &rts, data, 100);
+    open_world(&cl, *state);
+    recv = post(&cl, got, sizeof got);
+    other = post(&cl, got, 1); /* waits for its match */
+    tell_message(&cl, 1, WIRE_RTS, &rts, data, 100);
     good.receiver = recv;
-    lie(&w, 1, WIRE_DATA, &good, data, 600); /* more than was asked for, or unasked */
-    world_settle(&w);
+    lie(&cl, 1, WIRE_DATA, &good, data, 600); /* more than was asked for, or unasked */
+    cluster_settle(&cl);
     for (int i = 0; i < 6; i++) {
         bad = good;
         if (i == 0)
@@ -191,73 +193,73 @@ static void test_data(void **state)
             bad.receiver = 0;
         if (i == 4)
             bad.receiver ^= UINT64_C(1) << 40;
-        lie(&w, i == 5 ? 2 : 1, WIRE_DATA, &bad, data, 10);
+        lie(&cl, i == 5 ? 2 : 1, WIRE_DATA, &bad, data, 10);
     }
-    lie(&w, 1, WIRE_DATA, &good, data, 701);
-    tell(&w, 1, WIRE_DATA, &good, data + 100, 300);
+    lie(&cl, 1, WIRE_DATA, &good, data, 701);
+    tell(&cl, 1, WIRE_DATA, &good, data + 100, 300);
     good.offset = 400;
-    tell(&w, 1, WIRE_DATA, &good, data + 400, 400);
-    assert_int_equal(mbx_test(w.eps[0], recv, &done), 1);
+    tell(&cl, 1, WIRE_DATA, &good, data + 400, 400);
+    assert_int_equal(mbx_test(cl.eps[0], recv, &done), 1);
     assert_int_equal(done.error, -EMSGSIZE);
     assert_int_equal(done.received, sizeof got);
     assert_memory_equal(got, data, sizeof got);
-    lie(&w, 1, WIRE_DATA, &good, data, 400);
-    assert_int_equal(mbx_cancel(w.eps[0], other), 0);
-    assert_int_equal(world_stats(&w, 0).dropped_packets, dropped);
-    world_close(&w);
+    lie(&cl, 1, WIRE_DATA, &good, data, 400);
+    assert_int_equal(mbx_cancel(cl.eps[0], other), 0);
+    assert_int_equal(cluster_stats(&cl, 0).dropped_packets, dropped);
+    cluster_close(&cl);
 }
 
 /* A send that waits for the receiver: it says nothing while it has not received. */
-static void sent(struct world *w, size_t size)
+static void sent(struct cluster *cl, size_t size)
 {
-    const unsigned char *data = world_data(0, size);
+    const unsigned char *data = seeded_bytes(0, size);
     unsigned char got[SIZE];
     mbx_request send, never, recv;
     struct wire_fin fin;
     struct wire_cts cts;
 
-    assert_int_equal(mbx_ssend(w->eps[0], 1, CONTEXT, 2, data, size, NULL, &send), 0);
-    never = post(w, got, 1);
-    world_settle(w);
+    assert_int_equal(mbx_ssend(cl->eps[0], 1, CONTEXT, 2, data, size, NULL, &send), 0);
+    never = post(cl, got, 1);
+    cluster_settle(cl);
     fin.sender = send;
     cts = (struct wire_cts){.sender = send, .receiver = 7, .size = size};
-    lie(w, 2, WIRE_FIN, &fin, NULL, 0); /* of another peer */
-    lie(w, 2, WIRE_CTS, &cts, NULL, 0);
+    lie(cl, 2, WIRE_FIN, &fin, NULL, 0); /* of another peer */
+    lie(cl, 2, WIRE_CTS, &cts, NULL, 0);
     fin.sender = cts.sender = never; /* of a receive */
-    lie(w, 1, WIRE_FIN, &fin, NULL, 0);
-    lie(w, 1, WIRE_CTS, &cts, NULL, 0);
+    lie(cl, 1, WIRE_FIN, &fin, NULL, 0);
+    lie(cl, 1, WIRE_CTS, &cts, NULL, 0);
     fin.sender = cts.sender = send ^ UINT64_C(1) << 40; /* of nothing */
-    lie(w, 1, WIRE_FIN, &fin, NULL, 0);
-    lie(w, 1, WIRE_CTS, &cts, NULL, 0);
+    lie(cl, 1, WIRE_FIN, &fin, NULL, 0);
+    lie(cl, 1, WIRE_CTS, &cts, NULL, 0);
     cts.sender = send;
     cts.offset = size + 1; /* beyond the end */
     cts.size = 0;
-    lie(w, 1, WIRE_CTS, &cts, NULL, 0);
+    lie(cl, 1, WIRE_CTS, &cts, NULL, 0);
     cts.offset = 1;
     cts.size = size;
-    lie(w, 1, WIRE_CTS, &cts, NULL, 0);
-    assert_int_equal(mbx_test(w->eps[0], send, NULL), 0);
-    assert_int_equal(mbx_recv(w->eps[1], 0, CONTEXT, 2, 0, got, size, NULL, &recv), 0);
-    world_wait_error(w, 1, recv, 0);
-    world_wait_error(w, 0, send, 0);
+    lie(cl, 1, WIRE_CTS, &cts, NULL, 0);
+    assert_int_equal(mbx_test(cl->eps[0], send, NULL), 0);
+    assert_int_equal(mbx_recv(cl->eps[1], 0, CONTEXT, 2, 0, got, size, NULL, &recv), 0);
+    cluster_wait_error(cl, 1, recv, 0);
+    cluster_wait_error(cl, 0, send, 0);
     assert_memory_equal(got, data, size);
     fin.sender = cts.sender = send; /* it is over */
     cts.offset = 0;
-    lie(w, 1, WIRE_FIN, &fin, NULL, 0);
-    lie(w, 1, WIRE_CTS, &cts, NULL, 0);
-    assert_int_equal(mbx_cancel(w->eps[0], never), 0);
-    world_wait_error(w, 0, never, -ECANCELED);
+    lie(cl, 1, WIRE_FIN, &fin, NULL, 0);
+    lie(cl, 1, WIRE_CTS, &cts, NULL, 0);
+    assert_int_equal(mbx_cancel(cl->eps[0], never), 0);
+    cluster_wait_error(cl, 0, never, -ECANCELED);
 }
 
 static void test_answers(void **state)
 {
-    struct world w;
+    struct cluster cl;
 
-    open_world(&w, *state);
-    sent(&w, 20);   /* eager: a CTS never fits */
-    sent(&w, SIZE); /* rendezvous */
-    assert_int_equal(world_stats(&w, 0).dropped_packets, dropped);
-    world_close(&w);
+    open_world(&cl, *state);
+    sent(&cl, 20);   /* eager: a CTS never fits */
+    sent(&cl, SIZE); /* rendezvous */
+    assert_int_equal(cluster_stats(&cl, 0).dropped_packets, dropped);
+    cluster_close(&cl);
 }
 
 /* An eager synchronous send knows no CTS, even a plausible one. */
@@ -265,20 +267,20 @@ static void test_cts_for_an_eager_send(void **state)
 {
     struct wire_cts cts = {.receiver = 7, .offset = 0, .size = 1};
     mbx_request send, recv;
-    struct world w;
+    struct cluster cl;
     char byte = 1, got;
 
-    open_world(&w, *state);
-    if (world_size_of(&w, MBX_INLINE) > 0) {
-        assert_int_equal(mbx_ssend(w.eps[0], 1, CONTEXT, 2, &byte, 1, NULL, &send), 0);
-        world_settle(&w);
+    open_world(&cl, *state);
+    if (cluster_size_of(&cl, MBX_INLINE) > 0) {
+        assert_int_equal(mbx_ssend(cl.eps[0], 1, CONTEXT, 2, &byte, 1, NULL, &send), 0);
+        cluster_settle(&cl);
         cts.sender = send;
-        lie(&w, 1, WIRE_CTS, &cts, NULL, 0);
-        assert_int_equal(mbx_recv(w.eps[1], 0, CONTEXT, 2, 0, &got, 1, NULL, &recv), 0);
-        world_wait_error(&w, 1, recv, 0);
-        world_wait_error(&w, 0, send, 0);
+        lie(&cl, 1, WIRE_CTS, &cts, NULL, 0);
+        assert_int_equal(mbx_recv(cl.eps[1], 0, CONTEXT, 2, 0, &got, 1, NULL, &recv), 0);
+        cluster_wait_error(&cl, 1, recv, 0);
+        cluster_wait_error(&cl, 0, send, 0);
     }
-    world_close(&w);
+    cluster_close(&cl);
 }
 
 /* ---- floods ---- */
@@ -288,145 +290,146 @@ static void test_cts_for_an_eager_send(void **state)
 /* Synchronous messages of a peer that reads one packet now and then: each wants a FIN. */
 static void test_fins_that_nobody_reads_are_bounded(void **state)
 {
-    const struct world_config *config = *state;
+    const struct configuration *config = *state;
     const struct wire_sync sync = {.sender = 77};
     mbx_request recv;
-    struct world w;
+    struct cluster cl;
     struct peer *peer;
     uint64_t bound;
 
-    if (world_has_faults(config) || world_has_device(config))
+    if (config_has_faults(config) || config_has_device(config))
         skip();
-    open_wide(&w, config);
-    assert_int_equal(peer_use(w.eps[0], 1), 0);
-    peer = peer_get(w.eps[0], 1);
+    open_wide(&cl, config);
+    assert_int_equal(peer_use(cl.eps[0], 1), 0);
+    peer = peer_get(cl.eps[0], 1);
     for (int i = 0; i < FLOOD; i++) {
-        uint64_t before = world_stats(&w, 0).dropped_packets;
+        uint64_t before = cluster_stats(&cl, 0).dropped_packets;
 
-        recv = post(&w, NULL, 0);
-        tell_message(&w, 1, WIRE_SYNC, &sync, NULL, 0);
-        if (world_stats(&w, 0).dropped_packets != before) /* it had no credit */
-            mbx_cancel(w.eps[0], recv);
-        assert_int_equal(mbx_wait(w.eps[0], recv, -1, NULL), 0);
+        recv = post(&cl, NULL, 0);
+        tell_message(&cl, 1, WIRE_SYNC, &sync, NULL, 0);
+        if (cluster_stats(&cl, 0).dropped_packets != before) /* it had no credit */
+            mbx_cancel(cl.eps[0], recv);
+        assert_int_equal(mbx_wait(cl.eps[0], recv, -1, NULL), 0);
         if (i % 16 == 0)
-            w.eps[1]->net.transport->ops->poll(w.eps[1]->net.transport, 1);
-        mbx_progress(w.eps[0]);
+            cl.eps[1]->net.transport->ops->poll(cl.eps[1]->net.transport, 1);
+        mbx_progress(cl.eps[0]);
         bound = FINS_MOST + peer->credit.window;
         assert_in_range(peer->outq.fins, 0, bound);
-        assert_in_range(world_stats(&w, 0).requests_now, 0, bound);
+        assert_in_range(cluster_stats(&cl, 0).requests_now, 0, bound);
     }
     if (strcmp(config->name, "loop") == 0 || strcmp(config->name, "shm") == 0)
         assert_true(peer->outq.fins > FINS_MOST); /* or nothing was asked */
-    dropped = world_stats(&w, 0).dropped_packets;
+    dropped = cluster_stats(&cl, 0).dropped_packets;
     for (int i = 0; i < FLOOD && peer->outq.fins != 0; i++)
-        world_progress(&w);
+        cluster_progress(&cl);
     assert_int_equal(peer->outq.fins, 0);
-    world_close(&w);
+    cluster_close(&cl);
 }
 
 /* A DEFER is a packet; what it makes its receiver do has a bound, however many receives
  * wait. */
 static void test_a_flood_of_holds_walks_no_list(void **state)
 {
-    const struct world_config *config = *state;
+    const struct configuration *config = *state;
     mbx_request recvs[2000], wanted;
     struct wire_defer defer = {.room = 8};
     uint64_t before;
-    struct world w;
+    struct cluster cl;
 
-    if (world_has_faults(config) || world_has_device(config))
+    if (config_has_faults(config) || config_has_device(config))
         skip();
-    world_open(&w, config, 3, /* without credit to lend: that would end the hold */
-               (const char *const[]){"CLOSE_TIMEOUT=0", "LOG_LEVEL=error", "MATCH_AT=receiver",
-                                     "WINDOW=0", NULL});
+    cluster_open(&cl, config, 3, /* without credit to lend: that would end the hold */
+                 (const char *const[]){"CLOSE_TIMEOUT=0", "LOG_LEVEL=error",
+                                       "MATCH_AT=receiver", "WINDOW=0", NULL});
     for (size_t i = 0; i < ARRAY_COUNT(recvs); i++)
-        assert_int_equal(mbx_recv(w.eps[0], 2, CONTEXT, 1, 0, NULL, 0, NULL, &recvs[i]), 0);
-    wanted = post(&w, NULL, 0);
-    before = world_stats(&w, 0).rtr_looks;
+        assert_int_equal(mbx_recv(cl.eps[0], 2, CONTEXT, 1, 0, NULL, 0, NULL, &recvs[i]), 0);
+    wanted = post(&cl, NULL, 0);
+    before = cluster_stats(&cl, 0).rtr_looks;
     for (defer.epoch = 1; defer.epoch <= 500; defer.epoch++)
-        tell(&w, 1, WIRE_DEFER, &defer, NULL, 0);
-    assert_in_range(world_stats(&w, 0).rtr_looks - before, 500, 500 * 200);
+        tell(&cl, 1, WIRE_DEFER, &defer, NULL, 0);
+    assert_in_range(cluster_stats(&cl, 0).rtr_looks - before, 500, 500 * 200);
     /* the walk ends in time, and the receive that it may have is told */
-    before = world_stats(&w, 0).rtrs;
+    before = cluster_stats(&cl, 0).rtrs;
     for (int i = 0; i < 100; i++)
-        mbx_progress(w.eps[0]);
-    assert_int_equal(world_stats(&w, 0).rtrs, before + 1);
-    assert_int_equal(mbx_cancel(w.eps[0], wanted), 0);
+        mbx_progress(cl.eps[0]);
+    assert_int_equal(cluster_stats(&cl, 0).rtrs, before + 1);
+    assert_int_equal(mbx_cancel(cl.eps[0], wanted), 0);
     for (size_t i = 0; i < ARRAY_COUNT(recvs); i++)
-        assert_int_equal(mbx_cancel(w.eps[0], recvs[i]), 0);
-    world_close(&w);
+        assert_int_equal(mbx_cancel(cl.eps[0], recvs[i]), 0);
+    cluster_close(&cl);
 }
 
 /* Answers that cannot leave have room for as many claims as a peer may have. */
 static void test_claims_that_are_not_answered_are_refused(void **state)
 {
-    const struct world_config *config = *state;
+    const struct configuration *config = *state;
     const struct wire_defer defer = {.room = 8, .epoch = 1};
     struct wire_claim claim = {.receiver = 1, .size = 8};
-    struct world w;
+    struct cluster cl;
 
-    if (world_has_faults(config) || world_has_device(config))
+    if (config_has_faults(config) || config_has_device(config))
         skip();
-    world_open(&w, config, 3,
-               (const char *const[]){"CLOSE_TIMEOUT=0", "LOG_LEVEL=error", "MATCH_AT=receiver",
-                                     "WINDOW=0", NULL});
-    tell(&w, 1, WIRE_DEFER, &defer, NULL, 0);
+    cluster_open(&cl, config, 3,
+                 (const char *const[]){"CLOSE_TIMEOUT=0", "LOG_LEVEL=error",
+                                       "MATCH_AT=receiver", "WINDOW=0", NULL});
+    tell(&cl, 1, WIRE_DEFER, &defer, NULL, 0);
     for (claim.sender = 1; claim.sender <= CLAIMS; claim.sender++)
-        tell_message(&w, 1, WIRE_CLAIM, &claim, NULL, 0);
+        tell_message(&cl, 1, WIRE_CLAIM, &claim, NULL, 0);
     /* as many as the ring takes are answered, and of the others BACKLOG_CLAIMS + 1 may wait */
-    ep_check(w.eps[0]);
-    assert_int_equal(world_stats(&w, 0).dropped_packets + world_stats(&w, 0).retires +
-                         peer_get(w.eps[0], 1)->sendside.deferrer->answer_count,
+    ep_check(cl.eps[0]);
+    assert_int_equal(cluster_stats(&cl, 0).dropped_packets + cluster_stats(&cl, 0).retires +
+                         peer_get(cl.eps[0], 1)->sendside.deferrer->answer_count,
                      CLAIMS);
-    world_close(&w);
+    cluster_close(&cl);
 }
 
 /* A peer that is lent much, has all of it kept, and sends more payload than it has credit for: it
  * is matched, so it costs nothing, but what comes back for it is not there to be lent. */
 static void test_payload_beyond_credit_makes_none(void **state)
 {
-    const struct world_config *config = *state;
+    const struct configuration *config = *state;
     const struct wire_rts short_of = {.sender = 7, .size = 1000};
     struct wire_first first = {0};
     static const unsigned char zeros[1000];
     const struct credit *credit;
-    struct world w;
+    struct cluster cl;
 
-    if (world_has_faults(config) || world_has_device(config))
+    if (config_has_faults(config) || config_has_device(config))
         skip();
     dropped = 0;
-    world_open(&w, config, 3,
-               (const char *const[]){"CLOSE_TIMEOUT=0", "LOG_LEVEL=error", "MATCH_AT=receiver",
-                                     "WINDOW=auto", "WINDOW_PAYLOAD=auto", "RPUT=off",
-                                     "UNEXPECTED_MEMORY=1M", "PEERS_MAX=16", NULL});
-    assert_int_equal(peer_use(w.eps[0], 1), 0);
-    credit = &peer_get(w.eps[0], 1)->credit;
-    for (int i = 0; w.eps[0]->credit.lendable >= w.eps[0]->credit.lendable_all / 8; i++) {
+    cluster_open(&cl, config, 3,
+                 (const char *const[]){"CLOSE_TIMEOUT=0", "LOG_LEVEL=error",
+                                       "MATCH_AT=receiver", "WINDOW=auto",
+                                       "WINDOW_PAYLOAD=auto", "RPUT=off",
+                                       "UNEXPECTED_MEMORY=1M", "PEERS_MAX=16", NULL});
+    assert_int_equal(peer_use(cl.eps[0], 1), 0);
+    credit = &peer_get(cl.eps[0], 1)->credit;
+    for (int i = 0; cl.eps[0]->credit.lendable >= cl.eps[0]->credit.lendable_all / 8; i++) {
         const struct wire_header header = {
             .type = WIRE_RTS, .version = WIRE_VERSION, .flags = WIRE_SHORT_OF, .tag = 2};
 
         assert_in_range(i, 0, 100);
-        deliver(&w, 1, &header, &short_of, NULL, 0);
+        deliver(&cl, 1, &header, &short_of, NULL, 0);
         for (int k = 0; k < 20; k++)
-            world_progress(&w); /* CREDIT leaves: what was not told would be taken back */
+            cluster_progress(&cl); /* CREDIT leaves: what was not told would be taken back */
     }
     first.size = credit->window_payload - credit->kept_payload - 256;
-    tell_message(&w, 1, WIRE_FIRST, &first, zeros, 100);
+    tell_message(&cl, 1, WIRE_FIRST, &first, zeros, 100);
     assert_in_range(credit->kept_payload, credit->window_payload / 2, credit->window_payload);
     for (int i = 0; i < 2000; i++) {
         const struct wire_header header = {
             .type = WIRE_EAGER, .version = WIRE_VERSION, .tag = 3, .context_id = CONTEXT};
         mbx_request recv;
 
-        assert_int_equal(mbx_recv(w.eps[0], 1, CONTEXT, 3, 0, NULL, 0, NULL, &recv), 0);
-        deliver(&w, 1, &header, NULL, zeros, sizeof zeros);
-        world_progress(&w);
-        if (mbx_cancel(w.eps[0], recv) != 0)
-            assert_int_equal(mbx_wait(w.eps[0], recv, -1, NULL), 0);
+        assert_int_equal(mbx_recv(cl.eps[0], 1, CONTEXT, 3, 0, NULL, 0, NULL, &recv), 0);
+        deliver(&cl, 1, &header, NULL, zeros, sizeof zeros);
+        cluster_progress(&cl);
+        if (mbx_cancel(cl.eps[0], recv) != 0)
+            assert_int_equal(mbx_wait(cl.eps[0], recv, -1, NULL), 0);
         assert_in_range(credit->kept_payload, 0, credit->window_payload);
-        assert_in_range(w.eps[0]->credit.lendable, 0, w.eps[0]->credit.lendable_all);
+        assert_in_range(cl.eps[0]->credit.lendable, 0, cl.eps[0]->credit.lendable_all);
     }
-    world_close(&w);
+    cluster_close(&cl);
 }
 
 int main(int argc, char **argv)
@@ -443,5 +446,5 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_payload_beyond_credit_makes_none),
     };
 
-    return world_main(argc, argv, tests, ARRAY_COUNT(tests));
+    return test_main(argc, argv, tests, ARRAY_COUNT(tests));
 }

@@ -18,7 +18,7 @@
 
 #include "base/base.h"
 #include "core/core.h"
-#include "crew.h"
+#include "forked_job.h"
 
 #define DATA   1 /* context ids */
 #define GO     2
@@ -29,7 +29,7 @@
 #define LONG   ((size_t)3 << 20)
 #define SENDS  200
 
-enum { WORD_READY, WORD_STOPPED }; /* on the board */
+enum { WORD_READY, WORD_STOPPED }; /* in the shared memory */
 
 static const char *const network[] = {"TRANSPORT=ofi", "OFI_PROVIDER=tcp;ofi_rxm", NULL};
 static unsigned char bytes[LONG];
@@ -37,7 +37,7 @@ static unsigned char bytes[LONG];
 static void expect_error(struct mbx_ep *ep, mbx_request request, int error, int code)
 {
     struct mbx_completion done;
-    int err = mbx_wait(ep, request, CREW_WAIT_NS, &done);
+    int err = mbx_wait(ep, request, FORKED_WAIT_NS, &done);
 
     if (err != 0 || done.error != error)
         fprintf(stderr, "check %d: waited %d, error %d instead of %d\n", code, err, done.error,
@@ -49,7 +49,7 @@ static void expect_told(struct mbx_ep *ep, mbx_request any, int code)
 {
     struct mbx_completion done;
 
-    MUST(mbx_wait(ep, any, CREW_WAIT_NS, &done) == -EHOSTDOWN, code);
+    MUST(mbx_wait(ep, any, FORKED_WAIT_NS, &done) == -EHOSTDOWN, code);
     MUST(mbx_cancel(ep, any) == 0, code);
     expect_error(ep, any, -ECANCELED, code);
 }
@@ -76,157 +76,157 @@ static void send_short(struct mbx_ep *ep, int error, int code)
     struct mbx_completion done = {.error = 0};
 
     while (done.error == 0)
-        MUST(mbx_wait(ep, send_to_victim(ep, 8), CREW_WAIT_NS, &done) == 0, code);
+        MUST(mbx_wait(ep, send_to_victim(ep, 8), FORKED_WAIT_NS, &done) == 0, code);
     MUST(done.error == error, code);
 }
 
-static void waits(struct crew *crew, struct mbx_ep *ep)
+static void waits(struct forked_job *job, struct mbx_ep *ep)
 {
     mbx_request recv, any, longer, many[SENDS];
     struct mbx_completion done;
 
-    MUST(crew_hear(ep, VICTIM, GO) == 0, 30);
+    MUST(forked_receive(ep, VICTIM, GO) == 0, 30);
     recv = post(ep, VICTIM, NEVER, 8);
     any = post(ep, MBX_ANY_SOURCE, NEVER, 8);
     longer = send_to_victim(ep, LONG);
     for (int i = 0; i < SENDS; i++)
         many[i] = send_to_victim(ep, 8);
-    crew->board->words[WORD_READY]++;
+    job->shared->words[WORD_READY]++;
     expect_error(ep, recv, -ENOTCONN, 31);
     expect_error(ep, longer, -ENOTCONN, 32);
     expect_told(ep, any, 33);
     for (int i = 0; i < SENDS; i++) {
-        MUST(mbx_wait(ep, many[i], CREW_WAIT_NS, &done) == 0, 34);
+        MUST(mbx_wait(ep, many[i], FORKED_WAIT_NS, &done) == 0, 34);
         MUST(done.error == 0 || done.error == -ENOTCONN, 35);
     }
     send_short(ep, -ENOTCONN, 36);
 }
 
 /* The victim is dead before it is read from: so nothing of the data can come. */
-static void reads(struct crew *crew, struct mbx_ep *ep)
+static void reads(struct forked_job *job, struct mbx_ep *ep)
 {
     struct mbx_status status;
     int found;
 
-    MUST(crew_hear(ep, VICTIM, GO) == 0, 40);
+    MUST(forked_receive(ep, VICTIM, GO) == 0, 40);
     while ((found = mbx_probe(ep, VICTIM, DATA, 0, 0, &status)) == 0)
         mbx_progress(ep);
     MUST(found == 1, 41);
-    crew->board->words[WORD_READY]++;
-    while (crew->board->ended == 0)
+    job->shared->words[WORD_READY]++;
+    while (job->shared->ended == 0)
         usleep(1000);
     expect_error(ep, post(ep, VICTIM, DATA, LONG), -ENOTCONN, 42);
     send_short(ep, -ENOTCONN, 43);
 }
 
 /* It is given up when it refuses the greeting, or does not answer. */
-static void comes_late(struct crew *crew, struct mbx_ep *ep)
+static void comes_late(struct forked_job *job, struct mbx_ep *ep)
 {
-    while (crew->board->ended == 0)
+    while (job->shared->ended == 0)
         usleep(1000);
     expect_error(ep, post(ep, VICTIM, NEVER, 8), -ENOTCONN, 51);
     send_short(ep, -EHOSTUNREACH, 50);
 }
 
-static void dies(struct crew *crew, struct mbx_ep *ep)
+static void dies(struct forked_job *job, struct mbx_ep *ep)
 {
     mbx_request request;
 
-    MUST(crew_signal(ep, 0, GO) == 0 && crew_signal(ep, 1, GO) == 0, 60);
+    MUST(forked_signal(ep, 0, GO) == 0 && forked_signal(ep, 1, GO) == 0, 60);
     MUST(mbx_send(ep, 1, DATA, 0, bytes, LONG, NULL, &request) == 0, 61);
-    crew_await(crew, ep, WORD_READY, 2);
+    forked_await(job, ep, WORD_READY, 2);
     raise(SIGKILL);
 }
 
-static void death(struct crew *crew, int rank, const void *arg)
+static void death(struct forked_job *job, int rank, const void *arg)
 {
-    struct mbx_ep *ep = crew_open(crew, rank, network);
+    struct mbx_ep *ep = forked_open(job, rank, network);
 
     (void)arg;
     switch (rank) {
     case 0:
-        waits(crew, ep);
+        waits(job, ep);
         break;
     case 1:
-        reads(crew, ep);
+        reads(job, ep);
         break;
     case 2:
-        comes_late(crew, ep);
+        comes_late(job, ep);
         break;
     default:
-        dies(crew, ep);
+        dies(job, ep);
     }
     /* the others go on */
     for (uint32_t other = 0; other < VICTIM; other++)
         if (other != (uint32_t)rank)
-            MUST(crew_signal(ep, other, GO) == 0, 70);
+            MUST(forked_signal(ep, other, GO) == 0, 70);
     for (uint32_t other = 0; other < VICTIM; other++)
         if (other != (uint32_t)rank)
-            MUST(crew_hear(ep, other, GO) == 0, 71);
-    crew_close(ep);
+            MUST(forked_receive(ep, other, GO) == 0, 71);
+    forked_close(ep);
 }
 
 static void all_who_wait_for_the_dead_are_told(void **state)
 {
-    struct crew crew;
+    struct forked_job job;
 
     (void)state;
-    crew_start(&crew, RANKS, death, NULL);
-    crew_wait(&crew);
+    forked_start(&job, RANKS, death, NULL);
+    forked_wait(&job);
     for (int rank = 0; rank < VICTIM; rank++)
-        if (crew.statuses[rank] != 0)
-            fail_msg("rank %d ends with %x", rank, (unsigned)crew.statuses[rank]);
-    assert_true(crew_was_killed(&crew, VICTIM));
-    crew_end(&crew);
+        if (job.statuses[rank] != 0)
+            fail_msg("rank %d ends with %x", rank, (unsigned)job.statuses[rank]);
+    assert_true(forked_was_killed(&job, VICTIM));
+    forked_end(&job);
 }
 
 /* ---- stopped ---- */
 
 #define STOPPED_NS ((int64_t)2500 * 1000 * 1000)
 
-static void stops(struct crew *crew, int rank, const void *arg)
+static void stops(struct forked_job *job, int rank, const void *arg)
 {
-    struct mbx_ep *ep = crew_open(crew, rank, network);
+    struct mbx_ep *ep = forked_open(job, rank, network);
     struct mbx_completion done;
     mbx_request recv, sends[SENDS];
 
     (void)arg;
     if (rank == 1) {
-        MUST(crew_signal(ep, 0, GO) == 0, 30);
-        crew_await(crew, ep, WORD_READY, 1);
-        crew->board->words[WORD_STOPPED] = (int)getpid();
+        MUST(forked_signal(ep, 0, GO) == 0, 30);
+        forked_await(job, ep, WORD_READY, 1);
+        job->shared->words[WORD_STOPPED] = (int)getpid();
         raise(SIGSTOP);
-        MUST(crew_signal(ep, 0, DATA) == 0, 31);
+        MUST(forked_signal(ep, 0, DATA) == 0, 31);
         for (int i = 0; i < SENDS; i++)
             expect_error(ep, post(ep, 0, NEVER, LONG), 0, 32);
-        crew_close(ep);
+        forked_close(ep);
         return;
     }
-    MUST(crew_hear(ep, 1, GO) == 0, 40);
+    MUST(forked_receive(ep, 1, GO) == 0, 40);
     recv = post(ep, 1, DATA, 0);
-    crew->board->words[WORD_READY] = 1;
-    while (crew->board->words[WORD_STOPPED] == 0)
+    job->shared->words[WORD_READY] = 1;
+    while (job->shared->words[WORD_STOPPED] == 0)
         usleep(1000);
     for (int i = 0; i < SENDS; i++)
         MUST(mbx_send(ep, 1, NEVER, 0, bytes, 12000, NULL, &sends[i]) == 0, 41);
     MUST(mbx_wait(ep, recv, STOPPED_NS, &done) == -ETIMEDOUT, 42);
-    kill(crew->board->words[WORD_STOPPED], SIGCONT);
+    kill(job->shared->words[WORD_STOPPED], SIGCONT);
     expect_error(ep, recv, 0, 43);
     for (int i = 0; i < SENDS; i++)
         expect_error(ep, sends[i], 0, 44);
-    crew_close(ep);
+    forked_close(ep);
 }
 
 static void a_process_that_is_stopped_is_not_dead(void **state)
 {
-    struct crew crew;
+    struct forked_job job;
 
     (void)state;
-    crew_start(&crew, 2, stops, NULL);
-    crew_wait(&crew);
-    assert_int_equal(crew.statuses[0], 0);
-    assert_int_equal(crew.statuses[1], 0);
-    crew_end(&crew);
+    forked_start(&job, 2, stops, NULL);
+    forked_wait(&job);
+    assert_int_equal(job.statuses[0], 0);
+    assert_int_equal(job.statuses[1], 0);
+    forked_end(&job);
 }
 
 /* ---- a connection breaks ---- */
@@ -265,56 +265,56 @@ static size_t lose_connections(bool they_end)
 
 /* Rank 1 breaks what is between them.  If the provider notices, it is a death; if it has made
  * another connection before something was lost, they go on.  Neither waits for ever. */
-static void breaks(struct crew *crew, int rank, const void *arg)
+static void breaks(struct forked_job *job, int rank, const void *arg)
 {
-    struct mbx_ep *ep = crew_open(crew, rank, network);
+    struct mbx_ep *ep = forked_open(job, rank, network);
     uint32_t other = 1 - (uint32_t)rank;
     int error = 0;
 
     (void)arg;
-    MUST(crew_signal(ep, other, GO) == 0 && crew_hear(ep, other, GO) == 0, 30);
-    crew->board->words[WORD_READY]++;
-    crew_await(crew, ep, WORD_READY, 2);
+    MUST(forked_signal(ep, other, GO) == 0 && forked_receive(ep, other, GO) == 0, 30);
+    job->shared->words[WORD_READY]++;
+    forked_await(job, ep, WORD_READY, 2);
     if (rank == 1) {
         lose_connections(true);
-        crew->board->words[WORD_STOPPED] = 1;
+        job->shared->words[WORD_STOPPED] = 1;
     }
-    crew_await(crew, NULL, WORD_STOPPED, 1);
+    forked_await(job, NULL, WORD_STOPPED, 1);
     for (int i = 0; i < SENDS && error == 0; i++) {
-        error = crew_signal(ep, other, GO);
+        error = forked_signal(ep, other, GO);
         if (error == 0)
-            error = crew_hear(ep, other, GO);
+            error = forked_receive(ep, other, GO);
         MUST(error == 0 || error == -ENOTCONN, 31);
     }
-    crew_close(ep);
+    forked_close(ep);
 }
 
 static void a_break_keeps_nobody_waiting(void **state)
 {
-    struct crew crew;
+    struct forked_job job;
 
     (void)state;
-    crew_start(&crew, 2, breaks, NULL);
-    crew_wait(&crew);
-    assert_int_equal(crew.statuses[0], 0);
-    assert_int_equal(crew.statuses[1], 0);
-    crew_end(&crew);
+    forked_start(&job, 2, breaks, NULL);
+    forked_wait(&job);
+    assert_int_equal(job.statuses[0], 0);
+    assert_int_equal(job.statuses[1], 0);
+    forked_end(&job);
 }
 
 /* Rank 0 sends, and what it has sent is lost with the connection: each of them is told, though
  * one only waits for what never comes, and the other for an answer. */
-static void loses(struct crew *crew, int rank, const void *arg)
+static void loses(struct forked_job *job, int rank, const void *arg)
 {
-    struct mbx_ep *ep = crew_open(crew, rank, network);
+    struct mbx_ep *ep = forked_open(job, rank, network);
     uint32_t other = 1 - (uint32_t)rank;
     mbx_request recv;
     size_t lost = 0;
 
     (void)arg;
-    MUST(crew_signal(ep, other, GO) == 0 && crew_hear(ep, other, GO) == 0, 30);
+    MUST(forked_signal(ep, other, GO) == 0 && forked_receive(ep, other, GO) == 0, 30);
     recv = post(ep, other, DATA, 8);
-    crew->board->words[WORD_READY]++;
-    crew_await(crew, rank == 0 ? ep : NULL, WORD_READY, 2);
+    job->shared->words[WORD_READY]++;
+    forked_await(job, rank == 0 ? ep : NULL, WORD_READY, 2);
     if (rank == 0)
         MUST(mbx_inject(ep, 1, DATA, 0, bytes, 8, 0) == 0, 31);
     while (rank == 1 && lost < 8)
@@ -322,25 +322,25 @@ static void loses(struct crew *crew, int rank, const void *arg)
     if (rank == 1)
         lose_connections(true);
     expect_error(ep, recv, -ENOTCONN, 32);
-    crew_close(ep);
+    forked_close(ep);
 }
 
 static void what_a_break_loses_is_a_death(void **state)
 {
-    struct crew crew;
+    struct forked_job job;
 
     (void)state;
-    crew_start(&crew, 2, loses, NULL);
-    crew_wait(&crew);
-    assert_int_equal(crew.statuses[0], 0);
-    assert_int_equal(crew.statuses[1], 0);
-    crew_end(&crew);
+    forked_start(&job, 2, loses, NULL);
+    forked_wait(&job);
+    assert_int_equal(job.statuses[0], 0);
+    assert_int_equal(job.statuses[1], 0);
+    forked_end(&job);
 }
 
 /* ---- strangers ---- */
 
 /* Rank 1 has another key, and rank 2 none. */
-static void differ(struct crew *crew, int rank, const void *arg)
+static void differ(struct forked_job *job, int rank, const void *arg)
 {
     static const char *const keys[] = {"KEY=00112233445566778899aabbccddeeff",
                                        "KEY=00112233445566778899aabbccddee00", "KEY="};
@@ -352,34 +352,34 @@ static void differ(struct crew *crew, int rank, const void *arg)
     (void)arg;
     if (rank == 0)
         params[3] = NULL;
-    ep = crew_open(crew, rank, params);
+    ep = forked_open(job, rank, params);
     if (rank == 0) {
         do { /* they may have given up before we look at what they said */
-            crew_await(crew, ep, WORD_READY, 2);
+            forked_await(job, ep, WORD_READY, 2);
             mbx_progress(ep);
             stats_read(ep, &stats);
-        } while (stats.dropped_packets < 2 && crew->board->ended == 0);
+        } while (stats.dropped_packets < 2 && job->shared->ended == 0);
         MUST(stats.dropped_packets >= 2 && stats.unexpected == 0, 30);
-        crew->board->words[WORD_STOPPED] = 1;
+        job->shared->words[WORD_STOPPED] = 1;
     } else {
         MUST(mbx_ssend(ep, 0, DATA, 0, bytes, 8, NULL, &request) == 0, 31);
         expect_error(ep, request, -ENOTCONN, 32);
-        crew->board->words[WORD_READY]++;
-        crew_await(crew, NULL, WORD_STOPPED, 1);
+        job->shared->words[WORD_READY]++;
+        forked_await(job, NULL, WORD_STOPPED, 1);
     }
-    crew_close(ep);
+    forked_close(ep);
 }
 
 static void another_key_is_not_answered(void **state)
 {
-    struct crew crew;
+    struct forked_job job;
 
     (void)state;
-    crew_start(&crew, 3, differ, NULL);
-    crew_wait(&crew);
+    forked_start(&job, 3, differ, NULL);
+    forked_wait(&job);
     for (int rank = 0; rank < 3; rank++)
-        assert_int_equal(crew.statuses[rank], 0);
-    crew_end(&crew);
+        assert_int_equal(job.statuses[rank], 0);
+    forked_end(&job);
 }
 
 int main(void)

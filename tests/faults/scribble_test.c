@@ -40,7 +40,7 @@
 
 static uint64_t first_seed = 1, seeds = 300;
 
-static struct world {
+static struct cluster {
     struct random random;
     uint64_t rate; /* one step in this many is the scribbler's */
     struct mbx_ep *victim, *honest;
@@ -48,7 +48,7 @@ static struct world {
     struct transport_address address;
     mbx_request requests[REQUESTS];
     unsigned char bufs[REQUESTS][BIG];
-} w;
+} cl;
 
 static unsigned char source[BIG];
 static uint64_t now_ns = 1;
@@ -61,7 +61,7 @@ static uint64_t fast_clock(void)
 
 static uint64_t below(uint64_t bound)
 {
-    return random_below(&w.random, bound);
+    return random_below(&cl.random, bound);
 }
 
 /* ---- the scribbler ---- */
@@ -86,9 +86,9 @@ static uint64_t some_number(void)
     case 3:
         return UINT64_MAX - below(16);
     case 4: /* the number of a request of one of them, or nearly */
-        return w.requests[below(REQUESTS)] + below(2);
+        return cl.requests[below(REQUESTS)] + below(2);
     default:
-        return random_next(&w.random);
+        return random_next(&cl.random);
     }
 }
 
@@ -108,11 +108,11 @@ static void scribble_claim(struct segment_slot *slot)
 static void scribble_sender(struct segment_slot *slot)
 {
     static const uint8_t key[TRANSPORT_KEY_SIZE];
-    struct transport_address address = w.address;
+    struct transport_address address = cl.address;
     struct {
         uint64_t cookie;
         struct transport_address sender;
-    } text = {.cookie = w.segment->cookie};
+    } text = {.cookie = cl.segment->cookie};
 
     switch (below(4)) {
     case 0:
@@ -129,7 +129,7 @@ static void scribble_sender(struct segment_slot *slot)
     }
     memcpy(&slot->address, &address, sizeof address);
     memcpy(&text.sender, &address, sizeof address);
-    slot->proof = below(4) != 0 ? siphash(key, &text, sizeof text) : random_next(&w.random);
+    slot->proof = below(4) != 0 ? siphash(key, &text, sizeof text) : random_next(&cl.random);
 }
 
 /* Returns the cell behind it. */
@@ -150,7 +150,7 @@ static unsigned char *scribble_packet(unsigned char *cell)
     for (size_t i = 0; i < ARRAY_COUNT(body); i++)
         body[i] = some_number();
     if (header.type == WIRE_RTS && below(2) != 0)
-        body[3] = w.address.cookie; /* so that the address in front of it is read */
+        body[3] = cl.address.cookie; /* so that the address in front of it is read */
     memcpy(cell + RING_FRAME_SIZE, &header.type, sizeof header - RING_FRAME_SIZE);
     memcpy(cell + sizeof header, body, sizeof body);
     memcpy(cell, &header.frame, sizeof header.frame);
@@ -160,7 +160,7 @@ static unsigned char *scribble_packet(unsigned char *cell)
 static void scribble_ring(struct ring *ring)
 {
     static const uint32_t frames[] = {0, 1, 4, 32, 40, 64, 1280, RING_SKIP, RING_SKIP - 1};
-    unsigned char *cell = ring->cells + below(w.segment->ring_cells) * RING_CELL_SIZE;
+    unsigned char *cell = ring->cells + below(cl.segment->ring_cells) * RING_CELL_SIZE;
 
     switch (below(6)) {
     case 0:
@@ -177,7 +177,7 @@ static void scribble_ring(struct ring *ring)
         memcpy(cell, &frames[below(ARRAY_COUNT(frames))], sizeof frames[0]);
         break;
     case 4:
-        scribble_anywhere(ring->cells, (size_t)w.segment->ring_cells * RING_CELL_SIZE);
+        scribble_anywhere(ring->cells, (size_t)cl.segment->ring_cells * RING_CELL_SIZE);
         break;
     default:
         scribble_packet(cell);
@@ -188,17 +188,17 @@ static void scribble_ring(struct ring *ring)
 /* Sends as a sender does, from the beginning of a ring; no packet is what it should be. */
 static void scribble_stream(uint32_t slot)
 {
-    unsigned char *cell = segment_ring(w.segment, slot)->cells;
+    unsigned char *cell = segment_ring(cl.segment, slot)->cells;
 
     for (unsigned i = 0; i < 12; i++)
         cell = scribble_packet(cell);
-    scribble_sender(&w.segment->slots[slot]);
-    atomic_store(&w.segment->slots[slot].claim, slot_claim(SLOT_READY, (uint32_t)getpid()));
+    scribble_sender(&cl.segment->slots[slot]);
+    atomic_store(&cl.segment->slots[slot].claim, slot_claim(SLOT_READY, (uint32_t)getpid()));
 }
 
 static void scribble(void)
 {
-    struct segment *s = w.segment;
+    struct segment *s = cl.segment;
     uint32_t slot = (uint32_t)below(s->peers);
     unsigned char *control = (unsigned char *)s->control;
 
@@ -234,9 +234,9 @@ static void take_completions(struct mbx_ep *ep)
     int count = mbx_poll(ep, MBX_SENDS | MBX_RECVS, done, REQUESTS);
 
     for (int i = 0; i < count; i++)
-        for (unsigned r = 0; ep == w.victim && r < REQUESTS; r++)
-            if (w.requests[r] == done[i].request)
-                w.requests[r] = 0;
+        for (unsigned r = 0; ep == cl.victim && r < REQUESTS; r++)
+            if (cl.requests[r] == done[i].request)
+                cl.requests[r] = 0;
 }
 
 static void victim_starts(unsigned r)
@@ -245,14 +245,14 @@ static void victim_starts(unsigned r)
     size_t size = below(2) != 0 ? below(64) : BIG;
     int err;
 
-    if (w.requests[r] != 0)
+    if (cl.requests[r] != 0)
         return;
     if (below(2) != 0)
-        err = mbx_recv(w.victim, MBX_ANY_SOURCE, context, 0, MBX_IGNORE_ALL, w.bufs[r], size,
-                       NULL, &w.requests[r]);
+        err = mbx_recv(cl.victim, MBX_ANY_SOURCE, context, 0, MBX_IGNORE_ALL, cl.bufs[r], size,
+                       NULL, &cl.requests[r]);
     else /* also to peers that were made up */
-        err = (below(2) != 0 ? mbx_send : mbx_ssend)(w.victim, (uint32_t)below(6), context, 1,
-                                                     source, size, NULL, &w.requests[r]);
+        err = (below(2) != 0 ? mbx_send : mbx_ssend)(cl.victim, (uint32_t)below(6), context, 1,
+                                                     source, size, NULL, &cl.requests[r]);
     assert_true(err == 0 || err == -EINVAL);
 }
 
@@ -261,9 +261,9 @@ static void victim_probes(void)
     struct mbx_status status;
     mbx_message message;
 
-    if (mbx_mprobe(w.victim, MBX_ANY_SOURCE, (uint32_t)below(3), 0, MBX_IGNORE_ALL, &status,
+    if (mbx_mprobe(cl.victim, MBX_ANY_SOURCE, (uint32_t)below(3), 0, MBX_IGNORE_ALL, &status,
                    &message) == 1)
-        assert_int_equal(mbx_discard(w.victim, message), 0);
+        assert_int_equal(mbx_discard(cl.victim, message), 0);
 }
 
 static void victim_step(void)
@@ -281,17 +281,17 @@ static void victim_step(void)
         victim_probes();
         break;
     case 5:
-        if (w.requests[r] != 0)
-            mbx_cancel(w.victim, w.requests[r]);
+        if (cl.requests[r] != 0)
+            mbx_cancel(cl.victim, cl.requests[r]);
         break;
     case 6:
-        mbx_wait_queues(w.victim, MBX_RECVS, 6 * (int64_t)CLOCK_MS);
+        mbx_wait_queues(cl.victim, MBX_RECVS, 6 * (int64_t)CLOCK_MS);
         break;
     default:
-        mbx_progress(w.victim);
+        mbx_progress(cl.victim);
         break;
     }
-    take_completions(w.victim);
+    take_completions(cl.victim);
 }
 
 static void honest_step(void)
@@ -299,15 +299,16 @@ static void honest_step(void)
     static unsigned char to[BIG];
 
     if (below(8) == 0)
-        mbx_send(w.honest, 0, (uint32_t)below(3), below(3), source,
+        mbx_send(cl.honest, 0, (uint32_t)below(3), below(3), source,
                  below(4) == 0 ? BIG : below(64), NULL, NULL);
     if (below(8) == 0)
-        mbx_recv(w.honest, 0, (uint32_t)below(3), 0, MBX_IGNORE_ALL, to, sizeof to, NULL, NULL);
-    mbx_progress(w.honest);
-    take_completions(w.honest);
+        mbx_recv(cl.honest, 0, (uint32_t)below(3), 0, MBX_IGNORE_ALL, to, sizeof to, NULL,
+                 NULL);
+    mbx_progress(cl.honest);
+    take_completions(cl.honest);
 }
 
-/* ---- the world ---- */
+/* ---- the processes ---- */
 
 static struct mbx_ep *open_one(void)
 {
@@ -320,7 +321,7 @@ static struct mbx_ep *open_one(void)
     return ep;
 }
 
-static void world_open(uint64_t seed)
+static void cluster_open(uint64_t seed)
 {
     struct mbx_address address;
     struct segment_head head;
@@ -328,27 +329,27 @@ static void world_open(uint64_t seed)
     char path[64];
     int fd;
 
-    memset(&w, 0, sizeof w);
-    random_seed(&w.random, seed);
-    w.rate = 2 + below(40);
-    w.victim = open_one();
-    w.honest = open_one();
-    mbx_address_get(w.victim, &address);
-    assert_int_equal(mbx_peer_add(w.honest, &address, &peer), 0);
-    memcpy(&w.address, &address, sizeof w.address);
-    snprintf(path, sizeof path, "/proc/self/fd/%u", w.address.place);
+    memset(&cl, 0, sizeof cl);
+    random_seed(&cl.random, seed);
+    cl.rate = 2 + below(40);
+    cl.victim = open_one();
+    cl.honest = open_one();
+    mbx_address_get(cl.victim, &address);
+    assert_int_equal(mbx_peer_add(cl.honest, &address, &peer), 0);
+    memcpy(&cl.address, &address, sizeof cl.address);
+    snprintf(path, sizeof path, "/proc/self/fd/%u", cl.address.place);
     fd = sys_open(path, 0, 0);
     assert_true(fd >= 0);
     assert_int_equal(sys_read(fd, &head, sizeof head), sizeof head);
     sys_close(fd);
-    assert_int_equal(segment_attach(&w.address, head.key_check, &w.segment), 0);
+    assert_int_equal(segment_attach(&cl.address, head.key_check, &cl.segment), 0);
 }
 
-static void world_close(void)
+static void cluster_close(void)
 {
-    segment_detach(w.segment);
-    mbx_close(w.victim);
-    mbx_close(w.honest);
+    segment_detach(cl.segment);
+    mbx_close(cl.victim);
+    mbx_close(cl.honest);
 }
 
 static void a_scribbler_cannot_crash_its_victim(void **state)
@@ -358,14 +359,14 @@ static void a_scribbler_cannot_crash_its_victim(void **state)
         uint64_t mem = mem_live();
         int64_t fds = sys_fds_live(), maps = sys_maps_live();
 
-        world_open(seed);
+        cluster_open(seed);
         for (unsigned step = 0; step < STEPS; step++) {
-            if (below(w.rate) == 0)
+            if (below(cl.rate) == 0)
                 scribble();
             victim_step();
             honest_step();
         }
-        world_close();
+        cluster_close();
         if (mem_live() != mem || sys_fds_live() != fds || sys_maps_live() != maps)
             fail_msg("something leaked, seed %llu", (unsigned long long)seed);
     }

@@ -2,7 +2,7 @@
 /*
  * job_test.c - without a launcher, a job of one.
  */
-#include "world.h"
+#include "cluster.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 static void test_a_job_of_one(void **state)
 {
     struct mbx_job *job, *other;
-    struct mbx_config config = {.params = ((const struct world_config *)*state)->params};
+    struct mbx_config config = {.params = ((const struct configuration *)*state)->params};
     struct mbx_ep *ep;
     mbx_request recv;
     uint64_t mem = mem_live();
@@ -79,5 +79,5 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_a_damaged_launcher_is_refused),
     };
 
-    return world_main(argc, argv, tests, ARRAY_COUNT(tests));
+    return test_main(argc, argv, tests, ARRAY_COUNT(tests));
 }

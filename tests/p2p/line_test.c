@@ -4,7 +4,7 @@
  *
  * The first endpoint sends more than the window of the second one, which asks for it later.
  */
-#include "world.h"
+#include "cluster.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -20,9 +20,9 @@ static const char *const params[] = {"WINDOW=2",        "MATCH_AT=receiver",
                                      "LOG_LEVEL=error", NULL};
 
 /* A device takes messages by itself, and liveness is looked at by clocks of networks. */
-static bool is_meant(const struct world_config *config)
+static bool is_meant(const struct configuration *config)
 {
-    return !world_has_device(config) && !world_has_param(config, "MATCH_AT=sender");
+    return !config_has_device(config) && !config_has_param(config, "MATCH_AT=sender");
 }
 
 static size_t size_of(int i)
@@ -30,11 +30,12 @@ static size_t size_of(int i)
     return i % 7 == 0 ? LARGEST : (size_t)i * 50;
 }
 
-static void send_all(struct world *w, mbx_request *sends)
+static void send_all(struct cluster *cl, mbx_request *sends)
 {
     for (int i = 0; i < MESSAGES; i++)
-        assert_int_equal(mbx_send(w->eps[0], 1, CONTEXT, 7, world_data((unsigned)i, size_of(i)),
-                                  size_of(i), NULL, &sends[i]),
+        assert_int_equal(mbx_send(cl->eps[0], 1, CONTEXT, 7,
+                                  seeded_bytes((unsigned)i, size_of(i)), size_of(i), NULL,
+                                  &sends[i]),
                          0);
 }
 
@@ -45,30 +46,30 @@ static void test_they_leave_in_order(void **state)
     mbx_request sends[MESSAGES], recv;
     uint64_t came = line_came, left = line_left;
     struct mbx_completion done;
-    struct world w;
+    struct cluster cl;
 
-    world_open(&w, *state, 2, params);
-    send_all(&w, sends);
+    cluster_open(&cl, *state, 2, params);
+    send_all(&cl, sends);
     assert_true(line_came > came);
     for (int i = 0; i < MESSAGES; i++) {
-        assert_int_equal(mbx_recv(w.eps[1], 0, CONTEXT, 7, 0, got, LARGEST, NULL, &recv), 0);
-        world_wait(&w, 1, recv, &done);
+        assert_int_equal(mbx_recv(cl.eps[1], 0, CONTEXT, 7, 0, got, LARGEST, NULL, &recv), 0);
+        cluster_wait(&cl, 1, recv, &done);
         assert_int_equal(done.error, 0);
         assert_int_equal(done.received, size_of(i));
-        assert_memory_equal(got, world_data((unsigned)i, size_of(i)), size_of(i));
+        assert_memory_equal(got, seeded_bytes((unsigned)i, size_of(i)), size_of(i));
     }
     for (int i = 0; i < MESSAGES; i++)
-        world_wait_error(&w, 0, sends[i], 0);
+        cluster_wait_error(&cl, 0, sends[i], 0);
     assert_int_equal(line_left - left, line_came - came);
-    assert_int_equal(world_stats(&w, 0).deferrals, 0); /* the backlog has had none */
-    world_close(&w);
+    assert_int_equal(cluster_stats(&cl, 0).deferrals, 0); /* the backlog has had none */
+    cluster_close(&cl);
     free(got);
 }
 
-static void some_progress(struct world *w)
+static void some_progress(struct cluster *cl)
 {
     for (int i = 0; i < 50; i++)
-        world_progress(w);
+        cluster_progress(cl);
 }
 
 /* A receive that was announced while a send waits is not taken by the send that comes next. */
@@ -78,45 +79,45 @@ static void test_nobody_overtakes(void **state)
     unsigned char other[8];
     mbx_request sends[4], recvs[2], recv;
     struct mbx_completion done;
-    struct world w;
+    struct cluster cl;
 
-    world_open(&w, *state, 2, params);
+    cluster_open(&cl, *state, 2, params);
     for (int i = 0; i < 4; i++) {
         size_t size = i < 2 ? sizeof other : LARGEST; /* two spend the credit */
 
         if (i == 3)
             for (int k = 0; k < 2; k++)
                 assert_int_equal(
-                    mbx_recv(w.eps[1], 0, CONTEXT, 8, 0, got[k], LARGEST, NULL, &recvs[k]), 0);
-        some_progress(&w);
-        assert_int_equal(mbx_send(w.eps[0], 1, CONTEXT, i < 2 ? 7 : 8,
-                                  world_data((unsigned)i, size), size, NULL, &sends[i]),
+                    mbx_recv(cl.eps[1], 0, CONTEXT, 8, 0, got[k], LARGEST, NULL, &recvs[k]), 0);
+        some_progress(&cl);
+        assert_int_equal(mbx_send(cl.eps[0], 1, CONTEXT, i < 2 ? 7 : 8,
+                                  seeded_bytes((unsigned)i, size), size, NULL, &sends[i]),
                          0);
-        some_progress(&w);
+        some_progress(&cl);
     }
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(mbx_recv(w.eps[1], 0, CONTEXT, 7, 0, other, sizeof other, NULL, &recv),
-                         0);
-        world_wait(&w, 1, recv, &done);
+        assert_int_equal(
+            mbx_recv(cl.eps[1], 0, CONTEXT, 7, 0, other, sizeof other, NULL, &recv), 0);
+        cluster_wait(&cl, 1, recv, &done);
     }
     for (int i = 0; i < 2; i++) {
-        world_wait(&w, 1, recvs[i], &done);
-        assert_memory_equal(got[i], world_data((unsigned)i + 2, LARGEST), LARGEST);
+        cluster_wait(&cl, 1, recvs[i], &done);
+        assert_memory_equal(got[i], seeded_bytes((unsigned)i + 2, LARGEST), LARGEST);
     }
     for (int i = 0; i < 4; i++)
-        world_wait_error(&w, 0, sends[i], 0);
-    world_close(&w);
+        cluster_wait_error(&cl, 0, sends[i], 0);
+    cluster_close(&cl);
 }
 
 /* Whether the peer is there is looked at from time to time. */
-static int end_of(struct world *w, mbx_request request)
+static int end_of(struct cluster *cl, mbx_request request)
 {
     struct mbx_completion done;
     int err;
 
-    for (int i = 0; (err = mbx_wait(w->eps[0], request, 1000000, &done)) != 0; i++) {
+    for (int i = 0; (err = mbx_wait(cl->eps[0], request, 1000000, &done)) != 0; i++) {
         assert_true(err == -EINTR || err == -ETIMEDOUT);
-        assert_true(i < world_patience());
+        assert_true(i < test_patience());
     }
     return done.error;
 }
@@ -125,15 +126,15 @@ static void test_who_waits_for_a_peer_that_closes_is_told(void **state)
 {
     mbx_request sends[MESSAGES];
     int failed = 0;
-    struct world w;
+    struct cluster cl;
 
-    world_open(&w, *state, 2, params);
-    send_all(&w, sends);
-    world_close_one(&w, 1);
+    cluster_open(&cl, *state, 2, params);
+    send_all(&cl, sends);
+    cluster_close_one(&cl, 1);
     for (int i = 0; i < MESSAGES; i++)
-        failed += end_of(&w, sends[i]) != 0;
+        failed += end_of(&cl, sends[i]) != 0;
     assert_true(failed > 0);
-    world_close(&w);
+    cluster_close(&cl);
 }
 
 int main(int argc, char **argv)
@@ -145,5 +146,5 @@ int main(int argc, char **argv)
     };
 
     module_extension = line_module;
-    return world_main_for(argc, argv, is_meant, tests, ARRAY_COUNT(tests));
+    return test_main_for(argc, argv, is_meant, tests, ARRAY_COUNT(tests));
 }

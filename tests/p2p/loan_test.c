@@ -7,7 +7,7 @@
  * when little is left some is taken back from who frees it.  After every round the books are
  * balanced (credit.h, I2), and nobody has cost more than was agreed.
  */
-#include "world.h"
+#include "cluster.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -26,19 +26,19 @@
 #define AT_ONCE  16 /* receives */
 
 /* Windows are not fixed, and nothing is handed to a device. */
-static bool is_lending(const struct world_config *config)
+static bool is_lending(const struct configuration *config)
 {
-    return world_window(config) == UINT64_MAX && !world_has_device(config) &&
-           !world_has_param(config, "WINDOW");
+    return config_window(config) == UINT64_MAX && !config_has_device(config) &&
+           !config_has_param(config, "WINDOW");
 }
 
 static int messages(void)
 {
-    return world_is_quick() ? 400 : 1500;
+    return test_is_quick() ? 400 : 1500;
 }
 
 struct loans {
-    struct world w;
+    struct cluster cl;
     mbx_request *sends[SENDERS];
     uint64_t limit;       /* bytes of unexpected messages */
     uint64_t least, last; /* lendable */
@@ -52,36 +52,36 @@ static size_t size_of(int from, int i)
                      : (size_t)(from * 7 + i * 31) % (SIZE + 1);
 }
 
-static void loans_open(struct loans *loans, const struct world_config *config)
+static void loans_open(struct loans *loans, const struct configuration *config)
 {
     static const char *const more[] = {"UNEXPECTED_MEMORY=256K", "PEERS_MAX=4",
                                        "EAGER_LIMIT=4K", NULL};
     struct mbx_limits limits;
 
     *loans = (struct loans){0};
-    world_open(&loans->w, config, SENDERS + 1, more);
-    assert_int_equal(mbx_limits_get(loans->w.eps[RECEIVER], &limits, sizeof limits), 0);
+    cluster_open(&loans->cl, config, SENDERS + 1, more);
+    assert_int_equal(mbx_limits_get(loans->cl.eps[RECEIVER], &limits, sizeof limits), 0);
     assert_true(limits.lendable > 0);
     assert_true(limits.unexpected <= 256 * 1024);
     loans->limit = limits.unexpected;
-    loans->least = loans->last = loans->w.eps[RECEIVER]->credit.lendable;
+    loans->least = loans->last = loans->cl.eps[RECEIVER]->credit.lendable;
     for (int i = 0; i < SENDERS; i++)
         loans->sends[i] = calloc((size_t)messages(), sizeof *loans->sends[i]);
 }
 
 static void loans_close(struct loans *loans)
 {
-    world_close(&loans->w);
+    cluster_close(&loans->cl);
     for (int i = 0; i < SENDERS; i++)
         free(loans->sends[i]);
 }
 
 static void loans_look(struct loans *loans)
 {
-    const struct mbx_ep *ep = loans->w.eps[RECEIVER];
+    const struct mbx_ep *ep = loans->cl.eps[RECEIVER];
 
-    world_check_loans(ep);
-    assert_true(world_stats(&loans->w, RECEIVER).unexpected_bytes_max <= loans->limit);
+    cluster_check_extra_credit(ep);
+    assert_true(cluster_stats(&loans->cl, RECEIVER).unexpected_bytes_max <= loans->limit);
     loans->least = min_size(loans->least, ep->credit.lendable);
     loans->has_risen |= ep->credit.lendable > loans->last;
     loans->last = ep->credit.lendable;
@@ -89,7 +89,7 @@ static void loans_look(struct loans *loans)
 
 static void loans_progress(struct loans *loans)
 {
-    world_progress(&loans->w);
+    cluster_progress(&loans->cl);
     loans_look(loans);
 }
 
@@ -97,8 +97,8 @@ static void send_all(struct loans *loans)
 {
     for (int i = 0; i < messages(); i++) {
         for (int from = 0; from < SENDERS; from++)
-            assert_int_equal(mbx_send(loans->w.eps[from], RECEIVER, CONTEXT, (uint64_t)i,
-                                      world_data((unsigned)i, SIZE), size_of(from, i), NULL,
+            assert_int_equal(mbx_send(loans->cl.eps[from], RECEIVER, CONTEXT, (uint64_t)i,
+                                      seeded_bytes((unsigned)i, SIZE), size_of(from, i), NULL,
                                       &loans->sends[from][i]),
                              0);
         if (i % 8 == 0)
@@ -117,14 +117,14 @@ static void receive_some(struct loans *loans, int last)
 
     for (int from = 0; from < SENDERS; from++)
         for (int i = first; i <= last; i++)
-            assert_int_equal(mbx_recv(loans->w.eps[RECEIVER], (uint32_t)from, CONTEXT,
+            assert_int_equal(mbx_recv(loans->cl.eps[RECEIVER], (uint32_t)from, CONTEXT,
                                       (uint64_t)i, 0, bytes[from][i - first], SIZE, NULL,
                                       &recvs[from][i - first]),
                              0);
     for (int from = 0; from < SENDERS; from++)
         for (int i = first; i <= last; i++) {
-            world_wait_error(&loans->w, RECEIVER, recvs[from][i - first], 0);
-            assert_memory_equal(bytes[from][i - first], world_data((unsigned)i, SIZE),
+            cluster_wait_error(&loans->cl, RECEIVER, recvs[from][i - first], 0);
+            assert_memory_equal(bytes[from][i - first], seeded_bytes((unsigned)i, SIZE),
                                 size_of(from, i));
             loans_look(loans);
         }
@@ -151,8 +151,8 @@ static bool is_whole(const struct peer *sender, const struct peer *receiver)
  * told it of yet, are the window. */
 static void both_sides_agree(struct loans *loans, int from)
 {
-    const struct peer *sender = peer_get(loans->w.eps[RECEIVER], (uint32_t)from);
-    const struct peer *receiver = peer_get(loans->w.eps[from], RECEIVER);
+    const struct peer *sender = peer_get(loans->cl.eps[RECEIVER], (uint32_t)from);
+    const struct peer *receiver = peer_get(loans->cl.eps[from], RECEIVER);
 
     assert_int_equal(sender->credit.kept_envelopes, 0);
     assert_int_equal(sender->credit.kept_payload, 0);
@@ -167,16 +167,16 @@ static void test_what_is_lent_comes_back(void **state)
     uint64_t all;
 
     loans_open(&loans, *state);
-    all = loans.w.eps[RECEIVER]->credit.lendable_all;
+    all = loans.cl.eps[RECEIVER]->credit.lendable_all;
     send_all(&loans);
     for (int last = messages() - 1; last >= 0; last -= AT_ONCE)
         receive_some(&loans, last);
     for (int from = 0; from < SENDERS; from++)
         for (int i = 0; i < messages(); i++)
-            world_wait_error(&loans.w, from, loans.sends[from][i], 0);
+            cluster_wait_error(&loans.cl, from, loans.sends[from][i], 0);
     assert_true(loans.least < all / 2); /* much was lent, */
     assert_true(loans.has_risen);       /* and some of it taken back */
-    assert_int_equal(world_stats(&loans.w, RECEIVER).dropped_packets, 0);
+    assert_int_equal(cluster_stats(&loans.cl, RECEIVER).dropped_packets, 0);
     for (int from = 0; from < SENDERS; from++)
         both_sides_agree(&loans, from);
     loans_close(&loans);
@@ -190,16 +190,16 @@ static void test_a_busy_window_widens(void **state)
     uint64_t window;
 
     loans_open(&loans, *state);
-    assert_int_equal(peer_use(loans.w.eps[RECEIVER], 0), 0);
-    credit = &peer_get(loans.w.eps[RECEIVER], 0)->credit;
+    assert_int_equal(peer_use(loans.cl.eps[RECEIVER], 0), 0);
+    credit = &peer_get(loans.cl.eps[RECEIVER], 0)->credit;
     window = credit->window;
     for (int i = 0; i < messages(); i++) {
         mbx_request recv;
 
         assert_int_equal(
-            mbx_recv(loans.w.eps[RECEIVER], 0, CONTEXT, 1, 0, NULL, 0, NULL, &recv), 0);
-        assert_int_equal(mbx_inject(loans.w.eps[0], RECEIVER, CONTEXT, 1, NULL, 0, 0), 0);
-        world_wait_error(&loans.w, RECEIVER, recv, 0);
+            mbx_recv(loans.cl.eps[RECEIVER], 0, CONTEXT, 1, 0, NULL, 0, NULL, &recv), 0);
+        assert_int_equal(mbx_inject(loans.cl.eps[0], RECEIVER, CONTEXT, 1, NULL, 0, 0), 0);
+        cluster_wait_error(&loans.cl, RECEIVER, recv, 0);
         loans_look(&loans);
     }
     assert_true(credit->window > window);
@@ -213,5 +213,5 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_what_is_lent_comes_back),
     };
 
-    return world_main_for(argc, argv, is_lending, tests, ARRAY_COUNT(tests));
+    return test_main_for(argc, argv, is_lending, tests, ARRAY_COUNT(tests));
 }

@@ -3,7 +3,7 @@
  * locality_test.c - how a message of several packets goes to a peer depends on how long copies
  * to it take, and on whether it may be without a core.  The clock is the test's: it goes on with each look at it, or stands still.
  */
-#include "world.h"
+#include "cluster.h"
 
 #include <string.h>
 
@@ -41,45 +41,45 @@ static void copies_are_slow(bool slow)
 }
 
 /* With credit for all, so that nothing is held. */
-static void open_two_with(struct world *w, const struct world_config *config, const char *param,
-                          const char *other)
+static void open_two_with(struct cluster *cl, const struct configuration *config,
+                          const char *param, const char *other)
 {
-    world_open(
-        w, config, 2,
+    cluster_open(
+        cl, config, 2,
         (const char *[]){param, other, "WINDOW=unlimited", "WINDOW_PAYLOAD=unlimited", NULL});
 }
 
-static void open_two(struct world *w, const struct world_config *config, const char *param)
+static void open_two(struct cluster *cl, const struct configuration *config, const char *param)
 {
-    open_two_with(w, config, param, "TRACE="); /* which says nothing */
+    open_two_with(cl, config, param, "TRACE="); /* which says nothing */
 }
 
-static void send_some(struct world *w, unsigned count, size_t size)
+static void send_some(struct cluster *cl, unsigned count, size_t size)
 {
     static unsigned char to[SIZE];
-    const unsigned char *data = world_data(7, size);
+    const unsigned char *data = seeded_bytes(7, size);
 
     for (unsigned i = 0; i < count; i++) {
         mbx_request send = 0, recv = 0;
 
         memset(to, 0, sizeof to);
-        assert_int_equal(mbx_recv(w->eps[1], 0, 7, 1, 0, to, size, NULL, &recv), 0);
-        assert_int_equal(mbx_send(w->eps[0], 1, 7, 1, data, size, NULL, &send), 0);
-        world_wait_error(w, 1, recv, 0);
-        world_wait_error(w, 0, send, 0);
+        assert_int_equal(mbx_recv(cl->eps[1], 0, 7, 1, 0, to, size, NULL, &recv), 0);
+        assert_int_equal(mbx_send(cl->eps[0], 1, 7, 1, data, size, NULL, &send), 0);
+        cluster_wait_error(cl, 1, recv, 0);
+        cluster_wait_error(cl, 0, send, 0);
         assert_memory_equal(to, data, size);
     }
 }
 
-static uint64_t sent(const struct world *w, enum mbx_protocol protocol)
+static uint64_t sent(const struct cluster *cl, enum mbx_protocol protocol)
 {
-    return world_stats(w, 0).sent[protocol];
+    return cluster_stats(cl, 0).sent[protocol];
 }
 
-static size_t longest_eager(const struct world *w)
+static size_t longest_eager(const struct cluster *cl)
 {
     struct mbx_protocol_row rows[MBX_PROTOCOLS];
-    int count = world_protocols(w->eps[0], 1, rows);
+    int count = cluster_protocols(cl->eps[0], 1, rows);
 
     assert_true(count >= 2);
     assert_int_equal(rows[count - 1].protocol, MBX_RNDV_READ);
@@ -87,69 +87,69 @@ static size_t longest_eager(const struct world *w)
 }
 
 /* From near to far, and how long that takes. */
-static void go_far(struct world *w)
+static void go_far(struct cluster *cl)
 {
     copies_are_slow(true);
-    send_some(w, LOCALITY_NEAR * LOCALITY_VOTES - 1, SIZE);
-    assert_int_equal(longest_eager(w), EAGER_LIMIT_NEAR);
-    send_some(w, 1, SIZE);
-    assert_true(longest_eager(w) < SIZE);
-    assert_int_equal(sent(w, MBX_RNDV_READ), 0);
+    send_some(cl, LOCALITY_NEAR * LOCALITY_VOTES - 1, SIZE);
+    assert_int_equal(longest_eager(cl), EAGER_LIMIT_NEAR);
+    send_some(cl, 1, SIZE);
+    assert_true(longest_eager(cl) < SIZE);
+    assert_int_equal(sent(cl, MBX_RNDV_READ), 0);
 }
 
 static void test_near_stays_near(void **state)
 {
-    struct world w;
+    struct cluster cl;
 
-    open_two(&w, *state, "EAGER_LIMIT=auto");
-    send_some(&w, 2 * LOCALITY_NEAR * LOCALITY_VOTES, SIZE);
-    assert_int_equal(longest_eager(&w), EAGER_LIMIT_NEAR);
-    assert_int_equal(sent(&w, MBX_RNDV_READ), 0);
-    world_close(&w);
+    open_two(&cl, *state, "EAGER_LIMIT=auto");
+    send_some(&cl, 2 * LOCALITY_NEAR * LOCALITY_VOTES, SIZE);
+    assert_int_equal(longest_eager(&cl), EAGER_LIMIT_NEAR);
+    assert_int_equal(sent(&cl, MBX_RNDV_READ), 0);
+    cluster_close(&cl);
 }
 
 static void test_far_goes_by_rendezvous(void **state)
 {
-    struct world w;
+    struct cluster cl;
     uint64_t eager;
 
-    open_two(&w, *state, "EAGER_LIMIT=auto");
-    go_far(&w);
-    eager = sent(&w, MBX_BOUNCE);
-    send_some(&w, 10 * LOCALITY_FAR, SIZE);
-    assert_int_equal(sent(&w, MBX_BOUNCE), eager + 10);
-    assert_int_equal(sent(&w, MBX_RNDV_READ), 10 * (LOCALITY_FAR - 1));
-    eager = sent(&w, MBX_SHORT);
-    send_some(&w, 100, longest_eager(&w)); /* one packet is one packet */
-    assert_int_equal(sent(&w, MBX_SHORT), eager + 100);
-    world_close(&w);
+    open_two(&cl, *state, "EAGER_LIMIT=auto");
+    go_far(&cl);
+    eager = sent(&cl, MBX_BOUNCE);
+    send_some(&cl, 10 * LOCALITY_FAR, SIZE);
+    assert_int_equal(sent(&cl, MBX_BOUNCE), eager + 10);
+    assert_int_equal(sent(&cl, MBX_RNDV_READ), 10 * (LOCALITY_FAR - 1));
+    eager = sent(&cl, MBX_SHORT);
+    send_some(&cl, 100, longest_eager(&cl)); /* one packet is one packet */
+    assert_int_equal(sent(&cl, MBX_SHORT), eager + 100);
+    cluster_close(&cl);
 }
 
 static void test_far_becomes_near(void **state)
 {
-    struct world w;
+    struct cluster cl;
 
-    open_two(&w, *state, "EAGER_LIMIT=auto");
-    go_far(&w);
+    open_two(&cl, *state, "EAGER_LIMIT=auto");
+    go_far(&cl);
     copies_are_slow(false);
-    send_some(&w, LOCALITY_FAR * LOCALITY_VOTES / 2, SIZE);
-    assert_int_equal(longest_eager(&w), EAGER_LIMIT_NEAR);
-    assert_int_equal(sent(&w, MBX_RNDV_READ), (LOCALITY_FAR - 1) * LOCALITY_VOTES / 2);
-    world_close(&w);
+    send_some(&cl, LOCALITY_FAR * LOCALITY_VOTES / 2, SIZE);
+    assert_int_equal(longest_eager(&cl), EAGER_LIMIT_NEAR);
+    assert_int_equal(sent(&cl, MBX_RNDV_READ), (LOCALITY_FAR - 1) * LOCALITY_VOTES / 2);
+    cluster_close(&cl);
 }
 
 static void test_a_peer_without_a_core_is_far(void **state)
 {
-    struct world w;
+    struct cluster cl;
 
-    open_two_with(&w, *state, "EAGER_LIMIT=auto", "OVERSUBSCRIBED=yes");
-    send_some(&w, 2 * LOCALITY_FAR, SIZE);
-    assert_true(longest_eager(&w) < SIZE);
-    assert_int_equal(sent(&w, MBX_RNDV_READ), 2 * LOCALITY_FAR);
-    assert_int_equal(sent(&w, MBX_BOUNCE), 0);
-    send_some(&w, 10, longest_eager(&w));
-    assert_int_equal(sent(&w, MBX_SHORT), 10);
-    world_close(&w);
+    open_two_with(&cl, *state, "EAGER_LIMIT=auto", "OVERSUBSCRIBED=yes");
+    send_some(&cl, 2 * LOCALITY_FAR, SIZE);
+    assert_true(longest_eager(&cl) < SIZE);
+    assert_int_equal(sent(&cl, MBX_RNDV_READ), 2 * LOCALITY_FAR);
+    assert_int_equal(sent(&cl, MBX_BOUNCE), 0);
+    send_some(&cl, 10, longest_eager(&cl));
+    assert_int_equal(sent(&cl, MBX_SHORT), 10);
+    cluster_close(&cl);
 }
 
 /* More peers than cores say nothing of those of this machine. */
@@ -158,13 +158,13 @@ static void test_only_if_it_is_said(void **state)
     static const char *const params[] = {"OVERSUBSCRIBED=auto", "OVERSUBSCRIBED=no"};
 
     for (size_t i = 0; i < ARRAY_COUNT(params); i++) {
-        struct world w;
+        struct cluster cl;
 
-        open_two_with(&w, *state, "EAGER_LIMIT=auto", params[i]);
-        w.eps[0]->limits.cores = w.eps[1]->limits.cores = 1;
-        send_some(&w, LOCALITY_NEAR, SIZE);
-        assert_int_equal(sent(&w, MBX_BOUNCE), LOCALITY_NEAR);
-        world_close(&w);
+        open_two_with(&cl, *state, "EAGER_LIMIT=auto", params[i]);
+        cl.eps[0]->limits.cores = cl.eps[1]->limits.cores = 1;
+        send_some(&cl, LOCALITY_NEAR, SIZE);
+        assert_int_equal(sent(&cl, MBX_BOUNCE), LOCALITY_NEAR);
+        cluster_close(&cl);
     }
 }
 
@@ -177,18 +177,18 @@ static void test_what_is_set_holds(void **state)
                                             {"RNDV=data", "OVERSUBSCRIBED=yes"}};
 
     for (size_t i = 0; i < ARRAY_COUNT(params); i++) {
-        struct world w;
+        struct cluster cl;
 
         copies_are_slow(true);
-        open_two_with(&w, *state, params[i][0], params[i][1]);
-        send_some(&w, 2 * LOCALITY_NEAR * LOCALITY_VOTES, SIZE);
-        assert_int_equal(sent(&w, MBX_BOUNCE), 2 * LOCALITY_NEAR * LOCALITY_VOTES);
-        world_close(&w);
+        open_two_with(&cl, *state, params[i][0], params[i][1]);
+        send_some(&cl, 2 * LOCALITY_NEAR * LOCALITY_VOTES, SIZE);
+        assert_int_equal(sent(&cl, MBX_BOUNCE), 2 * LOCALITY_NEAR * LOCALITY_VOTES);
+        cluster_close(&cl);
         copies_are_slow(false);
     }
 }
 
-static bool is_meant(const struct world_config *config)
+static bool is_meant(const struct configuration *config)
 {
     return strcmp(config->name, "shm") == 0 || strcmp(config->name, "loop") == 0;
 }
@@ -202,5 +202,5 @@ int main(int argc, char **argv)
         TEST(test_only_if_it_is_said), TEST(test_what_is_set_holds),
     };
 
-    return world_main_for(argc, argv, is_meant, tests, ARRAY_COUNT(tests));
+    return test_main_for(argc, argv, is_meant, tests, ARRAY_COUNT(tests));
 }

@@ -16,7 +16,7 @@
  *
  * With --quick the largest N is left out.
  */
-#include "world.h"
+#include "cluster.h"
 
 #include <stdio.h>
 #include <stdlib.h>

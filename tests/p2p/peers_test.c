@@ -2,7 +2,7 @@
 /*
  * peers_test.c - what it costs to know somebody, and when a peer becomes more than a name.
  */
-#include "world.h"
+#include "cluster.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -42,7 +42,7 @@ static void name_many(struct mbx_ep *ep, uint32_t count)
 
 static void test_a_name_costs_little(void **state)
 {
-    struct mbx_ep *ep = world_open_one(*state, NULL);
+    struct mbx_ep *ep = cluster_open_one(*state, NULL);
     uint64_t before = mem_bytes(), blocks = mem_live();
     struct mbx_address address, told;
     uint32_t number;
@@ -63,7 +63,7 @@ static void test_a_name_costs_little(void **state)
 static void test_a_peer_with_a_link(void **state)
 {
     uint64_t before = mem_bytes(), opened, named;
-    struct mbx_ep *ep = world_open_one(*state, NULL);
+    struct mbx_ep *ep = cluster_open_one(*state, NULL);
 
     opened = mem_bytes();
     name_many(ep, NAMES);
@@ -79,31 +79,31 @@ static void test_a_peer_with_a_link(void **state)
 /* One of many is used, and the others are not more than names for that. */
 static void test_who_is_used_is_a_peer(void **state)
 {
-    struct world w;
+    struct cluster cl;
     struct mbx_completion done;
     mbx_request send, recv;
     uint64_t blocks;
     char got = 0;
 
-    world_open(&w, *state, 1, NULL);
+    cluster_open(&cl, *state, 1, NULL);
     for (uint32_t i = 0; i < NAMES; i++) {
         struct mbx_address address;
         uint32_t number;
 
-        address_make(&address, w.eps[0], i);
-        assert_int_equal(mbx_peer_add(w.eps[0], &address, &number), 0);
+        address_make(&address, cl.eps[0], i);
+        assert_int_equal(mbx_peer_add(cl.eps[0], &address, &number), 0);
     }
     blocks = mem_live();
-    assert_int_equal(mbx_recv(w.eps[0], 0, CONTEXT, 1, 0, &got, 1, NULL, &recv), 0);
-    assert_int_equal(mbx_send(w.eps[0], 0, CONTEXT, 1, "x", 1, NULL, &send), 0);
-    assert_int_equal(mbx_wait(w.eps[0], recv, -1, &done), 0);
+    assert_int_equal(mbx_recv(cl.eps[0], 0, CONTEXT, 1, 0, &got, 1, NULL, &recv), 0);
+    assert_int_equal(mbx_send(cl.eps[0], 0, CONTEXT, 1, "x", 1, NULL, &send), 0);
+    assert_int_equal(mbx_wait(cl.eps[0], recv, -1, &done), 0);
     assert_int_equal(done.error, 0);
-    assert_int_equal(mbx_wait(w.eps[0], send, -1, &done), 0);
+    assert_int_equal(mbx_wait(cl.eps[0], send, -1, &done), 0);
     assert_int_equal(got, 'x');
     assert_in_range(mem_live() - blocks, 2, 64);
     for (uint32_t i = 1; i <= NAMES; i++)
-        assert_false(peer_is_used(w.eps[0], i));
-    world_close(&w);
+        assert_false(peer_is_used(cl.eps[0], i));
+    cluster_close(&cl);
 }
 
 /* ---- whom a receive from any source may wait for ---- */
@@ -133,8 +133,8 @@ static void look_around(struct mbx_ep *ep)
  * can be looked at without one, and in shared memory nobody needs one for it. */
 static void test_who_waits_for_anybody_meets_few(void **state)
 {
-    struct mbx_ep *ep = world_open_one(*state, (const char *[]){"CLOSE_TIMEOUT=0", NULL});
-    bool is_network = strcmp(((const struct world_config *)*state)->name, "ofi") == 0;
+    struct mbx_ep *ep = cluster_open_one(*state, (const char *[]){"CLOSE_TIMEOUT=0", NULL});
+    bool is_network = strcmp(((const struct configuration *)*state)->name, "ofi") == 0;
     struct mbx_completion done;
     mbx_request recv;
 
@@ -168,7 +168,7 @@ static int count_cswap(struct transport *t, uint64_t index, uint64_t expected, u
 static void test_a_look_waits_for_no_word(void **state)
 {
     struct mbx_ep *ep =
-        world_open_one(*state, (const char *[]){"CLOSE_TIMEOUT=0", "MATCH_AT=sender", NULL});
+        cluster_open_one(*state, (const char *[]){"CLOSE_TIMEOUT=0", "MATCH_AT=sender", NULL});
     const struct transport_ops *ops = ep->net.transport->ops;
     struct mbx_completion done;
     mbx_request recv[WAITS];
@@ -204,7 +204,7 @@ static void test_a_look_waits_for_no_word(void **state)
 
 static void test_wrong_addresses_are_refused(void **state)
 {
-    struct mbx_ep *ep = world_open_one(*state, NULL);
+    struct mbx_ep *ep = cluster_open_one(*state, NULL);
     struct mbx_address address = {.bytes = {0}};
     uint32_t number = 7;
 
@@ -252,7 +252,7 @@ static void test_no_memory_for_a_peer(void **state)
     static uint64_t word;
 
     for (enum call what = SEND; what < CALLS; what++) {
-        struct mbx_ep *ep = world_open_one(*state, (const char *[]){"CLOSE_TIMEOUT=0", NULL});
+        struct mbx_ep *ep = cluster_open_one(*state, (const char *[]){"CLOSE_TIMEOUT=0", NULL});
         struct mbx_address address;
         uint32_t number;
 
@@ -270,7 +270,7 @@ static void test_no_memory_for_a_peer(void **state)
 }
 
 /* Other transports have other addresses, and faults are of no use here. */
-static bool is_meant(const struct world_config *config)
+static bool is_meant(const struct configuration *config)
 {
     return strcmp(config->name, "shm") == 0 || strcmp(config->name, "ofi") == 0 ||
            strcmp(config->name, "both") == 0;
@@ -289,5 +289,5 @@ int main(int argc, char **argv)
     };
 
     mem_count_bytes();
-    return world_main_for(argc, argv, is_meant, tests, ARRAY_COUNT(tests));
+    return test_main_for(argc, argv, is_meant, tests, ARRAY_COUNT(tests));
 }

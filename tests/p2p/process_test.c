@@ -4,7 +4,7 @@
  *
  * The child opens its endpoint after the fork; addresses go through pipes.
  */
-#include "world.h"
+#include "cluster.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -43,11 +43,11 @@ struct pair {
 
 typedef void child_fn(struct mbx_ep *ep, uint32_t parent, int down, int up);
 
-static void child_main(const struct world_config *config, child_fn *run, int down, int up)
+static void child_main(const struct configuration *config, child_fn *run, int down, int up)
 {
     /* the parent may be slow to take what is still on its way */
     struct mbx_ep *ep =
-        world_open_one(config, (const char *const[]){"CLOSE_TIMEOUT=60s", NULL});
+        cluster_open_one(config, (const char *const[]){"CLOSE_TIMEOUT=60s", NULL});
     struct mbx_address mine, theirs;
     uint32_t parent;
 
@@ -59,9 +59,9 @@ static void child_main(const struct world_config *config, child_fn *run, int dow
     _exit(0);
 }
 
-static void pair_start(struct pair *pair, const struct world_config *config, child_fn *run)
+static void pair_start(struct pair *pair, const struct configuration *config, child_fn *run)
 {
-    pair->child = world_fork(&pair->down, &pair->up);
+    pair->child = test_fork(&pair->down, &pair->up);
     if (pair->child == 0)
         child_main(config, run, pair->down, pair->up);
 }
@@ -183,13 +183,13 @@ static void test_every_protocol_there_and_back(void **state)
 {
     unsigned char *buf = malloc(LARGEST);
     struct pair pair;
-    struct world w;
+    struct cluster cl;
 
     pair_start(&pair, *state, echo);
-    world_open(&w, *state, 1, NULL);
-    pair_connect(&pair, w.eps[0]);
+    cluster_open(&cl, *state, 1, NULL);
+    pair_connect(&pair, cl.eps[0]);
     for (uint64_t i = 0; i < ARRAY_COUNT(sizes) * 4; i++) {
-        const unsigned char *data = world_data((unsigned)i * 64, LARGEST);
+        const unsigned char *data = seeded_bytes((unsigned)i * 64, LARGEST);
 
         memset(buf, 0, sizes[i / 4]);
         send_all(pair.ep, pair.other, i, data, sizes[i / 4]);
@@ -197,8 +197,8 @@ static void test_every_protocol_there_and_back(void **state)
         assert_memory_equal(buf, data, sizes[i / 4]);
     }
     pair_end(&pair, 0);
-    assert_int_equal(world_stats(&w, 0).dropped_packets, 0);
-    world_close(&w);
+    assert_int_equal(cluster_stats(&cl, 0).dropped_packets, 0);
+    cluster_close(&cl);
     free(buf);
 }
 
@@ -209,7 +209,7 @@ static void send_and_leave(struct mbx_ep *ep, uint32_t parent, int down, int up)
     (void)down;
     (void)up;
     for (uint64_t i = 0; i < 5; i++)
-        send_all(ep, parent, 2 * i, world_data((unsigned)i * 64, LARGEST), 30);
+        send_all(ep, parent, 2 * i, seeded_bytes((unsigned)i * 64, LARGEST), 30);
     mbx_close(ep);
 }
 
@@ -218,31 +218,31 @@ static void send_and_drop(struct mbx_ep *ep, uint32_t parent, int down, int up)
     (void)down;
     (void)up;
     for (uint64_t i = 0; i < 5; i++)
-        send_all(ep, parent, 2 * i, world_data((unsigned)i * 64, LARGEST), 30);
+        send_all(ep, parent, 2 * i, seeded_bytes((unsigned)i * 64, LARGEST), 30);
     _exit(0); /* without closing */
 }
 
-static void exits_early(const struct world_config *config, child_fn *run)
+static void exits_early(const struct configuration *config, child_fn *run)
 {
-    bool is_deferred = world_window(config) < 5; /* then a send completes by its receive */
+    bool is_deferred = config_window(config) < 5; /* then a send completes by its receive */
     unsigned char buf[30];
     struct pair pair;
-    struct world w;
+    struct cluster cl;
 
-    if (world_is_network(config))
+    if (config_is_network(config))
         skip(); /* nothing leaves before its greeting is answered */
     pair_start(&pair, config, run);
-    world_open(&w, config, 1, NULL);
-    pair_connect(&pair, w.eps[0]);
+    cluster_open(&cl, config, 1, NULL);
+    pair_connect(&pair, cl.eps[0]);
     if (!is_deferred)
         pair_end_unseen(&pair);
     for (uint64_t i = 0; i < 5; i++) {
         receive(pair.ep, pair.other, 2 * i, buf, sizeof buf);
-        assert_memory_equal(buf, world_data((unsigned)i * 64, LARGEST), sizeof buf);
+        assert_memory_equal(buf, seeded_bytes((unsigned)i * 64, LARGEST), sizeof buf);
     }
     if (is_deferred)
         pair_end(&pair, 0);
-    world_close(&w);
+    cluster_close(&cl);
 }
 
 static void test_messages_outlive_a_process_that_closed(void **state)
@@ -261,7 +261,7 @@ static void test_messages_outlive_a_process_that_did_not_close(void **state)
 static void flood(struct mbx_ep *ep, uint32_t parent, int down, int up)
 {
     const struct mbx_options silent = {.flags = MBX_SILENT};
-    const unsigned char *data = world_data(0, LARGEST);
+    const unsigned char *data = seeded_bytes(0, LARGEST);
 
     (void)down;
     for (uint64_t i = 0;; i++) {
@@ -294,16 +294,16 @@ static void exchange(struct pair *pair, uint64_t i, unsigned char *buf)
     size_t size = sizes[i % ARRAY_COUNT(sizes)];
 
     memset(buf, 0, size);
-    send_all(pair->ep, pair->other, i, world_data(64, LARGEST), size);
+    send_all(pair->ep, pair->other, i, seeded_bytes(64, LARGEST), size);
     receive(pair->ep, pair->other, i, buf, size);
-    assert_memory_equal(buf, world_data(64, LARGEST), size);
+    assert_memory_equal(buf, seeded_bytes(64, LARGEST), size);
 }
 
 /* What finds room may still go to a peer whose death nobody has noticed; soon nothing
  * does, and then nothing of any length. */
 static void send_until_noticed(struct pair *pair)
 {
-    const unsigned char *data = world_data(0, LARGEST);
+    const unsigned char *data = seeded_bytes(0, LARGEST);
     struct mbx_completion done = {.error = 0};
     mbx_request send;
 
@@ -325,20 +325,20 @@ static void test_a_killed_peer_harms_nobody(void **state)
 {
     unsigned char *buf, *lost;
     struct pair killed, healthy;
-    struct world w;
+    struct cluster cl;
 
-    if (world_is_network(*state))
+    if (config_is_network(*state))
         skip(); /* when a death is noticed is the provider's matter */
     buf = malloc(LARGEST);
     lost = malloc(LARGEST);
     pair_start(&killed, *state, flood);
     pair_start(&healthy, *state, serve);
-    world_open(&w, *state, 1, (const char *const[]){"CLOSE_TIMEOUT=0", NULL});
-    pair_connect(&killed, w.eps[0]);
-    pair_connect(&healthy, w.eps[0]);
+    cluster_open(&cl, *state, 1, (const char *const[]){"CLOSE_TIMEOUT=0", NULL});
+    pair_connect(&killed, cl.eps[0]);
+    pair_connect(&healthy, cl.eps[0]);
     for (uint64_t i = 0; i < 10; i++) {
         assert_int_equal(
-            mbx_recv(w.eps[0], killed.other, CONTEXT, 0, 0, lost, LARGEST, NULL, NULL), 0);
+            mbx_recv(cl.eps[0], killed.other, CONTEXT, 0, 0, lost, LARGEST, NULL, NULL), 0);
         exchange(&healthy, i, buf);
     }
     await(killed.up);
@@ -346,13 +346,13 @@ static void test_a_killed_peer_harms_nobody(void **state)
     pair_end(&killed, SIGKILL);
     for (uint64_t i = 10; i < 40; i++) {
         assert_int_equal(
-            mbx_recv(w.eps[0], killed.other, CONTEXT, 0, 0, lost, LARGEST, NULL, NULL), 0);
+            mbx_recv(cl.eps[0], killed.other, CONTEXT, 0, 0, lost, LARGEST, NULL, NULL), 0);
         exchange(&healthy, i, buf);
     }
     send_until_noticed(&killed);
     go(healthy.down);
     pair_end(&healthy, 0);
-    world_close(&w);
+    cluster_close(&cl);
     assert_int_equal(shm_names(), 0);
     free(lost);
     free(buf);
@@ -362,23 +362,23 @@ static void test_a_killed_peer_harms_nobody(void **state)
 static void test_the_killed_one_was_asleep(void **state)
 {
     struct pair pair;
-    struct world w;
+    struct cluster cl;
     char byte = 1;
 
     pair_start(&pair, *state, serve); /* waits for its first message */
-    world_open(&w, *state, 1, (const char *const[]){"CLOSE_TIMEOUT=0", NULL});
-    pair_connect(&pair, w.eps[0]);
+    cluster_open(&cl, *state, 1, (const char *const[]){"CLOSE_TIMEOUT=0", NULL});
+    pair_connect(&pair, cl.eps[0]);
     assert_int_equal(mbx_inject(pair.ep, pair.other, CONTEXT, 99, &byte, 1, 0), 0);
     kill(pair.child, SIGKILL);
     pair_end(&pair, SIGKILL);
-    world_close(&w);
+    cluster_close(&cl);
     assert_int_equal(shm_names(), 0);
 }
 
 /* Only what crosses processes. */
-static bool is_shm(const struct world_config *config)
+static bool is_shm(const struct configuration *config)
 {
-    return !world_is_loop(config);
+    return !config_is_loop(config);
 }
 
 int main(int argc, char **argv)
@@ -391,5 +391,5 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_the_killed_one_was_asleep),
     };
 
-    return world_main_for(argc, argv, is_shm, tests, ARRAY_COUNT(tests));
+    return test_main_for(argc, argv, is_shm, tests, ARRAY_COUNT(tests));
 }

@@ -3,7 +3,7 @@
  * provider_address_test.c - addresses: vectors of both types, names of nodes and services,
  * events of insertions, and what is not an address.
  */
-#include "provider_world.h"
+#include "provider_fixture.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -26,7 +26,7 @@ static const char *service(int nth)
 
 static struct fi_info *info_of(const char *node, const char *name, uint64_t flags)
 {
-    struct fi_info *hints = world_hints(&plain), *info = NULL;
+    struct fi_info *hints = fixture_hints(&plain), *info = NULL;
     int err = fi_getinfo(FI_VERSION(1, 17), node, name, flags, hints, &info);
 
     fi_freeinfo(hints);
@@ -36,14 +36,14 @@ static struct fi_info *info_of(const char *node, const char *name, uint64_t flag
 }
 
 /* An endpoint that has the name of info. */
-static int open_named(struct world *w, struct fi_info *info, struct fid_ep **ep)
+static int open_named(struct fixture *fix, struct fi_info *info, struct fid_ep **ep)
 {
-    return fi_endpoint(w->domain, info, ep, NULL);
+    return fi_endpoint(fix->domain, info, ep, NULL);
 }
 
-static void bind_and_enable(struct world *w, struct fid_ep *ep, struct fid_cq *cq)
+static void bind_and_enable(struct fixture *fix, struct fid_ep *ep, struct fid_cq *cq)
 {
-    assert_int_equal(fi_ep_bind(ep, &w->node[0].av->fid, 0), 0);
+    assert_int_equal(fi_ep_bind(ep, &fix->node[0].av->fid, 0), 0);
     assert_int_equal(fi_ep_bind(ep, &cq->fid, FI_TRANSMIT | FI_RECV), 0);
     assert_int_equal(fi_enable(ep), 0);
 }
@@ -58,59 +58,60 @@ static void a_service_is_found_by_name(void **state)
     uint64_t word = 0;
     struct fid_ep *ep;
     fi_addr_t addr;
-    struct world w;
+    struct fixture fix;
     ssize_t n;
 
     (void)state;
-    world_open(&w, &plain);
+    fixture_open(&fix, &plain);
     server = info_of(NULL, service(0), FI_SOURCE);
     client = info_of("localhost", service(0), 0);
-    assert_int_equal(fi_av_insert(w.node[1].av, client->dest_addr, 1, &addr, 0, NULL), 0);
+    assert_int_equal(fi_av_insert(fix.node[1].av, client->dest_addr, 1, &addr, 0, NULL), 0);
     assert_int_equal(addr, FI_ADDR_NOTAVAIL); /* nobody has it yet */
-    assert_int_equal(open_named(&w, server, &ep), 0);
-    bind_and_enable(&w, ep, w.node[0].cq);
-    assert_int_equal(fi_av_insert(w.node[1].av, client->dest_addr, 1, &addr, 0, NULL), 1);
+    assert_int_equal(open_named(&fix, server, &ep), 0);
+    bind_and_enable(&fix, ep, fix.node[0].cq);
+    assert_int_equal(fi_av_insert(fix.node[1].av, client->dest_addr, 1, &addr, 0, NULL), 1);
     assert_int_equal(fi_trecv(ep, &word, 8, NULL, FI_ADDR_UNSPEC, 1, 0, &contexts[0]), 0);
     word = 77;
-    assert_int_equal(fi_tinject(EP(w, 1), &word, 8, addr, 1), 0);
+    assert_int_equal(fi_tinject(EP(fix, 1), &word, 8, addr, 1), 0);
     word = 0;
-    n = world_read(&w, 0, &e, NULL);
+    n = fixture_read(&fix, 0, &e, NULL);
     assert_int_equal(n, 1);
     assert_int_equal(word, 77);
     assert_int_equal(fi_close(&ep->fid), 0);
-    assert_int_equal(fi_av_insert(w.node[1].av, client->dest_addr, 1, &addr, 0, NULL), 0);
+    assert_int_equal(fi_av_insert(fix.node[1].av, client->dest_addr, 1, &addr, 0, NULL), 0);
     fi_freeinfo(server);
     fi_freeinfo(client);
-    world_close(&w);
+    fixture_close(&fix);
 }
 
 static void a_service_has_one_owner(void **state)
 {
     struct fi_info *first, *second;
     struct fid_ep *ep, *other;
-    struct world w;
+    struct fixture fix;
 
     (void)state;
-    world_open(&w, &plain);
+    fixture_open(&fix, &plain);
     first = info_of(NULL, service(0), FI_SOURCE);
     second = info_of(NULL, service(1), FI_SOURCE);
-    assert_int_equal(open_named(&w, first, &ep), 0);
-    assert_int_equal(open_named(&w, first, &other), -FI_EADDRINUSE);
+    assert_int_equal(open_named(&fix, first, &ep), 0);
+    assert_int_equal(open_named(&fix, first, &other), -FI_EADDRINUSE);
     assert_int_equal(fi_setname(&ep->fid, second->src_addr, second->src_addrlen), 0);
-    assert_int_equal(open_named(&w, first, &other), 0); /* it has another one now */
+    assert_int_equal(open_named(&fix, first, &other), 0); /* it has another one now */
     assert_int_equal(fi_setname(&other->fid, second->src_addr, second->src_addrlen),
                      -FI_EADDRINUSE);
-    assert_int_equal(fi_setname(&other->fid, w.node[0].address, WORLD_ADDRESS), -FI_EOPNOTSUPP);
+    assert_int_equal(fi_setname(&other->fid, fix.node[0].address, FIXTURE_ADDRESS),
+                     -FI_EOPNOTSUPP);
     assert_int_equal(fi_setname(&other->fid, first->src_addr, 4), -FI_EINVAL);
-    assert_int_equal(fi_setname(&EP(w, 0)->fid, first->src_addr, first->src_addrlen),
+    assert_int_equal(fi_setname(&EP(fix, 0)->fid, first->src_addr, first->src_addrlen),
                      -FI_EOPBADSTATE);
     assert_int_equal(fi_close(&ep->fid), 0);
     assert_int_equal(fi_close(&other->fid), 0);
-    assert_int_equal(open_named(&w, first, &ep), 0);
+    assert_int_equal(open_named(&fix, first, &ep), 0);
     assert_int_equal(fi_close(&ep->fid), 0);
     fi_freeinfo(first);
     fi_freeinfo(second);
-    world_close(&w);
+    fixture_close(&fix);
 }
 
 /* A process that has published a service, and does nothing until it is killed. */
@@ -118,7 +119,7 @@ static pid_t server_start(const char *name)
 {
     struct fi_info *info;
     struct fid_ep *ep;
-    struct world w;
+    struct fixture fix;
     int pipes[2];
     char byte = 0;
     pid_t pid;
@@ -127,9 +128,9 @@ static pid_t server_start(const char *name)
     pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
-        world_open(&w, &plain);
+        fixture_open(&fix, &plain);
         info = info_of(NULL, name, FI_SOURCE);
-        if (open_named(&w, info, &ep) != 0 || write(pipes[1], "x", 1) != 1)
+        if (open_named(&fix, info, &ep) != 0 || write(pipes[1], "x", 1) != 1)
             _exit(1);
         for (;;)
             pause();
@@ -161,20 +162,20 @@ static void the_next_endpoint_removes_the_names_of_the_dead(void **state)
 {
     const char *dead = service(0), *alive = service(1);
     pid_t first, second;
-    struct world w;
+    struct fixture fix;
 
     (void)state;
     first = server_start(dead);
     second = server_start(alive);
     server_kill(first);
-    world_open(&w, &plain);
+    fixture_open(&fix, &plain);
     assert_false(is_published(dead));
     assert_true(is_published(alive));
-    world_close(&w);
+    fixture_close(&fix);
     server_kill(second);
-    world_open(&w, &plain);
+    fixture_open(&fix, &plain);
     assert_false(is_published(alive));
-    world_close(&w);
+    fixture_close(&fix);
 }
 
 static void nodes_and_services_are_checked(void **state)
@@ -206,7 +207,7 @@ static void nodes_and_services_are_checked(void **state)
             fail_msg("case %zu", i);
         if (info == NULL)
             continue;
-        assert_int_equal(info->src_addrlen, WORLD_ADDRESS);
+        assert_int_equal(info->src_addrlen, FIXTURE_ADDRESS);
         assert_int_equal(info->dest_addr != NULL, cases[i].has_dest);
         fi_freeinfo(info);
     }
@@ -219,37 +220,39 @@ static void services_can_be_inserted_by_name(void **state)
     fi_addr_t addr, addrs[6];
     int errors[6];
     char base[24];
-    struct world w;
+    struct fixture fix;
 
     (void)state;
-    world_open(&w, &plain);
+    fixture_open(&fix, &plain);
     snprintf(base, sizeof base, "%d008", (int)getpid());
     for (int i = 0; i < 2; i++) { /* 008 and 009 of three that will be asked for */
         char name[24];
 
         snprintf(name, sizeof name, "%d%03d", (int)getpid(), 8 + i);
         infos[i] = info_of(NULL, name, FI_SOURCE);
-        assert_int_equal(open_named(&w, infos[i], &eps[i]), 0);
+        assert_int_equal(open_named(&fix, infos[i], &eps[i]), 0);
     }
-    assert_int_equal(fi_av_insertsvc(w.node[0].av, "localhost", base, &addr, 0, NULL), 1);
-    assert_int_equal(fi_av_insertsvc(w.node[0].av, "localhost", "/", &addr, 0, NULL), 0);
+    assert_int_equal(fi_av_insertsvc(fix.node[0].av, "localhost", base, &addr, 0, NULL), 1);
+    assert_int_equal(fi_av_insertsvc(fix.node[0].av, "localhost", "/", &addr, 0, NULL), 0);
     assert_int_equal(addr, FI_ADDR_NOTAVAIL);
     assert_int_equal(
-        fi_av_insertsym(w.node[0].av, "127.0.0.1", 1, base, 3, addrs, FI_SYNC_ERR, errors), 2);
+        fi_av_insertsym(fix.node[0].av, "127.0.0.1", 1, base, 3, addrs, FI_SYNC_ERR, errors),
+        2);
     assert_int_equal(errors[0], 0);
     assert_int_equal(errors[1], 0);
     assert_int_equal(errors[2], FI_EADDRNOTAVAIL);
     assert_true(addrs[0] != addrs[1] && addrs[2] == FI_ADDR_NOTAVAIL);
     /* 127.0.0.1 and 127.0.0.2 are both this machine */
     assert_int_equal(
-        fi_av_insertsym(w.node[0].av, "127.0.0.1", 2, base, 2, addrs, FI_SYNC_ERR, errors), 4);
-    assert_int_equal(fi_av_insertsym(w.node[0].av, NULL, 1, base, 1, addrs, 0, NULL),
+        fi_av_insertsym(fix.node[0].av, "127.0.0.1", 2, base, 2, addrs, FI_SYNC_ERR, errors),
+        4);
+    assert_int_equal(fi_av_insertsym(fix.node[0].av, NULL, 1, base, 1, addrs, 0, NULL),
                      -FI_EINVAL);
     for (int i = 0; i < 2; i++) {
         assert_int_equal(fi_close(&eps[i]->fid), 0);
         fi_freeinfo(infos[i]);
     }
-    world_close(&w);
+    fixture_close(&fix);
 }
 
 /* ---- vectors
@@ -259,7 +262,7 @@ static void an_insertion_is_told_by_events(void **state)
 {
     struct fi_av_attr attr = {.type = FI_AV_MAP, .flags = FI_EVENT};
     struct fi_eq_attr eq_attr = {.wait_obj = FI_WAIT_UNSPEC};
-    char addresses[2][WORLD_ADDRESS] = {{0}};
+    char addresses[2][FIXTURE_ADDRESS] = {{0}};
     struct fi_eq_err_entry error = {0};
     struct fi_eq_entry entry = {0};
     struct fi_info *nobody;
@@ -267,17 +270,17 @@ static void an_insertion_is_told_by_events(void **state)
     struct fid_eq *eq;
     fi_addr_t addrs[2];
     uint32_t event;
-    struct world w;
+    struct fixture fix;
     int errors[2];
 
     (void)state;
-    world_open(&w, &plain);
+    fixture_open(&fix, &plain);
     nobody = info_of(NULL, service(0), 0);
-    memcpy(addresses[0], nobody->dest_addr, WORLD_ADDRESS);
-    memcpy(addresses[1], w.node[1].address, WORLD_ADDRESS);
-    assert_int_equal(fi_av_open(w.domain, &attr, &av, NULL), 0);
+    memcpy(addresses[0], nobody->dest_addr, FIXTURE_ADDRESS);
+    memcpy(addresses[1], fix.node[1].address, FIXTURE_ADDRESS);
+    assert_int_equal(fi_av_open(fix.domain, &attr, &av, NULL), 0);
     assert_int_equal(fi_av_insert(av, addresses, 2, addrs, 0, NULL), -FI_ENOEQ);
-    assert_int_equal(fi_eq_open(w.fabric, &eq_attr, &eq, NULL), 0);
+    assert_int_equal(fi_eq_open(fix.fabric, &eq_attr, &eq, NULL), 0);
     assert_int_equal(fi_av_bind(av, &eq->fid, 0), 0);
     assert_int_equal(fi_close(&eq->fid), -FI_EBUSY);
     assert_int_equal(fi_av_insert(av, addresses, 2, addrs, FI_SYNC_ERR, errors), -FI_EINVAL);
@@ -299,54 +302,54 @@ static void an_insertion_is_told_by_events(void **state)
     assert_int_equal(fi_close(&av->fid), 0);
     assert_int_equal(fi_close(&eq->fid), 0);
     fi_freeinfo(nobody);
-    world_close(&w);
+    fixture_close(&fix);
 }
 
 static void attributes_of_vectors_are_checked(void **state)
 {
     struct fi_av_attr attr = {.type = (enum fi_av_type)9};
     struct fid_av *av;
-    struct world w;
+    struct fixture fix;
 
     (void)state;
-    world_open(&w, &plain);
-    assert_int_equal(fi_av_open(w.domain, &attr, &av, NULL), -FI_EINVAL);
+    fixture_open(&fix, &plain);
+    assert_int_equal(fi_av_open(fix.domain, &attr, &av, NULL), -FI_EINVAL);
     attr = (struct fi_av_attr){.rx_ctx_bits = 1};
-    assert_int_equal(fi_av_open(w.domain, &attr, &av, NULL), -FI_EINVAL);
+    assert_int_equal(fi_av_open(fix.domain, &attr, &av, NULL), -FI_EINVAL);
     attr = (struct fi_av_attr){.name = "everybody"};
-    assert_int_equal(fi_av_open(w.domain, &attr, &av, NULL), -FI_ENOSYS);
+    assert_int_equal(fi_av_open(fix.domain, &attr, &av, NULL), -FI_ENOSYS);
     attr = (struct fi_av_attr){.flags = FI_PEEK};
-    assert_int_equal(fi_av_open(w.domain, &attr, &av, NULL), -FI_EBADFLAGS);
+    assert_int_equal(fi_av_open(fix.domain, &attr, &av, NULL), -FI_EBADFLAGS);
     attr = (struct fi_av_attr){.type = FI_AV_UNSPEC, .flags = FI_SYMMETRIC, .count = 1000};
-    assert_int_equal(fi_av_open(w.domain, &attr, &av, NULL), 0);
+    assert_int_equal(fi_av_open(fix.domain, &attr, &av, NULL), 0);
     assert_int_not_equal(attr.type, FI_AV_UNSPEC);
     assert_int_equal(fi_av_insert(av, NULL, 1, NULL, 0, NULL), -FI_EINVAL);
     assert_int_equal(fi_av_insert(av, NULL, 0, NULL, FI_MORE, NULL), 0);
     assert_int_equal(fi_av_insert(av, NULL, 0, NULL, FI_PEEK, NULL), -FI_EBADFLAGS);
     assert_int_equal(fi_close(&av->fid), 0);
-    world_close(&w);
+    fixture_close(&fix);
 }
 
 /* Bytes that are no address go into a vector; the first use of them says so. */
 static void what_is_no_address_is_refused_in_use(void **state)
 {
-    char junk[WORLD_ADDRESS], text[256];
+    char junk[FIXTURE_ADDRESS], text[256];
     size_t len = sizeof text;
     fi_addr_t addr;
-    struct world w;
+    struct fixture fix;
 
     (void)state;
-    world_open(&w, &plain);
+    fixture_open(&fix, &plain);
     memset(junk, 0x77, sizeof junk);
-    assert_int_equal(fi_av_insert(w.node[0].av, junk, 1, &addr, 0, NULL), 1);
-    assert_true(fi_tinject(EP(w, 0), "x", 1, addr, 1) < 0);
-    assert_int_equal(fi_tinject(EP(w, 0), "x", 1, 4711, 1), -FI_EINVAL);
-    assert_int_equal(fi_tsend(EP(w, 0), "x", 1, NULL, FI_ADDR_UNSPEC, 1, NULL), -FI_EINVAL);
-    assert_non_null(fi_av_straddr(w.node[0].av, junk, text, &len));
+    assert_int_equal(fi_av_insert(fix.node[0].av, junk, 1, &addr, 0, NULL), 1);
+    assert_true(fi_tinject(EP(fix, 0), "x", 1, addr, 1) < 0);
+    assert_int_equal(fi_tinject(EP(fix, 0), "x", 1, 4711, 1), -FI_EINVAL);
+    assert_int_equal(fi_tsend(EP(fix, 0), "x", 1, NULL, FI_ADDR_UNSPEC, 1, NULL), -FI_EINVAL);
+    assert_non_null(fi_av_straddr(fix.node[0].av, junk, text, &len));
     len = 5;
-    assert_non_null(fi_av_straddr(w.node[0].av, junk, text, &len));
+    assert_non_null(fi_av_straddr(fix.node[0].av, junk, text, &len));
     assert_true(len > 5 && strlen(text) == 4);
-    world_close(&w);
+    fixture_close(&fix);
 }
 
 int main(void)

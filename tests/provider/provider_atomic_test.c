@@ -4,7 +4,7 @@
  * in every form of call, gives what the table of libfabric says; and none is lost between
  * threads, endpoints and processes.
  */
-#include "provider_world.h"
+#include "provider_fixture.h"
 
 #include <complex.h>
 #include <errno.h>
@@ -237,35 +237,37 @@ static void elements_check(enum form form, enum fi_op op, enum fi_datatype type)
     }
 }
 
-static void expect_atomic(struct world *w, void *context, uint64_t flag)
+static void expect_atomic(struct fixture *fix, void *context, uint64_t flag)
 {
     struct fi_cq_tagged_entry entry;
 
-    assert_int_equal(world_read(w, 0, &entry, NULL), 1);
+    assert_int_equal(fixture_read(fix, 0, &entry, NULL), 1);
     assert_ptr_equal(entry.op_context, context);
     assert_int_equal(entry.flags, FI_ATOMIC | flag);
 }
 
-static ssize_t call_one(struct world *w, enum form form, enum fi_op op, enum fi_datatype type)
+static ssize_t call_one(struct fixture *fix, enum form form, enum fi_op op,
+                        enum fi_datatype type)
 {
     void *y = op == FI_ATOMIC_READ ? NULL : e.y;
 
     switch (form) {
     case BASE:
-        return fi_atomic(EP(*w, 0), y, COUNT, NULL, w->addr[1], 0, KEY, type, op, &contexts[0]);
+        return fi_atomic(EP(*fix, 0), y, COUNT, NULL, fix->addr[1], 0, KEY, type, op,
+                         &contexts[0]);
     case FETCH:
-        return fi_fetch_atomic(EP(*w, 0), y, COUNT, NULL, e.result, NULL, w->addr[1], 0, KEY,
-                               type, op, &contexts[0]);
+        return fi_fetch_atomic(EP(*fix, 0), y, COUNT, NULL, e.result, NULL, fix->addr[1], 0,
+                               KEY, type, op, &contexts[0]);
     case COMPARE:
     case FORMS:
         break;
     }
-    return fi_compare_atomic(EP(*w, 0), y, COUNT, NULL, e.c, NULL, e.result, NULL, w->addr[1],
-                             0, KEY, type, op, &contexts[0]);
+    return fi_compare_atomic(EP(*fix, 0), y, COUNT, NULL, e.c, NULL, e.result, NULL,
+                             fix->addr[1], 0, KEY, type, op, &contexts[0]);
 }
 
 /* The same in pieces: 2 and 4 elements, 3 and 3, 1 and 5. */
-static ssize_t call_vector(struct world *w, enum form form, enum fi_op op,
+static ssize_t call_vector(struct fixture *fix, enum form form, enum fi_op op,
                            enum fi_datatype type)
 {
     size_t s = sizes[type];
@@ -275,26 +277,28 @@ static ssize_t call_vector(struct world *w, enum form form, enum fi_op op,
 
     switch (form) {
     case BASE:
-        return fi_atomicv(EP(*w, 0), y, NULL, 2, w->addr[1], 0, KEY, type, op, &contexts[0]);
+        return fi_atomicv(EP(*fix, 0), y, NULL, 2, fix->addr[1], 0, KEY, type, op,
+                          &contexts[0]);
     case FETCH:
-        return fi_fetch_atomicv(EP(*w, 0), y, NULL, 2, r, NULL, 2, w->addr[1], 0, KEY, type, op,
-                                &contexts[0]);
+        return fi_fetch_atomicv(EP(*fix, 0), y, NULL, 2, r, NULL, 2, fix->addr[1], 0, KEY, type,
+                                op, &contexts[0]);
     case COMPARE:
     case FORMS:
         break;
     }
-    return fi_compare_atomicv(EP(*w, 0), y, NULL, 2, c, NULL, 2, r, NULL, 2, w->addr[1], 0, KEY,
-                              type, op, &contexts[0]);
+    return fi_compare_atomicv(EP(*fix, 0), y, NULL, 2, c, NULL, 2, r, NULL, 2, fix->addr[1], 0,
+                              KEY, type, op, &contexts[0]);
 }
 
-static ssize_t call_msg(struct world *w, enum form form, enum fi_op op, enum fi_datatype type)
+static ssize_t call_msg(struct fixture *fix, enum form form, enum fi_op op,
+                        enum fi_datatype type)
 {
     size_t s = sizes[type];
     struct fi_ioc y = {e.y, COUNT}, c = {e.c, COUNT}, r = {e.result, COUNT};
     struct fi_rma_ioc rma[2] = {{0, 4, KEY}, {4 * s, 2, KEY}};
     struct fi_msg_atomic msg = {.msg_iov = &y,
                                 .iov_count = 1,
-                                .addr = w->addr[1],
+                                .addr = fix->addr[1],
                                 .rma_iov = rma,
                                 .rma_iov_count = 2,
                                 .datatype = type,
@@ -303,36 +307,37 @@ static ssize_t call_msg(struct world *w, enum form form, enum fi_op op, enum fi_
 
     switch (form) {
     case BASE:
-        return fi_atomicmsg(EP(*w, 0), &msg, FI_DELIVERY_COMPLETE);
+        return fi_atomicmsg(EP(*fix, 0), &msg, FI_DELIVERY_COMPLETE);
     case FETCH:
-        return fi_fetch_atomicmsg(EP(*w, 0), &msg, &r, NULL, 1, 0);
+        return fi_fetch_atomicmsg(EP(*fix, 0), &msg, &r, NULL, 1, 0);
     case COMPARE:
     case FORMS:
         break;
     }
-    return fi_compare_atomicmsg(EP(*w, 0), &msg, &c, NULL, 1, &r, NULL, 1, 0);
+    return fi_compare_atomicmsg(EP(*fix, 0), &msg, &c, NULL, 1, &r, NULL, 1, 0);
 }
 
-typedef ssize_t call_fn(struct world *w, enum form form, enum fi_op op, enum fi_datatype type);
+typedef ssize_t call_fn(struct fixture *fix, enum form form, enum fi_op op,
+                        enum fi_datatype type);
 
-static void try_one(struct world *w, call_fn *call, enum form form, enum fi_op op,
+static void try_one(struct fixture *fix, call_fn *call, enum form form, enum fi_op op,
                     enum fi_datatype type)
 {
     elements_fill(type);
     if (!exists(form, op, type)) {
-        assert_int_equal(call(w, form, op, type), -FI_EOPNOTSUPP);
+        assert_int_equal(call(fix, form, op, type), -FI_EOPNOTSUPP);
         return;
     }
-    assert_int_equal(call(w, form, op, type), 0);
-    expect_atomic(w, &contexts[0], form == BASE ? FI_WRITE : FI_READ);
+    assert_int_equal(call(fix, form, op, type), 0);
+    expect_atomic(fix, &contexts[0], form == BASE ? FI_WRITE : FI_READ);
     elements_check(form, op, type);
 }
 
-static struct fid_mr *share(struct world *w, void *buf, size_t size)
+static struct fid_mr *share(struct fixture *fix, void *buf, size_t size)
 {
     struct fid_mr *mr;
 
-    assert_int_equal(fi_mr_reg(w->domain, buf, size, ALL, 0, KEY, 0, &mr, NULL), 0);
+    assert_int_equal(fi_mr_reg(fix->domain, buf, size, ALL, 0, KEY, 0, &mr, NULL), 0);
     return mr;
 }
 
@@ -340,38 +345,38 @@ static void every_operation_on_every_type_in_every_form(void **state)
 {
     static call_fn *const calls[] = {call_one, call_vector, call_msg};
     struct fid_mr *mr;
-    struct world w;
+    struct fixture fix;
 
     (void)state;
-    world_open(&w, &plain);
-    mr = share(&w, e.there, sizeof e.there);
+    fixture_open(&fix, &plain);
+    mr = share(&fix, e.there, sizeof e.there);
     for (size_t call = 0; call < sizeof calls / sizeof calls[0]; call++)
         for (int type = 0; type < TYPES; type++)
             for (int op = 0; op < OPS; op++)
                 for (int form = 0; form < FORMS; form++)
-                    try_one(&w, calls[call], (enum form)form, (enum fi_op)op,
+                    try_one(&fix, calls[call], (enum form)form, (enum fi_op)op,
                             (enum fi_datatype)type);
     assert_int_equal(fi_close(&mr->fid), 0);
-    world_close(&w);
+    fixture_close(&fix);
 }
 
-static int ask_valid(struct world *w, enum form form, enum fi_op op, enum fi_datatype type,
+static int ask_valid(struct fixture *fix, enum form form, enum fi_op op, enum fi_datatype type,
                      size_t *count)
 {
-    return form == BASE    ? fi_atomicvalid(EP(*w, 0), type, op, count)
-           : form == FETCH ? fi_fetch_atomicvalid(EP(*w, 0), type, op, count)
-                           : fi_compare_atomicvalid(EP(*w, 0), type, op, count);
+    return form == BASE    ? fi_atomicvalid(EP(*fix, 0), type, op, count)
+           : form == FETCH ? fi_fetch_atomicvalid(EP(*fix, 0), type, op, count)
+                           : fi_compare_atomicvalid(EP(*fix, 0), type, op, count);
 }
 
 static void what_there_is_can_be_asked(void **state)
 {
     static const uint64_t flags[FORMS] = {0, FI_FETCH_ATOMIC, FI_COMPARE_ATOMIC};
     struct fi_atomic_attr attr;
-    struct world w;
+    struct fixture fix;
     size_t count;
 
     (void)state;
-    world_open(&w, &plain);
+    fixture_open(&fix, &plain);
     for (int type = 0; type < TYPES; type++) {
         for (int op = 0; op < OPS; op++) {
             for (int form = 0; form < FORMS; form++) {
@@ -380,22 +385,24 @@ static void what_there_is_can_be_asked(void **state)
 
                 count = 0;
                 attr = (struct fi_atomic_attr){0};
-                assert_int_equal(ask_valid(&w, form, op, type, &count), want);
-                assert_int_equal(fi_query_atomic(w.domain, type, op, &attr, flags[form]), want);
+                assert_int_equal(ask_valid(&fix, form, op, type, &count), want);
+                assert_int_equal(fi_query_atomic(fix.domain, type, op, &attr, flags[form]),
+                                 want);
                 assert_int_equal(attr.count, count);
                 assert_int_equal(attr.size, is_there ? sizes[type] : 0);
                 assert_true(!is_there || count >= 12);
             }
         }
     }
-    assert_int_equal(fi_query_atomic(w.domain, FI_INT8, FI_SUM, &attr, FI_SEND), -FI_EBADFLAGS);
+    assert_int_equal(fi_query_atomic(fix.domain, FI_INT8, FI_SUM, &attr, FI_SEND),
+                     -FI_EBADFLAGS);
     for (int form = 0; form < FORMS; form++)
         assert_int_equal(
-            fi_query_atomic(w.domain, FI_INT8, FI_SUM, &attr, FI_TAGGED | flags[form]),
+            fi_query_atomic(fix.domain, FI_INT8, FI_SUM, &attr, FI_TAGGED | flags[form]),
             -FI_EOPNOTSUPP);
-    assert_int_equal(fi_atomicvalid(EP(w, 0), FI_INT8, (enum fi_op)FI_ATOMIC_OP_LAST, &count),
+    assert_int_equal(fi_atomicvalid(EP(fix, 0), FI_INT8, (enum fi_op)FI_ATOMIC_OP_LAST, &count),
                      -FI_EOPNOTSUPP);
-    world_close(&w);
+    fixture_close(&fix);
 }
 
 /* ---- limits and errors
@@ -405,28 +412,28 @@ static void as_many_as_were_promised_and_no_more(void **state)
 {
     static uint8_t cells[8192], ones[8192], before[8192];
     struct fid_mr *mr;
-    struct world w;
+    struct fixture fix;
     size_t count;
 
     (void)state;
-    world_open(&w, &plain);
-    mr = share(&w, cells, sizeof cells);
+    fixture_open(&fix, &plain);
+    mr = share(&fix, cells, sizeof cells);
     memset(ones, 1, sizeof ones);
-    assert_int_equal(fi_fetch_atomicvalid(EP(w, 0), FI_UINT8, FI_SUM, &count), 0);
+    assert_int_equal(fi_fetch_atomicvalid(EP(fix, 0), FI_UINT8, FI_SUM, &count), 0);
     assert_true(count < sizeof cells);
-    assert_int_equal(fi_fetch_atomic(EP(w, 0), ones, count, NULL, before, NULL, w.addr[1], 0,
-                                     KEY, FI_UINT8, FI_SUM, &contexts[1]),
+    assert_int_equal(fi_fetch_atomic(EP(fix, 0), ones, count, NULL, before, NULL, fix.addr[1],
+                                     0, KEY, FI_UINT8, FI_SUM, &contexts[1]),
                      0);
-    expect_atomic(&w, &contexts[1], FI_READ);
+    expect_atomic(&fix, &contexts[1], FI_READ);
     assert_true(cells[0] == 1 && cells[count - 1] == 1 && cells[count] == 0);
+    assert_int_equal(fi_atomic(EP(fix, 0), ones, count + 1, NULL, fix.addr[1], 0, KEY, FI_UINT8,
+                               FI_SUM, NULL),
+                     -FI_EMSGSIZE);
     assert_int_equal(
-        fi_atomic(EP(w, 0), ones, count + 1, NULL, w.addr[1], 0, KEY, FI_UINT8, FI_SUM, NULL),
-        -FI_EMSGSIZE);
-    assert_int_equal(
-        fi_atomic(EP(w, 0), ones, 0, NULL, w.addr[1], 0, KEY, FI_UINT8, FI_SUM, NULL),
+        fi_atomic(EP(fix, 0), ones, 0, NULL, fix.addr[1], 0, KEY, FI_UINT8, FI_SUM, NULL),
         -FI_EINVAL);
     assert_int_equal(fi_close(&mr->fid), 0);
-    world_close(&w);
+    fixture_close(&fix);
 }
 
 static void injected_ones_are_all_performed(void **state)
@@ -434,31 +441,31 @@ static void injected_ones_are_all_performed(void **state)
     struct fi_cq_err_entry error;
     uint64_t cell = 0, one = 1;
     struct fid_mr *mr;
-    struct world w;
+    struct fixture fix;
 
     (void)state;
-    world_open(&w, &plain);
-    mr = share(&w, &cell, sizeof cell);
+    fixture_open(&fix, &plain);
+    mr = share(&fix, &cell, sizeof cell);
     for (int i = 0; i < 200; i++) {
         assert_int_equal(
-            fi_inject_atomic(EP(w, 0), &one, 1, w.addr[1], 0, KEY, FI_UINT64, FI_SUM), 0);
+            fi_inject_atomic(EP(fix, 0), &one, 1, fix.addr[1], 0, KEY, FI_UINT64, FI_SUM), 0);
         one = 77; /* it may be reused */
         one = 1;
     }
-    assert_int_equal(
-        fi_atomic(EP(w, 0), &one, 1, NULL, w.addr[1], 0, KEY, FI_UINT64, FI_SUM, &contexts[1]),
-        0);
-    expect_atomic(&w, &contexts[1], FI_WRITE);
+    assert_int_equal(fi_atomic(EP(fix, 0), &one, 1, NULL, fix.addr[1], 0, KEY, FI_UINT64,
+                               FI_SUM, &contexts[1]),
+                     0);
+    expect_atomic(&fix, &contexts[1], FI_WRITE);
     assert_int_equal(cell, 201);
-    assert_int_equal(
-        fi_atomic(EP(w, 0), &one, 1, NULL, w.addr[1], 4, KEY, FI_UINT64, FI_SUM, &contexts[2]),
-        0);
-    world_read_error(&w, 0, &error);
+    assert_int_equal(fi_atomic(EP(fix, 0), &one, 1, NULL, fix.addr[1], 4, KEY, FI_UINT64,
+                               FI_SUM, &contexts[2]),
+                     0);
+    fixture_read_error(&fix, 0, &error);
     assert_int_equal(error.err, ERANGE);
     assert_ptr_equal(error.op_context, &contexts[2]);
     assert_int_equal(cell, 201);
     assert_int_equal(fi_close(&mr->fid), 0);
-    world_close(&w);
+    fixture_close(&fix);
 }
 
 #define INJECTED 40 /* more than leave at once */
@@ -471,14 +478,14 @@ static struct {
 
 /* Adds 1, or puts 3 (i + 1) where that has left 3 i + 1; what it was given changes behind the
  * call. */
-static void inject_one(struct world *w, unsigned i, enum form form, bool by_flags)
+static void inject_one(struct fixture *fix, unsigned i, enum form form, bool by_flags)
 {
     struct fi_ioc y = {injected.y, injected.count}, c = {injected.c, injected.count},
                   r = {injected.before[i][form == COMPARE], injected.count};
     struct fi_rma_ioc rma = {0, injected.count, KEY};
     struct fi_msg_atomic msg = {.msg_iov = &y,
                                 .iov_count = 1,
-                                .addr = w->addr[1],
+                                .addr = fix->addr[1],
                                 .rma_iov = &rma,
                                 .rma_iov_count = 1,
                                 .datatype = FI_UINT64,
@@ -491,14 +498,14 @@ static void inject_one(struct world *w, unsigned i, enum form form, bool by_flag
         injected.c[k] = 3 * i + 1;
     }
     if (form == FETCH)
-        err = by_flags ? fi_fetch_atomicmsg(EP(*w, 0), &msg, &r, NULL, 1, FI_INJECT)
-                       : fi_fetch_atomicv(EP(*w, 0), &y, NULL, 1, &r, NULL, 1, w->addr[1], 0,
-                                          KEY, FI_UINT64, FI_SUM, &contexts[0]);
+        err = by_flags ? fi_fetch_atomicmsg(EP(*fix, 0), &msg, &r, NULL, 1, FI_INJECT)
+                       : fi_fetch_atomicv(EP(*fix, 0), &y, NULL, 1, &r, NULL, 1, fix->addr[1],
+                                          0, KEY, FI_UINT64, FI_SUM, &contexts[0]);
     else
         err = by_flags
-                  ? fi_compare_atomicmsg(EP(*w, 0), &msg, &c, NULL, 1, &r, NULL, 1, FI_INJECT)
-                  : fi_compare_atomicv(EP(*w, 0), &y, NULL, 1, &c, NULL, 1, &r, NULL, 1,
-                                       w->addr[1], 0, KEY, FI_UINT64, FI_CSWAP, &contexts[0]);
+                  ? fi_compare_atomicmsg(EP(*fix, 0), &msg, &c, NULL, 1, &r, NULL, 1, FI_INJECT)
+                  : fi_compare_atomicv(EP(*fix, 0), &y, NULL, 1, &c, NULL, 1, &r, NULL, 1,
+                                       fix->addr[1], 0, KEY, FI_UINT64, FI_CSWAP, &contexts[0]);
     assert_int_equal(err, 0);
     memset(injected.y, 0xff, sizeof injected.y);
     memset(injected.c, 0xff, sizeof injected.c);
@@ -512,21 +519,21 @@ static void what_is_injected_may_change_in_every_form(void **state)
     (void)state;
     for (int n = 0; n < 2; n++) {
         struct fid_mr *mr;
-        struct world w;
+        struct fixture fix;
 
-        world_open(&w, setups[n]);
+        fixture_open(&fix, setups[n]);
         memset(&injected, 0, sizeof injected);
-        mr = share(&w, injected.cells, sizeof injected.cells);
-        assert_int_equal(fi_compare_atomicvalid(EP(w, 0), FI_UINT64, FI_CSWAP, &injected.count),
-                         0);
+        mr = share(&fix, injected.cells, sizeof injected.cells);
+        assert_int_equal(
+            fi_compare_atomicvalid(EP(fix, 0), FI_UINT64, FI_CSWAP, &injected.count), 0);
         assert_true(injected.count <= LONGEST &&
-                    16 * injected.count <= w.info->tx_attr->inject_size);
+                    16 * injected.count <= fix.info->tx_attr->inject_size);
         for (unsigned i = 0; i < INJECTED; i++) {
-            inject_one(&w, i, FETCH, n == 0);
-            inject_one(&w, i, COMPARE, n == 0);
+            inject_one(&fix, i, FETCH, n == 0);
+            inject_one(&fix, i, COMPARE, n == 0);
         }
         for (unsigned i = 0; i < 2 * INJECTED; i++)
-            expect_atomic(&w, &contexts[0], FI_READ);
+            expect_atomic(&fix, &contexts[0], FI_READ);
         for (size_t k = 0; k < injected.count; k++) {
             assert_int_equal(injected.cells[k], 3 * INJECTED);
             for (unsigned i = 0; i < INJECTED; i++) {
@@ -535,19 +542,20 @@ static void what_is_injected_may_change_in_every_form(void **state)
             }
         }
         assert_int_equal(fi_close(&mr->fid), 0);
-        world_close(&w);
+        fixture_close(&fix);
     }
 }
 
 /* ---- what the target counts ----------------------------------------------------------------
  */
 
-static struct fid_cntr *region_counter(struct world *w, struct fid_mr *mr, uint64_t accesses)
+static struct fid_cntr *region_counter(struct fixture *fix, struct fid_mr *mr,
+                                       uint64_t accesses)
 {
     struct fi_cntr_attr attr = {.wait_obj = FI_WAIT_UNSPEC};
     struct fid_cntr *cntr;
 
-    assert_int_equal(fi_cntr_open(w->domain, &attr, &cntr, NULL), 0);
+    assert_int_equal(fi_cntr_open(fix->domain, &attr, &cntr, NULL), 0);
     assert_int_equal(fi_mr_bind(mr, &cntr->fid, accesses), 0);
     return cntr;
 }
@@ -568,29 +576,29 @@ static void the_target_counts_what_is_done_to_it(void **state)
     const size_t all = sizeof done / sizeof done[0];
     struct fid_cntr *reads, *writes, *both;
     struct fid_mr *mr, *other;
-    struct world w;
+    struct fixture fix;
 
     (void)state;
-    world_open(&w, &setup);
-    mr = share(&w, e.there, sizeof e.there);
-    reads = region_counter(&w, mr, FI_REMOTE_READ);
-    writes = region_counter(&w, mr, FI_REMOTE_WRITE);
+    fixture_open(&fix, &setup);
+    mr = share(&fix, e.there, sizeof e.there);
+    reads = region_counter(&fix, mr, FI_REMOTE_READ);
+    writes = region_counter(&fix, mr, FI_REMOTE_WRITE);
     for (size_t i = 0; i < all; i++) {
-        assert_int_equal(call_one(&w, done[i].form, done[i].op, FI_UINT64), 0);
-        expect_atomic(&w, &contexts[0], done[i].form == BASE ? FI_WRITE : FI_READ);
+        assert_int_equal(call_one(&fix, done[i].form, done[i].op, FI_UINT64), 0);
+        expect_atomic(&fix, &contexts[0], done[i].form == BASE ? FI_WRITE : FI_READ);
     }
     assert_int_equal(fi_cntr_read(reads), all - 2);
     assert_int_equal(fi_cntr_read(writes), all - 1);
-    assert_int_equal(fi_cntr_read(w.node[1].cntr[NODE_READ_HERE]), all - 2);
-    assert_int_equal(fi_cntr_read(w.node[1].cntr[NODE_WRITTEN_HERE]), 2);
+    assert_int_equal(fi_cntr_read(fix.node[1].cntr[NODE_READ_HERE]), all - 2);
+    assert_int_equal(fi_cntr_read(fix.node[1].cntr[NODE_WRITTEN_HERE]), 2);
     assert_int_equal(fi_close(&mr->fid), 0);
     assert_int_equal(fi_cntr_read(writes), all - 1);
     /* a counter of both kinds counts each access once, after the region has closed, too */
-    other = share(&w, e.there, sizeof e.there);
-    both = region_counter(&w, other, FI_REMOTE_READ | FI_REMOTE_WRITE);
+    other = share(&fix, e.there, sizeof e.there);
+    both = region_counter(&fix, other, FI_REMOTE_READ | FI_REMOTE_WRITE);
     for (size_t i = 0; i < all; i++) {
-        assert_int_equal(call_one(&w, done[i].form, done[i].op, FI_UINT64), 0);
-        expect_atomic(&w, &contexts[0], done[i].form == BASE ? FI_WRITE : FI_READ);
+        assert_int_equal(call_one(&fix, done[i].form, done[i].op, FI_UINT64), 0);
+        expect_atomic(&fix, &contexts[0], done[i].form == BASE ? FI_WRITE : FI_READ);
         if (i % 2)
             assert_int_equal(fi_cntr_read(both), i + 1);
     }
@@ -599,7 +607,7 @@ static void the_target_counts_what_is_done_to_it(void **state)
     assert_int_equal(fi_close(&reads->fid), 0);
     assert_int_equal(fi_close(&writes->fid), 0);
     assert_int_equal(fi_close(&both->fid), 0);
-    world_close(&w);
+    fixture_close(&fix);
 }
 
 /* ---- many at a time
@@ -607,7 +615,7 @@ static void the_target_counts_what_is_done_to_it(void **state)
 
 #define EACH 300
 
-static struct world many;
+static struct fixture many;
 
 /* Adds through node me; half of the calls bring what was there. */
 static void *adder(void *arg)
@@ -619,12 +627,12 @@ static void *adder(void *arg)
 
     for (int i = 0; i < EACH && err == 0; i++) {
         do {
-            err = i % 2
-                      ? fi_inject_atomic(EP(many, me), &one, 1, many.addr[i / 2 % WORLD_NODES],
-                                         0, KEY, FI_UINT64, FI_SUM)
-                      : fi_fetch_atomic(EP(many, me), &one, 1, NULL, &before[i], NULL,
-                                        many.addr[i / 2 % WORLD_NODES], 0, KEY, FI_UINT64,
-                                        FI_SUM, NULL);
+            err = i % 2 ? fi_inject_atomic(EP(many, me), &one, 1,
+                                           many.addr[i / 2 % FIXTURE_NODES], 0, KEY, FI_UINT64,
+                                           FI_SUM)
+                        : fi_fetch_atomic(EP(many, me), &one, 1, NULL, &before[i], NULL,
+                                          many.addr[i / 2 % FIXTURE_NODES], 0, KEY, FI_UINT64,
+                                          FI_SUM, NULL);
         } while (err == -FI_EAGAIN);
     }
     return err == 0 && fi_cntr_wait(reads, EACH / 2, 60000) == 0 ? many.info : NULL;
@@ -637,31 +645,31 @@ static void none_is_lost_between_threads(void **state)
     struct setup setup = {.caps = CAPS,
                           .threading = FI_THREAD_SAFE,
                           .counts = FI_SEND | FI_READ | FI_WRITE | FI_REMOTE_WRITE};
-    pthread_t thread[WORLD_NODES];
+    pthread_t thread[FIXTURE_NODES];
     uint64_t cell = 0;
     struct fid_mr *mr;
     void *well;
 
     (void)state;
-    world_open(&many, &setup);
+    fixture_open(&many, &setup);
     mr = share(&many, &cell, sizeof cell);
-    for (int i = 0; i < WORLD_NODES; i++)
+    for (int i = 0; i < FIXTURE_NODES; i++)
         assert_int_equal(pthread_create(&thread[i], NULL, adder, (void *)(intptr_t)i), 0);
-    for (int i = 0; i < WORLD_NODES; i++) /* those that are done still have to serve */
+    for (int i = 0; i < FIXTURE_NODES; i++) /* those that are done still have to serve */
         while (fi_cntr_read(many.node[i].cntr[NODE_WRITES]) != EACH / 2 ||
                fi_cntr_read(many.node[i].cntr[NODE_READS]) != EACH / 2)
-            world_progress(&many);
-    for (int i = 0; i < WORLD_NODES; i++) {
+            fixture_progress(&many);
+    for (int i = 0; i < FIXTURE_NODES; i++) {
         pthread_join(thread[i], &well);
         assert_non_null(well);
     }
     assert_int_equal(fi_close(&mr->fid), 0);
-    assert_int_equal(cell, WORLD_NODES * EACH);
-    world_close(&many);
+    assert_int_equal(cell, FIXTURE_NODES * EACH);
+    fixture_close(&many);
 }
 
 struct board {
-    char address[2][WORLD_ADDRESS];
+    char address[2][FIXTURE_ADDRESS];
     _Atomic int ready, done;
     uint64_t cell;
 };
@@ -673,28 +681,28 @@ static int add_from(struct board *board, int me)
     struct fid_mr *mr = NULL;
     uint64_t one = 1;
     fi_addr_t addr;
-    struct world w;
+    struct fixture fix;
     bool well = true;
 
-    world_open(&w, &setup);
+    fixture_open(&fix, &setup);
     if (me == 0)
-        mr = share(&w, &board->cell, sizeof board->cell);
-    memcpy(board->address[me], w.node[0].address, WORLD_ADDRESS);
+        mr = share(&fix, &board->cell, sizeof board->cell);
+    memcpy(board->address[me], fix.node[0].address, FIXTURE_ADDRESS);
     board->ready++;
     while (board->ready < 2)
-        world_progress(&w);
-    if (fi_av_insert(w.node[0].av, board->address[0], 1, &addr, 0, NULL) != 1)
+        fixture_progress(&fix);
+    if (fi_av_insert(fix.node[0].av, board->address[0], 1, &addr, 0, NULL) != 1)
         return 1;
     for (int i = 0; i < EACH; i++)
-        while (fi_inject_atomic(EP(w, 0), &one, 1, addr, 0, KEY, FI_UINT64, FI_SUM) != 0)
+        while (fi_inject_atomic(EP(fix, 0), &one, 1, addr, 0, KEY, FI_UINT64, FI_SUM) != 0)
             continue;
-    well = fi_cntr_wait(w.node[0].cntr[NODE_WRITES], EACH, 60000) == 0;
+    well = fi_cntr_wait(fix.node[0].cntr[NODE_WRITES], EACH, 60000) == 0;
     board->done++;
     while (board->done < 2)
-        world_progress(&w);
+        fixture_progress(&fix);
     if (mr != NULL)
         fi_close(&mr->fid);
-    world_close(&w);
+    fixture_close(&fix);
     return well ? 0 : 1;
 }
 

@@ -3,7 +3,7 @@
  * provider_calls_test.c - every form of send meets every form of receive, with every flag
  * that it takes; and the calls that set and ask what an endpoint does.
  */
-#include "provider_world.h"
+#include "provider_fixture.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -126,7 +126,7 @@ static ssize_t recv_tagged(struct fid_ep *ep, enum form form, size_t size, fi_ad
     return fi_trecvmsg(ep, &msg, FI_COMPLETION | FI_MORE);
 }
 
-static void one_meets_one(struct world *w, bool tagged, enum form send, enum form recv,
+static void one_meets_one(struct fixture *fix, bool tagged, enum form send, enum form recv,
                           size_t size)
 {
     struct fi_cq_tagged_entry e;
@@ -134,24 +134,24 @@ static void one_meets_one(struct world *w, bool tagged, enum form send, enum for
 
     pattern_fill(out_buf, size, (unsigned)send);
     memset(in_buf, 0, size);
-    assert_int_equal(tagged ? recv_tagged(EP(*w, 1), recv, size, w->addr[0])
-                            : recv_untagged(EP(*w, 1), recv, size, w->addr[0]),
+    assert_int_equal(tagged ? recv_tagged(EP(*fix, 1), recv, size, fix->addr[0])
+                            : recv_untagged(EP(*fix, 1), recv, size, fix->addr[0]),
                      0);
-    assert_int_equal(tagged ? send_tagged(EP(*w, 0), send, size, w->addr[1])
-                            : send_untagged(EP(*w, 0), send, size, w->addr[1]),
+    assert_int_equal(tagged ? send_tagged(EP(*fix, 0), send, size, fix->addr[1])
+                            : send_untagged(EP(*fix, 0), send, size, fix->addr[1]),
                      0);
-    assert_int_equal(world_read(w, 1, &e, &source), 1);
+    assert_int_equal(fixture_read(fix, 1, &e, &source), 1);
     assert_ptr_equal(e.op_context, &contexts[1]);
     assert_int_equal(e.flags, FI_RECV | (tagged ? FI_TAGGED : FI_MSG) |
                                   (has_data(send) ? FI_REMOTE_CQ_DATA : 0));
     assert_int_equal(e.len, size);
     assert_int_equal(e.data, has_data(send) ? DATA : 0);
     assert_int_equal(e.tag, tagged ? TAG : 0);
-    assert_int_equal(source, w->addr[0]);
+    assert_int_equal(source, fix->addr[0]);
     assert_true(pattern_is(in_buf, size, (unsigned)send));
     if (!completes(send))
         return;
-    assert_int_equal(world_read(w, 0, &e, NULL), 1);
+    assert_int_equal(fixture_read(fix, 0, &e, NULL), 1);
     assert_ptr_equal(e.op_context, &contexts[0]);
     assert_int_equal(e.flags, FI_SEND | (tagged ? FI_TAGGED : FI_MSG));
 }
@@ -159,16 +159,16 @@ static void one_meets_one(struct world *w, bool tagged, enum form send, enum for
 static void every_send_meets_every_receive(void **state)
 {
     static const size_t sizes[] = {0, 8, SIZE};
-    struct world w;
+    struct fixture fix;
 
     (void)state;
-    world_open(&w, &plain);
+    fixture_open(&fix, &plain);
     for (int send = PLAIN; send < FORMS; send++)
         for (int recv = PLAIN; recv <= MESSAGE; recv++)
             for (size_t i = 0; i < 2 * sizeof sizes / sizeof sizes[0]; i++)
-                one_meets_one(&w, i % 2, (enum form)send, (enum form)recv, sizes[i / 2]);
-    world_is_quiet(&w, 0);
-    world_close(&w);
+                one_meets_one(&fix, i % 2, (enum form)send, (enum form)recv, sizes[i / 2]);
+    fixture_is_quiet(&fix, 0);
+    fixture_close(&fix);
 }
 
 /* ---- flags --------------------------------------------------------------------------------
@@ -186,31 +186,31 @@ static void every_level_of_completion_is_reached(void **state)
         struct setup setup = {.send_flags = levels[i]};
         struct fi_msg msg = {.msg_iov = &iov, .iov_count = 1, .context = &contexts[0]};
         bool waits = levels[i] == FI_MATCH_COMPLETE;
-        struct world w;
+        struct fixture fix;
 
-        world_open(&w, &setup);
-        assert_int_equal(w.info->tx_attr->op_flags, levels[i]);
-        msg.addr = w.addr[1];
+        fixture_open(&fix, &setup);
+        assert_int_equal(fix.info->tx_attr->op_flags, levels[i]);
+        msg.addr = fix.addr[1];
         /* by the endpoint's flags, then by those of the call, which replace them */
-        assert_int_equal(fi_send(EP(w, 0), out_buf, 100, NULL, w.addr[1], &contexts[0]), 0);
+        assert_int_equal(fi_send(EP(fix, 0), out_buf, 100, NULL, fix.addr[1], &contexts[0]), 0);
         if (waits)
-            world_is_quiet(&w, 0);
+            fixture_is_quiet(&fix, 0);
         else
-            expect_send(&w, 0, &contexts[0]);
-        assert_int_equal(fi_recv(EP(w, 1), in_buf, 100, NULL, w.addr[0], &contexts[1]), 0);
-        expect_recv(&w, 1, &contexts[1], 100, 0);
+            expect_send(&fix, 0, &contexts[0]);
+        assert_int_equal(fi_recv(EP(fix, 1), in_buf, 100, NULL, fix.addr[0], &contexts[1]), 0);
+        expect_recv(&fix, 1, &contexts[1], 100, 0);
         if (waits)
-            expect_send(&w, 0, &contexts[0]);
-        assert_int_equal(fi_sendmsg(EP(w, 0), &msg, FI_COMPLETION), 0);
-        expect_send(&w, 0, &contexts[0]); /* unmatched */
-        assert_int_equal(fi_recv(EP(w, 1), in_buf, 100, NULL, w.addr[0], &contexts[1]), 0);
-        expect_recv(&w, 1, &contexts[1], 100, 0);
-        assert_int_equal(fi_sendmsg(EP(w, 0), &msg, FI_COMPLETION | FI_MATCH_COMPLETE), 0);
-        world_is_quiet(&w, 0);
-        assert_int_equal(fi_recv(EP(w, 1), in_buf, 100, NULL, w.addr[0], &contexts[1]), 0);
-        expect_recv(&w, 1, &contexts[1], 100, 0);
-        expect_send(&w, 0, &contexts[0]);
-        world_close(&w);
+            expect_send(&fix, 0, &contexts[0]);
+        assert_int_equal(fi_sendmsg(EP(fix, 0), &msg, FI_COMPLETION), 0);
+        expect_send(&fix, 0, &contexts[0]); /* unmatched */
+        assert_int_equal(fi_recv(EP(fix, 1), in_buf, 100, NULL, fix.addr[0], &contexts[1]), 0);
+        expect_recv(&fix, 1, &contexts[1], 100, 0);
+        assert_int_equal(fi_sendmsg(EP(fix, 0), &msg, FI_COMPLETION | FI_MATCH_COMPLETE), 0);
+        fixture_is_quiet(&fix, 0);
+        assert_int_equal(fi_recv(EP(fix, 1), in_buf, 100, NULL, fix.addr[0], &contexts[1]), 0);
+        expect_recv(&fix, 1, &contexts[1], 100, 0);
+        expect_send(&fix, 0, &contexts[0]);
+        fixture_close(&fix);
     }
 }
 
@@ -220,35 +220,37 @@ static void a_receive_may_ask_for_a_level(void **state)
     static const struct setup setup = {.recv_flags = FI_COMPLETION | FI_TRANSMIT_COMPLETE};
     struct iovec iov = {in_buf, 100};
     struct fi_msg msg = {.msg_iov = &iov, .iov_count = 1, .context = &contexts[1]};
-    struct world w;
+    struct fixture fix;
 
     (void)state;
-    world_open(&w, &setup);
-    assert_int_equal(w.info->rx_attr->op_flags, setup.recv_flags);
-    msg.addr = w.addr[0];
+    fixture_open(&fix, &setup);
+    assert_int_equal(fix.info->rx_attr->op_flags, setup.recv_flags);
+    msg.addr = fix.addr[0];
     pattern_fill(out_buf, 100, 4);
-    assert_int_equal(fi_recvmsg(EP(w, 1), &msg, FI_COMPLETION | FI_TRANSMIT_COMPLETE), 0);
-    assert_int_equal(fi_inject(EP(w, 0), out_buf, 100, w.addr[1]), 0);
-    expect_recv(&w, 1, &contexts[1], 100, 0);
+    assert_int_equal(fi_recvmsg(EP(fix, 1), &msg, FI_COMPLETION | FI_TRANSMIT_COMPLETE), 0);
+    assert_int_equal(fi_inject(EP(fix, 0), out_buf, 100, fix.addr[1]), 0);
+    expect_recv(&fix, 1, &contexts[1], 100, 0);
     assert_true(pattern_is(in_buf, 100, 4));
-    world_close(&w);
+    fixture_close(&fix);
 }
 
 static void an_endpoint_may_inject_always(void **state)
 {
     struct setup setup = {.send_flags = FI_INJECT | FI_COMPLETION};
-    struct world w;
+    struct fixture fix;
 
     (void)state;
-    world_open(&w, &setup);
+    fixture_open(&fix, &setup);
     pattern_fill(out_buf, 100, 3);
-    assert_int_equal(fi_tsend(EP(w, 0), out_buf, 100, NULL, w.addr[1], TAG, &contexts[0]), 0);
+    assert_int_equal(fi_tsend(EP(fix, 0), out_buf, 100, NULL, fix.addr[1], TAG, &contexts[0]),
+                     0);
     memset(out_buf, 0, 100);
-    expect_send(&w, 0, &contexts[0]);
-    assert_int_equal(fi_trecv(EP(w, 1), in_buf, 100, NULL, w.addr[0], TAG, 0, &contexts[1]), 0);
-    expect_recv(&w, 1, &contexts[1], 100, TAG);
+    expect_send(&fix, 0, &contexts[0]);
+    assert_int_equal(fi_trecv(EP(fix, 1), in_buf, 100, NULL, fix.addr[0], TAG, 0, &contexts[1]),
+                     0);
+    expect_recv(&fix, 1, &contexts[1], 100, TAG);
     assert_true(pattern_is(in_buf, 100, 3));
-    world_close(&w);
+    fixture_close(&fix);
 }
 
 static void unknown_flags_are_refused(void **state)
@@ -256,20 +258,20 @@ static void unknown_flags_are_refused(void **state)
     struct iovec iov = {out_buf, 8};
     struct fi_msg msg = {.msg_iov = &iov, .iov_count = 1};
     struct fi_msg_tagged tagged = {.msg_iov = &iov, .iov_count = 1};
-    struct world w;
+    struct fixture fix;
 
     (void)state;
-    world_open(&w, &plain);
-    assert_int_equal(fi_sendmsg(EP(w, 0), &msg, FI_PEEK), -FI_EBADFLAGS);
-    assert_int_equal(fi_tsendmsg(EP(w, 0), &tagged, FI_MULTI_RECV), -FI_EBADFLAGS);
-    assert_int_equal(fi_sendmsg(EP(w, 0), &msg, FI_FENCE), -FI_EBADFLAGS); /* not offered */
-    assert_int_equal(fi_recvmsg(EP(w, 0), &msg, FI_PEEK), -FI_EBADFLAGS);
-    assert_int_equal(fi_trecvmsg(EP(w, 0), &tagged, FI_DISCARD), -FI_EBADFLAGS);
-    assert_int_equal(fi_trecvmsg(EP(w, 0), &tagged, FI_INJECT), -FI_EBADFLAGS);
+    fixture_open(&fix, &plain);
+    assert_int_equal(fi_sendmsg(EP(fix, 0), &msg, FI_PEEK), -FI_EBADFLAGS);
+    assert_int_equal(fi_tsendmsg(EP(fix, 0), &tagged, FI_MULTI_RECV), -FI_EBADFLAGS);
+    assert_int_equal(fi_sendmsg(EP(fix, 0), &msg, FI_FENCE), -FI_EBADFLAGS); /* not offered */
+    assert_int_equal(fi_recvmsg(EP(fix, 0), &msg, FI_PEEK), -FI_EBADFLAGS);
+    assert_int_equal(fi_trecvmsg(EP(fix, 0), &tagged, FI_DISCARD), -FI_EBADFLAGS);
+    assert_int_equal(fi_trecvmsg(EP(fix, 0), &tagged, FI_INJECT), -FI_EBADFLAGS);
     msg.iov_count = PIECES + 1;
-    assert_int_equal(fi_sendmsg(EP(w, 0), &msg, 0), -FI_EINVAL);
-    assert_int_equal(fi_recvmsg(EP(w, 0), &msg, 0), -FI_EINVAL);
-    world_close(&w);
+    assert_int_equal(fi_sendmsg(EP(fix, 0), &msg, 0), -FI_EINVAL);
+    assert_int_equal(fi_recvmsg(EP(fix, 0), &msg, 0), -FI_EINVAL);
+    fixture_close(&fix);
 }
 
 /* ---- what an endpoint does ------------------------------------------------------------------
@@ -280,30 +282,30 @@ static void flags_can_be_asked_and_set(void **state)
     struct setup setup = {.send_flags = FI_DELIVERY_COMPLETE,
                           .bind_flags = FI_SELECTIVE_COMPLETION};
     uint64_t flags = FI_TRANSMIT;
-    struct world w;
+    struct fixture fix;
 
     (void)state;
-    world_open(&w, &setup);
-    assert_int_equal(fi_control(&EP(w, 0)->fid, FI_GETOPSFLAG, &flags), 0);
+    fixture_open(&fix, &setup);
+    assert_int_equal(fi_control(&EP(fix, 0)->fid, FI_GETOPSFLAG, &flags), 0);
     assert_int_equal(flags, FI_DELIVERY_COMPLETE);
     flags = FI_TRANSMIT | FI_RECV;
-    assert_int_equal(fi_control(&EP(w, 0)->fid, FI_GETOPSFLAG, &flags), -FI_EINVAL);
+    assert_int_equal(fi_control(&EP(fix, 0)->fid, FI_GETOPSFLAG, &flags), -FI_EINVAL);
     flags = 0;
-    assert_int_equal(fi_control(&EP(w, 0)->fid, FI_SETOPSFLAG, &flags), -FI_EINVAL);
+    assert_int_equal(fi_control(&EP(fix, 0)->fid, FI_SETOPSFLAG, &flags), -FI_EINVAL);
     flags = FI_TRANSMIT | FI_COMPLETION;
-    assert_int_equal(fi_control(&EP(w, 0)->fid, FI_SETOPSFLAG, &flags), 0);
+    assert_int_equal(fi_control(&EP(fix, 0)->fid, FI_SETOPSFLAG, &flags), 0);
     flags = FI_RECV | FI_COMPLETION;
-    assert_int_equal(fi_control(&EP(w, 1)->fid, FI_SETOPSFLAG, &flags), 0);
+    assert_int_equal(fi_control(&EP(fix, 1)->fid, FI_SETOPSFLAG, &flags), 0);
     /* both complete now, though the binding is selective */
-    assert_int_equal(fi_send(EP(w, 0), out_buf, 8, NULL, w.addr[1], &contexts[0]), 0);
-    assert_int_equal(fi_recv(EP(w, 1), in_buf, 8, NULL, FI_ADDR_UNSPEC, &contexts[1]), 0);
-    expect_send(&w, 0, &contexts[0]);
-    expect_recv(&w, 1, &contexts[1], 8, 0);
-    assert_int_equal(fi_control(&EP(w, 0)->fid, FI_BACKLOG, &flags), -FI_ENOSYS);
+    assert_int_equal(fi_send(EP(fix, 0), out_buf, 8, NULL, fix.addr[1], &contexts[0]), 0);
+    assert_int_equal(fi_recv(EP(fix, 1), in_buf, 8, NULL, FI_ADDR_UNSPEC, &contexts[1]), 0);
+    expect_send(&fix, 0, &contexts[0]);
+    expect_recv(&fix, 1, &contexts[1], 8, 0);
+    assert_int_equal(fi_control(&EP(fix, 0)->fid, FI_BACKLOG, &flags), -FI_ENOSYS);
     /* deprecated, but still called: there is always room */
-    assert_true(EP(w, 0)->ops->tx_size_left(EP(w, 0)) > 0);
-    assert_true(EP(w, 0)->ops->rx_size_left(EP(w, 0)) > 0);
-    world_close(&w);
+    assert_true(EP(fix, 0)->ops->tx_size_left(EP(fix, 0)) > 0);
+    assert_true(EP(fix, 0)->ops->rx_size_left(EP(fix, 0)) > 0);
+    fixture_close(&fix);
 }
 
 /* fi_domain2(), fi_endpoint2(): the same as without flags, of which there are none. */
@@ -311,19 +313,19 @@ static void a_domain_and_an_endpoint_take_no_flags(void **state)
 {
     struct fid_domain *domain;
     struct fid_ep *ep;
-    struct world w;
+    struct fixture fix;
 
     (void)state;
-    world_open(&w, &plain);
-    assert_int_equal(fi_domain2(w.fabric, w.info, &domain, 1, NULL), -FI_EBADFLAGS);
-    assert_int_equal(fi_domain2(w.fabric, w.info, &domain, 0, &contexts[0]), 0);
+    fixture_open(&fix, &plain);
+    assert_int_equal(fi_domain2(fix.fabric, fix.info, &domain, 1, NULL), -FI_EBADFLAGS);
+    assert_int_equal(fi_domain2(fix.fabric, fix.info, &domain, 0, &contexts[0]), 0);
     assert_ptr_equal(domain->fid.context, &contexts[0]);
-    assert_int_equal(fi_endpoint2(domain, w.info, &ep, 1, NULL), -FI_EBADFLAGS);
-    assert_int_equal(fi_endpoint2(domain, w.info, &ep, 0, &contexts[1]), 0);
+    assert_int_equal(fi_endpoint2(domain, fix.info, &ep, 1, NULL), -FI_EBADFLAGS);
+    assert_int_equal(fi_endpoint2(domain, fix.info, &ep, 0, &contexts[1]), 0);
     assert_ptr_equal(ep->fid.context, &contexts[1]);
     assert_int_equal(fi_close(&ep->fid), 0);
     assert_int_equal(fi_close(&domain->fid), 0);
-    world_close(&w);
+    fixture_close(&fix);
 }
 
 /* What is not offered says so, and is in no capability. */
@@ -331,33 +333,33 @@ static void connections_and_contexts_are_refused(void **state)
 {
     struct fi_tx_attr tx = {0};
     struct fi_rx_attr rx = {0};
-    char address[WORLD_ADDRESS];
+    char address[FIXTURE_ADDRESS];
     size_t len = sizeof address;
     struct fi_deferred_work *work = NULL;
     struct fid_pep *pep;
     struct fid_stx *stx;
     struct fid_ep *ep;
     struct fid_mc *mc;
-    struct world w;
+    struct fixture fix;
 
     (void)state;
-    world_open(&w, &plain);
-    assert_int_equal(fi_connect(EP(w, 0), address, NULL, 0), -FI_ENOSYS);
-    assert_int_equal(fi_accept(EP(w, 0), NULL, 0), -FI_ENOSYS);
-    assert_int_equal(fi_shutdown(EP(w, 0), 0), -FI_ENOSYS);
-    assert_int_equal(fi_getpeer(EP(w, 0), address, &len), -FI_ENOSYS);
-    assert_int_equal(fi_join(EP(w, 0), address, 0, &mc, NULL), -FI_ENOSYS);
-    assert_int_equal(fi_passive_ep(w.fabric, w.info, &pep, NULL), -FI_ENOSYS);
-    assert_int_equal(fi_ep_alias(EP(w, 0), &ep, 0), -FI_ENOSYS);
-    assert_int_equal(fi_tx_context(EP(w, 0), 0, &tx, &ep, NULL), -FI_ENOSYS);
-    assert_int_equal(fi_rx_context(EP(w, 0), 0, &rx, &ep, NULL), -FI_ENOSYS);
-    assert_int_equal(fi_stx_context(w.domain, &tx, &stx, NULL), -FI_ENOSYS);
-    assert_int_equal(fi_srx_context(w.domain, &rx, &ep, NULL), -FI_ENOSYS);
-    assert_int_equal(fi_scalable_ep(w.domain, w.info, &ep, NULL), -FI_ENOSYS);
-    assert_int_equal(fi_control(&w.domain->fid, FI_QUEUE_WORK, work), -FI_ENOSYS);
-    assert_false(w.info->caps &
+    fixture_open(&fix, &plain);
+    assert_int_equal(fi_connect(EP(fix, 0), address, NULL, 0), -FI_ENOSYS);
+    assert_int_equal(fi_accept(EP(fix, 0), NULL, 0), -FI_ENOSYS);
+    assert_int_equal(fi_shutdown(EP(fix, 0), 0), -FI_ENOSYS);
+    assert_int_equal(fi_getpeer(EP(fix, 0), address, &len), -FI_ENOSYS);
+    assert_int_equal(fi_join(EP(fix, 0), address, 0, &mc, NULL), -FI_ENOSYS);
+    assert_int_equal(fi_passive_ep(fix.fabric, fix.info, &pep, NULL), -FI_ENOSYS);
+    assert_int_equal(fi_ep_alias(EP(fix, 0), &ep, 0), -FI_ENOSYS);
+    assert_int_equal(fi_tx_context(EP(fix, 0), 0, &tx, &ep, NULL), -FI_ENOSYS);
+    assert_int_equal(fi_rx_context(EP(fix, 0), 0, &rx, &ep, NULL), -FI_ENOSYS);
+    assert_int_equal(fi_stx_context(fix.domain, &tx, &stx, NULL), -FI_ENOSYS);
+    assert_int_equal(fi_srx_context(fix.domain, &rx, &ep, NULL), -FI_ENOSYS);
+    assert_int_equal(fi_scalable_ep(fix.domain, fix.info, &ep, NULL), -FI_ENOSYS);
+    assert_int_equal(fi_control(&fix.domain->fid, FI_QUEUE_WORK, work), -FI_ENOSYS);
+    assert_false(fix.info->caps &
                  (FI_TRIGGER | FI_MULTICAST | FI_COLLECTIVE | FI_NAMED_RX_CTX | FI_SHARED_AV));
-    world_close(&w);
+    fixture_close(&fix);
 }
 
 /* ---- completion queues ----------------------------------------------------------------------
@@ -367,19 +369,20 @@ static void an_error_has_a_text(void **state)
 {
     struct fi_cq_err_entry error;
     char text[64];
-    struct world w;
+    struct fixture fix;
 
     (void)state;
-    world_open(&w, &plain);
-    assert_int_equal(fi_cq_readerr(w.node[1].cq, &error, 0), -FI_EAGAIN);
-    assert_int_equal(fi_trecv(EP(w, 1), in_buf, 8, NULL, w.addr[0], TAG, 0, &contexts[1]), 0);
-    assert_int_equal(fi_tinject(EP(w, 0), out_buf, 100, w.addr[1], TAG), 0);
-    world_read_error(&w, 1, &error);
+    fixture_open(&fix, &plain);
+    assert_int_equal(fi_cq_readerr(fix.node[1].cq, &error, 0), -FI_EAGAIN);
+    assert_int_equal(fi_trecv(EP(fix, 1), in_buf, 8, NULL, fix.addr[0], TAG, 0, &contexts[1]),
+                     0);
+    assert_int_equal(fi_tinject(EP(fix, 0), out_buf, 100, fix.addr[1], TAG), 0);
+    fixture_read_error(&fix, 1, &error);
     assert_int_equal(error.err, FI_ETRUNC);
     assert_non_null(
-        fi_cq_strerror(w.node[1].cq, error.prov_errno, error.err_data, text, sizeof text));
+        fi_cq_strerror(fix.node[1].cq, error.prov_errno, error.err_data, text, sizeof text));
     assert_true(strlen(text) > 0);
-    world_close(&w);
+    fixture_close(&fix);
 }
 
 /* The client may have room for more about the error, of which there is none. */
@@ -388,22 +391,22 @@ static void an_error_leaves_the_buffer_of_the_client(void **state)
     char more[16];
     struct fi_cq_err_entry error = {.err_data = more, .err_data_size = sizeof more};
     struct fi_cq_tagged_entry e;
-    struct world w;
+    struct fixture fix;
 
     (void)state;
-    world_open(&w, &plain);
+    fixture_open(&fix, &plain);
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(fi_trecv(EP(w, 1), in_buf, 8, NULL, w.addr[0], TAG, 0, &contexts[1]),
-                         0);
-        assert_int_equal(fi_tinject(EP(w, 0), out_buf, 100, w.addr[1], TAG), 0);
-        assert_int_equal(world_read(&w, 1, &e, NULL), -FI_EAVAIL);
-        assert_int_equal(fi_cq_readerr(w.node[1].cq, &error, 0), 1);
+        assert_int_equal(
+            fi_trecv(EP(fix, 1), in_buf, 8, NULL, fix.addr[0], TAG, 0, &contexts[1]), 0);
+        assert_int_equal(fi_tinject(EP(fix, 0), out_buf, 100, fix.addr[1], TAG), 0);
+        assert_int_equal(fixture_read(&fix, 1, &e, NULL), -FI_EAVAIL);
+        assert_int_equal(fi_cq_readerr(fix.node[1].cq, &error, 0), 1);
         assert_int_equal(error.err, FI_ETRUNC);
         assert_int_equal(error.err_data_size, 0);
         /* with a size of 0 the buffer is the provider's, which has none */
         assert_ptr_equal(error.err_data, i == 0 ? more : NULL);
     }
-    world_close(&w);
+    fixture_close(&fix);
 }
 
 /* With a context each, a cancel finds its receive among many; with the same one, any. */
@@ -411,33 +414,33 @@ static void a_cancel_finds_its_receive(void **state)
 {
     static char tokens[3000];
     struct fi_cq_err_entry error;
-    struct world w;
+    struct fixture fix;
 
     (void)state;
-    world_open(&w, &plain);
+    fixture_open(&fix, &plain);
     for (unsigned i = 0; i < sizeof tokens; i++)
-        assert_int_equal(fi_trecv(EP(w, 1), NULL, 0, NULL, FI_ADDR_UNSPEC, i, 0, &tokens[i]),
+        assert_int_equal(fi_trecv(EP(fix, 1), NULL, 0, NULL, FI_ADDR_UNSPEC, i, 0, &tokens[i]),
                          0);
     for (unsigned i = 0; i < sizeof tokens; i += 2) {
-        assert_int_equal(fi_cancel(&EP(w, 1)->fid, &tokens[i]), 0);
-        assert_int_equal(fi_cancel(&EP(w, 1)->fid, &tokens[i]), -FI_ENOENT);
-        world_read_error(&w, 1, &error);
+        assert_int_equal(fi_cancel(&EP(fix, 1)->fid, &tokens[i]), 0);
+        assert_int_equal(fi_cancel(&EP(fix, 1)->fid, &tokens[i]), -FI_ENOENT);
+        fixture_read_error(&fix, 1, &error);
         assert_ptr_equal(error.op_context, &tokens[i]);
         assert_int_equal(error.err, FI_ECANCELED);
     }
     for (unsigned i = 1; i < sizeof tokens; i += 2) {
-        assert_int_equal(fi_tinject(EP(w, 0), NULL, 0, w.addr[1], i), 0);
-        expect_recv(&w, 1, &tokens[i], 0, i);
+        assert_int_equal(fi_tinject(EP(fix, 0), NULL, 0, fix.addr[1], i), 0);
+        expect_recv(&fix, 1, &tokens[i], 0, i);
     }
     for (unsigned i = 0; i < 2; i++)
-        assert_int_equal(fi_trecv(EP(w, 1), NULL, 0, NULL, FI_ADDR_UNSPEC, i, 0, tokens), 0);
+        assert_int_equal(fi_trecv(EP(fix, 1), NULL, 0, NULL, FI_ADDR_UNSPEC, i, 0, tokens), 0);
     for (unsigned i = 0; i < 2; i++) {
-        assert_int_equal(fi_cancel(&EP(w, 1)->fid, tokens), 0);
-        world_read_error(&w, 1, &error);
+        assert_int_equal(fi_cancel(&EP(fix, 1)->fid, tokens), 0);
+        fixture_read_error(&fix, 1, &error);
         assert_int_equal(error.err, FI_ECANCELED);
     }
-    assert_int_equal(fi_cancel(&EP(w, 1)->fid, tokens), -FI_ENOENT);
-    world_close(&w);
+    assert_int_equal(fi_cancel(&EP(fix, 1)->fid, tokens), -FI_ENOENT);
+    fixture_close(&fix);
 }
 
 int main(void)

@@ -7,7 +7,7 @@
  * away again and again (the provider finds sched_yield() here).  What fails here hangs: then
  * the alarm ends the program.
  */
-#include "provider_world.h"
+#include "provider_fixture.h"
 
 #include <errno.h>
 #include <linux/futex.h>
@@ -98,12 +98,12 @@ static void await_waiter(int tid)
 /* ---- what is waited at ---------------------------------------------------------------------
  */
 
-static struct fid *counter_open(struct world *w, enum fi_wait_obj wait)
+static struct fid *counter_open(struct fixture *fix, enum fi_wait_obj wait)
 {
     struct fi_cntr_attr attr = {.wait_obj = wait};
     struct fid_cntr *cntr;
 
-    assert_int_equal(fi_cntr_open(w->domain, &attr, &cntr, NULL), 0);
+    assert_int_equal(fi_cntr_open(fix->domain, &attr, &cntr, NULL), 0);
     return &cntr->fid;
 }
 
@@ -112,12 +112,12 @@ static ssize_t counter_wait(struct fid *fid)
     return fi_cntr_wait(container_of(fid, struct fid_cntr, fid), 1, -1);
 }
 
-static struct fid *queue_open(struct world *w, enum fi_wait_obj wait)
+static struct fid *queue_open(struct fixture *fix, enum fi_wait_obj wait)
 {
     struct fi_cq_attr attr = {.format = FI_CQ_FORMAT_TAGGED, .wait_obj = wait};
     struct fid_cq *cq;
 
-    assert_int_equal(fi_cq_open(w->domain, &attr, &cq, NULL), 0);
+    assert_int_equal(fi_cq_open(fix->domain, &attr, &cq, NULL), 0);
     return &cq->fid;
 }
 
@@ -128,12 +128,12 @@ static ssize_t queue_wait(struct fid *fid)
     return fi_cq_sread(container_of(fid, struct fid_cq, fid), &entry, 1, NULL, -1);
 }
 
-static struct fid *events_open(struct world *w, enum fi_wait_obj wait)
+static struct fid *events_open(struct fixture *fix, enum fi_wait_obj wait)
 {
     struct fi_eq_attr attr = {.flags = FI_WRITE, .wait_obj = wait};
     struct fid_eq *eq;
 
-    assert_int_equal(fi_eq_open(w->fabric, &attr, &eq, NULL), 0);
+    assert_int_equal(fi_eq_open(fix->fabric, &attr, &eq, NULL), 0);
     return &eq->fid;
 }
 
@@ -146,12 +146,12 @@ static ssize_t events_wait(struct fid *fid)
                        0);
 }
 
-static struct fid *set_open(struct world *w, enum fi_wait_obj wait)
+static struct fid *set_open(struct fixture *fix, enum fi_wait_obj wait)
 {
     struct fi_wait_attr attr = {.wait_obj = wait};
     struct fid_wait *set;
 
-    assert_int_equal(fi_wait_open(w->fabric, &attr, &set), 0);
+    assert_int_equal(fi_wait_open(fix->fabric, &attr, &set), 0);
     return &set->fid;
 }
 
@@ -161,7 +161,7 @@ static ssize_t set_wait(struct fid *fid)
 }
 
 static const struct kind {
-    struct fid *(*open)(struct world *w, enum fi_wait_obj wait);
+    struct fid *(*open)(struct fixture *fix, enum fi_wait_obj wait);
     ssize_t (*wait)(struct fid *fid);
     enum fi_wait_obj object;
 } kinds[] = {
@@ -222,14 +222,14 @@ static void who_waits_is_told_of_the_close(void **state)
     for (size_t i = 0; i < KINDS; i++) {
         struct waiter waiter, another;
         struct fid *fid;
-        struct world w;
+        struct fixture fix;
 
-        world_open(&w, &safe);
-        fid = kinds[i].open(&w, kinds[i].object);
+        fixture_open(&fix, &safe);
+        fid = kinds[i].open(&fix, kinds[i].object);
         waiter_start(&waiter, kinds[i].wait, fid);
         waiter_start(&another, kinds[i].wait, fid);
         assert_int_equal(fi_close(fid), 0);
-        world_close(&w); /* they need nothing any more */
+        fixture_close(&fix); /* they need nothing any more */
         assert_int_equal(waiter_end(&waiter), -FI_ECANCELED);
         assert_int_equal(waiter_end(&another), -FI_ECANCELED);
     }
@@ -241,14 +241,14 @@ static void all_may_close_while_threads_wait(void **state)
     static const struct setup setup = {
         .threading = FI_THREAD_SAFE, .wait = FI_WAIT_UNSPEC, .counts = FI_SEND | FI_RECV};
     struct waiter waiters[3];
-    struct world w;
+    struct fixture fix;
 
     (void)state;
-    world_open(&w, &setup);
-    waiter_start(&waiters[0], counter_wait, &w.node[0].cntr[NODE_RECVS]->fid);
-    waiter_start(&waiters[1], queue_wait, &w.node[0].cq->fid);
-    waiter_start(&waiters[2], counter_wait, &w.node[1].cntr[NODE_SENDS]->fid);
-    world_close(&w);
+    fixture_open(&fix, &setup);
+    waiter_start(&waiters[0], counter_wait, &fix.node[0].cntr[NODE_RECVS]->fid);
+    waiter_start(&waiters[1], queue_wait, &fix.node[0].cq->fid);
+    waiter_start(&waiters[2], counter_wait, &fix.node[1].cntr[NODE_SENDS]->fid);
+    fixture_close(&fix);
     for (int i = 0; i < 3; i++)
         assert_int_equal(waiter_end(&waiters[i]), -FI_ECANCELED);
 }
@@ -268,17 +268,17 @@ static void who_polls_the_descriptor_is_woken(void **state)
     for (size_t i = 0; i < KINDS; i++) {
         struct waiter waiter;
         struct fid *fid;
-        struct world w;
+        struct fixture fix;
 
         if (kinds[i].object != FI_WAIT_FD)
             continue;
-        world_open(&w, &safe);
-        fid = kinds[i].open(&w, FI_WAIT_FD);
+        fixture_open(&fix, &safe);
+        fid = kinds[i].open(&fix, FI_WAIT_FD);
         assert_int_equal(fi_control(fid, FI_GETWAIT, &polled.fd), 0);
         waiter_start(&waiter, descriptor_wait, NULL);
         assert_int_equal(fi_close(fid), 0);
         assert_int_equal(waiter_end(&waiter), 1);
-        world_close(&w);
+        fixture_close(&fix);
     }
 }
 
@@ -292,12 +292,12 @@ static void who_sleeps_may_be_cancelled(void **state)
         struct waiter waiter, next;
         void *result;
         struct fid *fid;
-        struct world w;
+        struct fixture fix;
 
         if (kinds[i].object != FI_WAIT_UNSPEC)
             continue;
-        world_open(&w, &safe);
-        fid = kinds[i].open(&w, FI_WAIT_UNSPEC);
+        fixture_open(&fix, &safe);
+        fid = kinds[i].open(&fix, FI_WAIT_UNSPEC);
         waiter_start(&waiter, kinds[i].wait, fid);
         assert_int_equal(pthread_cancel(waiter.thread), 0);
         assert_int_equal(pthread_join(waiter.thread, &result), 0);
@@ -305,7 +305,7 @@ static void who_sleeps_may_be_cancelled(void **state)
         waiter_start(&next, kinds[i].wait, fid);
         assert_int_equal(fi_close(fid), 0);
         assert_int_equal(waiter_end(&next), -FI_ECANCELED);
-        world_close(&w);
+        fixture_close(&fix);
     }
 }
 
@@ -362,16 +362,16 @@ static void a_handler_may_close_what_its_thread_waits_at(void **state)
     handle(close_it);
     for (size_t i = 0; i < KINDS; i++) {
         pthread_t thread;
-        struct world w;
+        struct fixture fix;
 
-        world_open(&w, &safe);
-        handled = kinds[i].open(&w, kinds[i].object);
+        fixture_open(&fix, &safe);
+        handled = kinds[i].open(&fix, kinds[i].object);
         handled_error = -1;
         thread = start_signaller();
         assert_int_equal(kinds[i].wait(handled), -FI_ECANCELED);
         assert_int_equal(handled_error, 0);
         pthread_join(thread, NULL);
-        world_close(&w);
+        fixture_close(&fix);
     }
 }
 
@@ -379,14 +379,14 @@ static void a_handler_may_close_what_its_thread_waits_at(void **state)
 
 #define WELL 7
 
-static struct world ends;
+static struct fixture ends;
 static struct fid_mr *ends_mr;
 
 static void end_well(void)
 {
     if (fi_close(&ends_mr->fid) != 0)
         _exit(1);
-    world_close(&ends); /* which would end the process otherwise */
+    fixture_close(&ends); /* which would end the process otherwise */
     _exit(WELL);
 }
 
@@ -408,7 +408,7 @@ static void wait_and_exit(ssize_t (*wait)(struct fid *fid), enum fi_wait_obj obj
     static char memory[8];
 
     alarm(PATIENCE_S);
-    world_open(&ends, &setup);
+    fixture_open(&ends, &setup);
     cntr = ends.node[0].cntr[NODE_RECVS];
     if (fi_mr_reg(ends.domain, memory, sizeof memory, FI_REMOTE_WRITE, 0, 1, 0, &ends_mr,
                   NULL) != 0 ||

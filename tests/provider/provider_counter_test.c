@@ -3,7 +3,7 @@
  * provider_counter_test.c - counters of the libfabric provider: every operation that ends is
  * counted once, and looking at a counter takes nothing from a queue.
  */
-#include "provider_world.h"
+#include "provider_fixture.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -17,18 +17,18 @@ static const struct setup counted = {.counts = FI_SEND | FI_RECV};
 static char out_buf[BIG], in_buf[BIG];
 static int contexts[MESSAGES];
 
-static struct fid_cntr *counter(struct world *w, int node, enum node_counter which)
+static struct fid_cntr *counter(struct fixture *fix, int node, enum node_counter which)
 {
-    return w->node[node].cntr[which];
+    return fix->node[node].cntr[which];
 }
 
 /* Looks at counters alone until this one stands at value. */
-static void await_count(struct world *w, int node, enum node_counter which, uint64_t value)
+static void await_count(struct fixture *fix, int node, enum node_counter which, uint64_t value)
 {
-    for (int i = 0; i < LOOKS && fi_cntr_read(counter(w, node, which)) != value; i++)
-        for (int n = 0; n < WORLD_NODES; n++)
-            fi_cntr_read(counter(w, n, NODE_SENDS));
-    assert_int_equal(fi_cntr_read(counter(w, node, which)), value);
+    for (int i = 0; i < LOOKS && fi_cntr_read(counter(fix, node, which)) != value; i++)
+        for (int n = 0; n < FIXTURE_NODES; n++)
+            fi_cntr_read(counter(fix, n, NODE_SENDS));
+    assert_int_equal(fi_cntr_read(counter(fix, node, which)), value);
 }
 
 /* ---- numbers --------------------------------------------------------------------------- */
@@ -36,11 +36,11 @@ static void await_count(struct world *w, int node, enum node_counter which, uint
 static void a_counter_can_be_set_and_added_to(void **state)
 {
     struct fid_cntr *c;
-    struct world w;
+    struct fixture fix;
 
     (void)state;
-    world_open(&w, &counted);
-    c = counter(&w, 0, NODE_SENDS);
+    fixture_open(&fix, &counted);
+    c = counter(&fix, 0, NODE_SENDS);
     assert_int_equal(fi_cntr_read(c), 0);
     assert_int_equal(fi_cntr_readerr(c), 0);
     assert_int_equal(fi_cntr_add(c, 5), 0);
@@ -52,76 +52,76 @@ static void a_counter_can_be_set_and_added_to(void **state)
     assert_int_equal(fi_cntr_seterr(c, 200), 0);
     assert_int_equal(fi_cntr_read(c), 100);
     assert_int_equal(fi_cntr_readerr(c), 200);
-    world_close(&w);
+    fixture_close(&fix);
 }
 
 static void every_message_is_counted_once(void **state)
 {
-    struct world w;
+    struct fixture fix;
 
     (void)state;
-    world_open(&w, &counted);
+    fixture_open(&fix, &counted);
     for (unsigned i = 0; i < MESSAGES; i++) {
         size_t size = i % 2 ? 64 : BIG;
 
-        assert_int_equal(fi_trecv(EP(w, 1), in_buf, size, NULL, w.addr[0], i, 0, &contexts[i]),
-                         0);
-        assert_int_equal(fi_tsend(EP(w, 0), out_buf, size, NULL, w.addr[1], i, &contexts[i]),
-                         0);
-        await_count(&w, 1, NODE_RECVS, i + 1);
-        await_count(&w, 0, NODE_SENDS, i + 1);
+        assert_int_equal(
+            fi_trecv(EP(fix, 1), in_buf, size, NULL, fix.addr[0], i, 0, &contexts[i]), 0);
+        assert_int_equal(
+            fi_tsend(EP(fix, 0), out_buf, size, NULL, fix.addr[1], i, &contexts[i]), 0);
+        await_count(&fix, 1, NODE_RECVS, i + 1);
+        await_count(&fix, 0, NODE_SENDS, i + 1);
     }
-    assert_int_equal(fi_cntr_read(counter(&w, 0, NODE_RECVS)), 0);
-    assert_int_equal(fi_cntr_read(counter(&w, 1, NODE_SENDS)), 0);
+    assert_int_equal(fi_cntr_read(counter(&fix, 0, NODE_RECVS)), 0);
+    assert_int_equal(fi_cntr_read(counter(&fix, 1, NODE_SENDS)), 0);
     /* and no completion was lost by looking: they come in order */
     for (unsigned i = 0; i < MESSAGES; i++) {
-        expect_send(&w, 0, &contexts[i]);
-        expect_recv(&w, 1, &contexts[i], i % 2 ? 64 : BIG, i);
+        expect_send(&fix, 0, &contexts[i]);
+        expect_recv(&fix, 1, &contexts[i], i % 2 ? 64 : BIG, i);
     }
-    world_is_quiet(&w, 0);
-    world_is_quiet(&w, 1);
-    world_close(&w);
+    fixture_is_quiet(&fix, 0);
+    fixture_is_quiet(&fix, 1);
+    fixture_close(&fix);
 }
 
 static void what_makes_no_completion_is_counted(void **state)
 {
     struct setup setup = {.counts = FI_SEND | FI_RECV, .bind_flags = FI_SELECTIVE_COMPLETION};
     uint64_t word = 0;
-    struct world w;
+    struct fixture fix;
 
     (void)state;
-    world_open(&w, &setup);
-    fi_trecv(EP(w, 1), &word, 8, NULL, w.addr[0], 1, 0, &contexts[0]);
-    fi_trecv(EP(w, 1), in_buf, 4096, NULL, w.addr[0], 2, 0, &contexts[0]);
-    fi_trecv(EP(w, 1), &word, 8, NULL, w.addr[0], 3, 0, &contexts[0]);
-    inject_word(&w, 0, 1, 1, 7);
-    assert_int_equal(fi_tinject(EP(w, 0), out_buf, 4096, w.addr[1], 2), 0);
-    fi_tsend(EP(w, 0), out_buf, 8, NULL, w.addr[1], 3, &contexts[1]);
-    await_count(&w, 1, NODE_RECVS, 3);
-    await_count(&w, 0, NODE_SENDS, 3);
-    world_is_quiet(&w, 0);
-    world_is_quiet(&w, 1);
-    world_close(&w);
+    fixture_open(&fix, &setup);
+    fi_trecv(EP(fix, 1), &word, 8, NULL, fix.addr[0], 1, 0, &contexts[0]);
+    fi_trecv(EP(fix, 1), in_buf, 4096, NULL, fix.addr[0], 2, 0, &contexts[0]);
+    fi_trecv(EP(fix, 1), &word, 8, NULL, fix.addr[0], 3, 0, &contexts[0]);
+    inject_word(&fix, 0, 1, 1, 7);
+    assert_int_equal(fi_tinject(EP(fix, 0), out_buf, 4096, fix.addr[1], 2), 0);
+    fi_tsend(EP(fix, 0), out_buf, 8, NULL, fix.addr[1], 3, &contexts[1]);
+    await_count(&fix, 1, NODE_RECVS, 3);
+    await_count(&fix, 0, NODE_SENDS, 3);
+    fixture_is_quiet(&fix, 0);
+    fixture_is_quiet(&fix, 1);
+    fixture_close(&fix);
 }
 
 static void a_failure_counts_as_an_error(void **state)
 {
     struct fi_cq_err_entry error;
     uint64_t word = 0;
-    struct world w;
+    struct fixture fix;
 
     (void)state;
-    world_open(&w, &counted);
-    world_arrived(&w, 1, 0); /* they have met, which takes the progress of both */
-    fi_trecv(EP(w, 1), &word, 4, NULL, w.addr[0], 1, 0, &contexts[0]);
-    inject_word(&w, 0, 1, 1, 7);
-    for (int i = 0; i < LOOKS && fi_cntr_readerr(counter(&w, 1, NODE_RECVS)) == 0; i++)
+    fixture_open(&fix, &counted);
+    fixture_arrived(&fix, 1, 0); /* they have met, which takes the progress of both */
+    fi_trecv(EP(fix, 1), &word, 4, NULL, fix.addr[0], 1, 0, &contexts[0]);
+    inject_word(&fix, 0, 1, 1, 7);
+    for (int i = 0; i < LOOKS && fi_cntr_readerr(counter(&fix, 1, NODE_RECVS)) == 0; i++)
         continue;
-    assert_int_equal(fi_cntr_readerr(counter(&w, 1, NODE_RECVS)), 1);
-    assert_int_equal(fi_cntr_read(counter(&w, 1, NODE_RECVS)), 0);
-    world_read_error(&w, 1, &error);
+    assert_int_equal(fi_cntr_readerr(counter(&fix, 1, NODE_RECVS)), 1);
+    assert_int_equal(fi_cntr_read(counter(&fix, 1, NODE_RECVS)), 0);
+    fixture_read_error(&fix, 1, &error);
     assert_int_equal(error.err, FI_ETRUNC);
-    world_close(&w);
+    fixture_close(&fix);
 }
 
 /* ---- queues are not needed ------------------------------------------------------------------
@@ -130,48 +130,48 @@ static void a_failure_counts_as_an_error(void **state)
 static void counters_do_without_queues(void **state)
 {
     struct setup setup = {.counts = FI_SEND | FI_RECV, .queueless = true};
-    struct world w;
+    struct fixture fix;
 
     (void)state;
-    world_open(&w, &setup);
+    fixture_open(&fix, &setup);
     for (unsigned i = 0; i < MESSAGES; i++) {
         pattern_fill(out_buf, BIG, i);
-        fi_trecv(EP(w, 1), in_buf, BIG, NULL, w.addr[0], i, 0, NULL);
-        fi_tsend(EP(w, 0), out_buf, BIG, NULL, w.addr[1], i, NULL);
-        await_count(&w, 1, NODE_RECVS, i + 1);
-        await_count(&w, 0, NODE_SENDS, i + 1);
+        fi_trecv(EP(fix, 1), in_buf, BIG, NULL, fix.addr[0], i, 0, NULL);
+        fi_tsend(EP(fix, 0), out_buf, BIG, NULL, fix.addr[1], i, NULL);
+        await_count(&fix, 1, NODE_RECVS, i + 1);
+        await_count(&fix, 0, NODE_SENDS, i + 1);
         assert_true(pattern_is(in_buf, BIG, i));
     }
-    world_close(&w);
+    fixture_close(&fix);
 }
 
 static void one_counter_may_count_for_many(void **state)
 {
-    struct world w;
+    struct fixture fix;
     struct fid_ep *ep;
     struct fid_cntr *all;
     struct fi_cntr_attr attr = {.wait_obj = FI_WAIT_NONE};
     uint64_t word = 0;
 
     (void)state;
-    world_open(&w, &counted);
-    assert_int_equal(fi_cntr_open(w.domain, &attr, &all, NULL), 0);
+    fixture_open(&fix, &counted);
+    assert_int_equal(fi_cntr_open(fix.domain, &attr, &all, NULL), 0);
     assert_int_equal(fi_cntr_wait(all, 1, 0), -FI_ETIMEDOUT);
-    assert_int_equal(fi_endpoint(w.domain, w.info, &ep, NULL), 0);
-    assert_int_equal(fi_ep_bind(ep, &w.node[0].av->fid, 0), 0);
+    assert_int_equal(fi_endpoint(fix.domain, fix.info, &ep, NULL), 0);
+    assert_int_equal(fi_ep_bind(ep, &fix.node[0].av->fid, 0), 0);
     assert_int_equal(fi_ep_bind(ep, &all->fid, 0), -FI_EBADFLAGS);
     assert_int_equal(fi_ep_bind(ep, &all->fid, FI_SEND | FI_RECV), 0);
     assert_int_equal(fi_ep_bind(ep, &all->fid, FI_SEND), -FI_EINVAL);
     assert_int_equal(fi_enable(ep), 0);
     assert_int_equal(fi_close(&all->fid), -FI_EBUSY);
-    assert_int_equal(fi_trecv(EP(w, 1), &word, 8, NULL, FI_ADDR_UNSPEC, 1, 0, NULL), 0);
-    assert_int_equal(fi_tsend(ep, &word, 8, NULL, w.addr[1], 1, NULL), 0);
+    assert_int_equal(fi_trecv(EP(fix, 1), &word, 8, NULL, FI_ADDR_UNSPEC, 1, 0, NULL), 0);
+    assert_int_equal(fi_tsend(ep, &word, 8, NULL, fix.addr[1], 1, NULL), 0);
     for (int i = 0; i < LOOKS && fi_cntr_read(all) != 1; i++)
-        world_progress(&w);
+        fixture_progress(&fix);
     assert_int_equal(fi_cntr_read(all), 1);
     assert_int_equal(fi_close(&ep->fid), 0);
     assert_int_equal(fi_close(&all->fid), 0);
-    world_close(&w);
+    fixture_close(&fix);
 }
 
 static void what_cannot_be_is_refused(void **state)
@@ -180,15 +180,15 @@ static void what_cannot_be_is_refused(void **state)
     struct fi_cntr_attr no_set = {.wait_obj = FI_WAIT_SET};
     struct fi_cntr_attr unknown = {.wait_obj = (enum fi_wait_obj)99};
     struct fid_cntr *c;
-    struct world w;
+    struct fixture fix;
 
     (void)state;
-    world_open(&w, &counted);
-    assert_int_equal(fi_cntr_open(w.domain, &cond, &c, NULL), -FI_ENOSYS);
-    assert_int_equal(fi_cntr_open(w.domain, &no_set, &c, NULL), -FI_EINVAL);
-    assert_int_equal(fi_cntr_open(w.domain, &unknown, &c, NULL), -FI_EINVAL);
-    assert_int_equal(fi_cntr_open(w.domain, &flags, &c, NULL), -FI_EBADFLAGS);
-    world_close(&w);
+    fixture_open(&fix, &counted);
+    assert_int_equal(fi_cntr_open(fix.domain, &cond, &c, NULL), -FI_ENOSYS);
+    assert_int_equal(fi_cntr_open(fix.domain, &no_set, &c, NULL), -FI_EINVAL);
+    assert_int_equal(fi_cntr_open(fix.domain, &unknown, &c, NULL), -FI_EINVAL);
+    assert_int_equal(fi_cntr_open(fix.domain, &flags, &c, NULL), -FI_EBADFLAGS);
+    fixture_close(&fix);
 }
 
 /* ---- waiting
@@ -197,17 +197,17 @@ static void what_cannot_be_is_refused(void **state)
 static void a_wait_ends_at_the_threshold_or_the_limit(void **state)
 {
     struct fid_cntr *c;
-    struct world w;
+    struct fixture fix;
 
     (void)state;
-    world_open(&w, &counted);
-    c = counter(&w, 0, NODE_RECVS);
+    fixture_open(&fix, &counted);
+    c = counter(&fix, 0, NODE_RECVS);
     assert_int_equal(fi_cntr_wait(c, 1, 1), -FI_ETIMEDOUT);
     assert_int_equal(fi_cntr_wait(c, 0, -1), 0);
     fi_cntr_add(c, 3);
     assert_int_equal(fi_cntr_wait(c, 3, -1), 0);
     assert_int_equal(fi_cntr_wait(c, 4, 1), -FI_ETIMEDOUT);
-    world_close(&w);
+    fixture_close(&fix);
 }
 
 /* A thread adds to the counter; the other one waits. */
@@ -229,12 +229,12 @@ static void a_wait_hears_of_other_threads(void **state)
     struct setup setup = {.counts = FI_SEND | FI_RECV, .threading = FI_THREAD_SAFE};
     pthread_t thread[4];
     struct fid_cntr *c;
-    struct world w;
+    struct fixture fix;
     int result;
 
     (void)state;
-    world_open(&w, &setup);
-    c = counter(&w, 0, NODE_RECVS);
+    fixture_open(&fix, &setup);
+    c = counter(&fix, 0, NODE_RECVS);
     for (int i = 0; i < 4; i++)
         assert_int_equal(pthread_create(&thread[i], NULL, adder, c), 0);
     assert_int_equal(fi_cntr_wait(c, 4000, PATIENCE), 0);
@@ -247,16 +247,16 @@ static void a_wait_hears_of_other_threads(void **state)
     pthread_join(thread[0], NULL);
     assert_true(result == -FI_EAVAIL || result == -FI_ETIMEDOUT);
     assert_int_equal(fi_cntr_readerr(c), 1);
-    world_close(&w);
+    fixture_close(&fix);
 }
 
 /* Four threads send, each from its node to the next, and wait for counters alone. */
-static struct world ring;
+static struct fixture ring;
 
 static void *sender(void *arg)
 {
-    int me = (int)(intptr_t)arg, next = (me + 1) % WORLD_NODES;
-    static uint64_t words[WORLD_NODES][MESSAGES];
+    int me = (int)(intptr_t)arg, next = (me + 1) % FIXTURE_NODES;
+    static uint64_t words[FIXTURE_NODES][MESSAGES];
 
     for (unsigned i = 0; i < MESSAGES; i++) {
         while (fi_trecv(EP(ring, me), &words[me][i], 8, NULL, FI_ADDR_UNSPEC, i, 0, NULL) ==
@@ -273,22 +273,22 @@ static void *sender(void *arg)
 static void threads_may_wait_for_counters(void **state)
 {
     struct setup setup = {.counts = FI_SEND | FI_RECV, .threading = FI_THREAD_SAFE};
-    pthread_t thread[WORLD_NODES];
+    pthread_t thread[FIXTURE_NODES];
     void *well;
 
     (void)state;
-    world_open(&ring, &setup);
-    for (int i = 0; i < WORLD_NODES; i++) /* they meet, which takes the progress of both */
-        world_arrived(&ring, i, (i + 1) % WORLD_NODES);
-    for (int i = 0; i < WORLD_NODES; i++)
+    fixture_open(&ring, &setup);
+    for (int i = 0; i < FIXTURE_NODES; i++) /* they meet, which takes the progress of both */
+        fixture_arrived(&ring, i, (i + 1) % FIXTURE_NODES);
+    for (int i = 0; i < FIXTURE_NODES; i++)
         assert_int_equal(pthread_create(&thread[i], NULL, sender, (void *)(intptr_t)i), 0);
-    for (int i = 0; i < WORLD_NODES; i++) {
+    for (int i = 0; i < FIXTURE_NODES; i++) {
         pthread_join(thread[i], &well);
         assert_non_null(well);
     }
-    for (int i = 0; i < WORLD_NODES; i++)
+    for (int i = 0; i < FIXTURE_NODES; i++)
         await_count(&ring, i, NODE_SENDS, MESSAGES + 1);
-    world_close(&ring);
+    fixture_close(&ring);
 }
 
 int main(void)

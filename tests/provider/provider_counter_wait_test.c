@@ -6,7 +6,7 @@
  *
  * A wake that is lost is a wait of PATIENCE_MS, and fails the test.
  */
-#include "provider_world.h"
+#include "provider_fixture.h"
 
 #include <poll.h>
 #include <pthread.h>
@@ -27,15 +27,15 @@ static char memory[64];
 /* ---- ways to wait ----------------------------------------------------------------------- */
 
 /* Until the counter stands at value.  False: not in time. */
-typedef bool await_fn(struct world *w, struct fid_cntr *c, uint64_t value);
+typedef bool await_fn(struct fixture *fix, struct fid_cntr *c, uint64_t value);
 
-static bool await_by_call(struct world *w, struct fid_cntr *c, uint64_t value)
+static bool await_by_call(struct fixture *fix, struct fid_cntr *c, uint64_t value)
 {
-    (void)w;
+    (void)fix;
     return fi_cntr_wait(c, value, PATIENCE_MS) == 0;
 }
 
-static bool await_by_descriptor(struct world *w, struct fid_cntr *c, uint64_t value)
+static bool await_by_descriptor(struct fixture *fix, struct fid_cntr *c, uint64_t value)
 {
     struct pollfd polled = {.events = POLLIN};
     struct fid *fid = &c->fid;
@@ -43,7 +43,7 @@ static bool await_by_descriptor(struct world *w, struct fid_cntr *c, uint64_t va
     if (fi_control(fid, FI_GETWAIT, &polled.fd) != 0)
         return false;
     while (fi_cntr_read(c) < value)
-        if (fi_trywait(w->fabric, &fid, 1) == 0 && poll(&polled, 1, PATIENCE_MS) != 1)
+        if (fi_trywait(fix->fabric, &fid, 1) == 0 && poll(&polled, 1, PATIENCE_MS) != 1)
             return false;
     return true;
 }
@@ -52,7 +52,7 @@ static bool await_by_descriptor(struct world *w, struct fid_cntr *c, uint64_t va
  */
 
 struct side {
-    struct world *w;
+    struct fixture *fix;
     int node;
     await_fn *await;
 };
@@ -62,7 +62,7 @@ static void side_send(struct side *s, uint64_t word)
     ssize_t err;
 
     do
-        err = fi_tinject(EP(*s->w, s->node), &word, 8, s->w->addr[1 - s->node], 1);
+        err = fi_tinject(EP(*s->fix, s->node), &word, 8, s->fix->addr[1 - s->node], 1);
     while (err == -FI_EAGAIN);
     thread_check(err == 0, "the message was not sent");
 }
@@ -70,16 +70,16 @@ static void side_send(struct side *s, uint64_t word)
 static void *play(void *arg)
 {
     struct side *s = arg;
-    struct fid_cntr *received = s->w->node[s->node].cntr[NODE_RECVS];
+    struct fid_cntr *received = s->fix->node[s->node].cntr[NODE_RECVS];
     uint64_t word = 0;
 
     for (uint64_t i = 0; i < ROUNDS; i++) {
         thread_check(
-            fi_trecv(EP(*s->w, s->node), &word, 8, NULL, FI_ADDR_UNSPEC, 1, 0, &word) == 0,
+            fi_trecv(EP(*s->fix, s->node), &word, 8, NULL, FI_ADDR_UNSPEC, 1, 0, &word) == 0,
             "the receive was not posted");
         if (s->node == 0)
             side_send(s, i);
-        thread_check(s->await(s->w, received, i + 1), "there was no message in time");
+        thread_check(s->await(s->fix, received, i + 1), "there was no message in time");
         thread_check(word == i, "it was another message");
         if (s->node == 1)
             side_send(s, i);
@@ -90,16 +90,16 @@ static void *play(void *arg)
 static void ping_pong(const struct setup *setup, await_fn *await)
 {
     struct side sides[2];
-    struct world w;
+    struct fixture fix;
     pthread_t thread;
 
-    world_open(&w, setup);
+    fixture_open(&fix, setup);
     for (int i = 0; i < 2; i++)
-        sides[i] = (struct side){&w, i, await};
+        sides[i] = (struct side){&fix, i, await};
     thread = thread_start(play, &sides[1]);
     play(&sides[0]);
     pthread_join(thread, NULL);
-    world_close(&w);
+    fixture_close(&fix);
 }
 
 static void a_message_wakes_who_waits_for_its_counter(void **state)
@@ -133,30 +133,30 @@ static void a_descriptor_of_a_counter_wakes(void **state)
  * -----------------------------------------------------------------------
  */
 
-static ssize_t write_word(struct world *w, uint64_t *word)
+static ssize_t write_word(struct fixture *fix, uint64_t *word)
 {
-    return fi_write(EP(*w, 0), word, sizeof *word, NULL, w->addr[1], 0, KEY, NULL);
+    return fi_write(EP(*fix, 0), word, sizeof *word, NULL, fix->addr[1], 0, KEY, NULL);
 }
 
-static ssize_t fetch_word(struct world *w, uint64_t *word)
+static ssize_t fetch_word(struct fixture *fix, uint64_t *word)
 {
     static uint64_t before;
 
-    return fi_fetch_atomic(EP(*w, 0), word, 1, NULL, &before, NULL, w->addr[1], 0, KEY,
+    return fi_fetch_atomic(EP(*fix, 0), word, 1, NULL, &before, NULL, fix->addr[1], 0, KEY,
                            FI_UINT64, FI_ATOMIC_WRITE, NULL);
 }
 
-static ssize_t swap_word(struct world *w, uint64_t *word)
+static ssize_t swap_word(struct fixture *fix, uint64_t *word)
 {
     static uint64_t before, zero;
 
-    return fi_compare_atomic(EP(*w, 0), word, 1, NULL, &zero, NULL, &before, NULL, w->addr[1],
-                             0, KEY, FI_UINT64, FI_CSWAP, NULL);
+    return fi_compare_atomic(EP(*fix, 0), word, 1, NULL, &zero, NULL, &before, NULL,
+                             fix->addr[1], 0, KEY, FI_UINT64, FI_CSWAP, NULL);
 }
 
 /* The access, and the counter of its kind at who makes it. */
 struct kind {
-    ssize_t (*start)(struct world *w, uint64_t *word);
+    ssize_t (*start)(struct fixture *fix, uint64_t *word);
     enum node_counter counter;
 };
 
@@ -164,7 +164,7 @@ static const struct kind writing = {write_word, NODE_WRITES};
 static const struct kind updates[] = {{fetch_word, NODE_READS}, {swap_word, NODE_READS}};
 
 struct writer {
-    struct world *w;
+    struct fixture *fix;
     const struct kind *kind;
 };
 
@@ -174,23 +174,24 @@ static void *write_words(void *arg)
     const struct writer *me = arg;
 
     for (uint64_t i = 1; i <= ROUNDS; i++) {
-        while (me->kind->start(me->w, &i) == -FI_EAGAIN)
+        while (me->kind->start(me->fix, &i) == -FI_EAGAIN)
             continue;
-        thread_check(fi_cntr_wait(me->w->node[0].cntr[me->kind->counter], i, PATIENCE_MS) == 0,
+        thread_check(fi_cntr_wait(me->fix->node[0].cntr[me->kind->counter], i, PATIENCE_MS) ==
+                         0,
                      "a write did not end in time");
     }
     return NULL;
 }
 
 /* Node 1 sleeps until each has come. */
-static void writes_are_waited_for(struct world *w, const struct kind *kind,
+static void writes_are_waited_for(struct fixture *fix, const struct kind *kind,
                                   struct fid_cntr *written, await_fn *await)
 {
-    struct writer writer = {w, kind};
+    struct writer writer = {fix, kind};
     pthread_t thread = thread_start(write_words, &writer);
 
     for (uint64_t i = 1; i <= ROUNDS; i++)
-        assert_true(await(w, written, i));
+        assert_true(await(fix, written, i));
     pthread_join(thread, NULL);
     assert_int_equal(fi_cntr_read(written), ROUNDS);
 }
@@ -200,15 +201,15 @@ static void a_write_of_a_peer_wakes(void **state)
     static const struct setup setup = {
         .caps = RMA_CAPS, .counts = FI_WRITE | FI_REMOTE_WRITE, .threading = FI_THREAD_SAFE};
     struct fid_mr *mr;
-    struct world w;
+    struct fixture fix;
 
     (void)state;
-    world_open(&w, &setup);
+    fixture_open(&fix, &setup);
     assert_int_equal(
-        fi_mr_reg(w.domain, memory, sizeof memory, FI_REMOTE_WRITE, 0, KEY, 0, &mr, NULL), 0);
-    writes_are_waited_for(&w, &writing, w.node[1].cntr[NODE_WRITTEN_HERE], await_by_call);
+        fi_mr_reg(fix.domain, memory, sizeof memory, FI_REMOTE_WRITE, 0, KEY, 0, &mr, NULL), 0);
+    writes_are_waited_for(&fix, &writing, fix.node[1].cntr[NODE_WRITTEN_HERE], await_by_call);
     assert_int_equal(fi_close(&mr->fid), 0);
-    world_close(&w);
+    fixture_close(&fix);
 }
 
 /* The counter of a region: no endpoint knows it, and any may change it. */
@@ -220,19 +221,19 @@ static void region_counter(enum fi_threading threading, enum fi_wait_obj object,
     struct fi_cntr_attr attr = {.wait_obj = object};
     struct fid_cntr *written;
     struct fid_mr *mr;
-    struct world w;
+    struct fixture fix;
 
-    world_open(&w, &setup);
-    assert_int_equal(fi_cntr_open(w.domain, &attr, &written, NULL), 0);
-    assert_int_equal(fi_mr_reg(w.domain, memory, sizeof memory,
+    fixture_open(&fix, &setup);
+    assert_int_equal(fi_cntr_open(fix.domain, &attr, &written, NULL), 0);
+    assert_int_equal(fi_mr_reg(fix.domain, memory, sizeof memory,
                                FI_REMOTE_READ | FI_REMOTE_WRITE, 0, KEY, 0, &mr, NULL),
                      0);
     assert_int_equal(fi_mr_bind(mr, &written->fid, FI_REMOTE_WRITE), 0);
-    writes_are_waited_for(&w, kind, written, await);
+    writes_are_waited_for(&fix, kind, written, await);
     assert_int_equal(fi_close(&written->fid), -FI_EBUSY);
     assert_int_equal(fi_close(&mr->fid), 0);
     assert_int_equal(fi_close(&written->fid), 0);
-    world_close(&w);
+    fixture_close(&fix);
 }
 
 static void a_write_to_a_region_wakes(void **state)
@@ -283,13 +284,13 @@ static void a_wait_set_wakes_for_a_counter(void **state)
     struct fi_cntr_attr attr = {.wait_obj = FI_WAIT_SET};
     struct fid_wait *set;
     struct fid_cntr *c;
-    struct world w;
+    struct fixture fix;
 
     (void)state;
-    world_open(&w, &plain);
-    assert_int_equal(fi_wait_open(w.fabric, &set_attr, &set), 0);
+    fixture_open(&fix, &plain);
+    assert_int_equal(fi_wait_open(fix.fabric, &set_attr, &set), 0);
     attr.wait_set = set;
-    assert_int_equal(fi_cntr_open(w.domain, &attr, &c, NULL), 0);
+    assert_int_equal(fi_cntr_open(fix.domain, &attr, &c, NULL), 0);
     assert_int_equal(fi_close(&set->fid), -FI_EBUSY);
     assert_int_equal(fi_cntr_wait(c, 1, 0), -FI_EINVAL);
     assert_int_equal(fi_wait(set, 2), -FI_ETIMEDOUT);
@@ -303,7 +304,7 @@ static void a_wait_set_wakes_for_a_counter(void **state)
     assert_int_equal(fi_cntr_readerr(c), 25);
     assert_int_equal(fi_close(&c->fid), 0);
     assert_int_equal(fi_close(&set->fid), 0);
-    world_close(&w);
+    fixture_close(&fix);
 }
 
 /* ---- other threads, and objects
@@ -317,11 +318,11 @@ static void a_thread_wakes_another(void **state)
     struct pollfd polled = {.events = POLLIN};
     struct fid_cntr *c;
     struct fid *fid;
-    struct world w;
+    struct fixture fix;
 
     (void)state;
-    world_open(&w, &plain);
-    assert_int_equal(fi_cntr_open(w.domain, &attr, &c, NULL), 0);
+    fixture_open(&fix, &plain);
+    assert_int_equal(fi_cntr_open(fix.domain, &attr, &c, NULL), 0);
     for (uint64_t i = 1; i <= 50; i++) {
         pthread_t thread = thread_start(add_one, c);
 
@@ -332,17 +333,17 @@ static void a_thread_wakes_another(void **state)
     fid = &c->fid;
     assert_int_equal(fi_control(fid, FI_GETWAIT, &polled.fd), 0);
     assert_int_equal(fi_cntr_add(c, 1), 0);
-    assert_int_equal(fi_trywait(w.fabric, &fid, 1), -FI_EAGAIN);
-    assert_int_equal(fi_trywait(w.fabric, &fid, 1), 0);
+    assert_int_equal(fi_trywait(fix.fabric, &fid, 1), -FI_EAGAIN);
+    assert_int_equal(fi_trywait(fix.fabric, &fid, 1), 0);
     assert_int_equal(poll(&polled, 1, 0), 0);
     assert_int_equal(fi_cntr_seterr(c, 9), 0);
     assert_int_equal(poll(&polled, 1, PATIENCE_MS), 1);
-    assert_int_equal(fi_trywait(w.fabric, &fid, 1), -FI_EAGAIN);
+    assert_int_equal(fi_trywait(fix.fabric, &fid, 1), -FI_EAGAIN);
     assert_int_equal(fi_cntr_set(c, 4), 0);
     assert_int_equal(fi_cntr_read(c), 4);
-    assert_int_equal(fi_trywait(w.fabric, &fid, 1), 0);
+    assert_int_equal(fi_trywait(fix.fabric, &fid, 1), 0);
     assert_int_equal(fi_close(&c->fid), 0);
-    world_close(&w);
+    fixture_close(&fix);
 }
 
 static void a_counter_has_the_wait_object_that_was_asked_for(void **state)
@@ -350,24 +351,24 @@ static void a_counter_has_the_wait_object_that_was_asked_for(void **state)
     static const struct setup plain;
     enum fi_wait_obj object;
     struct fid_cntr *c;
-    struct world w;
+    struct fixture fix;
     int fd;
 
     (void)state;
-    world_open(&w, &plain);
+    fixture_open(&fix, &plain);
     for (int o = FI_WAIT_NONE; o <= FI_WAIT_YIELD; o++) {
         struct fi_cntr_attr attr = {.wait_obj = (enum fi_wait_obj)o};
 
         if (o == FI_WAIT_SET || o == FI_WAIT_MUTEX_COND)
             continue;
-        assert_int_equal(fi_cntr_open(w.domain, &attr, &c, NULL), 0);
+        assert_int_equal(fi_cntr_open(fix.domain, &attr, &c, NULL), 0);
         assert_int_equal(fi_control(&c->fid, FI_GETWAITOBJ, &object), 0);
         assert_int_equal(object, o);
         assert_int_equal(fi_control(&c->fid, FI_GETWAIT, &fd),
                          o == FI_WAIT_FD ? 0 : -FI_ENOSYS);
         assert_int_equal(fi_close(&c->fid), 0);
     }
-    world_close(&w);
+    fixture_close(&fix);
 }
 
 /* ---- sleep
@@ -380,15 +381,15 @@ static void who_waits_sleeps(void **state)
 {
     static const struct setup setup = {.counts = FI_RECV};
     struct rusage before, after;
-    struct world w;
+    struct fixture fix;
 
     (void)state;
-    world_open(&w, &setup);
+    fixture_open(&fix, &setup);
     getrusage(RUSAGE_SELF, &before); /* the endpoint's thread, too */
-    assert_int_equal(fi_cntr_wait(w.node[1].cntr[NODE_RECVS], 1, 300), -FI_ETIMEDOUT);
+    assert_int_equal(fi_cntr_wait(fix.node[1].cntr[NODE_RECVS], 1, 300), -FI_ETIMEDOUT);
     getrusage(RUSAGE_SELF, &after);
     assert_true(after.ru_nvcsw - before.ru_nvcsw < 100);
-    world_close(&w);
+    fixture_close(&fix);
 }
 
 int main(void)

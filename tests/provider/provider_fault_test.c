@@ -6,7 +6,7 @@
  * is started before waits for it.  Each operation ends with one error, FI_ENOTCONN; a receive
  * from any source waits on, others are not concerned.
  */
-#include "provider_world.h"
+#include "provider_fixture.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -36,21 +36,21 @@ static int contexts[OPERATIONS];
 static void victim(int out)
 {
     struct fid_mr *mr;
-    struct world w;
+    struct fixture fix;
 
-    world_open(&w, &setup);
-    if (fi_mr_reg(w.domain, memory, SIZE, FI_REMOTE_READ | FI_REMOTE_WRITE, 0, KEY, 0, &mr,
+    fixture_open(&fix, &setup);
+    if (fi_mr_reg(fix.domain, memory, SIZE, FI_REMOTE_READ | FI_REMOTE_WRITE, 0, KEY, 0, &mr,
                   NULL) != 0)
         _exit(1);
-    if (write(out, w.node[0].address, WORLD_ADDRESS) != WORLD_ADDRESS)
+    if (write(out, fix.node[0].address, FIXTURE_ADDRESS) != FIXTURE_ADDRESS)
         _exit(1);
     for (;;)
         pause();
 }
 
-static pid_t victim_start(struct world *w, const struct setup *ours, fi_addr_t *addr)
+static pid_t victim_start(struct fixture *fix, const struct setup *ours, fi_addr_t *addr)
 {
-    char address[WORLD_ADDRESS];
+    char address[FIXTURE_ADDRESS];
     int pipes[2];
     pid_t pid;
 
@@ -59,9 +59,9 @@ static pid_t victim_start(struct world *w, const struct setup *ours, fi_addr_t *
     assert_true(pid >= 0);
     if (pid == 0)
         victim(pipes[1]);
-    world_open(w, ours);
+    fixture_open(fix, ours);
     assert_int_equal(read(pipes[0], address, sizeof address), sizeof address);
-    assert_int_equal(fi_av_insert(w->node[0].av, address, 1, addr, 0, NULL), 1);
+    assert_int_equal(fi_av_insert(fix->node[0].av, address, 1, addr, 0, NULL), 1);
     close(pipes[0]);
     close(pipes[1]);
     return pid;
@@ -78,9 +78,9 @@ static void victim_end(pid_t pid)
 
 /* ---- what it is for the others ---- */
 
-static void start_all(struct world *w, fi_addr_t addr)
+static void start_all(struct fixture *fix, fi_addr_t addr)
 {
-    struct fid_ep *ep = w->node[0].ep;
+    struct fid_ep *ep = fix->node[0].ep;
 
     assert_int_equal(fi_trecv(ep, bufs[TRECV], SIZE, NULL, addr, 1, 0, &contexts[TRECV]), 0);
     assert_int_equal(fi_recv(ep, bufs[TRECV_MSG], 8, NULL, addr, &contexts[TRECV_MSG]), 0);
@@ -93,7 +93,7 @@ static void start_all(struct world *w, fi_addr_t addr)
 }
 
 /* The next thing at node 0 is an error.  Which operation has ended? */
-static int next_error(struct world *w)
+static int next_error(struct fixture *fix)
 {
     time_t until = time(NULL) + PATIENCE;
     struct fi_cq_tagged_entry entry;
@@ -102,26 +102,26 @@ static int next_error(struct world *w)
 
     do {
         assert_true(time(NULL) < until);
-        n = fi_cq_read(w->node[0].cq, &entry, 1);
+        n = fi_cq_read(fix->node[0].cq, &entry, 1);
     } while (n == -FI_EAGAIN);
     assert_int_equal(n, -FI_EAVAIL);
-    assert_int_equal(fi_cq_readerr(w->node[0].cq, &error, 0), 1);
+    assert_int_equal(fi_cq_readerr(fix->node[0].cq, &error, 0), 1);
     assert_int_equal(error.err, FI_ENOTCONN);
     assert_int_equal(error.prov_errno, ENOTCONN);
     assert_non_null(
-        strstr(fi_cq_strerror(w->node[0].cq, error.prov_errno, NULL, NULL, 0), "died"));
+        strstr(fi_cq_strerror(fix->node[0].cq, error.prov_errno, NULL, NULL, 0), "died"));
     assert_in_range((uintptr_t)error.op_context, (uintptr_t)&contexts[0],
                     (uintptr_t)&contexts[OPERATIONS - 1]);
     return (int)((int *)error.op_context - contexts);
 }
 
 /* All of them end, each once. */
-static void all_fail(struct world *w)
+static void all_fail(struct fixture *fix)
 {
     bool has_ended[OPERATIONS] = {false};
 
     for (int i = 0; i < OPERATIONS; i++) {
-        int which = next_error(w);
+        int which = next_error(fix);
 
         assert_false(has_ended[which]);
         has_ended[which] = true;
@@ -132,65 +132,65 @@ static void what_waits_for_the_dead_fails(void **state)
 {
     struct fi_cq_err_entry error = {.err_data_size = 0};
     fi_addr_t addr;
-    struct world w;
+    struct fixture fix;
     char any[8];
     pid_t pid;
 
     (void)state;
-    pid = victim_start(&w, &setup, &addr);
-    assert_int_equal(fi_trecv(w.node[0].ep, any, sizeof any, NULL, FI_ADDR_UNSPEC, 5, 0, any),
+    pid = victim_start(&fix, &setup, &addr);
+    assert_int_equal(fi_trecv(fix.node[0].ep, any, sizeof any, NULL, FI_ADDR_UNSPEC, 5, 0, any),
                      0);
-    start_all(&w, addr);
-    world_is_quiet(&w, 0);
+    start_all(&fix, addr);
+    fixture_is_quiet(&fix, 0);
     victim_end(pid);
-    all_fail(&w); /* what was started before */
-    start_all(&w, addr);
-    all_fail(&w); /* and behind it */
-    assert_int_equal(fi_tinject(w.node[0].ep, any, 1, addr, 2), -FI_ENOTCONN);
+    all_fail(&fix); /* what was started before */
+    start_all(&fix, addr);
+    all_fail(&fix); /* and behind it */
+    assert_int_equal(fi_tinject(fix.node[0].ep, any, 1, addr, 2), -FI_ENOTCONN);
     /* from any source: another one may still send, */
-    inject_word(&w, 1, 0, 5, 77);
-    expect_recv(&w, 0, any, sizeof any, 5);
+    inject_word(&fix, 1, 0, 5, 77);
+    expect_recv(&fix, 0, any, sizeof any, 5);
     /* and if not, it can be taken back */
-    assert_int_equal(fi_trecv(w.node[0].ep, any, sizeof any, NULL, FI_ADDR_UNSPEC, 5, 0, any),
+    assert_int_equal(fi_trecv(fix.node[0].ep, any, sizeof any, NULL, FI_ADDR_UNSPEC, 5, 0, any),
                      0);
-    world_is_quiet(&w, 0);
-    assert_int_equal(fi_cancel(&w.node[0].ep->fid, any), 0);
-    world_read_error(&w, 0, &error);
+    fixture_is_quiet(&fix, 0);
+    assert_int_equal(fi_cancel(&fix.node[0].ep->fid, any), 0);
+    fixture_read_error(&fix, 0, &error);
     assert_int_equal(error.err, FI_ECANCELED);
-    world_close(&w);
+    fixture_close(&fix);
 }
 
 /* Who has never been heard of: nothing was ever sent to it, and it has sent nothing. */
 static void a_receive_from_who_died_unheard_fails(void **state)
 {
     fi_addr_t addr;
-    struct world w;
+    struct fixture fix;
     pid_t pid;
 
     (void)state;
-    pid = victim_start(&w, &setup, &addr);
+    pid = victim_start(&fix, &setup, &addr);
     victim_end(pid);
     assert_int_equal(
-        fi_trecv(w.node[0].ep, bufs[TRECV], SIZE, NULL, addr, 1, 0, &contexts[TRECV]), 0);
-    assert_int_equal(next_error(&w), TRECV);
-    world_close(&w);
+        fi_trecv(fix.node[0].ep, bufs[TRECV], SIZE, NULL, addr, 1, 0, &contexts[TRECV]), 0);
+    assert_int_equal(next_error(&fix), TRECV);
+    fixture_close(&fix);
 }
 
-static void post_many(struct world *w, void *buf, size_t len, fi_addr_t from, void *context)
+static void post_many(struct fixture *fix, void *buf, size_t len, fi_addr_t from, void *context)
 {
     struct iovec iov = {buf, len};
     struct fi_msg msg = {.msg_iov = &iov, .iov_count = 1, .addr = from, .context = context};
 
-    assert_int_equal(fi_recvmsg(EP(*w, 0), &msg, FI_MULTI_RECV | FI_COMPLETION), 0);
+    assert_int_equal(fi_recvmsg(EP(*fix, 0), &msg, FI_MULTI_RECV | FI_COMPLETION), 0);
 }
 
 /* The next thing at node 0 is the end of one of two receives of the dead, which are told apart
  * by their flags: of the one that takes many the buffer comes back. */
-static void expect_end(struct world *w, void *single, void *many)
+static void expect_end(struct fixture *fix, void *single, void *many)
 {
     struct fi_cq_err_entry error = {.err_data_size = 0};
 
-    world_read_error(w, 0, &error);
+    fixture_read_error(fix, 0, &error);
     assert_int_equal(error.err, FI_ENOTCONN);
     assert_int_equal(error.flags,
                      FI_MSG | FI_RECV | (error.op_context == many ? FI_MULTI_RECV : 0));
@@ -207,33 +207,33 @@ static void a_receive_behind_a_buffer_hears_of_it(void **state)
         *alive = &contexts[3];
     struct fi_cq_tagged_entry entry;
     fi_addr_t addr;
-    struct world w;
+    struct fixture fix;
     pid_t pid;
 
     (void)state;
-    pid = victim_start(&w, &many, &addr);
-    post_many(&w, bufs[0], SIZE, FI_ADDR_UNSPEC, any);
+    pid = victim_start(&fix, &many, &addr);
+    post_many(&fix, bufs[0], SIZE, FI_ADDR_UNSPEC, any);
     for (int round = 0; round < 2; round++) { /* posted before it dies, and behind that */
-        assert_int_equal(fi_recv(EP(w, 0), bufs[1], 8, NULL, addr, dead), 0);
-        post_many(&w, bufs[2], SIZE, addr, dead_many);
-        assert_int_equal(fi_recv(EP(w, 0), bufs[3], 8, NULL, w.addr[1], alive), 0);
+        assert_int_equal(fi_recv(EP(fix, 0), bufs[1], 8, NULL, addr, dead), 0);
+        post_many(&fix, bufs[2], SIZE, addr, dead_many);
+        assert_int_equal(fi_recv(EP(fix, 0), bufs[3], 8, NULL, fix.addr[1], alive), 0);
         if (round == 0) {
-            world_is_quiet(&w, 0);
+            fixture_is_quiet(&fix, 0);
             victim_end(pid);
         }
-        expect_end(&w, dead, dead_many);
-        expect_end(&w, dead, dead_many);
-        assert_int_equal(fi_cntr_readerr(w.node[0].cntr[NODE_RECVS]), 3 * round + 2);
-        world_is_quiet(&w, 0);
+        expect_end(&fix, dead, dead_many);
+        expect_end(&fix, dead, dead_many);
+        assert_int_equal(fi_cntr_readerr(fix.node[0].cntr[NODE_RECVS]), 3 * round + 2);
+        fixture_is_quiet(&fix, 0);
         /* the others are there as before */
-        assert_int_equal(fi_cancel(&EP(w, 0)->fid, alive), 0);
-        world_read_error(&w, 0, &(struct fi_cq_err_entry){0});
+        assert_int_equal(fi_cancel(&EP(fix, 0)->fid, alive), 0);
+        fixture_read_error(&fix, 0, &(struct fi_cq_err_entry){0});
     }
-    assert_int_equal(fi_inject(EP(w, 1), bufs[0], 100, w.addr[0]), 0);
-    assert_int_equal(world_read(&w, 0, &entry, NULL), 1);
+    assert_int_equal(fi_inject(EP(fix, 1), bufs[0], 100, fix.addr[0]), 0);
+    assert_int_equal(fixture_read(&fix, 0, &entry, NULL), 1);
     assert_ptr_equal(entry.op_context, any);
     assert_int_equal(entry.len, 100);
-    world_close(&w);
+    fixture_close(&fix);
 }
 
 int main(void)
@@ -244,8 +244,8 @@ int main(void)
         cmocka_unit_test(a_receive_behind_a_buffer_hears_of_it),
     };
 
-    if (!world_has_shm())
-        return WORLD_SKIPPED;
+    if (!fixture_has_shm())
+        return FIXTURE_SKIPPED;
     setenv("MBX_PEER_TIMEOUT", "20ms", 1);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,7 +9,7 @@
  * The provider finds sched_yield(), syscall() and clock_gettime() here, before those of the C
  * library: so yields and sleeps on a futex are counted, and time passes as the test says.
  */
-#include "provider_world.h"
+#include "provider_fixture.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -92,54 +92,54 @@ static void crowd_ends(void)
     assert_int_equal(unsetenv("OMPI_COMM_WORLD_LOCAL_SIZE"), 0);
 }
 
-static void crowd_open(struct world *w, const struct setup *setup)
+static void crowd_open(struct fixture *fix, const struct setup *setup)
 {
     struct setup many = *setup;
 
     many.caps |= CAPS;
     crowd_begins();
-    world_open(w, &many);
+    fixture_open(fix, &many);
     crowd_ends();
 }
 
-static void nothing(struct world *w)
+static void nothing(struct fixture *fix)
 {
-    (void)w;
+    (void)fix;
 }
 
 /* Nobody has posted a receive: it waits for its FIN. */
-static void a_long_send(struct world *w)
+static void a_long_send(struct fixture *fix)
 {
     assert_int_equal(
-        fi_tsend(EP(*w, 0), content, LONG, NULL, w->addr[1], TAG, (void *)(uintptr_t)1), 0);
+        fi_tsend(EP(*fix, 0), content, LONG, NULL, fix->addr[1], TAG, (void *)(uintptr_t)1), 0);
 }
 
 /* Nobody reads the ring: it is full, and what comes behind has to wait for room. */
-static void a_full_ring(struct world *w)
+static void a_full_ring(struct fixture *fix)
 {
-    world_arrived(w, 0, 1);
+    fixture_arrived(fix, 0, 1);
     for (int i = 0; i < FEW; i++)
-        assert_int_equal(fi_tinject(EP(*w, 0), content, PACKET, w->addr[1], TAG), 0);
+        assert_int_equal(fi_tinject(EP(*fix, 0), content, PACKET, fix->addr[1], TAG), 0);
 }
 
 /* Two peers are met, and have sent something: neither is the only one to be looked at. */
-static void a_long_send_and_two_peers(struct world *w)
+static void a_long_send_and_two_peers(struct fixture *fix)
 {
     for (int peer = 1; peer <= 2; peer++)
-        world_arrived(w, peer, 0);
-    a_long_send(w);
+        fixture_arrived(fix, peer, 0);
+    a_long_send(fix);
 }
 
 /* As MPICH has them, always. */
-static void a_receive_for_many(struct world *w)
+static void a_receive_for_many(struct fixture *fix)
 {
     struct iovec iov = {room, sizeof room};
     struct fi_msg msg = {.msg_iov = &iov, .iov_count = 1, .addr = FI_ADDR_UNSPEC};
 
-    assert_int_equal(fi_recvmsg(EP(*w, 0), &msg, FI_MULTI_RECV), 0);
+    assert_int_equal(fi_recvmsg(EP(*fix, 0), &msg, FI_MULTI_RECV), 0);
 }
 
-static void (*const states[])(struct world *w) = {
+static void (*const states[])(struct fixture *fix) = {
     nothing, a_long_send, a_full_ring, a_long_send_and_two_peers, a_receive_for_many,
 };
 
@@ -147,79 +147,79 @@ static void (*const states[])(struct world *w) = {
 
 /* ---- ways to look ------------------------------------------------------------------------ */
 
-static void look_by_read(struct world *w)
+static void look_by_read(struct fixture *fix)
 {
     struct fi_cq_tagged_entry entry;
 
-    assert_int_equal(fi_cq_read(w->node[0].cq, &entry, 1), -FI_EAGAIN);
+    assert_int_equal(fi_cq_read(fix->node[0].cq, &entry, 1), -FI_EAGAIN);
 }
 
-static void look_by_readfrom(struct world *w)
+static void look_by_readfrom(struct fixture *fix)
 {
     struct fi_cq_tagged_entry entry;
     fi_addr_t source;
 
-    assert_int_equal(fi_cq_readfrom(w->node[0].cq, &entry, 1, &source), -FI_EAGAIN);
+    assert_int_equal(fi_cq_readfrom(fix->node[0].cq, &entry, 1, &source), -FI_EAGAIN);
 }
 
 /* For progress alone. */
-static void look_by_read_of_none(struct world *w)
+static void look_by_read_of_none(struct fixture *fix)
 {
-    assert_int_equal(fi_cq_read(w->node[0].cq, NULL, 0), -FI_EAGAIN);
+    assert_int_equal(fi_cq_read(fix->node[0].cq, NULL, 0), -FI_EAGAIN);
 }
 
 /* The answer is an error entry, so the queue is never empty. */
-static void look_by_probe(struct world *w)
+static void look_by_probe(struct fixture *fix)
 {
     struct fi_msg_tagged msg = {.addr = FI_ADDR_UNSPEC, .tag = TAG};
     struct fi_cq_tagged_entry entry;
     struct fi_cq_err_entry error = {0};
 
-    assert_int_equal(fi_trecvmsg(EP(*w, 0), &msg, FI_PEEK), 0);
-    assert_int_equal(fi_cq_read(w->node[0].cq, &entry, 1), -FI_EAVAIL);
-    assert_int_equal(fi_cq_readerr(w->node[0].cq, &error, 0), 1);
+    assert_int_equal(fi_trecvmsg(EP(*fix, 0), &msg, FI_PEEK), 0);
+    assert_int_equal(fi_cq_read(fix->node[0].cq, &entry, 1), -FI_EAVAIL);
+    assert_int_equal(fi_cq_readerr(fix->node[0].cq, &error, 0), 1);
     assert_int_equal(error.err, FI_ENOMSG);
 }
 
-static void (*const queue_looks[])(struct world *w) = {
+static void (*const queue_looks[])(struct fixture *fix) = {
     look_by_read,
     look_by_readfrom,
     look_by_read_of_none,
     look_by_probe,
 };
 
-static void look_at_counter(struct world *w)
+static void look_at_counter(struct fixture *fix)
 {
-    fi_cntr_read(w->node[0].cntr[NODE_RECVS]);
+    fi_cntr_read(fix->node[0].cntr[NODE_RECVS]);
 }
 
-static void look_at_errors(struct world *w)
+static void look_at_errors(struct fixture *fix)
 {
-    assert_int_equal(fi_cntr_readerr(w->node[0].cntr[NODE_SENDS]), 0);
+    assert_int_equal(fi_cntr_readerr(fix->node[0].cntr[NODE_SENDS]), 0);
 }
 
-static void (*const counter_looks[])(struct world *w) = {look_at_counter, look_at_errors};
+static void (*const counter_looks[])(struct fixture *fix) = {look_at_counter, look_at_errors};
 
 /* How often was the core given away in LOOKS looks that found nothing? */
-static unsigned look_in_vain(const struct setup *setup, void (*state)(struct world *w),
-                             void (*look)(struct world *w))
+static unsigned look_in_vain(const struct setup *setup, void (*state)(struct fixture *fix),
+                             void (*look)(struct fixture *fix))
 {
-    struct world w;
+    struct fixture fix;
     unsigned n;
 
-    crowd_open(&w, setup);
-    state(&w);
-    look(&w); /* a counter may have changed */
+    crowd_open(&fix, setup);
+    state(&fix);
+    look(&fix); /* a counter may have changed */
     yields = 0;
     for (int i = 0; i < LOOKS; i++)
-        look(&w);
+        look(&fix);
     n = yields;
-    world_close(&w);
+    fixture_close(&fix);
     return n;
 }
 
 /* In each state, by each way. */
-static void try_all(const struct setup *setup, void (*const *looks)(struct world *w),
+static void try_all(const struct setup *setup, void (*const *looks)(struct fixture *fix),
                     size_t count)
 {
     unsigned wrong = 0;
@@ -241,50 +241,51 @@ static void try_all(const struct setup *setup, void (*const *looks)(struct world
 /* ---- queues ------------------------------------------------------------------------------ */
 
 /* How often was the core given away in so many reads that found nothing? */
-static unsigned read_in_vain(struct world *w, unsigned reads)
+static unsigned read_in_vain(struct fixture *fix, unsigned reads)
 {
     yields = 0;
     for (unsigned i = 0; i < reads; i++)
-        look_by_read(w);
+        look_by_read(fix);
     return yields;
 }
 
 /* Where every rank may have a core: when time has passed, however many reads that were. */
 static void test_alone_it_is_a_matter_of_time(void **state)
 {
-    static void (*const under_way[])(struct world * w) = {nothing, a_long_send_and_two_peers};
+    static void (*const under_way[])(struct fixture * fix) = {nothing,
+                                                              a_long_send_and_two_peers};
 
     (void)state;
     for (size_t i = 0; i < COUNT(under_way); i++) {
-        struct world w;
+        struct fixture fix;
 
-        world_open(&w, &(struct setup){0});
-        under_way[i](&w);
+        fixture_open(&fix, &(struct setup){0});
+        under_way[i](&fix);
         now_ns = 100 * S;
-        assert_int_equal(read_in_vain(&w, READS), 0);
+        assert_int_equal(read_in_vain(&fix, READS), 0);
         now_ns += S;
-        assert_int_equal(read_in_vain(&w, FEW), 1);
-        assert_int_equal(read_in_vain(&w, READS), 0);
+        assert_int_equal(read_in_vain(&fix, FEW), 1);
+        assert_int_equal(read_in_vain(&fix, READS), 0);
         now_ns += US;
-        assert_int_equal(read_in_vain(&w, READS), 0);
+        assert_int_equal(read_in_vain(&fix, READS), 0);
         now_ns += S;
-        assert_int_equal(read_in_vain(&w, FEW), 1);
+        assert_int_equal(read_in_vain(&fix, FEW), 1);
         now_ns = 0;
-        world_close(&w);
+        fixture_close(&fix);
     }
 }
 
 /* Where the launcher says that there are more ranks than cores: soon. */
 static void test_in_a_crowd_it_is_a_matter_of_reads(void **state)
 {
-    struct world w;
+    struct fixture fix;
 
     (void)state;
-    crowd_open(&w, &(struct setup){0});
+    crowd_open(&fix, &(struct setup){0});
     now_ns = 100 * S;
-    assert_in_range(read_in_vain(&w, READS), READS / 100, READS);
+    assert_in_range(read_in_vain(&fix, READS), READS / 100, READS);
     now_ns = 0;
-    world_close(&w);
+    fixture_close(&fix);
 }
 
 static void test_whatever_is_under_way(void **state)
@@ -305,47 +306,47 @@ static void test_whatever_is_under_way(void **state)
 /* The user's own word counts more than the launcher's. */
 static void test_whom_it_is_told(void **state)
 {
-    struct world w;
+    struct fixture fix;
 
     (void)state;
     assert_int_equal(setenv("MBX_OVERSUBSCRIBED", "no", 1), 0);
-    crowd_open(&w, &(struct setup){0});
+    crowd_open(&fix, &(struct setup){0});
     now_ns = 100 * S;
-    assert_int_equal(read_in_vain(&w, READS), 0);
+    assert_int_equal(read_in_vain(&fix, READS), 0);
     now_ns = 0;
-    world_close(&w);
+    fixture_close(&fix);
     assert_int_equal(setenv("MBX_OVERSUBSCRIBED", "yes", 1), 0);
-    world_open(&w, &(struct setup){0});
+    fixture_open(&fix, &(struct setup){0});
     assert_int_equal(unsetenv("MBX_OVERSUBSCRIBED"), 0);
     now_ns = 100 * S;
-    assert_in_range(read_in_vain(&w, READS), READS / 100, READS);
+    assert_in_range(read_in_vain(&fix, READS), READS / 100, READS);
     now_ns = 0;
-    world_close(&w);
+    fixture_close(&fix);
 }
 
 /* A read that finds something ends the row: who is served keeps the core. */
 static void test_who_finds_something_keeps_the_core(void **state)
 {
-    struct world w;
+    struct fixture fix;
 
     (void)state;
-    crowd_open(&w, &(struct setup){0});
-    world_arrived(&w, 1, 0);
+    crowd_open(&fix, &(struct setup){0});
+    fixture_arrived(&fix, 1, 0);
     yields = 0;
     for (uint64_t i = 0; i < READS / FEW; i++) {
         struct fi_cq_tagged_entry entry;
         uint64_t word;
 
-        assert_int_equal(fi_trecv(EP(w, 0), &word, sizeof word, NULL, w.addr[0], TAG, 0, &word),
-                         0);
+        assert_int_equal(
+            fi_trecv(EP(fix, 0), &word, sizeof word, NULL, fix.addr[0], TAG, 0, &word), 0);
         for (int k = 0; k < FEW / 2; k++)
-            look_by_read(&w);
-        inject_word(&w, 0, 0, TAG, i);
-        while (fi_cq_read(w.node[0].cq, &entry, 1) != 1)
+            look_by_read(&fix);
+        inject_word(&fix, 0, 0, TAG, i);
+        while (fi_cq_read(fix.node[0].cq, &entry, 1) != 1)
             continue;
     }
     assert_int_equal(yields, 0);
-    world_close(&w);
+    fixture_close(&fix);
 }
 
 /* ---- counters ---------------------------------------------------------------------------- */
@@ -364,12 +365,12 @@ static void test_counters_that_stand_still(void **state)
 
 static void test_who_sees_a_counter_change_keeps_the_core(void **state)
 {
-    struct world w;
+    struct fixture fix;
     struct fid_cntr *c;
 
     (void)state;
-    crowd_open(&w, &counted[0]);
-    c = w.node[0].cntr[NODE_RECVS];
+    crowd_open(&fix, &counted[0]);
+    c = fix.node[0].cntr[NODE_RECVS];
     yields = 0;
     for (uint64_t i = 1; i < LOOKS; i++) {
         assert_int_equal(fi_cntr_add(c, 1), 0);
@@ -377,22 +378,23 @@ static void test_who_sees_a_counter_change_keeps_the_core(void **state)
         assert_int_equal(fi_cntr_read(c), i);
     }
     assert_int_equal(yields, 0);
-    world_close(&w);
+    fixture_close(&fix);
 }
 
 /* ---- messages --------------------------------------------------------------------------- */
 
 /* Sends what needs several packets to a peer that has no receive.  Is it complete? */
-static bool leaves_at_once(struct world *w)
+static bool leaves_at_once(struct fixture *fix)
 {
     struct fi_cq_tagged_entry entry;
     ssize_t n = 0;
 
-    world_arrived(w, 0, 1);
+    fixture_arrived(fix, 0, 1);
     assert_int_equal(
-        fi_tsend(EP(*w, 0), content, SEVERAL, NULL, w->addr[1], TAG, (void *)(uintptr_t)1), 0);
+        fi_tsend(EP(*fix, 0), content, SEVERAL, NULL, fix->addr[1], TAG, (void *)(uintptr_t)1),
+        0);
     for (int i = 0; i < FEW && n != 1; i++)
-        n = fi_cq_read(w->node[0].cq, &entry, 1);
+        n = fi_cq_read(fix->node[0].cq, &entry, 1);
     return n == 1;
 }
 
@@ -400,22 +402,22 @@ static bool leaves_at_once(struct world *w)
 static void test_several_packets_in_a_crowd(void **state)
 {
     static const struct setup setup = {.send_flags = FI_COMPLETION};
-    struct world w;
+    struct fixture fix;
 
     (void)state;
-    if (!world_has_shm())
+    if (!fixture_has_shm())
         return;
-    world_open(&w, &setup);
-    assert_true(leaves_at_once(&w));
-    world_close(&w);
-    crowd_open(&w, &setup);
-    assert_false(leaves_at_once(&w));
-    world_close(&w);
+    fixture_open(&fix, &setup);
+    assert_true(leaves_at_once(&fix));
+    fixture_close(&fix);
+    crowd_open(&fix, &setup);
+    assert_false(leaves_at_once(&fix));
+    fixture_close(&fix);
     assert_int_equal(setenv("MBX_OVERSUBSCRIBED", "no", 1), 0);
-    crowd_open(&w, &setup);
+    crowd_open(&fix, &setup);
     assert_int_equal(unsetenv("MBX_OVERSUBSCRIBED"), 0);
-    assert_true(leaves_at_once(&w));
-    world_close(&w);
+    assert_true(leaves_at_once(&fix));
+    fixture_close(&fix);
 }
 
 /* ---- sets, event queues, refused sends -----------------------------------------------------
@@ -428,23 +430,23 @@ static void test_poll_sets_without_anything(void **state)
     (void)state;
     for (size_t i = 0; i < COUNT(states); i++) {
         struct fid_poll *set;
-        struct world w;
+        struct fixture fix;
         void *found;
 
-        crowd_open(&w, &counted[0]);
-        states[i](&w);
+        crowd_open(&fix, &counted[0]);
+        states[i](&fix);
         crowd_begins();
-        assert_int_equal(fi_poll_open(w.domain, &attr, &set), 0);
+        assert_int_equal(fi_poll_open(fix.domain, &attr, &set), 0);
         crowd_ends();
-        assert_int_equal(fi_poll_add(set, &w.node[0].cq->fid, 0), 0);
-        assert_int_equal(fi_poll_add(set, &w.node[0].cntr[NODE_RECVS]->fid, 0), 0);
+        assert_int_equal(fi_poll_add(set, &fix.node[0].cq->fid, 0), 0);
+        assert_int_equal(fi_poll_add(set, &fix.node[0].cntr[NODE_RECVS]->fid, 0), 0);
         fi_poll(set, &found, 1); /* the counter may have changed */
         yields = 0;
         for (int k = 0; k < LOOKS; k++)
             assert_int_equal(fi_poll(set, &found, 1), 0);
         assert_in_range(yields, LEAST, LOOKS);
         assert_int_equal(fi_close(&set->fid), 0);
-        world_close(&w);
+        fixture_close(&fix);
     }
 }
 
@@ -452,70 +454,70 @@ static void test_event_queues_without_anything(void **state)
 {
     struct fi_eq_attr attr = {.wait_obj = FI_WAIT_NONE};
     struct fid_eq *eq;
-    struct world w;
+    struct fixture fix;
     uint32_t event;
     char entry[64];
 
     (void)state;
-    crowd_open(&w, &(struct setup){0});
+    crowd_open(&fix, &(struct setup){0});
     crowd_begins();
-    assert_int_equal(fi_eq_open(w.fabric, &attr, &eq, NULL), 0);
+    assert_int_equal(fi_eq_open(fix.fabric, &attr, &eq, NULL), 0);
     crowd_ends();
     yields = 0;
     for (int i = 0; i < LOOKS; i++)
         assert_int_equal(fi_eq_read(eq, &event, entry, sizeof entry, 0), -FI_EAGAIN);
     assert_in_range(yields, LEAST, LOOKS);
     assert_int_equal(fi_close(&eq->fid), 0);
-    world_close(&w);
+    fixture_close(&fix);
 }
 
 /* Who tries again and again without reading a queue. */
 static void test_sends_that_are_refused(void **state)
 {
-    struct world w;
+    struct fixture fix;
     ssize_t err;
 
     (void)state;
     assert_int_equal(setenv("MBX_REQUESTS", "64", 1), 0);
-    crowd_open(&w, &(struct setup){0});
+    crowd_open(&fix, &(struct setup){0});
     assert_int_equal(unsetenv("MBX_REQUESTS"), 0);
     do
-        err = fi_tsend(EP(w, 0), content, LONG, NULL, w.addr[1], TAG, NULL);
+        err = fi_tsend(EP(fix, 0), content, LONG, NULL, fix.addr[1], TAG, NULL);
     while (err == 0);
     yields = 0;
     for (int i = 0; i < LOOKS; i++) {
         assert_int_equal(err, -FI_EAGAIN);
-        err = fi_tsend(EP(w, 0), content, LONG, NULL, w.addr[1], TAG, NULL);
+        err = fi_tsend(EP(fix, 0), content, LONG, NULL, fix.addr[1], TAG, NULL);
     }
     assert_in_range(yields, LEAST, LOOKS);
-    world_close(&w);
+    fixture_close(&fix);
 }
 
 /* ---- blocking calls ------------------------------------------------------------------------
  */
 
 /* A blocking call in vain, of so many ms. */
-typedef void block_fn(struct world *w, int timeout_ms);
+typedef void block_fn(struct fixture *fix, int timeout_ms);
 
-static void block_in_sread(struct world *w, int timeout_ms)
+static void block_in_sread(struct fixture *fix, int timeout_ms)
 {
     struct fi_cq_tagged_entry entry;
 
-    assert_int_equal(fi_cq_sread(w->node[0].cq, &entry, 1, NULL, timeout_ms), -FI_EAGAIN);
+    assert_int_equal(fi_cq_sread(fix->node[0].cq, &entry, 1, NULL, timeout_ms), -FI_EAGAIN);
 }
 
-static void block_in_sreadfrom(struct world *w, int timeout_ms)
+static void block_in_sreadfrom(struct fixture *fix, int timeout_ms)
 {
     struct fi_cq_tagged_entry entry;
     fi_addr_t source;
 
-    assert_int_equal(fi_cq_sreadfrom(w->node[0].cq, &entry, 1, &source, NULL, timeout_ms),
+    assert_int_equal(fi_cq_sreadfrom(fix->node[0].cq, &entry, 1, &source, NULL, timeout_ms),
                      -FI_EAGAIN);
 }
 
-static void block_in_cntr_wait(struct world *w, int timeout_ms)
+static void block_in_cntr_wait(struct fixture *fix, int timeout_ms)
 {
-    assert_int_equal(fi_cntr_wait(w->node[0].cntr[NODE_RECVS], 1000, timeout_ms),
+    assert_int_equal(fi_cntr_wait(fix->node[0].cntr[NODE_RECVS], 1000, timeout_ms),
                      -FI_ETIMEDOUT);
 }
 
@@ -524,20 +526,20 @@ static void block_in_cntr_wait(struct world *w, int timeout_ms)
 static void block(const struct setup *setup, block_fn *in)
 {
     for (size_t i = 0; i < COUNT(states); i++) {
-        struct world w;
+        struct fixture fix;
 
-        crowd_open(&w, setup);
-        states[i](&w);
+        crowd_open(&fix, setup);
+        states[i](&fix);
         now_ns = 100 * S;
         tick_ns = 100 * NS;
         yields = sleeps = 0;
-        in(&w, 1);
+        in(&fix, 1);
         if (yields == 0 || yields + sleeps < 2)
             print_error("state %zu: %u yields, %u sleeps\n", i, yields, sleeps);
         assert_int_not_equal(yields, 0);
         assert_in_range(yields + sleeps, 2, UINT32_MAX);
         now_ns = tick_ns = 0;
-        world_close(&w);
+        fixture_close(&fix);
     }
 }
 
@@ -575,12 +577,12 @@ static void test_wait_sets(void **state)
     struct fi_wait_attr attr = {.wait_obj = FI_WAIT_UNSPEC};
     struct fi_cq_attr cq_attr = {.format = FI_CQ_FORMAT_TAGGED, .wait_obj = FI_WAIT_SET};
     struct fid_cq *cq;
-    struct world w;
+    struct fixture fix;
 
     (void)state;
-    world_open(&w, &(struct setup){0});
-    assert_int_equal(fi_wait_open(w.fabric, &attr, &cq_attr.wait_set), 0);
-    assert_int_equal(fi_cq_open(w.domain, &cq_attr, &cq, NULL), 0);
+    fixture_open(&fix, &(struct setup){0});
+    assert_int_equal(fi_wait_open(fix.fabric, &attr, &cq_attr.wait_set), 0);
+    assert_int_equal(fi_cq_open(fix.domain, &cq_attr, &cq, NULL), 0);
     now_ns = 100 * S;
     sleeps = 0;
     assert_int_equal(fi_wait(cq_attr.wait_set, 1), -FI_ETIMEDOUT);
@@ -588,7 +590,7 @@ static void test_wait_sets(void **state)
     now_ns = 0;
     assert_int_equal(fi_close(&cq->fid), 0);
     assert_int_equal(fi_close(&cq_attr.wait_set->fid), 0);
-    world_close(&w);
+    fixture_close(&fix);
 }
 
 int main(void)

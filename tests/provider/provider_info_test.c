@@ -3,7 +3,7 @@
  * What fi_getinfo() answers, and objects that carry no messages: address vector,
  * event queue, references, unsupported operations.
  */
-#include "provider_world.h"
+#include "provider_fixture.h"
 
 #include <rdma/fi_atomic.h>
 #include <rdma/fi_rma.h>
@@ -24,7 +24,7 @@ static int ask(struct fi_info *hints, struct fi_info **info)
 
 static void offers_what_clients_need(void **state)
 {
-    struct fi_info *hints = world_hints(&plain), *info;
+    struct fi_info *hints = fixture_hints(&plain), *info;
 
     (void)state;
     hints->caps = 0;
@@ -41,13 +41,13 @@ static void offers_what_clients_need(void **state)
     assert_int_equal(info->tx_attr->iov_limit, 8);
     assert_true(info->tx_attr->msg_order & FI_ORDER_SAS);
     assert_non_null(info->src_addr);
-    assert_int_equal(info->src_addrlen, WORLD_ADDRESS);
+    assert_int_equal(info->src_addrlen, FIXTURE_ADDRESS);
     fi_freeinfo(info);
 }
 
 static void returns_no_capability_that_changes_meaning_unasked(void **state)
 {
-    struct fi_info *hints = world_hints(&plain), *info;
+    struct fi_info *hints = fixture_hints(&plain), *info;
 
     (void)state;
     hints->caps = FI_TAGGED;
@@ -68,7 +68,7 @@ static void echoes_models(void **state)
     for (size_t i = 0; i < sizeof threadings / sizeof threadings[0]; i++) {
         struct setup setup = {.threading = threadings[i],
                               .av_type = i % 2 == 0 ? FI_AV_MAP : FI_AV_TABLE};
-        struct fi_info *hints = world_hints(&setup), *info;
+        struct fi_info *hints = fixture_hints(&setup), *info;
 
         hints->domain_attr->data_progress = i < 3 ? FI_PROGRESS_MANUAL : FI_PROGRESS_AUTO;
         hints->domain_attr->control_progress = FI_PROGRESS_AUTO;
@@ -160,7 +160,7 @@ static void refuses_what_it_does_not_do(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof spoil / sizeof spoil[0]; i++) {
-        struct fi_info *hints = world_hints(&plain), *info = NULL;
+        struct fi_info *hints = fixture_hints(&plain), *info = NULL;
 
         spoil[i](hints);
         if (ask(hints, &info) != -FI_ENODATA)
@@ -187,13 +187,13 @@ static void nobody_is_layered_on_top(void **state)
 
 static void takes_node_and_service(void **state)
 {
-    struct fi_info *hints = world_hints(&plain), *info;
+    struct fi_info *hints = fixture_hints(&plain), *info;
 
     (void)state;
     assert_int_equal(fi_getinfo(FI_VERSION(1, 17), "localhost", "7471", 0, hints, &info), 0);
     assert_non_null(info->src_addr);
     assert_non_null(info->dest_addr);
-    assert_int_equal(info->dest_addrlen, WORLD_ADDRESS);
+    assert_int_equal(info->dest_addrlen, FIXTURE_ADDRESS);
     fi_freeinfo(info);
     assert_int_equal(fi_getinfo(FI_VERSION(1, 17), NULL, "7471", FI_SOURCE, hints, &info), 0);
     assert_null(info->dest_addr);
@@ -203,7 +203,7 @@ static void takes_node_and_service(void **state)
 
 static void old_clients_get_old_registration_modes(void **state)
 {
-    struct fi_info *hints = world_hints(&plain), *info;
+    struct fi_info *hints = fixture_hints(&plain), *info;
 
     (void)state;
     hints->domain_attr->mr_mode = FI_MR_BASIC;
@@ -217,15 +217,15 @@ static void old_clients_get_old_registration_modes(void **state)
 
 static void objects_in_use_refuse_to_close(void **state)
 {
-    struct world w;
+    struct fixture fix;
 
     (void)state;
-    world_open(&w, &plain);
-    assert_int_equal(fi_close(&w.fabric->fid), -FI_EBUSY);
-    assert_int_equal(fi_close(&w.domain->fid), -FI_EBUSY);
-    assert_int_equal(fi_close(&w.node[0].av->fid), -FI_EBUSY);
-    assert_int_equal(fi_close(&w.node[0].cq->fid), -FI_EBUSY);
-    world_close(&w);
+    fixture_open(&fix, &plain);
+    assert_int_equal(fi_close(&fix.fabric->fid), -FI_EBUSY);
+    assert_int_equal(fi_close(&fix.domain->fid), -FI_EBUSY);
+    assert_int_equal(fi_close(&fix.node[0].av->fid), -FI_EBUSY);
+    assert_int_equal(fi_close(&fix.node[0].cq->fid), -FI_EBUSY);
+    fixture_close(&fix);
 }
 
 static void an_endpoint_needs_its_bindings(void **state)
@@ -235,13 +235,13 @@ static void an_endpoint_needs_its_bindings(void **state)
     struct fid_ep *ep;
     struct fid_av *av;
     struct fid_cq *cq;
-    struct world w;
+    struct fixture fix;
 
     (void)state;
-    world_open(&w, &plain);
-    assert_int_equal(fi_endpoint(w.domain, w.info, &ep, NULL), 0);
-    assert_int_equal(fi_av_open(w.domain, &attr, &av, NULL), 0);
-    assert_int_equal(fi_cq_open(w.domain, &cq_attr, &cq, NULL), 0);
+    fixture_open(&fix, &plain);
+    assert_int_equal(fi_endpoint(fix.domain, fix.info, &ep, NULL), 0);
+    assert_int_equal(fi_av_open(fix.domain, &attr, &av, NULL), 0);
+    assert_int_equal(fi_cq_open(fix.domain, &cq_attr, &cq, NULL), 0);
     assert_int_equal(fi_enable(ep), -FI_ENOAV);
     assert_int_equal(fi_ep_bind(ep, &av->fid, 0), 0);
     assert_int_equal(fi_ep_bind(ep, &av->fid, 0), -FI_EINVAL);
@@ -253,82 +253,83 @@ static void an_endpoint_needs_its_bindings(void **state)
     assert_int_equal(fi_close(&ep->fid), 0);
     assert_int_equal(fi_close(&av->fid), 0);
     assert_int_equal(fi_close(&cq->fid), 0);
-    world_close(&w);
+    fixture_close(&fix);
 }
 
 static void unsupported_calls_say_so(void **state)
 {
     struct fid_ep *sep;
-    struct world w;
+    struct fixture fix;
     uint64_t word = 0;
     size_t len = sizeof word;
 
     (void)state;
-    world_open(&w, &plain);
-    assert_int_equal(fi_scalable_ep(w.domain, w.info, &sep, NULL), -FI_ENOSYS);
-    assert_int_equal(fi_read(w.node[0].ep, &word, 8, NULL, 0, 0, 0, NULL), -FI_ENOSYS);
-    assert_int_equal(fi_atomic(w.node[0].ep, &word, 1, NULL, 0, 0, 0, FI_UINT64, FI_SUM, NULL),
-                     -FI_ENOSYS);
-    assert_int_equal(fi_getopt(&w.node[0].ep->fid, FI_OPT_ENDPOINT, 99, &word, &len),
+    fixture_open(&fix, &plain);
+    assert_int_equal(fi_scalable_ep(fix.domain, fix.info, &sep, NULL), -FI_ENOSYS);
+    assert_int_equal(fi_read(fix.node[0].ep, &word, 8, NULL, 0, 0, 0, NULL), -FI_ENOSYS);
+    assert_int_equal(
+        fi_atomic(fix.node[0].ep, &word, 1, NULL, 0, 0, 0, FI_UINT64, FI_SUM, NULL),
+        -FI_ENOSYS);
+    assert_int_equal(fi_getopt(&fix.node[0].ep->fid, FI_OPT_ENDPOINT, 99, &word, &len),
                      -FI_ENOPROTOOPT);
-    world_close(&w);
+    fixture_close(&fix);
 }
 
 static void a_name_needs_room(void **state)
 {
-    struct world w;
-    char name[WORLD_ADDRESS];
+    struct fixture fix;
+    char name[FIXTURE_ADDRESS];
     size_t len = 8;
 
     (void)state;
-    world_open(&w, &plain);
-    assert_int_equal(fi_getname(&w.node[0].ep->fid, name, &len), -FI_ETOOSMALL);
-    assert_int_equal(len, WORLD_ADDRESS);
-    world_close(&w);
+    fixture_open(&fix, &plain);
+    assert_int_equal(fi_getname(&fix.node[0].ep->fid, name, &len), -FI_ETOOSMALL);
+    assert_int_equal(len, FIXTURE_ADDRESS);
+    fixture_close(&fix);
 }
 
 static void addresses_are_kept_and_found(void **state)
 {
     struct fi_av_attr attr = {.type = FI_AV_MAP};
-    char many[100][WORLD_ADDRESS], back[WORLD_ADDRESS], text[256];
+    char many[100][FIXTURE_ADDRESS], back[FIXTURE_ADDRESS], text[256];
     fi_addr_t addr[100], twice;
     size_t len = sizeof back, text_len = sizeof text;
     struct fid_av *av;
-    struct world w;
+    struct fixture fix;
 
     (void)state;
-    world_open(&w, &plain);
-    assert_int_equal(fi_av_open(w.domain, &attr, &av, NULL), 0);
+    fixture_open(&fix, &plain);
+    assert_int_equal(fi_av_open(fix.domain, &attr, &av, NULL), 0);
     for (size_t i = 0; i < 100; i++)
-        pattern_fill(many[i], WORLD_ADDRESS, (unsigned)i);
+        pattern_fill(many[i], FIXTURE_ADDRESS, (unsigned)i);
     assert_int_equal(fi_av_insert(av, many, 100, addr, 0, NULL), 100);
     assert_int_equal(fi_av_insert(av, many[5], 1, &twice, 0, NULL), 1);
     assert_true(twice != addr[5]);
     for (size_t i = 0; i < 100; i++) {
         len = sizeof back;
         assert_int_equal(fi_av_lookup(av, addr[i], back, &len), 0);
-        assert_memory_equal(back, many[i], WORLD_ADDRESS);
+        assert_memory_equal(back, many[i], FIXTURE_ADDRESS);
     }
     assert_non_null(fi_av_straddr(av, many[0], text, &text_len));
-    assert_true(strlen(text) > 2 * WORLD_ADDRESS && text_len == strlen(text) + 1);
+    assert_true(strlen(text) > 2 * FIXTURE_ADDRESS && text_len == strlen(text) + 1);
     assert_int_equal(fi_av_remove(av, addr, 100, 0), 0);
     assert_int_equal(fi_av_lookup(av, addr[7], back, &len), -FI_EINVAL);
     assert_int_equal(fi_av_remove(av, addr, 1, 0), -FI_EINVAL);
     assert_int_equal(fi_av_lookup(av, twice, back, &len), 0);
     assert_int_equal(fi_close(&av->fid), 0);
-    world_close(&w);
+    fixture_close(&fix);
 }
 
 static void a_shared_vector_is_refused(void **state)
 {
     struct fi_av_attr attr = {.type = FI_AV_TABLE, .name = "everybody"};
     struct fid_av *av;
-    struct world w;
+    struct fixture fix;
 
     (void)state;
-    world_open(&w, &plain);
-    assert_int_equal(fi_av_open(w.domain, &attr, &av, NULL), -FI_ENOSYS);
-    world_close(&w);
+    fixture_open(&fix, &plain);
+    assert_int_equal(fi_av_open(fix.domain, &attr, &av, NULL), -FI_ENOSYS);
+    fixture_close(&fix);
 }
 
 static void events_come_out_as_written(void **state)
@@ -336,12 +337,12 @@ static void events_come_out_as_written(void **state)
     struct fi_eq_attr attr = {.flags = FI_WRITE, .wait_obj = FI_WAIT_UNSPEC};
     struct fi_eq_entry in = {.data = 7}, out = {0};
     struct fid_eq *eq;
-    struct world w;
+    struct fixture fix;
     uint32_t event = 0;
 
     (void)state;
-    world_open(&w, &plain);
-    assert_int_equal(fi_eq_open(w.fabric, &attr, &eq, NULL), 0);
+    fixture_open(&fix, &plain);
+    assert_int_equal(fi_eq_open(fix.fabric, &attr, &eq, NULL), 0);
     assert_int_equal(fi_eq_read(eq, &event, &out, sizeof out, 0), -FI_EAGAIN);
     assert_int_equal(fi_eq_sread(eq, &event, &out, sizeof out, 5, 0), -FI_EAGAIN);
     assert_int_equal(fi_eq_write(eq, FI_NOTIFY, &in, sizeof in, 0), sizeof in);
@@ -352,7 +353,7 @@ static void events_come_out_as_written(void **state)
     assert_int_equal(out.data, 7);
     assert_int_equal(fi_eq_read(eq, &event, &out, sizeof out, 0), -FI_EAGAIN);
     assert_int_equal(fi_close(&eq->fid), 0);
-    world_close(&w);
+    fixture_close(&fix);
 }
 
 int main(void)

@@ -5,7 +5,7 @@
  *
  * Those that race prove most under ThreadSanitizer; without it they end, or crash, or hang.
  */
-#include "provider_world.h"
+#include "provider_fixture.h"
 
 #include <poll.h>
 #include <pthread.h>
@@ -24,24 +24,25 @@ static int context;
  */
 
 /* One more endpoint with node 1's queue and vector.  Node 0 knows it by *addr. */
-static struct fid_ep *join(struct world *w, fi_addr_t *addr)
+static struct fid_ep *join(struct fixture *fix, fi_addr_t *addr)
 {
-    char address[WORLD_ADDRESS];
+    char address[FIXTURE_ADDRESS];
     size_t len = sizeof address;
     struct fid_ep *ep;
 
-    assert_int_equal(fi_endpoint(w->domain, w->info, &ep, NULL), 0);
-    assert_int_equal(fi_ep_bind(ep, &w->node[1].av->fid, 0), 0);
-    assert_int_equal(fi_ep_bind(ep, &w->node[1].cq->fid, FI_TRANSMIT | FI_RECV), 0);
+    assert_int_equal(fi_endpoint(fix->domain, fix->info, &ep, NULL), 0);
+    assert_int_equal(fi_ep_bind(ep, &fix->node[1].av->fid, 0), 0);
+    assert_int_equal(fi_ep_bind(ep, &fix->node[1].cq->fid, FI_TRANSMIT | FI_RECV), 0);
     assert_int_equal(fi_enable(ep), 0);
     assert_int_equal(fi_getname(&ep->fid, address, &len), 0);
-    assert_int_equal(fi_av_insert(w->node[0].av, address, 1, addr, 0, NULL), 1);
+    assert_int_equal(fi_av_insert(fix->node[0].av, address, 1, addr, 0, NULL), 1);
     return ep;
 }
 
 /* Sleeps at the descriptor, which fi_trywait() has allowed, until there is an entry.  False:
  * nothing came in time. */
-static bool await_descriptor(struct world *w, struct fid_cq *cq, struct fi_cq_tagged_entry *e)
+static bool await_descriptor(struct fixture *fix, struct fid_cq *cq,
+                             struct fi_cq_tagged_entry *e)
 {
     struct pollfd polled = {.events = POLLIN};
     struct fid *fid = &cq->fid;
@@ -51,7 +52,7 @@ static bool await_descriptor(struct world *w, struct fid_cq *cq, struct fi_cq_ta
     for (;;) {
         if (poll(&polled, 1, PATIENCE_MS) != 1)
             return false;
-        while (fi_trywait(w->fabric, &fid, 1) == -FI_EAGAIN)
+        while (fi_trywait(fix->fabric, &fid, 1) == -FI_EAGAIN)
             if (fi_cq_read(cq, e, 1) == 1)
                 return true;
     }
@@ -66,20 +67,20 @@ static void an_endpoint_that_joins_is_heard(void **state)
     struct fid_ep *late;
     struct fid *fid;
     fi_addr_t addr;
-    struct world w;
+    struct fixture fix;
 
     (void)state;
-    world_open(&w, &setup);
-    fid = &w.node[1].cq->fid;
-    assert_int_equal(fi_trywait(w.fabric, &fid, 1), 0);
-    late = join(&w, &addr);
+    fixture_open(&fix, &setup);
+    fid = &fix.node[1].cq->fid;
+    assert_int_equal(fi_trywait(fix.fabric, &fid, 1), 0);
+    late = join(&fix, &addr);
     assert_int_equal(fi_trecv(late, &got, 8, NULL, FI_ADDR_UNSPEC, 1, 0, &context), 0);
-    assert_int_equal(fi_tinject(EP(w, 0), &sent, 8, addr, 1), 0);
-    assert_true(await_descriptor(&w, w.node[1].cq, &e));
+    assert_int_equal(fi_tinject(EP(fix, 0), &sent, 8, addr, 1), 0);
+    assert_true(await_descriptor(&fix, fix.node[1].cq, &e));
     assert_ptr_equal(e.op_context, &context);
     assert_int_equal(got, 5);
     assert_int_equal(fi_close(&late->fid), 0);
-    world_close(&w);
+    fixture_close(&fix);
 }
 
 static atomic_bool ends;
@@ -87,13 +88,13 @@ static atomic_bool ends;
 /* Asks to be woken all the time, and sleeps now and then. */
 static void *wait_until_the_end(void *arg)
 {
-    struct world *w = arg;
-    struct fid_cq *cq = w->node[1].cq;
+    struct fixture *fix = arg;
+    struct fid_cq *cq = fix->node[1].cq;
     struct fid *fid = &cq->fid;
     struct fi_cq_tagged_entry e;
 
     for (int i = 0; !atomic_load(&ends); i++) {
-        thread_check(fi_trywait(w->fabric, &fid, 1) == 0, "something is there");
+        thread_check(fi_trywait(fix->fabric, &fid, 1) == 0, "something is there");
         if (i % 64 == 0)
             thread_check(fi_cq_sread(cq, &e, 1, NULL, 1) == -FI_EAGAIN, "something came");
     }
@@ -105,21 +106,21 @@ static void endpoints_come_and_go_while_a_thread_waits(void **state)
     static const struct setup setup = {.wait = FI_WAIT_FD, .threading = FI_THREAD_SAFE};
     pthread_t thread;
     fi_addr_t addr;
-    struct world w;
+    struct fixture fix;
 
     (void)state;
-    world_open(&w, &setup);
+    fixture_open(&fix, &setup);
     atomic_store(&ends, false);
-    thread = thread_start(wait_until_the_end, &w);
+    thread = thread_start(wait_until_the_end, &fix);
     for (int i = 0; i < ROUNDS; i++) {
-        struct fid_ep *ep = join(&w, &addr);
+        struct fid_ep *ep = join(&fix, &addr);
 
         assert_int_equal(fi_close(&ep->fid), 0);
-        assert_int_equal(fi_av_remove(w.node[0].av, &addr, 1, 0), 0);
+        assert_int_equal(fi_av_remove(fix.node[0].av, &addr, 1, 0), 0);
     }
     atomic_store(&ends, true);
     pthread_join(thread, NULL);
-    world_close(&w);
+    fixture_close(&fix);
 }
 
 /* ---- regions -------------------------------------------------------------------------------
@@ -131,15 +132,15 @@ static uint64_t word = 1;
 /* Node 0's, and nobody else's: writes to node 1. */
 static void *write_until_the_end(void *arg)
 {
-    struct world *w = arg;
+    struct fixture *fix = arg;
     struct fi_cq_tagged_entry e;
 
     while (!atomic_load(&ends)) {
         ssize_t n;
 
-        while (fi_write(EP(*w, 0), &word, 8, NULL, w->addr[1], 0, KEY, &word) == -FI_EAGAIN)
+        while (fi_write(EP(*fix, 0), &word, 8, NULL, fix->addr[1], 0, KEY, &word) == -FI_EAGAIN)
             continue;
-        while ((n = fi_cq_read(w->node[0].cq, &e, 1)) == -FI_EAGAIN && !atomic_load(&ends))
+        while ((n = fi_cq_read(fix->node[0].cq, &e, 1)) == -FI_EAGAIN && !atomic_load(&ends))
             continue;
         thread_check(n == 1 || atomic_load(&ends), "a write failed");
     }
@@ -149,11 +150,11 @@ static void *write_until_the_end(void *arg)
 /* Node 1's: performs what comes. */
 static void *serve_until_the_end(void *arg)
 {
-    struct world *w = arg;
+    struct fixture *fix = arg;
     struct fi_cq_tagged_entry e;
 
     while (!atomic_load(&ends))
-        thread_check(fi_cq_read(w->node[1].cq, &e, 1) == -FI_EAGAIN, "something came");
+        thread_check(fi_cq_read(fix->node[1].cq, &e, 1) == -FI_EAGAIN, "something came");
     return NULL;
 }
 
@@ -169,19 +170,20 @@ static void regions_come_and_go_while_endpoints_work(void **state)
     struct fid_cntr *written;
     struct fid_mr *mr, *other;
     pthread_t threads[2];
-    struct world w;
+    struct fixture fix;
 
     (void)state;
-    world_open(&w, &setup);
-    assert_int_equal(fi_cntr_open(w.domain, &attr, &written, NULL), 0);
-    assert_int_equal(fi_mr_reg(w.domain, memory, 8, FI_REMOTE_WRITE, 0, KEY, 0, &mr, NULL), 0);
+    fixture_open(&fix, &setup);
+    assert_int_equal(fi_cntr_open(fix.domain, &attr, &written, NULL), 0);
+    assert_int_equal(fi_mr_reg(fix.domain, memory, 8, FI_REMOTE_WRITE, 0, KEY, 0, &mr, NULL),
+                     0);
     assert_int_equal(fi_mr_bind(mr, &written->fid, FI_REMOTE_WRITE), 0);
     atomic_store(&ends, false);
-    threads[0] = thread_start(write_until_the_end, &w);
-    threads[1] = thread_start(serve_until_the_end, &w);
+    threads[0] = thread_start(write_until_the_end, &fix);
+    threads[1] = thread_start(serve_until_the_end, &fix);
     for (uint64_t i = 1; fi_cntr_read(written) < ROUNDS; i++) {
         assert_int_equal(
-            fi_mr_reg(w.domain, &memory[8], 8, FI_REMOTE_WRITE, 0, KEY + i, 0, &other, NULL),
+            fi_mr_reg(fix.domain, &memory[8], 8, FI_REMOTE_WRITE, 0, KEY + i, 0, &other, NULL),
             0);
         assert_int_equal(fi_close(&other->fid), 0);
     }
@@ -190,7 +192,7 @@ static void regions_come_and_go_while_endpoints_work(void **state)
         pthread_join(threads[i], NULL);
     assert_int_equal(fi_close(&mr->fid), 0);
     assert_int_equal(fi_close(&written->fid), 0);
-    world_close(&w);
+    fixture_close(&fix);
 }
 
 int main(void)
@@ -201,7 +203,7 @@ int main(void)
         cmocka_unit_test(regions_come_and_go_while_endpoints_work),
     };
 
-    if (!world_has_shm())
-        return WORLD_SKIPPED;
+    if (!fixture_has_shm())
+        return FIXTURE_SKIPPED;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

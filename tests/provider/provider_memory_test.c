@@ -151,9 +151,9 @@ void prov_index_remove(struct prov_op *op)
     fail();
 }
 
-void prov_wait_ring_armed(struct prov_wait *w, atomic_bool *armed)
+void prov_wait_ring_armed(struct prov_wait *fix, atomic_bool *armed)
 {
-    (void)w, (void)armed;
+    (void)fix, (void)armed;
     fail();
 }
 

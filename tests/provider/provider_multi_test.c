@@ -6,7 +6,7 @@
  * The last test plays random histories against a model of one page, and prints the seed
  * and the shortest history that still fails.
  */
-#include "provider_world.h"
+#include "provider_fixture.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,34 +19,35 @@ static const struct setup many = {.caps = MANY};
 static char in_buf[4 * LONG], out_buf[LONG];
 static int contexts[8]; /* their addresses are the op contexts */
 
-static void set_min(struct world *w, size_t min)
+static void set_min(struct fixture *fix, size_t min)
 {
     assert_int_equal(
-        fi_setopt(&EP(*w, 1)->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &min, sizeof min),
+        fi_setopt(&EP(*fix, 1)->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &min, sizeof min),
         0);
 }
 
-static void post_many(struct world *w, void *buf, size_t len, fi_addr_t from, void *context)
+static void post_many(struct fixture *fix, void *buf, size_t len, fi_addr_t from, void *context)
 {
     struct iovec iov = {buf, len};
     struct fi_msg msg = {.msg_iov = &iov, .iov_count = 1, .addr = from, .context = context};
 
-    assert_int_equal(fi_recvmsg(EP(*w, 1), &msg, FI_MULTI_RECV | FI_COMPLETION), 0);
+    assert_int_equal(fi_recvmsg(EP(*fix, 1), &msg, FI_MULTI_RECV | FI_COMPLETION), 0);
 }
 
-static void send_from(struct world *w, int from, size_t size, unsigned seed)
+static void send_from(struct fixture *fix, int from, size_t size, unsigned seed)
 {
     pattern_fill(out_buf, size, seed);
-    assert_int_equal(fi_send(EP(*w, from), out_buf, size, NULL, w->addr[1], &contexts[7]), 0);
+    assert_int_equal(fi_send(EP(*fix, from), out_buf, size, NULL, fix->addr[1], &contexts[7]),
+                     0);
 }
 
 /* The next completion at node 1 is a message in a buffer. */
-static void expect_part(struct world *w, void *context, const char *at, size_t size,
+static void expect_part(struct fixture *fix, void *context, const char *at, size_t size,
                         unsigned seed, bool last)
 {
     struct fi_cq_tagged_entry e;
 
-    assert_int_equal(world_read(w, 1, &e, NULL), 1);
+    assert_int_equal(fixture_read(fix, 1, &e, NULL), 1);
     assert_ptr_equal(e.op_context, context);
     assert_int_equal(e.flags, FI_RECV | FI_MSG | (last ? FI_MULTI_RECV : 0));
     assert_ptr_equal(e.buf, at);
@@ -54,11 +55,11 @@ static void expect_part(struct world *w, void *context, const char *at, size_t s
     assert_true(pattern_is(at, size, seed));
 }
 
-static void expect_cancelled(struct world *w, void *context)
+static void expect_cancelled(struct fixture *fix, void *context)
 {
     struct fi_cq_err_entry error;
 
-    world_read_error(w, 1, &error);
+    fixture_read_error(fix, 1, &error);
     assert_ptr_equal(error.op_context, context);
     assert_int_equal(error.err, FI_ECANCELED);
     assert_int_equal(error.flags, FI_RECV | FI_MSG | FI_MULTI_RECV);
@@ -70,63 +71,63 @@ static void messages_lie_behind_each_other(void **state)
 {
     static const size_t sizes[] = {8, 0, 100, 3000, 1};
     char *at = in_buf;
-    struct world w;
+    struct fixture fix;
 
     (void)state;
-    world_open(&w, &many);
-    set_min(&w, 10);
-    post_many(&w, in_buf, 8 + 100 + 3000 + 1 + 9, FI_ADDR_UNSPEC, &contexts[0]);
+    fixture_open(&fix, &many);
+    set_min(&fix, 10);
+    post_many(&fix, in_buf, 8 + 100 + 3000 + 1 + 9, FI_ADDR_UNSPEC, &contexts[0]);
     for (unsigned i = 0; i < 5; i++) {
-        send_from(&w, 0, sizes[i], i);
-        expect_part(&w, &contexts[0], at, sizes[i], i, i == 4);
+        send_from(&fix, 0, sizes[i], i);
+        expect_part(&fix, &contexts[0], at, sizes[i], i, i == 4);
         at += sizes[i];
     }
-    world_is_quiet(&w, 1);
-    world_close(&w);
+    fixture_is_quiet(&fix, 1);
+    fixture_close(&fix);
 }
 
 static void what_came_before_the_buffer_is_taken_too(void **state)
 {
-    struct world w;
+    struct fixture fix;
 
     (void)state;
-    world_open(&w, &many);
+    fixture_open(&fix, &many);
     for (unsigned i = 0; i < 3; i++)
-        send_from(&w, 0, 50, i);
-    world_arrived(&w, 0, 1);
-    post_many(&w, in_buf, 1000, FI_ADDR_UNSPEC, &contexts[0]);
+        send_from(&fix, 0, 50, i);
+    fixture_arrived(&fix, 0, 1);
+    post_many(&fix, in_buf, 1000, FI_ADDR_UNSPEC, &contexts[0]);
     for (unsigned i = 0; i < 3; i++)
-        expect_part(&w, &contexts[0], in_buf + (size_t)i * 50, 50, i, false);
-    world_close(&w);
+        expect_part(&fix, &contexts[0], in_buf + (size_t)i * 50, 50, i, false);
+    fixture_close(&fix);
 }
 
 static void the_last_room_is_used_to_the_last_byte(void **state)
 {
-    struct world w;
+    struct fixture fix;
 
     (void)state;
-    world_open(&w, &many);
-    set_min(&w, 0);
-    post_many(&w, in_buf, 100, FI_ADDR_UNSPEC, &contexts[0]);
+    fixture_open(&fix, &many);
+    set_min(&fix, 0);
+    post_many(&fix, in_buf, 100, FI_ADDR_UNSPEC, &contexts[0]);
     for (unsigned i = 0; i < 4; i++) {
-        send_from(&w, 0, 25, i);
-        expect_part(&w, &contexts[0], in_buf + (size_t)i * 25, 25, i, i == 3);
+        send_from(&fix, 0, 25, i);
+        expect_part(&fix, &contexts[0], in_buf + (size_t)i * 25, 25, i, i == 3);
     }
-    world_close(&w);
+    fixture_close(&fix);
 }
 
 static void too_long_a_message_is_cut_and_ends_the_buffer(void **state)
 {
     struct fi_cq_err_entry error;
-    struct world w;
+    struct fixture fix;
 
     (void)state;
-    world_open(&w, &many);
-    post_many(&w, in_buf, 500, FI_ADDR_UNSPEC, &contexts[0]);
-    send_from(&w, 0, 300, 1);
-    expect_part(&w, &contexts[0], in_buf, 300, 1, false);
-    send_from(&w, 0, 300, 2);
-    world_read_error(&w, 1, &error);
+    fixture_open(&fix, &many);
+    post_many(&fix, in_buf, 500, FI_ADDR_UNSPEC, &contexts[0]);
+    send_from(&fix, 0, 300, 1);
+    expect_part(&fix, &contexts[0], in_buf, 300, 1, false);
+    send_from(&fix, 0, 300, 2);
+    fixture_read_error(&fix, 1, &error);
     assert_ptr_equal(error.op_context, &contexts[0]);
     assert_int_equal(error.err, FI_ETRUNC);
     assert_int_equal(error.len, 200);
@@ -134,44 +135,44 @@ static void too_long_a_message_is_cut_and_ends_the_buffer(void **state)
     assert_ptr_equal(error.buf, in_buf + 300);
     assert_true(error.flags & FI_MULTI_RECV);
     assert_true(pattern_is(in_buf + 300, 200, 2));
-    world_close(&w);
+    fixture_close(&fix);
 }
 
 /* The long message is read in steps; the short one may complete before it. */
 static void the_buffer_comes_back_when_all_is_in_it(void **state)
 {
     struct fi_cq_tagged_entry e;
-    struct world w;
+    struct fixture fix;
 
     (void)state;
-    world_open(&w, &many);
-    set_min(&w, 10);
-    post_many(&w, in_buf, LONG + 10, FI_ADDR_UNSPEC, &contexts[0]);
+    fixture_open(&fix, &many);
+    set_min(&fix, 10);
+    post_many(&fix, in_buf, LONG + 10, FI_ADDR_UNSPEC, &contexts[0]);
     pattern_fill(out_buf, LONG, 3);
-    assert_int_equal(fi_send(EP(w, 0), out_buf, LONG, NULL, w.addr[1], NULL), 0);
-    assert_int_equal(fi_inject(EP(w, 0), out_buf, 10, w.addr[1]), 0);
-    assert_int_equal(world_read(&w, 1, &e, NULL), 1);
+    assert_int_equal(fi_send(EP(fix, 0), out_buf, LONG, NULL, fix.addr[1], NULL), 0);
+    assert_int_equal(fi_inject(EP(fix, 0), out_buf, 10, fix.addr[1]), 0);
+    assert_int_equal(fixture_read(&fix, 1, &e, NULL), 1);
     assert_int_equal(e.flags, FI_RECV | FI_MSG);
-    assert_int_equal(world_read(&w, 1, &e, NULL), 1);
+    assert_int_equal(fixture_read(&fix, 1, &e, NULL), 1);
     assert_int_equal(e.flags, FI_RECV | FI_MSG | FI_MULTI_RECV);
     assert_true(pattern_is(in_buf, LONG, 3));
     assert_true(pattern_is(in_buf + LONG, 10, 3));
-    world_close(&w);
+    fixture_close(&fix);
 }
 
 static void the_endpoints_own_flags_count_too(void **state)
 {
     struct setup setup = {.caps = MANY, .recv_flags = FI_MULTI_RECV | FI_COMPLETION};
-    struct world w;
+    struct fixture fix;
 
     (void)state;
-    world_open(&w, &setup);
-    assert_int_equal(fi_recv(EP(w, 1), in_buf, 1000, NULL, FI_ADDR_UNSPEC, &contexts[0]), 0);
+    fixture_open(&fix, &setup);
+    assert_int_equal(fi_recv(EP(fix, 1), in_buf, 1000, NULL, FI_ADDR_UNSPEC, &contexts[0]), 0);
     for (unsigned i = 0; i < 2; i++) {
-        send_from(&w, 0, 100, i);
-        expect_part(&w, &contexts[0], in_buf + (size_t)i * 100, 100, i, false);
+        send_from(&fix, 0, 100, i);
+        expect_part(&fix, &contexts[0], in_buf + (size_t)i * 100, 100, i, false);
     }
-    world_close(&w);
+    fixture_close(&fix);
 }
 
 /* Without FI_COMPLETION only the end is told. */
@@ -180,17 +181,17 @@ static void a_quiet_buffer_tells_its_end(void **state)
     struct setup setup = {.caps = MANY, .bind_flags = FI_SELECTIVE_COMPLETION};
     struct iovec iov = {in_buf, 300};
     struct fi_msg msg = {.msg_iov = &iov, .iov_count = 1, .context = &contexts[0]};
-    struct world w;
+    struct fixture fix;
 
     (void)state;
-    world_open(&w, &setup);
+    fixture_open(&fix, &setup);
     msg.addr = FI_ADDR_UNSPEC;
-    assert_int_equal(fi_recvmsg(EP(w, 1), &msg, FI_MULTI_RECV), 0);
+    assert_int_equal(fi_recvmsg(EP(fix, 1), &msg, FI_MULTI_RECV), 0);
     for (unsigned i = 0; i < 3; i++)
-        send_from(&w, 0, 100, i);
-    expect_part(&w, &contexts[0], in_buf + 200, 100, 2, true);
-    world_is_quiet(&w, 1);
-    world_close(&w);
+        send_from(&fix, 0, 100, i);
+    expect_part(&fix, &contexts[0], in_buf + 200, 100, 2, true);
+    fixture_is_quiet(&fix, 1);
+    fixture_close(&fix);
 }
 
 static void wrong_arguments_are_refused(void **state)
@@ -200,54 +201,54 @@ static void wrong_arguments_are_refused(void **state)
     struct fi_msg_tagged tagged = {.msg_iov = iov, .iov_count = 1, .addr = FI_ADDR_UNSPEC};
     static const struct setup plain;
     size_t value = 77, len = sizeof value;
-    struct world w;
+    struct fixture fix;
 
     (void)state;
-    world_open(&w, &many);
-    assert_int_equal(fi_recvmsg(EP(w, 1), &msg, FI_MULTI_RECV), -FI_EINVAL);
+    fixture_open(&fix, &many);
+    assert_int_equal(fi_recvmsg(EP(fix, 1), &msg, FI_MULTI_RECV), -FI_EINVAL);
     msg.iov_count = 0;
-    assert_int_equal(fi_recvmsg(EP(w, 1), &msg, FI_MULTI_RECV), -FI_EINVAL);
-    assert_int_equal(fi_trecvmsg(EP(w, 1), &tagged, FI_MULTI_RECV), -FI_EBADFLAGS);
-    set_min(&w, 4711);
+    assert_int_equal(fi_recvmsg(EP(fix, 1), &msg, FI_MULTI_RECV), -FI_EINVAL);
+    assert_int_equal(fi_trecvmsg(EP(fix, 1), &tagged, FI_MULTI_RECV), -FI_EBADFLAGS);
+    set_min(&fix, 4711);
     assert_int_equal(
-        fi_getopt(&EP(w, 1)->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &value, &len), 0);
+        fi_getopt(&EP(fix, 1)->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &value, &len), 0);
     assert_int_equal(value, 4711);
     len = 4;
     assert_int_equal(
-        fi_getopt(&EP(w, 1)->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &value, &len),
+        fi_getopt(&EP(fix, 1)->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &value, &len),
         -FI_ETOOSMALL);
     assert_int_equal(len, sizeof value);
     assert_int_equal(
-        fi_setopt(&EP(w, 1)->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &value, 4),
+        fi_setopt(&EP(fix, 1)->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &value, 4),
         -FI_EINVAL);
     assert_int_equal(
-        fi_setopt(&EP(w, 1)->fid, FI_OPT_ENDPOINT, FI_OPT_CM_DATA_SIZE, &value, len),
+        fi_setopt(&EP(fix, 1)->fid, FI_OPT_ENDPOINT, FI_OPT_CM_DATA_SIZE, &value, len),
         -FI_ENOPROTOOPT);
-    world_close(&w);
-    world_open(&w, &plain); /* did not ask for it */
+    fixture_close(&fix);
+    fixture_open(&fix, &plain); /* did not ask for it */
     msg.iov_count = 1;
-    assert_int_equal(fi_recvmsg(EP(w, 1), &msg, FI_MULTI_RECV), -FI_EBADFLAGS);
-    world_close(&w);
+    assert_int_equal(fi_recvmsg(EP(fix, 1), &msg, FI_MULTI_RECV), -FI_EBADFLAGS);
+    fixture_close(&fix);
 }
 
 /* ---- cancel ---------------------------------------------------------------------------- */
 
 static void a_cancelled_buffer_comes_back(void **state)
 {
-    struct world w;
+    struct fixture fix;
 
     (void)state;
-    world_open(&w, &many);
-    post_many(&w, in_buf, 1000, FI_ADDR_UNSPEC, &contexts[0]);
-    post_many(&w, in_buf + 1000, 1000, FI_ADDR_UNSPEC, &contexts[1]);
-    send_from(&w, 0, 100, 1);
-    expect_part(&w, &contexts[0], in_buf, 100, 1, false);
-    assert_int_equal(fi_cancel(&EP(w, 1)->fid, &contexts[0]), 0);
-    expect_cancelled(&w, &contexts[0]);
-    assert_int_equal(fi_cancel(&EP(w, 1)->fid, &contexts[0]), -FI_ENOENT);
-    send_from(&w, 0, 100, 2);
-    expect_part(&w, &contexts[1], in_buf + 1000, 100, 2, false);
-    world_close(&w);
+    fixture_open(&fix, &many);
+    post_many(&fix, in_buf, 1000, FI_ADDR_UNSPEC, &contexts[0]);
+    post_many(&fix, in_buf + 1000, 1000, FI_ADDR_UNSPEC, &contexts[1]);
+    send_from(&fix, 0, 100, 1);
+    expect_part(&fix, &contexts[0], in_buf, 100, 1, false);
+    assert_int_equal(fi_cancel(&EP(fix, 1)->fid, &contexts[0]), 0);
+    expect_cancelled(&fix, &contexts[0]);
+    assert_int_equal(fi_cancel(&EP(fix, 1)->fid, &contexts[0]), -FI_ENOENT);
+    send_from(&fix, 0, 100, 2);
+    expect_part(&fix, &contexts[1], in_buf + 1000, 100, 2, false);
+    fixture_close(&fix);
 }
 
 /* Node 1 has matched the long message, and its sender has not heard of it. */
@@ -255,60 +256,60 @@ static void a_cancel_waits_for_what_is_under_way(void **state)
 {
     struct fi_cq_tagged_entry e;
     struct fi_cq_err_entry error;
-    struct world w;
+    struct fixture fix;
     ssize_t n;
 
     (void)state;
-    world_open(&w, &many);
+    fixture_open(&fix, &many);
     pattern_fill(out_buf, LONG, 5);
-    assert_int_equal(fi_send(EP(w, 0), out_buf, LONG, NULL, w.addr[1], &contexts[7]), 0);
-    world_arrived(&w, 0, 1);
-    post_many(&w, in_buf, 2 * LONG, FI_ADDR_UNSPEC, &contexts[0]);
-    assert_int_equal(fi_cancel(&EP(w, 1)->fid, &contexts[0]), 0);
-    n = world_read(&w, 1, &e, NULL);
+    assert_int_equal(fi_send(EP(fix, 0), out_buf, LONG, NULL, fix.addr[1], &contexts[7]), 0);
+    fixture_arrived(&fix, 0, 1);
+    post_many(&fix, in_buf, 2 * LONG, FI_ADDR_UNSPEC, &contexts[0]);
+    assert_int_equal(fi_cancel(&EP(fix, 1)->fid, &contexts[0]), 0);
+    n = fixture_read(&fix, 1, &e, NULL);
     assert_int_equal(n, 1); /* first the message, whole */
     assert_int_equal(e.flags, FI_RECV | FI_MSG);
     assert_int_equal(e.len, LONG);
     assert_true(pattern_is(in_buf, LONG, 5));
-    world_read_error(&w, 1, &error);
+    fixture_read_error(&fix, 1, &error);
     assert_int_equal(error.err, FI_ECANCELED);
     assert_ptr_equal(error.op_context, &contexts[0]);
-    world_is_quiet(&w, 1);
-    world_close(&w);
+    fixture_is_quiet(&fix, 1);
+    fixture_close(&fix);
 }
 
 static void a_single_receive_behind_a_buffer_can_be_cancelled(void **state)
 {
     struct fi_cq_err_entry error;
-    struct world w;
+    struct fixture fix;
 
     (void)state;
-    world_open(&w, &many);
-    post_many(&w, in_buf, 1000, FI_ADDR_UNSPEC, &contexts[0]);
-    assert_int_equal(fi_recv(EP(w, 1), in_buf + 1000, 8, NULL, FI_ADDR_UNSPEC, &contexts[1]),
+    fixture_open(&fix, &many);
+    post_many(&fix, in_buf, 1000, FI_ADDR_UNSPEC, &contexts[0]);
+    assert_int_equal(fi_recv(EP(fix, 1), in_buf + 1000, 8, NULL, FI_ADDR_UNSPEC, &contexts[1]),
                      0);
-    assert_int_equal(fi_cancel(&EP(w, 1)->fid, &contexts[1]), 0);
-    world_read_error(&w, 1, &error);
+    assert_int_equal(fi_cancel(&EP(fix, 1)->fid, &contexts[1]), 0);
+    fixture_read_error(&fix, 1, &error);
     assert_ptr_equal(error.op_context, &contexts[1]);
     assert_int_equal(error.err, FI_ECANCELED);
     assert_int_equal(error.flags, FI_RECV | FI_MSG);
-    world_close(&w);
+    fixture_close(&fix);
 }
 
 /* Closing with buffers, parts and receives under way leaves nothing behind. */
 static void an_endpoint_closes_with_buffers_in_use(void **state)
 {
     struct iovec pieces[2] = {{in_buf, 8}, {in_buf + 8, 8}};
-    struct world w;
+    struct fixture fix;
 
     (void)state;
-    world_open(&w, &many);
-    assert_int_equal(fi_send(EP(w, 0), out_buf, LONG, NULL, w.addr[1], NULL), 0);
-    world_arrived(&w, 0, 1);
-    post_many(&w, in_buf, 2 * LONG, FI_ADDR_UNSPEC, &contexts[0]);
-    post_many(&w, in_buf + 2 * LONG, 1000, w.addr[2], &contexts[1]);
-    assert_int_equal(fi_recvv(EP(w, 1), pieces, NULL, 2, FI_ADDR_UNSPEC, &contexts[2]), 0);
-    world_close(&w);
+    fixture_open(&fix, &many);
+    assert_int_equal(fi_send(EP(fix, 0), out_buf, LONG, NULL, fix.addr[1], NULL), 0);
+    fixture_arrived(&fix, 0, 1);
+    post_many(&fix, in_buf, 2 * LONG, FI_ADDR_UNSPEC, &contexts[0]);
+    post_many(&fix, in_buf + 2 * LONG, 1000, fix.addr[2], &contexts[1]);
+    assert_int_equal(fi_recvv(EP(fix, 1), pieces, NULL, 2, FI_ADDR_UNSPEC, &contexts[2]), 0);
+    fixture_close(&fix);
 }
 
 /* ---- against a model --------------------------------------------------------------------- */
@@ -398,7 +399,7 @@ struct played {
     bool wrong;
 };
 
-static struct world world;
+static struct fixture fixture;
 static struct played played;
 
 static int message_of(const char *at)
@@ -413,7 +414,7 @@ static void played_error(struct played *p)
 {
     struct fi_cq_err_entry e = {0};
 
-    if (fi_cq_readerr(world.node[1].cq, &e, 0) != 1) {
+    if (fi_cq_readerr(fixture.node[1].cq, &e, 0) != 1) {
         p->wrong = true;
         return;
     }
@@ -449,7 +450,7 @@ static void played_drain(struct played *p)
     struct fi_cq_tagged_entry e;
     ssize_t n;
 
-    while ((n = fi_cq_read(world.node[1].cq, &e, 1)) == 1 || n == -FI_EAVAIL) {
+    while ((n = fi_cq_read(fixture.node[1].cq, &e, 1)) == 1 || n == -FI_EAVAIL) {
         if (n == -FI_EAVAIL)
             played_error(p);
         else
@@ -464,13 +465,14 @@ static void played_settle(struct played *p, int from)
     struct fi_cq_tagged_entry e;
     bool marked = false;
 
-    assert_int_equal(fi_trecv(EP(world, 1), &word, 8, NULL, world.addr[from], 1, 0, &word), 0);
-    inject_word(&world, from, 1, 1, 1);
+    assert_int_equal(fi_trecv(EP(fixture, 1), &word, 8, NULL, fixture.addr[from], 1, 0, &word),
+                     0);
+    inject_word(&fixture, from, 1, 1, 1);
     for (int i = 0; i < 1000000 && !marked; i++) {
         ssize_t n;
 
-        world_progress(&world);
-        n = fi_cq_read(world.node[1].cq, &e, 1);
+        fixture_progress(&fixture);
+        n = fi_cq_read(fixture.node[1].cq, &e, 1);
         if (n == -FI_EAVAIL)
             played_error(p);
         else if (n == 1 && e.op_context == &word)
@@ -480,7 +482,7 @@ static void played_settle(struct played *p, int from)
     }
     assert_true(marked);
     for (int i = 0; i < 4; i++) {
-        world_progress(&world);
+        fixture_progress(&fixture);
         played_drain(p);
     }
 }
@@ -494,22 +496,22 @@ static void played_step(struct played *p, const struct step *steps, int now)
 
     p->recv_of[now] = -1;
     if (s->kind == POST_MANY || s->kind == POST_ONE)
-        msg.addr = s->who < 0 ? FI_ADDR_UNSPEC : world.addr[s->who];
+        msg.addr = s->who < 0 ? FI_ADDR_UNSPEC : fixture.addr[s->who];
     switch (s->kind) {
     case SEND:
         memset(message, 0x55, sizeof message);
         memcpy(message, &now, sizeof now);
-        assert_int_equal(fi_inject(EP(world, s->who), message, s->size, world.addr[1]), 0);
+        assert_int_equal(fi_inject(EP(fixture, s->who), message, s->size, fixture.addr[1]), 0);
         played_settle(p, s->who);
         break;
     case POST_MANY:
     case POST_ONE:
-        assert_int_equal(fi_recvmsg(EP(world, 1), &msg,
+        assert_int_equal(fi_recvmsg(EP(fixture, 1), &msg,
                                     FI_COMPLETION | (s->kind == POST_MANY ? FI_MULTI_RECV : 0)),
                          0);
         break;
     case CANCEL:
-        fi_cancel(&EP(world, 1)->fid, p->buf[s->who]);
+        fi_cancel(&EP(fixture, 1)->fid, p->buf[s->who]);
         break;
     case KINDS:
         break;
@@ -523,14 +525,14 @@ static bool history_fails(const struct step *steps, int count)
     struct model model = {0};
     bool fails = false;
 
-    world_open(&world, &many);
+    fixture_open(&fixture, &many);
     memset(&played, 0, sizeof played);
     for (int i = 0; i < count; i++) {
         model_step(&model, steps, i);
         played_step(&played, steps, i);
     }
     for (int i = 0; i < 10; i++) {
-        world_progress(&world);
+        fixture_progress(&fixture);
         played_drain(&played);
     }
     for (int i = 0; i < count && !fails; i++) {
@@ -541,7 +543,7 @@ static bool history_fails(const struct step *steps, int count)
         else
             fails = played.cancelled[i] != model.cancelled[i];
     }
-    world_close(&world);
+    fixture_close(&fixture);
     return fails || played.wrong;
 }
 

@@ -7,7 +7,7 @@
  * Each thread has an endpoint of its own or all share one.  The processes are forked before
  * either uses libfabric.
  */
-#include "provider_world.h"
+#include "provider_fixture.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -50,7 +50,7 @@ static void check(bool ok, const char *what)
  * --------------------------------------------------------------------------------- */
 
 struct side {
-    struct world w; /* node 0 is ours; the others are not used */
+    struct fixture fix; /* node 0 is ours; the others are not used */
     const struct plan *plan;
     fi_addr_t other;
 };
@@ -60,13 +60,13 @@ static void side_open(struct side *s, const struct plan *plan, int in, int out)
     struct setup setup = {.wait = plan->wait,
                           .threading = FI_THREAD_SAFE,
                           .caps = FI_TAGGED | FI_MSG | FI_SOURCE};
-    char address[WORLD_ADDRESS];
+    char address[FIXTURE_ADDRESS];
 
     s->plan = plan;
-    world_open(&s->w, &setup);
-    check(write(out, s->w.node[0].address, WORLD_ADDRESS) == WORLD_ADDRESS, "write");
-    check(read(in, address, WORLD_ADDRESS) == WORLD_ADDRESS, "read");
-    check(fi_av_insert(s->w.node[0].av, address, 1, &s->other, 0, NULL) == 1, "fi_av_insert");
+    fixture_open(&s->fix, &setup);
+    check(write(out, s->fix.node[0].address, FIXTURE_ADDRESS) == FIXTURE_ADDRESS, "write");
+    check(read(in, address, FIXTURE_ADDRESS) == FIXTURE_ADDRESS, "read");
+    check(fi_av_insert(s->fix.node[0].av, address, 1, &s->other, 0, NULL) == 1, "fi_av_insert");
 }
 
 /* Message i of a thread: how long, and what is in it. */
@@ -86,8 +86,8 @@ struct worker {
 static void read_one(struct side *s)
 {
     struct fi_cq_tagged_entry e;
-    ssize_t n = s->plan->wait == FI_WAIT_NONE ? fi_cq_read(s->w.node[0].cq, &e, 1)
-                                              : fi_cq_sread(s->w.node[0].cq, &e, 1, NULL, 2);
+    ssize_t n = s->plan->wait == FI_WAIT_NONE ? fi_cq_read(s->fix.node[0].cq, &e, 1)
+                                              : fi_cq_sread(s->fix.node[0].cq, &e, 1, NULL, 2);
 
     check(n == 1 || n == -FI_EAGAIN, "a completion failed");
     if (n == 1)
@@ -99,7 +99,7 @@ static void read_one(struct side *s)
 static void post(struct worker *me, unsigned i)
 {
     struct side *s = me->side;
-    struct fid_ep *ep = s->w.node[0].ep;
+    struct fid_ep *ep = s->fix.node[0].ep;
     ssize_t err =
         s->plan->untagged
             ? fi_recv(ep, me->in, LONGEST, NULL, FI_ADDR_UNSPEC, me->received)
@@ -112,7 +112,7 @@ static void post(struct worker *me, unsigned i)
 static void send(struct worker *me, unsigned i)
 {
     struct side *s = me->side;
-    struct fid_ep *ep = s->w.node[0].ep;
+    struct fid_ep *ep = s->fix.node[0].ep;
     ssize_t err;
 
     pattern_fill(me->out, size_of(i), i + me->number);
@@ -177,7 +177,7 @@ static void side_run(const struct plan *plan, int in, int out)
     side_open(&s, plan, in, out);
     side_play(&s);
     side_meet(in, out);
-    world_close(&s.w);
+    fixture_close(&s.fix);
 }
 
 /* ---- two processes
@@ -219,15 +219,15 @@ static void two(const struct plan *plan, child_fn *one, child_fn *other)
 {
     int in[2], out[2], status[2];
     pid_t pid[2];
-    char address[2][WORLD_ADDRESS];
+    char address[2][FIXTURE_ADDRESS];
     char byte;
 
     pid[0] = start(one, plan, &in[0], &out[0]);
     pid[1] = start(other, plan, &in[1], &out[1]);
     for (int i = 0; i < 2; i++)
-        assert_int_equal(read(in[i], address[i], WORLD_ADDRESS), WORLD_ADDRESS);
+        assert_int_equal(read(in[i], address[i], FIXTURE_ADDRESS), FIXTURE_ADDRESS);
     for (int i = 0; i < 2; i++)
-        assert_int_equal(write(out[i], address[1 - i], WORLD_ADDRESS), WORLD_ADDRESS);
+        assert_int_equal(write(out[i], address[1 - i], FIXTURE_ADDRESS), FIXTURE_ADDRESS);
     for (int i = 0; i < 2; i++)
         if (read(in[i], &byte, 1) == 1)
             (void)!write(out[1 - i], &byte, 1);
@@ -258,11 +258,11 @@ static void stranger_sends(const struct plan *plan, int in, int out)
 
     setenv("MBX_KEY", "00112233445566778899aabbccddeeff", 1);
     side_open(&s, plan, in, out);
-    check(fi_tsend(s.w.node[0].ep, "x", 1, NULL, s.other, 1, NULL) == 0, "fi_tsend");
-    world_read_error(&s.w, 0, &error);
+    check(fi_tsend(s.fix.node[0].ep, "x", 1, NULL, s.other, 1, NULL) == 0, "fi_tsend");
+    fixture_read_error(&s.fix, 0, &error);
     check(error.err == FI_EHOSTUNREACH, "the error is another");
     side_meet(in, out);
-    world_close(&s.w);
+    fixture_close(&s.fix);
 }
 
 /* Looks at what comes until the other one has been refused. */
@@ -274,12 +274,13 @@ static void host_listens(const struct plan *plan, int in, int out)
 
     setenv("MBX_KEY", "ffeeddccbbaa99887766554433221100", 1);
     side_open(&s, plan, in, out);
-    check(fi_trecv(s.w.node[0].ep, &got, 1, NULL, FI_ADDR_UNSPEC, 1, 0, NULL) == 0, "fi_trecv");
+    check(fi_trecv(s.fix.node[0].ep, &got, 1, NULL, FI_ADDR_UNSPEC, 1, 0, NULL) == 0,
+          "fi_trecv");
     check(write(out, &byte, 1) == 1, "write");
     check(fcntl(in, F_SETFL, O_NONBLOCK) == 0, "fcntl");
     while (read(in, &byte, 1) != 1)
-        check(fi_cq_read(s.w.node[0].cq, &e, 1) == -FI_EAGAIN, "a stranger's message came");
-    world_close(&s.w);
+        check(fi_cq_read(s.fix.node[0].cq, &e, 1) == -FI_EAGAIN, "a stranger's message came");
+    fixture_close(&s.fix);
 }
 
 static void a_process_of_another_job_is_refused(void **state)
@@ -297,7 +298,7 @@ int main(void)
         cmocka_unit_test(a_process_of_another_job_is_refused),
     };
 
-    if (!world_has_shm())
-        return WORLD_SKIPPED;
+    if (!fixture_has_shm())
+        return FIXTURE_SKIPPED;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,7 +16,7 @@
 
 #include "match/oracle.h"
 #include "order_program.h"
-#include "world.h"
+#include "cluster.h"
 
 #define IDS_MAX (2 * OPS_MAX) /* the end receives what is left */
 

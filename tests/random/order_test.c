@@ -45,7 +45,7 @@ static uint64_t told, written, missed, nothing, stopped;
 
 static const unsigned char *content(int id, size_t size)
 {
-    return world_data((unsigned)id * 61 % 4096, size);
+    return seeded_bytes((unsigned)id * 61 % 4096, size);
 }
 
 static void check_recv(struct run *run, struct item *item, const struct mbx_completion *c)
@@ -434,7 +434,7 @@ static bool is_under_way(const struct run *run)
 
     for (int i = 0; i < run->program->eps; i++)
         eps[i] = run->taps[i].ep;
-    return run->program->over == OVER_OFI && world_is_under_way(eps, run->program->eps);
+    return run->program->over == OVER_OFI && cluster_is_under_way(eps, run->program->eps);
 }
 
 static void settle(struct run *run)

@@ -2,7 +2,7 @@
 /*
  * tracepoint_test.c - MBX_TRACE writes down what the matching engines were asked and said.
  */
-#include "world.h"
+#include "cluster.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -72,53 +72,53 @@ static int events_of(int who, struct trace_event *events)
     return count;
 }
 
-static void send_tag(struct world *w, uint64_t tag)
+static void send_tag(struct cluster *cl, uint64_t tag)
 {
     int value = 1;
 
-    assert_int_equal(mbx_inject(w->eps[0], 1, CONTEXT, tag, &value, sizeof value, 0), 0);
-    world_settle(w);
+    assert_int_equal(mbx_inject(cl->eps[0], 1, CONTEXT, tag, &value, sizeof value, 0), 0);
+    cluster_settle(cl);
 }
 
 static int into[16]; /* what is received is not looked at */
 
-static mbx_request post(struct world *w, uint32_t source, uint64_t tag, uint64_t ignore)
+static mbx_request post(struct cluster *cl, uint32_t source, uint64_t tag, uint64_t ignore)
 {
     mbx_request recv;
 
-    assert_int_equal(mbx_recv(w->eps[1], source, CONTEXT, tag, ignore, &into[tag],
+    assert_int_equal(mbx_recv(cl->eps[1], source, CONTEXT, tag, ignore, &into[tag],
                               sizeof into[tag], NULL, &recv),
                      0);
     return recv;
 }
 
 /* Each way in which a receive and a message can meet, or not. */
-static void tell_story(struct world *w)
+static void tell_story(struct cluster *cl)
 {
     struct mbx_status status;
     mbx_message message;
     mbx_request recv[4];
 
-    recv[0] = post(w, 0, 1, 0);
-    recv[1] = post(w, MBX_ANY_SOURCE, 2, MBX_IGNORE_ALL);
-    send_tag(w, 1); /* meets recv[0] */
-    assert_int_equal(mbx_cancel(w->eps[1], recv[1]), 0);
-    world_settle(w);
-    send_tag(w, 3); /* waits */
-    send_tag(w, 4);
-    send_tag(w, 5);
-    recv[2] = post(w, 0, 3, 0); /* takes the message */
-    assert_int_equal(world_probe(w, 1, 0, CONTEXT, 4, 0, &status), 1);
-    assert_int_equal(world_mprobe(w, 1, 0, CONTEXT, 4, 0, &status, &message), 1);
-    assert_int_equal(mbx_mrecv(w->eps[1], message, &into[0], sizeof into[0], NULL, &recv[3]),
+    recv[0] = post(cl, 0, 1, 0);
+    recv[1] = post(cl, MBX_ANY_SOURCE, 2, MBX_IGNORE_ALL);
+    send_tag(cl, 1); /* meets recv[0] */
+    assert_int_equal(mbx_cancel(cl->eps[1], recv[1]), 0);
+    cluster_settle(cl);
+    send_tag(cl, 3); /* waits */
+    send_tag(cl, 4);
+    send_tag(cl, 5);
+    recv[2] = post(cl, 0, 3, 0); /* takes the message */
+    assert_int_equal(cluster_probe(cl, 1, 0, CONTEXT, 4, 0, &status), 1);
+    assert_int_equal(cluster_mprobe(cl, 1, 0, CONTEXT, 4, 0, &status, &message), 1);
+    assert_int_equal(mbx_mrecv(cl->eps[1], message, &into[0], sizeof into[0], NULL, &recv[3]),
                      0);
-    assert_int_equal(world_mprobe(w, 1, 0, CONTEXT, 5, 0, &status, &message), 1);
-    assert_int_equal(mbx_discard(w->eps[1], message), 0);
-    world_wait_error(w, 1, recv[0], 0);
-    world_wait_error(w, 1, recv[1], -ECANCELED);
-    world_wait_error(w, 1, recv[2], 0);
-    world_wait_error(w, 1, recv[3], 0);
-    world_settle(w); /* the sender hears of what was discarded, too */
+    assert_int_equal(cluster_mprobe(cl, 1, 0, CONTEXT, 5, 0, &status, &message), 1);
+    assert_int_equal(mbx_discard(cl->eps[1], message), 0);
+    cluster_wait_error(cl, 1, recv[0], 0);
+    cluster_wait_error(cl, 1, recv[1], -ECANCELED);
+    cluster_wait_error(cl, 1, recv[2], 0);
+    cluster_wait_error(cl, 1, recv[3], 0);
+    cluster_settle(cl); /* the sender hears of what was discarded, too */
 }
 
 static void assert_event(const struct trace_event *e, enum trace_type type, uint32_t source,
@@ -163,14 +163,14 @@ static void check_held_story(void)
 static void test_every_event(void **state)
 {
     struct trace_event e[EVENTS_MAX];
-    struct world w;
+    struct cluster cl;
     int count;
 
     make_folder();
-    world_open(&w, *state, 2, traced);
-    tell_story(&w);
-    world_close(&w);
-    if (world_window(*state) != UINT64_MAX) {
+    cluster_open(&cl, *state, 2, traced);
+    tell_story(&cl);
+    cluster_close(&cl);
+    if (config_window(*state) != UINT64_MAX) {
         check_held_story();
         return;
     }
@@ -202,12 +202,12 @@ static void test_missed_probes(void **state)
 {
     struct trace_event e[EVENTS_MAX];
     struct mbx_status status;
-    struct world w;
+    struct cluster cl;
 
     make_folder();
-    world_open(&w, *state, 2, traced);
-    assert_int_equal(mbx_probe(w.eps[1], MBX_ANY_SOURCE, CONTEXT, 9, 6, &status), 0);
-    world_close(&w);
+    cluster_open(&cl, *state, 2, traced);
+    assert_int_equal(mbx_probe(cl.eps[1], MBX_ANY_SOURCE, CONTEXT, 9, 6, &status), 0);
+    cluster_close(&cl);
     assert_int_equal(events_of(1, e), 3);
     assert_event(&e[0], TRACE_PEEK, UINT32_MAX, 9, 6, 0, 0);
     assert_event(&e[1], TRACE_PEEK, UINT32_MAX, 9, 6, 0, 0);
@@ -220,23 +220,24 @@ static void test_every_protocol(void **state)
     static const size_t sizes[] = {0, 8, 1000, 10000, 100000};
     static char buf[100000];
     struct trace_event e[EVENTS_MAX];
-    struct world w;
+    struct cluster cl;
 
     make_folder();
-    world_open(&w, *state, 2, traced);
+    cluster_open(&cl, *state, 2, traced);
     for (size_t i = 0; i < ARRAY_COUNT(sizes); i++) {
         const struct mbx_options silent = {.flags = MBX_SILENT};
         mbx_request recv;
 
-        assert_int_equal(
-            mbx_send(w.eps[0], 1, CONTEXT, i, world_data(0, sizes[i]), sizes[i], &silent, NULL),
-            0);
-        world_settle(&w);
-        assert_int_equal(mbx_recv(w.eps[1], 0, CONTEXT, i, 0, buf, sizeof buf, NULL, &recv), 0);
-        world_wait_error(&w, 1, recv, 0);
+        assert_int_equal(mbx_send(cl.eps[0], 1, CONTEXT, i, seeded_bytes(0, sizes[i]), sizes[i],
+                                  &silent, NULL),
+                         0);
+        cluster_settle(&cl);
+        assert_int_equal(mbx_recv(cl.eps[1], 0, CONTEXT, i, 0, buf, sizeof buf, NULL, &recv),
+                         0);
+        cluster_wait_error(&cl, 1, recv, 0);
     }
-    world_close(&w);
-    if (world_window(*state) != UINT64_MAX) {
+    cluster_close(&cl);
+    if (config_window(*state) != UINT64_MAX) {
         int count = events_of(1, e);
 
         assert_int_equal(count_of(e, count, TRACE_POST), ARRAY_COUNT(sizes));
@@ -255,22 +256,22 @@ static void test_every_protocol(void **state)
 /* A receive that is told to its sender in advance: written into, and void. */
 static void test_announce_events(void **state)
 {
-    const struct world_config *config = *state;
+    const struct configuration *config = *state;
     struct trace_event e[EVENTS_MAX];
     mbx_request recv[2];
-    struct world w;
+    struct cluster cl;
 
     if (strcmp(config->name, "loop") != 0 && strcmp(config->name, "shm") != 0)
         skip();
     make_folder();
-    world_open(&w, config, 2, traced_announce);
-    recv[0] = post(&w, 0, 1, 0);
-    world_settle(&w);
-    send_tag(&w, 1);
-    recv[1] = post(&w, 0, 2, 0);
-    send_tag(&w, 3);
-    assert_int_equal(mbx_cancel(w.eps[1], recv[1]), 0);
-    world_close(&w);
+    cluster_open(&cl, config, 2, traced_announce);
+    recv[0] = post(&cl, 0, 1, 0);
+    cluster_settle(&cl);
+    send_tag(&cl, 1);
+    recv[1] = post(&cl, 0, 2, 0);
+    send_tag(&cl, 3);
+    assert_int_equal(mbx_cancel(cl.eps[1], recv[1]), 0);
+    cluster_close(&cl);
     assert_int_equal(events_of(1, e), 8);
     assert_event(&e[0], TRACE_POST, 0, 1, 0, e[0].entry, 0);
     assert_event(&e[1], TRACE_ANNOUNCE, 0, 1, 0, e[0].entry, 0);
@@ -287,14 +288,14 @@ static void test_announce_events(void **state)
 static void test_no_folder(void **state)
 {
     static const char *const nowhere[] = {"TRACE=/nonexistent/folder", NULL};
-    struct world w;
+    struct cluster cl;
 
     warnings = 0;
     log_set_sink(count_line, NULL);
-    world_open(&w, *state, 2, nowhere);
+    cluster_open(&cl, *state, 2, nowhere);
     assert_int_equal(warnings, 2);
-    tell_story(&w);
-    world_close(&w);
+    tell_story(&cl);
+    cluster_close(&cl);
     log_set_sink(NULL, NULL);
     assert_int_equal(warnings, 2);
 }
@@ -305,26 +306,26 @@ static void test_full_disk(void **state)
     static struct trace_reader reader;
     /* a sender that holds messages has as much to tell */
     const char *const told[] = {setting, "SENDTABLE=no", "RPUT=off", NULL};
-    unsigned files = world_window(*state) == 0 ? 2 : 1;
-    struct world w;
+    unsigned files = config_window(*state) == 0 ? 2 : 1;
+    struct cluster cl;
 
     make_folder();
     warnings = 0;
     log_set_sink(count_line, NULL);
-    world_open(&w, *state, 2, told);
+    cluster_open(&cl, *state, 2, told);
     assert_int_equal(sys_fail_name("write", SYS_FAIL_ALWAYS, ENOSPC), 0);
     for (int i = 0; i < 400; i++) /* 1024 records fill the buffer */
-        tell_story(&w);
+        tell_story(&cl);
     assert_int_equal(warnings, files);
     sys_fail_none();
-    tell_story(&w); /* it does not begin again */
-    world_close(&w);
+    tell_story(&cl); /* it does not begin again */
+    cluster_close(&cl);
     log_set_sink(NULL, NULL);
     assert_int_equal(warnings, files);
     assert_int_equal(trace_open(&reader, file_of(1)), 0);
     assert_int_equal(trace_next(&reader, e), -EBADMSG);
     trace_close(&reader);
-    if (world_window(*state) == UINT64_MAX)
+    if (config_window(*state) == UINT64_MAX)
         assert_int_equal(events_of(0, e), 1); /* the other one can write by then */
     remove_folder(2);
 }
@@ -333,28 +334,28 @@ static void test_full_disk(void **state)
  * does so in both stories alike. */
 static void test_off_costs_no_clock(void **state)
 {
-    const struct world_config *config = *state;
-    struct world w;
+    const struct configuration *config = *state;
+    struct cluster cl;
     int silent_reads;
 
-    if (!world_is_loop(config) || world_has_faults(config) ||
-        world_window(config) != UINT64_MAX)
+    if (!config_is_loop(config) || config_has_faults(config) ||
+        config_window(config) != UINT64_MAX)
         return; /* these have clocks of their own, or look whether a receiver is alive */
-    world_open(&w, config, 2, NULL);
+    cluster_open(&cl, config, 2, NULL);
     clock_reads = 0;
     clock_set(count_clock);
-    tell_story(&w);
+    tell_story(&cl);
     clock_set(NULL);
     silent_reads = clock_reads;
-    world_close(&w);
+    cluster_close(&cl);
     make_folder();
-    world_open(&w, config, 2, traced);
+    cluster_open(&cl, config, 2, traced);
     clock_reads = 0;
     clock_set(count_clock);
-    tell_story(&w);
+    tell_story(&cl);
     clock_set(NULL);
     assert_int_equal(clock_reads, silent_reads + 15);
-    world_close(&w);
+    cluster_close(&cl);
     remove_folder(2);
 }
 
@@ -367,5 +368,5 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_announce_events),
     };
 
-    return world_main(argc, argv, tests, ARRAY_COUNT(tests));
+    return test_main(argc, argv, tests, ARRAY_COUNT(tests));
 }

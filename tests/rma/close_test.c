@@ -6,7 +6,7 @@
  * Endpoint 0 starts something, endpoint 1 makes no progress, and then closes: what it does not
  * do in that call is never done.
  */
-#include "world.h"
+#include "cluster.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -23,93 +23,93 @@
 static unsigned char memory[LONG], here[LONG];
 
 /* Else nobody knows what has arrived. */
-static bool is_meant(const struct world_config *config)
+static bool is_meant(const struct configuration *config)
 {
-    return !world_is_network(config) && !world_has_faults(config);
+    return !config_is_network(config) && !config_has_faults(config);
 }
 
-static void open_two(struct world *w, void **state, const char *const *params)
+static void open_two(struct cluster *cl, void **state, const char *const *params)
 {
     const struct mbx_region region = {
         .buf = memory, .size = LONG, .rights = MBX_REMOTE_READ | MBX_REMOTE_WRITE};
 
-    world_open(w, *state, 2, params);
+    cluster_open(cl, *state, 2, params);
     memset(memory, 0, sizeof memory);
     memset(here, 0, sizeof here);
-    assert_int_equal(mbx_register(w->eps[1], KEY, &region), 0);
+    assert_int_equal(mbx_register(cl->eps[1], KEY, &region), 0);
 }
 
 /* Endpoint 0 alone goes on. */
-static int end_of(struct world *w, mbx_request request)
+static int end_of(struct cluster *cl, mbx_request request)
 {
     struct mbx_completion c;
     int err;
 
-    for (int i = 0; (err = mbx_wait(w->eps[0], request, 1000000, &c)) != 0; i++) {
+    for (int i = 0; (err = mbx_wait(cl->eps[0], request, 1000000, &c)) != 0; i++) {
         assert_true(err == -EINTR || err == -ETIMEDOUT);
-        assert_true(i < world_patience());
+        assert_true(i < test_patience());
     }
     return c.error;
 }
 
 /* What is behind others may leave only when these are answered: then it does not arrive. */
-static uint64_t may_arrive(const struct world *w, uint64_t count)
+static uint64_t may_arrive(const struct cluster *cl, uint64_t count)
 {
-    return world_has_param(w->config, "LOOP_DEPTH=1") ? 1
-           : world_is_loop(w->config)                 ? min_size(count, 4)
-                                                      : count;
+    return config_has_param(cl->config, "LOOP_DEPTH=1") ? 1
+           : config_is_loop(cl->config)                 ? min_size(count, 4)
+                                                        : count;
 }
 
-static mbx_request put(struct world *w, const void *buf, size_t size, uint64_t at)
+static mbx_request put(struct cluster *cl, const void *buf, size_t size, uint64_t at)
 {
     mbx_request request;
 
-    assert_int_equal(mbx_write(w->eps[0], 1, buf, size, KEY, at, NULL, &request), 0);
+    assert_int_equal(mbx_write(cl->eps[0], 1, buf, size, KEY, at, NULL, &request), 0);
     return request;
 }
 
-static void a_put_is_performed(struct world *w, bool is_region)
+static void a_put_is_performed(struct cluster *cl, bool is_region)
 {
     const uint64_t value = 0x1234;
-    mbx_request request = put(w, &value, sizeof value, 8);
+    mbx_request request = put(cl, &value, sizeof value, 8);
 
     if (is_region)
-        assert_int_equal(mbx_deregister(w->eps[1], KEY), 0);
+        assert_int_equal(mbx_deregister(cl->eps[1], KEY), 0);
     else
-        assert_int_equal(world_close_one(w, 1), 0);
+        assert_int_equal(cluster_close_one(cl, 1), 0);
     assert_memory_equal(memory + 8, &value, sizeof value);
-    assert_int_equal(end_of(w, request), 0);
-    world_close(w);
+    assert_int_equal(end_of(cl, request), 0);
+    cluster_close(cl);
 }
 
 static void an_endpoint_that_closes_performs_a_put(void **state)
 {
-    struct world w;
+    struct cluster cl;
 
-    open_two(&w, state, NULL);
-    a_put_is_performed(&w, false);
+    open_two(&cl, state, NULL);
+    a_put_is_performed(&cl, false);
 }
 
 static void a_region_that_closes_performs_a_put(void **state)
 {
-    struct world w;
+    struct cluster cl;
 
-    if (world_is_elsewhere(*state))
+    if (config_is_elsewhere(*state))
         skip(); /* the device may still have it */
-    open_two(&w, state, NULL);
-    a_put_is_performed(&w, true);
+    open_two(&cl, state, NULL);
+    a_put_is_performed(&cl, true);
 }
 
 static void with_many_threads_the_same(void **state)
 {
     static const char *const many[] = {"THREADS=many", NULL};
-    struct world w;
+    struct cluster cl;
 
     for (int is_region = 0; is_region < 2; is_region++) {
-        if (is_region && world_is_elsewhere(*state))
+        if (is_region && config_is_elsewhere(*state))
             continue;
-        open_two(&w, state, many);
-        a_put_is_performed(&w, is_region);
+        open_two(&cl, state, many);
+        a_put_is_performed(&cl, is_region);
     }
 }
 
@@ -127,28 +127,28 @@ static void all_kinds_are_performed(void **state)
                                   .key = KEY,
                                   .address = 16};
     mbx_request requests[4];
-    struct world w;
+    struct cluster cl;
 
-    open_two(&w, state, NULL);
+    open_two(&cl, state, NULL);
     memcpy(memory + 8, &nine, sizeof nine);
     memcpy(memory + 16, &nine, sizeof nine);
-    requests[0] = put(&w, &one, sizeof one, 0);
-    assert_int_equal(mbx_read(w.eps[0], 1, &got, sizeof got, KEY, 8, NULL, &requests[1]), 0);
-    assert_int_equal(mbx_atomic(w.eps[0], 1, &add, NULL, &requests[2]), 0);
+    requests[0] = put(&cl, &one, sizeof one, 0);
+    assert_int_equal(mbx_read(cl.eps[0], 1, &got, sizeof got, KEY, 8, NULL, &requests[1]), 0);
+    assert_int_equal(mbx_atomic(cl.eps[0], 1, &add, NULL, &requests[2]), 0);
     assert_int_equal(
-        mbx_write(w.eps[0], 1, &one, sizeof one, KEY, 24, &with_data, &requests[3]), 0);
-    assert_int_equal(world_close_one(&w, 1), 0);
+        mbx_write(cl.eps[0], 1, &one, sizeof one, KEY, 24, &with_data, &requests[3]), 0);
+    assert_int_equal(cluster_close_one(&cl, 1), 0);
     for (uint64_t i = 0; i < 4; i++) {
-        int error = end_of(&w, requests[i]);
+        int error = end_of(&cl, requests[i]);
 
-        assert_true(error == 0 || (error == -ENOTCONN && i >= may_arrive(&w, 4)));
+        assert_true(error == 0 || (error == -ENOTCONN && i >= may_arrive(&cl, 4)));
     }
-    if (may_arrive(&w, 4) == 4) {
+    if (may_arrive(&cl, 4) == 4) {
         assert_int_equal(got, 9);
         assert_int_equal(before, 9);
         assert_memory_equal(memory + 24, &one, sizeof one);
     }
-    world_close(&w);
+    cluster_close(&cl);
 }
 
 /* More than one poll takes: messages that nobody takes, and as many puts as may be under way. */
@@ -156,26 +156,26 @@ static void what_lies_deep_is_performed(void **state)
 {
     enum { MANY = 60, PUTS = 32 };
     static const char *const room[] = {"SHM_RING_SIZE=16K", NULL};
-    uint64_t window = min_size(world_window(*state), MANY);
+    uint64_t window = min_size(config_window(*state), MANY);
     mbx_request puts[PUTS];
-    struct world w;
+    struct cluster cl;
     char byte = 1;
 
-    if (world_is_loop(*state))
+    if (config_is_loop(*state))
         skip(); /* it holds few packets */
-    open_two(&w, state, room);
+    open_two(&cl, state, room);
     for (uint64_t i = 0; i < window; i++)
-        assert_int_equal(mbx_send(w.eps[0], 1, CONTEXT, 1, &byte, 1, NULL, NULL), 0);
+        assert_int_equal(mbx_send(cl.eps[0], 1, CONTEXT, 1, &byte, 1, NULL, NULL), 0);
     for (uint64_t i = 0; i < PUTS; i++)
-        puts[i] = put(&w, &i, sizeof i, i * sizeof i);
-    assert_int_equal(world_close_one(&w, 1), 0);
+        puts[i] = put(&cl, &i, sizeof i, i * sizeof i);
+    assert_int_equal(cluster_close_one(&cl, 1), 0);
     for (uint64_t i = 0; i < PUTS; i++) {
         assert_memory_equal(memory + i * sizeof i, &i, sizeof i);
-        assert_int_equal(end_of(&w, puts[i]), 0);
+        assert_int_equal(end_of(&cl, puts[i]), 0);
     }
-    for (struct mbx_completion c; mbx_poll(w.eps[0], MBX_SENDS, &c, 1) == 1;)
+    for (struct mbx_completion c; mbx_poll(cl.eps[0], MBX_SENDS, &c, 1) == 1;)
         assert_int_equal(c.error, 0);
-    world_close(&w);
+    cluster_close(&cl);
 }
 
 /* In chunks, by the transport. */
@@ -184,24 +184,25 @@ static void what_is_long_is_performed_whole(void **state)
     static const char *const chunks[] = {"READ_CHUNK=64K", NULL};
     struct mbx_protocol_row rows[MBX_PROTOCOLS];
     mbx_request request;
-    struct world w;
+    struct cluster cl;
 
     for (int is_region = 0; is_region < 2; is_region++) {
-        if (is_region && world_is_elsewhere(*state))
+        if (is_region && config_is_elsewhere(*state))
             continue;
-        open_two(&w, state, chunks);
-        if (world_protocols(w.eps[0], 1, rows) == 0 || world_size_of(&w, MBX_RNDV_READ) == 0) {
-            world_close(&w);
+        open_two(&cl, state, chunks);
+        if (cluster_protocols(cl.eps[0], 1, rows) == 0 ||
+            cluster_size_of(&cl, MBX_RNDV_READ) == 0) {
+            cluster_close(&cl);
             skip(); /* the bytes have to be asked for */
         }
-        request = put(&w, world_data(1, LONG), LONG, 0);
+        request = put(&cl, seeded_bytes(1, LONG), LONG, 0);
         if (is_region)
-            assert_int_equal(mbx_deregister(w.eps[1], KEY), 0);
+            assert_int_equal(mbx_deregister(cl.eps[1], KEY), 0);
         else
-            assert_int_equal(world_close_one(&w, 1), 0);
-        assert_memory_equal(memory, world_data(1, LONG), LONG);
-        assert_int_equal(end_of(&w, request), 0);
-        world_close(&w);
+            assert_int_equal(cluster_close_one(&cl, 1), 0);
+        assert_memory_equal(memory, seeded_bytes(1, LONG), LONG);
+        assert_int_equal(end_of(&cl, request), 0);
+        cluster_close(&cl);
     }
 }
 
@@ -223,44 +224,44 @@ static void answers_wait_for_room(void **state)
     static const char *const narrow[] = {"SHM_RING_SIZE=4K", "CLOSE_TIMEOUT=60s", NULL};
     mbx_request gets[GETS];
     pthread_t thread;
-    struct world w;
+    struct cluster cl;
 
-    if (world_is_loop(*state))
+    if (config_is_loop(*state))
         skip(); /* its endpoints are one thread's */
-    open_two(&w, state, narrow);
-    memcpy(memory, world_data(2, LONG), LONG);
+    open_two(&cl, state, narrow);
+    memcpy(memory, seeded_bytes(2, LONG), LONG);
     for (size_t i = 0; i < GETS; i++)
         assert_int_equal(
-            mbx_read(w.eps[0], 1, here + i * SIZE, SIZE, KEY, i * SIZE, NULL, &gets[i]), 0);
-    mbx_progress(w.eps[0]);
+            mbx_read(cl.eps[0], 1, here + i * SIZE, SIZE, KEY, i * SIZE, NULL, &gets[i]), 0);
+    mbx_progress(cl.eps[0]);
     atomic_store(&is_closed, false);
-    assert_int_equal(pthread_create(&thread, NULL, go_on, w.eps[0]), 0);
-    assert_int_equal(world_close_one(&w, 1), 0);
+    assert_int_equal(pthread_create(&thread, NULL, go_on, cl.eps[0]), 0);
+    assert_int_equal(cluster_close_one(&cl, 1), 0);
     atomic_store(&is_closed, true);
     assert_int_equal(pthread_join(thread, NULL), 0);
     for (size_t i = 0; i < GETS; i++)
-        assert_true(end_of(&w, gets[i]) == 0 || i >= GETS / 2);
-    assert_memory_equal(here, world_data(2, LONG), GETS / 2 * SIZE);
-    world_close(&w);
+        assert_true(end_of(&cl, gets[i]) == 0 || i >= GETS / 2);
+    assert_memory_equal(here, seeded_bytes(2, LONG), GETS / 2 * SIZE);
+    cluster_close(&cl);
 }
 
 /* Its FIN is owed by the call that closes. */
 static void a_synchronous_send_that_arrived_is_complete(void **state)
 {
     mbx_request send;
-    struct world w;
+    struct cluster cl;
     int value = 1, got = 0;
 
-    if (world_window(*state) == 0 || world_has_param(*state, "LOOP_DEPTH=1"))
+    if (config_window(*state) == 0 || config_has_param(*state, "LOOP_DEPTH=1"))
         skip(); /* it waits here; or the FIN has no room */
-    open_two(&w, state, NULL);
-    assert_int_equal(mbx_recv(w.eps[1], 0, CONTEXT, 1, 0, &got, sizeof got, NULL, NULL), 0);
-    world_settle(&w);
-    assert_int_equal(mbx_ssend(w.eps[0], 1, CONTEXT, 1, &value, sizeof value, NULL, &send), 0);
-    assert_int_equal(world_close_one(&w, 1), 0);
-    assert_int_equal(end_of(&w, send), 0);
+    open_two(&cl, state, NULL);
+    assert_int_equal(mbx_recv(cl.eps[1], 0, CONTEXT, 1, 0, &got, sizeof got, NULL, NULL), 0);
+    cluster_settle(&cl);
+    assert_int_equal(mbx_ssend(cl.eps[0], 1, CONTEXT, 1, &value, sizeof value, NULL, &send), 0);
+    assert_int_equal(cluster_close_one(&cl, 1), 0);
+    assert_int_equal(end_of(&cl, send), 0);
     assert_int_equal(got, 1);
-    world_close(&w);
+    cluster_close(&cl);
 }
 
 /* What was performed by the call that closes is counted, too. */
@@ -269,22 +270,22 @@ static void all_that_was_served_is_told(void **state)
     const uint64_t value = 3;
     struct mbx_served served;
     mbx_request request;
-    struct world w;
+    struct cluster cl;
 
-    if (world_is_elsewhere(*state))
+    if (config_is_elsewhere(*state))
         skip();
-    open_two(&w, state, NULL);
-    request = put(&w, &value, sizeof value, 0);
-    assert_int_equal(mbx_deregister_served(w.eps[1], KEY, &served, 1), -EINVAL);
-    assert_int_equal(mbx_deregister_served(w.eps[1], KEY, &served, sizeof served), 0);
+    open_two(&cl, state, NULL);
+    request = put(&cl, &value, sizeof value, 0);
+    assert_int_equal(mbx_deregister_served(cl.eps[1], KEY, &served, 1), -EINVAL);
+    assert_int_equal(mbx_deregister_served(cl.eps[1], KEY, &served, sizeof served), 0);
     assert_int_equal(served.writes, 1);
     assert_int_equal(served.reads, 0);
-    assert_int_equal(mbx_deregister_served(w.eps[1], KEY, &served, sizeof served), -ENOENT);
-    assert_int_equal(end_of(&w, request), 0);
-    request = put(&w, &value, sizeof value, 0);
-    world_settle(&w);
-    assert_int_equal(end_of(&w, request), -EACCES);
-    world_close(&w);
+    assert_int_equal(mbx_deregister_served(cl.eps[1], KEY, &served, sizeof served), -ENOENT);
+    assert_int_equal(end_of(&cl, request), 0);
+    request = put(&cl, &value, sizeof value, 0);
+    cluster_settle(&cl);
+    assert_int_equal(end_of(&cl, request), -EACCES);
+    cluster_close(&cl);
 }
 
 /* The other way round: who began an access and closes has begun it all the same. */
@@ -294,22 +295,23 @@ static void an_access_outlives_its_initiator(void **state)
     const uint64_t value = 3;
     struct mbx_completion c;
     struct mbx_served served;
-    struct world w;
+    struct cluster cl;
     int count = 0;
 
-    open_two(&w, state, NULL);
-    assert_int_equal(mbx_write(w.eps[0], 1, &value, sizeof value, KEY, 0, &with_data, NULL), 0);
-    assert_int_equal(world_close_one(&w, 0), 0);
-    for (int i = 0; count == 0 && i < world_patience(); i++) {
-        mbx_progress(w.eps[1]);
-        count = mbx_poll(w.eps[1], MBX_EVENTS, &c, 1);
+    open_two(&cl, state, NULL);
+    assert_int_equal(mbx_write(cl.eps[0], 1, &value, sizeof value, KEY, 0, &with_data, NULL),
+                     0);
+    assert_int_equal(cluster_close_one(&cl, 0), 0);
+    for (int i = 0; count == 0 && i < test_patience(); i++) {
+        mbx_progress(cl.eps[1]);
+        count = mbx_poll(cl.eps[1], MBX_EVENTS, &c, 1);
     }
     assert_int_equal(count, 1);
     assert_int_equal(c.status.data, 5);
     assert_memory_equal(memory, &value, sizeof value);
-    assert_int_equal(mbx_region_served(w.eps[1], KEY, &served, sizeof served), 0);
+    assert_int_equal(mbx_region_served(cl.eps[1], KEY, &served, sizeof served), 0);
     assert_int_equal(served.writes, 1);
-    world_close(&w);
+    cluster_close(&cl);
 }
 
 int main(int argc, char **argv)
@@ -327,5 +329,5 @@ int main(int argc, char **argv)
         cmocka_unit_test(an_access_outlives_its_initiator),
     };
 
-    return world_main_for(argc, argv, is_meant, tests, ARRAY_COUNT(tests));
+    return test_main_for(argc, argv, is_meant, tests, ARRAY_COUNT(tests));
 }

@@ -6,7 +6,7 @@
  * system call does at once would leave the other side no time: so the first read, or write, is
  * made to fail as one that is to be tried again.
  */
-#include "world.h"
+#include "cluster.h"
 
 #include <errno.h>
 #include <string.h>
@@ -25,81 +25,81 @@ static const char *const hasty[] = {SHARED, "CLOSE_TIMEOUT=0", "PEER_TIMEOUT=20m
 
 static unsigned char buf[2 * SIZE];
 
-static void step(struct world *w, int who)
+static void step(struct cluster *cl, int who)
 {
     for (int i = 0; i < 20; i++)
-        mbx_progress(w->eps[who]);
+        mbx_progress(cl->eps[who]);
 }
 
-static mbx_request send(struct world *w, size_t size)
+static mbx_request send(struct cluster *cl, size_t size)
 {
     mbx_request request;
 
     assert_int_equal(
-        mbx_send(w->eps[0], 1, CONTEXT, 1, world_data(5, size), size, NULL, &request), 0);
+        mbx_send(cl->eps[0], 1, CONTEXT, 1, seeded_bytes(5, size), size, NULL, &request), 0);
     return request;
 }
 
-static mbx_request post(struct world *w, size_t size)
+static mbx_request post(struct cluster *cl, size_t size)
 {
     mbx_request request;
 
     memset(buf, POISON, sizeof buf);
-    assert_int_equal(mbx_recv(w->eps[1], 0, CONTEXT, 1, 0, buf, size, NULL, &request), 0);
+    assert_int_equal(mbx_recv(cl->eps[1], 0, CONTEXT, 1, 0, buf, size, NULL, &request), 0);
     return request;
 }
 
-static void expect(struct world *w, mbx_request recv, size_t size)
+static void expect(struct cluster *cl, mbx_request recv, size_t size)
 {
     struct mbx_completion done;
 
-    world_wait(w, 1, recv, &done);
+    cluster_wait(cl, 1, recv, &done);
     assert_int_equal(done.error, 0);
     assert_int_equal(done.received, size);
-    assert_memory_equal(buf, world_data(5, size), size);
+    assert_memory_equal(buf, seeded_bytes(5, size), size);
     assert_int_equal(buf[size], POISON);
 }
 
-static void expect_sent(struct world *w, mbx_request sent)
+static void expect_sent(struct cluster *cl, mbx_request sent)
 {
     struct mbx_completion done;
 
-    world_wait(w, 0, sent, &done);
+    cluster_wait(cl, 0, sent, &done);
     assert_int_equal(done.error, 0);
 }
 
-static unsigned state_of(struct world *w, mbx_request recv)
+static unsigned state_of(struct cluster *cl, mbx_request recv)
 {
-    return request_find(w->eps[1], recv)->state;
+    return request_find(cl->eps[1], recv)->state;
 }
 
 /* A message whose receiver has asked its sender, and has read nothing yet. */
-static mbx_request ask(struct world *w, void **state, const char *const *params,
+static mbx_request ask(struct cluster *cl, void **state, const char *const *params,
                        mbx_request *sent)
 {
     mbx_request recv;
 
-    world_open(w, *state, 2, params);
-    *sent = send(w, SIZE);
-    step(w, 1);
+    cluster_open(cl, *state, 2, params);
+    *sent = send(cl, SIZE);
+    step(cl, 1);
     sys_fail_name("process_vm_readv", 1, EAGAIN);
-    recv = post(w, SIZE);
-    assert_int_equal(state_of(w, recv), COOP_READ);
-    assert_int_equal(w->eps[1]->rput.announced, 1);
+    recv = post(cl, SIZE);
+    assert_int_equal(state_of(cl, recv), COOP_READ);
+    assert_int_equal(cl->eps[1]->rput.announced, 1);
     return recv;
 }
 
 /* The same, and its sender has taken the part and written nothing yet, and the receiver has
  * read its own. */
-static mbx_request wait_for_sender(struct world *w, void **state, const char *const *params,
+static mbx_request wait_for_sender(struct cluster *cl, void **state, const char *const *params,
                                    mbx_request *sent)
 {
-    mbx_request recv = ask(w, state, params, sent);
+    mbx_request recv = ask(cl, state, params, sent);
 
     sys_fail_name("process_vm_writev", SYS_FAIL_ALWAYS, EAGAIN);
-    step(w, 0);
-    step(w, 1);
-    assert_int_equal(state_of(w, recv), COOP_FILLING);
+    step(cl, 0);
+    step(cl, 1);
+    assert_int_equal(state_of(cl, recv), COOP_FILLING);
     return recv;
 }
 
@@ -108,54 +108,54 @@ static mbx_request wait_for_sender(struct world *w, void **state, const char *co
 static void test_the_sender_is_first(void **state)
 {
     mbx_request recv, sent;
-    struct world w;
+    struct cluster cl;
 
-    recv = ask(&w, state, shared, &sent);
-    step(&w, 0);
+    recv = ask(&cl, state, shared, &sent);
+    step(&cl, 0);
     assert_int_equal(buf[0], POISON);
-    assert_memory_equal(buf + SIZE / 2, world_data(5, SIZE) + SIZE / 2, SIZE / 2);
-    expect(&w, recv, SIZE);
-    expect_sent(&w, sent);
-    assert_int_equal(world_stats(&w, 1).coop_parts, 1);
-    assert_int_equal(world_stats(&w, 1).received_bytes[MBX_RNDV_READ], SIZE);
-    assert_int_equal(world_stats(&w, 0).sent[MBX_RNDV_READ], 1);
-    assert_int_equal(w.eps[1]->rput.announced, 0);
-    world_close(&w);
+    assert_memory_equal(buf + SIZE / 2, seeded_bytes(5, SIZE) + SIZE / 2, SIZE / 2);
+    expect(&cl, recv, SIZE);
+    expect_sent(&cl, sent);
+    assert_int_equal(cluster_stats(&cl, 1).coop_parts, 1);
+    assert_int_equal(cluster_stats(&cl, 1).received_bytes[MBX_RNDV_READ], SIZE);
+    assert_int_equal(cluster_stats(&cl, 0).sent[MBX_RNDV_READ], 1);
+    assert_int_equal(cl.eps[1]->rput.announced, 0);
+    cluster_close(&cl);
 }
 
 static void test_the_receiver_waits_for_the_sender(void **state)
 {
     mbx_request recv, sent;
-    struct world w;
+    struct cluster cl;
 
-    recv = wait_for_sender(&w, state, shared, &sent);
-    assert_memory_equal(buf, world_data(5, SIZE), SIZE / 4);
+    recv = wait_for_sender(&cl, state, shared, &sent);
+    assert_memory_equal(buf, seeded_bytes(5, SIZE), SIZE / 4);
     assert_int_equal(buf[SIZE - 1], POISON);
-    assert_int_equal(mbx_cancel(w.eps[1], recv), -EALREADY);
+    assert_int_equal(mbx_cancel(cl.eps[1], recv), -EALREADY);
     sys_fail_none();
-    expect(&w, recv, SIZE);
-    expect_sent(&w, sent);
-    assert_int_equal(world_stats(&w, 1).coop_parts, 1);
-    world_close(&w);
+    expect(&cl, recv, SIZE);
+    expect_sent(&cl, sent);
+    assert_int_equal(cluster_stats(&cl, 1).coop_parts, 1);
+    cluster_close(&cl);
 }
 
 static void test_a_sender_that_does_not_look_is_not_waited_for(void **state)
 {
     struct mbx_completion done;
     mbx_request recv, sent;
-    struct world w;
+    struct cluster cl;
 
-    recv = ask(&w, state, shared, &sent);
-    step(&w, 1);
-    assert_int_equal(mbx_test(w.eps[1], recv, &done), 1);
-    assert_memory_equal(buf, world_data(5, SIZE), SIZE);
-    assert_int_equal(world_stats(&w, 1).coop_parts, 0);
-    assert_int_equal(w.eps[1]->rput.announced, 0);
+    recv = ask(&cl, state, shared, &sent);
+    step(&cl, 1);
+    assert_int_equal(mbx_test(cl.eps[1], recv, &done), 1);
+    assert_memory_equal(buf, seeded_bytes(5, SIZE), SIZE);
+    assert_int_equal(cluster_stats(&cl, 1).coop_parts, 0);
+    assert_int_equal(cl.eps[1]->rput.announced, 0);
     memset(buf, POISON, sizeof buf);
-    step(&w, 0); /* it is too late */
+    step(&cl, 0); /* it is too late */
     assert_int_equal(buf[SIZE - 1], POISON);
-    expect_sent(&w, sent);
-    world_close(&w);
+    expect_sent(&cl, sent);
+    cluster_close(&cl);
 }
 
 /* Each chunk is shared by itself, and what does not fit is neither read nor written. */
@@ -164,23 +164,24 @@ static void test_a_message_that_is_cut(void **state)
     static const char *const chunks[] = {SHARED, "READ_CHUNK=8K", NULL};
     struct mbx_completion done;
     mbx_request recv, sent;
-    struct world w;
+    struct cluster cl;
 
     for (int i = 0; i < 2; i++) {
-        world_open(&w, *state, 2, i == 0 ? shared : chunks);
-        sent = send(&w, SIZE + 5000);
-        step(&w, 1);
+        cluster_open(&cl, *state, 2, i == 0 ? shared : chunks);
+        sent = send(&cl, SIZE + 5000);
+        step(&cl, 1);
         sys_fail_name("process_vm_readv", 1, EAGAIN);
-        recv = post(&w, SIZE - 5000);
-        step(&w, 0);
-        world_wait(&w, 1, recv, &done);
+        recv = post(&cl, SIZE - 5000);
+        step(&cl, 0);
+        cluster_wait(&cl, 1, recv, &done);
         assert_int_equal(done.error, -EMSGSIZE);
         assert_int_equal(done.received, SIZE - 5000);
-        assert_memory_equal(buf, world_data(5, SIZE + 5000), SIZE - 5000);
+        assert_memory_equal(buf, seeded_bytes(5, SIZE + 5000), SIZE - 5000);
         assert_int_equal(buf[SIZE - 5000], POISON);
-        expect_sent(&w, sent);
-        assert_int_equal(world_stats(&w, 1).coop_parts, 1); /* the later ones it did not see */
-        world_close(&w);
+        expect_sent(&cl, sent);
+        assert_int_equal(cluster_stats(&cl, 1).coop_parts,
+                         1); /* the later ones it did not see */
+        cluster_close(&cl);
     }
 }
 
@@ -196,19 +197,19 @@ static void test_nobody_is_asked(void **state)
                                              {"COOP=rndv", "RNDV=read"},
                                              {"COOP=rndv", "RNDV=read+write"},
                                              {"COOP=rndv", "RNDV=write"}};
-    struct world w;
+    struct cluster cl;
 
     for (size_t i = 0; i < ARRAY_COUNT(without); i++) {
         const char *const params[] = {SHARED, without[i][0], without[i][1], NULL};
         mbx_request recv, sent;
 
-        world_open(&w, *state, 2, params);
-        sent = send(&w, SIZE);
-        recv = post(&w, SIZE);
-        expect(&w, recv, SIZE);
-        expect_sent(&w, sent);
-        assert_int_equal(world_stats(&w, 1).control, 0);
-        world_close(&w);
+        cluster_open(&cl, *state, 2, params);
+        sent = send(&cl, SIZE);
+        recv = post(&cl, SIZE);
+        expect(&cl, recv, SIZE);
+        expect_sent(&cl, sent);
+        assert_int_equal(cluster_stats(&cl, 1).control, 0);
+        cluster_close(&cl);
     }
 }
 
@@ -216,20 +217,20 @@ static void test_nobody_is_asked(void **state)
 static void test_who_may_copy_is_asked(void **state)
 {
     static const char *const with[] = {"RNDV=auto", "RNDV=read+coop", "RNDV=coop"};
-    struct world w;
+    struct cluster cl;
 
     for (size_t i = 0; i < ARRAY_COUNT(with); i++) {
         const char *const params[] = {"RPUT=off", "COOP_SIZE=1000", "OVERSUBSCRIBED=no",
                                       with[i], NULL};
         mbx_request recv, sent;
 
-        world_open(&w, *state, 2, params);
-        sent = send(&w, SIZE);
-        recv = post(&w, SIZE);
-        expect(&w, recv, SIZE);
-        expect_sent(&w, sent);
-        assert_true(world_stats(&w, 1).control > 0);
-        world_close(&w);
+        cluster_open(&cl, *state, 2, params);
+        sent = send(&cl, SIZE);
+        recv = post(&cl, SIZE);
+        expect(&cl, recv, SIZE);
+        expect_sent(&cl, sent);
+        assert_true(cluster_stats(&cl, 1).control > 0);
+        cluster_close(&cl);
     }
 }
 
@@ -238,25 +239,25 @@ static void test_it_is_given_up_where_it_is_of_no_use(void **state)
     static const char *const params[] = {"RPUT=off", "COOP_SIZE=1000", NULL};
     enum { MESSAGES = 100 };
     mbx_request sent[MESSAGES];
-    struct world w;
+    struct cluster cl;
 
-    world_open(&w, *state, 2, params);
-    w.eps[1]->limits.cores = UINT32_MAX;
+    cluster_open(&cl, *state, 2, params);
+    cl.eps[1]->limits.cores = UINT32_MAX;
     for (int i = 0; i < MESSAGES; i++)
-        sent[i] = send(&w, SIZE);
+        sent[i] = send(&cl, SIZE);
     for (int i = 0; i < MESSAGES; i++) {
         struct mbx_completion done;
-        mbx_request recv = post(&w, SIZE);
+        mbx_request recv = post(&cl, SIZE);
 
-        while (mbx_test(w.eps[1], recv, &done) == 0)
+        while (mbx_test(cl.eps[1], recv, &done) == 0)
             ; /* the sender does nothing */
         assert_int_equal(done.error, 0);
     }
     /* between them 1, 3, 7, 15, 31 and 31 others */
-    assert_int_equal(world_stats(&w, 1).control - world_stats(&w, 1).credits, 7);
+    assert_int_equal(cluster_stats(&cl, 1).control - cluster_stats(&cl, 1).credits, 7);
     for (int i = 0; i < MESSAGES; i++)
-        expect_sent(&w, sent[i]);
-    world_close(&w);
+        expect_sent(&cl, sent[i]);
+    cluster_close(&cl);
 }
 
 /* With so many cores, and told so. */
@@ -264,16 +265,16 @@ static bool is_shared(void **state, uint32_t cores, const char *told)
 {
     const char *const params[] = {"RPUT=off", "COOP_SIZE=1000", told, NULL};
     mbx_request recv;
-    struct world w;
+    struct cluster cl;
     bool is;
 
-    world_open(&w, *state, 2, params);
-    w.eps[1]->limits.cores = cores;
-    send(&w, SIZE);
-    recv = post(&w, SIZE);
-    expect(&w, recv, SIZE);
-    is = world_stats(&w, 1).control != 0;
-    world_close(&w);
+    cluster_open(&cl, *state, 2, params);
+    cl.eps[1]->limits.cores = cores;
+    send(&cl, SIZE);
+    recv = post(&cl, SIZE);
+    expect(&cl, recv, SIZE);
+    is = cluster_stats(&cl, 1).control != 0;
+    cluster_close(&cl);
     return is;
 }
 
@@ -291,21 +292,21 @@ static void test_a_write_that_fails(void **state)
 {
     static const int errors[] = {EFAULT, EPERM};
     mbx_request recv, sent;
-    struct world w;
+    struct cluster cl;
 
     for (size_t i = 0; i < 2 * ARRAY_COUNT(errors); i++) {
-        recv = i % 2 == 0 ? ask(&w, state, shared, &sent)
-                          : wait_for_sender(&w, state, shared, &sent);
+        recv = i % 2 == 0 ? ask(&cl, state, shared, &sent)
+                          : wait_for_sender(&cl, state, shared, &sent);
         sys_fail_name("process_vm_writev", SYS_FAIL_ALWAYS, errors[i / 2]);
-        step(&w, 0);
-        expect(&w, recv, SIZE);
-        expect_sent(&w, sent);
-        assert_int_equal(world_stats(&w, 1).coop_parts, 0);
-        assert_int_equal(world_stats(&w, 0).rput_stopped, 1);
-        assert_int_equal(world_stats(&w, 1).received[MBX_RNDV_READ], 1);
-        assert_int_equal(w.eps[1]->rput.announced, 0);
+        step(&cl, 0);
+        expect(&cl, recv, SIZE);
+        expect_sent(&cl, sent);
+        assert_int_equal(cluster_stats(&cl, 1).coop_parts, 0);
+        assert_int_equal(cluster_stats(&cl, 0).rput_stopped, 1);
+        assert_int_equal(cluster_stats(&cl, 1).received[MBX_RNDV_READ], 1);
+        assert_int_equal(cl.eps[1]->rput.announced, 0);
         sys_fail_none();
-        world_close(&w);
+        cluster_close(&cl);
     }
 }
 
@@ -313,23 +314,23 @@ static void test_a_write_that_fails(void **state)
 static void test_a_read_that_fails(void **state)
 {
     mbx_request recv, sent;
-    struct world w;
+    struct cluster cl;
 
     for (int i = 0; i < 3; i++) {
-        recv = ask(&w, state, shared, &sent);
+        recv = ask(&cl, state, shared, &sent);
         sys_fail_name("process_vm_readv", SYS_FAIL_ALWAYS, EFAULT);
         sys_fail_name("process_vm_writev", i == 1 ? SYS_FAIL_ALWAYS : 0, EAGAIN);
         if (i != 0)
-            step(&w, 0); /* it takes the part, and writes it or not */
-        step(&w, 1);
-        assert_int_equal(state_of(&w, recv), i == 1 ? COOP_FILLING : RNDV_WAIT_DATA);
+            step(&cl, 0); /* it takes the part, and writes it or not */
+        step(&cl, 1);
+        assert_int_equal(state_of(&cl, recv), i == 1 ? COOP_FILLING : RNDV_WAIT_DATA);
         sys_fail_name("process_vm_writev", 0, 0);
-        expect(&w, recv, SIZE);
-        expect_sent(&w, sent);
-        assert_int_equal(world_stats(&w, 1).received[MBX_RNDV_DATA], 1);
-        assert_int_equal(w.eps[1]->rput.announced, 0);
+        expect(&cl, recv, SIZE);
+        expect_sent(&cl, sent);
+        assert_int_equal(cluster_stats(&cl, 1).received[MBX_RNDV_DATA], 1);
+        assert_int_equal(cl.eps[1]->rput.announced, 0);
         sys_fail_none();
-        world_close(&w);
+        cluster_close(&cl);
     }
 }
 
@@ -339,15 +340,15 @@ static void test_the_sender_closes(void **state)
 {
     struct mbx_completion done;
     mbx_request recv, sent;
-    struct world w;
+    struct cluster cl;
 
-    recv = wait_for_sender(&w, state, hasty, &sent);
-    assert_int_equal(world_close_one(&w, 0), -ETIMEDOUT);
-    assert_int_equal(mbx_wait(w.eps[1], recv, -1, &done), 0);
+    recv = wait_for_sender(&cl, state, hasty, &sent);
+    assert_int_equal(cluster_close_one(&cl, 0), -ETIMEDOUT);
+    assert_int_equal(mbx_wait(cl.eps[1], recv, -1, &done), 0);
     assert_int_equal(done.error, -ENOTCONN);
-    assert_int_equal(w.eps[1]->rput.announced, 0);
+    assert_int_equal(cl.eps[1]->rput.announced, 0);
     sys_fail_none();
-    world_close(&w);
+    cluster_close(&cl);
 }
 
 /* It does not get its buffer back in time, and says so; then nothing is written any more. */
@@ -355,28 +356,28 @@ static void test_the_receiver_closes(void **state)
 {
     struct mbx_completion done;
     mbx_request sent;
-    struct world w;
+    struct cluster cl;
 
-    wait_for_sender(&w, state, hasty, &sent);
-    assert_int_equal(world_close_one(&w, 1), -ETIMEDOUT);
+    wait_for_sender(&cl, state, hasty, &sent);
+    assert_int_equal(cluster_close_one(&cl, 1), -ETIMEDOUT);
     sys_fail_none();
-    world_wait(&w, 0, sent, &done);
+    cluster_wait(&cl, 0, sent, &done);
     assert_int_equal(done.error, -ENOTCONN);
     assert_int_equal(buf[SIZE - 1], POISON);
-    world_close(&w);
+    cluster_close(&cl);
 }
 
 /* ... and a part that nobody has taken does not hold it. */
 static void test_the_receiver_closes_before_the_part_is_taken(void **state)
 {
     mbx_request sent;
-    struct world w;
+    struct cluster cl;
 
-    ask(&w, state, hasty, &sent);
-    assert_int_equal(world_close_one(&w, 1), 0);
-    step(&w, 0);
+    ask(&cl, state, hasty, &sent);
+    assert_int_equal(cluster_close_one(&cl, 1), 0);
+    step(&cl, 0);
     assert_int_equal(buf[SIZE - 1], POISON);
-    world_close(&w);
+    cluster_close(&cl);
 }
 
 /* ... while it writes a part of another message itself: that is not its own to take back. */
@@ -384,91 +385,92 @@ static void test_who_writes_and_has_lent_closes(void **state)
 {
     static unsigned char back[SIZE];
     mbx_request recv, sent;
-    struct world w;
+    struct cluster cl;
 
-    recv = wait_for_sender(&w, state, hasty, &sent);
-    assert_int_equal(mbx_send(w.eps[1], 0, CONTEXT, 2, world_data(6, SIZE), SIZE, NULL, &sent),
-                     0);
-    step(&w, 0);
+    recv = wait_for_sender(&cl, state, hasty, &sent);
+    assert_int_equal(
+        mbx_send(cl.eps[1], 0, CONTEXT, 2, seeded_bytes(6, SIZE), SIZE, NULL, &sent), 0);
+    step(&cl, 0);
     sys_fail_name("process_vm_readv", 1, EAGAIN);
-    assert_int_equal(mbx_recv(w.eps[0], 1, CONTEXT, 2, 0, back, SIZE, NULL, NULL), 0);
-    assert_int_equal(w.eps[0]->rput.announced, 1);
-    assert_int_equal(world_close_one(&w, 0), -ETIMEDOUT);
-    assert_int_equal(mbx_wait(w.eps[1], recv, -1, NULL), 0);
+    assert_int_equal(mbx_recv(cl.eps[0], 1, CONTEXT, 2, 0, back, SIZE, NULL, NULL), 0);
+    assert_int_equal(cl.eps[0]->rput.announced, 1);
+    assert_int_equal(cluster_close_one(&cl, 0), -ETIMEDOUT);
+    assert_int_equal(mbx_wait(cl.eps[1], recv, -1, NULL), 0);
     sys_fail_none();
-    world_close(&w);
+    cluster_close(&cl);
 }
 
 /* ---- lies ---- */
 
-static bool lie(struct world *w, int to, enum wire_type type, unsigned flags, const void *body)
+static bool lie(struct cluster *cl, int to, enum wire_type type, unsigned flags,
+                const void *body)
 {
     const struct wire_header header = {
         .type = (uint8_t)type, .version = WIRE_VERSION, .flags = (uint16_t)flags};
     unsigned char packet[sizeof header + sizeof(struct wire_coop)];
-    uint64_t dropped = world_stats(w, to).dropped_packets;
+    uint64_t dropped = cluster_stats(cl, to).dropped_packets;
 
     memcpy(packet, &header, sizeof header);
     memcpy(packet + sizeof header, body, wire_body_size(type));
-    assert_int_equal(peer_use(w->eps[to], (uint32_t)(1 - to)),
+    assert_int_equal(peer_use(cl->eps[to], (uint32_t)(1 - to)),
                      0); /* it may have said nothing */
-    assert_int_equal(deliver_packet(w->eps[to], (uint32_t)(1 - to), packet,
+    assert_int_equal(deliver_packet(cl->eps[to], (uint32_t)(1 - to), packet,
                                     sizeof header + wire_body_size(type)),
                      0);
-    return world_stats(w, to).dropped_packets == dropped + 1;
+    return cluster_stats(cl, to).dropped_packets == dropped + 1;
 }
 
 static void test_lies_to_a_receiver(void **state)
 {
     struct wire_written written = {.done = SIZE};
     mbx_request sent;
-    struct world w;
+    struct cluster cl;
 
-    written.receiver = ask(&w, state, shared, &sent);
-    assert_true(lie(&w, 1, WIRE_WRITTEN, 0, &written)); /* without its word */
+    written.receiver = ask(&cl, state, shared, &sent);
+    assert_true(lie(&cl, 1, WIRE_WRITTEN, 0, &written)); /* without its word */
     sys_fail_name("process_vm_writev", SYS_FAIL_ALWAYS, EAGAIN);
-    step(&w, 0);
+    step(&cl, 0);
     written.done = SIZE + 1;
-    assert_true(lie(&w, 1, WIRE_WRITTEN, 0, &written));
+    assert_true(lie(&cl, 1, WIRE_WRITTEN, 0, &written));
     written.done = 5000; /* not of its part */
-    assert_true(lie(&w, 1, WIRE_WRITTEN, WIRE_STOPPED, &written));
+    assert_true(lie(&cl, 1, WIRE_WRITTEN, WIRE_STOPPED, &written));
     written.done = SIZE - 1; /* neither all nor stopped */
-    assert_true(lie(&w, 1, WIRE_WRITTEN, 0, &written));
+    assert_true(lie(&cl, 1, WIRE_WRITTEN, 0, &written));
     written.done = SIZE;
-    assert_true(lie(&w, 1, WIRE_WRITTEN, WIRE_STOPPED, &written));
+    assert_true(lie(&cl, 1, WIRE_WRITTEN, WIRE_STOPPED, &written));
     sys_fail_none();
-    expect(&w, written.receiver, SIZE);
-    assert_true(lie(&w, 1, WIRE_WRITTEN, 0, &written)); /* it is over */
-    expect_sent(&w, sent);
-    world_close(&w);
+    expect(&cl, written.receiver, SIZE);
+    assert_true(lie(&cl, 1, WIRE_WRITTEN, 0, &written)); /* it is over */
+    expect_sent(&cl, sent);
+    cluster_close(&cl);
 }
 
 static void test_lies_to_a_sender(void **state)
 {
     struct wire_coop coop = {.receiver = 1, .size = SIZE, .word = 1, .owner_id = 1};
     mbx_request recv;
-    struct world w;
+    struct cluster cl;
 
-    world_open(&w, *state, 2, shared);
+    cluster_open(&cl, *state, 2, shared);
     coop.sender = 12345;
-    assert_true(lie(&w, 0, WIRE_COOP, 0, &coop)); /* there is no such send */
-    coop.sender = send(&w, SIZE);
-    assert_false(lie(&w, 0, WIRE_COOP, 0, &coop)); /* there is no such word */
+    assert_true(lie(&cl, 0, WIRE_COOP, 0, &coop)); /* there is no such send */
+    coop.sender = send(&cl, SIZE);
+    assert_false(lie(&cl, 0, WIRE_COOP, 0, &coop)); /* there is no such word */
     coop.offset = 1;
-    assert_true(lie(&w, 0, WIRE_COOP, 0, &coop)); /* more than there is */
+    assert_true(lie(&cl, 0, WIRE_COOP, 0, &coop)); /* more than there is */
     coop.offset = SIZE + 1;
     coop.size = 1;
-    assert_true(lie(&w, 0, WIRE_COOP, 0, &coop));
+    assert_true(lie(&cl, 0, WIRE_COOP, 0, &coop));
     coop.word = 0;
-    assert_true(lie(&w, 0, WIRE_COOP, 0, &coop));
-    recv = post(&w, SIZE);
-    expect(&w, recv, SIZE);
-    expect_sent(&w, coop.sender);
-    assert_true(lie(&w, 0, WIRE_COOP, 0, &coop)); /* it is over */
-    world_close(&w);
+    assert_true(lie(&cl, 0, WIRE_COOP, 0, &coop));
+    recv = post(&cl, SIZE);
+    expect(&cl, recv, SIZE);
+    expect_sent(&cl, coop.sender);
+    assert_true(lie(&cl, 0, WIRE_COOP, 0, &coop)); /* it is over */
+    cluster_close(&cl);
 }
 
-static bool is_meant(const struct world_config *config)
+static bool is_meant(const struct configuration *config)
 {
     return strcmp(config->name, "shm") == 0;
 }
@@ -494,5 +496,5 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_lies_to_a_sender),
     };
 
-    return world_main_for(argc, argv, is_meant, tests, ARRAY_COUNT(tests));
+    return test_main_for(argc, argv, is_meant, tests, ARRAY_COUNT(tests));
 }

@@ -7,7 +7,7 @@
  *
  * --races: rounds of the cancel races in each configuration.
  */
-#include "world.h"
+#include "cluster.h"
 
 #include <errno.h>
 #include <stdalign.h>
@@ -23,70 +23,70 @@
 
 static uint64_t races;
 
-static bool is_narrow(const struct world_config *config)
+static bool is_narrow(const struct configuration *config)
 {
-    return world_window(config) != UINT64_MAX;
+    return config_window(config) != UINT64_MAX;
 }
 
-static mbx_request send_one(struct world *w, int from, int to, uint32_t context_id,
+static mbx_request send_one(struct cluster *cl, int from, int to, uint32_t context_id,
                             uint64_t tag, const int *value)
 {
     const struct mbx_options options = {.data = (uint64_t)*value};
     mbx_request send;
 
-    assert_int_equal(mbx_ssend(w->eps[from], (uint32_t)to, context_id, tag, value,
+    assert_int_equal(mbx_ssend(cl->eps[from], (uint32_t)to, context_id, tag, value,
                                sizeof *value, &options, &send),
                      0);
     return send;
 }
 
-static mbx_request post_one(struct world *w, int who, uint32_t source, uint32_t context_id,
+static mbx_request post_one(struct cluster *cl, int who, uint32_t source, uint32_t context_id,
                             uint64_t tag, uint64_t ignore, int *value)
 {
     mbx_request recv;
 
-    assert_int_equal(mbx_recv(w->eps[who], source, context_id, tag, ignore, value,
+    assert_int_equal(mbx_recv(cl->eps[who], source, context_id, tag, ignore, value,
                               sizeof *value, NULL, &recv),
                      0);
     return recv;
 }
 
-static int receive(struct world *w, int who, uint32_t source, uint32_t context_id, uint64_t tag,
-                   uint64_t ignore)
+static int receive(struct cluster *cl, int who, uint32_t source, uint32_t context_id,
+                   uint64_t tag, uint64_t ignore)
 {
     int value = -1;
 
-    world_wait_error(w, who, post_one(w, who, source, context_id, tag, ignore, &value), 0);
+    cluster_wait_error(cl, who, post_one(cl, who, source, context_id, tag, ignore, &value), 0);
     return value;
 }
 
-static void close_clean(struct world *w)
+static void close_clean(struct cluster *cl)
 {
-    world_settle(w);
-    for (int i = 0; i < w->count; i++) {
-        struct stats s = world_stats(w, i);
+    cluster_settle(cl);
+    for (int i = 0; i < cl->count; i++) {
+        struct stats s = cluster_stats(cl, i);
 
         assert_int_equal(s.dropped_packets, 0);
         assert_int_equal(s.unexpected_now + s.deferred_now + s.posted_now, 0);
-        assert_true(s.unexpected_max <= (uint64_t)w->count * world_window(w->config));
+        assert_true(s.unexpected_max <= (uint64_t)cl->count * config_window(cl->config));
     }
-    world_close(w);
+    cluster_close(cl);
 }
 
 /* ---- what is wanted gets through ---- */
 
-static void flood(struct world *w, int from, int to, mbx_request *sends, const int *values)
+static void flood(struct cluster *cl, int from, int to, mbx_request *sends, const int *values)
 {
     for (int i = 0; i < COUNT; i++)
-        sends[i] = send_one(w, from, to, CONTEXT, 1, &values[i]);
+        sends[i] = send_one(cl, from, to, CONTEXT, 1, &values[i]);
 }
 
-static void drain(struct world *w, int from, int to, const mbx_request *sends)
+static void drain(struct cluster *cl, int from, int to, const mbx_request *sends)
 {
     for (int i = 0; i < COUNT; i++)
-        assert_int_equal(receive(w, to, (uint32_t)from, CONTEXT, 1, 0), i);
+        assert_int_equal(receive(cl, to, (uint32_t)from, CONTEXT, 1, 0), i);
     for (int i = 0; i < COUNT; i++)
-        world_wait_error(w, from, sends[i], 0);
+        cluster_wait_error(cl, from, sends[i], 0);
 }
 
 static void count_up(int *values)
@@ -101,27 +101,27 @@ static void test_the_wanted_message_behind_a_full_window(void **state)
 {
     int values[COUNT], wanted[] = {100, 101, 102, 103}, got[2];
     mbx_request sends[COUNT], others[4], early[2];
-    struct world w;
+    struct cluster cl;
 
-    world_open(&w, *state, 2, NULL);
+    cluster_open(&cl, *state, 2, NULL);
     count_up(values);
-    early[0] = post_one(&w, 1, 0, CONTEXT, 2, 0, &got[0]);
-    early[1] = post_one(&w, 1, MBX_ANY_SOURCE, CONTEXT + 1, 0, MBX_IGNORE_ALL, &got[1]);
-    flood(&w, 0, 1, sends, values);
+    early[0] = post_one(&cl, 1, 0, CONTEXT, 2, 0, &got[0]);
+    early[1] = post_one(&cl, 1, MBX_ANY_SOURCE, CONTEXT + 1, 0, MBX_IGNORE_ALL, &got[1]);
+    flood(&cl, 0, 1, sends, values);
     for (int i = 0; i < 4; i++)
-        others[i] = send_one(&w, 0, 1, CONTEXT + i % 2, 2, &wanted[i]);
+        others[i] = send_one(&cl, 0, 1, CONTEXT + i % 2, 2, &wanted[i]);
     for (int i = 0; i < 2; i++) {
-        world_wait_error(&w, 1, early[i], 0);
+        cluster_wait_error(&cl, 1, early[i], 0);
         assert_int_equal(got[i], 100 + i);
     }
-    assert_int_equal(receive(&w, 1, MBX_ANY_SOURCE, CONTEXT + 1, 2, 0), 103);
-    assert_int_equal(receive(&w, 1, 0, CONTEXT, 3, 1), 102);
+    assert_int_equal(receive(&cl, 1, MBX_ANY_SOURCE, CONTEXT + 1, 2, 0), 103);
+    assert_int_equal(receive(&cl, 1, 0, CONTEXT, 3, 1), 102);
     for (int i = 0; i < 4; i++)
-        world_wait_error(&w, 0, others[i], 0);
-    world_settle(&w);
-    assert_int_equal(world_waiting(&w), COUNT);
-    drain(&w, 0, 1, sends);
-    close_clean(&w);
+        cluster_wait_error(&cl, 0, others[i], 0);
+    cluster_settle(&cl);
+    assert_int_equal(cluster_waiting(&cl), COUNT);
+    drain(&cl, 0, 1, sends);
+    close_clean(&cl);
 }
 
 #define ENDPOINTS 3
@@ -130,30 +130,30 @@ static void test_the_wanted_message_behind_a_full_window(void **state)
  * none. */
 static void test_a_word_decides(void **state)
 {
-    bool has_words = world_has_param(*state, "MATCH_AT=sender");
+    bool has_words = config_has_param(*state, "MATCH_AT=sender");
     int values[ENDPOINTS] = {0, 1, 2}, got;
     mbx_request early, sends[ENDPOINTS];
     uint64_t locks = 0, won = 0;
-    struct world w;
+    struct cluster cl;
 
-    world_open(&w, *state, ENDPOINTS, NULL);
-    early = post_one(&w, 0, MBX_ANY_SOURCE, CONTEXT, 1, 0, &got);
+    cluster_open(&cl, *state, ENDPOINTS, NULL);
+    early = post_one(&cl, 0, MBX_ANY_SOURCE, CONTEXT, 1, 0, &got);
     for (int i = 1; i < ENDPOINTS; i++)
-        sends[i] = send_one(&w, i, 0, CONTEXT, 1, &values[i]);
-    world_wait_error(&w, 0, early, 0);
-    assert_int_equal(got + receive(&w, 0, MBX_ANY_SOURCE, CONTEXT, 1, 0), 1 + 2);
+        sends[i] = send_one(&cl, i, 0, CONTEXT, 1, &values[i]);
+    cluster_wait_error(&cl, 0, early, 0);
+    assert_int_equal(got + receive(&cl, 0, MBX_ANY_SOURCE, CONTEXT, 1, 0), 1 + 2);
     for (int i = 1; i < ENDPOINTS; i++) {
         struct stats stats;
 
-        world_wait_error(&w, i, sends[i], 0);
-        stats = world_stats(&w, i);
+        cluster_wait_error(&cl, i, sends[i], 0);
+        stats = cluster_stats(&cl, i);
         locks += stats.locks;
         won += stats.claims_won;
     }
     assert_int_equal(locks, has_words ? 2 : 0);
     if (has_words)
         assert_int_equal(won, 2);
-    close_clean(&w);
+    close_clean(&cl);
 }
 
 #define LOOP_WORDS 4 /* of the loop transport */
@@ -166,38 +166,38 @@ static void test_no_word_is_taken_past_a_claim(void **state)
     const char *const loop[] = {"TRANSPORT=loop", "LOOP_DEPTH=64", NULL};
     int values[] = {0, 1, 2}, got[LOOP_WORDS + 2];
     mbx_request sends[3], fill[LOOP_WORDS], first, second;
-    struct world w;
+    struct cluster cl;
 
-    if (!world_has_param(*state, "MATCH_AT=sender"))
+    if (!config_has_param(*state, "MATCH_AT=sender"))
         skip();
-    world_open(&w, *state, 2, loop);
+    cluster_open(&cl, *state, 2, loop);
     for (int i = 0; i < 3; i++)
-        sends[i] = send_one(&w, 0, 1, CONTEXT, 1 + (uint64_t)i, &values[i]);
-    world_settle(&w);
+        sends[i] = send_one(&cl, 0, 1, CONTEXT, 1 + (uint64_t)i, &values[i]);
+    cluster_settle(&cl);
     for (int i = 0; i < LOOP_WORDS; i++)
-        fill[i] = post_one(&w, 1, MBX_ANY_SOURCE, CONTEXT, 100, 0, &got[i]);
-    first = post_one(&w, 1, MBX_ANY_SOURCE, CONTEXT, 2, 1, &got[LOOP_WORDS]);
-    assert_int_equal(mbx_cancel(w.eps[1], fill[0]), 0);
-    second = post_one(&w, 1, MBX_ANY_SOURCE, CONTEXT, 3, 0, &got[LOOP_WORDS + 1]);
+        fill[i] = post_one(&cl, 1, MBX_ANY_SOURCE, CONTEXT, 100, 0, &got[i]);
+    first = post_one(&cl, 1, MBX_ANY_SOURCE, CONTEXT, 2, 1, &got[LOOP_WORDS]);
+    assert_int_equal(mbx_cancel(cl.eps[1], fill[0]), 0);
+    second = post_one(&cl, 1, MBX_ANY_SOURCE, CONTEXT, 3, 0, &got[LOOP_WORDS + 1]);
     for (int i = 0; i < 20; i++)
-        mbx_progress(w.eps[0]);
-    assert_int_equal(mbx_cancel(w.eps[1], second), 0);
-    assert_int_equal(mbx_cancel(w.eps[1], first), 0);
+        mbx_progress(cl.eps[0]);
+    assert_int_equal(mbx_cancel(cl.eps[1], second), 0);
+    assert_int_equal(mbx_cancel(cl.eps[1], first), 0);
     for (int i = 1; i < LOOP_WORDS; i++)
-        assert_int_equal(mbx_cancel(w.eps[1], fill[i]), 0);
+        assert_int_equal(mbx_cancel(cl.eps[1], fill[i]), 0);
     for (int i = 0; i < LOOP_WORDS; i++)
-        world_wait_error(&w, 1, fill[i], -ECANCELED);
-    world_wait_error(&w, 1, first, -ECANCELED);
-    world_wait_error(&w, 1, second, -ECANCELED);
+        cluster_wait_error(&cl, 1, fill[i], -ECANCELED);
+    cluster_wait_error(&cl, 1, first, -ECANCELED);
+    cluster_wait_error(&cl, 1, second, -ECANCELED);
     for (int i = 0; i < 3; i++) {
-        assert_int_equal(receive(&w, 1, 0, CONTEXT, 1 + (uint64_t)i, 0), i);
-        world_wait_error(&w, 0, sends[i], 0);
+        assert_int_equal(receive(&cl, 1, 0, CONTEXT, 1 + (uint64_t)i, 0), i);
+        cluster_wait_error(&cl, 0, sends[i], 0);
     }
-    close_clean(&w);
+    close_clean(&cl);
 }
 
 /* Each tells the next, and the next but one, that it is there. */
-static void barrier(struct world *w)
+static void barrier(struct cluster *cl)
 {
     int here = 7, got[ENDPOINTS];
 
@@ -205,13 +205,13 @@ static void barrier(struct world *w)
         mbx_request sends[ENDPOINTS], recvs[ENDPOINTS];
 
         for (int i = 0; i < ENDPOINTS; i++) {
-            sends[i] = send_one(w, i, (i + step) % ENDPOINTS, CONTEXT + 1, 0, &here);
-            recvs[i] = post_one(w, i, (uint32_t)((i + ENDPOINTS - step) % ENDPOINTS),
+            sends[i] = send_one(cl, i, (i + step) % ENDPOINTS, CONTEXT + 1, 0, &here);
+            recvs[i] = post_one(cl, i, (uint32_t)((i + ENDPOINTS - step) % ENDPOINTS),
                                 CONTEXT + 1, 0, 0, &got[i]);
         }
         for (int i = 0; i < ENDPOINTS; i++) {
-            world_wait_error(w, i, recvs[i], 0);
-            world_wait_error(w, i, sends[i], 0);
+            cluster_wait_error(cl, i, recvs[i], 0);
+            cluster_wait_error(cl, i, sends[i], 0);
         }
     }
 }
@@ -220,21 +220,21 @@ static void test_a_barrier_under_full_windows(void **state)
 {
     static mbx_request sends[ENDPOINTS][ENDPOINTS][COUNT];
     int values[COUNT];
-    struct world w;
+    struct cluster cl;
 
-    world_open(&w, *state, ENDPOINTS, NULL);
+    cluster_open(&cl, *state, ENDPOINTS, NULL);
     count_up(values);
     for (int i = 0; i < ENDPOINTS; i++)
         for (int j = 0; j < ENDPOINTS; j++)
-            flood(&w, i, j, sends[i][j], values);
+            flood(&cl, i, j, sends[i][j], values);
     for (int i = 0; i < 3; i++)
-        barrier(&w);
-    world_settle(&w);
-    assert_int_equal(world_waiting(&w), ENDPOINTS * ENDPOINTS * COUNT);
+        barrier(&cl);
+    cluster_settle(&cl);
+    assert_int_equal(cluster_waiting(&cl), ENDPOINTS * ENDPOINTS * COUNT);
     for (int i = 0; i < ENDPOINTS; i++)
         for (int j = 0; j < ENDPOINTS; j++)
-            drain(&w, i, j, sends[i][j]);
-    close_clean(&w);
+            drain(&cl, i, j, sends[i][j]);
+    close_clean(&cl);
 }
 
 /* ---- probes ---- */
@@ -245,24 +245,24 @@ static void test_a_probe_sees_what_the_open_receive_leaves(void **state)
     int values[] = {0, 1, 2}, got = -1, rounds = 0;
     struct mbx_status status;
     mbx_request recv, sends[3];
-    struct world w;
+    struct cluster cl;
 
-    world_open(&w, *state, 2, NULL);
-    recv = post_one(&w, 1, MBX_ANY_SOURCE, CONTEXT, 0, MBX_IGNORE_ALL, &got);
+    cluster_open(&cl, *state, 2, NULL);
+    recv = post_one(&cl, 1, MBX_ANY_SOURCE, CONTEXT, 0, MBX_IGNORE_ALL, &got);
     for (int i = 0; i < 3; i++)
-        sends[i] = send_one(&w, 0, 1, CONTEXT, 1, &values[i]);
-    while (mbx_probe(w.eps[1], 0, CONTEXT, 1, 0, &status) == 0) {
-        mbx_progress(w.eps[0]);
-        assert_true(++rounds < world_patience());
+        sends[i] = send_one(&cl, 0, 1, CONTEXT, 1, &values[i]);
+    while (mbx_probe(cl.eps[1], 0, CONTEXT, 1, 0, &status) == 0) {
+        mbx_progress(cl.eps[0]);
+        assert_true(++rounds < test_patience());
     }
     assert_int_equal(status.data, 1);
-    world_wait_error(&w, 1, recv, 0);
+    cluster_wait_error(&cl, 1, recv, 0);
     assert_int_equal(got, 0);
     for (int i = 1; i < 3; i++)
-        assert_int_equal(receive(&w, 1, 0, CONTEXT, 1, 0), i);
+        assert_int_equal(receive(&cl, 1, 0, CONTEXT, 1, 0), i);
     for (int i = 0; i < 3; i++)
-        world_wait_error(&w, 0, sends[i], 0);
-    close_clean(&w);
+        cluster_wait_error(&cl, 0, sends[i], 0);
+    close_clean(&cl);
 }
 
 /* A matched probe takes a message out of the middle, and a receive of any tag gets what is
@@ -274,32 +274,32 @@ static void test_matched_probes_with_any_tag_behind(void **state)
     mbx_message second, third;
     struct mbx_status status;
     mbx_request sends[4], recv;
-    struct world w;
+    struct cluster cl;
 
-    world_open(&w, *state, 2, NULL);
+    cluster_open(&cl, *state, 2, NULL);
     for (int i = 0; i < 4; i++)
-        sends[i] = send_one(&w, 0, 1, CONTEXT, tags[i], &values[i]);
-    world_settle(&w);
-    assert_int_equal(world_probe(&w, 1, 0, CONTEXT, 1, 0, &status), 1);
+        sends[i] = send_one(&cl, 0, 1, CONTEXT, tags[i], &values[i]);
+    cluster_settle(&cl);
+    assert_int_equal(cluster_probe(&cl, 1, 0, CONTEXT, 1, 0, &status), 1);
     assert_int_equal(status.data, 0);
-    assert_int_equal(world_probe(&w, 1, MBX_ANY_SOURCE, CONTEXT, 2, 0, &status), 1);
+    assert_int_equal(cluster_probe(&cl, 1, MBX_ANY_SOURCE, CONTEXT, 2, 0, &status), 1);
     assert_int_equal(status.data, 1);
-    assert_int_equal(world_mprobe(&w, 1, 0, CONTEXT, 2, 0, &status, &second), 1);
+    assert_int_equal(cluster_mprobe(&cl, 1, 0, CONTEXT, 2, 0, &status, &second), 1);
     assert_int_equal(status.data, 1);
-    assert_int_equal(receive(&w, 1, MBX_ANY_SOURCE, CONTEXT, 0, MBX_IGNORE_ALL), 0);
+    assert_int_equal(receive(&cl, 1, MBX_ANY_SOURCE, CONTEXT, 0, MBX_IGNORE_ALL), 0);
     assert_int_equal(
-        world_mprobe(&w, 1, MBX_ANY_SOURCE, CONTEXT, 0, MBX_IGNORE_ALL, &status, &third), 1);
+        cluster_mprobe(&cl, 1, MBX_ANY_SOURCE, CONTEXT, 0, MBX_IGNORE_ALL, &status, &third), 1);
     assert_int_equal(status.data, 2);
-    assert_int_equal(receive(&w, 1, 0, CONTEXT, 0, MBX_IGNORE_ALL), 3);
-    assert_int_equal(mbx_mrecv(w.eps[1], third, &got, sizeof got, NULL, &recv), 0);
-    world_wait_error(&w, 1, recv, 0);
+    assert_int_equal(receive(&cl, 1, 0, CONTEXT, 0, MBX_IGNORE_ALL), 3);
+    assert_int_equal(mbx_mrecv(cl.eps[1], third, &got, sizeof got, NULL, &recv), 0);
+    cluster_wait_error(&cl, 1, recv, 0);
     assert_int_equal(got, 2);
-    assert_int_equal(mbx_mrecv(w.eps[1], second, &got, sizeof got, NULL, &recv), 0);
-    world_wait_error(&w, 1, recv, 0);
+    assert_int_equal(mbx_mrecv(cl.eps[1], second, &got, sizeof got, NULL, &recv), 0);
+    cluster_wait_error(&cl, 1, recv, 0);
     assert_int_equal(got, 1);
     for (int i = 0; i < 4; i++)
-        world_wait_error(&w, 0, sends[i], 0);
-    close_clean(&w);
+        cluster_wait_error(&cl, 0, sends[i], 0);
+    close_clean(&cl);
 }
 
 /* A receive is posted after a probe was shown its message, and there is no room to say so. */
@@ -308,59 +308,59 @@ static void test_an_open_receive_has_what_was_shown(void **state)
     int values[] = {0, 1, 2}, got = -1;
     struct mbx_status status;
     mbx_request sends[3], recv;
-    struct world w;
+    struct cluster cl;
 
-    world_open(&w, *state, 2, NULL);
-    sends[0] = send_one(&w, 0, 1, CONTEXT, 1, &values[0]);
-    sends[1] = send_one(&w, 0, 1, CONTEXT, 2, &values[1]);
-    world_settle(&w);
-    assert_int_equal(world_probe(&w, 1, 0, CONTEXT, 2, 0, &status), 1);
-    sends[2] = send_one(&w, 1, 0, CONTEXT, 3, &values[2]); /* fills a link with one slot */
-    recv = post_one(&w, 1, 0, CONTEXT, 2, 0, &got);
-    assert_int_equal(mbx_probe(w.eps[1], 0, CONTEXT, 2, 0, &status), 0);
-    world_wait_error(&w, 1, recv, 0);
+    cluster_open(&cl, *state, 2, NULL);
+    sends[0] = send_one(&cl, 0, 1, CONTEXT, 1, &values[0]);
+    sends[1] = send_one(&cl, 0, 1, CONTEXT, 2, &values[1]);
+    cluster_settle(&cl);
+    assert_int_equal(cluster_probe(&cl, 1, 0, CONTEXT, 2, 0, &status), 1);
+    sends[2] = send_one(&cl, 1, 0, CONTEXT, 3, &values[2]); /* fills a link with one slot */
+    recv = post_one(&cl, 1, 0, CONTEXT, 2, 0, &got);
+    assert_int_equal(mbx_probe(cl.eps[1], 0, CONTEXT, 2, 0, &status), 0);
+    cluster_wait_error(&cl, 1, recv, 0);
     assert_int_equal(got, 1);
-    assert_int_equal(receive(&w, 1, 0, CONTEXT, 1, 0), 0);
-    assert_int_equal(receive(&w, 0, 1, CONTEXT, 3, 0), 2);
+    assert_int_equal(receive(&cl, 1, 0, CONTEXT, 1, 0), 0);
+    assert_int_equal(receive(&cl, 0, 1, CONTEXT, 3, 0), 2);
     for (int i = 0; i < 3; i++)
-        world_wait_error(&w, i < 2 ? 0 : 1, sends[i], 0);
-    close_clean(&w);
+        cluster_wait_error(&cl, i < 2 ? 0 : 1, sends[i], 0);
+    close_clean(&cl);
 }
 
 /* A matched probe takes a deferred message, there is no room to say so, and then there is: for
  * what is said later, a credit or that a receive is open. */
-static void taken_without_room(const struct world_config *config, bool with_credit)
+static void taken_without_room(const struct configuration *config, bool with_credit)
 {
     int values[] = {0, 1, 2, 3}, got = -1, last = -1;
     struct mbx_status status;
     mbx_request sends[3], recv;
     mbx_message message;
-    struct world w;
+    struct cluster cl;
 
-    world_open(&w, config, 2, NULL);
-    sends[0] = send_one(&w, 0, 1, CONTEXT, 1, &values[0]);
-    sends[1] = send_one(&w, 0, 1, CONTEXT, 2, &values[1]);
-    world_settle(&w);
-    assert_int_equal(world_probe(&w, 1, 0, CONTEXT, 2, 0, &status), 1);
-    sends[2] = send_one(&w, 1, 0, CONTEXT, 3, &values[2]); /* fills a link with one slot */
-    assert_int_equal(world_mprobe(&w, 1, 0, CONTEXT, 2, 0, &status, &message), 1);
-    mbx_progress(w.eps[0]); /* empties it */
+    cluster_open(&cl, config, 2, NULL);
+    sends[0] = send_one(&cl, 0, 1, CONTEXT, 1, &values[0]);
+    sends[1] = send_one(&cl, 0, 1, CONTEXT, 2, &values[1]);
+    cluster_settle(&cl);
+    assert_int_equal(cluster_probe(&cl, 1, 0, CONTEXT, 2, 0, &status), 1);
+    sends[2] = send_one(&cl, 1, 0, CONTEXT, 3, &values[2]); /* fills a link with one slot */
+    assert_int_equal(cluster_mprobe(&cl, 1, 0, CONTEXT, 2, 0, &status, &message), 1);
+    mbx_progress(cl.eps[0]); /* empties it */
     if (with_credit)
-        assert_int_equal(receive(&w, 1, 0, CONTEXT, 1, 0), 0);
-    recv = post_one(&w, 1, 0, CONTEXT, 2, 0, &last);
+        assert_int_equal(receive(&cl, 1, 0, CONTEXT, 1, 0), 0);
+    recv = post_one(&cl, 1, 0, CONTEXT, 2, 0, &last);
     if (!with_credit)
-        assert_int_equal(receive(&w, 1, 0, CONTEXT, 1, 0), 0);
-    world_settle(&w);
-    assert_int_equal(mbx_cancel(w.eps[1], recv), 0); /* the message was not given twice */
-    world_wait_error(&w, 1, recv, -ECANCELED);
-    assert_int_equal(receive(&w, 0, 1, CONTEXT, 3, 0), 2);
-    assert_int_equal(mbx_mrecv(w.eps[1], message, &got, sizeof got, NULL, &recv), 0);
-    world_wait_error(&w, 1, recv, 0);
+        assert_int_equal(receive(&cl, 1, 0, CONTEXT, 1, 0), 0);
+    cluster_settle(&cl);
+    assert_int_equal(mbx_cancel(cl.eps[1], recv), 0); /* the message was not given twice */
+    cluster_wait_error(&cl, 1, recv, -ECANCELED);
+    assert_int_equal(receive(&cl, 0, 1, CONTEXT, 3, 0), 2);
+    assert_int_equal(mbx_mrecv(cl.eps[1], message, &got, sizeof got, NULL, &recv), 0);
+    cluster_wait_error(&cl, 1, recv, 0);
     assert_int_equal(got, 1);
     assert_int_equal(last, -1);
     for (int i = 0; i < 3; i++)
-        world_wait_error(&w, i < 2 ? 0 : 1, sends[i], 0);
-    close_clean(&w);
+        cluster_wait_error(&cl, i < 2 ? 0 : 1, sends[i], 0);
+    close_clean(&cl);
 }
 
 static void test_nothing_overtakes_a_grant(void **state)
@@ -373,7 +373,7 @@ static void test_nothing_overtakes_a_grant(void **state)
 
 /* Two senders defer a message that suits one receive, which is cancelled at any moment: it has
  * one of the messages or none, and both are received in the end. */
-static void race(struct world *w, struct random *r, uint64_t *cancelled)
+static void race(struct cluster *cl, struct random *r, uint64_t *cancelled)
 {
     static const int from[] = {0, 2};
     int values[] = {10, 12}, got = -1, other = -1;
@@ -382,44 +382,45 @@ static void race(struct world *w, struct random *r, uint64_t *cancelled)
     int err;
 
     for (int i = 0; i < 2; i++)
-        sends[i] = send_one(w, from[i], 1, CONTEXT, 1, &values[i]);
+        sends[i] = send_one(cl, from[i], 1, CONTEXT, 1, &values[i]);
     for (uint64_t i = random_below(r, 12); i > 0; i--)
-        mbx_progress(w->eps[random_below(r, 3)]);
-    recv = post_one(w, 1, random_below(r, 2) == 0 ? MBX_ANY_SOURCE : 0, CONTEXT, 1, 0, &got);
+        mbx_progress(cl->eps[random_below(r, 3)]);
+    recv = post_one(cl, 1, random_below(r, 2) == 0 ? MBX_ANY_SOURCE : 0, CONTEXT, 1, 0, &got);
     for (uint64_t i = random_below(r, 12); i > 0; i--)
-        mbx_progress(w->eps[random_below(r, 3)]);
-    err = mbx_cancel(w->eps[1], recv);
+        mbx_progress(cl->eps[random_below(r, 3)]);
+    err = mbx_cancel(cl->eps[1], recv);
     assert_true(err == 0 || err == -EALREADY);
-    world_wait(w, 1, recv, &done);
-    if (world_has_device(w->config)) /* it is asked, and the completion says what it answers */
+    cluster_wait(cl, 1, recv, &done);
+    if (config_has_device(
+            cl->config)) /* it is asked, and the completion says what it answers */
         assert_true(done.error == 0 || done.error == -ECANCELED);
     else
         assert_int_equal(done.error, err == 0 ? -ECANCELED : 0);
     *cancelled += done.error != 0;
     if (done.error != 0) {
         assert_int_equal(got, -1);
-        got = receive(w, 1, MBX_ANY_SOURCE, CONTEXT, 1, 0);
+        got = receive(cl, 1, MBX_ANY_SOURCE, CONTEXT, 1, 0);
     }
-    other = receive(w, 1, MBX_ANY_SOURCE, CONTEXT, 1, 0);
+    other = receive(cl, 1, MBX_ANY_SOURCE, CONTEXT, 1, 0);
     assert_int_equal(got + other, 22);
     assert_true(got == 10 || got == 12);
     for (int i = 0; i < 2; i++)
-        world_wait_error(w, from[i], sends[i], 0);
+        cluster_wait_error(cl, from[i], sends[i], 0);
 }
 
 /* How many receives were cancelled in time. */
-static uint64_t run_races(const struct world_config *config, const char *param, uint64_t count)
+static uint64_t run_races(const struct configuration *config, const char *param, uint64_t count)
 {
     const char *const more[] = {param, NULL};
     uint64_t cancelled = 0;
     struct random r;
-    struct world w;
+    struct cluster cl;
 
     random_seed(&r, 11);
-    world_open(&w, config, 3, more);
+    cluster_open(&cl, config, 3, more);
     for (uint64_t i = 0; i < count; i++)
-        race(&w, &r, &cancelled);
-    close_clean(&w);
+        race(&cl, &r, &cancelled);
+    close_clean(&cl);
     return cancelled;
 }
 
@@ -437,63 +438,63 @@ static void test_cancel_races_with_taking(void **state)
 /* ---- lies ---- */
 
 /* Tells endpoint 0 this in the name of peer; true: it was counted as dropped. */
-static bool lie_as(struct world *w, uint32_t peer, const struct wire_header *header,
+static bool lie_as(struct cluster *cl, uint32_t peer, const struct wire_header *header,
                    const void *body)
 {
-    uint64_t dropped = world_stats(w, 0).dropped_packets;
+    uint64_t dropped = cluster_stats(cl, 0).dropped_packets;
     size_t body_size = wire_body_size(header->type);
     alignas(8) unsigned char packet[256];
 
     memcpy(packet, header, sizeof *header);
     if (body_size != 0)
         memcpy(packet + sizeof *header, body, body_size);
-    assert_int_equal(peer_use(w->eps[0], peer), 0); /* it may not have said anything yet */
-    assert_int_equal(deliver_packet(w->eps[0], peer, packet, sizeof *header + body_size), 0);
-    return world_stats(w, 0).dropped_packets == dropped + 1;
+    assert_int_equal(peer_use(cl->eps[0], peer), 0); /* it may not have said anything yet */
+    assert_int_equal(deliver_packet(cl->eps[0], peer, packet, sizeof *header + body_size), 0);
+    return cluster_stats(cl, 0).dropped_packets == dropped + 1;
 }
 
-static bool lie(struct world *w, enum wire_type type, const void *body)
+static bool lie(struct cluster *cl, enum wire_type type, const void *body)
 {
     const struct wire_header header = {.type = (uint8_t)type, .version = WIRE_VERSION};
 
-    return lie_as(w, 1, &header, body);
+    return lie_as(cl, 1, &header, body);
 }
 
 /* The same with an envelope. */
-static bool lie_tagged(struct world *w, enum wire_type type, uint64_t tag, const void *body)
+static bool lie_tagged(struct cluster *cl, enum wire_type type, uint64_t tag, const void *body)
 {
     const struct wire_header header = {
         .type = (uint8_t)type, .version = WIRE_VERSION, .tag = tag, .context_id = CONTEXT};
 
-    return lie_as(w, 1, &header, body);
+    return lie_as(cl, 1, &header, body);
 }
 
-static void open_liars_with(struct world *w, const struct world_config *config,
+static void open_liars_with(struct cluster *cl, const struct configuration *config,
                             const char *param)
 {
-    world_open(w, config, 3,
-               (const char *const[]){"LOG_LEVEL=error", "CLOSE_TIMEOUT=0", param, NULL});
+    cluster_open(cl, config, 3,
+                 (const char *const[]){"LOG_LEVEL=error", "CLOSE_TIMEOUT=0", param, NULL});
 }
 
-static void open_liars(struct world *w, const struct world_config *config)
+static void open_liars(struct cluster *cl, const struct configuration *config)
 {
-    open_liars_with(w, config, NULL);
+    open_liars_with(cl, config, NULL);
 }
 
 static void test_beyond_its_window(void **state)
 {
-    struct world w;
+    struct cluster cl;
 
-    open_liars(&w, *state);
-    for (uint64_t i = 0; i < world_window(w.config); i++)
-        assert_false(lie_tagged(&w, WIRE_EAGER, 1, NULL));
-    assert_true(lie_tagged(&w, WIRE_EAGER, 1, NULL));
-    assert_int_equal(world_stats(&w, 0).unexpected_now, world_window(w.config));
-    world_close(&w);
+    open_liars(&cl, *state);
+    for (uint64_t i = 0; i < config_window(cl.config); i++)
+        assert_false(lie_tagged(&cl, WIRE_EAGER, 1, NULL));
+    assert_true(lie_tagged(&cl, WIRE_EAGER, 1, NULL));
+    assert_int_equal(cluster_stats(&cl, 0).unexpected_now, config_window(cl.config));
+    cluster_close(&cl);
 }
 
 /* To a sender that defers three messages. */
-static void lie_to_deferrer(struct world *w, const mbx_request *sends, mbx_request recv)
+static void lie_to_deferrer(struct cluster *cl, const mbx_request *sends, mbx_request recv)
 {
     const struct wire_credit credits[] = {{(UINT64_C(1) << 62) - 1, 0},
                                           {0, (UINT64_C(1) << 62) - 1}};
@@ -501,44 +502,44 @@ static void lie_to_deferrer(struct world *w, const mbx_request *sends, mbx_reque
     const struct wire_rtr late = {.receiver = 5, .epoch = UINT64_MAX, .number = 1};
 
     for (size_t i = 0; i < ARRAY_COUNT(credits); i++)
-        assert_true(lie(w, WIRE_CREDIT, &credits[i]));
-    assert_true(lie(w, WIRE_GRANT, &(struct wire_grant){deferred})); /* it has not claimed */
-    assert_true(lie(w, WIRE_GRANT, &(struct wire_grant){recv}));     /* it is no send */
-    assert_true(lie(w, WIRE_RETIRE, &(struct wire_retire){1, deferred}));
-    assert_true(lie(w, WIRE_RETIRE, &(struct wire_retire){1, recv}));
-    assert_true(lie(w, WIRE_RETIRE, &(struct wire_retire){1, deferred ^ UINT64_C(1) << 40}));
-    assert_true(lie(w, WIRE_FIN, &(struct wire_fin){deferred}));
-    assert_true(lie(w, WIRE_CTS, &(struct wire_cts){.sender = deferred}));
-    assert_true(lie_as(w, 2,
+        assert_true(lie(cl, WIRE_CREDIT, &credits[i]));
+    assert_true(lie(cl, WIRE_GRANT, &(struct wire_grant){deferred})); /* it has not claimed */
+    assert_true(lie(cl, WIRE_GRANT, &(struct wire_grant){recv}));     /* it is no send */
+    assert_true(lie(cl, WIRE_RETIRE, &(struct wire_retire){1, deferred}));
+    assert_true(lie(cl, WIRE_RETIRE, &(struct wire_retire){1, recv}));
+    assert_true(lie(cl, WIRE_RETIRE, &(struct wire_retire){1, deferred ^ UINT64_C(1) << 40}));
+    assert_true(lie(cl, WIRE_FIN, &(struct wire_fin){deferred}));
+    assert_true(lie(cl, WIRE_CTS, &(struct wire_cts){.sender = deferred}));
+    assert_true(lie_as(cl, 2,
                        &(const struct wire_header){.type = WIRE_GRANT, .version = WIRE_VERSION},
                        &(struct wire_grant){deferred})); /* by another */
     /* of no use, and of no harm */
-    lie(w, WIRE_GRANT, &(struct wire_grant){deferred ^ UINT64_C(1) << 40});
-    lie(w, WIRE_RETIRE, &(struct wire_retire){12345, 0});
-    lie_tagged(w, WIRE_RTR, 1, &late);
+    lie(cl, WIRE_GRANT, &(struct wire_grant){deferred ^ UINT64_C(1) << 40});
+    lie(cl, WIRE_RETIRE, &(struct wire_retire){12345, 0});
+    lie_tagged(cl, WIRE_RTR, 1, &late);
 }
 
 /* To a receiver with an open receive, by a sender that says it defers. */
-static void lie_to_receiver(struct world *w, mbx_request recv)
+static void lie_to_receiver(struct cluster *cl, mbx_request recv)
 {
     static const struct wire_defer holds[] = {{UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX},
                                               {1, 1, UINT64_MAX, UINT64_MAX - 3},
                                               {7, UINT64_MAX, 0, 5}};
     struct wire_claim claim = {.sender = 9, .receiver = recv, .size = 0};
 
-    assert_true(lie(w, WIRE_PEEKED, &(struct wire_peeked){.question = 1, .sender = 9}));
-    assert_true(lie_tagged(w, WIRE_CLAIM, 5, &claim)); /* it defers nothing */
+    assert_true(lie(cl, WIRE_PEEKED, &(struct wire_peeked){.question = 1, .sender = 9}));
+    assert_true(lie_tagged(cl, WIRE_CLAIM, 5, &claim)); /* it defers nothing */
     for (size_t i = 0; i < ARRAY_COUNT(holds); i++)
-        assert_false(lie(w, WIRE_DEFER, &holds[i]));
+        assert_false(lie(cl, WIRE_DEFER, &holds[i]));
     claim.sender = 0;
-    assert_true(lie_tagged(w, WIRE_CLAIM, 5, &claim));
+    assert_true(lie_tagged(cl, WIRE_CLAIM, 5, &claim));
     claim.sender = 9;
-    lie_tagged(w, WIRE_CLAIM, 6, &claim); /* the tag was not offered: the claim is lost */
-    lie_as(w, 2,
+    lie_tagged(cl, WIRE_CLAIM, 6, &claim); /* the tag was not offered: the claim is lost */
+    lie_as(cl, 2,
            &(const struct wire_header){
                .type = WIRE_CLAIM, .version = WIRE_VERSION, .tag = 5, .context_id = CONTEXT},
            &claim); /* nor was it to this one */
-    lie_as(w, 1,
+    lie_as(cl, 1,
            &(const struct wire_header){.type = WIRE_CLAIM,
                                        .version = WIRE_VERSION,
                                        .flags = WIRE_WON,
@@ -546,8 +547,8 @@ static void lie_to_receiver(struct world *w, mbx_request recv)
                                        .context_id = CONTEXT},
            &claim); /* of a receive whose word nobody has taken */
     claim.receiver = recv ^ UINT64_C(1) << 40;
-    lie_tagged(w, WIRE_CLAIM, 5, &claim); /* of nothing */
-    assert_int_equal(mbx_test(w->eps[0], recv, NULL), 0);
+    lie_tagged(cl, WIRE_CLAIM, 5, &claim); /* of nothing */
+    assert_int_equal(mbx_test(cl->eps[0], recv, NULL), 0);
 }
 
 /* Whatever was said, what is really sent is received. */
@@ -555,25 +556,25 @@ static void test_lies_about_deferring(void **state)
 {
     int values[] = {0, 1, 2, 3}, got = -1;
     mbx_request sends[3], recv, back;
-    struct world w;
+    struct cluster cl;
 
-    open_liars(&w, *state);
-    recv = post_one(&w, 0, 1, CONTEXT, 5, 0, &got);
+    open_liars(&cl, *state);
+    recv = post_one(&cl, 0, 1, CONTEXT, 5, 0, &got);
     for (int i = 0; i < 3; i++)
-        sends[i] = send_one(&w, 0, 1, CONTEXT, 1, &values[i]);
-    world_settle(&w);
-    lie_to_deferrer(&w, sends, recv);
-    lie_to_receiver(&w, recv);
-    world_settle(&w);
+        sends[i] = send_one(&cl, 0, 1, CONTEXT, 1, &values[i]);
+    cluster_settle(&cl);
+    lie_to_deferrer(&cl, sends, recv);
+    lie_to_receiver(&cl, recv);
+    cluster_settle(&cl);
     for (int i = 0; i < 3; i++) {
-        assert_int_equal(receive(&w, 1, 0, CONTEXT, 1, 0), i);
-        world_wait_error(&w, 0, sends[i], 0);
+        assert_int_equal(receive(&cl, 1, 0, CONTEXT, 1, 0), i);
+        cluster_wait_error(&cl, 0, sends[i], 0);
     }
-    back = send_one(&w, 1, 0, CONTEXT, 5, &values[3]);
-    world_wait_error(&w, 0, recv, 0);
-    world_wait_error(&w, 1, back, 0);
+    back = send_one(&cl, 1, 0, CONTEXT, 5, &values[3]);
+    cluster_wait_error(&cl, 0, recv, 0);
+    cluster_wait_error(&cl, 1, back, 0);
     assert_int_equal(got, 3);
-    world_close(&w);
+    cluster_close(&cl);
 }
 
 /* Of claims that are under way no other receive can be said to be lost. */
@@ -581,27 +582,27 @@ static void test_lies_about_claims(void **state)
 {
     int values[] = {0, 1, 2}, got[3];
     mbx_request sends[3], recvs[3];
-    struct world w;
+    struct cluster cl;
 
-    open_liars_with(&w, *state, "SENDTABLE=no"); /* or there would be no claims */
+    open_liars_with(&cl, *state, "SENDTABLE=no"); /* or there would be no claims */
     for (int i = 0; i < 3; i++)
-        sends[i] = send_one(&w, 0, 1, CONTEXT, 1, &values[i]);
-    world_settle(&w);
+        sends[i] = send_one(&cl, 0, 1, CONTEXT, 1, &values[i]);
+    cluster_settle(&cl);
     for (int i = 0; i < 3; i++)
-        recvs[i] = post_one(&w, 1, 0, CONTEXT, 1, 0, &got[i]);
+        recvs[i] = post_one(&cl, 1, 0, CONTEXT, 1, 0, &got[i]);
     for (int round = 0; round < 200; round++) {
         for (int i = 0; i < 3; i++)
-            assert_true(lie(&w, WIRE_RETIRE, &(struct wire_retire){77, sends[i]}));
-        mbx_progress(w.eps[round % 2]);
+            assert_true(lie(&cl, WIRE_RETIRE, &(struct wire_retire){77, sends[i]}));
+        mbx_progress(cl.eps[round % 2]);
     }
     for (int i = 0; i < 3; i++) {
-        world_wait_error(&w, 1, recvs[i], 0);
-        world_wait_error(&w, 0, sends[i], 0);
+        cluster_wait_error(&cl, 1, recvs[i], 0);
+        cluster_wait_error(&cl, 0, sends[i], 0);
         assert_int_equal(got[i], i);
     }
-    if (world_window(w.config) == 0)
-        assert_true(world_stats(&w, 0).claims > 0);
-    world_close(&w);
+    if (config_window(cl.config) == 0)
+        assert_true(cluster_stats(&cl, 0).claims > 0);
+    cluster_close(&cl);
 }
 
 /* RTRs of the right epoch whose numbers do not grow, and more of them than there is room. */
@@ -610,22 +611,22 @@ static void test_lies_about_receives(void **state)
     struct wire_rtr rtr = {.receiver = 77, .epoch = 1, .number = 1};
     int values[] = {0, 1};
     mbx_request sends[2];
-    struct world w;
+    struct cluster cl;
 
-    open_liars(&w, *state);
+    open_liars(&cl, *state);
     for (int i = 0; i < 2; i++)
-        sends[i] = send_one(&w, 0, 1, CONTEXT, 1, &values[i]);
-    world_settle(&w);
-    assert_false(lie_tagged(&w, WIRE_RTR, 2, &rtr));
-    assert_true(lie_tagged(&w, WIRE_RTR, 2, &rtr));
+        sends[i] = send_one(&cl, 0, 1, CONTEXT, 1, &values[i]);
+    cluster_settle(&cl);
+    assert_false(lie_tagged(&cl, WIRE_RTR, 2, &rtr));
+    assert_true(lie_tagged(&cl, WIRE_RTR, 2, &rtr));
     /* what there is no room for is not wanted any more: the next page would bring it */
     for (rtr.number = 2; rtr.number < 3 * BACKLOG_RTRS; rtr.number++)
-        assert_false(lie_tagged(&w, WIRE_RTR, 2, &rtr));
+        assert_false(lie_tagged(&cl, WIRE_RTR, 2, &rtr));
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(mbx_test(w.eps[0], sends[i], NULL), 0);
-        assert_true(world_stats(&w, 0).deferred_now > 0);
+        assert_int_equal(mbx_test(cl.eps[0], sends[i], NULL), 0);
+        assert_true(cluster_stats(&cl, 0).deferred_now > 0);
     }
-    world_close(&w);
+    cluster_close(&cl);
 }
 
 /* Context ids that only peers have named cost no engine, and their messages are there when
@@ -637,26 +638,26 @@ static void test_contexts_of_strangers(void **state)
     mbx_request sends[CONTEXTS], recv;
     struct mbx_status status;
     struct stats before;
-    struct world w;
+    struct cluster cl;
 
-    world_open(&w, *state, 2, NULL);
-    before = world_stats(&w, 1);
+    cluster_open(&cl, *state, 2, NULL);
+    before = cluster_stats(&cl, 1);
     for (int i = 0; i < CONTEXTS; i++) {
         values[i] = i;
-        sends[i] = send_one(&w, 0, 1, 1000 + (uint32_t)i, 1, &values[i]);
+        sends[i] = send_one(&cl, 0, 1, 1000 + (uint32_t)i, 1, &values[i]);
     }
-    world_settle(&w);
-    assert_int_equal(world_stats(&w, 1).contexts, before.contexts);
-    assert_int_equal(world_probe(&w, 1, 0, 1000 + CONTEXTS / 2, 1, 0, &status), 1);
+    cluster_settle(&cl);
+    assert_int_equal(cluster_stats(&cl, 1).contexts, before.contexts);
+    assert_int_equal(cluster_probe(&cl, 1, 0, 1000 + CONTEXTS / 2, 1, 0, &status), 1);
     assert_int_equal(status.data, CONTEXTS / 2);
     for (int i = CONTEXTS; i-- > 0;) {
         assert_int_equal(
-            mbx_recv(w.eps[1], 0, 1000 + (uint32_t)i, 1, 0, &got, sizeof got, NULL, &recv), 0);
-        world_wait_error(&w, 1, recv, 0);
+            mbx_recv(cl.eps[1], 0, 1000 + (uint32_t)i, 1, 0, &got, sizeof got, NULL, &recv), 0);
+        cluster_wait_error(&cl, 1, recv, 0);
         assert_int_equal(got, i);
-        world_wait_error(&w, 0, sends[i], 0);
+        cluster_wait_error(&cl, 0, sends[i], 0);
     }
-    world_close(&w);
+    cluster_close(&cl);
 }
 
 /* Two probes that take turns are both answered, whichever of them finds nothing. */
@@ -665,27 +666,27 @@ static void test_probes_that_take_turns(void **state)
     int value = 7, unwanted = 8, seen = 0;
     mbx_request sends[2], recv;
     struct mbx_status status;
-    struct world w;
+    struct cluster cl;
 
-    world_open(&w, *state, 2, NULL);
-    sends[0] = send_one(&w, 0, 1, CONTEXT, 3, &unwanted);
-    sends[1] = send_one(&w, 0, 1, CONTEXT, 2, &value);
+    cluster_open(&cl, *state, 2, NULL);
+    sends[0] = send_one(&cl, 0, 1, CONTEXT, 3, &unwanted);
+    sends[1] = send_one(&cl, 0, 1, CONTEXT, 2, &value);
     for (int round = 0; round < 100 && seen == 0; round++) {
-        assert_int_equal(mbx_probe(w.eps[1], 0, CONTEXT, 1, 0, &status), 0);
-        seen = mbx_probe(w.eps[1], 0, CONTEXT, 2, 0, &status);
-        world_settle(&w);
+        assert_int_equal(mbx_probe(cl.eps[1], 0, CONTEXT, 1, 0, &status), 0);
+        seen = mbx_probe(cl.eps[1], 0, CONTEXT, 2, 0, &status);
+        cluster_settle(&cl);
     }
     assert_int_equal(seen, 1);
     assert_int_equal(status.tag, 2);
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(mbx_recv(w.eps[1], 0, CONTEXT, 2 + (uint64_t)i, 0, &value,
+        assert_int_equal(mbx_recv(cl.eps[1], 0, CONTEXT, 2 + (uint64_t)i, 0, &value,
                                   sizeof value, NULL, &recv),
                          0);
-        world_wait_error(&w, 1, recv, 0);
+        cluster_wait_error(&cl, 1, recv, 0);
         assert_int_equal(value, 7 + i);
-        world_wait_error(&w, 0, sends[1 - i], 0);
+        cluster_wait_error(&cl, 0, sends[1 - i], 0);
     }
-    world_close(&w);
+    cluster_close(&cl);
 }
 
 int main(int argc, char **argv)
@@ -713,6 +714,6 @@ int main(int argc, char **argv)
     for (int i = 1; i < argc; i++)
         is_quick |= strcmp(argv[i], "--quick") == 0;
     races = is_quick ? 5000 : 200000;
-    argc = world_take_number(argc, argv, "--races", &races);
-    return world_main_for(argc, argv, is_narrow, tests, ARRAY_COUNT(tests));
+    argc = test_take_number(argc, argv, "--races", &races);
+    return test_main_for(argc, argv, is_narrow, tests, ARRAY_COUNT(tests));
 }

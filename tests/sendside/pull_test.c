@@ -6,7 +6,7 @@
  * sender; that both may do it at once; and that a table in which somebody else has written is
  * neither believed nor followed.
  */
-#include "world.h"
+#include "cluster.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -29,9 +29,9 @@
 static_assert(COUNT > SENDTABLE_ENTRIES, "some are not shown");
 
 /* Everything waits at its sender, and words decide nothing. */
-static bool is_taking(const struct world_config *config)
+static bool is_taking(const struct configuration *config)
 {
-    return world_window(config) == 0 && !world_has_faults(config) &&
+    return config_window(config) == 0 && !config_has_faults(config) &&
            strcmp(config->params[1], "WINDOW=0") == 0;
 }
 
@@ -45,70 +45,71 @@ static size_t size_of(int i)
     return sizes[(size_t)i % ARRAY_COUNT(sizes)];
 }
 
-static void send_all(struct world *w, mbx_request *sends)
+static void send_all(struct cluster *cl, mbx_request *sends)
 {
     for (int i = 0; i < COUNT; i++) {
         const struct mbx_options options = {.data = (uint64_t)i};
 
-        assert_int_equal(mbx_send(w->eps[0], 1, CONTEXT, (uint64_t)i % 2,
-                                  world_data((unsigned)i, size_of(i)), size_of(i), &options,
+        assert_int_equal(mbx_send(cl->eps[0], 1, CONTEXT, (uint64_t)i % 2,
+                                  seeded_bytes((unsigned)i, size_of(i)), size_of(i), &options,
                                   &sends[i]),
                          0);
     }
-    world_settle(w);
+    cluster_settle(cl);
 }
 
 /* Message i is what such a receive gets; without: the receiver alone moves. */
-static void receive(struct world *w, uint64_t tag, uint64_t ignore, int i, bool without)
+static void receive(struct cluster *cl, uint64_t tag, uint64_t ignore, int i, bool without)
 {
     static unsigned char buf[LARGE];
     struct mbx_completion done;
     mbx_request recv;
     int result = 0;
 
-    assert_int_equal(mbx_recv(w->eps[1], 0, CONTEXT, tag, ignore, buf, sizeof buf, NULL, &recv),
-                     0);
+    assert_int_equal(
+        mbx_recv(cl->eps[1], 0, CONTEXT, tag, ignore, buf, sizeof buf, NULL, &recv), 0);
     for (int round = 0; without && result == 0 && round < 100; round++)
-        result = mbx_test(w->eps[1], recv, &done);
+        result = mbx_test(cl->eps[1], recv, &done);
     if (without)
         assert_int_equal(result, 1);
     else
-        world_wait(w, 1, recv, &done);
+        cluster_wait(cl, 1, recv, &done);
     assert_int_equal(done.error, 0);
     assert_int_equal(done.status.data, i);
     assert_int_equal(done.received, size_of(i));
-    assert_memory_equal(buf, world_data((unsigned)i, size_of(i)), size_of(i));
+    assert_memory_equal(buf, seeded_bytes((unsigned)i, size_of(i)), size_of(i));
 }
 
 /* All sends complete, and the statistics know how. */
-static void end(struct world *w, const mbx_request *sends, uint64_t taken)
+static void end(struct cluster *cl, const mbx_request *sends, uint64_t taken)
 {
     for (int i = 0; i < COUNT; i++)
-        world_wait_error(w, 0, sends[i], 0);
-    world_settle(w);
-    assert_true(world_stats(w, 1).pulled >= taken);
-    assert_int_equal(world_stats(w, 0).pulled_by_peers, world_stats(w, 1).pulled);
-    assert_int_equal(world_waiting(w), 0);
-    assert_int_equal(world_stats(w, 0).dropped_packets + world_stats(w, 1).dropped_packets, 0);
-    world_close(w);
+        cluster_wait_error(cl, 0, sends[i], 0);
+    cluster_settle(cl);
+    assert_true(cluster_stats(cl, 1).pulled >= taken);
+    assert_int_equal(cluster_stats(cl, 0).pulled_by_peers, cluster_stats(cl, 1).pulled);
+    assert_int_equal(cluster_waiting(cl), 0);
+    assert_int_equal(
+        cluster_stats(cl, 0).dropped_packets + cluster_stats(cl, 1).dropped_packets, 0);
+    cluster_close(cl);
 }
 
 static void test_a_full_table_is_taken_from_a_sender_that_does_nothing(void **state)
 {
     mbx_request sends[COUNT];
-    struct world w;
+    struct cluster cl;
 
-    world_open(&w, *state, 2, NULL);
-    send_all(&w, sends);
+    cluster_open(&cl, *state, 2, NULL);
+    send_all(&cl, sends);
     for (int i = 1; i < SENDTABLE_ENTRIES; i += 2)
-        receive(&w, 1, 0, i, true);
+        receive(&cl, 1, 0, i, true);
     for (int i = 0; i < SENDTABLE_ENTRIES; i += 2)
-        receive(&w, 0, MBX_IGNORE_ALL, i, true);
-    assert_int_equal(world_stats(&w, 1).rtrs + world_stats(&w, 0).claims, 0);
-    assert_int_equal(world_stats(&w, 0).pulled_by_peers, 0); /* it cannot know */
+        receive(&cl, 0, MBX_IGNORE_ALL, i, true);
+    assert_int_equal(cluster_stats(&cl, 1).rtrs + cluster_stats(&cl, 0).claims, 0);
+    assert_int_equal(cluster_stats(&cl, 0).pulled_by_peers, 0); /* it cannot know */
     for (int i = SENDTABLE_ENTRIES; i < COUNT; i++)
-        receive(&w, 0, MBX_IGNORE_ALL, i, false);
-    end(&w, sends, SENDTABLE_ENTRIES);
+        receive(&cl, 0, MBX_IGNORE_ALL, i, false);
+    end(&cl, sends, SENDTABLE_ENTRIES);
 }
 
 static void test_probes_need_no_answer(void **state)
@@ -116,22 +117,23 @@ static void test_probes_need_no_answer(void **state)
     mbx_request sends[COUNT];
     struct mbx_status status;
     mbx_message message;
-    struct world w;
+    struct cluster cl;
 
-    world_open(&w, *state, 2, NULL);
-    send_all(&w, sends);
-    assert_int_equal(mbx_probe(w.eps[1], 0, CONTEXT, 1, 0, &status), 1);
+    cluster_open(&cl, *state, 2, NULL);
+    send_all(&cl, sends);
+    assert_int_equal(mbx_probe(cl.eps[1], 0, CONTEXT, 1, 0, &status), 1);
     assert_int_equal(status.data, 1);
     assert_int_equal(status.size, size_of(1));
-    assert_int_equal(mbx_mprobe(w.eps[1], 0, CONTEXT, 1, 0, &status, &message), 1);
-    assert_int_equal(mbx_discard(w.eps[1], message), 0);
-    assert_int_equal(mbx_mprobe(w.eps[1], 0, CONTEXT, 0, MBX_IGNORE_ALL, &status, &message), 1);
+    assert_int_equal(mbx_mprobe(cl.eps[1], 0, CONTEXT, 1, 0, &status, &message), 1);
+    assert_int_equal(mbx_discard(cl.eps[1], message), 0);
+    assert_int_equal(mbx_mprobe(cl.eps[1], 0, CONTEXT, 0, MBX_IGNORE_ALL, &status, &message),
+                     1);
     assert_int_equal(status.data, 0);
-    assert_int_equal(mbx_discard(w.eps[1], message), 0);
-    assert_int_equal(world_stats(&w, 1).peeks, 0);
+    assert_int_equal(mbx_discard(cl.eps[1], message), 0);
+    assert_int_equal(cluster_stats(&cl, 1).peeks, 0);
     for (int i = 2; i < COUNT; i++)
-        receive(&w, 0, MBX_IGNORE_ALL, i, false);
-    end(&w, sends, 2);
+        receive(&cl, 0, MBX_IGNORE_ALL, i, false);
+    end(&cl, sends, 2);
 }
 
 /* The table has room for some of what is deferred: of the rest the sender is asked. */
@@ -139,34 +141,34 @@ static void test_a_probe_asks_for_what_is_not_shown(void **state)
 {
     mbx_request sends[COUNT], last;
     struct mbx_status status;
-    struct world w;
+    struct cluster cl;
 
-    world_open(&w, *state, 2, NULL);
-    send_all(&w, sends);
-    assert_int_equal(mbx_probe(w.eps[1], 0, CONTEXT, 7, 0, &status), 0);
-    assert_int_equal(world_stats(&w, 1).peeks, 1);
-    assert_int_equal(mbx_send(w.eps[0], 1, CONTEXT, 7, NULL, 0, NULL, &last), 0);
-    assert_int_equal(world_probe(&w, 1, 0, CONTEXT, 7, 0, &status), 1);
+    cluster_open(&cl, *state, 2, NULL);
+    send_all(&cl, sends);
+    assert_int_equal(mbx_probe(cl.eps[1], 0, CONTEXT, 7, 0, &status), 0);
+    assert_int_equal(cluster_stats(&cl, 1).peeks, 1);
+    assert_int_equal(mbx_send(cl.eps[0], 1, CONTEXT, 7, NULL, 0, NULL, &last), 0);
+    assert_int_equal(cluster_probe(&cl, 1, 0, CONTEXT, 7, 0, &status), 1);
     assert_int_equal(status.tag, 7);
     for (int i = 0; i < COUNT; i++)
-        receive(&w, 0, 1, i, false);
-    assert_int_equal(world_probe(&w, 1, 0, CONTEXT, 7, 0, &status), 1);
-    receive(&w, 7, 0, 0, false); /* as message 0: empty, and data 0 */
-    world_wait_error(&w, 0, last, 0);
-    end(&w, sends, 0);
+        receive(&cl, 0, 1, i, false);
+    assert_int_equal(cluster_probe(&cl, 1, 0, CONTEXT, 7, 0, &status), 1);
+    receive(&cl, 7, 0, 0, false); /* as message 0: empty, and data 0 */
+    cluster_wait_error(&cl, 0, last, 0);
+    end(&cl, sends, 0);
 }
 
 /* ---- what others write there ---- */
 
-static struct transport *transport_of(const struct world *w)
+static struct transport *transport_of(const struct cluster *cl)
 {
-    return w->eps[0]->net.transport;
+    return cl->eps[0]->net.transport;
 }
 
-static struct sendtable *table_of(const struct world *w)
+static struct sendtable *table_of(const struct cluster *cl)
 {
-    assert_non_null(peer_get(w->eps[0], 1)->sendside.backlog);
-    return peer_get(w->eps[0], 1)->sendside.backlog->sendtable;
+    assert_non_null(peer_get(cl->eps[0], 1)->sendside.backlog);
+    return peer_get(cl->eps[0], 1)->sendside.backlog->sendtable;
 }
 
 static const char *const quiet[] = {"LOG_LEVEL=error", "CLOSE_TIMEOUT=0", NULL};
@@ -178,11 +180,11 @@ static void test_a_version_that_nobody_could_have_made(void **state)
         mbx_request sends[COUNT];
         struct sendtable *sendtable;
         uint64_t version;
-        struct world w;
+        struct cluster cl;
 
-        world_open(&w, *state, 2, quiet);
-        send_all(&w, sends);
-        sendtable = table_of(&w);
+        cluster_open(&cl, *state, 2, quiet);
+        send_all(&cl, sends);
+        sendtable = table_of(&cl);
         version = sendtable->version;
         switch (kind) {
         case 0:
@@ -201,21 +203,21 @@ static void test_a_version_that_nobody_could_have_made(void **state)
             version = version << 7 | 5;
             break;
         default: /* taken, then given back */
-            receive(&w, 0, MBX_IGNORE_ALL, 0, true);
-            world_settle(&w);
+            receive(&cl, 0, MBX_IGNORE_ALL, 0, true);
+            cluster_settle(&cl);
             version = sendtable->version & ~sendtable_bit(0);
             break;
         }
-        transport_store(transport_of(&w), sendtable->index + SENDTABLE_VERSION, &version, 1);
-        w.eps[1]->settings.tuning.sendtable =
+        transport_store(transport_of(&cl), sendtable->index + SENDTABLE_VERSION, &version, 1);
+        cl.eps[1]->settings.tuning.sendtable =
             0; /* who writes such things would deceive itself */
         for (int i = kind == 5; i < COUNT; i++)
-            receive(&w, 0, MBX_IGNORE_ALL, i, false);
+            receive(&cl, 0, MBX_IGNORE_ALL, i, false);
         for (int i = 0; i < COUNT; i++)
-            world_wait_error(&w, 0, sends[i], 0);
-        assert_true(world_stats(&w, 0).claims > 0);
-        assert_true(peer_get(w.eps[0], 1)->sendside.backlog->is_cheated);
-        world_close(&w);
+            cluster_wait_error(&cl, 0, sends[i], 0);
+        assert_true(cluster_stats(&cl, 0).claims > 0);
+        assert_true(peer_get(cl.eps[0], 1)->sendside.backlog->is_cheated);
+        cluster_close(&cl);
     }
 }
 
@@ -225,51 +227,51 @@ static void test_more_is_taken_than_there_is(void **state)
     int value = 5, got = 0;
     mbx_request send, recv;
     uint64_t version;
-    struct world w;
+    struct cluster cl;
 
-    world_open(&w, *state, 2, quiet);
-    assert_int_equal(mbx_send(w.eps[0], 1, CONTEXT, 1, &value, sizeof value, NULL, &send), 0);
-    world_settle(&w);
-    version = table_of(&w)->version | sendtable_bit(1);
-    transport_store(transport_of(&w), table_of(&w)->index + SENDTABLE_VERSION, &version, 1);
-    assert_int_equal(mbx_recv(w.eps[1], 0, CONTEXT, 2, 0, &got, sizeof got, NULL, NULL), 0);
-    assert_int_equal(mbx_recv(w.eps[1], 0, CONTEXT, 1, 0, &got, sizeof got, NULL, &recv), 0);
-    world_wait_error(&w, 1, recv, 0);
+    cluster_open(&cl, *state, 2, quiet);
+    assert_int_equal(mbx_send(cl.eps[0], 1, CONTEXT, 1, &value, sizeof value, NULL, &send), 0);
+    cluster_settle(&cl);
+    version = table_of(&cl)->version | sendtable_bit(1);
+    transport_store(transport_of(&cl), table_of(&cl)->index + SENDTABLE_VERSION, &version, 1);
+    assert_int_equal(mbx_recv(cl.eps[1], 0, CONTEXT, 2, 0, &got, sizeof got, NULL, NULL), 0);
+    assert_int_equal(mbx_recv(cl.eps[1], 0, CONTEXT, 1, 0, &got, sizeof got, NULL, &recv), 0);
+    cluster_wait_error(&cl, 1, recv, 0);
     assert_int_equal(got, 5);
-    world_settle(&w);
-    assert_true(peer_get(w.eps[0], 1)->sendside.backlog->is_cheated);
-    world_close(&w);
+    cluster_settle(&cl);
+    assert_true(peer_get(cl.eps[0], 1)->sendside.backlog->is_cheated);
+    cluster_close(&cl);
 }
 
 /* Anything may be in a table.  Nothing is asked of what is received. */
 static void test_a_table_full_of_lies(void **state)
 {
-    int values[COUNT], rounds = world_is_quick() ? 300 : 3000;
+    int values[COUNT], rounds = test_is_quick() ? 300 : 3000;
     struct random r;
-    struct world w;
+    struct cluster cl;
 
     random_seed(&r, 3);
-    world_open(&w, *state, 2, quiet);
+    cluster_open(&cl, *state, 2, quiet);
     for (int i = 0; i < COUNT; i++)
-        assert_int_equal(mbx_send(w.eps[0], 1, CONTEXT, (uint64_t)i % 3, &values[i],
+        assert_int_equal(mbx_send(cl.eps[0], 1, CONTEXT, (uint64_t)i % 3, &values[i],
                                   sizeof values[i], &(struct mbx_options){.flags = MBX_SILENT},
                                   NULL),
                          0);
-    world_settle(&w);
+    cluster_settle(&cl);
     for (int i = 0; i < rounds; i++) {
-        uint64_t at = w.eps[0]->net.transport->limits.cswap_words +
+        uint64_t at = cl.eps[0]->net.transport->limits.cswap_words +
                       random_below(&r, i % 2 == 0 ? SENDTABLE_HEAD : SENDTABLE_WORDS);
         uint64_t word = random_below(&r, 3) == 0 ? random_next(&r) : random_below(&r, 40);
         struct mbx_status status;
         static char buf[64];
 
-        transport_store(transport_of(&w), at, &word, 1);
-        mbx_probe(w.eps[1], 0, CONTEXT, random_below(&r, 3), 0, &status);
-        mbx_recv(w.eps[1], MBX_ANY_SOURCE, CONTEXT, random_below(&r, 3), 0, buf, sizeof buf,
+        transport_store(transport_of(&cl), at, &word, 1);
+        mbx_probe(cl.eps[1], 0, CONTEXT, random_below(&r, 3), 0, &status);
+        mbx_recv(cl.eps[1], MBX_ANY_SOURCE, CONTEXT, random_below(&r, 3), 0, buf, sizeof buf,
                  &(struct mbx_options){.flags = MBX_SILENT}, NULL);
-        mbx_progress(w.eps[random_below(&r, 2)]);
+        mbx_progress(cl.eps[random_below(&r, 2)]);
     }
-    world_close(&w);
+    cluster_close(&cl);
 }
 
 /* A sender gives its message back as soon as it is taken, and does not read what it is owed: a
@@ -280,29 +282,30 @@ static void test_what_is_taken_in_vain_is_bounded(void **state)
     uint64_t version, takes = 0;
     mbx_request send;
     int value = 5;
-    struct world w;
+    struct cluster cl;
 
-    world_open(&w, *state, 2, quiet);
-    assert_int_equal(mbx_send(w.eps[0], 1, CONTEXT, 1, &value, sizeof value, NULL, &send), 0);
-    world_settle(&w);
-    version = table_of(&w)->version;
-    peer = peer_get(w.eps[1], 0);
+    cluster_open(&cl, *state, 2, quiet);
+    assert_int_equal(mbx_send(cl.eps[0], 1, CONTEXT, 1, &value, sizeof value, NULL, &send), 0);
+    cluster_settle(&cl);
+    version = table_of(&cl)->version;
+    peer = peer_get(cl.eps[1], 0);
     for (int i = 0; i < 20000; i++) {
         struct mbx_status status;
         mbx_message message;
         int got;
 
-        if (mbx_mprobe(w.eps[1], 0, CONTEXT, 1, 0, &status, &message) != 1)
+        if (mbx_mprobe(cl.eps[1], 0, CONTEXT, 1, 0, &status, &message) != 1)
             continue;
-        assert_int_equal(mbx_mrecv(w.eps[1], message, &got, sizeof got,
+        assert_int_equal(mbx_mrecv(cl.eps[1], message, &got, sizeof got,
                                    &(struct mbx_options){.flags = MBX_SILENT}, NULL),
                          0);
         takes++;
-        transport_store(transport_of(&w), table_of(&w)->index + SENDTABLE_VERSION, &version, 1);
+        transport_store(transport_of(&cl), table_of(&cl)->index + SENDTABLE_VERSION, &version,
+                        1);
         assert_in_range(peer->outq.fins, 0, FINS_MOST + 1);
     }
     assert_true(takes > FINS_MOST);
-    world_close(&w);
+    cluster_close(&cl);
 }
 
 /* ---- at once ---- */
@@ -315,7 +318,7 @@ static void test_what_is_taken_in_vain_is_bounded(void **state)
 
 /* One sender and one receiver: whoever does what when, message and receive meet in one way. */
 struct race {
-    struct world w;
+    struct cluster cl;
     int count;
     struct {
         uint64_t tag;
@@ -348,7 +351,7 @@ static void race_make(struct race *race, struct random *random)
 {
     int left[APART];
 
-    race->count = world_is_quick() ? MESSAGES / 8 : MESSAGES;
+    race->count = test_is_quick() ? MESSAGES / 8 : MESSAGES;
     for (int i = 0; i < race->count; i++) {
         race->messages[i].tag = random_below(random, TAGS);
         race->messages[i].size = random_below(random, 4) == 0 ? random_below(random, SIZE)
@@ -375,8 +378,8 @@ static void race_send(struct race *race, int i)
 {
     const struct mbx_options options = {.data = (uint64_t)i};
 
-    assert_int_equal(mbx_send(race->w.eps[0], 1, CONTEXT, race->messages[i].tag,
-                              world_data((unsigned)i, race->messages[i].size),
+    assert_int_equal(mbx_send(race->cl.eps[0], 1, CONTEXT, race->messages[i].tag,
+                              seeded_bytes((unsigned)i, race->messages[i].size),
                               race->messages[i].size, &options, NULL),
                      0);
 }
@@ -390,9 +393,9 @@ static void *run_sender(void *arg)
     while (ended < race->count || !race->is_over) {
         if (begun < race->count && begun - ended < AHEAD)
             race_send(race, begun++);
-        else if (mbx_progress(race->w.eps[0]) == 0)
+        else if (mbx_progress(race->cl.eps[0]) == 0)
             sched_yield();
-        for (; mbx_poll(race->w.eps[0], MBX_SENDS, &done, 1) == 1; ended++)
+        for (; mbx_poll(race->cl.eps[0], MBX_SENDS, &done, 1) == 1; ended++)
             assert_int_equal(done.error, 0);
     }
     return NULL;
@@ -402,7 +405,7 @@ static void race_post(struct race *race, int r, void *buf)
 {
     const struct mbx_options options = {.user = &race->receives[r]};
 
-    assert_int_equal(mbx_recv(race->w.eps[1], 0, CONTEXT, race->receives[r].tag,
+    assert_int_equal(mbx_recv(race->cl.eps[1], 0, CONTEXT, race->receives[r].tag,
                               race->receives[r].ignore, buf, SIZE, &options, NULL),
                      0);
 }
@@ -413,7 +416,7 @@ static int race_poll(struct race *race, unsigned char bufs[][SIZE])
     struct mbx_completion done;
     int count = 0;
 
-    for (; mbx_poll(race->w.eps[1], MBX_RECVS, &done, 1) == 1; count++) {
+    for (; mbx_poll(race->cl.eps[1], MBX_RECVS, &done, 1) == 1; count++) {
         int i = (int)done.status.data, r = 0;
 
         while (&race->receives[r] != done.user)
@@ -421,7 +424,7 @@ static int race_poll(struct race *race, unsigned char bufs[][SIZE])
         assert_int_equal(done.error, 0);
         assert_int_equal(i, race->receives[r].expected);
         assert_int_equal(done.received, race->messages[i].size);
-        assert_memory_equal(bufs[r % AHEAD], world_data((unsigned)i, race->messages[i].size),
+        assert_memory_equal(bufs[r % AHEAD], seeded_bytes((unsigned)i, race->messages[i].size),
                             race->messages[i].size);
         race->receives[r].got = i;
     }
@@ -439,14 +442,14 @@ static void run_receiver(struct race *race, struct random *random)
         if (posted < race->count && posted - first < AHEAD && random_below(random, 3) != 0) {
             race_post(race, posted, bufs[posted % AHEAD]);
             posted++;
-        } else if (mbx_progress(race->w.eps[1]) == 0) {
+        } else if (mbx_progress(race->cl.eps[1]) == 0) {
             sched_yield();
         }
         received += race_poll(race, bufs);
     }
 }
 
-static void run_race(const struct world_config *config, uint64_t seed, const char *window)
+static void run_race(const struct configuration *config, uint64_t seed, const char *window)
 {
     static struct race race;
     const char *const more[] = {window, NULL};
@@ -456,22 +459,22 @@ static void run_race(const struct world_config *config, uint64_t seed, const cha
     random_seed(&random, seed);
     race_make(&race, &random);
     race.is_over = false;
-    world_data(0, 0); /* made before there are two */
-    world_open(&race.w, config, 2, more);
+    seeded_bytes(0, 0); /* made before there are two */
+    cluster_open(&race.cl, config, 2, more);
     print_message("seed %d, %s\n", (int)seed, window);
     assert_int_equal(pthread_create(&sender, NULL, run_sender, &race), 0);
     run_receiver(&race, &random);
     race.is_over = true;
     assert_int_equal(pthread_join(sender, NULL), 0);
-    assert_int_equal(world_stats(&race.w, 0).deferred_now, 0);
-    world_close(&race.w);
+    assert_int_equal(cluster_stats(&race.cl, 0).deferred_now, 0);
+    cluster_close(&race.cl);
 }
 
 static void test_taking_beside_claims_and_leaving(void **state)
 {
-    const struct world_config *config = *state;
+    const struct configuration *config = *state;
 
-    if (world_is_loop(config))
+    if (config_is_loop(config))
         skip(); /* endpoints of one thread */
     run_race(config, 1, "WINDOW=0");
     run_race(config, 2, "WINDOW=1");
@@ -491,5 +494,5 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_taking_beside_claims_and_leaving),
     };
 
-    return world_main_for(argc, argv, is_taking, tests, ARRAY_COUNT(tests));
+    return test_main_for(argc, argv, is_taking, tests, ARRAY_COUNT(tests));
 }

@@ -11,10 +11,10 @@
 #include "base/base.h"
 
 /* Short names for the table below. */
-#define USUAL   WORLD_USUAL
-#define RARE    WORLD_RARE
-#define NETWORK WORLD_NETWORK
-#define ADAPTER WORLD_ADAPTER
+#define USUAL   CONFIGURATION_USUAL
+#define RARE    CONFIGURATION_RARE
+#define NETWORK CONFIGURATION_NETWORK
+#define ADAPTER CONFIGURATION_ADAPTER
 
 /* Everything goes to the device that fits. */
 #define DEVICE(kind, list)                                                                     \
@@ -30,7 +30,7 @@
 /* Over the network of this machine. */
 #define TCP(transport) "TRANSPORT=" transport, "OFI_PROVIDER=tcp;ofi_rxm"
 
-const struct world_config world_configs[] = {
+const struct configuration configurations[] = {
     {"loop", USUAL, {"TRANSPORT=loop"}},
     {"loop-fault", USUAL, {"TRANSPORT=loop", SHARED, "FAULT_PERCENT=30", "FAULT_SEED=3"}},
     {"loop-depth-1", USUAL, {"TRANSPORT=loop", "LOOP_DEPTH=1", "READ_CHUNK=4K"}},
@@ -101,7 +101,7 @@ const struct world_config world_configs[] = {
     {NULL, USUAL, {NULL}},
 };
 
-bool world_has_param(const struct world_config *config, const char *name)
+bool config_has_param(const struct configuration *config, const char *name)
 {
     for (int i = 0; config->params[i] != NULL; i++)
         if (strncmp(config->params[i], name, strlen(name)) == 0)
@@ -109,41 +109,42 @@ bool world_has_param(const struct world_config *config, const char *name)
     return false;
 }
 
-uint64_t world_window(const struct world_config *config)
+uint64_t config_window(const struct configuration *config)
 {
-    if (world_has_param(config, "WINDOW=0") || world_has_param(config, "MATCH_AT=sender"))
+    if (config_has_param(config, "WINDOW=0") || config_has_param(config, "MATCH_AT=sender"))
         return 0;
-    return world_has_param(config, "WINDOW=1") ? 1 : UINT64_MAX;
+    return config_has_param(config, "WINDOW=1") ? 1 : UINT64_MAX;
 }
 
-bool world_is_loop(const struct world_config *config)
+bool config_is_loop(const struct configuration *config)
 {
-    return world_has_param(config, "TRANSPORT=loop");
+    return config_has_param(config, "TRANSPORT=loop");
 }
 
-bool world_has_faults(const struct world_config *config)
+bool config_has_faults(const struct configuration *config)
 {
-    return world_has_param(config, "FAULT_PERCENT=");
+    return config_has_param(config, "FAULT_PERCENT=");
 }
 
-bool world_has_device(const struct world_config *config)
+bool config_has_device(const struct configuration *config)
 {
-    return world_has_param(config, "DEVICE=");
+    return config_has_param(config, "DEVICE=");
 }
 
-bool world_is_elsewhere(const struct world_config *config)
+bool config_is_elsewhere(const struct configuration *config)
 {
-    return world_has_param(config, "DEVICE=soft-");
+    return config_has_param(config, "DEVICE=soft-");
 }
 
-bool world_is_network(const struct world_config *config)
+bool config_is_network(const struct configuration *config)
 {
     return strstr(config->params[0], "ofi") != NULL;
 }
 
-bool world_is_usual(const struct world_config *config)
+bool config_is_usual(const struct configuration *config)
 {
     if (getenv("MATCHBOX_TEST_NETWORK") != NULL)
-        return config->when == WORLD_NETWORK;
-    return config->when == (getenv("MATCHBOX_TEST_RARE") != NULL ? WORLD_RARE : WORLD_USUAL);
+        return config->when == CONFIGURATION_NETWORK;
+    return config->when ==
+           (getenv("MATCHBOX_TEST_RARE") != NULL ? CONFIGURATION_RARE : CONFIGURATION_USUAL);
 }

@@ -13,7 +13,7 @@
  * one thread got its completion.  Nothing else is shared by the players, so that
  * ThreadSanitizer sees what is not ordered by the library.
  */
-#include "world.h"
+#include "cluster.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -177,7 +177,7 @@ static size_t size_of(const struct player *p, uint64_t number)
 
 static const unsigned char *content(uint32_t stream, uint64_t number)
 {
-    return world_data((unsigned)(stream * 997 + number * 61) % 4096, 100000);
+    return seeded_bytes((unsigned)(stream * 997 + number * 61) % 4096, 100000);
 }
 
 static void send_next(struct player *p, struct slot *slot)
@@ -368,7 +368,7 @@ static void game_start(struct game *g, struct mbx_ep *ep, uint32_t other, uint32
             .is_interrupted = rules->is_interrupted,
             .playing = &g->playing,
             .rounds = rules->rounds,
-            .largest = world_is_quick() ? 20000 : 100000,
+            .largest = test_is_quick() ? 20000 : 100000,
         };
         random_seed(&p->random, (uint64_t)out * 100 + (uint64_t)i);
         p->buffers = malloc(BATCH * p->largest);
@@ -393,37 +393,37 @@ static const char *const many_asleep[] = {"THREADS=many", "SPIN=0", NULL};
 static const char *const many_steady[] = {"THREADS=many", "RPUT=off", NULL};
 
 /* Endpoints of the loop transport share memory without locks: there, one plays alone. */
-static void play_world(const struct world_config *config, const struct rules *rules,
+static void play_world(const struct configuration *config, const struct rules *rules,
                        bool is_alone, const char *const *more)
 {
     static struct game g;
-    struct world w;
+    struct cluster cl;
 
     g.count = 0;
-    world_data(0, 100000); /* made by one thread */
-    is_alone = is_alone || world_is_loop(config);
-    world_open(&w, config, is_alone ? 1 : 2, more);
+    seeded_bytes(0, 100000); /* made by one thread */
+    is_alone = is_alone || config_is_loop(config);
+    cluster_open(&cl, config, is_alone ? 1 : 2, more);
     if (is_alone) {
-        game_start(&g, w.eps[0], 0, 0, 0, rules);
+        game_start(&g, cl.eps[0], 0, 0, 0, rules);
     } else {
-        game_start(&g, w.eps[0], 1, 0, 50, rules);
-        game_start(&g, w.eps[1], 0, 50, 0, rules);
+        game_start(&g, cl.eps[0], 1, 0, 50, rules);
+        game_start(&g, cl.eps[1], 0, 50, 0, rules);
     }
     game_end(&g);
-    for (int i = 0; i < w.count; i++) {
-        struct stats stats = world_stats(&w, i);
+    for (int i = 0; i < cl.count; i++) {
+        struct stats stats = cluster_stats(&cl, i);
 
         assert_int_equal(stats.dropped_packets, 0);
         assert_int_equal(stats.posted_now, 0);
         assert_int_equal(stats.unexpected_now, 0);
         assert_int_equal(stats.requests_now, 0);
     }
-    world_close(&w);
+    cluster_close(&cl);
 }
 
 static unsigned rounds(unsigned count)
 {
-    return world_is_quick() ? (count + 5) / 6 : count;
+    return test_is_quick() ? (count + 5) / 6 : count;
 }
 
 static void test_a_context_for_each(void **state)
@@ -466,22 +466,22 @@ static void test_sleeps_that_fail(void **state)
 
 static void test_allocations_that_fail(void **state)
 {
-    uint64_t step = world_is_quick() ? 23 : 7;
+    uint64_t step = test_is_quick() ? 23 : 7;
 
     for (uint64_t n = 1; n < 120; n += step) {
         struct rules rules = {3, n % 2 == 0, n % 4 < 2 ? OWN : MIXED, 2, false};
         static struct game g;
-        struct world w;
+        struct cluster cl;
 
         g.count = 0;
-        world_data(0, 100000);
-        world_open(&w, *state, 1, many_steady);
-        assert_int_equal(peer_use(w.eps[0], 0), 0); /* a call that makes it may fail */
+        seeded_bytes(0, 100000);
+        cluster_open(&cl, *state, 1, many_steady);
+        assert_int_equal(peer_use(cl.eps[0], 0), 0); /* a call that makes it may fail */
         mem_fail_at(n);
-        game_start(&g, w.eps[0], 0, 0, 0, &rules);
+        game_start(&g, cl.eps[0], 0, 0, 0, &rules);
         game_end(&g);
         mem_fail_at(0);
-        world_close(&w);
+        cluster_close(&cl);
     }
 }
 
@@ -491,11 +491,11 @@ static void test_the_parameter(void **state)
 {
     const char *const params[] = {"THREADS=several", NULL};
     const struct mbx_config bad = {.params = params};
-    struct mbx_ep *ep = world_open_one(*state, NULL);
+    struct mbx_ep *ep = cluster_open_one(*state, NULL);
 
     assert_false(ep->wait.has_threads);
     mbx_close(ep);
-    ep = world_open_one(*state, many);
+    ep = cluster_open_one(*state, many);
     assert_true(ep->wait.has_threads);
     mbx_close(ep);
     assert_int_equal(mbx_open(&bad, &ep), -EINVAL);
@@ -514,12 +514,12 @@ static void exchange(int fd, struct mbx_ep *ep)
     check(mbx_peer_add(ep, &theirs, &peer) == 0 && peer == 0, "mbx_peer_add", peer);
 }
 
-static void play_process(const struct world_config *config, int fd, uint32_t out, uint32_t in)
+static void play_process(const struct configuration *config, int fd, uint32_t out, uint32_t in)
 {
     const struct rules rules = {4, false, MIXED, rounds(9), false};
     static const char *const patient[] = {"THREADS=many", "CLOSE_TIMEOUT=60s", NULL};
     static struct game g;
-    struct mbx_ep *ep = world_open_one(config, patient);
+    struct mbx_ep *ep = cluster_open_one(config, patient);
     char byte = 0;
 
     g.count = 0;
@@ -534,13 +534,13 @@ static void play_process(const struct world_config *config, int fd, uint32_t out
 
 static void test_two_processes(void **state)
 {
-    const struct world_config *config = *state;
+    const struct configuration *config = *state;
     int fds[2], status;
     pid_t child;
 
-    if (world_is_loop(config))
+    if (config_is_loop(config))
         return;
-    world_data(0, 100000);
+    seeded_bytes(0, 100000);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
     child = fork();
     assert_true(child >= 0);
@@ -568,5 +568,5 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_allocations_that_fail),
     };
 
-    return world_main(argc, argv, tests, ARRAY_COUNT(tests));
+    return test_main(argc, argv, tests, ARRAY_COUNT(tests));
 }

@@ -6,7 +6,7 @@
  * request; one sleeps while another leaves work behind that only the sleeper can do; the
  * one that polls for all leaves.
  */
-#include "world.h"
+#include "cluster.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -57,14 +57,14 @@ static void *wait_for_it(void *arg)
 /* Three threads wait for one receive; this one ends it: by a message, or by a cancel. */
 static void test_one_of_those_that_wait_for_the_same(void **state)
 {
-    for (int round = 0; round < (world_is_quick() ? 10 : 60); round++) {
+    for (int round = 0; round < (test_is_quick() ? 10 : 60); round++) {
         struct waiting wait = {0};
         pthread_t threads[3];
-        struct world w;
+        struct cluster cl;
         char byte;
 
-        world_open(&w, *state, 1, round % 2 == 0 ? many_asleep : many);
-        wait.ep = w.eps[0];
+        cluster_open(&cl, *state, 1, round % 2 == 0 ? many_asleep : many);
+        wait.ep = cl.eps[0];
         assert_int_equal(mbx_recv(wait.ep, 0, CONTEXT, 1, 0, &byte, 1, NULL, &wait.request), 0);
         for (int i = 0; i < 3; i++)
             assert_int_equal(pthread_create(&threads[i], NULL, wait_for_it, &wait), 0);
@@ -78,7 +78,7 @@ static void test_one_of_those_that_wait_for_the_same(void **state)
             pthread_join(threads[i], NULL);
         assert_int_equal(wait.got, 1);
         assert_int_equal(wait.stale, 2);
-        world_close(&w);
+        cluster_close(&cl);
     }
 }
 
@@ -123,10 +123,10 @@ static pthread_t start_sleeper(struct waiting *wait)
     return thread;
 }
 
-static void flood(struct world *w)
+static void flood(struct cluster *cl)
 {
     static char bytes[FLOOD][500];
-    struct waiting wait = {.ep = w->eps[0]};
+    struct waiting wait = {.ep = cl->eps[0]};
     mbx_request recvs[FLOOD];
     pthread_t thread;
 
@@ -134,33 +134,33 @@ static void flood(struct world *w)
     for (int i = 0; i < FLOOD; i++)
         assert_int_equal(mbx_inject(wait.ep, 1, CONTEXT, 2, bytes[0], 500, 0), 0);
     for (int i = 0; i < FLOOD; i++) {
-        assert_int_equal(mbx_recv(w->eps[1], 0, CONTEXT, 2, 0, bytes[i], 500, NULL, &recvs[i]),
+        assert_int_equal(mbx_recv(cl->eps[1], 0, CONTEXT, 2, 0, bytes[i], 500, NULL, &recvs[i]),
                          0);
-        assert_int_equal(mbx_wait(w->eps[1], recvs[i], LONG_TIME, NULL), 0);
+        assert_int_equal(mbx_wait(cl->eps[1], recvs[i], LONG_TIME, NULL), 0);
     }
-    assert_int_equal(mbx_inject(w->eps[1], 0, CONTEXT, 1, NULL, 0, 0), 0);
+    assert_int_equal(mbx_inject(cl->eps[1], 0, CONTEXT, 1, NULL, 0, 0), 0);
     while (atomic_load(&wait.got) == 0)
-        mbx_progress(w->eps[1]); /* it may be held there */
+        mbx_progress(cl->eps[1]); /* it may be held there */
     pthread_join(thread, NULL);
 }
 
 static void test_a_send_beside_a_sleeper(void **state)
 {
-    const struct world_config *config = *state;
-    struct world w;
+    const struct configuration *config = *state;
+    struct cluster cl;
 
-    if (world_is_loop(config) || world_has_faults(config))
+    if (config_is_loop(config) || config_has_faults(config))
         return;
-    world_open(&w, config, 2, many_asleep);
+    cluster_open(&cl, config, 2, many_asleep);
     sys_trust_wakes(SYS_PATIENCE_NS);
     for (int round = 0; round < 5; round++)
-        flood(&w);
+        flood(&cl);
     sys_trust_wakes(0);
-    if (world_window(config) == UINT64_MAX)
-        assert_true(world_stats(&w, 0).full > 0);
+    if (config_window(config) == UINT64_MAX)
+        assert_true(cluster_stats(&cl, 0).full > 0);
     else
-        assert_int_equal(world_stats(&w, 0).deferred_now, 0);
-    world_close(&w);
+        assert_int_equal(cluster_stats(&cl, 0).deferred_now, 0);
+    cluster_close(&cl);
 }
 
 /* ---- a read must go on while another thread sleeps ---- */
@@ -171,31 +171,31 @@ static void test_a_read_beside_a_sleeper(void **state)
 {
     static const char *const params[] = {"THREADS=many", "SPIN=0", "READ_CHUNK=4K", NULL};
     static unsigned char into[100000];
-    const struct world_config *config = *state;
+    const struct configuration *config = *state;
     struct waiting wait = {0};
     struct mbx_status status;
     mbx_request sent;
     pthread_t thread;
-    struct world w;
+    struct cluster cl;
 
-    if (world_is_loop(config))
+    if (config_is_loop(config))
         return;
-    world_open(&w, config, 2, params);
-    wait.ep = w.eps[0];
-    assert_int_equal(mbx_ssend(w.eps[1], 0, CONTEXT, 2, world_data(0, sizeof into), sizeof into,
-                               NULL, &sent),
+    cluster_open(&cl, config, 2, params);
+    wait.ep = cl.eps[0];
+    assert_int_equal(mbx_ssend(cl.eps[1], 0, CONTEXT, 2, seeded_bytes(0, sizeof into),
+                               sizeof into, NULL, &sent),
                      0);
-    while (mbx_probe(w.eps[0], 1, CONTEXT, 2, 0, &status) == 0)
-        mbx_progress(w.eps[1]);
+    while (mbx_probe(cl.eps[0], 1, CONTEXT, 2, 0, &status) == 0)
+        mbx_progress(cl.eps[1]);
     thread = start_sleeper(&wait);
-    assert_int_equal(mbx_recv(w.eps[0], 1, CONTEXT, 2, 0, into, sizeof into, NULL, NULL), 0);
-    assert_int_equal(mbx_wait(w.eps[1], sent, LONG_TIME, NULL), 0);
-    assert_int_equal(mbx_inject(w.eps[1], 0, CONTEXT, 1, NULL, 0, 0), 0);
+    assert_int_equal(mbx_recv(cl.eps[0], 1, CONTEXT, 2, 0, into, sizeof into, NULL, NULL), 0);
+    assert_int_equal(mbx_wait(cl.eps[1], sent, LONG_TIME, NULL), 0);
+    assert_int_equal(mbx_inject(cl.eps[1], 0, CONTEXT, 1, NULL, 0, 0), 0);
     while (atomic_load(&wait.got) == 0)
-        mbx_progress(w.eps[1]); /* it may be held back there */
+        mbx_progress(cl.eps[1]); /* it may be held back there */
     pthread_join(thread, NULL);
-    assert_memory_equal(into, world_data(0, sizeof into), sizeof into);
-    world_close(&w);
+    assert_memory_equal(into, seeded_bytes(0, sizeof into), sizeof into);
+    cluster_close(&cl);
 }
 
 /* ---- who polled for all leaves ---- */
@@ -233,17 +233,17 @@ static void *wait_a_long_time(void *arg)
  * comes. */
 static void test_the_poller_leaves(void **state)
 {
-    const struct world_config *config = *state;
+    const struct configuration *config = *state;
     pthread_t first, second;
-    struct world w;
+    struct cluster cl;
 
-    if (world_is_loop(config))
+    if (config_is_loop(config))
         return;
     for (int round = 0; round < 2; round++) {
         struct waiting vain = {0}, wait = {0};
 
-        world_open(&w, config, 2, round == 0 ? many : many_asleep);
-        vain.ep = wait.ep = w.eps[0];
+        cluster_open(&cl, config, 2, round == 0 ? many : many_asleep);
+        vain.ep = wait.ep = cl.eps[0];
         assert_int_equal(mbx_recv(vain.ep, 1, CONTEXT, NOBODY, 0, NULL, 0, NULL, &vain.request),
                          0);
         assert_int_equal(mbx_recv(wait.ep, 1, CONTEXT, 1, 0, NULL, 0, NULL, &wait.request), 0);
@@ -252,11 +252,11 @@ static void test_the_poller_leaves(void **state)
             sched_yield();
         assert_int_equal(pthread_create(&second, NULL, wait_a_long_time, &wait), 0);
         pthread_join(first, NULL);
-        assert_int_equal(mbx_send(w.eps[1], 0, CONTEXT, 1, NULL, 0, NULL, NULL), 0);
+        assert_int_equal(mbx_send(cl.eps[1], 0, CONTEXT, 1, NULL, 0, NULL, NULL), 0);
         while (atomic_load(&wait.got) == 0)
-            mbx_progress(w.eps[1]); /* it may be held back there */
+            mbx_progress(cl.eps[1]); /* it may be held back there */
         pthread_join(second, NULL);
-        world_close(&w);
+        cluster_close(&cl);
     }
 }
 
@@ -269,5 +269,5 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_the_poller_leaves),
     };
 
-    return world_main(argc, argv, tests, ARRAY_COUNT(tests));
+    return test_main(argc, argv, tests, ARRAY_COUNT(tests));
 }

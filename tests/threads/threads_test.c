@@ -5,7 +5,7 @@
  * Ping-pong and streams of every protocol over shared memory, with waits that sleep.
  * For ThreadSanitizer: all that the two threads share is the transport's.
  */
-#include "world.h"
+#include "cluster.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -43,7 +43,7 @@ static const size_t sizes[] = {0, 8, 32, 33, 300, 4000, 8192, 8193, 50000, 20000
 
 static size_t largest(void)
 {
-    return world_is_quick() ? 50000 : LARGEST;
+    return test_is_quick() ? 50000 : LARGEST;
 }
 
 static void wait_ok(struct player *p, mbx_request request)
@@ -57,7 +57,7 @@ static void wait_ok(struct player *p, mbx_request request)
 
 static const unsigned char *content(uint32_t from, size_t i)
 {
-    return world_data((unsigned)(from * 997 + i * 61) % 4096, LARGEST);
+    return seeded_bytes((unsigned)(from * 997 + i * 61) % 4096, LARGEST);
 }
 
 static mbx_request post(struct player *p, size_t slot, size_t size)
@@ -143,44 +143,44 @@ static void *play(void *arg)
     return NULL;
 }
 
-static void play_two(const struct world_config *config, const char *const *more, int rounds)
+static void play_two(const struct configuration *config, const char *const *more, int rounds)
 {
     struct player players[2];
     _Atomic int playing = 2;
     pthread_t threads[2];
-    struct world w;
+    struct cluster cl;
 
-    world_data(0, LARGEST); /* made by one thread */
-    world_open(&w, config, 2, more);
+    seeded_bytes(0, LARGEST); /* made by one thread */
+    cluster_open(&cl, config, 2, more);
     for (uint32_t i = 0; i < 2; i++) {
         players[i] = (struct player){
-            .ep = w.eps[i], .me = i, .other = 1 - i, .rounds = rounds, .playing = &playing};
+            .ep = cl.eps[i], .me = i, .other = 1 - i, .rounds = rounds, .playing = &playing};
         players[i].got = malloc((size_t)WINDOW * LARGEST);
         assert_int_equal(pthread_create(&threads[i], NULL, play, &players[i]), 0);
     }
     for (int i = 0; i < 2; i++) {
         pthread_join(threads[i], NULL);
         free(players[i].got);
-        assert_int_equal(world_stats(&w, i).dropped_packets, 0);
+        assert_int_equal(cluster_stats(&cl, i).dropped_packets, 0);
     }
-    world_close(&w);
+    cluster_close(&cl);
 }
 
 static void test_waits_that_spin(void **state)
 {
-    const struct world_config *config = *state;
+    const struct configuration *config = *state;
 
-    if (!world_is_loop(config))
-        play_two(config, NULL, world_is_quick() ? 5 : 12);
+    if (!config_is_loop(config))
+        play_two(config, NULL, test_is_quick() ? 5 : 12);
 }
 
 static void test_waits_that_sleep(void **state)
 {
     static const char *const more[] = {"SPIN=0", NULL};
-    const struct world_config *config = *state;
+    const struct configuration *config = *state;
 
-    if (!world_is_loop(config))
-        play_two(config, more, world_is_quick() ? 5 : 12);
+    if (!config_is_loop(config))
+        play_two(config, more, test_is_quick() ? 5 : 12);
 }
 
 /* ---- a time limit holds while others keep us busy ---- */
@@ -205,28 +205,28 @@ static void *flood(void *arg)
  * that it goes on for ever. */
 static void test_a_time_limit_under_load(void **state)
 {
-    const struct world_config *config = *state;
+    const struct configuration *config = *state;
     struct player player;
     mbx_request never;
     pthread_t thread;
-    struct world w;
+    struct cluster cl;
     char byte;
     int err;
 
-    if (world_is_loop(config) || world_has_faults(config))
+    if (config_is_loop(config) || config_has_faults(config))
         return;
-    world_open(&w, config, 2, (const char *const[]){"CLOSE_TIMEOUT=0", NULL});
-    player = (struct player){.ep = w.eps[0], .other = 1};
+    cluster_open(&cl, config, 2, (const char *const[]){"CLOSE_TIMEOUT=0", NULL});
+    player = (struct player){.ep = cl.eps[0], .other = 1};
     enough = false;
     assert_int_equal(pthread_create(&thread, NULL, flood, &player), 0);
-    assert_int_equal(mbx_recv(w.eps[1], 0, CONTEXT, 1, 0, &byte, 1, NULL, &never), 0);
-    err = mbx_wait(w.eps[1], never, 5000000, NULL);
+    assert_int_equal(mbx_recv(cl.eps[1], 0, CONTEXT, 1, 0, &byte, 1, NULL, &never), 0);
+    err = mbx_wait(cl.eps[1], never, 5000000, NULL);
     assert_int_equal(err, -ETIMEDOUT);
     assert_false(enough);
     enough = true;
     pthread_join(thread, NULL);
-    assert_true(world_stats(&w, 1).unexpected < 3000000);
-    world_close(&w);
+    assert_true(cluster_stats(&cl, 1).unexpected < 3000000);
+    cluster_close(&cl);
 }
 
 int main(int argc, char **argv)
@@ -237,5 +237,5 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_a_time_limit_under_load),
     };
 
-    return world_main(argc, argv, tests, ARRAY_COUNT(tests));
+    return test_main(argc, argv, tests, ARRAY_COUNT(tests));
 }

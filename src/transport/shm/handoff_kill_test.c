@@ -42,7 +42,7 @@ static bool each_instruction;
 
 /* ---- one endpoint and those who send to it ---- */
 
-struct world {
+struct fixture {
     struct half owner;
     struct node sender[PEERS]; /* 1 .. */
     struct link *link[PEERS];
@@ -51,51 +51,51 @@ struct world {
     struct random random;
 };
 
-static void sender_open(struct world *w, unsigned i)
+static void sender_open(struct fixture *fix, unsigned i)
 {
-    CHECK(node_open_as(&w->sender[i], i) == 0);
-    w->link[i] = connect_to(&w->sender[i], 0);
-    w->owner.link[i] = NULL; /* a new address */
+    CHECK(node_open_as(&fix->sender[i], i) == 0);
+    fix->link[i] = connect_to(&fix->sender[i], 0);
+    fix->owner.link[i] = NULL; /* a new address */
 }
 
-static void sender_send(struct world *w, unsigned i)
+static void sender_send(struct fixture *fix, unsigned i)
 {
-    int err = send_number(w->link[i], w->next[i]);
+    int err = send_number(fix->link[i], fix->next[i]);
 
     CHECK(err == 0 || err == -EAGAIN);
-    w->next[i] += err == 0;
+    fix->next[i] += err == 0;
 }
 
-static void world_open(struct world *w)
+static void fixture_open(struct fixture *fix)
 {
-    memset(w, 0, sizeof *w);
-    random_seed(&w->random, SEED);
-    half_open(&w->owner, 0);
+    memset(fix, 0, sizeof *fix);
+    random_seed(&fix->random, SEED);
+    half_open(&fix->owner, 0);
     for (unsigned i = 1; i < PEERS; i++)
-        sender_open(w, i);
+        sender_open(fix, i);
 }
 
-static void world_close(struct world *w)
+static void fixture_close(struct fixture *fix)
 {
     for (unsigned i = 1; i < PEERS; i++)
-        if (w->sender[i].t != NULL)
-            node_close(&w->sender[i]);
-    half_drain(&w->owner);
-    half_close(&w->owner);
+        if (fix->sender[i].t != NULL)
+            node_close(&fix->sender[i]);
+    half_drain(&fix->owner);
+    half_close(&fix->owner);
 }
 
 /* All that was sent is received; was it as promised? */
-static void world_check(struct world *w)
+static void fixture_check(struct fixture *fix)
 {
-    half_drain(&w->owner);
-    CHECK(notes_check(w->first, w->next) <= w->kills);
-    memcpy(w->first, w->next, sizeof w->first);
-    w->kills = 0;
+    half_drain(&fix->owner);
+    CHECK(notes_check(fix->first, fix->next) <= fix->kills);
+    memcpy(fix->first, fix->next, sizeof fix->first);
+    fix->kills = 0;
 }
 
-static unsigned owner_slots(const struct world *w)
+static unsigned owner_slots(const struct fixture *fix)
 {
-    return slots_taken(&(struct node){.t = w->owner.t});
+    return slots_taken(&(struct node){.t = fix->owner.t});
 }
 
 /* ---- killed at random ---- */
@@ -123,65 +123,65 @@ static void live_dangerously(void)
     }
 }
 
-static void send_at_random(struct world *w)
+static void send_at_random(struct fixture *fix)
 {
-    for (uint64_t n = random_below(&w->random, 300); n > 0; n--) {
-        unsigned i = 1 + (unsigned)random_below(&w->random, PEERS - 1);
+    for (uint64_t n = random_below(&fix->random, 300); n > 0; n--) {
+        unsigned i = 1 + (unsigned)random_below(&fix->random, PEERS - 1);
 
-        sender_send(w, i);
-        if (random_below(&w->random, 8) == 0) {
-            transport_shm.poll(w->sender[i].t, 16); /* the answers */
+        sender_send(fix, i);
+        if (random_below(&fix->random, 8) == 0) {
+            transport_shm.poll(fix->sender[i].t, 16); /* the answers */
             sched_yield();
         }
     }
 }
 
-static void kill_at_random(struct world *w)
+static void kill_at_random(struct fixture *fix)
 {
     pid_t child;
 
-    half_hand_over(&w->owner);
+    half_hand_over(&fix->owner);
     stage_set(0);
     child = start(live_dangerously);
-    if (random_below(&w->random, 4) != 0)
+    if (random_below(&fix->random, 4) != 0)
         stage_await(1);
-    send_at_random(w);
-    CHECK(w->owner.t->ops->poll(w->owner.t, 16) == 0);
+    send_at_random(fix);
+    CHECK(fix->owner.t->ops->poll(fix->owner.t, 16) == 0);
     kill_unreaped(child);
-    w->kills++;
-    half_take_back(&w->owner);
+    fix->kills++;
+    half_take_back(&fix->owner);
     reap(child);
 }
 
 /* Another endpoint takes the place of a sender. */
-static void replace_a_sender(struct world *w)
+static void replace_a_sender(struct fixture *fix)
 {
-    unsigned i = 1 + (unsigned)random_below(&w->random, PEERS - 1);
+    unsigned i = 1 + (unsigned)random_below(&fix->random, PEERS - 1);
 
-    node_close(&w->sender[i]);
-    sender_open(w, i);
+    node_close(&fix->sender[i]);
+    sender_open(fix, i);
 }
 
 static void nothing_is_lost_by_a_kill(void **state)
 {
-    static struct world w;
+    static struct fixture fix;
 
     (void)state;
-    world_open(&w);
+    fixture_open(&fix);
     for (unsigned n = 1; n <= random_kills; n++) {
-        kill_at_random(&w);
-        send_at_random(&w); /* also before anyone has looked again */
-        for (uint64_t polls = random_below(&w.random, 20); polls > 0; polls--)
-            w.owner.t->ops->poll(w.owner.t, 4);
+        kill_at_random(&fix);
+        send_at_random(&fix); /* also before anyone has looked again */
+        for (uint64_t polls = random_below(&fix.random, 20); polls > 0; polls--)
+            fix.owner.t->ops->poll(fix.owner.t, 4);
         if (n % 4 == 0)
-            world_check(&w);
+            fixture_check(&fix);
         if (n % 8 == 0)
-            replace_a_sender(&w);
+            replace_a_sender(&fix);
     }
-    world_check(&w);
+    fixture_check(&fix);
     for (unsigned i = 1; i < PEERS; i++)
-        await_free_slots(&w.sender[i]); /* those of the dead, while their endpoint lives */
-    world_close(&w);
+        await_free_slots(&fix.sender[i]); /* those of the dead, while their endpoint lives */
+    fixture_close(&fix);
 }
 
 /* ---- killed behind a number of instructions ---- */
@@ -269,58 +269,58 @@ static void live_by_steps(void)
 
 /* One sender goes on, one has just left.  Some packets of several cells, so that there is a
  * skip to be followed now and then. */
-static void send_a_few(struct world *w)
+static void send_a_few(struct fixture *fix)
 {
-    sender_open(w, 2);
+    sender_open(fix, 2);
     for (unsigned n = 0; n < PACKETS / 2; n++) {
-        sender_send(w, 1);
-        sender_send(w, 2);
+        sender_send(fix, 1);
+        sender_send(fix, 2);
     }
-    node_close(&w->sender[2]);
-    w->sender[2].t = NULL;
+    node_close(&fix->sender[2]);
+    fix->sender[2].t = NULL;
 }
 
 /* How many instructions it did. */
-static uint64_t kill_behind(struct world *w, uint64_t steps)
+static uint64_t kill_behind(struct fixture *fix, uint64_t steps)
 {
-    send_a_few(w);
-    half_hand_over(&w->owner);
+    send_a_few(fix);
+    half_hand_over(&fix->owner);
     steps_left = steps;
     atomic_store(&board->number, 0);
     reap(start(live_by_steps));
-    w->kills++;
-    half_take_back(&w->owner);
-    world_check(w);
-    assert_int_equal(owner_slots(w), 1);
-    inbound_sweep(inside(&w->sender[1]), 8);
-    await_free_slots(&w->sender[1]); /* the dead one has answered, or begun to */
+    fix->kills++;
+    half_take_back(&fix->owner);
+    fixture_check(fix);
+    assert_int_equal(owner_slots(fix), 1);
+    inbound_sweep(inside(&fix->sender[1]), 8);
+    await_free_slots(&fix->sender[1]); /* the dead one has answered, or begun to */
     return atomic_load(&board->number);
 }
 
-static void kill_everywhere(struct world *w, uint64_t kills)
+static void kill_everywhere(struct fixture *fix, uint64_t kills)
 {
-    uint64_t life = kill_behind(w, UINT64_MAX);
+    uint64_t life = kill_behind(fix, UINT64_MAX);
 
     assert_in_range(life, 50, 100000);
     if (each_instruction)
         kills = min_size(life, 3000);
     for (uint64_t n = 1; n <= kills; n++)
-        kill_behind(w, kills == life ? n : 1 + random_below(&w->random, life));
+        kill_behind(fix, kills == life ? n : 1 + random_below(&fix->random, life));
 }
 
 static void step_through(int first, int last, uint64_t kills)
 {
-    static struct world w;
+    static struct fixture fix;
 
     if (!CAN_STEP)
         skip();
     payload_limit = 300;
-    world_open(&w);
-    node_close(&w.sender[2]);
-    w.sender[2].t = NULL;
+    fixture_open(&fix);
+    node_close(&fix.sender[2]);
+    fix.sender[2].t = NULL;
     for (span_stepped = first; span_stepped <= last; span_stepped++)
-        kill_everywhere(&w, kills);
-    world_close(&w);
+        kill_everywhere(&fix, kills);
+    fixture_close(&fix);
 }
 
 static void nothing_is_lost_wherever_poll_is_killed(void **state)
@@ -345,20 +345,20 @@ static bool is_half_cleared(void)
 /* The ring does not say any more that its sender has left, and the slot is not yet free. */
 static void a_slot_that_was_being_cleared_is_cleared_again(void **state)
 {
-    static struct world w;
+    static struct fixture fix;
 
     (void)state;
     if (!CAN_STEP)
         skip();
-    world_open(&w);
-    node_close(&w.sender[2]);
-    w.sender[2].t = NULL;
+    fixture_open(&fix);
+    node_close(&fix.sender[2]);
+    fix.sender[2].t = NULL;
     span_stepped = PACKETS;
     dies_when = is_half_cleared;
-    kill_behind(&w, UINT64_MAX);
+    kill_behind(&fix, UINT64_MAX);
     dies_when = NULL;
     assert_true(atomic_load(&board->stage) == 0); /* it did not get to its end */
-    world_close(&w);
+    fixture_close(&fix);
 }
 
 /* ---- twice in a row ---- */
@@ -389,32 +389,32 @@ static void refuse_and_die(void)
     die();
 }
 
-static void be_replaced(struct world *w, void (*story)(void))
+static void be_replaced(struct fixture *fix, void (*story)(void))
 {
-    half_hand_over(&w->owner);
+    half_hand_over(&fix->owner);
     reap(start(story));
-    half_take_back(&w->owner);
+    half_take_back(&fix->owner);
 }
 
 static void a_repeat_stays_one_until_it_is_taken(void **state)
 {
-    static struct world w;
+    static struct fixture fix;
 
     (void)state;
-    world_open(&w);
-    sender_send(&w, 1);
-    sender_send(&w, 1);
-    be_replaced(&w, die_in_delivery);
-    w.owner.refuses = 1;
-    w.owner.t->ops->poll(w.owner.t, 16);
-    be_replaced(&w, refuse_and_die);
-    w.owner.t->ops->poll(w.owner.t, 16);
-    w.owner.refuses = 0;
-    half_drain(&w.owner);
+    fixture_open(&fix);
+    sender_send(&fix, 1);
+    sender_send(&fix, 1);
+    be_replaced(&fix, die_in_delivery);
+    fix.owner.refuses = 1;
+    fix.owner.t->ops->poll(fix.owner.t, 16);
+    be_replaced(&fix, refuse_and_die);
+    fix.owner.t->ops->poll(fix.owner.t, 16);
+    fix.owner.refuses = 0;
+    half_drain(&fix.owner);
     assert_true(notes->note[1].announced && !notes->note[2].announced);
-    assert_int_equal(notes_check(w.first, w.next), 1);
-    memcpy(w.first, w.next, sizeof w.first);
-    world_close(&w);
+    assert_int_equal(notes_check(fix.first, fix.next), 1);
+    memcpy(fix.first, fix.next, sizeof fix.first);
+    fixture_close(&fix);
 }
 
 /* ---- the end of the owner's patience ---- */
@@ -431,24 +431,24 @@ static void be_slow(void)
 
 static void who_lives_is_not_taken_for_dead(void **state)
 {
-    static struct world w;
+    static struct fixture fix;
     pid_t child;
 
     (void)state;
-    world_open(&w);
-    half_hand_over(&w.owner);
+    fixture_open(&fix);
+    half_hand_over(&fix.owner);
     child = start(be_slow);
     stage_await(1);
-    sender_send(&w, 1);
-    assert_int_equal(transport_take_back(w.owner.t), -EBUSY);
+    sender_send(&fix, 1);
+    assert_int_equal(transport_take_back(fix.owner.t), -EBUSY);
     assert_int_equal(kill(child, SIGSTOP), 0);
-    assert_int_equal(transport_take_back(w.owner.t), -EBUSY);
+    assert_int_equal(transport_take_back(fix.owner.t), -EBUSY);
     kill_unreaped(child);
-    half_take_back(&w.owner);
+    half_take_back(&fix.owner);
     reap(child);
-    w.kills = 0; /* it never looked at it */
-    world_check(&w);
-    world_close(&w);
+    fix.kills = 0; /* it never looked at it */
+    fixture_check(&fix);
+    fixture_close(&fix);
 }
 
 int main(int argc, char **argv)

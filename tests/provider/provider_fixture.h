@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * provider_world.h - endpoints of the libfabric provider in one process, opened
+ * provider_fixture.h - endpoints of the libfabric provider in one process, opened
  * through the real libfabric, for tests.
  *
  * Every node has an endpoint, a completion queue and an address vector of its own;
- * world_open() makes all known to all.  Failures end the test (cmocka).
+ * fixture_open() makes all known to all.  Failures end the test (cmocka).
  */
-#ifndef TESTS_PROVIDER_WORLD_H
-#define TESTS_PROVIDER_WORLD_H
+#ifndef TESTS_PROVIDER_FIXTURE_H
+#define TESTS_PROVIDER_FIXTURE_H
 
 #include <pthread.h>
 #include <stdarg.h>
@@ -28,8 +28,8 @@
 
 #include "../../src/provider/old_names.h"
 
-#define WORLD_NODES   3
-#define WORLD_ADDRESS 64
+#define FIXTURE_NODES   3
+#define FIXTURE_ADDRESS 64
 
 /* The counters that a node may have. */
 enum node_counter {
@@ -47,15 +47,15 @@ struct node {
     struct fid_ep *ep;
     struct fid_cq *cq;
     struct fid_av *av;
-    char address[WORLD_ADDRESS];
+    char address[FIXTURE_ADDRESS];
 };
 
-struct world {
+struct fixture {
     struct fi_info *info;
     struct fid_fabric *fabric;
     struct fid_domain *domain;
-    struct node node[WORLD_NODES];
-    fi_addr_t addr[WORLD_NODES]; /* of node i, the same in every vector */
+    struct node node[FIXTURE_NODES];
+    fi_addr_t addr[FIXTURE_NODES]; /* of node i, the same in every vector */
 };
 
 /* What a test wants to differ from the default: everything zero. */
@@ -79,41 +79,41 @@ struct setup {
     bool shared_cq;                  /* all endpoints report to node 0's queue */
 };
 
-#define EP(w, i) ((w).node[i].ep)
+#define EP(fix, i) ((fix).node[i].ep)
 
 /* May nodes of this machine reach each other's memory?  Says so if the environment forbids it;
- * then a test that needs it is skipped: its exit code is WORLD_SKIPPED. */
-#define WORLD_SKIPPED 77
-bool world_has_shm(void);
+ * then a test that needs it is skipped: its exit code is FIXTURE_SKIPPED. */
+#define FIXTURE_SKIPPED 77
+bool fixture_has_shm(void);
 
-struct fi_info *world_hints(const struct setup *setup);
-void world_open(struct world *w, const struct setup *setup);
-void world_close(struct world *w);
+struct fi_info *fixture_hints(const struct setup *setup);
+void fixture_open(struct fixture *fix, const struct setup *setup);
+void fixture_close(struct fixture *fix);
 
 /* Lets everybody make progress without reading completions. */
-void world_progress(struct world *w);
+void fixture_progress(struct fixture *fix);
 
 /* All that a node has sent to another has come there, and waits or is matched.  For a receive
  * of its own, behind all that: no other completion may be next at node to. */
-void world_arrived(struct world *w, int from, int to);
+void fixture_arrived(struct fixture *fix, int from, int to);
 
 /* Reads one completion of a node, waiting up to a few seconds; -FI_EAVAIL if an
  * error is next. */
-ssize_t world_read(struct world *w, int node, struct fi_cq_tagged_entry *entry,
-                   fi_addr_t *source);
+ssize_t fixture_read(struct fixture *fix, int node, struct fi_cq_tagged_entry *entry,
+                     fi_addr_t *source);
 
 /* Reads the error that is next. */
-void world_read_error(struct world *w, int node, struct fi_cq_err_entry *error);
+void fixture_read_error(struct fixture *fix, int node, struct fi_cq_err_entry *error);
 
 /* Asserts that nothing completes at node for a while. */
-void world_is_quiet(struct world *w, int node);
+void fixture_is_quiet(struct fixture *fix, int node);
 
 /* Assert that the next completion of a node is that of a send; of a receive. */
-void expect_send(struct world *w, int node, void *context);
-void expect_recv(struct world *w, int node, void *context, size_t len, uint64_t tag);
+void expect_send(struct fixture *fix, int node, void *context);
+void expect_recv(struct fixture *fix, int node, void *context, size_t len, uint64_t tag);
 
 /* Injects 8 bytes. */
-void inject_word(struct world *w, int from, int to, uint64_t tag, uint64_t word);
+void inject_word(struct fixture *fix, int from, int to, uint64_t tag, uint64_t word);
 
 /* Starts a thread; says what is wrong in one, and ends the program: it cannot assert. */
 pthread_t thread_start(void *(*run)(void *), void *arg);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * sim_world.h - what the files of src/transport/sim share.
+ * sim_network.h - what the files of testing/sim share.
  *
- *   world ── endpoints[index] ── struct sim            time, chance, events
+ *   network ── endpoints[index] ── struct sim            time, chance, events
  *                                  ├── links ── out: struct sim_queue ── packets
  *                                  ├── inbox: all queues to it; ready: those whose first
  *                                  │          packet is due
@@ -10,14 +10,14 @@
  *                                  └── exposures
  *
  * Invariants
- *   I1  an index is given once in a world, so an event whose endpoint is not there any more
+ *   I1  an index is given once in a network, so an event whose endpoint is not there any more
  *       points at nothing that may be touched
  *   I2  a queue with packets is on ready, or has a packet event, but not both
  *   I3  a queue without packets has no receiver, or a sender, or an event that frees it
  *   I4  due moments do not decrease along a queue: it stays first in, first out
  */
-#ifndef TESTING_SIM_SIM_WORLD_H
-#define TESTING_SIM_SIM_WORLD_H
+#ifndef TESTING_SIM_SIM_NETWORK_H
+#define TESTING_SIM_SIM_NETWORK_H
 
 #include <stdalign.h>
 
@@ -83,7 +83,7 @@ struct sim_place {
     uint64_t alarm_ns;
 };
 
-struct sim_world {
+struct sim_network {
     bool is_on;
     struct sim_config config;
     uint32_t name; /* in its addresses */
@@ -95,23 +95,23 @@ struct sim_world {
     uint32_t count, room;
 };
 
-extern struct sim_world sim_world;
+extern struct sim_network sim_network;
 
-/* ---- sim_world.c ---- */
+/* ---- sim_network.c ---- */
 
 /* Makes room for one endpoint more and sets its index. */
-int world_add(struct sim *sim);
-void world_remove(struct sim *sim);
+int sim_network_add(struct sim *sim);
+void sim_network_remove(struct sim *sim);
 /* The open endpoint, or what became of it: -EHOSTDOWN, -ENOTCONN, -EHOSTUNREACH. */
-int world_find(uint32_t index, struct sim **out);
+int sim_network_find(uint32_t index, struct sim **out);
 /* A moment from now on, by chance. */
-uint64_t world_later(void);
+uint64_t sim_network_later(void);
 /* True in so many of a hundred cases. */
-bool world_chance(uint32_t percent);
-int world_add_event(enum event_kind kind, uint64_t at_ns, uint32_t who, void *what);
-/* What the bytes of an address say.  0; -EINVAL; -EHOSTUNREACH of another world. */
-int world_check(const struct transport_address *address, uint32_t *index);
-void world_address(const struct sim *sim, struct transport_address *address);
+bool sim_network_chance(uint32_t percent);
+int sim_network_add_event(enum event_kind kind, uint64_t at_ns, uint32_t who, void *what);
+/* What the bytes of an address say.  0; -EINVAL; -EHOSTUNREACH of another network. */
+int sim_network_check(const struct transport_address *address, uint32_t *index);
+void sim_network_address(const struct sim *sim, struct transport_address *address);
 
 static inline struct sim *sim_of(const struct transport *t)
 {

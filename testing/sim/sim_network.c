@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * sim_world.c - time, chance, and who is there.
+ * sim_network.c - time, chance, and who is there.
  */
-#include "testing/sim/sim_world.h"
+#include "testing/sim/sim_network.h"
 
 #include <errno.h>
 #include <string.h>
@@ -16,34 +16,35 @@
 #define LATE_ONE_IN 16
 #define LATE_TIMES  8
 
-struct sim_world sim_world;
+struct sim_network sim_network;
 
 /* ---- begin and end ---- */
 
-static uint64_t world_clock(void)
+static uint64_t sim_network_clock(void)
 {
-    return sim_world.now_ns;
+    return sim_network.now_ns;
 }
 
 int sim_begin(const struct sim_config *config)
 {
     assert(config->words <= SIM_WORDS_MAX && config->depth != 0 &&
            config->delay_min_ns <= config->delay_max_ns);
-    if (sim_world.is_on)
+    if (sim_network.is_on)
         return -EBUSY;
-    sim_world = (struct sim_world){.is_on = true, .config = *config, .now_ns = FIRST_MOMENT};
-    sim_world.name = (uint32_t)(config->seed * UINT64_C(0x9e3779b97f4a7c15) >> 32);
-    random_seed(&sim_world.random, config->seed);
+    sim_network =
+        (struct sim_network){.is_on = true, .config = *config, .now_ns = FIRST_MOMENT};
+    sim_network.name = (uint32_t)(config->seed * UINT64_C(0x9e3779b97f4a7c15) >> 32);
+    random_seed(&sim_network.random, config->seed);
     random_secret_set(config->seed);
-    clock_set(world_clock);
+    clock_set(sim_network_clock);
     return 0;
 }
 
 /* Frees the queues that wait for their event alone. */
-static void world_drop_events(void)
+static void sim_network_drop_events(void)
 {
-    while (sim_world.events.count != 0) {
-        struct event event = events_take(&sim_world.events);
+    while (sim_network.events.count != 0) {
+        struct event event = events_take(&sim_network.events);
 
         if (event.kind == EVENT_PACKET && event.what != NULL)
             queue_due(event.what);
@@ -52,10 +53,10 @@ static void world_drop_events(void)
 
 void sim_end(void)
 {
-    world_drop_events();
-    events_fini(&sim_world.events);
-    mem_free(sim_world.places);
-    sim_world = (struct sim_world){0};
+    sim_network_drop_events();
+    events_fini(&sim_network.events);
+    mem_free(sim_network.places);
+    sim_network = (struct sim_network){0};
     clock_set(NULL);
     random_secret_reset();
 }
@@ -64,65 +65,65 @@ void sim_end(void)
 
 uint64_t sim_now(void)
 {
-    return sim_world.now_ns;
+    return sim_network.now_ns;
 }
 
 bool sim_sleeps(uint32_t who)
 {
-    return sim_world.places[who].sleeps;
+    return sim_network.places[who].sleeps;
 }
 
 uint64_t sim_stirred(void)
 {
-    return sim_world.stirred_ns;
+    return sim_network.stirred_ns;
 }
 
 bool sim_is_moving(void)
 {
-    return sim_world.moving != 0;
+    return sim_network.moving != 0;
 }
 
 uint64_t sim_packets(void)
 {
-    return sim_world.packets;
+    return sim_network.packets;
 }
 
-bool world_chance(uint32_t percent)
+bool sim_network_chance(uint32_t percent)
 {
-    return percent != 0 && random_below(&sim_world.random, 100) < percent;
+    return percent != 0 && random_below(&sim_network.random, 100) < percent;
 }
 
-uint64_t world_later(void)
+uint64_t sim_network_later(void)
 {
-    const struct sim_config *c = &sim_world.config;
+    const struct sim_config *c = &sim_network.config;
     uint64_t delay = c->delay_min_ns +
-                     random_below(&sim_world.random, c->delay_max_ns - c->delay_min_ns + 1);
+                     random_below(&sim_network.random, c->delay_max_ns - c->delay_min_ns + 1);
 
-    if (random_below(&sim_world.random, LATE_ONE_IN) == 0)
+    if (random_below(&sim_network.random, LATE_ONE_IN) == 0)
         delay *= LATE_TIMES;
-    return sim_world.now_ns + delay;
+    return sim_network.now_ns + delay;
 }
 
 /* ---- events ---- */
 
-int world_add_event(enum event_kind kind, uint64_t at_ns, uint32_t who, void *what)
+int sim_network_add_event(enum event_kind kind, uint64_t at_ns, uint32_t who, void *what)
 {
     const struct event event = {.at_ns = at_ns, .kind = kind, .who = who, .what = what};
-    int err = events_add(&sim_world.events, event);
+    int err = events_add(&sim_network.events, event);
 
-    sim_world.moving += err == 0 && kind != EVENT_ALARM;
+    sim_network.moving += err == 0 && kind != EVENT_ALARM;
     return err;
 }
 
 int sim_alarm(uint32_t who, uint64_t at_ns)
 {
-    struct sim_place *place = &sim_world.places[who];
+    struct sim_place *place = &sim_network.places[who];
     int err;
 
-    at_ns = at_ns < sim_world.now_ns ? sim_world.now_ns : at_ns;
+    at_ns = at_ns < sim_network.now_ns ? sim_network.now_ns : at_ns;
     if (place->alarm_ns <= at_ns)
         return 0;
-    err = world_add_event(EVENT_ALARM, at_ns, who, NULL);
+    err = sim_network_add_event(EVENT_ALARM, at_ns, who, NULL);
     if (err == 0)
         place->alarm_ns = at_ns;
     return err;
@@ -131,7 +132,7 @@ int sim_alarm(uint32_t who, uint64_t at_ns)
 /* Does it concern its endpoint?  Then what it says is done. */
 static bool event_happens(const struct event *event)
 {
-    struct sim_place *place = &sim_world.places[event->who];
+    struct sim_place *place = &sim_network.places[event->who];
 
     switch (event->kind) {
     case EVENT_PACKET:
@@ -158,17 +159,17 @@ bool sim_next(uint32_t *who, uint64_t until_ns)
 {
     const struct event *first;
 
-    while ((first = events_first(&sim_world.events)) != NULL && first->at_ns <= until_ns) {
-        struct event event = events_take(&sim_world.events);
+    while ((first = events_first(&sim_network.events)) != NULL && first->at_ns <= until_ns) {
+        struct event event = events_take(&sim_network.events);
 
-        sim_world.now_ns = event.at_ns;
+        sim_network.now_ns = event.at_ns;
         if (event.kind != EVENT_ALARM) {
-            sim_world.moving--;
-            sim_world.stirred_ns = sim_world.now_ns;
+            sim_network.moving--;
+            sim_network.stirred_ns = sim_network.now_ns;
         }
         if (event_happens(&event)) {
             *who = event.who;
-            sim_world.places[event.who].sleeps = false;
+            sim_network.places[event.who].sleeps = false;
             return true;
         }
     }
@@ -177,37 +178,37 @@ bool sim_next(uint32_t *who, uint64_t until_ns)
 
 /* ---- who is there ---- */
 
-static int world_grow(void)
+static int sim_network_grow(void)
 {
-    uint32_t room = sim_world.room == 0 ? 16 : sim_world.room * 2;
-    struct sim_place *places = mem_realloc(sim_world.places, room * sizeof *places);
+    uint32_t room = sim_network.room == 0 ? 16 : sim_network.room * 2;
+    struct sim_place *places = mem_realloc(sim_network.places, room * sizeof *places);
 
     if (places == NULL)
         return -ENOMEM;
-    sim_world.places = places;
-    sim_world.room = room;
+    sim_network.places = places;
+    sim_network.room = room;
     return 0;
 }
 
-int world_add(struct sim *sim)
+int sim_network_add(struct sim *sim)
 {
-    if (sim_world.count == sim_world.room && world_grow() != 0)
+    if (sim_network.count == sim_network.room && sim_network_grow() != 0)
         return -ENOMEM;
-    sim->index = sim_world.count++;
-    sim_world.places[sim->index] = (struct sim_place){.sim = sim, .alarm_ns = SIM_NEVER};
+    sim->index = sim_network.count++;
+    sim_network.places[sim->index] = (struct sim_place){.sim = sim, .alarm_ns = SIM_NEVER};
     return 0;
 }
 
-void world_remove(struct sim *sim)
+void sim_network_remove(struct sim *sim)
 {
-    sim_world.places[sim->index].sim = NULL;
+    sim_network.places[sim->index].sim = NULL;
 }
 
-int world_find(uint32_t index, struct sim **out)
+int sim_network_find(uint32_t index, struct sim **out)
 {
-    const struct sim_place *place = &sim_world.places[index];
+    const struct sim_place *place = &sim_network.places[index];
 
-    if (index >= sim_world.count)
+    if (index >= sim_network.count)
         return -EHOSTUNREACH;
     if (place->is_dead)
         return -EHOSTDOWN;
@@ -219,7 +220,7 @@ int world_find(uint32_t index, struct sim **out)
 
 void sim_kill(uint32_t who)
 {
-    struct sim_place *place = &sim_world.places[who];
+    struct sim_place *place = &sim_network.places[who];
 
     assert(place->sim != NULL && !place->is_dead);
     place->is_dead = place->sim->is_dead = true;
@@ -228,22 +229,22 @@ void sim_kill(uint32_t who)
 
 /* ---- addresses ---- */
 
-void world_address(const struct sim *sim, struct transport_address *address)
+void sim_network_address(const struct sim *sim, struct transport_address *address)
 {
     *address = (struct transport_address){.kind = ADDRESS_SIM,
-                                          .process = sim_world.name,
+                                          .process = sim_network.name,
                                           .place = sim->index,
                                           .credit = sim->credit};
 }
 
-int world_check(const struct transport_address *address, uint32_t *index)
+int sim_network_check(const struct transport_address *address, uint32_t *index)
 {
     const struct transport_address expected = {
         .kind = ADDRESS_SIM, .process = address->process, .place = address->place};
 
     if (!address_is_same(address, &expected))
         return -EINVAL;
-    if (address->process != sim_world.name || address->place >= sim_world.count)
+    if (address->process != sim_network.name || address->place >= sim_network.count)
         return -EHOSTUNREACH;
     *index = address->place;
     return 0;
@@ -255,5 +256,5 @@ uint32_t sim_whose(const uint8_t *address)
     uint32_t index;
 
     memcpy(&bytes, address, sizeof bytes);
-    return world_check(&bytes, &index) == 0 ? index : SIM_NOBODY;
+    return sim_network_check(&bytes, &index) == 0 ? index : SIM_NOBODY;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * world.c - opening, moving and closing a world of endpoints; main() of a test program.
+ * cluster.c - opening, moving and closing a cluster of endpoints; main() of a test program.
  */
-#include "world.h"
+#include "cluster.h"
 
 #include "p2p/p2p.h"
 #include "offload/offload.h"
@@ -23,7 +23,7 @@
 #include "base/sys.h"
 #include "testing/fault/fault.h"
 
-/* Rounds without movement after which a world is taken to be at rest; far more than
+/* Rounds without movement after which a cluster is taken to be at rest; far more than
  * faults hold back in a row. */
 #define SETTLED_ROUNDS 100
 
@@ -43,17 +43,17 @@
 
 static bool is_quick, is_elsewhere, is_network;
 
-int world_patience(void)
+int test_patience(void)
 {
     return is_elsewhere ? 100 * 1000 * 1000 : is_network ? 10 * 1000 * 1000 : 10000;
 }
 
-bool world_is_quick(void)
+bool test_is_quick(void)
 {
     return is_quick;
 }
 
-static bool is_wanted(const struct world_config *config, int argc, char **argv)
+static bool is_wanted(const struct configuration *config, int argc, char **argv)
 {
     int named = 0;
 
@@ -64,16 +64,16 @@ static bool is_wanted(const struct world_config *config, int argc, char **argv)
         if (strcmp(argv[i], config->name) == 0)
             return true;
     }
-    return named == 0 && world_is_usual(config);
+    return named == 0 && config_is_usual(config);
 }
 
 /* Was the library built with the transport of this configuration? */
-static bool is_built(const struct world_config *config)
+static bool is_built(const struct configuration *config)
 {
     const char *name, *about;
 
     for (unsigned i = 0; mbx_transport_get(i, &name, &about) == 0; i++)
-        if (strcmp(world_is_network(config) ? "ofi" : config->params[0] + strlen("TRANSPORT="),
+        if (strcmp(config_is_network(config) ? "ofi" : config->params[0] + strlen("TRANSPORT="),
                    name) == 0)
             return true;
     return false;
@@ -81,7 +81,7 @@ static bool is_built(const struct world_config *config)
 
 static bool is_known(const char *name)
 {
-    for (const struct world_config *c = world_configs; c->name != NULL; c++)
+    for (const struct configuration *c = configurations; c->name != NULL; c++)
         if (strcmp(c->name, name) == 0)
             return true;
     return false;
@@ -97,7 +97,7 @@ static void read_arguments(int argc, char **argv)
             is_quick = true;
         } else if (!is_known(argv[i])) {
             fprintf(stderr, "unknown argument '%s'; --quick, or of:", argv[i]);
-            for (const struct world_config *c = world_configs; c->name != NULL; c++)
+            for (const struct configuration *c = configurations; c->name != NULL; c++)
                 fprintf(stderr, " %s", c->name);
             fprintf(stderr, "\n");
             exit(2);
@@ -105,17 +105,17 @@ static void read_arguments(int argc, char **argv)
     }
 }
 
-int world_main(int argc, char **argv, const struct CMUnitTest *each, size_t count)
+int test_main(int argc, char **argv, const struct CMUnitTest *each, size_t count)
 {
     struct CMUnitTest *tests = calloc(count, sizeof *tests);
     int failed = 0;
 
     read_arguments(argc, argv);
-    for (const struct world_config *c = world_configs; c->name != NULL; c++) {
+    for (const struct configuration *c = configurations; c->name != NULL; c++) {
         if (!is_wanted(c, argc, argv) || !is_built(c))
             continue;
-        is_elsewhere = world_is_elsewhere(c);
-        is_network = world_is_network(c);
+        is_elsewhere = config_is_elsewhere(c);
+        is_network = config_is_network(c);
         memcpy(tests, each, count * sizeof *tests);
         for (size_t i = 0; i < count; i++)
             tests[i].initial_state = (void *)(uintptr_t)c;
@@ -134,18 +134,18 @@ static bool asks_for_help(int argc, char **argv)
 }
 
 /* It says so of what is named and can show nothing over a network. */
-static bool is_in_vain(const char *program, const char *name, world_meant_fn *is_meant)
+static bool is_in_vain(const char *program, const char *name, test_meant_fn *is_meant)
 {
-    for (const struct world_config *c = world_configs; c->name != NULL; c++)
-        if (strcmp(c->name, name) == 0 && world_is_network(c) && !is_meant(c)) {
+    for (const struct configuration *c = configurations; c->name != NULL; c++)
+        if (strcmp(c->name, name) == 0 && config_is_network(c) && !is_meant(c)) {
             printf("%s has nothing for %s\n", program, name);
             return true;
         }
     return false;
 }
 
-int world_main_for(int argc, char **argv, world_meant_fn *is_meant,
-                   const struct CMUnitTest *each, size_t count)
+int test_main_for(int argc, char **argv, test_meant_fn *is_meant, const struct CMUnitTest *each,
+                  size_t count)
 {
     const char *names[64] = {argv[0]};
     int named = 1, given = 0, meant = 0;
@@ -157,15 +157,15 @@ int world_main_for(int argc, char **argv, world_meant_fn *is_meant,
         meant += argv[i][0] != '-';
         names[named++] = argv[i];
     }
-    for (const struct world_config *c = world_configs; given == 0 && c->name != NULL; c++)
-        if (is_meant(c) && world_is_usual(c)) {
+    for (const struct configuration *c = configurations; given == 0 && c->name != NULL; c++)
+        if (is_meant(c) && config_is_usual(c)) {
             meant++;
             names[named++] = c->name;
         }
     if (meant == 0 && !asks_for_help(argc, argv))
         return 77; /* skipped */
     assert_true(named < (int)ARRAY_COUNT(names));
-    return world_main(named, (char **)(uintptr_t)names, each, count);
+    return test_main(named, (char **)(uintptr_t)names, each, count);
 }
 
 /* Without argv[i] and the count - 1 behind it. */
@@ -177,7 +177,7 @@ static int take_out(int argc, char **argv, int i, int count)
     return argc - count;
 }
 
-int world_take_flag(int argc, char **argv, const char *option, bool *is_there)
+int test_take_flag(int argc, char **argv, const char *option, bool *is_there)
 {
     for (int i = 1; i < argc; i++)
         if (strcmp(argv[i], option) == 0) {
@@ -187,7 +187,7 @@ int world_take_flag(int argc, char **argv, const char *option, bool *is_there)
     return argc;
 }
 
-int world_take_number(int argc, char **argv, const char *option, uint64_t *value)
+int test_take_number(int argc, char **argv, const char *option, uint64_t *value)
 {
     for (int i = 1; i < argc; i++) {
         const char *text = i + 1 < argc ? argv[i + 1] : "nothing";
@@ -205,7 +205,7 @@ int world_take_number(int argc, char **argv, const char *option, uint64_t *value
     return argc;
 }
 
-pid_t world_fork(int *down, int *up)
+pid_t test_fork(int *down, int *up)
 {
     int to[2], from[2];
     pid_t pid;
@@ -222,9 +222,9 @@ pid_t world_fork(int *down, int *up)
     return pid;
 }
 
-struct mbx_ep *world_open_one(const struct world_config *config, const char *const *more)
+struct mbx_ep *cluster_open_one(const struct configuration *config, const char *const *more)
 {
-    const char *params[WORLD_PARAMS_MAX] = {NULL};
+    const char *params[CLUSTER_PARAMS_MAX] = {NULL};
     struct mbx_config open = {.params = params};
     struct mbx_ep *ep = NULL;
     int count = 0;
@@ -234,53 +234,53 @@ struct mbx_ep *world_open_one(const struct world_config *config, const char *con
         params[count++] = config->params[i];
     for (int i = 0; more != NULL && more[i] != NULL; i++)
         params[count++] = more[i];
-    assert_true(count < WORLD_PARAMS_MAX);
+    assert_true(count < CLUSTER_PARAMS_MAX);
     assert_int_equal(mbx_open(&open, &ep), 0);
     return ep;
 }
 
 /* If it knows more than one host. */
-static struct mbx_ep *open_on_host(const struct world_config *config, int host,
+static struct mbx_ep *open_on_host(const struct configuration *config, int host,
                                    const char *const *more)
 {
-    const char *with[WORLD_PARAMS_MAX] = {host == 0 ? "FAULT_HOST=1" : "FAULT_HOST=2"};
+    const char *with[CLUSTER_PARAMS_MAX] = {host == 0 ? "FAULT_HOST=1" : "FAULT_HOST=2"};
 
-    if (!world_has_param(config, "TRANSPORT=shm+ofi"))
-        return world_open_one(config, more);
+    if (!config_has_param(config, "TRANSPORT=shm+ofi"))
+        return cluster_open_one(config, more);
     for (int i = 0; more != NULL && more[i] != NULL; i++) {
-        assert_true(i + 2 < WORLD_PARAMS_MAX);
+        assert_true(i + 2 < CLUSTER_PARAMS_MAX);
         with[i + 1] = more[i];
     }
-    return world_open_one(config, with);
+    return cluster_open_one(config, with);
 }
 
-static void world_connect(struct world *w)
+static void cluster_connect(struct cluster *cl)
 {
     struct mbx_address address;
     uint32_t number = 99;
 
-    for (int i = 0; i < w->count; i++) {
-        for (int j = 0; j < w->count; j++) {
-            assert_int_equal(mbx_address_get(w->eps[j], &address), 0);
-            assert_int_equal(mbx_peer_add(w->eps[i], &address, &number), 0);
+    for (int i = 0; i < cl->count; i++) {
+        for (int j = 0; j < cl->count; j++) {
+            assert_int_equal(mbx_address_get(cl->eps[j], &address), 0);
+            assert_int_equal(mbx_peer_add(cl->eps[i], &address, &number), 0);
             assert_int_equal(number, j);
         }
     }
 }
 
-void world_open(struct world *w, const struct world_config *config, int count,
-                const char *const *more)
+void cluster_open(struct cluster *cl, const struct configuration *config, int count,
+                  const char *const *more)
 {
-    *w = (struct world){.config = config, .count = count};
-    w->mem = mem_live();
-    w->fds = sys_fds_live();
-    w->maps = sys_maps_live();
+    *cl = (struct cluster){.config = config, .count = count};
+    cl->mem = mem_live();
+    cl->fds = sys_fds_live();
+    cl->maps = sys_maps_live();
     for (int i = 0; i < count; i++)
-        w->eps[i] = open_on_host(config, i % 2, more);
-    world_connect(w);
+        cl->eps[i] = open_on_host(config, i % 2, more);
+    cluster_connect(cl);
 }
 
-void world_check_loans(const struct mbx_ep *ep)
+void cluster_check_extra_credit(const struct mbx_ep *ep)
 {
     const struct credit_pool *pool = &ep->credit;
     uint64_t sum = pool->lendable;
@@ -297,57 +297,57 @@ void world_check_loans(const struct mbx_ep *ep)
     assert_int_equal(sum, pool->lendable_all);
 }
 
-int world_close_one(struct world *w, int who)
+int cluster_close_one(struct cluster *cl, int who)
 {
     int err;
 
-    world_check_loans(w->eps[who]);
-    err = mbx_close(w->eps[who]);
+    cluster_check_extra_credit(cl->eps[who]);
+    err = mbx_close(cl->eps[who]);
 
-    w->eps[who] = NULL;
+    cl->eps[who] = NULL;
     return err;
 }
 
-void world_close(struct world *w)
+void cluster_close(struct cluster *cl)
 {
-    for (int i = 0; i < w->count; i++)
-        if (w->eps[i] != NULL)
-            world_close_one(w, i);
-    assert_int_equal(mem_live(), w->mem);
-    assert_int_equal(sys_fds_live(), w->fds);
-    assert_int_equal(sys_maps_live(), w->maps);
+    for (int i = 0; i < cl->count; i++)
+        if (cl->eps[i] != NULL)
+            cluster_close_one(cl, i);
+    assert_int_equal(mem_live(), cl->mem);
+    assert_int_equal(sys_fds_live(), cl->fds);
+    assert_int_equal(sys_maps_live(), cl->maps);
 }
 
-int world_progress(struct world *w)
+int cluster_progress(struct cluster *cl)
 {
     int moved = 0;
 
-    for (int i = 0; i < w->count; i++)
-        if (w->eps[i] != NULL)
-            moved += mbx_progress(w->eps[i]);
+    for (int i = 0; i < cl->count; i++)
+        if (cl->eps[i] != NULL)
+            moved += mbx_progress(cl->eps[i]);
     return moved;
 }
 
 /* How often the device of an endpoint found nothing to do. */
-static uint64_t idle_rounds(const struct world *w, int who)
+static uint64_t idle_rounds(const struct cluster *cl, int who)
 {
-    struct offload *offload = w->eps[who] != NULL ? w->eps[who]->offload : NULL;
+    struct offload *offload = cl->eps[who] != NULL ? cl->eps[who]->offload : NULL;
 
     return offload == NULL || offload->shadow.is_lost ? UINT64_MAX
                                                       : softdev_idle_rounds(offload->device);
 }
 
 /* Until every device elsewhere has looked around and found nothing to do; what moved here. */
-static int devices_settle(struct world *w)
+static int devices_settle(struct cluster *cl)
 {
-    uint64_t before[WORLD_MAX];
+    uint64_t before[CLUSTER_MAX];
     int moved = 0;
 
-    for (int i = 0; i < w->count; i++)
-        before[i] = idle_rounds(w, i);
-    for (int i = 0; i < w->count; i++)
-        while (before[i] != UINT64_MAX && idle_rounds(w, i) < before[i] + IDLE_ROUNDS) {
-            moved += world_progress(w);
+    for (int i = 0; i < cl->count; i++)
+        before[i] = idle_rounds(cl, i);
+    for (int i = 0; i < cl->count; i++)
+        while (before[i] != UINT64_MAX && idle_rounds(cl, i) < before[i] + IDLE_ROUNDS) {
+            moved += cluster_progress(cl);
             sched_yield();
         }
     return moved;
@@ -362,7 +362,7 @@ static struct transport *network_of(const struct mbx_ep *ep)
     return t != NULL && hosts_is_network(t) ? t : NULL;
 }
 
-bool world_is_under_way(struct mbx_ep *const *eps, int count)
+bool cluster_is_under_way(struct mbx_ep *const *eps, int count)
 {
     uint64_t begun, ended, balance = 0;
 
@@ -379,109 +379,110 @@ bool world_is_under_way(struct mbx_ep *const *eps, int count)
     return balance != 0;
 }
 
-static bool is_anybody_closed(const struct world *w)
+static bool is_anybody_closed(const struct cluster *cl)
 {
-    for (int i = 0; i < w->count; i++)
-        if (w->eps[i] == NULL)
+    for (int i = 0; i < cl->count; i++)
+        if (cl->eps[i] == NULL)
             return true;
     return false;
 }
 
-void world_settle(struct world *w)
+void cluster_settle(struct cluster *cl)
 {
-    uint64_t most = is_anybody_closed(w) ? UNDER_WAY_ROUNDS : SLOW_ROUNDS, under_way = 0;
+    uint64_t most = is_anybody_closed(cl) ? UNDER_WAY_ROUNDS : SLOW_ROUNDS, under_way = 0;
 
     for (int idle = 0; idle < SETTLED_ROUNDS; idle++) {
-        bool has_moved = world_progress(w) > 0;
+        bool has_moved = cluster_progress(cl) > 0;
 
         under_way = has_moved ? 0 : under_way + 1;
-        if (has_moved || (under_way < most && world_is_under_way(w->eps, w->count)))
+        if (has_moved || (under_way < most && cluster_is_under_way(cl->eps, cl->count)))
             idle = 0;
         if (under_way > SETTLED_ROUNDS)
             sched_yield(); /* to who carries it */
     }
     /* twice: what we did in the first pass may be what a device waited for */
     for (int pass = 0; is_elsewhere && pass < 2; pass++)
-        if (devices_settle(w) + world_progress(w) > 0)
+        if (devices_settle(cl) + cluster_progress(cl) > 0)
             pass = -1;
 }
 
-void world_wait(struct world *w, int who, mbx_request request,
-                struct mbx_completion *completion)
+void cluster_wait(struct cluster *cl, int who, mbx_request request,
+                  struct mbx_completion *completion)
 {
-    for (int idle = 0; idle < world_patience(); idle++) {
-        int done = mbx_test(w->eps[who], request, completion);
+    for (int idle = 0; idle < test_patience(); idle++) {
+        int done = mbx_test(cl->eps[who], request, completion);
 
         assert_true(done >= 0);
         if (done == 1)
             return;
-        if (world_progress(w) > 0)
+        if (cluster_progress(cl) > 0)
             idle = 0;
     }
     fail_msg("request %llx of endpoint %d never completes", (unsigned long long)request, who);
 }
 
-void world_wait_error(struct world *w, int who, mbx_request request, int error)
+void cluster_wait_error(struct cluster *cl, int who, mbx_request request, int error)
 {
     struct mbx_completion completion;
 
-    world_wait(w, who, request, &completion);
+    cluster_wait(cl, who, request, &completion);
     assert_int_equal(completion.error, error);
 }
 
 /* How often a probe is repeated: it asks, learns that nothing is there although a message was
  * on its way to being held, and asks again. */
-static int probe_rounds(const struct world *w)
+static int probe_rounds(const struct cluster *cl)
 {
-    return world_window(w->config) == UINT64_MAX ? 1 : 4;
+    return config_window(cl->config) == UINT64_MAX ? 1 : 4;
 }
 
-int world_probe(struct world *w, int who, uint32_t source, uint32_t context_id, uint64_t tag,
-                uint64_t ignore, struct mbx_status *status)
+int cluster_probe(struct cluster *cl, int who, uint32_t source, uint32_t context_id,
+                  uint64_t tag, uint64_t ignore, struct mbx_status *status)
 {
     int found = 0;
 
-    for (int round = 0; found == 0 && round < probe_rounds(w); round++) {
+    for (int round = 0; found == 0 && round < probe_rounds(cl); round++) {
         if (round != 0)
-            world_settle(w);
-        found = mbx_probe(w->eps[who], source, context_id, tag, ignore, status);
+            cluster_settle(cl);
+        found = mbx_probe(cl->eps[who], source, context_id, tag, ignore, status);
     }
     return found;
 }
 
-int world_mprobe(struct world *w, int who, uint32_t source, uint32_t context_id, uint64_t tag,
-                 uint64_t ignore, struct mbx_status *status, mbx_message *message)
+int cluster_mprobe(struct cluster *cl, int who, uint32_t source, uint32_t context_id,
+                   uint64_t tag, uint64_t ignore, struct mbx_status *status,
+                   mbx_message *message)
 {
     int found = 0;
 
-    for (int round = 0; found == 0 && round < probe_rounds(w); round++) {
+    for (int round = 0; found == 0 && round < probe_rounds(cl); round++) {
         if (round != 0)
-            world_settle(w);
-        found = mbx_mprobe(w->eps[who], source, context_id, tag, ignore, status, message);
+            cluster_settle(cl);
+        found = mbx_mprobe(cl->eps[who], source, context_id, tag, ignore, status, message);
     }
     return found;
 }
 
-uint64_t world_waiting(const struct world *w)
+uint64_t cluster_waiting(const struct cluster *cl)
 {
     uint64_t waiting = 0;
 
-    for (int i = 0; i < w->count; i++)
-        if (w->eps[i] != NULL)
-            waiting += world_stats(w, i).unexpected_now + world_stats(w, i).deferred_now +
-                       world_stats(w, i).pulled_by_peers - world_stats(w, i).pulled;
+    for (int i = 0; i < cl->count; i++)
+        if (cl->eps[i] != NULL)
+            waiting += cluster_stats(cl, i).unexpected_now + cluster_stats(cl, i).deferred_now +
+                       cluster_stats(cl, i).pulled_by_peers - cluster_stats(cl, i).pulled;
     return waiting;
 }
 
-struct stats world_stats(const struct world *w, int who)
+struct stats cluster_stats(const struct cluster *cl, int who)
 {
     struct stats stats;
 
-    stats_read(w->eps[who], &stats);
+    stats_read(cl->eps[who], &stats);
     return stats;
 }
 
-int world_protocols(struct mbx_ep *ep, uint32_t peer, struct mbx_protocol_row *rows)
+int cluster_protocols(struct mbx_ep *ep, uint32_t peer, struct mbx_protocol_row *rows)
 {
     int count = 0;
 
@@ -490,10 +491,10 @@ int world_protocols(struct mbx_ep *ep, uint32_t peer, struct mbx_protocol_row *r
     return count;
 }
 
-size_t world_size_of(const struct world *w, enum mbx_protocol protocol)
+size_t cluster_size_of(const struct cluster *cl, enum mbx_protocol protocol)
 {
     struct mbx_protocol_row rows[MBX_PROTOCOLS];
-    int count = world_protocols(w->eps[0], 1, rows);
+    int count = cluster_protocols(cl->eps[0], 1, rows);
     size_t below = 0;
 
     for (int i = 0; i < count; i++) {
@@ -513,15 +514,15 @@ static void data_begin(uint64_t *words)
         words[i] = random_next(&r);
 }
 
-const unsigned char *world_data(unsigned seed, size_t size)
+const unsigned char *seeded_bytes(unsigned seed, size_t size)
 {
     static unsigned char *data;
     static size_t made; /* so much of it; pages that nobody asks for cost nothing */
-    size_t wanted = min_size(round_up(size + 4096, DATA_STEP), WORLD_DATA_MAX);
+    size_t wanted = min_size(round_up(size + 4096, DATA_STEP), SEEDED_BYTES_MAX);
 
-    assert_true(size + 4096 <= WORLD_DATA_MAX);
+    assert_true(size + 4096 <= SEEDED_BYTES_MAX);
     if (data == NULL) {
-        data = aligned_alloc(4096, WORLD_DATA_MAX);
+        data = aligned_alloc(4096, SEEDED_BYTES_MAX);
         data_begin((uint64_t *)(uintptr_t)data);
         made = PERIOD;
     }
@@ -530,7 +531,7 @@ const unsigned char *world_data(unsigned seed, size_t size)
     return data + seed % 4096;
 }
 
-void world_buffer_init(struct world_buffer *b, size_t size, unsigned align)
+void guarded_buffer_init(struct guarded_buffer *b, size_t size, unsigned align)
 {
     b->size = size;
     b->memory = aligned_alloc(64, round_up(size + 2 * GUARD + align, 64));
@@ -539,7 +540,7 @@ void world_buffer_init(struct world_buffer *b, size_t size, unsigned align)
 }
 
 /* memcmp() compares each byte with the next one, and is one access for a sanitizer. */
-size_t world_count_of(const unsigned char *bytes, size_t size, unsigned char byte)
+size_t count_of_byte(const unsigned char *bytes, size_t size, unsigned char byte)
 {
     size_t at = 0;
 
@@ -550,11 +551,11 @@ size_t world_count_of(const unsigned char *bytes, size_t size, unsigned char byt
     return at;
 }
 
-void world_buffer_fini(struct world_buffer *b, size_t used)
+void guarded_buffer_fini(struct guarded_buffer *b, size_t used)
 {
     size_t before = (size_t)(b->bytes - b->memory), behind = b->size - used + GUARD;
 
-    assert_int_equal(world_count_of(b->memory, before, GUARD_BYTE), before);
-    assert_int_equal(world_count_of(b->bytes + used, behind, GUARD_BYTE), behind);
+    assert_int_equal(count_of_byte(b->memory, before, GUARD_BYTE), before);
+    assert_int_equal(count_of_byte(b->bytes + used, behind, GUARD_BYTE), behind);
     free(b->memory);
 }

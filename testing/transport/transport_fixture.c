@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * transport_world.c - transport_world.h says it all.
+ * transport_fixture.c - transport_fixture.h says it all.
  */
-#include "testing/transport/transport_world.h"
+#include "testing/transport/transport_fixture.h"
 
 #include <errno.h>
 #include <stdalign.h>
@@ -19,7 +19,7 @@
 #define TESTS_MAX        32
 #define NETWORK_PATIENCE (60 * CLOCK_S)
 
-struct world world;
+struct fixture fixture;
 
 static unsigned char scratch[MAX_PACKET];
 
@@ -144,11 +144,11 @@ static const struct transport_events events = {
     .dropped = on_dropped,
 };
 
-/* ---- the world ---- */
+/* ---- the fixture ---- */
 
 int node_open(unsigned i)
 {
-    struct node *node = &world.nodes[i];
+    struct node *node = &fixture.nodes[i];
     struct transport_config config = {
         .events = &events,
         .arg = node,
@@ -161,13 +161,13 @@ int node_open(unsigned i)
     int err;
 
     settings->fault_seed = i + 1;
-    settings->fault_percent = world.kind->fault_percent;
+    settings->fault_percent = fixture.kind->fault_percent;
 
-    if (world.kind->network != NULL)
+    if (fixture.kind->network != NULL)
         snprintf(config.settings.ofi.provider, sizeof config.settings.ofi.provider, "%s",
-                 world.kind->network);
+                 fixture.kind->network);
     *node = (struct node){0};
-    err = transport_open(world.kind->ops, &config, &node->t);
+    err = transport_open(fixture.kind->ops, &config, &node->t);
     if (err == 0)
         node->t->ops->address(node->t, &node->address);
     return err;
@@ -175,14 +175,14 @@ int node_open(unsigned i)
 
 void node_close(unsigned i)
 {
-    if (world.nodes[i].t != NULL)
-        world.nodes[i].t->ops->close(world.nodes[i].t);
-    world.nodes[i].t = NULL;
+    if (fixture.nodes[i].t != NULL)
+        fixture.nodes[i].t->ops->close(fixture.nodes[i].t);
+    fixture.nodes[i].t = NULL;
 }
 
-void world_init(void **state, unsigned nodes)
+void fixture_init(void **state, unsigned nodes)
 {
-    world = (struct world){
+    fixture = (struct fixture){
         .kind = *state,
         .mem_before = mem_live(),
         .fds_before = sys_fds_live(),
@@ -192,21 +192,21 @@ void world_init(void **state, unsigned nodes)
         assert_int_equal(node_open(i), 0);
 }
 
-void world_fini(void)
+void fixture_fini(void)
 {
     for (unsigned i = 0; i < MAX_NODES; i++) {
-        assert_int_equal(world.nodes[i].wrong, 0);
+        assert_int_equal(fixture.nodes[i].wrong, 0);
         node_close(i);
     }
-    assert_int_equal(mem_live(), world.mem_before);
-    assert_int_equal(sys_fds_live(), world.fds_before);
-    assert_int_equal(sys_maps_live(), world.maps_before);
+    assert_int_equal(mem_live(), fixture.mem_before);
+    assert_int_equal(sys_fds_live(), fixture.fds_before);
+    assert_int_equal(sys_maps_live(), fixture.maps_before);
 }
 
 int try_link(unsigned from, unsigned to, struct link **out)
 {
-    struct node *node = &world.nodes[from];
-    int err = node->t->ops->connect(node->t, &world.nodes[to].address, out);
+    struct node *node = &fixture.nodes[from];
+    int err = node->t->ops->connect(node->t, &fixture.nodes[to].address, out);
 
     if (err == 0) {
         (*out)->peer = node->link_count;
@@ -220,7 +220,7 @@ struct link *link_to(unsigned from, unsigned to)
     struct link *link = NULL;
 
     assert_int_equal(try_link(from, to, &link), 0);
-    assert_ptr_equal(link->transport, world.nodes[from].t);
+    assert_ptr_equal(link->transport, fixture.nodes[from].t);
     return link;
 }
 
@@ -229,8 +229,8 @@ int poll_all(void)
     int n = 0;
 
     for (unsigned i = 0; i < MAX_NODES; i++)
-        if (world.nodes[i].t != NULL)
-            n += world.nodes[i].t->ops->poll(world.nodes[i].t, 16);
+        if (fixture.nodes[i].t != NULL)
+            n += fixture.nodes[i].t->ops->poll(fixture.nodes[i].t, 16);
     return n;
 }
 
@@ -241,7 +241,7 @@ bool is_patient(unsigned round)
     if (round == 0)
         start = clock_now();
     return round < PATIENCE ||
-           (world.kind->network != NULL && clock_now() - start < NETWORK_PATIENCE);
+           (fixture.kind->network != NULL && clock_now() - start < NETWORK_PATIENCE);
 }
 
 void poll_until(const uint32_t *counter, uint32_t value)
@@ -291,7 +291,7 @@ int send_until_error(struct link *link)
 
     for (unsigned round = 0; is_patient(round) && (err == -EAGAIN || err == 0); round++) {
         err = send_number(link, 0);
-        if (world.kind->network != NULL)
+        if (fixture.kind->network != NULL)
             poll_all();
     }
     return err;

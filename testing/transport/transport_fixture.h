@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * transport_world.h - a world of a few endpoints in one thread, over any transport.  Test
+ * transport_fixture.h - a fixture of a few endpoints in one thread, over any transport.  Test
  * code.
  *
  * Each node has what its events said.  A packet's contents follow from its number, so a
  * receiver knows what must have come.  Every test ends with all endpoints closed and nothing
- * left of memory, descriptors and mappings (world_fini).  Failures end the test (cmocka).
+ * left of memory, descriptors and mappings (fixture_fini).  Failures end the test (cmocka).
  */
-#ifndef TESTING_TRANSPORT_WORLD_H
-#define TESTING_TRANSPORT_WORLD_H
+#ifndef TESTING_TRANSPORT_FIXTURE_H
+#define TESTING_TRANSPORT_FIXTURE_H
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -52,22 +52,22 @@ struct node {
     bool is_swapped;
 };
 
-struct world {
+struct fixture {
     const struct kind *kind;
     struct node nodes[MAX_NODES];
     uint64_t mem_before;
     int64_t fds_before, maps_before;
 };
 
-extern struct world world;
+extern struct fixture fixture;
 
 /* What most tests do with the log: it is worth a line, and nothing more. */
 void be_quiet(void *arg, enum log_level level, const char *text);
 
-/* ---- the world: world_init() gets the state of a test ---- */
+/* ---- the fixture: fixture_init() gets the state of a test ---- */
 
-void world_init(void **state, unsigned nodes);
-void world_fini(void);
+void fixture_init(void **state, unsigned nodes);
+void fixture_fini(void);
 int node_open(unsigned i);
 void node_close(unsigned i);
 int try_link(unsigned from, unsigned to, struct link **out);
