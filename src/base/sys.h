@@ -47,6 +47,10 @@ int sys_fchmod(int fd, mode_t mode);
  * not used). */
 int sys_fcntl_seal(int fd, int command, int seals);
 
+/* Reserves [offset, offset+size) on the disk, and makes the file so long if it is shorter: stores
+ * into a mapping of it find room then. */
+int sys_fallocate(int fd, off_t offset, off_t size);
+
 /* Gives the pages of [offset, offset+size) back; they read as zero again. */
 int sys_fallocate_punch(int fd, off_t offset, off_t size);
 

@@ -2,11 +2,15 @@
 /*
  * trace.c - a trace file is written, and read back.
  *
- *   trace_record ─> buffer ─(full, or stop)─> file ─> buffer ─> trace_next
+ *   trace_record ─> window, a mapped part of the file ─> file ─> buffer ─> trace_next
  *
  * Both sides of the format of trace.h are here, each number put and got by one pair of
- * functions.  The check of a record is reckoned when the buffer is written out, not on
- * the way of a message.
+ * functions.
+ *
+ * The file is mapped, a window at a time, so a record is in it as soon as its last store is done:
+ * a process that is killed loses none but the one that it was writing.  The room of a window is
+ * reserved before it is mapped, for a store into a page that the disk has no room for would end
+ * the process.  What is reserved and not used reads as zero, and is cut off by trace_stop().
  *
  * A reader believes nothing: a record is right if its check is, and if its fields are
  * what its type allows (`shapes`).  Whether the receives and messages that the numbers
@@ -29,8 +33,11 @@
 #include "base/mem.h"
 #include "base/sys.h"
 
-#define BUFFER_COUNT    1024
+#define WINDOW          ((size_t)1 << 20)  /* mapped at a time; a multiple of every page size */
+#define WINDOW_ALIGN    ((size_t)64 << 10) /* where one begins: every page size divides it */
 #define FILES_MAX       65536 /* endpoints of processes with one number, in one folder */
+
+#define NO_CLOSE        "the file ends without a close: the program was ended, or its disk was full"
 
 #define CHECK_AT        12 /* in a record */
 #define HEADER_CHECK_AT 28
@@ -144,24 +151,31 @@ struct trace_recorder {
     int fd; /* -1 after a failure */
     struct trace_info info;
     uint64_t last_ns;
-    uint64_t written; /* records in the file */
-    size_t count;     /* records in buffer */
+    uint64_t count;        /* records in the file */
+    uint64_t at;           /* where the next one goes */
+    unsigned char *window; /* [from, from + WINDOW) of the file, or NULL */
+    uint64_t from;
     char path[512];
-    unsigned char buffer[BUFFER_COUNT * TRACE_RECORD_SIZE];
 };
 
-/* Writes all of it.  0 or a negative errno. */
-static int write_all(int fd, const unsigned char *bytes, size_t size)
+static void recorder_unmap(struct trace_recorder *r)
 {
-    while (size > 0) {
-        ssize_t done = sys_write(fd, bytes, size);
+    if (r->window != NULL)
+        sys_munmap(r->window, WINDOW);
+    r->window = NULL;
+}
 
-        if (done <= 0)
-            return done < 0 ? -errno : -EIO;
-        bytes += done;
-        size -= (size_t)done;
-    }
-    return 0;
+/* Makes the window one that holds [at, at + size).  0 or a negative errno. */
+static int recorder_map(struct trace_recorder *r, size_t size)
+{
+    if (r->window != NULL && r->at + size <= r->from + WINDOW)
+        return 0;
+    recorder_unmap(r);
+    r->from = r->at / WINDOW_ALIGN * WINDOW_ALIGN;
+    if (sys_fallocate(r->fd, (off_t)r->from, (off_t)WINDOW) < 0)
+        return -errno;
+    r->window = sys_mmap(WINDOW, r->fd, (off_t)r->from);
+    return r->window != NULL ? 0 : -errno;
 }
 
 /* The first file of this process's that is not there yet.  A descriptor, or a negative
@@ -176,7 +190,7 @@ static int recorder_create(struct trace_recorder *r, const char *folder)
 
         if (length < 0 || (size_t)length >= sizeof r->path)
             return -ENAMETOOLONG;
-        fd = sys_open(r->path, O_WRONLY | O_CREAT | O_EXCL, 0600);
+        fd = sys_open(r->path, O_RDWR | O_CREAT | O_EXCL, 0600);
         if (fd >= 0) {
             r->info.endpoint = n;
             return fd;
@@ -190,7 +204,6 @@ static int recorder_create(struct trace_recorder *r, const char *folder)
 int trace_start(const char *folder, uint32_t rank, struct trace_recorder **out)
 {
     struct trace_recorder *r = mem_alloc(sizeof *r);
-    unsigned char header[TRACE_HEADER_SIZE];
     int err;
 
     if (r == NULL)
@@ -203,12 +216,14 @@ int trace_start(const char *folder, uint32_t rank, struct trace_recorder **out)
         goto free_recorder;
     }
     r->info.start_ns = r->last_ns = clock_now();
-    r->written = 0;
     r->count = 0;
-    header_put(header, &r->info);
-    err = write_all(r->fd, header, sizeof header);
+    r->at = 0;
+    r->window = NULL;
+    err = recorder_map(r, TRACE_HEADER_SIZE);
     if (err < 0)
         goto close_file;
+    header_put(r->window, &r->info);
+    r->at = TRACE_HEADER_SIZE;
     *out = r;
     return 0;
 
@@ -220,44 +235,46 @@ free_recorder:
     return err;
 }
 
-static void recorder_fail(struct trace_recorder *r, int err)
+/* Closes the file behind its last record.  err, if it is not 0, is why; or else what goes wrong
+ * here is said. */
+static void recorder_end(struct trace_recorder *r, int err)
 {
-    LOG_WARN("cannot go on recording to %s: %s; the trace ends, the program goes on", r->path,
-             strerrordesc_np(-err));
-    if (r->fd >= 0)
-        sys_close(r->fd);
+    int fd = r->fd;
+
+    recorder_unmap(r);
     r->fd = -1;
-}
-
-/* Writes the buffer out. */
-static void recorder_flush(struct trace_recorder *r)
-{
-    int err;
-
-    for (size_t i = 0; i < r->count; i++) {
-        unsigned char *record = r->buffer + i * TRACE_RECORD_SIZE;
-
-        put32(record + CHECK_AT, check_of(record, TRACE_RECORD_SIZE, CHECK_AT, r->written + i));
-    }
-    err = write_all(r->fd, r->buffer, r->count * TRACE_RECORD_SIZE);
-    r->written += r->count;
-    r->count = 0;
+    if (fd < 0)
+        return;
+    if (sys_ftruncate(fd, (off_t)r->at) < 0 && err == 0)
+        err = -errno;
+    if (sys_close(fd) < 0 && err == 0)
+        err = -errno;
     if (err < 0)
-        recorder_fail(r, err);
+        LOG_WARN("cannot go on recording to %s: %s; the trace ends, the program goes on",
+                 r->path, strerrordesc_np(-err));
 }
 
 void trace_record(struct trace_recorder *r, const struct trace_event *event)
 {
+    unsigned char *record;
     uint64_t now;
+    int err;
 
     assert(event->type > 0 && event->type < TRACE_TYPES);
     if (unlikely(r->fd < 0))
         return;
+    err = recorder_map(r, TRACE_RECORD_SIZE);
+    if (unlikely(err < 0)) {
+        recorder_end(r, err);
+        return;
+    }
+    record = r->window + (r->at - r->from);
     now = clock_now();
-    record_put(r->buffer + r->count * TRACE_RECORD_SIZE, event, now - r->last_ns);
+    record_put(record, event, now - r->last_ns);
+    put32(record + CHECK_AT, check_of(record, TRACE_RECORD_SIZE, CHECK_AT, r->count));
     r->last_ns = now;
-    if (++r->count == BUFFER_COUNT)
-        recorder_flush(r);
+    r->at += TRACE_RECORD_SIZE;
+    r->count++;
 }
 
 void trace_stop(struct trace_recorder *r)
@@ -265,14 +282,7 @@ void trace_stop(struct trace_recorder *r)
     if (r == NULL)
         return;
     trace_record(r, &(struct trace_event){.type = TRACE_CLOSE});
-    if (r->fd >= 0)
-        recorder_flush(r);
-    if (r->fd >= 0 && sys_close(r->fd) < 0) {
-        int err = -errno;
-
-        r->fd = -1;
-        recorder_fail(r, err);
-    }
+    recorder_end(r, 0);
     mem_free(r);
 }
 
@@ -442,6 +452,14 @@ int trace_open(struct trace_reader *r, const char *path)
     return err;
 }
 
+static bool is_zero(const unsigned char *bytes, size_t size)
+{
+    for (size_t i = 0; i < size; i++)
+        if (bytes[i] != 0)
+            return false;
+    return true;
+}
+
 /* No whole record is left in the buffer: reads on.  1 there is one now; 0 this was the
  * end; or an error. */
 static int reader_more(struct trace_reader *r)
@@ -458,15 +476,45 @@ static int reader_more(struct trace_reader *r)
         return 1; /* an error will be met again, when these have been given out */
     if (err < 0)
         return reader_fail(r, err, offset, "cannot be read: %s", strerrordesc_np(-err));
-    if (r->held != 0)
+    if (r->held != 0 && (r->closed || !is_zero(r->buffer, r->held)))
         return reader_fail(r, -EBADMSG, offset,
                            r->closed ? "something follows the close"
                                      : "the file ends within a record, after %zu of %d bytes",
                            r->held, TRACE_RECORD_SIZE);
     if (!r->closed)
-        return reader_fail(r, -EBADMSG, offset,
-                           "the file ends without a close: the program or its disk did first");
+        return reader_fail(r, -EBADMSG, offset, NO_CLOSE);
     return 0;
+}
+
+/* Is there something behind the record at r->at, and is all of it zero: what a recorder had
+ * reserved that did not come to its end?  Nothing can be read after this. */
+static bool reader_is_unused(struct trace_reader *r)
+{
+    size_t at = r->at + TRACE_RECORD_SIZE, seen = 0;
+
+    for (;;) {
+        if (!is_zero(r->buffer + at, r->held - at))
+            return false;
+        seen += r->held - at;
+        r->at = r->held = at = 0;
+        if (reader_fill(r, sizeof r->buffer) < 0)
+            return false;
+        if (r->held == 0)
+            return seen != 0;
+    }
+}
+
+/* The record at r->at is not right, for this reason. */
+static int reader_wrong(struct trace_reader *r, const char *reason)
+{
+    bool is_empty = is_zero(r->buffer + r->at, TRACE_RECORD_SIZE);
+
+    if (!reader_is_unused(r))
+        return reader_fail(r, -EBADMSG, reader_offset(r), "record %" PRIu64 ": %s", r->records,
+                           reason);
+    return reader_fail(r, -EBADMSG, reader_offset(r),
+                       is_empty ? NO_CLOSE
+                                : "the file ends within a record: the program was ended");
 }
 
 int trace_next(struct trace_reader *r, struct trace_event *event)
@@ -487,8 +535,7 @@ int trace_next(struct trace_reader *r, struct trace_event *event)
     bytes = r->buffer + r->at;
     reason = check_record(bytes, r->records);
     if (reason != NULL)
-        return reader_fail(r, -EBADMSG, reader_offset(r), "record %" PRIu64 ": %s", r->records,
-                           reason);
+        return reader_wrong(r, reason);
     record_get(bytes, event);
     r->closed = event->type == TRACE_CLOSE;
     r->at += TRACE_RECORD_SIZE;

@@ -59,6 +59,9 @@
  *   void     the receive's  0                                  the receive, told to us in vain
  *   write    the message's  our send, which goes into          the receive
  *
+ * A file whose recorder was ended before trace_stop() has zeros behind its last record, which
+ * may be written in part.
+ *
  * Invariants of a whole file
  *   I1  the last record is a close, and only the last
  *   I2  no number names two receives or two messages (a receive and a message may share
@@ -123,12 +126,12 @@ struct trace_recorder;
  * 0; -ENOMEM; or why the file cannot be made or written.  Undone by trace_stop(). */
 int trace_start(const char *folder, uint32_t rank, struct trace_recorder **out);
 
-/* Appends an event; its delta_ns is not looked at.  Reads the clock and writes to memory,
- * and to the file when the buffer is full.  If that fails it says so once, and nothing
- * more is recorded: the file then ends without a close. */
+/* Appends an event; its delta_ns is not looked at.  Reads the clock and writes to the mapped
+ * file: what was recorded is there, whatever becomes of the process.  If the file cannot grow,
+ * a warning says so once, and nothing more is recorded: the file then ends without a close. */
 void trace_record(struct trace_recorder *recorder, const struct trace_event *event);
 
-/* Records the close, writes what is left and frees everything.  NULL is allowed. */
+/* Records the close, cuts the file behind it and frees everything.  NULL is allowed. */
 void trace_stop(struct trace_recorder *recorder);
 
 /* ---- reading ---- */

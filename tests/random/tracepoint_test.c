@@ -302,8 +302,10 @@ static void test_no_folder(void **state)
 
 static void test_full_disk(void **state)
 {
-    struct trace_event e[EVENTS_MAX];
     static struct trace_reader reader;
+    struct trace_event event;
+    unsigned read = 0;
+    int result;
     /* a sender that holds messages has as much to tell */
     const char *const told[] = {setting, "SENDTABLE=no", "RPUT=off", NULL};
     unsigned files = config_window(*state) == 0 ? 2 : 1;
@@ -313,8 +315,8 @@ static void test_full_disk(void **state)
     warnings = 0;
     log_set_sink(count_line, NULL);
     cluster_open(&cl, *state, 2, told);
-    assert_int_equal(sys_fail_name("write", SYS_FAIL_ALWAYS, ENOSPC), 0);
-    for (int i = 0; i < 400; i++) /* 1024 records fill the buffer */
+    assert_int_equal(sys_fail_name("fallocate", SYS_FAIL_ALWAYS, ENOSPC), 0);
+    for (int i = 0; i < 100000 && warnings < files; i++) /* until the second window is wanted */
         tell_story(&cl);
     assert_int_equal(warnings, files);
     sys_fail_none();
@@ -323,10 +325,11 @@ static void test_full_disk(void **state)
     log_set_sink(NULL, NULL);
     assert_int_equal(warnings, files);
     assert_int_equal(trace_open(&reader, file_of(1)), 0);
-    assert_int_equal(trace_next(&reader, e), -EBADMSG);
+    while ((result = trace_next(&reader, &event)) == 1)
+        read++;
+    assert_int_equal(result, -EBADMSG); /* it ends without a close */
+    assert_true(read > 18000);          /* what had room is there */
     trace_close(&reader);
-    if (config_window(*state) == UINT64_MAX)
-        assert_int_equal(events_of(0, e), 1); /* the other one can write by then */
     remove_folder(2);
 }
 
