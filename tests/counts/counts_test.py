@@ -1,0 +1,150 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""counts_test.py [--write] [--only WORD] FOLDER - how many instructions do the canonical paths take?
+
+counts.txt beside this file has a row for each path, with its count.  This builds what ./dev build
+builds, in FOLDER, runs each row under callgrind, and compares.  A count that has changed by more
+than the tolerance, either way, is a failure: --write puts the new ones into the table, which
+belongs into the commit that changes them, with the reason.
+
+Exit code 77: no valgrind, or not x86-64 with gcc.  Rows of a way that cannot be gone here (Open MPI
+does not load the component, or is not there) are left out, and named.
+"""
+import argparse
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+TABLE = os.path.join(ROOT, "tests", "counts", "counts.txt")
+# As ./dev build (scripts/dev/lib.sh, configure).
+OPTIONS = ["--buildtype=release", "-Db_lto=true", "-Db_ndebug=false", "-Dtests=false"]
+ALWAYS = ["libmatchbox.so", "tools/mbx"]
+OF_WAY = {"native": [], "pml": ["src/pml/mca_pml_matchbox.so"], "provider": ["src/provider/libmatchbox-fi.so"]}
+GCC = 12  # with which the table was counted
+# A count may differ by this part of it, and by so many instructions, whichever is more.
+TOLERANCE, LEAST = 0.015, 2
+TOLERANCE_OF_OTHERS = 0.10  # another gcc
+
+
+class Row:
+    """A line of the table."""
+
+    def __init__(self, line):
+        words = [word.strip() for word in line.split(";")]
+        if len(words) != 7:
+            raise SystemExit(f"counts_test: {TABLE}: a row has 7 columns: {line.rstrip()}")
+        self.name, self.way, command, self.function = words[:4]
+        self.command = command.split()
+        self.rounds, self.count = int(words[4]), float(words[5])
+        self.most = None if words[6] == "-" else float(words[6])
+        if self.way not in OF_WAY:
+            raise SystemExit(f"counts_test: {TABLE}: way {self.way}: one of {', '.join(OF_WAY)}")
+
+    def line(self):
+        """As it stands in the table."""
+        most = "-" if self.most is None else f"{self.most:.0f}"
+        return (f"{self.name:<23}; {self.way:<8}; {' '.join(self.command):<36}; {self.function:<12}; "
+                f"{self.rounds:>6} ; {self.count:>7.1f} ; {most:>5}\n")
+
+
+def read_table():
+    """Its lines: rows, and texts as they are."""
+    with open(TABLE, encoding="utf-8") as lines:
+        return [line if line.startswith("#") or not line.strip() else Row(line) for line in lines]
+
+
+def make(folder, rows):
+    """Builds in folder what the rows run."""
+    if not os.path.exists(os.path.join(folder, "build.ninja")):
+        subprocess.run(["meson", "setup", folder, ROOT, *OPTIONS], check=True,
+                       stdout=subprocess.DEVNULL, env=dict(os.environ, CC="gcc"))
+    known = subprocess.run(["ninja", "-C", folder, "-t", "targets", "all"], check=True,
+                           capture_output=True, text=True).stdout
+    names = {line.split(":")[0] for line in known.splitlines()}
+    wanted = ALWAYS + [row.command[0] for row in rows]
+    for row in rows:
+        wanted += OF_WAY[row.way]
+    subprocess.run(["ninja", "-C", folder, *sorted(set(wanted) & names)], check=True,
+                   stdout=subprocess.DEVNULL)
+
+
+def can_go(folder, way):
+    """Can programs be run this way here?"""
+    return way == "native" or shutil.which("mpiexec") is not None and subprocess.run(
+        [os.path.join(folder, "tools/mbx"), "exec", "--print", f"--through={way}"],
+        capture_output=True, check=False).returncode == 0
+
+
+def count(folder, row):
+    """Instructions of row's function, and of what it calls, for each round."""
+    through = [] if row.way == "native" else [os.path.join(folder, "tools/mbx"), "exec",
+                                              f"--through={row.way}"]
+    done = subprocess.run(
+        [*through, "valgrind", "--tool=callgrind", f"--toggle-collect={row.function}",
+         "--callgrind-out-file=/dev/null", os.path.join(folder, row.command[0]), *row.command[1:]],
+        check=False, capture_output=True, text=True, timeout=600)
+    found = re.search(r"Collected : (\d+)", done.stderr)
+    if done.returncode != 0 or found is None or int(found[1]) < row.rounds:
+        raise SystemExit(f"counts_test: {row.name}: it was not counted:\n{done.stderr[-3000:]}")
+    return int(found[1]) / row.rounds
+
+
+def compiler_of(folder):
+    """The major version of the gcc that built it."""
+    version = subprocess.run(["gcc", "-dumpversion"], check=True, capture_output=True, text=True)
+    return int(version.stdout.split(".")[0])
+
+
+def judge(row, found, tolerance):
+    """What is wrong with what was found, or None."""
+    slack = max(LEAST, row.count * tolerance)
+    if row.most is not None and found > row.most:
+        return f"more than the {row.most:.0f} that it may take"
+    if found > row.count + slack:
+        return f"more than before, {row.count:.1f}"
+    if found < row.count - slack:
+        return f"less than before, {row.count:.1f}: write it down with --write"
+    return None
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--write", action="store_true")
+    parser.add_argument("--only", default="", metavar="WORD")
+    parser.add_argument("folder")
+    options = parser.parse_args()
+    folder = os.path.abspath(options.folder)
+    if shutil.which("valgrind") is None or shutil.which("gcc") is None:
+        return 77
+    if platform.machine() != "x86_64":
+        return 77
+    table = read_table()
+    rows = [row for row in table if isinstance(row, Row) and options.only in row.name]
+    if not rows:
+        raise SystemExit(f"counts_test: no row of {TABLE} has '{options.only}' in its name")
+    make(folder, rows)
+    tolerance = TOLERANCE if compiler_of(folder) == GCC else TOLERANCE_OF_OTHERS
+    goes = {way: can_go(folder, way) for way in {row.way for row in rows}}
+    wrong = 0
+    for row in rows:
+        if not goes[row.way]:
+            print(f"{row.name:<23} left out: MPI programs cannot go through '{row.way}' here")
+            continue
+        found = count(folder, row)
+        why = judge(row, found, tolerance)
+        wrong += why is not None
+        print(f"{row.name:<23} {found:8.1f}{'' if why is None else '  ' + why}", flush=True)
+        row.count = found
+    if options.write:
+        with open(TABLE, "w", encoding="utf-8") as out:
+            out.writelines(line if isinstance(line, str) else line.line() for line in table)
+        return 0
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
