@@ -34,11 +34,11 @@
 #define LONGEST ((size_t)4 << 20)
 #define VOLUME  ((size_t)16 << 20) /* bytes of one repeat, about */
 
-enum lie { FLAT, COPIED, VECTOR, CALLBACKS };
+enum placement { FLAT, COPIED, VECTOR, CALLBACKS };
 
 static const struct {
     const char *name;
-    enum lie from, to;
+    enum placement from, to;
 } ways[] = {
     {"flat", FLAT, FLAT},          {"copied", COPIED, COPIED},
     {"vector", VECTOR, VECTOR},    {"callbacks", CALLBACKS, CALLBACKS},
@@ -117,52 +117,52 @@ static void make(void)
 
 /* ---- messages ---- */
 
-static const struct mbx_options *options_of(enum lie lie, int i, size_t size)
+static const struct mbx_options *options_of(enum placement placement, int i, size_t size)
 {
     static struct mbx_layout layout;
     static struct mbx_options options = {.flags = MBX_LAYOUT, .layout = &layout};
 
     layout = (struct mbx_layout){.context = memory[i]};
-    if (lie == VECTOR) {
+    if (placement == VECTOR) {
         layout.parts = parts[i];
         layout.count = size / block + 1;
     } else {
         layout.pack = pack;
         layout.unpack = unpack;
     }
-    return lie == VECTOR || lie == CALLBACKS ? &options : NULL;
+    return placement == VECTOR || placement == CALLBACKS ? &options : NULL;
 }
 
-static void *buffer_of(enum lie lie, int i)
+static void *buffer_of(enum placement placement, int i)
 {
-    return lie == FLAT || lie == COPIED ? flat[i] : NULL;
+    return placement == FLAT || placement == COPIED ? flat[i] : NULL;
 }
 
-static void send_all(enum lie lie, size_t size)
+static void send_all(enum placement placement, size_t size)
 {
     mbx_request requests[WINDOW];
 
     for (int i = 0; i < WINDOW; i++) {
-        if (lie == COPIED)
+        if (placement == COPIED)
             move(memory[i], 0, flat[i], size, true);
-        must(mbx_send(ep, 1, 1, 0, buffer_of(lie, i), size, options_of(lie, i, size),
-                      &requests[i]),
+        must(mbx_send(ep, 1, 1, 0, buffer_of(placement, i), size,
+                      options_of(placement, i, size), &requests[i]),
              "mbx_send");
     }
     must(mbx_wait_all(ep, requests, WINDOW, -1, NULL), "mbx_wait_all");
 }
 
-static void recv_all(enum lie lie, size_t size)
+static void recv_all(enum placement placement, size_t size)
 {
     mbx_request requests[WINDOW];
 
     for (int i = 0; i < WINDOW; i++)
-        must(mbx_recv(ep, 0, 1, 0, 0, buffer_of(lie, i), size, options_of(lie, i, size),
-                      &requests[i]),
+        must(mbx_recv(ep, 0, 1, 0, 0, buffer_of(placement, i), size,
+                      options_of(placement, i, size), &requests[i]),
              "mbx_recv");
     for (int i = 0; i < WINDOW; i++) {
         must(mbx_wait(ep, requests[i], -1, NULL), "mbx_wait");
-        if (lie == COPIED)
+        if (placement == COPIED)
             move(memory[i], 0, flat[i], size, false);
     }
 }

@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * hello_fuzz.c - the greeting of two endpoints on a network in which a third one speaks.
+ * hello_fuzz.c - the handshake of two endpoints on a network with an attacker.
  *
- *   first <──────────── network ────────────> second     the two have the job's key,
- *                          ^                  stranger    and he has not
- *                          └── whoever is on it: he has recorded every packet
+ *   first <──────────── network ────────────> second      both have the job's key
+ *                          ^                  other_key   has another one
+ *                          └── an attacker, who has recorded every packet
  *
  * The three are real endpoints of src/transport/ofi, from the greeting to the delivery, over a
- * provider that is made of lists.  Who is on the network hands on what is sent, in the order of
+ * provider that is made of lists.  The attacker hands on what is sent, in the order of
  * each pair, and besides
  *
  *   repeats   any packet to anybody, as it was, or changed, shortened, lengthened
  *   invents   bytes, and greetings under the right key by endpoints that do not exist
  *
- * He does not use what he reads: a packet that names a link by its token is only repeated as it
- * was if repeating it says nothing new, so not a DATA, and no packet that counts those before
- * it, ahead of them (docs/network.md, Greeting, says what he could do otherwise).
+ * The attacker does not use what it reads: a packet that names a link by its token is only
+ * repeated as it was if repeating it says nothing new, so not a DATA, and no packet that counts
+ * those before it, ahead of them (docs/network.md, Greeting, says what it could do otherwise).
  *
  * What must hold: nothing is delivered, and nobody presented, but what the two with the key
- * have sent each other, each packet once and in order; and when he is silent all of it arrives.
- * After each step the invariants of the three endpoints hold, and every buffer is free, queued, or
- * taken by the provider.
+ * have sent each other, each packet once and in order; and when the attacker is silent all of it
+ * arrives.  After each step the invariants of the three endpoints hold, and every buffer is free,
+ * queued, or taken by the provider.
  *
  * Built with -fsanitize=fuzzer, or with standalone.c.
  */
@@ -36,7 +36,7 @@
 #include "fuzz/program.h"
 #include "transport/ofi/ofi.h"
 
-enum { FIRST, SECOND, STRANGER, ENDPOINTS };
+enum { FIRST, SECOND, OTHER_KEY, ENDPOINTS };
 
 #define PACKETS    400 /* of all, in one program */
 #define GUESTS     3   /* endpoints that do not exist */
@@ -157,7 +157,7 @@ static int accept_peer(void *arg, struct link *link, const struct transport_addr
     uint32_t who = address->network[0], here = number_of(arg);
 
     (void)link;
-    require(here != STRANGER && who != STRANGER && who < ENDPOINTS && who != here,
+    require(here != OTHER_KEY && who != OTHER_KEY && who < ENDPOINTS && who != here,
             "somebody is presented who has proved nothing");
     *peer = who;
     return 0;
@@ -171,7 +171,8 @@ static int deliver(void *arg, uint32_t peer, const void *bytes, size_t size)
 
     if (here->is_deaf)
         return -EAGAIN;
-    require(number_of(here) != STRANGER && peer != STRANGER, "a packet of a stranger");
+    require(number_of(here) != OTHER_KEY && peer != OTHER_KEY,
+            "a packet of the endpoint with another key");
     require(size >= sizeof(struct wire_header) + sizeof number, "a packet is shortened");
     memcpy(&number, (const char *)bytes + sizeof(struct wire_header), sizeof number);
     require(number == here->got[peer], "a packet comes twice, too early, or never");
@@ -233,7 +234,7 @@ static void endpoint_open(uint32_t who)
     ofi->tx.inject_max = 128;
     ofi->tx.buffers = buffers[who];
     ofi->self = address_of(who);
-    memset(ofi->key, who == STRANGER ? 1 : 2, sizeof ofi->key);
+    memset(ofi->key, who == OTHER_KEY ? 1 : 2, sizeof ofi->key);
     list_init(&ofi->tx.busy);
     list_init(&ofi->rx.holding);
     list_init(&ofi->tx.free);
@@ -408,7 +409,7 @@ static void greet(struct input *in)
     greeting.caller = hello.from;
     greeting.callee = hello.to;
     greeting.from_caller = hello.caller;
-    if (hello.from.network[0] < STRANGER)
+    if (hello.from.network[0] < OTHER_KEY)
         return; /* that would be one of the two, who has the key and lies */
     memset(key, 2, sizeof key);
     ofi_sign(key, OFI_HELLO, &greeting, hello.mac);

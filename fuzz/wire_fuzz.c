@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * wire_fuzz.c - whatever a peer says, an endpoint survives it, and those that are honest have
- * what they may expect.
+ * wire_fuzz.c - whatever a peer sends, an endpoint survives it, and correct endpoints have what
+ * they may expect.
  *
- *   liar ──whatever it likes──> victim <──messages, reads, writes──> honest
- *    ^─────────────────────────────┘
+ *   byzantine ──whatever it likes──> victim <──messages, reads, writes──> correct
+ *    ^─────────────────────────────────┘
  *
- *   honest.c  the users of the victim and of the honest one: they send, receive, probe, cancel,
- *             read and write, and say what must hold
- *   liar.c    the liar's end: it hears its victim, so it knows what is where
- *   lies.c    what it says
+ *   user.c               the users of the victim and of the correct endpoint: they send,
+ *                        receive, probe, cancel, read and write, and check what must hold
+ *   byzantine.c          the byzantine endpoint's end: it receives its victim's packets, so it
+ *                        knows what is where
+ *   byzantine_packets.c  what it sends
  *
  * All three are endpoints of one process and one thread over the loop transport, in a time that
- * passes when the input says so.  At the end the liar is silent, and what the two honest ones
- * have sent each other must arrive; then it is closed, and what waits for it must end; then
- * nothing may be left.
+ * passes when the input says so.  At the end the byzantine endpoint is silent, and what the
+ * victim and the correct endpoint have sent each other must arrive; then it is closed, and what
+ * waits for it must end; then nothing may be left.
  *
  * Built with -fsanitize=fuzzer, or with standalone.c.
  */
@@ -22,20 +23,20 @@
 
 #include "base/random.h"
 #include "core/core.h"
-#include "fuzz/liar.h"
+#include "fuzz/byzantine.h"
 
 #define CHECK_STEPS 16 /* between two looks at everything */
 
 struct fixture {
-    struct side victim, honest;
-    struct liar liar;
+    struct user victim, correct;
+    struct byzantine byzantine;
 };
 
 /* ---- open and close ---- */
 
-/* The first two bytes are the settings of the two: a window that is wide, or so small that
- * messages are held; whether receives are told in advance, long messages read, held ones taken;
- * a device; a transport that is full and fails as it likes. */
+/* The first two bytes are the settings of the victim and of the correct endpoint: a window
+ * that is wide, or so small that messages are deferred; whether receives are announced, long
+ * messages read, deferred ones pulled; a device; a transport that is full and fails as it likes. */
 static struct mbx_ep *open_one(uint8_t a, uint8_t b)
 {
     static const char *const windows[] = {"WINDOW=auto", "WINDOW=0", "WINDOW=1", "WINDOW=2"};
@@ -89,45 +90,45 @@ static void fixture_open(struct fixture *fix, struct input *in)
     static const uint16_t envelopes[] = {0xffff, 0, 1, 2, 5, 16, 64, 0xfffe};
     static const uint16_t payload[] = {0xffff, 0, 1, 8, 64, 0xfffe, 3, 2};
     uint8_t a = take(in), b = take(in), c = take(in);
-    struct mbx_address victim, honest, liar;
+    struct mbx_address victim, correct, byzantine;
     struct transport_address address;
 
     random_secret_set(a);
-    liar_open(&fix->liar, envelopes[c & 7] | (uint32_t)payload[c >> 3 & 7] << 16);
-    honest_open(&fix->victim, open_one(a, b), &fix->honest, 2);
-    honest_open(&fix->honest, open_one(a, b), &fix->victim, 1);
+    byzantine_open(&fix->byzantine, envelopes[c & 7] | (uint32_t)payload[c >> 3 & 7] << 16);
+    user_open(&fix->victim, open_one(a, b), &fix->correct, 2);
+    user_open(&fix->correct, open_one(a, b), &fix->victim, 1);
     mbx_address_get(fix->victim.ep, &victim);
-    mbx_address_get(fix->honest.ep, &honest);
-    fix->liar.transport->ops->address(fix->liar.transport, &address);
-    memcpy(&liar, &address, sizeof liar);
-    connect_to(fix->victim.ep, &honest, OTHER);
-    connect_to(fix->victim.ep, &liar, LIAR);
-    connect_to(fix->honest.ep, &victim, OTHER);
-    liar_meet(&fix->liar, &fix->victim);
+    mbx_address_get(fix->correct.ep, &correct);
+    fix->byzantine.transport->ops->address(fix->byzantine.transport, &address);
+    memcpy(&byzantine, &address, sizeof byzantine);
+    connect_to(fix->victim.ep, &correct, OTHER);
+    connect_to(fix->victim.ep, &byzantine, BYZANTINE);
+    connect_to(fix->correct.ep, &victim, OTHER);
+    byzantine_connect(&fix->byzantine, &fix->victim);
 }
 
 static void fixture_close(struct fixture *fix)
 {
     mem_fail_at(0);
-    honest_finish(&fix->victim, &fix->honest);
-    honest_check(&fix->victim);
-    honest_check(&fix->honest);
-    liar_close(&fix->liar);
-    honest_end(&fix->victim, &fix->honest);
-    honest_check(&fix->victim);
+    user_finish(&fix->victim, &fix->correct);
+    user_check(&fix->victim);
+    user_check(&fix->correct);
+    byzantine_close(&fix->byzantine);
+    user_end(&fix->victim, &fix->correct);
+    user_check(&fix->victim);
     mbx_close(fix->victim.ep);
-    mbx_close(fix->honest.ep);
-    honest_free(&fix->victim);
-    honest_free(&fix->honest);
+    mbx_close(fix->correct.ep);
+    user_free(&fix->victim);
+    user_free(&fix->correct);
     require(mem_live() == 0, "memory is lost");
 }
 
 /* ---- steps ---- */
 
-static void progress(struct side *side)
+static void progress(struct user *user)
 {
-    mbx_progress(side->ep);
-    honest_take(side);
+    mbx_progress(user->ep);
+    user_take_completions(user);
 }
 
 static void step(struct fixture *fix, struct input *in)
@@ -136,58 +137,58 @@ static void step(struct fixture *fix, struct input *in)
 
     switch (what & 15) {
     case 0:
-        liar_say_bytes(&fix->liar, in);
+        byzantine_send_bytes(&fix->byzantine, in);
         break;
     case 1:
     case 2:
     case 3:
-        liar_say_something(&fix->liar, in);
+        byzantine_send_shaped(&fix->byzantine, in);
         break;
     case 4:
     case 5:
     case 6:
-        liar_hear(&fix->liar);
-        liar_say_answer(&fix->liar, in);
+        byzantine_receive(&fix->byzantine);
+        byzantine_send_answer(&fix->byzantine, in);
         break;
     case 7:
-        liar_hear(&fix->liar);
-        liar_move(&fix->liar, in);
+        byzantine_receive(&fix->byzantine);
+        byzantine_access(&fix->byzantine, in);
         break;
     case 8:
     case 9:
     case 10:
-        honest_act(&fix->victim, in);
+        user_act(&fix->victim, in);
         break;
     case 11:
-        honest_act(&fix->honest, in);
+        user_act(&fix->correct, in);
         break;
     case 12:
         progress(&fix->victim);
         break;
     case 13:
-        progress(&fix->honest);
+        progress(&fix->correct);
         break;
     case 14:
         for (int i = 0; i < 2 + (what >> 5); i++) {
-            liar_hear(&fix->liar);
+            byzantine_receive(&fix->byzantine);
             progress(&fix->victim);
-            progress(&fix->honest);
+            progress(&fix->correct);
         }
         break;
     case 15: /* memory runs out soon, or time passes */
         if (what & 128)
             mem_fail_at(1 + (what >> 4 & 7));
         else
-            honest_pass((uint64_t)(what >> 4) * CLOCK_MS);
+            fuzz_time_pass((uint64_t)(what >> 4) * CLOCK_MS);
         break;
     }
-    honest_take(&fix->victim);
-    honest_take(&fix->honest);
+    user_take_completions(&fix->victim);
+    user_take_completions(&fix->correct);
     ep_check(fix->victim.ep);
-    ep_check(fix->honest.ep);
+    ep_check(fix->correct.ep);
 }
 
-/* What the library has to say of the liar is said too often. */
+/* The log has a line for each packet that is dropped: too many. */
 static void be_quiet(void *arg, enum log_level level, const char *text)
 {
     (void)arg, (void)level, (void)text;
@@ -199,12 +200,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static struct fixture fix;
 
     log_set_sink(be_quiet, NULL);
-    clock_set(honest_clock);
+    clock_set(fuzz_clock);
     fixture_open(&fix, &in);
     for (unsigned i = 1; in.size != 0; i++) {
         step(&fix, &in);
         if (i % CHECK_STEPS == 0)
-            honest_check(&fix.victim);
+            user_check(&fix.victim);
     }
     fixture_close(&fix);
     return 0;

@@ -6,10 +6,11 @@
  *   credit + put aside      +      messages ──────────>           +      kept + freed  ==  window
  *   + paid, and not left           <────────── CREDIT
  *
- * No rank sees more than its own part; the simulation, in one thread, sees all of them at one moment.  What
- * a device has received and not passed on yet is on its way, too, and not seen: its receiver's
- * sum may be less than the window until all is quiet, and is never more.  Of a pair of which one is dead, or thinks the other one gone, nothing is known: what was on the way
- * may be lost.
+ * No rank sees more than its own part; the simulation, in one thread, sees all of them at one
+ * moment.  What a device has received and not passed on yet is on its way, too, and not seen: its
+ * receiver's sum may be less than the window until all is quiet, and is never more.  Of a pair of
+ * which one is dead, or thinks the other one gone, nothing is known: what was on the way may be
+ * lost.
  */
 #include "windows.h"
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=sh
 #
-#   wire     an endpoint is fed what no honest peer sends (the default)
+#   wire     an endpoint is fed what no correct peer sends (the default)
 #   hello    a network endpoint is fed what nobody says who is welcome
 #   match    the matching engine plays histories against its oracle
 #

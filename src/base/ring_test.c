@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ring_test.c - the ring against a queue, under two threads, and against a liar.
+ * ring_test.c - the ring against a queue, under two threads, and against a peer that breaks its protocol.
  *
  * The byte i of record n is a function of (n, i), so a record tells by itself
  * whether all of it came through, in order and unmixed.
@@ -277,7 +277,7 @@ static void test_publish_may_shrink_the_record(void **state)
     pair_fini(&pair);
 }
 
-/* ---- a liar on the other side ---- */
+/* ---- a peer that breaks the protocol ---- */
 
 /* The consumer stands at cell and finds frame there (and there_at_0 in cell 0). */
 static int error_of_frame(uint32_t cell, uint32_t frame, uint32_t frame_at_0)
@@ -328,17 +328,17 @@ static void test_impossible_frames_kill_the_consumer(void **state)
 
 static void test_impossible_heads_kill_the_producer(void **state)
 {
-    static const int64_t lies[] = {1, 2, 1000, INT64_MAX, INT64_MIN, -17};
+    static const int64_t wrong_heads[] = {1, 2, 1000, INT64_MAX, INT64_MIN, -17};
     struct pair pair;
 
     (void)state;
-    for (size_t i = 0; i < ARRAY_COUNT(lies); i++) {
+    for (size_t i = 0; i < ARRAY_COUNT(wrong_heads); i++) {
         pair_init(&pair, 16);
         pair_start_at(&pair, 32);
         while (try_send(&pair, 64))
             continue;
         assert_int_equal(pair.p.error, 0);
-        pair.shared->head = pair.p.tail + (uint64_t)lies[i];
+        pair.shared->head = pair.p.tail + (uint64_t)wrong_heads[i];
         assert_false(try_send(&pair, 64));
         assert_int_equal(pair.p.error, -EPROTO);
         pair.shared->head = pair.p.tail; /* too late */

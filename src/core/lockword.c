@@ -88,7 +88,7 @@ void lockword_open(struct mbx_ep *ep, uint64_t *name)
     generation = word_generation(lockwords->last[index]) + 1;
     if (!exchange(ep, index, lockwords->last[index], lockword_make(generation, WORD_OPEN, 0),
                   &found)) {
-        lockwords->last[index] = found; /* somebody scribbles; another time, then */
+        lockwords->last[index] = found; /* a peer corrupts the word; another time, then */
         return;
     }
     lockwords->free_count--;
@@ -129,7 +129,7 @@ bool lockword_close(struct mbx_ep *ep, uint64_t *name, uint32_t heir)
                   &found)) {
         if (is_taken(ep, *name, heir, found))
             return false;
-        closed = found; /* somebody scribbles: nobody has won it */
+        closed = found; /* a peer corrupts the word: nobody has won it */
     }
     give_back(ep->lockwords, name, closed);
     return true;

@@ -300,7 +300,7 @@ static int on_rtr(struct mbx_ep *ep, struct peer *peer, const struct wire_packet
     if (body->number <= backlog->last)
         return -EPROTO;
     /* the peer counts its RTRs against the room that DEFER names (BACKLOG_RTRS, or less in tests),
-     * so an honest one stays below half of this bound, which limits what any other makes us keep */
+     * so a correct one stays below half of this bound, which limits what any other makes us keep */
     if (backlog->is_full || backlog->rtr_count == 2 * BACKLOG_RTRS) {
         backlog->is_full = true; /* the next page brings it, and all behind it */
         backlog_pump(ep, peer);

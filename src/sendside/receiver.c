@@ -37,7 +37,7 @@
  * Invariants
  *   I1  a request is on open if and only if it is POSTED and in its engine
  *   I2  deferrer.live counts RTRs that it may still have; it never has more than room
- *   I3  no more than BACKLOG_CLAIMS + 1 answers wait for a deferring peer: an honest one has no
+ *   I3  no more than BACKLOG_CLAIMS + 1 answers wait for a deferring peer: a correct one has no
  *       more claims than that (backlog.c I6), and what would be one more is refused
  *   I4  a deferring peer is on receiver.deferrers if and only if peer.sendside.defers
  *   I5  a deferring peer that has answered a probe has no question open, and no open receive

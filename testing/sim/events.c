@@ -37,7 +37,7 @@ int events_add(struct events *events, struct event event)
 {
     size_t at = events->count;
 
-    /* twice: a test that lets one allocation fail means the library's, not that of the simulated network */
+    /* twice: a test that lets one allocation fail means the library's, not the simulation's */
     if (events->count == events->room && grow(events) != 0 && grow(events) != 0)
         return -ENOMEM;
     event.number = events->next_number++;

@@ -198,9 +198,9 @@ static void an_endpoint_can_talk_to_itself(void **state)
     fixture_fini();
 }
 
-/* ---- strangers, refusals ---- */
+/* ---- unknown peers, refusals ---- */
 
-static void a_stranger_is_accepted_and_can_be_answered(void **state)
+static void an_unknown_peer_is_accepted_and_can_be_answered(void **state)
 {
     fixture_init(state, 2);
     send_all(link_to(0, 1), 0, 20);
@@ -212,7 +212,7 @@ static void a_stranger_is_accepted_and_can_be_answered(void **state)
     fixture_fini();
 }
 
-static void a_refused_stranger_is_dropped_and_counted(void **state)
+static void a_refused_peer_is_dropped_and_counted(void **state)
 {
     struct node *node = &fixture.nodes[2];
 
@@ -505,7 +505,7 @@ static void handing_over_holds_back_what_arrives_or_is_refused(void **state)
 
 /* ---- everything fails once ---- */
 
-/* A short life: two endpoints, a few packets, an answer to a stranger.  Returns the
+/* A short life: two endpoints, a few packets, an answer to an unknown peer.  Returns the
  * first error that is not "again"; closes nothing. */
 static int short_life(void)
 {
@@ -557,7 +557,7 @@ static void no_allocation_is_needed_for_good(void **state)
     assert_true(failed >= 2); /* two endpoints are allocated */
 }
 
-/* Who is not connected for want of memory is a stranger as before, when he sends. */
+/* Who is not connected for want of memory is unknown as before, when it sends. */
 static void a_connect_without_memory_changes_nothing(void **state)
 {
     struct link *link;
@@ -612,8 +612,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(three_endpoints_do_not_mix),
         cmocka_unit_test(a_flood_does_not_starve_others),
         cmocka_unit_test(an_endpoint_can_talk_to_itself),
-        cmocka_unit_test(a_stranger_is_accepted_and_can_be_answered),
-        cmocka_unit_test(a_refused_stranger_is_dropped_and_counted),
+        cmocka_unit_test(an_unknown_peer_is_accepted_and_can_be_answered),
+        cmocka_unit_test(a_refused_peer_is_dropped_and_counted),
         cmocka_unit_test(an_undecided_accept_is_asked_again),
         cmocka_unit_test(what_deliver_refuses_is_offered_again_in_order),
         cmocka_unit_test(connecting_twice_gives_the_same_link),

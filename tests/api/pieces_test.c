@@ -24,16 +24,16 @@
 #define NEVER     UINT32_MAX
 
 /* How does the data of one side lie? */
-enum lie {
+enum placement {
     FLAT,
     VECTOR,
     CALLBACKS,
     STINGY,
-    LIES
+    PLACEMENTS
 }; /* STINGY: packs less than it is asked for */
 
 struct side {
-    enum lie lie;
+    enum placement placement;
     size_t size;
     unsigned char *memory; /* what is to be sent, or room for what comes */
     size_t memory_size;
@@ -66,7 +66,7 @@ static bool fails_now(struct side *side)
 static int64_t pack(void *context, size_t offset, void *to, size_t size)
 {
     struct side *side = context;
-    size_t some = side->lie == STINGY ? 1 + draw(size) : size;
+    size_t some = side->placement == STINGY ? 1 + draw(size) : size;
 
     assert_int_equal(offset, side->next);
     assert_true(size <= side->size - offset);
@@ -118,19 +118,20 @@ static void make_vector(struct side *side)
     assert_true(at + left <= side->memory_size);
 }
 
-static void make(struct side *side, enum lie lie, size_t size, unsigned flags)
+static void make(struct side *side, enum placement placement, size_t size, unsigned flags)
 {
     *side = (struct side){
-        .lie = lie,
+        .placement = placement,
         .size = size,
         .memory_size = size + PARTS_MAX * GAP,
         .fail_at = NEVER,
-        .options = {.flags = flags | (lie != FLAT ? MBX_LAYOUT : 0), .layout = &side->layout},
+        .options = {.flags = flags | (placement != FLAT ? MBX_LAYOUT : 0),
+                    .layout = &side->layout},
     };
     side->memory = malloc(side->memory_size);
     memset(side->memory, FOREIGN, side->memory_size);
     side->layout = (struct mbx_layout){.pack = pack, .unpack = unpack};
-    if (lie == VECTOR)
+    if (placement == VECTOR)
         make_vector(side);
     side->layout.end = end;
     side->layout.context = side;
@@ -142,7 +143,7 @@ static void fill(struct side *side, const unsigned char *data)
 {
     size_t at = 0;
 
-    if (side->lie != VECTOR) {
+    if (side->placement != VECTOR) {
         memcpy(side->memory, data, side->size);
         return;
     }
@@ -167,7 +168,7 @@ static void check(const struct side *side, const unsigned char *data, size_t hav
 {
     size_t at = 0;
 
-    if (side->lie != VECTOR) {
+    if (side->placement != VECTOR) {
         check_range(side->memory, side->memory_size, data, have);
         return;
     }
@@ -185,20 +186,20 @@ static void check(const struct side *side, const unsigned char *data, size_t hav
 
 static void discard(struct side *side)
 {
-    if (side->lie != FLAT)
+    if (side->placement != FLAT)
         assert_int_equal(side->ends, 1);
     free(side->memory);
 }
 
 static void *buffer_of(struct side *side)
 {
-    return side->lie == FLAT ? side->memory : NULL;
+    return side->placement == FLAT ? side->memory : NULL;
 }
 
 /* ---- one message ---- */
 
 struct sample {
-    enum lie from, to;
+    enum placement from, to;
     uint32_t peer;
     size_t size, room;
     unsigned flags; /* of the send */
@@ -216,7 +217,7 @@ static int start_send(struct cluster *cl, const struct sample *m, struct side *f
     assert_true(err == 0 || (err == 1 && (m->flags & MBX_AT_ONCE)));
     assert_true(err == 0 || *request == 0);
     assert_true(!(m->flags & MBX_SILENT) || *request == 0);
-    if ((m->flags & MBX_COPY) && from->lie != FLAT)
+    if ((m->flags & MBX_COPY) && from->placement != FLAT)
         assert_int_equal(from->ends, 1);
     if (m->flags & MBX_COPY)
         memset(from->memory, 0, from->memory_size);
@@ -285,11 +286,11 @@ static void transfer(struct cluster *cl, const struct sample *m)
 }
 
 /* In each way in which at least one side is not flat; `few`: some of them. */
-static void transfer_lies(struct cluster *cl, struct sample m, bool few)
+static void transfer_placements(struct cluster *cl, struct sample m, bool few)
 {
-    for (int lies = 1; lies < LIES * LIES; lies++) {
-        m.from = (enum lie)(lies % LIES);
-        m.to = (enum lie)(lies / LIES);
+    for (int placements = 1; placements < PLACEMENTS * PLACEMENTS; placements++) {
+        m.from = (enum placement)(placements % PLACEMENTS);
+        m.to = (enum placement)(placements / PLACEMENTS);
         m.is_late = draw(3) == 0;
         m.is_probed = !m.is_late && draw(6) == 0;
         m.is_sync = draw(4) == 0;
@@ -303,7 +304,7 @@ static void transfer_size(struct cluster *cl, uint32_t peer, size_t size)
 {
     bool few = test_is_quick() || size > (size_t)64 << 10;
 
-    transfer_lies(cl, (struct sample){.peer = peer, .size = size, .room = size}, few);
+    transfer_placements(cl, (struct sample){.peer = peer, .size = size, .room = size}, few);
 }
 
 static void around(struct cluster *cl, uint32_t peer, size_t size)
@@ -355,8 +356,8 @@ static void test_truncated(void **state)
         const size_t rooms[] = {0, 1, size / 3, size - 1, size + 1, 2 * size};
 
         for (size_t k = 0; k < ARRAY_COUNT(rooms); k++)
-            transfer_lies(&cl, (struct sample){.peer = 1, .size = size, .room = rooms[k]},
-                          true);
+            transfer_placements(&cl, (struct sample){.peer = 1, .size = size, .room = rooms[k]},
+                                true);
     }
     cluster_close(&cl);
 }
@@ -373,11 +374,11 @@ static void test_modes(void **state)
     cluster_open(&cl, *state, 2, NULL);
     mbx_limits_get(cl.eps[0], &limits, sizeof limits);
     for (size_t i = 0; i < ARRAY_COUNT(flags) * ARRAY_COUNT(sizes); i++)
-        for (int from = 0; from < LIES; from++) {
+        for (int from = 0; from < PLACEMENTS; from++) {
             struct sample m = {.flags = flags[i % ARRAY_COUNT(flags)], .peer = 1};
 
             m.size = m.room = sizes[i / ARRAY_COUNT(flags)];
-            m.from = (enum lie)from;
+            m.from = (enum placement)from;
             m.is_late = draw(2);
             m.is_sync = draw(2) && !(m.flags & MBX_AT_ONCE);
             if (m.size <= limits.inject || !(m.flags & MBX_COPY))
@@ -450,7 +451,7 @@ static bool fails(struct cluster *cl, struct sample m, unsigned call, int64_t an
     if (!is_send && has_failed)
         assert_int_equal(received.received, to.next);
     assert_true(received.received <= m.size);
-    if (to.lie == FLAT || to.lie == CALLBACKS)
+    if (to.placement == FLAT || to.placement == CALLBACKS)
         check(&to, data, received.received);
     discard(&from);
     discard(&to);
@@ -505,8 +506,8 @@ static void test_order(void **state)
         for (int i = 0; i < MESSAGES; i++) {
             size_t size = (size_t)1 << draw(18);
 
-            make(&from[i], (enum lie)draw(LIES), size + draw(size), 0);
-            make(&to[i], (enum lie)draw(STINGY), 2 * size, 0);
+            make(&from[i], (enum placement)draw(PLACEMENTS), size + draw(size), 0);
+            make(&to[i], (enum placement)draw(STINGY), 2 * size, 0);
             fill(&from[i], seeded_bytes((unsigned)i, from[i].size));
         }
         for (int i = 0; i < 2 * MESSAGES; i++) {
@@ -603,7 +604,8 @@ static void test_no_memory(void **state)
     for (int who = 0; who < 2; who++)
         hog(&cl, who, hogs[who]);
     for (int round = 0; round < 2; round++)
-        transfer_lies(&cl, (struct sample){.peer = 1, .size = 100000, .room = 90000}, false);
+        transfer_placements(&cl, (struct sample){.peer = 1, .size = 100000, .room = 90000},
+                            false);
     for (int who = 0; who < 2; who++) {
         assert_int_equal(pieces_bounces(cl.eps[who], &most), BOUNCES_MOST);
         for (int i = 0; i < BOUNCES_MOST; i++) {
@@ -625,8 +627,8 @@ static void test_cancel_and_discard(void **state)
     struct cluster cl;
 
     cluster_open(&cl, *state, 2, NULL);
-    for (enum lie lie = VECTOR; lie < STINGY; lie++) {
-        make(&side, lie, 5000, 0);
+    for (enum placement placement = VECTOR; placement < STINGY; placement++) {
+        make(&side, placement, 5000, 0);
         assert_int_equal(
             mbx_recv(cl.eps[1], 0, CONTEXT, 5, 0, NULL, 5000, &side.options, &request), 0);
         assert_int_equal(side.ends, 0);
@@ -636,7 +638,7 @@ static void test_cancel_and_discard(void **state)
         check(&side, NULL, 0);
         discard(&side);
         for (size_t size = 10; size < 1000000; size *= 10) {
-            make(&side, lie, size, 0);
+            make(&side, placement, size, 0);
             fill(&side, seeded_bytes(1, size));
             assert_int_equal(
                 mbx_ssend(cl.eps[0], 1, CONTEXT, 5, NULL, size, &side.options, &request), 0);

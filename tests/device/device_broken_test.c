@@ -33,8 +33,8 @@ static bool is_lost(const struct cluster *cl)
     return cl->eps[0]->offload->shadow.is_lost;
 }
 
-/* The device, in the loop, says what is no event. */
-static void lie(const struct cluster *cl)
+/* The device, in the loop, posts what is no event. */
+static void break_contract(const struct cluster *cl)
 {
     struct agent *agent = device_of(cl->eps[0])->agent;
     struct channel_event *event = ring_reserve(&agent->events, sizeof *event);
@@ -95,12 +95,12 @@ static void finish_behind_nonsense(const struct configuration *config, bool is_t
         recv = post(&cl, CONTEXT, got, SIZE);
         cluster_settle(&cl);
         if (!is_told_of_match)
-            lie(&cl);
+            break_contract(&cl);
         send = send_to_it(&cl, sent, SIZE);
         while (is_told_of_match && cluster_stats(&cl, 0).device_matched == 0)
             cluster_progress(&cl);
         if (is_told_of_match)
-            lie(&cl);
+            break_contract(&cl);
         while (mbx_test(cl.eps[1], send, NULL) == 0) {
             mbx_progress(cl.eps[1]);
             device_works(&cl);
@@ -137,7 +137,7 @@ static void test_packets_behind_nonsense_are_not_lost(void **state)
         for (int i = 0; i < 2; i++)
             recvs[i] = post(&cl, CONTEXT, &got[i], 1);
         cluster_settle(&cl);
-        lie(&cl);
+        break_contract(&cl);
         for (unsigned char i = 0; i < SHORTS; i++) {
             unsigned char value = (unsigned char)(i + 1);
 

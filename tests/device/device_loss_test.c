@@ -57,7 +57,7 @@
 
 #define ENDED     0x5C /* what a buffer is filled with when its receive has ended */
 
-enum loss { LOSS_KILLED, LOSS_HUNG, LOSS_STOPPED, LOSS_REFUSING, LOSS_LYING, LOSSES };
+enum loss { LOSS_KILLED, LOSS_HUNG, LOSS_STOPPED, LOSS_REFUSING, LOSS_CONTRACT_BROKEN, LOSSES };
 static const char *const loss_names[LOSSES] = {"killed", "hung", "stopped", "refusing",
                                                "lying"};
 
@@ -363,12 +363,12 @@ static void keep_busy(struct round *r, uint32_t who)
 static enum loss some_loss(struct round *r, uint32_t who)
 {
     if (r->pids[who] != 0)
-        return (enum loss)below(r, LOSS_LYING);
+        return (enum loss)below(r, LOSS_CONTRACT_BROKEN);
     return (enum loss)(LOSS_STOPPED +
                        below(r, device_of(r->cl.eps[who])->driver == NULL ? 3 : 2));
 }
 
-static bool lie(struct round *r, uint32_t who)
+static bool break_contract(struct round *r, uint32_t who)
 {
     struct agent *agent = device_of(r->cl.eps[who])->agent;
     struct channel_event *event;
@@ -407,8 +407,8 @@ static void lose(struct round *r, uint32_t who)
         if (device->ops->replenish(device, UINT32_MAX, NULL) != 0)
             return; /* no room for it now */
         break;
-    case LOSS_LYING:
-        if (!lie(r, who))
+    case LOSS_CONTRACT_BROKEN:
+        if (!break_contract(r, who))
             return;
         break;
     case LOSSES:

@@ -3,7 +3,7 @@
 """faults_test.py BUILD_DIR [--long] [NAME...] - what a network does to ranks on hosts of their own.
 
 Three hosts that scripts/hosts/netns-hosts makes, one rank of tests/faults/far_program on each, and a fourth for
-strangers.  What is asked is what the ranks are told, not how long it takes.  --long: all; else those that are short.
+processes without the key.  What is asked is what the ranks are told, not how long it takes.  --long: all; else those that are short.
 Exit code 77 if hosts cannot be made here.
 """
 import collections
@@ -160,7 +160,7 @@ def test_a_process_that_is_stopped(build):
 
 
 def test_a_process_that_is_stopped_before_they_meet(build):
-    """For longer than a stranger has to prove himself."""
+    """For longer than a process may take to authenticate itself."""
     with Ranks(build, "talk") as ranks:
         ranks.await_mark("address")
         ranks.on(VICTIM, "kill -STOP")
@@ -198,7 +198,7 @@ def test_a_host_without_power(build):
     vanish(build, "end", "h3", MBX_OFI_TIMEOUT="10s")
 
 
-# ---- strangers ------------------------------------------------------------------------------------
+# ---- processes without the key ----
 
 FRAMES = 20000  # that a sniffer still takes when it is told to end
 
@@ -262,7 +262,7 @@ def sniff(interface, path):
     return 0
 
 
-def process_of_a_stranger(*words):
+def unauthenticated_process(*words):
     """It has no key."""
     env = {name: value for name, value in os.environ.items() if name != "MBX_KEY"}
     return subprocess.Popen(words, env=env, text=True, stdin=subprocess.PIPE,
@@ -286,12 +286,12 @@ def expect_dropped(ranks, must):
 
 
 def repeat(build, ranks, flows):
-    """What a stranger on a fourth host says; packets that each rank must drop."""
-    program = os.path.join(build, "tests/faults/stranger_program")
+    """What a process without the key, on a fourth host, sends; packets that each rank must drop."""
+    program = os.path.join(build, "tests/faults/replay_program")
     said = []
-    with process_of_a_stranger(HOSTS, "enter", "h4", program, ranks.folder, str(RANKS),
-                               flows) as stranger:
-        for line in stranger.stdout:
+    with unauthenticated_process(HOSTS, "enter", "h4", program, ranks.folder, str(RANKS),
+                               flows) as replayer:
+        for line in replayer.stdout:
             said.append(line)
             if line == "said\n":
                 break
@@ -300,9 +300,9 @@ def repeat(build, ranks, flows):
             must[int(rank)] += int(count)
         if said[-1:] == ["said\n"]:
             expect_dropped(ranks, must)
-        said.append(stranger.communicate()[0])
-    if stranger.returncode != 0 or said[-1] != "heard 0\n" or min(must.values()) < 200:
-        raise Failed(f"the stranger ends with {stranger.returncode}: {''.join(said)}")
+        said.append(replayer.communicate()[0])
+    if replayer.returncode != 0 or said[-1] != "heard 0\n" or min(must.values()) < 200:
+        raise Failed(f"the process without the key ends with {replayer.returncode}: {''.join(said)}")
     return must
 
 
@@ -311,7 +311,7 @@ def test_a_greeting_that_is_repeated(build):
     nothing of it is accepted or answered, and those who talk do not notice."""
     with tempfile.TemporaryDirectory(prefix="matchbox-faults.") as folder:
         flows = f"{folder}/flows"
-        with process_of_a_stranger(sys.executable, SELF, "--sniff", "vh2", flows) as sniffer:
+        with unauthenticated_process(sys.executable, SELF, "--sniff", "vh2", flows) as sniffer:
             if (said := sniffer.stdout.readline()) != "ready\n":
                 raise NotHere(said.strip())
             with Ranks(build, "talk") as ranks:

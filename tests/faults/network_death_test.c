@@ -337,10 +337,10 @@ static void what_a_break_loses_is_a_death(void **state)
     forked_end(&job);
 }
 
-/* ---- strangers ---- */
+/* ---- processes without the key ---- */
 
 /* Rank 1 has another key, and rank 2 none. */
-static void differ(struct forked_job *job, int rank, const void *arg)
+static void with_other_keys(struct forked_job *job, int rank, const void *arg)
 {
     static const char *const keys[] = {"KEY=00112233445566778899aabbccddeeff",
                                        "KEY=00112233445566778899aabbccddee00", "KEY="};
@@ -375,7 +375,7 @@ static void another_key_is_not_answered(void **state)
     struct forked_job job;
 
     (void)state;
-    forked_start(&job, 3, differ, NULL);
+    forked_start(&job, 3, with_other_keys, NULL);
     forked_wait(&job);
     for (int rank = 0; rank < 3; rank++)
         assert_int_equal(job.statuses[rank], 0);

@@ -107,7 +107,7 @@ void fixture_open(struct fixture *fix, const struct setup *setup)
     assert_int_equal(fi_domain(fix->fabric, fix->info, &fix->domain, NULL), 0);
     for (int i = 0; i < FIXTURE_NODES; i++)
         node_open(fix, &fix->node[i], setup);
-    if (!setup->strangers)
+    if (!setup->unknown_peers)
         fixture_introduce(fix);
 }
 

@@ -251,7 +251,7 @@ static void streams_arrive_in_both_directions(void **state)
  * ---------------------------------------------------------------------------------------- */
 
 /* Sends to the other, of which it knows the address, and expects to be refused. */
-static void stranger_sends(const struct plan *plan, int in, int out)
+static void other_key_sends(const struct plan *plan, int in, int out)
 {
     static struct side s;
     struct fi_cq_err_entry error;
@@ -279,7 +279,8 @@ static void host_listens(const struct plan *plan, int in, int out)
     check(write(out, &byte, 1) == 1, "write");
     check(fcntl(in, F_SETFL, O_NONBLOCK) == 0, "fcntl");
     while (read(in, &byte, 1) != 1)
-        check(fi_cq_read(s.fix.node[0].cq, &e, 1) == -FI_EAGAIN, "a stranger's message came");
+        check(fi_cq_read(s.fix.node[0].cq, &e, 1) == -FI_EAGAIN,
+              "a message came from a process with another key");
     fixture_close(&s.fix);
 }
 
@@ -288,7 +289,7 @@ static void a_process_of_another_job_is_refused(void **state)
     static const struct plan plan = {.name = "another job", .threads = 1};
 
     (void)state;
-    two(&plan, host_listens, stranger_sends);
+    two(&plan, host_listens, other_key_sends);
 }
 
 int main(void)

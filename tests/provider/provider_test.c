@@ -264,9 +264,9 @@ static void the_source_is_named(void **state)
     fixture_close(&fix);
 }
 
-static void a_stranger_is_matched_and_named_once_known(void **state)
+static void an_unknown_peer_is_matched_and_named_once_known(void **state)
 {
-    struct setup setup = {.strangers = true};
+    struct setup setup = {.unknown_peers = true};
     struct fixture fix;
     struct fi_cq_tagged_entry e;
     fi_addr_t source = 0, addr;
@@ -550,7 +550,7 @@ int main(void)
         cmocka_unit_test(the_top_tag_bit_is_not_the_clients),
         cmocka_unit_test(tagged_and_untagged_never_meet),
         cmocka_unit_test(the_source_is_named),
-        cmocka_unit_test(a_stranger_is_matched_and_named_once_known),
+        cmocka_unit_test(an_unknown_peer_is_matched_and_named_once_known),
         cmocka_unit_test(a_removed_number_may_mean_another),
         cmocka_unit_test(truncation_is_an_error_entry_in_order),
         cmocka_unit_test(a_long_message_can_be_truncated),

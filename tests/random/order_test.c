@@ -9,8 +9,8 @@
  * told in advance, and nearly all of them are.
  *
  * Each seed makes a short program of sends, receives, probes, cancels and progress,
- * and the settings of its endpoints (order_program.h).  A tap between transport and core
- * (order_tap.h) tells the oracle of each endpoint what arrives, and it is told of receives as
+ * and the settings of its endpoints (order_program.h).  A interposer between transport and core
+ * (order_interposer.h) tells the oracle of each endpoint what arrives, and it is told of receives as
  * they are posted.  From then on it knows:
  *
  *   which receive gets which message, what a probe shows, whether a cancel is in time;
@@ -32,7 +32,7 @@
 
 #include "base/random.h"
 #include "core/core.h"
-#include "order_tap.h"
+#include "order_interposer.h"
 
 #define SETTLED_ROUNDS 100
 
@@ -80,7 +80,7 @@ static void check_recv(struct run *run, struct item *item, const struct mbx_comp
 static bool is_bound(const struct run *run, const struct item *item)
 {
     const struct oracle *oracle = &run->oracles[item->op.peer];
-    const struct mbx_ep *ep = run->taps[item->op.peer].ep;
+    const struct mbx_ep *ep = run->interposers[item->op.peer].ep;
 
     for (int i = 0; i < oracle->recvs.count; i++) {
         const struct item *recv = &run->items[oracle->recvs.entries[i].id];
@@ -120,7 +120,7 @@ static void check_completion(struct run *run, int who, const struct mbx_completi
 static void poll_some(struct run *run, int who, unsigned queues, int most)
 {
     struct mbx_completion entries[8];
-    int count = mbx_poll(run->taps[who].ep, queues, entries, most);
+    int count = mbx_poll(run->interposers[who].ep, queues, entries, most);
 
     for (int i = 0; i < count; i++)
         check_completion(run, who, &entries[i]);
@@ -172,7 +172,7 @@ static void *lay_out(const struct run *run, struct item *item, unsigned char *by
 static void do_send(struct run *run, struct item *item)
 {
     const struct op *op = &item->op;
-    struct mbx_ep *ep = run->taps[op->ep].ep;
+    struct mbx_ep *ep = run->interposers[op->ep].ep;
     const unsigned char *data = content(op->id, op->size);
     struct mbx_options options;
     const void *buf = lay_out(run, item, (unsigned char *)(uintptr_t)data, &options);
@@ -209,8 +209,8 @@ static void do_recv(struct run *run, struct item *item)
 
     item->buf = malloc(op->size + 1);
     buf = lay_out(run, item, item->buf, &options);
-    err = mbx_recv(run->taps[op->ep].ep, source_of(op), op->context_id, op->tag, op->ignore,
-                   buf, op->size, &options, &item->request);
+    err = mbx_recv(run->interposers[op->ep].ep, source_of(op), op->context_id, op->tag,
+                   op->ignore, buf, op->size, &options, &item->request);
     if (err != 0) {
         wrong(run, "recv %d returns %d", op->id, err);
         return;
@@ -247,7 +247,7 @@ static void do_probe(struct run *run, struct item *item)
 {
     const struct op *op = &item->op;
     const struct mbx_match_envelope envelope = {op->context_id, source_of(op), op->tag};
-    struct mbx_ep *ep = run->taps[op->ep].ep;
+    struct mbx_ep *ep = run->interposers[op->ep].ep;
     struct mbx_status status = {.data = IDS_MAX};
     int found = op->kind == PROBE
                     ? mbx_probe(ep, source_of(op), op->context_id, op->tag, op->ignore, &status)
@@ -255,7 +255,7 @@ static void do_probe(struct run *run, struct item *item)
                                  &status, &item->message);
     int want;
 
-    tap_taken(&run->taps[op->ep]); /* before the look */
+    interposer_taken(&run->interposers[op->ep]); /* before the look */
     want = oracle_peek(&run->oracles[op->ep], envelope, op->ignore);
     if (found == 1 && want == NOBODY && probe_deferred(run, item, (int)status.data))
         return;
@@ -286,11 +286,11 @@ static void do_claimed(struct run *run, struct item *item)
 
         item->buf = malloc(op->size + 1);
         buf = lay_out(run, item, item->buf, &options);
-        err = mbx_mrecv(run->taps[op->ep].ep, probe->message, buf, op->size, &options,
+        err = mbx_mrecv(run->interposers[op->ep].ep, probe->message, buf, op->size, &options,
                         &item->request);
         item->is_live = err == 0;
     } else {
-        err = mbx_discard(run->taps[op->ep].ep, probe->message);
+        err = mbx_discard(run->interposers[op->ep].ep, probe->message);
     }
     if (err != want)
         wrong(run, "%s %d returns %d, not %d", kind_names[op->kind], op->id, err, want);
@@ -309,7 +309,7 @@ static bool has_request(const struct item *item)
 /* Has a sender won the word of this receive, and its claim not come yet? */
 static bool is_won(const struct run *run, const struct item *item)
 {
-    const struct mbx_ep *ep = run->taps[item->op.ep].ep;
+    const struct mbx_ep *ep = run->interposers[item->op.ep].ep;
     const struct request *req = request_find(ep, item->request);
 
     return req != NULL && req->state == REQUEST_POSTED &&
@@ -325,7 +325,7 @@ static void do_cancel(struct run *run, struct item *item)
     if (!has_request(target))
         return;
     is_too_late = is_won(run, target);
-    err = mbx_cancel(run->taps[target->op.ep].ep, target->request);
+    err = mbx_cancel(run->interposers[target->op.ep].ep, target->request);
     if (target->completions != 0) {
         want = -ESTALE;
     } else if (target->op.kind == SEND || target->op.kind == SSEND) {
@@ -345,7 +345,7 @@ static void do_cancel(struct run *run, struct item *item)
 /* Or it was consumed. */
 static bool is_complete(const struct run *run, const struct item *item)
 {
-    const struct request *req = request_find(run->taps[item->op.ep].ep, item->request);
+    const struct request *req = request_find(run->interposers[item->op.ep].ep, item->request);
 
     return req == NULL || req->state == REQUEST_COMPLETE;
 }
@@ -359,10 +359,10 @@ static void do_test(struct run *run, struct item *item)
     if (!has_request(target))
         return;
     if (!is_complete(run, target))
-        tap_progress(&run->taps[target->op.ep]);
+        interposer_progress(&run->interposers[target->op.ep]);
     if (!is_complete(run, target))
         return; /* a receive that takes and is consumed in one call would leave no trace */
-    done = mbx_test(run->taps[target->op.ep].ep, target->request, &completion);
+    done = mbx_test(run->interposers[target->op.ep].ep, target->request, &completion);
     if (target->completions != 0 ? done != -ESTALE : done < 0)
         wrong(run, "test of %d returns %d", target->op.id, done);
     else if (done == 1)
@@ -396,7 +396,7 @@ static void do_op(struct run *run, const struct op *op)
         do_cancel(run, item);
         break;
     case PROGRESS:
-        tap_progress(&run->taps[op->ep]);
+        interposer_progress(&run->interposers[op->ep]);
         break;
     case POLL:
         poll_some(run, op->ep, op->queues, 3);
@@ -408,7 +408,7 @@ static void do_op(struct run *run, const struct op *op)
         break;
     }
     for (int i = 0; i < run->program->eps; i++)
-        tap_taken(&run->taps[i]);
+        interposer_taken(&run->interposers[i]);
 }
 
 /* Both queues are as long as the oracle's. */
@@ -417,7 +417,7 @@ static void check_queues(struct run *run)
     for (int i = 0; i < run->program->eps; i++) {
         struct stats stats;
 
-        stats_read(run->taps[i].ep, &stats);
+        stats_read(run->interposers[i].ep, &stats);
         if (stats.posted_now != (uint64_t)run->oracles[i].recvs.count ||
             stats.unexpected_now != (uint64_t)run->oracles[i].msgs.count)
             wrong(run, "endpoint %d has %d posted, %d unexpected, not %d and %d", i,
@@ -433,7 +433,7 @@ static bool is_under_way(const struct run *run)
     struct mbx_ep *eps[EPS_MAX];
 
     for (int i = 0; i < run->program->eps; i++)
-        eps[i] = run->taps[i].ep;
+        eps[i] = run->interposers[i].ep;
     return run->program->over == OVER_OFI && cluster_is_under_way(eps, run->program->eps);
 }
 
@@ -441,7 +441,7 @@ static void settle(struct run *run)
 {
     for (int idle = 0; idle < SETTLED_ROUNDS; idle++) {
         for (int i = 0; i < run->program->eps; i++)
-            if (tap_progress(&run->taps[i]) > 0)
+            if (interposer_progress(&run->interposers[i]) > 0)
                 idle = 0;
         if (is_under_way(run))
             idle = 0;
@@ -526,7 +526,7 @@ static void check_end(struct run *run)
     for (int i = 0; i < run->program->eps; i++) {
         struct stats s;
 
-        stats_read(run->taps[i].ep, &s);
+        stats_read(run->interposers[i].ep, &s);
         told += s.rput_announced;
         written += s.rput_won;
         missed += s.rput_missed;
@@ -546,14 +546,15 @@ static void open_all(struct run *run)
     uint32_t number;
 
     for (int i = 0; i < run->program->eps; i++) {
-        run->taps[i] = (struct tap){.run = run, .who = i};
+        run->interposers[i] = (struct interposer){.run = run, .who = i};
         oracle_init(&run->oracles[i]);
-        tap_open(&run->taps[i]);
+        interposer_open(&run->interposers[i]);
     }
     for (int i = 0; i < run->program->eps; i++)
         for (int j = 0; j < run->program->eps; j++) {
-            mbx_address_get(run->taps[j].ep, &address);
-            if (mbx_peer_add(run->taps[i].ep, &address, &number) != 0 || number != (uint32_t)j)
+            mbx_address_get(run->interposers[j].ep, &address);
+            if (mbx_peer_add(run->interposers[i].ep, &address, &number) != 0 ||
+                number != (uint32_t)j)
                 wrong(run, "peer %d of endpoint %d has number %u", j, i, number);
         }
 }
@@ -573,14 +574,14 @@ static bool program_run(const struct program *program, char *why, size_t size)
         do_op(run, &program->ops[i]);
         check_queues(run);
         for (int who = 0; who < program->eps; who++)
-            ep_check(run->taps[who].ep);
+            ep_check(run->interposers[who].ep);
     }
     if (run->why[0] == '\0')
         finish(run);
     if (run->why[0] == '\0')
         check_end(run);
     for (int i = 0; i < program->eps; i++)
-        mbx_close(run->taps[i].ep);
+        mbx_close(run->interposers[i].ep);
     if (mem_live() != mem)
         wrong(run, "memory is lost");
     for (int i = 0; i < IDS_MAX; i++)

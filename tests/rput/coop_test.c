@@ -400,10 +400,10 @@ static void test_who_writes_and_has_lent_closes(void **state)
     cluster_close(&cl);
 }
 
-/* ---- lies ---- */
+/* ---- protocol violations ---- */
 
-static bool lie(struct cluster *cl, int to, enum wire_type type, unsigned flags,
-                const void *body)
+static bool forge(struct cluster *cl, int to, enum wire_type type, unsigned flags,
+                  const void *body)
 {
     const struct wire_header header = {
         .type = (uint8_t)type, .version = WIRE_VERSION, .flags = (uint16_t)flags};
@@ -420,32 +420,32 @@ static bool lie(struct cluster *cl, int to, enum wire_type type, unsigned flags,
     return cluster_stats(cl, to).dropped_packets == dropped + 1;
 }
 
-static void test_lies_to_a_receiver(void **state)
+static void test_violations_to_a_receiver(void **state)
 {
     struct wire_written written = {.done = SIZE};
     mbx_request sent;
     struct cluster cl;
 
     written.receiver = ask(&cl, state, shared, &sent);
-    assert_true(lie(&cl, 1, WIRE_WRITTEN, 0, &written)); /* without its word */
+    assert_true(forge(&cl, 1, WIRE_WRITTEN, 0, &written)); /* without its word */
     sys_fail_name("process_vm_writev", SYS_FAIL_ALWAYS, EAGAIN);
     step(&cl, 0);
     written.done = SIZE + 1;
-    assert_true(lie(&cl, 1, WIRE_WRITTEN, 0, &written));
+    assert_true(forge(&cl, 1, WIRE_WRITTEN, 0, &written));
     written.done = 5000; /* not of its part */
-    assert_true(lie(&cl, 1, WIRE_WRITTEN, WIRE_STOPPED, &written));
+    assert_true(forge(&cl, 1, WIRE_WRITTEN, WIRE_STOPPED, &written));
     written.done = SIZE - 1; /* neither all nor stopped */
-    assert_true(lie(&cl, 1, WIRE_WRITTEN, 0, &written));
+    assert_true(forge(&cl, 1, WIRE_WRITTEN, 0, &written));
     written.done = SIZE;
-    assert_true(lie(&cl, 1, WIRE_WRITTEN, WIRE_STOPPED, &written));
+    assert_true(forge(&cl, 1, WIRE_WRITTEN, WIRE_STOPPED, &written));
     sys_fail_none();
     expect(&cl, written.receiver, SIZE);
-    assert_true(lie(&cl, 1, WIRE_WRITTEN, 0, &written)); /* it is over */
+    assert_true(forge(&cl, 1, WIRE_WRITTEN, 0, &written)); /* it is over */
     expect_sent(&cl, sent);
     cluster_close(&cl);
 }
 
-static void test_lies_to_a_sender(void **state)
+static void test_violations_to_a_sender(void **state)
 {
     struct wire_coop coop = {.receiver = 1, .size = SIZE, .word = 1, .owner_id = 1};
     mbx_request recv;
@@ -453,20 +453,20 @@ static void test_lies_to_a_sender(void **state)
 
     cluster_open(&cl, *state, 2, shared);
     coop.sender = 12345;
-    assert_true(lie(&cl, 0, WIRE_COOP, 0, &coop)); /* there is no such send */
+    assert_true(forge(&cl, 0, WIRE_COOP, 0, &coop)); /* there is no such send */
     coop.sender = send(&cl, SIZE);
-    assert_false(lie(&cl, 0, WIRE_COOP, 0, &coop)); /* there is no such word */
+    assert_false(forge(&cl, 0, WIRE_COOP, 0, &coop)); /* there is no such word */
     coop.offset = 1;
-    assert_true(lie(&cl, 0, WIRE_COOP, 0, &coop)); /* more than there is */
+    assert_true(forge(&cl, 0, WIRE_COOP, 0, &coop)); /* more than there is */
     coop.offset = SIZE + 1;
     coop.size = 1;
-    assert_true(lie(&cl, 0, WIRE_COOP, 0, &coop));
+    assert_true(forge(&cl, 0, WIRE_COOP, 0, &coop));
     coop.word = 0;
-    assert_true(lie(&cl, 0, WIRE_COOP, 0, &coop));
+    assert_true(forge(&cl, 0, WIRE_COOP, 0, &coop));
     recv = post(&cl, SIZE);
     expect(&cl, recv, SIZE);
     expect_sent(&cl, coop.sender);
-    assert_true(lie(&cl, 0, WIRE_COOP, 0, &coop)); /* it is over */
+    assert_true(forge(&cl, 0, WIRE_COOP, 0, &coop)); /* it is over */
     cluster_close(&cl);
 }
 
@@ -492,8 +492,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_the_receiver_closes),
         cmocka_unit_test(test_the_receiver_closes_before_the_part_is_taken),
         cmocka_unit_test(test_who_writes_and_has_lent_closes),
-        cmocka_unit_test(test_lies_to_a_receiver),
-        cmocka_unit_test(test_lies_to_a_sender),
+        cmocka_unit_test(test_violations_to_a_receiver),
+        cmocka_unit_test(test_violations_to_a_sender),
     };
 
     return test_main_for(argc, argv, is_meant, tests, ARRAY_COUNT(tests));

@@ -17,14 +17,14 @@
 #include "core/core.h"
 #include "rput/rput.h"
 
-#define CONTEXT 31
-#define SIZE    ((size_t)100000)
-#define POISON  0x77
-#define LIES    "LOG_LEVEL=error"
+#define CONTEXT   31
+#define SIZE      ((size_t)100000)
+#define POISON    0x77
+#define QUIET_LOG "LOG_LEVEL=error"
 
 static const char *const always[] = {"RPUT=always", "RPUT_SIZE=1000", NULL};
 static const char *const chunks[] = {"RPUT=always", "RPUT_SIZE=1000",  "READ_CHUNK=4K",
-                                     LIES,          "CLOSE_TIMEOUT=0", NULL};
+                                     QUIET_LOG,     "CLOSE_TIMEOUT=0", NULL};
 
 static unsigned char bufs[4][2 * SIZE];
 
@@ -655,10 +655,10 @@ static void test_the_sender_closes_while_it_writes(void **state)
     cluster_close(&cl);
 }
 
-/* ---- lies ---- */
+/* ---- protocol violations ---- */
 
-static bool lie(struct cluster *cl, int to, enum wire_type type, unsigned flags, uint64_t tag,
-                const void *body)
+static bool forge(struct cluster *cl, int to, enum wire_type type, unsigned flags, uint64_t tag,
+                  const void *body)
 {
     const struct wire_header header = {.type = (uint8_t)type,
                                        .version = WIRE_VERSION,
@@ -676,7 +676,7 @@ static bool lie(struct cluster *cl, int to, enum wire_type type, unsigned flags,
     return cluster_stats(cl, to).dropped_packets == dropped + 1;
 }
 
-static void test_lies_to_a_receiver(void **state)
+static void test_violations_to_a_receiver(void **state)
 {
     struct cluster cl;
     mbx_request recv, untold;
@@ -687,27 +687,27 @@ static void test_lies_to_a_receiver(void **state)
     recv = post(&cl, 0, 1, 0);
     assert_int_equal(mbx_recv(cl.eps[1], 0, CONTEXT, 2, 0, bufs[1], 10, NULL, &untold), 0);
     write.receiver = written.receiver = recv;
-    assert_true(lie(&cl, 1, WIRE_WRITE, 0, 1, &write)); /* without its word */
+    assert_true(forge(&cl, 1, WIRE_WRITE, 0, 1, &write)); /* without its word */
     step(&cl, 0);
     send(&cl, 5, 1, SIZE); /* now the word is taken, and WRITE under way */
-    assert_true(lie(&cl, 1, WIRE_WRITTEN, 0, 0, &written));
-    assert_true(lie(&cl, 1, WIRE_WRITE, 0, 2, &write)); /* another tag */
+    assert_true(forge(&cl, 1, WIRE_WRITTEN, 0, 0, &written));
+    assert_true(forge(&cl, 1, WIRE_WRITE, 0, 2, &write)); /* another tag */
     write.sender = 0;
-    assert_true(lie(&cl, 1, WIRE_WRITE, 0, 1, &write));
+    assert_true(forge(&cl, 1, WIRE_WRITE, 0, 1, &write));
     write = (struct wire_write){recv, 1, 3 * SIZE, SIZE + 1, 0, 0};
-    assert_true(lie(&cl, 1, WIRE_WRITE, 0, 1, &write)); /* more than there is room for */
+    assert_true(forge(&cl, 1, WIRE_WRITE, 0, 1, &write)); /* more than there is room for */
     write = (struct wire_write){untold, 1, 10, 10, 0, 0};
-    assert_true(lie(&cl, 1, WIRE_WRITE, 0, 2, &write));
+    assert_true(forge(&cl, 1, WIRE_WRITE, 0, 2, &write));
     mbx_progress(cl.eps[1]); /* WRITE has come */
     written.done = SIZE + 1;
-    assert_true(lie(&cl, 1, WIRE_WRITTEN, 0, 0, &written));
+    assert_true(forge(&cl, 1, WIRE_WRITTEN, 0, 0, &written));
     written.done = 5000; /* neither all nor stopped */
-    assert_true(lie(&cl, 1, WIRE_WRITTEN, 0, 0, &written));
+    assert_true(forge(&cl, 1, WIRE_WRITTEN, 0, 0, &written));
     expect(&cl, recv, 0, 5, SIZE);
     cluster_close(&cl);
 }
 
-static void test_lies_to_a_sender(void **state)
+static void test_violations_to_a_sender(void **state)
 {
     struct cluster cl;
     struct wire_announce early = {
@@ -716,10 +716,10 @@ static void test_lies_to_a_sender(void **state)
 
     open_two(&cl, state, chunks);
     early.credit = peer_get(cl.eps[0], 1)->credit.envelopes;
-    assert_false(lie(&cl, 0, WIRE_ANNOUNCE, 0, 1, &early)); /* there is no such word */
-    assert_true(lie(&cl, 0, WIRE_ANNOUNCE, 0, 1, &early));  /* twice */
+    assert_false(forge(&cl, 0, WIRE_ANNOUNCE, 0, 1, &early)); /* there is no such word */
+    assert_true(forge(&cl, 0, WIRE_ANNOUNCE, 0, 1, &early));  /* twice */
     for (early.number = 2; early.number < 40; early.number++)
-        assert_false(lie(&cl, 0, WIRE_ANNOUNCE, 0, 3, &early));
+        assert_false(forge(&cl, 0, WIRE_ANNOUNCE, 0, 3, &early));
     assert_int_equal(peer_get(cl.eps[0], 1)->rput->count, RPUT_MOST);
     recv = post(&cl, 0, 1, 0);
     send(&cl, 5, 1, SIZE);
@@ -759,8 +759,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_the_receiver_closes),
         cmocka_unit_test(test_the_receiver_closes_while_it_is_written),
         cmocka_unit_test(test_the_sender_closes_while_it_writes),
-        cmocka_unit_test(test_lies_to_a_receiver),
-        cmocka_unit_test(test_lies_to_a_sender),
+        cmocka_unit_test(test_violations_to_a_receiver),
+        cmocka_unit_test(test_violations_to_a_sender),
     };
 
     return test_main_for(argc, argv, is_meant, tests, ARRAY_COUNT(tests));

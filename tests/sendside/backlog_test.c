@@ -435,7 +435,7 @@ static void test_cancel_races_with_taking(void **state)
     assert_in_range(run_races(*state, "SENDTABLE=yes", races / 4), 0, races / 4 - 1);
 }
 
-/* ---- lies ---- */
+/* ---- protocol violations ---- */
 
 /* Tells endpoint 0 this in the name of peer; true: it was counted as dropped. */
 static bool lie_as(struct cluster *cl, uint32_t peer, const struct wire_header *header,
@@ -453,7 +453,7 @@ static bool lie_as(struct cluster *cl, uint32_t peer, const struct wire_header *
     return cluster_stats(cl, 0).dropped_packets == dropped + 1;
 }
 
-static bool lie(struct cluster *cl, enum wire_type type, const void *body)
+static bool forge(struct cluster *cl, enum wire_type type, const void *body)
 {
     const struct wire_header header = {.type = (uint8_t)type, .version = WIRE_VERSION};
 
@@ -502,20 +502,20 @@ static void lie_to_deferrer(struct cluster *cl, const mbx_request *sends, mbx_re
     const struct wire_rtr late = {.receiver = 5, .epoch = UINT64_MAX, .number = 1};
 
     for (size_t i = 0; i < ARRAY_COUNT(credits); i++)
-        assert_true(lie(cl, WIRE_CREDIT, &credits[i]));
-    assert_true(lie(cl, WIRE_GRANT, &(struct wire_grant){deferred})); /* it has not claimed */
-    assert_true(lie(cl, WIRE_GRANT, &(struct wire_grant){recv}));     /* it is no send */
-    assert_true(lie(cl, WIRE_RETIRE, &(struct wire_retire){1, deferred}));
-    assert_true(lie(cl, WIRE_RETIRE, &(struct wire_retire){1, recv}));
-    assert_true(lie(cl, WIRE_RETIRE, &(struct wire_retire){1, deferred ^ UINT64_C(1) << 40}));
-    assert_true(lie(cl, WIRE_FIN, &(struct wire_fin){deferred}));
-    assert_true(lie(cl, WIRE_CTS, &(struct wire_cts){.sender = deferred}));
+        assert_true(forge(cl, WIRE_CREDIT, &credits[i]));
+    assert_true(forge(cl, WIRE_GRANT, &(struct wire_grant){deferred})); /* it has not claimed */
+    assert_true(forge(cl, WIRE_GRANT, &(struct wire_grant){recv}));     /* it is no send */
+    assert_true(forge(cl, WIRE_RETIRE, &(struct wire_retire){1, deferred}));
+    assert_true(forge(cl, WIRE_RETIRE, &(struct wire_retire){1, recv}));
+    assert_true(forge(cl, WIRE_RETIRE, &(struct wire_retire){1, deferred ^ UINT64_C(1) << 40}));
+    assert_true(forge(cl, WIRE_FIN, &(struct wire_fin){deferred}));
+    assert_true(forge(cl, WIRE_CTS, &(struct wire_cts){.sender = deferred}));
     assert_true(lie_as(cl, 2,
                        &(const struct wire_header){.type = WIRE_GRANT, .version = WIRE_VERSION},
                        &(struct wire_grant){deferred})); /* by another */
     /* of no use, and of no harm */
-    lie(cl, WIRE_GRANT, &(struct wire_grant){deferred ^ UINT64_C(1) << 40});
-    lie(cl, WIRE_RETIRE, &(struct wire_retire){12345, 0});
+    forge(cl, WIRE_GRANT, &(struct wire_grant){deferred ^ UINT64_C(1) << 40});
+    forge(cl, WIRE_RETIRE, &(struct wire_retire){12345, 0});
     lie_tagged(cl, WIRE_RTR, 1, &late);
 }
 
@@ -527,10 +527,10 @@ static void lie_to_receiver(struct cluster *cl, mbx_request recv)
                                               {7, UINT64_MAX, 0, 5}};
     struct wire_claim claim = {.sender = 9, .receiver = recv, .size = 0};
 
-    assert_true(lie(cl, WIRE_PEEKED, &(struct wire_peeked){.question = 1, .sender = 9}));
+    assert_true(forge(cl, WIRE_PEEKED, &(struct wire_peeked){.question = 1, .sender = 9}));
     assert_true(lie_tagged(cl, WIRE_CLAIM, 5, &claim)); /* it defers nothing */
     for (size_t i = 0; i < ARRAY_COUNT(holds); i++)
-        assert_false(lie(cl, WIRE_DEFER, &holds[i]));
+        assert_false(forge(cl, WIRE_DEFER, &holds[i]));
     claim.sender = 0;
     assert_true(lie_tagged(cl, WIRE_CLAIM, 5, &claim));
     claim.sender = 9;
@@ -552,7 +552,7 @@ static void lie_to_receiver(struct cluster *cl, mbx_request recv)
 }
 
 /* Whatever was said, what is really sent is received. */
-static void test_lies_about_deferring(void **state)
+static void test_violations_about_deferring(void **state)
 {
     int values[] = {0, 1, 2, 3}, got = -1;
     mbx_request sends[3], recv, back;
@@ -578,7 +578,7 @@ static void test_lies_about_deferring(void **state)
 }
 
 /* Of claims that are under way no other receive can be said to be lost. */
-static void test_lies_about_claims(void **state)
+static void test_violations_about_claims(void **state)
 {
     int values[] = {0, 1, 2}, got[3];
     mbx_request sends[3], recvs[3];
@@ -592,7 +592,7 @@ static void test_lies_about_claims(void **state)
         recvs[i] = post_one(&cl, 1, 0, CONTEXT, 1, 0, &got[i]);
     for (int round = 0; round < 200; round++) {
         for (int i = 0; i < 3; i++)
-            assert_true(lie(&cl, WIRE_RETIRE, &(struct wire_retire){77, sends[i]}));
+            assert_true(forge(&cl, WIRE_RETIRE, &(struct wire_retire){77, sends[i]}));
         mbx_progress(cl.eps[round % 2]);
     }
     for (int i = 0; i < 3; i++) {
@@ -606,7 +606,7 @@ static void test_lies_about_claims(void **state)
 }
 
 /* RTRs of the right epoch whose numbers do not grow, and more of them than there is room. */
-static void test_lies_about_receives(void **state)
+static void test_violations_about_receives(void **state)
 {
     struct wire_rtr rtr = {.receiver = 77, .epoch = 1, .number = 1};
     int values[] = {0, 1};
@@ -631,7 +631,7 @@ static void test_lies_about_receives(void **state)
 
 /* Context ids that only peers have named cost no engine, and their messages are there when
  * somebody here names them. */
-static void test_contexts_of_strangers(void **state)
+static void test_contexts_that_only_peers_have_named(void **state)
 {
     enum { CONTEXTS = 50 };
     int values[CONTEXTS], got = -1;
@@ -692,7 +692,7 @@ static void test_probes_that_take_turns(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_contexts_of_strangers),
+        cmocka_unit_test(test_contexts_that_only_peers_have_named),
         cmocka_unit_test(test_probes_that_take_turns),
         cmocka_unit_test(test_the_wanted_message_behind_a_full_window),
         cmocka_unit_test(test_a_word_decides),
@@ -705,9 +705,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_cancel_races),
         cmocka_unit_test(test_cancel_races_with_taking),
         cmocka_unit_test(test_beyond_its_window),
-        cmocka_unit_test(test_lies_about_deferring),
-        cmocka_unit_test(test_lies_about_claims),
-        cmocka_unit_test(test_lies_about_receives),
+        cmocka_unit_test(test_violations_about_deferring),
+        cmocka_unit_test(test_violations_about_claims),
+        cmocka_unit_test(test_violations_about_receives),
     };
     bool is_quick = false;
 

@@ -244,7 +244,7 @@ static void test_more_is_taken_than_there_is(void **state)
 }
 
 /* Anything may be in a table.  Nothing is asked of what is received. */
-static void test_a_table_full_of_lies(void **state)
+static void test_a_table_of_violations(void **state)
 {
     int values[COUNT], rounds = test_is_quick() ? 300 : 3000;
     struct random r;
@@ -489,7 +489,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_a_probe_asks_for_what_is_not_shown),
         cmocka_unit_test(test_a_version_that_nobody_could_have_made),
         cmocka_unit_test(test_more_is_taken_than_there_is),
-        cmocka_unit_test(test_a_table_full_of_lies),
+        cmocka_unit_test(test_a_table_of_violations),
         cmocka_unit_test(test_what_is_taken_in_vain_is_bounded),
         cmocka_unit_test(test_taking_beside_claims_and_leaving),
     };

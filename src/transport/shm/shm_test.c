@@ -3,7 +3,7 @@
  * shm_test.c - what only shared memory can get wrong: other processes.
  *
  * transport_test.c has what holds for every transport.  Here the other side is a child
- * process that means well: it streams, sleeps, and is killed.  shm_lies_test.c has
+ * process that means well: it streams, sleeps, and is killed.  shm_violations_test.c has
  * those that do not.
  */
 #include <setjmp.h>

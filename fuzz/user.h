@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * honest.h - two endpoints that keep the rules, one of which has a liar for its peer, and what
- * they may expect all the same.
+ * user.h - the users of two correct endpoints, one of which has a byzantine endpoint for its
+ * peer, and what they may expect all the same.
  */
-#ifndef FUZZ_HONEST_H
-#define FUZZ_HONEST_H
+#ifndef FUZZ_USER_H
+#define FUZZ_USER_H
 
 #include <matchbox/matchbox.h>
 
 #include "fuzz/program.h"
 
-#define SLOTS      40  /* requests of one side, */
+#define SLOTS      40  /* requests of one user, */
 #define SLOTS_ALL  48  /* and more at the end */
-#define MESSAGES   200 /* of one honest side to the other, in one program */
+#define MESSAGES   200 /* of one user to the other, in one program */
 #define REGION_KEY 3
 
 /* Peer numbers. */
-#define OTHER 0 /* the other honest side */
-#define LIAR  1 /* at the victim */
+#define OTHER     0 /* the other user's endpoint */
+#define BYZANTINE 1 /* at the victim */
 
 enum slot_kind { SLOT_FREE, SLOT_SEND, SLOT_RECV, SLOT_ACCESS };
 
@@ -35,11 +35,11 @@ struct slot {
     unsigned char *buf; /* has its exact size, and is freed at its completion */
     size_t size;
     uint32_t peer;        /* of a send or access */
-    uint32_t number;      /* of a message to the other honest side */
+    uint32_t number;      /* of a message to the other user's endpoint */
     struct wanted wanted; /* of a receive */
 };
 
-/* A message to the other honest side. */
+/* A message to the other correct user. */
 struct sent {
     uint32_t context;
     uint64_t tag;
@@ -48,10 +48,10 @@ struct sent {
     struct wanted by;
 };
 
-struct side {
+struct user {
     struct mbx_ep *ep;
-    struct side *other;
-    uint32_t peers; /* 2 if it has the liar */
+    struct user *other;
+    uint32_t peers; /* 2 if it has the byzantine endpoint */
     uint64_t now;   /* counts what it posts */
     struct slot slots[SLOTS_ALL];
     bool has_message;
@@ -64,34 +64,34 @@ struct side {
     uint64_t done; /* completions */
 };
 
-/* The bytes that the liar sends, and nobody else has. */
-#define LIAR_BYTE 0xee
+/* The bytes that the byzantine endpoint sends, and nobody else has. */
+#define BYZANTINE_BYTE 0xee
 
-void honest_open(struct side *side, struct mbx_ep *ep, struct side *other, uint32_t peers);
+void user_open(struct user *user, struct mbx_ep *ep, struct user *other, uint32_t peers);
 
 /* One action of a user, with its arguments. */
-void honest_act(struct side *side, struct input *in);
+void user_act(struct user *user, struct input *in);
 
 /* Takes all completions, each of which must be what its request can have. */
-void honest_take(struct side *side);
+void user_take_completions(struct user *user);
 
-/* A request of this side, or 0. */
-mbx_request honest_request(const struct side *side, uint8_t which);
+/* A request of this user, or 0. */
+mbx_request user_request(const struct user *user, uint8_t which);
 
-/* What one side has sent to the other reaches it, whatever has been. */
-void honest_finish(struct side *a, struct side *b);
+/* What one user has sent to the other reaches it, whatever has been. */
+void user_finish(struct user *a, struct user *b);
 
-/* All requests of both end, now that the liar is gone. */
-void honest_end(struct side *a, struct side *b);
+/* All requests of both end, now that the byzantine endpoint is gone. */
+void user_end(struct user *a, struct user *b);
 
 /* Behind the close. */
-void honest_free(struct side *side);
+void user_free(struct user *user);
 
 /* Engines, pools and counters of its endpoint. */
-void honest_check(const struct side *side);
+void user_check(const struct user *user);
 
 /* Time, as the library sees it. */
-void honest_pass(uint64_t ns);
-uint64_t honest_clock(void);
+void fuzz_time_pass(uint64_t ns);
+uint64_t fuzz_clock(void);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * lies_test.c - a packet of the right shape that does not fit the state is counted and
+ * violations_test.c - a packet of the right shape that does not fit the state is counted and
  * does nothing else.
  *
- * Endpoint 0 is lied to in the name of its peers 1 and 2, between real packets.
+ * Endpoint 0 gets forged packets in the name of its peers 1 and 2, between real ones.
  */
 #include "cluster.h"
 
@@ -48,8 +48,8 @@ static void tell(struct cluster *cl, uint32_t peer, enum wire_type type, const v
 }
 
 /* The same, and it must be dropped. */
-static void lie(struct cluster *cl, uint32_t peer, enum wire_type type, const void *body,
-                const void *payload, size_t size)
+static void forge(struct cluster *cl, uint32_t peer, enum wire_type type, const void *body,
+                  const void *payload, size_t size)
 {
     tell(cl, peer, type, body, payload, size);
     assert_int_equal(cluster_stats(cl, 0).dropped_packets, ++dropped);
@@ -105,22 +105,22 @@ static void test_fragments(void **state)
         memset(got, 0, sizeof got);
         if (!late)
             recv = post(&cl, got, sizeof got);
-        lie(&cl, 1, WIRE_MORE, &at[0], data, 10); /* of no message */
-        lie(&cl, 1, WIRE_MORE, &at[3], data, 10);
+        forge(&cl, 1, WIRE_MORE, &at[0], data, 10); /* of no message */
+        forge(&cl, 1, WIRE_MORE, &at[3], data, 10);
         tell_message(&cl, 1, WIRE_FIRST, &longer, data, 100); /* too long: not matched */
         assert_int_equal(cluster_stats(&cl, 0).dropped_packets, ++dropped);
         tell_message(&cl, 1, WIRE_FIRST, &first, data, 100);
         tell_message(&cl, 1, WIRE_FIRST, &first, data, 100); /* in the middle of another */
         assert_int_equal(cluster_stats(&cl, 0).dropped_packets, ++dropped);
-        lie(&cl, 1, WIRE_MORE, &at[1], data, 10);
-        lie(&cl, 1, WIRE_MORE, &at[2], data, 10);
-        lie(&cl, 1, WIRE_MORE, &at[3], data, 10);
-        lie(&cl, 1, WIRE_MORE, &at[0], data, 901); /* beyond the end */
-        lie(&cl, 2, WIRE_MORE, &at[0], data, 10);  /* of another peer */
+        forge(&cl, 1, WIRE_MORE, &at[1], data, 10);
+        forge(&cl, 1, WIRE_MORE, &at[2], data, 10);
+        forge(&cl, 1, WIRE_MORE, &at[3], data, 10);
+        forge(&cl, 1, WIRE_MORE, &at[0], data, 901); /* beyond the end */
+        forge(&cl, 2, WIRE_MORE, &at[0], data, 10);  /* of another peer */
         tell(&cl, 1, WIRE_MORE, &at[0], data + 100, 300);
-        lie(&cl, 1, WIRE_MORE, &at[0], data, 300); /* again */
+        forge(&cl, 1, WIRE_MORE, &at[0], data, 300); /* again */
         tell(&cl, 1, WIRE_MORE, &at[4], data + 400, 600);
-        lie(&cl, 1, WIRE_MORE, &at[4], data, 10);
+        forge(&cl, 1, WIRE_MORE, &at[4], data, 10);
         if (late)
             recv = post(&cl, got, sizeof got);
         cluster_wait_error(&cl, 0, recv, 0);
@@ -149,10 +149,10 @@ static void test_pieces(void **state)
     assert_int_equal(mbx_send(cl.eps[0], 1, CONTEXT, 1, NULL, sizeof got, &options, &send), 0);
     cluster_settle(&cl);
     cts = (struct wire_cts){.sender = send, .receiver = 5, .offset = 100, .size = 1000};
-    lie(&cl, 1, WIRE_CTS, &cts, NULL, 0);
+    forge(&cl, 1, WIRE_CTS, &cts, NULL, 0);
     coop = (struct wire_coop){
         .sender = send, .receiver = 5, .size = 100, .word = 1, .address = (uintptr_t)got};
-    lie(&cl, 1, WIRE_COOP, &coop, NULL, 0);
+    forge(&cl, 1, WIRE_COOP, &coop, NULL, 0);
     assert_int_equal(mbx_recv(cl.eps[1], 0, CONTEXT, 1, 0, got, sizeof got, NULL, &recv), 0);
     cluster_wait_error(&cl, 1, recv, 0);
     cluster_wait_error(&cl, 0, send, 0);
@@ -173,13 +173,13 @@ static void test_data(void **state)
     struct cluster cl;
 
     if (config_window(*state) == 0)
-        return; /* whoever lies has no credit for a message */
+        return; /* the peer has no credit for a message */
     open_world(&cl, *state);
     recv = post(&cl, got, sizeof got);
     other = post(&cl, got, 1); /* waits for its match */
     tell_message(&cl, 1, WIRE_RTS, &rts, data, 100);
     good.receiver = recv;
-    lie(&cl, 1, WIRE_DATA, &good, data, 600); /* more than was asked for, or unasked */
+    forge(&cl, 1, WIRE_DATA, &good, data, 600); /* more than was asked for, or unasked */
     cluster_settle(&cl);
     for (int i = 0; i < 6; i++) {
         bad = good;
@@ -193,9 +193,9 @@ static void test_data(void **state)
             bad.receiver = 0;
         if (i == 4)
             bad.receiver ^= UINT64_C(1) << 40;
-        lie(&cl, i == 5 ? 2 : 1, WIRE_DATA, &bad, data, 10);
+        forge(&cl, i == 5 ? 2 : 1, WIRE_DATA, &bad, data, 10);
     }
-    lie(&cl, 1, WIRE_DATA, &good, data, 701);
+    forge(&cl, 1, WIRE_DATA, &good, data, 701);
     tell(&cl, 1, WIRE_DATA, &good, data + 100, 300);
     good.offset = 400;
     tell(&cl, 1, WIRE_DATA, &good, data + 400, 400);
@@ -203,7 +203,7 @@ static void test_data(void **state)
     assert_int_equal(done.error, -EMSGSIZE);
     assert_int_equal(done.received, sizeof got);
     assert_memory_equal(got, data, sizeof got);
-    lie(&cl, 1, WIRE_DATA, &good, data, 400);
+    forge(&cl, 1, WIRE_DATA, &good, data, 400);
     assert_int_equal(mbx_cancel(cl.eps[0], other), 0);
     assert_int_equal(cluster_stats(&cl, 0).dropped_packets, dropped);
     cluster_close(&cl);
@@ -223,21 +223,21 @@ static void sent(struct cluster *cl, size_t size)
     cluster_settle(cl);
     fin.sender = send;
     cts = (struct wire_cts){.sender = send, .receiver = 7, .size = size};
-    lie(cl, 2, WIRE_FIN, &fin, NULL, 0); /* of another peer */
-    lie(cl, 2, WIRE_CTS, &cts, NULL, 0);
+    forge(cl, 2, WIRE_FIN, &fin, NULL, 0); /* of another peer */
+    forge(cl, 2, WIRE_CTS, &cts, NULL, 0);
     fin.sender = cts.sender = never; /* of a receive */
-    lie(cl, 1, WIRE_FIN, &fin, NULL, 0);
-    lie(cl, 1, WIRE_CTS, &cts, NULL, 0);
+    forge(cl, 1, WIRE_FIN, &fin, NULL, 0);
+    forge(cl, 1, WIRE_CTS, &cts, NULL, 0);
     fin.sender = cts.sender = send ^ UINT64_C(1) << 40; /* of nothing */
-    lie(cl, 1, WIRE_FIN, &fin, NULL, 0);
-    lie(cl, 1, WIRE_CTS, &cts, NULL, 0);
+    forge(cl, 1, WIRE_FIN, &fin, NULL, 0);
+    forge(cl, 1, WIRE_CTS, &cts, NULL, 0);
     cts.sender = send;
     cts.offset = size + 1; /* beyond the end */
     cts.size = 0;
-    lie(cl, 1, WIRE_CTS, &cts, NULL, 0);
+    forge(cl, 1, WIRE_CTS, &cts, NULL, 0);
     cts.offset = 1;
     cts.size = size;
-    lie(cl, 1, WIRE_CTS, &cts, NULL, 0);
+    forge(cl, 1, WIRE_CTS, &cts, NULL, 0);
     assert_int_equal(mbx_test(cl->eps[0], send, NULL), 0);
     assert_int_equal(mbx_recv(cl->eps[1], 0, CONTEXT, 2, 0, got, size, NULL, &recv), 0);
     cluster_wait_error(cl, 1, recv, 0);
@@ -245,8 +245,8 @@ static void sent(struct cluster *cl, size_t size)
     assert_memory_equal(got, data, size);
     fin.sender = cts.sender = send; /* it is over */
     cts.offset = 0;
-    lie(cl, 1, WIRE_FIN, &fin, NULL, 0);
-    lie(cl, 1, WIRE_CTS, &cts, NULL, 0);
+    forge(cl, 1, WIRE_FIN, &fin, NULL, 0);
+    forge(cl, 1, WIRE_CTS, &cts, NULL, 0);
     assert_int_equal(mbx_cancel(cl->eps[0], never), 0);
     cluster_wait_error(cl, 0, never, -ECANCELED);
 }
@@ -275,7 +275,7 @@ static void test_cts_for_an_eager_send(void **state)
         assert_int_equal(mbx_ssend(cl.eps[0], 1, CONTEXT, 2, &byte, 1, NULL, &send), 0);
         cluster_settle(&cl);
         cts.sender = send;
-        lie(&cl, 1, WIRE_CTS, &cts, NULL, 0);
+        forge(&cl, 1, WIRE_CTS, &cts, NULL, 0);
         assert_int_equal(mbx_recv(cl.eps[1], 0, CONTEXT, 2, 0, &got, 1, NULL, &recv), 0);
         cluster_wait_error(&cl, 1, recv, 0);
         cluster_wait_error(&cl, 0, send, 0);

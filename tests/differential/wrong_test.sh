@@ -1,12 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# wrong_test.sh DIFFER - does the differential driver find engines that are wrong on purpose,
+# wrong_test.sh DIFFERENTIAL - does the differential driver find engines that are wrong on purpose,
 # and print the shortest history?
 set -u
-differ=$(realpath "$1")
+differential=$(realpath "$1")
 failed=0
-folder=$(mktemp -d "${TMPDIR:-/tmp}/differ-wrong.XXXXXX")
+folder=$(mktemp -d "${TMPDIR:-/tmp}/differential-wrong.XXXXXX")
 trap 'rm -rf "$folder"' EXIT
 cd "$folder" || exit 1
 
@@ -16,7 +16,7 @@ expect() {
     fault=$1
     answers=$2
     shift 2
-    out=$("$differ" --engine "wrong:$fault" --seeds 500)
+    out=$("$differential" --engine "wrong:$fault" --seeds 500)
     code=$?
     history=$(printf '%s\n' "$out" | sed -n 's/^  \([0-9]\)/\1/p')
     found=$(printf '%s\n' "$history" | wc -l)
@@ -46,15 +46,15 @@ expect stalls 'does not end, rules nobody' \
     '6 arrive .*' '7 arrive .*' '8 arrive .*'
 
 # what it prints is what it reads
-"$differ" --engine wrong:any-source | grep -v ^engine= >found
-"$differ" --engine match found >/dev/null || failed=1
-"$differ" --engine wrong:any-source found >/dev/null
+"$differential" --engine wrong:any-source | grep -v ^engine= >found
+"$differential" --engine match found >/dev/null || failed=1
+"$differential" --engine wrong:any-source found >/dev/null
 [ $? = 1 ] || failed=1
 rm -f found
 
-"$differ" --engine none >/dev/null 2>&1
+"$differential" --engine none >/dev/null 2>&1
 [ $? = 2 ] || { echo 'wrong_test: an unknown engine is no usage error' && failed=1; }
-"$differ" --engine match --seeds x >/dev/null 2>&1
+"$differential" --engine match --seeds x >/dev/null 2>&1
 [ $? = 2 ] || { echo 'wrong_test: --seeds x is no usage error' && failed=1; }
 
 # an engine that crashes leaves nothing

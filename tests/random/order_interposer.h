@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * order_tap.h - a program on real endpoints beside an oracle for each, and the tap that tells
- * the oracles what arrives.  Test code of order_test.c.
+ * order_interposer.h - a program on real endpoints beside an oracle for each, and what tells the
+ * oracles of arrivals.  Test code of order_test.c.
  *
- *   transport ──packet──> tap ──> core           what it makes of the packet
- *                          └────> oracle         what it should have made of it
+ *   transport ──packet──> interposer ──> core    what it makes of the packet
+ *                             └────────> oracle  what it should have made of it
  *
- * The tap sees every packet that begins a message, so the oracle of each endpoint is told of
- * arrivals in the order in which they really came.  Messages that wait at their sender do not
- * come by: when a receive has left the endpoint's queue but not the oracle's, the tap asks it
- * which message it took.
+ * The interposer sees every packet that begins a message, so the oracle of each endpoint is told
+ * of arrivals in the order in which they really came.  Messages that wait at their sender do not
+ * come by: when a receive has left the endpoint's queue but not the oracle's, the interposer asks
+ * it which message it took.
  */
-#ifndef TESTS_ORDER_TAP_H
-#define TESTS_ORDER_TAP_H
+#ifndef TESTS_ORDER_INTERPOSER_H
+#define TESTS_ORDER_INTERPOSER_H
 
 #include "match/oracle.h"
 #include "order_program.h"
@@ -40,7 +40,7 @@ struct item {
 struct run;
 
 /* Between an endpoint and its transport. */
-struct tap {
+struct interposer {
     struct run *run;
     int who;
     struct mbx_ep *ep;
@@ -48,7 +48,7 @@ struct tap {
 
 struct run {
     const struct program *program;
-    struct tap taps[EPS_MAX];
+    struct interposer interposers[EPS_MAX];
     struct oracle oracles[EPS_MAX];
     struct item items[IDS_MAX];
     int next_id; /* for receives of the end */
@@ -69,13 +69,13 @@ int oldest_held(const struct run *run, int who, const struct op *recv, int peer,
 /* recv has got the message. */
 void message_taken(struct run *run, int recv, int message);
 
-/* Opens an endpoint, and its transport a second time with the tap in between. */
-void tap_open(struct tap *tap);
+/* Opens an endpoint, and its transport a second time with the interposer in between. */
+void interposer_open(struct interposer *interposer);
 
 /* One round of progress; how much moved. */
-int tap_progress(struct tap *tap);
+int interposer_progress(struct interposer *interposer);
 
 /* Tells the oracle of receives that have taken a message where it waits. */
-void tap_taken(struct tap *tap);
+void interposer_taken(struct interposer *interposer);
 
 #endif

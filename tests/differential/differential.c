@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * differ.c - where do other matchers depart from MPI's rules?
+ * differential.c - where do other matchers depart from MPI's rules?
  *
  * Random histories (history_random.c), or those of files, are done by an engine and by the
  * oracle.  One that gets another answer is shrunk to the shortest that does, which is then
@@ -29,7 +29,7 @@
 #define WITHOUT_IGNORE     (2u << OP_KINDS)
 
 static const char help[] =
-    "usage: differ [OPTION...] [FILE...]\n"
+    "usage: differential [OPTION...] [FILE...]\n"
     "\n"
     "Does random histories, or those of the FILEs, on matching engines and on the oracle, and\n"
     "prints the shortest history on which an engine departs from MPI's rules.\n"
@@ -310,7 +310,7 @@ static void add_default_engines(struct settings *s)
 
 _Noreturn static void usage_error(const char *what, const char *value)
 {
-    fprintf(stderr, "differ: %s '%s'; --help says what there is\n", what, value);
+    fprintf(stderr, "differential: %s '%s'; --help says what there is\n", what, value);
     exit(USAGE_ERROR);
 }
 
@@ -322,7 +322,7 @@ static uint64_t to_number(const char *option, const char *text)
     errno = 0;
     value = strtoull(text, &end, 10);
     if (*text < '0' || *text > '9' || *end != '\0' || errno != 0) {
-        fprintf(stderr, "differ: %s takes a number, got '%s'\n", option, text);
+        fprintf(stderr, "differential: %s takes a number, got '%s'\n", option, text);
         exit(USAGE_ERROR);
     }
     return value;
@@ -363,7 +363,7 @@ static void check_history(const char *name, const struct history_file *file)
             e->context_id <= ENGINE_CONTEXT_MAX && e->tag >> ENGINE_TAG_BITS == 0)
             continue;
         fprintf(stderr,
-                "differ: %s:%d: engines have sources below %d, context ids up to %d and "
+                "differential: %s:%d: engines have sources below %d, context ids up to %d and "
                 "tags of %d bits\n",
                 name, file->lines[i], ENGINE_SOURCES, ENGINE_CONTEXT_MAX, ENGINE_TAG_BITS);
         exit(USAGE_ERROR);

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * scribble_test.c - another process of the same user writes whatever it likes into the
+ * corruption_test.c - another process of the same user writes whatever it likes into the
  * segment of a shared memory endpoint, at any time, while the endpoint is used.
  *
  *   victim    sends, receives, probes, waits as a user would
- *   honest    an endpoint that talks to the victim
- *   scribbler changes claims, addresses, proofs, frame words, heads, bells, packets; it
+ *   correct   an endpoint that talks to the victim
+ *   corruptor changes claims, addresses, proofs, frame words, heads, bells, packets; it
  *             may know the key, so its proofs can be right
  *
  * Nothing that it writes may crash the victim, make it hang, or leak: the victim ends
  * what it began and closes.  Which messages arrive is not asked.
  *
- *   scribble_test [--quick] [FIRST-SEED]
+ *   corruption_test [--quick] [FIRST-SEED]
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -42,9 +42,9 @@ static uint64_t first_seed = 1, seeds = 300;
 
 static struct cluster {
     struct random random;
-    uint64_t rate; /* one step in this many is the scribbler's */
-    struct mbx_ep *victim, *honest;
-    struct segment *segment; /* of the victim, as the scribbler sees it */
+    uint64_t rate; /* one step in this many is the corruptor's */
+    struct mbx_ep *victim, *correct;
+    struct segment *segment; /* of the victim, as the corruptor sees it */
     struct transport_address address;
     mbx_request requests[REQUESTS];
     unsigned char bufs[REQUESTS][BIG];
@@ -64,7 +64,7 @@ static uint64_t below(uint64_t bound)
     return random_below(&cl.random, bound);
 }
 
-/* ---- the scribbler ---- */
+/* ---- the corruptor ---- */
 
 static uint32_t some_pid(void)
 {
@@ -92,20 +92,20 @@ static uint64_t some_number(void)
     }
 }
 
-static void scribble_anywhere(unsigned char *from, size_t size)
+static void corrupt_anywhere(unsigned char *from, size_t size)
 {
     uint64_t word = some_number();
 
     memcpy(from + below(size / sizeof word) * sizeof word, &word, sizeof word);
 }
 
-static void scribble_claim(struct segment_slot *slot)
+static void corrupt_claim(struct segment_slot *slot)
 {
     atomic_store(&slot->claim, slot_claim((enum slot_state)below(6), some_pid()));
 }
 
 /* Another address, often with the right proof, sometimes that of the victim itself. */
-static void scribble_sender(struct segment_slot *slot)
+static void corrupt_sender(struct segment_slot *slot)
 {
     static const uint8_t key[TRANSPORT_KEY_SIZE];
     struct transport_address address = cl.address;
@@ -133,7 +133,7 @@ static void scribble_sender(struct segment_slot *slot)
 }
 
 /* Returns the cell behind it. */
-static unsigned char *scribble_packet(unsigned char *cell)
+static unsigned char *corrupt_packet(unsigned char *cell)
 {
     struct wire_header header = {
         .frame = (uint32_t)(sizeof header + below(64)),
@@ -157,7 +157,7 @@ static unsigned char *scribble_packet(unsigned char *cell)
     return cell + round_up(header.frame, RING_CELL_SIZE);
 }
 
-static void scribble_ring(struct ring *ring)
+static void corrupt_ring(struct ring *ring)
 {
     static const uint32_t frames[] = {0, 1, 4, 32, 40, 64, 1280, RING_SKIP, RING_SKIP - 1};
     unsigned char *cell = ring->cells + below(cl.segment->ring_cells) * RING_CELL_SIZE;
@@ -177,49 +177,49 @@ static void scribble_ring(struct ring *ring)
         memcpy(cell, &frames[below(ARRAY_COUNT(frames))], sizeof frames[0]);
         break;
     case 4:
-        scribble_anywhere(ring->cells, (size_t)cl.segment->ring_cells * RING_CELL_SIZE);
+        corrupt_anywhere(ring->cells, (size_t)cl.segment->ring_cells * RING_CELL_SIZE);
         break;
     default:
-        scribble_packet(cell);
+        corrupt_packet(cell);
         break;
     }
 }
 
 /* Sends as a sender does, from the beginning of a ring; no packet is what it should be. */
-static void scribble_stream(uint32_t slot)
+static void corrupt_stream(uint32_t slot)
 {
     unsigned char *cell = segment_ring(cl.segment, slot)->cells;
 
     for (unsigned i = 0; i < 12; i++)
-        cell = scribble_packet(cell);
-    scribble_sender(&cl.segment->slots[slot]);
+        cell = corrupt_packet(cell);
+    corrupt_sender(&cl.segment->slots[slot]);
     atomic_store(&cl.segment->slots[slot].claim, slot_claim(SLOT_READY, (uint32_t)getpid()));
 }
 
-static void scribble(void)
+static void corrupt(void)
 {
     struct segment *s = cl.segment;
     uint32_t slot = (uint32_t)below(s->peers);
     unsigned char *control = (unsigned char *)s->control;
 
     switch (below(8)) {
-    case 0: /* behind the head, which the honest need to find their way */
-        scribble_anywhere(control + sizeof s->control->head,
-                          (size_t)((unsigned char *)s->slots - control) -
-                              sizeof s->control->head);
+    case 0: /* behind the head, which correct processes need to find their way */
+        corrupt_anywhere(control + sizeof s->control->head,
+                         (size_t)((unsigned char *)s->slots - control) -
+                             sizeof s->control->head);
         break;
     case 1:
-        scribble_claim(&s->slots[slot]);
+        corrupt_claim(&s->slots[slot]);
         break;
     case 2:
-        scribble_sender(&s->slots[slot]);
+        corrupt_sender(&s->slots[slot]);
         break;
     case 3:
     case 4:
-        scribble_stream(slot);
+        corrupt_stream(slot);
         break;
     default:
-        scribble_ring(segment_ring(s, slot));
+        corrupt_ring(segment_ring(s, slot));
         break;
     }
     atomic_fetch_or(&s->control->ready[0], UINT64_C(1) << slot);
@@ -294,18 +294,18 @@ static void victim_step(void)
     take_completions(cl.victim);
 }
 
-static void honest_step(void)
+static void correct_step(void)
 {
     static unsigned char to[BIG];
 
     if (below(8) == 0)
-        mbx_send(cl.honest, 0, (uint32_t)below(3), below(3), source,
+        mbx_send(cl.correct, 0, (uint32_t)below(3), below(3), source,
                  below(4) == 0 ? BIG : below(64), NULL, NULL);
     if (below(8) == 0)
-        mbx_recv(cl.honest, 0, (uint32_t)below(3), 0, MBX_IGNORE_ALL, to, sizeof to, NULL,
+        mbx_recv(cl.correct, 0, (uint32_t)below(3), 0, MBX_IGNORE_ALL, to, sizeof to, NULL,
                  NULL);
-    mbx_progress(cl.honest);
-    take_completions(cl.honest);
+    mbx_progress(cl.correct);
+    take_completions(cl.correct);
 }
 
 /* ---- the processes ---- */
@@ -333,9 +333,9 @@ static void cluster_open(uint64_t seed)
     random_seed(&cl.random, seed);
     cl.rate = 2 + below(40);
     cl.victim = open_one();
-    cl.honest = open_one();
+    cl.correct = open_one();
     mbx_address_get(cl.victim, &address);
-    assert_int_equal(mbx_peer_add(cl.honest, &address, &peer), 0);
+    assert_int_equal(mbx_peer_add(cl.correct, &address, &peer), 0);
     memcpy(&cl.address, &address, sizeof cl.address);
     snprintf(path, sizeof path, "/proc/self/fd/%u", cl.address.place);
     fd = sys_open(path, 0, 0);
@@ -349,10 +349,10 @@ static void cluster_close(void)
 {
     segment_detach(cl.segment);
     mbx_close(cl.victim);
-    mbx_close(cl.honest);
+    mbx_close(cl.correct);
 }
 
-static void a_scribbler_cannot_crash_its_victim(void **state)
+static void a_corruptor_cannot_crash_its_victim(void **state)
 {
     (void)state;
     for (uint64_t seed = first_seed; seed < first_seed + seeds; seed++) {
@@ -362,9 +362,9 @@ static void a_scribbler_cannot_crash_its_victim(void **state)
         cluster_open(seed);
         for (unsigned step = 0; step < STEPS; step++) {
             if (below(cl.rate) == 0)
-                scribble();
+                corrupt();
             victim_step();
-            honest_step();
+            correct_step();
         }
         cluster_close();
         if (mem_live() != mem || sys_fds_live() != fds || sys_maps_live() != maps)
@@ -382,7 +382,7 @@ static void be_quiet(void *arg, enum log_level level, const char *text)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_scribbler_cannot_crash_its_victim),
+        cmocka_unit_test(a_corruptor_cannot_crash_its_victim),
     };
 
     for (int i = 1; i < argc; i++) {

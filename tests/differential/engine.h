@@ -14,8 +14,8 @@
  * Sources are 0 .. ENGINE_SOURCES-1, context ids 0 .. ENGINE_CONTEXT_MAX, and tags have
  * ENGINE_TAG_BITS bits; nothing else is ever asked of an engine.
  */
-#ifndef DIFFER_ENGINE_H
-#define DIFFER_ENGINE_H
+#ifndef DIFFERENTIAL_ENGINE_H
+#define DIFFERENTIAL_ENGINE_H
 
 #include "match/history.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * shm_lies_test.c - shared memory and those who do not keep to the rules.
+ * shm_violations_test.c - shared memory and processes that do not keep to its protocol.
  *
  * Whoever can open a segment can write anything to it at any time.  What is asked here:
  * that a stranger without the key is not heard, that a damaged ring costs only the link
@@ -61,15 +61,15 @@ static void another_jobs_key_is_refused(void **state)
 /* Somebody who can open the segment, but does not know the key. */
 static void a_sender_without_proof_is_refused(void **state)
 {
-    struct node owner, liar;
+    struct node owner, byzantine;
     struct link *link;
 
     (void)state;
     assert_int_equal(node_open_as(&owner, 0), 0);
-    assert_int_equal(node_open(&liar), 0);
-    link = connect_to(&liar, 0);
+    assert_int_equal(node_open(&byzantine), 0);
+    link = connect_to(&byzantine, 0);
     assert_int_equal(link_attach(link_of(link)), 0); /* as if it had not been checked */
-    inside(&liar)->key[0]++;
+    inside(&byzantine)->key[0]++;
     assert_int_equal(send_number(link, 0), 0);
     transport_shm.poll(owner.t, 16);
     assert_int_equal(owner.accepted + owner.arrived, 0);
@@ -78,24 +78,24 @@ static void a_sender_without_proof_is_refused(void **state)
     assert_int_equal(transport_shm.wait(owner.t, CLOCK_MS), -ETIMEDOUT);
     assert_int_equal(send_number(link, 1), -EHOSTUNREACH);
     await_free_slots(&owner);
-    node_close(&liar);
+    node_close(&byzantine);
     node_close(&owner);
 }
 
 /* A proof is good for one address ... */
 static void a_proof_of_another_sender_is_refused(void **state)
 {
-    struct node owner, liar;
+    struct node owner, byzantine;
 
     (void)state;
     assert_int_equal(node_open_as(&owner, 0), 0);
-    assert_int_equal(node_open(&liar), 0);
-    assert_int_equal(send_number(connect_to(&liar, 0), 0), 0);
+    assert_int_equal(node_open(&byzantine), 0);
+    assert_int_equal(send_number(connect_to(&byzantine, 0), 0), 0);
     inside(&owner)->own->slots[0].address.place++;
     transport_shm.poll(owner.t, 16);
     assert_int_equal(owner.accepted + owner.arrived, 0);
     assert_int_equal(owner.dropped, 1);
-    node_close(&liar);
+    node_close(&byzantine);
     await_free_slots(&owner);
     node_close(&owner);
 }
@@ -103,26 +103,26 @@ static void a_proof_of_another_sender_is_refused(void **state)
 /* ... at one receiver: who was given it cannot use it elsewhere. */
 static void a_proof_for_another_receiver_is_refused(void **state)
 {
-    struct node owner, liar, honest;
+    struct node owner, byzantine, correct;
     struct segment_slot *given, *used;
 
     (void)state;
     assert_int_equal(node_open_as(&owner, 0), 0);
-    assert_int_equal(node_open_as(&liar, 1), 0);
-    assert_int_equal(node_open(&honest), 0);
-    assert_int_equal(send_number(connect_to(&honest, 1), 0), 0);
-    assert_int_equal(send_number(connect_to(&liar, 0), 0), 0);
-    given = &inside(&liar)->own->slots[0];
+    assert_int_equal(node_open_as(&byzantine, 1), 0);
+    assert_int_equal(node_open(&correct), 0);
+    assert_int_equal(send_number(connect_to(&correct, 1), 0), 0);
+    assert_int_equal(send_number(connect_to(&byzantine, 0), 0), 0);
+    given = &inside(&byzantine)->own->slots[0];
     used = &inside(&owner)->own->slots[0];
     used->address = given->address;
     used->proof = given->proof;
     transport_shm.poll(owner.t, 16);
     assert_int_equal(owner.accepted + owner.arrived, 0);
     assert_int_equal(owner.dropped, 1);
-    await(&liar, 1);
-    node_close(&honest);
-    await_free_slots(&liar);
-    node_close(&liar);
+    await(&byzantine, 1);
+    node_close(&correct);
+    await_free_slots(&byzantine);
+    node_close(&byzantine);
     await_free_slots(&owner);
     node_close(&owner);
 }
@@ -139,13 +139,13 @@ static void damage_frame(struct link *link, uint32_t frame)
 
 static void drop_damaged(uint32_t frame)
 {
-    struct node owner, liar, honest;
+    struct node owner, byzantine, correct;
     struct link *link;
 
     assert_int_equal(node_open_as(&owner, 0), 0);
-    assert_int_equal(node_open(&liar), 0);
-    assert_int_equal(node_open(&honest), 0);
-    link = connect_to(&liar, 0);
+    assert_int_equal(node_open(&byzantine), 0);
+    assert_int_equal(node_open(&correct), 0);
+    link = connect_to(&byzantine, 0);
     assert_int_equal(send_number(link, 0), 0);
     await(&owner, 1);
     damage_frame(link, frame);
@@ -155,10 +155,10 @@ static void drop_damaged(uint32_t frame)
     assert_int_equal(owner.dropped, 1);
     assert_string_equal(owner.reason, "damaged ring");
     assert_int_equal(send_number(link, 1), -EHOSTUNREACH);
-    assert_int_equal(send_number(connect_to(&honest, 0), 1), 0);
+    assert_int_equal(send_number(connect_to(&correct, 0), 1), 0);
     await(&owner, 2);
-    node_close(&liar);
-    node_close(&honest);
+    node_close(&byzantine);
+    node_close(&correct);
     await_free_slots(&owner);
     node_close(&owner);
 }
@@ -203,7 +203,7 @@ static void a_receiver_that_breaks_the_ring_is_left(void **state)
 /* ---- noise ---- */
 
 /* Any byte that others can write: the control page, the slots, the begin of ring 0. */
-static void scribble_anywhere(struct segment *own, struct random *r)
+static void corrupt_anywhere(struct segment *own, struct random *r)
 {
     size_t begin = sizeof(struct segment_head);
     size_t end = (size_t)(own->rings - (unsigned char *)own->control) + 1024;
@@ -213,7 +213,7 @@ static void scribble_anywhere(struct segment *own, struct random *r)
 }
 
 /* The frame word of one of the last records in ring 0, or of the next. */
-static void scribble_frame(struct segment *own, struct random *r, uint64_t tail)
+static void corrupt_frame(struct segment *own, struct random *r, uint64_t tail)
 {
     uint32_t cell = (uint32_t)(tail - random_below(r, 4)) & (own->ring_cells - 1);
     uint32_t frame = (uint32_t)random_next(r) >> random_below(r, 32);
@@ -221,7 +221,7 @@ static void scribble_frame(struct segment *own, struct random *r, uint64_t tail)
     atomic_store(ring_frame(segment_ring(own, 0), cell), frame);
 }
 
-/* One life of an endpoint among scribblers. */
+/* One life of an endpoint among processes that corrupt its segment. */
 static void endure(uint64_t seed)
 {
     struct node owner, sender;
@@ -237,9 +237,9 @@ static void endure(uint64_t seed)
         uint64_t dice = random_below(&r, 100);
 
         if (dice < 30)
-            scribble_anywhere(own, &r);
+            corrupt_anywhere(own, &r);
         else if (dice < 32)
-            scribble_frame(own, &r, link->out.tail);
+            corrupt_frame(own, &r, link->out.tail);
         else if (dice < 60)
             send_number(&link->member.link, i);
         else if (dice < 70)
@@ -378,7 +378,7 @@ static void a_closed_segment_is_not_used(void **state)
  * others have mapped, if seals are not what they should be. */
 static int copy_of_segment(const struct segment *s, int seals)
 {
-    int fd = memfd_create("liar", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    int fd = memfd_create("byzantine", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
     assert_true(fd >= 0);
     assert_int_equal(ftruncate(fd, (off_t)s->size), 0);

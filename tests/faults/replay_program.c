@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * stranger_program.c - who has seen a greeting on the network, and has not the job's key.
+ * replay_program.c - replays a handshake that it has seen on the network, without the job's key.
  *
- * usage: stranger_program FOLDER RANKS FLOWS
+ * usage: replay_program FOLDER RANKS FLOWS
  *
  * FOLDER has the addresses of the ranks (tests/faults/far_program.c), which are no secret.
  * FLOWS is what was seen of their TCP connections: for each direction of each of them its
@@ -62,7 +62,7 @@ static void check(bool is_right, const char *what)
 {
     if (is_right)
         return;
-    fprintf(stderr, "stranger_program: %s\n", what);
+    fprintf(stderr, "replay_program: %s\n", what);
     exit(1);
 }
 
@@ -237,7 +237,7 @@ static void listen_on(void)
 int main(int argc, char **argv)
 {
     if (argc != 4 || atoi(argv[2]) < 2 || atoi(argv[2]) > RANKS_MAX) {
-        fprintf(stderr, "usage: stranger_program FOLDER RANKS FLOWS\n");
+        fprintf(stderr, "usage: replay_program FOLDER RANKS FLOWS\n");
         return 2;
     }
     ranks = atoi(argv[2]);

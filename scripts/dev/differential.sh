@@ -3,4 +3,4 @@
 #
 # Other matchers, where they are installed, beside the oracle.
 prepare
-FI_PROVIDER_PATH=$PWD/build-test/gcc/src/provider exec build-test/gcc/tests/differ/differ "$@"
+FI_PROVIDER_PATH=$PWD/build-test/gcc/src/provider exec build-test/gcc/tests/differential/differential "$@"

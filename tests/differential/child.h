@@ -2,8 +2,8 @@
 /*
  * child.h - an engine in a process of its own, so that it may crash or hang.  Test code.
  */
-#ifndef DIFFER_CHILD_H
-#define DIFFER_CHILD_H
+#ifndef DIFFERENTIAL_CHILD_H
+#define DIFFERENTIAL_CHILD_H
 
 #include <sys/types.h>
 

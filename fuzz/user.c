@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * honest.c - users of two endpoints, and what they may expect beside a liar:
+ * user.c - users of two endpoints, and what they may expect beside a byzantine endpoint:
  *
- *   content   what comes from the other side is one of its messages, once, byte for byte, and
+ *   content   what comes from the other user is one of its messages, once, byte for byte, and
  *             of it as much as fits
  *   order     of two messages that a receive accepts, it does not get the younger one while
  *             the elder goes to a later receive, or to a later probe
- *   secrets   what comes from the liar has no byte but the liar's, and those that were in the
- *             buffer before
+ *   secrets   what comes from the byzantine endpoint has no byte but those that it sends, and
+ *             those that were in the buffer before
  *   the end   all messages between the two arrive, and all requests end
  *   memory    a buffer is freed when its request has ended: whoever touches it then is caught
  *             by AddressSanitizer.  Kept messages and requests stay within their bounds
  */
-#include "fuzz/honest.h"
+#include "fuzz/user.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,17 +39,17 @@ void require(bool ok, const char *what)
     abort();
 }
 
-uint64_t honest_clock(void)
+uint64_t fuzz_clock(void)
 {
     return now_ns;
 }
 
-void honest_pass(uint64_t ns)
+void fuzz_time_pass(uint64_t ns)
 {
     now_ns += ns;
 }
 
-/* What message `number` is.  Has neither the liar's byte nor that of a buffer. */
+/* What message `number` is.  Has neither the byzantine endpoint's byte nor that of a buffer. */
 static const unsigned char *content(uint32_t number)
 {
     static unsigned char bytes[BIGGEST + MESSAGES];
@@ -68,10 +68,10 @@ static size_t take_size(struct input *in)
 
 /* ---- slots ---- */
 
-static struct slot *slot_new(struct side *side, enum slot_kind kind, size_t size, size_t most)
+static struct slot *slot_new(struct user *user, enum slot_kind kind, size_t size, size_t most)
 {
     for (size_t i = 0; i < most; i++) {
-        struct slot *slot = &side->slots[i];
+        struct slot *slot = &user->slots[i];
 
         if (slot->kind != SLOT_FREE)
             continue;
@@ -90,103 +90,103 @@ static void slot_free(struct slot *slot)
     *slot = (struct slot){.kind = SLOT_FREE};
 }
 
-mbx_request honest_request(const struct side *side, uint8_t which)
+mbx_request user_request(const struct user *user, uint8_t which)
 {
     for (size_t i = 0; i < SLOTS; i++)
-        if (side->slots[(which + i) % SLOTS].kind != SLOT_FREE)
-            return side->slots[(which + i) % SLOTS].request;
+        if (user->slots[(which + i) % SLOTS].kind != SLOT_FREE)
+            return user->slots[(which + i) % SLOTS].request;
     return 0;
 }
 
 /* ---- what it does ---- */
 
-/* A message to the other side has left, or will. */
-static void note(struct side *side, uint32_t context, uint64_t tag, size_t size)
+/* A message to the other user has left, or will. */
+static void note(struct user *user, uint32_t context, uint64_t tag, size_t size)
 {
-    side->sent[side->sent_count++] =
+    user->sent[user->sent_count++] =
         (struct sent){.context = context, .tag = tag, .size = size};
 }
 
-static void act_send(struct side *side, struct input *in)
+static void act_send(struct user *user, struct input *in)
 {
     uint8_t what = take(in);
-    struct slot *slot = slot_new(side, SLOT_SEND, take_size(in), SLOTS);
+    struct slot *slot = slot_new(user, SLOT_SEND, take_size(in), SLOTS);
     uint32_t context = what >> 2 & 1;
     uint64_t tag = what >> 3 & 3;
-    struct mbx_options options = {.user = slot, .data = side->sent_count};
+    struct mbx_options options = {.user = slot, .data = user->sent_count};
     bool is_told = slot != NULL && (what & 64) == 0;
     int err;
 
     if (slot == NULL)
         return;
-    slot->peer = (what >> 1 & 1) % side->peers;
-    if (slot->peer == OTHER && side->sent_count == MESSAGES) {
+    slot->peer = (what >> 1 & 1) % user->peers;
+    if (slot->peer == OTHER && user->sent_count == MESSAGES) {
         slot_free(slot);
         return;
     }
     if (slot->peer == OTHER)
-        memcpy(slot->buf, content(side->sent_count), slot->size);
-    slot->number = slot->peer == OTHER ? side->sent_count : MESSAGES;
+        memcpy(slot->buf, content(user->sent_count), slot->size);
+    slot->number = slot->peer == OTHER ? user->sent_count : MESSAGES;
     if (is_told)
-        err = (what & 1 ? mbx_ssend : mbx_send)(side->ep, slot->peer, context, tag, slot->buf,
+        err = (what & 1 ? mbx_ssend : mbx_send)(user->ep, slot->peer, context, tag, slot->buf,
                                                 slot->size, &options, &slot->request);
     else
         err =
-            mbx_inject(side->ep, slot->peer, context, tag, slot->buf, slot->size, options.data);
+            mbx_inject(user->ep, slot->peer, context, tag, slot->buf, slot->size, options.data);
     if (err == 0 && slot->peer == OTHER)
-        note(side, context, tag, slot->size);
+        note(user, context, tag, slot->size);
     if (err != 0 || !is_told)
         slot_free(slot);
 }
 
-static void post(struct side *side, struct slot *slot, const struct wanted *wanted)
+static void post(struct user *user, struct slot *slot, const struct wanted *wanted)
 {
     struct mbx_options options = {.user = slot};
 
     if (slot == NULL)
         return;
     slot->wanted = *wanted;
-    slot->wanted.since = ++side->now;
-    if (mbx_recv(side->ep, wanted->source, wanted->context, wanted->tag, wanted->ignore,
+    slot->wanted.since = ++user->now;
+    if (mbx_recv(user->ep, wanted->source, wanted->context, wanted->tag, wanted->ignore,
                  slot->buf, slot->size, &options, &slot->request) != 0)
         slot_free(slot);
 }
 
-static struct wanted take_wanted(const struct side *side, struct input *in)
+static struct wanted take_wanted(const struct user *user, struct input *in)
 {
     static const uint64_t ignores[] = {0, 1, 3, MBX_IGNORE_ALL};
     uint8_t what = take(in);
 
     return (struct wanted){
-        .source = (what & 3) == 3 ? MBX_ANY_SOURCE : (what & 3) % side->peers,
+        .source = (what & 3) == 3 ? MBX_ANY_SOURCE : (what & 3) % user->peers,
         .context = what >> 2 & 1,
         .tag = what >> 3 & 3,
         .ignore = ignores[what >> 5 & 3],
     };
 }
 
-static void act_recv(struct side *side, struct input *in)
+static void act_recv(struct user *user, struct input *in)
 {
-    struct wanted wanted = take_wanted(side, in);
+    struct wanted wanted = take_wanted(user, in);
 
-    post(side, slot_new(side, SLOT_RECV, take_size(in), SLOTS), &wanted);
+    post(user, slot_new(user, SLOT_RECV, take_size(in), SLOTS), &wanted);
 }
 
-static void act_probe(struct side *side, struct input *in)
+static void act_probe(struct user *user, struct input *in)
 {
-    struct wanted wanted = take_wanted(side, in);
+    struct wanted wanted = take_wanted(user, in);
     struct mbx_status status;
 
-    wanted.since = ++side->now;
-    if (side->has_message) {
-        mbx_probe(side->ep, wanted.source, wanted.context, wanted.tag, wanted.ignore, &status);
+    wanted.since = ++user->now;
+    if (user->has_message) {
+        mbx_probe(user->ep, wanted.source, wanted.context, wanted.tag, wanted.ignore, &status);
         return;
     }
-    if (mbx_mprobe(side->ep, wanted.source, wanted.context, wanted.tag, wanted.ignore,
-                   &side->status, &side->message) != 1)
+    if (mbx_mprobe(user->ep, wanted.source, wanted.context, wanted.tag, wanted.ignore,
+                   &user->status, &user->message) != 1)
         return;
-    side->has_message = true;
-    side->probe = wanted;
+    user->has_message = true;
+    user->probe = wanted;
 }
 
 static bool accepts(const struct wanted *wanted, const struct mbx_status *status)
@@ -198,7 +198,7 @@ static bool accepts(const struct wanted *wanted, const struct mbx_status *status
 
 /* Is there a pair of messages that came in the wrong order, of which the one that `by` got is
  * one? */
-static bool is_overtaken(const struct side *from, uint32_t number)
+static bool is_overtaken(const struct user *from, uint32_t number)
 {
     const struct sent *this = &from->sent[number];
 
@@ -216,62 +216,62 @@ static bool is_overtaken(const struct side *from, uint32_t number)
     return false;
 }
 
-/* A message of the other side is received by `by`, or dropped. */
-static void receive(struct side *side, const struct mbx_status *status, const struct wanted *by)
+/* A message of the other user is received by `by`, or dropped. */
+static void receive(struct user *user, const struct mbx_status *status, const struct wanted *by)
 {
-    struct sent *sent = &side->other->sent[status->data];
+    struct sent *sent = &user->other->sent[status->data];
 
-    require(status->data < side->other->sent_count, "a message that was not sent");
+    require(status->data < user->other->sent_count, "a message that was not sent");
     require(!sent->is_received, "a message comes twice");
     require(sent->context == status->context_id && sent->tag == status->tag &&
                 sent->size == status->size,
             "a message has another envelope");
     sent->is_received = true;
     sent->by = *by;
-    require(!is_overtaken(side->other, (uint32_t)status->data), "a message is overtaken");
+    require(!is_overtaken(user->other, (uint32_t)status->data), "a message is overtaken");
 }
 
 /* The message of a matched probe. */
-static void use_message(struct side *side, bool discards, struct slot *slot)
+static void use_message(struct user *user, bool discards, struct slot *slot)
 {
     struct mbx_options options = {.user = slot};
 
-    if (!side->has_message || (!discards && slot == NULL))
+    if (!user->has_message || (!discards && slot == NULL))
         return;
-    require(accepts(&side->probe, &side->status), "a probe found what it does not accept");
+    require(accepts(&user->probe, &user->status), "a probe found what it does not accept");
     if (discards) {
-        int err = mbx_discard(side->ep, side->message);
+        int err = mbx_discard(user->ep, user->message);
 
         require(err == 0 || err == -ENOMEM, "mbx_discard");
         if (err != 0)
             return; /* it is still held */
-        if (side->status.source == OTHER)
-            receive(side, &side->status, &side->probe);
+        if (user->status.source == OTHER)
+            receive(user, &user->status, &user->probe);
     } else {
-        slot->wanted = side->probe;
-        if (mbx_mrecv(side->ep, side->message, slot->buf, slot->size, &options,
+        slot->wanted = user->probe;
+        if (mbx_mrecv(user->ep, user->message, slot->buf, slot->size, &options,
                       &slot->request) != 0) {
             slot_free(slot);
             return;
         }
     }
-    side->has_message = false;
+    user->has_message = false;
 }
 
-static void act_use(struct side *side, struct input *in)
+static void act_use(struct user *user, struct input *in)
 {
     uint8_t what = take(in);
 
-    if (!side->has_message)
+    if (!user->has_message)
         return;
-    use_message(side, what & 1,
-                what & 1 ? NULL : slot_new(side, SLOT_RECV, take_size(in), SLOTS));
+    use_message(user, what & 1,
+                what & 1 ? NULL : slot_new(user, SLOT_RECV, take_size(in), SLOTS));
 }
 
-static void act_access(struct side *side, struct input *in)
+static void act_access(struct user *user, struct input *in)
 {
     uint8_t what = take(in), how = take(in);
-    struct slot *slot = slot_new(side, SLOT_ACCESS, take_size(in), SLOTS);
+    struct slot *slot = slot_new(user, SLOT_ACCESS, take_size(in), SLOTS);
     struct mbx_options options = {.user = slot, .flags = what & 4 ? MBX_REMOTE_DATA : 0};
     struct mbx_atomic_args atomic = {
         .op = (enum mbx_op)(how & 31) % MBX_OPS, .type = MBX_UINT64, .key = REGION_KEY};
@@ -279,61 +279,61 @@ static void act_access(struct side *side, struct input *in)
 
     if (slot == NULL)
         return;
-    slot->peer = (what & 1) % side->peers;
+    slot->peer = (what & 1) % user->peers;
     atomic.count = 1 + (how >> 5);
-    atomic.operand = atomic.op == MBX_ATOMIC_READ ? NULL : side->results;
-    atomic.compare = atomic.op >= MBX_CSWAP ? side->results + 64 : NULL;
+    atomic.operand = atomic.op == MBX_ATOMIC_READ ? NULL : user->results;
+    atomic.compare = atomic.op >= MBX_CSWAP ? user->results + 64 : NULL;
     atomic.result = how & 16 || atomic.op == MBX_ATOMIC_READ ? slot->buf : NULL;
     if ((what & 24) == 24 && (atomic.result == NULL || slot->size >= 64))
-        err = mbx_atomic(side->ep, slot->peer, &atomic, &(struct mbx_options){.user = slot},
+        err = mbx_atomic(user->ep, slot->peer, &atomic, &(struct mbx_options){.user = slot},
                          &slot->request);
     else if (what & 8)
-        err = mbx_read(side->ep, slot->peer, slot->buf, slot->size, REGION_KEY, how,
+        err = mbx_read(user->ep, slot->peer, slot->buf, slot->size, REGION_KEY, how,
                        &(struct mbx_options){.user = slot}, &slot->request);
     else
-        err = mbx_write(side->ep, slot->peer, slot->buf, slot->size, REGION_KEY, how, &options,
+        err = mbx_write(user->ep, slot->peer, slot->buf, slot->size, REGION_KEY, how, &options,
                         &slot->request);
     if (err != 0)
         slot_free(slot);
 }
 
 /* Shares the region, or ends that. */
-static void act_share(struct side *side, struct input *in)
+static void act_share(struct user *user, struct input *in)
 {
     const struct mbx_region region = {
-        .buf = side->region, .size = REGION_SIZE, .rights = take(in) % 4};
+        .buf = user->region, .size = REGION_SIZE, .rights = take(in) % 4};
 
-    if (mbx_register(side->ep, REGION_KEY, &region) == -EEXIST)
-        mbx_deregister(side->ep, REGION_KEY);
+    if (mbx_register(user->ep, REGION_KEY, &region) == -EEXIST)
+        mbx_deregister(user->ep, REGION_KEY);
 }
 
-void honest_act(struct side *side, struct input *in)
+void user_act(struct user *user, struct input *in)
 {
     uint8_t what = take(in);
 
     switch (what % 8) {
     case 0:
     case 1:
-        act_send(side, in);
+        act_send(user, in);
         break;
     case 2:
     case 3:
-        act_recv(side, in);
+        act_recv(user, in);
         break;
     case 4:
-        act_probe(side, in);
+        act_probe(user, in);
         break;
     case 5:
-        act_use(side, in);
+        act_use(user, in);
         break;
     case 6:
         if (what & 128)
-            act_share(side, in);
+            act_share(user, in);
         else
-            act_access(side, in);
+            act_access(user, in);
         break;
     case 7:
-        mbx_cancel(side->ep, honest_request(side, what >> 3));
+        mbx_cancel(user->ep, user_request(user, what >> 3));
         break;
     }
 }
@@ -345,11 +345,11 @@ static bool is_all(const unsigned char *bytes, size_t size, unsigned char byte)
     return size == 0 || (bytes[0] == byte && memcmp(bytes, bytes + 1, size - 1) == 0);
 }
 
-static void check_from_other(struct side *side, const struct slot *slot,
+static void check_from_other(struct user *user, const struct slot *slot,
                              const struct mbx_completion *done)
 {
     require(done->error == 0 || done->error == -EMSGSIZE, "a receive failed");
-    receive(side, &done->status, &slot->wanted);
+    receive(user, &done->status, &slot->wanted);
     require(done->received == min_size(slot->size, done->status.size),
             "a receive got more or less than there is");
     require(memcmp(slot->buf, content((uint32_t)done->status.data), done->received) == 0,
@@ -358,60 +358,60 @@ static void check_from_other(struct side *side, const struct slot *slot,
             "more was written than was received");
 }
 
-static void check_from_liar(const struct side *side, const struct slot *slot,
-                            const struct mbx_completion *done)
+static void check_from_byzantine(const struct user *user, const struct slot *slot,
+                                 const struct mbx_completion *done)
 {
-    require(side->peers == 2 && done->status.source == LIAR, "a message of nobody");
+    require(user->peers == 2 && done->status.source == BYZANTINE, "a message of nobody");
     require(done->received <= slot->size, "a receive got more than its buffer holds");
     for (size_t i = 0; i < slot->size; i++)
-        require(slot->buf[i] == BUFFER_BYTE || slot->buf[i] == LIAR_BYTE,
+        require(slot->buf[i] == BUFFER_BYTE || slot->buf[i] == BYZANTINE_BYTE,
                 "a message brings bytes that its sender did not have");
 }
 
-static void check_recv(struct side *side, const struct slot *slot,
+static void check_recv(struct user *user, const struct slot *slot,
                        const struct mbx_completion *done)
 {
     if (done->error == -ECANCELED)
         return;
     if (done->error == -ENOTCONN) {
-        require(side->peers == 2 &&
-                    (slot->wanted.source == LIAR ||
-                     (slot->wanted.source == MBX_ANY_SOURCE && done->status.source == LIAR)),
+        require(user->peers == 2 && (slot->wanted.source == BYZANTINE ||
+                                     (slot->wanted.source == MBX_ANY_SOURCE &&
+                                      done->status.source == BYZANTINE)),
                 "a receive of the living failed");
         return;
     }
     require(accepts(&slot->wanted, &done->status),
             "a receive got a message that it does not accept");
     if (done->status.source == OTHER)
-        check_from_other(side, slot, done);
+        check_from_other(user, slot, done);
     else
-        check_from_liar(side, slot, done);
+        check_from_byzantine(user, slot, done);
     require(done->error == (done->status.size > slot->size ? -EMSGSIZE : 0),
             "a receive ended with the wrong error");
 }
 
-static void check_send(struct side *side, const struct slot *slot,
+static void check_send(struct user *user, const struct slot *slot,
                        const struct mbx_completion *done)
 {
-    if (done->error == 0 || slot->peer == LIAR)
+    if (done->error == 0 || slot->peer == BYZANTINE)
         return;
-    require(done->error == -ENOMEM && slot->number < side->sent_count, "a send failed");
-    require(!side->sent[slot->number].is_received, "what was not sent was received");
-    side->sent[slot->number].is_received = true; /* nobody is to wait for it */
-    side->sent[slot->number].by = (struct wanted){.context = UINT32_MAX};
-    side->sent[slot->number].context = UINT32_MAX;
+    require(done->error == -ENOMEM && slot->number < user->sent_count, "a send failed");
+    require(!user->sent[slot->number].is_received, "what was not sent was received");
+    user->sent[slot->number].is_received = true; /* nobody is to wait for it */
+    user->sent[slot->number].by = (struct wanted){.context = UINT32_MAX};
+    user->sent[slot->number].context = UINT32_MAX;
 }
 
-static void take_one(struct side *side, const struct mbx_completion *done)
+static void take_one(struct user *user, const struct mbx_completion *done)
 {
     struct slot *slot = done->user;
 
-    side->done++;
+    user->done++;
     if (done->kind == MBX_EVENTS) {
-        require(done->error == 0 && done->status.source < side->peers, "an event of nobody's");
+        require(done->error == 0 && done->status.source < user->peers, "an event of nobody's");
         return;
     }
-    require(slot >= side->slots && slot < side->slots + SLOTS_ALL &&
+    require(slot >= user->slots && slot < user->slots + SLOTS_ALL &&
                 slot->request == done->request,
             "a completion of nobody's");
     require((done->kind == MBX_SENDS) == (slot->kind == SLOT_SEND) &&
@@ -419,39 +419,39 @@ static void take_one(struct side *side, const struct mbx_completion *done)
                 (done->kind == MBX_RECVS) == (slot->kind == SLOT_RECV),
             "a completion of the wrong kind");
     if (slot->kind == SLOT_RECV)
-        check_recv(side, slot, done);
+        check_recv(user, slot, done);
     else if (slot->kind == SLOT_SEND)
-        check_send(side, slot, done);
+        check_send(user, slot, done);
     slot_free(slot);
 }
 
-void honest_take(struct side *side)
+void user_take_completions(struct user *user)
 {
     struct mbx_completion done;
 
-    while (mbx_poll(side->ep, MBX_SENDS | MBX_RECVS | MBX_ACCESS | MBX_EVENTS, &done, 1) == 1)
-        take_one(side, &done);
+    while (mbx_poll(user->ep, MBX_SENDS | MBX_RECVS | MBX_ACCESS | MBX_EVENTS, &done, 1) == 1)
+        take_one(user, &done);
 }
 
 /* ---- bounds ---- */
 
-static uint32_t slots_used(const struct side *side)
+static uint32_t slots_used(const struct user *user)
 {
     uint32_t used = 0;
 
     for (size_t i = 0; i < SLOTS_ALL; i++)
-        used += side->slots[i].kind != SLOT_FREE;
+        used += user->slots[i].kind != SLOT_FREE;
     return used;
 }
 
 /* Requests that are not the user's: what peers access, FINs that they do not read, injected
  * messages that have not left. */
-static uint64_t requests_most(const struct side *side)
+static uint64_t requests_most(const struct user *user)
 {
-    uint64_t most = slots_used(side) + side->ep->requests.injected;
+    uint64_t most = slots_used(user) + user->ep->requests.injected;
 
-    for (uint32_t i = 0; i < side->peers; i++) {
-        const struct peer *peer = peer_get(side->ep, i);
+    for (uint32_t i = 0; i < user->peers; i++) {
+        const struct peer *peer = peer_get(user->ep, i);
 
         most += ACCESS_WINDOW + EVENT_WINDOW + FINS_MOST + BACKLOG_CLAIMS;
         most += min_size(peer->credit.window, 65536) + MESSAGES;
@@ -459,9 +459,9 @@ static uint64_t requests_most(const struct side *side)
     return most;
 }
 
-void honest_check(const struct side *side)
+void user_check(const struct user *user)
 {
-    const struct mbx_ep *ep = side->ep;
+    const struct mbx_ep *ep = user->ep;
     uint64_t room = ep->credit.lendable_all;
 
     require(pool_is_valid(&ep->requests.pool) && pool_is_valid(&ep->messages),
@@ -470,7 +470,7 @@ void honest_check(const struct side *side)
         require(ep->contexts.table[i] == NULL ||
                     mbx_match_is_valid(&ep->contexts.table[i]->match),
                 "an engine is damaged");
-    for (uint32_t i = 0; i < side->peers; i++) {
+    for (uint32_t i = 0; i < user->peers; i++) {
         const struct credit *credit = &peer_get(ep, i)->credit;
 
         room += ep->credit.window * CREDIT_ENVELOPE + ep->credit.window_payload;
@@ -481,23 +481,23 @@ void honest_check(const struct side *side)
     /* and the one that a matched probe has taken from its sender, or keeps */
     require(ep->stats.unexpected_bytes_now <= room + 2 * BIGGEST,
             "kept messages need more memory than was given for them");
-    require(ep->stats.requests_now <= requests_most(side), "requests are lost");
+    require(ep->stats.requests_now <= requests_most(user), "requests are lost");
 }
 
 /* ---- the end ---- */
 
-/* Messages of context, to side, that have not been received. */
-static uint32_t missing(const struct side *side, uint32_t context)
+/* Messages of context, to user, that have not been received. */
+static uint32_t missing(const struct user *user, uint32_t context)
 {
     uint32_t count = 0;
 
-    for (uint32_t i = 0; i < side->other->sent_count; i++)
-        count += !side->other->sent[i].is_received && side->other->sent[i].context == context;
+    for (uint32_t i = 0; i < user->other->sent_count; i++)
+        count += !user->other->sent[i].is_received && user->other->sent[i].context == context;
     return count;
 }
 
 /* Posts a receive for what is missing, unless there is one of these. */
-static void ask(struct side *side)
+static void ask(struct user *user)
 {
     for (uint32_t context = 0; context < 2; context++) {
         const struct wanted wanted = {
@@ -505,76 +505,76 @@ static void ask(struct side *side)
         bool is_asked = false;
 
         for (size_t i = SLOTS; i < SLOTS_ALL; i++)
-            is_asked |= side->slots[i].kind == SLOT_RECV &&
-                        side->slots[i].wanted.context == context &&
-                        side->slots[i].wanted.source == OTHER;
-        if (is_asked || missing(side, context) == 0)
+            is_asked |= user->slots[i].kind == SLOT_RECV &&
+                        user->slots[i].wanted.context == context &&
+                        user->slots[i].wanted.source == OTHER;
+        if (is_asked || missing(user, context) == 0)
             continue;
         for (size_t i = SLOTS; i < SLOTS_ALL; i++)
-            if (side->slots[i].kind == SLOT_FREE) {
-                side->slots[i] = (struct slot){.kind = SLOT_RECV, .size = BIGGEST};
-                side->slots[i].buf = malloc(BIGGEST);
-                memset(side->slots[i].buf, BUFFER_BYTE, BIGGEST);
-                post(side, &side->slots[i], &wanted);
+            if (user->slots[i].kind == SLOT_FREE) {
+                user->slots[i] = (struct slot){.kind = SLOT_RECV, .size = BIGGEST};
+                user->slots[i].buf = malloc(BIGGEST);
+                memset(user->slots[i].buf, BUFFER_BYTE, BIGGEST);
+                post(user, &user->slots[i], &wanted);
                 break;
             }
     }
 }
 
 /* Does something between the two still have to end? */
-static bool is_waiting(const struct side *side)
+static bool is_waiting(const struct user *user)
 {
     for (size_t i = 0; i < SLOTS_ALL; i++)
-        if (side->slots[i].peer == OTHER &&
-            (side->slots[i].kind == SLOT_SEND || side->slots[i].kind == SLOT_ACCESS))
+        if (user->slots[i].peer == OTHER &&
+            (user->slots[i].kind == SLOT_SEND || user->slots[i].kind == SLOT_ACCESS))
             return true;
-    return missing(side, 0) + missing(side, 1) != 0;
+    return missing(user, 0) + missing(user, 1) != 0;
 }
 
 /* Rounds of both.  False: nothing has moved for too long. */
-static bool round_of(struct side *a, struct side *b, int *quiet)
+static bool round_of(struct user *a, struct user *b, int *quiet)
 {
     uint64_t done = a->done + b->done;
     int moved = mbx_progress(a->ep) + mbx_progress(b->ep);
 
-    honest_take(a);
-    honest_take(b);
+    user_take_completions(a);
+    user_take_completions(b);
     *quiet = moved + (int)(a->done + b->done - done) != 0 ? 0 : *quiet + 1;
-    honest_pass(END_WAIT_NS);
+    fuzz_time_pass(END_WAIT_NS);
     return *quiet < PATIENCE;
 }
 
-void honest_finish(struct side *a, struct side *b)
+void user_finish(struct user *a, struct user *b)
 {
     int quiet = 0;
 
     for (int rounds = 0; is_waiting(a) || is_waiting(b); rounds++) {
         for (int i = 0; i < 2; i++) {
-            struct side *side = i == 0 ? a : b;
+            struct user *user = i == 0 ? a : b;
 
-            if (side->has_message)
-                use_message(side, false, slot_new(side, SLOT_RECV, BIGGEST, SLOTS_ALL));
-            ask(side);
+            if (user->has_message)
+                use_message(user, false, slot_new(user, SLOT_RECV, BIGGEST, SLOTS_ALL));
+            ask(user);
         }
         require(round_of(a, b, &quiet) && rounds < ROUNDS_MOST,
-                "what one honest peer has sent to another does not arrive");
+                "what one correct peer has sent to another does not arrive");
     }
 }
 
 /* How many there are, of any kind. */
-static int cancel_all(struct side *side)
+static int cancel_all(struct user *user)
 {
     int count = 0;
 
     for (size_t i = 0; i < SLOTS_ALL; i++) {
-        count += side->slots[i].kind != SLOT_FREE;
-        if (side->slots[i].kind == SLOT_RECV)
-            mbx_cancel(side->ep, side->slots[i].request);
+        count += user->slots[i].kind != SLOT_FREE;
+        if (user->slots[i].kind == SLOT_RECV)
+            mbx_cancel(user->ep, user->slots[i].request);
     }
     return count;
 }
 
-void honest_end(struct side *a, struct side *b)
+void user_end(struct user *a, struct user *b)
 {
     int quiet = 0;
 
@@ -582,18 +582,18 @@ void honest_end(struct side *a, struct side *b)
         require(round_of(a, b, &quiet) && rounds < ROUNDS_MOST, "a request never ends");
 }
 
-void honest_open(struct side *side, struct mbx_ep *ep, struct side *other, uint32_t peers)
+void user_open(struct user *user, struct mbx_ep *ep, struct user *other, uint32_t peers)
 {
-    memset(side, 0, sizeof *side);
-    side->ep = ep;
-    side->other = other;
-    side->peers = peers;
-    side->region = calloc(1, REGION_SIZE);
+    memset(user, 0, sizeof *user);
+    user->ep = ep;
+    user->other = other;
+    user->peers = peers;
+    user->region = calloc(1, REGION_SIZE);
 }
 
-void honest_free(struct side *side)
+void user_free(struct user *user)
 {
-    free(side->region);
+    free(user->region);
     for (size_t i = 0; i < SLOTS_ALL; i++)
-        require(side->slots[i].kind == SLOT_FREE, "a request is left");
+        require(user->slots[i].kind == SLOT_FREE, "a request is left");
 }
