@@ -263,6 +263,18 @@ static int set_key(const struct tool *tool, const struct surroundings *s, bool v
     return setenv("MBX_KEY", s->key, 0);
 }
 
+/* Started as a rank, it is where the rank is, which may be a container of its own. */
+static bool is_launcher(void)
+{
+    static const char *const ranks[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK",
+                                        "SLURM_STEP_ID"};
+
+    for (size_t i = 0; i < ARRAY_COUNT(ranks); i++)
+        if (getenv(ranks[i]) != NULL)
+            return false;
+    return true;
+}
+
 static int execute(const struct tool *tool, char **command, const struct surroundings *s,
                    const struct arguments *args)
 {
@@ -278,6 +290,8 @@ static int execute(const struct tool *tool, char **command, const struct surroun
     }
     if (set_key(tool, s, args->verbose) < 0)
         return TOOL_FAILED;
+    if (is_launcher())
+        tool_leave_host(false);
     execvp(command[0], command);
     tool_error(tool, "cannot run '%s': %s", command[0], strerror(errno));
     return TOOL_CANNOT_RUN;

@@ -388,6 +388,7 @@ int launch_job(const struct launch *launch)
         return status;
     getrlimit(RLIMIT_NOFILE, &files);
     raise_file_limit(&files);
+    tool_leave_host(true);
     process_adopt_orphans();
     if ((err = plan_cores(&job)) != 0)
         goto free_cores;

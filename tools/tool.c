@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/host.h"
 #include "base/mem.h"
 
 struct tool_title tool_title;
@@ -173,6 +174,17 @@ int tool_find_program(const struct tool *tool, const char *program)
         return 0;
     tool_error(tool, "cannot run '%s': %s", program, strerror(error));
     return error == ENOENT || error == ENOTDIR ? TOOL_NOT_FOUND : TOOL_CANNOT_RUN;
+}
+
+void tool_leave_host(bool replaces)
+{
+    char text[HOST_TEXT_SIZE];
+    struct host host;
+
+    if (host_read(&host) != 0)
+        return; /* it is in the log why */
+    host_text(&host, text);
+    (void)setenv(HOST_LAUNCHER, text, replaces);
 }
 
 char *tool_own_path(void)

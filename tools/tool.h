@@ -63,6 +63,10 @@ int tool_size(const struct tool *tool, const char *option, const char *text, uin
  * saying why. */
 int tool_find_program(const struct tool *tool, const char *program);
 
+/* Leaves to the processes to come where this one is, so that ranks in containers of their own know
+ * it (base/host.h).  What is set stays, unless replaces. */
+void tool_leave_host(bool replaces);
+
 /* The path of this program, or NULL if the system does not tell.  Freed with
  * mem_free(). */
 char *tool_own_path(void);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * host.c - the boot id and the namespaces, as one number.
+ * host.c - the boot id, the namespaces, and whether others may look into this process.
  *
  * The boot id is 122 random bits; what is made of it needs no secret, only to use them all.
  */
@@ -8,7 +8,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
 
 #include "base/base.h"
 #include "base/log.h"
@@ -17,7 +21,12 @@
 #define BOOT_ID_PATH "/proc/sys/kernel/random/boot_id"
 #define BOOT_ID_SIZE 64 /* it is 36 characters and a newline */
 
-static const char *const namespace_paths[] = {"/proc/self/ns/pid", "/proc/self/ns/user"};
+/* The kernel numbers these two itself (PROC_PID_INIT_INO, PROC_USER_INIT_INO). */
+#define FIRST_PID_NAMESPACE  UINT64_C(0xEFFFFFFC)
+#define FIRST_USER_NAMESPACE UINT64_C(0xEFFFFFFD)
+
+#define PID_PATH             "/proc/self/ns/pid"
+#define USER_PATH            "/proc/self/ns/user"
 
 static int fail(const char *path, int err)
 {
@@ -75,7 +84,7 @@ static uint64_t mix(uint64_t z)
     return z ^ z >> 31;
 }
 
-int host_id(uint64_t *id)
+static int hash_boot_id(uint64_t *hash)
 {
     char boot_id[BOOT_ID_SIZE];
     uint64_t word, sum = 0;
@@ -85,11 +94,84 @@ int host_id(uint64_t *id)
         memcpy(&word, boot_id + at, sizeof word);
         sum = mix(sum ^ word);
     }
-    for (size_t i = 0; err == 0 && i < ARRAY_COUNT(namespace_paths); i++) {
-        err = read_namespace(namespace_paths[i], &word);
-        sum = mix(sum ^ word);
-    }
-    if (err == 0)
-        *id = sum != 0 ? sum : 1;
+    *hash = sum;
     return err;
+}
+
+/* Where the question cannot be asked, everybody may look. */
+static bool is_closed(void)
+{
+    int dumpable = sys_prctl(PR_GET_DUMPABLE, 0);
+
+    return dumpable == 0 || dumpable == 2; /* 2: for root alone */
+}
+
+int host_read(struct host *host)
+{
+    struct host new = {.closed_process = is_closed() ? (uint32_t)getpid() : 0};
+    int err = hash_boot_id(&new.boot);
+
+    if (err == 0)
+        err = read_namespace(PID_PATH, &new.pid_namespace);
+    if (err == 0)
+        err = read_namespace(USER_PATH, &new.user_namespace);
+    if (err == 0)
+        *host = new;
+    return err;
+}
+
+int host_id(uint64_t *id)
+{
+    struct host host;
+    int err = host_read(&host);
+    uint64_t sum;
+
+    if (err != 0)
+        return err;
+    sum = mix(mix(host.boot ^ host.pid_namespace) ^ host.user_namespace);
+    if (host.closed_process != 0)
+        sum = mix(sum ^ host.closed_process);
+    *id = sum != 0 ? sum : 1;
+    return 0;
+}
+
+/* ---- for processes of one launcher ---- */
+
+void host_text(const struct host *host, char text[HOST_TEXT_SIZE])
+{
+    snprintf(text, HOST_TEXT_SIZE, "%016" PRIx64 ":%" PRIu64 ":%" PRIu64, host->boot,
+             host->pid_namespace, host->user_namespace);
+}
+
+bool host_parse(const char *text, struct host *host)
+{
+    struct host new = {.closed_process = 0};
+    char again[HOST_TEXT_SIZE];
+
+    if (sscanf(text, "%" SCNx64 ":%" SCNu64 ":%" SCNu64, &new.boot, &new.pid_namespace,
+               &new.user_namespace) != 3)
+        return false;
+    host_text(&new, again); /* no sign, no blank, nothing behind */
+    if (strcmp(text, again) != 0)
+        return false;
+    *host = new;
+    return true;
+}
+
+const char *host_difference(const struct host *own, const struct host *other)
+{
+    if (own->boot != other->boot)
+        return "on another machine";
+    if (own->user_namespace != other->user_namespace)
+        return own->pid_namespace != other->pid_namespace ? "in other user and pid namespaces"
+                                                          : "in another user namespace";
+    if (own->pid_namespace != other->pid_namespace)
+        return "in another pid namespace";
+    return NULL;
+}
+
+bool host_is_contained(const struct host *host)
+{
+    return host->pid_namespace != FIRST_PID_NAMESPACE ||
+           host->user_namespace != FIRST_USER_NAMESPACE;
 }

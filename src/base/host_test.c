@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -101,6 +102,58 @@ static void a_network_namespace_is_not(void **state)
     assert_true(there == here);
 }
 
+/* The host of a process that lets nobody look into it. */
+static void closed_processes_are_hosts_of_their_own(void **state)
+{
+    uint64_t here, closed = 0, again = 0;
+    struct host host;
+
+    (void)state;
+    assert_int_equal(host_id(&here), 0);
+    assert_int_equal(prctl(PR_SET_DUMPABLE, 0), 0);
+    assert_int_equal(host_id(&closed), 0);
+    assert_int_equal(host_id(&again), 0);
+    assert_int_equal(host_read(&host), 0);
+    assert_int_equal(prctl(PR_SET_DUMPABLE, 1), 0);
+    assert_true(closed != here && closed == again);
+    assert_int_equal(host.closed_process, getpid());
+    assert_int_equal(host_read(&host), 0);
+    assert_int_equal(host.closed_process, 0);
+    assert_int_equal(host_id(&again), 0);
+    assert_true(again == here);
+}
+
+static void what_a_launcher_leaves_is_read_back(void **state)
+{
+    static const char *const damaged[] = {"",
+                                          "1:2",
+                                          "0000000000000001:2:3 ",
+                                          "0000000000000001:2:-3",
+                                          "0000000000000001:2:03",
+                                          "1:2:3",
+                                          "0000000000000001:2:3:4"};
+    struct host own, read;
+    char text[HOST_TEXT_SIZE];
+
+    (void)state;
+    assert_int_equal(host_read(&own), 0);
+    host_text(&own, text);
+    assert_true(host_parse(text, &read));
+    assert_null(host_difference(&own, &read));
+    for (size_t i = 0; i < sizeof damaged / sizeof damaged[0]; i++)
+        if (host_parse(damaged[i], &read))
+            fail_msg("\"%s\" is taken", damaged[i]);
+    assert_null(host_difference(&own, &read)); /* it is as it was */
+    read.pid_namespace++;
+    assert_string_equal(host_difference(&own, &read), "in another pid namespace");
+    read.user_namespace++;
+    assert_string_equal(host_difference(&own, &read), "in other user and pid namespaces");
+    read.pid_namespace--;
+    assert_string_equal(host_difference(&own, &read), "in another user namespace");
+    read.boot++;
+    assert_string_equal(host_difference(&own, &read), "on another machine");
+}
+
 static void keep_log(void *arg, enum log_level level, const char *text)
 {
     (void)level;
@@ -141,6 +194,8 @@ int main(void)
         cmocka_unit_test(a_pid_namespace_is_another_host),
         cmocka_unit_test(a_user_namespace_is_another_host),
         cmocka_unit_test(a_network_namespace_is_not),
+        cmocka_unit_test(closed_processes_are_hosts_of_their_own),
+        cmocka_unit_test(what_a_launcher_leaves_is_read_back),
         cmocka_unit_test(every_failing_call_is_reported),
     };
 

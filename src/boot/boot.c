@@ -79,6 +79,30 @@ static bool is_said_to_be_spread(void)
     return said("SLURM_STEP_NUM_NODES") > 1;
 }
 
+/* How many ranks a launcher says there are, or 0. */
+static long said_ranks(void)
+{
+    static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE",
+                                        "SLURM_STEP_NUM_TASKS"};
+    long ranks = 0;
+
+    for (size_t i = 0; ranks == 0 && i < ARRAY_COUNT(names); i++)
+        ranks = said(names[i]);
+    return ranks;
+}
+
+bool boot_has_others(void)
+{
+    const char *text = getenv(KVS_SHM_ENVIRONMENT);
+    bool is_spread;
+
+    if (text != NULL && strcmp(text, "single") == 0)
+        return false;
+    if (text != NULL && strcmp(text, "pmix") != 0)
+        return true;
+    return pmix_is_spread(&is_spread) == -ENOENT && (said_ranks() > 1 || has_pmix());
+}
+
 int boot_is_spread(bool *is_spread)
 {
     const char *text = getenv(KVS_SHM_ENVIRONMENT);

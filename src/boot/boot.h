@@ -79,4 +79,11 @@ bool boot_has_launcher(void);
  * 0 and *is_spread; errors as of get, and -EPROTO a rank has not told its host. */
 int boot_is_spread(bool *is_spread);
 
+/* Is this process one of several ranks, and does it perhaps share no memory with others of its
+ * machine, because it is in a container of its own, or closed (base/host.h)?  Then why continues
+ * "this process ...".  False under PMIx once a job is open: boot_is_spread() knows it then. */
+#define BOOT_WHY_SIZE 200
+
+bool boot_is_apart(char why[BOOT_WHY_SIZE]);
+
 #endif

@@ -16,6 +16,9 @@ int pmix_open(uint64_t timeout_ns, struct boot **out);
 /* boot_is_spread() of the job that is open in this process; -ENOENT: there is none. */
 int pmix_is_spread(bool *is_spread);
 
+/* Has it, as far as the environment tells, other ranks, of which boot_is_spread() knows nothing? */
+bool boot_has_others(void);
+
 /* A job of one rank.  0; -ENOMEM; the error of getrandom. */
 int single_open(struct boot **out);
 

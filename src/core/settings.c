@@ -104,6 +104,10 @@ static const struct param own[] = {
      AT(trace_folder)},
     {"BOOT", PARAM_FOREIGN, PARAM_USUAL, NULL, NULL, 0, 0, NULL,
      "who started the ranks: set by mbx run; pmix or single to insist on it", 0},
+    {"LAUNCHER_HOST", PARAM_FOREIGN, PARAM_ADVANCED, NULL, NULL, 0, 0, NULL,
+     "boot and namespaces of the launcher: set by mbx run and mbx exec, so that ranks in "
+     "containers are recognised",
+     0},
     {"BOOT_TIMEOUT", PARAM_TIME, PARAM_USUAL, NULL, "600s", 0, 1000000 * CLOCK_S, NULL,
      "how long a fence of the job waits for a rank of which the launcher tells nothing; 0 is "
      "forever",

@@ -4,6 +4,7 @@
  */
 #include "base/fill.h"
 #include "base/check.h"
+#include "base/log.h"
 #include "base/sys.h"
 #include "base/random.h"
 #include "boot/boot.h"
@@ -78,19 +79,50 @@ int mbx_transport_get(unsigned index, const char **name, const char **about)
     return 0;
 }
 
-/* What MBX_TRANSPORT=auto stands for, or what it names. */
-static int endpoint_choose(const struct settings *s, const struct transport_ops **ops)
+/* What MBX_TRANSPORT names. */
+static int endpoint_open_named(struct mbx_ep *ep, const struct transport_config *config)
 {
-    bool is_spread = false;
-    int err = 0;
+    return transport_open(transport_at((unsigned)ep->settings.transport - 1), config,
+                          &ep->net.transport);
+}
 
-    if (s->transport == 0 && s->device == DEVICE_NONE)
-        err = boot_is_spread(&is_spread);
-    if (s->transport == 0)
-        *ops = is_spread ? &transport_mux : &transport_shm;
-    else
-        *ops = transport_at((unsigned)s->transport - 1);
-    return err;
+/* A process that is apart is reached over the network as well; without one, by those alone that
+ * share its memory. */
+static int endpoint_open_apart(struct mbx_ep *ep, const struct transport_config *config,
+                               const char *why)
+{
+    int err = transport_open(&transport_mux, config, &ep->net.transport);
+
+    if (err == 0) {
+        LOG_INFO("transport shm+ofi: this process %s; ranks that share no memory with it are "
+                 "reached over the network",
+                 why);
+        return 0;
+    }
+    LOG_WARN("transport shm: there is no network, error %d %s, and this process %s: ranks that "
+             "share no memory with it cannot be reached",
+             -err, mbx_strerror(err), why);
+    return transport_open(&transport_shm, config, &ep->net.transport);
+}
+
+/* MBX_TRANSPORT=auto. */
+static int endpoint_open_chosen(struct mbx_ep *ep, const struct transport_config *config)
+{
+    char why[BOOT_WHY_SIZE];
+    bool is_spread = false, has_device = ep->settings.device != DEVICE_NONE;
+    int err = has_device ? 0 : boot_is_spread(&is_spread);
+
+    if (err < 0)
+        return err;
+    if (is_spread) {
+        LOG_INFO("transport shm+ofi: the job has ranks on several hosts");
+        return transport_open(&transport_mux, config, &ep->net.transport);
+    }
+    if (!has_device && boot_is_apart(why))
+        return endpoint_open_apart(ep, config, why);
+    LOG_INFO("transport shm: %s", has_device ? "matching devices work with it alone"
+                                             : "no rank of the job is known to be elsewhere");
+    return transport_open(&transport_shm, config, &ep->net.transport);
 }
 
 static int endpoint_transport(struct mbx_ep *ep, const uint8_t *key)
@@ -104,7 +136,6 @@ static int endpoint_transport(struct mbx_ep *ep, const uint8_t *key)
         .wants_cswap = s->match_at == MATCH_AT_SENDER,
         .settings = s->transports,
     };
-    const struct transport_ops *ops;
     int err = 0;
 
     if (key != NULL)
@@ -113,10 +144,8 @@ static int endpoint_transport(struct mbx_ep *ep, const uint8_t *key)
         err = settings_key(s, config.key, sizeof config.key);
     if (err < 0)
         return err;
-    err = endpoint_choose(s, &ops);
-    if (err < 0)
-        return err;
-    err = transport_open(ops, &config, &ep->net.transport);
+    err = s->transport == 0 ? endpoint_open_chosen(ep, &config)
+                            : endpoint_open_named(ep, &config);
     if (err < 0)
         return err;
     progress_polled(ep);

@@ -162,6 +162,35 @@ static void case_spread_by_environment(void)
     CHECK(boot_is_spread(&is_spread) == 0 && is_spread);
 }
 
+/* Ranks in containers, as long as no job is open. */
+static void case_apart_by_environment(void)
+{
+    char why[BOOT_WHY_SIZE], text[HOST_TEXT_SIZE];
+    struct host host;
+
+    CHECK(host_read(&host) == 0);
+    host_text(&host, text);
+    setenv("MBX_LAUNCHER_HOST", text, 1);
+    CHECK(!boot_is_apart(why)); /* with the launcher */
+    host.user_namespace++;
+    host_text(&host, text);
+    setenv("MBX_LAUNCHER_HOST", text, 1);
+    CHECK(boot_is_apart(why) &&
+          strcmp(why, "is in another user namespace than its launcher") == 0);
+    setenv("MBX_LAUNCHER_HOST", "there", 1);
+    (void)boot_is_apart(why);
+    CHECK(strstr(log_text, "MBX_LAUNCHER_HOST=there is not what") != NULL);
+    setenv("MBX_LAUNCHER_HOST", text, 1);
+    setenv("MBX_BOOT", "single", 1);
+    CHECK(!boot_is_apart(why)); /* with nobody */
+    setenv("MBX_BOOT", "3:0", 1);
+    CHECK(boot_is_apart(why));
+    unsetenv("MBX_BOOT");
+    fake_number(PMIX_JOB_SIZE, 1);
+    CHECK(open_error() == 1);
+    CHECK(!boot_is_apart(why)); /* the job knows better */
+}
+
 static void fake_host(uint32_t rank, uint64_t host)
 {
     struct fake_value *v;
@@ -399,6 +428,7 @@ static void test_cases(void **state)
         case_no_memory,
         case_forked,
         case_spread_by_environment,
+        case_apart_by_environment,
         case_one_host,
         case_another_host,
         case_damaged_hosts,

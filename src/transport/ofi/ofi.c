@@ -99,7 +99,20 @@ void transport_ofi_count(const struct transport *t, uint64_t *begun, uint64_t *e
 
 static int ofi_reaches(const struct transport *t, const struct transport_address *address)
 {
-    return ofi_link_check_address(ofi_of(t), address);
+    int err = ofi_link_check_address(ofi_of(t), address);
+
+    if (err == -EHOSTUNREACH && address->network_size == 0)
+        LOG_WARN(
+            "ofi: pid %u cannot be reached: it is on another machine, in another pid or user "
+            "namespace (a container), or not dumpable, and has opened no network; "
+            "MBX_TRANSPORT=shm+ofi for all ranks opens it",
+            address->process);
+    else if (err == -EHOSTUNREACH)
+        LOG_WARN(
+            "ofi: a peer cannot be reached: it uses another provider or kind of address than "
+            "this process, which uses %s; set MBX_OFI_PROVIDER alike for all ranks",
+            ofi_of(t)->domain.info->fabric_attr->prov_name);
+    return err;
 }
 
 static int ofi_connect(struct transport *t, const struct transport_address *address,

@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/sys.h"
 #include "transport/memory.h"
+#include "transport/shm/denied.h"
 #include "transport/shm/shm.h"
 
 #define READ_CHECK_NS CLOCK_S /* how long a pid is believed to be the same process */
@@ -31,16 +32,18 @@ static int check_identity(struct shm_link *link)
 
 static int access_failed(struct shm_link *link, int err)
 {
+    char denied[DENIED_SIZE];
+
     switch (err) {
     case ESRCH:
         return link_kill(link, -ENOTCONN);
     case EPERM:
     case EACCES:
     case ENOSYS:
-        LOG_WARN(
-            "shm: access to the memory of pid %u is forbidden, error %d %s; large messages "
-            "are copied twice (see kernel.yama.ptrace_scope)",
-            link_pid(link), err, strerror(err));
+        denied_memory(err, denied);
+        LOG_WARN("shm: access to the memory of pid %u is forbidden, error %d %s: %s; large "
+                 "messages are copied twice",
+                 link_pid(link), err, strerror(err), denied);
         return -ENOTSUP;
     default:
         return -err;

@@ -162,7 +162,7 @@ static int find(struct shm *shm, const struct transport_address *address)
     shm->address = *address;
     if (err == 0)
         err = segment_take_over(address, shm_owner_proof(shm, address), &shm->own);
-    return err;
+    return err == -EPERM ? -EACCES : err;
 }
 
 static int shm_take_over(const struct transport_config *config,

@@ -21,6 +21,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "transport/siphash.h"
+#include "transport/shm/denied.h"
 #include "transport/shm/shm.h"
 
 #define REFUSED_CHECK 65536 /* sends to a full ring between looks at its owner */
@@ -147,6 +148,8 @@ void link_destroy(struct shm_link *link)
 /* What failing to map another's segment means for the link. */
 static int attach_failed(struct shm_link *link, int err)
 {
+    char denied[DENIED_SIZE];
+
     switch (err) {
     case -ENOENT:
         return link_kill(link, link->met ? -ENOTCONN : -EHOSTUNREACH);
@@ -160,7 +163,12 @@ static int attach_failed(struct shm_link *link, int err)
         link->warned = true;
         return -EAGAIN;
     case -EACCES:
-        LOG_WARN("shm: pid %u is of another user or another job", link_pid(link));
+        LOG_WARN("shm: pid %u is of another job: it has another MBX_KEY, or none",
+                 link_pid(link));
+        return link_kill(link, -EHOSTUNREACH);
+    case -EPERM:
+        denied_descriptor(link_pid(link), denied);
+        LOG_WARN("shm: pid %u %s", link_pid(link), denied);
         return link_kill(link, -EHOSTUNREACH);
     default:
         LOG_WARN("shm: cannot map the segment of pid %u, error %d %s", link_pid(link), -err,

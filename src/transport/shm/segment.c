@@ -173,6 +173,8 @@ static int open_foreign(const struct transport_address *address)
     fd = sys_open(path, O_RDWR | O_NONBLOCK | O_NOCTTY, 0);
     if (fd >= 0)
         return fd;
+    if (errno == EACCES || errno == EPERM)
+        return -EPERM; /* -EACCES says that its contents are not for us */
     /* a descriptor that is not a file any more, or not of this kind */
     return errno == ESRCH || errno == ENXIO || errno == EISDIR ? -ENOENT : -errno;
 }
@@ -187,7 +189,7 @@ static int check_file(int fd, size_t *size)
     if (!S_ISREG(status.st_mode))
         return -ENOENT;
     if (status.st_uid != geteuid())
-        return -EACCES;
+        return -EPERM;
     seals = sys_fcntl_seal(fd, F_GET_SEALS, 0);
     if (seals < 0)
         return errno == EINVAL ? -ENOENT : -errno; /* no memfd */

@@ -126,8 +126,8 @@ struct segment_config {
 int segment_create(const struct segment_config *config, struct segment **out);
 
 /* Maps the segment at address.
- * 0; -ENOENT there is none (any more); -EACCES it may not be used: other user, other
- * key; -EPROTO it is none of ours, or damaged; other system errors, -ENOMEM. */
+ * 0; -ENOENT there is none (any more); -EACCES it has another key; -EPERM the kernel
+ * denies it, or another user's (denied.h says why); -EPROTO it is none of ours, or damaged; other system errors, -ENOMEM. */
 int segment_attach(const struct transport_address *address, uint64_t key_check,
                    struct segment **out);
 

@@ -486,7 +486,15 @@ static void shm_address(const struct transport *t, struct transport_address *add
 
 static int shm_reaches(const struct transport *t, const struct transport_address *address)
 {
-    return link_check_address(shm_of(t), address);
+    int err = link_check_address(shm_of(t), address);
+
+    if (err == -EHOSTUNREACH)
+        LOG_WARN(
+            "shm: pid %u cannot be reached: it is on another machine, in another pid or user "
+            "namespace (a container), or not dumpable; MBX_TRANSPORT=shm+ofi for all ranks "
+            "reaches it over the network",
+            address->process);
+    return err;
 }
 
 /* As link_check() of a link through which nothing has gone. */

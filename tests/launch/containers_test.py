@@ -1,0 +1,217 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""containers_test.py BUILD_DIR [NAME...] - ranks that share no memory though they are on one machine.
+
+Each rank in namespaces of its own, as containers have them; a program that may not be read, so that
+nobody looks into its processes; a seccomp filter.  A test that cannot be made here is skipped, and
+says why.
+"""
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+BUILD = os.path.abspath(sys.argv[1])
+MBX = os.path.join(BUILD, "tools/mbx")
+JOB = os.path.join(BUILD, "examples/job")
+NO_ATTACH = os.path.join(BUILD, "tests/launch/no_attach")
+P2P = os.path.join(BUILD, "tests/mpi/p2p")
+LIMIT_S = 240
+NOBODY = 65534
+RIGHT = "all words right"
+
+CONTAINERS = {
+    "another user namespace": ["unshare", "-U", "-c"],
+    "another pid namespace": ["unshare", "-p", "-f", "--mount-proc"],
+    "other user and pid namespaces": ["unshare", "-U", "-r", "-p", "-f", "--mount-proc"],
+}
+
+
+class Failed(Exception):
+    pass
+
+
+class NotHere(Exception):
+    pass
+
+
+class Result:
+    def __init__(self, words, env=None, **more):
+        clean = {name: value for name, value in os.environ.items()
+                 if not re.match("(PMI|SLURM|OMPI_COMM|MBX_|FI_)", name)}
+        clean.update({"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+                      "OMPI_MCA_hwloc_base_binding_policy": "none", "MBX_LOG_LEVEL": "info", **(env or {})})
+        done = subprocess.run(words, env=clean, text=True, stdin=subprocess.DEVNULL, capture_output=True,
+                              timeout=LIMIT_S, **more)
+        self.words, self.code, self.out, self.err = words, done.returncode, done.stdout, done.stderr
+
+    def has(self, *texts):
+        return all(text in self.out + self.err for text in texts)
+
+    def __str__(self):
+        return f"{' '.join(self.words)}: exit code {self.code}\n{self.out}{self.err}"
+
+
+def expect(condition, what, result):
+    if not condition:
+        raise Failed(f"{what}; {result}")
+
+
+def job(*container, env=None, ranks=2):
+    """The example under mbx run, each rank started by the words `container`."""
+    return Result([MBX, "run", "-n", str(ranks), *container, JOB], env=env)
+
+
+def containers():
+    """(name, words) of those that can be made here."""
+    made = [(name, words) for name, words in CONTAINERS.items()
+            if shutil.which(words[0]) and subprocess.run([*words, "true"], check=False,
+                                                         capture_output=True).returncode == 0]
+    if not made:
+        raise NotHere("no namespaces can be made (unshare)")
+    return made
+
+
+def needs_network():
+    if Result([MBX, "info", "--network"], env={"MBX_LOG_LEVEL": "error"}).has("none"):
+        raise NotHere("there is no network (mbx info --network)")
+
+
+def test_one_container_each():
+    """Reached over the network, and it is said why."""
+    needs_network()
+    for name, words in containers():
+        result = job(*words)
+        expect(result.code == 0 and RIGHT in result.out, name, result)
+        expect(result.err.count(f"transport shm+ofi: this process is in {name} than its launcher") == 2,
+               f"{name}: no line of both ranks", result)
+
+
+def test_one_container_for_all():
+    """Shared memory, and no network."""
+    for name, words in containers():
+        result = Result([*words, MBX, "run", "-n", "2", JOB])
+        expect(result.code == 0 and RIGHT in result.out, name, result)
+        expect(result.err.count("transport shm: no rank of the job is known to be elsewhere") == 2,
+               f"{name}: no line of both ranks", result)
+
+
+def test_mpi_in_containers():
+    needs_network()
+    if not os.path.exists(P2P) or shutil.which("mpiexec") is None:
+        raise NotHere("built without MPI, or there is no mpiexec")
+    for name, words in containers():
+        for way in ("provider", "pml"):
+            if Result([MBX, "exec", "--through", way, "--print"]).code != 0:
+                continue  # it is not here
+            result = Result([MBX, "exec", "--through", way, "mpiexec", "--oversubscribe", "-n", "2",
+                             *words, P2P])
+            expect(result.code == 0 and "ok p2p ranks=2" in result.out, f"{way}, {name}", result)
+            expect(result.err.count(f"is in {name} than its launcher") == 2, f"{way}, {name}: lines", result)
+
+
+def test_mpi_without_mbx_exec():
+    """Nobody says where the launcher is: the namespaces of the kernel's start do."""
+    needs_network()
+    if not os.path.exists(P2P) or shutil.which("mpiexec") is None:
+        raise NotHere("built without MPI, or there is no mpiexec")
+    printed = Result([MBX, "exec", "--through", "provider", "--print"])
+    if printed.code != 0:
+        raise NotHere("the provider is not here")
+    variables = dict(re.findall(r"export (\w+)='(.*)'", printed.out))
+    for name, words in containers():
+        result = Result(["mpiexec", "--oversubscribe", "-n", "2", *words, P2P], env=variables)
+        expect(result.code == 0 and "ok p2p ranks=2" in result.out, name, result)
+        expect(result.err.count("transport shm+ofi: this process is in a container") == 2, name, result)
+
+
+def test_one_rank_inside_alone():
+    """The other one cannot know it; both say what would help."""
+    needs_network()
+    for name, words in containers():
+        inside = " ".join(words)
+        result = Result([MBX, "run", "-n", "2", "sh", "-c",
+                         f"case $MBX_BOOT in *:1) exec {inside} {JOB} ;; *) exec {JOB} ;; esac"])
+        expect(result.code != 0 and "cannot be reached" in result.err and
+               "in another pid or user namespace (a container)" in result.err and
+               "MBX_TRANSPORT=shm+ofi for all ranks" in result.err, name, result)
+        result = Result(result.words, env={"MBX_TRANSPORT": "shm+ofi"})
+        expect(result.code == 0 and RIGHT in result.out, f"{name}, the cure", result)
+
+
+def test_no_network_in_containers():
+    needs_network()
+    name, words = containers()[0]
+    result = job(*words, env={"FI_PROVIDER": "matchbox"})
+    expect(result.code != 0 and "there is no network" in result.err and
+           f"this process is in {name} than its launcher: ranks that share" in result.err,
+           "no warning that there is no network", result)
+    expect("MBX_TRANSPORT=shm+ofi for all ranks" in result.err, "no cure", result)
+
+
+def test_shared_memory_insisted_on():
+    _, words = containers()[0]
+    result = job(*words, env={"MBX_TRANSPORT": "shm"})
+    expect(result.code != 0 and "in another pid or user namespace (a container)" in result.err and
+           "MBX_TRANSPORT=shm+ofi for all ranks" in result.err, "not named", result)
+
+
+def unreadable_job(where):
+    """A program that may be executed and not read, and who runs it."""
+    os.chmod(where, 0o755)
+    for source in (MBX, JOB, os.path.join(BUILD, "libmatchbox.so.0")):
+        shutil.copy(os.path.realpath(source), os.path.join(where, os.path.basename(source)))
+    os.chmod(os.path.join(where, "job"), 0o111)
+    if os.geteuid() != 0:
+        return []
+    if shutil.which("setpriv") is None:
+        raise NotHere("root reads every file, and there is no setpriv to be somebody else")
+    return ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
+
+
+def test_a_program_that_may_not_be_read():
+    needs_network()
+    with tempfile.TemporaryDirectory(prefix="matchbox-containers.") as where:
+        as_user = unreadable_job(where)
+        words = [*as_user, f"{where}/mbx", "run", "-n", "2", f"{where}/job"]
+        result = Result(words, env={"LD_LIBRARY_PATH": where}, cwd=where)
+        expect(result.code == 0 and RIGHT in result.out, "not right", result)
+        expect(result.err.count("shares its memory with nobody, because the file of its program may not "
+                                "be read (mode 0111)") == 2, "no line of both ranks", result)
+        result = Result(words, env={"LD_LIBRARY_PATH": where, "MBX_TRANSPORT": "shm"}, cwd=where)
+        expect(result.code != 0 and "not dumpable" in result.err, "shared memory alone", result)
+
+
+def test_no_cross_memory_attach():
+    """Long messages go another way, and one line says what forbids the direct one."""
+    probe = Result([NO_ATTACH, "true"])
+    if probe.code == 77:
+        raise NotHere(probe.err.strip())
+    result = job(NO_ATTACH)
+    expect(result.code == 0 and RIGHT in result.out, "not right", result)
+    expect("a seccomp filter of this process" in result.err and "copied twice" in result.err,
+           "not named", result)
+    expect("forbidden" not in job().err, "named where it is allowed", result)
+
+
+TESTS = {name[5:]: function for name, function in list(globals().items())
+         if name.startswith("test_")}
+
+
+def main(names):
+    failed = 0
+    for name in names or TESTS:
+        try:
+            TESTS[name]()
+            print(f"ok {name}", flush=True)
+        except NotHere as reason:
+            print(f"skipped {name}: {reason}", flush=True)
+        except (Failed, subprocess.TimeoutExpired) as reason:
+            failed += 1
+            print(f"FAILED {name}: {reason}", flush=True)
+    return failed != 0
+
+
+sys.exit(main(sys.argv[2:]))
