@@ -9,6 +9,9 @@ import sys
 COLORS = {"matchbox": "#c0392b", "list": "#7f8c8d", "ucx-like": "#2980b9", "ucx": "#1a5276",
           "nothing": "#d5d8dc", "ob1": "#27ae60", "mpich": "#8e44ad"}
 ORDER = list(COLORS)
+# of MPI programs: what their MPI is called, and what the version of it is called in about=peer
+FULL_NAMES = {"matchbox": ("Open MPI over Matchbox", None), "ob1": ("Open MPI {} ob1", "open-mpi"),
+              "mpich": ("MPICH {}", "mpich")}
 
 
 class Figure:
@@ -279,6 +282,59 @@ def draw(plt, figure, lines):
     return data.getvalue()
 
 
+def full_name(engine, lines):
+    text, peer = FULL_NAMES.get(engine, (engine, None))
+    about = chosen(lines, about="peer", name=peer) if peer else []
+    return " ".join(text.format(about[0]["version"] if about else "").split())
+
+
+def microseconds(ns):
+    us = ns / 1000
+    return f"{us:,.0f} us" if us >= 10 else f"{us:.2f} us"
+
+
+def draw_cover(plt, lines):
+    """The picture of README.md: of mpi_behind, large, each curve with its name and its last value."""
+    mine = chosen(lines, bench="mpi_behind")
+    if not any("median_ns" in line for line in mine):
+        return None
+    picture, axes = plt.subplots(figsize=(10, 4.8))
+    for engine in engines_of(mine):
+        points = [(float(line["depth"]), number(line) / 1000) for line in chosen(mine, engine=engine)
+                  if "median_ns" in line]
+        if not points:
+            continue
+        color = COLORS.get(engine, "black")
+        axes.plot(*zip(*points), marker="o", markersize=6, color=color,
+                  linewidth=4 if engine == "matchbox" else 2.5)
+        # the curves of the others end close to each other
+        above = {"ob1": 18, "mpich": -14}.get(engine, 0)
+        axes.annotate(f"{full_name(engine, lines)}\n{microseconds(points[-1][1] * 1000)}", points[-1],
+                      xytext=(12, above), textcoords="offset points", va="center", color=color,
+                      fontsize=14, fontweight="bold" if engine == "matchbox" else "normal",
+                      annotation_clip=False)
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    depths = sorted({int(line["depth"]) for line in mine})
+    depths = [depth for depth in depths if depth == depths[-1] or depth < depths[-1] / 2]
+    axes.set_xticks(depths, [f"{depth:,}" for depth in depths])
+    axes.xaxis.set_minor_locator(plt.NullLocator())
+    ticks = [10.0 ** n for n in range(-1, 5)]
+    axes.set_yticks(ticks, [f"{tick:g} us" if tick < 1 else f"{tick:,.0f} us" for tick in ticks])
+    axes.tick_params(labelsize=12)
+    axes.set_xlabel("posted receives in the queue", fontsize=14)
+    axes.set_title("8 bytes, half a round trip", fontsize=16, loc="left")
+    axes.grid(True, which="major", linewidth=0.4)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    picture.tight_layout(rect=(0, 0, 0.99, 1))
+    data = io.BytesIO()
+    picture.savefig(data, format="png", dpi=100, metadata={"Software": None}, bbox_inches="tight",
+                    pad_inches=0.15)
+    plt.close(picture)
+    return data.getvalue()
+
+
 # ---- page ------------------------------------------------------------------------
 
 STYLE = """body{font:15px/1.5 system-ui,sans-serif;margin:2em auto;max-width:70em;padding:0 1em;
@@ -381,7 +437,8 @@ def write(folder):
               f"{os.path.relpath(folder)}/lines.txt", file=sys.stderr)
     pictures = {}
     for figure in FIGURES:
-        picture = draw(plt, figure, lines) if plt else None
+        drawing = draw_cover if figure.bench == "mpi_behind" else lambda p, l: draw(p, figure, l)
+        picture = drawing(plt, lines) if plt else None
         if picture:
             pictures[figure.name] = picture
             with open(os.path.join(folder, figure.name + ".png"), "wb") as out:
