@@ -141,8 +141,8 @@
 #ifndef PASS_CANCEL /* a message of shared memory passes a receive that is about to be cancelled */
 #define PASS_CANCEL 0
 #endif
-#ifndef PASS_RECALLED /* ... that is about to be taken back for a message of another sender */
-#define PASS_RECALLED 0
+#ifndef PASS_RECLAIMED /* ... that is about to be taken back for a message of another sender */
+#define PASS_RECLAIMED 0
 #endif
 #ifndef OLDEST_FIRST /* what is taken back leaves the device in the order of posting */
 #define OLDEST_FIRST 0
@@ -178,10 +178,10 @@ mtype:message = { coming, passed, kept, given };
 
 /* A receive on the shadow list: in software only, handed over, about to be cancelled, about
  * to be taken back for a message of the other path, or about to leave with all others. */
-mtype:receive = { unposted, waiting, handed, revoked, recalled, leaving, ended, cancelled };
+mtype:receive = { unposted, waiting, handed, revoked, reclaimed, leaving, ended, cancelled };
 
-mtype:command = { add, drop, revoke, recall, fetch, sync }; /* all between add and sync are DEL */
-mtype:completion = { match, unexpected, revoke_done, recall_done, fetch_done };
+mtype:command = { add, drop, revoke, reclaim, fetch, sync }; /* all between add and sync are DEL */
+mtype:completion = { match, unexpected, revoke_done, reclaim_done, fetch_done };
 
 /* messages, in order of arrival */
 byte arrived;
@@ -265,7 +265,7 @@ inline give(m, r) {
             must(!ORDER || (shadow[i] != waiting && shadow[i] != handed),
                  "a message goes to the earliest receive (M5)");
             must(!ORDER || shadow[i] != leaving, "a message goes to the earliest receive (M5)");
-            skipped[i] = (shadow[i] == revoked || shadow[i] == recalled)
+            skipped[i] = (shadow[i] == revoked || shadow[i] == reclaimed)
         :: else
         fi
     }
@@ -278,7 +278,7 @@ inline print_order(order) {
     :: order == add -> printf("add ")
     :: order == drop -> printf("drop ")
     :: order == revoke -> printf("revoke ")
-    :: order == recall -> printf("recall ")
+    :: order == reclaim -> printf("reclaim ")
     :: order == fetch -> printf("fetch ")
     :: order == sync -> printf("sync ")
     fi
@@ -366,7 +366,7 @@ inline carry_out_command() {
     printf("%d %d %d %d %d %d\n", r, ok, found, reported, entries, armed);
     if
     :: order == revoke -> completions[0]!revoke_done, ok, r
-    :: order == recall -> completions[0]!recall_done, ok, r
+    :: order == reclaim -> completions[0]!reclaim_done, ok, r
     :: order == fetch -> completions[0]!fetch_done, ok, r
     :: else
     fi
@@ -419,7 +419,7 @@ inline look_for_room() {
     may_go = 0;
     for (r : 0 .. RECEIVES - 1) {
         in_use = in_use + (shadow[r] == handed || shadow[r] == revoked ||
-                           shadow[r] == recalled || shadow[r] == leaving);
+                           shadow[r] == reclaimed || shadow[r] == leaving);
         ok = (shadow[r] == waiting && !closed &&
               (want_path[r] == NETWORK || want_path[r] == ANY_PATH));
         for (i : 0 .. RECEIVES - 1) {
@@ -458,7 +458,7 @@ inline find_receive(m) {
     :: k < posted && accepts(k, m) &&
        (shadow[k] == waiting || shadow[k] == handed || shadow[k] == leaving ||
         (shadow[k] == revoked && path[m] != NETWORK && !PASS_CANCEL) ||
-        (shadow[k] == recalled && path[m] != NETWORK && !PASS_RECALLED)) -> break
+        (shadow[k] == reclaimed && path[m] != NETWORK && !PASS_RECLAIMED)) -> break
     :: else -> k++
     od
 }
@@ -484,13 +484,13 @@ inline handle(m) {
         printf("@ keep %d\n", m);
         at[m] = kept
     :: k != NONE && shadow[k] == handed && path[m] != NETWORK && !TAKE_AT_ONCE && !closed ->
-        command(recall, k);
-        shadow[k] = recalled;
+        command(reclaim, k);
+        shadow[k] = reclaimed;
         park(m, k, 1)
     :: k != NONE && shadow[k] == leaving && path[m] != NETWORK && !closed ->
-        shadow[k] = recalled; /* the device has been asked */
+        shadow[k] = reclaimed; /* the device has been asked */
         park(m, k, 1)
-    :: k != NONE && (shadow[k] == revoked || shadow[k] == recalled) -> park(m, k, 0)
+    :: k != NONE && (shadow[k] == revoked || shadow[k] == reclaimed) -> park(m, k, 0)
     :: else ->
         if
         :: shadow[k] == handed && !closed && !FORGET_DEL -> command(drop, k)
@@ -530,8 +530,8 @@ inline unpark(s) {
 }
 
 /* The receive is ours, and for the message that asked; or it got another one. */
-inline answer_to_recall(r) {
-    printf("@ poll_recall %d %d\n", r, ok);
+inline answer_to_reclaim(r) {
+    printf("@ poll_reclaim %d %d\n", r, ok);
     if
     :: ok ->
         s = (asks[0] && parked_on[0] == r -> 0 : 1);
@@ -545,7 +545,7 @@ inline answer_to_recall(r) {
 inline answer_to_fetch(r) {
     printf("@ poll_fetch %d %d\n", r, ok);
     if
-    :: shadow[r] == recalled -> answer_to_recall(r)
+    :: shadow[r] == reclaimed -> answer_to_reclaim(r)
     :: shadow[r] == revoked -> answer_to_cancel(r)
     :: shadow[r] == leaving ->
         must(ok, "the match was polled before the failure (M7)");
@@ -563,11 +563,11 @@ inline poll(q) {
         shadow[r] = ended
     :: what == unexpected -> handle_unexpected(m)
     :: what == revoke_done -> answer_to_cancel(r)
-    :: what == recall_done -> answer_to_recall(r)
+    :: what == reclaim_done -> answer_to_reclaim(r)
     :: what == fetch_done -> answer_to_fetch(r)
     fi;
     if
-    :: (what == revoke_done || what == recall_done || what == fetch_done) && (open_or_swept || UNPARK_EARLY) ->
+    :: (what == revoke_done || what == reclaim_done || what == fetch_done) && (open_or_swept || UNPARK_EARLY) ->
         for (s : 0 .. SHARED - 1) {
             if
             :: parked[s] && parked_on[s] == r -> unpark(s); handle(m)
@@ -646,7 +646,7 @@ inline sweep() {
     swept = 1;
     for (r : 0 .. RECEIVES - 1) {
         if
-        :: shadow[r] == handed || shadow[r] == recalled || shadow[r] == leaving ->
+        :: shadow[r] == handed || shadow[r] == reclaimed || shadow[r] == leaving ->
             shadow[r] = waiting
         :: shadow[r] == revoked -> shadow[r] = cancelled
         :: else

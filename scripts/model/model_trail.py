@@ -40,7 +40,7 @@ def count_state(found, reported, entries, armed):
 
 # ---- handover.pml ------------------------------------------------------------------------
 
-COMMANDS = {'add': 'ADD', 'drop': 'DEL', 'revoke': 'signaled DEL', 'recall': 'signaled DEL',
+COMMANDS = {'add': 'ADD', 'drop': 'DEL', 'revoke': 'signaled DEL', 'reclaim': 'signaled DEL',
             'fetch': 'signaled DEL', 'sync': 'SYNC'}
 DOWN = ('software', 'device')
 UP = ('device', 'software')
@@ -63,7 +63,7 @@ def device_command(order, r, ok, *state):
     what = command_text(order, r) + ('' if ok else ': fails')
     event = Event('device', f'carries out {what}: {count_state(*state)}',
                   end=('command ' + order, *DOWN), note=count_state(*state))
-    if order in ('revoke', 'recall', 'fetch'):
+    if order in ('revoke', 'reclaim', 'fetch'):
         event.start, event.label = (f'completion {order}', *UP), 'done' if ok else 'failed'
     return event
 
@@ -110,7 +110,7 @@ HANDOVER = {
     'poll_unexpected': lambda m: poll('unexpected', f'{message(m)} is unexpected',
                                       f'{message(m)}: who fits?'),
     'poll_revoke': lambda r, ok: answer('revoke', r, ok),
-    'poll_recall': lambda r, ok: answer('recall', r, ok),
+    'poll_reclaim': lambda r, ok: answer('reclaim', r, ok),
     'poll_fetch': lambda r, ok: answer('fetch', r, ok),
     'fetch_all': lambda: Event('software', 'wants all receives back', note='all back'),
     'software_match': lambda m, r: Event('software', f'gives {message(m)} to {recv(r)}',
@@ -157,7 +157,7 @@ DELIVERY = {
     'sweep': lambda: Event('software', 'takes the receives back'),
 }
 
-# ---- reach_through.pml, pure.pml ------------------------------------------------------------
+# ---- sendside.pml, lockword.pml -------------------------------------------------------------
 
 PARTIES = ('source A', 'source B', 'receiver')
 NOBODY = 3
@@ -169,7 +169,7 @@ class Sides:
 
     def __init__(self, model, sends):
         self.sends = sends
-        self.number = 'epoch' if model == 'reach_through' else 'generation'
+        self.number = 'epoch' if model == 'sendside' else 'generation'
 
     def owner(self, s):
         return PARTIES[s >= self.sends]
@@ -201,13 +201,13 @@ class Sides:
             'emit': lambda s, full: self.up('env', s, f'envelope of s{s}' +
                                             (' and payload' if full else '')),
             'got_env': lambda s: self.got_up('env', s, f'envelope of s{s}'),
-            'hold': lambda i, e: self.up('hold', i * self.sends, f'DEFER, epoch {e}'),
-            'got_hold': lambda i, e: self.got_up('hold', i * self.sends, f'DEFER, epoch {e}'),
+            'defer': lambda i, e: self.up('defer', i * self.sends, f'DEFER, epoch {e}'),
+            'got_defer': lambda i, e: self.got_up('defer', i * self.sends, f'DEFER, epoch {e}'),
             'claim': lambda s, r: self.up('claim', s, f'CLAIM s{s} for r{r}'),
             'got_claim': lambda s, r: self.got_up('claim', s, f'CLAIM s{s} for r{r}'),
-            'answer': lambda i, ok, s: self.up('answer', i * self.sends,
-                                               f'ANSWER s{s}' if ok else 'ANSWER none'),
-            'take': lambda s, r: self.up('take', s, f'take the word of r{r} for s{s}'),
+            'peeked': lambda i, ok, s: self.up('peeked', i * self.sends,
+                                               f'PEEKED s{s}' if ok else 'PEEKED none'),
+            'lock': lambda s, r: self.up('lock', s, f'compare-and-swap of the word of r{r} for s{s}'),
             'won': lambda s, r: Event(self.owner(s), f's{s} has r{r}'),
             'lost_claim': lambda s, r: Event(self.owner(s), f's{s} lost r{r}: back in its place'),
             'too_late': lambda s, r: Event('receiver', f'r{r} is not open: s{s} is not matched'),
@@ -236,7 +236,7 @@ class Sides:
             'receive_found': lambda r: Event('receiver', f'a buffer for what probe r{r} found'),
             'probe': lambda t: Event('receiver', f'probe, {TAGS[t]}'),
             'probed': lambda s: Event('receiver', f'the probe finds s{s}'),
-            'see': lambda r, i: Event('receiver', f'sees r{r} taken by ' + (
+            'see_taken': lambda r, i: Event('receiver', f'sees r{r} taken by ' + (
                 'nobody it knows' if i == NOBODY else PARTIES[i])),
             'fail': lambda r: Event('receiver', f'r{r} fails'),
             'die': lambda i: Event(PARTIES[i], 'dies'),
@@ -252,32 +252,32 @@ def sides(model, trail):
     return Sides(model, 0).events()
 
 
-# ---- taking.pml ---------------------------------------------------------------------------
+# ---- sendtable.pml ------------------------------------------------------------------------
 
-TAKING = {
+SENDTABLE = {
     'send': lambda s, tag: Event('source A', f'send s{s}, {TAGS[tag]}'),
     'emit': lambda s: Event('source A', f'envelope of s{s} leaves'),
-    'hold': lambda e: Event('source A', f'DEFER, epoch {e}'),
+    'defer': lambda e: Event('source A', f'DEFER, epoch {e}'),
     'claim': lambda s, r: Event('source A', f'CLAIM s{s} for r{r}'),
     'shut': lambda: Event('source A', 'begins to decide'),
     'post': lambda r, want: Event('receiver', f'post r{r}, {TAGS[want]}'),
     'rtr': lambda r, e: Event('receiver', f'RTR r{r}, epoch {e}'),
-    'look': lambda g: Event('receiver', f'reads the version, generation {g}'),
-    'take': lambda s, r: Event('receiver', f'sets its bit for s{s}'),
+    'read_version': lambda g: Event('receiver', f'reads the version, generation {g}'),
+    'pull': lambda s, r: Event('receiver', f'sets its bit for s{s}'),
     'bind': lambda s, r: Event('receiver', f'r{r} gets s{s}', pair=(s, r)),
 }
 
 
-# ---- early.pml ----------------------------------------------------------------------------
+# ---- rput.pml -----------------------------------------------------------------------------
 
-EARLY = {
+RPUT = {
     'send': lambda s, tag: Event('source A', f'send s{s}, {TAGS[tag]}'),
     'emit': lambda s: Event('source A', f's{s} leaves by itself'),
-    'keep': lambda n: Event('source A', f'keeps what was told as number {n}'),
-    'void': lambda n: Event('source A', f'does not keep number {n}'),
+    'keep': lambda n: Event('source A', f'keeps ANNOUNCE {n}'),
+    'void': lambda n: Event('source A', f'does not keep ANNOUNCE {n}'),
     'write': lambda s, r: Event('source A', f'takes the word of r{r} for s{s}, WRITE'),
     'post': lambda r, want: Event('receiver', f'post r{r}, {TAGS[want]}'),
-    'tell': lambda r, n: Event('receiver', f'ANNOUNCE r{r}, as number {n}'),
+    'announce': lambda r, n: Event('receiver', f'ANNOUNCE r{r}, number {n}'),
     'cancel': lambda r: Event('receiver', f'cancel r{r}'),
     'bind': lambda s, r: Event('receiver', f'r{r} gets s{s}', pair=(s, r)),
 }
@@ -289,7 +289,7 @@ EARLY = {
 def read(model, trail):
     """([Event], the rule that broke) of the lines that a model printed."""
     events, broken = [], ''
-    tables = {'handover': HANDOVER, 'delivery': DELIVERY, 'taking': TAKING, 'early': EARLY}
+    tables = {'handover': HANDOVER, 'delivery': DELIVERY, 'sendtable': SENDTABLE, 'rput': RPUT}
     table = tables[model] if model in tables else sides(model, trail)
     for line in trail:
         words = line.split()
@@ -439,7 +439,7 @@ def draw(model, trail, title):
     whole = broken.endswith(ENDED)
     bottom = TOP + len(events) * ROW
     height = bottom + 66
-    own = ('source A', 'receiver') if model in ('reach_through', 'pure') else tuple(LANES)[:4]
+    own = ('source A', 'receiver') if model in ('sendside', 'lockword') else tuple(LANES)[:4]
     used = {event.lane for event in events}.union(own)
     for lane, x in LANES.items():
         if lane not in used:

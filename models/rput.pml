@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * early.pml - receives that their source knows before it sends (ANNOUNCE), beside messages that come
- * by themselves.
+ * rput.pml - receives that their source knows before it sends (ANNOUNCE), beside messages that
+ * come by themselves.
  *
- *   source                    word of r          receiver
+ *   source                    lock word of r     receiver
  *
- *                             open               tells r: its number, the oldest one that it
- *   keeps r, or not                              stands or falls with, and the credit that the
- *   a send suits r: takes     taken              source must have if nothing is under way
+ *                             open               ANNOUNCE r: its number, the oldest one that it
+ *   keeps r, or not                              stands or falls with (from), and the credit that
+ *   a send suits r: takes     taken              the source must have if nothing is under way
  *   the word, WRITE                              WRITE: r leaves the engine
  *                             closed             cancels r, or a message met it
  *
- * Steps, each of them one atomic action.  The source: sends, which compares with what it was told;
- * reads one message; leaves its hold; drops what it knows.  The receiver: posts; tells of any open
- * receive that nothing stands before; reads one message; returns credit; cancels.
+ * Steps, each of them one atomic action.  The source: sends, which compares with the announced
+ * receives; reads one message; ends deferring; forgets what was announced.  The receiver: posts;
+ * announces any open receive that nothing stands before; reads one message; returns credit;
+ * cancels.
  *
- * What is left out: the window never ends, and a send is held because the source likes it so; RTR
- * and CLAIM (reach_through.pml) decide then, here the hold just ends.  A receive that is not told
- * stands for all that never are: for any source, short, or left out for some time.  How the data
- * is written: when the word is taken the message is matched.
+ * What is left out: the window never ends, and a send is deferred because the source likes it so;
+ * RTR and CLAIM (sendside.pml) decide then, here deferring just ends.  A receive that is not
+ * announced stands for all that never are: for any source, short, or left out for some time.  How the
+ * data is written: when the word is taken the message is matched.
  *
  * What must hold (`must` names it when it does not), when the receiver reads the message that
  * binds send s and receive r, an envelope or WRITE:
@@ -47,46 +48,46 @@
 #ifndef CANCELS /* how many receives the user may cancel */
 #define CANCELS 0
 #endif
-#ifndef HOLDS /* the source may hold, and drop what it knows */
-#define HOLDS 0
+#ifndef DEFERS /* the source may defer, and forget what was announced */
+#define DEFERS 0
 #endif
 #ifndef SHORTS /* some messages are short: they are never written */
 #define SHORTS 0
 #endif
 
 /* What is done wrong. */
-#ifndef ANY_CREDIT /* what is told counts though messages are under way */
+#ifndef ANY_CREDIT /* an ANNOUNCE counts though messages are under way */
 #define ANY_CREDIT 0
 #endif
 #ifndef CREDIT_OVERTAKES /* credit does not keep the order of the other messages */
 #define CREDIT_OVERTAKES 0
 #endif
-#ifndef NO_BLOCKER /* a receive is told though its source does not know an earlier one */
+#ifndef NO_BLOCKER /* a receive is announced though its source does not know an earlier one */
 #define NO_BLOCKER 0
 #endif
 #ifndef NO_FROM /* the source does not look whether it has forgotten an earlier one */
 #define NO_FROM 0
 #endif
-#ifndef ITSELF /* only the receive itself is named, not the oldest that overlaps */
-#define ITSELF 0
+#ifndef OWN_NUMBER /* only the receive itself is named, not the oldest that overlaps */
+#define OWN_NUMBER 0
 #endif
 #ifndef NO_NUMBER /* void ones are not remembered */
 #define NO_NUMBER 0
 #endif
-#ifndef NO_COMPARE /* a send may leave without a look at what is known */
+#ifndef NO_COMPARE /* a send may leave without a look at what is announced */
 #define NO_COMPARE 0
 #endif
-#ifndef KEEP_SHORT /* a receive stays known though a short message will meet it */
+#ifndef KEEP_SHORT /* a receive stays announced though a short message will meet it */
 #define KEEP_SHORT 0
 #endif
 #ifndef SUITS_ONLY /* for a short message that is forgotten which suits it, and nothing behind */
 #define SUITS_ONLY 0
 #endif
-#ifndef KEEP_HELD /* receives are kept while sends are held */
-#define KEEP_HELD 0
+#ifndef KEEP_DEFERRED /* announced receives are kept while sends are deferred */
+#define KEEP_DEFERRED 0
 #endif
-#ifndef NO_WORD /* nothing stands between a cancel and the source */
-#define NO_WORD 0
+#ifndef NO_LOCK_WORD /* nothing stands between a cancel and the source */
+#define NO_LOCK_WORD 0
 #endif
 
 #define ANY 2
@@ -96,34 +97,34 @@
 
 /* ---- state ----------------------------------------------------------------------- */
 
-mtype:send = { future, held, away, over };
-mtype:receive = { absent, open, taken, cancelled };
-mtype:word = { unset, free, owned, closed };
+mtype:send = { future, deferred, emitted, done };
+mtype:receive = { absent, open, matched, cancelled };
+mtype:lockword = { unset, free, owned, closed };
 mtype:up = { env, write };
-mtype:down = { early, credit };
+mtype:down = { announce, credit };
 
 chan up[1] = [ROOM] of { mtype:up, byte, byte };
 chan down[2] = [ROOM] of { mtype:down, byte, byte, byte }; /* [1]: beside the order of the other */
 
 /* source */
 byte sent, credits = WINDOW;
-mtype:send at[SENDS] = future;
+mtype:send send_state[SENDS] = future;
 bit tag[SENDS], is_short[SENDS];
-bit holding;
-byte known;             /* numbers of receives, one bit for each */
+bit is_deferring;
+byte announced;         /* numbers of receives, one bit for each */
 byte last, forgotten;   /* numbers */
 
 /* receiver */
-byte posted, kept, freed, cancels;
+byte posted, unexpected, freed, cancels;
 mtype:receive receive[RECEIVES] = absent;
 byte want[RECEIVES];
-bit may_tell[RECEIVES];
-byte number[RECEIVES];  /* as which it was told, from 1; 0: it was not */
+bit may_announce[RECEIVES];
+byte number[RECEIVES];  /* of its ANNOUNCE, from 1; 0: there was none */
 byte numbered;
 
 /* both */
-mtype:word word[RECEIVES] = unset;
-byte told[RECEIVES + 1]; /* the receive of a number: what ANNOUNCE says of it */
+mtype:lockword lockword[RECEIVES] = unset;
+byte receive_of[RECEIVES + 1]; /* the receive of a number: what ANNOUNCE says of it */
 
 /* what is true, whoever knows it */
 byte owner[RECEIVES];         /* the send that took its word, from 1 */
@@ -132,10 +133,10 @@ byte got[RECEIVES], bound[SENDS];
 /* Used within one step only. */
 byte k, n, s, r, x, y, z;
 bit ok;
-mtype:up said;
-mtype:down heard;
+mtype:up up_packet;
+mtype:down down_packet;
 
-inline step_ends() { k = 0; n = 0; s = 0; r = 0; x = 0; y = 0; z = 0; ok = 0; said = 0; heard = 0 }
+inline step_ends() { k = 0; n = 0; s = 0; r = 0; x = 0; y = 0; z = 0; ok = 0; up_packet = 0; down_packet = 0 }
 
 /* ---- rules ----------------------------------------------------------------------- */
 
@@ -163,7 +164,7 @@ inline bind(s, r) {
     }
     got[r] = s + 1;
     bound[s] = r + 1;
-    receive[r] = taken
+    receive[r] = matched
 }
 
 /* ---- source ---------------------------------------------------------------------- */
@@ -175,18 +176,18 @@ inline forget(n) {
     fi
 }
 
-inline drop() { forget(last); known = 0 }
+inline forget_all() { forget(last); announced = 0 }
 
-inline emit(s) { printf("@ emit %d\n", s); at[s] = away; credits = credits - 1; up[0]!env, s, 0 }
+inline emit(s) { printf("@ emit %d\n", s); send_state[s] = emitted; credits = credits - 1; up[0]!env, s, 0 }
 
 /* Those of z are forgotten, and may be open: so are those behind that overlap with one of them. */
 inline forget_behind() {
     for (n : 1 .. RECEIVES) {
         for (k : 1 .. RECEIVES) {
             if
-            :: k < n && bit_of(z, k) && bit_of(known, n) && overlap(told[k], told[n]) ->
+            :: k < n && bit_of(z, k) && bit_of(announced, n) && overlap(receive_of[k], receive_of[n]) ->
                 forget(n);
-                known = without(known, n);
+                announced = without(announced, n);
                 z = with(z, n)
             :: else
             fi
@@ -195,21 +196,24 @@ inline forget_behind() {
 }
 
 /* The receive that send s goes into: y, or NONE. */
-inline take(s) {
+inline lock_announced(s) {
     y = NONE;
     for (n : 1 .. RECEIVES) {
         if
-        :: y == NONE && bit_of(known, n) && accepts(told[n], s) ->
-            x = told[n];
+        :: y == NONE && bit_of(announced, n) && accepts(receive_of[n], s) ->
+            x = receive_of[n];
             if
-            :: is_short[s] && !KEEP_SHORT -> forget(n); known = without(known, n); z = with(z, n)
+            :: is_short[s] && !KEEP_SHORT ->
+                forget(n);
+                announced = without(announced, n);
+                z = with(z, n)
             :: is_short[s] && KEEP_SHORT
             :: !is_short[s] ->
-                known = without(known, n);
+                announced = without(announced, n);
                 if
-                :: word[x] == free || NO_WORD ->
+                :: lockword[x] == free || NO_LOCK_WORD ->
                     must(receive[x] == open && owner[x] == 0, "only an open receive is taken (ONE)");
-                    word[x] = owned;
+                    lockword[x] = owned;
                     owner[x] = s + 1;
                     y = x
                 :: else
@@ -235,50 +239,50 @@ inline post_send() {
     :: is_short[s] = 0
     fi;
     sent = sent + 1;
-    at[s] = held;
+    send_state[s] = deferred;
     printf("@ send %d %d\n", s, tag[s]);
     if
-    :: !holding || KEEP_HELD -> take(s)
-    :: NO_COMPARE || (holding && !KEEP_HELD) -> y = NONE
+    :: !is_deferring || KEEP_DEFERRED -> lock_announced(s)
+    :: NO_COMPARE || (is_deferring && !KEEP_DEFERRED) -> y = NONE
     fi;
     if
-    :: y != NONE -> printf("@ write %d %d\n", s, y); at[s] = over; up[0]!write, s, y
-    :: y == NONE && !holding -> emit(s)
-    :: y == NONE && (HOLDS || holding) ->
-        holding = 1;
+    :: y != NONE -> printf("@ write %d %d\n", s, y); send_state[s] = done; up[0]!write, s, y
+    :: y == NONE && !is_deferring -> emit(s)
+    :: y == NONE && (DEFERS || is_deferring) ->
+        is_deferring = 1;
         if
-        :: KEEP_HELD
-        :: else -> drop()
+        :: KEEP_DEFERRED
+        :: else -> forget_all()
         fi
     fi
 }
 
-inline leave() {
+inline stop_deferring() {
     for (s : 0 .. SENDS - 1) {
         if
-        :: at[s] == held -> emit(s)
+        :: send_state[s] == deferred -> emit(s)
         :: else
         fi
     }
-    holding = 0
+    is_deferring = 0
 }
 
-/* Number n was told, which stands or falls with those from x on, with credit y. */
-inline keep_or_void() {
+/* ANNOUNCE n has come, which stands or falls with those from x on, with credit y. */
+inline read_announce() {
     last = n;
     if
-    :: (credits == y || ANY_CREDIT) && (!holding || KEEP_HELD) && (x > forgotten || NO_FROM) ->
+    :: (credits == y || ANY_CREDIT) && (!is_deferring || KEEP_DEFERRED) && (x > forgotten || NO_FROM) ->
         printf("@ keep %d\n", n);
-        known = with(known, n)
+        announced = with(announced, n)
     :: else -> printf("@ void %d\n", n); forget(n)
     fi
 }
 
 inline read_down(c) {
-    down[c]?heard, n, x, y;
+    down[c]?down_packet, n, x, y;
     if
-    :: heard == early -> keep_or_void()
-    :: heard == credit -> credits = credits + n
+    :: down_packet == announce -> read_announce()
+    :: down_packet == credit -> credits = credits + n
     fi
 }
 
@@ -288,8 +292,8 @@ proctype Source() {
     :: atomic { sent < SENDS -> post_send(); step_ends() }
     :: atomic { len(down[0]) > 0 -> read_down(0); step_ends() }
     :: atomic { len(down[1]) > 0 -> read_down(1); step_ends() }
-    :: atomic { holding -> leave(); step_ends() }
-    :: atomic { HOLDS && known != 0 -> drop(); step_ends() }
+    :: atomic { is_deferring -> stop_deferring(); step_ends() }
+    :: atomic { DEFERS && announced != 0 -> forget_all(); step_ends() }
     od
 }
 
@@ -303,8 +307,8 @@ inline post_receive() {
     :: want[r] = ANY
     fi;
     if
-    :: may_tell[r] = 1
-    :: may_tell[r] = 0
+    :: may_announce[r] = 1
+    :: may_announce[r] = 0
     fi;
     receive[r] = open;
     printf("@ post %d %d\n", r, want[r]);
@@ -312,19 +316,19 @@ inline post_receive() {
     x = NONE;
     for (s : 0 .. SENDS - 1) {
         if
-        :: x == NONE && bit_of(kept, s) && accepts(r, s) -> x = s
+        :: x == NONE && bit_of(unexpected, s) && accepts(r, s) -> x = s
         :: else
         fi
     }
     if
-    :: x != NONE -> kept = without(kept, x); freed = freed + 1; bind(x, r)
+    :: x != NONE -> unexpected = without(unexpected, x); freed = freed + 1; bind(x, r)
     :: else
     fi
 }
 
 /* Nothing stands before r that its source does not know: ok.  x: the oldest number that it
  * stands or falls with. */
-inline look_before(r) {
+inline find_blocker(r) {
     ok = 1;
     x = numbered + 1;
     for (k : 0 .. RECEIVES - 1) {
@@ -332,7 +336,7 @@ inline look_before(r) {
         :: k < r && receive[k] == open && overlap(k, r) ->
             if
             :: number[k] == 0 -> ok = NO_BLOCKER
-            :: number[k] != 0 && number[k] < x && !ITSELF -> x = number[k]
+            :: number[k] != 0 && number[k] < x && !OWN_NUMBER -> x = number[k]
             :: else
             fi
         :: else
@@ -340,45 +344,45 @@ inline look_before(r) {
     }
 }
 
-inline count_kept() {
+inline count_unexpected() {
     y = 0;
     for (k : 0 .. SENDS - 1) {
         if
-        :: bit_of(kept, k) -> y = y + 1
+        :: bit_of(unexpected, k) -> y = y + 1
         :: else
         fi
     }
 }
 
-#define is_tellable(r) ((r) < posted && receive[r] == open && may_tell[r] && number[r] == 0)
+#define is_announceable(r) ((r) < posted && receive[r] == open && may_announce[r] && number[r] == 0)
 
-inline tell(r) {
-    look_before(r);
+inline announce_receive(r) {
+    find_blocker(r);
     if
     :: ok ->
         numbered = numbered + 1;
         number[r] = numbered;
-        told[numbered] = r;
-        word[r] = free;
-        count_kept();
-        printf("@ tell %d %d\n", r, numbered);
-        down[0]!early, numbered, x, WINDOW - y - freed
-    :: else -> may_tell[r] = 0 /* or later: the same as a receive that is never told */
+        receive_of[numbered] = r;
+        lockword[r] = free;
+        count_unexpected();
+        printf("@ announce %d %d\n", r, numbered);
+        down[0]!announce, numbered, x, WINDOW - y - freed
+    :: else -> may_announce[r] = 0 /* or later: as a receive that is never announced */
     fi
 }
 
-inline close(r) {
-    ok = word[r] != owned || NO_WORD;
+inline close_word(r) {
+    ok = lockword[r] != owned || NO_LOCK_WORD;
     if
-    :: ok && word[r] == free -> word[r] = closed
+    :: ok && lockword[r] == free -> lockword[r] = closed
     :: else
     fi
 }
 
 inline read_up() {
-    up[0]?said, x, y;
+    up[0]?up_packet, x, y;
     if
-    :: said == env ->
+    :: up_packet == env ->
         n = NONE;
         for (r : 0 .. RECEIVES - 1) {
             if
@@ -386,12 +390,12 @@ inline read_up() {
             :: else
             fi
         }
-        at[x] = over;
+        send_state[x] = done;
         if
-        :: n != NONE -> freed = freed + 1; close(n); bind(x, n)
-        :: else -> kept = with(kept, x)
+        :: n != NONE -> freed = freed + 1; close_word(n); bind(x, n)
+        :: else -> unexpected = with(unexpected, x)
         fi
-    :: said == write -> bind(x, y)
+    :: up_packet == write -> bind(x, y)
     fi
 }
 
@@ -404,7 +408,7 @@ inline return_credit() {
 
 inline cancel(r) {
     cancels = cancels + 1;
-    close(r);
+    close_word(r);
     if
     :: ok ->
         printf("@ cancel %d\n", r);
@@ -418,9 +422,9 @@ proctype Receiver() {
     end:
     do
     :: atomic { posted < RECEIVES -> post_receive(); step_ends() }
-    :: atomic { is_tellable(0) -> tell(0); step_ends() }
-    :: atomic { RECEIVES > 1 && is_tellable(1 % RECEIVES) -> tell(1 % RECEIVES); step_ends() }
-    :: atomic { RECEIVES > 2 && is_tellable(2 % RECEIVES) -> tell(2 % RECEIVES); step_ends() }
+    :: atomic { is_announceable(0) -> announce_receive(0); step_ends() }
+    :: atomic { RECEIVES > 1 && is_announceable(1 % RECEIVES) -> announce_receive(1 % RECEIVES); step_ends() }
+    :: atomic { RECEIVES > 2 && is_announceable(2 % RECEIVES) -> announce_receive(2 % RECEIVES); step_ends() }
     :: atomic { len(up[0]) > 0 -> read_up(); step_ends() }
     :: atomic { freed > 0 -> return_credit(); step_ends() }
     :: atomic { may_cancel(0) -> cancel(0); step_ends() }

@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * taking.pml - a receiver takes messages out of its sender's table, beside everything else.
+ * sendtable.pml - a receiver pulls messages out of its sender's table, beside everything else.
  *
  *   sender                    table                       receiver
  *
- *   shut: learns what is      version: generation,        looks: the version
- *         taken, makes it              busy, taken               then the entries
+ *   shut: learns what is      version: generation,        reads the version,
+ *         pulled, makes it             busy, pulled               then the entries,
  *         busy                epoch                              then exchanges the version
- *   acts: posts, reads,       the first sends that               that it saw for the same
- *         claims, leaves      are held; which of                 with one more bit
- *   show: a new generation    them are claimed
+ *   acts: posts, reads,       the first deferred                 that it read for itself
+ *         claims, emits       sends; which of                    with one more bit
+ *   publishes it again, with  them are claimed
+ *         a new generation
  *
  * What else happens between the two, envelopes in a window, DEFER, RTR, CLAIM, GRANT, RETIRE and
- * CREDIT, is that of reach_through.pml, with one sender.  There a claim is decided by messages
+ * CREDIT, is that of sendside.pml, with one sender.  There a claim is decided by messages
  * that keep their order; here the two sides change the same words at any time.
  *
  * Steps, each of them one atomic action.  The sender: shuts the table; then does one thing and
- * shows it again.  The receiver: posts; reads the version; reads the entries and decides;
+ * publishes it again.  The receiver: posts; reads the version; reads the entries and decides;
  * exchanges, or gives up and advertises; reads one message; cancels.
  *
  * What must hold (`must` names it when it does not), when send s and receive r are bound:
@@ -28,7 +29,7 @@
  * and when nothing moves any more:
  *
  *   NOLOSS  no unmatched send and open receive fit each other
- *   S1      claims are answered, and the sender knows all that was taken
+ *   S1      claims are answered, and the sender knows all that was pulled
  *
  * Not here: several senders, probes, payloads, death.
  */
@@ -51,13 +52,13 @@
 #endif
 
 /* What is done wrong. */
-#ifndef NO_SHUT /* the sender acts on what it knew, and looks only then what was taken */
+#ifndef NO_SHUT /* the sender acts on what it knew, and looks only then what was pulled */
 #define NO_SHUT 0
 #endif
 #ifndef NO_VERSION /* the receiver sets its bit, whatever the version is */
 #define NO_VERSION 0
 #endif
-#ifndef SAME_GENERATION /* what is shown again looks as before */
+#ifndef SAME_GENERATION /* a table that is published again has its old generation */
 #define SAME_GENERATION 0
 #endif
 #ifndef NO_BUSY /* the receiver does not look whether the table is busy */
@@ -66,19 +67,19 @@
 #ifndef ANY_EPOCH /* ... nor in which epoch it is */
 #define ANY_EPOCH 0
 #endif
-#ifndef ANY_ENTRY /* it takes any entry that suits, not the first */
+#ifndef ANY_ENTRY /* the receiver pulls any entry that suits, not the first */
 #define ANY_ENTRY 0
 #endif
 #ifndef NO_MARKS /* it does not see what is claimed */
 #define NO_MARKS 0
 #endif
-#ifndef PAST_MARKS /* it takes what stands behind a claimed message that suits */
+#ifndef PAST_MARKS /* the receiver pulls what stands behind a claimed message that suits */
 #define PAST_MARKS 0
 #endif
 #ifndef ANY_RECEIVE /* it does not look at earlier receives */
 #define ANY_RECEIVE 0
 #endif
-#ifndef NO_RTR /* what has taken nothing is not advertised */
+#ifndef NO_RTR /* a receive that has pulled nothing is not advertised */
 #define NO_RTR 0
 #endif
 
@@ -88,9 +89,9 @@
 
 /* ---- state ----------------------------------------------------------------------- */
 
-mtype:send = { future, held, claimed, away, over };
-mtype:receive = { absent, open, taken, cancelled };
-mtype:up = { env, hold, claim };
+mtype:send = { future, deferred, claimed, emitted, done };
+mtype:receive = { absent, open, matched, cancelled };
+mtype:up = { env, defer, claim };
 mtype:down = { rtr, retire, grant, credit };
 
 chan up[1] = [ROOM] of { mtype:up, byte, byte };
@@ -98,25 +99,25 @@ chan down[1] = [ROOM] of { mtype:down, byte, byte };
 
 /* sender */
 byte sent;
-mtype:send at[SENDS] = future;
+mtype:send send_state[SENDS] = future;
 bit tag[SENDS];
-bit holding, out, is_shut;
+bit is_deferring, has_claim, is_shut;
 byte epoch, credits = WINDOW;
-byte told;    /* receives, one bit for each */
-byte aim;     /* the receive that is claimed */
+byte advertised;    /* receives, one bit for each */
+byte claimed_receive; /* the receive that is claimed */
 byte pair_s = NONE, pair_r = NONE;
 
 /* the table */
 byte generation;
 bit busy = 1;
-byte bits;    /* taken sends, one bit for each */
-byte shown, marks, table_epoch;
+byte pulled_bits; /* pulled sends, one bit for each */
+byte published, claimed_marks, table_epoch;
 
 /* receiver */
 byte posted;
 mtype:receive receive[RECEIVES] = absent;
 byte want[RECEIVES];
-byte kept, heard, granted, cancels;
+byte unexpected, defer_epoch, granted, cancels;
 byte seen_generation, seen_bits, stage, choice = NONE; /* of the receive posted last */
 bit seen_busy;
 
@@ -126,10 +127,10 @@ byte got[RECEIVES], bound[SENDS];
 /* Used within one step only. */
 byte k, n, s, r, x, y;
 bit ok;
-mtype:up said;
-mtype:down told_so;
+mtype:up up_packet;
+mtype:down down_packet;
 
-inline step_ends() { k = 0; n = 0; s = 0; r = 0; x = 0; y = 0; ok = 0; said = 0; told_so = 0 }
+inline step_ends() { k = 0; n = 0; s = 0; r = 0; x = 0; y = 0; ok = 0; up_packet = 0; down_packet = 0 }
 
 /* ---- rules ----------------------------------------------------------------------- */
 
@@ -153,7 +154,7 @@ inline bind(s, r) {
         must(k >= r || receive[k] != open || !accepts(k, s),
              "a send goes to the earliest receive (V2)")
     }
-    receive[r] = taken;
+    receive[r] = matched;
     got[r] = s + 1;
     bound[s] = r + 1
 }
@@ -168,17 +169,17 @@ inline find_pair() {
         x = NONE;
         for (s : 0 .. SENDS - 1) {
             if
-            :: x == NONE && bit_of(told, r) && (at[s] == held || at[s] == claimed) &&
+            :: x == NONE && bit_of(advertised, r) && (send_state[s] == deferred || send_state[s] == claimed) &&
                accepts(r, s) -> x = s
             :: else
             fi
         }
         if
-        :: x != NONE && at[x] == held && pair_s == NONE && holding && !out ->
+        :: x != NONE && send_state[x] == deferred && pair_s == NONE && is_deferring && !has_claim ->
             ok = 1;
             for (k : 0 .. RECEIVES - 1) {
                 if
-                :: k < r && bit_of(told, k) && accepts(k, x) -> ok = 0
+                :: k < r && bit_of(advertised, k) && accepts(k, x) -> ok = 0
                 :: else
                 fi
             }
@@ -191,24 +192,24 @@ inline find_pair() {
     }
 }
 
-inline learn() {
+inline note_pulled() {
     for (k : 0 .. SENDS - 1) {
         if
-        :: bit_of(bits, k) && at[k] == held -> at[k] = over
+        :: bit_of(pulled_bits, k) && send_state[k] == deferred -> send_state[k] = done
         :: else
         fi
     }
 }
 
-inline show_table() {
-    shown = 0; marks = 0; n = 0;
+inline publish() {
+    published = 0; claimed_marks = 0; n = 0;
     for (k : 0 .. SENDS - 1) {
         if
-        :: (at[k] == held || at[k] == claimed) && n < ENTRIES ->
-            shown = with(shown, k);
+        :: (send_state[k] == deferred || send_state[k] == claimed) && n < ENTRIES ->
+            published = with(published, k);
             n = n + 1;
             if
-            :: at[k] == claimed -> marks = with(marks, k)
+            :: send_state[k] == claimed -> claimed_marks = with(claimed_marks, k)
             :: else
             fi
         :: else
@@ -219,25 +220,25 @@ inline show_table() {
     :: else -> generation = generation + 1
     fi;
     table_epoch = epoch;
-    bits = 0;
-    busy = !holding;
+    pulled_bits = 0;
+    busy = !is_deferring;
     is_shut = 0
 }
 
-inline emit(s) { printf("@ emit %d\n", s); at[s] = away; credits = credits - 1; up[0]!env, s, 0 }
+inline emit(s) { printf("@ emit %d\n", s); send_state[s] = emitted; credits = credits - 1; up[0]!env, s, 0 }
 
-/* Emits as far as the credits go, and holds what is left. */
-inline leave() {
-    told = 0;
-    holding = 0;
+/* Emits as far as the credits go, and defers what is left. */
+inline emit_or_defer() {
+    advertised = 0;
+    is_deferring = 0;
     for (s : 0 .. SENDS - 1) {
         if
-        :: at[s] == held && credits > 0 && !holding -> emit(s)
-        :: at[s] == held && credits == 0 && !holding ->
-            holding = 1;
+        :: send_state[s] == deferred && credits > 0 && !is_deferring -> emit(s)
+        :: send_state[s] == deferred && credits == 0 && !is_deferring ->
+            is_deferring = 1;
             epoch = epoch + 1;
-            printf("@ hold %d\n", epoch);
-            up[0]!hold, epoch, 0
+            printf("@ defer %d\n", epoch);
+            up[0]!defer, epoch, 0
         :: else
         fi
     }
@@ -249,47 +250,47 @@ inline post_send() {
     :: tag[s] = 0
     :: tag[s] = 1
     fi;
-    at[s] = held;
+    send_state[s] = deferred;
     printf("@ send %d %d\n", s, tag[s]);
     sent = sent + 1;
     if
-    :: !holding -> leave()
+    :: !is_deferring -> emit_or_defer()
     :: else
     fi
 }
 
 inline read_down() {
-    down[0]?told_so, r, x;
+    down[0]?down_packet, r, x;
     if
-    :: told_so == rtr ->
+    :: down_packet == rtr ->
         if
-        :: holding && x == epoch -> told = with(told, r)
+        :: is_deferring && x == epoch -> advertised = with(advertised, r)
         :: else
         fi
-    :: told_so == retire ->
-        told = without(told, r);
+    :: down_packet == retire ->
+        advertised = without(advertised, r);
         if
-        :: out && aim == r && x != NONE -> out = 0; at[x] = held
+        :: has_claim && claimed_receive == r && x != NONE -> has_claim = 0; send_state[x] = deferred
         :: else
         fi
-    :: told_so == grant -> out = 0; at[x] = over
-    :: told_so == credit -> credits = credits + 1
+    :: down_packet == grant -> has_claim = 0; send_state[x] = done
+    :: down_packet == credit -> credits = credits + 1
     fi
 }
 
-#define can_leave (holding && credits > 0 && !out)
-#define can_act (sent < SENDS || len(down[0]) > 0 || can_leave || pair_s != NONE || bits != 0)
+#define can_leave (is_deferring && credits > 0 && !has_claim)
+#define can_act (sent < SENDS || len(down[0]) > 0 || can_leave || pair_s != NONE || pulled_bits != 0)
 
 inline act() {
     find_pair();
     if
-    :: can_leave -> leave()
+    :: can_leave -> emit_or_defer()
     :: pair_s != NONE ->
         s = pair_s; r = pair_r;
-        at[s] = claimed;
-        out = 1;
-        aim = r;
-        told = without(told, r);
+        send_state[s] = claimed;
+        has_claim = 1;
+        claimed_receive = r;
+        advertised = without(advertised, r);
         printf("@ claim %d %d\n", s, r);
         up[0]!claim, r, s
     :: sent < SENDS -> post_send()
@@ -302,23 +303,23 @@ proctype Sender() {
     end:
     do
     :: atomic {
-        holding && !is_shut && can_act ->
+        is_deferring && !is_shut && can_act ->
             if
             :: NO_SHUT
-            :: else -> busy = 1; learn(); bits = 0
+            :: else -> busy = 1; note_pulled(); pulled_bits = 0
             fi;
             printf("@ shut\n");
             is_shut = 1;
             step_ends()
        }
     :: atomic {
-        (is_shut || (!holding && can_act)) ->
+        (is_shut || (!is_deferring && can_act)) ->
             act();
             if
-            :: NO_SHUT -> learn()
+            :: NO_SHUT -> note_pulled()
             :: else
             fi;
-            show_table();
+            publish();
             find_pair();
             step_ends()
        }
@@ -329,7 +330,7 @@ proctype Sender() {
 
 inline advertise(r) {
     if
-    :: heard != 0 && !NO_RTR -> printf("@ rtr %d %d\n", r, heard); down[0]!rtr, r, heard
+    :: defer_epoch != 0 && !NO_RTR -> printf("@ rtr %d %d\n", r, defer_epoch); down[0]!rtr, r, defer_epoch
     :: else
     fi
 }
@@ -347,28 +348,28 @@ inline post_receive() {
     x = NONE;
     for (s : 0 .. SENDS - 1) {
         if
-        :: x == NONE && bit_of(kept, s) && accepts(r, s) -> x = s
+        :: x == NONE && bit_of(unexpected, s) && accepts(r, s) -> x = s
         :: else
         fi
     }
     if
-    :: x != NONE -> kept = without(kept, x); bind(x, r); down[0]!credit, 0, 0
-    :: x == NONE && heard != 0 -> stage = 1
+    :: x != NONE -> unexpected = without(unexpected, x); bind(x, r); down[0]!credit, 0, 0
+    :: x == NONE && defer_epoch != 0 -> stage = 1
     :: else
     fi
 }
 
-/* The entry that receive r may take: choice, or NONE. */
-inline choose(r) {
+/* The entry that receive r may pull: choice, or NONE. */
+inline find_entry(r) {
     choice = NONE;
-    ok = ANY_EPOCH || table_epoch == heard;
+    ok = ANY_EPOCH || table_epoch == defer_epoch;
     for (s : 0 .. SENDS - 1) {
         if
-        :: ok && bit_of(shown, s) && !bit_of(seen_bits, s) && accepts(r, s) &&
-           !(bit_of(marks, s) && bit_of(granted, s)) ->
+        :: ok && bit_of(published, s) && !bit_of(seen_bits, s) && accepts(r, s) &&
+           !(bit_of(claimed_marks, s) && bit_of(granted, s)) ->
             if
-            :: bit_of(marks, s) && PAST_MARKS
-            :: bit_of(marks, s) && !PAST_MARKS && !NO_MARKS -> ok = 0
+            :: bit_of(claimed_marks, s) && PAST_MARKS
+            :: bit_of(claimed_marks, s) && !PAST_MARKS && !NO_MARKS -> ok = 0
             :: else ->
                 choice = s;
                 if
@@ -391,12 +392,12 @@ inline choose(r) {
     fi
 }
 
-inline exchange(r) {
+inline pull(r) {
     if
     :: choice != NONE &&
-       (NO_VERSION || (generation == seen_generation && busy == seen_busy && bits == seen_bits)) ->
-        bits = with(bits, choice);
-        printf("@ take %d %d\n", choice, r);
+       (NO_VERSION || (generation == seen_generation && busy == seen_busy && pulled_bits == seen_bits)) ->
+        pulled_bits = with(pulled_bits, choice);
+        printf("@ pull %d %d\n", choice, r);
         bind(choice, r)
     :: else -> advertise(r)
     fi;
@@ -408,10 +409,10 @@ inline exchange(r) {
 }
 
 inline read_up() {
-    up[0]?said, x, y;
+    up[0]?up_packet, x, y;
     if
-    :: said == env ->
-        heard = 0;
+    :: up_packet == env ->
+        defer_epoch = 0;
         n = NONE;
         for (r : 0 .. RECEIVES - 1) {
             if
@@ -421,10 +422,10 @@ inline read_up() {
         }
         if
         :: n != NONE -> bind(x, n); down[0]!credit, 0, 0
-        :: else -> kept = with(kept, x)
+        :: else -> unexpected = with(unexpected, x)
         fi
-    :: said == hold ->
-        heard = x;
+    :: up_packet == defer ->
+        defer_epoch = x;
         granted = 0;
         for (r : 0 .. RECEIVES - 1) {
             if
@@ -432,7 +433,7 @@ inline read_up() {
             :: else
             fi
         }
-    :: said == claim ->
+    :: up_packet == claim ->
         if
         :: receive[x] == open -> bind(y, x); granted = with(granted, y); down[0]!grant, x, y
         :: else -> down[0]!retire, x, y
@@ -447,7 +448,7 @@ inline cancel(k) {
     receive[(k) % RECEIVES] = cancelled;
     cancels = cancels + 1;
     if
-    :: heard != 0 -> down[0]!retire, k, NONE
+    :: defer_epoch != 0 -> down[0]!retire, k, NONE
     :: else
     fi
 }
@@ -460,18 +461,18 @@ proctype Receiver() {
     :: atomic {
         stage == 1 ->
             seen_generation = generation;
-            seen_bits = bits;
+            seen_bits = pulled_bits;
             seen_busy = busy;
-            printf("@ look %d\n", generation);
+            printf("@ read_version %d\n", generation);
             stage = 2;
             if
-            :: busy && !NO_BUSY -> r = posted - 1; exchange(r)
+            :: busy && !NO_BUSY -> r = posted - 1; pull(r)
             :: else
             fi;
             step_ends()
        }
-    :: atomic { stage == 2 -> choose(posted - 1); stage = 3; step_ends() }
-    :: atomic { stage == 3 -> r = posted - 1; exchange(r); step_ends() }
+    :: atomic { stage == 2 -> find_entry(posted - 1); stage = 3; step_ends() }
+    :: atomic { stage == 3 -> r = posted - 1; pull(r); step_ends() }
     :: atomic { may_cancel(0) -> cancel(0); step_ends() }
     :: atomic { may_cancel(1) -> cancel(1); step_ends() }
     :: atomic { may_cancel(2) -> cancel(2); step_ends() }
@@ -484,8 +485,8 @@ init {
     atomic { run Sender(); run Receiver() }
     timeout;
     d_step {
-        must(!out, "a claim is answered (S1)");
-        must(bits == 0, "the sender knows what was taken (S1)");
+        must(!has_claim, "a claim is answered (S1)");
+        must(pulled_bits == 0, "the sender knows what was taken (S1)");
         for (r : 0 .. RECEIVES - 1) {
             for (s : 0 .. SENDS - 1) {
                 must(receive[r] != open || bound[s] || !accepts(r, s),

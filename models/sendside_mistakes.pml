@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* reach_mistakes.pml - what the parties of reach_through.pml can be made to do wrong. */
+/* sendside_mistakes.pml - what the processes of sendside.pml can be made to do wrong. */
 
 #ifndef ANY_RTR /* a claim is for any receive that accepts the send */
 #define ANY_RTR 0
@@ -16,7 +16,7 @@
 #ifndef BACKWARDS /* DEFER is answered with the youngest receive first */
 #define BACKWARDS 0
 #endif
-#ifndef LIMIT /* at most so many open receives are advertised to a holder at a time */
+#ifndef LIMIT /* at most so many open receives are advertised to a deferring source at a time */
 #define LIMIT RECEIVES
 #endif
 #ifndef FORGET_RTR /* an RTR that no deferred send fits is not kept */
@@ -37,13 +37,13 @@
 #ifndef EMIT_IN_CLAIM /* envelopes are emitted while a claim is out */
 #define EMIT_IN_CLAIM 0
 #endif
-#ifndef ONE_HOLDER /* a receive is advertised to one holder */
-#define ONE_HOLDER 0
+#ifndef ONE_DEFERRER /* a receive is advertised to one deferring source */
+#define ONE_DEFERRER 0
 #endif
-#ifndef PAST_HELD /* a send is emitted past a held one */
-#define PAST_HELD 0
+#ifndef PAST_DEFERRED /* a send is emitted past a deferred one */
+#define PAST_DEFERRED 0
 #endif
-#ifndef FORGET_RETIRE /* a cancel is not told to the holders */
+#ifndef FORGET_RETIRE /* no RETIRE for a cancelled receive goes to the deferring sources */
 #define FORGET_RETIRE 0
 #endif
 #ifndef CREDIT_AT_ARRIVAL /* an envelope's credit is returned when it arrives */
@@ -70,11 +70,11 @@
 #ifndef PEEK_TRUSTED /* an answer is believed though a receive was posted since */
 #define PEEK_TRUSTED 0
 #endif
-#ifndef PEEK_ONE /* one holder is asked */
+#ifndef PEEK_ONE /* one deferring source is asked */
 #define PEEK_ONE 0
 #endif
-#ifndef PROBE_ASIDE /* envelopes pass by a matched probe that waits */
-#define PROBE_ASIDE 0
+#ifndef PROBE_PASSED /* envelopes pass by a matched probe that waits */
+#define PROBE_PASSED 0
 #endif
 #ifndef PROBE_WRITES /* the grant of a matched probe lets the data come */
 #define PROBE_WRITES 0

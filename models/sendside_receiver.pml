@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* reach_receiver.pml - the receiving side of reach_through.pml, and what moves its data. */
+/* sendside_receiver.pml - the receiving side of sendside.pml, and what moves its data. */
 
 inline fail(r) {
     printf("@ fail %d\n", r);
     receive[r] = failed
 }
 
-/* Receive r is not open any more: tell all who were told of it, but source i. */
+/* Receive r is not open any more: RETIRE to all sources that got its RTR, but source i. */
 inline retire_all(r, i) {
     for (q : 0 .. 1) {
         if
-        :: q != i && heard[q] && could_match(r, q) && !lost[q] ->
+        :: q != i && defer_epoch[q] && could_match(r, q) && !known_dead[q] ->
             printf("@ retire %d %d\n", q, r);
             send_down(q, retire, r, 0)
         :: else
@@ -21,7 +21,7 @@ inline retire_all(r, i) {
 /* May open receive r be advertised to source i?  Into ok. */
 inline may_advertise(r, i) {
     ok = could_match(r, i) && !(WILDCARDS_ONLY && want_source[r] != ANY) &&
-         !(ONE_HOLDER && i == 1 && heard[0]);
+         !(ONE_DEFERRER && i == 1 && defer_epoch[0]);
     n = 0;
     for (k : 0 .. RECEIVES - 1) {
         n = n + (k < r && receive[k] == open && could_match(k, i))
@@ -33,8 +33,8 @@ inline advertise(r, i) {
     may_advertise(r, i);
     if
     :: ok ->
-        printf("@ rtr %d %d %d\n", i, r, heard[i]);
-        send_down(i, rtr, r, heard[i])
+        printf("@ rtr %d %d %d\n", i, r, defer_epoch[i]);
+        send_down(i, rtr, r, defer_epoch[i])
     :: else
     fi
 }
@@ -45,7 +45,7 @@ inline free_payload(s) {
 }
 
 /* Receive r, bound to the envelope of s, has a buffer. */
-inline fill(r, s) {
+inline give_buffer(r, s) {
     x = source_of(s);
     receive[r] = filling;
     if
@@ -53,7 +53,7 @@ inline fill(r, s) {
     :: else ->
         owed_pool[x] = owed_pool[x] + PAYLOAD_GIFT;
         if
-        :: lost[x] && !FETCH_FROM_DEAD -> fail(r)
+        :: known_dead[x] && !FETCH_FROM_DEAD -> fail(r)
         :: else -> printf("@ fetch %d %d\n", s, r); send_down(x, fetch, s, r)
         fi
     fi
@@ -62,24 +62,24 @@ inline fill(r, s) {
 /* The envelope of s and receive r meet. */
 inline match_envelope(s, r) {
     bind(s, r);
-    kept = without(kept, s);
-    owed[source_of(s)] = owed[source_of(s)] + !CREDIT_AT_ARRIVAL;
+    unexpected = without(unexpected, s);
+    owed_credits[source_of(s)] = owed_credits[source_of(s)] + !CREDIT_AT_ARRIVAL;
     if
     :: is_probe[r] ->
         receive[r] = found;
         x = source_of(s);
         owed_pool[x] = owed_pool[x] + (PAYLOAD_AT_MATCH && bit_of(payloads, s))
-    :: else -> fill(r, s)
+    :: else -> give_buffer(r, s)
     fi
 }
 
-/* s: a kept envelope with the tag t of source w, either source's first; or NONE. */
-inline find_kept(t, w, prefer) {
+/* s: an unexpected envelope with the tag t of source w, either source's first; or NONE. */
+inline find_unexpected(t, w, prefer) {
     s = NONE;
     for (q : 0 .. 1) {
         n = (q == 0 -> prefer : 1 - prefer);
         for (k : FIRST(n) .. LAST(n)) {
-            s = (s == NONE && bit_of(kept, k) && accepts_tag(t, k) && (w == ANY || w == n) -> k : s)
+            s = (s == NONE && bit_of(unexpected, k) && accepts_tag(t, k) && (w == ANY || w == n) -> k : s)
         }
     }
 }
@@ -89,23 +89,23 @@ inline post_receive(prefer) {
     r = posted;
     posted++;
     if
-    :: promised ->
-        promise[r] = promised;
-        want[r] = tag[promised - 1];
-        want_source[r] = source_of(promised - 1);
-        promised = 0
+    :: probed_send ->
+        probed_for[r] = probed_send;
+        want[r] = tag[probed_send - 1];
+        want_source[r] = source_of(probed_send - 1);
+        probed_send = 0
     :: else
     fi;
     printf("@ post %d %d %d %d\n", r, want[r], want_source[r], is_probe[r]);
     receive[r] = open;
-    find_kept(want[r], want_source[r], prefer);
+    find_unexpected(want[r], want_source[r], prefer);
     if
     :: s != NONE -> match_envelope(s, r)
-    :: s == NONE && want_source[r] != ANY && lost[want_source[r] & 1] && !WAIT_FOR_DEAD -> fail(r)
+    :: s == NONE && want_source[r] != ANY && known_dead[want_source[r] & 1] && !WAIT_FOR_DEAD -> fail(r)
     :: else ->
         for (m : 0 .. 1) {
             if
-            :: heard[m] -> advertise(r, m)
+            :: defer_epoch[m] -> advertise(r, m)
             :: else
             fi
         }
@@ -117,31 +117,31 @@ inline post_receive(prefer) {
 inline find_open(s) {
     r = 0;
     do
-    :: r < RECEIVES && (receive[r] != open || !accepts(r, s) || (PROBE_ASIDE && is_probe[r])) ->
+    :: r < RECEIVES && (receive[r] != open || !accepts(r, s) || (PROBE_PASSED && is_probe[r])) ->
         r++
     :: else -> break
     od
 }
 
-inline take_envelope(i, s, with_payload) {
-    heard[i] = 0;
+inline read_envelope(i, s, with_payload) {
+    defer_epoch[i] = 0;
     payloads = (with_payload -> with(payloads, s) : payloads);
-    owed[i] = owed[i] + CREDIT_AT_ARRIVAL;
+    owed_credits[i] = owed_credits[i] + CREDIT_AT_ARRIVAL;
     find_open(s);
     if
     :: r < RECEIVES -> match_envelope(s, r); retire_all(r, 2)
     :: else ->
         printf("@ keep %d\n", s);
-        kept = with(kept, s);
-        count(i, kept);
+        unexpected = with(unexpected, s);
+        count(i, unexpected);
         must(n <= WINDOW, "a source's envelopes keep to the window (B1)")
     fi;
     count(i, payloads);
     must(n <= POOL, "a source's payloads keep to the pool (B2)")
 }
 
-inline take_hold(i, e) {
-    heard[i] = e;
+inline read_defer(i, e) {
+    defer_epoch[i] = e;
     if
     :: LATER_ONLY
     :: else ->
@@ -155,11 +155,11 @@ inline take_hold(i, e) {
     fi
 }
 
-inline take_claim(i, r, s) {
+inline read_claim(i, r, s) {
     printf("@ got_claim %d %d\n", s, r);
     if
     :: receive[r] == open ->
-        must(heard[i], "a claim arrives in its epoch (E1)");
+        must(defer_epoch[i], "a claim arrives in its epoch (E1)");
         bind(s, r);
         receive[r] = (is_probe[r] -> found : filling);
         printf("@ grant %d %d\n", i, r);
@@ -170,28 +170,28 @@ inline take_claim(i, r, s) {
 }
 
 /* The probe returns: there is message s - 1.  No other receive is posted before one for it. */
-inline believe(s) {
+inline probe_finds(s) {
     printf("@ probed %d\n", s - 1);
     must(!bound[s - 1], "a probe finds an unmatched message (P1)");
     for (k : 0 .. ALL - 1) {
         must(k >= s - 1 || source_of(k) != source_of(s - 1) || bound[k] ||
-             !accepts_tag(asked_tag, k), "a probe finds the earliest message of a source (P1)")
+             !accepts_tag(peek_tag, k), "a probe finds the earliest message of a source (P1)")
     }
-    asked_tag = NONE;
+    peek_tag = NONE;
     if
-    :: finale -> last_found = 1
-    :: else -> promised = s
+    :: is_final -> final_found = 1
+    :: else -> probed_send = s
     fi
 }
 
 /* s: the send that source i found, + 1, or 0. */
-inline take_answer(i, s) {
-    asked = without(asked, i);
+inline read_peeked(i, s) {
+    peeks_open = without(peeks_open, i);
     if
-    :: s && !promised && asked_tag != NONE ->
+    :: s && !probed_send && peek_tag != NONE ->
         find_open(s - 1);
         if
-        :: r == RECEIVES || PEEK_TRUSTED -> believe(s)
+        :: r == RECEIVES || PEEK_TRUSTED -> probe_finds(s)
         :: else
         fi
     :: else
@@ -199,26 +199,26 @@ inline take_answer(i, s) {
 }
 
 inline read_up(i) {
-    up[i]?said, m, y;
+    up[i]?up_packet, m, y;
     if
-    :: said == env -> printf("@ got_env %d\n", m); s = m; take_envelope(i, s, y)
-    :: said == hold -> printf("@ got_hold %d %d\n", i, m); take_hold(i, m)
-    :: said == claim -> r = m; s = y; take_claim(i, r, s)
-    :: said == answer -> s = m; take_answer(i, s)
+    :: up_packet == env -> printf("@ got_env %d\n", m); s = m; read_envelope(i, s, y)
+    :: up_packet == defer -> printf("@ got_defer %d %d\n", i, m); read_defer(i, m)
+    :: up_packet == claim -> r = m; s = y; read_claim(i, r, s)
+    :: up_packet == peeked -> s = m; read_peeked(i, s)
     fi;
     step_ends()
 }
 
-inline read_apart(i) {
-    apart[i]?r, s;
-    take_claim(i, r, s);
+inline read_unordered_claim(i) {
+    unordered_claims[i]?r, s;
+    read_claim(i, r, s);
     step_ends()
 }
 
 inline return_credits(i) {
-    printf("@ credit %d %d %d\n", i, owed[i], owed_pool[i]);
-    send_down(i, credit, owed[i], owed_pool[i]);
-    owed[i] = 0;
+    printf("@ credit %d %d %d\n", i, owed_credits[i], owed_pool[i]);
+    send_down(i, credit, owed_credits[i], owed_pool[i]);
+    owed_credits[i] = 0;
     owed_pool[i] = 0;
     step_ends()
 }
@@ -243,7 +243,7 @@ inline receive_found(r) {
     :: receive[r] == found ->
         printf("@ receive_found %d\n", r);
         s = got[r] - 1;
-        fill(r, s)
+        give_buffer(r, s)
     :: else
     fi;
     step_ends()
@@ -252,18 +252,18 @@ inline receive_found(r) {
 inline probe(t) {
     probes++;
     printf("@ probe %d\n", t);
-    asked_tag = t;
-    last_tag = (finale -> t : NONE);
-    find_kept(t, ANY, 0);
+    peek_tag = t;
+    final_tag = (is_final -> t : NONE);
+    find_unexpected(t, ANY, 0);
     if
-    :: s != NONE -> believe(s + 1)
+    :: s != NONE -> probe_finds(s + 1)
     :: else ->
         for (m : 0 .. 1) {
             if
-            :: heard[m] && !(PEEK_ONE && asked) ->
-                printf("@ peek %d %d %d\n", m, t, heard[m]);
-                asked = with(asked, m);
-                send_down(m, peek, t, heard[m])
+            :: defer_epoch[m] && !(PEEK_ONE && peeks_open) ->
+                printf("@ peek %d %d %d\n", m, t, defer_epoch[m]);
+                peeks_open = with(peeks_open, m);
+                send_down(m, peek, t, defer_epoch[m])
             :: else
             fi
         }
@@ -285,22 +285,24 @@ inline fail_for(r, i) {
 }
 
 /* The way of its data is shut, then what waits for it fails; what had come whole is kept. */
-inline give_up(i) {
+inline give_up_source(i) {
     printf("@ learn 2 %d\n", i);
-    lost[i] = 1;
-    heard[i] = 0;
-    asked = without(asked, i);
+    known_dead[i] = 1;
+    defer_epoch[i] = 0;
+    peeks_open = without(peeks_open, i);
     do
-    :: len(up[i]) > 0 -> up[i]?said, m, y
+    :: len(up[i]) > 0 -> up[i]?up_packet, m, y
     :: else -> break
     od;
     do
-    :: len(apart[i]) > 0 -> apart[i]?r, s
+    :: len(unordered_claims[i]) > 0 -> unordered_claims[i]?r, s
     :: else -> break
     od;
     for (s : FIRST(i) .. LAST(i)) {
         if
-        :: at[s] == flying && !SHUT_LATE -> at[s] = undone; in_flight = without(in_flight, s)
+        :: send_state[s] == being_written && !SHUT_LATE ->
+            send_state[s] = given_up;
+            in_flight = without(in_flight, s)
         :: else
         fi
     }
@@ -314,19 +316,20 @@ inline give_up(i) {
 }
 
 #define alive (!dead[2])
-#define owes(i) (owed[i] + owed_pool[i] >= BATCH)
+#define may_return_credits(i) (owed_credits[i] + owed_pool[i] >= BATCH)
 #define may_probe \
-    (!asked && !promised && (finale -> last_tag == NONE : probes < PROBES && posted < RECEIVES))
+    (!peeks_open && !probed_send && \
+     (is_final -> final_tag == NONE : probes < PROBES && posted < RECEIVES))
 
 proctype Receiver() {
     byte chosen;
 end:
     do
     :: atomic {
-        alive && calm && posted < RECEIVES ->
+        alive && sources_idle && posted < RECEIVES ->
         if
-        :: promised
-        :: !promised ->
+        :: probed_send
+        :: !probed_send ->
             if
             :: want[posted] = 0
             :: TAGS > 1 -> want[posted] = 1
@@ -343,33 +346,39 @@ end:
         fi;
         if
         :: chosen = 0
-        :: (kept & only(0)) && (kept & only(1)) -> chosen = 1
+        :: (unexpected & only(0)) && (unexpected & only(1)) -> chosen = 1
         fi;
         d_step { post_receive(chosen); chosen = 0 }
        }
-    :: d_step { alive && calm && !lost[0] && nempty(up[0]) -> read_up(0) }
-    :: d_step { alive && calm && !lost[1] && nempty(up[1]) -> read_up(1) }
-    :: d_step { APART && alive && calm && !lost[0] && nempty(apart[0]) -> read_apart(0) }
-    :: d_step { APART && alive && calm && !lost[1] && nempty(apart[1]) -> read_apart(1) }
-    :: d_step { alive && calm && !lost[0] && owes(0) -> return_credits(0) }
-    :: d_step { alive && calm && !lost[1] && owes(1) -> return_credits(1) }
+    :: d_step { alive && sources_idle && !known_dead[0] && nempty(up[0]) -> read_up(0) }
+    :: d_step { alive && sources_idle && !known_dead[1] && nempty(up[1]) -> read_up(1) }
+    :: d_step {
+        UNORDERED_CLAIMS && alive && sources_idle && !known_dead[0] &&
+            nempty(unordered_claims[0]) -> read_unordered_claim(0)
+       }
+    :: d_step {
+        UNORDERED_CLAIMS && alive && sources_idle && !known_dead[1] &&
+            nempty(unordered_claims[1]) -> read_unordered_claim(1)
+       }
+    :: d_step { alive && sources_idle && !known_dead[0] && may_return_credits(0) -> return_credits(0) }
+    :: d_step { alive && sources_idle && !known_dead[1] && may_return_credits(1) -> return_credits(1) }
     :: atomic {
-        alive && calm && cancels < CANCELS && posted > 0 ->
+        alive && sources_idle && cancels < CANCELS && posted > 0 ->
         do
         :: chosen + 1 < posted -> chosen++
         :: break
         od;
         d_step { cancel(chosen); chosen = 0 }
        }
-    :: d_step { alive && calm && MATCHED_PROBES && receive[0] == found -> receive_found(0) }
-    :: d_step { alive && calm && MATCHED_PROBES && receive[1 % RECEIVES] == found ->
+    :: d_step { alive && sources_idle && MATCHED_PROBES && receive[0] == found -> receive_found(0) }
+    :: d_step { alive && sources_idle && MATCHED_PROBES && receive[1 % RECEIVES] == found ->
         receive_found(1 % RECEIVES)
        }
-    :: d_step { alive && calm && MATCHED_PROBES && receive[2 % RECEIVES] == found ->
+    :: d_step { alive && sources_idle && MATCHED_PROBES && receive[2 % RECEIVES] == found ->
         receive_found(2 % RECEIVES)
        }
     :: atomic {
-        PROBES && alive && calm && may_probe ->
+        PROBES && alive && sources_idle && may_probe ->
         if
         :: chosen = 0
         :: TAGS > 1 -> chosen = 1
@@ -377,9 +386,9 @@ end:
         fi;
         d_step { probe(chosen); chosen = 0 }
        }
-    :: d_step { alive && dead[0] && !lost[0] -> give_up(0) }
-    :: d_step { alive && dead[1] && !lost[1] -> give_up(1) }
-    :: d_step { MORTAL == 2 && !deaths ->
+    :: d_step { alive && dead[0] && !known_dead[0] -> give_up_source(0) }
+    :: d_step { alive && dead[1] && !known_dead[1] -> give_up_source(1) }
+    :: d_step { DEATHS == 2 && !deaths ->
         printf("@ die 2\n");
         deaths = 1;
         dead[2] = 1;

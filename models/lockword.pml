@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * pure.pml - matching at the sender alone, with a lock word for each receive.
+ * lockword.pml - matching at the sender alone, with a lock word for each receive.
  *
  *   sources A, B                          receiver               user of the receiver
  *
- *   every send is held                    receives, words <----- posts a receive
+ *   every send is deferred                receives, words <----- posts a receive
  *           <--------- RTR(r, slot, g)    to all who may match    cancels it
- *   take(slot, g) ------------------->    word: generation | state | owner
+ *   cswap(slot, g) ------------------>    word: generation | state | owner
  *           <------------- won or lost    by compare-and-swap, at any time
  *   data, FIN =======================>    into the buffer of r
  *           <---------------- RETIRE(r)   to all others, when the word is seen taken
@@ -14,17 +14,18 @@
  * A receive that several sources may match has a word in one of a few slots.  Slots are used
  * again, so the word has a generation, and it is part of what is compared: one operation
  * takes the lock and names the owner.  The network carries it out beside all messages, in no
- * order with them; those of one source in their order, or in none (NO_ORDER).  A source takes a pair that is *mutual first*, as in reach_through.pml; who
- * loses forgets the receive, and the send is where it was.
+ * order with them; those of one source in their order, or in none (NO_ORDER).  A source tries for
+ * a pair that is *mutual first*, as in sendside.pml; who loses forgets the receive, and the send
+ * is where it was.
  *
  * A receive from one source has no word: nobody else can take it.  Its source matches it at
  * once.  To cancel it that source is asked; the answer says whether it was in time.
  *
- * A cancel of a receive that has a word is the same operation on the word, from open to
+ * A cancel of a receive that has a word is a compare-and-swap of the word, too, from open to
  * closed.  A slot is free when its word is closed, or its owner has been seen.
  *
- * Steps, each of them one atomic action here.  A source: posts a send; tries to take; hears
- * how that went; reads one message; begins to write data; dies.  The network: carries out one
+ * Steps, each of them one atomic action here.  A source: posts a send; tries to take a word;
+ * reads how that went; reads one message; begins to write data; dies.  The network: carries out one
  * operation on a word; lands a write.  The receiver: posts; sees that a word is taken; begins
  * a cancel; reads one answer; learns that a source died, having shut the way of its data.
  *
@@ -33,9 +34,9 @@
  * word that it sees taken.
  *
  * What must hold (`must` names it when it does not): V1, V2, ONE, NOLOSS, W1 and S1 as in
- * reach_through.pml, and
+ * sendside.pml, and
  *
- *   G1  who takes a word takes the receive that it was told of
+ *   G1  who takes a word takes the receive of its RTR
  *   C1  a receive is not cancelled when it is bound, nor bound when it is cancelled
  *   F1  of a receive that fails because its owner died the receiver knows the owner
  */
@@ -44,8 +45,8 @@
 #ifndef SENDS /* of source A */
 #define SENDS 2
 #endif
-#ifndef OTHERS /* sends of source B */
-#define OTHERS 2
+#ifndef SENDS_B /* sends of source B */
+#define SENDS_B 2
 #endif
 #ifndef RECEIVES
 #define RECEIVES 3
@@ -64,8 +65,8 @@
 #ifndef CANCELS /* how many receives the user may cancel */
 #define CANCELS 0
 #endif
-#ifndef MORTAL /* one of the sources may die */
-#define MORTAL 0
+#ifndef DEATHS /* one of the sources may die */
+#define DEATHS 0
 #endif
 #ifndef ONE_TRY /* a source tries for one receive at a time */
 #define ONE_TRY 0
@@ -77,14 +78,14 @@
 #define NO_ORDER 0
 #endif
 #ifndef DATA /* data is moved in steps of its own */
-#define DATA MORTAL
+#define DATA DEATHS
 #endif
 
 /* What is done wrong. */
 #ifndef NO_GENERATION /* the word has none */
 #define NO_GENERATION 0
 #endif
-#ifndef ANY_RTR /* a source takes any receive that accepts the send */
+#ifndef ANY_RTR /* a source tries for any receive that accepts the send */
 #define ANY_RTR 0
 #endif
 #ifndef ANY_SEND /* a source matches any send that the receive accepts */
@@ -105,7 +106,7 @@
 #ifndef ONE_SOURCE /* a receive from any source is advertised to one */
 #define ONE_SOURCE 0
 #endif
-#ifndef NO_RETIRE /* the others are not told that a receive is taken */
+#ifndef NO_RETIRE /* no RETIRE for a taken receive goes to the others */
 #define NO_RETIRE 0
 #endif
 #ifndef PLAIN_CANCEL /* a cancel looks at the word, and closes it in a second step */
@@ -124,7 +125,7 @@
 #define OWNER_UNSEEN 0
 #endif
 
-#define ALL (SENDS + OTHERS)
+#define ALL (SENDS + SENDS_B)
 #define ANY 2 /* any tag, any source */
 #define NONE 9
 #define UNNAMED 3 /* an owner that is not written yet */
@@ -132,32 +133,33 @@
 
 /* ---- state ----------------------------------------------------------------------- */
 
-/* A send: held; a take is under way; matched; its data is being written; there; given up. */
-mtype:send = { future, held, trying, writing, flying, over, undone };
+/* A send: deferred; a compare-and-swap is under way; matched; its data is being written; there;
+ * given up. */
+mtype:send = { future, deferred, locking, may_write, being_written, done, given_up };
 
 /* A receive; `asked` is one whose source was asked to let it be cancelled; `halted` one
  * about to be cancelled, in two steps. */
-mtype:receive = { absent, open, asked, halted, filling, received, cancelled, failed };
-mtype:word = { closed, unlocked, taken };
+mtype:receive = { absent, open, cancel_asked, cancel_begun, filling, received, cancelled, failed };
+mtype:lockword = { closed, unlocked, taken };
 mtype:down = { rtr, retire, ask };
 
 chan down[2] = [ROOM] of { mtype:down, byte, byte, byte }; /* receive, slot, generation */
-chan take[2] = [ALL] of { byte, byte, byte };              /* send, slot, generation */
-chan result[2] = [ALL] of { byte, bit };                   /* send, won */
+chan cswaps[2] = [ALL] of { byte, byte, byte };              /* send, slot, generation */
+chan results[2] = [ALL] of { byte, bit };                   /* send, won */
 chan answers[2] = [RECEIVES] of { byte, bit };             /* receive, was it in time? */
 
 /* sources; the sends of A come first */
 byte sent[2];
-mtype:send at[ALL] = future;
+mtype:send send_state[ALL] = future;
 bit tag[ALL];
-byte aim[ALL];             /* the receive that is tried for, or written, + 1 */
-bit behind[ALL];           /* LOSER_LAST */
-byte told[2];              /* receives advertised and not retired, one bit for each */
-byte slot_of[2 * RECEIVES], told_generation[2 * RECEIVES]; /* of source and receive */
+byte target[ALL];             /* the receive that is tried for, or written, + 1 */
+bit demoted[ALL];           /* LOSER_LAST */
+byte advertised[2];              /* receives advertised and not retired, one bit for each */
+byte slot_of[2 * RECEIVES], advertised_generation[2 * RECEIVES]; /* of source and receive */
 byte pair_s[2], pair_r[2]; /* what may be matched, or NONE */
 byte ready[2];             /* sends that may write, one bit for each */
 byte in_flight;            /* sends that are being written */
-byte half;                 /* TWO_STEPS: a send that has locked, and has not written, + 1 */
+byte half_locked;                 /* TWO_STEPS: a send that has locked, and has not written, + 1 */
 
 /* receiver */
 byte posted;
@@ -165,15 +167,15 @@ mtype:receive receive[RECEIVES] = absent;
 byte want[RECEIVES];       /* tag, or ANY */
 byte want_source[RECEIVES];
 byte cancels;
-bit lost[2];
+bit known_dead[2];
 
 /* the words; who has one is known to the receiver alone */
-mtype:word word[SLOTS] = closed;
+mtype:lockword lockword[SLOTS] = closed;
 byte owner[SLOTS], generation[SLOTS];
-byte holder[SLOTS];        /* receive + 1 */
+byte word_receive[SLOTS];        /* receive + 1 */
 byte free = 0;             /* a slot, or SLOTS */
 
-/* the world */
+/* deaths */
 bit dead[2];
 bit deaths;
 
@@ -185,11 +187,11 @@ bit released[RECEIVES];    /* its source has let it be cancelled */
 /* Used within one step only: 0 between steps, so that they make no states. */
 byte k, n, m, q, r, s, x, g;
 bit ok;
-mtype:down told_so;
+mtype:down down_packet;
 
 inline step_ends() {
     k = 0; n = 0; m = 0; q = 0; r = 0; s = 0; x = 0; g = 0; ok = 0;
-    told_so = 0
+    down_packet = 0
 }
 
 /* ---- rules ----------------------------------------------------------------------- */
@@ -206,11 +208,11 @@ inline step_ends() {
 #define could_match(r, i) (want_source[r] == ANY || want_source[r] == (i))
 #define accepts(r, s) ((want[r] == ANY || want[r] == tag[s]) && could_match(r, source_of(s)))
 #define is_open(r) \
-    (receive[r] == open || (receive[r] == asked && !released[r]) || receive[r] == halted)
+    (receive[r] == open || (receive[r] == cancel_asked && !released[r]) || receive[r] == cancel_begun)
 #define place(i, r) ((i) * RECEIVES + (r))
 
 /* Is send a, of the same source, before send b? */
-#define before(a, b) (behind[a] == behind[b] -> (a) < (b) : !behind[a])
+#define before(a, b) (demoted[a] == demoted[b] -> (a) < (b) : !demoted[a])
 
 /* Send s and receive r are bound: here everything is checked that MPI demands of that. */
 inline bind(s, r) {
@@ -230,12 +232,12 @@ inline bind(s, r) {
 }
 
 inline land(s) {
-    m = aim[s] - 1;
+    m = target[s] - 1;
     printf("@ land %d %d\n", s, m);
     must(is_open(m) || receive[m] == filling, "data goes into a lent buffer only (W1)");
     must(got[m] == s + 1, "data goes to the receive that is bound (W1)");
     receive[m] = received;
-    at[s] = over;
+    send_state[s] = done;
     in_flight = without(in_flight, s)
 }
 
@@ -244,28 +246,29 @@ inline land(s) {
 inline begin_write(s) {
     if
     :: DATA ->
-        printf("@ write %d %d\n", s, aim[s] - 1);
-        at[s] = flying;
+        printf("@ write %d %d\n", s, target[s] - 1);
+        send_state[s] = being_written;
         in_flight = with(in_flight, s)
     :: else -> land(s)
     fi
 }
 
 inline matched(s) {
-    at[s] = writing;
+    send_state[s] = may_write;
     if
     :: !DATA -> begin_write(s)
     :: else
     fi
 }
 
-/* x: the first send of source i that is held, or tried with, and accepted by receive r. */
+/* x: the first send of source i that is deferred, or tried with, and accepted by receive r. */
 inline find_first(i, r) {
     x = NONE;
     for (k : FIRST(i) .. LAST(i)) {
         if
-        :: (at[k] == held || (at[k] == trying && !CLAIMED_ABSENT)) && accepts(r, k) ->
-            x = (x == NONE || before(k, x) || (ANY_SEND && at[k] == held) -> k : x)
+        :: (send_state[k] == deferred || (send_state[k] == locking && !CLAIMED_ABSENT)) &&
+           accepts(r, k) ->
+            x = (x == NONE || before(k, x) || (ANY_SEND && send_state[k] == deferred) -> k : x)
         :: else
         fi
     }
@@ -276,9 +279,9 @@ inline is_mutual(i, r) {
     ok = (x != NONE);
     if
     :: ok ->
-        ok = (at[x] == held);
+        ok = (send_state[x] == deferred);
         for (k : 0 .. RECEIVES - 1) {
-            ok = ok && (k >= r || ANY_RTR || !bit_of(told[i], k) || !accepts(k, x) ||
+            ok = ok && (k >= r || ANY_RTR || !bit_of(advertised[i], k) || !accepts(k, x) ||
                         ((CLAIMED_ABSENT || TRIED_GONE) && bit_of(n, k)))
         }
     :: else
@@ -286,18 +289,18 @@ inline is_mutual(i, r) {
 }
 
 /* After each step of source i: what it may do next.  n: the receives that it tries for. */
-inline look_around(i) {
+inline update_choices(i) {
     pair_s[i] = NONE;
     pair_r[i] = NONE;
     ready[i] = 0;
     n = 0;
     for (k : FIRST(i) .. LAST(i)) {
-        ready[i] = (at[k] == writing -> with(ready[i], k) : ready[i]);
-        n = (at[k] == trying -> with(n, aim[k] - 1) : n)
+        ready[i] = (send_state[k] == may_write -> with(ready[i], k) : ready[i]);
+        n = (send_state[k] == locking -> with(n, target[k] - 1) : n)
     }
     for (r : 0 .. RECEIVES - 1) {
         if
-        :: bit_of(told[i], r) && !bit_of(n, r) && (pair_r[i] == NONE || ANY_RTR) &&
+        :: bit_of(advertised[i], r) && !bit_of(n, r) && (pair_r[i] == NONE || ANY_RTR) &&
            !(ONE_TRY && n) ->
             find_first(i, r);
             is_mutual(i, r);
@@ -313,66 +316,66 @@ inline post_send(i) {
     s = FIRST(i) + sent[i];
     sent[i]++;
     printf("@ send %d %d\n", s, tag[s]);
-    at[s] = held;
-    look_around(i)
+    send_state[s] = deferred;
+    update_choices(i)
 }
 
 inline match_pair(i) {
     s = pair_s[i];
     r = pair_r[i];
-    aim[s] = r + 1;
+    target[s] = r + 1;
     if
     :: want_source[r] == ANY ->
-        printf("@ take %d %d\n", s, r);
-        at[s] = trying;
-        take[i]!s, slot_of[place(i, r)], told_generation[place(i, r)]
+        printf("@ lock %d %d\n", s, r);
+        send_state[s] = locking;
+        cswaps[i]!s, slot_of[place(i, r)], advertised_generation[place(i, r)]
     :: else ->
         bind(s, r);
-        told[i] = without(told[i], r);
+        advertised[i] = without(advertised[i], r);
         matched(s)
     fi;
-    look_around(i)
+    update_choices(i)
 }
 
-inline hear_result(i) {
-    result[i]?s, ok;
-    r = aim[s] - 1;
-    told[i] = without(told[i], r);
+inline read_result(i) {
+    results[i]?s, ok;
+    r = target[s] - 1;
+    advertised[i] = without(advertised[i], r);
     if
     :: ok -> printf("@ won %d %d\n", s, r); matched(s)
     :: else ->
         printf("@ lost_claim %d %d\n", s, r);
-        aim[s] = 0;
-        at[s] = (LOSER_FAILS -> undone : held);
-        behind[s] = LOSER_LAST
+        target[s] = 0;
+        send_state[s] = (LOSER_FAILS -> given_up : deferred);
+        demoted[s] = LOSER_LAST
     fi;
-    look_around(i)
+    update_choices(i)
 }
 
-inline take_rtr(i, r, slot, gen) {
+inline read_rtr(i, r, slot, gen) {
     printf("@ got_rtr %d %d %d\n", i, r, gen);
     find_first(i, r);
     ok = (x != NONE || !FORGET_RTR);
-    told[i] = (ok -> with(told[i], r) : told[i]);
+    advertised[i] = (ok -> with(advertised[i], r) : advertised[i]);
     slot_of[place(i, r)] = slot;
-    told_generation[place(i, r)] = gen
+    advertised_generation[place(i, r)] = gen
 }
 
-/* A receive that is tried for stays: how that went is heard. */
-inline take_retire(i, r) {
+/* A receive that is tried for stays: how that went is read. */
+inline read_retire(i, r) {
     printf("@ got_retire %d %d\n", i, r);
     ok = 1;
     for (k : FIRST(i) .. LAST(i)) {
-        ok = ok && !(at[k] == trying && aim[k] == r + 1)
+        ok = ok && !(send_state[k] == locking && target[k] == r + 1)
     }
-    told[i] = (ok -> without(told[i], r) : told[i])
+    advertised[i] = (ok -> without(advertised[i], r) : advertised[i])
 }
 
-inline answer(i, r) {
-    ok = bit_of(told[i], r);
+inline answer_cancel(i, r) {
+    ok = bit_of(advertised[i], r);
     released[r] = ok;
     printf("@ got_ask %d %d %d\n", i, r, ok);
-    told[i] = without(told[i], r);
+    advertised[i] = without(advertised[i], r);
     if
     :: CANCEL_UNANSWERED
     :: else -> answers[i]!r, ok
@@ -380,13 +383,13 @@ inline answer(i, r) {
 }
 
 inline read_down(i) {
-    down[i]?told_so, m, q, g;
+    down[i]?down_packet, m, q, g;
     if
-    :: told_so == rtr -> take_rtr(i, m, q, g)
-    :: told_so == retire -> take_retire(i, m)
-    :: told_so == ask -> answer(i, m)
+    :: down_packet == rtr -> read_rtr(i, m, q, g)
+    :: down_packet == retire -> read_retire(i, m)
+    :: down_packet == ask -> answer_cancel(i, m)
     fi;
-    look_around(i)
+    update_choices(i)
 }
 
 proctype Source(byte i) {
@@ -402,7 +405,7 @@ end:
         d_step { post_send(i) }
        }
     :: d_step { !dead[i] && pair_s[i] != NONE -> match_pair(i) }
-    :: d_step { !dead[i] && nempty(result[i]) -> hear_result(i) }
+    :: d_step { !dead[i] && nempty(results[i]) -> read_result(i) }
     :: d_step { !dead[i] && nempty(down[i]) -> read_down(i) }
     :: atomic {
         DATA && !dead[i] && ready[i] ->
@@ -410,9 +413,9 @@ end:
         :: bit_of(ready[i], chosen) -> break
         :: ready[i] >> (chosen + 1) -> chosen++
         od;
-        d_step { begin_write(chosen); chosen = 0; look_around(i) }
+        d_step { begin_write(chosen); chosen = 0; update_choices(i) }
        }
-    :: d_step { MORTAL && !deaths && !dead[i] ->
+    :: d_step { DEATHS && !deaths && !dead[i] ->
         printf("@ die %d\n", i);
         deaths = 1;
         dead[i] = 1;
@@ -423,44 +426,44 @@ end:
 
 /* ---- network --------------------------------------------------------------------- */
 
-/* The word of slot m has what the source was told: it is the source's now. */
+/* The word of slot m has what the RTR said: it is the source's now. */
 inline lock(i, s, m) {
-    word[m] = taken;
+    lockword[m] = taken;
     owner[m] = (TWO_STEPS -> UNNAMED : i);
-    must(holder[m] == aim[s], "the word is that of the receive (G1)");
-    r = holder[m] - 1;
+    must(word_receive[m] == target[s], "the word is that of the receive (G1)");
+    r = word_receive[m] - 1;
     bind(s, r);
-    half = (TWO_STEPS -> s + 1 : half);
+    half_locked = (TWO_STEPS -> s + 1 : half_locked);
     if
     :: TWO_STEPS
-    :: else -> result[i]!s, 1
+    :: else -> results[i]!s, 1
     fi
 }
 
 inline compare_and_swap(i) {
-    take[i]?s, m, g;
+    cswaps[i]?s, m, g;
     if
-    :: word[m] == unlocked && (generation[m] == g || NO_GENERATION) -> lock(i, s, m)
-    :: else -> result[i]!s, 0
+    :: lockword[m] == unlocked && (generation[m] == g || NO_GENERATION) -> lock(i, s, m)
+    :: else -> results[i]!s, 0
     fi;
     step_ends()
 }
 
 /* TWO_STEPS: the second one, by the source. */
 inline write_owner() {
-    s = half - 1;
-    half = 0;
+    s = half_locked - 1;
+    half_locked = 0;
     for (k : 0 .. SLOTS - 1) {
-        owner[k] = (word[k] == taken && holder[k] == bound[s] -> source_of(s) : owner[k])
+        owner[k] = (lockword[k] == taken && word_receive[k] == bound[s] -> source_of(s) : owner[k])
     }
-    result[source_of(s)]!s, 1;
+    results[source_of(s)]!s, 1;
     step_ends()
 }
 
 /* NO_ORDER: another one is next. */
-inline turn(i) {
-    take[i]?s, m, g;
-    take[i]!s, m, g;
+inline reorder(i) {
+    cswaps[i]?s, m, g;
+    cswaps[i]!s, m, g;
     step_ends()
 }
 
@@ -468,11 +471,11 @@ proctype Network() {
     byte chosen;
 end:
     do
-    :: d_step { !half && nempty(take[0]) -> compare_and_swap(0) }
-    :: d_step { !half && nempty(take[1]) -> compare_and_swap(1) }
-    :: d_step { NO_ORDER && !half && len(take[0]) > 1 -> turn(0) }
-    :: d_step { NO_ORDER && !half && len(take[1]) > 1 -> turn(1) }
-    :: d_step { half && !dead[source_of(half - 1)] -> write_owner() }
+    :: d_step { !half_locked && nempty(cswaps[0]) -> compare_and_swap(0) }
+    :: d_step { !half_locked && nempty(cswaps[1]) -> compare_and_swap(1) }
+    :: d_step { NO_ORDER && !half_locked && len(cswaps[0]) > 1 -> reorder(0) }
+    :: d_step { NO_ORDER && !half_locked && len(cswaps[1]) > 1 -> reorder(1) }
+    :: d_step { half_locked && !dead[source_of(half_locked - 1)] -> write_owner() }
     :: atomic {
         DATA && in_flight ->
         do
@@ -491,10 +494,10 @@ inline fail(r) {
     receive[r] = failed
 }
 
-inline look_for_slot() {
+inline find_free_slot() {
     free = SLOTS;
     for (k : 0 .. SLOTS - 1) {
-        free = (holder[k] == 0 && free == SLOTS -> k : free)
+        free = (word_receive[k] == 0 && free == SLOTS -> k : free)
     }
     step_ends()
 }
@@ -508,29 +511,29 @@ inline post_receive() {
     if
     :: want_source[r] == ANY ->
         generation[free]++;
-        word[free] = unlocked;
+        lockword[free] = unlocked;
         owner[free] = 0;
-        holder[free] = r + 1
-    :: want_source[r] != ANY && lost[want_source[r] & 1] -> fail(r)
+        word_receive[free] = r + 1
+    :: want_source[r] != ANY && known_dead[want_source[r] & 1] -> fail(r)
     :: else
     fi;
     for (q : 0 .. 1) {
         if
-        :: could_match(r, q) && !lost[q] && receive[r] == open && !(ONE_SOURCE && q) ->
+        :: could_match(r, q) && !known_dead[q] && receive[r] == open && !(ONE_SOURCE && q) ->
             printf("@ rtr %d %d %d\n", q, r, generation[free % SLOTS]);
             g = (free < SLOTS -> generation[free] : 0);
             down[q]!rtr, r, free, g
         :: else
         fi
     }
-    look_for_slot()
+    find_free_slot()
 }
 
-/* Receive r is not open any more: tell all who were told of it, but source i. */
+/* Receive r is not open any more: RETIRE to all sources that got its RTR, but source i. */
 inline retire_all(r, i) {
     for (q : 0 .. 1) {
         if
-        :: q != i && !lost[q] && !NO_RETIRE ->
+        :: q != i && !known_dead[q] && !NO_RETIRE ->
             printf("@ retire %d %d\n", q, r);
             down[q]!retire, r, 0, 0
         :: else
@@ -539,34 +542,34 @@ inline retire_all(r, i) {
 }
 
 /* The word of slot m is taken: its slot is free again. */
-inline see(m) {
-    r = holder[m] - 1;
+inline see_taken(m) {
+    r = word_receive[m] - 1;
     x = owner[m];
-    printf("@ see %d %d\n", r, x);
-    word[m] = closed;
-    holder[m] = 0;
+    printf("@ see_taken %d %d\n", r, x);
+    lockword[m] = closed;
+    word_receive[m] = 0;
     must(x == source_of(got[r] - 1), "the owner is known (F1)");
     receive[r] = (receive[r] == open -> filling : receive[r]);
     retire_all(r, x);
     if
-    :: receive[r] == filling && lost[x] && !OWNER_UNSEEN -> fail(r)
+    :: receive[r] == filling && known_dead[x] && !OWNER_UNSEEN -> fail(r)
     :: else
     fi;
-    look_for_slot()
+    find_free_slot()
 }
 
 /* m: the slot of receive r, or SLOTS. */
 inline find_slot(r) {
     m = 0;
     do
-    :: m < SLOTS && holder[m] != r + 1 -> m++
+    :: m < SLOTS && word_receive[m] != r + 1 -> m++
     :: else -> break
     od
 }
 
 inline close(r, m) {
-    word[m] = closed;
-    holder[m] = 0;
+    lockword[m] = closed;
+    word_receive[m] = 0;
     receive[r] = cancelled;
     must(got[r] == 0, "a bound receive is not cancelled (C1)");
     retire_all(r, 2)
@@ -577,11 +580,11 @@ inline begin_cancel(r) {
     if
     :: receive[r] == open && m < SLOTS ->
         if
-        :: word[m] == unlocked ->
+        :: lockword[m] == unlocked ->
             printf("@ cancel %d\n", r);
             cancels++;
             if
-            :: PLAIN_CANCEL -> receive[r] = halted
+            :: PLAIN_CANCEL -> receive[r] = cancel_begun
             :: else -> close(r, m)
             fi
         :: else
@@ -589,11 +592,11 @@ inline begin_cancel(r) {
     :: receive[r] == open && want_source[r] != ANY ->
         printf("@ cancel %d\n", r);
         cancels++;
-        receive[r] = (CANCEL_UNANSWERED -> cancelled : asked);
+        receive[r] = (CANCEL_UNANSWERED -> cancelled : cancel_asked);
         down[want_source[r] & 1]!ask, r, 0, 0
     :: else
     fi;
-    look_for_slot()
+    find_free_slot()
 }
 
 /* PLAIN_CANCEL: the second step. */
@@ -603,7 +606,7 @@ inline end_cancel(r) {
     :: m < SLOTS -> close(r, m)
     :: else -> receive[r] = filling
     fi;
-    look_for_slot()
+    find_free_slot()
 }
 
 inline read_answer(i) {
@@ -620,7 +623,7 @@ inline read_answer(i) {
 /* Receive r, bound to a send of source i or naming it, will get nothing from it. */
 inline fail_for(r, i) {
     if
-    :: (receive[r] == open || receive[r] == asked) && want_source[r] == i -> fail(r)
+    :: (receive[r] == open || receive[r] == cancel_asked) && want_source[r] == i -> fail(r)
     :: receive[r] == filling && source_of(got[r] - 1) == i -> fail(r)
     :: else
     fi
@@ -628,10 +631,12 @@ inline fail_for(r, i) {
 
 inline give_up(i) {
     printf("@ learn 2 %d\n", i);
-    lost[i] = 1;
+    known_dead[i] = 1;
     for (s : FIRST(i) .. LAST(i)) {
         if
-        :: at[s] == flying && !SHUT_LATE -> at[s] = undone; in_flight = without(in_flight, s)
+        :: send_state[s] == being_written && !SHUT_LATE ->
+            send_state[s] = given_up;
+            in_flight = without(in_flight, s)
         :: else
         fi
     }
@@ -658,14 +663,18 @@ end:
         fi;
         d_step { post_receive() }
        }
-    :: d_step { word[0] == taken && (!half || owner[0] != UNNAMED) -> see(0) }
-    :: d_step { SLOTS > 1 && word[1 % SLOTS] == taken && (!half || owner[1 % SLOTS] != UNNAMED) ->
-        see(1 % SLOTS)
+    :: d_step { lockword[0] == taken && (!half_locked || owner[0] != UNNAMED) -> see_taken(0) }
+    :: d_step {
+        SLOTS > 1 && lockword[1 % SLOTS] == taken &&
+            (!half_locked || owner[1 % SLOTS] != UNNAMED) ->
+        see_taken(1 % SLOTS)
        }
-    :: d_step { SLOTS > 2 && word[2 % SLOTS] == taken && (!half || owner[2 % SLOTS] != UNNAMED) ->
-        see(2 % SLOTS)
+    :: d_step {
+        SLOTS > 2 && lockword[2 % SLOTS] == taken &&
+            (!half_locked || owner[2 % SLOTS] != UNNAMED) ->
+        see_taken(2 % SLOTS)
        }
-    :: d_step { nempty(answers[0]) && !lost[0] -> read_answer(0) }
+    :: d_step { nempty(answers[0]) && !known_dead[0] -> read_answer(0) }
     :: atomic {
         cancels < CANCELS && posted > 0 ->
         do
@@ -674,10 +683,10 @@ end:
         od;
         d_step { begin_cancel(chosen); chosen = 0 }
        }
-    :: d_step { PLAIN_CANCEL && receive[0] == halted -> end_cancel(0) }
-    :: d_step { PLAIN_CANCEL && receive[1 % RECEIVES] == halted -> end_cancel(1 % RECEIVES) }
-    :: d_step { MORTAL && dead[0] && !lost[0] -> give_up(0) }
-    :: d_step { MORTAL && dead[1] && !lost[1] -> give_up(1) }
+    :: d_step { PLAIN_CANCEL && receive[0] == cancel_begun -> end_cancel(0) }
+    :: d_step { PLAIN_CANCEL && receive[1 % RECEIVES] == cancel_begun -> end_cancel(1 % RECEIVES) }
+    :: d_step { DEATHS && dead[0] && !known_dead[0] -> give_up(0) }
+    :: d_step { DEATHS && dead[1] && !known_dead[1] -> give_up(1) }
     od
 }
 
@@ -693,21 +702,21 @@ init {
     timeout;
     d_step {
         for (k : 0 .. SLOTS - 1) {
-            must(word[k] != taken, "the owner is known (F1)")
+            must(lockword[k] != taken, "the owner is known (F1)")
         }
         for (r : 0 .. RECEIVES - 1) {
             for (s : 0 .. ALL - 1) {
                 must(receive[r] != open || bound[s] || dead[source_of(s)] || !accepts(r, s),
                      "no unmatched send and open receive fit each other (NOLOSS)")
             }
-            must(receive[r] != filling && receive[r] != asked && (receive[r] != open || !got[r]),
+            must(receive[r] != filling && receive[r] != cancel_asked && (receive[r] != open || !got[r]),
                  "a bound receive ends (S1)");
             must(receive[r] != open || want_source[r] == ANY || !dead[want_source[r] & 1],
                  "a receive from a dead source fails (S1)")
         }
         for (s : 0 .. ALL - 1) {
-            must(dead[source_of(s)] || at[s] != trying, "a try is answered (S1)");
-            must(dead[source_of(s)] || !bound[s] || at[s] == over, "a bound send ends (S1)")
+            must(dead[source_of(s)] || send_state[s] != locking, "a try is answered (S1)");
+            must(dead[source_of(s)] || !bound[s] || send_state[s] == done, "a bound send ends (S1)")
         }
         step_ends()
     }
