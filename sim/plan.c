@@ -28,7 +28,7 @@ const char *const op_names[OP_KINDS] = {
 };
 
 /* What the seed has decided for the whole job. */
-struct mood {
+struct profile {
     struct random r;
     uint64_t span_ns;
     uint32_t hot_count; /* ranks to which many write: the first ones */
@@ -40,19 +40,19 @@ struct mood {
 static const uint32_t sizes[] = {0,   1,    8,    24,   40,    300,          470,
                                  600, 1500, 5000, 9000, 20000, PLAN_SIZE_MAX};
 
-static uint32_t below(struct mood *m, uint32_t bound)
+static uint32_t below(struct profile *m, uint32_t bound)
 {
     return (uint32_t)random_below(&m->r, bound);
 }
 
-static bool chance(struct mood *m, uint32_t percent)
+static bool chance(struct profile *m, uint32_t percent)
 {
     return below(m, 100) < percent;
 }
 
 /* ---- settings ---- */
 
-static const char *one_of(struct mood *m, const char *const *names, uint32_t count)
+static const char *one_of(struct profile *m, const char *const *names, uint32_t count)
 {
     return names[below(m, count)];
 }
@@ -61,7 +61,7 @@ static const char *one_of(struct mood *m, const char *const *names, uint32_t cou
     one_of(m, (const char *const[]){__VA_ARGS__},                                              \
            (uint32_t)ARRAY_COUNT(((const char *const[]){__VA_ARGS__})))
 
-static void draw_params(struct plan *p, struct mood *m, const char *match_at,
+static void draw_params(struct plan *p, struct profile *m, const char *match_at,
                         char params[PLAN_PARAMS][40])
 {
     int i = 0;
@@ -85,7 +85,7 @@ static void draw_params(struct plan *p, struct mood *m, const char *match_at,
     snprintf(params[i++], 40, "PEER_TIMEOUT=400ms");
 }
 
-static void draw_settings(struct plan *p, struct mood *m)
+static void draw_settings(struct plan *p, struct profile *m)
 {
     const char *match_at = ONE_OF(m, "receiver", "receiver", "sender");
 
@@ -96,7 +96,7 @@ static void draw_settings(struct plan *p, struct mood *m)
 }
 
 /* What came later is drawn by chance of its own, so that what else a seed means stays. */
-static void draw_device(struct mood *m, char params[PLAN_PARAMS][40])
+static void draw_device(struct profile *m, char params[PLAN_PARAMS][40])
 {
     int i = PLAN_PARAMS - 5;
 
@@ -107,13 +107,13 @@ static void draw_device(struct mood *m, char params[PLAN_PARAMS][40])
     snprintf(params[i++], 40, "DEVICE_THRESHOLD=%s", ONE_OF(m, "0", "1", "600", "8K"));
 }
 
-static void draw_share(struct mood *m, char params[PLAN_PARAMS][40])
+static void draw_share(struct profile *m, char params[PLAN_PARAMS][40])
 {
     snprintf(params[PLAN_PARAMS - 7], 40, "COOP=%s", ONE_OF(m, "off", "always", "always"));
     snprintf(params[PLAN_PARAMS - 6], 40, "COOP_SIZE=%s", ONE_OF(m, "2", "2", "600"));
 }
 
-static void draw_more(struct plan *p, struct mood *m)
+static void draw_more(struct plan *p, struct profile *m)
 {
     p->percent_memory = chance(m, 15) ? 1 + below(m, 20) : 0;
     p->has_device = chance(m, 25);
@@ -127,7 +127,7 @@ static void draw_more(struct plan *p, struct mood *m)
     p->percent_pieces = chance(m, 40) ? 10 + below(m, 91) : 0;
 }
 
-static void draw_network(struct plan *p, struct mood *m)
+static void draw_network(struct plan *p, struct profile *m)
 {
     static const uint32_t percents[] = {0, 0, 5, 30};
     struct sim_config *w = &p->network;
@@ -156,7 +156,7 @@ static struct op *op_add(struct plan *p, enum op_kind kind, uint32_t rank, uint6
 }
 
 /* Whom does rank write to? */
-static uint32_t draw_friend(struct plan *p, struct mood *m, uint32_t rank)
+static uint32_t draw_friend(struct plan *p, struct profile *m, uint32_t rank)
 {
     uint32_t what = below(m, 100);
 
@@ -167,14 +167,14 @@ static uint32_t draw_friend(struct plan *p, struct mood *m, uint32_t rank)
     return what < 88 ? rank : below(m, p->ranks);
 }
 
-static void draw_envelope(struct mood *m, struct op *op)
+static void draw_envelope(struct profile *m, struct op *op)
 {
     op->context_id = m->is_narrow || chance(m, 75) ? 0 : MBX_CONTEXT_MAX;
     op->tag = below(m, m->is_narrow ? 2 : 3);
 }
 
 /* What else it accepts. */
-static void draw_pattern(struct mood *m, struct op *op)
+static void draw_pattern(struct profile *m, struct op *op)
 {
     static const uint64_t ignores[] = {0, 0, 1, 2, MBX_IGNORE_ALL};
 
@@ -184,13 +184,13 @@ static void draw_pattern(struct mood *m, struct op *op)
     op->size = chance(m, 75) ? PLAN_SIZE_MAX : sizes[below(m, m->size_count)];
 }
 
-static uint64_t draw_time(struct mood *m)
+static uint64_t draw_time(struct profile *m)
 {
     return random_below(&m->r, m->span_ns);
 }
 
 /* Somewhere around that. */
-static uint64_t draw_near(struct mood *m, uint64_t at_ns)
+static uint64_t draw_near(struct profile *m, uint64_t at_ns)
 {
     uint64_t around = m->span_ns / 4;
     uint64_t to = at_ns + random_below(&m->r, around + 1);
@@ -199,7 +199,7 @@ static uint64_t draw_near(struct mood *m, uint64_t at_ns)
 }
 
 /* The receive of a message, or a matched probe and what follows it. */
-static void draw_receive(struct plan *p, struct mood *m, const struct op *message)
+static void draw_receive(struct plan *p, struct profile *m, const struct op *message)
 {
     bool is_probed = chance(m, 15);
     uint64_t at_ns = draw_near(m, message->at_ns), later_ns;
@@ -219,7 +219,7 @@ static void draw_receive(struct plan *p, struct mood *m, const struct op *messag
         then->at_ns = at_ns;
 }
 
-static void draw_message(struct plan *p, struct mood *m)
+static void draw_message(struct plan *p, struct profile *m)
 {
     static const enum op_kind kinds[] = {OP_SEND, OP_SEND, OP_INJECT};
     uint32_t rank = below(m, p->ranks);
@@ -235,7 +235,7 @@ static void draw_message(struct plan *p, struct mood *m)
 }
 
 /* Something that fits to nothing. */
-static void draw_other(struct plan *p, struct mood *m)
+static void draw_other(struct plan *p, struct profile *m)
 {
     static const enum op_kind kinds[] = {OP_RECV,   OP_RECV,   OP_PROBE, OP_PROBE,
                                          OP_CANCEL, OP_CANCEL, OP_ADD,   OP_STALL};
@@ -260,7 +260,7 @@ static void draw_other(struct plan *p, struct mood *m)
     }
 }
 
-static void draw_deaths(struct plan *p, struct mood *m)
+static void draw_deaths(struct plan *p, struct profile *m)
 {
     uint32_t count;
 
@@ -296,7 +296,7 @@ static void *checked(void *memory)
     return memory;
 }
 
-static void draw_mood(struct plan *p, struct mood *m, uint32_t per_rank)
+static void draw_mood(struct plan *p, struct profile *m, uint32_t per_rank)
 {
     static const uint32_t any[] = {0, 30, 30, 80};
 
@@ -314,7 +314,7 @@ static void draw_mood(struct plan *p, struct mood *m, uint32_t per_rank)
 void plan_make(struct plan *p, uint64_t seed, uint32_t ranks, uint32_t per_rank)
 {
     static const uint32_t few[] = {2, 2, 3, 3, 4, 5, 8, 16};
-    struct mood m = {0};
+    struct profile m = {0};
     uint64_t messages, room;
 
     random_seed(&m.r, seed);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * beside_test.c - the rules of bypass.h, one by one, over a device that is worked by hand.
+ * bypass_test.c - the rules of bypass.h, one by one, over a device that is worked by stepped.
  *
  * Peer 0 sends through the device, all others past it.
  */
@@ -32,12 +32,12 @@ struct posted {
 
 struct came {
     struct mbx_match_msg match;
-    struct shadow_message beside;
+    struct shadow_message bypass;
     int recv; /* that it has met, KEPT, or NOBODY: it is parked */
 };
 
 struct bench {
-    struct stepped hand;
+    struct stepped stepped;
     struct shadow shadow;
     struct mbx_match match;
     struct posted recvs[COUNT];
@@ -54,7 +54,7 @@ static struct posted *posted_of(struct shadow_recv *shadow)
 
 static struct came *came_of(struct shadow_message *message)
 {
-    return container_of(message, struct came, beside);
+    return container_of(message, struct came, bypass);
 }
 
 static void on_matched(void *arg, struct shadow_recv *shadow,
@@ -135,25 +135,26 @@ static void bench_open(struct bench *b)
 {
     *b = (struct bench){0};
     mbx_match_init(&b->match, NULL);
-    stepped_init(&b->hand, &(struct stepped_config){0});
-    assert_int_equal(shadow_init(&b->shadow, &(struct shadow_config){.device = &b->hand.device,
-                                                                     .list = 4,
-                                                                     .untagged = 8,
-                                                                     .threshold = 2,
-                                                                     .events = &events,
-                                                                     .arg = b}),
-                     0);
-    stepped_run(&b->hand);
+    stepped_init(&b->stepped, &(struct stepped_config){0});
+    assert_int_equal(
+        shadow_init(&b->shadow, &(struct shadow_config){.device = &b->stepped.device,
+                                                        .list = 4,
+                                                        .untagged = 8,
+                                                        .threshold = 2,
+                                                        .events = &events,
+                                                        .arg = b}),
+        0);
+    stepped_run(&b->stepped);
 }
 
 static void bench_close(struct bench *b)
 {
-    assert_true(stepped_is_valid(&b->hand));
+    assert_true(stepped_is_valid(&b->stepped));
     assert_true(shadow_is_valid(&b->shadow));
     assert_true(bypass_is_clear(&b->shadow) || !list_is_empty(&b->shadow.parked) ||
                 b->shadow.stats.in_device > 0);
     shadow_fini(&b->shadow);
-    stepped_fini(&b->hand);
+    stepped_fini(&b->stepped);
     mbx_match_fini(&b->match);
 }
 
@@ -171,7 +172,7 @@ static void post_sized(struct bench *b, int i, uint32_t source, uint64_t tag, si
 static void post(struct bench *b, int i, uint32_t source, uint64_t tag)
 {
     post_sized(b, i, source, tag, STEPPED_EAGER_MAX);
-    stepped_run(&b->hand);
+    stepped_run(&b->stepped);
     assert_int_equal(b->recvs[i].shadow.state, SHADOW_HANDED);
 }
 
@@ -184,8 +185,8 @@ static void cancel(struct bench *b, int i)
 /* By another path; what became of it. */
 static int come(struct bench *b, int i, uint32_t source, uint64_t tag)
 {
-    b->msgs[i] = (struct came){.beside.envelope = {1, source, tag}, .recv = NOBODY};
-    bypass_arrive(&b->shadow, &b->msgs[i].beside);
+    b->msgs[i] = (struct came){.bypass.envelope = {1, source, tag}, .recv = NOBODY};
+    bypass_arrive(&b->shadow, &b->msgs[i].bypass);
     assert_true(shadow_is_valid(&b->shadow));
     return b->msgs[i].recv;
 }
@@ -196,10 +197,10 @@ static void match_in_device(struct bench *b, uint64_t tag)
     static const unsigned char bytes[8];
 
     stepped_send_message(
-        &b->hand, 0,
+        &b->stepped, 0,
         &(struct stepped_packet){.kind = STEPPED_EAGER, .envelope = {1, 0, tag}, .size = 8},
         bytes);
-    assert_true(stepped_arrive(&b->hand, 0));
+    assert_true(stepped_arrive(&b->stepped, 0));
 }
 
 static void poll(struct bench *b)
@@ -211,7 +212,7 @@ static void poll(struct bench *b)
 /* The device answers, and that is heard. */
 static void answer(struct bench *b)
 {
-    stepped_run(&b->hand);
+    stepped_run(&b->stepped);
     poll(b);
 }
 
@@ -373,12 +374,12 @@ static void nothing_is_handed_over_while_a_message_is_parked(void **state)
     assert_int_equal(come(&b, 0, 2, 7), NOBODY);
     post_sized(&b, 1, ANY, 7, STEPPED_EAGER_MAX);
     post_sized(&b, 2, ANY, 8, STEPPED_EAGER_MAX);
-    b.hand.shows = 0; /* the device has said nothing */
+    b.stepped.shows = 0; /* the device has said nothing */
     poll(&b);
     assert_int_equal(b.recvs[1].shadow.state, SHADOW_WAITING);
     assert_int_equal(b.recvs[2].shadow.state, SHADOW_WAITING);
     assert_false(shadow_has_work(&b.shadow));
-    b.hand.shows = UINT32_MAX;
+    b.stepped.shows = UINT32_MAX;
     answer(&b);
     assert_int_equal(b.msgs[0].recv, 1);
     assert_int_equal(b.shadow.stats.claims_lost, 1);
@@ -421,7 +422,7 @@ static void what_a_lost_device_had_goes_to_those_who_asked(void **state)
     assert_int_equal(come(&b, 0, 2, 7), NOBODY);
     assert_int_equal(come(&b, 1, 3, 8), NOBODY);
     assert_int_equal(come(&b, 2, 3, 9), NOBODY);
-    stepped_lose(&b.hand);
+    stepped_lose(&b.stepped);
     poll(&b);
     assert_true(b.shadow.is_lost);
     assert_int_equal(b.recvs[1].message, DEVICE);

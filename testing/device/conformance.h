@@ -15,7 +15,7 @@
  * for, is skipped, and the test says so.
  *
  * Between two calls of run() a device may work or not, as it likes; so a target with a
- * thread or a process behind it fits as well as one that is worked by hand.  run() must not
+ * thread or a process behind it fits as well as one that is worked by stepped.  run() must not
  * poll the device: what happened has to be found by the suite.
  */
 #ifndef TESTING_CONFORMANCE_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * conformance_test.c - the conformance suite over the software device, worked by hand: as
+ * conformance_test.c - the conformance suite over the software device, driven step by step: as
  * able as it is, and as one that can do little.
  */
 #include "testing/device/conformance.h"
@@ -12,12 +12,12 @@
 
 static void *open_hand(struct mbx_device **device, const struct stepped_config *config)
 {
-    struct stepped *hand = mem_alloc(sizeof *hand);
+    struct stepped *stepped = mem_alloc(sizeof *stepped);
 
-    assert(hand != NULL);
-    stepped_init(hand, config);
-    *device = &hand->device;
-    return hand;
+    assert(stepped != NULL);
+    stepped_init(stepped, config);
+    *device = &stepped->device;
+    return stepped;
 }
 
 static void *open_instance(struct mbx_device **device)
@@ -58,8 +58,8 @@ static enum stepped_kind kind_of(enum conformance_kind kind)
 static void send_message(void *instance, uint32_t peer,
                          const struct conformance_message *message)
 {
-    const struct stepped *hand = instance;
-    bool reads = (hand->config.limits.caps & MBX_DEVICE_RENDEZVOUS) &&
+    const struct stepped *stepped = instance;
+    bool reads = (stepped->config.limits.caps & MBX_DEVICE_RENDEZVOUS) &&
                  message->kind != CONFORMANCE_UNREADABLE;
 
     stepped_send_message(instance, peer,
@@ -110,7 +110,7 @@ static void lose(void *instance)
 int main(void)
 {
     struct conformance_target target = {
-        .name = "device conformance: soft, by hand",
+        .name = "device conformance: stepped device",
         .kinds = 1 << CONFORMANCE_EAGER | 1 << CONFORMANCE_SYNC | 1 << CONFORMANCE_RENDEZVOUS |
                  1 << CONFORMANCE_UNREADABLE | 1 << CONFORMANCE_OTHER,
         .open = open_instance,
@@ -123,7 +123,7 @@ int main(void)
     };
     int failed = conformance_run(&target);
 
-    target.name = "device conformance: soft, by hand, poor";
+    target.name = "device conformance: soft, by stepped, poor";
     target.open = open_poor;
     target.lose = NULL;
     return failed + conformance_run(&target);

@@ -156,15 +156,15 @@ static void has_arrived(struct schedule_run *run, uint32_t message)
 }
 
 /* By another path; again, if a receive was claimed for it and the claim was too late. */
-static void has_arrived_beside(struct schedule_run *run, struct host_msg *msg)
+static void has_arrived_bypassing(struct schedule_run *run, struct host_msg *msg)
 {
     int id = msg_id(run, msg), kept = 0;
 
-    for (int i = 0; i < run->beside_count; i++)
-        if (run->besides[i] != id)
-            run->besides[kept++] = run->besides[i];
-    run->besides[kept] = id;
-    run->beside_count = kept + 1;
+    for (int i = 0; i < run->bypass_count; i++)
+        if (run->bypasses[i] != id)
+            run->bypasses[kept++] = run->bypasses[i];
+    run->bypasses[kept] = id;
+    run->bypass_count = kept + 1;
     msg->heard = run->heard;
 }
 
@@ -256,7 +256,7 @@ static void on_lost(void *arg)
 {
     struct schedule_run *run = arg;
 
-    if (!run->hand.is_lost || run->hand.events_count > 0)
+    if (!run->stepped.is_lost || run->stepped.events_count > 0)
         schedule_wrong(run, "the shadow does not trust the device any more");
     run->is_software_alone = true;
     run->sums.lost++;
@@ -278,7 +278,7 @@ static struct shadow_recv *on_find(void *arg, struct shadow_message *message)
     struct schedule_run *run = arg;
     struct mbx_match_recv *met = mbx_match_find(&run->match, &message->envelope);
 
-    has_arrived_beside(run, container_of(message, struct host_msg, beside));
+    has_arrived_bypassing(run, container_of(message, struct host_msg, bypass));
     if (met == NULL)
         return NULL;
     recv_of(met)->is_found = true;
@@ -292,9 +292,9 @@ static void on_met(void *arg, struct shadow_message *message, struct shadow_recv
 
     if (!recv->is_found)
         schedule_wrong(run, "r%d meets m%d, and was not found for it", recv_id(run, recv),
-                       msg_id(run, container_of(message, struct host_msg, beside)));
-    run->sums.beside++;
-    software_meets(run, recv, container_of(message, struct host_msg, beside));
+                       msg_id(run, container_of(message, struct host_msg, bypass)));
+    run->sums.bypass++;
+    software_meets(run, recv, container_of(message, struct host_msg, bypass));
 }
 
 static int on_keep(void *arg, struct shadow_message *message)
@@ -307,7 +307,7 @@ static int on_keep(void *arg, struct shadow_message *message)
         return -ENOMEM;
     }
     must(run,
-         mbx_match_keep(&run->match, &container_of(message, struct host_msg, beside)->match));
+         mbx_match_keep(&run->match, &container_of(message, struct host_msg, bypass)->match));
     return 0;
 }
 
@@ -396,7 +396,7 @@ static void do_send(struct schedule_run *run, const struct schedule_step *step)
     for (uint32_t i = 0; i < step->size; i++)
         msg->bytes[i] = (unsigned char)(1 + (uint32_t)step->id * 7 + i * 3);
     stepped_send_message(
-        &run->hand, step->envelope.source,
+        &run->stepped, step->envelope.source,
         &(struct stepped_packet){
             .kind = (uint8_t)step->message,
             .wants_fin = step->wants_fin,
@@ -414,7 +414,7 @@ static bool arrive_alone(struct schedule_run *run, uint32_t peer)
 {
     struct stepped_packet packet;
 
-    if (!stepped_take_packet(&run->hand, peer, &packet))
+    if (!stepped_take_packet(&run->stepped, peer, &packet))
         return false;
     if (packet.kind == STEPPED_FRAGMENT) {
         software_fragment(run, &packet);
@@ -426,12 +426,12 @@ static bool arrive_alone(struct schedule_run *run, uint32_t peer)
 }
 
 /* Software reads a wire that does not end at the device. */
-static bool arrive_beside(struct schedule_run *run, uint32_t peer)
+static bool arrive_bypassing(struct schedule_run *run, uint32_t peer)
 {
     struct stepped_packet packet;
     struct host_msg *msg;
 
-    if (!stepped_take_packet(&run->hand, peer, &packet))
+    if (!stepped_take_packet(&run->stepped, peer, &packet))
         return false;
     if (packet.kind == STEPPED_FRAGMENT) {
         software_fragment(run, &packet);
@@ -439,47 +439,48 @@ static bool arrive_beside(struct schedule_run *run, uint32_t peer)
     }
     has_come(run, packet.message);
     msg = &run->msgs[packet.message];
-    msg->match.envelope = msg->beside.envelope = msg->sent->envelope;
+    msg->match.envelope = msg->bypass.envelope = msg->sent->envelope;
     store(msg, &packet);
-    bypass_arrive(&run->shadow, &msg->beside);
+    bypass_arrive(&run->shadow, &msg->bypass);
     return true;
 }
 
 static bool do_arrive(struct schedule_run *run, uint32_t peer)
 {
-    if (run->schedule->beside & 1u << peer)
-        return arrive_beside(run, peer);
-    return run->is_software_alone ? arrive_alone(run, peer) : stepped_arrive(&run->hand, peer);
+    if (run->schedule->bypass & 1u << peer)
+        return arrive_bypassing(run, peer);
+    return run->is_software_alone ? arrive_alone(run, peer)
+                                  : stepped_arrive(&run->stepped, peer);
 }
 
 /* The number-th of the transfers that can move. */
 static bool do_move(struct schedule_run *run, int number)
 {
-    const struct stepped *hand = &run->hand;
+    const struct stepped *stepped = &run->stepped;
     int first = -1, n = 0;
 
-    for (uint32_t i = 0; i < hand->list; i++) {
-        if (!stepped_can_move(hand, i))
+    for (uint32_t i = 0; i < stepped->list; i++) {
+        if (!stepped_can_move(stepped, i))
             continue;
         if (n++ == number)
-            return stepped_move(&run->hand, i);
+            return stepped_move(&run->stepped, i);
         first = first < 0 ? (int)i : first;
     }
-    return first >= 0 && stepped_move(&run->hand, (uint32_t)first);
+    return first >= 0 && stepped_move(&run->stepped, (uint32_t)first);
 }
 
 static bool nobody_waits_while_there_is_room(const struct schedule_run *run)
 {
-    const struct stepped *hand = &run->hand;
+    const struct stepped *stepped = &run->stepped;
 
-    return hand->is_lost || list_is_empty(&run->shadow.waiting) ||
-           run->shadow.free_count == 0 || hand->commands_waiting == hand->commands ||
+    return stepped->is_lost || list_is_empty(&run->shadow.waiting) ||
+           run->shadow.free_count == 0 || stepped->commands_waiting == stepped->commands ||
            run->shadow.pending.type != 0 || !list_is_empty(&run->shadow.parked);
 }
 
 static bool do_poll(struct schedule_run *run, int count)
 {
-    run->hand.shows = count == 0 ? UINT32_MAX : (uint32_t)count;
+    run->stepped.shows = count == 0 ? UINT32_MAX : (uint32_t)count;
     count = shadow_poll(&run->shadow);
     if (!nobody_waits_while_there_is_room(run))
         schedule_wrong(run, "a receive waits, and there is room for it");
@@ -508,7 +509,7 @@ static void do_step(struct schedule_run *run, const struct schedule_step *step)
         do_arrive(run, step->envelope.source);
         break;
     case STEP_COMMAND:
-        stepped_command(&run->hand);
+        stepped_command(&run->stepped);
         break;
     case STEP_MOVE:
         do_move(run, step->target);
@@ -520,7 +521,7 @@ static void do_step(struct schedule_run *run, const struct schedule_step *step)
         run->deny = step->target;
         break;
     case STEP_LOSE:
-        stepped_lose(&run->hand);
+        stepped_lose(&run->stepped);
         break;
     case STEP_RECALL:
         do_recall(run);
@@ -537,11 +538,11 @@ static void do_step(struct schedule_run *run, const struct schedule_step *step)
 
 static void check_step(struct schedule_run *run)
 {
-    if (run->hand.has_overflowed)
+    if (run->stepped.has_overflowed)
         schedule_wrong(run, "there are more events than tm_events() says");
-    else if (run->hand.has_refused_revoke)
+    else if (run->stepped.has_refused_revoke)
         schedule_wrong(run, "there is no room for a revoke");
-    else if (!stepped_is_valid(&run->hand))
+    else if (!stepped_is_valid(&run->stepped))
         schedule_wrong(run, "stepped_is_valid() or tm_is_valid() is false");
     else if (!shadow_is_valid(&run->shadow))
         schedule_wrong(run, "shadow_is_valid() is false");
@@ -554,7 +555,7 @@ static void become_quiet(struct schedule_run *run)
 
     run->deny = 0;
     while (idle < 2 && run->why[0] == '\0') { /* the second poll may have something to report */
-        bool moved = stepped_command(&run->hand) || do_move(run, 0);
+        bool moved = stepped_command(&run->stepped) || do_move(run, 0);
 
         for (uint32_t peer = 0; peer < SCHEDULE_PEERS; peer++)
             moved |= do_arrive(run, peer);
@@ -564,7 +565,7 @@ static void become_quiet(struct schedule_run *run)
         if (++rounds == QUIET_ROUNDS)
             schedule_wrong(run, "it does not become quiet");
     }
-    if (!run->hand.is_lost && !list_is_empty(&run->hand.unit.inactive))
+    if (!run->stepped.is_lost && !list_is_empty(&run->stepped.unit.inactive))
         schedule_wrong(run, "all is quiet, and what the device holds is not active");
     if (!list_is_empty(&run->shadow.parked))
         schedule_wrong(run, "all is quiet, and a message is parked");
@@ -605,18 +606,18 @@ static void begin(struct schedule_run *run, const struct schedule *s)
     for (int i = 0; i < run->ids; i++)
         run->recvs[i].message = run->msgs[i].recv = -1;
     run->schedule = s;
-    run->arrival_count = run->beside_count = run->post_count = run->heard = run->deny = 0;
+    run->arrival_count = run->bypass_count = run->post_count = run->heard = run->deny = 0;
     run->is_software_alone = false;
     run->sums = (struct schedule_sums){0};
     run->why[0] = '\0';
     mbx_match_init(&run->match, NULL);
-    stepped_init(&run->hand, &(struct stepped_config){.caps = s->caps,
-                                                      .tag_bits = s->tag_bits,
-                                                      .counter_bits = s->counter_bits});
-    run->hand.on_fin = on_fin;
-    run->hand.on_arrival = on_arrival;
-    run->hand.arg = run;
-    must(run, shadow_init(&run->shadow, &(struct shadow_config){.device = &run->hand.device,
+    stepped_init(&run->stepped, &(struct stepped_config){.caps = s->caps,
+                                                         .tag_bits = s->tag_bits,
+                                                         .counter_bits = s->counter_bits});
+    run->stepped.on_fin = on_fin;
+    run->stepped.on_arrival = on_arrival;
+    run->stepped.arg = run;
+    must(run, shadow_init(&run->shadow, &(struct shadow_config){.device = &run->stepped.device,
                                                                 .list = s->list,
                                                                 .untagged = s->untagged,
                                                                 .threshold = s->threshold,
@@ -627,7 +628,7 @@ static void begin(struct schedule_run *run, const struct schedule *s)
 static void end(struct schedule_run *run)
 {
     shadow_fini(&run->shadow);
-    stepped_fini(&run->hand);
+    stepped_fini(&run->stepped);
     mbx_match_fini(&run->match);
 }
 

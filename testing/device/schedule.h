@@ -21,7 +21,7 @@
  * heard of the device until then.
  *
  * What is checked
- *   after every step   the invariants of shadow, soft and hand: no overflow of
+ *   after every step   the invariants of shadow, tag-matching unit and stepped device: no overflow of
  *                      commands and events, no revoke without room; a matched receive says
  *                      the right envelope, its bytes are there when it ends, it ends once
  *   when all is quiet  what the device holds is active; nobody waits while there is room
@@ -87,7 +87,7 @@ struct schedule {
     uint32_t tag_bits;
     unsigned caps;
     uint64_t threshold;
-    uint32_t beside; /* senders with another path, one bit for each */
+    uint32_t bypass; /* senders with another path, one bit for each */
     int count;
     struct schedule_step steps[SCHEDULE_MAX];
 };
@@ -109,7 +109,7 @@ struct host_recv {
 
 struct host_msg {
     struct mbx_match_msg match;
-    struct shadow_message beside;
+    struct shadow_message bypass;
     int heard; /* of another path: so many of the device's messages arrived before it */
     bool has_arrived, is_at_device;
     int recv;      /* that met it, or -1 */
@@ -121,23 +121,23 @@ struct host_msg {
 
 /* How often what can happen did. */
 struct schedule_sums {
-    uint64_t schedules, steps, received, by_device, by_software, beside, parked, taken,
+    uint64_t schedules, steps, received, by_device, by_software, bypass, parked, taken,
         cancelled, cancels_won, cancels_lost, claims_won, claims_lost, overlapped, waited,
         recalled, refused, incomplete, syncs, lost, ended_by_loss, owed;
 };
 
 struct schedule_run {
     const struct schedule *schedule;
-    struct stepped hand;
+    struct stepped stepped;
     struct shadow shadow;
     struct mbx_match match;
     struct oracle oracle;
     struct host_recv recvs[SCHEDULE_MAX];
     struct host_msg msgs[SCHEDULE_MAX];
     int arrivals[SCHEDULE_MAX]; /* ids of messages, in the order of their arrival */
-    int besides[SCHEDULE_MAX];  /* the same, of those of another path */
+    int bypasses[SCHEDULE_MAX]; /* the same, of those of another path */
     int posts[SCHEDULE_MAX];    /* ids of receives, in the order of their posting */
-    int arrival_count, beside_count, post_count;
+    int arrival_count, bypass_count, post_count;
     int heard; /* of so many of arrivals software has heard */
     int ids;   /* all are below */
     int deny;

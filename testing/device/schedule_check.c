@@ -28,14 +28,14 @@ static void tell_oracle(struct schedule_run *run)
     int b = 0;
 
     for (int i = 0; i <= run->arrival_count; i++) {
-        for (; b < run->beside_count && run->msgs[run->besides[b]].heard == i; b++)
-            oracle_arrive(&run->oracle, run->msgs[run->besides[b]].sent->envelope,
-                          run->besides[b]);
+        for (; b < run->bypass_count && run->msgs[run->bypasses[b]].heard == i; b++)
+            oracle_arrive(&run->oracle, run->msgs[run->bypasses[b]].sent->envelope,
+                          run->bypasses[b]);
         if (i < run->arrival_count)
             oracle_arrive(&run->oracle, run->msgs[run->arrivals[i]].sent->envelope,
                           run->arrivals[i]);
     }
-    if (b < run->beside_count)
+    if (b < run->bypass_count)
         schedule_wrong(run, "software has heard of messages that the device never had");
 }
 
@@ -76,8 +76,8 @@ static void check_overtaking(struct schedule_run *run)
 
     for (int i = 0; i < SCHEDULE_PEERS; i++)
         last[i] = -1;
-    for (int i = 0; i < run->beside_count; i++) {
-        int id = run->besides[i], *before = &last[run->msgs[id].sent->envelope.source];
+    for (int i = 0; i < run->bypass_count; i++) {
+        int id = run->bypasses[i], *before = &last[run->msgs[id].sent->envelope.source];
 
         if (id < *before)
             schedule_wrong(run, "m%d has overtaken m%d", *before, id);
@@ -138,12 +138,12 @@ static void check_leftovers(struct schedule_run *run)
         schedule_wrong(run, "%llu receives wait and %llu are in the device, at the end",
                        (unsigned long long)run->shadow.stats.waiting,
                        (unsigned long long)run->shadow.stats.in_device);
-    if (run->hand.is_lost)
+    if (run->stepped.is_lost)
         return;
     if (run->shadow.free_count != run->shadow.list)
         schedule_wrong(run, "%u of %u handles are free at the end", run->shadow.free_count,
                        run->shadow.list);
-    else if (!stepped_is_idle(&run->hand))
+    else if (!stepped_is_idle(&run->stepped))
         schedule_wrong(run, "the device is not idle at the end");
 }
 

@@ -48,7 +48,7 @@ static void make_device(struct schedule *s, struct random *r)
         s->caps &= ~(1u << draw(r, 4)); /* can do less */
     s->tag_bits = one_in(r, 8) ? 1 : 64;
     s->threshold = one_in(r, 4) ? 1 + draw(r, 48) : 0;
-    s->beside = one_in(r, 2) ? 1 + draw(r, (1u << SCHEDULE_PEERS) - 1) : 0;
+    s->bypass = one_in(r, 2) ? 1 + draw(r, (1u << SCHEDULE_PEERS) - 1) : 0;
 }
 
 static struct mbx_match_envelope make_envelope(struct random *r, bool has_wildcards)

@@ -66,7 +66,7 @@ static void ignore_log(void *arg, enum log_level level, const char *text)
 static void print_sums(const struct schedule_sums *sums, uint64_t first)
 {
     printf("schedules=%llu first_seed=%llu steps=%llu received=%llu by_device=%llu "
-           "by_software=%llu beside=%llu parked=%llu taken=%llu cancelled=%llu "
+           "by_software=%llu bypass=%llu parked=%llu taken=%llu cancelled=%llu "
            "cancels_won=%llu cancels_lost=%llu "
            "claims_won=%llu claims_lost=%llu overlapped=%llu waited=%llu recalled=%llu "
            "refused=%llu "
@@ -75,7 +75,7 @@ static void print_sums(const struct schedule_sums *sums, uint64_t first)
            (unsigned long long)sums->schedules, (unsigned long long)first,
            (unsigned long long)sums->steps, (unsigned long long)sums->received,
            (unsigned long long)sums->by_device, (unsigned long long)sums->by_software,
-           (unsigned long long)sums->beside, (unsigned long long)sums->parked,
+           (unsigned long long)sums->bypass, (unsigned long long)sums->parked,
            (unsigned long long)sums->taken, (unsigned long long)sums->cancelled,
            (unsigned long long)sums->cancels_won, (unsigned long long)sums->cancels_lost,
            (unsigned long long)sums->claims_won, (unsigned long long)sums->claims_lost,

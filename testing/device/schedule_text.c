@@ -155,8 +155,8 @@ static void print_schedule(FILE *out, const struct schedule *s)
         if (s->caps & 1u << i)
             fprintf(out, " %s", caps[i]);
     for (unsigned i = 0; i < SCHEDULE_PEERS; i++)
-        if (s->beside & 1u << i)
-            fprintf(out, ", %u is beside it", i);
+        if (s->bypass & 1u << i)
+            fprintf(out, ", %u bypasses it", i);
     fprintf(out, "\n");
     for (int i = 0; i < s->count; i++) {
         fprintf(out, "  %2d ", i);

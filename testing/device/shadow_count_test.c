@@ -46,7 +46,7 @@ static void packets_that_are_not_tagged_do_not_count(void **state)
     struct owner *o = *state;
 
     owner_put(o, STEPPED_OTHER, 0, 0, false);
-    stepped_run(&o->hand);
+    stepped_run(&o->stepped);
     owner_poll(o);
     assert_int_equal(o->offered, 1);
     assert_int_equal(o->shadow.handled, 0);
@@ -60,7 +60,7 @@ static void the_revoke_of_a_taken_receive_goes_before_the_report(void **state)
     owner_arrive(o, 7);
     owner_post(o, 0, 2, 7);
     owner_post(o, 1, 2, 7); /* keeps the device busy */
-    stepped_run(&o->hand);
+    stepped_run(&o->stepped);
     owner_poll(o);
     assert_int_equal(o->recvs[0].outcome, TAKEN);
     assert_int_equal(owner_waiting_command(o, 0)->type, TM_REVOKE);
@@ -81,17 +81,17 @@ static void a_sync_goes_only_when_the_device_holds_something(void **state)
 
     owner_arrive(o, 7);
     owner_poll(o);
-    assert_int_equal(o->hand.commands_waiting, 0);
+    assert_int_equal(o->stepped.commands_waiting, 0);
     owner_post(o, 0, 2, 8); /* reports for itself */
     assert_int_equal(owner_waiting_command(o, 0)->handled, 1);
     owner_poll(o);
-    assert_int_equal(o->hand.commands_waiting, 1);
+    assert_int_equal(o->stepped.commands_waiting, 1);
     owner_arrive(o, 7);
     owner_poll(o);
     assert_int_equal(owner_waiting_command(o, 1)->type, TM_SYNC);
     assert_int_equal(owner_waiting_command(o, 1)->handled, 2);
     owner_poll(o);
-    assert_int_equal(o->hand.commands_waiting, 2); /* nothing is new */
+    assert_int_equal(o->stepped.commands_waiting, 2); /* nothing is new */
 }
 
 static void many_messages_are_reported_though_nobody_waits(void **state)
@@ -100,10 +100,10 @@ static void many_messages_are_reported_though_nobody_waits(void **state)
 
     for (int i = 0; i < 16384 - 1; i++) {
         owner_put(o, STEPPED_EAGER, 7, 8, false);
-        stepped_run(&o->hand);
+        stepped_run(&o->stepped);
         owner_poll(o);
         mbx_match_extract(&o->match, &o->msgs[--o->kept]); /* not to keep them all */
-        stepped_run(&o->hand);
+        stepped_run(&o->stepped);
     }
     assert_int_equal(o->shadow.stats.syncs, 0);
     owner_arrive(o, 7);
@@ -122,10 +122,10 @@ static void syncs_leave_room_for_revokes(void **state)
         owner_arrive(o, 9);
         owner_poll(o);
     }
-    assert_int_equal(o->hand.commands_waiting, 3);
+    assert_int_equal(o->stepped.commands_waiting, 3);
     assert_false(owner_cancel(o, 0));
     assert_false(owner_cancel(o, 1));
-    assert_int_equal(o->hand.commands_waiting, 5);
+    assert_int_equal(o->stepped.commands_waiting, 5);
     owner_settle(o);
     assert_int_equal(o->recvs[0].outcome, REVOKED);
     assert_int_equal(o->recvs[1].outcome, REVOKED);
@@ -140,11 +140,11 @@ static void a_sync_that_found_no_room_is_sent_later(void **state)
         owner_arrive(o, 9);
         owner_poll(o);
     }
-    assert_int_equal(o->hand.commands_waiting, 1);
-    stepped_run(&o->hand);
-    assert_false(tm_is_in_sync(&o->hand.unit));
+    assert_int_equal(o->stepped.commands_waiting, 1);
+    stepped_run(&o->stepped);
+    assert_false(tm_is_in_sync(&o->stepped.unit));
     owner_settle(o);
-    assert_true(tm_is_in_sync(&o->hand.unit));
+    assert_true(tm_is_in_sync(&o->stepped.unit));
 }
 
 static void untagged_buffers_go_back(void **state)
@@ -153,9 +153,9 @@ static void untagged_buffers_go_back(void **state)
 
     for (int i = 0; i < 8; i++)
         owner_arrive(o, 7);
-    assert_int_equal(o->hand.empty_count, 0);
+    assert_int_equal(o->stepped.empty_count, 0);
     owner_settle(o);
-    assert_int_equal(o->hand.empty_count, 8);
+    assert_int_equal(o->stepped.empty_count, 8);
 }
 
 /* ---- handles ---- */
@@ -193,7 +193,7 @@ static void a_cancel_that_is_too_late_does_not_end_a_receive_whose_data_moves(vo
     owner_place(o, 0, 2, 7);
     owner_begin(o, STEPPED_EAGER, 7, 2 * STEPPED_INLINE, false);
     assert_false(owner_cancel(o, 0));
-    while (stepped_command(&o->hand))
+    while (stepped_command(&o->stepped))
         ;
     owner_poll(o); /* MATCHED, and that the revoke failed */
     assert_int_equal(o->recvs[0].outcome, MATCHED);
@@ -211,7 +211,7 @@ static void a_handle_waits_for_the_data(void **state)
     owner_place(o, 0, 2, 7);
     owner_begin(o, STEPPED_EAGER, 7, 2 * STEPPED_INLINE, false);
     owner_hears(o, MATCHED, 7);
-    stepped_arrive(&o->hand, 2);
+    stepped_arrive(&o->stepped, 2);
     owner_hears(o, VALID, 8);
 }
 
@@ -221,9 +221,9 @@ static void a_handle_waits_for_the_fin(void **state)
 
     owner_place(o, 0, 2, 7);
     owner_begin(o, STEPPED_RENDEZVOUS, 7, STEPPED_STEP, true);
-    stepped_move(&o->hand, 0);
+    stepped_move(&o->stepped, 0);
     owner_hears(o, VALID, 7);
-    stepped_move(&o->hand, 0);
+    stepped_move(&o->stepped, 0);
     owner_poll(o);
     assert_int_equal(owner_free_handles(o), 8);
 }
@@ -233,7 +233,7 @@ static void an_incomplete_rendezvous_owes_nothing(void **state)
     struct owner *o = *state;
 
     owner_place(o, 0, 2, 7);
-    stepped_send(&o->hand, 2,
+    stepped_send(&o->stepped, 2,
                  &(struct stepped_packet){.kind = STEPPED_RENDEZVOUS,
                                           .wants_fin = true,
                                           .envelope = {1, 2, 7},
@@ -242,7 +242,7 @@ static void an_incomplete_rendezvous_owes_nothing(void **state)
     owner_settle(o);
     assert_int_equal(o->recvs[0].outcome, INCOMPLETE);
     assert_int_equal(owner_free_handles(o), 8);
-    assert_int_equal(o->hand.told[2], 0);
+    assert_int_equal(o->stepped.told[2], 0);
 }
 
 int main(void)

@@ -13,8 +13,8 @@ static void a_receive_is_handed_over_at_once(void **state)
     struct owner *o = *state;
 
     assert_int_equal(owner_post(o, 0, 2, 7)->state, SHADOW_HANDED);
-    assert_int_equal(o->hand.commands_waiting, 1);
-    stepped_run(&o->hand);
+    assert_int_equal(o->stepped.commands_waiting, 1);
+    stepped_run(&o->stepped);
     owner_arrive(o, 7);
     owner_poll(o);
     assert_int_equal(o->recvs[0].outcome, MATCHED);
@@ -127,12 +127,12 @@ static void the_oldest_that_waits_goes_first(void **state)
         owner_post(o, i, 2, (uint64_t)i);
     assert_int_equal(o->recvs[2].shadow.state, SHADOW_WAITING);
     assert_int_equal(o->shadow.stats.waiting, 3);
-    stepped_run(&o->hand);
+    stepped_run(&o->stepped);
     owner_arrive(o, 1);
     owner_poll(o);
     assert_int_equal(o->recvs[2].shadow.state, SHADOW_HANDED);
     assert_int_equal(o->recvs[3].shadow.state, SHADOW_WAITING);
-    stepped_run(&o->hand);
+    stepped_run(&o->stepped);
     owner_arrive(o, 0);
     owner_poll(o);
     assert_int_equal(o->recvs[3].shadow.state, SHADOW_HANDED);
@@ -148,7 +148,7 @@ static void one_that_is_posted_from_a_callback_does_not_pass_those_that_wait(voi
     for (int i = 0; i < 3; i++)
         owner_post(o, i, 2, 7);
     o->recvs[1].next = 3;
-    stepped_run(&o->hand);
+    stepped_run(&o->stepped);
     owner_arrive(o, 7);
     owner_arrive(o,
                  7); /* the second callback finds a handle free, and receive 2 waiting for it */
@@ -235,28 +235,28 @@ static void a_shadow_asks_for_no_more_than_the_device_has(void **state)
     owner_reopen(o, NULL, STEPPED_LIST + 1, 0);
     assert_int_equal(o->shadow.list, STEPPED_LIST);
     assert_int_equal(o->shadow.untagged, 8);
-    assert_int_equal(o->hand.commands, 2 * STEPPED_LIST + 2);
+    assert_int_equal(o->stepped.commands, 2 * STEPPED_LIST + 2);
 }
 
 static void a_shadow_without_memory_leaves_nothing(void **state)
 {
     struct shadow shadow;
-    struct stepped hand;
+    struct stepped stepped;
     uint64_t live = mem_live(), n = 0;
     int err;
 
     (void)state;
     do {
-        stepped_init(&hand, &(struct stepped_config){0});
+        stepped_init(&stepped, &(struct stepped_config){0});
         mem_fail_at(++n);
-        err = shadow_init(
-            &shadow, &(struct shadow_config){.device = &hand.device, .events = &owner_events});
+        err = shadow_init(&shadow, &(struct shadow_config){.device = &stepped.device,
+                                                           .events = &owner_events});
         if (err == 0)
             shadow_fini(&shadow);
         else
             assert_int_equal(err, -ENOMEM);
         mem_fail_at(0);
-        stepped_fini(&hand);
+        stepped_fini(&stepped);
         assert_int_equal(mem_live(), live);
     } while (err != 0);
     assert_int_equal(n, 5 + 2 + 1); /* the shadow's, the device's, and none */

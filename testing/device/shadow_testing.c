@@ -77,7 +77,7 @@ static void on_lost(void *arg)
     struct owner *o = arg;
 
     o->lost++;
-    stepped_lose(&o->hand);
+    stepped_lose(&o->stepped);
 }
 
 static void on_owed(void *arg, uint32_t peer, uint64_t sender)
@@ -123,23 +123,24 @@ static void open_shadow(struct owner *o, const struct stepped_config *device, ui
 
     *o = (struct owner){0};
     mbx_match_init(&o->match, NULL);
-    stepped_init(&o->hand, device != NULL ? device : &able);
-    assert_int_equal(shadow_init(&o->shadow, &(struct shadow_config){.device = &o->hand.device,
-                                                                     .list = list,
-                                                                     .untagged = 8,
-                                                                     .threshold = threshold,
-                                                                     .events = &owner_events,
-                                                                     .arg = o}),
-                     0);
-    stepped_run(&o->hand);
+    stepped_init(&o->stepped, device != NULL ? device : &able);
+    assert_int_equal(
+        shadow_init(&o->shadow, &(struct shadow_config){.device = &o->stepped.device,
+                                                        .list = list,
+                                                        .untagged = 8,
+                                                        .threshold = threshold,
+                                                        .events = &owner_events,
+                                                        .arg = o}),
+        0);
+    stepped_run(&o->stepped);
 }
 
 static void close_shadow(struct owner *o)
 {
-    bool is_valid = stepped_is_valid(&o->hand) && shadow_is_valid(&o->shadow);
+    bool is_valid = stepped_is_valid(&o->stepped) && shadow_is_valid(&o->shadow);
 
     shadow_fini(&o->shadow);
-    stepped_fini(&o->hand);
+    stepped_fini(&o->stepped);
     mbx_match_fini(&o->match);
     assert_true(is_valid);
 }
@@ -193,7 +194,7 @@ struct shadow_recv *owner_post(struct owner *o, int i, uint32_t source, uint64_t
 void owner_place(struct owner *o, int i, uint32_t source, uint64_t tag)
 {
     owner_post(o, i, source, tag);
-    stepped_run(&o->hand);
+    stepped_run(&o->stepped);
 }
 
 static void leave_engine(struct owner *o, int i)
@@ -221,7 +222,7 @@ void owner_put(struct owner *o, enum stepped_kind kind, uint64_t tag, uint64_t s
 {
     static const unsigned char bytes[256];
 
-    stepped_send_message(&o->hand, 2,
+    stepped_send_message(&o->stepped, 2,
                          &(struct stepped_packet){.kind = (uint8_t)kind,
                                                   .wants_fin = wants_fin,
                                                   .envelope = {1, 2, tag},
@@ -234,7 +235,7 @@ void owner_begin(struct owner *o, enum stepped_kind kind, uint64_t tag, uint64_t
                  bool wants_fin)
 {
     owner_put(o, kind, tag, size, wants_fin);
-    assert_true(stepped_arrive(&o->hand, 2));
+    assert_true(stepped_arrive(&o->stepped, 2));
 }
 
 void owner_arrive(struct owner *o, uint64_t tag)
@@ -244,7 +245,8 @@ void owner_arrive(struct owner *o, uint64_t tag)
 
 void owner_say(struct owner *o, const struct mbx_device_event *event)
 {
-    o->hand.events[(o->hand.events_first + o->hand.events_count++) % STEPPED_EVENTS] = *event;
+    o->stepped.events[(o->stepped.events_first + o->stepped.events_count++) % STEPPED_EVENTS] =
+        *event;
 }
 
 /* ---- the shadow ---- */
@@ -253,13 +255,13 @@ void owner_poll(struct owner *o)
 {
     shadow_poll(&o->shadow);
     assert_true(shadow_is_valid(&o->shadow));
-    assert_true(stepped_is_valid(&o->hand));
+    assert_true(stepped_is_valid(&o->stepped));
 }
 
 void owner_settle(struct owner *o)
 {
     for (int i = 0; i < 8; i++) {
-        stepped_run(&o->hand);
+        stepped_run(&o->stepped);
         owner_poll(o);
     }
 }
@@ -278,10 +280,11 @@ uint32_t owner_free_handles(const struct owner *o)
 
 const struct tm_command *owner_waiting_command(const struct owner *o, uint32_t number)
 {
-    uint32_t room = sizeof o->hand.queue / sizeof o->hand.queue[0];
+    uint32_t room = sizeof o->stepped.queue / sizeof o->stepped.queue[0];
 
-    for (uint32_t i = 0; i < o->hand.queue_count; i++) {
-        const struct stepped_queued *queued = &o->hand.queue[(o->hand.queue_first + i) % room];
+    for (uint32_t i = 0; i < o->stepped.queue_count; i++) {
+        const struct stepped_queued *queued =
+            &o->stepped.queue[(o->stepped.queue_first + i) % room];
 
         if (!queued->is_buffer && number-- == 0)
             return &queued->command;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * shadow_testing.h - an owner of a shadow, over a device that is worked by hand.  Test code.
+ * shadow_testing.h - an owner of a shadow, over a device that is worked by stepped.  Test code.
  *
- *   test ── owner_post(), owner_cancel() ──> engine, shadow ── commands ──> hand
- *   test <── outcome, told, kept, ... ────── owner's callbacks <── events ── hand
+ *   test ── owner_post(), owner_cancel() ──> engine, shadow ── commands ──> stepped device
+ *   test <── outcome, told, kept, ... ────── owner's callbacks <── events ── stepped device
  *
  * A test gets an owner whose device holds 8 receives and whose shadow hands over all that it
  * can; owner_reopen() makes another.  Receives have numbers, below OWNER_RECVS; messages are
@@ -38,7 +38,7 @@ struct posted {
 };
 
 struct owner {
-    struct stepped hand;
+    struct stepped stepped;
     struct shadow shadow;
     struct mbx_match match;
     struct posted recvs[OWNER_RECVS];

@@ -13,11 +13,11 @@ static void what_a_lost_device_had_is_told_of(void **state)
     owner_reopen(o, NULL, 3, 0);
     for (int i = 0; i < 4; i++)
         owner_post(o, i, 2, (uint64_t)i);
-    stepped_run(&o->hand);
+    stepped_run(&o->stepped);
     owner_begin(o, STEPPED_RENDEZVOUS, 0, 64, true);
     owner_poll(o);
     assert_false(owner_cancel(o, 1));
-    stepped_lose(&o->hand);
+    stepped_lose(&o->stepped);
     owner_poll(o);
     assert_int_equal(o->lost, 1);
     assert_int_equal(o->recvs[0].outcome, LOST);
@@ -38,7 +38,7 @@ static void a_command_to_a_device_that_is_gone_waits_for_its_last_event(void **s
     struct owner *o = *state;
 
     owner_post(o, 0, 2, 7);
-    stepped_lose(&o->hand);
+    stepped_lose(&o->stepped);
     assert_int_equal(owner_post(o, 1, 2, 8)->state, SHADOW_WAITING);
     assert_false(owner_cancel(o, 0));
     owner_poll(o);
@@ -127,8 +127,8 @@ static void what_a_device_said_behind_nonsense_counts(void **state)
     owner_begin(o, STEPPED_RENDEZVOUS, 7, STEPPED_STEP, true);
     owner_poll(o);
     owner_say(o, &nonsense);
-    stepped_move(&o->hand, 0); /* the data */
-    stepped_move(&o->hand, 0); /* the FIN */
+    stepped_move(&o->stepped, 0); /* the data */
+    stepped_move(&o->stepped, 0); /* the FIN */
     owner_say(o, &nonsense);
     owner_arrive(o, 9);
     owner_poll(o);
@@ -147,7 +147,7 @@ static void a_device_that_was_stopped_is_given_nothing_more(void **state)
 
     owner_place(o, 0, 2, 7);
     owner_say(o, &nonsense);
-    o->hand.shows = 1;
+    o->stepped.shows = 1;
     assert_int_equal(shadow_poll(&o->shadow), 1);
     assert_int_equal(o->lost, 1);
     assert_false(o->shadow.is_lost);
@@ -157,7 +157,7 @@ static void a_device_that_was_stopped_is_given_nothing_more(void **state)
     assert_int_equal(owner_post(o, 1, 2, 7)->state, SHADOW_NONE);
     assert_true(owner_cancel(o, 1));
     assert_false(owner_cancel(o, 0));
-    o->hand.shows = UINT32_MAX;
+    o->stepped.shows = UINT32_MAX;
     owner_poll(o);
     assert_int_equal(o->lost, 1);
     assert_int_equal(o->recvs[0].outcome, REVOKED);
@@ -179,7 +179,7 @@ static void a_fin_that_is_owed_goes_to_the_sender_that_was_told_of_later(void **
     assert_false(o->recvs[0].shadow.is_sized);
     owner_say(o, &(struct mbx_device_event){
                      .type = MBX_DEVICE_DATA_VALID, .size = 10, .done = 10, .sender = 42});
-    stepped_lose(&o->hand);
+    stepped_lose(&o->stepped);
     owner_poll(o);
     assert_int_equal(o->recvs[0].outcome, VALID);
     assert_int_equal(o->owed, 1);
@@ -195,11 +195,11 @@ static void a_fin_is_owed_when_the_data_is_there(void **state)
     owner_poll(o);
     assert_int_equal(o->recvs[0].outcome, MATCHED);
     assert_int_equal(o->shadow.owed_count, 0);
-    stepped_move(&o->hand, 0);
+    stepped_move(&o->stepped, 0);
     owner_poll(o);
     assert_int_equal(o->recvs[0].outcome, VALID);
     assert_int_equal(o->shadow.owed_count, 1);
-    stepped_move(&o->hand, 0);
+    stepped_move(&o->stepped, 0);
     owner_poll(o);
     assert_int_equal(o->shadow.owed_count, 0);
 }
@@ -234,9 +234,9 @@ static void a_revoke_that_failed_without_a_match_is_not_believed(void **state)
 
     owner_post(o, 0, 2, 7);
     assert_false(owner_cancel(o, 0));
-    o->hand.events[o->hand.events_first] =
+    o->stepped.events[o->stepped.events_first] =
         (struct mbx_device_event){.type = MBX_DEVICE_REVOKED, .handle = 0, .error = -ENOENT};
-    o->hand.events_count = 1;
+    o->stepped.events_count = 1;
     owner_poll(o);
     assert_int_equal(o->lost, 1);
     assert_int_equal(o->recvs[0].outcome, REVOKED); /* the device is gone: it is his */

@@ -25,54 +25,56 @@ static uint64_t at_most(uint64_t value, uint64_t limit)
 
 static void emit(void *arg, const struct mbx_device_event *event)
 {
-    struct stepped *hand = arg;
+    struct stepped *stepped = arg;
 
-    if (hand->events_count >= hand->events_max || hand->events_count >= STEPPED_EVENTS) {
-        hand->has_overflowed = true;
+    if (stepped->events_count >= stepped->events_max ||
+        stepped->events_count >= STEPPED_EVENTS) {
+        stepped->has_overflowed = true;
         return;
     }
-    hand->events[(hand->events_first + hand->events_count++) % STEPPED_EVENTS] = *event;
+    stepped->events[(stepped->events_first + stepped->events_count++) % STEPPED_EVENTS] =
+        *event;
 }
 
-static void emit_for(struct stepped *hand, enum mbx_device_event_type type, uint32_t handle,
+static void emit_for(struct stepped *stepped, enum mbx_device_event_type type, uint32_t handle,
                      uint64_t done)
 {
-    emit(hand,
+    emit(stepped,
          &(struct mbx_device_event){.type = (uint8_t)type, .handle = handle, .done = done});
 }
 
 static int poll_events(struct mbx_device *device, struct mbx_device_event *events, int count)
 {
-    struct stepped *hand = stepped_of(device);
+    struct stepped *stepped = stepped_of(device);
     int n = 0;
 
-    for (; n < count && hand->events_count > 0 && hand->shows > 0; n++) {
-        hand->shows -= hand->shows != UINT32_MAX;
-        events[n] = hand->events[hand->events_first];
-        hand->events_first = (hand->events_first + 1) % STEPPED_EVENTS;
-        hand->events_count--;
+    for (; n < count && stepped->events_count > 0 && stepped->shows > 0; n++) {
+        stepped->shows -= stepped->shows != UINT32_MAX;
+        events[n] = stepped->events[stepped->events_first];
+        stepped->events_first = (stepped->events_first + 1) % STEPPED_EVENTS;
+        stepped->events_count--;
     }
     return n;
 }
 
 /* ---- commands ---- */
 
-static void push(struct stepped *hand, const struct stepped_queued *queued)
+static void push(struct stepped *stepped, const struct stepped_queued *queued)
 {
-    assert(hand->queue_count < QUEUE_ROOM);
-    hand->queue[(hand->queue_first + hand->queue_count++) % QUEUE_ROOM] = *queued;
+    assert(stepped->queue_count < QUEUE_ROOM);
+    stepped->queue[(stepped->queue_first + stepped->queue_count++) % QUEUE_ROOM] = *queued;
 }
 
 static int command(struct mbx_device *device, const struct tm_command *wanted)
 {
-    struct stepped *hand = stepped_of(device);
+    struct stepped *stepped = stepped_of(device);
 
-    if (hand->is_lost)
+    if (stepped->is_lost)
         return -ENODEV;
-    if (hand->commands_waiting == hand->commands)
+    if (stepped->commands_waiting == stepped->commands)
         return -EAGAIN;
-    hand->commands_waiting++;
-    push(hand, &(struct stepped_queued){.command = *wanted});
+    stepped->commands_waiting++;
+    push(stepped, &(struct stepped_queued){.command = *wanted});
     return 0;
 }
 
@@ -130,13 +132,13 @@ static int take_back(struct mbx_device *device, uint16_t handled)
 
 static int sync_counts(struct mbx_device *device, uint16_t handled)
 {
-    struct stepped *hand = stepped_of(device);
+    struct stepped *stepped = stepped_of(device);
     int err;
 
-    if (hand->syncs_waiting > 0 && !hand->is_lost)
+    if (stepped->syncs_waiting > 0 && !stepped->is_lost)
         return -EAGAIN;
     err = command(device, &(struct tm_command){.type = TM_SYNC, .handled = handled});
-    hand->syncs_waiting += err == 0;
+    stepped->syncs_waiting += err == 0;
     return err;
 }
 
@@ -157,40 +159,42 @@ static int unhold(struct mbx_device *device, uint32_t message, uint16_t handled)
 
 static int replenish(struct mbx_device *device, uint32_t buffer, void *memory)
 {
-    struct stepped *hand = stepped_of(device);
+    struct stepped *stepped = stepped_of(device);
 
-    if (hand->is_lost || hand->buffers_waiting == hand->untagged)
-        return hand->is_lost ? -ENODEV : -EAGAIN;
-    assert(buffer < hand->untagged);
-    hand->buffers_waiting++;
-    push(hand, &(struct stepped_queued){
-                   .is_buffer = true, .command = {.handle = buffer, .buf = (uintptr_t)memory}});
+    if (stepped->is_lost || stepped->buffers_waiting == stepped->untagged)
+        return stepped->is_lost ? -ENODEV : -EAGAIN;
+    assert(buffer < stepped->untagged);
+    stepped->buffers_waiting++;
+    push(stepped,
+         &(struct stepped_queued){.is_buffer = true,
+                                  .command = {.handle = buffer, .buf = (uintptr_t)memory}});
     return 0;
 }
 
-static void take_buffer(struct stepped *hand, const struct tm_command *buffer)
+static void take_buffer(struct stepped *stepped, const struct tm_command *buffer)
 {
-    hand->buffers_waiting--;
-    hand->memory[buffer->handle] = (void *)(uintptr_t)buffer->buf;
-    hand->empty[(hand->empty_first + hand->empty_count++) % STEPPED_BUFFERS] = buffer->handle;
+    stepped->buffers_waiting--;
+    stepped->memory[buffer->handle] = (void *)(uintptr_t)buffer->buf;
+    stepped->empty[(stepped->empty_first + stepped->empty_count++) % STEPPED_BUFFERS] =
+        buffer->handle;
 }
 
-bool stepped_command(struct stepped *hand)
+bool stepped_command(struct stepped *stepped)
 {
-    const struct stepped_queued *queued = &hand->queue[hand->queue_first];
+    const struct stepped_queued *queued = &stepped->queue[stepped->queue_first];
 
-    if (hand->queue_count == 0 || hand->is_lost)
+    if (stepped->queue_count == 0 || stepped->is_lost)
         return false;
-    hand->queue_first = (hand->queue_first + 1) % QUEUE_ROOM;
-    hand->queue_count--;
+    stepped->queue_first = (stepped->queue_first + 1) % QUEUE_ROOM;
+    stepped->queue_count--;
     if (queued->is_buffer) {
-        take_buffer(hand, &queued->command);
+        take_buffer(stepped, &queued->command);
         return true;
     }
-    hand->commands_waiting--;
-    hand->syncs_waiting -= queued->command.type == TM_SYNC;
-    if (tm_command(&hand->unit, &queued->command) < 0)
-        hand->was_misused = true;
+    stepped->commands_waiting--;
+    stepped->syncs_waiting -= queued->command.type == TM_SYNC;
+    if (tm_command(&stepped->unit, &queued->command) < 0)
+        stepped->was_misused = true;
     return true;
 }
 
@@ -204,46 +208,48 @@ static void copy_in(const struct tm_entry *entry, uint64_t offset, const void *b
                at_most(length, entry->size - offset));
 }
 
-static struct tm_entry *entry_of(struct stepped *hand, const struct stepped_transfer *transfer)
+static struct tm_entry *entry_of(struct stepped *stepped,
+                                 const struct stepped_transfer *transfer)
 {
-    return &hand->unit.entries[transfer - hand->transfers];
+    return &stepped->unit.entries[transfer - stepped->transfers];
 }
 
-static uint32_t handle_of(const struct stepped *hand, const struct stepped_transfer *transfer)
+static uint32_t handle_of(const struct stepped *stepped,
+                          const struct stepped_transfer *transfer)
 {
-    return (uint32_t)(transfer - hand->transfers);
+    return (uint32_t)(transfer - stepped->transfers);
 }
 
 /* The data is there, or is not going to be. */
-static void settle(struct stepped *hand, struct stepped_transfer *transfer)
+static void settle(struct stepped *stepped, struct stepped_transfer *transfer)
 {
     if (!transfer->is_moving && !transfer->owes_fin)
-        tm_release(&hand->unit, entry_of(hand, transfer));
+        tm_release(&stepped->unit, entry_of(stepped, transfer));
 }
 
-static void end_move(struct stepped *hand, struct stepped_transfer *transfer,
+static void end_move(struct stepped *stepped, struct stepped_transfer *transfer,
                      enum mbx_device_event_type type)
 {
     transfer->is_moving = false;
-    emit_for(hand, type, handle_of(hand, transfer),
-             at_most(transfer->done, entry_of(hand, transfer)->size));
-    settle(hand, transfer);
+    emit_for(stepped, type, handle_of(stepped, transfer),
+             at_most(transfer->done, entry_of(stepped, transfer)->size));
+    settle(stepped, transfer);
 }
 
-static void send_fin(struct stepped *hand, struct stepped_transfer *transfer)
+static void send_fin(struct stepped *stepped, struct stepped_transfer *transfer)
 {
     transfer->owes_fin = false;
-    hand->told[transfer->peer]++;
-    if (hand->on_fin != NULL)
-        hand->on_fin(hand->arg, transfer->peer, transfer->packet.message);
-    emit_for(hand, MBX_DEVICE_FIN_SENT, handle_of(hand, transfer), 0);
-    settle(hand, transfer);
+    stepped->told[transfer->peer]++;
+    if (stepped->on_fin != NULL)
+        stepped->on_fin(stepped->arg, transfer->peer, transfer->packet.message);
+    emit_for(stepped, MBX_DEVICE_FIN_SENT, handle_of(stepped, transfer), 0);
+    settle(stepped, transfer);
 }
 
 /* Reads a piece of the sender's memory. */
-static void move_piece(struct stepped *hand, struct stepped_transfer *transfer)
+static void move_piece(struct stepped *stepped, struct stepped_transfer *transfer)
 {
-    const struct tm_entry *entry = entry_of(hand, transfer);
+    const struct tm_entry *entry = entry_of(stepped, transfer);
     const struct stepped_packet *packet = &transfer->packet;
     uint64_t all = at_most(packet->size, entry->size);
     uint64_t end = at_most(at_most(transfer->done + STEPPED_STEP, all), packet->breaks_at);
@@ -253,33 +259,33 @@ static void move_piece(struct stepped *hand, struct stepped_transfer *transfer)
         transfer->done = end;
     }
     if (transfer->done == all) {
-        end_move(hand, transfer, MBX_DEVICE_DATA_VALID);
+        end_move(stepped, transfer, MBX_DEVICE_DATA_VALID);
     } else if (transfer->done >= packet->breaks_at) {
         transfer->owes_fin = false; /* software tells the sender */
-        end_move(hand, transfer, MBX_DEVICE_INCOMPLETE);
+        end_move(stepped, transfer, MBX_DEVICE_INCOMPLETE);
     }
 }
 
-bool stepped_can_move(const struct stepped *hand, uint32_t handle)
+bool stepped_can_move(const struct stepped *stepped, uint32_t handle)
 {
-    const struct stepped_transfer *transfer = &hand->transfers[handle];
+    const struct stepped_transfer *transfer = &stepped->transfers[handle];
 
-    if (hand->is_lost)
+    if (stepped->is_lost)
         return false;
     return transfer->is_moving ? transfer->packet.kind == STEPPED_RENDEZVOUS
                                : transfer->owes_fin;
 }
 
-bool stepped_move(struct stepped *hand, uint32_t handle)
+bool stepped_move(struct stepped *stepped, uint32_t handle)
 {
-    struct stepped_transfer *transfer = &hand->transfers[handle];
+    struct stepped_transfer *transfer = &stepped->transfers[handle];
 
-    if (!stepped_can_move(hand, handle))
+    if (!stepped_can_move(stepped, handle))
         return false;
     if (transfer->is_moving)
-        move_piece(hand, transfer);
+        move_piece(stepped, transfer);
     else
-        send_fin(hand, transfer);
+        send_fin(stepped, transfer);
     return true;
 }
 
@@ -296,32 +302,32 @@ static void wire_pop(struct stepped_wire *wire)
     wire->count--;
 }
 
-static void emit_matched(struct stepped *hand, const struct stepped_transfer *transfer)
+static void emit_matched(struct stepped *stepped, const struct stepped_transfer *transfer)
 {
     const struct stepped_packet *packet = &transfer->packet;
 
-    emit(
-        hand,
-        &(struct mbx_device_event){
-            .type = MBX_DEVICE_MATCHED,
-            .flags = (uint8_t)((transfer->is_moving ? 0 : MBX_DEVICE_WHOLE) |
-                               (transfer->owes_fin ? MBX_DEVICE_WANTS_FIN : 0) |
-                               (packet->kind == STEPPED_RENDEZVOUS ? MBX_DEVICE_BY_RNDV : 0)),
-            .handle = handle_of(hand, transfer),
-            .peer = transfer->peer,
-            .envelope = packet->envelope,
-            .size = packet->size,
-            .data = packet->data,
-            .done = at_most(transfer->done, hand->unit.entries[handle_of(hand, transfer)].size),
-            .sender = packet->message,
-            .address = (uintptr_t)packet->address,
-        });
+    emit(stepped,
+         &(struct mbx_device_event){
+             .type = MBX_DEVICE_MATCHED,
+             .flags = (uint8_t)((transfer->is_moving ? 0 : MBX_DEVICE_WHOLE) |
+                                (transfer->owes_fin ? MBX_DEVICE_WANTS_FIN : 0) |
+                                (packet->kind == STEPPED_RENDEZVOUS ? MBX_DEVICE_BY_RNDV : 0)),
+             .handle = handle_of(stepped, transfer),
+             .peer = transfer->peer,
+             .envelope = packet->envelope,
+             .size = packet->size,
+             .data = packet->data,
+             .done = at_most(transfer->done,
+                             stepped->unit.entries[handle_of(stepped, transfer)].size),
+             .sender = packet->message,
+             .address = (uintptr_t)packet->address,
+         });
 }
 
-static void start_transfer(struct stepped *hand, struct tm_entry *entry, uint32_t peer,
+static void start_transfer(struct stepped *stepped, struct tm_entry *entry, uint32_t peer,
                            const struct stepped_packet *packet)
 {
-    struct stepped_transfer *transfer = &hand->transfers[tm_handle(&hand->unit, entry)];
+    struct stepped_transfer *transfer = &stepped->transfers[tm_handle(&stepped->unit, entry)];
 
     *transfer = (struct stepped_transfer){
         .is_moving = packet->kind == STEPPED_RENDEZVOUS || packet->length < packet->size,
@@ -331,16 +337,16 @@ static void start_transfer(struct stepped *hand, struct tm_entry *entry, uint32_
         .done = packet->length,
     };
     copy_in(entry, 0, packet->bytes, packet->length);
-    emit_matched(hand, transfer);
-    settle(hand, transfer);
+    emit_matched(stepped, transfer);
+    settle(stepped, transfer);
 }
 
 /* The message whose first packet came before on this wire, if the device has it. */
-static struct stepped_transfer *find_transfer(struct stepped *hand, uint32_t peer,
+static struct stepped_transfer *find_transfer(struct stepped *stepped, uint32_t peer,
                                               uint32_t message)
 {
-    for (uint32_t i = 0; i < hand->list; i++) {
-        struct stepped_transfer *transfer = &hand->transfers[i];
+    for (uint32_t i = 0; i < stepped->list; i++) {
+        struct stepped_transfer *transfer = &stepped->transfers[i];
 
         if (transfer->is_moving && transfer->peer == peer &&
             transfer->packet.message == message)
@@ -350,82 +356,82 @@ static struct stepped_transfer *find_transfer(struct stepped *hand, uint32_t pee
 }
 
 /* False: no untagged buffer, the sender is held back. */
-static bool pass(struct stepped *hand, uint32_t peer, const struct stepped_packet *packet,
+static bool pass(struct stepped *stepped, uint32_t peer, const struct stepped_packet *packet,
                  enum mbx_device_event_type type)
 {
     uint32_t buffer;
 
-    if (hand->empty_count == 0)
+    if (stepped->empty_count == 0)
         return false;
-    buffer = hand->empty[hand->empty_first];
-    hand->empty_first = (hand->empty_first + 1) % STEPPED_BUFFERS;
-    hand->empty_count--;
-    memcpy(hand->memory[buffer], packet, sizeof *packet);
-    emit(hand,
+    buffer = stepped->empty[stepped->empty_first];
+    stepped->empty_first = (stepped->empty_first + 1) % STEPPED_BUFFERS;
+    stepped->empty_count--;
+    memcpy(stepped->memory[buffer], packet, sizeof *packet);
+    emit(stepped,
          &(struct mbx_device_event){
              .type = (uint8_t)type, .buffer = buffer, .peer = peer, .bytes = sizeof *packet});
     return true;
 }
 
-static bool arrive_fragment(struct stepped *hand, uint32_t peer,
+static bool arrive_fragment(struct stepped *stepped, uint32_t peer,
                             const struct stepped_packet *packet)
 {
-    struct stepped_transfer *transfer = find_transfer(hand, peer, packet->message);
+    struct stepped_transfer *transfer = find_transfer(stepped, peer, packet->message);
 
     if (transfer == NULL)
-        return pass(hand, peer, packet, MBX_DEVICE_PASSED);
-    copy_in(entry_of(hand, transfer), packet->offset, packet->bytes, packet->length);
+        return pass(stepped, peer, packet, MBX_DEVICE_PASSED);
+    copy_in(entry_of(stepped, transfer), packet->offset, packet->bytes, packet->length);
     transfer->done += packet->length;
     if (transfer->done == packet->size)
-        end_move(hand, transfer, MBX_DEVICE_DATA_VALID);
+        end_move(stepped, transfer, MBX_DEVICE_DATA_VALID);
     return true;
 }
 
-static bool arrive_tagged(struct stepped *hand, uint32_t peer,
+static bool arrive_tagged(struct stepped *stepped, uint32_t peer,
                           const struct stepped_packet *packet)
 {
-    struct tm_entry *entry = tm_match(&hand->unit, &packet->envelope);
+    struct tm_entry *entry = tm_match(&stepped->unit, &packet->envelope);
 
-    if (entry == NULL && !pass(hand, peer, packet, MBX_DEVICE_UNEXPECTED))
+    if (entry == NULL && !pass(stepped, peer, packet, MBX_DEVICE_UNEXPECTED))
         return false;
-    if (hand->on_arrival != NULL)
-        hand->on_arrival(hand->arg, peer, packet->message);
+    if (stepped->on_arrival != NULL)
+        stepped->on_arrival(stepped->arg, peer, packet->message);
     if (entry == NULL)
-        tm_found(&hand->unit);
+        tm_found(&stepped->unit);
     else
-        start_transfer(hand, entry, peer, packet);
+        start_transfer(stepped, entry, peer, packet);
     return true;
 }
 
-bool stepped_arrive(struct stepped *hand, uint32_t peer)
+bool stepped_arrive(struct stepped *stepped, uint32_t peer)
 {
-    const struct stepped_packet *packet = wire_first(&hand->wires[peer]);
+    const struct stepped_packet *packet = wire_first(&stepped->wires[peer]);
     bool is_taken = false;
 
-    if (packet == NULL || hand->is_lost || !hand->is_configured)
+    if (packet == NULL || stepped->is_lost || !stepped->is_configured)
         return false;
     switch ((enum stepped_kind)packet->kind) {
     case STEPPED_EAGER:
     case STEPPED_RENDEZVOUS:
-        is_taken = arrive_tagged(hand, peer, packet);
+        is_taken = arrive_tagged(stepped, peer, packet);
         break;
     case STEPPED_FRAGMENT:
-        is_taken = arrive_fragment(hand, peer, packet);
+        is_taken = arrive_fragment(stepped, peer, packet);
         break;
     case STEPPED_OTHER:
-        is_taken = pass(hand, peer, packet, MBX_DEVICE_PASSED);
+        is_taken = pass(stepped, peer, packet, MBX_DEVICE_PASSED);
         break;
     }
     if (is_taken)
-        wire_pop(&hand->wires[peer]);
+        wire_pop(&stepped->wires[peer]);
     return is_taken;
 }
 
 /* ---- peers ---- */
 
-void stepped_send(struct stepped *hand, uint32_t peer, const struct stepped_packet *packet)
+void stepped_send(struct stepped *stepped, uint32_t peer, const struct stepped_packet *packet)
 {
-    struct stepped_wire *wire = &hand->wires[peer];
+    struct stepped_wire *wire = &stepped->wires[peer];
 
     if (wire->count == 0)
         wire->first = 0;
@@ -437,62 +443,62 @@ void stepped_send(struct stepped *hand, uint32_t peer, const struct stepped_pack
     wire->packets[wire->first + wire->count++] = *packet;
 }
 
-void stepped_send_message(struct stepped *hand, uint32_t peer,
+void stepped_send_message(struct stepped *stepped, uint32_t peer,
                           const struct stepped_packet *first, const unsigned char *bytes)
 {
     struct stepped_packet packet = *first;
 
     if (packet.kind == STEPPED_RENDEZVOUS) {
         packet.address = bytes;
-        stepped_send(hand, peer, &packet);
+        stepped_send(stepped, peer, &packet);
         return;
     }
     do {
         packet.length = (uint32_t)at_most(packet.size - packet.offset, STEPPED_INLINE);
         if (packet.length > 0)
             memcpy(packet.bytes, bytes + packet.offset, packet.length);
-        stepped_send(hand, peer, &packet);
+        stepped_send(stepped, peer, &packet);
         packet.offset += packet.length;
         packet.kind = STEPPED_FRAGMENT;
     } while (packet.offset < packet.size);
 }
 
-bool stepped_take_packet(struct stepped *hand, uint32_t peer, struct stepped_packet *packet)
+bool stepped_take_packet(struct stepped *stepped, uint32_t peer, struct stepped_packet *packet)
 {
-    const struct stepped_packet *first = wire_first(&hand->wires[peer]);
+    const struct stepped_packet *first = wire_first(&stepped->wires[peer]);
 
     if (first == NULL)
         return false;
     *packet = *first;
-    wire_pop(&hand->wires[peer]);
+    wire_pop(&stepped->wires[peer]);
     return true;
 }
 
 /* ---- all of it ---- */
 
-static bool run_once(struct stepped *hand)
+static bool run_once(struct stepped *stepped)
 {
-    bool moved = stepped_command(hand);
+    bool moved = stepped_command(stepped);
 
     for (uint32_t i = 0; i < STEPPED_PEERS; i++)
-        moved |= stepped_arrive(hand, i);
-    for (uint32_t i = 0; i < hand->list; i++)
-        moved |= stepped_move(hand, i);
+        moved |= stepped_arrive(stepped, i);
+    for (uint32_t i = 0; i < stepped->list; i++)
+        moved |= stepped_move(stepped, i);
     return moved;
 }
 
-void stepped_run(struct stepped *hand)
+void stepped_run(struct stepped *stepped)
 {
-    while (run_once(hand))
+    while (run_once(stepped))
         ;
 }
 
-void stepped_lose(struct stepped *hand)
+void stepped_lose(struct stepped *stepped)
 {
-    if (hand->is_lost)
+    if (stepped->is_lost)
         return;
-    emit_for(hand, MBX_DEVICE_LOST, 0, 0);
-    hand->is_lost = true;
+    emit_for(stepped, MBX_DEVICE_LOST, 0, 0);
+    stepped->is_lost = true;
 }
 
 /* ---- open and close ---- */
@@ -505,38 +511,39 @@ static void limits(const struct mbx_device *device, struct mbx_device_limits *ha
 static int configure(struct mbx_device *device, uint32_t list, uint32_t commands,
                      uint32_t untagged)
 {
-    struct stepped *hand = stepped_of(device);
-    const struct mbx_device_limits *most = &hand->config.limits;
+    struct stepped *stepped = stepped_of(device);
+    const struct mbx_device_limits *most = &stepped->config.limits;
     int err;
 
     if (list > most->list || commands > most->commands || untagged > most->untagged)
         return -EINVAL;
-    err = tm_init(&hand->unit, &(struct tm_config){.list = list,
-                                                   .counter_bits = hand->config.counter_bits,
-                                                   .emit = emit,
-                                                   .arg = hand});
+    err = tm_init(&stepped->unit,
+                  &(struct tm_config){.list = list,
+                                      .counter_bits = stepped->config.counter_bits,
+                                      .emit = emit,
+                                      .arg = stepped});
     if (err != 0)
         return err;
-    hand->is_configured = true;
-    hand->list = list;
-    hand->commands = commands;
-    hand->untagged = untagged;
-    hand->events_max = tm_events(list, untagged);
+    stepped->is_configured = true;
+    stepped->list = list;
+    stepped->commands = commands;
+    stepped->untagged = untagged;
+    stepped->events_max = tm_events(list, untagged);
     return 0;
 }
 
 static void close_device(struct mbx_device *device)
 {
-    struct stepped *hand = stepped_of(device);
+    struct stepped *stepped = stepped_of(device);
 
-    if (hand->is_configured)
-        tm_fini(&hand->unit);
+    if (stepped->is_configured)
+        tm_fini(&stepped->unit);
     for (uint32_t i = 0; i < STEPPED_PEERS; i++)
-        mem_free(hand->wires[i].packets);
+        mem_free(stepped->wires[i].packets);
 }
 
 static const struct mbx_device_ops ops = {
-    .name = "hand",
+    .name = "stepped",
     .about = "the software device, worked by a test",
     .close = close_device,
     .limits = limits,
@@ -564,53 +571,53 @@ static const struct mbx_device_limits all = {
             MBX_DEVICE_TRUNCATES | MBX_DEVICE_HOLDS,
 };
 
-void stepped_init(struct stepped *hand, const struct stepped_config *config)
+void stepped_init(struct stepped *stepped, const struct stepped_config *config)
 {
-    memset(hand, 0, offsetof(struct stepped, queue));
-    hand->device.ops = &ops;
-    hand->config = *config;
-    hand->shows = UINT32_MAX;
-    if (hand->config.limits.list == 0) {
-        hand->config.limits = all;
+    memset(stepped, 0, offsetof(struct stepped, queue));
+    stepped->device.ops = &ops;
+    stepped->config = *config;
+    stepped->shows = UINT32_MAX;
+    if (stepped->config.limits.list == 0) {
+        stepped->config.limits = all;
         if (config->caps != 0)
-            hand->config.limits.caps = config->caps;
+            stepped->config.limits.caps = config->caps;
         if (config->tag_bits != 0)
-            hand->config.limits.tag_bits = config->tag_bits;
+            stepped->config.limits.tag_bits = config->tag_bits;
     }
 }
 
-void stepped_fini(struct stepped *hand)
+void stepped_fini(struct stepped *stepped)
 {
-    close_device(&hand->device);
+    close_device(&stepped->device);
 }
 
 /* ---- what must hold ---- */
 
-static bool transfers_are_valid(const struct stepped *hand)
+static bool transfers_are_valid(const struct stepped *stepped)
 {
-    for (uint32_t i = 0; i < hand->list; i++)
-        if ((hand->transfers[i].is_moving || hand->transfers[i].owes_fin) !=
-            (hand->unit.entries[i].state == TM_MATCHED))
+    for (uint32_t i = 0; i < stepped->list; i++)
+        if ((stepped->transfers[i].is_moving || stepped->transfers[i].owes_fin) !=
+            (stepped->unit.entries[i].state == TM_MATCHED))
             return false;
     return true;
 }
 
-bool stepped_is_valid(const struct stepped *hand)
+bool stepped_is_valid(const struct stepped *stepped)
 {
-    return !hand->has_overflowed && !hand->was_misused &&
-           hand->commands_waiting <= hand->commands && hand->syncs_waiting <= 1 &&
-           hand->events_count <= hand->events_max && transfers_are_valid(hand) &&
-           tm_is_valid(&hand->unit);
+    return !stepped->has_overflowed && !stepped->was_misused &&
+           stepped->commands_waiting <= stepped->commands && stepped->syncs_waiting <= 1 &&
+           stepped->events_count <= stepped->events_max && transfers_are_valid(stepped) &&
+           tm_is_valid(&stepped->unit);
 }
 
-bool stepped_is_idle(const struct stepped *hand)
+bool stepped_is_idle(const struct stepped *stepped)
 {
     for (uint32_t i = 0; i < STEPPED_PEERS; i++)
-        if (hand->wires[i].count > 0)
+        if (stepped->wires[i].count > 0)
             return false;
-    for (uint32_t i = 0; i < hand->list; i++)
-        if (hand->unit.entries[i].state != TM_FREE)
+    for (uint32_t i = 0; i < stepped->list; i++)
+        if (stepped->unit.entries[i].state != TM_FREE)
             return false;
-    return hand->queue_count == 0 && hand->events_count == 0 &&
-           hand->empty_count == hand->untagged;
+    return stepped->queue_count == 0 && stepped->events_count == 0 &&
+           stepped->empty_count == stepped->untagged;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * stepped_device.h - the software device, worked by hand.  Test code.
+ * stepped_device.h - the software device, worked by stepped.  Test code.
  *
  *   wires[0] ──┐                                  commands <── append, revoke, sync, ...
  *   wires[1] ──┼── stepped_arrive() ──> struct tm_unit <── stepped_command()
@@ -111,34 +111,35 @@ struct stepped {
     struct mbx_device_event events[STEPPED_EVENTS];                  /* a ring */
 };
 
-void stepped_init(struct stepped *hand, const struct stepped_config *config);
-void stepped_fini(struct stepped *hand);
+void stepped_init(struct stepped *stepped, const struct stepped_config *config);
+void stepped_fini(struct stepped *stepped);
 
 /* The peer puts a packet on its wire. */
-void stepped_send(struct stepped *hand, uint32_t peer, const struct stepped_packet *packet);
+void stepped_send(struct stepped *stepped, uint32_t peer, const struct stepped_packet *packet);
 
 /* ... or all packets of a message with these bytes: packet says the rest. */
-void stepped_send_message(struct stepped *hand, uint32_t peer,
+void stepped_send_message(struct stepped *stepped, uint32_t peer,
                           const struct stepped_packet *packet, const unsigned char *bytes);
 
 /* Takes the oldest packet off a wire: for who goes on without the device.  False: none. */
-bool stepped_take_packet(struct stepped *hand, uint32_t peer, struct stepped_packet *packet);
+bool stepped_take_packet(struct stepped *stepped, uint32_t peer, struct stepped_packet *packet);
 
 /* Each does one thing; false: there is nothing to do. */
-bool stepped_command(struct stepped *hand);
-bool stepped_arrive(struct stepped *hand, uint32_t peer); /* also if the sender is held back */
-bool stepped_move(struct stepped *hand, uint32_t handle);
-bool stepped_can_move(const struct stepped *hand, uint32_t handle);
+bool stepped_command(struct stepped *stepped);
+bool stepped_arrive(struct stepped *stepped,
+                    uint32_t peer); /* also if the sender is held back */
+bool stepped_move(struct stepped *stepped, uint32_t handle);
+bool stepped_can_move(const struct stepped *stepped, uint32_t handle);
 
 /* All of it, until nothing moves. */
-void stepped_run(struct stepped *hand);
+void stepped_run(struct stepped *stepped);
 
 /* The device is gone: its last event. */
-void stepped_lose(struct stepped *hand);
+void stepped_lose(struct stepped *stepped);
 
-bool stepped_is_valid(const struct stepped *hand);
+bool stepped_is_valid(const struct stepped *stepped);
 
 /* Nothing waits, nothing moves, no entry is in use, every untagged buffer is empty. */
-bool stepped_is_idle(const struct stepped *hand);
+bool stepped_is_idle(const struct stepped *stepped);
 
 #endif

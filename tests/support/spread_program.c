@@ -110,47 +110,47 @@ static void part(void)
 
 /* ---- messages ---- */
 
-struct parcel {
+struct exchange {
     mbx_request sent, received;
     uint8_t *out, *in;
 };
 
-static void parcel_start(struct parcel *parcel, uint32_t peer, size_t kind)
+static void exchange_start(struct exchange *exchange, uint32_t peer, size_t kind)
 {
     size_t size = sizes[kind];
 
-    parcel->in = room(size);
-    parcel->out = room(size);
-    fill(parcel->out, rank, peer, size);
-    must(mbx_recv(ep, peer, CONTEXT, kind, 0, parcel->in, size, NULL, &parcel->received),
+    exchange->in = room(size);
+    exchange->out = room(size);
+    fill(exchange->out, rank, peer, size);
+    must(mbx_recv(ep, peer, CONTEXT, kind, 0, exchange->in, size, NULL, &exchange->received),
          "recv");
-    must(mbx_send(ep, peer, CONTEXT, kind, parcel->out, size, NULL, &parcel->sent), "send");
+    must(mbx_send(ep, peer, CONTEXT, kind, exchange->out, size, NULL, &exchange->sent), "send");
 }
 
-static void parcel_end(struct parcel *parcel, uint32_t peer, size_t kind)
+static void exchange_end(struct exchange *exchange, uint32_t peer, size_t kind)
 {
-    struct mbx_completion completion = wait_for(parcel->received, "a receive");
+    struct mbx_completion completion = wait_for(exchange->received, "a receive");
 
     check(completion.received == sizes[kind] && completion.status.source == peer,
           "another message");
-    check(is_filled(parcel->in, peer, rank, sizes[kind]), "a message is damaged");
-    wait_for(parcel->sent, "a send");
-    free(parcel->in);
-    free(parcel->out);
+    check(is_filled(exchange->in, peer, rank, sizes[kind]), "a message is damaged");
+    wait_for(exchange->sent, "a send");
+    free(exchange->in);
+    free(exchange->out);
 }
 
 static void run_messages(void)
 {
-    struct parcel *parcels = room(ranks * ARRAY_COUNT(sizes) * sizeof *parcels);
+    struct exchange *exchanges = room(ranks * ARRAY_COUNT(sizes) * sizeof *exchanges);
 
     must(mbx_job_connect(job, ep), "connect");
     for (uint32_t peer = 0; peer < ranks; peer++)
         for (size_t kind = 0; kind < ARRAY_COUNT(sizes); kind++)
-            parcel_start(&parcels[peer * ARRAY_COUNT(sizes) + kind], peer, kind);
+            exchange_start(&exchanges[peer * ARRAY_COUNT(sizes) + kind], peer, kind);
     for (uint32_t peer = 0; peer < ranks; peer++)
         for (size_t kind = 0; kind < ARRAY_COUNT(sizes); kind++)
-            parcel_end(&parcels[peer * ARRAY_COUNT(sizes) + kind], peer, kind);
-    free(parcels);
+            exchange_end(&exchanges[peer * ARRAY_COUNT(sizes) + kind], peer, kind);
+    free(exchanges);
 }
 
 /* ---- order ---- */

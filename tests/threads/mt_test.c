@@ -3,14 +3,14 @@
  * mt_test.c - many threads inside one endpoint, with MBX_THREADS=many.
  *
  *   endpoint 0                       endpoint 1 (or endpoint 0 itself)
- *   player 0  ── stream 0 ──────────────> player 0
- *   player 1  ── stream 1 ──────────────> player 1     and the same the other way
+ *   worker 0  ── stream 0 ──────────────> worker 0
+ *   worker 1  ── stream 1 ──────────────> worker 1     and the same the other way
  *
- * Every player sends one stream and receives one, in batches: sends of every kind and
+ * Every worker sends one stream and receives one, in batches: sends of every kind and
  * size, receives in advance, by matched probe, or cancelled and posted again, completed by
  * mbx_wait(), mbx_test(), or by whoever finds them in the queue.  Checked for every
  * message: that it is the next one of its stream (number and content), and that exactly
- * one thread got its completion.  Nothing else is shared by the players, so that
+ * one thread got its completion.  Nothing else is shared by the workers, so that
  * ThreadSanitizer sees what is not ordered by the library.
  */
 #include "cluster.h"
@@ -56,13 +56,13 @@ struct slot {
     struct mbx_completion done;
 };
 
-/* How players learn of their completions. */
+/* How workers learn of their completions. */
 enum manner {
     OWN,   /* by wait and test: nobody else may get them */
     MIXED, /* also from the queue, which gives everybody's */
 };
 
-struct player {
+struct worker {
     struct mbx_ep *ep;
     uint32_t other; /* the peer that it plays with */
     uint32_t out, in;
@@ -91,7 +91,7 @@ static void slot_start(struct slot *slot)
     atomic_store(&slot->is_there, false);
 }
 
-static void poll_for_anybody(struct player *p)
+static void poll_for_anybody(struct worker *p)
 {
     struct mbx_completion entries[3];
     int count = mbx_poll(p->ep, MBX_SENDS | MBX_RECVS, entries, ARRAY_COUNT(entries));
@@ -102,7 +102,7 @@ static void poll_for_anybody(struct player *p)
 }
 
 /* As mbx_wait(): 1 complete, 0 not yet. */
-static int wait_for(struct player *p, const struct slot *slot, int64_t timeout_ns,
+static int wait_for(struct worker *p, const struct slot *slot, int64_t timeout_ns,
                     struct mbx_completion *done)
 {
     int err = mbx_wait(p->ep, slot->request, timeout_ns, done);
@@ -113,7 +113,7 @@ static int wait_for(struct player *p, const struct slot *slot, int64_t timeout_n
 }
 
 /* One way to learn of a completion, chosen by chance. */
-static int try_to_finish(struct player *p, struct slot *slot, struct mbx_completion *done)
+static int try_to_finish(struct worker *p, struct slot *slot, struct mbx_completion *done)
 {
     switch (random_below(&p->random, p->manner == MIXED ? 6 : 3)) {
     case 0:
@@ -142,7 +142,7 @@ static int try_to_finish(struct player *p, struct slot *slot, struct mbx_complet
 }
 
 /* Until it is complete; its error. */
-static int await(struct player *p, struct slot *slot)
+static int await(struct worker *p, struct slot *slot)
 {
     struct mbx_completion done;
 
@@ -152,14 +152,14 @@ static int await(struct player *p, struct slot *slot)
         if (result == 1)
             slot_take(slot, &done);
         else if (result == -ESTALE && p->manner == MIXED)
-            sched_yield(); /* another player has it, and is about to tell */
+            sched_yield(); /* another worker has it, and is about to tell */
         else
             check(result == 0, "test or wait", result);
     }
     return slot->done.error;
 }
 
-static void finish(struct player *p, struct slot *slot, int error)
+static void finish(struct worker *p, struct slot *slot, int error)
 {
     int ended = await(p, slot);
 
@@ -170,7 +170,7 @@ static void finish(struct player *p, struct slot *slot, int error)
 
 static const size_t sizes[] = {8, 0, 33, 300, 8, 4000, 32, 9000, 20000, 100000};
 
-static size_t size_of(const struct player *p, uint64_t number)
+static size_t size_of(const struct worker *p, uint64_t number)
 {
     return min_size(sizes[number * 7 % ARRAY_COUNT(sizes)], p->largest);
 }
@@ -180,7 +180,7 @@ static const unsigned char *content(uint32_t stream, uint64_t number)
     return seeded_bytes((unsigned)(stream * 997 + number * 61) % 4096, 100000);
 }
 
-static void send_next(struct player *p, struct slot *slot)
+static void send_next(struct worker *p, struct slot *slot)
 {
     uint64_t number = p->sent++;
     size_t size = size_of(p, number);
@@ -204,12 +204,12 @@ static void send_next(struct player *p, struct slot *slot)
     check(err == 0, "send", err);
 }
 
-static unsigned char *buffer_of(struct player *p, struct slot *slot)
+static unsigned char *buffer_of(struct worker *p, struct slot *slot)
 {
     return p->buffers + (size_t)(slot - p->recvs) * p->largest;
 }
 
-static void post(struct player *p, struct slot *slot, uint64_t tag)
+static void post(struct worker *p, struct slot *slot, uint64_t tag)
 {
     struct mbx_options options = {.user = slot};
     int err;
@@ -221,7 +221,7 @@ static void post(struct player *p, struct slot *slot, uint64_t tag)
     check(err == 0, "mbx_recv", err);
 }
 
-static void verify(struct player *p, struct slot *slot)
+static void verify(struct worker *p, struct slot *slot)
 {
     uint64_t number = p->received++;
 
@@ -232,7 +232,7 @@ static void verify(struct player *p, struct slot *slot)
 }
 
 /* By a probe that takes it. */
-static void receive_probed(struct player *p, struct slot *slot)
+static void receive_probed(struct worker *p, struct slot *slot)
 {
     struct mbx_options options = {.user = slot};
     struct mbx_status status;
@@ -255,7 +255,7 @@ static void receive_probed(struct player *p, struct slot *slot)
 
 /* Takes back what was posted, if it can, and posts it again.  Only the newest: the
  * stream's order stays.  A device may have been faster. */
-static void cancel_and_post(struct player *p, struct slot *slot)
+static void cancel_and_post(struct worker *p, struct slot *slot)
 {
     int err = mbx_cancel(p->ep, slot->request);
 
@@ -267,14 +267,14 @@ static void cancel_and_post(struct player *p, struct slot *slot)
     }
 }
 
-static void cancel_for_sure(struct player *p, struct slot *slot)
+static void cancel_for_sure(struct worker *p, struct slot *slot)
 {
     post(p, slot, NOBODY);
     check(mbx_cancel(p->ep, slot->request) == 0, "mbx_cancel of what nobody sends", 0);
     finish(p, slot, -ECANCELED);
 }
 
-static void receive_batch(struct player *p)
+static void receive_batch(struct worker *p)
 {
     for (int i = 0; i < BATCH; i++)
         post(p, &p->recvs[i], p->in);
@@ -286,7 +286,7 @@ static void receive_batch(struct player *p)
         verify(p, &p->recvs[i]);
 }
 
-static void probe_batch(struct player *p)
+static void probe_batch(struct worker *p)
 {
     struct mbx_status status;
 
@@ -302,7 +302,7 @@ static void probe_batch(struct player *p)
 
 static void *play(void *arg)
 {
-    struct player *p = arg;
+    struct worker *p = arg;
     struct stats stats;
 
     for (unsigned round = 0; round < p->rounds; round++) {
@@ -329,14 +329,14 @@ static void *play(void *arg)
 /* ---- games ---- */
 
 struct game {
-    struct player players[2 * PLAYERS_MAX];
+    struct worker workers[2 * PLAYERS_MAX];
     pthread_t threads[2 * PLAYERS_MAX];
     int count;
     _Atomic int playing;
 };
 
 struct rules {
-    int players; /* per endpoint */
+    int workers; /* per endpoint */
     bool is_context_shared;
     enum manner manner;
     unsigned rounds;
@@ -348,16 +348,16 @@ static uint32_t context_of(const struct rules *rules, uint32_t stream)
     return rules->is_context_shared ? CONTEXT : 100 + stream;
 }
 
-/* Starts the players of ep: they send the streams from `out` on, and receive those from
+/* Starts the workers of ep: they send the streams from `out` on, and receive those from
  * `in` on, in another order. */
 static void game_start(struct game *g, struct mbx_ep *ep, uint32_t other, uint32_t out,
                        uint32_t in, const struct rules *rules)
 {
-    for (int i = 0; i < rules->players; i++) {
-        struct player *p = &g->players[g->count];
-        uint32_t mine = in + (uint32_t)((i + 1) % rules->players);
+    for (int i = 0; i < rules->workers; i++) {
+        struct worker *p = &g->workers[g->count];
+        uint32_t mine = in + (uint32_t)((i + 1) % rules->workers);
 
-        *p = (struct player){
+        *p = (struct worker){
             .ep = ep,
             .other = other,
             .out = out + (uint32_t)i,
@@ -382,7 +382,7 @@ static void game_end(struct game *g)
 {
     for (int i = 0; i < g->count; i++) {
         pthread_join(g->threads[i], NULL);
-        free(g->players[i].buffers);
+        free(g->workers[i].buffers);
     }
 }
 

@@ -30,7 +30,7 @@ static void check(bool ok, const char *what, long value)
     abort();
 }
 
-struct player {
+struct worker {
     struct mbx_ep *ep;
     uint32_t me, other;
     int rounds;
@@ -46,7 +46,7 @@ static size_t largest(void)
     return test_is_quick() ? 50000 : LARGEST;
 }
 
-static void wait_ok(struct player *p, mbx_request request)
+static void wait_ok(struct worker *p, mbx_request request)
 {
     struct mbx_completion done;
     int err = mbx_wait(p->ep, request, LONG_TIME, &done);
@@ -60,7 +60,7 @@ static const unsigned char *content(uint32_t from, size_t i)
     return seeded_bytes((unsigned)(from * 997 + i * 61) % 4096, LARGEST);
 }
 
-static mbx_request post(struct player *p, size_t slot, size_t size)
+static mbx_request post(struct worker *p, size_t slot, size_t size)
 {
     mbx_request recv;
     int err =
@@ -70,7 +70,7 @@ static mbx_request post(struct player *p, size_t slot, size_t size)
     return recv;
 }
 
-static mbx_request send_one(struct player *p, size_t i, size_t size)
+static mbx_request send_one(struct worker *p, size_t i, size_t size)
 {
     mbx_request send;
     int err = (i % 4 == 3 ? mbx_ssend : mbx_send)(p->ep, p->other, CONTEXT, 1,
@@ -80,13 +80,13 @@ static mbx_request send_one(struct player *p, size_t i, size_t size)
     return send;
 }
 
-static void verify(struct player *p, size_t slot, size_t i, size_t size)
+static void verify(struct worker *p, size_t slot, size_t i, size_t size)
 {
     check(memcmp(p->got + slot * LARGEST, content(p->other, i), size) == 0,
           "content of message", (long)i);
 }
 
-static void ping_pong(struct player *p, size_t size)
+static void ping_pong(struct worker *p, size_t size)
 {
     for (int i = 0; i < p->rounds; i++) {
         mbx_request recv = post(p, 0, size), send;
@@ -104,7 +104,7 @@ static void ping_pong(struct player *p, size_t size)
 }
 
 /* Both ways at once; every other stream sends before it posts. */
-static void stream(struct player *p, size_t size)
+static void stream(struct worker *p, size_t size)
 {
     mbx_request sends[WINDOW], recvs[WINDOW];
 
@@ -129,7 +129,7 @@ static void stream(struct player *p, size_t size)
 
 static void *play(void *arg)
 {
-    struct player *p = arg;
+    struct worker *p = arg;
 
     for (size_t i = 0; i < ARRAY_COUNT(sizes) && sizes[i] <= largest(); i++) {
         ping_pong(p, sizes[i]);
@@ -145,7 +145,7 @@ static void *play(void *arg)
 
 static void play_two(const struct configuration *config, const char *const *more, int rounds)
 {
-    struct player players[2];
+    struct worker workers[2];
     _Atomic int playing = 2;
     pthread_t threads[2];
     struct cluster cl;
@@ -153,14 +153,14 @@ static void play_two(const struct configuration *config, const char *const *more
     seeded_bytes(0, LARGEST); /* made by one thread */
     cluster_open(&cl, config, 2, more);
     for (uint32_t i = 0; i < 2; i++) {
-        players[i] = (struct player){
+        workers[i] = (struct worker){
             .ep = cl.eps[i], .me = i, .other = 1 - i, .rounds = rounds, .playing = &playing};
-        players[i].got = malloc((size_t)WINDOW * LARGEST);
-        assert_int_equal(pthread_create(&threads[i], NULL, play, &players[i]), 0);
+        workers[i].got = malloc((size_t)WINDOW * LARGEST);
+        assert_int_equal(pthread_create(&threads[i], NULL, play, &workers[i]), 0);
     }
     for (int i = 0; i < 2; i++) {
         pthread_join(threads[i], NULL);
-        free(players[i].got);
+        free(workers[i].got);
         assert_int_equal(cluster_stats(&cl, i).dropped_packets, 0);
     }
     cluster_close(&cl);
@@ -189,7 +189,7 @@ static _Atomic bool enough;
 
 static void *flood(void *arg)
 {
-    const struct player *p = arg;
+    const struct worker *p = arg;
     char byte = 1;
 
     for (long i = 0; i < 3000000 && !enough; i++) {
@@ -206,7 +206,7 @@ static void *flood(void *arg)
 static void test_a_time_limit_under_load(void **state)
 {
     const struct configuration *config = *state;
-    struct player player;
+    struct worker worker;
     mbx_request never;
     pthread_t thread;
     struct cluster cl;
@@ -216,9 +216,9 @@ static void test_a_time_limit_under_load(void **state)
     if (config_is_loop(config) || config_has_faults(config))
         return;
     cluster_open(&cl, config, 2, (const char *const[]){"CLOSE_TIMEOUT=0", NULL});
-    player = (struct player){.ep = cl.eps[0], .other = 1};
+    worker = (struct worker){.ep = cl.eps[0], .other = 1};
     enough = false;
-    assert_int_equal(pthread_create(&thread, NULL, flood, &player), 0);
+    assert_int_equal(pthread_create(&thread, NULL, flood, &worker), 0);
     assert_int_equal(mbx_recv(cl.eps[1], 0, CONTEXT, 1, 0, &byte, 1, NULL, &never), 0);
     err = mbx_wait(cl.eps[1], never, 5000000, NULL);
     assert_int_equal(err, -ETIMEDOUT);

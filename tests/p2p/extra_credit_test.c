@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * loan_test.c - what peers are lent, and that it comes back.
+ * extra_credit_test.c - extra credit is given to peers, and comes back.
  *
  * Three endpoints send to a fourth one more than it may keep, each message under a tag of its
- * own, and it asks for the last ones first.  So they hold, are lent envelopes and payload, and
- * when little is left some is taken back from who frees it.  After every round the books are
+ * own, and it asks for the last ones first.  X * when little is left some is taken back from who frees it.  After every round the books are
  * balanced (credit.h, I2), and nobody has cost more than was agreed.
  */
 #include "cluster.h"
@@ -26,7 +25,7 @@
 #define AT_ONCE  16 /* receives */
 
 /* Windows are not fixed, and nothing is handed to a device. */
-static bool is_lending(const struct configuration *config)
+static bool is_extended(const struct configuration *config)
 {
     return config_window(config) == UINT64_MAX && !config_has_device(config) &&
            !config_has_param(config, "WINDOW");
@@ -37,7 +36,7 @@ static int messages(void)
     return test_is_quick() ? 400 : 1500;
 }
 
-struct loans {
+struct extra {
     struct cluster cl;
     mbx_request *sends[SENDERS];
     uint64_t limit;       /* bytes of unexpected messages */
@@ -47,69 +46,69 @@ struct loans {
 
 static size_t size_of(int from, int i)
 {
-    /* messages of the first need no payload credit: it is lent envelopes */
+    /* messages of the first need no payload credit: its extra credit is envelopes */
     return from == 0 ? (size_t)i % (MESSAGE_INLINE + 1)
                      : (size_t)(from * 7 + i * 31) % (SIZE + 1);
 }
 
-static void loans_open(struct loans *loans, const struct configuration *config)
+static void extra_open(struct extra *extra, const struct configuration *config)
 {
     static const char *const more[] = {"UNEXPECTED_MEMORY=256K", "PEERS_MAX=4",
                                        "EAGER_LIMIT=4K", NULL};
     struct mbx_limits limits;
 
-    *loans = (struct loans){0};
-    cluster_open(&loans->cl, config, SENDERS + 1, more);
-    assert_int_equal(mbx_limits_get(loans->cl.eps[RECEIVER], &limits, sizeof limits), 0);
+    *extra = (struct extra){0};
+    cluster_open(&extra->cl, config, SENDERS + 1, more);
+    assert_int_equal(mbx_limits_get(extra->cl.eps[RECEIVER], &limits, sizeof limits), 0);
     assert_true(limits.lendable > 0);
     assert_true(limits.unexpected <= 256 * 1024);
-    loans->limit = limits.unexpected;
-    loans->least = loans->last = loans->cl.eps[RECEIVER]->credit.lendable;
+    extra->limit = limits.unexpected;
+    extra->least = extra->last = extra->cl.eps[RECEIVER]->credit.lendable;
     for (int i = 0; i < SENDERS; i++)
-        loans->sends[i] = calloc((size_t)messages(), sizeof *loans->sends[i]);
+        extra->sends[i] = calloc((size_t)messages(), sizeof *extra->sends[i]);
 }
 
-static void loans_close(struct loans *loans)
+static void extra_close(struct extra *extra)
 {
-    cluster_close(&loans->cl);
+    cluster_close(&extra->cl);
     for (int i = 0; i < SENDERS; i++)
-        free(loans->sends[i]);
+        free(extra->sends[i]);
 }
 
-static void loans_look(struct loans *loans)
+static void extra_look(struct extra *extra)
 {
-    const struct mbx_ep *ep = loans->cl.eps[RECEIVER];
+    const struct mbx_ep *ep = extra->cl.eps[RECEIVER];
 
     cluster_check_extra_credit(ep);
-    assert_true(cluster_stats(&loans->cl, RECEIVER).unexpected_bytes_max <= loans->limit);
-    loans->least = min_size(loans->least, ep->credit.lendable);
-    loans->has_risen |= ep->credit.lendable > loans->last;
-    loans->last = ep->credit.lendable;
+    assert_true(cluster_stats(&extra->cl, RECEIVER).unexpected_bytes_max <= extra->limit);
+    extra->least = min_size(extra->least, ep->credit.lendable);
+    extra->has_risen |= ep->credit.lendable > extra->last;
+    extra->last = ep->credit.lendable;
 }
 
-static void loans_progress(struct loans *loans)
+static void extra_progress(struct extra *extra)
 {
-    cluster_progress(&loans->cl);
-    loans_look(loans);
+    cluster_progress(&extra->cl);
+    extra_look(extra);
 }
 
-static void send_all(struct loans *loans)
+static void send_all(struct extra *extra)
 {
     for (int i = 0; i < messages(); i++) {
         for (int from = 0; from < SENDERS; from++)
-            assert_int_equal(mbx_send(loans->cl.eps[from], RECEIVER, CONTEXT, (uint64_t)i,
+            assert_int_equal(mbx_send(extra->cl.eps[from], RECEIVER, CONTEXT, (uint64_t)i,
                                       seeded_bytes((unsigned)i, SIZE), size_of(from, i), NULL,
-                                      &loans->sends[from][i]),
+                                      &extra->sends[from][i]),
                              0);
         if (i % 8 == 0)
-            loans_progress(loans);
+            extra_progress(extra);
     }
     for (int i = 0; i < 1000; i++)
-        loans_progress(loans);
+        extra_progress(extra);
 }
 
 /* The messages number last - AT_ONCE + 1 to last of each sender, in this order. */
-static void receive_some(struct loans *loans, int last)
+static void receive_some(struct extra *extra, int last)
 {
     static unsigned char bytes[SENDERS][AT_ONCE][SIZE];
     mbx_request recvs[SENDERS][AT_ONCE];
@@ -117,16 +116,16 @@ static void receive_some(struct loans *loans, int last)
 
     for (int from = 0; from < SENDERS; from++)
         for (int i = first; i <= last; i++)
-            assert_int_equal(mbx_recv(loans->cl.eps[RECEIVER], (uint32_t)from, CONTEXT,
+            assert_int_equal(mbx_recv(extra->cl.eps[RECEIVER], (uint32_t)from, CONTEXT,
                                       (uint64_t)i, 0, bytes[from][i - first], SIZE, NULL,
                                       &recvs[from][i - first]),
                              0);
     for (int from = 0; from < SENDERS; from++)
         for (int i = first; i <= last; i++) {
-            cluster_wait_error(&loans->cl, RECEIVER, recvs[from][i - first], 0);
+            cluster_wait_error(&extra->cl, RECEIVER, recvs[from][i - first], 0);
             assert_memory_equal(bytes[from][i - first], seeded_bytes((unsigned)i, SIZE),
                                 size_of(from, i));
-            loans_look(loans);
+            extra_look(extra);
         }
 }
 
@@ -149,69 +148,69 @@ static bool is_whole(const struct peer *sender, const struct peer *receiver)
 
 /* credit.h I1, where no message is left: what the sender may send, and what the receiver has not
  * told it of yet, are the window. */
-static void both_sides_agree(struct loans *loans, int from)
+static void both_sides_agree(struct extra *extra, int from)
 {
-    const struct peer *sender = peer_get(loans->cl.eps[RECEIVER], (uint32_t)from);
-    const struct peer *receiver = peer_get(loans->cl.eps[from], RECEIVER);
+    const struct peer *sender = peer_get(extra->cl.eps[RECEIVER], (uint32_t)from);
+    const struct peer *receiver = peer_get(extra->cl.eps[from], RECEIVER);
 
     assert_int_equal(sender->credit.kept_envelopes, 0);
     assert_int_equal(sender->credit.kept_payload, 0);
     for (int i = 0; i < 1000 && !is_whole(sender, receiver); i++)
-        loans_progress(loans); /* a CREDIT is on its way */
+        extra_progress(extra); /* a CREDIT is on its way */
     assert_true(is_whole(sender, receiver));
 }
 
-static void test_what_is_lent_comes_back(void **state)
+static void test_extra_credit_comes_back(void **state)
 {
-    struct loans loans;
+    struct extra extra;
     uint64_t all;
 
-    loans_open(&loans, *state);
-    all = loans.cl.eps[RECEIVER]->credit.lendable_all;
-    send_all(&loans);
+    extra_open(&extra, *state);
+    all = extra.cl.eps[RECEIVER]->credit.lendable_all;
+    send_all(&extra);
     for (int last = messages() - 1; last >= 0; last -= AT_ONCE)
-        receive_some(&loans, last);
+        receive_some(&extra, last);
     for (int from = 0; from < SENDERS; from++)
         for (int i = 0; i < messages(); i++)
-            cluster_wait_error(&loans.cl, from, loans.sends[from][i], 0);
-    assert_true(loans.least < all / 2); /* much was lent, */
-    assert_true(loans.has_risen);       /* and some of it taken back */
-    assert_int_equal(cluster_stats(&loans.cl, RECEIVER).dropped_packets, 0);
+            cluster_wait_error(&extra.cl, from, extra.sends[from][i], 0);
+    assert_true(extra.least < all / 2); /* much was given, */
+    assert_true(extra.has_risen);       /* and some of it taken back */
+    assert_int_equal(cluster_stats(&extra.cl, RECEIVER).dropped_packets, 0);
     for (int from = 0; from < SENDERS; from++)
-        both_sides_agree(&loans, from);
-    loans_close(&loans);
+        both_sides_agree(&extra, from);
+    extra_close(&extra);
 }
 
-/* Whose messages are all matched at once is lent envelopes unasked. */
+/* Whose messages are all matched at once gets extra envelopes unasked. */
 static void test_a_busy_window_widens(void **state)
 {
-    struct loans loans;
+    struct extra extra;
     const struct credit *credit;
     uint64_t window;
 
-    loans_open(&loans, *state);
-    assert_int_equal(peer_use(loans.cl.eps[RECEIVER], 0), 0);
-    credit = &peer_get(loans.cl.eps[RECEIVER], 0)->credit;
+    extra_open(&extra, *state);
+    assert_int_equal(peer_use(extra.cl.eps[RECEIVER], 0), 0);
+    credit = &peer_get(extra.cl.eps[RECEIVER], 0)->credit;
     window = credit->window;
     for (int i = 0; i < messages(); i++) {
         mbx_request recv;
 
         assert_int_equal(
-            mbx_recv(loans.cl.eps[RECEIVER], 0, CONTEXT, 1, 0, NULL, 0, NULL, &recv), 0);
-        assert_int_equal(mbx_inject(loans.cl.eps[0], RECEIVER, CONTEXT, 1, NULL, 0, 0), 0);
-        cluster_wait_error(&loans.cl, RECEIVER, recv, 0);
-        loans_look(&loans);
+            mbx_recv(extra.cl.eps[RECEIVER], 0, CONTEXT, 1, 0, NULL, 0, NULL, &recv), 0);
+        assert_int_equal(mbx_inject(extra.cl.eps[0], RECEIVER, CONTEXT, 1, NULL, 0, 0), 0);
+        cluster_wait_error(&extra.cl, RECEIVER, recv, 0);
+        extra_look(&extra);
     }
     assert_true(credit->window > window);
-    loans_close(&loans);
+    extra_close(&extra);
 }
 
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_busy_window_widens),
-        cmocka_unit_test(test_what_is_lent_comes_back),
+        cmocka_unit_test(test_extra_credit_comes_back),
     };
 
-    return test_main_for(argc, argv, is_lending, tests, ARRAY_COUNT(tests));
+    return test_main_for(argc, argv, is_extended, tests, ARRAY_COUNT(tests));
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * beside_test.c - messages that do not come through the device, and the receives it holds.
+ * second_transport_test.c - messages that bypass the device, and the receives it holds.
  *
  * Endpoint 0 receives.  Its peer 1 sends as always, through the device if there is one.  Peers
  * 2 and 3 send to a second transport of endpoint 0, which the test opens and polls:
@@ -50,7 +50,7 @@ static void poll_transport(struct cluster *cl)
     cl->eps[0]->net.transport->ops->poll(cl->eps[0]->net.transport, 64);
 }
 
-/* ---- claims: offload_revoke() ---- */
+/* ---- reclaims: offload_revoke() ---- */
 
 static struct claims {
     struct request *asked;
@@ -301,8 +301,8 @@ static bool is_stepwise(const struct configuration *config)
 
 /* ---- one message ---- */
 
-static mbx_request send_beside(struct second *s, int i, uint64_t tag, unsigned seed,
-                               size_t size)
+static mbx_request send_bypassing(struct second *s, int i, uint64_t tag, unsigned seed,
+                                  size_t size)
 {
     mbx_request send;
 
@@ -326,8 +326,8 @@ static void test_a_parked_message_has_not_arrived(void **state)
     second_open(&s, *state);
     recv = post(&s.cl, MBX_ANY_SOURCE, 1, got);
     cluster_settle(&s.cl);
-    send = send_beside(&s, 0, 1, 4, SIZE);
-    next = send_beside(&s, 0, 2, 5, SIZE); /* behind it */
+    send = send_bypassing(&s, 0, 1, 4, SIZE);
+    next = send_bypassing(&s, 0, 2, 5, SIZE); /* behind it */
     for (int i = 0; i < 4; i++) {
         mbx_progress(s.others[0]);
         second_poll(&s);
@@ -365,7 +365,7 @@ static void test_a_message_of_another_path_is_too_late(void **state)
     cluster_settle(&s.cl);
     send_one(&s.cl, 1, 3);
     poll_transport(&s.cl);
-    send = send_beside(&s, 0, 1, 4, SIZE);
+    send = send_bypassing(&s, 0, 1, 4, SIZE);
     mbx_progress(s.others[0]);
     second_poll(&s);
     assert_int_equal(cluster_stats(&s.cl, 0).device_parked, 1);
@@ -393,7 +393,7 @@ static void test_a_lost_device_answers(void **state)
     second_open(&s, *state);
     recv = post(&s.cl, MBX_ANY_SOURCE, 1, got);
     cluster_settle(&s.cl);
-    send = send_beside(&s, 0, 1, 4, SIZE);
+    send = send_bypassing(&s, 0, 1, 4, SIZE);
     mbx_progress(s.others[0]);
     second_poll(&s);
     assert_int_equal(cluster_stats(&s.cl, 0).device_parked, 1);
