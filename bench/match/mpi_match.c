@@ -6,14 +6,14 @@
  *            unexpected and when the N messages come first and are received in the reverse
  *                       order?
  * Method     two ranks.  behind: both post N receives that nothing matches yet, then batches
- *            of ping-pongs, receive posted first; at last the N are sent.  expected and
- *            unexpected: every eighth receive is ANY_SOURCE; the time of rank 1 from its first
+ *            of ping-pongs, receive posted first; at last the N are sent.  Every WILD-th receive
+ *            is ANY_SOURCE (8; 0: none).  expected and unexpected: the time of rank 1 from its first
  *            receive (unexpected: from the arrival of the first message that it waits for) to
  *            the last completion, divided by N: posting, matching and moving 8 bytes.
  *            Batches until SECONDS are over; the first warms up and does not count.
  *            Each message carries its tag, which is checked.
  *
- * usage: mpi_match LABEL behind|expected|unexpected N [SECONDS]
+ * usage: mpi_match LABEL behind|expected|unexpected N [SECONDS [WILD]]
  *
  * The same program is run over each MPI; scripts/bench/match does that, with a time limit.
  */
@@ -29,7 +29,6 @@
 #define TAG_BALL     1
 #define TAG_READY    2
 #define TAG_FIRST    10 /* tags of the N; the standard promises 32767 and all have more */
-#define WILD_EVERY   8
 
 /* What one batch took at the rank that reports, per message. */
 struct timing {
@@ -37,9 +36,9 @@ struct timing {
 };
 
 static const char usage[] =
-    "usage: mpiexec -n 2 mpi_match LABEL behind|expected|unexpected N [SECONDS]";
+    "usage: mpiexec -n 2 mpi_match LABEL behind|expected|unexpected N [SECONDS [WILD]]";
 
-static int rank, count;
+static int rank, count, wild_every = 8;
 static MPI_Request *requests;
 static uint64_t *landed, *sent;
 
@@ -57,7 +56,8 @@ static int tag_of(int i)
 /* Posts receive i. */
 static void post(int i)
 {
-    int source = i % WILD_EVERY == WILD_EVERY - 1 ? MPI_ANY_SOURCE : 1 - rank;
+    int is_wild = wild_every != 0 && i % wild_every == wild_every - 1;
+    int source = is_wild ? MPI_ANY_SOURCE : 1 - rank;
 
     MPI_Irecv(&landed[i], 1, MPI_UINT64_T, source, tag_of(i), MPI_COMM_WORLD, &requests[i]);
 }
@@ -244,8 +244,8 @@ static const char *parse(int argc, char **argv, int ranks, double *seconds)
 
     if (argc < 4)
         return usage;
-    if (argc > 5) {
-        snprintf(error, sizeof error, "there is no argument '%.60s'", argv[5]);
+    if (argc > 6) {
+        snprintf(error, sizeof error, "there is no argument '%.60s'", argv[6]);
         return error;
     }
     if (!is_mode(argv[2])) {
@@ -267,6 +267,15 @@ static const char *parse(int argc, char **argv, int ranks, double *seconds)
             snprintf(error, sizeof error, "SECONDS is a number, not '%.60s'", argv[4]);
             return error;
         }
+    }
+    if (argc > 5) {
+        n = strtol(argv[5], &end, 10);
+        if (end == argv[5] || *end != '\0' || n < 0 || n > 1000000) {
+            snprintf(error, sizeof error, "WILD is a number from 0 to 1000000, not '%.60s'",
+                     argv[5]);
+            return error;
+        }
+        wild_every = (int)n;
     }
     return ranks == 2 ? NULL : "it takes two ranks: mpiexec -n 2";
 }
