@@ -423,6 +423,9 @@ static int replay_one(struct replay *replay, struct entry *context, const struct
     case TRACE_ANNOUNCE:
     case TRACE_VOID:
     case TRACE_WRITE:
+    case TRACE_PROGRAM: /* names */
+    case TRACE_CONTEXT:
+    case TRACE_PEER:
         return 0;
     case TRACE_CLOSE:
     case TRACE_TYPES:
@@ -437,7 +440,7 @@ int replay_event(struct replay *replay, const struct trace_event *e)
     struct entry *context = NULL;
     int err;
 
-    if (e->type != TRACE_CLOSE) {
+    if (e->type != TRACE_CLOSE && !trace_is_name(e->type)) {
         context = replay_context(replay, e);
         if (context == NULL)
             return -ENOMEM;

@@ -14,6 +14,7 @@
 #include "replay.h"
 #include "tool.h"
 #include "trace/trace.h"
+#include "trace_words.h"
 
 static const char usage[] =
     "usage: mbx trace [--summary] FILE...\n"
@@ -29,7 +30,8 @@ static const char usage[] =
     "\n"
     "An event is one line: microseconds since the recording began, what it is, context id,\n"
     "source (* is any), tag, ignored bits, and whom it met.  Receives are r and a number,\n"
-    "messages m and a number; all numbers but source and context id are hexadecimal.\n"
+    "messages m and a number; all numbers but source and context id are hexadecimal.  Of an\n"
+    "MPI program whose MPI is known communicator, rank and tag are MPI's instead.\n"
     "\n"
     "Each trace is also replayed through a plain list.  Exit status 1 if a file cannot be\n"
     "read to its end, or if an answer is not what MPI's order asks for.\n";
@@ -43,6 +45,7 @@ static const struct option options[] = {
 struct traced {
     struct trace_info info;
     struct replay replay;
+    struct trace_words words;
 };
 
 /* ---- events ---- */
@@ -117,24 +120,25 @@ static void print_outcome(const struct trace_event *e)
         printf("r%" PRIx64, e->entry);
         break;
     case TRACE_CLOSE:
+    case TRACE_PROGRAM:
+    case TRACE_CONTEXT:
+    case TRACE_PEER:
     case TRACE_TYPES:
         break;
     }
 }
 
-static void print_event(const struct trace_event *e, uint64_t ns)
+static void print_event(const struct trace_words *words, const struct trace_event *e,
+                        uint64_t ns)
 {
-    char source[16] = "*", ignore[32] = "";
+    char envelope[TRACE_ENVELOPE_TEXT];
 
+    if (trace_is_name(e->type))
+        return;
     printf("%9" PRIu64 ".%03u %s", ns / 1000, (unsigned)(ns % 1000), trace_type_name(e->type));
     if (e->type != TRACE_CLOSE) {
-        if (e->source != TRACE_ANY_SOURCE)
-            snprintf(source, sizeof source, "%" PRIu32, e->source);
-        if (e->ignore != 0)
-            snprintf(ignore, sizeof ignore, " ignore %" PRIx64, e->ignore);
-        printf("%*s context %" PRIu32 " source %s tag %" PRIx64 "%s ",
-               (int)(sizeof "discard" - 1 - strlen(trace_type_name(e->type))), "",
-               e->context_id, source, e->tag, ignore);
+        printf("%*s %s ", (int)(sizeof "discard" - 1 - strlen(trace_type_name(e->type))), "",
+               trace_words_envelope(words, e, envelope));
         print_outcome(e);
     }
     putchar('\n');
@@ -152,15 +156,18 @@ static void print_title(const char *path, const struct trace_info *info)
 
 /* Reads to the end, or to where it goes wrong; that is said.  TOOL_DONE or TOOL_FAILED. */
 static int read_events(const struct tool *tool, struct trace_reader *reader,
-                       struct replay *replay, bool list)
+                       struct traced *traced, bool list)
 {
+    struct replay *replay = &traced->replay;
     struct trace_event event;
     int result, err;
 
     while ((result = trace_next(reader, &event)) == 1) {
-        if (list)
-            print_event(&event, replay->ns + event.delta_ns);
-        err = replay_event(replay, &event);
+        err = trace_words_event(&traced->words, &event);
+        if (list && err == 0)
+            print_event(&traced->words, &event, replay->ns + event.delta_ns);
+        if (err == 0)
+            err = replay_event(replay, &event);
         if (err < 0) {
             tool_error(tool, "%s: %s", reader->path,
                        err == -ENOMEM ? "no memory" : replay->error);
@@ -188,7 +195,7 @@ static int read_file(const struct tool *tool, const char *path, struct traced *t
     traced->info = reader.info;
     if (list)
         print_title(path, &reader.info);
-    status = read_events(tool, &reader, &traced->replay, list);
+    status = read_events(tool, &reader, traced, list);
     trace_close(&reader);
     return status;
 }
@@ -262,18 +269,49 @@ static void print_walks(const struct traced *files, size_t count, int width)
     }
 }
 
+/* What the program has called its communicators, if it is an MPI program that is known. */
+static void print_communicators(const struct traced *files, size_t count, int width)
+{
+    bool is_begun = false;
+
+    for (size_t i = 0; i < count; i++) {
+        const struct trace_words *words = &files[i].words;
+        char rank[RANK_TEXT_MAX];
+
+        for (size_t c = 0; words->layout != NULL && c < words->communicator_count; c++) {
+            const struct trace_communicator *one = &words->communicators[c];
+            char size[16] = "?";
+
+            if (one->receives + one->messages == 0)
+                continue;
+            if (!is_begun)
+                printf("\n%*s %6s %6s %9s %9s %9s %9s  %s\n", width, "rank", "number", "ranks",
+                       "receives", "waited", "messages", "waited", "communicator");
+            is_begun = true;
+            if (one->size != 0)
+                snprintf(size, sizeof size, "%" PRIu32, one->size);
+            printf("%*s %6" PRIu32 " %6s %9" PRIu64 " %9" PRIu64 " %9" PRIu64 " %9" PRIu64
+                   "  %s\n",
+                   width, rank_text(&files[i].info, rank, sizeof rank), one->number, size,
+                   one->receives, one->receives_waited, one->messages, one->messages_waited,
+                   one->name[0] != '\0' ? one->name : "-");
+        }
+    }
+}
+
 static void print_masks(const struct traced *files, size_t count, int width)
 {
     printf("\n%*s %-6s %16s %9s %7s\n", width, "rank", "source", "ignored bits", "receives",
            "%");
     for (size_t i = 0; i < count; i++) {
         const struct replay *r = &files[i].replay;
-        char rank[RANK_TEXT_MAX];
+        char rank[RANK_TEXT_MAX], ignore[24];
 
         for (size_t m = 0; m < r->mask_count; m++)
-            printf("%*s %-6s %16" PRIx64 " %9" PRIu64 " %7.1f\n", width,
+            printf("%*s %-6s %16s %9" PRIu64 " %7.1f\n", width,
                    rank_text(&files[i].info, rank, sizeof rank),
-                   r->masks[m].any_source ? "any" : "one", r->masks[m].ignore,
+                   r->masks[m].any_source ? "any" : "one",
+                   trace_words_ignore(&files[i].words, r->masks[m].ignore, ignore),
                    r->masks[m].posts, share(r->masks[m].posts, r->events[TRACE_POST]));
     }
 }
@@ -310,30 +348,54 @@ static void print_summary(struct traced *files, size_t count)
     print_queues(files, count, width);
     print_walks(files, count, width);
     print_masks(files, count, width);
+    print_communicators(files, count, width);
 }
 
 /* ---- the command ---- */
 
+/* The headers of all files: which rank each process is. */
+static void read_ranks(char **paths, struct traced *files, const struct trace_info **infos,
+                       size_t count)
+{
+    static struct trace_reader reader;
+
+    for (size_t i = 0; i < count; i++) {
+        infos[i] = NULL;
+        if (trace_open(&reader, paths[i]) < 0)
+            continue; /* it is said when it is read */
+        files[i].info = reader.info;
+        infos[i] = &files[i].info;
+        trace_close(&reader);
+    }
+}
+
 static int read_files(const struct tool *tool, char **paths, size_t count, bool summary)
 {
     struct traced *files = mem_calloc(count, sizeof *files);
+    const struct trace_info **infos = mem_calloc(count, sizeof *infos);
+    const struct trace_ranks ranks = {.files = infos, .count = count};
     int status = TOOL_DONE;
     size_t ready = 0;
 
-    while (files != NULL && ready < count && replay_init(&files[ready].replay) == 0)
-        ready++;
+    while (files != NULL && infos != NULL && ready < count &&
+           replay_init(&files[ready].replay) == 0)
+        trace_words_init(&files[ready++].words, &ranks);
     if (ready < count) {
         tool_error(tool, "no memory for %zu files", count);
         status = TOOL_FAILED;
     } else {
+        read_ranks(paths, files, infos, count);
         for (size_t i = 0; i < count; i++)
             if (read_file(tool, paths[i], &files[i], !summary) != TOOL_DONE)
                 status = TOOL_FAILED;
         if (summary)
             print_summary(files, count);
     }
-    while (ready > 0)
-        replay_fini(&files[--ready].replay);
+    while (ready > 0) {
+        trace_words_fini(&files[--ready].words);
+        replay_fini(&files[ready].replay);
+    }
+    mem_free(infos);
     mem_free(files);
     return status;
 }

@@ -387,6 +387,9 @@ static bool read_event(struct reading *r, const struct trace_event *event)
     case TRACE_ANNOUNCE:
     case TRACE_VOID:
     case TRACE_WRITE:
+    case TRACE_PROGRAM:
+    case TRACE_CONTEXT:
+    case TRACE_PEER:
     case TRACE_CLOSE:
     case TRACE_TYPES:
         return true;

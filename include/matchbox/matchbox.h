@@ -58,7 +58,7 @@
  *                 waiting for requests.
  *            II   Loops of one's own: completion queues, sleeping, a descriptor for epoll.
  *            III  For experts: completions where they lie, one-sided accesses, peers that die,
- *                 what an endpoint can do, parameters, statistics.
+ *                 what an endpoint can do, parameters, names for people, statistics.
  * Fields     The comment of a call has those that apply to it.  Order: what is in which order.
  *            Units: of its numbers.  Returns: the result, and every error.  Ownership: who has
  *            the memory.  Threads: what differs from the above.  Progress: whether it makes any
@@ -1295,6 +1295,50 @@ struct mbx_param {
  * Source     src/core/settings.c
  */
 MBX_API int mbx_param_get(unsigned index, struct mbx_param *param, size_t size);
+
+/* ---- names for people ------------------------------------------------------------------ */
+
+/*
+ * mbx_name_program - say what the envelopes of ep mean.
+ *
+ * An MPI library that runs over ep names itself, so that mbx trace, the statistics and the log speak
+ * its words: text is `WAY VERSION`, where WAY says how communicator and tag lie in an envelope
+ * (`component`: the context id is the communicator, the tag is MPI's in 32 bits; `provider`: both are
+ * in the tag, as the MPI's libfabric layer puts them there) and VERSION is what
+ * MPI_Get_library_version() gives.  Nothing but these words depends on it.
+ *
+ * Returns    0; -EINVAL text is NULL or empty.
+ * Ownership  text is copied, up to 127 bytes.
+ * Progress   none.
+ * Source     src/core/names.c; the layouts that are known: src/see/mpi.c
+ */
+MBX_API int mbx_name_program(struct mbx_ep *ep, const char *text);
+
+/*
+ * mbx_name_context - name a context id, as a communicator is named; size is how many ranks it has,
+ * or 0: not known.
+ *
+ * It keeps the name until it gets another one.
+ *
+ * Units      size in ranks.
+ * Returns    0; -EINVAL context_id is above MBX_CONTEXT_MAX, or name is NULL; -ENOMEM.
+ * Ownership  name is copied, up to 127 bytes.
+ * Progress   none.
+ * Source     src/core/names.c
+ */
+MBX_API int mbx_name_context(struct mbx_ep *ep, uint32_t context_id, const char *name,
+                             uint32_t size);
+
+/*
+ * mbx_name_peer - say which rank a peer is: its rank among the processes that were started with it
+ * (MPI_COMM_WORLD).  job is 0 for those that were started with this process, and another number for
+ * each other job (MPI_Comm_spawn, MPI_Comm_connect).
+ *
+ * Returns    0; -EINVAL no such peer; -ENOMEM.
+ * Progress   none.
+ * Source     src/core/names.c
+ */
+MBX_API int mbx_name_peer(struct mbx_ep *ep, uint32_t peer, uint32_t job, uint32_t rank);
 
 /* ---- statistics ------------------------------------------------------------------------ */
 

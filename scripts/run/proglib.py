@@ -72,6 +72,8 @@ def statistics(folder):
             continue
         with open(os.path.join(folder, name)) as lines:
             for line in lines:
+                if not line.startswith("endpoint "):
+                    continue
                 pairs = dict(word.split("=", 1) for word in line.split() if "=" in word)
                 rank = ranks.setdefault(int(pairs["rank"]), {})
                 for key, value in pairs.items():

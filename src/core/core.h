@@ -7,6 +7,7 @@
  * progress.h, wait.h, liveness.h, failure.h, settings.h, proto.h (a protocol is a table), module.h (a
  * capability is a module), outq.h (what leaves for a peer), pieces.h (data that is not one buffer),
  * lockword.h (which sender wins a receive), event_fd.h (who stands aside for a thread that sleeps),
+ * names.h (what a program says of itself),
  * parts.h (what the rooms above keep here), stats.h, tuning.h, backoff.h, and valid.h in checks.
  *
  *   endpoint ── transport                    one transport moves everything

@@ -17,6 +17,7 @@
 #include "core/module.h"
 #include "core/parts.h"
 #include "core/peer.h"
+#include "core/names.h"
 #include "core/progress.h"
 #include "core/request.h"
 #include "core/settings.h"
@@ -58,6 +59,7 @@ struct mbx_ep {
     struct region_table regions; /* rma/region.c: what peers may access */
     struct offload *offload;     /* or NULL; offload.h */
     struct stats stats;
+    struct ep_names names;
     uint64_t check_paid; /* with MBX_CHECKS: for the next look at all invariants; valid.c */
 };
 

@@ -143,6 +143,7 @@ struct region_table {
 struct ep_tracing {
     struct trace_recorder *recorder; /* or NULL */
     bool is_on;                      /* with a trace, or failpoints */
+    uint32_t names_told, peers_told; /* of core/names.h: changes; and peers */
 };
 
 /* What core and p2p ask of matching at the sender between two calls of its modules. */

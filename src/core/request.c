@@ -45,6 +45,14 @@ static inline void request_is_complete(struct mbx_ep *ep, struct request *req, i
     progress_has_entry(ep);
 }
 
+static void request_tell_lost(const struct mbx_ep *ep, const struct request *req, int error)
+{
+    char text[NAMES_PEER_TEXT];
+
+    LOG_WARN("an injected message was lost: %s, %s", mbx_strerror(error),
+             names_peer_text(ep, req->peer, text));
+}
+
 /* request_complete() for a request that failed, is silent or internal, is awaited, or has
  * something to give back. */
 static OUT_OF_LINE void request_complete_rest(struct mbx_ep *ep, struct request *req, int error)
@@ -66,8 +74,7 @@ static OUT_OF_LINE void request_complete_rest(struct mbx_ep *ep, struct request 
     if (error != 0 && request_is_send(req)) {
         ep->stats.send_errors++;
         if (req->flags & REQUEST_INTERNAL)
-            LOG_WARN("an injected message was lost: %s, peer %u", mbx_strerror(error),
-                     req->peer);
+            request_tell_lost(ep, req, error);
     }
     if ((req->flags & REQUEST_INTERNAL) ||
         ((req->flags & REQUEST_NO_SUCCESS_ENTRY) && error == 0))

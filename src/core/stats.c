@@ -146,7 +146,43 @@ static size_t stats_text(const struct stats *stats, char *text, size_t size)
     return min_size(used, size - 1);
 }
 
-/* One line in one write, so that the endpoints of a job can share a file. */
+static void stats_put(int fd, const char *text, size_t size, const char *path)
+{
+    if (fd < 0 || sys_write(fd, text, size) != (ssize_t)size)
+        LOG_WARN("cannot write the statistics to %s: %s", path, mbx_strerror(errno));
+}
+
+/* What the program has said of itself, and a line for each context id that it has named. */
+static void stats_put_names(const struct mbx_ep *ep, int fd, const char *path)
+{
+    char text[512];
+    int used;
+
+    if (ep->names.program[0] == '\0' || fd < 0)
+        return;
+    used = snprintf(text, sizeof text, "program rank=%s pid=%ld text=%s\n", stats_rank(),
+                    (long)getpid(), ep->names.program);
+    stats_put(fd, text, (size_t)used, path);
+    for (uint32_t i = 0; i < ep->names.context_count; i++) {
+        const struct named_context *named = &ep->names.contexts[i];
+        const struct context *context = context_find(ep, named->id);
+        struct mbx_match_counters count = {0};
+
+        if (context != NULL)
+            count = context->match.count;
+        used = snprintf(
+            text, sizeof text,
+            "communicator rank=%s pid=%ld id=%u size=%u receives=%llu messages=%llu "
+            "met=%llu posted_max=%llu unexpected_max=%llu name=%s\n",
+            stats_rank(), (long)getpid(), named->id, named->size,
+            (unsigned long long)count.posted, (unsigned long long)count.arrived,
+            (unsigned long long)count.met_arrivals, (unsigned long long)count.recvs_max,
+            (unsigned long long)count.msgs_max, named->name);
+        stats_put(fd, text, (size_t)used, path);
+    }
+}
+
+/* Each line in one write, so that the endpoints of a job can share a file. */
 void stats_write(const struct mbx_ep *ep)
 {
     char path[PARAM_STRING_MAX + 64], text[STATS_TEXT_MAX];
@@ -160,8 +196,8 @@ void stats_write(const struct mbx_ep *ep)
     stats_read(ep, &stats);
     size = stats_text(&stats, text, sizeof text);
     fd = sys_open(path, O_WRONLY | O_CREAT | O_APPEND, 0644);
-    if (fd < 0 || sys_write(fd, text, size) != (ssize_t)size)
-        LOG_WARN("cannot write the statistics to %s: %s", path, mbx_strerror(errno));
+    stats_put(fd, text, size, path);
+    stats_put_names(ep, fd, path);
     if (fd >= 0)
         sys_close(fd);
 }

@@ -57,7 +57,8 @@ extern const struct stat_row *const stats_table; /* [STATS_COUNT] */
 /* All of ep's, at one time; takes the endpoint's lock. */
 void stats_read(const struct mbx_ep *ep, struct stats *stats);
 
-/* Writes them as one line to the file that STATS_FILE names, if it does. */
+/* Writes them as one line to the file that STATS_FILE names, if it does, and lines for what the
+ * program has named (names.h). */
 void stats_write(const struct mbx_ep *ep);
 
 static inline void stats_kept(uint64_t *now, uint64_t *max, uint64_t amount)

@@ -294,6 +294,7 @@ int mbx_close(struct mbx_ep *ep)
     err = endpoint_drain(ep);
     ep_unlock(ep);
     stats_write(ep);
+    tell_end(ep);
     tracepoint_close(ep);
     module_close(ep);
     ep->net.transport->ops->close(ep->net.transport);
@@ -305,6 +306,7 @@ int mbx_close(struct mbx_ep *ep)
     pool_fini(&ep->messages);
     pool_fini(&ep->requests.pool);
     peer_fini(ep);
+    names_fini(ep);
     mem_free(ep);
     return err;
 }

@@ -226,14 +226,14 @@ void rndv_ask(struct mbx_ep *ep, struct request *req)
 void rndv_read_failed(struct mbx_ep *ep, struct request *req, int error)
 {
     struct peer *peer = peer_get(ep, req->peer);
+    char text[NAMES_PEER_TEXT];
 
     ep->stats.read_fallbacks++;
     if (error != -ENOTSUP || !peer->path.can_read)
         return;
     peer_cannot_read(peer);
-    LOG_INFO("the memory of peer %u cannot be read, long messages are copied through the "
-             "transport",
-             req->peer);
+    LOG_INFO("the memory of %s cannot be read, long messages are copied through the transport",
+             names_peer_text(ep, req->peer, text));
 }
 
 size_t rndv_chunk_size(const struct mbx_ep *ep, const struct request *req, uint64_t end)

@@ -29,21 +29,79 @@ static uint32_t tracepoint_rank(void)
 void tracepoint_open(struct mbx_ep *ep)
 {
     const char *folder = ep->settings.trace_folder;
+    struct transport_address own;
     int err;
 
     ep->tracing.is_on = folder[0] != '\0' || failpoint_is_wanted(&ep->settings.transports);
     if (folder[0] == '\0')
         return;
-    err = trace_start(folder, tracepoint_rank(), &ep->tracing.recorder);
+    ep->net.transport->ops->address(ep->net.transport, &own);
+    err = trace_start(folder, tracepoint_rank(), own.host, &ep->tracing.recorder);
     if (err < 0)
         LOG_WARN("cannot record to MBX_TRACE= %s : %s; the program goes on without a trace",
                  folder, mbx_strerror(err));
 }
 
+/* ---- what the program has named ---- */
+
+static void tracepoint_peer(struct mbx_ep *ep, uint32_t number)
+{
+    const struct transport_address *address = &ep->peers.addresses[number];
+    const struct named_peer *named = names_peer(ep, number);
+
+    trace_record(ep->tracing.recorder, &(struct trace_event){
+                                           .type = TRACE_PEER,
+                                           .source = number,
+                                           .tag = address->host,
+                                           .ignore = named != NULL ? named->job : 0,
+                                           .entry = address->process,
+                                           .partner = named != NULL ? named->rank + 1ull : 0,
+                                       });
+}
+
+static void tracepoint_peers(struct mbx_ep *ep)
+{
+    for (uint32_t i = 0; i < ep->peers.count; i++) {
+        const struct named_peer *named = names_peer(ep, i);
+
+        if (i >= ep->tracing.peers_told ||
+            (named != NULL && named->change > ep->tracing.names_told))
+            tracepoint_peer(ep, i);
+    }
+    ep->tracing.peers_told = ep->peers.count;
+}
+
+/* What is new of the names and the peers. */
+static OUT_OF_LINE void tracepoint_names(struct mbx_ep *ep)
+{
+    const struct ep_names *names = &ep->names;
+
+    if (names->program_change > ep->tracing.names_told)
+        trace_record_text(ep->tracing.recorder, TRACE_PROGRAM, 0, 0, names->program);
+    for (uint32_t i = 0; i < names->context_count; i++)
+        if (names->contexts[i].change > ep->tracing.names_told)
+            trace_record_text(ep->tracing.recorder, TRACE_CONTEXT, names->contexts[i].id,
+                              names->contexts[i].size, names->contexts[i].name);
+    tracepoint_peers(ep);
+    ep->tracing.names_told = names->changes;
+}
+
+/* Where nothing was named, peers are the numbers that the program gave them. */
+static inline void tracepoint_look_for_names(struct mbx_ep *ep)
+{
+    if (unlikely(ep->names.changes != ep->tracing.names_told) ||
+        (ep->names.changes != 0 && unlikely(ep->peers.count != ep->tracing.peers_told)))
+        tracepoint_names(ep);
+}
+
+/* ---- events ---- */
+
 void tracepoint_event(struct mbx_ep *ep, const struct trace_event *event)
 {
-    if (ep->tracing.recorder != NULL)
+    if (ep->tracing.recorder != NULL) {
+        tracepoint_look_for_names(ep);
         trace_record(ep->tracing.recorder, event);
+    }
     failpoint_reached(&ep->settings.transports, trace_type_name(event->type));
 }
 
@@ -51,6 +109,8 @@ void tracepoint_close(struct mbx_ep *ep)
 {
     if (ep->tracing.is_on)
         failpoint_reached(&ep->settings.transports, trace_type_name(TRACE_CLOSE));
+    if (ep->tracing.recorder != NULL)
+        tracepoint_look_for_names(ep);
     trace_stop(ep->tracing.recorder);
     ep->tracing.recorder = NULL;
 }

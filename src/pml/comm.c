@@ -10,6 +10,8 @@
  * When it is freed, messages that nobody has received are dropped: the context id is used again,
  * and MPI's next communicator must not find them.
  *
+ * Its name is the library's, too, as is that of each peer (procs.c).
+ *
  * Invariant
  *   I1  peers[rank] is the peer number of that rank of the (remote) group, or PML_NO_PEER
  */
@@ -17,6 +19,15 @@
 
 #include <stdlib.h>
 #include <string.h>
+
+/* For traces and statistics.  Open MPI tells nobody that a communicator gets another name: so this
+ * is called when it is made, when it is used in another way than before, and when it is freed. */
+static void comm_name(const ompi_communicator_t *comm)
+{
+    const struct pml_comm *own = pml_comm_of(comm);
+
+    (void)mbx_name_context(pml.ep, own->context_id, comm->c_name, own->size);
+}
 
 int pml_add_comm(ompi_communicator_t *comm)
 {
@@ -31,6 +42,7 @@ int pml_add_comm(ompi_communicator_t *comm)
     own->revoked = PML_NOT_REVOKED;
     memset(own->peers, 0xff, size * sizeof own->peers[0]);
     comm->c_pml_comm = (struct mca_pml_comm_t *)own;
+    comm_name(comm);
     return OMPI_SUCCESS;
 }
 
@@ -51,8 +63,10 @@ int pml_del_comm(ompi_communicator_t *comm)
 
     if (own == NULL)
         return OMPI_SUCCESS;
-    if (pml.ep != NULL)
+    if (pml.ep != NULL) {
+        comm_name(comm);
         comm_drop_messages(own);
+    }
     pml_failures_forget(own);
     comm->c_pml_comm = NULL;
     free(own);
@@ -64,6 +78,7 @@ OUT_OF_LINE int pml_comm_find_peer(ompi_communicator_t *comm, int rank, uint32_t
     ompi_proc_t *proc = ompi_comm_peer_lookup(comm, rank);
     int err = proc == NULL ? OMPI_ERR_NOT_FOUND : pml_proc_peer(proc, peer);
 
+    comm_name(comm);
     if (err == OMPI_SUCCESS)
         pml_comm_of(comm)->peers[rank] = *peer;
     return err;

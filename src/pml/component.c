@@ -64,6 +64,16 @@ static int component_close(void)
     return OMPI_SUCCESS;
 }
 
+/* The library is told that it is used, and what an envelope means. */
+static void component_name(void)
+{
+    char text[sizeof "component " + MPI_MAX_LIBRARY_VERSION_STRING] = "component ";
+    int length;
+
+    MPI_Get_library_version(text + strlen(text), &length);
+    (void)mbx_name_program(pml.ep, text);
+}
+
 static mca_pml_base_module_t *component_init(int *out, bool has_progress_threads,
                                              bool has_threads)
 {
@@ -93,7 +103,6 @@ static int component_finalize(void)
     if (pml.ep == NULL)
         return OMPI_SUCCESS;
     pml_progress_close();
-    pml_tell_end();
     pml_series_close();
     mbx_close(pml.ep);
     pml.ep = NULL;
@@ -110,7 +119,7 @@ static int module_enable(bool enable)
     if (err == OMPI_SUCCESS)
         err = pml_progress_open();
     if (err == OMPI_SUCCESS)
-        pml_tell_start();
+        component_name();
     return err;
 }
 

@@ -11,7 +11,6 @@
  *   progress.c     completions of the library become completions of requests
  *   datatype.c     where the bytes of a message lie
  *   errors.c       the library's errors in MPI's words
- *   tell.c         what a rank says of itself
  *
  * A message travels under
  *
@@ -269,12 +268,6 @@ int pml_progress(void);
 void pml_wait(ompi_request_t *request);
 /* Does the launcher, or the user, say that there are more ranks here than cores? */
 bool pml_is_oversubscribed(void);
-
-/* ---- tell.c ---- */
-
-/* With MBX_LOG_LEVEL=info: one line when the component is used, one when it ends. */
-void pml_tell_start(void);
-void pml_tell_end(void);
 
 /* ---- errors.c ---- */
 

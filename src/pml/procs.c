@@ -76,6 +76,7 @@ static int procs_meet(ompi_proc_t *proc, uint32_t *peer)
                     OPAL_NAME_PRINT(proc->super.proc_name), mbx_strerror(err));
         return pml_error(err);
     }
+    (void)mbx_name_peer(pml.ep, *peer, pml_series_job(proc), proc->super.proc_name.vpid);
     proc->proc_endpoints[OMPI_PROC_ENDPOINT_TAG_PML] = (void *)((uintptr_t)*peer + 1);
     return OMPI_SUCCESS;
 }

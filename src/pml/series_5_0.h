@@ -90,6 +90,14 @@ static inline int pml_series_lookup(const mca_base_component_t *component,
     return err == PMIX_SUCCESS ? OMPI_SUCCESS : OMPI_ERR_NOT_FOUND;
 }
 
+/* 0: it was started with this one; else a number of its job. */
+static inline uint32_t pml_series_job(const ompi_proc_t *proc)
+{
+    uint32_t job = proc->super.proc_name.jobid;
+
+    return job == ompi_proc_local()->super.proc_name.jobid ? 0 : job;
+}
+
 /* The host of a process, or NULL. */
 static inline const char *pml_series_host(const ompi_proc_t *proc)
 {

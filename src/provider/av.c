@@ -24,6 +24,7 @@
 #include "provider/eq.h"
 #include "provider/fabric.h"
 #include "provider/name.h"
+#include "provider/tell.h"
 #include "provider/unsupported.h"
 
 #include <pthread.h>
@@ -184,6 +185,10 @@ static int resolve_locked(struct prov_ep *ep, fi_addr_t addr, uint32_t *peer)
     err = mbx_peer_add(ep->mbx, &av->entries[addr].address, &number);
     if (err < 0)
         return err;
+    if (!ep->av.is_told) {
+        ep->av.is_told = true;
+        prov_tell_mpi(ep);
+    }
     atomic_store_explicit(&ep->av.peers[addr], number, memory_order_relaxed);
     *peer = number;
     return 0;

@@ -52,6 +52,7 @@ struct prov_ep_av {
     uint32_t addr_limit;
     struct prov_av *vector;
     struct prov_ep *next; /* of the same vector */
+    bool is_told;         /* the library: which MPI this is (tell.h) */
 };
 
 int prov_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_av **av,

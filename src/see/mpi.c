@@ -32,13 +32,37 @@ struct see_layout {
     /* bits of a tag of the provider */
     unsigned tag_bits, communicator_at, communicator_bits, protocol_at, protocol_bits;
     unsigned synchronous, acknowledgement; /* of the protocol bits; 0: not known */
+    int32_t nonblocking; /* tag of the first nonblocking collective; those after it are below */
 };
 
 static const struct see_layout layouts[] = {
-    {.way = "component", .family = OPEN_MPI, .first = 401, .last = 599, .tag_bits = 32},
+    {.way = "component",
+     .family = OPEN_MPI,
+     .first = 401,
+     .last = 499,
+     .tag_bits = 32,
+     .nonblocking = -27},
+    {.way = "component",
+     .family = OPEN_MPI,
+     .first = 500,
+     .last = 599,
+     .tag_bits = 32,
+     .nonblocking = -33},
     {.way = "provider",
      .family = OPEN_MPI,
      .first = 400,
+     .last = 499,
+     .tag_bits = 32,
+     .communicator_at = 34,
+     .communicator_bits = 29,
+     .protocol_at = 32,
+     .protocol_bits = 2,
+     .synchronous = 1,
+     .acknowledgement = 2,
+     .nonblocking = -27},
+    {.way = "provider",
+     .family = OPEN_MPI,
+     .first = 500,
      .last = 599,
      .tag_bits = 32,
      .communicator_at = 34,
@@ -46,7 +70,8 @@ static const struct see_layout layouts[] = {
      .protocol_at = 32,
      .protocol_bits = 2,
      .synchronous = 1,
-     .acknowledgement = 2},
+     .acknowledgement = 2,
+     .nonblocking = -33},
     {.way = "provider",
      .family = MPICH,
      .first = 400,
@@ -153,15 +178,14 @@ static const char *const mpich_collectives[] = {
     [28] = "reduce_scatter_block",
 };
 
-#define OPEN_MPI_FIRST       (-10)
-#define OPEN_MPI_NONBLOCKING (-33) /* and below, in all versions; from -27 on in 4 */
+#define OPEN_MPI_FIRST (-10)
 
 static const char *collective_name(const char *const *names, size_t count, int32_t index)
 {
     return index >= 0 && (size_t)index < count ? names[index] : NULL;
 }
 
-static void open_mpi_collective(struct see_mpi *mpi)
+static void open_mpi_collective(const struct see_layout *layout, struct see_mpi *mpi)
 {
     mpi->is_collective = !mpi->is_any_tag && mpi->tag <= OPEN_MPI_FIRST;
     if (!mpi->is_collective)
@@ -169,7 +193,7 @@ static void open_mpi_collective(struct see_mpi *mpi)
     mpi->operation = collective_name(
         open_mpi_collectives, sizeof open_mpi_collectives / sizeof open_mpi_collectives[0],
         OPEN_MPI_FIRST - mpi->tag);
-    if (mpi->operation == NULL && mpi->tag <= OPEN_MPI_NONBLOCKING)
+    if (mpi->operation == NULL && mpi->tag <= layout->nonblocking)
         mpi->operation = "nonblocking collective";
 }
 
@@ -223,7 +247,7 @@ bool see_mpi_decode(const struct see_layout *layout, uint32_t context_id, uint64
     if (is_provider)
         decode_protocol(layout, tag & ~ignore, out);
     if (layout->family == OPEN_MPI)
-        open_mpi_collective(out);
+        open_mpi_collective(layout, out);
     else
         mpich_communicator(out);
     return true;

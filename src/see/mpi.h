@@ -54,7 +54,7 @@ bool see_mpi_decode(const struct see_layout *layout, uint32_t context_id, uint64
  * while the program runs. */
 const char *see_mpi_predefined(const struct see_layout *layout, uint32_t communicator);
 
-#define SEE_MPI_WORDS 96
+#define SEE_MPI_WORDS 160
 
 /* "tag 7", "any tag", "barrier", "tag 7 synchronous"; the communicator is not in it.  words. */
 const char *see_mpi_words(const struct see_mpi *mpi, char words[SEE_MPI_WORDS]);

@@ -45,13 +45,14 @@
 static_assert(sizeof TRACE_MAGIC - 1 == 8, "the magic fills its field");
 
 static const char *const type_names[TRACE_TYPES] = {
-    [TRACE_POST] = "post",         [TRACE_ARRIVE] = "arrive", [TRACE_CANCEL] = "cancel",
-    [TRACE_PEEK] = "peek",         [TRACE_CLAIM] = "claim",   [TRACE_TAKE] = "take",
-    [TRACE_DISCARD] = "discard",   [TRACE_CLOSE] = "close",   [TRACE_DEFER] = "defer",
-    [TRACE_RTR] = "rtr",           [TRACE_MATCH] = "match",   [TRACE_LOCK] = "lock",
-    [TRACE_GRANT] = "grant",       [TRACE_LOST] = "lost",     [TRACE_RETIRE] = "retire",
-    [TRACE_PUBLISH] = "publish",   [TRACE_PULL] = "pull",     [TRACE_PULLED] = "pulled",
-    [TRACE_ANNOUNCE] = "announce", [TRACE_VOID] = "void",     [TRACE_WRITE] = "write",
+    [TRACE_POST] = "post",         [TRACE_ARRIVE] = "arrive",   [TRACE_CANCEL] = "cancel",
+    [TRACE_PEEK] = "peek",         [TRACE_CLAIM] = "claim",     [TRACE_TAKE] = "take",
+    [TRACE_DISCARD] = "discard",   [TRACE_CLOSE] = "close",     [TRACE_DEFER] = "defer",
+    [TRACE_RTR] = "rtr",           [TRACE_MATCH] = "match",     [TRACE_LOCK] = "lock",
+    [TRACE_GRANT] = "grant",       [TRACE_LOST] = "lost",       [TRACE_RETIRE] = "retire",
+    [TRACE_PUBLISH] = "publish",   [TRACE_PULL] = "pull",       [TRACE_PULLED] = "pulled",
+    [TRACE_ANNOUNCE] = "announce", [TRACE_VOID] = "void",       [TRACE_WRITE] = "write",
+    [TRACE_PROGRAM] = "program",   [TRACE_CONTEXT] = "context", [TRACE_PEER] = "peer",
 };
 
 const char *trace_type_name(unsigned type)
@@ -115,6 +116,7 @@ static void header_put(unsigned char *bytes, const struct trace_info *info)
     put32(bytes + 20, info->pid);
     put32(bytes + 24, info->endpoint);
     put64(bytes + 32, info->start_ns);
+    put64(bytes + 40, info->host);
     put32(bytes + HEADER_CHECK_AT, check_of(bytes, TRACE_HEADER_SIZE, HEADER_CHECK_AT, 0));
 }
 
@@ -143,6 +145,44 @@ static void record_get(const unsigned char *bytes, struct trace_event *event)
         .partner = get64(bytes + 40),
         .delta_ns = get64(bytes + 48),
     };
+}
+
+/* ---- texts ---- */
+
+#define TEXT_AT   24 /* in a record: ignore, entry and partner */
+#define TEXT_SIZE 24
+#define TEXT_MAX  (TEXT_SIZE * 64)
+
+/* Record number `part` of a text. */
+static void text_put(struct trace_event *event, const char *text, uint32_t part, uint32_t size)
+{
+    unsigned char bytes[TRACE_RECORD_SIZE] = {0};
+    size_t length = strnlen(text, TEXT_MAX), at = (size_t)part * TEXT_SIZE;
+
+    if (at < length)
+        memcpy(bytes + TEXT_AT, text + at, min_size(length - at, TEXT_SIZE));
+    event->tag = (uint64_t)part << 32 | size;
+    event->ignore = get64(bytes + TEXT_AT);
+    event->entry = get64(bytes + TEXT_AT + 8);
+    event->partner = get64(bytes + TEXT_AT + 16);
+}
+
+bool trace_text_add(char *text, size_t size, const struct trace_event *event)
+{
+    unsigned char bytes[TRACE_RECORD_SIZE];
+    size_t at = (size_t)(event->tag >> 32) * TEXT_SIZE;
+
+    record_put(bytes, event, 0);
+    for (size_t i = 0; i < TEXT_SIZE; i++, at++) {
+        unsigned char c = bytes[TEXT_AT + i];
+
+        if (at < size)
+            text[at] = (char)(c == 0 || (c >= ' ' && c != 0x7f) ? c : '?');
+        if (c == 0)
+            break;
+    }
+    text[min_size(at, size - 1)] = '\0';
+    return at < (size_t)((event->tag >> 32) + 1) * TEXT_SIZE;
 }
 
 /* ---- recording ---- */
@@ -201,7 +241,7 @@ static int recorder_create(struct trace_recorder *r, const char *folder)
     return -EEXIST;
 }
 
-int trace_start(const char *folder, uint32_t rank, struct trace_recorder **out)
+int trace_start(const char *folder, uint32_t rank, uint64_t host, struct trace_recorder **out)
 {
     struct trace_recorder *r = mem_alloc(sizeof *r);
     int err;
@@ -210,6 +250,7 @@ int trace_start(const char *folder, uint32_t rank, struct trace_recorder **out)
         return -ENOMEM;
     r->info.rank = rank;
     r->info.pid = (uint32_t)getpid();
+    r->info.host = host;
     r->fd = recorder_create(r, folder);
     if (r->fd < 0) {
         err = r->fd;
@@ -277,6 +318,18 @@ void trace_record(struct trace_recorder *r, const struct trace_event *event)
     r->count++;
 }
 
+void trace_record_text(struct trace_recorder *r, enum trace_type type, uint32_t context_id,
+                       uint32_t size, const char *text)
+{
+    struct trace_event event = {.type = type, .context_id = context_id};
+    uint32_t parts = (uint32_t)(strnlen(text, TEXT_MAX - 1) / TEXT_SIZE + 1);
+
+    for (uint32_t part = 0; part < parts; part++) {
+        text_put(&event, text, part, size);
+        trace_record(r, &event);
+    }
+}
+
 void trace_stop(struct trace_recorder *r)
 {
     if (r == NULL)
@@ -296,6 +349,7 @@ enum shape {
     MAY_PARTNER = 1 << 3,
     HAS_PARTNER = 1 << 4,
     ONE_OF_BOTH = 1 << 5, /* entry or partner, not both */
+
 };
 
 static const unsigned shapes[TRACE_TYPES] = {
@@ -335,6 +389,16 @@ static const char *check_numbers(unsigned shape, bool entry, bool partner)
     return NULL;
 }
 
+/* A record that names something. */
+static const char *check_name(const struct trace_event *e)
+{
+    if (e->type == TRACE_PEER)
+        return e->context_id != 0 || e->source == TRACE_ANY_SOURCE ? "it names no peer" : NULL;
+    if (e->source != 0 || (e->type == TRACE_PROGRAM && e->context_id != 0))
+        return "it has an envelope, which its type has not";
+    return e->tag >> 32 >= TEXT_MAX / TEXT_SIZE ? "its text is too long" : NULL;
+}
+
 /* What is wrong with the record of this number, or NULL. */
 static const char *check_record(const unsigned char *bytes, uint64_t number)
 {
@@ -348,6 +412,8 @@ static const char *check_record(const unsigned char *bytes, uint64_t number)
         return "it is of an unknown type";
     if (get32(bytes) != (uint32_t)e.type)
         return "field zero is not 0";
+    if (trace_is_name(e.type))
+        return check_name(&e);
     shape = shapes[e.type];
     if (!(shape & HAS_ENVELOPE) && (e.context_id | e.source | e.tag) != 0)
         return "it has an envelope, which its type has not";
@@ -367,8 +433,6 @@ static const char *check_header(const unsigned char *bytes)
         return "the check of the header is wrong: it is damaged";
     if (get32(bytes + 12) != TRACE_RECORD_SIZE)
         return "the records are of another size";
-    if (get64(bytes + 40) != 0)
-        return "field zero of the header is not 0";
     return NULL;
 }
 
@@ -429,6 +493,7 @@ static int reader_header(struct trace_reader *r)
         .pid = get32(bytes + 20),
         .endpoint = get32(bytes + 24),
         .start_ns = get64(bytes + 32),
+        .host = get64(bytes + 40),
     };
     r->held = 0;
     return 0;

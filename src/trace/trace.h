@@ -16,7 +16,7 @@
  *             28     4  check        of the other 44 bytes
  *             32     8  start_ns     clock_now() when the recording began; the files of
  *                                    one machine (since its start) share this clock
- *             40     8  zero         0
+ *             40     8  host         base/host.h; 0 not known
  *
  *   record  offset size field        meaning
  *              0     1  type         enum trace_type
@@ -39,6 +39,17 @@
  *   take     the message's  the message, which was claimed     the receive that gets it
  *   discard  the message's  the message, which was claimed     0
  *   close    0              0                                  0
+ *
+ * what a program has said of itself (mbx_name_program() and the like), before the first event that
+ * follows it:
+ *
+ *   program  0              text: what the envelopes mean
+ *   context  its id, 0      text: its name; tag has how many ranks it has (0: not known)
+ *   peer     0, the peer    entry: its process; partner: 1 + its rank, or 0: not known; tag: its
+ *                           host; ignore: its job
+ *
+ * A text lies in several records of one type, 24 bytes in the ignore, entry and partner of each,
+ * the number of the record in the upper half of tag; the one with a zero byte is the last.
  *
  * and the steps of messages that wait at their sender (docs/send-side-matching.md), the source
  * being the other endpoint:
@@ -76,7 +87,7 @@
 #include <stdint.h>
 
 #define TRACE_MAGIC        "MBXTRACE"
-#define TRACE_VERSION      1u
+#define TRACE_VERSION      2u
 #define TRACE_HEADER_SIZE  48
 #define TRACE_RECORD_SIZE  56
 #define TRACE_RANK_UNKNOWN UINT32_MAX
@@ -104,6 +115,9 @@ enum trace_type {
     TRACE_ANNOUNCE,
     TRACE_VOID,
     TRACE_WRITE,
+    TRACE_PROGRAM,
+    TRACE_CONTEXT,
+    TRACE_PEER,
     TRACE_TYPES
 };
 
@@ -124,12 +138,16 @@ struct trace_recorder;
 
 /* Starts a file of its own in folder, which must exist: O_EXCL, mode 0600.
  * 0; -ENOMEM; or why the file cannot be made or written.  Undone by trace_stop(). */
-int trace_start(const char *folder, uint32_t rank, struct trace_recorder **out);
+int trace_start(const char *folder, uint32_t rank, uint64_t host, struct trace_recorder **out);
 
 /* Appends an event; its delta_ns is not looked at.  Reads the clock and writes to the mapped
  * file: what was recorded is there, whatever becomes of the process.  If the file cannot grow,
  * a warning says so once, and nothing more is recorded: the file then ends without a close. */
 void trace_record(struct trace_recorder *recorder, const struct trace_event *event);
+
+/* Appends a text: TRACE_PROGRAM, or TRACE_CONTEXT with context_id and size. */
+void trace_record_text(struct trace_recorder *recorder, enum trace_type type,
+                       uint32_t context_id, uint32_t size, const char *text);
 
 /* Records the close, cuts the file behind it and frees everything.  NULL is allowed. */
 void trace_stop(struct trace_recorder *recorder);
@@ -142,7 +160,7 @@ void trace_stop(struct trace_recorder *recorder);
 /* What the header says. */
 struct trace_info {
     uint32_t rank, pid, endpoint;
-    uint64_t start_ns;
+    uint64_t start_ns, host;
 };
 
 /* In the caller's memory; info and error are to be read, the rest is trace.c's. */
@@ -161,6 +179,16 @@ struct trace_reader {
 /* Opens a file and checks its header.  0; -EBADMSG it is no trace, or damaged; or the
  * error of the system.  Then error says it and nothing is open. */
 int trace_open(struct trace_reader *reader, const char *path);
+
+/* Is this about names, and nothing that a matching engine was asked? */
+static inline bool trace_is_name(enum trace_type type)
+{
+    return type == TRACE_PROGRAM || type == TRACE_CONTEXT || type == TRACE_PEER;
+}
+
+/* Adds what an event of TRACE_PROGRAM or TRACE_CONTEXT has of a text, in its place; text is always
+ * terminated, and what does not print is a '?'.  True: the text is whole. */
+bool trace_text_add(char *text, size_t size, const struct trace_event *event);
 
 /* The next event.  1; 0 at the end of a whole file; -EBADMSG what follows is damaged or
  * missing (all that was whole before it has been given); or the error of the system.

@@ -117,7 +117,7 @@ static void make_file(unsigned count)
 {
     struct trace_recorder *recorder;
 
-    assert_int_equal(trace_start(folder, 3, &recorder), 0);
+    assert_int_equal(trace_start(folder, 3, 11, &recorder), 0);
     record_events(recorder, count);
     trace_stop(recorder);
     assert_int_equal(warnings, 0);
@@ -226,13 +226,13 @@ static void test_layout(void **state)
     make_file(2);
     assert_int_equal(load(path_of(0)), 48 + 3 * 56);
     assert_memory_equal(bytes, "MBXTRACE", 8);
-    assert_int_equal(number_at(8, 4), 1);
+    assert_int_equal(number_at(8, 4), 2);
     assert_int_equal(number_at(12, 4), 56);
     assert_int_equal(number_at(16, 4), 3);
     assert_int_equal(number_at(20, 4), getpid());
     assert_int_equal(number_at(24, 4), 0);
     assert_int_equal(number_at(32, 8), 1007);
-    assert_int_equal(number_at(40, 8), 0);
+    assert_int_equal(number_at(40, 8), 11);
     assert_int_equal(number_at(first, 4), TRACE_POST);
     assert_int_equal(number_at(first + 4, 4), 1);
     assert_int_equal(number_at(first + 8, 4), 2);
@@ -272,7 +272,7 @@ static void test_own_files(void **state)
     (void)state;
     make_file(5);
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(trace_start(folder, TRACE_RANK_UNKNOWN, &recorders[i]), 0);
+        assert_int_equal(trace_start(folder, TRACE_RANK_UNKNOWN, 11, &recorders[i]), 0);
         record_events(recorders[i], 10);
     }
     for (int i = 0; i < 2; i++)
@@ -290,11 +290,11 @@ static void test_no_folder(void **state)
     char long_name[600];
 
     (void)state;
-    assert_int_equal(trace_start("/nonexistent", 0, &recorder), -ENOENT);
-    assert_int_equal(trace_start("/dev/null", 0, &recorder), -ENOTDIR);
+    assert_int_equal(trace_start("/nonexistent", 0, 11, &recorder), -ENOENT);
+    assert_int_equal(trace_start("/dev/null", 0, 11, &recorder), -ENOTDIR);
     memset(long_name, 'x', sizeof long_name);
     long_name[sizeof long_name - 1] = '\0';
-    assert_int_equal(trace_start(long_name, 0, &recorder), -ENAMETOOLONG);
+    assert_int_equal(trace_start(long_name, 0, 11, &recorder), -ENAMETOOLONG);
     assert_null(recorder);
 }
 
@@ -317,7 +317,7 @@ static void test_each_call_fails(void **state)
 
         warnings = 0;
         sys_fail_at(n, ENOSPC);
-        err = trace_start(folder, 0, &recorder);
+        err = trace_start(folder, 0, 11, &recorder);
         if (err == 0) {
             record_events(recorder, LONG);
             trace_stop(recorder);
@@ -361,7 +361,7 @@ static void test_no_memory(void **state)
 
     (void)state;
     mem_fail_at(1);
-    assert_int_equal(trace_start(folder, 0, &recorder), -ENOMEM);
+    assert_int_equal(trace_start(folder, 0, 11, &recorder), -ENOMEM);
 }
 
 /* A disk that has room for one window and not for two. */
@@ -377,7 +377,7 @@ static void test_full_disk(void **state)
     (void)state;
     signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
-    assert_int_equal(trace_start(folder, 0, &recorder), 0);
+    assert_int_equal(trace_start(folder, 0, 11, &recorder), 0);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &(struct rlimit){small.rlim_cur, old.rlim_max}),
                      0);
     record_events(recorder, LONG);
@@ -405,7 +405,7 @@ static void record_forever(_Atomic uint32_t *recorded)
 {
     struct trace_recorder *recorder;
 
-    if (trace_start(folder, 3, &recorder) < 0)
+    if (trace_start(folder, 3, 11, &recorder) < 0)
         _exit(1);
     for (unsigned i = 0;; i++) {
         const struct trace_event event = event_at(i);
@@ -569,15 +569,30 @@ static void test_moved_records(void **state)
 static void test_forged_fields(void **state)
 {
     static const struct trace_event forged[] = {
-        {TRACE_POST, 1, 2, 3, 4, 0, 5, 0},     {TRACE_ARRIVE, 1, 2, 3, 0, 0, 0, 0},
-        {TRACE_ARRIVE, 1, 2, 3, 0, 5, 5, 0},   {TRACE_ARRIVE, 1, 2, 3, 1, 5, 0, 0},
-        {TRACE_ARRIVE, 1, -1u, 3, 0, 5, 0, 0}, {TRACE_CANCEL, 1, 2, 3, 4, 0, 0, 0},
-        {TRACE_CANCEL, 1, 2, 3, 4, 5, 6, 0},   {TRACE_PEEK, 1, 2, 3, 4, 5, 0, 0},
-        {TRACE_CLAIM, 1, 2, 3, 0, 0, 0, 0},    {TRACE_CLAIM, 1, 2, 3, 0, 5, 6, 0},
-        {TRACE_CLAIM, 1, -1u, 3, 0, 5, 0, 0},  {TRACE_TAKE, 1, 2, 3, 0, 5, 0, 0},
-        {TRACE_TAKE, 1, 2, 3, 0, 0, 6, 0},     {TRACE_DISCARD, 1, 2, 3, 0, 0, 0, 0},
-        {TRACE_DISCARD, 1, 2, 3, 0, 5, 6, 0},  {TRACE_CLOSE, 1, 0, 0, 0, 0, 0, 0},
-        {TRACE_CLOSE, 0, 0, 0, 0, 5, 0, 0},    {TRACE_CLOSE, 0, 0, 0, 1, 0, 0, 0},
+        {TRACE_POST, 1, 2, 3, 4, 0, 5, 0},
+        {TRACE_ARRIVE, 1, 2, 3, 0, 0, 0, 0},
+        {TRACE_ARRIVE, 1, 2, 3, 0, 5, 5, 0},
+        {TRACE_ARRIVE, 1, 2, 3, 1, 5, 0, 0},
+        {TRACE_ARRIVE, 1, -1u, 3, 0, 5, 0, 0},
+        {TRACE_CANCEL, 1, 2, 3, 4, 0, 0, 0},
+        {TRACE_CANCEL, 1, 2, 3, 4, 5, 6, 0},
+        {TRACE_PEEK, 1, 2, 3, 4, 5, 0, 0},
+        {TRACE_CLAIM, 1, 2, 3, 0, 0, 0, 0},
+        {TRACE_CLAIM, 1, 2, 3, 0, 5, 6, 0},
+        {TRACE_CLAIM, 1, -1u, 3, 0, 5, 0, 0},
+        {TRACE_TAKE, 1, 2, 3, 0, 5, 0, 0},
+        {TRACE_TAKE, 1, 2, 3, 0, 0, 6, 0},
+        {TRACE_DISCARD, 1, 2, 3, 0, 0, 0, 0},
+        {TRACE_DISCARD, 1, 2, 3, 0, 5, 6, 0},
+        {TRACE_CLOSE, 1, 0, 0, 0, 0, 0, 0},
+        {TRACE_CLOSE, 0, 0, 0, 0, 5, 0, 0},
+        {TRACE_CLOSE, 0, 0, 0, 1, 0, 0, 0},
+        {TRACE_PROGRAM, 1, 0, 0, 0, 5, 0, 0},
+        {TRACE_PROGRAM, 0, 1, 0, 0, 5, 0, 0},
+        {TRACE_CONTEXT, 1, 1, 0, 0, 5, 0, 0},
+        {TRACE_CONTEXT, 1, 0, UINT64_C(64) << 32, 0, 5, 0, 0},
+        {TRACE_PEER, 1, 0, 0, 0, 5, 0, 0},
+        {TRACE_PEER, 0, -1u, 0, 0, 5, 0, 0},
     };
     char error[TRACE_ERROR_MAX];
     unsigned count;
@@ -586,7 +601,7 @@ static void test_forged_fields(void **state)
     for (size_t i = 0; i < ARRAY_COUNT(forged); i++) {
         struct trace_recorder *recorder;
 
-        assert_int_equal(trace_start(folder, 0, &recorder), 0);
+        assert_int_equal(trace_start(folder, 0, 11, &recorder), 0);
         record_events(recorder, 2);
         trace_record(recorder, &forged[i]);
         trace_stop(recorder);
@@ -594,6 +609,43 @@ static void test_forged_fields(void **state)
             fail_msg("forged record %zu is accepted", i);
         unlink(path_of(0));
     }
+}
+
+/* Texts of every length come back, and one that is longer than the reader's memory is cut. */
+static void test_texts(void **state)
+{
+    static struct trace_reader reader;
+    char text[200], got[150];
+    struct trace_recorder *recorder;
+    struct trace_event event;
+
+    (void)state;
+    assert_int_equal(trace_start(folder, 0, 11, &recorder), 0);
+    for (size_t length = 0; length < sizeof text; length++) {
+        memset(text, 'a' + (int)(length % 26), length);
+        text[length] = '\0';
+        trace_record_text(recorder, TRACE_CONTEXT, (uint32_t)length, 7, text);
+    }
+    trace_record_text(recorder, TRACE_PROGRAM, 0, 0, "one\ntwo\177");
+    trace_stop(recorder);
+    assert_int_equal(trace_open(&reader, path_of(0)), 0);
+    assert_int_equal(reader.info.host, 11);
+    for (size_t length = 0; length < sizeof text; length++) {
+        do {
+            assert_int_equal(trace_next(&reader, &event), 1);
+            assert_int_equal(event.type, TRACE_CONTEXT);
+            assert_int_equal(event.context_id, length);
+            assert_int_equal((uint32_t)event.tag, 7);
+        } while (!trace_text_add(got, sizeof got, &event));
+        memset(text, 'a' + (int)(length % 26), length);
+        text[min_size(length, sizeof got - 1)] = '\0';
+        assert_string_equal(got, text);
+    }
+    assert_int_equal(trace_next(&reader, &event), 1);
+    assert_int_equal(event.type, TRACE_PROGRAM);
+    assert_true(trace_text_add(got, sizeof got, &event));
+    assert_string_equal(got, "one?two?");
+    trace_close(&reader);
 }
 
 static void test_no_trace(void **state)
@@ -650,6 +702,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_random_damage, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_moved_records, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_forged_fields, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_texts, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_no_trace, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_each_read_fails, set_up, tear_down),
     };

@@ -5,6 +5,7 @@
 The files are written here, from the description, not by the library.
 """
 import os
+import re
 import struct
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import tempfile
 
 MBX = os.path.abspath(sys.argv[1])
 POST, ARRIVE, CANCEL, PEEK, CLAIM, TAKE, DISCARD, CLOSE = range(1, 9)
+PROGRAM, NAME, PEER = range(22, 25)
 ANY = 0xffffffff
 ALL = (1 << 64) - 1
 
@@ -32,13 +34,13 @@ def checked(data, check_at, number):
     return bytes(data)
 
 
-def header(rank):
-    return checked(struct.pack("<8s6IQQ", b"MBXTRACE", 1, 56, rank, 4711, 2, 0, 1000, 0), 28, 0)
+def header(rank, pid=4711):
+    return checked(struct.pack("<8s6IQQ", b"MBXTRACE", 2, 56, rank, pid, 2, 0, 1000, 77), 28, 0)
 
 
-def trace(*events, rank=5):
+def trace(*events, rank=5, pid=4711):
     """events: (type, context, source, tag, ignore, entry, partner)"""
-    data = header(rank)
+    data = header(rank, pid)
     for number, (kind, context, source, tag, ignore, entry, partner) in enumerate(events):
         data += checked(struct.pack("<4I5Q", kind, context, source, 0, tag, ignore, entry,
                                     partner, 1500), 12, number)
@@ -91,6 +93,22 @@ rank source     ignored bits  receives       %
    5 one                   f         1    25.0
 """
 
+NAMED = """\
+FILE: process 4711, endpoint 2, rank 5
+post    MPI_COMM_WORLD from rank 2 tag 7 r1 waits
+arrive  MPI_COMM_WORLD from rank 2 tag 7 meets r1
+post    a name of more than one record from MPI_ANY_SOURCE any tag r2 waits
+arrive  a name of more than one record from rank 0 of job 9 barrier m1 waits
+arrive  a name of more than one record from rank 6 tag 9 meets r2
+arrive  communicator 4 from peer 3 tag 8 m2 waits
+close
+FILE2: process 4712, endpoint 2, rank 6
+post    communicator 3 from MPI_ANY_SOURCE any tag r1 waits
+arrive  communicator 3 from peer 0 tag 7 synchronous meets r1
+arrive  context 2 source 0 tag 10 m1 waits
+close
+"""
+
 failures = []
 
 
@@ -123,6 +141,57 @@ def test_good(path):
         expect(f"errors {options}", (done.returncode, done.stderr), (0, ""))
 
 
+def text(kind, text, context=0, size=0):
+    """The records of a text."""
+    data = text.encode() + b"\0"
+    data += bytes(-len(data) % 24)
+    return [(kind, context, 0, part << 32 | size, *struct.unpack_from("<3Q", data, 24 * part))
+            for part in range(len(data) // 24)]
+
+
+def test_names(path):
+    """An MPI program that has named itself is shown in MPI's words."""
+    other = path + "2"
+    anything = 0x7fffffff
+    component = [
+        *text(PROGRAM, "component Open MPI v4.1.4, package: Debian OpenMPI"),
+        *text(NAME, "MPI_COMM_WORLD", 0, 4), *text(NAME, "a name of more than one record", 3, 2),
+        (PEER, 0, 0, 77, 0, 4712, 3), (PEER, 0, 1, 77, 9, 4713, 1), (PEER, 0, 2, 77, 0, 4712, 0),
+        (PEER, 0, 3, 78, 0, 4712, 0),
+        (POST, 0, 0, 7, 0, 1, 0), (ARRIVE, 0, 0, 7, 0, 0, 1), (POST, 3, ANY, 0, anything, 2, 0),
+        (ARRIVE, 3, 1, 0xfffffff0, 0, 1, 0), (ARRIVE, 3, 2, 9, 0, 0, 2), (ARRIVE, 4, 3, 8, 0, 2, 0),
+        END]
+    provider = [
+        *text(PROGRAM, "provider Open MPI v4.1.4"),
+        (POST, 1, ANY, 3 << 34, 1 << 63 | 1 << 32 | anything, 1, 0),
+        (ARRIVE, 1, 0, 1 << 63 | 3 << 34 | 1 << 32 | 7, 0, 0, 1), (ARRIVE, 2, 0, 0x10, 0, 1, 0), END]
+    unknown = [*text(PROGRAM, "provider An MPI of 2040"), (POST, 1, 2, 0x10, 0xf, 1, 0), END]
+    for file, events, rank, pid in (path, component, 5, 4711), (other, provider, 6, 4712):
+        with open(file, "wb") as out:
+            out.write(trace(*events, rank=rank, pid=pid))
+    done = run(path, other)
+    expect("names: errors", (done.returncode, done.stderr), (0, ""))
+    expect("names", re.sub(r"^ *[0-9.]+ ", "", done.stdout, flags=re.MULTILINE), NAMED.replace(
+        "FILE2", other).replace("FILE", path))
+    summary = run("--summary", path).stdout
+    expect("names: summary", summary[summary.rindex("\nrank number"):], """
+rank number  ranks  receives    waited  messages    waited  communicator
+   5      0      4         1         1         1         0  MPI_COMM_WORLD
+   5      3      2         1         1         2         1  a name of more than one record
+   5      4      ?         0         0         1         1  -
+""")
+    with open(path, "wb") as out:
+        out.write(trace(*unknown))
+    expect("unknown", run(path).stdout.splitlines()[1].split(" ", 6)[-1].strip().split(" ", 1)[1].strip(),
+           "post    context 1 source 2 tag 10 ignore f r1 waits")
+    os.unlink(other)
+    for name, event, said in (
+            ("long text", (PROGRAM, 0, 0, 64 << 32, 1, 1, 1), "its text is too long"),
+            ("text of a source", (NAME, 0, 1, 0, 1, 1, 1), "it has an envelope"),
+            ("any peer", (PEER, 0, ANY, 77, 0, 1, 1), "it names no peer")):
+        expect_error(name, trace(event, END), said, path)
+
+
 def test_several(path):
     """One that is damaged does not hide the others."""
     other = path + "2"
@@ -147,7 +216,7 @@ def test_damaged(path):
     damaged = bytearray(STORY)
     damaged[48 + 3 * 56 + 20] ^= 1
     expect_error("a bit", damaged, "at offset 216: record 3: the check is wrong", path)
-    expect_error("version", STORY[:8] + b"\2" + STORY[9:], "another version", path)
+    expect_error("version", STORY[:8] + b"\1" + STORY[9:], "another version", path)
     expect_error("text", b"x" * 100, "this is no trace", path)
 
 
@@ -199,7 +268,7 @@ def test_arguments(path):
 def main():
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "a.trace")
-        for test in (test_good, test_several, test_damaged, test_contradictions,
+        for test in (test_good, test_names, test_several, test_damaged, test_contradictions,
                      test_wrong_order, test_arguments):
             test(path)
     for failure in failures:

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * names.c - what a program says of itself: mbx_name_program(), mbx_name_context(), mbx_name_peer().
+ *
+ * Who writes names out (a trace) compares ep->names.changes with the change that it has seen, and
+ * then the change of each.
+ *
+ * A context id keeps its name until it gets another one: what is written when an endpoint is closed
+ * names communicators that were freed, too.
+ */
+#include "core/core.h"
+#include "core/names.h"
+
+#include <stdio.h>
+
+/* One line: what does not print becomes a space. */
+static void names_copy(char text[NAMES_TEXT_MAX], const char *from)
+{
+    size_t length = strnlen(from, NAMES_TEXT_MAX - 1);
+
+    for (size_t i = 0; i < length; i++)
+        text[i] = (unsigned char)from[i] < ' ' || from[i] == 0x7f ? ' ' : from[i];
+    memset(text + length, 0, NAMES_TEXT_MAX - length);
+}
+
+/* ---- finding ---- */
+
+static struct named_context *names_find(const struct mbx_ep *ep, uint32_t id)
+{
+    for (uint32_t i = 0; i < ep->names.context_count; i++)
+        if (ep->names.contexts[i].id == id)
+            return &ep->names.contexts[i];
+    return NULL;
+}
+
+const struct named_context *names_context(const struct mbx_ep *ep, uint32_t id)
+{
+    return names_find(ep, id);
+}
+
+const struct named_peer *names_peer(const struct mbx_ep *ep, uint32_t number)
+{
+    if (number >= ep->names.peer_slots || ep->names.peers[number].change == 0)
+        return NULL;
+    return &ep->names.peers[number];
+}
+
+const char *names_peer_text(const struct mbx_ep *ep, uint32_t number,
+                            char text[NAMES_PEER_TEXT])
+{
+    const struct named_peer *named = names_peer(ep, number);
+
+    if (named == NULL)
+        snprintf(text, NAMES_PEER_TEXT, "peer %u", number);
+    else if (named->job == 0)
+        snprintf(text, NAMES_PEER_TEXT, "rank %u", named->rank);
+    else
+        snprintf(text, NAMES_PEER_TEXT, "rank %u of job %u", named->rank, named->job);
+    return text;
+}
+
+/* ---- naming ---- */
+
+static struct named_context *names_room(struct mbx_ep *ep, uint32_t id)
+{
+    struct ep_names *names = &ep->names;
+
+    if (names->context_count == names->context_slots) {
+        uint32_t slots = names->context_slots == 0 ? 8 : 2 * names->context_slots;
+        struct named_context *more =
+            mem_realloc(names->contexts, slots * sizeof names->contexts[0]);
+
+        if (more == NULL)
+            return NULL;
+        names->contexts = more;
+        names->context_slots = slots;
+    }
+    names->contexts[names->context_count] = (struct named_context){.id = id};
+    return &names->contexts[names->context_count++];
+}
+
+static int names_set_context(struct mbx_ep *ep, uint32_t id, const char *name, uint32_t size)
+{
+    struct named_context *named = names_find(ep, id);
+    char text[NAMES_TEXT_MAX];
+
+    names_copy(text, name);
+    if (named == NULL && (named = names_room(ep, id)) == NULL)
+        return -ENOMEM;
+    if (named->change != 0 && named->size == size && strcmp(named->name, text) == 0)
+        return 0;
+    memcpy(named->name, text, sizeof text);
+    named->size = size;
+    named->change = ++ep->names.changes;
+    return 0;
+}
+
+static int names_grow_peers(struct mbx_ep *ep, uint32_t slots)
+{
+    struct ep_names *names = &ep->names;
+    struct named_peer *more = mem_realloc(names->peers, slots * sizeof names->peers[0]);
+
+    if (more == NULL)
+        return -ENOMEM;
+    memset(more + names->peer_slots, 0, (slots - names->peer_slots) * sizeof more[0]);
+    names->peers = more;
+    names->peer_slots = slots;
+    return 0;
+}
+
+static int names_set_peer(struct mbx_ep *ep, uint32_t number, uint32_t job, uint32_t rank)
+{
+    struct named_peer *named;
+    int err;
+
+    if (number >= ep->names.peer_slots && (err = names_grow_peers(ep, ep->peers.slots)) < 0)
+        return err;
+    named = &ep->names.peers[number];
+    if (named->change == 0 || named->job != job || named->rank != rank)
+        *named = (struct named_peer){.job = job, .rank = rank, .change = ++ep->names.changes};
+    return 0;
+}
+
+int mbx_name_program(struct mbx_ep *ep, const char *text)
+{
+    if (text == NULL || text[0] == '\0')
+        return log_argument("mbx_name_program", "text", 0, "NULL or empty");
+    ep_lock(ep);
+    names_copy(ep->names.program, text);
+    ep->names.program_change = ++ep->names.changes;
+    ep_unlock_unchanged(ep);
+    tell_start(ep);
+    return 0;
+}
+
+int mbx_name_context(struct mbx_ep *ep, uint32_t context_id, const char *name, uint32_t size)
+{
+    int err;
+
+    if (context_id > MBX_CONTEXT_MAX)
+        return log_argument("mbx_name_context", "context_id", context_id,
+                            "above MBX_CONTEXT_MAX");
+    if (name == NULL)
+        return log_argument("mbx_name_context", "name", 0, "NULL");
+    ep_lock(ep);
+    err = names_set_context(ep, context_id, name, size);
+    ep_unlock_unchanged(ep);
+    return err;
+}
+
+int mbx_name_peer(struct mbx_ep *ep, uint32_t peer, uint32_t job, uint32_t rank)
+{
+    int err = -EINVAL;
+
+    ep_lock(ep);
+    if (peer < ep->peers.count)
+        err = names_set_peer(ep, peer, job, rank);
+    ep_unlock_unchanged(ep);
+    return err != -EINVAL ? err : log_argument("mbx_name_peer", "peer", peer, "no such peer");
+}
+
+void names_fini(struct mbx_ep *ep)
+{
+    mem_free(ep->names.contexts);
+    mem_free(ep->names.peers);
+}

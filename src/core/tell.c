@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tell.c - with MBX_LOG_LEVEL=info: a program that has named itself (names.c) says in one line that
+ * it runs over Matchbox and how, and when its endpoint is closed what was matched.
+ *
+ *   rank 0 of 4: over Matchbox 0.1.0 by the component, Open MPI v4.1.4; transport auto, 4 ranks here
+ *   rank 0: matched 12 messages, 3 of them unexpected (at most 2 at a time); sent 14 to 3 peers; ...
+ */
+#include "core/core.h"
+#include "core/names.h"
+#include "core/stats.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define TEXT_MAX 96
+
+static const char *tell_rank(void)
+{
+    return settings_rank() != NULL ? settings_rank() : "?";
+}
+
+/* What a launcher says of how many there are, or NULL. */
+static const char *tell_count(const char *const names[2])
+{
+    return getenv(names[0]) != NULL ? getenv(names[0]) : getenv(names[1]);
+}
+
+/* " of 4" and ", 2 ranks here", where a launcher says so. */
+static void tell_counts(char of[TEXT_MAX], char here[TEXT_MAX])
+{
+    static const char *const all[2] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"};
+    static const char *const local[2] = {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"};
+
+    of[0] = here[0] = '\0';
+    if (tell_count(all) != NULL)
+        snprintf(of, TEXT_MAX, " of %s", tell_count(all));
+    if (tell_count(local) != NULL)
+        snprintf(here, TEXT_MAX, ", ranks here %s", tell_count(local));
+}
+
+void tell_start(const struct mbx_ep *ep)
+{
+    const char *program = ep->names.program, *version = strchr(program, ' ');
+    char of[TEXT_MAX], here[TEXT_MAX];
+
+    if (version == NULL)
+        return;
+    tell_counts(of, here);
+    LOG_INFO("rank %s%s: over Matchbox %s by the %.*s, %.*s; transport %s, %s%s", tell_rank(),
+             of, mbx_version(), (int)(version - program), program,
+             (int)strcspn(version + 1, ","), version + 1, ep->net.transport->ops->name,
+             ep->wait.has_threads ? "many threads" : "one thread", here);
+}
+
+void tell_end(const struct mbx_ep *ep)
+{
+    struct stats stats;
+    uint64_t sent = 0;
+
+    if (ep->names.program[0] == '\0')
+        return;
+    stats_read(ep, &stats);
+    for (int i = 0; i < MBX_PROTOCOLS; i++)
+        sent += stats.sent[i];
+    LOG_INFO(
+        "rank %s: matched %llu messages, %llu of them unexpected (at most %llu at a time); "
+        "sent %llu; met %llu peers; at most %llu receives were posted",
+        tell_rank(), (unsigned long long)(stats.expected + stats.unexpected),
+        (unsigned long long)stats.unexpected, (unsigned long long)stats.unexpected_max,
+        (unsigned long long)sent, (unsigned long long)stats.peers,
+        (unsigned long long)stats.posted_max);
+}

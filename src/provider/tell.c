@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tell.c - which MPI runs over this provider, if one does: so that traces, statistics and the log
+ * speak its words.
+ *
+ * Every MPI has MPI_Get_library_version(), which may be called at any time; where it is not found
+ * among the symbols of the process, envelopes stay numbers.
+ */
+#include "provider/tell.h"
+
+#include <dlfcn.h>
+#include <string.h>
+
+/* MPI_MAX_LIBRARY_VERSION_STRING of MPICH; Open MPI's is shorter. */
+#define VERSION_MAX 8192
+
+static const char way[] = "provider ";
+
+void prov_tell_mpi(struct prov_ep *ep)
+{
+    void *found = dlsym(RTLD_DEFAULT, "MPI_Get_library_version");
+    int (*ask)(char *, int *);
+    char text[sizeof way + VERSION_MAX];
+    int length = 0;
+
+    if (found == NULL)
+        return;
+    memcpy(&ask, &found, sizeof ask);
+    memcpy(text, way, sizeof way);
+    if (ask(text + strlen(way), &length) != 0)
+        return;
+    text[sizeof text - 1] = '\0';
+    text[strcspn(text, "\n")] = '\0';
+    (void)mbx_name_program(ep->mbx, text);
+}

@@ -1,0 +1,53 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""named_check.py MBX FOLDER component|provider - do the traces of named.c in FOLDER speak MPI's words?
+
+`mbx trace` of all of them, of which the listing of rank 1 must have the messages of named.c, on their
+communicators, with their tags and modes, and the barrier by its name.  This is the check of the rows
+of src/see/mpi.c: the MPI has made the envelopes.
+"""
+import glob
+import re
+import subprocess
+import sys
+
+
+def expected(way):
+    """Lines, as regular expressions, in any order."""
+    halo = r"halo exchange" if way == "component" else r"communicator \d+"
+    # its name is known when the communicator is used; what has come before that has the one that the
+    # MPI has given it
+    early = rf"({halo}|MPI COMMUNICATOR \d+ DUP FROM 0)"
+    # the component's mode is not in the envelope
+    synchronous = "" if way == "component" else " synchronous"
+    return [
+        r"arrive  MPI_COMM_WORLD from rank 0 tag 4711 (m|meets r)",
+        rf"arrive  {early} from rank 0 tag 4712 (m|meets r)",
+        rf"arrive  {early} from rank 0 tag 4713{synchronous} (m|meets r)",
+        rf"arrive  {early} from rank \d+ barrier (m|meets r)",
+        rf"post    {halo} from MPI_ANY_SOURCE any tag r",
+        rf"arrive  {halo} from rank 0 tag 4714 (m|meets r)",
+    ]
+
+
+def main():
+    mbx, folder, way = sys.argv[1:]
+    files = sorted(glob.glob(f"{folder}/*.trace"))
+    done = subprocess.run([mbx, "trace", *files], capture_output=True, text=True)
+    if done.returncode != 0 or not files:
+        sys.exit(f"named_check: mbx trace of {len(files)} files in {folder}: {done.stderr}")
+    listings = re.split(r"^(?=\S+\.trace: process)", done.stdout, flags=re.MULTILINE)
+    of_rank_1 = "".join(one for one in listings if re.match(r".*, rank 1\n", one))
+    missing = [line for line in expected(way) if not re.search(line, of_rank_1)]
+    if missing:
+        sys.exit(f"named_check: rank 1 has no line like {missing} in\n{of_rank_1}")
+    summary = subprocess.run([mbx, "trace", "--summary", *files], capture_output=True, text=True).stdout
+    name = "halo exchange" if way == "component" else "-"
+    for line in (r"^ *1 +0 +[\d?]+ +\d+ +\d+ +\d+ +\d+  MPI_COMM_WORLD$",
+                 rf"^ *1 +[1-9]\d* +[\d?]+ +\d+ +\d+ +\d+ +\d+  {name}$"):
+        if not re.search(line, summary, re.MULTILINE):
+            sys.exit(f"named_check: the summary has no line like {line}:\n{summary}")
+    print(f"ok named_check {way}")
+
+
+main()

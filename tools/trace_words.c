@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * trace_words.c - events in the words of the program that was traced.
+ *
+ * A peer's rank is what the program has said; else that of the process at the peer's address, if
+ * its trace is among those that are read, too.
+ */
+#include "trace_words.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "base/mem.h"
+
+void trace_words_init(struct trace_words *words, const struct trace_ranks *ranks)
+{
+    *words = (struct trace_words){.ranks = ranks};
+}
+
+void trace_words_fini(struct trace_words *words)
+{
+    mem_free(words->communicators);
+    mem_free(words->peers);
+}
+
+/* ---- communicators ---- */
+
+static struct trace_communicator *communicator_find(const struct trace_words *words,
+                                                    uint32_t number)
+{
+    for (size_t i = 0; i < words->communicator_count; i++)
+        if (words->communicators[i].number == number)
+            return &words->communicators[i];
+    return NULL;
+}
+
+/* Known or new; NULL: no memory. */
+static struct trace_communicator *communicator_get(struct trace_words *words, uint32_t number)
+{
+    struct trace_communicator *found = communicator_find(words, number);
+    const char *name = see_mpi_predefined(words->layout, number);
+
+    if (found != NULL)
+        return found;
+    if (words->communicator_count == words->communicator_slots) {
+        size_t slots = words->communicator_slots == 0 ? 8 : 2 * words->communicator_slots;
+        struct trace_communicator *more =
+            mem_realloc(words->communicators, slots * sizeof *more);
+
+        if (more == NULL)
+            return NULL;
+        words->communicators = more;
+        words->communicator_slots = slots;
+    }
+    found = &words->communicators[words->communicator_count++];
+    *found = (struct trace_communicator){.number = number};
+    snprintf(found->name, sizeof found->name, "%s", name != NULL ? name : "");
+    return found;
+}
+
+static int name_communicator(struct trace_words *words, const struct trace_event *e)
+{
+    struct trace_communicator *communicator = communicator_get(words, e->context_id);
+
+    if (communicator == NULL)
+        return -ENOMEM;
+    communicator->size = (uint32_t)e->tag;
+    trace_text_add(communicator->name, sizeof communicator->name, e);
+    return 0;
+}
+
+static int count_event(struct trace_words *words, const struct trace_event *e)
+{
+    struct trace_communicator *communicator;
+    struct see_mpi mpi;
+
+    if ((e->type != TRACE_POST && e->type != TRACE_ARRIVE) ||
+        !see_mpi_decode(words->layout, e->context_id, e->tag, e->ignore, &mpi))
+        return 0;
+    communicator = communicator_get(words, mpi.communicator);
+    if (communicator == NULL)
+        return -ENOMEM;
+    if (e->type == TRACE_POST) {
+        communicator->receives++;
+        communicator->receives_waited += e->partner == 0;
+    } else {
+        communicator->messages++;
+        communicator->messages_waited += e->partner == 0;
+    }
+    return 0;
+}
+
+/* ---- peers ---- */
+
+/* Of another file that is read: the process of that number there has one rank alone. */
+static void find_rank(const struct trace_words *words, const struct trace_event *e,
+                      struct trace_peer *peer)
+{
+    const struct trace_ranks *ranks = words->ranks;
+
+    for (size_t i = 0; i < ranks->count; i++) {
+        const struct trace_info *info = ranks->files[i];
+
+        if (info == NULL || info->pid != e->entry || info->host != e->tag ||
+            info->rank == TRACE_RANK_UNKNOWN)
+            continue;
+        peer->is_known = true;
+        peer->rank = info->rank;
+    }
+}
+
+static int name_peer(struct trace_words *words, const struct trace_event *e)
+{
+    struct trace_peer peer = {0};
+
+    if (e->source >= words->peer_slots) {
+        size_t slots = max_size(2 * words->peer_slots, (size_t)e->source + 8);
+        struct trace_peer *more = mem_realloc(words->peers, slots * sizeof *more);
+
+        if (more == NULL)
+            return -ENOMEM;
+        memset(more + words->peer_slots, 0, (slots - words->peer_slots) * sizeof *more);
+        words->peers = more;
+        words->peer_slots = slots;
+    }
+    if (e->partner != 0)
+        peer = (struct trace_peer){true, (uint32_t)e->ignore, (uint32_t)(e->partner - 1)};
+    else if (e->entry != 0)
+        find_rank(words, e, &peer);
+    words->peers[e->source] = peer;
+    return 0;
+}
+
+/* ---- events ---- */
+
+int trace_words_event(struct trace_words *words, const struct trace_event *event)
+{
+    switch ((unsigned)event->type) {
+    case TRACE_PROGRAM:
+        if (trace_text_add(words->program, sizeof words->program, event))
+            words->layout = see_mpi_layout(words->program);
+        return 0;
+    case TRACE_CONTEXT:
+        return name_communicator(words, event);
+    case TRACE_PEER:
+        return name_peer(words, event);
+    default:
+        return count_event(words, event);
+    }
+}
+
+/* ---- as text ---- */
+
+static void put_source(const struct trace_words *words, uint32_t source, char *text,
+                       size_t size)
+{
+    const struct trace_peer *peer = source < words->peer_slots ? &words->peers[source] : NULL;
+
+    if (source == TRACE_ANY_SOURCE)
+        snprintf(text, size, "MPI_ANY_SOURCE");
+    else if (peer == NULL || !peer->is_known)
+        snprintf(text, size, "peer %" PRIu32, source);
+    else if (peer->job == 0)
+        snprintf(text, size, "rank %" PRIu32, peer->rank);
+    else
+        snprintf(text, size, "rank %" PRIu32 " of job %" PRIu32, peer->rank, peer->job);
+}
+
+static void put_communicator(const struct trace_words *words, const struct see_mpi *mpi,
+                             char *text, size_t size)
+{
+    const struct trace_communicator *found = communicator_find(words, mpi->communicator);
+    const char *name = found != NULL && found->name[0] != '\0'
+                           ? found->name
+                           : see_mpi_predefined(words->layout, mpi->communicator);
+    int used = name != NULL ? snprintf(text, size, "%s", name)
+                            : snprintf(text, size, "communicator %" PRIu32, mpi->communicator);
+
+    if (mpi->part != NULL)
+        snprintf(text + used, size - (size_t)used, " (%s)", mpi->part);
+}
+
+const char *trace_words_envelope(const struct trace_words *words, const struct trace_event *e,
+                                 char text[TRACE_ENVELOPE_TEXT])
+{
+    char source[64] = "*", ignore[32] = "", communicator[192], tag[SEE_MPI_WORDS];
+    struct see_mpi mpi;
+
+    if (see_mpi_decode(words->layout, e->context_id, e->tag, e->ignore, &mpi)) {
+        put_source(words, e->source, source, sizeof source);
+        put_communicator(words, &mpi, communicator, sizeof communicator);
+        snprintf(text, TRACE_ENVELOPE_TEXT, "%s from %s %s", communicator, source,
+                 see_mpi_words(&mpi, tag));
+        return text;
+    }
+    if (e->source != TRACE_ANY_SOURCE)
+        snprintf(source, sizeof source, "%" PRIu32, e->source);
+    if (e->ignore != 0)
+        snprintf(ignore, sizeof ignore, " ignore %" PRIx64, e->ignore);
+    snprintf(text, TRACE_ENVELOPE_TEXT, "context %" PRIu32 " source %s tag %" PRIx64 "%s",
+             e->context_id, source, e->tag, ignore);
+    return text;
+}
+
+const char *trace_words_ignore(const struct trace_words *words, uint64_t ignore, char text[24])
+{
+    struct see_mpi mpi;
+
+    if (see_mpi_decode(words->layout, 1, 0, ignore, &mpi))
+        snprintf(text, 24, "%s", mpi.is_any_tag ? "MPI_ANY_TAG" : "one tag");
+    else
+        snprintf(text, 24, "%" PRIx64, ignore);
+    return text;
+}
