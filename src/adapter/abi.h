@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * abi.h - what libmbx-adapter.so and the daemon mbx-adapter say to each other.
+ *
+ *   application                                            daemon
+ *   libmbx-adapter.so ── requests, one at a time ───────>  client.c    (SOCK_SEQPACKET, abstract name)
+ *                     <─ replies, with descriptors ──────
+ *                     ── work requests ─────────────────>  rings in memfds that the daemon made
+ *                     <─ completions ────────────────────  and sealed
+ *                     ── doorbell ──────────────────────>  a counter in the client's page; an eventfd
+ *                     <─ events ─────────────────────────  pipes: completion channels, async events
+ *
+ * Both halves come from one build: the sizes of the structures are compared in the first request.
+ * A ring has one producer and one consumer.  Its indices count up without wrapping, and whoever
+ * reads the index of the other side validates it before use: the daemon never trusts what lies in
+ * a ring, and copies an entry before it looks at it.
+ *
+ * There is one daemon for each network namespace and user.  Its name in the abstract namespace of
+ * sockets, which each network namespace has for itself, is ADAPTER_SOCKET with the user's number.
+ */
+#ifndef ADAPTER_ABI_H
+#define ADAPTER_ABI_H
+
+#include <infiniband/verbs.h>
+#include <stdatomic.h>
+
+#include "base/base.h"
+
+#define ADAPTER_SOCKET      "matchbox-adapter-%u"
+#define ADAPTER_VERSION     1
+
+#define ADAPTER_SGE_MAX     16
+#define ADAPTER_INLINE_MAX  256
+#define ADAPTER_WR_MAX      16384
+#define ADAPTER_CQE_MAX     (1 << 20)
+#define ADAPTER_READS_MAX   16 /* RDMA reads and atomics in flight, of a queue pair */
+#define ADAPTER_MESSAGE_MAX (UINT32_C(1) << 30)
+#define ADAPTER_MTU         4096
+#define ADAPTER_GRH         40
+#define ADAPTER_OBJECTS_MAX 65535
+#define ADAPTER_PKEY        0xffff
+#define ADAPTER_TEXT_MAX    200
+#define ADAPTER_INTERFACE   16
+
+/* ---- rings ---- */
+
+/* In front of the entries.  A line for each side. */
+struct adapter_ring {
+    _Atomic uint64_t tail;  /* written by the producer */
+    _Atomic uint32_t armed; /* completions: enum adapter_arm, by both */
+    char apart[CACHE_APART - 12];
+    _Atomic uint64_t head; /* written by the consumer */
+    char apart_too[CACHE_APART - 8];
+};
+static_assert(sizeof(struct adapter_ring) == (size_t)2 * CACHE_APART, "no hole");
+
+enum adapter_arm { ADAPTER_NOT_ARMED, ADAPTER_ARMED_SOLICITED, ADAPTER_ARMED };
+
+/* Where a datagram or a connection goes. */
+struct adapter_address {
+    uint8_t gid[16];
+    uint16_t lid;
+    uint8_t is_global, sl;
+};
+
+/* A send queue's entry; behind it num_sge struct ibv_sge, or the inline data. */
+struct adapter_send {
+    uint64_t wr_id;
+    uint32_t opcode; /* enum ibv_wr_opcode */
+    uint32_t flags;  /* enum ibv_send_flags */
+    uint32_t imm;
+    uint32_t num_sge;
+    uint32_t inline_size; /* with IBV_SEND_INLINE */
+    uint32_t rkey;
+    uint64_t remote_addr;
+    uint64_t compare_add, swap;
+    uint32_t remote_qpn, remote_qkey;
+    struct adapter_address to;
+};
+
+/* A receive queue's entry; behind it num_sge struct ibv_sge. */
+struct adapter_recv {
+    uint64_t wr_id;
+    uint32_t num_sge;
+    uint32_t reserved;
+};
+
+struct adapter_cqe {
+    uint64_t wr_id;
+    uint32_t status, opcode, vendor_err, byte_len;
+    uint32_t imm, qp_num, src_qp, flags;
+    uint64_t timestamp_ns;
+    uint64_t tag;
+    uint32_t app_ctx;
+    uint16_t slid;
+    uint8_t sl, reserved;
+};
+
+static inline size_t adapter_send_stride(uint32_t max_sge, uint32_t max_inline)
+{
+    return sizeof(struct adapter_send) +
+           round_up(max_size(max_sge * sizeof(struct ibv_sge), max_inline), 8);
+}
+
+static inline size_t adapter_recv_stride(uint32_t max_sge)
+{
+    return sizeof(struct adapter_recv) + max_sge * sizeof(struct ibv_sge);
+}
+
+static inline size_t adapter_ring_bytes(uint32_t count, size_t stride)
+{
+    return round_up(sizeof(struct adapter_ring) + count * stride, 4096);
+}
+
+/* Of one client, in a memfd of its own. */
+struct adapter_page {
+    _Atomic uint64_t doorbell; /* counts what was posted */
+    char apart[CACHE_APART - 8];
+    _Atomic uint32_t sleeps; /* the daemon: a doorbell has to be heard through the eventfd */
+    _Atomic uint32_t said;   /* how many texts there have been */
+    char text[ADAPTER_TEXT_MAX]; /* the last: why something ended with an error */
+};
+
+/* ---- requests ---- */
+
+enum adapter_op {
+    ADAPTER_HELLO = 1,
+    ADAPTER_ALLOC_PD,
+    ADAPTER_REG_MR,
+    ADAPTER_REREG_MR,
+    ADAPTER_CREATE_CHANNEL, /* with the writing end of a pipe */
+    ADAPTER_CREATE_CQ,
+    ADAPTER_CREATE_SRQ,
+    ADAPTER_MODIFY_SRQ,
+    ADAPTER_QUERY_SRQ,
+    ADAPTER_CREATE_QP,
+    ADAPTER_MODIFY_QP,
+    ADAPTER_QUERY_QP,
+    ADAPTER_DESTROY, /* whatever handle is */
+    ADAPTER_COUNTERS,
+    ADAPTER_OPS
+};
+
+/* What there is to count; ADAPTER_COUNTERS answers with all of them. */
+#define ADAPTER_COUNTERS_OF(X)                                                                 \
+    X(sends)                                                                                   \
+    X(rdma_writes)                                                                             \
+    X(rdma_reads)                                                                              \
+    X(atomics)                                                                                 \
+    X(datagrams)                                                                               \
+    X(datagrams_dropped)                                                                       \
+    X(bytes_sent)                                                                              \
+    X(rnr_naks)                                                                                \
+    X(retries)                                                                                 \
+    X(retries_exceeded)                                                                        \
+    X(access_errors)                                                                           \
+    X(completions)                                                                             \
+    X(wire_frames_out)                                                                         \
+    X(wire_frames_in)                                                                          \
+    X(tm_matched_eager)                                                                        \
+    X(tm_matched_rndv)                                                                         \
+    X(tm_unexpected)                                                                           \
+    X(tm_no_tag)                                                                               \
+    X(tm_incomplete)                                                                           \
+    X(tm_fins)
+
+struct adapter_counters {
+#define ADAPTER_COUNTER(name) uint64_t name;
+    ADAPTER_COUNTERS_OF(ADAPTER_COUNTER)
+#undef ADAPTER_COUNTER
+};
+
+struct adapter_request {
+    uint32_t op;
+    uint32_t handle;
+    union {
+        struct {
+            uint32_t version, size_request, size_reply, size_send;
+            char interface[ADAPTER_INTERFACE]; /* "": no wire to other hosts */
+        } hello;
+        struct {
+            uint64_t addr, length, iova;
+            uint32_t pd, access;
+            uint32_t flags; /* REREG: enum ibv_rereg_mr_flags */
+        } mr;
+        struct {
+            uint64_t cookie;
+            uint32_t cqe, channel;
+        } cq;
+        struct {
+            uint64_t cookie;
+            uint32_t pd, mask;
+            struct ibv_srq_attr attr;
+            uint32_t cq, tags, ops; /* tags 0: no tag matching */
+        } srq;
+        struct {
+            uint64_t cookie;
+            uint32_t pd, send_cq, recv_cq, srq;
+            struct ibv_qp_cap cap;
+            uint32_t type, all_signaled;
+        } qp;
+        struct {
+            uint32_t mask;
+            struct ibv_qp_attr attr;
+        } modify;
+    };
+};
+
+struct adapter_reply {
+    int32_t error; /* 0, or a positive errno */
+    uint32_t handle;
+    char text[ADAPTER_TEXT_MAX]; /* why not, or "" */
+    union {
+        struct {
+            uint64_t guid; /* host byte order */
+            uint16_t lid;
+            uint32_t pid;
+        } hello; /* with the page and the eventfd */
+        struct {
+            uint64_t send_offset, recv_offset, bytes;
+            uint32_t entries;
+            struct ibv_qp_cap cap;
+        } ring; /* with the memfd */
+        struct ibv_srq_attr srq;
+        struct {
+            struct ibv_qp_attr attr;
+        } qp;
+        struct adapter_counters counters;
+    };
+};
+
+/* Through the pipes. */
+struct adapter_completion_event {
+    uint64_t cookie; /* of the completion queue */
+};
+
+struct adapter_async_event {
+    uint32_t type; /* enum ibv_event_type */
+    uint32_t reserved;
+    uint64_t cookie; /* of the queue pair, completion queue or shared receive queue */
+};
+
+#endif

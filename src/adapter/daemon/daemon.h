@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * daemon.h - what the files of the daemon share.
+ *
+ *   main.c       one thread: looks for work, sleeps when there is none
+ *   client.c     the applications, and their requests
+ *   object.c     what they made, by handle
+ *   memory.c     regions, and access to the memory of an application
+ *   cq.c         completions and events
+ *   queue.c      receive queues: of a queue pair, or shared
+ *   qp.c         queue pairs and their states
+ *   requester.c  what a queue pair sends
+ *   responder.c  what it answers
+ *   ud.c         datagrams
+ *   wire.c       frames between hosts, over TCP; within a host a frame is a call
+ *
+ * A message is cut into frames of at most FRAME_DATA bytes.  The requester numbers its requests,
+ * the responder takes them in that order alone and answers with the number, so a frame that is
+ * lost with its connection, or refused because no receive was posted, is sent again with all that
+ * follow it.
+ */
+#ifndef ADAPTER_DAEMON_H
+#define ADAPTER_DAEMON_H
+
+#include "adapter/abi.h"
+#include "base/clock.h"
+#include "base/list.h"
+
+#define FRAME_DATA  (128u << 10)
+#define SPIN_NS     (50 * CLOCK_US) /* without work, until the daemon sleeps */
+#define NEVER       UINT64_MAX
+#define HOST_ITSELF 0 /* as an address: this host */
+
+/* ---- objects ---- */
+
+enum kind { KIND_PD = 1, KIND_MR, KIND_CHANNEL, KIND_CQ, KIND_SRQ, KIND_QP };
+
+struct object {
+    enum kind kind;
+    uint32_t handle; /* 24 bits: index and generation; a queue pair's is its number */
+    struct client *client;
+    uint32_t users;   /* objects that name this one */
+    struct list node; /* of the client */
+};
+
+struct client {
+    struct list node;
+    int sock, pidfd, doorbell_fd, async_fd;
+    int32_t pid;
+    struct adapter_page *page;
+    uint64_t doorbell; /* seen */
+    struct list objects;
+    bool is_greeted, is_gone;
+};
+
+struct pd {
+    struct object object;
+};
+
+struct mr {
+    struct object object;
+    struct pd *pd;
+    uint64_t addr, length, iova;
+    uint32_t access;
+};
+
+struct channel {
+    struct object object;
+    int fd;
+};
+
+struct mapping {
+    int fd; /* -1: it was given away */
+    void *base;
+    size_t bytes;
+};
+
+struct cq {
+    struct object object;
+    struct channel *channel;
+    uint64_t cookie;
+    struct mapping memory;
+    struct adapter_ring *ring;
+    struct adapter_cqe *entries;
+    uint32_t size;
+    uint64_t tail;
+    bool is_overrun;
+};
+
+/* Receives of a queue pair or of an SRQ. */
+struct recv_queue {
+    struct adapter_ring *ring; /* NULL: there is none */
+    unsigned char *entries;
+    uint32_t size, max_sge;
+    size_t stride;
+    uint64_t head;
+};
+
+/* A work request as it was copied out of its ring. */
+struct recv_work {
+    struct adapter_recv wr;
+    struct ibv_sge sge[ADAPTER_SGE_MAX];
+};
+
+struct send_work {
+    struct adapter_send wr;
+    union {
+        struct ibv_sge sge[ADAPTER_SGE_MAX];
+        unsigned char data[ADAPTER_INLINE_MAX];
+    };
+};
+
+struct srq {
+    struct object object;
+    struct pd *pd;
+    uint64_t cookie;
+    struct mapping memory;
+    struct recv_queue queue;
+    uint32_t limit; /* 0: none */
+};
+
+/* An RDMA read or atomic that a responder answers. */
+struct read_job {
+    uint32_t op, rkey;
+    uint64_t addr, length, done;
+    bool is_atomic;
+    uint64_t result;
+};
+
+struct qp {
+    struct object object;
+    uint64_t cookie;
+    struct pd *pd;
+    struct cq *send_cq, *recv_cq;
+    struct srq *srq;
+    enum ibv_qp_type type;
+    enum ibv_qp_state state;
+    bool all_signaled;
+    struct ibv_qp_cap cap;
+    struct ibv_qp_attr attr;
+    uint32_t host; /* of the other queue pair; HOST_ITSELF, or an IPv4 address */
+    bool is_reachable;
+
+    struct mapping memory;
+    struct recv_queue recv;
+    struct adapter_ring *send_ring;
+    unsigned char *send_entries;
+    uint32_t send_size;
+    size_t send_stride;
+
+    struct list run; /* there is something to do */
+
+    /* requester: [acked, next) have left; of next, sent bytes have */
+    uint64_t base; /* where the numbers of requests begin, with sq_psn */
+    uint64_t acked, next;
+    uint64_t sent;
+    uint64_t read_done; /* bytes, of the read at acked */
+    uint32_t reads_out;
+    uint64_t wait_until; /* 0: nothing is waited for; nothing is sent */
+    uint64_t deadline;   /* the other side has to answer; NEVER */
+    uint32_t retries, rnr_retries;
+
+    /* responder */
+    uint32_t expected; /* the number of the next request */
+    bool is_receiving; /* a message that is not whole */
+    bool has_recv;
+    struct recv_work recv_work;
+    uint64_t received; /* bytes of it */
+    struct read_job jobs[ADAPTER_READS_MAX];
+    uint32_t jobs_first, jobs_count;
+    uint32_t owed; /* enum frame_type, an answer behind these reads; 0: none */
+    uint32_t owed_op, owed_status;
+    uint32_t atomic_op; /* the last, for a request that comes again */
+    uint64_t atomic_result;
+    bool has_atomic;
+};
+
+/* ---- frames ---- */
+
+enum frame_type {
+    FRAME_REQUEST = 1, /* SEND, WRITE, READ, atomics */
+    FRAME_ACK,
+    FRAME_ERROR, /* status: how the request ends */
+    FRAME_RNR,   /* status: the timer */
+    FRAME_LOST,  /* there is no such queue pair, or it does not receive */
+    FRAME_DATA_OF_READ,
+    FRAME_DATAGRAM,
+    FRAME_TYPES
+};
+
+enum frame_flags { FRAME_FIRST = 1, FRAME_LAST = 2, FRAME_SOLICITED = 4, FRAME_GRH = 8 };
+
+struct frame {
+    uint32_t type, size; /* of the data behind */
+    uint32_t to, from;   /* numbers of queue pairs */
+    uint32_t op;         /* the request */
+    uint32_t opcode, flags, imm;
+    uint32_t rkey, status, qkey, slid;
+    uint64_t total;  /* bytes of the message */
+    uint64_t offset; /* of this data in it */
+    uint64_t remote_addr;
+    uint64_t compare_add, swap;
+    uint8_t sgid[16], dgid[16];
+};
+
+/* ---- the daemon ---- */
+
+struct host {
+    uint32_t address; /* IPv4, host byte order; 0: no wire */
+    uint64_t guid;
+    uint16_t lid;
+    uint16_t port;
+    char interface[ADAPTER_INTERFACE];
+};
+
+extern struct host host;
+extern struct adapter_counters counters;
+extern struct list clients, runnable;
+extern unsigned char bounce[FRAME_DATA];
+
+/* object.c */
+int object_add(struct object *object, enum kind kind, struct client *client);
+void object_remove(struct object *object);
+/* Of this client and kind; NULL. */
+void *object_find(const struct client *client, enum kind kind, uint32_t handle);
+/* Of anybody. */
+void *object_any(enum kind kind, uint32_t handle);
+uint32_t object_count(void);
+/* Every object of a kind: the next behind *cursor, which begins with 0; NULL. */
+void *object_next(enum kind kind, uint32_t *cursor);
+
+/* client.c */
+void client_accept(int listener);
+void client_serve(struct client *client); /* a request, or its end */
+void client_end(struct client *client);
+/* Says in the client's page why something failed. */
+void client_say(struct client *client, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+/* It broke the rules of a ring: it is disconnected when this round is over. */
+void client_broke(struct client *client, const char *what);
+void client_event(struct client *client, enum ibv_event_type type, uint64_t cookie);
+bool clients_are_gone(void);
+
+/* memory.c */
+int memory_map(struct mapping *mapping, const char *name, size_t bytes);
+void memory_unmap(struct mapping *mapping);
+int region_create(struct client *client, const struct adapter_request *request,
+                  struct adapter_reply *reply);
+int region_change(struct client *client, const struct adapter_request *request,
+                  struct adapter_reply *reply);
+/* NULL: [addr, addr+length) with this key is not accessible so, within this domain; why says what is wrong. */
+const struct mr *region_find(const struct pd *pd, uint32_t key, uint64_t addr, uint64_t length,
+                             uint32_t access, const char **why);
+/* Between an application's memory and ours; 0, -EFAULT. */
+int memory_read(const struct mr *mr, uint64_t addr, void *to, size_t size);
+int memory_write(const struct mr *mr, uint64_t addr, const void *from, size_t size);
+/* Of a list, the bytes [offset, offset+size); -EACCES: the keys do not allow it, why says so. */
+int gather(const struct pd *pd, const struct ibv_sge *sge, uint32_t count, uint64_t offset,
+           void *to, size_t size, const char **why);
+int scatter(const struct pd *pd, const struct ibv_sge *sge, uint32_t count, uint64_t offset,
+            const void *from, size_t size, const char **why);
+uint64_t sge_length(const struct ibv_sge *sge, uint32_t count);
+
+/* cq.c */
+int channel_create(struct client *client, int fd, struct adapter_reply *reply);
+int cq_create(struct client *client, const struct adapter_request *request,
+              struct adapter_reply *reply, int *fd);
+void cq_push(struct cq *cq, const struct adapter_cqe *cqe, bool is_solicited);
+
+/* queue.c */
+int srq_create(struct client *client, const struct adapter_request *request,
+               struct adapter_reply *reply, int *fd);
+int srq_modify(struct client *client, const struct adapter_request *request,
+               struct adapter_reply *reply);
+int srq_query(struct client *client, const struct adapter_request *request,
+              struct adapter_reply *reply);
+void queue_init(struct recv_queue *queue, void *ring, uint32_t size, uint32_t max_sge);
+/* The oldest receive is copied and leaves the queue: 1; 0: there is none. */
+int queue_take(struct recv_queue *queue, struct client *client, struct recv_work *work);
+/* For a queue pair, from where it receives. */
+int qp_take_recv(struct qp *qp, struct recv_work *work);
+
+/* qp.c */
+int qp_create(struct client *client, const struct adapter_request *request,
+              struct adapter_reply *reply, int *fd);
+int qp_modify(struct client *client, const struct adapter_request *request,
+              struct adapter_reply *reply);
+int qp_query(struct client *client, const struct adapter_request *request,
+             struct adapter_reply *reply);
+void qp_destroy(struct qp *qp);
+void qp_fail(struct qp *qp); /* to ERR: what waits is flushed */
+void qp_wake(struct qp *qp); /* it has something to do */
+void qp_run(struct qp *qp);  /* does some of it */
+void qp_flush(struct qp *qp);
+bool qp_can_receive(const struct qp *qp);
+void client_doorbell(struct client *client);
+/* A queue pair waits for this moment. */
+void qp_wait_until(uint64_t moment);
+/* The earliest of these moments, or NEVER. */
+uint64_t qps_wait_until(void);
+void qps_look_at_clock(uint64_t now);
+
+/* requester.c */
+void requester_reset(struct qp *qp);
+void requester_run(struct qp *qp);
+void requester_answered(struct qp *qp, const struct frame *frame, const unsigned char *data);
+void requester_clock(struct qp *qp, uint64_t now);
+void requester_flush(struct qp *qp);
+/* Everything that was not answered is sent again. */
+void requester_again(struct qp *qp);
+bool requester_has_work(const struct qp *qp);
+/* The request at index, copied and validated; false: it is not there, or the client broke the ring. */
+bool request_read(struct qp *qp, uint64_t index, struct send_work *work);
+uint64_t request_tail(struct qp *qp);
+void request_complete(struct qp *qp, const struct send_work *work, enum ibv_wc_status status);
+
+/* responder.c */
+void responder_reset(struct qp *qp);
+void responder_take(struct qp *qp, const struct frame *frame, const unsigned char *data);
+void responder_run(struct qp *qp);
+void responder_flush(struct qp *qp);
+
+/* ud.c */
+void ud_run(struct qp *qp);
+void ud_take(struct qp *qp, const struct frame *frame, const unsigned char *data);
+
+/* wire.c */
+struct pollfd;
+/* Finds out who this host is, and listens; an error was said. */
+int wire_open(const char *interface);
+void wire_close(void); /* what waits in a connection leaves */
+/* Where an address leads: false if nowhere. */
+bool wire_route(const struct adapter_address *to, uint32_t *address);
+/* Sends a frame, or calls the queue pair that it is for.  false: it is lost. */
+bool wire_send(uint32_t to, const struct frame *frame, const void *data);
+/* Is there room for data to this host? */
+bool wire_has_room(uint32_t to);
+uint32_t wire_count(void); /* descriptors that it wants to be looked at */
+void wire_fds(struct pollfd *fds);
+void wire_serve(const struct pollfd *fds, uint32_t count);
+/* A frame has arrived here. */
+void frame_arrived(uint32_t from, const struct frame *frame, const unsigned char *data);
+
+#endif

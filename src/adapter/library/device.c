@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * device.c - the one device, and what it says of itself.
+ */
+#include <endian.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "adapter/library/library.h"
+#include "base/mem.h"
+
+static struct ibv_device device = {.node_type = IBV_NODE_CA,
+                                   .transport_type = IBV_TRANSPORT_IB,
+                                   .name = LIB_DEVICE_NAME,
+                                   .dev_name = "mbx-adapter0"};
+
+/* ---- the list ---- */
+
+API struct ibv_device **ibv_get_device_list(int *count)
+{
+    struct ibv_device **list = mem_calloc(2, sizeof(struct ibv_device *));
+
+    if (list == NULL) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    list[0] = &device;
+    if (count != NULL)
+        *count = 1;
+    return list;
+}
+
+API void ibv_free_device_list(struct ibv_device **list)
+{
+    mem_free(list);
+}
+
+API const char *ibv_get_device_name(struct ibv_device *which)
+{
+    return which->name;
+}
+
+API int ibv_get_device_index(struct ibv_device *which)
+{
+    (void)which;
+    return -1;
+}
+
+API __be64 ibv_get_device_guid(struct ibv_device *which)
+{
+    struct ibv_context *context = ibv_open_device(which);
+    __be64 guid = 0;
+
+    if (context != NULL) {
+        guid = htobe64(lib_context(context)->guid);
+        ibv_close_device(context);
+    }
+    return guid;
+}
+
+/* ---- what it can do ---- */
+
+static void fill_attr(struct ibv_context *context, struct ibv_device_attr *attr)
+{
+    *attr = (struct ibv_device_attr){
+        .fw_ver = "1.0",
+        .node_guid = htobe64(lib_context(context)->guid),
+        .sys_image_guid = htobe64(lib_context(context)->guid),
+        .max_mr_size = UINT64_MAX,
+        .page_size_cap = 4096,
+        .vendor_id = LIB_VENDOR,
+        .vendor_part_id = 1,
+        .hw_ver = ADAPTER_VERSION,
+        .max_qp = ADAPTER_OBJECTS_MAX,
+        .max_qp_wr = ADAPTER_WR_MAX,
+        .device_cap_flags = IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SYS_IMAGE_GUID,
+        .max_sge = ADAPTER_SGE_MAX,
+        .max_sge_rd = ADAPTER_SGE_MAX,
+        .max_cq = ADAPTER_OBJECTS_MAX,
+        .max_cqe = ADAPTER_CQE_MAX,
+        .max_mr = ADAPTER_OBJECTS_MAX,
+        .max_pd = ADAPTER_OBJECTS_MAX,
+        .max_qp_rd_atom = ADAPTER_READS_MAX,
+        .max_res_rd_atom = ADAPTER_READS_MAX * ADAPTER_OBJECTS_MAX,
+        .max_qp_init_rd_atom = ADAPTER_READS_MAX,
+        .atomic_cap = IBV_ATOMIC_HCA,
+        .max_ah = ADAPTER_OBJECTS_MAX,
+        .max_srq = ADAPTER_OBJECTS_MAX,
+        .max_srq_wr = ADAPTER_WR_MAX,
+        .max_srq_sge = ADAPTER_SGE_MAX,
+        .max_pkeys = 1,
+        .phys_port_cnt = 1,
+    };
+}
+
+API int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
+{
+    fill_attr(context, attr);
+    return 0;
+}
+
+static int query_device_ex(struct ibv_context *context,
+                           const struct ibv_query_device_ex_input *input,
+                           struct ibv_device_attr_ex *attr, size_t size)
+{
+    struct ibv_device_attr_ex all = {.completion_timestamp_mask = UINT64_MAX,
+                                     .hca_core_clock = 1000000, /* kHz: nanoseconds */
+                                     .device_cap_flags_ex =
+                                         IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SYS_IMAGE_GUID,
+                                     .phys_port_cnt_ex = 1};
+
+    if (input != NULL && input->comp_mask != 0)
+        return EINVAL;
+    fill_attr(context, &all.orig_attr);
+    memset(attr, 0, size);
+    memcpy(attr, &all, min_size(size, sizeof all));
+    return 0;
+}
+
+static int query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr,
+                      size_t size)
+{
+    const struct ibv_port_attr all = {.state = IBV_PORT_ACTIVE,
+                                      .max_mtu = IBV_MTU_4096,
+                                      .active_mtu = IBV_MTU_4096,
+                                      .gid_tbl_len = 1,
+                                      .max_msg_sz = ADAPTER_MESSAGE_MAX,
+                                      .pkey_tbl_len = 1,
+                                      .lid = lib_context(context)->lid,
+                                      .sm_lid = 1,
+                                      .max_vl_num = 1,
+                                      .active_width = 2,  /* 4X */
+                                      .active_speed = 32, /* EDR */
+                                      .phys_state = 5,    /* link up */
+                                      .link_layer = IBV_LINK_LAYER_INFINIBAND};
+
+    if (port != 1)
+        return EINVAL;
+    memcpy(attr, &all, min_size(size, sizeof all));
+    return 0;
+}
+
+/* For programs from before struct ibv_port_attr had all of its fields. */
+API int ibv_query_port(struct ibv_context *context, uint8_t port,
+                       struct _compat_ibv_port_attr *attr)
+{
+    return query_port(context, port, (struct ibv_port_attr *)attr,
+                      offsetof(struct ibv_port_attr, port_cap_flags2));
+}
+
+API int ibv_query_gid(struct ibv_context *context, uint8_t port, int index, union ibv_gid *gid)
+{
+    if (port != 1 || index != 0) {
+        errno = EINVAL;
+        return -1;
+    }
+    gid->global.subnet_prefix = htobe64(UINT64_C(0xfe80) << 48);
+    gid->global.interface_id = htobe64(lib_context(context)->guid);
+    return 0;
+}
+
+/* Of libibverbs' private header: enum ibv_gid_type_sysfs, 0 is InfiniBand (and RoCE v1). */
+int ibv_query_gid_type(struct ibv_context *context, uint8_t port, unsigned index,
+                       unsigned *type);
+
+API int ibv_query_gid_type(struct ibv_context *context, uint8_t port, unsigned index,
+                           unsigned *type)
+{
+    (void)context;
+    *type = 0;
+    if (port == 1 && index == 0)
+        return 0;
+    errno = EINVAL;
+    return -1;
+}
+
+API int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port, uint32_t index,
+                          struct ibv_gid_entry *entry, uint32_t flags, size_t size)
+{
+    struct ibv_gid_entry all = {
+        .gid_index = index, .port_num = port, .gid_type = IBV_GID_TYPE_IB};
+
+    if (flags != 0 || port != 1 || index != 0)
+        return flags != 0 ? EOPNOTSUPP : EINVAL;
+    ibv_query_gid(context, 1, 0, &all.gid);
+    memcpy(entry, &all, min_size(size, sizeof all));
+    return 0;
+}
+
+API ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *entries,
+                                 size_t max, uint32_t flags, size_t size)
+{
+    if (max == 0)
+        return -EINVAL;
+    return _ibv_query_gid_ex(context, 1, 0, entries, flags, size) == 0 ? 1 : -EOPNOTSUPP;
+}
+
+API int ibv_query_pkey(struct ibv_context *context, uint8_t port, int index, __be16 *pkey)
+{
+    (void)context;
+    if (port != 1 || index != 0) {
+        errno = EINVAL;
+        return -1;
+    }
+    *pkey = htobe16(ADAPTER_PKEY);
+    return 0;
+}
+
+API int ibv_get_pkey_index(struct ibv_context *context, uint8_t port, __be16 pkey)
+{
+    (void)context;
+    if (port == 1 && pkey == htobe16(ADAPTER_PKEY))
+        return 0;
+    errno = EINVAL;
+    return -1;
+}
+
+static int query_rt_values(struct ibv_context *context, struct ibv_values_ex *values)
+{
+    (void)context;
+    if (values->comp_mask != IBV_VALUES_MASK_RAW_CLOCK)
+        return EINVAL;
+    clock_gettime(CLOCK_MONOTONIC, &values->raw_clock);
+    return 0;
+}
+
+/* ---- opening ---- */
+
+API struct ibv_context *ibv_open_device(struct ibv_device *which)
+{
+    struct lib_context *context = mem_calloc(1, sizeof *context);
+    int err;
+
+    if (context == NULL) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    context->verbs = (struct verbs_context){
+        .query_port = query_port,
+        .query_rt_values = query_rt_values,
+        .query_device_ex = query_device_ex,
+        .create_cq_ex = lib_create_cq_ex,
+        .create_srq_ex = lib_create_srq_ex,
+        .get_srq_num = lib_get_srq_num,
+        .create_qp_ex = lib_create_qp_ex,
+        .sz = sizeof context->verbs,
+        .context = {.device = which,
+                    .ops = {.poll_cq = lib_poll_cq,
+                            .req_notify_cq = lib_req_notify_cq,
+                            .post_srq_recv = lib_post_srq_recv,
+                            .post_send = lib_post_send,
+                            .post_recv = lib_post_recv},
+                    .cmd_fd = -1,
+                    .async_fd = -1,
+                    .num_comp_vectors = 1,
+                    .abi_compat = __VERBS_ABI_IS_EXTENDED},
+    };
+    pthread_mutex_init(&context->verbs.context.mutex, NULL);
+    err = control_open(context);
+    if (err != 0) {
+        mem_free(context);
+        errno = err;
+        return NULL;
+    }
+    return &context->verbs.context;
+}
+
+API int ibv_close_device(struct ibv_context *context)
+{
+    control_close(lib_context(context));
+    pthread_mutex_destroy(&context->mutex);
+    mem_free(lib_context(context));
+    return 0;
+}
+
+/* What another process opened cannot be had here. */
+API struct ibv_context *ibv_import_device(int fd)
+{
+    (void)fd;
+    errno = EOPNOTSUPP;
+    return NULL;
+}
+
+/* The daemon reads the memory of the process that registered it, which a fork does not change. */
+API int ibv_fork_init(void)
+{
+    return 0;
+}
+
+API enum ibv_fork_status ibv_is_fork_initialized(void)
+{
+    return IBV_FORK_UNNEEDED;
+}

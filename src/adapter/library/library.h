@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * library.h - what the files of libmbx-adapter.so share.
+ *
+ *   program ── verbs.h ──> device.c, memory.c, cq.c, queue.c, qp.c, qp_ex.c, events.c
+ *                              │ tables of verbs.h, and functions with the names of libibverbs
+ *                              v
+ *                          control.c: requests to the daemon, which it starts when there is none
+ *
+ * Each structure begins with that of verbs.h which the program knows.  Posting and polling touch
+ * shared memory alone; all else is a request and a reply.
+ */
+#ifndef ADAPTER_LIBRARY_LIBRARY_H
+#define ADAPTER_LIBRARY_LIBRARY_H
+
+#include "adapter/abi.h"
+#include "base/list.h"
+
+/* verbs.h wraps these in macros of the same name */
+#undef ibv_query_port
+#undef ibv_reg_mr
+#undef ibv_reg_mr_iova
+
+#define API             __attribute__((visibility("default")))
+
+#define LIB_TAGS_MAX    127
+#define LIB_DEVICE_NAME "mbx0"
+#define LIB_VENDOR      0x4d4258 /* "MBX" */
+
+struct lib_context {
+    struct verbs_context verbs;
+    int sock, doorbell_fd;
+    struct adapter_page *page;
+    pthread_mutex_t lock; /* of requests */
+    _Atomic bool is_lost; /* the adapter has gone */
+    uint32_t said;        /* of its texts, printed */
+    uint64_t guid;
+    uint16_t lid;
+    pid_t pid; /* of the daemon */
+};
+
+struct lib_cq {
+    union {
+        struct ibv_cq cq;
+        struct ibv_cq_ex ex;
+    };
+    pthread_mutex_t lock;
+    struct adapter_ring *ring;
+    struct adapter_cqe *entries;
+    size_t bytes;
+    uint32_t size, empties;
+    uint64_t head;
+    struct adapter_cqe now; /* of the extended interface */
+    uint32_t told;          /* completion events that the program got */
+    struct list live;
+};
+
+struct lib_channel {
+    struct ibv_comp_channel channel;
+    uint32_t handle;
+};
+
+/* The producer's half of a ring. */
+struct lib_ring {
+    struct adapter_ring *ring;
+    unsigned char *entries;
+    uint32_t size;
+    size_t stride;
+    uint64_t tail;
+};
+
+struct lib_srq {
+    struct ibv_srq srq;
+    pthread_mutex_t lock;
+    void *memory;
+    size_t bytes;
+    struct lib_ring recv;
+    uint32_t max_sge;
+    struct list live;
+};
+
+struct lib_qp {
+    union {
+        struct ibv_qp qp;
+        struct ibv_qp_ex ex;
+    };
+    pthread_mutex_t send_lock, recv_lock;
+    void *memory;
+    size_t bytes;
+    struct lib_ring send, recv;
+    struct ibv_qp_cap cap;
+    bool all_signaled, has_ex;
+    struct ibv_qp_init_attr init;
+    /* wr_start() to wr_complete() */
+    struct adapter_send *building; /* the request that is built, in the ring */
+    uint64_t built;                /* the tail when it is over */
+    int error;
+    struct list live;
+};
+
+struct lib_ah {
+    struct ibv_ah ah;
+    struct adapter_address to;
+};
+
+static inline struct lib_context *lib_context(struct ibv_context *context)
+{
+    return container_of(context, struct lib_context, verbs.context);
+}
+
+/* ---- control.c ---- */
+
+/* Connects, starting the daemon where there is none; 0, or errno. */
+int control_open(struct lib_context *context);
+void control_close(struct lib_context *context);
+/* 0, or errno.  fds: of the reply, -1 where there is none; may be NULL.  given: -1, or goes along. */
+int control(struct lib_context *context, const struct adapter_request *request,
+            struct adapter_reply *reply, int given, int fds[2]);
+int control_destroy(struct ibv_context *context, uint32_t handle);
+/* Rings, and wakes the daemon if it sleeps. */
+void control_ring(struct lib_context *context);
+/* Has the adapter gone?  Asks its connection. */
+bool control_is_lost(struct lib_context *context);
+/* Prints what the adapter said of errors since. */
+void control_complain(struct lib_context *context);
+/* Maps the memory of a reply. */
+void *control_map(int fd, size_t bytes);
+
+/* events.c: an event may name what has been destroyed since. */
+void live_add(struct list *live);
+void live_remove(struct list *live);
+
+/* ---- the tables of verbs.h ---- */
+
+struct ibv_cq_ex *lib_create_cq_ex(struct ibv_context *context,
+                                   struct ibv_cq_init_attr_ex *attr);
+int lib_poll_cq(struct ibv_cq *cq, int count, struct ibv_wc *wc);
+void lib_clean_cq(struct ibv_cq *cq, uint32_t qp_num);
+int lib_req_notify_cq(struct ibv_cq *cq, int solicited_only);
+struct ibv_srq *lib_create_srq_ex(struct ibv_context *context,
+                                  struct ibv_srq_init_attr_ex *attr);
+int lib_get_srq_num(struct ibv_srq *srq, uint32_t *number);
+int lib_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+struct ibv_qp *lib_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr);
+int lib_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
+int lib_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+
+/* queue.c: receives into a ring; the caller has the lock. */
+void ring_init(struct lib_ring *ring, void *memory, uint32_t size, size_t stride);
+bool ring_has_room(const struct lib_ring *ring, uint64_t tail);
+int ring_post_recv(struct lib_ring *ring, uint32_t max_sge, struct ibv_recv_wr *wr,
+                   struct ibv_recv_wr **bad);
+
+/* qp_ex.c */
+void qp_ex_fill(struct lib_qp *qp);
+
+#endif
