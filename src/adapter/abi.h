@@ -26,21 +26,28 @@
 
 #include "base/base.h"
 
-#define ADAPTER_SOCKET      "matchbox-adapter-%u"
-#define ADAPTER_VERSION     1
+#define ADAPTER_SOCKET  "matchbox-adapter-%u"
+#define ADAPTER_VERSION 1
 
-#define ADAPTER_SGE_MAX     16
-#define ADAPTER_INLINE_MAX  256
-#define ADAPTER_WR_MAX      16384
-#define ADAPTER_CQE_MAX     (1 << 20)
-#define ADAPTER_READS_MAX   16 /* RDMA reads and atomics in flight, of a queue pair */
-#define ADAPTER_MESSAGE_MAX (UINT32_C(1) << 30)
-#define ADAPTER_MTU         4096
-#define ADAPTER_GRH         40
-#define ADAPTER_OBJECTS_MAX 65535
-#define ADAPTER_PKEY        0xffff
-#define ADAPTER_TEXT_MAX    200
-#define ADAPTER_INTERFACE   16
+/* What both halves read of the environment (docs/adapter.md). */
+#define ADAPTER_ENV_INTERFACE "MBX_ADAPTER_INTERFACE"
+#define ADAPTER_ENV_PORT      "MBX_ADAPTER_PORT"
+#define ADAPTER_ENV_PROGRAM   "MBX_ADAPTER_PROGRAM"
+#define ADAPTER_ENV_STATS     "MBX_ADAPTER_STATS_FILE"
+#define ADAPTER_ENV_LOG       "MBX_ADAPTER_LOG"
+
+#define ADAPTER_SGE_MAX       16
+#define ADAPTER_INLINE_MAX    256
+#define ADAPTER_WR_MAX        16384
+#define ADAPTER_CQE_MAX       (1 << 20)
+#define ADAPTER_READS_MAX     16 /* RDMA reads and atomics in flight, of a queue pair */
+#define ADAPTER_MESSAGE_MAX   (UINT32_C(1) << 30)
+#define ADAPTER_MTU           4096
+#define ADAPTER_GRH           40
+#define ADAPTER_OBJECTS_MAX   65535
+#define ADAPTER_PKEY          0xffff
+#define ADAPTER_TEXT_MAX      200
+#define ADAPTER_INTERFACE     16
 
 /* ---- rings ---- */
 

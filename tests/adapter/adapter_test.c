@@ -707,8 +707,8 @@ int main(int argc, char **argv)
     fd = mkstemp(log_name);
     assert_true(fd >= 0);
     close(fd);
-    setenv("MBX_ADAPTER_LOG", log_name, 1);
-    unsetenv("MBX_ADAPTER_INTERFACE");
+    setenv(ADAPTER_ENV_LOG, log_name, 1);
+    unsetenv(ADAPTER_ENV_INTERFACE);
     failed = cmocka_run_group_tests(tests, NULL, NULL);
     if (failed == 0)
         unlink(log_name);

@@ -266,7 +266,7 @@ static int show_counters(void)
 
 static void leave_everything(void)
 {
-    const char *log = getenv("MBX_ADAPTER_LOG");
+    const char *log = getenv(ADAPTER_ENV_LOG);
     const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     const int file =
         log != NULL ? open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600) : null;
@@ -292,7 +292,7 @@ static int usage(void)
 
 int main(int argc, char **argv)
 {
-    const char *interface = getenv("MBX_ADAPTER_INTERFACE");
+    const char *interface = getenv(ADAPTER_ENV_INTERFACE);
     int err;
 
     if (argc == 2 && strcmp(argv[1], "--counters") == 0)
@@ -315,7 +315,7 @@ int main(int argc, char **argv)
         work();
         close(listener);
         wire_close();
-        write_counters(getenv("MBX_ADAPTER_STATS_FILE"));
+        write_counters(getenv(ADAPTER_ENV_STATS));
         return 0;
     case -1:
         fprintf(stderr, "mbx-adapter: %s\n", strerror(errno));

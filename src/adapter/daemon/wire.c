@@ -119,7 +119,7 @@ static int listen_on(void)
 
 static int read_port(void)
 {
-    const char *text = getenv("MBX_ADAPTER_PORT");
+    const char *text = getenv(ADAPTER_ENV_PORT);
     char *end = NULL;
     const unsigned long port = text == NULL ? PORT : strtoul(text, &end, 10);
 

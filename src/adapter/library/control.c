@@ -33,7 +33,7 @@ extern char **environ;
 
 static int program_path(char *path, size_t size)
 {
-    const char *named = getenv("MBX_ADAPTER_PROGRAM");
+    const char *named = getenv(ADAPTER_ENV_PROGRAM);
     const char *slash;
     Dl_info info;
 
@@ -225,7 +225,7 @@ static int allow_access(int sock)
 
 static int greet(struct lib_context *context, int sock, int async_end)
 {
-    const char *interface = getenv("MBX_ADAPTER_INTERFACE");
+    const char *interface = getenv(ADAPTER_ENV_INTERFACE);
     struct adapter_request request = {.op = ADAPTER_HELLO,
                                       .hello = {.version = ADAPTER_VERSION,
                                                 .size_request = sizeof(struct adapter_request),
