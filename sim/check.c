@@ -141,7 +141,7 @@ static void place_met(struct place *p)
 
         if (recv->op.kind != OP_RECV || recv->completions != 0 || recv->is_cancelled)
             continue;
-        if (recv->op.peer == PLAN_ANYBODY && dead != 0 && recv->told == 0)
+        if (recv->op.peer == PLAN_ANYBODY && dead != 0 && recv->notified == 0)
             job_wrong(p->job, "receive %" PRIu32 " is not told that a peer has died",
                       recv->op.id);
         for (uint32_t m = 0; m < p->message_count; m++)

@@ -34,7 +34,7 @@ struct item {
     uint32_t got;      /* receive, probe: id of the message, or 0 */
     uint32_t taken_by; /* message: id of the receive, or 0 */
     uint32_t completions;
-    uint32_t told; /* receive from any source: so often of a peer that has died */
+    uint32_t notified; /* receive from any source: so often of a peer that has died */
     int error;
     mbx_request request;
     mbx_message message;

@@ -238,7 +238,7 @@ uint32_t rank_dead_peers(struct job *job, uint32_t who)
 }
 
 /* A receive from any source, which waits as before, is told that a peer has died. */
-static void told(struct job *job, uint32_t who, const struct mbx_completion *c)
+static void on_notified(struct job *job, uint32_t who, const struct mbx_completion *c)
 {
     struct item *item = job_item(job, (uint32_t)(uintptr_t)c->user);
     uint32_t dead = rank_of(job, who, c->status.source);
@@ -251,7 +251,7 @@ static void told(struct job *job, uint32_t who, const struct mbx_completion *c)
     else if (dead == SIM_NOBODY || !job->ranks[dead].is_dead || job->ranks[dead].has_left)
         job_wrong(job, "receive %" PRIu32 " is told of the death of somebody who lives",
                   item->op.id);
-    else if (++item->told > rank_dead_peers(job, who))
+    else if (++item->notified > rank_dead_peers(job, who))
         job_wrong(job, "receive %" PRIu32 " is told of a death twice", item->op.id);
 }
 
@@ -267,7 +267,7 @@ static void poll_all(struct job *job, uint32_t who)
     while (job->counts.deaths != 0 &&
            (count = mbx_poll(job->ranks[who].ep, MBX_FAILURES, entries, 8)) > 0)
         for (int i = 0; i < count; i++)
-            told(job, who, &entries[i]);
+            on_notified(job, who, &entries[i]);
 }
 
 /* ---- operations ---- */

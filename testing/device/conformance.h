@@ -7,7 +7,7 @@
  *   ops of device.h       ── append, poll, ...──>   the device
  *   conformance_message   ── send() ──────────>     a peer, with a wire to the device
  *                         ── run() ───────────>     all of it works until nothing moves
- *   told()                <────────────────────     FINs that the peer has received
+ *   fins()                <────────────────────     FINs that the peer has received
  *
  * The suite knows a device by device.h alone, and says nothing about how it is made.  A
  * backend writes a target and a main() that returns conformance_run(&target).  What a device
@@ -69,7 +69,7 @@ struct conformance_target {
                  struct conformance_message *message);
 
     /* How many FINs the peer has received. */
-    uint64_t (*told)(void *instance, uint32_t peer);
+    uint64_t (*fins)(void *instance, uint32_t peer);
 
     /* The device is lost now.  NULL: it cannot be. */
     void (*lose)(void *instance);

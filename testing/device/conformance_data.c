@@ -115,7 +115,7 @@ static size_t long_size(const struct bench *b, enum conformance_kind kind)
 static void send_and_receive(struct bench *b, enum conformance_kind kind, size_t size,
                              size_t room)
 {
-    uint64_t told = bench_target->told(b->instance, 2);
+    uint64_t fins = bench_target->fins(b->instance, 2);
     struct conformance_message m;
     struct landing r;
 
@@ -128,7 +128,7 @@ static void send_and_receive(struct bench *b, enum conformance_kind kind, size_t
     m = bench_send(b, kind, 2, 7, size);
     bench_poll(b);
     bench_received(b, &r, &m);
-    assert_int_equal(bench_target->told(b->instance, 2) - told, kind != CONFORMANCE_EAGER);
+    assert_int_equal(bench_target->fins(b->instance, 2) - fins, kind != CONFORMANCE_EAGER);
 }
 
 /* A long message, and a buffer for `of` thirds of it. */
@@ -208,7 +208,7 @@ static void an_unexpected_rendezvous_is_passed_whole(void **state)
     m = bench_send(b, CONFORMANCE_RENDEZVOUS, 2, 7, BENCH_LONG);
     bench_poll(b);
     bench_unexpected(b, &m);
-    assert_int_equal(bench_target->told(b->instance, 2), 0);
+    assert_int_equal(bench_target->fins(b->instance, 2), 0);
 }
 
 static void a_rendezvous_that_the_device_cannot_do_is_left_to_software(void **state)
@@ -229,7 +229,7 @@ static void a_rendezvous_that_the_device_cannot_do_is_left_to_software(void **st
     event = bench_take(b, MBX_DEVICE_INCOMPLETE);
     assert_int_equal(event.handle, 0);
     assert_true(event.done < BENCH_LONG);
-    assert_int_equal(bench_target->told(b->instance, 2), 0);
+    assert_int_equal(bench_target->fins(b->instance, 2), 0);
     mem_free(r.bytes);
 }
 

@@ -97,9 +97,9 @@ static void read_packet(void *instance, const struct mbx_device_event *event,
     message->payload = packet->kind == STEPPED_RENDEZVOUS ? NULL : packet->bytes;
 }
 
-static uint64_t told(void *instance, uint32_t peer)
+static uint64_t fins(void *instance, uint32_t peer)
 {
-    return ((struct stepped *)instance)->told[peer];
+    return ((struct stepped *)instance)->fins[peer];
 }
 
 static void lose(void *instance)
@@ -118,7 +118,7 @@ int main(void)
         .send = send_message,
         .run = run,
         .read = read_packet,
-        .told = told,
+        .fins = fins,
         .lose = lose,
     };
     int failed = conformance_run(&target);

@@ -94,7 +94,7 @@ static void advance(struct schedule_run *run, struct host_msg *msg)
         return;
     if (size > recv->from)
         memcpy(recv->buf + recv->from, bytes + recv->from, size - recv->from);
-    msg->told += msg->sent->wants_fin;
+    msg->fins += msg->sent->wants_fin;
     end_recv(run, recv, END_RECEIVED);
 }
 
@@ -269,7 +269,7 @@ static void on_owed(void *arg, uint32_t peer, uint64_t message)
 
     if (peer != run->msgs[message].sent->envelope.source)
         schedule_wrong(run, "a FIN for m%d is owed to another peer, %u", (int)message, peer);
-    run->msgs[message].told++;
+    run->msgs[message].fins++;
     run->sums.owed++;
 }
 
@@ -330,7 +330,7 @@ static void on_fin(void *arg, uint32_t peer, uint32_t message)
     struct schedule_run *run = arg;
 
     (void)peer;
-    run->msgs[message].told++;
+    run->msgs[message].fins++;
 }
 
 static void on_arrival(void *arg, uint32_t peer, uint32_t message)

@@ -113,7 +113,7 @@ struct host_msg {
     int heard; /* of another path: so many of the device's messages arrived before it */
     bool has_arrived, is_at_device;
     int recv;      /* that met it, or -1 */
-    uint32_t told; /* FINs to its sender */
+    uint32_t fins; /* FINs to its sender */
     uint32_t came; /* bytes that software has */
     const struct schedule_step *sent;
     unsigned char bytes[SCHEDULE_BYTES], stored[SCHEDULE_BYTES];

@@ -90,7 +90,7 @@ static bool is_told_right(const struct schedule_run *run, const struct host_msg 
 {
     bool is_received = msg->recv >= 0 && run->recvs[msg->recv].end == END_RECEIVED;
 
-    return msg->told == (is_received && msg->sent->wants_fin ? 1 : 0);
+    return msg->fins == (is_received && msg->sent->wants_fin ? 1 : 0);
 }
 
 void schedule_check_senders(struct schedule_run *run)
@@ -101,7 +101,7 @@ void schedule_check_senders(struct schedule_run *run)
         if (!run->msgs[i].has_arrived)
             schedule_wrong(run, "m%d has not arrived", i);
         else if (!is_told_right(run, &run->msgs[i]))
-            schedule_wrong(run, "the sender of m%d was told %u times", i, run->msgs[i].told);
+            schedule_wrong(run, "the sender of m%d got %u FINs", i, run->msgs[i].fins);
     }
 }
 

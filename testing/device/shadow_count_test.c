@@ -69,7 +69,7 @@ static void the_revoke_of_a_taken_receive_goes_before_the_report(void **state)
     assert_int_equal(owner_waiting_command(o, 1)->type, TM_SYNC);
     assert_int_equal(owner_waiting_command(o, 1)->handled, 1);
     owner_settle(o);
-    assert_int_equal(o->recvs[0].told, 1);
+    assert_int_equal(o->recvs[0].notified, 1);
     owner_arrive(o, 7);
     owner_settle(o);
     assert_int_equal(o->recvs[1].outcome, MATCHED);
@@ -181,7 +181,7 @@ static void a_handle_that_is_matched_and_revoked_waits_for_both(void **state)
     assert_false(owner_cancel(o, 0));
     owner_hears(o, MATCHED, 7); /* MATCHED; the revoke has not been performed */
     owner_settle(o);
-    assert_int_equal(o->recvs[0].told, 1);
+    assert_int_equal(o->recvs[0].notified, 1);
     assert_int_equal(owner_free_handles(o), 8);
     assert_int_equal(o->shadow.stats.cancels_lost, 1);
 }
@@ -197,10 +197,10 @@ static void a_cancel_that_is_too_late_does_not_end_a_receive_whose_data_moves(vo
         ;
     owner_poll(o); /* MATCHED, and that the revoke failed */
     assert_int_equal(o->recvs[0].outcome, MATCHED);
-    assert_int_equal(o->recvs[0].told, 1);
+    assert_int_equal(o->recvs[0].notified, 1);
     owner_settle(o);
     assert_int_equal(o->recvs[0].outcome, VALID);
-    assert_int_equal(o->recvs[0].told, 2);
+    assert_int_equal(o->recvs[0].notified, 2);
     assert_int_equal(owner_free_handles(o), 8);
 }
 
@@ -242,7 +242,7 @@ static void an_incomplete_rendezvous_owes_nothing(void **state)
     owner_settle(o);
     assert_int_equal(o->recvs[0].outcome, INCOMPLETE);
     assert_int_equal(owner_free_handles(o), 8);
-    assert_int_equal(o->stepped.told[2], 0);
+    assert_int_equal(o->stepped.fins[2], 0);
 }
 
 int main(void)

@@ -18,7 +18,7 @@ static void a_receive_is_handed_over_at_once(void **state)
     owner_arrive(o, 7);
     owner_poll(o);
     assert_int_equal(o->recvs[0].outcome, MATCHED);
-    assert_int_equal(o->recvs[0].told, 1);
+    assert_int_equal(o->recvs[0].notified, 1);
     assert_int_equal(owner_free_handles(o), 8);
 }
 
@@ -189,7 +189,7 @@ static void a_cancel_in_software_is_done_at_once(void **state)
     owner_post_sized(o, 0, 2, 7, 0, 8);
     assert_true(owner_cancel(o, 0));
     owner_settle(o);
-    assert_int_equal(o->recvs[0].told, 0);
+    assert_int_equal(o->recvs[0].notified, 0);
 }
 
 static void a_cancel_in_the_device_waits_for_its_answer(void **state)
@@ -198,10 +198,10 @@ static void a_cancel_in_the_device_waits_for_its_answer(void **state)
 
     owner_post(o, 0, 2, 7);
     assert_false(owner_cancel(o, 0));
-    assert_int_equal(o->recvs[0].told, 0);
+    assert_int_equal(o->recvs[0].notified, 0);
     owner_settle(o);
     assert_int_equal(o->recvs[0].outcome, REVOKED);
-    assert_int_equal(o->recvs[0].told, 1);
+    assert_int_equal(o->recvs[0].notified, 1);
     assert_int_equal(o->shadow.stats.cancels_won, 1);
 }
 
@@ -215,7 +215,7 @@ static void a_claim_in_the_device_waits_for_its_answer(void **state)
     assert_false(owner_claim(o, 0));
     assert_false(owner_claim(o, 1));
     assert_int_equal(o->recvs[0].shadow.state, SHADOW_RECLAIMED);
-    assert_int_equal(o->recvs[0].told + o->recvs[1].told, 0);
+    assert_int_equal(o->recvs[0].notified + o->recvs[1].notified, 0);
     owner_settle(o);
     assert_int_equal(o->recvs[0].outcome, REVOKED);
     assert_int_equal(o->recvs[1].outcome, MATCHED);

@@ -12,7 +12,7 @@ static struct posted *tell(struct shadow_recv *shadow, enum outcome outcome)
     struct posted *recv = container_of(shadow, struct posted, shadow);
 
     recv->outcome = outcome;
-    recv->told++;
+    recv->notified++;
     return recv;
 }
 

@@ -3,7 +3,7 @@
  * shadow_testing.h - an owner of a shadow, over a device that is worked by stepped.  Test code.
  *
  *   test ── owner_post(), owner_cancel() ──> engine, shadow ── commands ──> stepped device
- *   test <── outcome, told, kept, ... ────── owner's callbacks <── events ── stepped device
+ *   test <── outcome, notified, kept, ... ── owner's callbacks <── events ── stepped device
  *
  * A test gets an owner whose device holds 8 receives and whose shadow hands over all that it
  * can; owner_reopen() makes another.  Receives have numbers, below OWNER_RECVS; messages are
@@ -32,7 +32,7 @@ struct posted {
     struct shadow_recv shadow;
     unsigned char buf[STEPPED_EAGER_MAX];
     enum outcome outcome; /* the last thing that was told */
-    int told;             /* how often something was */
+    int notified;         /* how often something was */
     int next;             /* posted as soon as this one is matched; 0: none */
     bool is_cancelled;
 };

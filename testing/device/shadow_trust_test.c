@@ -22,7 +22,7 @@ static void what_a_lost_device_had_is_told_of(void **state)
     assert_int_equal(o->lost, 1);
     assert_int_equal(o->recvs[0].outcome, LOST);
     assert_int_equal(o->recvs[1].outcome, REVOKED);
-    assert_int_equal(o->recvs[2].told, 0);
+    assert_int_equal(o->recvs[2].notified, 0);
     assert_int_equal(o->recvs[2].shadow.state, SHADOW_NONE); /* software's again */
     assert_int_equal(o->recvs[3].shadow.state, SHADOW_NONE);
     assert_int_equal(o->shadow.stats.waiting + o->shadow.stats.in_device, 0);
@@ -57,7 +57,7 @@ static void distrusts_from(struct owner *o, uint32_t source,
     shadow_poll(&o->shadow);
     assert_int_equal(o->lost, 1);
     assert_int_equal(o->logged, 1);
-    assert_int_equal(o->recvs[0].told, 0);
+    assert_int_equal(o->recvs[0].notified, 0);
     assert_int_equal(o->recvs[0].shadow.state, SHADOW_NONE);
 }
 
@@ -133,7 +133,7 @@ static void what_a_device_said_behind_nonsense_counts(void **state)
     owner_arrive(o, 9);
     owner_poll(o);
     assert_int_equal(o->recvs[0].outcome, VALID);
-    assert_int_equal(o->recvs[0].told, 2);
+    assert_int_equal(o->recvs[0].notified, 2);
     assert_int_equal(o->owed, 0);
     assert_int_equal(o->kept, 1);
     assert_int_equal(o->lost, 1);

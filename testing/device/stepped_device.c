@@ -239,7 +239,7 @@ static void end_move(struct stepped *stepped, struct stepped_transfer *transfer,
 static void send_fin(struct stepped *stepped, struct stepped_transfer *transfer)
 {
     transfer->owes_fin = false;
-    stepped->told[transfer->peer]++;
+    stepped->fins[transfer->peer]++;
     if (stepped->on_fin != NULL)
         stepped->on_fin(stepped->arg, transfer->peer, transfer->packet.message);
     emit_for(stepped, MBX_DEVICE_FIN_SENT, handle_of(stepped, transfer), 0);

@@ -99,7 +99,7 @@ struct stepped {
 
     struct stepped_transfer transfers[STEPPED_LIST];
     struct stepped_wire wires[STEPPED_PEERS];
-    uint64_t told[STEPPED_PEERS]; /* FINs to each peer */
+    uint64_t fins[STEPPED_PEERS]; /* FINs to each peer */
 
     /* A test may want to know. */
     void (*on_fin)(void *arg, uint32_t peer, uint32_t message);

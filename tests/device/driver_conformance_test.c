@@ -8,7 +8,7 @@
  *   peers 0 .. 3            endpoint
  *   send()  ── shm ──┬───>  poll() ── softdev_deliver() ──> device     loop
  *                    └────────────────────────────────────────> device     thread, process
- *   told()  <── FIN ─────────────────────────────────────────── device
+ *   fins()  <── FIN ─────────────────────────────────────────── device
  *
  * Each peer is an endpoint with a segment of its own, and so is the one that has the device.
  * On a thread and in a process the device receives in the place of that endpoint; it begins
@@ -56,7 +56,7 @@ struct peer {
     struct transport_address address;
     struct link *link; /* to the endpoint with the device */
     uint64_t awaits;   /* the number of the last message that asked for a FIN */
-    uint64_t told;
+    uint64_t fins;
 };
 
 struct fixture {
@@ -80,7 +80,7 @@ static int on_fin(void *arg, uint32_t number, const void *bytes, size_t size)
     assert_int_equal(wire_check(bytes, size, &packet, &reason), 0);
     assert_int_equal(packet.header.type, WIRE_FIN);
     assert_int_equal(packet.body.fin.sender, peer->awaits);
-    peer->told++;
+    peer->fins++;
     return 0;
 }
 
@@ -485,9 +485,9 @@ static void read_packet(void *instance, const struct mbx_device_event *event,
     }
 }
 
-static uint64_t told(void *instance, uint32_t peer)
+static uint64_t fins(void *instance, uint32_t peer)
 {
-    return ((struct fixture *)instance)->peers[peer].told;
+    return ((struct fixture *)instance)->peers[peer].fins;
 }
 
 /* ---- all of them ---- */
@@ -513,7 +513,7 @@ static int run_driver(size_t which)
             .send = send_message,
             .run = run,
             .read = read_packet,
-            .told = told,
+            .fins = fins,
             .lose = lose,
         };
 

@@ -215,7 +215,7 @@ static void read_packet(void *instance, const struct mbx_device_event *event,
 }
 
 /* Who announces a message is told by software. */
-static uint64_t told(void *instance, uint32_t peer)
+static uint64_t fins(void *instance, uint32_t peer)
 {
     (void)instance;
     (void)peer;
@@ -639,7 +639,7 @@ int main(void)
         .send = send_message,
         .run = run,
         .read = read_packet,
-        .told = told,
+        .fins = fins,
         .lose = lose,
     };
     const struct CMUnitTest tests[] = {
