@@ -12,8 +12,8 @@
 #include "base/base.h"
 #include "tool.h"
 
-static const struct tool *const tools[] = {&tool_run, &tool_exec, &tool_info, &tool_perf,
-                                           &tool_trace};
+static const struct tool *const tools[] = {&tool_run,  &tool_exec,  &tool_info,
+                                           &tool_perf, &tool_trace, &tool_queues};
 
 static void print_help(FILE *file)
 {

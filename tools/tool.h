@@ -29,7 +29,7 @@ struct tool {
     int (*run)(const struct tool *tool, int argc, char **argv);
 };
 
-extern const struct tool tool_run, tool_exec, tool_info, tool_perf, tool_trace;
+extern const struct tool tool_run, tool_exec, tool_info, tool_perf, tool_trace, tool_queues;
 
 /* The command line in memory, where other processes read it: [start, end). */
 struct tool_title {

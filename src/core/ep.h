@@ -58,6 +58,7 @@ struct mbx_ep {
     struct ep_rput rput;
     struct region_table regions; /* rma/region.c: what peers may access */
     struct offload *offload;     /* or NULL; offload.h */
+    struct ep_see see;
     struct stats stats;
     struct ep_names names;
     uint64_t check_paid; /* with MBX_CHECKS: for the next look at all invariants; valid.c */

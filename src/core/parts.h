@@ -84,6 +84,7 @@ struct shadow_recv {
 
 /* ---- in a peer ---- */
 
+struct mbx_ep;
 struct message;
 struct request;
 
@@ -144,6 +145,22 @@ struct ep_tracing {
     struct trace_recorder *recorder; /* or NULL */
     bool is_on;                      /* with a trace, or failpoints */
     uint32_t names_told, peers_told; /* of core/names.h: changes; and peers */
+};
+
+/* lib/see.c: what is shown to observers */
+struct see_page;
+struct ep_see {
+    struct see_page *page; /* or NULL: nobody can ask */
+    void (*answer)(struct mbx_ep *ep);
+    uint64_t looks;    /* of progress_look_around() */
+    uint32_t answered; /* the number of the last question */
+    uint32_t turn;
+    uint64_t answered_ns;
+    int fd;
+    /* p2p/probe.c: what the last probe had asked for that found nothing */
+    uint32_t peeked; /* how many there were */
+    struct mbx_match_envelope peek;
+    uint64_t peek_ignore;
 };
 
 /* What core and p2p ask of matching at the sender between two calls of its modules. */

@@ -10,6 +10,7 @@
 #include "core/core.h"
 #include "core/outq.h"
 #include "core/valid.h"
+#include "see/page.h"
 
 /* Packets of one poll, so that what waits to leave gets its turn. */
 #define PROGRESS_BUDGET 64
@@ -77,6 +78,16 @@ static OUT_OF_LINE int progress_busy(struct mbx_ep *ep)
     return moved;
 }
 
+/* Answers an observer, if one asks. */
+static inline void progress_show(struct mbx_ep *ep)
+{
+    struct see_page *page = ep->see.page;
+
+    atomic_store_explicit(&page->looks, ++ep->see.looks, memory_order_relaxed);
+    if (unlikely(atomic_load_explicit(&page->ask, memory_order_relaxed) != ep->see.answered))
+        ep->see.answer(ep);
+}
+
 /* Now and then: who is not polled in each round, and who is waited for. */
 static OUT_OF_LINE int progress_look_around(struct mbx_ep *ep)
 {
@@ -88,6 +99,8 @@ static OUT_OF_LINE int progress_look_around(struct mbx_ep *ep)
     }
     if (liveness_is_on(ep))
         liveness_look(ep);
+    if (likely(ep->see.page != NULL))
+        progress_show(ep);
     ep->progress.rounds = 0;
     return moved;
 }

@@ -34,6 +34,7 @@ static const char *const rndv_names[] = {
     [RNDV_DATA + 1] = NULL,
 };
 static const char *const oversubscribed_names[] = {"auto", "yes", "no", NULL};
+static const char *const leaks_names[] = {"off", "warn", NULL};
 static const char *const window_words[] = {"auto", "unlimited", NULL};
 static const char *const auto_word[] = {"auto", NULL};
 
@@ -102,6 +103,12 @@ static const struct param own[] = {
     {"TRACE", PARAM_STRING, PARAM_USUAL, NULL, "", 0, 0, NULL,
      "record what is matched to new files in this folder; mbx trace reads them",
      AT(trace_folder)},
+    {"SEE", PARAM_BOOL, PARAM_USUAL, NULL, "on", 0, 0, NULL,
+     "show the queues of the endpoint to processes of this user that ask (mbx queues)",
+     AT(see)},
+    {"LEAKS", PARAM_CHOICE, PARAM_USUAL, NULL, "off", 0, 0, leaks_names,
+     "at close, warn of messages that nobody has received and of receives that met none",
+     AT(leaks)},
     {"BOOT", PARAM_FOREIGN, PARAM_USUAL, NULL, NULL, 0, 0, NULL,
      "who started the ranks: set by mbx run; pmix or single to insist on it", 0},
     {"LAUNCHER_HOST", PARAM_FOREIGN, PARAM_ADVANCED, NULL, NULL, 0, 0, NULL,

@@ -71,7 +71,8 @@ static const char *const usual[] = {"LOG_LEVEL",     "TRANSPORT",
                                     "CLOSE_TIMEOUT", "MATCH",
                                     "STATS_FILE",    "KEY",
                                     "TRACE",         "BOOT",
-                                    "BOOT_TIMEOUT"};
+                                    "BOOT_TIMEOUT",  "SEE",
+                                    "LEAKS"};
 static const char *const advanced[] = {
     "READ_CHUNK",     "RTS_PAYLOAD",      "INJECT_LIMIT",   "REQUESTS",      "PEERS_MAX",
     "WINDOW",         "SHM_ATTACH",       "WINDOW_PAYLOAD", "SHM_RING_SIZE", "DEVICE_LIST",

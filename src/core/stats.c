@@ -146,6 +146,14 @@ static size_t stats_text(const struct stats *stats, char *text, size_t size)
     return min_size(used, size - 1);
 }
 
+size_t stats_line(const struct mbx_ep *ep, char *text, size_t size)
+{
+    struct stats stats;
+
+    stats_gather(ep, &stats);
+    return stats_text(&stats, text, size);
+}
+
 static void stats_put(int fd, const char *text, size_t size, const char *path)
 {
     if (fd < 0 || sys_write(fd, text, size) != (ssize_t)size)

@@ -8,6 +8,7 @@
 #ifndef CORE_STATS_H
 #define CORE_STATS_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include <matchbox/matchbox.h>
@@ -56,6 +57,9 @@ extern const struct stat_row *const stats_table; /* [STATS_COUNT] */
 
 /* All of ep's, at one time; takes the endpoint's lock. */
 void stats_read(const struct mbx_ep *ep, struct stats *stats);
+
+/* All of ep's as the line of STATS_FILE, for who has the lock; its length.  text is cut. */
+size_t stats_line(const struct mbx_ep *ep, char *text, size_t size);
 
 /* Writes them as one line to the file that STATS_FILE names, if it does, and lines for what the
  * program has named (names.h). */

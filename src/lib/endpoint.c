@@ -14,6 +14,7 @@
 #include "rput/rput.h"
 #include "sendside/sendside.h"
 #include "lib/across.h"
+#include "lib/see.h"
 #include "offload/offload.h"
 
 static const struct transport_events events = {
@@ -218,6 +219,7 @@ int mbx_open(const struct mbx_config *config, struct mbx_ep **out)
     ep->liveness.next = peer_own_hash(ep);
     endpoint_limits(ep);
     tracepoint_open(ep);
+    see_open(ep);
     *out = ep;
     return 0;
 
@@ -295,6 +297,8 @@ int mbx_close(struct mbx_ep *ep)
     ep_unlock(ep);
     stats_write(ep);
     tell_end(ep);
+    see_leaks(ep);
+    see_close(ep);
     tracepoint_close(ep);
     module_close(ep);
     ep->net.transport->ops->close(ep->net.transport);

@@ -14,12 +14,9 @@
 #include "p2p/p2p.h"
 #include "p2p/credit.h"
 
-/* size of a message that is not short. */
-#define MESSAGE_LONG UINT32_MAX
-#define MESSAGE_RTS  (UINT32_MAX - 1)
-
 struct message_more {
-    struct arrival arrival; /* payload and rts point to what follows */
+    struct arrival
+        arrival; /* first, for lib/see_root.c; payload and rts point to what follows */
     struct wire_rts rts;
     char payload[];
 };

@@ -32,6 +32,10 @@ struct arrival {
 /* The longest payload that a kept message holds itself. */
 #define MESSAGE_INLINE 24
 
+/* message.size of a message that does not lie in the pool, or not all of it. */
+#define MESSAGE_LONG UINT32_MAX
+#define MESSAGE_RTS  (UINT32_MAX - 1)
+
 /* An unexpected message, or one taken by a matched probe; see message.c.  Many may have
  * to wait, so it holds no more than a short one needs. */
 struct message {

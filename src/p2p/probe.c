@@ -28,6 +28,9 @@ static struct message *probe_find(struct mbx_ep *ep, const struct mbx_match_enve
         if (round == 0)
             progress_round(ep);
     }
+    ep->see.peeked++;
+    ep->see.peek = *envelope;
+    ep->see.peek_ignore = ignore;
     return NULL;
 }
 

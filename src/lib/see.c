@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * see.c - an endpoint answers who asks from outside.
+ *
+ * progress_look_around() compares the number of the question with that of the last answer, so
+ * nobody pays for it who is not asked.  An answer costs some tens of microseconds, and there
+ * is one in ANSWER_EACH_NS at most, whatever is written into the page.
+ */
+#include "lib/see.h"
+
+#include <dlfcn.h>
+#include <execinfo.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/sys.h"
+#include "core/core.h"
+#include "transport/siphash.h"
+
+#define ANSWER_EACH_NS (10 * CLOCK_MS)
+
+/* ---- who this is ---- */
+
+static uint32_t number_of(const char *text)
+{
+    char *end;
+    unsigned long number;
+
+    if (text == NULL || *text == '\0')
+        return SEE_NOBODY;
+    number = strtoul(text, &end, 10);
+    return *end == '\0' && number < SEE_NOBODY ? (uint32_t)number : SEE_NOBODY;
+}
+
+static uint32_t launched_ranks(void)
+{
+    static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"};
+
+    for (size_t i = 0; i < ARRAY_COUNT(names); i++)
+        if (getenv(names[i]) != NULL)
+            return number_of(getenv(names[i]));
+    return SEE_NOBODY;
+}
+
+/* A number that the ranks of a job share: of its key, and of what its launcher calls it. */
+static uint64_t job_number(const struct mbx_ep *ep)
+{
+    static const char *const names[] = {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid",
+                                        "PMI_JOBID", "SLURM_JOB_ID", "SLURM_STEP_ID"};
+    char text[512] = "matchbox-see";
+    size_t used = strlen(text);
+
+    for (size_t i = 0; i < ARRAY_COUNT(names) && used < sizeof text; i++)
+        if (getenv(names[i]) != NULL)
+            used += (size_t)snprintf(text + used, sizeof text - used, " %s", getenv(names[i]));
+    return siphash(ep->net.config.key, text, min_size(used, sizeof text - 1));
+}
+
+static void fill_head(struct mbx_ep *ep, struct see_head *head)
+{
+    struct transport_address own;
+
+    ep->net.transport->ops->address(ep->net.transport, &own);
+    *head = (struct see_head){
+        .magic = SEE_MAGIC,
+        .version = SEE_VERSION,
+        .size = SEE_PAGE_SIZE,
+        .pid = (uint32_t)getpid(),
+        .rank = number_of(settings_rank()),
+        .ranks = launched_ranks(),
+        .job = job_number(ep),
+        .address =
+            see_address_name(&own, sizeof own, offsetof(struct transport_address, credit)),
+        .root = (uint64_t)(uintptr_t)&mbx_see_root,
+        .ep = (uint64_t)(uintptr_t)ep,
+        .open_ns = clock_now(),
+    };
+    snprintf(head->library, sizeof head->library, "%s", mbx_version());
+}
+
+/* ---- an answer ---- */
+
+static int read_own(const struct see_source *source, uint64_t at, void *to, size_t size)
+{
+    (void)source;
+    memcpy(to, (const void *)(uintptr_t)at, size);
+    return 0;
+}
+
+static const struct see_source own_memory = {.read = read_own};
+
+/* "MPI_Recv" of PMPI_Recv; NULL: it is no call of MPI. */
+static const char *mpi_call(const char *symbol)
+{
+    if (strncmp(symbol, "PMPI_", 5) == 0)
+        symbol++;
+    return strncmp(symbol, "MPI_", 4) == 0 ? symbol : NULL;
+}
+
+/* Which call the program is in: the outermost one of MPI, or else of the library. */
+static void look_at_stack(struct see_state *state)
+{
+    void *frames[SEE_FRAMES];
+    int count = backtrace(frames, SEE_FRAMES);
+    bool has_mpi = false;
+
+    state->frames = (uint32_t)count;
+    state->call[0] = '\0';
+    state->caller = 0;
+    for (int i = 0; i < count; i++) {
+        Dl_info info;
+        const char *call;
+
+        state->stack[i] = (uint64_t)(uintptr_t)frames[i];
+        if (dladdr((char *)frames[i] - 1, &info) == 0 || info.dli_sname == NULL)
+            continue;
+        call = mpi_call(info.dli_sname);
+        if (call == NULL && (has_mpi || strncmp(info.dli_sname, "mbx_", 4) != 0))
+            continue;
+        has_mpi |= call != NULL;
+        snprintf(state->call, sizeof state->call, "%s", call != NULL ? call : info.dli_sname);
+        state->caller = i + 1 < count ? (uint64_t)(uintptr_t)frames[i + 1] : 0;
+    }
+}
+
+/* The statistics, and a line for each context id that the program has named, as far as there is
+ * room.  How long it is. */
+static uint32_t fill_text(const struct mbx_ep *ep, char *text)
+{
+    size_t used = stats_line(ep, text, SEE_TEXT_SIZE);
+
+    for (uint32_t i = 0; i < ep->names.context_count; i++) {
+        const struct named_context *named = &ep->names.contexts[i];
+        int more = snprintf(text + used, SEE_TEXT_SIZE - used, "context %u %u %s\n", named->id,
+                            named->size, named->name);
+
+        if (more < 0 || (size_t)more >= SEE_TEXT_SIZE - used)
+            break;
+        used += (size_t)more;
+    }
+    return (uint32_t)used;
+}
+
+static void fill_state(struct mbx_ep *ep, struct see_page *page)
+{
+    struct see_state *state = &page->state;
+    uint64_t at = (uint64_t)(uintptr_t)ep;
+
+    state->looks = ep->see.looks;
+    state->now_ns = clock_now();
+    see_walk_pulse(&mbx_see_root, &own_memory, at, &state->pulse);
+    see_walk(&mbx_see_root, &own_memory, at, see_page_entries(page), SEE_ENTRIES,
+             &state->entries, state->counts);
+    state->text_size = fill_text(ep, (char *)page + SEE_TEXT_AT);
+    snprintf(page->head.mpi, sizeof page->head.mpi, "%.*s", SEE_MPI_TEXT - 1,
+             ep->names.program);
+    look_at_stack(state);
+}
+
+/* Called by progress, under the lock of the endpoint. */
+static void see_answer(struct mbx_ep *ep)
+{
+    struct see_page *page = ep->see.page;
+    uint32_t ask = atomic_load_explicit(&page->ask, memory_order_relaxed);
+    uint64_t now_ns = clock_now();
+
+    if (now_ns - ep->see.answered_ns < ANSWER_EACH_NS)
+        return;
+    atomic_store_explicit(&page->state.turn, ++ep->see.turn, memory_order_relaxed);
+    atomic_thread_fence(memory_order_release);
+    fill_state(ep, page);
+    atomic_store_explicit(&page->state.turn, ++ep->see.turn, memory_order_release);
+    ep->see.answered = ask;
+    ep->see.answered_ns = clock_now(); /* from its end, so that the next one is no sooner */
+    atomic_store_explicit(&page->state.answered, ask, memory_order_release);
+}
+
+/* ---- from open to close ---- */
+
+static struct see_page *make_page(int *fd)
+{
+    struct see_page *page = NULL;
+
+    *fd = sys_memfd_create(SEE_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (*fd < 0)
+        return NULL;
+    if (sys_ftruncate(*fd, SEE_PAGE_SIZE) == 0 &&
+        sys_fcntl_seal(*fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
+        page = sys_mmap(SEE_PAGE_SIZE, *fd, 0);
+    if (page == NULL)
+        sys_close(*fd);
+    return page;
+}
+
+void see_open(struct mbx_ep *ep)
+{
+    if (!ep->settings.see)
+        return;
+    ep->see.page = make_page(&ep->see.fd);
+    if (ep->see.page == NULL) {
+        LOG_DEBUG("no page for mbx queues: %s", mbx_strerror(errno));
+        return;
+    }
+    fill_head(ep, &ep->see.page->head);
+    ep->see.answer = see_answer;
+}
+
+void see_close(struct mbx_ep *ep)
+{
+    if (ep->see.page == NULL)
+        return;
+    sys_munmap(ep->see.page, SEE_PAGE_SIZE);
+    sys_close(ep->see.fd);
+    ep->see.page = NULL;
+}
+
+/* ---- what is left at the end ---- */
+
+#define LEAK_KINDS 5 /* that are told apart */
+
+struct leak {
+    struct see_entry entry;
+    uint64_t count;
+};
+
+struct leaks {
+    struct leak kinds[LEAK_KINDS];
+    uint64_t count;
+    uint32_t known;
+};
+
+static void leak_add(struct leaks *leaks, const struct see_entry *entry)
+{
+    uint32_t i = 0;
+
+    leaks->count++;
+    while (i < leaks->known && (leaks->kinds[i].entry.context_id != entry->context_id ||
+                                leaks->kinds[i].entry.peer != entry->peer ||
+                                leaks->kinds[i].entry.tag != entry->tag))
+        i++;
+    if (i == LEAK_KINDS)
+        return;
+    if (i == leaks->known)
+        leaks->kinds[leaks->known++].entry = *entry;
+    leaks->kinds[i].count++;
+}
+
+static void leak_say(const struct mbx_ep *ep, const struct leaks *leaks, const char *what)
+{
+    char text[LOG_LINE_MAX], peer[24];
+    const char *rank = settings_rank();
+    size_t used = 0;
+    uint64_t told = 0;
+
+    (void)ep;
+    if (leaks->count == 0)
+        return;
+    for (uint32_t i = 0; i < leaks->known && used < sizeof text; i++) {
+        const struct see_entry *entry = &leaks->kinds[i].entry;
+
+        if (entry->peer == MBX_ANY_SOURCE)
+            snprintf(peer, sizeof peer, "any source");
+        else
+            snprintf(peer, sizeof peer, "peer %u", entry->peer);
+        used += (size_t)snprintf(
+            text + used, sizeof text - used, "%s%llu from %s, context %u, tag %llu, %llu bytes",
+            i > 0 ? "; " : "", (unsigned long long)leaks->kinds[i].count, peer,
+            entry->context_id, (unsigned long long)entry->tag, (unsigned long long)entry->size);
+        told += leaks->kinds[i].count;
+    }
+    LOG_WARN("rank %s ends with %llu %s: %s%s", rank != NULL ? rank : "unknown",
+             (unsigned long long)leaks->count, what, text,
+             told < leaks->count ? "; and others" : "");
+}
+
+void see_leaks(const struct mbx_ep *ep)
+{
+    uint32_t room = pool_live(&ep->requests.pool) + pool_live(&ep->messages), stored;
+    uint32_t counts[SEE_KINDS];
+    struct leaks messages = {.count = 0}, receives = {.count = 0};
+    struct see_entry *entries;
+
+    if (!ep->settings.leaks || room == 0)
+        return;
+    entries = mem_calloc(room + 1, sizeof *entries); /* and a probe */
+    if (entries == NULL)
+        return;
+    see_walk(&mbx_see_root, &own_memory, (uint64_t)(uintptr_t)ep, entries, room + 1, &stored,
+             counts);
+    for (uint32_t i = 0; i < stored; i++)
+        if (entries[i].kind == SEE_UNEXPECTED)
+            leak_add(&messages, &entries[i]);
+        else if (entries[i].kind == SEE_POSTED)
+            leak_add(&receives, &entries[i]);
+    mem_free(entries);
+    leak_say(ep, &messages, "messages that nobody received");
+    leak_say(ep, &receives, "receives that met no message");
+}

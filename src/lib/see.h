@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * see.h - the page of an endpoint (see/page.h): opened and closed with it, and filled when an observer
+ * asks.
+ */
+#ifndef LIB_SEE_H
+#define LIB_SEE_H
+
+#include "see/walk.h"
+
+struct mbx_ep;
+
+/* Where what lies in this library. */
+extern const struct see_root mbx_see_root;
+
+/* Makes the page, with MBX_SEE=on.  An endpoint that gets none works as well, and nobody sees it. */
+void see_open(struct mbx_ep *ep);
+void see_close(struct mbx_ep *ep);
+
+/* With MBX_LEAKS=warn: says which messages nobody has received, and which receives met none. */
+void see_leaks(const struct mbx_ep *ep);
+
+#endif

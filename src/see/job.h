@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * job.h - the ranks of a job as an observer has seen them.
+ */
+#ifndef SEE_JOB_H
+#define SEE_JOB_H
+
+#include "see/mpi.h"
+#include "see/page.h"
+
+/* How an observer has come to what it shows of a rank. */
+enum see_how {
+    SEE_ASKED,  /* the rank has answered: exact */
+    SEE_READ,   /* it makes no progress, and its memory was read: exact */
+    SEE_MOVING, /* its memory was read while it changed: not exact */
+    SEE_FAILED  /* it can be seen that it is there, and no more */
+};
+
+struct see_rank {
+    struct see_head head;
+    struct see_state state;
+    uint64_t looks;
+    enum see_how how;
+    char run; /* 'R' it runs, 'T' it is stopped, ...: of /proc/PID/stat; 0 not known */
+    struct see_entry *entries; /* by kind, then by age */
+    uint32_t count;
+    char *text; /* as in its page, or NULL */
+    const struct see_layout *layout;
+};
+
+struct see_job {
+    struct see_rank *ranks; /* by rank */
+    uint32_t count;
+    uint32_t size; /* of the job; SEE_NOBODY: not known */
+};
+
+/* By kind, then context id, then age. */
+void see_sort(struct see_entry *entries, uint32_t count);
+
+/* The index of the rank that an entry of job->ranks[at] names; SEE_NOBODY: any source, or a rank that was not seen. */
+uint32_t see_whose(const struct see_job *job, uint32_t at, const struct see_entry *entry);
+
+/* Would this receive, of job->ranks[to], take that message, which `from` has sent or is to send?  The source is looked at by
+ * address: peers have other numbers elsewhere. */
+bool see_accepts(const struct see_job *job, uint32_t to, const struct see_entry *receive,
+                 uint32_t from, const struct see_entry *message);
+
+/* Has nothing happened in a rank between two looks?  Neither may have failed. */
+bool see_is_still(const struct see_rank *before, const struct see_rank *now);
+
+#endif

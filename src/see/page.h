@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * page.h - what an endpoint shows of itself to who asks from outside.
+ *
+ * A page is a memory file of SEE_PAGE_SIZE bytes, one for each endpoint (MBX_SEE), which observers of
+ * the same user find by its name among the descriptors of the process, /proc/PID/fd/N.  The
+ * endpoint writes it; the observer writes one word, `ask`.
+ *
+ *   offset
+ *        0   head     who this is; constant while the endpoint is open
+ *      256   looks    how often the endpoint has looked around: it makes progress while that grows
+ *      320   ask      the number of the observer's question
+ *      384   state    the last answer
+ *     4096   text     its statistics, as MBX_STATS_FILE has them, and lines `context ID SIZE NAME`
+ *    12288   entries  its queues
+ *
+ * An observer writes another number into `ask` and waits until `answered` is that number.  The
+ * answer is whole if `turn` is even, and the same before and after the page was read.  An endpoint
+ * that does not answer makes no progress; then its memory holds still, and the observer reads it
+ * from outside: `root` says where what lies (walk.h).
+ *
+ * The library believes nothing in its page: it reads `ask`, compares, and keeps what it has to
+ * remember elsewhere.  An observer believes nothing in it either: see_page_check().
+ *
+ * There is no payload in a page, no key of the job, and no content of a buffer.
+ */
+#ifndef SEE_PAGE_H
+#define SEE_PAGE_H
+
+#include <assert.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define SEE_NAME       "matchbox-see" /* of the memory file */
+#define SEE_MAGIC      "MBXSEE1"
+#define SEE_VERSION    1u
+#define SEE_PAGE_SIZE  65536u
+#define SEE_NOBODY     UINT32_MAX /* rank, ranks: not known; peer: any, or none */
+#define SEE_MPI_TEXT   96
+#define SEE_CALL_TEXT  40
+#define SEE_FRAMES     24
+#define SEE_TEXT_AT    4096
+#define SEE_TEXT_SIZE  8192
+#define SEE_ENTRIES_AT 12288
+#define SEE_ENTRIES    ((SEE_PAGE_SIZE - SEE_ENTRIES_AT) / 64)
+
+struct see_head {
+    char magic[8];
+    uint32_t version, size;
+    uint32_t pid;
+    uint32_t rank, ranks; /* as the launcher says */
+    uint32_t zero;
+    uint64_t
+        job; /* the same in all ranks of a job; made from its key, from which it cannot be told */
+    uint64_t address; /* see_address_name() of the endpoint's address */
+    uint64_t root;    /* where its struct see_root lies */
+    uint64_t ep;      /* and its endpoint */
+    uint64_t open_ns;
+    char library[16]; /* the version of the library */
+    char mpi
+        [SEE_MPI_TEXT]; /* `WAY VERSION` of the MPI (see/mpi.h), in an answer; or empty: none */
+};
+
+static_assert(sizeof(struct see_head) <= 256, "looks follow");
+
+/* What a rank waits for, or holds. */
+enum see_kind {
+    SEE_NONE,
+    SEE_POSTED,     /* a receive that waits for a message */
+    SEE_UNEXPECTED, /* a message that waits for a receive */
+    SEE_SEND,       /* a send that waits for its receive */
+    SEE_SENDING,    /* a send on its way */
+    SEE_RECEIVING,  /* a receive that has met its message, and is being filled */
+    SEE_ACCESS,     /* a one-sided access of ours */
+    SEE_PROBE,      /* no request: what the last probe, which found nothing, had asked for */
+    SEE_KINDS
+};
+
+enum see_entry_flags {
+    SEE_ENTRY_SYNC = 1 << 0,     /* a synchronous send */
+    SEE_ENTRY_INTERNAL = 1 << 1, /* nobody waits for its completion: injected, discarded */
+};
+
+struct see_entry {
+    uint8_t kind; /* enum see_kind */
+    uint8_t flags;
+    uint16_t zero;
+    uint32_t context_id;
+    uint32_t peer;  /* its number at that endpoint; SEE_NOBODY: any source */
+    uint32_t count; /* PROBE: times it was asked in vain */
+    uint64_t tag, ignore, size;
+    uint64_t id;  /* never the same for another request, or another message, of this endpoint */
+    uint64_t age; /* smaller is older, among those of a kind and a context id */
+    uint64_t whom; /* see_address_name() of that peer, or 0 */
+};
+
+static_assert(sizeof(struct see_entry) == 64, "page format");
+
+/* How far an endpoint is: if none of these changes, nothing has happened. */
+struct see_pulse {
+    uint64_t arrived;   /* messages */
+    uint64_t sent;      /* messages that have gone */
+    uint64_t received;  /* messages whose receive is complete */
+    uint64_t cancelled; /* receives */
+};
+
+struct see_state {
+    _Atomic uint32_t answered;
+    _Atomic uint32_t turn;
+    uint64_t looks, now_ns;
+    struct see_pulse pulse;
+    uint32_t counts[SEE_KINDS]; /* of all entries */
+    uint32_t entries;           /* in the page: at most SEE_ENTRIES */
+    uint32_t text_size;
+    uint32_t frames;
+    char call
+        [SEE_CALL_TEXT]; /* the call of MPI, or of the library, that the program is in; or empty */
+    uint64_t caller;     /* address behind that call in the program, or 0 */
+    uint64_t stack[SEE_FRAMES];
+};
+
+struct see_page {
+    struct see_head head;
+    _Alignas(256) _Atomic uint64_t looks;
+    _Alignas(64) _Atomic uint32_t ask;
+    _Alignas(64) struct see_state state;
+};
+
+static_assert(offsetof(struct see_page, looks) == 256, "page format");
+static_assert(offsetof(struct see_page, ask) == 320, "page format");
+static_assert(offsetof(struct see_page, state) == 384, "page format");
+static_assert(sizeof(struct see_page) <= SEE_TEXT_AT, "page format");
+
+/* A name for a transport's address, of which the bytes [skip, skip + 4) are not a part; never 0. */
+uint64_t see_address_name(const void *address, size_t size, size_t skip);
+
+/* What is wrong with this head of a page that process pid has, or NULL. */
+const char *see_head_check(const struct see_head *head, uint32_t pid);
+
+/* What is wrong with this copy of a page that process pid has, or NULL; *page is SEE_PAGE_SIZE bytes. */
+const char *see_page_check(const void *page, uint32_t pid);
+
+static inline struct see_entry *see_page_entries(struct see_page *page)
+{
+    return (struct see_entry *)(void *)((char *)page + SEE_ENTRIES_AT);
+}
+
+const char *see_kind_name(unsigned kind);
+
+#endif

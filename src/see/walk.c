@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * walk.c - see walk.h.
+ *
+ * What is read may be nonsense: the memory of a process that goes on meanwhile, or that somebody
+ * has written over.  So every number is looked at before something is read by it.
+ */
+#include "see/walk.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/base.h"
+
+#define OBJECT_MAX    4096       /* bytes of a request or message, with its slot */
+#define SLOTS_MAX     (1u << 21) /* looked at */
+#define PEERS_MAX     (1u << 24)
+#define PROTOCOLS_MAX 64
+
+struct walk {
+    const struct see_root *root;
+    const struct see_source *source;
+    uint64_t addresses; /* of the peers */
+    uint32_t peers;
+    struct see_entry *entries;
+    uint32_t room, *stored, *counts;
+};
+
+struct envelope {
+    uint32_t context_id, source;
+    uint64_t tag;
+};
+
+bool see_root_is_valid(const struct see_root *root)
+{
+    const uint32_t *at = root->offsets;
+
+    return memcmp(root->magic, SEE_ROOT_MAGIC, sizeof root->magic) == 0 &&
+           root->version == SEE_VERSION && root->fields >= SEE_FIELDS &&
+           at[SEE_SLOT_BYTES] >= sizeof(uint64_t) &&
+           at[SEE_SLOT_BYTES] + at[SEE_REQUEST_BYTES] <= OBJECT_MAX &&
+           at[SEE_SLOT_BYTES] + at[SEE_MESSAGE_BYTES] <= OBJECT_MAX &&
+           at[SEE_ADDRESS_BYTES] <= OBJECT_MAX && at[SEE_PROTOCOLS] <= PROTOCOLS_MAX;
+}
+
+static int get(const struct walk *walk, uint64_t at, void *to, size_t size)
+{
+    return walk->source->read(walk->source, at, to, size);
+}
+
+static int get_field(const struct walk *walk, uint64_t at, enum see_field field, void *to,
+                     size_t size)
+{
+    return get(walk, at + walk->root->offsets[field], to, size);
+}
+
+/* ---- of an object that was read ---- */
+
+/* A field of the object: false if it does not lie in it. */
+static bool take(const struct walk *walk, const unsigned char *object, size_t size,
+                 enum see_field field, size_t more, void *to, size_t length)
+{
+    size_t at = (size_t)walk->root->offsets[field] + more;
+
+    if (at > size || length > size - at)
+        return false;
+    memcpy(to, object + at, length);
+    return true;
+}
+
+#define TAKE(field, more, to) take(walk, object, size, field, more, to, sizeof *(to))
+
+/* The name of a peer, or 0. */
+static uint64_t name_of(const struct walk *walk, uint32_t peer)
+{
+    unsigned char address[OBJECT_MAX];
+    size_t size = walk->root->offsets[SEE_ADDRESS_BYTES];
+
+    if (peer >= walk->peers || get(walk, walk->addresses + peer * size, address, size) != 0)
+        return 0;
+    return see_address_name(address, size, walk->root->offsets[SEE_ADDRESS_SKIP]);
+}
+
+static void add(struct walk *walk, const struct see_entry *entry)
+{
+    walk->counts[entry->kind]++;
+    if (*walk->stored >= walk->room)
+        return;
+    walk->entries[*walk->stored] = *entry;
+    walk->entries[*walk->stored].whom = name_of(walk, entry->peer);
+    (*walk->stored)++;
+}
+
+/* 0; -EBADMSG. */
+static int add_request(struct walk *walk, const unsigned char *object, size_t size, uint64_t id)
+{
+    const uint32_t *value = walk->root->offsets;
+    struct see_entry entry = {.id = id};
+    struct envelope envelope;
+    uint32_t flags, queued;
+    uint8_t state;
+
+    if (!TAKE(SEE_REQUEST_STATE, 0, &state) || !TAKE(SEE_REQUEST_FLAGS, 0, &flags))
+        return -EBADMSG;
+    entry.kind = walk->root->kinds[state];
+    if (entry.kind == SEE_NONE || entry.kind >= SEE_KINDS)
+        return 0;
+    entry.flags = (uint8_t)((flags & value[SEE_VALUE_SYNC] ? SEE_ENTRY_SYNC : 0) |
+                            (flags & value[SEE_VALUE_INTERNAL] ? SEE_ENTRY_INTERNAL : 0));
+    if (entry.kind == SEE_POSTED) {
+        if (!TAKE(SEE_REQUEST_QUEUED, 0, &queued))
+            return -EBADMSG;
+        if (queued != value[SEE_VALUE_QUEUED])
+            entry.kind = SEE_RECEIVING;
+    }
+    if (entry.kind == SEE_POSTED) {
+        if (!TAKE(SEE_REQUEST_ENVELOPE, 0, &envelope) ||
+            !TAKE(SEE_REQUEST_IGNORE, 0, &entry.ignore) ||
+            !TAKE(SEE_REQUEST_SEQ, 0, &entry.age) || !TAKE(SEE_REQUEST_SIZE, 0, &entry.size))
+            return -EBADMSG;
+        entry.context_id = envelope.context_id;
+        entry.peer = envelope.source;
+        entry.tag = envelope.tag;
+    } else if (!TAKE(SEE_REQUEST_STATUS, value[SEE_STATUS_CONTEXT], &entry.context_id) ||
+               !TAKE(SEE_REQUEST_STATUS, value[SEE_STATUS_SOURCE], &entry.peer) ||
+               !TAKE(SEE_REQUEST_STATUS, value[SEE_STATUS_TAG], &entry.tag) ||
+               !TAKE(SEE_REQUEST_STATUS, value[SEE_STATUS_SIZE], &entry.size)) {
+        return -EBADMSG;
+    }
+    add(walk, &entry);
+    return 0;
+}
+
+static int add_message(struct walk *walk, const unsigned char *object, size_t size, uint64_t id)
+{
+    const uint32_t *value = walk->root->offsets;
+    struct see_entry entry = {.kind = SEE_UNEXPECTED, .id = id};
+    struct envelope envelope;
+    uint32_t queued, held;
+    uint64_t more;
+
+    if (!TAKE(SEE_MESSAGE_QUEUED, 0, &queued) || !TAKE(SEE_MESSAGE_ENVELOPE, 0, &envelope) ||
+        !TAKE(SEE_MESSAGE_SEQ, 0, &entry.age) || !TAKE(SEE_MESSAGE_SIZE, 0, &held))
+        return -EBADMSG;
+    if (queued != value[SEE_VALUE_QUEUED])
+        return 0; /* a matched probe has taken it */
+    entry.context_id = envelope.context_id;
+    entry.peer = envelope.source;
+    entry.tag = envelope.tag;
+    entry.size = held;
+    if (held == value[SEE_VALUE_RTS] && !TAKE(SEE_MESSAGE_RTS_SIZE, 0, &entry.size))
+        return -EBADMSG;
+    if (held == value[SEE_VALUE_LONG] &&
+        (!TAKE(SEE_MESSAGE_MORE, 0, &more) ||
+         get_field(walk, more, SEE_MORE_SIZE, &entry.size, sizeof entry.size) != 0))
+        return -EBADMSG;
+    add(walk, &entry);
+    return 0;
+}
+
+/* ---- pools ---- */
+
+typedef int visit_fn(struct walk *walk, const unsigned char *object, size_t size, uint64_t id);
+
+static int walk_pool(struct walk *walk, uint64_t pool, size_t size, visit_fn *visit)
+{
+    uint64_t chunks, stride, live_bit, chunk = 0;
+    uint32_t slots, shift, last = UINT32_MAX;
+    unsigned char object[OBJECT_MAX];
+    size_t slot_bytes = walk->root->offsets[SEE_SLOT_BYTES];
+    int err = get_field(walk, pool, SEE_POOL_CHUNKS, &chunks, sizeof chunks);
+
+    if (err == 0)
+        err = get_field(walk, pool, SEE_POOL_SLOTS, &slots, sizeof slots);
+    if (err == 0)
+        err = get_field(walk, pool, SEE_POOL_SHIFT, &shift, sizeof shift);
+    if (err == 0)
+        err = get_field(walk, pool, SEE_POOL_STRIDE, &stride, sizeof stride);
+    if (err == 0)
+        err = get_field(walk, pool, SEE_POOL_LIVE_BIT, &live_bit, sizeof live_bit);
+    if (err != 0)
+        return err;
+    if (shift > 31 || stride < slot_bytes + size || stride > OBJECT_MAX || slots > SLOTS_MAX)
+        return -EBADMSG;
+    for (uint32_t i = 0; i < slots; i++) {
+        uint64_t id;
+
+        if (i >> shift != last) {
+            last = i >> shift;
+            err = get(walk, chunks + last * sizeof chunk, &chunk, sizeof chunk);
+            if (err != 0)
+                return err;
+        }
+        err = get(walk, chunk + (i & ((1u << shift) - 1)) * stride, object, slot_bytes + size);
+        if (err != 0)
+            return err;
+        memcpy(&id, object, sizeof id);
+        if ((id & live_bit) != 0)
+            err = visit(walk, object + slot_bytes, size, id);
+        if (err != 0)
+            return err;
+    }
+    return 0;
+}
+
+/* The probe that found nothing, if there was one. */
+static int walk_peek(struct walk *walk, uint64_t ep)
+{
+    struct see_entry entry = {.kind = SEE_PROBE};
+    struct envelope envelope;
+    int err = get_field(walk, ep, SEE_EP_PEEKED, &entry.count, sizeof entry.count);
+
+    if (err != 0 || entry.count == 0)
+        return err;
+    err = get_field(walk, ep, SEE_EP_PEEK, &envelope, sizeof envelope);
+    if (err == 0)
+        err = get_field(walk, ep, SEE_EP_PEEK_IGNORE, &entry.ignore, sizeof entry.ignore);
+    if (err != 0)
+        return err;
+    entry.context_id = envelope.context_id;
+    entry.peer = envelope.source;
+    entry.tag = envelope.tag;
+    add(walk, &entry);
+    return 0;
+}
+
+int see_walk(const struct see_root *root, const struct see_source *source, uint64_t ep,
+             struct see_entry *entries, uint32_t room, uint32_t *stored,
+             uint32_t counts[SEE_KINDS])
+{
+    struct walk walk = {.root = root,
+                        .source = source,
+                        .entries = entries,
+                        .room = room,
+                        .stored = stored,
+                        .counts = counts};
+    const uint32_t *at = root->offsets;
+    int err;
+
+    *stored = 0;
+    memset(counts, 0, SEE_KINDS * sizeof *counts);
+    err = get_field(&walk, ep, SEE_EP_ADDRESSES, &walk.addresses, sizeof walk.addresses);
+    if (err == 0)
+        err = get_field(&walk, ep, SEE_EP_PEERS, &walk.peers, sizeof walk.peers);
+    if (err == 0 && walk.peers > PEERS_MAX)
+        err = -EBADMSG;
+    if (err == 0)
+        err = walk_peek(&walk, ep);
+    if (err == 0)
+        err = walk_pool(&walk, ep + at[SEE_EP_REQUESTS], at[SEE_REQUEST_BYTES], add_request);
+    if (err == 0)
+        err = walk_pool(&walk, ep + at[SEE_EP_MESSAGES], at[SEE_MESSAGE_BYTES], add_message);
+    return err;
+}
+
+static int sum_up(const struct walk *walk, uint64_t ep, enum see_field field, uint64_t *sum)
+{
+    uint64_t values[PROTOCOLS_MAX];
+    uint32_t count = walk->root->offsets[SEE_PROTOCOLS];
+    int err = get_field(walk, ep, field, values, count * sizeof values[0]);
+
+    *sum = 0;
+    for (uint32_t i = 0; err == 0 && i < count; i++)
+        *sum += values[i];
+    return err;
+}
+
+int see_walk_pulse(const struct see_root *root, const struct see_source *source, uint64_t ep,
+                   struct see_pulse *pulse)
+{
+    struct walk walk = {.root = root, .source = source};
+    uint64_t expected = 0, unexpected = 0;
+    int err = get_field(&walk, ep, SEE_EP_EXPECTED, &expected, sizeof expected);
+
+    if (err == 0)
+        err = get_field(&walk, ep, SEE_EP_UNEXPECTED, &unexpected, sizeof unexpected);
+    if (err == 0)
+        err =
+            get_field(&walk, ep, SEE_EP_CANCELLED, &pulse->cancelled, sizeof pulse->cancelled);
+    if (err == 0)
+        err = sum_up(&walk, ep, SEE_EP_SENT, &pulse->sent);
+    if (err == 0)
+        err = sum_up(&walk, ep, SEE_EP_RECEIVED, &pulse->received);
+    pulse->arrived = expected + unexpected;
+    return err;
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * observe.h - the endpoints of this user on this host, found, asked, and read.
+ */
+#ifndef TOOLS_OBSERVE_H
+#define TOOLS_OBSERVE_H
+
+#include <stdint.h>
+
+#include "see/job.h"
+
+struct observe_options {
+    uint64_t job;     /* of this job alone; 0: of all */
+    uint32_t rank;    /* of this rank alone; SEE_NOBODY: of all */
+    uint64_t wait_ns; /* so long a rank has time to answer */
+};
+
+struct observed {
+    struct see_job *jobs;
+    uint32_t count;
+    uint32_t refused; /* pages that were not read: of another version, or damaged */
+    char why[96];     /* of the last one */
+};
+
+/* 0; -ENOMEM, or why /proc cannot be read.  Undone by observe_free(). */
+int observe(const struct observe_options *options, struct observed *out);
+void observe_free(struct observed *observed);
+
+#endif

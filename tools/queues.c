@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * queues.c - `mbx queues`: what waits in the ranks of jobs that run now.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/base.h"
+#include "base/clock.h"
+#include "observe.h"
+#include "tool.h"
+#include "words.h"
+
+static const char usage[] =
+    "usage: mbx queues [OPTIONS]\n"
+    "\n"
+    "Shows the receives, messages and sends that wait in the ranks of this user's jobs on "
+    "this\n"
+    "host.  No rank is stopped: each one that makes progress answers by itself; what does not\n"
+    "answer (it computes, or is stopped) is read from outside.\n"
+    "\n"
+    "  --job JOB      of this job alone: the number behind `job`\n"
+    "  --rank RANK    of this rank alone\n"
+    "  --stats        the statistics of each rank, too, as MBX_STATS_FILE has them\n"
+    "  --json         one JSON object, for programs\n"
+    "  --watch SECONDS  again and again, every so many seconds, until it is interrupted\n"
+    "  --wait MS      how long a rank has time to answer (default 1000)\n"
+    "  -h, --help     this text\n"
+    "\n"
+    "  posted      a receive that waits for a message\n"
+    "  unexpected  a message that waits for a receive\n"
+    "  send        a send that waits until its message is received\n"
+    "  sending     a send whose data is on its way\n"
+    "  receiving   a receive that has its message, and is being filled\n"
+    "  access      a one-sided access that is not complete\n"
+    "  probe       what the last probe that found nothing had asked for\n"
+    "\n"
+    "Exit status 1 if there is no such rank.\n";
+
+static const struct option options[] = {
+    {"job", required_argument, NULL, 'j'},   {"rank", required_argument, NULL, 'r'},
+    {"stats", no_argument, NULL, 's'},       {"json", no_argument, NULL, 'J'},
+    {"watch", required_argument, NULL, 'w'}, {"wait", required_argument, NULL, 'm'},
+    {"help", no_argument, NULL, 'h'},        {NULL, 0, NULL, 0}};
+
+struct wanted {
+    struct observe_options observe;
+    bool stats, json;
+    uint64_t watch_s;
+};
+
+/* ---- as text ---- */
+
+static const char *how_text(const struct see_rank *rank)
+{
+    switch (rank->how) {
+    case SEE_ASKED:
+        return rank->state.call[0] != '\0' ? "" : "answers";
+    case SEE_READ:
+        return rank->run == 'T' || rank->run == 't' ? "is stopped; read from outside"
+                                                    : "makes no progress; read from outside";
+    case SEE_MOVING:
+        return "was read from outside while it changed: not exact";
+    case SEE_FAILED:
+        break;
+    }
+    return "cannot be read";
+}
+
+static void print_rank(const struct see_job *job, uint32_t at, bool stats)
+{
+    const struct see_rank *rank = &job->ranks[at];
+    char words[WORDS_MAX];
+    uint64_t all = 0;
+
+    printf("rank %s  pid %" PRIu32 "  ", words_of_rank(rank, words), rank->head.pid);
+    if (rank->how == SEE_ASKED && rank->state.call[0] != '\0')
+        printf("in %s", rank->state.call);
+    puts(how_text(rank));
+    for (uint32_t i = 0; i < rank->count; i++)
+        printf("  %-10s  %s\n", see_kind_name(rank->entries[i].kind),
+               words_of_entry(job, at, &rank->entries[i], words));
+    for (unsigned kind = 1; kind < SEE_KINDS; kind++)
+        all += rank->state.counts[kind];
+    if (all > rank->count) {
+        printf("  and %" PRIu64 " more; in all:", all - rank->count);
+        for (unsigned kind = 1; kind < SEE_KINDS; kind++)
+            if (rank->state.counts[kind] != 0)
+                printf(" %" PRIu32 " %s", rank->state.counts[kind], see_kind_name(kind));
+        putchar('\n');
+    }
+    if (stats)
+        printf("  %.*s\n", rank->text != NULL ? (int)strcspn(rank->text, "\n") : INT_MAX,
+               rank->text != NULL ? rank->text : "no statistics: it has not answered");
+}
+
+static void print_job(const struct see_job *job, bool stats)
+{
+    const char *mpi = job->ranks[0].head.mpi;
+    char now[32];
+    time_t seconds = time(NULL);
+    struct tm tm;
+
+    strftime(now, sizeof now, "%H:%M:%S", localtime_r(&seconds, &tm));
+    printf("job %016" PRIx64 "%s%.*s%s: %" PRIu32, job->ranks[0].head.job,
+           mpi[0] != '\0' ? " (" : "", (int)strcspn(mpi, ","), mpi, mpi[0] != '\0' ? ")" : "",
+           job->count);
+    if (job->size != SEE_NOBODY)
+        printf(" of %" PRIu32 " ranks on this host, %s\n", job->size, now);
+    else
+        printf(" endpoint%s on this host, %s\n", job->count == 1 ? "" : "s", now);
+    for (uint32_t i = 0; i < job->count; i++)
+        print_rank(job, i, stats);
+}
+
+/* ---- as JSON ---- */
+
+static const char *how_name(enum see_how how)
+{
+    static const char *const names[] = {[SEE_ASKED] = "asked",
+                                        [SEE_READ] = "read",
+                                        [SEE_MOVING] = "moving",
+                                        [SEE_FAILED] = "failed"};
+
+    return names[how];
+}
+
+static void json_text(const char *name, const char *text)
+{
+    printf("\"%s\":\"", name);
+    for (; *text != '\0' && *text != '\n'; text++)
+        if (*text == '"' || *text == '\\')
+            printf("\\%c", *text);
+        else
+            putchar(*text >= ' ' && *text <= '~' ? *text : '?');
+    putchar('"');
+}
+
+/* null if it is not known. */
+static void json_number(const char *name, uint32_t number)
+{
+    if (number == SEE_NOBODY)
+        printf("\"%s\":null", name);
+    else
+        printf("\"%s\":%" PRIu32, name, number);
+}
+
+static void json_entry(const struct see_job *job, uint32_t at, const struct see_entry *entry)
+{
+    uint32_t whose = see_whose(job, at, entry);
+    char words[WORDS_MAX];
+
+    printf("{\"kind\":\"%s\",", see_kind_name(entry->kind));
+    json_number("peer", entry->peer);
+    putchar(',');
+    json_number("rank", whose != SEE_NOBODY ? job->ranks[whose].head.rank : SEE_NOBODY);
+    printf(",\"any_source\":%s,\"context\":%" PRIu32 ",\"tag\":%" PRIu64 ",\"ignore\":%" PRIu64
+           ",\"size\":%" PRIu64 ",\"synchronous\":%s,\"id\":%" PRIu64 ",\"count\":%" PRIu32 ",",
+           entry->peer == SEE_NOBODY ? "true" : "false", entry->context_id, entry->tag,
+           entry->ignore, entry->size, entry->flags & SEE_ENTRY_SYNC ? "true" : "false",
+           entry->id, entry->count);
+    json_text("words", words_of_entry(job, at, entry, words));
+    putchar('}');
+}
+
+static void json_rank(const struct see_job *job, uint32_t at, bool stats)
+{
+    const struct see_rank *rank = &job->ranks[at];
+    char run[2] = {rank->run, '\0'};
+
+    putchar('{');
+    json_number("rank", rank->head.rank);
+    printf(",\"pid\":%" PRIu32 ",\"seen\":\"%s\",", rank->head.pid, how_name(rank->how));
+    json_text("state", run);
+    putchar(',');
+    json_text("call", rank->state.call);
+    printf(",\"arrived\":%" PRIu64 ",\"sent\":%" PRIu64 ",\"received\":%" PRIu64
+           ",\"counts\":{",
+           rank->state.pulse.arrived, rank->state.pulse.sent, rank->state.pulse.received);
+    for (unsigned kind = 1; kind < SEE_KINDS; kind++)
+        printf("%s\"%s\":%" PRIu32, kind > 1 ? "," : "", see_kind_name(kind),
+               rank->state.counts[kind]);
+    printf("},\"entries\":[");
+    for (uint32_t i = 0; i < rank->count; i++) {
+        if (i > 0)
+            putchar(',');
+        json_entry(job, at, &rank->entries[i]);
+    }
+    putchar(']');
+    if (stats && rank->text != NULL) {
+        putchar(',');
+        json_text("statistics", rank->text);
+    }
+    putchar('}');
+}
+
+static void print_json(const struct observed *observed, bool stats)
+{
+    printf("{\"jobs\":[");
+    for (uint32_t j = 0; j < observed->count; j++) {
+        const struct see_job *job = &observed->jobs[j];
+
+        printf("%s{\"job\":\"%016" PRIx64 "\",", j > 0 ? "," : "", job->ranks[0].head.job);
+        json_text("mpi", job->ranks[0].head.mpi);
+        putchar(',');
+        json_number("size", job->size);
+        printf(",\"ranks\":[");
+        for (uint32_t i = 0; i < job->count; i++) {
+            if (i > 0)
+                putchar(',');
+            json_rank(job, i, stats);
+        }
+        printf("]}");
+    }
+    printf("]}\n");
+}
+
+/* ---- the command ---- */
+
+static int look(const struct tool *tool, const struct wanted *wanted)
+{
+    struct observed observed;
+    int err = observe(&wanted->observe, &observed);
+    bool is_empty = observed.count == 0;
+
+    if (err < 0) {
+        tool_error(tool, "cannot look at the processes of this host: %s", strerror(-err));
+        observe_free(&observed);
+        return TOOL_FAILED;
+    }
+    if (wanted->json)
+        print_json(&observed, wanted->stats);
+    for (uint32_t i = 0; !wanted->json && i < observed.count; i++)
+        print_job(&observed.jobs[i], wanted->stats);
+    if (observed.refused != 0)
+        tool_error(tool, "%" PRIu32 " endpoints cannot be read; %s", observed.refused,
+                   observed.why);
+    if (is_empty)
+        tool_error(tool,
+                   "no such rank of this user runs over Matchbox on this host (or it runs "
+                   "with MBX_SEE=off)");
+    fflush(stdout);
+    observe_free(&observed);
+    return is_empty ? TOOL_FAILED : TOOL_DONE;
+}
+
+static int parse_job(const struct tool *tool, const char *text, uint64_t *job)
+{
+    char *end;
+
+    errno = 0;
+    *job = strtoull(text, &end, 16);
+    if (*text == '\0' || *end != '\0' || errno != 0 || *job == 0)
+        return tool_usage_error(tool,
+                                "--job takes the number behind `job` in the output, not "
+                                "'%s'",
+                                text);
+    return 0;
+}
+
+static int parse(const struct tool *tool, int argc, char **argv, struct wanted *wanted)
+{
+    uint64_t number;
+    int c, status;
+
+    while ((c = tool_option(tool, argc, argv, "+:h", options, &status)) >= 0) {
+        int err = 0;
+
+        if (c == 'j') {
+            err = parse_job(tool, optarg, &wanted->observe.job);
+        } else if (c == 'r') {
+            err = tool_number(tool, "--rank", optarg, 0, UINT32_MAX - 1, &number);
+            wanted->observe.rank = (uint32_t)number;
+        } else if (c == 'w') {
+            err = tool_number(tool, "--watch", optarg, 1, 86400, &wanted->watch_s);
+        } else if (c == 'm') {
+            err = tool_number(tool, "--wait", optarg, 1, 3600000, &number);
+            wanted->observe.wait_ns = number * CLOCK_MS;
+        }
+        wanted->stats |= c == 's';
+        wanted->json |= c == 'J';
+        if (err != 0)
+            return err;
+    }
+    if (c == -2)
+        return status == TOOL_DONE ? -1 : status;
+    if (optind < argc)
+        return tool_usage_error(tool, "unknown argument '%s'", argv[optind]);
+    return 0;
+}
+
+static int run(const struct tool *tool, int argc, char **argv)
+{
+    struct wanted wanted = {.observe = {.rank = SEE_NOBODY, .wait_ns = CLOCK_S}};
+    int status = parse(tool, argc, argv, &wanted);
+
+    if (status != 0)
+        return status < 0 ? TOOL_DONE : status;
+    for (;;) {
+        status = look(tool, &wanted);
+        if (wanted.watch_s == 0)
+            return status;
+        sleep((unsigned)wanted.watch_s);
+    }
+}
+
+const struct tool tool_queues = {"queues", "show what waits in the ranks of jobs that run",
+                                 usage, run};

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "words.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/base.h"
+
+const char *words_of_rank(const struct see_rank *rank, char words[WORDS_MAX])
+{
+    if (rank->head.rank == SEE_NOBODY)
+        snprintf(words, WORDS_MAX, "?");
+    else
+        snprintf(words, WORDS_MAX, "%" PRIu32, rank->head.rank);
+    return words;
+}
+
+const char *words_of_peer(const struct see_job *job, uint32_t at, const struct see_entry *entry,
+                          char words[WORDS_MAX])
+{
+    uint32_t whose = see_whose(job, at, entry);
+
+    if (entry->peer == SEE_NOBODY)
+        snprintf(words, WORDS_MAX, "any source");
+    else if (whose == SEE_NOBODY || job->ranks[whose].head.rank == SEE_NOBODY)
+        snprintf(words, WORDS_MAX, "peer %" PRIu32, entry->peer);
+    else
+        snprintf(words, WORDS_MAX, "%" PRIu32, job->ranks[whose].head.rank);
+    return words;
+}
+
+/* What the program has named a context id: of a line `context ID SIZE NAME` of its page. */
+static bool given_name(const struct see_rank *rank, uint32_t context_id, char name[64])
+{
+    const char *line = rank->text;
+    uint32_t id;
+
+    while (line != NULL && (line = strchr(line, '\n')) != NULL) {
+        line++;
+        if (sscanf(line, "context %" SCNu32 " %*u %63[^\n]", &id, name) == 2 &&
+            id == context_id)
+            return true;
+    }
+    return false;
+}
+
+const char *words_of_communicator(const struct see_rank *rank, const struct see_entry *entry,
+                                  char words[WORDS_MAX])
+{
+    struct see_mpi mpi;
+    char given[64];
+    const char *name;
+
+    if (!see_mpi_decode(rank->layout, entry->context_id, entry->tag, entry->ignore, &mpi)) {
+        snprintf(words, WORDS_MAX, "context %" PRIu32, entry->context_id);
+        return words;
+    }
+    name = see_mpi_predefined(rank->layout, mpi.communicator);
+    if (name != NULL)
+        snprintf(words, WORDS_MAX, "%s", name);
+    else if (given_name(rank, entry->context_id, given))
+        snprintf(words, WORDS_MAX, "communicator %" PRIu32 " \"%s\"", mpi.communicator, given);
+    else
+        snprintf(words, WORDS_MAX, "communicator %" PRIu32, mpi.communicator);
+    return words;
+}
+
+/* "tag 7", without the communicator. */
+static const char *tag_words(const struct see_rank *rank, const struct see_entry *entry,
+                             char words[WORDS_MAX])
+{
+    char mpi_words[SEE_MPI_WORDS];
+    struct see_mpi mpi;
+
+    if (see_mpi_decode(rank->layout, entry->context_id, entry->tag, entry->ignore, &mpi))
+        snprintf(words, WORDS_MAX, "%s", see_mpi_words(&mpi, mpi_words));
+    else if (entry->ignore == UINT64_MAX)
+        snprintf(words, WORDS_MAX, "any tag");
+    else if (entry->ignore != 0)
+        snprintf(words, WORDS_MAX, "tag %" PRIu64 " but for bits 0x%" PRIx64, entry->tag,
+                 entry->ignore);
+    else
+        snprintf(words, WORDS_MAX, "tag %" PRIu64, entry->tag);
+    return words;
+}
+
+const char *words_of_envelope(const struct see_rank *rank, const struct see_entry *entry,
+                              char words[WORDS_MAX])
+{
+    char tag[WORDS_MAX], communicator[WORDS_MAX];
+
+    snprintf(words, WORDS_MAX, "%.80s on %.80s", tag_words(rank, entry, tag),
+             words_of_communicator(rank, entry, communicator));
+    return words;
+}
+
+const char *words_of_entry(const struct see_job *job, uint32_t at,
+                           const struct see_entry *entry, char words[WORDS_MAX])
+{
+    const struct see_rank *rank = &job->ranks[at];
+    bool goes =
+        entry->kind == SEE_SEND || entry->kind == SEE_SENDING || entry->kind == SEE_ACCESS;
+    char peer[WORDS_MAX], tag[WORDS_MAX], communicator[WORDS_MAX];
+
+    snprintf(words, WORDS_MAX, "%s %.24s, %.64s, %.48s, %" PRIu64 " bytes",
+             goes ? "to" : "from", words_of_peer(job, at, entry, peer),
+             tag_words(rank, entry, tag), words_of_communicator(rank, entry, communicator),
+             entry->size);
+    return words;
+}

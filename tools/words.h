@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * words.h - what stands in a queue, as a user says it: "from 1, tag 7, MPI_COMM_WORLD, 4 bytes".
+ */
+#ifndef TOOLS_WORDS_H
+#define TOOLS_WORDS_H
+
+#include "see/job.h"
+
+#define WORDS_MAX 192
+
+/* words. */
+const char *words_of_entry(const struct see_job *job, uint32_t at,
+                           const struct see_entry *entry, char words[WORDS_MAX]);
+/* "1", "any source", "peer 3" if it is not known which rank that is. */
+const char *words_of_peer(const struct see_job *job, uint32_t at, const struct see_entry *entry,
+                          char words[WORDS_MAX]);
+/* "tag 7 on MPI_COMM_WORLD", "barrier on communicator 3". */
+const char *words_of_envelope(const struct see_rank *rank, const struct see_entry *entry,
+                              char words[WORDS_MAX]);
+/* "MPI_COMM_WORLD", "communicator 3", "context 7". */
+const char *words_of_communicator(const struct see_rank *rank, const struct see_entry *entry,
+                                  char words[WORDS_MAX]);
+
+/* "0", or "?" if the launcher has not said it. */
+const char *words_of_rank(const struct see_rank *rank, char words[WORDS_MAX]);
+
+#endif
