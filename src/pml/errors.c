@@ -29,6 +29,7 @@ int pml_error_of_call(ompi_communicator_t *comm, int rank, int error)
 {
     if (error != OMPI_ERR_UNREACH || rank < 0)
         return error;
+    pml_deaths_look();
     error = pml_failures_found(ompi_comm_peer_lookup(comm, rank), error);
     pml_failures_progress();
     return error;
@@ -52,6 +53,19 @@ static void error_tell(const ompi_communicator_t *comm, int rank, const ompi_pro
                 mbx_strerror(error));
 }
 
+void pml_error_tell_any(ompi_communicator_t *comm, int rank)
+{
+    const ompi_proc_t *proc = ompi_comm_peer_lookup(comm, rank);
+    const char *host = pml_series_host(proc);
+
+    opal_output(
+        0,
+        "matchbox: rank %d of %s (process %s on %s) has ended: receives from any source "
+        "there end with MPI_ERR_OTHER",
+        rank, comm->c_name[0] != '\0' ? comm->c_name : "a communicator",
+        OPAL_NAME_PRINT(proc->super.proc_name), host != NULL ? host : "this host");
+}
+
 int pml_error_of_rank(ompi_communicator_t *comm, int rank, int error)
 {
     switch (error) {
@@ -62,6 +76,9 @@ int pml_error_of_rank(ompi_communicator_t *comm, int rank, int error)
     case -ENOMEM:
         return MPI_ERR_NO_MEM;
     default:
+        if (error_is_end(
+                error)) /* the program hears of it now, so receives from any source do */
+            atomic_store(&pml_deaths_are_due, true);
         error_tell(comm, rank, rank >= 0 ? ompi_comm_peer_lookup(comm, rank) : NULL, error);
         return error_is_end(error) && rank >= 0
                    ? pml_failures_found(ompi_comm_peer_lookup(comm, rank), MPI_ERR_OTHER)

@@ -11,6 +11,7 @@
  *   progress.c     completions of the library become completions of requests
  *   datatype.c     where the bytes of a message lie
  *   errors.c       the library's errors in MPI's words
+ *   deaths.c       receives from any source, and ranks that have died
  *
  * A message travels under
  *
@@ -269,7 +270,19 @@ void pml_wait(ompi_request_t *request);
 /* Does the launcher, or the user, say that there are more ranks here than cores? */
 bool pml_is_oversubscribed(void);
 
+/* ---- deaths.c ---- */
+
+/* Without ULFM: receives from any source on whose communicator a rank has died end.  Not between
+ * mbx_peek() and mbx_release(); there the look is due. */
+void pml_deaths_look(void);
+extern _Atomic bool pml_deaths_are_due;
+/* Was this receive, which is cancelled, ended by a death?  It says so once. */
+bool pml_deaths_ended(const pml_recv_t *recv);
+
 /* ---- errors.c ---- */
+
+/* One line: receives from any source of this communicator end, as this rank has died. */
+void pml_error_tell_any(ompi_communicator_t *comm, int rank);
 
 /* Open MPI's error, which is negative, for that of a call of the library. */
 int pml_error(int error);

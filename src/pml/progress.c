@@ -100,7 +100,10 @@ static inline int progress_look(void)
     if (mbx_idle(pml.ep))
         return 0;
     moved = mbx_progress(pml.ep);
-    return moved + (unlikely(pml.has_threads) ? progress_copies() : progress_read());
+    moved += unlikely(pml.has_threads) ? progress_copies() : progress_read();
+    if (unlikely(atomic_load_explicit(&pml_deaths_are_due, memory_order_relaxed)))
+        pml_deaths_look();
+    return moved;
 }
 
 /* ---- waiting ---- */
@@ -119,6 +122,7 @@ static inline bool progress_in_vain(void)
     progress.looks = 0;
     progress.yields++;
     sched_yield();
+    pml_deaths_look();
     return true;
 }
 

@@ -160,9 +160,11 @@ static OUT_OF_LINE void recv_ended(pml_recv_t *recv, int error)
 
     pml_data_release(base, &recv->own);
     /* MPI cancels what it has found to have failed, too */
-    if (error == -ECANCELED)
+    if (error == -ECANCELED) {
+        if (unlikely(pml_deaths_ended(recv)))
+            status->MPI_ERROR = MPI_ERR_OTHER;
         status->_cancelled = status->MPI_ERROR == OMPI_SUCCESS;
-    else if (error != 0)
+    } else if (error != 0)
         status->MPI_ERROR = pml_error_of_rank(base->req_comm, status->MPI_SOURCE, error);
 }
 

@@ -5,8 +5,11 @@
  *   mpiexec --enable-recovery -n RANKS dead_rank
  *
  * Rank 1 sends a message to each, and kills itself.  A receive from it that is posted, and a send
- * to it, give MPI_ERR_OTHER; its message can still be received, and the others talk on.  Nobody
+ * to it, give MPI_ERR_OTHER, and so does a receive from any source that was posted before, on a
+ * communicator that has rank 1; its message can still be received, and the others talk on.  Nobody
  * finalizes: Open MPI 4.1 would wait for rank 1.
+ *
+ *   dead_rank --any      they wait for rank 1 by receives from any source alone
  */
 #include "check.h"
 
@@ -31,33 +34,65 @@ static void die(void)
     raise(SIGKILL);
 }
 
-static void survive(void)
+/* It ends with the error, and is not cancelled. */
+static void check_ended(MPI_Request *request)
 {
-    MPI_Request request;
-    int value = 0, next = (rank + 1) % ranks, other;
+    MPI_Status status;
+    int is_cancelled;
 
-    MPI_Irecv(&other, 1, MPI_INT, 1, 2, MPI_COMM_WORLD, &request);
+    CHECK_EQUAL(class_of(MPI_Wait(request, &status)), MPI_ERR_OTHER);
+    MPI_Test_cancelled(&status, &is_cancelled);
+    CHECK(!is_cancelled);
+}
+
+static void survive(MPI_Comm alive, int is_any)
+{
+    MPI_Request request, any[3], among_the_living;
+    int value = 0, next = (rank + 1) % ranks, other, others[3], mine = 8, met = 0;
+
+    for (int i = 0; i < 3; i++)
+        MPI_Irecv(&others[i], 1, MPI_INT, MPI_ANY_SOURCE, 9, MPI_COMM_WORLD, &any[i]);
+    MPI_Irecv(&met, 1, MPI_INT, MPI_ANY_SOURCE, 9, alive, &among_the_living);
+    if (!is_any)
+        MPI_Irecv(&other, 1, MPI_INT, 1, 2, MPI_COMM_WORLD, &request);
     MPI_Recv(&value, 1, MPI_INT, 1, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     CHECK_EQUAL(value, 7);
-    CHECK_EQUAL(class_of(MPI_Wait(&request, MPI_STATUS_IGNORE)), MPI_ERR_OTHER);
+    if (!is_any)
+        check_ended(&request);
+    else
+        CHECK_EQUAL(class_of(MPI_Recv(&other, 1, MPI_INT, MPI_ANY_SOURCE, 8, MPI_COMM_WORLD,
+                                      MPI_STATUS_IGNORE)),
+                    MPI_ERR_OTHER);
+    for (int i = 0; i < 3; i++)
+        check_ended(&any[i]);
     CHECK_EQUAL(class_of(MPI_Send(&value, 1, MPI_INT, 1, 3, MPI_COMM_WORLD)), MPI_ERR_OTHER);
+    /* nobody has died there */
+    MPI_Comm_rank(alive, &other);
+    MPI_Send(&mine, 1, MPI_INT, other, 9, alive);
+    CHECK_EQUAL(MPI_Wait(&among_the_living, MPI_STATUS_IGNORE), MPI_SUCCESS);
+    CHECK_EQUAL(met, mine);
     /* once around, without rank 1 */
     next = next == 1 ? 2 % ranks : next;
     if (rank == 0)
         MPI_Send(&value, 1, MPI_INT, next, 4, MPI_COMM_WORLD);
-    MPI_Recv(&value, 1, MPI_INT, MPI_ANY_SOURCE, 4, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    CHECK_EQUAL(
+        MPI_Recv(&value, 1, MPI_INT, MPI_ANY_SOURCE, 4, MPI_COMM_WORLD, MPI_STATUS_IGNORE),
+        MPI_SUCCESS);
     if (rank != 0)
         MPI_Send(&value, 1, MPI_INT, next, 4, MPI_COMM_WORLD);
 }
 
 int main(int argc, char **argv)
 {
+    MPI_Comm alive;
+
     start(&argc, &argv);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Comm_split(MPI_COMM_WORLD, rank == 1, rank, &alive);
     MPI_Barrier(MPI_COMM_WORLD);
     if (rank == 1)
         die();
-    survive();
+    survive(alive, argc > 1 && strcmp(argv[1], "--any") == 0);
     if (rank == 0)
         printf("ok dead_rank ranks=%d\n", ranks);
     fflush(stdout);

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * deaths.c - receives from any source and ranks that have died, where MPI does not go on when ranks
+ * fail (without ULFM).
+ *
+ *   library: a peer has died, and a receive from any source waits ──> is a rank of its communicator
+ *   dead? ──> it is cancelled ──> it completes with MPI_ERR_OTHER
+ *
+ * The rank that it waits for may be the dead one, and nobody else can tell; so the program hears of
+ * it, and decides whether to receive again.  No message is lost: one that comes meanwhile waits for
+ * the next receive.  Those that are posted behind the report hear of the next death alone.
+ *
+ * Receives of Open MPI's own parts (one-sided calls) are left alone: these have a callback, which
+ * takes every completion for a message.
+ *
+ * It is looked for where nothing else is done: behind many looks in vain, and when a rank has been
+ * found to have ended by something else.
+ */
+#include "pml/pml.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#define ENTRIES  16
+#define DEAD_MAX 64
+
+/* Receives that were cancelled here, until they complete. */
+struct ended {
+    const pml_recv_t *recv;
+    mbx_request handle;
+};
+
+static struct {
+    pthread_mutex_t lock; /* held for no call of others */
+    struct ended *ended;
+    size_t count, slots;
+} deaths = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+_Atomic bool pml_deaths_are_due;
+
+/* ---- whom they concern ---- */
+
+/* A rank of this communicator that has died, or MPI_UNDEFINED. */
+static int deaths_rank(ompi_communicator_t *comm, const uint32_t *dead, int count)
+{
+    const struct pml_comm *own = pml_comm_of(comm);
+    uint32_t peer;
+
+    for (int rank = 0; (uint32_t)rank < own->size; rank++) {
+        if (pml_comm_peer(comm, rank, &peer) != OMPI_SUCCESS)
+            continue;
+        for (int i = 0; i < count; i++)
+            if (dead[i] == peer)
+                return rank;
+    }
+    return MPI_UNDEFINED;
+}
+
+/* ---- the receives that have ended so ---- */
+
+static bool ended_is_over(const struct ended *ended)
+{
+    return ended->recv->own.handle != ended->handle ||
+           REQUEST_COMPLETE(&ended->recv->super.req_base.req_ompi);
+}
+
+/* Those that a message has met in time are forgotten here. */
+static void ended_sweep(void)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < deaths.count; i++)
+        if (!ended_is_over(&deaths.ended[i]))
+            deaths.ended[kept++] = deaths.ended[i];
+    deaths.count = kept;
+}
+
+static bool ended_add_locked(const pml_recv_t *recv, mbx_request handle)
+{
+    if (deaths.count == deaths.slots)
+        ended_sweep();
+    if (deaths.count == deaths.slots) {
+        size_t slots = deaths.slots == 0 ? ENTRIES : 2 * deaths.slots;
+        struct ended *more = realloc(deaths.ended, slots * sizeof *more);
+
+        if (more == NULL)
+            return false; /* it waits on, as if nobody had died */
+        deaths.ended = more;
+        deaths.slots = slots;
+    }
+    deaths.ended[deaths.count++] = (struct ended){.recv = recv, .handle = handle};
+    return true;
+}
+
+static bool ended_add(const pml_recv_t *recv, mbx_request handle)
+{
+    bool is_added;
+
+    pthread_mutex_lock(&deaths.lock);
+    is_added = ended_add_locked(recv, handle);
+    pthread_mutex_unlock(&deaths.lock);
+    return is_added;
+}
+
+/* Was it there? */
+static bool ended_remove(const pml_recv_t *recv, mbx_request handle)
+{
+    bool is_found = false;
+
+    pthread_mutex_lock(&deaths.lock);
+    for (size_t i = 0; i < deaths.count && !is_found; i++) {
+        if (deaths.ended[i].recv != recv || deaths.ended[i].handle != handle)
+            continue;
+        deaths.ended[i] = deaths.ended[--deaths.count];
+        is_found = true;
+    }
+    pthread_mutex_unlock(&deaths.lock);
+    return is_found;
+}
+
+bool pml_deaths_ended(const pml_recv_t *recv)
+{
+    return ended_remove(recv, recv->own.handle);
+}
+
+/* ---- looking ---- */
+
+/* Ends this receive, if it concerns it: 1 or 0.  Asking for a rank's peer number may make progress,
+ * in which the receive completes: then its handle is not that of the entry any more, or stale. */
+static int deaths_end(const struct mbx_completion *entry, const uint32_t *dead, int count,
+                      bool is_told)
+{
+    pml_recv_t *recv = entry->user;
+    mca_pml_base_request_t *base = &recv->super.req_base;
+    int rank;
+
+    if (recv->own.handle != entry->request || base->req_ompi.req_complete_cb != NULL)
+        return 0;
+    rank = deaths_rank(base->req_comm, dead, count);
+    if (rank == MPI_UNDEFINED || !ended_add(recv, entry->request))
+        return 0;
+    if (mbx_cancel(pml.ep, entry->request) != 0) { /* a message has met it */
+        (void)ended_remove(recv, entry->request);
+        return 0;
+    }
+    if (!is_told)
+        pml_error_tell_any(base->req_comm, rank);
+    return 1;
+}
+
+OUT_OF_LINE void pml_deaths_look(void)
+{
+    struct mbx_completion entries[ENTRIES];
+    uint32_t dead[DEAD_MAX + 1]; /* the first, and that of the report, which is the last */
+    int known, count, ends = 0;
+
+    atomic_store(&pml_deaths_are_due, false);
+    if (pml_series_survives())
+        return;
+    known = mbx_failed(pml.ep, dead, DEAD_MAX);
+    if (known == 0)
+        return;
+    known = known < DEAD_MAX ? known : DEAD_MAX;
+    while ((count = mbx_poll(pml.ep, MBX_FAILURES, entries, ENTRIES)) > 0)
+        for (int i = 0; i < count; i++) {
+            dead[known] = entries[i].status.source;
+            ends += deaths_end(&entries[i], dead, known + 1, ends != 0);
+        }
+    (void)mbx_failed_ack(pml.ep);
+}
