@@ -383,5 +383,6 @@ const struct tool tool_exec = {
     .name = "exec",
     .about = "run an unmodified MPI program over Matchbox",
     .usage = usage,
+    .options = options,
     .run = run,
 };

@@ -5,12 +5,15 @@
 #include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <matchbox/device.h>
 #include <matchbox/matchbox.h>
 
 #include "base/base.h"
+#include "info.h"
 #include "tool.h"
 
 static const char usage[] =
@@ -28,6 +31,9 @@ static const char usage[] =
     "the\n"
     "                 value comes from, meaning\n"
     "  --params=all   advanced ones, too\n"
+    "  --host         what this host allows: memory of other processes, namespaces, barriers,\n"
+    "                 huge pages, limits, adapters\n"
+    "  --json         the same as one JSON object; --params has all of them then\n"
     "  -h, --help     this text\n"
     "\n"
     "The values are those that a program started from here would have.\n";
@@ -39,6 +45,8 @@ static const struct option options[] = {{"transports", no_argument, NULL, 't'},
                                         {"params", optional_argument, NULL, 'p'},
                                         {"window", no_argument, NULL, 'w'},
                                         {"stats", no_argument, NULL, 's'},
+                                        {"host", no_argument, NULL, 'o'},
+                                        {"json", no_argument, NULL, 'j'},
                                         {"help", no_argument, NULL, 'h'},
                                         {NULL, 0, NULL, 0}};
 
@@ -198,13 +206,35 @@ static void print_param(const struct mbx_param *param)
            param->is_set ? "environment" : "default");
 }
 
+/* Takes all variables MBX_... out of the environment. */
+static void clear_params(void)
+{
+    for (char **variable = environ; *variable != NULL;) {
+        char name[64];
+        size_t length = strcspn(*variable, "=");
+
+        if (strncmp(*variable, "MBX_", 4) != 0 || length >= sizeof name) {
+            variable++;
+            continue;
+        }
+        snprintf(name, sizeof name, "%.*s", (int)length, *variable);
+        unsetenv(name);
+        variable = environ; /* they have moved */
+    }
+}
+
+/* What may be set is wanted most when something is set wrongly, which the log has said. */
+static int print_defaults(const struct tool *tool, uint32_t level, int err);
+
 /* level: of the last ones that are printed (mbx_param.level). */
 static int print_params_to(const struct tool *tool, uint32_t level)
 {
     struct mbx_param param;
     unsigned index = 0, hidden = 0;
-    int err;
+    int err = mbx_param_get(0, &param, sizeof param);
 
+    if (err != 0)
+        return print_defaults(tool, level, err);
     printf("parameters\n");
     for (; (err = mbx_param_get(index, &param, sizeof param)) == 0; index++)
         if (param.level <= level)
@@ -213,9 +243,21 @@ static int print_params_to(const struct tool *tool, uint32_t level)
             hidden++;
     if (hidden > 0)
         printf("  %u more are advanced: mbx info --params=all\n", hidden);
-    if (index > 0)
-        return TOOL_DONE;
-    tool_error(tool, "the parameters cannot be read: %s", mbx_strerror(err));
+    return TOOL_DONE;
+}
+
+static int print_defaults(const struct tool *tool, uint32_t level, int err)
+{
+    static bool is_again;
+
+    if (err != -EINVAL || is_again) {
+        tool_error(tool, "the parameters cannot be read: %s", mbx_strerror(err));
+        return TOOL_FAILED;
+    }
+    tool_error(tool, "a variable MBX_... is wrong; these are the parameters without any");
+    is_again = true;
+    clear_params();
+    (void)print_params_to(tool, level);
     return TOOL_FAILED;
 }
 
@@ -240,13 +282,32 @@ static int print_stats(const struct tool *tool)
     return TOOL_DONE;
 }
 
+static int print_host(const struct tool *tool)
+{
+    struct host_fact facts[HOST_FACTS_MAX];
+    size_t count = host_facts(facts);
+
+    (void)tool;
+    printf("host\n");
+    for (size_t i = 0; i < count; i++)
+        printf("  %-20s %s\n      %s\n", facts[i].name, facts[i].value, facts[i].about);
+    return TOOL_DONE;
+}
+
 /* The parts in the order in which all of them are printed; the last one is no part of them. */
 static const struct part {
     int option;
+    enum info_part json;
     int (*print)(const struct tool *tool);
-} parts[] = {{'t', print_transports}, {'n', print_network},   {'d', print_devices},
-             {'r', print_protocols},  {'w', print_window},    {'s', print_stats},
-             {'p', print_params},     {'P', print_all_params}};
+} parts[] = {{'t', INFO_TRANSPORTS, print_transports},
+             {'n', INFO_NETWORK, print_network},
+             {'d', INFO_DEVICES, print_devices},
+             {'r', INFO_PROTOCOLS, print_protocols},
+             {'w', INFO_WINDOW, print_window},
+             {'s', INFO_STATS, print_stats},
+             {'o', INFO_HOST, print_host},
+             {'p', INFO_PARAMS, print_params},
+             {'P', INFO_PARAMS, print_all_params}};
 
 static int print_parts(const struct tool *tool, const bool *wanted)
 {
@@ -258,11 +319,20 @@ static int print_parts(const struct tool *tool, const bool *wanted)
     return status;
 }
 
+static int print_json(const struct tool *tool, const bool *wanted)
+{
+    bool of_json[INFO_PARTS] = {false};
+
+    for (size_t i = 0; i < ARRAY_COUNT(parts); i++)
+        of_json[parts[i].json] |= wanted[i];
+    return info_json(tool, of_json);
+}
+
 static int run(const struct tool *tool, int argc, char **argv)
 {
-    static const bool all[ARRAY_COUNT(parts)] = {true, true, true, true,
+    static const bool all[ARRAY_COUNT(parts)] = {true, true, true, true, true,
                                                  true, true, true, false};
-    bool wanted[ARRAY_COUNT(parts)] = {false}, any = false;
+    bool wanted[ARRAY_COUNT(parts)] = {false}, any = false, json = false;
     int option, status = 0;
 
     while ((option = tool_option(tool, argc, argv, "+:h", options, &status)) >= 0) {
@@ -272,6 +342,7 @@ static int run(const struct tool *tool, int argc, char **argv)
                                         optarg);
             option = 'P';
         }
+        json |= option == 'j';
         for (size_t i = 0; i < ARRAY_COUNT(parts); i++)
             if (parts[i].option == option)
                 wanted[i] = any = true;
@@ -280,6 +351,8 @@ static int run(const struct tool *tool, int argc, char **argv)
         return status;
     if (optind < argc)
         return tool_usage_error(tool, "there is no argument '%s'", argv[optind]);
+    if (json)
+        return print_json(tool, any ? wanted : all);
     if (any)
         return print_parts(tool, wanted);
     printf("matchbox %s\n\n", mbx_version());
@@ -290,5 +363,6 @@ const struct tool tool_info = {
     .name = "info",
     .about = "version, transports, network, devices, protocols by size, parameters",
     .usage = usage,
+    .options = options,
     .run = run,
 };

@@ -35,14 +35,15 @@ static const char usage[] =
     "  -s, --size SIZE       bytes of a message (K, M, G); lat, rate: 8, bw: 1M\n"
     "      --sizes A,B,...   several sizes, one line each\n"
     "      --sizes A-B       all powers of two from A to B\n"
-    "  -i, --iterations N    messages to measure with, about\n"
+    "  -i, --iterations N    approximate number of messages to measure with\n"
     "  -w, --window N        messages at a time, 1 to 4096; bw: 16, rate: 64\n"
     "      --no-bind         let the system choose the cores; --bind is the default\n"
+    "      --json            lat, bw, rate: a JSON object per line in place of key=value\n"
     "  -h, --help            this text\n"
     "\n"
     "Prints key=value, one line per size: the median and the best of 51 repeats.\n";
 
-enum { OPTION_SIZES = 256, OPTION_BIND, OPTION_NO_BIND };
+enum { OPTION_SIZES = 256, OPTION_BIND, OPTION_NO_BIND, OPTION_JSON };
 
 static const struct option options[] = {{"size", required_argument, NULL, 's'},
                                         {"sizes", required_argument, NULL, OPTION_SIZES},
@@ -50,6 +51,7 @@ static const struct option options[] = {{"size", required_argument, NULL, 's'},
                                         {"window", required_argument, NULL, 'w'},
                                         {"bind", no_argument, NULL, OPTION_BIND},
                                         {"no-bind", no_argument, NULL, OPTION_NO_BIND},
+                                        {"json", no_argument, NULL, OPTION_JSON},
                                         {"help", no_argument, NULL, 'h'},
                                         {NULL, 0, NULL, 0}};
 
@@ -72,7 +74,7 @@ struct request {
     struct perf_sizes sizes;
     uint64_t iterations; /* 0 = by size */
     uint32_t window;     /* 0 = of the kind */
-    bool bind;
+    bool bind, json;
 };
 
 /* ---- arguments ---- */
@@ -96,11 +98,21 @@ static int take_option(const struct tool *tool, int option, char *value, struct 
         err = tool_number(tool, "--window", value, 1, MAX_WINDOW, &number);
         r->window = (uint32_t)number;
         break;
+    case OPTION_JSON:
+        r->json = true;
+        break;
     default:
         r->bind = option == OPTION_BIND;
         break;
     }
     return err;
+}
+
+static const char *const words[] = {"lat", "bw", "rate", "overlap", NULL};
+
+static const char *word_at(const void *list, size_t i)
+{
+    return ((const char *const *)list)[i];
 }
 
 /* The kind may stand before or behind the options. */
@@ -113,9 +125,14 @@ static int take_kind(const struct tool *tool, int argc, char **argv, struct requ
             r->kind = &kinds[i];
     if (strcmp(argv[optind], "overlap") == 0)
         return tool_usage_error(tool, "'overlap' stands before its options");
-    if (r->kind == NULL)
-        return tool_usage_error(tool, "cannot measure '%s', only lat, bw, rate and overlap",
-                                argv[optind]);
+    if (r->kind == NULL) {
+        const char *nearest = tool_nearest(argv[optind], word_at, words);
+
+        return tool_usage_error(tool,
+                                "cannot measure '%s', only lat, bw, rate and overlap%s%s%s",
+                                argv[optind], nearest != NULL ? "; did you mean '" : "",
+                                nearest != NULL ? nearest : "", nearest != NULL ? "'?" : "");
+    }
     optind++;
     return 0;
 }
@@ -204,7 +221,7 @@ static int measure(struct perf *p, const struct request *r)
 
 static int run_rank(const struct tool *tool, const struct request *r)
 {
-    struct perf p = {.tool = tool};
+    struct perf p = {.tool = tool, .json = r->json};
     int err = mbx_job_open(&p.job);
 
     if (err == 0 && (err = open_rank(&p)) == 0 && (err = alloc_buffers(&p, r)) == 0)
@@ -279,5 +296,7 @@ const struct tool tool_perf = {
     .name = "perf",
     .about = "measure latency, bandwidth, message rate or overlap between two ranks",
     .usage = usage,
+    .options = options,
+    .words = words,
     .run = run,
 };

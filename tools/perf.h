@@ -31,6 +31,7 @@ struct perf {
     const struct tool *tool;
     struct mbx_job *job;
     struct mbx_ep *ep;
+    bool json; /* what is printed */
     uint32_t rank, peer;
     uint8_t *send, *recv; /* capacity bytes each */
     size_t capacity;

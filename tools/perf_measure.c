@@ -10,9 +10,11 @@
  *   bw, rate   rank 0 sends a window; rank 1 answers with an empty message when it
  *              has received all of it and has posted the receives of the next window
  */
+#include "json.h"
 #include "perf.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -116,16 +118,34 @@ static int latency_block(struct perf *p, const struct perf_case *c, uint64_t cou
     return err;
 }
 
-static void print_latency(const struct perf_case *c, uint64_t messages, double *half,
-                          double *line)
+/* Prints one line of key=value, or the same as JSON. */
+static __attribute__((format(printf, 2, 3))) void perf_say(const struct perf *p,
+                                                           const char *format, ...)
+{
+    char line[512];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    if (p->json)
+        json_line(line);
+    else
+        puts(line);
+}
+
+static void print_latency(const struct perf *p, const struct perf_case *c, uint64_t messages,
+                          double *half, double *line)
 {
     struct perf_times h = perf_summary(half, PERF_REPEATS);
     struct perf_times l = perf_summary(line, PERF_REPEATS);
 
-    printf("perf=lat size=%zu half_rtt_median_ns=%.1f half_rtt_min_ns=%.1f line_median_ns=%.1f "
-           "line_min_ns=%.1f ratio_median=%.2f ratio_min=%.2f messages=%llu repeats=%d\n",
-           c->size, h.median, h.min, l.median, l.min, h.median / l.median, h.min / l.min,
-           (unsigned long long)messages, PERF_REPEATS);
+    perf_say(
+        p,
+        "perf=lat size=%zu half_rtt_median_ns=%.1f half_rtt_min_ns=%.1f line_median_ns=%.1f "
+        "line_min_ns=%.1f ratio_median=%.2f ratio_min=%.2f messages=%llu repeats=%d",
+        c->size, h.median, h.min, l.median, l.min, h.median / l.median, h.min / l.min,
+        (unsigned long long)messages, PERF_REPEATS);
 }
 
 int perf_latency(struct perf *p, const struct perf_case *c)
@@ -141,7 +161,7 @@ int perf_latency(struct perf *p, const struct perf_case *c)
         line[i] = perf_line_flip(p, max_size(count, 100));
     }
     if (p->rank == 0) /* the first block was to warm up */
-        print_latency(c, count * PERF_REPEATS, half + 1, line + 1);
+        print_latency(p, c, count * PERF_REPEATS, half + 1, line + 1);
     return 0;
 }
 
@@ -236,9 +256,10 @@ int perf_bandwidth(struct perf *p, const struct perf_case *c)
     int err = stream(p, c, &t);
 
     if (err == 0 && p->rank == 0)
-        printf("perf=bw size=%zu window=%u median_MB_per_s=%.1f max_MB_per_s=%.1f repeats=%d\n",
-               c->size, c->window, 1e3 * (double)c->size / t.median,
-               1e3 * (double)c->size / t.min, PERF_REPEATS);
+        perf_say(p,
+                 "perf=bw size=%zu window=%u median_MB_per_s=%.1f max_MB_per_s=%.1f repeats=%d",
+                 c->size, c->window, 1e3 * (double)c->size / t.median,
+                 1e3 * (double)c->size / t.min, PERF_REPEATS);
     return err;
 }
 
@@ -248,8 +269,9 @@ int perf_rate(struct perf *p, const struct perf_case *c)
     int err = stream(p, c, &t);
 
     if (err == 0 && p->rank == 0)
-        printf("perf=rate size=%zu window=%u median_messages_per_s=%.0f "
-               "max_messages_per_s=%.0f repeats=%d\n",
-               c->size, c->window, 1e9 / t.median, 1e9 / t.min, PERF_REPEATS);
+        perf_say(p,
+                 "perf=rate size=%zu window=%u median_messages_per_s=%.0f "
+                 "max_messages_per_s=%.0f repeats=%d",
+                 c->size, c->window, 1e9 / t.median, 1e9 / t.min, PERF_REPEATS);
     return err;
 }

@@ -4,6 +4,7 @@
  */
 #include <getopt.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "boot/kvs_shm.h"
@@ -42,6 +43,8 @@ static int take_option(const struct tool *tool, int option, struct launch *launc
 
     switch (option) {
     case 'n':
+        if (strcmp(optarg, "p") == 0)
+            return tool_usage_error(tool, "-np is mpiexec's; write -n RANKS");
         if ((err = tool_number(tool, "-n", optarg, 1, KVS_SHM_RANKS_MAX, &number)) != 0)
             return err;
         launch->ranks = (uint32_t)number;
@@ -83,5 +86,6 @@ const struct tool tool_run = {
     .name = "run",
     .about = "start the ranks of a job on this machine",
     .usage = usage,
+    .options = options,
     .run = run,
 };

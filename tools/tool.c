@@ -11,8 +11,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/base.h"
 #include "base/host.h"
 #include "base/mem.h"
+#include "base/nearest.h"
 
 struct tool_title tool_title;
 
@@ -56,6 +58,30 @@ static const char *refused_argument(char **argv)
     return argv[optind - 1];
 }
 
+static const char *option_at(const void *list, size_t i)
+{
+    return ((const struct option *)list)[i].name;
+}
+
+/* "--frob" where there is --from. */
+static int refuse_option(const struct tool *tool, const char *argument,
+                         const struct option *options)
+{
+    size_t length = strcspn(argument, "=");
+    char word[NEAREST_LENGTH_MAX + 1];
+    const char *nearest = NULL;
+
+    if (strncmp(argument, "--", 2) == 0 && length > 2 && length - 2 < sizeof word) {
+        snprintf(word, sizeof word, "%.*s", (int)length - 2, argument + 2);
+        nearest = tool_nearest(word, option_at, options);
+    }
+    if (nearest != NULL && strcmp(nearest, word) != 0)
+        return tool_usage_error(tool, "unknown or ambiguous option: %s; did you mean --%s?",
+                                argument, nearest);
+    return tool_usage_error(tool, "unknown or ambiguous option, or no value for it: %s",
+                            argument);
+}
+
 int tool_option(const struct tool *tool, int argc, char **argv, const char *letters,
                 const struct option *options, int *status)
 {
@@ -69,8 +95,7 @@ int tool_option(const struct tool *tool, int argc, char **argv, const char *lett
         return -2;
     }
     if (c == '?') {
-        *status = tool_usage_error(tool, "unknown or ambiguous option, or no value for it: %s",
-                                   refused_argument(argv));
+        *status = refuse_option(tool, refused_argument(argv), options);
         return -2;
     }
     if (c == ':') {
@@ -78,6 +103,40 @@ int tool_option(const struct tool *tool, int argc, char **argv, const char *lett
         return -2;
     }
     return c;
+}
+
+const char *tool_nearest(const char *word, const char *(*at)(const void *list, size_t i),
+                         const void *list)
+{
+    size_t length = strlen(word), least = nearest_limit(length);
+    const char *nearest = NULL, *known;
+
+    if (length > NEAREST_LENGTH_MAX)
+        return NULL;
+    for (size_t i = 0; (known = at(list, i)) != NULL; i++) {
+        size_t known_length = strlen(known), distance;
+
+        if (known_length > NEAREST_LENGTH_MAX)
+            continue;
+        /* a beginning is as good as a letter that is wrong */
+        distance = strncmp(word, known, min_size(length, known_length)) == 0
+                       ? 1
+                       : edit_distance(word, length, known, known_length);
+        if (distance < least && distance < max_size(length, known_length)) {
+            least = distance;
+            nearest = known;
+        }
+    }
+    return nearest;
+}
+
+int tool_flush(const char *name)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return TOOL_DONE;
+    fprintf(stderr, "mbx%s%s: the output cannot be written: %s\n", name[0] != '\0' ? " " : "",
+            name, strerror(errno));
+    return TOOL_FAILED;
 }
 
 /* Decimal digits; *end is what follows them.  False if there are none, or too many. */
@@ -117,9 +176,12 @@ int tool_size(const struct tool *tool, const char *option, const char *text, uin
     if (!parse_digits(text, &value, &end))
         goto refuse;
     if (*end != '\0') {
-        shift = *end == 'K' || *end == 'k' ? 10 : *end == 'M' || *end == 'm' ? 20 : 30;
-        if (strchr("KkMmGg", *end) == NULL || end[1] != '\0')
+        static const char units[] = "KkMmGgTt";
+        const char *unit = strchr(units, *end);
+
+        if (unit == NULL || end[1] != '\0')
             goto refuse;
+        shift = 10 * (1 + (unsigned)(unit - units) / 2);
     }
     if (value > (UINT64_C(1) << 40) >> shift)
         goto refuse;
@@ -127,8 +189,8 @@ int tool_size(const struct tool *tool, const char *option, const char *text, uin
     return 0;
 
 refuse:
-    return tool_usage_error(tool, "%s takes a size in bytes, with K, M or G, not '%s'", option,
-                            text);
+    return tool_usage_error(tool, "%s takes a size in bytes, with K, M, G or T, not '%s'",
+                            option, text);
 }
 
 /* 0, or why path cannot be executed, as errno. */

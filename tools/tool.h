@@ -22,10 +22,15 @@ enum tool_exit {
     TOOL_SIGNAL = 128 /* plus the signal's number */
 };
 
+struct option; /* <getopt.h> */
+
 struct tool {
     const char *name;
-    const char *about; /* one line */
-    const char *usage; /* the whole help text */
+    const char *about;            /* one line */
+    const char *usage;            /* the whole help text */
+    const struct option *options; /* for completion */
+    const char *const
+        *words; /* what may stand behind it, up to NULL; or NULL: files or nothing */
     int (*run)(const struct tool *tool, int argc, char **argv);
 };
 
@@ -37,6 +42,9 @@ struct tool_title {
 };
 extern struct tool_title tool_title;
 
+/* Of this program, or "unknown". */
+extern const char tool_commit[];
+
 /* Prints "mbx NAME: MESSAGE" to standard error. */
 void tool_error(const struct tool *tool, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
@@ -45,15 +53,21 @@ void tool_error(const struct tool *tool, const char *format, ...)
 int tool_usage_error(const struct tool *tool, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-struct option;
-
 /* getopt_long() that stops at the first argument that is no option, handles --help
  * and complains about wrong options.  Returns the option; -1 at the end; -2 stop and
  * exit with *status. */
 int tool_option(const struct tool *tool, int argc, char **argv, const char *letters,
                 const struct option *options, int *status);
 
-/* The decimal number text of an option, min..max; size allows K, M and G behind it.
+/* Of these words, the one that is most like word, or NULL if none is near.  at(i) is NULL at the
+ * end. */
+const char *tool_nearest(const char *word, const char *(*at)(const void *list, size_t i),
+                         const void *list);
+
+/* 0; TOOL_FAILED after saying so, if what was printed did not get where it should. */
+int tool_flush(const char *name);
+
+/* The decimal number text of an option, min..max; size allows K, M, G and T behind it.
  * 0, or TOOL_USAGE after naming what is wrong. */
 int tool_number(const struct tool *tool, const char *option, const char *text, uint64_t min,
                 uint64_t max, uint64_t *number);

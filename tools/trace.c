@@ -412,10 +412,6 @@ static int run(const struct tool *tool, int argc, char **argv)
     if (optind == argc)
         return tool_usage_error(tool, "which FILE?");
     status = read_files(tool, argv + optind, (size_t)(argc - optind), summary);
-    if (fflush(stdout) != 0 || ferror(stdout)) {
-        tool_error(tool, "the output cannot be written: %s", strerror(errno));
-        return TOOL_FAILED;
-    }
     return status;
 }
 
@@ -423,5 +419,6 @@ const struct tool tool_trace = {
     .name = "trace",
     .about = "what MBX_TRACE has recorded: events, or a summary",
     .usage = usage,
+    .options = options,
     .run = run,
 };

@@ -24,8 +24,7 @@
 
 #include "base/base.h"
 #include "base/mem.h"
-
-#define NAME_MAX_LENGTH 64 /* longer names are nobody's neighbour */
+#include "base/nearest.h"
 
 struct value {
     uint64_t number;
@@ -46,8 +45,19 @@ struct suffix {
 };
 
 static const struct suffix size_suffixes[] = {
-    {"", 1},          {"K", 1u << 10},   {"KB", 1u << 10}, {"KiB", 1u << 10}, {"M", 1u << 20},
-    {"MB", 1u << 20}, {"MiB", 1u << 20}, {"G", 1u << 30},  {"GB", 1u << 30},  {"GiB", 1u << 30},
+    {"", 1},
+    {"K", 1u << 10},
+    {"KB", 1u << 10},
+    {"KiB", 1u << 10},
+    {"M", 1u << 20},
+    {"MB", 1u << 20},
+    {"MiB", 1u << 20},
+    {"G", 1u << 30},
+    {"GB", 1u << 30},
+    {"GiB", 1u << 30},
+    {"T", UINT64_C(1) << 40},
+    {"TB", UINT64_C(1) << 40},
+    {"TiB", UINT64_C(1) << 40},
 };
 static const struct suffix time_suffixes[] = {
     {"ns", 1},
@@ -265,7 +275,7 @@ char *param_format(const struct param *param, const void *settings, char *text, 
 /* What a number looks like, when there are no limits to show. */
 static const char *form_text(const struct param *p)
 {
-    return p->type == PARAM_SIZE   ? "bytes, or a number with K, M or G"
+    return p->type == PARAM_SIZE   ? "bytes, or a number with K, M, G or T"
            : p->type == PARAM_TIME ? "a number with ns, us, ms or s"
                                    : "a number";
 }
@@ -349,35 +359,13 @@ static const struct param *find_row(const struct param *table, size_t count, con
     return NULL;
 }
 
-/* Letters to insert, delete or change (Levenshtein), letters of either case alike. */
-static size_t edit_distance(const char *a, size_t a_length, const char *b, size_t b_length)
-{
-    size_t row[NAME_MAX_LENGTH + 1];
-
-    for (size_t j = 0; j <= b_length; j++)
-        row[j] = j;
-    for (size_t i = 1; i <= a_length; i++) {
-        size_t diagonal = row[0];
-
-        row[0] = i;
-        for (size_t j = 1; j <= b_length; j++) {
-            size_t change = diagonal + (toupper((unsigned char)a[i - 1]) !=
-                                        toupper((unsigned char)b[j - 1]));
-
-            diagonal = row[j];
-            row[j] = min_size(change, min_size(row[j], row[j - 1]) + 1);
-        }
-    }
-    return row[b_length];
-}
-
 /* The known name that is most like this one; NULL if none is near. */
 static const char *nearest_name(const struct loader *l, const char *name, size_t length)
 {
     const char *nearest = NULL;
-    size_t least = max_size(length / 2, 2) + 1; /* half of it wrong is another word */
+    size_t least = nearest_limit(length);
 
-    if (length > NAME_MAX_LENGTH)
+    if (length > NEAREST_LENGTH_MAX)
         return NULL;
     for (size_t i = 0; i < l->count; i++) {
         const char *known = l->table[i].name;
@@ -385,7 +373,7 @@ static const char *nearest_name(const struct loader *l, const char *name, size_t
         size_t distance;
 
         if (l->table[i].type == PARAM_FOREIGN || l->table[i].type == PARAM_GONE ||
-            known_length > NAME_MAX_LENGTH)
+            known_length > NEAREST_LENGTH_MAX)
             continue;
         distance = edit_distance(name, length, known, known_length);
         if (distance < least) {
@@ -409,9 +397,12 @@ static int refuse_name(const struct loader *l, const char *name, size_t length)
 static int refuse_value(const struct loader *l, const struct param *p, const char *text)
 {
     char range[256];
+    uint64_t number;
+    bool lacks_unit = p->type == PARAM_TIME && read_count(text, &number);
 
-    return refuse(l, "%s%s: \"%s\" is wrong, it must be %s", PARAM_PREFIX, p->name, text,
-                  param_range_text(p, range, sizeof range));
+    return refuse(l, "%s%s: \"%s\" is wrong, it must be %s%s", PARAM_PREFIX, p->name, text,
+                  param_range_text(p, range, sizeof range),
+                  lacks_unit ? ", with its unit: ns, us, ms or s" : "");
 }
 
 /* ---- loading ---- */
@@ -445,6 +436,15 @@ static const char *without_prefix(const char *text)
     return strncmp(text, PARAM_PREFIX, length) == 0 ? text + length : NULL;
 }
 
+/* "NAME=", which is as good as unset where an empty value means nothing. */
+static bool is_empty(const struct loader *l, const char *assignment)
+{
+    size_t length = strcspn(assignment, "=");
+    const struct param *p = find_row(l->table, l->count, assignment, length);
+
+    return p != NULL && has_number(p) && strcmp(assignment + length, "=") == 0;
+}
+
 static int take_environment(struct loader *l, const char *const *environment)
 {
     int err = 0;
@@ -452,7 +452,7 @@ static int take_environment(struct loader *l, const char *const *environment)
     for (; err == 0 && environment != NULL && *environment != NULL; environment++) {
         const char *assignment = without_prefix(*environment);
 
-        if (assignment != NULL)
+        if (assignment != NULL && !is_empty(l, assignment))
             err = take_assignment(l, assignment);
     }
     return err;

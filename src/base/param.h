@@ -9,7 +9,7 @@
  * is global here.
  *
  *   type          accepted text                             stored as
- *   PARAM_SIZE    digits, then nothing, K, M or G (binary)   uint64_t bytes
+ *   PARAM_SIZE    digits, then nothing, K, M, G or T (binary) uint64_t bytes
  *   PARAM_COUNT   digits                                    uint64_t
  *   PARAM_TIME    digits, then ns, us, ms or s; 0 alone      uint64_t nanoseconds
  *   PARAM_BOOL    yes no on off true false 1 0              uint64_t 1 or 0

@@ -19,7 +19,7 @@ fail() {
 }
 
 one() {
-    found=$(find "$root" -name "$1" | head -n 1)
+    found=$(find "$root" -path "*/$1" | head -n 1)
     [ -n "$found" ] || fail "$1 is not installed"
     printf '%s' "$found"
 }
@@ -39,7 +39,7 @@ meson install -C "$build" --no-rebuild --quiet --destdir "$root" >"$root/log" 2>
 
 library=$(one libmatchbox.so.0)
 archive=$(one libmatchbox.a)
-mbx=$(one mbx)
+mbx=$(one bin/mbx)
 pkgconfig=$(dirname "$(one matchbox.pc)")
 one matchbox.h >/dev/null
 one match.h >/dev/null
@@ -66,6 +66,10 @@ if [ -e "$build/src/pml/mca_pml_matchbox.so" ]; then
     fi
 fi
 
+for file in bash-completion/completions/mbx zsh/site-functions/_mbx fish/vendor_completions.d/mbx.fish; do
+    grep -q overlap "$(one "$file")" || fail "$file completes nothing"
+done
+
 # What tests have besides, testing/, users have not: no transport, no parameter, no place to die at.
 for file in "$library" "$archive" "$mbx" $(find "$root" -name libmatchbox-fi.so) $(find "$root" -name matchbox-device); do
     found=$(strings -a "$file" | grep -E 'FAULT_|LOOP_DEPTH|RPUT_SIZE|COOP_SIZE|transport_(loop|sim|fault)|failpoint_(reach|die)$' || :)
@@ -83,7 +87,7 @@ flags() {
     PKG_CONFIG_PATH=$pkgconfig PKG_CONFIG_SYSROOT_DIR=$root pkg-config "$@" "$PKG"
 }
 
-[ "$(flags --modversion)" = "$("$mbx" version | cut -d ' ' -f 2)" ] ||
+[ "$(flags --modversion)" = "$("$mbx" version | sed -n 's,^matchbox ,,p')" ] ||
     fail "matchbox.pc and the library disagree about the version"
 
 program=$source/tests/launch/install_program.c

@@ -6,11 +6,13 @@ Processes of a test are recognised by a word in their environment, whatever beca
 their parents, groups and names.  SEED and KILLS in the environment set the random
 part: when and whom it kills.
 """
+import json
 import os
 import pty
 import random
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -138,6 +140,91 @@ def help_is_there():
         job = mbx(command, "--help")
         expect(job.code == 0 and job.out.startswith(f"usage: mbx {command}"), str(job))
         expect(mbx("help", command).out == job.out, f"mbx help {command}")
+
+
+def what_was_meant_is_suggested():
+    for args, text in [
+            (["rum"], "did you mean 'run'"), (["infos"], "did you mean 'info'"),
+            (["info", "--jsn"], "did you mean --json"), (["run", "--timout", "3"], "did you mean --timeout"),
+            (["perf", "latency"], "did you mean 'lat'"), (["run", "-np", "2", "true"], "-n RANKS")]:
+        job = mbx(*args)
+        expect(job.code == 2 and text in job.err and not job.out, f"{text}: {job}")
+    job = mbx("frobnicate")
+    expect(job.code == 2 and "did you mean" not in job.err and "usage: mbx" in job.err, str(job))
+
+
+def help_takes_what_there_is():
+    expect(mbx("help", "perf", "overlap").out == mbx("perf", "overlap", "--help").out != "", "perf overlap")
+    for word in ("help", "version", "complete"):
+        job = mbx("help", word)
+        expect(job.code == 0 and job.out.startswith(f"usage: mbx {word}"), str(job))
+    for args, word in ((["help", "run", "frob"], "'frob'"), (["help", "perf", "overlap", "frob"], "'frob'"),
+                       (["version", "frob"], "'frob'"), (["help", "help", "frob"], "'frob'")):
+        job = mbx(*args)
+        expect(job.code == 2 and word in job.err and not job.out, str(job))
+
+
+def version_says_how_it_was_built():
+    job = mbx("--version")
+    expect(job.code == 0 and re.fullmatch(r"matchbox \d+\.\d+\.\d+\ncommit \S+\nnetwork (yes|no), .*buildtype \w+, .*\n",
+                                          job.out), str(job))
+
+
+def a_full_disk_is_noticed():
+    for args in (["info", "--stats"], ["help"], ["version"], ["perf", "--help"], ["complete", "bash"], ["info", "--json"]):
+        with open("/dev/full", "w", encoding="ascii") as full:
+            done = subprocess.run([MBX, *args], stdout=full, stderr=subprocess.PIPE, text=True, timeout=PATIENCE_S)
+        expect(done.returncode == 1 and "No space left on device" in done.stderr, f"{args}: {done}")
+
+
+def json_is_json():
+    said = json.loads(mbx("info", "--json").out)
+    for part in ("version", "transports", "network", "devices", "protocols", "window", "statistics", "parameters", "host"):
+        expect(part in said, f"no {part} in {said}")
+    rows = {row["name"]: row for row in json.loads(mbx("info", "--params", "--json", env={"MBX_SPIN": "7us"}).out)["parameters"]}
+    expect(rows["MBX_SPIN"]["value"] == "7us" and rows["MBX_SPIN"]["is_set"] is True and
+           rows["MBX_READ_CHUNK"]["is_advanced"] is True, str(rows["MBX_SPIN"]))
+    job = mbx("info", "--protocols", "--json")
+    expect(set(json.loads(job.out)) == {"version", "protocols"}, str(job))
+    job = mbx("perf", "bw", "--sizes", "4K,8K", "--iterations", "500", "--no-bind", "--json")
+    lines = [json.loads(line) for line in job.out.splitlines()]
+    expect(job.code == 0 and [line["size"] for line in lines] == [4096, 8192] and
+           all(line["perf"] == "bw" and line["median_MB_per_s"] > 0 for line in lines), str(job))
+
+
+def info_tells_what_the_host_allows():
+    job = mbx("info", "--host")
+    for name in ("cross-memory attach", "ptrace scope", "namespaces", "membarrier", "huge pages", "adapters"):
+        expect(re.search(f"^  {name} +\\S", job.out, re.M), f"no {name} in {job}")
+    no_attach = os.path.join(os.path.dirname(MBX), "../tests/launch/no_attach")
+    done = subprocess.run([no_attach, MBX, "info", "--host"], text=True, capture_output=True, timeout=PATIENCE_S)
+    expect(done.returncode == 77 or re.search("^  cross-memory attach +no\n .*copied twice", done.stdout, re.M), str(done))
+
+
+def values_can_be_pasted():
+    job = mbx("info", "--params=all", env={"MBX_UNEXPECTED_MEMORY": "1T", "MBX_TRANSPORT": ""})
+    expect(job.code == 0 and "MBX_UNEXPECTED_MEMORY=1T\n" in job.out and "range 0..256T" in job.out, str(job))
+    shown = dict(line.strip().split("=", 1) for line in job.out.splitlines() if line.startswith("  MBX_"))
+    del shown["MBX_BOOT"]
+    again = mbx("info", "--params=all", env={name: value for name, value in shown.items() if value})
+    expect(again.code == 0, str(again))
+    job = mbx("info", "--params", env={"MBX_SPIN": "1"})
+    expect(job.code == 1 and "with its unit: ns, us, ms or s" in job.err, str(job))
+    expect("MBX_SPIN=1ms\n" in job.out and "these are the parameters without any" in job.err, str(job))
+
+
+def completion_follows_the_commands():
+    for shell, check in (("bash", ["bash", "-n"]), ("zsh", ["zsh", "-n"]), ("fish", ["fish", "-n"])):
+        job = mbx("complete", shell)
+        expect(job.code == 0 and "overlap" in job.out and "json" in job.out, str(job))
+        if shutil.which(check[0]):
+            done = subprocess.run([*check, "/dev/stdin"], input=job.out, text=True, capture_output=True)
+            expect(done.returncode == 0 and not done.stderr, f"{shell}: {done}")
+    words = subprocess.run(["bash", "-c", 'eval "$("$0" complete bash)"; COMP_WORDS=(mbx info --js); COMP_CWORD=2; _mbx;'
+                            'echo "${COMPREPLY[*]}"; COMP_WORDS=(mbx ver); COMP_CWORD=1; _mbx; echo "${COMPREPLY[*]}"', MBX],
+                           text=True, capture_output=True)
+    expect(words.stdout == "--json\nversion\n", str(words))
+    expect(mbx("complete").code == 2 and "'csh'" in mbx("complete", "csh").err, "another shell")
 
 
 def info_lists_statistics_and_parameters():
@@ -674,7 +761,9 @@ def exec_names_an_mpich_that_cannot_reach_it():
 
 
 TESTS = [
-    wrong_arguments_are_named, help_is_there, info_lists_statistics_and_parameters,
+    wrong_arguments_are_named, what_was_meant_is_suggested, help_is_there, help_takes_what_there_is,
+    version_says_how_it_was_built, a_full_disk_is_noticed, json_is_json, info_tells_what_the_host_allows,
+    values_can_be_pasted, completion_follows_the_commands, info_lists_statistics_and_parameters,
     info_tells_of_the_network_or_why_there_is_none,
     wrong_parameters_are_named, success_is_zero, first_failing_rank_ends_the_job,
     who_ignores_the_end_is_killed, programs_that_cannot_run, timeout_ends_the_job,

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "json.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DEPTH_MAX 8
+
+static unsigned depth;
+static bool has_more[DEPTH_MAX]; /* something stands before, at this depth */
+
+static void print_quoted(const char *text)
+{
+    putchar('"');
+    for (; *text != '\0'; text++) {
+        unsigned char c = (unsigned char)*text;
+
+        if (c == '"' || c == '\\')
+            printf("\\%c", c);
+        else if (c < 0x20)
+            printf("\\u%04x", c);
+        else
+            putchar(c);
+    }
+    putchar('"');
+}
+
+static void begin_value(const char *name)
+{
+    if (has_more[depth])
+        fputs(", ", stdout);
+    has_more[depth] = depth > 0;
+    if (name != NULL) {
+        print_quoted(name);
+        fputs(": ", stdout);
+    }
+}
+
+void json_begin(const char *name, char bracket)
+{
+    begin_value(name);
+    putchar(bracket);
+    assert(depth + 1 < DEPTH_MAX);
+    has_more[++depth] = false;
+}
+
+void json_end(char bracket)
+{
+    assert(depth > 0);
+    putchar(bracket);
+    if (--depth == 0)
+        putchar('\n');
+}
+
+void json_text(const char *name, const char *text)
+{
+    begin_value(name);
+    print_quoted(text);
+}
+
+void json_number(const char *name, uint64_t number)
+{
+    begin_value(name);
+    printf("%" PRIu64, number);
+}
+
+void json_bool(const char *name, int is_true)
+{
+    begin_value(name);
+    fputs(is_true ? "true" : "false", stdout);
+}
+
+void json_null(const char *name)
+{
+    begin_value(name);
+    fputs("null", stdout);
+}
+
+/* As JSON writes numbers: no sign +, no hexadecimal, no inf. */
+static bool is_number(const char *text)
+{
+    char *end;
+
+    if (strspn(text, "-0123456789.eE+") != strlen(text) || text[0] == '\0' || text[0] == '+' ||
+        text[0] == '.' || (text[0] == '0' && text[1] >= '0' && text[1] <= '9'))
+        return false;
+    strtod(text, &end);
+    return *end == '\0' && end[-1] != '.';
+}
+
+void json_line(const char *line)
+{
+    char copy[1024], *rest = copy, *word;
+
+    snprintf(copy, sizeof copy, "%s", line);
+    copy[strcspn(copy, "\n")] = '\0';
+    json_begin(NULL, '{');
+    while ((word = strsep(&rest, " ")) != NULL) {
+        char *value = strchr(word, '=');
+
+        if (value == NULL)
+            continue;
+        *value++ = '\0';
+        if (is_number(value)) {
+            begin_value(word);
+            fputs(value, stdout);
+        } else {
+            json_text(word, value);
+        }
+    }
+    json_end('}');
+}
