@@ -311,5 +311,10 @@ static int run(const struct tool *tool, int argc, char **argv)
     }
 }
 
-const struct tool tool_queues = {"queues", "show what waits in the ranks of jobs that run",
-                                 usage, run};
+const struct tool tool_queues = {
+    .name = "queues",
+    .about = "show what waits in the ranks of jobs that run",
+    .usage = usage,
+    .options = options,
+    .run = run,
+};
