@@ -35,19 +35,28 @@
 #define ADAPTER_ENV_PROGRAM   "MBX_ADAPTER_PROGRAM"
 #define ADAPTER_ENV_STATS     "MBX_ADAPTER_STATS_FILE"
 #define ADAPTER_ENV_LOG       "MBX_ADAPTER_LOG"
+#define ADAPTER_ENV_TAGS      "MBX_ADAPTER_TAGS"
+#define ADAPTER_ENV_QUIRKS    "MBX_ADAPTER_QUIRKS"
 
-#define ADAPTER_SGE_MAX       16
-#define ADAPTER_INLINE_MAX    256
-#define ADAPTER_WR_MAX        16384
-#define ADAPTER_CQE_MAX       (1 << 20)
-#define ADAPTER_READS_MAX     16 /* RDMA reads and atomics in flight, of a queue pair */
-#define ADAPTER_MESSAGE_MAX   (UINT32_C(1) << 30)
-#define ADAPTER_MTU           4096
-#define ADAPTER_GRH           40
-#define ADAPTER_OBJECTS_MAX   65535
-#define ADAPTER_PKEY          0xffff
-#define ADAPTER_TEXT_MAX      200
-#define ADAPTER_INTERFACE     16
+/* A list that matches tags: an untagged buffer has to be there for what meets nothing, and the queue
+ * does not work before it has had so many (as mlx5's: XRQ_MIN_UWQ_POST). */
+#define ADAPTER_TAGS_USUAL   127
+#define ADAPTER_TAGS_MAX     4095
+#define ADAPTER_UNTAGGED_MIN 33
+#define ADAPTER_RNDV_MAX     64 /* bytes of a rendezvous message: its headers, and more */
+
+#define ADAPTER_SGE_MAX      16
+#define ADAPTER_INLINE_MAX   256
+#define ADAPTER_WR_MAX       16384
+#define ADAPTER_CQE_MAX      (1 << 20)
+#define ADAPTER_READS_MAX    16 /* RDMA reads and atomics in flight, of a queue pair */
+#define ADAPTER_MESSAGE_MAX  (UINT32_C(1) << 30)
+#define ADAPTER_MTU          4096
+#define ADAPTER_GRH          40
+#define ADAPTER_OBJECTS_MAX  65535
+#define ADAPTER_PKEY         0xffff
+#define ADAPTER_TEXT_MAX     200
+#define ADAPTER_INTERFACE    16
 
 /* ---- rings ---- */
 
@@ -100,7 +109,18 @@ struct adapter_cqe {
     uint64_t tag;
     uint32_t app_ctx;
     uint16_t slid;
-    uint8_t sl, reserved;
+    uint8_t sl;
+    uint8_t releases; /* of a handle, how many of its expected completions this is */
+    uint32_t srq;     /* with tag matching: its number, and the handle */
+    uint32_t handle;
+    uint64_t commands; /* of that queue, how many are performed; 0: this is none of them */
+};
+
+/* An operation on a matching list. */
+struct adapter_command {
+    uint64_t wr_id, recv_wr_id, tag, mask;
+    struct ibv_sge sge;
+    uint32_t opcode, flags, unexpected, handle; /* enum ibv_ops_wr_opcode, enum ibv_ops_flags */
 };
 
 static inline size_t adapter_send_stride(uint32_t max_sge, uint32_t max_inline)
@@ -222,9 +242,12 @@ struct adapter_reply {
             uint64_t guid; /* host byte order */
             uint16_t lid;
             uint32_t pid;
+            uint32_t tags; /* 0: no tag matching */
+            uint32_t has_rendezvous;
         } hello; /* with the page and the eventfd */
         struct {
-            uint64_t send_offset, recv_offset, bytes;
+            uint64_t send_offset, recv_offset,
+                bytes; /* with tag matching: send_offset of commands */
             uint32_t entries;
             struct ibv_qp_cap cap;
         } ring; /* with the memfd */

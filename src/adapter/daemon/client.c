@@ -67,6 +67,8 @@ static void object_end(struct object *object)
         struct srq *srq = container_of(object, struct srq, object);
 
         srq->pd->object.users--;
+        list_remove(&srq->matching);
+        tm_destroy(srq);
         memory_unmap(&srq->memory);
         break;
     }
@@ -143,6 +145,7 @@ void client_accept(int listener)
     client->pidfd = sys_pidfd_open(peer.pid);
     client->doorbell_fd = client->async_fd = -1;
     list_init(&client->objects);
+    list_init(&client->matching);
     list_init_node(&client->node);
     list_add_tail(&clients, &client->node);
 }
@@ -198,6 +201,8 @@ static int greet(struct client *client, const struct adapter_request *request,
     fds[1] = client->doorbell_fd;
     reply->hello.guid = host.guid;
     reply->hello.lid = host.lid;
+    reply->hello.tags = host.tags;
+    reply->hello.has_rendezvous = !(host.quirks & QUIRK_EAGER_ONLY);
     reply->hello.pid = (uint32_t)getpid();
     return 0;
 }

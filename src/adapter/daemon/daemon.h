@@ -11,6 +11,7 @@
  *   qp.c         queue pairs and their states
  *   requester.c  what a queue pair sends
  *   responder.c  what it answers
+ *   tm.c         shared receive queues that match tags
  *   ud.c         datagrams
  *   wire.c       frames between hosts, over TCP; within a host a frame is a call
  *
@@ -25,6 +26,8 @@
 #include "adapter/abi.h"
 #include "base/clock.h"
 #include "base/list.h"
+
+#include <infiniband/tm_types.h>
 
 #define FRAME_DATA  (128u << 10)
 #define SPIN_NS     (50 * CLOCK_US) /* without work, until the daemon sleeps */
@@ -50,6 +53,7 @@ struct client {
     struct adapter_page *page;
     uint64_t doorbell; /* seen */
     struct list objects;
+    struct list matching; /* shared receive queues that match tags */
     bool is_greeted, is_gone;
 };
 
@@ -74,6 +78,8 @@ struct mapping {
     void *base;
     size_t bytes;
 };
+
+struct tm_list;
 
 struct cq {
     struct object object;
@@ -116,7 +122,9 @@ struct srq {
     uint64_t cookie;
     struct mapping memory;
     struct recv_queue queue;
-    uint32_t limit; /* 0: none */
+    uint32_t limit;       /* 0: none */
+    struct tm_list *tm;        /* NULL: it matches nothing */
+    struct list matching; /* of the client */
 };
 
 /* An RDMA read or atomic that a responder answers. */
@@ -173,7 +181,14 @@ struct qp {
     uint32_t atomic_op; /* the last, for a request that comes again */
     uint64_t atomic_result;
     bool has_atomic;
+
+    /* attached to a queue that matches: its requests are the adapter's */
+    uint32_t tm_handle; /* the entry that a message has matched, while it arrives; TM_NONE */
+    bool tm_is_apart;   /* its match was told */
+    struct ibv_tmh tmh;
 };
+
+#define TM_NONE UINT32_MAX
 
 /* ---- frames ---- */
 
@@ -211,6 +226,17 @@ struct host {
     uint16_t lid;
     uint16_t port;
     char interface[ADAPTER_INTERFACE];
+    uint32_t tags;
+    uint32_t quirks; /* enum quirk */
+};
+
+/* What adapters may do differently: MBX_ADAPTER_QUIRKS. */
+enum quirk {
+    QUIRK_PLAIN_RECV = 1, /* recv: an unexpected message completes as IBV_WC_RECV */
+    QUIRK_FIN_RECV = 2,   /* fin-recv: a FIN at such a queue, too */
+    QUIRK_SYNC = 4,       /* sync: it is asked to synchronise without need */
+    QUIRK_APART = 8, /* apart: match and data are told apart, however short the message is */
+    QUIRK_EAGER_ONLY = 16 /* eager-only: no rendezvous */
 };
 
 extern struct host host;
@@ -319,6 +345,26 @@ void responder_reset(struct qp *qp);
 void responder_take(struct qp *qp, const struct frame *frame, const unsigned char *data);
 void responder_run(struct qp *qp);
 void responder_flush(struct qp *qp);
+
+/* tm.c */
+int tm_read_environment(void); /* an error was said */
+int tm_create(struct srq *srq, struct cq *cq, void *ring, uint32_t tags, uint32_t ops);
+void tm_destroy(struct srq *srq);
+/* Performs what has been posted. */
+void tm_commands(struct srq *srq);
+/* The ring of what the adapter itself sends on a queue pair; ends when the queue pair does. */
+int tm_attach(struct qp *qp);
+void tm_detach(struct qp *qp);
+/* A message begins, a part of it has come, it is whole.  False: an answer was given, or will be. */
+enum tm_begun { TM_REFUSED, TM_NOT_READY, TM_TOO_SHORT, TM_BEGUN };
+enum tm_begun tm_begin(struct qp *qp, const struct frame *frame, const unsigned char *data);
+int tm_land(struct qp *qp, const struct frame *frame, const unsigned char *data,
+            const char **why);
+void tm_end(struct qp *qp, const struct frame *frame, const unsigned char *data);
+/* It never will be whole. */
+void tm_abandon(struct qp *qp, enum ibv_wc_status status);
+/* A request of the adapter has ended. */
+void tm_sent(struct qp *qp, const struct send_work *work, enum ibv_wc_status status);
 
 /* ud.c */
 void ud_run(struct qp *qp);

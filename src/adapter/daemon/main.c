@@ -307,7 +307,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "mbx-adapter: its socket: %s\n", strerror(-err));
         return 1;
     }
-    if (wire_open(interface != NULL ? interface : "") != 0)
+    if (tm_read_environment() != 0 || wire_open(interface != NULL ? interface : "") != 0)
         return 1;
     switch (fork()) {
     case 0:

@@ -68,6 +68,8 @@ int qp_create(struct client *client, const struct adapter_request *request,
         (request->qp.srq != 0 &&
          (srq = object_find(client, KIND_SRQ, request->qp.srq)) == NULL))
         return -EINVAL;
+    if (srq != NULL && srq->tm != NULL && request->qp.type != IBV_QPT_RC)
+        return -EINVAL;
     qp = mem_calloc(1, sizeof *qp);
     if (qp == NULL)
         return -ENOMEM;
@@ -75,10 +77,15 @@ int qp_create(struct client *client, const struct adapter_request *request,
     qp->cap = request->qp.cap;
     if (srq != NULL)
         qp->cap.max_recv_wr = qp->cap.max_recv_sge = 0;
+    qp->tm_handle = TM_NONE;
     err = map_rings(qp, reply);
+    if (err == 0 && srq != NULL && srq->tm != NULL)
+        err = tm_attach(qp);
     if (err == 0)
         err = object_add(&qp->object, KIND_QP, client);
     if (err != 0) {
+        if (qp->srq != NULL && qp->srq->tm != NULL)
+            tm_detach(qp);
         memory_unmap(&qp->memory);
         mem_free(qp);
         return err;
@@ -106,6 +113,11 @@ int qp_create(struct client *client, const struct adapter_request *request,
 
 void qp_destroy(struct qp *qp)
 {
+    if (qp->srq != NULL && qp->srq->tm != NULL) {
+        if (!qp->object.client->is_gone)
+            qp_fail(qp); /* what it was about to receive goes back */
+        tm_detach(qp);
+    }
     list_remove(&qp->run);
     qp->pd->object.users--;
     qp->send_cq->object.users--;
@@ -356,6 +368,8 @@ void client_doorbell(struct client *client)
 {
     struct list *node;
 
+    list_for_each (node, &client->matching)
+        tm_commands(container_of(node, struct srq, matching));
     list_for_each (node, &client->objects) {
         struct object *object = container_of(node, struct object, node);
         struct qp *qp = container_of(object, struct qp, object);

@@ -71,22 +71,33 @@ int srq_create(struct client *client, const struct adapter_request *request,
 {
     const struct ibv_srq_attr *attr = &request->srq.attr;
     struct pd *pd = object_find(client, KIND_PD, request->srq.pd);
+    const size_t receives =
+        adapter_ring_bytes(attr->max_wr, adapter_recv_stride(attr->max_sge));
+    struct cq *cq = NULL;
     struct srq *srq;
     int err;
 
     if (pd == NULL || attr->max_wr == 0 || attr->max_wr > ADAPTER_WR_MAX ||
         attr->max_sge == 0 || attr->max_sge > ADAPTER_SGE_MAX)
         return -EINVAL;
-    if (request->srq.tags != 0)
-        return -EOPNOTSUPP;
+    if (request->srq.tags > 0 && (request->srq.tags > host.tags || request->srq.ops == 0 ||
+                                  request->srq.ops > ADAPTER_WR_MAX ||
+                                  (cq = object_find(client, KIND_CQ, request->srq.cq)) == NULL))
+        return -EINVAL;
     srq = mem_calloc(1, sizeof *srq);
     if (srq == NULL)
         return -ENOMEM;
     err = memory_map(&srq->memory, "mbx-srq",
-                     adapter_ring_bytes(attr->max_wr, adapter_recv_stride(attr->max_sge)));
+                     receives + (cq != NULL ? adapter_ring_bytes(request->srq.ops,
+                                                                 sizeof(struct adapter_command))
+                                            : 0));
+    if (err == 0 && cq != NULL)
+        err = tm_create(srq, cq, (unsigned char *)srq->memory.base + receives,
+                        request->srq.tags, request->srq.ops);
     if (err == 0)
         err = object_add(&srq->object, KIND_SRQ, client);
     if (err != 0) {
+        tm_destroy(srq);
         memory_unmap(&srq->memory);
         mem_free(srq);
         return err;
@@ -98,6 +109,10 @@ int srq_create(struct client *client, const struct adapter_request *request,
     reply->handle = srq->object.handle;
     reply->ring.bytes = srq->memory.bytes;
     reply->ring.entries = attr->max_wr;
+    reply->ring.send_offset = receives;
+    list_init_node(&srq->matching);
+    if (cq != NULL)
+        list_add_tail(&client->matching, &srq->matching);
     *fd = srq->memory.fd;
     srq->memory.fd = -1;
     return 0;

@@ -32,6 +32,8 @@ static const uint32_t rnr_10us[32] = {65536, 1,    2,    3,     4,     6,     8,
 
 void requester_reset(struct qp *qp)
 {
+    if (qp->srq != NULL && qp->srq->tm != NULL)
+        requester_flush(qp); /* what the adapter itself wanted to send */
     qp->base = qp->acked = qp->next = request_tail(qp);
     atomic_store_explicit(&qp->send_ring->head, qp->acked, memory_order_release);
     qp->sent = qp->read_done = qp->wait_until = 0;
@@ -124,6 +126,10 @@ void request_complete(struct qp *qp, const struct send_work *work, enum ibv_wc_s
                                     .qp_num = qp->object.handle};
 
     atomic_store_explicit(&qp->send_ring->head, qp->acked, memory_order_release);
+    if (qp->srq != NULL && qp->srq->tm != NULL) {
+        tm_sent(qp, work, status);
+        return;
+    }
     if (qp->all_signaled || (work->wr.flags & IBV_SEND_SIGNALED) || status != IBV_WC_SUCCESS)
         cq_push(qp->send_cq, &cqe, false);
 }

@@ -25,6 +25,7 @@
 void responder_reset(struct qp *qp)
 {
     qp->expected = 0;
+    tm_abandon(qp, IBV_WC_WR_FLUSH_ERR);
     qp->is_receiving = qp->has_recv = qp->has_atomic = false;
     qp->received = 0;
     qp->jobs_first = qp->jobs_count = 0;
@@ -108,8 +109,34 @@ static void complete_recv(struct qp *qp, const struct frame *frame, enum ibv_wc_
     cq_push(qp->recv_cq, &cqe, (frame->flags & FRAME_SOLICITED) != 0);
 }
 
+static bool is_tm(const struct qp *qp, const struct frame *frame)
+{
+    return qp->srq != NULL && qp->srq->tm != NULL && is_send(frame);
+}
+
+static bool begin_tm(struct qp *qp, const struct frame *frame, const unsigned char *data)
+{
+    switch (tm_begin(qp, frame, data)) {
+    case TM_BEGUN:
+        return true;
+    case TM_NOT_READY:
+        counters.rnr_naks++;
+        answer(qp, FRAME_RNR, frame->op, qp->attr.min_rnr_timer);
+        break;
+    case TM_TOO_SHORT:
+        refuse(qp, frame, IBV_WC_REM_INV_REQ_ERR, IBV_EVENT_QP_REQ_ERR, "send",
+               "the message is longer than the buffer that it met");
+        break;
+    case TM_REFUSED:
+        refuse(qp, frame, IBV_WC_REM_INV_REQ_ERR, IBV_EVENT_QP_REQ_ERR, "send",
+               "the headers of tag matching are missing or wrong");
+        break;
+    }
+    return false;
+}
+
 /* A message begins.  False: it was answered. */
-static bool begin(struct qp *qp, const struct frame *frame)
+static bool begin(struct qp *qp, const struct frame *frame, const unsigned char *data)
 {
     const char *why = "";
 
@@ -122,6 +149,10 @@ static bool begin(struct qp *qp, const struct frame *frame)
         refuse(qp, frame, IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR, "RDMA write",
                *why != '\0' ? why : "the queue pair was not given IBV_ACCESS_REMOTE_WRITE");
         return false;
+    }
+    if (is_tm(qp, frame)) {
+        qp->is_receiving = begin_tm(qp, frame, data);
+        return qp->is_receiving;
     }
     if (takes_recv(frame) && !qp->has_recv) {
         if (qp_take_recv(qp, &qp->recv_work) == 0) {
@@ -150,6 +181,14 @@ static bool land(struct qp *qp, const struct frame *frame, const unsigned char *
 
     if (frame->size == 0)
         return true;
+    if (is_tm(qp, frame)) {
+        if (tm_land(qp, frame, data, &why) == 0)
+            return true;
+        tm_abandon(qp, IBV_WC_LOC_PROT_ERR);
+        refuse(qp, frame, IBV_WC_REM_OP_ERR, IBV_EVENT_QP_FATAL, "the memory of a receive",
+               why);
+        return false;
+    }
     if (is_send(frame)) {
         if (scatter(recv_pd(qp), qp->recv_work.sge, qp->recv_work.wr.num_sge, frame->offset,
                     data, frame->size, &why) == 0)
@@ -171,7 +210,7 @@ static bool land(struct qp *qp, const struct frame *frame, const unsigned char *
 
 static void take_message(struct qp *qp, const struct frame *frame, const unsigned char *data)
 {
-    if ((frame->flags & FRAME_FIRST) && (frame->offset != 0 || !begin(qp, frame)))
+    if ((frame->flags & FRAME_FIRST) && (frame->offset != 0 || !begin(qp, frame, data)))
         return;
     if (!qp->is_receiving || frame->offset != qp->received ||
         frame->size > frame->total - frame->offset)
@@ -183,7 +222,9 @@ static void take_message(struct qp *qp, const struct frame *frame, const unsigne
         return;
     qp->is_receiving = false;
     qp->expected++;
-    if (qp->has_recv)
+    if (is_tm(qp, frame))
+        tm_end(qp, frame, data);
+    else if (qp->has_recv)
         complete_recv(qp, frame, IBV_WC_SUCCESS);
     if (qp->state != IBV_QPS_ERR) /* a completion queue that is overrun */
         answer(qp, FRAME_ACK, frame->op, 0);
@@ -393,6 +434,7 @@ void responder_flush(struct qp *qp)
     qp->is_receiving = false;
     qp->jobs_count = 0;
     qp->owed = 0;
+    tm_abandon(qp, IBV_WC_WR_FLUSH_ERR);
     if (!qp->has_recv)
         return;
     qp->has_recv = false;

@@ -248,6 +248,8 @@ static int greet(struct lib_context *context, int sock, int async_end)
     context->doorbell_fd = fds[1];
     context->guid = reply.hello.guid;
     context->lid = reply.hello.lid;
+    context->tags = reply.hello.tags;
+    context->has_rendezvous = reply.hello.has_rendezvous != 0;
     context->pid = (pid_t)reply.hello.pid;
     return context->page != NULL && fds[1] >= 0 ? 0 : ENOMEM;
 }

@@ -114,6 +114,13 @@ static int query_device_ex(struct ibv_context *context,
 
     if (input != NULL && input->comp_mask != 0)
         return EINVAL;
+    if (lib_context(context)->tags > 0)
+        all.tm_caps = (struct ibv_tm_caps){
+            .max_rndv_hdr_size = lib_context(context)->has_rendezvous ? ADAPTER_RNDV_MAX : 0,
+            .max_num_tags = lib_context(context)->tags,
+            .flags = lib_context(context)->has_rendezvous ? IBV_TM_CAP_RC : 0,
+            .max_ops = ADAPTER_WR_MAX,
+            .max_sge = 1};
     fill_attr(context, &all.orig_attr);
     memset(attr, 0, size);
     memcpy(attr, &all, min_size(size, sizeof all));
@@ -244,6 +251,7 @@ API struct ibv_context *ibv_open_device(struct ibv_device *which)
         .query_device_ex = query_device_ex,
         .create_cq_ex = lib_create_cq_ex,
         .create_srq_ex = lib_create_srq_ex,
+        .post_srq_ops = lib_post_srq_ops,
         .get_srq_num = lib_get_srq_num,
         .create_qp_ex = lib_create_qp_ex,
         .sz = sizeof context->verbs,

@@ -23,7 +23,6 @@
 
 #define API             __attribute__((visibility("default")))
 
-#define LIB_TAGS_MAX    127
 #define LIB_DEVICE_NAME "mbx0"
 #define LIB_VENDOR      0x4d4258 /* "MBX" */
 
@@ -37,6 +36,8 @@ struct lib_context {
     uint64_t guid;
     uint16_t lid;
     pid_t pid; /* of the daemon */
+    uint32_t tags;
+    bool has_rendezvous;
 };
 
 struct lib_cq {
@@ -50,8 +51,9 @@ struct lib_cq {
     size_t bytes;
     uint32_t size, empties;
     uint64_t head;
-    struct adapter_cqe now; /* of the extended interface */
-    uint32_t told;          /* completion events that the program got */
+    struct adapter_cqe now;   /* of the extended interface */
+    struct lib_srq *matching; /* queues that match tags and complete here: a list by next */
+    uint32_t told;            /* completion events that the program got */
     struct list live;
 };
 
@@ -77,6 +79,13 @@ struct lib_srq {
     struct lib_ring recv;
     uint32_t max_sge;
     struct list live;
+    /* tag matching */
+    struct lib_cq *cq; /* NULL: it has none */
+    struct lib_srq *next;
+    struct lib_ring commands;
+    uint64_t performed; /* commands whose completion was polled */
+    uint32_t tags;
+    uint8_t *expected; /* [tags] completions that can name a handle; 0: it is free */
 };
 
 struct lib_qp {
@@ -139,6 +148,17 @@ void lib_clean_cq(struct ibv_cq *cq, uint32_t qp_num);
 int lib_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 struct ibv_srq *lib_create_srq_ex(struct ibv_context *context,
                                   struct ibv_srq_init_attr_ex *attr);
+/* The send queue of a queue pair with such a queue is the adapter's. */
+static inline bool lib_is_matching(struct ibv_srq *srq)
+{
+    return srq != NULL && container_of(srq, struct lib_srq, srq)->cq != NULL;
+}
+int lib_post_srq_ops(struct ibv_srq *srq, struct ibv_ops_wr *wr, struct ibv_ops_wr **bad);
+/* A completion of a queue that matches was polled; the lock of its completion queue is held. */
+void tm_polled(struct lib_cq *cq, const struct adapter_cqe *cqe);
+void tm_begin(struct lib_srq *srq, struct ibv_cq *cq, const struct adapter_request *request,
+              void *commands);
+void tm_end(struct lib_srq *srq);
 int lib_get_srq_num(struct ibv_srq *srq, uint32_t *number);
 int lib_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 struct ibv_qp *lib_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr);

@@ -283,7 +283,7 @@ int lib_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr 
     int err = 0;
 
     /* hardware may take it, and never send it */
-    if (qp->state < IBV_QPS_RTS || context->is_lost) {
+    if (qp->state < IBV_QPS_RTS || context->is_lost || lib_is_matching(qp->srq)) {
         *bad = wr;
         return context->is_lost ? EIO : EINVAL;
     }

@@ -23,9 +23,9 @@ static void start(struct ibv_qp_ex *qp)
     pthread_mutex_lock(&own->send_lock);
     own->built = own->send.tail;
     own->building = NULL;
-    own->error = qp->qp_base.state < IBV_QPS_RTS             ? EINVAL
-                 : lib_context(qp->qp_base.context)->is_lost ? EIO
-                                                             : 0;
+    own->error = qp->qp_base.state < IBV_QPS_RTS || lib_is_matching(qp->qp_base.srq) ? EINVAL
+                 : lib_context(qp->qp_base.context)->is_lost                         ? EIO
+                                                                                     : 0;
 }
 
 static int complete(struct ibv_qp_ex *qp)

@@ -61,20 +61,30 @@ static struct lib_srq *lib_srq(struct ibv_srq *srq)
 }
 
 static struct ibv_srq *create(struct ibv_context *context, struct adapter_request *request,
-                              struct ibv_srq *like, struct ibv_srq_attr *attr)
+                              struct ibv_srq *like, struct ibv_srq_attr *attr,
+                              struct ibv_cq *cq)
 {
     struct lib_srq *srq = mem_calloc(1, sizeof *srq);
     struct adapter_reply reply;
     int fds[2];
     int err = ENOMEM;
 
-    if (srq != NULL) {
+    if (srq != NULL && (srq->expected = mem_calloc(request->srq.tags + 1, 1)) != NULL) {
         request->op = ADAPTER_CREATE_SRQ;
         request->srq.cookie = (uintptr_t)srq;
         request->srq.attr = *attr;
         err = control(lib_context(context), request, &reply, -1, fds);
     }
+    if (err == 0) {
+        srq->bytes = reply.ring.bytes;
+        srq->memory = control_map(fds[0], srq->bytes);
+        err = srq->memory != NULL ? 0 : ENOMEM;
+        if (err != 0)
+            control_destroy(context, reply.handle);
+    }
     if (err != 0) {
+        if (srq != NULL)
+            mem_free(srq->expected);
         mem_free(srq);
         errno = err;
         return NULL;
@@ -83,19 +93,13 @@ static struct ibv_srq *create(struct ibv_context *context, struct adapter_reques
     srq->srq.context = context;
     srq->srq.handle = reply.handle;
     srq->max_sge = attr->max_sge;
-    srq->bytes = reply.ring.bytes;
-    srq->memory = control_map(fds[0], srq->bytes);
-    if (srq->memory == NULL) {
-        control_destroy(context, reply.handle);
-        mem_free(srq);
-        errno = ENOMEM;
-        return NULL;
-    }
     ring_init(&srq->recv, srq->memory, reply.ring.entries, adapter_recv_stride(attr->max_sge));
     pthread_mutex_init(&srq->lock, NULL);
     pthread_mutex_init(&srq->srq.mutex, NULL);
     pthread_cond_init(&srq->srq.cond, NULL);
     live_add(&srq->live);
+    if (cq != NULL)
+        tm_begin(srq, cq, request, (unsigned char *)srq->memory + reply.ring.send_offset);
     return &srq->srq;
 }
 
@@ -104,15 +108,32 @@ API struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *
     struct adapter_request request = {.srq = {.pd = pd->handle}};
     struct ibv_srq like = {.srq_context = attr->srq_context, .pd = pd};
 
-    return create(pd->context, &request, &like, &attr->attr);
+    return create(pd->context, &request, &like, &attr->attr, NULL);
 }
 
+/* Those of the basic type come here only with more than they need. */
 struct ibv_srq *lib_create_srq_ex(struct ibv_context *context,
                                   struct ibv_srq_init_attr_ex *attr)
 {
-    (void)context, (void)attr; /* those of the basic type do not come here */
-    errno = EOPNOTSUPP;
-    return NULL;
+    const uint32_t needed = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD |
+                            IBV_SRQ_INIT_ATTR_CQ | IBV_SRQ_INIT_ATTR_TM;
+    struct adapter_request request = {0};
+    struct ibv_srq like = {.srq_context = attr->srq_context, .pd = attr->pd};
+
+    if (attr->comp_mask != needed || attr->srq_type != IBV_SRQT_TM ||
+        lib_context(context)->tags == 0) {
+        errno = EOPNOTSUPP;
+        return NULL;
+    }
+    if (attr->tm_cap.max_num_tags == 0) {
+        errno = EINVAL;
+        return NULL;
+    }
+    request.srq.pd = attr->pd->handle;
+    request.srq.cq = attr->cq->handle;
+    request.srq.tags = attr->tm_cap.max_num_tags;
+    request.srq.ops = attr->tm_cap.max_ops;
+    return create(context, &request, &like, &attr->attr, attr->cq);
 }
 
 API int ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask)
@@ -161,8 +182,10 @@ API int ibv_destroy_srq(struct ibv_srq *srq)
     if (err != 0)
         return err;
     live_remove(&own->live);
+    tm_end(own);
     munmap(own->memory, own->bytes);
     pthread_mutex_destroy(&own->lock);
+    mem_free(own->expected);
     mem_free(own);
     return 0;
 }
