@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * adapter_test.c - the software adapter: what its queue pairs do, above all when something is wrong.
- *
- * It runs in a network namespace of its own where that is allowed, so that no other test shares its
- * adapter.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -24,200 +21,7 @@
 
 #include <cmocka.h>
 
-#include "adapter/library/library.h"
-#include "base/clock.h"
-
-#define BYTES (1u << 20)
-#define ALL                                                                                    \
-    (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |               \
-     IBV_ACCESS_REMOTE_ATOMIC)
-#define PATIENT (20 * CLOCK_S) /* no test waits that long but one that fails */
-
-/* One end of a connection, in a device context of its own. */
-struct end {
-    struct ibv_context *context;
-    struct ibv_pd *pd;
-    struct ibv_cq *cq;
-    struct ibv_srq *srq;
-    struct ibv_qp *qp;
-    struct ibv_mr *mr;
-    unsigned char *bytes;
-};
-
-struct options {
-    uint32_t cqe, srq;
-    uint8_t rnr_retry, retry_cnt, timeout;
-    int access;
-};
-
-static const struct options usual = {
-    .cqe = 64, .rnr_retry = 7, .retry_cnt = 7, .timeout = 14, .access = ALL};
-
-static struct ibv_context *open_device(void)
-{
-    struct ibv_device **list = ibv_get_device_list(NULL);
-    struct ibv_context *context = ibv_open_device(list[0]);
-
-    ibv_free_device_list(list);
-    assert_non_null(context);
-    return context;
-}
-
-static void open_end(struct end *end, const struct options *options)
-{
-    struct ibv_qp_init_attr attr = {.cap = {.max_send_wr = 32,
-                                            .max_recv_wr = 32,
-                                            .max_send_sge = 4,
-                                            .max_recv_sge = 4,
-                                            .max_inline_data = 64},
-                                    .qp_type = IBV_QPT_RC,
-                                    .sq_sig_all = 1};
-
-    memset(end, 0, sizeof *end);
-    end->context = open_device();
-    end->pd = ibv_alloc_pd(end->context);
-    end->cq = ibv_create_cq(end->context, (int)options->cqe, NULL, NULL, 0);
-    end->bytes = calloc(1, BYTES);
-    end->mr = ibv_reg_mr(end->pd, end->bytes, BYTES, options->access);
-    assert_non_null(end->mr);
-    if (options->srq > 0)
-        end->srq = ibv_create_srq(end->pd, &(struct ibv_srq_init_attr){
-                                               .attr = {.max_wr = options->srq, .max_sge = 1}});
-    attr.send_cq = attr.recv_cq = end->cq;
-    attr.srq = end->srq;
-    end->qp = ibv_create_qp(end->pd, &attr);
-    assert_non_null(end->qp);
-}
-
-static void close_end(struct end *end)
-{
-    assert_int_equal(ibv_destroy_qp(end->qp), 0);
-    if (end->srq != NULL)
-        assert_int_equal(ibv_destroy_srq(end->srq), 0);
-    assert_int_equal(ibv_dereg_mr(end->mr), 0);
-    assert_int_equal(ibv_destroy_cq(end->cq), 0);
-    assert_int_equal(ibv_dealloc_pd(end->pd), 0);
-    assert_int_equal(ibv_close_device(end->context), 0);
-    free(end->bytes);
-}
-
-static void connect_to(struct end *end, uint32_t qpn, const struct options *options)
-{
-    struct ibv_port_attr port;
-    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = ALL};
-
-    assert_int_equal((ibv_query_port)(end->context, 1, (struct _compat_ibv_port_attr *)&port),
-                     0);
-    assert_int_equal(
-        ibv_modify_qp(end->qp, &attr,
-                      IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
-        0);
-    attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTR,
-                                .path_mtu = IBV_MTU_4096,
-                                .dest_qp_num = qpn,
-                                .rq_psn = 7,
-                                .max_dest_rd_atomic = 4,
-                                .min_rnr_timer = 1,
-                                .ah_attr = {.dlid = port.lid, .port_num = 1}};
-    assert_int_equal(ibv_modify_qp(end->qp, &attr,
-                                   IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
-                                       IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-                                       IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
-                     0);
-    attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS,
-                                .sq_psn = 7,
-                                .timeout = options->timeout,
-                                .retry_cnt = options->retry_cnt,
-                                .rnr_retry = options->rnr_retry,
-                                .max_rd_atomic = 4};
-    assert_int_equal(ibv_modify_qp(end->qp, &attr,
-                                   IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT |
-                                       IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-                                       IBV_QP_MAX_QP_RD_ATOMIC),
-                     0);
-}
-
-static void open_pair(struct end *a, struct end *b, const struct options *options)
-{
-    open_end(a, options);
-    open_end(b, options);
-    connect_to(a, b->qp->qp_num, options);
-    connect_to(b, a->qp->qp_num, options);
-}
-
-static struct ibv_sge part(struct end *end, uint32_t offset, uint32_t size)
-{
-    return (struct ibv_sge){
-        .addr = (uintptr_t)end->bytes + offset, .length = size, .lkey = end->mr->lkey};
-}
-
-static void post_recv(struct end *end, uint64_t id, uint32_t offset, uint32_t size)
-{
-    struct ibv_sge sge = part(end, offset, size);
-    struct ibv_recv_wr wr = {.wr_id = id, .sg_list = &sge, .num_sge = 1}, *bad;
-
-    if (end->srq != NULL)
-        assert_int_equal(ibv_post_srq_recv(end->srq, &wr, &bad), 0);
-    else
-        assert_int_equal(ibv_post_recv(end->qp, &wr, &bad), 0);
-}
-
-static void post(struct end *end, enum ibv_wr_opcode opcode, uint64_t id, uint32_t size,
-                 uint64_t addr, uint32_t rkey, unsigned flags)
-{
-    struct ibv_sge sge = part(end, 0, size);
-    struct ibv_send_wr wr = {.wr_id = id,
-                             .sg_list = &sge,
-                             .num_sge = 1,
-                             .opcode = opcode,
-                             .send_flags = flags,
-                             .imm_data = 0x1234,
-                             .wr.rdma = {addr, rkey}},
-                       *bad;
-
-    assert_int_equal(ibv_post_send(end->qp, &wr, &bad), 0);
-}
-
-/* The next completion. */
-static struct ibv_wc next_of(struct end *end)
-{
-    const uint64_t until = clock_now() + PATIENT;
-    struct ibv_wc wc = {0};
-    int got;
-
-    while ((got = ibv_poll_cq(end->cq, 1, &wc)) == 0)
-        assert_true(clock_now() < until);
-    assert_int_equal(got, 1);
-    return wc;
-}
-
-static void expect(struct end *end, uint64_t id, enum ibv_wc_status status)
-{
-    const struct ibv_wc wc = next_of(end);
-
-    assert_int_equal(wc.wr_id, id);
-    assert_int_equal(wc.status, status);
-}
-
-static void expect_event(struct end *end, enum ibv_event_type type)
-{
-    struct ibv_async_event event;
-    struct pollfd fd = {.fd = end->context->async_fd, .events = POLLIN};
-
-    assert_int_equal(poll(&fd, 1, (int)(PATIENT / CLOCK_MS)), 1);
-    assert_int_equal(ibv_get_async_event(end->context, &event), 0);
-    assert_int_equal(event.event_type, type);
-    ibv_ack_async_event(&event);
-}
-
-static enum ibv_qp_state state_of(struct end *end)
-{
-    struct ibv_qp_attr attr;
-    struct ibv_qp_init_attr init;
-
-    assert_int_equal(ibv_query_qp(end->qp, &attr, IBV_QP_STATE, &init), 0);
-    return attr.qp_state;
-}
+#include "ends.h"
 
 /* ---- what succeeds ---- */
 
@@ -498,11 +302,6 @@ static void a_request_of_another_shape_ends_its_client_alone(void **state)
 
 /* ---- another process ---- */
 
-struct told {
-    uint32_t qpn, rkey;
-    uint64_t addr;
-};
-
 /* A process with one end: says what it has, hears whom it is connected with, and then stops, until
  * it is continued; it looks whether four receives were filled and its memory was written. */
 static int be_the_other(int in, int out)
@@ -528,60 +327,6 @@ static int be_the_other(int in, int out)
     assert_int_equal(end.bytes[BYTES / 2], 'w');
     close_end(&end);
     return 0;
-}
-
-struct other {
-    pid_t pid;
-    int in, out;
-};
-
-static struct told start_other(struct other *other)
-{
-    struct told told;
-    char in[12], out[12];
-    int to[2], from[2];
-
-    assert_int_equal(pipe(to) | pipe(from), 0);
-    other->pid = fork();
-    if (other->pid == 0) {
-        snprintf(in, sizeof in, "%d", to[0]);
-        snprintf(out, sizeof out, "%d", from[1]);
-        close(to[1]);
-        close(from[0]);
-        execl("/proc/self/exe", "adapter_test", in, out, (char *)NULL);
-        _exit(127);
-    }
-    close(to[0]);
-    close(from[1]);
-    other->in = from[0];
-    other->out = to[1];
-    assert_int_equal(read(other->in, &told, sizeof told), sizeof told);
-    return told;
-}
-
-/* The other is connected with us, and stopped. */
-static void connect_other(struct other *other, struct end *end, const struct told *told,
-                          const struct options *options)
-{
-    char byte;
-    int status;
-
-    connect_to(end, told->qpn, options);
-    assert_int_equal(write(other->out, &end->qp->qp_num, sizeof end->qp->qp_num),
-                     sizeof end->qp->qp_num);
-    assert_int_equal(read(other->in, &byte, 1), 1);
-    assert_int_equal(waitpid(other->pid, &status, WUNTRACED), other->pid);
-    assert_true(WIFSTOPPED(status));
-}
-
-static int end_other(struct other *other)
-{
-    int status;
-
-    assert_int_equal(waitpid(other->pid, &status, 0), other->pid);
-    close(other->in);
-    close(other->out);
-    return status;
 }
 
 static void a_stopped_process_is_served(void **state)
@@ -665,19 +410,6 @@ static void a_killed_adapter_is_a_lost_device(void **state)
     close_end(&a);
 }
 
-/* What a sanitizer says in the daemon. */
-static char log_name[] = "/tmp/adapter_test.XXXXXX";
-
-static void the_daemon_has_not_complained(void **state)
-{
-    struct stat status;
-
-    (void)state;
-    assert_int_equal(stat(log_name, &status), 0);
-    if (status.st_size > 0)
-        fail_msg("see %s", log_name);
-}
-
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -696,21 +428,14 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_stopped_process_is_served),
         cmocka_unit_test(a_killed_process_does_not_answer),
         cmocka_unit_test(a_killed_adapter_is_a_lost_device),
-        cmocka_unit_test(the_daemon_has_not_complained),
+        cmocka_unit_test(the_daemons_have_not_complained),
     };
-    int fd, failed;
+    int failed;
 
     if (argc == 3)
         return be_the_other(atoi(argv[1]), atoi(argv[2]));
-    if (unshare(CLONE_NEWNET) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0)
-        printf("in the network namespace of everybody: %s\n", strerror(errno));
-    fd = mkstemp(log_name);
-    assert_true(fd >= 0);
-    close(fd);
-    setenv(ADAPTER_ENV_LOG, log_name, 1);
-    unsetenv(ADAPTER_ENV_INTERFACE);
+    ends_prepare();
     failed = cmocka_run_group_tests(tests, NULL, NULL);
-    if (failed == 0)
-        unlink(log_name);
+    ends_clean();
     return failed;
 }

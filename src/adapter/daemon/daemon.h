@@ -123,7 +123,7 @@ struct srq {
     struct mapping memory;
     struct recv_queue queue;
     uint32_t limit;       /* 0: none */
-    struct tm_list *tm;        /* NULL: it matches nothing */
+    struct tm_list *tm;   /* NULL: it matches nothing */
     struct list matching; /* of the client */
 };
 
