@@ -10,6 +10,7 @@
 
 #include "base/base.h"
 #include "base/mem.h"
+#include "base/sys.h"
 #include "core/core.h"
 #include "transport/atomics.h"
 
@@ -17,6 +18,7 @@
 #define NAMES       (4096 + 1) /* the tables have just grown: no number of names costs more each */
 #define IDLE_MOST   200        /* bytes */
 #define LINKED_MOST 1024
+#define GONE        64
 #define COOKIE      16 /* where the transports' addresses say which endpoint it is */
 
 /* The address of an endpoint that nobody has ever opened. */
@@ -269,6 +271,67 @@ static void test_no_memory_for_a_peer(void **state)
     }
 }
 
+/* ---- those who have gone ---- */
+
+static void meet(struct mbx_ep *a, struct mbx_ep *b, uint32_t *b_of_a, uint32_t *a_of_b)
+{
+    struct mbx_address address;
+
+    mbx_address_get(b, &address);
+    assert_int_equal(mbx_peer_add(a, &address, b_of_a), 0);
+    mbx_address_get(a, &address);
+    assert_int_equal(mbx_peer_add(b, &address, a_of_b), 0);
+}
+
+static void send_one(struct mbx_ep *from, uint32_t to, struct mbx_ep *at, uint32_t source)
+{
+    const struct mbx_options silent = {.flags = MBX_SILENT};
+    mbx_request request;
+    char byte;
+    int rc;
+
+    assert_int_equal(mbx_recv(at, source, CONTEXT, 1, 0, &byte, 1, NULL, &request), 0);
+    assert_int_equal(mbx_send(from, to, CONTEXT, 1, "x", 1, &silent, NULL), 0);
+    while ((rc = mbx_test(at, request, NULL)) == 0)
+        mbx_progress(from);
+    assert_int_equal(rc, 1);
+}
+
+/* Who comes, talks both ways and goes. */
+static void come_and_go(struct mbx_ep *ep, const struct configuration *config)
+{
+    struct mbx_ep *other = cluster_open_one(config, NULL);
+    uint32_t there, here;
+
+    meet(ep, other, &there, &here);
+    send_one(other, here, ep, there);
+    send_one(ep, there, other, here);
+    assert_int_equal(mbx_close(other), 0);
+    while (mbx_progress(ep) != 0)
+        ;
+}
+
+/* A job that spawns in a loop meets ever more peers: of who has gone there remains a name and a dead
+ * link, and nothing of the other's memory. */
+static void test_who_has_gone_costs_little(void **state)
+{
+    const struct configuration *config = *state;
+    struct mbx_ep *ep = cluster_open_one(config, NULL);
+    bool is_network = strcmp(config->name, "ofi") == 0;
+    int64_t maps;
+    uint64_t bytes;
+
+    come_and_go(ep, config);
+    maps = sys_maps_live();
+    bytes = mem_bytes();
+    for (int i = 0; i < GONE; i++)
+        come_and_go(ep, config);
+    assert_in_range(sys_maps_live(), 0, maps + 1); /* the last one may not have been noticed */
+    if (!is_network) /* its connections have memory of their own */
+        assert_in_range((mem_bytes() - bytes) / GONE, 0, IDLE_MOST + LINKED_MOST);
+    assert_int_equal(mbx_close(ep), 0);
+}
+
 /* Other transports have other addresses, and faults are of no use here. */
 static bool is_meant(const struct configuration *config)
 {
@@ -286,6 +349,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_a_look_waits_for_no_word),
         cmocka_unit_test(test_wrong_addresses_are_refused),
         cmocka_unit_test(test_no_memory_for_a_peer),
+        cmocka_unit_test(test_who_has_gone_costs_little),
     };
 
     mem_count_bytes();

@@ -251,14 +251,21 @@ static void free_slot(struct shm *shm, uint32_t slot)
                           memory_order_release);
 }
 
+/* Nothing will follow from that sender.  If it has closed altogether, its segment is let go of now:
+ * nobody may ever send to it again, and then nothing else would. */
+static void end_answer(const struct inbound *in)
+{
+    bool is_open = atomic_load_explicit(&ring_of(in)->closed, memory_order_relaxed) == 0;
+
+    in->answer->left_open |= is_open;
+    in->answer->has_closed |= !is_open;
+    link_let_go(in->answer);
+}
+
 static void destroy(struct shm *shm, struct inbound *in)
 {
-    if (in->ending && in->answer != NULL) {
-        bool is_open = atomic_load_explicit(&ring_of(in)->closed, memory_order_relaxed) == 0;
-
-        in->answer->left_open |= is_open;
-        in->answer->has_closed |= !is_open;
-    }
+    if (in->ending && in->answer != NULL)
+        end_answer(in);
     leave_hot(shm, in);
     shm->inbound[in->slot] = NULL;
     free_slot(shm, in->slot);

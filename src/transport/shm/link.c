@@ -136,6 +136,12 @@ int link_kill(struct shm_link *link, int error)
     return link->error;
 }
 
+void link_let_go(struct shm_link *link)
+{
+    if (link->remote != NULL && atomic_load(&link->remote->control->closed) != 0)
+        link_kill(link, -ENOTCONN);
+}
+
 void link_destroy(struct shm_link *link)
 {
     release(link);
@@ -405,6 +411,7 @@ bool link_sweep(struct shm *shm, uint32_t limit)
             break;
         }
         link = container_of(member, struct shm_link, member);
+        link_let_go(link);
         if (link->remote == NULL || is_ours(link) || process_is_alive(link_pid(link)))
             continue;
         link_kill(link, -ENOTCONN);

@@ -205,6 +205,8 @@ bool link_ask_for_room(struct shm *shm); /* true if it asked one */
 bool link_sweep(struct shm *shm, uint32_t limit);
 
 /* The end of the link itself. */
+/* Ends a link whose other side has closed, if it has. */
+void link_let_go(struct shm_link *link);
 void link_destroy(struct shm_link *link);
 
 /* ---- inbound.c ---- */
