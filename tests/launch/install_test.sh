@@ -70,6 +70,20 @@ for file in bash-completion/completions/mbx zsh/site-functions/_mbx fish/vendor_
     grep -q overlap "$(one "$file")" || fail "$file completes nothing"
 done
 
+for file in doc/matchbox/LICENSE doc/matchbox/README.md doc/matchbox/docs/starting.md doc/matchbox/examples/job.c; do
+    one "$file" >/dev/null
+done
+for file in mbx mbx-run mbx-exec mbx-info mbx-perf mbx-trace mbx-queues; do
+    page=$(one "man1/$file.1")
+    grep -q '^.SH DESCRIPTION' "$page" || fail "$page is no manual page"
+    # whatever formats manual pages here has nothing to say about it
+    if command -v man >/dev/null; then
+        said=$(LC_ALL=C MANROFFSEQ='' man --warnings=all -l -Tascii "$page" 2>&1 >/dev/null)
+        [ -z "$said" ] || fail "$page: $said"
+    fi
+done
+grep -q -- '--timeout\|timeout SECONDS' "$(one man1/mbx-run.1)" || fail "mbx-run(1) lacks an option"
+
 # What tests have besides, testing/, users have not: no transport, no parameter, no place to die at.
 for file in "$library" "$archive" "$mbx" $(find "$root" -name libmatchbox-fi.so) $(find "$root" -name matchbox-device); do
     found=$(strings -a "$file" | grep -E 'FAULT_|LOOP_DEPTH|RPUT_SIZE|COOP_SIZE|transport_(loop|sim|fault)|failpoint_(reach|die)$' || :)
