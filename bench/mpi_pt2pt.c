@@ -5,6 +5,11 @@
  *            median and fastest batch.  bw: a window of messages one way and one answer,
  *            median and best batch.  rate: the same with 8 bytes and a window of 64.
  *            The first tenth of the batches warms up and does not count.
+ *            A virtual machine moves its cores about, within seconds.  So before and behind each
+ *            batch the ranks look how far apart they are, and a batch counts for the distance that
+ *            both looks say: `core`, two threads of one core (each computes more slowly beside
+ *            the other one); `cache`, two cores that share a cache, by the time that a line
+ *            takes from one to the other; `far`.  A line of output for each that was met.
  *
  * usage: mpi_pt2pt LABEL lat|bw|rate [SIZE...]
  *
@@ -13,11 +18,17 @@
  */
 #include <mpi.h>
 
+#include <fcntl.h>
 #include <limits.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
 
 #define BATCHES 60
 #define ROUNDS  500
@@ -87,40 +98,164 @@ static double stream(char *buf, int size, int windows)
     return MPI_Wtime() - start;
 }
 
+/* ---- how far the two cores are from each other ---- */
+
+#define FLIPS      40 /* of the line, one after the other */
+#define TRIES      8  /* of which the fastest counts */
+#define NEAR_MOST  90 /* ns that the line takes between cores that share a cache */
+#define SUMS       4000
+#define ALONE_MORE 1.4 /* so much longer may a loop take beside the other rank's */
+
+enum distance { CORE, CACHE, FAR, DISTANCES, MIXED = DISTANCES };
+
+static const char *const distance_names[] = {"core", "cache", "far"};
+
+static _Atomic uint32_t *line; /* 0 where it is rank 0's turn */
+
+/* The line, in memory of both ranks. */
+static void line_open(void)
+{
+    char name[64];
+    int fd;
+
+    snprintf(name, sizeof name, "/mpi_pt2pt.%ld", (long)getpid());
+    MPI_Bcast(name, sizeof name, MPI_CHAR, 0, MPI_COMM_WORLD);
+    fd = rank == 0 ? shm_open(name, O_RDWR | O_CREAT | O_EXCL, 0600) : -1;
+    if (rank == 0 && (fd < 0 || ftruncate(fd, 4096) < 0))
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank != 0 && (fd = shm_open(name, O_RDWR, 0600)) < 0)
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 0)
+        shm_unlink(name);
+    line = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (line == MAP_FAILED)
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    close(fd);
+}
+
+static double alone; /* what sums() takes while the other rank sleeps */
+
+/* A loop that has work for a whole core, seconds. */
+static double sums(void)
+{
+    uint64_t a = 1, b = 2, c = 3, d = 4, e = 5, f = 6;
+    double start = MPI_Wtime();
+
+    for (int i = 0; i < SUMS; i++) {
+        a += b ^ (uint64_t)i;
+        b += 3;
+        c += d ^ (uint64_t)i;
+        d += 5;
+        e += f ^ (uint64_t)i;
+        f += 7;
+        __asm__ volatile("" : "+r"(a), "+r"(b), "+r"(c), "+r"(d), "+r"(e), "+r"(f));
+    }
+    return MPI_Wtime() - start;
+}
+
+/* Rank 1 sleeps, so that rank 0 has a core to itself, whichever that is. */
+static void alone_measure(void)
+{
+    const struct timespec nap = {.tv_nsec = 2000000};
+
+    alone = 1;
+    for (int t = 0; t < 20; t++) {
+        MPI_Barrier(MPI_COMM_WORLD);
+        if (rank == 1)
+            nanosleep(&nap, NULL);
+        for (int i = 0; rank == 0 && i < 20; i++) {
+            double seconds = sums();
+
+            alone = seconds < alone ? seconds : alone;
+        }
+    }
+}
+
+/* Do both ranks have a core to themselves? */
+static bool has_core(void)
+{
+    double seconds[TRIES];
+
+    for (int t = 0; t < TRIES; t++)
+        seconds[t] = sums();
+    qsort(seconds, TRIES, sizeof *seconds, compare);
+    return seconds[TRIES / 2] < alone * ALONE_MORE;
+}
+
+/* At rank 0; the other one gets an answer that means nothing. */
+static enum distance distance_now(void)
+{
+    double least = 1e9;
+    bool own_core;
+
+    MPI_Barrier(MPI_COMM_WORLD);
+    own_core = has_core();
+    for (int t = 0; t < TRIES; t++) {
+        double start = MPI_Wtime(), ns;
+
+        for (int i = 0; i < FLIPS; i++) {
+            while (atomic_load_explicit(line, memory_order_acquire) != (uint32_t)rank)
+                ;
+            atomic_store_explicit(line, 1 - (uint32_t)rank, memory_order_release);
+        }
+        ns = (MPI_Wtime() - start) / FLIPS / 2 * 1e9;
+        least = ns < least ? ns : least;
+    }
+    return !own_core ? CORE : least <= NEAR_MOST ? CACHE : FAR;
+}
+
+/* ---- reports ---- */
+
+static void report(const char *label, const char *what, size_t size, enum distance distance,
+                   double *seconds, int count, int messages)
+{
+    double median, least;
+
+    qsort(seconds, (size_t)count, sizeof *seconds, compare);
+    median = seconds[count / 2];
+    least = seconds[0];
+    printf("bench=%s engine=%s size=%zu distance=%s batches=%d ", what, label, size,
+           distance_names[distance], count);
+    if (what[0] == 'l')
+        printf("half_rtt_median_ns=%.1f half_rtt_min_ns=%.1f\n", median / messages * 1e9,
+               least / messages * 1e9);
+    else
+        printf("window=%d median_MB_per_s=%.1f max_MB_per_s=%.1f "
+               "median_messages_per_s=%.0f max_messages_per_s=%.0f\n",
+               WINDOW, (double)size * messages / median / 1e6,
+               (double)size * messages / least / 1e6, messages / median, messages / least);
+    fflush(stdout);
+}
+
 static void measure(const char *label, const char *what, size_t size)
 {
-    double seconds[BATCHES];
+    double seconds[DISTANCES + 1][BATCHES];
+    int counts[DISTANCES + 1] = {0};
     char *buf = malloc(size + 1);
-    int warm = BATCHES / 10, count = BATCHES - warm;
-    int rounds = rounds_for(size, ROUNDS), windows = rounds_for(size * WINDOW, 100);
+    int warm = BATCHES / 10;
+    bool is_lat = what[0] == 'l';
+    int rounds = is_lat ? rounds_for(size, ROUNDS) : rounds_for(size * WINDOW, 100);
+    enum distance before;
 
     if (buf == NULL)
         MPI_Abort(MPI_COMM_WORLD, 1);
     memset(buf, 1, size + 1);
-    for (int b = -warm; b < count; b++) {
-        double t = what[0] == 'l' ? ping_pong(buf, (int)size, rounds)
-                                  : stream(buf, (int)size, windows);
+    before = distance_now();
+    for (int b = 0; b < BATCHES; b++) {
+        double t = is_lat ? ping_pong(buf, (int)size, rounds) : stream(buf, (int)size, rounds);
+        enum distance behind = distance_now(), d = before == behind ? behind : MIXED;
 
-        if (b >= 0)
-            seconds[b] = t;
+        if (b >= warm)
+            seconds[d][counts[d]++] = t;
+        before = behind;
     }
     free(buf);
-    if (rank != 0)
-        return;
-    qsort(seconds, (size_t)count, sizeof *seconds, compare);
-    if (what[0] == 'l')
-        printf("bench=lat engine=%s size=%zu half_rtt_median_ns=%.1f half_rtt_min_ns=%.1f\n",
-               label, size, seconds[count / 2] / rounds / 2 * 1e9,
-               seconds[0] / rounds / 2 * 1e9);
-    else
-        printf("bench=%s engine=%s size=%zu window=%d median_MB_per_s=%.1f max_MB_per_s=%.1f "
-               "median_messages_per_s=%.0f max_messages_per_s=%.0f\n",
-               what, label, size, WINDOW,
-               (double)size * WINDOW * windows / seconds[count / 2] / 1e6,
-               (double)size * WINDOW * windows / seconds[0] / 1e6,
-               (double)WINDOW * windows / seconds[count / 2],
-               (double)WINDOW * windows / seconds[0]);
-    fflush(stdout);
+    for (int d = CORE; rank == 0 && d < DISTANCES; d++)
+        if (counts[d] != 0)
+            report(label, what, size, (enum distance)d, seconds[d], counts[d],
+                   is_lat ? 2 * rounds : WINDOW * rounds);
 }
 
 /* The number of bytes that a text says; SIZE_MAX if it is none. */
@@ -174,6 +309,8 @@ int main(int argc, char **argv)
         MPI_Finalize();
         return 2;
     }
+    line_open();
+    alone_measure();
     if (argc == 3)
         measure(argv[1], argv[2], strcmp(argv[2], "bw") == 0 ? (size_t)1 << 20 : 8);
     for (int i = 3; i < argc; i++)

@@ -83,6 +83,7 @@ static const struct {
     [WIRE_WRITE] = {true, false, WIRE_STOPPED, {RECV, OURS, SIZE, PART, ADDRESS, KEY}},
     [WIRE_WRITTEN] = {false, false, WIRE_STOPPED, {RECV, PART, ADDRESS, KEY}},
     [WIRE_COOP] = {false, false, 0, {SEND, OURS, PART, SIZE, WORD, AS, INBOX, INBOX_KEY}},
+    [WIRE_REST] = {false, false, 0, {OURS, PART, ADDRESS, KEY}},
 };
 
 /* ---- numbers ---- */
@@ -126,9 +127,9 @@ static uint64_t pick(const struct byzantine *byzantine, uint8_t what,
 
 static uint64_t pick_send(const struct byzantine *byzantine, uint8_t what)
 {
-    static const enum wire_type types[] = {WIRE_RTS,   WIRE_SYNC,   WIRE_FIRST,
-                                           WIRE_CLAIM, WIRE_PEEKED, WIRE_WRITE};
-    static const size_t words[] = {0, 0, 0, 0, 1, 1};
+    static const enum wire_type types[] = {WIRE_RTS,    WIRE_SYNC,  WIRE_FIRST, WIRE_CLAIM,
+                                           WIRE_PEEKED, WIRE_WRITE, WIRE_REST};
+    static const size_t words[] = {0, 0, 0, 0, 1, 1, 0};
 
     return pick(byzantine, what, types, words, ARRAY_COUNT(types));
 }
@@ -568,6 +569,8 @@ static bool answer_to(struct byzantine *byzantine, struct forged *forged, uint8_
     case WIRE_WRITTEN:
     case WIRE_TYPES:
         break;
+    case WIRE_REST:
+        return answer_send(byzantine, forged, what & 1, to->body[0], 0);
     }
     return false;
 }
@@ -580,7 +583,15 @@ void byzantine_send_answer(struct byzantine *byzantine, struct input *in)
     struct forged forged;
     bool is_made = false;
 
-    if (which & 16) {
+    if (which & 16 && what & 64 && byzantine->more.left != 0) {
+        forged = forged_of(WIRE_REST);
+        forged.body[0] = ++byzantine->request;
+        forged.body[1] = byzantine->more.at;
+        forged.body[2] = byzantine->address;
+        forged.body[3] = byzantine->key;
+        byzantine->more.left = 0;
+        is_made = true;
+    } else if (which & 16) {
         static const enum wire_type types[] = {WIRE_DATA, WIRE_MORE, WIRE_ANSWER, WIRE_PUSH};
         struct stream *streams[] = {&byzantine->data, &byzantine->more, &byzantine->answer,
                                     &byzantine->push};

@@ -40,7 +40,7 @@ struct fixture {
 static struct mbx_ep *open_one(uint8_t a, uint8_t b)
 {
     static const char *const windows[] = {"WINDOW=auto", "WINDOW=0", "WINDOW=1", "WINDOW=2"};
-    const char *params[24] = {
+    const char *params[25] = {
         "TRANSPORT=loop",
         "LOOP_DEPTH=2",
         "EAGER_LIMIT=2K",
@@ -61,6 +61,7 @@ static struct mbx_ep *open_one(uint8_t a, uint8_t b)
         "COOP_SIZE=2",
         b & 128 ? "COOP=off" : "COOP=always",
         "FAULT_SEED=3",
+        b & 64 ? "STREAM_SIZE=1" : "STREAM_SIZE=auto",
     };
     const struct mbx_config config = {.params = params};
     struct mbx_ep *ep;

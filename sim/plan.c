@@ -113,6 +113,11 @@ static void draw_share(struct profile *m, char params[PLAN_PARAMS][40])
     snprintf(params[PLAN_PARAMS - 6], 40, "COOP_SIZE=%s", ONE_OF(m, "2", "2", "600"));
 }
 
+static void draw_stream(struct profile *m, char params[PLAN_PARAMS][40])
+{
+    snprintf(params[PLAN_PARAMS - 8], 40, "STREAM_SIZE=%s", ONE_OF(m, "auto", "1", "600"));
+}
+
 static void draw_more(struct plan *p, struct profile *m)
 {
     p->percent_memory = chance(m, 15) ? 1 + below(m, 20) : 0;
@@ -125,6 +130,8 @@ static void draw_more(struct plan *p, struct profile *m)
     for (uint32_t i = 0; i < p->variants; i++)
         draw_share(m, p->params[i]);
     p->percent_pieces = chance(m, 40) ? 10 + below(m, 91) : 0;
+    for (uint32_t i = 0; i < p->variants; i++)
+        draw_stream(m, p->params[i]);
 }
 
 static void draw_network(struct plan *p, struct profile *m)

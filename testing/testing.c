@@ -56,6 +56,9 @@ static const struct param tuning[] = {
      TUNING_AT(coop)},
     {"COOP_SIZE", PARAM_SIZE, PARAM_TEST, NULL, "auto", 2, UINT64_C(1) << 46, auto_word,
      "what is shorter, or the end of a message, is copied by one side", TUNING_AT(coop_size)},
+    {"STREAM_SIZE", PARAM_SIZE, PARAM_TEST, NULL, "auto", 1, UINT64_C(1) << 46, auto_word,
+     "of a longer eager message what its receiver does not take at once is fetched",
+     TUNING_AT(stream_size)},
     {"SENDTABLE", PARAM_BOOL, PARAM_TEST, NULL, "yes", 0, 0, NULL,
      "deferred sends lie in a table, out of which a receiver on the same machine pulls them "
      "by itself",

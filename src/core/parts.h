@@ -16,6 +16,7 @@
 #include <matchbox/match.h>
 
 #include "base/list.h"
+#include "core/backoff.h"
 
 /* ---- in a request ---- */
 
@@ -112,8 +113,9 @@ struct credit {
 struct peer_path {
     /* no read from it, write to it has failed for good; rndv.c, rput_send.c */
     bool can_read, can_write;
-    bool is_far;          /* copies to it are slow; and */
-    uint8_t votes, turns; /* since when: locality.h */
+    bool is_far;            /* copies to it are slow; and */
+    uint8_t votes, turns;   /* since when: locality.h */
+    struct backoff streams; /* that were not taken at once: p2p/eager.c */
 };
 
 /* Of a peer: matching at the sender in both directions, our sends to it and its sends to us. */

@@ -15,6 +15,7 @@
 /* tuning.h tells what these bound. */
 #define RPUT_SIZE_LEAST    ((uint64_t)32 << 10)
 #define COOP_SIZE          ((uint64_t)48 << 10)
+#define STREAM_SIZE        ((uint64_t)16 << 10)
 #define DEVICE_SPIN_MOST   (20 * CLOCK_US)
 #define DEVICE_ANSWER_MOST (10 * CLOCK_S)
 
@@ -53,9 +54,11 @@ static const struct param own[] = {
      "who may call functions of one endpoint: one thread at a time, or many at once",
      AT(threads)},
     {"EAGER_LIMIT", PARAM_SIZE, PARAM_USUAL, NULL, "auto", 0, WIRE_EAGER_MAX, auto_word,
-     "messages up to this size are sent eagerly, longer ones by rendezvous; auto: 16K, and one "
-     "packet to a peer of this machine whose core is so far away that copies are slow, or with "
-     "MBX_OVERSUBSCRIBED=yes",
+     "messages up to this size are sent eagerly, longer ones by rendezvous; auto: 16K; 64K to "
+     "a "
+     "peer of this machine that takes them while they are sent; and one packet to one whose "
+     "core "
+     "is so far away that copies are slow, or with MBX_OVERSUBSCRIBED=yes",
      AT(eager_limit)},
     {"RNDV", PARAM_CHOICE, PARAM_USUAL, NULL, "auto", 0, 0, rndv_names,
      "how longer messages travel: the receiver reads, the sender writes into a receive that "
@@ -255,6 +258,8 @@ static void derive(struct settings *s)
     t->rput_size =
         or_else(t->rput_size, 2 * eager > RPUT_SIZE_LEAST ? 2 * eager : RPUT_SIZE_LEAST);
     t->coop_size = or_else(t->coop_size, COOP_SIZE);
+    t->stream_size =
+        or_else(t->stream_size, s->eager_limit == SETTING_AUTO ? STREAM_SIZE : UINT64_MAX);
     t->device_spin_ns = min_size(s->spin_ns, or_else(t->device_spin_ns, DEVICE_SPIN_MOST));
     t->device_answer_ns = or_else(t->device_answer_ns, DEVICE_ANSWER_MOST);
 }
@@ -265,6 +270,7 @@ static const struct tuning tuning_unset = {
     .coop = TUNING_BY_RNDV,
     .rput_size = SETTING_AUTO,
     .coop_size = SETTING_AUTO,
+    .stream_size = SETTING_AUTO,
     .sendtable = 1,
     .device_spin_ns = SETTING_AUTO,
     .device_answer_ns = SETTING_AUTO,

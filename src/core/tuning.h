@@ -5,6 +5,8 @@
  *   MBX_RNDV          rput, coop       how eagerly the protocols beside reading are tried
  *   MBX_EAGER_LIMIT   rput_size        twice the limit: below, a message costs less than the
  *                                      announcement; at least RPUT_SIZE_LEAST
+ *                     stream_size      auto: a near peer gets longer messages than others
+ *                                      eagerly, if it looks; else all are alike
  *   MBX_SPIN          device_spin_ns   at most DEVICE_SPIN_MOST
  *   constants         the others
  *
@@ -23,6 +25,7 @@ struct tuning {
     uint64_t rput, coop;       /* enum tuning_when */
     uint64_t rput_size;        /* smaller receives are not announced */
     uint64_t coop_size;        /* shorter messages are copied by one side */
+    uint64_t stream_size;      /* longer eager messages are streams: p2p/eager.c */
     uint64_t sendtable;        /* bool: deferred sends lie where their receiver pulls them */
     uint64_t device_spin_ns;   /* a device elsewhere polls so long before it sleeps */
     uint64_t device_answer_ns; /* and may take so long to begin */

@@ -64,8 +64,8 @@ static inline uint64_t credit_rts_payload(uint64_t size)
 
 static inline uint64_t credit_of(const struct arrival *arrival)
 {
-    return arrival->rts != NULL ? credit_rts_payload(arrival->have)
-                                : credit_eager(arrival->size);
+    return arrival->rts != NULL && !arrival->is_rest ? credit_rts_payload(arrival->have)
+                                                     : credit_eager(arrival->size);
 }
 
 /* ---- as a sender ---- */
@@ -112,6 +112,8 @@ static inline void credit_without_end(struct peer *peer)
 /* As credit_take() of req, whatever its protocol; without payload credit it becomes a
  * rendezvous. */
 bool credit_take_request(struct mbx_ep *ep, struct peer *peer, struct request *req);
+/* req, which has credit to leave eagerly and has not, leaves as an RTS without payload. */
+void credit_take_less(struct peer *peer, struct request *req);
 
 /* ---- as a receiver ---- */
 

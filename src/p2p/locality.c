@@ -16,16 +16,35 @@ static bool is_without_core(const struct mbx_ep *ep, const struct peer *peer)
     return ep->settings.oversubscribed == OVERSUBSCRIBED_YES && is_auto(ep, peer);
 }
 
-size_t locality_eager_max(const struct mbx_ep *ep, const struct peer *peer)
+/* May messages to peer be streams? */
+static bool has_streams(const struct mbx_ep *ep, const struct peer *peer)
 {
-    return peer->path.is_far || is_without_core(ep, peer)
-               ? min_size(ep->limits.eager_max, ep->limits.short_max)
-               : ep->limits.eager_max;
+    return peer->path.can_read && ep->offload == NULL &&
+           (ep->settings.eager_limit != SETTING_AUTO ||
+            (is_auto(ep, peer) && !ep_is_oversubscribed(ep)));
 }
 
-bool locality_is_too_far(const struct mbx_ep *ep, struct peer *peer)
+size_t locality_eager_max(const struct mbx_ep *ep, const struct peer *peer)
+{
+    if (peer->path.is_far || is_without_core(ep, peer))
+        return min_size(ep->limits.eager_max, ep->limits.short_max);
+    return has_streams(ep, peer) ? ep->limits.eager_max
+                                 : min_size(ep->limits.eager_max, ep->limits.stream_from);
+}
+
+size_t locality_eager_most(const struct mbx_ep *ep)
+{
+    return ep->net.transport->limits.is_copy
+               ? ep->limits.eager_max
+               : min_size(ep->limits.eager_max, ep->limits.stream_from);
+}
+
+bool locality_is_too_far(const struct mbx_ep *ep, struct peer *peer, size_t size)
 {
     if (unlikely(is_without_core(ep, peer)))
+        return true;
+    if (size > ep->limits.stream_from &&
+        (!has_streams(ep, peer) || backoff_skips(&peer->path.streams)))
         return true;
     return unlikely(peer->path.is_far) && ++peer->path.turns % LOCALITY_FAR != 0;
 }

@@ -28,8 +28,10 @@
 
 #include "core/core.h"
 
-/* MBX_EAGER_LIMIT=auto: to a near peer, and over a network */
-#define EAGER_LIMIT_NEAR (UINT64_C(16) << 10)
+/* MBX_EAGER_LIMIT=auto: to a near peer of this machine, if it looks (eager.c); and to others, or if
+ * it does not */
+#define EAGER_LIMIT_NEAR (UINT64_C(64) << 10)
+#define EAGER_LIMIT      (UINT64_C(16) << 10)
 
 #define LOCALITY_RATE    6 /* bytes in a nanosecond; measured: 4 far, 15 near */
 #define LOCALITY_VOTES   8
@@ -39,8 +41,11 @@
 /* The longest message that goes to peer eagerly, but for those that are to be looked at. */
 size_t locality_eager_max(const struct mbx_ep *ep, const struct peer *peer);
 
-/* Does a message of several packets to peer go by rendezvous?  Counts turns. */
-bool locality_is_too_far(const struct mbx_ep *ep, struct peer *peer);
+/* The same where nothing is known of the peer. */
+size_t locality_eager_most(const struct mbx_ep *ep);
+
+/* Does a message of several packets, and of this size, to peer go by rendezvous?  Counts turns. */
+bool locality_is_too_far(const struct mbx_ep *ep, struct peer *peer, size_t size);
 
 /* Is the copy of the next message of several packets to be looked at?  Counts turns. */
 bool locality_is_asked(const struct mbx_ep *ep, struct peer *peer);

@@ -29,7 +29,8 @@ static bool arrival_is_short(const struct arrival *arrival)
 /* Bytes of memory of its own: with room for all of an eager message. */
 static size_t more_bytes(const struct arrival *arrival)
 {
-    return sizeof(struct message_more) + (arrival->rts != NULL ? arrival->have : arrival->size);
+    return sizeof(struct message_more) +
+           (arrival->rts != NULL && !arrival->is_rest ? arrival->have : arrival->size);
 }
 
 static_assert(sizeof(struct message_more) + 16 <= 192, "credit_bytes() has room for it");
@@ -104,13 +105,7 @@ const struct arrival *message_arrival(const struct message *message, struct arri
 
 uint64_t message_credit(const struct message *message)
 {
-    const struct arrival *arrival;
-
-    if (likely(message->size != MESSAGE_LONG))
-        return 0;
-    arrival = &message->more->arrival;
-    return arrival->rts != NULL ? credit_rts_payload(arrival->have)
-                                : credit_eager(arrival->size);
+    return likely(message->size != MESSAGE_LONG) ? 0 : credit_of(&message->more->arrival);
 }
 
 void message_append(struct message *message, const void *payload, size_t size)
@@ -120,6 +115,21 @@ void message_append(struct message *message, const void *payload, size_t size)
     assert(message->size == MESSAGE_LONG && size <= more->arrival.size - more->arrival.have);
     memcpy(more->payload + more->arrival.have, payload, size);
     more->arrival.have += size;
+}
+
+void message_rest(struct message *message, const struct wire_rest *rest)
+{
+    struct message_more *more = message->more;
+
+    assert(message->size == MESSAGE_LONG && more->arrival.have == rest->offset);
+    more->rts = (struct wire_rts){.sender = rest->sender,
+                                  .size = more->arrival.size,
+                                  .address = rest->address,
+                                  .key = rest->key};
+    more->arrival.rts = &more->rts;
+    more->arrival.sender = rest->sender;
+    more->arrival.is_fragmented = false;
+    more->arrival.is_rest = true;
 }
 
 void message_drop(struct mbx_ep *ep, struct message *message)

@@ -42,7 +42,7 @@ static enum mbx_protocol protocol_choose(const struct mbx_ep *ep, struct peer *p
                                          size_t size)
 {
     if (likely(size <= ep->limits.eager_max) &&
-        (size <= ep->limits.short_max || !locality_is_too_far(ep, peer)))
+        (size <= ep->limits.short_max || !locality_is_too_far(ep, peer, size)))
         return protocol_eager(ep, size);
     return peer_rndv(peer);
 }
@@ -73,7 +73,7 @@ static int protocol_row(const struct mbx_ep *ep, uint32_t number, unsigned index
 {
     const struct peer *peer =
         number < ep->peers.count && peer_is_used(ep, number) ? peer_get(ep, number) : NULL;
-    size_t eager_max = peer != NULL ? locality_eager_max(ep, peer) : ep->limits.eager_max;
+    size_t eager_max = peer != NULL ? locality_eager_max(ep, peer) : locality_eager_most(ep);
     bool read = ep->net.transport->limits.can_read && ep->settings.rndv != RNDV_DATA;
     const struct mbx_protocol_row all[] = {
         {MBX_INLINE, min_size(ep->limits.inline_max, ep->limits.eager_max)},
@@ -343,7 +343,8 @@ static int unusual_start(struct mbx_ep *ep, struct unusual *u, struct peer *peer
 {
     const struct mbx_status *status = &u->req->completion.status;
     size_t size = status->size;
-    bool is_short = size <= min_size(ep->limits.eager_max, BOUNCE_SIZE);
+    bool is_short =
+        size <= min_size(min_size(ep->limits.eager_max, ep->limits.stream_from), BOUNCE_SIZE);
     int err = flags == 0 ? unusual_now(ep, u, peer) : -EAGAIN;
 
     if (err == -EAGAIN && (is_short || (options & MBX_COPY) != 0) &&

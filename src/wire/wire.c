@@ -52,6 +52,7 @@ static const struct {
     [WIRE_WRITE] = {true, false, WIRE_STOPPED},
     [WIRE_WRITTEN] = {false, false, WIRE_STOPPED},
     [WIRE_COOP] = {false, false, 0},
+    [WIRE_REST] = {false, false, 0},
 };
 
 static const char *const names[WIRE_TYPES] = {
@@ -63,7 +64,7 @@ static const char *const names[WIRE_TYPES] = {
     [WIRE_PEEKED] = "peeked",     [WIRE_PUT] = "put",       [WIRE_GET] = "get",
     [WIRE_ATOMIC] = "atomic",     [WIRE_ANSWER] = "answer", [WIRE_PUSH] = "push",
     [WIRE_ANNOUNCE] = "announce", [WIRE_WRITE] = "write",   [WIRE_WRITTEN] = "written",
-    [WIRE_COOP] = "coop",
+    [WIRE_COOP] = "coop",         [WIRE_REST] = "rest",
 };
 
 const char *wire_type_name(unsigned type)
@@ -249,6 +250,8 @@ static const char *check_body(const struct wire_packet *p)
         return check_write(p, p->body.written.address, p->body.written.key);
     case WIRE_COOP:
         return check_coop(&p->body.coop);
+    case WIRE_REST:
+        return p->body.rest.sender == 0 ? "a rest that nobody waits for" : NULL;
     }
     return NULL;
 }

@@ -22,6 +22,8 @@
  *  *FIRST  sender size  as EAGER or SYNC (flag), first fragment of a longer message
  *   MORE   offset       further fragments, in order, nothing to match; one message
  *                       at a time per pair
+ *   REST   sender offset address key  the end of those: the bytes from offset on are to be
+ *                       fetched, as of an RTS
  *  *RTS    sender size address key    payload: the first bytes
  *   CTS    sender receiver offset size   send me the bytes [offset, offset + size)
  *   DATA   receiver offset            payload: bytes at offset of the message; or (flag) none,
@@ -93,7 +95,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#define WIRE_VERSION 6
+#define WIRE_VERSION 7
 
 /* The longest message that anybody may send eagerly; what claims to be longer is
  * malformed. */
@@ -125,6 +127,7 @@ enum wire_type {
     WIRE_WRITE,
     WIRE_WRITTEN,
     WIRE_COOP,
+    WIRE_REST,
     WIRE_TYPES
 };
 
@@ -324,6 +327,13 @@ struct wire_coop {
     uint64_t key;
 };
 
+struct wire_rest {
+    uint64_t sender;
+    uint64_t offset;  /* so many bytes have come in FIRST and MORE */
+    uint64_t address; /* as of an RTS: of the first byte of the message */
+    uint64_t key;
+};
+
 /* A packet taken apart by wire_check(). */
 struct wire_packet {
     struct wire_header header;
@@ -351,6 +361,7 @@ struct wire_packet {
         struct wire_write write;
         struct wire_written written;
         struct wire_coop coop;
+        struct wire_rest rest;
     } body;
     const void *payload; /* within the caller's packet */
     size_t payload_size;
@@ -410,6 +421,8 @@ static inline size_t wire_body_size(enum wire_type type)
         return sizeof(struct wire_written);
     case WIRE_COOP:
         return sizeof(struct wire_coop);
+    case WIRE_REST:
+        return sizeof(struct wire_rest);
     case WIRE_TYPES:
         break;
     }

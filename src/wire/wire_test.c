@@ -56,6 +56,7 @@ static bool has_envelope(enum wire_type type)
     case WIRE_PUSH:
     case WIRE_WRITTEN:
     case WIRE_COOP:
+    case WIRE_REST:
     case WIRE_TYPES:
         break;
     }
@@ -156,6 +157,7 @@ static const struct wire_coop a_coop = {.sender = 6,
                                         .owner_id = 71,
                                         .address = 7,
                                         .key = 8};
+static const struct wire_rest a_rest = {.sender = 6, .offset = 500, .address = 7, .key = 8};
 
 static const struct {
     enum wire_type type;
@@ -193,6 +195,7 @@ static const struct {
     {WIRE_WRITE, &a_write, 0, WIRE_STOPPED},
     {WIRE_WRITTEN, &a_written, 0, WIRE_STOPPED},
     {WIRE_COOP, &a_coop, 0, 0},
+    {WIRE_REST, &a_rest, 0, 0},
 };
 
 /* Every type has a sample, so what goes through all samples goes through all types. */
@@ -294,7 +297,7 @@ static void payload_stands_only_where_it_belongs(void **state)
     static const enum wire_type without[] = {
         WIRE_CTS,      WIRE_FIN,    WIRE_CREDIT,  WIRE_DEFER,  WIRE_RTR,
         WIRE_GRANT,    WIRE_RETIRE, WIRE_PEEK,    WIRE_PEEKED, WIRE_GET,
-        WIRE_ANNOUNCE, WIRE_WRITE,  WIRE_WRITTEN, WIRE_COOP};
+        WIRE_ANNOUNCE, WIRE_WRITE,  WIRE_WRITTEN, WIRE_COOP,   WIRE_REST};
 
     (void)state;
     for (size_t i = 0; i < ARRAY_COUNT(samples); i++)
@@ -442,6 +445,7 @@ static void absurd_numbers_of_deferring_are_refused(void **state)
 static void absurd_parts_are_refused(void **state)
 {
     struct wire_coop coop = a_coop;
+    struct wire_rest rest = a_rest;
 
     (void)state;
     coop.word = 0;
@@ -459,6 +463,9 @@ static void absurd_parts_are_refused(void **state)
     coop.address = UINT64_MAX - 498;
     build(WIRE_COOP, &coop, 0);
     bad("buffer of a part wraps");
+    rest.sender = 0;
+    build(WIRE_REST, &rest, 0);
+    bad("a rest that nobody waits for");
 }
 
 /* Whatever the bytes are, an accepted packet obeys the rules that others rely on. */

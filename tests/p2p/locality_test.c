@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * locality_test.c - how a message of several packets goes to a peer depends on how long copies
- * to it take, and on whether it may be without a core.  The clock is the test's: it goes on with each look at it, or stands still.
+ * to it take, on whether it may be without a core, and on whether it looks while the message is sent.  The clock is the test's: it goes on with each look at it, or stands still.
  */
 #include "cluster.h"
 
@@ -188,6 +188,125 @@ static void test_what_is_set_holds(void **state)
     }
 }
 
+/* ---- streams ---- */
+
+#define STREAM 40000 /* more than there is room for at once, and a near peer gets it eagerly */
+
+/* The ring has no more room than it has in the library, nor has the peer. */
+static void open_for_streams(struct cluster *cl, const struct configuration *config,
+                             const char *room)
+{
+    cluster_open(cl, config, 2,
+                 (const char *[]){"EAGER_LIMIT=auto", "OVERSUBSCRIBED=no", "RPUT=off", room,
+                                  "WINDOW=unlimited", "WINDOW_PAYLOAD=unlimited", NULL});
+}
+
+/* Only there a test can say how much room there is. */
+static bool is_shm(const struct configuration *config)
+{
+    return strcmp(config->name, "shm") == 0;
+}
+
+enum meeting { EXPECTED, UNEXPECTED, SYNCHRONOUS, TOO_SHORT };
+
+/* One message, of which the receiver takes nothing before the call that sends it has ended. */
+static void send_one(struct cluster *cl, size_t size, enum meeting how)
+{
+    static unsigned char to[STREAM];
+    const unsigned char *data = seeded_bytes(9, size);
+    size_t room = how == TOO_SHORT ? size - 100 : size;
+    mbx_request send = 0, recv = 0;
+
+    memset(to, 0, sizeof to);
+    if (how != UNEXPECTED)
+        assert_int_equal(mbx_recv(cl->eps[1], 0, 7, 1, 0, to, room, NULL, &recv), 0);
+    if (how == SYNCHRONOUS)
+        assert_int_equal(mbx_ssend(cl->eps[0], 1, 7, 1, data, size, NULL, &send), 0);
+    else
+        assert_int_equal(mbx_send(cl->eps[0], 1, 7, 1, data, size, NULL, &send), 0);
+    if (how == UNEXPECTED) {
+        for (int i = 0; i < 100; i++)
+            mbx_progress(cl->eps[1]); /* all that there is, without its sender */
+        assert_int_equal(mbx_recv(cl->eps[1], 0, 7, 1, 0, to, room, NULL, &recv), 0);
+    }
+    /* and the sender has nothing to do but to be told */
+    for (int i = 0; i < 1000; i++)
+        mbx_progress(cl->eps[1]);
+    assert_memory_equal(to, data, room);
+    cluster_wait_error(cl, 1, recv, how == TOO_SHORT ? -EMSGSIZE : 0);
+    cluster_wait_error(cl, 0, send, 0);
+}
+
+/* One message, and both sides go on. */
+static void send_together(struct cluster *cl, size_t size)
+{
+    static unsigned char to[EAGER_LIMIT_NEAR + 1];
+    mbx_request send = 0, recv = 0;
+
+    assert_int_equal(mbx_recv(cl->eps[1], 0, 7, 1, 0, to, size, NULL, &recv), 0);
+    assert_int_equal(mbx_send(cl->eps[0], 1, 7, 1, seeded_bytes(1, size), size, NULL, &send),
+                     0);
+    cluster_wait_error(cl, 1, recv, 0);
+    cluster_wait_error(cl, 0, send, 0);
+    assert_memory_equal(to, seeded_bytes(1, size), size);
+}
+
+/* What fits where it goes is sent eagerly up to 64 KiB, and not beyond. */
+static void test_a_near_peer_gets_streams(void **state)
+{
+    struct cluster cl;
+
+    if (!is_shm(*state))
+        return;
+    open_for_streams(&cl, *state, "SHM_RING_SIZE=128K");
+    for (int longer = 0; longer <= 1; longer++) {
+        send_together(&cl, EAGER_LIMIT_NEAR + (size_t)longer);
+        assert_int_equal(sent(&cl, MBX_BOUNCE), 1);
+        assert_int_equal(sent(&cl, MBX_RNDV_READ), longer);
+    }
+    cluster_close(&cl);
+}
+
+/* Nothing waits for a sender that does not come back, however they meet; and the next such
+ * messages go by rendezvous: 1, 2, 4, ... */
+static void test_a_receiver_that_does_not_look_fetches(void **state)
+{
+    struct cluster cl;
+
+    if (!is_shm(*state))
+        return;
+    open_for_streams(&cl, *state, "SHM_RING_SIZE=16K");
+    for (unsigned i = 0; i < 40; i++) {
+        send_one(&cl, STREAM, (enum meeting)(i % 4));
+        assert_int_equal(sent(&cl, MBX_RNDV_READ), i + 1);
+        assert_int_equal(cluster_stats(&cl, 1).received[MBX_RNDV_READ], i + 1);
+    }
+    assert_int_equal(sent(&cl, MBX_BOUNCE), 0);
+    assert_int_equal(cluster_stats(&cl, 1).received[MBX_BOUNCE], 0);
+    assert_int_equal(cluster_stats(&cl, 1).received_bytes[MBX_BOUNCE], 0);
+    /* of 40, the 1st, 3rd, 6th, 11th, 20th and 37th were tried */
+    assert_int_equal(cl.eps[0]->peers.all[1]->path.streams.pause, 32);
+    assert_int_equal(cl.eps[0]->peers.all[1]->path.streams.skip, 32 - 3);
+    cluster_close(&cl);
+}
+
+/* Who is far, or cannot be read, gets none. */
+static void test_streams_are_for_the_near(void **state)
+{
+    static const char *const params[] = {"OVERSUBSCRIBED=yes", "RNDV=data"};
+
+    for (size_t i = 0; i < ARRAY_COUNT(params); i++) {
+        struct cluster cl;
+
+        cluster_open(&cl, *state, 2,
+                     (const char *[]){"EAGER_LIMIT=auto", params[i], "RPUT=off", NULL});
+        send_together(&cl, STREAM);
+        assert_int_equal(sent(&cl, MBX_BOUNCE), 0);
+        assert_int_equal(sent(&cl, i == 0 ? MBX_RNDV_READ : MBX_RNDV_DATA), 1);
+        cluster_close(&cl);
+    }
+}
+
 static bool is_meant(const struct configuration *config)
 {
     return strcmp(config->name, "shm") == 0 || strcmp(config->name, "loop") == 0;
@@ -197,9 +316,11 @@ int main(int argc, char **argv)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_clock, restore_clock)
     const struct CMUnitTest tests[] = {
-        TEST(test_near_stays_near),    TEST(test_far_goes_by_rendezvous),
-        TEST(test_far_becomes_near),   TEST(test_a_peer_without_a_core_is_far),
-        TEST(test_only_if_it_is_said), TEST(test_what_is_set_holds),
+        TEST(test_near_stays_near),          TEST(test_far_goes_by_rendezvous),
+        TEST(test_far_becomes_near),         TEST(test_a_peer_without_a_core_is_far),
+        TEST(test_only_if_it_is_said),       TEST(test_what_is_set_holds),
+        TEST(test_a_near_peer_gets_streams), TEST(test_a_receiver_that_does_not_look_fetches),
+        TEST(test_streams_are_for_the_near),
     };
 
     return test_main_for(argc, argv, is_meant, tests, ARRAY_COUNT(tests));

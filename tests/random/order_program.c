@@ -86,6 +86,7 @@ static int early_params(struct program *p, int i)
 {
     static const char *const when[] = {"off", "auto", "always", "always"};
     static const char *const size[] = {"1", "1", "600", "8K"};
+    static const char *const stream[] = {"auto", "1", "600"};
     struct random r;
 
     random_seed(&r, ~(p->seed * 2 + (p->over != OVER_LOOP)));
@@ -93,6 +94,7 @@ static int early_params(struct program *p, int i)
     snprintf(p->params[i++], 32, "RPUT_SIZE=%s", size[random_below(&r, 4)]);
     snprintf(p->params[i++], 32, "COOP=%s", when[random_below(&r, 4)]);
     snprintf(p->params[i++], 32, "COOP_SIZE=2");
+    snprintf(p->params[i++], 32, "STREAM_SIZE=%s", stream[random_below(&r, 3)]);
     return i;
 }
 

@@ -14,7 +14,7 @@
 
 #define OPS_MAX    56
 #define EPS_MAX    3
-#define PARAMS_MAX 16
+#define PARAMS_MAX 18
 #define NOBODY     (-1)
 
 enum kind {
