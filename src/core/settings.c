@@ -150,6 +150,10 @@ static const struct param own[] = {
     {"DEVICE_THRESHOLD", PARAM_SIZE, PARAM_ADVANCED, NULL, "32K", 0, 0, NULL,
      "receives with smaller buffers stay in software if the matching is split",
      AT(device_threshold)},
+    {"VERBS_LIBRARY", PARAM_STRING, PARAM_ADVANCED, NULL, "libibverbs.so.1", 0, 0, NULL,
+     "the library that hardware is reached through; libmbx-adapter.so is an adapter in "
+     "software",
+     AT(verbs_library)},
 };
 
 #define GONE(name, instead)                                                                    \

@@ -53,6 +53,7 @@ struct settings {
     uint64_t device; /* enum device_choice */
     uint64_t match;  /* enum match_choice */
     uint64_t device_list, device_buffers, device_threshold;
+    char verbs_library[PARAM_STRING_MAX];
     uint64_t see, leaks; /* 1 or 0 */
     char stats_file[PARAM_STRING_MAX];
     char key[PARAM_STRING_MAX];

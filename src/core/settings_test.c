@@ -76,7 +76,7 @@ static const char *const usual[] = {"LOG_LEVEL",     "TRANSPORT",
 static const char *const advanced[] = {
     "READ_CHUNK",     "RTS_PAYLOAD",      "INJECT_LIMIT",   "REQUESTS",      "PEERS_MAX",
     "WINDOW",         "SHM_ATTACH",       "WINDOW_PAYLOAD", "SHM_RING_SIZE", "DEVICE_LIST",
-    "DEVICE_BUFFERS", "DEVICE_THRESHOLD", "LAUNCHER_HOST"};
+    "DEVICE_BUFFERS", "DEVICE_THRESHOLD", "LAUNCHER_HOST",  "VERBS_LIBRARY"};
 
 static bool has(const char *const *names, size_t count, const char *name)
 {

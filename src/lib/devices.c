@@ -9,6 +9,7 @@
 
 #include "base/base.h"
 #include "base/fill.h"
+#include "core/core.h"
 #include "softdev/softdev.h"
 #include "verbs/verbs.h"
 
@@ -32,10 +33,13 @@ int mbx_device_get(unsigned index, struct mbx_device_info *out, size_t size)
 {
     const struct backend *backend;
     struct mbx_device_info info;
+    struct settings settings;
 
     if (index >= ARRAY_COUNT(backends))
         return -ENOENT;
     backend = &backends[index];
+    if (settings_load(&settings, NULL) == 0)
+        verbs_use(settings.verbs_library);
     info = (struct mbx_device_info){.name = backend->name, .about = backend->about};
     info.is_available = backend->explain(info.detail, sizeof info.detail);
     return FILL(out, size, info, detail);

@@ -83,6 +83,10 @@ int verbs_open(const struct verbs_config *config, struct mbx_device **device);
  * needs another one.  0; -errno. */
 int verbs_attach(struct mbx_device *device, struct ibv_qp **qp);
 
+/* verbs_use - from now on, this file is loaded as libibverbs; until one has been.
+ * Threads: any. */
+void verbs_use(const char *library);
+
 /* verbs_explain - one line: which hardware there is, or why none can be used.
  * True: verbs_open() would find a device. */
 bool verbs_explain(char *line, size_t size);

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "verbs/verbs.h"
 
 #define LIBRARY_NAME "libibverbs.so.1"
 
@@ -60,9 +61,12 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool is_loaded;
 static char why_not[128]; /* written once; "" before */
 
+static char name[256] = LIBRARY_NAME;
+
 static int load(void)
 {
-    void *handle = dlopen(LIBRARY_NAME, RTLD_NOW | RTLD_LOCAL);
+    void *handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    const bool is_usual = strcmp(name, LIBRARY_NAME) == 0;
     struct verbs_library loaded;
 
     if (handle == NULL) {
@@ -70,12 +74,12 @@ static int load(void)
         return -EOPNOTSUPP;
     }
     for (size_t i = 0; i < ARRAY_COUNT(calls); i++) {
-        void *symbol = dlsym(RTLD_DEFAULT, calls[i].name);
+        void *symbol = is_usual ? dlsym(RTLD_DEFAULT, calls[i].name) : NULL;
 
         if (symbol == NULL)
             symbol = dlsym(handle, calls[i].name);
         if (symbol == NULL) {
-            snprintf(why_not, sizeof why_not, LIBRARY_NAME " lacks %s", calls[i].name);
+            snprintf(why_not, sizeof why_not, "%.80s lacks %s", name, calls[i].name);
             dlclose(handle);
             return -EOPNOTSUPP;
         }
@@ -84,6 +88,16 @@ static int load(void)
     library = loaded;
     is_loaded = true;
     return 0;
+}
+
+void verbs_use(const char *file)
+{
+    pthread_mutex_lock(&lock);
+    if (!is_loaded && strcmp(name, file) != 0 && strlen(file) < sizeof name) {
+        strcpy(name, file);
+        why_not[0] = '\0'; /* that was another file */
+    }
+    pthread_mutex_unlock(&lock);
 }
 
 int verbs_library_load(void)

@@ -10,7 +10,8 @@
  * verbs_library.c defines these names, hidden, and each passes the call on.
  *
  * A function that the process has already, because the program is linked with libibverbs or
- * because something was loaded in front of it, is preferred to that of the file.
+ * because something was loaded in front of it, is preferred to that of the file, unless
+ * verbs_use() has named another file.
  */
 #ifndef VERBS_VERBS_LIBRARY_H
 #define VERBS_VERBS_LIBRARY_H

@@ -21,6 +21,11 @@ int verbs_attach(struct mbx_device *device, struct ibv_qp **qp)
     return -EOPNOTSUPP;
 }
 
+void verbs_use(const char *library)
+{
+    (void)library;
+}
+
 bool verbs_explain(char *line, size_t size)
 {
     snprintf(line, size, "not built in");

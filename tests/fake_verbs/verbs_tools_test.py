@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""verbs_tools_test.py MBX PRELOAD - what `mbx info` and the stock ibv_devinfo say of the fake.
+"""verbs_tools_test.py MBX PRELOAD [ADAPTER] - what `mbx info` and the stock ibv_devinfo say of the fake, and of the
+software adapter, the library ADAPTER.
 
 Skipped as far as ibv_devinfo is not installed (Debian: ibverbs-utils).
 """
@@ -11,6 +12,7 @@ import subprocess
 import sys
 
 MBX, PRELOAD = os.path.abspath(sys.argv[1]), sys.argv[2]
+ADAPTER = sys.argv[3] if len(sys.argv) > 3 else None
 SKIPPED = 77
 
 
@@ -45,6 +47,16 @@ def info_says_what_there_is():
         expect(said == line, line, said)
 
 
+def info_says_what_another_library_has():
+    said = verbs_line(MBX_VERBS_LIBRARY="/no/such/library.so")
+    expect(said.startswith("verbs: libibverbs cannot be loaded: /no/such/library.so"), "the name", said)
+    said = verbs_line(MBX_VERBS_LIBRARY="libc.so.6")
+    expect(said.startswith("verbs: libc.so.6 lacks ibv_"), "what is missing", said)
+    if ADAPTER is not None:
+        said = verbs_line(MBX_VERBS_LIBRARY=ADAPTER)
+        expect(said == "verbs: available (mbx0: max_num_tags 127)", "the software adapter", said)
+
+
 def info_runs_on_without_the_fake():
     """Whatever this machine has, and without options too: that opens the network, whose provider for
     verbs knows adapters that no fake is like."""
@@ -66,6 +78,7 @@ def devinfo_shows_that_it_matches_tags():
 
 
 info_says_what_there_is()
+info_says_what_another_library_has()
 info_runs_on_without_the_fake()
 if shutil.which("ibv_devinfo") is None:
     print("skipped: ibv_devinfo is not installed (Debian: ibverbs-utils)")

@@ -234,6 +234,38 @@ static int query_rt_values(struct ibv_context *context, struct ibv_values_ex *va
     return 0;
 }
 
+/* ---- names ---- */
+
+/* Of libibverbs' functions that name things the one that a program without libibverbs calls. */
+API const char *ibv_wc_status_str(enum ibv_wc_status status)
+{
+    static const char *const names[] = {
+        [IBV_WC_SUCCESS] = "success",
+        [IBV_WC_LOC_LEN_ERR] = "local length error",
+        [IBV_WC_LOC_QP_OP_ERR] = "local QP operation error",
+        [IBV_WC_LOC_EEC_OP_ERR] = "local EE context operation error",
+        [IBV_WC_LOC_PROT_ERR] = "local protection error",
+        [IBV_WC_WR_FLUSH_ERR] = "Work Request Flushed Error",
+        [IBV_WC_MW_BIND_ERR] = "memory bind operation error",
+        [IBV_WC_BAD_RESP_ERR] = "bad response error",
+        [IBV_WC_LOC_ACCESS_ERR] = "local access error",
+        [IBV_WC_REM_INV_REQ_ERR] = "remote invalid request error",
+        [IBV_WC_REM_ACCESS_ERR] = "remote access error",
+        [IBV_WC_REM_OP_ERR] = "remote operation error",
+        [IBV_WC_RETRY_EXC_ERR] = "transport retry counter exceeded",
+        [IBV_WC_RNR_RETRY_EXC_ERR] = "RNR retry counter exceeded",
+        [IBV_WC_REM_ABORT_ERR] = "remote aborted error",
+        [IBV_WC_FATAL_ERR] = "fatal error",
+        [IBV_WC_RESP_TIMEOUT_ERR] = "response timeout error",
+        [IBV_WC_GENERAL_ERR] = "general error",
+        [IBV_WC_TM_ERR] = "TM error",
+        [IBV_WC_TM_RNDV_INCOMPLETE] = "TM software rendezvous",
+    };
+
+    return (size_t)status < ARRAY_COUNT(names) && names[status] != NULL ? names[status]
+                                                                        : "unknown";
+}
+
 /* ---- opening ---- */
 
 API struct ibv_context *ibv_open_device(struct ibv_device *which)
