@@ -356,9 +356,12 @@ enum mbx_flags {
     /* mbx_send, mbx_ssend, mbx_recv, mbx_mrecv: the data lies where options.layout says, and not
      * at buf. */
     MBX_LAYOUT = 1 << 4,
+    /* options.done is called when the request is complete, and there is no completion entry. */
+    MBX_DONE = 1 << 5,
 };
 
 struct mbx_layout;
+struct mbx_completion;
 
 /* What rarely matters of an operation.  NULL means all zero. */
 struct mbx_options {
@@ -366,6 +369,15 @@ struct mbx_options {
     uint64_t data;                   /* sends: travels with the envelope, not matched */
     unsigned flags;                  /* enum mbx_flags */
     const struct mbx_layout *layout; /* MBX_LAYOUT */
+    /* MBX_DONE: called once, in place of a completion entry, with what the entry would say; with
+     * MBX_SILENT for an error alone.  completion is valid until it returns, and its request is a
+     * dead handle.  It is called by the thread that is in a call of this endpoint: the one that
+     * starts the operation, then before that call returns, or any that makes progress, mbx_close()
+     * included; with MBX_THREADS=many under the lock of the
+     * endpoint.  It makes no call of this endpoint, and does not leave by longjmp() or an
+     * exception.  The handle of such a request is for mbx_cancel() alone: a call that waits for
+     * it or tests it says -EINVAL. */
+    void (*done)(const struct mbx_completion *completion);
 };
 
 /* A part of a vector; the members are those of POSIX's struct iovec. */
@@ -491,6 +503,23 @@ MBX_API int mbx_ssend(struct mbx_ep *ep, uint32_t peer, uint32_t context_id, uin
  */
 MBX_API int mbx_inject(struct mbx_ep *ep, uint32_t peer, uint32_t context_id, uint64_t tag,
                        const void *buf, size_t size, uint64_t data);
+
+/*
+ * mbx_try_send - as mbx_send, if the message can leave at once; there is no request.
+ *
+ * What a send costs least: when it returns 1 the message has left, and buf may be reused.  When it
+ * returns 0 nothing has happened, and mbx_send() does what it takes: the message is longer than a
+ * packet, or waits for room, for credit, behind another one, or the peer is gone.
+ *
+ * Order      with the messages of mbx_send(): that of the calls that have sent.
+ * Units      size in bytes; 0 is allowed and then buf may be NULL.
+ * Returns    1 it has left; 0 it has not; -EINVAL and -ENOMEM as mbx_send().
+ * Ownership  buf is the caller's.
+ * Progress   never blocks; does not call mbx_progress().
+ * Source     src/p2p/send.c
+ */
+MBX_API int mbx_try_send(struct mbx_ep *ep, uint32_t peer, uint32_t context_id, uint64_t tag,
+                         const void *buf, size_t size, uint64_t data);
 
 /* ---- receiving ------------------------------------------------------------------------- */
 
@@ -639,7 +668,7 @@ struct mbx_completion {
  *
  * Returns    1 and *completion (may be NULL); 0 not yet; -ESTALE no such request:
  *            its completion was already taken; -EHOSTDOWN it is a receive from any source
- *            that still waits, and a peer has died: see mbx_failed().
+ *            that still waits, and a peer has died: see mbx_failed(); -EINVAL MBX_DONE.
  * Threads    any number may ask for the same request; one gets it.
  * Progress   makes progress once if the request is not complete; never blocks.
  * Source     src/core/completion.c
@@ -657,7 +686,7 @@ MBX_API int mbx_test(struct mbx_ep *ep, mbx_request request, struct mbx_completi
  * Returns    0 and *completion (may be NULL; the request's own error is in it);
  *            -EHOSTDOWN as mbx_test(); -ETIMEDOUT; -ESTALE no such request: already waited
  *            for, or read from the queue, also by another thread meanwhile; -EINTR a signal
- *            arrived while asleep.
+ *            arrived while asleep; -EINVAL MBX_DONE: options.done is called instead.
  * Threads    any number may wait in one endpoint, also for the same request: one gets
  *            it.  One of them polls and sleeps for all; others come and go as they like.
  * Progress   makes progress.  Blocks.
@@ -670,8 +699,9 @@ MBX_API int mbx_wait(struct mbx_ep *ep, mbx_request request, int64_t timeout_ns,
  * mbx_wait_all - wait until all requests of an array are complete, and take their entries.
  *
  * requests[i] == 0 stands for no request.  Where one is complete completions[i] is its entry,
- * unless completions is NULL, and requests[i] becomes 0.  Two kinds of entries come from no
- * completion: error -ESTALE, there is no such request (as mbx_wait() returns it), and
+ * unless completions is NULL, and requests[i] becomes 0.  Three kinds of entries come from no
+ * completion: error -ESTALE or -EINVAL, there is no such request, or it is none to wait for (as
+ * mbx_wait() returns them), and
  * kind MBX_FAILURES, error -EHOSTDOWN: a receive from any source that still waits, and a peer has
  * died; then requests[i] stays what it is.
  *

@@ -253,11 +253,12 @@ static inline void *ring_reserve(struct ring_producer *p, uint32_t size)
     return ring_cell(p->shared, cell);
 }
 
-/* Hands over a record of this many cells. */
-static inline void ring_publish_cells(struct ring_producer *p, void *record, uint32_t size,
-                                      uint32_t cells)
+/* Hands over a record of this many cells.  How much room is left, as far as is known. */
+static inline uint64_t ring_publish_cells(struct ring_producer *p, void *record, uint32_t size,
+                                          uint32_t cells)
 {
     uint64_t next = p->tail + cells;
+    uint64_t room = p->cell_count - (next - p->head_seen);
 
     assert(size >= RING_FRAME_SIZE);
     if (unlikely(next != p->zeroed))
@@ -268,20 +269,21 @@ static inline void ring_publish_cells(struct ring_producer *p, void *record, uin
     p->tail = next;
     /* I6: the word behind the next record, if that is a small one.  Done only then, it
      * would delay that record by moving one more line: the consumer read it a lap ago. */
-    if (likely(ring_room(p) >= 2)) {
+    if (likely(room >= 2)) {
         p->zeroed = next + 1;
-        atomic_store_explicit(ring_frame(p->shared, (uint32_t)p->zeroed & (p->cell_count - 1)),
+        atomic_store_explicit(ring_frame(p->shared, (uint32_t)(next + 1) & (p->cell_count - 1)),
                               0, memory_order_relaxed);
     }
+    return room;
 }
 
 /* Behind publishing a record of so many cells: asks for the lines of a later one, unless the
  * consumer may still have to read what is there. */
-static inline void ring_ask_ahead(const struct ring_producer *p, uint32_t cells)
+static inline void ring_ask_ahead(const struct ring_producer *p, uint32_t cells, uint64_t room)
 {
     uint64_t ahead = p->tail + RING_AHEAD;
 
-    if (likely(ring_room(p) >= RING_AHEAD + cells))
+    if (likely(room >= RING_AHEAD + cells))
         for (uint32_t i = 0; i < cells; i++)
             prefetch_for_store(
                 ring_frame(p->shared, (uint32_t)(ahead + i) & (p->cell_count - 1)));
@@ -292,18 +294,17 @@ static inline void ring_ask_ahead(const struct ring_producer *p, uint32_t cells)
 static inline void ring_publish(struct ring_producer *p, void *record, uint32_t size)
 {
     uint32_t cells = ring_cells_of(size);
+    uint64_t room = ring_publish_cells(p, record, size, cells);
 
-    ring_publish_cells(p, record, size, cells);
     if (cells <= RING_AHEAD)
-        ring_ask_ahead(p, cells);
+        ring_ask_ahead(p, cells, room);
 }
 
 /* Producer: the same behind ring_reserve_cell(). */
 static inline void ring_publish_cell(struct ring_producer *p, void *record, uint32_t size)
 {
     assert(size <= RING_CELL_SIZE);
-    ring_publish_cells(p, record, size, 1);
-    ring_ask_ahead(p, 1);
+    ring_ask_ahead(p, 1, ring_publish_cells(p, record, size, 1));
 }
 
 /* ---- consumer ---- */

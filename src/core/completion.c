@@ -176,6 +176,8 @@ static int request_test(struct mbx_ep *ep, mbx_request request,
 
     if (req == NULL)
         return -ESTALE;
+    if (unlikely(req->flags & REQUEST_DONE))
+        return request_is_told("mbx_test", request);
     if (req->state != REQUEST_COMPLETE)
         progress_round(ep);
     if (req->state != REQUEST_COMPLETE)

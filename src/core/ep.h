@@ -152,7 +152,9 @@ static inline void request_init(struct mbx_ep *ep, struct request *req, enum mbx
 {
     list_init_node(&req->out);
     list_init_node(&req->queue);
-    req->flags = options->flags & MBX_SILENT ? REQUEST_NO_SUCCESS_ENTRY : 0;
+    req->flags = options->flags & (REQUEST_NO_SUCCESS_ENTRY | REQUEST_DONE);
+    if (options->flags & MBX_DONE)
+        req->done_call = options->done;
     req->completion.request = pool_id(&ep->requests.pool, req);
     req->completion.user = options->user;
     req->completion.kind = kind;

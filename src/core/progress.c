@@ -145,7 +145,7 @@ static OUT_OF_LINE void progress_all_read(struct mbx_ep *ep)
         ep->progress.due &= (uint8_t)~DUE_READ;
 }
 
-static OUT_OF_LINE int progress_all(struct mbx_ep *ep)
+static ALWAYS_INLINE int progress_run(struct mbx_ep *ep)
 {
     int moved = ep->net.polled->ops->poll(ep->net.polled, PROGRESS_BUDGET);
 
@@ -158,6 +158,12 @@ static OUT_OF_LINE int progress_all(struct mbx_ep *ep)
     if (MBX_CHECKS && moved != 0)
         ep_check(ep);
     return moved;
+}
+
+/* A look that finds nothing does without. */
+static OUT_OF_LINE int progress_all(struct mbx_ep *ep)
+{
+    return progress_run(ep);
 }
 
 /* Nothing to do in this round, and nothing to read. */
@@ -186,18 +192,22 @@ void progress_arrived(struct mbx_ep *ep)
     progress_polled(ep);
 }
 
-int mbx_progress(struct mbx_ep *ep)
+static OUT_OF_LINE int progress_locked(struct mbx_ep *ep)
 {
     int moved;
 
-    if (likely(!ep->wait.has_threads)) {
-        ep->progress.rounds++;
-        return progress_all(ep);
-    }
     ep_lock(ep);
     moved = progress_round(ep);
     ep_unlock(ep);
     return moved;
+}
+
+int mbx_progress(struct mbx_ep *ep)
+{
+    if (unlikely(ep->wait.has_threads))
+        return progress_locked(ep);
+    ep->progress.rounds++;
+    return progress_run(ep);
 }
 
 int mbx_idle(struct mbx_ep *ep)

@@ -38,11 +38,19 @@ static void request_return_buffer(struct mbx_ep *ep, struct request *req)
     req->flags &= (uint32_t) ~(REQUEST_EXPOSED | REQUEST_COPIED);
 }
 
-static inline void request_is_complete(struct mbx_ep *ep, struct request *req, int error)
+static inline void request_has_entry(struct mbx_ep *ep, struct request *req)
+{
+    progress_has_entry(ep);
+    list_add_tail(request_queue(ep, req), &req->queue);
+}
+
+/* The user's call comes last of all that completes the request, which nobody asks for again. */
+static inline void request_tell_done(struct mbx_ep *ep, struct request *req, int error)
 {
     req->state = REQUEST_COMPLETE;
     req->completion.error = error;
-    progress_has_entry(ep);
+    req->done_call(&req->completion);
+    request_release(ep, req);
 }
 
 static void request_tell_lost(const struct mbx_ep *ep, const struct request *req, int error)
@@ -61,7 +69,8 @@ static OUT_OF_LINE void request_complete_rest(struct mbx_ep *ep, struct request 
 
     if (request_is_in_pieces(req))
         error = pieces_end(ep, req, error);
-    request_is_complete(ep, req, error);
+    req->state = REQUEST_COMPLETE;
+    req->completion.error = error;
     if (req->flags & (REQUEST_EXPOSED | REQUEST_COPIED))
         request_return_buffer(ep, req);
     if (req->flags & REQUEST_ANNOUNCED)
@@ -79,19 +88,29 @@ static OUT_OF_LINE void request_complete_rest(struct mbx_ep *ep, struct request 
     if ((req->flags & REQUEST_INTERNAL) ||
         ((req->flags & REQUEST_NO_SUCCESS_ENTRY) && error == 0))
         request_release(ep, req);
+    else if (req->flags & REQUEST_DONE)
+        request_tell_done(ep, req, error);
     else
-        list_add_tail(request_queue(ep, req), &req->queue);
+        request_has_entry(ep, req);
 }
 
 void request_complete(struct mbx_ep *ep, struct request *req, int error)
 {
     assert(req->state > REQUEST_LINGER);
-    if (unlikely((req->flags | error) != 0)) {
+    if (likely((req->flags | (unsigned)error) == 0)) {
+        req->state = REQUEST_COMPLETE;
+        req->completion.error = 0;
+        request_has_entry(ep, req);
+    } else if (likely(req->flags == REQUEST_DONE) && likely(error == 0)) {
+        request_tell_done(ep, req, 0);
+    } else {
         request_complete_rest(ep, req, error);
-        return;
     }
-    request_is_complete(ep, req, 0);
-    list_add_tail(request_queue(ep, req), &req->queue);
+}
+
+OUT_OF_LINE int request_is_told(const char *call, mbx_request request)
+{
+    return log_argument(call, "request", request, "of MBX_DONE: options.done is called for it");
 }
 
 void request_left(struct mbx_ep *ep, struct request *req)

@@ -35,23 +35,24 @@ enum request_state {
 };
 
 enum request_flags {
-    REQUEST_NO_SUCCESS_ENTRY = 1 << 0, /* no entry on success */
-    REQUEST_INTERNAL = 1 << 1,         /* no entry ever: inject, discard */
-    REQUEST_SYNC = 1 << 2,             /* send: completes on match */
-    REQUEST_COPIED = 1 << 3,           /* buf is the library's and freed on completion */
-    REQUEST_OWES_FIN = 1 << 4,         /* receive: a FIN to remote has not left */
-    REQUEST_EXPOSED = 1 << 5,          /* send: buf is readable by the peer */
-    REQUEST_AWAITED = 1 << 6,          /* a thread may sleep until it is complete */
-    REQUEST_LEAVING = 1 << 7,          /* send: on out with its first packet */
-    REQUEST_SHORT_OF = 1 << 8,         /* send: not eager for want of payload credit */
-    REQUEST_WON = 1 << 9,              /* send: its claim has won the word of the receive */
-    REQUEST_PEER_GONE = 1 << 10,       /* receive: that is why it is cancelled */
-    REQUEST_ANNOUNCED = 1 << 11,       /* receive: its sender was told where buf is */
-    REQUEST_STOPPED = 1 << 12,         /* send: what is not written is to be fetched */
-    REQUEST_MOVING = 1 << 13,          /* send: the transport writes, read_done() will tell */
+    REQUEST_NO_SUCCESS_ENTRY = MBX_SILENT, /* no entry on success */
+    REQUEST_INTERNAL = 1 << 1,             /* no entry ever: inject, discard */
+    REQUEST_SYNC = 1 << 2,                 /* send: completes on match */
+    REQUEST_COPIED = 1 << 3,               /* buf is the library's and freed on completion */
+    REQUEST_OWES_FIN = 1 << 4,             /* receive: a FIN to remote has not left */
+    REQUEST_DONE = MBX_DONE,               /* done_call() instead of an entry */
+    REQUEST_AWAITED = 1 << 6,              /* a thread may sleep until it is complete */
+    REQUEST_LEAVING = 1 << 7,              /* send: on out with its first packet */
+    REQUEST_SHORT_OF = 1 << 8,             /* send: not eager for want of payload credit */
+    REQUEST_WON = 1 << 9,                  /* send: its claim has won the word of the receive */
+    REQUEST_PEER_GONE = 1 << 10,           /* receive: that is why it is cancelled */
+    REQUEST_ANNOUNCED = 1 << 11,           /* receive: its sender was told where buf is */
+    REQUEST_STOPPED = 1 << 12,             /* send: what is not written is to be fetched */
+    REQUEST_MOVING = 1 << 13,   /* send: the transport writes, read_done() will tell */
     REQUEST_NOTIFIED = 1 << 14, /* receive from any source: of the last death (failure.c) */
     REQUEST_COOP = 1 << 15,     /* send: it writes a part, for coop.c */
     REQUEST_PIECES = 1 << 16,   /* its data does not lie at buf: pieces.h */
+    REQUEST_EXPOSED = 1 << 17,  /* send: buf is readable by the peer */
 };
 
 /* A receive that waits for a message, as senders know it. */
@@ -103,6 +104,7 @@ struct request {
     };
     struct mbx_completion completion; /* of a receive: error once matched, if the rest goes
                                          well */
+    void (*done_call)(const struct mbx_completion *completion); /* DONE */
     union {
         struct shadow_recv shadow;  /* receive, with a device: where else it is */
         struct announced announced; /* receive, ANNOUNCED: no device then */
@@ -163,8 +165,12 @@ static inline const struct mbx_options *options_of(const struct mbx_options *opt
 
 static inline bool options_are_valid(const struct mbx_options *options)
 {
-    return (options->flags & ~(unsigned)MBX_SILENT) == 0;
+    return (options->flags & ~(unsigned)(MBX_SILENT | MBX_DONE)) == 0;
 }
+
+/* A call that waits for a request, or tests it, names one whose completion is told by a call.
+ * -EINVAL. */
+int request_is_told(const char *call, mbx_request request);
 
 static inline bool queues_are_valid(unsigned queues)
 {

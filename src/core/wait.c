@@ -301,6 +301,8 @@ static OUT_OF_LINE int wait_request(struct mbx_ep *ep, struct request *req, int6
 {
     int polls = 0;
 
+    if (unlikely(req->flags & REQUEST_DONE))
+        return request_is_told("mbx_wait", req->completion.request);
     do /* most answers are under way already */
         progress_round(ep);
     while (req->state != REQUEST_COMPLETE && ++polls < WAIT_POLLS &&

@@ -64,7 +64,10 @@ static bool array_take(struct mbx_ep *ep, struct array *a, int i)
     struct request *req = request_find(ep, handle);
     struct mbx_completion entry = {.request = handle, .error = -ESTALE};
 
-    if (req != NULL && req->state != REQUEST_COMPLETE) {
+    if (req != NULL && (req->flags & REQUEST_DONE)) {
+        entry.error = request_is_told("mbx_wait_all, _some or _any", handle);
+        a->requests[i] = 0;
+    } else if (req != NULL && req->state != REQUEST_COMPLETE) {
         if (!failure_concerns(ep, req))
             return false;
         failure_entry(ep, req, &entry);

@@ -73,12 +73,16 @@ static inline uint64_t credit_of(const struct arrival *arrival)
 /* May an eager message of this size leave for peer now?  Then it is paid for. */
 static inline bool credit_take(struct peer *peer, uint64_t size)
 {
-    uint64_t payload = credit_eager(size);
-
-    if (unlikely(peer->credit.envelopes == 0) || unlikely(payload > peer->credit.payload))
+    if (unlikely(peer->credit.envelopes == 0))
         return false;
+    if (unlikely(size > MESSAGE_INLINE)) {
+        uint64_t payload = credit_bytes(size);
+
+        if (unlikely(payload > peer->credit.payload))
+            return false;
+        peer->credit.payload -= payload;
+    }
     peer->credit.envelopes--;
-    peer->credit.payload -= payload;
     return true;
 }
 
@@ -138,6 +142,17 @@ static inline void credit_freed(struct mbx_ep *ep, struct peer *peer, uint64_t p
     credit->freed_payload += payload;
     if (unlikely(++credit->freed_envelopes >= credit->tell_envelopes) ||
         unlikely(credit->freed_payload >= credit->tell_payload))
+        credit_tell_soon(ep, peer);
+}
+
+/* As credit_freed() of an eager message of this size; most have no payload that is counted. */
+static inline void credit_freed_eager(struct mbx_ep *ep, struct peer *peer, uint64_t size)
+{
+    struct credit *credit = &peer->credit;
+
+    if (unlikely(size > MESSAGE_INLINE))
+        credit_freed(ep, peer, credit_bytes(size));
+    else if (unlikely(++credit->freed_envelopes >= credit->tell_envelopes))
         credit_tell_soon(ep, peer);
 }
 

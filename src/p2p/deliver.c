@@ -201,7 +201,7 @@ FLATTEN int deliver_packet(void *arg, uint32_t number, const void *bytes, size_t
     if (likely(req != NULL)) {
         struct arrival arrival;
 
-        credit_freed(ep, peer, credit_eager(size - sizeof header));
+        credit_freed_eager(ep, peer, size - sizeof header);
         /* no call from here to its use */
         arrival = deliver_eager(&header, number, bytes, size);
         recv_matched(ep, req, &arrival);

@@ -54,6 +54,12 @@ static void eager_count(uint64_t *messages, uint64_t *bytes, enum mbx_protocol p
     bytes[protocol] += size;
 }
 
+static inline void eager_sent(struct mbx_ep *ep, size_t size)
+{
+    eager_count(ep->stats.sent, ep->stats.sent_bytes,
+                size <= ep->limits.inline_max ? MBX_INLINE : MBX_SHORT, size);
+}
+
 /* Sends a whole message as one packet; sender is not 0 if a FIN is wanted.
  * As transport_ops.send. */
 int eager_packet(struct mbx_ep *ep, struct peer *peer, uint32_t context_id, uint64_t tag,
@@ -75,8 +81,21 @@ int eager_packet(struct mbx_ep *ep, struct peer *peer, uint32_t context_id, uint
     int err = peer->link->transport->ops->send(peer->link, &packet);
 
     if (likely(err == 0))
-        eager_count(ep->stats.sent, ep->stats.sent_bytes,
-                    size <= ep->limits.inline_max ? MBX_INLINE : MBX_SHORT, size);
+        eager_sent(ep, size);
+    return err;
+}
+
+int eager_send(struct mbx_ep *ep, struct peer *peer, uint32_t context_id, uint64_t tag,
+               uint64_t data, const void *buf, size_t size)
+{
+    const struct transport_ops *ops = peer->link->transport->ops;
+    int err;
+
+    if (unlikely(ops->send_eager == NULL))
+        return eager_packet(ep, peer, context_id, tag, data, 0, buf, size);
+    err = ops->send_eager(peer->link, context_id, tag, data, buf, size);
+    if (likely(err == 0))
+        eager_sent(ep, size);
     return err;
 }
 
@@ -88,9 +107,7 @@ int eager_compose(struct mbx_ep *ep, struct peer *peer, const struct mbx_status 
     int err = outq_compose(peer->link, &packet, pieces_fill_all, pieces);
 
     if (err == 0)
-        eager_count(ep->stats.sent, ep->stats.sent_bytes,
-                    status->size <= ep->limits.inline_max ? MBX_INLINE : MBX_SHORT,
-                    status->size);
+        eager_sent(ep, status->size);
     return err;
 }
 
@@ -253,6 +270,17 @@ static void eager_done(struct mbx_ep *ep, struct request *req)
     request_complete(ep, req, req->completion.error);
 }
 
+/* eager_done() of a message that is here as a whole, of what is known of it: nothing that was
+ * written before its copy is read behind it. */
+static inline void eager_done_at_once(struct mbx_ep *ep, struct request *req, uint64_t sender,
+                                      uint64_t total, int error)
+{
+    if (unlikely(sender != 0))
+        outq_owe_fin(ep, req, sender);
+    req->completion.received = total;
+    request_complete(ep, req, error);
+}
+
 /* The rest of the message that req has met will come in fragments. */
 static OUT_OF_LINE void eager_await(struct mbx_ep *ep, struct request *req,
                                     const struct arrival *arrival)
@@ -265,34 +293,37 @@ static OUT_OF_LINE void eager_await(struct mbx_ep *ep, struct request *req,
     };
 }
 
-/* req has what is here of the eager message that it has met. */
+/* req, whose total is this, has what is here of the eager message that it has met. */
 static inline void eager_received(struct mbx_ep *ep, struct request *req,
-                                  const struct arrival *arrival)
+                                  const struct arrival *arrival, uint64_t total, int error)
 {
     size_t size = arrival->size, have = arrival->have;
     enum mbx_protocol protocol = eager_protocol(ep, arrival);
 
     eager_count(ep->stats.received, ep->stats.received_bytes, protocol, size);
-    if (likely(have == size))
-        eager_done(ep, req);
-    else
+    if (likely(have == size)) {
+        eager_done_at_once(ep, req, arrival->sender, total, error);
+    } else {
+        req->remote.request = arrival->sender;
         eager_await(ep, req, arrival);
+    }
 }
 
 /* req has met an eager message, of which arrival->have bytes are here. */
 void eager_receive(struct mbx_ep *ep, struct request *req, const struct arrival *arrival)
 {
-    req->remote.request = arrival->sender;
-    copy_bytes(req->buf, arrival->payload, min_size(arrival->have, req->total));
-    eager_received(ep, req, arrival);
+    uint64_t total = req->total;
+    int error = req->completion.error;
+
+    copy_bytes(req->buf, arrival->payload, min_size(arrival->have, total));
+    eager_received(ep, req, arrival, total, error);
 }
 
 OUT_OF_LINE void eager_receive_pieces(struct mbx_ep *ep, struct request *req,
                                       const struct arrival *arrival)
 {
-    req->remote.request = arrival->sender;
     pieces_unpack(req->pieces, arrival->payload, min_size(arrival->have, req->total));
-    eager_received(ep, req, arrival);
+    eager_received(ep, req, arrival, req->total, req->completion.error);
 }
 
 void eager_assemble(struct mbx_ep *ep, const struct arrival *arrival, struct message *message)

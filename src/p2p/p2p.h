@@ -119,6 +119,9 @@ bool eager_is_valid(const struct mbx_ep *ep);
 
 int eager_packet(struct mbx_ep *ep, struct peer *peer, uint32_t context_id, uint64_t tag,
                  uint64_t data, uint64_t sender, const void *buf, size_t size);
+/* eager_packet() without a FIN. */
+int eager_send(struct mbx_ep *ep, struct peer *peer, uint32_t context_id, uint64_t tag,
+               uint64_t data, const void *buf, size_t size);
 /* As eager_packet() without a FIN, of a message that is packed into the packet, or as
  * transport_compose(). */
 int eager_compose(struct mbx_ep *ep, struct peer *peer, const struct mbx_status *status,
@@ -197,9 +200,10 @@ void recv_taken(struct mbx_ep *ep, struct request *req,
 static inline bool recv_sized(struct mbx_ep *ep, struct request *req, uint64_t size)
 {
     req->completion.status.size = size;
-    req->total = min_size(req->size, size);
+    req->total = size;
     req->completion.error = 0;
     if (unlikely(size > req->size)) {
+        req->total = req->size;
         if (unlikely(request_is_in_pieces(req)))
             return true;
         req->completion.error = -EMSGSIZE;

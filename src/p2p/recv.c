@@ -173,7 +173,7 @@ static ALWAYS_INLINE int recv_post(struct mbx_ep *ep, uint32_t source, uint32_t 
 int recv_pieces(struct mbx_ep *ep, const char *call, const void *buf, size_t size,
                 const struct mbx_options *options, struct pieces **pieces)
 {
-    if ((options->flags & ~(unsigned)(MBX_SILENT | MBX_LAYOUT)) != 0)
+    if ((options->flags & ~(unsigned)(MBX_SILENT | MBX_DONE | MBX_LAYOUT)) != 0)
         return log_argument(call, "options->flags", options->flags, "unknown flag");
     if ((options->flags & MBX_LAYOUT) == 0) {
         assert(buf == NULL && size != 0);
@@ -221,9 +221,9 @@ static OUT_OF_LINE int recv_start_pieces(struct mbx_ep *ep, uint32_t source,
     return err;
 }
 
-static FLATTEN int recv_start(struct mbx_ep *ep, uint32_t source, uint32_t context_id,
-                              uint64_t tag, uint64_t ignore, void *buf, size_t size,
-                              const struct mbx_options *options, mbx_request *request)
+static ALWAYS_INLINE int recv_start(struct mbx_ep *ep, uint32_t source, uint32_t context_id,
+                                    uint64_t tag, uint64_t ignore, void *buf, size_t size,
+                                    const struct mbx_options *options, mbx_request *request)
 {
     const struct mbx_options *given = options_of(options);
 
@@ -234,18 +234,25 @@ static FLATTEN int recv_start(struct mbx_ep *ep, uint32_t source, uint32_t conte
     return recv_post(ep, source, context_id, tag, ignore, buf, size, NULL, given, request);
 }
 
-int mbx_recv(struct mbx_ep *ep, uint32_t source, uint32_t context_id, uint64_t tag,
-             uint64_t ignore, void *buf, size_t size, const struct mbx_options *options,
-             mbx_request *request)
+static OUT_OF_LINE int recv_locked(struct mbx_ep *ep, uint32_t source, uint32_t context_id,
+                                   uint64_t tag, uint64_t ignore, void *buf, size_t size,
+                                   const struct mbx_options *options, mbx_request *request)
 {
     int err;
 
-    if (likely(!ep->wait.has_threads))
-        return recv_start(ep, source, context_id, tag, ignore, buf, size, options, request);
     ep_lock(ep);
     err = recv_start(ep, source, context_id, tag, ignore, buf, size, options, request);
     ep_unlock(ep);
     return err;
+}
+
+FLATTEN int mbx_recv(struct mbx_ep *ep, uint32_t source, uint32_t context_id, uint64_t tag,
+                     uint64_t ignore, void *buf, size_t size, const struct mbx_options *options,
+                     mbx_request *request)
+{
+    if (unlikely(ep->wait.has_threads))
+        return recv_locked(ep, source, context_id, tag, ignore, buf, size, options, request);
+    return recv_start(ep, source, context_id, tag, ignore, buf, size, options, request);
 }
 
 void recv_cancelled(struct mbx_ep *ep, struct request *req)

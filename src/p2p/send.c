@@ -219,15 +219,28 @@ static inline int send_now(struct mbx_ep *ep, struct peer *peer, uint32_t contex
 
     if (unlikely(!list_is_empty(&peer->outq.list)) || unlikely(!credit_take(peer, size)))
         return -EAGAIN;
-    err = eager_packet(ep, peer, context_id, tag, data, 0, buf, size);
+    err = eager_send(ep, peer, context_id, tag, data, buf, size);
     if (unlikely(err == -EAGAIN))
         credit_return(peer, size);
     return err;
 }
 
+/* A message of at most limits.at_once_max bytes, if it leaves now.  1; 0 nothing has happened. */
+static inline int send_try(struct mbx_ep *ep, struct peer *peer, uint32_t context_id,
+                           uint64_t tag, uint64_t data, const void *buf, size_t size)
+{
+    int err = send_now(ep, peer, context_id, tag, data, buf, size);
+
+    if (likely(err == 0))
+        return 1;
+    if (err != -EAGAIN)
+        credit_return(peer, size);
+    return 0;
+}
+
 static inline bool send_options_are_valid(const struct mbx_options *options)
 {
-    return (options->flags & ~(unsigned)(MBX_SILENT | MBX_AT_ONCE)) == 0;
+    return (options->flags & ~(unsigned)(MBX_SILENT | MBX_AT_ONCE | MBX_DONE)) == 0;
 }
 
 /* What send_now() has said of a message that has a request. */
@@ -254,7 +267,7 @@ struct unusual {
 static int unusual_check(const struct mbx_ep *ep, uint32_t context_id, const void *buf,
                          size_t size, const struct mbx_options *options, const char *call)
 {
-    const unsigned known = MBX_SILENT | MBX_AT_ONCE | SEND_UNUSUAL;
+    const unsigned known = MBX_SILENT | MBX_AT_ONCE | MBX_DONE | SEND_UNUSUAL;
     bool in_pieces = (options->flags & MBX_LAYOUT) != 0;
     int err;
 
@@ -445,9 +458,9 @@ static OUT_OF_LINE int send_locked(struct mbx_ep *ep, uint32_t number, uint32_t 
     return err;
 }
 
-int mbx_send(struct mbx_ep *ep, uint32_t peer, uint32_t context_id, uint64_t tag,
-             const void *buf, size_t size, const struct mbx_options *options,
-             mbx_request *request)
+FLATTEN int mbx_send(struct mbx_ep *ep, uint32_t peer, uint32_t context_id, uint64_t tag,
+                     const void *buf, size_t size, const struct mbx_options *options,
+                     mbx_request *request)
 {
     if (unlikely(ep->wait.has_threads))
         return send_locked(ep, peer, context_id, tag, buf, size, options, 0, request);
@@ -518,8 +531,8 @@ static ALWAYS_INLINE int inject_start(struct mbx_ep *ep, uint32_t number, uint32
                                     : err;
 }
 
-int mbx_inject(struct mbx_ep *ep, uint32_t number, uint32_t context_id, uint64_t tag,
-               const void *buf, size_t size, uint64_t data)
+FLATTEN int mbx_inject(struct mbx_ep *ep, uint32_t number, uint32_t context_id, uint64_t tag,
+                       const void *buf, size_t size, uint64_t data)
 {
     int err;
 
@@ -529,6 +542,48 @@ int mbx_inject(struct mbx_ep *ep, uint32_t number, uint32_t context_id, uint64_t
     err = inject_start(ep, number, context_id, tag, buf, size, data);
     ep_unlock(ep);
     return err;
+}
+
+/* Not in one packet, or not valid: 0; -EINVAL. */
+static OUT_OF_LINE int try_not(struct mbx_ep *ep, uint32_t number, uint32_t context_id,
+                               const void *buf, size_t size)
+{
+    int err = send_check(ep, context_id, buf, size, "mbx_try_send");
+
+    return err < 0 ? err : peer_use(ep, number);
+}
+
+static ALWAYS_INLINE int try_start(struct mbx_ep *ep, uint32_t number, uint32_t context_id,
+                                   uint64_t tag, const void *buf, size_t size, uint64_t data)
+{
+    int err;
+
+    if (unlikely(size > ep->limits.at_once_max) ||
+        unlikely(!send_is_valid(ep, context_id, buf, size)))
+        return try_not(ep, number, context_id, buf, size);
+    err = peer_use(ep, number);
+    if (unlikely(err < 0))
+        return err;
+    return send_try(ep, peer_get(ep, number), context_id, tag, data, buf, size);
+}
+
+static OUT_OF_LINE int try_locked(struct mbx_ep *ep, uint32_t number, uint32_t context_id,
+                                  uint64_t tag, const void *buf, size_t size, uint64_t data)
+{
+    int result;
+
+    ep_lock(ep);
+    result = try_start(ep, number, context_id, tag, buf, size, data);
+    ep_unlock(ep);
+    return result;
+}
+
+int mbx_try_send(struct mbx_ep *ep, uint32_t number, uint32_t context_id, uint64_t tag,
+                 const void *buf, size_t size, uint64_t data)
+{
+    if (unlikely(ep->wait.has_threads))
+        return try_locked(ep, number, context_id, tag, buf, size, data);
+    return try_start(ep, number, context_id, tag, buf, size, data);
 }
 
 static const struct proto send_proto = {

@@ -85,6 +85,7 @@ static mca_pml_base_module_t *component_init(int *out, bool has_progress_threads
     if (mbx_open(&config, &pml.ep) < 0)
         return NULL; /* it is in the log why */
     pml.has_threads = has_threads;
+    pml.done = has_threads ? 0 : MBX_DONE;
     pml.is_mpi_waiting = has_threads || pml_series_survives();
     if (pml_procs_open() != OMPI_SUCCESS ||
         pml_series_bsend_init(has_threads) != OMPI_SUCCESS ||
@@ -106,6 +107,7 @@ static int component_finalize(void)
     pml_series_close();
     mbx_close(pml.ep);
     pml.ep = NULL;
+    pml.spare = NULL;
     return OMPI_SUCCESS;
 }
 

@@ -24,7 +24,7 @@
  * collectives'.
  *
  * Threads: with MPI_THREAD_MULTIPLE the library takes its lock (MBX_THREADS=many); without, no
- * lock is taken.
+ * lock is taken, and a request of the library completes Open MPI's by a call (MBX_DONE).
  */
 #ifndef PML_PML_H
 #define PML_PML_H
@@ -44,13 +44,14 @@
 /* The sign bit of a tag is compared, and nothing else. */
 #define PML_IGNORE_ANY_TAG UINT64_C(0x7fffffff)
 
-struct pml_send;
+struct pml_recv;
 
 struct pml {
     struct mbx_ep *ep;
     bool has_threads;       /* MPI_THREAD_MULTIPLE */
     bool is_mpi_waiting;    /* MPI's own loops wait: threads, or failures it goes on after */
-    struct pml_send *spare; /* send.c; or NULL */
+    unsigned done;          /* MBX_DONE, unless there are threads: progress.c */
+    struct pml_recv *spare; /* receives that were given back: request.c */
 };
 
 extern struct pml pml;
@@ -63,12 +64,21 @@ enum pml_ends {
     PML_FREED = 1 << 1, /* MPI is */
 };
 
+/* A completion that is told behind the call of the library in which it came: progress.c. */
+struct pml_later {
+    struct pml_later *next;
+    struct mbx_completion completion;
+};
+
 /* What a request of either kind has besides Open MPI's part. */
 struct pml_own {
     mbx_request handle; /* of the library; names nothing once the request is complete */
-    _Atomic int ends;   /* enum pml_ends; with both the request goes back to its list */
+    _Atomic int ends;   /* enum pml_ends, with threads; with both the request goes back */
     bool is_converted;  /* the request's convertor is in use; datatype.c */
     void *copy;         /* in the memory of MPI_Buffer_attach, or NULL */
+    struct pml_recv *next_spare;
+    struct mbx_options usual; /* of a receive into one piece; the same for all its lives */
+    struct pml_later later;
 };
 
 /* Open MPI's request comes first: debuggers read it in the base's free lists. */
@@ -88,9 +98,8 @@ int pml_requests_open(void);
 pml_send_t *pml_send_take(void);
 pml_recv_t *pml_recv_take(void);
 
-/* Requests that were never shown to MPI go back. */
+/* A request that was never shown to MPI goes back. */
 void pml_send_drop(pml_send_t *send);
-void pml_recv_drop(pml_recv_t *recv);
 
 /* The request begins: nothing is complete, nobody has freed it. */
 static inline void pml_request_begin(mca_pml_base_request_t *base, struct pml_own *own)
@@ -124,6 +133,28 @@ void pml_recv_describe(pml_recv_t *recv, void *buf, size_t count, ompi_datatype_
 
 /* MPI completes it, with the error that is in its status.  It may be gone afterwards. */
 void pml_request_complete(mca_pml_base_request_t *base, struct pml_own *own);
+
+/* What MPI_Wait does with a receive that is complete, without threads: MPI frees it. */
+void pml_recv_end(pml_recv_t *recv);
+
+/* Can the completion of such a request be told within the library, without threads?  Nothing else
+ * is called then.  Not if it has something to release, for which there is another options.done. */
+static inline bool pml_request_is_plain(const mca_pml_base_request_t *base,
+                                        const struct mbx_completion *completion)
+{
+    return likely(completion->error == 0) && likely(base->req_ompi.req_complete_cb == NULL);
+}
+
+/* pml_request_complete() of a plain one. */
+static inline void pml_request_done(mca_pml_base_request_t *base, struct pml_own *own)
+{
+    base->req_pml_complete = true;
+    if (unlikely(base->req_free_called) ||
+        unlikely(base->req_ompi.req_complete != REQUEST_PENDING))
+        pml_request_complete(base, own);
+    else
+        base->req_ompi.req_complete = REQUEST_COMPLETED;
+}
 
 /* MPI has no further use for it, and it is complete: a blocking call of ours ends, or a call
  * that failed. */
@@ -167,8 +198,16 @@ int pml_comm_find_peer(ompi_communicator_t *comm, int rank, uint32_t *peer);
 /* The peer number of a rank: OMPI_SUCCESS, or Open MPI's error. */
 static inline int pml_comm_peer(ompi_communicator_t *comm, int rank, uint32_t *peer)
 {
+    uint32_t found;
+    int err;
+
     *peer = pml_comm_of(comm)->peers[rank];
-    return likely(*peer != PML_NO_PEER) ? OMPI_SUCCESS : pml_comm_find_peer(comm, rank, peer);
+    if (likely(*peer != PML_NO_PEER))
+        return OMPI_SUCCESS;
+    err = pml_comm_find_peer(comm, rank, &found); /* only here does it lie in memory */
+    if (err == OMPI_SUCCESS)
+        *peer = found;
+    return err;
 }
 
 /* The rank of the sender of a message; MPI_UNDEFINED: it lies about it. */
@@ -232,6 +271,8 @@ int pml_send(const void *buf, size_t count, ompi_datatype_t *type, int dst, int 
 int pml_send_start(pml_send_t *send);
 /* The library is done with it; pml_request_complete() is next. */
 void pml_send_completed(pml_send_t *send, const struct mbx_completion *completion);
+/* options.done of what lies in one piece. */
+void pml_send_done(const struct mbx_completion *completion);
 
 int pml_irecv(void *buf, size_t count, ompi_datatype_t *type, int src, int tag,
               ompi_communicator_t *comm, ompi_request_t **request);
@@ -239,6 +280,7 @@ int pml_recv(void *buf, size_t count, ompi_datatype_t *type, int src, int tag,
              ompi_communicator_t *comm, ompi_status_public_t *status);
 int pml_recv_start(pml_recv_t *recv);
 void pml_recv_completed(pml_recv_t *recv, const struct mbx_completion *completion);
+void pml_recv_done(const struct mbx_completion *completion);
 
 int pml_iprobe(int src, int tag, ompi_communicator_t *comm, int *matched,
                ompi_status_public_t *status);
@@ -263,8 +305,12 @@ int pml_start(size_t count, ompi_request_t **requests);
 
 int pml_progress_open(void);
 void pml_progress_close(void);
+/* options.done of a request with something to release. */
+void pml_later_done(const struct mbx_completion *completion);
 /* Open MPI's callback: how much has moved. */
 int pml_progress(void);
+/* A completion calls Open MPI or the library: it is told when the library's call has returned. */
+void pml_tell_later(struct pml_later *later, const struct mbx_completion *completion);
 /* Until the request is complete. */
 void pml_wait(ompi_request_t *request);
 /* Does the launcher, or the user, say that there are more ranks here than cores? */

@@ -2,10 +2,12 @@
 /*
  * progress.c - completions of the library become completions of requests; and how a call waits.
  *
- * Without threads a completion is read where it lies, and released before MPI hears of it: what
- * MPI calls then may make progress itself.  With threads it is copied out under the library's
- * lock, and whoever has the copy completes the request: so nobody holds a lock of ours while
- * MPI is called, and any number of threads may be here.
+ * Without threads the library calls pml_recv_done() or pml_send_done() when a request of its own
+ * completes (MBX_DONE), and that completes Open MPI's.  They are within a call of the library, of
+ * which no other may be made; so a completion whose telling calls Open MPI, which may call us, or
+ * needs the library itself, is put aside until that call has returned.  With threads a completion
+ * is copied out under the library's lock, and whoever has the copy completes the request: so
+ * nobody holds a lock of ours while MPI is called, and any number of threads may be here.
  *
  * A blocking call looks at the endpoint, and calls Open MPI's progress behind every
  * LOOKS_ALONE looks: its other components need that.  While nothing comes, the core is given
@@ -38,7 +40,8 @@ static struct {
     unsigned keep;   /* LOOKS_KEEP or LOOKS_SHARED */
     unsigned looks;  /* in vain, in a row */
     unsigned yields; /* since something has come */
-} progress;
+    struct pml_later *later, **last;
+} progress = {.last = &progress.later};
 
 /* ---- completions ---- */
 
@@ -75,21 +78,46 @@ static OUT_OF_LINE int progress_copies(void)
     return count;
 }
 
-static int progress_read(void)
+void pml_tell_later(struct pml_later *later, const struct mbx_completion *completion)
 {
-    const struct mbx_completion *completion;
+    later->completion = *completion;
+    later->next = NULL;
+    *progress.last = later;
+    progress.last = &later->next;
+}
+
+void pml_later_done(const struct mbx_completion *completion)
+{
+    struct pml_own *own = completion->kind == MBX_RECVS
+                              ? &((pml_recv_t *)completion->user)->own
+                              : &((pml_send_t *)completion->user)->own;
+
+    pml_tell_later(&own->later, completion);
+}
+
+/* In the order in which they came; what MPI calls may add others, or come here itself. */
+static OUT_OF_LINE int progress_tell_later(void)
+{
     int count = 0;
 
-    while ((completion = mbx_peek(pml.ep, MBX_SENDS | MBX_RECVS)) != NULL) {
-        void *user = completion->user;
-        enum mbx_queue kind = completion->kind;
+    for (struct pml_later *later; (later = progress.later) != NULL; count++) {
+        void *user = later->completion.user;
+        enum mbx_queue kind = later->completion.kind;
 
-        progress_take(completion);
-        mbx_release(pml.ep, completion);
+        progress.later = later->next;
+        if (progress.later == NULL)
+            progress.last = &progress.later;
+        progress_take(&later->completion);
         progress_tell(user, kind);
-        count++;
     }
     return count;
+}
+
+/* What completed within the library is told already, but for this. */
+static inline void progress_rest(void)
+{
+    if (unlikely(progress.later != NULL))
+        progress_tell_later();
 }
 
 /* One look.  How much has moved. */
@@ -97,10 +125,15 @@ static inline int progress_look(void)
 {
     int moved;
 
+    if (unlikely(progress.later != NULL))
+        return progress_tell_later();
     if (mbx_idle(pml.ep))
         return 0;
     moved = mbx_progress(pml.ep);
-    moved += unlikely(pml.has_threads) ? progress_copies() : progress_read();
+    if (unlikely(pml.has_threads))
+        moved += progress_copies();
+    else
+        progress_rest();
     if (unlikely(atomic_load_explicit(&pml_deaths_are_due, memory_order_relaxed)))
         pml_deaths_look();
     return moved;
@@ -155,7 +188,7 @@ static OUT_OF_LINE void wait_long(ompi_request_t *request)
 static inline void wait_alone(ompi_request_t *request)
 {
     mbx_progress(pml.ep);
-    progress_read();
+    progress_rest();
     progress_moved();
     if (unlikely(!REQUEST_COMPLETE(request)))
         wait_long(request);
@@ -170,7 +203,7 @@ void pml_wait(ompi_request_t *request)
 }
 
 /* MPI_Wait.  One of ours that ends well and is not persistent needs no more than this. */
-static int progress_wait(ompi_request_t **out, ompi_status_public_t *status)
+static FLATTEN int progress_wait(ompi_request_t **out, ompi_status_public_t *status)
 {
     ompi_request_t *request = *out;
 
@@ -183,7 +216,11 @@ static int progress_wait(ompi_request_t **out, ompi_status_public_t *status)
         return progress.wait(out, status);
     if (status != MPI_STATUS_IGNORE)
         OMPI_COPY_STATUS(status, request->req_status, false);
-    return request->req_free(out);
+    if (unlikely(((mca_pml_base_request_t *)request)->req_type != MCA_PML_REQUEST_RECV))
+        return request->req_free(out);
+    pml_recv_end((pml_recv_t *)request);
+    *out = MPI_REQUEST_NULL;
+    return OMPI_SUCCESS;
 }
 
 /* ---- ranks that share cores ---- */

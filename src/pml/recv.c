@@ -11,18 +11,28 @@
 
 static_assert(sizeof(void *) == sizeof(mbx_message), "a message's handle is kept in a pointer");
 
-/* Where the bytes are to be written. */
-static inline void recv_room(pml_recv_t *recv, void *buf, size_t count,
-                             const ompi_datatype_t *type, struct mbx_options *options,
-                             struct mbx_layout *layout, void **bytes)
+/* What the library is told of a receive that is not in one piece. */
+struct recv_pieces {
+    struct mbx_options options;
+    struct mbx_layout layout;
+};
+
+/* Where the bytes are to be written, and with which options. */
+static inline const struct mbx_options *recv_room(pml_recv_t *recv, void *buf, size_t count,
+                                                  const ompi_datatype_t *type,
+                                                  struct recv_pieces *pieces, void **bytes)
 {
-    *bytes = pml_data_flat(buf, type);
-    if (likely(pml_data_is_flat(type, count)))
-        return;
-    pml_data_recv(&recv->super.req_base, &recv->own, buf, count, type, layout);
-    options->flags = MBX_LAYOUT;
-    options->layout = layout;
+    if (likely(pml_data_is_flat(type, count))) {
+        *bytes = pml_data_flat(buf, type);
+        return &recv->own.usual;
+    }
+    pml_data_recv(&recv->super.req_base, &recv->own, buf, count, type, &pieces->layout);
     *bytes = NULL;
+    pieces->options = recv->own.usual;
+    pieces->options.flags |= MBX_LAYOUT;
+    pieces->options.layout = &pieces->layout;
+    pieces->options.done = pml_later_done;
+    return &pieces->options;
 }
 
 static OUT_OF_LINE int recv_failed(pml_recv_t *recv, int err)
@@ -34,17 +44,17 @@ static OUT_OF_LINE int recv_failed(pml_recv_t *recv, int err)
 static inline int recv_go(pml_recv_t *recv, void *buf, size_t count, ompi_datatype_t *type,
                           int src, int tag, ompi_communicator_t *comm)
 {
-    struct mbx_options options = {.user = recv};
-    struct mbx_layout layout;
+    const struct mbx_options *options;
+    struct recv_pieces pieces;
     struct pml_wanted wanted;
     void *bytes;
     int err = pml_comm_wanted(comm, src, tag, &wanted);
 
     if (unlikely(err != OMPI_SUCCESS))
         return err;
-    recv_room(recv, buf, count, type, &options, &layout, &bytes);
+    options = recv_room(recv, buf, count, type, &pieces, &bytes);
     err = mbx_recv(pml.ep, wanted.source, wanted.context_id, wanted.tag, wanted.ignore, bytes,
-                   pml_data_size(type, count), &options, &recv->own.handle);
+                   pml_data_size(type, count), options, &recv->own.handle);
     return likely(err == 0) ? OMPI_SUCCESS : recv_failed(recv, err);
 }
 
@@ -61,8 +71,8 @@ static inline int recv_begin(pml_recv_t *recv, void *buf, size_t count, ompi_dat
     return err;
 }
 
-int pml_irecv(void *buf, size_t count, ompi_datatype_t *type, int src, int tag,
-              ompi_communicator_t *comm, ompi_request_t **request)
+FLATTEN int pml_irecv(void *buf, size_t count, ompi_datatype_t *type, int src, int tag,
+                      ompi_communicator_t *comm, ompi_request_t **request)
 {
     pml_recv_t *recv = pml_recv_take();
     int err;
@@ -103,14 +113,14 @@ int pml_recv(void *buf, size_t count, ompi_datatype_t *type, int src, int tag,
 static int recv_take_message(pml_recv_t *recv, void *buf, size_t count, ompi_datatype_t *type,
                              const ompi_message_t *message)
 {
-    struct mbx_options options = {.user = recv};
-    struct mbx_layout layout;
+    const struct mbx_options *options;
+    struct recv_pieces pieces;
     void *bytes;
     int err;
 
-    recv_room(recv, buf, count, type, &options, &layout, &bytes);
+    options = recv_room(recv, buf, count, type, &pieces, &bytes);
     err = mbx_mrecv(pml.ep, (mbx_message)(uintptr_t)message->req_ptr, bytes,
-                    pml_data_size(type, count), &options, &recv->own.handle);
+                    pml_data_size(type, count), options, &recv->own.handle);
     return err == 0 ? OMPI_SUCCESS : recv_failed(recv, err);
 }
 
@@ -182,4 +192,37 @@ void pml_recv_completed(pml_recv_t *recv, const struct mbx_completion *completio
         pml_series_clear(status);
     if (unlikely(completion->error != 0) || unlikely(recv->own.is_converted))
         recv_ended(recv, completion->error);
+}
+
+/* The rank of the sender, if that is known without a call; MPI_UNDEFINED: it is not. */
+static inline int recv_source(const mca_pml_base_request_t *base,
+                              const struct mbx_status *status)
+{
+    const struct pml_comm *own = pml_comm_of(base->req_comm);
+
+    if (likely(base->req_peer != OMPI_ANY_SOURCE))
+        return base->req_peer;
+    return status->data < own->size && own->peers[status->data] == status->source
+               ? (int)status->data
+               : MPI_UNDEFINED;
+}
+
+/* Within the library, without threads. */
+void pml_recv_done(const struct mbx_completion *completion)
+{
+    pml_recv_t *recv = completion->user;
+    mca_pml_base_request_t *base = &recv->super.req_base;
+    ompi_status_public_t *status = &base->req_ompi.req_status;
+    int source = recv_source(base, &completion->status);
+
+    if (unlikely(!pml_request_is_plain(base, completion)) ||
+        unlikely(source == MPI_UNDEFINED)) {
+        pml_tell_later(&recv->own.later, completion);
+        return;
+    }
+    status->MPI_SOURCE = source;
+    status->MPI_TAG = (int)(uint32_t)completion->status.tag;
+    status->_ucount = completion->received;
+    pml_series_clear(status);
+    pml_request_done(base, &recv->own);
 }

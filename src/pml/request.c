@@ -12,6 +12,10 @@
  * for a callback.
  *
  * A persistent request that is not active is complete and not freed.
+ *
+ * Invariant
+ *   I1  a request that is back, or was never used, is not persistent and has no callback, nothing
+ *       to release, and no handle in Fortran
  */
 #include "pml/pml.h"
 
@@ -25,6 +29,9 @@ static void request_open(mca_pml_base_request_t *base, struct pml_own *own,
 {
     base->req_ompi.req_type = OMPI_REQUEST_PML;
     base->req_ompi.req_start = pml_start;
+    base->req_ompi.req_persistent = false;
+    base->req_ompi.req_complete_cb = NULL;
+    base->req_ompi.req_complete_cb_data = NULL;
     base->req_type = type;
     /* a debugger takes what was never used for free */
     base->req_ompi.req_state = OMPI_REQUEST_INVALID;
@@ -48,6 +55,8 @@ static void recv_construct(pml_recv_t *recv)
     request_open(&recv->super.req_base, &recv->own, MCA_PML_REQUEST_RECV);
     recv->super.req_base.req_ompi.req_free = request_free_recv;
     recv->super.req_base.req_ompi.req_cancel = request_cancel_recv;
+    recv->own.usual =
+        (struct mbx_options){.user = recv, .flags = pml.done, .done = pml_recv_done};
 }
 
 static OBJ_CLASS_INSTANCE(pml_send_t, mca_pml_base_send_request_t, send_construct, NULL);
@@ -66,8 +75,6 @@ int pml_requests_open(void)
 
     if (err == OMPI_SUCCESS)
         err = list_open(&mca_pml_base_recv_requests, sizeof(pml_recv_t), OBJ_CLASS(pml_recv_t));
-    if (err == OMPI_SUCCESS && !pml.has_threads)
-        pml.spare = pml_send_take();
     return err;
 }
 
@@ -76,9 +83,19 @@ pml_send_t *pml_send_take(void)
     return (pml_send_t *)opal_free_list_get(&mca_pml_base_send_requests);
 }
 
-pml_recv_t *pml_recv_take(void)
+static OUT_OF_LINE pml_recv_t *recv_take_listed(void)
 {
     return (pml_recv_t *)opal_free_list_get(&mca_pml_base_recv_requests);
+}
+
+pml_recv_t *pml_recv_take(void)
+{
+    pml_recv_t *recv = pml.spare;
+
+    if (unlikely(recv == NULL))
+        return recv_take_listed();
+    pml.spare = recv->own.next_spare;
+    return recv;
 }
 
 void pml_send_drop(pml_send_t *send)
@@ -86,20 +103,54 @@ void pml_send_drop(pml_send_t *send)
     opal_free_list_return(&mca_pml_base_send_requests, (opal_free_list_item_t *)send);
 }
 
-void pml_recv_drop(pml_recv_t *recv)
+static inline void recv_keep(pml_recv_t *recv)
 {
-    opal_free_list_return(&mca_pml_base_recv_requests, (opal_free_list_item_t *)recv);
+    recv->own.next_spare = pml.spare;
+    pml.spare = recv;
+}
+
+/* Without threads it stays here: the list has locks and counts for threads. */
+static inline void recv_drop(pml_recv_t *recv)
+{
+    if (pml.has_threads)
+        opal_free_list_return(&mca_pml_base_recv_requests, (opal_free_list_item_t *)recv);
+    else
+        recv_keep(recv);
+}
+
+/* The counts of an object: without threads they are a number. */
+static inline void retain(opal_object_t *object)
+{
+    if (unlikely(pml.has_threads)) {
+        OBJ_RETAIN(object);
+    } else {
+        object->obj_reference_count++;
+    }
+}
+
+static OUT_OF_LINE void release(opal_object_t *object)
+{
+    OBJ_RELEASE(object);
+}
+
+static inline void release_alone(opal_object_t *object)
+{
+    int32_t left = object->obj_reference_count - 1;
+
+    if (unlikely(left == 0))
+        release(object);
+    else
+        object->obj_reference_count = left;
 }
 
 static void request_describe(mca_pml_base_request_t *base, const void *buf, size_t count,
                              ompi_datatype_t *type, int peer, int tag,
                              ompi_communicator_t *comm, bool is_persistent)
 {
-    OBJ_RETAIN(comm);
+    retain((opal_object_t *)comm);
     OMPI_DATATYPE_RETAIN(type);
-    base->req_ompi.req_persistent = is_persistent;
-    base->req_ompi.req_complete_cb = NULL;
-    base->req_ompi.req_complete_cb_data = NULL;
+    if (is_persistent)
+        base->req_ompi.req_persistent = true;
     base->req_ompi.req_mpi_object.comm = comm;
     base->req_comm = comm;
     base->req_datatype = type;
@@ -128,29 +179,40 @@ void pml_recv_describe(pml_recv_t *recv, void *buf, size_t count, ompi_datatype_
     request_describe(&recv->super.req_base, buf, count, type, src, tag, comm, is_persistent);
 }
 
-void pml_request_give_back(mca_pml_base_request_t *base)
+/* For debuggers it is free. */
+static inline void request_forget(mca_pml_base_request_t *base)
 {
     OMPI_REQUEST_FINI(&base->req_ompi);
-    OBJ_RELEASE(base->req_comm);
     OMPI_DATATYPE_RELEASE(base->req_datatype);
-    /* for debuggers: it is free */
     base->req_free_called = true;
+}
+
+void pml_request_give_back(mca_pml_base_request_t *base)
+{
+    request_forget(base);
+    release((opal_object_t *)base->req_comm);
+    base->req_ompi.req_persistent = false;
     if (base->req_type == MCA_PML_REQUEST_SEND)
         pml_send_drop((pml_send_t *)base);
     else
-        pml_recv_drop((pml_recv_t *)base);
+        recv_drop((pml_recv_t *)base);
 }
 
-/* Marks one end; true if the other was there already. */
-static inline bool request_ends(struct pml_own *own, int end)
+void pml_recv_end(pml_recv_t *recv)
 {
-    int ends;
+    request_forget(&recv->super.req_base);
+    release_alone((opal_object_t *)recv->super.req_base.req_comm);
+    recv_keep(recv);
+}
 
+/* Marks one end, which the base's own field says already; true if the other was there before.  With
+ * threads both may come at one time. */
+static inline bool request_ends(const mca_pml_base_request_t *base, struct pml_own *own,
+                                int end)
+{
     if (unlikely(pml.has_threads))
         return (atomic_fetch_or(&own->ends, end) | end) == (PML_COMPLETE | PML_FREED);
-    ends = atomic_load_explicit(&own->ends, memory_order_relaxed) | end;
-    atomic_store_explicit(&own->ends, ends, memory_order_relaxed);
-    return ends == (PML_COMPLETE | PML_FREED);
+    return end == PML_COMPLETE ? base->req_free_called : base->req_pml_complete;
 }
 
 /* Whom Open MPI's own parts have asked to be called may free the request, or start it again: so
@@ -160,7 +222,7 @@ static OUT_OF_LINE void request_call_back(mca_pml_base_request_t *base, struct p
     ompi_request_complete_fn_t callback = base->req_ompi.req_complete_cb;
 
     base->req_ompi.req_complete_cb = NULL;
-    (void)request_ends(own, PML_COMPLETE);
+    (void)request_ends(base, own, PML_COMPLETE);
     if (callback(&base->req_ompi) == 0)
         ompi_request_complete(&base->req_ompi, true);
 }
@@ -173,13 +235,13 @@ void pml_request_complete(mca_pml_base_request_t *base, struct pml_own *own)
         return;
     }
     ompi_request_complete(&base->req_ompi, true);
-    if (request_ends(own, PML_COMPLETE))
+    if (request_ends(base, own, PML_COMPLETE))
         pml_request_give_back(base);
 }
 
 void pml_request_settle(struct pml_own *own)
 {
-    while (!(atomic_load(&own->ends) & PML_COMPLETE))
+    while (pml.has_threads && !(atomic_load(&own->ends) & PML_COMPLETE))
         ;
 }
 
@@ -187,7 +249,7 @@ static int request_free(ompi_request_t **request, mca_pml_base_request_t *base,
                         struct pml_own *own)
 {
     base->req_free_called = true;
-    if (request_ends(own, PML_FREED))
+    if (request_ends(base, own, PML_FREED))
         pml_request_give_back(base);
     *request = MPI_REQUEST_NULL;
     return OMPI_SUCCESS;

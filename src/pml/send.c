@@ -2,8 +2,9 @@
 /*
  * send.c - MPI's sends, in all modes.
  *
- *   standard, ready   mbx_send     a message that has left at once has no request: MPI gets its
+ *   standard, ready   mbx_try_send a message that has left at once has no request: MPI gets its
  *                                  empty one, or the call returns
+ *                     mbx_send     any other
  *   synchronous       mbx_ssend
  *   buffered          mbx_send of a copy in the memory of MPI_Buffer_attach: for MPI it is
  *                                  complete at once, our request frees itself
@@ -21,10 +22,13 @@ static inline int send_bytes(pml_send_t *send, const void *bytes, size_t size,
                              bool is_synchronous, ompi_communicator_t *comm)
 {
     const struct pml_comm *own = pml_comm_of(comm);
-    struct mbx_options options = {.user = send,
-                                  .data = own->rank,
-                                  .flags = MBX_AT_ONCE | (layout != NULL ? MBX_LAYOUT : 0u),
-                                  .layout = layout};
+    struct mbx_options options = {
+        .user = send,
+        .data = own->rank,
+        .flags = MBX_AT_ONCE | pml.done | (layout != NULL ? MBX_LAYOUT : 0u),
+        .layout = layout,
+        .done =
+            send->own.is_converted || send->own.copy != NULL ? pml_later_done : pml_send_done};
     uint32_t peer;
     int rc = pml_comm_peer(comm, dst, &peer);
 
@@ -99,7 +103,6 @@ static inline int send_begin(pml_send_t *send, const void *buf, size_t count,
     pml_request_begin(&send->super.req_base, &send->own);
     if (unlikely(mode == MCA_PML_BASE_SEND_BUFFERED))
         return send_buffered(send, buf, count, type, dst, tag, comm);
-    send->super.req_base.req_ompi.req_complete_cb = NULL;
     rc = send_go(send, buf, count, type, dst, tag, mode, comm);
     if (unlikely(rc == 0)) {
         pml_send_describe(send, buf, count, type, dst, tag, mode, comm, false);
@@ -110,33 +113,25 @@ static inline int send_begin(pml_send_t *send, const void *buf, size_t count,
     return rc;
 }
 
-/* Without threads nothing completes before this call returns: a message that leaves at once needs
- * no request, and the spare one, which is named all the same, stays spare.  As send_begin(). */
-static inline int send_at_once(pml_send_t *spare, const void *buf, size_t count,
-                               ompi_datatype_t *type, int dst, int tag,
-                               mca_pml_base_send_mode_t mode, ompi_communicator_t *comm)
+/* 1: a message of which nothing is to be kept has left; 0: it has to go another way, which says
+ * what is wrong, too. */
+static inline int send_at_once(const void *buf, size_t count, const ompi_datatype_t *type,
+                               int dst, int tag, mca_pml_base_send_mode_t mode,
+                               ompi_communicator_t *comm)
 {
-    int rc = send_bytes(spare, pml_data_flat(buf, type), pml_data_size(type, count), NULL, dst,
-                        tag, false, comm);
+    const struct pml_comm *own = pml_comm_of(comm);
+    uint32_t peer = own->peers[dst];
 
-    if (unlikely(rc == 0)) {
-        pml_request_begin(&spare->super.req_base, &spare->own);
-        pml_send_describe(spare, buf, count, type, dst, tag, mode, comm, false);
-        pml.spare = pml_send_take();
-    }
-    return rc;
+    return likely(mode >= MCA_PML_BASE_SEND_READY) && likely(pml_data_is_flat(type, count)) &&
+           likely(peer != PML_NO_PEER) &&
+           likely(mbx_try_send(pml.ep, peer, own->context_id, (uint32_t)tag,
+                               pml_data_flat(buf, type), pml_data_size(type, count),
+                               own->rank) == 1);
 }
 
-static inline bool send_may_leave_at_once(const ompi_datatype_t *type, size_t count,
-                                          mca_pml_base_send_mode_t mode)
-{
-    return likely(pml.spare != NULL) && likely(pml_data_is_flat(type, count)) &&
-           likely(mode >= MCA_PML_BASE_SEND_READY);
-}
-
-static OUT_OF_LINE int send_with_request(const void *buf, size_t count, ompi_datatype_t *type,
-                                         int dst, int tag, mca_pml_base_send_mode_t mode,
-                                         ompi_communicator_t *comm, pml_send_t **out)
+static int send_with_request(const void *buf, size_t count, ompi_datatype_t *type, int dst,
+                             int tag, mca_pml_base_send_mode_t mode, ompi_communicator_t *comm,
+                             pml_send_t **out)
 {
     pml_send_t *send = pml_send_take();
 
@@ -145,23 +140,13 @@ static OUT_OF_LINE int send_with_request(const void *buf, size_t count, ompi_dat
                                   : send_begin(send, buf, count, type, dst, tag, mode, comm);
 }
 
-/* 1: it has left; 0: *send is its request; Open MPI's error. */
-static inline int send_any(const void *buf, size_t count, ompi_datatype_t *type, int dst,
-                           int tag, mca_pml_base_send_mode_t mode, ompi_communicator_t *comm,
-                           pml_send_t **send)
-{
-    if (unlikely(!send_may_leave_at_once(type, count, mode)))
-        return send_with_request(buf, count, type, dst, tag, mode, comm, send);
-    *send = pml.spare;
-    return send_at_once(*send, buf, count, type, dst, tag, mode, comm);
-}
-
-int pml_isend(const void *buf, size_t count, ompi_datatype_t *type, int dst, int tag,
-              mca_pml_base_send_mode_t mode, ompi_communicator_t *comm,
-              ompi_request_t **request)
+/* What could not leave at once. */
+static OUT_OF_LINE int isend_rest(const void *buf, size_t count, ompi_datatype_t *type, int dst,
+                                  int tag, mca_pml_base_send_mode_t mode,
+                                  ompi_communicator_t *comm, ompi_request_t **request)
 {
     pml_send_t *send;
-    int rc = send_any(buf, count, type, dst, tag, mode, comm, &send);
+    int rc = send_with_request(buf, count, type, dst, tag, mode, comm, &send);
 
     if (unlikely(rc < 0))
         return pml_error_of_call(comm, dst, rc);
@@ -169,26 +154,37 @@ int pml_isend(const void *buf, size_t count, ompi_datatype_t *type, int dst, int
     return OMPI_SUCCESS;
 }
 
-static OUT_OF_LINE int send_wait(pml_send_t *send)
+FLATTEN int pml_isend(const void *buf, size_t count, ompi_datatype_t *type, int dst, int tag,
+                      mca_pml_base_send_mode_t mode, ompi_communicator_t *comm,
+                      ompi_request_t **request)
 {
-    ompi_request_t *request = &send->super.req_base.req_ompi;
-    int err;
+    if (!send_at_once(buf, count, type, dst, tag, mode, comm))
+        return isend_rest(buf, count, type, dst, tag, mode, comm, request);
+    *request = &ompi_request_empty;
+    return OMPI_SUCCESS;
+}
 
+static OUT_OF_LINE int send_rest(const void *buf, size_t count, ompi_datatype_t *type, int dst,
+                                 int tag, mca_pml_base_send_mode_t mode,
+                                 ompi_communicator_t *comm)
+{
+    ompi_request_t *request;
+    int err = isend_rest(buf, count, type, dst, tag, mode, comm, &request);
+
+    if (err != OMPI_SUCCESS || request == &ompi_request_empty)
+        return err;
     pml_wait(request);
     err = request->req_status.MPI_ERROR;
     ompi_request_free(&request);
     return err;
 }
 
-int pml_send(const void *buf, size_t count, ompi_datatype_t *type, int dst, int tag,
-             mca_pml_base_send_mode_t mode, ompi_communicator_t *comm)
+FLATTEN int pml_send(const void *buf, size_t count, ompi_datatype_t *type, int dst, int tag,
+                     mca_pml_base_send_mode_t mode, ompi_communicator_t *comm)
 {
-    pml_send_t *send;
-    int rc = send_any(buf, count, type, dst, tag, mode, comm, &send);
-
-    if (unlikely(rc < 0))
-        return pml_error_of_call(comm, dst, rc);
-    return likely(rc == 1) ? OMPI_SUCCESS : send_wait(send);
+    if (send_at_once(buf, count, type, dst, tag, mode, comm))
+        return OMPI_SUCCESS;
+    return send_rest(buf, count, type, dst, tag, mode, comm);
 }
 
 int pml_send_start(pml_send_t *send)
@@ -219,4 +215,18 @@ void pml_send_completed(pml_send_t *send, const struct mbx_completion *completio
     if (unlikely(completion->error != 0))
         base->req_ompi.req_status.MPI_ERROR =
             pml_error_of_rank(base->req_comm, base->req_peer, completion->error);
+}
+
+/* Within the library, without threads. */
+void pml_send_done(const struct mbx_completion *completion)
+{
+    pml_send_t *send = completion->user;
+    mca_pml_base_request_t *base = &send->super.req_base;
+
+    if (unlikely(!pml_request_is_plain(base, completion))) {
+        pml_tell_later(&send->own.later, completion);
+        return;
+    }
+    base->req_ompi.req_status._ucount = completion->received;
+    pml_request_done(base, &send->own);
 }

@@ -319,7 +319,7 @@ static int access_go(struct mbx_ep *ep, struct peer *peer, struct request *req, 
 
 static bool access_options_are_valid(const struct mbx_options *options, unsigned flags)
 {
-    return (options->flags & ~(flags | (unsigned)MBX_SILENT)) == 0;
+    return (options->flags & ~(flags | (unsigned)(MBX_SILENT | MBX_DONE))) == 0;
 }
 
 /* A request for such an access, not yet on its way; NULL: none is left. */

@@ -196,6 +196,11 @@ struct transport_ops {
      * -EHOSTUNREACH  it could never be reached (no such process, other key); permanent */
     int (*send)(struct link *link, const struct transport_packet *packet);
 
+    /* As send(), of a whole eager message (wire.h: EAGER) without flags, which most packets are: from
+     * its parts, so that nothing is put together before it is where it goes.  NULL: send() does it. */
+    int (*send_eager)(struct link *link, uint32_t context_id, uint64_t tag, uint64_t data,
+                      const void *payload, size_t size);
+
     /* Is the other endpoint still there?  For who waits for it; costs a system call.
      * 0 as far as is known; -EHOSTDOWN it has died; -ECONNREFUSED it is no more, and was never
      * met, so that nobody knows whether it has closed or died; -ENOTCONN or another: it has

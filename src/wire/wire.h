@@ -450,6 +450,17 @@ static inline void wire_copy_header(struct wire_header *to,
     to->zero = from->zero;
 }
 
+/* wire_put_eager - everything but the frame of the header of such a message, field by field. */
+static inline void wire_put_eager(volatile struct wire_header *to, uint32_t context_id,
+                                  uint64_t tag, uint64_t data)
+{
+    to->what = wire_what(WIRE_EAGER);
+    to->tag = tag;
+    to->data = data;
+    to->context_id = context_id;
+    to->zero = 0;
+}
+
 /* wire_is_eager - the border for what comes most: true if this is a well-formed EAGER,
  * and then *header is a copy of its header but for the frame and the rest is payload.  Else
  * nothing is known: wire_check(). */

@@ -145,6 +145,36 @@ static int shm_send(struct link *l, const struct transport_packet *packet)
     return tell(link);
 }
 
+static OUT_OF_LINE int send_eager_long(struct shm_link *link, uint32_t context_id, uint64_t tag,
+                                       uint64_t data, const void *payload, size_t size)
+{
+    const struct wire_header header = {
+        .what = wire_what(WIRE_EAGER), .tag = tag, .data = data, .context_id = context_id};
+    const struct transport_packet packet = {
+        .header = &header, .payload = payload, .payload_size = size};
+
+    return send_long(link, &packet, (uint32_t)(sizeof header + size));
+}
+
+/* As shm_send(). */
+static int shm_send_eager(struct link *l, uint32_t context_id, uint64_t tag, uint64_t data,
+                          const void *payload, size_t size)
+{
+    struct shm_link *link = link_of(l);
+    unsigned char *record;
+
+    if (unlikely(size > RING_CELL_SIZE - sizeof(struct wire_header)) ||
+        unlikely(link->state != LINK_OPEN))
+        return send_eager_long(link, context_id, tag, data, payload, size);
+    record = ring_reserve_cell(&link->out);
+    if (unlikely(record == NULL))
+        return link_full(link, (uint32_t)(sizeof(struct wire_header) + size));
+    wire_put_eager((struct wire_header *)(void *)record, context_id, tag, data);
+    copy_small(record + sizeof(struct wire_header), payload, size);
+    ring_publish_cell(&link->out, record, (uint32_t)(sizeof(struct wire_header) + size));
+    return tell(link);
+}
+
 /* ---- receiving ---- */
 
 static bool bell_rang(const struct shm *shm)
@@ -725,6 +755,7 @@ const struct transport_ops transport_shm = {
     .reaches = shm_reaches,
     .connect = shm_connect,
     .send = shm_send,
+    .send_eager = shm_send_eager,
     .check = shm_check,
     .check_address = shm_is_there,
     .poll = shm_poll,

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * done_test.c - MBX_DONE: a call instead of a completion entry; and mbx_try_send().
+ */
+#include "cluster.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/base.h"
+
+#define CONTEXT 33
+#define SIZE    100000
+#define MANY    300
+
+/* What options.done has been told of one request. */
+struct told {
+    int calls;
+    struct mbx_completion last;
+};
+
+static void on_done(const struct mbx_completion *completion)
+{
+    struct told *told = completion->user;
+
+    told->calls++;
+    told->last = *completion;
+}
+
+static struct mbx_options done_options(struct told *told, unsigned flags)
+{
+    *told = (struct told){.calls = 0};
+    return (struct mbx_options){
+        .user = told, .data = 77, .flags = MBX_DONE | flags, .done = on_done};
+}
+
+/* Rounds until that has been called. */
+static void wait_told(struct cluster *cl, const struct told *told)
+{
+    for (int idle = 0; told->calls == 0 && idle < test_patience(); idle++)
+        if (cluster_progress(cl) > 0)
+            idle = 0;
+    assert_int_equal(told->calls, 1);
+}
+
+static void no_entries(struct mbx_ep *ep)
+{
+    assert_int_equal(mbx_ready(ep, MBX_SENDS | MBX_RECVS | MBX_ACCESS | MBX_EVENTS), 0);
+    assert_int_equal(mbx_wait_queues(ep, MBX_SENDS | MBX_RECVS, 0), -ETIMEDOUT);
+}
+
+/* One message, whose receive comes before it or behind it. */
+static void transfer(struct cluster *cl, size_t size, bool is_expected)
+{
+    static unsigned char got[SIZE];
+    const unsigned char *data = seeded_bytes(1, SIZE);
+    struct told sent, received;
+    struct mbx_options send = done_options(&sent, 0), recv = done_options(&received, 0);
+    mbx_request sending, receiving;
+
+    memset(got, 0, size);
+    if (is_expected)
+        assert_int_equal(mbx_recv(cl->eps[1], 0, CONTEXT, 5, 0, got, SIZE, &recv, &receiving),
+                         0);
+    assert_int_equal(mbx_send(cl->eps[0], 1, CONTEXT, 5, data, size, &send, &sending), 0);
+    if (!is_expected) {
+        cluster_settle(cl);
+        assert_int_equal(mbx_recv(cl->eps[1], 0, CONTEXT, 5, 0, got, SIZE, &recv, &receiving),
+                         0);
+    }
+    wait_told(cl, &received);
+    wait_told(cl, &sent);
+    cluster_settle(cl);
+    assert_int_equal(sent.calls, 1);
+    assert_int_equal(received.calls, 1);
+    assert_int_equal(sent.last.error, 0);
+    assert_int_equal(sent.last.kind, MBX_SENDS);
+    assert_int_equal(sent.last.request, sending);
+    assert_int_equal(received.last.error, 0);
+    assert_int_equal(received.last.kind, MBX_RECVS);
+    assert_int_equal(received.last.request, receiving);
+    assert_int_equal(received.last.received, size);
+    assert_int_equal(received.last.status.data, 77);
+    assert_int_equal(received.last.status.source, 0);
+    assert_int_equal(received.last.status.tag, 5);
+    assert_memory_equal(got, data, size);
+    assert_int_equal(mbx_cancel(cl->eps[1], receiving), -ESTALE);
+    for (int i = 0; i < 2; i++) {
+        no_entries(cl->eps[i]);
+        assert_int_equal(cluster_stats(cl, i).requests_now, 0);
+    }
+}
+
+static void test_a_call_instead_of_an_entry(void **state)
+{
+    static const size_t sizes[] = {0, 1, 8, 24, 25, 32, 33, 1000, 5000, 20000, SIZE};
+    struct cluster cl;
+
+    cluster_open(&cl, *state, 2, NULL);
+    for (size_t i = 0; i < ARRAY_COUNT(sizes); i++) {
+        transfer(&cl, sizes[i], true);
+        transfer(&cl, sizes[i], false);
+    }
+    cluster_close(&cl);
+}
+
+/* Errors are told, too; with MBX_SILENT they alone. */
+static void test_errors(void **state)
+{
+    unsigned char got[8];
+    struct told told[4];
+    struct mbx_options short_recv = done_options(&told[0], 0),
+                       cancelled = done_options(&told[1], 0),
+                       silent = done_options(&told[2], MBX_SILENT),
+                       silent_short = done_options(&told[3], MBX_SILENT);
+    mbx_request recv;
+    struct cluster cl;
+
+    cluster_open(&cl, *state, 2, NULL);
+    assert_int_equal(mbx_recv(cl.eps[1], 0, CONTEXT, 1, 0, got, 4, &short_recv, NULL), 0);
+    assert_int_equal(mbx_recv(cl.eps[1], 0, CONTEXT, 2, 0, got, 8, &cancelled, &recv), 0);
+    assert_int_equal(mbx_recv(cl.eps[1], 0, CONTEXT, 3, 0, got, 8, &silent, NULL), 0);
+    assert_int_equal(mbx_recv(cl.eps[1], 0, CONTEXT, 4, 0, got, 4, &silent_short, NULL), 0);
+    for (uint64_t tag = 1; tag <= 4; tag++)
+        if (tag != 2)
+            assert_int_equal(mbx_inject(cl.eps[0], 1, CONTEXT, tag, "message", 8, 0), 0);
+    wait_told(&cl, &told[0]);
+    wait_told(&cl, &told[3]);
+    assert_int_equal(told[0].last.error, -EMSGSIZE);
+    assert_int_equal(told[0].last.received, 4);
+    assert_int_equal(told[3].last.error, -EMSGSIZE);
+    assert_int_equal(mbx_cancel(cl.eps[1], recv), 0);
+    wait_told(&cl, &told[1]);
+    assert_int_equal(told[1].last.error, -ECANCELED);
+    cluster_settle(&cl);
+    assert_int_equal(told[2].calls, 0);
+    assert_int_equal(cluster_stats(&cl, 1).requests_now, 0);
+    no_entries(cl.eps[1]);
+    cluster_close(&cl);
+}
+
+/* Nobody waits for such a request, or tests it. */
+static void test_not_to_wait_for(void **state)
+{
+    unsigned char got[8];
+    struct told told;
+    struct mbx_options options = done_options(&told, 0);
+    struct mbx_completion entry;
+    mbx_request recv, array[1];
+    struct cluster cl;
+
+    cluster_open(&cl, *state, 2, NULL);
+    assert_int_equal(mbx_recv(cl.eps[1], 0, CONTEXT, 1, 0, got, 8, &options, &recv), 0);
+    assert_int_equal(mbx_test(cl.eps[1], recv, NULL), -EINVAL);
+    assert_int_equal(mbx_wait(cl.eps[1], recv, 0, NULL), -EINVAL);
+    assert_int_equal(mbx_wait(cl.eps[1], recv, -1, NULL), -EINVAL);
+    array[0] = recv;
+    assert_int_equal(mbx_wait_all(cl.eps[1], array, 1, -1, &entry), 1);
+    assert_int_equal(entry.error, -EINVAL);
+    assert_int_equal(array[0], 0);
+    assert_int_equal(told.calls, 0);
+    assert_int_equal(mbx_cancel(cl.eps[1], recv), 0);
+    wait_told(&cl, &told);
+    cluster_close(&cl);
+}
+
+static void test_accesses(void **state)
+{
+    unsigned char memory[64] = {0};
+    const struct mbx_region region = {
+        .buf = memory, .size = sizeof memory, .rights = MBX_REMOTE_WRITE};
+    struct told told;
+    struct mbx_options options = done_options(&told, 0);
+    struct cluster cl;
+
+    cluster_open(&cl, *state, 2, NULL);
+    assert_int_equal(mbx_register(cl.eps[1], 9, &region), 0);
+    assert_int_equal(mbx_write(cl.eps[0], 1, "written", 8, 9, 0, &options, NULL), 0);
+    wait_told(&cl, &told);
+    assert_int_equal(told.last.error, 0);
+    assert_int_equal(told.last.kind, MBX_ACCESS);
+    assert_string_equal((char *)memory, "written");
+    no_entries(cl.eps[0]);
+    assert_int_equal(mbx_deregister(cl.eps[1], 9), 0);
+    cluster_close(&cl);
+}
+
+/* Sends as many as leave, and what does not by mbx_send(): they come in the order of the calls. */
+static void test_try_send(void **state)
+{
+    struct mbx_completion done;
+    int tried = 0;
+    struct cluster cl;
+
+    cluster_open(&cl, *state, 2, NULL);
+    for (uint64_t i = 0; i < MANY; i++) {
+        int result = mbx_try_send(cl.eps[0], 1, CONTEXT, 1, &i, sizeof i, i);
+        const struct mbx_options options = {.data = i, .flags = MBX_SILENT | MBX_COPY};
+
+        assert_in_range(result, 0, 1);
+        tried += result;
+        if (result == 0)
+            assert_int_equal(mbx_send(cl.eps[0], 1, CONTEXT, 1, &i, sizeof i, &options, NULL),
+                             0);
+    }
+    for (uint64_t i = 0; i < MANY; i++) {
+        mbx_request recv;
+        uint64_t got;
+
+        assert_int_equal(mbx_recv(cl.eps[1], 0, CONTEXT, 1, 0, &got, sizeof got, NULL, &recv),
+                         0);
+        cluster_wait(&cl, 1, recv, &done);
+        assert_int_equal(got, i);
+        assert_int_equal(done.status.data, i);
+    }
+    cluster_settle(&cl);
+    assert_int_equal(cluster_stats(&cl, 0).requests_now, 0);
+    if (strcmp(cl.config->name, "shm") == 0)
+        assert_true(tried > 0);
+    cluster_close(&cl);
+}
+
+static void test_try_send_refuses(void **state)
+{
+    const unsigned char *data = seeded_bytes(1, 1 << 20);
+    struct cluster cl;
+
+    cluster_open(&cl, *state, 2, NULL);
+    assert_int_equal(mbx_try_send(cl.eps[0], 1, CONTEXT, 1, data, 1 << 20, 0), 0);
+    assert_int_equal(mbx_try_send(cl.eps[0], 2, CONTEXT, 1, data, 8, 0), -EINVAL);
+    assert_int_equal(mbx_try_send(cl.eps[0], 1, UINT32_MAX, 1, data, 8, 0), -EINVAL);
+    assert_int_equal(mbx_try_send(cl.eps[0], 1, CONTEXT, 1, NULL, 8, 0), -EINVAL);
+    assert_int_equal(mbx_try_send(cl.eps[0], 1, CONTEXT, 1, data, SIZE_MAX, 0), -EINVAL);
+    cluster_settle(&cl);
+    assert_int_equal(cluster_waiting(&cl), 0);
+    cluster_close(&cl);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_call_instead_of_an_entry),
+        cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_not_to_wait_for),
+        cmocka_unit_test(test_accesses),
+        cmocka_unit_test(test_try_send),
+        cmocka_unit_test(test_try_send_refuses),
+    };
+
+    return test_main(argc, argv, tests, ARRAY_COUNT(tests));
+}
