@@ -13,8 +13,8 @@
 #include "complete.h"
 #include "tool.h"
 
-static const struct tool *const tools[] = {&tool_run,  &tool_exec,  &tool_info,
-                                           &tool_perf, &tool_trace, &tool_queues};
+static const struct tool *const tools[] = {&tool_run,   &tool_exec,   &tool_info,  &tool_perf,
+                                           &tool_trace, &tool_queues, &tool_doctor};
 
 /* What is no tool of its own, and what it prints. */
 static const char *const others[][2] = {

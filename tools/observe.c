@@ -25,6 +25,7 @@
 #include "base/mem.h"
 #include "base/sys.h"
 #include "see/walk.h"
+#include "tool.h"
 
 #define ENTRIES_MAX 65536u /* of an endpoint that is read from outside */
 #define LINK_NAME   "/memfd:" SEE_NAME
@@ -446,4 +447,18 @@ void observe_free(struct observed *observed)
     if (observed->count != 0)
         mem_free(observed->jobs[0].ranks);
     mem_free(observed->jobs);
+}
+
+int observe_parse_job(const struct tool *tool, const char *text, uint64_t *job)
+{
+    char *end;
+
+    errno = 0;
+    *job = strtoull(text, &end, 16);
+    if (*text == '\0' || *end != '\0' || errno != 0 || *job == 0)
+        return tool_usage_error(tool,
+                                "--job takes the number behind `job` in the output, not "
+                                "'%s'",
+                                text);
+    return 0;
 }

@@ -26,4 +26,9 @@ struct observed {
 int observe(const struct observe_options *options, struct observed *out);
 void observe_free(struct observed *observed);
 
+struct tool;
+
+/* What an option --job says.  0, or TOOL_USAGE after naming what is wrong. */
+int observe_parse_job(const struct tool *tool, const char *text, uint64_t *job);
+
 #endif

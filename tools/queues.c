@@ -251,20 +251,6 @@ static int look(const struct tool *tool, const struct wanted *wanted)
     return is_empty ? TOOL_FAILED : TOOL_DONE;
 }
 
-static int parse_job(const struct tool *tool, const char *text, uint64_t *job)
-{
-    char *end;
-
-    errno = 0;
-    *job = strtoull(text, &end, 16);
-    if (*text == '\0' || *end != '\0' || errno != 0 || *job == 0)
-        return tool_usage_error(tool,
-                                "--job takes the number behind `job` in the output, not "
-                                "'%s'",
-                                text);
-    return 0;
-}
-
 static int parse(const struct tool *tool, int argc, char **argv, struct wanted *wanted)
 {
     uint64_t number;
@@ -274,7 +260,7 @@ static int parse(const struct tool *tool, int argc, char **argv, struct wanted *
         int err = 0;
 
         if (c == 'j') {
-            err = parse_job(tool, optarg, &wanted->observe.job);
+            err = observe_parse_job(tool, optarg, &wanted->observe.job);
         } else if (c == 'r') {
             err = tool_number(tool, "--rank", optarg, 0, UINT32_MAX - 1, &number);
             wanted->observe.rank = (uint32_t)number;

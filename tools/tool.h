@@ -34,7 +34,8 @@ struct tool {
     int (*run)(const struct tool *tool, int argc, char **argv);
 };
 
-extern const struct tool tool_run, tool_exec, tool_info, tool_perf, tool_trace, tool_queues;
+extern const struct tool tool_run, tool_exec, tool_info, tool_perf, tool_trace, tool_queues,
+    tool_doctor;
 
 /* The command line in memory, where other processes read it: [start, end). */
 struct tool_title {

@@ -96,6 +96,8 @@ static const struct see_source own_memory = {.read = read_own};
 /* "MPI_Recv" of PMPI_Recv; NULL: it is no call of MPI. */
 static const char *mpi_call(const char *symbol)
 {
+    if (strcmp(symbol, "ompi_mpi_finalize") == 0) /* which Open MPI's function jumps to */
+        return "MPI_Finalize";
     if (strncmp(symbol, "PMPI_", 5) == 0)
         symbol++;
     return strncmp(symbol, "MPI_", 4) == 0 ? symbol : NULL;

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * graph.h - who waits for whom, and who waits for ever.
+ *
+ * A pure function over two looks at a job: no clock, no I/O.
+ *
+ * A rank is blocked if in both looks it has answered from within the same blocking call, and
+ * nothing has happened to it between them.  All others are alive: who computes, polls, is stopped, or was not seen may
+ * still do anything.  A rank in MPI_Finalize, or that closes its endpoint, is over: it begins nothing any more.
+ *
+ * Only calls of MPI that wait for messages alone are known as blocking: a call that is not in the table of
+ * graph.c, a wait of the library with a time-out among them, leaves its rank alive.  Within a collective only the messages
+ * of collectives count, for some collectives use no messages.
+ *
+ * Which of its operations a blocked rank waits for is not known, so it is taken to wait for any of them: if none of them can end, neither can the one that it waits for.  So a rank that goes on is never
+ * called deadlocked, and one that is may be missed while an operation is pending that can end.
+ *
+ *   operation                            can end while
+ *   receive that names a source          that rank is alive, or has a send that fits
+ *   receive from any source              another rank is alive or was not seen, or one has a send that fits
+ *   probe, of a rank in such a call      as a receive
+ *   send that waits for its receive      its receiver is alive, or has a receive that fits
+ *   data under way, one-sided access     always
+ *
+ * Alive are also ranks one of whose operations can end, and so on, until nothing changes.  Who is left
+ * is deadlocked.
+ *
+ * Invariants
+ *   I1  a deadlocked rank has an operation, and each operation of it is one of a deadlocked rank,
+ *       of one that is over, or of itself
+ */
+#ifndef SEE_GRAPH_H
+#define SEE_GRAPH_H
+
+#include "see/job.h"
+
+enum see_node {
+    SEE_ALIVE,     /* or may become so */
+    SEE_OVER,      /* in MPI_Finalize, or in mbx_close */
+    SEE_DEADLOCKED /* waits for what cannot come */
+};
+
+/* What a call does that the program is in. */
+enum see_call {
+    SEE_CALL_OTHER,      /* not known; or it polls, or waits for something else than messages */
+    SEE_CALL_BLOCKS,     /* until an operation of the program has ended */
+    SEE_CALL_COLLECTIVE, /* until messages of a collective have come and gone */
+    SEE_CALL_PROBES,     /* until there is what the last probe has asked for */
+    SEE_CALL_FINISHES    /* MPI_Finalize, mbx_close */
+};
+
+enum see_call see_call_of(const char *name);
+
+/* nodes[i] of now->ranks[i].  before->ranks[j] is the same rank as now->ranks[i] if both have the same endpoint of the same
+ * process. */
+void see_judge(const struct see_job *before, const struct see_job *now, enum see_node *nodes);
+
+/* Does this entry of a rank in this call count among what the rank may wait for? */
+bool see_is_awaited(const struct see_rank *rank, const struct see_entry *entry);
+
+#endif

@@ -1,0 +1,149 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""doctor_test.py BUILD [--through pml|provider] [--times N] [PATTERN...] - `mbx doctor` names the deadlock, and only deadlocks.
+
+Each pattern of stuck.c runs until the doctor has said what it is to say, or has been silent often enough.
+"""
+import argparse
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+
+TRIES = 60   # looks until a deadlock must be seen: starting the job takes some
+SILENT = 4   # looks at a job that is none
+
+# name: ranks, deadlocked ranks, texts that the doctor prints
+STUCK = {
+    "tag_differs": (2, [0, 1], ["waits for tag 7 on MPI_COMM_WORLD from 1, which waits, too",
+                                "tag 8 on MPI_COMM_WORLD from 1 is unexpected there: the tag differs"]),
+    "communicator_differs": (2, [0, 1], ["waits for tag 7 on MPI_COMM_WORLD from 1", "is unexpected there: the communicator differs"]),
+    "source_differs": (3, [0, 1, 2], ["waits for tag 7 on MPI_COMM_WORLD from 2, which waits, too",
+                                      "tag 7 on MPI_COMM_WORLD from 1 is unexpected there: the source differs", "cycle: 0 -> 2 -> 0"]),
+    "head_to_head": (2, [0, 1], ["its send to 1 (tag 5 on MPI_COMM_WORLD", "is not received by 1, which waits, too", "cycle: 0 -> 1 -> 0"]),
+    "both_synchronous": (2, [0, 1], ["is in MPI_Ssend", "send to 1 (tag 5", "send to 0 (tag 5", "cycle: 0 -> 1 -> 0"]),
+    "both_receive": (2, [0, 1], ["waits for tag 1 on MPI_COMM_WORLD from 1", "waits for tag 1 on MPI_COMM_WORLD from 0", "cycle: 0 -> 1 -> 0"]),
+    "ring_of_receives": (4, [0, 1, 2, 3], ["cycle: 0 -> 3 -> 2 -> 1 -> 0"]),
+    "ring_of_sends": (3, [0, 1, 2], ["cycle: 0 -> 1 -> 2 -> 0"]),
+    "all_any_source": (3, [0, 1, 2], ["from any source, and nobody is left to send it"]),
+    "receive_from_finalized": (2, [0], ["waits for tag 7 on MPI_COMM_WORLD from 1, which is in MPI_Finalize"]),
+    "synchronous_to_finalized": (2, [0], ["send to 1 (tag 7 on MPI_COMM_WORLD", "is not received by 1, which is in MPI_Finalize"]),
+    "barrier_and_bcast": (2, [0, 1], ["is in MPI_Barrier", "is in MPI_Bcast", "barrier on MPI_COMM_WORLD from 0 is unexpected there"]),
+    "barrier_and_receive": (2, [0, 1], ["is in MPI_Barrier", "waits for tag 7 on MPI_COMM_WORLD from 0, which waits, too"]),
+    "collective_left_out": (3, [0, 1], ["is in MPI_Allreduce", "which is in MPI_Finalize"]),
+    "wait_all": (2, [0, 1], ["is in MPI_Waitall", "waits for tag 9 on MPI_COMM_WORLD from 1"]),
+    "wait_any": (2, [0, 1], ["is in MPI_Waitany", "waits for tag 7 on MPI_COMM_WORLD from 1", "waits for tag 8 on MPI_COMM_WORLD from 1"]),
+    "probe_in_vain": (2, [0, 1], ["is in MPI_Probe", "waits for tag 4 on MPI_COMM_WORLD from 1"]),
+    "sendrecv_chain": (3, [0, 1, 2], ["is in MPI_Sendrecv", "waits for tag 1 on MPI_COMM_WORLD from 1", "send to 1 (tag 1 on MPI_COMM_WORLD"]),
+    "send_to_itself": (1, [0], ["send to 0 (tag 3 on MPI_COMM_WORLD", "which is itself"]),
+    "receive_from_itself": (1, [0], ["waits for tag 3 on MPI_COMM_WORLD from 0, which is itself", "cycle: 0 -> 0"]),
+    "two_cycles": (4, [0, 1, 2, 3], ["cycle: 0 -> 1 -> 0", "cycle: 2 -> 3 -> 2"]),
+}
+# name: ranks.  Nobody is deadlocked
+CONTROLS = {"late_sender": 2, "computing_master": 3, "polling": 2, "testing": 2, "running_ring": 3, "running_collectives": 2,
+            "late_at_barrier": 3}
+
+
+class Failed(Exception):
+    pass
+
+
+class Job:
+    def __init__(self, args, pattern, ranks):
+        env = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+        self.process = subprocess.Popen(
+            [args.mbx, "exec", "--through", args.through, "mpiexec", "--oversubscribe", "-n", str(ranks), args.program, pattern],
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env, start_new_session=True)
+        self.args = args
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        os.killpg(self.process.pid, signal.SIGTERM)
+        try:
+            self.process.wait(20)
+        except subprocess.TimeoutExpired:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+        self.process.stdout.close()
+
+    def is_mine(self, pid):
+        try:
+            with open(f"/proc/{pid}/environ", "rb") as file:
+                return f"DOCTOR_TEST={os.getpid()}\0".encode() in file.read()
+        except OSError:
+            return False
+
+    def ranks(self):
+        """(number of the job, its ranks), as soon as all are there"""
+        shown = subprocess.run([self.args.mbx, "queues", "--json"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        for job in json.loads(shown.stdout)["jobs"]:
+            if self.is_mine(job["ranks"][0]["pid"]):
+                return job["job"], job["ranks"]
+        return None, []
+
+    def doctor(self, number):
+        run = subprocess.run([self.args.mbx, "doctor", "--job", number], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        return run.returncode, run.stdout
+
+    def wait_for(self, ranks):
+        for _ in range(2000):
+            number, seen = self.ranks()
+            if len(seen) == ranks:
+                return number
+            if self.process.poll() is not None:
+                raise Failed("the job has ended: " + self.process.stdout.read().decode())
+        raise Failed(f"{len(seen)} of {ranks} ranks are seen")
+
+
+def stuck(args, pattern):
+    ranks, dead, texts = STUCK[pattern]
+    text = ""
+    with Job(args, pattern, ranks) as job:
+        number = job.wait_for(ranks)
+        for _ in range(TRIES):
+            status, text = job.doctor(number)
+            named = sorted(int(rank) for rank in re.findall(r"^rank (\d+) \(pid \d+\) is in", text, re.M))
+            if status == 3 and named == dead and all(words in text for words in texts):
+                return
+            if status == 3 and not set(named) <= set(dead):
+                break
+    raise Failed("the doctor says\n" + text + f"and not {texts} of {dead}")
+
+
+def control(args, pattern):
+    with Job(args, pattern, CONTROLS[pattern]) as job:
+        number = job.wait_for(CONTROLS[pattern])
+        for _ in range(SILENT):
+            status, text = job.doctor(number)
+            if status != 0:
+                raise Failed("nobody is deadlocked, and the doctor says\n" + text)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("build")
+    parser.add_argument("patterns", nargs="*")
+    parser.add_argument("--through", default="pml", choices=["pml", "provider"])
+    parser.add_argument("--times", type=int, default=1)
+    args = parser.parse_intermixed_args()
+    args.mbx = os.path.join(os.path.abspath(args.build), "tools", "mbx")
+    args.program = os.path.join(os.path.abspath(args.build), "tests", "mpi", "stuck")
+    os.environ["DOCTOR_TEST"] = str(os.getpid())
+    failed = []
+    for pattern in (args.patterns or [*STUCK, *CONTROLS]) * args.times:
+        try:
+            (stuck if pattern in STUCK else control)(args, pattern)
+            print(f"{pattern}: right", flush=True)
+        except Failed as why:
+            print(f"{pattern}: {why}", flush=True)
+            failed.append(pattern)
+    print(f"doctor_test: {len(failed)} wrong {failed}")
+    return bool(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * stuck.c - programs that wait for ever, each in its own way, and some that only seem to; for
+ * doctor_test.py.
+ *
+ * usage: stuck PATTERN
+ */
+#include <mpi.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LONG (1 << 20)
+
+static int rank, size;
+static char out[LONG], in[LONG];
+
+static void receive(int from, int tag)
+{
+    MPI_Recv(in, 4, MPI_CHAR, from, tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+
+static void transfer(int to, int tag, int count)
+{
+    MPI_Send(out, count, MPI_CHAR, to, tag, MPI_COMM_WORLD);
+}
+
+/* ---- deadlocks ---- */
+
+static void tag_differs(void)
+{
+    if (rank == 1)
+        transfer(0, 8, 4);
+    receive(1 - rank, rank == 0 ? 7 : 9);
+}
+
+static void communicator_differs(void)
+{
+    MPI_Comm halo;
+
+    MPI_Comm_dup(MPI_COMM_WORLD, &halo);
+    MPI_Comm_set_name(halo, "halo");
+    if (rank == 1)
+        MPI_Send(out, 4, MPI_CHAR, 0, 7, halo);
+    receive(1 - rank, 7);
+}
+
+static void source_differs(void)
+{
+    if (rank == 1)
+        transfer(0, 7, 4);
+    receive(rank == 0 ? 2 : 0, 7);
+}
+
+static void head_to_head(void)
+{
+    transfer(1 - rank, 5, LONG);
+    receive(1 - rank, 5);
+}
+
+static void both_synchronous(void)
+{
+    MPI_Ssend(out, 4, MPI_CHAR, 1 - rank, 5, MPI_COMM_WORLD);
+}
+
+static void both_receive(void)
+{
+    receive(1 - rank, 1);
+}
+
+static void ring_of_receives(void)
+{
+    receive((rank + size - 1) % size, 1);
+}
+
+static void ring_of_sends(void)
+{
+    transfer((rank + 1) % size, 1, LONG);
+}
+
+static void all_any_source(void)
+{
+    receive(MPI_ANY_SOURCE, 1);
+}
+
+static void receive_from_finalized(void)
+{
+    if (rank == 0)
+        receive(1, 7);
+}
+
+static void synchronous_to_finalized(void)
+{
+    if (rank == 0)
+        MPI_Ssend(out, 4, MPI_CHAR, 1, 7, MPI_COMM_WORLD);
+}
+
+static void barrier_and_bcast(void)
+{
+    if (rank == 0)
+        MPI_Barrier(MPI_COMM_WORLD);
+    else
+        MPI_Bcast(in, 4, MPI_CHAR, 0, MPI_COMM_WORLD);
+}
+
+static void barrier_and_receive(void)
+{
+    if (rank == 0)
+        MPI_Barrier(MPI_COMM_WORLD);
+    else
+        receive(0, 7);
+}
+
+static void collective_left_out(void)
+{
+    int value = 1, sum;
+
+    if (rank != 2)
+        MPI_Allreduce(&value, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+}
+
+static void wait_all(void)
+{
+    MPI_Request requests[3];
+
+    for (int i = 0; i < 3; i++) {
+        if (rank == 0)
+            MPI_Irecv(in + i, 1, MPI_CHAR, 1, 7 + i, MPI_COMM_WORLD, &requests[i]);
+        else if (i < 2)
+            transfer(0, 7 + i, 1);
+    }
+    if (rank == 0)
+        MPI_Waitall(3, requests, MPI_STATUSES_IGNORE);
+    else
+        receive(0, 1);
+}
+
+static void wait_any(void)
+{
+    MPI_Request requests[2];
+    int which;
+
+    for (int i = 0; i < 2 && rank == 0; i++)
+        MPI_Irecv(in + i, 1, MPI_CHAR, 1, 7 + i, MPI_COMM_WORLD, &requests[i]);
+    if (rank == 0)
+        MPI_Waitany(2, requests, &which, MPI_STATUS_IGNORE);
+    else
+        receive(0, 1);
+}
+
+static void probe_in_vain(void)
+{
+    MPI_Status status;
+
+    if (rank == 0)
+        MPI_Probe(1, 4, MPI_COMM_WORLD, &status);
+    else
+        receive(0, 1);
+}
+
+static void sendrecv_chain(void)
+{
+    MPI_Sendrecv(out, LONG, MPI_CHAR, (rank + 1) % size, 1, in, LONG, MPI_CHAR,
+                 (rank + 1) % size, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+
+static void receive_from_itself(void)
+{
+    receive(rank, 3);
+}
+
+static void send_to_itself(void)
+{
+    transfer(rank, 3, LONG);
+}
+
+static void two_cycles(void)
+{
+    receive(rank ^ 1, 1);
+}
+
+/* ---- what only looks so ---- */
+
+static void late_sender(void)
+{
+    if (rank == 0)
+        receive(1, 7);
+    else
+        pause();
+}
+
+static void computing_master(void)
+{
+    volatile double x = 1;
+
+    if (rank != 0)
+        receive(MPI_ANY_SOURCE, 1);
+    while (rank == 0)
+        x = x * 1.0000001 + 1;
+}
+
+static void polling(void)
+{
+    MPI_Status status;
+    int flag = 0;
+
+    if (rank != 0)
+        receive(0, 7);
+    while (!flag)
+        MPI_Iprobe(1, 7, MPI_COMM_WORLD, &flag, &status);
+}
+
+static void testing(void)
+{
+    MPI_Request request;
+    int flag = 0;
+
+    if (rank != 0)
+        receive(0, 7);
+    MPI_Irecv(in, 4, MPI_CHAR, 1, 9, MPI_COMM_WORLD, &request);
+    while (!flag)
+        MPI_Test(&request, &flag, MPI_STATUS_IGNORE);
+}
+
+static void running_ring(void)
+{
+    for (;;)
+        MPI_Sendrecv(out, 4, MPI_CHAR, (rank + 1) % size, 1, in, 4, MPI_CHAR,
+                     (rank + size - 1) % size, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+
+static void running_collectives(void)
+{
+    int value = 1, sum;
+
+    for (;;)
+        MPI_Allreduce(&value, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+}
+
+static void late_at_barrier(void)
+{
+    if (rank == 0)
+        pause();
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
+static const struct {
+    const char *name;
+    void (*run)(void);
+} patterns[] = {
+    {"tag_differs", tag_differs},
+    {"communicator_differs", communicator_differs},
+    {"source_differs", source_differs},
+    {"head_to_head", head_to_head},
+    {"both_synchronous", both_synchronous},
+    {"both_receive", both_receive},
+    {"ring_of_receives", ring_of_receives},
+    {"ring_of_sends", ring_of_sends},
+    {"all_any_source", all_any_source},
+    {"receive_from_finalized", receive_from_finalized},
+    {"synchronous_to_finalized", synchronous_to_finalized},
+    {"barrier_and_bcast", barrier_and_bcast},
+    {"barrier_and_receive", barrier_and_receive},
+    {"collective_left_out", collective_left_out},
+    {"wait_all", wait_all},
+    {"wait_any", wait_any},
+    {"probe_in_vain", probe_in_vain},
+    {"sendrecv_chain", sendrecv_chain},
+    {"receive_from_itself", receive_from_itself},
+    {"send_to_itself", send_to_itself},
+    {"two_cycles", two_cycles},
+    {"late_sender", late_sender},
+    {"computing_master", computing_master},
+    {"polling", polling},
+    {"testing", testing},
+    {"running_ring", running_ring},
+    {"running_collectives", running_collectives},
+    {"late_at_barrier", late_at_barrier},
+};
+
+int main(int argc, char **argv)
+{
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    for (size_t i = 0; i < sizeof patterns / sizeof patterns[0]; i++)
+        if (argc == 2 && strcmp(argv[1], patterns[i].name) == 0)
+            patterns[i].run();
+    MPI_Finalize();
+    return 0;
+}
