@@ -148,13 +148,17 @@ static void nobody_is_without_limits(void **state)
                                         .retry_cnt = 7,
                                         .timeout = 14,
                                         .access = i == 3 ? IBV_ACCESS_LOCAL_WRITE : ALL};
-        const uint64_t addr[] = {BYTES - 7, 0, UINT64_MAX - 3, 0};
+
+        uint64_t addr;
 
         open_pair(&a, &b, &options);
+        addr = i == 0   ? (uintptr_t)b.bytes + BYTES - 7 /* beyond the region */
+               : i == 1 ? (uintptr_t)a.bytes             /* of another protection domain */
+               : i == 2 ? UINT64_MAX - 3
+                        : (uintptr_t)b.bytes; /* without this access */
         post_recv(&b, 9, 0, 8);
-        post(&a, i == 3 ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE, 1, 8,
-             i == 2 ? addr[i] : (uintptr_t)b.bytes + addr[i], i == 1 ? a.mr->rkey : b.mr->rkey,
-             0);
+        post(&a, i == 3 ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE, 1, 8, addr,
+             i == 1 ? a.mr->rkey : b.mr->rkey, 0);
         post(&a, IBV_WR_SEND, 2, 8, 0, 0, 0);
         expect(&a, 1, IBV_WC_REM_ACCESS_ERR);
         expect(&a, 2, IBV_WC_WR_FLUSH_ERR);
@@ -177,8 +181,7 @@ static void local_memory_needs_its_key(void **state)
 
     (void)state;
     open_pair(&a, &b, &usual);
-    sge = part(&a, 0, 8);
-    sge.lkey = b.mr->lkey; /* of another protection domain */
+    sge = part(&b, 0, 8); /* of another protection domain */
     assert_int_equal(ibv_post_send(a.qp, &wr, &bad), 0);
     expect(&a, 1, IBV_WC_LOC_PROT_ERR);
     close_end(&a);
