@@ -53,6 +53,14 @@ engine=$(one libmatchbox-match.so.0)
 only_symbols "$engine" '^mbx_match_' -D
 only_symbols "$(one libmatchbox-match.a)" '^mbx_match_' -g
 one matchbox-match.pc >/dev/null
+# What they export is what debian/ says, which a release has to keep.
+for file in "$library" "$engine"; do
+    soname=$(readelf -d "$file" | sed -n 's/.*(SONAME).*\[\(.*\)\.so\.\(.*\)\]/\1\2/p')
+    nm -D --defined-only "$file" | awk '$2 != "A" { print $3 }' | sed 's/@@*/@/' | sort >"$root/exported"
+    sed -n 's/^ \(mbx_[^ ]*\) .*/\1/p' "$source/debian/$soname.symbols" | sort >"$root/named"
+    differ=$(diff "$root/named" "$root/exported" | sed -n 's/^[<>] //p' | tr '\n' ' ')
+    [ -z "$differ" ] || fail "debian/$soname.symbols and the library differ in $differ"
+done
 if [ -e "$build/src/provider/libmatchbox-fi.so" ]; then
     only_symbols "$(one libmatchbox-fi.so)" '^fi_prov_ini$' -D
     "$mbx" exec --print --through=provider | grep -q "^export FI_PROVIDER_PATH='$root/" ||
