@@ -17,6 +17,7 @@ import tempfile
 
 PAGE = 65536
 ASK = 320
+PATIENCE_MS = "60000"  # a rank that answers does so at once, but on a machine that is busy with other things
 
 
 class Job:
@@ -66,7 +67,7 @@ def queues(args, *options):
 
 def seen(args, job=None):
     """{rank: its JSON} of the only job, or of that one."""
-    result = queues(args, "--json", *(["--job", job] if job else []))
+    result = queues(args, "--json", "--wait", PATIENCE_MS, *(["--job", job] if job else []))
     mine = [j for j in json.loads(result.stdout)["jobs"] if any(r["pid"] in ALL_PIDS for r in j["ranks"])]
     check(len(mine) == 1, f"{len(mine)} jobs are seen: {result.stdout[:500]} {result.stderr}")
     return mine[0]["job"], {r["rank"]: r for r in mine[0]["ranks"]}
@@ -108,12 +109,19 @@ def start(args, seed, count, **environment):
     return job
 
 
+def is_stopped(pid):
+    with open(f"/proc/{pid}/stat") as file:
+        return file.read().rsplit(")", 1)[1].split()[0] == "T"
+
+
 def same(args, seed, count):
     job = start(args, seed, count)
     number, ranks = seen(args)
     compare(seed, "asked", ranks, job.expected)
     for pid in job.pids:
         os.kill(pid, signal.SIGSTOP)
+    while not all(is_stopped(pid) for pid in job.pids):
+        os.sched_yield()
     compare(seed, "read", seen(args, number)[1], job.expected)
     check("is stopped" in queues(args, "--job", number).stdout, "the text does not say that they are stopped")
     for pid in job.pids:

@@ -85,8 +85,8 @@ class Job:
                 return job["job"], job["ranks"]
         return None, []
 
-    def doctor(self, number):
-        run = subprocess.run([self.args.mbx, "doctor", "--job", number], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    def doctor(self, number, *options):
+        run = subprocess.run([self.args.mbx, "doctor", "--job", number, *options], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         return run.returncode, run.stdout
 
     def wait_for(self, ranks):
@@ -105,7 +105,7 @@ def stuck(args, pattern):
     with Job(args, pattern, ranks) as job:
         number = job.wait_for(ranks)
         for _ in range(TRIES):
-            status, text = job.doctor(number)
+            status, text = job.doctor(number, "--wait", "10000")
             named = sorted(int(rank) for rank in re.findall(r"^rank (\d+) \(pid \d+\) is in", text, re.M))
             if status == 3 and named == dead and all(words in text for words in texts):
                 return
