@@ -8,6 +8,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -44,6 +45,15 @@ void client_broke(struct client *client, const char *what)
         return;
     client_say(client, "the adapter ends this connection: %s is impossible", what);
     client->is_gone = true;
+}
+
+bool client_is_dead(struct client *client)
+{
+    struct pollfd fd = {.fd = client->pidfd, .events = POLLIN};
+
+    if (!client->is_gone && sys_poll(&fd, 1, 0) > 0)
+        client->is_gone = true;
+    return client->is_gone;
 }
 
 void client_event(struct client *client, enum ibv_event_type type, uint64_t cookie)

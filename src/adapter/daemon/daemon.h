@@ -266,6 +266,8 @@ void client_say(struct client *client, const char *format, ...)
 void client_broke(struct client *client, const char *what);
 void client_event(struct client *client, enum ibv_event_type type, uint64_t cookie);
 bool clients_are_gone(void);
+/* Has its process ended?  It ends when this round is over. */
+bool client_is_dead(struct client *client);
 
 /* memory.c */
 int memory_map(struct mapping *mapping, const char *name, size_t bytes);

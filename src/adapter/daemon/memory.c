@@ -191,15 +191,27 @@ const struct mr *region_find(const struct pd *pd, uint32_t key, uint64_t addr, u
     return NULL;
 }
 
+/* A process that ends loses its memory before it can be seen to have ended. */
+static int of_client(struct client *client, int err)
+{
+    if (err == -ESRCH)
+        client->is_gone = true;
+    return err;
+}
+
 int memory_read(const struct mr *mr, uint64_t addr, void *to, size_t size)
 {
-    return copy(mr->object.client->pid, to, mr->addr + (addr - mr->iova), size, false);
+    struct client *client = mr->object.client;
+
+    return of_client(client, copy(client->pid, to, mr->addr + (addr - mr->iova), size, false));
 }
 
 int memory_write(const struct mr *mr, uint64_t addr, const void *from, size_t size)
 {
-    return copy(mr->object.client->pid, (void *)(uintptr_t)from, mr->addr + (addr - mr->iova),
-                size, true);
+    struct client *client = mr->object.client;
+
+    return of_client(client, copy(client->pid, (void *)(uintptr_t)from,
+                                  mr->addr + (addr - mr->iova), size, true));
 }
 
 uint64_t sge_length(const struct ibv_sge *sge, uint32_t count)

@@ -60,6 +60,10 @@ static void answer(struct qp *qp, uint32_t type, uint32_t op, uint32_t status)
 static void refuse(struct qp *qp, const struct frame *frame, enum ibv_wc_status status,
                    enum ibv_event_type event, const char *what, const char *why)
 {
+    if (client_is_dead(qp->object.client)) {
+        send_answer(qp, FRAME_LOST, frame->op, 0); /* its memory went before it did */
+        return;
+    }
     client_say(qp->object.client, "queue pair %#x, refused request of queue pair %#x: %s: %s",
                qp->object.handle, frame->from, what, why);
     if (event == IBV_EVENT_QP_ACCESS_ERR)
@@ -212,9 +216,9 @@ static void take_message(struct qp *qp, const struct frame *frame, const unsigne
 {
     if ((frame->flags & FRAME_FIRST) && (frame->offset != 0 || !begin(qp, frame, data)))
         return;
-    if (!qp->is_receiving || frame->offset != qp->received ||
+    if (!qp->is_receiving || frame->offset != qp->received || frame->offset > frame->total ||
         frame->size > frame->total - frame->offset)
-        return;
+        return; /* each frame has a total of its own: that of the first was validated */
     if (!land(qp, frame, data))
         return;
     qp->received += frame->size;

@@ -344,7 +344,8 @@ enum tm_begun tm_begin(struct qp *qp, const struct frame *frame, const unsigned 
     is_rndv = qp->tmh.opcode == IBV_TMH_RNDV;
     if (qp->tmh.opcode > IBV_TMH_EAGER ||
         (is_rndv && (frame->total < sizeof qp->tmh + sizeof(struct ibv_rvh) ||
-                     frame->total > ADAPTER_RNDV_MAX || frame->size != frame->total)))
+                     frame->total > ADAPTER_RNDV_MAX || frame->size != frame->total ||
+                     !(frame->flags & FRAME_LAST))))
         return TM_REFUSED;
     if (!has_untagged(qp->srq) || (is_rndv && !has_room_to_send(qp)))
         return TM_NOT_READY;

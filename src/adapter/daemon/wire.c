@@ -42,6 +42,7 @@
 #define OUTLET_MAX    (64u << 20) /* a peer that does not read its answers is given up */
 #define FRAMES_A_TURN 16
 #define FLUSH_MS      1000
+#define CONNECTIONS   4096 /* at a time; others are closed */
 
 struct mark {
     char text[8];
@@ -357,7 +358,7 @@ static void inlet_open(void)
 
     if (fd < 0)
         return;
-    inlet = size == sizeof from ? mem_calloc(1, sizeof *inlet) : NULL;
+    inlet = size == sizeof from && count < CONNECTIONS ? mem_calloc(1, sizeof *inlet) : NULL;
     if (inlet == NULL) {
         close(fd);
         return;
