@@ -132,20 +132,25 @@ static int deaths_end(const struct mbx_completion *entry, const uint32_t *dead, 
 {
     pml_recv_t *recv = entry->user;
     mca_pml_base_request_t *base = &recv->super.req_base;
+    ompi_communicator_t *comm = base->req_comm;
+    bool is_ended = false;
     int rank;
 
     if (recv->own.handle != entry->request || base->req_ompi.req_complete_cb != NULL)
         return 0;
-    rank = deaths_rank(base->req_comm, dead, count);
+    rank = deaths_rank(comm, dead, count);
     if (rank == MPI_UNDEFINED || !ended_add(recv, entry->request))
         return 0;
-    if (mbx_cancel(pml.ep, entry->request) != 0) { /* a message has met it */
-        (void)ended_remove(recv, entry->request);
-        return 0;
+    OBJ_RETAIN(comm); /* the request, which MPI may have freed, goes with its last completion */
+    if (mbx_cancel(pml.ep, entry->request) == 0) {
+        if (!is_told)
+            pml_error_tell_any(comm, rank);
+        is_ended = true;
+    } else {
+        (void)ended_remove(recv, entry->request); /* a message has met it */
     }
-    if (!is_told)
-        pml_error_tell_any(base->req_comm, rank);
-    return 1;
+    OBJ_RELEASE(comm);
+    return is_ended;
 }
 
 OUT_OF_LINE void pml_deaths_look(void)

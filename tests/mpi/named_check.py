@@ -17,7 +17,7 @@ def expected(way):
     halo = r"halo exchange" if way == "component" else r"communicator \d+"
     # its name is known when the communicator is used; what has come before that has the one that the
     # MPI has given it
-    early = rf"({halo}|MPI COMMUNICATOR \d+ DUP FROM 0)"
+    early = rf"({halo}|MPI COMM(UNICATOR)? \d+ DUP FROM 0)"
     # the component's mode is not in the envelope
     synchronous = "" if way == "component" else " synchronous"
     return [
