@@ -172,6 +172,27 @@ static int ep_addrs_grow(struct prov_ep *ep, uint32_t limit)
     return 0;
 }
 
+static bool is_told(struct prov_ep *ep)
+{
+    return atomic_load_explicit(&ep->av.is_told, memory_order_relaxed);
+}
+
+static void tell_locked(struct prov_ep *ep)
+{
+    if (!is_told(ep))
+        prov_tell_mpi(ep);
+    atomic_store_explicit(&ep->av.is_told, true, memory_order_relaxed);
+}
+
+void prov_av_tell(struct prov_ep *ep)
+{
+    if (ep->av.vector == NULL)
+        return;
+    pthread_mutex_lock(&ep->av.vector->lock);
+    tell_locked(ep);
+    pthread_mutex_unlock(&ep->av.vector->lock);
+}
+
 static int resolve_locked(struct prov_ep *ep, fi_addr_t addr, uint32_t *peer)
 {
     struct prov_av *av = ep->av.vector;
@@ -185,10 +206,8 @@ static int resolve_locked(struct prov_ep *ep, fi_addr_t addr, uint32_t *peer)
     err = mbx_peer_add(ep->mbx, &av->entries[addr].address, &number);
     if (err < 0)
         return err;
-    if (!ep->av.is_told) {
-        ep->av.is_told = true;
-        prov_tell_mpi(ep);
-    }
+    if (!is_told(ep))
+        tell_locked(ep);
     atomic_store_explicit(&ep->av.peers[addr], number, memory_order_relaxed);
     *peer = number;
     return 0;

@@ -52,7 +52,7 @@ struct prov_ep_av {
     uint32_t addr_limit;
     struct prov_av *vector;
     struct prov_ep *next; /* of the same vector */
-    bool is_told;         /* the library: which MPI this is (tell.h) */
+    _Atomic bool is_told; /* the library: which MPI this is (tell.h) */
 };
 
 int prov_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_av **av,
@@ -63,6 +63,8 @@ int prov_av_bind(struct prov_av *av, struct prov_ep *ep);
 void prov_av_unbind(struct prov_ep *ep);
 /* Makes addr a peer of ep and remembers its number. */
 int prov_av_resolve(struct prov_ep *ep, fi_addr_t addr, uint32_t *peer);
+/* The client has to do with somebody, and with whom is not known: a receive from any source. */
+void prov_av_tell(struct prov_ep *ep);
 /* The way back: FI_ADDR_NOTAVAIL if the peer's address is not in the vector. */
 fi_addr_t prov_av_find(struct prov_ep *ep, uint32_t peer);
 
