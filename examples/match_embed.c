@@ -66,6 +66,7 @@ int main(void)
     struct line lines[] = {{.text = "hello"}, {.text = "42"}, {.text = "43"}, {.text = "bye"}};
     struct wish first = {.name = "first"}, directed = {.name = "directed"};
     struct wish late = {.name = "late"}, never = {.name = "never"};
+    struct mbx_match_counters count;
     struct mbx_match box;
     int err = 0;
 
@@ -82,7 +83,8 @@ int main(void)
         printf("%s gave up\n", never.name);
     for (struct mbx_match_msg *m = NULL; (m = mbx_match_next_msg(&box, m)) != NULL;)
         printf("unread: \"%s\"\n", container_of(m, struct line, match)->text);
-    err |= box.count.met_arrivals != 2 || box.count.met_posts != 1;
+    mbx_match_counters_get(&box, &count);
+    err |= count.met_arrivals != 2 || count.met_posts != 1;
     mbx_match_fini(&box);
     return err != 0;
 }

@@ -19,7 +19,7 @@
  * MBX_MATCH_ANY_SOURCE only meets receives from any source.
  *
  * Invariants (mbx_match_is_valid):
- *   I1  sequence numbers strictly increase along each queue
+ *   I1  ages strictly increase along each queue
  *   I2  no queued receive accepts any queued message
  *   I3  posted == met_posts + matched_posts + cancelled + queued receives
  *       arrived == met_arrivals + matched_arrivals + claimed + queued messages
@@ -33,9 +33,11 @@
  *            read.  An entry that is queued must not be posted or arrive again, and is
  *            cancelled or extracted in its own engine; mbx_match_is_valid() sees most of such
  *            mistakes.
- * Memory     A queue of up to 16 entries allocates nothing.  Longer ones have tables, which
- *            grow in mbx_match_post() and mbx_match_peek() and are freed by
- *            mbx_match_fini(), the large ones when a queue is short again.
+ * Memory     A queue of up to 16 entries allocates nothing, and neither does one whose oldest
+ *            entry is always the one that is taken.  Others have tables, which grow when
+ *            they are searched and are freed by mbx_match_fini(), the large ones when they
+ *            are empty.  Without memory for them searches are slow, and never wrong: no call
+ *            fails.
  * Threads    one at a time per struct mbx_match, of which there may be any number; they
  *            share nothing.  What different threads use (engines, receives, messages) is
  *            best kept 128 bytes apart: cores fetch lines in pairs.
@@ -79,22 +81,23 @@ struct mbx_match_link {
 /* A receive.  The caller sets envelope and ignore; the rest is the engine's.  state is
  * MBX_MATCH_IDLE (0) before the first post, and whenever the entry is the caller's. */
 struct mbx_match_recv {
+    struct mbx_match_link link;         /* all, oldest first */
     struct mbx_match_envelope envelope; /* source may be MBX_MATCH_ANY_SOURCE */
     uint64_t ignore;                    /* 1 = tag bit not compared */
-    uint64_t seq;                       /* age; smaller is older */
-    struct mbx_match_link group;        /* long queue: those that want the same, oldest first */
-    struct mbx_match_link link;         /* long queue: all, oldest first */
     enum mbx_match_state state;
-    uint32_t at; /* short queue: its slot; long queue: its class */
+    uint32_t at;                 /* its table; 0: in none */
+    uint64_t seq;                /* age; smaller is older */
+    struct mbx_match_link group; /* in a table: those that want the same, oldest first */
 };
 
-/* A message.  The caller sets envelope; the rest is the engine's, as of a receive. */
+/* A message.  The caller sets envelope; the rest is the engine's, and state as of a receive. */
 struct mbx_match_msg {
+    struct mbx_match_link link; /* all, oldest first */
     struct mbx_match_envelope envelope;
-    uint64_t seq; /* age in this engine: who arrived earlier has the smaller one */
-    struct mbx_match_link link; /* long queue: all, oldest first */
     enum mbx_match_state state;
-    uint32_t at; /* short queue: its slot; long queue: its first entry in an index */
+    uint32_t at;  /* its tables; 0: in none */
+    uint64_t seq; /* age in this engine: who arrived earlier has the smaller one */
+    struct mbx_match_link group; /* in a table: those that are alike, oldest first */
 };
 
 struct mbx_match_counters {
@@ -115,53 +118,49 @@ struct mbx_match_counters {
 struct mbx_match_options {
     uint64_t first_seq; /* the first age to be given out; a test may want to see it wrap */
     uint64_t seed;      /* of the hash; a secret number if strangers choose the tags */
-    uint32_t short_max; /* entries up to which a queue does without tables, 1 to 16; 0: 16 */
+    uint32_t short_max; /* entries up to which a queue is walked, 1 to 16; 0: 16 */
     uint32_t classes;   /* masks that have tables of their own, 1 to 64; 0: 64 */
     uint32_t hash_bits; /* of the hash, 1 to 64, so that a test sees collisions; 0: 64 */
 };
 
 /* ---- the engine's own; public only so that callers can embed a struct mbx_match ---- */
 
-#define MBX_MATCH_SLOTS   32 /* of a short queue */
-#define MBX_MATCH_LANES   4  /* slots that are compared at a time */
 #define MBX_MATCH_CLASSES 64 /* masks that have tables of their own */
 
-/* Four slots of a short PRQ, each field beside its like. */
-struct mbx_match_recv_block {
-    uint64_t place[MBX_MATCH_LANES]; /* context id and source in one word */
-    uint64_t tag[MBX_MATCH_LANES];
-    uint64_t place_mask[MBX_MATCH_LANES]; /* 1 = compared */
-    uint64_t tag_mask[MBX_MATCH_LANES];
-    struct mbx_match_recv *entry[MBX_MATCH_LANES];
+struct mbx_match_queue {
+    struct mbx_match_link all; /* oldest first */
+    uint64_t next;             /* age of the next entry */
+    uint64_t full_at;          /* next + most - entries now: the age of one more than ever */
+    uint64_t most;             /* entries at a time, until now */
 };
 
-struct mbx_match_msg_block {
-    uint64_t place[MBX_MATCH_LANES];
-    uint64_t tag[MBX_MATCH_LANES];
-    struct mbx_match_msg *entry[MBX_MATCH_LANES];
+/* What a probe has found, for the receive that follows it.  Good as long as no message has left
+ * the queue since. */
+struct mbx_match_probed {
+    struct mbx_match_msg *msg;
+    uint64_t left;   /* messages that had left the queue */
+    uint64_t ignore; /* of the probe */
+    bool is_any_source;
 };
 
-/* Which slots of a short queue are in use. */
-struct mbx_match_slots {
-    uint32_t live; /* bit i: slot i holds an entry */
-    uint32_t next; /* the first one that is younger than all entries */
+/* What struct mbx_match_counters has and cannot be derived from the ages. */
+struct mbx_match_tally {
+    uint64_t cancelled, claimed;
+    uint64_t lonely; /* arrivals and finds that met nobody */
+    uint64_t peeks;
+    uint64_t further_steps; /* beyond one for each match */
+    uint64_t search_max;    /* of those that took more */
+    uint64_t overflowed;
 };
 
 struct mbx_match_deep;
-struct mbx_match_compare;
 
 struct mbx_match {
-    uint64_t next_seq;
-    struct mbx_match_slots recv_slots, msg_slots;
-    bool recvs_long, msgs_long; /* the queue is a list with tables, not slots */
-    uint32_t recv_room;         /* so many receives get slots; 0 while it is long */
-    const struct mbx_match_compare *compare; /* what this machine is best at */
-    struct mbx_match_deep *deep;             /* tables; NULL until they are needed */
-    struct mbx_match_link recvs, msgs;       /* long queues, oldest first */
+    struct mbx_match_queue recvs, msgs;
+    struct mbx_match_tally count;
+    struct mbx_match_probed probed;
+    struct mbx_match_deep *deep; /* tables; NULL until they are needed */
     struct mbx_match_options options;
-    struct mbx_match_counters count;
-    struct mbx_match_recv_block recv_blocks[MBX_MATCH_SLOTS / MBX_MATCH_LANES];
-    struct mbx_match_msg_block msg_blocks[MBX_MATCH_SLOTS / MBX_MATCH_LANES];
 };
 
 /* Starts an empty engine in the caller's memory, where it stays: the queues point
@@ -179,8 +178,8 @@ MBX_MATCH_API void mbx_match_fini(struct mbx_match *m);
  * Takes the oldest queued message that recv accepts: *msg is it, and neither is
  * queued any more.  Otherwise *msg = NULL and recv waits.
  *
- * Returns    0; -ENOMEM a table could not grow: nothing changed, recv is not queued, and
- *            *msg was not written.  It may be tried again.
+ * Returns    0.  A negative number is for engines to come that can fail: then nothing has
+ *            changed, recv is not queued, and *msg was not written.  Callers check.
  */
 MBX_MATCH_API int mbx_match_post(struct mbx_match *m, struct mbx_match_recv *recv,
                                  struct mbx_match_msg **msg);
@@ -191,8 +190,7 @@ MBX_MATCH_API int mbx_match_post(struct mbx_match *m, struct mbx_match_recv *rec
  * Gives it to the oldest queued receive that accepts it: *recv is that receive, and
  * neither is queued.  Otherwise *recv = NULL and msg waits.
  *
- * Returns    0; -ENOMEM as mbx_match_post().  Now an arrival allocates nothing; callers check
- *            all the same.
+ * Returns    0; negative as mbx_match_post().
  */
 MBX_MATCH_API int mbx_match_arrive(struct mbx_match *m, struct mbx_match_msg *msg,
                                    struct mbx_match_recv **recv);
@@ -208,16 +206,15 @@ MBX_MATCH_API int mbx_match_arrive(struct mbx_match *m, struct mbx_match_msg *ms
 MBX_MATCH_API struct mbx_match_recv *mbx_match_find(struct mbx_match *m,
                                                     const struct mbx_match_envelope *envelope);
 
-/* mbx_match_first - the same receive, which stays where it is.  Nothing changes, and it does
- * not count as a search. */
-MBX_MATCH_API struct mbx_match_recv *mbx_match_first(const struct mbx_match *m,
+/* mbx_match_first - the same receive, which stays where it is.  It does not count as a search. */
+MBX_MATCH_API struct mbx_match_recv *mbx_match_first(struct mbx_match *m,
                                                      const struct mbx_match_envelope *envelope);
 
 /*
  * mbx_match_keep - a message that mbx_match_find() has just refused waits for its receive.
  *
  * Nothing may have been posted in between.
- * Returns    0; -ENOMEM as mbx_match_post.
+ * Returns    0; negative as mbx_match_post().
  */
 MBX_MATCH_API int mbx_match_keep(struct mbx_match *m, struct mbx_match_msg *msg);
 
@@ -227,8 +224,7 @@ MBX_MATCH_API int mbx_match_keep(struct mbx_match *m, struct mbx_match_msg *msg)
  * what msgs[i] met, or NULL.  Faster than the calls one by one when the queues are long: what
  * the next ones need is fetched while the first are looked up.
  *
- * Returns    how many were done: count, or fewer if a table could not grow; then the
- *            next one is not queued and nothing behind it was tried.
+ * Returns    how many were done: count.
  */
 MBX_MATCH_API size_t mbx_match_post_many(struct mbx_match *m,
                                          struct mbx_match_recv *const recvs[],
@@ -242,8 +238,9 @@ MBX_MATCH_API size_t mbx_match_arrive_many(struct mbx_match *m,
 MBX_MATCH_API bool mbx_match_cancel(struct mbx_match *m, struct mbx_match_recv *recv);
 
 /* mbx_match_peek - the message that a receive with this envelope (source may be
- * MBX_MATCH_ANY_SOURCE) and these ignore bits would take, or NULL.  Takes nothing.  For want of
- * memory it is slow, and never wrong. */
+ * MBX_MATCH_ANY_SOURCE) and these ignore bits would take, or NULL.  Takes nothing.  A receive that
+ * accepts the message and compares no less is not searched for again, as long as no message has
+ * left the queue. */
 MBX_MATCH_API struct mbx_match_msg *
 mbx_match_peek(struct mbx_match *m, const struct mbx_match_envelope *envelope, uint64_t ignore);
 
@@ -263,10 +260,14 @@ MBX_MATCH_API struct mbx_match_msg *mbx_match_next_msg(const struct mbx_match *m
 static inline bool mbx_match_accepts(const struct mbx_match_envelope *wanted, uint64_t ignore,
                                      const struct mbx_match_envelope *message)
 {
-    return wanted->context_id == message->context_id &&
-           (wanted->source == MBX_MATCH_ANY_SOURCE || wanted->source == message->source) &&
-           ((wanted->tag ^ message->tag) & ~ignore) == 0;
+    return ((wanted->tag ^ message->tag) & ~ignore) == 0 &&
+           wanted->context_id == message->context_id &&
+           (wanted->source == message->source || wanted->source == MBX_MATCH_ANY_SOURCE);
 }
+
+/* mbx_match_counters_get - what m has done, and holds. */
+MBX_MATCH_API void mbx_match_counters_get(const struct mbx_match *m,
+                                          struct mbx_match_counters *counters);
 
 /* mbx_match_memory - bytes that the engine has allocated, struct mbx_match and the entries not
  * counted: they are the caller's. */

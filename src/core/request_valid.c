@@ -133,8 +133,13 @@ static uint64_t posted(const struct mbx_ep *ep)
 {
     uint64_t recvs = 0;
 
-    for (uint32_t i = 0; i < ep->contexts.slots; i++)
-        recvs += ep->contexts.table[i] != NULL ? ep->contexts.table[i]->match.count.recvs : 0;
+    for (uint32_t i = 0; i < ep->contexts.slots; i++) {
+        struct mbx_match_counters count = {0};
+
+        if (ep->contexts.table[i] != NULL)
+            mbx_match_counters_get(&ep->contexts.table[i]->match, &count);
+        recvs += count.recvs;
+    }
     return recvs;
 }
 

@@ -27,15 +27,15 @@ static void stats_gather(const struct mbx_ep *ep, struct stats *stats)
     stats->requests_now = pool_live(&ep->requests.pool);
     stats->requests_max = pool_most(&ep->requests.pool);
     for (uint32_t i = 0; i < ep->contexts.slots; i++) {
-        const struct mbx_match_counters *count;
+        struct mbx_match_counters count;
 
         if (ep->contexts.table[i] == NULL)
             continue;
-        count = &ep->contexts.table[i]->match.count;
-        stats->searches += count->searches;
-        stats->search_steps += count->search_steps;
-        if (count->search_max > stats->search_max)
-            stats->search_max = count->search_max;
+        mbx_match_counters_get(&ep->contexts.table[i]->match, &count);
+        stats->searches += count.searches;
+        stats->search_steps += count.search_steps;
+        if (count.search_max > stats->search_max)
+            stats->search_max = count.search_max;
     }
     module_stats(ep, stats);
 }
@@ -177,7 +177,7 @@ static void stats_put_names(const struct mbx_ep *ep, int fd, const char *path)
         struct mbx_match_counters count = {0};
 
         if (context != NULL)
-            count = context->match.count;
+            mbx_match_counters_get(&context->match, &count);
         used = snprintf(
             text, sizeof text,
             "communicator rank=%s pid=%ld id=%u size=%u receives=%llu messages=%llu "

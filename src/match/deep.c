@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * deep.c - the classes of long queues: made when a mask is first used, given to another
- * mask when nothing of theirs is queued and all are taken.
+ * mask when nothing of theirs is in a table and all are taken.
  */
 #include "match/deep.h"
 
@@ -10,7 +10,7 @@
 
 #include "base/mem.h"
 
-/* A table or node array beyond this is freed when its queue has become short. */
+/* A table or node array beyond this is freed when nothing is in it. */
 #define KEEP_BYTES ((size_t)1 << 20)
 
 /* The next number of a sequence that starts anywhere (splitmix64). */
@@ -33,8 +33,14 @@ struct mbx_match_deep *deep_make(struct mbx_match *m)
     memset(m->deep, 0, sizeof *m->deep);
     m->deep->seeds[0] = scatter(&state);
     m->deep->seeds[1] = scatter(&state);
-    m->deep->print_mask = UINT64_MAX >> (64 - m->options.hash_bits);
+    m->deep->hash_mask = UINT64_MAX >> (64 - m->options.hash_bits);
     link_make_head(&m->deep->overflow);
+    for (uint32_t i = 0; i < MBX_MATCH_CLASSES; i++) {
+        m->deep->classes[i].number = i;
+        table_init(&m->deep->classes[i].posted);
+        table_init(&m->deep->classes[i].index);
+    }
+    m->deep->last = m->deep->primary = &m->deep->classes[0];
     return m->deep;
 }
 
@@ -53,74 +59,72 @@ void deep_destroy(struct mbx_match *m)
 
 static size_t table_bytes(const struct table *t)
 {
-    return (size_t)t->size * sizeof *t->buckets;
+    return t->limit != 0 ? table_size(t) * sizeof *t->buckets : 0;
 }
 
-static void trim_table(struct table *t)
+static bool has_messages(const struct mbx_match_deep *deep)
 {
-    if (t->heads == 0 && table_bytes(t) > KEEP_BYTES)
+    for (uint32_t i = 0; i < deep->class_count; i++)
+        if (deep->classes[i].msgs != 0)
+            return true;
+    return false;
+}
+
+void deep_trim(struct mbx_match_deep *deep, struct table *t)
+{
+    if (table_bytes(t) > KEEP_BYTES)
         table_clear(t);
-}
-
-void deep_trim(struct mbx_match *m)
-{
-    struct mbx_match_deep *deep = m->deep;
-
-    if (deep == NULL)
-        return;
-    for (uint32_t i = 0; i < deep->class_count; i++) {
-        trim_table(&deep->classes[i].posted);
-        trim_table(&deep->classes[i].index);
-    }
-    if (!m->msgs_long && deep->node_room * sizeof *deep->nodes > KEEP_BYTES) {
+    if (deep->node_room * sizeof *deep->nodes > KEEP_BYTES && !has_messages(deep)) {
         mem_free(deep->nodes);
         deep->nodes = NULL;
         deep->node_room = deep->node_count = deep->node_free = 0;
     }
 }
 
-/* A class that nothing queued needs, or CLASS_NONE. */
-static uint32_t idle_class(const struct mbx_match_deep *deep)
+/* A class that no entry needs, or NULL. */
+static struct match_class *idle_class(struct mbx_match_deep *deep)
 {
     for (uint32_t i = 0; i < deep->class_count; i++)
         if (deep->classes[i].recvs == 0 && deep->classes[i].msgs == 0)
-            return i;
-    return CLASS_NONE;
+            return &deep->classes[i];
+    return NULL;
 }
 
 /* The age below which messages count as indexed in a class that has none yet. */
 static uint64_t oldest_age(const struct mbx_match *m)
 {
-    return m->msgs.next != &m->msgs ? msg_of(m->msgs.next)->seq : m->next_seq;
+    return queue_is_empty(&m->msgs) ? m->msgs.next : msg_of(m->msgs.all.next)->seq;
 }
 
-static uint32_t make_class(struct mbx_match *m, struct match_mask mask)
+static struct match_class *make_class(struct mbx_match *m, struct match_mask mask)
 {
     struct mbx_match_deep *deep = m->deep;
-    uint32_t i =
-        deep->class_count < m->options.classes ? deep->class_count++ : idle_class(deep);
+    struct match_class *class = deep->class_count < m->options.classes
+                                    ? &deep->classes[deep->class_count++]
+                                    : idle_class(deep);
 
-    if (i == CLASS_NONE)
-        return i;
-    table_clear(&deep->classes[i].posted);
-    table_clear(&deep->classes[i].index);
-    deep->masks[i] = mask;
-    deep->classes[i].indexed = oldest_age(m);
-    return i;
+    if (class == NULL)
+        return NULL;
+    table_clear(&class->posted);
+    table_clear(&class->index);
+    class->mask = mask;
+    class->indexed = oldest_age(m);
+    return class;
 }
 
-uint32_t deep_find_class(struct mbx_match *m, struct match_mask mask)
+struct match_class *deep_find_class(struct mbx_match *m, struct match_mask mask)
 {
     struct mbx_match_deep *deep = m->deep;
-    uint32_t i = 0;
+    struct match_class *class = NULL;
 
-    while (i < deep->class_count && !mask_is(&deep->masks[i], mask))
-        i++;
-    if (unlikely(i == deep->class_count))
-        i = make_class(m, mask);
-    if (i != CLASS_NONE)
-        deep->class_last = i;
-    return i;
+    for (uint32_t i = 0; i < deep->class_count && class == NULL; i++)
+        if (mask_is(&deep->classes[i].mask, mask))
+            class = &deep->classes[i];
+    if (unlikely(class == NULL))
+        class = make_class(m, mask);
+    if (class != NULL)
+        deep->last = class;
+    return class;
 }
 
 size_t deep_memory(const struct mbx_match *m)

@@ -1,68 +1,94 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * deep.h - what a long queue has beside its list: classes, and in each two tables.
+ * deep.h - what leads to an entry of a long queue: classes, and in each two tables.
  *
  *   class      one mask: which bits of an envelope its receives compare
- *   print      hash of an envelope's compared bits
- *   posted     print -> the receives of this class that want such an envelope
- *   index      print -> the messages that such a receive may take
+ *   posted     compared bits -> the receives of this class that want such an envelope
+ *   index      compared bits -> the messages that such a receive may take
  *
- *   class 0 (nothing ignored)     posted   p1 - r2 - r7      index   q1 - m3
- *                                          p2 - r4                   q2 - m1 - m4
- *   class 1 (any source)          posted   p3 - r1           index   q3 - m1 - m3 - m4
+ *   class 0 (nothing ignored)     posted   r2 - r7      index   m3
+ *                                          r4                   m1 - m4
+ *   class 1 (any source)          posted   r1           index   m1 - m3 - m4
  *
- * An arrival looks its print up in each class that has receives, and the oldest of
- * the heads wins.  A receive looks its print up in the index of its class alone.
+ * An arrival looks into each class that has receives, and the oldest of the heads wins.  A
+ * receive looks into the index of its class alone.
  *
- * A message enters the index of a class when a receive or a probe of that class first
- * wants to know: `indexed` says which messages were already there.  So programs pay for
- * the classes that they use, once per message.
+ * The queues are lists, and the tables follow when a search wants them: posted_find() first puts
+ * into tables what has been posted since the last one, and unexpected_find() puts into the index
+ * of its class what has arrived since the last search of that class.  So programs pay for the
+ * classes that they use, once per entry, and nothing for entries that go in the order in which
+ * they came.  A table that cannot grow stays where it is, and what it lacks is walked: no verb
+ * fails for want of memory.
  *
- * Receives of a mask for which no class is free wait on `overflow`, and such a search of
+ * A receive is of one class.  A message may be in the index of each.  In one of them, the
+ * primary class, the messages are linked by themselves; of the others each has a node.  So
+ * one class in use costs what one table costs.
+ *
+ * Receives of a mask for which no class is free are put on `overflow`, and such a search of
  * the messages walks all of them: right, slow, and counted.
  *
  * Invariants (deep_is_valid)
- *   I1  a group's receives, and messages, are in order of age, have the group's print,
- *       and are of the group's class
+ *   I1  a group's receives, and messages, are in order of age, agree in what their class
+ *       compares, and are of the group's class
  *   I2  a message is in the index of a class once if it is older than `indexed`, and
  *       else not at all
- *   I3  `busy` has the bits of the classes that have receives
+ *   I3  `busy` has the bits of the classes that have receives; `only` is the class that has all
+ *       that are in a table or on overflow, or NULL
  *   I4  a class that is not in use has neither receives nor messages
+ *   I5  no receive that is in a table or on overflow is younger than one that is in none
  */
 #ifndef MATCH_DEEP_H
 #define MATCH_DEEP_H
 
 #include <stdalign.h>
 
+#include <matchbox/match.h>
+
 #include "base/base.h"
-#include "match/compare.h"
 #include "match/table.h"
 
-/* Where a message stands in the index of one class.  Nodes are numbered from 1. */
+/* What is looked for: context id and source in one word, and the tag. */
+struct match_key {
+    uint64_t place, tag;
+};
+
+/* What of it counts: 1 = compared. */
+struct match_mask {
+    uint64_t place, tag;
+};
+
+/* Where a message stands in the index of a class that is not the primary one.  Nodes are numbered
+ * from 1. */
 struct index_node {
     struct mbx_match_msg *msg; /* free: NULL */
-    uint32_t next, prev;       /* same print, a ring; oldest first */
+    uint32_t next, prev;       /* same group, a ring; oldest first */
     uint32_t msg_next;         /* of the same message in another class; free: next free */
     uint32_t class;
 };
 
 struct match_class {
+    struct match_mask mask;
     struct table posted; /* head: struct mbx_match_recv * */
-    struct table index;  /* head: number of a node */
+    struct table index;  /* head: struct mbx_match_msg *; not primary: number of a node */
     uint64_t indexed;    /* age: older messages are in index */
-    uint32_t recvs;      /* queued */
+    uint32_t recvs;      /* in posted */
     uint32_t msgs;       /* in index */
+    uint32_t number;     /* among classes */
 };
 
 #define CLASS_NONE MBX_MATCH_CLASSES /* overflow */
 
+/* mbx_match_recv.at is 0, or 1 + the class.  mbx_match_msg.at is the first node, or 0, and: */
+#define IN_PRIMARY (UINT32_C(1) << 31)
+
 struct mbx_match_deep {
     alignas(CACHE_APART) uint64_t seeds[2]; /* engines of two threads share no line */
-    uint64_t print_mask;                    /* a test may want collisions */
+    uint64_t hash_mask;                     /* a test may want collisions */
     uint64_t busy;                          /* classes with receives */
+    struct match_class *only;               /* the class that has all receives, if one has */
+    struct match_class *last;               /* used last */
+    struct match_class *primary;
     uint32_t class_count;
-    uint32_t class_last; /* used last */
-    struct match_mask masks[MBX_MATCH_CLASSES];
     struct match_class classes[MBX_MATCH_CLASSES];
 
     struct mbx_match_link overflow; /* by group: receives without a class, oldest first */
@@ -96,6 +122,19 @@ static inline bool key_fits(struct match_key a, struct match_key b, struct match
     return (((a.place ^ b.place) & mask.place) | ((a.tag ^ b.tag) & mask.tag)) == 0;
 }
 
+/* What the head of a group is compared with. */
+struct match_wanted {
+    struct match_key key;
+    struct match_mask mask;
+    const struct mbx_match_deep *deep;
+};
+
+static inline bool is_wanted(const struct match_wanted *wanted,
+                             const struct mbx_match_envelope *envelope)
+{
+    return key_fits(key_of(envelope), wanted->key, wanted->mask);
+}
+
 static inline void link_make_head(struct mbx_match_link *head)
 {
     head->next = head->prev = head;
@@ -104,16 +143,20 @@ static inline void link_make_head(struct mbx_match_link *head)
 /* Before a head: last of its list. */
 static inline void link_append(struct mbx_match_link *head, struct mbx_match_link *link)
 {
+    struct mbx_match_link *last = head->prev;
+
     link->next = head;
-    link->prev = head->prev;
-    head->prev->next = link;
+    link->prev = last;
+    last->next = link;
     head->prev = link;
 }
 
 static inline void link_remove(struct mbx_match_link *link)
 {
-    link->prev->next = link->next;
-    link->next->prev = link->prev;
+    struct mbx_match_link *next = link->next, *prev = link->prev;
+
+    prev->next = next;
+    next->prev = prev;
 }
 
 static inline struct mbx_match_recv *recv_of(const struct mbx_match_link *link)
@@ -131,15 +174,33 @@ static inline struct mbx_match_msg *msg_of(const struct mbx_match_link *link)
     return container_of(link, struct mbx_match_msg, link);
 }
 
-/* Never 0. */
-static inline uint64_t deep_print(const struct mbx_match_deep *deep, struct match_key key,
-                                  struct match_mask mask)
+static inline struct mbx_match_msg *msg_of_group(const struct mbx_match_link *group)
+{
+    return container_of(group, struct mbx_match_msg, group);
+}
+
+/* How many entries a queue has now. */
+static inline uint64_t queue_count(const struct mbx_match_queue *queue)
+{
+    return queue->most - (queue->full_at - queue->next);
+}
+
+static inline bool queue_is_empty(const struct mbx_match_queue *queue)
+{
+    return queue->all.next == &queue->all;
+}
+
+/* Of what such a mask compares.  One product is good as a name, but its bits are not all good as a
+ * number of a bucket: with one seed in a hundred, tags that count up share their low ones.  The
+ * second spreads it into the upper bits. */
+static inline uint64_t deep_hash(const struct mbx_match_deep *deep, struct match_key key,
+                                 struct match_mask mask)
 {
     unsigned __int128 product = (unsigned __int128)((key.place & mask.place) ^ deep->seeds[0]) *
                                 ((key.tag & mask.tag) ^ deep->seeds[1]);
-    uint64_t print = ((uint64_t)product ^ (uint64_t)(product >> 64)) & deep->print_mask;
+    uint64_t name = ((uint64_t)product ^ (uint64_t)(product >> 64)) & deep->hash_mask;
 
-    return print + (print == 0);
+    return name * UINT64_C(0x9e3779b97f4a7c15);
 }
 
 /* ---- deep.c: classes ---- */
@@ -147,10 +208,10 @@ static inline uint64_t deep_print(const struct mbx_match_deep *deep, struct matc
 /* Makes m->deep.  NULL: no memory. */
 struct mbx_match_deep *deep_make(struct mbx_match *m);
 void deep_destroy(struct mbx_match *m);
-/* Frees what a queue that has become short used lately, if it is much. */
-void deep_trim(struct mbx_match *m);
-/* The class of this mask, made if there is none; CLASS_NONE: all are in use. */
-uint32_t deep_find_class(struct mbx_match *m, struct match_mask mask);
+/* Frees what an empty table, or all nodes if there are no messages in any, hold, if it is much. */
+void deep_trim(struct mbx_match_deep *deep, struct table *t);
+/* The class of this mask, made if there is none; NULL: all are in use. */
+struct match_class *deep_find_class(struct mbx_match *m, struct match_mask mask);
 size_t deep_memory(const struct mbx_match *m);
 
 /* m->deep, made if there is none.  NULL: no memory. */
@@ -165,43 +226,48 @@ static inline bool mask_is(const struct match_mask *a, struct match_mask b)
 }
 
 /* As deep_find_class(); the class that was used last is tried first. */
-static inline uint32_t deep_class(struct mbx_match *m, struct match_mask mask)
+static inline struct match_class *deep_class(struct mbx_match *m, struct match_mask mask)
 {
-    uint32_t last = m->deep->class_last;
+    struct match_class *last = m->deep->last;
 
-    if (likely(mask_is(&m->deep->masks[last], mask)) && likely(last < m->deep->class_count))
-        return last;
-    return deep_find_class(m, mask);
+    return likely(mask_is(&last->mask, mask)) ? last : deep_find_class(m, mask);
 }
 
-/* ---- posted.c: the posted receives of a long queue ---- */
+/* ---- posted.c: the tables of the posted receives ---- */
 
-/* The youngest receive, with its age.  -ENOMEM: nothing has changed. */
-int posted_add(struct mbx_match *m, struct mbx_match_recv *recv);
-void posted_remove(struct mbx_match *m, struct mbx_match_recv *recv);
-/* The oldest that accepts key, taken out, or NULL; adds to *steps what was looked at. */
+/* The oldest that accepts key, which leaves its table, or NULL; *steps is what was looked at. */
 struct mbx_match_recv *posted_take(struct mbx_match *m, struct match_key key, uint64_t *steps);
 /* The same one, which stays. */
-struct mbx_match_recv *posted_first(const struct mbx_match *m, struct match_key key);
-/* Fetches what posted_add() of such a receive will look at. */
-void posted_prefetch_group(const struct mbx_match *m, struct match_key key,
-                           struct match_mask mask);
+struct mbx_match_recv *posted_first(struct mbx_match *m, struct match_key key);
+/* recv leaves its table, or overflow. */
+void posted_remove(struct mbx_match *m, struct mbx_match_recv *recv);
 /* Fetch what posted_take() will touch, each from what the one before fetched: the tables,
  * the receives, their neighbours. */
 void posted_prefetch(const struct mbx_match *m, struct match_key key);
 void posted_prefetch_heads(const struct mbx_match *m, struct match_key key, bool neighbours);
+/* table_hash_fn; arg: struct match_class_of. */
+uint64_t posted_hash_of_head(const void *arg, uintptr_t head);
 bool posted_is_valid(const struct mbx_match *m);
 
-/* ---- unexpected.c: the messages of a long queue ---- */
+/* ---- unexpected.c: the indexes of the messages ---- */
 
-/* The queue has just become long: nothing is in any index. */
-void unexpected_begin(struct mbx_match *m);
-void unexpected_remove(struct mbx_match *m, struct mbx_match_msg *msg);
 /* The oldest that has key where mask says so, or NULL. */
 struct mbx_match_msg *unexpected_find(struct mbx_match *m, struct match_key key,
                                       struct match_mask mask, uint64_t *steps);
+/* The same one, which leaves the indexes in which it is. */
+struct mbx_match_msg *unexpected_take(struct mbx_match *m, struct match_key key,
+                                      struct match_mask mask, uint64_t *steps);
+/* msg leaves them. */
+void unexpected_remove(struct mbx_match *m, struct mbx_match_msg *msg);
 void unexpected_prefetch(const struct mbx_match *m, struct match_key key,
                          struct match_mask mask);
+/* table_hash_fn; arg: struct match_class_of. */
+uint64_t unexpected_hash_of_head(const void *arg, uintptr_t head);
 bool unexpected_is_valid(const struct mbx_match *m);
+
+struct match_class_of {
+    const struct mbx_match_deep *deep;
+    const struct match_class *class;
+};
 
 #endif

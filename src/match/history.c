@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "match/history.h"
 
-#include <errno.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -16,7 +15,6 @@ void history_begin(struct history_run *run, const struct mbx_match_options *opti
     oracle_init(&run->oracle);
     run->want = (struct mbx_match_counters){0};
     run->live = mem_live();
-    run->may_refuse = run->has_refused = false;
     run->why = NULL;
     memset(run->recvs, 0, sizeof run->recvs[0] * (size_t)ids);
     memset(run->msgs, 0, sizeof run->msgs[0] * (size_t)ids);
@@ -63,11 +61,9 @@ static struct mbx_match_msg *make_msg(struct history_run *run, const struct op *
     return msg;
 }
 
-/* What a verb that ended with err answered.  A refused entry must not be queued. */
-static int answer_of(int err, int id, enum mbx_match_state state)
+/* What a verb that ended with err answered: none fails, not even for want of memory. */
+static int answer_of(int err, int id)
 {
-    if (err == -ENOMEM && state == MBX_MATCH_IDLE)
-        return ANSWER_NO_MEMORY;
     return err == 0 ? id : BROKEN;
 }
 
@@ -77,7 +73,7 @@ static int do_post(struct history_run *run, const struct op *op)
     struct mbx_match_msg *met = NULL;
     int err = mbx_match_post(&run->m, recv, &met);
 
-    return answer_of(err, msg_id(run, met), recv->state);
+    return answer_of(err, msg_id(run, met));
 }
 
 static int do_arrive(struct history_run *run, const struct op *op)
@@ -86,7 +82,7 @@ static int do_arrive(struct history_run *run, const struct op *op)
     struct mbx_match_recv *met = NULL;
     int err = mbx_match_arrive(&run->m, msg, &met);
 
-    return answer_of(err, recv_id(run, met), msg->state);
+    return answer_of(err, recv_id(run, met));
 }
 
 static int do_meet(struct history_run *run, const struct op *op)
@@ -101,7 +97,7 @@ static int do_keep(struct history_run *run, const struct op *op)
     int id = recv_id(run, mbx_match_find(&run->m, &op->envelope));
     struct mbx_match_msg *msg = make_msg(run, op);
 
-    return id == NOBODY ? answer_of(mbx_match_keep(&run->m, msg), NOBODY, msg->state) : id;
+    return id == NOBODY ? answer_of(mbx_match_keep(&run->m, msg), NOBODY) : id;
 }
 
 static int do_probe(struct history_run *run, const struct op *op)
@@ -124,7 +120,7 @@ static void do_post_many(struct history_run *run, const struct op *ops, size_t c
         recvs[i] = make_recv(run, &ops[i]);
     done = mbx_match_post_many(&run->m, recvs, met, count);
     for (size_t i = 0; i < count; i++)
-        answers[i] = i < done ? msg_id(run, met[i]) : ANSWER_NO_MEMORY;
+        answers[i] = i < done ? msg_id(run, met[i]) : BROKEN;
 }
 
 static void do_arrive_many(struct history_run *run, const struct op *ops, size_t count,
@@ -138,7 +134,7 @@ static void do_arrive_many(struct history_run *run, const struct op *ops, size_t
         msgs[i] = make_msg(run, &ops[i]);
     done = mbx_match_arrive_many(&run->m, msgs, met, count);
     for (size_t i = 0; i < count; i++)
-        answers[i] = i < done ? recv_id(run, met[i]) : ANSWER_NO_MEMORY;
+        answers[i] = i < done ? recv_id(run, met[i]) : BROKEN;
 }
 
 /* The answers to ops[0 .. count), which are one call. */
@@ -276,8 +272,7 @@ static int call_length(const struct op *ops, int count)
     return length;
 }
 
-/* Does the oracle say the same to op?  If the engine had no memory, once, the oracle is not
- * asked: nothing happened. */
+/* Does the oracle say the same to op? */
 static bool agrees(struct history_run *run, const struct op *op, int answer)
 {
     run->got = answer;
@@ -289,23 +284,14 @@ static bool agrees(struct history_run *run, const struct op *op, int answer)
     return false;
 }
 
-static bool refuses(struct history_run *run, int answer)
-{
-    if (answer != ANSWER_NO_MEMORY || !run->may_refuse || run->has_refused)
-        return false;
-    run->has_refused = true;
-    return true;
-}
-
-/* One call, which does ops[0] and perhaps more, on both sides.  Adds to *done how many were
- * done; none, or fewer than there were, if there was no memory for the next. */
+/* One call, which does ops[0] and perhaps more, on both sides.  Adds to *done how many agree. */
 static bool do_call(struct history_run *run, const struct op *ops, int count, int *done)
 {
     int answers[HISTORY_MAX];
     int length = call_length(ops, count);
 
     engine_answers(run, ops, length, answers);
-    for (int i = 0; i < length && !refuses(run, answers[i]); i++, ++*done)
+    for (int i = 0; i < length; i++, ++*done)
         if (!agrees(run, &ops[i], answers[i]))
             return false;
     return true;
@@ -356,11 +342,14 @@ static bool counters_agree(const struct mbx_match_counters *got,
 
 bool history_check(struct history_run *run)
 {
+    struct mbx_match_counters got;
+
+    mbx_match_counters_get(&run->m, &got);
     if (!recvs_agree(run))
         run->why = "the receive queues differ";
     else if (!msgs_agree(run))
         run->why = "the message queues differ";
-    else if (!counters_agree(&run->m.count, &run->want))
+    else if (!counters_agree(&got, &run->want))
         run->why = "the counters are wrong";
     else if ((mbx_match_memory(&run->m) != 0) != (mem_live() != run->live))
         run->why = "mbx_match_memory() is wrong";
@@ -370,23 +359,21 @@ bool history_check(struct history_run *run)
 }
 
 /* A check costs what the queues hold, so a long history is looked at less often: but always
- * at its end, where a shorter one must still fail, and when something was refused. */
-static bool is_checked(const struct history *h, int done, bool has_just_refused)
+ * at its end, where a shorter one must still fail. */
+static bool is_checked(const struct history *h, int done)
 {
-    return done <= ALWAYS_CHECKED || done % 8 == 0 || done == h->count || has_just_refused;
+    return done <= ALWAYS_CHECKED || done % 8 == 0 || done == h->count;
 }
 
 /* Does h, which has begun, to its end. */
 static int replay(struct history_run *run, const struct history *h)
 {
     for (int i = 0, done; i < h->count; i += done) {
-        bool had_refused = run->has_refused;
-
         done = 0;
         if (!do_call(run, &h->ops[i], h->count - i, &done))
             return i + done;
-        if (is_checked(h, i + done, run->has_refused != had_refused) && !history_check(run))
-            return i + done - (run->has_refused == had_refused); /* the last that was tried */
+        if (is_checked(h, i + done) && !history_check(run))
+            return i + done - 1; /* the last that was tried */
     }
     return -1;
 }
@@ -396,7 +383,6 @@ int history_replay(struct history_run *run, const struct history *h)
     int wrong;
 
     history_begin(run, &h->options, HISTORY_MAX);
-    run->may_refuse = h->fail_at != 0;
     mem_fail_at(h->fail_at);
     wrong = replay(run, h);
     run->has_failed = h->fail_at != 0 && mem_fail_left() == 0;

@@ -45,8 +45,7 @@ static inline bool op_is_receive(enum op_kind kind)
  * and claim it is a bool. */
 enum {
     ANSWER_NOBODY = -1,
-    ANSWER_BROKEN = -2,    /* what the contract does not allow */
-    ANSWER_NO_MEMORY = -3, /* -ENOMEM, and everything as before */
+    ANSWER_BROKEN = -2, /* what the contract does not allow */
 };
 
 struct op {
@@ -70,8 +69,6 @@ struct history_run {
     struct oracle oracle;
     struct mbx_match_counters want; /* all but the searches */
     uint64_t live;                  /* mem_live() before the engine */
-    bool may_refuse;                /* one -ENOMEM is in order */
-    bool has_refused;               /* and came */
     bool has_failed;                /* the allocation fail_at was reached */
     const char *why;                /* what was wrong */
     int got, expected;              /* the answers that differ */

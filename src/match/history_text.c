@@ -104,8 +104,6 @@ void history_print_answer(FILE *out, const struct history *h, const struct op *o
 {
     if (answer == ANSWER_BROKEN)
         fprintf(out, "an error");
-    else if (answer == ANSWER_NO_MEMORY)
-        fprintf(out, "-ENOMEM");
     else if (has_target(op->kind))
         fprintf(out, "%s", answer ? "taken" : "refused");
     else if (answer == ANSWER_NOBODY)

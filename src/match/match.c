@@ -2,65 +2,61 @@
 /*
  * match.c - matching that keeps MPI's order, at the same cost for any length.
  *
- * Each of the two queues is short or long.
+ * Each of the two queues is a list in order of age.
  *
- *   short, up to 16 entries       slots in order of age, compared four at a time
+ *      recvs   r2 - r5 - r6 - ...          msgs   m1 - m3 - ...
  *
- *      slot    0   1   2   3   4   5   6 ...
- *              -   r2  r5  -   r6  |             live 010110, next 5
- *
- *   long                          a list of all, in order of age, and tables that lead to
- *                                 the oldest that suits (deep.h)
- *
- * In slots the lowest that fits is the oldest that fits; the oldest of all is tried first,
- * by itself, as that is what most programs meet.  A queue becomes long when its 17th
- * entry comes, and short again when 4 are left, so that a queue about one length does not
- * go back and forth.  Neither changes the order.
+ * The oldest is tried first, by itself, as that is what most programs meet, and to take it needs
+ * nothing but the list.  The others are walked if they are few (16), and else found through
+ * tables (deep.h), which are made when a search first needs them, and follow the list when one
+ * needs them again.  So a queue costs what a list costs as long as programs are served in
+ * the order in which they ask, however long it is.
  *
  * What does not match at once joins its own queue.  As each side is searched before the
  * other is queued, a receive and a message that fit never wait at the same time.
  *
- * Invariants (mbx_match_is_valid, valid.c): I1 to I4 of match.h, those of deep.h, and
- *   I5  a short queue's entries are in the live slots, in order of age; each knows its
- *       slot, and what is compared there is what the entry says
- *   I6  a long queue's entries are on its list, which is whole
- *   I7  what matched at once on one side was waiting on the other:
- *       met_posts == matched_arrivals and met_arrivals == matched_posts
+ * The ages of a queue are consecutive, so that they count its entries, too: what
+ * mbx_match_counters_get() says is mostly derived from them.
  *
- * Ages are compared by signed difference, so a sequence may pass 2^64; two entries in one
- * queue are never 2^63 posts and arrivals apart.
+ * A probe that has searched is remembered for the receive that follows.  That one takes what the
+ * probe has found if it accepts it and compares all that the probe compared: what an older
+ * message would have to have, the probe would have found.
+ *
+ * Invariants (mbx_match_is_valid, valid.c): I1 to I4 of match.h, those of deep.h, and
+ *   I5  full_at - next == most - entries, of either queue
+ *   I6  a queue's list is whole
+ *   I7  if no message has left the queue since it was probed, it is queued, and it is the oldest
+ *       that such a receive accepts
+ *
+ * Ages are compared by signed difference, so they may pass 2^64; two entries in one
+ * queue are never 2^63 posts or arrivals apart.
  */
 #include "match/deep.h"
 
-#include <errno.h>
-
-#define SHORT_MAX    16 /* entries of a short queue */
-#define SHORT_FACTOR 4  /* a long queue with this part of them becomes short */
-#define BATCH        16 /* entries whose tables are fetched ahead */
-
-_Static_assert(SHORT_MAX * 2 <= MBX_MATCH_SLOTS, "compaction is rare");
-
-/* Stay out of the verbs, which would save registers for them. */
-#define RARE  __attribute__((noinline, cold))
-#define APART __attribute__((noinline))
+#define SHORT_MAX 16 /* entries of a queue that is walked */
+#define BATCH     16 /* entries whose tables are fetched ahead */
 
 static uint32_t in_range(uint32_t value, uint32_t max)
 {
     return value == 0 || value > max ? max : value;
 }
 
+static void queue_init(struct mbx_match_queue *queue, uint64_t first_seq)
+{
+    link_make_head(&queue->all);
+    queue->next = queue->full_at = first_seq;
+}
+
 void mbx_match_init(struct mbx_match *m, const struct mbx_match_options *options)
 {
-    *m = (struct mbx_match){.compare = match_compare_best()};
+    *m = (struct mbx_match){.deep = NULL};
     if (options != NULL)
         m->options = *options;
     m->options.short_max = in_range(m->options.short_max, SHORT_MAX);
     m->options.classes = in_range(m->options.classes, MBX_MATCH_CLASSES);
     m->options.hash_bits = in_range(m->options.hash_bits, 64);
-    m->recv_room = m->options.short_max;
-    m->next_seq = m->options.first_seq;
-    link_make_head(&m->recvs);
-    link_make_head(&m->msgs);
+    queue_init(&m->recvs, m->options.first_seq);
+    queue_init(&m->msgs, m->options.first_seq);
 }
 
 /* The entries become idle, so that a late cancel or extract is refused and does not
@@ -74,427 +70,400 @@ void mbx_match_fini(struct mbx_match *m)
     for (struct mbx_match_msg *msg = NULL; (msg = mbx_match_next_msg(m, msg)) != NULL;)
         msg->state = MBX_MATCH_IDLE;
     deep_destroy(m);
-    options.first_seq = m->next_seq;
     mbx_match_init(m, &options);
-}
-
-static inline void count_search(struct mbx_match_counters *count, uint64_t steps)
-{
-    count->searches++;
-    count->search_steps += steps;
-    if (steps > count->search_max)
-        count->search_max = steps;
-}
-
-/* ---- slots of short queues ---- */
-
-static inline void recv_to_slot(struct mbx_match *m, struct mbx_match_recv *recv, uint32_t slot)
-{
-    struct mbx_match_recv_block *block = &m->recv_blocks[slot / MBX_MATCH_LANES];
-    struct match_mask mask = mask_of(&recv->envelope, recv->ignore);
-    struct match_key key = key_of(&recv->envelope);
-    uint32_t lane = slot % MBX_MATCH_LANES;
-
-    block->place[lane] = key.place;
-    block->tag[lane] = key.tag;
-    block->place_mask[lane] = mask.place;
-    block->tag_mask[lane] = mask.tag;
-    block->entry[lane] = recv;
-    recv->at = slot;
-    m->recv_slots.live |= UINT32_C(1) << slot;
-}
-
-static inline void msg_to_slot(struct mbx_match *m, struct mbx_match_msg *msg, uint32_t slot)
-{
-    struct mbx_match_msg_block *block = &m->msg_blocks[slot / MBX_MATCH_LANES];
-    struct match_key key = key_of(&msg->envelope);
-    uint32_t lane = slot % MBX_MATCH_LANES;
-
-    block->place[lane] = key.place;
-    block->tag[lane] = key.tag;
-    block->entry[lane] = msg;
-    msg->at = slot;
-    m->msg_slots.live |= UINT32_C(1) << slot;
-}
-
-static inline struct mbx_match_recv *recv_in_slot(const struct mbx_match *m, uint32_t slot)
-{
-    return m->recv_blocks[slot / MBX_MATCH_LANES].entry[slot % MBX_MATCH_LANES];
-}
-
-static inline struct mbx_match_msg *msg_in_slot(const struct mbx_match *m, uint32_t slot)
-{
-    return m->msg_blocks[slot / MBX_MATCH_LANES].entry[slot % MBX_MATCH_LANES];
-}
-
-/* All entries move to the lowest slots, in their order. */
-RARE static void compact_recvs(struct mbx_match *m)
-{
-    uint32_t left = m->recv_slots.live;
-
-    m->recv_slots = (struct mbx_match_slots){0};
-    for (; left != 0; left &= left - 1)
-        recv_to_slot(m, recv_in_slot(m, (uint32_t)__builtin_ctz(left)), m->recv_slots.next++);
-}
-
-RARE static void compact_msgs(struct mbx_match *m)
-{
-    uint32_t left = m->msg_slots.live;
-
-    m->msg_slots = (struct mbx_match_slots){0};
-    for (; left != 0; left &= left - 1)
-        msg_to_slot(m, msg_in_slot(m, (uint32_t)__builtin_ctz(left)), m->msg_slots.next++);
-}
-
-/* The slot behind all that are in use. */
-static inline uint32_t next_recv_slot(struct mbx_match *m)
-{
-    if (m->recv_slots.live == 0)
-        m->recv_slots.next = 0;
-    else if (unlikely(m->recv_slots.next == MBX_MATCH_SLOTS))
-        compact_recvs(m);
-    return m->recv_slots.next++;
-}
-
-static inline uint32_t next_msg_slot(struct mbx_match *m)
-{
-    if (m->msg_slots.live == 0)
-        m->msg_slots.next = 0;
-    else if (unlikely(m->msg_slots.next == MBX_MATCH_SLOTS))
-        compact_msgs(m);
-    return m->msg_slots.next++;
-}
-
-/* ---- from short to long and back ---- */
-
-/* Takes back what lengthen_recvs() had done before it ran out of memory. */
-RARE static void unlengthen_recvs(struct mbx_match *m, uint32_t done)
-{
-    for (; done != 0; done &= done - 1) {
-        uint32_t slot = (uint32_t)__builtin_ctz(done);
-
-        posted_remove(m, recv_in_slot(m, slot));
-        recv_in_slot(m, slot)->at = slot;
-    }
-}
-
-RARE static int lengthen_recvs(struct mbx_match *m)
-{
-    uint32_t live = m->recv_slots.live;
-
-    for (uint32_t left = live; left != 0; left &= left - 1) {
-        uint32_t slot = (uint32_t)__builtin_ctz(left);
-        int err = posted_add(m, recv_in_slot(m, slot));
-
-        if (err != 0) {
-            recv_in_slot(m, slot)->at = slot;
-            unlengthen_recvs(m, live & ~left);
-            return err;
-        }
-    }
-    m->recv_slots = (struct mbx_match_slots){0};
-    m->recvs_long = true;
-    m->recv_room = 0;
-    return 0;
-}
-
-RARE static void shorten_recvs(struct mbx_match *m)
-{
-    while (m->recvs.next != &m->recvs) {
-        struct mbx_match_recv *recv = recv_of(m->recvs.next);
-
-        posted_remove(m, recv);
-        recv_to_slot(m, recv, m->recv_slots.next++);
-    }
-    m->recvs_long = false;
-    m->recv_room = m->options.short_max;
-    deep_trim(m);
-}
-
-RARE static void lengthen_msgs(struct mbx_match *m)
-{
-    for (uint32_t left = m->msg_slots.live; left != 0; left &= left - 1) {
-        struct mbx_match_msg *msg = msg_in_slot(m, (uint32_t)__builtin_ctz(left));
-
-        link_append(&m->msgs, &msg->link);
-        msg->at = 0;
-    }
-    m->msg_slots = (struct mbx_match_slots){0};
-    m->msgs_long = true;
-    unexpected_begin(m);
-}
-
-RARE static void shorten_msgs(struct mbx_match *m)
-{
-    while (m->msgs.next != &m->msgs) {
-        struct mbx_match_msg *msg = msg_of(m->msgs.next);
-
-        unexpected_remove(m, msg);
-        msg_to_slot(m, msg, m->msg_slots.next++);
-    }
-    m->msgs_long = false;
-    deep_trim(m);
 }
 
 /* ---- queues ---- */
 
-/* The youngest receive, into tables.  -ENOMEM: nothing has changed. */
-static inline int queue_recv_long(struct mbx_match *m, struct mbx_match_recv *recv)
+/* The age of an entry that is about to be queued. */
+static ALWAYS_INLINE uint64_t queue_enter(struct mbx_match_queue *queue)
 {
-    int err = likely(m->recvs_long) ? 0 : lengthen_recvs(m);
-
-    return err != 0 ? err : posted_add(m, recv);
+    if (unlikely(queue->next == queue->full_at)) {
+        queue->most++;
+        queue->full_at++;
+    }
+    return queue->next++;
 }
 
-/* recv has its place in the queue, and its age. */
-static inline void recv_queued(struct mbx_match *m, struct mbx_match_recv *recv)
+static ALWAYS_INLINE void queue_leave(struct mbx_match_queue *queue)
 {
+    queue->full_at++;
+}
+
+/* How many have left it. */
+static inline uint64_t queue_left(const struct mbx_match_queue *queue)
+{
+    return queue->full_at - queue->most;
+}
+
+static ALWAYS_INLINE void queue_recv(struct mbx_match *m, struct mbx_match_recv *recv)
+{
+    recv->seq = queue_enter(&m->recvs);
     recv->state = MBX_MATCH_QUEUED;
-    m->next_seq++;
-    if (++m->count.recvs > m->count.recvs_max)
-        m->count.recvs_max = m->count.recvs;
+    recv->at = 0;
+    link_append(&m->recvs.all, &recv->link);
 }
 
-static int queue_recv(struct mbx_match *m, struct mbx_match_recv *recv)
+/* recv has left its table. */
+static ALWAYS_INLINE void unqueue_recv(struct mbx_match *m, struct mbx_match_recv *recv)
 {
-    recv->seq = m->next_seq;
-    if (m->count.recvs < m->recv_room)
-        recv_to_slot(m, recv, next_recv_slot(m));
-    else if (unlikely(queue_recv_long(m, recv) < 0))
-        return -ENOMEM;
-    recv_queued(m, recv);
+    link_remove(&recv->link);
+    recv->state = MBX_MATCH_IDLE;
+    queue_leave(&m->recvs);
+}
+
+static ALWAYS_INLINE void queue_msg(struct mbx_match *m, struct mbx_match_msg *msg)
+{
+    msg->seq = queue_enter(&m->msgs);
+    msg->state = MBX_MATCH_QUEUED;
+    msg->at = 0;
+    link_append(&m->msgs.all, &msg->link);
+}
+
+static ALWAYS_INLINE void unqueue_msg(struct mbx_match *m, struct mbx_match_msg *msg)
+{
+    link_remove(&msg->link);
+    msg->state = MBX_MATCH_IDLE;
+    queue_leave(&m->msgs);
+}
+
+static inline bool accepts(const struct mbx_match_recv *recv,
+                           const struct mbx_match_envelope *envelope)
+{
+    return mbx_match_accepts(&recv->envelope, recv->ignore, envelope);
+}
+
+/* As accepts(), for the oldest, whose tag is mostly the one that is wanted. */
+static ALWAYS_INLINE bool is_for(const struct mbx_match_recv *recv,
+                                 const struct mbx_match_envelope *envelope)
+{
+    return (recv->envelope.tag == envelope->tag ||
+            ((recv->envelope.tag ^ envelope->tag) & ~recv->ignore) == 0) &&
+           recv->envelope.context_id == envelope->context_id &&
+           (recv->envelope.source == envelope->source ||
+            recv->envelope.source == MBX_MATCH_ANY_SOURCE);
+}
+
+/* A search that looked at so many, and found somebody or not. */
+static inline void count_steps(struct mbx_match_tally *count, uint64_t steps, bool has_found)
+{
+    count->further_steps += steps - has_found;
+    if (steps > count->search_max)
+        count->search_max = steps;
+}
+
+/* ---- a message for a receive ---- */
+
+/* Does a receive that accepts what was probed take it? */
+static bool is_probed(const struct mbx_match *m, const struct mbx_match_envelope *wanted,
+                      uint64_t ignore)
+{
+    const struct mbx_match_probed *probed = &m->probed;
+
+    return probed->msg != NULL && probed->left == queue_left(&m->msgs) &&
+           (ignore & ~probed->ignore) == 0 &&
+           (probed->is_any_source || wanted->source != MBX_MATCH_ANY_SOURCE) &&
+           mbx_match_accepts(wanted, ignore, &probed->msg->envelope);
+}
+
+/* msg, which is queued, leaves. */
+static OUT_OF_LINE int take_msg_from_table(struct mbx_match *m, struct mbx_match_msg *msg)
+{
+    unexpected_remove(m, msg);
+    unqueue_msg(m, msg);
     return 0;
 }
 
-/* recv has left its slot or its tables. */
-static inline void recv_left(struct mbx_match *m, struct mbx_match_recv *recv)
+static ALWAYS_INLINE int take_msg(struct mbx_match *m, struct mbx_match_msg *msg)
 {
-    recv->state = MBX_MATCH_IDLE;
-    m->count.recvs--;
-    if (unlikely(m->recvs_long && m->count.recvs <= m->options.short_max / SHORT_FACTOR))
-        shorten_recvs(m);
+    if (unlikely(msg->at != 0))
+        return take_msg_from_table(m, msg);
+    unqueue_msg(m, msg);
+    return 0;
 }
 
-static inline void free_recv_slot(struct mbx_match *m, uint32_t slot)
+/* The oldest message of a queue that is walked that such a receive accepts, or NULL; that is not
+ * the oldest of all. */
+static ALWAYS_INLINE struct mbx_match_msg *walk_msgs(const struct mbx_match *m,
+                                                     const struct mbx_match_envelope *wanted,
+                                                     uint64_t ignore, uint64_t *steps)
 {
-    m->recv_slots.live &= ~(UINT32_C(1) << slot);
+    const struct mbx_match_link *link = m->msgs.all.next;
+    uint64_t others = 0;
+
+    do {
+        link = link->next;
+        others++;
+    } while (link != &m->msgs.all &&
+             !mbx_match_accepts(wanted, ignore, &msg_of(link)->envelope));
+    *steps = others + (link != &m->msgs.all);
+    return link != &m->msgs.all ? msg_of(link) : NULL;
 }
 
-static inline void unqueue_recv(struct mbx_match *m, struct mbx_match_recv *recv)
+/* As mbx_match_post(), of a queue of messages that is not walked; the oldest does not fit. */
+static OUT_OF_LINE int post_long(struct mbx_match *m, struct mbx_match_recv *recv,
+                                 struct mbx_match_msg **msg)
 {
-    if (m->recvs_long)
-        posted_remove(m, recv);
-    else
-        free_recv_slot(m, recv->at);
-    recv_left(m, recv);
-}
+    uint64_t steps = 1;
+    struct mbx_match_msg *found = unexpected_take(
+        m, key_of(&recv->envelope), mask_of(&recv->envelope, recv->ignore), &steps);
 
-APART static void queue_msg(struct mbx_match *m, struct mbx_match_msg *msg)
-{
-    if (unlikely(!m->msgs_long && m->count.msgs == m->options.short_max))
-        lengthen_msgs(m);
-    msg->seq = m->next_seq++;
-    msg->state = MBX_MATCH_QUEUED;
-    if (++m->count.msgs > m->count.msgs_max)
-        m->count.msgs_max = m->count.msgs;
-    if (likely(!m->msgs_long)) {
-        msg_to_slot(m, msg, next_msg_slot(m));
-        return;
-    }
-    msg->at = 0;
-    link_append(&m->msgs, &msg->link);
-}
-
-static inline void unqueue_msg(struct mbx_match *m, struct mbx_match_msg *msg)
-{
-    msg->state = MBX_MATCH_IDLE;
-    m->count.msgs--;
-    if (likely(!m->msgs_long)) {
-        m->msg_slots.live &= ~(UINT32_C(1) << msg->at);
-        return;
-    }
-    unexpected_remove(m, msg);
-    if (unlikely(m->count.msgs <= m->options.short_max / SHORT_FACTOR))
-        shorten_msgs(m);
-}
-
-/* ---- searches ---- */
-
-static inline bool slot_fits(const struct mbx_match_recv_block *blocks, uint32_t slot,
-                             struct match_key key)
-{
-    const struct mbx_match_recv_block *block = &blocks[slot / MBX_MATCH_LANES];
-    uint32_t lane = slot % MBX_MATCH_LANES;
-    struct match_mask mask = {block->place_mask[lane], block->tag_mask[lane]};
-
-    return key_fits((struct match_key){block->place[lane], block->tag[lane]}, key, mask);
-}
-
-/* How many bits are 1; without a call on machines that may lack the instruction. */
-static inline uint32_t count_bits(uint32_t bits)
-{
-    bits -= bits >> 1 & 0x55555555;
-    bits = (bits & 0x33333333) + (bits >> 2 & 0x33333333);
-    return ((bits + (bits >> 4)) & 0x0f0f0f0f) * 0x01010101 >> 24;
-}
-
-/* How many of the live slots stand before this one, itself included. */
-static inline uint64_t slots_up_to(uint32_t live, uint32_t slot)
-{
-    return count_bits(live & (UINT32_MAX >> (31 - slot)));
-}
-
-/* The oldest that accepts key, taken out of its slot, or NULL. */
-static struct mbx_match_recv *take_from_slots(struct mbx_match *m, struct match_key key,
-                                              uint64_t *steps)
-{
-    uint32_t live = m->recv_slots.live;
-    int slot = m->compare->recvs(m->recv_blocks, live, key);
-
-    *steps = slot < 0 ? m->count.recvs : slots_up_to(live, (uint32_t)slot);
-    if (slot < 0)
-        return NULL;
-    free_recv_slot(m, (uint32_t)slot);
-    return recv_in_slot(m, (uint32_t)slot);
-}
-
-/* The oldest queued message that such a receive accepts, or NULL. */
-APART static struct mbx_match_msg *
-search_msgs(struct mbx_match *m, const struct mbx_match_envelope *wanted, uint64_t ignore)
-{
-    struct match_mask mask = mask_of(wanted, ignore);
-    struct match_key key = key_of(wanted);
-    struct mbx_match_msg *found = NULL;
-    uint64_t steps = 0;
-
-    if (m->msg_slots.live != 0) {
-        int slot = m->compare->msgs(m->msg_blocks, m->msg_slots.live, key, mask);
-
-        steps = slot < 0 ? m->count.msgs : slots_up_to(m->msg_slots.live, (uint32_t)slot);
-        found = slot < 0 ? NULL : msg_in_slot(m, (uint32_t)slot);
-    } else if (m->msgs_long) {
-        found = unexpected_find(m, key, mask, &steps);
-    }
-    count_search(&m->count, steps);
-    return found;
-}
-
-/* ---- the verbs ---- */
-
-/* Messages wait, or the queue is long, or its slots have run out. */
-APART static int post_further(struct mbx_match *m, struct mbx_match_recv *recv,
-                              struct mbx_match_msg **msg)
-{
-    struct mbx_match_msg *found = NULL;
-
-    if (m->count.msgs != 0)
-        found = search_msgs(m, &recv->envelope, recv->ignore);
-    else
-        m->count.searches++;
-    if (found != NULL) {
-        unqueue_msg(m, found);
-        recv->state = MBX_MATCH_IDLE;
-        m->count.matched_arrivals++;
-        m->count.met_posts++;
-    } else if (unlikely(queue_recv(m, recv) < 0)) {
-        return -ENOMEM;
-    }
-    m->count.posted++;
+    count_steps(&m->count, steps, found != NULL);
     *msg = found;
+    if (found != NULL)
+        unqueue_msg(m, found);
+    else
+        queue_recv(m, recv);
+    return 0;
+}
+
+/* As mbx_match_post(); messages wait, and the oldest does not fit or is in a table. */
+static OUT_OF_LINE int post_further(struct mbx_match *m, struct mbx_match_recv *recv,
+                                    struct mbx_match_msg **msg)
+{
+    struct mbx_match_msg *found = msg_of(m->msgs.all.next);
+    uint64_t steps = 1;
+
+    if (found->at == 0 || !accepts(recv, &found->envelope)) {
+        if (is_probed(m, &recv->envelope, recv->ignore))
+            found = m->probed.msg;
+        else if (queue_count(&m->msgs) > m->options.short_max)
+            return post_long(m, recv, msg);
+        else
+            found = walk_msgs(m, &recv->envelope, recv->ignore, &steps);
+    }
+    count_steps(&m->count, steps, found != NULL);
+    *msg = found;
+    if (found != NULL)
+        return take_msg(m, found);
+    queue_recv(m, recv);
     return 0;
 }
 
 int mbx_match_post(struct mbx_match *m, struct mbx_match_recv *recv, struct mbx_match_msg **msg)
 {
-    if (unlikely(m->count.msgs != 0 || m->count.recvs >= m->recv_room ||
-                 m->recv_slots.next == MBX_MATCH_SLOTS))
+    struct mbx_match_msg *oldest = msg_of(m->msgs.all.next);
+
+    if (queue_is_empty(&m->msgs)) {
+        queue_recv(m, recv);
+        *msg = NULL;
+        return 0;
+    }
+    if (unlikely(oldest->at != 0 || !is_for(recv, &oldest->envelope)))
         return post_further(m, recv, msg);
-    m->count.searches++; /* of nothing */
-    m->count.posted++;
-    recv->seq = m->next_seq;
-    recv_to_slot(m, recv, next_recv_slot(m));
-    recv_queued(m, recv);
-    *msg = NULL;
+    unqueue_msg(m, oldest);
+    *msg = oldest;
     return 0;
 }
 
-/* A message meets found, whom steps looked at. */
-static inline void count_match(struct mbx_match *m, uint64_t steps)
+/* As mbx_match_peek(); messages wait, and the oldest does not fit. */
+static OUT_OF_LINE struct mbx_match_msg *
+peek_further(struct mbx_match *m, const struct mbx_match_envelope *envelope, uint64_t ignore)
 {
-    count_search(&m->count, steps);
-    m->count.arrived++;
-    m->count.matched_posts++;
-    m->count.met_arrivals++;
+    struct mbx_match_msg *found;
+    uint64_t steps = 1;
+
+    if (is_probed(m, envelope, ignore))
+        found = m->probed.msg;
+    else if (queue_count(&m->msgs) > m->options.short_max)
+        found = unexpected_find(m, key_of(envelope), mask_of(envelope, ignore), &steps);
+    else
+        found = walk_msgs(m, envelope, ignore, &steps);
+    count_steps(&m->count, steps, false);
+    m->probed = (struct mbx_match_probed){found, queue_left(&m->msgs), ignore,
+                                          envelope->source == MBX_MATCH_ANY_SOURCE};
+    return found;
 }
 
-/* The oldest receive of a short queue does not accept it, or the queue is long. */
-APART static struct mbx_match_recv *find_further(struct mbx_match *m,
-                                                 const struct mbx_match_envelope *envelope)
+struct mbx_match_msg *mbx_match_peek(struct mbx_match *m,
+                                     const struct mbx_match_envelope *envelope, uint64_t ignore)
 {
-    struct match_key key = key_of(envelope);
-    struct mbx_match_recv *found = NULL;
-    uint64_t steps = 0;
+    struct mbx_match_msg *oldest = msg_of(m->msgs.all.next);
 
-    if (m->recvs_long)
-        found = posted_take(m, key, &steps);
-    else if (m->recv_slots.live != 0)
-        found = take_from_slots(m, key, &steps);
-    if (found == NULL) {
-        count_search(&m->count, steps);
+    m->count.peeks++;
+    if (queue_is_empty(&m->msgs))
+        return NULL;
+    if (!mbx_match_accepts(envelope, ignore, &oldest->envelope))
+        return peek_further(m, envelope, ignore);
+    count_steps(&m->count, 1, false);
+    return oldest;
+}
+
+bool mbx_match_extract(struct mbx_match *m, struct mbx_match_msg *msg)
+{
+    if (msg->state != MBX_MATCH_QUEUED)
+        return false;
+    take_msg(m, msg);
+    m->count.claimed++;
+    return true;
+}
+
+/* ---- a receive for a message ---- */
+
+/* recv, which is queued, leaves. */
+static OUT_OF_LINE struct mbx_match_recv *take_recv_from_table(struct mbx_match *m,
+                                                               struct mbx_match_recv *recv)
+{
+    posted_remove(m, recv);
+    unqueue_recv(m, recv);
+    return recv;
+}
+
+static ALWAYS_INLINE struct mbx_match_recv *take_recv(struct mbx_match *m,
+                                                      struct mbx_match_recv *recv)
+{
+    if (unlikely(recv->at != 0))
+        return take_recv_from_table(m, recv);
+    unqueue_recv(m, recv);
+    return recv;
+}
+
+/* Nobody is met. */
+static ALWAYS_INLINE struct mbx_match_recv *stay_alone(struct mbx_match *m)
+{
+    m->count.lonely++;
+    return NULL;
+}
+
+/* Is the oldest receive, which is in no table, met by such a message?  A list is all that it
+ * leaves then. */
+static ALWAYS_INLINE bool is_met(const struct mbx_match_recv *oldest,
+                                 const struct mbx_match_envelope *envelope)
+{
+    return likely(oldest->at == 0) && likely(is_for(oldest, envelope));
+}
+
+/* The oldest receive that such a message meets, or NULL; the oldest of all is none for is_met(). */
+static ALWAYS_INLINE struct mbx_match_recv *
+walk_recvs(struct mbx_match *m, const struct mbx_match_envelope *envelope)
+{
+    struct mbx_match_link *link = m->recvs.all.next;
+    uint64_t others = 0;
+
+    if (likely(recv_of(link)->at == 0) || !accepts(recv_of(link), envelope)) {
+        do {
+            link = link->next;
+            others++;
+        } while (link != &m->recvs.all && !accepts(recv_of(link), envelope));
+    }
+    if (unlikely(link == &m->recvs.all)) {
+        count_steps(&m->count, others, false);
         return NULL;
     }
-    recv_left(m, found);
-    count_match(m, steps);
+    count_steps(&m->count, others + 1, true);
+    return recv_of(link);
+}
+
+/* As mbx_match_find(), of a queue that is not walked. */
+static OUT_OF_LINE struct mbx_match_recv *find_long(struct mbx_match *m,
+                                                    const struct mbx_match_envelope *envelope)
+{
+    struct mbx_match_recv *found = recv_of(m->recvs.all.next);
+    uint64_t steps = 1;
+
+    if (accepts(found, envelope))
+        return take_recv(m, found);
+    found = posted_take(m, key_of(envelope), &steps);
+    count_steps(&m->count, steps, found != NULL);
+    if (found == NULL)
+        return stay_alone(m);
+    unqueue_recv(m, found);
     return found;
+}
+
+/* As mbx_match_find(); receives wait, and the oldest does not fit or is in a table. */
+static OUT_OF_LINE struct mbx_match_recv *
+find_further(struct mbx_match *m, const struct mbx_match_envelope *envelope)
+{
+    struct mbx_match_recv *found;
+
+    if (queue_count(&m->recvs) > m->options.short_max)
+        return find_long(m, envelope);
+    found = walk_recvs(m, envelope);
+    return found != NULL ? take_recv(m, found) : stay_alone(m);
 }
 
 struct mbx_match_recv *mbx_match_find(struct mbx_match *m,
                                       const struct mbx_match_envelope *envelope)
 {
-    uint32_t live = m->recv_slots.live;
-    uint32_t oldest = (uint32_t)__builtin_ctz(live | UINT32_C(1) << 31);
-    struct mbx_match_recv *found;
+    struct mbx_match_recv *oldest = recv_of(m->recvs.all.next);
 
-    if (unlikely(live == 0) || unlikely(!slot_fits(m->recv_blocks, oldest, key_of(envelope))))
+    if (queue_is_empty(&m->recvs))
+        return stay_alone(m);
+    if (!is_met(oldest, envelope))
         return find_further(m, envelope);
-    found = recv_in_slot(m, oldest);
-    found->state = MBX_MATCH_IDLE;
-    m->recv_slots.live = live & (live - 1);
-    m->count.recvs--;
-    count_match(m, 1);
-    return found;
+    unqueue_recv(m, oldest);
+    return oldest;
 }
 
-struct mbx_match_recv *mbx_match_first(const struct mbx_match *m,
+struct mbx_match_recv *mbx_match_first(struct mbx_match *m,
                                        const struct mbx_match_envelope *envelope)
 {
-    struct match_key key = key_of(envelope);
-    int slot;
+    struct mbx_match_recv *recv = NULL;
 
-    if (m->recvs_long)
-        return posted_first(m, key);
-    slot = m->recv_slots.live != 0 ? m->compare->recvs(m->recv_blocks, m->recv_slots.live, key)
-                                   : -1;
-    return slot < 0 ? NULL : recv_in_slot(m, (uint32_t)slot);
+    if (queue_count(&m->recvs) > m->options.short_max)
+        return posted_first(m, key_of(envelope));
+    while ((recv = mbx_match_next_recv(m, recv)) != NULL && !accepts(recv, envelope))
+        continue;
+    return recv;
 }
 
 int mbx_match_keep(struct mbx_match *m, struct mbx_match_msg *msg)
 {
-    m->count.arrived++;
     queue_msg(m, msg);
+    return 0;
+}
+
+static OUT_OF_LINE int arrive_long(struct mbx_match *m, struct mbx_match_msg *msg,
+                                   struct mbx_match_recv **recv)
+{
+    *recv = find_long(m, &msg->envelope);
+    if (*recv == NULL)
+        queue_msg(m, msg);
+    return 0;
+}
+
+static OUT_OF_LINE int arrive_from_table(struct mbx_match *m, struct mbx_match_recv *recv)
+{
+    take_recv_from_table(m, recv);
+    return 0;
+}
+
+/* As mbx_match_arrive(); receives wait, and the oldest does not fit or is in a table.  All that is
+ * seldom called ends it, so it saves no registers. */
+static OUT_OF_LINE int arrive_further(struct mbx_match *m, struct mbx_match_msg *msg,
+                                      struct mbx_match_recv **recv)
+{
+    struct mbx_match_recv *found;
+
+    if (queue_count(&m->recvs) > m->options.short_max)
+        return arrive_long(m, msg, recv);
+    *recv = found = walk_recvs(m, &msg->envelope);
+    if (found == NULL) {
+        stay_alone(m);
+        queue_msg(m, msg);
+        return 0;
+    }
+    if (unlikely(found->at != 0))
+        return arrive_from_table(m, found);
+    unqueue_recv(m, found);
     return 0;
 }
 
 int mbx_match_arrive(struct mbx_match *m, struct mbx_match_msg *msg,
                      struct mbx_match_recv **recv)
 {
-    struct mbx_match_recv *found = mbx_match_find(m, &msg->envelope);
+    struct mbx_match_recv *oldest = recv_of(m->recvs.all.next);
 
-    if (found != NULL)
-        msg->state = MBX_MATCH_IDLE;
-    else
-        mbx_match_keep(m, msg);
-    *recv = found;
+    if (queue_is_empty(&m->recvs)) {
+        *recv = stay_alone(m);
+        queue_msg(m, msg);
+        return 0;
+    }
+    if (!is_met(oldest, &msg->envelope))
+        return arrive_further(m, msg, recv);
+    unqueue_recv(m, oldest);
+    *recv = oldest;
     return 0;
 }
 
@@ -502,37 +471,12 @@ bool mbx_match_cancel(struct mbx_match *m, struct mbx_match_recv *recv)
 {
     if (recv->state != MBX_MATCH_QUEUED)
         return false;
-    unqueue_recv(m, recv);
+    take_recv(m, recv);
     m->count.cancelled++;
     return true;
 }
 
-struct mbx_match_msg *mbx_match_peek(struct mbx_match *m,
-                                     const struct mbx_match_envelope *envelope, uint64_t ignore)
-{
-    return search_msgs(m, envelope, ignore);
-}
-
-bool mbx_match_extract(struct mbx_match *m, struct mbx_match_msg *msg)
-{
-    if (msg->state != MBX_MATCH_QUEUED)
-        return false;
-    unqueue_msg(m, msg);
-    m->count.claimed++;
-    return true;
-}
-
 /* ---- many at once ---- */
-
-static void prefetch_recv(const struct mbx_match *m, const struct mbx_match_recv *recv)
-{
-    struct match_mask mask = mask_of(&recv->envelope, recv->ignore);
-
-    if (m->msgs_long)
-        unexpected_prefetch(m, key_of(&recv->envelope), mask);
-    if (m->recvs_long)
-        posted_prefetch_group(m, key_of(&recv->envelope), mask);
-}
 
 size_t mbx_match_post_many(struct mbx_match *m, struct mbx_match_recv *const recvs[],
                            struct mbx_match_msg *msgs[], size_t count)
@@ -542,11 +486,11 @@ size_t mbx_match_post_many(struct mbx_match *m, struct mbx_match_recv *const rec
     while (done < count) {
         size_t end = min_size(done + BATCH, count);
 
-        for (size_t i = done; i < end; i++)
-            prefetch_recv(m, recvs[i]);
+        for (size_t i = done; i < end && queue_count(&m->msgs) > m->options.short_max; i++)
+            unexpected_prefetch(m, key_of(&recvs[i]->envelope),
+                                mask_of(&recvs[i]->envelope, recvs[i]->ignore));
         for (; done < end; done++)
-            if (mbx_match_post(m, recvs[done], &msgs[done]) != 0)
-                return done;
+            mbx_match_post(m, recvs[done], &msgs[done]);
     }
     return done;
 }
@@ -570,50 +514,61 @@ size_t mbx_match_arrive_many(struct mbx_match *m, struct mbx_match_msg *const ms
     while (done < count) {
         size_t end = min_size(done + BATCH, count);
 
-        if (m->recvs_long)
+        if (m->deep != NULL && queue_count(&m->recvs) > m->options.short_max)
             prefetch_msgs(m, &msgs[done], end - done);
         for (; done < end; done++)
-            if (mbx_match_arrive(m, msgs[done], &recvs[done]) != 0)
-                return done;
+            mbx_match_arrive(m, msgs[done], &recvs[done]);
     }
     return done;
 }
 
 /* ---- looking in ---- */
 
-/* The lowest live slot that is not below first, or MBX_MATCH_SLOTS. */
-static uint32_t live_slot(uint32_t live, uint32_t first)
-{
-    live = first < MBX_MATCH_SLOTS ? live & (UINT32_MAX << first) : 0;
-    return live != 0 ? (uint32_t)__builtin_ctz(live) : MBX_MATCH_SLOTS;
-}
-
 struct mbx_match_recv *mbx_match_next_recv(const struct mbx_match *m,
                                            const struct mbx_match_recv *after)
 {
-    const struct mbx_match_link *link;
-    uint32_t slot;
+    const struct mbx_match_link *link = after != NULL ? after->link.next : m->recvs.all.next;
 
-    if (m->recvs_long) {
-        link = after != NULL ? after->link.next : m->recvs.next;
-        return link != &m->recvs ? recv_of(link) : NULL;
-    }
-    slot = live_slot(m->recv_slots.live, after != NULL ? after->at + 1 : 0);
-    return slot < MBX_MATCH_SLOTS ? recv_in_slot(m, slot) : NULL;
+    return link != &m->recvs.all ? recv_of(link) : NULL;
 }
 
 struct mbx_match_msg *mbx_match_next_msg(const struct mbx_match *m,
                                          const struct mbx_match_msg *after)
 {
-    const struct mbx_match_link *link;
-    uint32_t slot;
+    const struct mbx_match_link *link = after != NULL ? after->link.next : m->msgs.all.next;
 
-    if (m->msgs_long) {
-        link = after != NULL ? after->link.next : m->msgs.next;
-        return link != &m->msgs ? msg_of(link) : NULL;
-    }
-    slot = live_slot(m->msg_slots.live, after != NULL ? after->at + 1 : 0);
-    return slot < MBX_MATCH_SLOTS ? msg_in_slot(m, slot) : NULL;
+    return link != &m->msgs.all ? msg_of(link) : NULL;
+}
+
+/* What an arrival took from the PRQ left it, and was not cancelled; of messages likewise.  Each
+ * search that matched took a step, and those that took more have counted them. */
+void mbx_match_counters_get(const struct mbx_match *m, struct mbx_match_counters *counters)
+{
+    const struct mbx_match_tally *count = &m->count;
+    uint64_t first = m->options.first_seq;
+    uint64_t by_arrival = queue_left(&m->recvs) - first - count->cancelled;
+    uint64_t by_post = queue_left(&m->msgs) - first - count->claimed;
+    uint64_t posted = m->recvs.next - first + by_post;
+    uint64_t steps = by_arrival + by_post + count->further_steps;
+
+    *counters = (struct mbx_match_counters){
+        .posted = posted,
+        .arrived = m->msgs.next - first + by_arrival,
+        .matched_posts = by_arrival,
+        .matched_arrivals = by_post,
+        .met_posts = by_post,
+        .met_arrivals = by_arrival,
+        .cancelled = count->cancelled,
+        .claimed = count->claimed,
+        .recvs = queue_count(&m->recvs),
+        .recvs_max = m->recvs.most,
+        .msgs = queue_count(&m->msgs),
+        .msgs_max = m->msgs.most,
+        .searches = posted + by_arrival + count->lonely + count->peeks,
+        .search_steps = steps,
+        .search_max = count->search_max == 0 ? steps != 0 : count->search_max,
+        .overflowed = count->overflowed,
+    };
 }
 
 size_t mbx_match_memory(const struct mbx_match *m)

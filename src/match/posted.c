@@ -1,57 +1,97 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * posted.c - the posted receives of a long queue.
+ * posted.c - the tables of the posted receives.
  *
- * A receive is on the list of all, and in the group of its class and print.  The group's
- * head is its oldest receive; the ring through `group` comes back to it, so the youngest
- * is the head's neighbour on the other side.
+ * A receive that is in a table is in the group of its class and of what it wants.  The group's
+ * head is its oldest receive; the ring through `group` comes back to it, so the youngest is the
+ * head's neighbour on the other side.
+ *
+ * Those that are in no table yet are the youngest of the queue (I5): catch_up() begins behind
+ * the others.
  */
 #include "match/deep.h"
-
-#include <errno.h>
 
 static struct mbx_match_recv *head_of(uintptr_t head)
 {
     return (struct mbx_match_recv *)head; // NOLINT: a head is the pointer that was put there
 }
 
-static int add_to_class(struct mbx_match_deep *deep, struct mbx_match_recv *recv,
-                        struct match_mask mask)
+static ALWAYS_INLINE bool recv_is_wanted(const void *wanted, uintptr_t head)
 {
-    struct match_class *class = &deep->classes[recv->at];
+    return is_wanted(wanted, &head_of(head)->envelope);
+}
+
+static ALWAYS_INLINE bool recv_is_same(const void *recv, uintptr_t head)
+{
+    return recv == head_of(head);
+}
+
+uint64_t posted_hash_of_head(const void *arg, uintptr_t head)
+{
+    const struct match_class_of *of = arg;
+
+    return deep_hash(of->deep, key_of(&head_of(head)->envelope), of->class->mask);
+}
+
+/* The classes that have receives have changed, or overflow has. */
+static OUT_OF_LINE void look_for_only(struct mbx_match_deep *deep)
+{
+    bool is_one = deep->busy != 0 && (deep->busy & (deep->busy - 1)) == 0 &&
+                  deep->overflow.next == &deep->overflow;
+
+    deep->only = is_one ? &deep->classes[__builtin_ctzll(deep->busy)] : NULL;
+}
+
+static OUT_OF_LINE void become_busy(struct mbx_match_deep *deep,
+                                    const struct match_class *class)
+{
+    deep->busy |= UINT64_C(1) << class->number;
+    look_for_only(deep);
+}
+
+static OUT_OF_LINE void become_idle(struct mbx_match_deep *deep, struct match_class *class)
+{
+    deep->busy &= ~(UINT64_C(1) << class->number);
+    look_for_only(deep);
+    deep_trim(deep, &class->posted);
+}
+
+/* ---- in ---- */
+
+static OUT_OF_LINE bool grow(const struct mbx_match_deep *deep, struct match_class *class)
+{
+    return table_grow(&class->posted, posted_hash_of_head,
+                      &(const struct match_class_of){deep, class});
+}
+
+static inline bool add_to_class(struct mbx_match_deep *deep, struct match_class *class,
+                                struct mbx_match_recv *recv)
+{
+    struct match_wanted wanted = {key_of(&recv->envelope), class->mask, deep};
+    uint64_t hash = deep_hash(deep, wanted.key, wanted.mask);
     struct group group;
 
-    if (unlikely(table_reserve(&class->posted, 1) < 0))
-        return -ENOMEM;
-    group = table_group(&class->posted, deep_print(deep, key_of(&recv->envelope), mask));
-    if (group_head(group) != 0) {
+    if (unlikely(!table_has_room(&class->posted)) && !grow(deep, class))
+        return false;
+    group = table_find(&class->posted, hash, recv_is_wanted, &wanted);
+    if (group.bucket != NULL) {
         link_append(&head_of(group_head(group))->group, &recv->group);
     } else {
         link_make_head(&recv->group);
-        table_set_head(&class->posted, group, (uintptr_t)recv);
+        table_add(&class->posted, group, (uintptr_t)recv);
     }
-    class->recvs++;
-    deep->busy |= UINT64_C(1) << recv->at;
-    return 0;
+    recv->at = class->number + 1;
+    if (unlikely(class->recvs++ == 0))
+        become_busy(deep, class);
+    return true;
 }
 
-/* Any receive. */
-static OUT_OF_LINE int add_by_print(struct mbx_match *m, struct mbx_match_recv *recv)
+static OUT_OF_LINE void add_to_overflow(struct mbx_match *m, struct mbx_match_recv *recv)
 {
-    struct match_mask mask = mask_of(&recv->envelope, recv->ignore);
-    struct mbx_match_deep *deep = deep_get(m);
-
-    if (unlikely(deep == NULL))
-        return -ENOMEM;
-    recv->at = deep_class(m, mask);
-    if (unlikely(recv->at == CLASS_NONE)) {
-        link_append(&deep->overflow, &recv->group);
-        m->count.overflowed++;
-    } else if (unlikely(add_to_class(deep, recv, mask) < 0)) {
-        return -ENOMEM;
-    }
-    link_append(&m->recvs, &recv->link);
-    return 0;
+    link_append(&m->deep->overflow, &recv->group);
+    recv->at = CLASS_NONE + 1;
+    look_for_only(m->deep);
+    m->count.overflowed++;
 }
 
 static inline bool wants_the_same(const struct mbx_match_recv *a,
@@ -61,87 +101,138 @@ static inline bool wants_the_same(const struct mbx_match_recv *a,
            a->envelope.context_id == b->envelope.context_id && a->ignore == b->ignore;
 }
 
-/* Programs post many receives for one envelope in a row: the one before, which is the youngest
- * of all, is the youngest of its group, too, and recv stands behind it. */
-int posted_add(struct mbx_match *m, struct mbx_match_recv *recv)
+/* Programs post many receives for one envelope in a row: the one before is the youngest of its
+ * group, and recv stands behind it. */
+static inline bool add_behind(struct mbx_match *m, struct mbx_match_recv *recv)
 {
-    struct mbx_match_recv *before = recv_of(m->recvs.prev);
+    struct mbx_match_recv *before = recv_of(recv->link.prev);
 
-    if (unlikely(m->recvs.prev == &m->recvs) || before->at == CLASS_NONE ||
-        !wants_the_same(before, recv))
-        return add_by_print(m, recv);
+    if (recv->link.prev == &m->recvs.all || !wants_the_same(before, recv) ||
+        unlikely(before->at - 1 == CLASS_NONE))
+        return false;
     recv->at = before->at;
     link_append(before->group.next, &recv->group);
-    m->deep->classes[recv->at].recvs++;
-    link_append(&m->recvs, &recv->link);
-    return 0;
+    m->deep->classes[recv->at - 1].recvs++;
+    return true;
 }
 
-/* recv, the oldest of group, goes. */
-static inline void remove_head(struct mbx_match_deep *deep, struct mbx_match_recv *recv,
+/* The oldest that is in no table; those before it are.  False: there is no memory for it. */
+static inline bool add(struct mbx_match *m, struct mbx_match_recv *recv)
+{
+    struct match_class *class;
+
+    if (add_behind(m, recv))
+        return true;
+    class = deep_class(m, mask_of(&recv->envelope, recv->ignore));
+    if (likely(class != NULL))
+        return add_to_class(m->deep, class, recv);
+    add_to_overflow(m, recv);
+    return true;
+}
+
+/* The oldest that is in no table, or the list's head. */
+static inline struct mbx_match_link *first_unknown(struct mbx_match *m)
+{
+    struct mbx_match_link *link = &m->recvs.all;
+
+    if (recv_of(link->next)->at == 0)
+        return link->next;
+    while (recv_of(link->prev)->at == 0)
+        link = link->prev;
+    return link;
+}
+
+/* Puts what has been posted since the last time into tables.  The first that could not be, for
+ * want of memory, or the list's head. */
+static OUT_OF_LINE struct mbx_match_link *catch_up(struct mbx_match *m)
+{
+    struct mbx_match_link *link = first_unknown(m);
+
+    while (link != &m->recvs.all && likely(add(m, recv_of(link))))
+        link = link->next;
+    return link;
+}
+
+/* ---- out ---- */
+
+/* The oldest of the group goes. */
+static inline void remove_head(struct match_class *class, const struct mbx_match_recv *recv,
                                struct group group)
 {
-    bool alone = recv->group.next == &recv->group;
-
     assert(group_head(group) == (uintptr_t)recv);
-    table_set_head(&deep->classes[recv->at].posted, group,
-                   alone ? 0 : (uintptr_t)recv_of_group(recv->group.next));
+    if (likely(recv->group.next == &recv->group))
+        table_remove(&class->posted, group);
+    else
+        group_set_head(group, (uintptr_t)recv_of_group(recv->group.next));
 }
 
 /* The rest, when recv is no head any more. */
-static inline void unlink_recv(struct mbx_match_deep *deep, struct mbx_match_recv *recv)
+static inline void unlink_recv(struct mbx_match_deep *deep, struct match_class *class,
+                               struct mbx_match_recv *recv)
 {
-    link_remove(&recv->link);
     link_remove(&recv->group);
-    if (likely(recv->at != CLASS_NONE) && --deep->classes[recv->at].recvs == 0)
-        deep->busy &= ~(UINT64_C(1) << recv->at);
+    if (unlikely(--class->recvs == 0))
+        become_idle(deep, class);
+}
+
+static OUT_OF_LINE void remove_from_overflow(struct mbx_match_deep *deep,
+                                             struct mbx_match_recv *recv)
+{
+    link_remove(&recv->group);
+    look_for_only(deep);
 }
 
 /* Is recv the oldest of its group?  The neighbour before the oldest is the youngest, or
  * itself. */
 static inline bool is_head(const struct mbx_match_recv *recv)
 {
-    return recv->at != CLASS_NONE && !is_older(recv_of_group(recv->group.prev)->seq, recv->seq);
+    return !is_older(recv_of_group(recv->group.prev)->seq, recv->seq);
 }
 
 void posted_remove(struct mbx_match *m, struct mbx_match_recv *recv)
 {
     struct mbx_match_deep *deep = m->deep;
+    struct match_class *class;
 
-    if (is_head(recv)) {
-        struct match_key key = key_of(&recv->envelope);
-
-        remove_head(deep, recv,
-                    table_place(&deep->classes[recv->at].posted,
-                                deep_print(deep, key, deep->masks[recv->at])));
+    if (unlikely(recv->at - 1 == CLASS_NONE)) {
+        remove_from_overflow(deep, recv);
+        return;
     }
-    unlink_recv(deep, recv);
+    class = &deep->classes[recv->at - 1];
+    if (is_head(recv)) {
+        uint64_t hash = deep_hash(deep, key_of(&recv->envelope), class->mask);
+
+        remove_head(class, recv, table_find(&class->posted, hash, recv_is_same, recv));
+    }
+    unlink_recv(deep, class, recv);
 }
 
-/* The oldest of the ring of head that accepts key: head itself, unless two keys share
- * their print. */
-static struct mbx_match_recv *first_of_group(uintptr_t head, struct match_key key,
-                                             struct match_mask mask, uint64_t *steps)
-{
-    struct mbx_match_recv *first = head_of(head), *recv = first;
+/* ---- searches ---- */
 
-    do {
-        ++*steps;
-        if (likely(key_fits(key_of(&recv->envelope), key, mask)))
-            return recv;
-        recv = recv_of_group(recv->group.next);
-    } while (recv != first);
-    return NULL;
+/* The group that such a message meets in this class. */
+static inline struct group search_class(const struct mbx_match_deep *deep,
+                                        const struct match_class *class, struct match_key key)
+{
+    struct match_wanted wanted = {key, class->mask, deep};
+
+    return table_find(&class->posted, deep_hash(deep, key, wanted.mask), recv_is_wanted,
+                      &wanted);
 }
 
-/* The oldest on overflow that accepts key. */
-static struct mbx_match_recv *first_of_overflow(const struct mbx_match_deep *deep,
-                                                struct match_key key, uint64_t *steps)
+static inline void consider(struct mbx_match_recv **best, struct mbx_match_recv *recv)
 {
-    const struct mbx_match_link *link = deep->overflow.next;
+    if (*best == NULL || is_older(recv->seq, (*best)->seq))
+        *best = recv;
+}
 
-    for (; link != &deep->overflow; link = link->next) {
-        struct mbx_match_recv *recv = recv_of_group(link);
+/* The oldest of those from link on that accepts key; by_group: on overflow, where link is that of
+ * a group. */
+static struct mbx_match_recv *walk(const struct mbx_match_link *link,
+                                   const struct mbx_match_link *end, bool by_group,
+                                   struct match_key key, uint64_t *steps)
+{
+    for (; link != end; link = link->next) {
+        struct mbx_match_recv *recv = by_group ? recv_of_group(link) : recv_of(link);
 
         ++*steps;
         if (key_fits(key_of(&recv->envelope), key, mask_of(&recv->envelope, recv->ignore)))
@@ -150,105 +241,98 @@ static struct mbx_match_recv *first_of_overflow(const struct mbx_match_deep *dee
     return NULL;
 }
 
-/* The oldest that was found so far, and the group of which it is the head, if it is. */
-struct candidate {
-    struct mbx_match_recv *recv;
-    struct group group;
-};
-
-static inline void consider(struct candidate *best, struct mbx_match_recv *recv,
-                            struct group group)
+/* The oldest that accepts key: in any class, on overflow, or in no table from rest on. */
+static OUT_OF_LINE struct mbx_match_recv *search_all(const struct mbx_match *m,
+                                                     const struct mbx_match_link *rest,
+                                                     struct match_key key, uint64_t *steps)
 {
-    if (recv != NULL && (best->recv == NULL || is_older(recv->seq, best->recv->seq)))
-        *best = (struct candidate){recv, group};
+    const struct mbx_match_deep *deep = m->deep;
+    struct mbx_match_recv *best = NULL;
+
+    if (deep != NULL) {
+        best = walk(deep->overflow.next, &deep->overflow, true, key, steps);
+        for (uint64_t left = deep->busy; left != 0; left &= left - 1) {
+            struct group group = search_class(deep, &deep->classes[__builtin_ctzll(left)], key);
+
+            ++*steps;
+            if (group.bucket != NULL)
+                consider(&best, head_of(group_head(group)));
+        }
+    }
+    return best != NULL ? best : walk(rest, &m->recvs.all, false, key, steps);
 }
 
-static inline void search_class(const struct mbx_match_deep *deep, int class,
-                                struct match_key key, struct candidate *best, uint64_t *steps)
+/* The first that is in no table, and cannot be, for want of memory; or the list's head. */
+static inline struct mbx_match_link *prepare(struct mbx_match *m)
 {
-    struct match_mask mask = deep->masks[class];
-    struct group group = table_place(&deep->classes[class].posted, deep_print(deep, key, mask));
-
-    ++*steps;
-    if (group_head(group) != 0)
-        consider(best, first_of_group(group_head(group), key, mask, steps), group);
+    if (likely(recv_of(m->recvs.all.prev)->at != 0))
+        return &m->recvs.all;
+    return deep_get(m) != NULL ? catch_up(m) : m->recvs.all.next;
 }
 
-/* Of several classes, and of overflow. */
-static struct candidate search_classes(const struct mbx_match_deep *deep, struct match_key key,
-                                       uint64_t *steps)
+static OUT_OF_LINE struct mbx_match_recv *take_of_all(struct mbx_match *m,
+                                                      const struct mbx_match_link *rest,
+                                                      struct match_key key, uint64_t *steps)
 {
-    struct candidate best = {.recv = NULL};
+    struct mbx_match_recv *recv = search_all(m, rest, key, steps);
 
-    for (uint64_t left = deep->busy; left != 0; left &= left - 1)
-        search_class(deep, __builtin_ctzll(left), key, &best, steps);
-    if (unlikely(deep->overflow.next != &deep->overflow))
-        consider(&best, first_of_overflow(deep, key, steps), (struct group){.bucket = NULL});
-    return best;
-}
-
-/* Has one class all receives? */
-static inline bool is_one_class(const struct mbx_match_deep *deep)
-{
-    return (deep->busy & (deep->busy - 1)) == 0 && deep->busy != 0 &&
-           likely(deep->overflow.next == &deep->overflow);
+    if (recv != NULL && recv->at != 0)
+        posted_remove(m, recv);
+    return recv;
 }
 
 struct mbx_match_recv *posted_take(struct mbx_match *m, struct match_key key, uint64_t *steps)
 {
-    struct mbx_match_deep *deep = m->deep;
-    struct candidate best = {.recv = NULL};
+    const struct mbx_match_link *rest = prepare(m);
+    struct match_class *class = m->deep != NULL ? m->deep->only : NULL;
+    struct mbx_match_recv *recv;
+    struct group group;
 
-    if (likely(is_one_class(deep)))
-        search_class(deep, __builtin_ctzll(deep->busy), key, &best, steps);
-    else
-        best = search_classes(deep, key, steps);
-    if (best.recv == NULL)
+    *steps = 1;
+    if (unlikely(class == NULL || rest != &m->recvs.all))
+        return take_of_all(m, rest, key, steps);
+    group = search_class(m->deep, class, key);
+    if (group.bucket == NULL)
         return NULL;
-    if (likely(best.group.bucket != NULL && group_head(best.group) == (uintptr_t)best.recv))
-        remove_head(deep, best.recv, best.group);
-    unlink_recv(deep, best.recv);
-    return best.recv;
+    recv = head_of(group_head(group));
+    remove_head(class, recv, group);
+    unlink_recv(m->deep, class, recv);
+    *steps = 2;
+    return recv;
 }
 
-struct mbx_match_recv *posted_first(const struct mbx_match *m, struct match_key key)
+struct mbx_match_recv *posted_first(struct mbx_match *m, struct match_key key)
 {
     uint64_t steps = 0;
 
-    return search_classes(m->deep, key, &steps).recv;
+    return search_all(m, prepare(m), key, &steps);
 }
 
-void posted_prefetch_group(const struct mbx_match *m, struct match_key key,
-                           struct match_mask mask)
-{
-    const struct mbx_match_deep *deep = m->deep;
-
-    /* the receives of one call are mostly of one class */
-    table_prefetch(&deep->classes[deep->class_last].posted, deep_print(deep, key, mask));
-}
+/* ---- many at once ---- */
 
 void posted_prefetch(const struct mbx_match *m, struct match_key key)
 {
     const struct mbx_match_deep *deep = m->deep;
 
     for (uint64_t left = deep->busy; left != 0; left &= left - 1) {
-        int class = __builtin_ctzll(left);
+        const struct match_class *class = &deep->classes[__builtin_ctzll(left)];
 
-        table_prefetch(&deep->classes[class].posted, deep_print(deep, key, deep->masks[class]));
+        table_prefetch(&class->posted, deep_hash(deep, key, class->mask));
     }
 }
 
 /* Its neighbours on the list are written when it goes. */
 static void prefetch_neighbours(const struct mbx_match_recv *recv)
 {
-    __builtin_prefetch(recv->link.prev, 1);
-    __builtin_prefetch(recv->link.next, 1);
+    prefetch_for_store(recv->link.prev);
+    prefetch_for_store(recv->link.next);
 }
 
-static void prefetch_recv(const struct mbx_match_recv *recv)
+static ALWAYS_INLINE bool any(const void *wanted, uintptr_t head)
 {
-    __builtin_prefetch(&recv->envelope, 1);
-    __builtin_prefetch(&recv->state, 1);
+    (void)wanted;
+    (void)head;
+    return true;
 }
 
 void posted_prefetch_heads(const struct mbx_match *m, struct match_key key, bool neighbours)
@@ -256,15 +340,15 @@ void posted_prefetch_heads(const struct mbx_match *m, struct match_key key, bool
     const struct mbx_match_deep *deep = m->deep;
 
     for (uint64_t left = deep->busy; left != 0; left &= left - 1) {
-        int class = __builtin_ctzll(left);
-        uintptr_t head =
-            table_head(&deep->classes[class].posted, deep_print(deep, key, deep->masks[class]));
+        const struct match_class *class = &deep->classes[__builtin_ctzll(left)];
+        struct group group = table_find(&class->posted, deep_hash(deep, key, class->mask), any,
+                                        NULL); /* most likely */
 
-        if (head == 0)
+        if (group.bucket == NULL)
             continue;
         if (neighbours)
-            prefetch_neighbours(head_of(head));
+            prefetch_neighbours(head_of(group_head(group)));
         else
-            prefetch_recv(head_of(head));
+            prefetch_for_store(head_of(group_head(group)));
     }
 }

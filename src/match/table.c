@@ -1,81 +1,143 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "match/table.h"
 
-#include <errno.h>
 #include <string.h>
 
 #include "base/mem.h"
 
 #define BUCKETS_MIN 16
 #define BUCKETS_MAX (UINT32_C(1) << 30)
+#define PASSED_ONE  (UINT64_C(1) << (8 * BUCKET_GROUPS))
 
-static struct bucket *make_buckets(uint32_t count)
+/* Of all tables in which nothing has been yet: a search ends here. */
+static struct bucket no_buckets[2];
+
+void table_init(struct table *t)
 {
-    size_t size = count * sizeof(struct bucket);
-    struct bucket *buckets = mem_alloc_aligned(size < MEM_HUGE ? CACHE_APART : MEM_HUGE, size);
-
-    if (buckets != NULL)
-        memset(buckets, 0, size);
-    return buckets;
-}
-
-static void move_bucket(struct table *to, const struct bucket *from)
-{
-    for (uint32_t lane = 0; lane < BUCKET_GROUPS; lane++)
-        if (from->heads[lane] != 0)
-            table_set_head(to, table_group(to, from->prints[lane]), from->heads[lane]);
-}
-
-int table_grow(struct table *t, uint32_t count)
-{
-    struct table bigger = {.size = BUCKETS_MIN};
-
-    /* three eighths full then, so that this is not needed again soon */
-    while ((uint64_t)bigger.size * BUCKET_GROUPS * 3 < ((uint64_t)t->heads + count) * 8)
-        if ((bigger.size *= 2) > BUCKETS_MAX)
-            return -ENOMEM;
-    bigger.shift = 64 - (uint32_t)__builtin_ctz(bigger.size);
-    bigger.buckets = make_buckets(bigger.size);
-    if (bigger.buckets == NULL)
-        return -ENOMEM;
-    for (uint32_t i = 0; i < t->size; i++)
-        move_bucket(&bigger, &t->buckets[i]);
-    mem_free(t->buckets);
-    *t = bigger;
-    return 0;
+    *t = (struct table){.buckets = no_buckets, .shift = 63 - PRINT_BITS};
 }
 
 void table_clear(struct table *t)
 {
-    mem_free(t->buckets);
-    *t = (struct table){.size = 0};
+    if (t->limit != 0)
+        mem_free(t->buckets);
+    table_init(t);
 }
 
-/* I1: a search for the print of this place ends here. */
-static bool place_is_valid(const struct table *t, const struct bucket *bucket, uint32_t lane)
+void table_add_further(struct table *t, struct bucket *home, uint32_t print, uintptr_t head)
 {
-    struct group group = table_place(t, bucket->prints[lane]);
+    for (; bucket_free(home) == 0; home = table_next(t, home))
+        if (bucket_passed(home) < PASSED_MOST)
+            home->prints += PASSED_ONE;
+    bucket_add(home, print, head);
+}
+
+/* It passed by these no more. */
+void table_unpass(struct table *t, struct bucket *home, const struct bucket *until)
+{
+    for (; home != until; home = table_next(t, home))
+        if (bucket_passed(home) < PASSED_MOST)
+            home->prints -= PASSED_ONE;
+}
+
+/* ---- growth ---- */
+
+static uint32_t limit_of(uint32_t size)
+{
+    return (uint32_t)((uint64_t)size * BUCKET_GROUPS / 2);
+}
+
+static bool make_buckets(struct table *t, uint32_t size)
+{
+    size_t bytes = size * sizeof(struct bucket);
+
+    t->buckets = mem_alloc_aligned(bytes < MEM_HUGE ? CACHE_APART : MEM_HUGE, bytes);
+    if (t->buckets == NULL)
+        return false;
+    memset(t->buckets, 0, bytes);
+    t->used = 0;
+    t->limit = limit_of(size);
+    t->shift = 64 - PRINT_BITS - (uint32_t)__builtin_ctz(size);
+    return true;
+}
+
+static void move_bucket(struct table *to, const struct bucket *from, table_hash_fn *hash_of,
+                        const void *arg)
+{
+    for (uint64_t lanes = from->prints & LANES_HIGH; lanes != 0; lanes &= lanes - 1) {
+        uintptr_t head = from->heads[bucket_lane(lanes)];
+
+        table_add(to, table_home(to, hash_of(arg, head)), head);
+    }
+}
+
+bool table_grow(struct table *t, table_hash_fn *hash_of, const void *arg)
+{
+    uint32_t size = BUCKETS_MIN;
+    struct table bigger;
+
+    /* at most a quarter full then, so that this is not needed again soon */
+    while (limit_of(size) < 2 * ((uint64_t)t->used + 1))
+        if ((size *= 2) > BUCKETS_MAX)
+            return false;
+    if (!make_buckets(&bigger, size))
+        return false;
+    for (uint32_t i = 0; i < table_size(t); i++)
+        move_bucket(&bigger, &t->buckets[i], hash_of, arg);
+    table_clear(t);
+    *t = bigger;
+    return true;
+}
+
+/* ---- invariants ---- */
+
+static bool is_same_head(const void *wanted, uintptr_t head)
+{
+    return head == (uintptr_t)wanted;
+}
+
+/* I1: a search for what is in this place ends here, and has its print. */
+static bool place_is_valid(const struct table *t, const struct bucket *bucket, uint32_t lane,
+                           uint64_t hash)
+{
+    struct group group = table_find(t, hash, is_same_head, (void *)bucket->heads[lane]);
 
     return group.bucket == bucket && group.lane == lane;
 }
 
-bool table_is_valid(const struct table *t)
+/* By how many buckets the group in one of this hash has passed. */
+static uint64_t distance(const struct table *t, uint64_t hash, const struct bucket *bucket)
 {
-    uint32_t used = 0, heads = 0;
+    uint64_t passed = 0;
 
-    if (!table_has_room(t, 0) || (t->size != 0 && t->size != UINT64_C(1) << (64 - t->shift)))
+    for (struct bucket *at = table_home(t, hash).home; at != bucket; at = table_next(t, at))
+        passed++;
+    return passed;
+}
+
+bool table_is_valid(const struct table *t, table_hash_fn *hash_of, const void *arg)
+{
+    uint64_t passed = 0, counted = 0;
+    bool is_counted = true;
+    uint32_t used = 0;
+
+    if (t->used > t->limit ||
+        t->limit != (t->buckets == no_buckets ? 0 : limit_of(table_size(t))))
         return false;
-    for (uint32_t i = 0; i < t->size; i++) {
+    for (uint32_t i = 0; i < table_size(t); i++) {
         const struct bucket *bucket = &t->buckets[i];
 
-        for (uint32_t lane = 0; lane < BUCKET_GROUPS; lane++) {
-            if (bucket->prints[lane] == 0 && bucket->heads[lane] != 0)
+        for (uint64_t lanes = bucket->prints & LANES_HIGH; lanes != 0; lanes &= lanes - 1) {
+            uint32_t lane = bucket_lane(lanes);
+
+            if (bucket->heads[lane] == 0 ||
+                !place_is_valid(t, bucket, lane, hash_of(arg, bucket->heads[lane])))
                 return false;
-            if (bucket->prints[lane] != 0 && !place_is_valid(t, bucket, lane))
-                return false;
-            used += bucket->prints[lane] != 0;
-            heads += bucket->heads[lane] != 0;
+            passed += distance(t, hash_of(arg, bucket->heads[lane]), bucket);
+            used++;
         }
+        counted += bucket_passed(bucket);
+        is_counted = is_counted && bucket_passed(bucket) != PASSED_MOST;
     }
-    return used == t->used && heads == t->heads;
+    return used == t->used && (!is_counted || passed == counted);
 }

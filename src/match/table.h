@@ -1,27 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * table.h - groups of entries, found by the print of what they have in common.
+ * table.h - groups of entries, found by the hash of what they have in common.
  *
- *   bucket, one cache line    print print 0 0 | head head - -
- *   bucket                    print print print print | head 0 head head      then the next
+ *   bucket, one cache line    p p p p p p p n | head head head head head head head
+ *   bucket                    p 0 p 0 0 0 0 0 | head  -   head  -    -    -    -
  *   ...
  *
- * A print is a seeded hash of 64 bits and stands for the key: two keys with one print
- * share a group, which costs its users a comparison and never a wrong match.  A group
- * that empties keeps its place, as programs use the same keys again and again; when
- * places run out, the empty ones are dropped.
+ * A bucket has seven places.  Of each it keeps seven bits of the hash (p, a print; 0: the place
+ * is free) in one word, so that all seven are compared at once, without a branch and without
+ * wide registers.  A head whose print is the right one is mostly the right one; the user
+ * compares it.  A group that empties leaves its place.
  *
- * A print is good as a name, but its bits are not all good as a number of a bucket: with one
- * seed in a hundred, tags that count up share their low ones.  So a multiplication spreads it,
- * and the top bits of that count (table_test looks at many seeds and kinds of envelopes).
+ * A group that finds its bucket full stands in the next one that is not; n counts those that
+ * passed by, so a search goes on only if there are any.  From PASSED_MOST on it stays, until the
+ * table grows.
  *
- * The four prints of a bucket are compared without a branch between them, so a search is
- * one cache line and one prediction, which is mostly right.
+ * A hash must be good in its upper bits: the uppermost say the bucket, the next are the print
+ * (table_test looks at many seeds and kinds of envelopes).
  *
  * Invariants (table_is_valid)
- *   I1  a group lies in the bucket of its print, or in one behind that, and all between
- *       are full
- *   I2  used places are counted, and at most 9/16 of all; groups with a head likewise
+ *   I1  a group lies in the bucket of its hash, or in one behind that, and all between say that
+ *       it passed
+ *   I2  used places are counted, and at most half of all; so are groups that passed, unless there
+ *       have been PASSED_MOST at a bucket
  */
 #ifndef MATCH_TABLE_H
 #define MATCH_TABLE_H
@@ -32,111 +33,173 @@
 
 #include "base/base.h"
 
-#define BUCKET_GROUPS 4
+#define BUCKET_GROUPS 7
+#define PASSED_MOST   255
+#define PRINT_BITS    7
 
 struct bucket {
-    uint64_t prints[BUCKET_GROUPS]; /* 0: the place is free */
-    uintptr_t heads[BUCKET_GROUPS]; /* of the users; 0: nobody */
+    uint64_t prints; /* byte i: of place i, from the lowest; the highest: how many passed by */
+    uintptr_t heads[BUCKET_GROUPS]; /* of the users; never 0 where there is a print */
 };
 
 _Static_assert(sizeof(struct bucket) == CACHE_LINE, "a search is one line");
 
 struct table {
-    struct bucket *buckets; /* NULL until the first group */
-    uint32_t size;          /* buckets: a power of two, or 0 */
-    uint32_t used;          /* places that have a print */
-    uint32_t heads;         /* groups that have a head */
-    uint32_t shift;         /* 64 - log2(size) */
+    struct bucket *buckets; /* 2^(57 - shift) */
+    uint32_t used;          /* places that are not free */
+    uint32_t limit; /* so many may be used; 0: the buckets are two that are always empty */
+    uint32_t shift; /* of a hash: what is left are bucket and print */
 };
 
-/* A place in a table: good until the table grows. */
+/* A place in a table, good until the table grows; or where a group would be looked for. */
 struct group {
-    struct bucket *bucket;
-    uint32_t lane;
+    struct bucket *bucket; /* NULL: there is no such group */
+    struct bucket *home;   /* of its hash */
+    uint32_t lane, print;
 };
 
-/* Makes room for so many new groups.  -ENOMEM: nothing has changed. */
-int table_grow(struct table *t, uint32_t count);
+/* The hash with which this head came into the table. */
+typedef uint64_t table_hash_fn(const void *arg, uintptr_t head);
+
+/* Is this the head that is looked for? */
+typedef bool table_is_fn(const void *wanted, uintptr_t head);
+
+/* An empty table. */
+void table_init(struct table *t);
 
 /* Frees all; the table is empty and can be used again. */
 void table_clear(struct table *t);
 
-bool table_is_valid(const struct table *t);
+/* Makes room for a new group.  False: there is no memory, and nothing has changed. */
+bool table_grow(struct table *t, table_hash_fn *hash_of, const void *arg);
 
-static inline bool table_has_room(const struct table *t, uint32_t count)
+bool table_is_valid(const struct table *t, table_hash_fn *hash_of, const void *arg);
+
+/* The rest of table_add(): the bucket of its hash is full; and of table_remove(): it was. */
+void table_add_further(struct table *t, struct bucket *home, uint32_t print, uintptr_t head);
+void table_unpass(struct table *t, struct bucket *home, const struct bucket *until);
+
+static inline uint32_t table_size(const struct table *t)
 {
-    return ((uint64_t)t->used + count) * 16 <= (uint64_t)t->size * BUCKET_GROUPS * 9;
+    return UINT32_C(1) << (64 - PRINT_BITS - t->shift);
 }
 
-static inline int table_reserve(struct table *t, uint32_t count)
+static inline bool table_has_room(const struct table *t)
 {
-    return likely(table_has_room(t, count)) ? 0 : table_grow(t, count);
+    return t->used < t->limit;
 }
 
-/* The bucket where the search for print begins; the table has buckets. */
-static inline uint32_t table_home(const struct table *t, uint64_t print)
+/* ---- a bucket ---- */
+
+#define LANES_ONE  UINT64_C(0x01010101010101) /* in each of the seven bytes */
+#define LANES_HIGH UINT64_C(0x80808080808080)
+
+/* The high bit of a byte: its place may have this print.  The lowest has; one above it may be
+ * wrong, but it is a place that is not free. */
+static inline uint64_t bucket_find(const struct bucket *bucket, uint64_t print)
 {
-    return (uint32_t)(print * UINT64_C(0x9e3779b97f4a7c15) >> t->shift);
+    uint64_t differ = bucket->prints ^ print * LANES_ONE;
+
+    return (differ - LANES_ONE) & ~differ & LANES_HIGH;
 }
 
-/* Bit i: print i of the bucket is this one. */
-static inline uint32_t bucket_find(const struct bucket *bucket, uint64_t print)
+static inline uint64_t bucket_free(const struct bucket *bucket)
 {
-    return (uint32_t)(bucket->prints[0] == print) |
-           (uint32_t)(bucket->prints[1] == print) << 1 |
-           (uint32_t)(bucket->prints[2] == print) << 2 |
-           (uint32_t)(bucket->prints[3] == print) << 3;
+    return ~bucket->prints & LANES_HIGH;
 }
 
-/* Where print's group is, or would be.  There is a free place, so the search ends. */
-static inline struct group table_place(const struct table *t, uint64_t print)
+static inline uint32_t bucket_lane(uint64_t lanes)
 {
-    for (uint32_t i = table_home(t, print);; i = (i + 1) & (t->size - 1)) {
-        struct bucket *bucket = &t->buckets[i];
-        uint32_t found = bucket_find(bucket, print);
-
-        if (unlikely(found == 0))
-            found = bucket_find(bucket, 0);
-        if (likely(found != 0))
-            return (struct group){bucket, (uint32_t)__builtin_ctz(found)};
-    }
+    return (uint32_t)__builtin_ctzll(lanes) / 8;
 }
+
+static inline uint32_t bucket_passed(const struct bucket *bucket)
+{
+    return (uint32_t)(bucket->prints >> (8 * BUCKET_GROUPS));
+}
+
+/* ---- a search ---- */
 
 static inline uintptr_t group_head(struct group group)
 {
     return group.bucket->heads[group.lane];
 }
 
-/* The head of print's group, or 0. */
-static inline uintptr_t table_head(const struct table *t, uint64_t print)
+static inline void group_set_head(struct group group, uintptr_t head)
 {
-    return likely(t->size != 0) ? group_head(table_place(t, print)) : 0;
+    group.bucket->heads[group.lane] = head;
 }
 
-/* Fetches what table_place() will look at. */
-static inline void table_prefetch(const struct table *t, uint64_t print)
+/* The bucket behind this one. */
+static inline struct bucket *table_next(const struct table *t, struct bucket *bucket)
 {
-    if (t->size != 0)
-        __builtin_prefetch(&t->buckets[table_home(t, print)], 1);
+    return ++bucket != t->buckets + table_size(t) ? bucket : t->buckets;
 }
 
-/* print's group, made if there is none; there is room. */
-static inline struct group table_group(struct table *t, uint64_t print)
+/* Where a group of this hash is looked for. */
+static inline struct group table_home(const struct table *t, uint64_t hash)
 {
-    struct group group = table_place(t, print);
-    uint64_t *known = &group.bucket->prints[group.lane];
+    uint64_t rest = hash >> t->shift;
 
-    t->used += *known == 0;
-    *known = print;
+    return (struct group){.home = &t->buckets[rest >> PRINT_BITS],
+                          .print = (rest & ((1u << PRINT_BITS) - 1)) | 1u << PRINT_BITS};
+}
+
+/* The group with such a hash whose head is the one that is looked for. */
+static ALWAYS_INLINE struct group table_find(const struct table *t, uint64_t hash,
+                                             table_is_fn *is, const void *wanted)
+{
+    struct group group = table_home(t, hash);
+    struct bucket *bucket = group.home;
+
+    do {
+        for (uint64_t lanes = bucket_find(bucket, group.print); lanes != 0;
+             lanes &= lanes - 1) {
+            group.lane = bucket_lane(lanes);
+            if (likely(is(wanted, bucket->heads[group.lane]))) {
+                group.bucket = bucket;
+                return group;
+            }
+        }
+        if (likely(bucket_passed(bucket) == 0))
+            break;
+        bucket = table_next(t, bucket);
+    } while (bucket != group.home);
     return group;
 }
 
-static inline void table_set_head(struct table *t, struct group group, uintptr_t head)
+/* Takes a place of a bucket that has one. */
+static inline void bucket_add(struct bucket *bucket, uint32_t print, uintptr_t head)
 {
-    uintptr_t *now = &group.bucket->heads[group.lane];
+    uint32_t lane = bucket_lane(bucket_free(bucket));
 
-    t->heads += (uint32_t)(head != 0) - (uint32_t)(*now != 0);
-    *now = head;
+    bucket->prints |= (uint64_t)print << 8 * lane;
+    bucket->heads[lane] = head;
+}
+
+/* A new group, which table_find() has looked for in vain; there is room. */
+static inline void table_add(struct table *t, struct group group, uintptr_t head)
+{
+    t->used++;
+    if (likely(bucket_free(group.home) != 0))
+        bucket_add(group.home, group.print, head);
+    else
+        table_add_further(t, group.home, group.print, head);
+}
+
+/* The group that table_find() has found empties. */
+static inline void table_remove(struct table *t, struct group group)
+{
+    group.bucket->prints &= ~(UINT64_C(0xff) << 8 * group.lane);
+    t->used--;
+    if (unlikely(group.bucket != group.home))
+        table_unpass(t, group.home, group.bucket);
+}
+
+/* Fetches what table_find() will look at. */
+static inline void table_prefetch(const struct table *t, uint64_t hash)
+{
+    prefetch_for_store(table_home(t, hash).home);
 }
 
 #endif

@@ -90,7 +90,7 @@ static const struct {
 
 static bool is_full(const struct bucket *bucket)
 {
-    return bucket_find(bucket, 0) == 0;
+    return bucket_free(bucket) == 0;
 }
 
 /* Over the end, too. */
@@ -98,8 +98,8 @@ static uint32_t longest_run(const struct table *t)
 {
     uint32_t run = 0, longest = 0;
 
-    for (uint32_t i = 0; i < 2 * t->size && longest < t->size; i++) {
-        run = is_full(&t->buckets[i % t->size]) ? run + 1 : 0;
+    for (uint32_t i = 0; i < 2 * table_size(t) && longest < table_size(t); i++) {
+        run = is_full(&t->buckets[i % table_size(t)]) ? run + 1 : 0;
         longest = run > longest ? run : longest;
     }
     return longest;
@@ -118,8 +118,9 @@ static uint32_t crowd(uint64_t seed, struct mbx_match_envelope (*make)(uint32_t 
         recvs[i] = (struct mbx_match_recv){.envelope = make(i)};
         assert_int_equal(mbx_match_post(&m, &recvs[i], &met), 0);
     }
+    assert_null(mbx_match_find(&m, &(struct mbx_match_envelope){UINT32_MAX, 0, 0}));
     assert_int_equal(m.deep->class_count, 1);
-    assert_int_equal(m.deep->classes[0].posted.heads, ENTRIES);
+    assert_int_equal(m.deep->classes[0].posted.used, ENTRIES);
     run = longest_run(&m.deep->classes[0].posted);
     mbx_match_fini(&m);
     return run;
@@ -144,69 +145,135 @@ static void no_kind_of_envelopes_crowds_a_table(void **state)
 
 /* ---- the table alone --------------------------------------------------------- */
 
-static void groups_are_found_again_however_often_the_table_grows(void **state)
+/* A head is a number, and what it has for a hash is made of it. */
+static uint64_t hash_of(const void *arg, uintptr_t head)
 {
-    struct table t = {.size = 0};
+    const uint64_t *mask = arg;
     struct random r;
 
+    random_seed(&r, head);
+    return random_next(&r) & *mask;
+}
+
+static bool is_head(const void *wanted, uintptr_t head)
+{
+    return *(const uintptr_t *)wanted == head;
+}
+
+static struct group find(const struct table *t, uint64_t mask, uintptr_t head)
+{
+    return table_find(t, hash_of(&mask, head), is_head, &head);
+}
+
+static void add(struct table *t, uint64_t mask, uintptr_t head)
+{
+    struct group group;
+
+    assert_true(table_has_room(t) || table_grow(t, hash_of, &mask));
+    group = find(t, mask, head);
+    assert_null(group.bucket);
+    table_add(t, group, head);
+}
+
+static void remove_head(struct table *t, uint64_t mask, uintptr_t head)
+{
+    struct group group = find(t, mask, head);
+
+    assert_non_null(group.bucket);
+    assert_int_equal(group_head(group), head);
+    table_remove(t, group);
+}
+
+static void groups_are_found_again_however_often_the_table_grows(void **state)
+{
+    struct table t;
+    uint64_t mask = UINT64_MAX;
+
     (void)state;
+    table_init(&t);
+    assert_null(find(&t, mask, 1).bucket);
     for (uintptr_t i = 1; i <= 5000; i++) {
-        random_seed(&r, i);
-        assert_int_equal(table_reserve(&t, 1), 0);
-        table_set_head(&t, table_group(&t, random_next(&r) | 1), i);
+        add(&t, mask, i);
         if ((i & (i - 1)) == 0)
-            assert_true(table_is_valid(&t));
+            assert_true(table_is_valid(&t, hash_of, &mask));
     }
-    for (uintptr_t i = 1; i <= 5000; i++) {
-        random_seed(&r, i);
-        assert_int_equal(table_head(&t, random_next(&r) | 1), i);
-    }
-    assert_int_equal(table_head(&t, 2), 0);
+    for (uintptr_t i = 1; i <= 5000; i++)
+        assert_int_equal(group_head(find(&t, mask, i)), i);
+    assert_null(find(&t, mask, 5001).bucket);
     table_clear(&t);
 }
 
 /* Keys that are used once must not make a table grow that holds few at a time. */
 static void places_of_empty_groups_are_used_again(void **state)
 {
-    struct table t = {.size = 0};
-    struct random r;
-    uint32_t most = 0;
+    struct table t;
+    uint64_t mask = UINT64_MAX;
 
     (void)state;
-    random_seed(&r, 1);
-    for (int i = 0; i < 100000; i++) {
-        struct group group;
-
-        assert_int_equal(table_reserve(&t, 1), 0);
-        group = table_group(&t, random_next(&r) | 1);
-        table_set_head(&t, group, 1);
-        table_set_head(&t, group, 0);
-        most = t.size > most ? t.size : most;
+    table_init(&t);
+    for (uintptr_t i = 1; i <= 100000; i++) {
+        add(&t, mask, i);
+        if (i > 50)
+            remove_head(&t, mask, i - 50);
     }
-    assert_true(table_is_valid(&t));
-    assert_int_equal(t.heads, 0);
-    assert_int_equal(most, 16);
+    assert_true(table_is_valid(&t, hash_of, &mask));
+    assert_int_equal(t.used, 50);
+    assert_int_equal(table_size(&t), 16);
     table_clear(&t);
+}
+
+/* Hashes that begin alike want the same buckets, and push each other away: more than can be
+ * counted of those that passed by.  When they are gone again, searches end where they did. */
+static void groups_that_want_one_bucket_are_found_and_forgotten(void **state)
+{
+    struct table t;
+    uint64_t masks[] = {UINT64_MAX >> 8, UINT64_MAX >> 3, UINT64_C(1) << 63};
+    struct random r;
+
+    (void)state;
+    table_init(&t);
+    for (size_t k = 0; k < ARRAY_COUNT(masks); k++) {
+        for (uintptr_t most = 16; most <= 1024; most *= 8) {
+            random_seed(&r, most);
+            for (uintptr_t i = 1; i <= most; i++)
+                add(&t, masks[k], i);
+            assert_true(table_is_valid(&t, hash_of, &masks[k]));
+            for (int i = 0; i < 500; i++) { /* one goes, and comes again, perhaps elsewhere */
+                uintptr_t head = 1 + random_below(&r, most);
+
+                remove_head(&t, masks[k], head);
+                assert_null(find(&t, masks[k], head).bucket);
+                add(&t, masks[k], head);
+            }
+            assert_true(table_is_valid(&t, hash_of, &masks[k]));
+            for (uintptr_t i = most; i >= 1; i--)
+                remove_head(&t, masks[k], i);
+            assert_int_equal(t.used, 0);
+            if (most == 16)
+                for (uint32_t i = 0; i < table_size(&t); i++)
+                    assert_int_equal(t.buckets[i].prints, 0);
+            table_clear(&t);
+        }
+    }
 }
 
 static void a_table_that_cannot_grow_stays_as_it_was(void **state)
 {
-    struct table t = {.size = 0};
-    uint64_t print = 1;
+    struct table t;
+    uint64_t mask = UINT64_MAX;
+    uintptr_t next = 1;
 
     (void)state;
-    while (table_has_room(&t, 1) || t.size == 0) {
-        assert_int_equal(table_reserve(&t, 1), 0);
-        table_set_head(&t, table_group(&t, print), print);
-        print++;
-    }
+    table_init(&t);
+    while (table_has_room(&t) || t.limit == 0)
+        add(&t, mask, next++);
     mem_fail_at(1);
-    assert_int_not_equal(table_reserve(&t, 1), 0);
+    assert_false(table_grow(&t, hash_of, &mask));
     mem_fail_at(0);
-    assert_true(table_is_valid(&t));
-    for (uint64_t known = 1; known < print; known++)
-        assert_int_equal(table_head(&t, known), known);
-    assert_int_equal(table_reserve(&t, 1), 0);
+    assert_true(table_is_valid(&t, hash_of, &mask));
+    for (uintptr_t known = 1; known < next; known++)
+        assert_int_equal(group_head(find(&t, mask, known)), known);
+    assert_true(table_grow(&t, hash_of, &mask));
     table_clear(&t);
 }
 
@@ -216,6 +283,7 @@ int main(void)
         cmocka_unit_test(no_kind_of_envelopes_crowds_a_table),
         cmocka_unit_test(groups_are_found_again_however_often_the_table_grows),
         cmocka_unit_test(places_of_empty_groups_are_used_again),
+        cmocka_unit_test(groups_that_want_one_bucket_are_found_and_forgotten),
         cmocka_unit_test(a_table_that_cannot_grow_stays_as_it_was),
     };
 

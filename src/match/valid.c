@@ -26,7 +26,7 @@ static bool recvs_are_in_order(const struct mbx_match *m)
     const struct mbx_match_recv *before = NULL, *recv = NULL;
 
     while ((recv = mbx_match_next_recv(m, recv)) != NULL) {
-        if (recv->state != MBX_MATCH_QUEUED || !is_older(recv->seq, m->next_seq))
+        if (recv->state != MBX_MATCH_QUEUED || !is_older(recv->seq, m->recvs.next))
             return false;
         if (before != NULL && !is_older(before->seq, recv->seq))
             return false;
@@ -40,7 +40,7 @@ static bool msgs_are_in_order(const struct mbx_match *m)
     const struct mbx_match_msg *before = NULL, *msg = NULL;
 
     while ((msg = mbx_match_next_msg(m, msg)) != NULL) {
-        if (msg->state != MBX_MATCH_QUEUED || !is_older(msg->seq, m->next_seq))
+        if (msg->state != MBX_MATCH_QUEUED || !is_older(msg->seq, m->msgs.next))
             return false;
         if (before != NULL && !is_older(before->seq, msg->seq))
             return false;
@@ -66,77 +66,52 @@ static bool nothing_is_left_to_match(const struct mbx_match *m)
     return true;
 }
 
-/* ---- match.h I3, match.c I7 ---- */
+/* ---- match.h I3, match.c I5 and I6 ---- */
 
-static bool counters_add_up(const struct mbx_match_counters *c)
+static bool queue_is_valid(const struct mbx_match_queue *queue)
 {
-    return c->posted == c->met_posts + c->matched_posts + c->cancelled + c->recvs &&
-           c->arrived == c->met_arrivals + c->matched_arrivals + c->claimed + c->msgs &&
-           c->met_posts == c->matched_arrivals && c->met_arrivals == c->matched_posts &&
-           c->recvs <= c->recvs_max && c->msgs <= c->msgs_max &&
-           c->search_max <= c->search_steps;
+    return queue_count(queue) <= queue->most &&
+           links_are_valid(&queue->all, queue_count(queue));
 }
 
-/* ---- match.c I5 ---- */
-
-static bool slots_are_valid(const struct mbx_match_slots *slots, bool is_long, uint64_t count)
+/* What was derived from ages must not have become negative. */
+static bool counters_add_up(const struct mbx_match *m)
 {
-    if (is_long)
-        return slots->live == 0 && slots->next == 0;
-    return slots->next <= MBX_MATCH_SLOTS &&
-           (uint64_t)__builtin_popcount(slots->live) == count &&
-           (uint64_t)slots->live >> slots->next == 0;
+    struct mbx_match_counters c;
+
+    mbx_match_counters_get(m, &c);
+    return c.posted == c.met_posts + c.matched_posts + c.cancelled + c.recvs &&
+           c.arrived == c.met_arrivals + c.matched_arrivals + c.claimed + c.msgs &&
+           c.matched_posts <= c.posted && c.matched_arrivals <= c.arrived &&
+           c.search_max <= c.search_steps;
 }
 
-static bool recv_slot_is_valid(const struct mbx_match *m, uint32_t slot)
+/* ---- match.c I7 ---- */
+
+static bool probed_is_valid(const struct mbx_match *m)
 {
-    const struct mbx_match_recv_block *block = &m->recv_blocks[slot / MBX_MATCH_LANES];
-    uint32_t lane = slot % MBX_MATCH_LANES;
-    const struct mbx_match_recv *recv = block->entry[lane];
-    struct match_mask mask = mask_of(&recv->envelope, recv->ignore);
-    struct match_key key = key_of(&recv->envelope);
+    const struct mbx_match_probed *probed = &m->probed;
+    const struct mbx_match_msg *msg = NULL;
+    struct mbx_match_envelope wanted;
 
-    return recv->at == slot && block->place[lane] == key.place && block->tag[lane] == key.tag &&
-           block->place_mask[lane] == mask.place && block->tag_mask[lane] == mask.tag;
-}
-
-static bool msg_slot_is_valid(const struct mbx_match *m, uint32_t slot)
-{
-    const struct mbx_match_msg_block *block = &m->msg_blocks[slot / MBX_MATCH_LANES];
-    uint32_t lane = slot % MBX_MATCH_LANES;
-    const struct mbx_match_msg *msg = block->entry[lane];
-    struct match_key key = key_of(&msg->envelope);
-
-    return msg->at == slot && block->place[lane] == key.place && block->tag[lane] == key.tag;
-}
-
-static bool short_queues_are_valid(const struct mbx_match *m)
-{
-    if (!slots_are_valid(&m->recv_slots, m->recvs_long, m->count.recvs) ||
-        !slots_are_valid(&m->msg_slots, m->msgs_long, m->count.msgs))
+    if (probed->msg == NULL || probed->left != m->msgs.full_at - m->msgs.most)
+        return true;
+    while ((msg = mbx_match_next_msg(m, msg)) != NULL && msg != probed->msg)
+        continue;
+    if (msg == NULL)
         return false;
-    for (uint32_t left = m->recv_slots.live; left != 0; left &= left - 1)
-        if (!recv_slot_is_valid(m, (uint32_t)__builtin_ctz(left)))
-            return false;
-    for (uint32_t left = m->msg_slots.live; left != 0; left &= left - 1)
-        if (!msg_slot_is_valid(m, (uint32_t)__builtin_ctz(left)))
+    wanted = msg->envelope;
+    if (probed->is_any_source)
+        wanted.source = MBX_MATCH_ANY_SOURCE;
+    for (msg = NULL; (msg = mbx_match_next_msg(m, msg)) != probed->msg;)
+        if (mbx_match_accepts(&wanted, probed->ignore, &msg->envelope))
             return false;
     return true;
 }
 
-/* ---- match.c I6 ---- */
-
-static bool long_queues_are_valid(const struct mbx_match *m)
-{
-    return links_are_valid(&m->recvs, m->recvs_long ? m->count.recvs : 0) &&
-           links_are_valid(&m->msgs, m->msgs_long ? m->count.msgs : 0) &&
-           (!m->recvs_long || m->deep != NULL) &&
-           m->recv_room == (m->recvs_long ? 0 : m->options.short_max);
-}
-
 /* ---- deep.h I1, I3, I4 of the receives ---- */
 
-/* The receives of one group: of the class and the print, older to younger.  How many;
+/* The receives of one group: of the class, with the same key, older to younger.  How many;
  * 0 if they are not. */
 static uint32_t count_group(const struct mbx_match *m, uint32_t class, struct group group)
 {
@@ -148,12 +123,10 @@ static uint32_t count_group(const struct mbx_match *m, uint32_t class, struct gr
         const struct mbx_match_recv *next = recv_of_group(recv->group.next);
         struct match_mask mask = mask_of(&recv->envelope, recv->ignore);
 
-        if (recv->state != MBX_MATCH_QUEUED || recv->at != class || ++count > m->count.recvs ||
-            recv->group.next->prev != &recv->group ||
-            mask.place != m->deep->masks[class].place ||
-            mask.tag != m->deep->masks[class].tag ||
-            deep_print(m->deep, key_of(&recv->envelope), mask) !=
-                group.bucket->prints[group.lane])
+        if (recv->state != MBX_MATCH_QUEUED || recv->at != class + 1 ||
+            ++count > queue_count(&m->recvs) || recv->group.next->prev != &recv->group ||
+            !mask_is(&m->deep->classes[class].mask, mask) ||
+            !key_fits(key_of(&recv->envelope), key_of(&first->envelope), mask))
             return 0;
         if (next != first && !is_older(recv->seq, next->seq))
             return 0;
@@ -162,18 +135,26 @@ static uint32_t count_group(const struct mbx_match *m, uint32_t class, struct gr
     return count;
 }
 
+static bool is_free(struct group group)
+{
+    return (group.bucket->prints >> 8 * group.lane & 0xff) == 0;
+}
+
 static bool posted_class_is_valid(const struct mbx_match *m, uint32_t class)
 {
     const struct match_class *c = &m->deep->classes[class];
     uint32_t recvs = 0;
 
-    if (!table_is_valid(&c->posted) || (m->deep->busy >> class & 1) != (c->recvs != 0))
+    if (!table_is_valid(&c->posted, posted_hash_of_head,
+                        &(const struct match_class_of){m->deep, c}) ||
+        (m->deep->busy >> class & 1) != (c->recvs != 0))
         return false;
-    for (uint32_t i = 0; i < c->posted.size * BUCKET_GROUPS; i++) {
-        struct group group = {&c->posted.buckets[i / BUCKET_GROUPS], i % BUCKET_GROUPS};
+    for (uint32_t i = 0; i < table_size(&c->posted) * BUCKET_GROUPS; i++) {
+        struct group group = {.bucket = &c->posted.buckets[i / BUCKET_GROUPS],
+                              .lane = i % BUCKET_GROUPS};
         uint32_t count;
 
-        if (group_head(group) == 0)
+        if (is_free(group))
             continue;
         count = count_group(m, class, group);
         if (count == 0)
@@ -190,25 +171,46 @@ static bool overflow_is_valid(const struct mbx_match *m, uint64_t count)
     if (!links_are_valid(head, count))
         return false;
     for (const struct mbx_match_link *link = head->next; link != head; link = link->next)
-        if (recv_of_group(link)->at != CLASS_NONE ||
+        if (recv_of_group(link)->at != CLASS_NONE + 1 ||
             (link->next != head &&
              !is_older(recv_of_group(link)->seq, recv_of_group(link->next)->seq)))
             return false;
     return true;
 }
 
+/* I5.  How many receives are in tables or on overflow; UINT64_MAX: younger ones than others. */
+static uint64_t known_recvs(const struct mbx_match *m)
+{
+    const struct mbx_match_recv *recv = NULL;
+    uint64_t known = 0, all = 0;
+
+    while ((recv = mbx_match_next_recv(m, recv)) != NULL) {
+        if (recv->at != 0 && known++ != all)
+            return UINT64_MAX;
+        all++;
+    }
+    return known;
+}
+
+static bool only_is_valid(const struct mbx_match_deep *deep)
+{
+    bool is_one =
+        __builtin_popcountll(deep->busy) == 1 && deep->overflow.next == &deep->overflow;
+
+    return deep->only == (is_one ? &deep->classes[__builtin_ctzll(deep->busy)] : NULL);
+}
+
 bool posted_is_valid(const struct mbx_match *m)
 {
-    uint64_t in_classes = 0;
+    uint64_t in_classes = 0, known = known_recvs(m);
 
     for (uint32_t i = 0; i < m->deep->class_count; i++) {
         if (!posted_class_is_valid(m, i))
             return false;
         in_classes += m->deep->classes[i].recvs;
     }
-    if (!m->recvs_long)
-        return in_classes == 0 && overflow_is_valid(m, 0);
-    return in_classes <= m->count.recvs && overflow_is_valid(m, m->count.recvs - in_classes);
+    return known != UINT64_MAX && in_classes <= known && only_is_valid(m->deep) &&
+           overflow_is_valid(m, known - in_classes);
 }
 
 /* ---- deep.h I1, I2, I4 of the messages ---- */
@@ -227,11 +229,11 @@ static uint32_t count_nodes(const struct mbx_match *m, uint32_t class, struct gr
     do {
         const struct index_node *node = &deep->nodes[number];
 
-        if (!is_node(deep, number) || node->class != class || ++count > m->count.msgs ||
+        if (!is_node(deep, number) || node->class != class || ++count > queue_count(&m->msgs) ||
             !is_node(deep, node->next) || deep->nodes[node->next].prev != number ||
             node->msg->state != MBX_MATCH_QUEUED ||
-            deep_print(deep, key_of(&node->msg->envelope), deep->masks[class]) !=
-                group.bucket->prints[group.lane])
+            !key_fits(key_of(&node->msg->envelope), key_of(&deep->nodes[head].msg->envelope),
+                      deep->classes[class].mask))
             return 0;
         if (node->next != head && !is_older(node->msg->seq, deep->nodes[node->next].msg->seq))
             return 0;
@@ -240,20 +242,45 @@ static uint32_t count_nodes(const struct mbx_match *m, uint32_t class, struct gr
     return count;
 }
 
+/* As count_group(), in the primary class. */
+static uint32_t count_linked(const struct mbx_match *m, uint32_t class, struct group group)
+{
+    const struct mbx_match_msg *first = (const struct mbx_match_msg *)group_head(group),
+                               *msg = first;
+    uint32_t count = 0;
+
+    do {
+        const struct mbx_match_msg *next = msg_of_group(msg->group.next);
+
+        if (msg->state != MBX_MATCH_QUEUED || (msg->at & IN_PRIMARY) == 0 ||
+            ++count > queue_count(&m->msgs) || msg->group.next->prev != &msg->group ||
+            !key_fits(key_of(&msg->envelope), key_of(&first->envelope),
+                      m->deep->classes[class].mask))
+            return 0;
+        if (next != first && !is_older(msg->seq, next->seq))
+            return 0;
+        msg = next;
+    } while (msg != first);
+    return count;
+}
+
 static bool index_is_valid(const struct mbx_match *m, uint32_t class)
 {
     const struct match_class *c = &m->deep->classes[class];
     uint32_t msgs = 0;
 
-    if (!table_is_valid(&c->index))
+    if (!table_is_valid(&c->index, unexpected_hash_of_head,
+                        &(const struct match_class_of){m->deep, c}))
         return false;
-    for (uint32_t i = 0; i < c->index.size * BUCKET_GROUPS; i++) {
-        struct group group = {&c->index.buckets[i / BUCKET_GROUPS], i % BUCKET_GROUPS};
+    for (uint32_t i = 0; i < table_size(&c->index) * BUCKET_GROUPS; i++) {
+        struct group group = {.bucket = &c->index.buckets[i / BUCKET_GROUPS],
+                              .lane = i % BUCKET_GROUPS};
         uint32_t count;
 
-        if (group_head(group) == 0)
+        if (is_free(group))
             continue;
-        count = count_nodes(m, class, group);
+        count = c == m->deep->primary ? count_linked(m, class, group)
+                                      : count_nodes(m, class, group);
         if (count == 0)
             return false;
         msgs += count;
@@ -266,8 +293,9 @@ static bool index_is_valid(const struct mbx_match *m, uint32_t class)
 static bool indexes_of(const struct mbx_match_deep *deep, const struct mbx_match_msg *msg,
                        uint64_t *classes)
 {
-    *classes = 0;
-    for (uint32_t number = msg->at; number != 0; number = deep->nodes[number].msg_next) {
+    *classes = (msg->at & IN_PRIMARY) != 0 ? UINT64_C(1) << deep->primary->number : 0;
+    for (uint32_t number = msg->at & ~IN_PRIMARY; number != 0;
+         number = deep->nodes[number].msg_next) {
         const struct index_node *node = &deep->nodes[number];
 
         if (!is_node(deep, number) || node->msg != msg || node->class >= MBX_MATCH_CLASSES ||
@@ -285,7 +313,7 @@ static uint64_t classes_in_use(const struct mbx_match *m)
 
     for (uint32_t i = 0; i < m->deep->class_count; i++)
         if (m->deep->classes[i].msgs != 0 ||
-            is_older(msg_of(m->msgs.next)->seq, m->deep->classes[i].indexed))
+            is_older(msg_of(m->msgs.all.next)->seq, m->deep->classes[i].indexed))
             used |= UINT64_C(1) << i;
     return used;
 }
@@ -319,15 +347,16 @@ static bool watermarks_are_true(const struct mbx_match *m)
 bool unexpected_is_valid(const struct mbx_match *m)
 {
     for (uint32_t i = 0; i < m->deep->class_count; i++)
-        if (!index_is_valid(m, i) || (!m->msgs_long && m->deep->classes[i].msgs != 0))
+        if (!index_is_valid(m, i) ||
+            (queue_is_empty(&m->msgs) && m->deep->classes[i].msgs != 0))
             return false;
-    return !m->msgs_long || watermarks_are_true(m);
+    return queue_is_empty(&m->msgs) || watermarks_are_true(m);
 }
 
 bool mbx_match_is_valid(const struct mbx_match *m)
 {
-    return long_queues_are_valid(m) && short_queues_are_valid(m) &&
-           counters_add_up(&m->count) && recvs_are_in_order(m) && msgs_are_in_order(m) &&
-           nothing_is_left_to_match(m) &&
+    return queue_is_valid(&m->recvs) && queue_is_valid(&m->msgs) && counters_add_up(m) &&
+           recvs_are_in_order(m) && msgs_are_in_order(m) && nothing_is_left_to_match(m) &&
+           probed_is_valid(m) &&
            (m->deep == NULL || (posted_is_valid(m) && unexpected_is_valid(m)));
 }

@@ -196,9 +196,11 @@ static bool peer_backlog_is_valid(const struct mbx_ep *ep, const struct peer *pe
 static bool all_is_valid(const struct mbx_ep *ep, const struct all *all)
 {
     const struct backlogs *backlogs = ep->sendside.backlogs;
+    struct mbx_match_counters count;
 
-    return HOLDS("backlog.c I2", backlogs->match.count.msgs == all->old) &&
-           HOLDS("backlog.c I3", backlogs->match.count.recvs == all->known) &&
+    mbx_match_counters_get(&backlogs->match, &count);
+    return HOLDS("backlog.c I2", count.msgs == all->old) &&
+           HOLDS("backlog.c I3", count.recvs == all->known) &&
            HOLDS("backlog.c I3", pool_live(&backlogs->rtrs) == all->rtrs) &&
            HOLDS("backlog.c I1", ep->stats.deferred_now == all->deferred) &&
            HOLDS("sendtable.h I1", sendtables_used(ep) == all->sendtables);

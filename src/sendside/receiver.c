@@ -173,7 +173,7 @@ bool receiver_may_pull(const struct mbx_ep *ep)
 struct mbx_match_recv *receiver_wanted_by(const struct mbx_ep *ep,
                                           const struct mbx_match_envelope *envelope)
 {
-    const struct context *context = context_find(ep, envelope->context_id);
+    struct context *context = context_find(ep, envelope->context_id);
 
     return context != NULL ? mbx_match_first(&context->match, envelope) : NULL;
 }

@@ -57,16 +57,18 @@ static void ask_oracle(struct schedule_run *run, int *want)
 
 static void check_matching(struct schedule_run *run)
 {
+    struct mbx_match_counters count;
     int want[SCHEDULE_MAX];
 
+    mbx_match_counters_get(&run->match, &count);
     ask_oracle(run, want);
     for (int i = 0; i < run->ids; i++)
         if (run->recvs[i].is_posted && run->recvs[i].message != want[i])
             schedule_wrong(run, "receive r%d got message %d, and the oracle says %d (-1: none)",
                            i, run->recvs[i].message, want[i]);
-    if (run->match.count.msgs != (uint64_t)run->oracle.msgs.count)
-        schedule_wrong(run, "%d messages wait, and the oracle says %d",
-                       (int)run->match.count.msgs, run->oracle.msgs.count);
+    if (count.msgs != (uint64_t)run->oracle.msgs.count)
+        schedule_wrong(run, "%d messages wait, and the oracle says %d", (int)count.msgs,
+                       run->oracle.msgs.count);
 }
 
 /* Those of one source arrive as they were sent. */

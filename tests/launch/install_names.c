@@ -21,9 +21,9 @@ UNUSABLE(match_init)
 UNUSABLE(match_post)
 UNUSABLE(match_arrive)
 UNUSABLE(match_find)
-UNUSABLE(match_compare_best)
+UNUSABLE(deep_find_class)
 UNUSABLE(deep_make)
-UNUSABLE(posted_add)
+UNUSABLE(posted_find)
 UNUSABLE(table_grow)
 UNUSABLE(unexpected_find)
 UNUSABLE(log_write)
@@ -44,8 +44,8 @@ int main(void)
         mbx_match_arrive(&m, &msg, &met) != 0 || met != &recv)
         return 1;
     mbx_match_fini(&m);
-    if (match_init() + match_post() + match_arrive() + match_find() + match_compare_best() +
-            deep_make() + posted_add() + table_grow() + unexpected_find() + log_write() +
+    if (match_init() + match_post() + match_arrive() + match_find() + deep_find_class() +
+            deep_make() + posted_find() + table_grow() + unexpected_find() + log_write() +
             mem_alloc() + peer_get() + request_complete() !=
         -13)
         return 2;
