@@ -19,7 +19,8 @@ static bool is_without_core(const struct mbx_ep *ep, const struct peer *peer)
 /* May messages to peer be streams? */
 static bool has_streams(const struct mbx_ep *ep, const struct peer *peer)
 {
-    return peer->path.can_read && ep->offload == NULL &&
+    return peer->path.can_read && peer->link->transport->limits.is_copy &&
+           ep->offload == NULL &&
            (ep->settings.eager_limit != SETTING_AUTO ||
             (is_auto(ep, peer) && !ep_is_oversubscribed(ep)));
 }

@@ -635,6 +635,11 @@ static const struct scene scenes[] = {
     {"claims-long", receive_claims, send_claims, {HELD}, .size = LONG},
     {"locks", receive_claims, send_claims, {"MATCH_AT=sender"}, .size = LONG},
     {"void", tell_in_vain, send_before_told, {"RPUT=always"}, .size = LONG},
+    {"stream",
+     tell_in_vain,
+     send_before_told,
+     {"EAGER_LIMIT=1M", "STREAM_SIZE=1", "SHM_RING_SIZE=8K", "WINDOW_PAYLOAD=unlimited"},
+     .size = 50000},
     {"probe", probe_messages, send_messages, .size = 8, .is_late = true},
     {"probe-long", probe_messages, send_messages, .size = LONG, .is_sync = true,
      .is_late = true},
@@ -704,9 +709,9 @@ static bool play(const struct play *play, unsigned char (*seen)[POINTS_MAX])
 /* What takes words or tables that both sides map, or memory that the sender writes to by
  * itself. */
 static const char *const shared_only[] = {
-    "offer",      "pick",      "given",        "early",       "void",
-    "write",      "sent-push", "got-push",     "sent-early",  "got-early",
-    "sent-write", "got-write", "sent-written", "got-written",
+    "offer",        "pick",        "given",      "early",     "void",       "write",
+    "sent-push",    "got-push",    "sent-early", "got-early", "sent-write", "got-write",
+    "sent-written", "got-written", "sent-rest",  "got-rest",
 };
 
 static bool is_to_be_seen(const char *point)
