@@ -108,7 +108,14 @@ void request_complete(struct mbx_ep *ep, struct request *req, int error)
     }
 }
 
-OUT_OF_LINE int request_is_told(const char *call, mbx_request request)
+OUT_OF_LINE int request_check_done(const char *call, const struct mbx_options *options)
+{
+    if ((options->flags & MBX_DONE) && options->done == NULL)
+        return log_argument(call, "options->done", 0, "NULL, with MBX_DONE");
+    return 0;
+}
+
+int request_is_told(const char *call, mbx_request request)
 {
     return log_argument(call, "request", request, "of MBX_DONE: options.done is called for it");
 }

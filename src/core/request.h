@@ -163,10 +163,20 @@ static inline const struct mbx_options *options_of(const struct mbx_options *opt
     return options != NULL ? options : &none;
 }
 
+/* No flags but these and MBX_SILENT and MBX_DONE, and for that a function. */
+static inline bool flags_are_valid(const struct mbx_options *options, unsigned flags)
+{
+    return (options->flags & ~(flags | MBX_SILENT | MBX_DONE)) == 0 &&
+           (!(options->flags & MBX_DONE) || options->done != NULL);
+}
+
 static inline bool options_are_valid(const struct mbx_options *options)
 {
-    return (options->flags & ~(unsigned)(MBX_SILENT | MBX_DONE)) == 0;
+    return flags_are_valid(options, 0);
 }
+
+/* MBX_DONE without a function is logged: -EINVAL. */
+int request_check_done(const char *call, const struct mbx_options *options);
 
 /* A call that waits for a request, or tests it, names one whose completion is told by a call.
  * -EINVAL. */

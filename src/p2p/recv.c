@@ -175,6 +175,8 @@ int recv_pieces(struct mbx_ep *ep, const char *call, const void *buf, size_t siz
 {
     if ((options->flags & ~(unsigned)(MBX_SILENT | MBX_DONE | MBX_LAYOUT)) != 0)
         return log_argument(call, "options->flags", options->flags, "unknown flag");
+    if (request_check_done(call, options) < 0)
+        return -EINVAL;
     if ((options->flags & MBX_LAYOUT) == 0) {
         assert(buf == NULL && size != 0);
         return log_argument(call, "buf", 0, "NULL, and size is not 0");

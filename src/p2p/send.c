@@ -240,7 +240,7 @@ static inline int send_try(struct mbx_ep *ep, struct peer *peer, uint32_t contex
 
 static inline bool send_options_are_valid(const struct mbx_options *options)
 {
-    return (options->flags & ~(unsigned)(MBX_SILENT | MBX_AT_ONCE | MBX_DONE)) == 0;
+    return flags_are_valid(options, MBX_AT_ONCE);
 }
 
 /* What send_now() has said of a message that has a request. */
@@ -273,6 +273,8 @@ static int unusual_check(const struct mbx_ep *ep, uint32_t context_id, const voi
 
     if ((options->flags & ~known) != 0)
         return log_argument(call, "options->flags", options->flags, "unknown flag");
+    if (request_check_done(call, options) < 0)
+        return -EINVAL;
     err = send_check(ep, context_id, in_pieces ? "" : buf, size, call);
     return err == 0 && in_pieces ? pieces_check(call, options->layout, size, true) : err;
 }

@@ -317,11 +317,6 @@ static int access_go(struct mbx_ep *ep, struct peer *peer, struct request *req, 
     return 0;
 }
 
-static bool access_options_are_valid(const struct mbx_options *options, unsigned flags)
-{
-    return (options->flags & ~(flags | (unsigned)(MBX_SILENT | MBX_DONE))) == 0;
-}
-
 /* A request for such an access, not yet on its way; NULL: none is left. */
 static struct request *access_take(struct mbx_ep *ep, enum access_type type, uint32_t number,
                                    const void *buf, size_t size, uint64_t key, uint64_t at,
@@ -384,9 +379,9 @@ static int access_start(struct mbx_ep *ep, enum access_type type, uint32_t numbe
     int err;
 
     err = access_check(ep, type == ACCESS_PUT ? "mbx_write" : "mbx_read", buf, size, at);
-    if (err == 0 && !access_options_are_valid(options, flags))
+    if (err == 0 && !flags_are_valid(options, flags))
         err = log_argument(type == ACCESS_PUT ? "mbx_write" : "mbx_read", "options->flags",
-                           options->flags, "unknown flag");
+                           options->flags, "unknown flag, or MBX_DONE without options.done");
     if (err < 0)
         return err;
     err = peer_use(ep, number);
@@ -447,8 +442,9 @@ static int atomic_start(struct mbx_ep *ep, uint32_t number,
                             "0, or operand, compare or result is missing or not wanted");
     if (atomic->flags != 0)
         return log_argument("mbx_atomic", "atomic->flags", atomic->flags, "unknown flag");
-    if (!access_options_are_valid(options, MBX_COPY))
-        return log_argument("mbx_atomic", "options->flags", options->flags, "unknown flag");
+    if (!flags_are_valid(options, MBX_COPY))
+        return log_argument("mbx_atomic", "options->flags", options->flags,
+                            "unknown flag, or MBX_DONE without options.done");
     err = peer_use(ep, number);
     if (err < 0)
         return err;
