@@ -253,17 +253,34 @@ static inline void *ring_reserve(struct ring_producer *p, uint32_t size)
     return ring_cell(p->shared, cell);
 }
 
-/* Hands over a record of this many cells.  How much room is left, as far as is known. */
-static inline uint64_t ring_publish_cells(struct ring_producer *p, void *record, uint32_t size,
-                                          uint32_t cells)
+/* Where a producer stands, read once: each store into the ring might change it, as far as a
+ * compiler knows. */
+struct ring_place {
+    struct ring *shared;
+    uint64_t tail, head_seen;
+    uint32_t cell_count;
+};
+
+static inline struct ring_place ring_place(const struct ring_producer *p)
 {
-    uint64_t next = p->tail + cells;
-    uint64_t room = p->cell_count - (next - p->head_seen);
+    return (struct ring_place){p->shared, p->tail, p->head_seen, p->cell_count};
+}
+
+static inline _Atomic uint32_t *ring_frame_at(struct ring_place at, uint64_t cell)
+{
+    return ring_frame(at.shared, (uint32_t)cell & (at.cell_count - 1));
+}
+
+/* Hands over a record of this many cells.  How much room is left, as far as is known. */
+static inline uint64_t ring_publish_cells(struct ring_producer *p, struct ring_place at,
+                                          void *record, uint32_t size, uint32_t cells)
+{
+    uint64_t next = at.tail + cells;
+    uint64_t room = at.cell_count - (next - at.head_seen);
 
     assert(size >= RING_FRAME_SIZE);
     if (unlikely(next != p->zeroed))
-        atomic_store_explicit(ring_frame(p->shared, (uint32_t)next & (p->cell_count - 1)), 0,
-                              memory_order_relaxed);
+        atomic_store_explicit(ring_frame_at(at, next), 0, memory_order_relaxed);
     /* pairs with the acquire in ring_peek(): record, and the zero behind it */
     atomic_store_explicit((_Atomic uint32_t *)record, size, memory_order_release);
     p->tail = next;
@@ -271,40 +288,41 @@ static inline uint64_t ring_publish_cells(struct ring_producer *p, void *record,
      * would delay that record by moving one more line: the consumer read it a lap ago. */
     if (likely(room >= 2)) {
         p->zeroed = next + 1;
-        atomic_store_explicit(ring_frame(p->shared, (uint32_t)(next + 1) & (p->cell_count - 1)),
-                              0, memory_order_relaxed);
+        atomic_store_explicit(ring_frame_at(at, next + 1), 0, memory_order_relaxed);
     }
     return room;
 }
 
-/* Behind publishing a record of so many cells: asks for the lines of a later one, unless the
- * consumer may still have to read what is there. */
-static inline void ring_ask_ahead(const struct ring_producer *p, uint32_t cells, uint64_t room)
+/* Behind publishing a record of so many cells, at at: asks for the lines of a later one, unless
+ * the consumer may still have to read what is there. */
+static inline void ring_ask_ahead(struct ring_place at, uint32_t cells, uint64_t room)
 {
-    uint64_t ahead = p->tail + RING_AHEAD;
+    uint64_t ahead = at.tail + cells + RING_AHEAD;
 
     if (likely(room >= RING_AHEAD + cells))
         for (uint32_t i = 0; i < cells; i++)
-            prefetch_for_store(
-                ring_frame(p->shared, (uint32_t)(ahead + i) & (p->cell_count - 1)));
+            prefetch_for_store(ring_frame_at(at, ahead + i));
 }
 
 /* Producer: hands over the record that ring_reserve() returned, with its final size,
  * which must not be more than was reserved. */
 static inline void ring_publish(struct ring_producer *p, void *record, uint32_t size)
 {
+    struct ring_place at = ring_place(p);
     uint32_t cells = ring_cells_of(size);
-    uint64_t room = ring_publish_cells(p, record, size, cells);
+    uint64_t room = ring_publish_cells(p, at, record, size, cells);
 
     if (cells <= RING_AHEAD)
-        ring_ask_ahead(p, cells, room);
+        ring_ask_ahead(at, cells, room);
 }
 
-/* Producer: the same behind ring_reserve_cell(). */
-static inline void ring_publish_cell(struct ring_producer *p, void *record, uint32_t size)
+/* Producer: hands over a record of one cell that ring_reserve_cell() returned; at is where the
+ * producer has stood since. */
+static inline void ring_publish_cell(struct ring_producer *p, struct ring_place at,
+                                     void *record, uint32_t size)
 {
     assert(size <= RING_CELL_SIZE);
-    ring_ask_ahead(p, 1, ring_publish_cells(p, record, size, 1));
+    ring_ask_ahead(at, 1, ring_publish_cells(p, at, record, size, 1));
 }
 
 /* ---- consumer ---- */

@@ -223,16 +223,32 @@ static OUT_OF_LINE int recv_start_pieces(struct mbx_ep *ep, uint32_t source,
     return err;
 }
 
+/* What is seldom called gets a copy of the options: where mbx_recv() is inlined, with options that are
+ * known, they need not be in memory then. */
+static ALWAYS_INLINE const struct mbx_options *
+recv_options_copied(const struct mbx_options *options, struct mbx_options *copy)
+{
+    if (options == NULL)
+        return NULL;
+    *copy = (struct mbx_options){.user = options->user,
+                                 .data = options->data,
+                                 .flags = options->flags,
+                                 .layout = options->layout,
+                                 .done = options->done};
+    return copy;
+}
+
 static ALWAYS_INLINE int recv_start(struct mbx_ep *ep, uint32_t source, uint32_t context_id,
                                     uint64_t tag, uint64_t ignore, void *buf, size_t size,
                                     const struct mbx_options *options, mbx_request *request)
 {
     const struct mbx_options *given = options_of(options);
+    struct mbx_options copy;
 
     if (unlikely(recv_check(ep, source, context_id) < 0 || (buf == NULL && size != 0)) ||
         unlikely(!options_are_valid(given)))
-        return recv_start_pieces(ep, source, context_id, tag, ignore, buf, size, options,
-                                 request);
+        return recv_start_pieces(ep, source, context_id, tag, ignore, buf, size,
+                                 recv_options_copied(options, &copy), request);
     return recv_post(ep, source, context_id, tag, ignore, buf, size, NULL, given, request);
 }
 
@@ -252,8 +268,11 @@ FLATTEN int mbx_recv(struct mbx_ep *ep, uint32_t source, uint32_t context_id, ui
                      uint64_t ignore, void *buf, size_t size, const struct mbx_options *options,
                      mbx_request *request)
 {
+    struct mbx_options copy;
+
     if (unlikely(ep->wait.has_threads))
-        return recv_locked(ep, source, context_id, tag, ignore, buf, size, options, request);
+        return recv_locked(ep, source, context_id, tag, ignore, buf, size,
+                           recv_options_copied(options, &copy), request);
     return recv_start(ep, source, context_id, tag, ignore, buf, size, options, request);
 }
 

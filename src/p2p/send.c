@@ -115,11 +115,15 @@ int mbx_protocol_get(const struct mbx_ep *ep, uint32_t number, unsigned index,
 
 /* ---- sending ---- */
 
+static inline bool send_is_addressed(uint32_t context_id, const void *buf, size_t size)
+{
+    return context_id <= MBX_CONTEXT_MAX && (buf != NULL || size == 0);
+}
+
 static bool send_is_valid(const struct mbx_ep *ep, uint32_t context_id, const void *buf,
                           size_t size)
 {
-    return context_id <= MBX_CONTEXT_MAX && (buf != NULL || size == 0) &&
-           size <= ep->limits.told.message;
+    return send_is_addressed(context_id, buf, size) && size <= ep->limits.told.message;
 }
 
 /* What of it is wrong, if it is not.  0; -EINVAL. */
@@ -560,8 +564,9 @@ static ALWAYS_INLINE int try_start(struct mbx_ep *ep, uint32_t number, uint32_t 
 {
     int err;
 
+    /* no message that leaves in one packet is too long */
     if (unlikely(size > ep->limits.at_once_max) ||
-        unlikely(!send_is_valid(ep, context_id, buf, size)))
+        unlikely(!send_is_addressed(context_id, buf, size)))
         return try_not(ep, number, context_id, buf, size);
     err = peer_use(ep, number);
     if (unlikely(err < 0))

@@ -41,21 +41,44 @@ static OUT_OF_LINE int recv_failed(pml_recv_t *recv, int err)
     return pml_error(err);
 }
 
-static inline int recv_go(pml_recv_t *recv, void *buf, size_t count, ompi_datatype_t *type,
-                          int src, int tag, ompi_communicator_t *comm)
+/* With threads, or not in one piece. */
+static OUT_OF_LINE int recv_post(pml_recv_t *recv, struct pml_wanted wanted, void *buf,
+                                 size_t count, ompi_datatype_t *type)
 {
     const struct mbx_options *options;
     struct recv_pieces pieces;
-    struct pml_wanted wanted;
     void *bytes;
-    int err = pml_comm_wanted(comm, src, tag, &wanted);
+    int err;
 
-    if (unlikely(err != OMPI_SUCCESS))
-        return err;
     options = recv_room(recv, buf, count, type, &pieces, &bytes);
     err = mbx_recv(pml.ep, wanted.source, wanted.context_id, wanted.tag, wanted.ignore, bytes,
                    pml_data_size(type, count), options, &recv->own.handle);
     return likely(err == 0) ? OMPI_SUCCESS : recv_failed(recv, err);
+}
+
+/* The library is compiled into this: options that are known here cost nothing there. */
+static inline int recv_post_flat(pml_recv_t *recv, struct pml_wanted wanted, void *buf,
+                                 size_t count, const ompi_datatype_t *type)
+{
+    const struct mbx_options options = {.user = recv, .flags = MBX_DONE, .done = pml_recv_done};
+    int err = mbx_recv(pml.ep, wanted.source, wanted.context_id, wanted.tag, wanted.ignore,
+                       pml_data_flat(buf, type), pml_data_size(type, count), &options,
+                       &recv->own.handle);
+
+    return likely(err == 0) ? OMPI_SUCCESS : recv_failed(recv, err);
+}
+
+static inline int recv_go(pml_recv_t *recv, void *buf, size_t count, ompi_datatype_t *type,
+                          int src, int tag, ompi_communicator_t *comm)
+{
+    struct pml_wanted wanted;
+    int err = pml_comm_wanted(comm, src, tag, &wanted);
+
+    if (unlikely(err != OMPI_SUCCESS))
+        return err;
+    return likely(!pml.has_threads) && likely(pml_data_is_flat(type, count))
+               ? recv_post_flat(recv, wanted, buf, count, type)
+               : recv_post(recv, wanted, buf, count, type);
 }
 
 static inline int recv_begin(pml_recv_t *recv, void *buf, size_t count, ompi_datatype_t *type,

@@ -124,7 +124,7 @@ static void test_what_is_not_known_stays_numbers(void **state)
         "component Open MPI v",
         "component Open MPI v3.1.3",
         "component Open MPI v6.0.0",
-        "component " MPICH_4_0,
+        ("component " MPICH_4_0),
         "provider Open MPI v6.0.0",
         "provider Intel(R) MPI Library 2021.9 for Linux* OS",
         "provider MPICH Version:\t3.4.1",

@@ -27,6 +27,7 @@ OF_WAY = {"native": [], "pml": ["src/pml/mca_pml_matchbox.so"], "provider": ["sr
 GCC = 12  # with which the table was counted
 # A count may differ by this part of it, and by so many instructions, whichever is more.
 TOLERANCE, LEAST = 0.015, 2
+TRIES = 4  # of a count that is more than the table has
 TOLERANCE_OF_OTHERS = 0.10  # another gcc
 
 
@@ -81,16 +82,29 @@ def can_go(folder, way):
 
 def count(folder, row):
     """Instructions of row's function, and of what it calls, for each round."""
+    environment = dict(os.environ)
+    environment.pop("MALLOC_PERTURB_", None)  # of meson: each allocation would be filled, and counted
     through = [] if row.way == "native" else [os.path.join(folder, "tools/mbx"), "exec",
                                               f"--through={row.way}"]
     done = subprocess.run(
         [*through, "valgrind", "--tool=callgrind", f"--toggle-collect={row.function}",
          "--callgrind-out-file=/dev/null", os.path.join(folder, row.command[0]), *row.command[1:]],
-        check=False, capture_output=True, text=True, timeout=600)
+        check=False, capture_output=True, text=True, timeout=600, env=environment)
     found = re.search(r"Collected : (\d+)", done.stderr)
     if done.returncode != 0 or found is None or int(found[1]) < row.rounds:
         raise SystemExit(f"counts_test: {row.name}: it was not counted:\n{done.stderr[-3000:]}")
     return int(found[1]) / row.rounds
+
+
+def count_at_best(folder, row, tolerance):
+    """What is done by time (looks for the dead, giving the core away) is done more often for each round
+    where others use the machine: what is too much is counted again."""
+    found = count(folder, row)
+    for _ in range(TRIES - 1):
+        if found <= row.count + max(LEAST, row.count * tolerance) and (row.most is None or found <= row.most):
+            break
+        found = min(found, count(folder, row))
+    return found
 
 
 def compiler_of(folder):
@@ -134,7 +148,7 @@ def main():
         if not goes[row.way]:
             print(f"{row.name:<23} left out: MPI programs cannot go through '{row.way}' here")
             continue
-        found = count(folder, row)
+        found = count_at_best(folder, row, tolerance)
         why = judge(row, found, tolerance)
         wrong += why is not None
         print(f"{row.name:<23} {found:8.1f}{'' if why is None else '  ' + why}", flush=True)

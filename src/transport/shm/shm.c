@@ -141,7 +141,7 @@ static int shm_send(struct link *l, const struct transport_packet *packet)
     if (unlikely(packet->body_size != 0))
         end = copy_small(end, packet->body, packet->body_size);
     copy_small(end, packet->payload, packet->payload_size);
-    ring_publish_cell(&link->out, record, size);
+    ring_publish_cell(&link->out, ring_place(&link->out), record, size);
     return tell(link);
 }
 
@@ -161,6 +161,7 @@ static int shm_send_eager(struct link *l, uint32_t context_id, uint64_t tag, uin
                           const void *payload, size_t size)
 {
     struct shm_link *link = link_of(l);
+    struct ring_place at;
     unsigned char *record;
 
     if (unlikely(size > RING_CELL_SIZE - sizeof(struct wire_header)) ||
@@ -169,9 +170,10 @@ static int shm_send_eager(struct link *l, uint32_t context_id, uint64_t tag, uin
     record = ring_reserve_cell(&link->out);
     if (unlikely(record == NULL))
         return link_full(link, (uint32_t)(sizeof(struct wire_header) + size));
+    at = ring_place(&link->out);
     wire_put_eager((struct wire_header *)(void *)record, context_id, tag, data);
     copy_small(record + sizeof(struct wire_header), payload, size);
-    ring_publish_cell(&link->out, record, (uint32_t)(sizeof(struct wire_header) + size));
+    ring_publish_cell(&link->out, at, record, (uint32_t)(sizeof(struct wire_header) + size));
     return tell(link);
 }
 
