@@ -117,7 +117,7 @@ struct mbx_match_counters {
 /* How an engine starts; all zero is the default. */
 struct mbx_match_options {
     uint64_t first_seq; /* the first age to be given out; a test may want to see it wrap */
-    uint64_t seed;      /* of the hash; a secret number if strangers choose the tags */
+    uint64_t seed;      /* of the hash; a secret number if others choose the tags */
     uint32_t short_max; /* entries up to which a queue is walked, 1 to 16; 0: 16 */
     uint32_t classes;   /* masks that have tables of their own, 1 to 64; 0: 64 */
     uint32_t hash_bits; /* of the hash, 1 to 64, so that a test sees collisions; 0: 64 */

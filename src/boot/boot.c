@@ -19,7 +19,7 @@ static const struct {
     const char *rank, *size;
     const char *who;
     const char *advice;
-} strangers[] = {
+} other_launchers[] = {
     {"PMI_RANK", "PMI_SIZE", "a launcher that speaks PMI and no PMIx",
      "MPICH's mpiexec does, and srun --mpi=pmi2; use srun --mpi=pmix"},
     {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "Open MPI's launcher without PMIx",
@@ -28,10 +28,11 @@ static const struct {
 };
 
 /* Would this process take itself for a job of one though it was started as one of many? */
-static int refuse_strangers(void)
+static int refuse_other_launchers(void)
 {
-    for (size_t i = 0; i < ARRAY_COUNT(strangers); i++) {
-        const char *rank = getenv(strangers[i].rank), *size = getenv(strangers[i].size);
+    for (size_t i = 0; i < ARRAY_COUNT(other_launchers); i++) {
+        const char *rank = getenv(other_launchers[i].rank),
+                   *size = getenv(other_launchers[i].size);
 
         if (rank == NULL || size == NULL || strtol(size, NULL, 10) <= 1)
             continue;
@@ -39,7 +40,7 @@ static int refuse_strangers(void)
             "rank %s of %s was started by %s, so it cannot meet the others: %s, Open MPI's "
             "mpiexec, prterun or mbx run; or set " KVS_SHM_ENVIRONMENT
             "=single if each is to be a job of its own",
-            rank, size, strangers[i].who, strangers[i].advice);
+            rank, size, other_launchers[i].who, other_launchers[i].advice);
         return -ENOTSUP;
     }
     return 0;
@@ -131,6 +132,6 @@ int boot_open(uint64_t timeout_ns, struct boot **out)
         return run_open(text, out);
     if (text != NULL || has_pmix())
         return pmix_open(timeout_ns, out);
-    err = refuse_strangers();
+    err = refuse_other_launchers();
     return err != 0 ? err : single_open(out);
 }

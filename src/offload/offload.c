@@ -704,7 +704,7 @@ static void on_close(struct mbx_ep *ep)
 
 /* ---- what peers had sent ---- */
 
-/* A stranger's packet is asked about, answered and taken: at the first calm look the answer may
+/* The packet of an unknown peer is asked about, answered and taken: at the first calm look the answer may
  * just have come. */
 #define CALM_LOOKS 2
 

@@ -83,7 +83,7 @@ void sendtable_fini(struct mbx_ep *ep)
 /* ---- shut ---- */
 
 /* May a receiver have made `found` of what we left? */
-static bool is_honest(const struct sendtable *sendtable, uint64_t found)
+static bool is_plausible(const struct sendtable *sendtable, uint64_t found)
 {
     uint64_t all = sendtable->count == SENDTABLE_ENTRIES
                        ? UINT32_MAX
@@ -108,7 +108,7 @@ int sendtable_shut(struct mbx_ep *ep, struct sendtable *sendtable, uint32_t *tak
         sendtable->version = found;
         transport_cswap_local(ep->net.transport, sendtable->index + SENDTABLE_VERSION, found,
                               found | SENDTABLE_BUSY, &found);
-    } while (found != sendtable->version && is_honest(sendtable, found) &&
+    } while (found != sendtable->version && is_plausible(sendtable, found) &&
              tries++ < SENDTABLE_ENTRIES);
     sendtable->is_open = false;
     if (found != sendtable->version) {

@@ -47,8 +47,8 @@ struct known {
 };
 
 /* A peer that is about to be known. */
-struct stranger {
-    struct list node; /* on strangers, in the order of the questions */
+struct inquiry {
+    struct list node; /* on inquiries, in the order of the questions */
     struct link *link;
     uint32_t question;
     bool is_answered;
@@ -60,7 +60,7 @@ struct server {
     const struct agent_main_config *config;
     struct agent agent;
     struct transport *transport;
-    struct list strangers;
+    struct list inquiries;
     uint32_t questions; /* asked so far */
     uint32_t open;      /* of these, without an answer: at most CHANNEL_QUESTIONS */
     struct link **by_peer;
@@ -99,7 +99,7 @@ static bool known_grow(struct server *server)
     return true;
 }
 
-/* Without memory the peer is asked for again when it is a stranger again. */
+/* Without memory: the next packet of the peer asks for it again. */
 static void known_add(struct server *server, const struct transport_address *address,
                       uint32_t peer)
 {
@@ -122,15 +122,15 @@ static const struct known *known_find(const struct server *server,
 
 /* ---- who is who ---- */
 
-static struct stranger *find(struct server *server, const struct link *link)
+static struct inquiry *find(struct server *server, const struct link *link)
 {
     struct list *node;
 
-    list_for_each (node, &server->strangers) {
-        struct stranger *stranger = container_of(node, struct stranger, node);
+    list_for_each (node, &server->inquiries) {
+        struct inquiry *inquiry = container_of(node, struct inquiry, node);
 
-        if (stranger->link == link)
-            return stranger;
+        if (inquiry->link == link)
+            return inquiry;
     }
     return NULL;
 }
@@ -145,18 +145,18 @@ static void wake_software(struct server *server)
 static int ask(struct server *server, struct link *link,
                const struct transport_address *address)
 {
-    struct stranger *stranger =
-        server->open < CHANNEL_QUESTIONS ? mem_calloc(1, sizeof *stranger) : NULL;
+    struct inquiry *inquiry =
+        server->open < CHANNEL_QUESTIONS ? mem_calloc(1, sizeof *inquiry) : NULL;
 
-    if (stranger == NULL)
+    if (inquiry == NULL)
         return -EAGAIN;
-    stranger->question = ++server->questions;
-    if (!agent_ask(&server->agent, stranger->question, address)) {
-        mem_free(stranger);
+    inquiry->question = ++server->questions;
+    if (!agent_ask(&server->agent, inquiry->question, address)) {
+        mem_free(inquiry);
         return -EAGAIN;
     }
-    stranger->link = link;
-    list_add_tail(&server->strangers, &stranger->node);
+    inquiry->link = link;
+    list_add_tail(&server->inquiries, &inquiry->node);
     server->open++;
     wake_software(server); /* this poll delivers nothing, so nobody else does */
     return -EAGAIN;
@@ -186,7 +186,7 @@ static int on_accept(void *arg, struct link *link, const struct transport_addres
 {
     struct server *server = arg;
     const struct known *known = known_find(server, address);
-    struct stranger *stranger;
+    struct inquiry *inquiry;
     int err;
 
     if (known != NULL) {
@@ -195,22 +195,22 @@ static int on_accept(void *arg, struct link *link, const struct transport_addres
             *peer = known->peer;
         return err;
     }
-    stranger = find(server, link);
-    if (stranger == NULL)
+    inquiry = find(server, link);
+    if (inquiry == NULL)
         return ask(server, link, address);
-    if (!stranger->is_answered) {
+    if (!inquiry->is_answered) {
         server->agent.is_held_back = true;
         return -EAGAIN;
     }
-    err = stranger->error != 0 ? stranger->error : remember(server, stranger->peer, link);
+    err = inquiry->error != 0 ? inquiry->error : remember(server, inquiry->peer, link);
     if (err == -EAGAIN)
         return err;
     if (err == 0) {
-        *peer = stranger->peer;
-        known_add(server, address, stranger->peer);
+        *peer = inquiry->peer;
+        known_add(server, address, inquiry->peer);
     }
-    list_remove(&stranger->node);
-    mem_free(stranger);
+    list_remove(&inquiry->node);
+    mem_free(inquiry);
     return err;
 }
 
@@ -221,14 +221,14 @@ static void on_answer(void *arg, uint32_t question, int error, uint32_t peer)
     struct list *node;
 
     server->open--; /* also if it was asked before we left */
-    list_for_each (node, &server->strangers) {
-        struct stranger *stranger = container_of(node, struct stranger, node);
+    list_for_each (node, &server->inquiries) {
+        struct inquiry *inquiry = container_of(node, struct inquiry, node);
 
-        if (stranger->question != question)
+        if (inquiry->question != question)
             continue;
-        stranger->is_answered = true;
-        stranger->error = error;
-        stranger->peer = peer;
+        inquiry->is_answered = true;
+        inquiry->error = error;
+        inquiry->peer = peer;
         return;
     }
 }
@@ -374,8 +374,8 @@ static void leave(struct server *server)
     struct list *node;
 
     server->transport->ops->close(server->transport);
-    while ((node = list_pop_head(&server->strangers)) != NULL)
-        mem_free(container_of(node, struct stranger, node));
+    while ((node = list_pop_head(&server->inquiries)) != NULL)
+        mem_free(container_of(node, struct inquiry, node));
     mem_free(server->by_peer);
     server->by_peer = NULL;
     server->peer_count = 0;
@@ -415,7 +415,7 @@ int agent_main(const struct agent_main_config *config)
                                             .memory = config->memory,
                                         });
 
-    list_init(&server.strangers);
+    list_init(&server.inquiries);
     if (err == 0) {
         channel_say(config->channel, CHANNEL_RUNNING, 0);
         err = work(&server);

@@ -9,7 +9,7 @@
  *   core                      transport                     other side
  *   connect(address)   --->   link
  *   send(link, packet) --->   ...                    --->   poll(): deliver(peer, packet)
- *                             poll(): accept(address) <---  first packet of a stranger
+ *                             poll(): accept(address) <---  first packet of an unknown peer
  *
  * A full transport never changes a state: send() either takes the whole packet or
  * takes nothing and returns -EAGAIN.

@@ -411,7 +411,7 @@ static int loop_store(struct transport *t, uint64_t index, const uint64_t *words
 
 /* ---- receiving ---- */
 
-/* Finds or makes the link to answer through and introduces a stranger to the core.
+/* Finds or makes the link to answer through and introduces an unknown peer to the core.
  * 0, also for one that is refused; -EAGAIN later. */
 static int introduce(struct loop *loop, struct loop_queue *q)
 {

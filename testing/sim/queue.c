@@ -191,7 +191,7 @@ int queue_send(struct link *l, const struct transport_packet *packet)
 
 /* ---- receiving ---- */
 
-/* Introduces a stranger.  0, also for one that is refused; -EAGAIN later. */
+/* Introduces an unknown peer.  0, also for one that is refused; -EAGAIN later. */
 static int introduce(struct sim *sim, struct sim_queue *q)
 {
     struct sim_link *link;

@@ -85,8 +85,8 @@ static int on_fin(void *arg, uint32_t number, const void *bytes, size_t size)
 }
 
 /* They know everybody whom they hear. */
-static int on_stranger(void *arg, struct link *link, const struct transport_address *address,
-                       uint32_t *number)
+static int on_unknown_peer(void *arg, struct link *link,
+                           const struct transport_address *address, uint32_t *number)
 {
     (void)arg;
     (void)link;
@@ -102,7 +102,7 @@ static void on_dropped(void *arg, const char *reason)
 }
 
 static const struct transport_events peer_events = {
-    .accept = on_stranger,
+    .accept = on_unknown_peer,
     .deliver = on_fin,
     .dropped = on_dropped,
 };

@@ -114,8 +114,8 @@ void ofi_link_set(struct ofi_link *link, enum ofi_state state)
 {
     struct ofi *ofi = ofi_of_link(link);
 
-    ofi->conns.strangers += state == OFI_ANSWERING;
-    ofi->conns.strangers -= link->state == OFI_ANSWERING;
+    ofi->conns.unauthenticated += state == OFI_ANSWERING;
+    ofi->conns.unauthenticated -= link->state == OFI_ANSWERING;
     link->state = state;
 }
 

@@ -6,7 +6,7 @@
  *
  * Invariants
  *   I1  by_id[link.id - 1] is the link; ids are never used twice
- *   I2  strangers counts the links that are ANSWERING
+ *   I2  unauthenticated counts the links that are ANSWERING
  *   I3  a link has an error, or has died, or is lost, only if it is DEAD; of a DEAD one no packet of
  *       the core waits, nothing is moved, and nobody tries to connect to its peer
  *   I4  the peer of an OPEN link has a name
@@ -54,7 +54,7 @@ struct ofi_conns {
     struct link_table links;
     struct ofi_link **by_id;
     uint32_t id_count, id_room;
-    uint32_t strangers; /* links that are ANSWERING */
+    uint32_t unauthenticated; /* links that are ANSWERING */
 };
 
 void ofi_conns_init(struct ofi *ofi);

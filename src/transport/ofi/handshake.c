@@ -4,7 +4,7 @@
  *
  * packet.h shows what is said.  Between two calls of ours, and of the peer's, may lie an hour.
  * So HELLO is sent again while nobody answers, ever more rarely; and a caller that was answered
- * and is silent may still authenticate itself when its place among the strangers has been given
+ * and is silent may still authenticate itself when its place among the unauthenticated ones has been given
  * to others (forget_call()).
  *
  * A connection that breaks may take any of the three packets along, and nobody says so.
@@ -188,7 +188,8 @@ void ofi_handshake_on_hello(struct ofi *ofi, struct ofi_link *none, const void *
         ofi->events->dropped(ofi->arg, "a HELLO that was sent elsewhere");
         return; /* REFUSED from us would end a link of others */
     }
-    if (ofi->conns.strangers >= OFI_STRANGERS || ofi_link_get(ofi, &hello->from, &link) != 0) {
+    if (ofi->conns.unauthenticated >= OFI_UNAUTHENTICATED_MAX ||
+        ofi_link_get(ofi, &hello->from, &link) != 0) {
         ofi->events->dropped(ofi->arg, "a HELLO that cannot be answered now");
         return;
     }

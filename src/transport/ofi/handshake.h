@@ -7,7 +7,8 @@
 
 #include "transport/ofi/packet.h"
 
-#define OFI_STRANGERS 64 /* callers that have said HELLO, and not authenticated themselves */
+#define OFI_UNAUTHENTICATED_MAX                                                                \
+    64 /* callers that have said HELLO, and not authenticated themselves */
 
 struct ofi;
 struct ofi_link;

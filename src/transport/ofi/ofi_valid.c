@@ -77,14 +77,14 @@ bool ofi_link_is_valid(const struct ofi_link *link)
 
 /* Sums over all links. */
 struct census {
-    uint32_t strangers, queued, busy, holding, held, moving;
+    uint32_t unauthenticated, queued, busy, holding, held, moving;
 };
 
 static void count_link(const struct ofi_link *link, struct census *census)
 {
     struct ofi_held held = {.next = link->rx.held_first};
 
-    census->strangers += link->state == OFI_ANSWERING;
+    census->unauthenticated += link->state == OFI_ANSWERING;
     census->queued += link->tx.queued;
     census->busy += list_is_linked(&link->tx.in_busy);
     census->holding += list_is_linked(&link->rx.in_holding);
@@ -126,7 +126,7 @@ bool ofi_is_valid(const struct ofi *ofi)
             return false;
         count_link(ofi->conns.by_id[i], &census);
     }
-    return HOLDS("conn.h I2", ofi->conns.strangers == census.strangers) &&
+    return HOLDS("conn.h I2", ofi->conns.unauthenticated == census.unauthenticated) &&
            buffers_are_valid(ofi, &census) && receives_are_valid(ofi, &census) &&
            HOLDS("rdma.h I1",
                  ofi->rdma.operations == NULL ||

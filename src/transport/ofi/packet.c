@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * packet.c - the one place that reads what strangers sent.
+ * packet.c - the one place that reads what has not been authenticated yet.
  */
 #include "transport/ofi/packet.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * packet_test.c - what strangers send is refused before it is read further; greetings between
+ * packet_test.c - what an unauthenticated process sends is refused before it is read further; greetings between
  * sides that are late, or close, or of which packets are lost.
  */
 #include <errno.h>

@@ -3,7 +3,7 @@
  * shm_violations_test.c - shared memory and processes that do not keep to its protocol.
  *
  * Whoever can open a segment can write anything to it at any time.  What is asked here:
- * that a stranger without the key is not heard, that a damaged ring costs only the link
+ * that a process without the key is not heard, that a damaged ring costs only the link
  * that damaged it, and that no contents make us touch memory that is not there.
  */
 #include <setjmp.h>
