@@ -193,7 +193,7 @@ static int keep_entries(struct see_rank *rank, const struct see_entry *entries, 
 /* The answer, if it is there.  1 it is, 0 it is not yet; -ENOMEM. */
 static int take_answer(struct found *found)
 {
-    static _Alignas(64) unsigned char bytes[SEE_PAGE_SIZE];
+    static _Alignas(struct see_page) unsigned char bytes[SEE_PAGE_SIZE];
     struct see_page *page = (struct see_page *)(void *)bytes;
     struct see_rank *rank = &found->rank;
     uint32_t turn;

@@ -68,6 +68,7 @@ def queues(args, *options):
 def seen(args, job=None):
     """{rank: its JSON} of the only job, or of that one."""
     result = queues(args, "--json", "--wait", PATIENCE_MS, *(["--job", job] if job else []))
+    check(result.returncode == 0, f"mbx queues: status {result.returncode}: {result.stdout[:500]}{result.stderr[-3000:]}")
     mine = [j for j in json.loads(result.stdout)["jobs"] if any(r["pid"] in ALL_PIDS for r in j["ranks"])]
     check(len(mine) == 1, f"{len(mine)} jobs are seen: {result.stdout[:500]} {result.stderr}")
     return mine[0]["job"], {r["rank"]: r for r in mine[0]["ranks"]}
