@@ -221,9 +221,10 @@ static int take_answer(struct found *found)
     return 1;
 }
 
+/* One that waits for a disk or a page (D) is waited for: most do for a moment. */
 static bool can_answer(const struct found *found)
 {
-    return strchr("TtZXD", found->rank.run) == NULL || found->rank.run == 0;
+    return strchr("TtZX", found->rank.run) == NULL || found->rank.run == 0;
 }
 
 static int ask_all(struct finder *finder)
