@@ -222,7 +222,10 @@ static void endpoint_open(uint32_t who)
     e->av.ops = &provider_av;
     ofi->base.ops = &transport_ofi;
     ofi->events = &events;
-    ofi->upcalls = &ofi_upcalls;
+    ofi->net.ops = &ofi_net_ops;
+    ofi->net.name = "ofi";
+    ofi->net.events = &events;
+    ofi->net.arg = e;
     ofi->arg = e;
     ofi->domain.info = &provider_info;
     ofi->domain.ep = &e->ep;
@@ -233,8 +236,8 @@ static void endpoint_open(uint32_t who)
     ofi->rx.count = 1;
     ofi->tx.inject_max = 128;
     ofi->tx.buffers = buffers[who];
-    ofi->self = address_of(who);
-    memset(ofi->key, who == OTHER_KEY ? 1 : 2, sizeof ofi->key);
+    ofi->net.self = address_of(who);
+    memset(ofi->net.key, who == OTHER_KEY ? 1 : 2, sizeof ofi->net.key);
     list_init(&ofi->tx.busy);
     list_init(&ofi->rx.holding);
     list_init(&ofi->tx.free);
@@ -357,7 +360,7 @@ static void change(struct input *in, unsigned char *bytes, size_t *size)
 static void repeat(struct input *in)
 {
     uint8_t which = take(in), to = take(in);
-    struct ofi_prefix before, prefix;
+    struct net_prefix before, prefix;
     struct packet packet;
 
     if (w.count == 0)
@@ -367,8 +370,8 @@ static void repeat(struct input *in)
     change(in, packet.bytes, &packet.size);
     if (packet.size >= sizeof prefix) {
         memcpy(&prefix, packet.bytes, sizeof prefix);
-        if (prefix.kind == OFI_DATA || prefix.kind != before.kind ||
-            (ofi_counts((enum ofi_kind)prefix.kind) && !packet.is_delivered))
+        if (prefix.kind == NET_DATA || prefix.kind != before.kind ||
+            (net_counts((enum net_kind)prefix.kind) && !packet.is_delivered))
             prefix.token = before.token ^ UINT64_C(1) << (to >> 2);
         memcpy(packet.bytes, &prefix, sizeof prefix);
     }
@@ -390,14 +393,14 @@ static void invent(struct input *in)
 static void greet(struct input *in)
 {
     uint8_t what = take(in), to = take(in);
-    const struct ofi_prefix prefix = {.kind = OFI_HELLO, .version = OFI_VERSION};
-    unsigned char bytes[sizeof prefix + sizeof(struct ofi_hello)];
-    struct ofi_hello hello = {
+    const struct net_prefix prefix = {.kind = NET_HELLO, .version = NET_VERSION};
+    unsigned char bytes[sizeof prefix + sizeof(struct net_hello)];
+    struct net_hello hello = {
         .from = address_of(ENDPOINTS + what % GUESTS),
         .to = address_of(to % ENDPOINTS),
         .caller = {.id = what, .token = to, .nonce = {what}},
     };
-    struct ofi_transcript greeting;
+    struct net_transcript greeting;
     uint8_t key[TRANSPORT_KEY_SIZE];
 
     if (what & 64) { /* of another provider, or no address at all */
@@ -412,7 +415,7 @@ static void greet(struct input *in)
     if (hello.from.network[0] < OTHER_KEY)
         return; /* that would be one of the two, who has the key and lies */
     memset(key, 2, sizeof key);
-    ofi_sign(key, OFI_HELLO, &greeting, hello.mac);
+    net_sign(key, NET_HELLO, &greeting, hello.mac);
     memcpy(bytes, &prefix, sizeof prefix);
     memcpy(bytes + sizeof prefix, &hello, sizeof hello);
     hand(&w.endpoints[what & 128 ? (to >> 2) % ENDPOINTS : to % ENDPOINTS], bytes, sizeof bytes,

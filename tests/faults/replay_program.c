@@ -36,8 +36,8 @@
 
 #define RANKS_MAX 8
 #define FLOWS_MAX 64
-#define PACKET    sizeof(struct ofi_prefix)
-#define ENOUGH    (PACKET + sizeof(struct ofi_hello))
+#define PACKET    sizeof(struct net_prefix)
+#define ENOUGH    (PACKET + sizeof(struct net_hello))
 
 static struct {
     unsigned char *bytes;
@@ -100,13 +100,13 @@ static void read_addresses(const char *folder)
 
 /* The next packet of this kind for this id and token, in any flow, from *flow and *at on, which
  * move behind its first byte.  False: there is none. */
-static bool find(enum ofi_kind kind, uint32_t to, uint64_t token, int *flow, uint32_t *at,
+static bool find(enum net_kind kind, uint32_t to, uint64_t token, int *flow, uint32_t *at,
                  struct packet *found)
 {
-    const struct ofi_prefix prefix = {
-        .kind = (uint8_t)kind, .version = OFI_VERSION, .to = to, .token = token};
+    const struct net_prefix prefix = {
+        .kind = (uint8_t)kind, .version = NET_VERSION, .to = to, .token = token};
 
-    found->size = PACKET + ofi_body_size(kind);
+    found->size = PACKET + net_body_size(kind);
     for (; *flow < flow_count; ++*flow, *at = 0)
         while (*at + found->size <= flows[*flow].size) {
             const unsigned char *bytes = flows[*flow].bytes + (*at)++;
@@ -130,12 +130,12 @@ static int rank_of(const struct transport_address *address)
 /* Of who called, and was answered: both may have called. */
 static bool find_greeting(void)
 {
-    struct ofi_hello called;
-    struct ofi_welcome answered;
+    struct net_hello called;
+    struct net_welcome answered;
     int flow = 0;
     uint32_t at = 0;
 
-    while (find(OFI_HELLO, 0, 0, &flow, &at, &hello)) {
+    while (find(NET_HELLO, 0, 0, &flow, &at, &hello)) {
         int other = 0, third = 0;
         uint32_t from = 0, behind = 0;
 
@@ -143,10 +143,10 @@ static bool find_greeting(void)
         caller = rank_of(&called.from);
         callee = rank_of(&called.to);
         if (caller < 0 || callee < 0 ||
-            !find(OFI_WELCOME, called.caller.id, called.caller.token, &other, &from, &welcome))
+            !find(NET_WELCOME, called.caller.id, called.caller.token, &other, &from, &welcome))
             continue;
         memcpy(&answered, welcome.bytes + PACKET, sizeof answered);
-        if (find(OFI_AUTH, answered.callee.id, answered.callee.token, &third, &behind, &auth))
+        if (find(NET_AUTH, answered.callee.id, answered.callee.token, &third, &behind, &auth))
             return true;
     }
     return false;

@@ -1,22 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * conn.c - a way to another endpoint over the network, from its making to the end.
- *
- *   NEW ──> CALLING ──────────> OPEN ──────> DEAD      a packet is to leave; WELCOME came
- *    │         │                 ^            ^
- *    └─────────┴──> ANSWERING ───┘            │        HELLO came; AUTH came 
- *              └─────────┴────────────────────┘        refused, closed, broken
- *
- * handshake.c makes it open, tx.c, rx.c and rdma.c use it, and keepalive.c finds out whether
- * somebody is there at all.
+ * conn.c - a way to another endpoint over the network: how it is made, and what is done for net.c,
+ * which opens and ends it.  tx.c, rx.c and rdma.c use it, and keepalive.c finds out whether somebody
+ * is there at all.
  */
 #include <errno.h>
 #include <string.h>
 
 #include "base/base.h"
-#include "base/log.h"
 #include "base/mem.h"
-#include "base/random.h"
 #include "transport/ofi/ofi.h"
 
 /* ---- making ---- */
@@ -31,7 +23,7 @@ int ofi_link_check_address(const struct ofi *ofi, const struct transport_address
         return is_shm ? -EHOSTUNREACH : -EINVAL;
     if (address->network_size > sizeof address->network)
         return -EINVAL;
-    return address_is_same_format(address, &ofi->self) ? 0 : -EHOSTUNREACH;
+    return address_is_same_format(address, &ofi->net.self) ? 0 : -EHOSTUNREACH;
 }
 
 static int ids_grow(struct ofi *ofi)
@@ -49,27 +41,23 @@ static int ids_grow(struct ofi *ofi)
 static int link_init(struct ofi *ofi, struct ofi_link *link,
                      const struct transport_address *address)
 {
-    int known, err = random_secret(&link->ours, sizeof link->ours);
+    int known, err;
 
+    link->member.address = *address;
+    err = net_link_init(&ofi->net, &link->net, &link->member.address, ofi->conns.id_count + 1);
     if (err != 0)
         return err;
     ofi_tx_init_link(&link->tx);
     ofi_rx_init_link(&link->rx);
     ofi_rdma_init_link(&link->rdma);
     link->member.link.transport = &ofi->base;
-    link->member.address = *address;
     link->probe.fd = -1;
-    link->is_self = address_is_same(address, &ofi->self);
-    link->state = link->is_self ? OFI_OPEN : OFI_NEW;
-    link->id = ofi->conns.id_count + 1;
-    link->ours.id = link->id;
-    link->ours.zero = 0;
     known = fi_av_insert(ofi->domain.av, address->network, 1, &link->to, 0, NULL);
     if (known == -FI_ENOMEM)
         return -ENOMEM; /* another time there may be */
     if (known != 1) {
-        link->state = OFI_DEAD; /* well-formed, and no address to the provider */
-        link->error = -EHOSTUNREACH;
+        link->net.is_nowhere = true; /* well-formed, and no address to the provider */
+        net_kill(&link->net, -EHOSTUNREACH, false);
     }
     return 0;
 }
@@ -110,68 +98,75 @@ static void destroy(struct ofi_link *link)
     mem_free(link);
 }
 
-void ofi_link_set(struct ofi_link *link, enum ofi_state state)
-{
-    struct ofi *ofi = ofi_of_link(link);
+/* ---- what net.c wants done ---- */
 
-    ofi->conns.unauthenticated += state == OFI_ANSWERING;
-    ofi->conns.unauthenticated -= link->state == OFI_ANSWERING;
-    link->state = state;
+static void on_control(struct net_link *net, enum net_kind kind)
+{
+    ofi_tx_control(ofi_link_of_net(net), kind);
 }
 
-/* ---- the end ---- */
-
-void ofi_link_kill(struct ofi_link *link, int error, bool has_died)
+static void on_forget(struct net_link *net, unsigned kinds)
 {
-    if (link->state == OFI_DEAD)
-        return;
-    LOG_DEBUG("ofi: link %u ends, error %d %s", link->id, -error, strerror(-error));
-    ofi_link_set(link, OFI_DEAD);
-    link->error = error;
-    link->has_died = has_died;
-    ofi_tx_forget(link, ~0u);
+    ofi_tx_forget(ofi_link_of_net(net), kinds);
+}
+
+static bool on_is_wanted(const struct net_link *net)
+{
+    return ofi_link_of_net((struct net_link *)(uintptr_t)net)->tx.queued != 0;
+}
+
+static void on_offer(const struct net_link *net, struct net_offer *offer)
+{
+    static_assert(sizeof(struct ofi_place) == sizeof *offer, "it is the offer");
+    memcpy(offer, &container_of(net->net, struct ofi, net)->cswap.place, sizeof *offer);
+}
+
+static int on_get(struct net *net, const struct transport_address *address,
+                  struct net_link **out)
+{
+    struct ofi_link *link;
+    int err = ofi_link_get(container_of(net, struct ofi, net), address, &link);
+
+    if (err == 0)
+        *out = &link->net;
+    return err;
+}
+
+static void on_opened(struct net_link *net)
+{
+    struct ofi_link *link = ofi_link_of_net(net);
+
+    if (!list_is_empty(&link->tx.queue))
+        ofi_tx_mark_busy(link);
+}
+
+static void on_ended(struct net_link *net)
+{
+    struct ofi_link *link = ofi_link_of_net(net);
+
     ofi_tx_drop(link);
     ofi_tcp_probe_forget(link);
     ofi_rdma_fail(link);
 }
 
-void ofi_link_lose(struct ofi_link *link)
+static bool on_is_gone(struct net_link *net, uint64_t now)
 {
-    link->is_lost = true;
-    ofi_link_kill(link, -EHOSTUNREACH, false);
+    struct ofi_link *link = ofi_link_of_net(net);
+
+    return ofi_tx_is_stuck(link, NET_HELLO, net->since_ns, now) &&
+           ofi_tcp_probe(link, now) == -ECONNREFUSED;
 }
 
-void ofi_link_broken(struct ofi_link *link)
-{
-    LOG_WARN("ofi: link %u: packets were lost when a connection broke", link->id);
-    ofi_link_kill(link, -ENOTCONN, true);
-    ofi_tx_control(link, OFI_BROKEN);
-}
-
-void ofi_link_late(struct ofi_link *link)
-{
-    if (link->state == OFI_DEAD && link->has_died)
-        ofi_tx_control(link, OFI_BROKEN);
-}
-
-void ofi_link_refused(struct ofi_link *link)
-{
-    ofi_tx_control(link, OFI_BYE);
-}
-
-void ofi_link_on_bye(struct ofi *ofi, struct ofi_link *link, const void *none)
-{
-    (void)ofi, (void)none;
-    if (link->state == OFI_OPEN)
-        ofi_link_kill(link, -ENOTCONN, false);
-}
-
-void ofi_link_on_broken(struct ofi *ofi, struct ofi_link *link, const void *none)
-{
-    (void)ofi, (void)none;
-    if (link->state != OFI_NEW) /* a peer that we never called has given us up */
-        ofi_link_kill(link, link->state == OFI_OPEN ? -ENOTCONN : -EHOSTUNREACH, true);
-}
+const struct net_ops ofi_net_ops = {
+    .control = on_control,
+    .forget = on_forget,
+    .is_wanted = on_is_wanted,
+    .offer = on_offer,
+    .get = on_get,
+    .opened = on_opened,
+    .ended = on_ended,
+    .is_gone = on_is_gone,
+};
 
 /* ---- all of them ---- */
 

@@ -189,14 +189,16 @@ static int ofi_cswap(struct link *l, uint64_t index, uint64_t expected, uint64_t
 {
     struct ofi_link *link = ofi_link_of(l);
     struct ofi *ofi = ofi_of_link(link);
+    struct ofi_place place; /* the peer's */
     struct ofi_rdma_op *op;
     int err;
 
-    if (link->is_self)
+    if (link->net.is_self)
         return ofi_cswap_local(&ofi->base, index, expected, desired, found);
-    if (link->handshake.words.count == 0 || cookie == 0 || !ofi->cswap.has_atomics)
+    memcpy(&place, &link->net.offer, sizeof place);
+    if (place.count == 0 || cookie == 0 || !ofi->cswap.has_atomics)
         return -ENOTSUP;
-    if (index >= link->handshake.words.count)
+    if (index >= place.count)
         return -EINVAL;
     if ((err = ofi_rdma_reach(link)) != 0)
         return err;
@@ -209,7 +211,7 @@ static int ofi_cswap(struct link *l, uint64_t index, uint64_t expected, uint64_t
     err = ofi_register(ofi, &op->expected, 3 * sizeof op->expected, FI_READ | FI_WRITE,
                        &op->local);
     if (err == 0)
-        err = start(ofi, op, link->to, &link->handshake.words, index);
+        err = start(ofi, op, link->to, &place, index);
     if (err != 0) {
         ofi_rdma_give(ofi, op);
         return err == -FI_EAGAIN ? -EAGAIN : -ENOTSUP;
@@ -235,7 +237,7 @@ static int make_words(struct ofi *ofi)
     size_t size = OFI_WORDS * sizeof *words->bytes;
     int err;
 
-    if (fi_av_insert(ofi->domain.av, ofi->self.network, 1, &words->self, 0, NULL) != 1)
+    if (fi_av_insert(ofi->domain.av, ofi->net.self.network, 1, &words->self, 0, NULL) != 1)
         return -EHOSTUNREACH;
     words->own.operation.kind = OFI_OWN;
     err = ofi_register(ofi, &words->own.expected, 3 * sizeof words->own.expected,

@@ -6,10 +6,17 @@
 #define OFI_CSWAP_H
 
 #include "transport/atomics.h"
-#include "transport/ofi/packet.h"
+#include "transport/net/packet.h"
 #include "transport/ofi/rdma.h"
 
 #define OFI_WORDS 1024
+
+/* Where the words of an endpoint are, as its provider counts: what we offer in a handshake. */
+struct ofi_place {
+    uint64_t address, key;
+    uint32_t count; /* 0: nowhere */
+    uint32_t zero;
+};
 
 /* What the provider said and was not looked at yet. */
 struct ofi_entry {

@@ -24,7 +24,7 @@ static void ask(struct ofi_link *link, uint64_t now)
         link->keepalive.silent_ns = now;
         ofi_tcp_probe_forget(link);
     }
-    ofi_tx_control(link, OFI_PING);
+    ofi_tx_control(link, NET_PING);
     ofi_tx_push(link);
 }
 
@@ -34,14 +34,14 @@ static void tend_open(struct ofi_link *link, uint64_t now)
 
     if (link->keepalive.heard_ns == 0)
         link->keepalive.heard_ns = now;
-    if (ofi->keepalive.timeout_ns != 0 && link->keepalive.silent_ns != 0 &&
-        now - link->keepalive.silent_ns > ofi->keepalive.timeout_ns) {
-        LOG_WARN("ofi: link %u: no answer within MBX_OFI_TIMEOUT", link->id);
-        ofi_link_kill(link, -ENOTCONN, true);
-    } else if (ofi_tx_is_stuck(link, OFI_PING, link->keepalive.asked_ns, now) &&
+    if (ofi->net.timeout_ns != 0 && link->keepalive.silent_ns != 0 &&
+        now - link->keepalive.silent_ns > ofi->net.timeout_ns) {
+        LOG_WARN("ofi: link %u: no answer within MBX_OFI_TIMEOUT", link->net.id);
+        net_kill(&link->net, -ENOTCONN, true);
+    } else if (ofi_tx_is_stuck(link, NET_PING, link->keepalive.asked_ns, now) &&
                ofi_tcp_probe(link, now) == -ECONNREFUSED) {
-        LOG_DEBUG("ofi: link %u: its peer listens no more", link->id);
-        ofi_link_kill(link, -ENOTCONN, true);
+        LOG_DEBUG("ofi: link %u: its peer listens no more", link->net.id);
+        net_kill(&link->net, -ENOTCONN, true);
     } else if (now - link->keepalive.heard_ns > SILENCE_NS &&
                now - link->keepalive.asked_ns > SILENCE_NS) {
         ask(link, now);
@@ -52,22 +52,20 @@ static void tend_open(struct ofi_link *link, uint64_t now)
 static void tend(struct ofi_link *link, uint64_t now)
 {
     ofi_rdma_looked_after(link);
-    switch (link->state) {
-    case OFI_CALLING:
-        ofi_handshake_tend_calling(link, now);
+    switch (link->net.state) {
+    case NET_CALLING:
+    case NET_ANSWERING:
+        net_tend(&link->net, now);
         break;
-    case OFI_ANSWERING:
-        ofi_handshake_tend_answering(link, now);
-        break;
-    case OFI_OPEN:
-        if (!link->is_self)
+    case NET_OPEN:
+        if (!link->net.is_self)
             tend_open(link, now);
         break;
-    case OFI_DEAD: /* its last word is not tried for long */
+    case NET_DEAD: /* its last word is not tried for long */
         ofi_tx_forget(link, ~0u);
         ofi_tx_drop(link);
         break;
-    case OFI_NEW:
+    case NET_NEW:
         break;
     }
 }
@@ -75,7 +73,7 @@ static void tend(struct ofi_link *link, uint64_t now)
 /* Does something of this link's own wait for its peer? */
 static bool is_waiting(const struct ofi_link *link)
 {
-    return link->state != OFI_OPEN || list_is_linked(&link->tx.in_busy) ||
+    return link->net.state != NET_OPEN || list_is_linked(&link->tx.in_busy) ||
            ofi_rdma_is_waiting(link);
 }
 
@@ -92,15 +90,11 @@ int ofi_keepalive_check(struct link *l)
 {
     struct ofi_link *link = ofi_link_of(l);
 
-    if (link->state == OFI_NEW)
-        ofi_handshake_call(link); /* somebody waits for it */
+    if (link->net.state == NET_NEW)
+        net_call(&link->net); /* somebody waits for it */
     else
         tend(link, clock_now());
-    if (link->state != OFI_DEAD)
-        return 0;
-    if (link->is_lost)
-        return -ECONNREFUSED;
-    return link->has_died ? -EHOSTDOWN : link->error;
+    return net_verdict(&link->net);
 }
 
 /* Only a peer that we have called, or that has called us, is known to be there. */
@@ -110,9 +104,9 @@ int ofi_keepalive_check_address(const struct transport *t,
     const struct ofi *ofi = ofi_of(t);
     struct link_member *known = link_table_find(&ofi->conns.links, address);
 
-    if (address_is_same(address, &ofi->self))
+    if (address_is_same(address, &ofi->net.self))
         return 0;
-    if (known == NULL || ofi_link_of(&known->link)->state == OFI_NEW)
+    if (known == NULL || ofi_link_of(&known->link)->net.state == NET_NEW)
         return -ENOTSUP;
     return ofi_keepalive_check(&known->link);
 }

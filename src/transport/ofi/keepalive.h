@@ -10,7 +10,6 @@
 struct ofi;
 
 struct ofi_keepalive {
-    uint64_t timeout_ns; /* of a peer that says nothing; 0: none */
     uint32_t until_tend; /* polls */
 };
 

@@ -2,8 +2,7 @@
 /*
  * ofi.c - a network endpoint over libfabric: opening, polling, waiting, closing.
  *
- * ofi.h says which part is where, packet.h how two endpoints get to know each other.  Here is
- * also the table by which the lower parts call the upper ones.
+ * ofi.h says which part is where, net/packet.h how two endpoints get to know each other.
  *
  * wait() sleeps on the descriptor of the completion queue and on an eventfd, by which wake()
  * ends it.  fi_trywait() says whether the provider will signal what comes; if it says no, or
@@ -69,19 +68,19 @@ static int make_address(struct ofi *ofi, const struct transport_config *config)
     address.network_size = (uint8_t)size;
     address.network_format = (uint8_t)ofi->domain.info->addr_format;
     address.network_provider = hash_of(ofi->domain.info->fabric_attr->prov_name);
-    ofi->self = address;
+    ofi->net.self = address;
     return 0;
 }
 
 static void ofi_address(const struct transport *t, struct transport_address *address)
 {
-    *address = ofi_of(t)->self;
+    *address = ofi_of(t)->net.self;
 }
 
 void transport_ofi_rename(struct transport *t, const struct transport_address *address)
 {
     assert(ofi_of(t)->conns.id_count == 0);
-    ofi_of(t)->self = *address;
+    ofi_of(t)->net.self = *address;
 }
 
 bool transport_ofi_is_used(const struct transport *t)
@@ -359,11 +358,11 @@ static void ofi_wake(struct transport *t)
 
 static void set_limits(struct ofi *ofi)
 {
-    size_t least = sizeof(struct ofi_prefix) + sizeof(struct wire_header);
+    size_t least = sizeof(struct net_prefix) + sizeof(struct wire_header);
 
     ofi->base.limits = (struct transport_limits){
         .packet_max = OFI_PACKET_MAX,
-        .inline_max = max_size(ofi->tx.inject_max, least) - sizeof(struct ofi_prefix),
+        .inline_max = max_size(ofi->tx.inject_max, least) - sizeof(struct net_prefix),
         .can_read = (ofi->domain.info->caps & FI_RMA) != 0,
         .cswap_words = ofi->cswap.bytes != NULL ? OFI_WORDS : 0,
     };
@@ -380,7 +379,7 @@ static void release(struct ofi *ofi)
     ofi_conns_close(ofi);
     if (ofi->bell >= 0)
         sys_close(ofi->bell);
-    explicit_bzero(ofi->key, sizeof ofi->key);
+    explicit_bzero(ofi->net.key, sizeof ofi->net.key);
     mem_free(ofi);
 }
 
@@ -391,13 +390,17 @@ static struct ofi *create(const struct transport_config *config)
     if (ofi == NULL)
         return NULL;
     ofi->base.ops = &transport_ofi;
-    ofi->upcalls = &ofi_upcalls;
+    ofi->net.ops = &ofi_net_ops;
+    ofi->net.name = "ofi";
+    ofi->net.timeout = "MBX_OFI_TIMEOUT";
+    ofi->net.events = config->events;
+    ofi->net.arg = config->arg;
     ofi->events = config->events;
     ofi->arg = config->arg;
-    ofi->keepalive.timeout_ns = config->settings.ofi.timeout_ns;
+    ofi->net.timeout_ns = config->settings.ofi.timeout_ns;
     ofi->keepalive.until_tend = TEND_POLLS;
     ofi->domain.fd = -1;
-    memcpy(ofi->key, config->key, sizeof ofi->key);
+    memcpy(ofi->net.key, config->key, sizeof ofi->net.key);
     ofi_conns_init(ofi);
     ofi->bell = sys_eventfd(0, EFD_NONBLOCK);
     if (ofi->bell < 0)
@@ -428,17 +431,6 @@ static int open_all(struct ofi *ofi, const struct transport_config *config)
     return err;
 }
 
-/* Once in a process: who has no key lets everybody in who can reach the network. */
-static void warn_without_key(const struct transport_config *config)
-{
-    static const uint8_t none[sizeof config->key];
-    static atomic_flag is_said = ATOMIC_FLAG_INIT;
-
-    if (memcmp(config->key, none, sizeof none) == 0 && !atomic_flag_test_and_set(&is_said))
-        LOG_WARN("ofi: there is no key (MBX_KEY is empty): whoever reaches this network can "
-                 "join; mbx run, mbx exec and mbx_job_key() have one");
-}
-
 static int ofi_open(const struct transport_config *config, struct transport **out)
 {
     struct ofi *ofi = create(config);
@@ -452,7 +444,7 @@ static int ofi_open(const struct transport_config *config, struct transport **ou
         return err;
     }
     set_limits(ofi);
-    warn_without_key(config);
+    net_warn_without_key(&ofi->net);
     LOG_DEBUG("ofi: provider %s, domain %s", ofi->domain.info->fabric_attr->prov_name,
               ofi->domain.info->domain_attr->name);
     *out = &ofi->base;
@@ -473,7 +465,8 @@ static bool has_sent_bye(const struct ofi *ofi)
 /* Who was answered takes the link for open, or soon will. */
 static bool expects_bye(const struct ofi_link *link)
 {
-    return (link->state == OFI_OPEN || link->state == OFI_ANSWERING) && !link->is_self;
+    return (link->net.state == NET_OPEN || link->net.state == NET_ANSWERING) &&
+           !link->net.is_self;
 }
 
 static void send_bye(struct ofi *ofi)
@@ -482,7 +475,7 @@ static void send_bye(struct ofi *ofi)
 
     for (uint32_t i = 0; i < ofi->conns.id_count; i++)
         if (expects_bye(ofi->conns.by_id[i]))
-            ofi_tx_control(ofi->conns.by_id[i], OFI_BYE);
+            ofi_tx_control(ofi->conns.by_id[i], NET_BYE);
     do {
         ofi_tx_push_all(ofi);
         take_completions(ofi, ENTRIES_MAX);
@@ -497,30 +490,6 @@ static void ofi_close(struct transport *t)
     send_bye(ofi);
     release(ofi);
 }
-
-const struct ofi_upcalls ofi_upcalls = {
-    .fill =
-        {
-            [OFI_HELLO] = ofi_handshake_fill_hello,
-            [OFI_WELCOME] = ofi_handshake_fill_welcome,
-            [OFI_AUTH] = ofi_handshake_fill_auth,
-        },
-    .on_packet =
-        {
-            [OFI_HELLO] = ofi_handshake_on_hello,
-            [OFI_WELCOME] = ofi_handshake_on_welcome,
-            [OFI_AUTH] = ofi_handshake_on_auth,
-            [OFI_REFUSED] = ofi_handshake_on_refused,
-            [OFI_PING] = ofi_handshake_on_ping,
-            [OFI_BYE] = ofi_link_on_bye,
-            [OFI_BROKEN] = ofi_link_on_broken,
-        },
-    .wanted = ofi_handshake_call,
-    .not_sent = ofi_handshake_failed,
-    .broken = ofi_link_broken,
-    .late = ofi_link_late,
-    .refused = ofi_link_refused,
-};
 
 const struct transport_ops transport_ofi = {
     .name = "ofi",

@@ -13,51 +13,24 @@
  *
  *   ofi.c          opens, polls, waits, closes
  *   keepalive.c    looks for peers that are silent
- *   handshake.c    opens links
- *   conn.c         makes and ends links
+ *   conn.c         makes links, and clears up behind them
  *   tx.c  rx.c  rdma.c  cswap.c       send, receive, read and write, swap
  *   tcp_probe.c  domain.c  packet.c   a TCP connect as a test; libfabric's objects; formats
  *   provider.c  dl.c                  which provider; libfabric itself
  *
- * What tx, rx and rdma have to tell of a link goes up through struct ofi_upcalls.
+ * How links are opened, and end, is shared with other transports: net/net.h.  What that has to
+ * tell goes up through struct net_ops (conn.c).
  */
 #ifndef OFI_OFI_H
 #define OFI_OFI_H
 
 #include "transport/ofi/conn.h"
 
-/* What the lower parts call: set at open. */
-struct ofi_upcalls {
-    /* tx: writes what a control packet says behind its prefix, ofi_body_size(kind) bytes.
-     * NULL: nothing. */
-    void (*fill[OFI_KINDS])(struct ofi_link *link, unsigned char *body);
-
-    /* rx: a control packet has come, with a copy of its body.  NULL: nobody wants it. */
-    void (*on_packet[OFI_KINDS])(struct ofi *ofi, struct ofi_link *link, const void *body);
-
-    /* tx, rdma: somebody wants to reach the peer of a NEW link. */
-    void (*wanted)(struct ofi_link *link);
-
-    /* tx: a packet of this kind, of a link that is not DEAD, could not be sent. */
-    void (*not_sent)(struct ofi_link *link, enum ofi_kind kind, int error);
-
-    /* rx: packets of an open link were lost on the way. */
-    void (*broken)(struct ofi_link *link);
-
-    /* rx: the peer has sent something behind the end of the link, or before its beginning. */
-    void (*late)(struct ofi_link *link);
-
-    /* rx: the core does not want the peer. */
-    void (*refused)(struct ofi_link *link);
-};
-
 struct ofi {
     struct transport base;
     const struct transport_events *events;
     void *arg;
-    const struct ofi_upcalls *upcalls;
-    struct transport_address self;
-    uint8_t key[TRANSPORT_KEY_SIZE];
+    struct net net;
     int bell; /* eventfd, for wake(); -1 if somebody else waits for us */
     bool is_closing;
     struct ofi_domain domain;
@@ -69,7 +42,7 @@ struct ofi {
     struct ofi_keepalive keepalive;
 };
 
-extern const struct ofi_upcalls ofi_upcalls; /* those of an endpoint */
+extern const struct net_ops ofi_net_ops;
 
 /* Do the invariants hold?  Between calls from above and from the provider.  With MBX_CHECKS. */
 bool ofi_is_valid(const struct ofi *ofi);
@@ -83,6 +56,11 @@ static inline struct ofi *ofi_of(const struct transport *t)
 static inline struct ofi_link *ofi_link_of(struct link *link)
 {
     return container_of(link, struct ofi_link, member.link);
+}
+
+static inline struct ofi_link *ofi_link_of_net(struct net_link *net)
+{
+    return container_of(net, struct ofi_link, net);
 }
 
 static inline struct ofi *ofi_of_link(const struct ofi_link *link)

@@ -23,9 +23,7 @@ static uint32_t length_of(const struct list *head)
 
 static bool end_is_valid(const struct ofi_link *link)
 {
-    return HOLDS("conn.h I3", (link->error != 0) == (link->state == OFI_DEAD)) &&
-           HOLDS("conn.h I3", link->state == OFI_DEAD || !(link->has_died || link->is_lost)) &&
-           HOLDS("conn.h I3", link->state != OFI_DEAD ||
+    return HOLDS("conn.h I2", link->net.state != NET_DEAD ||
                                   (link->tx.queued == 0 && link->rdma.moving_count == 0 &&
                                    link->probe.fd < 0));
 }
@@ -65,12 +63,11 @@ static bool rdma_is_valid(const struct ofi_link *link)
 bool ofi_link_is_valid(const struct ofi_link *link)
 {
     const struct ofi_conns *conns = &ofi_of_link(link)->conns;
-    bool is_open = link->state == OFI_OPEN;
 
-    return HOLDS("conn.h I1", link->id != 0 && link->id <= conns->id_count) &&
-           HOLDS("conn.h I1", conns->by_id[link->id - 1] == link) &&
-           HOLDS("conn.h I4", !is_open || link->is_self || link->handshake.theirs.id != 0) &&
-           end_is_valid(link) && tx_is_valid(link) && rx_is_valid(link) && rdma_is_valid(link);
+    return HOLDS("conn.h I1", link->net.id != 0 && link->net.id <= conns->id_count) &&
+           HOLDS("conn.h I1", conns->by_id[link->net.id - 1] == link) &&
+           net_link_is_valid(&link->net) && end_is_valid(link) && tx_is_valid(link) &&
+           rx_is_valid(link) && rdma_is_valid(link);
 }
 
 /* ---- what links share ---- */
@@ -84,7 +81,7 @@ static void count_link(const struct ofi_link *link, struct census *census)
 {
     struct ofi_held held = {.next = link->rx.held_first};
 
-    census->unauthenticated += link->state == OFI_ANSWERING;
+    census->unauthenticated += link->net.state == NET_ANSWERING;
     census->queued += link->tx.queued;
     census->busy += list_is_linked(&link->tx.in_busy);
     census->holding += list_is_linked(&link->rx.in_holding);
@@ -126,7 +123,7 @@ bool ofi_is_valid(const struct ofi *ofi)
             return false;
         count_link(ofi->conns.by_id[i], &census);
     }
-    return HOLDS("conn.h I2", ofi->conns.unauthenticated == census.unauthenticated) &&
+    return HOLDS("net.h I1", ofi->net.unauthenticated == census.unauthenticated) &&
            buffers_are_valid(ofi, &census) && receives_are_valid(ofi, &census) &&
            HOLDS("rdma.h I1",
                  ofi->rdma.operations == NULL ||

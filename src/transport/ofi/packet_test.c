@@ -26,16 +26,16 @@ static const uint8_t key[TRANSPORT_KEY_SIZE] = "one job, one key";
 
 /* ---- the format ---- */
 
-static const char *check(enum ofi_kind kind, size_t size, unsigned count)
+static const char *check(enum net_kind kind, size_t size, unsigned count)
 {
     unsigned char bytes[512];
-    struct ofi_prefix prefix = {
-        .kind = (uint8_t)kind, .version = OFI_VERSION, .count = (uint16_t)count};
+    struct net_prefix prefix = {
+        .kind = (uint8_t)kind, .version = NET_VERSION, .count = (uint16_t)count};
 
     memset(bytes, 0, sizeof bytes);
     memcpy(bytes, &prefix, sizeof prefix);
 
-    return ofi_check(bytes, size, &prefix);
+    return net_check(bytes, size, OFI_PACKET_MAX, &prefix);
 }
 
 static void only_whole_packets_are_read(void **state)
@@ -44,14 +44,14 @@ static void only_whole_packets_are_read(void **state)
     for (size_t size = 0; size < 512; size++) {
         bool is_aligned = size % 8 == 0;
 
-        assert_int_equal(check(OFI_HELLO, size, 0) == NULL,
-                         size == sizeof(struct ofi_prefix) + sizeof(struct ofi_hello));
-        assert_int_equal(check(OFI_WELCOME, size, 0) == NULL,
-                         size == sizeof(struct ofi_prefix) + sizeof(struct ofi_welcome));
-        assert_int_equal(check(OFI_PING, size, 0) == NULL, size == sizeof(struct ofi_prefix));
+        assert_int_equal(check(NET_HELLO, size, 0) == NULL,
+                         size == sizeof(struct net_prefix) + sizeof(struct net_hello));
+        assert_int_equal(check(NET_WELCOME, size, 0) == NULL,
+                         size == sizeof(struct net_prefix) + sizeof(struct net_welcome));
+        assert_int_equal(check(NET_PING, size, 0) == NULL, size == sizeof(struct net_prefix));
         for (unsigned count = 0; count < 65536; count += 1021)
-            assert_int_equal(check(OFI_DATA, size, count) == NULL,
-                             is_aligned && size >= sizeof(struct ofi_prefix) +
+            assert_int_equal(check(NET_DATA, size, count) == NULL,
+                             is_aligned && size >= sizeof(struct net_prefix) +
                                                        sizeof(struct wire_header) + count % 8);
     }
 }
@@ -60,13 +60,13 @@ static void only_what_follows_a_greeting_counts(void **state)
 {
     (void)state;
     for (unsigned count = 0; count < 65536; count++) {
-        assert_int_equal(check(OFI_PING, sizeof(struct ofi_prefix), count) == NULL,
+        assert_int_equal(check(NET_PING, sizeof(struct net_prefix), count) == NULL,
                          count % 8 == 0);
-        assert_int_equal(check(OFI_BYE, sizeof(struct ofi_prefix), count) == NULL,
+        assert_int_equal(check(NET_BYE, sizeof(struct net_prefix), count) == NULL,
                          count % 8 == 0);
-        assert_int_equal(check(OFI_REFUSED, sizeof(struct ofi_prefix), count) == NULL,
+        assert_int_equal(check(NET_REFUSED, sizeof(struct net_prefix), count) == NULL,
                          count == 0);
-        assert_int_equal(check(OFI_BROKEN, sizeof(struct ofi_prefix), count) == NULL,
+        assert_int_equal(check(NET_BROKEN, sizeof(struct net_prefix), count) == NULL,
                          count == 0);
     }
 }
@@ -74,35 +74,36 @@ static void only_what_follows_a_greeting_counts(void **state)
 /* One that is too long would not fit into what it is copied to. */
 static void no_packet_is_longer_than_any_that_is_sent(void **state)
 {
-    static unsigned char bytes[2 * OFI_MESSAGE_MAX] = {OFI_DATA, OFI_VERSION};
-    struct ofi_prefix prefix;
+    static unsigned char bytes[2 * OFI_MESSAGE_MAX] = {NET_DATA, NET_VERSION};
+    struct net_prefix prefix;
 
     (void)state;
     for (bytes[2] = 0; bytes[2] < 8; bytes[2]++)
         for (size_t size = OFI_PACKET_MAX / 8 * 8; size <= sizeof bytes; size += 8)
-            assert_int_equal(ofi_check(bytes, size, &prefix) == NULL,
+            assert_int_equal(net_check(bytes, size, OFI_PACKET_MAX, &prefix) == NULL,
                              size <= sizeof prefix + OFI_PACKET_MAX + bytes[2]);
 }
 
 static void no_other_kind_or_version_is_read(void **state)
 {
-    unsigned char bytes[72] = {OFI_DATA, OFI_VERSION}; /* no other kind is so long */
-    struct ofi_prefix prefix;
+    unsigned char bytes[72] = {NET_DATA, NET_VERSION}; /* no other kind is so long */
+    struct net_prefix prefix;
 
     (void)state;
-    assert_null(ofi_check(bytes, sizeof bytes, &prefix));
+    assert_null(net_check(bytes, sizeof bytes, OFI_PACKET_MAX, &prefix));
     bytes[1]++;
-    assert_non_null(ofi_check(bytes, sizeof bytes, &prefix));
+    assert_non_null(net_check(bytes, sizeof bytes, OFI_PACKET_MAX, &prefix));
     bytes[1]--;
     for (unsigned kind = 0; kind < 256; kind++) {
         bytes[0] = (unsigned char)kind;
-        assert_int_equal(ofi_check(bytes, sizeof bytes, &prefix) == NULL, kind == OFI_DATA);
+        assert_int_equal(net_check(bytes, sizeof bytes, OFI_PACKET_MAX, &prefix) == NULL,
+                         kind == NET_DATA);
     }
 }
 
 static void a_mac_is_for_all_that_was_said(void **state)
 {
-    struct ofi_transcript greeting;
+    struct net_transcript greeting;
     unsigned char *bytes = (unsigned char *)&greeting;
     uint8_t other[TRANSPORT_KEY_SIZE];
     uint64_t mac[2];
@@ -110,20 +111,20 @@ static void a_mac_is_for_all_that_was_said(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof greeting; i++)
         bytes[i] = (unsigned char)(i * 37);
-    ofi_sign(key, OFI_AUTH, &greeting, mac);
-    assert_true(ofi_is_authentic(key, OFI_AUTH, &greeting, mac));
-    assert_false(ofi_is_authentic(key, OFI_WELCOME, &greeting, mac));
+    net_sign(key, NET_AUTH, &greeting, mac);
+    assert_true(net_is_authentic(key, NET_AUTH, &greeting, mac));
+    assert_false(net_is_authentic(key, NET_WELCOME, &greeting, mac));
     for (size_t bit = 0; bit < 8 * sizeof greeting; bit++) {
         bytes[bit / 8] ^= (unsigned char)(1u << bit % 8);
-        assert_false(ofi_is_authentic(key, OFI_AUTH, &greeting, mac));
+        assert_false(net_is_authentic(key, NET_AUTH, &greeting, mac));
         bytes[bit / 8] ^= (unsigned char)(1u << bit % 8);
     }
     memcpy(other, key, sizeof other);
     other[15] ^= 1;
-    assert_false(ofi_is_authentic(other, OFI_AUTH, &greeting, mac));
+    assert_false(net_is_authentic(other, NET_AUTH, &greeting, mac));
     for (unsigned half = 0; half < 2; half++) {
         mac[half] ^= 1;
-        assert_false(ofi_is_authentic(key, OFI_AUTH, &greeting, mac));
+        assert_false(net_is_authentic(key, NET_AUTH, &greeting, mac));
         mac[half] ^= 1;
     }
 }
@@ -455,7 +456,7 @@ static void who_is_greeted_and_computes_is_not_given_up(void **state)
 
 /* This many of this kind that leave are read by nobody; and how many were not. */
 static struct {
-    enum ofi_kind kind;
+    enum net_kind kind;
     unsigned count, so_far;
     bool is_told; /* the provider says so */
 } lost;
@@ -473,7 +474,7 @@ static ssize_t send_or_lose(struct fid_ep *ep, const void *bytes, size_t size, v
         lost.count--;
         return -FI_ENOTCONN;
     }
-    *kind = is_lost ? OFI_KINDS : *kind;
+    *kind = is_lost ? NET_KINDS : *kind;
     err = provider_msg.send(ep, bytes, size, desc, to, context);
     lost.count -= is_lost && err == 0;
     lost.so_far += is_lost && err == 0;
@@ -488,7 +489,7 @@ static uint64_t test_clock(void)
 }
 
 /* Two sides whose clock stands still, and that lose so many of this kind. */
-static void open_losing(struct side *sides, enum ofi_kind kind, unsigned count)
+static void open_losing(struct side *sides, enum net_kind kind, unsigned count)
 {
     static struct fi_ops_msg losing;
 
@@ -525,10 +526,10 @@ static struct ofi_link *only_link(const struct side *side)
     return ofi_of(side->t)->conns.by_id[0];
 }
 
-static bool is_in(const struct side *side, enum ofi_state state)
+static bool is_in(const struct side *side, enum net_state state)
 {
     return ofi_of(side->t)->conns.id_count == 1 &&
-           ofi_of(side->t)->conns.by_id[0]->state == state;
+           ofi_of(side->t)->conns.by_id[0]->net.state == state;
 }
 
 /* So many polls of both that each packet arrives and each link is looked at, while the time is
@@ -540,7 +541,7 @@ static void poll_both(struct side *sides)
 }
 
 /* Until the second is in that state, or the first has waited long enough for it. */
-static void poll_until_in(struct side *sides, enum ofi_state state)
+static void poll_until_in(struct side *sides, enum net_state state)
 {
     for (unsigned i = 0; !is_in(&sides[1], state) && i < 300; i++)
         poll_both(sides);
@@ -576,15 +577,15 @@ static void let_seconds_pass(struct side *sides, unsigned seconds)
 }
 
 /* The first three of this kind are lost, and none is missed. */
-static void expect_said_again(enum ofi_kind kind)
+static void expect_said_again(enum net_kind kind)
 {
     struct side sides[2];
 
     open_losing(sides, kind, 3);
     call(&sides[0], &sides[1]);
-    poll_until_in(sides, OFI_ANSWERING);
+    poll_until_in(sides, NET_ANSWERING);
     let_seconds_pass(sides, 9);
-    poll_until_in(sides, OFI_OPEN);
+    poll_until_in(sides, NET_OPEN);
     assert_int_equal(lost.count, 0);
     expect_they_talk(sides);
     close_losing(sides);
@@ -594,25 +595,25 @@ static void expect_said_again(enum ofi_kind kind)
 static void a_lost_answer_is_said_again(void **state)
 {
     (void)state;
-    expect_said_again(OFI_WELCOME);
+    expect_said_again(NET_WELCOME);
 }
 
 static void a_lost_proof_is_said_again(void **state)
 {
     (void)state;
-    expect_said_again(OFI_AUTH);
+    expect_said_again(NET_AUTH);
 }
 
 /* Nothing of a proof arrived for so long that who was greeted has forgotten it, and who greeted
  * takes the link for open. */
 static void forget_proof(struct side *sides)
 {
-    open_losing(sides, OFI_AUTH, 1000);
+    open_losing(sides, NET_AUTH, 1000);
     call(&sides[0], &sides[1]);
-    poll_until_in(sides, OFI_ANSWERING);
+    poll_until_in(sides, NET_ANSWERING);
     let_seconds_pass(sides, 12);
-    poll_until_in(sides, OFI_NEW);
-    assert_true(is_in(&sides[0], OFI_OPEN));
+    poll_until_in(sides, NET_NEW);
+    assert_true(is_in(&sides[0], NET_OPEN));
     lost.count = 0;
 }
 
@@ -626,7 +627,7 @@ static void who_is_forgotten_and_asks_is_answered(void **state)
         transport_ofi.check(&only_link(&sides[0])->member.link);
         poll_both(sides);
     }
-    poll_until_in(sides, OFI_OPEN);
+    poll_until_in(sides, NET_OPEN);
     expect_they_talk(sides);
     close_losing(sides);
 }
@@ -638,7 +639,7 @@ static void who_forgets_and_greets_is_answered(void **state)
     (void)state;
     forget_proof(sides);
     call(&sides[1], &sides[0]);
-    poll_until_in(sides, OFI_OPEN);
+    poll_until_in(sides, NET_OPEN);
     expect_they_talk(sides);
     close_losing(sides);
 }
@@ -648,10 +649,10 @@ static void a_proof_that_cannot_leave_is_said_again(void **state)
     struct side sides[2];
 
     (void)state;
-    open_losing(sides, OFI_AUTH, 2);
+    open_losing(sides, NET_AUTH, 2);
     lost.is_told = true;
     call(&sides[0], &sides[1]);
-    poll_until_in(sides, OFI_OPEN);
+    poll_until_in(sides, NET_OPEN);
     assert_int_equal(lost.count, 0);
     expect_they_talk(sides);
     close_losing(sides);
@@ -661,13 +662,13 @@ static void a_proof_that_cannot_leave_is_said_again(void **state)
  * again. */
 static void what_is_known_not_to_have_arrived_ends_no_link(void **state)
 {
-    static const enum ofi_kind kinds[] = {OFI_HELLO, OFI_WELCOME, OFI_AUTH};
+    static const enum net_kind kinds[] = {NET_HELLO, NET_WELCOME, NET_AUTH};
     struct side sides[2];
 
     (void)state;
-    open_losing(sides, OFI_KINDS, 0);
+    open_losing(sides, NET_KINDS, 0);
     call(&sides[0], &sides[1]);
-    poll_until_in(sides, OFI_OPEN);
+    poll_until_in(sides, NET_OPEN);
     for (unsigned i = 0; i < ARRAY_COUNT(kinds); i++) {
         struct ofi *ofi = ofi_of(sides[0].t);
         struct ofi_buffer *buffer =
@@ -677,10 +678,10 @@ static void what_is_known_not_to_have_arrived_ends_no_link(void **state)
         buffer->link = only_link(&sides[0]);
         buffer->bytes[0] = (unsigned char)kinds[i];
         ofi_tx_failed(ofi, buffer, FI_ECONNRESET);
-        assert_true(is_in(&sides[0], OFI_OPEN));
+        assert_true(is_in(&sides[0], NET_OPEN));
         assert_null(buffer->link);
         assert_int_equal(only_link(&sides[0])->tx.pending,
-                         kinds[i] == OFI_AUTH ? 1 << OFI_AUTH : 0);
+                         kinds[i] == NET_AUTH ? 1 << NET_AUTH : 0);
     }
     expect_they_talk(sides);
     close_losing(sides);
@@ -692,13 +693,13 @@ static void who_greets_whom_has_given_it_up_is_told(void **state)
     struct side sides[2];
 
     (void)state;
-    open_losing(sides, OFI_HELLO, 1000);
+    open_losing(sides, NET_HELLO, 1000);
     call(&sides[0], &sides[1]);
     poll_both(sides);
-    ofi_link_kill(only_link(&sides[0]), -EHOSTUNREACH, true);
+    net_kill(&only_link(&sides[0])->net, -EHOSTUNREACH, true);
     lost.count = 0;
     call(&sides[1], &sides[0]);
-    poll_until_in(sides, OFI_DEAD);
+    poll_until_in(sides, NET_DEAD);
     assert_int_equal(transport_ofi.check(&only_link(&sides[1])->member.link), -EHOSTDOWN);
     close_losing(sides);
 }
@@ -709,12 +710,12 @@ static void who_answers_whom_has_given_it_up_is_told(void **state)
     struct side sides[2];
 
     (void)state;
-    open_losing(sides, OFI_WELCOME, 1);
+    open_losing(sides, NET_WELCOME, 1);
     call(&sides[0], &sides[1]);
-    poll_until_in(sides, OFI_ANSWERING);
-    ofi_link_kill(only_link(&sides[0]), -ENOTCONN, true);
+    poll_until_in(sides, NET_ANSWERING);
+    net_kill(&only_link(&sides[0])->net, -ENOTCONN, true);
     let_seconds_pass(sides, 9);
-    poll_until_in(sides, OFI_DEAD);
+    poll_until_in(sides, NET_DEAD);
     assert_int_equal(transport_ofi.check(&only_link(&sides[1])->member.link), -EHOSTDOWN);
     close_losing(sides);
 }

@@ -16,7 +16,7 @@
 
 #include "base/base.h"
 #include "base/log.h"
-#include "transport/ofi/packet.h"
+#include "transport/ofi/tx.h"
 #include "transport/ofi/provider.h"
 
 static const char *const own = "matchbox";

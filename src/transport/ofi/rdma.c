@@ -154,11 +154,11 @@ static int failed(const struct ofi *ofi, int err)
 
 int ofi_rdma_reach(struct ofi_link *link)
 {
-    if (link->state == OFI_NEW)
-        ofi_of_link(link)->upcalls->wanted(link);
-    if (link->state == OFI_DEAD)
-        return link->error;
-    return link->state == OFI_OPEN ? 0 : -EAGAIN;
+    if (link->net.state == NET_NEW)
+        net_call(&link->net);
+    if (link->net.state == NET_DEAD)
+        return link->net.error;
+    return link->net.state == NET_OPEN ? 0 : -EAGAIN;
 }
 
 static int move(struct ofi_link *link, bool is_write, void *here, uint64_t address,
@@ -193,7 +193,7 @@ static int ofi_read(struct link *l, void *dst, uint64_t address, uint64_t key, s
 {
     struct ofi_link *link = ofi_link_of(l);
 
-    if (link->is_self)
+    if (link->net.is_self)
         return -ENOTSUP; /* what an endpoint sends itself is copied */
     return move(link, false, dst, address, key, size, cookie);
 }
@@ -203,7 +203,7 @@ static int ofi_write(struct link *l, uint64_t address, uint64_t key, const void 
 {
     struct ofi_link *link = ofi_link_of(l);
 
-    if (link->is_self)
+    if (link->net.is_self)
         return -ENOTSUP;
     return move(link, true, (void *)(uintptr_t)src, address, key, size, cookie);
 }

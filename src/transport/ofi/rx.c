@@ -18,7 +18,7 @@
 #include "base/mem.h"
 #include "transport/ofi/ofi.h"
 
-static_assert(sizeof(struct ofi_held) == sizeof(struct ofi_prefix), "it takes its place");
+static_assert(sizeof(struct ofi_held) == sizeof(struct net_prefix), "it takes its place");
 
 /* ---- delivering ---- */
 
@@ -43,7 +43,7 @@ static int present(struct ofi *ofi, struct ofi_link *link)
 /* A provider may put packets behind one another as it likes. */
 static int deliver_aligned(struct ofi *ofi, uint32_t peer, const void *packet, size_t size)
 {
-    alignas(8) unsigned char copy[OFI_PACKET_MAX]; /* ofi_check() lets nothing longer in */
+    alignas(8) unsigned char copy[OFI_PACKET_MAX]; /* net_check() lets nothing longer in */
 
     if (likely((uintptr_t)packet % 8 == 0))
         return ofi->events->deliver(ofi->arg, peer, packet, size);
@@ -62,7 +62,7 @@ int ofi_rx_deliver(struct ofi_link *link, const void *packet, size_t size)
         return err;
     ofi->events->dropped(ofi->arg, "a packet of a refused peer");
     if (!link->rx.is_refused)
-        ofi->upcalls->refused(link);
+        ofi_tx_control(link, NET_BYE);
     link->rx.is_refused = true;
     return err;
 }
@@ -124,83 +124,73 @@ int ofi_rx_deliver_held(struct ofi *ofi)
 
 /* ---- what has arrived ---- */
 
-static struct ofi_link *find(const struct ofi *ofi, const struct ofi_prefix *prefix)
+static struct ofi_link *find(const struct ofi *ofi, const struct net_prefix *prefix)
 {
     struct ofi_link *link;
 
     if (prefix->to == 0 || prefix->to > ofi->conns.id_count)
         return NULL;
     link = ofi->conns.by_id[prefix->to - 1];
-    return link->ours.token == prefix->token ? link : NULL;
+    return link->net.ours.token == prefix->token ? link : NULL;
 }
 
 static void arrived_data(struct ofi *ofi, struct ofi_link *link, struct ofi_receive *receive,
                          unsigned char *bytes, size_t size)
 {
     ofi->rx.ended++;
-    if (link->state != OFI_OPEN) {
+    if (link->net.state != NET_OPEN) {
         ofi->events->dropped(ofi->arg, "a packet before the handshake, or behind the end");
-        ofi->upcalls->late(link);
+        net_late(&link->net);
         return;
     }
     link->rx.data_count++;
     ofi_keepalive_heard(&link->keepalive);
     if (link->rx.held_first == NULL &&
-        ofi_rx_deliver(link, bytes + sizeof(struct ofi_prefix), size) != -EAGAIN)
+        ofi_rx_deliver(link, bytes + sizeof(struct net_prefix), size) != -EAGAIN)
         return;
     hold(ofi, link, receive, bytes, size);
 }
 
 /* Does it not fit what came before on its link?  If it is ahead of it, that was lost. */
 static bool is_out_of_turn(struct ofi *ofi, struct ofi_link *link,
-                           const struct ofi_prefix *prefix)
+                           const struct net_prefix *prefix)
 {
-    unsigned ahead = (ofi_count(prefix) - link->rx.data_count) & OFI_COUNT_MASK;
+    unsigned ahead = (net_count(prefix) - link->rx.data_count) & NET_COUNT_MASK;
 
-    if (link->state != OFI_OPEN || !ofi_counts((enum ofi_kind)prefix->kind) || ahead == 0)
+    if (link->net.state != NET_OPEN || !net_counts((enum net_kind)prefix->kind) || ahead == 0)
         return false;
-    if (ahead <= OFI_COUNT_MASK / 2)
-        ofi->upcalls->broken(link);
+    if (ahead <= NET_COUNT_MASK / 2)
+        net_break(&link->net);
     else
         ofi->events->dropped(ofi->arg, "a packet that has come before");
     return true;
 }
 
-/* A control packet: a copy of its body goes up, the original is another process's to change. */
-static void arrived_control(struct ofi *ofi, struct ofi_link *link, enum ofi_kind kind,
+static void arrived_control(struct ofi *ofi, struct ofi_link *link, enum net_kind kind,
                             const unsigned char *body)
 {
-    union {
-        struct ofi_hello hello;
-        struct ofi_welcome welcome;
-        struct ofi_auth auth;
-    } copy;
-
-    memcpy(&copy, body, ofi_body_size(kind));
-    if (link != NULL)
-        ofi_keepalive_heard(&link->keepalive);
-    if (ofi->upcalls->on_packet[kind] != NULL)
-        ofi->upcalls->on_packet[kind](ofi, link, &copy);
+    ofi_keepalive_heard(&link->keepalive);
+    net_arrived(&ofi->net, &link->net, kind, body);
 }
 
 static void arrived(struct ofi *ofi, struct ofi_receive *receive, unsigned char *bytes,
                     size_t size)
 {
-    struct ofi_prefix prefix;
-    const char *wrong = ofi_check(bytes, size, &prefix);
+    struct net_prefix prefix;
+    const char *wrong = net_check(bytes, size, OFI_PACKET_MAX, &prefix);
     const unsigned char *body = bytes + sizeof prefix;
     struct ofi_link *link = wrong == NULL ? find(ofi, &prefix) : NULL;
 
-    if (wrong == NULL && prefix.kind == OFI_HELLO)
-        arrived_control(ofi, NULL, OFI_HELLO, body); /* it names no link */
+    if (wrong == NULL && prefix.kind == NET_HELLO)
+        net_arrived(&ofi->net, NULL, NET_HELLO, body); /* it names no link */
     else if (link == NULL)
         ofi->events->dropped(ofi->arg, wrong != NULL ? wrong : "a packet for no link");
     else if (is_out_of_turn(ofi, link, &prefix))
         return;
-    else if (prefix.kind == OFI_DATA)
-        arrived_data(ofi, link, receive, bytes, size - sizeof prefix - ofi_padding(&prefix));
+    else if (prefix.kind == NET_DATA)
+        arrived_data(ofi, link, receive, bytes, size - sizeof prefix - net_padding(&prefix));
     else
-        arrived_control(ofi, link, (enum ofi_kind)prefix.kind, body);
+        arrived_control(ofi, link, (enum net_kind)prefix.kind, body);
 }
 
 void ofi_rx_received(struct ofi *ofi, struct ofi_receive *receive, unsigned char *bytes,

@@ -44,24 +44,26 @@ static void buffer_give(struct ofi *ofi, struct ofi_buffer *buffer)
     ofi->tx.free_count++;
 }
 
-static void write_prefix(unsigned char *bytes, const struct ofi_link *link, enum ofi_kind kind,
-                         size_t padding)
+static void write_prefix(unsigned char *bytes, const struct ofi_link *link, size_t padding)
 {
-    const struct ofi_prefix prefix = {
-        .kind = (uint8_t)kind,
-        .version = OFI_VERSION,
-        .count = (uint16_t)(padding |
-                            (ofi_counts(kind) ? link->tx.data_count & OFI_COUNT_MASK : 0) << 3),
-        .to = kind == OFI_HELLO ? 0 : link->handshake.theirs.id,
-        .token = kind == OFI_HELLO ? 0 : link->handshake.theirs.token,
-    };
-
-    memcpy(bytes, &prefix, sizeof prefix);
+    net_write_prefix(&link->net, NET_DATA, link->tx.data_count, padding, bytes);
 }
 
-static enum ofi_kind kind_of(const struct ofi_buffer *buffer)
+/* Did a connection end that there was? */
+static bool is_break(int error)
 {
-    return (enum ofi_kind)buffer->bytes[offsetof(struct ofi_prefix, kind)];
+    return error == FI_ENOTCONN || error == FI_ECONNRESET || error == FI_ECONNABORTED ||
+           error == EPIPE || error == FI_ESHUTDOWN;
+}
+
+static enum net_failure failure_of(int error)
+{
+    return is_break(error) ? NET_BREAK : error == FI_ECONNREFUSED ? NET_REFUSAL : NET_FAILURE;
+}
+
+static enum net_kind kind_of(const struct ofi_buffer *buffer)
+{
+    return (enum net_kind)buffer->bytes[offsetof(struct net_prefix, kind)];
 }
 
 void ofi_tx_sent(struct ofi *ofi, struct ofi_buffer *buffer)
@@ -72,14 +74,14 @@ void ofi_tx_sent(struct ofi *ofi, struct ofi_buffer *buffer)
 void ofi_tx_failed(struct ofi *ofi, struct ofi_buffer *buffer, int error)
 {
     struct ofi_link *link = buffer->link;
-    enum ofi_kind kind = kind_of(buffer);
+    enum net_kind kind = kind_of(buffer);
 
     buffer_give(ofi, buffer);
-    if ((error == FI_ECANCELED && ofi->is_closing) || link->state == OFI_DEAD)
+    if ((error == FI_ECANCELED && ofi->is_closing) || link->net.state == NET_DEAD)
         return;
     LOG_DEBUG("ofi: a packet was not sent, error %d %s", error,
               ofi->domain.dl->strerror(error));
-    ofi->upcalls->not_sent(link, kind, error);
+    net_failed(&link->net, kind, failure_of(error));
 }
 
 void ofi_tx_drop(struct ofi_link *link)
@@ -100,7 +102,7 @@ void ofi_tx_mark_busy(struct ofi_link *link)
         list_add_tail(&ofi_of_link(link)->tx.busy, &link->tx.in_busy);
 }
 
-void ofi_tx_control(struct ofi_link *link, enum ofi_kind kind)
+void ofi_tx_control(struct ofi_link *link, enum net_kind kind)
 {
     link->tx.pending |= (uint16_t)(1u << kind);
     ofi_tx_mark_busy(link);
@@ -119,7 +121,7 @@ void ofi_tx_forget(struct ofi_link *link, unsigned kinds)
     be_idle(link);
 }
 
-bool ofi_tx_is_stuck(const struct ofi_link *link, enum ofi_kind kind, uint64_t since_ns,
+bool ofi_tx_is_stuck(const struct ofi_link *link, enum net_kind kind, uint64_t since_ns,
                      uint64_t now)
 {
     return (link->tx.pending & 1u << kind) != 0 && now - since_ns > STUCK_NS;
@@ -138,10 +140,10 @@ static int hand_over(struct ofi_link *link, struct ofi_buffer *buffer)
         return -EAGAIN;
     if (err != 0)
         ofi_tx_failed(ofi, buffer, (int)-err);
-    return err == 0 ? 0 : link->error;
+    return err == 0 ? 0 : link->net.error;
 }
 
-static int send_control(struct ofi_link *link, enum ofi_kind kind)
+static int send_control(struct ofi_link *link, enum net_kind kind)
 {
     struct ofi *ofi = ofi_of_link(link);
     struct ofi_buffer *buffer = buffer_take(ofi, 0);
@@ -149,10 +151,7 @@ static int send_control(struct ofi_link *link, enum ofi_kind kind)
 
     if (buffer == NULL)
         return -EAGAIN;
-    write_prefix(buffer->bytes, link, kind, 0);
-    if (ofi->upcalls->fill[kind] != NULL)
-        ofi->upcalls->fill[kind](link, buffer->bytes + sizeof(struct ofi_prefix));
-    buffer->size = sizeof(struct ofi_prefix) + ofi_body_size(kind);
+    buffer->size = net_write(&link->net, kind, link->tx.data_count, buffer->bytes);
     link->tx.pending &= (uint16_t) ~(1u << kind); /* unless it fails, and is to be sent again */
     err = hand_over(link, buffer);
     if (err == -EAGAIN) {
@@ -163,11 +162,11 @@ static int send_control(struct ofi_link *link, enum ofi_kind kind)
 }
 
 /* The control packets that leave in front of a link's packets. */
-static const enum ofi_kind before[] = {OFI_HELLO, OFI_WELCOME, OFI_AUTH,  OFI_REFUSED,
-                                       OFI_PING,  OFI_PONG,    OFI_BROKEN};
+static const enum net_kind before[] = {NET_HELLO, NET_WELCOME, NET_AUTH,  NET_REFUSED,
+                                       NET_PING,  NET_PONG,    NET_BROKEN};
 
 /* Those of kinds[0..count) that are pending.  *sent counts. */
-static int push_control(struct ofi_link *link, const enum ofi_kind *kinds, size_t count,
+static int push_control(struct ofi_link *link, const enum net_kind *kinds, size_t count,
                         int *sent)
 {
     int err = 0;
@@ -184,17 +183,17 @@ static int leave(struct ofi_link *link, struct ofi_buffer *buffer)
 {
     struct ofi *ofi = ofi_of_link(link);
 
-    if (!link->is_self) {
+    if (!link->net.is_self) {
         int err;
 
         /* only now: what it is called there may be known since a moment ago */
-        write_prefix(buffer->bytes, link, OFI_DATA, buffer->padding);
+        write_prefix(buffer->bytes, link, buffer->padding);
         err = hand_over(link, buffer);
         ofi->tx.begun += err == 0;
         link->tx.data_count += err == 0;
         return err;
     }
-    if (!ofi->is_closing && ofi_rx_deliver(link, buffer->bytes + sizeof(struct ofi_prefix),
+    if (!ofi->is_closing && ofi_rx_deliver(link, buffer->bytes + sizeof(struct net_prefix),
                                            buffer->size) == -EAGAIN)
         return -EAGAIN;
     buffer_give(ofi, buffer);
@@ -206,7 +205,7 @@ static int push_queue(struct ofi_link *link, int *pushed)
     uint32_t most = link->tx.queued; /* to ourselves there may be ever more */
     int err = 0;
 
-    while (link->state == OFI_OPEN && !list_is_empty(&link->tx.queue) && most-- != 0) {
+    while (link->net.state == NET_OPEN && !list_is_empty(&link->tx.queue) && most-- != 0) {
         struct list *node = list_pop_head(&link->tx.queue);
 
         err = leave(link, container_of(node, struct ofi_buffer, node));
@@ -222,7 +221,7 @@ static int push_queue(struct ofi_link *link, int *pushed)
 
 int ofi_tx_push(struct ofi_link *link)
 {
-    static const enum ofi_kind behind = OFI_BYE;
+    static const enum net_kind behind = NET_BYE;
     int moved = 0;
     int err = push_control(link, before, ARRAY_COUNT(before), &moved);
 
@@ -268,8 +267,8 @@ static int inject(struct ofi_link *link, const struct transport_packet *packet, 
     struct ofi *ofi = ofi_of_link(link);
     alignas(8) unsigned char bytes[INJECT_MAX];
 
-    write_prefix(bytes, link, OFI_DATA, padding);
-    write_packet(bytes + sizeof(struct ofi_prefix), packet);
+    write_prefix(bytes, link, padding);
+    write_packet(bytes + sizeof(struct net_prefix), packet);
     memset(bytes + size - padding, 0, padding);
     if (fi_inject(ofi->domain.ep, bytes, size, link->to) != 0)
         return -EAGAIN;
@@ -287,9 +286,9 @@ static int enqueue(struct ofi_link *link, const struct transport_packet *packet,
 
     if (buffer == NULL)
         return -EAGAIN;
-    write_packet(buffer->bytes + sizeof(struct ofi_prefix), packet);
+    write_packet(buffer->bytes + sizeof(struct net_prefix), packet);
     memset(buffer->bytes + size - padding, 0, padding);
-    buffer->size = link->is_self ? size - padding - sizeof(struct ofi_prefix) : size;
+    buffer->size = link->net.is_self ? size - padding - sizeof(struct net_prefix) : size;
     buffer->padding = padding;
     buffer->link = link;
     list_add_tail(&link->tx.queue, &buffer->node);
@@ -301,29 +300,29 @@ int ofi_tx_send(struct link *l, const struct transport_packet *packet)
 {
     struct ofi_link *link = ofi_link_of(l);
     struct ofi *ofi = ofi_of_link(link);
-    size_t used = sizeof(struct ofi_prefix) + sizeof *packet->header + packet->body_size +
+    size_t used = sizeof(struct net_prefix) + sizeof *packet->header + packet->body_size +
                   packet->payload_size;
     size_t padding = -used % 8, size = used + padding;
     int moved = 0, err;
 
-    assert(used - sizeof(struct ofi_prefix) <= OFI_PACKET_MAX);
-    if (link->state == OFI_DEAD)
-        return link->error;
-    if (link->state == OFI_NEW)
-        ofi->upcalls->wanted(link);
-    if (size <= ofi->tx.inject_max && link->state == OFI_OPEN && !link->is_self &&
+    assert(used - sizeof(struct net_prefix) <= OFI_PACKET_MAX);
+    if (link->net.state == NET_DEAD)
+        return link->net.error;
+    if (link->net.state == NET_NEW)
+        net_call(&link->net);
+    if (size <= ofi->tx.inject_max && link->net.state == NET_OPEN && !link->net.is_self &&
         !list_is_linked(&link->tx.in_busy) && inject(link, packet, size, padding) == 0)
         return 0;
     err = enqueue(link, packet, size, padding);
     if (err != 0)
         return err;
-    if (link->is_self || list_is_linked(&link->tx.in_busy)) {
+    if (link->net.is_self || list_is_linked(&link->tx.in_busy)) {
         ofi_tx_mark_busy(link);
         return 0;
     }
     push_queue(link, &moved);
-    if (link->state == OFI_DEAD)
-        return link->error;
+    if (link->net.state == NET_DEAD)
+        return link->net.error;
     if (!list_is_empty(&link->tx.queue))
         ofi_tx_mark_busy(link);
     return 0;

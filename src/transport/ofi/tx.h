@@ -17,11 +17,15 @@
 
 #include "base/list.h"
 #include "transport/ofi/domain.h"
-#include "transport/ofi/packet.h"
+#include "transport/net/packet.h"
 
-#define OFI_BUFFERS   64 /* packets that may be on their way */
-#define OFI_RESERVE   8  /* of these, for control packets */
-#define OFI_QUEUE_MAX 16 /* packets that wait for one link */
+/* A packet of the core, at most; and with prefix and padding. */
+#define OFI_PACKET_MAX  (16384 - 256)
+#define OFI_MESSAGE_MAX (OFI_PACKET_MAX + 16 + 8)
+
+#define OFI_BUFFERS     64 /* packets that may be on their way */
+#define OFI_RESERVE     8  /* of these, for control packets */
+#define OFI_QUEUE_MAX   16 /* packets that wait for one link */
 
 struct ofi_link;
 
@@ -49,7 +53,7 @@ struct ofi_link_tx {
     uint32_t queued;
     struct list queue; /* buffers */
     struct list in_busy;
-    uint16_t pending; /* control packets that have not left: 1 << enum ofi_kind */
+    uint16_t pending; /* control packets that have not left: 1 << enum net_kind */
 };
 
 int ofi_tx_open(struct ofi *ofi);
@@ -61,12 +65,12 @@ void ofi_tx_init_link(struct ofi_link_tx *tx);
 int ofi_tx_send(struct link *link, const struct transport_packet *packet);
 
 /* A control packet of this kind is to leave, from the next poll() on. */
-void ofi_tx_control(struct ofi_link *link, enum ofi_kind kind);
-/* Control packets of these kinds (1 << enum ofi_kind) are not to leave any more. */
+void ofi_tx_control(struct ofi_link *link, enum net_kind kind);
+/* Control packets of these kinds (1 << enum net_kind) are not to leave any more. */
 void ofi_tx_forget(struct ofi_link *link, unsigned kinds);
 
 /* Is a control packet of this kind pending for long, and does not leave? */
-bool ofi_tx_is_stuck(const struct ofi_link *link, enum ofi_kind kind, uint64_t since_ns,
+bool ofi_tx_is_stuck(const struct ofi_link *link, enum net_kind kind, uint64_t since_ns,
                      uint64_t now);
 
 /* What is pending or queued is to leave, from the next poll() on. */

@@ -29,120 +29,116 @@
  * aligned.
  *
  *   offset size field
- *      0     1  kind      enum ofi_kind
- *      1     1  version   OFI_VERSION
+ *      0     1  kind      enum net_kind
+ *      1     1  version   NET_VERSION
  *      2     2  count     3 low bits: bytes of padding behind the packet of a DATA; above:
  *                         DATA that left on this link before, modulo 8192; 0 in a handshake
  *      4     4  to        id of the receiver's link; HELLO: 0
  *      8     8  token     of that link; HELLO: 0
  */
-#ifndef OFI_PACKET_H
-#define OFI_PACKET_H
+#ifndef NET_PACKET_H
+#define NET_PACKET_H
 
 #include <stdbool.h>
 
 #include "transport/transport.h"
 
-#define OFI_VERSION 3
-#define OFI_NONCE   16
+#define NET_VERSION 3
+#define NET_NONCE   16
 
-/* A packet of the core, at most; and with our prefix and padding. */
-#define OFI_PACKET_MAX  (16384 - 256)
-#define OFI_MESSAGE_MAX (OFI_PACKET_MAX + 16 + 8)
-
-enum ofi_kind {
-    OFI_DATA = 1, /* one packet of the core */
-    OFI_HELLO,
-    OFI_WELCOME,
-    OFI_AUTH,
-    OFI_REFUSED, /* answer to a HELLO of the job that is for somebody else */
-    OFI_PING,    /* are you there? */
-    OFI_PONG,
-    OFI_BYE,    /* the last one: the sender closes */
-    OFI_BROKEN, /* the link has ended: packets were lost, or who says this has given up */
-    OFI_KINDS
+enum net_kind {
+    NET_DATA = 1, /* one packet of the core */
+    NET_HELLO,
+    NET_WELCOME,
+    NET_AUTH,
+    NET_REFUSED, /* answer to a HELLO of the job that is for somebody else */
+    NET_PING,    /* are you there? */
+    NET_PONG,
+    NET_BYE,    /* the last one: the sender closes */
+    NET_BROKEN, /* the link has ended: packets were lost, or who says this has given up */
+    NET_KINDS
 };
 
-struct ofi_prefix {
+struct net_prefix {
     uint8_t kind, version;
     uint16_t count;
     uint32_t to;
     uint64_t token;
 };
 
-#define OFI_COUNT_MASK 8191u
+#define NET_COUNT_MASK 8191u
 
-static inline unsigned ofi_padding(const struct ofi_prefix *prefix)
+static inline unsigned net_padding(const struct net_prefix *prefix)
 {
     return prefix->count & 7;
 }
 
-static inline unsigned ofi_count(const struct ofi_prefix *prefix)
+static inline unsigned net_count(const struct net_prefix *prefix)
 {
     return prefix->count >> 3;
 }
 
 /* Does it count the DATA before it? */
-static inline bool ofi_counts(enum ofi_kind kind)
+static inline bool net_counts(enum net_kind kind)
 {
-    return kind == OFI_DATA || kind == OFI_PING || kind == OFI_PONG || kind == OFI_BYE;
+    return kind == NET_DATA || kind == NET_PING || kind == NET_PONG || kind == NET_BYE;
 }
 
 /* How a side of a link is named by the other. */
-struct ofi_name {
+struct net_name {
     uint32_t id;
     uint32_t zero;
     uint64_t token;
-    uint8_t nonce[OFI_NONCE];
+    uint8_t nonce[NET_NONCE];
 };
 
-struct ofi_hello {
+struct net_hello {
     struct transport_address from, to;
-    struct ofi_name caller;
+    struct net_name caller;
     uint64_t mac[2];
 };
 
-/* Where the words of a side are (transport_atomics.cswap), as its provider counts. */
-struct ofi_place {
-    uint64_t address, key;
-    uint32_t count; /* 0: nowhere */
-    uint32_t zero;
+/* What a side tells the other about itself; a transport says what it means. */
+struct net_offer {
+    uint64_t words[3];
 };
 
-struct ofi_welcome {
-    struct ofi_name callee;
-    struct ofi_place words;
+struct net_welcome {
+    struct net_name callee;
+    struct net_offer offer;
     uint64_t mac[2];
 };
 
-struct ofi_auth {
-    struct ofi_place words;
+struct net_auth {
+    struct net_offer offer;
     uint64_t mac[2];
 };
 
-static_assert(sizeof(struct ofi_prefix) == 16, "packet format");
-static_assert(sizeof(struct ofi_name) == 32, "packet format");
-static_assert(sizeof(struct ofi_hello) == 2 * TRANSPORT_ADDRESS_SIZE + 48, "packet format");
-static_assert(sizeof(struct ofi_welcome) == 72, "packet format");
-static_assert(sizeof(struct ofi_auth) == 40, "packet format");
+static_assert(sizeof(struct net_prefix) == 16, "packet format");
+static_assert(sizeof(struct net_name) == 32, "packet format");
+static_assert(sizeof(struct net_hello) == 2 * TRANSPORT_ADDRESS_SIZE + 48, "packet format");
+static_assert(sizeof(struct net_welcome) == 72, "packet format");
+static_assert(sizeof(struct net_auth) == 40, "packet format");
 
 /* All that was said in a handshake; zero what was not said yet. */
-struct ofi_transcript {
+struct net_transcript {
     struct transport_address caller, callee;
-    struct ofi_name from_caller, from_callee;
-    struct ofi_place words_of_caller, words_of_callee;
+    struct net_name from_caller, from_callee;
+    struct net_offer offer_of_caller, offer_of_callee;
 };
 
 /* The MAC of a packet of this kind, behind which all of `said` is said, under key. */
-void ofi_sign(const uint8_t key[TRANSPORT_KEY_SIZE], enum ofi_kind kind,
-              const struct ofi_transcript *said, uint64_t mac[2]);
-bool ofi_is_authentic(const uint8_t key[TRANSPORT_KEY_SIZE], enum ofi_kind kind,
-                      const struct ofi_transcript *said, const uint64_t mac[2]);
+void net_sign(const uint8_t key[TRANSPORT_KEY_SIZE], enum net_kind kind,
+              const struct net_transcript *said, uint64_t mac[2]);
+bool net_is_authentic(const uint8_t key[TRANSPORT_KEY_SIZE], enum net_kind kind,
+                      const struct net_transcript *said, const uint64_t mac[2]);
 
 /* Bytes behind the prefix of a packet of this kind; 0 for one that has none, or any. */
-size_t ofi_body_size(enum ofi_kind kind);
+size_t net_body_size(enum net_kind kind);
 
-/* Reads the prefix of what arrived, [bytes, bytes+size).  NULL, or what is wrong. */
-const char *ofi_check(const void *bytes, size_t size, struct ofi_prefix *prefix);
+/* Reads the prefix of what arrived, [bytes, bytes+size), of which a packet of the core is at most
+ * packet_max.  NULL, or what is wrong. */
+const char *net_check(const void *bytes, size_t size, size_t packet_max,
+                      struct net_prefix *prefix);
 
 #endif

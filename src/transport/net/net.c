@@ -1,0 +1,519 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * net.c - two endpoints that meet over a network: who calls, who answers, when their link is
+ * open, and its end.
+ *
+ *   NEW ──> CALLING ──────────> OPEN ──────> DEAD      a packet is to leave; WELCOME came
+ *    │         │                 ^            ^
+ *    └─────────┴──> ANSWERING ───┘            │        HELLO came; AUTH came
+ *              └─────────┴────────────────────┘        refused, closed, broken
+ *
+ * packet.h shows what is said.  Between two calls of ours, and of the peer's, may lie an hour.
+ * So HELLO is sent again while nobody answers, ever more rarely; and a caller that was answered
+ * and is silent may still authenticate itself when its place among the unauthenticated ones has
+ * been given to others (forget_call()).
+ *
+ * A connection that breaks may take any of the three packets along, and nobody says so.
+ *
+ *   HELLO, WELCOME   sent again, until the next one comes, or forget_call()
+ *   AUTH             the caller takes the link for open once AUTH has left, and sends it again
+ *                    when it hears that the other side does not: by a WELCOME, or by a HELLO of
+ *                    the other side
+ *
+ * A caller that was forgotten and asks whether we are there (PING) is answered with WELCOME, so
+ * that it learns of that, too.  A peer that calls or answers us when our link to it has ended is
+ * told that.
+ *
+ * If the host of a peer that was never met refuses a connection, its endpoint, which had an
+ * address, is no more; whether it has closed or died nobody can know (is_lost).
+ */
+#include "transport/net/net.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/random.h"
+
+#define HANDSHAKE_NS (10 * CLOCK_S)   /* it may take so long before the user is warned */
+#define AGAIN_NS     (250 * CLOCK_MS) /* then it is sent again: there may have been no memory */
+#define AGAIN_MAX    (32 * CLOCK_S)
+#define BREAKS_MAX   8 /* connections that end in a handshake */
+
+static void control(struct net_link *link, enum net_kind kind)
+{
+    link->net->ops->control(link, kind);
+}
+
+static void forget(struct net_link *link, unsigned kinds)
+{
+    link->net->ops->forget(link, kinds);
+}
+
+static void dropped(const struct net *net, const char *reason)
+{
+    net->events->dropped(net->arg, reason);
+}
+
+int net_link_init(struct net *net, struct net_link *link,
+                  const struct transport_address *address, uint32_t id)
+{
+    int err = random_secret(&link->ours, sizeof link->ours);
+
+    if (err != 0)
+        return err;
+    link->net = net;
+    link->address = address;
+    link->is_self = address_is_same(address, &net->self);
+    link->state = link->is_self ? NET_OPEN : NET_NEW;
+    link->id = id;
+    link->ours.id = id;
+    link->ours.zero = 0;
+    return 0;
+}
+
+static void set(struct net_link *link, enum net_state state)
+{
+    link->net->unauthenticated += state == NET_ANSWERING;
+    link->net->unauthenticated -= link->state == NET_ANSWERING;
+    link->state = state;
+}
+
+/* ---- the end ---- */
+
+void net_kill(struct net_link *link, int error, bool has_died)
+{
+    if (link->state == NET_DEAD)
+        return;
+    LOG_DEBUG("%s: link %u ends, error %d %s", link->net->name, link->id, -error,
+              strerror(-error));
+    set(link, NET_DEAD);
+    link->error = error;
+    link->has_died = has_died;
+    forget(link, ~0u);
+    link->net->ops->ended(link);
+}
+
+void net_lose(struct net_link *link)
+{
+    if (link->state == NET_DEAD)
+        return;
+    link->is_lost = true;
+    net_kill(link, -EHOSTUNREACH, false);
+}
+
+void net_break(struct net_link *link)
+{
+    LOG_WARN("%s: link %u: packets were lost when a connection broke", link->net->name,
+             link->id);
+    net_kill(link, -ENOTCONN, true);
+    control(link, NET_BROKEN);
+}
+
+void net_late(struct net_link *link)
+{
+    if (link->state == NET_DEAD && link->has_died)
+        control(link, NET_BROKEN);
+}
+
+int net_verdict(const struct net_link *link)
+{
+    if (link->state != NET_DEAD)
+        return 0;
+    if (link->is_lost)
+        return -ECONNREFUSED;
+    return link->has_died ? -EHOSTDOWN : link->error;
+}
+
+/* ---- what is said ---- */
+
+static struct net_offer offer_of(const struct net_link *link)
+{
+    struct net_offer offer;
+
+    link->net->ops->offer(link, &offer);
+    return offer;
+}
+
+/* All that was said of a link until kind, which is the last of it. */
+static struct net_transcript transcript_of(const struct net_link *link, bool we_call,
+                                           enum net_kind kind)
+{
+    const struct transport_address *self = &link->net->self;
+    struct net_transcript said = {
+        .caller = we_call ? *self : *link->address,
+        .callee = we_call ? *link->address : *self,
+        .from_caller = we_call ? link->ours : link->theirs,
+    };
+
+    if (kind != NET_HELLO) {
+        said.from_callee = we_call ? link->theirs : link->ours;
+        said.offer_of_callee = we_call ? link->offer : offer_of(link);
+    }
+    if (kind == NET_AUTH)
+        said.offer_of_caller = we_call ? offer_of(link) : link->offer;
+    return said;
+}
+
+static void fill_hello(const struct net_link *link, unsigned char *body)
+{
+    const struct net_transcript said = transcript_of(link, true, NET_HELLO);
+    struct net_hello hello = {
+        .from = link->net->self, .to = *link->address, .caller = link->ours};
+
+    net_sign(link->net->key, NET_HELLO, &said, hello.mac);
+    memcpy(body, &hello, sizeof hello);
+}
+
+static void fill_welcome(const struct net_link *link, unsigned char *body)
+{
+    const struct net_transcript said = transcript_of(link, false, NET_WELCOME);
+    struct net_welcome welcome = {.callee = link->ours, .offer = said.offer_of_callee};
+
+    net_sign(link->net->key, NET_WELCOME, &said, welcome.mac);
+    memcpy(body, &welcome, sizeof welcome);
+}
+
+static void fill_auth(const struct net_link *link, unsigned char *body)
+{
+    const struct net_transcript said = transcript_of(link, true, NET_AUTH);
+    struct net_auth auth = {.offer = said.offer_of_caller};
+
+    net_sign(link->net->key, NET_AUTH, &said, auth.mac);
+    memcpy(body, &auth, sizeof auth);
+}
+
+size_t net_write(const struct net_link *link, enum net_kind kind, unsigned count,
+                 unsigned char *bytes)
+{
+    unsigned char *body = bytes + sizeof(struct net_prefix);
+
+    net_write_prefix(link, kind, count, 0, bytes);
+    if (kind == NET_HELLO)
+        fill_hello(link, body);
+    if (kind == NET_WELCOME)
+        fill_welcome(link, body);
+    if (kind == NET_AUTH)
+        fill_auth(link, body);
+    return sizeof(struct net_prefix) + net_body_size(kind);
+}
+
+/* ---- calling ---- */
+
+/* HELLO or WELCOME is to leave for the first time. */
+static void begin(struct net_link *link, enum net_state state, enum net_kind kind)
+{
+    set(link, state);
+    link->since_ns = link->said_ns = clock_now();
+    control(link, kind);
+}
+
+void net_call(struct net_link *link)
+{
+    begin(link, NET_CALLING, NET_HELLO);
+}
+
+/* The peer is still in the handshake: it does not know that the link is open, by our call, or
+ * that the link has ended, if that was not by a BYE. */
+static void tell_again(struct net_link *link, const struct net_name *theirs)
+{
+    bool has_ended = link->state == NET_DEAD && !link->is_nowhere &&
+                     (link->has_died || link->error == -EHOSTUNREACH);
+
+    if (link->state == NET_OPEN && link->has_called)
+        control(link, NET_AUTH);
+    if (!has_ended)
+        return;
+    link->theirs = *theirs;
+    control(link, NET_BROKEN);
+}
+
+static void on_welcome(struct net_link *link, const struct net_welcome *welcome)
+{
+    struct net_transcript said = transcript_of(link, true, NET_WELCOME);
+    bool is_authentic;
+
+    said.from_callee = welcome->callee;
+    said.offer_of_callee = welcome->offer;
+    is_authentic = net_is_authentic(link->net->key, NET_WELCOME, &said, welcome->mac);
+    if (is_authentic)
+        tell_again(link, &welcome->callee);
+    if (link->state != NET_CALLING)
+        return;
+    if (!is_authentic) {
+        dropped(link->net, "a WELCOME with a wrong MAC");
+        return;
+    }
+    link->theirs = welcome->callee;
+    link->offer = welcome->offer;
+    link->has_called = true;
+    set(link, NET_OPEN);
+    control(link, NET_AUTH);
+}
+
+/* ---- answering ---- */
+
+/* A HELLO of the job, for us or for an endpoint that was here before us. */
+static void hear(struct net_link *link, const struct net_hello *hello)
+{
+    const struct transport_address *self = &link->net->self;
+    bool is_for_us = address_is_same(&hello->to, self);
+    bool is_answered = link->state == NET_NEW || link->state == NET_CALLING;
+
+    if (is_for_us)
+        tell_again(link, &hello->caller);
+    if (!is_answered ||
+        (link->state == NET_CALLING && memcmp(self, &hello->from, sizeof hello->from) < 0))
+        return; /* said before, or our own call counts */
+    link->theirs = hello->caller;
+    if (!is_for_us) {
+        control(link, NET_REFUSED);
+        return;
+    }
+    /* what was pending for the last caller from this address would go to this one */
+    forget(link, 1u << NET_HELLO | 1u << NET_REFUSED);
+    begin(link, NET_ANSWERING, NET_WELCOME);
+}
+
+static void on_hello(struct net *net, const struct net_hello *hello)
+{
+    const struct net_transcript said = {
+        .caller = hello->from, .callee = hello->to, .from_caller = hello->caller};
+    struct net_link *link;
+
+    if (!net_is_authentic(net->key, NET_HELLO, &said, hello->mac)) {
+        dropped(net, "a HELLO of another job");
+        return;
+    }
+    if (!address_is_same_network(&hello->to, &net->self)) {
+        dropped(net, "a HELLO that was sent elsewhere");
+        return; /* REFUSED from us would end a link of others */
+    }
+    if (net->unauthenticated >= NET_UNAUTHENTICATED_MAX ||
+        net->ops->get(net, &hello->from, &link) != 0) {
+        dropped(net, "a HELLO that cannot be answered now");
+        return;
+    }
+    if (!link->is_self)
+        hear(link, hello);
+}
+
+/* Was the caller answered, and the link is not open?  A link that is not ANSWERING was forgotten
+ * then. */
+static bool may_authenticate(const struct net_link *link)
+{
+    return link->state == NET_ANSWERING ||
+           ((link->state == NET_NEW || link->state == NET_CALLING) && link->theirs.id != 0);
+}
+
+static void on_auth(struct net_link *link, const struct net_auth *auth)
+{
+    struct net_transcript said = transcript_of(link, false, NET_AUTH);
+    bool is_authentic;
+
+    said.offer_of_caller = auth->offer;
+    is_authentic = net_is_authentic(link->net->key, NET_AUTH, &said, auth->mac);
+    if (is_authentic && link->state == NET_OPEN)
+        return; /* sent again, because WELCOME was */
+    if (!is_authentic || !may_authenticate(link)) {
+        dropped(link->net, "an AUTH with a wrong MAC, or of no caller");
+        return;
+    }
+    link->offer = auth->offer;
+    link->has_called = false;
+    forget(link, 1u << NET_HELLO | 1u << NET_WELCOME);
+    set(link, NET_OPEN);
+    link->net->ops->opened(link);
+}
+
+static void on_ping(struct net_link *link)
+{
+    if (link->state == NET_OPEN)
+        control(link, NET_PONG);
+    else if (may_authenticate(link))
+        control(link, NET_WELCOME);
+    net_late(link);
+}
+
+static void on_broken(struct net_link *link)
+{
+    if (link->state != NET_NEW) /* a peer that we never called has given us up */
+        net_kill(link, link->state == NET_OPEN ? -ENOTCONN : -EHOSTUNREACH, true);
+}
+
+void net_arrived(struct net *net, struct net_link *link, enum net_kind kind, const void *body)
+{
+    union {
+        struct net_hello hello;
+        struct net_welcome welcome;
+        struct net_auth auth;
+    } copy; /* the original is another process's to change */
+
+    memcpy(&copy, body, net_body_size(kind));
+    switch (kind) {
+    case NET_HELLO:
+        on_hello(net, &copy.hello);
+        break;
+    case NET_WELCOME:
+        on_welcome(link, &copy.welcome);
+        break;
+    case NET_AUTH:
+        on_auth(link, &copy.auth);
+        break;
+    case NET_REFUSED:
+        if (link->state == NET_CALLING)
+            net_lose(link);
+        break;
+    case NET_PING:
+        on_ping(link);
+        break;
+    case NET_BYE:
+        if (link->state == NET_OPEN)
+            net_kill(link, -ENOTCONN, false);
+        break;
+    case NET_BROKEN:
+        on_broken(link);
+        break;
+    case NET_DATA:
+    case NET_PONG:
+    case NET_KINDS:
+        break;
+    }
+}
+
+/* ---- what does not arrive ---- */
+
+/* The caller was another one, or is gone, or computes: the next one has its place.  Its name
+ * stays known, since it may have our answer before it. */
+static void forget_call(struct net_link *link)
+{
+    set(link, NET_NEW);
+    forget(link, ~0u);
+    if (link->net->ops->is_wanted(link))
+        net_call(link);
+}
+
+static bool is_of_handshake(enum net_kind kind)
+{
+    return kind == NET_HELLO || kind == NET_WELCOME || kind == NET_AUTH;
+}
+
+/* HELLO and WELCOME are not missed: others of them have arrived.  Whatever else is lost ends the
+ * link. */
+static void failed_when_open(struct net_link *link, enum net_kind kind, bool may_heal)
+{
+    if (kind == NET_HELLO || kind == NET_WELCOME)
+        return;
+    if (kind == NET_AUTH && may_heal)
+        control(link, NET_AUTH);
+    else
+        net_kill(link, -ENOTCONN, true);
+}
+
+/* A connection that broke may come again: the packet is sent again, and whether somebody is
+ * there to hear it is seen then. */
+void net_failed(struct net_link *link, enum net_kind kind, enum net_failure failure)
+{
+    bool is_known = link->state == NET_OPEN && !is_of_handshake(kind);
+    bool is_break = failure == NET_BREAK;
+    bool may_heal = !is_known && is_break && ++link->breaks < BREAKS_MAX;
+
+    if (link->state == NET_OPEN) {
+        failed_when_open(link, kind, may_heal);
+        return;
+    }
+    if (may_heal && link->state == NET_ANSWERING)
+        forget_call(link);
+    if (may_heal)
+        return;
+    if (is_break || failure == NET_REFUSAL)
+        net_lose(link);
+    else
+        net_kill(link, -EHOSTUNREACH, false);
+}
+
+/* ---- waiting ---- */
+
+/* Nobody has answered for so long that the user is to hear of it, once. */
+static void warn(struct net_link *link, uint64_t now)
+{
+    if (link->has_warned || now - link->since_ns < HANDSHAKE_NS)
+        return;
+    link->has_warned = true;
+    LOG_WARN("%s: link %u: no answer to a handshake in 10 s: the other side computes, or has "
+             "another MBX_KEY, or is not there",
+             link->net->name, link->id);
+}
+
+/* Pauses grow: each is as long as all that was before. */
+static void say_again(struct net_link *link, enum net_kind kind, uint64_t now)
+{
+    uint64_t pause = link->said_ns - link->since_ns;
+
+    pause = pause < AGAIN_NS ? AGAIN_NS : pause < AGAIN_MAX ? pause : AGAIN_MAX;
+    if (now - link->said_ns <= pause)
+        return;
+    link->said_ns = now;
+    control(link, kind);
+}
+
+static void tend_calling(struct net_link *link, uint64_t now)
+{
+    uint64_t timeout_ns = link->net->timeout_ns;
+
+    if (link->net->ops->is_gone(link, now)) {
+        LOG_WARN("%s: link %u: the peer that it calls has ended", link->net->name, link->id);
+        net_lose(link);
+        return;
+    }
+    if (timeout_ns != 0 && now - link->since_ns > timeout_ns) {
+        LOG_WARN("%s: link %u: no answer to a handshake within %s", link->net->name, link->id,
+                 link->net->timeout);
+        net_kill(link, -EHOSTUNREACH, true);
+        return;
+    }
+    warn(link, now);
+    say_again(link, NET_HELLO, now);
+}
+
+static void tend_answering(struct net_link *link, uint64_t now)
+{
+    if (now - link->since_ns >= HANDSHAKE_NS)
+        forget_call(link);
+    else
+        say_again(link, NET_WELCOME, now);
+}
+
+void net_tend(struct net_link *link, uint64_t now)
+{
+    if (link->state == NET_CALLING)
+        tend_calling(link, now);
+    else if (link->state == NET_ANSWERING)
+        tend_answering(link, now);
+}
+
+/* ---- the endpoint ---- */
+
+void net_warn_without_key(const struct net *net)
+{
+    static const uint8_t none[sizeof net->key];
+    static atomic_flag is_said = ATOMIC_FLAG_INIT;
+
+    if (memcmp(net->key, none, sizeof none) == 0 && !atomic_flag_test_and_set(&is_said))
+        LOG_WARN("%s: there is no key (MBX_KEY is empty): whoever reaches this network can "
+                 "join; mbx run, mbx exec and mbx_job_key() have one",
+                 net->name);
+}
+
+bool net_link_is_valid(const struct net_link *link)
+{
+    bool is_open = link->state == NET_OPEN;
+
+    return HOLDS("net.h I2", (link->error != 0) == (link->state == NET_DEAD)) &&
+           HOLDS("net.h I2", link->state == NET_DEAD || !(link->has_died || link->is_lost)) &&
+           HOLDS("net.h I3", !is_open || link->is_self || link->theirs.id != 0);
+}
