@@ -33,11 +33,13 @@ enum offload_state {
     OFFLOAD_RECLAIMED, /* asked back from the device, for a message beside it */
 };
 
+struct offload_driver;
+
 struct offload {
     struct work work;
     struct shadow shadow;
+    const struct offload_driver *driver; /* driver.h */
     struct mbx_device *device;
-    bool in_loop;      /* the transport's packets are given to the device here */
     bool is_receiving; /* the device is gone: they are ours */
     bool is_quiet;     /* there is nothing to do before the next receive is handed over */
     uint32_t unused;   /* polls since the device last had a receive */

@@ -22,6 +22,6 @@ bool device_is_unused(const struct mbx_ep *ep)
     const struct offload *offload = ep->offload;
 
     return shadow_is_idle(&offload->shadow) &&
-           (offload->in_loop ? !softdev_has_events(offload->device)
-                             : !softdev_is_there(offload->device));
+           (device_of(ep)->driver == NULL ? !softdev_has_events(offload->device)
+                                          : !softdev_is_there(offload->device));
 }
