@@ -25,6 +25,7 @@
 #include "provider/fabric.h"
 #include "provider/name.h"
 #include "provider/tell.h"
+#include "provider/text.h"
 #include "provider/unsupported.h"
 
 #include <pthread.h>
@@ -386,6 +387,14 @@ static int insertion_end(struct insertion *in)
     return 0;
 }
 
+/* Several addresses lie behind each other. */
+static const void *address_next(uint32_t format, const void *addr)
+{
+    size_t size = format == FI_ADDR_STR ? strlen(addr) + 1 : sizeof(struct mbx_address);
+
+    return (const char *)addr + size;
+}
+
 static int av_insert(struct fid_av *fid, const void *addr, size_t count, fi_addr_t *fi_addr,
                      uint64_t flags, void *context)
 {
@@ -399,8 +408,9 @@ static int av_insert(struct fid_av *fid, const void *addr, size_t count, fi_addr
     for (size_t i = 0; i < count; i++) {
         struct mbx_address address;
 
-        memcpy(&address, (const char *)addr + i * sizeof address, sizeof address);
-        insertion_add(&in, &address, 0);
+        err = prov_address_take(in.av->domain->addr_format, addr, &address);
+        insertion_add(&in, &address, err);
+        addr = address_next(in.av->domain->addr_format, addr);
     }
     return insertion_end(&in);
 }
@@ -503,9 +513,8 @@ static int av_lookup(struct fid_av *fid, fi_addr_t fi_addr, void *addr, size_t *
 
     pthread_mutex_lock(&av->lock);
     if (av_has(av, fi_addr)) {
-        memcpy(addr, &av->entries[fi_addr].address,
-               room < MBX_ADDRESS_SIZE ? room : MBX_ADDRESS_SIZE);
-        *addrlen = MBX_ADDRESS_SIZE;
+        (void)prov_address_put(av->domain->addr_format, &av->entries[fi_addr].address, addr,
+                               room, addrlen); /* cut where there is no room, by fi_av(3) */
         err = 0;
     }
     pthread_mutex_unlock(&av->lock);
@@ -514,19 +523,16 @@ static int av_lookup(struct fid_av *fid, fi_addr_t fi_addr, void *addr, size_t *
 
 static const char *av_straddr(struct fid_av *fid, const void *addr, char *buf, size_t *len)
 {
-    char text[256] = "";
+    char text[PROV_TEXT_SIZE] = "";
     struct mbx_address address;
-    int wanted;
 
-    (void)fid;
+    if (av_of(fid)->domain->addr_format == FI_ADDR_STR) {
+        *len = (size_t)snprintf(buf, *len, "%s", (const char *)addr) + 1;
+        return buf;
+    }
     memcpy(&address, addr, sizeof address);
-    if (prov_is_name(&address))
-        snprintf(text, sizeof text, "service/%.*s", (int)sizeof address.bytes - 8,
-                 (const char *)&address.bytes[8]);
-    else
-        mbx_address_text(&address, text, sizeof text);
-    wanted = snprintf(buf, *len, "fi_matchbox://%s", text);
-    *len = (size_t)wanted + 1;
+    prov_text_make(&address, text);
+    *len = (size_t)snprintf(buf, *len, "%s", text) + 1;
     return buf;
 }
 

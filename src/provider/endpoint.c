@@ -11,8 +11,12 @@
 #include "provider/eq.h"
 #include "provider/fabric.h"
 #include "provider/idle.h"
+#include "provider/library.h"
 #include "provider/mr.h"
+#include "provider/name.h"
+#include "provider/param.h"
 #include "provider/rma.h"
+#include "provider/text.h"
 #include "provider/unsupported.h"
 
 #include <assert.h>
@@ -97,15 +101,24 @@ static struct fi_ops_ep ep_ops = {
 
 /* ---- names ------------------------------------------------------------------------------ */
 
+/* The address of size bytes; false if that is none. */
+static bool name_take(uint32_t format, const void *in, size_t size, struct mbx_address *address)
+{
+    if (format != FI_ADDR_STR && size != sizeof *address)
+        return false;
+    if (format == FI_ADDR_STR && memchr(in, '\0', size) == NULL)
+        return false;
+    return prov_address_take(format, in, address) == 0;
+}
+
 /* An endpoint's address is Matchbox's choice; what can be chosen is a service name. */
 static int ep_setname(fid_t fid, void *addr, size_t addrlen)
 {
     struct prov_ep *ep = ep_of_fid(fid);
     struct mbx_address name;
 
-    if (addr == NULL || addrlen != sizeof name)
+    if (addr == NULL || !name_take(ep->domain->addr_format, addr, addrlen, &name))
         return -FI_EINVAL;
-    memcpy(&name, addr, sizeof name);
     if (!prov_is_name(&name))
         return -FI_EOPNOTSUPP;
     return ep->enabled ? -FI_EOPBADSTATE : prov_name_publish(ep, &name);
@@ -115,16 +128,13 @@ static_assert(sizeof(struct mbx_address) <= FI_NAME_MAX, "Open MPI has room for 
 
 static int ep_getname(fid_t fid, void *addr, size_t *addrlen)
 {
+    struct prov_ep *ep = ep_of_fid(fid);
     struct mbx_address address;
-    size_t room = *addrlen;
-    int err = mbx_address_get(ep_of_fid(fid)->mbx, &address);
+    int err = mbx_address_get(ep->mbx, &address);
 
     if (err < 0)
         return err;
-    *addrlen = sizeof address;
-    if (addr != NULL)
-        memcpy(addr, &address, room < sizeof address ? room : sizeof address);
-    return room < sizeof address ? -FI_ETOOSMALL : 0;
+    return prov_address_put(ep->domain->addr_format, &address, addr, *addrlen, addrlen);
 }
 
 static int ep_getpeer(struct fid_ep *ep, void *addr, size_t *addrlen)
@@ -387,18 +397,35 @@ static int ep_publish(struct prov_ep *ep, const struct fi_info *info)
     struct mbx_address name;
 
     prov_name_sweep();
-    if (info->src_addr == NULL || info->src_addrlen != sizeof name)
+    if (info->src_addr == NULL ||
+        !name_take(ep->domain->addr_format, info->src_addr, info->src_addrlen, &name))
         return 0;
-    memcpy(&name, info->src_addr, sizeof name);
     return prov_is_name(&name) ? prov_name_publish(ep, &name) : 0;
+}
+
+static int ep_open_mbx(struct prov_ep *ep)
+{
+    struct prov_params params;
+    int err;
+
+    prov_params_init(&params);
+    /* prov_ep_lock() guards also what is ours, so the library need not have a second lock */
+    prov_params_add(&params, "THREADS=one");
+    if (prov_is_oversubscribed())
+        prov_params_add(&params, "OVERSUBSCRIBED=yes");
+    err = prov_params_add_all(&params);
+    if (err == 0)
+        err = mbx_open(&(struct mbx_config){.params = params.list}, &ep->mbx);
+    if (err == -EINVAL && params.text != NULL && params.text[0] != '\0')
+        prov_log(FI_LOG_WARN, "no endpoint: what the line before calls MBX_... may be set as "
+                              "FI_MATCHBOX_...");
+    prov_params_fini(&params);
+    return err;
 }
 
 int prov_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **fid,
                  void *context)
 {
-    /* prov_ep_lock() guards also what is ours, so the library need not have a second lock */
-    const char *const params[] = {"THREADS=one",
-                                  prov_is_oversubscribed() ? "OVERSUBSCRIBED=yes" : NULL, NULL};
     struct prov_ep *ep;
     int err;
 
@@ -409,7 +436,7 @@ int prov_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep 
     if (ep == NULL)
         return -FI_ENOMEM;
     ep->domain = container_of(domain, struct prov_domain, fid);
-    err = mbx_open(&(struct mbx_config){.params = params}, &ep->mbx);
+    err = ep_open_mbx(ep);
     if (err < 0)
         goto free_ep;
     err = prov_op_slab_add(&ep->ops);

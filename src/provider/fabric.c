@@ -94,6 +94,7 @@ static int domain_open(struct fid_fabric *fabric, struct fi_info *info, struct f
     domain->fabric = container_of(fabric, struct prov_fabric, fid);
     domain->threading = info->domain_attr->threading;
     domain->av_type = info->domain_attr->av_type;
+    domain->addr_format = info->addr_format;
     domain->auto_progress = info->domain_attr->data_progress == FI_PROGRESS_AUTO;
     domain_mr_mode(domain, info->domain_attr->mr_mode);
     pthread_mutex_init(&domain->lock, NULL);

@@ -29,22 +29,17 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#define PROV_NAME        "matchbox"
-#define PROV_VERSION     FI_VERSION(MBX_VERSION_MAJOR * 100 + MBX_VERSION_MINOR, MBX_VERSION_PATCH)
-#define PROV_ADDR_FORMAT (FI_PROV_SPECIFIC | 0x4d42)
-#define PROV_PROTOCOL    (FI_PROV_SPECIFIC | 0x4d42)
+#define PROV_NAME    "matchbox"
+#define PROV_VERSION FI_VERSION(MBX_VERSION_MAJOR * 100 + MBX_VERSION_MINOR, MBX_VERSION_PATCH)
+/* Numbers of our own, for which libfabric has none.  Both are positive as an int: there are clients
+ * that keep them in one and take a negative value for an error, and libfabric 2 has no bit any
+ * more that marks numbers of a provider. */
+#define PROV_ADDR_FORMAT 0x4d42
+#define PROV_PROTOCOL    0x4d42
 #define PROV_IOV_LIMIT   8
 #define PROV_INJECT_SIZE 4096
 #define PROV_MESSAGE_MAX ((size_t)1 << 46)
 #define PROV_QUEUE_SIZE  1024 /* announced depth of send and receive queues; a hint only */
-
-/* The libfabric that loaded us; nothing of it is linked. */
-struct prov_library {
-    uint32_t (*version)(void);
-    struct fi_info *(*dupinfo)(const struct fi_info *info);
-    void (*freeinfo)(struct fi_info *info);
-};
-extern struct prov_library prov_library;
 
 struct prov_ep;
 struct prov_mr;
@@ -75,6 +70,7 @@ struct prov_domain {
     atomic_uint users; /* address vectors, completion queues, endpoints */
     enum fi_threading threading;
     enum fi_av_type av_type;
+    uint32_t addr_format;                      /* PROV_ADDR_FORMAT or FI_ADDR_STR (text.h) */
     bool auto_progress;                        /* each endpoint has a thread (thread.c) */
     bool mr_virtual, mr_prov_key, mr_endpoint; /* mr_mode */
     pthread_mutex_t lock;                      /* for mrs and atomic_limit */

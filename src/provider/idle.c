@@ -22,6 +22,7 @@
  */
 #include "provider/compat.h"
 #include "provider/idle.h"
+#include "provider/param.h"
 #include "provider/wait.h"
 
 #include <sched.h>
@@ -53,7 +54,7 @@ static long cores(void)
 
 bool prov_is_oversubscribed(void)
 {
-    const char *told = getenv("MBX_OVERSUBSCRIBED");
+    const char *told = prov_param("OVERSUBSCRIBED");
 
     if (told != NULL && (strcmp(told, "yes") == 0 || strcmp(told, "no") == 0))
         return strcmp(told, "yes") == 0;

@@ -2,9 +2,8 @@
 /*
  * loader.c - what libfabric calls when it loads this library.
  *
- * libfabric exports none of its helpers to providers, and a program may hold a
- * newer libfabric than the one whose headers we were built with.  So nothing of it
- * is linked: the library that called us is found by our return address, and its
+ * A program may hold a newer libfabric than the one whose headers we were built with.  So nothing
+ * of it is linked: the library that called us is found by our return address, and its
  * own fi_version() is what we claim to be built for.  A lower number would make
  * the provider invisible to clients that ask for the newer interface.
  *
@@ -15,10 +14,17 @@
  * fi_getinfo() or fi_fabric() from here would never return.
  */
 #include "provider/fabric.h"
+#include "provider/library.h"
+#include "provider/param.h"
 
 #include <dlfcn.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
-#include <rdma/providers/fi_prov.h>
+
+#define LINE_MAX_BYTES 512
 
 struct prov_library prov_library;
 static void *library_handle;
@@ -30,7 +36,7 @@ static void prov_cleanup(void)
     library_handle = NULL;
 }
 
-static struct fi_provider provider = {
+struct fi_provider prov_provider = {
     .version = PROV_VERSION,
     .name = PROV_NAME,
     .getinfo = prov_getinfo,
@@ -49,20 +55,29 @@ static void *library_of(void *caller)
     return dlopen(where.dli_fname, RTLD_NOLOAD | RTLD_LAZY);
 }
 
-/* Finds what we need in the library; false if it is not a libfabric. */
+/* A function of the library: function is a pointer to where its address goes. */
+static bool find(void *scope, const char *name, void *function)
+{
+    void *found = dlsym(scope, name);
+
+    memcpy(function, &found, sizeof found);
+    return found != NULL;
+}
+
+/* Finds what we need in the library, and what is of use; false if it is not a libfabric. */
 static bool library_find(void *handle)
 {
     void *scope = handle == NULL ? RTLD_DEFAULT : handle;
-    void *version = dlsym(scope, "fi_version");
-    void *dupinfo = dlsym(scope, "fi_dupinfo");
-    void *freeinfo = dlsym(scope, "fi_freeinfo");
 
-    if (version == NULL || dupinfo == NULL || freeinfo == NULL)
-        return false;
-    memcpy(&prov_library.version, &version, sizeof version);
-    memcpy(&prov_library.dupinfo, &dupinfo, sizeof dupinfo);
-    memcpy(&prov_library.freeinfo, &freeinfo, sizeof freeinfo);
-    return true;
+    prov_library = (struct prov_library){.version = NULL};
+    find(scope, "fi_tostr", &prov_library.tostr);
+    if (find(scope, "fi_log_enabled", &prov_library.log_enabled))
+        find(scope, "fi_log", &prov_library.log);
+    if (find(scope, "fi_param_define", &prov_library.param_define))
+        find(scope, "fi_param_get", &prov_library.param_get);
+    return find(scope, "fi_version", &prov_library.version) &&
+           find(scope, "fi_dupinfo", &prov_library.dupinfo) &&
+           find(scope, "fi_freeinfo", &prov_library.freeinfo);
 }
 
 __attribute__((visibility("default"))) struct fi_provider *fi_prov_ini(void);
@@ -74,6 +89,41 @@ struct fi_provider *fi_prov_ini(void)
         prov_cleanup();
         return NULL;
     }
-    provider.fi_version = prov_library.version();
-    return &provider;
+    prov_provider.fi_version = prov_library.version();
+    prov_params_define();
+    return &prov_provider;
+}
+
+/* ---- what is said of it all -------------------------------------------------------------- */
+
+bool prov_logs(enum fi_log_level level)
+{
+    return prov_library.log != NULL &&
+           prov_library.log_enabled(&prov_provider, level, FI_LOG_CORE);
+}
+
+void prov_log(enum fi_log_level level, const char *format, ...)
+{
+    char line[LINE_MAX_BYTES];
+    int saved = errno;
+    va_list arguments;
+
+    if (!prov_logs(level))
+        return;
+    va_start(arguments, format);
+    vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    prov_library.log(&prov_provider, level, FI_LOG_CORE, PROV_NAME, 0, "%s\n", line);
+    errno = saved;
+}
+
+const char *prov_names(const void *data, enum fi_type type, uint64_t number)
+{
+    static _Thread_local char text[32];
+    const char *names = prov_library.tostr == NULL ? NULL : prov_library.tostr(data, type);
+
+    if (names != NULL && names[0] != '\0')
+        return names;
+    snprintf(text, sizeof text, "0x%" PRIx64, number);
+    return text;
 }

@@ -26,6 +26,7 @@
  */
 #include "provider/ep.h"
 #include "provider/name.h"
+#include "provider/text.h"
 
 #include <assert.h>
 #include <ctype.h>
@@ -104,11 +105,18 @@ static bool node_is_local(const char *node, bool is_numeric)
 int prov_name_make(const char *node, const char *service, uint64_t flags,
                    struct mbx_address *address)
 {
-    struct name name = {.service = ""};
-
+    if (node != NULL && prov_is_text(node))
+        return prov_text_parse(node, address);
     if (node != NULL && !node_is_local(node, flags & FI_NUMERICHOST))
         return -FI_ENODATA;
-    if (service == NULL || !service_is_valid(service))
+    return service == NULL ? -FI_EINVAL : prov_name_of_service(service, address);
+}
+
+int prov_name_of_service(const char *service, struct mbx_address *address)
+{
+    struct name name = {.service = ""};
+
+    if (!service_is_valid(service))
         return -FI_EINVAL;
     memcpy(name.magic, magic, sizeof magic);
     snprintf(name.service, sizeof name.service, "%s", service);

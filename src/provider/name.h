@@ -15,10 +15,13 @@ struct prov_ep_name {
     int fd;
 };
 
-/* The name of a service on a node, which must be this machine; node may be NULL.
- * 0; -FI_ENODATA another machine, or an unknown one; -FI_EINVAL no service. */
+/* The name of a service on a node, which must be this machine; node may be NULL, or the text of an
+ * address (text.h), which then is the result, and service is not looked at.
+ * 0; -FI_ENODATA another machine, or an unknown one; -FI_EINVAL no service, or no address. */
 int prov_name_make(const char *node, const char *service, uint64_t flags,
                    struct mbx_address *address);
+/* The name of a service of this machine.  0; -FI_EINVAL no service. */
+int prov_name_of_service(const char *service, struct mbx_address *address);
 bool prov_is_name(const struct mbx_address *address);
 /* Removes what processes that were killed have published. */
 void prov_name_sweep(void);

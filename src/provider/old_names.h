@@ -17,11 +17,6 @@
 #define count_of(array) (sizeof(array) / sizeof((array)[0]))
 #endif
 
-/* Formats and protocols that libfabric has no number for. */
-#ifndef FI_PROV_SPECIFIC
-#define FI_PROV_SPECIFIC (1U << 31)
-#endif
-
 /* Registration modes by name: an enumeration in 1.17, macros that warn in 2.x. */
 #ifdef FI_MR_BASIC
 #undef FI_MR_BASIC

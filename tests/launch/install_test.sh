@@ -90,6 +90,7 @@ for file in mbx mbx-run mbx-exec mbx-info mbx-perf mbx-trace mbx-queues mbx-doct
         [ -z "$said" ] || fail "$page: $said"
     fi
 done
+grep -q 'FI_MATCHBOX_EAGER_LIMIT' "$(one man7/fi_matchbox.7)" || fail "fi_matchbox(7) lacks a parameter"
 grep -q -- '--timeout\|timeout SECONDS' "$(one man1/mbx-run.1)" || fail "mbx-run(1) lacks an option"
 
 # What tests have besides, testing/, users have not: no transport, no parameter, no place to die at.

@@ -330,6 +330,124 @@ static void attributes_of_vectors_are_checked(void **state)
     fixture_close(&fix);
 }
 
+/* ---- texts ----------------------------------------------------------------------------------
+ */
+
+/* The text of an address finds the same address again, as a node and in a vector. */
+static void a_text_is_read_back(void **state)
+{
+    char text[256], back[FIXTURE_ADDRESS];
+    size_t len = sizeof text, back_len = sizeof back;
+    struct fi_info *info;
+    struct fixture fix;
+    fi_addr_t addr;
+
+    (void)state;
+    fixture_open(&fix, &plain);
+    assert_non_null(fi_av_straddr(fix.node[0].av, fix.node[1].address, text, &len));
+    assert_int_equal(strncmp(text, "fi_matchbox://", 14), 0);
+    info = info_of(text, NULL, 0);
+    assert_non_null(info);
+    assert_int_equal(info->dest_addrlen, FIXTURE_ADDRESS);
+    assert_memory_equal(info->dest_addr, fix.node[1].address, FIXTURE_ADDRESS);
+    fi_freeinfo(info);
+    assert_int_equal(fi_av_insertsvc(fix.node[0].av, text, NULL, &addr, 0, NULL), 1);
+    assert_int_equal(fi_av_lookup(fix.node[0].av, addr, back, &back_len), 0);
+    assert_memory_equal(back, fix.node[1].address, FIXTURE_ADDRESS);
+    text[strlen(text) - 1] = 'x';
+    assert_null(info_of(text, NULL, 0));
+    assert_null(info_of("fi_matchbox://service/", NULL, 0));
+    assert_int_equal(fi_av_insertsvc(fix.node[0].av, text, NULL, &addr, 0, NULL), 0);
+    fixture_close(&fix);
+}
+
+#define TEXTS 2
+
+struct text_end {
+    struct fid_ep *ep;
+    struct fid_cq *cq;
+    struct fid_av *av;
+};
+
+static void text_end_open(struct fid_domain *domain, struct fi_info *info, struct text_end *end,
+                          char *name, size_t room)
+{
+    struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_TAGGED};
+    struct fi_av_attr av = {.type = FI_AV_TABLE};
+    size_t len = 5;
+
+    assert_int_equal(fi_endpoint(domain, info, &end->ep, NULL), 0);
+    assert_int_equal(fi_cq_open(domain, &cq, &end->cq, NULL), 0);
+    assert_int_equal(fi_av_open(domain, &av, &end->av, NULL), 0);
+    assert_int_equal(fi_ep_bind(end->ep, &end->av->fid, 0), 0);
+    assert_int_equal(fi_ep_bind(end->ep, &end->cq->fid, FI_TRANSMIT | FI_RECV), 0);
+    assert_int_equal(fi_enable(end->ep), 0);
+    assert_int_equal(fi_getname(&end->ep->fid, name, &len), -FI_ETOOSMALL);
+    assert_true(len <= room);
+    assert_int_equal(fi_getname(&end->ep->fid, name, &len), 0);
+    assert_int_equal(len, strlen(name) + 1);
+}
+
+static void texts_are_met(struct text_end *ends, const fi_addr_t *addrs)
+{
+    struct fi_cq_tagged_entry entry;
+    uint64_t word = 77, got = 0;
+    fi_addr_t source;
+    ssize_t n;
+
+    assert_int_equal(fi_trecv(ends[1].ep, &got, 8, NULL, FI_ADDR_UNSPEC, 1, 0, &got), 0);
+    assert_int_equal(fi_tinject(ends[0].ep, &word, 8, addrs[1], 1), 0);
+    do {
+        fi_cq_read(ends[0].cq, NULL, 0);
+        n = fi_cq_readfrom(ends[1].cq, &entry, 1, &source);
+    } while (n == -FI_EAGAIN);
+    assert_int_equal(n, 1);
+    assert_int_equal(got, word);
+    assert_int_equal(source, addrs[0]);
+}
+
+/* A client may ask for addresses that are text: all calls speak it then. */
+static void addresses_can_be_text(void **state)
+{
+    struct fi_info *hints = fixture_hints(&plain), *info;
+    char names[TEXTS * 256], back[256], text[256];
+    struct text_end ends[TEXTS];
+    size_t len = sizeof back, text_len = sizeof text;
+    struct fid_fabric *fabric;
+    struct fid_domain *domain;
+    fi_addr_t addrs[TEXTS];
+    char *second;
+
+    (void)state;
+    hints->addr_format = FI_ADDR_STR;
+    assert_int_equal(fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &info), 0);
+    fi_freeinfo(hints);
+    assert_int_equal(info->addr_format, FI_ADDR_STR);
+    assert_string_equal(info->src_addr, "fi_matchbox://");
+    assert_int_equal(fi_fabric(info->fabric_attr, &fabric, NULL), 0);
+    assert_int_equal(fi_domain(fabric, info, &domain, NULL), 0);
+    text_end_open(domain, info, &ends[0], names, 256);
+    second = names + strlen(names) + 1; /* one behind the other, as fi_av_insert() wants them */
+    text_end_open(domain, info, &ends[1], second, 256);
+    for (int i = 0; i < TEXTS; i++)
+        assert_int_equal(fi_av_insert(ends[i].av, names, 2, addrs, 0, NULL), 2);
+    assert_int_equal(fi_av_insert(ends[0].av, "10.0.0.1", 1, addrs + 1, 0, NULL), 0);
+    assert_int_equal(fi_av_insert(ends[0].av, second, 1, addrs + 1, 0, NULL), 1);
+    assert_int_equal(fi_av_lookup(ends[0].av, addrs[1], back, &len), 0);
+    assert_string_equal(back, second);
+    assert_int_equal(len, strlen(second) + 1);
+    assert_string_equal(fi_av_straddr(ends[0].av, back, text, &text_len), second);
+    texts_are_met(ends, addrs);
+    for (int i = 0; i < TEXTS; i++) {
+        assert_int_equal(fi_close(&ends[i].ep->fid), 0);
+        assert_int_equal(fi_close(&ends[i].cq->fid), 0);
+        assert_int_equal(fi_close(&ends[i].av->fid), 0);
+    }
+    assert_int_equal(fi_close(&domain->fid), 0);
+    assert_int_equal(fi_close(&fabric->fid), 0);
+    fi_freeinfo(info);
+}
+
 /* Bytes that are no address go into a vector; the first use of them says so. */
 static void what_is_no_address_is_refused_in_use(void **state)
 {
@@ -362,6 +480,8 @@ int main(void)
         cmocka_unit_test(services_can_be_inserted_by_name),
         cmocka_unit_test(an_insertion_is_told_by_events),
         cmocka_unit_test(attributes_of_vectors_are_checked),
+        cmocka_unit_test(a_text_is_read_back),
+        cmocka_unit_test(addresses_can_be_text),
         cmocka_unit_test(what_is_no_address_is_refused_in_use),
     };
 

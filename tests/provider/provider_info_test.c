@@ -82,6 +82,101 @@ static void echoes_models(void **state)
     }
 }
 
+/* The names are libfabric's, who lists them (fi_info -e). */
+static void parameters_are_listed(void **state)
+{
+    struct fi_param *params;
+    bool found = false;
+    int count;
+
+    (void)state;
+    assert_int_equal(fi_getparams(&params, &count), 0);
+    for (int i = 0; i < count; i++)
+        found |= strcmp(params[i].name, "FI_MATCHBOX_EAGER_LIMIT") == 0;
+    fi_freeparams(params);
+    assert_true(found);
+}
+
+static void a_parameter_of_libfabric_is_heeded(void **state)
+{
+    struct fixture fix;
+    struct fid_ep *ep;
+
+    (void)state;
+    fixture_open(&fix, &plain);
+    setenv("FI_MATCHBOX_REQUESTS", "no number", 1);
+    assert_int_equal(fi_endpoint(fix.domain, fix.info, &ep, NULL), -FI_EINVAL);
+    setenv("FI_MATCHBOX_REQUESTS", "1000", 1);
+    assert_int_equal(fi_endpoint(fix.domain, fix.info, &ep, NULL), 0);
+    assert_int_equal(fi_close(&ep->fid), 0);
+    unsetenv("FI_MATCHBOX_REQUESTS");
+    fixture_close(&fix);
+}
+
+/* ---- hints of programs that use libfabric (docs/clients.md) ----------------------------------- */
+
+static void hint_openshmem(struct fi_info *h)
+{
+    h->caps = FI_RMA | FI_WRITE | FI_READ | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_ATOMIC |
+              FI_RMA_EVENT | FI_RECV;
+    h->tx_attr->op_flags = FI_DELIVERY_COMPLETE;
+    h->domain_attr->data_progress = FI_PROGRESS_AUTO;
+    h->domain_attr->resource_mgmt = FI_RM_ENABLED;
+    h->domain_attr->threading = FI_THREAD_SAFE;
+    h->domain_attr->mr_mode = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
+    h->domain_attr->av_type = FI_AV_TABLE;
+}
+
+static void hint_gasnet(struct fi_info *h)
+{
+    h->caps = FI_RMA | FI_MSG | FI_MULTI_RECV;
+    h->mode = FI_CONTEXT;
+    h->tx_attr->op_flags = FI_DELIVERY_COMPLETE;
+    h->domain_attr->threading = FI_THREAD_SAFE;
+    h->domain_attr->control_progress = FI_PROGRESS_MANUAL;
+    h->domain_attr->resource_mgmt = FI_RM_ENABLED;
+    h->domain_attr->av_type = FI_AV_TABLE;
+    h->domain_attr->mr_mode =
+        FI_MR_ALLOCATED | FI_MR_VIRT_ADDR | FI_MR_PROV_KEY | FI_MR_ENDPOINT;
+}
+
+static void hint_charm(struct fi_info *h)
+{
+    h->caps = FI_TAGGED | FI_RMA | FI_REMOTE_READ;
+    h->mode = FI_CONTEXT;
+    h->domain_attr->mode = UINT64_MAX;
+    h->domain_attr->resource_mgmt = FI_RM_ENABLED;
+    h->domain_attr->threading = FI_THREAD_UNSPEC;
+}
+
+/* What they look at in the answer is what they need. */
+static void known_clients_get_what_they_ask_for(void **state)
+{
+    static const struct {
+        void (*hint)(struct fi_info *);
+        uint32_t version;
+        int mr_mode;
+    } clients[] = {
+        {hint_openshmem, FI_VERSION(1, 11), 0},
+        {hint_gasnet, FI_VERSION(1, 5), 0},
+        {hint_charm, FI_VERSION(1, 0), FI_MR_SCALABLE}, /* it ends if it is neither by name */
+    };
+
+    (void)state;
+    for (size_t i = 0; i < count_of(clients); i++) {
+        struct fi_info *hints = fixture_hints(&plain), *info;
+
+        clients[i].hint(hints);
+        assert_int_equal(fi_getinfo(clients[i].version, NULL, NULL, 0, hints, &info), 0);
+        assert_int_equal(info->domain_attr->mr_mode, clients[i].mr_mode);
+        assert_int_equal(info->caps & hints->caps, hints->caps);
+        assert_int_equal(info->mode, 0);
+        assert_int_equal(info->domain_attr->max_ep_stx_ctx, 0);
+        fi_freeinfo(info);
+        fi_freeinfo(hints);
+    }
+}
+
 typedef void spoil_fn(struct fi_info *hints);
 
 static void want_msg_endpoint(struct fi_info *h)
@@ -362,6 +457,9 @@ int main(void)
         cmocka_unit_test(offers_what_clients_need),
         cmocka_unit_test(returns_no_capability_that_changes_meaning_unasked),
         cmocka_unit_test(echoes_models),
+        cmocka_unit_test(known_clients_get_what_they_ask_for),
+        cmocka_unit_test(parameters_are_listed),
+        cmocka_unit_test(a_parameter_of_libfabric_is_heeded),
         cmocka_unit_test(refuses_what_it_does_not_do),
         cmocka_unit_test(nobody_is_layered_on_top),
         cmocka_unit_test(takes_node_and_service),

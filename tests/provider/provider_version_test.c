@@ -2,9 +2,9 @@
 /*
  * provider_version_test.c - the one file of the provider under other versions of libfabric.
  *
- * This program is the libfabric: the provider looks for fi_version(), fi_dupinfo() and
- * fi_freeinfo() in whoever calls it, and finds those below, which claim to be of a version
- * and allocate what that version does.
+ * This program is the libfabric: the provider looks for fi_version(), fi_dupinfo(),
+ * fi_freeinfo(), and for libfabric's log and parameters, in the library that calls it, and finds those
+ * below, which claim to be of a version and allocate what that version does.
  *
  *   version   what it appended to struct fi_domain_attr
  *   1.17      nothing: what these headers say
@@ -37,6 +37,7 @@
 #include <rdma/fi_errno.h>
 #include <rdma/fi_rma.h>
 #include <rdma/fi_tagged.h>
+#include <rdma/providers/fi_log.h>
 #include <rdma/providers/fi_prov.h>
 
 #include "../../src/provider/old_names.h"
@@ -117,6 +118,72 @@ EXPORTED void fi_freeinfo(struct fi_info *info)
     free(info->domain_attr);
     free(info->fabric_attr);
     free(info);
+}
+
+/* The last line of the log, and how much of it somebody wants to see. */
+static char logged[512];
+static enum fi_log_level log_level = FI_LOG_WARN;
+
+EXPORTED int fi_log_enabled(const struct fi_provider *prov, enum fi_log_level level,
+                            enum fi_log_subsys subsystem)
+{
+    (void)subsystem;
+    assert_string_equal(prov->name, "matchbox");
+    return level <= log_level;
+}
+
+EXPORTED void fi_log(const struct fi_provider *prov, enum fi_log_level level,
+                     enum fi_log_subsys subsystem, const char *function, int line,
+                     const char *format, ...)
+{
+    va_list arguments;
+
+    (void)function, (void)line;
+    assert_true(fi_log_enabled(prov, level, subsystem));
+    va_start(arguments, format);
+    vsnprintf(logged, sizeof logged, format, arguments);
+    va_end(arguments);
+}
+
+/* A program's libfabric has names; this one knows a few. */
+EXPORTED char *fi_tostr(const void *data, enum fi_type type)
+{
+    static char text[32];
+
+    text[0] = '\0';
+    if (type == FI_TYPE_EP_TYPE && *(const enum fi_ep_type *)data == FI_EP_DGRAM)
+        strcpy(text, "FI_EP_DGRAM");
+    return text;
+}
+
+/* Parameters that were defined, and what one of them is set to. */
+static char defined[8192];
+static const char *set_name, *set_value;
+
+EXPORTED int fi_param_define(const struct fi_provider *prov, const char *name,
+                             enum fi_param_type type, const char *help, ...)
+{
+    char text[1024];
+    va_list arguments;
+
+    assert_string_equal(prov->name, "matchbox");
+    assert_int_equal(type, FI_PARAM_STRING);
+    va_start(arguments, help);
+    assert_true(vsnprintf(text, sizeof text, help, arguments) > 20);
+    va_end(arguments);
+    assert_non_null(strstr(text, "MBX_"));
+    assert_true(strlen(defined) + strlen(name) + 2 < sizeof defined);
+    strcat(strcat(defined, name), " ");
+    return 0;
+}
+
+EXPORTED int fi_param_get(struct fi_provider *prov, const char *name, void *value)
+{
+    assert_string_equal(prov->name, "matchbox");
+    if (set_name == NULL || strcmp(name, set_name) != 0)
+        return -FI_ENODATA;
+    memcpy(value, &set_value, sizeof set_value);
+    return 0;
 }
 
 /* ---- the provider
@@ -218,6 +285,107 @@ static void infos_are_as_long_as_the_library_makes_them(void **state)
 
 /* Before 1.5 there were two modes by name, which later versions know still.  Their bits are
  * what the client then has to do: we ask for none. */
+/* ---- what libfabric's users see -------------------------------------------------------------
+ */
+
+static void expect_refused(struct fi_info *hints, const char *reason)
+{
+    struct fi_info *info;
+
+    logged[0] = '\0';
+    assert_int_equal(ask(FI_VERSION(1, 17), hints, &info), -FI_ENODATA);
+    if (strstr(logged, reason) == NULL)
+        fail_msg("'%s' does not say '%s'", logged, reason);
+    assert_int_equal(logged[strlen(logged) - 1], '\n');
+}
+
+static void a_refusal_says_why(void **state)
+{
+    struct fi_info *hints, *info;
+
+    (void)state;
+    load(&versions[0]);
+    log_level = FI_LOG_INFO;
+    hints = hints_new();
+    hints->ep_attr->type = FI_EP_DGRAM;
+    expect_refused(hints, "ep_attr->type FI_EP_DGRAM is asked for; FI_EP_RDM is what there is");
+    hints = hints_new();
+    hints->caps |= FI_MULTICAST; /* a flag without a name here: its number */
+    expect_refused(hints, "caps asks for 0x");
+    hints = hints_new();
+    hints->tx_attr->inject_size = 1 << 20;
+    expect_refused(hints, "tx_attr->inject_size asks for 1048576, and 4096 is the most");
+    hints = hints_new();
+    hints->domain_attr->name = strdup("eth0");
+    expect_refused(hints, "domain_attr->name \"eth0\" is asked for");
+    hints = hints_new();
+    hints->ep_attr->mem_tag_format = UINT64_MAX;
+    expect_refused(hints, "63 are offered");
+    logged[0] = '\0';
+    assert_int_equal(
+        provider->getinfo(FI_VERSION(1, 17), "localhost", "no/service", 0, NULL, &info),
+        -FI_ENODATA);
+    assert_non_null(strstr(logged, "service \"no/service\""));
+    log_level = FI_LOG_WARN;
+    hints = hints_new();
+    hints->ep_attr->type = FI_EP_DGRAM;
+    logged[0] = '\0';
+    assert_int_equal(ask(FI_VERSION(1, 17), hints, &info), -FI_ENODATA);
+    assert_string_equal(logged, ""); /* nobody asked */
+}
+
+static size_t buffered(void)
+{
+    struct fi_info *info;
+    size_t size;
+
+    assert_int_equal(ask(FI_VERSION(1, 17), hints_new(), &info), 0);
+    size = info->rx_attr->total_buffered_recv;
+    fi_freeinfo(info);
+    return size;
+}
+
+static void parameters_are_libfabrics_too(void **state)
+{
+    struct fi_info *hints;
+
+    (void)state;
+    defined[0] = '\0';
+    load(&versions[0]);
+    assert_non_null(strstr(defined, "eager_limit "));
+    assert_non_null(strstr(defined, "unexpected_memory "));
+    assert_null(strstr(defined, "threads "));
+    assert_null(strstr(defined, "boot "));
+    assert_int_equal(buffered(), 64 << 20);
+    setenv("MBX_UNEXPECTED_MEMORY", "2M", 1);
+    assert_int_equal(buffered(), 2 << 20);
+    set_name = "unexpected_memory";
+    set_value = "12345";
+    assert_int_equal(buffered(), 12345); /* the one that names this way wins */
+    set_value = "banana";
+    assert_int_equal(buffered(), 0); /* nothing is promised; an endpoint is refused */
+    set_value = "1k";
+    log_level = FI_LOG_INFO;
+    hints = hints_new();
+    hints->rx_attr->total_buffered_recv = 1025;
+    expect_refused(hints, "total_buffered_recv asks for 1025, and 1024 is the most");
+    log_level = FI_LOG_WARN;
+    set_name = NULL;
+    unsetenv("MBX_UNEXPECTED_MEMORY");
+}
+
+/* Clients keep them in an int, and some take a negative one for an error. */
+static void numbers_of_our_own_are_positive(void **state)
+{
+    struct fi_info *info;
+
+    (void)state;
+    load(&versions[0]);
+    assert_int_equal(ask(FI_VERSION(1, 17), hints_new(), &info), 0);
+    assert_true((int)info->addr_format > 0 && (int)info->ep_attr->protocol > 0);
+    fi_freeinfo(info);
+}
+
 static void registration_modes_are_those_of_the_version(void **state)
 {
     static const struct {
@@ -448,6 +616,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_claims_the_version_of_who_loads_it),
         cmocka_unit_test(infos_are_as_long_as_the_library_makes_them),
+        cmocka_unit_test(a_refusal_says_why),
+        cmocka_unit_test(parameters_are_libfabrics_too),
+        cmocka_unit_test(numbers_of_our_own_are_positive),
         cmocka_unit_test(registration_modes_are_those_of_the_version),
         cmocka_unit_test(no_capability_without_a_name_is_promised),
         cmocka_unit_test(models_of_every_version_come_back),
