@@ -10,8 +10,13 @@
  *            both looks say: `core`, two threads of one core (each computes more slowly beside
  *            the other one); `cache`, two cores that share a cache, by the time that a line
  *            takes from one to the other; `far`.  A line of output for each that was met.
+ *            With --type the elements of a message are of a derived type, at both ends; SIZE is
+ *            still the bytes of data, in whole elements:
+ *              vector  MPI_Type_vector: 16 doubles, every other one of 32
+ *              blocks  MPI_Type_indexed: 4 blocks of 64, 8, 128 and 56 bytes with gaps
+ *              struct  MPI_Type_create_struct: an int, a double and 20 chars, as C lays them out
  *
- * usage: mpi_pt2pt LABEL lat|bw|rate [SIZE...]
+ * usage: mpi_pt2pt [--batches N] [--type vector|blocks|struct] LABEL lat|bw|rate [SIZE...]
  *
  * The same program is run over each MPI and transport; the label says which.  `mbx perf`
  * does the same through the native interface.
@@ -22,6 +27,7 @@
 #include <limits.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,13 +36,18 @@
 #include <time.h>
 #include <unistd.h>
 
-#define BATCHES 60
+#define BATCHES 60 /* at most */
+#define FEWEST  10
 #define ROUNDS  500
 #define WINDOW  64
 
-static const char usage[] = "usage: mpiexec -n 2 mpi_pt2pt LABEL lat|bw|rate [SIZE...]";
+static const char usage[] = "usage: mpiexec -n 2 mpi_pt2pt [--batches N] [--type "
+                            "vector|blocks|struct] LABEL lat|bw|rate [SIZE...]";
 
-static int rank;
+static int rank, batches = BATCHES;
+static const char *type_name;            /* NULL: bytes */
+static MPI_Datatype type = MPI_BYTE;     /* of an element, */
+static size_t type_size = 1, extent = 1; /* its bytes of data, and from one to the next */
 
 static int compare(const void *a, const void *b)
 {
@@ -54,8 +65,48 @@ static int rounds_for(size_t size, int most)
     return rounds > most ? most : rounds < 4 ? 4 : rounds;
 }
 
+/* ---- derived types ---- */
+
+struct record {
+    int number;
+    double value;
+    char text[20];
+};
+
+static void type_make(void)
+{
+    MPI_Aint lower, whole;
+    int size;
+
+    if (type_name == NULL)
+        return;
+    if (strcmp(type_name, "vector") == 0) {
+        MPI_Type_vector(16, 1, 2, MPI_DOUBLE, &type);
+    } else if (strcmp(type_name, "blocks") == 0) {
+        int lengths[] = {64, 8, 128, 56}, places[] = {0, 96, 128, 320};
+
+        MPI_Type_indexed(4, lengths, places, MPI_BYTE, &type);
+    } else {
+        int lengths[] = {1, 1, 20};
+        MPI_Aint places[] = {offsetof(struct record, number), offsetof(struct record, value),
+                             offsetof(struct record, text)};
+        MPI_Datatype types[] = {MPI_INT, MPI_DOUBLE, MPI_CHAR}, packed;
+
+        MPI_Type_create_struct(3, lengths, places, types, &packed);
+        MPI_Type_create_resized(packed, 0, sizeof(struct record), &type);
+        MPI_Type_free(&packed);
+    }
+    MPI_Type_commit(&type);
+    MPI_Type_size(type, &size);
+    MPI_Type_get_extent(type, &lower, &whole);
+    type_size = (size_t)size;
+    extent = (size_t)whole;
+}
+
+/* ---- batches ---- */
+
 /* One batch of ping-pongs, seconds. */
-static double ping_pong(char *buf, int size, int rounds)
+static double ping_pong(char *buf, int count, int rounds)
 {
     MPI_Status status;
     double start;
@@ -64,18 +115,18 @@ static double ping_pong(char *buf, int size, int rounds)
     start = MPI_Wtime();
     for (int i = 0; i < rounds; i++) {
         if (rank == 0) {
-            MPI_Send(buf, size, MPI_BYTE, 1, 1, MPI_COMM_WORLD);
-            MPI_Recv(buf, size, MPI_BYTE, 1, 1, MPI_COMM_WORLD, &status);
+            MPI_Send(buf, count, type, 1, 1, MPI_COMM_WORLD);
+            MPI_Recv(buf, count, type, 1, 1, MPI_COMM_WORLD, &status);
         } else {
-            MPI_Recv(buf, size, MPI_BYTE, 0, 1, MPI_COMM_WORLD, &status);
-            MPI_Send(buf, size, MPI_BYTE, 0, 1, MPI_COMM_WORLD);
+            MPI_Recv(buf, count, type, 0, 1, MPI_COMM_WORLD, &status);
+            MPI_Send(buf, count, type, 0, 1, MPI_COMM_WORLD);
         }
     }
     return MPI_Wtime() - start;
 }
 
 /* One batch of windows one way, each answered by an empty message, seconds. */
-static double stream(char *buf, int size, int windows)
+static double stream(char *buf, int count, int windows)
 {
     MPI_Request requests[WINDOW];
     double start;
@@ -85,9 +136,9 @@ static double stream(char *buf, int size, int windows)
     for (int w = 0; w < windows; w++) {
         for (int i = 0; i < WINDOW; i++) {
             if (rank == 0)
-                MPI_Isend(buf, size, MPI_BYTE, 1, 1, MPI_COMM_WORLD, &requests[i]);
+                MPI_Isend(buf, count, type, 1, 1, MPI_COMM_WORLD, &requests[i]);
             else
-                MPI_Irecv(buf, size, MPI_BYTE, 0, 1, MPI_COMM_WORLD, &requests[i]);
+                MPI_Irecv(buf, count, type, 0, 1, MPI_COMM_WORLD, &requests[i]);
         }
         MPI_Waitall(WINDOW, requests, MPI_STATUSES_IGNORE);
         if (rank == 0)
@@ -216,8 +267,10 @@ static void report(const char *label, const char *what, size_t size, enum distan
     qsort(seconds, (size_t)count, sizeof *seconds, compare);
     median = seconds[count / 2];
     least = seconds[0];
-    printf("bench=%s engine=%s size=%zu distance=%s batches=%d ", what, label, size,
-           distance_names[distance], count);
+    printf("bench=%s engine=%s ", what, label);
+    if (type_name != NULL)
+        printf("type=%s ", type_name);
+    printf("size=%zu distance=%s batches=%d ", size, distance_names[distance], count);
     if (what[0] == 'l')
         printf("half_rtt_median_ns=%.1f half_rtt_min_ns=%.1f\n", median / messages * 1e9,
                least / messages * 1e9);
@@ -233,18 +286,20 @@ static void measure(const char *label, const char *what, size_t size)
 {
     double seconds[DISTANCES + 1][BATCHES];
     int counts[DISTANCES + 1] = {0};
-    char *buf = malloc(size + 1);
-    int warm = BATCHES / 10;
+    int elements = (int)(size / type_size);
+    char *buf = malloc((size_t)elements * extent + 1);
+    int warm = batches / 10;
     bool is_lat = what[0] == 'l';
     int rounds = is_lat ? rounds_for(size, ROUNDS) : rounds_for(size * WINDOW, 100);
     enum distance before;
 
     if (buf == NULL)
         MPI_Abort(MPI_COMM_WORLD, 1);
-    memset(buf, 1, size + 1);
+    memset(buf, 1, (size_t)elements * extent + 1);
+    size = (size_t)elements * type_size;
     before = distance_now();
-    for (int b = 0; b < BATCHES; b++) {
-        double t = is_lat ? ping_pong(buf, (int)size, rounds) : stream(buf, (int)size, rounds);
+    for (int b = 0; b < batches; b++) {
+        double t = is_lat ? ping_pong(buf, elements, rounds) : stream(buf, elements, rounds);
         enum distance behind = distance_now(), d = before == behind ? behind : MIXED;
 
         if (b >= warm)
@@ -266,6 +321,41 @@ static size_t to_size(const char *text)
 
     return *text >= '0' && *text <= '9' && *end == '\0' && size <= INT_MAX ? (size_t)size
                                                                            : SIZE_MAX;
+}
+
+static bool is_type(const char *name)
+{
+    return strcmp(name, "vector") == 0 || strcmp(name, "blocks") == 0 ||
+           strcmp(name, "struct") == 0;
+}
+
+/* Takes the options at the front; what is wrong with them, or NULL. */
+static const char *take_options(int *argc, char ***argv)
+{
+    static char error[200];
+
+    for (; *argc > 2 && strncmp((*argv)[1], "--", 2) == 0; *argc -= 2, *argv += 2) {
+        const char *name = (*argv)[1], *value = (*argv)[2];
+
+        if (strcmp(name, "--batches") == 0) {
+            size_t count = to_size(value);
+
+            batches = count >= FEWEST && count <= BATCHES ? (int)count : 0;
+        } else if (strcmp(name, "--type") == 0 && is_type(value)) {
+            type_name = value;
+        } else {
+            batches = 0;
+        }
+        if (batches == 0) {
+            snprintf(
+                error, sizeof error,
+                "--batches is a number from %d to %d, --type vector, blocks or struct, not "
+                "'%.30s %.60s'",
+                FEWEST, BATCHES, name, value);
+            return error;
+        }
+    }
+    return NULL;
 }
 
 /* What is wrong with the arguments, or NULL. */
@@ -302,19 +392,24 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    error = check(argc, argv, ranks);
+    error = take_options(&argc, &argv);
+    if (error == NULL)
+        error = check(argc, argv, ranks);
     if (error != NULL) {
         if (rank == 0)
             fprintf(stderr, "mpi_pt2pt: %s\n", error);
         MPI_Finalize();
         return 2;
     }
+    type_make();
     line_open();
     alone_measure();
     if (argc == 3)
         measure(argv[1], argv[2], strcmp(argv[2], "bw") == 0 ? (size_t)1 << 20 : 8);
     for (int i = 3; i < argc; i++)
         measure(argv[1], argv[2], to_size(argv[i]));
+    if (type_name != NULL)
+        MPI_Type_free(&type);
     MPI_Finalize();
     return 0;
 }

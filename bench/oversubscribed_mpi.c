@@ -1,15 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Question   what does an exchange cost where ranks share cores, from size to size?
+ * Question   what do exchanges and patterns cost where ranks share cores?
  * Method     ranks in pairs, 0 and 1, 2 and 3, ...; all pairs at the same time: {MPI_Irecv,
- *            MPI_Send, MPI_Wait}.  Of each size batches of exchanges, each between two collective
+ *            MPI_Send, MPI_Wait}.  Of each case batches of exchanges, each between two collective
  *            calls and of some 5 ms, until BUDGET_MS have passed; the time of a batch is that of
  *            its slowest rank.  Short batches before them say how many exchanges that are, and
  *            warm up.  The content is checked before and behind them.
+ *            A case is a number of bytes, or PATTERN:BYTES, one of
+ *              pingpong   the pairs play ping-pong, {MPI_Send, MPI_Recv}: half a round trip
+ *              allreduce  MPI_Allreduce of BYTES, in doubles
+ *              alltoall   MPI_Alltoall, BYTES for each rank
+ *              halo       a periodic grid of two dimensions: MPI_Irecv from four neighbours,
+ *                         MPI_Isend to them, MPI_Waitall
  *
- * usage: mpiexec -n RANKS oversubscribed_mpi LABEL BUDGET_MS SIZE...     (an even number of RANKS)
+ * usage: mpiexec -n RANKS oversubscribed_mpi LABEL BUDGET_MS CASE...     (an even number of RANKS)
  *
- * The same program is run over each transport; the label says which.  Prints, for each size,
+ * The same program is run over each transport; the label says which.  Prints, for each case,
  * the median batch and the fastest, per exchange.
  */
 #include <mpi.h>
@@ -24,10 +30,18 @@
 #define FEWEST  8 /* exchanges of one batch, */
 #define MOST    2000
 #define TRIALS  3
-#define LEAST   3 /* batches, whatever they take */
+#define LEAST   3     /* batches, whatever they take */
+#define SLOW_S  20e-3 /* an exchange that takes longer is in batches of two */
 
 static int rank, ranks, partner;
+static int neighbours[4]; /* left, right, above, below: by pairs, in opposite directions */
 static unsigned char *out, *in;
+
+struct pattern {
+    const char *name;
+    void (*once)(int size);
+    int per; /* what is reported is one of so many parts of it */
+};
 
 static void require(int is_true, const char *what)
 {
@@ -53,15 +67,52 @@ static void exchange(int size)
     MPI_Wait(&request, MPI_STATUS_IGNORE);
 }
 
-/* So many exchanges of all pairs: seconds for one, the same in all ranks. */
-static double batch(int size, int exchanges)
+static void ping_pong(int size)
+{
+    if (rank < partner)
+        MPI_Send(out, size, MPI_BYTE, partner, 2, MPI_COMM_WORLD);
+    MPI_Recv(in, size, MPI_BYTE, partner, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    if (rank > partner)
+        MPI_Send(out, size, MPI_BYTE, partner, 2, MPI_COMM_WORLD);
+}
+
+static void allreduce(int size)
+{
+    MPI_Allreduce(out, in, size / (int)sizeof(double), MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+}
+
+static void alltoall(int size)
+{
+    MPI_Alltoall(out, size, MPI_BYTE, in, size, MPI_BYTE, MPI_COMM_WORLD);
+}
+
+static void halo(int size)
+{
+    MPI_Request requests[8];
+
+    for (int i = 0; i < 4; i++)
+        MPI_Irecv(in + (size_t)i * (size_t)size, size, MPI_BYTE, neighbours[i], 3 + (i ^ 1),
+                  MPI_COMM_WORLD, &requests[i]);
+    for (int i = 0; i < 4; i++)
+        MPI_Isend(out + (size_t)i * (size_t)size, size, MPI_BYTE, neighbours[i], 3 + i,
+                  MPI_COMM_WORLD, &requests[4 + i]);
+    MPI_Waitall(8, requests, MPI_STATUSES_IGNORE);
+}
+
+static const struct pattern patterns[] = {
+    {"exchange", exchange, 1}, {"pingpong", ping_pong, 2}, {"allreduce", allreduce, 1},
+    {"alltoall", alltoall, 1}, {"halo", halo, 1},
+};
+
+/* So many exchanges of all ranks: seconds for one, the same in all ranks. */
+static double batch(const struct pattern *p, int size, int exchanges)
 {
     double start, took, slowest;
 
     MPI_Barrier(MPI_COMM_WORLD);
     start = MPI_Wtime();
     for (int i = 0; i < exchanges; i++)
-        exchange(size);
+        p->once(size);
     took = (MPI_Wtime() - start) / exchanges;
     MPI_Allreduce(&took, &slowest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
     return slowest;
@@ -69,12 +120,15 @@ static double batch(int size, int exchanges)
 
 /* How many exchanges make a batch, as far as the fastest of a few short ones says: what disturbs
  * one of them is not to make all batches short. */
-static int exchanges_for(int size)
+static int exchanges_for(const struct pattern *p, int size)
 {
-    double best = batch(size, FEWEST), wanted;
+    double best, wanted;
 
+    if (batch(p, size, 1) > SLOW_S)
+        return 2;
+    best = batch(p, size, FEWEST);
     for (int i = 1; i < TRIALS; i++) {
-        double next = batch(size, FEWEST);
+        double next = batch(p, size, FEWEST);
 
         best = next < best ? next : best;
     }
@@ -96,56 +150,128 @@ static unsigned char content(size_t i, int who, unsigned seed)
     return (unsigned char)(i * 131 + (i >> 8) + (unsigned)who * 17 + seed);
 }
 
-static void check_content(size_t size, unsigned seed)
+static void fill(size_t bytes, unsigned seed)
 {
-    for (size_t i = 0; i < size; i++)
+    for (size_t i = 0; i < bytes; i++)
         out[i] = content(i, rank, seed);
-    memset(in, 0, size);
-    exchange((int)size);
-    for (size_t i = 0; i < size; i++)
-        require(in[i] == content(i, partner, seed), "wrong content");
 }
 
-static void measure(const char *label, double budget_s, int size)
+static void check_part(size_t place, size_t from, size_t size, int who, unsigned seed)
+{
+    for (size_t i = 0; i < size; i++)
+        require(in[place + i] == content(from + i, who, seed), "wrong content");
+}
+
+/* Once, with a look at what came. */
+static void check_content(const struct pattern *p, int bytes, unsigned seed)
+{
+    size_t size = (size_t)bytes, parts = p->once == halo ? 4 : (size_t)ranks;
+
+    memset(in, 0, size * parts);
+    if (p->once == allreduce) {
+        double *mine = (double *)out, *sum = (double *)in;
+
+        for (size_t i = 0; i < size / sizeof *mine; i++)
+            mine[i] = rank + (double)i;
+        p->once(bytes);
+        for (size_t i = 0; i < size / sizeof *mine; i++)
+            require(sum[i] == (double)ranks * ((double)i + (ranks - 1) / 2.0), "wrong sum");
+        memset(out, 0, size); /* sums of sums would leave the range of a double */
+        return;
+    }
+    fill(size * parts, seed);
+    p->once(bytes);
+    if (p->once == exchange || p->once == ping_pong)
+        check_part(0, 0, size, partner, seed);
+    for (int i = 0; p->once == alltoall && i < ranks; i++)
+        check_part((size_t)i * size, (size_t)rank * size, size, i, seed);
+    for (size_t i = 0; p->once == halo && i < 4; i++)
+        check_part(i * size, (i ^ 1) * size, size, neighbours[i], seed);
+}
+
+static void measure(const char *label, double budget_s, const struct pattern *p, int size)
 {
     static double times[BATCHES];
     int exchanges, count = 0;
     double until;
 
-    check_content((size_t)size, 7);
-    exchanges = exchanges_for(size);
+    check_content(p, size, 7);
+    exchanges = exchanges_for(p, size);
     until = MPI_Wtime() + budget_s;
     do
-        times[count++] = batch(size, exchanges);
+        times[count++] = batch(p, size, exchanges) / p->per;
     while (goes_on(until, count));
-    check_content((size_t)size, 9);
+    check_content(p, size, 9);
     qsort(times, (size_t)count, sizeof times[0], compare);
     if (rank == 0)
-        printf("bench=oversubscribed engine=%s ranks=%d size=%d median_us=%.2f min_us=%.2f "
-               "batches=%d "
-               "exchanges=%d\n",
-               label, ranks, size, times[count / 2] * 1e6, times[0] * 1e6, count, exchanges);
+        printf("bench=oversubscribed engine=%s ranks=%d pattern=%s size=%d median_us=%.2f "
+               "min_us=%.2f batches=%d exchanges=%d\n",
+               label, ranks, p->name, size, times[count / 2] * 1e6, times[0] * 1e6, count,
+               exchanges);
     fflush(stdout);
+}
+
+/* A case as the command line has it; *size is its bytes. */
+static const struct pattern *to_case(const char *text, int *size)
+{
+    const char *colon = strchr(text, ':'), *number = colon == NULL ? text : colon + 1;
+    size_t length = colon == NULL ? 0 : (size_t)(colon - text);
+    const struct pattern *p = colon == NULL ? &patterns[0] : NULL;
+    char *end;
+    long value = strtol(number, &end, 10);
+
+    for (size_t i = 0; colon != NULL && i < sizeof patterns / sizeof *patterns; i++)
+        if (strlen(patterns[i].name) == length && strncmp(patterns[i].name, text, length) == 0)
+            p = &patterns[i];
+    if (end == number || *end != '\0' || value < 1 || value > 1 << 26)
+        return NULL;
+    if (p != NULL && p->once == allreduce && value % (long)sizeof(double) != 0)
+        return NULL;
+    *size = (int)value;
+    return p;
+}
+
+/* A periodic grid as square as may be. */
+static void grid_make(void)
+{
+    int sides[2] = {0, 0}, periods[2] = {1, 1};
+    MPI_Comm grid;
+
+    MPI_Dims_create(ranks, 2, sides);
+    MPI_Cart_create(MPI_COMM_WORLD, 2, sides, periods, 0, &grid);
+    MPI_Cart_shift(grid, 0, 1, &neighbours[0], &neighbours[1]);
+    MPI_Cart_shift(grid, 1, 1, &neighbours[2], &neighbours[3]);
+    MPI_Comm_free(&grid);
 }
 
 int main(int argc, char **argv)
 {
-    int longest = 0;
+    size_t longest = 0;
+    int size;
 
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     require(
         argc >= 4 && ranks % 2 == 0,
-        "usage: mpiexec -n RANKS oversubscribed_mpi LABEL BUDGET_MS SIZE... (RANKS is even)");
+        "usage: mpiexec -n RANKS oversubscribed_mpi LABEL BUDGET_MS CASE... (RANKS is even)");
     partner = rank ^ 1;
-    for (int i = 3; i < argc; i++)
-        longest = atoi(argv[i]) > longest ? atoi(argv[i]) : longest;
-    out = malloc((size_t)longest + 1);
-    in = malloc((size_t)longest + 1);
+    for (int i = 3; i < argc; i++) {
+        require(
+            to_case(argv[i], &size) != NULL,
+            "a CASE is BYTES, or PATTERN:BYTES of exchange, pingpong, allreduce, alltoall and "
+            "halo; BYTES are from 1 to 64 Mi, of allreduce a multiple of 8");
+        longest = (size_t)size > longest ? (size_t)size : longest;
+    }
+    grid_make();
+    out = calloc(longest, ranks < 4 ? 4 : (size_t)ranks);
+    in = calloc(longest, ranks < 4 ? 4 : (size_t)ranks);
     require(out != NULL && in != NULL, "no memory");
-    for (int i = 3; i < argc; i++)
-        measure(argv[1], atof(argv[2]) * 1e-3, atoi(argv[i]));
+    for (int i = 3; i < argc; i++) {
+        const struct pattern *p = to_case(argv[i], &size);
+
+        measure(argv[1], atof(argv[2]) * 1e-3, p, size);
+    }
     free(out);
     free(in);
     MPI_Finalize();

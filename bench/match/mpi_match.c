@@ -5,15 +5,19 @@
  *                       posted and the messages come in the reverse order?
  *            unexpected and when the N messages come first and are received in the reverse
  *                       order?
+ *            there      what does MPI_Recv of one of N messages cost that have arrived, taken
+ *                       in the order of arrival?
+ *            there_back and the newest first?
  * Method     two ranks.  behind: both post N receives that nothing matches yet, then batches
  *            of ping-pongs, receive posted first; at last the N are sent.  Every WILD-th receive
  *            is ANY_SOURCE (8; 0: none).  expected and unexpected: the time of rank 1 from its first
  *            receive (unexpected: from the arrival of the first message that it waits for) to
  *            the last completion, divided by N: posting, matching and moving 8 bytes.
+ *            there, there_back: the time of the N calls of MPI_Recv alone, divided by N.
  *            Batches until SECONDS are over; the first warms up and does not count.
  *            Each message carries its tag, which is checked.
  *
- * usage: mpi_match LABEL behind|expected|unexpected N [SECONDS [WILD]]
+ * usage: mpi_match LABEL behind|expected|unexpected|there|there_back N[,N...] [SECONDS [WILD]]
  *
  * The same program is run over each MPI; scripts/bench/match does that, with a time limit.
  */
@@ -26,6 +30,7 @@
 
 #define BATCHES_MOST 200
 #define ROUNDS       50
+#define COUNTS_MOST  16
 #define TAG_BALL     1
 #define TAG_READY    2
 #define TAG_FIRST    10 /* tags of the N; the standard promises 32767 and all have more */
@@ -36,7 +41,10 @@ struct timing {
 };
 
 static const char usage[] =
-    "usage: mpiexec -n 2 mpi_match LABEL behind|expected|unexpected N [SECONDS [WILD]]";
+    "usage: mpiexec -n 2 mpi_match LABEL behind|expected|unexpected|there|there_back N[,N...] "
+    "[SECONDS [WILD]]";
+
+static const char *const modes[] = {"behind", "expected", "unexpected", "there", "there_back"};
 
 static int rank, count, wild_every = 8;
 static MPI_Request *requests;
@@ -140,6 +148,36 @@ static struct timing unexpected(void)
     return t;
 }
 
+/* Message i is received by a call that blocks. */
+static void take(int i)
+{
+    int is_wild = wild_every != 0 && i % wild_every == wild_every - 1;
+
+    MPI_Recv(&landed[i], 1, MPI_UINT64_T, is_wild ? MPI_ANY_SOURCE : 1 - rank, tag_of(i),
+             MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+
+static struct timing there(int is_back)
+{
+    struct timing t = {0, 0};
+    double arrived;
+
+    if (rank == 0) {
+        await_ready();
+        send_all(0);
+        signal_ready();
+        return t;
+    }
+    signal_ready();
+    await_ready();
+    arrived = MPI_Wtime();
+    for (int n = 0; n < count; n++)
+        take(is_back ? count - 1 - n : n);
+    t.match_s = MPI_Wtime() - arrived;
+    check_landed();
+    return t;
+}
+
 static void ball(int is_first)
 {
     uint64_t in = UINT64_MAX, out = 7;
@@ -194,8 +232,8 @@ static void report(const char *label, const char *what, struct timing *t, int ba
     }
     qsort(match, (size_t)batches, sizeof *match, compare);
     qsort(total, (size_t)batches, sizeof *total, compare);
-    printf("bench=mpi_%s engine=%s depth=%d median_ns=%.1f min_ns=%.1f ", what, label, count,
-           total[batches / 2], total[0]);
+    printf("bench=mpi_%s engine=%s depth=%d wild_every=%d median_ns=%.1f min_ns=%.1f ", what,
+           label, count, wild_every, total[batches / 2], total[0]);
     if (per < 1e9)
         printf("receive_median_ns=%.1f receive_min_ns=%.1f ", match[batches / 2], match[0]);
     printf("repeats=%d\n", batches);
@@ -213,9 +251,10 @@ static void run(const char *label, const char *what, double seconds)
         MPI_Irecv(&landed[i], 1, MPI_UINT64_T, 1 - rank, tag_of(i), MPI_COMM_WORLD,
                   &requests[i]);
     while (goes_on(start, seconds, batches))
-        t[batches++] = is_behind                       ? behind()
-                       : strcmp(what, "expected") == 0 ? expected()
-                                                       : unexpected();
+        t[batches++] = is_behind                         ? behind()
+                       : strcmp(what, "expected") == 0   ? expected()
+                       : strcmp(what, "unexpected") == 0 ? unexpected()
+                                                         : there(what[5] != '\0');
     if (rank == reporter)
         report(label, what, t + 1, batches - 1);
     if (!is_behind)
@@ -230,12 +269,32 @@ static void run(const char *label, const char *what, double seconds)
 
 static int is_mode(const char *what)
 {
-    return strcmp(what, "behind") == 0 || strcmp(what, "expected") == 0 ||
-           strcmp(what, "unexpected") == 0;
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++)
+        if (strcmp(what, modes[i]) == 0)
+            return 1;
+    return 0;
 }
 
-/* What is wrong with the arguments, or NULL; sets count and *seconds. */
-static const char *parse(int argc, char **argv, int ranks, double *seconds)
+/* The depths that a list like 1,16,256 says go into counts; how many, 0 if it is no such list. */
+static int to_counts(const char *text, long most, int *counts)
+{
+    char *end;
+
+    for (int n = 0; n < COUNTS_MOST; text = end + 1) {
+        long value = strtol(text, &end, 10);
+
+        if (end == text || value < 1 || value > most || (*end != ',' && *end != '\0'))
+            return 0;
+        counts[n++] = (int)value;
+        if (*end == '\0')
+            return n;
+    }
+    return 0;
+}
+
+/* What is wrong with the arguments, or NULL; sets counts, *depths and *seconds. */
+static const char *parse(int argc, char **argv, int ranks, int *counts, int *depths,
+                         double *seconds)
 {
     static char error[200];
     int flag, *tag_most;
@@ -249,18 +308,19 @@ static const char *parse(int argc, char **argv, int ranks, double *seconds)
         return error;
     }
     if (!is_mode(argv[2])) {
-        snprintf(error, sizeof error, "there are behind, expected and unexpected, no '%.60s'",
+        snprintf(error, sizeof error,
+                 "there are behind, expected, unexpected, there and there_back, no '%.60s'",
                  argv[2]);
         return error;
     }
     MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &tag_most, &flag);
-    n = strtol(argv[3], &end, 10);
-    if (*end != '\0' || n < 1 || !flag || n > *tag_most - TAG_FIRST) {
-        snprintf(error, sizeof error, "N is a number from 1 to %d, not '%.60s'",
-                 flag ? *tag_most - TAG_FIRST : 0, argv[3]);
+    *depths = flag ? to_counts(argv[3], *tag_most - TAG_FIRST, counts) : 0;
+    if (*depths == 0) {
+        snprintf(error, sizeof error,
+                 "N is a number from 1 to %d, or up to %d of them, not '%.60s'",
+                 flag ? *tag_most - TAG_FIRST : 0, COUNTS_MOST, argv[3]);
         return error;
     }
-    count = (int)n;
     if (argc > 4) {
         *seconds = strtod(argv[4], &end);
         if (end == argv[4] || *end != '\0' || !(*seconds >= 0)) {
@@ -282,9 +342,9 @@ static const char *parse(int argc, char **argv, int ranks, double *seconds)
 
 int main(int argc, char **argv)
 {
+    int ranks, counts[COUNTS_MOST], depths, most = 0;
     double seconds = 0.5;
     const char *error;
-    int ranks;
 
     if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
         printf("%s\n", usage);
@@ -293,20 +353,25 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    error = parse(argc, argv, ranks, &seconds);
+    error = parse(argc, argv, ranks, counts, &depths, &seconds);
     if (error != NULL) {
         if (rank == 0)
             fprintf(stderr, "mpi_match: %s\n", error);
         MPI_Finalize();
         return 2;
     }
-    requests = calloc((size_t)count, sizeof *requests);
-    landed = malloc((size_t)count * sizeof *landed);
-    sent = malloc((size_t)count * sizeof *sent);
+    for (int i = 0; i < depths; i++)
+        most = counts[i] > most ? counts[i] : most;
+    requests = calloc((size_t)most, sizeof *requests);
+    landed = malloc((size_t)most * sizeof *landed);
+    sent = malloc((size_t)most * sizeof *sent);
     if (requests == NULL || landed == NULL || sent == NULL)
         MPI_Abort(MPI_COMM_WORLD, 1);
-    memset(landed, 0xff, (size_t)count * sizeof *landed);
-    run(argv[1], argv[2], seconds);
+    memset(landed, 0xff, (size_t)most * sizeof *landed);
+    for (int i = 0; i < depths; i++) {
+        count = counts[i];
+        run(argv[1], argv[2], seconds);
+    }
     free(requests);
     free(landed);
     free(sent);

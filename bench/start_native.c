@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Question   what start_mpi.c asks, of a job of the library: what do start and end cost, and the
+ *            first message between every two ranks?
+ * Method     as start_mpi.c: mbx_job_open, mbx_open and mbx_job_connect are the start, mbx_job_fence,
+ *            mbx_close and mbx_job_close the end.
+ *
+ * usage: mbx run -n RANKS start_native nothing|contact
+ */
+#include <matchbox/matchbox.h>
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { TAG_HELLO = 1, TAG_SUM };
+
+struct report {
+    double first_s, again_s;
+    int64_t grown_kib;
+};
+
+static struct mbx_job *job;
+static struct mbx_ep *ep;
+static uint32_t rank, ranks;
+
+static double now_s(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static void require(int result, const char *what)
+{
+    if (result >= 0)
+        return;
+    fprintf(stderr, "start_native: rank %u: %s: %s\n", rank, what, mbx_strerror(result));
+    exit(1);
+}
+
+static void wait_for(mbx_request request)
+{
+    struct mbx_completion done;
+
+    require(mbx_wait(ep, request, -1, &done), "mbx_wait");
+    require(done.error, "a request");
+}
+
+/* This process's share of memory, KiB; -1: the system does not say. */
+static int64_t memory_kib(void)
+{
+    FILE *rollup = fopen("/proc/self/smaps_rollup", "r");
+    char line[200];
+    int64_t kib = -1;
+
+    while (rollup != NULL && kib < 0 && fgets(line, sizeof line, rollup) != NULL)
+        if (strncmp(line, "Pss:", 4) == 0)
+            kib = strtol(line + 4, NULL, 10);
+    if (rollup != NULL)
+        fclose(rollup);
+    if (kib < 0) {
+        fprintf(stderr, "start_native: /proc/self/smaps_rollup has no Pss\n");
+        exit(1);
+    }
+    return kib;
+}
+
+/* Everybody speaks to everybody; seconds of this rank. */
+static double contact(mbx_request *requests, uint64_t *in, uint64_t turn)
+{
+    uint64_t out = turn * ranks + rank;
+    unsigned count = 0;
+    double start, took;
+
+    memset(in, 0, ranks * sizeof *in);
+    require(mbx_job_fence(job), "mbx_job_fence");
+    start = now_s();
+    for (uint32_t i = 1; i < ranks; i++) {
+        uint32_t from = (rank + ranks - i) % ranks;
+
+        require(mbx_recv(ep, from, 0, TAG_HELLO, 0, &in[from], sizeof *in, NULL,
+                         &requests[count++]),
+                "mbx_recv");
+    }
+    for (uint32_t i = 1; i < ranks; i++)
+        require(mbx_send(ep, (rank + i) % ranks, 0, TAG_HELLO, &out, sizeof out, NULL,
+                         &requests[count++]),
+                "mbx_send");
+    for (unsigned i = 0; i < count; i++)
+        wait_for(requests[i]);
+    took = now_s() - start;
+    for (uint32_t i = 0; i < ranks; i++)
+        require(i == rank || in[i] == turn * ranks + i ? 0 : -1, "the content of a message");
+    return took;
+}
+
+/* Rank 0 gathers: the slowest times, the sum of the memory. */
+static void gather(struct report *mine)
+{
+    mbx_request request;
+
+    if (rank != 0) {
+        require(mbx_send(ep, 0, 0, TAG_SUM, mine, sizeof *mine, NULL, &request), "mbx_send");
+        wait_for(request);
+        return;
+    }
+    for (uint32_t i = 1; i < ranks; i++) {
+        struct report other;
+
+        require(mbx_recv(ep, i, 0, TAG_SUM, 0, &other, sizeof other, NULL, &request),
+                "mbx_recv");
+        wait_for(request);
+        mine->first_s = other.first_s > mine->first_s ? other.first_s : mine->first_s;
+        mine->again_s = other.again_s > mine->again_s ? other.again_s : mine->again_s;
+        mine->grown_kib += other.grown_kib;
+    }
+}
+
+static void contacts(void)
+{
+    mbx_request *requests = malloc(2 * ranks * sizeof *requests);
+    uint64_t *in = malloc(ranks * sizeof *in);
+    struct report mine;
+    int64_t before;
+
+    if (requests == NULL || in == NULL) {
+        fprintf(stderr, "start_native: no memory\n");
+        exit(1);
+    }
+    require(mbx_job_fence(job), "mbx_job_fence");
+    before = memory_kib();
+    mine.first_s = contact(requests, in, 1);
+    mine.again_s = contact(requests, in, 2);
+    mine.grown_kib = memory_kib() - before;
+    gather(&mine);
+    if (rank == 0)
+        printf("first_ms=%.3f again_ms=%.3f grown_kib=%lld ", mine.first_s * 1e3,
+               mine.again_s * 1e3, (long long)mine.grown_kib);
+    free(requests);
+    free(in);
+}
+
+int main(int argc, char **argv)
+{
+    struct mbx_config config = {.key = NULL};
+    double start = now_s(), up;
+
+    if (argc != 2 || (strcmp(argv[1], "nothing") != 0 && strcmp(argv[1], "contact") != 0)) {
+        int is_asked = argc == 2 && strcmp(argv[1], "--help") == 0;
+
+        fprintf(is_asked ? stdout : stderr,
+                "usage: mbx run -n RANKS start_native nothing|contact\n");
+        return is_asked ? 0 : 2;
+    }
+    require(mbx_job_open(&job), "mbx_job_open");
+    rank = mbx_job_rank(job);
+    ranks = mbx_job_size(job);
+    config.key = mbx_job_key(job);
+    require(mbx_open(&config, &ep), "mbx_open");
+    require(mbx_job_connect(job, ep), "mbx_job_connect");
+    up = now_s() - start;
+    if (rank == 0)
+        printf("bench=start_%s engine=native ranks=%u ", argv[1], ranks);
+    if (strcmp(argv[1], "contact") == 0)
+        contacts();
+    start = now_s();
+    require(mbx_job_fence(job), "mbx_job_fence");
+    require(mbx_close(ep), "mbx_close");
+    mbx_job_close(job);
+    if (rank == 0)
+        printf("init_ms=%.3f finalize_ms=%.3f\n", up * 1e3, (now_s() - start) * 1e3);
+    return 0;
+}
