@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""One run of libfabric's fi_pingpong: a server and a client, pinned to two cores.
+"""One run of libfabric's fi_pingpong, or of ucx_perftest: a server and a client, pinned to two cores.
 
 The server listens before it opens its provider, and takes one connection.  So the client starts
 when the server's socket listens, which is looked up and not tried; until then a server that ends
@@ -49,10 +49,10 @@ PORTS = own_ports()
 class Side:
     """A server or a client.  What it says goes to a file, so that it never waits for a reader."""
 
-    def __init__(self, role, words, core, env):
+    def __init__(self, role, command, core, env):
         self.role = role
         self.said = tempfile.TemporaryFile("w+", errors="replace")
-        self.process = subprocess.Popen(["taskset", "-c", str(core), "fi_pingpong"] + words,
+        self.process = subprocess.Popen(["taskset", "-c", str(core)] + command,
                                         env=dict(os.environ, LC_ALL="C", **env),
                                         stdin=subprocess.DEVNULL, stdout=self.said,
                                         stderr=subprocess.STDOUT)
@@ -109,10 +109,14 @@ def cores():
     return sorted(os.sched_getaffinity(0))[:2]
 
 
-def start_server(words, env):
-    """A server that listens, and its port."""
+def port_was_taken(server):
+    return server.process.wait() == errno.EADDRINUSE or os.strerror(errno.EADDRINUSE) in server.text()
+
+
+def start_server(command, env):
+    """A server that listens, and its port; command ends with the option of its port."""
     for port in itertools.islice(PORTS, PORTS_TRIED):
-        server = Side("server", words + ["-B", str(port)], cores()[0], env)
+        server = Side("server", command + [str(port)], cores()[0], env)
         try:
             deadline = time.monotonic() + LISTEN_LIMIT_S
             while not server.listens(port):
@@ -122,7 +126,7 @@ def start_server(words, env):
                     raise Failed(f"server: does not listen within {LISTEN_LIMIT_S} s")
             else:
                 return server, port
-            if server.process.wait() != errno.EADDRINUSE:
+            if not port_was_taken(server):
                 raise Failed(server.why())
         except BaseException:
             server.stop()
@@ -154,18 +158,41 @@ def half_trip(text):
     return None
 
 
-def measure(provider, mode, size, iterations, env):
-    """A half round trip in us; mode is tagged or msg.  Raises Failed."""
-    words = ["-p", provider, "-e", "rdm", "-m", mode, "-S", str(size), "-I", str(iterations)]
-    server, port = start_server(words, env)
+def run_both(server_command, client_command, find, env):
+    """What find() finds in what the client has said.  server_command ends with the option of its port,
+    client_command(port) is the client's.  Raises Failed, also if find() finds nothing."""
+    server, port = start_server(server_command, env)
     sides = [server]
     try:
-        sides.append(Side("client", words + ["-P", str(port), "localhost"], cores()[1], env))
+        sides.append(Side("client", client_command(port), cores()[1], env))
         finish(sides)
-        us = half_trip(sides[1].text())
-        if us is None:
+        found = find(sides[1].text())
+        if found is None:
             raise Failed(sides[1].why())
     finally:
         for side in reversed(sides):
             side.stop()
-    return us
+    return found
+
+
+def measure(provider, mode, size, iterations, env):
+    """A half round trip in us; mode is tagged or msg.  Raises Failed."""
+    words = ["fi_pingpong", "-p", provider, "-e", "rdm", "-m", mode, "-S", str(size), "-I",
+             str(iterations)]
+    return run_both(words + ["-B"], lambda port: words + ["-P", str(port), "localhost"], half_trip, env)
+
+
+def columns(text):
+    """name -> figure of the only row that ucx_perftest -v prints below its names, or None."""
+    rows = [line.split(",") for line in text.splitlines() if line.count(",") >= 5]
+    if len(rows) != 2 or len(rows[0]) != len(rows[1]):
+        return None
+    return dict(zip(rows[0], map(float, rows[1])))
+
+
+def ucx_perftest(test, size, iterations, env):
+    """The figures of `ucx_perftest -t TEST`, by the names of its columns; of tag_lat half round trips in
+    us.  Raises Failed."""
+    words = ["ucx_perftest", "-f", "-v"]
+    what = ["-t", test, "-s", str(size), "-n", str(iterations), "-w", str(max(iterations // 10, 10)), "-O", "64"]
+    return run_both(words + ["-p"], lambda port: words + what + ["-p", str(port), "localhost"], columns, env)

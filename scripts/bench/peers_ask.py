@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What `./dev bench peers` asks: the questions, and the runs that answer them.
+
+A question has groups of cases; within a group all that are measured take turns.  A run is one of them in one
+group: it gives lines of key=value.  A figure of a question is a key of these lines, over x, in panels.
+"""
+import resource
+import time
+
+from benchlib import as_dict, run_limited
+from peers_who import MPI_PROGRAMS
+import pingponglib
+
+KIB = 1 << 10
+POWERS = [1 << bits for bits in range(3, 23)]
+LIMIT_S = 60  # of one run
+WHO = "bench-peers"
+
+
+class Unmeasured(Exception):
+    """There are no figures: why, in one sentence; is_slow: it had not failed, but not ended."""
+
+    def __init__(self, why, is_slow=False):
+        super().__init__(why)
+        self.is_slow = is_slow
+
+
+def lines_of(command):
+    """The lines that a program prints, as dicts."""
+    try:
+        lines = run_limited(WHO, command, LIMIT_S)
+    except SystemExit as why:
+        raise Unmeasured(str(why)) from None
+    if lines is None:
+        raise Unmeasured(f"no end within {LIMIT_S} s", True)
+    return [as_dict(line) for line in lines]
+
+
+def timed(command):
+    """The same, and in each line the wall clock and the processors' time of the whole command."""
+    def used():
+        children = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return children.ru_utime + children.ru_stime
+
+    start, before = time.monotonic(), used()
+    lines = lines_of(command)
+    wall_ms, cpu_ms = (time.monotonic() - start) * 1e3, (used() - before) * 1e3
+    return [dict(line, wall_ms=f"{wall_ms:.1f}", cpu_ms=f"{cpu_ms:.1f}") for line in lines]
+
+
+def figures_of(figure, why):
+    """What it returns; a failure, as others have it."""
+    try:
+        return figure()
+    except pingponglib.Failed as error:
+        raise Unmeasured(f"{why}: {error}") from None
+
+
+def pingpong(build, who, size):
+    """One line of fi_pingpong; it tells a mean, and does not warm up."""
+    provider = {"fi-matchbox": "matchbox", "fi-shm": "shm", "fi-tcp": "tcp"}[who]
+    env = {"FI_PROVIDER_PATH": build.file("src", "provider")} if who == "fi-matchbox" else {}
+    count = 5000 if size <= 4 * KIB else 2000 if size <= 64 * KIB else 200 if size <= KIB << 10 else 60
+    us = figures_of(lambda: pingponglib.measure(provider, "tagged", size, count, env), f"fi_pingpong -p {provider}")
+    return {"size": size, "half_rtt_mean_ns": f"{us * 1e3:.1f}", "iterations": count}
+
+
+def perftest(test, size):
+    """One line of ucx_perftest: of a latency its median, of bandwidth and rate the mean of all."""
+    most = 20000 if test == "tag_lat" else 200000
+    count = max(200, min(most, (1 << (27 if test == "tag_lat" else 29)) // size))
+    got = figures_of(lambda: pingponglib.ucx_perftest(test, size, count, {}), f"ucx_perftest -t {test}")
+    if test == "tag_lat":
+        return {"size": size, "half_rtt_median_ns": f"{got['50.0_percentile_lat'] * 1e3:.1f}", "iterations": count}
+    return {"size": size, "median_messages_per_s": f"{got['overall_mr']:.0f}",
+            # as ucx_perftest has it, MB are of 2^20 bytes
+            "median_MB_per_s": f"{got['overall_bw'] * 1.048576:.1f}", "iterations": count}
+
+
+def sizes_of(sizes):
+    return ",".join(map(str, sizes))
+
+
+class Figure:
+    """A value of a question's lines, over x.  keys: of the median and of the best; the first that is there."""
+
+    def __init__(self, name, title, unit, keys, x, panel=None, better="less", add=None):
+        self.name, self.title, self.unit, self.keys, self.x = name, title, unit, keys, x
+        self.panel, self.better, self.add = panel, better, add
+
+    def values(self, line):
+        """(median, best) of this line, or None."""
+        for median, best in self.keys:
+            if median in line:
+                value = float(line[median]) + (float(line[self.add]) if self.add else 0)
+                return value, float(line[best]) if best in line else value
+        return None
+
+
+class Question:
+    """rounds and groups: of the whole run, of --short and of --quick.  by_distance: is there a table for near
+    cores and one for far ones?"""
+
+    def __init__(self, name, title, text, figures, who, rounds, groups, run, by_distance=True):
+        self.name, self.title, self.text, self.figures, self.who = name, title, text, figures, who
+        self.rounds, self.groups, self.run, self.by_distance = rounds, groups, run, by_distance
+
+
+# ---- two ranks -------------------------------------------------------------------
+
+FI = ["fi-matchbox", "fi-shm", "fi-tcp"]
+TWO = ["native", *MPI_PROGRAMS, "perftest"]
+
+
+def latency(build, who, group):
+    sizes, fi_sizes, batches = group
+    if who == "native":
+        return lines_of(["taskset", "-c", ",".join(map(str, pingponglib.cores())), build.file("tools", "mbx"),
+                         "perf", "lat", "--sizes", sizes_of(sizes),
+                         *(["--iterations", "2000"] if batches < 20 else [])])
+    if who == "perftest":
+        return [perftest("tag_lat", size) for size in sizes]
+    if who in FI:
+        # TCP is here to be seen, not to be plotted finely
+        return [pingpong(build, who, size) for size in (fi_sizes[::3] if who == "fi-tcp" else fi_sizes)]
+    return lines_of(build.launch(who, 2, "mpi_pt2pt", "--batches", batches, "LABEL", "lat", *sizes))
+
+
+def stream(what, test):
+    def run(build, who, sizes):
+        if who == "native":
+            return lines_of([build.file("tools", "mbx"), "perf", what, "--window", "64", "--sizes", sizes_of(sizes)])
+        if who == "perftest":
+            return [perftest(test, size) for size in sizes]
+        return lines_of(build.launch(who, 2, "mpi_pt2pt", "--batches", 20, "LABEL", what, *sizes))
+    return run
+
+
+def types(build, who, group):
+    name, sizes = group
+    return lines_of(build.launch(who, 2, "mpi_pt2pt", "--batches", 12, "--type", name, "LABEL", "lat", *sizes))
+
+
+def depths(build, who, group):
+    mode, wild, numbers, seconds = group
+    if who == "native":
+        lines = lines_of(build.native(2, "native_match", mode, sizes_of(numbers), seconds, wild))
+    else:
+        lines = lines_of(build.launch(who, 2, "mpi_match", "LABEL", mode, sizes_of(numbers), seconds, wild))
+    return [dict(line, mode={"there": "in_the_order_of_arrival", "there_back": "the_newest_first"}.get(mode, mode),
+                 receives="ANY_SOURCE" if wild else "exact") for line in lines]
+
+
+# ---- more ranks ------------------------------------------------------------------
+
+def starts(build, who, ranks):
+    if who == "native":
+        return timed(build.native(ranks, "start_native", "nothing"))
+    return timed(build.launch(who, ranks, "start_mpi", "LABEL", "nothing"))
+
+
+def contact(build, who, ranks):
+    if who == "native":
+        return lines_of(build.native(ranks, "start_native", "contact"))
+    return lines_of(build.launch(who, ranks, "start_mpi", "LABEL", "contact"))
+
+
+PATTERNS = {"pingpong": 8, "allreduce": 8, "alltoall": 1024, "halo": 4096}
+
+
+def crowd(build, who, group):
+    ranks, budget_ms = group
+    return lines_of(build.launch(who, ranks, "oversubscribed_mpi", "LABEL", budget_ms,
+                                 *(f"{name}:{size}" for name, size in PATTERNS.items())))
+
+
+LATENCY_KEYS = [("half_rtt_median_ns", "half_rtt_min_ns"), ("half_rtt_mean_ns", "half_rtt_mean_ns")]
+DEPTHS = [16, 256, 1024, 4096]
+LARGE = [size for size in POWERS if size >= 8 * KIB]
+SMALL = [size for size in POWERS if size < 8 * KIB]
+
+
+def depth_groups(modes, wilds):
+    def groups(seconds, numbers):
+        return {f"{mode}-{'any' if wild else 'exact'}": (mode, wild, numbers, seconds)
+                for mode in modes for wild in wilds}
+    return {"full": groups(0.15, DEPTHS + [16384]), "short": groups(0.1, DEPTHS), "quick": groups(0.02, [16, 64])}
+
+
+ASKED = [
+    Question("latency", "Half a round trip", "Two ranks on two cores play ping-pong.",
+             [Figure("latency", "half a round trip", "ns", LATENCY_KEYS, "size")],
+             TWO + FI, {"full": 3, "short": 2, "quick": 1},
+             {"full": {"to-4K": (SMALL, [8, 64, KIB, 4 * KIB], 60), "to-256K": (LARGE[:6], LARGE[:6], 60),
+                       "to-4M": (LARGE[6:], LARGE[6:], 30)},
+              "short": {"to-4K": ([8, 64, KIB, 4 * KIB], [8, KIB], 60), "to-4M": (LARGE, LARGE[::3], 30)},
+              "quick": {"few": ([8, 4 * KIB], [64 * KIB], 10)}}, latency),
+    Question("bandwidth", "Bandwidth", "Windows of 64 messages one way, each answered by one message.",
+             [Figure("bandwidth", "bandwidth", "MB/s", [("median_MB_per_s", "max_MB_per_s")], "size",
+                     better="more")],
+             TWO, {"full": 3, "short": 1, "quick": 1},
+             {"full": {"to-64K": [4 * KIB, 16 * KIB, 64 * KIB], "to-4M": [256 * KIB, 1 << 20, 4 << 20]},
+              "short": {"all": [4 * KIB, 64 * KIB, 1 << 20]}, "quick": {"few": [16 * KIB]}},
+             stream("bw", "tag_bw")),
+    Question("rate", "Message rate", "Windows of 64 short messages one way, each answered by one message.",
+             [Figure("rate", "messages in a second", "/s", [("median_messages_per_s", "max_messages_per_s")],
+                     "size", better="more")],
+             TWO, {"full": 3, "short": 2, "quick": 1},
+             {"full": {"all": [8, 64, 512, KIB, 4 * KIB]}, "short": {"all": [8, 64, KIB]}, "quick": {"few": [8]}},
+             stream("rate", "tag_bw")),
+    Question("receive", "Receive of a message that is there",
+             "N messages of 8 bytes with tags of their own have arrived; MPI_Recv of each (natively mbx_recv and "
+             "mbx_wait), in the order of arrival or the newest first. Time of one call.",
+             [Figure("receive", "one receive", "ns", [("median_ns", "min_ns")], "depth", "mode")],
+             ["native", *MPI_PROGRAMS], {"full": 2, "short": 1, "quick": 1},
+             depth_groups(["there", "there_back"], [0]), depths),
+    Question("posted", "Posted receives, met in reverse",
+             "N receives of 8 bytes with tags of their own are posted, then met by messages that come in the "
+             "reverse order. Time of one message, from the first post to the last completion.",
+             [Figure("posted", "one message", "ns", [("median_ns", "min_ns")], "depth", "receives")],
+             ["native", *MPI_PROGRAMS], {"full": 2, "short": 1, "quick": 1},
+             depth_groups(["expected"], [0, 1]), depths),
+    Question("types", "Derived types",
+             "Half a round trip of elements of a derived type at both ends: every other double (vector), blocks of "
+             "56 to 128 bytes (blocks), a C structure (struct). The size is that of the data.",
+             [Figure("types", "half a round trip", "ns", LATENCY_KEYS, "size", "type")],
+             MPI_PROGRAMS, {"full": 2, "short": 1, "quick": 1},
+             {"full": {name: (name, [1024, 16384, 262144]) for name in ("vector", "blocks", "struct")},
+              "short": {name: (name, [1024, 65536]) for name in ("vector", "blocks", "struct")},
+              "quick": {"vector": ("vector", [1024])}}, types),
+    Question("start", "A job that does nothing",
+             "MPI_Init and MPI_Finalize (natively mbx_job_open to mbx_job_close), as rank 0 sees them; and the whole "
+             "command, from the start of the launcher to its end.",
+             [Figure("init", "MPI_Init and MPI_Finalize", "ms", [("init_ms", "init_ms")], "ranks", add="finalize_ms"),
+              Figure("job", "the whole job, wall clock", "ms", [("wall_ms", "wall_ms")], "ranks"),
+              Figure("job-cpu", "the whole job, time of the processors", "ms", [("cpu_ms", "cpu_ms")], "ranks")],
+             ["native", *MPI_PROGRAMS], {"full": 3, "short": 1, "quick": 1},
+             {"full": {"2": 2, "32": 32}, "short": {"2": 2, "32": 32}, "quick": {"2": 2}}, starts, by_distance=False),
+    Question("crowd", "More ranks than cores",
+             "4 to 32 ranks on two cores, not bound to one of them: ping-pong of pairs of neighbours (half a round "
+             "trip of 8 bytes), MPI_Allreduce of 8 bytes, MPI_Alltoall of 1 KiB, and a halo exchange of 4 KiB with "
+             "four neighbours. Time of one, that of the slowest rank.",
+             [Figure("crowd", "one exchange", "us", [("median_us", "min_us")], "ranks", "pattern")],
+             MPI_PROGRAMS, {"full": 2, "short": 1, "quick": 1},
+             {"full": {str(n): (n, 150) for n in (4, 8, 16, 32)}, "short": {str(n): (n, 80) for n in (4, 8, 16)},
+              "quick": {"4": (4, 10)}}, crowd, by_distance=False),
+    Question("contact", "First contact of all with all",
+             "Every rank sends 8 bytes to every other one, and receives as many, for the first time; and once more. "
+             "Memory is what all ranks have in it, before and behind the two.",
+             [Figure("contact", "the first time", "ms", [("first_ms", "first_ms")], "ranks"),
+              Figure("contact-again", "the second time", "ms", [("again_ms", "again_ms")], "ranks"),
+              Figure("contact-memory", "growth of the job's memory", "KiB", [("grown_kib", "grown_kib")], "ranks")],
+             ["native", *MPI_PROGRAMS], {"full": 2, "short": 1, "quick": 1},
+             {"full": {"16": 16, "64": 64}, "short": {"16": 16}, "quick": {"4": 4}}, contact, by_distance=False),
+]
+QUESTIONS = {question.name: question for question in ASKED}

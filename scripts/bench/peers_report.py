@@ -1,0 +1,296 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What `./dev bench peers` has measured: tables with what is lost, and plots."""
+import os
+import statistics
+import sys
+
+from peers_ask import ASKED, WHO
+from peers_who import ALL
+
+CLASSES = {"near": "near cores", "far": "far cores", "one-core": "two threads of one core",
+           "moved": "while the cores moved", "unknown": "the distance of the cores is not known"}
+LOST = 1.005  # what is behind by less is the same, to two digits
+UNITS = {"ns": [(1, "ns"), (1e3, "us"), (1e6, "ms"), (1e9, "s")], "us": [(1, "us"), (1e3, "ms"), (1e6, "s")],
+         "ms": [(1e-3, "us"), (1, "ms"), (1e3, "s")], "MB/s": [(1, "MB/s"), (1e3, "GB/s")],
+         "/s": [(1, "/s"), (1e3, "k/s"), (1e6, "M/s")], "KiB": [(1, "KiB"), (1024, "MiB"), (1 << 20, "GiB")]}
+
+
+def read(folder):
+    """The lines as dicts, in their order."""
+    path = os.path.join(folder, "lines.txt")
+    try:
+        with open(path, encoding="utf-8") as lines:
+            return [dict(word.split("=", 1) for word in line.split()) for line in lines if line.strip()]
+    except (OSError, ValueError) as error:
+        sys.exit(f"{WHO}: {path}: {error}")
+
+
+def short(value, unit):
+    """Three digits and the unit that suits: 6.34 us."""
+    scale, name = next(((s, n) for s, n in reversed(UNITS[unit]) if abs(value) >= s), UNITS[unit][0])
+    number = value / scale
+    return f"{number:.0f} {name}" if number >= 100 else f"{number:.3g} {name}"
+
+
+def bytes_word(text):
+    size = int(text)
+    return f"{size >> 20} MiB" if size >= 1 << 20 else f"{size >> 10} KiB" if size >= 1024 else f"{size} B"
+
+
+def x_word(figure, x):
+    return bytes_word(x) if figure.x == "size" else f"{x:,}"
+
+
+class Cells:
+    """The cases of one figure: (class of cores, panel, x, who) -> (median, best), over the rounds."""
+
+    def __init__(self, question, figure, lines):
+        self.question, self.figure = question, figure
+        found = {}
+        for line in lines:
+            values = figure.values(line) if line.get("question") == question.name and "about" not in line else None
+            if values and figure.x in line:
+                key = (line["cores"] if question.by_distance else "any", line.get(figure.panel, "").replace("_", " "), int(line[figure.x]), line["who"])
+                found.setdefault(key, []).append(values)
+        best = min if figure.better == "less" else max
+        self.values = {key: (statistics.median(m for m, _ in rounds), best(b for _, b in rounds))
+                       for key, rounds in found.items()}
+        self.lines_ns = [float(ns) for line in lines if line.get("question") == question.name and "line_ns" in line
+                         for ns in line["line_ns"].split(",") if float(ns) > 0]
+        self.skipped = {(line["who"], line["group"]): line for line in lines
+                        if line.get("question") == question.name and "skipped" in line}
+
+    def classes(self):
+        """Those with tables: near and far, and the others if there is nothing else."""
+        there = {key[0] for key in self.values}
+        return [c for c in ("near", "far", "any") if c in there] or [c for c in CLASSES if c in there]
+
+    def where(self, cores):
+        """Near or far; what a line took in the runs of a question that has one table for all."""
+        if cores != "any":
+            return CLASSES[cores]
+        return f"a line takes {min(self.lines_ns):.0f} to {max(self.lines_ns):.0f} ns" if self.lines_ns else ""
+
+    def left_out(self):
+        return sum(key[0] not in self.classes() for key in self.values)
+
+    def panels(self, cores):
+        return list(dict.fromkeys(key[1] for key in self.values if key[0] == cores))
+
+    def who(self, cores, panel):
+        there = {key[3] for key in self.values if key[:2] == (cores, panel)}
+        return [name for name in ALL if name in there]
+
+    def xs(self, cores, panel):
+        return sorted({key[2] for key in self.values if key[:2] == (cores, panel)})
+
+    def lost(self, cores, panel, x, name):
+        """(by what factor, to whom) Matchbox is behind the best of its rivals here; None: it is not."""
+        mine = self.values.get((cores, panel, x, name))
+        rivals = {r: self.values[cores, panel, x, r][0] for r in ALL[name].rivals
+                  if (cores, panel, x, r) in self.values}
+        if mine is None or not rivals:
+            return None
+        is_time = self.figure.better == "less"
+        best = min(rivals, key=rivals.get) if is_time else max(rivals, key=rivals.get)
+        over, under = (mine[0], rivals[best]) if is_time else (rivals[best], mine[0])
+        if under <= 0:  # memory that did not grow
+            return (float("inf"), best) if over > 0 else None
+        return (over / under, best) if over / under >= LOST else None
+
+
+# ---- the page --------------------------------------------------------------------
+
+def factor(value):
+    return "all" if value == float("inf") else f"{value:.2f}" if value < 100 else f"{value:.0f}"
+
+
+def cell(cells, cores, panel, x, name):
+    value = cells.values.get((cores, panel, x, name))
+    if value is None:
+        return "-"
+    unit = cells.figure.unit
+    text = short(value[0], unit) + (f" ({short(value[1], unit)})" if value[1] != value[0] else "")
+    lost = cells.lost(cores, panel, x, name)
+    return f"{text} **lost {factor(lost[0])}**" if lost else text
+
+
+def table(cells, cores, panel):
+    figure = cells.figure
+    who = cells.who(cores, panel)
+    yield f"| {figure.x} | " + " | ".join(ALL[name].title for name in who) + " |"
+    yield "| ---: |" + " ---: |" * len(who)
+    for x in cells.xs(cores, panel):
+        yield f"| {x_word(figure, x)} | " + " | ".join(cell(cells, cores, panel, x, name) for name in who) + " |"
+
+
+def section(question, all_cells, pictures):
+    yield f"## {question.title}"
+    yield ""
+    yield question.text
+    yield ""
+    if pictures.get(question.name):
+        yield f"![{question.title}]({question.name}.png)"
+        yield ""
+    for cells in all_cells:
+        for cores in cells.classes():
+            for panel in cells.panels(cores):
+                title = ", ".join(filter(None, [cells.figure.title, panel, cells.where(cores)]))
+                yield from ["**" + title[0].upper() + title[1:] + "**", "", *table(cells, cores, panel), ""]
+    if all_cells and all_cells[0].left_out():
+        yield f"{all_cells[0].left_out()} cases of other distances of the cores are in lines.txt alone."
+        yield ""
+    for (who, group), line in all_cells[0].skipped.items():
+        why = "did not end" if line["skipped"] == "too_slow" else "failed"
+        yield f"{ALL[who].title} {why} in {group}: {line.get('why', '').replace('_', ' ')[:120]}"
+        yield ""
+
+
+def summary_row(cells, cores, name):
+    """name of Matchbox, in one figure: in how many cases it is behind, and where most; None: there are none."""
+    cases = [(cores, panel, x) for panel in cells.panels(cores) for x in cells.xs(cores, panel)
+             if (cores, panel, x, name) in cells.values and
+             any((cores, panel, x, rival) in cells.values for rival in ALL[name].rivals)]
+    lost = [(cells.lost(*case, name), case) for case in cases if cells.lost(*case, name)]
+    if not cases:
+        return None
+    where = "-"
+    if lost:
+        (worst, to), (_, panel, x) = max(lost, key=lambda found: found[0][0])
+        where = f"{factor(worst)} of {ALL[to].title}: " + ", ".join(
+            filter(None, [panel, x_word(cells.figure, x) + {"ranks": " ranks", "depth": " deep"}.get(cells.figure.x, "")]))
+    title = f"{cells.question.title}: {cells.figure.title}"
+    return f"| {title} | {cells.where(cores)} | {ALL[name].title} | {len(lost)} of {len(cases)} | {where} |"
+
+
+def page(lines, all_cells, pictures):
+    about = [line for line in lines if "about" in line and line["about"] not in ("unit",)]
+    yield from ["# Matchbox beside its peers", "",
+                "Written by `./dev bench peers`; [lines.txt](lines.txt) has every line. The median of the rounds, in",
+                "brackets the best of all. **lost 1.23**: the best rival has this figure better by that factor.", "",
+                "```"]
+    yield from (" ".join(f"{key}={value}" for key, value in line.items()) for line in about)
+    yield from ["```", "", "## Where Matchbox loses", "", "| question | cores | | behind in | most |",
+                "| --- | --- | --- | ---: | --- |"]
+    ours = [name for name, who in ALL.items() if who.is_ours()]
+    for cells in (c for group in all_cells.values() for c in group):
+        for cores in cells.classes():
+            yield from filter(None, (summary_row(cells, cores, name) for name in ours))
+    yield ""
+    for question in ASKED:
+        if any(cells.values for cells in all_cells[question.name]):
+            yield from section(question, all_cells[question.name], pictures)
+
+
+# ---- plots -----------------------------------------------------------------------
+
+def plotter():
+    """matplotlib, or None."""
+    try:
+        import matplotlib
+        matplotlib.use("Agg")
+        matplotlib.rcParams["svg.hashsalt"] = "peers"
+        import matplotlib.pyplot as plt
+    except ImportError:
+        return None
+    return plt
+
+
+def spread(places, least):
+    """The places, in their order, moved apart until neighbours are so far from each other."""
+    order = sorted(range(len(places)), key=lambda i: places[i])
+    moved = [places[i] for i in order]
+    for _ in range(200):
+        for i in range(1, len(moved)):
+            gap = moved[i] - moved[i - 1]
+            if gap < least:
+                moved[i] += (least - gap) / 2
+                moved[i - 1] -= (least - gap) / 2
+    found = [0.0] * len(places)
+    for place, i in zip(moved, order):
+        found[i] = place
+    return found
+
+
+def draw_panel(plt, axes, cells, cores, panel):
+    figure, ends = cells.figure, []
+    for name in cells.who(cores, panel):
+        points = [(x, cells.values[cores, panel, x, name][0]) for x in cells.xs(cores, panel)
+                  if (cores, panel, x, name) in cells.values and cells.values[cores, panel, x, name][0] > 0]
+        if not points:
+            continue
+        who = ALL[name]
+        axes.plot(*zip(*points), marker="o", markersize=4, color=who.color, linestyle=who.style,
+                  linewidth=3 if who.is_ours() else 1.6)
+        ends.append((who, points[-1]))
+    if not ends:
+        return
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    xs = cells.xs(cores, panel)
+    xs = xs[::max(1, -(-len(xs) // 8))]
+    axes.set_xticks(xs, [x_word(figure, x) for x in xs])
+    axes.xaxis.set_minor_locator(plt.NullLocator())
+    low, high = axes.get_ylim()
+    axes.yaxis.set_major_locator(plt.matplotlib.ticker.LogLocator(subs=(1, 2, 5) if high < 300 * low else (1,)))
+    axes.yaxis.set_major_formatter(lambda value, _: short(value, figure.unit))
+    axes.yaxis.set_minor_formatter(plt.NullFormatter())
+    axes.tick_params(labelsize=9)
+    axes.grid(True, which="major", linewidth=0.4)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    axes.set_xlabel({"size": "bytes of a message", "depth": "messages in the queue", "ranks": "ranks"}[figure.x],
+                    fontsize=10)
+    axes.set_title(", ".join(filter(None, [figure.title, panel, cells.where(cores)])), fontsize=11, loc="left")
+    label_ends(axes, ends, figure.unit)
+
+
+def label_ends(axes, ends, unit):
+    """Each curve's name and last value at its end, none above another."""
+    to_axes = (axes.transData + axes.transAxes.inverted()).transform
+    right = max(point[0] for _, point in ends)
+    places = spread([to_axes(point)[1] for _, point in ends], 0.062)
+    for (who, point), place in zip(ends, places):
+        at_end = "" if point[0] == right else f" (to {point[0]:,})"
+        axes.annotate(f"{who.title}  {short(point[1], unit)}{at_end}", to_axes(point), xytext=(1.04, place),
+                      xycoords="axes fraction", textcoords="axes fraction", va="center", fontsize=9, color=who.color,
+                      fontweight="bold" if who.is_ours() else "normal", annotation_clip=False,
+                      arrowprops={"arrowstyle": "-", "color": who.color, "linewidth": 0.5, "shrinkA": 0, "shrinkB": 3})
+
+
+def draw(plt, folder, question, all_cells):
+    """NAME.png and NAME.svg: a row for each figure and distance, a column for each panel.  Is there one?"""
+    rows = [(cells, cores) for cells in all_cells for cores in cells.classes()]
+    if not rows:
+        return False
+    across = max(len(cells.panels(cores)) for cells, cores in rows)
+    columns = min(across, 2)
+    places = [(cells, cores, panel) for cells, cores in rows for panel in cells.panels(cores)]
+    down = -(-len(places) // columns)
+    picture, axes = plt.subplots(down, columns, squeeze=False, figsize=(9.5 * columns, 4.6 * down + 0.6))
+    for ax in axes.flat[len(places):]:
+        ax.set_visible(False)
+    picture.suptitle(question.title, fontsize=15, x=0.01, ha="left")
+    picture.subplots_adjust(left=0.09 / columns, right=1 - 0.34 / columns, wspace=0.72, hspace=0.36,
+                            top=1 - 0.85 / (4.6 * down + 0.6), bottom=0.6 / (4.6 * down + 0.6))
+    for ax, place in zip(axes.flat, places):
+        draw_panel(plt, ax, *place)
+    picture.savefig(os.path.join(folder, question.name + ".png"), dpi=90, bbox_inches="tight", metadata={"Software": None})
+    picture.savefig(os.path.join(folder, question.name + ".svg"), bbox_inches="tight",
+                    metadata={"Date": None, "Creator": None})
+    plt.close(picture)
+    return True
+
+
+def write(folder):
+    """Tables and plots of what folder/lines.txt says.  0."""
+    lines = read(folder)
+    all_cells = {q.name: [Cells(q, figure, lines) for figure in q.figures] for q in ASKED}
+    plt = plotter()
+    if plt is None:
+        print(f"{WHO}: without python3-matplotlib there are no plots; the tables are written", file=sys.stderr)
+    pictures = {q.name: plt is not None and draw(plt, folder, q, all_cells[q.name]) for q in ASKED}
+    with open(os.path.join(folder, "report.md"), "w", encoding="utf-8") as out:
+        out.writelines(line + "\n" for line in page(lines, all_cells, pictures))
+    print(f"{WHO}: written to {os.path.relpath(folder)}/", file=sys.stderr)
+    return 0

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Who is measured by `./dev bench peers`: Matchbox in its forms and the others, what each needs, and how its
+programs are started."""
+import os
+import shutil
+import subprocess
+
+from benchlib import OB1, output_of
+from proglib import environment
+
+MPI, LIBRARY, LIBFABRIC = "an MPI program", "a library", "a program of libfabric's"
+# Debian's Open MPI takes UCX between processes of one machine only if it is told so
+UCX = ["--mca", "pml", "ucx", "--mca", "pml_ucx_tls", "any", "--mca", "pml_ucx_devices", "any"]
+CORES = 2
+
+
+class Who:
+    """One line of a plot.  rivals: those that it may lose to."""
+
+    def __init__(self, name, title, kind, color, package, rivals=(), style="-"):
+        self.name, self.title, self.kind, self.color = name, title, kind, color
+        self.package, self.rivals, self.style = package, rivals, style
+
+    def is_ours(self):
+        return bool(self.rivals)
+
+
+MPIS = ("ob1", "ucx", "mpich")
+ALL = {who.name: who for who in (
+    Who("native", "Matchbox, native", LIBRARY, "#7b241c", None, MPIS + ("perftest", "fi-shm"), "--"),
+    Who("component", "Matchbox, component of Open MPI", MPI, "#e74c3c", "openmpi-bin libopenmpi-dev", MPIS),
+    Who("provider", "Matchbox, provider under Open MPI", MPI, "#e59866", "openmpi-bin libopenmpi-dev", MPIS),
+    Who("ob1", "Open MPI ob1", MPI, "#27ae60", "openmpi-bin libopenmpi-dev"),
+    Who("ucx", "Open MPI pml/ucx", MPI, "#2980b9", "openmpi-bin libopenmpi-dev"),
+    Who("mpich", "MPICH ch4:ucx", MPI, "#8e44ad", "mpich libmpich-dev"),
+    Who("perftest", "ucx_perftest", LIBRARY, "#1a5276", "ucx-utils", style="--"),
+    Who("fi-matchbox", "fi_pingpong over Matchbox", LIBFABRIC, "#f1948a", "libfabric-bin", ("fi-shm", "fi-tcp"), ":"),
+    Who("fi-shm", "fi_pingpong over shm", LIBFABRIC, "#515a5a", "libfabric-bin", style=":"),
+    Who("fi-tcp", "fi_pingpong over tcp", LIBFABRIC, "#99a3a4", "libfabric-bin", style=":"),
+)}
+MPI_PROGRAMS = [name for name, who in ALL.items() if who.kind == MPI]
+
+
+class Build:
+    """A build directory, and what of the machine can be used with it."""
+
+    def __init__(self, path):
+        self.path = os.path.abspath(path)
+        self.launchers = {"openmpi": shutil.which("mpiexec.openmpi") or shutil.which("mpiexec"),
+                          "mpich": shutil.which("mpiexec.mpich")}
+
+    def file(self, *names):
+        return os.path.join(self.path, *names)
+
+    def has(self, *names):
+        return os.path.exists(self.file(*names))
+
+    def why_missing(self, who):
+        """Why who cannot be measured, with the cure; None: it can."""
+        if who.kind == MPI:
+            is_mpich = who.name == "mpich"
+            program = self.program("mpi_pt2pt", who.name)
+            if not self.launchers["mpich" if is_mpich else "openmpi"]:
+                return f"not installed: apt-get install {who.package}"
+            if not os.path.exists(program):
+                return (f"{os.path.relpath(program)} is not built: install {who.package}, "
+                        "then meson setup --reconfigure, and build again")
+            if who.name == "ucx" and "ucx" not in output_of(["ompi_info", "--parsable", "--param", "pml", "ucx",
+                                                             "--level", "9"]):
+                return "this Open MPI was built without pml/ucx"
+            module = {"component": "src/pml/mca_pml_matchbox.so", "provider": "src/provider/libmatchbox-fi.so"}.get(who.name)
+            return None if module is None or self.has(module) else f"the build has no {module}"
+        program = {"native": None, "perftest": "ucx_perftest"}.get(who.name, "fi_pingpong")
+        if program and not shutil.which(program):
+            return f"not installed: apt-get install {who.package}"
+        if who.name == "fi-matchbox" and not self.has("src/provider/libmatchbox-fi.so"):
+            return "the build has no src/provider/libmatchbox-fi.so"
+        return None
+
+    def program(self, name, who):
+        folder = "bench/match" if name in ("mpi_match", "native_match") else "bench"
+        return self.file(folder, name + ("_mpich" if who == "mpich" else ""))
+
+    def launch(self, who, ranks, name, *arguments):
+        """The command of an MPI program, with who for the argument LABEL: 2 ranks have a core each, more
+        share the first two."""
+        program = [self.program(name, who), *(who if a == "LABEL" else str(a) for a in arguments)]
+        shares = ranks > CORES
+        pinned = ["taskset", "-c", ",".join(map(str, sorted(os.sched_getaffinity(0))[:CORES]))] if shares else []
+        if who == "mpich":
+            return [*pinned, self.launchers["mpich"], "-n", str(ranks), "-bind-to", "none" if shares else "core",
+                    *program]
+        words = [self.launchers["openmpi"], "-n", str(ranks)]
+        words += ["--oversubscribe", "--bind-to", "none"] if shares else ["--bind-to", "core"]
+        words += {"ob1": OB1, "ucx": UCX}.get(who, [])
+        if who in ("component", "provider"):
+            way = {"component": "pml", "provider": "provider"}[who]
+            words = [self.file("tools", "mbx"), "exec", f"--through={way}", *words]
+        return [*pinned, *words, *program]
+
+    def native(self, ranks, name, *arguments):
+        """The command of a program that calls the library."""
+        bind = ["--bind"] if ranks <= CORES else []
+        cores = ",".join(map(str, sorted(os.sched_getaffinity(0))[:CORES]))
+        return ["taskset", "-c", cores, self.file("tools", "mbx"), "run", *bind, "-n", str(ranks),
+                self.program(name, "native"), *map(str, arguments)]
+
+    def line_ns(self):
+        """What a cache line takes from one of the two cores to the other, now; None: mbx perf failed."""
+        done = subprocess.run([self.file("tools", "mbx"), "perf", "lat", "--iterations", "2000"],
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                              text=True, env=environment("", ""))
+        words = dict(word.split("=", 1) for word in done.stdout.split() if "=" in word)
+        return float(words["line_median_ns"]) if done.returncode == 0 and "line_median_ns" in words else None
