@@ -118,6 +118,11 @@ static void draw_stream(struct profile *m, char params[PLAN_PARAMS][40])
     snprintf(params[PLAN_PARAMS - 8], 40, "STREAM_SIZE=%s", ONE_OF(m, "auto", "1", "600"));
 }
 
+static void draw_calm(struct profile *m, char params[PLAN_PARAMS][40])
+{
+    snprintf(params[PLAN_PARAMS - 9], 40, "CALM_LEAST=%s", ONE_OF(m, "0", "0", "5", "auto"));
+}
+
 static void draw_more(struct plan *p, struct profile *m)
 {
     p->percent_memory = chance(m, 15) ? 1 + below(m, 20) : 0;
@@ -132,6 +137,8 @@ static void draw_more(struct plan *p, struct profile *m)
     p->percent_pieces = chance(m, 40) ? 10 + below(m, 91) : 0;
     for (uint32_t i = 0; i < p->variants; i++)
         draw_stream(m, p->params[i]);
+    for (uint32_t i = 0; i < p->variants; i++)
+        draw_calm(m, p->params[i]);
 }
 
 static void draw_network(struct plan *p, struct profile *m)

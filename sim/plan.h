@@ -16,7 +16,7 @@
 #include "testing/sim/sim.h"
 
 #define PLAN_ANYBODY    UINT32_MAX
-#define PLAN_PARAMS     24 /* the last ones are a device's */
+#define PLAN_PARAMS     25 /* the last ones are a device's */
 #define PLAN_VARIANTS   3
 #define PLAN_RANKS_MAX  100000u
 #define PLAN_SIZE_MAX   70000

@@ -63,6 +63,9 @@ static const struct param tuning[] = {
      "deferred sends lie in a table, out of which a receiver on the same machine pulls them "
      "by itself",
      TUNING_AT(sendtable)},
+    {"CALM_LEAST", PARAM_COUNT, PARAM_TEST, "receives", "auto", 0, UINT64_C(1) << 46, auto_word,
+     "receives that leave without a deferral before open receives are listed no longer",
+     TUNING_AT(calm_least)},
     {"DEVICE_SPIN", PARAM_TIME, PARAM_TEST, NULL, "auto", 0, 10 * CLOCK_S, auto_word,
      "how long a device on a thread or in a process polls before it sleeps",
      TUNING_AT(device_spin_ns)},

@@ -48,9 +48,21 @@ void module_register(struct mbx_ep *ep)
         register_controls(ep, (*m)->controls);
 }
 
+static void watch_from(struct ep_modules *modules)
+{
+    modules->watched_from = modules->watches_all ? 0 : modules->watched_always;
+}
+
 void module_watch(struct mbx_ep *ep, size_t from)
 {
-    ep->modules.watched_from = min_size(ep->modules.watched_from, from);
+    ep->modules.watched_always = min_size(ep->modules.watched_always, from);
+    watch_from(&ep->modules);
+}
+
+void module_watch_all(struct mbx_ep *ep, bool watches)
+{
+    ep->modules.watches_all = watches;
+    watch_from(&ep->modules);
 }
 
 /* ---- from open to close ---- */

@@ -160,6 +160,8 @@ struct ep_modules {
     uint8_t owes_closing, owes_behind, owes_first; /* controls that are so */
     size_t watched_from; /* modules are told of a receive with at least so much room: when it is
                             posted, and when it leaves its engine.  0: of each; SIZE_MAX: of none */
+    size_t watched_always; /* the same, of module_watch() alone */
+    bool watches_all;      /* module_watch_all() */
 };
 
 /* The first module of each endpoint, for a program that links the library's inside and brings one;
@@ -169,8 +171,10 @@ extern struct module module_extension;
 /* Enters the tables of ep->modules.list. */
 void module_register(struct mbx_ep *ep);
 
-/* Some module is to be told of receives with so much room. */
+/* Some module is to be told of receives with so much room, from now on. */
 void module_watch(struct mbx_ep *ep, size_t from);
+/* receiver.c is to be told of each receive; or is not any more. */
+void module_watch_all(struct mbx_ep *ep, bool watches);
 
 /* ---- what calls the hook of that name of every module ---- */
 

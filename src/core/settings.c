@@ -15,6 +15,7 @@
 /* tuning.h tells what these bound. */
 #define RPUT_SIZE_LEAST    ((uint64_t)32 << 10)
 #define COOP_SIZE          ((uint64_t)48 << 10)
+#define CALM_LEAST         256
 #define STREAM_SIZE        ((uint64_t)16 << 10)
 #define DEVICE_SPIN_MOST   (20 * CLOCK_US)
 #define DEVICE_ANSWER_MOST (10 * CLOCK_S)
@@ -264,6 +265,7 @@ static void derive(struct settings *s)
     t->coop_size = or_else(t->coop_size, COOP_SIZE);
     t->stream_size =
         or_else(t->stream_size, s->eager_limit == SETTING_AUTO ? STREAM_SIZE : UINT64_MAX);
+    t->calm_least = or_else(t->calm_least, CALM_LEAST);
     t->device_spin_ns = min_size(s->spin_ns, or_else(t->device_spin_ns, DEVICE_SPIN_MOST));
     t->device_answer_ns = or_else(t->device_answer_ns, DEVICE_ANSWER_MOST);
 }
@@ -276,6 +278,7 @@ static const struct tuning tuning_unset = {
     .coop_size = SETTING_AUTO,
     .stream_size = SETTING_AUTO,
     .sendtable = 1,
+    .calm_least = SETTING_AUTO,
     .device_spin_ns = SETTING_AUTO,
     .device_answer_ns = SETTING_AUTO,
 };

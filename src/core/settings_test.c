@@ -296,6 +296,7 @@ static void what_follows(void **state)
     assert_int_equal(settings.tuning.rput_size, 32 << 10);
     assert_int_equal(settings.tuning.coop_size, 48 << 10);
     assert_int_equal(settings.tuning.sendtable, 1);
+    assert_int_equal(settings.tuning.calm_least, 256);
     assert_int_equal(settings.tuning.device_spin_ns, 20 * CLOCK_US);
     assert_int_equal(settings.tuning.device_answer_ns, 10 * CLOCK_S);
     assert_string_equal(settings.tuning.device_program, "");

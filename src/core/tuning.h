@@ -22,13 +22,14 @@
 enum tuning_when { TUNING_BY_RNDV, TUNING_AUTO, TUNING_ALWAYS, TUNING_OFF };
 
 struct tuning {
-    uint64_t rput, coop;       /* enum tuning_when */
-    uint64_t rput_size;        /* smaller receives are not announced */
-    uint64_t coop_size;        /* shorter messages are copied by one side */
-    uint64_t stream_size;      /* longer eager messages are streams: p2p/eager.c */
-    uint64_t sendtable;        /* bool: deferred sends lie where their receiver pulls them */
-    uint64_t device_spin_ns;   /* a device elsewhere polls so long before it sleeps */
-    uint64_t device_answer_ns; /* and may take so long to begin */
+    uint64_t rput, coop;     /* enum tuning_when */
+    uint64_t rput_size;      /* smaller receives are not announced */
+    uint64_t coop_size;      /* shorter messages are copied by one side */
+    uint64_t stream_size;    /* longer eager messages are streams: p2p/eager.c */
+    uint64_t sendtable;      /* bool: deferred sends lie where their receiver pulls them */
+    uint64_t calm_least;     /* receives without a deferral before open receives have no list */
+    uint64_t device_spin_ns; /* a device elsewhere polls so long before it sleeps */
+    uint64_t device_answer_ns;             /* and may take so long to begin */
     char device_program[PARAM_STRING_MAX]; /* "": looked for beside the library */
 };
 

@@ -206,7 +206,7 @@ int mbx_open(const struct mbx_config *config, struct mbx_ep **out)
     ep->modules.list = modules;
     module_register(ep);
     ep->sendside.room = BACKLOG_RTRS;
-    ep->modules.watched_from = SIZE_MAX;
+    ep->modules.watched_from = ep->modules.watched_always = SIZE_MAX;
     credit_open(ep);
     err = endpoint_transport(ep, config != NULL ? config->key : NULL);
     if (err < 0)

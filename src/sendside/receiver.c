@@ -14,8 +14,9 @@
  * lists short; where there is no room for one now it is left out.
  *
  * Once a peer has deferred something, all open receives are on a list of their own in posting
- * order.  What a deferring peer has been told is a place on that list: it knows the receives
- * before `next` that are still open, and no other.
+ * order, until enough of them have left it while no peer deferred anything.  What a deferring
+ * peer has been told is a place on that list: it knows the receives before `next` that are still
+ * open, and no other.
  *
  *   open     r1  r2  r3  r4  r5             request.queue, numbered in open.number
  *                        ^next of a deferring peer with little room
@@ -35,7 +36,8 @@
  * next CREDIT or RTR to it, so what it said is true as long as we know it.
  *
  * Invariants
- *   I1  a request is on open if and only if it is POSTED and in its engine
+ *   I1  while receiver.is_open, a request is on open if and only if it is POSTED and in its
+ *       engine; else open is empty
  *   I2  deferrer.live counts RTRs that it may still have; it never has more than room
  *   I3  no more than BACKLOG_CLAIMS + 1 answers wait for a deferring peer: a correct one has no
  *       more claims than that (backlog.c I6), and what would be one more is refused
@@ -43,6 +45,7 @@
  *   I5  a deferring peer that has answered a probe has no question open, and no open receive
  *       would take the message that it named
  *   I6  while there are deferring peers, a device has no receive or gives it back
+ *   I7  while there are deferring peers, receiver.is_open
  */
 #include "sendside/receiver.h"
 
@@ -64,7 +67,6 @@ static void open_add(struct mbx_ep *ep, struct receiver *receiver, struct reques
     list_add_tail(&receiver->open, &req->queue);
 }
 
-/* From now on the open receives are on a list. */
 static struct receiver *receiver_make(struct mbx_ep *ep)
 {
     struct receiver *receiver = mem_calloc(1, sizeof *receiver);
@@ -73,14 +75,57 @@ static struct receiver *receiver_make(struct mbx_ep *ep)
         return NULL;
     list_init(&receiver->open);
     list_init(&receiver->deferrers);
+    ep->sendside.receiver = receiver;
+    return receiver;
+}
+
+/* From now on the open receives are on the list. */
+static void receiver_open(struct mbx_ep *ep, struct receiver *receiver)
+{
     for (uint32_t i = 0; i < ep->contexts.slots; i++)
         for (struct mbx_match_recv *recv = NULL;
              ep->contexts.table[i] != NULL &&
              (recv = mbx_match_next_recv(&ep->contexts.table[i]->match, recv)) != NULL;)
             open_add(ep, receiver, container_of(recv, struct request, match));
-    ep->sendside.receiver = receiver;
-    module_watch(ep, 0);
-    return receiver;
+    receiver->is_open = true;
+    module_watch_all(ep, true);
+}
+
+/* Nothing more is to be told to a peer that has deferred. */
+static bool deferrer_is_over(const struct deferrer *deferrer)
+{
+    return !deferrer->peer->sendside.defers && deferrer->answer_count == 0 &&
+           (deferrer->peer->outq.owes & (OWES_RTR | OWES_PEEK | OWES_ANSWER)) == 0;
+}
+
+/* No peer defers anything, nor has for a while: the list ends, and what is kept of peers that have
+ * deferred, so that receives and messages cost what they did before.  Numbers go on. */
+static void receiver_close(struct mbx_ep *ep, struct receiver *receiver)
+{
+    while (!list_is_empty(&receiver->open))
+        list_remove(receiver->open.next);
+    receiver->is_open = false;
+    module_watch_all(ep, false);
+    for (uint32_t i = 0; i < ep->peers.count; i++) {
+        struct peer *peer = ep->peers.all[i];
+
+        if (peer == NULL || peer->sendside.deferrer == NULL ||
+            !deferrer_is_over(peer->sendside.deferrer))
+            continue;
+        mem_free(peer->sendside.deferrer);
+        peer->sendside.deferrer = NULL;
+    }
+}
+
+/* A receive has left the list while no peer deferred anything.  Making the list again costs little
+ * beside what it costs to keep it for so many. */
+static void receiver_calms(struct mbx_ep *ep, struct receiver *receiver)
+{
+    const uint64_t most =
+        ep->settings.tuning.calm_least + 2 * ep->stats.posted_now + ep->peers.count;
+
+    if (++receiver->calm >= most && ep->settings.match_at != MATCH_AT_SENDER)
+        receiver_close(ep, receiver);
 }
 
 static struct deferrer *deferrer_make(struct mbx_ep *ep, struct peer *peer)
@@ -143,6 +188,9 @@ static int on_defer(struct mbx_ep *ep, struct peer *peer, const struct wire_pack
     deferrer_end(ep, deferrer);
     if (defer->epoch == 0)
         return 0;
+    if (!ep->sendside.receiver->is_open)
+        receiver_open(ep, ep->sendside.receiver);
+    ep->sendside.receiver->calm = 0;
     peer->sendside.defers = true;
     deferrer->epoch = defer->epoch;
     deferrer->table = (struct pull_table){.index = defer->table, .epoch = defer->epoch};
@@ -328,7 +376,8 @@ static void on_posted(struct mbx_ep *ep, struct request *req)
 {
     struct list *node, *next;
 
-    if (ep->sendside.receiver == NULL || receiver_at_once(ep, req))
+    if (ep->sendside.receiver == NULL || !ep->sendside.receiver->is_open ||
+        receiver_at_once(ep, req))
         return;
     open_add(ep, ep->sendside.receiver, req);
     list_for_each (node, &ep->sendside.receiver->deferrers)
@@ -428,9 +477,14 @@ static void receiver_closed(struct mbx_ep *ep, struct request *req, const struct
 static void on_left(struct mbx_ep *ep, struct request *req, enum recv_cause cause,
                     const struct peer *by)
 {
+    struct receiver *receiver = ep->sendside.receiver;
+
     (void)cause;
-    if (list_is_linked(&req->queue)) /* else it was just posted, and nobody was told */
-        receiver_closed(ep, req, by);
+    if (!list_is_linked(&req->queue))
+        return; /* it was just posted, and nobody was told */
+    receiver_closed(ep, req, by);
+    if (unlikely(list_is_empty(&receiver->deferrers)))
+        receiver_calms(ep, receiver);
 }
 
 /* ---- claims ---- */

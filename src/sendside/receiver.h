@@ -48,8 +48,10 @@ struct deferrer {
 
 /* What the deferring peers of an endpoint share. */
 struct receiver {
+    bool is_open;          /* open receives are on the list */
     struct list open;      /* receives */
     struct list deferrers; /* deferrer.node */
+    uint64_t calm;         /* receives that have left the list since a peer deferred */
     uint64_t numbered;     /* receives, so far */
     uint64_t questions;
 };

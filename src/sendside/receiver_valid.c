@@ -82,6 +82,7 @@ bool receiver_is_valid(const struct mbx_ep *ep)
     if (receiver == NULL)
         return true;
     return HOLDS("receiver.c I4", valid_length(&receiver->deferrers) == deferrers) &&
-           HOLDS("receiver.c I1", ep->modules.watched_from == 0) &&
-           open_is_valid(receiver, ep->stats.posted_now);
+           HOLDS("receiver.c I7", deferrers == 0 || receiver->is_open) &&
+           HOLDS("receiver.c I1", !receiver->is_open || ep->modules.watched_from == 0) &&
+           open_is_valid(receiver, receiver->is_open ? ep->stats.posted_now : 0);
 }
