@@ -119,6 +119,7 @@ test_static() {
     check scripts/check/tests
     check scripts/check/mutants --places
     check scripts/check/commands
+    check scripts/check/reuse
     check scripts/check/format
     if [ -x build-test/gcc/sim/sim ] && [ -x build-test/clang/sim/sim ]; then
         check sim/same_test.sh build-test/gcc/sim/sim build-test/clang/sim/sim

@@ -462,7 +462,8 @@ def draw(model, trail, title):
                  last_words(events, broken, whole))
     return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" '
             f'width="{WIDTH}" height="{height}" role="img">\n'
-            '<!-- SPDX-License-Identifier: BSD-3-Clause; made by scripts/model/check -->\n'
+            '<!-- SPDX-License-Identifier: BSD-3-Clause -->\n'
+            '<!-- made by scripts/model/check -->\n'
             f'<title>{escape(title)}</title>\n<style>{STYLE}</style>\n'
             f'<rect x="1" y="1" width="{WIDTH - 2}" height="{height - 2}" rx="8" '
             'class="panel"/>\n' +
