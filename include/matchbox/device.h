@@ -93,14 +93,18 @@ enum mbx_device_caps {
                                        without it hand over only receives that hold
                                        limits.eager_max */
     MBX_DEVICE_HOLDS = 1 << 4,      /* can hold unexpected messages: hold, unhold */
+    MBX_DEVICE_READS_PART = 1 << 5, /* reads what fits of a rendezvous that is longer than the
+                                       buffer; without it that is INCOMPLETE */
 };
 
 /* What a device has.  The first three are what configure may ask for, at most. */
 struct mbx_device_limits {
-    uint32_t list;                                /* receives that it holds at a time */
-    uint32_t commands;                            /* that may wait for it */
-    uint32_t untagged;                            /* buffers for unexpected messages */
+    uint32_t list;         /* receives that it holds at a time */
+    uint32_t commands;     /* that may wait for it */
+    uint32_t untagged;     /* buffers for unexpected messages */
+    uint32_t untagged_min; /* that it must have; configure refuses fewer */
     uint32_t context_bits, source_bits, tag_bits; /* of an envelope that it can tell apart */
+    uint32_t context_id;  /* above context_bits, the bits of those context ids that it knows */
     size_t untagged_size; /* bytes that every untagged buffer must have */
     size_t eager_max;     /* the longest message that comes without rendezvous */
     unsigned caps;        /* enum mbx_device_caps */
@@ -118,6 +122,8 @@ struct mbx_device_recv {
     uint64_t ignore; /* 1 = tag bit not compared */
     void *buf;
     size_t size;
+    uint64_t region; /* how the device reaches buf, as whoever opened it has arranged; 0: the
+                        device finds a way itself */
 };
 
 enum mbx_device_event_type {
@@ -137,7 +143,9 @@ enum mbx_device_event_type {
 
 enum mbx_device_event_flags {
     MBX_DEVICE_WHOLE = 1 << 0,      /* MATCHED: the data is in the buffer */
-    MBX_DEVICE_WANTS_FIN = 1 << 1,  /* MATCHED: the sender waits for a FIN */
+    MBX_DEVICE_WANTS_FIN = 1 << 1,  /* MATCHED: the sender waits for a FIN, and FIN_SENT or
+                                       INCOMPLETE tells of it; a device that does not know when
+                                       it has sent one leaves this out */
     MBX_DEVICE_BY_RNDV = 1 << 2,    /* MATCHED: a rendezvous */
     MBX_DEVICE_HELD = 1 << 3,       /* MATCHED: a message that software had given to hold, its
                                        handle in message */
@@ -174,7 +182,7 @@ struct mbx_device_ops {
     void (*limits)(const struct mbx_device *device, struct mbx_device_limits *limits);
 
     /* Sets room for so many receives, commands and untagged buffers; before anything else.
-     * 0; -EINVAL more than limits; -ENOMEM. */
+     * 0; -EINVAL more than limits, or fewer buffers; -ENOMEM. */
     int (*configure)(struct mbx_device *device, uint32_t list, uint32_t commands,
                      uint32_t untagged);
 

@@ -37,6 +37,8 @@
 #define ADAPTER_ENV_LOG       "MBX_ADAPTER_LOG"
 #define ADAPTER_ENV_TAGS      "MBX_ADAPTER_TAGS"
 #define ADAPTER_ENV_QUIRKS    "MBX_ADAPTER_QUIRKS"
+#define ADAPTER_ENV_SEED      "MBX_ADAPTER_SEED"
+#define ADAPTER_ENV_DEVICES   "MBX_ADAPTER_DEVICES"
 
 /* A list that matches tags: an untagged buffer has to be there for what meets nothing, and the queue
  * does not work before it has had so many (as mlx5's: XRQ_MIN_UWQ_POST). */

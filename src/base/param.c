@@ -445,6 +445,14 @@ static bool is_empty(const struct loader *l, const char *assignment)
     return p != NULL && has_number(p) && strcmp(assignment + length, "=") == 0;
 }
 
+/* MBX_ADAPTER_...: of the software adapter, which is another program. */
+static bool is_adapters(const char *assignment)
+{
+    static const char prefix[] = "ADAPTER_";
+
+    return strncmp(assignment, prefix, sizeof prefix - 1) == 0;
+}
+
 static int take_environment(struct loader *l, const char *const *environment)
 {
     int err = 0;
@@ -452,7 +460,7 @@ static int take_environment(struct loader *l, const char *const *environment)
     for (; err == 0 && environment != NULL && *environment != NULL; environment++) {
         const char *assignment = without_prefix(*environment);
 
-        if (assignment != NULL && !is_empty(l, assignment))
+        if (assignment != NULL && !is_adapters(assignment) && !is_empty(l, assignment))
             err = take_assignment(l, assignment);
     }
     return err;

@@ -82,7 +82,7 @@ static bool can_hold(const struct mbx_device_limits *limits, const struct mbx_ma
     uint64_t tag_mask =
         limits->tag_bits >= 64 ? UINT64_MAX : (UINT64_C(1) << limits->tag_bits) - 1;
 
-    if (!fits_bits(match->envelope.context_id, limits->context_bits))
+    if (!fits_bits(match->envelope.context_id ^ limits->context_id, limits->context_bits))
         return false;
     if (match->envelope.source == MBX_MATCH_ANY_SOURCE) {
         if (!(limits->caps & MBX_DEVICE_ANY_SOURCE))
@@ -710,7 +710,8 @@ int shadow_init(struct shadow *shadow, const struct shadow_config *config)
     bypass_init(shadow);
     shadow->device->ops->limits(shadow->device, &shadow->limits);
     shadow->list = at_most(config->list, shadow->limits.list);
-    shadow->untagged = at_most(config->untagged, shadow->limits.untagged);
+    shadow->untagged = (uint32_t)max_size(at_most(config->untagged, shadow->limits.untagged),
+                                          shadow->limits.untagged_min);
     err = allocate(shadow);
     if (err == 0)
         err = configure(shadow);

@@ -420,13 +420,14 @@ static void soft_limits(const struct mbx_device *d, struct mbx_device_limits *li
         .list = LIST_MAX,
         .commands = COMMANDS_MAX,
         .untagged = UNTAGGED_MAX,
+        .untagged_min = 1,
         .context_bits = 32,
         .source_bits = 32,
         .tag_bits = 64,
         .untagged_size = device_of(d)->config.transport->limits.packet_max,
         .eager_max = WIRE_EAGER_MAX,
         .caps = MBX_DEVICE_MASKS | MBX_DEVICE_ANY_SOURCE | MBX_DEVICE_RENDEZVOUS |
-                MBX_DEVICE_TRUNCATES | MBX_DEVICE_HOLDS,
+                MBX_DEVICE_TRUNCATES | MBX_DEVICE_HOLDS | MBX_DEVICE_READS_PART,
     };
 }
 

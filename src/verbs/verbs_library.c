@@ -18,6 +18,7 @@
 
 /* The header wraps these in macros of the same name. */
 #undef ibv_get_device_list
+#undef ibv_query_port
 #undef ibv_reg_mr
 
 static struct verbs_library {
@@ -27,6 +28,8 @@ static struct verbs_library {
     __typeof__(&ibv_open_device) open_device;
     __typeof__(&ibv_close_device) close_device;
     __typeof__(&ibv_query_device) query_device;
+    __typeof__(&ibv_query_port) query_port;
+    __typeof__(&ibv_query_gid) query_gid;
     __typeof__(&ibv_alloc_pd) alloc_pd;
     __typeof__(&ibv_dealloc_pd) dealloc_pd;
     __typeof__(&ibv_reg_mr) reg_mr;
@@ -49,10 +52,10 @@ static const struct {
         "ibv_" #name, offsetof(struct verbs_library, name)                                     \
     }
     CALL(get_device_list), CALL(free_device_list), CALL(get_device_name), CALL(open_device),
-    CALL(close_device),    CALL(query_device),     CALL(alloc_pd),        CALL(dealloc_pd),
-    CALL(reg_mr),          CALL(dereg_mr),         CALL(destroy_cq),      CALL(create_srq),
-    CALL(destroy_srq),     CALL(create_qp),        CALL(modify_qp),       CALL(destroy_qp),
-    CALL(wc_status_str),
+    CALL(close_device),    CALL(query_device),     CALL(query_port),      CALL(query_gid),
+    CALL(alloc_pd),        CALL(dealloc_pd),       CALL(reg_mr),          CALL(dereg_mr),
+    CALL(destroy_cq),      CALL(create_srq),       CALL(destroy_srq),     CALL(create_qp),
+    CALL(modify_qp),       CALL(destroy_qp),       CALL(wc_status_str),
 #undef CALL
 };
 static_assert(sizeof(struct verbs_library) == ARRAY_COUNT(calls) * sizeof(void *), "all calls");
@@ -146,6 +149,17 @@ int ibv_close_device(struct ibv_context *context)
 int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 {
     return library.query_device(context, attr);
+}
+
+int ibv_query_port(struct ibv_context *context, uint8_t port,
+                   struct _compat_ibv_port_attr *attr)
+{
+    return library.query_port(context, port, attr);
+}
+
+int ibv_query_gid(struct ibv_context *context, uint8_t port, int index, union ibv_gid *gid)
+{
+    return library.query_gid(context, port, index, gid);
 }
 
 struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)

@@ -14,11 +14,30 @@ int verbs_open(const struct verbs_config *config, struct mbx_device **device)
     return -EOPNOTSUPP;
 }
 
-int verbs_attach(struct mbx_device *device, struct ibv_qp **qp)
+int verbs_attach(struct mbx_device *device, uint32_t peer, struct ibv_qp **qp)
 {
     (void)device;
+    (void)peer;
     (void)qp;
     return -EOPNOTSUPP;
+}
+
+void verbs_detach(struct mbx_device *device, uint32_t peer)
+{
+    (void)device;
+    (void)peer;
+}
+
+int verbs_arm(struct mbx_device *device)
+{
+    (void)device;
+    return -ENODEV;
+}
+
+void verbs_lose(struct mbx_device *device, const char *why)
+{
+    (void)device;
+    (void)why;
 }
 
 void verbs_use(const char *library)

@@ -19,6 +19,7 @@
 #include "verbs/verbs_library.h"
 
 #define VERBS_UNTAGGED_MAX 49152 /* fewer than 2^16 messages may be unreported */
+#define VERBS_REQUEST_MAX  64    /* of a rendezvous that software has to do */
 #define VERBS_OPS_MIN      4     /* for a list of one: append, revoke, and take_back's two */
 
 static uint32_t least(uint32_t a, uint32_t b)
@@ -129,7 +130,8 @@ bool verbs_explain(char *line, size_t size)
 
 /* ---- open, configure, close ---- */
 
-static struct mbx_device_limits limits_of(struct ibv_context *context, uint32_t eager_max)
+static struct mbx_device_limits limits_of(struct ibv_context *context,
+                                          const struct verbs_config *config)
 {
     struct ibv_device_attr_ex attr;
     const struct ibv_tm_caps caps = query_tags(context, &attr);
@@ -142,12 +144,15 @@ static struct mbx_device_limits limits_of(struct ibv_context *context, uint32_t 
         .list = list,
         .commands = commands,
         .untagged = least(least((uint32_t)attr.orig_attr.max_srq_wr, room), VERBS_UNTAGGED_MAX),
-        .context_bits = VERBS_CONTEXT_BITS,
+        .untagged_min = VERBS_UNTAGGED_MIN,
+        .context_bits = verbs_context_bits(config->layout),
+        .context_id = config->layout == VERBS_FABRIC ? VERBS_FABRIC_CONTEXT : 0,
         .source_bits = VERBS_SOURCE_BITS,
-        .tag_bits = VERBS_TAG_BITS,
-        .untagged_size = sizeof(struct wire_header) + eager_max,
-        .eager_max = eager_max,
-        .caps = MBX_DEVICE_MASKS | MBX_DEVICE_ANY_SOURCE,
+        .tag_bits = verbs_tag_bits(config->layout),
+        .untagged_size = VERBS_HEADROOM + sizeof(struct wire_header) + config->eager_max,
+        .eager_max = config->eager_max,
+        .caps = MBX_DEVICE_MASKS | MBX_DEVICE_ANY_SOURCE | MBX_DEVICE_TRUNCATES |
+                (caps.flags & IBV_TM_CAP_RC ? MBX_DEVICE_RENDEZVOUS : 0),
     };
 }
 
@@ -160,7 +165,8 @@ static struct ibv_cq_ex *create_queue(struct verbs *v)
 {
     struct ibv_cq_init_attr_ex attr = {
         .cqe = 3 * v->list + v->commands + 1 + v->untagged,
-        .wc_flags = IBV_WC_EX_WITH_BYTE_LEN | IBV_WC_EX_WITH_TM_INFO,
+        .channel = v->config.channel,
+        .wc_flags = IBV_WC_EX_WITH_BYTE_LEN | IBV_WC_EX_WITH_QP_NUM | IBV_WC_EX_WITH_TM_INFO,
     };
 
     return ibv_create_cq_ex(v->context, &attr);
@@ -187,7 +193,7 @@ int verbs_configure(struct mbx_device *device, uint32_t list, uint32_t commands,
     struct verbs *v = verbs_of(device);
     int err;
 
-    if (v->srq != NULL || list == 0 || commands == 0 || untagged == 0 ||
+    if (v->srq != NULL || list == 0 || commands == 0 || untagged < VERBS_UNTAGGED_MIN ||
         list > v->limits.list || commands > v->limits.commands || untagged > v->limits.untagged)
         return -EINVAL;
     v->list = list;
@@ -195,14 +201,21 @@ int verbs_configure(struct mbx_device *device, uint32_t list, uint32_t commands,
     v->untagged = untagged;
     v->entries = mem_calloc(list, sizeof *v->entries);
     v->buffers = mem_calloc(untagged, sizeof *v->buffers);
-    if (v->entries == NULL || v->buffers == NULL) {
+    v->bounce = mem_alloc_aligned(CACHE_LINE, (size_t)list * v->limits.eager_max);
+    if (v->entries == NULL || v->buffers == NULL || v->bounce == NULL) {
         err = -ENOMEM;
+        goto free_tables;
+    }
+    v->bounce_mr = ibv_reg_mr(v->pd, v->bounce, (size_t)list * v->limits.eager_max,
+                              IBV_ACCESS_LOCAL_WRITE);
+    if (v->bounce_mr == NULL) {
+        err = -errno;
         goto free_tables;
     }
     v->cq = create_queue(v);
     if (v->cq == NULL) {
         err = -errno;
-        goto free_tables;
+        goto deregister_bounce;
     }
     v->srq = create_list(v);
     if (v->srq == NULL) {
@@ -216,11 +229,15 @@ destroy_queue:
              strerror(-err));
     ibv_destroy_cq(ibv_cq_ex_to_cq(v->cq));
     v->cq = NULL;
+deregister_bounce:
+    verbs_deregister(&v->bounce_mr);
 free_tables:
     mem_free(v->entries);
     mem_free(v->buffers);
+    mem_free(v->bounce);
     v->entries = NULL;
     v->buffers = NULL;
+    v->bounce = NULL;
     return err;
 }
 
@@ -231,39 +248,56 @@ void verbs_deregister(struct ibv_mr **mr)
     *mr = NULL;
 }
 
-static void destroy_pairs(struct verbs *v)
+/* ---- queue pairs ---- */
+
+static struct list *pair_list(struct verbs *v, uint32_t qp_num)
+{
+    return &v->numbers[qp_num % VERBS_PAIR_LISTS];
+}
+
+struct verbs_pair *verbs_pair_by_number(struct verbs *v, uint32_t qp_num)
 {
     struct list *node;
 
-    while ((node = list_pop_head(&v->pairs)) != NULL) {
+    list_for_each (node, pair_list(v, qp_num)) {
+        struct verbs_pair *pair = container_of(node, struct verbs_pair, number);
+
+        if (pair->qp->qp_num == qp_num)
+            return pair;
+    }
+    return NULL;
+}
+
+struct verbs_pair *verbs_pair_of(struct verbs *v, uint32_t peer)
+{
+    struct list *node;
+
+    list_for_each (node, &v->pairs) {
         struct verbs_pair *pair = container_of(node, struct verbs_pair, node);
 
-        ibv_destroy_qp(pair->qp);
-        mem_free(pair);
+        if (pair->peer == peer)
+            return pair;
     }
+    return NULL;
 }
 
-void verbs_close(struct mbx_device *device)
+void verbs_pair_stop(struct verbs_pair *pair)
 {
-    struct verbs *v = verbs_of(device);
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
 
-    destroy_pairs(v);
-    if (v->srq != NULL)
-        ibv_destroy_srq(v->srq);
-    if (v->cq != NULL)
-        ibv_destroy_cq(ibv_cq_ex_to_cq(v->cq));
-    for (uint32_t i = 0; v->entries != NULL && i < v->list; i++)
-        verbs_deregister(&v->entries[i].mr);
-    for (uint32_t i = 0; v->buffers != NULL && i < v->untagged; i++)
-        verbs_deregister(&v->buffers[i].mr);
-    mem_free(v->entries);
-    mem_free(v->buffers);
-    ibv_dealloc_pd(v->pd);
-    ibv_close_device(v->context);
-    mem_free(v);
+    pair->has_failed = true;
+    ibv_modify_qp(pair->qp, &attr, IBV_QP_STATE);
 }
 
-int verbs_attach(struct mbx_device *device, struct ibv_qp **qp)
+static void pair_destroy(struct verbs_pair *pair)
+{
+    list_remove(&pair->node);
+    list_remove(&pair->number);
+    ibv_destroy_qp(pair->qp);
+    mem_free(pair);
+}
+
+int verbs_attach(struct mbx_device *device, uint32_t peer, struct ibv_qp **qp)
 {
     struct verbs *v = verbs_of(device);
     struct ibv_qp_init_attr attr = {
@@ -272,8 +306,14 @@ int verbs_attach(struct mbx_device *device, struct ibv_qp **qp)
         .srq = v->srq,
         .qp_type = IBV_QPT_RC,
     };
-    struct verbs_pair *pair = mem_calloc(1, sizeof *pair);
+    struct verbs_pair *pair;
 
+    assert(peer < v->config.peers);
+    if (v->is_failing)
+        return -ENODEV;
+    if (verbs_pair_of(v, peer) != NULL)
+        return -EALREADY;
+    pair = mem_calloc(1, sizeof *pair);
     if (pair == NULL)
         return -ENOMEM;
     pair->qp = ibv_create_qp(v->pd, &attr);
@@ -283,40 +323,118 @@ int verbs_attach(struct mbx_device *device, struct ibv_qp **qp)
         mem_free(pair);
         return err;
     }
+    pair->peer = peer;
     list_add_tail(&v->pairs, &pair->node);
+    list_add_tail(pair_list(v, pair->qp->qp_num), &pair->number);
     *qp = pair->qp;
+    return 0;
+}
+
+void verbs_detach(struct mbx_device *device, uint32_t peer)
+{
+    struct verbs *v = verbs_of(device);
+    struct verbs_pair *pair = verbs_pair_of(v, peer);
+
+    if (pair == NULL)
+        return;
+    verbs_pair_stop(pair);
+    pair_destroy(pair);
+    v->has_gone = true;
+}
+
+int verbs_arm(struct mbx_device *device)
+{
+    struct verbs *v = verbs_of(device);
+
+    if (v->is_failing || ibv_req_notify_cq(ibv_cq_ex_to_cq(v->cq), 0) != 0)
+        return -ENODEV;
+    return 0;
+}
+
+void verbs_lose(struct mbx_device *device, const char *why)
+{
+    verbs_fail(verbs_of(device), why);
+}
+
+/* ---- the end ---- */
+
+void verbs_close(struct mbx_device *device)
+{
+    struct verbs *v = verbs_of(device);
+
+    while (!list_is_empty(&v->pairs))
+        pair_destroy(container_of(v->pairs.next, struct verbs_pair, node));
+    if (v->srq != NULL)
+        ibv_destroy_srq(v->srq);
+    if (v->cq != NULL)
+        ibv_destroy_cq(ibv_cq_ex_to_cq(v->cq));
+    for (uint32_t i = 0; v->entries != NULL && i < v->list; i++)
+        verbs_deregister(&v->entries[i].mr);
+    for (uint32_t i = 0; v->buffers != NULL && i < v->untagged; i++)
+        verbs_deregister(&v->buffers[i].mr);
+    verbs_deregister(&v->bounce_mr);
+    mem_free(v->entries);
+    mem_free(v->buffers);
+    mem_free(v->bounce);
+    if (v->is_opened) {
+        ibv_dealloc_pd(v->pd);
+        ibv_close_device(v->context);
+    }
+    mem_free(v);
+}
+
+/* A device of our own, if the caller has opened none. */
+static int open_context(struct verbs *v)
+{
+    int err;
+
+    v->context = v->config.context;
+    v->pd = v->config.pd;
+    if (v->context != NULL)
+        return 0;
+    err = find_matching(v->config.name, &v->context);
+    if (err != 0)
+        return err;
+    v->pd = ibv_alloc_pd(v->context);
+    if (v->pd == NULL) {
+        ibv_close_device(v->context);
+        return -ENOMEM;
+    }
+    v->is_opened = true;
     return 0;
 }
 
 int verbs_open(const struct verbs_config *config, struct mbx_device **device)
 {
-    const uint32_t eager_max = config->eager_max != 0 ? config->eager_max : VERBS_EAGER_MAX;
     struct verbs *v;
     int err;
 
-    if (eager_max < sizeof(struct verbs_rts) || config->peers > 1u << VERBS_SOURCE_BITS)
+    if ((config->eager_max != 0 && config->eager_max < VERBS_REQUEST_MAX) ||
+        config->peers > 1u << VERBS_SOURCE_BITS ||
+        (config->context != NULL) != (config->pd != NULL))
         return -EINVAL;
     v = mem_calloc(1, sizeof *v);
     if (v == NULL)
         return -ENOMEM;
-    err = find_matching(config->name, &v->context);
+    v->config = *config;
+    if (config->eager_max == 0)
+        v->config.eager_max = VERBS_EAGER_MAX;
+    err = open_context(v);
     if (err != 0)
         goto free_state;
-    v->pd = ibv_alloc_pd(v->context);
-    if (v->pd == NULL) {
-        err = -ENOMEM;
-        goto close_context;
-    }
     v->device.ops = &verbs_ops;
-    v->limits = limits_of(v->context, eager_max);
-    v->peers = config->peers;
+    v->limits = limits_of(v->context, &v->config);
+    if (v->limits.list == 0) {
+        err = -EOPNOTSUPP; /* the caller's context is one of a device that does not match */
+        goto free_state;
+    }
     list_init(&v->held);
     list_init(&v->pairs);
+    for (int i = 0; i < VERBS_PAIR_LISTS; i++)
+        list_init(&v->numbers[i]);
     *device = &v->device;
     return 0;
 
-close_context:
-    ibv_close_device(v->context);
 free_state:
     mem_free(v);
     return err;

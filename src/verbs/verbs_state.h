@@ -1,11 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * verbs_state.h - what verbs_open.c sets up and verbs.c works with.
+ * verbs_state.h - what the files of this folder share.
+ *
+ *   verbs_open.c    which hardware, configure, close; the queue pairs of the peers
+ *   verbs.c         commands
+ *   verbs_events.c  completions become events
+ *   verbs_packet.c  what lies in an untagged buffer becomes a packet of wire.h
  *
  * Invariants
  *   I1  in_flight counts commands without completion; at most commands + list + 1 of them
  *   I2  an entry is on held from append until its MATCH or a successful DEL has been polled
- *   I3  an entry has its memory registered while it is on held or its data moves
+ *   I3  an entry has its memory registered while it is on held or its data moves, unless it is
+ *       the caller's region, or the entry's bounce buffer
+ *   I4  is_moving from MATCHED until DATA_VALID or INCOMPLETE; then peer is the sender
  */
 #ifndef VERBS_VERBS_STATE_H
 #define VERBS_VERBS_STATE_H
@@ -18,7 +25,9 @@
 #include "wire/wire.h"
 
 /* Where a packet begins in an untagged buffer. */
-#define VERBS_HEADROOM (sizeof(struct wire_header) - sizeof(struct ibv_tmh))
+#define VERBS_HEADROOM   (sizeof(struct wire_header) - sizeof(struct ibv_tmh))
+
+#define VERBS_PAIR_LISTS 256
 
 /* What a completion is of; with a number, that is a wr_id. */
 enum verbs_kind {
@@ -35,11 +44,19 @@ enum verbs_kind {
 struct verbs_entry {
     struct list node; /* on held, in the order of the appends */
     struct ibv_mr *mr;
-    const void *buf;
+    struct mbx_device_envelope envelope; /* that it asks for */
+    unsigned char *memory;               /* where the hardware writes */
+    unsigned char *buf;                  /* the caller's; another one: memory is the bounce */
+    size_t size;                         /* of buf */
+    uint64_t data;                       /* of its message */
+    uint32_t app_ctx;                    /* of its message */
+    uint32_t peer;
     uint32_t list_handle; /* what the hardware calls it */
-    bool is_announced;    /* its message is; struct verbs_rts is on its way */
+    bool is_moving;       /* matched; its data is on its way */
     bool is_revoked;      /* a DEL waits for its completion */
     bool is_taken;        /* ... of take_back, which tells nobody */
+    bool is_incomplete;   /* the hardware has said that software must do it */
+    bool is_forged;       /* its message names another source than its queue pair */
 };
 
 struct verbs_buffer {
@@ -49,27 +66,35 @@ struct verbs_buffer {
 
 /* A queue pair of verbs_attach(). */
 struct verbs_pair {
-    struct list node;
+    struct list node;   /* on pairs */
+    struct list number; /* on numbers[] */
     struct ibv_qp *qp;
+    uint32_t peer;
+    bool has_failed;
 };
 
 struct verbs {
     struct mbx_device device;
+    struct verbs_config config;
+    bool is_opened; /* context and pd are ours */
     struct ibv_context *context;
     struct ibv_pd *pd;
     struct ibv_cq_ex *cq;
     struct ibv_srq *srq;
     struct mbx_device_limits limits;
-    uint32_t peers;
     uint32_t list, commands, untagged;
-    uint32_t in_flight, held_count;
+    uint32_t in_flight, held_count, moving;
     bool is_syncing, is_taking;    /* one at a time */
+    bool has_gone;                 /* a peer has, and entries may wait for its data */
     bool is_failing;               /* the queue is emptied, then LOST is told */
     bool is_lost;                  /* it has been */
     struct mbx_device_event later; /* a second event of one completion; type 0: none */
     struct list held, pairs;
-    struct verbs_entry *entries;  /* [list] */
-    struct verbs_buffer *buffers; /* [untagged] */
+    struct list numbers[VERBS_PAIR_LISTS]; /* pairs by the number of their queue pair */
+    struct verbs_entry *entries;           /* [list] */
+    struct verbs_buffer *buffers;          /* [untagged] */
+    unsigned char *bounce;                 /* [list] of eager_max bytes */
+    struct ibv_mr *bounce_mr;
 };
 
 static inline struct verbs *verbs_of(struct mbx_device *device)
@@ -77,8 +102,44 @@ static inline struct verbs *verbs_of(struct mbx_device *device)
     return container_of(device, struct verbs, device);
 }
 
+static inline unsigned char *verbs_bounce(const struct verbs *v,
+                                          const struct verbs_entry *entry)
+{
+    return v->bounce + (size_t)(entry - v->entries) * v->limits.eager_max;
+}
+
+static inline uint64_t verbs_work_id(enum verbs_kind kind, uint32_t number)
+{
+    return (uint64_t)kind << 32 | number;
+}
+
 /* Ends the hardware's use of memory. */
 void verbs_deregister(struct ibv_mr **mr);
+
+/* verbs_open.c: the pair whose queue pair has this number, or that this peer has; NULL. */
+struct verbs_pair *verbs_pair_by_number(struct verbs *v, uint32_t qp_num);
+struct verbs_pair *verbs_pair_of(struct verbs *v, uint32_t peer);
+/* Nothing more comes by it, but what has. */
+void verbs_pair_stop(struct verbs_pair *pair);
+
+/* verbs.c: gives untagged buffer number to the hardware again.  0 or an error of replenish. */
+int verbs_post_buffer(struct verbs *v, uint32_t number);
+/* entry has left the list. */
+void verbs_settle(struct verbs *v, struct verbs_entry *entry);
+
+/* verbs_events.c: what happened is told all the same, and then LOST. */
+void verbs_fail(struct verbs *v, const char *why);
+int verbs_poll(struct mbx_device *device, struct mbx_device_event *events, int count);
+
+/* verbs_packet.c: the packet of pair's peer in an untagged buffer, of which size bytes have come.
+ * Sets type, peer and bytes of event; wire_check() refuses what makes no sense. */
+void verbs_packet(struct verbs *v, const struct verbs_pair *pair, unsigned char *memory,
+                  size_t size, struct mbx_device_event *event);
+/* ... and what a matched request says, in front of which size bytes begin: false if not. */
+bool verbs_describe_rndv(const unsigned char *bytes, size_t size,
+                         struct mbx_device_event *event);
+bool verbs_describe_rts(const unsigned char *bytes, size_t size,
+                        struct mbx_device_event *event);
 
 extern const struct mbx_device_ops verbs_ops;
 

@@ -52,7 +52,7 @@ struct landing {
 /* ---- around each test: *state is the bench ---- */
 
 int bench_set_up(void **state);
-int bench_set_up_least(void **state); /* a list of one, and one untagged buffer */
+int bench_set_up_least(void **state); /* a list of one, and as few untagged buffers as can be */
 int bench_set_up_many(void **state);  /* BENCH_MANY untagged buffers, if it has as many */
 int bench_tear_down(void **state);
 
@@ -100,6 +100,9 @@ void bench_is_silent(struct bench *b);
 /* MATCHED with everything that it says. */
 struct mbx_device_event bench_matched(struct bench *b, const struct landing *landing,
                                       const struct conformance_message *message);
+/* DATA_VALID or INCOMPLETE behind SIZE_LATER: what MATCHED did not say. */
+void bench_is_told(const struct mbx_device_event *event,
+                   const struct conformance_message *message);
 /* MATCHED, and all that has to follow: the bytes are there, the sender has been told. */
 void bench_received(struct bench *b, struct landing *landing,
                     const struct conformance_message *message);

@@ -568,7 +568,7 @@ static const struct mbx_device_limits all = {
     .untagged_size = sizeof(struct stepped_packet),
     .eager_max = STEPPED_EAGER_MAX,
     .caps = MBX_DEVICE_MASKS | MBX_DEVICE_ANY_SOURCE | MBX_DEVICE_RENDEZVOUS |
-            MBX_DEVICE_TRUNCATES | MBX_DEVICE_HOLDS,
+            MBX_DEVICE_TRUNCATES | MBX_DEVICE_HOLDS | MBX_DEVICE_READS_PART,
 };
 
 void stepped_init(struct stepped *stepped, const struct stepped_config *config)

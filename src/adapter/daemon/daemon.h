@@ -236,7 +236,8 @@ enum quirk {
     QUIRK_FIN_RECV = 2,   /* fin-recv: a FIN at such a queue, too */
     QUIRK_SYNC = 4,       /* sync: it is asked to synchronise without need */
     QUIRK_APART = 8, /* apart: match and data are told apart, however short the message is */
-    QUIRK_EAGER_ONLY = 16 /* eager-only: no rendezvous */
+    QUIRK_EAGER_ONLY = 16, /* eager-only: no rendezvous */
+    QUIRK_DAWDLE = 32      /* dawdle: commands wait, as long as chance says */
 };
 
 extern struct host host;
@@ -354,6 +355,8 @@ int tm_create(struct srq *srq, struct cq *cq, void *ring, uint32_t tags, uint32_
 void tm_destroy(struct srq *srq);
 /* Performs what has been posted. */
 void tm_commands(struct srq *srq);
+/* QUIRK_DAWDLE: performs more of it.  Is there more? */
+bool tm_dawdle(void);
 /* The ring of what the adapter itself sends on a queue pair; ends when the queue pair does. */
 int tm_attach(struct qp *qp);
 void tm_detach(struct qp *qp);

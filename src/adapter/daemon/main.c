@@ -186,7 +186,8 @@ static void work(void)
 
     for (uint32_t round = 0;; round++) {
         const bool rang = look_at_doorbells();
-        const bool is_busy = run_queue_pairs() || rang;
+        const bool dawdles = tm_dawdle();
+        const bool is_busy = run_queue_pairs() || dawdles || rang;
         const uint64_t now = clock_now();
 
         qps_look_at_clock(now);

@@ -31,6 +31,7 @@
 
 #include "adapter/daemon/daemon.h"
 #include "base/mem.h"
+#include "base/random.h"
 #include "softdev/tm_unit.h"
 
 #define SENDS_MORE 16 /* than two for each entry */
@@ -58,11 +59,12 @@ struct tm_list {
 static const struct {
     const char *name;
     enum quirk quirk;
-} quirks[] = {{"recv", QUIRK_PLAIN_RECV},
-              {"fin-recv", QUIRK_FIN_RECV},
-              {"sync", QUIRK_SYNC},
-              {"apart", QUIRK_APART},
-              {"eager-only", QUIRK_EAGER_ONLY}};
+} quirks[] = {
+    {"recv", QUIRK_PLAIN_RECV}, {"fin-recv", QUIRK_FIN_RECV},     {"sync", QUIRK_SYNC},
+    {"apart", QUIRK_APART},     {"eager-only", QUIRK_EAGER_ONLY}, {"dawdle", QUIRK_DAWDLE}};
+
+/* Of QUIRK_DAWDLE. */
+static struct random chance;
 
 static int read_quirk(const char *word, size_t length)
 {
@@ -75,7 +77,7 @@ static int read_quirk(const char *word, size_t length)
     fprintf(
         stderr,
         "mbx-adapter: MBX_ADAPTER_QUIRKS: there is no '%.*s'; there are recv, fin-recv, sync, "
-        "apart and eager-only, with commas between them\n",
+        "apart, eager-only and dawdle, with commas between them\n",
         (int)length, word);
     return -EINVAL;
 }
@@ -84,7 +86,10 @@ int tm_read_environment(void)
 {
     const char *tags = getenv(ADAPTER_ENV_TAGS);
     const char *words = getenv(ADAPTER_ENV_QUIRKS);
+    const char *seed = getenv(ADAPTER_ENV_SEED);
     char *end = NULL;
+
+    random_seed(&chance, seed != NULL ? strtoul(seed, NULL, 10) : 1);
 
     host.tags = ADAPTER_TAGS_USUAL;
     if (tags != NULL) {
@@ -274,11 +279,34 @@ void tm_commands(struct srq *srq)
     while (tm->head != tail && !client->is_gone) {
         const struct adapter_command command = tm->commands[tm->head % tm->size];
 
+        if ((host.quirks & QUIRK_DAWDLE) && random_below(&chance, 3) > 0)
+            return; /* tm_dawdle() goes on */
         tm->head++;
         atomic_store_explicit(&tm->ring->head, tm->head, memory_order_release);
         if (!perform(srq, &command))
             client_broke(client, "a command for a matching list, or its handle,");
     }
+}
+
+bool tm_dawdle(void)
+{
+    bool has_more = false;
+    struct list *node, *list;
+
+    if (!(host.quirks & QUIRK_DAWDLE))
+        return false;
+    list_for_each (node, &clients) {
+        struct client *client = container_of(node, struct client, node);
+
+        list_for_each (list, &client->matching) {
+            struct srq *srq = container_of(list, struct srq, matching);
+
+            tm_commands(srq);
+            has_more |= srq->tm->head !=
+                        atomic_load_explicit(&srq->tm->ring->tail, memory_order_acquire);
+        }
+    }
+    return has_more;
 }
 
 /* ---- arrivals ---- */

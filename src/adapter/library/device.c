@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * device.c - the one device, and what it says of itself.
+ * device.c - the device, and what it says of itself.
  */
 #include <endian.h>
 #include <errno.h>
@@ -12,24 +12,37 @@
 #include "adapter/library/library.h"
 #include "base/mem.h"
 
-static struct ibv_device device = {.node_type = IBV_NODE_CA,
-                                   .transport_type = IBV_TRANSPORT_IB,
-                                   .name = LIB_DEVICE_NAME,
-                                   .dev_name = "mbx-adapter0"};
+#define DEVICE(number)                                                                         \
+    {                                                                                          \
+        .node_type = IBV_NODE_CA, .transport_type = IBV_TRANSPORT_IB,                          \
+        .name = LIB_DEVICE_NAME #number, .dev_name = "mbx-adapter" #number                     \
+    }
+
+/* Other names of the same adapter: ADAPTER_ENV_DEVICES says how many. */
+static struct ibv_device devices[] = {DEVICE(0), DEVICE(1), DEVICE(2), DEVICE(3)};
 
 /* ---- the list ---- */
 
+static size_t devices_shown(void)
+{
+    const char *text = getenv(ADAPTER_ENV_DEVICES);
+
+    return text == NULL ? 1 : min_size(strtoul(text, NULL, 10), ARRAY_COUNT(devices));
+}
+
 API struct ibv_device **ibv_get_device_list(int *count)
 {
-    struct ibv_device **list = mem_calloc(2, sizeof(struct ibv_device *));
+    const size_t shown = devices_shown();
+    struct ibv_device **list = mem_calloc(shown + 1, sizeof(struct ibv_device *));
 
     if (list == NULL) {
         errno = ENOMEM;
         return NULL;
     }
-    list[0] = &device;
+    for (size_t i = 0; i < shown; i++)
+        list[i] = &devices[i];
     if (count != NULL)
-        *count = 1;
+        *count = (int)shown;
     return list;
 }
 

@@ -23,7 +23,7 @@
 
 #define API             __attribute__((visibility("default")))
 
-#define LIB_DEVICE_NAME "mbx0"
+#define LIB_DEVICE_NAME "mbx"
 #define LIB_VENDOR      0x4d4258 /* "MBX" */
 
 struct lib_context {
