@@ -72,6 +72,7 @@ static void settle(struct job *job, uint64_t from_ns)
             return;
         }
         rank_run(job, who);
+        waits_look(job);
         if (++job->steps % WINDOWS_EACH == 0)
             windows_check(job, false);
         if (sim_now() - job->begin_ns > ENDLESS_NS)
@@ -115,6 +116,8 @@ static void run_program(struct job *job)
     for (uint32_t who = 0; who < job->plan->ranks; who++)
         sim_alarm(who, sim_now());
     settle(job, job->begin_ns + end_ns);
+    if (job->why[0] == '\0')
+        waits_end(job);
     if (!has_ended(job))
         job_wrong(job, "a rank does not come to the end of its program");
 }
@@ -259,6 +262,25 @@ static uint32_t message_count(const struct plan *plan)
     return count;
 }
 
+static struct wait_counts all_waits;
+
+const struct wait_counts *job_waits(void)
+{
+    return &all_waits;
+}
+
+static void waits_add(const struct wait_counts *more)
+{
+    all_waits.diagnoses += more->diagnoses;
+    all_waits.silent += more->silent;
+    for (int kind = 0; kind < WAIT_KINDS; kind++) {
+        all_waits.stuck[kind] += more->stuck[kind];
+        all_waits.named[kind] += more->named[kind];
+        all_waits.early[kind] += more->early[kind];
+        all_waits.over[kind] += more->over[kind];
+    }
+}
+
 bool job_run(const struct plan *plan, bool is_verbose, struct job_counts *counts, char *why,
              size_t size)
 {
@@ -280,6 +302,7 @@ bool job_run(const struct plan *plan, bool is_verbose, struct job_counts *counts
     run(&job);
     close_all(&job);
     *counts = job.counts;
+    waits_add(&job.waits);
     snprintf(why, size, "%s", job.why);
     free(job.items);
     free(job.ranks);

@@ -18,6 +18,7 @@
 
 #include "base/random.h"
 #include "plan.h"
+#include "waits.h"
 
 struct mbx_ep;
 
@@ -57,6 +58,7 @@ struct rank {
     uint32_t *whose;        /* by peer number: the rank */
     uint32_t known;
     uint64_t cells[PLAN_CELLS];
+    struct wait wait;
 };
 
 struct job_counts {
@@ -76,12 +78,19 @@ struct job {
     uint64_t live;  /* blocks of memory before */
     uint64_t steps; /* of its ranks */
     struct job_counts counts;
-    char why[256]; /* empty: all is right */
+    struct wait_counts waits;
+    uint64_t last_ns;    /* when something was begun, or has completed */
+    struct looks *looks; /* waits.c; or NULL */
+    bool is_over;        /* all events are; who still waits does so for ever */
+    char why[256];       /* empty: all is right */
 };
 
 /* True if all was right; else why says what was not. */
 bool job_run(const struct plan *plan, bool is_verbose, struct job_counts *counts, char *why,
              size_t size);
+
+/* Of all jobs until now. */
+const struct wait_counts *job_waits(void);
 
 /* The first thing that is wrong is what counts. */
 void job_wrong(struct job *job, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -114,6 +123,8 @@ void rank_run(struct job *job, uint32_t who);
 /* Does this one now. */
 void rank_do(struct job *job, struct item *item);
 void rank_close(struct job *job, uint32_t who);
+/* The number of a rank among the peers of who. */
+uint32_t rank_peer(struct job *job, uint32_t who, uint32_t rank);
 /* How many peers of it have died. */
 uint32_t rank_dead_peers(struct job *job, uint32_t who);
 /* Its endpoint is closed: its buffer is nobody's any more. */

@@ -32,7 +32,7 @@ struct options {
     uint64_t first, count;
     uint64_t seconds; /* of a campaign, or 0 */
     uint32_t ranks, per_rank, idle;
-    bool is_verbose, has_lines, is_quiet, fails_memory;
+    bool is_verbose, has_lines, is_quiet, fails_memory, has_doctor;
 };
 
 struct totals {
@@ -46,7 +46,7 @@ static void help(void)
 {
     printf(
         "usage: sim [SEED=N | --seeds FILE | --campaign TIME | --count N [--first N]]\n"
-        "           [--ranks N] [--per-rank N] [--memory] [--lines] [--quiet]\n"
+        "           [--ranks N] [--per-rank N] [--memory] [--doctor] [--lines] [--quiet]\n"
         "       sim --idle RANKS\n"
         "\n"
         "Runs jobs of many ranks in this process, in virtual time; each follows from its\n"
@@ -61,6 +61,8 @@ static void help(void)
         "  --ranks N        ranks of each job, up to %u (default: the seed says)\n"
         "  --per-rank N     operations of a rank, about (default: the seed says)\n"
         "  --memory         in some jobs an allocation fails now and then\n"
+        "  --doctor         ranks that block; is mbx doctor's graph right about who is "
+        "deadlocked?\n"
         "  --lines          a line for each job\n"
         "  --quiet          with SEED=N: not packet by packet\n"
         "  --idle RANKS     what idle endpoints and peers cost, in bytes\n",
@@ -133,6 +135,21 @@ static void print_counts(const struct job_counts *c)
            c->digest);
 }
 
+static void print_waits(const struct wait_counts *w)
+{
+    static const char *const names[WAIT_KINDS] = {
+        [WAIT_NOT] = "",    [WAIT_ONE] = "one",   [WAIT_ALL] = "all",
+        [WAIT_ANY] = "any", [WAIT_SOME] = "some", [WAIT_PROBE] = "probe"};
+
+    printf("doctor: %" PRIu64 " diagnoses of jobs that go on, none wrong\n", w->diagnoses);
+    for (int kind = WAIT_ONE; kind < WAIT_KINDS; kind++)
+        printf("  waits for %-5s: %" PRIu64 " come to an end, %" PRIu64
+               " never; of these %" PRIu64 " named, %" PRIu64 " before the job was over\n",
+               names[kind], w->over[kind], w->stuck[kind], w->named[kind], w->early[kind]);
+    printf("  %" PRIu64 " of a job that does not tell what it waits for are not named\n",
+           w->silent);
+}
+
 /* False: it has failed, and was reported. */
 static bool run_seed(const struct options *o, uint64_t seed, uint32_t ranks, uint32_t per_rank,
                      struct totals *totals)
@@ -146,6 +163,8 @@ static bool run_seed(const struct options *o, uint64_t seed, uint32_t ranks, uin
     plan_make(&plan, seed, ranks, per_rank);
     if (!o->fails_memory)
         plan.percent_memory = 0;
+    if (o->has_doctor)
+        waits_draw(&plan);
     if (o->is_verbose)
         plan_print(&plan);
     ok = job_run(&plan, o->is_verbose, &counts, why, sizeof why);
@@ -301,6 +320,8 @@ static void parse(struct options *o, int argc, char **argv)
             o->has_lines = true;
         } else if (strcmp(name, "--memory") == 0) {
             o->fails_memory = true;
+        } else if (strcmp(name, "--doctor") == 0) {
+            o->has_doctor = true;
         } else if (strcmp(name, "--quiet") == 0) {
             o->is_quiet = true;
         } else {
@@ -350,5 +371,7 @@ int main(int argc, char **argv)
                            : run_count(&o, &totals);
     printf("%" PRIu64 " jobs: ", totals.jobs);
     print_counts(&totals.counts);
+    if (o.has_doctor)
+        print_waits(job_waits());
     return ok ? 0 : 1;
 }

@@ -57,6 +57,8 @@ struct plan {
     uint32_t variants, room; /* room: for RTRs at each endpoint */
     bool has_deaths, has_device;
     uint32_t percent_memory; /* of the times that a rank is woken, an allocation may fail */
+    uint32_t percent_waits;  /* of operations behind which the rank waits: waits.h */
+    bool tells_waits;        /* ... and the operations that it waits for are known */
     uint32_t percent_pieces; /* of sends and receives whose data is behind callbacks */
     char params[PLAN_VARIANTS][PLAN_PARAMS][40]; /* rank r has those of r % variants */
     struct op *ops;                              /* by rank, then by time */

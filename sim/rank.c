@@ -63,7 +63,7 @@ static void buffer_free(struct item *item)
 /* ---- peers ---- */
 
 /* The number of that rank among the peers of who. */
-static uint32_t peer_of(struct job *job, uint32_t who, uint32_t rank)
+uint32_t rank_peer(struct job *job, uint32_t who, uint32_t rank)
 {
     uint32_t number = 0;
     int err, tries = 0;
@@ -210,7 +210,7 @@ static void completed(struct job *job, uint32_t who, const struct mbx_completion
     }
     item->error = c->error;
     item->done = ++job->ranks[who].clock;
-    item->done_ns = sim_now();
+    item->done_ns = job->last_ns = sim_now();
     if (item_is_receive(item))
         receive_done(job, item, c);
     else
@@ -307,7 +307,7 @@ static int do_send(struct job *job, struct item *item)
     struct mbx_ep *ep = job->ranks[op->rank].ep;
     struct mbx_options options;
     struct mbx_layout layout;
-    uint32_t peer = peer_of(job, op->rank, op->peer);
+    uint32_t peer = rank_peer(job, op->rank, op->peer);
     unsigned char *buf = buffer(op->size);
     int err;
 
@@ -330,7 +330,7 @@ static int do_send(struct job *job, struct item *item)
 static int do_recv(struct job *job, struct item *item)
 {
     const struct op *op = &item->op;
-    uint32_t peer = peer_of(job, op->rank, op->peer);
+    uint32_t peer = rank_peer(job, op->rank, op->peer);
     struct mbx_options options;
     struct mbx_layout layout;
     void *buf;
@@ -346,7 +346,7 @@ static int do_probe(struct job *job, struct item *item)
 {
     const struct op *op = &item->op;
     struct mbx_ep *ep = job->ranks[op->rank].ep;
-    uint32_t peer = peer_of(job, op->rank, op->peer);
+    uint32_t peer = rank_peer(job, op->rank, op->peer);
     struct mbx_status status;
     int found = op->kind == OP_PROBE
                     ? mbx_probe(ep, peer, op->context_id, op->tag, op->ignore, &status)
@@ -422,7 +422,7 @@ static int do_add(struct job *job, struct item *item)
                                            .address = op->tag % PLAN_CELLS * sizeof one};
 
     item->is_live = true;
-    return mbx_atomic(job->ranks[op->rank].ep, peer_of(job, op->rank, op->peer), &atomic,
+    return mbx_atomic(job->ranks[op->rank].ep, rank_peer(job, op->rank, op->peer), &atomic,
                       &options, &item->request);
 }
 
@@ -456,6 +456,7 @@ void rank_do(struct job *job, struct item *item)
         printf("%10.3f us", (double)(sim_now() - job->begin_ns) / 1000);
         op_print(&item->op);
     }
+    job->last_ns = sim_now();
     job->counts.operations++;
     item->posted = ++rank->clock;
     item->posted_ns = sim_now();
@@ -527,7 +528,7 @@ static bool do_due(struct job *job, uint32_t who)
         const struct op *op = &job->plan->ops[rank->next];
         struct item *item = job_item(job, op->id);
 
-        if (next_ns(job, rank) > sim_now())
+        if (waits_on(job, who) || next_ns(job, rank) > sim_now())
             break;
         item->op = *op;
         rank_do(job, item);
@@ -537,6 +538,7 @@ static bool do_due(struct job *job, uint32_t who)
         if (asks_again(rank, item))
             break;
         rank->next++;
+        waits_begin(job, who, item);
         if (rank->stalls_until_ns > sim_now()) {
             sim_alarm(who, rank->stalls_until_ns);
             return false;
@@ -548,6 +550,7 @@ static bool do_due(struct job *job, uint32_t who)
 void rank_run(struct job *job, uint32_t who)
 {
     struct rank *rank = &job->ranks[who];
+    bool is_blocked = false;
     int rounds = 0;
 
     if (rank->stalls_until_ns > sim_now()) {
@@ -565,7 +568,11 @@ void rank_run(struct job *job, uint32_t who)
     mem_fail_at(0);
     poll_all(job, who);
     ep_check(rank->ep);
-    if (rank->next < rank->end)
+    if (waits_on(job, who))
+        is_blocked = true; /* until something wakes it */
+    if (is_blocked && waits_again_ns(job, who) != 0)
+        sim_alarm(who, waits_again_ns(job, who));
+    if (rank->next < rank->end && !is_blocked)
         sim_alarm(who, next_ns(job, rank));
     if (rounds != ROUNDS_MAX)
         mbx_sleep(rank->ep, -1, NULL);

@@ -33,7 +33,7 @@
 /* What can carry messages between hosts, where the user has named none. */
 #define CARRIERS      "tcp,ofi_rxm,verbs,efa,cxi,opx,psm3"
 
-#define VARIABLES_MAX 8
+#define VARIABLES_MAX 10
 
 static const char usage[] =
     "usage: mbx exec [OPTIONS] [--] COMMAND [ARGUMENTS]\n"
@@ -50,6 +50,10 @@ static const char usage[] =
     "provider,\n"
     "                     through libfabric (default: pml where it can be loaded)\n"
     "  -s, --summary      each rank says how it runs, and in the end what was matched\n"
+    "  -H, --hang=SECONDS when nothing has come to a rank that waits for so long: a report, "
+    "once,\n"
+    "                     if ranks are deadlocked, to standard error and into\n"
+    "                     matchbox-hang-JOB.txt (MBX_HANG; MBX_HANG_THEN=abort ends the job)\n"
     "  -f, --force        override what is set already\n"
     "  -p, --print        print the variables instead, as lines for a shell, with a new key\n"
     "  -v, --verbose      say which way is taken, which variables are set, and which were "
@@ -63,17 +67,16 @@ static const char usage[] =
     "FI_PROVIDER\n"
     "-x MBX_KEY.\n";
 
-static const struct option options[] = {{"summary", no_argument, NULL, 's'},
-                                        {"through", required_argument, NULL, 't'},
-                                        {"force", no_argument, NULL, 'f'},
-                                        {"print", no_argument, NULL, 'p'},
-                                        {"verbose", no_argument, NULL, 'v'},
-                                        {"help", no_argument, NULL, 'h'},
-                                        {NULL, 0, NULL, 0}};
+static const struct option options[] = {
+    {"summary", no_argument, NULL, 's'},    {"through", required_argument, NULL, 't'},
+    {"hang", required_argument, NULL, 'H'}, {"force", no_argument, NULL, 'f'},
+    {"print", no_argument, NULL, 'p'},      {"verbose", no_argument, NULL, 'v'},
+    {"help", no_argument, NULL, 'h'},       {NULL, 0, NULL, 0}};
 
 struct arguments {
     enum exec_way way;
     bool force, print, verbose, summary;
+    char hang[32]; /* MBX_HANG; empty: it stays as it is */
 };
 
 /* What the command gets. */
@@ -312,13 +315,20 @@ static int read_way(const struct tool *tool, const char *text, enum exec_way *wa
 static int read_arguments(const struct tool *tool, int argc, char **argv,
                           struct arguments *args)
 {
+    uint64_t number;
     int option, status = 0;
 
-    while ((option = tool_option(tool, argc, argv, "+:t:sfpvh", options, &status)) >= 0) {
+    while ((option = tool_option(tool, argc, argv, "+:t:H:sfpvh", options, &status)) >= 0) {
         args->force = args->force || option == 'f';
         args->print = args->print || option == 'p';
         args->verbose = args->verbose || option == 'v';
         args->summary = args->summary || option == 's';
+        if (option == 'H') {
+            status = tool_number(tool, "--hang", optarg, 1, 1000000, &number);
+            if (status != 0)
+                return status;
+            snprintf(args->hang, sizeof args->hang, "%llus", (unsigned long long)number);
+        }
         if (option == 't' && (status = read_way(tool, optarg, &args->way)) != 0)
             return status;
     }
@@ -370,6 +380,10 @@ static int run(const struct tool *tool, int argc, char **argv)
         return status < 0 ? TOOL_DONE : status;
     if (!parameters_are_right(tool) || !set_up(tool, &args, &s) || make_key(tool, &s) < 0)
         return TOOL_FAILED;
+    if (args.hang[0] != '\0') {
+        unsetenv("MBX_HANG"); /* what was asked for now is meant */
+        add(&s, "MBX_HANG", args.hang, NULL, false);
+    }
     if (args.summary)
         add(&s, "MBX_LOG_LEVEL", "info", NULL, false);
     if (args.print)

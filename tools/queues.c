@@ -41,6 +41,7 @@ static const char usage[] =
     "  receiving   a receive that has its message, and is being filled\n"
     "  access      a one-sided access that is not complete\n"
     "  probe       what the last probe that found nothing had asked for\n"
+    "  probed      a message that a matched probe has taken, and no receive yet\n"
     "\n"
     "Exit status 1 if there is no such rank.\n";
 

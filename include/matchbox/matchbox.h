@@ -1345,6 +1345,23 @@ MBX_API int mbx_param_get(unsigned index, struct mbx_param *param, size_t size);
 MBX_API int mbx_name_program(struct mbx_ep *ep, const char *text);
 
 /*
+ * mbx_explain_waits - say which requests a call of an MPI library waits for.
+ *
+ * For mbx doctor: waits is called for a request that is not complete, with its options' user pointer
+ * and its queue, when somebody asks what ep waits for.  It returns 0 if no call waits for that request, or
+ * if that is not known; else how many of those that a call waits for have to end until that call returns:
+ * their number of MPI_Waitall, 1 of MPI_Waitany.  waits may be NULL: nobody tells.
+ *
+ * Returns    0.
+ * Threads    waits is called under the lock of ep, by a thread that makes progress; it may call nothing of
+ *            the library.
+ * Progress   none.
+ * Source     src/core/names.c, src/lib/see.c
+ */
+MBX_API int mbx_explain_waits(struct mbx_ep *ep,
+                              uint32_t (*waits)(const void *user, enum mbx_queue kind));
+
+/*
  * mbx_name_context - name a context id, as a communicator is named; size is how many ranks it has,
  * or 0: not known.
  *

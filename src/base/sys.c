@@ -359,6 +359,7 @@ pid_t sys_fork(void)
 /* What the child of sys_spawn() is told, and what it tells: in memory that they share. */
 struct spawn {
     const char *path;
+    const char *const *argv; /* or NULL: of a child of ours, its path alone */
     int fd;
     int errnum;
 };
@@ -370,7 +371,8 @@ struct spawn {
 static int spawn_child(void *arg)
 {
     struct spawn *spawn = arg;
-    char *argv[] = {(char *)(uintptr_t)spawn->path, NULL};
+    const char *const own[] = {spawn->path, NULL};
+    const char *const *argv = spawn->argv != NULL ? spawn->argv : own;
     bool moved = spawn->fd == SPAWN_FD ? syscall(SYS_fcntl, spawn->fd, F_SETFD, 0) == 0
                                        : syscall(SYS_dup3, spawn->fd, SPAWN_FD, 0) == SPAWN_FD;
 
@@ -383,10 +385,22 @@ static int spawn_child(void *arg)
     return 0;
 }
 
-/* Not posix_spawn(): of one that cannot be executed the application hears no SIGCHLD. */
-pid_t sys_spawn(const char *path, int fd)
+/* Between the application and what it shall not hear of: ends as soon as that executes its program. */
+static int spawn_grandchild(void *arg)
 {
-    struct spawn *spawn;
+    struct spawn *spawn = arg;
+    unsigned char *stack = (unsigned char *)arg + SPAWN_BYTES / 2;
+
+    if (clone(spawn_child, stack, CLONE_VFORK, spawn) < 0)
+        spawn->errnum = errno;
+    syscall(SYS_exit_group, 0);
+    return 0;
+}
+
+/* Not posix_spawn(): of one that cannot be executed the application hears no SIGCHLD. */
+static pid_t spawn(struct spawn told, int (*child)(void *))
+{
+    struct spawn *shared;
     unsigned char *memory;
     sigset_t all, old;
     int errnum;
@@ -397,18 +411,31 @@ pid_t sys_spawn(const char *path, int fd)
     memory = mmap(NULL, SPAWN_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)
         return -1;
-    spawn = (struct spawn *)(void *)memory; /* and its stack behind it, from the end */
-    *spawn = (struct spawn){.path = path, .fd = fd};
+    shared = (struct spawn *)(void *)memory; /* and stacks behind it, from the end */
+    *shared = told;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    pid = clone(spawn_child, memory + SPAWN_BYTES, CLONE_VFORK, spawn);
-    errnum = pid < 0 ? errno : spawn->errnum;
-    while (errnum != 0 && pid > 0 && waitpid(pid, NULL, __WALL) < 0 && errno == EINTR)
+    pid = clone(child, memory + SPAWN_BYTES, CLONE_VFORK, shared);
+    errnum = pid < 0 ? errno : shared->errnum;
+    while ((errnum != 0 || child == spawn_grandchild) && pid > 0 &&
+           waitpid(pid, NULL, __WALL) < 0 && errno == EINTR)
         ;
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     munmap(memory, SPAWN_BYTES);
     errno = errnum;
     return errnum != 0 ? -1 : pid;
+}
+
+pid_t sys_spawn(const char *path, int fd)
+{
+    return spawn((struct spawn){.path = path, .fd = fd}, spawn_child);
+}
+
+int sys_spawn_apart(const char *path, const char *const argv[], int fd)
+{
+    return spawn((struct spawn){.path = path, .argv = argv, .fd = fd}, spawn_grandchild) < 0
+               ? -1
+               : 0;
 }
 
 int sys_kill(pid_t pid, int signal)

@@ -73,6 +73,9 @@ pid_t sys_fork(void);
  * the standard files, and descriptor fd as its descriptor 3.  It is a child like any other from
  * then on.  Its pid; -1 and errno also if it cannot be executed. */
 pid_t sys_spawn(const char *path, int fd);
+/* As sys_spawn(), with arguments (argv ends with NULL), and not as a child: nobody waits for it, and no
+ * signal tells this process of its end.  0; -1 and errno. */
+int sys_spawn_apart(const char *path, const char *const argv[], int fd);
 int sys_kill(pid_t pid, int signal);
 int sys_pidfd_open(pid_t pid);
 

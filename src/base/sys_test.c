@@ -425,6 +425,26 @@ static int nap_in_a_child(uint64_t timeout_ns, uint64_t patience_ns)
     return status;
 }
 
+/* Of its end this process hears nothing, and it has no child to wait for. */
+static void test_spawns_apart(void **state)
+{
+    const char *const argv[] = {"/bin/sh", "-c", "echo $1 >&3", "sh", "word", NULL};
+    char text[8] = "";
+    int ends[2];
+
+    (void)state;
+    assert_int_equal(pipe(ends), 0);
+    assert_int_equal(sys_spawn_apart("/bin/sh", argv, ends[1]), 0);
+    close(ends[1]);
+    assert_int_equal(read(ends[0], text, sizeof text), 5);
+    assert_string_equal(text, "word\n");
+    assert_int_equal(waitpid(-1, NULL, __WALL), -1);
+    assert_int_equal(errno, ECHILD);
+    assert_int_equal(sys_spawn_apart("/bin/none", argv, ends[0]), -1);
+    assert_int_equal(errno, ENOENT);
+    close(ends[0]);
+}
+
 static void test_naps_that_must_be_woken(void **state)
 {
     pthread_t thread;
@@ -485,6 +505,7 @@ int main(void)
         cmocka_unit_test_teardown(test_copy_from_and_to_another_process, reset),
         cmocka_unit_test_teardown(test_pidfd_tells_the_end_of_a_process, reset),
         cmocka_unit_test_teardown(test_futex_wakes_and_times_out, reset),
+        cmocka_unit_test(test_spawns_apart),
         cmocka_unit_test_teardown(test_naps_that_must_be_woken, reset),
         cmocka_unit_test_teardown(test_futex_works_between_processes, reset),
         cmocka_unit_test_teardown(test_small_ones, reset),

@@ -166,6 +166,8 @@ void liveness_look(struct mbx_ep *ep)
     if (now_ns - ep->liveness.last_ns < (uint64_t)liveness_ns(ep))
         return;
     ep->liveness.last_ns = now_ns;
+    if (ep->see.watch != NULL)
+        ep->see.watch(ep);
     pool_for_each(&ep->requests.pool, liveness_mark, &liveness);
     if (liveness.is_for_any)
         liveness_mark_part(ep);

@@ -133,6 +133,15 @@ int mbx_name_program(struct mbx_ep *ep, const char *text)
     return 0;
 }
 
+int mbx_explain_waits(struct mbx_ep *ep,
+                      uint32_t (*waits)(const void *user, enum mbx_queue kind))
+{
+    ep_lock(ep);
+    ep->see.waits = waits;
+    ep_unlock_unchanged(ep);
+    return 0;
+}
+
 int mbx_name_context(struct mbx_ep *ep, uint32_t context_id, const char *name, uint32_t size)
 {
     int err;

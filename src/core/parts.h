@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include <matchbox/match.h>
+#include <matchbox/matchbox.h>
 
 #include "base/list.h"
 #include "core/backoff.h"
@@ -159,6 +160,14 @@ struct ep_see {
     uint32_t turn;
     uint64_t answered_ns;
     int fd;
+    /* lib/hang.c: called LIVENESS_LOOKS times in MBX_PEER_TIMEOUT while something waits */
+    void (*watch)(struct mbx_ep *ep);
+    uint64_t happened;             /* grows with what happens */
+    uint64_t still_ns, watched_ns; /* since when nothing has; the last look */
+    uint64_t retry_ns;             /* no report is asked for before */
+    int reporter;                  /* what the process that reports tells us by; or -1 */
+    /* who waits for a request that its user names so: mbx_explain_waits() */
+    uint32_t (*waits)(const void *user, enum mbx_queue kind);
     /* p2p/probe.c: what the last probe had asked for that found nothing */
     uint32_t peeked; /* how many there were */
     struct mbx_match_envelope peek;

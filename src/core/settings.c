@@ -37,6 +37,7 @@ static const char *const rndv_names[] = {
 };
 static const char *const oversubscribed_names[] = {"auto", "yes", "no", NULL};
 static const char *const leaks_names[] = {"off", "warn", NULL};
+static const char *const hang_then_names[] = {"go-on", "abort", NULL};
 static const char *const window_words[] = {"auto", "unlimited", NULL};
 static const char *const auto_word[] = {"auto", NULL};
 
@@ -113,6 +114,14 @@ static const struct param own[] = {
     {"LEAKS", PARAM_CHOICE, PARAM_USUAL, NULL, "off", 0, 0, leaks_names,
      "at close, warn of messages that nobody has received and of receives that met none",
      AT(leaks)},
+    {"HANG", PARAM_TIME, PARAM_USUAL, NULL, "0", 0, 1000000 * CLOCK_S, NULL,
+     "when nothing has come to a rank that waits for so long, the ranks of its host are looked "
+     "at (mbx "
+     "doctor), and a deadlock is reported; 0 is never",
+     AT(hang_ns)},
+    {"HANG_THEN", PARAM_CHOICE, PARAM_USUAL, NULL, "go-on", 0, 0, hang_then_names,
+     "what follows on such a report of a deadlock; abort: the job ends with status 86",
+     AT(hang_then)},
     {"BOOT", PARAM_FOREIGN, PARAM_USUAL, NULL, NULL, 0, 0, NULL,
      "who started the ranks: set by mbx run; pmix or single to insist on it", 0},
     {"LAUNCHER_HOST", PARAM_FOREIGN, PARAM_ADVANCED, NULL, NULL, 0, 0, NULL,

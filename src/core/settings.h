@@ -32,6 +32,7 @@ enum device_choice {
 };
 enum match_at_choice { MATCH_AT_RECEIVER, MATCH_AT_SENDER };
 enum oversubscribed_choice { OVERSUBSCRIBED_AUTO, OVERSUBSCRIBED_YES, OVERSUBSCRIBED_NO };
+enum hang_then_choice { HANG_GO_ON, HANG_ABORT };
 enum match_choice { MATCH_SPLIT, MATCH_SOFTWARE, MATCH_DEVICE };
 
 /* The words that numbers may be: param.h. */
@@ -55,6 +56,8 @@ struct settings {
     uint64_t device_list, device_buffers, device_threshold;
     char verbs_library[PARAM_STRING_MAX];
     uint64_t see, leaks; /* 1 or 0 */
+    uint64_t hang_ns;    /* 0: never */
+    uint64_t hang_then;  /* enum hang_then_choice */
     char stats_file[PARAM_STRING_MAX];
     char key[PARAM_STRING_MAX];
     char trace_folder[PARAM_STRING_MAX];

@@ -72,7 +72,8 @@ static const char *const usual[] = {"LOG_LEVEL",     "TRANSPORT",
                                     "STATS_FILE",    "KEY",
                                     "TRACE",         "BOOT",
                                     "BOOT_TIMEOUT",  "SEE",
-                                    "LEAKS"};
+                                    "LEAKS",         "HANG",
+                                    "HANG_THEN"};
 static const char *const advanced[] = {
     "READ_CHUNK",     "RTS_PAYLOAD",      "INJECT_LIMIT",   "REQUESTS",      "PEERS_MAX",
     "WINDOW",         "SHM_ATTACH",       "WINDOW_PAYLOAD", "SHM_RING_SIZE", "DEVICE_LIST",

@@ -35,6 +35,9 @@ struct ep_wait {
 /* With many threads: gives the lock, and tells those whose wait is over. */
 void wait_leave(struct mbx_ep *ep);
 
+/* Does a thread wait for this request, for as long as it takes?  The number of mbx_explain_waits(). */
+uint32_t wait_is_for(const struct mbx_ep *ep, mbx_request request);
+
 /* As transport_events.sleeps and slept. */
 void wait_sleeps(void *ep);
 void wait_slept(void *ep);

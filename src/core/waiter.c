@@ -38,6 +38,24 @@ bool wait_is_over(struct mbx_ep *ep, struct waiter *w)
     return w->array != NULL ? wait_array_is_over(ep, w) : wait_any_done(ep, w->queues);
 }
 
+uint32_t wait_is_for(const struct mbx_ep *ep, mbx_request request)
+{
+    const struct list *node;
+
+    list_for_each (node, &ep->wait.waiters) {
+        const struct waiter *w = container_of(node, const struct waiter, node);
+
+        if (w->timeout_ns >= 0)
+            continue;
+        if (w->request == request)
+            return 1;
+        for (int i = 0; w->array != NULL && i < w->array_count; i++)
+            if (w->array[i] == request)
+                return 1;
+    }
+    return 0;
+}
+
 void wait_tell_one(struct waiter *w)
 {
     /* the release pairs with the acquire in wait_is_told() */

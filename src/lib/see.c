@@ -103,6 +103,27 @@ static const char *mpi_call(const char *symbol)
     return strncmp(symbol, "MPI_", 4) == 0 ? symbol : NULL;
 }
 
+/* Which of the operations the call that the program is in waits for. */
+static void mark_awaited(const struct mbx_ep *ep, struct see_entry *entries, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        const struct request *req;
+        uint32_t needs = 0;
+
+        if (entries[i].kind == SEE_UNEXPECTED || entries[i].kind == SEE_PROBED ||
+            entries[i].kind == SEE_PROBE)
+            continue;
+        req = request_find(ep, entries[i].id);
+        if (req == NULL)
+            continue;
+        if (wait_is_for(ep, entries[i].id))
+            needs = 1;
+        else if (ep->see.waits != NULL && !ep->wait.has_threads)
+            needs = ep->see.waits(req->completion.user, req->completion.kind);
+        entries[i].needs = (uint16_t)min_size(needs, UINT16_MAX);
+    }
+}
+
 /* Which call the program is in: the outermost one of MPI, or else of the library. */
 static void look_at_stack(struct see_state *state)
 {
@@ -129,10 +150,35 @@ static void look_at_stack(struct see_state *state)
     }
 }
 
-/* The statistics, and a line for each context id that the program has named, as far as there is
- * room.  How long it is. */
-static uint32_t fill_text(const struct mbx_ep *ep, char *text)
+/* A line for each peer of an entry whose rank the program has named: a rank that is not seen has no page that would say
+ * it. */
+static size_t fill_peers(const struct mbx_ep *ep, struct see_page *page, char *text,
+                         size_t size)
 {
+    const struct see_entry *entries = see_page_entries(page);
+    uint32_t last = SEE_NOBODY;
+    size_t used = 0;
+
+    for (uint32_t i = 0; i < page->state.entries; i++) {
+        const struct named_peer *named;
+        int more;
+
+        if (entries[i].peer == last || (named = names_peer(ep, entries[i].peer)) == NULL)
+            continue;
+        last = entries[i].peer;
+        more = snprintf(text + used, size - used, "peer %u %u\n", last, named->rank);
+        if (more < 0 || (size_t)more >= size - used)
+            break;
+        used += (size_t)more;
+    }
+    return used;
+}
+
+/* The statistics, and a line for each context id and peer that the program has named, as far as there is
+ * room.  How long it is. */
+static uint32_t fill_text(const struct mbx_ep *ep, struct see_page *page)
+{
+    char *text = (char *)page + SEE_TEXT_AT;
     size_t used = stats_line(ep, text, SEE_TEXT_SIZE);
 
     for (uint32_t i = 0; i < ep->names.context_count; i++) {
@@ -144,7 +190,7 @@ static uint32_t fill_text(const struct mbx_ep *ep, char *text)
             break;
         used += (size_t)more;
     }
-    return (uint32_t)used;
+    return (uint32_t)(used + fill_peers(ep, page, text + used, SEE_TEXT_SIZE - used));
 }
 
 static void fill_state(struct mbx_ep *ep, struct see_page *page)
@@ -157,7 +203,10 @@ static void fill_state(struct mbx_ep *ep, struct see_page *page)
     see_walk_pulse(&mbx_see_root, &own_memory, at, &state->pulse);
     see_walk(&mbx_see_root, &own_memory, at, see_page_entries(page), SEE_ENTRIES,
              &state->entries, state->counts);
-    state->text_size = fill_text(ep, (char *)page + SEE_TEXT_AT);
+    mark_awaited(ep, see_page_entries(page), state->entries);
+    state->flags = ep->settings.threads == THREADS_MANY ? SEE_STATE_THREADS : 0;
+    state->still_ns = ep->see.still_ns;
+    state->text_size = fill_text(ep, page);
     snprintf(page->head.mpi, sizeof page->head.mpi, "%.*s", SEE_MPI_TEXT - 1,
              ep->names.program);
     look_at_stack(state);
@@ -200,6 +249,8 @@ static struct see_page *make_page(int *fd)
 
 void see_open(struct mbx_ep *ep)
 {
+    if (!ep->settings.see && ep->settings.hang_ns != 0)
+        LOG_WARN("MBX_HANG has no effect with MBX_SEE=off");
     if (!ep->settings.see)
         return;
     ep->see.page = make_page(&ep->see.fd);
@@ -209,12 +260,14 @@ void see_open(struct mbx_ep *ep)
     }
     fill_head(ep, &ep->see.page->head);
     ep->see.answer = see_answer;
+    hang_open(ep);
 }
 
 void see_close(struct mbx_ep *ep)
 {
     if (ep->see.page == NULL)
         return;
+    hang_close(ep);
     sys_munmap(ep->see.page, SEE_PAGE_SIZE);
     sys_close(ep->see.fd);
     ep->see.page = NULL;

@@ -17,6 +17,11 @@ extern const struct see_root mbx_see_root;
 void see_open(struct mbx_ep *ep);
 void see_close(struct mbx_ep *ep);
 
+/* Looks whether something has happened since the last look, and with MBX_HANG has it reported if that is long
+ * ago.  hang.c */
+void hang_open(struct mbx_ep *ep);
+void hang_close(struct mbx_ep *ep);
+
 /* With MBX_LEAKS=warn: says which messages nobody has received, and which receives met none. */
 void see_leaks(const struct mbx_ep *ep);
 

@@ -11,6 +11,9 @@
 #include "core/core.h"
 #include "p2p/tracepoint.h"
 
+/* A probe that is repeated has no request: behind so many in vain somebody looks how long that goes on. */
+#define WATCH_PEEKS 1024
+
 /* The message that such a receive would take, after a look at the transport. */
 static struct message *probe_find(struct mbx_ep *ep, const struct mbx_match_envelope *envelope,
                                   uint64_t ignore)
@@ -28,9 +31,10 @@ static struct message *probe_find(struct mbx_ep *ep, const struct mbx_match_enve
         if (round == 0)
             progress_round(ep);
     }
-    ep->see.peeked++;
     ep->see.peek = *envelope;
     ep->see.peek_ignore = ignore;
+    if (unlikely(++ep->see.peeked % WATCH_PEEKS == 0) && ep->see.watch != NULL)
+        ep->see.watch(ep);
     return NULL;
 }
 

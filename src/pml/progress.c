@@ -37,9 +37,10 @@
 
 static struct {
     int (*wait)(ompi_request_t **request, ompi_status_public_t *status); /* Open MPI's */
-    unsigned keep;   /* LOOKS_KEEP or LOOKS_SHARED */
-    unsigned looks;  /* in vain, in a row */
-    unsigned yields; /* since something has come */
+    unsigned keep;                 /* LOOKS_KEEP or LOOKS_SHARED */
+    unsigned looks;                /* in vain, in a row */
+    unsigned yields;               /* since something has come */
+    const ompi_request_t *awaited; /* that wait_long() waits for, or NULL */
     struct pml_later *later, **last;
 } progress = {.last = &progress.later};
 
@@ -174,6 +175,10 @@ int pml_progress(void)
 
 static OUT_OF_LINE void wait_long(ompi_request_t *request)
 {
+    const ompi_request_t *outer =
+        progress.awaited; /* which calls us from Open MPI's progress */
+
+    progress.awaited = request;
     for (unsigned looks = 1; !REQUEST_COMPLETE(request); looks++) {
         if (progress_look() != 0)
             progress_moved();
@@ -182,6 +187,24 @@ static OUT_OF_LINE void wait_long(ompi_request_t *request)
         if (looks % LOOKS_ALONE == 0)
             opal_progress();
     }
+    progress.awaited = outer;
+}
+
+/* As the library asks of a request of ours, without threads.  Open MPI's own waits put what they wait by into each of their requests;
+ * MPI_Waitall counts those that are open, the others 1. */
+static uint32_t progress_waits(const void *user, enum mbx_queue kind)
+{
+    const ompi_request_t *request = kind == MBX_RECVS
+                                        ? &((const pml_recv_t *)user)->super.req_base.req_ompi
+                                        : &((const pml_send_t *)user)->super.req_base.req_ompi;
+    const void *by = (const void *)(uintptr_t)request->req_complete;
+    const ompi_wait_sync_t *sync = by;
+
+    if (request == progress.awaited)
+        return 1;
+    if (by == REQUEST_PENDING || by == REQUEST_COMPLETED)
+        return 0;
+    return sync->count > 0 ? (uint32_t)sync->count : 0;
 }
 
 /* Without threads.  The first look finds what has arrived already. */
@@ -257,6 +280,8 @@ int pml_progress_open(void)
         progress.wait = ompi_request_functions.req_wait;
         ompi_request_functions.req_wait = progress_wait;
     }
+    if (!pml.has_threads)
+        (void)mbx_explain_waits(pml.ep, progress_waits);
     return OMPI_SUCCESS;
 }
 

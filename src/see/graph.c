@@ -25,9 +25,10 @@ enum see_call see_call_of(const char *name)
                                          "MPI_Sendrecv_replace",
                                          "MPI_Wait",
                                          "MPI_Waitall",
-                                         "MPI_Waitany",
-                                         "MPI_Waitsome",
                                          NULL};
+    static const char *const blocks_any[] = {"MPI_Waitany", "MPI_Waitsome", NULL};
+    static const char *const library[] = {"mbx_wait", "mbx_wait_all", "mbx_wait_any",
+                                          "mbx_wait_some", NULL};
     static const char *const collectives[] = {"MPI_Barrier",
                                               "MPI_Bcast",
                                               "MPI_Gather",
@@ -52,6 +53,8 @@ enum see_call see_call_of(const char *name)
                                               NULL};
 
     return is_one_of(blocks, name)        ? SEE_CALL_BLOCKS
+           : is_one_of(blocks_any, name)  ? SEE_CALL_BLOCKS_ANY
+           : is_one_of(library, name)     ? SEE_CALL_LIBRARY
            : is_one_of(collectives, name) ? SEE_CALL_COLLECTIVE
            : is_one_of(probes, name)      ? SEE_CALL_PROBES
            : is_one_of(finishes, name)    ? SEE_CALL_FINISHES
@@ -66,22 +69,65 @@ static bool is_collective(const struct see_rank *rank, const struct see_entry *e
            mpi.is_collective;
 }
 
-bool see_is_awaited(const struct see_rank *rank, const struct see_entry *entry)
+/* What may be waited for, whatever else is known. */
+static bool is_pending(const struct see_rank *rank, const struct see_entry *entry,
+                       enum see_call call)
 {
-    enum see_call call = see_call_of(rank->state.call);
-
     if (entry->flags & SEE_ENTRY_INTERNAL)
         return false;
     if (call == SEE_CALL_PROBES || entry->kind == SEE_PROBE)
         return call == SEE_CALL_PROBES && entry->kind == SEE_PROBE;
     if (call == SEE_CALL_COLLECTIVE && !is_collective(rank, entry))
         return false;
-    return entry->kind != SEE_UNEXPECTED && entry->kind != SEE_NONE;
+    return entry->kind != SEE_UNEXPECTED && entry->kind != SEE_PROBED &&
+           entry->kind != SEE_NONE;
+}
+
+/* How many entries say that they are waited for; and the least of what they need. */
+static uint32_t count_known(const struct see_rank *rank, enum see_call call, uint32_t *least)
+{
+    uint32_t count = 0;
+
+    *least = UINT32_MAX;
+    for (uint32_t i = 0; i < rank->count; i++) {
+        const struct see_entry *entry = &rank->entries[i];
+
+        if (entry->needs == 0 || !is_pending(rank, entry, call))
+            continue;
+        count++;
+        if (entry->needs < *least)
+            *least = entry->needs;
+    }
+    return count;
+}
+
+bool see_is_awaited(const struct see_rank *rank, const struct see_entry *entry)
+{
+    enum see_call call = see_call_of(rank->state.call);
+    uint32_t least;
+
+    if (!is_pending(rank, entry, call))
+        return false;
+    if (entry->needs != 0)
+        return true;
+    if (call == SEE_CALL_LIBRARY)
+        return false;
+    if (count_known(rank, call, &least) == 0)
+        return true;
+    return call == SEE_CALL_BLOCKS_ANY && is_collective(rank, entry);
+}
+
+bool see_needs_all(const struct see_rank *rank)
+{
+    enum see_call call = see_call_of(rank->state.call);
+    uint32_t least, count = count_known(rank, call, &least);
+
+    return call != SEE_CALL_BLOCKS_ANY && count != 0 && least >= count;
 }
 
 /* ---- the state of each rank by itself ---- */
 
-static const struct see_rank *same_rank(const struct see_job *job, const struct see_rank *rank)
+const struct see_rank *see_same(const struct see_job *job, const struct see_rank *rank)
 {
     for (uint32_t i = 0; i < job->count; i++)
         if (job->ranks[i].head.pid == rank->head.pid && job->ranks[i].head.ep == rank->head.ep)
@@ -102,10 +148,11 @@ static bool is_twice(const struct see_job *job, const struct see_rank *rank)
 static enum see_node state_of(const struct see_job *before, const struct see_job *now,
                               const struct see_rank *rank)
 {
-    const struct see_rank *was = same_rank(before, rank);
+    const struct see_rank *was = see_same(before, rank);
 
     if (was == NULL || was->how != SEE_ASKED || rank->how != SEE_ASKED ||
-        !see_is_still(was, rank) || is_twice(now, rank))
+        !see_is_still(was, rank) || is_twice(now, rank) ||
+        (rank->state.flags & SEE_STATE_THREADS))
         return SEE_ALIVE;
     for (unsigned kind = 1, all = 0; kind < SEE_KINDS; kind++) {
         all += rank->state.counts[kind];
@@ -118,6 +165,8 @@ static enum see_node state_of(const struct see_job *before, const struct see_job
     case SEE_CALL_FINISHES:
         return SEE_OVER;
     case SEE_CALL_BLOCKS:
+    case SEE_CALL_BLOCKS_ANY:
+    case SEE_CALL_LIBRARY:
     case SEE_CALL_COLLECTIVE:
     case SEE_CALL_PROBES:
         break;
@@ -130,6 +179,26 @@ static enum see_node state_of(const struct see_job *before, const struct see_job
 
 /* ---- together ---- */
 
+bool see_is_probed(const struct see_job *job, uint32_t to, uint32_t from,
+                   const struct see_entry *send)
+{
+    int64_t left = 0;
+
+    for (uint32_t i = 0; i < job->ranks[to].count; i++) {
+        const struct see_entry *entry = &job->ranks[to].entries[i];
+
+        left += entry->kind == SEE_PROBED && entry->whom == job->ranks[from].head.address &&
+                entry->context_id == send->context_id && entry->tag == send->tag;
+    }
+    for (uint32_t i = 0; left > 0 && i < job->ranks[from].count; i++) {
+        const struct see_entry *entry = &job->ranks[from].entries[i];
+
+        left -= entry != send && entry->kind == SEE_SEND && entry->whom == send->whom &&
+                entry->context_id == send->context_id && entry->tag == send->tag;
+    }
+    return left > 0;
+}
+
 /* Has rank `from` a send that this receive of rank `to` takes? */
 static bool has_send_for(const struct see_job *job, uint32_t from, uint32_t to,
                          const struct see_entry *receive)
@@ -139,7 +208,8 @@ static bool has_send_for(const struct see_job *job, uint32_t from, uint32_t to,
     for (uint32_t i = 0; i < rank->count; i++)
         if ((rank->entries[i].kind == SEE_SEND || rank->entries[i].kind == SEE_SENDING) &&
             rank->entries[i].whom == job->ranks[to].head.address &&
-            see_accepts(job, to, receive, from, &rank->entries[i]))
+            see_accepts(job, to, receive, from, &rank->entries[i]) &&
+            !see_is_probed(job, to, from, &rank->entries[i]))
             return true;
     return false;
 }
@@ -149,11 +219,12 @@ static bool has_receive_for(const struct see_job *job, uint32_t to, uint32_t fro
                             const struct see_entry *send)
 {
     const struct see_rank *rank = &job->ranks[to];
+    bool is_probed = see_is_probed(job, to, from, send);
 
     for (uint32_t i = 0; i < rank->count; i++) {
         const struct see_entry *entry = &rank->entries[i];
 
-        if (entry->kind == SEE_POSTED && see_accepts(job, to, entry, from, send))
+        if (entry->kind == SEE_POSTED && !is_probed && see_accepts(job, to, entry, from, send))
             return true;
         if (entry->kind == SEE_RECEIVING && entry->whom == job->ranks[from].head.address)
             return true;
@@ -177,8 +248,8 @@ static bool can_end_receive(const struct see_job *job, const enum see_node *node
     return false;
 }
 
-static bool can_end(const struct see_job *job, const enum see_node *nodes, uint32_t at,
-                    const struct see_entry *entry)
+bool see_can_end(const struct see_job *job, const enum see_node *nodes, uint32_t at,
+                 const struct see_entry *entry)
 {
     uint32_t whose;
 
@@ -196,6 +267,7 @@ static bool can_end(const struct see_job *job, const enum see_node *nodes, uint3
         return true;
     case SEE_NONE:
     case SEE_UNEXPECTED:
+    case SEE_PROBED:
     case SEE_KINDS:
         break;
     }
@@ -205,12 +277,13 @@ static bool can_end(const struct see_job *job, const enum see_node *nodes, uint3
 static bool can_go_on(const struct see_job *job, const enum see_node *nodes, uint32_t at)
 {
     const struct see_rank *rank = &job->ranks[at];
+    bool needs_all = see_needs_all(rank);
 
     for (uint32_t i = 0; i < rank->count; i++)
         if (see_is_awaited(rank, &rank->entries[i]) &&
-            can_end(job, nodes, at, &rank->entries[i]))
-            return true;
-    return false;
+            see_can_end(job, nodes, at, &rank->entries[i]) != needs_all)
+            return !needs_all;
+    return needs_all;
 }
 
 void see_judge(const struct see_job *before, const struct see_job *now, enum see_node *nodes)

@@ -12,14 +12,26 @@
  * graph.c, a wait of the library with a time-out among them, leaves its rank alive.  Within a collective only the messages
  * of collectives count, for some collectives use no messages.
  *
- * Which of its operations a blocked rank waits for is not known, so it is taken to wait for any of them: if none of them can end, neither can the one that it waits for.  So a rank that goes on is never
- * called deadlocked, and one that is may be missed while an operation is pending that can end.
+ * Which of its operations a call waits for, an entry may say (`needs`: the component for Open MPI, and the library's own
+ * waits).  Then
+ *
+ *   MPI_Waitany, MPI_Waitsome     go on if one of these can end (OR)
+ *   all others                    go on if all of these can end (AND), if so many are needed
+ *
+ * and for the former what belongs to collectives counts, too: the call may wait for a nonblocking collective, which is no
+ * operation here.  If no entry says it, a blocked rank is taken to wait for any of its operations: if none of them can
+ * end, neither can the one that it waits for.  So a rank that goes on is never called deadlocked, and one that is
+ * may be missed, in this last case, while an operation is pending that can end.
+ *
+ * Messages under way at the first look have come by the second, which is 0.3 s later: a rank that answers has read what is
+ * in its rings.  Over a network that is slower than that the looks have to be further apart.
  *
  *   operation                            can end while
  *   receive that names a source          that rank is alive, or has a send that fits
  *   receive from any source              another rank is alive or was not seen, or one has a send that fits
  *   probe, of a rank in such a call      as a receive
- *   send that waits for its receive      its receiver is alive, or has a receive that fits
+ *   send that waits for its receive      its receiver is alive, or has a receive that fits, and no matched
+ *                                        probe has taken the message
  *   data under way, one-sided access     always
  *
  * Alive are also ranks one of whose operations can end, and so on, until nothing changes.  Who is left
@@ -42,8 +54,10 @@ enum see_node {
 
 /* What a call does that the program is in. */
 enum see_call {
-    SEE_CALL_OTHER,      /* not known; or it polls, or waits for something else than messages */
-    SEE_CALL_BLOCKS,     /* until an operation of the program has ended */
+    SEE_CALL_OTHER,  /* not known; or it polls, or waits for something else than messages */
+    SEE_CALL_BLOCKS, /* until an operation of the program, or those that it needs, have ended */
+    SEE_CALL_BLOCKS_ANY, /* until one of several has ended */
+    SEE_CALL_LIBRARY,    /* the library's own: until an operation that says so has ended */
     SEE_CALL_COLLECTIVE, /* until messages of a collective have come and gone */
     SEE_CALL_PROBES,     /* until there is what the last probe has asked for */
     SEE_CALL_FINISHES    /* MPI_Finalize, mbx_close */
@@ -55,7 +69,22 @@ enum see_call see_call_of(const char *name);
  * process. */
 void see_judge(const struct see_job *before, const struct see_job *now, enum see_node *nodes);
 
+/* This endpoint of this process in another look, or NULL. */
+const struct see_rank *see_same(const struct see_job *job, const struct see_rank *rank);
+
+/* Has a matched probe of rank `to` taken the message of this send of rank `from`, and of all that are like it?  Then another receive does not
+ * get it. */
+bool see_is_probed(const struct see_job *job, uint32_t to, uint32_t from,
+                   const struct see_entry *send);
+
 /* Does this entry of a rank in this call count among what the rank may wait for? */
 bool see_is_awaited(const struct see_rank *rank, const struct see_entry *entry);
+
+/* Does the rank go on only if all that it waits for has ended?  Else one is enough. */
+bool see_needs_all(const struct see_rank *rank);
+
+/* Can this operation of job->ranks[at] end, with the others as nodes says? */
+bool see_can_end(const struct see_job *job, const enum see_node *nodes, uint32_t at,
+                 const struct see_entry *entry);
 
 #endif

@@ -6,7 +6,7 @@
 static const char *const kind_names[SEE_KINDS] = {
     [SEE_NONE] = "none",     [SEE_POSTED] = "posted",   [SEE_UNEXPECTED] = "unexpected",
     [SEE_SEND] = "send",     [SEE_SENDING] = "sending", [SEE_RECEIVING] = "receiving",
-    [SEE_ACCESS] = "access", [SEE_PROBE] = "probe",
+    [SEE_ACCESS] = "access", [SEE_PROBE] = "probe",     [SEE_PROBED] = "probed",
 };
 
 const char *see_kind_name(unsigned kind)

@@ -75,6 +75,7 @@ enum see_kind {
     SEE_RECEIVING,  /* a receive that has met its message, and is being filled */
     SEE_ACCESS,     /* a one-sided access of ours */
     SEE_PROBE,      /* no request: what the last probe, which found nothing, had asked for */
+    SEE_PROBED,     /* a message that a matched probe has taken, and no receive yet */
     SEE_KINDS
 };
 
@@ -86,7 +87,9 @@ enum see_entry_flags {
 struct see_entry {
     uint8_t kind; /* enum see_kind */
     uint8_t flags;
-    uint16_t zero;
+    uint16_t
+        needs; /* the call that the program is in waits for this operation, and ends when so many of
+                       those that have this have ended; 0: not known */
     uint32_t context_id;
     uint32_t peer;  /* its number at that endpoint; SEE_NOBODY: any source */
     uint32_t count; /* PROBE: times it was asked in vain */
@@ -119,6 +122,14 @@ struct see_state {
         [SEE_CALL_TEXT]; /* the call of MPI, or of the library, that the program is in; or empty */
     uint64_t caller;     /* address behind that call in the program, or 0 */
     uint64_t stack[SEE_FRAMES];
+    uint32_t flags; /* enum see_state_flags */
+    uint32_t zero;
+    uint64_t
+        still_ns; /* since then nothing has happened here, but for 0.1 s; or 0: not known */
+};
+
+enum see_state_flags {
+    SEE_STATE_THREADS = 1 << 0, /* several threads may call: the stack is of one of them */
 };
 
 struct see_page {

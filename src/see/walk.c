@@ -143,7 +143,7 @@ static int add_message(struct walk *walk, const unsigned char *object, size_t si
         !TAKE(SEE_MESSAGE_SEQ, 0, &entry.age) || !TAKE(SEE_MESSAGE_SIZE, 0, &held))
         return -EBADMSG;
     if (queued != value[SEE_VALUE_QUEUED])
-        return 0; /* a matched probe has taken it */
+        entry.kind = SEE_PROBED;
     entry.context_id = envelope.context_id;
     entry.peer = envelope.source;
     entry.tag = envelope.tag;

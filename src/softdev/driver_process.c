@@ -10,7 +10,6 @@
  * It is a child of the application, which may wait for it by a wait for any child, as when it
  * ignores SIGCHLD; its pid may be another's then.  So it is named by a descriptor.
  */
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -23,40 +22,18 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/program.h"
 #include "base/sys.h"
 #include "softdev/driver.h"
 
 #define PROGRAM "matchbox-device"
 
-/* Beside what the library is in, be it itself, the provider or a program; where it is put when
- * it is installed, and, above, where it is built. */
-static int find_beside(char *path, size_t size)
-{
-    static const char *const places[] = {"", "matchbox/", "../", "../../"};
-    Dl_info info;
-    const char *slash;
-
-    if (dladdr((const void *)&softdev_driver_process, &info) == 0 || info.dli_fname == NULL)
-        return -ENOENT;
-    slash = strrchr(info.dli_fname, '/');
-    if (slash == NULL)
-        return -ENOENT;
-    for (size_t i = 0; i < ARRAY_COUNT(places); i++) {
-        int used = snprintf(path, size, "%.*s/%s" PROGRAM, (int)(slash - info.dli_fname),
-                            info.dli_fname, places[i]);
-
-        if (used > 0 && (size_t)used < size && access(path, X_OK) == 0)
-            return 0;
-    }
-    return -ENOENT;
-}
-
 /* Its path, and whether it can be executed; errno if not. */
 static bool find_program(const char *given, char *path, size_t size)
 {
-    if (given[0] == '\0' && find_beside(path, size) == 0)
-        return true;
-    snprintf(path, size, "%s", given[0] != '\0' ? given : MBX_DEVICE_INSTALLED);
+    if (given[0] == '\0')
+        return program_find(PROGRAM, MBX_DEVICE_INSTALLED, path, size);
+    snprintf(path, size, "%s", given);
     return access(path, X_OK) == 0;
 }
 

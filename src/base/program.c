@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "base/program.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/base.h"
+
+static bool find_beside(const char *name, char *path, size_t size)
+{
+    static const char *const places[] = {"",       "matchbox/", "../",         "../../",
+                                         "tools/", "../tools/", "../../tools/"};
+    Dl_info info;
+    const char *slash;
+
+    if (dladdr((const void *)&program_find, &info) == 0 || info.dli_fname == NULL)
+        return false;
+    slash = strrchr(info.dli_fname, '/');
+    if (slash == NULL)
+        return false;
+    for (size_t i = 0; i < ARRAY_COUNT(places); i++) {
+        int used = snprintf(path, size, "%.*s/%s%s", (int)(slash - info.dli_fname),
+                            info.dli_fname, places[i], name);
+
+        if (used > 0 && (size_t)used < size && access(path, X_OK) == 0)
+            return true;
+    }
+    return false;
+}
+
+bool program_find(const char *name, const char *installed, char *path, size_t size)
+{
+    if (find_beside(name, path, size))
+        return true;
+    snprintf(path, size, "%s", installed);
+    return access(path, X_OK) == 0;
+}

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * hang.c - how long nothing has happened in an endpoint, and with MBX_HANG a report of it.
+ *
+ * There is no thread: liveness_look(), and a probe that is repeated, look whether something has happened since the last look.
+ * If that is longer ago than MBX_HANG, `mbx doctor --from-watchdog` is started, a process of its own, which is no
+ * child of the application.  It looks at all ranks of the job on this host from outside, so this rank goes on to
+ * answer.  Of those that the ranks of a job start one stays (tools/watchdog.c); the others say that they are too many, and
+ * their rank asks again later.
+ *
+ *   nothing has happened for MBX_HANG ──> start ──┬── HANG_BUSY  another one is there: again in MBX_HANG
+ *                                                 ├── HANG_ABORT the job is deadlocked, and is to end
+ *                                                 └── nothing    it reports, or waits
+ *   something happens ──> as at the beginning
+ *
+ * What the process says comes through an eventfd that nobody else has: no observer can end a rank.
+ */
+#include "lib/see.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/program.h"
+#include "base/sys.h"
+#include "core/core.h"
+#include "see/hang.h"
+
+/* A rank that has not looked for so long did something else than wait. */
+#define GAP_NS CLOCK_S
+
+/* What grows with each thing that happens. */
+static uint64_t happened(const struct mbx_ep *ep)
+{
+    uint64_t sum = ep->stats.expected + ep->stats.unexpected + ep->stats.cancelled +
+                   pool_live(&ep->requests.pool);
+
+    for (unsigned i = 0; i < MBX_PROTOCOLS; i++)
+        sum += ep->stats.sent[i] + ep->stats.received[i];
+    return sum;
+}
+
+/* ---- the process that reports ---- */
+
+static void reporter_leave(struct mbx_ep *ep)
+{
+    if (ep->see.reporter >= 0)
+        sys_close(ep->see.reporter);
+    ep->see.reporter = -1;
+}
+
+static void reporter_start(struct mbx_ep *ep, uint64_t now_ns)
+{
+    char path[PATH_MAX], pid[24], job[24], hang[24];
+    const char *const argv[] = {
+        path,     "doctor", "--from-watchdog",
+        pid,      "--job",  job,
+        "--hang", hang,     ep->settings.hang_then == HANG_ABORT ? "--abort" : NULL,
+        NULL};
+    int err = 0;
+
+    ep->see.retry_ns = now_ns + ep->settings.hang_ns;
+    if (!program_find("mbx", MBX_TOOL_INSTALLED, path, sizeof path)) {
+        LOG_WARN("MBX_HANG: nothing has come to this rank for %llu s; cannot execute %s, which "
+                 "would "
+                 "say why: mbx is looked for beside the library and where it is installed",
+                 (unsigned long long)((now_ns - ep->see.still_ns) / CLOCK_S), path);
+        ep->see.retry_ns = UINT64_MAX;
+        return;
+    }
+    snprintf(pid, sizeof pid, "%ld", (long)getpid());
+    snprintf(job, sizeof job, "%016llx", (unsigned long long)ep->see.page->head.job);
+    snprintf(hang, sizeof hang, "%llu", (unsigned long long)(ep->settings.hang_ns / CLOCK_MS));
+    ep->see.reporter = sys_eventfd(0, EFD_NONBLOCK);
+    if (ep->see.reporter < 0 || sys_spawn_apart(path, argv, ep->see.reporter) < 0) {
+        err = errno;
+        LOG_WARN("MBX_HANG: cannot start %s: %s", path, mbx_strerror(err));
+        reporter_leave(ep);
+    }
+}
+
+/* What the process has told. */
+static void reporter_hear(struct mbx_ep *ep)
+{
+    uint64_t told;
+
+    if (ep->see.reporter < 0 || sys_read(ep->see.reporter, &told, sizeof told) != sizeof told)
+        return;
+    if (told >= SEE_HANG_ABORT) {
+        LOG_ERROR(
+            "this rank ends the job: it is deadlocked, and MBX_HANG_THEN=abort (status %d)",
+            SEE_HANG_STATUS);
+        _exit(SEE_HANG_STATUS);
+    }
+    reporter_leave(ep); /* busy */
+}
+
+/* ---- looks ---- */
+
+static void hang_watch(struct mbx_ep *ep)
+{
+    uint64_t now_ns = clock_now(), sum = happened(ep), hang_ns = ep->settings.hang_ns;
+    uint64_t gap_ns = hang_ns / 2 > GAP_NS ? hang_ns / 2 : GAP_NS;
+
+    if (sum != ep->see.happened || now_ns - ep->see.watched_ns > gap_ns) {
+        ep->see.happened = sum;
+        ep->see.still_ns = now_ns;
+        ep->see.retry_ns = now_ns + hang_ns;
+        reporter_leave(ep);
+    }
+    ep->see.watched_ns = now_ns;
+    if (hang_ns == 0)
+        return;
+    reporter_hear(ep);
+    if (ep->see.reporter < 0 && now_ns >= ep->see.retry_ns)
+        reporter_start(ep, now_ns);
+}
+
+void hang_open(struct mbx_ep *ep)
+{
+    ep->see.reporter = -1;
+    ep->see.watch = hang_watch;
+}
+
+void hang_close(struct mbx_ep *ep)
+{
+    reporter_leave(ep);
+    ep->see.watch = NULL;
+}

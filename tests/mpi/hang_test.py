@@ -1,0 +1,141 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""hang_test.py BUILD [--through pml|provider] - MBX_HANG reports a deadlock once, and nothing else.
+
+The programs are those of stuck.c.  What is read ends with a line that must come, so nothing here waits for a time.
+"""
+import argparse
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+
+HANG = "500ms"
+REPORT = "matchbox: MBX_HANG: nothing has come for "
+AGAIN = "(again)"
+NONE = "but this is no deadlock"
+LOOKS = 8  # of the doctor at a job that runs: each takes 0.3 s at least
+
+
+class Failed(Exception):
+    pass
+
+
+def check(condition, text):
+    if not condition:
+        raise Failed(text)
+
+
+class Job:
+    def __init__(self, args, folder, pattern, ranks, **more):
+        env = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", MBX_HANG=HANG, **more)
+        self.folder = folder
+        self.process = subprocess.Popen(
+            [args.mbx, "exec", "--through", args.through, "mpiexec", "--oversubscribe", "-n", str(ranks), args.program, pattern],
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env, start_new_session=True, cwd=folder, text=True)
+        self.said = ""
+
+    def read_until(self, *words):
+        """The lines up to one that has one of these words."""
+        for line in self.process.stdout:
+            self.said += line
+            if any(word in line for word in words):
+                return
+        raise Failed(f"the job ends, and {words} did not come:\n{self.said}")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGTERM)
+        self.said += self.process.stdout.read()
+        self.process.wait()
+
+    def file(self):
+        names = [name for name in os.listdir(self.folder) if name.startswith("matchbox-hang-")]
+        check(len(names) == 1, f"files: {names}")
+        with open(os.path.join(self.folder, names[0])) as text:
+            return names[0][len("matchbox-hang-"):-len(".txt")], text.read()
+
+
+def reporters(job):
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                words = file.read().split(b"\0")
+        except OSError:
+            continue
+        if b"--from-watchdog" in words and job.encode() in words:
+            found.append(int(pid))
+    return found
+
+
+def deadlock(args, folder):
+    with Job(args, folder, "tag_differs", 2) as job:
+        job.read_until(AGAIN)
+        job.read_until("cycle: 0 -> 1 -> 0")
+        number, text = job.file()
+        check(len(reporters(number)) == 1, f"reporters: {reporters(number)}")
+    check(job.said.count(REPORT) == 2 and job.said.count("cycle: 0 -> 1 -> 0") == 2, "once, and once again:\n" + job.said)
+    check("waits for tag 7 on MPI_COMM_WORLD from 1, which waits, too" in job.said and "the tag differs" in job.said, job.said)
+    check(text in job.said.replace("\r", "") and text.count(REPORT) == 2, f"the file says\n{text}\nand not\n{job.said}")
+    while reporters(number):  # it ends because its rank has
+        os.sched_yield()
+
+
+def abort(args, folder):
+    with Job(args, folder, "both_receive", 2, MBX_HANG_THEN="abort") as job:
+        job.read_until("MBX_HANG_THEN=abort (status 86)")
+        job.said += job.process.stdout.read()
+        status = job.process.wait()
+    check(status == 86, f"status {status}, not 86:\n{job.said}")
+    check(job.said.count(REPORT) == 1, "not one report:\n" + job.said)
+
+
+def no_deadlock(args, folder, pattern, ranks, words):
+    """abort, too, is for deadlocks alone"""
+    with Job(args, folder, pattern, ranks, MBX_HANG_THEN="abort") as job:
+        job.read_until(NONE)
+        job.read_until(words)
+    check(REPORT not in job.said and "deadlock of" not in job.said, f"{pattern}:\n{job.said}")
+    check(not os.listdir(folder), f"{pattern} leaves {os.listdir(folder)}")
+
+
+def runs(args, folder, pattern, ranks):
+    with Job(args, folder, pattern, ranks) as job:
+        for _ in range(LOOKS):
+            subprocess.run([args.mbx, "doctor"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        check(job.process.poll() is None, f"{pattern} ends")
+    check("MBX_HANG" not in job.said, f"{pattern}:\n{job.said}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("build")
+    parser.add_argument("--through", default="pml", choices=["pml", "provider"])
+    args = parser.parse_args()
+    args.mbx = os.path.join(os.path.abspath(args.build), "tools", "mbx")
+    args.program = os.path.join(os.path.abspath(args.build), "tests", "mpi", "stuck")
+    failed = 0
+    for name, scene in {
+            "deadlock": deadlock,
+            "abort": abort,
+            "late_sender": lambda a, f: no_deadlock(a, f, "late_sender", 2, "waits for a signal"),
+            "computing_master": lambda a, f: no_deadlock(a, f, "computing_master", 3, "computes"),
+            "polling": lambda a, f: no_deadlock(a, f, "polling", 2, "from 0, which is in MPI_Iprobe"),
+            "running_ring": lambda a, f: runs(a, f, "running_ring", 3)}.items():
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                scene(args, folder)
+                print(f"{name}: right", flush=True)
+            except Failed as why:
+                print(f"{name}: {why}", flush=True)
+                failed += 1
+    return failed != 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,441 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * diagnose.c - see diagnose.h.  Whatever is said of a rank is of the second look.
+ */
+#include "diagnose.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/base.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include "words.h"
+
+#define FLOOD 10000 /* unexpected messages of a rank that are worth a line */
+
+/* ---- why ---- */
+
+/* Does entry differ in one thing alone from what this receive wants?  What it is, or NULL. */
+static const char *near_miss(const struct see_entry *receive, const struct see_entry *message,
+                             uint64_t sender)
+{
+    bool other_context = receive->context_id != message->context_id;
+    bool other_tag = ((receive->tag ^ message->tag) & ~receive->ignore) != 0;
+    bool other_source = receive->peer != SEE_NOBODY && receive->whom != sender;
+
+    if (other_context + other_tag + other_source != 1)
+        return NULL;
+    return other_context ? "communicator" : other_tag ? "tag" : "source";
+}
+
+/* What is there in place of what this receive, of job->ranks[at], waits for. */
+static void say_near_misses(FILE *out, const struct see_job *job, uint32_t at,
+                            const struct see_entry *receive)
+{
+    const struct see_rank *rank = &job->ranks[at];
+    char peer[WORDS_MAX], envelope[WORDS_MAX];
+
+    for (uint32_t i = 0; i < rank->count; i++) {
+        const struct see_entry *message = &rank->entries[i];
+        const char *differs =
+            message->kind == SEE_UNEXPECTED ? near_miss(receive, message, message->whom) : NULL;
+
+        if (differs != NULL)
+            fprintf(out, "    %s from %s is unexpected there: the %s differs\n",
+                    words_of_envelope(rank, message, envelope),
+                    words_of_peer(job, at, message, peer), differs);
+    }
+}
+
+/* Open MPI waits for the acknowledgement of a synchronous send in a receive of its own. */
+static bool is_acknowledgement(const struct see_rank *rank, const struct see_entry *entry)
+{
+    struct see_mpi mpi;
+
+    return entry->kind == SEE_POSTED &&
+           see_mpi_decode(rank->layout, entry->context_id, entry->tag, entry->ignore, &mpi) &&
+           mpi.is_acknowledgement;
+}
+
+/* "its send to 1 (tag 7 on MPI_COMM_WORLD, 4 bytes) is not received by 1" */
+static void say_send(FILE *out, const struct see_rank *rank, const struct see_entry *entry,
+                     const char *peer)
+{
+    static const char acknowledged[] = " acknowledgement";
+    char envelope[WORDS_MAX], *cut;
+
+    words_of_envelope(rank, entry, envelope);
+    cut = strstr(envelope, acknowledged);
+    if (cut != NULL)
+        memmove(cut, cut + sizeof acknowledged - 1, strlen(cut + sizeof acknowledged - 1) + 1);
+    fprintf(out, "  its send to %s (%s", peer, envelope);
+    if (entry->kind == SEE_SEND)
+        fprintf(out, ", %" PRIu64 " bytes", entry->size);
+    fprintf(out, ") is not received by %s", peer);
+}
+
+static void say_entry(FILE *out, const struct see_job *job, const enum see_node *nodes,
+                      uint32_t at, const struct see_entry *entry)
+{
+    const struct see_rank *rank = &job->ranks[at];
+    uint32_t whose = see_whose(job, at, entry);
+    char peer[WORDS_MAX], envelope[WORDS_MAX];
+    bool is_send;
+
+    words_of_peer(job, at, entry, peer);
+    is_send = entry->kind == SEE_SEND || is_acknowledgement(rank, entry);
+    if (is_send)
+        say_send(out, rank, entry, peer);
+    else
+        fprintf(out, "  it waits for %s from %s", words_of_envelope(rank, entry, envelope),
+                peer);
+    if (whose == at)
+        fprintf(out, ", which is itself");
+    else if (whose != SEE_NOBODY && nodes[whose] == SEE_OVER)
+        fprintf(out, ", which is in %s", job->ranks[whose].state.call);
+    else if (is_send && whose != SEE_NOBODY && see_is_probed(job, whose, at, entry))
+        fprintf(out, ", where a matched probe has taken it");
+    else if (entry->peer == SEE_NOBODY)
+        fprintf(out, ", and nobody is left to send it");
+    else if (whose != SEE_NOBODY)
+        fprintf(out, ", which waits, too");
+    fputc('\n', out);
+    if (!is_send)
+        say_near_misses(out, job, at, entry);
+}
+
+/* "MPI_Recv", and the line of the program where there is debug information. */
+static const char *call_words(const struct see_rank *rank, char words[WORDS_MAX])
+{
+    char line[OUTSIDE_MAX];
+
+    if (source_line(rank->head.pid, rank->state.caller, line) != NULL)
+        snprintf(words, WORDS_MAX, "%.40s at %.120s", rank->state.call, line);
+    else
+        snprintf(words, WORDS_MAX, "%s", rank->state.call);
+    return words;
+}
+
+/* ", for 41 s"; empty if that is not known. */
+static const char *still_words(const struct see_rank *rank, char words[32])
+{
+    words[0] = '\0';
+    if (rank->state.still_ns != 0 && rank->state.now_ns - rank->state.still_ns >= CLOCK_S)
+        snprintf(words, 32, ", for %" PRIu64 " s",
+                 (rank->state.now_ns - rank->state.still_ns) / CLOCK_S);
+    return words;
+}
+
+/* Of an MPI_Sendrecv that waits for its send: what it receives. */
+static void say_other_half(FILE *out, const struct see_job *job, uint32_t at)
+{
+    const struct see_rank *rank = &job->ranks[at];
+    char peer[WORDS_MAX], envelope[WORDS_MAX];
+
+    for (uint32_t i = 0; i < rank->count; i++) {
+        const struct see_entry *entry = &rank->entries[i];
+
+        if (strncmp(rank->state.call, "MPI_Sendrecv", 12) == 0 && entry->kind == SEE_POSTED &&
+            !see_is_awaited(rank, entry))
+            fprintf(out, "  its other half waits for %s from %s\n",
+                    words_of_envelope(rank, entry, envelope),
+                    words_of_peer(job, at, entry, peer));
+    }
+}
+
+static void say_rank(FILE *out, const struct see_job *job, const enum see_node *nodes,
+                     uint32_t at)
+{
+    const struct see_rank *rank = &job->ranks[at];
+    char words[WORDS_MAX], call[WORDS_MAX], still[32];
+    uint32_t awaited = 0, stuck = 0;
+
+    for (uint32_t i = 0; i < rank->count; i++) {
+        bool is_awaited = see_is_awaited(rank, &rank->entries[i]);
+
+        awaited += is_awaited;
+        stuck += is_awaited && !see_can_end(job, nodes, at, &rank->entries[i]);
+    }
+    fprintf(out, "rank %s (pid %" PRIu32 ") is in %s%s\n", words_of_rank(rank, words),
+            rank->head.pid, call_words(rank, call), still_words(rank, still));
+    if (stuck < awaited)
+        fprintf(out,
+                "  of the %" PRIu32 " operations that it waits for, %" PRIu32
+                " cannot end, and it needs all\n",
+                awaited, stuck);
+    for (uint32_t i = 0; i < rank->count; i++)
+        if (see_is_awaited(rank, &rank->entries[i]) &&
+            !see_can_end(job, nodes, at, &rank->entries[i]))
+            say_entry(out, job, nodes, at, &rank->entries[i]);
+    say_other_half(out, job, at);
+}
+
+/* ---- cycles ---- */
+
+/* A deadlocked rank that this one waits for, or SEE_NOBODY. */
+static uint32_t next_of(const struct see_job *job, const enum see_node *nodes, uint32_t at)
+{
+    const struct see_rank *rank = &job->ranks[at];
+
+    for (uint32_t i = 0; i < rank->count; i++) {
+        uint32_t whose = see_whose(job, at, &rank->entries[i]);
+
+        if (see_is_awaited(rank, &rank->entries[i]) && whose != SEE_NOBODY &&
+            nodes[whose] == SEE_DEADLOCKED && !see_can_end(job, nodes, at, &rank->entries[i]))
+            return whose;
+    }
+    return SEE_NOBODY;
+}
+
+static void say_cycle(FILE *out, const struct see_job *job, const enum see_node *nodes,
+                      uint32_t from)
+{
+    char words[WORDS_MAX];
+    uint32_t at = from;
+
+    fprintf(out, "cycle: %s", words_of_rank(&job->ranks[at], words));
+    do {
+        at = next_of(job, nodes, at);
+        fprintf(out, " -> %s", words_of_rank(&job->ranks[at], words));
+    } while (at != from);
+    fputc('\n', out);
+}
+
+/* Follows whom each waits for; a cycle is said once, from its first rank. */
+static void say_cycles(FILE *out, const struct see_job *job, const enum see_node *nodes)
+{
+    uint32_t *seen = mem_calloc(job->count, sizeof *seen);
+
+    for (uint32_t start = 0; seen != NULL && start < job->count; start++) {
+        uint32_t at = start;
+
+        while (at != SEE_NOBODY && nodes[at] == SEE_DEADLOCKED && seen[at] == 0) {
+            seen[at] = start + 1;
+            at = next_of(job, nodes, at);
+        }
+        if (at != SEE_NOBODY && nodes[at] == SEE_DEADLOCKED && seen[at] == start + 1)
+            say_cycle(out, job, nodes, at);
+    }
+    mem_free(seen);
+}
+
+/* ---- roll call ---- */
+
+/* The communicator of the collective that a rank is in, as far as its operations say it; NULL: none. */
+static const char *collective_of(const struct see_rank *rank, char words[WORDS_MAX])
+{
+    if (see_call_of(rank->state.call) != SEE_CALL_COLLECTIVE)
+        return NULL;
+    for (uint32_t i = 0; i < rank->count; i++)
+        if (see_is_awaited(rank, &rank->entries[i]))
+            return words_of_communicator(rank, &rank->entries[i], words);
+    return NULL;
+}
+
+/* Which ranks are in a collective of a communicator, a line for each call: "roll call on MPI_COMM_WORLD: 0, 2, 3 in MPI_Allreduce". */
+static void say_roll_call(FILE *out, const struct see_job *job)
+{
+    char on[WORDS_MAX], other[WORDS_MAX], words[WORDS_MAX];
+
+    for (uint32_t i = 0; i < job->count; i++) {
+        const char *name = collective_of(&job->ranks[i], on);
+        bool is_first = name != NULL;
+
+        for (uint32_t k = 0; is_first && k < i; k++)
+            if (strcmp(job->ranks[k].state.call, job->ranks[i].state.call) == 0 &&
+                collective_of(&job->ranks[k], other) != NULL && strcmp(on, other) == 0)
+                is_first = false;
+        if (!is_first)
+            continue;
+        fprintf(out, "roll call on %s:", on);
+        for (uint32_t k = i, shown = 0; k < job->count; k++)
+            if (strcmp(job->ranks[k].state.call, job->ranks[i].state.call) == 0 &&
+                collective_of(&job->ranks[k], other) != NULL && strcmp(on, other) == 0)
+                fprintf(out, "%s %s", shown++ > 0 ? "," : "",
+                        words_of_rank(&job->ranks[k], words));
+        fprintf(out, " in %s\n", job->ranks[i].state.call);
+    }
+}
+
+/* ---- who is no part of a deadlock ---- */
+
+static bool is_seen(const struct see_job *job, uint32_t rank)
+{
+    for (uint32_t i = 0; i < job->count; i++)
+        if (job->ranks[i].head.rank == rank)
+            return true;
+    return false;
+}
+
+#define MISSING_MAX 8
+
+static void say_missing(FILE *out, const struct see_job *job)
+{
+    uint32_t shown = 0;
+
+    if (job->size == SEE_NOBODY || job->count >= job->size)
+        return;
+    fprintf(out, "%" PRIu32 " of its %" PRIu32 " ranks are not seen (", job->size - job->count,
+            job->size);
+    for (uint32_t rank = 0; rank < job->size && shown <= MISSING_MAX; rank++) {
+        if (is_seen(job, rank))
+            continue;
+        if (shown++ == MISSING_MAX)
+            fputs(", ...", out);
+        else
+            fprintf(out, "%s%" PRIu32, shown > 1 ? ", " : "", rank);
+    }
+    fputs("): they are on other hosts, have ended, or do not run over Matchbox; who waits for "
+          "them is not judged\n",
+          out);
+}
+
+/* What has come to a rank that nobody asks for, and of whom most. */
+static void say_flood(FILE *out, const struct see_job *job, uint32_t at)
+{
+    const struct see_rank *rank = &job->ranks[at];
+    const struct see_entry *first = NULL;
+    char words[WORDS_MAX], envelope[WORDS_MAX], peer[WORDS_MAX];
+
+    for (uint32_t i = 0; first == NULL && i < rank->count; i++)
+        if (rank->entries[i].kind == SEE_UNEXPECTED)
+            first = &rank->entries[i];
+    if (first == NULL || rank->state.counts[SEE_UNEXPECTED] < FLOOD)
+        return;
+    fprintf(out,
+            "rank %s (pid %" PRIu32 ") holds %" PRIu32
+            " messages that it has not received; the oldest is %s from %s, %" PRIu64 " bytes\n",
+            words_of_rank(rank, words), rank->head.pid, rank->state.counts[SEE_UNEXPECTED],
+            words_of_envelope(rank, first, envelope), words_of_peer(job, at, first, peer),
+            first->size);
+}
+
+/* Waits for another, and has done so for a while; else false. */
+static bool waits(const struct see_job *before, const struct see_job *now, uint32_t at)
+{
+    const struct see_rank *rank = &now->ranks[at], *was = see_same(before, rank);
+    enum see_call call = see_call_of(rank->state.call);
+
+    return was != NULL && rank->how == SEE_ASKED && was->how == SEE_ASKED &&
+           see_is_still(was, rank) && call != SEE_CALL_OTHER && call != SEE_CALL_FINISHES &&
+           rank->state.still_ns != 0 && rank->state.now_ns - rank->state.still_ns >= CLOCK_S;
+}
+
+/* What the other side of this operation does that keeps it from ending: ", which computes". */
+static void say_other_side(FILE *out, const struct see_job *job, const enum see_node *nodes,
+                           uint32_t whose)
+{
+    char words[OUTSIDE_MAX];
+
+    if (whose == SEE_NOBODY)
+        return;
+    if (outside_words(&job->ranks[whose], words) != NULL)
+        fprintf(out, ", which %s", words);
+    else if (nodes[whose] == SEE_DEADLOCKED)
+        fprintf(out, ", which is deadlocked");
+    else if (job->ranks[whose].state.call[0] != '\0')
+        fprintf(out, ", which is in %s", job->ranks[whose].state.call);
+    else
+        fprintf(out, ", which goes on");
+}
+
+static bool say_waiter(FILE *out, const struct see_job *job, const enum see_node *nodes,
+                       uint32_t at)
+{
+    const struct see_rank *rank = &job->ranks[at];
+    char words[WORDS_MAX], call[WORDS_MAX], still[32], peer[WORDS_MAX], envelope[WORDS_MAX];
+
+    for (uint32_t i = 0; i < rank->count; i++) {
+        const struct see_entry *entry = &rank->entries[i];
+
+        if (!see_is_awaited(rank, entry))
+            continue;
+        fprintf(out, "rank %s (pid %" PRIu32 ") waits in %s%s: ", words_of_rank(rank, words),
+                rank->head.pid, call_words(rank, call), still_words(rank, still));
+        fprintf(out, "%s %s %s", words_of_envelope(rank, entry, envelope),
+                entry->kind == SEE_SEND || entry->kind == SEE_SENDING ||
+                        is_acknowledgement(rank, entry)
+                    ? "to"
+                    : "from",
+                words_of_peer(job, at, entry, peer));
+        say_other_side(out, job, nodes, see_whose(job, at, entry));
+        fputc('\n', out);
+        return true;
+    }
+    return false;
+}
+
+bool diagnose_say_waiting(FILE *out, const struct see_job *before, const struct see_job *now,
+                          const enum see_node *nodes)
+{
+    bool said = false;
+
+    for (uint32_t i = 0; i < now->count; i++)
+        if (nodes[i] == SEE_ALIVE && waits(before, now, i))
+            said |= say_waiter(out, now, nodes, i);
+    return said;
+}
+
+static void say_others(FILE *out, const struct see_job *job)
+{
+    char words[WORDS_MAX], does[OUTSIDE_MAX];
+    uint32_t running = 0;
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+
+    for (uint32_t i = 0; i < job->count; i++) {
+        const struct see_rank *rank = &job->ranks[i];
+
+        running += rank->run == 'R';
+        say_flood(out, job, i);
+        if (outside_words(rank, does) != NULL)
+            fprintf(out, "rank %s (pid %" PRIu32 ") %s\n", words_of_rank(rank, words),
+                    rank->head.pid, does);
+        else if (rank->state.flags & SEE_STATE_THREADS)
+            fprintf(out,
+                    "rank %s (pid %" PRIu32 ") has threads that may all call MPI: it is not "
+                    "judged, nor is who waits for it\n",
+                    words_of_rank(rank, words), rank->head.pid);
+    }
+    if (cores > 0 && running > (uint32_t)cores)
+        fprintf(out, "%" PRIu32 " ranks run on %ld cores\n", running, cores);
+    say_missing(out, job);
+}
+
+/* ---- a job ---- */
+
+uint32_t diagnose_judge(const struct see_job *before, const struct see_job *now,
+                        enum see_node *nodes)
+{
+    uint32_t dead = 0;
+
+    see_judge(before, now, nodes);
+    for (uint32_t i = 0; i < now->count; i++)
+        dead += nodes[i] == SEE_DEADLOCKED;
+    return dead;
+}
+
+void diagnose_say(FILE *out, const struct see_job *before, const struct see_job *now,
+                  const enum see_node *nodes)
+{
+    uint32_t dead = 0;
+
+    for (uint32_t i = 0; i < now->count; i++)
+        dead += nodes[i] == SEE_DEADLOCKED;
+    fprintf(out, "job %016" PRIx64 ": ", now->ranks[0].head.job);
+    if (dead == 0)
+        fprintf(out, "no rank is deadlocked\n");
+    else
+        fprintf(out, "deadlock of %" PRIu32 " of %" PRIu32 " ranks\n", dead, now->count);
+    for (uint32_t i = 0; i < now->count; i++)
+        if (nodes[i] == SEE_DEADLOCKED)
+            say_rank(out, now, nodes, i);
+    if (dead != 0) {
+        say_cycles(out, now, nodes);
+        say_roll_call(out, now);
+    }
+    diagnose_say_waiting(out, before, now, nodes);
+    say_others(out, now);
+}

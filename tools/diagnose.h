@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * diagnose.h - two looks at a job, in words: who is deadlocked and why, and who waits for whom.
+ */
+#ifndef TOOLS_DIAGNOSE_H
+#define TOOLS_DIAGNOSE_H
+
+#include <stdio.h>
+
+#include "see/graph.h"
+
+/* How many ranks are deadlocked; nodes has room for now->count. */
+uint32_t diagnose_judge(const struct see_job *before, const struct see_job *now,
+                        enum see_node *nodes);
+
+/* The lines about a job, to out.  before and now are what nodes was judged from. */
+void diagnose_say(FILE *out, const struct see_job *before, const struct see_job *now,
+                  const enum see_node *nodes);
+
+/* One line: whom the ranks of a job that is not deadlocked wait for.  False: for nobody. */
+bool diagnose_say_waiting(FILE *out, const struct see_job *before, const struct see_job *now,
+                          const enum see_node *nodes);
+
+/* ---- outside.c: what a rank does that makes no progress ---- */
+
+#define OUTSIDE_MAX 160
+
+/* "computes", "is stopped", "reads /scratch/x"; NULL: it answers.  words. */
+const char *outside_words(const struct see_rank *rank, char words[OUTSIDE_MAX]);
+
+/* Ranks of MPI jobs of this user on this host that do not run over Matchbox, a line for each job, with the reason.  How many lines. */
+uint32_t outside_say_others(FILE *out);
+
+/* ---- source_line.c ---- */
+
+/* "solve.c:212", the line of the program that this address of a process belongs to; NULL: there is no debug information, or no
+ * libdw to read it.  words. */
+const char *source_line(uint32_t pid, uint64_t address, char words[OUTSIDE_MAX]);
+
+#endif

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * outside.c - what of a rank cannot be asked: what it does while it makes no progress, and ranks that do not run
+ * over Matchbox at all.
+ */
+#include <dirent.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/base.h"
+#include "diagnose.h"
+
+#define ENVIRON_MAX 65536
+#define MAPS_MAX    (1u << 20)
+#define JOBS_MAX    32
+
+/* ---- a file of /proc ---- */
+
+/* Its text, at most size - 1 bytes of it; false: there is none. */
+static bool proc_text(uint32_t pid, const char *name, char *text, size_t size, size_t *used)
+{
+    char path[64];
+    FILE *file;
+
+    snprintf(path, sizeof path, "/proc/%" PRIu32 "/%s", pid, name);
+    file = fopen(path, "re");
+    if (file == NULL)
+        return false;
+    *used = fread(text, 1, size - 1, file);
+    text[*used] = '\0';
+    fclose(file);
+    return *used != 0;
+}
+
+/* ---- what it does ---- */
+
+static const struct {
+    long number;
+    const char
+        *words; /* has the file of its first argument behind it, if it ends with a space */
+} calls[] = {
+    {SYS_read, "reads "},
+    {SYS_write, "writes "},
+    {SYS_pread64, "reads "},
+    {SYS_pwrite64, "writes "},
+    {SYS_fsync, "flushes "},
+    {SYS_futex, "waits for another thread (futex)"},
+    {SYS_nanosleep, "sleeps (nanosleep)"},
+    {SYS_clock_nanosleep, "sleeps (clock_nanosleep)"},
+    {SYS_wait4, "waits for a process (wait4)"},
+    {SYS_waitid, "waits for a process (waitid)"},
+    {SYS_recvfrom, "receives from a socket (recvfrom)"},
+    {SYS_recvmsg, "receives from a socket (recvmsg)"},
+    {SYS_ppoll, "waits for a descriptor (ppoll)"},
+    {SYS_pselect6, "waits for a descriptor (pselect)"},
+    {SYS_epoll_pwait, "waits for a descriptor (epoll_pwait)"},
+#ifdef SYS_poll
+    {SYS_poll, "waits for a descriptor (poll)"},
+    {SYS_select, "waits for a descriptor (select)"},
+    {SYS_epoll_wait, "waits for a descriptor (epoll_wait)"},
+    {SYS_pause, "waits for a signal (pause)"},
+#endif
+};
+
+static void file_words(uint32_t pid, unsigned long fd, char *words, size_t size)
+{
+    char path[64];
+    ssize_t used;
+
+    snprintf(path, sizeof path, "/proc/%" PRIu32 "/fd/%lu", pid, fd);
+    used = readlink(path, words, size - 1);
+    snprintf(words + (used > 0 ? used : 0), size - (size_t)(used > 0 ? used : 0), "%s",
+             used > 0 ? "" : "a file");
+}
+
+static const char *call_words(uint32_t pid, char words[OUTSIDE_MAX])
+{
+    char text[256];
+    unsigned long first = 0;
+    long number = -1;
+    size_t used;
+
+    snprintf(words, OUTSIDE_MAX, "waits for something that is no message");
+    if (!proc_text(pid, "syscall", text, sizeof text, &used) ||
+        sscanf(text, "%ld %lx", &number, &first) < 1)
+        return words;
+    for (size_t i = 0; i < ARRAY_COUNT(calls); i++) {
+        if (calls[i].number != number)
+            continue;
+        snprintf(words, OUTSIDE_MAX, "%s", calls[i].words);
+        if (words[strlen(words) - 1] == ' ')
+            file_words(pid, first, words + strlen(words), OUTSIDE_MAX - strlen(words));
+        return words;
+    }
+    snprintf(words, OUTSIDE_MAX, "waits for something that is no message (system call %ld)",
+             number);
+    return words;
+}
+
+const char *outside_words(const struct see_rank *rank, char words[OUTSIDE_MAX])
+{
+    if (rank->run == 'T' || rank->run == 't')
+        snprintf(words, OUTSIDE_MAX,
+                 rank->run == 'T' ? "is stopped (SIGSTOP); kill -CONT %" PRIu32 " lets it go on"
+                                  : "is stopped by a debugger",
+                 rank->head.pid);
+    else if (rank->how == SEE_ASKED)
+        return NULL;
+    else if (rank->how == SEE_FAILED)
+        snprintf(words, OUTSIDE_MAX, "cannot be read");
+    else if (rank->run == 'R')
+        snprintf(words, OUTSIDE_MAX, "computes");
+    else if (rank->run == 'Z' || rank->run == 'X')
+        snprintf(words, OUTSIDE_MAX, "has ended");
+    else
+        call_words(rank->head.pid, words);
+    return words;
+}
+
+/* ---- ranks that are none of ours ---- */
+
+/* A job of an MPI. */
+struct other {
+    char job[128], program[32], why[256];
+    const char *mpi;
+    uint32_t ranks;
+};
+
+/* The value of a variable in such a text, or NULL. */
+static const char *variable(const char *text, size_t size, const char *name)
+{
+    size_t length = strlen(name);
+
+    for (size_t at = 0; at < size; at += strlen(text + at) + 1)
+        if (strncmp(text + at, name, length) == 0 && text[at + length] == '=')
+            return text + at + length + 1;
+    return NULL;
+}
+
+static const char *first_of(const char *text, size_t size, const char *const *names)
+{
+    const char *value = NULL;
+
+    for (; value == NULL && *names != NULL; names++)
+        value = variable(text, size, *names);
+    return value;
+}
+
+/* Why messages of this process do not go over Matchbox. */
+static void say_why(struct other *other, const char *text, size_t size, const char *maps)
+{
+    const char *pml = variable(text, size, "OMPI_MCA_pml");
+    const char *path = variable(text, size, "FI_PROVIDER_PATH");
+    bool is_mpich = strcmp(other->mpi, "MPICH") == 0;
+
+    if (strstr(maps, "libmatchbox") != NULL || strstr(maps, "mca_pml_matchbox") != NULL) {
+        const char *see = variable(text, size, "MBX_SEE");
+
+        snprintf(other->why, sizeof other->why, "%s",
+                 see != NULL && strcmp(see, "on") != 0
+                     ? "they run over Matchbox with MBX_SEE=off, and cannot be looked at"
+                     : "they have loaded Matchbox, and have no endpoint: they are in MPI_Init, "
+                       "in or behind MPI_Finalize, or use something else");
+    } else if (is_mpich && strstr(maps, "libfabric") == NULL) {
+        snprintf(other->why, sizeof other->why,
+                 "not over Matchbox: this MPICH has not loaded libfabric; only one with the "
+                 "device ch4:ofi reaches it");
+    } else if (!is_mpich && pml == NULL) {
+        snprintf(other->why, sizeof other->why,
+                 "not over Matchbox: OMPI_MCA_pml is not in their environment; mbx exec sets "
+                 "it");
+    } else if (!is_mpich && strcmp(pml, "matchbox") != 0 && strcmp(pml, "cm") != 0) {
+        snprintf(other->why, sizeof other->why,
+                 "not over Matchbox: OMPI_MCA_pml=%.40s is in their environment", pml);
+    } else if (!is_mpich && strcmp(pml, "matchbox") == 0) {
+        snprintf(other->why, sizeof other->why,
+                 "not over Matchbox yet: the component is not loaded; they are in MPI_Init, or "
+                 "OMPI_MCA_mca_base_component_path does not lead to it");
+    } else if (path == NULL) {
+        snprintf(other->why, sizeof other->why,
+                 "not over Matchbox: FI_PROVIDER_PATH is not in their environment; mbx exec "
+                 "sets it");
+    } else {
+        snprintf(other->why, sizeof other->why,
+                 "not over Matchbox: the provider is not loaded; FI_PROVIDER_PATH=%.80s, "
+                 "FI_PROVIDER=%.40s",
+                 path,
+                 variable(text, size, "FI_PROVIDER") != NULL
+                     ? variable(text, size, "FI_PROVIDER")
+                     : "(not set)");
+    }
+}
+
+static bool has_page(uint32_t pid)
+{
+    char path[64], link[64];
+    struct dirent *entry;
+    bool found = false;
+    DIR *folder;
+
+    snprintf(path, sizeof path, "/proc/%" PRIu32 "/fd", pid);
+    folder = opendir(path);
+    while (folder != NULL && !found && (entry = readdir(folder)) != NULL) {
+        ssize_t size = readlinkat(dirfd(folder), entry->d_name, link, sizeof link - 1);
+
+        if (size > 0)
+            link[size] = '\0';
+        found = size > 0 && strstr(link, "/memfd:" SEE_NAME) == link;
+    }
+    if (folder != NULL)
+        closedir(folder);
+    return found;
+}
+
+static void look_at(uint32_t pid, struct other *all, uint32_t *count)
+{
+    static const char *const ranks[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", NULL};
+    static const char *const jobs[] = {
+        "PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "PMI_FD", "PMI_PORT", "PMI_JOBID", NULL};
+    static char text[ENVIRON_MAX], maps[MAPS_MAX];
+    struct other other = {.mpi = NULL};
+    size_t size, maps_size, used;
+    const char *job;
+
+    if (!proc_text(pid, "environ", text, sizeof text, &size) ||
+        first_of(text, size, ranks) == NULL ||
+        !proc_text(pid, "maps", maps, sizeof maps, &maps_size))
+        return;
+    other.mpi = strstr(maps, "/libmpi.so") != NULL     ? "Open MPI"
+                : strstr(maps, "/libmpich.so") != NULL ? "MPICH"
+                                                       : NULL;
+    if (other.mpi == NULL || has_page(pid))
+        return;
+    job = first_of(text, size, jobs);
+    snprintf(other.job, sizeof other.job, "%s", job != NULL ? job : "");
+    if (proc_text(pid, "comm", other.program, sizeof other.program, &used))
+        other.program[strcspn(other.program, "\n")] = '\0';
+    say_why(&other, text, size, maps);
+    for (uint32_t i = 0; i < *count; i++)
+        if (strcmp(all[i].program, other.program) == 0 && strcmp(all[i].why, other.why) == 0 &&
+            (strcmp(all[i].job, other.job) == 0 || strcmp(other.mpi, "MPICH") == 0)) {
+            all[i].ranks++;
+            return;
+        }
+    if (*count < JOBS_MAX) {
+        all[*count] = other;
+        all[(*count)++].ranks = 1;
+    }
+}
+
+uint32_t outside_say_others(FILE *out)
+{
+    static struct other all[JOBS_MAX];
+    uint32_t count = 0;
+    struct dirent *entry;
+    DIR *proc = opendir("/proc");
+
+    while (proc != NULL && (entry = readdir(proc)) != NULL) {
+        char *end;
+        unsigned long pid = strtoul(entry->d_name, &end, 10);
+
+        if (*end == '\0' && pid != 0 && pid != (unsigned long)getpid())
+            look_at((uint32_t)pid, all, &count);
+    }
+    if (proc != NULL)
+        closedir(proc);
+    for (uint32_t i = 0; i < count; i++)
+        fprintf(out, "%" PRIu32 " rank%s of %s: %s, %s\n", all[i].ranks,
+                all[i].ranks == 1 ? "" : "s", all[i].program, all[i].mpi, all[i].why);
+    return count;
+}
