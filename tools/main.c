@@ -13,8 +13,9 @@
 #include "complete.h"
 #include "tool.h"
 
-static const struct tool *const tools[] = {&tool_run,   &tool_exec,   &tool_info,  &tool_perf,
-                                           &tool_trace, &tool_queues, &tool_doctor};
+static const struct tool *const tools[] = {&tool_run,    &tool_exec,        &tool_info,
+                                           &tool_perf,   &tool_trace,       &tool_queues,
+                                           &tool_doctor, &tool_adapter_test};
 
 /* What is no tool of its own, and what it prints. */
 static const char *const others[][2] = {
@@ -27,9 +28,9 @@ static void print_help(FILE *file)
 {
     fputs("usage: mbx COMMAND [ARGUMENTS]\n\n", file);
     for (size_t i = 0; i < ARRAY_COUNT(tools); i++)
-        fprintf(file, "  %-9s %s\n", tools[i]->name, tools[i]->about);
+        fprintf(file, "  %-12s %s\n", tools[i]->name, tools[i]->about);
     for (size_t i = 0; i < ARRAY_COUNT(others); i++)
-        fprintf(file, "  %-9s %s\n", others[i][0], others[i][1]);
+        fprintf(file, "  %-12s %s\n", others[i][0], others[i][1]);
 }
 
 static const struct tool *find_tool(const char *name)

@@ -81,7 +81,7 @@ done
 for file in doc/matchbox/LICENSE doc/matchbox/README.md doc/matchbox/docs/starting.md doc/matchbox/examples/job.c; do
     one "$file" >/dev/null
 done
-for file in mbx mbx-run mbx-exec mbx-info mbx-perf mbx-trace mbx-queues mbx-doctor; do
+for file in mbx mbx-run mbx-exec mbx-info mbx-perf mbx-trace mbx-queues mbx-doctor mbx-adapter-test; do
     page=$(one "man1/$file.1")
     grep -q '^.SH DESCRIPTION' "$page" || fail "$page is no manual page"
     # whatever formats manual pages here has nothing to say about it

@@ -237,7 +237,8 @@ enum quirk {
     QUIRK_SYNC = 4,       /* sync: it is asked to synchronise without need */
     QUIRK_APART = 8, /* apart: match and data are told apart, however short the message is */
     QUIRK_EAGER_ONLY = 16, /* eager-only: no rendezvous */
-    QUIRK_DAWDLE = 32      /* dawdle: commands wait, as long as chance says */
+    QUIRK_DAWDLE = 32,     /* dawdle: commands wait, as long as chance says */
+    QUIRK_HASTY = 64       /* hasty, and wrong: an entry matches at once, whatever was found */
 };
 
 extern struct host host;

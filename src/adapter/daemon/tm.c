@@ -61,7 +61,8 @@ static const struct {
     enum quirk quirk;
 } quirks[] = {
     {"recv", QUIRK_PLAIN_RECV}, {"fin-recv", QUIRK_FIN_RECV},     {"sync", QUIRK_SYNC},
-    {"apart", QUIRK_APART},     {"eager-only", QUIRK_EAGER_ONLY}, {"dawdle", QUIRK_DAWDLE}};
+    {"apart", QUIRK_APART},     {"eager-only", QUIRK_EAGER_ONLY}, {"dawdle", QUIRK_DAWDLE},
+    {"hasty", QUIRK_HASTY}};
 
 /* Of QUIRK_DAWDLE. */
 static struct random chance;
@@ -77,7 +78,7 @@ static int read_quirk(const char *word, size_t length)
     fprintf(
         stderr,
         "mbx-adapter: MBX_ADAPTER_QUIRKS: there is no '%.*s'; there are recv, fin-recv, sync, "
-        "apart, eager-only and dawdle, with commas between them\n",
+        "apart, eager-only, dawdle and hasty, with commas between them\n",
         (int)length, word);
     return -EINVAL;
 }
@@ -226,6 +227,14 @@ static void tell_data(struct qp *qp, uint32_t handle, enum ibv_wc_status status,
 
 /* ---- commands ---- */
 
+/* What software says that it has handled. */
+static uint16_t handled_by(const struct tm_list *tm, const struct adapter_command *command)
+{
+    if (host.quirks & QUIRK_HASTY)
+        return tm->unit.found;
+    return command->flags & IBV_OPS_TM_SYNC ? (uint16_t)command->unexpected : tm->unit.handled;
+}
+
 static bool perform(struct srq *srq, const struct adapter_command *command)
 {
     struct tm_list *tm = srq->tm;
@@ -234,9 +243,7 @@ static bool perform(struct srq *srq, const struct adapter_command *command)
     const struct tm_command unit_command = {.type = is_add   ? TM_APPEND
                                                     : is_del ? TM_REVOKE
                                                              : TM_SYNC,
-                                            .handled = command->flags & IBV_OPS_TM_SYNC
-                                                           ? (uint16_t)command->unexpected
-                                                           : tm->unit.handled,
+                                            .handled = handled_by(tm, command),
                                             .handle = command->handle,
                                             .envelope.tag = command->tag,
                                             .ignore = ~command->mask};
