@@ -100,9 +100,14 @@ static void print_found(const struct mbx_network *network)
 
     snprintf(version, sizeof version, "%u.%u", network->version >> 16,
              network->version & UINT16_MAX);
-    print_what("provider", network->provider, "of libfabric (MBX_OFI_PROVIDER)");
-    print_what("interface", network->interface, "or domain (MBX_OFI_INTERFACE)");
-    print_what("libfabric", version, "the version that is loaded");
+    if (network->version != 0) {
+        print_what("provider", network->provider, "of libfabric (MBX_OFI_PROVIDER)");
+        print_what("interface", network->interface, "or domain (MBX_OFI_INTERFACE)");
+        print_what("libfabric", version, "the version that is loaded");
+    } else {
+        print_what("provider", network->provider, "RDMA adapters, through libibverbs");
+        print_what("adapter", network->interface, "and port (MBX_VERBS_DEVICE)");
+    }
     print_what("message", size_text(is_any ? SIZE_MAX : network->message, size, sizeof size),
                "bytes of one message of the provider, at most");
     print_what("memory", network->reads_memory ? "read" : "packets",
@@ -129,8 +134,8 @@ static int print_network(const struct tool *tool)
         print_found(&network);
     else
         printf("  none: %s (%s); the log says why\n",
-               err == -ENODATA   ? "libfabric has no provider that would do"
-               : err == -ENOTSUP ? "there is no libfabric to use"
+               err == -ENODATA   ? "no provider of libfabric, or adapter, would do"
+               : err == -ENOTSUP ? "there is no library to use"
                                  : "it cannot be opened",
                mbx_strerror(err));
     return TOOL_DONE;

@@ -9,6 +9,7 @@
 #                         of libfabric that they know, and over shared memory and a network at once
 #   hosts                 as network, with each endpoint of a test on a host of its own; then the
 #                         demonstration's programs on three hosts, and faults of a network
+#   verbs                 the behaviour tests over verbs and the software adapter
 #
 # Without a name: the first five.  docs/testing.md says what the tests are, and how to run one.
 ! wants_help "$@" || explain
@@ -17,10 +18,10 @@
 passed=0
 failed=0
 
-# Where it is built: the tests of lists, of the network and of hosts are those of gcc.
+# Where it is built: the tests of lists, of the network, of hosts and over verbs are those of gcc.
 build_of() {
     case $1 in
-    lists | network | hosts) echo gcc ;;
+    lists | network | hosts | verbs) echo gcc ;;
     *) echo "$1" ;;
     esac
 }
@@ -44,7 +45,7 @@ run_tests() {
     setup=
     case $name in
     tsan) set -- plain_addresses ;;
-    lists | hosts) setup="--setup $name --suite behaviour" && set -- ;;
+    lists | hosts | verbs) setup="--setup $name --suite behaviour" && set -- ;;
     network) setup="--setup $name --suite behaviour --suite over_network" && set -- ;;
     *) set -- ;;
     esac
@@ -60,7 +61,7 @@ run_tests() {
 test_configuration() {
     started=$(date +%s)
     case $1 in
-    lists | network | hosts) log_file=build-test/gcc/meson-logs/testlog-$1.json ;;
+    lists | network | hosts | verbs) log_file=build-test/gcc/meson-logs/testlog-$1.json ;;
     *) log_file=build-test/$1/meson-logs/testlog.json ;;
     esac
     rm -f "$log_file"

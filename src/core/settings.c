@@ -49,8 +49,9 @@ static const struct param own[] = {
     {"LOG_LEVEL", PARAM_CHOICE, PARAM_USUAL, NULL, "warn", 0, 0, log_level_names,
      "what is written to standard error", AT(log_level)},
     {TRANSPORT_NAME, PARAM_CHOICE, PARAM_USUAL, NULL, "auto", 0, 0, NULL,
-     "what moves bytes: shm between processes of one machine, ofi over a network; auto: shm, "
-     "and ofi besides if the job has ranks on several hosts",
+     "what moves bytes: shm between processes of one machine, ofi over a network, verbs over "
+     "RDMA "
+     "adapters; auto: shm, and ofi besides if the job has ranks on several hosts",
      AT(transport)},
     {"THREADS", PARAM_CHOICE, PARAM_USUAL, NULL, "one", 0, 0, threads_names,
      "who may call functions of one endpoint: one thread at a time, or many at once",
@@ -128,6 +129,8 @@ static const struct param own[] = {
      "boot and namespaces of the launcher: set by mbx run and mbx exec, so that ranks in "
      "containers are recognised",
      0},
+    {"ADAPTER_*", PARAM_FOREIGN, PARAM_ADVANCED, NULL, NULL, 0, 0, NULL,
+     "the software adapter's own (docs/adapter.md)", 0},
     {"BOOT_TIMEOUT", PARAM_TIME, PARAM_USUAL, NULL, "600s", 0, 1000000 * CLOCK_S, NULL,
      "how long a fence of the job waits for a rank of which the launcher tells nothing; 0 is "
      "forever",

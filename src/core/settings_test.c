@@ -73,11 +73,13 @@ static const char *const usual[] = {"LOG_LEVEL",     "TRANSPORT",
                                     "TRACE",         "BOOT",
                                     "BOOT_TIMEOUT",  "SEE",
                                     "LEAKS",         "HANG",
-                                    "HANG_THEN"};
+                                    "HANG_THEN",     "VERBS_DEVICE",
+                                    "VERBS_TIMEOUT"};
 static const char *const advanced[] = {
     "READ_CHUNK",     "RTS_PAYLOAD",      "INJECT_LIMIT",   "REQUESTS",      "PEERS_MAX",
     "WINDOW",         "SHM_ATTACH",       "WINDOW_PAYLOAD", "SHM_RING_SIZE", "DEVICE_LIST",
-    "DEVICE_BUFFERS", "DEVICE_THRESHOLD", "LAUNCHER_HOST",  "VERBS_LIBRARY"};
+    "DEVICE_BUFFERS", "DEVICE_THRESHOLD", "LAUNCHER_HOST",  "VERBS_LIBRARY", "VERBS_GID",
+    "VERBS_WINDOW",   "ADAPTER_*"};
 
 static bool has(const char *const *names, size_t count, const char *name)
 {
@@ -122,7 +124,8 @@ static void texts_are_whole(void **state)
 static bool is_foreign(const struct mbx_param *param)
 {
     return strcmp(param->name, "MBX_BOOT") == 0 ||
-           strcmp(param->name, "MBX_LAUNCHER_HOST") == 0;
+           strcmp(param->name, "MBX_LAUNCHER_HOST") == 0 ||
+           strcmp(param->name, "MBX_ADAPTER_*") == 0;
 }
 
 static void defaults_are_values(void **state)
@@ -168,7 +171,7 @@ static void wrong_values_are_refused(void **state)
         expect_refused(&param, "nonsense");
         expect_refused(&param, "18446744073709551616");
     }
-    assert_int_equal(count, ARRAY_COUNT(usual) + ARRAY_COUNT(advanced) - 2);
+    assert_int_equal(count, ARRAY_COUNT(usual) + ARRAY_COUNT(advanced) - 3);
 }
 
 /* The numbers beside those of a range, which end with the unit of its texts. */

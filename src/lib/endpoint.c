@@ -16,6 +16,7 @@
 #include "lib/across.h"
 #include "lib/see.h"
 #include "offload/offload.h"
+#include "verbs/verbs.h"
 
 static const struct transport_events events = {
     .accept = peer_accept,
@@ -145,6 +146,7 @@ static int endpoint_transport(struct mbx_ep *ep, const uint8_t *key)
         err = settings_key(s, config.key, sizeof config.key);
     if (err < 0)
         return err;
+    verbs_use(s->verbs_library);
     err = s->transport == 0 ? endpoint_open_chosen(ep, &config)
                             : endpoint_open_named(ep, &config);
     if (err < 0)

@@ -7,7 +7,18 @@
 #include "base/mem.h"
 #include "base/random.h"
 #include "core/core.h"
-#include "transport/ofi/ofi_mux.h"
+#include "transport/network.h"
+#include "verbs/verbs.h"
+
+/* What MBX_TRANSPORT would use. */
+static const struct transport_ops *network_of(const struct settings *s)
+{
+    const struct transport_ops *ops =
+        s->transport != 0 ? transport_at((unsigned)s->transport - 1) : NULL;
+
+    return ops == &transport_verbs || ops == &transport_mux_verbs ? &transport_verbs
+                                                                  : &transport_ofi;
+}
 
 /* Nobody is met, so no event comes. */
 static int network_describe(const struct settings *s, struct transport_network *network)
@@ -20,7 +31,8 @@ static int network_describe(const struct settings *s, struct transport_network *
     };
     int err = random_secret(config.key, sizeof config.key); /* which nobody has */
 
-    return err != 0 ? err : transport_ofi_describe(&config, network);
+    verbs_use(s->verbs_library);
+    return err != 0 ? err : network_of(s)->network->describe(&config, network);
 }
 
 int mbx_network_get(struct mbx_network *out, size_t size)

@@ -18,8 +18,9 @@
  *     24     8   host               base/host.h       base/host.h      0           0
  *     32    32   network            the provider's address, network_size bytes and then 0
  *
- * The network fields are ofi's.  An endpoint that is reached both ways (mux.c) has an address
- * of kind SHM with ofi's network fields in it.
+ * The network fields are ofi's, or those of verbs: format ADDRESS_FORMAT_VERBS and the link layer, provider
+ * 0, the rest as in verbs/hca.c; process is its pid, the other fields as of ofi.  An endpoint that is
+ * reached both ways (mux.c) has an address of kind SHM with these network fields in it.
  *
  * The cookie tells an endpoint from one before it in the same process and place.  The credit
  * says nothing about who is meant: two addresses that differ in it alone name one endpoint.
@@ -39,10 +40,14 @@
 #define TRANSPORT_ADDRESS_SIZE 64
 #define ADDRESS_NETWORK_SIZE   32
 
+/* network_format of verbs: this, and the link layer. */
+#define ADDRESS_FORMAT_VERBS 0xe0
+
 enum address_kind {
     ADDRESS_LOOP = 1,
     ADDRESS_SHM = 2,
     ADDRESS_OFI = 3,
+    ADDRESS_VERBS = 4,
     ADDRESS_SIM = 16,
     ADDRESS_COUNT
 };

@@ -4,14 +4,15 @@
  * network from others.
  *
  *   core   connect(address)   same host in both addresses? ── yes ──> link of shm
- *                                                          └─ no ───> link of ofi
+ *                                                          └─ no ───> link of the network
  *
  * A link belongs to the transport that carries it, and the events of both are the core's: so
  * nothing of a message passes through here but poll().  The path of a pair of endpoints
  * follows from their two addresses alone, by the host that each of them names: both sides take
  * the same one, and there is never a second.
  *
- * The address is shm's, with ofi's network fields in it; ofi is told of it, for its handshakes.
+ * The address is shm's, with the network's fields in it (ofi or verbs, network.h); the network is
+ * told of it, for its handshakes.
  *
  * Until somebody is met over the network a message here costs what it costs without one:
  * transport_polled() is shm itself, and the network is polled now and then for callers.
@@ -39,7 +40,7 @@
 #include "base/mem.h"
 #include "base/sys.h"
 #include "transport/atomics.h"
-#include "transport/ofi/ofi_mux.h"
+#include "transport/network.h"
 
 #define BLIND_NS ((int64_t)CLOCK_MS) /* a sleep that the network could not end */
 
@@ -47,7 +48,7 @@ enum waker { WAKER_PARKED, WAKER_ARMED, WAKER_ENDS };
 
 struct mux {
     struct transport base;
-    struct transport *shm, *ofi;
+    struct transport *shm, *net;
     uint64_t host;
     /* the waker */
     bool has_thread;
@@ -62,6 +63,11 @@ static struct mux *mux_of(const struct transport *t)
     return container_of(t, struct mux, base);
 }
 
+static bool is_mux(const struct transport *t)
+{
+    return t->ops == &transport_mux || t->ops == &transport_mux_verbs;
+}
+
 /* ---- links ---- */
 
 /* The part that leads there. */
@@ -70,7 +76,7 @@ static struct transport *part_for(const struct mux *mux,
 {
     bool is_here = address->kind == ADDRESS_SHM && address->host == mux->host;
 
-    return is_here ? mux->shm : mux->ofi;
+    return is_here ? mux->shm : mux->net;
 }
 
 static int mux_reaches(const struct transport *t, const struct transport_address *address)
@@ -104,14 +110,14 @@ static void mux_address(const struct transport *t, struct transport_address *add
 
 struct transport *transport_polled(struct transport *t)
 {
-    if (t->ops != &transport_mux || transport_ofi_is_used(mux_of(t)->ofi))
+    if (!is_mux(t) || mux_of(t)->net->ops->network->is_used(mux_of(t)->net))
         return t;
     return mux_of(t)->shm;
 }
 
 struct transport *transport_network(struct transport *t)
 {
-    return t->ops == &transport_mux ? mux_of(t)->ofi : t;
+    return is_mux(t) ? mux_of(t)->net : t;
 }
 
 /* ---- polling ---- */
@@ -120,14 +126,14 @@ static int mux_poll(struct transport *t, int budget)
 {
     struct mux *mux = mux_of(t);
 
-    return mux->shm->ops->poll(mux->shm, budget) + mux->ofi->ops->poll(mux->ofi, budget);
+    return mux->shm->ops->poll(mux->shm, budget) + mux->net->ops->poll(mux->net, budget);
 }
 
 static bool mux_is_flushed(struct transport *t)
 {
     struct mux *mux = mux_of(t);
 
-    return mux->shm->ops->is_flushed(mux->shm) && mux->ofi->ops->is_flushed(mux->ofi);
+    return mux->shm->ops->is_flushed(mux->shm) && mux->net->ops->is_flushed(mux->net);
 }
 
 /* ---- the waker ---- */
@@ -216,7 +222,7 @@ static void end_waker(struct mux *mux)
 static int mux_wait(struct transport *t, int64_t timeout_ns)
 {
     struct mux *mux = mux_of(t);
-    int fd, err, ready = transport_ofi_prepare(mux->ofi, &fd);
+    int fd, err, ready = mux->net->ops->network->prepare(mux->net, &fd);
     bool is_blind = ready < 0 || (ready == 0 && timeout_ns != 0 && arm(mux, fd) != 0);
 
     if (ready == 1)
@@ -253,31 +259,33 @@ static const struct transport_atomics atomics = {
 
 /* ---- open and close ---- */
 
-static int open_parts(struct mux *mux, const struct transport_config *config)
+static int open_parts(struct mux *mux, const struct transport_ops *network,
+                      const struct transport_config *config)
 {
     struct transport_config here = *config, there = *config;
     struct transport_address address;
     int err;
 
     there.wants_cswap = false; /* a word is shm's: nothing of the network may touch it, too */
-    err = transport_ofi.open(&there, &mux->ofi);
+    err = network->open(&there, &mux->net);
 
     if (err != 0)
         return err;
-    mux->ofi->ops->address(mux->ofi, &address);
+    mux->net->ops->address(mux->net, &address);
     here.network = &address;
     err = transport_shm.open(&here, &mux->shm);
     if (err != 0) {
-        mux->ofi->ops->close(mux->ofi);
+        mux->net->ops->close(mux->net);
         return err;
     }
     mux->shm->ops->address(mux->shm, &address);
-    transport_ofi_rename(mux->ofi, &address);
+    network->network->rename(mux->net, &address);
     mux->host = address.host;
     return 0;
 }
 
-static int mux_open(const struct transport_config *config, struct transport **out)
+static int open_mux(const struct transport_ops *ops, const struct transport_ops *network,
+                    const struct transport_config *config, struct transport **out)
 {
     struct mux *mux = mem_calloc(1, sizeof *mux);
     int err;
@@ -285,19 +293,19 @@ static int mux_open(const struct transport_config *config, struct transport **ou
     if (mux == NULL)
         return -ENOMEM;
     mux->bell = sys_eventfd(0, 0);
-    err = mux->bell < 0 ? -errno : open_parts(mux, config);
+    err = mux->bell < 0 ? -errno : open_parts(mux, network, config);
     if (err != 0) {
         if (mux->bell >= 0)
             sys_close(mux->bell);
         mem_free(mux);
         return err;
     }
-    mux->base.ops = &transport_mux;
+    mux->base.ops = ops;
     mux->base.limits = mux->shm->limits;
     mux->base.limits.stays_armed = false; /* a provider's descriptor is armed for one sleep */
     mux->base.limits.packet_max =
-        min_size(mux->shm->limits.packet_max, mux->ofi->limits.packet_max);
-    mux->base.limits.can_read |= mux->ofi->limits.can_read;
+        min_size(mux->shm->limits.packet_max, mux->net->limits.packet_max);
+    mux->base.limits.can_read |= mux->net->limits.can_read;
     *out = &mux->base;
     return 0;
 }
@@ -307,24 +315,37 @@ static void mux_close(struct transport *t)
     struct mux *mux = mux_of(t);
 
     end_waker(mux);
-    mux->ofi->ops->close(mux->ofi);
+    mux->net->ops->close(mux->net);
     mux->shm->ops->close(mux->shm);
     sys_close(mux->bell);
     mem_free(mux);
 }
 
+static int mux_open(const struct transport_config *config, struct transport **out)
+{
+    return open_mux(&transport_mux, &transport_ofi, config, out);
+}
+
+static int mux_open_verbs(const struct transport_config *config, struct transport **out)
+{
+    return open_mux(&transport_mux_verbs, &transport_verbs, config, out);
+}
+
+#define OPERATIONS                                                                             \
+    .atomics = &atomics, .close = mux_close, .address = mux_address, .reaches = mux_reaches,   \
+    .connect = mux_connect, .check_address = mux_check_address, .poll = mux_poll,              \
+    .wait = mux_wait, .wake = mux_wake, .is_flushed = mux_is_flushed
+
 const struct transport_ops transport_mux = {
     .name = "shm+ofi",
     .about = "shm on this machine, ofi to others",
-    .atomics = &atomics,
     .open = mux_open,
-    .close = mux_close,
-    .address = mux_address,
-    .reaches = mux_reaches,
-    .connect = mux_connect,
-    .check_address = mux_check_address,
-    .poll = mux_poll,
-    .wait = mux_wait,
-    .wake = mux_wake,
-    .is_flushed = mux_is_flushed,
+    OPERATIONS,
+};
+
+const struct transport_ops transport_mux_verbs = {
+    .name = "shm+verbs",
+    .about = "shm on this machine, verbs to others",
+    .open = mux_open_verbs,
+    OPERATIONS,
 };

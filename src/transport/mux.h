@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mux.h - shm and ofi as one transport: mux.c.
+ * mux.h - shm and a network, ofi or verbs, as one transport: mux.c.
  */
 #ifndef TRANSPORT_MUX_H
 #define TRANSPORT_MUX_H
@@ -11,7 +11,7 @@
  * over the network; then t is to be polled now and then. */
 struct transport *transport_polled(struct transport *t);
 
-/* The part of t that reaches other machines: ofi in mux, else t itself. */
+/* The part of t that reaches other machines: the network in mux, else t itself. */
 struct transport *transport_network(struct transport *t);
 
 #endif

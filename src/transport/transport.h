@@ -21,6 +21,7 @@
  *   atomics.h   words that peers compare and swap, or load
  *   handoff.h   handing the receiving half of an endpoint to somebody else
  *   compose.h   packets whose payload is written where they leave from
+ *   network.h   being a part of an endpoint that has other ways, too
  *
  * The core calls these through the functions of those headers, which answer -ENOTSUP for a
  * transport without the table.  address.h says how an endpoint is named, transports.c which
@@ -123,6 +124,13 @@ struct transport_settings {
         char interface[PARAM_STRING_MAX]; /* name or address; "": the provider's first */
         uint64_t timeout_ns;              /* of a peer that does not answer; 0: there is none */
     } ofi;
+    struct {
+        char device
+            [PARAM_STRING_MAX]; /* "mlx5_0:1", name and port; "": the first that is active */
+        uint64_t gid;           /* index; UINT64_MAX: which suits */
+        uint64_t window;        /* packets of a peer that may be unread; 0: default */
+        uint64_t timeout_ns;    /* of a peer that does not answer; 0: there is none */
+    } verbs;
     alignas(8) unsigned char extension[TRANSPORT_EXTENSION_SIZE]; /* of what it brings */
 };
 
@@ -156,6 +164,7 @@ struct transport_memory;
 struct transport_atomics;
 struct transport_handoff;
 struct transport_compose;
+struct transport_network_ops;
 
 struct transport_ops {
     const char *name;
@@ -163,10 +172,11 @@ struct transport_ops {
     const struct param *params; /* what users can set of it, as struct transport_settings */
     size_t param_count;
 
-    const struct transport_memory *memory;   /* or NULL: memory.h */
-    const struct transport_atomics *atomics; /* or NULL: atomics.h */
-    const struct transport_handoff *handoff; /* or NULL: handoff.h */
-    const struct transport_compose *compose; /* or NULL: compose.h */
+    const struct transport_memory *memory;       /* or NULL: memory.h */
+    const struct transport_atomics *atomics;     /* or NULL: atomics.h */
+    const struct transport_handoff *handoff;     /* or NULL: handoff.h */
+    const struct transport_compose *compose;     /* or NULL: compose.h */
+    const struct transport_network_ops *network; /* or NULL: network.h */
 
     /* Makes the endpoint reachable and sets *out.  Errors as the system's. */
     int (*open)(const struct transport_config *config, struct transport **out);
@@ -272,7 +282,9 @@ static inline bool transport_is_quiet(struct transport_hint *hint)
 
 extern const struct transport_ops transport_shm;
 extern const struct transport_ops transport_ofi;
+extern const struct transport_ops transport_verbs;
 extern const struct transport_ops transport_mux; /* mux.h */
+extern const struct transport_ops transport_mux_verbs;
 
 /* ---- transports.c ---- */
 

@@ -8,9 +8,7 @@
 #include "transport/transport.h"
 
 static const struct transport_ops *const own[] = {
-    &transport_shm,
-    &transport_ofi,
-    &transport_mux,
+    &transport_shm, &transport_ofi, &transport_verbs, &transport_mux, &transport_mux_verbs,
 };
 
 const struct transport_extension *transport_extension;

@@ -41,6 +41,15 @@ static struct verbs_library {
     __typeof__(&ibv_modify_qp) modify_qp;
     __typeof__(&ibv_destroy_qp) destroy_qp;
     __typeof__(&ibv_wc_status_str) wc_status_str;
+    __typeof__(&ibv_create_cq) create_cq;
+    __typeof__(&ibv_create_comp_channel) create_comp_channel;
+    __typeof__(&ibv_destroy_comp_channel) destroy_comp_channel;
+    __typeof__(&ibv_get_cq_event) get_cq_event;
+    __typeof__(&ibv_ack_cq_events) ack_cq_events;
+    __typeof__(&ibv_get_async_event) get_async_event;
+    __typeof__(&ibv_ack_async_event) ack_async_event;
+    __typeof__(&ibv_create_ah) create_ah;
+    __typeof__(&ibv_destroy_ah) destroy_ah;
 } library;
 
 static const struct {
@@ -51,11 +60,34 @@ static const struct {
     {                                                                                          \
         "ibv_" #name, offsetof(struct verbs_library, name)                                     \
     }
-    CALL(get_device_list), CALL(free_device_list), CALL(get_device_name), CALL(open_device),
-    CALL(close_device),    CALL(query_device),     CALL(query_port),      CALL(query_gid),
-    CALL(alloc_pd),        CALL(dealloc_pd),       CALL(reg_mr),          CALL(dereg_mr),
-    CALL(destroy_cq),      CALL(create_srq),       CALL(destroy_srq),     CALL(create_qp),
-    CALL(modify_qp),       CALL(destroy_qp),       CALL(wc_status_str),
+    CALL(get_device_list),
+    CALL(free_device_list),
+    CALL(get_device_name),
+    CALL(open_device),
+    CALL(close_device),
+    CALL(query_device),
+    CALL(alloc_pd),
+    CALL(dealloc_pd),
+    CALL(reg_mr),
+    CALL(dereg_mr),
+    CALL(destroy_cq),
+    CALL(create_srq),
+    CALL(destroy_srq),
+    CALL(create_qp),
+    CALL(modify_qp),
+    CALL(destroy_qp),
+    CALL(wc_status_str),
+    CALL(query_port),
+    CALL(query_gid),
+    CALL(create_cq),
+    CALL(create_comp_channel),
+    CALL(destroy_comp_channel),
+    CALL(get_cq_event),
+    CALL(ack_cq_events),
+    CALL(get_async_event),
+    CALL(ack_async_event),
+    CALL(create_ah),
+    CALL(destroy_ah),
 #undef CALL
 };
 static_assert(sizeof(struct verbs_library) == ARRAY_COUNT(calls) * sizeof(void *), "all calls");
@@ -224,4 +256,50 @@ int ibv_destroy_qp(struct ibv_qp *qp)
 const char *ibv_wc_status_str(enum ibv_wc_status status)
 {
     return library.wc_status_str(status);
+}
+
+struct ibv_cq *ibv_create_cq(struct ibv_context *context, int entries, void *cq_context,
+                             struct ibv_comp_channel *channel, int vector)
+{
+    return library.create_cq(context, entries, cq_context, channel, vector);
+}
+
+struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
+{
+    return library.create_comp_channel(context);
+}
+
+int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
+{
+    return library.destroy_comp_channel(channel);
+}
+
+int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context)
+{
+    return library.get_cq_event(channel, cq, cq_context);
+}
+
+void ibv_ack_cq_events(struct ibv_cq *cq, unsigned count)
+{
+    library.ack_cq_events(cq, count);
+}
+
+int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *event)
+{
+    return library.get_async_event(context, event);
+}
+
+void ibv_ack_async_event(struct ibv_async_event *event)
+{
+    library.ack_async_event(event);
+}
+
+struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
+{
+    return library.create_ah(pd, attr);
+}
+
+int ibv_destroy_ah(struct ibv_ah *ah)
+{
+    return library.destroy_ah(ah);
 }

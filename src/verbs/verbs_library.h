@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * verbs_library.h - libibverbs, loaded when somebody asks for hardware that matches tags.
+ * verbs_library.h - libibverbs, loaded when somebody asks for an adapter: one that matches tags,
+ * or the transport over verbs.
  *
- *   verbs.c, verbs_open.c, inline functions of <infiniband/verbs.h>
+ *   verbs.c, verbs_open.c, transport/verbs, inline functions of <infiniband/verbs.h>
  *        └── ibv_alloc_pd() ... of verbs_library.c, hidden ──> libibverbs.so.1
  *
  * Neither the library nor a program that links it needs libibverbs: where it is missing there is
- * no such hardware.  The inline functions of its header call functions by their names, so
+ * no adapter.  The inline functions of its header call functions by their names, so
  * verbs_library.c defines these names, hidden, and each passes the call on.
  *
  * A function that the process has already, because the program is linked with libibverbs or

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdalign.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -15,6 +16,7 @@
 #include "testing/count/count.h"
 #include "testing/loop/loop.h"
 #include "testing/testing.h"
+#include "verbs/verbs.h"
 
 #define TESTS_MAX        32
 #define NETWORK_PATIENCE (60 * CLOCK_S)
@@ -156,6 +158,8 @@ int node_open(unsigned i)
         .peers = 8,
         .wants_cswap = true,
         .settings.shm = {.ring_size = 16 << 10, .attach = true},
+        /* nobody else tells that an endpoint of this process has closed before it was met */
+        .settings.verbs.timeout_ns = 2 * CLOCK_S,
     };
     struct testing_settings *settings = testing_settings(&config.settings);
     int err;
@@ -309,6 +313,8 @@ static const struct kind kinds[] = {
     {"tcp", &transport_ofi, 0, "tcp;ofi_rxm"},
     {"fault(tcp)", &transport_ofi, 30, "tcp;ofi_rxm"},
     {"net", &transport_ofi, 0, "net"},
+    {"verbs", &transport_verbs, 0, "verbs"},
+    {"fault(verbs)", &transport_verbs, 30, "verbs"},
 };
 
 static bool is_wanted(const struct kind *kind, int argc, char **argv)
@@ -332,6 +338,8 @@ int run_over_all(int argc, char **argv, const struct CMUnitTest *tests, size_t c
     int failed = 0;
 
     assert_true(count <= TESTS_MAX);
+    if (getenv("MBX_VERBS_LIBRARY") != NULL)
+        verbs_use(getenv("MBX_VERBS_LIBRARY"));
     log_set_sink(be_quiet, NULL);
     for (size_t k = 0; k < ARRAY_COUNT(kinds); k++) {
         if (!is_wanted(&kinds[k], argc, argv) || !has_table(&kinds[k], needs))

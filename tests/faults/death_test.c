@@ -2,7 +2,7 @@
 /*
  * death_test.c - a process dies at every point that has a name, and the others come to an end.
  *
- *   death_test [--quick | --all] [--network] [--point POINT] [SCENE...]
+ *   death_test [--quick | --all] [--network | --verbs] [--point POINT] [SCENE...]
  *
  * Three processes play a scene: rank 0 receives, or has memory that the others access; 1 and 2
  * send, or access it.  First each scene is played without a death, to learn which of them comes
@@ -72,7 +72,7 @@ struct play {
 #define SCENES_MAX 32
 
 static struct {
-    bool is_quick, is_all, is_network;
+    bool is_quick, is_all, is_network, is_verbs;
     const char *point; /* the only one, or NULL */
     bool is_wanted[SCENES_MAX];
     unsigned char seen[SCENES_MAX][VICTIMS][POINTS_MAX];
@@ -665,8 +665,10 @@ static void be(struct forked_job *job, int rank, const void *arg)
         point = play->point;
     snprintf(die, sizeof die, "FAULT_DIE=%s", point);
     params[count++] = die;
-    params[count++] = test.is_network ? "TRANSPORT=ofi" : "TRANSPORT=shm";
-    if (test.is_network)
+    params[count++] = test.is_verbs     ? "TRANSPORT=verbs"
+                      : test.is_network ? "TRANSPORT=ofi"
+                                        : "TRANSPORT=shm";
+    if (test.is_network && !test.is_verbs)
         params[count++] = "OFI_PROVIDER=tcp;ofi_rxm";
     if (getenv("MBX_LOG_LEVEL") == NULL)
         params[count++] = "LOG_LEVEL=error";
@@ -816,8 +818,10 @@ static int scene_of(const char *name)
 
 static void print_usage(FILE *to, const char *program)
 {
-    fprintf(to, "usage: %s [--quick | --all] [--network] [--point POINT] [SCENE...]\nscenes:",
-            program);
+    fprintf(
+        to,
+        "usage: %s [--quick | --all] [--network | --verbs] [--point POINT] [SCENE...]\nscenes:",
+        program);
     for (int s = 0; s < SCENES; s++)
         fprintf(to, " %s", scenes[s].name);
     fprintf(to, "\n");
@@ -850,6 +854,8 @@ static void read_arguments(int argc, char **argv)
             test.is_all = true;
         } else if (strcmp(argv[i], "--network") == 0) {
             test.is_network = true;
+        } else if (strcmp(argv[i], "--verbs") == 0) {
+            test.is_network = test.is_verbs = true;
         } else if (strcmp(argv[i], "--point") == 0) {
             test.point = point_of(argv[++i]);
         } else if (scene_of(argv[i]) >= 0) {

@@ -9,7 +9,7 @@
 #include "hosts.h"
 #include "softdev/softdev.h"
 #include "transport/mux.h"
-#include "transport/ofi/ofi_mux.h"
+#include "transport/network.h"
 
 #include <sched.h>
 #include <stdio.h>
@@ -73,8 +73,7 @@ static bool is_built(const struct configuration *config)
     const char *name, *about;
 
     for (unsigned i = 0; mbx_transport_get(i, &name, &about) == 0; i++)
-        if (strcmp(config_is_network(config) ? "ofi" : config->params[0] + strlen("TRANSPORT="),
-                   name) == 0)
+        if (strcmp(config->params[0] + strlen("TRANSPORT="), name) == 0)
             return true;
     return false;
 }
@@ -373,7 +372,7 @@ bool cluster_is_under_way(struct mbx_ep *const *eps, int count)
             continue;
         if (!t->ops->is_flushed(t))
             return true;
-        transport_ofi_count(t, &begun, &ended);
+        t->ops->network->count(t, &begun, &ended);
         balance += begun - ended;
     }
     return balance != 0;

@@ -15,6 +15,7 @@
 #define RARE    CONFIGURATION_RARE
 #define NETWORK CONFIGURATION_NETWORK
 #define ADAPTER CONFIGURATION_ADAPTER
+#define VERBS   CONFIGURATION_VERBS
 
 /* Everything goes to the device that fits. */
 #define DEVICE(kind, list)                                                                     \
@@ -90,6 +91,15 @@ const struct configuration configurations[] = {
     {"ofi-net", NETWORK, {"TRANSPORT=ofi", "OFI_PROVIDER=net"}},
     /* scripts/hosts/vm makes the adapter */
     {"ofi-verbs", ADAPTER, {"TRANSPORT=ofi", "OFI_PROVIDER=verbs;ofi_rxm"}},
+    /* over verbs: the software adapter, where MBX_VERBS_LIBRARY names it */
+    {"verbs", VERBS, {"TRANSPORT=verbs"}},
+    {"verbs-fault", VERBS, {"TRANSPORT=verbs", "FAULT_PERCENT=20", "FAULT_SEED=15"}},
+    {"verbs-few", VERBS, {"TRANSPORT=verbs", "VERBS_WINDOW=1"}},
+    {"verbs-window-0", VERBS, {"TRANSPORT=verbs", "WINDOW=0"}},
+    {"verbs-window-1", VERBS, {"TRANSPORT=verbs", NARROW}},
+    {"verbs-sender", VERBS, {"TRANSPORT=verbs", "MATCH_AT=sender"}},
+    {"verbs-data", VERBS, {"TRANSPORT=verbs", "RNDV=data"}},
+    {"both-verbs", VERBS, {"TRANSPORT=shm+verbs"}},
     /* shared memory and a network: endpoints 0 and 2 on one host, 1 and 3 on another */
     {"both", NETWORK, {TCP("shm+ofi")}},
     {"both-window-1", NETWORK, {TCP("shm+ofi"), NARROW}},
@@ -138,11 +148,14 @@ bool config_is_elsewhere(const struct configuration *config)
 
 bool config_is_network(const struct configuration *config)
 {
-    return strstr(config->params[0], "ofi") != NULL;
+    return strstr(config->params[0], "ofi") != NULL ||
+           strstr(config->params[0], "verbs") != NULL;
 }
 
 bool config_is_usual(const struct configuration *config)
 {
+    if (getenv("MATCHBOX_TEST_VERBS") != NULL)
+        return config->when == CONFIGURATION_VERBS;
     if (getenv("MATCHBOX_TEST_NETWORK") != NULL)
         return config->when == CONFIGURATION_NETWORK;
     return config->when ==

@@ -15,6 +15,7 @@ enum configuration_when {
     CONFIGURATION_USUAL, /* without MATCHBOX_TEST_RARE and MATCHBOX_TEST_NETWORK in the environment */
     CONFIGURATION_RARE,    /* with MATCHBOX_TEST_RARE, then no others */
     CONFIGURATION_NETWORK, /* with MATCHBOX_TEST_NETWORK, then no others */
+    CONFIGURATION_VERBS,   /* with MATCHBOX_TEST_VERBS, then no others */
     CONFIGURATION_ADAPTER, /* never: it needs a network adapter */
 };
 

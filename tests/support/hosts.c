@@ -3,6 +3,7 @@
  * hosts.c - operations of the network that go to the endpoint's host first.
  *
  *   core ─> ops of h2 ─> setns(h2), unless the thread is there ─> transport_ofi
+ *   core ─> open ──────> setns(h2) ───────────────────────────> transport_verbs, of that host's adapter
  *
  * Each host has a table of operations of its own, so an endpoint's says where it is.  A thread
  * stays where it was last: who needs another host goes there.  Children are where they were
@@ -30,6 +31,10 @@
 extern const struct transport_ops __real_transport_ofi;
 extern struct transport_ops __wrap_transport_ofi;
 struct transport_ops __wrap_transport_ofi;
+
+extern const struct transport_ops __real_transport_verbs;
+extern struct transport_ops __wrap_transport_verbs;
+struct transport_ops __wrap_transport_verbs;
 
 static struct transport_ops on_host[HOSTS_MAX];
 static struct transport_memory memory;
@@ -61,7 +66,8 @@ bool hosts_is_placed(const struct transport *t)
 
 bool hosts_is_network(const struct transport *t)
 {
-    return t->ops == &__real_transport_ofi || hosts_is_placed(t);
+    return t->ops == &__real_transport_ofi || t->ops == &__real_transport_verbs ||
+           hosts_is_placed(t);
 }
 
 static void enter(const struct transport *t)
@@ -72,6 +78,25 @@ static void enter(const struct transport *t)
 
 /* ---- the operations ---- */
 
+/* The host of the next endpoint, to which this goes. */
+static uint32_t go_to_next(const struct transport_config *config)
+{
+    uint32_t host =
+        config->settings.shm.host != 0 ? (uint32_t)config->settings.shm.host - 1 : (*opened)++;
+
+    host %= host_count;
+    go_to(host);
+    return host;
+}
+
+/* Which adapter it has is decided once; the adapter stays on its host. */
+static int hosts_open_verbs(const struct transport_config *config, struct transport **out)
+{
+    if (host_count != 0)
+        go_to_next(config);
+    return __real_transport_verbs.open(config, out);
+}
+
 static int hosts_open(const struct transport_config *config, struct transport **out)
 {
     uint32_t host;
@@ -79,10 +104,7 @@ static int hosts_open(const struct transport_config *config, struct transport **
 
     if (host_count == 0)
         return __real_transport_ofi.open(config, out);
-    host =
-        config->settings.shm.host != 0 ? (uint32_t)config->settings.shm.host - 1 : (*opened)++;
-    host %= host_count;
-    go_to(host);
+    host = go_to_next(config);
     err = __real_transport_ofi.open(config, out);
     if (err == 0)
         (*out)->ops = &on_host[host];
@@ -211,6 +233,8 @@ __attribute__((constructor)) static void find_hosts(void)
     ops->poll = hosts_poll;
     ops->wait = hosts_wait;
     ops->is_flushed = hosts_is_flushed;
+    __wrap_transport_verbs = __real_transport_verbs;
+    __wrap_transport_verbs.open = hosts_open_verbs;
     while (at != NULL && *at != '\0')
         take_host(&at);
     opened =

@@ -3,10 +3,10 @@
  * net.c - two endpoints that meet over a network: who calls, who answers, when their link is
  * open, and its end.
  *
- *   NEW ──> CALLING ──────────> OPEN ──────> DEAD      a packet is to leave; WELCOME came
- *    │         │                 ^            ^
- *    └─────────┴──> ANSWERING ───┘            │        HELLO came; AUTH came
- *              └─────────┴────────────────────┘        refused, closed, broken
+ *   NEW ──> CALLING ─> (CONFIRMING) ─> OPEN ──> DEAD   a packet is to leave; WELCOME; READY
+ *    │         │                        ^         ^
+ *    └─────────┴──> ANSWERING ──────────┘         │     HELLO came; AUTH came
+ *              └─────────┴────────────────────────┘     refused, closed, broken
  *
  * packet.h shows what is said.  Between two calls of ours, and of the peer's, may lie an hour.
  * So HELLO is sent again while nobody answers, ever more rarely; and a caller that was answered
@@ -19,6 +19,11 @@
  *   AUTH             the caller takes the link for open once AUTH has left, and sends it again
  *                    when it hears that the other side does not: by a WELCOME, or by a HELLO of
  *                    the other side
+ *
+ * Where messages go another way than these packets (net_ops.confirms), the peer has to be ready for them
+ * first: the caller is CONFIRMING, and says AUTH again, until READY comes, or what only a peer sends
+ * that is ready.  It says HELLO again, too, for the peer may have closed meanwhile, and whoever has
+ * its place answers REFUSED.
  *
  * A caller that was forgotten and asks whether we are there (PING) is answered with WELCOME, so
  * that it learns of that, too.  A peer that calls or answers us when our link to it has ended is
@@ -224,12 +229,39 @@ static void tell_again(struct net_link *link, const struct net_name *theirs)
     bool has_ended = link->state == NET_DEAD && !link->is_nowhere &&
                      (link->has_died || link->error == -EHOSTUNREACH);
 
-    if (link->state == NET_OPEN && link->has_called)
+    if ((link->state == NET_OPEN || link->state == NET_CONFIRMING) && link->has_called)
         control(link, NET_AUTH);
     if (!has_ended)
         return;
     link->theirs = *theirs;
     control(link, NET_BROKEN);
+}
+
+/* Both offers are known.  False: there can be no link. */
+static bool meet(struct net_link *link)
+{
+    int err = link->net->ops->meet != NULL ? link->net->ops->meet(link) : 0;
+
+    if (err == 0)
+        return true;
+    net_kill(link, err, true); /* so that the peer is told, if it does not know */
+    control(link, NET_BROKEN);
+    return false;
+}
+
+static bool prepare(struct net_link *link)
+{
+    return link->net->ops->prepare == NULL || link->net->ops->prepare(link) == 0;
+}
+
+bool net_confirm(struct net_link *link)
+{
+    if (link->state == NET_CONFIRMING) {
+        forget(link, 1u << NET_HELLO | 1u << NET_AUTH);
+        set(link, NET_OPEN);
+        link->net->ops->opened(link);
+    }
+    return link->state == NET_OPEN;
 }
 
 static void on_welcome(struct net_link *link, const struct net_welcome *welcome)
@@ -248,10 +280,17 @@ static void on_welcome(struct net_link *link, const struct net_welcome *welcome)
         dropped(link->net, "a WELCOME with a wrong MAC");
         return;
     }
+    if (!prepare(link)) {
+        dropped(link->net, "a WELCOME that cannot be answered now"); /* it comes again */
+        return;
+    }
     link->theirs = welcome->callee;
     link->offer = welcome->offer;
     link->has_called = true;
-    set(link, NET_OPEN);
+    if (!meet(link))
+        return;
+    set(link, link->net->ops->confirms ? NET_CONFIRMING : NET_OPEN);
+    link->since_ns = link->said_ns = clock_now();
     control(link, NET_AUTH);
 }
 
@@ -272,6 +311,10 @@ static void hear(struct net_link *link, const struct net_hello *hello)
     link->theirs = hello->caller;
     if (!is_for_us) {
         control(link, NET_REFUSED);
+        return;
+    }
+    if (!prepare(link)) {
+        dropped(link->net, "a HELLO that cannot be answered now");
         return;
     }
     /* what was pending for the last caller from this address would go to this one */
@@ -317,8 +360,11 @@ static void on_auth(struct net_link *link, const struct net_auth *auth)
 
     said.offer_of_caller = auth->offer;
     is_authentic = net_is_authentic(link->net->key, NET_AUTH, &said, auth->mac);
-    if (is_authentic && link->state == NET_OPEN)
-        return; /* sent again, because WELCOME was */
+    if (is_authentic && link->state == NET_OPEN) {
+        if (link->net->ops->confirms && !link->has_called)
+            control(link, NET_READY);
+        return; /* sent again, because WELCOME was, or READY is missing */
+    }
     if (!is_authentic || !may_authenticate(link)) {
         dropped(link->net, "an AUTH with a wrong MAC, or of no caller");
         return;
@@ -326,7 +372,11 @@ static void on_auth(struct net_link *link, const struct net_auth *auth)
     link->offer = auth->offer;
     link->has_called = false;
     forget(link, 1u << NET_HELLO | 1u << NET_WELCOME);
+    if (!meet(link))
+        return;
     set(link, NET_OPEN);
+    if (link->net->ops->confirms)
+        control(link, NET_READY);
     link->net->ops->opened(link);
 }
 
@@ -365,7 +415,7 @@ void net_arrived(struct net *net, struct net_link *link, enum net_kind kind, con
         on_auth(link, &copy.auth);
         break;
     case NET_REFUSED:
-        if (link->state == NET_CALLING)
+        if (link->state == NET_CALLING || link->state == NET_CONFIRMING)
             net_lose(link);
         break;
     case NET_PING:
@@ -377,6 +427,9 @@ void net_arrived(struct net *net, struct net_link *link, enum net_kind kind, con
         break;
     case NET_BROKEN:
         on_broken(link);
+        break;
+    case NET_READY:
+        net_confirm(link);
         break;
     case NET_DATA:
     case NET_PONG:
@@ -450,15 +503,16 @@ static void warn(struct net_link *link, uint64_t now)
 }
 
 /* Pauses grow: each is as long as all that was before. */
-static void say_again(struct net_link *link, enum net_kind kind, uint64_t now)
+static bool say_again(struct net_link *link, enum net_kind kind, uint64_t now)
 {
     uint64_t pause = link->said_ns - link->since_ns;
 
     pause = pause < AGAIN_NS ? AGAIN_NS : pause < AGAIN_MAX ? pause : AGAIN_MAX;
     if (now - link->said_ns <= pause)
-        return;
+        return false;
     link->said_ns = now;
     control(link, kind);
+    return true;
 }
 
 static void tend_calling(struct net_link *link, uint64_t now)
@@ -477,7 +531,8 @@ static void tend_calling(struct net_link *link, uint64_t now)
         return;
     }
     warn(link, now);
-    say_again(link, NET_HELLO, now);
+    if (say_again(link, NET_HELLO, now) && link->state == NET_CONFIRMING)
+        control(link, NET_AUTH);
 }
 
 static void tend_answering(struct net_link *link, uint64_t now)
@@ -490,7 +545,7 @@ static void tend_answering(struct net_link *link, uint64_t now)
 
 void net_tend(struct net_link *link, uint64_t now)
 {
-    if (link->state == NET_CALLING)
+    if (link->state == NET_CALLING || link->state == NET_CONFIRMING)
         tend_calling(link, now);
     else if (link->state == NET_ANSWERING)
         tend_answering(link, now);

@@ -28,9 +28,10 @@
 #define NET_CONTROL_MAX         (sizeof(struct net_prefix) + sizeof(struct net_hello))
 
 enum net_state {
-    NET_NEW,       /* nothing was sent */
-    NET_CALLING,   /* we have said HELLO */
-    NET_ANSWERING, /* the peer has said HELLO, and is not authenticated yet */
+    NET_NEW,        /* nothing was sent */
+    NET_CALLING,    /* we have said HELLO */
+    NET_ANSWERING,  /* the peer has said HELLO, and is not authenticated yet */
+    NET_CONFIRMING, /* we have called, and been answered; READY is to come (net_ops.confirms) */
     NET_OPEN,
     NET_DEAD /* permanent: error */
 };
@@ -47,7 +48,7 @@ struct net_link {
     bool is_self;           /* to our own endpoint: no packet travels */
     bool is_nowhere;        /* the network takes no packet to this address */
     bool has_warned;        /* CALLING: the user knows that nobody answers */
-    bool has_called;        /* OPEN: by our call, so that AUTH was ours */
+    bool has_called;        /* CONFIRMING, OPEN: by our call, so that AUTH was ours */
     uint8_t breaks;         /* connections that ended in a handshake */
     uint32_t id;            /* of this link, here */
     struct net_name ours;   /* what the peer calls us */
@@ -59,6 +60,9 @@ struct net_link {
 
 /* What a transport does for its links. */
 struct net_ops {
+    /* Messages go another way than these packets, on which the peer has to be ready first. */
+    bool confirms;
+
     /* A control packet of this kind is to leave. */
     void (*control)(struct net_link *link, enum net_kind kind);
 
@@ -68,11 +72,18 @@ struct net_ops {
     /* Do packets of the core wait for the peer? */
     bool (*is_wanted)(const struct net_link *link);
 
-    /* What we tell the peer about us; the same each time. */
+    /* Makes what the offer tells of, if it is not there.  0, or not now.  NULL: there is nothing. */
+    int (*prepare)(struct net_link *link);
+
+    /* What we tell the peer about us; the same each time from prepare() on. */
     void (*offer)(const struct net_link *link, struct net_offer *offer);
 
     /* The link to this address, made if there is none.  0, or it cannot be. */
     int (*get)(struct net *net, const struct transport_address *address, struct net_link **out);
+
+    /* The peer's offer is known, and authentic.  0; an error: with this one there is no link.
+     * NULL: there is nothing to do. */
+    int (*meet)(struct net_link *link);
 
     /* The link has become OPEN. */
     void (*opened)(struct net_link *link);
@@ -80,7 +91,7 @@ struct net_ops {
     /* The link has become DEAD. */
     void (*ended)(struct net_link *link);
 
-    /* Has the peer of a link that is CALLING, and says nothing, ended? */
+    /* Has the peer of a link that is CALLING or CONFIRMING, and says nothing, ended? */
     bool (*is_gone)(struct net_link *link, uint64_t now);
 };
 
@@ -148,7 +159,17 @@ enum net_failure {
 };
 void net_failed(struct net_link *link, enum net_kind kind, enum net_failure failure);
 
-/* Somebody waits for the peer of a link that is CALLING or ANSWERING. */
+/* What only a peer sends that has our AUTH: is the link open?  It is, if it was CONFIRMING. */
+bool net_confirm(struct net_link *link);
+
+/* Is it in a handshake: CALLING, ANSWERING or CONFIRMING? */
+static inline bool net_is_meeting(const struct net_link *link)
+{
+    return link->state == NET_CALLING || link->state == NET_ANSWERING ||
+           link->state == NET_CONFIRMING;
+}
+
+/* Somebody waits for the peer of a link that is in a handshake. */
 void net_tend(struct net_link *link, uint64_t now);
 
 /* Once in a process: who has no key lets everybody in who can reach the network. */

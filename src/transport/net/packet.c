@@ -44,6 +44,7 @@ size_t net_body_size(enum net_kind kind)
     case NET_PONG:
     case NET_BYE:
     case NET_BROKEN:
+    case NET_READY:
     case NET_KINDS:
         break;
     }

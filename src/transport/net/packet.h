@@ -6,6 +6,7 @@
  *   HELLO    who, whom, id, token, nonce  --->  of our job? then a link for it, not open yet
  *            open                         <---  WELCOME  id, token, nonce
  *   AUTH     that it is who answers now   --->  open
+ *           (open                         <---  READY, where messages go another way)
  *   DATA ...                              --->
  *
  * Each side hands the other an id and a token in this handshake; a packet names those of the
@@ -56,6 +57,7 @@ enum net_kind {
     NET_PONG,
     NET_BYE,    /* the last one: the sender closes */
     NET_BROKEN, /* the link has ended: packets were lost, or who says this has given up */
+    NET_READY,  /* answer to AUTH, where a transport wants one */
     NET_KINDS
 };
 

@@ -7,8 +7,8 @@
  */
 #include <stdio.h>
 
+#include "transport/network.h"
 #include "transport/ofi/ofi.h"
-#include "transport/ofi/ofi_mux.h"
 
 static const char *threading_name(enum fi_threading threading)
 {
@@ -50,8 +50,7 @@ static void describe(const struct ofi *ofi, struct transport_network *network)
               threading_name(info->domain_attr->threading));
 }
 
-int transport_ofi_describe(const struct transport_config *config,
-                           struct transport_network *network)
+int ofi_describe(const struct transport_config *config, struct transport_network *network)
 {
     struct transport *t;
     int err = transport_ofi.open(config, &t);

@@ -54,6 +54,7 @@ static void tend(struct ofi_link *link, uint64_t now)
     ofi_rdma_looked_after(link);
     switch (link->net.state) {
     case NET_CALLING:
+    case NET_CONFIRMING:
     case NET_ANSWERING:
         net_tend(&link->net, now);
         break;

@@ -25,10 +25,10 @@
 #include "base/mem.h"
 #include "base/random.h"
 #include "base/sys.h"
+#include "transport/network.h"
 #include "transport/ofi/ofi.h"
 #include "transport/ofi/params.h"
 #include "transport/ofi/provider.h"
-#include "transport/ofi/ofi_mux.h"
 
 #define ENTRIES_MAX    16   /* completions read at once */
 #define TEND_POLLS     4096 /* between two looks at handshakes, and at what does not leave */
@@ -77,18 +77,18 @@ static void ofi_address(const struct transport *t, struct transport_address *add
     *address = ofi_of(t)->net.self;
 }
 
-void transport_ofi_rename(struct transport *t, const struct transport_address *address)
+static void ofi_rename(struct transport *t, const struct transport_address *address)
 {
     assert(ofi_of(t)->conns.id_count == 0);
     ofi_of(t)->net.self = *address;
 }
 
-bool transport_ofi_is_used(const struct transport *t)
+static bool ofi_is_used(const struct transport *t)
 {
     return ofi_of(t)->conns.id_count != 0;
 }
 
-void transport_ofi_count(const struct transport *t, uint64_t *begun, uint64_t *ended)
+static void ofi_count(const struct transport *t, uint64_t *begun, uint64_t *ended)
 {
     const struct ofi *ofi = ofi_of(t);
 
@@ -288,7 +288,7 @@ static bool is_blind(const struct ofi *ofi)
            !list_is_empty(&ofi->rx.holding);
 }
 
-int transport_ofi_prepare(struct transport *t, int *fd)
+static int ofi_prepare(struct transport *t, int *fd)
 {
     struct ofi *ofi = ofi_of(t);
     struct fid *fids[1] = {&ofi->domain.cq->fid};
@@ -334,7 +334,7 @@ static int sleep_on(struct ofi *ofi, int fd, int ms)
 static int ofi_wait(struct transport *t, int64_t timeout_ns)
 {
     struct ofi *ofi = ofi_of(t);
-    int fd, err, ready = transport_ofi_prepare(t, &fd);
+    int fd, err, ready = ofi_prepare(t, &fd);
     int most = ready == 0 ? SLICE_MS : SLICE_BLIND_MS;
 
     if (ready == 1)
@@ -491,6 +491,14 @@ static void ofi_close(struct transport *t)
     release(ofi);
 }
 
+static const struct transport_network_ops network_ops = {
+    .rename = ofi_rename,
+    .is_used = ofi_is_used,
+    .count = ofi_count,
+    .prepare = ofi_prepare,
+    .describe = ofi_describe,
+};
+
 const struct transport_ops transport_ofi = {
     .name = "ofi",
     .about = "processes of other machines, over a network, through libfabric",
@@ -498,6 +506,7 @@ const struct transport_ops transport_ofi = {
     .param_count = OFI_PARAMS,
     .memory = &ofi_memory,
     .atomics = &ofi_atomics,
+    .network = &network_ops,
     .open = ofi_open,
     .close = ofi_close,
     .address = ofi_address,

@@ -44,6 +44,11 @@ struct ofi {
 
 extern const struct net_ops ofi_net_ops;
 
+struct transport_network;
+
+/* As transport_network_ops.describe: describe.c. */
+int ofi_describe(const struct transport_config *config, struct transport_network *network);
+
 /* Do the invariants hold?  Between calls from above and from the provider.  With MBX_CHECKS. */
 bool ofi_is_valid(const struct ofi *ofi);
 bool ofi_link_is_valid(const struct ofi_link *link);

@@ -5,8 +5,8 @@
 #include <errno.h>
 
 #include "base/log.h"
+#include "transport/network.h"
 #include "transport/ofi/params.h"
-#include "transport/ofi/ofi_mux.h"
 
 static int open_nothing(const struct transport_config *config, struct transport **out)
 {
@@ -15,42 +15,20 @@ static int open_nothing(const struct transport_config *config, struct transport 
     return -ENOTSUP;
 }
 
-void transport_ofi_rename(struct transport *t, const struct transport_address *address)
+static int describe_nothing(const struct transport_config *config,
+                            struct transport_network *network)
 {
-    (void)t, (void)address;
-}
-
-void transport_ofi_count(const struct transport *t, uint64_t *begun, uint64_t *ended)
-{
-    (void)t;
-    *begun = *ended = 0;
-}
-
-bool transport_ofi_is_used(const struct transport *t)
-{
-    (void)t;
-    return false;
-}
-
-int transport_ofi_prepare(struct transport *t, int *fd)
-{
-    (void)t, (void)fd;
-    return -ENOTSUP;
-}
-
-int transport_ofi_describe(const struct transport_config *config,
-                           struct transport_network *network)
-{
-    struct transport *none;
-
     (void)network;
-    return open_nothing(config, &none);
+    return open_nothing(config, NULL);
 }
+
+static const struct transport_network_ops network_ops = {.describe = describe_nothing};
 
 const struct transport_ops transport_ofi = {
     .name = "ofi",
     .about = "processes of other machines: not in this build, libfabric was missing",
     .params = ofi_params,
     .param_count = OFI_PARAMS,
+    .network = &network_ops,
     .open = open_nothing,
 };

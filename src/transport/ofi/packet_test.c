@@ -18,7 +18,7 @@
 #include "base/log.h"
 #include "transport/memory.h"
 #include "transport/ofi/ofi.h"
-#include "transport/ofi/ofi_mux.h"
+#include "transport/network.h"
 
 #define PATIENCE_NS (60 * CLOCK_S)
 
@@ -212,10 +212,10 @@ static void poll_until_greeted(struct side *sides)
 {
     uint64_t start = clock_now();
 
-    while (!transport_ofi_is_used(sides[1].t) && clock_now() - start < PATIENCE_NS)
+    while (!transport_ofi.network->is_used(sides[1].t) && clock_now() - start < PATIENCE_NS)
         for (unsigned i = 0; i < 2; i++)
             transport_ofi.poll(sides[i].t, 16);
-    assert_true(transport_ofi_is_used(sides[1].t));
+    assert_true(transport_ofi.network->is_used(sides[1].t));
 }
 
 static void another_jobs_key_is_refused(void **state)

@@ -1,0 +1,401 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * conn.c - a way to another endpoint: how it is made, what is done for net/net.c, which opens and
+ * ends it, and whether somebody is there at all.
+ *
+ * A peer that closes says BYE, so a queue pair that fails without one has lost its peer: the adapter
+ * there does not answer, which it does for a process that computes or is stopped.  Who only waits
+ * sends nothing that could fail, so check() and tend() let a write of no bytes leave for a peer
+ * that has been silent; no software answers it.
+ *
+ * Of a process on this host that has not been met the pid tells whether it has ended.
+ */
+#include "transport/verbs/conn.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/sys.h"
+#include "transport/verbs/ib.h"
+
+#define SILENCE_NS (500 * CLOCK_MS) /* then its adapter is asked */
+#define LINGER_NS  CLOCK_S          /* queue pairs that have failed stay so long */
+
+static struct ib_link *link_of_net(struct net_link *net)
+{
+    return container_of(net, struct ib_link, net);
+}
+
+/* ---- making ---- */
+
+int ib_link_check_address(const struct ib *ib, const struct transport_address *address)
+{
+    bool is_shm = address->kind == ADDRESS_SHM;
+
+    if (address->kind != ADDRESS_VERBS && !is_shm)
+        return -EINVAL;
+    if (address->network_size == 0)
+        return is_shm ? -EHOSTUNREACH : -EINVAL;
+    if (address->network_size > sizeof address->network)
+        return -EINVAL;
+    if (!address_is_same_format(address, &ib->net.self))
+        return -EHOSTUNREACH;
+    return ib_hca_is_address(ib, address) ? 0 : -EINVAL;
+}
+
+static int ids_grow(struct ib *ib)
+{
+    uint32_t room = ib->conns.id_room == 0 ? 8 : ib->conns.id_room * 2;
+    struct ib_link **by_id = mem_realloc(ib->conns.by_id, room * sizeof *by_id);
+
+    if (by_id == NULL)
+        return -ENOMEM;
+    ib->conns.by_id = by_id;
+    ib->conns.id_room = room;
+    return 0;
+}
+
+static int link_init(struct ib *ib, struct ib_link *link,
+                     const struct transport_address *address)
+{
+    int err;
+
+    link->member.address = *address;
+    err = net_link_init(&ib->net, &link->net, &link->member.address, ib->conns.id_count + 1);
+    if (err != 0)
+        return err;
+    ib_tx_init_link(&link->tx);
+    ib_rx_init_link(&link->rx);
+    ib_rma_init_link(&link->rma);
+    list_init_node(&link->in_failing);
+    list_init_node(&link->ud.in_busy);
+    link->member.link.transport = &ib->base;
+    if (!link->net.is_self && (ib->is_lost || ib_ud_route(link) != 0)) {
+        link->net.is_nowhere = true;
+        net_kill(&link->net, -EHOSTUNREACH, false);
+    }
+    return 0;
+}
+
+int ib_link_get(struct ib *ib, const struct transport_address *address, struct ib_link **out)
+{
+    struct link_member *known = link_table_find(&ib->conns.links, address);
+    struct ib_link *link;
+    int err = known != NULL ? 0 : ib_link_check_address(ib, address);
+
+    if (known != NULL)
+        *out = container_of(known, struct ib_link, member);
+    if (known != NULL || err != 0)
+        return err;
+    if (ib->conns.id_count == ib->conns.id_room && ids_grow(ib) != 0)
+        return -ENOMEM;
+    link = mem_calloc(1, sizeof *link);
+    if (link == NULL)
+        return -ENOMEM;
+    err = link_init(ib, link, address);
+    if (err == 0)
+        err = link_table_add(&ib->conns.links, &link->member);
+    if (err != 0) {
+        ib_ud_unroute(link);
+        mem_free(link);
+        return err;
+    }
+    ib->conns.by_id[ib->conns.id_count++] = link;
+    *out = link;
+    return 0;
+}
+
+/* ---- by the number of a queue pair ---- */
+
+static void number_put(struct ib_link **slots, uint32_t room, uint32_t number,
+                       struct ib_link *link)
+{
+    uint32_t i = number & (room - 1);
+
+    while (slots[i] != NULL)
+        i = (i + 1) & (room - 1);
+    slots[i] = link;
+}
+
+/* A link stands there once for each of its two numbers. */
+static int number_add(struct ib *ib, struct ib_link *link)
+{
+    struct ib_conns *conns = &ib->conns;
+    uint32_t room = conns->number_room == 0 ? 16 : conns->number_room * 2;
+    struct ib_link **slots = conns->by_number;
+
+    if (2 * (conns->number_count + 2) > conns->number_room) {
+        slots = mem_calloc(room, sizeof *slots);
+        if (slots == NULL)
+            return -ENOMEM;
+        for (uint32_t i = 0; i < conns->id_count; i++)
+            if (conns->by_id[i]->pair.in != NULL && conns->by_id[i] != link) {
+                number_put(slots, room, conns->by_id[i]->pair.in->qp_num, conns->by_id[i]);
+                number_put(slots, room, conns->by_id[i]->pair.out->qp_num, conns->by_id[i]);
+            }
+        mem_free(conns->by_number);
+        conns->by_number = slots;
+        conns->number_room = room;
+    }
+    number_put(slots, conns->number_room, link->pair.in->qp_num, link);
+    number_put(slots, conns->number_room, link->pair.out->qp_num, link);
+    conns->number_count += 2;
+    return 0;
+}
+
+struct ib_link *ib_link_by_number(const struct ib *ib, uint32_t number)
+{
+    const struct ib_conns *conns = &ib->conns;
+    uint32_t mask = conns->number_room - 1;
+
+    if (conns->number_room == 0)
+        return NULL;
+    for (uint32_t i = number & mask; conns->by_number[i] != NULL; i = (i + 1) & mask) {
+        const struct ib_link_pair *pair = &conns->by_number[i]->pair;
+
+        if (pair->in != NULL && (pair->in->qp_num == number || pair->out->qp_num == number))
+            return conns->by_number[i];
+    }
+    return NULL;
+}
+
+/* ---- what net.c wants done ---- */
+
+static void on_control(struct net_link *net, enum net_kind kind)
+{
+    struct ib_link *link = link_of_net(net);
+
+    if (kind == NET_BYE)
+        ib_tx_control(link, IB_FRAME_BYE);
+    else if (kind != NET_PONG) /* nobody asks by PING */
+        ib_ud_control(link, kind);
+}
+
+static void on_forget(struct net_link *net, unsigned kinds)
+{
+    ib_ud_forget(link_of_net(net), kinds);
+}
+
+static bool on_is_wanted(const struct net_link *net)
+{
+    return link_of_net((struct net_link *)(uintptr_t)net)->tx.queued != 0;
+}
+
+/* Buffers for what the peer may send, and queue pairs. */
+static int on_prepare(struct net_link *net)
+{
+    struct ib_link *link = link_of_net(net);
+    struct ib *ib = ib_of_link(link);
+    int err;
+
+    if (link->pair.state != IB_PAIR_NONE)
+        return 0;
+    err = ib_rx_welcome(link);
+    if (err == 0)
+        err = ib_pair_make(link);
+    if (err != 0)
+        return err;
+    err = number_add(ib, link);
+    if (err != 0)
+        ib_pair_destroy(link);
+    return err;
+}
+
+static void on_offer(const struct net_link *net, struct net_offer *offer)
+{
+    ib_pair_offer(link_of_net((struct net_link *)(uintptr_t)net), offer);
+}
+
+static int on_get(struct net *net, const struct transport_address *address,
+                  struct net_link **out)
+{
+    struct ib_link *link;
+    int err = ib_link_get(container_of(net, struct ib, net), address, &link);
+
+    if (err == 0)
+        *out = &link->net;
+    return err;
+}
+
+static int on_meet(struct net_link *net)
+{
+    struct ib_link *link = link_of_net(net);
+    int err = link->pair.state == IB_PAIR_MADE
+                  ? ib_pair_connect(link, &net->offer, &link->tx.window)
+                  : -EPROTO;
+
+    if (err == -EPROTO)
+        LOG_WARN("verbs: link %u: the peer offers queue pairs that cannot be", net->id);
+    link->tx.credit = link->tx.window;
+    return err == 0 ? 0 : -EHOSTUNREACH;
+}
+
+static void on_opened(struct net_link *net)
+{
+    ib_tx_mark_busy(link_of_net(net));
+}
+
+static void on_ended(struct net_link *net)
+{
+    struct ib_link *link = link_of_net(net);
+
+    ib_pair_fail(link);
+    ib_tx_drop(link);
+    ib_rma_fail(link);
+    list_remove(&link->in_failing);
+    link->failed_ns = 0;
+}
+
+/* Has the process that had this address ended?  A pid that is used again hides it. */
+static bool on_is_gone(struct net_link *net, uint64_t now)
+{
+    const struct transport_address *address = net->address;
+
+    (void)now;
+    return address->host == net->net->self.host && address->process != 0 &&
+           sys_kill((pid_t)address->process, 0) != 0 && errno == ESRCH;
+}
+
+const struct net_ops ib_net_ops = {
+    .confirms = true,
+    .control = on_control,
+    .forget = on_forget,
+    .is_wanted = on_is_wanted,
+    .prepare = on_prepare,
+    .offer = on_offer,
+    .get = on_get,
+    .meet = on_meet,
+    .opened = on_opened,
+    .ended = on_ended,
+    .is_gone = on_is_gone,
+};
+
+/* ---- the end ---- */
+
+void ib_link_failed(struct ib_link *link, const char *why)
+{
+    if (link->net.state == NET_DEAD || list_is_linked(&link->in_failing))
+        return;
+    LOG_DEBUG("verbs: link %u: %s", link->net.id, why);
+    list_add_tail(&ib_of_link(link)->failing, &link->in_failing);
+}
+
+void ib_conns_end_failing(struct ib *ib)
+{
+    while (!list_is_empty(&ib->failing))
+        net_kill(&container_of(list_first(&ib->failing), struct ib_link, in_failing)->net,
+                 -ENOTCONN, true);
+}
+
+void ib_conns_lose(struct ib *ib)
+{
+    LOG_ERROR("verbs: the adapter %s is lost: no peer can be reached through it any more",
+              ib->hca.name);
+    ib->is_lost = true;
+    for (uint32_t i = 0; i < ib->conns.id_count; i++)
+        if (!ib->conns.by_id[i]->net.is_self)
+            net_kill(&ib->conns.by_id[i]->net, -ENOTCONN, true);
+}
+
+/* ---- looking after them ---- */
+
+static void tend_open(struct ib_link *link, uint64_t now)
+{
+    if (link->heard_ns == 0)
+        link->heard_ns = now;
+    if (now - link->heard_ns <= SILENCE_NS || now - link->asked_ns <= SILENCE_NS)
+        return;
+    link->asked_ns = now;
+    ib_rma_ask(link);
+}
+
+/* Queue pairs of which nothing is in flight are given back after a while, in which the adapter has
+ * told of all that it had begun to receive. */
+static void tend_dead(struct ib_link *link, uint64_t now)
+{
+    ib_ud_forget(link, ~0u); /* its last word is not tried for long */
+    if (link->pair.state != IB_PAIR_FAILED || link->tx.in_flight != 0 ||
+        link->rma.in_flight != 0)
+        return;
+    if (link->failed_ns == 0)
+        link->failed_ns = now;
+    else if (now - link->failed_ns > LINGER_NS)
+        ib_pair_destroy(link);
+}
+
+static void tend(struct ib_link *link, uint64_t now)
+{
+    ib_rma_looked_after(link);
+    if (net_is_meeting(&link->net))
+        net_tend(&link->net, now);
+    else if (link->net.state == NET_OPEN && !link->net.is_self)
+        tend_open(link, now);
+    else if (link->net.state == NET_DEAD)
+        tend_dead(link, now);
+}
+
+/* Does something of this link's own wait for its peer? */
+static bool is_waiting(const struct ib_link *link)
+{
+    return link->net.state != NET_OPEN || link->tx.queued != 0 || ib_rma_is_waiting(link);
+}
+
+void ib_conns_tend(struct ib *ib)
+{
+    uint64_t now = clock_now();
+
+    ib->is_meeting = false;
+    for (uint32_t i = 0; i < ib->conns.id_count; i++) {
+        struct ib_link *link = ib->conns.by_id[i];
+
+        if (is_waiting(link))
+            tend(link, now);
+        ib->is_meeting |= net_is_meeting(&link->net);
+    }
+}
+
+int ib_conns_check(struct link *l)
+{
+    struct ib_link *link = ib_link_of(l);
+
+    if (link->net.state == NET_NEW)
+        net_call(&link->net); /* somebody waits for it */
+    else
+        tend(link, clock_now());
+    return net_verdict(&link->net);
+}
+
+/* Only a peer that we have called, or that has called us, is known to be there. */
+int ib_conns_check_address(const struct transport *t, const struct transport_address *address)
+{
+    const struct ib *ib = ib_of(t);
+    struct link_member *known = link_table_find(&ib->conns.links, address);
+
+    if (address_is_same(address, &ib->net.self))
+        return 0;
+    if (known == NULL || ib_link_of(&known->link)->net.state == NET_NEW)
+        return -ENOTSUP;
+    return ib_conns_check(&known->link);
+}
+
+/* ---- all of them ---- */
+
+void ib_conns_init(struct ib *ib)
+{
+    link_table_init(&ib->conns.links);
+    list_init(&ib->failing);
+}
+
+void ib_conns_close(struct ib *ib)
+{
+    for (uint32_t i = 0; i < ib->conns.id_count; i++)
+        mem_free(ib->conns.by_id[i]);
+    mem_free(ib->conns.by_id);
+    mem_free(ib->conns.by_number);
+    link_table_fini(&ib->conns.links);
+}

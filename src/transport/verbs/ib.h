@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * ib.h - the parts of an endpoint over verbs (InfiniBand, RoCE); never leaves this folder, but for
+ * verbs_inlet.h.
+ *
+ *   send ─> inline, or a slot (a copy, registered) ─> out ═══════> in ─> buffer of the shared
+ *           └ link.queue: no credit, or not open      (RC)        (RC)   receive queue ─> deliver
+ *                                                                         └ refused: stays where
+ *                                                                           it lies, link.held
+ *   handshakes ─> datagrams (UD) ─> the other side's UD queue pair
+ *
+ * Two queue pairs for each peer: `out`, on which we send, read and write, and `in`, on which the
+ * peer's `out` does that.  Both receive from the shared receive queue; `in` may sit on one that
+ * somebody else has made (verbs_inlet.h), and then its send queue is that one's.
+ *
+ * Who may call whom (each also everything below it):
+ *
+ *   verbs.c        opens, polls, waits, closes
+ *   conn.c         makes links, looks after them; what net/net.c wants done
+ *   ud.c           handshakes, as datagrams
+ *   rma.c  tx.c  rx.c    read and write, send, receive
+ *   pair.c         queue pairs of a link
+ *   hca.c          the adapter: device, port, what all links share
+ */
+#ifndef IB_IB_H
+#define IB_IB_H
+
+#include "transport/verbs/conn.h"
+
+enum ib_queue { IB_SENT, IB_RECEIVED, IB_QUEUES };
+
+#define IB_ASIDE 16 /* completions read at once */
+
+/* Completions that were read and not looked at yet; a count below 0: the adapter is lost. */
+struct ib_aside {
+    int count;
+    struct ibv_wc wcs[IB_ASIDE];
+};
+
+struct ib {
+    struct transport base;
+    const struct transport_events *events;
+    void *arg;
+    struct net net;
+    int bell; /* eventfd, for wake(); -1 if there is none */
+    bool is_closing;
+    bool is_lost;    /* the adapter is: no link works any more */
+    bool is_armed;   /* the completion channel tells of what comes */
+    bool has_moved;  /* something has completed since it was armed */
+    bool is_meeting; /* a handshake may have to be said again */
+    uint32_t until_tend;
+    struct ib_hca hca;
+    struct ib_conns conns;
+    struct ib_ud ud;
+    struct ib_tx tx;
+    struct ib_rx rx;
+    struct ib_rma rma;
+    struct ib_aside aside[IB_QUEUES];
+    struct list failing; /* link.in_failing: their queue pair has failed */
+};
+
+/* What a completion is of: the low bits of a wr_id; above: a number. */
+enum ib_kind { IB_SEND, IB_RECEIVE, IB_RMA, IB_UD_SEND, IB_UD_RECEIVE };
+
+#define IB_KIND_BITS 3
+
+static inline uint64_t ib_wr_id(enum ib_kind kind, uint32_t number)
+{
+    return (uint64_t)number << IB_KIND_BITS | kind;
+}
+
+static inline enum ib_kind ib_kind_of(uint64_t wr_id)
+{
+    return (enum ib_kind)(wr_id & ((1u << IB_KIND_BITS) - 1));
+}
+
+static inline uint32_t ib_number_of(uint64_t wr_id)
+{
+    return (uint32_t)(wr_id >> IB_KIND_BITS);
+}
+
+/* Do the invariants hold?  Between calls from above.  With MBX_CHECKS. */
+bool ib_is_valid(const struct ib *ib);
+
+static inline struct ib *ib_of(const struct transport *t)
+{
+    return container_of(t, struct ib, base);
+}
+
+static inline struct ib_link *ib_link_of(struct link *link)
+{
+    return container_of(link, struct ib_link, member.link);
+}
+
+static inline struct ib *ib_of_link(const struct ib_link *link)
+{
+    return ib_of(link->member.link.transport);
+}
+
+#endif

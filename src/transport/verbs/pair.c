@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * pair.c - the two queue pairs of a link: made, connected, failed, destroyed.
+ *
+ *        we                      the peer
+ *   out  ─────────────────────>  in       what we send, read and write
+ *   in   <─────────────────────  out      what the peer sends, reads and writes
+ *
+ * An offer (net/packet.h) holds, in words of 32 bits:
+ *
+ *   0  number of out, and above 24 bits the MTU           3  first number (PSN) of in's packets
+ *   1  number of in, and above that reads at a time       4  how many packets of ours may be unread
+ *   2  first number of out's packets                      5  zero
+ *
+ * A peer that does not answer for RETRIES times the timeout is dead.  That a peer has no receive
+ * posted (RNR) is waited for without end: credit (tx.h) keeps it from happening.
+ */
+#include "transport/verbs/pair.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "base/log.h"
+#include "base/random.h"
+#include "transport/verbs/ib.h"
+
+#define PSN_MASK   0xffffffu
+#define TIMEOUT    14 /* 4.096 us << 14: 67 ms */
+#define RETRIES    7
+#define RNR_ALWAYS 7
+#define RNR_TIMER  12 /* 0.64 ms */
+#define SEND_QUEUE (IB_LINK_SENDS + IB_LINK_RMA + 8)
+
+struct offer {
+    uint32_t out, in, out_psn, in_psn, window, zero;
+};
+static_assert(sizeof(struct offer) == sizeof(struct net_offer), "it is one");
+
+/* ---- making ---- */
+
+static struct ibv_qp *create(struct ib *ib, const struct transport_verbs_inlet *inlet,
+                             uint32_t entries, uint32_t *inline_max)
+{
+    struct ibv_qp_init_attr attr = {
+        .send_cq = inlet != NULL ? inlet->cq : ib->hca.send_cq,
+        .recv_cq = inlet != NULL ? inlet->cq : ib->hca.recv_cq,
+        .srq = inlet != NULL ? inlet->srq : ib->hca.srq,
+        .cap = {.max_send_wr = entries,
+                .max_send_sge = entries > 0 ? IB_PARTS : 0,
+                .max_inline_data = *inline_max},
+        .qp_type = IBV_QPT_RC,
+    };
+    struct ibv_qp *qp = ibv_create_qp(ib->hca.pd, &attr);
+
+    /* nobody says how much an adapter takes inline */
+    while (qp == NULL && attr.cap.max_inline_data > 0) {
+        attr.cap.max_inline_data = *inline_max = *inline_max / 2;
+        qp = ibv_create_qp(ib->hca.pd, &attr);
+    }
+    return qp;
+}
+
+static int initialise(struct ib *ib, struct ibv_qp *qp)
+{
+    struct ibv_qp_attr attr = {
+        .qp_state = IBV_QPS_INIT,
+        .port_num = ib->hca.port,
+        .qp_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE,
+    };
+    int err = ibv_modify_qp(
+        qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+
+    return err == 0 ? 0 : ib_hca_failed(ib, "ibv_modify_qp(INIT)", err);
+}
+
+int ib_pair_make(struct ib_link *link)
+{
+    struct ib *ib = ib_of_link(link);
+    struct ib_link_pair *pair = &link->pair;
+    const struct transport_verbs_inlet *inlet =
+        ib->conns.inlet.srq != NULL ? &ib->conns.inlet : NULL;
+    uint32_t none = 0, psn[2];
+    int err = random_secret(psn, sizeof psn);
+
+    if (pair->state != IB_PAIR_NONE || err != 0)
+        return err;
+    pair->out_psn = psn[0] & PSN_MASK;
+    pair->in_psn = psn[1] & PSN_MASK;
+    pair->out = create(ib, NULL, SEND_QUEUE, &ib->hca.inline_max);
+    pair->inline_max = ib->hca.inline_max;
+    if (pair->out != NULL)
+        pair->in = create(ib, inlet, inlet != NULL ? 0 : 1, &none);
+    if (pair->out == NULL || pair->in == NULL)
+        err = ib_hca_failed(ib, "ibv_create_qp", errno);
+    if (err == 0)
+        err = initialise(ib, pair->out);
+    if (err == 0)
+        err = initialise(ib, pair->in);
+    pair->state = IB_PAIR_MADE;
+    if (err != 0)
+        ib_pair_destroy(link);
+    return err;
+}
+
+/* ---- offers ---- */
+
+void ib_pair_offer(const struct ib_link *link, struct net_offer *offer)
+{
+    const struct ib_hca *hca = &ib_of_link(link)->hca;
+    const struct ib_link_pair *pair = &link->pair;
+    struct offer own = {.zero = 0};
+
+    if (pair->out != NULL && pair->in != NULL)
+        own = (struct offer){
+            .out = pair->out->qp_num | (uint32_t)hca->mtu << 24,
+            .in = pair->in->qp_num | (uint32_t)hca->reads_in << 24,
+            .out_psn = pair->out_psn,
+            .in_psn = pair->in_psn,
+            .window = link->rx.window,
+        };
+    memcpy(offer, &own, sizeof own);
+}
+
+static bool is_offer(const struct offer *offer)
+{
+    const uint32_t mtu = offer->out >> 24, reads = offer->in >> 24;
+
+    return (offer->out & PSN_MASK) != 0 && (offer->in & PSN_MASK) != 0 &&
+           offer->out_psn <= PSN_MASK && offer->in_psn <= PSN_MASK && mtu >= IBV_MTU_256 &&
+           mtu <= IBV_MTU_4096 && reads >= 1 && reads <= 16 && offer->window >= 1 &&
+           offer->window <= IB_WINDOW_MAX && offer->zero == 0;
+}
+
+/* ---- connecting ---- */
+
+struct ends {
+    struct ibv_qp *qp;
+    uint32_t number, psn, peer_psn; /* of the other end; with which we, and they, begin */
+};
+
+static int connect(struct ib_link *link, const struct ends *ends, const struct offer *offer)
+{
+    struct ib *ib = ib_of_link(link);
+    const uint8_t reads = (uint8_t)(offer->in >> 24);
+    struct ibv_qp_attr attr = {
+        .qp_state = IBV_QPS_RTR,
+        .ah_attr = ib_hca_route(ib, &link->member.address),
+        .path_mtu = (enum ibv_mtu)min_size(ib->hca.mtu, offer->out >> 24),
+        .dest_qp_num = ends->number,
+        .rq_psn = ends->peer_psn,
+        .max_dest_rd_atomic = ib->hca.reads_in,
+        .min_rnr_timer = RNR_TIMER,
+    };
+    int err =
+        ibv_modify_qp(ends->qp, &attr,
+                      IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+                          IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+
+    if (err != 0)
+        return ib_hca_failed(ib, "ibv_modify_qp(RTR)", err);
+    attr = (struct ibv_qp_attr){
+        .qp_state = IBV_QPS_RTS,
+        .sq_psn = ends->psn,
+        .timeout = TIMEOUT,
+        .retry_cnt = RETRIES,
+        .rnr_retry = RNR_ALWAYS,
+        .max_rd_atomic = (uint8_t)min_size(ib->hca.reads_out, reads),
+    };
+    err = ibv_modify_qp(ends->qp, &attr,
+                        IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+                            IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC);
+    return err == 0 ? 0 : ib_hca_failed(ib, "ibv_modify_qp(RTS)", err);
+}
+
+int ib_pair_connect(struct ib_link *link, const struct net_offer *from, uint32_t *window)
+{
+    struct ib_link_pair *pair = &link->pair;
+    struct offer offer;
+    int err;
+
+    memcpy(&offer, from, sizeof offer);
+    if (!is_offer(&offer))
+        return -EPROTO;
+    assert(pair->state == IB_PAIR_MADE);
+    err = connect(link,
+                  &(struct ends){.qp = pair->in,
+                                 .number = offer.out & PSN_MASK,
+                                 .psn = pair->in_psn,
+                                 .peer_psn = offer.out_psn},
+                  &offer);
+    if (err == 0)
+        err = connect(link,
+                      &(struct ends){.qp = pair->out,
+                                     .number = offer.in & PSN_MASK,
+                                     .psn = pair->out_psn,
+                                     .peer_psn = offer.in_psn},
+                      &offer);
+    if (err != 0)
+        return err;
+    pair->state = IB_PAIR_CONNECTED;
+    *window = offer.window;
+    return 0;
+}
+
+/* ---- the end ---- */
+
+void ib_pair_fail(struct ib_link *link)
+{
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+    struct ib_link_pair *pair = &link->pair;
+
+    if (pair->state == IB_PAIR_NONE || pair->state == IB_PAIR_FAILED)
+        return;
+    /* `in` first: the peer's adapter writes nothing from here on */
+    ibv_modify_qp(pair->in, &attr, IBV_QP_STATE);
+    ibv_modify_qp(pair->out, &attr, IBV_QP_STATE);
+    pair->state = IB_PAIR_FAILED;
+}
+
+void ib_pair_destroy(struct ib_link *link)
+{
+    struct ib_link_pair *pair = &link->pair;
+
+    if (pair->in != NULL)
+        ibv_destroy_qp(pair->in);
+    if (pair->out != NULL)
+        ibv_destroy_qp(pair->out);
+    pair->in = pair->out = NULL;
+    pair->state = IB_PAIR_NONE;
+}

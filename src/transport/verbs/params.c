@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * params.c - params.h says it all.
+ */
+#include "transport/verbs/params.h"
+
+#include "base/clock.h"
+#include "transport/transport.h"
+
+#define AT(field) offsetof(struct transport_settings, verbs.field)
+
+static const char *const auto_word[] = {"auto", NULL};
+
+const struct param ib_params[IB_PARAMS] = {
+    {"VERBS_DEVICE", PARAM_STRING, PARAM_USUAL, NULL, "", 0, 0, NULL,
+     "the RDMA adapter, and behind a colon its port, such as mlx5_0:1; empty: the first with a "
+     "port that is active",
+     AT(device)},
+    {"VERBS_GID", PARAM_COUNT, PARAM_ADVANCED, NULL, "auto", 0, 255, auto_word,
+     "the number of the adapter's address (GID); auto: the first, over Ethernet that of RoCE "
+     "v2 "
+     "with an IPv4 address",
+     AT(gid)},
+    {"VERBS_WINDOW", PARAM_COUNT, PARAM_ADVANCED, NULL, "16", 1, 4096, NULL,
+     "how many packets of 8320 bytes a peer over verbs may send before they are read",
+     AT(window)},
+    {"VERBS_TIMEOUT", PARAM_TIME, PARAM_USUAL, NULL, "0", 0, 3600 * CLOCK_S, NULL,
+     "how long a peer over verbs may not answer a handshake before it is taken for dead; 0: "
+     "for "
+     "ever, since one that computes does not answer",
+     AT(timeout_ns)},
+};

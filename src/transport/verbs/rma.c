@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * rma.c - reading and writing a peer's memory, and what of ours peers may reach.
+ *
+ * A region is registered when it is exposed, or for the one read or write, and forgotten then:
+ * libibverbs has no cache of registrations, and one here could not know when a mapping goes
+ * (decision 15).
+ *
+ * An operation longer than what the adapter moves at once is asked for piece by piece.  A write is
+ * done when the peer's adapter has it all; a packet behind it finds it there.
+ *
+ * The adapter refuses what it was not allowed, and then the queue pair is of no use: a peer that asks for
+ * what is not exposed ends the link.
+ */
+#include "transport/verbs/rma.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "transport/verbs/ib.h"
+
+/* ---- exposing ---- */
+
+static struct list *exposures_of(struct ib *ib, uint64_t key)
+{
+    return &ib->rma.exposures[key % IB_EXPOSURE_LISTS];
+}
+
+/* Memory that cannot be written, such as constants, is to be read alone. */
+static struct ibv_mr *register_exposed(struct ib *ib, void *buf, size_t size)
+{
+    struct ibv_mr *mr =
+        ibv_reg_mr(ib->hca.pd, buf, size,
+                   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE);
+
+    return mr != NULL ? mr : ibv_reg_mr(ib->hca.pd, buf, size, IBV_ACCESS_REMOTE_READ);
+}
+
+static int ib_expose(struct link *l, const void *buf, size_t size, uint64_t *address,
+                     uint64_t *key)
+{
+    struct ib *ib = ib_of(l->transport);
+    struct ib_exposure *exposure = mem_alloc(sizeof *exposure);
+
+    if (exposure == NULL)
+        return -ENOMEM;
+    exposure->mr = register_exposed(ib, (void *)(uintptr_t)buf, size);
+    if (exposure->mr == NULL) {
+        LOG_DEBUG("verbs: %zu bytes cannot be registered, error %d %s", size, errno,
+                  strerror(errno));
+        mem_free(exposure);
+        return -ENOMEM;
+    }
+    list_init_node(&exposure->node);
+    list_add_tail(exposures_of(ib, exposure->mr->rkey), &exposure->node);
+    *key = exposure->mr->rkey;
+    *address = (uintptr_t)buf;
+    return 0;
+}
+
+static void exposure_destroy(struct ib_exposure *exposure)
+{
+    list_remove(&exposure->node);
+    ibv_dereg_mr(exposure->mr);
+    mem_free(exposure);
+}
+
+static void ib_unexpose(struct link *l, uint64_t address, uint64_t key)
+{
+    struct list *node;
+
+    (void)address;
+    list_for_each (node, exposures_of(ib_of(l->transport), key)) {
+        struct ib_exposure *exposure = container_of(node, struct ib_exposure, node);
+
+        if (exposure->mr->rkey == key) {
+            exposure_destroy(exposure);
+            return;
+        }
+    }
+}
+
+/* ---- operations ---- */
+
+static struct ib_rma_op *take(struct ib_link *link)
+{
+    struct ib *ib = ib_of_link(link);
+    struct list *node =
+        link->rma.moving_count < IB_LINK_RMA ? list_pop_head(&ib->rma.free) : NULL;
+    struct ib_rma_op *op;
+
+    if (node == NULL)
+        return NULL;
+    op = container_of(node, struct ib_rma_op, node);
+    *op = (struct ib_rma_op){.link = link, .counted = link};
+    list_init_node(&op->node);
+    return op;
+}
+
+static void begin(struct ib_rma_op *op)
+{
+    list_add_tail(&op->link->rma.moving, &op->node);
+    op->link->rma.moving_count++;
+    ib_of_link(op->link)->rma.begun++;
+}
+
+static void give(struct ib *ib, struct ib_rma_op *op)
+{
+    if (op->mr != NULL)
+        ibv_dereg_mr(op->mr);
+    op->mr = NULL;
+    op->link = op->counted = NULL;
+    op->cookie = NULL;
+    list_add_tail(&ib->rma.free, &op->node);
+}
+
+/* Asks the adapter for the next piece; of nothing for a question.  0; -EAGAIN. */
+static int post(struct ib *ib, struct ib_rma_op *op)
+{
+    struct ib_link *link = op->counted;
+    const uint32_t size = (uint32_t)min_size(op->left, ib->rma.chunk_max);
+    struct ibv_sge part = {
+        .addr = (uintptr_t)op->here, .length = size, .lkey = op->mr != NULL ? op->mr->lkey : 0};
+    struct ibv_send_wr *bad,
+        wr = {.wr_id = ib_wr_id(IB_RMA, (uint32_t)(op - ib->rma.operations)),
+              .sg_list = &part,
+              .num_sge = size > 0 ? 1 : 0,
+              .opcode = op->is_write ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ,
+              .send_flags = IBV_SEND_SIGNALED,
+              .wr.rdma = {.remote_addr = op->there, .rkey = op->key}};
+
+    if (ibv_post_send(link->pair.out, &wr, &bad) != 0)
+        return -EAGAIN;
+    link->rma.in_flight++;
+    op->here += size;
+    op->there += size;
+    op->left -= size;
+    return 0;
+}
+
+static int reach(struct ib_link *link)
+{
+    if (link->net.state == NET_NEW)
+        net_call(&link->net);
+    if (link->net.state == NET_DEAD)
+        return link->net.error;
+    return link->net.state == NET_OPEN ? 0 : -EAGAIN;
+}
+
+static int move(struct ib_link *link, bool is_write, void *here, uint64_t address, uint64_t key,
+                size_t size, void *cookie)
+{
+    struct ib *ib = ib_of_link(link);
+    struct ib_rma_op *op;
+    int err;
+
+    if (link->net.is_self || key > UINT32_MAX)
+        return -ENOTSUP; /* what an endpoint sends itself is copied */
+    if ((err = reach(link)) != 0)
+        return err;
+    if (size == 0)
+        return 0;
+    op = take(link);
+    if (op == NULL) {
+        link->rma.is_full = true;
+        return -EAGAIN;
+    }
+    op->cookie = cookie;
+    op->is_write = is_write;
+    op->here = here;
+    op->there = address;
+    op->left = size;
+    op->key = (uint32_t)key;
+    op->mr = ibv_reg_mr(ib->hca.pd, here, size, is_write ? 0 : IBV_ACCESS_LOCAL_WRITE);
+    if (op->mr == NULL) {
+        LOG_WARN(
+            "verbs: %zu bytes cannot be registered, error %d %s: the message comes in packets; "
+            "ulimit -l says how much may be",
+            size, errno, strerror(errno));
+        give(ib, op);
+        return -ENOTSUP;
+    }
+    err = post(ib, op);
+    if (err != 0) {
+        link->rma.is_full = true;
+        give(ib, op);
+        return err;
+    }
+    begin(op);
+    return -EINPROGRESS;
+}
+
+static int ib_read(struct link *l, void *dst, uint64_t address, uint64_t key, size_t size,
+                   void *cookie)
+{
+    return move(ib_link_of(l), false, dst, address, key, size, cookie);
+}
+
+static int ib_write(struct link *l, uint64_t address, uint64_t key, const void *src,
+                    size_t size, void *cookie)
+{
+    return move(ib_link_of(l), true, (void *)(uintptr_t)src, address, key, size, cookie);
+}
+
+void ib_rma_ask(struct ib_link *link)
+{
+    struct ib *ib = ib_of_link(link);
+    struct ib_rma_op *op = take(link);
+
+    if (op == NULL)
+        return; /* what is under way tells as much */
+    op->is_write = true;
+    if (post(ib, op) == 0)
+        begin(op);
+    else
+        give(ib, op);
+}
+
+/* ---- the end of them ---- */
+
+static void unlink_op(struct ib_rma_op *op)
+{
+    if (op->link == NULL)
+        return;
+    list_remove(&op->node);
+    op->link->rma.moving_count--;
+}
+
+struct ib_link *ib_rma_done(struct ib *ib, uint32_t number, bool is_success)
+{
+    struct ib_rma_op *op = &ib->rma.operations[number];
+    struct ib_link *link;
+    void *cookie;
+
+    if (number >= IB_RMA_MAX || op->counted == NULL)
+        return NULL;
+    op->counted->rma.in_flight--;
+    if (is_success && op->left > 0 && op->link != NULL) {
+        if (post(ib, op) == 0)
+            return op->link;
+        is_success = false; /* its queue pair takes nothing any more */
+    }
+    link = op->counted;
+    cookie = op->cookie;
+    unlink_op(op);
+    give(ib, op);
+    ib->rma.ended++;
+    if (cookie != NULL && !ib->is_closing)
+        ib->events->read_done(ib->arg, cookie, is_success ? 0 : -EIO);
+    return link;
+}
+
+/* The queue pair has failed, so the adapter moves nothing any more; the operations stay its until it
+ * says that they have ended. */
+void ib_rma_fail(struct ib_link *link)
+{
+    struct ib *ib = ib_of_link(link);
+    struct list *node;
+
+    while ((node = list_pop_head(&link->rma.moving)) != NULL) {
+        struct ib_rma_op *op = container_of(node, struct ib_rma_op, node);
+        void *cookie = op->cookie;
+
+        op->cookie = NULL;
+        op->link = NULL;
+        if (cookie != NULL && !ib->is_closing)
+            ib->events->read_done(ib->arg, cookie, -ENOTCONN);
+    }
+    link->rma.moving_count = 0;
+}
+
+/* ---- who waits ---- */
+
+bool ib_rma_is_waiting(const struct ib_link *link)
+{
+    return !list_is_empty(&link->rma.moving) || link->rma.is_full;
+}
+
+void ib_rma_looked_after(struct ib_link *link)
+{
+    link->rma.is_full = false;
+}
+
+/* ---- open and close ---- */
+
+int ib_rma_open(struct ib *ib)
+{
+    list_init(&ib->rma.free);
+    for (size_t i = 0; i < IB_EXPOSURE_LISTS; i++)
+        list_init(&ib->rma.exposures[i]);
+    ib->rma.chunk_max = min_size(ib->hca.message_max, (size_t)1 << 30);
+    ib->rma.operations = mem_calloc(IB_RMA_MAX, sizeof *ib->rma.operations);
+    if (ib->rma.operations == NULL)
+        return -ENOMEM;
+    for (size_t i = 0; i < IB_RMA_MAX; i++) {
+        list_init_node(&ib->rma.operations[i].node);
+        list_add_tail(&ib->rma.free, &ib->rma.operations[i].node);
+    }
+    return 0;
+}
+
+void ib_rma_close(struct ib *ib)
+{
+    if (ib->rma.operations == NULL)
+        return;
+    for (size_t i = 0; i < IB_EXPOSURE_LISTS; i++)
+        while (!list_is_empty(&ib->rma.exposures[i]))
+            exposure_destroy(container_of(ib->rma.exposures[i].next, struct ib_exposure, node));
+    for (size_t i = 0; i < IB_RMA_MAX; i++)
+        if (ib->rma.operations[i].mr != NULL)
+            ibv_dereg_mr(ib->rma.operations[i].mr);
+    mem_free(ib->rma.operations);
+}
+
+void ib_rma_init_link(struct ib_link_rma *rma)
+{
+    list_init(&rma->moving);
+}
+
+const struct transport_memory ib_memory = {
+    .expose = ib_expose,
+    .unexpose = ib_unexpose,
+    .read = ib_read,
+    .write = ib_write,
+};

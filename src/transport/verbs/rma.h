@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * rma.h - reading and writing a peer's memory, and what of ours peers may reach: rma.c.
+ *
+ * Invariants
+ *   I1  an operation is free, or on the list of its link, which has no more than IB_LINK_RMA, or the
+ *       adapter's alone, when that link has ended
+ */
+#ifndef IB_RMA_H
+#define IB_RMA_H
+
+#include "base/list.h"
+#include "transport/memory.h"
+
+#define IB_RMA_MAX        64 /* reads, writes and questions under way */
+#define IB_LINK_RMA       24 /* of these, for one peer: another one is not kept waiting */
+#define IB_EXPOSURE_LISTS 256
+
+struct ib;
+struct ib_link;
+struct ibv_mr;
+
+/* A read or write, or a question whether the peer's adapter is there. */
+struct ib_rma_op {
+    struct list node; /* on free, or its link's moving */
+    struct ib_link *link;
+    struct ib_link *counted; /* whose in_flight it is in */
+    void *cookie;            /* NULL: nobody waits for it any more */
+    struct ibv_mr *mr;       /* of here */
+    bool is_write;
+    unsigned char *here;
+    uint64_t there, left; /* bytes: what was not asked for yet */
+    uint32_t key;
+};
+
+/* What a peer may read and write. */
+struct ib_exposure {
+    struct list node; /* on exposures[] */
+    struct ibv_mr *mr;
+};
+
+struct ib_rma {
+    struct ib_rma_op *operations;
+    struct list free;
+    uint64_t begun, ended;
+    uint64_t chunk_max; /* bytes that one request of the adapter moves */
+    struct list exposures[IB_EXPOSURE_LISTS];
+};
+
+struct ib_link_rma {
+    struct list moving;
+    uint32_t moving_count;
+    uint32_t in_flight; /* requests that the adapter has */
+    bool is_full;       /* a read or write found no room since its peer was last looked after */
+};
+
+extern const struct transport_memory ib_memory;
+
+int ib_rma_open(struct ib *ib);
+void ib_rma_close(struct ib *ib);
+void ib_rma_init_link(struct ib_link_rma *rma);
+
+/* Asks the adapter of a peer whether it is there.  If it is not, the queue pair fails. */
+void ib_rma_ask(struct ib_link *link);
+
+/* The adapter has done what was asked, or not.  Its link; NULL: it has ended. */
+struct ib_link *ib_rma_done(struct ib *ib, uint32_t number, bool is_success);
+
+/* The peer is gone: its reads and writes end. */
+void ib_rma_fail(struct ib_link *link);
+
+/* Does a read or write wait for the peer?  Its peer is looked after now. */
+bool ib_rma_is_waiting(const struct ib_link *link);
+void ib_rma_looked_after(struct ib_link *link);
+
+#endif

@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * rx.c - what arrives: from the completion of a receive to deliver().
+ *
+ *   shared receive queue ─> buffer ─> link, by the number of the queue pair ─> deliver ─> posted again
+ *                                                   └ not taken: held, and what follows it of this link
+ *
+ * A packet that deliver() did not take stays where it lies; its sender has that much less to send,
+ * and other links go on.  No buffer of another link is used up by that (rx.h I2).
+ *
+ * What a peer may not do ends its link: more packets than its window, more credit than it was sent
+ * packets, frames of no known kind.
+ */
+#include "transport/verbs/rx.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "transport/verbs/ib.h"
+
+static struct ib_buffer *buffer_at(const struct ib *ib, uint32_t number)
+{
+    return &ib->rx.chunks[number / IB_CHUNK]->buffers[number % IB_CHUNK];
+}
+
+/* ---- buffers ---- */
+
+static int post_all(struct ib *ib, const uint32_t *numbers, uint32_t count)
+{
+    struct ibv_recv_wr wrs[IB_BATCH], *bad;
+    struct ibv_sge parts[IB_BATCH];
+
+    for (uint32_t i = 0; i < count; i++) {
+        const struct ib_buffer *buffer = buffer_at(ib, numbers[i]);
+
+        parts[i] = (struct ibv_sge){
+            .addr = (uintptr_t)buffer->bytes, .length = IB_PACKET_MAX, .lkey = buffer->key};
+        wrs[i] = (struct ibv_recv_wr){.wr_id = ib_wr_id(IB_RECEIVE, numbers[i]),
+                                      .next = i + 1 < count ? &wrs[i + 1] : NULL,
+                                      .sg_list = &parts[i],
+                                      .num_sge = 1};
+    }
+    return count == 0 ? 0 : ibv_post_srq_recv(ib->hca.srq, wrs, &bad);
+}
+
+void ib_rx_post(struct ib *ib)
+{
+    int err = ib->is_lost ? 0 : post_all(ib, ib->rx.batch, ib->rx.batch_count);
+
+    if (err != 0)
+        ib_hca_failed(ib, "ibv_post_srq_recv", err);
+    ib->rx.batch_count = 0;
+}
+
+static void give(struct ib *ib, uint32_t number)
+{
+    if (ib->rx.batch_count == IB_BATCH)
+        ib_rx_post(ib);
+    ib->rx.batch[ib->rx.batch_count++] = number;
+}
+
+static int chunk_make(struct ib *ib)
+{
+    struct ib_chunk **chunks =
+        mem_realloc(ib->rx.chunks, (ib->rx.chunk_count + 1) * sizeof(struct ib_chunk *));
+    struct ib_chunk *chunk = mem_calloc(1, sizeof *chunk);
+    const size_t bytes = (size_t)IB_CHUNK * IB_PACKET_MAX;
+    int err = -ENOMEM;
+
+    if (chunks != NULL)
+        ib->rx.chunks = chunks;
+    if (chunks == NULL || chunk == NULL)
+        goto free_chunk;
+    chunk->bytes = mem_alloc_aligned(4096, bytes);
+    if (chunk->bytes == NULL)
+        goto free_chunk;
+    chunk->mr = ibv_reg_mr(ib->hca.pd, chunk->bytes, bytes, IBV_ACCESS_LOCAL_WRITE);
+    if (chunk->mr == NULL) {
+        err = ib_hca_failed(ib, "ibv_reg_mr", errno);
+        goto free_bytes;
+    }
+    for (uint32_t i = 0; i < IB_CHUNK; i++) {
+        list_init_node(&chunk->buffers[i].node);
+        chunk->buffers[i].bytes = chunk->bytes + (size_t)i * IB_PACKET_MAX;
+        chunk->buffers[i].number = ib->rx.chunk_count * IB_CHUNK + i;
+        chunk->buffers[i].key = chunk->mr->lkey;
+    }
+    ib->rx.chunks[ib->rx.chunk_count] = chunk;
+    for (uint32_t i = 0; i < IB_CHUNK; i++)
+        give(ib, ib->rx.chunk_count * IB_CHUNK + i);
+    ib->rx.chunk_count++;
+    ib_rx_post(ib);
+    return 0;
+
+free_bytes:
+    mem_free(chunk->bytes);
+free_chunk:
+    mem_free(chunk);
+    return err;
+}
+
+/* Half of the receives are for peers with a whole window; those that come later have less. */
+static uint32_t choose_window(const struct ib *ib)
+{
+    uint32_t most = ib->hca.receives_max / 2;
+
+    return ib->rx.promised + ib->rx.window + IB_BEYOND <= most
+               ? ib->rx.window
+               : (uint32_t)max_size(ib->rx.window / 4, 1);
+}
+
+int ib_rx_welcome(struct ib_link *link)
+{
+    struct ib *ib = ib_of_link(link);
+    uint32_t window = choose_window(ib), promised = ib->rx.promised + window + IB_BEYOND;
+    int err = 0;
+
+    if (link->rx.window != 0)
+        return 0;
+    if (round_up(promised, IB_CHUNK) > ib->hca.receives_max) {
+        if (!ib->rx.has_warned)
+            LOG_WARN("verbs: %s has no receives for more than %u peers; a smaller "
+                     "MBX_VERBS_WINDOW than %u leaves room for more",
+                     ib->hca.name, ib->conns.id_count, ib->rx.window);
+        ib->rx.has_warned = true;
+        return -ENOBUFS;
+    }
+    while (err == 0 && ib->rx.chunk_count * IB_CHUNK < promised)
+        err = chunk_make(ib);
+    if (err != 0)
+        return err;
+    ib->rx.promised = promised;
+    link->rx.window = link->rx.room = window;
+    return 0;
+}
+
+/* ---- credit ---- */
+
+uint16_t ib_rx_tell(struct ib_link *link)
+{
+    uint16_t credit = (uint16_t)min_size(link->rx.owed, UINT16_MAX);
+
+    link->rx.owed -= credit;
+    link->rx.room += credit;
+    return credit;
+}
+
+void ib_rx_untell(struct ib_link *link, uint16_t credit)
+{
+    link->rx.owed += credit;
+    link->rx.room -= credit;
+}
+
+bool ib_rx_has_to_tell(const struct ib_link *link)
+{
+    return 2 * link->rx.owed >= link->rx.window && link->rx.owed != 0;
+}
+
+/* A buffer with a packet of the core has been read. */
+static void was_read(struct ib_link *link, uint32_t number)
+{
+    give(ib_of_link(link), number);
+    link->rx.owed++;
+    if (link->net.state == NET_OPEN && ib_rx_has_to_tell(link))
+        ib_tx_control(link, IB_FRAME_CREDIT);
+}
+
+/* ---- delivering ---- */
+
+/* Asks the core who this is.  0; -EAGAIN later; or it is refused. */
+static int present(struct ib *ib, struct ib_link *link)
+{
+    uint32_t peer;
+    int err;
+
+    if (likely(link->member.named))
+        return 0;
+    if (link->rx.is_refused)
+        return -EPERM;
+    err = ib->events->accept(ib->arg, &link->member.link, &link->member.address, &peer);
+    if (err == 0) {
+        link->member.link.peer = peer;
+        link->member.named = true;
+    }
+    return err;
+}
+
+int ib_rx_deliver(struct ib_link *link, const void *packet, size_t size)
+{
+    struct ib *ib = ib_of_link(link);
+    int err = present(ib, link);
+
+    if (err == 0)
+        return ib->events->deliver(ib->arg, link->member.link.peer, packet, size);
+    if (err == -EAGAIN)
+        return err;
+    ib->events->dropped(ib->arg, "a packet of a refused peer");
+    if (!link->rx.is_refused)
+        ib_tx_control(link, IB_FRAME_BYE);
+    link->rx.is_refused = true;
+    return err;
+}
+
+/* ---- holding ---- */
+
+static void hold(struct ib *ib, struct ib_link *link, struct ib_buffer *buffer, size_t size)
+{
+    buffer->size = (uint32_t)size;
+    list_add_tail(&link->rx.held, &buffer->node);
+    if (!list_is_linked(&link->rx.in_holding))
+        list_add_tail(&ib->rx.holding, &link->rx.in_holding);
+}
+
+static int deliver_held_of(struct ib_link *link)
+{
+    int taken = 0;
+
+    while (!list_is_empty(&link->rx.held)) {
+        struct ib_buffer *buffer =
+            container_of(list_first(&link->rx.held), struct ib_buffer, node);
+
+        if (ib_rx_deliver(link, buffer->bytes, buffer->size) == -EAGAIN)
+            return taken;
+        list_remove(&buffer->node);
+        was_read(link, buffer->number);
+        taken++;
+    }
+    list_remove(&link->rx.in_holding);
+    return taken;
+}
+
+int ib_rx_deliver_held(struct ib *ib)
+{
+    struct list *node, *next;
+    int taken = 0;
+
+    list_for_each_safe (node, next, &ib->rx.holding)
+        taken += deliver_held_of(container_of(node, struct ib_link, rx.in_holding));
+    return taken;
+}
+
+/* ---- what has arrived ---- */
+
+static void broke_a_rule(struct ib *ib, struct ib_link *link, const char *what)
+{
+    ib->events->dropped(ib->arg, what);
+    LOG_WARN("verbs: link %u ends: its peer sent %s", link->net.id, what);
+    net_kill(&link->net, -ENOTCONN, true);
+    ib_ud_control(link, NET_BROKEN);
+}
+
+/* NULL, or what is wrong with a frame of a connected peer. */
+static const char *check(const struct ib_link *link, const struct ib_frame *frame, size_t size)
+{
+    const uint32_t told = link->tx.credit + frame->credit;
+
+    if (frame->opcode != 0 || frame->kind == 0 || frame->kind >= IB_FRAME_KINDS)
+        return "a packet of no known kind";
+    if (frame->kind == IB_FRAME_DATA ? size < sizeof(struct wire_header) || size > IB_PACKET_MAX
+                                     : size != sizeof(struct ib_control))
+        return "a packet of the wrong length";
+    if (told > link->tx.window)
+        return "more credit than its window";
+    if (frame->kind == IB_FRAME_DATA && link->rx.room == 0)
+        return "more packets than its window";
+    return NULL;
+}
+
+/* True: the buffer is to be posted again by who has taken the packet. */
+static bool arrived_data(struct ib *ib, struct ib_link *link, uint32_t number, size_t size)
+{
+    struct ib_buffer *buffer = buffer_at(ib, number);
+
+    ib->rx.ended++;
+    link->rx.room--;
+    if (list_is_empty(&link->rx.held) && ib_rx_deliver(link, buffer->bytes, size) != -EAGAIN)
+        was_read(link, number);
+    else
+        hold(ib, link, buffer, size);
+    return true;
+}
+
+static bool arrived(struct ib *ib, struct ib_link *link, uint32_t number, size_t size)
+{
+    const unsigned char *bytes = buffer_at(ib, number)->bytes;
+    struct ib_frame frame;
+    const char *wrong;
+
+    if (!net_confirm(&link->net)) {
+        ib->events->dropped(ib->arg, "a packet before the handshake, or behind the end");
+        return false;
+    }
+    if (size < sizeof frame) {
+        broke_a_rule(ib, link, "a packet of the wrong length");
+        return false;
+    }
+    memcpy(&frame, bytes, sizeof frame);
+    wrong = check(link, &frame, size);
+    if (wrong != NULL) {
+        broke_a_rule(ib, link, wrong);
+        return false;
+    }
+    ib_link_heard(link);
+    ib_tx_credited(link, frame.credit);
+    if (frame.kind == IB_FRAME_DATA)
+        return arrived_data(ib, link, number, size);
+    if (frame.kind == IB_FRAME_BYE)
+        net_arrived(&ib->net, &link->net, NET_BYE, bytes);
+    return false;
+}
+
+void ib_rx_received(struct ib *ib, uint32_t number, const struct ibv_wc *wc)
+{
+    struct ib_link *link = ib_link_by_number(ib, wc->qp_num);
+    bool is_kept = false;
+
+    if (number >= ib->rx.chunk_count * IB_CHUNK || ib->is_closing)
+        return;
+    if (wc->status == IBV_WC_SUCCESS && link != NULL)
+        is_kept = arrived(ib, link, number, wc->byte_len);
+    else if (wc->status != IBV_WC_SUCCESS && wc->status != IBV_WC_WR_FLUSH_ERR && link != NULL)
+        ib_link_failed(link, ibv_wc_status_str(wc->status));
+    if (!is_kept)
+        give(ib, number);
+}
+
+/* ---- open and close ---- */
+
+int ib_rx_open(struct ib *ib, uint32_t window)
+{
+    list_init(&ib->rx.holding);
+    ib->rx.window = window;
+    return chunk_make(ib);
+}
+
+void ib_rx_close(struct ib *ib)
+{
+    for (uint32_t i = 0; i < ib->rx.chunk_count; i++) {
+        ibv_dereg_mr(ib->rx.chunks[i]->mr);
+        mem_free(ib->rx.chunks[i]->bytes);
+        mem_free(ib->rx.chunks[i]);
+    }
+    mem_free(ib->rx.chunks);
+}
+
+void ib_rx_init_link(struct ib_link_rx *rx)
+{
+    list_init(&rx->held);
+    list_init_node(&rx->in_holding);
+}

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tx.h - what leaves on a link's queue pair: tx.c.
+ *
+ * In the first four bytes of a packet, wire_header.frame, travels (a tag-matching adapter looks at the
+ * first one, and puts what has 0 there into an untagged buffer):
+ *
+ *   0  1  zero (IBV_TMH_NO_TAG)        2  2  how many buffers, in which packets of the peer lay,
+ *   1  1  enum ib_frame_kind                 are posted again and not yet told
+ *
+ * Invariants
+ *   I1  a link is on busy if and only if it has control packets pending or its queue is not
+ *       empty, or was just marked
+ *   I2  a slot is free, or on the queue of one link, or the adapter's until its completion; a queue
+ *       has no more than IB_QUEUE_MAX, the adapter no more than IB_LINK_SENDS of one link, and two
+ *       for control packets
+ *   I3  packets of a link leave in the order of send(): past a queue that is not empty nothing is sent
+ *   I4  no more packets of the core are unread at the peer than its window
+ */
+#ifndef IB_TX_H
+#define IB_TX_H
+
+#include <stdalign.h>
+
+#include "base/list.h"
+#include "transport/transport.h"
+
+/* A packet of the core, at most. */
+#define IB_PACKET_MAX 8320
+
+#define IB_SLOTS      128 /* packets that may be on their way */
+#define IB_RESERVE    16  /* of these, for control packets */
+#define IB_LINK_SENDS 32  /* of one link, at the adapter */
+#define IB_QUEUE_MAX  16  /* packets that wait for one link */
+#define IB_INLINE_MAX 256
+#define IB_PARTS      3 /* header, body, payload */
+
+struct ib;
+struct ib_link;
+
+enum ib_frame_kind { IB_FRAME_DATA = 1, IB_FRAME_CREDIT, IB_FRAME_BYE, IB_FRAME_KINDS };
+
+struct ib_frame {
+    uint8_t opcode, kind;
+    uint16_t credit;
+};
+
+/* A packet without one of the core: as long as what an adapter that matches tags looks at. */
+struct ib_control {
+    struct ib_frame frame;
+    uint8_t zero[12];
+};
+static_assert(sizeof(struct ib_frame) == sizeof((struct wire_header *)0)->frame, "its place");
+static_assert(sizeof(struct ib_control) == 16, "packet format");
+
+struct ib_slot {
+    struct list node; /* on free or on a queue */
+    struct ib_link *link;
+    uint32_t size;
+    alignas(16) unsigned char bytes[IB_PACKET_MAX];
+};
+
+struct ib_tx {
+    struct list busy; /* link.tx.in_busy */
+    struct list free;
+    uint32_t free_count;
+    struct ib_slot *slots;
+    struct ibv_mr *mr; /* of slots */
+    uint64_t begun;    /* packets of the core that left for others */
+};
+
+struct ib_link_tx {
+    uint32_t window;    /* of the peer: packets of the core that may be unread there */
+    uint32_t credit;    /* packets of the core that the peer takes now */
+    uint32_t in_flight; /* slots that the adapter has */
+    uint32_t queued;
+    uint8_t pending; /* control packets that have not left: 1 << enum ib_frame_kind */
+    struct list queue, in_busy;
+};
+
+int ib_tx_open(struct ib *ib);
+void ib_tx_close(struct ib *ib); /* the queue pairs are gone */
+void ib_tx_init_link(struct ib_link_tx *tx);
+
+/* As transport_ops.send. */
+int ib_tx_send(struct link *link, const struct transport_packet *packet);
+
+/* A control packet of this kind is to leave, from the next poll() on. */
+void ib_tx_control(struct ib_link *link, enum ib_frame_kind kind);
+
+/* What is pending or queued is to leave, from the next poll() on. */
+void ib_tx_mark_busy(struct ib_link *link);
+
+/* The peer has posted so many buffers again. */
+void ib_tx_credited(struct ib_link *link, uint32_t credit);
+
+/* Sends what waits, as far as there is room.  How much went. */
+int ib_tx_push_all(struct ib *ib);
+
+/* What waits will not be sent. */
+void ib_tx_drop(struct ib_link *link);
+
+/* The adapter is done with a slot.  Its link. */
+struct ib_link *ib_tx_sent(struct ib *ib, uint32_t slot);
+
+#endif

@@ -1,0 +1,568 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * verbs.c - an endpoint over verbs (InfiniBand, RoCE): opening, polling, waiting, closing.
+ *
+ * ib.h says which part is where, net/packet.h how two endpoints get to know each other.
+ *
+ * A queue pair that fails may belong to a peer that has closed: its BYE was received before.  So
+ * links end when all that had been received is read (ib_conns_end_failing()).
+ *
+ * wait() sleeps on the completion channel, on what the adapter tells of itself, and on an eventfd, by
+ * which wake() ends it.  The channel is armed first, and what came before that is read and put aside;
+ * while nothing has completed since, it need not be armed again.
+ *
+ * close() says BYE on each link and waits a moment until the peers' adapters have it; what was sent before
+ * and is_flushed() is delivered.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/base.h"
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/host.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/random.h"
+#include "base/sys.h"
+#include "transport/network.h"
+#include "transport/verbs/ib.h"
+#include "transport/verbs/params.h"
+
+#define TEND_POLLS     4096 /* between two looks at handshakes, and at what does not leave */
+#define TEND_SLEEPS    4    /* between two such looks of an endpoint that sleeps */
+#define BYE_NS         (200 * CLOCK_MS)
+#define SLICE_MS       50 /* that it sleeps although it will be told: the adapter may be lost */
+#define SLICE_BLIND_MS 5 /* that it sleeps if something is to be said again, or offered again */
+#define WINDOW_USUAL   16
+
+/* ---- addresses ---- */
+
+static int make_address(struct ib *ib, const struct transport_config *config)
+{
+    struct transport_address address = {
+        .kind = ADDRESS_VERBS, .credit = config->credit, .process = (uint32_t)getpid()};
+    int err = random_secret(&address.cookie, sizeof address.cookie);
+
+    if (err == 0)
+        err = host_id(&address.host);
+    if (err != 0)
+        return err;
+    ib_hca_address(ib, ib->ud.qp->qp_num, ib->ud.key, &address);
+    ib->net.self = address;
+    return 0;
+}
+
+static void verbs_address(const struct transport *t, struct transport_address *address)
+{
+    *address = ib_of(t)->net.self;
+}
+
+static int verbs_reaches(const struct transport *t, const struct transport_address *address)
+{
+    int err = ib_link_check_address(ib_of(t), address);
+
+    if (err == -EHOSTUNREACH && address->network_size == 0)
+        LOG_WARN(
+            "verbs: pid %u cannot be reached: it is on another machine, or in another pid or "
+            "user namespace (a container), and has opened no network; "
+            "MBX_TRANSPORT=shm+verbs for all ranks opens it",
+            address->process);
+    else if (err == -EHOSTUNREACH)
+        LOG_WARN(
+            "verbs: a peer cannot be reached: it uses another network than this process; set "
+            "MBX_TRANSPORT alike for all ranks");
+    return err;
+}
+
+static int verbs_connect(struct transport *t, const struct transport_address *address,
+                         struct link **out)
+{
+    struct ib_link *link;
+    int err = ib_link_get(ib_of(t), address, &link);
+
+    if (err != 0)
+        return err;
+    link->member.named = true;
+    *out = &link->member.link;
+    return 0;
+}
+
+/* ---- polling ---- */
+
+static void sent(struct ib *ib, const struct ibv_wc *wc)
+{
+    const bool is_success = wc->status == IBV_WC_SUCCESS;
+    const uint32_t number = ib_number_of(wc->wr_id);
+    struct ib_link *link = NULL;
+
+    if (ib_kind_of(wc->wr_id) == IB_UD_SEND)
+        ib_ud_sent(ib, number);
+    else if (ib_kind_of(wc->wr_id) == IB_SEND)
+        link = ib_tx_sent(ib, number);
+    else if (ib_kind_of(wc->wr_id) == IB_RMA)
+        link = ib_rma_done(ib, number, is_success);
+    if (link == NULL)
+        return;
+    if (is_success)
+        ib_link_heard(link);
+    else
+        ib_link_failed(link, ibv_wc_status_str(wc->status));
+}
+
+static void received(struct ib *ib, const struct ibv_wc *wc)
+{
+    if (ib_kind_of(wc->wr_id) == IB_UD_RECEIVE)
+        ib_ud_received(ib, ib_number_of(wc->wr_id), wc);
+    else
+        ib_rx_received(ib, ib_number_of(wc->wr_id), wc);
+}
+
+/* Reads at most `most` completions, those that prepare() has put aside before others.  How many;
+ * -EIO: the adapter is lost. */
+static int take(struct ib *ib, enum ib_queue queue, int most)
+{
+    struct ib_aside *aside = &ib->aside[queue];
+    struct ibv_wc wcs[IB_ASIDE];
+    int count = aside->count;
+
+    if (unlikely(count > 0))
+        memcpy(wcs, aside->wcs, (size_t)count * sizeof *wcs);
+    else if (likely(count == 0))
+        count = ibv_poll_cq(queue == IB_SENT ? ib->hca.send_cq : ib->hca.recv_cq, most, wcs);
+    aside->count = 0;
+    if (unlikely(count < 0))
+        return -EIO;
+    for (int i = 0; i < count; i++)
+        if (queue == IB_SENT)
+            sent(ib, &wcs[i]);
+        else
+            received(ib, &wcs[i]);
+    return count;
+}
+
+static OUT_OF_LINE int lose(struct ib *ib)
+{
+    if (!ib->is_lost)
+        ib_conns_lose(ib);
+    return 1;
+}
+
+/* What was received before is read first. */
+static OUT_OF_LINE int end_failing(struct ib *ib)
+{
+    int count, moved = 1;
+
+    while ((count = take(ib, IB_RECEIVED, IB_ASIDE)) > 0)
+        moved += count;
+    if (count < 0)
+        return lose(ib);
+    ib_conns_end_failing(ib);
+    return moved;
+}
+
+static OUT_OF_LINE void tend(struct ib *ib)
+{
+    ib->until_tend = TEND_POLLS;
+    if (ib_hca_take_events(ib))
+        lose(ib);
+    ib_conns_tend(ib);
+}
+
+static int take_all(struct ib *ib, int budget)
+{
+    const int most = (int)min_size(IB_ASIDE, max_size(1, (size_t)budget));
+    int there = take(ib, IB_SENT, IB_ASIDE);
+    int here = there >= 0 ? take(ib, IB_RECEIVED, most) : there;
+
+    return here < 0 ? lose(ib) : there + here;
+}
+
+static int verbs_poll(struct transport *t, int budget)
+{
+    struct ib *ib = ib_of(t);
+    int moved = likely(!ib->is_lost) ? take_all(ib, budget) : 0;
+
+    if (moved > 0)
+        ib->has_moved = true;
+    if (unlikely(!list_is_empty(&ib->failing)) && !ib->is_lost)
+        moved += end_failing(ib);
+    if (unlikely(!list_is_empty(&ib->rx.holding)))
+        moved += ib_rx_deliver_held(ib);
+    if (ib->rx.batch_count != 0)
+        ib_rx_post(ib);
+    if (unlikely(!list_is_empty(&ib->tx.busy)))
+        moved += ib_tx_push_all(ib);
+    if (unlikely(!list_is_empty(&ib->ud.busy)))
+        moved += ib_ud_push(ib);
+    if (unlikely(ib->until_tend-- == 0))
+        tend(ib);
+    if (MBX_CHECKS && moved > 0)
+        assert(ib_is_valid(ib));
+    return moved;
+}
+
+static bool verbs_is_flushed(struct transport *t)
+{
+    return ib_of(t)->is_lost || ib_of(t)->tx.free_count == IB_SLOTS;
+}
+
+/* ---- waiting ---- */
+
+/* Does something wait that no completion announces? */
+static bool is_blind(const struct ib *ib)
+{
+    return ib->is_meeting || !list_is_empty(&ib->tx.busy) || !list_is_empty(&ib->rx.holding);
+}
+
+static void drain_channel(struct ib *ib)
+{
+    struct ibv_cq *cq;
+    void *context;
+
+    while (ibv_get_cq_event(ib->hca.channel, &cq, &context) == 0)
+        ibv_ack_cq_events(cq, 1);
+}
+
+/* What has come before the channel was armed, for the next poll().  Has anything? */
+static bool put_aside(struct ib *ib)
+{
+    struct ibv_cq *const queues[] = {
+        [IB_SENT] = ib->hca.send_cq, [IB_RECEIVED] = ib->hca.recv_cq};
+
+    for (int i = 0; i < IB_QUEUES; i++)
+        if (ib->aside[i].count == 0)
+            ib->aside[i].count = ibv_poll_cq(queues[i], IB_ASIDE, ib->aside[i].wcs);
+    return ib->aside[IB_SENT].count != 0 || ib->aside[IB_RECEIVED].count != 0;
+}
+
+static int verbs_prepare(struct transport *t, int *fd)
+{
+    struct ib *ib = ib_of(t);
+
+    *fd = ib->hca.channel->fd;
+    if (ib->until_tend > TEND_SLEEPS)
+        ib->until_tend = TEND_SLEEPS;
+    if (ib->is_lost)
+        return -EAGAIN;
+    if (!ib->is_armed || ib->has_moved) {
+        drain_channel(ib);
+        ib->has_moved = false;
+        ib->is_armed = ibv_req_notify_cq(ib->hca.send_cq, 0) == 0 &&
+                       ibv_req_notify_cq(ib->hca.recv_cq, 0) == 0;
+        if (put_aside(ib))
+            return 1;
+    }
+    return is_blind(ib) ? -EAGAIN : 0;
+}
+
+static int slice_ms(int64_t left_ns, int most)
+{
+    int64_t ms = (left_ns + (int64_t)CLOCK_MS - 1) / (int64_t)CLOCK_MS;
+
+    return left_ns < 0 || ms > most ? most : (int)ms;
+}
+
+static int sleep_on(struct ib *ib, int fd, int ms)
+{
+    struct pollfd fds[3] = {{.fd = ib->bell, .events = POLLIN},
+                            {.fd = fd, .events = POLLIN},
+                            {.fd = fd >= 0 ? ib->hca.context->async_fd : -1, .events = POLLIN}};
+    int n, err;
+    uint64_t count;
+
+    if (ib->events->sleeps != NULL)
+        ib->events->sleeps(ib->arg);
+    n = sys_poll(fds, 3, ms);
+    err = n < 0 ? errno : 0;
+    if (n > 0 && fds[0].revents != 0)
+        (void)!sys_read(ib->bell, &count, sizeof count);
+    if (ib->events->slept != NULL)
+        ib->events->slept(ib->arg);
+    if (n > 0 && fds[1].revents != 0)
+        ib->has_moved = true; /* to be armed again, even if somebody else has polled it */
+    if (n > 0 && fds[2].revents != 0)
+        ib->until_tend = 0;
+    if (n < 0)
+        return err == EINTR ? -EINTR : 0;
+    return n == 0 ? -ETIMEDOUT : 0;
+}
+
+static int verbs_wait(struct transport *t, int64_t timeout_ns)
+{
+    struct ib *ib = ib_of(t);
+    int fd, err, ready = verbs_prepare(t, &fd);
+    int most = ready == 0 ? SLICE_MS : SLICE_BLIND_MS;
+
+    if (ready == 1)
+        return 0;
+    if (timeout_ns == 0)
+        return -ETIMEDOUT;
+    err = sleep_on(ib, ib->is_lost ? -1 : fd, slice_ms(timeout_ns, most));
+    if (err == -ETIMEDOUT && (timeout_ns < 0 || timeout_ns > most * (int64_t)CLOCK_MS))
+        return 0; /* there is time left: look, and sleep again */
+    return err;
+}
+
+static void verbs_wake(struct transport *t)
+{
+    const uint64_t one = 1;
+
+    (void)!sys_write(ib_of(t)->bell, &one, sizeof one);
+}
+
+/* ---- open ---- */
+
+static void set_limits(struct ib *ib)
+{
+    ib->base.limits = (struct transport_limits){
+        .packet_max = IB_PACKET_MAX,
+        .inline_max = max_size(ib->hca.inline_max, sizeof(struct wire_header)),
+        .can_read = true,
+    };
+}
+
+static void release(struct ib *ib)
+{
+    ib_ud_close(ib);
+    for (uint32_t i = 0; i < ib->conns.id_count; i++)
+        ib_pair_destroy(ib->conns.by_id[i]);
+    if (ib->conns.inlet.closed != NULL)
+        ib->conns.inlet.closed(ib->conns.inlet.arg);
+    ib_rma_close(ib);
+    ib_rx_close(ib);
+    ib_tx_close(ib);
+    ib_hca_close(ib);
+    ib_conns_close(ib);
+    if (ib->bell >= 0)
+        sys_close(ib->bell);
+    explicit_bzero(ib->net.key, sizeof ib->net.key);
+    mem_free(ib);
+}
+
+static struct ib *create(const struct transport_config *config)
+{
+    struct ib *ib = mem_calloc(1, sizeof *ib);
+
+    if (ib == NULL)
+        return NULL;
+    ib->base.ops = &transport_verbs;
+    ib->events = config->events;
+    ib->arg = config->arg;
+    ib->net = (struct net){.ops = &ib_net_ops,
+                           .name = "verbs",
+                           .timeout = "MBX_VERBS_TIMEOUT",
+                           .events = config->events,
+                           .arg = config->arg,
+                           .timeout_ns = config->settings.verbs.timeout_ns};
+    memcpy(ib->net.key, config->key, sizeof ib->net.key);
+    ib->until_tend = TEND_POLLS;
+    ib->hca.inline_max = IB_INLINE_MAX;
+    ib_conns_init(ib);
+    ib->bell = sys_eventfd(0, EFD_NONBLOCK);
+    if (ib->bell < 0)
+        ib->bell = -errno; /* open_all() says so */
+    return ib;
+}
+
+static int open_all(struct ib *ib, const struct transport_config *config)
+{
+    const uint64_t window = config->settings.verbs.window;
+    int err = ib->bell < 0 ? ib->bell : ib_hca_open(ib, config);
+
+    if (err == 0)
+        err = ib_tx_open(ib);
+    if (err == 0)
+        err = ib_rma_open(ib);
+    if (err == 0)
+        err = ib_rx_open(ib, window != 0 ? (uint32_t)window : WINDOW_USUAL);
+    if (err == 0)
+        err = ib_ud_open(ib);
+    if (err == 0)
+        err = make_address(ib, config);
+    return err;
+}
+
+static int verbs_open_endpoint(const struct transport_config *config, struct transport **out)
+{
+    struct ib *ib = create(config);
+    int err;
+
+    if (ib == NULL)
+        return -ENOMEM;
+    err = open_all(ib, config);
+    if (err != 0) {
+        release(ib);
+        return err;
+    }
+    set_limits(ib);
+    net_warn_without_key(&ib->net);
+    LOG_DEBUG("verbs: %s, port %u", ib->hca.name, ib->hca.port);
+    *out = &ib->base;
+    return 0;
+}
+
+/* ---- close ---- */
+
+static bool has_sent_bye(const struct ib *ib)
+{
+    return verbs_is_flushed((struct transport *)(uintptr_t)&ib->base) &&
+           list_is_empty(&ib->tx.busy) && list_is_empty(&ib->ud.busy) &&
+           ib->ud.free == UINT32_MAX;
+}
+
+/* The peer of a link that is CONFIRMING may take it for open; one that was answered soon will. */
+static void say_bye(struct ib_link *link)
+{
+    if (link->net.state == NET_OPEN || link->net.state == NET_CONFIRMING)
+        ib_tx_control(link, IB_FRAME_BYE);
+    else if (link->net.state == NET_ANSWERING)
+        ib_ud_control(link, NET_REFUSED);
+}
+
+static void send_bye(struct ib *ib)
+{
+    uint64_t start = clock_now();
+
+    for (uint32_t i = 0; i < ib->conns.id_count; i++)
+        if (!ib->conns.by_id[i]->net.is_self)
+            say_bye(ib->conns.by_id[i]);
+    while (!ib->is_lost) {
+        ib_tx_push_all(ib);
+        ib_ud_push(ib);
+        if (take_all(ib, IB_ASIDE) == 0 && (has_sent_bye(ib) || clock_now() - start >= BYE_NS))
+            break;
+        ib_conns_end_failing(ib);
+    }
+}
+
+static void verbs_close_endpoint(struct transport *t)
+{
+    struct ib *ib = ib_of(t);
+
+    ib->is_closing = true;
+    send_bye(ib);
+    release(ib);
+}
+
+/* ---- the network ---- */
+
+static void verbs_rename(struct transport *t, const struct transport_address *address)
+{
+    assert(ib_of(t)->conns.id_count == 0);
+    ib_of(t)->net.self = *address;
+}
+
+static bool verbs_is_used(const struct transport *t)
+{
+    return ib_of(t)->conns.id_count != 0;
+}
+
+static void verbs_count(const struct transport *t, uint64_t *begun, uint64_t *ended)
+{
+    const struct ib *ib = ib_of(t);
+
+    *begun = ib->tx.begun + ib->rma.begun;
+    *ended = ib->rx.ended + ib->rma.ended;
+}
+
+static int verbs_describe(const struct transport_config *config,
+                          struct transport_network *network)
+{
+    struct transport *t;
+    int err = verbs_open_endpoint(config, &t);
+
+    if (err != 0)
+        return err;
+    *network = (struct transport_network){
+        .provider = "verbs", .threading = "domain", .can_read = true};
+    network->message_max = ib_of(t)->hca.message_max;
+    snprintf(network->interface, sizeof network->interface, "%.50s:%u", ib_of(t)->hca.name,
+             ib_of(t)->hca.port);
+    verbs_close_endpoint(t);
+    return 0;
+}
+
+static const struct transport_network_ops network_ops = {
+    .rename = verbs_rename,
+    .is_used = verbs_is_used,
+    .count = verbs_count,
+    .prepare = verbs_prepare,
+    .describe = verbs_describe,
+};
+
+/* ---- a device in our place ---- */
+
+static struct ib *own(const struct transport *t)
+{
+    return t->ops->close == verbs_close_endpoint ? ib_of(t) : NULL;
+}
+
+bool transport_verbs_parts(struct transport *t, struct transport_verbs_parts *parts)
+{
+    const struct ib *ib = own(t);
+
+    if (ib == NULL)
+        return false;
+    *parts = (struct transport_verbs_parts){.context = ib->hca.context,
+                                            .pd = ib->hca.pd,
+                                            .channel = ib->hca.channel,
+                                            .port = ib->hca.port};
+    return true;
+}
+
+int transport_verbs_set_inlet(struct transport *t, const struct transport_verbs_inlet *inlet)
+{
+    struct ib *ib = own(t);
+
+    if (ib == NULL)
+        return -ENOTSUP;
+    if (ib->conns.id_count != 0)
+        return -EBUSY;
+    ib->conns.inlet = *inlet;
+    return 0;
+}
+
+bool transport_verbs_pairs(struct link *link, struct ibv_qp **out, struct ibv_qp **in)
+{
+    const struct ib_link_pair *pair =
+        own(link->transport) != NULL ? &ib_link_of(link)->pair : NULL;
+
+    if (pair == NULL || pair->state != IB_PAIR_CONNECTED)
+        return false;
+    *out = pair->out;
+    *in = pair->in;
+    return true;
+}
+
+struct link *transport_verbs_link_of(struct transport *t, uint32_t number)
+{
+    const struct ib *ib = own(t);
+    struct ib_link *link = ib != NULL ? ib_link_by_number(ib, number) : NULL;
+
+    return link != NULL ? &link->member.link : NULL;
+}
+
+const struct transport_ops transport_verbs = {
+    .name = "verbs",
+    .about = "processes of other machines, over RDMA adapters, through libibverbs",
+    .params = ib_params,
+    .param_count = IB_PARAMS,
+    .memory = &ib_memory,
+    .network = &network_ops,
+    .open = verbs_open_endpoint,
+    .close = verbs_close_endpoint,
+    .address = verbs_address,
+    .reaches = verbs_reaches,
+    .connect = verbs_connect,
+    .send = ib_tx_send,
+    .check = ib_conns_check,
+    .check_address = ib_conns_check_address,
+    .poll = verbs_poll,
+    .wait = verbs_wait,
+    .wake = verbs_wake,
+    .is_flushed = verbs_is_flushed,
+};

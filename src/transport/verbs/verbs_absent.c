@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * verbs_absent.c - the transport over verbs where libibverbs' headers were not there to build with.
+ */
+#include <errno.h>
+
+#include "base/log.h"
+#include "transport/network.h"
+#include "transport/verbs/params.h"
+#include "transport/verbs/verbs_inlet.h"
+
+static int open_nothing(const struct transport_config *config, struct transport **out)
+{
+    (void)config, (void)out;
+    LOG_ERROR("this Matchbox was built without libibverbs: it reaches nobody over verbs");
+    return -ENOTSUP;
+}
+
+static int describe_nothing(const struct transport_config *config,
+                            struct transport_network *network)
+{
+    (void)network;
+    return open_nothing(config, NULL);
+}
+
+static const struct transport_network_ops network_ops = {.describe = describe_nothing};
+
+bool transport_verbs_parts(struct transport *t, struct transport_verbs_parts *parts)
+{
+    (void)t, (void)parts;
+    return false;
+}
+
+int transport_verbs_set_inlet(struct transport *t, const struct transport_verbs_inlet *inlet)
+{
+    (void)t, (void)inlet;
+    return -ENOTSUP;
+}
+
+bool transport_verbs_pairs(struct link *link, struct ibv_qp **out, struct ibv_qp **in)
+{
+    (void)link, (void)out, (void)in;
+    return false;
+}
+
+struct link *transport_verbs_link_of(struct transport *t, uint32_t number)
+{
+    (void)t, (void)number;
+    return NULL;
+}
+
+const struct transport_ops transport_verbs = {
+    .name = "verbs",
+    .about = "processes of other machines: not in this build, libibverbs was missing",
+    .params = ib_params,
+    .param_count = IB_PARAMS,
+    .network = &network_ops,
+    .open = open_nothing,
+};
