@@ -21,12 +21,18 @@
  * their order; those matched whose data is not all there fail.  A message that the device
  * has not taken is taken by software.
  *
+ * A link may end alone, because its peer has died or broken a rule: software destroys its queue
+ * pair, behind which the device writes nothing for that peer, polls what is in the queue, and
+ * then ends the receives that were matched with that peer and are not filled.  The device and
+ * the other links go on.  (Here: the link of every second message.)
+ *
  * Steps, each of them one atomic action here:
  *
  *   device    matches a message; writes its data; reports that; sends FIN; carries out the
  *             oldest command
  *   software  posts a receive; hands the oldest over; polls one completion; begins a cancel;
- *             closes the device; takes the receives back; receives a message by itself
+ *             closes the device; takes the receives back; receives a message by itself;
+ *             destroys a link; ends what was matched by it
  *
  * What must hold (`must` names it when it does not):
  *
@@ -72,6 +78,10 @@
 #define LOSS 0
 #endif
 
+#ifndef CUT /* a link may end alone */
+#define CUT 0
+#endif
+
 /* What is done wrong. */
 #ifndef END_AT_MATCH /* the user's receive ends at MATCH */
 #define END_AT_MATCH 0
@@ -93,6 +103,13 @@
 #endif
 #ifndef POST_AGAIN /* a matched receive of a lost device waits again, and does not fail */
 #define POST_AGAIN 0
+#endif
+
+#ifndef NOT_DESTROYED /* the receives of a link end while its queue pair is there */
+#define NOT_DESTROYED 0
+#endif
+#ifndef CUT_EARLY /* ... or before the queue is empty */
+#define CUT_EARLY 0
 #endif
 
 /* ---- state ----------------------------------------------------------------------- */
@@ -127,6 +144,7 @@ byte holder[HANDLES]; /* receive + 1 */
 bit asked[HANDLES];   /* a take-back that names it is not yet answered */
 byte cancels;
 bit given_up, swept;
+bit cut, cut_swept; /* the link of even messages is destroyed; its receives have ended */
 byte oldest = RECEIVES; /* receive that waits, or RECEIVES */
 byte free = HANDLES;    /* a handle that is free, or HANDLES */
 
@@ -183,11 +201,15 @@ inline finish_send(m, how) {
 
 /* ---- device ---------------------------------------------------------------------- */
 
+#define by_cut(m) (!((m) & 1))
+/* Nothing is done for it any more. */
+#define gone(m) (cut && by_cut(m) && !NOT_DESTROYED)
+
 inline look_for_work() {
     work = 0;
     for (k : 0 .. MESSAGES - 1) {
-        work = work | ((at[k] == matched || at[k] == written ||
-                        (at[k] == valid && rendezvous[k])) << k)
+        work = work | (((at[k] == matched || at[k] == written ||
+                         (at[k] == valid && rendezvous[k])) && !gone(k)) << k)
     }
     step_ends()
 }
@@ -276,7 +298,7 @@ proctype Device() {
 end:
     do
     :: atomic {
-        running && arrived < MESSAGES && entries > 0 && !swept ->
+        running && arrived < MESSAGES && entries > 0 && !swept && !gone(arrived) ->
         if
         :: rendezvous[arrived] = 0
         :: rendezvous[arrived] = 1
@@ -292,6 +314,7 @@ end:
         d_step { deliver(chosen); chosen = 0; look_for_work() }
        }
     :: d_step { !given_up && len(commands) > 0 -> carry_out_command(); step_ends() }
+    :: d_step { gone(arrived) && arrived < MESSAGES -> at[arrived] = lost; arrived++; step_ends() }
     od
 }
 
@@ -422,6 +445,29 @@ inline sweep() {
     look_for_room()
 }
 
+/* The link is destroyed and what was completed is polled: what was matched by it, and is not
+ * filled, will never be. */
+inline sweep_link() {
+    printf("@ sweep_link\n");
+    cut_swept = 1;
+    for (h : 0 .. HANDLES - 1) {
+        r = (holder[h] -> holder[h] - 1 : RECEIVES);
+        if
+        :: r < RECEIVES && shadow[r] == filling && by_cut(got[r] - 1) ->
+            finish_receive(r, failed);
+            holder[h] = 0
+        :: else
+        fi
+    }
+    for (m : 0 .. MESSAGES - 1) {
+        if
+        :: m < arrived && by_cut(m) && rendezvous[m] && source[m] == lent -> finish_send(m, aborted)
+        :: else
+        fi
+    }
+    look_for_room()
+}
+
 /* Without a device: message `arrived` into the oldest receive. */
 inline receive_message() {
     m = arrived;
@@ -461,6 +507,8 @@ end:
        }
     :: d_step { LOSS && !given_up -> printf("@ close\n"); given_up = 1; step_ends() }
     :: d_step { given_up && !swept && (len(completions) == 0 || SWEEP_EARLY) -> sweep() }
+    :: d_step { CUT && !cut && !given_up -> printf("@ destroy\n"); cut = 1; look_for_work() }
+    :: d_step { cut && !cut_swept && !given_up && (len(completions) == 0 || CUT_EARLY) -> sweep_link() }
     :: atomic {
         swept && arrived < MESSAGES && oldest < RECEIVES ->
         if

@@ -269,8 +269,8 @@ static void offload_forgo(struct settings *s)
     if (s->device < ARRAY_COUNT(drivers))
         return;
     s->device = DEVICE_NONE;
-    LOG_WARN("MBX_DEVICE=verbs: there is no network transport that it could serve: matching is "
-             "done in software");
+    LOG_WARN("MBX_DEVICE=verbs: no transport gives its messages to an adapter's matching yet: "
+             "matching is done in software");
 }
 
 /* 0; -EINVAL the settings ask for what cannot be. */

@@ -18,7 +18,7 @@
  *   rendezvous   RNDV    envelope  VERBS_RNDV + data       struct ibv_rvh, struct verbs_rndv
  *   announced    EAGER   envelope  VERBS_ANNOUNCED         struct verbs_rts
  *   other        NO_TAG: the header is the first 16 bytes of a packet of wire.h, whose `frame`
- *                begins with the opcode and has the source in its last two bytes
+ *                begins with the opcode; the rest of the frame is the transport's
  *
  * The hardware reads the data of a rendezvous itself and answers with FIN, which is the request's
  * two headers.  Announced is a message that it cannot fetch: longer than 4 GiB, or with data above

@@ -5,7 +5,8 @@
  *   EAGER, VERBS_ANNOUNCED too   the header is replaced where it is; nothing moves
  *   RNDV                         becomes an RTS
  *   FIN                          becomes the FIN of the request that config.fin() finds
- *   NO_TAG                       is the packet, and moves to the beginning of its buffer
+ *   NO_TAG                       is the packet, and moves to the beginning of its buffer; behind the
+ *                                opcode, its frame is the transport's
  */
 #include <endian.h>
 
@@ -15,13 +16,6 @@
 static_assert(offsetof(struct verbs_rts, data) == sizeof(struct wire_rts),
               "what lies behind the header of an announced message is the body of an RTS");
 static_assert(sizeof(struct ibv_tmh) == 16 && sizeof(struct ibv_rvh) == 16, "as on the wire");
-
-/* Where NO_TAG has its source, and what else its first 4 bytes are. */
-struct no_tag {
-    uint8_t opcode, zero;
-    uint16_t source;
-};
-static_assert(sizeof(struct no_tag) == sizeof((struct wire_header){0}.frame), "the frame");
 
 bool verbs_describe_rts(const unsigned char *bytes, size_t size, struct mbx_device_event *event)
 {
@@ -138,16 +132,13 @@ static size_t fin(const struct verbs *v, const struct verbs_pair *pair, unsigned
     return write_packet(memory, &header, &body, sizeof body);
 }
 
-static size_t no_tag(const struct verbs_pair *pair, unsigned char *memory, size_t size)
+static size_t no_tag(unsigned char *memory, size_t size)
 {
     const unsigned char *packet = memory + VERBS_HEADROOM;
-    struct no_tag frame;
 
-    memcpy(&frame, packet, sizeof frame);
-    if (frame.source != (uint16_t)pair->peer || size < sizeof(struct wire_header))
+    if (size < sizeof(struct wire_header))
         return nonsense(memory);
     memmove(memory, packet, size);
-    memcpy(memory, &(struct wire_header){0}.frame, sizeof frame);
     return size;
 }
 
@@ -166,7 +157,7 @@ void verbs_packet(struct verbs *v, const struct verbs_pair *pair, unsigned char 
     } else if (tmh.opcode == IBV_TMH_FIN) {
         event->bytes = fin(v, pair, memory, &tmh, behind);
     } else if (tmh.opcode == IBV_TMH_NO_TAG) {
-        event->bytes = no_tag(pair, memory, size);
+        event->bytes = no_tag(memory, size);
     } else {
         event->bytes = nonsense(memory);
     }

@@ -184,6 +184,13 @@ static bool look_at_fins(struct verbs_peer *peer)
     return has_moved;
 }
 
+static bool look_at(struct verbs_peer *peer)
+{
+    const bool has_sent = look_at_sends(peer), has_received = look_at_fins(peer);
+
+    return has_sent || has_received;
+}
+
 /* ---- the proxy ---- */
 
 static struct verbs_target *target_of(struct mbx_device *device)
@@ -274,7 +281,7 @@ void verbs_target_run(void *instance)
     do {
         has_moved = pull(t);
         for (int i = 0; t->peers != NULL && i < CONFORMANCE_PEERS; i++)
-            has_moved |= look_at_sends(&t->peers[i]) | look_at_fins(&t->peers[i]);
+            has_moved |= look_at(&t->peers[i]);
         if (!has_moved && clock_now() > until)
             fail_msg("the adapter does not go on");
         if (!has_moved)
@@ -480,14 +487,12 @@ void verbs_target_send_rndv(struct verbs_target *t, uint32_t number, uint64_t ta
 /* The hardware looks at one byte of it alone. */
 static void send_other(struct verbs_target *t, uint32_t peer, uint64_t sender)
 {
-    const uint16_t source = (uint16_t)peer;
     struct {
         struct wire_header header;
         struct wire_fin body;
     } packet = {.header = {.what = wire_what(WIRE_FIN)}, .body = {.sender = sender}};
     struct ibv_tmh tmh;
 
-    memcpy((unsigned char *)&packet.header.frame + 2, &source, sizeof source);
     memcpy(&tmh, &packet, sizeof tmh);
     assert_int_equal(tmh.opcode, IBV_TMH_NO_TAG);
     verbs_target_send_raw(t, peer, &tmh, (const unsigned char *)&packet + sizeof tmh,
