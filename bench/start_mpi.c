@@ -8,7 +8,8 @@
  *                      slowest rank, from behind a barrier; the first turn meets everybody, the
  *                      second nobody new.  Memory is what the ranks have in it, a page that
  *                      several have mapped divided among them (Pss), before and behind the two,
- *                      added up over the ranks.  What came is checked.
+ *                      added up over the ranks: what it has grown by, and what it is then.  What
+ *                      came is checked.
  *            The times of MPI_Init and MPI_Finalize are those of rank 0.
  *
  * usage: mpiexec -n RANKS start_mpi LABEL nothing|contact
@@ -95,7 +96,7 @@ static void contacts(void)
     MPI_Request *requests = malloc(2 * (size_t)ranks * sizeof *requests);
     int64_t *in = malloc((size_t)ranks * sizeof *in),
             *out = malloc((size_t)ranks * sizeof *out);
-    long before, grown, all = 0;
+    long before, memory[2], all[2] = {0, 0}; /* what it has grown by, what it is */
     double first, again;
 
     require(requests != NULL && in != NULL && out != NULL, "no memory");
@@ -103,10 +104,12 @@ static void contacts(void)
     before = memory_kib();
     first = contact(requests, in, out, 1);
     again = contact(requests, in, out, 2);
-    grown = memory_kib() - before;
-    MPI_Reduce(&grown, &all, 1, MPI_LONG, MPI_SUM, 0, MPI_COMM_WORLD);
+    memory[1] = memory_kib();
+    memory[0] = memory[1] - before;
+    MPI_Reduce(memory, all, 2, MPI_LONG, MPI_SUM, 0, MPI_COMM_WORLD);
     if (rank == 0)
-        printf("first_ms=%.3f again_ms=%.3f grown_kib=%ld ", first, again, all);
+        printf("first_ms=%.3f again_ms=%.3f grown_kib=%ld whole_kib=%ld ", first, again, all[0],
+               all[1]);
     free(requests);
     free(in);
     free(out);

@@ -19,7 +19,7 @@ enum { TAG_HELLO = 1, TAG_SUM };
 
 struct report {
     double first_s, again_s;
-    int64_t grown_kib;
+    int64_t grown_kib, whole_kib;
 };
 
 static struct mbx_job *job;
@@ -117,6 +117,7 @@ static void gather(struct report *mine)
         mine->first_s = other.first_s > mine->first_s ? other.first_s : mine->first_s;
         mine->again_s = other.again_s > mine->again_s ? other.again_s : mine->again_s;
         mine->grown_kib += other.grown_kib;
+        mine->whole_kib += other.whole_kib;
     }
 }
 
@@ -135,11 +136,12 @@ static void contacts(void)
     before = memory_kib();
     mine.first_s = contact(requests, in, 1);
     mine.again_s = contact(requests, in, 2);
-    mine.grown_kib = memory_kib() - before;
+    mine.whole_kib = memory_kib();
+    mine.grown_kib = mine.whole_kib - before;
     gather(&mine);
     if (rank == 0)
-        printf("first_ms=%.3f again_ms=%.3f grown_kib=%lld ", mine.first_s * 1e3,
-               mine.again_s * 1e3, (long long)mine.grown_kib);
+        printf("first_ms=%.3f again_ms=%.3f grown_kib=%lld whole_kib=%lld ", mine.first_s * 1e3,
+               mine.again_s * 1e3, (long long)mine.grown_kib, (long long)mine.whole_kib);
     free(requests);
     free(in);
 }

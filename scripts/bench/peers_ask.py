@@ -82,18 +82,24 @@ def sizes_of(sizes):
 
 
 class Figure:
-    """A value of a question's lines, over x.  keys: of the median and of the best; the first that is there."""
+    """A value of a question's lines, over x.  keys: of the median and of the best; the first that is there.
+    panel: the key of what has a table and a plot of its own, or a function of the line."""
 
     def __init__(self, name, title, unit, keys, x, panel=None, better="less", add=None):
         self.name, self.title, self.unit, self.keys, self.x = name, title, unit, keys, x
         self.panel, self.better, self.add = panel, better, add
 
+    def panel_of(self, line):
+        found = self.panel(line) if callable(self.panel) else line.get(self.panel, "")
+        return found.replace("_", " ")
+
     def values(self, line):
         """(median, best) of this line, or None."""
         for median, best in self.keys:
             if median in line:
-                value = float(line[median]) + (float(line[self.add]) if self.add else 0)
-                return value, float(line[best]) if best in line else value
+                more = float(line[self.add]) if self.add else 0
+                value = float(line[median]) + more
+                return value, float(line[best]) + more if best in line else value
         return None
 
 
@@ -189,7 +195,8 @@ def depth_groups(modes, wilds):
 
 ASKED = [
     Question("latency", "Half a round trip", "Two ranks on two cores play ping-pong.",
-             [Figure("latency", "half a round trip", "ns", LATENCY_KEYS, "size")],
+             [Figure("latency", "half a round trip", "ns", LATENCY_KEYS, "size",
+                     lambda line: "short messages" if int(line["size"]) <= 4 * KIB else "long messages")],
              TWO + FI, {"full": 3, "short": 2, "quick": 1},
              {"full": {"to-4K": (SMALL, [8, 64, KIB, 4 * KIB], 60), "to-256K": (LARGE[:6], LARGE[:6], 60),
                        "to-4M": (LARGE[6:], LARGE[6:], 30)},
@@ -205,26 +212,26 @@ ASKED = [
     Question("rate", "Message rate", "Windows of 64 short messages one way, each answered by one message.",
              [Figure("rate", "messages in a second", "/s", [("median_messages_per_s", "max_messages_per_s")],
                      "size", better="more")],
-             TWO, {"full": 3, "short": 2, "quick": 1},
+             TWO, {"full": 5, "short": 2, "quick": 1},
              {"full": {"all": [8, 64, 512, KIB, 4 * KIB]}, "short": {"all": [8, 64, KIB]}, "quick": {"few": [8]}},
              stream("rate", "tag_bw")),
     Question("receive", "Receive of a message that is there",
              "N messages of 8 bytes with tags of their own have arrived; MPI_Recv of each (natively mbx_recv and "
              "mbx_wait), in the order of arrival or the newest first. Time of one call.",
              [Figure("receive", "one receive", "ns", [("median_ns", "min_ns")], "depth", "mode")],
-             ["native", *MPI_PROGRAMS], {"full": 2, "short": 1, "quick": 1},
+             ["native", *MPI_PROGRAMS], {"full": 4, "short": 1, "quick": 1},
              depth_groups(["there", "there_back"], [0]), depths),
     Question("posted", "Posted receives, met in reverse",
              "N receives of 8 bytes with tags of their own are posted, then met by messages that come in the "
              "reverse order. Time of one message, from the first post to the last completion.",
              [Figure("posted", "one message", "ns", [("median_ns", "min_ns")], "depth", "receives")],
-             ["native", *MPI_PROGRAMS], {"full": 2, "short": 1, "quick": 1},
+             ["native", *MPI_PROGRAMS], {"full": 3, "short": 1, "quick": 1},
              depth_groups(["expected"], [0, 1]), depths),
     Question("types", "Derived types",
              "Half a round trip of elements of a derived type at both ends: every other double (vector), blocks of "
              "56 to 128 bytes (blocks), a C structure (struct). The size is that of the data.",
              [Figure("types", "half a round trip", "ns", LATENCY_KEYS, "size", "type")],
-             MPI_PROGRAMS, {"full": 2, "short": 1, "quick": 1},
+             MPI_PROGRAMS, {"full": 3, "short": 1, "quick": 1},
              {"full": {name: (name, [1024, 16384, 262144]) for name in ("vector", "blocks", "struct")},
               "short": {name: (name, [1024, 65536]) for name in ("vector", "blocks", "struct")},
               "quick": {"vector": ("vector", [1024])}}, types),
@@ -246,10 +253,11 @@ ASKED = [
               "quick": {"4": (4, 10)}}, crowd, by_distance=False),
     Question("contact", "First contact of all with all",
              "Every rank sends 8 bytes to every other one, and receives as many, for the first time; and once more. "
-             "Memory is what all ranks have in it, before and behind the two.",
+             "Memory is what all ranks have in it: what it has grown by in the two, and what it is then.",
              [Figure("contact", "the first time", "ms", [("first_ms", "first_ms")], "ranks"),
               Figure("contact-again", "the second time", "ms", [("again_ms", "again_ms")], "ranks"),
-              Figure("contact-memory", "growth of the job's memory", "KiB", [("grown_kib", "grown_kib")], "ranks")],
+              Figure("contact-memory", "growth of the job's memory", "KiB", [("grown_kib", "grown_kib")], "ranks"),
+              Figure("contact-whole", "the job's memory then", "KiB", [("whole_kib", "whole_kib")], "ranks")],
              ["native", *MPI_PROGRAMS], {"full": 2, "short": 1, "quick": 1},
              {"full": {"16": 16, "64": 64}, "short": {"16": 16}, "quick": {"4": 4}}, contact, by_distance=False),
 ]

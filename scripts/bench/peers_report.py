@@ -9,6 +9,7 @@ from peers_who import ALL
 
 CLASSES = {"near": "near cores", "far": "far cores", "one-core": "two threads of one core",
            "moved": "while the cores moved", "unknown": "the distance of the cores is not known"}
+FEWEST = 3  # batches of a line of mpi_pt2pt that counts, as in scripts/bench/pt2pt
 LOST = 1.005  # what is behind by less is the same, to two digits
 UNITS = {"ns": [(1, "ns"), (1e3, "us"), (1e6, "ms"), (1e9, "s")], "us": [(1, "us"), (1e3, "ms"), (1e6, "s")],
          "ms": [(1e-3, "us"), (1, "ms"), (1e3, "s")], "MB/s": [(1, "MB/s"), (1e3, "GB/s")],
@@ -49,8 +50,9 @@ class Cells:
         found = {}
         for line in lines:
             values = figure.values(line) if line.get("question") == question.name and "about" not in line else None
-            if values and figure.x in line:
-                key = (line["cores"] if question.by_distance else "any", line.get(figure.panel, "").replace("_", " "), int(line[figure.x]), line["who"])
+            if values and figure.x in line and int(line.get("batches", FEWEST)) >= FEWEST:
+                cores = line["cores"] if question.by_distance else "any"
+                key = (cores, figure.panel_of(line), int(line[figure.x]), line["who"])
                 found.setdefault(key, []).append(values)
         best = min if figure.better == "less" else max
         self.values = {key: (statistics.median(m for m, _ in rounds), best(b for _, b in rounds))
@@ -62,7 +64,7 @@ class Cells:
 
     def classes(self):
         """Those with tables: near and far, and the others if there is nothing else."""
-        there = {key[0] for key in self.values}
+        there = {key[0] for key in self.values if ALL[key[3]].is_ours()}
         return [c for c in ("near", "far", "any") if c in there] or [c for c in CLASSES if c in there]
 
     def where(self, cores):
@@ -71,11 +73,13 @@ class Cells:
             return CLASSES[cores]
         return f"a line takes {min(self.lines_ns):.0f} to {max(self.lines_ns):.0f} ns" if self.lines_ns else ""
 
-    def left_out(self):
-        return sum(key[0] not in self.classes() for key in self.values)
-
     def panels(self, cores):
-        return list(dict.fromkeys(key[1] for key in self.values if key[0] == cores))
+        """Those in which Matchbox was measured."""
+        return list(dict.fromkeys(key[1] for key in self.values if key[0] == cores and ALL[key[3]].is_ours()))
+
+    def left_out(self):
+        shown = {(cores, panel) for cores in self.classes() for panel in self.panels(cores)}
+        return sum(key[:2] not in shown for key in self.values)
 
     def who(self, cores, panel):
         there = {key[3] for key in self.values if key[:2] == (cores, panel)}
@@ -138,7 +142,7 @@ def section(question, all_cells, pictures):
                 title = ", ".join(filter(None, [cells.figure.title, panel, cells.where(cores)]))
                 yield from ["**" + title[0].upper() + title[1:] + "**", "", *table(cells, cores, panel), ""]
     if all_cells and all_cells[0].left_out():
-        yield f"{all_cells[0].left_out()} cases of other distances of the cores are in lines.txt alone."
+        yield f"{all_cells[0].left_out()} cases, of other distances of the cores, are in lines.txt alone."
         yield ""
     for (who, group), line in all_cells[0].skipped.items():
         why = "did not end" if line["skipped"] == "too_slow" else "failed"
@@ -157,8 +161,8 @@ def summary_row(cells, cores, name):
     where = "-"
     if lost:
         (worst, to), (_, panel, x) = max(lost, key=lambda found: found[0][0])
-        where = f"{factor(worst)} of {ALL[to].title}: " + ", ".join(
-            filter(None, [panel, x_word(cells.figure, x) + {"ranks": " ranks", "depth": " deep"}.get(cells.figure.x, "")]))
+        at = x_word(cells.figure, x) + {"ranks": " ranks", "depth": " deep"}.get(cells.figure.x, "")
+        where = f"{factor(worst)} of {ALL[to].title}: " + ", ".join(filter(None, [panel, at]))
     title = f"{cells.question.title}: {cells.figure.title}"
     return f"| {title} | {cells.where(cores)} | {ALL[name].title} | {len(lost)} of {len(cases)} | {where} |"
 
@@ -190,6 +194,7 @@ def plotter():
         import matplotlib
         matplotlib.use("Agg")
         matplotlib.rcParams["svg.hashsalt"] = "peers"
+        matplotlib.rcParams["svg.fonttype"] = "none"  # letters, and not their outlines
         import matplotlib.pyplot as plt
     except ImportError:
         return None
@@ -242,20 +247,21 @@ def draw_panel(plt, axes, cells, cores, panel):
     axes.set_xlabel({"size": "bytes of a message", "depth": "messages in the queue", "ranks": "ranks"}[figure.x],
                     fontsize=10)
     axes.set_title(", ".join(filter(None, [figure.title, panel, cells.where(cores)])), fontsize=11, loc="left")
-    label_ends(axes, ends, figure.unit)
+    label_ends(axes, ends, figure)
 
 
-def label_ends(axes, ends, unit):
+def label_ends(axes, ends, figure):
     """Each curve's name and last value at its end, none above another."""
     to_axes = (axes.transData + axes.transAxes.inverted()).transform
     right = max(point[0] for _, point in ends)
-    places = spread([to_axes(point)[1] for _, point in ends], 0.062)
+    places = spread([to_axes(point)[1] for _, point in ends], 0.064)
     for (who, point), place in zip(ends, places):
-        at_end = "" if point[0] == right else f" (to {point[0]:,})"
-        axes.annotate(f"{who.title}  {short(point[1], unit)}{at_end}", to_axes(point), xytext=(1.04, place),
+        at_end = "" if point[0] == right else f" (to {x_word(figure, point[0])})"
+        axes.annotate(f"{who.title}  {short(point[1], figure.unit)}{at_end}", to_axes(point), xytext=(1.04, place),
                       xycoords="axes fraction", textcoords="axes fraction", va="center", fontsize=9, color=who.color,
                       fontweight="bold" if who.is_ours() else "normal", annotation_clip=False,
-                      arrowprops={"arrowstyle": "-", "color": who.color, "linewidth": 0.5, "shrinkA": 0, "shrinkB": 3})
+                      arrowprops={"arrowstyle": "-", "relpos": (0, 0.5), "color": who.color, "linewidth": 0.5,
+                                  "shrinkA": 0, "shrinkB": 3})
 
 
 def draw(plt, folder, question, all_cells):
@@ -275,9 +281,9 @@ def draw(plt, folder, question, all_cells):
                             top=1 - 0.85 / (4.6 * down + 0.6), bottom=0.6 / (4.6 * down + 0.6))
     for ax, place in zip(axes.flat, places):
         draw_panel(plt, ax, *place)
-    picture.savefig(os.path.join(folder, question.name + ".png"), dpi=90, bbox_inches="tight", metadata={"Software": None})
-    picture.savefig(os.path.join(folder, question.name + ".svg"), bbox_inches="tight",
-                    metadata={"Date": None, "Creator": None})
+    path = os.path.join(folder, question.name)
+    picture.savefig(path + ".png", dpi=90, bbox_inches="tight", metadata={"Software": None})
+    picture.savefig(path + ".svg", bbox_inches="tight", metadata={"Date": None, "Creator": None})
     plt.close(picture)
     return True
 
