@@ -85,20 +85,40 @@ def as_dict(line):
     return dict(word.split("=", 1) for word in line.split())
 
 
-def run_limited(who, command, limit_s, env=None):
-    """The lines of one run, or None if it was too slow.  who speaks if it fails."""
-    process = subprocess.Popen(command, env=dict(environment("", ""), **(env or {})),
-                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                               stderr=subprocess.PIPE, text=True, start_new_session=True)
-    try:
-        out, errors = process.communicate(timeout=limit_s)
-    except BaseException as end:
-        os.killpg(process.pid, signal.SIGTERM)
+def end_group(process):
+    """First gently: who runs has memory to unlink, and ranks to end."""
+    for end in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(process.pid, end)
+        except ProcessLookupError:  # they have ended meanwhile
+            pass
         try:
             process.communicate(timeout=10)
+            return
         except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
+            continue
+    process.communicate()
+
+
+def run_limited(who, command, limit_s, env=None):
+    """The lines of one run, or None if it was too slow.  who speaks if it fails."""
+    interrupts = []
+    # an interrupt in the middle of Popen() would leave a process that nobody knows
+    usual = signal.signal(signal.SIGINT, lambda *_: interrupts.append(True))
+    try:
+        process = subprocess.Popen(command, env=dict(environment("", ""), **(env or {})),
+                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True, start_new_session=True)
+    except BaseException:
+        signal.signal(signal.SIGINT, usual)
+        raise
+    try:
+        signal.signal(signal.SIGINT, usual)
+        if interrupts:
+            raise KeyboardInterrupt
+        out, errors = process.communicate(timeout=limit_s)
+    except BaseException as end:
+        end_group(process)
         if isinstance(end, subprocess.TimeoutExpired):
             return None
         raise

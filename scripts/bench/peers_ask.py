@@ -8,12 +8,11 @@ import resource
 import time
 
 from benchlib import as_dict, run_limited
-from peers_who import MPI_PROGRAMS
+from peers_who import LIMIT_S, MPI_PROGRAMS
 import pingponglib
 
 KIB = 1 << 10
 POWERS = [1 << bits for bits in range(3, 23)]
-LIMIT_S = 60  # of one run
 WHO = "bench-peers"
 
 

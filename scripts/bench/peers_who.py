@@ -3,15 +3,14 @@
 programs are started."""
 import os
 import shutil
-import subprocess
 
-from benchlib import OB1, output_of
-from proglib import environment
+from benchlib import OB1, as_dict, output_of, run_limited
 
 MPI, LIBRARY, LIBFABRIC = "an MPI program", "a library", "a program of libfabric's"
 # Debian's Open MPI takes UCX between processes of one machine only if it is told so
 UCX = ["--mca", "pml", "ucx", "--mca", "pml_ucx_tls", "any", "--mca", "pml_ucx_devices", "any"]
 CORES = 2
+LIMIT_S = 60  # of one run
 
 
 class Who:
@@ -107,8 +106,9 @@ class Build:
 
     def line_ns(self):
         """What a cache line takes from one of the two cores to the other, now; None: mbx perf failed."""
-        done = subprocess.run([self.file("tools", "mbx"), "perf", "lat", "--iterations", "2000"],
-                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                              text=True, env=environment("", ""))
-        words = dict(word.split("=", 1) for word in done.stdout.split() if "=" in word)
-        return float(words["line_median_ns"]) if done.returncode == 0 and "line_median_ns" in words else None
+        try:
+            lines = run_limited("bench-peers", [self.file("tools", "mbx"), "perf", "lat", "--iterations", "2000"],
+                                LIMIT_S)
+        except SystemExit:
+            lines = None
+        return float(as_dict(lines[0])["line_median_ns"]) if lines else None
