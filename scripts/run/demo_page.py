@@ -99,8 +99,9 @@ def table(rows):
     return f"<table><tr>{head}</tr>{body}</table>"
 
 
-def page(rounds, names, rows, matched, about):
-    """The whole file.  rows and matched are tables of text; about says what the machine is."""
+def page(rounds, names, rows, matched, explained, about):
+    """The whole file.  rows and matched are tables of text; explained is what `mbx doctor` has said of a hang;
+    about says what the machine is."""
     def section(title, text, picture):
         return f"<h2>{html.escape(title)}</h2><p>{html.escape(text)}</p>{picture}"
 
@@ -126,6 +127,9 @@ def page(rounds, names, rows, matched, about):
             values = {engine: rounds.best(case, engine) for engine in rounds.engines}
             parts.append(section(case.title, text, bars(case, values, names)))
     parts.append("<h2>All numbers</h2>" + table(rows))
+    if explained:
+        parts.append("<h2>A program that hangs</h2><p>Rank 1 sends tag 8, rank 0 receives tag 7. Over ob1 nothing is "
+                     "printed. <code>mbx doctor</code> says:</p><pre>" + html.escape(explained) + "</pre>")
     if matched:
         parts.append("<h2>What Matchbox matched in unmodified programs</h2>" + table(matched))
     return ("<!DOCTYPE html><html lang='en'><head><meta charset='utf-8'><title>Matchbox: the demonstration</title>"

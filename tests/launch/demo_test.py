@@ -64,9 +64,9 @@ def test_what_varies_and_what_disturbs_is_marked():
 
 def test_the_page_has_a_picture_for_each_question():
     rounds = measured({("depth-exact-10000", "ob1"): [], ("flood", "ob1"): [0.0]})
-    text = demo_page.page(rounds, demo_rounds.NAMES, [["a", "<b>"]], [], "about=machine")
+    text = demo_page.page(rounds, demo_rounds.NAMES, [["a", "<b>"]], [], "rank 0 <waits>", "about=machine")
     expect(len(pictures(text)) == 7, "pictures")
-    expect("&lt;b&gt;" in text, "text is not escaped")
+    expect("&lt;b&gt;" in text and "rank 0 &lt;waits&gt;" in text, "text is not escaped")
 
 
 def test_a_short_demonstration():
@@ -74,6 +74,7 @@ def test_a_short_demonstration():
                           timeout=PATIENCE_S)
     expect(done.returncode == 0, f"exit code {done.returncode}\n{done.stdout}{done.stderr}")
     for text in ("NetPIPE, 0", "8 B behind 10,000 ANY_SOURCE receives", "receiver grows", "points",
+                 "it waits for tag 7 on MPI_COMM_WORLD from 1", "the tag differs", "over ob1 printed nothing",
                  "All programs finished with correct results", "demo/index.html"):
         expect(text in done.stdout, f"'{text}' is missing:\n{done.stdout}")
     with open(os.path.join(BUILD, "demo/index.html"), encoding="utf-8") as file:
