@@ -26,7 +26,7 @@ static const char usage[] =
     "are\n"
     "in MPI_Finalize.  No rank is stopped, and nothing has to be set before.\n"
     "\n"
-    "  --job JOB     this job alone: the number that mbx queues prints\n"
+    "  --job JOB     only this job: the number that mbx queues prints\n"
     "  --between MS  time from the first look to the second (default 300)\n"
     "  --wait MS     how long a rank has time to answer (default 1000)\n"
     "  --from-watchdog PID, --hang MS, --abort\n"
@@ -37,7 +37,7 @@ static const char usage[] =
     "\n"
     "A rank that computes, polls (MPI_Test, MPI_Iprobe), is stopped or cannot be seen may "
     "still\n"
-    "send: it is never called deadlocked, and neither is who waits for it.\n"
+    "send: it is never called deadlocked, and neither is a rank that waits for it.\n"
     "\n"
     "Exit status 0 if no rank is deadlocked, 3 if one is, 1 if there is no job.\n";
 

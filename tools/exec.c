@@ -63,7 +63,7 @@ static const char usage[] =
     "\n"
     "Launchers that start processes on other machines have to pass the variables on: Open "
     "MPI's\n"
-    "passes on OMPI_... by itself and others with -x, as mpiexec -x FI_PROVIDER_PATH -x "
+    "passes on OMPI_... unasked and others with -x, as mpiexec -x FI_PROVIDER_PATH -x "
     "FI_PROVIDER\n"
     "-x MBX_KEY.\n";
 

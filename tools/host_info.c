@@ -120,7 +120,7 @@ static void add_membarrier(struct facts *f)
     bool is_here = commands >= 0 && (commands & MEMBARRIER_CMD_GLOBAL_EXPEDITED) != 0;
 
     add(f, "membarrier", is_here ? "yes" : "no",
-        is_here ? "who sends needs no fence of its own" : "each message costs a fence more");
+        is_here ? "a sender needs no fence of its own" : "each message costs a fence more");
 }
 
 static void add_huge_pages(struct facts *f)

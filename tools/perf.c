@@ -41,6 +41,12 @@ static const char usage[] =
     "      --json            lat, bw, rate: a JSON object per line in place of key=value\n"
     "  -h, --help            this text\n"
     "\n"
+    "Starts its two ranks on this machine.  Started by a launcher it is one of two ranks, so "
+    "two\n"
+    "hosts are measured by  mpiexec -n 2 --host a,b mbx perf lat  or  srun --mpi=pmix -N 2 -n "
+    "2\n"
+    "mbx perf lat; lat then has no cache line to compare with.\n"
+    "\n"
     "Prints key=value, one line per size: the median and the best of 51 repeats.\n";
 
 enum { OPTION_SIZES = 256, OPTION_BIND, OPTION_NO_BIND, OPTION_JSON };

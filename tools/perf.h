@@ -60,7 +60,8 @@ int perf_latency(struct perf *p, const struct perf_case *c);
 int perf_bandwidth(struct perf *p, const struct perf_case *c);
 int perf_rate(struct perf *p, const struct perf_case *c);
 
-/* One cache line that both ranks map: the first makes it and tells the other over ep.
+/* One cache line that both ranks map: the first makes it and names it to the other over ep.
+ * p->line stays NULL, and rank 0 says so, where they share no memory.
  * Both call it; 0 or a negative errno.  Released by perf_line_close(). */
 int perf_line_open(struct perf *p);
 void perf_line_close(struct perf *p);

@@ -21,6 +21,7 @@
 
 #include "base/base.h"
 #include "base/clock.h"
+#include "base/host.h"
 #include "base/sys.h"
 
 #define LINE_BYTES 4096
@@ -31,8 +32,9 @@ struct perf_line {
     _Atomic uint64_t word; /* flips so far: odd after rank 0, even after rank 1 */
 };
 
-/* Where rank 0 has the page. */
+/* Where rank 0 has the page: a number of a process means something on its own host only. */
 struct place {
+    uint64_t host;
     int32_t pid, fd;
 };
 
@@ -60,37 +62,55 @@ static struct perf_line *map_line(int fd)
 static int make_line(struct perf *p)
 {
     struct place place = {.pid = (int32_t)getpid()};
-    uint8_t done;
-    int err;
+    uint8_t is_shared;
+    int err = host_id(&place.host);
 
+    if (err != 0)
+        return err;
     place.fd = sys_memfd_create("matchbox-line", MFD_CLOEXEC);
     if (place.fd < 0)
         return -errno;
     if (sys_ftruncate(place.fd, LINE_BYTES) < 0 || (p->line = map_line(place.fd)) == NULL) {
         err = -errno;
     } else if ((err = send_wait(p, &place, sizeof place)) == 0) {
-        err = recv_wait(p, &done, sizeof done); /* the peer has opened it */
+        err =
+            recv_wait(p, &is_shared, sizeof is_shared); /* the peer has opened it, or cannot */
+        if (err == 0 && !is_shared)
+            perf_line_close(p);
     }
     sys_close(place.fd);
     return err;
 }
 
+/* The page of the other rank, or NULL: it is on another host, or cannot be looked into. */
+static struct perf_line *open_line(const struct place *place)
+{
+    struct perf_line *line;
+    char path[64];
+    uint64_t host;
+    int fd;
+
+    if (host_id(&host) != 0 || host != place->host)
+        return NULL;
+    snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)place->pid, (int)place->fd);
+    fd = sys_open(path, O_RDWR, 0);
+    line = map_line(fd);
+    if (fd >= 0)
+        sys_close(fd);
+    return line;
+}
+
 static int find_line(struct perf *p)
 {
     struct place place;
-    char path[64];
-    uint8_t done = 1;
-    int err = recv_wait(p, &place, sizeof place), fd;
+    uint8_t is_shared;
+    int err = recv_wait(p, &place, sizeof place);
 
     if (err != 0)
         return err;
-    snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)place.pid, (int)place.fd);
-    fd = sys_open(path, O_RDWR, 0);
-    if (fd < 0 || (p->line = map_line(fd)) == NULL)
-        err = -errno;
-    if (fd >= 0)
-        sys_close(fd);
-    return err != 0 ? err : send_wait(p, &done, sizeof done);
+    p->line = open_line(&place);
+    is_shared = p->line != NULL;
+    return send_wait(p, &is_shared, sizeof is_shared);
 }
 
 int perf_line_open(struct perf *p)
@@ -98,7 +118,11 @@ int perf_line_open(struct perf *p)
     int err = p->rank == 0 ? make_line(p) : find_line(p);
 
     if (err != 0)
-        tool_error(p->tool, "the ranks cannot share a page for comparison");
+        tool_error(p->tool, "the ranks cannot agree on a page for comparison");
+    else if (p->line == NULL && p->rank == 0)
+        fprintf(
+            stderr,
+            "mbx perf: the ranks are on two hosts: there is no cache line to compare with\n");
     return err;
 }
 

@@ -138,8 +138,16 @@ static void print_latency(const struct perf *p, const struct perf_case *c, uint6
                           double *half, double *line)
 {
     struct perf_times h = perf_summary(half, PERF_REPEATS);
-    struct perf_times l = perf_summary(line, PERF_REPEATS);
+    struct perf_times l;
 
+    if (p->line == NULL) {
+        perf_say(p,
+                 "perf=lat size=%zu half_rtt_median_ns=%.1f half_rtt_min_ns=%.1f messages=%llu "
+                 "repeats=%d",
+                 c->size, h.median, h.min, (unsigned long long)messages, PERF_REPEATS);
+        return;
+    }
+    l = perf_summary(line, PERF_REPEATS);
     perf_say(
         p,
         "perf=lat size=%zu half_rtt_median_ns=%.1f half_rtt_min_ns=%.1f line_median_ns=%.1f "
@@ -158,7 +166,8 @@ int perf_latency(struct perf *p, const struct perf_case *c)
 
         if (err != 0)
             return err;
-        line[i] = perf_line_flip(p, max_size(count, 100));
+        if (p->line != NULL)
+            line[i] = perf_line_flip(p, max_size(count, 100));
     }
     if (p->rank == 0) /* the first block was to warm up */
         print_latency(p, c, count * PERF_REPEATS, half + 1, line + 1);

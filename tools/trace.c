@@ -29,7 +29,7 @@ static const char usage[] =
     "  -h, --help     this text\n"
     "\n"
     "An event is one line: microseconds since the recording began, what it is, context id,\n"
-    "source (* is any), tag, ignored bits, and whom it met.  Receives are r and a number,\n"
+    "source (* is any), tag, ignored bits, and what it met.  Receives are r and a number,\n"
     "messages m and a number; all numbers but source and context id are hexadecimal.  Of an\n"
     "MPI program whose MPI is known communicator, rank and tag are MPI's instead.\n"
     "\n"

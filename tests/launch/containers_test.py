@@ -98,6 +98,15 @@ def test_one_container_for_all():
                f"{name}: no line of both ranks", result)
 
 
+def test_perf_between_two():
+    """Ranks that share no memory are measured over the network, and have no cache line to compare with."""
+    needs_network()
+    for name, words in containers():
+        result = Result([MBX, "run", "-n", "2", *words, MBX, "perf", "lat", "-i", "200"])
+        expect(result.code == 0 and result.out.count("perf=lat size=8 half_rtt_median_ns=") == 1, name, result)
+        expect("line_" not in result.out and "on two hosts: there is no cache line" in result.err, name, result)
+
+
 def test_mpi_in_containers():
     needs_network()
     if not os.path.exists(P2P) or shutil.which("mpiexec") is None:
