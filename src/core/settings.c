@@ -54,7 +54,7 @@ static const struct param own[] = {
      "adapters; auto: shm, and ofi besides if the job has ranks on several hosts",
      AT(transport)},
     {"THREADS", PARAM_CHOICE, PARAM_USUAL, NULL, "one", 0, 0, threads_names,
-     "who may call functions of one endpoint: one thread at a time, or many at once",
+     "which threads may call functions of one endpoint: one at a time, or many at once",
      AT(threads)},
     {"EAGER_LIMIT", PARAM_SIZE, PARAM_USUAL, NULL, "auto", 0, WIRE_EAGER_MAX, auto_word,
      "messages up to this size are sent eagerly, longer ones by rendezvous; auto: 16K; 64K to "
@@ -75,8 +75,8 @@ static const struct param own[] = {
      "of them at the sender",
      AT(match_at)},
     {"OVERSUBSCRIBED", PARAM_CHOICE, PARAM_USUAL, NULL, "auto", 0, 0, oversubscribed_names,
-     "whether there are more processes than cores, so that waits poll shortly, the receiver "
-     "alone copies, and what does not go into one packet goes by rendezvous; auto: if more "
+     "whether there are more processes than cores, so that waits poll shortly, only the "
+     "receiver copies, and what does not go into one packet goes by rendezvous; auto: if more "
      "peers are named than there are cores, and without the last of these",
      AT(oversubscribed)},
     {"UNEXPECTED_MEMORY", PARAM_SIZE, PARAM_USUAL, NULL, "64M", 0, UINT64_C(1) << 48, NULL,
@@ -91,13 +91,12 @@ static const struct param own[] = {
      "and not received",
      AT(close_timeout_ns)},
     {"PEER_TIMEOUT", PARAM_TIME, PARAM_USUAL, NULL, "2s", 20 * CLOCK_MS, 3600 * CLOCK_S, NULL,
-     "within this time it is noticed that a peer has died for whom something waits",
-     AT(peer_timeout_ns)},
+     "how soon a dead peer is detected while an operation depends on it", AT(peer_timeout_ns)},
     {"DEVICE", PARAM_CHOICE, PARAM_USUAL, NULL, "none", 0, 0, device_names,
      "what matches beside software: soft in the progress loop, on a thread, in a process",
      AT(device)},
     {"MATCH", PARAM_CHOICE, PARAM_USUAL, NULL, "split", 0, 0, match_names,
-     "who matches, if there is a device: both, software alone, or the device wherever it can",
+     "what matches, if there is a device: both, only software, or the device wherever it can",
      AT(match)},
     {"STATS_FILE", PARAM_STRING, PARAM_USUAL, NULL, "", 0, 0, NULL,
      "append the statistics to this file at close; %r is the rank, %p the process",
@@ -124,7 +123,7 @@ static const struct param own[] = {
      "what follows on such a report of a deadlock; abort: the job ends with status 86",
      AT(hang_then)},
     {"BOOT", PARAM_FOREIGN, PARAM_USUAL, NULL, NULL, 0, 0, NULL,
-     "who started the ranks: set by mbx run; pmix or single to insist on it", 0},
+     "which launcher started the ranks: set by mbx run; pmix or single to insist on it", 0},
     {"LAUNCHER_HOST", PARAM_FOREIGN, PARAM_ADVANCED, NULL, NULL, 0, 0, NULL,
      "boot and namespaces of the launcher: set by mbx run and mbx exec, so that ranks in "
      "containers are recognised",

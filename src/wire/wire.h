@@ -39,7 +39,7 @@
  *  *RTR    receiver epoch number word owner_id
  *                                     this receive is open; what it accepts is the envelope
  *                                     (flag: from any source).  word: its lock, or 0;
- *                                     owner_id: the number of who takes that
+ *                                     owner_id: the number of the peer that takes that
  *  *CLAIM  sender receiver size address key   my message suits; payload: the first bytes
  *   GRANT  sender                     that message is received, or taken by a probe
  *   RETIRE receiver sender            that receive is not open any more; if sender is not 0,
@@ -137,7 +137,7 @@ enum wire_flags {
     WIRE_ANY_SOURCE = 1 << 2, /* RTR, PEEK: of any source */
     WIRE_ROOM_USED = 1 << 3,  /* RTR: no further one comes before the next DEFER */
     WIRE_WON = 1 << 4,        /* CLAIM: the sender has taken the word of the receive */
-    WIRE_HAS_DATA = 1 << 5,   /* PUT: the owner of the region is told of data */
+    WIRE_HAS_DATA = 1 << 5,   /* PUT: the owner of the region is notified of data */
     WIRE_LAST = 1 << 6,       /* ANSWER: it ends here */
     WIRE_PULL = 1 << 7,       /* ANSWER: it wants a PUSH */
     WIRE_STOPPED = 1 << 8,    /* WRITE, WRITTEN: no more is written */
