@@ -39,7 +39,6 @@
 #include <string.h>
 
 #include "base/base.h"
-#include "base/check.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/random.h"
@@ -562,13 +561,4 @@ void net_warn_without_key(const struct net *net)
         LOG_WARN("%s: there is no key (MBX_KEY is empty): whoever reaches this network can "
                  "join; mbx run, mbx exec and mbx_job_key() have one",
                  net->name);
-}
-
-bool net_link_is_valid(const struct net_link *link)
-{
-    bool is_open = link->state == NET_OPEN;
-
-    return HOLDS("net.h I2", (link->error != 0) == (link->state == NET_DEAD)) &&
-           HOLDS("net.h I2", link->state == NET_DEAD || !(link->has_died || link->is_lost)) &&
-           HOLDS("net.h I3", !is_open || link->is_self || link->theirs.id != 0);
 }
