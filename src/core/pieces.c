@@ -201,11 +201,6 @@ bool pieces_pack_all(struct pieces *pieces, char *to)
     return pieces->error == 0;
 }
 
-size_t pieces_fill(void *pieces, void *to, size_t size)
-{
-    return pack(pieces, to, size);
-}
-
 size_t pieces_fill_all(void *pieces, void *to, size_t size)
 {
     return pieces_pack_all(pieces, to) ? size : 0;

@@ -8,12 +8,13 @@
  *                                                             └── bounce[] memory that packets and
  *                                                                          reads pass through
  *
- * Bytes are packed, or unpacked, in the order of their offsets and once.  They are packed where
- * they leave from, if the transport can do that (compose.h).  Else what is packed is sent before
- * more is packed, so a send needs one bounce buffer, and only while the transport has no room for
- * what is in it.  A receive that reads its sender's memory has two: one is being read
- * while the other is unpacked.  Where no bounce buffer is left, `spare` takes its place: slower,
- * but nobody waits for the buffer of another request.
+ * Bytes are packed, or unpacked, in the order of their offsets and once.  A message of one
+ * packet is packed where that leaves from, if the transport can do that (compose.h).  Of a longer
+ * one as much as a packet takes is packed into a bounce buffer, and sent before more is packed: so
+ * a send needs one, and only while the transport has no room for what is in it.  A receive that
+ * reads its sender's memory has two: one is being read while the other is unpacked.  Where no
+ * bounce buffer is left, `spare` takes its place: slower, but nobody waits for the buffer of
+ * another request.
  *
  * A callback that fails ends all use of the layout: `error` stays, and the request completes with
  * it (pieces_end()).
@@ -37,7 +38,7 @@
 /* Of an endpoint, at most. */
 #define BOUNCES_MOST 256
 
-/* What a pack() is asked for is all that is left, or at least so much. */
+/* A pack() is asked for all that is left, or for at least so much. */
 #define PIECES_LEAST 256
 
 struct pieces {
@@ -69,15 +70,8 @@ int pieces_end(struct mbx_ep *ep, struct request *req, int error);
 
 /* Packs all of it.  False: it cannot be packed. */
 bool pieces_pack_all(struct pieces *pieces, char *to);
-/* As transport_fill_fn, of struct pieces: the next bytes; or all of them, or none. */
-size_t pieces_fill(void *pieces, void *to, size_t size);
+/* As transport_fill_fn, of struct pieces: all of it, or nothing. */
 size_t pieces_fill_all(void *pieces, void *to, size_t size);
-/* May the next bytes, at most size, be packed where they leave from? */
-static inline bool pieces_may_fill(const struct pieces *pieces, size_t size)
-{
-    return pieces->from == pieces->to &&
-           (size >= PIECES_LEAST || size == pieces->size - pieces->done);
-}
 /* What is to be sent next, at most *size bytes, which becomes how many there are.  NULL: it cannot
  * be packed. */
 const char *pieces_next(struct mbx_ep *ep, struct pieces *pieces, size_t *size);

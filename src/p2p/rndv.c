@@ -118,38 +118,14 @@ static int rndv_send_data(struct mbx_ep *ep, struct request *req)
     return err;
 }
 
-/* Packs the next bytes into a packet, where the transport can do that.  As transport_compose(). */
-static int rndv_compose_data(struct mbx_ep *ep, struct request *req)
-{
-    struct pieces *pieces = req->pieces;
-    const struct wire_data data = {.receiver = req->remote.request, .offset = req->done};
-    const struct outgoing packet = {
-        .type = WIRE_DATA,
-        .body = &data,
-        .payload_size = min_size(rndv_room(ep, WIRE_DATA), req->end - req->done),
-    };
-    size_t before = pieces->done;
-    int err;
-
-    if (!pieces_may_fill(pieces, packet.payload_size))
-        return -ENOTSUP;
-    err = outq_compose(peer_get(ep, req->peer)->link, &packet, pieces_fill, pieces);
-    if (err == 0)
-        req->done += pieces->done - before;
-    return err;
-}
-
 /* rndv_send_data() of data in pieces.  0 also if it is broken now. */
 static int rndv_send_pieces(struct mbx_ep *ep, struct request *req)
 {
     struct wire_data data = {.receiver = req->remote.request, .offset = req->done};
     size_t size = min_size(rndv_room(ep, WIRE_DATA), req->end - req->done);
-    const char *from;
-    int err = rndv_compose_data(ep, req);
+    const char *from = pieces_next(ep, req->pieces, &size);
+    int err;
 
-    if (err != -ENOTSUP)
-        return err != -ECANCELED ? err : 0;
-    from = pieces_next(ep, req->pieces, &size);
     if (from == NULL)
         return 0;
     err = rndv_control(ep, req, WIRE_DATA, &data, from, size);

@@ -115,6 +115,9 @@ static int shm_compose(struct link *l, const struct transport_packet *packet,
 
     if (record == NULL)
         return err;
+    /* The receiver has these lines.  Stores of a few bytes each would wait for one after the other. */
+    for (size_t at = 0; at < begin + packet->payload_size; at += CACHE_LINE)
+        prefetch_for_store(record + at);
     filled = fill(arg, record + begin, packet->payload_size);
     assert(filled <= packet->payload_size);
     if (filled == 0)
